@@ -1,0 +1,110 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * The message layer as the plugin core sees it: NCCL's listen … close* on comms over rails
+ * (docs/architecture.md). Implemented in transports/common.
+ *
+ * Results: 0 or -errno. -EAGAIN never leaves this layer: "not now" is 0 with a NULL output, as
+ * NCCL wants it (net-api.md §3.3, §3.5). Outputs are always written. No call blocks or sleeps.
+ *
+ * Threads (net-api.md §3.1): isend/irecv/iflush/test of one comm come from one thread at a time;
+ * reg/dereg of the same comm may run beside them; everything else may run in any thread, for
+ * different objects side by side.
+ */
+#ifndef ANYNET_COMM_H
+#define ANYNET_COMM_H
+
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+
+#include <nccl_net/config.h>
+#include <nccl_net/device.h>
+
+#define ANYNET_HANDLE_BYTES 128 /* net-api.md §1.5 */
+#define ANYNET_REQUESTS	    32	/* receive requests of a comm; NCCL_NET_MAX_REQUESTS */
+#define ANYNET_RECVS_MAX    8	/* buffers in a grouped receive */
+#define ANYNET_SENDS	    (ANYNET_REQUESTS * ANYNET_RECVS_MAX) /* send requests of a comm */
+#define ANYNET_MESSAGE_MAX  ((size_t)1 << 31) /* largest message, bytes; sizes in test are int */
+
+struct anynet_listener;
+struct anynet_comm;
+struct anynet_request;
+struct anynet_mr;
+
+/*
+ * Called at init, before anything else here and again at each later init: takes the settings and the
+ * device list, which stay valid and unchanged for the life of the process. Opens nothing yet.
+ */
+void anynet_net_start(const struct anynet_config *cfg, const struct anynet_device *devices,
+		      int device_count);
+
+/* The NCCL found in this process, for the hello: NCCL_VERSION_CODE (0 = not found) and its file. */
+void anynet_net_set_nccl(int version, const char *path);
+
+/* Gives back what no comm uses: half-open connects, lingering rails whose peer has everything,
+ * listeners' sockets when no listener or receive comm is left, I/O threads when no comm is. Safe at
+ * any time; called at finalize (v11+) and whenever the last comm closes. */
+void anynet_net_trim(void);
+
+/* Per connection, from NCCL's context. */
+struct anynet_connect_options {
+	uint64_t comm_hash; /* NCCL's commId (v11+), 0 = not known; in the hello, for messages */
+	int traffic_class;  /* -1 = unset */
+};
+
+/* `handle` is 128 bytes that NCCL carries to the peer; all of them are written. */
+int anynet_listen(const struct anynet_device *dev, void *handle, struct anynet_listener **listener);
+
+/*
+ * One step of connecting to the listener behind `handle`, from device `dev`. *comm stays NULL until
+ * the connection stands; NCCL calls again with the same handle buffer, whose local area names the
+ * connect in progress. An error ends it.
+ */
+int anynet_connect(const struct anynet_device *dev, const struct anynet_connect_options *opts,
+		   void *handle, struct anynet_comm **comm);
+
+/* One step of accepting; at most one comm comes out of a listener. */
+int anynet_accept(struct anynet_listener *listener, struct anynet_comm **comm);
+
+void anynet_close_listener(struct anynet_listener *listener); /* NULL is fine */
+
+/* `type` is one ANYNET_PTR_* bit. *mr is never NULL on success and is valid for every comm of the
+ * same device. -EOPNOTSUPP: this device cannot register that kind of memory. */
+int anynet_reg_mr(struct anynet_comm *comm, void *addr, size_t bytes, int type,
+		  struct anynet_mr **mr);
+int anynet_reg_mr_dmabuf(struct anynet_comm *comm, void *addr, size_t bytes, int type,
+			 uint64_t offset, int fd, struct anynet_mr **mr);
+
+/* When it returns, no request of `comm` reads or writes the buffer any more: those that used this
+ * registration and were not done fail, and the comm with them. mr == NULL is fine. */
+void anynet_dereg_mr(struct anynet_comm *comm, struct anynet_mr *mr);
+
+/* *req NULL = no room now, try again. `phandle` is NCCL's profiler handle or NULL. */
+int anynet_isend(struct anynet_comm *comm, const void *data, size_t bytes, int tag,
+		 struct anynet_mr *mr, void *phandle, struct anynet_request **req);
+
+/* Post `n` buffers, to be filled by n sends matched by tag in posting order. The arrays are read
+ * during the call only. phandles may be NULL. -EMSGSIZE comes from test, not from here. */
+int anynet_irecv(struct anynet_comm *comm, int n, void *const *data, const size_t *bytes,
+		 const int *tags, struct anynet_mr *const *mrs, void *const *phandles,
+		 struct anynet_request **req);
+
+/* *req NULL with 0 = nothing to wait for. */
+int anynet_iflush(struct anynet_comm *comm, int n, void *const *data, const int *bytes,
+		  struct anynet_mr *const *mrs, struct anynet_request **req);
+
+/* *done 0 or 1; when 1, `sizes` (may be NULL) gets the bytes received (sent) per buffer and the
+ * request is free for reuse. */
+int anynet_test(struct anynet_request *req, int *done, int *sizes);
+
+/* Returns at once, whatever the peer does. Sends reported done are still delivered. NULL is fine. */
+void anynet_close(struct anynet_comm *comm);
+
+/*
+ * NCCL's profiler (net-api.md §4.3): type 0 start, 1 stop. NULL = none. Called from the thread that
+ * calls isend/irecv/test.
+ */
+typedef int (*anynet_profiler)(void **event, int type, void *phandle, int64_t plugin_id, void *ext);
+void anynet_net_set_profiler(anynet_profiler profiler);
+
+#endif

@@ -1,0 +1,88 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * Settings. A row of the table in plugin/config.c is the only place where a setting exists: its
+ * name, NCCL's own variable honoured as alias, default, parser and documentation. The tool, the
+ * README's table and the tests are made from the rows.
+ *
+ * The environment is read once, by anynet_config_load under the core's init lock; afterwards the
+ * structure is read-only and passed down as a const pointer. Strings point into the structure.
+ */
+#ifndef ANYNET_CONFIG_H
+#define ANYNET_CONFIG_H
+
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdio.h>
+
+#define ANYNET_AUTO (-1)
+
+enum anynet_transport_choice { ANYNET_CHOOSE_AUTO, ANYNET_CHOOSE_IB, ANYNET_CHOOSE_TCP };
+enum anynet_switch { ANYNET_SWITCH_AUTO = -1, ANYNET_SWITCH_OFF = 0, ANYNET_SWITCH_ON = 1 };
+
+struct anynet_config {
+	int transport;	     /* enum anynet_transport_choice; ANYNET_TRANSPORT */
+	bool ib_disable;     /* NCCL_IB_DISABLE */
+	char ib_hca[256];    /* NCCL_IB_HCA syntax (net-api.md §5.4); "" = all */
+	char ibverbs_lib[256]; /* file name tried first; "" = libibverbs.so.1 */
+
+	char socket_ifname[256]; /* NCCL_SOCKET_IFNAME syntax (§5.3); "" = choose well */
+	int socket_family;	 /* AF_UNSPEC, AF_INET or AF_INET6 */
+	char socket_subnet[64];	 /* prefer interfaces in this network: "addr[/prefix]"; "" = any */
+	int port_min, port_max;	 /* listening ports; 0, 0 = ephemeral */
+
+	int io_threads;	   /* shared I/O threads of the process; ANYNET_AUTO */
+	int rails_per_nic; /* TCP rails of a comm on each NIC pair; ANYNET_AUTO */
+	int stripe;	   /* enum anynet_switch: one comm over all equal NICs */
+	size_t eager_bytes;  /* sends up to this are copied and done at once */
+	size_t replay_bytes; /* size of a send comm's replay ring */
+	size_t chunk_bytes;  /* largest chunk when a comm has several rails */
+	int zerocopy;	     /* enum anynet_switch: MSG_ZEROCOPY */
+	int sndbuf_bytes;    /* SO_SNDBUF; ANYNET_AUTO = the kernel's autotuning */
+	int rcvbuf_bytes;    /* SO_RCVBUF; ANYNET_AUTO */
+	char congestion[16]; /* TCP_CONGESTION; "" = the kernel's */
+	int user_timeout_ms; /* TCP_USER_TIMEOUT and keepalive bound: silent loss of the peer's host */
+
+	int connect_timeout_ms;	  /* one deadline for the whole of a connect or accept */
+	int handshake_timeout_ms; /* what an accepted stranger may take to say hello */
+	int max_recvs;		  /* grouped receives offered to NCCL, 1 … 8 */
+	bool profile;		  /* hand network events to NCCL's profiler (v10+) */
+};
+
+/* Where a value came from, for `anynet config`. */
+enum anynet_config_source { ANYNET_FROM_DEFAULT, ANYNET_FROM_ENV, ANYNET_FROM_ALIAS };
+
+/*
+ * One row. `initial` is written as a user would type it and goes through `parse` like any other
+ * value, so that defaults are tested. `parse` writes the field and returns 0, or leaves it alone
+ * and returns -EINVAL.
+ */
+struct anynet_config_row {
+	const char *name;    /* "ANYNET_PORT_RANGE" */
+	const char *alias;   /* NCCL's variable, honoured when ours is unset; NULL = none */
+	const char *initial; /* default as text */
+	const char *accepts; /* what is accepted, in words, for error messages and tables */
+	const char *doc;     /* one sentence */
+	int (*parse)(const struct anynet_config_row *row, const char *text,
+		     struct anynet_config *cfg);
+	size_t offset; /* of the field in struct anynet_config */
+	long min, max; /* for numbers */
+};
+
+extern const struct anynet_config_row anynet_config_rows[];
+extern const size_t anynet_config_row_count;
+
+/*
+ * Fill *cfg from the environment. Never fails: a bad value is warned about (quoting value and
+ * accepted form) and its default kept; an unknown ANYNET_* name or a nearly right NCCL_* one is
+ * warned about. `sources`, if not NULL, has anynet_config_row_count entries and is filled too.
+ */
+void anynet_config_load(struct anynet_config *cfg, enum anynet_config_source *sources);
+
+/* The value of one row as text, as a user would type it. Returns buf. */
+const char *anynet_config_format(const struct anynet_config_row *row,
+				 const struct anynet_config *cfg, char *buf, size_t bytes);
+
+/* The settings table as Markdown, for README.md and docs/settings.md. */
+void anynet_config_print_markdown(FILE *out);
+
+#endif

@@ -1,0 +1,56 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * Logging. Lines go to NCCL's logger (net-api.md §4.1) once init has handed it over, to stderr in
+ * tools and tests. Every function preserves errno and is callable from any thread. Nothing on the
+ * data path logs, except when a request fails.
+ *
+ * Form: one line, no newline at its end, lowercase words and values separated by spaces
+ * ("dev eth0 peer 10.0.0.2:4711 rail 3"). Log where an error is first decided, nowhere above.
+ */
+#ifndef ANYNET_LOG_H
+#define ANYNET_LOG_H
+
+#include <nccl_net/util.h>
+
+/* NCCL's levels and subsystem bits (net-api.md §4.1). */
+enum anynet_log_level {
+	ANYNET_LOG_NONE = 0,
+	ANYNET_LOG_VERSION = 1,
+	ANYNET_LOG_WARN = 2,
+	ANYNET_LOG_INFO = 3,
+	ANYNET_LOG_ABORT = 4,
+	ANYNET_LOG_TRACE = 5,
+};
+
+#define ANYNET_SUB_INIT (1ul << 0)
+#define ANYNET_SUB_NET  (1ul << 4)
+#define ANYNET_SUB_ENV  (1ul << 7)
+#define ANYNET_SUB_ALL  (~0ul)
+
+/* Same shape as NCCL's ncclDebugLogger_t. */
+typedef void (*anynet_log_sink)(int level, unsigned long flags, const char *file, int line,
+				const char *fmt, ...);
+
+/* NULL restores stderr, where only WARN is printed unless ANYNET_DEBUG names a level. */
+void anynet_log_set_sink(anynet_log_sink sink);
+
+void anynet_log(int level, unsigned long flags, const char *file, int line, const char *fmt, ...)
+	ANYNET_PRINTF(5, 6);
+
+/* A WARN always carries all flag bits: with fewer NCCL's default mask hides it. The text is also
+ * what ncclGetLastError and PyTorch print, so it must stand alone: peer, device, errno text. */
+#define anynet_warn(...)                                                                           \
+	anynet_log(ANYNET_LOG_WARN, ANYNET_SUB_ALL, __FILE_NAME__, __LINE__, __VA_ARGS__)
+/* Seen with plain NCCL_DEBUG=INFO. */
+#define anynet_info(...)                                                                           \
+	anynet_log(ANYNET_LOG_INFO, ANYNET_SUB_INIT | ANYNET_SUB_NET, __FILE_NAME__, __LINE__,     \
+		   __VA_ARGS__)
+/* Seen with NCCL_DEBUG=INFO NCCL_DEBUG_SUBSYS=NET: one per connection, say. */
+#define anynet_chat(...)                                                                           \
+	anynet_log(ANYNET_LOG_INFO, ANYNET_SUB_NET, __FILE_NAME__, __LINE__, __VA_ARGS__)
+
+#ifndef __FILE_NAME__
+#define __FILE_NAME__ __FILE__
+#endif
+
+#endif

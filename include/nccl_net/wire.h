@@ -1,0 +1,146 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * Every byte that leaves the process: the handle (carried by NCCL's bootstrap), the hello exchanged
+ * when a connection opens, and the frames on a TCP rail. docs/wire.md tells the protocol; this file
+ * is the layout. All integers are little-endian; every reserved byte is zero when sent and ignored
+ * when received. Any change of meaning or layout raises ANYNET_WIRE_VERSION.
+ */
+#ifndef ANYNET_WIRE_H
+#define ANYNET_WIRE_H
+
+#include <assert.h>
+#include <stdint.h>
+
+#define ANYNET_WIRE_VERSION 1
+#define ANYNET_HANDLE_MAGIC 0x3148544e594e41ffull /* ff "ANYNTH1" */
+#define ANYNET_HELLO_MAGIC  0x314f4c454e4e41ffull /* ff "ANNELO1" */
+#define ANYNET_TOKEN_BYTES  16
+#define ANYNET_RAILS_MAX    64 /* of one comm; NCCL's threads × sockets limit */
+
+static_assert(__BYTE_ORDER__ == __ORDER_LITTLE_ENDIAN__,
+	      "the wire structs are written as they lie in memory");
+
+/* An IP address and TCP port. family 0 ends a list. */
+struct anynet_wire_addr {
+	uint8_t family; /* 4 or 6 */
+	uint8_t device; /* index of the NIC in its host's device list */
+	uint16_t port;
+	uint8_t ip[16]; /* IPv4 in the first four */
+};
+static_assert(sizeof(struct anynet_wire_addr) == 20, "wire");
+
+#define ANYNET_HANDLE_ADDRS 3
+
+/* What listen writes and connect reads. `local` is zero on the wire; the connecting process keeps
+ * the identity of its connect in progress there (an index into its own table, never a pointer). */
+struct anynet_wire_handle {
+	uint64_t magic;
+	uint16_t version;
+	uint8_t transports; /* 1 << enum anynet_link */
+	uint8_t reserved0;
+	uint32_t endpoint; /* which listener of the process */
+	uint8_t token[ANYNET_TOKEN_BYTES];
+	struct anynet_wire_addr addrs[ANYNET_HANDLE_ADDRS]; /* in the order they are to be tried */
+	uint32_t pid;
+	uint8_t reserved1[16];
+	uint64_t local[2];
+};
+static_assert(sizeof(struct anynet_wire_handle) == 128, "net-api.md §1.5");
+
+enum anynet_hello_type {
+	ANYNET_HELLO = 1,     /* connector → acceptor */
+	ANYNET_WELCOME = 2,   /* acceptor → connector */
+	ANYNET_CHALLENGE = 3, /* reserved: HMAC challenge and response of ANYNET_SECRET_FILE */
+	ANYNET_RESPONSE = 4,
+};
+
+enum anynet_hello_kind {
+	ANYNET_KIND_COMM = 1,	/* opens a comm; this connection becomes its rail 0 */
+	ANYNET_KIND_RAIL = 2,	/* a further rail of a comm */
+	ANYNET_KIND_RESUME = 3, /* a rail redialled; `epoch` is one more than the broken one's */
+};
+
+enum anynet_hello_status {
+	ANYNET_STATUS_OK = 0,
+	ANYNET_STATUS_VERSION = 1, /* no common wire version */
+	ANYNET_STATUS_TRANSPORT = 2, /* no common transport */
+	ANYNET_STATUS_STALE = 3,     /* epoch or rail is not one to resume */
+	ANYNET_STATUS_BUSY = 4,	     /* out of descriptors or memory; try again */
+	ANYNET_STATUS_AUTH = 5,	     /* secrets differ, or one side has none */
+	ANYNET_STATUS_COUNT,
+};
+
+#define ANYNET_HELLO_ADDRS 8
+
+/* NIC pair of a rail: indices into the connector's and the acceptor's `addrs`. */
+struct anynet_wire_rail {
+	uint8_t from, to;
+};
+
+/* Both HELLO and WELCOME. The first 48 bytes never change: they let any two versions refuse each
+ * other with a text. */
+struct anynet_wire_hello {
+	uint64_t magic;
+	uint16_t version;
+	uint8_t type;	/* enum anynet_hello_type */
+	uint8_t kind;	/* enum anynet_hello_kind */
+	uint32_t bytes; /* of the whole message */
+	uint32_t endpoint;
+	uint32_t status; /* WELCOME: enum anynet_hello_status */
+	uint8_t token[ANYNET_TOKEN_BYTES];
+	uint64_t comm_id; /* random, chosen by the connector; names the comm in RAIL and RESUME */
+
+	uint16_t rail;	/* index of this connection's rail */
+	uint16_t rails; /* HELLO: rails wanted per NIC pair; WELCOME: entries used in `plan` */
+	uint32_t epoch; /* of this rail: 0 at first, + 1 at each resume */
+	uint32_t pid;
+	uint32_t nccl_version;	 /* NCCL_VERSION_CODE of the NCCL in the process; 0 = not found */
+	uint32_t plugin_version; /* major << 16 | minor << 8 | patch */
+	uint32_t transports;	 /* 1 << enum anynet_link: what this side offers */
+	uint32_t features;	 /* reserved for CRC32C per chunk, authentication … */
+	uint32_t replay_bytes;	 /* HELLO: the sender's replay ring; the receiver acks by it */
+	uint32_t chunk_bytes;	 /* HELLO: largest chunk with several rails */
+	uint32_t max_recvs;	 /* WELCOME: largest group the receiver may post */
+	uint64_t comm_hash;	 /* NCCL's, 0 = not known */
+	uint32_t speed_mbps;	 /* of the device */
+	uint32_t reserved0;
+	uint8_t auth[64]; /* reserved: nonce and MAC */
+	struct anynet_wire_addr addrs[ANYNET_HELLO_ADDRS]; /* this side's NICs, its own first */
+	struct anynet_wire_rail plan[ANYNET_RAILS_MAX];	   /* WELCOME */
+	char host[64];	  /* NUL-terminated texts, printable ASCII */
+	char device[64];
+	char reason[248]; /* WELCOME: why refused; HELLO: why not IB */
+};
+static_assert(sizeof(struct anynet_wire_hello) == 832, "wire");
+
+enum anynet_frame_type {
+	ANYNET_FRAME_DATA = 1,	/* a chunk; `length` payload bytes follow */
+	ANYNET_FRAME_RTS = 2,	/* announces a message that waits for a grant */
+	ANYNET_FRAME_READY = 3, /* sender, rail 0, once: all rails stand; length = 0, size = count */
+	ANYNET_FRAME_BYE = 4,	/* sender: closes on purpose; seq = messages sent in all */
+	ANYNET_FRAME_PING = 5,	/* reserved: heartbeat */
+	ANYNET_FRAME_ACK = 6,	/* receiver: all messages before seq are there; in the bitmap of
+				 * `length` bytes (0 or 32) bit i says that seq + i is, too */
+	ANYNET_FRAME_GRANT = 7, /* receiver: message `seq` may come */
+	ANYNET_FRAME_FENCE = 8, /* reserved: rail `tag` epoch `seq` is closed, what it brought */
+	ANYNET_FRAME_FAIL = 9,	/* reserved: either side closes because of an error, with a text */
+};
+
+#define ANYNET_FLAG_MULTI   0x01 /* the comm has used several tags: match in order of seq */
+#define ANYNET_FLAG_ACK	    0x02 /* the sender waits for this message's ack */
+#define ANYNET_FLAG_CRC	    0x04 /* reserved: 4 bytes of CRC32C follow the payload */
+
+/* Precedes everything on an open rail, in both directions. */
+struct anynet_wire_frame {
+	uint8_t type; /* enum anynet_frame_type */
+	uint8_t flags;
+	uint16_t reserved;
+	uint32_t tag;	 /* of the message, as NCCL gave it */
+	uint32_t seq;	 /* message number in the comm, modulo 2^32 */
+	uint32_t length; /* payload bytes that follow */
+	uint64_t offset; /* of the payload in the message */
+	uint64_t size;	 /* of the whole message */
+};
+static_assert(sizeof(struct anynet_wire_frame) == 32, "wire");
+
+#endif
