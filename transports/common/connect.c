@@ -1,0 +1,546 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * Connecting, as steps that never block: dial, hello, welcome for rail 0; then the same for the other
+ * rails, side by side; then READY. NCCL calls again with the same handle buffer (net-api.md §3.3); the
+ * handle's local area holds a number into the table of connects in progress, never a pointer, so that
+ * a damaged handle does no harm. Waiting is by timestamp, within one deadline.
+ */
+#include <errno.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+#include <nccl_net/log.h>
+
+#include "hello.h"
+#include "listen.h"
+#include "socket.h"
+
+#define PAUSE_MIN_MS   10
+#define PAUSE_MAX_MS   1000
+#define EXTRA_RAIL_MS  5000 /* a further rail that does not stand by then is done without */
+#define CONNECTS_LIMIT (1 << 20)
+
+enum dial_state { DIAL_IDLE, DIAL_CONNECTING, DIAL_HELLO, DIAL_WELCOME, DIAL_DONE, DIAL_FAILED };
+
+/* One connection being made, up to its welcome. */
+struct dial {
+	enum dial_state state;
+	int fd;
+	int err; /* DIAL_FAILED */
+	size_t done;
+	struct sockaddr_storage from, to;
+	struct anynet_wire_hello *hello; /* the hello, then the welcome */
+};
+
+struct connect_op {
+	uint32_t slot, generation;
+	bool busy; /* a step is under way; under the table's lock */
+	const struct anynet_device *dev;
+	struct anynet_connect_options opts;
+	struct anynet_wire_handle handle;
+	const struct anynet_device *set[ANYNET_HELLO_ADDRS]; /* NICs of the stripe */
+	struct anynet_wire_addr own[ANYNET_HELLO_ADDRS];
+	int own_count;
+	uint64_t comm_id, deadline_ms, next_try_ms, pause_ms, extra_deadline_ms;
+	int addr; /* of the handle's, being tried */
+	int last_err;
+	char last_addr[SOCKET_TEXT_BYTES];
+	struct dial first;
+	struct anynet_wire_hello welcome;
+	struct anynet_comm *comm; /* from the first welcome on */
+	struct dial *extra;	  /* rails 1 … */
+};
+
+/* Connects in progress. The lock guards the table; an op is used by one NCCL thread at a time. */
+static struct {
+	pthread_mutex_t lock;
+	struct connect_op **ops;
+	uint32_t count;
+	uint32_t generation;
+} table = { .lock = PTHREAD_MUTEX_INITIALIZER };
+
+/* --- the table --- */
+
+static int table_grow(void)
+{
+	uint32_t count = table.count ? table.count * 2 : 64;
+	struct connect_op **grown;
+
+	if (count > CONNECTS_LIMIT)
+		return -ENOMEM;
+	grown = realloc(table.ops, count * sizeof(*grown));
+	if (!grown)
+		return -ENOMEM;
+	memset(grown + table.count, 0, (count - table.count) * sizeof(*grown));
+	table.ops = grown;
+	table.count = count;
+	return 0;
+}
+
+static int table_add(struct connect_op *op)
+{
+	uint32_t slot = 0;
+	int ret = 0;
+
+	pthread_mutex_lock(&table.lock);
+	while (slot < table.count && table.ops[slot])
+		slot++;
+	if (slot == table.count)
+		ret = table_grow();
+	if (!ret) {
+		table.ops[slot] = op;
+		op->slot = slot;
+		op->generation = ++table.generation;
+	}
+	pthread_mutex_unlock(&table.lock);
+	return ret;
+}
+
+static struct connect_op *table_find(const struct anynet_wire_handle *handle)
+{
+	uint32_t slot = (uint32_t)handle->local[0] - 1, generation = (uint32_t)(handle->local[0] >> 32);
+	struct connect_op *op = NULL;
+
+	pthread_mutex_lock(&table.lock);
+	if (slot < table.count && table.ops[slot] && table.ops[slot]->generation == generation &&
+	    token_equal(table.ops[slot]->handle.token, handle->token))
+		op = table.ops[slot];
+	if (op)
+		op->busy = true;
+	pthread_mutex_unlock(&table.lock);
+	return op;
+}
+
+static void table_put(struct connect_op *op)
+{
+	pthread_mutex_lock(&table.lock);
+	op->busy = false;
+	pthread_mutex_unlock(&table.lock);
+}
+
+static void dial_close(struct dial *dial)
+{
+	if (dial->fd >= 0)
+		close(dial->fd);
+	dial->fd = -1;
+	free(dial->hello);
+	dial->hello = NULL;
+	dial->state = DIAL_IDLE;
+}
+
+static void table_remove(struct connect_op *op)
+{
+	pthread_mutex_lock(&table.lock);
+	table.ops[op->slot] = NULL;
+	pthread_mutex_unlock(&table.lock);
+}
+
+static void op_free(struct connect_op *op)
+{
+	dial_close(&op->first);
+	for (int i = 1; op->extra && i < op->welcome.rails; i++)
+		dial_close(&op->extra[i]);
+	free(op->extra);
+	if (op->comm)
+		send_comm_destroy(op->comm);
+	free(op);
+}
+
+/* Connects whose handle NCCL has thrown away without ever calling again (net-api.md §3.3). */
+static struct connect_op *table_take_abandoned(uint64_t now)
+{
+	struct connect_op *op = NULL;
+
+	pthread_mutex_lock(&table.lock);
+	for (uint32_t i = 0; i < table.count && !op; i++) {
+		if (!table.ops[i] || table.ops[i]->busy || now <= table.ops[i]->deadline_ms)
+			continue;
+		op = table.ops[i];
+		table.ops[i] = NULL;
+	}
+	pthread_mutex_unlock(&table.lock);
+	return op;
+}
+
+void connect_trim(void)
+{
+	uint64_t now = net_now_ms();
+	struct connect_op *op;
+
+	while ((op = table_take_abandoned(now)))
+		op_free(op);
+}
+
+/* --- one dial --- */
+
+static int dial_start(struct connect_op *op, struct dial *dial, int rail)
+{
+	struct anynet_wire_hello *hello = malloc(sizeof(*hello));
+
+	if (!hello)
+		return -ENOMEM;
+	dial->fd = socket_connect(&dial->from, &dial->to);
+	if (dial->fd < 0) {
+		int err = dial->fd;
+
+		free(hello);
+		dial->fd = -1;
+		return err;
+	}
+	hello_fill(hello, op->dev, op->own, op->own_count);
+	hello->type = ANYNET_HELLO;
+	hello->kind = rail ? ANYNET_KIND_RAIL : ANYNET_KIND_COMM;
+	hello->rail = (uint16_t)rail;
+	hello->rails = (uint16_t)net_rails_per_nic(op->dev);
+	hello->endpoint = op->handle.endpoint;
+	hello->comm_id = op->comm_id;
+	hello->comm_hash = op->opts.comm_hash;
+	memcpy(hello->token, op->handle.token, sizeof(hello->token));
+	dial->hello = hello;
+	dial->done = 0;
+	dial->state = DIAL_CONNECTING;
+	return 0;
+}
+
+static int dial_connecting(struct dial *dial)
+{
+	int ret;
+
+	if (!socket_writable(dial->fd))
+		return -EAGAIN;
+	ret = socket_error(dial->fd);
+	if (!ret)
+		dial->state = DIAL_HELLO;
+	return ret;
+}
+
+static int dial_hello(struct dial *dial)
+{
+	int ret = socket_send_some(dial->fd, dial->hello, sizeof(*dial->hello), &dial->done);
+
+	if (!ret) {
+		dial->state = DIAL_WELCOME;
+		dial->done = 0;
+	}
+	return ret;
+}
+
+static int dial_welcome(struct dial *dial)
+{
+	int ret = socket_recv_some(dial->fd, dial->hello, sizeof(*dial->hello), &dial->done);
+
+	if (ret && hello_is_foreign(dial->hello, dial->done))
+		ret = 0; /* another version's may be shorter: the peer closed behind it */
+	if (ret)
+		return ret;
+	ret = hello_check(dial->hello, ANYNET_WELCOME);
+	if (ret == -EPROTONOSUPPORT) {
+		*dial->hello = (struct anynet_wire_hello){ .status = ANYNET_STATUS_VERSION };
+		ret = 0;
+	}
+	if (!ret)
+		dial->state = DIAL_DONE;
+	return ret;
+}
+
+/* Go on with a dial as far as it goes: 0 = welcomed, -EAGAIN, or -errno. */
+static int dial_step(struct dial *dial)
+{
+	static int (*const steps[])(struct dial *) = {
+		[DIAL_CONNECTING] = dial_connecting,
+		[DIAL_HELLO] = dial_hello,
+		[DIAL_WELCOME] = dial_welcome,
+	};
+	int ret = 0;
+
+	while (!ret && dial->state != DIAL_DONE)
+		ret = steps[dial->state](dial);
+	return ret;
+}
+
+/* --- rail 0: over the handle's addresses in turn, with growing pauses --- */
+
+static bool address_at(struct connect_op *op, int index)
+{
+	return index < ANYNET_HANDLE_ADDRS &&
+	       socket_from_wire(&op->handle.addrs[index], op->dev->ifindex, &op->first.to);
+}
+
+static void note_failure(struct connect_op *op, int err)
+{
+	op->last_err = err;
+	socket_text(&op->first.to, op->last_addr, sizeof(op->last_addr));
+	dial_close(&op->first);
+	if (address_at(op, ++op->addr))
+		return;
+	op->addr = 0;
+	op->next_try_ms = net_now_ms() + op->pause_ms;
+	op->pause_ms = anynet_min(op->pause_ms * 2, PAUSE_MAX_MS);
+}
+
+static ANYNET_COLD int refused(struct connect_op *op, const struct anynet_wire_hello *welcome)
+{
+	int err = welcome->status == ANYNET_STATUS_VERSION ? -EPROTONOSUPPORT : -ECONNREFUSED;
+
+	anynet_warn("connect from dev %s to %s: peer %s refused: %s", op->dev->name, op->last_addr,
+		    welcome->host[0] ? welcome->host : "?",
+		    welcome->status == ANYNET_STATUS_VERSION
+			    ? "other wire version; install the same anynet on every host"
+			    : welcome->reason);
+	return err;
+}
+
+static const char *explain(int err)
+{
+	switch (err) {
+	case -ECONNREFUSED:
+		return "; nothing listens there: is the peer process gone, or the address another host's?";
+	case -ETIMEDOUT:
+	case -EINPROGRESS:
+		return "; no answer: a firewall, a wrong interface (see NCCL_SOCKET_IFNAME) or a dead host";
+	case -ENETUNREACH:
+	case -EHOSTUNREACH:
+		return "; no route from this interface: see NCCL_SOCKET_IFNAME";
+	case -ECONNRESET:
+		return "; the peer process closed it: see its log";
+	default:
+		return "";
+	}
+}
+
+static ANYNET_COLD int timed_out(struct connect_op *op)
+{
+	int err = op->last_err;
+	char addr[SOCKET_TEXT_BYTES];
+
+	if (!err) {
+		err = op->first.state == DIAL_WELCOME ? -ETIMEDOUT : -EINPROGRESS;
+		socket_text(&op->first.to, op->last_addr, sizeof(op->last_addr));
+	}
+	anynet_warn("connect from dev %s addr %s to %s: not connected within %d ms: %s%s", op->dev->name,
+		    socket_text(&op->dev->addr, addr, sizeof(addr)), op->last_addr,
+		    anynet_net.cfg->connect_timeout_ms,
+		    err == -EINPROGRESS ? "no answer" : strerror(-err),
+		    op->first.state == DIAL_WELCOME ? "; it accepted but never answered: is the peer in "
+						      "another collective, or its process stopped?"
+						    : explain(err));
+	return err == -EINPROGRESS ? -ETIMEDOUT : err;
+}
+
+static int step_first(struct connect_op *op, uint64_t now)
+{
+	int ret = 0;
+
+	if (op->first.state == DIAL_IDLE) {
+		if (now < op->next_try_ms)
+			return now < op->deadline_ms ? -EAGAIN : timed_out(op);
+		address_at(op, op->addr);
+		op->first.from = op->dev->addr;
+		ret = dial_start(op, &op->first, 0);
+	}
+	if (!ret)
+		ret = dial_step(&op->first);
+	if (ret == -EAGAIN)
+		return now < op->deadline_ms ? ret : timed_out(op);
+	if (ret) {
+		note_failure(op, ret);
+		return now < op->deadline_ms ? -EAGAIN : timed_out(op);
+	}
+	op->welcome = *op->first.hello;
+	socket_text(&op->first.to, op->last_addr, sizeof(op->last_addr));
+	if (op->welcome.status == ANYNET_STATUS_BUSY) {
+		note_failure(op, -ECONNREFUSED);
+		return -EAGAIN;
+	}
+	return op->welcome.status ? refused(op, &op->welcome) : 0;
+}
+
+/* --- the comm and its further rails --- */
+
+static int make_comm(struct connect_op *op)
+{
+	int ret;
+
+	op->comm = send_comm_create(op->dev, op->welcome.rails);
+	if (!op->comm)
+		return -ENOMEM;
+	op->comm->id = op->comm_id;
+	hello_peer(&op->welcome, &op->comm->peer);
+	snprintf(op->comm->peer.addr, sizeof(op->comm->peer.addr), "%s", op->last_addr);
+	ret = comm_add_rail(op->comm, op->first.fd, 0, 0);
+	if (ret)
+		return ret;
+	op->first.fd = -1;
+	dial_close(&op->first);
+	if (op->welcome.rails == 1)
+		return 0;
+	op->extra = calloc(op->welcome.rails, sizeof(*op->extra));
+	op->extra_deadline_ms = net_now_ms() + EXTRA_RAIL_MS;
+	return op->extra ? 0 : -ENOMEM;
+}
+
+static void start_extra(struct connect_op *op, int rail)
+{
+	struct anynet_wire_rail pair = op->welcome.plan[rail];
+	struct dial *dial = &op->extra[rail];
+
+	dial->fd = -1;
+	if (pair.from >= op->own_count ||
+	    !socket_from_wire(&op->welcome.addrs[pair.to], op->set[pair.from]->ifindex, &dial->to)) {
+		dial->state = DIAL_FAILED;
+		dial->err = -EINVAL;
+		return;
+	}
+	dial->from = op->set[pair.from]->addr;
+	dial->err = dial_start(op, dial, rail);
+	if (dial->err)
+		dial->state = DIAL_FAILED;
+}
+
+static int step_extra_rail(struct connect_op *op, int rail, uint64_t now)
+{
+	struct dial *dial = &op->extra[rail];
+	int ret;
+
+	if (dial->state == DIAL_FAILED || op->comm->rails[rail])
+		return 0;
+	if (dial->state == DIAL_IDLE)
+		start_extra(op, rail);
+	ret = dial->state == DIAL_FAILED ? dial->err : dial_step(dial);
+	if (!ret && dial->hello->status)
+		ret = -ECONNREFUSED;
+	if (!ret) {
+		ret = comm_add_rail(op->comm, dial->fd, (uint16_t)rail, 0);
+		if (!ret)
+			dial->fd = -1;
+	}
+	if (ret == -EAGAIN && now < op->extra_deadline_ms)
+		return ret;
+	if (ret) {
+		anynet_info("connect from dev %s to peer %s: rail %d of %d from dev %s cannot be opened: %s; "
+			    "going on without it",
+			    op->dev->name, op->comm->peer.host, rail, op->welcome.rails,
+			    op->set[op->welcome.plan[rail].from % ANYNET_HELLO_ADDRS]->name,
+			    strerror(ret == -EAGAIN ? ETIMEDOUT : -ret));
+		dial_close(dial);
+		dial->state = DIAL_FAILED;
+		return 0;
+	}
+	dial_close(dial);
+	return 0;
+}
+
+static int step_extra(struct connect_op *op, uint64_t now)
+{
+	unsigned standing = 1;
+	int ret = 0;
+
+	if (op->welcome.rails == 1)
+		return 0;
+	for (int i = 1; i < op->welcome.rails; i++)
+		if (step_extra_rail(op, i, now))
+			ret = -EAGAIN;
+	if (ret)
+		return ret;
+	for (int i = 1; i < op->welcome.rails; i++)
+		standing += op->comm->rails[i] != NULL;
+	send_ready(op->comm, standing);
+	return comm_transmit(op->comm);
+}
+
+static int op_step(struct connect_op *op)
+{
+	uint64_t now = net_now_ms();
+	int ret;
+
+	if (!op->comm) {
+		ret = step_first(op, now);
+		if (ret)
+			return ret;
+		ret = make_comm(op);
+		if (ret)
+			return ret;
+	}
+	ret = step_extra(op, now);
+	return ret ? ret : comm_open(op->comm);
+}
+
+static int op_create(const struct anynet_device *dev, const struct anynet_connect_options *opts,
+		     const struct anynet_wire_handle *handle, struct connect_op **out)
+{
+	struct connect_op *op = calloc(1, sizeof(*op));
+	int ret, count;
+
+	if (!op)
+		return -ENOMEM;
+	op->dev = dev;
+	op->opts = *opts;
+	op->handle = *handle;
+	op->busy = true;
+	op->first.fd = -1;
+	op->pause_ms = PAUSE_MIN_MS;
+	op->deadline_ms = net_now_ms() + (uint64_t)anynet_net.cfg->connect_timeout_ms;
+	net_random(&op->comm_id, sizeof(op->comm_id));
+	/* Our NICs for the plan of rails; nothing listens on them here, so the port says only that. */
+	count = net_stripe(dev, op->set, ANYNET_HELLO_ADDRS);
+	for (int i = 0; i < count; i++)
+		op->own_count += socket_to_wire(&op->set[i]->addr, 1, (uint8_t)op->set[i]->index,
+						&op->own[i]);
+	ret = table_add(op);
+	if (ret) {
+		free(op);
+		return ret;
+	}
+	*out = op;
+	return 0;
+}
+
+static void log_connection(const struct anynet_comm *comm)
+{
+	hello_warn_nccl(&comm->peer);
+	anynet_chat("send to peer %s pid %u dev %s: %u rail%s on dev %s, first %s", comm->peer.host,
+		    comm->peer.pid, comm->peer.device, comm->rail_count,
+		    comm->rail_count > 1 ? "s" : "", comm->dev->name, comm->rails[0]->path);
+}
+
+int anynet_connect(const struct anynet_device *dev, const struct anynet_connect_options *opts,
+		   void *buffer, struct anynet_comm **out)
+{
+	struct anynet_wire_handle handle; /* NCCL's buffer need not be aligned */
+	struct connect_op *op;
+	char why[160];
+	int ret;
+
+	*out = NULL;
+	memcpy(&handle, buffer, sizeof(handle));
+	ret = handle_check(&handle, why, sizeof(why));
+	if (ret) {
+		anynet_warn("connect from dev %s: %s", dev->name, why);
+		return ret;
+	}
+	op = handle.local[0] ? table_find(&handle) : NULL;
+	if (!op) {
+		ret = op_create(dev, opts, &handle, &op);
+		if (ret)
+			return ret;
+		handle.local[0] = (uint64_t)op->generation << 32 | (op->slot + 1);
+		memcpy(buffer, &handle, sizeof(handle));
+	}
+	ret = op_step(op);
+	if (ret == -EAGAIN) {
+		table_put(op);
+		return 0;
+	}
+	handle.local[0] = 0;
+	memcpy(buffer, &handle, sizeof(handle));
+	if (!ret) {
+		*out = op->comm;
+		op->comm = NULL;
+		log_connection(*out);
+	}
+	table_remove(op);
+	op_free(op);
+	return ret;
+}

@@ -1,0 +1,51 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* Handles and hellos: filling them, and checking every field of what came from outside. No sockets
+ * here, so that the fuzzers reach all of it. Layouts: include/nccl_net/wire.h. */
+#ifndef ANYNET_HELLO_H
+#define ANYNET_HELLO_H
+
+#include "comm_internal.h"
+
+/* A handle for listener `endpoint`, reachable at `addrs` (ANYNET_HANDLE_ADDRS at most). */
+void handle_fill(struct anynet_wire_handle *handle, uint32_t endpoint,
+		 const uint8_t token[ANYNET_TOKEN_BYTES], const struct anynet_wire_addr *addrs,
+		 int addr_count);
+
+/* 0, or -EINVAL with a sentence in why. */
+int handle_check(const struct anynet_wire_handle *handle, char *why, size_t bytes);
+
+/* What every hello of this process says; the caller adds type, kind and the comm's fields. */
+void hello_fill(struct anynet_wire_hello *hello, const struct anynet_device *dev,
+		const struct anynet_wire_addr *addrs, int addr_count);
+
+/*
+ * Check a hello of `type` as it came from the network and make its texts safe to print. 0;
+ * -EPROTO: not ours at all; -EPROTONOSUPPORT: ours, of another wire version (only the first 48 bytes
+ * mean anything then).
+ */
+int hello_check(struct anynet_wire_hello *hello, enum anynet_hello_type type);
+
+/* Do the first `got` bytes already show a hello of another wire version, whose length is unknown? */
+bool hello_is_foreign(const struct anynet_wire_hello *hello, size_t got);
+
+int hello_addr_count(const struct anynet_wire_hello *hello);
+
+/* Who the other side is, for messages. */
+void hello_peer(const struct anynet_wire_hello *hello, struct anynet_peer *peer);
+
+/* One WARN if the NCCL versions of the two processes are known and differ. */
+void hello_warn_nccl(const struct anynet_peer *peer);
+
+/* Equal? In a time that does not depend on where they differ. */
+bool token_equal(const uint8_t a[ANYNET_TOKEN_BYTES], const uint8_t b[ANYNET_TOKEN_BYTES]);
+
+/*
+ * Which NIC pairs carry the rails of a comm: the connector's NIC i with the acceptor's NIC that shares
+ * the longest address prefix with it, each used once, `per_nic` rails on each pair, interleaved. The
+ * first pair is the comm's own devices. Writes at most `max` entries and returns how many.
+ */
+int rail_plan(const struct anynet_wire_addr *from, int from_count,
+	      const struct anynet_wire_addr *to, int to_count, int per_nic,
+	      struct anynet_wire_rail *plan, int max);
+
+#endif

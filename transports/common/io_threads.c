@@ -1,0 +1,207 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * Optional I/O threads, a few per process whatever the number of comms. They help: whenever a rail
+ * has become readable or writable they run the same turn that NCCL's own thread runs from test, under
+ * the comm's lock. They start with the first comm and end with the last.
+ */
+#include <errno.h>
+#include <sched.h>
+#include <signal.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <sys/epoll.h>
+#include <sys/eventfd.h>
+#include <unistd.h>
+
+#include <nccl_net/log.h>
+
+#include "comm_internal.h"
+
+#define THREADS_MAX	16
+#define EVENTS_PER_TURN 32
+#define WAKE_TOKEN	UINT64_MAX
+
+struct io_slot {
+	struct anynet_comm *comm; /* NULL = free */
+	uint32_t generation;
+};
+
+static struct {
+	pthread_mutex_t lock; /* adding and removing */
+	/* Threads hold it shared while they work on a comm; remove takes it alone, so that afterwards
+	 * no thread holds a pointer to what it removed. */
+	pthread_rwlock_t working;
+	int epfd, wakefd;
+	pthread_t threads[THREADS_MAX];
+	int thread_count;
+	_Atomic bool stop;
+	struct io_slot *slots;
+	uint32_t slot_count, used;
+} pool = { .lock = PTHREAD_MUTEX_INITIALIZER, .working = PTHREAD_RWLOCK_INITIALIZER };
+
+static void serve(uint64_t token)
+{
+	uint32_t slot = (uint32_t)token, generation = (uint32_t)(token >> 32);
+	struct anynet_comm *comm;
+
+	pthread_rwlock_rdlock(&pool.working);
+	comm = slot < pool.slot_count && pool.slots[slot].generation == generation
+		       ? pool.slots[slot].comm
+		       : NULL;
+	if (comm && !pthread_mutex_trylock(&comm->lock)) {
+		if (!comm_error(comm))
+			comm_turn(comm);
+		pthread_mutex_unlock(&comm->lock);
+	}
+	pthread_rwlock_unlock(&pool.working);
+}
+
+static void *io_thread(void *arg)
+{
+	struct epoll_event events[EVENTS_PER_TURN];
+
+	(void)arg;
+	while (!atomic_load_explicit(&pool.stop, memory_order_acquire)) {
+		int n = epoll_wait(pool.epfd, events, EVENTS_PER_TURN, -1);
+
+		for (int i = 0; i < n; i++)
+			if (events[i].data.u64 != WAKE_TOKEN)
+				serve(events[i].data.u64);
+	}
+	return NULL;
+}
+
+/* Threads of NCCL may be bound to few cores; ours run where the process may. */
+static void start_thread(int index)
+{
+	pthread_attr_t attr;
+	cpu_set_t cpus;
+	char name[16];
+
+	pthread_attr_init(&attr);
+	if (!sched_getaffinity(getpid(), sizeof(cpus), &cpus))
+		pthread_attr_setaffinity_np(&attr, sizeof(cpus), &cpus);
+	if (!pthread_create(&pool.threads[index], &attr, io_thread, NULL)) {
+		snprintf(name, sizeof(name), "anynet-io-%d", index);
+		pthread_setname_np(pool.threads[index], name);
+		pool.thread_count++;
+	}
+	pthread_attr_destroy(&attr);
+}
+
+static int pool_start(int threads)
+{
+	struct epoll_event event = { .events = EPOLLIN, .data.u64 = WAKE_TOKEN };
+	sigset_t all, old;
+
+	pool.epfd = epoll_create1(EPOLL_CLOEXEC);
+	pool.wakefd = eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK);
+	if (pool.epfd < 0 || pool.wakefd < 0 ||
+	    epoll_ctl(pool.epfd, EPOLL_CTL_ADD, pool.wakefd, &event)) {
+		int err = -errno;
+
+		if (pool.epfd >= 0)
+			close(pool.epfd);
+		if (pool.wakefd >= 0)
+			close(pool.wakefd);
+		return err;
+	}
+	atomic_store(&pool.stop, false);
+	sigfillset(&all);
+	pthread_sigmask(SIG_SETMASK, &all, &old);
+	for (int i = 0; i < threads && i < THREADS_MAX && i == pool.thread_count; i++)
+		start_thread(i);
+	pthread_sigmask(SIG_SETMASK, &old, NULL);
+	anynet_info("%d I/O threads", pool.thread_count);
+	return pool.thread_count ? 0 : -EAGAIN;
+}
+
+static void pool_stop(void)
+{
+	uint64_t one = 1;
+
+	atomic_store_explicit(&pool.stop, true, memory_order_release);
+	/* Level-triggered and never read: it wakes every thread. */
+	if (write(pool.wakefd, &one, sizeof(one)) < 0)
+		anynet_warn("cannot wake the I/O threads");
+	for (int i = 0; i < pool.thread_count; i++)
+		pthread_join(pool.threads[i], NULL);
+	pool.thread_count = 0;
+	close(pool.epfd);
+	close(pool.wakefd);
+}
+
+static int take_slot(struct anynet_comm *comm)
+{
+	uint32_t slot = 0, count;
+	struct io_slot *grown;
+
+	while (slot < pool.slot_count && pool.slots[slot].comm)
+		slot++;
+	if (slot == pool.slot_count) {
+		count = slot ? slot * 2 : 64;
+		grown = realloc(pool.slots, count * sizeof(*grown));
+		if (!grown)
+			return -ENOMEM;
+		for (uint32_t i = slot; i < count; i++)
+			grown[i] = (struct io_slot){ NULL, 0 };
+		pool.slots = grown;
+		pool.slot_count = count;
+	}
+	pool.slots[slot].comm = comm;
+	pool.slots[slot].generation++;
+	pool.used++;
+	comm->io_slot = (int)slot;
+	return 0;
+}
+
+static void watch_rails(struct anynet_comm *comm)
+{
+	struct epoll_event event = {
+		.events = EPOLLIN | EPOLLOUT | EPOLLET,
+		.data.u64 = (uint64_t)pool.slots[comm->io_slot].generation << 32 |
+			    (uint32_t)comm->io_slot,
+	};
+
+	for (unsigned i = 0; i < comm->rail_count; i++)
+		if (comm->rails[i] && comm->rails[i]->fd >= 0)
+			epoll_ctl(pool.epfd, EPOLL_CTL_ADD, comm->rails[i]->fd, &event);
+}
+
+int io_threads_add(struct anynet_comm *comm)
+{
+	int threads = net_io_threads(), ret;
+
+	if (!threads)
+		return -ENOTSUP;
+	pthread_mutex_lock(&pool.lock);
+	pthread_rwlock_wrlock(&pool.working);
+	ret = pool.thread_count ? 0 : pool_start(threads);
+	if (!ret)
+		ret = take_slot(comm);
+	if (!ret) {
+		comm->threaded = true;
+		watch_rails(comm);
+	}
+	pthread_rwlock_unlock(&pool.working);
+	pthread_mutex_unlock(&pool.lock);
+	return ret;
+}
+
+void io_threads_remove(struct anynet_comm *comm)
+{
+	if (comm->io_slot < 0)
+		return;
+	pthread_mutex_lock(&pool.lock);
+	pthread_rwlock_wrlock(&pool.working);
+	pool.slots[comm->io_slot].comm = NULL;
+	comm->io_slot = -1;
+	comm->threaded = false;
+	pthread_rwlock_unlock(&pool.working);
+	for (unsigned i = 0; i < comm->rail_count; i++)
+		if (comm->rails[i] && comm->rails[i]->fd >= 0)
+			epoll_ctl(pool.epfd, EPOLL_CTL_DEL, comm->rails[i]->fd, NULL);
+	if (!--pool.used)
+		pool_stop();
+	pthread_mutex_unlock(&pool.lock);
+}

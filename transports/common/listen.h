@@ -1,0 +1,25 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * The accept engine: one listening socket per NIC and process, and any number of handshakes side by
+ * side, each with its own buffer and deadline. It runs inside anynet_accept (any caller's turn serves
+ * all), under one lock; a stranger costs a slot until its deadline and nothing else.
+ *
+ * An endpoint is what a handle points to: first a listener that waits for its comm, then that receive
+ * comm, which may get further rails by the same token.
+ */
+#ifndef ANYNET_LISTEN_H
+#define ANYNET_LISTEN_H
+
+#include "comm_internal.h"
+
+/* The receive comm is closing: no rail may join it any more. */
+void listen_forget(struct anynet_comm *comm);
+
+/* Close the listening sockets if no endpoint is left. */
+void listen_trim(void);
+
+/* The listening address of each device of a stripe, for handles and hellos. Opens the sockets.
+ * Returns how many, or -errno if not even the first device's can be opened. */
+int listen_addrs(const struct anynet_device *const *set, int count, struct anynet_wire_addr *addrs);
+
+#endif

@@ -1,0 +1,102 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* Process-wide state of the message layer and the choices that depend on the host; see net.h. */
+#include "net.h"
+
+#include <errno.h>
+#include <stdio.h>
+#include <string.h>
+#include <sys/random.h>
+#include <time.h>
+#include <unistd.h>
+
+/* Automatic choices. One stream carries 10-20 Gb/s on a server core; several also get past per-flow
+ * caps. I/O threads pay only where cores are plentiful: NCCL's own thread already polls. */
+#define RAILS_2_FROM_MBPS	25000
+#define RAILS_4_FROM_MBPS	100000
+#define IO_THREADS_FROM_MBPS	40000
+#define IO_THREADS_FROM_CORES	16
+#define IO_THREADS_DEFAULT	2
+
+struct anynet_net anynet_net;
+
+void anynet_net_start(const struct anynet_config *cfg, const struct anynet_device *devices,
+		      int device_count)
+{
+	anynet_net.cfg = cfg;
+	anynet_net.devices = devices;
+	anynet_net.device_count = device_count;
+	anynet_net.pid = (uint32_t)getpid();
+	if (gethostname(anynet_net.host, sizeof(anynet_net.host) - 1))
+		snprintf(anynet_net.host, sizeof(anynet_net.host), "?");
+}
+
+void anynet_net_set_profiler(anynet_profiler profiler)
+{
+	anynet_net.profiler = anynet_net.cfg && anynet_net.cfg->profile ? profiler : NULL;
+}
+
+void anynet_net_set_nccl(int version, const char *path)
+{
+	anynet_net.nccl_version = version;
+	snprintf(anynet_net.nccl_path, sizeof(anynet_net.nccl_path), "%s", path ? path : "");
+}
+
+uint64_t net_now_ms(void)
+{
+	struct timespec ts;
+
+	clock_gettime(CLOCK_MONOTONIC, &ts);
+	return (uint64_t)ts.tv_sec * 1000 + (uint64_t)ts.tv_nsec / 1000000;
+}
+
+void net_random(void *data, size_t bytes)
+{
+	size_t done = 0;
+
+	while (done < bytes) {
+		ssize_t n = getrandom((char *)data + done, bytes - done, 0);
+
+		if (n > 0)
+			done += (size_t)n;
+		else if (n < 0 && errno != EINTR)
+			break;
+	}
+}
+
+int net_stripe(const struct anynet_device *dev, const struct anynet_device **set, int max)
+{
+	int count = 0;
+
+	set[count++] = dev;
+	if (anynet_net.cfg->stripe == ANYNET_SWITCH_OFF)
+		return count;
+	for (int i = 0; i < anynet_net.device_count && count < max; i++) {
+		const struct anynet_device *other = &anynet_net.devices[i];
+
+		if (other != dev && other->link == dev->link && other->speed_mbps == dev->speed_mbps &&
+		    other->addr.ss_family == dev->addr.ss_family && strcmp(other->ifname, "lo"))
+			set[count++] = other;
+	}
+	return count;
+}
+
+int net_rails_per_nic(const struct anynet_device *dev)
+{
+	if (anynet_net.cfg->rails_per_nic > 0)
+		return anynet_net.cfg->rails_per_nic;
+	if (dev->copies_in_kernel || dev->speed_mbps < RAILS_2_FROM_MBPS)
+		return 1;
+	return dev->speed_mbps < RAILS_4_FROM_MBPS ? 2 : 4;
+}
+
+int net_io_threads(void)
+{
+	if (anynet_net.cfg->io_threads >= 0)
+		return anynet_net.cfg->io_threads;
+	if (sysconf(_SC_NPROCESSORS_ONLN) < IO_THREADS_FROM_CORES)
+		return 0;
+	for (int i = 0; i < anynet_net.device_count; i++)
+		if (anynet_net.devices[i].speed_mbps >= IO_THREADS_FROM_MBPS)
+			return IO_THREADS_DEFAULT;
+	return 0;
+}

@@ -1,0 +1,42 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * The process-wide side of the message layer: settings, devices, identity of this process, and a
+ * monotonic clock. One instance, set by anynet_net_start and read-only afterwards; what changes
+ * (listeners, connects in progress) has its own lock in its own file.
+ */
+#ifndef ANYNET_NET_H
+#define ANYNET_NET_H
+
+#include <nccl_net/comm.h>
+#include <nccl_net/wire.h>
+
+struct anynet_net {
+	const struct anynet_config *cfg;
+	const struct anynet_device *devices;
+	int device_count;
+	anynet_profiler profiler; /* NULL = events are off */
+	int nccl_version;	  /* 0 = not found */
+	char nccl_path[256];
+	char host[64];
+	uint32_t pid;
+};
+
+extern struct anynet_net anynet_net;
+
+/* Milliseconds of CLOCK_MONOTONIC. Never on the data path. */
+uint64_t net_now_ms(void);
+
+/* Fill with random bytes from the kernel. */
+void net_random(void *data, size_t bytes);
+
+/* The devices that one comm of `dev` uses: dev itself first, then, if striping is on, those as fast
+ * and of the same kind. Returns the count, at most `max`. */
+int net_stripe(const struct anynet_device *dev, const struct anynet_device **set, int max);
+
+/* TCP rails per NIC pair for comms of this device. */
+int net_rails_per_nic(const struct anynet_device *dev);
+
+/* I/O threads this process should run. */
+int net_io_threads(void);
+
+#endif
