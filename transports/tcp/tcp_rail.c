@@ -1,0 +1,96 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* A TCP rail's life: create, backlog, linger, close, and its table. */
+#include <errno.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <unistd.h>
+
+#include "socket.h"
+#include "tcp_rail.h"
+
+static size_t tcp_backlog(struct anynet_rail *base)
+{
+	int unsent = socket_unsent(base->fd);
+
+	return unsent < 0 ? 0 : (size_t)unsent;
+}
+
+/* Acks that were never read would make close() send a reset, and a reset throws away what the
+ * kernel has not delivered yet. So: read them, say that no more data comes, and wait until the
+ * peer's kernel has everything. */
+static bool tcp_linger(struct anynet_rail *base)
+{
+	uint8_t scratch[4096];
+
+	shutdown(base->fd, SHUT_WR);
+	while (recv(base->fd, scratch, sizeof(scratch), MSG_DONTWAIT) > 0)
+		;
+	return socket_unsent(base->fd) > 0;
+}
+
+static void tcp_close(struct anynet_rail *base)
+{
+	struct tcp_rail *rail = to_tcp(base);
+
+	close(base->fd);
+	free(rail->rx_buf);
+	free(rail->tx);
+	free(rail);
+}
+
+static const struct anynet_rail_ops tcp_send_rail_ops = {
+	.receive = tcp_receive_control,
+	.transmit = tcp_transmit_data,
+	.backlog = tcp_backlog,
+	.linger = tcp_linger,
+	.close = tcp_close,
+};
+
+static const struct anynet_rail_ops tcp_recv_rail_ops = {
+	.receive = tcp_receive_data,
+	.transmit = tcp_transmit_control,
+	.backlog = tcp_backlog,
+	.linger = tcp_linger,
+	.close = tcp_close,
+};
+
+static void describe(struct anynet_rail *base)
+{
+	struct sockaddr_storage local = { 0 };
+	socklen_t len = sizeof(local);
+	char from[SOCKET_TEXT_BYTES], to[SOCKET_TEXT_BYTES];
+
+	getsockname(base->fd, (struct sockaddr *)&local, &len);
+	snprintf(base->path, sizeof(base->path), "%s -> %s",
+		 socket_text(&local, from, sizeof(from)),
+		 socket_peer_text(base->fd, to, sizeof(to)));
+}
+
+struct anynet_rail *tcp_rail_create(struct anynet_comm *comm, int fd, uint16_t index,
+				    uint32_t epoch)
+{
+	struct tcp_rail *rail = calloc(1, sizeof(*rail));
+
+	if (!rail)
+		return NULL;
+	rail->rx_bytes = comm->is_send ? TCP_CONTROL_BYTES : TCP_STAGING_BYTES;
+	rail->rx_buf = malloc(rail->rx_bytes);
+	rail->tx = comm->is_send ? calloc(TCP_TX_FRAMES, sizeof(*rail->tx)) : NULL;
+	if (!rail->rx_buf || (comm->is_send && !rail->tx)) {
+		free(rail->rx_buf);
+		free(rail->tx);
+		free(rail);
+		return NULL;
+	}
+	rail->base.ops = comm->is_send ? &tcp_send_rail_ops : &tcp_recv_rail_ops;
+	rail->base.comm = comm;
+	rail->base.fd = fd;
+	rail->base.index = index;
+	rail->base.epoch = epoch;
+	rail->base.readable = rail->base.writable = true;
+	socket_tune(fd, anynet_net.cfg);
+	describe(&rail->base);
+	if (comm->is_send)
+		tcp_zerocopy_init(rail);
+	return &rail->base;
+}
