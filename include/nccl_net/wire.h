@@ -129,6 +129,9 @@ enum anynet_frame_type {
 #define ANYNET_FLAG_MULTI   0x01 /* the comm has used several tags: match in order of seq */
 #define ANYNET_FLAG_ACK	    0x02 /* the sender waits for this message's ack */
 #define ANYNET_FLAG_CRC	    0x04 /* reserved: 4 bytes of CRC32C follow the payload */
+#define ANYNET_FLAG_TAIL    0x08 /* one zero byte follows it, last of all (docs/wire.md says why) */
+
+#define ANYNET_TAIL_BYTES 1
 
 /* Precedes everything on an open rail, in both directions. */
 struct anynet_wire_frame {

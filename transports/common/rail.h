@@ -60,8 +60,8 @@ struct anynet_rail {
 /* A frame to send, made by the comm. */
 struct rail_frame {
 	struct anynet_wire_frame header;
-	const uint8_t *payload; /* header.length bytes; with `framed`, the header lies before them */
-	bool framed;		/* payload - 32 holds the same header: send both as one piece */
+	const uint8_t *payload; /* header.length bytes */
+	bool framed;		/* the same header lies before and the tail behind them: one piece */
 	struct send_msg *msg;	/* DATA: tell send_written when the last byte is out; else NULL */
 };
 

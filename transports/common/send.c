@@ -74,7 +74,7 @@ struct anynet_comm *send_comm_create(const struct anynet_device *dev, unsigned r
 	if (!comm)
 		return NULL;
 	comm->ring_bytes = (uint32_t)cfg->replay_bytes & ~(RING_ALIGN - 1);
-	comm->eager_bytes = anynet_min(cfg->eager_bytes, comm->ring_bytes / 2 - HEADER_BYTES);
+	comm->eager_bytes = anynet_min(cfg->eager_bytes, comm->ring_bytes / 2 - 2 * HEADER_BYTES);
 	comm->chunk_bytes = anynet_max(cfg->chunk_bytes & ~(size_t)(CHUNK_ALIGN - 1), CHUNK_ALIGN);
 	comm->ring = aligned_alloc(RING_ALIGN, comm->ring_bytes);
 	comm->ready_head = comm->ready_tail = SLOT_NONE;
@@ -320,7 +320,7 @@ static size_t chunk_size(const struct send_comm *comm, const struct send_msg *ms
 {
 	size_t left = msg->bytes - msg->given;
 
-	if (comm->base.rail_count == 1 || left <= comm->chunk_bytes)
+	if (comm->base.rail_count == 1 || msg->copied || left <= comm->chunk_bytes)
 		return anynet_min(left, UINT32_MAX & ~(size_t)(CHUNK_ALIGN - 1));
 	return comm->chunk_bytes;
 }
@@ -371,16 +371,19 @@ void send_written(struct send_comm *comm, struct send_msg *msg)
 /* Copy a small message, header first, into the replay ring. */
 static bool copy_in(struct send_comm *comm, struct send_msg *msg, const void *data)
 {
-	uint8_t *frame = ring_take(comm, (uint32_t)(HEADER_BYTES + msg->bytes), &msg->ring_end);
+	uint8_t *frame = ring_take(comm, (uint32_t)(HEADER_BYTES + msg->bytes + ANYNET_TAIL_BYTES),
+				   &msg->ring_end);
 	struct anynet_wire_frame header;
 
 	if (!frame)
 		return false;
+	msg->flags |= ANYNET_FLAG_TAIL;
 	header = message_header(msg);
 	header.length = (uint32_t)msg->bytes;
 	memcpy(frame, &header, HEADER_BYTES);
 	if (msg->bytes)
 		memcpy(frame + HEADER_BYTES, data, msg->bytes);
+	frame[HEADER_BYTES + msg->bytes] = 0;
 	msg->data = frame + HEADER_BYTES;
 	return true;
 }

@@ -15,16 +15,21 @@ static size_t tcp_backlog(struct anynet_rail *base)
 	return unsent < 0 ? 0 : (size_t)unsent;
 }
 
+static void read_away(int fd)
+{
+	uint8_t scratch[4096];
+
+	while (recv(fd, scratch, sizeof(scratch), MSG_DONTWAIT) > 0)
+		;
+}
+
 /* Acks that were never read would make close() send a reset, and a reset throws away what the
  * kernel has not delivered yet. So: read them, say that no more data comes, and wait until the
  * peer's kernel has everything. */
 static bool tcp_linger(struct anynet_rail *base)
 {
-	uint8_t scratch[4096];
-
 	shutdown(base->fd, SHUT_WR);
-	while (recv(base->fd, scratch, sizeof(scratch), MSG_DONTWAIT) > 0)
-		;
+	read_away(base->fd);
 	return socket_unsent(base->fd) > 0;
 }
 
@@ -32,6 +37,10 @@ static void tcp_close(struct anynet_rail *base)
 {
 	struct tcp_rail *rail = to_tcp(base);
 
+	/* The tail of the last frame may be unread: it must not turn the end into a reset, which
+	 * could overtake our last ack. */
+	if (!base->comm->is_send && !comm_error(base->comm))
+		read_away(base->fd);
 	close(base->fd);
 	free(rail->rx_buf);
 	free(rail->tx);

@@ -9,7 +9,7 @@
 #define TCP_STAGING_BYTES 16384	     /* receive staging of a receive comm's rail */
 #define TCP_CONTROL_BYTES 512	     /* of a send comm's rail, and control bytes to send */
 #define TCP_DIRECT_BYTES  2048	     /* this much payload missing: read it into place */
-#define TCP_LARGE_BYTES	  (16 << 10) /* after such a frame only the next header is read ahead */
+#define TCP_LARGE_BYTES	  (16u << 10) /* after such a frame only the next header is read ahead */
 #define TCP_TURN_BYTES	  (4u << 20) /* at most this much in one call, to serve others, too */
 
 /* A frame being sent. */
@@ -17,7 +17,7 @@ struct tcp_tx_frame {
 	struct anynet_wire_frame header;
 	const uint8_t *payload; /* NULL: header only */
 	struct send_msg *msg;
-	uint32_t bytes; /* payload bytes */
+	uint32_t bytes; /* payload, and tail if it has one */
 	bool framed;	/* the header lies before the payload in memory */
 };
 
@@ -31,7 +31,9 @@ struct tcp_rail {
 	struct recv_msg *rx_msg;
 	uint8_t *rx_dst;  /* where its next byte goes */
 	uint32_t rx_left; /* payload bytes still to come */
-	bool rx_large;	  /* the last frame was large */
+	uint32_t rx_skip; /* tail of the last frame, still to be read */
+	uint32_t rx_last; /* payload bytes of the last frame */
+	bool rx_quiet;	  /* the socket was empty when last asked */
 
 	/* Sending: frames [tx_head, tx_tail) of tx, modulo; tx_gone bytes of the first are out. */
 	struct tcp_tx_frame *tx;

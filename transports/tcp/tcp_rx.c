@@ -32,6 +32,25 @@ static void compact(struct tcp_rail *rail)
 	rail->rx_tail = bytes;
 }
 
+/*
+ * How much to read behind the payload that is read straight into place.
+ *
+ * A frame expected alone is read up to but not including its tail. A read that empties the socket of
+ * a one-way connection makes the kernel send an ACK at once, from inside the call, before we see the
+ * data (tcp_cleanup_rbuf); with the tail left behind, that happens at the next call, while we wait
+ * anyway. Measured: 1.5 us of a 6.4 us half round trip.
+ */
+static size_t read_ahead(const struct tcp_rail *rail, size_t direct, size_t room)
+{
+	size_t expect = HEADER_BYTES - staged(rail) % HEADER_BYTES;
+
+	if (rail->rx_last >= TCP_LARGE_BYTES) /* the next will be large, too: only its header */
+		return anynet_min(room, (direct ? 0 : rail->rx_left) + rail->rx_skip + expect);
+	if (rail->rx_quiet && !rail->rx_left && !staged(rail))
+		return anynet_min(room, rail->rx_skip + HEADER_BYTES + rail->rx_last);
+	return room;
+}
+
 /* One read. *drained: the socket had less than there was room for. 0, -EAGAIN or -errno. */
 static int read_some(struct tcp_rail *rail, bool *drained)
 {
@@ -45,15 +64,13 @@ static int read_some(struct tcp_rail *rail, bool *drained)
 		direct = rail->rx_left;
 		iov[msg.msg_iovlen++] = (struct iovec){ rail->rx_dst, direct };
 	}
-	room = rail->rx_bytes - rail->rx_tail;
-	if (rail->rx_large) /* more large ones will follow: no further than the next header */
-		room = anynet_min(room, (direct ? 0 : rail->rx_left) + HEADER_BYTES -
-						rail->rx_tail % HEADER_BYTES);
+	room = read_ahead(rail, direct, rail->rx_bytes - rail->rx_tail);
 	iov[msg.msg_iovlen++] = (struct iovec){ rail->rx_buf + rail->rx_tail, room };
 	do
 		n = msg.msg_iovlen == 1 ? recv(rail->base.fd, iov[0].iov_base, room, MSG_DONTWAIT)
 					: recvmsg(rail->base.fd, &msg, MSG_DONTWAIT);
 	while (n < 0 && errno == EINTR);
+	rail->rx_quiet = n < 0 || (rail->rx_quiet && n == ANYNET_TAIL_BYTES && rail->rx_skip);
 	if (n < 0)
 		return -errno;
 	if (!n)
@@ -89,8 +106,8 @@ static int take_frame(struct tcp_rail *rail)
 	if (ret)
 		return ret;
 	rail->rx_head += HEADER_BYTES;
-	rail->rx_left = frame->length;
-	rail->rx_large = frame->length >= TCP_LARGE_BYTES;
+	rail->rx_left = rail->rx_last = frame->length;
+	rail->rx_skip = frame->flags & ANYNET_FLAG_TAIL ? ANYNET_TAIL_BYTES : 0;
 	if (!frame->length)
 		recv_placed(comm, rail->rx_msg, 0);
 	return 0;
@@ -118,6 +135,10 @@ static int consume(struct tcp_rail *rail)
 			take_payload(rail);
 			if (rail->rx_left)
 				return 0;
+		} else if (rail->rx_skip && staged(rail)) {
+			rail->rx_head += rail->rx_skip;
+			rail->rx_skip = 0;
+			continue;
 		} else if (staged(rail) < HEADER_BYTES) {
 			return 0;
 		} else {

@@ -36,6 +36,8 @@ static void pull(struct tcp_rail *rail)
 		tx->header = frame.header;
 		tx->payload = frame.payload;
 		tx->bytes = frame.msg ? frame.header.length : 0;
+		if (frame.framed)
+			tx->bytes += ANYNET_TAIL_BYTES;
 		tx->msg = frame.msg;
 		tx->framed = frame.framed;
 		rail->tx_tail++;
