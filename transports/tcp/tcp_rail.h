@@ -10,7 +10,12 @@
 #define TCP_CONTROL_BYTES 512	     /* of a send comm's rail, and control bytes to send */
 #define TCP_DIRECT_BYTES  2048	     /* this much payload missing: read it into place */
 #define TCP_LARGE_BYTES	  (16u << 10) /* after such a frame only the next header is read ahead */
-#define TCP_TURN_BYTES	  (4u << 20) /* at most this much in one call, to serve others, too */
+#define TCP_RX_TURN	  (4u << 20) /* received at most in one call, to serve others, too */
+
+/* Sent at most in one call. More fills the socket faster than the receiver empties it, and what waits
+ * there falls out of the cache: 512 KiB messages, 8 deep, 6.3 GB/s without a limit, 9.0 with this one
+ * (192 KiB 7.4, 384 KiB 5.8). */
+#define TCP_TX_TURN	  (256u << 10)
 
 /* A frame being sent. */
 struct tcp_tx_frame {

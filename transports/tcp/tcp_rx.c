@@ -161,7 +161,7 @@ int tcp_receive_data(struct anynet_rail *base)
 	struct tcp_rail *rail = to_tcp(base);
 	const struct recv_comm *comm = (const struct recv_comm *)base->comm;
 	unsigned before = recv_completions(comm);
-	uint64_t budget = TCP_TURN_BYTES;
+	uint64_t budget = TCP_RX_TURN;
 	int ret;
 
 	ret = consume(rail);

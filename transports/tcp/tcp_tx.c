@@ -25,7 +25,7 @@ static void pull(struct tcp_rail *rail)
 
 	for (uint32_t i = rail->tx_head; i != rail->tx_tail; i++)
 		queued += tx_at(rail, i)->bytes;
-	while (rail->tx_tail - rail->tx_head < TCP_TX_FRAMES && queued < TCP_TURN_BYTES) {
+	while (rail->tx_tail - rail->tx_head < TCP_TX_FRAMES && queued < TCP_TX_TURN) {
 		struct tcp_tx_frame *tx = tx_at(rail, rail->tx_tail);
 
 		frame.msg = NULL;
@@ -64,12 +64,12 @@ static unsigned add_piece(struct iovec *iov, unsigned n, const void *data, size_
 /* Everything queued, without the first tx_gone bytes. */
 static unsigned gather(struct tcp_rail *rail, struct iovec *iov, size_t *total, bool *large)
 {
-	size_t skip = rail->tx_gone;
+	size_t skip = rail->tx_gone, bytes;
 	unsigned n = 0;
 
 	*total = 0;
 	*large = true;
-	for (uint32_t i = rail->tx_head; i != rail->tx_tail; i++) {
+	for (uint32_t i = rail->tx_head; i != rail->tx_tail && *total < TCP_TX_TURN; i++) {
 		struct tcp_tx_frame *tx = tx_at(rail, i);
 		const uint8_t *header = tx->framed ? tx->payload - HEADER_BYTES
 						   : (const uint8_t *)&tx->header;
@@ -81,9 +81,10 @@ static unsigned gather(struct tcp_rail *rail, struct iovec *iov, size_t *total, 
 		} else {
 			skip -= HEADER_BYTES;
 		}
-		n = add_piece(iov, n, tx->payload + skip, tx->bytes - skip);
-		*total += tx->bytes - skip;
-		*large = *large && !tx->framed && tx->bytes - skip >= ZEROCOPY_BYTES;
+		bytes = anynet_min(tx->bytes - skip, TCP_TX_TURN);
+		n = add_piece(iov, n, tx->payload + skip, bytes);
+		*total += bytes;
+		*large = *large && !tx->framed && bytes >= ZEROCOPY_BYTES;
 		skip = 0;
 	}
 	return n;
@@ -135,9 +136,9 @@ int tcp_transmit_data(struct anynet_rail *base)
 {
 	struct tcp_rail *rail = to_tcp(base);
 	struct iovec iov[2 * TCP_TX_FRAMES];
-	size_t budget = TCP_TURN_BYTES;
+	size_t gone = 0;
 
-	while (budget) {
+	while (gone < TCP_TX_TURN) {
 		size_t total;
 		ssize_t sent;
 		unsigned n;
@@ -159,7 +160,7 @@ int tcp_transmit_data(struct anynet_rail *base)
 			base->writable = base->comm->epfd < 0;
 			return 0;
 		}
-		budget -= anynet_min(budget, (size_t)sent);
+		gone += (size_t)sent;
 	}
 	return 0;
 }
