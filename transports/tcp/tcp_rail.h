@@ -43,6 +43,7 @@ struct tcp_rail {
 	/* Sending: frames [tx_head, tx_tail) of tx, modulo; tx_gone bytes of the first are out. */
 	struct tcp_tx_frame *tx;
 	uint32_t tx_head, tx_tail, tx_gone;
+	uint64_t rate_at;      /* bytes_sent at which the rate is looked at again */
 	bool zerocopy;	       /* the kernel really avoids the copy, as far as known */
 	uint32_t zc_sent, zc_done; /* MSG_ZEROCOPY calls made, notifications read */
 
@@ -61,6 +62,9 @@ int tcp_receive_data(struct anynet_rail *rail);	   /* of a receive comm */
 int tcp_receive_control(struct anynet_rail *rail); /* of a send comm */
 int tcp_transmit_data(struct anynet_rail *rail);
 int tcp_transmit_control(struct anynet_rail *rail);
+
+/* tcp_rate.c: keep base.rate up to date; cheap, and only needed when rails share messages. */
+void tcp_rate_refresh(struct tcp_rail *rail);
 
 /* zerocopy.c: notifications of MSG_ZEROCOPY from the socket's error queue. */
 void tcp_zerocopy_init(struct tcp_rail *rail);

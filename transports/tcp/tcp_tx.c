@@ -156,6 +156,8 @@ int tcp_transmit_data(struct anynet_rail *base)
 		if (sent < 0)
 			return (int)sent;
 		advance(rail, (size_t)sent);
+		if (base->comm->rail_count > 1)
+			tcp_rate_refresh(rail);
 		if ((size_t)sent < total) {
 			base->writable = base->comm->epfd < 0;
 			return 0;

@@ -1,0 +1,22 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * NCCL's lists of device names, as in NCCL_SOCKET_IFNAME and NCCL_IB_HCA (net-api.md §5.3, §5.4):
+ * "a,b" names starting with a or b; "=a,b" exactly a or b; a "^" before either excludes them
+ * instead. A name may be followed by ":port", and that by more fields, which are not looked at.
+ */
+#ifndef ANYNET_NAME_FILTER_H
+#define ANYNET_NAME_FILTER_H
+
+#include <stdbool.h>
+
+/* Does `filter` let this name and port pass? An empty filter lets everything pass. port -1 = the
+ * name alone is asked for. */
+bool name_filter_pass(const char *filter, const char *name, int port);
+
+/* Is it a list of names to exclude? */
+bool name_filter_excludes(const char *filter);
+
+/* Does it ask for this very name, in full? */
+bool name_filter_names(const char *filter, const char *name);
+
+#endif
