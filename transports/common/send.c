@@ -17,9 +17,11 @@
 #define HEADER_BYTES  sizeof(struct anynet_wire_frame)
 #define RING_ALIGN    64u
 #define CHUNK_ALIGN   128u /* LL128 lines must not be split (net-api.md §3.5) */
-#define BALANCE_BYTES (1u << 20)
+#define UNKNOWN_BYTES (256u << 10) /* a rail of unknown rate gets no more than this to start with */
 
 static_assert((ANYNET_SENDS & SLOT_MASK) == 0, "slots are found by mask");
+
+#define SLOWER_BY 1.5 /* a rail that would be this much later leaves a chunk to the others */
 
 enum send_state {
 	SEND_FREE,
@@ -301,7 +303,7 @@ static bool too_slow(const struct send_comm *comm, struct anynet_rail *rail, siz
 	double own, best = 0;
 
 	if (rail->rate <= 0)
-		return rail->ops->backlog(rail) > BALANCE_BYTES;
+		return rail->ops->backlog(rail) > UNKNOWN_BYTES;
 	own = (double)(rail->ops->backlog(rail) + bytes) / rail->rate;
 	for (unsigned i = 0; i < comm->base.rail_count; i++) {
 		struct anynet_rail *other = comm->base.rails[i];
@@ -313,7 +315,7 @@ static bool too_slow(const struct send_comm *comm, struct anynet_rail *rail, siz
 		if (best <= 0 || time < best)
 			best = time;
 	}
-	return best > 0 && own > 2 * best;
+	return best > 0 && own > SLOWER_BY * best;
 }
 
 static size_t chunk_size(const struct send_comm *comm, const struct send_msg *msg)

@@ -44,6 +44,7 @@ struct tcp_rail {
 	struct tcp_tx_frame *tx;
 	uint32_t tx_head, tx_tail, tx_gone;
 	uint64_t rate_at;      /* bytes_sent at which the rate is looked at again */
+	uint64_t rate_busy_us, rate_acked; /* the kernel's counts when the last sample was taken */
 	bool zerocopy;	       /* the kernel really avoids the copy, as far as known */
 	uint32_t zc_sent, zc_done; /* MSG_ZEROCOPY calls made, notifications read */
 

@@ -1,7 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * How fast a rail delivers, from the kernel's own estimate. A file of its own because <linux/tcp.h>,
- * which knows the newer fields of tcp_info, and <netinet/tcp.h> cannot be included together.
+ * How fast a rail delivers: bytes acknowledged per time with data under way, both counted by the
+ * kernel. (Its own delivery rate is a burst's: behind a token bucket it was 10 to 100 times the link's
+ * rate.) A file of its own because <linux/tcp.h>, which knows the newer fields of tcp_info, and
+ * <netinet/tcp.h> cannot be included together.
  */
 #include <linux/tcp.h>
 #include <netinet/in.h>
@@ -9,24 +11,30 @@
 
 #include "tcp_rail.h"
 
-#define REFRESH_BYTES (256u << 10)
-#define OLD_SHARE     0.75 /* of the estimate so far, against jitter */
+#define REFRESH_BYTES (128u << 10)
+#define SAMPLE_US     20000 /* busy_time counts in timer ticks: below, it is too coarse */
+#define OLD_SHARE     0.5   /* of the estimate so far in the new one */
 
 void tcp_rate_refresh(struct tcp_rail *rail)
 {
 	struct tcp_info info = { 0 };
 	socklen_t len = sizeof(info);
+	uint64_t busy_us, acked;
 	double rate;
 
 	if (rail->base.bytes_sent < rail->rate_at)
 		return;
 	rail->rate_at = rail->base.bytes_sent + REFRESH_BYTES;
 	if (getsockopt(rail->base.fd, IPPROTO_TCP, TCP_INFO, &info, &len) ||
-	    len < offsetof(struct tcp_info, tcpi_delivery_rate) + sizeof(info.tcpi_delivery_rate))
+	    len < offsetof(struct tcp_info, tcpi_busy_time) + sizeof(info.tcpi_busy_time))
 		return;
-	rate = (double)info.tcpi_delivery_rate / 1000;
-	if (rate > 0)
-		rail->base.rate = rail->base.rate > 0
-					  ? OLD_SHARE * rail->base.rate + (1 - OLD_SHARE) * rate
-					  : rate;
+	busy_us = info.tcpi_busy_time - rail->rate_busy_us;
+	acked = info.tcpi_bytes_acked - rail->rate_acked;
+	if (busy_us < SAMPLE_US)
+		return;
+	rate = (double)acked * 1000 / (double)busy_us;
+	rail->base.rate =
+		rail->base.rate > 0 ? OLD_SHARE * rail->base.rate + (1 - OLD_SHARE) * rate : rate;
+	rail->rate_busy_us = info.tcpi_busy_time;
+	rail->rate_acked = info.tcpi_bytes_acked;
 }
