@@ -1,0 +1,72 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * NCCL's types that every version of the net API shares, declared from the contract (net-api.md §1.2,
+ * §1.4, §1.5), not from NCCL's headers. Pointer kinds are ANYNET_PTR_* in device.h, the handle's size
+ * is ANYNET_HANDLE_BYTES in comm.h.
+ */
+#ifndef ANYNET_ABI_NCCL_TYPES_H
+#define ANYNET_ABI_NCCL_TYPES_H
+
+#include <assert.h>
+#include <stddef.h>
+#include <stdint.h>
+
+/* ncclResult_t. The newer codes 7 (in progress) and 8 (timeout) are never returned by a plugin. */
+enum anynet_nccl_result {
+	ANYNET_NCCL_SUCCESS = 0,
+	ANYNET_NCCL_UNHANDLED_CUDA_ERROR = 1,
+	ANYNET_NCCL_SYSTEM_ERROR = 2,
+	ANYNET_NCCL_INTERNAL_ERROR = 3,
+	ANYNET_NCCL_INVALID_ARGUMENT = 4,
+	ANYNET_NCCL_INVALID_USAGE = 5,
+	ANYNET_NCCL_REMOTE_ERROR = 6,
+};
+static_assert(sizeof(enum anynet_nccl_result) == 4, "net-api.md §1.2");
+
+/* ncclNetDeviceType: a plugin without device offload is HOST. */
+enum anynet_nccl_device_type {
+	ANYNET_NCCL_DEVICE_HOST = 0,
+	ANYNET_NCCL_DEVICE_UNPACK = 1,
+};
+static_assert(sizeof(enum anynet_nccl_device_type) == 4, "net-api.md §1.2");
+
+/* ncclDebugLogger_t and ncclProfilerCallback_t; enums are passed as int. */
+typedef void (*anynet_nccl_logger)(int level, unsigned long flags, const char *file, int line,
+				   const char *fmt, ...);
+typedef int (*anynet_nccl_profiler)(void **event, int type, void *phandle, int64_t plugin_id,
+				    void *ext);
+
+/* In *request on entry of irecv, v9+: NCCL needs neither the size nor a genuine completion (§3.5). */
+#define ANYNET_NCCL_OPTIONAL_COMPLETION ((void *)0x1)
+
+/* Largest maxP2pBytes and maxCollBytes NCCL accepts; 0 is refused, too. */
+#define ANYNET_NCCL_MESSAGE_MAX ((size_t)1 << 40)
+
+/* "Not set" for the traffic class, rail and plane. */
+#define ANYNET_NCCL_UNSET (-1)
+
+/* v7+: for device offload, which we never offer. */
+struct anynet_net_device_handle {
+	enum anynet_nccl_device_type type;
+	int version;
+	void *handle;
+	size_t bytes;
+	int needs_proxy_progress;
+};
+
+/* An object's size, a field's offset, and a function's slot in a table (net-api.md §1.3, §1.4). */
+#define ANYNET_ABI_SIZE(type, bytes) \
+	static_assert(sizeof(struct type) == (bytes), "net-api.md §1: size of " #type)
+#define ANYNET_ABI_AT(type, field, offset)                      \
+	static_assert(offsetof(struct type, field) == (offset), \
+		      "net-api.md §1.4: " #type "." #field)
+#define ANYNET_ABI_SLOT(type, field, slot) ANYNET_ABI_AT(type, field, (slot)*8)
+
+ANYNET_ABI_SIZE(anynet_net_device_handle, 32);
+ANYNET_ABI_AT(anynet_net_device_handle, type, 0);
+ANYNET_ABI_AT(anynet_net_device_handle, version, 4);
+ANYNET_ABI_AT(anynet_net_device_handle, handle, 8);
+ANYNET_ABI_AT(anynet_net_device_handle, bytes, 16);
+ANYNET_ABI_AT(anynet_net_device_handle, needs_proxy_progress, 24);
+
+#endif

@@ -1,0 +1,103 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* Net API v9 (net-api.md §1.3, §1.4), native in NCCL 2.24 - 2.25: size_t messages, virtual devices, optional completion. */
+#ifndef ANYNET_ABI_NET_V9_H
+#define ANYNET_ABI_NET_V9_H
+
+#include <nccl_net/abi/nccl_types.h>
+
+struct anynet_net_vprops_v9 {
+	int count;
+	int devs[4];
+};
+ANYNET_ABI_SIZE(anynet_net_vprops_v9, 20);
+ANYNET_ABI_AT(anynet_net_vprops_v9, count, 0);
+ANYNET_ABI_AT(anynet_net_vprops_v9, devs, 4);
+
+struct anynet_net_props_v9 {
+	const char *name;
+	const char *pci_path;
+	uint64_t guid;
+	int ptr_support;
+	int reg_is_global;
+	int force_flush;
+	int speed_mbps;
+	int port;
+	float latency_us;
+	int max_comms;
+	int max_recvs;
+	enum anynet_nccl_device_type device_type;
+	int device_version;
+	struct anynet_net_vprops_v9 vprops;
+	size_t max_p2p_bytes;
+	size_t max_coll_bytes;
+};
+ANYNET_ABI_SIZE(anynet_net_props_v9, 104);
+ANYNET_ABI_AT(anynet_net_props_v9, name, 0);
+ANYNET_ABI_AT(anynet_net_props_v9, pci_path, 8);
+ANYNET_ABI_AT(anynet_net_props_v9, guid, 16);
+ANYNET_ABI_AT(anynet_net_props_v9, ptr_support, 24);
+ANYNET_ABI_AT(anynet_net_props_v9, reg_is_global, 28);
+ANYNET_ABI_AT(anynet_net_props_v9, force_flush, 32);
+ANYNET_ABI_AT(anynet_net_props_v9, speed_mbps, 36);
+ANYNET_ABI_AT(anynet_net_props_v9, port, 40);
+ANYNET_ABI_AT(anynet_net_props_v9, latency_us, 44);
+ANYNET_ABI_AT(anynet_net_props_v9, max_comms, 48);
+ANYNET_ABI_AT(anynet_net_props_v9, max_recvs, 52);
+ANYNET_ABI_AT(anynet_net_props_v9, device_type, 56);
+ANYNET_ABI_AT(anynet_net_props_v9, device_version, 60);
+ANYNET_ABI_AT(anynet_net_props_v9, vprops, 64);
+ANYNET_ABI_AT(anynet_net_props_v9, max_p2p_bytes, 88);
+ANYNET_ABI_AT(anynet_net_props_v9, max_coll_bytes, 96);
+
+struct anynet_net_v9 {
+	const char *name;
+	enum anynet_nccl_result (*init)(anynet_nccl_logger logger);
+	enum anynet_nccl_result (*devices)(int *count);
+	enum anynet_nccl_result (*get_properties)(int dev, struct anynet_net_props_v9 *props);
+	enum anynet_nccl_result (*listen)(int dev, void *handle, void **lcomm);
+	enum anynet_nccl_result (*connect)(int dev, void *handle, void **scomm,
+					   struct anynet_net_device_handle **dev_handle);
+	enum anynet_nccl_result (*accept)(void *lcomm, void **rcomm,
+					  struct anynet_net_device_handle **dev_handle);
+	enum anynet_nccl_result (*reg_mr)(void *comm, void *data, size_t bytes, int type,
+					  void **mhandle);
+	enum anynet_nccl_result (*reg_mr_dmabuf)(void *comm, void *data, size_t bytes, int type,
+						 uint64_t offset, int fd, void **mhandle);
+	enum anynet_nccl_result (*dereg_mr)(void *comm, void *mhandle);
+	enum anynet_nccl_result (*isend)(void *scomm, void *data, size_t bytes, int tag,
+					 void *mhandle, void **request);
+	enum anynet_nccl_result (*irecv)(void *rcomm, int n, void **data, size_t *bytes, int *tags,
+					 void **mhandles, void **request);
+	enum anynet_nccl_result (*iflush)(void *rcomm, int n, void **data, int *bytes,
+					  void **mhandles, void **request);
+	enum anynet_nccl_result (*test)(void *request, int *done, int *bytes);
+	enum anynet_nccl_result (*close_send)(void *scomm);
+	enum anynet_nccl_result (*close_recv)(void *rcomm);
+	enum anynet_nccl_result (*close_listen)(void *lcomm);
+	enum anynet_nccl_result (*get_device_mr)(void *comm, void *mhandle, void **device_mr);
+	enum anynet_nccl_result (*irecv_consumed)(void *rcomm, int n, void *request);
+	enum anynet_nccl_result (*make_vdevice)(int *dev, struct anynet_net_vprops_v9 *vprops);
+};
+ANYNET_ABI_SIZE(anynet_net_v9, 160);
+ANYNET_ABI_SLOT(anynet_net_v9, name, 0);
+ANYNET_ABI_SLOT(anynet_net_v9, init, 1);
+ANYNET_ABI_SLOT(anynet_net_v9, devices, 2);
+ANYNET_ABI_SLOT(anynet_net_v9, get_properties, 3);
+ANYNET_ABI_SLOT(anynet_net_v9, listen, 4);
+ANYNET_ABI_SLOT(anynet_net_v9, connect, 5);
+ANYNET_ABI_SLOT(anynet_net_v9, accept, 6);
+ANYNET_ABI_SLOT(anynet_net_v9, reg_mr, 7);
+ANYNET_ABI_SLOT(anynet_net_v9, reg_mr_dmabuf, 8);
+ANYNET_ABI_SLOT(anynet_net_v9, dereg_mr, 9);
+ANYNET_ABI_SLOT(anynet_net_v9, isend, 10);
+ANYNET_ABI_SLOT(anynet_net_v9, irecv, 11);
+ANYNET_ABI_SLOT(anynet_net_v9, iflush, 12);
+ANYNET_ABI_SLOT(anynet_net_v9, test, 13);
+ANYNET_ABI_SLOT(anynet_net_v9, close_send, 14);
+ANYNET_ABI_SLOT(anynet_net_v9, close_recv, 15);
+ANYNET_ABI_SLOT(anynet_net_v9, close_listen, 16);
+ANYNET_ABI_SLOT(anynet_net_v9, get_device_mr, 17);
+ANYNET_ABI_SLOT(anynet_net_v9, irecv_consumed, 18);
+ANYNET_ABI_SLOT(anynet_net_v9, make_vdevice, 19);
+
+#endif

@@ -1,0 +1,346 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* Parsers of the types of settings; see config_parse.h. */
+#include "config_parse.h"
+
+#include <arpa/inet.h>
+#include <ctype.h>
+#include <errno.h>
+#include <limits.h>
+#include <stdbool.h>
+#include <stdint.h>
+#include <stdlib.h>
+#include <string.h>
+#include <strings.h>
+#include <sys/socket.h>
+
+#include <nccl_net/util.h>
+
+#define CHUNK_MULTIPLE 128 /* an LL128 line must not be torn (net-api.md §3.5) */
+
+struct choice {
+	const char *text;
+	int value;
+};
+
+static const struct choice switch_choices[] = {
+	{ "auto", ANYNET_SWITCH_AUTO }, { "on", ANYNET_SWITCH_ON },
+	{ "off", ANYNET_SWITCH_OFF },   { "1", ANYNET_SWITCH_ON },
+	{ "0", ANYNET_SWITCH_OFF },     { "yes", ANYNET_SWITCH_ON },
+	{ "no", ANYNET_SWITCH_OFF },    { "true", ANYNET_SWITCH_ON },
+	{ "false", ANYNET_SWITCH_OFF }, { "-1", ANYNET_SWITCH_AUTO },
+};
+
+static const struct choice transport_choices[] = {
+	{ "auto", ANYNET_CHOOSE_AUTO },
+	{ "ib", ANYNET_CHOOSE_IB },
+	{ "tcp", ANYNET_CHOOSE_TCP },
+	{ "socket", ANYNET_CHOOSE_TCP },
+};
+
+static const struct choice family_choices[] = {
+	{ "any", AF_UNSPEC },
+	{ "AF_INET", AF_INET },
+	{ "AF_INET6", AF_INET6 },
+	{ "auto", AF_UNSPEC },
+};
+
+static void *field(const struct anynet_config_row *row, struct anynet_config *cfg)
+{
+	return (char *)cfg + row->offset;
+}
+
+static int choose(const struct choice *choices, size_t count, const char *text, int *value)
+{
+	for (size_t i = 0; i < count; i++) {
+		if (!strcasecmp(text, choices[i].text)) {
+			*value = choices[i].value;
+			return 0;
+		}
+	}
+	return -EINVAL;
+}
+
+/* The number at the start of `text`; *end is what follows it. */
+static int leading_number(const char *text, long *value, const char **end)
+{
+	char *stop;
+	long long number;
+
+	errno = 0;
+	number = strtoll(text, &stop, 0);
+	if (errno || stop == text || number < LONG_MIN || number > LONG_MAX)
+		return -EINVAL;
+	*value = (long)number;
+	*end = stop;
+	return 0;
+}
+
+int anynet_parse_number(const char *text, long *value)
+{
+	const char *end;
+	long number;
+
+	if (leading_number(text, &number, &end) || *end)
+		return -EINVAL;
+	*value = number;
+	return 0;
+}
+
+struct unit {
+	const char *text;
+	long factor;
+};
+
+/* A number with one of `units` behind it, within the row's bounds. */
+static int number_with_unit(const struct anynet_config_row *row, const char *text,
+			    const struct unit *units, size_t count, long *value)
+{
+	const char *end;
+	long number;
+
+	if (leading_number(text, &number, &end))
+		return -EINVAL;
+	for (size_t i = 0; i < count; i++) {
+		if (strcasecmp(end, units[i].text))
+			continue;
+		if (__builtin_mul_overflow(number, units[i].factor, &number))
+			return -EINVAL;
+		if (number < row->min || number > row->max)
+			return -EINVAL;
+		*value = number;
+		return 0;
+	}
+	return -EINVAL;
+}
+
+static int bytes_of(const struct anynet_config_row *row, const char *text, long *value)
+{
+	static const struct unit units[] = {
+		{ "", 1 },
+		{ "k", 1L << 10 },
+		{ "m", 1L << 20 },
+		{ "g", 1L << 30 },
+	};
+
+	return number_with_unit(row, text, units, ARRAY_SIZE(units), value);
+}
+
+static bool means_auto(const char *text)
+{
+	/* NCCL writes "choose yourself" as -2 or -1. */
+	return !strcasecmp(text, "auto") || !strcmp(text, "-1") || !strcmp(text, "-2");
+}
+
+int anynet_parse_flag(const struct anynet_config_row *row, const char *text,
+		      struct anynet_config *cfg)
+{
+	bool *flag = field(row, cfg);
+	long number;
+	int value;
+
+	if (!anynet_parse_number(text, &number))
+		*flag = number != 0; /* as NCCL_IB_DISABLE */
+	else if (!choose(switch_choices, ARRAY_SIZE(switch_choices), text, &value) &&
+		 value != ANYNET_SWITCH_AUTO)
+		*flag = value == ANYNET_SWITCH_ON;
+	else
+		return -EINVAL;
+	return 0;
+}
+
+int anynet_parse_switch(const struct anynet_config_row *row, const char *text,
+			struct anynet_config *cfg)
+{
+	return choose(switch_choices, ARRAY_SIZE(switch_choices), text, field(row, cfg));
+}
+
+int anynet_parse_transport(const struct anynet_config_row *row, const char *text,
+			   struct anynet_config *cfg)
+{
+	return choose(transport_choices, ARRAY_SIZE(transport_choices), text, field(row, cfg));
+}
+
+int anynet_parse_family(const struct anynet_config_row *row, const char *text,
+			struct anynet_config *cfg)
+{
+	return choose(family_choices, ARRAY_SIZE(family_choices), text, field(row, cfg));
+}
+
+int anynet_parse_int(const struct anynet_config_row *row, const char *text,
+		     struct anynet_config *cfg)
+{
+	long number;
+
+	if (anynet_parse_number(text, &number) || number < row->min || number > row->max)
+		return -EINVAL;
+	*(int *)field(row, cfg) = (int)number;
+	return 0;
+}
+
+int anynet_parse_auto_int(const struct anynet_config_row *row, const char *text,
+			  struct anynet_config *cfg)
+{
+	if (!means_auto(text))
+		return anynet_parse_int(row, text, cfg);
+	*(int *)field(row, cfg) = ANYNET_AUTO;
+	return 0;
+}
+
+int anynet_parse_size(const struct anynet_config_row *row, const char *text,
+		      struct anynet_config *cfg)
+{
+	long bytes;
+
+	if (bytes_of(row, text, &bytes))
+		return -EINVAL;
+	*(size_t *)field(row, cfg) = (size_t)bytes;
+	return 0;
+}
+
+int anynet_parse_chunk(const struct anynet_config_row *row, const char *text,
+		       struct anynet_config *cfg)
+{
+	long bytes;
+
+	if (bytes_of(row, text, &bytes) || bytes % CHUNK_MULTIPLE)
+		return -EINVAL;
+	*(size_t *)field(row, cfg) = (size_t)bytes;
+	return 0;
+}
+
+int anynet_parse_auto_size(const struct anynet_config_row *row, const char *text,
+			   struct anynet_config *cfg)
+{
+	long bytes = ANYNET_AUTO;
+
+	if (!means_auto(text) && bytes_of(row, text, &bytes))
+		return -EINVAL;
+	*(int *)field(row, cfg) = (int)bytes;
+	return 0;
+}
+
+int anynet_parse_time(const struct anynet_config_row *row, const char *text,
+		      struct anynet_config *cfg)
+{
+	static const struct unit units[] = {
+		{ "", 1000 },
+		{ "ms", 1 },
+		{ "s", 1000 },
+		{ "min", 60 * 1000 },
+	};
+	long ms;
+
+	if (number_with_unit(row, text, units, ARRAY_SIZE(units), &ms))
+		return -EINVAL;
+	*(int *)field(row, cfg) = (int)ms;
+	return 0;
+}
+
+int anynet_parse_text(const struct anynet_config_row *row, const char *text,
+		      struct anynet_config *cfg)
+{
+	size_t bytes = strlen(text);
+
+	if (bytes > (size_t)row->max)
+		return -EINVAL;
+	memcpy(field(row, cfg), text, bytes + 1);
+	return 0;
+}
+
+int anynet_parse_ifname(const struct anynet_config_row *row, const char *text,
+			struct anynet_config *cfg)
+{
+	/* NCCL ignores a value of one character (net-api.md §5.3); we do too, but say so. */
+	if (strlen(text) == 1)
+		return -EINVAL;
+	return anynet_parse_text(row, text, cfg);
+}
+
+int anynet_parse_word(const struct anynet_config_row *row, const char *text,
+		      struct anynet_config *cfg)
+{
+	for (const char *c = text; *c; c++) {
+		if (!isalnum((unsigned char)*c) && *c != '_' && *c != '-')
+			return -EINVAL;
+	}
+	return anynet_parse_text(row, text, cfg);
+}
+
+/* "1.2.3.4:5", "[::1]:5": cut to the address inside. Others stay as they are. */
+static void drop_port(char *text)
+{
+	char *colon = strrchr(text, ':');
+	char *bracket = strchr(text, ']');
+
+	if (*text == '[' && bracket) {
+		*bracket = 0;
+		memmove(text, text + 1, strlen(text));
+	} else if (colon && strchr(text, ':') == colon) {
+		*colon = 0;
+	}
+}
+
+static bool is_network(const char *text)
+{
+	char addr[INET6_ADDRSTRLEN + 1];
+	size_t bytes = strcspn(text, "/");
+	unsigned char ip[sizeof(struct in6_addr)];
+	long prefix = 0, most;
+
+	if (bytes >= sizeof(addr))
+		return false;
+	memcpy(addr, text, bytes);
+	addr[bytes] = 0;
+	if (inet_pton(AF_INET, addr, ip) == 1)
+		most = 32;
+	else if (inet_pton(AF_INET6, addr, ip) == 1)
+		most = 128;
+	else
+		return false;
+	return !text[bytes] || (isdigit((unsigned char)text[bytes + 1]) &&
+				!anynet_parse_number(text + bytes + 1, &prefix) && prefix <= most);
+}
+
+/* "name:port" is fine in NCCL_COMM_ID. It would take the resolver to learn a subnet from it; the
+ * interfaces are then chosen without that hint. */
+static bool is_host_and_port(const char *text)
+{
+	const char *colon = strrchr(text, ':');
+	long port;
+
+	return colon && colon > text && !anynet_parse_number(colon + 1, &port) && port >= 0 &&
+	       port <= UINT16_MAX;
+}
+
+int anynet_parse_subnet(const struct anynet_config_row *row, const char *text,
+			struct anynet_config *cfg)
+{
+	char addr[sizeof(cfg->socket_subnet)];
+	size_t bytes = strlen(text);
+
+	if (bytes >= sizeof(addr))
+		return is_host_and_port(text) ? anynet_parse_text(row, "", cfg) : -EINVAL;
+	memcpy(addr, text, bytes + 1);
+	drop_port(addr);
+	if (!*text || is_network(addr))
+		return anynet_parse_text(row, addr, cfg);
+	return is_host_and_port(text) ? anynet_parse_text(row, "", cfg) : -EINVAL;
+}
+
+int anynet_parse_ports(const struct anynet_config_row *row, const char *text,
+		       struct anynet_config *cfg)
+{
+	const char *end;
+	long lo = 0, hi = 0;
+
+	if (strcasecmp(text, "auto") && strcmp(text, "0")) {
+		if (leading_number(text, &lo, &end) || *end != '-' ||
+		    !isdigit((unsigned char)end[1]) || anynet_parse_number(end + 1, &hi))
+			return -EINVAL;
+		if (lo < row->min || hi > row->max || lo > hi)
+			return -EINVAL;
+	}
+	cfg->port_min = (int)lo;
+	cfg->port_max = (int)hi;
+	return 0;
+}

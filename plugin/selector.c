@@ -1,0 +1,192 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* The name presented to NCCL, and the choice of networks; see selector.h. */
+#include "selector.h"
+
+#include <arpa/inet.h>
+#include <netinet/in.h>
+#include <stdbool.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <strings.h>
+
+#include <nccl_net/log.h>
+
+static const char own_name[] = "anynet";
+static const char *const served_names[] = { "IB", "Socket", own_name };
+
+static const char *const link_names[] = {
+	[ANYNET_LINK_TCP] = "TCP",
+	[ANYNET_LINK_IB] = "IB",
+};
+
+const char *anynet_selector_name_for(const char *nccl_net)
+{
+	if (!nccl_net)
+		return own_name;
+	/* NCCL takes an empty NCCL_NET for a network whose name is empty: be that one. */
+	if (!*nccl_net)
+		return "";
+	for (size_t i = 0; i < ARRAY_SIZE(served_names); i++) {
+		if (!strcasecmp(nccl_net, served_names[i]))
+			return nccl_net;
+	}
+	return own_name;
+}
+
+const char *anynet_selector_name(void)
+{
+	static char copy[sizeof("anynet")]; /* the longest name served */
+	static const char *name;
+
+	if (!name) {
+		name = anynet_selector_name_for(getenv("NCCL_NET"));
+		if (name != own_name) {
+			/* The environment's string may move; ours never does. */
+			snprintf(copy, sizeof(copy), "%s", name);
+			name = copy;
+		}
+	}
+	return name;
+}
+
+/* Who asked for IB, or NULL. Our own setting is the more specific one and wins over NCCL_NET. */
+static const char *asked_for_ib(const char *name, const struct anynet_config *cfg)
+{
+	if (cfg->transport == ANYNET_CHOOSE_IB)
+		return "ANYNET_TRANSPORT=ib";
+	if (cfg->transport == ANYNET_CHOOSE_AUTO && !strcasecmp(name, "IB"))
+		return "NCCL_NET=IB";
+	return NULL;
+}
+
+/* Who asked for TCP, or NULL. */
+static const char *asked_for_tcp(const char *name, const struct anynet_config *cfg)
+{
+	if (cfg->transport == ANYNET_CHOOSE_TCP)
+		return "ANYNET_TRANSPORT=tcp";
+	if (cfg->transport == ANYNET_CHOOSE_AUTO && !strcasecmp(name, "Socket"))
+		return "NCCL_NET=Socket";
+	return NULL;
+}
+
+static const char *device_addr(const struct anynet_device *dev, char *buf, size_t bytes)
+{
+	const struct sockaddr_in *v4 = (const void *)&dev->addr;
+	const struct sockaddr_in6 *v6 = (const void *)&dev->addr;
+	const void *ip = &v6->sin6_addr;
+
+	if (dev->addr.ss_family == AF_INET)
+		ip = &v4->sin_addr;
+	if (!inet_ntop(dev->addr.ss_family, ip, buf, (socklen_t)bytes))
+		snprintf(buf, bytes, "?");
+	return buf;
+}
+
+static void log_devices(const struct anynet_probe *probe)
+{
+	for (int i = 0; i < probe->device_count; i++) {
+		const struct anynet_device *dev = &probe->devices[i];
+		const char *pci = strrchr(dev->pci_path, '/');
+		char addr[INET6_ADDRSTRLEN];
+
+		anynet_info("dev %d %s link %s addr %s speed %d Mb/s pci %s", dev->index, dev->name,
+			    link_names[dev->link], device_addr(dev, addr, sizeof(addr)),
+			    dev->speed_mbps, pci ? pci + 1 : "none");
+	}
+}
+
+/* A candidate that is named like a variable is a setting that could not be honoured. */
+static bool is_setting(const struct anynet_candidate *candidate)
+{
+	return !strncmp(candidate->name, "NCCL_", 5) || !strncmp(candidate->name, "ANYNET_", 7);
+}
+
+static void log_candidates(const struct anynet_probe *probe)
+{
+	int usable = 0;
+
+	for (int i = 0; i < probe->candidate_count; i++) {
+		const struct anynet_candidate *candidate = &probe->candidates[i];
+
+		usable += candidate->usable;
+		if (is_setting(candidate))
+			anynet_warn("%s: %s", candidate->name, candidate->reason);
+		else
+			anynet_info("%s %s %s: %s", link_names[candidate->link], candidate->name,
+				    candidate->usable ? "usable" : "not used", candidate->reason);
+	}
+	if (usable > probe->device_count)
+		anynet_warn("found %d usable network ports, of which NCCL gets the first %d",
+			    usable, probe->device_count);
+}
+
+/* "eth0 10.0.0.2, eth1 10.0.1.2" as far as it fits. */
+static const char *device_list(const struct anynet_probe *probe, char *buf, size_t bytes)
+{
+	size_t used = 0;
+
+	snprintf(buf, bytes, "nothing");
+	for (int i = 0; i < probe->device_count && used < bytes; i++) {
+		const struct anynet_device *dev = &probe->devices[i];
+		char addr[INET6_ADDRSTRLEN];
+
+		used += (size_t)snprintf(buf + used, bytes - used, "%s%s %s", i ? ", " : "",
+					 dev->name, device_addr(dev, addr, sizeof(addr)));
+	}
+	return buf;
+}
+
+static void warn_no_ib(const char *asked, const struct anynet_probe *probe)
+{
+	const struct anynet_candidate *first = NULL;
+	char devices[256], others[64] = "";
+	int refusals = 0;
+
+	for (int i = 0; i < probe->candidate_count; i++) {
+		const struct anynet_candidate *candidate = &probe->candidates[i];
+
+		if (candidate->link != ANYNET_LINK_IB || candidate->usable)
+			continue;
+		if (!first)
+			first = candidate;
+		refusals++;
+	}
+	if (refusals > 1)
+		snprintf(others, sizeof(others), " (%d more verdicts with NCCL_DEBUG=INFO)",
+			 refusals - 1);
+	anynet_warn("%s, but IB is not used: %s: %s%s; using TCP on %s", asked,
+		    first ? first->name : "IB", first ? first->reason : "nothing found", others,
+		    device_list(probe, devices, sizeof(devices)));
+}
+
+void anynet_selector_run_as(const char *name, const struct anynet_config *cfg,
+			    struct anynet_probe *probe)
+{
+	const char *ib = asked_for_ib(name, cfg);
+	const char *tcp = asked_for_tcp(name, cfg);
+
+	probe->device_count = 0;
+	probe->candidate_count = 0;
+	if (tcp)
+		anynet_probe_verdict(probe, ANYNET_LINK_IB, "libibverbs", false, "not opened: %s",
+				     tcp);
+	else
+		anynet_ib_transport.probe(cfg, probe);
+	if (!probe->device_count) {
+		anynet_tcp_transport.probe(cfg, probe);
+		log_candidates(probe);
+		if (ib)
+			warn_no_ib(ib, probe);
+	} else {
+		log_candidates(probe);
+	}
+	log_devices(probe);
+	if (!probe->device_count)
+		anynet_warn("no network: no interface with an IP address is up, not even lo");
+}
+
+void anynet_selector_run(const struct anynet_config *cfg, struct anynet_probe *probe)
+{
+	anynet_selector_run_as(anynet_selector_name(), cfg, probe);
+}
