@@ -22,7 +22,7 @@
 #define EXTRA_RAIL_MS  5000 /* a further rail that does not stand by then is done without */
 #define CONNECTS_LIMIT (1 << 20)
 
-enum dial_state { DIAL_IDLE, DIAL_CONNECTING, DIAL_HELLO, DIAL_WELCOME, DIAL_DONE, DIAL_FAILED };
+enum dial_state { DIAL_IDLE, DIAL_HELLO, DIAL_WELCOME, DIAL_DONE, DIAL_FAILED };
 
 /* One connection being made, up to its welcome. */
 struct dial {
@@ -181,7 +181,7 @@ static int dial_start(struct connect_op *op, struct dial *dial, int rail)
 
 	if (!hello)
 		return -ENOMEM;
-	dial->fd = socket_connect(&dial->from, &dial->to);
+	dial->fd = socket_connect(&dial->from, &dial->to, anynet_net.cfg);
 	if (dial->fd < 0) {
 		int err = dial->fd;
 
@@ -200,20 +200,8 @@ static int dial_start(struct connect_op *op, struct dial *dial, int rail)
 	memcpy(hello->token, op->handle.token, sizeof(hello->token));
 	dial->hello = hello;
 	dial->done = 0;
-	dial->state = DIAL_CONNECTING;
+	dial->state = DIAL_HELLO;
 	return 0;
-}
-
-static int dial_connecting(struct dial *dial)
-{
-	int ret;
-
-	if (!socket_writable(dial->fd))
-		return -EAGAIN;
-	ret = socket_error(dial->fd);
-	if (!ret)
-		dial->state = DIAL_HELLO;
-	return ret;
 }
 
 static int dial_hello(struct dial *dial)
@@ -249,7 +237,6 @@ static int dial_welcome(struct dial *dial)
 static int dial_step(struct dial *dial)
 {
 	static int (*const steps[])(struct dial *) = {
-		[DIAL_CONNECTING] = dial_connecting,
 		[DIAL_HELLO] = dial_hello,
 		[DIAL_WELCOME] = dial_welcome,
 	};

@@ -89,7 +89,8 @@ static void greet(struct handshake *hs)
 	handshake_end(hs, !ret);
 }
 
-static void read_hello(int epfd, struct handshake *hs)
+/* Take in what there is of the hello. -EAGAIN: more is to come; else the handshake is over. */
+static int read_hello(struct handshake *hs)
 {
 	int ret = socket_recv_some(hs->fd, &hs->hello, sizeof(hs->hello), &hs->got);
 	uint64_t magic = ANYNET_HELLO_MAGIC;
@@ -100,12 +101,26 @@ static void read_hello(int epfd, struct handshake *hs)
 	else if (hello_is_foreign(&hs->hello, hs->got))
 		ret = 0;
 	if (ret == -EAGAIN)
-		return;
-	epoll_ctl(epfd, EPOLL_CTL_DEL, hs->fd, NULL);
+		return ret;
 	if (ret)
 		handshake_end(hs, false);
 	else
 		greet(hs);
+	return ret;
+}
+
+static void go_on(int epfd, struct handshake *hs)
+{
+	int fd = hs->fd;
+
+	/* Out of the set before the rail that it may become can be closed. */
+	epoll_ctl(epfd, EPOLL_CTL_DEL, fd, NULL);
+	if (read_hello(hs) == -EAGAIN) {
+		struct epoll_event event = { .events = EPOLLIN, .data.ptr = hs };
+
+		if (epoll_ctl(epfd, EPOLL_CTL_ADD, fd, &event))
+			handshake_end(hs, false);
+	}
 }
 
 static void start_handshake(int epfd, int fd, uint64_t now_ms)
@@ -113,9 +128,8 @@ static void start_handshake(int epfd, int fd, uint64_t now_ms)
 	struct handshake *hs = calloc(1, sizeof(*hs));
 	struct epoll_event event = { .events = EPOLLIN, .data.ptr = hs };
 
-	if (!hs || epoll_ctl(epfd, EPOLL_CTL_ADD, fd, &event)) {
+	if (!hs) {
 		close(fd);
-		free(hs);
 		return;
 	}
 	if (handshake_count == HANDSHAKES_MAX)
@@ -124,7 +138,9 @@ static void start_handshake(int epfd, int fd, uint64_t now_ms)
 	hs->deadline_ms = now_ms + (uint64_t)anynet_net.cfg->handshake_timeout_ms;
 	TAILQ_INSERT_TAIL(&handshakes, hs, link);
 	handshake_count++;
-	read_hello(epfd, hs);
+	/* Most bring their hello with them and never enter the set. */
+	if (read_hello(hs) == -EAGAIN && epoll_ctl(epfd, EPOLL_CTL_ADD, fd, &event))
+		handshake_end(hs, false);
 }
 
 /* Out of descriptors: the oldest stranger gives up its own for the one that waits. */
@@ -159,7 +175,7 @@ void handshake_turn(int epfd, uint64_t now_ms)
 		if (events[i].data.u64 & 1)
 			accepting[events[i].data.u64 >> 1] = true;
 		else
-			read_hello(epfd, events[i].data.ptr);
+			go_on(epfd, events[i].data.ptr);
 	}
 	for (unsigned i = 0; n > 0 && i < ANYNET_DEVICES_MAX; i++)
 		if (accepting[i])

@@ -9,10 +9,11 @@
 
 #include "comm_internal.h"
 
-#define LINGER_MAX 4096
+#define LINGER_MAX   4096
+#define LOOK_A_CLOSE 4 /* looked at when a comm closes: closing many at once stays linear */
 
 struct lingering {
-	TAILQ_ENTRY(lingering) link; /* oldest first */
+	TAILQ_ENTRY(lingering) link; /* least recently looked at first */
 	struct anynet_comm *comm;
 	uint64_t deadline_ms;
 };
@@ -41,24 +42,27 @@ static void lingering_end(struct lingering *entry)
 	free(entry);
 }
 
-static void trim_locked(void)
+/* Look at the `count` that were looked at least recently. */
+static void trim_locked(unsigned count)
 {
-	struct lingering *entry = TAILQ_FIRST(&linger.list);
 	uint64_t now = net_now_ms();
 
-	while (entry) {
-		struct lingering *next = TAILQ_NEXT(entry, link);
+	for (count = count < linger.count ? count : linger.count; count; count--) {
+		struct lingering *entry = TAILQ_FIRST(&linger.list);
 
-		if (now >= entry->deadline_ms || !must_linger(entry->comm))
+		if (now >= entry->deadline_ms || !must_linger(entry->comm)) {
 			lingering_end(entry);
-		entry = next;
+		} else {
+			TAILQ_REMOVE(&linger.list, entry, link);
+			TAILQ_INSERT_TAIL(&linger.list, entry, link);
+		}
 	}
 }
 
 void linger_trim(void)
 {
 	pthread_mutex_lock(&linger.lock);
-	trim_locked();
+	trim_locked(linger.count);
 	pthread_mutex_unlock(&linger.lock);
 }
 
@@ -84,7 +88,7 @@ void linger_comm(struct anynet_comm *comm)
 		comm_transmit(comm);
 	}
 	pthread_mutex_lock(&linger.lock);
-	trim_locked();
+	trim_locked(LOOK_A_CLOSE);
 	if (comm_error(comm) || !must_linger(comm) || !linger_add(comm))
 		send_comm_destroy(comm);
 	pthread_mutex_unlock(&linger.lock);

@@ -62,7 +62,7 @@ static int open_socket(const struct anynet_device *dev)
 	ret = open_epoll();
 	if (ret)
 		return ret;
-	fd = socket_listen(&dev->addr, cfg->port_min, cfg->port_max);
+	fd = socket_listen(&dev->addr, cfg);
 	port = fd < 0 ? fd : socket_port(fd);
 	if (port >= 0 && epoll_ctl(engine.epfd, EPOLL_CTL_ADD, fd, &event))
 		port = -errno;
@@ -237,7 +237,7 @@ static int admit_comm(struct endpoint *endpoint, const struct anynet_wire_hello 
 		return refuse(answer, ANYNET_STATUS_BUSY, -ENOMEM, "out of memory");
 	}
 	hello_peer(hello, &comm->peer);
-	socket_peer_text(fd, comm->peer.addr, sizeof(comm->peer.addr));
+	snprintf(comm->peer.addr, sizeof(comm->peer.addr), "%s", strrchr(comm->rails[0]->path, ' ') + 1);
 	comm->endpoint = listener->endpoint;
 	comm->id = endpoint->comm_id = hello->comm_id;
 	endpoint->comm = listener->comm = comm;

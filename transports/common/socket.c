@@ -7,7 +7,6 @@
 #include <linux/sockios.h>
 #include <netinet/in.h>
 #include <netinet/tcp.h>
-#include <poll.h>
 #include <stdio.h>
 #include <string.h>
 #include <sys/ioctl.h>
@@ -55,7 +54,28 @@ static int bind_in_range(int fd, struct sockaddr_storage *addr, int port_min, in
 	return -EADDRINUSE;
 }
 
-int socket_listen(const struct sockaddr_storage *addr, int port_min, int port_max)
+/* None of these is worth failing a job for: a refused option leaves the kernel's default. */
+void socket_tune(int fd, const struct anynet_config *cfg)
+{
+	int one = 1, timeout_ms = cfg->user_timeout_ms;
+	int idle_s = (int)anynet_max((size_t)timeout_ms / 3000, 1), probes = 3;
+
+	setsockopt(fd, IPPROTO_TCP, TCP_NODELAY, &one, sizeof(one));
+	setsockopt(fd, SOL_SOCKET, SO_KEEPALIVE, &one, sizeof(one));
+	setsockopt(fd, IPPROTO_TCP, TCP_KEEPIDLE, &idle_s, sizeof(idle_s));
+	setsockopt(fd, IPPROTO_TCP, TCP_KEEPINTVL, &idle_s, sizeof(idle_s));
+	setsockopt(fd, IPPROTO_TCP, TCP_KEEPCNT, &probes, sizeof(probes));
+	setsockopt(fd, IPPROTO_TCP, TCP_USER_TIMEOUT, &timeout_ms, sizeof(timeout_ms));
+	if (cfg->sndbuf_bytes > 0)
+		setsockopt(fd, SOL_SOCKET, SO_SNDBUF, &cfg->sndbuf_bytes, sizeof(int));
+	if (cfg->rcvbuf_bytes > 0)
+		setsockopt(fd, SOL_SOCKET, SO_RCVBUF, &cfg->rcvbuf_bytes, sizeof(int));
+	if (cfg->congestion[0])
+		setsockopt(fd, IPPROTO_TCP, TCP_CONGESTION, cfg->congestion,
+			   (socklen_t)strlen(cfg->congestion));
+}
+
+int socket_listen(const struct sockaddr_storage *addr, const struct anynet_config *cfg)
 {
 	struct sockaddr_storage local = *addr;
 	int one = 1, ret;
@@ -63,10 +83,11 @@ int socket_listen(const struct sockaddr_storage *addr, int port_min, int port_ma
 
 	if (fd < 0)
 		return fd;
-	if (port_max > 0) {
+	socket_tune(fd, cfg);
+	if (cfg->port_max > 0) {
 		/* A fixed port must not be lost to connections in TIME_WAIT. */
 		setsockopt(fd, SOL_SOCKET, SO_REUSEADDR, &one, sizeof(one));
-		ret = bind_in_range(fd, &local, port_min, port_max);
+		ret = bind_in_range(fd, &local, cfg->port_min, cfg->port_max);
 	} else {
 		set_port(&local, 0);
 		ret = bind(fd, (struct sockaddr *)&local, (socklen_t)socket_addr_bytes(&local)) ? -errno : 0;
@@ -80,7 +101,8 @@ int socket_listen(const struct sockaddr_storage *addr, int port_min, int port_ma
 	return fd;
 }
 
-int socket_connect(const struct sockaddr_storage *from, const struct sockaddr_storage *to)
+int socket_connect(const struct sockaddr_storage *from, const struct sockaddr_storage *to,
+		   const struct anynet_config *cfg)
 {
 	struct sockaddr_storage local = *from;
 	int one = 1, ret = 0;
@@ -88,6 +110,7 @@ int socket_connect(const struct sockaddr_storage *from, const struct sockaddr_st
 
 	if (fd < 0)
 		return fd;
+	socket_tune(fd, cfg);
 	if (local.ss_family == to->ss_family) {
 		/* The port is chosen at connect: thousands of connections then share local ports. */
 		setsockopt(fd, IPPROTO_IP, IP_BIND_ADDRESS_NO_PORT, &one, sizeof(one));
@@ -110,44 +133,6 @@ int socket_accept(int listen_fd)
 	int fd = accept4(listen_fd, NULL, NULL, SOCK_NONBLOCK | SOCK_CLOEXEC);
 
 	return fd < 0 ? -errno : fd;
-}
-
-/* None of these is worth failing a job for: a refused option leaves the kernel's default. */
-void socket_tune(int fd, const struct anynet_config *cfg)
-{
-	int one = 1, timeout_ms = cfg->user_timeout_ms;
-	int idle_s = (int)anynet_max((size_t)timeout_ms / 3000, 1), probes = 3;
-
-	setsockopt(fd, IPPROTO_TCP, TCP_NODELAY, &one, sizeof(one));
-	setsockopt(fd, SOL_SOCKET, SO_KEEPALIVE, &one, sizeof(one));
-	setsockopt(fd, IPPROTO_TCP, TCP_KEEPIDLE, &idle_s, sizeof(idle_s));
-	setsockopt(fd, IPPROTO_TCP, TCP_KEEPINTVL, &idle_s, sizeof(idle_s));
-	setsockopt(fd, IPPROTO_TCP, TCP_KEEPCNT, &probes, sizeof(probes));
-	setsockopt(fd, IPPROTO_TCP, TCP_USER_TIMEOUT, &timeout_ms, sizeof(timeout_ms));
-	if (cfg->sndbuf_bytes > 0)
-		setsockopt(fd, SOL_SOCKET, SO_SNDBUF, &cfg->sndbuf_bytes, sizeof(int));
-	if (cfg->rcvbuf_bytes > 0)
-		setsockopt(fd, SOL_SOCKET, SO_RCVBUF, &cfg->rcvbuf_bytes, sizeof(int));
-	if (cfg->congestion[0])
-		setsockopt(fd, IPPROTO_TCP, TCP_CONGESTION, cfg->congestion,
-			   (socklen_t)strlen(cfg->congestion));
-}
-
-int socket_error(int fd)
-{
-	int err = 0;
-	socklen_t len = sizeof(err);
-
-	if (getsockopt(fd, SOL_SOCKET, SO_ERROR, &err, &len))
-		return -errno;
-	return -err;
-}
-
-bool socket_writable(int fd)
-{
-	struct pollfd pfd = { .fd = fd, .events = POLLOUT };
-
-	return poll(&pfd, 1, 0) > 0;
 }
 
 int socket_unsent(int fd)

@@ -17,21 +17,21 @@
 #define SOCKET_TEXT_BYTES 64 /* "[v6 address]:port" and its NUL */
 
 /* A listening socket on `addr` (its port is ignored): on an ephemeral port, or on the first free one
- * of the range, starting at a random place. */
-int socket_listen(const struct sockaddr_storage *addr, int port_min, int port_max);
+ * of cfg's range, starting at a random place. What it accepts inherits its options (socket_tune). */
+int socket_listen(const struct sockaddr_storage *addr, const struct anynet_config *cfg);
 
-/* Start connecting from `from` (any port; skipped when the families differ) to `to`. The connection
- * stands when the descriptor becomes writable and socket_error() is 0. */
-int socket_connect(const struct sockaddr_storage *from, const struct sockaddr_storage *to);
+/* Start connecting from `from` (any port; skipped when the families differ) to `to`. Until the
+ * connection stands sending says -EAGAIN, and if it never does, why. */
+int socket_connect(const struct sockaddr_storage *from, const struct sockaddr_storage *to,
+		   const struct anynet_config *cfg);
 
 /* A connection waiting on `listen_fd`; -EAGAIN = none. */
 int socket_accept(int listen_fd);
 
-/* The options every rail has: no delay, keepalive and user timeout, buffers, congestion control. */
+/* The options every rail has: no delay, keepalive and user timeout, buffers, congestion control.
+ * Buffer sizes have to be set before the connection stands. */
 void socket_tune(int fd, const struct anynet_config *cfg);
 
-int socket_error(int fd);      /* pending error: 0 or -errno */
-bool socket_writable(int fd);  /* one poll with no wait */
 int socket_unsent(int fd);     /* bytes the peer's kernel has not acknowledged; < 0 = -errno */
 int socket_port(int fd);       /* own port, host order; < 0 = -errno */
 

@@ -97,7 +97,6 @@ struct anynet_rail *tcp_rail_create(struct anynet_comm *comm, int fd, uint16_t i
 	rail->base.index = index;
 	rail->base.epoch = epoch;
 	rail->base.readable = rail->base.writable = true;
-	socket_tune(fd, anynet_net.cfg);
 	describe(&rail->base);
 	if (comm->is_send)
 		tcp_zerocopy_init(rail);
