@@ -170,13 +170,13 @@ static void watch_rails(struct anynet_comm *comm)
 
 int io_threads_add(struct anynet_comm *comm)
 {
-	int threads = net_io_threads(), ret;
+	int ret;
 
-	if (!threads)
+	if (!anynet_net.io_threads)
 		return -ENOTSUP;
 	pthread_mutex_lock(&pool.lock);
 	pthread_rwlock_wrlock(&pool.working);
-	ret = pool.thread_count ? 0 : pool_start(threads);
+	ret = pool.thread_count ? 0 : pool_start(anynet_net.io_threads);
 	if (!ret)
 		ret = take_slot(comm);
 	if (!ret) {

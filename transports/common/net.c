@@ -19,12 +19,26 @@
 
 struct anynet_net anynet_net;
 
+/* I/O threads this process runs, if nothing is set: a look at the cores and the links. */
+static int choose_io_threads(void)
+{
+	if (anynet_net.cfg->io_threads >= 0)
+		return anynet_net.cfg->io_threads;
+	if (sysconf(_SC_NPROCESSORS_ONLN) < IO_THREADS_FROM_CORES)
+		return 0;
+	for (int i = 0; i < anynet_net.device_count; i++)
+		if (anynet_net.devices[i].speed_mbps >= IO_THREADS_FROM_MBPS)
+			return IO_THREADS_DEFAULT;
+	return 0;
+}
+
 void anynet_net_start(const struct anynet_config *cfg, const struct anynet_device *devices,
 		      int device_count)
 {
 	anynet_net.cfg = cfg;
 	anynet_net.devices = devices;
 	anynet_net.device_count = device_count;
+	anynet_net.io_threads = choose_io_threads();
 	anynet_net.pid = (uint32_t)getpid();
 	if (gethostname(anynet_net.host, sizeof(anynet_net.host) - 1))
 		snprintf(anynet_net.host, sizeof(anynet_net.host), "?");
@@ -87,16 +101,4 @@ int net_rails_per_nic(const struct anynet_device *dev)
 	if (dev->copies_in_kernel || dev->speed_mbps < RAILS_2_FROM_MBPS)
 		return 1;
 	return dev->speed_mbps < RAILS_4_FROM_MBPS ? 2 : 4;
-}
-
-int net_io_threads(void)
-{
-	if (anynet_net.cfg->io_threads >= 0)
-		return anynet_net.cfg->io_threads;
-	if (sysconf(_SC_NPROCESSORS_ONLN) < IO_THREADS_FROM_CORES)
-		return 0;
-	for (int i = 0; i < anynet_net.device_count; i++)
-		if (anynet_net.devices[i].speed_mbps >= IO_THREADS_FROM_MBPS)
-			return IO_THREADS_DEFAULT;
-	return 0;
 }

@@ -14,6 +14,7 @@ struct anynet_net {
 	const struct anynet_config *cfg;
 	const struct anynet_device *devices;
 	int device_count;
+	int io_threads;		  /* to run, 0 = none */
 	anynet_profiler profiler; /* NULL = events are off */
 	int nccl_version;	  /* 0 = not found */
 	char nccl_path[256];
@@ -35,8 +36,5 @@ int net_stripe(const struct anynet_device *dev, const struct anynet_device **set
 
 /* TCP rails per NIC pair for comms of this device. */
 int net_rails_per_nic(const struct anynet_device *dev);
-
-/* I/O threads this process should run. */
-int net_io_threads(void);
 
 #endif

@@ -28,7 +28,9 @@ static void read_away(int fd)
  * peer's kernel has everything. */
 static bool tcp_linger(struct anynet_rail *base)
 {
-	shutdown(base->fd, SHUT_WR);
+	if (!to_tcp(base)->shut)
+		shutdown(base->fd, SHUT_WR);
+	to_tcp(base)->shut = true;
 	read_away(base->fd);
 	return socket_unsent(base->fd) > 0;
 }

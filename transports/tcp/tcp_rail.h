@@ -43,6 +43,7 @@ struct tcp_rail {
 	/* Sending: frames [tx_head, tx_tail) of tx, modulo; tx_gone bytes of the first are out. */
 	struct tcp_tx_frame *tx;
 	uint32_t tx_head, tx_tail, tx_gone;
+	bool shut;	       /* no more data comes from us: said to the kernel */
 	uint64_t rate_at;      /* bytes_sent at which the rate is looked at again */
 	uint64_t rate_busy_us, rate_acked; /* the kernel's counts when the last sample was taken */
 	bool zerocopy;	       /* the kernel really avoids the copy, as far as known */
