@@ -26,6 +26,7 @@ static struct {
 	} sockets[ANYNET_DEVICES_MAX];
 	struct endpoint *endpoints;
 	int endpoint_count, endpoint_used;
+	int listeners; /* with or without an endpoint of their own */
 	int free_head; /* -1 = none */
 } engine = { .lock = PTHREAD_MUTEX_INITIALIZER, .free_head = -1 };
 
@@ -112,7 +113,7 @@ int listen_addrs(const struct anynet_device *const *set, int count, struct anyne
 
 static void trim_locked(void)
 {
-	if (engine.endpoint_used)
+	if (engine.endpoint_used || engine.listeners)
 		return;
 	handshake_abort_all();
 	for (int i = 0; i < ANYNET_DEVICES_MAX; i++) {
@@ -167,6 +168,7 @@ static struct endpoint *endpoint_take(struct anynet_listener *listener)
 	listener->endpoint = (uint32_t)engine.free_head;
 	engine.free_head = endpoint->next_free;
 	engine.endpoint_used++;
+	engine.listeners++;
 	*endpoint = (struct endpoint){ .used = true, .listener = listener };
 	net_random(endpoint->token, sizeof(endpoint->token));
 	return endpoint;
@@ -390,6 +392,7 @@ void anynet_close_listener(struct anynet_listener *listener)
 	/* After a comm has come out of it the endpoint is the comm's. */
 	if (endpoint->listener == listener)
 		endpoint_release(listener->endpoint);
+	engine.listeners--;
 	pthread_mutex_unlock(&engine.lock);
 	free(listener);
 }
