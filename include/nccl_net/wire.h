@@ -119,9 +119,9 @@ enum anynet_frame_type {
 	ANYNET_FRAME_READY = 3, /* sender, rail 0, once: all rails stand; length = 0, size = count */
 	ANYNET_FRAME_BYE = 4,	/* sender: closes on purpose; seq = messages sent in all */
 	ANYNET_FRAME_PING = 5,	/* reserved: heartbeat */
-	ANYNET_FRAME_ACK = 6,	/* receiver: all messages before seq are there; in the bitmap of
-				 * `length` bytes (0 or 32) bit i says that seq + i is, too */
-	ANYNET_FRAME_GRANT = 7, /* receiver: message `seq` may come */
+	ANYNET_FRAME_ACK = 6,	/* receiver: in the bitmap of `length` = 32 bytes bit i says that the
+				 * message in slot i is there; told once, the slot is free then */
+	ANYNET_FRAME_GRANT = 7, /* receiver: the message in `slot` may come */
 	ANYNET_FRAME_FENCE = 8, /* reserved: rail `tag` epoch `seq` is closed, what it brought */
 	ANYNET_FRAME_FAIL = 9,	/* reserved: either side closes because of an error, with a text */
 };
@@ -132,14 +132,16 @@ enum anynet_frame_type {
 #define ANYNET_FLAG_TAIL    0x08 /* one zero byte follows it, last of all (docs/wire.md says why) */
 
 #define ANYNET_TAIL_BYTES 1
+#define ANYNET_WIRE_SLOTS 256
+#define ANYNET_ACK_BYTES  (ANYNET_WIRE_SLOTS / 8)
 
 /* Precedes everything on an open rail, in both directions. */
 struct anynet_wire_frame {
 	uint8_t type; /* enum anynet_frame_type */
 	uint8_t flags;
-	uint16_t reserved;
+	uint16_t slot;	 /* of the message among those not acknowledged, < ANYNET_WIRE_SLOTS */
 	uint32_t tag;	 /* of the message, as NCCL gave it */
-	uint32_t seq;	 /* message number in the comm, modulo 2^32 */
+	uint32_t seq;	 /* message number in the comm, modulo 2^32; ACK: messages seen in all */
 	uint32_t length; /* payload bytes that follow */
 	uint64_t offset; /* of the payload in the message */
 	uint64_t size;	 /* of the whole message */

@@ -71,7 +71,7 @@ int comm_open(struct anynet_comm *comm)
 		if (comm->epfd < 0)
 			return -errno;
 		for (unsigned i = 0; i < comm->rail_count; i++) {
-			struct epoll_event event = { .events = EPOLLIN | EPOLLOUT | EPOLLET,
+			struct epoll_event event = { .events = EPOLLIN | EPOLLOUT | EPOLLRDHUP | EPOLLET,
 						     .data.ptr = comm->rails[i] };
 
 			if (comm->rails[i] &&
@@ -117,6 +117,9 @@ static void poll_rails(struct anynet_comm *comm)
 
 		if (events[i].events & (EPOLLIN | EPOLLHUP | EPOLLERR | EPOLLRDHUP))
 			rail->readable = true;
+		/* No further event tells of the end if it came with the last bytes. */
+		if (events[i].events & (EPOLLHUP | EPOLLERR | EPOLLRDHUP))
+			rail->ended = true;
 		if (events[i].events & (EPOLLOUT | EPOLLHUP | EPOLLERR))
 			rail->writable = true;
 	}

@@ -49,6 +49,7 @@ struct anynet_rail {
 	uint16_t index;
 	uint32_t epoch;
 	bool readable, writable; /* by the last events; set when in doubt */
+	bool ended;		 /* the peer's end is shut: read until that is seen */
 	bool parked;		 /* the frame at its head waits for a posted receive */
 	bool bye_due;		 /* send comm: BYE is to be sent once all else is out */
 	bool bye;		 /* receive comm: BYE has come, the end of the stream is no error */

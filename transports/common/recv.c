@@ -7,7 +7,7 @@
  * in whatever order chunks arrive. Otherwise messages are matched strictly in the order of their
  * numbers: a rail whose head is a later one is parked until the earlier ones have been seen. A
  * message that nothing is posted for stays in its rail while no posted receive waits; when one does,
- * it is set aside (spilled), so that nothing blocks what is behind it.
+ * it is set aside, so that nothing blocks what is behind it.
  */
 #include <errno.h>
 #include <inttypes.h>
@@ -17,12 +17,14 @@
 #include "comm_internal.h"
 #include "profile.h"
 
-#define MSG_MASK    (ANYNET_SENDS - 1)
-#define REQ_MASK    (ANYNET_REQUESTS - 1)
-#define BITMAP_BYTES (ANYNET_SENDS / 8)
+#define REQ_MASK  (ANYNET_REQUESTS - 1)
+#define EARLY_MAX 64 /* messages seen before an earlier one: fewer than posted receives */
+/* What may be set aside of one comm. Beyond, messages stay in their rails: by then a sender has sent
+ * this much, in messages of ANYNET_TCP_EAGER at most, to a tag that nobody receives. */
+#define ASIDE_MAX ((size_t)64 << 20)
 
 static_assert((ANYNET_REQUESTS & REQ_MASK) == 0, "requests are found by mask");
-static_assert(sizeof(struct anynet_wire_frame) + BITMAP_BYTES <= RAIL_CONTROL_BYTES, "ack frame");
+static_assert(sizeof(struct anynet_wire_frame) + ANYNET_ACK_BYTES <= RAIL_CONTROL_BYTES, "ack frame");
 
 struct recv_req;
 
@@ -36,7 +38,6 @@ struct recv_sub {
 	struct recv_sub *next;	/* in the list of unmatched buffers, posting order */
 	struct recv_req *owner;
 	uint32_t tag;
-	bool matched;
 };
 
 struct recv_req {
@@ -46,19 +47,27 @@ struct recv_req {
 	struct recv_sub subs[ANYNET_RECVS_MAX];
 };
 
-enum recv_state {
-	RECV_UNSEEN,
-	RECV_WAITING, /* announced; nothing posted for it yet */
-	RECV_MATCHED,
-	RECV_COMPLETE, /* all bytes there; not acknowledged yet in sequence */
+/* A message seen before a buffer was posted for it, in the order of numbers. */
+struct arrival {
+	struct arrival *next;
+	struct recv_msg *msg; /* its slot; NULL once it is complete */
+	uint8_t *data;	      /* its bytes; NULL if it came as RTS and has none yet */
+	size_t size;
+	uint32_t tag;
 };
 
-/* Message number seq, at seq % ANYNET_SENDS. */
+enum recv_state {
+	RECV_UNSEEN,
+	RECV_WAITING, /* seen; nothing posted for it yet */
+	RECV_MATCHED,
+};
+
+/* What is in a slot of the sender: from the first frame until the last byte is there. */
 struct recv_msg {
-	struct recv_sub *sub; /* NULL: none yet */
-	uint8_t *spill;	      /* its bytes, when they came before a buffer was posted */
-	size_t size, received;
-	uint32_t tag;
+	struct recv_sub *sub;	 /* NULL: none yet */
+	struct arrival *arrival; /* its bytes go there; NULL: straight into the buffer */
+	size_t size, begun, received; /* begun: in frames whose payload has a place */
+	uint32_t seq, tag;
 	uint8_t state; /* enum recv_state */
 	bool asked;    /* came as RTS: grant it once matched */
 	bool wants_ack;
@@ -66,9 +75,8 @@ struct recv_msg {
 
 struct recv_comm {
 	struct anynet_comm base; /* first */
-	uint32_t ack_base;	 /* all messages before are complete */
 	uint32_t announced;	 /* all messages before have been seen */
-	uint32_t acked;		 /* ack_base as last told */
+	uint64_t early;		 /* bit i: message announced + 1 + i has been seen, too */
 	uint32_t posted;	 /* receives posted in all */
 	uint32_t outstanding;	 /* requests not reported done */
 	uint32_t completions;	 /* requests completed in all */
@@ -76,10 +84,14 @@ struct recv_comm {
 	bool plain;		 /* one tag, single receives */
 	bool ready;		 /* the sender's READY has come */
 	bool ack_prompt;	 /* the sender waits for an ack */
-	uint32_t gaps;		 /* complete messages that ack_base has not reached */
 	uint32_t replay_bytes;	 /* the sender's ring: told before it is full */
 	uint32_t lazy_bytes;	 /* received since the last ack without being asked for one */
+	uint32_t complete;	 /* messages completed since the last ack … */
+	uint64_t ack_bits[ANYNET_WIRE_SLOTS / 64]; /* … and their slots */
 	uint32_t grants;	 /* messages to grant */
+	uint32_t unfilled;	 /* posted buffers that wait for a message or its rest */
+	size_t aside;		 /* bytes in arrivals */
+	struct arrival *arrivals, **arrivals_end; /* without a buffer, oldest first */
 	struct recv_sub *unmatched_head, *unmatched_tail;
 	struct recv_req reqs[ANYNET_REQUESTS];
 	struct recv_msg msgs[ANYNET_SENDS];
@@ -98,6 +110,7 @@ struct anynet_comm *recv_comm_create(const struct anynet_device *dev, unsigned r
 	if (!comm)
 		return NULL;
 	comm->plain = true;
+	comm->arrivals_end = &comm->arrivals;
 	comm->replay_bytes = replay_bytes;
 	for (int i = 0; i < ANYNET_REQUESTS; i++) {
 		comm->reqs[i].req.comm = &comm->base;
@@ -111,13 +124,31 @@ struct anynet_comm *recv_comm_create(const struct anynet_device *dev, unsigned r
 	return &comm->base;
 }
 
+static void arrival_free(struct recv_comm *comm, struct arrival *arrival)
+{
+	if (arrival->data)
+		comm->aside -= arrival->size;
+	free(arrival->data);
+	free(arrival);
+}
+
 void recv_comm_destroy(struct anynet_comm *base)
 {
 	struct recv_comm *comm = to_recv(base);
 
 	comm_fini(base);
+	/* Those in the list, and those matched while their bytes were still coming. */
+	while (comm->arrivals) {
+		struct arrival *next = comm->arrivals->next;
+
+		if (comm->arrivals->msg)
+			comm->arrivals->msg->arrival = NULL;
+		arrival_free(comm, comm->arrivals);
+		comm->arrivals = next;
+	}
 	for (int i = 0; i < ANYNET_SENDS; i++)
-		free(comm->msgs[i].spill);
+		if (comm->msgs[i].arrival)
+			arrival_free(comm, comm->msgs[i].arrival);
 	free(comm);
 }
 
@@ -141,8 +172,7 @@ unsigned recv_completions(const struct recv_comm *comm)
 /* A quarter of the slots or of the ring may fill up before the sender is told unasked. */
 static bool ack_lazy_due(const struct recv_comm *comm)
 {
-	return comm->ack_base - comm->acked >= ANYNET_SENDS / 4 ||
-	       comm->lazy_bytes >= comm->replay_bytes / 4;
+	return comm->complete >= ANYNET_SENDS / 4 || comm->lazy_bytes >= comm->replay_bytes / 4;
 }
 
 static bool control_due(const struct recv_comm *comm)
@@ -154,14 +184,15 @@ static size_t make_grant(struct recv_comm *comm, uint8_t *frame)
 {
 	struct anynet_wire_frame header = { .type = ANYNET_FRAME_GRANT };
 
-	for (uint32_t seq = comm->ack_base; seq != comm->announced; seq++) {
-		struct recv_msg *msg = &comm->msgs[seq & MSG_MASK];
+	for (unsigned slot = 0; slot < ANYNET_SENDS; slot++) {
+		struct recv_msg *msg = &comm->msgs[slot];
 
 		if (!msg->asked || msg->state != RECV_MATCHED)
 			continue;
 		msg->asked = false;
 		comm->grants--;
-		header.seq = seq;
+		header.slot = (uint16_t)slot;
+		header.seq = msg->seq;
 		header.tag = msg->tag;
 		memcpy(frame, &header, sizeof(header));
 		return sizeof(header);
@@ -172,21 +203,17 @@ static size_t make_grant(struct recv_comm *comm, uint8_t *frame)
 
 static size_t make_ack(struct recv_comm *comm, uint8_t *frame)
 {
-	struct anynet_wire_frame header = { .type = ANYNET_FRAME_ACK, .seq = comm->ack_base };
-	uint8_t *bitmap = frame + sizeof(header);
+	struct anynet_wire_frame header = { .type = ANYNET_FRAME_ACK,
+					    .seq = comm->announced,
+					    .length = ANYNET_ACK_BYTES };
 
-	if (comm->gaps) {
-		header.length = BITMAP_BYTES;
-		memset(bitmap, 0, BITMAP_BYTES);
-		for (uint32_t bit = 0; bit < ANYNET_SENDS; bit++)
-			if (comm->msgs[(comm->ack_base + bit) & MSG_MASK].state == RECV_COMPLETE)
-				bitmap[bit / 8] |= (uint8_t)(1u << bit % 8);
-	}
 	memcpy(frame, &header, sizeof(header));
-	comm->acked = comm->ack_base;
+	memcpy(frame + sizeof(header), comm->ack_bits, ANYNET_ACK_BYTES);
+	memset(comm->ack_bits, 0, sizeof(comm->ack_bits));
+	comm->complete = 0;
 	comm->ack_prompt = false;
 	comm->lazy_bytes = 0;
-	return sizeof(header) + header.length;
+	return sizeof(header) + ANYNET_ACK_BYTES;
 }
 
 size_t recv_next_control(struct recv_comm *comm, uint8_t frame[RAIL_CONTROL_BYTES])
@@ -200,62 +227,60 @@ size_t recv_next_control(struct recv_comm *comm, uint8_t frame[RAIL_CONTROL_BYTE
 
 /* --- completion --- */
 
-static void fill_sub(struct recv_comm *comm, struct recv_msg *msg)
+static void fill_sub(struct recv_comm *comm, struct recv_sub *sub, size_t size)
 {
-	struct recv_sub *sub = msg->sub;
 	struct recv_req *req = sub->owner;
 
-	sub->size = msg->size;
+	sub->size = size;
 	mr_drop(sub->mr);
 	sub->mr = NULL;
-	msg->sub = NULL;
+	comm->unfilled--;
 	if (--req->pending)
 		return;
 	comm->completions++;
 	atomic_store_explicit(&req->req.done, true, memory_order_release);
 }
 
-static void unspill(struct recv_msg *msg)
+/* A message set aside goes where it belongs. */
+static void deliver(struct recv_comm *comm, struct arrival *arrival, struct recv_sub *sub)
 {
-	if (!msg->spill)
-		return;
-	memcpy(msg->sub->data, msg->spill, msg->size);
-	free(msg->spill);
-	msg->spill = NULL;
+	if (arrival->size)
+		memcpy(sub->data, arrival->data, arrival->size);
+	fill_sub(comm, sub, arrival->size);
+	arrival_free(comm, arrival);
 }
 
 static void complete_message(struct recv_comm *comm, struct recv_msg *msg)
 {
-	if (msg->sub) {
-		unspill(msg);
-		fill_sub(comm, msg);
-	}
-	if (msg->state != RECV_COMPLETE)
-		comm->gaps++;
-	msg->state = RECV_COMPLETE;
+	unsigned slot = (unsigned)(msg - comm->msgs);
+
+	if (msg->sub && msg->arrival)
+		deliver(comm, msg->arrival, msg->sub);
+	else if (msg->sub)
+		fill_sub(comm, msg->sub, msg->size);
+	else
+		msg->arrival->msg = NULL; /* stays in the list until a buffer is posted */
+	msg->sub = NULL;
+	msg->arrival = NULL;
+	msg->state = RECV_UNSEEN;
+	comm->ack_bits[slot / 64] |= 1ull << slot % 64;
+	comm->complete++;
 	if (msg->wants_ack)
 		comm->ack_prompt = true;
 	comm->lazy_bytes += (uint32_t)(sizeof(struct anynet_wire_frame) +
 				       anynet_min(msg->size, comm->replay_bytes));
-	/* A complete message that is still spilled keeps its slot until it is delivered. */
-	while (comm->msgs[comm->ack_base & MSG_MASK].state == RECV_COMPLETE &&
-	       !comm->msgs[comm->ack_base & MSG_MASK].spill) {
-		comm->msgs[comm->ack_base & MSG_MASK].state = RECV_UNSEEN;
-		comm->ack_base++;
-		comm->gaps--;
-	}
 }
 
 /* --- matching --- */
 
-static int check_fits(struct recv_comm *comm, const struct recv_msg *msg, const struct recv_sub *sub)
+static int check_fits(struct recv_comm *comm, size_t size, const struct recv_sub *sub)
 {
-	if (anynet_likely(msg->size <= sub->capacity))
+	if (anynet_likely(size <= sub->capacity))
 		return 0;
 	comm_fail(&comm->base, NULL, -EMSGSIZE,
 		  "message of %zu bytes for a posted receive of %zu bytes (tag %u); the ranks disagree "
 		  "about sizes",
-		  msg->size, sub->capacity, msg->tag);
+		  size, sub->capacity, sub->tag);
 	return -EMSGSIZE;
 }
 
@@ -272,31 +297,29 @@ static void unmatched_remove(struct recv_comm *comm, struct recv_sub *prev, stru
 
 static int bind_buffer(struct recv_comm *comm, struct recv_msg *msg, struct recv_sub *sub)
 {
-	int ret = check_fits(comm, msg, sub);
+	int ret = check_fits(comm, msg->size, sub);
 
 	if (ret)
 		return ret;
-	sub->matched = true;
 	msg->sub = sub;
-	if (msg->state != RECV_COMPLETE)
-		msg->state = RECV_MATCHED;
+	msg->state = RECV_MATCHED;
 	if (msg->asked)
 		comm->grants++;
 	return 0;
 }
 
-/* First posted buffer of this tag that has no message yet. */
-static int match_message(struct recv_comm *comm, struct recv_msg *msg)
+/* Take the first posted buffer of this tag that has no message yet; NULL = none. */
+static struct recv_sub *unmatched_take(struct recv_comm *comm, uint32_t tag)
 {
 	struct recv_sub *prev = NULL;
 
 	for (struct recv_sub *sub = comm->unmatched_head; sub; prev = sub, sub = sub->next) {
-		if (sub->tag != msg->tag)
+		if (sub->tag != tag)
 			continue;
 		unmatched_remove(comm, prev, sub);
-		return bind_buffer(comm, msg, sub);
+		return sub;
 	}
-	return -EAGAIN;
+	return NULL;
 }
 
 /* The buffer of receive number seq, in a plain comm. -EAGAIN: not posted yet. */
@@ -325,13 +348,63 @@ static void unpark(struct anynet_comm *base)
 			base->rails[i]->parked = false;
 }
 
-static void note_announced(struct recv_comm *comm)
+static void note_seen(struct recv_comm *comm, uint32_t seq)
 {
-	while (comm->msgs[comm->announced & MSG_MASK].state != RECV_UNSEEN &&
-	       comm->announced - comm->ack_base < ANYNET_SENDS)
+	if (seq != comm->announced) {
+		comm->early |= 1ull << (seq - comm->announced - 1);
+		return;
+	}
+	do {
+		bool next_seen = comm->early & 1;
+
 		comm->announced++;
+		comm->early >>= 1;
+		if (!next_seen)
+			break;
+	} while (true);
 	if (comm->base.rail_count > 1)
 		unpark(&comm->base);
+}
+
+/* Nothing is posted for a message at the head of a rail. It stays there while nobody waits for what
+ * may be behind it, or when too much lies aside already; else it is taken out of the way. */
+static int set_aside(struct recv_comm *comm, struct recv_msg *msg)
+{
+	size_t bytes = msg->asked ? 0 : msg->size;
+	struct arrival *arrival;
+
+	if (!msg->asked && (!comm->unfilled || (comm->aside && comm->aside + bytes > ASIDE_MAX)))
+		return -EAGAIN;
+	arrival = calloc(1, sizeof(*arrival));
+	if (arrival && !msg->asked)
+		arrival->data = malloc(anynet_max(bytes, 1));
+	if (!arrival || (!msg->asked && !arrival->data)) {
+		free(arrival);
+		comm_fail(&comm->base, NULL, -ENOMEM,
+			  "no memory to set aside a message of %zu bytes that came before its receive",
+			  msg->size);
+		return -ENOMEM;
+	}
+	arrival->msg = msg;
+	arrival->size = msg->size;
+	arrival->tag = msg->tag;
+	comm->aside += bytes;
+	*comm->arrivals_end = arrival;
+	comm->arrivals_end = &arrival->next;
+	msg->arrival = arrival;
+	msg->state = RECV_WAITING;
+	return 0;
+}
+
+static int match_in_order(struct recv_comm *comm, struct recv_msg *msg)
+{
+	struct recv_sub *sub;
+
+	comm->plain = false;
+	if (msg->seq != comm->announced)
+		return -EAGAIN;
+	sub = unmatched_take(comm, msg->tag);
+	return sub ? bind_buffer(comm, msg, sub) : set_aside(comm, msg);
 }
 
 /* First sight of a message. -EAGAIN: it has to wait in its rail. */
@@ -340,86 +413,67 @@ static int announce(struct recv_comm *comm, struct recv_msg *msg,
 {
 	bool plain = comm->plain && !(header->flags & ANYNET_FLAG_MULTI) &&
 		     (!comm->posted || header->tag == comm->tag);
-	bool asked = header->type == ANYNET_FRAME_RTS;
 	int ret;
 
+	msg->seq = header->seq;
 	msg->tag = header->tag;
 	msg->size = header->size;
-	msg->received = 0;
-	msg->asked = asked;
+	msg->begun = msg->received = 0;
+	msg->asked = header->type == ANYNET_FRAME_RTS;
 	msg->wants_ack = header->flags & ANYNET_FLAG_ACK;
-	if (plain) {
-		ret = match_plain(comm, msg, header->seq);
-	} else {
-		if (header->seq != comm->announced)
-			return -EAGAIN;
-		ret = match_message(comm, msg);
-		/* Somebody waits for what is behind it: take it out of the way. */
-		if (ret == -EAGAIN && (comm->unmatched_head || asked)) {
-			msg->state = RECV_WAITING;
-			ret = 0;
-		}
-	}
+	ret = plain ? match_plain(comm, msg, header->seq) : match_in_order(comm, msg);
 	if (!ret)
-		note_announced(comm);
+		note_seen(comm, header->seq);
 	return ret;
 }
 
-static int check_header(struct recv_comm *comm, const struct anynet_wire_frame *header,
-			const struct recv_msg *msg)
+static ANYNET_COLD int bad_frame(struct recv_comm *comm, const struct anynet_wire_frame *header)
 {
-	bool in_window = header->seq - comm->ack_base < ANYNET_SENDS;
-	bool inside = header->size <= ANYNET_MESSAGE_MAX && header->offset <= header->size &&
-		      header->length <= header->size - header->offset;
-
-	if (anynet_likely(in_window && inside &&
-			  (msg->state == RECV_UNSEEN ||
-			   (msg->state != RECV_COMPLETE && msg->size == header->size &&
-			    msg->tag == header->tag &&
-			    header->length <= msg->size - msg->received))))
-		return 0;
 	comm_fail(&comm->base, NULL, -EPROTO,
-		  "bad frame: message %u (window from %u) offset %" PRIu64 " length %u size %" PRIu64,
-		  header->seq, comm->ack_base, header->offset, header->length, header->size);
+		  "bad frame: type %u slot %u message %u (seen up to %u) offset %" PRIu64
+		  " length %u size %" PRIu64,
+		  header->type, header->slot, header->seq, comm->announced, header->offset,
+		  header->length, header->size);
 	return -EPROTO;
 }
 
-static int spill_alloc(struct recv_comm *comm, struct recv_msg *msg)
+/* The slot of a DATA or RTS frame, after a look at every field. NULL = comm_fail has been called. */
+static struct recv_msg *find_slot(struct recv_comm *comm, const struct anynet_wire_frame *header)
 {
-	if (msg->spill)
-		return 0;
-	msg->spill = malloc(anynet_max(msg->size, 1));
-	if (msg->spill)
-		return 0;
-	comm_fail(&comm->base, NULL, -ENOMEM,
-		  "no memory to set aside a message of %zu bytes that came before its receive",
-		  msg->size);
-	return -ENOMEM;
+	struct recv_msg *msg = &comm->msgs[header->slot % ANYNET_SENDS];
+	uint32_t ahead = header->seq - comm->announced;
+	bool inside = header->slot < ANYNET_SENDS && header->size <= ANYNET_MESSAGE_MAX &&
+		      header->offset <= header->size &&
+		      header->length <= header->size - header->offset;
+	bool fits = msg->state == RECV_UNSEEN
+			    ? ahead <= EARLY_MAX && !(ahead && comm->early >> (ahead - 1) & 1)
+			    : msg->seq == header->seq && msg->size == header->size &&
+				      msg->tag == header->tag && !msg->asked &&
+				      header->length <= msg->size - msg->begun;
+
+	if (anynet_likely(inside && fits))
+		return msg;
+	bad_frame(comm, header);
+	return NULL;
 }
 
 int recv_place(struct recv_comm *comm, const struct anynet_wire_frame *header,
 	       struct recv_msg **out, uint8_t **dst)
 {
-	struct recv_msg *msg = &comm->msgs[header->seq & MSG_MASK];
-	int ret = check_header(comm, header, msg);
+	struct recv_msg *msg = find_slot(comm, header);
+	int ret;
 
-	if (ret)
-		return ret;
+	if (!msg)
+		return -EPROTO;
 	if (msg->state == RECV_UNSEEN) {
 		ret = announce(comm, msg, header);
 		if (ret)
 			return ret;
 	}
-	if (!msg->sub || msg->spill) {
-		ret = spill_alloc(comm, msg);
-		if (ret)
-			return ret;
-		*dst = msg->spill + header->offset;
-	} else {
-		*dst = msg->sub->data + header->offset;
-	}
-	if (!header->length)
-		*dst = NULL;
+	*dst = NULL;
+	if (header->length)
+		*dst = (msg->arrival ? msg->arrival->data : msg->sub->data) + header->offset;
+	msg->begun += header->length;
 	*out = msg;
 	return 0;
 }
@@ -433,21 +487,23 @@ void recv_placed(struct recv_comm *comm, struct recv_msg *msg, size_t bytes)
 
 static int on_rts(struct recv_comm *comm, const struct anynet_wire_frame *header)
 {
-	struct recv_msg *msg = &comm->msgs[header->seq & MSG_MASK];
-	int ret = check_header(comm, header, msg);
+	struct recv_msg *msg = find_slot(comm, header);
 
-	if (ret)
-		return ret;
-	if (msg->state != RECV_UNSEEN || !(header->flags & ANYNET_FLAG_MULTI)) {
-		comm_fail(&comm->base, NULL, -EPROTO, "message %u announced twice", header->seq);
+	if (!msg)
 		return -EPROTO;
-	}
+	if (msg->state != RECV_UNSEEN || !(header->flags & ANYNET_FLAG_MULTI))
+		return bad_frame(comm, header);
 	return announce(comm, msg, header);
 }
 
 int recv_control(struct recv_comm *comm, struct anynet_rail *rail,
 		 const struct anynet_wire_frame *header)
 {
+	if (header->length) {
+		comm_fail(&comm->base, rail, -EPROTO, "frame of type %u with %u bytes behind it",
+			  header->type, header->length);
+		return -EPROTO;
+	}
 	switch (header->type) {
 	case ANYNET_FRAME_RTS:
 		return on_rts(comm, header);
@@ -475,8 +531,8 @@ static void post_sub(struct recv_comm *comm, struct recv_req *req, int i, void *
 	sub->tag = (uint32_t)tag;
 	sub->mr = mr;
 	sub->event = event;
-	sub->matched = false;
 	sub->next = NULL;
+	comm->unfilled++;
 	mr_hold(mr);
 	if (comm->unmatched_tail)
 		comm->unmatched_tail->next = sub;
@@ -485,24 +541,50 @@ static void post_sub(struct recv_comm *comm, struct recv_req *req, int i, void *
 	comm->unmatched_tail = sub;
 }
 
-/* Messages that arrived before their buffer was posted, oldest first. */
-static int match_waiting(struct recv_comm *comm)
+/* Give an arrival its buffer. */
+static int match_arrival(struct recv_comm *comm, struct arrival *arrival, struct recv_sub *sub)
 {
-	int ret;
+	struct recv_msg *msg = arrival->msg;
+	int ret = check_fits(comm, arrival->size, sub);
 
-	for (uint32_t seq = comm->ack_base; seq != comm->announced && comm->unmatched_head; seq++) {
-		struct recv_msg *msg = &comm->msgs[seq & MSG_MASK];
-		bool complete = msg->state == RECV_COMPLETE && msg->spill && !msg->sub;
+	if (ret) {
+		if (msg)
+			msg->arrival = NULL;
+		arrival_free(comm, arrival);
+		return ret;
+	}
+	if (!msg) {
+		deliver(comm, arrival, sub);
+		return 0;
+	}
+	if (!arrival->data) {
+		msg->arrival = NULL;
+		arrival_free(comm, arrival);
+	}
+	return bind_buffer(comm, msg, sub);
+}
 
-		if (msg->state != RECV_WAITING && !complete)
+/* Messages that came before their buffer was posted, oldest first. */
+static int match_arrivals(struct recv_comm *comm)
+{
+	struct arrival **link = &comm->arrivals;
+
+	while (*link && comm->unmatched_head) {
+		struct arrival *arrival = *link;
+		struct recv_sub *sub = unmatched_take(comm, arrival->tag);
+		int ret;
+
+		if (!sub) {
+			link = &arrival->next;
 			continue;
-		ret = match_message(comm, msg);
-		if (ret == -EAGAIN)
-			continue;
+		}
+		*link = arrival->next;
+		if (!*link)
+			comm->arrivals_end = link;
+		arrival->next = NULL;
+		ret = match_arrival(comm, arrival, sub);
 		if (ret)
 			return ret;
-		if (complete)
-			complete_message(comm, msg);
 	}
 	return 0;
 }
@@ -536,7 +618,7 @@ static int irecv_entered(struct recv_comm *comm, int n, void *const *data, const
 	comm->outstanding++;
 	unpark(&comm->base);
 	if (anynet_unlikely(!comm->plain))
-		ret = match_waiting(comm);
+		ret = match_arrivals(comm);
 	if (anynet_likely(!ret))
 		*out = &req->req;
 	return ret;

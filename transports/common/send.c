@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * The sending half of the message layer: isend, test, and what rails ask of it. A message takes the
- * slot seq % ANYNET_SENDS from isend until it is both acknowledged and tested. Small ones are copied,
+ * The sending half of the message layer: isend, test, and what rails ask of it. A message takes a
+ * slot from isend until it is both acknowledged and tested, whatever becomes of those before it: one
+ * that nobody receives holds its own slot and no other. Small ones are copied,
  * header first, into the replay ring and are done when a rail has taken them; large ones are read
  * from NCCL's buffer and are done when the receiver has acknowledged them.
  */
@@ -13,18 +14,18 @@
 #include "profile.h"
 
 #define SLOT_NONE     0xffff
-#define SLOT_MASK     (ANYNET_SENDS - 1)
 #define HEADER_BYTES  sizeof(struct anynet_wire_frame)
 #define RING_ALIGN    64u
+#define RECORD_BYTES  16u
 #define CHUNK_ALIGN   128u /* LL128 lines must not be split (net-api.md §3.5) */
 #define UNKNOWN_BYTES (256u << 10) /* a rail of unknown rate gets no more than this to start with */
 
-static_assert((ANYNET_SENDS & SLOT_MASK) == 0, "slots are found by mask");
+static_assert(ANYNET_SENDS == ANYNET_WIRE_SLOTS, "a slot for every request");
 
 #define SLOWER_BY 1.5 /* a rail that would be this much later leaves a chunk to the others */
 
 enum send_state {
-	SEND_FREE,
+	SEND_FREE, /* in the free list */
 	SEND_QUEUED, /* in the ready queue: bytes are left to hand to rails */
 	SEND_ASKED,  /* RTS is out (or queued); waits for the grant */
 	SEND_GIVEN,  /* all bytes handed to rails */
@@ -38,18 +39,25 @@ struct send_msg {
 	struct anynet_mr *mr;
 	void *event; /* profiler's */
 	uint32_t seq, tag;
-	uint32_t ring_end; /* copied: replay ring position after this frame */
-	uint16_t next;	   /* in the ready queue */
+	struct ring_record *record; /* copied: of its frame */
+	uint16_t next;	   /* in the ready queue or the free list */
 	uint16_t chunks;   /* handed to rails, not all written */
 	uint8_t state;	   /* enum send_state */
 	uint8_t flags;	   /* ANYNET_FLAG_* of its frames */
 	bool copied, acked, tested, rts_due;
 };
 
+/* Lies before each frame in the replay ring. */
+struct ring_record {
+	uint32_t end; /* ring position behind the frame */
+	bool acked;
+};
+static_assert(sizeof(struct ring_record) <= RECORD_BYTES, "room before the frame");
+
 struct send_comm {
 	struct anynet_comm base; /* first */
 	uint32_t next_seq;	 /* number of the next message */
-	uint32_t ack_base;	 /* all messages before are acknowledged */
+	uint16_t free_head;	 /* slots not in use, the last used first */
 	uint32_t outstanding;	 /* requests not yet reported done */
 	uint16_t ready_head, ready_tail;
 	bool ready_due;		 /* READY is to be sent */
@@ -60,6 +68,7 @@ struct send_comm {
 	size_t eager_bytes, chunk_bytes;
 	uint8_t *ring;
 	uint32_t ring_bytes, ring_head, ring_tail; /* head = tail: empty */
+	uint32_t ring_wrap; /* where the last frame before position 0 ends */
 	struct send_msg msgs[ANYNET_SENDS];
 };
 
@@ -76,12 +85,16 @@ struct anynet_comm *send_comm_create(const struct anynet_device *dev, unsigned r
 	if (!comm)
 		return NULL;
 	comm->ring_bytes = (uint32_t)cfg->replay_bytes & ~(RING_ALIGN - 1);
-	comm->eager_bytes = anynet_min(cfg->eager_bytes, comm->ring_bytes / 2 - 2 * HEADER_BYTES);
+	comm->eager_bytes = anynet_min(cfg->eager_bytes, comm->ring_bytes / 2 - 2 * HEADER_BYTES - RECORD_BYTES);
 	comm->chunk_bytes = anynet_max(cfg->chunk_bytes & ~(size_t)(CHUNK_ALIGN - 1), CHUNK_ALIGN);
 	comm->ring = aligned_alloc(RING_ALIGN, comm->ring_bytes);
 	comm->ready_head = comm->ready_tail = SLOT_NONE;
-	for (int i = 0; i < ANYNET_SENDS; i++)
+	comm->free_head = SLOT_NONE;
+	for (int i = ANYNET_SENDS - 1; i >= 0; i--) {
 		comm->msgs[i].req.comm = &comm->base;
+		comm->msgs[i].next = comm->free_head;
+		comm->free_head = (uint16_t)i;
+	}
 	if (!comm->ring || comm_init(&comm->base, true, dev, rail_count)) {
 		free(comm->ring);
 		free(comm);
@@ -143,41 +156,57 @@ static void ready_pop(struct send_comm *comm, enum send_state state)
 		comm->ready_tail = SLOT_NONE;
 }
 
-/* --- the replay ring: frames of copied messages, in order, freed by cumulative acks --- */
+/* --- the replay ring: frames of copied messages, taken and freed in order --- */
 
-/* Room for `bytes` in one piece, or NULL. A frame never wraps: the rest of the ring is skipped. */
-static uint8_t *ring_take(struct send_comm *comm, uint32_t bytes, uint32_t *end)
+/* Room for a record and `bytes` behind it in one piece, or NULL. A frame never wraps: the rest of the
+ * ring is skipped. */
+static struct ring_record *ring_take(struct send_comm *comm, size_t bytes)
 {
-	uint32_t need = (bytes + RING_ALIGN - 1) & ~(RING_ALIGN - 1);
+	uint32_t need = (uint32_t)(RECORD_BYTES + bytes + RING_ALIGN - 1) & ~(RING_ALIGN - 1);
 	uint32_t at = comm->ring_head;
+	struct ring_record *record;
 
 	if (comm->ring_head >= comm->ring_tail) {
 		if (need > comm->ring_bytes - at) {
 			if (need >= comm->ring_tail)
 				return NULL;
+			comm->ring_wrap = at;
 			at = 0;
 		}
 	} else if (need >= comm->ring_tail - at) {
 		return NULL;
 	}
 	comm->ring_head = at + need;
-	*end = comm->ring_head;
-	return comm->ring + at;
+	record = (struct ring_record *)(void *)(comm->ring + at);
+	record->end = comm->ring_head;
+	record->acked = false;
+	return record;
 }
 
-static void ring_free_to(struct send_comm *comm, uint32_t end)
+/* A frame is acknowledged: free it with those before it that are, too. */
+static void ring_release(struct send_comm *comm, struct ring_record *record)
 {
-	comm->ring_tail = end;
-	if (comm->ring_tail == comm->ring_head)
-		comm->ring_tail = comm->ring_head = 0;
+	record->acked = true;
+	while (comm->ring_tail != comm->ring_head) {
+		if (comm->ring_tail == comm->ring_wrap && comm->ring_tail > comm->ring_head)
+			comm->ring_tail = 0;
+		record = (struct ring_record *)(void *)(comm->ring + comm->ring_tail);
+		if (!record->acked)
+			return;
+		comm->ring_tail = record->end;
+	}
+	comm->ring_tail = comm->ring_head = 0;
 }
 
 /* --- completion --- */
 
-static void finish_if_over(struct send_msg *msg)
+static void free_if_over(struct send_comm *comm, struct send_msg *msg)
 {
-	if (msg->acked && msg->tested)
-		msg->state = SEND_FREE;
+	if (!msg->acked || !msg->tested)
+		return;
+	msg->state = SEND_FREE;
+	msg->next = comm->free_head;
+	comm->free_head = (uint16_t)(msg - comm->msgs);
 }
 
 static void complete(struct send_msg *msg)
@@ -189,89 +218,67 @@ static void complete(struct send_msg *msg)
 
 static int acknowledge(struct send_comm *comm, struct send_msg *msg)
 {
-	if (msg->acked)
-		return 0;
-	if (msg->state != SEND_GIVEN || msg->chunks) {
+	if (msg->state != SEND_GIVEN || msg->chunks || msg->acked) {
 		comm_fail(&comm->base, NULL, -EPROTO,
-			  "acknowledged message %u, which has not been sent in full", msg->seq);
+			  "slot %d acknowledged, which has nothing sent in full",
+			  (int)(msg - comm->msgs));
 		return -EPROTO;
 	}
 	msg->acked = true;
-	if (!msg->copied)
+	if (msg->copied)
+		ring_release(comm, msg->record);
+	else
 		complete(msg);
-	finish_if_over(msg);
+	free_if_over(comm, msg);
 	return 0;
 }
 
-static int on_ack(struct send_comm *comm, const struct anynet_wire_frame *header,
-		  const uint8_t *bitmap)
+static int on_ack(struct send_comm *comm, const uint8_t bitmap[ANYNET_ACK_BYTES])
 {
-	uint32_t advance = header->seq - comm->ack_base;
-	uint32_t sent = comm->next_seq - comm->ack_base;
-	int ret;
+	int ret = 0;
 
-	if (advance > sent) {
-		/* An older ack that travelled on another rail says nothing new. */
-		if ((int32_t)advance < 0)
-			return 0;
-		comm_fail(&comm->base, NULL, -EPROTO, "acknowledged message %u, the last one was %u",
-			  header->seq, comm->next_seq);
-		return -EPROTO;
-	}
-	while (comm->ack_base != header->seq) {
-		struct send_msg *msg = &comm->msgs[comm->ack_base & SLOT_MASK];
+	for (unsigned word = 0; word < ANYNET_ACK_BYTES / 8; word++) {
+		uint64_t bits;
 
-		ret = acknowledge(comm, msg);
-		if (ret)
-			return ret;
-		if (msg->copied)
-			ring_free_to(comm, msg->ring_end);
-		comm->ack_base++;
+		memcpy(&bits, bitmap + 8 * word, sizeof(bits));
+		for (; bits && !ret; bits &= bits - 1)
+			ret = acknowledge(comm, &comm->msgs[64 * word +
+							    (unsigned)__builtin_ctzll(bits)]);
 	}
-	sent -= advance;
-	for (uint32_t bit = 0; bit < header->length * 8 && bit < sent; bit++) {
-		if (!(bitmap[bit / 8] & 1u << bit % 8))
-			continue;
-		ret = acknowledge(comm, &comm->msgs[(header->seq + bit) & SLOT_MASK]);
-		if (ret)
-			return ret;
-	}
-	return 0;
+	return ret;
 }
 
-static int on_grant(struct send_comm *comm, uint32_t seq)
+static int on_grant(struct send_comm *comm, unsigned slot)
 {
-	struct send_msg *msg = &comm->msgs[seq & SLOT_MASK];
-
-	if (msg->state != SEND_ASKED || msg->seq != seq) {
-		comm_fail(&comm->base, NULL, -EPROTO, "granted message %u, which asked for nothing", seq);
+	if (slot >= ANYNET_SENDS || comm->msgs[slot].state != SEND_ASKED) {
+		comm_fail(&comm->base, NULL, -EPROTO, "slot %u granted, which asked for nothing", slot);
 		return -EPROTO;
 	}
-	ready_push(comm, msg);
+	ready_push(comm, &comm->msgs[slot]);
 	return 0;
 }
 
 int send_control(struct send_comm *comm, const struct anynet_wire_frame *header,
 		 const uint8_t *payload)
 {
-	switch (header->type) {
-	case ANYNET_FRAME_ACK:
-		return on_ack(comm, header, payload);
-	case ANYNET_FRAME_GRANT:
-		return on_grant(comm, header->seq);
-	default:
-		comm_fail(&comm->base, NULL, -EPROTO, "frame of unknown type %u", header->type);
-		return -EPROTO;
-	}
+	if (header->type == ANYNET_FRAME_ACK && header->length == ANYNET_ACK_BYTES)
+		return on_ack(comm, payload);
+	if (header->type == ANYNET_FRAME_GRANT && !header->length)
+		return on_grant(comm, header->slot);
+	comm_fail(&comm->base, NULL, -EPROTO, "frame of type %u with %u bytes", header->type,
+		  header->length);
+	return -EPROTO;
 }
 
 /* --- what rails pull --- */
 
-static struct anynet_wire_frame message_header(const struct send_msg *msg)
+static struct anynet_wire_frame message_header(const struct send_comm *comm,
+					       const struct send_msg *msg)
 {
 	return (struct anynet_wire_frame){
 		.type = ANYNET_FRAME_DATA,
 		.flags = msg->flags,
+		.slot = (uint16_t)(msg - comm->msgs),
 		.tag = msg->tag,
 		.seq = msg->seq,
 		.size = msg->bytes,
@@ -339,7 +346,7 @@ bool send_next(struct send_comm *comm, struct anynet_rail *rail, struct rail_fra
 	msg = &comm->msgs[comm->ready_head];
 	if (anynet_unlikely(msg->rts_due)) {
 		msg->rts_due = false;
-		*frame = (struct rail_frame){ .header = message_header(msg) };
+		*frame = (struct rail_frame){ .header = message_header(comm, msg) };
 		frame->header.type = ANYNET_FRAME_RTS;
 		ready_pop(comm, SEND_ASKED);
 		return true;
@@ -347,10 +354,10 @@ bool send_next(struct send_comm *comm, struct anynet_rail *rail, struct rail_fra
 	bytes = chunk_size(comm, msg);
 	if (comm->base.rail_count > 1 && too_slow(comm, rail, bytes))
 		return false;
-	frame->header = message_header(msg);
+	frame->header = message_header(comm, msg);
 	frame->header.offset = msg->given;
 	frame->header.length = (uint32_t)bytes;
-	frame->payload = msg->data + msg->given;
+	frame->payload = msg->given ? msg->data + msg->given : msg->data;
 	frame->framed = msg->copied;
 	frame->msg = msg;
 	msg->given += bytes;
@@ -373,14 +380,15 @@ void send_written(struct send_comm *comm, struct send_msg *msg)
 /* Copy a small message, header first, into the replay ring. */
 static bool copy_in(struct send_comm *comm, struct send_msg *msg, const void *data)
 {
-	uint8_t *frame = ring_take(comm, (uint32_t)(HEADER_BYTES + msg->bytes + ANYNET_TAIL_BYTES),
-				   &msg->ring_end);
+	struct ring_record *record = ring_take(comm, HEADER_BYTES + msg->bytes + ANYNET_TAIL_BYTES);
+	uint8_t *frame = (uint8_t *)record + RECORD_BYTES;
 	struct anynet_wire_frame header;
 
-	if (!frame)
+	if (!record)
 		return false;
+	msg->record = record;
 	msg->flags |= ANYNET_FLAG_TAIL;
-	header = message_header(msg);
+	header = message_header(comm, msg);
 	header.length = (uint32_t)msg->bytes;
 	memcpy(frame, &header, HEADER_BYTES);
 	if (msg->bytes)
@@ -428,16 +436,10 @@ static void start_message(struct send_comm *comm, struct send_msg *msg, const vo
 	ready_push(comm, msg);
 }
 
-/* Is there a slot? An ack out of order may free one before all older messages are acknowledged. */
-static bool has_room(const struct send_comm *comm, const struct send_msg *msg)
-{
-	return msg->state == SEND_FREE && comm->next_seq - comm->ack_base < ANYNET_SENDS;
-}
-
 static int isend_entered(struct send_comm *comm, const void *data, size_t bytes, int tag,
 			 struct anynet_mr *mr, void *phandle, struct anynet_request **req)
 {
-	struct send_msg *msg = &comm->msgs[comm->next_seq & SLOT_MASK];
+	struct send_msg *msg;
 	int ret = comm_error(&comm->base);
 
 	if (anynet_unlikely(ret))
@@ -446,11 +448,13 @@ static int isend_entered(struct send_comm *comm, const void *data, size_t bytes,
 		comm_fail(&comm->base, NULL, -ECONNRESET, "the peer closed the connection");
 		return -ECONNRESET;
 	}
-	if (anynet_unlikely(!has_room(comm, msg))) {
+	if (anynet_unlikely(comm->free_head == SLOT_NONE)) {
 		ret = comm_turn(&comm->base); /* acks may be waiting */
-		if (ret || !has_room(comm, msg))
+		if (ret || comm->free_head == SLOT_NONE)
 			return ret;
 	}
+	msg = &comm->msgs[comm->free_head];
+	comm->free_head = msg->next;
 	start_message(comm, msg, data, bytes, (uint32_t)tag, mr);
 	msg->event = profile_start(&comm->base, phandle, bytes);
 	/* The first message leaves at once; those behind it leave together at the next test. */
@@ -492,7 +496,7 @@ static int test_entered(struct send_comm *comm, struct send_msg *msg, int *done,
 	if (sizes)
 		sizes[0] = (int)msg->bytes;
 	msg->tested = true;
-	finish_if_over(msg);
+	free_if_over(comm, msg);
 	comm->outstanding--;
 	*done = 1;
 	return 0;

@@ -171,7 +171,7 @@ int tcp_receive_data(struct anynet_rail *base)
 
 		ret = read_some(rail, &drained);
 		if (ret == -EAGAIN) {
-			base->readable = base->comm->epfd < 0;
+			base->readable = base->comm->epfd < 0 || base->ended;
 			return 0;
 		}
 		if (ret)
@@ -183,12 +183,13 @@ int tcp_receive_data(struct anynet_rail *base)
 				    rail->rx_frame.length);
 		ret = consume(rail);
 		if (drained) {
-			base->readable = base->comm->epfd < 0;
+			base->readable = base->comm->epfd < 0 || base->ended;
 			break;
 		}
 	}
 	if (ret == -EAGAIN) {
 		base->parked = true;
+		base->readable = true; /* of what is staged no event tells */
 		ret = 0;
 	}
 	return ret;
@@ -208,7 +209,7 @@ int tcp_receive_control(struct anynet_rail *base)
 	while (!drained) {
 		ret = read_some(rail, &drained);
 		if (ret == -EAGAIN) {
-			base->readable = base->comm->epfd < 0;
+			base->readable = base->comm->epfd < 0 || base->ended;
 			return 0;
 		}
 		if (ret)
@@ -229,6 +230,6 @@ int tcp_receive_control(struct anynet_rail *base)
 			rail->rx_head += (uint32_t)HEADER_BYTES + header.length;
 		}
 	}
-	base->readable = base->comm->epfd < 0;
+	base->readable = base->comm->epfd < 0 || base->ended;
 	return 0;
 }

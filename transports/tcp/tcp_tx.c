@@ -82,7 +82,8 @@ static unsigned gather(struct tcp_rail *rail, struct iovec *iov, size_t *total, 
 			skip -= HEADER_BYTES;
 		}
 		bytes = anynet_min(tx->bytes - skip, TCP_TX_TURN);
-		n = add_piece(iov, n, tx->payload + skip, bytes);
+		if (bytes)
+			n = add_piece(iov, n, tx->payload + skip, bytes);
 		*total += bytes;
 		*large = *large && !tx->framed && bytes >= ZEROCOPY_BYTES;
 		skip = 0;
