@@ -41,9 +41,8 @@ void anynet_net_start(const struct anynet_config *cfg, const struct anynet_devic
 /* The NCCL found in this process, for the hello: NCCL_VERSION_CODE (0 = not found) and its file. */
 void anynet_net_set_nccl(int version, const char *path);
 
-/* Gives back what no comm uses: half-open connects, lingering rails whose peer has everything,
- * listeners' sockets when no listener or receive comm is left, I/O threads when no comm is. Safe at
- * any time; called at finalize (v11+) and whenever the last comm closes. */
+/* NCCL has ended its last communicator: gives back half-open connects, lingering rails whose peer has
+ * everything, and the listening sockets if no listener or receive comm is left. */
 void anynet_net_trim(void);
 
 /* Per connection, from NCCL's context. */

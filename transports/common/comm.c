@@ -271,11 +271,16 @@ int anynet_test(struct anynet_request *req, int *done, int *sizes)
 	return req->comm->is_send ? send_test(req, done, sizes) : recv_test(req, done, sizes);
 }
 
-void anynet_net_trim(void)
+static void trim(bool all)
 {
-	connect_trim();
+	connect_trim(all);
 	linger_trim();
 	listen_trim();
+}
+
+void anynet_net_trim(void)
+{
+	trim(true);
 }
 
 void anynet_close(struct anynet_comm *comm)
@@ -290,5 +295,5 @@ void anynet_close(struct anynet_comm *comm)
 		recv_comm_destroy(comm);
 	}
 	if (!atomic_load(&comm_count))
-		anynet_net_trim();
+		trim(false);
 }

@@ -139,7 +139,8 @@ void io_threads_remove(struct anynet_comm *comm); /* no thread touches it afterw
 
 /* --- connect.c --- */
 
-void connect_trim(void); /* frees connects that NCCL abandoned */
+/* Free connects that NCCL abandoned: those past their deadline, or all that no call works on. */
+void connect_trim(bool all);
 
 /* --- linger.c: what sends reported done still has to reach the peer after close --- */
 

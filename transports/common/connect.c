@@ -149,13 +149,15 @@ static void op_free(struct connect_op *op)
 }
 
 /* Connects whose handle NCCL has thrown away without ever calling again (net-api.md §3.3). */
-static struct connect_op *table_take_abandoned(uint64_t now)
+static struct connect_op *table_take_abandoned(bool all, uint64_t now)
 {
 	struct connect_op *op = NULL;
 
 	pthread_mutex_lock(&table.lock);
 	for (uint32_t i = 0; i < table.count && !op; i++) {
-		if (!table.ops[i] || table.ops[i]->busy || now <= table.ops[i]->deadline_ms)
+		if (!table.ops[i] || table.ops[i]->busy)
+			continue;
+		if (!all && now <= table.ops[i]->deadline_ms)
 			continue;
 		op = table.ops[i];
 		table.ops[i] = NULL;
@@ -164,12 +166,12 @@ static struct connect_op *table_take_abandoned(uint64_t now)
 	return op;
 }
 
-void connect_trim(void)
+void connect_trim(bool all)
 {
 	uint64_t now = net_now_ms();
 	struct connect_op *op;
 
-	while ((op = table_take_abandoned(now)))
+	while ((op = table_take_abandoned(all, now)))
 		op_free(op);
 }
 

@@ -18,12 +18,16 @@ static size_t tcp_backlog(struct anynet_rail *base)
 	return unsent < 0 ? 0 : (size_t)unsent;
 }
 
-static void read_away(int fd)
+/* Read and forget what has come. False = the connection is broken. */
+static bool read_away(int fd)
 {
 	uint8_t scratch[4096];
+	ssize_t n;
 
-	while (recv(fd, scratch, sizeof(scratch), MSG_DONTWAIT) > 0)
-		;
+	do
+		n = recv(fd, scratch, sizeof(scratch), MSG_DONTWAIT);
+	while (n > 0);
+	return !n || errno == EAGAIN || errno == EINTR;
 }
 
 /* Acks that were never read would make close() send a reset, and a reset throws away what the
@@ -31,11 +35,11 @@ static void read_away(int fd)
  * peer's kernel has everything. */
 static bool tcp_linger(struct anynet_rail *base)
 {
-	if (!to_tcp(base)->shut)
-		shutdown(base->fd, SHUT_WR);
+	if (!to_tcp(base)->shut && shutdown(base->fd, SHUT_WR))
+		return false;
 	to_tcp(base)->shut = true;
-	read_away(base->fd);
-	return socket_unsent(base->fd) > 0;
+	/* After a reset the queue stays as it is for ever. */
+	return read_away(base->fd) && socket_unsent(base->fd) > 0;
 }
 
 static void tcp_close(struct anynet_rail *base)
