@@ -15,8 +15,6 @@
 
 #define EVENTS_PER_TURN 16
 
-static _Atomic unsigned comm_count; /* all there are, lingering ones too */
-
 int comm_init(struct anynet_comm *comm, bool is_send, const struct anynet_device *dev,
 	      unsigned rail_count)
 {
@@ -28,7 +26,6 @@ int comm_init(struct anynet_comm *comm, bool is_send, const struct anynet_device
 	comm->rail_count = (uint16_t)rail_count;
 	comm->epfd = -1;
 	comm->io_slot = -1;
-	atomic_fetch_add(&comm_count, 1);
 	pthread_mutex_init(&comm->lock, NULL);
 	return 0;
 }
@@ -51,7 +48,6 @@ void comm_fini(struct anynet_comm *comm)
 		close(comm->epfd);
 	pthread_mutex_destroy(&comm->lock);
 	free(comm->rails);
-	atomic_fetch_sub(&comm_count, 1);
 }
 
 int comm_add_rail(struct anynet_comm *comm, int fd, uint16_t index, uint32_t epoch)
@@ -271,16 +267,11 @@ int anynet_test(struct anynet_request *req, int *done, int *sizes)
 	return req->comm->is_send ? send_test(req, done, sizes) : recv_test(req, done, sizes);
 }
 
-static void trim(bool all)
-{
-	connect_trim(all);
-	linger_trim();
-	listen_trim();
-}
-
 void anynet_net_trim(void)
 {
-	trim(true);
+	connect_trim(true);
+	linger_trim();
+	listen_trim();
 }
 
 void anynet_close(struct anynet_comm *comm)
@@ -294,6 +285,6 @@ void anynet_close(struct anynet_comm *comm)
 		listen_forget(comm);
 		recv_comm_destroy(comm);
 	}
-	if (!atomic_load(&comm_count))
-		trim(false);
+	connect_trim(false);
+	listen_trim();
 }

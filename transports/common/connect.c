@@ -57,7 +57,7 @@ struct connect_op {
 static struct {
 	pthread_mutex_t lock;
 	struct connect_op **ops;
-	uint32_t count;
+	uint32_t count, used;
 	uint32_t generation;
 } table = { .lock = PTHREAD_MUTEX_INITIALIZER };
 
@@ -91,6 +91,7 @@ static int table_add(struct connect_op *op)
 		ret = table_grow();
 	if (!ret) {
 		table.ops[slot] = op;
+		table.used++;
 		op->slot = slot;
 		op->generation = ++table.generation;
 	}
@@ -134,6 +135,7 @@ static void table_remove(struct connect_op *op)
 {
 	pthread_mutex_lock(&table.lock);
 	table.ops[op->slot] = NULL;
+	table.used--;
 	pthread_mutex_unlock(&table.lock);
 }
 
@@ -154,13 +156,14 @@ static struct connect_op *table_take_abandoned(bool all, uint64_t now)
 	struct connect_op *op = NULL;
 
 	pthread_mutex_lock(&table.lock);
-	for (uint32_t i = 0; i < table.count && !op; i++) {
+	for (uint32_t i = 0; table.used && i < table.count && !op; i++) {
 		if (!table.ops[i] || table.ops[i]->busy)
 			continue;
 		if (!all && now <= table.ops[i]->deadline_ms)
 			continue;
 		op = table.ops[i];
 		table.ops[i] = NULL;
+		table.used--;
 	}
 	pthread_mutex_unlock(&table.lock);
 	return op;

@@ -437,6 +437,11 @@ static ANYNET_COLD int bad_frame(struct recv_comm *comm, const struct anynet_wir
 	return -EPROTO;
 }
 
+static bool seen_early(const struct recv_comm *comm, uint32_t ahead)
+{
+	return ahead && ahead <= EARLY_MAX && comm->early >> (ahead - 1) & 1;
+}
+
 /* The slot of a DATA or RTS frame, after a look at every field. NULL = comm_fail has been called. */
 static struct recv_msg *find_slot(struct recv_comm *comm, const struct anynet_wire_frame *header)
 {
@@ -446,7 +451,7 @@ static struct recv_msg *find_slot(struct recv_comm *comm, const struct anynet_wi
 		      header->offset <= header->size &&
 		      header->length <= header->size - header->offset;
 	bool fits = msg->state == RECV_UNSEEN
-			    ? ahead <= EARLY_MAX && !(ahead && comm->early >> (ahead - 1) & 1)
+			    ? (int32_t)ahead >= 0 && !seen_early(comm, ahead)
 			    : msg->seq == header->seq && msg->size == header->size &&
 				      msg->tag == header->tag && !msg->asked &&
 				      header->length <= msg->size - msg->begun;

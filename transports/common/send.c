@@ -381,11 +381,12 @@ void send_written(struct send_comm *comm, struct send_msg *msg)
 static bool copy_in(struct send_comm *comm, struct send_msg *msg, const void *data)
 {
 	struct ring_record *record = ring_take(comm, HEADER_BYTES + msg->bytes + ANYNET_TAIL_BYTES);
-	uint8_t *frame = (uint8_t *)record + RECORD_BYTES;
 	struct anynet_wire_frame header;
+	uint8_t *frame;
 
 	if (!record)
 		return false;
+	frame = (uint8_t *)record + RECORD_BYTES;
 	msg->record = record;
 	msg->flags |= ANYNET_FLAG_TAIL;
 	header = message_header(comm, msg);
