@@ -122,7 +122,7 @@ void recv_comm_destroy(struct anynet_comm *comm);
 int send_test(struct anynet_request *req, int *done, int *sizes);
 int recv_test(struct anynet_request *req, int *done, int *sizes);
 
-/* How many requests NCCL waits for; what they wait for, in words. */
+/* How many requests are not done. */
 unsigned send_pending(const struct anynet_comm *comm);
 unsigned recv_pending(const struct anynet_comm *comm);
 

@@ -154,7 +154,9 @@ void recv_comm_destroy(struct anynet_comm *base)
 
 unsigned recv_pending(const struct anynet_comm *base)
 {
-	return ((const struct recv_comm *)base)->outstanding;
+	const struct recv_comm *comm = (const struct recv_comm *)base;
+
+	return comm->posted - comm->completions;
 }
 
 bool recv_comm_ready(const struct anynet_comm *base)

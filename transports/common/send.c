@@ -59,6 +59,7 @@ struct send_comm {
 	uint32_t next_seq;	 /* number of the next message */
 	uint16_t free_head;	 /* slots not in use, the last used first */
 	uint32_t outstanding;	 /* requests not yet reported done */
+	uint32_t undone;	 /* of these, not done yet */
 	uint16_t ready_head, ready_tail;
 	bool ready_due;		 /* READY is to be sent */
 	bool closing;		 /* BYE is to be sent on every rail */
@@ -114,7 +115,7 @@ void send_comm_destroy(struct anynet_comm *base)
 
 unsigned send_pending(const struct anynet_comm *base)
 {
-	return ((const struct send_comm *)base)->outstanding;
+	return ((const struct send_comm *)base)->undone;
 }
 
 void send_ready(struct anynet_comm *base, unsigned rails)
@@ -209,8 +210,9 @@ static void free_if_over(struct send_comm *comm, struct send_msg *msg)
 	comm->free_head = (uint16_t)(msg - comm->msgs);
 }
 
-static void complete(struct send_msg *msg)
+static void complete(struct send_comm *comm, struct send_msg *msg)
 {
+	comm->undone--;
 	mr_drop(msg->mr);
 	msg->mr = NULL;
 	atomic_store_explicit(&msg->req.done, true, memory_order_release);
@@ -228,7 +230,7 @@ static int acknowledge(struct send_comm *comm, struct send_msg *msg)
 	if (msg->copied)
 		ring_release(comm, msg->record);
 	else
-		complete(msg);
+		complete(comm, msg);
 	free_if_over(comm, msg);
 	return 0;
 }
@@ -369,10 +371,9 @@ bool send_next(struct send_comm *comm, struct anynet_rail *rail, struct rail_fra
 
 void send_written(struct send_comm *comm, struct send_msg *msg)
 {
-	(void)comm;
 	msg->chunks--;
 	if (msg->copied && !msg->chunks && msg->state == SEND_GIVEN)
-		complete(msg);
+		complete(comm, msg);
 }
 
 /* --- isend and test --- */
@@ -434,6 +435,7 @@ static void start_message(struct send_comm *comm, struct send_msg *msg, const vo
 		mr_hold(mr);
 	}
 	comm->next_seq++;
+	comm->undone++;
 	ready_push(comm, msg);
 }
 
