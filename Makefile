@@ -1,0 +1,42 @@
+# SPDX-License-Identifier: Apache-2.0
+# A thin front to CMake: the release build, and the commands of the README.
+
+JOBS ?= $(shell nproc)
+PREFIX ?= /usr/local
+BUILD := build/release
+MAKEFLAGS += --no-print-directory
+# Tests are for `make check`: building the plugin needs none of their packages.
+CMAKE_FLAGS ?= -DBUILD_TESTING=OFF
+
+all: $(BUILD)/CMakeCache.txt
+	cmake --build $(BUILD) -j $(JOBS)
+
+$(BUILD)/CMakeCache.txt:
+	cmake --preset release $(CMAKE_FLAGS)
+
+# Build from nothing, then a checked all-reduce of four ranks through the plugin.
+demo:
+	tools/deps.sh build
+	$(MAKE) $(BUILD)/CMakeCache.txt
+	cmake --build $(BUILD) -j $(JOBS) --target nccl-net --target anynet
+	tools/demo.sh $(BUILD)
+
+# Everything that is tested: gcc and clang, release, sanitizers, fuzzers.
+check:
+	tools/deps.sh build check
+	tests/check.sh
+
+bench: all
+	tools/deps.sh build bench
+	bench/run.sh $(BUILD)
+
+install: all
+	cmake --install $(BUILD) --prefix $(PREFIX)
+
+deps:
+	tools/deps.sh build check bench
+
+clean:
+	rm -rf build
+
+.PHONY: all demo check bench install deps clean

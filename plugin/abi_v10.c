@@ -1,0 +1,80 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* Net API v10: no contexts. One init per process, the traffic class comes with each connect. */
+#include "abi.h"
+
+#include <string.h>
+
+#include "core.h"
+
+static enum anynet_nccl_result init(anynet_nccl_logger logger, anynet_nccl_profiler profiler)
+{
+	anynet_core_init(10, logger, profiler);
+	return ANYNET_NCCL_SUCCESS;
+}
+
+enum anynet_nccl_result abi_v10_get_properties(int dev, struct anynet_net_props_v9 *props)
+{
+	struct anynet_net_props_v12 wide;
+	enum anynet_nccl_result ret = abi_v12_get_properties(dev, &wide);
+
+	if (ret != ANYNET_NCCL_SUCCESS)
+		return ret;
+	if (!props)
+		return ANYNET_NCCL_INVALID_ARGUMENT;
+	memset(props, 0, sizeof(*props));
+	props->name = wide.name;
+	props->pci_path = wide.pci_path;
+	props->guid = wide.guid;
+	props->ptr_support = wide.ptr_support;
+	props->reg_is_global = wide.reg_is_global;
+	props->force_flush = wide.force_flush;
+	props->speed_mbps = wide.speed_mbps;
+	props->port = wide.port;
+	props->latency_us = wide.latency_us;
+	props->max_comms = wide.max_comms;
+	props->max_recvs = wide.max_recvs;
+	props->device_type = wide.device_type;
+	props->device_version = wide.device_version;
+	props->max_p2p_bytes = wide.max_p2p_bytes;
+	props->max_coll_bytes = wide.max_coll_bytes;
+	props->vprops.count = wide.vprops.count;
+	memcpy(props->vprops.devs, wide.vprops.devs, sizeof(props->vprops.devs));
+	return ANYNET_NCCL_SUCCESS;
+}
+
+enum anynet_nccl_result abi_v10_listen(int dev, void *handle, void **lcomm)
+{
+	return abi_v12_listen(NULL, dev, handle, lcomm);
+}
+
+static enum anynet_nccl_result connect_with_config(int dev, struct anynet_net_config_v10 *config,
+						   void *handle, void **scomm,
+						   struct anynet_net_device_handle **dev_handle)
+{
+	struct anynet_connect_options opts = anynet_core_options(NULL);
+
+	(void)dev_handle;
+	if (config)
+		opts.traffic_class = config->traffic_class;
+	return abi_v12_connect_step(&opts, dev, handle, scomm);
+}
+
+struct anynet_net_v10 ncclNetPlugin_v10 = {
+	.name = "anynet",
+	.init = init,
+	.devices = abi_v12_devices,
+	.get_properties = abi_v10_get_properties,
+	.listen = abi_v10_listen,
+	.connect = connect_with_config,
+	.accept = abi_v12_accept,
+	.reg_mr = abi_v12_reg_mr,
+	.reg_mr_dmabuf = abi_v12_reg_mr_dmabuf,
+	.dereg_mr = abi_v12_dereg_mr,
+	.isend = abi_v12_isend,
+	.irecv = abi_v12_irecv,
+	.iflush = abi_v12_iflush,
+	.test = abi_v12_test,
+	.close_send = abi_v12_close_send,
+	.close_recv = abi_v12_close_recv,
+	.close_listen = abi_v12_close_listen,
+};

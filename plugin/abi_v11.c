@@ -1,0 +1,64 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* Net API v11: as v12, without rails and planes, and with fewer devices in a virtual one. */
+#include "abi.h"
+
+#include <string.h>
+
+static enum anynet_nccl_result init(void **ctx, uint64_t comm_id,
+				    struct anynet_net_config_v10 *config, anynet_nccl_logger logger,
+				    anynet_nccl_profiler profiler)
+{
+	return abi_v12_init_context(11, ctx, comm_id, config, logger, profiler);
+}
+
+static enum anynet_nccl_result get_properties(int dev, struct anynet_net_props_v11 *props)
+{
+	struct anynet_net_props_v12 wide;
+	enum anynet_nccl_result ret = abi_v12_get_properties(dev, &wide);
+
+	if (ret != ANYNET_NCCL_SUCCESS)
+		return ret;
+	if (!props)
+		return ANYNET_NCCL_INVALID_ARGUMENT;
+	memset(props, 0, sizeof(*props));
+	props->name = wide.name;
+	props->pci_path = wide.pci_path;
+	props->guid = wide.guid;
+	props->ptr_support = wide.ptr_support;
+	props->reg_is_global = wide.reg_is_global;
+	props->force_flush = wide.force_flush;
+	props->speed_mbps = wide.speed_mbps;
+	props->port = wide.port;
+	props->latency_us = wide.latency_us;
+	props->max_comms = wide.max_comms;
+	props->max_recvs = wide.max_recvs;
+	props->device_type = wide.device_type;
+	props->device_version = wide.device_version;
+	props->max_p2p_bytes = wide.max_p2p_bytes;
+	props->max_coll_bytes = wide.max_coll_bytes;
+	props->max_multi_request = wide.max_multi_request;
+	props->vprops.count = wide.vprops.count;
+	memcpy(props->vprops.devs, wide.vprops.devs, sizeof(props->vprops.devs));
+	return ANYNET_NCCL_SUCCESS;
+}
+
+struct anynet_net_v11 ncclNetPlugin_v11 = {
+	.name = "anynet",
+	.init = init,
+	.devices = abi_v12_devices,
+	.get_properties = get_properties,
+	.listen = abi_v12_listen,
+	.connect = abi_v12_connect,
+	.accept = abi_v12_accept,
+	.reg_mr = abi_v12_reg_mr,
+	.reg_mr_dmabuf = abi_v12_reg_mr_dmabuf,
+	.dereg_mr = abi_v12_dereg_mr,
+	.isend = abi_v12_isend,
+	.irecv = abi_v12_irecv,
+	.iflush = abi_v12_iflush,
+	.test = abi_v12_test,
+	.close_send = abi_v12_close_send,
+	.close_recv = abi_v12_close_recv,
+	.close_listen = abi_v12_close_listen,
+	.finalize = abi_v12_finalize,
+};

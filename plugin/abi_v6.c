@@ -1,0 +1,65 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* Net API v6: no device offload arguments. */
+#include "abi.h"
+
+#include <string.h>
+
+#include "core.h"
+
+static enum anynet_nccl_result init(anynet_nccl_logger logger)
+{
+	anynet_core_init(6, logger, NULL);
+	return ANYNET_NCCL_SUCCESS;
+}
+
+enum anynet_nccl_result abi_v6_get_properties(int dev, struct anynet_net_props_v5 *props)
+{
+	struct anynet_net_props_v9 wide;
+	enum anynet_nccl_result ret = abi_v10_get_properties(dev, &wide);
+
+	if (ret != ANYNET_NCCL_SUCCESS)
+		return ret;
+	if (!props)
+		return ANYNET_NCCL_INVALID_ARGUMENT;
+	memset(props, 0, sizeof(*props));
+	props->name = wide.name;
+	props->pci_path = wide.pci_path;
+	props->guid = wide.guid;
+	props->ptr_support = wide.ptr_support;
+	props->speed_mbps = wide.speed_mbps;
+	props->port = wide.port;
+	props->latency_us = wide.latency_us;
+	props->max_comms = wide.max_comms;
+	props->max_recvs = wide.max_recvs;
+	return ANYNET_NCCL_SUCCESS;
+}
+
+enum anynet_nccl_result abi_v6_connect(int dev, void *handle, void **scomm)
+{
+	return abi_v9_connect(dev, handle, scomm, NULL);
+}
+
+enum anynet_nccl_result abi_v6_accept(void *lcomm, void **rcomm)
+{
+	return abi_v12_accept(lcomm, rcomm, NULL);
+}
+
+struct anynet_net_v6 ncclNetPlugin_v6 = {
+	.name = "anynet",
+	.init = init,
+	.devices = abi_v12_devices,
+	.get_properties = abi_v6_get_properties,
+	.listen = abi_v10_listen,
+	.connect = abi_v6_connect,
+	.accept = abi_v6_accept,
+	.reg_mr = abi_v7_reg_mr,
+	.reg_mr_dmabuf = abi_v12_reg_mr_dmabuf,
+	.dereg_mr = abi_v12_dereg_mr,
+	.isend = abi_v8_isend,
+	.irecv = abi_v8_irecv,
+	.iflush = abi_v12_iflush,
+	.test = abi_v12_test,
+	.close_send = abi_v12_close_send,
+	.close_recv = abi_v12_close_recv,
+	.close_listen = abi_v12_close_listen,
+};

@@ -1,0 +1,70 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* Net API v7: registrations are at most 2 GiB and belong to one comm. */
+#include "abi.h"
+
+#include <string.h>
+
+#include <nccl_net/log.h>
+
+#include "core.h"
+
+static enum anynet_nccl_result init(anynet_nccl_logger logger)
+{
+	anynet_core_init(7, logger, NULL);
+	return ANYNET_NCCL_SUCCESS;
+}
+
+static enum anynet_nccl_result get_properties(int dev, struct anynet_net_props_v7 *props)
+{
+	struct anynet_net_props_v9 wide;
+	enum anynet_nccl_result ret = abi_v10_get_properties(dev, &wide);
+
+	if (ret != ANYNET_NCCL_SUCCESS)
+		return ret;
+	if (!props)
+		return ANYNET_NCCL_INVALID_ARGUMENT;
+	memset(props, 0, sizeof(*props));
+	props->name = wide.name;
+	props->pci_path = wide.pci_path;
+	props->guid = wide.guid;
+	props->ptr_support = wide.ptr_support;
+	props->speed_mbps = wide.speed_mbps;
+	props->port = wide.port;
+	props->latency_us = wide.latency_us;
+	props->max_comms = wide.max_comms;
+	props->max_recvs = wide.max_recvs;
+	props->device_type = wide.device_type;
+	props->device_version = wide.device_version;
+	return ANYNET_NCCL_SUCCESS;
+}
+
+enum anynet_nccl_result abi_v7_reg_mr(void *comm, void *data, int bytes, int type, void **mhandle)
+{
+	if (bytes < 0) {
+		*mhandle = NULL;
+		anynet_warn("registration of %d bytes: a size above 2 GiB does not fit net api v7",
+			    bytes);
+		return ANYNET_NCCL_INVALID_USAGE;
+	}
+	return abi_v12_reg_mr(comm, data, (size_t)bytes, type, mhandle);
+}
+
+struct anynet_net_v7 ncclNetPlugin_v7 = {
+	.name = "anynet",
+	.init = init,
+	.devices = abi_v12_devices,
+	.get_properties = get_properties,
+	.listen = abi_v10_listen,
+	.connect = abi_v9_connect,
+	.accept = abi_v12_accept,
+	.reg_mr = abi_v7_reg_mr,
+	.reg_mr_dmabuf = abi_v12_reg_mr_dmabuf,
+	.dereg_mr = abi_v12_dereg_mr,
+	.isend = abi_v8_isend,
+	.irecv = abi_v8_irecv,
+	.iflush = abi_v12_iflush,
+	.test = abi_v12_test,
+	.close_send = abi_v12_close_send,
+	.close_recv = abi_v12_close_recv,
+	.close_listen = abi_v12_close_listen,
+};

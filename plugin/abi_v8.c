@@ -1,0 +1,90 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* Net API v8: message sizes are int; no virtual devices, no limits of its own. */
+#include "abi.h"
+
+#include <string.h>
+
+#include <nccl_net/log.h>
+
+#include "core.h"
+
+static enum anynet_nccl_result init(anynet_nccl_logger logger)
+{
+	anynet_core_init(8, logger, NULL);
+	return ANYNET_NCCL_SUCCESS;
+}
+
+static enum anynet_nccl_result get_properties(int dev, struct anynet_net_props_v8 *props)
+{
+	struct anynet_net_props_v9 wide;
+	enum anynet_nccl_result ret = abi_v10_get_properties(dev, &wide);
+
+	if (ret != ANYNET_NCCL_SUCCESS)
+		return ret;
+	if (!props)
+		return ANYNET_NCCL_INVALID_ARGUMENT;
+	memset(props, 0, sizeof(*props));
+	props->name = wide.name;
+	props->pci_path = wide.pci_path;
+	props->guid = wide.guid;
+	props->ptr_support = wide.ptr_support;
+	props->reg_is_global = wide.reg_is_global;
+	props->speed_mbps = wide.speed_mbps;
+	props->port = wide.port;
+	props->latency_us = wide.latency_us;
+	props->max_comms = wide.max_comms;
+	props->max_recvs = wide.max_recvs;
+	props->device_type = wide.device_type;
+	props->device_version = wide.device_version;
+	return ANYNET_NCCL_SUCCESS;
+}
+
+enum anynet_nccl_result abi_v8_isend(void *scomm, void *data, int bytes, int tag, void *mhandle,
+				     void **request)
+{
+	if (anynet_unlikely(bytes < 0)) {
+		*request = NULL;
+		anynet_warn("send of %d bytes tag %d: a size above 2 GiB does not fit net api v8",
+			    bytes, tag);
+		return ANYNET_NCCL_INVALID_USAGE;
+	}
+	return abi_v12_isend(scomm, data, (size_t)bytes, tag, mhandle, NULL, request);
+}
+
+enum anynet_nccl_result abi_v8_irecv(void *rcomm, int n, void **data, int *bytes, int *tags,
+				     void **mhandles, void **request)
+{
+	size_t wide[ANYNET_RECVS_MAX] = { 0 };
+
+	for (int i = 0; i < n && i < ANYNET_RECVS_MAX; i++) {
+		if (anynet_unlikely(bytes[i] < 0)) {
+			*request = NULL;
+			anynet_warn("receive of %d bytes tag %d: a size above 2 GiB does not fit "
+				    "net api v8",
+				    bytes[i], tags[i]);
+			return ANYNET_NCCL_INVALID_USAGE;
+		}
+		wide[i] = (size_t)bytes[i];
+	}
+	return abi_v12_irecv(rcomm, n, data, wide, tags, mhandles, NULL, request);
+}
+
+struct anynet_net_v8 ncclNetPlugin_v8 = {
+	.name = "anynet",
+	.init = init,
+	.devices = abi_v12_devices,
+	.get_properties = get_properties,
+	.listen = abi_v10_listen,
+	.connect = abi_v9_connect,
+	.accept = abi_v12_accept,
+	.reg_mr = abi_v12_reg_mr,
+	.reg_mr_dmabuf = abi_v12_reg_mr_dmabuf,
+	.dereg_mr = abi_v12_dereg_mr,
+	.isend = abi_v8_isend,
+	.irecv = abi_v8_irecv,
+	.iflush = abi_v12_iflush,
+	.test = abi_v12_test,
+	.close_send = abi_v12_close_send,
+	.close_recv = abi_v12_close_recv,
+	.close_listen = abi_v12_close_listen,
+};

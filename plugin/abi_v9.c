@@ -1,0 +1,49 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* Net API v9: no profiler, no traffic class. */
+#include "abi.h"
+
+#include "core.h"
+
+static enum anynet_nccl_result init(anynet_nccl_logger logger)
+{
+	anynet_core_init(9, logger, NULL);
+	return ANYNET_NCCL_SUCCESS;
+}
+
+enum anynet_nccl_result abi_v9_connect(int dev, void *handle, void **scomm,
+				       struct anynet_net_device_handle **dev_handle)
+{
+	return abi_v12_connect(NULL, dev, handle, scomm, dev_handle);
+}
+
+static enum anynet_nccl_result isend(void *scomm, void *data, size_t bytes, int tag, void *mhandle,
+				     void **request)
+{
+	return abi_v12_isend(scomm, data, bytes, tag, mhandle, NULL, request);
+}
+
+static enum anynet_nccl_result irecv(void *rcomm, int n, void **data, size_t *bytes, int *tags,
+				     void **mhandles, void **request)
+{
+	return abi_v12_irecv(rcomm, n, data, bytes, tags, mhandles, NULL, request);
+}
+
+struct anynet_net_v9 ncclNetPlugin_v9 = {
+	.name = "anynet",
+	.init = init,
+	.devices = abi_v12_devices,
+	.get_properties = abi_v10_get_properties,
+	.listen = abi_v10_listen,
+	.connect = abi_v9_connect,
+	.accept = abi_v12_accept,
+	.reg_mr = abi_v12_reg_mr,
+	.reg_mr_dmabuf = abi_v12_reg_mr_dmabuf,
+	.dereg_mr = abi_v12_dereg_mr,
+	.isend = isend,
+	.irecv = irecv,
+	.iflush = abi_v12_iflush,
+	.test = abi_v12_test,
+	.close_send = abi_v12_close_send,
+	.close_recv = abi_v12_close_recv,
+	.close_listen = abi_v12_close_listen,
+};

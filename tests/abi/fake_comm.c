@@ -1,0 +1,258 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* See fake_comm.h. */
+#include "fake_comm.h"
+
+#include <sched.h>
+#include <stdarg.h>
+#include <stdio.h>
+#include <string.h>
+
+#include <nccl_net/device.h>
+#include <nccl_net/log.h>
+
+struct fake_comm fake;
+struct fake_log fake_log;
+
+void fake_logger(int level, unsigned long flags, const char *file, int line, const char *fmt, ...)
+{
+	va_list args;
+
+	(void)file;
+	(void)line;
+	fake_log.lines++;
+	if (level != ANYNET_LOG_WARN)
+		return;
+	fake_log.warnings++;
+	fake_log.flags = flags;
+	va_start(args, fmt);
+	vsnprintf(fake_log.text, sizeof(fake_log.text), fmt, args);
+	va_end(args);
+}
+
+void fake_log_clear(void)
+{
+	memset(&fake_log, 0, sizeof(fake_log));
+}
+
+/* --- the transports --- */
+
+static void add_device(struct anynet_probe *probe, const char *name, const char *pci_path)
+{
+	struct anynet_device *dev = &probe->devices[probe->device_count];
+
+	dev->link = ANYNET_LINK_TCP;
+	dev->index = probe->device_count++;
+	snprintf(dev->name, sizeof(dev->name), "%s", name);
+	snprintf(dev->ifname, sizeof(dev->ifname), "%s", name);
+	snprintf(dev->pci_path, sizeof(dev->pci_path), "%s", pci_path);
+	dev->guid = 0x123456789abcdef0ull + (unsigned)dev->index;
+	dev->port = 3;
+	dev->speed_mbps = 25000;
+	dev->latency_us = 1.5f;
+	dev->max_comms = 65536;
+	dev->max_recvs = 8;
+	dev->ptr_support = ANYNET_PTR_HOST | ANYNET_PTR_DMABUF;
+	dev->reg_is_global = true;
+	dev->force_flush = true;
+}
+
+static void probe_tcp(const struct anynet_config *cfg, struct anynet_probe *probe)
+{
+	(void)cfg;
+	atomic_fetch_add(&fake.probes, 1);
+	atomic_store(&fake.probe_held, true);
+	while (atomic_load(&fake.hold_probe))
+		sched_yield();
+	add_device(probe, "eth7", "/sys/devices/pci0000:00/0000:00:1f.6");
+	add_device(probe, "eth9", "");
+}
+
+static void probe_ib(const struct anynet_config *cfg, struct anynet_probe *probe)
+{
+	(void)cfg;
+	(void)probe;
+}
+
+const struct anynet_transport anynet_tcp_transport = { "TCP", ANYNET_LINK_TCP, probe_tcp };
+const struct anynet_transport anynet_ib_transport = { "IB", ANYNET_LINK_IB, probe_ib };
+
+void anynet_probe_verdict(struct anynet_probe *probe, enum anynet_link link, const char *name,
+			  bool usable, const char *fmt, ...)
+{
+	(void)probe;
+	(void)link;
+	(void)name;
+	(void)usable;
+	(void)fmt;
+}
+
+/* --- the message layer --- */
+
+static int answer(void **out, void *value)
+{
+	atomic_fetch_add(&fake.calls, 1);
+	*out = fake.ret || fake.nothing_yet ? NULL : value;
+	return fake.ret;
+}
+
+void anynet_net_start(const struct anynet_config *cfg, const struct anynet_device *devices,
+		      int device_count)
+{
+	(void)cfg;
+	(void)devices;
+	(void)device_count;
+	atomic_fetch_add(&fake.starts, 1);
+}
+
+void anynet_net_set_nccl(int version, const char *path)
+{
+	(void)version;
+	(void)path;
+}
+
+void anynet_net_trim(void)
+{
+	atomic_fetch_add(&fake.trims, 1);
+}
+
+int anynet_listen(const struct anynet_device *dev, void *handle, struct anynet_listener **listener)
+{
+	void *out;
+	int ret = answer(&out, FAKE_LISTENER);
+
+	atomic_fetch_add(&fake.listens, 1);
+	(void)dev; /* not recorded: listen is called from several threads at once */
+	memset(handle, 0x5a, ANYNET_HANDLE_BYTES);
+	*listener = out;
+	return ret;
+}
+
+int anynet_connect(const struct anynet_device *dev, const struct anynet_connect_options *opts,
+		   void *handle, struct anynet_comm **comm)
+{
+	void *out;
+	int ret = answer(&out, FAKE_COMM);
+
+	fake.dev = dev;
+	fake.options = *opts;
+	fake.data = handle;
+	*comm = out;
+	return ret;
+}
+
+int anynet_accept(struct anynet_listener *listener, struct anynet_comm **comm)
+{
+	void *out;
+	int ret = answer(&out, FAKE_COMM);
+
+	fake.data = listener;
+	*comm = out;
+	return ret;
+}
+
+void anynet_close_listener(struct anynet_listener *listener)
+{
+	(void)listener;
+	atomic_fetch_add(&fake.listener_closes, 1);
+}
+
+int anynet_reg_mr(struct anynet_comm *comm, void *addr, size_t bytes, int type,
+		  struct anynet_mr **mr)
+{
+	return anynet_reg_mr_dmabuf(comm, addr, bytes, type, 0, -1, mr);
+}
+
+int anynet_reg_mr_dmabuf(struct anynet_comm *comm, void *addr, size_t bytes, int type,
+			 uint64_t offset, int fd, struct anynet_mr **mr)
+{
+	void *out;
+	int ret = answer(&out, FAKE_MR);
+
+	(void)comm;
+	fake.data = addr;
+	fake.bytes[0] = bytes;
+	fake.type = type;
+	fake.offset = offset;
+	fake.fd = fd;
+	*mr = out;
+	return ret;
+}
+
+void anynet_dereg_mr(struct anynet_comm *comm, struct anynet_mr *mr)
+{
+	(void)comm;
+	fake.mr[0] = mr;
+	atomic_fetch_add(&fake.deregs, 1);
+}
+
+int anynet_isend(struct anynet_comm *comm, const void *data, size_t bytes, int tag,
+		 struct anynet_mr *mr, void *phandle, struct anynet_request **req)
+{
+	void *out;
+	int ret = answer(&out, FAKE_REQUEST);
+
+	(void)comm;
+	fake.data = data;
+	fake.bytes[0] = bytes;
+	fake.tag[0] = tag;
+	fake.mr[0] = mr;
+	fake.phandle = phandle;
+	*req = out;
+	return ret;
+}
+
+int anynet_irecv(struct anynet_comm *comm, int n, void *const *data, const size_t *bytes,
+		 const int *tags, struct anynet_mr *const *mrs, void *const *phandles,
+		 struct anynet_request **req)
+{
+	void *out;
+	int ret = answer(&out, FAKE_REQUEST);
+
+	(void)comm;
+	fake.n = n;
+	fake.data = data[0];
+	for (int i = 0; i < n; i++) {
+		fake.bytes[i] = bytes[i];
+		fake.tag[i] = tags[i];
+		fake.mr[i] = mrs[i];
+	}
+	fake.phandles = phandles;
+	*req = out;
+	return ret;
+}
+
+int anynet_iflush(struct anynet_comm *comm, int n, void *const *data, const int *bytes,
+		  struct anynet_mr *const *mrs, struct anynet_request **req)
+{
+	void *out;
+	int ret = answer(&out, FAKE_REQUEST);
+
+	(void)comm;
+	(void)data;
+	(void)bytes;
+	fake.n = n;
+	fake.mr[0] = n ? mrs[0] : NULL;
+	*req = out;
+	return ret;
+}
+
+int anynet_test(struct anynet_request *req, int *done, int *sizes)
+{
+	(void)req;
+	atomic_fetch_add(&fake.calls, 1);
+	*done = !fake.ret && !fake.nothing_yet;
+	if (*done && sizes)
+		*sizes = FAKE_BYTES;
+	return fake.ret;
+}
+
+void anynet_close(struct anynet_comm *comm)
+{
+	(void)comm;
+	atomic_fetch_add(&fake.closes, 1);
+}
+
+void anynet_net_set_profiler(anynet_profiler profiler)
+{
+	fake.profiler = profiler;
+}

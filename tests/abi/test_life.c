@@ -1,0 +1,178 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* The built plugin through many lives of NCCL's (net-api.md §1.8, §2.7): unloads and reloads, and
+ * communicators that come and go in any order. The conformance suite has the simpler cases. */
+#include <dirent.h>
+#include <dlfcn.h>
+#include <pthread.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include <support/capture.h>
+#include <support/flow.h>
+#include <support/harness.h>
+#include <support/link.h>
+
+#define CYCLES        40
+#define COMMUNICATORS 6
+#define BYTES         100000
+
+static int open_files(void)
+{
+	DIR *dir = opendir("/proc/self/fd");
+	int count = 0;
+
+	check(dir);
+	while (readdir(dir))
+		count++;
+	closedir(dir);
+	return count;
+}
+
+static bool is_mapped(const char *path)
+{
+	FILE *maps = fopen("/proc/self/maps", "re");
+	char line[4200];
+	bool found = false;
+
+	check(maps);
+	while (!found && fgets(line, sizeof(line), maps))
+		found = strstr(line, path);
+	fclose(maps);
+	return found;
+}
+
+/* Bytes across an open link, both ends on this thread. */
+static void exchange(struct test_net *net, struct link *link, uint64_t seed)
+{
+	char *from = malloc(BYTES), *to = malloc(BYTES);
+
+	check(from && to);
+	for (size_t i = 0; i < BYTES; i++)
+		from[i] = (char)(seed + i + (i >> 8));
+	memset(to, 0, BYTES);
+	check_int(flow_exchange(net, link->send, link->recv, from, BYTES, to, BYTES), BYTES);
+	check(!memcmp(from, to, BYTES));
+	free(from);
+	free(to);
+}
+
+static void connect_and_exchange(struct test_net *net, uint64_t seed)
+{
+	struct link link;
+
+	link_open(net, &link);
+	exchange(net, &link, seed);
+	link_close(net, &link);
+}
+
+static void test_unload_and_reload(struct test_net *net)
+{
+	const char *name = NULL;
+	char path[4096] = "";
+	int files = 0;
+
+	for (int i = 0; i < CYCLES; i++) {
+		net_open(net);
+		if (i == 0) {
+			name = driver_name(net->driver);
+			snprintf(path, sizeof(path), "%s", driver_path(net->driver));
+		}
+		check(driver_name(net->driver) == name); /* the constructor ran once */
+		if (i % 10 == 0)
+			connect_and_exchange(net, (uint64_t)i);
+		net_close(net);
+		check(is_mapped(path));
+		if (i == 0)
+			files = open_files();
+	}
+	check_that(open_files() <= files, "%d files open, %d after the first cycle", open_files(),
+		   files);
+}
+
+/* NCCL 2.28.3 - 2.29.7 forget the name of the plugin at the unload, and ask for the default one
+ * (net-api.md §2.7): as we stay loaded and that is our soname, it finds us wherever we lie. */
+static void test_reload_under_the_default_name(struct test_net *net)
+{
+	char path[4096];
+	void *again;
+
+	net_open(net);
+	snprintf(path, sizeof(path), "%s", driver_path(net->driver));
+	net_close(net);
+	unsetenv("LD_LIBRARY_PATH");
+	again = dlopen("libnccl-net.so", RTLD_NOW | RTLD_LOCAL | RTLD_NOLOAD);
+	check_that(again, "libnccl-net.so is not known any more");
+	dlclose(again);
+	net->spec = "libnccl-net.so";
+	net_open(net);
+	check_that(!strcmp(driver_path(net->driver), path), "found %s", driver_path(net->driver));
+	connect_and_exchange(net, 1);
+	net_close(net);
+}
+
+static void test_finalize_in_any_order(struct test_net *net)
+{
+	static const int orders[][COMMUNICATORS] = { { 0, 1, 2, 3, 4, 5 },
+						     { 5, 4, 3, 2, 1, 0 },
+						     { 2, 0, 4, 1, 5, 3 } };
+	void *ctx[COMMUNICATORS];
+
+	net_open(net);
+	for (size_t round = 0; round < sizeof(orders) / sizeof(orders[0]); round++) {
+		struct test_net other = *net;
+		struct link link;
+
+		for (int i = 0; i < COMMUNICATORS; i++)
+			check_ok(driver_init(net->driver, &ctx[i], 7 + (uint64_t)i, -1,
+					     capture_logger, NULL));
+		other.ctx = ctx[orders[round][COMMUNICATORS - 1]]; /* the last to go */
+		link_open(&other, &link);
+		for (int i = 0; i < COMMUNICATORS - 1; i++) {
+			check_ok(driver_finalize(net->driver, ctx[orders[round][i]]));
+			exchange(&other, &link, round);
+		}
+		link_close(&other, &link);
+		check_ok(driver_finalize(net->driver, other.ctx));
+	}
+	connect_and_exchange(net, 1);
+	net_close(net);
+	net_open(net); /* everything is closed; again */
+	connect_and_exchange(net, 2);
+	net_close(net);
+}
+
+static void *communicator(void *arg)
+{
+	struct test_net net = *(struct test_net *)arg;
+
+	for (int i = 0; i < 5; i++) {
+		check_ok(driver_init(net.driver, &net.ctx, 99, -1, capture_logger, NULL));
+		connect_and_exchange(&net, (uint64_t)i);
+		check_ok(driver_finalize(net.driver, net.ctx));
+	}
+	return NULL;
+}
+
+static void test_communicators_in_threads(struct test_net *net)
+{
+	pthread_t threads[4];
+
+	for (int i = 0; i < 4; i++)
+		check_ok(pthread_create(&threads[i], NULL, communicator, net));
+	for (int i = 0; i < 4; i++)
+		check_ok(pthread_join(threads[i], NULL));
+}
+
+int main(int argc, char **argv)
+{
+	static const struct test_case cases[] = {
+		{ "unload and reload", test_unload_and_reload, .unopened = true },
+		{ "reload under the default name", test_reload_under_the_default_name,
+		  .unopened = true },
+		{ "finalize in any order", test_finalize_in_any_order, .unopened = true },
+		{ .name = "communicators in threads", .run = test_communicators_in_threads },
+	};
+
+	return test_main(argc, argv, cases, sizeof(cases) / sizeof(cases[0]));
+}

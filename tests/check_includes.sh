@@ -1,0 +1,43 @@
+#!/bin/sh
+# SPDX-License-Identifier: Apache-2.0
+# Who may include whom (docs/architecture.md): plugin/ and transports/ meet only in
+# include/nccl_net/, the two transports only in transports/common/, and NCCL's own ABI is known to
+# plugin/, tools/, bench/ and tests/ alone. Usage: check_includes.sh SOURCE_DIR
+set -eu
+cd "$1"
+bad=0
+
+# includes PATH...: every #include of the C files there, as "file:line: what"
+includes() {
+	for path in "$@"; do
+		[ -e "$path" ] || continue
+		grep -RHnE --include='*.[ch]' '^[[:space:]]*#[[:space:]]*include' "$path" || true
+	done
+}
+
+# forbid WHY PATTERN PATH...
+forbid() {
+	why=$1 pattern=$2
+	shift 2
+	if includes "$@" | grep -E "include[[:space:]]*[<\"]($pattern)"; then
+		echo "not allowed: $why"
+		bad=1
+	fi
+}
+
+up='(\.\./)*'
+forbid "plugin/ reaches transports through include/nccl_net/ only" \
+	"${up}(transports|common|tcp|ib)/" plugin
+forbid "transports never include plugin/" "${up}plugin/" transports
+forbid "plugin headers by name" '(core|selector|abi)\.h"' transports
+forbid "NCCL's ABI is not the transports' business" '(.*/)?abi/' transports
+forbid "ib and tcp never include each other" "(.*/)?ib/" transports/tcp
+forbid "ib and tcp never include each other" "(.*/)?tcp/" transports/ib
+forbid "common knows neither transport" "(.*/)?(ib|tcp)/" transports/common
+forbid "the contracts include only each other" '(.*/)?(plugin|transports|tools|tests)/' include
+forbid "the contracts do not know NCCL's ABI" '(nccl_net/)?abi/' \
+	include/nccl_net/comm.h include/nccl_net/config.h include/nccl_net/device.h \
+	include/nccl_net/log.h include/nccl_net/util.h include/nccl_net/wire.h
+forbid "product code never includes tests" "(.*/)?tests/" plugin transports tools include
+[ "$bad" = 0 ] && echo "includes: as they should be"
+exit "$bad"

@@ -1,0 +1,233 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * The accept engine with the input as its peers: a script of connections to the listening socket,
+ * bytes on them (garbage, or a hello that was right until the script changed it, in pieces), accepts
+ * and hang-ups. Whatever happened, a listener that still waits accepts a real peer afterwards.
+ */
+#include <arpa/inet.h>
+#include <errno.h>
+#include <sys/socket.h>
+#include <unistd.h>
+
+#include "input.h"
+#include "transports/common/hello.h"
+#include "transports/common/listen_internal.h"
+#include "transports/common/socket.h"
+#include "unit/local_net.h"
+
+#define PEERS_MAX      4
+#define STEPS_MAX      64
+#define REAL_PEER_EACH 64    /* connecting for real takes longer than all the rest */
+#define REAL_STEPS_MAX 20000 /* … but never as many steps as these */
+
+struct run {
+	struct input *in;
+	struct anynet_listener *listener;
+	struct anynet_comm *comm;
+	union {
+		struct anynet_wire_handle wire;
+		uint8_t bytes[ANYNET_HANDLE_BYTES];
+	} handle;
+	int peers[PEERS_MAX]; /* -1 = not connected */
+	struct anynet_wire_hello hellos[PEERS_MAX];
+	size_t said[PEERS_MAX]; /* bytes of the hello */
+};
+
+static void fill_hello(struct run *run, unsigned peer)
+{
+	struct anynet_wire_hello *hello = &run->hellos[peer];
+	uint8_t choice = input_u8(run->in);
+
+	hello_fill(hello, &local_dev, run->handle.wire.addrs, 1);
+	hello->type = ANYNET_HELLO;
+	hello->kind = choice & 1 ? ANYNET_KIND_RAIL : ANYNET_KIND_COMM;
+	hello->rail = choice >> 4 & 3;
+	hello->rails = choice >> 1 & 7;
+	hello->endpoint = run->handle.wire.endpoint;
+	memcpy(hello->token, run->handle.wire.token, sizeof(hello->token));
+	for (int changes = choice >> 6; changes > 1; changes--) {
+		unsigned at = input_u16(run->in) % sizeof(*hello);
+
+		((uint8_t *)hello)[at] = input_u8(run->in);
+	}
+}
+
+static void hang_up(struct run *run, unsigned peer)
+{
+	struct linger now = { .l_onoff = 1 };
+
+	if (run->peers[peer] < 0)
+		return;
+	setsockopt(run->peers[peer], SOL_SOCKET, SO_LINGER, &now, sizeof(now));
+	close(run->peers[peer]);
+	run->peers[peer] = -1;
+}
+
+static void dial(struct run *run, unsigned peer)
+{
+	struct sockaddr_in to = {
+		.sin_family = AF_INET,
+		.sin_port = htons(run->handle.wire.addrs[0].port),
+		.sin_addr = ((struct sockaddr_in *)&local_dev.addr)->sin_addr,
+	};
+
+	hang_up(run, peer);
+	fill_hello(run, peer);
+	run->said[peer] = 0;
+	run->peers[peer] = socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0);
+	must(run->peers[peer] >= 0);
+	/* So many connections may use up the ports for a while. */
+	if (connect(run->peers[peer], (struct sockaddr *)&to, sizeof(to)))
+		hang_up(run, peer);
+}
+
+static void put(struct run *run, unsigned peer, const void *data, size_t bytes)
+{
+	if (run->peers[peer] < 0 || !bytes)
+		return;
+	must(send(run->peers[peer], data, bytes, MSG_DONTWAIT | MSG_NOSIGNAL) >= 0 ||
+	     errno == EAGAIN || errno == EPIPE || errno == ECONNRESET);
+}
+
+static void say(struct run *run, unsigned peer, size_t bytes)
+{
+	bytes = anynet_min(bytes, sizeof(*run->hellos) - run->said[peer]);
+	put(run, peer, (uint8_t *)&run->hellos[peer] + run->said[peer], bytes);
+	run->said[peer] += bytes;
+}
+
+static void garbage(struct run *run, unsigned peer)
+{
+	uint8_t bytes[256];
+	uint8_t count = input_u8(run->in);
+
+	put(run, peer, bytes, input_take(run->in, bytes, count));
+}
+
+static void say_ready(struct run *run, unsigned peer)
+{
+	struct anynet_wire_frame ready = { .type = ANYNET_FRAME_READY, .size = 1 };
+
+	put(run, peer, &ready, sizeof(ready));
+}
+
+static void accept_step(struct run *run)
+{
+	struct anynet_comm *comm;
+
+	if (run->comm)
+		return;
+	must(!anynet_accept(run->listener, &comm));
+	run->comm = comm;
+}
+
+static void read_welcome(struct run *run, unsigned peer)
+{
+	struct anynet_wire_hello welcome;
+	ssize_t n;
+
+	if (run->peers[peer] < 0)
+		return;
+	n = recv(run->peers[peer], &welcome, sizeof(welcome), MSG_DONTWAIT);
+	must(n <= 0 || n == sizeof(welcome));
+	must(n <= 0 || !hello_check(&welcome, ANYNET_WELCOME));
+}
+
+static void step(struct run *run)
+{
+	uint8_t op = input_u8(run->in);
+	unsigned peer = (op >> 4) % PEERS_MAX;
+
+	switch (op & 0x07) {
+	case 0:
+	case 1:
+		dial(run, peer);
+		if (op & 0x08)
+			say(run, peer, sizeof(struct anynet_wire_hello));
+		break;
+	case 2:
+		say(run, peer, input_u16(run->in) % 1024);
+		break;
+	case 3:
+		garbage(run, peer);
+		break;
+	case 4:
+		say_ready(run, peer);
+		break;
+	case 5:
+		if (op & 0x08)
+			hang_up(run, peer);
+		else
+			read_welcome(run, peer);
+		break;
+	default:
+		accept_step(run);
+	}
+}
+
+static void real_peer(struct run *run)
+{
+	struct anynet_connect_options opts = { .traffic_class = -1 };
+	struct anynet_comm *comm = NULL;
+
+	for (int i = 0; i < REAL_STEPS_MAX && (!comm || !run->comm); i++) {
+		if (!comm)
+			must(!anynet_connect(&local_dev, &opts, run->handle.bytes, &comm));
+		accept_step(run);
+	}
+	must(comm && run->comm);
+	anynet_close(comm);
+}
+
+/* What a comm that came out of it does with what its peer sent next. */
+static void use_comm(struct run *run)
+{
+	uint8_t data[64];
+	void *buffer = data;
+	size_t bytes = sizeof(data);
+	struct anynet_request *req;
+	int tag = 0, done = 0;
+
+	if (!anynet_irecv(run->comm, 1, &buffer, &bytes, &tag, NULL, NULL, &req) && req)
+		for (int i = 0; i < 3 && !done && !anynet_test(req, &done, NULL); i++)
+			;
+	anynet_close(run->comm);
+}
+
+/* A loopback address of this process's own: nobody else uses up its ports. */
+static void start(void)
+{
+	uint32_t pid = (uint32_t)getpid();
+
+	fuzz_net_start();
+	((struct sockaddr_in *)&local_dev.addr)->sin_addr.s_addr =
+		htonl(127u << 24 | (pid & 0x3fffff) << 2 | 2);
+}
+
+int LLVMFuzzerTestOneInput(const uint8_t *data, size_t bytes)
+{
+	static unsigned runs;
+	struct input in = { data, bytes };
+	struct run run = { .in = &in, .peers = { -1, -1, -1, -1 } };
+	uint8_t order = input_u8(&in);
+
+	start();
+	must(!anynet_listen(&local_dev, run.handle.bytes, &run.listener));
+	for (int i = 0; in.left && i < STEPS_MAX; i++)
+		step(&run);
+	accept_step(&run);
+	accept_step(&run);
+	for (unsigned i = 0; i < PEERS_MAX; i++)
+		hang_up(&run, i);
+	accept_step(&run);
+	/* A peer that held the right token may have got so far that its time has to run out. */
+	if (!run.comm && !run.listener->comm && runs++ % REAL_PEER_EACH == 0)
+		real_peer(&run);
+	if (run.comm && order & 1)
+		use_comm(&run);
+	anynet_close_listener(run.listener);
+	if (run.comm && !(order & 1))
+		use_comm(&run);
+	anynet_net_trim();
+	return 0;
+}

@@ -1,0 +1,49 @@
+# SPDX-License-Identifier: Apache-2.0
+# Passes ctest's output on, and before its summary says which tests were skipped, whole or case by
+# case, and why: the line of their output that starts with "SKIP".
+# Usage: ctest ... | awk -v log_file=LastTest.log -f skips.awk
+
+/^[0-9]+% tests passed/ { summary = 1 }
+summary { held = held $0 "\n"; next }
+/\*\*\*Skipped/ {
+	for (i = 1; i < NF; i++)
+		if ($i ~ /^#[0-9]+:$/)
+			whole[skipped[++count] = $(i + 1)]
+}
+{ print; fflush() }
+
+# ctest's log: for every test its name and its output, in which cmocka tells its cases.
+function read_log(    line, name, why, running) {
+	while ((getline line < log_file) > 0) {
+		if (match(line, /^[0-9]+\/[0-9]+ Testing: /)) {
+			name = substr(line, RLENGTH + 1)
+			running = 0
+		} else if (line ~ /^\[ RUN/) {
+			running = 1
+			why = ""
+		} else if (sub(/^SKIP:? /, "", line)) {
+			why = line
+			if (!(name in reason))
+				reason[name] = line
+		} else if (line ~ /^\[  SKIPPED/ && running && !(name in whole)) {
+			cases[why ? why : "(gave no reason) " name ": " substr(line, 14)]++
+			running = 0
+		} else if (line ~ /^\[ +(OK|FAILED) /) {
+			running = 0
+		}
+	}
+}
+
+END {
+	read_log()
+	printf "\nSkipped tests: %d\n", count
+	for (i = 1; i <= count; i++)
+		printf "  %s: %s\n", skipped[i],
+			skipped[i] in reason ? reason[skipped[i]] : "(gave no reason)"
+	for (why in cases)
+		total += cases[why]
+	printf "Skipped cases of tests that ran: %d\n", total
+	for (why in cases)
+		printf "  %d x %s\n", cases[why], why
+	printf "\n%s", held
+}
