@@ -1,0 +1,173 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * Set-up: all comms are listened for, connected and accepted at once by one thread per end; then one
+ * small message goes over each, and what the process has come to hold is counted.
+ */
+#include "bench.h"
+
+#include <dirent.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+#define MESSAGE_BYTES 128
+
+static const long comms[] = { 1, 100, 500 };
+
+static int connect_cases(const struct bench_options *opts, struct bench_case *cases)
+{
+	const long *from = opts->comms_count ? opts->comms : comms;
+	int count = opts->comms_count ? opts->comms_count : (int)(sizeof(comms) / sizeof(comms[0]));
+
+	for (int i = 0; i < count; i++)
+		cases[i] = (struct bench_case){
+			.bytes = MESSAGE_BYTES,
+			.comms = (int)from[i],
+			.ways = 1,
+		};
+	return count;
+}
+
+struct holdings {
+	int threads, fds;
+	double kib; /* anonymous memory in use */
+};
+
+/* A number of /proc/self/status. */
+static double status_number(const char *key)
+{
+	FILE *file = fopen("/proc/self/status", "re");
+	char line[200];
+	double value = 0;
+
+	while (file && fgets(line, sizeof(line), file)) {
+		if (!strncmp(line, key, strlen(key)))
+			value = strtod(line + strlen(key), NULL);
+	}
+	if (file)
+		fclose(file);
+	return value;
+}
+
+static int count_entries(const char *path)
+{
+	DIR *dir = opendir(path);
+	int n = 0;
+
+	while (dir && readdir(dir))
+		n++;
+	if (dir)
+		closedir(dir);
+	return n;
+}
+
+static struct holdings holdings_now(void)
+{
+	return (struct holdings){
+		.threads = (int)status_number("Threads:"),
+		.fds = count_entries("/proc/self/fd"),
+		.kib = status_number("RssAnon:"),
+	};
+}
+
+/* One message over every comm. */
+static int exchange(struct bench_end *end, struct link *links, int count)
+{
+	int missing = count;
+
+	for (int i = 0; i < count; i++)
+		links[i].total = 1;
+	while (missing) {
+		int moved = 0;
+
+		for (int i = 0; i < count; i++) {
+			bool open = links[i].done < 1;
+			int ret = open ? link_step(&links[i], MESSAGE_BYTES) : 0;
+
+			if (ret < 0)
+				return ret;
+			moved |= ret;
+			missing -= open && links[i].done == 1;
+		}
+		if (moved)
+			group_fed(end->group);
+		else if (group_idle(end->group))
+			return -GROUP_ERROR;
+	}
+	return 0;
+}
+
+enum {
+	SIDE_MS,
+	SIDE_CLOSE_MS,
+	SIDE_THREADS,
+	SIDE_FDS,
+	SIDE_KIB
+};
+
+static int set_up(struct bench_end *end, const struct bench_case *c, struct link *links, int count)
+{
+	double *side = end->board->side[end->group->rank];
+	/* The links' own buffers are not the net's. */
+	double ours_kib = (double)count * LINK_STEPS * MESSAGE_BYTES / 1024;
+	struct holdings before = holdings_now(), after;
+	uint64_t t0;
+	int ret;
+
+	ret = group_barrier(end->group);
+	t0 = now_ns();
+	if (!ret)
+		ret = links_connect(links, count);
+	side[SIDE_MS] = (double)(now_ns() - t0) / 1e6;
+	if (!ret)
+		ret = links_register(links, count, MESSAGE_BYTES);
+	if (!ret)
+		ret = exchange(end, links, count);
+	if (!ret)
+		ret = group_barrier(end->group);
+	after = holdings_now();
+	side[SIDE_THREADS] = after.threads;
+	side[SIDE_FDS] = (double)(after.fds - before.fds) / c->comms;
+	side[SIDE_KIB] = (after.kib - before.kib - ours_kib) / c->comms;
+	return ret;
+}
+
+static double larger(struct bench_end *end, int which)
+{
+	double a = end->board->side[0][which], b = end->board->side[1][which];
+
+	return a > b ? a : b;
+}
+
+static int connect_run(struct bench_end *end, const struct bench_case *c)
+{
+	struct link *links = calloc((size_t)c->comms, sizeof(*links));
+	int sends, count, ret;
+	uint64_t t0;
+
+	if (!links)
+		return GROUP_ERROR;
+	count = end_links(end, c, links, &sends);
+	ret = set_up(end, c, links, count);
+	if (!ret)
+		ret = group_barrier(end->group);
+	t0 = now_ns();
+	links_close(links, count);
+	end->board->side[end->group->rank][SIDE_CLOSE_MS] = (double)(now_ns() - t0) / 1e6;
+	if (!ret)
+		ret = group_barrier(end->group);
+	for (int m = 0; !ret && end->group->rank == 0 && m <= SIDE_KIB; m++)
+		end->board->values[m] = larger(end, m);
+	free(links);
+	return ret ? GROUP_ERROR : GROUP_OK;
+}
+
+const struct bench_figure bench_connect = {
+	.name = "connect",
+	.title = "comms set up at once, and what they hold; the larger of both ends",
+	.metrics = { "open_ms", "close_ms", "threads", "fds/comm", "KiB/comm" },
+	.ratios = 1,
+	.has_comms = true,
+	.cases = connect_cases,
+	.run = connect_run,
+};

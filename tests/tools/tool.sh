@@ -1,0 +1,110 @@
+#!/bin/bash
+# SPDX-License-Identifier: Apache-2.0
+# What the tool promises: tool.sh CASE BUILD_DIR. Loopback only; exit 77 = skipped.
+set -uo pipefail
+
+case=${1:?} build=${2:?}
+tool=$build/tools/anynet
+plugin=$build/libnccl-net.so
+out=$(mktemp -d)
+run=
+trap '[ -z "$run" ] || kill "$run" 2>/dev/null; rm -rf "$out"' EXIT
+export NCCL_SOCKET_IFNAME=lo
+unset NCCL_NET NCCL_DEBUG
+
+fail() {
+	echo "FAIL: $*"
+	cat "$out"/*
+	exit 1
+}
+
+# expect STATUS TEXT COMMAND...: the status, and a text somewhere in the output
+expect() {
+	local status=$1 text=$2 got
+	shift 2
+	"$@" >"$out/log" 2>&1
+	got=$?
+	[ "$got" = "$status" ] || fail "status $got instead of $status: $*"
+	grep -qF -- "$text" "$out/log" || fail "no '$text' in the output of: $*"
+}
+
+# A long run whose ranks can be tormented; leaves the pid of rank N in $victim.
+start_run() {
+	"$tool" perf --net "$plugin" -r 3 -b 1M -e 1M -n 1000000 "$@" >"$out/log" 2>&1 &
+	run=$!
+	until grep -q '#wrong' "$out/log"; do
+		kill -0 "$run" 2>/dev/null || fail "ended before it began"
+	done
+	victim=$(awk '/Rank  1 Pid/ { print $5 }' "$out/log")
+}
+
+case $case in
+patterns)
+	for pattern in allreduce alltoall sendrecv; do
+		for ranks in 1 2 5; do
+			expect 0 "Out of bounds values : 0 OK" "$tool" perf --net "$plugin" \
+				-p "$pattern" -r "$ranks" -f 16 -e 8M -n 2 -w 1
+		done
+	done
+	expect 0 "Out of bounds values : 0 OK" "$tool" perf --net "$plugin" -d int32 \
+		--channels 3 -r 3 -b 1000 -e 100000 -i 33000 -n 2
+	;;
+versions)
+	for abi in 5 6 7 8 9 10 11 12; do
+		expect 0 "API v$abi" "$tool" perf --net "$plugin" --abi "$abi" -f 64 -e 4M -n 2
+	done
+	;;
+errors)
+	expect 1 "/nowhere.so" "$tool" perf --net /nowhere.so
+	expect 1 "device 99" "$tool" perf --net "$plugin" --dev 99
+	expect 1 "a number from 1 to 64" "$tool" perf -r 65
+	expect 1 "a number from 1 to 64" "$tool" perf -r 2x
+	expect 1 "bytes are wanted" "$tool" perf -b 0
+	expect 1 "bytes are wanted" "$tool" perf -b 17G
+	expect 1 "smaller than" "$tool" perf -b 1K -e 8
+	expect 1 "allreduce, alltoall or sendrecv" "$tool" perf -p broadcast
+	expect 1 "'nosuch' is no command" "$tool" nosuch
+	expect 1 "usage:" "$tool"
+	expect 0 "usage:" "$tool" help
+	;;
+print)
+	expect 0 "from NCCL_SOCKET_IFNAME" "$tool" config
+	expect 0 '"source": "alias"' "$tool" config --json
+	expect 0 '| `ANYNET_' "$tool" config --markdown
+	expect 0 "looked at" "$tool" devices
+	expect 0 '"transport": "TCP"' "$tool" devices --json
+	NCCL_NET=IB NCCL_IB_DISABLE=1 expect 0 "the net 'IB'" "$tool" devices
+	expect 0 "wire protocol" "$tool" version
+	expect 0 "size_bytes,count" "$tool" perf --net "$plugin" -e 64 -n 1 --csv
+	expect 0 '"mean_busbw_gbps"' "$tool" perf --net "$plugin" -e 64 -n 1 --json
+	;;
+wrong)
+	# One bit of every large message is turned over on its way.
+	expect 2 "FAILED" env LD_PRELOAD="$build/tests/tools/libflip.so" "$tool" perf \
+		--net "$build/bench/libnccl-net-raw.so" -p sendrecv -b 128K -e 128K -n 1
+	;;
+killed)
+	start_run
+	kill -KILL "$victim"
+	wait "$run"
+	[ $? = 1 ] || fail "a killed rank is no error"
+	grep -qF "rank 1 was killed by signal 9" "$out/log" || fail "the cause is not named"
+	;;
+frozen)
+	start_run --deadline 1
+	kill -STOP "$victim"
+	wait "$run"
+	[ $? = 1 ] || fail "a frozen rank is no error"
+	grep -qF "no progress for 1.0 s" "$out/log" || fail "the cause is not named"
+	;;
+bench)
+	expect 0 "p50_us" "$build/bench/net_bench" lat,bw,connect,strangers --quick --rounds 1 \
+		--window 20 --sizes 8,64K --comms 3 --cpus=-1,-1 --net "$plugin"
+	grep -qE 'never|nan|-$' "$out/log" && fail "a figure is missing"
+	;;
+*)
+	echo "no case $case"
+	exit 1
+	;;
+esac
+exit 0

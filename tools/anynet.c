@@ -1,0 +1,62 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* anynet: the command-line tool. A table of subcommands and the loop that finds one. */
+#include "anynet.h"
+
+#include <stdio.h>
+#include <string.h>
+
+#include <nccl_net/util.h>
+
+static int cmd_help(int argc, char **argv);
+
+static const struct {
+	const char *name;
+	int (*run)(int argc, char **argv);
+	const char *line;
+} commands[] = {
+	{ "config", cmd_config, "the settings, their values here and where those come from" },
+	{ "devices", cmd_devices,
+	  "the networks of this host: what NCCL is offered, and why not more" },
+	{ "perf", cmd_perf,
+	  "checked all-reduce, alltoall or sendrecv between processes of this host" },
+	{ "version", cmd_version, "version of the tool and of the plugin's wire protocol" },
+	{ "help", cmd_help, "this list" },
+};
+
+static void print_help(FILE *out)
+{
+	fprintf(out, "usage: anynet COMMAND [OPTION...]\n\n");
+	for (size_t i = 0; i < ARRAY_SIZE(commands); i++)
+		fprintf(out, "  %-9s %s\n", commands[i].name, commands[i].line);
+	fprintf(out, "\n`anynet COMMAND --help` tells a command's options; see also anynet(1).\n");
+}
+
+static int cmd_help(int argc, char **argv)
+{
+	(void)argc;
+	(void)argv;
+	print_help(stdout);
+	return 0;
+}
+
+int main(int argc, char **argv)
+{
+	const char *name = argc > 1 ? argv[1] : "";
+	char who[64];
+
+	if (!strcmp(name, "--help") || !strcmp(name, "-h"))
+		name = "help";
+	if (!strcmp(name, "--version") || !strcmp(name, "-V"))
+		name = "version";
+	for (size_t i = 0; i < ARRAY_SIZE(commands); i++) {
+		if (strcmp(name, commands[i].name) != 0)
+			continue;
+		snprintf(who, sizeof(who), "anynet %s", name);
+		argv[1] = who;
+		return commands[i].run(argc - 1, argv + 1);
+	}
+	if (*name)
+		fprintf(stderr, "anynet: '%s' is no command\n", name);
+	print_help(stderr);
+	return 1;
+}

@@ -1,0 +1,310 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* Rank processes of one host: fork, watch, barrier. */
+#include "group.h"
+
+#include <errno.h>
+#include <sched.h>
+#include <signal.h>
+#include <stdarg.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/mman.h>
+#include <sys/prctl.h>
+#include <sys/wait.h>
+#include <time.h>
+#include <unistd.h>
+
+#define LOOK_EVERY  1024           /* idle passes between two looks at the clock */
+#define GRACE_NS    3000000000ull  /* for the others to end by themselves after a failure */
+#define FROZEN_NS   10000000000ull /* beyond the deadline: stuck inside a call of the net */
+#define POLL_NS     200000000l     /* parent: between two looks at the heartbeats */
+#define BOARD_ALIGN 4096
+
+struct group_shared {
+	_Atomic int cancelled;
+	_Atomic int said_once;
+	_Atomic unsigned arrived, generation; /* barrier */
+	_Atomic unsigned beats[GROUP_MAX];    /* a member's loop is turning */
+};
+
+struct member {
+	pid_t pid;   /* 0 = ended */
+	bool killed; /* by us */
+	unsigned beats;
+	uint64_t seen_ns;
+};
+
+uint64_t now_ns(void)
+{
+	struct timespec ts;
+
+	clock_gettime(CLOCK_MONOTONIC, &ts);
+	return (uint64_t)ts.tv_sec * 1000000000ull + (uint64_t)ts.tv_nsec;
+}
+
+static void say(const struct group *g, int rank, const char *fmt, va_list ap)
+	__attribute__((format(printf, 3, 0)));
+
+static void say(const struct group *g, int rank, const char *fmt, va_list ap)
+{
+	char who[100], text[1200];
+
+	if (rank < 0)
+		snprintf(who, sizeof(who), "%s: ", g->who);
+	else
+		snprintf(who, sizeof(who), "%s: rank %d: ", g->who, rank);
+	vsnprintf(text, sizeof(text), fmt, ap);
+	fflush(stdout);
+	fprintf(stderr, "%s%s\n", who, text);
+}
+
+void group_say(const struct group *g, const char *fmt, ...)
+{
+	va_list ap;
+
+	va_start(ap, fmt);
+	say(g, g->rank, fmt, ap);
+	va_end(ap);
+}
+
+void group_say_once(const struct group *g, const char *fmt, ...)
+{
+	va_list ap;
+
+	if (atomic_exchange(&g->shared->said_once, 1))
+		return;
+	va_start(ap, fmt);
+	say(g, -1, fmt, ap);
+	va_end(ap);
+}
+
+static size_t shared_bytes(size_t board_bytes)
+{
+	return ((sizeof(struct group_shared) + BOARD_ALIGN - 1) / BOARD_ALIGN) * BOARD_ALIGN +
+	       board_bytes;
+}
+
+int group_create(struct group *g, const char *who, int size, size_t board_bytes)
+{
+	size_t bytes = shared_bytes(board_bytes);
+	void *map;
+
+	map = mmap(NULL, bytes, PROT_READ | PROT_WRITE, MAP_SHARED | MAP_ANONYMOUS, -1, 0);
+	if (map == MAP_FAILED)
+		return -errno;
+	*g = (struct group){
+		.who = who,
+		.size = size,
+		.rank = -1,
+		.deadline_ns = 60000000000ull,
+		.yields = true,
+		.board = (char *)map + shared_bytes(0),
+		.shared = map,
+		.map_bytes = bytes,
+	};
+	return 0;
+}
+
+void group_destroy(struct group *g)
+{
+	munmap(g->shared, g->map_bytes);
+	g->shared = NULL;
+	g->board = NULL;
+}
+
+int group_idle(struct group *g)
+{
+	uint64_t now;
+
+	if (g->yields)
+		sched_yield();
+	if (++g->idle_passes % LOOK_EVERY)
+		return 0;
+
+	atomic_fetch_add_explicit(&g->shared->beats[g->rank], 1, memory_order_relaxed);
+	if (atomic_load_explicit(&g->shared->cancelled, memory_order_relaxed))
+		return -ECANCELED;
+	now = now_ns();
+	if (g->fed || !g->last_fed_ns) {
+		g->fed = false;
+		g->last_fed_ns = now;
+	} else if (now - g->last_fed_ns > g->deadline_ns) {
+		group_say(g, "no progress for %.1f s, giving up", (double)g->deadline_ns / 1e9);
+		return -ETIMEDOUT;
+	}
+	return 0;
+}
+
+int group_barrier(struct group *g)
+{
+	struct group_shared *s = g->shared;
+	unsigned generation = atomic_load(&s->generation);
+	int ret;
+
+	if (atomic_fetch_add(&s->arrived, 1) + 1 == (unsigned)g->size) {
+		atomic_store(&s->arrived, 0);
+		atomic_fetch_add(&s->generation, 1);
+	}
+	group_fed(g);
+	while (atomic_load(&s->generation) == generation) {
+		ret = group_idle(g);
+		if (ret)
+			return ret;
+	}
+	group_fed(g);
+	return 0;
+}
+
+static int member_main(struct group *g, int rank, pid_t parent,
+		       int (*body)(struct group *g, void *arg), void *arg)
+{
+	sigset_t none;
+
+	sigemptyset(&none);
+	sigprocmask(SIG_SETMASK, &none, NULL);
+	prctl(PR_SET_PDEATHSIG, SIGKILL);
+	if (getppid() != parent)
+		return GROUP_ERROR;
+	g->rank = rank;
+	return body(g, arg);
+}
+
+static void cancel(struct group *g)
+{
+	atomic_store(&g->shared->cancelled, 1);
+}
+
+static int worse(int a, int b)
+{
+	/* An error beats a wrong result: with it nothing was shown. */
+	if (a == GROUP_ERROR || b == GROUP_ERROR)
+		return GROUP_ERROR;
+	return a > b ? a : b;
+}
+
+/* What a member's end means for the group. */
+static int judge(struct group *g, const struct member *m, int rank, int status)
+{
+	if (WIFSIGNALED(status)) {
+		if (!m->killed)
+			group_say(g, "rank %d was killed by signal %d (%s)", rank, WTERMSIG(status),
+				  strsignal(WTERMSIG(status)));
+		return GROUP_ERROR;
+	}
+	switch (WEXITSTATUS(status)) {
+	case GROUP_OK:
+		return GROUP_OK;
+	case GROUP_WRONG:
+		return GROUP_WRONG;
+	default:
+		if (g->size > 1 && !atomic_load(&g->shared->cancelled))
+			group_say(g, "rank %d failed; ending the others", rank);
+		return GROUP_ERROR;
+	}
+}
+
+static void kill_all(struct group *g, struct member *members)
+{
+	for (int i = 0; i < g->size; i++) {
+		if (!members[i].pid || members[i].killed)
+			continue;
+		group_say(g, "rank %d does not end by itself: killing it", i);
+		members[i].killed = true;
+		kill(members[i].pid, SIGKILL);
+	}
+}
+
+/* A member stuck inside a call cannot watch itself; the parent sees its heart stop. */
+static bool is_frozen(struct group *g, struct member *members)
+{
+	uint64_t now = now_ns();
+
+	for (int i = 0; i < g->size; i++) {
+		unsigned beats = atomic_load(&g->shared->beats[i]);
+		struct member *m = &members[i];
+
+		if (!m->pid)
+			continue;
+		if (!m->seen_ns || beats != m->beats) {
+			m->beats = beats;
+			m->seen_ns = now;
+		} else if (now - m->seen_ns > g->deadline_ns + FROZEN_NS) {
+			group_say(g, "rank %d stands still inside a call", i);
+			return true;
+		}
+	}
+	return false;
+}
+
+static int reap(struct group *g, struct member *members, int *alive)
+{
+	int result = GROUP_OK, status;
+	pid_t pid;
+
+	while ((pid = waitpid(-1, &status, WNOHANG)) > 0) {
+		for (int i = 0; i < g->size; i++) {
+			int code;
+
+			if (members[i].pid != pid)
+				continue;
+			members[i].pid = 0;
+			(*alive)--;
+			code = judge(g, &members[i], i, status);
+			if (code == GROUP_ERROR)
+				cancel(g);
+			result = worse(result, code);
+		}
+	}
+	return result;
+}
+
+static int watch(struct group *g, struct member *members, int alive, const sigset_t *chld)
+{
+	const struct timespec poll = { .tv_nsec = POLL_NS };
+	uint64_t cancelled_ns = 0;
+	int result = GROUP_OK;
+
+	for (;;) {
+		result = worse(result, reap(g, members, &alive));
+		if (!alive)
+			return result;
+		if (!cancelled_ns && is_frozen(g, members))
+			cancel(g);
+		if (!cancelled_ns && atomic_load(&g->shared->cancelled))
+			cancelled_ns = now_ns();
+		if (cancelled_ns && now_ns() - cancelled_ns > GRACE_NS)
+			kill_all(g, members);
+		sigtimedwait(chld, NULL, &poll);
+	}
+}
+
+int group_run(struct group *g, int (*body)(struct group *g, void *arg), void *arg)
+{
+	struct member members[GROUP_MAX] = { 0 };
+	pid_t parent = getpid();
+	sigset_t chld, before;
+	int alive = 0, result;
+
+	sigemptyset(&chld);
+	sigaddset(&chld, SIGCHLD);
+	sigprocmask(SIG_BLOCK, &chld, &before);
+	fflush(NULL);
+	for (int i = 0; i < g->size; i++) {
+		pid_t pid = fork();
+
+		if (!pid)
+			exit(member_main(g, i, parent, body, arg));
+		if (pid < 0) {
+			group_say(g, "cannot start rank %d: %s", i, strerror(errno));
+			cancel(g);
+			break;
+		}
+		members[i].pid = pid;
+		alive++;
+	}
+	result = alive == g->size ? GROUP_OK : GROUP_ERROR;
+	result = worse(result, watch(g, members, alive, &chld));
+	sigprocmask(SIG_SETMASK, &before, NULL);
+	return result;
+}

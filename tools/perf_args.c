@@ -1,0 +1,232 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* anynet perf: the command line; the short options are those of nccl-tests. */
+#include "perf_args.h"
+
+#include <argp.h>
+#include <errno.h>
+#include <limits.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+#include <nccl_net/util.h>
+
+#define PLUGIN       "libnccl-net.so"
+#define BYTES_MAX    ((size_t)16 << 30)
+#define DEADLINE_MAX 86400
+#define COUNT_MAX    1000000
+
+enum {
+	KEY_NET = 0x100,
+	KEY_ABI,
+	KEY_DEV,
+	KEY_CHANNELS,
+	KEY_JSON,
+	KEY_CSV,
+	KEY_DEADLINE
+};
+
+static const struct argp_option options[] = {
+	{ "pattern", 'p', "NAME", 0, "allreduce, alltoall or sendrecv (allreduce)", 1 },
+	{ "ranks", 'r', "N", 0, "processes on this host (2)", 1 },
+	{ "channels", KEY_CHANNELS, "N", 0, "rings of an all-reduce (2)", 1 },
+	{ "minbytes", 'b', "BYTES", 0, "smallest size (8)", 2 },
+	{ "maxbytes", 'e', "BYTES", 0, "largest size (32M, or the smallest if that is larger)", 2 },
+	{ "stepfactor", 'f', "N", 0, "multiply the size by N from line to line (2)", 2 },
+	{ "stepbytes", 'i', "BYTES", 0, "add BYTES from line to line instead", 2 },
+	{ "iters", 'n', "N", 0, "timed operations per size (20)", 3 },
+	{ "warmup_iters", 'w', "N", 0, "operations before those (2)", 3 },
+	{ "check", 'c', "0|1", 0, "check every element of one more operation (1)", 3 },
+	{ "datatype", 'd', "TYPE", 0, "float or int32 (float)", 3 },
+	{ "net", KEY_NET, "SPEC", 0,
+	  "plugin file, or nccl:Socket or nccl:IB for NCCL's own, nccl:Socket:PATH with the "
+	  "libnccl.so.2 of your choice (" PLUGIN " beside this tool, or where the loader finds it)",
+	  4 },
+	{ "abi", KEY_ABI, "N", 0, "net API version of the plugin, 5 to 12 (the newest)", 4 },
+	{ "dev", KEY_DEV, "N", 0, "device of the net (0)", 4 },
+	{ "deadline", KEY_DEADLINE, "S", 0, "give up after S seconds without progress (60)", 5 },
+	{ "json", KEY_JSON, NULL, 0, "print JSON", 6 },
+	{ "csv", KEY_CSV, NULL, 0, "print CSV", 6 },
+	{ 0 },
+};
+
+static const char doc[] =
+	"Measures collectives between processes of this host, over any NCCL net, the way NCCL's "
+	"proxy drives it; every result is checked."
+	"\vBYTES may end in K, M or G. Times are those of the slowest rank; algbw and busbw are "
+	"reckoned as in nccl-tests. The net's warnings are shown; NCCL_DEBUG=INFO shows more. "
+	"Exit status: 0 good, 1 error, 2 wrong results.";
+
+static const struct perf_pattern *const patterns[] = {
+	&perf_allreduce,
+	&perf_alltoall,
+	&perf_sendrecv,
+};
+
+static long parse_number(struct argp_state *state, const char *what, const char *text, long min,
+			 long max)
+{
+	char *end;
+	long value;
+
+	errno = 0;
+	value = strtol(text, &end, 10);
+	if (end == text || *end || errno || value < min || value > max)
+		argp_error(state, "%s '%s': a number from %ld to %ld is wanted", what, text, min,
+			   max);
+	return value;
+}
+
+static size_t parse_bytes(struct argp_state *state, const char *what, const char *text)
+{
+	static const char units[] = "kmg";
+	unsigned long long value;
+	const char *unit = NULL;
+	int shift = 0;
+	char *end;
+
+	errno = 0;
+	value = strtoull(text, &end, 10);
+	if (*end)
+		unit = strchr(units, *end | 0x20);
+	if (unit)
+		shift = 10 * (int)(unit - units + 1);
+	if (end == text || *text == '-' || errno || end[unit != NULL] || !value ||
+	    value > BYTES_MAX >> shift)
+		argp_error(state, "%s '%s': 1 to 16G bytes are wanted", what, text);
+	return (size_t)value << shift;
+}
+
+static const struct perf_pattern *parse_pattern(struct argp_state *state, const char *text)
+{
+	for (size_t i = 0; i < ARRAY_SIZE(patterns); i++) {
+		if (!strcmp(text, patterns[i]->name))
+			return patterns[i];
+	}
+	argp_error(state, "pattern '%s': allreduce, alltoall or sendrecv is wanted", text);
+	return NULL;
+}
+
+static enum perf_type parse_type(struct argp_state *state, const char *text)
+{
+	if (strcmp(text, "float") != 0 && strcmp(text, "int32") != 0)
+		argp_error(state, "type '%s': float or int32 is wanted", text);
+	return strcmp(text, "int32") ? PERF_FLOAT : PERF_INT32;
+}
+
+static void check_sizes(struct argp_state *state, struct perf_options *o)
+{
+	if (!o->max_bytes)
+		o->max_bytes = o->min_bytes > (size_t)32 << 20 ? o->min_bytes : (size_t)32 << 20;
+	if (o->max_bytes < o->min_bytes)
+		argp_error(state, "-e %zu is smaller than -b %zu", o->max_bytes, o->min_bytes);
+}
+
+static error_t parse(int key, char *arg, struct argp_state *state)
+{
+	struct perf_options *o = state->input;
+
+	switch (key) {
+	case 'p':
+		o->pattern = parse_pattern(state, arg);
+		break;
+	case 'r':
+		o->ranks = (int)parse_number(state, "--ranks", arg, 1, GROUP_MAX);
+		break;
+	case KEY_CHANNELS:
+		o->channels = (int)parse_number(state, "--channels", arg, 1, PERF_CHANNELS_MAX);
+		break;
+	case 'b':
+		o->min_bytes = parse_bytes(state, "-b", arg);
+		break;
+	case 'e':
+		o->max_bytes = parse_bytes(state, "-e", arg);
+		break;
+	case 'f':
+		o->factor = (int)parse_number(state, "-f", arg, 2, 1024);
+		break;
+	case 'i':
+		o->step_bytes = parse_bytes(state, "-i", arg);
+		break;
+	case 'n':
+		o->iterations = (int)parse_number(state, "-n", arg, 1, COUNT_MAX);
+		break;
+	case 'w':
+		o->warmups = (int)parse_number(state, "-w", arg, 0, COUNT_MAX);
+		break;
+	case 'c':
+		o->check = parse_number(state, "-c", arg, 0, 1);
+		break;
+	case 'd':
+		o->type = parse_type(state, arg);
+		break;
+	case KEY_NET:
+		o->spec = arg;
+		break;
+	case KEY_ABI:
+		o->abi = (int)parse_number(state, "--abi", arg, 5, 12);
+		break;
+	case KEY_DEV:
+		o->dev = (int)parse_number(state, "--dev", arg, 0, 255);
+		break;
+	case KEY_DEADLINE:
+		o->deadline_s = (int)parse_number(state, "--deadline", arg, 1, DEADLINE_MAX);
+		break;
+	case KEY_JSON:
+		o->format = PERF_JSON;
+		break;
+	case KEY_CSV:
+		o->format = PERF_CSV;
+		break;
+	case ARGP_KEY_ARG:
+		argp_error(state, "'%s' is no option", arg);
+		break;
+	case ARGP_KEY_END:
+		check_sizes(state, o);
+		break;
+	default:
+		return ARGP_ERR_UNKNOWN;
+	}
+	return 0;
+}
+
+/* The plugin of this build or installation; else its name, for the loader. */
+static const char *default_plugin(void)
+{
+	static const char *const places[] = { "", "../", "../" ANYNET_LIBDIR "/", "../lib/" };
+	static char found[PATH_MAX + 64];
+	char self[PATH_MAX], *slash;
+	ssize_t bytes = readlink("/proc/self/exe", self, sizeof(self) - 1);
+
+	self[bytes > 0 ? bytes : 0] = '\0';
+	slash = strrchr(self, '/');
+	for (size_t i = 0; slash && i < ARRAY_SIZE(places); i++) {
+		snprintf(found, sizeof(found), "%.*s/%s%s", (int)(slash - self), self, places[i],
+			 PLUGIN);
+		if (!access(found, R_OK))
+			return found;
+	}
+	return PLUGIN;
+}
+
+void perf_parse(int argc, char **argv, struct perf_options *opts)
+{
+	static const struct argp argp = { options, parse, NULL, doc, NULL, NULL, NULL };
+
+	*opts = (struct perf_options){
+		.pattern = &perf_allreduce,
+		.ranks = 2,
+		.channels = 2,
+		.min_bytes = 8,
+		.factor = 2,
+		.iterations = 20,
+		.warmups = 2,
+		.check = true,
+		.deadline_s = 60,
+	};
+	argp_err_exit_status = 1;
+	argp_parse(&argp, argc, argv, 0, NULL, opts);
+	if (!opts->spec)
+		opts->spec = default_plugin();
+}

@@ -1,0 +1,11 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* anynet perf: the command line. */
+#ifndef TOOLS_PERF_ARGS_H
+#define TOOLS_PERF_ARGS_H
+
+#include "perf.h"
+
+/* Ends the process with a message when an argument is bad. */
+void perf_parse(int argc, char **argv, struct perf_options *opts);
+
+#endif

@@ -1,0 +1,57 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* anynet perf: making, adding and checking data. */
+#include "perf.h"
+
+#include <string.h>
+
+#define POISON 0xa5 /* in every byte of the output before a checked run; no result looks like it */
+
+void perf_fill(struct perf_rank *r, size_t count, uint32_t seed)
+{
+	int rank = r->group->rank;
+	int32_t *as_int = r->input;
+	float *as_float = r->input;
+
+	if (r->opts->type == PERF_INT32) {
+		for (size_t i = 0; i < count; i++)
+			as_int[i] = (int32_t)perf_value(rank, i, seed);
+	} else {
+		for (size_t i = 0; i < count; i++)
+			as_float[i] = (float)perf_value(rank, i, seed);
+	}
+	memset(r->output, POISON, count * PERF_ELEMENT);
+}
+
+uint64_t perf_check(struct perf_rank *r, size_t count, uint32_t seed)
+{
+	const int32_t *as_int = r->output;
+	const float *as_float = r->output;
+	uint64_t wrong = 0;
+
+	for (size_t i = 0; i < count; i++) {
+		uint32_t want = r->opts->pattern->expected(r, count, i, seed);
+
+		if (r->opts->type == PERF_INT32)
+			wrong += as_int[i] != (int32_t)want;
+		else
+			wrong += as_float[i] != (float)want;
+	}
+	return wrong;
+}
+
+void perf_sum(enum perf_type type, void *out, const void *a, const void *b, size_t count)
+{
+	if (type == PERF_INT32) {
+		const int32_t *x = a, *y = b;
+		int32_t *sum = out;
+
+		for (size_t i = 0; i < count; i++)
+			sum[i] = x[i] + y[i];
+	} else {
+		const float *x = a, *y = b;
+		float *sum = out;
+
+		for (size_t i = 0; i < count; i++)
+			sum[i] = x[i] + y[i];
+	}
+}
