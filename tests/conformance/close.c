@@ -1,0 +1,458 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* close*, and peers that go away (net-api.md §3.9, §3.10, §8 rows 13 and 16). */
+#include <support/buffer.h>
+#include <support/capture.h>
+#include <support/flow.h>
+#include <support/link.h>
+#include <support/peer.h>
+
+#include <nccl_net/abi/nccl_types.h>
+#include <sched.h>
+#include <signal.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#define KIB 1024
+#define MIB (1024 * 1024)
+
+/* A close that waits for its peer never comes back; one that does not is far below this. */
+#define CLOSE_PATIENCE_MS 2000
+
+/* An end of a peer on this host is known at once; this bounds the wait for it. */
+#define NOTICE_PATIENCE_MS 10000
+
+static void closing_nothing_is_fine(struct test_net *net)
+{
+	if (net_is_builtin(net))
+		check_skip("NCCL's built-in closeListen does not take NULL in every release");
+	check_ok(driver_close_send(net->driver, NULL));
+	check_ok(driver_close_recv(net->driver, NULL));
+	check_ok(driver_close_listen(net->driver, NULL));
+}
+
+static void close_promptly(struct test_net *net, struct link *link)
+{
+	struct deadline deadline = deadline_in(CLOSE_PATIENCE_MS, "close");
+
+	link_close(net, link);
+	check_that(!deadline_passed(&deadline), "close took more than %d ms", CLOSE_PATIENCE_MS);
+}
+
+/* `turns` of progress, then the end of one side is closed with the other still there. */
+static void check_close_in_flight(struct test_net *net, size_t bytes, int turns, bool send_side)
+{
+	enum {
+		COUNT = FLOW_WINDOW_NCCL
+	};
+	struct transfer sends[COUNT], recvs[COUNT];
+	struct buffer from, to;
+	struct link link, side;
+
+	link_open(net, &link);
+	buffer_alloc(&from, bytes);
+	buffer_alloc(&to, bytes * COUNT);
+	for (size_t i = 0; i < COUNT; i++) {
+		sends[i] = transfer_of(from.data, bytes, 0, NULL);
+		recvs[i] = transfer_of(to.data + i * bytes, bytes, 0, NULL);
+	}
+	struct flow flows[] = {
+		{ .comm = link.send, .is_send = true, .transfers = sends, .count = COUNT },
+		{ .comm = link.recv, .transfers = recvs, .count = COUNT },
+	};
+	flows_run_until_posted(net, &flows[1], 1, &flows[1], COUNT);
+	for (int i = 0; i < turns; i++) {
+		flow_step(net, &flows[0]);
+		flow_step(net, &flows[1]);
+	}
+	memset(&side, 0, sizeof(side));
+	side.send = send_side ? link.send : NULL;
+	side.recv = send_side ? NULL : link.recv;
+	close_promptly(net, &side);
+	link.send = send_side ? NULL : link.send;
+	link.recv = send_side ? link.recv : NULL;
+	close_promptly(net, &link);
+	buffer_free(&from);
+	buffer_free(&to);
+}
+
+static void close_with_requests_in_flight_returns(struct test_net *net)
+{
+	const size_t sizes[] = { 16, 4 * KIB, MIB };
+
+	capture_allow_warn();
+	for (size_t i = 0; i < 3; i++)
+		for (int turns = 0; turns < 6; turns += 2) {
+			check_close_in_flight(net, sizes[i], turns, true);
+			check_close_in_flight(net, sizes[i], turns, false);
+		}
+}
+
+/* Pending requests of the end that is left fail, and the WARN says who is gone. */
+static void check_left_behind(struct test_net *net, bool send_side)
+{
+	static unsigned char data[4 * MIB];
+	struct transfer transfer = transfer_of(data, sizeof(data), 0, NULL);
+	struct link link;
+	char line[CAPTURE_LINE_BYTES];
+
+	link_open(net, &link);
+	capture_forget();
+	struct flow flow = { .comm = send_side ? link.send : link.recv,
+			     .is_send = send_side,
+			     .transfers = &transfer,
+			     .count = 1 };
+	flows_run_until_posted(net, &flow, 1, &flow, 1);
+	check_ok(send_side ? driver_close_recv(net->driver, link.recv)
+			   : driver_close_send(net->driver, link.send));
+	check_int(flows_run_until_error(net, &flow, 1, &flow), ANYNET_NCCL_REMOTE_ERROR);
+	if (!net_is_builtin(net)) {
+		check(capture_find(CAPTURE_WARN, "127.0.0.1", line));
+		check_int(capture_count(CAPTURE_WARN, NULL), 1);
+	}
+	close_promptly(net, &(struct link){ .send = send_side ? link.send : NULL,
+					    .recv = send_side ? NULL : link.recv });
+}
+
+static void the_end_left_behind_gets_an_error(struct test_net *net)
+{
+	capture_allow_warn();
+	check_left_behind(net, true);
+	check_left_behind(net, false);
+}
+
+/* A receiver that has nothing posted when its peer closes properly has nothing to complain about. */
+static void a_proper_close_is_no_error(struct test_net *net)
+{
+	unsigned char from[1000], to[1000];
+	struct link link;
+
+	for (int i = 0; i < 20; i++) {
+		link_open(net, &link);
+		pattern_fill(from, sizeof(from), (uint64_t)i);
+		check_int(flow_exchange(net, link.send, link.recv, from, sizeof(from), to,
+					sizeof(to)),
+			  sizeof(from));
+		check_ok(driver_close_send(net->driver, link.send));
+		link.send = NULL;
+		close_promptly(net, &link);
+	}
+	check_int(capture_count(CAPTURE_WARN, NULL), 0);
+}
+
+/* --- what was sent before the end --- */
+
+#define LAST_MESSAGES 8
+#define LAST_BYTES    (2 * KIB)
+
+static void post_and_finish_last(struct test_net *net, void *scomm)
+{
+	static unsigned char data[LAST_MESSAGES][LAST_BYTES];
+	static struct transfer sends[LAST_MESSAGES];
+
+	for (size_t i = 0; i < LAST_MESSAGES; i++) {
+		pattern_fill(data[i], LAST_BYTES, i);
+		sends[i] = transfer_of(data[i], LAST_BYTES, 0, NULL);
+	}
+	struct flow flow = {
+		.comm = scomm, .is_send = true, .transfers = sends, .count = LAST_MESSAGES
+	};
+	flows_run(net, &flow, 1);
+	memset(data, 0xff, sizeof(data)); /* done: the buffer is NCCL's again */
+}
+
+static void receive_last(struct test_net *net, void *rcomm)
+{
+	static unsigned char data[LAST_MESSAGES][LAST_BYTES];
+	static struct transfer recvs[LAST_MESSAGES];
+
+	for (size_t i = 0; i < LAST_MESSAGES; i++)
+		recvs[i] = transfer_of(data[i], LAST_BYTES, 0, NULL);
+	struct flow flow = { .comm = rcomm, .transfers = recvs, .count = LAST_MESSAGES };
+	flows_run(net, &flow, 1);
+	for (size_t i = 0; i < LAST_MESSAGES; i++) {
+		check_int(recvs[i].sizes[0], LAST_BYTES);
+		pattern_check(data[i], LAST_BYTES, i);
+	}
+}
+
+/* Sends reported done arrive although the receiver begins only when the sender has closed. */
+static void what_was_sent_arrives_after_close(struct test_net *net)
+{
+	struct link link;
+
+	link_open(net, &link);
+	post_and_finish_last(net, link.send);
+	check_ok(driver_close_send(net->driver, link.send));
+	link.send = NULL;
+	receive_last(net, link.recv);
+	link_close(net, &link);
+}
+
+/* Much is done, and lies in the sender's kernel because the receiver is slow; and the receiver has
+ * sent acknowledgements that nobody has read when the sender closes. */
+static void what_is_done_arrives_from_a_full_socket(struct test_net *net)
+{
+	enum {
+		COUNT = 100,
+		BYTES = 4000,
+		READ = 20
+	};
+	static unsigned char from[COUNT][BYTES], to[COUNT][BYTES];
+	static struct transfer sends[COUNT], recvs[COUNT];
+	struct deadline deadline = deadline_in(TEST_PATIENCE_MS, "the sends to be done");
+	struct link link;
+
+	link_open(net, &link);
+	for (size_t i = 0; i < COUNT; i++) {
+		pattern_fill(from[i], BYTES, i);
+		sends[i] = transfer_of(from[i], BYTES, 0, NULL);
+		recvs[i] = transfer_of(to[i], BYTES, 0, NULL);
+	}
+	struct flow flows[] = {
+		{ .comm = link.send, .is_send = true, .transfers = sends, .count = COUNT },
+		{ .comm = link.recv, .transfers = recvs, .count = COUNT },
+	};
+	/* The receiver moves only when the sender cannot. */
+	while (flows[0].done < COUNT) {
+		size_t done = flows[0].done;
+		flow_step(net, &flows[0]);
+		if (flows[0].done == done)
+			flow_step(net, &flows[1]);
+		check_int(flows[0].error, 0);
+		deadline_turn(&deadline);
+	}
+	memset(from, 0xff, sizeof(from));
+	for (size_t until = flows[1].done + READ; flows[1].done < until && flows[1].done < COUNT;) {
+		flow_step(net, &flows[1]);
+		deadline_turn(&deadline);
+	}
+	check_ok(driver_close_send(net->driver, link.send));
+	link.send = NULL;
+	flows_run(net, &flows[1], 1);
+	for (size_t i = 0; i < COUNT; i++)
+		pattern_check(to[i], BYTES, i);
+	link_close(net, &link);
+}
+
+static void send_and_exit(int fd, void *arg)
+{
+	struct test_net *net = arg;
+	struct link link;
+
+	net_open(net);
+	link_open_sends(net, &link, 1, fd);
+	post_and_finish_last(net, link.send);
+	link_close(net, &link);
+	net_close(net);
+}
+
+static void what_was_sent_arrives_after_exit(struct test_net *net)
+{
+	struct peer peer;
+	struct link link;
+
+	peer_start(&peer, send_and_exit, net);
+	net_open(net);
+	link_open_recvs(net, &link, 1, peer.fd);
+	check_int(peer_wait(&peer, TEST_PATIENCE_MS), 0);
+	receive_last(net, link.recv);
+	link_close(net, &link);
+	net_close(net);
+}
+
+/* --- peers that die --- */
+
+struct doomed {
+	struct test_net *net;
+	bool is_sender;
+	bool exits; /* by itself, without closing anything; else it waits to be killed */
+};
+
+/* Posts 8 large messages and moves them along until it dies. */
+static void move_until_dead(int fd, void *arg)
+{
+	static unsigned char data[MIB];
+	static struct transfer transfers[1000];
+	struct doomed *doomed = arg;
+	struct link link;
+
+	net_open(doomed->net);
+	if (doomed->is_sender)
+		link_open_sends(doomed->net, &link, 1, fd);
+	else
+		link_open_recvs(doomed->net, &link, 1, fd);
+	for (size_t i = 0; i < 1000; i++)
+		transfers[i] = transfer_of(data, sizeof(data), 0, NULL);
+	struct flow flow = { .comm = doomed->is_sender ? link.send : link.recv,
+			     .is_send = doomed->is_sender,
+			     .transfers = transfers,
+			     .count = 1000 };
+	for (bool told = false;; sched_yield()) {
+		flow_step(doomed->net, &flow);
+		check_int(flow.error, 0);
+		if (flow.done < 2 || told)
+			continue;
+		peer_signal(fd);
+		told = true;
+		if (doomed->exits)
+			_exit(0);
+	}
+}
+
+static void check_death(struct test_net *net, bool peer_sends, bool peer_exits)
+{
+	static unsigned char data[MIB];
+	static struct transfer transfers[1000];
+	struct doomed doomed = { net, peer_sends, peer_exits };
+	struct peer peer;
+	struct link link;
+	char line[CAPTURE_LINE_BYTES];
+
+	peer_start(&peer, move_until_dead, &doomed);
+	net_open(net);
+	capture_allow_warn();
+	if (peer_sends)
+		link_open_recvs(net, &link, 1, peer.fd);
+	else
+		link_open_sends(net, &link, 1, peer.fd);
+	for (size_t i = 0; i < 1000; i++)
+		transfers[i] = transfer_of(data, sizeof(data), 0, NULL);
+	struct flow flow = { .comm = peer_sends ? link.recv : link.send,
+			     .is_send = !peer_sends,
+			     .transfers = transfers,
+			     .count = 1000 };
+	for (; flow.done < 10 && !flow.error; sched_yield())
+		flow_step(net, &flow);
+	if (peer_exits) {
+		peer_await(peer.fd);
+		check_int(peer_wait(&peer, TEST_PATIENCE_MS), 0);
+	} else {
+		peer_kill(&peer);
+	}
+	struct deadline deadline = deadline_in(NOTICE_PATIENCE_MS, "the peer's death to be seen");
+	while (!flow.error) {
+		flow_step(net, &flow);
+		deadline_turn(&deadline);
+	}
+	check_int(flow.error, ANYNET_NCCL_REMOTE_ERROR);
+	if (!net_is_builtin(net)) {
+		check(capture_find(CAPTURE_WARN, "127.0.0.1", line));
+		check_int(capture_count(CAPTURE_WARN, NULL), 1);
+		/* Every request that is not done says so, and so does every new one. */
+		for (size_t i = flow.done; i < flow.posted; i++) {
+			int ret = transfer_test(net, &transfers[i]);
+			if (ret || !transfers[i].done)
+				check_int(ret, ANYNET_NCCL_REMOTE_ERROR);
+		}
+		struct transfer late = transfer_of(data, 10, 0, NULL);
+		check_int(transfer_post(net, flow.comm, flow.is_send, &late),
+			  ANYNET_NCCL_REMOTE_ERROR);
+		check_int(capture_count(CAPTURE_WARN, NULL), 1);
+	}
+	close_promptly(net, &link);
+	net_close(net);
+}
+
+static void a_killed_sender_is_an_error(struct test_net *net)
+{
+	check_death(net, true, false);
+}
+
+static void a_killed_receiver_is_an_error(struct test_net *net)
+{
+	check_death(net, false, false);
+}
+
+static void a_sender_that_exits_is_an_error(struct test_net *net)
+{
+	check_death(net, true, true);
+}
+
+static void a_receiver_that_exits_is_an_error(struct test_net *net)
+{
+	check_death(net, false, true);
+}
+
+/* --- a peer that is there and does nothing --- */
+
+static void connect_and_freeze(int fd, void *arg)
+{
+	struct test_net *net = arg;
+	struct link links[2];
+
+	net_open(net);
+	link_open_sends(net, &links[0], 1, fd);
+	link_open_recvs(net, &links[1], 1, fd);
+	peer_signal(fd);
+	for (;;)
+		pause();
+}
+
+static void close_does_not_wait_for_a_frozen_peer(struct test_net *net)
+{
+	static unsigned char data[8 * MIB];
+	struct transfer recv = transfer_of(data, MIB, 0, NULL);
+	struct transfer sends[8];
+	struct link links[2];
+	struct peer peer;
+
+	peer_start(&peer, connect_and_freeze, net);
+	net_open(net);
+	link_open_recvs(net, &links[0], 1, peer.fd);
+	link_open_sends(net, &links[1], 1, peer.fd);
+	peer_await(peer.fd);
+	kill(peer.pid, SIGSTOP);
+	for (size_t i = 0; i < 8; i++)
+		sends[i] = transfer_of(data, i ? sizeof(data) : 100, 0, NULL);
+	struct flow flows[] = {
+		{ .comm = links[0].recv, .transfers = &recv, .count = 1 },
+		{ .comm = links[1].send, .is_send = true, .transfers = sends, .count = 8 },
+	};
+	for (int i = 0; i < 100; i++) {
+		flow_step(net, &flows[0]);
+		flow_step(net, &flows[1]);
+	}
+	close_promptly(net, &links[0]);
+	close_promptly(net, &links[1]);
+	struct deadline deadline = deadline_in(CLOSE_PATIENCE_MS, "finalize");
+	net_close(net);
+	check(!deadline_passed(&deadline));
+	peer_kill(&peer);
+}
+
+int main(int argc, char **argv)
+{
+	const struct test_case cases[] = {
+		{ .name = "closing_nothing_is_fine", closing_nothing_is_fine },
+		{ .name = "close_with_requests_in_flight_returns",
+		  close_with_requests_in_flight_returns },
+		{ .name = "the_end_left_behind_gets_an_error", the_end_left_behind_gets_an_error },
+		{ .name = "a_proper_close_is_no_error", a_proper_close_is_no_error },
+		{ .name = "what_was_sent_arrives_after_close", what_was_sent_arrives_after_close },
+		{ .name = "what_is_done_arrives_from_a_full_socket",
+		  what_is_done_arrives_from_a_full_socket,
+		  .settings = { "ANYNET_TCP_SNDBUF=256k", "ANYNET_TCP_RCVBUF=4k",
+				"ANYNET_TCP_REPLAY=256k" } },
+		{ .name = "what_was_sent_arrives_after_exit",
+		  what_was_sent_arrives_after_exit,
+		  .unopened = true },
+		{ .name = "a_killed_sender_is_an_error",
+		  a_killed_sender_is_an_error,
+		  .unopened = true },
+		{ .name = "a_killed_receiver_is_an_error",
+		  a_killed_receiver_is_an_error,
+		  .unopened = true },
+		{ .name = "a_sender_that_exits_is_an_error",
+		  a_sender_that_exits_is_an_error,
+		  .unopened = true },
+		{ .name = "a_receiver_that_exits_is_an_error",
+		  a_receiver_that_exits_is_an_error,
+		  .unopened = true },
+		{ .name = "close_does_not_wait_for_a_frozen_peer",
+		  close_does_not_wait_for_a_frozen_peer,
+		  .unopened = true },
+	};
+	return test_main(argc, argv, cases, sizeof(cases) / sizeof(cases[0]));
+}

@@ -1,0 +1,306 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* regMr and deregMr (net-api.md §3.7, §3.10, §8 rows 12 and 13). */
+#include <support/buffer.h>
+#include <support/capture.h>
+#include <support/flow.h>
+#include <support/link.h>
+
+#include <nccl_net/abi/nccl_types.h>
+#include <nccl_net/device.h>
+#include <pthread.h>
+#include <stdatomic.h>
+#include <string.h>
+
+#define MIB (1024 * 1024)
+
+/* More than the kernel's socket buffers hold: a message of this size stays in flight. */
+#define STUCK_BYTES (32 * MIB)
+
+static void host_memory_registers(struct test_net *net)
+{
+	void *first = NULL, *second = NULL, *part = NULL;
+	struct buffer buffer;
+	struct link link;
+
+	link_open(net, &link);
+	buffer_alloc(&buffer, MIB);
+	first = flow_reg(net, link.send, buffer.data, MIB);
+	second = flow_reg(net, link.send, buffer.data, MIB);
+	part = flow_reg(net, link.send, buffer.data + 100, 12345);
+	check_ok(driver_dereg_mr(net->driver, link.send, first));
+	check_ok(driver_dereg_mr(net->driver, link.send, part));
+	check_ok(driver_dereg_mr(net->driver, link.send, second));
+	first = flow_reg(net, link.recv, buffer.data, 1);
+	check_ok(driver_dereg_mr(net->driver, link.recv, first));
+	buffer_free(&buffer);
+	link_close(net, &link);
+}
+
+static void no_handle_is_fine_for_dereg(struct test_net *net)
+{
+	struct link link;
+
+	link_open(net, &link);
+	check_ok(driver_dereg_mr(net->driver, link.send, NULL));
+	check_ok(driver_dereg_mr(net->driver, link.recv, NULL));
+	if (!net_is_builtin(net))
+		check_ok(driver_dereg_mr(net->driver, NULL, NULL));
+	link_close(net, &link);
+}
+
+static void what_the_device_cannot_register_is_refused(struct test_net *net)
+{
+	const int kinds[] = { ANYNET_PTR_CUDA, ANYNET_PTR_DMABUF, 0x40, 0 };
+	struct buffer buffer;
+	struct link link;
+	void *mhandle;
+
+	capture_allow_warn();
+	link_open(net, &link);
+	buffer_alloc(&buffer, 4096);
+	for (size_t i = 0; i < sizeof(kinds) / sizeof(kinds[0]); i++) {
+		if (net->props.ptr_support & kinds[i])
+			continue;
+		mhandle = NULL;
+		check_int(driver_reg_mr(net->driver, link.send, buffer.data, 4096, kinds[i],
+					&mhandle),
+			  ANYNET_NCCL_INTERNAL_ERROR);
+		check(!mhandle);
+	}
+	if (!(net->props.ptr_support & ANYNET_PTR_DMABUF) && !net_is_builtin(net)) {
+		mhandle = NULL;
+		check(driver_reg_mr_dmabuf(net->driver, link.send, buffer.data, 4096,
+					   ANYNET_PTR_CUDA, 0, -1, &mhandle) != 0);
+		check(!mhandle);
+	}
+	/* Nothing of that harms the connection. */
+	check_int(flow_exchange(net, link.send, link.recv, buffer.data, 100, buffer.data + 2000,
+				100),
+		  100);
+	buffer_free(&buffer);
+	link_close(net, &link);
+}
+
+static void null_of_no_bytes_does_no_harm(struct test_net *net)
+{
+	struct link link;
+	void *mhandle = NULL;
+
+	capture_allow_warn();
+	link_open(net, &link);
+	int ret = driver_reg_mr(net->driver, link.send, NULL, 0, ANYNET_PTR_HOST, &mhandle);
+	check(ret >= 0 && ret <= 6);
+	check_ok(driver_dereg_mr(net->driver, link.send, mhandle));
+	link_close(net, &link);
+}
+
+/* regIsGlobal: a handle made on one comm serves every comm of the device. */
+static void a_global_handle_serves_other_comms(struct test_net *net)
+{
+	struct link one, other;
+	struct buffer buffer;
+
+	if (!net->props.reg_is_global)
+		check_skip("the device does not say regIsGlobal");
+	link_open(net, &one);
+	link_open(net, &other);
+	buffer_alloc(&buffer, 2 * MIB);
+	pattern_fill(buffer.data, MIB, 8);
+	void *mhandle = flow_reg(net, one.send, buffer.data, 2 * MIB);
+	struct transfer send = transfer_of(buffer.data, MIB, 0, mhandle);
+	struct transfer recv = transfer_of(buffer.data + MIB, MIB, 0, mhandle);
+	struct flow flows[] = {
+		{ .comm = other.send, .is_send = true, .transfers = &send, .count = 1 },
+		{ .comm = other.recv, .transfers = &recv, .count = 1 },
+	};
+	flows_run(net, flows, 2);
+	pattern_check(buffer.data + MIB, MIB, 8);
+	check_ok(driver_dereg_mr(net->driver, one.send, mhandle));
+	buffer_free(&buffer);
+	link_close(net, &one);
+	link_close(net, &other);
+}
+
+/* --- deregMr with requests in flight --- */
+
+struct stuck {
+	struct link link;
+	struct buffer from, to;
+	struct transfer send, recv;
+	struct flow flows[2];
+};
+
+/* One large message under way; some of it has arrived, most has not. */
+static void stuck_open(struct test_net *net, struct stuck *stuck)
+{
+	struct deadline deadline = deadline_in(TEST_PATIENCE_MS, "the first bytes of a message");
+	_Atomic unsigned char *first;
+
+	link_open(net, &stuck->link);
+	buffer_alloc(&stuck->from, STUCK_BYTES);
+	buffer_alloc(&stuck->to, STUCK_BYTES);
+	memset(stuck->from.data, 0x11, STUCK_BYTES);
+	stuck->send = transfer_of(stuck->from.data, STUCK_BYTES, 0,
+				  flow_reg(net, stuck->link.send, stuck->from.data, STUCK_BYTES));
+	stuck->recv = transfer_of(stuck->to.data, STUCK_BYTES, 0,
+				  flow_reg(net, stuck->link.recv, stuck->to.data, STUCK_BYTES));
+	stuck->flows[0] = (struct flow){
+		.comm = stuck->link.send, .is_send = true, .transfers = &stuck->send, .count = 1
+	};
+	stuck->flows[1] =
+		(struct flow){ .comm = stuck->link.recv, .transfers = &stuck->recv, .count = 1 };
+	first = (_Atomic unsigned char *)stuck->to.data;
+	while (atomic_load(first) == BUFFER_BLANK) {
+		flow_step(net, &stuck->flows[0]);
+		flow_step(net, &stuck->flows[1]);
+		deadline_turn(&deadline);
+	}
+	check_that(!stuck->recv.done && !stuck->send.done, "%d bytes went in one turn",
+		   STUCK_BYTES);
+}
+
+/* deregMr of one end's buffer, once. */
+static void stuck_dereg(struct test_net *net, void *comm, struct transfer *transfer)
+{
+	check_ok(driver_dereg_mr(net->driver, comm, transfer->mhandles[0]));
+	transfer->mhandles[0] = NULL;
+}
+
+static void stuck_close(struct test_net *net, struct stuck *stuck)
+{
+	stuck_dereg(net, stuck->link.send, &stuck->send);
+	stuck_dereg(net, stuck->link.recv, &stuck->recv);
+	link_close(net, &stuck->link);
+	buffer_free(&stuck->from);
+	buffer_free(&stuck->to);
+}
+
+/* Both ends are driven on; errors are to be expected now. */
+static void drive_on(struct test_net *net, struct stuck *stuck)
+{
+	for (int turn = 0; turn < 200; turn++) {
+		flow_step(net, &stuck->flows[0]);
+		flow_step(net, &stuck->flows[1]);
+	}
+}
+
+static void dereg_of_a_receive_in_flight_lets_go_of_it(struct test_net *net)
+{
+	struct stuck stuck;
+
+	if (net_is_builtin(net))
+		check_skip("NCCL's built-in Socket keeps the buffer until close");
+	capture_allow_warn();
+	stuck_open(net, &stuck);
+	stuck_dereg(net, stuck.link.recv, &stuck.recv);
+	buffer_blank(&stuck.to); /* it is somebody else's now */
+	drive_on(net, &stuck);
+	blank_check(stuck.to.data, STUCK_BYTES);
+	check(!stuck.recv.done);
+	check(stuck.flows[1].error != 0);
+	stuck_close(net, &stuck);
+}
+
+static void dereg_of_a_send_in_flight_lets_go_of_it(struct test_net *net)
+{
+	struct stuck stuck;
+
+	if (net_is_builtin(net))
+		check_skip("NCCL's built-in Socket keeps the buffer until close");
+	capture_allow_warn();
+	stuck_open(net, &stuck);
+	stuck_dereg(net, stuck.link.send, &stuck.send);
+	memset(stuck.from.data, 0x22, STUCK_BYTES); /* it is somebody else's now */
+	drive_on(net, &stuck);
+	for (size_t i = 0; i < STUCK_BYTES; i++)
+		check_that(stuck.to.data[i] != 0x22, "byte %zu was read after deregMr", i);
+	check(!stuck.recv.done && !stuck.send.done);
+	check(stuck.flows[0].error != 0);
+	stuck_close(net, &stuck);
+}
+
+/* NCCL's order at an abort: deregMr of both buffers, free, close. */
+static void close_after_dereg_touches_nothing(struct test_net *net)
+{
+	struct stuck stuck;
+
+	capture_allow_warn();
+	stuck_open(net, &stuck);
+	stuck_dereg(net, stuck.link.recv, &stuck.recv);
+	stuck_dereg(net, stuck.link.send, &stuck.send);
+	buffer_free(&stuck.from);
+	buffer_free(&stuck.to);
+	link_close(net, &stuck.link);
+}
+
+/* --- while messages flow --- */
+
+struct churn {
+	struct test_net *net;
+	void *comms[2];
+	atomic_bool over;
+};
+
+static void *register_and_deregister(void *arg)
+{
+	static unsigned char memory[64 * 1024];
+	struct churn *churn = arg;
+
+	for (size_t i = 0; !atomic_load(&churn->over); i++) {
+		void *comm = churn->comms[i % 2], *a, *b;
+		a = flow_reg(churn->net, comm, memory, sizeof(memory));
+		b = flow_reg(churn->net, comm, memory + i % 1000, 1000);
+		check_ok(driver_dereg_mr(churn->net->driver, comm, a));
+		check_ok(driver_dereg_mr(churn->net->driver, comm, b));
+	}
+	return NULL;
+}
+
+static void other_buffers_come_and_go_beside_messages(struct test_net *net)
+{
+	struct churn churn = { .net = net };
+	struct buffer from, to;
+	struct link link;
+	pthread_t thread;
+
+	link_open(net, &link);
+	churn.comms[0] = link.send;
+	churn.comms[1] = link.recv;
+	check_ok(pthread_create(&thread, NULL, register_and_deregister, &churn));
+	buffer_alloc(&from, 300000);
+	buffer_alloc(&to, 300000);
+	for (size_t i = 0; i < 200; i++) {
+		size_t bytes = i * 1499;
+		pattern_fill(from.data, bytes, i);
+		check_int(flow_exchange(net, link.send, link.recv, from.data, bytes, to.data,
+					bytes),
+			  bytes);
+		pattern_check(to.data, bytes, i);
+	}
+	atomic_store(&churn.over, true);
+	check_ok(pthread_join(thread, NULL));
+	buffer_free(&from);
+	buffer_free(&to);
+	link_close(net, &link);
+}
+
+int main(int argc, char **argv)
+{
+	const struct test_case cases[] = {
+		{ .name = "host_memory_registers", host_memory_registers },
+		{ .name = "no_handle_is_fine_for_dereg", no_handle_is_fine_for_dereg },
+		{ .name = "what_the_device_cannot_register_is_refused",
+		  what_the_device_cannot_register_is_refused },
+		{ .name = "null_of_no_bytes_does_no_harm", null_of_no_bytes_does_no_harm },
+		{ .name = "a_global_handle_serves_other_comms",
+		  a_global_handle_serves_other_comms },
+		{ .name = "dereg_of_a_receive_in_flight_lets_go_of_it",
+		  dereg_of_a_receive_in_flight_lets_go_of_it },
+		{ .name = "dereg_of_a_send_in_flight_lets_go_of_it",
+		  dereg_of_a_send_in_flight_lets_go_of_it },
+		{ .name = "close_after_dereg_touches_nothing", close_after_dereg_touches_nothing },
+		{ .name = "other_buffers_come_and_go_beside_messages",
+		  other_buffers_come_and_go_beside_messages },
+	};
+	return test_main(argc, argv, cases, sizeof(cases) / sizeof(cases[0]));
+}

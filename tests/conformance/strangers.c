@@ -1,0 +1,353 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* Connections to the listener's port that are not the peer: whatever they say or do not say, the
+ * peer gets in and its data is right (net-api.md §3.4). */
+#include <support/buffer.h>
+#include <support/capture.h>
+#include <support/flow.h>
+#include <support/link.h>
+#include <support/peer.h>
+
+#include <arpa/inet.h>
+#include <errno.h>
+#include <nccl_net/wire.h>
+#include <netinet/in.h>
+#include <poll.h>
+#include <stddef.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/socket.h>
+#include <unistd.h>
+
+#define STRANGERS 120
+
+/* What a hello has to say to be believed; strangers get one thing wrong. */
+struct target {
+	struct anynet_wire_handle handle;
+	struct sockaddr_in addr;
+};
+
+static void find_port(struct link *link, struct target *target)
+{
+	memcpy(&target->handle, link_handle(link), sizeof(target->handle));
+	const struct anynet_wire_addr *addr = &target->handle.addrs[0];
+	check(target->handle.magic == ANYNET_HANDLE_MAGIC);
+	check_int(addr->family, 4);
+	target->addr = (struct sockaddr_in){ .sin_family = AF_INET, .sin_port = htons(addr->port) };
+	memcpy(&target->addr.sin_addr, addr->ip, 4);
+}
+
+static int dial(const struct target *target)
+{
+	int fd = socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0);
+
+	check_that(fd >= 0, "socket: %s", strerror(errno));
+	check_that(!connect(fd, (const struct sockaddr *)&target->addr, sizeof(target->addr)),
+		   "connect to the listener: %s", strerror(errno));
+	return fd;
+}
+
+static void say(int fd, const void *data, size_t bytes)
+{
+	ssize_t n = send(fd, data, bytes, MSG_NOSIGNAL | MSG_DONTWAIT);
+	(void)n; /* it may have shut us out already */
+}
+
+static struct anynet_wire_hello good_hello(const struct target *target)
+{
+	struct anynet_wire_hello hello = {
+		.magic = ANYNET_HELLO_MAGIC,
+		.version = ANYNET_WIRE_VERSION,
+		.type = ANYNET_HELLO,
+		.kind = ANYNET_KIND_COMM,
+		.bytes = sizeof(hello),
+		.endpoint = target->handle.endpoint,
+		.comm_id = 0x5742,
+		.rails = 1,
+		.pid = 1,
+		.transports = 1,
+		.replay_bytes = 65536,
+		.chunk_bytes = 65536,
+		.speed_mbps = 10000,
+		.host = "stranger",
+		.device = "lo",
+	};
+	memcpy(hello.token, target->handle.token, sizeof(hello.token));
+	return hello;
+}
+
+/* --- the strangers; each leaves its socket open unless it says otherwise --- */
+
+static void is_silent(int fd, const struct target *target, uint64_t *state)
+{
+	(void)fd;
+	(void)target;
+	(void)state;
+}
+
+static void says_half_a_hello(int fd, const struct target *target, uint64_t *state)
+{
+	struct anynet_wire_hello hello = good_hello(target);
+	say(fd, &hello, 1 + random_below(state, sizeof(hello) - 1));
+}
+
+static void says_noise(int fd, const struct target *target, uint64_t *state)
+{
+	unsigned char noise[2000];
+
+	(void)target;
+	pattern_fill(noise, sizeof(noise), random_next(state));
+	say(fd, noise, 1 + random_below(state, sizeof(noise)));
+}
+
+static void speaks_http(int fd, const struct target *target, uint64_t *state)
+{
+	static const char request[] = "GET /metrics HTTP/1.1\r\nHost: localhost\r\n"
+				      "User-Agent: health-check\r\nAccept: */*\r\n\r\n";
+	(void)target;
+	(void)state;
+	say(fd, request, sizeof(request) - 1);
+}
+
+static void replays_the_handle(int fd, const struct target *target, uint64_t *state)
+{
+	(void)state;
+	say(fd, &target->handle, sizeof(target->handle));
+}
+
+static void guesses_the_token(int fd, const struct target *target, uint64_t *state)
+{
+	struct anynet_wire_hello hello = good_hello(target);
+	hello.token[random_below(state, sizeof(hello.token))] ^= 1 + random_below(state, 255);
+	say(fd, &hello, sizeof(hello));
+}
+
+static void names_another_endpoint(int fd, const struct target *target, uint64_t *state)
+{
+	struct anynet_wire_hello hello = good_hello(target);
+	hello.endpoint += 1 + (uint32_t)random_below(state, 1000000);
+	say(fd, &hello, sizeof(hello));
+}
+
+static void claims_an_absurd_length(int fd, const struct target *target, uint64_t *state)
+{
+	struct anynet_wire_hello hello = good_hello(target);
+	hello.bytes = random_below(state, 2) ? 0xffffffffu : 3;
+	hello.token[0] ^= 1;
+	say(fd, &hello, sizeof(hello));
+}
+
+static void resets(int fd, const struct target *target, uint64_t *state)
+{
+	struct linger linger = { .l_onoff = 1 };
+
+	says_noise(fd, target, state);
+	setsockopt(fd, SOL_SOCKET, SO_LINGER, &linger, sizeof(linger));
+}
+
+static void hangs_up(int fd, const struct target *target, uint64_t *state)
+{
+	says_half_a_hello(fd, target, state);
+	shutdown(fd, SHUT_RDWR);
+}
+
+static void floods(int fd, const struct target *target, uint64_t *state)
+{
+	static unsigned char noise[256 * 1024];
+
+	(void)target;
+	pattern_fill(noise, sizeof(noise), random_next(state));
+	say(fd, noise, sizeof(noise));
+}
+
+typedef void (*stranger)(int fd, const struct target *target, uint64_t *state);
+
+static const stranger kinds[] = {
+	is_silent,
+	says_half_a_hello,
+	says_noise,
+	speaks_http,
+	replays_the_handle,
+	guesses_the_token,
+	names_another_endpoint,
+	claims_an_absurd_length,
+	resets,
+	hangs_up,
+	floods,
+};
+#define KINDS (sizeof(kinds) / sizeof(kinds[0]))
+
+/* The kinds that close at once; a reset needs the socket closed. */
+static bool closes(stranger kind)
+{
+	return kind == resets || kind == hangs_up;
+}
+
+static void let_in(const struct target *target, stranger kind, size_t count, int *fds,
+		   uint64_t *state)
+{
+	for (size_t i = 0; i < count; i++) {
+		stranger one = kind ? kind : kinds[i % KINDS];
+		fds[i] = dial(target);
+		one(fds[i], target, state);
+		if (closes(one)) {
+			close(fds[i]);
+			fds[i] = -1;
+		}
+	}
+}
+
+static void check_peer(struct test_net *net, struct link *link)
+{
+	static unsigned char from[200000], to[200000];
+	const size_t sizes[] = { 0, 100, 5000, 200000 };
+
+	for (size_t i = 0; i < 4; i++) {
+		pattern_fill(from, sizes[i], i);
+		check_int(flow_exchange(net, link->send, link->recv, from, sizes[i], to, sizes[i]),
+			  sizes[i]);
+		pattern_check(to, sizes[i], i);
+	}
+}
+
+/* `count` strangers first, some accept attempts, then the peer. */
+static void check_crowd(struct test_net *net, stranger kind, size_t count)
+{
+	static int fds[STRANGERS];
+	struct target target;
+	struct link link;
+	uint64_t state = 17;
+
+	if (net_is_builtin(net))
+		check_skip("NCCL's built-in Socket lets one silent stranger block it");
+	capture_allow_warn();
+	link_listen(net, &link);
+	find_port(&link, &target);
+	let_in(&target, kind, count, fds, &state);
+	for (int i = 0; i < 50; i++)
+		check(!link_accept_step(net, &link));
+	link_finish(net, &link);
+	check_peer(net, &link);
+	for (size_t i = 0; i < count; i++)
+		if (fds[i] >= 0)
+			close(fds[i]);
+	check_peer(net, &link);
+	link_close(net, &link);
+}
+
+static void a_peer_gets_in_among_120_strangers(struct test_net *net)
+{
+	check_crowd(net, NULL, STRANGERS);
+}
+
+static void a_peer_gets_in_among_120_silent_ones(struct test_net *net)
+{
+	check_crowd(net, is_silent, STRANGERS);
+}
+
+static void a_peer_gets_in_past_each_kind(struct test_net *net)
+{
+	for (size_t i = 0; i < KINDS; i++)
+		check_crowd(net, kinds[i], 3);
+}
+
+/* The port stays open while comms stand: it must not be a way into them. */
+static void strangers_do_not_disturb_a_standing_comm(struct test_net *net)
+{
+	static int fds[STRANGERS];
+	struct target target;
+	struct link link, other;
+	uint64_t state = 18;
+
+	if (net_is_builtin(net))
+		check_skip("NCCL's built-in Socket closes its port with the listener");
+	capture_allow_warn();
+	link_listen(net, &other); /* keeps the port in use */
+	link_open(net, &link);
+	find_port(&other, &target);
+	memcpy(&target.handle, link_handle(&link), sizeof(target.handle));
+	let_in(&target, NULL, STRANGERS, fds, &state);
+	check_peer(net, &link);
+	link_finish(net, &other);
+	check_peer(net, &other);
+	check_peer(net, &link);
+	for (size_t i = 0; i < STRANGERS; i++)
+		if (fds[i] >= 0)
+			close(fds[i]);
+	link_close(net, &link);
+	link_close(net, &other);
+}
+
+/* Even with the token of a listener whose peer is there already. */
+static void a_second_hello_does_not_get_in(struct test_net *net)
+{
+	struct target target;
+	struct link link, other;
+
+	if (net_is_builtin(net))
+		check_skip("NCCL's built-in nets have no token");
+	capture_allow_warn();
+	link_listen(net, &other);
+	link_listen(net, &link);
+	find_port(&link, &target);
+	link_finish(net, &link);
+	int fd = dial(&target);
+	struct anynet_wire_hello hello = good_hello(&target);
+	say(fd, &hello, sizeof(hello));
+	check_peer(net, &link);
+	link_finish(net, &other);
+	check_peer(net, &other);
+	check_peer(net, &link);
+	close(fd);
+	link_close(net, &link);
+	link_close(net, &other);
+}
+
+/* A real comm's rail or resume needs the comm's own secrets, too. */
+static void hellos_of_every_kind_are_judged(struct test_net *net)
+{
+	struct target target;
+	struct link link;
+	int fds[64];
+	size_t count = 0;
+
+	if (net_is_builtin(net))
+		check_skip("NCCL's built-in nets have no hello");
+	capture_allow_warn();
+	link_listen(net, &link);
+	find_port(&link, &target);
+	for (uint8_t type = 0; type < 5; type++)
+		for (uint8_t kind = 0; kind < 5; kind++) {
+			struct anynet_wire_hello hello = good_hello(&target);
+			if (type == ANYNET_HELLO && kind == ANYNET_KIND_COMM)
+				continue; /* with the token: the peer itself */
+			hello.type = type;
+			hello.kind = kind;
+			hello.rail = 60000;
+			hello.rails = 60000;
+			fds[count] = dial(&target);
+			say(fds[count++], &hello, sizeof(hello));
+		}
+	for (int i = 0; i < 50; i++)
+		check(!link_accept_step(net, &link));
+	link_finish(net, &link);
+	check_peer(net, &link);
+	while (count)
+		close(fds[--count]);
+	link_close(net, &link);
+}
+
+int main(int argc, char **argv)
+{
+	const struct test_case cases[] = {
+		{ .name = "a_peer_gets_in_among_120_strangers",
+		  a_peer_gets_in_among_120_strangers },
+		{ .name = "a_peer_gets_in_among_120_silent_ones",
+		  a_peer_gets_in_among_120_silent_ones },
+		{ .name = "a_peer_gets_in_past_each_kind", a_peer_gets_in_past_each_kind },
+		{ .name = "strangers_do_not_disturb_a_standing_comm",
+		  strangers_do_not_disturb_a_standing_comm },
+		{ .name = "a_second_hello_does_not_get_in", a_second_hello_does_not_get_in },
+		{ .name = "hellos_of_every_kind_are_judged", hellos_of_every_kind_are_judged },
+	};
+	return test_main(argc, argv, cases, sizeof(cases) / sizeof(cases[0]));
+}

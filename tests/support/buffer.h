@@ -1,0 +1,34 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* Message buffers with guard bytes around them, and patterns to fill and check them with. */
+#ifndef TESTS_SUPPORT_BUFFER_H
+#define TESTS_SUPPORT_BUFFER_H
+
+#include <stddef.h>
+#include <stdint.h>
+
+#define BUFFER_BLANK 0xee /* bytes nobody has written since buffer_alloc or buffer_blank */
+
+struct buffer {
+	unsigned char *data; /* 128-byte aligned */
+	size_t bytes;
+	unsigned char *area;
+};
+
+void buffer_alloc(struct buffer *buffer, size_t bytes);
+void buffer_blank(struct buffer *buffer);
+void buffer_check_guards(const struct buffer *buffer);
+void buffer_free(struct buffer *buffer); /* checks the guards, too */
+
+/* Bytes that depend on the seed and their position. */
+void pattern_fill(void *data, size_t bytes, uint64_t seed);
+void pattern_check(const void *data, size_t bytes, uint64_t seed);
+size_t pattern_mismatch(const void *data, size_t bytes, uint64_t seed); /* bytes = none */
+
+/* Bytes nobody may have written. */
+void blank_check(const void *data, size_t bytes);
+
+/* A small generator; the same sequence for the same start. */
+uint64_t random_next(uint64_t *state);
+size_t random_below(uint64_t *state, size_t bound);
+
+#endif

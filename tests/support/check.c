@@ -1,0 +1,80 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "check.h"
+
+#include <sched.h>
+#include <stdarg.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <time.h>
+#include <unistd.h>
+
+static void (*also_report)(void);
+
+/* One write per line: several processes of a test report at once. */
+static void say(const char *text)
+{
+	fflush(stdout);
+	fprintf(stderr, "%s\n", text);
+	fflush(stderr);
+}
+
+void check_failed(const char *file, int line, const char *fmt, ...)
+{
+	char text[1024];
+	va_list args;
+
+	int used = snprintf(text, sizeof(text), "%s:%d: process %d: ", file, line, (int)getpid());
+	va_start(args, fmt);
+	vsnprintf(text + used, sizeof(text) - (size_t)used, fmt, args);
+	va_end(args);
+	say(text);
+	if (also_report)
+		also_report();
+	_exit(TEST_FAILED);
+}
+
+void check_set_report(void (*report)(void))
+{
+	also_report = report;
+}
+
+void check_skip(const char *fmt, ...)
+{
+	char text[512] = "SKIP: ";
+	va_list args;
+
+	va_start(args, fmt);
+	vsnprintf(text + 6, sizeof(text) - 6, fmt, args);
+	va_end(args);
+	say(text);
+	_exit(TEST_SKIPPED);
+}
+
+uint64_t clock_ns(void)
+{
+	struct timespec now;
+	clock_gettime(CLOCK_MONOTONIC, &now);
+	return (uint64_t)now.tv_sec * 1000000000u + (uint64_t)now.tv_nsec;
+}
+
+struct deadline deadline_in(int ms, const char *what)
+{
+	return (struct deadline){ clock_ns() + (uint64_t)ms * 1000000u * TEST_TIME_SCALE, what };
+}
+
+bool deadline_passed(const struct deadline *deadline)
+{
+	return clock_ns() >= deadline->at_ns;
+}
+
+int deadline_left_ms(const struct deadline *deadline)
+{
+	uint64_t now = clock_ns();
+	return now >= deadline->at_ns ? 0 : (int)((deadline->at_ns - now) / 1000000u) + 1;
+}
+
+void deadline_turn(const struct deadline *deadline)
+{
+	check_that(!deadline_passed(deadline), "waited in vain for %s", deadline->what);
+	sched_yield();
+}

@@ -1,0 +1,77 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * Checks and deadlines for tests that use threads and processes of their own, where cmocka's
+ * asserts cannot be used: a failed check says why on stderr and ends the process with TEST_FAILED.
+ */
+#ifndef TESTS_SUPPORT_CHECK_H
+#define TESTS_SUPPORT_CHECK_H
+
+#include <stdbool.h>
+#include <stdint.h>
+
+#define TEST_FAILED  1
+#define TEST_SKIPPED 77
+
+#if defined(__SANITIZE_ADDRESS__) || defined(__SANITIZE_THREAD__)
+#define TEST_SANITIZED 1
+#elif defined(__has_feature)
+#if __has_feature(address_sanitizer) || __has_feature(thread_sanitizer)
+#define TEST_SANITIZED 1
+#endif
+#endif
+#ifndef TEST_SANITIZED
+#define TEST_SANITIZED 0
+#endif
+
+/* Bounds on waiting are for hangs, not for speed: sanitizers get several times more. */
+#define TEST_TIME_SCALE (TEST_SANITIZED ? 3 : 1)
+
+/* Long enough for anything that is going to happen at all. */
+#define TEST_PATIENCE_MS 20000
+
+_Noreturn void check_failed(const char *file, int line, const char *fmt, ...)
+	__attribute__((format(printf, 3, 4)));
+
+/* What else to say when a check fails. */
+void check_set_report(void (*report)(void));
+
+/* Ends the process: the test cannot run here. */
+_Noreturn void check_skip(const char *fmt, ...) __attribute__((format(printf, 1, 2)));
+
+#define check(condition) check_that(condition, "%s", #condition)
+
+#define check_that(condition, ...)                                     \
+	do {                                                           \
+		if (!(condition))                                      \
+			check_failed(__FILE__, __LINE__, __VA_ARGS__); \
+	} while (0)
+
+#define check_int(got, wanted)                                                            \
+	do {                                                                              \
+		long long got_ = (long long)(got), wanted_ = (long long)(wanted);         \
+		check_that(got_ == wanted_, "%s is %lld, not %lld", #got, got_, wanted_); \
+	} while (0)
+
+/* An NCCL call has to succeed. */
+#define check_ok(call)                                                      \
+	do {                                                                \
+		int result_ = (call);                                       \
+		check_that(result_ == 0, "%s returned %d", #call, result_); \
+	} while (0)
+
+struct deadline {
+	uint64_t at_ns;
+	const char *what; /* waited for */
+};
+
+uint64_t clock_ns(void);
+
+/* `ms` is scaled for sanitizers. */
+struct deadline deadline_in(int ms, const char *what);
+bool deadline_passed(const struct deadline *deadline);
+int deadline_left_ms(const struct deadline *deadline); /* for poll; at least 0 */
+
+/* One turn of a polling loop: fails if the deadline has passed, else lets others run. */
+void deadline_turn(const struct deadline *deadline);
+
+#endif

@@ -1,0 +1,193 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "flow.h"
+
+#include <nccl_net/device.h>
+#include <string.h>
+
+/* What a request variable and a size may hold before a call (net-api.md §3.5: stale). */
+#define STALE_REQUEST ((void *)(uintptr_t)0xdead0bad0dead0b0)
+#define STALE_SIZE    (-7777)
+#define OPTIONAL      ((void *)1)
+
+struct transfer transfer_of(void *data, size_t bytes, int tag, void *mhandle)
+{
+	return (struct transfer){ .n = 1,
+				  .data = { data },
+				  .bytes = { bytes },
+				  .tags = { tag },
+				  .mhandles = { mhandle } };
+}
+
+static int post_recv(struct test_net *net, void *comm, struct transfer *transfer)
+{
+	bool profiled = false;
+
+	for (int i = 0; i < transfer->n; i++)
+		profiled = profiled || transfer->phandles[i];
+	return driver_irecv(net->driver, comm, transfer->n, transfer->data, transfer->bytes,
+			    transfer->tags, transfer->mhandles,
+			    profiled ? transfer->phandles : NULL, &transfer->req);
+}
+
+int transfer_post(struct test_net *net, void *comm, bool is_send, struct transfer *transfer)
+{
+	int ret;
+
+	transfer->req = transfer->optional ? OPTIONAL : STALE_REQUEST;
+	if (is_send)
+		ret = driver_isend(net->driver, comm, transfer->data[0], transfer->bytes[0],
+				   transfer->tags[0], transfer->mhandles[0], transfer->phandles[0],
+				   &transfer->req);
+	else
+		ret = post_recv(net, comm, transfer);
+	if (ret) {
+		transfer->req = NULL;
+		return ret;
+	}
+	check_that(transfer->req != STALE_REQUEST, "%s did not write the request",
+		   is_send ? "isend" : "irecv");
+	return 0;
+}
+
+static void check_untouched(const int *sizes)
+{
+	for (int i = 0; i < FLOW_GROUP_MAX; i++)
+		check_that(sizes[i] == STALE_SIZE, "test wrote sizes before it was done");
+}
+
+static void check_sizes(const struct transfer *transfer, const int *sizes)
+{
+	for (int i = 0; i < transfer->n; i++)
+		check_that(sizes[i] >= 0 && (size_t)sizes[i] <= transfer->bytes[i],
+			   "size %d of %d is %d where %zu bytes were posted", i, transfer->n,
+			   sizes[i], transfer->bytes[i]);
+	for (int i = transfer->n; i < FLOW_GROUP_MAX; i++)
+		check_that(sizes[i] == STALE_SIZE, "test wrote %d sizes for n = %d", i + 1,
+			   transfer->n);
+}
+
+int transfer_test(struct test_net *net, struct transfer *transfer)
+{
+	int sizes[FLOW_GROUP_MAX], done = STALE_SIZE;
+
+	for (int i = 0; i < FLOW_GROUP_MAX; i++)
+		sizes[i] = STALE_SIZE;
+	int ret = driver_test(net->driver, transfer->req, &done, transfer->no_sizes ? NULL : sizes);
+	if (ret)
+		return ret;
+	check_that(done == 0 || done == 1, "test set done to %d", done);
+	transfer->done = done;
+	if (transfer->no_sizes)
+		return 0;
+	if (!done) {
+		check_untouched(sizes);
+		return 0;
+	}
+	if (!transfer->optional)
+		check_sizes(transfer, sizes);
+	memcpy(transfer->sizes, sizes, sizeof(sizes));
+	return 0;
+}
+
+bool flow_step(struct test_net *net, struct flow *flow)
+{
+	size_t window = flow->window ? flow->window : FLOW_WINDOW_NCCL;
+
+	while (!flow->error && flow->posted < flow->count && flow->posted - flow->done < window) {
+		struct transfer *next = &flow->transfers[flow->posted];
+		if (flow->prepared == flow->posted) {
+			flow->prepared++;
+			if (flow->prepare)
+				flow->prepare(flow, flow->posted);
+		}
+		flow->error = transfer_post(net, flow->comm, flow->is_send, next);
+		if (!next->req)
+			break;
+		flow->posted++;
+	}
+	if (!flow->error && flow->done < flow->posted) {
+		struct transfer *oldest = &flow->transfers[flow->done];
+		flow->error = transfer_test(net, oldest);
+		if (!flow->error && oldest->done) {
+			if (flow->finish)
+				flow->finish(flow, flow->done);
+			flow->done++;
+		}
+	}
+	return flow->error || flow->done == flow->count;
+}
+
+static bool step_all(struct test_net *net, struct flow *flows, size_t count)
+{
+	bool over = true;
+	for (size_t i = 0; i < count; i++)
+		over = flow_step(net, &flows[i]) && over;
+	return over;
+}
+
+static void check_flow(const struct flow *flow)
+{
+	check_that(!flow->error, "%s %zu of %zu: error %d", flow->is_send ? "send" : "receive",
+		   flow->done, flow->count, flow->error);
+}
+
+void flows_run(struct test_net *net, struct flow *flows, size_t count)
+{
+	struct deadline deadline = deadline_in(TEST_PATIENCE_MS, "messages");
+
+	while (!step_all(net, flows, count))
+		deadline_turn(&deadline);
+	for (size_t i = 0; i < count; i++)
+		check_flow(&flows[i]);
+}
+
+void flows_run_until_posted(struct test_net *net, struct flow *flows, size_t count,
+			    const struct flow *flow, size_t wanted)
+{
+	struct deadline deadline = deadline_in(TEST_PATIENCE_MS, "requests to be taken");
+
+	while (flow->posted < wanted) {
+		step_all(net, flows, count);
+		check_flow(flow);
+		deadline_turn(&deadline);
+	}
+}
+
+int flows_run_until_error(struct test_net *net, struct flow *flows, size_t count,
+			  const struct flow *flow)
+{
+	struct deadline deadline = deadline_in(TEST_PATIENCE_MS, "an error");
+
+	while (!flow->error) {
+		step_all(net, flows, count);
+		check_that(flow->done < flow->count, "no error, all is done");
+		deadline_turn(&deadline);
+	}
+	return flow->error;
+}
+
+size_t flow_exchange(struct test_net *net, void *scomm, void *rcomm, void *from, size_t from_bytes,
+		     void *to, size_t to_bytes)
+{
+	struct transfer send =
+		transfer_of(from, from_bytes, 1, flow_reg(net, scomm, from, from_bytes));
+	struct transfer recv = transfer_of(to, to_bytes, 1, flow_reg(net, rcomm, to, to_bytes));
+	struct flow flows[] = {
+		{ .comm = rcomm, .transfers = &recv, .count = 1 },
+		{ .comm = scomm, .is_send = true, .transfers = &send, .count = 1 },
+	};
+
+	flows_run(net, flows, 2);
+	check_ok(driver_dereg_mr(net->driver, scomm, send.mhandles[0]));
+	check_ok(driver_dereg_mr(net->driver, rcomm, recv.mhandles[0]));
+	return (size_t)recv.sizes[0];
+}
+
+void *flow_reg(struct test_net *net, void *comm, void *data, size_t bytes)
+{
+	void *mhandle = NULL;
+
+	check_ok(driver_reg_mr(net->driver, comm, data, bytes, ANYNET_PTR_HOST, &mhandle));
+	check_that(mhandle || net_is_builtin(net), "regMr gave no handle");
+	return mhandle;
+}

@@ -1,0 +1,179 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "harness.h"
+#include "capture.h"
+#include "peer.h"
+
+#include <errno.h>
+#include <setjmp.h>
+#include <signal.h>
+#include <stdarg.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/prctl.h>
+#include <sys/resource.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include <cmocka.h>
+
+#define CASES_MAX 64
+
+static struct {
+	const char *spec;
+	int abi;
+	char **settings;
+	size_t setting_count;
+	size_t skipped_count;
+} program;
+
+static void set(const char *setting)
+{
+	const char *equals = strchr(setting, '=');
+	char name[64];
+
+	check_that(equals, "'%s' is not NAME=VALUE", setting);
+	snprintf(name, sizeof(name), "%.*s", (int)(equals - setting), setting);
+	check_ok(setenv(name, equals + 1, 1));
+}
+
+/* Loopback only, whatever this host has; what is tested shall not depend on the caller's shell. */
+static void set_environment(const struct test_case *test)
+{
+	unsetenv("NCCL_NET");
+	setenv("NCCL_SOCKET_IFNAME", "=lo", 1);
+	setenv("ANYNET_TRANSPORT", "tcp", 1);
+	if (strncmp(program.spec, "nccl:", 5))
+		setenv("NCCL_DEBUG", "INFO", 1);
+	for (size_t i = 0; i < program.setting_count; i++)
+		set(program.settings[i]);
+	for (size_t i = 0; i < TEST_SETTINGS_MAX && test->settings[i]; i++)
+		set(test->settings[i]);
+}
+
+/* Hundreds of comms need descriptors. */
+static void raise_limits(void)
+{
+	struct rlimit limit;
+
+	if (getrlimit(RLIMIT_NOFILE, &limit))
+		return;
+	limit.rlim_cur = limit.rlim_max;
+	setrlimit(RLIMIT_NOFILE, &limit);
+}
+
+bool net_is_builtin(const struct test_net *net)
+{
+	return !strncmp(net->spec, "nccl:", 5);
+}
+
+void net_open_with(struct test_net *net, int traffic_class, void *profiler)
+{
+	char err[1024];
+	int count = 0;
+
+	net->driver = driver_open(net->spec, net->abi, err, sizeof(err));
+	if (!net->driver && net_is_builtin(net))
+		check_skip("%s", err);
+	check_that(net->driver, "%s", err);
+	net->abi = driver_abi(net->driver);
+	check_ok(driver_init(net->driver, &net->ctx, 0x1234567890abcdefu, traffic_class,
+			     capture_logger, profiler));
+	check_ok(driver_devices(net->driver, &count));
+	check_that(count > 0, "no devices");
+	net->dev = 0;
+	check_ok(driver_properties(net->driver, net->dev, &net->props));
+}
+
+void net_open(struct test_net *net)
+{
+	net_open_with(net, -1, NULL);
+}
+
+void net_close(struct test_net *net)
+{
+	check_ok(driver_finalize(net->driver, net->ctx));
+	driver_close(net->driver);
+	net->driver = NULL;
+	capture_check();
+}
+
+_Noreturn static void run_case(const struct test_case *test)
+{
+	struct test_net net = { .spec = program.spec, .abi = program.abi };
+
+	check_set_report(capture_print);
+	set_environment(test);
+	if (test->unopened) {
+		test->run(&net);
+	} else {
+		net_open(&net);
+		test->run(&net);
+		net_close(&net);
+	}
+	if (net_is_builtin(&net)) /* what NCCL leaks is not for our leak checker */
+		_exit(0);
+	exit(0);
+}
+
+static pid_t fork_case(const struct test_case *test)
+{
+	fflush(NULL);
+	pid_t pid = fork();
+	if (pid)
+		return pid;
+	prctl(PR_SET_PDEATHSIG, SIGKILL);
+	setpgid(0, 0); /* so that its peers can be ended with it */
+	run_case(test);
+}
+
+/* cmocka's view of a case. */
+static void watch_case(void **state)
+{
+	const struct test_case *test = *state;
+	int patience_ms = test->patience_ms ? test->patience_ms : 3 * TEST_PATIENCE_MS;
+	int status = 0;
+
+	pid_t pid = fork_case(test);
+	if (pid < 0)
+		fail_msg("fork: %s", strerror(errno));
+	bool ended = peer_reap(pid, patience_ms, &status);
+	if (!ended) {
+		kill(-pid, SIGKILL);
+		kill(pid, SIGKILL);
+		waitpid(pid, &status, 0);
+		fail_msg("%s: no end in sight after %d ms", test->name,
+			 patience_ms * TEST_TIME_SCALE);
+	}
+	kill(-pid, SIGKILL);
+	if (WIFSIGNALED(status))
+		fail_msg("%s: signal %d (%s)", test->name, WTERMSIG(status),
+			 strsignal(WTERMSIG(status)));
+	if (WEXITSTATUS(status) == TEST_SKIPPED) {
+		program.skipped_count++;
+		skip();
+	}
+	assert_int_equal(WEXITSTATUS(status), 0);
+}
+
+int test_main(int argc, char **argv, const struct test_case *cases, size_t count)
+{
+	struct CMUnitTest tests[CASES_MAX];
+
+	if (argc < 3 || count > CASES_MAX) {
+		fprintf(stderr, "usage: %s NET ABI [NAME=VALUE ...]\n", argv[0]);
+		return 2;
+	}
+	program.spec = argv[1];
+	program.abi = atoi(argv[2]);
+	program.settings = argv + 3;
+	program.setting_count = (size_t)argc - 3;
+	raise_limits();
+	for (size_t i = 0; i < count; i++) {
+		struct test_case *state = (void *)(uintptr_t)&cases[i];
+		tests[i] = (struct CMUnitTest){ cases[i].name, watch_case, NULL, NULL, state };
+	}
+	cmocka_set_test_filter(getenv("TEST_FILTER"));
+	int failures = _cmocka_run_group_tests(argv[0], tests, count, NULL, NULL);
+	return !failures && program.skipped_count == count ? TEST_SKIPPED : failures;
+}

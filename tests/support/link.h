@@ -1,0 +1,42 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * Connections, in the role of NCCL's service thread (net-api.md §3.2 - §3.4): the handle goes from
+ * the listener to the connecting side as a copy, which stays the same buffer at every retry and has
+ * no particular alignment; connect and accept are called again until a comm comes out.
+ */
+#ifndef TESTS_SUPPORT_LINK_H
+#define TESTS_SUPPORT_LINK_H
+
+#include "harness.h"
+
+#define LINK_GUARD_BYTES 64
+
+struct link {
+	unsigned char listened[2 * LINK_GUARD_BYTES + DRIVER_HANDLE_BYTES];
+	unsigned char connecting[2 * LINK_GUARD_BYTES + DRIVER_HANDLE_BYTES];
+	void *listener, *send, *recv;
+};
+
+/* Opens the listener; nothing is connected yet. The other end's copy is in place, too. */
+void link_listen(struct test_net *net, struct link *link);
+
+/* What listen wrote, and the copy connect works on. */
+unsigned char *link_handle(struct link *link);
+unsigned char *link_copy(struct link *link);
+
+/* One attempt each; true once there is a comm. accept closes the listener then, as NCCL does. */
+bool link_connect_step(struct test_net *net, struct link *link);
+bool link_accept_step(struct test_net *net, struct link *link);
+
+/* Both ends on this thread, alternating; link_finish goes on from wherever they are. */
+void link_open(struct test_net *net, struct link *link);
+void link_finish(struct test_net *net, struct link *link);
+
+/* One end each, in two processes with the socket `fd` between them; any number of links at once. */
+void link_open_sends(struct test_net *net, struct link *links, size_t count, int fd);
+void link_open_recvs(struct test_net *net, struct link *links, size_t count, int fd);
+
+/* Whatever is open of it. */
+void link_close(struct test_net *net, struct link *link);
+
+#endif

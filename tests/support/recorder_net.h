@@ -1,0 +1,15 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* What recorder_net.c saw; its symbol `recorder` is one of these. */
+#ifndef TESTS_SUPPORT_RECORDER_NET_H
+#define TESTS_SUPPORT_RECORDER_NET_H
+
+#include <stddef.h>
+
+struct recorder {
+	int calls;
+	size_t bytes;
+	int tag, n, traffic_class;
+	void *phandle, *request_on_entry;
+};
+
+#endif

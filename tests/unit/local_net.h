@@ -1,0 +1,21 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* The message layer on one made-up device "lo", with settings small enough to meet their limits. */
+#ifndef TESTS_UNIT_LOCAL_NET_H
+#define TESTS_UNIT_LOCAL_NET_H
+
+#include "transports/common/comm_internal.h"
+
+#define LOCAL_RING_BYTES  8192
+#define LOCAL_EAGER_BYTES 1024
+#define LOCAL_CHUNK_BYTES 4096
+
+extern struct anynet_config local_cfg;
+extern struct anynet_device local_dev;
+
+/* Settings and device back to their initial values; anynet_net_start with them. */
+void local_net_start(void);
+
+/* Give `comm` its rail `index` over one end of a socket pair. Returns the other end, non-blocking. */
+int local_rail(struct anynet_comm *comm, unsigned index);
+
+#endif

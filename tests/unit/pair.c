@@ -1,0 +1,191 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "pair.h"
+
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/socket.h>
+#include <unistd.h>
+
+#include <cmocka.h>
+
+#define TURNS_MAX  100000
+#define IDLE_TURNS 20
+
+static void name_peer(struct anynet_comm *comm)
+{
+	strcpy(comm->peer.host, "host-b");
+	strcpy(comm->peer.device, "eth7");
+	strcpy(comm->peer.addr, "10.0.0.2:4711");
+	comm->peer.pid = 4242;
+}
+
+static void start(struct pair *pair, unsigned rails)
+{
+	memset(pair, 0, sizeof(*pair));
+	pair->rails = rails;
+	for (int i = 0; i < PAIR_RAILS_MAX; i++)
+		pair->fds[i] = -1;
+}
+
+static void make_send(struct pair *pair)
+{
+	pair->send = send_comm_create(&local_dev, pair->rails);
+	assert_non_null(pair->send);
+	name_peer(pair->send);
+}
+
+static void make_recv(struct pair *pair)
+{
+	pair->recv = recv_comm_create(&local_dev, pair->rails, (uint32_t)local_cfg.replay_bytes);
+	assert_non_null(pair->recv);
+	name_peer(pair->recv);
+}
+
+void pair_open(struct pair *pair, unsigned rails)
+{
+	start(pair, rails);
+	make_send(pair);
+	make_recv(pair);
+	for (unsigned i = 0; i < rails; i++)
+		assert_int_equal(comm_add_rail(pair->recv, local_rail(pair->send, i), (uint16_t)i,
+					       0),
+				 0);
+	assert_int_equal(comm_open(pair->send), 0);
+	assert_int_equal(comm_open(pair->recv), 0);
+}
+
+void pair_open_recv(struct pair *pair, unsigned rails)
+{
+	start(pair, rails);
+	make_recv(pair);
+	for (unsigned i = 0; i < rails; i++)
+		pair->fds[i] = local_rail(pair->recv, i);
+	assert_int_equal(comm_open(pair->recv), 0);
+}
+
+void pair_open_send(struct pair *pair, unsigned rails)
+{
+	start(pair, rails);
+	make_send(pair);
+	for (unsigned i = 0; i < rails; i++)
+		pair->fds[i] = local_rail(pair->send, i);
+	assert_int_equal(comm_open(pair->send), 0);
+}
+
+void pair_hang_up(struct pair *pair, unsigned rail)
+{
+	close(pair->fds[rail]);
+	pair->fds[rail] = -1;
+}
+
+void pair_close(struct pair *pair)
+{
+	if (pair->send)
+		send_comm_destroy(pair->send);
+	if (pair->recv)
+		recv_comm_destroy(pair->recv);
+	for (unsigned i = 0; i < PAIR_RAILS_MAX; i++)
+		if (pair->fds[i] >= 0)
+			close(pair->fds[i]);
+}
+
+struct anynet_request *pair_isend(struct pair *pair, const void *data, size_t bytes, int tag)
+{
+	struct anynet_request *req;
+
+	assert_int_equal(anynet_isend(pair->send, data, bytes, tag, NULL, NULL, &req), 0);
+	assert_non_null(req);
+	return req;
+}
+
+struct anynet_request *pair_irecv(struct pair *pair, void *data, size_t bytes, int tag)
+{
+	struct anynet_request *req;
+
+	assert_int_equal(anynet_irecv(pair->recv, 1, &data, &bytes, &tag, NULL, NULL, &req), 0);
+	assert_non_null(req);
+	return req;
+}
+
+bool pair_done(struct anynet_request *req, int *sizes)
+{
+	int done;
+
+	assert_int_equal(anynet_test(req, &done, sizes), 0);
+	return done;
+}
+
+void pair_finish(struct anynet_request *const *reqs, int count, int *sizes)
+{
+	bool done[64] = { false };
+	int left = count;
+
+	assert_true(count <= 64);
+	for (int turn = 0; left && turn < TURNS_MAX; turn++) {
+		for (int i = 0; i < count; i++) {
+			if (done[i])
+				continue;
+			done[i] = pair_done(reqs[i], sizes ? &sizes[i] : NULL);
+			left -= done[i];
+		}
+	}
+	assert_int_equal(left, 0);
+}
+
+void pair_idle(struct anynet_request *req)
+{
+	for (int i = 0; i < IDLE_TURNS; i++)
+		assert_false(pair_done(req, NULL));
+}
+
+struct anynet_wire_frame frame_data(uint32_t seq, uint32_t tag, uint8_t flags, size_t bytes)
+{
+	return (struct anynet_wire_frame){
+		.type = ANYNET_FRAME_DATA,
+		.flags = flags,
+		.slot = (uint16_t)(seq % ANYNET_WIRE_SLOTS),
+		.tag = tag,
+		.seq = seq,
+		.length = (uint32_t)bytes,
+		.size = bytes,
+	};
+}
+
+static void put_bytes(int fd, const void *data, size_t bytes)
+{
+	assert_int_equal(send(fd, data, bytes, MSG_NOSIGNAL), bytes);
+}
+
+void frame_put(int fd, const struct anynet_wire_frame *frame, const void *payload)
+{
+	put_bytes(fd, frame, sizeof(*frame));
+	if (payload && frame->length)
+		put_bytes(fd, payload, frame->length);
+	if (frame->type == ANYNET_FRAME_DATA && frame->flags & ANYNET_FLAG_TAIL)
+		put_bytes(fd, "", ANYNET_TAIL_BYTES);
+}
+
+static void get_bytes(int fd, void *data, size_t bytes)
+{
+	if (bytes)
+		assert_int_equal(recv(fd, data, bytes, MSG_DONTWAIT), bytes);
+}
+
+bool frame_get(int fd, struct anynet_wire_frame *frame, void *payload, size_t room)
+{
+	ssize_t n = recv(fd, frame, sizeof(*frame), MSG_DONTWAIT);
+	uint8_t tail = 1;
+
+	if (n <= 0)
+		return false;
+	assert_int_equal(n, sizeof(*frame));
+	assert_true(frame->length <= room);
+	get_bytes(fd, payload, frame->length);
+	if (frame->type == ANYNET_FRAME_DATA && frame->flags & ANYNET_FLAG_TAIL) {
+		get_bytes(fd, &tail, ANYNET_TAIL_BYTES);
+		assert_int_equal(tail, 0);
+	}
+	return true;
+}

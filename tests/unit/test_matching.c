@@ -1,0 +1,425 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* Which message fills which posted buffer (net-api.md §3.5), over one and several rails. */
+#include <errno.h>
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/socket.h>
+
+#include <cmocka.h>
+
+#include "environment.h"
+#include "pair.h"
+#include "support/capture.h"
+
+#define LARGE (LOCAL_RING_BYTES * 3) /* several chunks, never copied */
+
+static struct pair pair;
+
+static int setup(void **state)
+{
+	(void)state;
+	log_to_capture();
+	local_net_start();
+	return 0;
+}
+
+static int teardown(void **state)
+{
+	(void)state;
+	pair_close(&pair);
+	capture_check();
+	return 0;
+}
+
+static struct anynet_request *irecv_group(int n, char data[][16], const int *tags)
+{
+	void *buffers[ANYNET_RECVS_MAX];
+	size_t bytes[ANYNET_RECVS_MAX];
+	struct anynet_request *req;
+
+	for (int i = 0; i < n; i++) {
+		buffers[i] = data[i];
+		bytes[i] = 16;
+	}
+	assert_int_equal(anynet_irecv(pair.recv, n, buffers, bytes, tags, NULL, NULL, &req), 0);
+	assert_non_null(req);
+	return req;
+}
+
+static void exchange_sizes(unsigned rails)
+{
+	static const size_t sizes[] = {
+		0, 1, 31, LOCAL_EAGER_BYTES, LOCAL_EAGER_BYTES + 1, LOCAL_CHUNK_BYTES + 1, LARGE
+	};
+	static uint8_t out[LARGE], in[LARGE + 1];
+
+	pair_open(&pair, rails);
+	for (size_t i = 0; i < LARGE; i++)
+		out[i] = (uint8_t)(i * 7 + i / 251);
+	for (size_t i = 0; i < ARRAY_SIZE(sizes); i++) {
+		int got[2] = { -1, -1 };
+
+		memset(in, 0xee, sizeof(in));
+		pair_finish((struct anynet_request *[]){ pair_irecv(&pair, in, sizeof(in), 0),
+							 pair_isend(&pair, out, sizes[i], 0) },
+			    2, got);
+		assert_int_equal(got[0], sizes[i]);
+		assert_int_equal(got[1], sizes[i]);
+		assert_memory_equal(in, out, sizes[i]);
+		assert_int_equal(in[sizes[i]], 0xee);
+	}
+}
+
+static void test_every_size_arrives_over_one_rail(void **state)
+{
+	(void)state;
+	exchange_sizes(1);
+}
+
+static void test_every_size_arrives_over_three_rails(void **state)
+{
+	(void)state;
+	exchange_sizes(3);
+}
+
+static void test_messages_of_one_tag_fill_receives_in_order(void **state)
+{
+	char in[8][4] = { { 0 } };
+	struct anynet_request *reqs[16];
+	int sizes[16];
+
+	(void)state;
+	pair_open(&pair, 1);
+	for (int i = 0; i < 8; i++)
+		reqs[i] = pair_irecv(&pair, in[i], sizeof(in[i]), 3);
+	for (int i = 0; i < 8; i++)
+		reqs[8 + i] = pair_isend(&pair, "abcdefgh" + i, 1, 3);
+	pair_finish(reqs, 16, sizes);
+	for (int i = 0; i < 8; i++)
+		assert_int_equal(in[i][0], 'a' + i);
+}
+
+/* Chunks of later messages may come first, on another rail. */
+static void test_a_later_message_may_arrive_first_on_another_rail(void **state)
+{
+	struct anynet_wire_frame second = frame_data(1, 0, 0, 5), first = frame_data(0, 0, 0, 5);
+	char in[2][8] = { "", "" };
+	struct anynet_request *reqs[2];
+
+	(void)state;
+	pair_open_recv(&pair, 2);
+	reqs[0] = pair_irecv(&pair, in[0], 8, 0);
+	reqs[1] = pair_irecv(&pair, in[1], 8, 0);
+	frame_put(pair.fds[1], &second, "later");
+	pair_idle(reqs[0]);
+	assert_true(pair_done(reqs[1], NULL));
+	assert_string_equal(in[1], "later");
+	frame_put(pair.fds[0], &first, "first");
+	pair_finish(reqs, 1, NULL);
+	assert_string_equal(in[0], "first");
+}
+
+static void test_a_group_is_filled_by_tag(void **state)
+{
+	const int tags[3] = { 7, 5, 6 };
+	char in[3][16] = { "", "", "" };
+	int sizes[ANYNET_RECVS_MAX] = { 0 };
+	struct anynet_request *group, *sends[3];
+
+	(void)state;
+	pair_open(&pair, 1);
+	group = irecv_group(3, in, tags);
+	sends[0] = pair_isend(&pair, "five", 5, 5);
+	sends[1] = pair_isend(&pair, "six", 4, 6);
+	pair_idle(group);
+	sends[2] = pair_isend(&pair, "seven", 6, 7);
+	pair_finish(sends, 3, NULL);
+	pair_finish(&group, 1, sizes);
+	assert_string_equal(in[0], "seven");
+	assert_string_equal(in[1], "five");
+	assert_string_equal(in[2], "six");
+	assert_int_equal(sizes[0], 6);
+	assert_int_equal(sizes[1], 5);
+	assert_int_equal(sizes[2], 4);
+}
+
+static void test_a_tag_repeated_in_a_group_fills_in_posting_order(void **state)
+{
+	const int tags[4] = { 1, 2, 1, 1 };
+	char in[4][16] = { "", "", "", "" };
+	int sizes[ANYNET_RECVS_MAX];
+	struct anynet_request *reqs[5];
+
+	(void)state;
+	pair_open(&pair, 2);
+	reqs[0] = irecv_group(4, in, tags);
+	reqs[1] = pair_isend(&pair, "1a", 3, 1);
+	reqs[2] = pair_isend(&pair, "1b", 3, 1);
+	reqs[3] = pair_isend(&pair, "2a", 3, 2);
+	reqs[4] = pair_isend(&pair, "1c", 3, 1);
+	pair_finish(reqs + 1, 4, NULL);
+	pair_finish(reqs, 1, sizes);
+	assert_string_equal(in[0], "1a");
+	assert_string_equal(in[1], "2a");
+	assert_string_equal(in[2], "1b");
+	assert_string_equal(in[3], "1c");
+}
+
+static void test_a_message_before_its_receive_does_not_block_those_behind_it(void **state)
+{
+	char in[2][16] = { "", "" };
+	struct anynet_request *sends[2], *second, *first;
+
+	(void)state;
+	pair_open(&pair, 1);
+	second = pair_irecv(&pair, in[1], 16, 2);
+	sends[0] = pair_isend(&pair, "unexpected", 11, 1);
+	sends[1] = pair_isend(&pair, "awaited", 8, 2);
+	pair_finish(sends, 2, NULL);
+	pair_finish(&second, 1, NULL);
+	assert_string_equal(in[1], "awaited");
+	first = pair_irecv(&pair, in[0], 16, 1);
+	pair_finish(&first, 1, NULL);
+	assert_string_equal(in[0], "unexpected");
+}
+
+/* Set aside in part when its receive comes. */
+static void test_a_receive_may_come_in_the_middle_of_its_message(void **state)
+{
+	struct anynet_wire_frame frame = frame_data(0, 1, ANYNET_FLAG_MULTI, 10);
+	struct anynet_wire_frame other = frame_data(1, 2, ANYNET_FLAG_MULTI, 1);
+	char in[16] = "", end[1];
+	struct anynet_request *last, *req;
+
+	(void)state;
+	pair_open_recv(&pair, 1);
+	last = pair_irecv(&pair, end, sizeof(end), 2);
+	frame_put(pair.fds[0], &frame, NULL);
+	assert_int_equal(send(pair.fds[0], "01234", 5, 0), 5);
+	pair_idle(last);
+	req = pair_irecv(&pair, in, sizeof(in), 1);
+	assert_int_equal(send(pair.fds[0], "56789", 5, 0), 5);
+	frame_put(pair.fds[0], &other, "x");
+	pair_finish((struct anynet_request *[]){ req, last }, 2, NULL);
+	assert_string_equal(in, "0123456789");
+}
+
+static void test_many_tags_over_rails_stay_in_order(void **state)
+{
+	enum {
+		ROUNDS = 200,
+		TAGS = 3
+	};
+	uint32_t in[TAGS], out[TAGS];
+
+	(void)state;
+	pair_open(&pair, 3);
+	for (uint32_t round = 0; round < ROUNDS; round++) {
+		struct anynet_request *reqs[2 * TAGS];
+
+		for (int i = 0; i < TAGS; i++) {
+			out[i] = round * TAGS + (uint32_t)i;
+			reqs[i] = pair_isend(&pair, &out[i], 4, i);
+		}
+		for (int i = 0; i < TAGS; i++)
+			reqs[TAGS + i] = pair_irecv(&pair, &in[TAGS - 1 - i], 4, TAGS - 1 - i);
+		pair_finish(reqs, 2 * TAGS, NULL);
+		assert_memory_equal(in, out, sizeof(in));
+	}
+}
+
+/* Once several tags are in use, a large message asks first, so that it is never set aside. */
+static void test_a_large_message_among_tags_is_announced_and_granted(void **state)
+{
+	static uint8_t data[LARGE], in[LARGE];
+	struct anynet_wire_frame frame, grant = { .type = ANYNET_FRAME_GRANT };
+	struct anynet_request *small, *large;
+
+	(void)state;
+	memset(data, 0x5a, sizeof(data));
+	pair_open_send(&pair, 1);
+	small = pair_isend(&pair, "x", 1, 1);
+	large = pair_isend(&pair, data, sizeof(data), 2);
+	pair_finish(&small, 1, NULL);
+	pair_idle(large);
+	assert_true(frame_get(pair.fds[0], &frame, in, sizeof(in)));
+	assert_int_equal(frame.type, ANYNET_FRAME_DATA);
+	assert_true(frame_get(pair.fds[0], &frame, in, 0));
+	assert_int_equal(frame.type, ANYNET_FRAME_RTS);
+	assert_int_equal(frame.seq, 1);
+	assert_int_equal(frame.tag, 2);
+	assert_int_equal(frame.size, LARGE);
+	assert_true(frame.flags & ANYNET_FLAG_MULTI);
+	assert_false(frame_get(pair.fds[0], &frame, in, 0));
+	grant.slot = frame.slot;
+	frame_put(pair.fds[0], &grant, NULL);
+	pair_idle(large);
+	assert_true(frame_get(pair.fds[0], &frame, in, sizeof(in)));
+	assert_int_equal(frame.type, ANYNET_FRAME_DATA);
+	assert_int_equal(frame.length, LARGE);
+	assert_memory_equal(in, data, LARGE);
+}
+
+static void test_an_announced_message_is_granted_when_its_receive_is_posted(void **state)
+{
+	struct anynet_wire_frame rts = frame_data(0, 1, ANYNET_FLAG_MULTI | ANYNET_FLAG_ACK, LARGE);
+	static uint8_t in[LARGE];
+	struct anynet_wire_frame frame;
+	struct anynet_request *other, *req;
+	char small[4];
+
+	(void)state;
+	pair_open_recv(&pair, 1);
+	other = pair_irecv(&pair, small, sizeof(small), 2);
+	rts.type = ANYNET_FRAME_RTS;
+	rts.length = 0;
+	rts.slot = 77;
+	frame_put(pair.fds[0], &rts, NULL);
+	pair_idle(other);
+	assert_false(frame_get(pair.fds[0], &frame, NULL, 0));
+	req = pair_irecv(&pair, in, sizeof(in), 1);
+	pair_idle(req);
+	assert_true(frame_get(pair.fds[0], &frame, NULL, 0));
+	assert_int_equal(frame.type, ANYNET_FRAME_GRANT);
+	assert_int_equal(frame.slot, 77);
+	assert_false(frame_get(pair.fds[0], &frame, NULL, 0));
+}
+
+static void test_large_messages_of_several_tags_arrive(void **state)
+{
+	static uint8_t out[2][LARGE], in[2][LARGE];
+	struct anynet_request *reqs[4];
+
+	(void)state;
+	memset(out[0], 1, LARGE);
+	memset(out[1], 2, LARGE);
+	pair_open(&pair, 2);
+	reqs[0] = pair_isend(&pair, out[0], LARGE, 1);
+	reqs[1] = pair_isend(&pair, out[1], LARGE, 2);
+	reqs[2] = pair_irecv(&pair, in[1], LARGE, 2);
+	reqs[3] = pair_irecv(&pair, in[0], LARGE, 1);
+	pair_finish(reqs, 4, NULL);
+	assert_memory_equal(in, out, sizeof(in));
+}
+
+/* What is behind the head of a rail that had to wait is already read, and the socket is empty. */
+static void test_a_message_read_before_its_receive_was_posted_is_not_forgotten(void **state)
+{
+	for (unsigned rails = 1; rails <= 2; rails++) {
+		struct anynet_wire_frame first = frame_data(0, 0, 0, 5),
+					 second = frame_data(1, 0, 0, 6);
+		char in[8] = "";
+		struct anynet_request *req;
+
+		if (rails > 1)
+			pair_close(&pair);
+		pair_open_recv(&pair, rails);
+		req = pair_irecv(&pair, in, sizeof(in), 0);
+		frame_put(pair.fds[0], &first, "first");
+		frame_put(pair.fds[0], &second, "second");
+		pair_finish(&req, 1, NULL);
+		req = pair_irecv(&pair, in, sizeof(in), 0);
+		pair_finish(&req, 1, NULL);
+		assert_string_equal(in, "second");
+	}
+	(void)state;
+}
+
+static void test_a_tail_is_no_part_of_the_message(void **state)
+{
+	struct anynet_wire_frame frame = frame_data(0, 0, ANYNET_FLAG_TAIL, 5);
+	char in[2][8] = { "xxxxxx", "xxxxxx" };
+	struct anynet_request *reqs[2];
+	int sizes[2];
+
+	(void)state;
+	pair_open_recv(&pair, 1);
+	for (int i = 0; i < 2; i++)
+		reqs[i] = pair_irecv(&pair, in[i], 8, 0);
+	frame_put(pair.fds[0], &frame, "first");
+	frame.seq = frame.slot = 1;
+	frame.size = frame.length = 0;
+	frame_put(pair.fds[0], &frame, NULL);
+	pair_finish(reqs, 2, sizes);
+	assert_string_equal(in[0], "firstx");
+	assert_string_equal(in[1], "xxxxxx");
+	assert_int_equal(sizes[0], 5);
+	assert_int_equal(sizes[1], 0);
+}
+
+/* Every cut through header, payload, tail and the next header. */
+static void test_frames_arrive_in_any_pieces(void **state)
+{
+	struct anynet_wire_frame frame = frame_data(0, 0, ANYNET_FLAG_TAIL, 3);
+	uint8_t wire[2 * (sizeof(frame) + 4)] = { 0 };
+
+	(void)state;
+	memcpy(wire, &frame, sizeof(frame));
+	memcpy(wire + sizeof(frame), "abc", 3);
+	frame.seq = frame.slot = 1;
+	memcpy(wire + sizeof(wire) / 2, &frame, sizeof(frame));
+	memcpy(wire + sizeof(wire) / 2 + sizeof(frame), "def", 3);
+	for (size_t cut = 1; cut < sizeof(wire) - 1; cut++) {
+		char in[2][4] = { "", "" };
+		struct anynet_request *reqs[2];
+
+		pair_open_recv(&pair, 1);
+		reqs[0] = pair_irecv(&pair, in[0], 3, 0);
+		reqs[1] = pair_irecv(&pair, in[1], 3, 0);
+		assert_int_equal(send(pair.fds[0], wire, cut, 0), cut);
+		pair_idle(reqs[1]);
+		assert_int_equal(send(pair.fds[0], wire + cut, sizeof(wire) - cut, 0),
+				 sizeof(wire) - cut);
+		pair_finish(reqs, 2, NULL);
+		assert_string_equal(in[0], "abc");
+		assert_string_equal(in[1], "def");
+		if (cut + 2 < sizeof(wire))
+			pair_close(&pair);
+	}
+}
+
+static void test_no_more_receives_are_taken_than_there_are_requests(void **state)
+{
+	struct anynet_request *reqs[ANYNET_REQUESTS], *more;
+	char data[4];
+	void *buffer = data;
+	size_t bytes = sizeof(data);
+	int tag = 0;
+
+	(void)state;
+	pair_open(&pair, 1);
+	for (int i = 0; i < ANYNET_REQUESTS; i++)
+		reqs[i] = pair_irecv(&pair, data, sizeof(data), 0);
+	assert_int_equal(anynet_irecv(pair.recv, 1, &buffer, &bytes, &tag, NULL, NULL, &more), 0);
+	assert_null(more);
+	pair_finish((struct anynet_request *[]){ pair_isend(&pair, "x", 1, 0), reqs[0] }, 2, NULL);
+	pair_irecv(&pair, data, sizeof(data), 0);
+}
+
+int main(void)
+{
+	const struct CMUnitTest tests[] = {
+#define TEST(name) cmocka_unit_test_setup_teardown(name, setup, teardown)
+		TEST(test_every_size_arrives_over_one_rail),
+		TEST(test_every_size_arrives_over_three_rails),
+		TEST(test_messages_of_one_tag_fill_receives_in_order),
+		TEST(test_a_later_message_may_arrive_first_on_another_rail),
+		TEST(test_a_group_is_filled_by_tag),
+		TEST(test_a_tag_repeated_in_a_group_fills_in_posting_order),
+		TEST(test_a_message_before_its_receive_does_not_block_those_behind_it),
+		TEST(test_a_receive_may_come_in_the_middle_of_its_message),
+		TEST(test_many_tags_over_rails_stay_in_order),
+		TEST(test_a_large_message_among_tags_is_announced_and_granted),
+		TEST(test_an_announced_message_is_granted_when_its_receive_is_posted),
+		TEST(test_large_messages_of_several_tags_arrive),
+		TEST(test_a_message_read_before_its_receive_was_posted_is_not_forgotten),
+		TEST(test_a_tail_is_no_part_of_the_message),
+		TEST(test_frames_arrive_in_any_pieces),
+		TEST(test_no_more_receives_are_taken_than_there_are_requests),
+	};
+
+	return cmocka_run_group_tests(tests, NULL, NULL);
+}
