@@ -15,6 +15,7 @@
 #include <string.h>
 
 #include "comm_internal.h"
+#include "copy.h"
 #include "profile.h"
 
 #define REQ_MASK  (ANYNET_REQUESTS - 1)
@@ -246,8 +247,7 @@ static void fill_sub(struct recv_comm *comm, struct recv_sub *sub, size_t size)
 /* A message set aside goes where it belongs. */
 static void deliver(struct recv_comm *comm, struct arrival *arrival, struct recv_sub *sub)
 {
-	if (arrival->size)
-		memcpy(sub->data, arrival->data, arrival->size);
+	copy_ascending(sub->data, arrival->data, arrival->size);
 	fill_sub(comm, sub, arrival->size);
 	arrival_free(comm, arrival);
 }

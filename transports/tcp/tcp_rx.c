@@ -10,6 +10,7 @@
 #include <sys/socket.h>
 #include <sys/uio.h>
 
+#include "copy.h"
 #include "tcp_rail.h"
 
 #define HEADER_BYTES sizeof(struct anynet_wire_frame)
@@ -118,7 +119,7 @@ static void take_payload(struct tcp_rail *rail)
 	uint32_t bytes = staged(rail) < rail->rx_left ? staged(rail) : rail->rx_left;
 
 	if (bytes) {
-		memcpy(rail->rx_dst, rail->rx_buf + rail->rx_head, bytes);
+		copy_ascending(rail->rx_dst, rail->rx_buf + rail->rx_head, bytes);
 		rail->rx_head += bytes;
 		rail->rx_dst += bytes;
 		rail->rx_left -= bytes;
