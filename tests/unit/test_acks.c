@@ -259,6 +259,7 @@ static void test_sends_beyond_the_replay_ring_wait_for_their_ack(void **state)
 static void test_the_ring_keeps_what_is_not_out_yet(void **state)
 {
 	enum {
+		BEFORE = 5,
 		COUNT = 20,
 		HUGE_BYTES = 4 << 20
 	};

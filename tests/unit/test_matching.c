@@ -96,7 +96,7 @@ static void test_messages_of_one_tag_fill_receives_in_order(void **state)
 	for (int i = 0; i < 8; i++)
 		reqs[i] = pair_irecv(&pair, in[i], sizeof(in[i]), 3);
 	for (int i = 0; i < 8; i++)
-		reqs[8 + i] = pair_isend(&pair, "abcdefgh" + i, 1, 3);
+		reqs[8 + i] = pair_isend(&pair, &"abcdefgh"[i], 1, 3);
 	pair_finish(reqs, 16, sizes);
 	for (int i = 0; i < 8; i++)
 		assert_int_equal(in[i][0], 'a' + i);

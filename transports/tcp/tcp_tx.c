@@ -61,34 +61,62 @@ static unsigned add_piece(struct iovec *iov, unsigned n, const void *data, size_
 	return n + 1;
 }
 
-/* Everything queued, without the first tx_gone bytes. */
-static unsigned gather(struct tcp_rail *rail, struct iovec *iov, size_t *total, bool *large)
-{
-	size_t skip = rail->tx_gone, bytes;
-	unsigned n = 0;
+/* What one call sends. */
+struct tx_call {
+	struct iovec iov[2 * TCP_TX_FRAMES];
+	unsigned pieces;
+	size_t bytes;
+	int flags; /* MSG_ZEROCOPY: payload by reference; MSG_MORE: its payload follows */
+};
 
-	*total = 0;
-	*large = true;
-	for (uint32_t i = rail->tx_head; i != rail->tx_tail && *total < TCP_TX_TURN; i++) {
+static bool by_reference(const struct tcp_rail *rail, const struct tcp_tx_frame *tx)
+{
+	return rail->zerocopy && !tx->framed && tx->bytes >= ZEROCOPY_BYTES;
+}
+
+static void call_add(struct tx_call *call, const void *data, size_t bytes)
+{
+	call->pieces = add_piece(call->iov, call->pieces, data, bytes);
+	call->bytes += bytes;
+}
+
+/*
+ * As much of what is queued as goes into one call, without the first tx_gone bytes. Payload that is
+ * sent by reference has a call of its own: the kernel still reads what such a call names when the
+ * frame is long out of the queue, and our header is overwritten by then.
+ */
+static void gather(struct tcp_rail *rail, struct tx_call *call)
+{
+	size_t skip = rail->tx_gone;
+
+	call->pieces = 0;
+	call->bytes = 0;
+	call->flags = 0;
+	for (uint32_t i = rail->tx_head; i != rail->tx_tail && call->bytes < TCP_TX_TURN; i++) {
 		struct tcp_tx_frame *tx = tx_at(rail, i);
 		const uint8_t *header = tx->framed ? tx->payload - HEADER_BYTES
 						   : (const uint8_t *)&tx->header;
+		bool reference = by_reference(rail, tx);
 
 		if (skip < HEADER_BYTES) {
-			n = add_piece(iov, n, header + skip, HEADER_BYTES - skip);
-			*total += HEADER_BYTES - skip;
+			call_add(call, header + skip, HEADER_BYTES - skip);
 			skip = 0;
 		} else {
 			skip -= HEADER_BYTES;
 		}
-		bytes = anynet_min(tx->bytes - skip, TCP_TX_TURN);
-		if (bytes)
-			n = add_piece(iov, n, tx->payload + skip, bytes);
-		*total += bytes;
-		*large = *large && !tx->framed && bytes >= ZEROCOPY_BYTES;
+		if (reference && call->bytes) {
+			call->flags = MSG_MORE;
+			return;
+		}
+		if (tx->bytes > skip)
+			call_add(call, tx->payload + skip,
+				 anynet_min(tx->bytes - skip, TCP_TX_TURN));
 		skip = 0;
+		if (reference) {
+			call->flags = MSG_ZEROCOPY;
+			return;
+		}
 	}
-	return n;
 }
 
 /* `bytes` more have been taken by the socket. */
@@ -109,57 +137,51 @@ static void advance(struct tcp_rail *rail, size_t bytes)
 	rail->tx_gone = (uint32_t)bytes;
 }
 
-static ssize_t send_pieces(struct tcp_rail *rail, struct iovec *iov, unsigned n, bool large)
+static ssize_t send_call(struct tcp_rail *rail, struct tx_call *call)
 {
-	struct msghdr msg = { .msg_iov = iov, .msg_iovlen = n };
-	bool zerocopy = rail->zerocopy && large;
+	struct msghdr msg = { .msg_iov = call->iov, .msg_iovlen = call->pieces };
 	ssize_t sent;
 
 	for (;;) {
-		if (n == 1 && !zerocopy)
-			sent = send(rail->base.fd, iov[0].iov_base, iov[0].iov_len,
-				    MSG_DONTWAIT | MSG_NOSIGNAL);
-		else
-			sent = sendmsg(rail->base.fd, &msg,
-				       MSG_DONTWAIT | MSG_NOSIGNAL | (zerocopy ? MSG_ZEROCOPY : 0));
+		int flags = call->flags | MSG_DONTWAIT | MSG_NOSIGNAL;
+
+		sent = call->pieces == 1
+			       ? send(rail->base.fd, call->iov[0].iov_base, call->iov[0].iov_len, flags)
+			       : sendmsg(rail->base.fd, &msg, flags);
 		if (sent >= 0) {
-			rail->zc_sent += zerocopy;
+			rail->zc_sent += call->flags == MSG_ZEROCOPY;
 			return sent;
 		}
-		if (errno == ENOBUFS && zerocopy)
-			zerocopy = rail->zerocopy = false; /* optmem or memlock limit */
-		else if (errno != EINTR)
+		if (errno == ENOBUFS && call->flags == MSG_ZEROCOPY) {
+			call->flags = 0; /* optmem or memlock limit */
+			rail->zerocopy = false;
+		} else if (errno != EINTR) {
 			return -errno;
+		}
 	}
 }
 
 int tcp_transmit_data(struct anynet_rail *base)
 {
 	struct tcp_rail *rail = to_tcp(base);
-	struct iovec iov[2 * TCP_TX_FRAMES];
+	struct tx_call call;
 	size_t gone = 0;
 
 	while (gone < TCP_TX_TURN) {
-		size_t total;
 		ssize_t sent;
-		unsigned n;
-		bool large;
 
 		pull(rail);
 		if (rail->tx_head == rail->tx_tail)
 			return 0;
-		n = gather(rail, iov, &total, &large);
-		sent = send_pieces(rail, iov, n, large);
-		if (sent == -EAGAIN) {
-			base->writable = base->comm->epfd < 0;
-			return 0;
-		}
-		if (sent < 0)
+		gather(rail, &call);
+		sent = send_call(rail, &call);
+		if (sent < 0 && sent != -EAGAIN)
 			return (int)sent;
-		advance(rail, (size_t)sent);
+		if (sent > 0)
+			advance(rail, (size_t)sent);
 		if (base->comm->rail_count > 1)
 			tcp_rate_refresh(rail);
-		if ((size_t)sent < total) {
+		if (sent < 0 || (size_t)sent < call.bytes) {
 			base->writable = base->comm->epfd < 0;
 			return 0;
 		}
