@@ -30,7 +30,7 @@ int comm_init(struct anynet_comm *comm, bool is_send, const struct anynet_device
 	return 0;
 }
 
-static void close_rails(struct anynet_comm *comm)
+void comm_close_rails(struct anynet_comm *comm)
 {
 	for (unsigned i = 0; i < comm->rail_count; i++) {
 		struct anynet_rail *rail = comm->rails[i];
@@ -43,7 +43,7 @@ static void close_rails(struct anynet_comm *comm)
 
 void comm_fini(struct anynet_comm *comm)
 {
-	close_rails(comm);
+	comm_close_rails(comm);
 	if (comm->epfd >= 0)
 		close(comm->epfd);
 	pthread_mutex_destroy(&comm->lock);
@@ -161,7 +161,7 @@ static ANYNET_COLD int rail_broke(struct anynet_comm *comm, struct anynet_rail *
 					     : "the connection broke");
 	}
 	if (comm_error(comm) || comm->peer_closed)
-		close_rails(comm);
+		comm_close_rails(comm);
 	return comm_error(comm);
 }
 
@@ -242,7 +242,7 @@ void anynet_dereg_mr(struct anynet_comm *comm, struct anynet_mr *mr)
 				    "are cancelled",
 				    comm->is_send ? "send to" : "receive from", comm->peer.host,
 				    comm->dev->name);
-		close_rails(comm);
+		comm_close_rails(comm);
 		comm_leave(comm);
 	}
 	free(mr);

@@ -88,6 +88,9 @@ int comm_open(struct anynet_comm *comm);
 void comm_fail(struct anynet_comm *comm, const struct anynet_rail *rail, int err, const char *fmt,
 	       ...) ANYNET_PRINTF(4, 5) ANYNET_COLD;
 
+/* End every rail; the peer sees it. Not from inside a rail's code. */
+void comm_close_rails(struct anynet_comm *comm);
+
 /* One turn over all rails: take in, then send. Returns 0 or the comm's error. */
 int comm_turn(struct anynet_comm *comm);
 

@@ -628,6 +628,8 @@ static int irecv_entered(struct recv_comm *comm, int n, void *const *data, const
 		ret = match_arrivals(comm);
 	if (anynet_likely(!ret))
 		*out = &req->req;
+	else
+		comm_close_rails(&comm->base);
 	return ret;
 }
 

@@ -38,22 +38,6 @@ static int open_stream(int family)
 	return fd < 0 ? -errno : fd;
 }
 
-static int bind_in_range(int fd, struct sockaddr_storage *addr, int port_min, int port_max)
-{
-	unsigned ports = (unsigned)(port_max - port_min + 1), start = 0;
-
-	if (getrandom(&start, sizeof(start), GRND_NONBLOCK) < 0)
-		start = (unsigned)getpid();
-	for (unsigned i = 0; i < ports; i++) {
-		set_port(addr, port_min + (int)((start + i) % ports));
-		if (!bind(fd, (struct sockaddr *)addr, (socklen_t)socket_addr_bytes(addr)))
-			return 0;
-		if (errno != EADDRINUSE)
-			return -errno;
-	}
-	return -EADDRINUSE;
-}
-
 /* None of these is worth failing a job for: a refused option leaves the kernel's default. */
 void socket_tune(int fd, const struct anynet_config *cfg)
 {
@@ -75,30 +59,44 @@ void socket_tune(int fd, const struct anynet_config *cfg)
 			   (socklen_t)strlen(cfg->congestion));
 }
 
-int socket_listen(const struct sockaddr_storage *addr, const struct anynet_config *cfg)
+static int listen_at(struct sockaddr_storage *local, int port, const struct anynet_config *cfg)
 {
-	struct sockaddr_storage local = *addr;
-	int one = 1, ret;
-	int fd = open_stream(local.ss_family);
+	int one = 1, ret = 0;
+	int fd = open_stream(local->ss_family);
 
 	if (fd < 0)
 		return fd;
 	socket_tune(fd, cfg);
-	if (cfg->port_max > 0) {
-		/* A fixed port must not be lost to connections in TIME_WAIT. */
+	/* A fixed port must not be lost to connections in TIME_WAIT. */
+	if (port)
 		setsockopt(fd, SOL_SOCKET, SO_REUSEADDR, &one, sizeof(one));
-		ret = bind_in_range(fd, &local, cfg->port_min, cfg->port_max);
-	} else {
-		set_port(&local, 0);
-		ret = bind(fd, (struct sockaddr *)&local, (socklen_t)socket_addr_bytes(&local)) ? -errno : 0;
-	}
-	if (!ret && listen(fd, LISTEN_BACKLOG))
+	set_port(local, port);
+	if (bind(fd, (struct sockaddr *)local, (socklen_t)socket_addr_bytes(local)) ||
+	    listen(fd, LISTEN_BACKLOG))
 		ret = -errno;
 	if (ret) {
 		close(fd);
 		return ret;
 	}
 	return fd;
+}
+
+int socket_listen(const struct sockaddr_storage *addr, const struct anynet_config *cfg)
+{
+	unsigned ports = (unsigned)(cfg->port_max - cfg->port_min + 1), start = 0;
+	struct sockaddr_storage local = *addr;
+
+	if (!cfg->port_max)
+		return listen_at(&local, 0, cfg);
+	if (getrandom(&start, sizeof(start), GRND_NONBLOCK) < 0)
+		start = (unsigned)getpid();
+	for (unsigned i = 0; i < ports; i++) {
+		int fd = listen_at(&local, cfg->port_min + (int)((start + i) % ports), cfg);
+
+		if (fd != -EADDRINUSE)
+			return fd;
+	}
+	return -EADDRINUSE;
 }
 
 int socket_connect(const struct sockaddr_storage *from, const struct sockaddr_storage *to,
