@@ -60,6 +60,13 @@ int comm_add_rail(struct anynet_comm *comm, int fd, uint16_t index, uint32_t epo
 	return 0;
 }
 
+void comm_unpark(struct anynet_comm *comm)
+{
+	for (unsigned i = 0; i < comm->rail_count; i++)
+		if (comm->rails[i])
+			comm->rails[i]->parked = false;
+}
+
 int comm_open(struct anynet_comm *comm)
 {
 	if (comm->rail_count > 1) {
@@ -67,7 +74,8 @@ int comm_open(struct anynet_comm *comm)
 		if (comm->epfd < 0)
 			return -errno;
 		for (unsigned i = 0; i < comm->rail_count; i++) {
-			struct epoll_event event = { .events = EPOLLIN | EPOLLOUT | EPOLLRDHUP | EPOLLET,
+			struct epoll_event event = { .events = EPOLLIN | EPOLLOUT | EPOLLRDHUP |
+							       EPOLLET,
 						     .data.ptr = comm->rails[i] };
 
 			if (comm->rails[i] &&
@@ -152,13 +160,15 @@ static ANYNET_COLD int rail_broke(struct anynet_comm *comm, struct anynet_rail *
 			return 0;
 		comm->peer_closed = true;
 		if (pending)
-			comm_fail(comm, NULL, err,
-				  "the peer closed the connection without sending what is waited for");
+			comm_fail(
+				comm, NULL, err,
+				"the peer closed the connection without sending what is waited for");
 	} else if (!comm_error(comm)) {
 		comm_fail(comm, rail, err, "%s",
-			  err == -ECONNRESET ? "the peer closed the connection; if its process is gone, "
-					       "look at its log first"
-					     : "the connection broke");
+			  err == -ECONNRESET
+				  ? "the peer closed the connection; if its process is gone, "
+				    "look at its log first"
+				  : "the connection broke");
 	}
 	if (comm_error(comm) || comm->peer_closed)
 		comm_close_rails(comm);
@@ -238,10 +248,11 @@ void anynet_dereg_mr(struct anynet_comm *comm, struct anynet_mr *mr)
 
 		comm_enter(comm);
 		if (atomic_compare_exchange_strong(&comm->error, &none, -ECANCELED))
-			anynet_info("%s peer %s dev %s: memory deregistered with requests in flight, they "
-				    "are cancelled",
-				    comm->is_send ? "send to" : "receive from", comm->peer.host,
-				    comm->dev->name);
+			anynet_info(
+				"%s peer %s dev %s: memory deregistered with requests in flight, they "
+				"are cancelled",
+				comm->is_send ? "send to" : "receive from", comm->peer.host,
+				comm->dev->name);
 		comm_close_rails(comm);
 		comm_leave(comm);
 	}

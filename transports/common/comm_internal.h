@@ -24,15 +24,15 @@ struct anynet_peer {
 /* One direction of traffic to one peer. Embedded first in send_comm and recv_comm. */
 struct anynet_comm {
 	bool is_send;
-	bool threaded;	   /* I/O threads serve it as well: every entry takes the lock */
+	bool threaded;     /* I/O threads serve it as well: every entry takes the lock */
 	bool peer_closed;  /* the peer's end is shut, and nothing waited for it */
 	_Atomic int error; /* 0, or the -errno that ended the comm */
 	uint16_t rail_count;
 	struct anynet_rail **rails; /* rail_count entries, NULL = not (or no longer) there */
 	const struct anynet_device *dev;
 	pthread_mutex_t lock;
-	int epfd; /* tells which of several rails are ready; -1 with one rail */
-	int io_slot; /* registration with the I/O threads; -1 = none */
+	int epfd;          /* tells which of several rails are ready; -1 with one rail */
+	int io_slot;       /* registration with the I/O threads; -1 = none */
 	uint32_t endpoint; /* receive comm: its entry among the endpoints */
 	uint64_t id;
 	struct anynet_peer peer;
@@ -58,7 +58,8 @@ static inline void mr_hold(struct anynet_mr *mr)
 {
 	if (mr)
 		atomic_store_explicit(&mr->in_flight,
-				      atomic_load_explicit(&mr->in_flight, memory_order_relaxed) + 1,
+				      atomic_load_explicit(&mr->in_flight, memory_order_relaxed) +
+					      1,
 				      memory_order_relaxed);
 }
 
@@ -66,7 +67,8 @@ static inline void mr_drop(struct anynet_mr *mr)
 {
 	if (mr)
 		atomic_store_explicit(&mr->in_flight,
-				      atomic_load_explicit(&mr->in_flight, memory_order_relaxed) - 1,
+				      atomic_load_explicit(&mr->in_flight, memory_order_relaxed) -
+					      1,
 				      memory_order_release);
 }
 
@@ -90,6 +92,9 @@ void comm_fail(struct anynet_comm *comm, const struct anynet_rail *rail, int err
 
 /* End every rail; the peer sees it. Not from inside a rail's code. */
 void comm_close_rails(struct anynet_comm *comm);
+
+/* Rails parked at a frame may have become able to go on. */
+void comm_unpark(struct anynet_comm *comm);
 
 /* One turn over all rails: take in, then send. Returns 0 or the comm's error. */
 int comm_turn(struct anynet_comm *comm);
@@ -137,7 +142,7 @@ void send_bye(struct anynet_comm *comm);
 
 /* --- io_threads.c --- */
 
-int io_threads_add(struct anynet_comm *comm);	  /* 0, or -errno: then the comm stays unthreaded */
+int io_threads_add(struct anynet_comm *comm);     /* 0, or -errno: then the comm stays unthreaded */
 void io_threads_remove(struct anynet_comm *comm); /* no thread touches it afterwards */
 
 /* --- connect.c --- */

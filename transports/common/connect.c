@@ -22,7 +22,13 @@
 #define EXTRA_RAIL_MS  5000 /* a further rail that does not stand by then is done without */
 #define CONNECTS_LIMIT (1 << 20)
 
-enum dial_state { DIAL_IDLE, DIAL_HELLO, DIAL_WELCOME, DIAL_DONE, DIAL_FAILED };
+enum dial_state {
+	DIAL_IDLE,
+	DIAL_HELLO,
+	DIAL_WELCOME,
+	DIAL_DONE,
+	DIAL_FAILED
+};
 
 /* One connection being made, up to its welcome. */
 struct dial {
@@ -50,7 +56,7 @@ struct connect_op {
 	struct dial first;
 	struct anynet_wire_hello welcome;
 	struct anynet_comm *comm; /* from the first welcome on */
-	struct dial *extra;	  /* rails 1 … */
+	struct dial *extra;       /* rails 1 … */
 };
 
 /* Connects in progress. The lock guards the table; an op is used by one NCCL thread at a time. */
@@ -101,7 +107,8 @@ static int table_add(struct connect_op *op)
 
 static struct connect_op *table_find(const struct anynet_wire_handle *handle)
 {
-	uint32_t slot = (uint32_t)handle->local[0] - 1, generation = (uint32_t)(handle->local[0] >> 32);
+	uint32_t slot = (uint32_t)handle->local[0] - 1,
+		 generation = (uint32_t)(handle->local[0] >> 32);
 	struct connect_op *op = NULL;
 
 	pthread_mutex_lock(&table.lock);
@@ -305,19 +312,18 @@ static const char *explain(int err)
 static ANYNET_COLD int timed_out(struct connect_op *op)
 {
 	int err = op->last_err;
-	char addr[SOCKET_TEXT_BYTES];
 
 	if (!err) {
 		err = op->first.state == DIAL_WELCOME ? -ETIMEDOUT : -EINPROGRESS;
 		socket_text(&op->first.to, op->last_addr, sizeof(op->last_addr));
 	}
-	anynet_warn("connect from dev %s addr %s to %s: not connected within %d ms: %s%s", op->dev->name,
-		    socket_text(&op->dev->addr, addr, sizeof(addr)), op->last_addr,
-		    anynet_net.cfg->connect_timeout_ms,
+	anynet_warn("connect from dev %s to %s: not connected within %d ms: %s%s", op->dev->name,
+		    op->last_addr, anynet_net.cfg->connect_timeout_ms,
 		    err == -EINPROGRESS ? "no answer" : strerror(-err),
-		    op->first.state == DIAL_WELCOME ? "; it accepted but never answered: is the peer in "
-						      "another collective, or its process stopped?"
-						    : explain(err));
+		    op->first.state == DIAL_WELCOME
+			    ? "; it accepted but never answered: is the peer in "
+			      "another collective, or its process stopped?"
+			    : explain(err));
 	return err == -EINPROGRESS ? -ETIMEDOUT : err;
 }
 
@@ -380,7 +386,8 @@ static void start_extra(struct connect_op *op, int rail)
 
 	dial->fd = -1;
 	if (pair.from >= op->own_count ||
-	    !socket_from_wire(&op->welcome.addrs[pair.to], op->set[pair.from]->ifindex, &dial->to)) {
+	    !socket_from_wire(&op->welcome.addrs[pair.to], op->set[pair.from]->ifindex,
+			      &dial->to)) {
 		dial->state = DIAL_FAILED;
 		dial->err = -EINVAL;
 		return;
@@ -411,11 +418,12 @@ static int step_extra_rail(struct connect_op *op, int rail, uint64_t now)
 	if (ret == -EAGAIN && now < op->extra_deadline_ms)
 		return ret;
 	if (ret) {
-		anynet_info("connect from dev %s to peer %s: rail %d of %d from dev %s cannot be opened: %s; "
-			    "going on without it",
-			    op->dev->name, op->comm->peer.host, rail, op->welcome.rails,
-			    op->set[op->welcome.plan[rail].from % ANYNET_HELLO_ADDRS]->name,
-			    strerror(ret == -EAGAIN ? ETIMEDOUT : -ret));
+		anynet_info(
+			"connect from dev %s to peer %s: rail %d of %d from dev %s cannot be opened: %s; "
+			"going on without it",
+			op->dev->name, op->comm->peer.host, rail, op->welcome.rails,
+			op->set[op->welcome.plan[rail].from % ANYNET_HELLO_ADDRS]->name,
+			strerror(ret == -EAGAIN ? ETIMEDOUT : -ret));
 		dial_close(dial);
 		dial->state = DIAL_FAILED;
 		return 0;

@@ -13,13 +13,13 @@
 typedef uint64_t copy_piece __attribute__((vector_size(16), aligned(1), may_alias));
 
 /* One piece of `bytes`, then on: the barrier keeps the compiler from joining or reordering them. */
-#define COPY_STEP(type, bytes)                                                                     \
-	do {                                                                                       \
-		*(type *)(void *)to = *(const type *)(const void *)from;                           \
-		__asm__ __volatile__("" ::: "memory");                                             \
-		to += (bytes);                                                                     \
-		from += (bytes);                                                                   \
-		left -= (bytes);                                                                   \
+#define COPY_STEP(type, bytes)                                           \
+	do {                                                             \
+		*(type *)(void *)to = *(const type *)(const void *)from; \
+		__asm__ __volatile__("" ::: "memory");                   \
+		to += (bytes);                                           \
+		from += (bytes);                                         \
+		left -= (bytes);                                         \
 	} while (0)
 
 static inline void copy_ascending(uint8_t *to, const uint8_t *from, size_t left)

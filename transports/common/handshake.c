@@ -16,8 +16,8 @@
 #include "listen_internal.h"
 #include "socket.h"
 
-#define HANDSHAKES_MAX	 1024 /* beyond, the oldest stranger has to go */
-#define EVENTS_PER_TURN	 64
+#define HANDSHAKES_MAX   1024 /* beyond, the oldest stranger has to go */
+#define EVENTS_PER_TURN  64
 #define ACCEPTS_PER_TURN 256
 
 struct handshake {
@@ -61,10 +61,11 @@ static void refuse_version(struct handshake *hs)
 
 	if (!endpoint_find(hs->hello.endpoint, hs->hello.token))
 		return;
-	anynet_warn("peer %s speaks wire version %u, this process %u: install the same anynet on every "
-		    "host",
-		    socket_peer_text(hs->fd, addr, sizeof(addr)), hs->hello.version,
-		    ANYNET_WIRE_VERSION);
+	anynet_warn(
+		"peer %s speaks wire version %u, this process %u: install the same anynet on every "
+		"host",
+		socket_peer_text(hs->fd, addr, sizeof(addr)), hs->hello.version,
+		ANYNET_WIRE_VERSION);
 	socket_send_some(hs->fd, &answer, sizeof(answer), &done);
 }
 

@@ -14,7 +14,7 @@
 #define PAIR_BITS_V4 16
 #define PAIR_BITS_V6 48
 
-#define PLUGIN_VERSION                                                                             \
+#define PLUGIN_VERSION \
 	((uint32_t)ANYNET_VERSION_MAJOR << 16 | ANYNET_VERSION_MINOR << 8 | ANYNET_VERSION_PATCH)
 
 void handle_fill(struct anynet_wire_handle *handle, uint32_t endpoint,
@@ -36,14 +36,16 @@ void handle_fill(struct anynet_wire_handle *handle, uint32_t endpoint,
 int handle_check(const struct anynet_wire_handle *handle, char *why, size_t bytes)
 {
 	if (handle->magic != ANYNET_HANDLE_MAGIC) {
-		snprintf(why, bytes,
-			 "the handle is not ours: the peer does not run anynet (is libnccl-net.so on "
-			 "every host?)");
+		snprintf(
+			why, bytes,
+			"the handle is not ours: the peer does not run anynet (is libnccl-net.so on "
+			"every host?)");
 	} else if (handle->version != ANYNET_WIRE_VERSION) {
-		snprintf(why, bytes,
-			 "the peer speaks wire version %u, this process %u: install the same anynet on "
-			 "every host",
-			 handle->version, ANYNET_WIRE_VERSION);
+		snprintf(
+			why, bytes,
+			"the peer speaks wire version %u, this process %u: install the same anynet on "
+			"every host",
+			handle->version, ANYNET_WIRE_VERSION);
 	} else if (!(handle->transports & 1u << ANYNET_LINK_TCP) ||
 		   (handle->addrs[0].family != 4 && handle->addrs[0].family != 6)) {
 		snprintf(why, bytes, "the peer offers no TCP address");
@@ -119,7 +121,8 @@ int hello_addr_count(const struct anynet_wire_hello *hello)
 {
 	int n = 0;
 
-	while (n < ANYNET_HELLO_ADDRS && (hello->addrs[n].family == 4 || hello->addrs[n].family == 6))
+	while (n < ANYNET_HELLO_ADDRS &&
+	       (hello->addrs[n].family == 4 || hello->addrs[n].family == 6))
 		n++;
 	return n;
 }
@@ -148,14 +151,16 @@ void hello_warn_nccl(const struct anynet_peer *peer)
 	char own[32], other[32];
 
 	if (!peer->nccl_version || !anynet_net.nccl_version ||
-	    peer->nccl_version == (uint32_t)anynet_net.nccl_version || atomic_exchange(&warned, true))
+	    peer->nccl_version == (uint32_t)anynet_net.nccl_version ||
+	    atomic_exchange(&warned, true))
 		return;
-	anynet_warn("host %s pid %u runs NCCL %s, this process (host %s pid %u) NCCL %s from %s: install "
-		    "one version on every host",
-		    peer->host, peer->pid, nccl_text(peer->nccl_version, other, sizeof(other)),
-		    anynet_net.host, anynet_net.pid,
-		    nccl_text((uint32_t)anynet_net.nccl_version, own, sizeof(own)),
-		    anynet_net.nccl_path);
+	anynet_warn(
+		"host %s pid %u runs NCCL %s, this process (host %s pid %u) NCCL %s from %s: install "
+		"one version on every host",
+		peer->host, peer->pid, nccl_text(peer->nccl_version, other, sizeof(other)),
+		anynet_net.host, anynet_net.pid,
+		nccl_text((uint32_t)anynet_net.nccl_version, own, sizeof(own)),
+		anynet_net.nccl_path);
 }
 
 bool token_equal(const uint8_t a[ANYNET_TOKEN_BYTES], const uint8_t b[ANYNET_TOKEN_BYTES])

@@ -17,9 +17,9 @@
 
 #include "comm_internal.h"
 
-#define THREADS_MAX	16
+#define THREADS_MAX     16
 #define EVENTS_PER_TURN 32
-#define WAKE_TOKEN	UINT64_MAX
+#define WAKE_TOKEN      UINT64_MAX
 
 struct io_slot {
 	struct anynet_comm *comm; /* NULL = free */

@@ -69,9 +69,9 @@ static int open_socket(const struct anynet_device *dev)
 		port = -errno;
 	if (port < 0) {
 		if (cfg->port_max)
-			anynet_warn("dev %s addr %s: cannot listen on any port of %d-%d: %s", dev->name,
-				    socket_text(&dev->addr, text, sizeof(text)), cfg->port_min,
-				    cfg->port_max, strerror(-port));
+			anynet_warn("dev %s addr %s: cannot listen on any port of %d-%d: %s",
+				    dev->name, socket_text(&dev->addr, text, sizeof(text)),
+				    cfg->port_min, cfg->port_max, strerror(-port));
 		else
 			anynet_warn("dev %s addr %s: cannot listen: %s", dev->name,
 				    socket_text(&dev->addr, text, sizeof(text)), strerror(-port));
@@ -199,9 +199,10 @@ static void drop_half_built(struct anynet_listener *listener)
 {
 	struct endpoint *endpoint = &engine.endpoints[listener->endpoint];
 
-	anynet_chat("dev %s peer %s pid %u addr %s: gave up before the connection stood, still listening",
-		    listener->dev->name, listener->comm->peer.host, listener->comm->peer.pid,
-		    listener->comm->peer.addr);
+	anynet_chat(
+		"dev %s peer %s pid %u addr %s: gave up before the connection stood, still listening",
+		listener->dev->name, listener->comm->peer.host, listener->comm->peer.pid,
+		listener->comm->peer.addr);
 	recv_comm_destroy(listener->comm);
 	listener->comm = endpoint->comm = NULL;
 }
@@ -229,8 +230,8 @@ static int admit_comm(struct endpoint *endpoint, const struct anynet_wire_hello 
 		return refuse(answer, ANYNET_STATUS_BUSY, count, "cannot listen");
 	hello_fill(answer, listener->dev, addrs, count);
 	per_nic = (int)anynet_max((size_t)per_nic, hello->rails);
-	answer->rails = (uint16_t)rail_plan(hello->addrs, hello_addr_count(hello), addrs, count, per_nic,
-					    answer->plan, ANYNET_RAILS_MAX);
+	answer->rails = (uint16_t)rail_plan(hello->addrs, hello_addr_count(hello), addrs, count,
+					    per_nic, answer->plan, ANYNET_RAILS_MAX);
 	comm = recv_comm_create(listener->dev, answer->rails, hello->replay_bytes);
 	if (!comm)
 		return refuse(answer, ANYNET_STATUS_BUSY, -ENOMEM, "out of memory");
@@ -239,7 +240,8 @@ static int admit_comm(struct endpoint *endpoint, const struct anynet_wire_hello 
 		return refuse(answer, ANYNET_STATUS_BUSY, -ENOMEM, "out of memory");
 	}
 	hello_peer(hello, &comm->peer);
-	snprintf(comm->peer.addr, sizeof(comm->peer.addr), "%s", strrchr(comm->rails[0]->path, ' ') + 1);
+	snprintf(comm->peer.addr, sizeof(comm->peer.addr), "%s",
+		 strrchr(comm->rails[0]->path, ' ') + 1);
 	comm->endpoint = listener->endpoint;
 	comm->id = endpoint->comm_id = hello->comm_id;
 	endpoint->comm = listener->comm = comm;

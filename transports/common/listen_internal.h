@@ -9,8 +9,8 @@
 struct anynet_listener {
 	const struct anynet_device *dev;
 	uint32_t endpoint;
-	uint64_t deadline_ms;	     /* of the accept: set when its hello has come */
-	struct anynet_comm *comm;    /* being built; NULL until a hello has come */
+	uint64_t deadline_ms;     /* of the accept: set when its hello has come */
+	struct anynet_comm *comm; /* being built; NULL until a hello has come */
 };
 
 /* An entry of the endpoint table; its number is in the handle. */
@@ -18,7 +18,7 @@ struct endpoint {
 	bool used;
 	uint8_t token[ANYNET_TOKEN_BYTES];
 	struct anynet_listener *listener; /* while it waits */
-	struct anynet_comm *comm;	  /* from the hello on */
+	struct anynet_comm *comm;         /* from the hello on */
 	uint64_t comm_id;
 	int next_free;
 };

@@ -11,11 +11,11 @@
 
 /* Automatic choices. One stream carries 10-20 Gb/s on a server core; several also get past per-flow
  * caps. I/O threads pay only where cores are plentiful: NCCL's own thread already polls. */
-#define RAILS_2_FROM_MBPS	25000
-#define RAILS_4_FROM_MBPS	100000
-#define IO_THREADS_FROM_MBPS	40000
-#define IO_THREADS_FROM_CORES	16
-#define IO_THREADS_DEFAULT	2
+#define RAILS_2_FROM_MBPS     25000
+#define RAILS_4_FROM_MBPS     100000
+#define IO_THREADS_FROM_MBPS  40000
+#define IO_THREADS_FROM_CORES 16
+#define IO_THREADS_DEFAULT    2
 
 struct anynet_net anynet_net;
 
@@ -87,7 +87,8 @@ int net_stripe(const struct anynet_device *dev, const struct anynet_device **set
 	for (int i = 0; i < anynet_net.device_count && count < max; i++) {
 		const struct anynet_device *other = &anynet_net.devices[i];
 
-		if (other != dev && other->link == dev->link && other->speed_mbps == dev->speed_mbps &&
+		if (other != dev && other->link == dev->link &&
+		    other->speed_mbps == dev->speed_mbps &&
 		    other->addr.ss_family == dev->addr.ss_family && strcmp(other->ifname, "lo"))
 			set[count++] = other;
 	}

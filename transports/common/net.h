@@ -14,9 +14,9 @@ struct anynet_net {
 	const struct anynet_config *cfg;
 	const struct anynet_device *devices;
 	int device_count;
-	int io_threads;		  /* to run, 0 = none */
+	int io_threads;           /* to run, 0 = none */
 	anynet_profiler profiler; /* NULL = events are off */
-	int nccl_version;	  /* 0 = not found */
+	int nccl_version;         /* 0 = not found */
 	char nccl_path[256];
 	char host[64];
 	uint32_t pid;

@@ -2,7 +2,10 @@
 /* Network events for NCCL's profiler; see profile.h. */
 #include "profile.h"
 
-enum { PROFILE_START = 0, PROFILE_STOP = 1 };
+enum {
+	PROFILE_START = 0,
+	PROFILE_STOP = 1
+};
 
 void *profile_start_event(struct anynet_comm *comm, void *phandle, size_t bytes)
 {

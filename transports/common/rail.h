@@ -49,21 +49,21 @@ struct anynet_rail {
 	uint16_t index;
 	uint32_t epoch;
 	bool readable, writable; /* by the last events; set when in doubt */
-	bool ended;		 /* the peer's end is shut: read until that is seen */
-	bool parked;		 /* the frame at its head waits for a posted receive */
-	bool bye_due;		 /* send comm: BYE is to be sent once all else is out */
-	bool bye;		 /* receive comm: BYE has come, the end of the stream is no error */
-	uint64_t bytes_sent;	 /* payload, for balancing and statistics */
-	double rate;		 /* bytes per ms as last estimated; 0 = not known */
-	char path[112];		 /* "10.0.0.1:4711 -> 10.0.0.2:9000" for messages */
+	bool ended;              /* the peer's end is shut: read until that is seen */
+	bool parked;             /* the frame at its head waits for a posted receive */
+	bool bye_due;            /* send comm: BYE is to be sent once all else is out */
+	bool bye;                /* receive comm: BYE has come, the end of the stream is no error */
+	uint64_t bytes_sent;     /* payload, for balancing and statistics */
+	double rate;             /* bytes per ms as last estimated; 0 = not known */
+	char path[112];          /* "10.0.0.1:4711 -> 10.0.0.2:9000" for messages */
 };
 
 /* A frame to send, made by the comm. */
 struct rail_frame {
 	struct anynet_wire_frame header;
 	const uint8_t *payload; /* header.length bytes */
-	bool framed;		/* the same header lies before and the tail behind them: one piece */
-	struct send_msg *msg;	/* DATA: tell send_written when the last byte is out; else NULL */
+	bool framed;          /* the same header lies before and the tail behind them: one piece */
+	struct send_msg *msg; /* DATA: tell send_written when the last byte is out; else NULL */
 };
 
 /* --- what a rail asks of a send comm (send.c) --- */

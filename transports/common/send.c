@@ -17,7 +17,7 @@
 #define HEADER_BYTES  sizeof(struct anynet_wire_frame)
 #define RING_ALIGN    64u
 #define RECORD_BYTES  16u
-#define CHUNK_ALIGN   128u /* LL128 lines must not be split (net-api.md §3.5) */
+#define CHUNK_ALIGN   128u         /* LL128 lines must not be split (net-api.md §3.5) */
 #define UNKNOWN_BYTES (256u << 10) /* a rail of unknown rate gets no more than this to start with */
 
 static_assert(ANYNET_SENDS == ANYNET_WIRE_SLOTS, "a slot for every request");
@@ -25,7 +25,7 @@ static_assert(ANYNET_SENDS == ANYNET_WIRE_SLOTS, "a slot for every request");
 #define SLOWER_BY 1.5 /* a rail that would be this much later leaves a chunk to the others */
 
 enum send_state {
-	SEND_FREE, /* in the free list */
+	SEND_FREE,   /* in the free list */
 	SEND_QUEUED, /* in the ready queue: bytes are left to hand to rails */
 	SEND_ASKED,  /* RTS is out (or queued); waits for the grant */
 	SEND_GIVEN,  /* all bytes handed to rails */
@@ -33,17 +33,17 @@ enum send_state {
 
 struct send_msg {
 	struct anynet_request req; /* first */
-	const uint8_t *data;	   /* NCCL's buffer, or the payload in the replay ring */
+	const uint8_t *data;       /* NCCL's buffer, or the payload in the replay ring */
 	size_t bytes;
 	size_t given; /* bytes handed to rails so far */
 	struct anynet_mr *mr;
 	void *event; /* profiler's */
 	uint32_t seq, tag;
 	struct ring_record *record; /* copied: of its frame */
-	uint16_t next;	   /* in the ready queue or the free list */
-	uint16_t chunks;   /* handed to rails, not all written */
-	uint8_t state;	   /* enum send_state */
-	uint8_t flags;	   /* ANYNET_FLAG_* of its frames */
+	uint16_t next;              /* in the ready queue or the free list */
+	uint16_t chunks;            /* handed to rails, not all written */
+	uint8_t state;              /* enum send_state */
+	uint8_t flags;              /* ANYNET_FLAG_* of its frames */
 	bool copied, acked, tested, rts_due;
 };
 
@@ -56,20 +56,20 @@ static_assert(sizeof(struct ring_record) <= RECORD_BYTES, "room before the frame
 
 struct send_comm {
 	struct anynet_comm base; /* first */
-	uint32_t next_seq;	 /* number of the next message */
-	uint16_t free_head;	 /* slots not in use, the last used first */
-	uint32_t outstanding;	 /* requests not yet reported done */
-	uint32_t undone;	 /* of these, not done yet */
+	uint32_t next_seq;       /* number of the next message */
+	uint16_t free_head;      /* slots not in use, the last used first */
+	uint32_t outstanding;    /* requests not yet reported done */
+	uint32_t undone;         /* of these, not done yet */
 	uint16_t ready_head, ready_tail;
-	bool ready_due;		 /* READY is to be sent */
-	bool closing;		 /* BYE is to be sent on every rail */
-	bool tag_known, multi;	 /* more than one tag has been used */
+	bool ready_due;        /* READY is to be sent */
+	bool closing;          /* BYE is to be sent on every rail */
+	bool tag_known, multi; /* more than one tag has been used */
 	uint32_t tag;
 	uint32_t rails_standing; /* count in READY */
 	size_t eager_bytes, chunk_bytes;
 	uint8_t *ring;
 	uint32_t ring_bytes, ring_head, ring_tail; /* head = tail: empty */
-	uint32_t ring_wrap; /* where the last frame before position 0 ends */
+	uint32_t ring_wrap;                        /* where the last frame before position 0 ends */
 	struct send_msg msgs[ANYNET_SENDS];
 };
 
@@ -86,7 +86,8 @@ struct anynet_comm *send_comm_create(const struct anynet_device *dev, unsigned r
 	if (!comm)
 		return NULL;
 	comm->ring_bytes = (uint32_t)cfg->replay_bytes & ~(RING_ALIGN - 1);
-	comm->eager_bytes = anynet_min(cfg->eager_bytes, comm->ring_bytes / 2 - 2 * HEADER_BYTES - RECORD_BYTES);
+	comm->eager_bytes = anynet_min(cfg->eager_bytes,
+				       comm->ring_bytes / 2 - 2 * HEADER_BYTES - RECORD_BYTES);
 	comm->chunk_bytes = anynet_max(cfg->chunk_bytes & ~(size_t)(CHUNK_ALIGN - 1), CHUNK_ALIGN);
 	comm->ring = aligned_alloc(RING_ALIGN, comm->ring_bytes);
 	comm->ready_head = comm->ready_tail = SLOT_NONE;
@@ -244,8 +245,8 @@ static int on_ack(struct send_comm *comm, const uint8_t bitmap[ANYNET_ACK_BYTES]
 
 		memcpy(&bits, bitmap + 8 * word, sizeof(bits));
 		for (; bits && !ret; bits &= bits - 1)
-			ret = acknowledge(comm, &comm->msgs[64 * word +
-							    (unsigned)__builtin_ctzll(bits)]);
+			ret = acknowledge(comm,
+					  &comm->msgs[64 * word + (unsigned)__builtin_ctzll(bits)]);
 	}
 	return ret;
 }
@@ -253,7 +254,8 @@ static int on_ack(struct send_comm *comm, const uint8_t bitmap[ANYNET_ACK_BYTES]
 static int on_grant(struct send_comm *comm, unsigned slot)
 {
 	if (slot >= ANYNET_SENDS || comm->msgs[slot].state != SEND_ASKED) {
-		comm_fail(&comm->base, NULL, -EPROTO, "slot %u granted, which asked for nothing", slot);
+		comm_fail(&comm->base, NULL, -EPROTO, "slot %u granted, which asked for nothing",
+			  slot);
 		return -EPROTO;
 	}
 	ready_push(comm, &comm->msgs[slot]);

@@ -20,7 +20,8 @@
 
 size_t socket_addr_bytes(const struct sockaddr_storage *addr)
 {
-	return addr->ss_family == AF_INET6 ? sizeof(struct sockaddr_in6) : sizeof(struct sockaddr_in);
+	return addr->ss_family == AF_INET6 ? sizeof(struct sockaddr_in6)
+					   : sizeof(struct sockaddr_in);
 }
 
 static void set_port(struct sockaddr_storage *addr, int port)

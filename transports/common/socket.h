@@ -32,8 +32,8 @@ int socket_accept(int listen_fd);
  * Buffer sizes have to be set before the connection stands. */
 void socket_tune(int fd, const struct anynet_config *cfg);
 
-int socket_unsent(int fd);     /* bytes the peer's kernel has not acknowledged; < 0 = -errno */
-int socket_port(int fd);       /* own port, host order; < 0 = -errno */
+int socket_unsent(int fd); /* bytes the peer's kernel has not acknowledged; < 0 = -errno */
+int socket_port(int fd);   /* own port, host order; < 0 = -errno */
 
 /* Receive or send as much of a fixed-size message as there is room for. *done counts the bytes so
  * far. 0 = complete, -EAGAIN = later, -ECONNRESET = the peer closed. */

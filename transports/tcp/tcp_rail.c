@@ -102,8 +102,8 @@ static void look_at_path(struct anynet_rail *base)
 
 	getsockname(base->fd, (struct sockaddr *)&local, &len);
 	getpeername(base->fd, (struct sockaddr *)&peer, &peer_len);
-	snprintf(base->path, sizeof(base->path), "%s -> %s", socket_text(&local, from, sizeof(from)),
-		 socket_text(&peer, to, sizeof(to)));
+	snprintf(base->path, sizeof(base->path), "%s -> %s",
+		 socket_text(&local, from, sizeof(from)), socket_text(&peer, to, sizeof(to)));
 	tune_local(base->fd, &local, &peer);
 }
 

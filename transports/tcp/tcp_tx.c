@@ -94,8 +94,8 @@ static void gather(struct tcp_rail *rail, struct tx_call *call)
 	call->flags = 0;
 	for (uint32_t i = rail->tx_head; i != rail->tx_tail && call->bytes < TCP_TX_TURN; i++) {
 		struct tcp_tx_frame *tx = tx_at(rail, i);
-		const uint8_t *header = tx->framed ? tx->payload - HEADER_BYTES
-						   : (const uint8_t *)&tx->header;
+		const uint8_t *header =
+			tx->framed ? tx->payload - HEADER_BYTES : (const uint8_t *)&tx->header;
 		bool reference = by_reference(rail, tx);
 
 		if (skip < HEADER_BYTES) {
@@ -145,9 +145,9 @@ static ssize_t send_call(struct tcp_rail *rail, struct tx_call *call)
 	for (;;) {
 		int flags = call->flags | MSG_DONTWAIT | MSG_NOSIGNAL;
 
-		sent = call->pieces == 1
-			       ? send(rail->base.fd, call->iov[0].iov_base, call->iov[0].iov_len, flags)
-			       : sendmsg(rail->base.fd, &msg, flags);
+		sent = call->pieces == 1 ? send(rail->base.fd, call->iov[0].iov_base,
+						call->iov[0].iov_len, flags)
+					 : sendmsg(rail->base.fd, &msg, flags);
 		if (sent >= 0) {
 			rail->zc_sent += call->flags == MSG_ZEROCOPY;
 			return sent;

@@ -1,0 +1,94 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* A receive comm from the inside: recv.c has its requests and its words to the sender, recv_match.c
+ * brings messages and posted buffers together. */
+#ifndef ANYNET_RECV_INTERNAL_H
+#define ANYNET_RECV_INTERNAL_H
+
+#include "comm_internal.h"
+
+#define RECV_REQ_MASK (ANYNET_REQUESTS - 1)
+
+static_assert((ANYNET_REQUESTS & RECV_REQ_MASK) == 0, "requests are found by mask");
+
+struct recv_req;
+
+/* One posted buffer. */
+struct recv_sub {
+	uint8_t *data;
+	size_t capacity;
+	size_t size; /* of the message that filled it */
+	struct anynet_mr *mr;
+	void *event;           /* profiler's */
+	struct recv_sub *next; /* in the list of unmatched buffers, posting order */
+	struct recv_req *owner;
+	uint32_t tag;
+};
+
+struct recv_req {
+	struct anynet_request req; /* first */
+	bool busy;                 /* between irecv and the test that reported it done */
+	uint8_t n, pending;        /* buffers in the group, those not filled yet */
+	struct recv_sub subs[ANYNET_RECVS_MAX];
+};
+
+/* A message seen before a buffer was posted for it, in the order of numbers. */
+struct arrival {
+	struct arrival *next;
+	struct recv_msg *msg; /* its slot; NULL once it is complete */
+	uint8_t *data;        /* its bytes; NULL if it came as RTS and has none yet */
+	size_t size;
+	uint32_t tag;
+};
+
+enum recv_state {
+	RECV_UNSEEN,
+	RECV_WAITING, /* seen; nothing posted for it yet */
+	RECV_MATCHED,
+};
+
+/* What is in a slot of the sender: from the first frame until the last byte is there. */
+struct recv_msg {
+	struct recv_sub *sub;         /* NULL: none yet */
+	struct arrival *arrival;      /* its bytes go there; NULL: straight into the buffer */
+	size_t size, begun, received; /* begun: in frames whose payload has a place */
+	uint32_t seq, tag;
+	uint8_t state; /* enum recv_state */
+	bool asked;    /* came as RTS: grant it once matched */
+	bool wants_ack;
+};
+
+struct recv_comm {
+	struct anynet_comm base; /* first */
+	uint32_t announced;      /* all messages before have been seen */
+	uint64_t early;          /* bit i: message announced + 1 + i has been seen, too */
+	uint32_t posted;         /* receives posted in all */
+	uint32_t outstanding;    /* requests not reported done */
+	uint32_t completions;    /* requests completed in all */
+	uint32_t tag;            /* the one tag, while plain */
+	bool plain;              /* one tag, single receives */
+	bool ready;              /* the sender's READY has come */
+	bool ack_prompt;         /* the sender waits for an ack */
+	uint32_t replay_bytes;   /* the sender's ring: told before it is full */
+	uint32_t lazy_bytes;     /* received since the last ack without being asked for one */
+	uint32_t complete;       /* messages completed since the last ack … */
+	uint64_t ack_bits[ANYNET_WIRE_SLOTS / 64]; /* … and their slots */
+	uint32_t grants;                           /* messages to grant */
+	uint32_t unfilled; /* posted buffers that wait for a message or its rest */
+	size_t aside;      /* bytes in arrivals */
+	struct arrival *arrivals, **arrivals_end; /* without a buffer, oldest first */
+	struct recv_sub *unmatched_head, *unmatched_tail;
+	struct recv_req reqs[ANYNET_REQUESTS];
+	struct recv_msg msgs[ANYNET_SENDS];
+};
+
+/* --- recv_match.c --- */
+
+/* The sender has said that a message waits for its grant. 0, -EAGAIN or -errno as for recv_place. */
+int recv_announced(struct recv_comm *comm, const struct anynet_wire_frame *header);
+
+/* Buffers have been posted: give them to the messages that came before, oldest first. */
+int recv_match_arrivals(struct recv_comm *comm);
+
+void recv_free_arrivals(struct recv_comm *comm);
+
+#endif
