@@ -40,7 +40,7 @@ struct anynet_config {
 	int sndbuf_bytes;    /* SO_SNDBUF; ANYNET_AUTO = the kernel's autotuning */
 	int rcvbuf_bytes;    /* SO_RCVBUF; ANYNET_AUTO */
 	char congestion[16]; /* TCP_CONGESTION; "" = the kernel's */
-	int user_timeout_ms; /* TCP_USER_TIMEOUT and keepalive bound: silent loss of the peer's host */
+	int user_timeout_ms; /* keepalive's bound: silent loss of the peer's host */
 
 	int connect_timeout_ms;	  /* one deadline for the whole of a connect or accept */
 	int handshake_timeout_ms; /* what an accepted stranger may take to say hello */

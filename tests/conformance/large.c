@@ -1,10 +1,12 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* The largest single message NCCL sends: 1 GiB (net-api.md §3.5). */
+/* What takes long: the largest single message NCCL sends, 1 GiB (net-api.md §3.5), and a receiver that
+ * is busy elsewhere for longer than the timeouts. */
 #include <support/buffer.h>
 #include <support/flow.h>
 #include <support/link.h>
 
 #include <string.h>
+#include <time.h>
 #include <unistd.h>
 
 #define BYTES        ((size_t)1 << 30)
@@ -36,6 +38,42 @@ static void a_message_of_1_gib_arrives(struct test_net *net)
 	link_close(net, &link);
 }
 
+/* A rank that writes a checkpoint does not read: its window is shut, but its host is there. */
+static void a_busy_receiver_is_waited_for(struct test_net *net)
+{
+	enum {
+		COUNT = 16,
+		BUSY_S = 5 /* several times the peer timeout, so that a probe of the window falls behind it */
+	};
+	const size_t bytes = (size_t)1 << 20;
+	struct transfer sends[COUNT], recvs[COUNT];
+	struct buffer from[COUNT], to[COUNT];
+	time_t until = time(NULL) + BUSY_S;
+	struct link link;
+
+	link_open(net, &link);
+	for (int i = 0; i < COUNT; i++) {
+		buffer_alloc(&from[i], bytes);
+		buffer_alloc(&to[i], bytes);
+		pattern_fill(from[i].data, bytes, (uint64_t)i);
+		sends[i] = transfer_of(from[i].data, bytes, 0, NULL);
+		recvs[i] = transfer_of(to[i].data, bytes, 0, NULL);
+	}
+	struct flow flows[] = {
+		{ .comm = link.send, .is_send = true, .transfers = sends, .count = COUNT },
+		{ .comm = link.recv, .transfers = recvs, .count = COUNT },
+	};
+	while (time(NULL) < until)
+		flow_step(net, &flows[0]);
+	flows_run(net, flows, 2);
+	for (int i = 0; i < COUNT; i++) {
+		check(!memcmp(from[i].data, to[i].data, bytes));
+		buffer_free(&from[i]);
+		buffer_free(&to[i]);
+	}
+	link_close(net, &link);
+}
+
 int main(int argc, char **argv)
 {
 	const struct test_case cases[] = {
@@ -43,6 +81,9 @@ int main(int argc, char **argv)
 		{ .name = "a_message_of_1_gib_arrives_over_4_rails",
 		  a_message_of_1_gib_arrives,
 		  .settings = { "ANYNET_TCP_RAILS=4" } },
+		{ .name = "a_busy_receiver_is_waited_for",
+		  a_busy_receiver_is_waited_for,
+		  .settings = { "ANYNET_PEER_TIMEOUT=1s", "ANYNET_TCP_RCVBUF=128k" } },
 	};
 	return test_main(argc, argv, cases, sizeof(cases) / sizeof(cases[0]));
 }

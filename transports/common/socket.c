@@ -42,15 +42,13 @@ static int open_stream(int family)
 /* None of these is worth failing a job for: a refused option leaves the kernel's default. */
 void socket_tune(int fd, const struct anynet_config *cfg)
 {
-	int one = 1, timeout_ms = cfg->user_timeout_ms;
-	int idle_s = (int)anynet_max((size_t)timeout_ms / 3000, 1), probes = 3;
+	int idle_s = (int)anynet_max((size_t)cfg->user_timeout_ms / 3000, 1), probes = 3, one = 1;
 
 	setsockopt(fd, IPPROTO_TCP, TCP_NODELAY, &one, sizeof(one));
 	setsockopt(fd, SOL_SOCKET, SO_KEEPALIVE, &one, sizeof(one));
 	setsockopt(fd, IPPROTO_TCP, TCP_KEEPIDLE, &idle_s, sizeof(idle_s));
 	setsockopt(fd, IPPROTO_TCP, TCP_KEEPINTVL, &idle_s, sizeof(idle_s));
 	setsockopt(fd, IPPROTO_TCP, TCP_KEEPCNT, &probes, sizeof(probes));
-	setsockopt(fd, IPPROTO_TCP, TCP_USER_TIMEOUT, &timeout_ms, sizeof(timeout_ms));
 	if (cfg->sndbuf_bytes > 0)
 		setsockopt(fd, SOL_SOCKET, SO_SNDBUF, &cfg->sndbuf_bytes, sizeof(int));
 	if (cfg->rcvbuf_bytes > 0)
@@ -68,6 +66,9 @@ static int listen_at(struct sockaddr_storage *local, int port, const struct anyn
 	if (fd < 0)
 		return fd;
 	socket_tune(fd, cfg);
+	/* What is accepted sends acks only, which a living host always takes. A sender's socket must not
+	 * have this: the kernel would count the time that a slow receiver's window is shut, too. */
+	setsockopt(fd, IPPROTO_TCP, TCP_USER_TIMEOUT, &cfg->user_timeout_ms, sizeof(int));
 	/* A fixed port must not be lost to connections in TIME_WAIT. */
 	if (port)
 		setsockopt(fd, SOL_SOCKET, SO_REUSEADDR, &one, sizeof(one));
