@@ -32,8 +32,8 @@ struct anynet_request;
 struct anynet_mr;
 
 /*
- * Called at init, before anything else here and again at each later init: takes the settings and the
- * device list, which stay valid and unchanged for the life of the process. Opens nothing yet.
+ * Called once per process, before anything else here: takes the settings and the device list, which
+ * stay valid and unchanged for the life of the process. Opens nothing yet.
  */
 void anynet_net_start(const struct anynet_config *cfg, const struct anynet_device *devices,
 		      int device_count);
