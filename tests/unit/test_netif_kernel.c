@@ -9,6 +9,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <time.h>
 
 #include <cmocka.h>
 
@@ -31,6 +32,20 @@ static const struct netif_link *read_link(const char *name)
 			return &table.links[i];
 	}
 	return NULL;
+}
+
+/* The kernel notices a carrier a while after the link is up (at most a second, when idle). */
+static void wait_running(const char *name)
+{
+	const struct timespec pause = { .tv_nsec = 5 * 1000 * 1000 };
+	const struct netif_link *link = read_link(name);
+
+	for (int i = 0; i < 4000 && link && !(link->flags & IFF_RUNNING); i++) {
+		nanosleep(&pause, NULL);
+		link = read_link(name);
+	}
+	assert_non_null(link);
+	assert_true(link->flags & IFF_RUNNING);
 }
 
 static void expect_chosen(const char *expected)
@@ -173,8 +188,10 @@ static void test_veth_beats_bridge_and_tunnel(void **state)
 	ip("link set docker0 up");
 	ip("link set vxlan7 up");
 	ip("link set eth0 up");
+	wait_running("vxlan7");
 	expect_chosen("vxlan7 10.7.0.1"); /* the pair has no carrier yet */
 	ip("link set peer0 up");
+	wait_running("eth0");
 	expect_chosen("eth0 10.0.0.2");
 	snprintf(cfg.socket_ifname, sizeof(cfg.socket_ifname), "vx");
 	expect_chosen("vxlan7 10.7.0.1");
