@@ -127,7 +127,7 @@ static void test_a_message_crosses_a_connection_in_pieces(void **state)
 	assert_int_equal(socket_accept(listener), -EAGAIN);
 	assert_true(socket_to_wire(&addr, (uint16_t)socket_port(listener), 0, &wire));
 	assert_true(socket_from_wire(&wire, 0, &to));
-	from = socket_connect(&addr, &to, &local_cfg);
+	from = socket_connect(&addr, &to, &local_cfg, true);
 	assert_true(from >= 0);
 	wait_for(listener, POLLIN);
 	accepted = socket_accept(listener);
@@ -161,7 +161,7 @@ static void test_a_refused_connection_says_so(void **state)
 
 	(void)state;
 	((struct sockaddr_in *)&to)->sin_port = htons(PORT_MIN);
-	fd = socket_connect(&addr, &to, &local_cfg);
+	fd = socket_connect(&addr, &to, &local_cfg, true);
 	if (fd >= 0) {
 		wait_for(fd, POLLOUT);
 		assert_int_equal(socket_send_some(fd, "x", 1, &sent), -ECONNREFUSED);

@@ -187,13 +187,30 @@ void connect_trim(bool all)
 
 /* --- one dial --- */
 
+static bool same_ip(const struct sockaddr_storage *a, const struct sockaddr_storage *b)
+{
+	struct anynet_wire_addr wa, wb;
+
+	return socket_to_wire(a, 0, 0, &wa) && socket_to_wire(b, 0, 0, &wb) &&
+	       !memcmp(&wa, &wb, sizeof(wa));
+}
+
+static bool is_own_address(const struct dial *dial)
+{
+	bool own = same_ip(&dial->from, &dial->to);
+
+	for (int i = 0; i < anynet_net.device_count && !own; i++)
+		own = same_ip(&anynet_net.devices[i].addr, &dial->to);
+	return own;
+}
+
 static int dial_start(struct connect_op *op, struct dial *dial, int rail)
 {
 	struct anynet_wire_hello *hello = malloc(sizeof(*hello));
 
 	if (!hello)
 		return -ENOMEM;
-	dial->fd = socket_connect(&dial->from, &dial->to, anynet_net.cfg);
+	dial->fd = socket_connect(&dial->from, &dial->to, anynet_net.cfg, is_own_address(dial));
 	if (dial->fd < 0) {
 		int err = dial->fd;
 

@@ -101,8 +101,18 @@ int socket_listen(const struct sockaddr_storage *addr, const struct anynet_confi
 	return -EADDRINUSE;
 }
 
+/* Within one host no queue can build up: a congestion control that paces by estimated bandwidth only
+ * costs timers. 512 KiB messages over loopback, one comm: 8.2 GB/s with Cubic, 7.2 with Reno, 3.7 with
+ * BBR where that is the system's default. Reno is what every kernel has and allows. Before connect:
+ * the pacing that BBR switches on stays on when it is replaced. */
+static void avoid_pacing(int fd)
+{
+	if (setsockopt(fd, IPPROTO_TCP, TCP_CONGESTION, "cubic", strlen("cubic")))
+		setsockopt(fd, IPPROTO_TCP, TCP_CONGESTION, "reno", strlen("reno"));
+}
+
 int socket_connect(const struct sockaddr_storage *from, const struct sockaddr_storage *to,
-		   const struct anynet_config *cfg)
+		   const struct anynet_config *cfg, bool same_host)
 {
 	struct sockaddr_storage local = *from;
 	int one = 1, ret = 0;
@@ -111,6 +121,8 @@ int socket_connect(const struct sockaddr_storage *from, const struct sockaddr_st
 	if (fd < 0)
 		return fd;
 	socket_tune(fd, cfg);
+	if (same_host && !cfg->congestion[0])
+		avoid_pacing(fd);
 	if (local.ss_family == to->ss_family) {
 		/* The port is chosen at connect: thousands of connections then share local ports. */
 		setsockopt(fd, IPPROTO_IP, IP_BIND_ADDRESS_NO_PORT, &one, sizeof(one));

@@ -21,9 +21,9 @@
 int socket_listen(const struct sockaddr_storage *addr, const struct anynet_config *cfg);
 
 /* Start connecting from `from` (any port; skipped when the families differ) to `to`. Until the
- * connection stands sending says -EAGAIN, and if it never does, why. */
+ * connection stands sending says -EAGAIN, and if it never does, why. `same_host`: `to` is ours. */
 int socket_connect(const struct sockaddr_storage *from, const struct sockaddr_storage *to,
-		   const struct anynet_config *cfg);
+		   const struct anynet_config *cfg, bool same_host);
 
 /* A connection waiting on `listen_fd`; -EAGAIN = none. */
 int socket_accept(int listen_fd);
