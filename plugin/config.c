@@ -204,7 +204,7 @@ const struct anynet_config_row anynet_config_rows[] = {
 		.initial = "",
 		.accepts = "a name of at most 15 letters, digits, '-' and '_'",
 		.doc = "Congestion control algorithm, as in TCP_CONGESTION. Unset: the kernel's, and "
-		       "Reno within one host.",
+		       "Cubic within one host.",
 		.parse = anynet_parse_word,
 		.offset = offsetof(struct anynet_config, congestion),
 		.max = TEXT_MAX(congestion),
