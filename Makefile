@@ -26,6 +26,20 @@ check:
 	tools/deps.sh build check
 	tests/check.sh
 
+# Random faults for an hour, bytes verified: SECONDS_=600 for less, SEED=7 for the same again.
+soak:
+	tools/deps.sh build check
+	tests/faults/soak.sh
+
+# The tests that need a kernel of their own, in an emulated machine: the first time this downloads a
+# kernel package of 100 MB. From then on they are part of `make check`.
+guest:
+	tools/deps.sh build check guest
+	tests/guest/prepare.sh
+	cmake --preset release -DBUILD_TESTING=ON
+	cmake --build $(BUILD) -j $(JOBS) --target nccl-net --target guest_stream
+	tests/guest/guest.sh --limit 1200 -- tests/guest/netem.sh $(BUILD)
+
 bench: all
 	tools/deps.sh build bench
 	bench/run.sh $(BUILD)
@@ -39,4 +53,4 @@ deps:
 clean:
 	rm -rf build
 
-.PHONY: all demo check bench install deps clean
+.PHONY: all demo check soak guest bench install deps clean

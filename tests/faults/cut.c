@@ -1,0 +1,194 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* TCP connections that break between hosts that are well: sockets of either process are shut, half
+ * or whole, or reset, behind the plugin's back. Everything arrives, once, and the job goes on. */
+#include "hurt.h"
+#include "scenario.h"
+
+#include <errno.h>
+#include <stdio.h>
+#include <string.h>
+#include <support/check.h>
+
+#define CUT_MS       6000
+#define CUT_SHORT_MS 3000
+#define EVERY_US     20000
+#define KIB          1024u
+
+/* Both roles are hurt in turn when `side` is 2. */
+static void cut(const struct run *run, struct job_plan plan, int side, unsigned what, int ms,
+		const char *name)
+{
+	struct duo duo;
+
+	duo_start(&duo, &plan);
+	for (int i = 0; i < 2; i++) {
+		if (side == i || side == 2)
+			duo_hurt(&duo, i, what, EVERY_US);
+	}
+	duo_run(&duo, run_ms(run, ms));
+	duo_move(&duo, 1, SETTLED_MS);
+	duo_finish(&duo, name);
+}
+
+static void cut_one_rail(const struct run *run)
+{
+	cut(run, run_plan(run), 0, HURT_SHUT, CUT_SHORT_MS, "sender");
+	cut(run, run_plan(run), 1, HURT_SHUT, CUT_SHORT_MS, "receiver");
+}
+
+static void cut_four_rails(const struct run *run)
+{
+	struct job_plan plan = run_plan(run);
+
+	plan_set(&plan, "ANYNET_TCP_RAILS=4");
+	cut(run, plan, 0, HURT_SHUT, CUT_SHORT_MS, "sender");
+	cut(run, plan, 1, HURT_SHUT, CUT_SHORT_MS, "receiver");
+}
+
+/* One way at a time: what still arrives has to be used or dropped, not waited for. */
+static void cut_half(const struct run *run)
+{
+	struct job_plan plan = run_plan(run);
+
+	plan_set(&plan, "ANYNET_TCP_RAILS=2");
+	cut(run, plan, 0, HURT_SHUT_HALF, CUT_SHORT_MS, "sender");
+	cut(run, plan, 1, HURT_SHUT_HALF, CUT_SHORT_MS, "receiver");
+}
+
+static void cut_reset(const struct run *run)
+{
+	struct job_plan plan = run_plan(run);
+
+	if (!hurt_can_reset())
+		check_skip("the kernel ends no sockets on demand here: %s", strerror(errno));
+	plan_set(&plan, "ANYNET_TCP_RAILS=2");
+	cut(run, plan, 0, HURT_RESET, CUT_SHORT_MS, "sender");
+	cut(run, plan, 1, HURT_RESET, CUT_SHORT_MS, "receiver");
+}
+
+/* Small messages are reported done when they are copied: they must be sent again from the copy. */
+static void cut_small(const struct run *run)
+{
+	struct job_plan plan = run_plan(run);
+
+	plan.bytes = 1000;
+	cut(run, plan, 2, HURT_SHUT, CUT_SHORT_MS, "1000 bytes");
+	plan_set(&plan, "ANYNET_TCP_RAILS=3");
+	cut(run, plan, 2, HURT_SHUT, CUT_SHORT_MS, "1000 bytes, 3 rails");
+}
+
+/* Announced messages and their grants, out of order, over connections that break. */
+static void cut_tags(const struct run *run)
+{
+	struct job_plan plan = run_plan(run);
+
+	plan.tags = 4;
+	plan_set(&plan, "ANYNET_TCP_RAILS=2");
+	cut(run, plan, 2, HURT_SHUT | HURT_SHUT_HALF, CUT_SHORT_MS, "4 tags");
+	plan.bytes = 64 * KIB;
+	plan.grouped = true;
+	cut(run, plan, 2, HURT_SHUT | HURT_SHUT_HALF, CUT_SHORT_MS, "groups of 4");
+}
+
+/* Several comms both ways, a caller that rests now and then, everything hurt at both ends. */
+static void cut_many(const struct run *run)
+{
+	struct job_plan plan = run_plan(run);
+	struct duo duo;
+
+	plan.streams[0] = 3;
+	plan.streams[1] = 3;
+	plan.tags = 2;
+	plan_set(&plan, "ANYNET_TCP_RAILS=2");
+	duo_start(&duo, &plan);
+	atomic_store(&duo.shared->nap_ms[0], 30);
+	atomic_store(&duo.shared->nap_ms[1], 30);
+	duo_hurt(&duo, 0, HURT_SHUT | HURT_SHUT_HALF | HURT_RESET, EVERY_US / 2);
+	duo_hurt(&duo, 1, HURT_SHUT | HURT_SHUT_HALF | HURT_RESET, EVERY_US / 2);
+	duo_run(&duo, run_ms(run, CUT_MS));
+	duo_move(&duo, 1, SETTLED_MS);
+	duo_finish(&duo, "6 streams");
+}
+
+static void cut_threads(const struct run *run)
+{
+	struct job_plan plan = run_plan(run);
+
+	plan.streams[1] = 1;
+	plan_set(&plan, "ANYNET_IO_THREADS=2");
+	plan_set(&plan, "ANYNET_TCP_RAILS=2");
+	cut(run, plan, 2, HURT_SHUT, CUT_SHORT_MS, "I/O threads");
+}
+
+static void cut_zerocopy(const struct run *run)
+{
+	struct job_plan plan = run_plan(run);
+
+	plan_set(&plan, "ANYNET_TCP_ZEROCOPY=on");
+	plan_set(&plan, "ANYNET_TCP_RAILS=2");
+	cut(run, plan, 2, HURT_SHUT | HURT_RESET, CUT_SHORT_MS, "MSG_ZEROCOPY");
+}
+
+static void cut_checksum(const struct run *run)
+{
+	struct job_plan plan = run_plan(run);
+
+	plan_set(&plan, "ANYNET_CHECKSUM=1");
+	plan_set(&plan, "ANYNET_TCP_RAILS=2");
+	cut(run, plan, 2, HURT_SHUT | HURT_SHUT_HALF, CUT_SHORT_MS, "with checksums");
+}
+
+/* All connections break while nothing is under way. What comes next arrives. */
+static void cut_idle(const struct run *run)
+{
+	struct job_plan plan = run_plan(run);
+	struct duo duo;
+
+	plan.streams[1] = 1;
+	plan_set(&plan, "ANYNET_TCP_RAILS=2");
+	duo_start(&duo, &plan);
+	for (int i = 0; i < 6; i++) {
+		duo_move(&duo, 8, SETTLED_MS);
+		duo_hold(&duo);
+		duo_hurt(&duo, i & 1, HURT_SHUT, 1000);
+		duo_run(&duo, 50 * (i + 1));
+		duo_hurt(&duo, i & 1, 0, 0);
+		duo_go(&duo);
+	}
+	duo_move(&duo, 8, SETTLED_MS);
+	duo_finish(&duo, "idle");
+}
+
+/* NCCL need not call while a kernel computes: connections are back when it does. */
+static void cut_napping(const struct run *run)
+{
+	struct job_plan plan = run_plan(run);
+	struct duo duo;
+
+	plan_set(&plan, "ANYNET_TCP_RAILS=2");
+	plan_set(&plan, "ANYNET_HEAL_TIMEOUT=1s");
+	duo_start(&duo, &plan);
+	for (int side = 0; side < 2; side++)
+		atomic_store(&duo.shared->nap_ms[side], 900);
+	duo_hurt(&duo, 0, HURT_SHUT, EVERY_US * 5);
+	duo_run(&duo, run_ms(run, CUT_SHORT_MS * 2));
+	for (int side = 0; side < 2; side++)
+		atomic_store(&duo.shared->nap_ms[side], 0);
+	duo_finish(&duo, "callers that rest");
+}
+
+const struct scenario cut_scenarios[] = {
+	{ "cut-1-rail", cut_one_rail, 7 },
+	{ "cut-4-rails", cut_four_rails, 7 },
+	{ "cut-half", cut_half, 7 },
+	{ "cut-reset", cut_reset, 7 },
+	{ "cut-small", cut_small, 7 },
+	{ "cut-tags", cut_tags, 7 },
+	{ "cut-many", cut_many, 7 },
+	{ "cut-threads", cut_threads, 4 },
+	{ "cut-zerocopy", cut_zerocopy, 4 },
+	{ "cut-checksum", cut_checksum, 4 },
+	{ "cut-idle", cut_idle, 5 },
+	{ "cut-napping", cut_napping, 7 },
+	{ 0 },
+};

@@ -1,0 +1,79 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * Two jobs, seen from the process that drives the test. Everything that waits has a bound; when it
+ * is over, the test fails and says how far each job and each stream is. `ms` is scaled for
+ * sanitizers.
+ */
+#ifndef TESTS_FAULTS_DUO_H
+#define TESTS_FAULTS_DUO_H
+
+#include "job.h"
+
+#include <sys/types.h>
+
+struct duo {
+	struct job_plan plan;
+	struct shared *shared;
+	pid_t pids[2];
+	bool reaped[2];
+	bool was_stopped; /* how long calls took says nothing */
+};
+
+/* Room for two jobs that are not started yet. */
+void duo_prepare(struct duo *duo, const struct job_plan *plan);
+
+/* Forks both; duo_start also waits until they are connected. */
+void duo_fork(struct duo *duo);
+void duo_start(struct duo *duo, const struct job_plan *plan);
+
+/* Messages done on all streams, as the receivers count them; bytes likewise. */
+uint64_t duo_messages(const struct duo *duo);
+uint64_t duo_bytes(const struct duo *duo);
+
+/* Until each stream's receiver has `more` messages more than now. */
+void duo_move(struct duo *duo, uint64_t more, int ms);
+
+/* Let them run for a time, as long as all goes well. */
+void duo_run(struct duo *duo, int ms);
+
+/* Jobs stop posting, then complete what is posted at either end; duo_go undoes it. */
+void duo_hold(struct duo *duo);
+void duo_go(struct duo *duo);
+
+/* Now, until `ms` are over: an error of a stream of that job. Returns how long it took. */
+uint64_t duo_await_error(struct duo *duo, int side, int ms);
+int duo_error(const struct duo *duo, int side);
+
+/* deregMr and close, in the middle of everything; how long the slowest call took. */
+uint64_t duo_abort(struct duo *duo, int side);
+
+/* The normal end: all that was posted arrives, both close and exit. Fails if a byte was wrong or a
+ * stream had an error. Prints a line of figures. */
+void duo_finish(struct duo *duo, const char *what);
+
+/* The end of a job that was told to close: it exits with success. */
+void duo_reap(struct duo *duo, int side);
+
+void duo_kill(struct duo *duo, int side);
+void duo_stop(struct duo *duo, int side); /* SIGSTOP, and it has stopped */
+void duo_continue(struct duo *duo, int side);
+
+/* What a job does to itself from now on. */
+void duo_hurt(struct duo *duo, int side, unsigned what, unsigned every_us);
+
+/* Longest wait of any stream's oldest request since the reset, one that still lasts included. */
+void duo_reset_stall(struct duo *duo);
+uint64_t duo_stall_ns(const struct duo *duo);
+
+unsigned duo_warns(const struct duo *duo, int side, const char *text);
+
+/* Fails the test, with the state of both jobs. */
+_Noreturn void duo_failed(const struct duo *duo, const char *fmt, ...)
+	__attribute__((format(printf, 2, 3)));
+
+/* One turn of waiting for something the jobs do: 1 ms or less, and they are alive. */
+void duo_turn(const struct duo *duo);
+
+double ms_of(uint64_t ns);
+
+#endif

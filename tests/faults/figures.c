@@ -1,0 +1,159 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* What bench/heal.sh measures: rates with and without faults, in turns, on one connection. Lines
+ * that begin with "figure" are for it. */
+#include "scenario.h"
+#include "world.h"
+
+#include <stdio.h>
+#include <stdlib.h>
+#include <support/check.h>
+
+#define KIB       1024u
+#define TURN_MS   1000
+#define WARM_MS   500
+#define TURNS     4
+#define EVERY_US  20000
+#define MBIT      1000
+#define TURNS_MAX 256
+#define JUMP_MS   4000
+#define OUTAGE_MS 500
+
+static double rate(struct duo *duo, int ms)
+{
+	uint64_t bytes = duo_bytes(duo), began = real_ns();
+
+	duo_run(duo, ms);
+	return (double)(duo_bytes(duo) - bytes) / (double)(real_ns() - began);
+}
+
+static int ascending(const void *a, const void *b)
+{
+	double x = *(const double *)a, y = *(const double *)b;
+	return (x > y) - (x < y);
+}
+
+static double median(double *values, int count)
+{
+	qsort(values, (size_t)count, sizeof(*values), ascending);
+	return (values[(count - 1) / 2] + values[count / 2]) / 2;
+}
+
+static void stream(const struct run *run)
+{
+	struct job_plan plan = run_plan(run);
+	struct duo duo;
+
+	plan.bytes = 512 * KIB;
+	plan.fast = true;
+	duo_start(&duo, &plan);
+	duo_run(&duo, WARM_MS);
+	printf("figure rate GB/s %.3f\n", rate(&duo, run_ms(run, TURN_MS)));
+	duo_finish(&duo, "stream");
+}
+
+/* seconds= is the time with faults; it takes twice that. */
+static void cut_rates(const struct run *run, int side)
+{
+	struct job_plan plan = run_plan(run);
+	double whole[TURNS_MAX], cut[TURNS_MAX], ratio[TURNS_MAX];
+	int count = run_ms(run, TURNS * TURN_MS) / TURN_MS;
+	struct duo duo;
+
+	plan.bytes = 512 * KIB;
+	plan.fast = true;
+	count = count < TURNS_MAX ? count : TURNS_MAX;
+	duo_start(&duo, &plan);
+	duo_run(&duo, WARM_MS);
+	for (int i = 0; i < count; i++) {
+		whole[i] = rate(&duo, TURN_MS);
+		duo_hurt(&duo, side, HURT_SHUT, EVERY_US);
+		cut[i] = rate(&duo, TURN_MS);
+		duo_hurt(&duo, side, 0, 0);
+		ratio[i] = cut[i] / whole[i];
+	}
+	printf("figure cut-%s GB/s %.3f of %.3f ratio %.3f\n", side ? "receiver" : "sender",
+	       median(cut, count), median(whole, count), median(ratio, count));
+	duo_finish(&duo, "cut");
+}
+
+static void cut_rates_sender(const struct run *run)
+{
+	cut_rates(run, 0);
+}
+
+static void cut_rates_receiver(const struct run *run)
+{
+	cut_rates(run, 1);
+}
+
+/* One of two links goes for good: what is left of the rate, against one link by itself. */
+static void lost_rate(const struct run *run)
+{
+	struct job_plan plan = run_plan(run);
+	struct world world;
+	struct duo duo, alone;
+
+	world_make(&world, 2, MBIT);
+	plan.netns[0] = world.host[0];
+	plan.netns[1] = world.host[1];
+	plan.bytes = 512 * KIB;
+	plan.fast = true;
+	plan.ifname = "=" WORLD_IFNAME "0";
+	duo_start(&alone, &plan);
+	duo_run(&alone, WARM_MS);
+	double one = rate(&alone, run_ms(run, TURN_MS));
+	duo_finish(&alone, "one link");
+	plan.ifname = WORLD_IFNAME;
+	duo_start(&duo, &plan);
+	duo_run(&duo, WARM_MS);
+	double two = rate(&duo, run_ms(run, TURN_MS));
+	duo_reset_stall(&duo);
+	world_link(&world, 0, 1, false);
+	duo_move(&duo, 10, SETTLED_MS);
+	double stall = ms_of(duo_stall_ns(&duo));
+	duo_run(&duo, WARM_MS);
+	double left = rate(&duo, run_ms(run, TURN_MS));
+	printf("figure lost GB/s %.4f of two, %.4f of one; stall %.0f ms, then %.4f = %.3f of one\n",
+	       two, one, stall, left, left / one);
+	duo_finish(&duo, "one of two links");
+}
+
+/* Clocks that jump hurt nobody. */
+static void clock_jumps(const struct run *run)
+{
+	struct job_plan plan = run_plan(run);
+	struct duo duo;
+
+	plan.streams[1] = 1;
+	plan_set(&plan, "ANYNET_TCP_RAILS=2");
+	plan_set(&plan, "ANYNET_PEER_TIMEOUT=10s");
+	plan_set(&plan, "ANYNET_STALL_WARN=10s");
+	duo_start(&duo, &plan);
+	for (int side = 0; side < 2; side++)
+		duo_hurt(&duo, side, HURT_WALL | HURT_CLOCK, 50000);
+	duo_run(&duo, run_ms(run, JUMP_MS) / 2);
+	/* … also while rails are down. */
+	for (int side = 0; side < 2; side++)
+		duo_hurt(&duo, side, HURT_WALL | HURT_CLOCK | HURT_SHUT, 20000);
+	duo_run(&duo, run_ms(run, JUMP_MS) / 2);
+	for (int side = 0; side < 2; side++)
+		duo_hurt(&duo, side, HURT_WALL | HURT_CLOCK, 20000);
+	duo_hold(&duo);
+	duo_run(&duo, OUTAGE_MS);
+	duo_go(&duo);
+	duo_move(&duo, 8, SETTLED_MS);
+	for (int side = 0; side < 2; side++) {
+		if (duo_warns(&duo, side, NULL))
+			duo_failed(&duo, "WARNs because a clock jumped");
+	}
+	duo_finish(&duo, "jumping clocks");
+}
+
+const struct scenario figure_scenarios[] = {
+	{ "stream", stream, 3 },
+	{ "figure-cut-sender", cut_rates_sender, 10 },
+	{ "figure-cut-receiver", cut_rates_receiver, 10 },
+	{ "figure-lost", lost_rate, 6 },
+	{ "clock-jumps", clock_jumps, 6 },
+	{ 0 },
+};

@@ -1,0 +1,263 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* Paths that break between hosts that are well: links down and up at either end, cables pulled,
+ * packets that vanish, resets from the middle; one path or several. */
+#include "scenario.h"
+#include "world.h"
+
+#include <stdio.h>
+#include <string.h>
+#include <support/buffer.h>
+#include <support/check.h>
+
+#define MBIT      1000
+#define KIB       1024u
+#define DOWN_MS   1200
+#define RESUME_MS 1000 /* promised */
+#define STALL_MS  200  /* promised where a host sees its link go */
+#define ATTEMPTS  3    /* what a busy machine may spoil, is tried again */
+#define PEER_MS   1000 /* ANYNET_PEER_TIMEOUT here */
+#define FLAP_MS   6000
+#define RST_TRIES 20
+
+static struct job_plan world_plan(const struct run *run, const struct world *world)
+{
+	struct job_plan plan = run_plan(run);
+
+	plan.ifname = WORLD_IFNAME;
+	plan.netns[0] = world->host[0];
+	plan.netns[1] = world->host[1];
+	plan.bytes = 512 * KIB;
+	return plan;
+}
+
+/* One way for a link to go. */
+struct loss {
+	const char *name;
+	void (*change)(const struct world *world, int side, unsigned path, bool up);
+	int side;
+};
+
+static const struct loss losses[] = {
+	{ "sender's link down", world_link, 0 },
+	{ "receiver's link down", world_link, 1 },
+	{ "sender's carrier lost", world_carrier, 0 },
+	{ "receiver's carrier lost", world_carrier, 1 },
+	{ "both carriers lost", world_carrier, WORLD_BOTH },
+};
+#define LOSSES (sizeof(losses) / sizeof(losses[0]))
+
+/* --- the only link --- */
+
+static double time_to_resume(struct duo *duo, const struct world *world, const struct loss *loss,
+			     int down_ms)
+{
+	duo_move(duo, 8, SETTLED_MS);
+	loss->change(world, loss->side, 0, false);
+	duo_run(duo, down_ms);
+	uint64_t messages = duo_messages(duo), up = real_ns();
+	loss->change(world, loss->side, 0, true);
+	struct deadline deadline = deadline_in(10 * RESUME_MS, "traffic over the link");
+	while (duo_messages(duo) < messages + 3) {
+		if (deadline_passed(&deadline))
+			duo_failed(duo, "%s: no traffic %d ms after the link is back", loss->name,
+				   10 * RESUME_MS);
+		duo_turn(duo);
+	}
+	return ms_of(real_ns() - up);
+}
+
+static void link_only(const struct run *run)
+{
+	struct world world;
+	struct duo duo;
+
+	world_make(&world, 1, MBIT);
+	struct job_plan plan = world_plan(run, &world);
+	duo_start(&duo, &plan);
+	for (size_t i = 0; i < LOSSES; i++) {
+		double best = 1e9;
+		for (int attempt = 0; attempt < ATTEMPTS && best > RESUME_MS; attempt++) {
+			double ms = time_to_resume(&duo, &world, &losses[i], run_ms(run, DOWN_MS));
+			printf("%s: resumed %.0f ms after it is back\n", losses[i].name, ms);
+			best = ms < best ? ms : best;
+		}
+		if (best > RESUME_MS)
+			duo_failed(&duo, "%s: never resumed within %d ms", losses[i].name,
+				   RESUME_MS);
+	}
+	duo_finish(&duo, "the only link");
+}
+
+/* --- one of two links --- */
+
+static double stall_at_loss(struct duo *duo, const struct world *world, const struct loss *loss)
+{
+	duo_move(duo, 50, SETTLED_MS);
+	duo_reset_stall(duo);
+	loss->change(world, loss->side, 1, false);
+	duo_move(duo, 100, 10 * SETTLED_MS);
+	double ms = ms_of(duo_stall_ns(duo));
+	loss->change(world, loss->side, 1, true);
+	return ms;
+}
+
+static void link_one_of_two(const struct run *run)
+{
+	struct world world;
+	struct duo duo;
+
+	world_make(&world, 2, MBIT);
+	struct job_plan plan = world_plan(run, &world);
+	duo_start(&duo, &plan);
+	for (size_t i = 0; i < LOSSES; i++) {
+		double best = 1e9;
+		for (int attempt = 0; attempt < ATTEMPTS && best > STALL_MS; attempt++) {
+			double ms = stall_at_loss(&duo, &world, &losses[i]);
+			printf("%s, one of two: stall of %.0f ms\n", losses[i].name, ms);
+			best = ms < best ? ms : best;
+			duo_run(&duo, 1000); /* for the rail to come back */
+		}
+		if (best > STALL_MS)
+			duo_failed(&duo, "%s: never less than %d ms", losses[i].name, STALL_MS);
+	}
+	duo_finish(&duo, "one of two links");
+}
+
+/* --- links that come and go --- */
+
+static void flap(const struct world *world, uint64_t *random, bool up[WORLD_PATHS_MAX],
+		 const struct loss *how[WORLD_PATHS_MAX])
+{
+	unsigned path = (unsigned)random_below(random, world->paths);
+
+	if (up[path])
+		how[path] = &losses[random_below(random, LOSSES)];
+	up[path] = !up[path];
+	how[path]->change(world, how[path]->side, path, up[path]);
+}
+
+static void link_flaps(const struct run *run)
+{
+	bool up[WORLD_PATHS_MAX] = { true, true, true, true };
+	const struct loss *how[WORLD_PATHS_MAX] = { 0 };
+	uint64_t random = run->seed;
+	struct world world;
+	struct duo duo;
+	unsigned flaps = 0;
+
+	world_make(&world, 4, MBIT / 4);
+	struct job_plan plan = world_plan(run, &world);
+	plan.bytes = SIZES_MIX;
+	plan.streams[1] = 1;
+	duo_start(&duo, &plan);
+	for (uint64_t end = real_ns() + (uint64_t)run_ms(run, FLAP_MS) * 1000000u; real_ns() < end;
+	     flaps++) {
+		flap(&world, &random, up, how);
+		duo_run(&duo, 20 + (int)random_below(&random, 300));
+	}
+	for (unsigned path = 0; path < world.paths; path++) {
+		if (!up[path])
+			how[path]->change(&world, how[path]->side, path, true);
+	}
+	duo_move(&duo, 3, 10 * RESUME_MS);
+	printf("%u links changed\n", flaps);
+	duo_finish(&duo, "four flapping links");
+}
+
+/* --- packets that vanish --- */
+
+/* Nobody is told. The other path carries on, after at most the time-out. */
+static void blackhole_one_of_two(const struct run *run)
+{
+	struct world world;
+	struct duo duo;
+
+	world_make(&world, 2, MBIT);
+	struct job_plan plan = world_plan(run, &world);
+	plan_set(&plan, "ANYNET_PEER_TIMEOUT=1s");
+	duo_start(&duo, &plan);
+	for (int side = 0; side <= WORLD_BOTH; side++) {
+		duo_move(&duo, 50, SETTLED_MS);
+		duo_reset_stall(&duo);
+		world_drop(&world, side, 0, true);
+		duo_move(&duo, 100, 5 * PEER_MS);
+		printf("packets to %s vanish on one of two paths: stall of %.0f ms\n",
+		       side == 0   ? "the sender"
+		       : side == 1 ? "the receiver"
+				   : "both",
+		       ms_of(duo_stall_ns(&duo)));
+		world_drop(&world, side, 0, false);
+		duo_run(&duo, PEER_MS);
+	}
+	duo_finish(&duo, "blackhole on one of two paths");
+}
+
+/* A pause shorter and one longer than the time-out, each way and both. */
+static void blackhole_only(const struct run *run)
+{
+	struct world world;
+	struct duo duo;
+
+	world_make(&world, 1, MBIT);
+	struct job_plan plan = world_plan(run, &world);
+	plan_set(&plan, "ANYNET_PEER_TIMEOUT=1s");
+	duo_start(&duo, &plan);
+	for (int side = 0; side <= WORLD_BOTH; side++) {
+		for (int ms = PEER_MS / 4; ms <= PEER_MS * 2; ms += PEER_MS * 7 / 4) {
+			duo_move(&duo, 8, SETTLED_MS);
+			world_drop(&world, side, 0, true);
+			duo_run(&duo, ms);
+			uint64_t back = real_ns();
+			world_drop(&world, side, 0, false);
+			duo_move(&duo, 3, 5 * PEER_MS);
+			printf("%d ms without packets to %s: resumed after %.0f ms\n", ms,
+			       side == 0   ? "the sender"
+			       : side == 1 ? "the receiver"
+					   : "both",
+			       ms_of(real_ns() - back));
+		}
+	}
+	duo_finish(&duo, "blackhole on the only path");
+}
+
+/* --- resets from the middle --- */
+
+static void reset_paths(const struct run *run, unsigned paths)
+{
+	struct world world;
+	struct duo duo;
+	unsigned sent = 0;
+
+	world_make(&world, paths, MBIT / 2);
+	struct job_plan plan = world_plan(run, &world);
+	plan.bytes = SIZES_MIX;
+	duo_start(&duo, &plan);
+	for (unsigned i = 0; i < RST_TRIES; i++) {
+		sent += world_rst(&world, (int)(i & 1), i / 2 % paths, 500);
+		duo_move(&duo, 1, SETTLED_MS);
+	}
+	check_that(sent > RST_TRIES / 2, "only %u resets sent", sent);
+	printf("%u resets from the middle\n", sent);
+	duo_finish(&duo, paths > 1 ? "resets on two paths" : "resets on one path");
+}
+
+static void reset_from_middle(const struct run *run)
+{
+	reset_paths(run, 1);
+}
+
+static void reset_from_middle_two(const struct run *run)
+{
+	reset_paths(run, 2);
+}
+
+const struct scenario link_scenarios[] = {
+	{ "link-only", link_only, 12 },
+	{ "link-one-of-two", link_one_of_two, 12 },
+	{ "link-flaps", link_flaps, 9 },
+	{ "blackhole-one-of-two", blackhole_one_of_two, 10 },
+	{ "blackhole-only", blackhole_only, 12 },
+	{ "reset-from-middle", reset_from_middle, 5 },
+	{ "reset-from-middle-2", reset_from_middle_two, 5 },
+	{ 0 },
+};

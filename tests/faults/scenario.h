@@ -1,0 +1,42 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * The scenarios of the suite. Each runs in a process of its own, with a bound on its time; it ends
+ * by returning, or by a check that fails or skips. docs/reliability.md tells what each one shows.
+ */
+#ifndef TESTS_FAULTS_SCENARIO_H
+#define TESTS_FAULTS_SCENARIO_H
+
+#include "duo.h"
+
+#define RUN_SETTINGS_MAX 4
+
+/* The command line. */
+struct run {
+	const char *net;
+	int abi;
+	int seconds; /* 0 = the scenario's own */
+	uint64_t seed;
+	bool print; /* the plugin's lines */
+	const char *settings[RUN_SETTINGS_MAX];
+};
+
+struct scenario {
+	const char *name;
+	void (*run)(const struct run *run);
+	int seconds; /* it takes by default, about; what is over five times that and 30 s, hangs */
+};
+
+/* Ends with an entry without a name. */
+extern const struct scenario cut_scenarios[], link_scenarios[], peer_scenarios[], setup_scenarios[],
+	abort_scenarios[], limit_scenarios[], soak_scenarios[], figure_scenarios[];
+
+/* A plan with the run's net, seed and settings: one stream from job 0 to job 1. */
+struct job_plan run_plan(const struct run *run);
+void plan_set(struct job_plan *plan, const char *setting);
+
+/* run->seconds, or what the scenario takes by itself. */
+int run_ms(const struct run *run, int ms);
+
+#define SETTLED_MS 3000 /* long enough for anything that heals without waiting for something */
+
+#endif

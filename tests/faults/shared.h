@@ -1,0 +1,85 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * What a test's driver and its two jobs share: memory that both map, so that the driver sees how far
+ * each job is at any moment, and still does when the job has been killed. Times are nanoseconds of
+ * the real CLOCK_MONOTONIC (real_ns), 0 = not yet.
+ */
+#ifndef TESTS_FAULTS_SHARED_H
+#define TESTS_FAULTS_SHARED_H
+
+#include <driver.h>
+#include <stdatomic.h>
+#include <stdbool.h>
+#include <stdint.h>
+
+#define STREAMS_MAX    12
+#define SETTINGS_MAX   8
+#define WARN_BYTES     512
+#define WARNS_KEPT     6
+#define MESSAGE_MAX    (4u << 20)
+#define SIZES_MIX      0 /* job_plan.bytes: 0 B … MESSAGE_MAX, by the seed */
+#define WINDOW         8 /* requests a stream has in flight (net-api.md §1.5) */
+#define LIMIT_NONE     UINT64_MAX
+#define TAGS_MAX       8
+#define HURT_SHUT      0x01u /* shutdown both ways of one of the process's connections */
+#define HURT_SHUT_HALF 0x02u /* … one way */
+#define HURT_RESET     0x04u /* the kernel ends it, as with ss -K: an error here, RST there */
+#define HURT_WALL      0x08u /* CLOCK_REALTIME jumps an hour */
+#define HURT_CLOCK     0x10u /* CLOCK_MONOTONIC jumps an hour ahead */
+
+enum job_stage {
+	JOB_NEW,
+	JOB_UP,    /* connected */
+	JOB_CLOSED /* all closed; the process is about to end */
+};
+
+enum job_command {
+	JOB_RUN,
+	JOB_END,  /* all is done: close */
+	JOB_ABORT /* leave the loop at once and close, whatever is in flight */
+};
+
+/* One end of a comm. Counts are messages. */
+struct stream_state {
+	_Atomic uint64_t posted, done, bytes;
+	_Atomic uint64_t waits_since_ns; /* 0 = nothing posted */
+	_Atomic uint64_t done_ns;        /* of the last one done */
+	_Atomic uint64_t
+		stall_ns;  /* longest wait for the oldest request; the driver may reset it */
+	_Atomic int error; /* an NCCL result */
+	_Atomic uint64_t error_ns;
+};
+
+struct job_state {
+	_Atomic int stage, pid;
+	_Atomic bool held; /* hold has been seen: nothing more is posted */
+	_Atomic uint64_t wrong_bytes, hurts;
+	_Atomic uint64_t slept_ns; /* longest call of the plugin that gave up the CPU by itself */
+	char slept_in[80];         /* … which one */
+	_Atomic uint64_t calls, slept_long; /* measured in all; those that slept for too long */
+	_Atomic uint64_t closed_ns,
+		close_ns; /* end of the last, and the longest, deregMr or close */
+	_Atomic unsigned warns;
+	char warn[WARNS_KEPT][WARN_BYTES];
+	struct stream_state streams[STREAMS_MAX];
+};
+
+struct shared {
+	/* Driver to jobs. */
+	_Atomic int command[2];
+	_Atomic bool hold;      /* post nothing more … */
+	_Atomic uint64_t limit; /* … and nothing beyond this many messages of each stream */
+	_Atomic unsigned ahead; /* receives posted beyond the limit */
+	_Atomic unsigned hurt[2],
+		hurt_us[2];         /* what a job does to itself, and how often; 0 = nothing */
+	_Atomic unsigned nap_ms[2]; /* longest rest between calls, now and then; 0 = none */
+	/* Job to job: what NCCL's bootstrap network carries. */
+	_Atomic bool listening[STREAMS_MAX];
+	unsigned char handles[STREAMS_MAX][DRIVER_HANDLE_BYTES];
+	struct job_state jobs[2];
+};
+
+/* Never through a clock_gettime that jumps. */
+uint64_t real_ns(void);
+
+#endif

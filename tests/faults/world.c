@@ -1,0 +1,148 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "world.h"
+
+#include <errno.h>
+#include <fcntl.h>
+#include <sched.h>
+#include <stdarg.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <support/check.h>
+#include <sys/wait.h>
+#include <time.h>
+#include <unistd.h>
+#include <unit/netns.h>
+
+#define COMMAND_BYTES 512
+
+/* Runs a command of iproute2 in a namespace; its exit. */
+static bool command_in(int netns, const char *text)
+{
+	int status;
+
+	fflush(NULL);
+	pid_t pid = fork();
+	check_that(pid >= 0, "fork: %s", strerror(errno));
+	if (!pid) {
+		setenv("PATH", "/usr/sbin:/usr/bin:/sbin:/bin", 1);
+		if (setns(netns, CLONE_NEWNET))
+			_exit(TEST_FAILED);
+		execl("/bin/sh", "sh", "-c", text, (char *)NULL);
+		_exit(TEST_FAILED);
+	}
+	check(waitpid(pid, &status, 0) == pid);
+	return WIFEXITED(status) && !WEXITSTATUS(status);
+}
+
+__attribute__((format(printf, 2, 3))) static void run_in(int netns, const char *fmt, ...)
+{
+	char text[COMMAND_BYTES];
+	va_list args;
+
+	va_start(args, fmt);
+	vsnprintf(text, sizeof(text), fmt, args);
+	va_end(args);
+	check_that(command_in(netns, text), "failed: %s", text);
+}
+
+static int new_namespace(void)
+{
+	check_that(!unshare(CLONE_NEWNET), "unshare: %s", strerror(errno));
+	int fd = open("/proc/self/ns/net", O_RDONLY | O_CLOEXEC);
+	check_that(fd >= 0, "/proc/self/ns/net: %s", strerror(errno));
+	run_in(fd, "ip link set lo up");
+	return fd;
+}
+
+/* One NIC and its cable to the bridge of its path. */
+static void plug_in(const struct world *world, int side, unsigned path, unsigned mbit)
+{
+	int host = world->host[side], middle = world->middle;
+
+	run_in(middle,
+	       "ip link add s%dp%u type veth peer name " WORLD_IFNAME "%u netns /proc/%d/fd/%d",
+	       side, path, path, (int)getpid(), host);
+	run_in(middle, "ip link set s%dp%u master br%u up", side, path, path);
+	run_in(host, "ip addr add 10.78.%u.%d/24 dev " WORLD_IFNAME "%u", path, side + 1, path);
+	run_in(host, "ip link set " WORLD_IFNAME "%u up", path);
+	if (mbit)
+		run_in(host,
+		       "tc qdisc add dev " WORLD_IFNAME
+		       "%u root tbf rate %umbit burst 256kb latency 20ms",
+		       path, mbit);
+}
+
+/* Addresses are usable, ports forward. */
+static bool reaches(const struct world *world, unsigned path)
+{
+	char text[COMMAND_BYTES];
+
+	snprintf(text, sizeof(text), "ip link show " WORLD_IFNAME "%u | grep -q 'state UP'", path);
+	return command_in(world->host[0], text) && command_in(world->host[1], text);
+}
+
+void world_make(struct world *world, unsigned paths, unsigned mbit)
+{
+	const struct timespec pause = { .tv_nsec = 5000000 };
+
+	netns_enter();
+	*world = (struct world){ .paths = paths };
+	world->host[0] = new_namespace();
+	world->host[1] = new_namespace();
+	world->middle = new_namespace();
+	if (!command_in(world->middle, "ip link add probe0 type veth peer name probe1 && ip link "
+				       "add probe2 type bridge && tc qdisc add dev probe0 root tbf "
+				       "rate 1mbit burst 256kb latency 20ms"))
+		check_skip("this kernel or this process cannot make veth, bridge or tbf");
+	for (unsigned path = 0; path < paths; path++) {
+		run_in(world->middle, "ip link add br%u type bridge && ip link set br%u up", path,
+		       path);
+		plug_in(world, 0, path, mbit);
+		plug_in(world, 1, path, mbit);
+	}
+	struct deadline deadline = deadline_in(TEST_PATIENCE_MS, "the links to be up");
+	for (unsigned path = 0; path < paths; path++) {
+		while (!reaches(world, path)) {
+			deadline_turn(&deadline);
+			nanosleep(&pause, NULL);
+		}
+	}
+}
+
+static bool is_at(int side, int host)
+{
+	return side == host || side == WORLD_BOTH;
+}
+
+void world_link(const struct world *world, int side, unsigned path, bool up)
+{
+	for (int host = 0; host < 2; host++) {
+		if (is_at(side, host))
+			run_in(world->host[host], "ip link set " WORLD_IFNAME "%u %s", path,
+			       up ? "up" : "down");
+	}
+}
+
+void world_carrier(const struct world *world, int side, unsigned path, bool on)
+{
+	for (int host = 0; host < 2; host++) {
+		if (is_at(side, host))
+			run_in(world->middle, "ip link set s%dp%u %s", host, path,
+			       on ? "up" : "down");
+	}
+}
+
+/* A queue without room in front of the host. */
+void world_drop(const struct world *world, int side, unsigned path, bool on)
+{
+	for (int host = 0; host < 2; host++) {
+		if (!is_at(side, host))
+			continue;
+		if (on)
+			run_in(world->middle, "tc qdisc replace dev s%dp%u root pfifo limit 0",
+			       host, path);
+		else
+			run_in(world->middle, "tc qdisc del dev s%dp%u root", host, path);
+	}
+}

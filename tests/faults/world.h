@@ -1,0 +1,37 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * Two hosts and what lies between them, made of network namespaces: each path is a NIC at either
+ * host (anyp0, anyp1, …; shaped), joined by a bridge in a third namespace, so that a link can go
+ * down at one host without the other one noticing, or be cut in the middle with nobody noticing.
+ */
+#ifndef TESTS_FAULTS_WORLD_H
+#define TESTS_FAULTS_WORLD_H
+
+#include <stdbool.h>
+
+#define WORLD_IFNAME    "anyp"
+#define WORLD_PATHS_MAX 4
+#define WORLD_BOTH      2 /* for `side`: at both hosts */
+
+struct world {
+	int host[2], middle; /* descriptors of namespaces */
+	unsigned paths;
+};
+
+/* Moves this process into namespaces of its own. Skips the test if it may not. */
+void world_make(struct world *world, unsigned paths, unsigned mbit);
+
+/* The host's own doing: `ip link set … down`. The other host does not notice. */
+void world_link(const struct world *world, int side, unsigned path, bool up);
+
+/* The carrier at that host comes or goes, because the other end of its cable does. */
+void world_carrier(const struct world *world, int side, unsigned path, bool on);
+
+/* Packets towards that host disappear, and nobody is told. */
+void world_drop(const struct world *world, int side, unsigned path, bool on);
+
+/* Somebody on the path ends the next connection that has traffic, with an RST to that host. False if
+ * there was none within `ms`. */
+bool world_rst(const struct world *world, int side, unsigned path, int ms);
+
+#endif
