@@ -1,0 +1,129 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * A verified stream each way between two jobs in network namespaces that exist already, as
+ * ip-netns(8) makes them:
+ *
+ *   guest_stream NET SECONDS REST BYTES NETNS NETNS IFNAME [SETTING=VALUE …]
+ *
+ * The streams run for SECONDS, rest for REST seconds while receives wait, and go on. BYTES is the
+ * size of a message; 0 = mixed sizes up to 4 MiB. Prints what was moved; the plugin's lines go to
+ * stderr. Fails if a byte is wrong, if something is not done in time, if the plugin warns, or if it
+ * dials again in the rest: a peer that is well must not be taken for dead, however bad the way to it
+ * is.
+ */
+#include <errno.h>
+#include <faults/duo.h>
+#include <fcntl.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <support/check.h>
+
+#define NEWEST_ABI  12
+#define NETNS_PLACE "/run/netns"
+#define PATH_BYTES  128
+#define LINE_BYTES  512
+#define RESTING     4     /* receives that wait meanwhile */
+#define AWAKE       8     /* messages that must come after a rest … */
+#define AWAKE_MS    60000 /* … some time */
+
+enum {
+	SELF,
+	NET,
+	SECONDS,
+	REST,
+	BYTES,
+	NETNS,
+	NETNS_PEER,
+	IFNAME,
+	SETTINGS
+};
+
+static int netns_open(const char *name)
+{
+	char path[PATH_BYTES];
+
+	snprintf(path, sizeof(path), NETNS_PLACE "/%s", name);
+	int fd = open(path, O_RDONLY | O_CLOEXEC);
+	check_that(fd >= 0, "%s: %s", path, strerror(errno));
+	return fd;
+}
+
+static struct job_plan plan_of(int argc, char **argv)
+{
+	struct job_plan plan = {
+		.net = argv[NET],
+		.abi = NEWEST_ABI,
+		.streams = { 1, 1 },
+		.bytes = strtoul(argv[BYTES], NULL, 10),
+		.seed = 1,
+		.print = true,
+		.netns = { netns_open(argv[NETNS]), netns_open(argv[NETNS_PEER]) },
+		.ifname = argv[IFNAME],
+	};
+
+	check(argc - SETTINGS <= SETTINGS_MAX);
+	for (int i = SETTINGS; i < argc; i++)
+		plan.settings[i - SETTINGS] = argv[i];
+	return plan;
+}
+
+/* Connections that the jobs have dialled, both together. Nobody else is in their namespaces. */
+static long dialled(const struct duo *duo)
+{
+	char line[LINE_BYTES];
+	long sum = 0, count;
+
+	for (int side = 0; side < 2; side++) {
+		snprintf(line, sizeof(line), "/proc/%d/net/snmp", (int)duo->pids[side]);
+		FILE *file = fopen(line, "re");
+		check_that(file, "%s: %s", line, strerror(errno));
+		while (fgets(line, sizeof(line), file)) {
+			if (sscanf(line, "Tcp: %*d %*d %*d %*d %ld", &count) == 1)
+				sum += count;
+		}
+		fclose(file);
+	}
+	return sum;
+}
+
+/* Nothing is sent, and both wait for the other: all there is to tell that it lives are signs of
+ * life. */
+static void rest(struct duo *duo, int ms)
+{
+	atomic_store(&duo->shared->ahead, RESTING);
+	duo_hold(duo);
+	long connections = dialled(duo);
+	duo_run(duo, ms);
+	if (dialled(duo) != connections)
+		duo_failed(duo, "somebody took the other one's rest for the end");
+	atomic_store(&duo->shared->ahead, 0);
+	duo_go(duo);
+	duo_move(duo, AWAKE, AWAKE_MS);
+	duo_reset_stall(duo);
+}
+
+int main(int argc, char **argv)
+{
+	char what[LINE_BYTES];
+	struct duo duo;
+
+	if (argc < SETTINGS) {
+		fprintf(stderr,
+			"usage: %s NET SECONDS REST BYTES NETNS NETNS IFNAME [SETTING=VALUE...]\n",
+			argv[SELF]);
+		return 2;
+	}
+	struct job_plan plan = plan_of(argc, argv);
+	duo_start(&duo, &plan);
+	long connections = dialled(&duo);
+	duo_run(&duo, atoi(argv[SECONDS]) * 1000);
+	if (atoi(argv[REST]))
+		rest(&duo, atoi(argv[REST]) * 1000);
+	duo_hold(&duo);
+	if (duo_warns(&duo, 0, NULL) || duo_warns(&duo, 1, NULL))
+		duo_failed(&duo, "the plugin warns without a reason to");
+	snprintf(what, sizeof(what), "%ld connections replaced", dialled(&duo) - connections);
+	duo_finish(&duo, what);
+	return 0;
+}
