@@ -220,6 +220,37 @@ const struct anynet_config_row anynet_config_rows[] = {
 		.max = 3600 * SEC,
 	},
 	{
+		.name = "ANYNET_HEAL_TIMEOUT",
+		.initial = "60s",
+		.accepts = "0 to 60min, suffix ms, s or min; a bare number is seconds",
+		.doc = "How long to try to restore the last connection to a peer before its requests "
+		       "fail. 0: a broken connection fails at once.",
+		.parse = anynet_parse_time,
+		.offset = offsetof(struct anynet_config, heal_timeout_ms),
+		.min = 0,
+		.max = 3600 * SEC,
+	},
+	{
+		.name = "ANYNET_STALL_WARN",
+		.initial = "30s",
+		.accepts = "0 to 60min, suffix ms, s or min; a bare number is seconds",
+		.doc = "Warn once about requests that have made no progress for so long, and say who "
+		       "waits for whom. 0: never.",
+		.parse = anynet_parse_time,
+		.offset = offsetof(struct anynet_config, stall_warn_ms),
+		.min = 0,
+		.max = 3600 * SEC,
+	},
+	{
+		.name = "ANYNET_CHECKSUM",
+		.initial = "0",
+		.accepts = "0 or 1",
+		.doc = "1: send a CRC32C behind each piece of a message; what arrives damaged is sent "
+		       "again. One side is enough for what it sends.",
+		.parse = anynet_parse_flag,
+		.offset = offsetof(struct anynet_config, checksum),
+	},
+	{
 		.name = "ANYNET_CONNECT_TIMEOUT",
 		.initial = "60s",
 		.accepts = "100ms to 60min, suffix ms, s or min; a bare number is seconds",
@@ -238,6 +269,28 @@ const struct anynet_config_row anynet_config_rows[] = {
 		.offset = offsetof(struct anynet_config, handshake_timeout_ms),
 		.min = SEC / 10,
 		.max = 600 * SEC,
+	},
+	{
+		.name = "ANYNET_ALLOW",
+		.initial = "",
+		.refused = "none",
+		.accepts = "address[/prefix],... of at most 511 characters, or none",
+		.doc = "Only these networks may connect to us; `none`: nobody. Unset: everybody. A value "
+		       "that is not accepted counts as `none`.",
+		.parse = anynet_parse_networks,
+		.offset = offsetof(struct anynet_config, allow),
+		.max = TEXT_MAX(allow),
+	},
+	{
+		.name = "ANYNET_SECRET_FILE",
+		.initial = "",
+		.refused = "/dev/null", /* not a secret: nothing connects */
+		.accepts = "a file name of at most 255 characters",
+		.doc = "File with a secret of 16 to 4096 bytes, readable by its owner only. Only peers "
+		       "that prove to know the same one are connected.",
+		.parse = anynet_parse_text,
+		.offset = offsetof(struct anynet_config, secret_file),
+		.max = TEXT_MAX(secret_file),
 	},
 	{
 		.name = "ANYNET_MAX_RECVS",
@@ -306,6 +359,7 @@ static enum anynet_config_source row_load(const struct anynet_config_row *row,
 					  struct anynet_config *cfg)
 {
 	const char *value = get_variable(row->name);
+	const char *instead = row->refused ? row->refused : row->initial;
 	enum anynet_config_source source = ANYNET_FROM_ENV;
 
 	if (row_parse(row, row->initial, cfg))
@@ -322,7 +376,8 @@ static enum anynet_config_source row_load(const struct anynet_config_row *row,
 		return source;
 	anynet_warn("%s '%.80s' is not accepted (%s); using %s",
 		    source == ANYNET_FROM_ENV ? row->name : row->alias, value, row->accepts,
-		    *row->initial ? row->initial : "the default");
+		    *instead ? instead : "the default");
+	row->parse(row, instead, cfg);
 	return ANYNET_FROM_DEFAULT;
 }
 

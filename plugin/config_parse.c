@@ -280,12 +280,20 @@ static void drop_port(char *text)
 	}
 }
 
+/* Decimal, whatever its first digit is. */
+static bool is_prefix_length(const char *text, long most)
+{
+	size_t digits = strspn(text, "0123456789");
+
+	return digits && digits <= 3 && !text[digits] && strtol(text, NULL, 10) <= most;
+}
+
 static bool is_network(const char *text)
 {
 	char addr[INET6_ADDRSTRLEN + 1];
 	size_t bytes = strcspn(text, "/");
 	unsigned char ip[sizeof(struct in6_addr)];
-	long prefix = 0, most;
+	long most;
 
 	if (bytes >= sizeof(addr))
 		return false;
@@ -297,8 +305,8 @@ static bool is_network(const char *text)
 		most = 128;
 	else
 		return false;
-	return !text[bytes] || (isdigit((unsigned char)text[bytes + 1]) &&
-				!anynet_parse_number(text + bytes + 1, &prefix) && prefix <= most);
+	text += bytes;
+	return !*text || is_prefix_length(text + 1, most);
 }
 
 /* "name:port" is fine in NCCL_COMM_ID. It would take the resolver to learn a subnet from it; the
@@ -325,6 +333,37 @@ int anynet_parse_subnet(const struct anynet_config_row *row, const char *text,
 	if (!*text || is_network(addr))
 		return anynet_parse_text(row, addr, cfg);
 	return is_host_and_port(text) ? anynet_parse_text(row, "", cfg) : -EINVAL;
+}
+
+/* Append the next network of a list, without blanks around it, to `list`. */
+static int take_network(const char **text, char *list, size_t list_bytes)
+{
+	const char *start = *text + strspn(*text, " \t"), *end = start + strcspn(start, ",");
+	size_t bytes = (size_t)(end - start), used = strlen(list);
+
+	while (bytes && strchr(" \t", start[bytes - 1]))
+		bytes--;
+	if (used + bytes + 2 > list_bytes)
+		return -EINVAL;
+	if (used)
+		list[used++] = ',';
+	memcpy(list + used, start, bytes);
+	list[used + bytes] = 0;
+	*text = *end ? end + 1 : NULL;
+	return is_network(list + used) ? 0 : -EINVAL;
+}
+
+int anynet_parse_networks(const struct anynet_config_row *row, const char *text,
+			  struct anynet_config *cfg)
+{
+	char list[sizeof(cfg->allow)] = "";
+
+	if (!*text || !strcasecmp(text, "none"))
+		return anynet_parse_text(row, *text ? "none" : "", cfg);
+	while (text)
+		if (take_network(&text, list, sizeof(list)))
+			return -EINVAL;
+	return anynet_parse_text(row, list, cfg);
 }
 
 int anynet_parse_ports(const struct anynet_config_row *row, const char *text,

@@ -27,6 +27,7 @@ anynet_config_parser anynet_parse_text;      /* (char[]) at most row->max bytes 
 anynet_config_parser anynet_parse_ifname;    /* (char[]) the same, but not one byte */
 anynet_config_parser anynet_parse_word;      /* (char[]) letters, digits, '_' and '-' only */
 anynet_config_parser anynet_parse_subnet;    /* (char[]) address[/prefix], or as in NCCL_COMM_ID */
+anynet_config_parser anynet_parse_networks;  /* (char[]) address[/prefix],…, or none */
 anynet_config_parser anynet_parse_transport; /* (int) enum anynet_transport_choice */
 anynet_config_parser anynet_parse_family;    /* (int) AF_… */
 anynet_config_parser anynet_parse_ports;     /* (int, int) port_min and port_max */

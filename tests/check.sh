@@ -4,12 +4,12 @@
 # ctest over the release, AddressSanitizer + UndefinedBehaviorSanitizer, ThreadSanitizer and fuzz
 # builds. Ends with the tests that were skipped, and why, and ctest's summary.
 #
-# FUZZ_SECONDS: time for each fuzzer (default 30). JOBS: processors to use.
+# FUZZ_SECONDS: time for each fuzzer (default 60). JOBS: processors to use.
 set -euo pipefail
 cd "$(dirname "$0")/.."
 
 jobs=${JOBS:-$(nproc)}
-fuzz_seconds=${FUZZ_SECONDS:-30}
+fuzz_seconds=${FUZZ_SECONDS:-60}
 log=build/check/configure.log
 builds=(release asan-ubsan tsan fuzz)
 

@@ -41,9 +41,14 @@ struct anynet_config {
 	int rcvbuf_bytes;    /* SO_RCVBUF; ANYNET_AUTO */
 	char congestion[16]; /* TCP_CONGESTION; "" = the kernel's */
 	int user_timeout_ms; /* keepalive's bound: silent loss of the peer's host */
+	int heal_timeout_ms; /* how long a comm waits without a rail; 0 = fails at once */
+	int stall_warn_ms;   /* requests without progress are warned about; 0 = never */
+	bool checksum;	     /* CRC32C behind each chunk */
 
 	int connect_timeout_ms;	  /* one deadline for the whole of a connect or accept */
 	int handshake_timeout_ms; /* what an accepted stranger may take to say hello */
+	char allow[512];	  /* "addr[/prefix],…" that may connect to us; "" = everybody, "none" */
+	char secret_file[256];	  /* holds the secret that every peer has to know; "" = none */
 	int max_recvs;		  /* grouped receives offered to NCCL, 1 … 8 */
 	bool profile;		  /* hand network events to NCCL's profiler (v10+) */
 };
@@ -60,6 +65,7 @@ struct anynet_config_row {
 	const char *name;    /* "ANYNET_PORT_RANGE" */
 	const char *alias;   /* NCCL's variable, honoured when ours is unset; NULL = none */
 	const char *initial; /* default as text */
+	const char *refused; /* in place of a value that is not accepted; NULL = initial */
 	const char *accepts; /* what is accepted, in words, for error messages and tables */
 	const char *doc;     /* one sentence */
 	int (*parse)(const struct anynet_config_row *row, const char *text,
@@ -73,8 +79,9 @@ extern const size_t anynet_config_row_count;
 
 /*
  * Fill *cfg from the environment. Never fails: a bad value is warned about (quoting value and
- * accepted form) and its default kept; an unknown ANYNET_* name or a nearly right NCCL_* one is
- * warned about. `sources`, if not NULL, has anynet_config_row_count entries and is filled too.
+ * accepted form) and its default kept, or for a setting that keeps others out what lets nobody in;
+ * an unknown ANYNET_* name or a nearly right NCCL_* one is warned about. `sources`, if not NULL, has
+ * anynet_config_row_count entries and is filled too.
  */
 void anynet_config_load(struct anynet_config *cfg, enum anynet_config_source *sources);
 

@@ -11,7 +11,7 @@
 #include <assert.h>
 #include <stdint.h>
 
-#define ANYNET_WIRE_VERSION 1
+#define ANYNET_WIRE_VERSION 2
 #define ANYNET_HANDLE_MAGIC 0x3148544e594e41ffull /* ff "ANYNTH1" */
 #define ANYNET_HELLO_MAGIC  0x314f4c454e4e41ffull /* ff "ANNELO1" */
 #define ANYNET_TOKEN_BYTES  16
@@ -50,25 +50,34 @@ static_assert(sizeof(struct anynet_wire_handle) == 128, "net-api.md §1.5");
 enum anynet_hello_type {
 	ANYNET_HELLO = 1,     /* connector → acceptor */
 	ANYNET_WELCOME = 2,   /* acceptor → connector */
-	ANYNET_CHALLENGE = 3, /* reserved: HMAC challenge and response of ANYNET_SECRET_FILE */
-	ANYNET_RESPONSE = 4,
+	ANYNET_CHALLENGE = 3, /* acceptor → connector, between the two if both have a secret */
+	ANYNET_RESPONSE = 4,  /* connector → acceptor, behind it */
 };
 
 enum anynet_hello_kind {
 	ANYNET_KIND_COMM = 1,	/* opens a comm; this connection becomes its rail 0 */
 	ANYNET_KIND_RAIL = 2,	/* a further rail of a comm */
-	ANYNET_KIND_RESUME = 3, /* a rail redialled; `epoch` is one more than the broken one's */
+	ANYNET_KIND_RESUME = 3, /* a new connection for a rail; `epoch` is larger than all before */
+	ANYNET_KIND_PROBE = 4,	/* acceptor → connector: does the send comm comm_id still exist? */
 };
 
 enum anynet_hello_status {
 	ANYNET_STATUS_OK = 0,
 	ANYNET_STATUS_VERSION = 1, /* no common wire version */
 	ANYNET_STATUS_TRANSPORT = 2, /* no common transport */
-	ANYNET_STATUS_STALE = 3,     /* epoch or rail is not one to resume */
+	ANYNET_STATUS_STALE = 3,     /* no such rail, or its epoch is no newer; a larger one may do */
 	ANYNET_STATUS_BUSY = 4,	     /* out of descriptors or memory; try again */
 	ANYNET_STATUS_AUTH = 5,	     /* secrets differ, or one side has none */
+	ANYNET_STATUS_GONE = 6,	     /* the comm is closed or has failed */
 	ANYNET_STATUS_COUNT,
 };
+
+/* HELLO.features, and that of what belongs to its proof */
+#define ANYNET_FEATURE_SECRET 0x01 /* `nonce` and `proof` are filled: the sender has a secret */
+#define ANYNET_FEATURE_CHECKSUM 0x02 /* frames are to carry checksums */
+
+#define ANYNET_NONCE_BYTES 32
+#define ANYNET_PROOF_BYTES 32
 
 #define ANYNET_HELLO_ADDRS 8
 
@@ -92,24 +101,26 @@ struct anynet_wire_hello {
 
 	uint16_t rail;	/* index of this connection's rail */
 	uint16_t rails; /* HELLO: rails wanted per NIC pair; WELCOME: entries used in `plan` */
-	uint32_t epoch; /* of this rail: 0 at first, + 1 at each resume */
+	uint32_t epoch; /* of this rail: 0 at first, larger at each attempt to resume */
 	uint32_t pid;
 	uint32_t nccl_version;	 /* NCCL_VERSION_CODE of the NCCL in the process; 0 = not found */
 	uint32_t plugin_version; /* major << 16 | minor << 8 | patch */
 	uint32_t transports;	 /* 1 << enum anynet_link: what this side offers */
-	uint32_t features;	 /* reserved for CRC32C per chunk, authentication … */
+	uint32_t features;	 /* ANYNET_FEATURE_… */
 	uint32_t replay_bytes;	 /* HELLO: the sender's replay ring; the receiver acks by it */
 	uint32_t chunk_bytes;	 /* HELLO: largest chunk with several rails */
 	uint32_t max_recvs;	 /* WELCOME: largest group the receiver may post */
 	uint64_t comm_hash;	 /* NCCL's, 0 = not known */
 	uint32_t speed_mbps;	 /* of the device */
-	uint32_t reserved0;
-	uint8_t auth[64]; /* reserved: nonce and MAC */
+	uint32_t part;	     /* WELCOME to RESUME: payload bytes of frame `frames` in place */
+	uint64_t frames;     /* WELCOME to RESUME: frames of the rail consumed in all */
+	uint8_t nonce[ANYNET_NONCE_BYTES]; /* HELLO and CHALLENGE: random */
+	uint8_t proof[ANYNET_PROOF_BYTES]; /* HMAC-SHA256 of this message and those before it */
 	struct anynet_wire_addr addrs[ANYNET_HELLO_ADDRS]; /* this side's NICs, its own first */
 	struct anynet_wire_rail plan[ANYNET_RAILS_MAX];	   /* WELCOME */
 	char host[64];	  /* NUL-terminated texts, printable ASCII */
 	char device[64];
-	char reason[248]; /* WELCOME: why refused; HELLO: why not IB */
+	char reason[240]; /* WELCOME: why refused; HELLO: why not IB */
 };
 static_assert(sizeof(struct anynet_wire_hello) == 832, "wire");
 
@@ -117,21 +128,23 @@ enum anynet_frame_type {
 	ANYNET_FRAME_DATA = 1,	/* a chunk; `length` payload bytes follow */
 	ANYNET_FRAME_RTS = 2,	/* announces a message that waits for a grant */
 	ANYNET_FRAME_READY = 3, /* sender, rail 0, once: all rails stand; length = 0, size = count */
-	ANYNET_FRAME_BYE = 4,	/* sender: closes on purpose; seq = messages sent in all */
-	ANYNET_FRAME_PING = 5,	/* reserved: heartbeat */
+	ANYNET_FRAME_BYE = 4,	/* either side closes on purpose; sender: seq = messages sent in all */
+	ANYNET_FRAME_PING = 5,	/* either side: nothing; its acknowledgement by the kernel counts */
 	ANYNET_FRAME_ACK = 6,	/* receiver: in the bitmap of `length` = 32 bytes bit i says that the
-				 * message in slot i is there; told once, the slot is free then */
+				 * message in slot i is there; told once, the slot is free then.
+				 * length = 0, told again on a resumed rail: `slot` and `seq` only */
 	ANYNET_FRAME_GRANT = 7, /* receiver: the message in `slot` may come */
-	ANYNET_FRAME_FENCE = 8, /* reserved: rail `tag` epoch `seq` is closed, what it brought */
-	ANYNET_FRAME_FAIL = 9,	/* reserved: either side closes because of an error, with a text */
+	ANYNET_FRAME_DOUBT = 8, /* receiver: the path of rail `slot` is in doubt, use another one */
 };
 
 #define ANYNET_FLAG_MULTI   0x01 /* the comm has used several tags: match in order of seq */
 #define ANYNET_FLAG_ACK	    0x02 /* the sender waits for this message's ack */
-#define ANYNET_FLAG_CRC	    0x04 /* reserved: 4 bytes of CRC32C follow the payload */
+#define ANYNET_FLAG_CRC	    0x04 /* 4 bytes of CRC32C follow, over header and payload */
 #define ANYNET_FLAG_TAIL    0x08 /* one zero byte follows it, last of all (docs/wire.md says why) */
 
 #define ANYNET_TAIL_BYTES 1
+#define ANYNET_CRC_BYTES  4
+#define ANYNET_PART_ALIGN 128 /* chunks begin at multiples of this (net-api.md §3.5), parts too */
 #define ANYNET_WIRE_SLOTS 256
 #define ANYNET_ACK_BYTES  (ANYNET_WIRE_SLOTS / 8)
 

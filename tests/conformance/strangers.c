@@ -5,75 +5,14 @@
 #include <support/capture.h>
 #include <support/flow.h>
 #include <support/link.h>
-#include <support/peer.h>
+#include <support/stranger.h>
 
-#include <arpa/inet.h>
-#include <errno.h>
-#include <nccl_net/wire.h>
-#include <netinet/in.h>
-#include <poll.h>
 #include <stddef.h>
-#include <stdlib.h>
 #include <string.h>
 #include <sys/socket.h>
 #include <unistd.h>
 
 #define STRANGERS 120
-
-/* What a hello has to say to be believed; strangers get one thing wrong. */
-struct target {
-	struct anynet_wire_handle handle;
-	struct sockaddr_in addr;
-};
-
-static void find_port(struct link *link, struct target *target)
-{
-	memcpy(&target->handle, link_handle(link), sizeof(target->handle));
-	const struct anynet_wire_addr *addr = &target->handle.addrs[0];
-	check(target->handle.magic == ANYNET_HANDLE_MAGIC);
-	check_int(addr->family, 4);
-	target->addr = (struct sockaddr_in){ .sin_family = AF_INET, .sin_port = htons(addr->port) };
-	memcpy(&target->addr.sin_addr, addr->ip, 4);
-}
-
-static int dial(const struct target *target)
-{
-	int fd = socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0);
-
-	check_that(fd >= 0, "socket: %s", strerror(errno));
-	check_that(!connect(fd, (const struct sockaddr *)&target->addr, sizeof(target->addr)),
-		   "connect to the listener: %s", strerror(errno));
-	return fd;
-}
-
-static void say(int fd, const void *data, size_t bytes)
-{
-	ssize_t n = send(fd, data, bytes, MSG_NOSIGNAL | MSG_DONTWAIT);
-	(void)n; /* it may have shut us out already */
-}
-
-static struct anynet_wire_hello good_hello(const struct target *target)
-{
-	struct anynet_wire_hello hello = {
-		.magic = ANYNET_HELLO_MAGIC,
-		.version = ANYNET_WIRE_VERSION,
-		.type = ANYNET_HELLO,
-		.kind = ANYNET_KIND_COMM,
-		.bytes = sizeof(hello),
-		.endpoint = target->handle.endpoint,
-		.comm_id = 0x5742,
-		.rails = 1,
-		.pid = 1,
-		.transports = 1,
-		.replay_bytes = 65536,
-		.chunk_bytes = 65536,
-		.speed_mbps = 10000,
-		.host = "stranger",
-		.device = "lo",
-	};
-	memcpy(hello.token, target->handle.token, sizeof(hello.token));
-	return hello;
-}
 
 /* --- the strangers; each leaves its socket open unless it says otherwise --- */
 
@@ -86,8 +25,8 @@ static void is_silent(int fd, const struct target *target, uint64_t *state)
 
 static void says_half_a_hello(int fd, const struct target *target, uint64_t *state)
 {
-	struct anynet_wire_hello hello = good_hello(target);
-	say(fd, &hello, 1 + random_below(state, sizeof(hello) - 1));
+	struct anynet_wire_hello hello = stranger_hello(target);
+	stranger_say(fd, &hello, 1 + random_below(state, sizeof(hello) - 1));
 }
 
 static void says_noise(int fd, const struct target *target, uint64_t *state)
@@ -96,7 +35,7 @@ static void says_noise(int fd, const struct target *target, uint64_t *state)
 
 	(void)target;
 	pattern_fill(noise, sizeof(noise), random_next(state));
-	say(fd, noise, 1 + random_below(state, sizeof(noise)));
+	stranger_say(fd, noise, 1 + random_below(state, sizeof(noise)));
 }
 
 static void speaks_http(int fd, const struct target *target, uint64_t *state)
@@ -105,35 +44,35 @@ static void speaks_http(int fd, const struct target *target, uint64_t *state)
 				      "User-Agent: health-check\r\nAccept: */*\r\n\r\n";
 	(void)target;
 	(void)state;
-	say(fd, request, sizeof(request) - 1);
+	stranger_say(fd, request, sizeof(request) - 1);
 }
 
 static void replays_the_handle(int fd, const struct target *target, uint64_t *state)
 {
 	(void)state;
-	say(fd, &target->handle, sizeof(target->handle));
+	stranger_say(fd, &target->handle, sizeof(target->handle));
 }
 
 static void guesses_the_token(int fd, const struct target *target, uint64_t *state)
 {
-	struct anynet_wire_hello hello = good_hello(target);
+	struct anynet_wire_hello hello = stranger_hello(target);
 	hello.token[random_below(state, sizeof(hello.token))] ^= 1 + random_below(state, 255);
-	say(fd, &hello, sizeof(hello));
+	stranger_say(fd, &hello, sizeof(hello));
 }
 
 static void names_another_endpoint(int fd, const struct target *target, uint64_t *state)
 {
-	struct anynet_wire_hello hello = good_hello(target);
+	struct anynet_wire_hello hello = stranger_hello(target);
 	hello.endpoint += 1 + (uint32_t)random_below(state, 1000000);
-	say(fd, &hello, sizeof(hello));
+	stranger_say(fd, &hello, sizeof(hello));
 }
 
 static void claims_an_absurd_length(int fd, const struct target *target, uint64_t *state)
 {
-	struct anynet_wire_hello hello = good_hello(target);
+	struct anynet_wire_hello hello = stranger_hello(target);
 	hello.bytes = random_below(state, 2) ? 0xffffffffu : 3;
 	hello.token[0] ^= 1;
-	say(fd, &hello, sizeof(hello));
+	stranger_say(fd, &hello, sizeof(hello));
 }
 
 static void resets(int fd, const struct target *target, uint64_t *state)
@@ -156,7 +95,7 @@ static void floods(int fd, const struct target *target, uint64_t *state)
 
 	(void)target;
 	pattern_fill(noise, sizeof(noise), random_next(state));
-	say(fd, noise, sizeof(noise));
+	stranger_say(fd, noise, sizeof(noise));
 }
 
 typedef void (*stranger)(int fd, const struct target *target, uint64_t *state);
@@ -187,7 +126,7 @@ static void let_in(const struct target *target, stranger kind, size_t count, int
 {
 	for (size_t i = 0; i < count; i++) {
 		stranger one = kind ? kind : kinds[i % KINDS];
-		fds[i] = dial(target);
+		fds[i] = stranger_dial(target, 0);
 		one(fds[i], target, state);
 		if (closes(one)) {
 			close(fds[i]);
@@ -221,7 +160,7 @@ static void check_crowd(struct test_net *net, stranger kind, size_t count)
 		check_skip("NCCL's built-in Socket lets one silent stranger block it");
 	capture_allow_warn();
 	link_listen(net, &link);
-	find_port(&link, &target);
+	stranger_target(link_handle(&link), &target);
 	let_in(&target, kind, count, fds, &state);
 	for (int i = 0; i < 50; i++)
 		check(!link_accept_step(net, &link));
@@ -263,7 +202,7 @@ static void strangers_do_not_disturb_a_standing_comm(struct test_net *net)
 	capture_allow_warn();
 	link_listen(net, &other); /* keeps the port in use */
 	link_open(net, &link);
-	find_port(&other, &target);
+	stranger_target(link_handle(&other), &target);
 	memcpy(&target.handle, link_handle(&link), sizeof(target.handle));
 	let_in(&target, NULL, STRANGERS, fds, &state);
 	check_peer(net, &link);
@@ -288,11 +227,11 @@ static void a_second_hello_does_not_get_in(struct test_net *net)
 	capture_allow_warn();
 	link_listen(net, &other);
 	link_listen(net, &link);
-	find_port(&link, &target);
+	stranger_target(link_handle(&link), &target);
 	link_finish(net, &link);
-	int fd = dial(&target);
-	struct anynet_wire_hello hello = good_hello(&target);
-	say(fd, &hello, sizeof(hello));
+	int fd = stranger_dial(&target, 0);
+	struct anynet_wire_hello hello = stranger_hello(&target);
+	stranger_say(fd, &hello, sizeof(hello));
 	check_peer(net, &link);
 	link_finish(net, &other);
 	check_peer(net, &other);
@@ -314,18 +253,18 @@ static void hellos_of_every_kind_are_judged(struct test_net *net)
 		check_skip("NCCL's built-in nets have no hello");
 	capture_allow_warn();
 	link_listen(net, &link);
-	find_port(&link, &target);
+	stranger_target(link_handle(&link), &target);
 	for (uint8_t type = 0; type < 5; type++)
-		for (uint8_t kind = 0; kind < 5; kind++) {
-			struct anynet_wire_hello hello = good_hello(&target);
+		for (uint8_t kind = 0; kind < 6; kind++) {
+			struct anynet_wire_hello hello = stranger_hello(&target);
 			if (type == ANYNET_HELLO && kind == ANYNET_KIND_COMM)
 				continue; /* with the token: the peer itself */
 			hello.type = type;
 			hello.kind = kind;
 			hello.rail = 60000;
 			hello.rails = 60000;
-			fds[count] = dial(&target);
-			say(fds[count++], &hello, sizeof(hello));
+			fds[count] = stranger_dial(&target, 0);
+			stranger_say(fds[count++], &hello, sizeof(hello));
 		}
 	for (int i = 0; i < 50; i++)
 		check(!link_accept_step(net, &link));

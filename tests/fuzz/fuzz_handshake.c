@@ -1,8 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
  * The accept engine with the input as its peers: a script of connections to the listening socket,
- * bytes on them (garbage, or a hello that was right until the script changed it, in pieces), accepts
- * and hang-ups. Whatever happened, a listener that still waits accepts a real peer afterwards.
+ * bytes on them (garbage, or a hello or response that was right until the script changed it, in
+ * pieces), accepts and hang-ups, with and without a secret. Whatever happened, a listener that still
+ * waits accepts a real peer afterwards.
  */
 #include <arpa/inet.h>
 #include <errno.h>
@@ -10,10 +11,16 @@
 #include <unistd.h>
 
 #include "input.h"
+#include "transports/common/auth.h"
 #include "transports/common/hello.h"
 #include "transports/common/listen_internal.h"
 #include "transports/common/socket.h"
 #include "unit/local_net.h"
+
+/* of the first byte */
+#define CLOSE_COMM_FIRST 0x01
+#define WITH_SECRET      0x02
+#define CHANGE_PROVEN    0x04 /* what the script changes is changed behind the proof */
 
 #define PEERS_MAX      4
 #define STEPS_MAX      64
@@ -28,10 +35,22 @@ struct run {
 		struct anynet_wire_handle wire;
 		uint8_t bytes[ANYNET_HANDLE_BYTES];
 	} handle;
-	int peers[PEERS_MAX]; /* -1 = not connected */
-	struct anynet_wire_hello hellos[PEERS_MAX];
-	size_t said[PEERS_MAX]; /* bytes of the hello */
+	uint8_t order;
+	bool secret;
+	int peers[PEERS_MAX];                       /* -1 = not connected */
+	struct anynet_wire_hello hellos[PEERS_MAX]; /* or the response */
+	struct auth auths[PEERS_MAX];
+	size_t said[PEERS_MAX]; /* bytes of it */
 };
+
+static void change(struct run *run, struct anynet_wire_hello *message, int times)
+{
+	for (; times > 0; times--) {
+		unsigned at = input_u16(run->in) % sizeof(*message);
+
+		((uint8_t *)message)[at] = input_u8(run->in);
+	}
+}
 
 static void fill_hello(struct run *run, unsigned peer)
 {
@@ -45,11 +64,17 @@ static void fill_hello(struct run *run, unsigned peer)
 	hello->rails = choice >> 1 & 7;
 	hello->endpoint = run->handle.wire.endpoint;
 	memcpy(hello->token, run->handle.wire.token, sizeof(hello->token));
-	for (int changes = choice >> 6; changes > 1; changes--) {
-		unsigned at = input_u16(run->in) % sizeof(*hello);
-
-		((uint8_t *)hello)[at] = input_u8(run->in);
+	if (hello->rail == 3) {
+		hello->kind = choice & 1 ? ANYNET_KIND_PROBE : ANYNET_KIND_RESUME;
+		hello->rail = choice >> 1 & 1;
+		hello->epoch = 1 + peer;
 	}
+	if (!(run->order & CHANGE_PROVEN))
+		change(run, hello, (choice >> 6) - 1);
+	if (run->secret)
+		must(!auth_hello(&run->auths[peer], hello));
+	if (run->order & CHANGE_PROVEN)
+		change(run, hello, (choice >> 6) - 1);
 }
 
 static void hang_up(struct run *run, unsigned peer)
@@ -115,22 +140,49 @@ static void accept_step(struct run *run)
 {
 	struct anynet_comm *comm;
 
-	if (run->comm)
+	if (run->comm) {
+		listen_turn();
+		comm_enter(run->comm);
+		comm_attend(run->comm);
+		comm_leave(run->comm);
 		return;
+	}
 	must(!anynet_accept(run->listener, &comm));
 	run->comm = comm;
 }
 
-static void read_welcome(struct run *run, unsigned peer)
+/* The answer to a challenge waits to be said. */
+static void prepare_response(struct run *run, unsigned peer,
+			     const struct anynet_wire_hello *challenge)
 {
-	struct anynet_wire_hello welcome;
+	struct anynet_wire_hello *response = &run->hellos[peer];
+
+	must(!auth_check(&run->auths[peer], challenge));
+	must(!auth_response(&run->auths[peer], challenge, response));
+	run->said[peer] = 0;
+	change(run, response, input_u8(run->in) >> 6);
+}
+
+static void read_answer(struct run *run, unsigned peer)
+{
+	struct anynet_wire_hello answer;
 	ssize_t n;
 
 	if (run->peers[peer] < 0)
 		return;
-	n = recv(run->peers[peer], &welcome, sizeof(welcome), MSG_DONTWAIT);
-	must(n <= 0 || n == sizeof(welcome));
-	must(n <= 0 || !hello_check(&welcome, ANYNET_WELCOME));
+	n = recv(run->peers[peer], &answer, sizeof(answer), MSG_DONTWAIT);
+	if (n <= 0)
+		return;
+	/* Behind its welcome a comm may say something. */
+	if (n == sizeof(struct anynet_wire_frame) || n == sizeof(struct anynet_wire_frame) + 32)
+		return;
+	must(n == sizeof(answer));
+	if (answer.type != ANYNET_CHALLENGE) {
+		must(!hello_check(&answer, ANYNET_WELCOME));
+		return;
+	}
+	must(run->secret && !hello_check(&answer, ANYNET_CHALLENGE));
+	prepare_response(run, peer, &answer);
 }
 
 static void step(struct run *run)
@@ -158,7 +210,7 @@ static void step(struct run *run)
 		if (op & 0x08)
 			hang_up(run, peer);
 		else
-			read_welcome(run, peer);
+			read_answer(run, peer);
 		break;
 	default:
 		accept_step(run);
@@ -209,9 +261,10 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t bytes)
 	static unsigned runs;
 	struct input in = { data, bytes };
 	struct run run = { .in = &in, .peers = { -1, -1, -1, -1 } };
-	uint8_t order = input_u8(&in);
 
+	run.order = input_u8(&in);
 	start();
+	run.secret = fuzz_net_secret(run.order & WITH_SECRET) && run.order & WITH_SECRET;
 	must(!anynet_listen(&local_dev, run.handle.bytes, &run.listener));
 	for (int i = 0; in.left && i < STEPS_MAX; i++)
 		step(&run);
@@ -223,10 +276,10 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t bytes)
 	/* A peer that held the right token may have got so far that its time has to run out. */
 	if (!run.comm && !run.listener->comm && runs++ % REAL_PEER_EACH == 0)
 		real_peer(&run);
-	if (run.comm && order & 1)
+	if (run.comm && run.order & CLOSE_COMM_FIRST)
 		use_comm(&run);
 	anynet_close_listener(run.listener);
-	if (run.comm && !(order & 1))
+	if (run.comm && !(run.order & CLOSE_COMM_FIRST))
 		use_comm(&run);
 	anynet_net_trim();
 	return 0;

@@ -4,8 +4,10 @@
  * check, so that what lies behind them is reached; the rest is the message.
  */
 #include <ctype.h>
+#include <errno.h>
 
 #include "input.h"
+#include "transports/common/auth.h"
 #include "transports/common/hello.h"
 #include "transports/common/socket.h"
 
@@ -15,6 +17,8 @@
 #define RIGHT_BYTES   0x08
 #define AS_WELCOME    0x10
 #define AS_HANDLE     0x20
+#define AS_PROOF      0x40 /* a challenge if AS_WELCOME, else a response */
+#define HAS_SECRET    0x80 /* we have one */
 
 static void text_is_safe(const char *text, size_t bytes)
 {
@@ -55,9 +59,9 @@ static void use_plan(const struct anynet_wire_hello *hello)
 	int rails;
 
 	must(count >= 0 && count <= ANYNET_HELLO_ADDRS);
-	memcpy(own, hello->auth, sizeof(hello->auth));
-	memcpy((uint8_t *)own + sizeof(hello->auth), hello->reason,
-	       sizeof(own) - sizeof(hello->auth));
+	memcpy(own, hello->nonce, sizeof(hello->nonce));
+	memcpy((uint8_t *)own + sizeof(hello->nonce), hello->reason,
+	       sizeof(own) - sizeof(hello->nonce));
 	memset(plan, 0xee, sizeof(plan));
 	rails = rail_plan(hello->addrs, count, own, own_count, hello->rails, plan,
 			  ANYNET_RAILS_MAX);
@@ -71,9 +75,36 @@ static void use_plan(const struct anynet_wire_hello *hello)
 		must(plan[i].from == 0xee && plan[i].to == 0xee);
 }
 
+/* Nobody guesses a proof. */
+static void use_proof(const struct anynet_wire_hello *hello, bool secret)
+{
+	char why[sizeof(hello->reason)] = "";
+	struct anynet_wire_hello next;
+	struct auth auth = { { 1 } };
+	enum auth_verdict verdict;
+
+	must(auth_check(&auth, hello) == -EACCES);
+	verdict = auth_judge(&auth, hello, why, sizeof(why));
+	text_is_safe(why, sizeof(why));
+	must(verdict == AUTH_REFUSE || !secret);
+	must((verdict == AUTH_REFUSE) == (*why != 0));
+	must(!auth_challenge(&auth, hello, &next) == secret);
+	must(!secret || !hello_check(&next, ANYNET_CHALLENGE));
+	must(!auth_response(&auth, hello, &next) == secret);
+	must(!secret || !hello_check(&next, ANYNET_RESPONSE));
+}
+
+static enum anynet_hello_type type_of(uint8_t choice)
+{
+	if (choice & AS_PROOF)
+		return choice & AS_WELCOME ? ANYNET_CHALLENGE : ANYNET_RESPONSE;
+	return choice & AS_WELCOME ? ANYNET_WELCOME : ANYNET_HELLO;
+}
+
 static void use_hello(struct input *in, uint8_t choice)
 {
-	enum anynet_hello_type type = choice & AS_WELCOME ? ANYNET_WELCOME : ANYNET_HELLO;
+	bool secret = choice & HAS_SECRET && fuzz_net_secret(true);
+	enum anynet_hello_type type = type_of(choice);
 	struct anynet_wire_hello hello;
 	struct anynet_peer peer;
 	size_t got = input_take(in, &hello, sizeof(hello));
@@ -106,6 +137,7 @@ static void use_hello(struct input *in, uint8_t choice)
 	text_is_safe(peer.host, sizeof(peer.host));
 	text_is_safe(peer.device, sizeof(peer.device));
 	use_plan(&hello);
+	use_proof(&hello, secret);
 }
 
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t bytes)
@@ -114,6 +146,7 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t bytes)
 	uint8_t choice = input_u8(&in);
 
 	fuzz_net_start();
+	fuzz_net_secret(false);
 	if (choice & AS_HANDLE)
 		use_handle(&in, choice);
 	else

@@ -54,4 +54,7 @@ static inline uint16_t input_u16(struct input *in)
 /* local_net_start, and nothing is logged. */
 void fuzz_net_start(void);
 
+/* From now on there is a secret, or none. False: there can be none, because libcrypto is missing. */
+bool fuzz_net_secret(bool wanted);
+
 #endif

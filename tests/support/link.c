@@ -1,7 +1,10 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "link.h"
+#include "buffer.h"
+#include "flow.h"
 #include "peer.h"
 
+#include <stdlib.h>
 #include <string.h>
 
 #define GUARD_BYTE 0xd7
@@ -116,6 +119,18 @@ void link_open_recvs(struct test_net *net, struct link *links, size_t count, int
 		peer_send(fd, link_handle(&links[i]), DRIVER_HANDLE_BYTES);
 	}
 	poll_links(net, links, count, link_accept_step);
+}
+
+void link_check(struct test_net *net, struct link *link, size_t bytes)
+{
+	unsigned char *from = malloc(bytes), *to = calloc(1, bytes);
+
+	check(from && to);
+	pattern_fill(from, bytes, bytes);
+	check_int(flow_exchange(net, link->send, link->recv, from, bytes, to, bytes), bytes);
+	pattern_check(to, bytes, bytes);
+	free(from);
+	free(to);
 }
 
 void link_close(struct test_net *net, struct link *link)

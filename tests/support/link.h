@@ -36,6 +36,9 @@ void link_finish(struct test_net *net, struct link *link);
 void link_open_sends(struct test_net *net, struct link *links, size_t count, int fd);
 void link_open_recvs(struct test_net *net, struct link *links, size_t count, int fd);
 
+/* A message of `bytes` bytes crosses it unharmed, both ends on this thread. */
+void link_check(struct test_net *net, struct link *link, size_t bytes);
+
 /* Whatever is open of it. */
 void link_close(struct test_net *net, struct link *link);
 

@@ -23,6 +23,7 @@ void local_net_start(void)
 		.sndbuf_bytes = ANYNET_AUTO,
 		.rcvbuf_bytes = ANYNET_AUTO,
 		.user_timeout_ms = 30000,
+		.heal_timeout_ms = 0,
 		.connect_timeout_ms = 20000,
 		.handshake_timeout_ms = 20000,
 		.max_recvs = ANYNET_RECVS_MAX,
@@ -47,7 +48,8 @@ int local_rail(struct anynet_comm *comm, unsigned index)
 	int fds[2];
 
 	if (socketpair(AF_UNIX, SOCK_STREAM | SOCK_NONBLOCK | SOCK_CLOEXEC, 0, fds) ||
-	    comm_add_rail(comm, fds[0], (uint16_t)index, 0))
+	    comm_add_rail(comm, fds[0], (uint16_t)index, 0,
+			  (struct anynet_wire_rail){ 0, 0 }))
 		abort();
 	return fds[1];
 }

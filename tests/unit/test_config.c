@@ -93,8 +93,13 @@ static void test_defaults_load_without_a_word(void **state)
 	assert_int_equal(cfg.chunk_bytes, 128 << 10);
 	assert_int_equal(cfg.sndbuf_bytes, ANYNET_AUTO);
 	assert_int_equal(cfg.user_timeout_ms, 30000);
+	assert_int_equal(cfg.heal_timeout_ms, 60000);
+	assert_int_equal(cfg.stall_warn_ms, 30000);
+	assert_false(cfg.checksum);
 	assert_int_equal(cfg.connect_timeout_ms, 60000);
 	assert_int_equal(cfg.handshake_timeout_ms, 5000);
+	assert_string_equal(cfg.allow, "");
+	assert_string_equal(cfg.secret_file, "");
 	assert_int_equal(cfg.max_recvs, 8);
 	assert_false(cfg.profile);
 }
@@ -188,8 +193,13 @@ static const struct sample {
 	{ "ANYNET_TCP_RCVBUF", "1000000", "1000000", "8g" },
 	{ "ANYNET_TCP_CONGESTION", "bbr", "bbr", "bbr; rm" },
 	{ "ANYNET_PEER_TIMEOUT", "1500ms", "1500ms", "10h" },
+	{ "ANYNET_HEAL_TIMEOUT", "0", "0s", "61min" },
+	{ "ANYNET_STALL_WARN", "250ms", "250ms", "soon" },
+	{ "ANYNET_CHECKSUM", "1", "1", "crc" },
 	{ "ANYNET_CONNECT_TIMEOUT", "2min", "120s", "-1" },
 	{ "ANYNET_HANDSHAKE_TIMEOUT", "3", "3s", "1ms" },
+	{ "ANYNET_ALLOW", "10.0.0.0/8, fd00::/8", "10.0.0.0/8,fd00::/8", "10.0.0.0/33" },
+	{ "ANYNET_SECRET_FILE", "/etc/anynet/secret", "/etc/anynet/secret", NULL },
 	{ "ANYNET_MAX_RECVS", "1", "1", "9" },
 	{ "ANYNET_PROFILE", "on", "1", "auto" },
 };
@@ -232,7 +242,7 @@ static void refuse_value(const struct anynet_config_row *row, const char *value)
 	assert_non_null(strstr(newest_line(), row->accepts));
 	if (strlen(value) < 80)
 		assert_non_null(strstr(newest_line(), value));
-	assert_string_equal(value_of(row->name), row->initial);
+	assert_string_equal(value_of(row->name), row->refused ? row->refused : row->initial);
 	assert_int_equal(source_of(row->name), ANYNET_FROM_DEFAULT);
 }
 
@@ -274,9 +284,9 @@ static void test_flags_are_numbers_too(void **state)
 
 static void test_texts_that_do_not_fit_are_refused(void **state)
 {
-	static const char *const names[] = { "ANYNET_IB_HCA", "ANYNET_IBVERBS_LIB",
+	static const char *const names[] = { "ANYNET_IB_HCA",        "ANYNET_IBVERBS_LIB",
 					     "ANYNET_SOCKET_IFNAME", "ANYNET_TCP_CONGESTION",
-					     "ANYNET_SOCKET_SUBNET" };
+					     "ANYNET_SOCKET_SUBNET", "ANYNET_SECRET_FILE" };
 	static const size_t lengths[] = { 256, 511, 512, 1000 };
 	char value[1001];
 
@@ -419,6 +429,50 @@ static void test_nccls_comm_id_is_a_hint_in_all_its_forms(void **state)
 	}
 	for (size_t i = 0; i < ARRAY_SIZE(bad); i++)
 		refuse_value(row_of("ANYNET_SOCKET_SUBNET"), bad[i]);
+}
+
+static void test_lists_of_networks(void **state)
+{
+	static const struct {
+		const char *text, *list;
+	} good[] = {
+		{ "10.0.0.1", "10.0.0.1" },
+		{ "0.0.0.0/0,::/0", "0.0.0.0/0,::/0" },
+		{ "10.1.0.0/016 ,	192.168.7.7 , fd00::1/128",
+		  "10.1.0.0/016,192.168.7.7,fd00::1/128" },
+		{ "NONE", "none" },
+	};
+	static const char *const bad[] = {
+		"10.0.0.0/8,",   ",10.0.0.0/8",   "10.0.0.0/8,,10.1.0.0/16",
+		"10.0.0.0/0x8",  "10.0.0.0/",     "10.0.0.0/-1",
+		"10.0.0.0/8 10", "fd00::/129",    "host.example.org",
+		"10.0.0.1:80",   "all",           "none,10.0.0.1",
+		"10.0. 0.1",     "10.0.0.0/0008",
+	};
+	char entry[256];
+
+	(void)state;
+	for (size_t i = 0; i < ARRAY_SIZE(good); i++) {
+		snprintf(entry, sizeof(entry), "ANYNET_ALLOW=%s", good[i].text);
+		load_with(entry, NULL);
+		assert_int_equal(capture_count(0, NULL), 0);
+		assert_string_equal(cfg.allow, good[i].list);
+	}
+	for (size_t i = 0; i < ARRAY_SIZE(bad); i++)
+		refuse_value(row_of("ANYNET_ALLOW"), bad[i]);
+}
+
+/* What does not fit must not open the door that it was to shut. */
+static void test_a_refused_list_lets_nobody_in(void **state)
+{
+	char entry[1100] = "ANYNET_ALLOW=10.0.0.1";
+
+	(void)state;
+	for (int i = 0; i < 100; i++)
+		strcat(entry, ",10.0.0.1");
+	load_with(entry, NULL);
+	assert_int_equal(capture_count(ANYNET_LOG_WARN, "using none"), 1);
+	assert_string_equal(cfg.allow, "none");
 }
 
 static void test_port_ranges(void **state)
@@ -578,6 +632,8 @@ int main(void)
 		cmocka_unit_test_setup(test_nccls_threads_and_sockets_multiply, setup),
 		cmocka_unit_test_setup(test_too_many_streams_are_lowered_with_one_warning, setup),
 		cmocka_unit_test_setup(test_nccls_comm_id_is_a_hint_in_all_its_forms, setup),
+		cmocka_unit_test_setup(test_lists_of_networks, setup),
+		cmocka_unit_test_setup(test_a_refused_list_lets_nobody_in, setup),
 		cmocka_unit_test_setup(test_port_ranges, setup),
 		cmocka_unit_test_setup(test_eager_sends_fit_into_half_the_ring, setup),
 		cmocka_unit_test_setup(test_unknown_names_of_ours_are_questioned, setup),

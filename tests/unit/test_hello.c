@@ -79,7 +79,7 @@ static void test_a_wrong_handle_is_refused_with_the_reason(void **state)
 	handle_is_refused(&handle, "does not run anynet");
 	handle = good_handle();
 	handle.version = 3;
-	handle_is_refused(&handle, "wire version 3, this process 1");
+	handle_is_refused(&handle, "wire version 3, this process 2");
 	handle = good_handle();
 	handle.transports = 1u << ANYNET_LINK_IB;
 	handle_is_refused(&handle, "no TCP address");
@@ -148,7 +148,7 @@ static void test_fields_out_of_range_are_refused(void **state)
 	REFUSED(ANYNET_HELLO, type, ANYNET_WELCOME);
 	REFUSED(ANYNET_HELLO, bytes, sizeof(struct anynet_wire_hello) + 1);
 	REFUSED(ANYNET_HELLO, kind, 0);
-	REFUSED(ANYNET_HELLO, kind, ANYNET_KIND_RESUME + 1);
+	REFUSED(ANYNET_HELLO, kind, ANYNET_KIND_PROBE + 1);
 	REFUSED(ANYNET_HELLO, rails, 0);
 	REFUSED(ANYNET_HELLO, rails, ANYNET_RAILS_MAX + 1);
 	REFUSED(ANYNET_HELLO, rail, ANYNET_RAILS_MAX);
@@ -179,7 +179,7 @@ static void test_another_version_is_told_from_a_stranger(void **state)
 
 	(void)state;
 	assert_false(hello_is_foreign(&hello, sizeof(hello)));
-	hello.version = 2;
+	hello.version = ANYNET_WIRE_VERSION + 1;
 	hello.bytes = 60;
 	assert_int_equal(hello_check(&hello, ANYNET_HELLO), -EPROTONOSUPPORT);
 	assert_true(hello_is_foreign(&hello, 48));

@@ -255,6 +255,7 @@ static void test_a_large_message_among_tags_is_announced_and_granted(void **stat
 	assert_true(frame.flags & ANYNET_FLAG_MULTI);
 	assert_false(frame_get(pair.fds[0], &frame, in, 0));
 	grant.slot = frame.slot;
+	grant.seq = frame.seq;
 	frame_put(pair.fds[0], &grant, NULL);
 	pair_idle(large);
 	assert_true(frame_get(pair.fds[0], &frame, in, sizeof(in)));

@@ -1,19 +1,24 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* What both kinds of comm share: rails, turns, errors, memory registration, test and close. */
 #include <errno.h>
+#include <sched.h>
 #include <stdarg.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/epoll.h>
+#include <time.h>
 #include <unistd.h>
 
 #include <nccl_net/log.h>
 
-#include "comm_internal.h"
+#include "guard.h"
+#include "heal.h"
 #include "listen.h"
+#include "watch.h"
 
 #define EVENTS_PER_TURN 16
+#define ENTER_YIELDS    20
 
 int comm_init(struct anynet_comm *comm, bool is_send, const struct anynet_device *dev,
 	      unsigned rail_count)
@@ -25,8 +30,8 @@ int comm_init(struct anynet_comm *comm, bool is_send, const struct anynet_device
 	comm->dev = dev;
 	comm->rail_count = (uint16_t)rail_count;
 	comm->epfd = -1;
-	comm->io_slot = -1;
-	pthread_mutex_init(&comm->lock, NULL);
+	comm->slot = -1;
+	comm->checksum = anynet_net.cfg->checksum;
 	return 0;
 }
 
@@ -43,21 +48,51 @@ void comm_close_rails(struct anynet_comm *comm)
 
 void comm_fini(struct anynet_comm *comm)
 {
+	heal_free(comm);
+	heal_drop_posted(comm);
 	comm_close_rails(comm);
 	if (comm->epfd >= 0)
 		close(comm->epfd);
-	pthread_mutex_destroy(&comm->lock);
+	if (comm->listening)
+		listen_drop();
 	free(comm->rails);
 }
 
-int comm_add_rail(struct anynet_comm *comm, int fd, uint16_t index, uint32_t epoch)
+void comm_destroy(struct anynet_comm *comm)
 {
-	struct anynet_rail *rail = tcp_rail_create(comm, fd, index, epoch);
+	if (comm->is_send) {
+		send_comm_destroy(comm);
+	} else {
+		listen_forget(comm);
+		recv_comm_destroy(comm);
+	}
+}
+
+unsigned comm_pending(const struct anynet_comm *comm)
+{
+	return comm->is_send ? send_pending(comm) : recv_pending(comm);
+}
+
+int comm_add_rail(struct anynet_comm *comm, int fd, uint16_t index, uint32_t epoch,
+		  struct anynet_wire_rail pair)
+{
+	struct anynet_rail *rail = tcp_rail_create(comm, fd, index);
 
 	if (!rail)
 		return -ENOMEM;
+	rail->epoch = epoch;
+	rail->home = rail->pair = pair;
 	comm->rails[index] = rail;
 	return 0;
+}
+
+void comm_enter(struct anynet_comm *comm)
+{
+	struct timespec moment = { .tv_nsec = 20000 };
+
+	for (unsigned tries = 0; !comm_try_enter(comm); tries++)
+		if (tries > ENTER_YIELDS || sched_yield())
+			nanosleep(&moment, NULL);
 }
 
 void comm_unpark(struct anynet_comm *comm)
@@ -67,32 +102,53 @@ void comm_unpark(struct anynet_comm *comm)
 			comm->rails[i]->parked = false;
 }
 
+static int watch_rail(struct anynet_comm *comm, struct anynet_rail *rail)
+{
+	struct epoll_event event = { .events = EPOLLIN | EPOLLOUT | EPOLLRDHUP | EPOLLET,
+				     .data.ptr = rail };
+
+	if (comm->epfd < 0 || !epoll_ctl(comm->epfd, EPOLL_CTL_ADD, rail->fd, &event) ||
+	    errno == EEXIST)
+		return 0;
+	return -errno;
+}
+
 int comm_open(struct anynet_comm *comm)
 {
-	if (comm->rail_count > 1) {
+	int ret;
+
+	if (comm->rail_count > 1 && comm->epfd < 0) {
 		comm->epfd = epoll_create1(EPOLL_CLOEXEC);
 		if (comm->epfd < 0)
 			return -errno;
-		for (unsigned i = 0; i < comm->rail_count; i++) {
-			struct epoll_event event = { .events = EPOLLIN | EPOLLOUT | EPOLLRDHUP |
-							       EPOLLET,
-						     .data.ptr = comm->rails[i] };
-
-			if (comm->rails[i] &&
-			    epoll_ctl(comm->epfd, EPOLL_CTL_ADD, comm->rails[i]->fd, &event))
-				return -errno;
-		}
 	}
-	io_threads_add(comm); /* without them the caller does it all */
+	for (unsigned i = 0; i < comm->rail_count; i++) {
+		struct anynet_rail *rail = comm->rails[i];
+		struct rail_signs signs;
+
+		if (!rail || rail->fd < 0)
+			continue;
+		ret = watch_rail(comm, rail);
+		if (ret)
+			return ret;
+		if (rail->ops->signs(rail, &signs) && signs.rtt_us > comm->rtt_us)
+			comm->rtt_us = signs.rtt_us;
+	}
 	return 0;
+}
+
+void comm_look_after(struct anynet_comm *comm)
+{
+	if (!guard_add(comm))
+		io_threads_add(comm);
 }
 
 void comm_fail(struct anynet_comm *comm, const struct anynet_rail *rail, int err, const char *fmt,
 	       ...)
 {
 	const struct anynet_peer *peer = &comm->peer;
-	unsigned pending = comm->is_send ? send_pending(comm) : recv_pending(comm);
-	char text[256], path[160] = "";
+	unsigned pending = comm_pending(comm);
+	char text[800], path[160] = "";
 	int none = 0;
 	va_list args;
 
@@ -108,8 +164,6 @@ void comm_fail(struct anynet_comm *comm, const struct anynet_rail *rail, int err
 		    comm->is_send ? "send to" : "receive from", peer->host, peer->pid, peer->addr,
 		    comm->dev->name, path, text, strerror(-err), pending);
 }
-
-/* --- turns --- */
 
 static void poll_rails(struct anynet_comm *comm)
 {
@@ -129,13 +183,72 @@ static void poll_rails(struct anynet_comm *comm)
 	}
 }
 
-static void drop_rail(struct anynet_comm *comm, struct anynet_rail *rail)
+/* --- rails that end --- */
+
+void comm_end_rail(struct anynet_comm *comm, struct anynet_rail *rail)
 {
+	if (rail->fd < 0)
+		comm->down--;
 	comm->rails[rail->index] = NULL;
 	rail->ops->close(rail);
 }
 
-static bool any_rail(const struct anynet_comm *comm)
+void comm_sever(struct anynet_comm *comm, struct anynet_rail *rail, int err)
+{
+	if (comm->epfd >= 0)
+		epoll_ctl(comm->epfd, EPOLL_CTL_DEL, rail->fd, NULL);
+	rail->ops->sever(rail);
+	rail->broke_by = err;
+	rail->readable = rail->writable = rail->parked = rail->ended = false;
+	rail->suspect = false;
+	rail->silent_ms = rail->doubted_ms = 0;
+	comm->down++;
+	if (!comm->is_send)
+		recv_doubt(comm, rail->index, false);
+	if (err) {
+		rail->broke_ms = net_now_ms();
+		anynet_info("%s peer %s pid %u dev %s rail %u of %u (%s) broke: %s; it is replaced",
+			    comm->is_send ? "send to" : "receive from", comm->peer.host,
+			    comm->peer.pid, comm->dev->name, rail->index, comm->rail_count,
+			    rail->path, strerror(-err));
+	}
+}
+
+void comm_rail_back(struct anynet_comm *comm, struct anynet_rail *rail, int fd, uint32_t epoch,
+		    struct anynet_wire_rail pair, uint64_t frames, uint32_t part)
+{
+	int ret;
+
+	rail->fd = fd;
+	rail->epoch = epoch;
+	rail->pair = pair;
+	comm->down--;
+	ret = rail->ops->resume(rail, frames, part);
+	if (ret) {
+		comm_fail(comm, rail, ret,
+			  "the peer's position in the stream (frame %llu, offset %u) is impossible",
+			  (unsigned long long)frames, part);
+		comm_close_rails(comm);
+		return;
+	}
+	ret = watch_rail(comm, rail);
+	if (ret) {
+		comm_rail_broke(comm, rail, ret);
+		return;
+	}
+	rail->readable = rail->writable = true;
+	io_threads_watch(comm, fd);
+	if (!comm->is_send)
+		recv_tell_again(comm, rail->index);
+	if (rail->broke_by)
+		anynet_info("%s peer %s pid %u dev %s rail %u of %u is back after %.3f s: %s",
+			    comm->is_send ? "send to" : "receive from", comm->peer.host,
+			    comm->peer.pid, comm->dev->name, rail->index, comm->rail_count,
+			    (double)(net_now_ms() - rail->broke_ms) / 1000, rail->path);
+	rail->broke_by = 0;
+}
+
+bool comm_has_rails(const struct anynet_comm *comm)
 {
 	for (unsigned i = 0; i < comm->rail_count; i++)
 		if (comm->rails[i])
@@ -143,27 +256,36 @@ static bool any_rail(const struct anynet_comm *comm)
 	return false;
 }
 
-/*
- * A rail call failed. If the peer closed on purpose, or nothing was waiting for it, that is no error
- * until something is asked of it again. Otherwise the comm is over. Rails are closed here, above the
- * rail's own code, never inside it. Returns the comm's error.
- */
-static ANYNET_COLD int rail_broke(struct anynet_comm *comm, struct anynet_rail *rail, int err)
+/* The peer has said that it closes. No error until something is asked of it again. */
+static void rail_ended(struct anynet_comm *comm, struct anynet_rail *rail)
 {
-	unsigned pending = comm->is_send ? send_pending(comm) : recv_pending(comm);
+	bool said_bye = rail->bye;
 
-	if (!comm_error(comm) && (rail->bye || !pending)) {
-		bool said_bye = rail->bye;
+	comm_end_rail(comm, rail);
+	if (said_bye && comm_has_rails(comm))
+		return;
+	comm->peer_closed = true;
+	if (comm_pending(comm))
+		comm_fail(comm, NULL, -ECONNRESET,
+			  "the peer closed the connection without %s what is waited for",
+			  comm->is_send ? "receiving" : "sending");
+}
 
-		drop_rail(comm, rail);
-		if (any_rail(comm) && said_bye)
-			return 0;
-		comm->peer_closed = true;
-		if (pending)
-			comm_fail(
-				comm, NULL, err,
-				"the peer closed the connection without sending what is waited for");
-	} else if (!comm_error(comm)) {
+int comm_rail_broke(struct anynet_comm *comm, struct anynet_rail *rail, int err)
+{
+	/* Its last words may still be there to be read. */
+	if (comm->is_send && !rail->bye && !comm_error(comm))
+		rail->ops->receive(rail);
+	if (comm_error(comm)) {
+		comm_close_rails(comm);
+		return comm_error(comm);
+	}
+	if (rail->bye || (!heal_wanted() && !comm_pending(comm))) {
+		rail_ended(comm, rail);
+	} else if (heal_wanted()) {
+		comm_sever(comm, rail, err);
+		heal_rail(comm, rail, err != -ECONNRESET && err != -EPIPE && err != -EBADMSG);
+	} else {
 		comm_fail(comm, rail, err, "%s",
 			  err == -ECONNRESET
 				  ? "the peer closed the connection; if its process is gone, "
@@ -175,6 +297,41 @@ static ANYNET_COLD int rail_broke(struct anynet_comm *comm, struct anynet_rail *
 	return comm_error(comm);
 }
 
+int comm_refuse(struct anynet_comm *comm)
+{
+	comm_fail(comm, NULL, -ECONNRESET, "the peer closed the connection");
+	return -ECONNRESET;
+}
+
+/* --- turns --- */
+
+void comm_attend(struct anynet_comm *comm)
+{
+	uint64_t now;
+
+	atomic_store(&comm->attention, false);
+	if (atomic_load(&comm->mail))
+		heal_take_posted(comm);
+	if (comm_error(comm) || comm->peer_closed)
+		return;
+	now = net_now_ms();
+	if (now - comm->watch.looked_ms >= WATCH_MS || atomic_load(&comm->link_event))
+		watch_comm(comm, now);
+	if (!comm->is_send && !comm_error(comm))
+		comm_transmit(comm); /* what there is to be told about it */
+	if (comm->heal && !comm_error(comm))
+		heal_step(comm, now);
+}
+
+void comm_poke(struct anynet_comm *comm)
+{
+	atomic_store(&comm->attention, true);
+	if (!comm_try_enter(comm))
+		return; /* who is at work on it will see; the guardian comes by, too */
+	comm_attend(comm);
+	comm_leave(comm);
+}
+
 int comm_transmit(struct anynet_comm *comm)
 {
 	for (unsigned i = 0; i < comm->rail_count; i++) {
@@ -184,14 +341,16 @@ int comm_transmit(struct anynet_comm *comm)
 		if (!rail || !rail->writable)
 			continue;
 		ret = rail->ops->transmit(rail);
-		if (anynet_unlikely(ret))
-			return rail_broke(comm, rail, ret);
+		if (anynet_unlikely(ret) && (ret = comm_rail_broke(comm, rail, ret)))
+			return ret;
 	}
 	return comm_error(comm);
 }
 
 int comm_turn(struct anynet_comm *comm)
 {
+	if (anynet_unlikely(atomic_load_explicit(&comm->attention, memory_order_relaxed)))
+		comm_attend(comm);
 	if (comm->epfd >= 0)
 		poll_rails(comm);
 	for (unsigned i = 0; i < comm->rail_count; i++) {
@@ -201,8 +360,8 @@ int comm_turn(struct anynet_comm *comm)
 		if (!rail || !rail->readable || rail->parked)
 			continue;
 		ret = rail->ops->receive(rail);
-		if (anynet_unlikely(ret))
-			return rail_broke(comm, rail, ret);
+		if (anynet_unlikely(ret) && (ret = comm_rail_broke(comm, rail, ret)))
+			return ret;
 	}
 	return comm->is_send ? comm_transmit(comm) : comm_error(comm);
 }
@@ -281,20 +440,27 @@ int anynet_test(struct anynet_request *req, int *done, int *sizes)
 void anynet_net_trim(void)
 {
 	connect_trim(true);
-	linger_trim();
+	guard_look();
+	listen_drop_half_built();
 	listen_trim();
 }
 
 void anynet_close(struct anynet_comm *comm)
 {
+	bool stays;
+
 	if (!comm)
 		return;
 	io_threads_remove(comm);
-	if (comm->is_send) {
-		linger_comm(comm);
+	comm_enter(comm);
+	/* Without a guardian nobody would see it to its end. */
+	stays = linger_start(comm) && comm->slot >= 0;
+	comm_leave(comm);
+	if (stays) {
+		guard_wake();
 	} else {
-		listen_forget(comm);
-		recv_comm_destroy(comm);
+		guard_remove(comm);
+		comm_destroy(comm);
 	}
 	connect_trim(false);
 	listen_trim();

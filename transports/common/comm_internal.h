@@ -21,21 +21,59 @@ struct anynet_peer {
 	uint32_t nccl_version;
 };
 
+/* What the two ends of a comm need to find each other again. */
+struct comm_paths {
+	uint64_t comm_id;
+	uint64_t comm_hash; /* NCCL's, 0 = not known */
+	uint32_t endpoint;  /* the acceptor's, and its token */
+	uint8_t token[ANYNET_TOKEN_BYTES];
+	uint8_t own_count, peer_count;
+	const struct anynet_device *own[ANYNET_HELLO_ADDRS]; /* our NICs, the comm's first */
+	/* Where each side listens; port 0: nowhere on this NIC. */
+	struct anynet_wire_addr own_addrs[ANYNET_HELLO_ADDRS], peer[ANYNET_HELLO_ADDRS];
+};
+
+struct heal;
+struct rail_mail;
+
 /* One direction of traffic to one peer. Embedded first in send_comm and recv_comm. */
 struct anynet_comm {
 	bool is_send;
-	bool threaded;     /* I/O threads serve it as well: every entry takes the lock */
-	bool peer_closed;  /* the peer's end is shut, and nothing waited for it */
+	bool peer_closed; /* the peer's end is shut, and nothing waited for it */
+	bool listening;   /* send comm: holds the listening sockets (listen_hold) */
+	bool checksum;    /* frames carry checksums: either side wants it */
+	_Atomic bool
+		closing;   /* closed by NCCL, but not everything has reached the peer (linger.c) */
 	_Atomic int error; /* 0, or the -errno that ended the comm */
 	uint16_t rail_count;
-	struct anynet_rail **rails; /* rail_count entries, NULL = not (or no longer) there */
+	uint16_t down;              /* rails that stood once and have no connection */
+	struct anynet_rail **rails; /* rail_count entries, NULL = never stood, or ended by BYE */
 	const struct anynet_device *dev;
-	pthread_mutex_t lock;
+	/* The lock of all of it, but `error`, `attention`, `mail`, … A flag and no mutex, because data
+	 * calls only ever try it: one locked instruction (mutex: 9 % of small messages' time). */
+	_Atomic bool busy;
 	int epfd;          /* tells which of several rails are ready; -1 with one rail */
-	int io_slot;       /* registration with the I/O threads; -1 = none */
-	uint32_t endpoint; /* receive comm: its entry among the endpoints */
-	uint64_t id;
+	bool ended;        /* closed, and over: whoever has set this destroys it */
+	int slot;          /* in the registry; -1 = not there */
+	bool threaded;     /* I/O threads serve it … */
+	uint64_t io_token; /* … by this name */
+	unsigned rtt_us;   /* of its slowest rail when it was opened */
+	/* Something waits for comm_attend: set by anybody, seen at the next turn. */
+	_Atomic bool attention;
+	_Atomic bool link_event;          /* look at the links of its NICs now */
+	_Atomic(struct rail_mail *) mail; /* connections that resume a rail; newest first */
+	struct comm_paths paths;
 	struct anynet_peer peer;
+	uint64_t linger_until_ms;
+	struct heal *heal;  /* heal.c: what is being done about broken rails; NULL = nothing */
+	struct comm_watch { /* watch.c */
+		uint64_t progress; /* sum of progress counts when last looked */
+		uint64_t
+			since_ms; /* since when it has not changed while something waits; 0 = not */
+		uint64_t looked_ms; /* when that was */
+		uint64_t pinged_ms; /* last heartbeat */
+		bool warned;        /* of this stall */
+	} watch;
 };
 
 /* Embedded first in send_msg and recv_req: what NCCL holds as void *request. */
@@ -74,27 +112,72 @@ static inline void mr_drop(struct anynet_mr *mr)
 
 /* --- comm.c --- */
 
+/* Close everything and free the comm, of either kind. Not if it is in the registry. */
+void comm_destroy(struct anynet_comm *comm);
+
 /* Set up or take down the shared part. rail_count rails, none there yet. */
 int comm_init(struct anynet_comm *comm, bool is_send, const struct anynet_device *dev,
 	      unsigned rail_count);
 void comm_fini(struct anynet_comm *comm);
 
-/* Give a comm its rail `index` over a connected socket, which it owns on success. */
-int comm_add_rail(struct anynet_comm *comm, int fd, uint16_t index, uint32_t epoch);
+/* Give a comm its rail `index` over a connected socket, which it owns on success. `pair`: the NICs it
+ * joins, in the comm's paths. */
+int comm_add_rail(struct anynet_comm *comm, int fd, uint16_t index, uint32_t epoch,
+		  struct anynet_wire_rail pair);
 
-/* All rails that will come are there: arrange polling, I/O threads. */
+/* End a rail's connection abruptly, because of `err` (0: it is being replaced). Its stream goes on
+ * when it is resumed. */
+void comm_sever(struct anynet_comm *comm, struct anynet_rail *rail, int err);
+
+/* The rail is over for good. */
+void comm_end_rail(struct anynet_comm *comm, struct anynet_rail *rail);
+bool comm_has_rails(const struct anynet_comm *comm);
+
+/* For a message. */
+static inline const char *comm_first_path(const struct anynet_comm *comm)
+{
+	return comm->rails[0] ? comm->rails[0]->path : "closed already";
+}
+
+/* A rail's connection has ended, for whatever reason: what becomes of the rail and the comm is decided
+ * here. Not from inside the rail's code. Returns the comm's error. */
+int comm_rail_broke(struct anynet_comm *comm, struct anynet_rail *rail, int err) ANYNET_COLD;
+
+/* A severed rail goes on over `fd`, which it owns from now on, from the receiver's position. If that is
+ * impossible the comm fails. */
+void comm_rail_back(struct anynet_comm *comm, struct anynet_rail *rail, int fd, uint32_t epoch,
+		    struct anynet_wire_rail pair, uint64_t frames, uint32_t part);
+
+/* All rails that will come are there: arrange polling. */
 int comm_open(struct anynet_comm *comm);
+
+/* Leave an open comm to the guardian and the I/O threads as well: from now on only with its lock.
+ * Without memory for that it has to do with its caller. Not with the engine's lock. */
+void comm_look_after(struct anynet_comm *comm);
 
 /* End the comm: one WARN (peer, rail, cause, requests), and every request fails with `err` from now
  * on. Only the first call counts. The caller returns an error; whoever drives the rails closes them. */
 void comm_fail(struct anynet_comm *comm, const struct anynet_rail *rail, int err, const char *fmt,
 	       ...) ANYNET_PRINTF(4, 5) ANYNET_COLD;
 
+/* Something is asked of a comm whose peer has closed. Returns the error. */
+int comm_refuse(struct anynet_comm *comm) ANYNET_COLD;
+
 /* End every rail; the peer sees it. Not from inside a rail's code. */
 void comm_close_rails(struct anynet_comm *comm);
 
 /* Rails parked at a frame may have become able to go on. */
 void comm_unpark(struct anynet_comm *comm);
+
+/* What somebody left for this comm: connections that resume a rail, a look at how it is doing, steps
+ * of healing. Called with the lock, from comm_turn and by the guardian. */
+void comm_attend(struct anynet_comm *comm);
+
+/* From any thread, without the lock: let it attend soon, at once if nobody is at work on it. */
+void comm_poke(struct anynet_comm *comm);
+
+/* Is anything asked of it that has not been done yet? */
+unsigned comm_pending(const struct anynet_comm *comm);
 
 /* One turn over all rails: take in, then send. Returns 0 or the comm's error. */
 int comm_turn(struct anynet_comm *comm);
@@ -107,16 +190,18 @@ static inline int comm_error(const struct anynet_comm *comm)
 	return atomic_load_explicit(&comm->error, memory_order_acquire);
 }
 
-static inline void comm_enter(struct anynet_comm *comm)
+/* For calls that must not wait: if somebody else is at work on the comm, the call is unnecessary. */
+static inline bool comm_try_enter(struct anynet_comm *comm)
 {
-	if (anynet_unlikely(comm->threaded))
-		pthread_mutex_lock(&comm->lock);
+	return !atomic_exchange_explicit(&comm->busy, true, memory_order_acquire);
 }
+
+/* For calls that have to: others work on a comm for well under a millisecond. */
+void comm_enter(struct anynet_comm *comm);
 
 static inline void comm_leave(struct anynet_comm *comm)
 {
-	if (anynet_unlikely(comm->threaded))
-		pthread_mutex_unlock(&comm->lock);
+	atomic_store_explicit(&comm->busy, false, memory_order_release);
 }
 
 /* --- send.c, recv.c: the two kinds of comm --- */
@@ -134,6 +219,29 @@ int recv_test(struct anynet_request *req, int *done, int *sizes);
 unsigned send_pending(const struct anynet_comm *comm);
 unsigned recv_pending(const struct anynet_comm *comm);
 
+/* Counts that change when something moves: messages acknowledged, bytes placed. */
+uint64_t send_progress(const struct anynet_comm *comm);
+uint64_t recv_progress(const struct anynet_comm *comm);
+
+/* What the requests wait for, for a message: "3 sends, the first of 1048576 bytes, tag 7". */
+void send_describe(const struct anynet_comm *comm, char *text, size_t bytes);
+void recv_describe(const struct anynet_comm *comm, char *text, size_t bytes);
+
+/* Send comm: has the peer acknowledged every message? */
+bool send_confirmed(const struct anynet_comm *comm);
+
+/* Receive comm: tell on rail `index` again what the sender may have missed there. */
+void recv_tell_again(struct anynet_comm *comm, unsigned index);
+
+/* Receive comm: has something been told on rail `index` that the sender may not know? */
+bool recv_told_on(const struct anynet_comm *comm, unsigned index);
+
+/* Receive comm: the path of rail `index` is in doubt, tell the sender over another rail; or it is not. */
+void recv_doubt(struct anynet_comm *comm, unsigned index, bool doubt);
+
+/* Receive comm: the words for closing on purpose. */
+void recv_bye(struct anynet_comm *comm);
+
 /* Receive comm: has the sender said that all its rails stand? */
 bool recv_comm_ready(const struct anynet_comm *comm);
 /* Send comm: queue READY (first frame) or BYE (last frame). */
@@ -142,17 +250,25 @@ void send_bye(struct anynet_comm *comm);
 
 /* --- io_threads.c --- */
 
-int io_threads_add(struct anynet_comm *comm);     /* 0, or -errno: then the comm stays unthreaded */
-void io_threads_remove(struct anynet_comm *comm); /* no thread touches it afterwards */
+/* For comms in the registry only. Without threads all of these do nothing. */
+void io_threads_add(struct anynet_comm *comm);
+void io_threads_watch(struct anynet_comm *comm, int fd); /* a rail's new connection */
+void io_threads_remove(struct anynet_comm *comm);
 
 /* --- connect.c --- */
+
+/* Is the send comm of this name still being connected? */
+bool connect_knows(uint64_t comm_id, const uint8_t token[ANYNET_TOKEN_BYTES]);
 
 /* Free connects that NCCL abandoned: those past their deadline, or all that no call works on. */
 void connect_trim(bool all);
 
 /* --- linger.c: what sends reported done still has to reach the peer after close --- */
 
-void linger_comm(struct anynet_comm *comm); /* takes it over */
-void linger_trim(void);
+/* NCCL has closed it: say so to the peer. False: nothing is left to be done, destroy it. */
+bool linger_start(struct anynet_comm *comm);
+
+/* A look at a closed comm, with its lock: may it be destroyed? */
+bool linger_over(struct anynet_comm *comm);
 
 #endif

@@ -9,12 +9,13 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-#include <unistd.h>
 
 #include <nccl_net/log.h>
 
-#include "hello.h"
+#include "dial.h"
+#include "guard.h"
 #include "listen.h"
+#include "secret.h"
 #include "socket.h"
 
 #define PAUSE_MIN_MS   10
@@ -22,41 +23,24 @@
 #define EXTRA_RAIL_MS  5000 /* a further rail that does not stand by then is done without */
 #define CONNECTS_LIMIT (1 << 20)
 
-enum dial_state {
-	DIAL_IDLE,
-	DIAL_HELLO,
-	DIAL_WELCOME,
-	DIAL_DONE,
-	DIAL_FAILED
-};
-
-/* One connection being made, up to its welcome. */
-struct dial {
-	enum dial_state state;
-	int fd;
-	int err; /* DIAL_FAILED */
-	size_t done;
-	struct sockaddr_storage from, to;
-	struct anynet_wire_hello *hello; /* the hello, then the welcome */
-};
-
 struct connect_op {
 	uint32_t slot, generation;
 	bool busy; /* a step is under way; under the table's lock */
 	const struct anynet_device *dev;
-	struct anynet_connect_options opts;
 	struct anynet_wire_handle handle;
-	const struct anynet_device *set[ANYNET_HELLO_ADDRS]; /* NICs of the stripe */
-	struct anynet_wire_addr own[ANYNET_HELLO_ADDRS];
-	int own_count;
-	uint64_t comm_id, deadline_ms, next_try_ms, pause_ms, extra_deadline_ms;
+	struct comm_paths paths;
+	uint32_t tries; /* of rail 0: the epoch in its hello */
+	uint64_t deadline_ms, next_try_ms, pause_ms, extra_deadline_ms;
 	int addr; /* of the handle's, being tried */
 	int last_err;
 	char last_addr[SOCKET_TEXT_BYTES];
 	struct dial first;
 	struct anynet_wire_hello welcome;
 	struct anynet_comm *comm; /* from the first welcome on */
-	struct dial *extra;       /* rails 1 … */
+	struct extra_rail {       /* rails 1 … */
+		struct dial dial;
+		bool failed;
+	} * extra;
 };
 
 /* Connects in progress. The lock guards the table; an op is used by one NCCL thread at a time. */
@@ -128,16 +112,6 @@ static void table_put(struct connect_op *op)
 	pthread_mutex_unlock(&table.lock);
 }
 
-static void dial_close(struct dial *dial)
-{
-	if (dial->fd >= 0)
-		close(dial->fd);
-	dial->fd = -1;
-	free(dial->hello);
-	dial->hello = NULL;
-	dial->state = DIAL_IDLE;
-}
-
 static void table_remove(struct connect_op *op)
 {
 	pthread_mutex_lock(&table.lock);
@@ -146,14 +120,18 @@ static void table_remove(struct connect_op *op)
 	pthread_mutex_unlock(&table.lock);
 }
 
-static void op_free(struct connect_op *op)
+static void op_free(struct connect_op *op, bool handed_over)
 {
 	dial_close(&op->first);
 	for (int i = 1; op->extra && i < op->welcome.rails; i++)
-		dial_close(&op->extra[i]);
+		dial_close(&op->extra[i].dial);
 	free(op->extra);
-	if (op->comm)
+	if (!handed_over)
+		listen_drop();
+	if (op->comm) {
+		guard_remove(op->comm);
 		send_comm_destroy(op->comm);
+	}
 	free(op);
 }
 
@@ -176,104 +154,25 @@ static struct connect_op *table_take_abandoned(bool all, uint64_t now)
 	return op;
 }
 
+bool connect_knows(uint64_t comm_id, const uint8_t token[ANYNET_TOKEN_BYTES])
+{
+	bool known = false;
+
+	pthread_mutex_lock(&table.lock);
+	for (uint32_t i = 0; table.used && i < table.count && !known; i++)
+		known = table.ops[i] && table.ops[i]->paths.comm_id == comm_id &&
+			token_equal(table.ops[i]->paths.token, token);
+	pthread_mutex_unlock(&table.lock);
+	return known;
+}
+
 void connect_trim(bool all)
 {
 	uint64_t now = net_now_ms();
 	struct connect_op *op;
 
 	while ((op = table_take_abandoned(all, now)))
-		op_free(op);
-}
-
-/* --- one dial --- */
-
-static bool same_ip(const struct sockaddr_storage *a, const struct sockaddr_storage *b)
-{
-	struct anynet_wire_addr wa, wb;
-
-	return socket_to_wire(a, 0, 0, &wa) && socket_to_wire(b, 0, 0, &wb) &&
-	       !memcmp(&wa, &wb, sizeof(wa));
-}
-
-static bool is_own_address(const struct dial *dial)
-{
-	bool own = same_ip(&dial->from, &dial->to);
-
-	for (int i = 0; i < anynet_net.device_count && !own; i++)
-		own = same_ip(&anynet_net.devices[i].addr, &dial->to);
-	return own;
-}
-
-static int dial_start(struct connect_op *op, struct dial *dial, int rail)
-{
-	struct anynet_wire_hello *hello = malloc(sizeof(*hello));
-
-	if (!hello)
-		return -ENOMEM;
-	dial->fd = socket_connect(&dial->from, &dial->to, anynet_net.cfg, is_own_address(dial));
-	if (dial->fd < 0) {
-		int err = dial->fd;
-
-		free(hello);
-		dial->fd = -1;
-		return err;
-	}
-	hello_fill(hello, op->dev, op->own, op->own_count);
-	hello->type = ANYNET_HELLO;
-	hello->kind = rail ? ANYNET_KIND_RAIL : ANYNET_KIND_COMM;
-	hello->rail = (uint16_t)rail;
-	hello->rails = (uint16_t)net_rails_per_nic(op->dev);
-	hello->endpoint = op->handle.endpoint;
-	hello->comm_id = op->comm_id;
-	hello->comm_hash = op->opts.comm_hash;
-	memcpy(hello->token, op->handle.token, sizeof(hello->token));
-	dial->hello = hello;
-	dial->done = 0;
-	dial->state = DIAL_HELLO;
-	return 0;
-}
-
-static int dial_hello(struct dial *dial)
-{
-	int ret = socket_send_some(dial->fd, dial->hello, sizeof(*dial->hello), &dial->done);
-
-	if (!ret) {
-		dial->state = DIAL_WELCOME;
-		dial->done = 0;
-	}
-	return ret;
-}
-
-static int dial_welcome(struct dial *dial)
-{
-	int ret = socket_recv_some(dial->fd, dial->hello, sizeof(*dial->hello), &dial->done);
-
-	if (ret && hello_is_foreign(dial->hello, dial->done))
-		ret = 0; /* another version's may be shorter: the peer closed behind it */
-	if (ret)
-		return ret;
-	ret = hello_check(dial->hello, ANYNET_WELCOME);
-	if (ret == -EPROTONOSUPPORT) {
-		*dial->hello = (struct anynet_wire_hello){ .status = ANYNET_STATUS_VERSION };
-		ret = 0;
-	}
-	if (!ret)
-		dial->state = DIAL_DONE;
-	return ret;
-}
-
-/* Go on with a dial as far as it goes: 0 = welcomed, -EAGAIN, or -errno. */
-static int dial_step(struct dial *dial)
-{
-	static int (*const steps[])(struct dial *) = {
-		[DIAL_HELLO] = dial_hello,
-		[DIAL_WELCOME] = dial_welcome,
-	};
-	int ret = 0;
-
-	while (!ret && dial->state != DIAL_DONE)
-		ret = steps[dial->state](dial);
-	return ret;
+		op_free(op, false);
 }
 
 /* --- rail 0: over the handle's addresses in turn, with growing pauses --- */
@@ -320,6 +219,7 @@ static const char *explain(int err)
 	case -EHOSTUNREACH:
 		return "; no route from this interface: see NCCL_SOCKET_IFNAME";
 	case -ECONNRESET:
+	case -ENODATA:
 		return "; the peer process closed it: see its log";
 	default:
 		return "";
@@ -331,13 +231,13 @@ static ANYNET_COLD int timed_out(struct connect_op *op)
 	int err = op->last_err;
 
 	if (!err) {
-		err = op->first.state == DIAL_WELCOME ? -ETIMEDOUT : -EINPROGRESS;
+		err = op->first.state > DIAL_HELLO ? -ETIMEDOUT : -EINPROGRESS;
 		socket_text(&op->first.to, op->last_addr, sizeof(op->last_addr));
 	}
 	anynet_warn("connect from dev %s to %s: not connected within %d ms: %s%s", op->dev->name,
 		    op->last_addr, anynet_net.cfg->connect_timeout_ms,
-		    err == -EINPROGRESS ? "no answer" : strerror(-err),
-		    op->first.state == DIAL_WELCOME
+		    err == -EINPROGRESS ? "no answer" : socket_error(err),
+		    op->first.state > DIAL_HELLO
 			    ? "; it accepted but never answered: is the peer in "
 			      "another collective, or its process stopped?"
 			    : explain(err));
@@ -353,7 +253,7 @@ static int step_first(struct connect_op *op, uint64_t now)
 			return now < op->deadline_ms ? -EAGAIN : timed_out(op);
 		address_at(op, op->addr);
 		op->first.from = op->dev->addr;
-		ret = dial_start(op, &op->first, 0);
+		ret = dial_start(&op->first, &op->paths, ANYNET_KIND_COMM, 0, op->tries++);
 	}
 	if (!ret)
 		ret = dial_step(&op->first);
@@ -376,62 +276,64 @@ static int step_first(struct connect_op *op, uint64_t now)
 
 static int make_comm(struct connect_op *op)
 {
+	const struct anynet_wire_hello *welcome = &op->welcome;
+	struct anynet_wire_rail pair = welcome->plan[0];
 	int ret;
 
-	op->comm = send_comm_create(op->dev, op->welcome.rails);
+	op->comm = send_comm_create(op->dev, welcome->rails);
 	if (!op->comm)
 		return -ENOMEM;
-	op->comm->id = op->comm_id;
-	hello_peer(&op->welcome, &op->comm->peer);
+	op->paths.peer_count = hello_addr_count(welcome);
+	memcpy(op->paths.peer, welcome->addrs, sizeof(op->paths.peer));
+	op->comm->paths = op->paths;
+	if (pair.from >= op->paths.own_count) /* its word for our own NICs */
+		pair.from = 0;
+	op->comm->checksum |= welcome->features & ANYNET_FEATURE_CHECKSUM;
+	hello_peer(welcome, &op->comm->peer);
 	snprintf(op->comm->peer.addr, sizeof(op->comm->peer.addr), "%s", op->last_addr);
-	ret = comm_add_rail(op->comm, op->first.fd, 0, 0);
+	ret = comm_add_rail(op->comm, op->first.fd, 0, op->tries - 1, pair);
 	if (ret)
 		return ret;
 	op->first.fd = -1;
 	dial_close(&op->first);
-	if (op->welcome.rails == 1)
+	if (welcome->rails == 1)
 		return 0;
-	op->extra = calloc(op->welcome.rails, sizeof(*op->extra));
-	op->extra_deadline_ms = net_now_ms() + EXTRA_RAIL_MS;
+	op->extra = calloc(welcome->rails, sizeof(*op->extra));
+	for (int i = 0; op->extra && i < welcome->rails; i++)
+		op->extra[i].dial.fd = -1;
+	op->extra_deadline_ms = anynet_min(net_now_ms() + EXTRA_RAIL_MS, op->deadline_ms);
 	return op->extra ? 0 : -ENOMEM;
 }
 
-static void start_extra(struct connect_op *op, int rail)
+static int dial_extra(struct connect_op *op, int rail)
 {
-	struct anynet_wire_rail pair = op->welcome.plan[rail];
-	struct dial *dial = &op->extra[rail];
+	struct dial *dial = &op->extra[rail].dial;
+	int ret = 0;
 
-	dial->fd = -1;
-	if (pair.from >= op->own_count ||
-	    !socket_from_wire(&op->welcome.addrs[pair.to], op->set[pair.from]->ifindex,
-			      &dial->to)) {
-		dial->state = DIAL_FAILED;
-		dial->err = -EINVAL;
-		return;
+	if (dial->state == DIAL_IDLE) {
+		if (!dial_pair(dial, &op->paths, op->welcome.plan[rail]))
+			return -EINVAL;
+		ret = dial_start(dial, &op->paths, ANYNET_KIND_RAIL, (unsigned)rail, 0);
 	}
-	dial->from = op->set[pair.from]->addr;
-	dial->err = dial_start(op, dial, rail);
-	if (dial->err)
-		dial->state = DIAL_FAILED;
+	if (!ret)
+		ret = dial_step(dial);
+	if (!ret && dial->hello->status)
+		ret = -ECONNREFUSED;
+	if (!ret)
+		ret = comm_add_rail(op->comm, dial->fd, (uint16_t)rail, 0, op->welcome.plan[rail]);
+	if (!ret)
+		dial->fd = -1;
+	return ret;
 }
 
 static int step_extra_rail(struct connect_op *op, int rail, uint64_t now)
 {
-	struct dial *dial = &op->extra[rail];
+	struct extra_rail *extra = &op->extra[rail];
 	int ret;
 
-	if (dial->state == DIAL_FAILED || op->comm->rails[rail])
+	if (extra->failed || op->comm->rails[rail])
 		return 0;
-	if (dial->state == DIAL_IDLE)
-		start_extra(op, rail);
-	ret = dial->state == DIAL_FAILED ? dial->err : dial_step(dial);
-	if (!ret && dial->hello->status)
-		ret = -ECONNREFUSED;
-	if (!ret) {
-		ret = comm_add_rail(op->comm, dial->fd, (uint16_t)rail, 0);
-		if (!ret)
-			dial->fd = -1;
-	}
+	ret = dial_extra(op, rail);
 	if (ret == -EAGAIN && now < op->extra_deadline_ms)
 		return ret;
 	if (ret) {
@@ -439,13 +341,13 @@ static int step_extra_rail(struct connect_op *op, int rail, uint64_t now)
 			"connect from dev %s to peer %s: rail %d of %d from dev %s cannot be opened: %s; "
 			"going on without it",
 			op->dev->name, op->comm->peer.host, rail, op->welcome.rails,
-			op->set[op->welcome.plan[rail].from % ANYNET_HELLO_ADDRS]->name,
+			op->welcome.plan[rail].from < op->paths.own_count
+				? op->paths.own[op->welcome.plan[rail].from]->name
+				: "?",
 			strerror(ret == -EAGAIN ? ETIMEDOUT : -ret));
-		dial_close(dial);
-		dial->state = DIAL_FAILED;
-		return 0;
+		extra->failed = true;
 	}
-	dial_close(dial);
+	dial_close(&extra->dial);
 	return 0;
 }
 
@@ -464,7 +366,7 @@ static int step_extra(struct connect_op *op, uint64_t now)
 	for (int i = 1; i < op->welcome.rails; i++)
 		standing += op->comm->rails[i] != NULL;
 	send_ready(op->comm, standing);
-	return comm_transmit(op->comm);
+	return 0;
 }
 
 static int op_step(struct connect_op *op)
@@ -481,32 +383,44 @@ static int op_step(struct connect_op *op)
 			return ret;
 	}
 	ret = step_extra(op, now);
-	return ret ? ret : comm_open(op->comm);
+	if (!ret)
+		ret = comm_open(op->comm);
+	if (!ret)
+		comm_look_after(op->comm);
+	if (!ret && op->welcome.rails > 1) {
+		comm_enter(op->comm);
+		ret = comm_transmit(op->comm); /* READY */
+		comm_leave(op->comm);
+	}
+	return ret;
 }
 
 static int op_create(const struct anynet_device *dev, const struct anynet_connect_options *opts,
 		     const struct anynet_wire_handle *handle, struct connect_op **out)
 {
 	struct connect_op *op = calloc(1, sizeof(*op));
-	int ret, count;
+	struct comm_paths *paths;
+	int ret;
 
 	if (!op)
 		return -ENOMEM;
 	op->dev = dev;
-	op->opts = *opts;
 	op->handle = *handle;
 	op->busy = true;
 	op->first.fd = -1;
 	op->pause_ms = PAUSE_MIN_MS;
 	op->deadline_ms = net_now_ms() + (uint64_t)anynet_net.cfg->connect_timeout_ms;
-	net_random(&op->comm_id, sizeof(op->comm_id));
-	/* Our NICs for the plan of rails; nothing listens on them here, so the port says only that. */
-	count = net_stripe(dev, op->set, ANYNET_HELLO_ADDRS);
-	for (int i = 0; i < count; i++)
-		op->own_count += socket_to_wire(&op->set[i]->addr, 1, (uint8_t)op->set[i]->index,
-						&op->own[i]);
+	paths = &op->paths;
+	paths->endpoint = handle->endpoint;
+	memcpy(paths->token, handle->token, sizeof(paths->token));
+	paths->comm_hash = opts->comm_hash;
+	net_random(&paths->comm_id, sizeof(paths->comm_id));
+	/* Our NICs: for the plan of rails, and where the peer can ask whether we still live. */
+	paths->own_count = net_stripe(dev, paths->own, ANYNET_HELLO_ADDRS);
+	listen_hold(paths->own, paths->own_count, paths->own_addrs);
 	ret = table_add(op);
 	if (ret) {
+		listen_drop();
 		free(op);
 		return ret;
 	}
@@ -519,7 +433,7 @@ static void log_connection(const struct anynet_comm *comm)
 	hello_warn_nccl(&comm->peer);
 	anynet_chat("send to peer %s pid %u dev %s: %u rail%s on dev %s, first %s", comm->peer.host,
 		    comm->peer.pid, comm->peer.device, comm->rail_count,
-		    comm->rail_count > 1 ? "s" : "", comm->dev->name, comm->rails[0]->path);
+		    comm->rail_count > 1 ? "s" : "", comm->dev->name, comm_first_path(comm));
 }
 
 int anynet_connect(const struct anynet_device *dev, const struct anynet_connect_options *opts,
@@ -531,6 +445,10 @@ int anynet_connect(const struct anynet_device *dev, const struct anynet_connect_
 	int ret;
 
 	*out = NULL;
+	if (secret_problem()) {
+		anynet_warn("connect from dev %s: %s", dev->name, secret_problem());
+		return -EACCES;
+	}
 	memcpy(&handle, buffer, sizeof(handle));
 	ret = handle_check(&handle, why, sizeof(why));
 	if (ret) {
@@ -554,10 +472,11 @@ int anynet_connect(const struct anynet_device *dev, const struct anynet_connect_
 	memcpy(buffer, &handle, sizeof(handle));
 	if (!ret) {
 		*out = op->comm;
+		(*out)->listening = true; /* our hold on the listening sockets is its now */
 		op->comm = NULL;
 		log_connection(*out);
 	}
 	table_remove(op);
-	op_free(op);
+	op_free(op, !ret);
 	return ret;
 }

@@ -71,10 +71,22 @@ void hello_fill(struct anynet_wire_hello *hello, const struct anynet_device *dev
 		.max_recvs = (uint32_t)dev->max_recvs,
 		.speed_mbps = (uint32_t)dev->speed_mbps,
 	};
+	if (anynet_net.cfg->checksum)
+		hello->features |= ANYNET_FEATURE_CHECKSUM;
 	for (int i = 0; i < addr_count && i < ANYNET_HELLO_ADDRS; i++)
 		hello->addrs[i] = addrs[i];
 	snprintf(hello->host, sizeof(hello->host), "%.63s", anynet_net.host);
 	snprintf(hello->device, sizeof(hello->device), "%.63s", dev->name);
+}
+
+void hello_answer(struct anynet_wire_hello *answer, const struct anynet_wire_hello *hello)
+{
+	answer->type = ANYNET_WELCOME;
+	answer->kind = hello->kind;
+	answer->rail = hello->rail;
+	answer->epoch = hello->epoch;
+	answer->comm_id = hello->comm_id;
+	answer->endpoint = hello->endpoint;
 }
 
 static void make_printable(char *text, size_t bytes)
@@ -85,20 +97,25 @@ static void make_printable(char *text, size_t bytes)
 			text[i] = '?';
 }
 
+void hello_make_printable(struct anynet_wire_hello *hello)
+{
+	make_printable(hello->host, sizeof(hello->host));
+	make_printable(hello->device, sizeof(hello->device));
+	make_printable(hello->reason, sizeof(hello->reason));
+}
+
 int hello_check(struct anynet_wire_hello *hello, enum anynet_hello_type type)
 {
 	if (hello->magic != ANYNET_HELLO_MAGIC || hello->type != type)
 		return -EPROTO;
 	if (hello->version != ANYNET_WIRE_VERSION)
 		return -EPROTONOSUPPORT;
-	make_printable(hello->host, sizeof(hello->host));
-	make_printable(hello->device, sizeof(hello->device));
-	make_printable(hello->reason, sizeof(hello->reason));
+	hello_make_printable(hello);
 	if (hello->bytes != sizeof(*hello) || hello->status >= ANYNET_STATUS_COUNT ||
 	    hello->rail >= ANYNET_RAILS_MAX || hello->rails > ANYNET_RAILS_MAX)
 		return -EPROTO;
 	if (type == ANYNET_HELLO &&
-	    (hello->kind < ANYNET_KIND_COMM || hello->kind > ANYNET_KIND_RESUME || !hello->rails ||
+	    (hello->kind < ANYNET_KIND_COMM || hello->kind > ANYNET_KIND_PROBE || !hello->rails ||
 	     hello->replay_bytes < 1024))
 		return -EPROTO;
 	if (type == ANYNET_WELCOME && hello->status == ANYNET_STATUS_OK &&

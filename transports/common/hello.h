@@ -18,12 +18,18 @@ int handle_check(const struct anynet_wire_handle *handle, char *why, size_t byte
 void hello_fill(struct anynet_wire_hello *hello, const struct anynet_device *dev,
 		const struct anynet_wire_addr *addrs, int addr_count);
 
+/* Make a filled hello the WELCOME to `hello`, status OK. */
+void hello_answer(struct anynet_wire_hello *answer, const struct anynet_wire_hello *hello);
+
 /*
  * Check a hello of `type` as it came from the network and make its texts safe to print. 0;
  * -EPROTO: not ours at all; -EPROTONOSUPPORT: ours, of another wire version (only the first 48 bytes
  * mean anything then).
  */
 int hello_check(struct anynet_wire_hello *hello, enum anynet_hello_type type);
+
+/* Make the texts safe to print, as hello_check does. */
+void hello_make_printable(struct anynet_wire_hello *hello);
 
 /* Do the first `got` bytes already show a hello of another wire version, whose length is unknown? */
 bool hello_is_foreign(const struct anynet_wire_hello *hello, size_t got);

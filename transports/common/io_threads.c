@@ -15,45 +15,31 @@
 
 #include <nccl_net/log.h>
 
-#include "comm_internal.h"
+#include "registry.h"
 
 #define THREADS_MAX     16
 #define EVENTS_PER_TURN 32
 #define WAKE_TOKEN      UINT64_MAX
 
-struct io_slot {
-	struct anynet_comm *comm; /* NULL = free */
-	uint32_t generation;
-};
-
 static struct {
 	pthread_mutex_t lock; /* adding and removing */
-	/* Threads hold it shared while they work on a comm; remove takes it alone, so that afterwards
-	 * no thread holds a pointer to what it removed. */
-	pthread_rwlock_t working;
 	int epfd, wakefd;
 	pthread_t threads[THREADS_MAX];
 	int thread_count;
 	_Atomic bool stop;
-	struct io_slot *slots;
-	uint32_t slot_count, used;
-} pool = { .lock = PTHREAD_MUTEX_INITIALIZER, .working = PTHREAD_RWLOCK_INITIALIZER };
+	uint32_t used;
+} pool = { .lock = PTHREAD_MUTEX_INITIALIZER };
 
 static void serve(uint64_t token)
 {
-	uint32_t slot = (uint32_t)token, generation = (uint32_t)(token >> 32);
-	struct anynet_comm *comm;
+	struct anynet_comm *comm = registry_hold(token);
 
-	pthread_rwlock_rdlock(&pool.working);
-	comm = slot < pool.slot_count && pool.slots[slot].generation == generation
-		       ? pool.slots[slot].comm
-		       : NULL;
-	if (comm && !pthread_mutex_trylock(&comm->lock)) {
+	if (comm && comm_try_enter(comm)) {
 		if (!comm_error(comm))
 			comm_turn(comm);
-		pthread_mutex_unlock(&comm->lock);
+		comm_leave(comm);
 	}
-	pthread_rwlock_unlock(&pool.working);
+	registry_release();
 }
 
 static void *io_thread(void *arg)
@@ -131,76 +117,43 @@ static void pool_stop(void)
 	close(pool.wakefd);
 }
 
-static int take_slot(struct anynet_comm *comm)
+void io_threads_watch(struct anynet_comm *comm, int fd)
 {
-	uint32_t slot = 0, count;
-	struct io_slot *grown;
+	struct epoll_event event = { .events = EPOLLIN | EPOLLOUT | EPOLLET,
+				     .data.u64 = comm->io_token };
 
-	while (slot < pool.slot_count && pool.slots[slot].comm)
-		slot++;
-	if (slot == pool.slot_count) {
-		count = slot ? slot * 2 : 64;
-		grown = realloc(pool.slots, count * sizeof(*grown));
-		if (!grown)
-			return -ENOMEM;
-		for (uint32_t i = slot; i < count; i++)
-			grown[i] = (struct io_slot){ NULL, 0 };
-		pool.slots = grown;
-		pool.slot_count = count;
-	}
-	pool.slots[slot].comm = comm;
-	pool.slots[slot].generation++;
-	pool.used++;
-	comm->io_slot = (int)slot;
-	return 0;
+	if (comm->threaded)
+		epoll_ctl(pool.epfd, EPOLL_CTL_ADD, fd, &event);
 }
 
-static void watch_rails(struct anynet_comm *comm)
+void io_threads_add(struct anynet_comm *comm)
 {
-	struct epoll_event event = {
-		.events = EPOLLIN | EPOLLOUT | EPOLLET,
-		.data.u64 = (uint64_t)pool.slots[comm->io_slot].generation << 32 |
-			    (uint32_t)comm->io_slot,
-	};
-
-	for (unsigned i = 0; i < comm->rail_count; i++)
-		if (comm->rails[i] && comm->rails[i]->fd >= 0)
-			epoll_ctl(pool.epfd, EPOLL_CTL_ADD, comm->rails[i]->fd, &event);
-}
-
-int io_threads_add(struct anynet_comm *comm)
-{
-	int ret;
-
 	if (!anynet_net.io_threads)
-		return -ENOTSUP;
-	pthread_mutex_lock(&pool.lock);
-	pthread_rwlock_wrlock(&pool.working);
-	ret = pool.thread_count ? 0 : pool_start(anynet_net.io_threads);
-	if (!ret)
-		ret = take_slot(comm);
-	if (!ret) {
-		comm->threaded = true;
-		watch_rails(comm);
-	}
-	pthread_rwlock_unlock(&pool.working);
-	pthread_mutex_unlock(&pool.lock);
-	return ret;
-}
-
-void io_threads_remove(struct anynet_comm *comm)
-{
-	if (comm->io_slot < 0)
 		return;
 	pthread_mutex_lock(&pool.lock);
-	pthread_rwlock_wrlock(&pool.working);
-	pool.slots[comm->io_slot].comm = NULL;
-	comm->io_slot = -1;
+	if (pool.thread_count || !pool_start(anynet_net.io_threads)) {
+		pool.used++;
+		comm->threaded = true;
+		comm->io_token = registry_token(comm);
+		for (unsigned i = 0; i < comm->rail_count; i++)
+			if (comm->rails[i] && comm->rails[i]->fd >= 0)
+				io_threads_watch(comm, comm->rails[i]->fd);
+	}
+	pthread_mutex_unlock(&pool.lock);
+}
+
+/* A thread may still come by with an old event: the registry tells it that the comm is gone. */
+void io_threads_remove(struct anynet_comm *comm)
+{
+	if (!comm->threaded)
+		return;
+	pthread_mutex_lock(&pool.lock);
+	comm_enter(comm);
 	comm->threaded = false;
-	pthread_rwlock_unlock(&pool.working);
 	for (unsigned i = 0; i < comm->rail_count; i++)
 		if (comm->rails[i] && comm->rails[i]->fd >= 0)
 			epoll_ctl(pool.epfd, EPOLL_CTL_DEL, comm->rails[i]->fd, NULL);
+	comm_leave(comm);
 	if (!--pool.used)
 		pool_stop();
 	pthread_mutex_unlock(&pool.lock);

@@ -1,95 +1,55 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * After closeSend: messages reported done may still be in the kernel's send buffer, because the
- * receiver is slow. Such comms stay here, without NCCL, until the peer's kernel has everything or the
- * peer timeout is over. Looked after whenever a comm closes and at finalize.
+ * After close: sends reported done may still be in our or the kernel's buffers, because the receiver
+ * is slow or a rail is broken; a receiver's last acknowledgements, too. Such a comm stays, without
+ * NCCL, until the peer's kernel has everything or the peer timeout is over. The guardian turns it.
  */
-#include <stdlib.h>
-#include <sys/queue.h>
+#include <errno.h>
 
-#include "comm_internal.h"
+#include "heal.h"
 
-#define LINGER_MAX   4096
-#define LOOK_A_CLOSE 4 /* looked at when a comm closes: closing many at once stays linear */
-
-struct lingering {
-	TAILQ_ENTRY(lingering) link; /* least recently looked at first */
-	struct anynet_comm *comm;
-	uint64_t deadline_ms;
-};
-
-static struct {
-	pthread_mutex_t lock;
-	TAILQ_HEAD(, lingering) list;
-	unsigned count;
-} linger = { .lock = PTHREAD_MUTEX_INITIALIZER, .list = TAILQ_HEAD_INITIALIZER(linger.list) };
+/* May a rail that has no connection owe the peer something? */
+static bool owes(const struct anynet_comm *comm, const struct anynet_rail *rail)
+{
+	return comm->is_send ? !send_confirmed(comm) : recv_told_on(comm, rail->index);
+}
 
 static bool must_linger(struct anynet_comm *comm)
 {
 	bool wait = false;
 
-	for (unsigned i = 0; i < comm->rail_count; i++)
-		if (comm->rails[i])
-			wait |= comm->rails[i]->ops->linger(comm->rails[i]);
+	for (unsigned i = 0; i < comm->rail_count && !comm_error(comm) && !comm->peer_closed; i++) {
+		struct anynet_rail *rail = comm->rails[i];
+		int ret = rail && rail->fd >= 0 ? rail->ops->linger(rail) : 0;
+
+		if (ret && ret != -EAGAIN)
+			comm_rail_broke(comm, rail, ret);
+		rail = comm->rails[i];
+		/* A receiver that has heard of a new connection gives up the old one, unread. */
+		wait |= ret == -EAGAIN || (rail && rail->fd < 0 && owes(comm, rail)) ||
+			(rail && heal_announced(comm, rail));
+	}
 	return wait;
 }
 
-static void lingering_end(struct lingering *entry)
+bool linger_over(struct anynet_comm *comm)
 {
-	TAILQ_REMOVE(&linger.list, entry, link);
-	linger.count--;
-	send_comm_destroy(entry->comm);
-	free(entry);
+	comm_transmit(comm);
+	return comm_error(comm) || comm->peer_closed || net_now_ms() >= comm->linger_until_ms ||
+	       !must_linger(comm);
 }
 
-/* Look at the `count` that were looked at least recently. */
-static void trim_locked(unsigned count)
+bool linger_start(struct anynet_comm *comm)
 {
-	uint64_t now = net_now_ms();
+	bool stays;
 
-	for (count = count < linger.count ? count : linger.count; count; count--) {
-		struct lingering *entry = TAILQ_FIRST(&linger.list);
-
-		if (now >= entry->deadline_ms || !must_linger(entry->comm)) {
-			lingering_end(entry);
-		} else {
-			TAILQ_REMOVE(&linger.list, entry, link);
-			TAILQ_INSERT_TAIL(&linger.list, entry, link);
-		}
-	}
-}
-
-void linger_trim(void)
-{
-	pthread_mutex_lock(&linger.lock);
-	trim_locked(linger.count);
-	pthread_mutex_unlock(&linger.lock);
-}
-
-static bool linger_add(struct anynet_comm *comm)
-{
-	struct lingering *entry = malloc(sizeof(*entry));
-
-	if (!entry)
-		return false;
-	entry->comm = comm;
-	entry->deadline_ms = net_now_ms() + (uint64_t)anynet_net.cfg->user_timeout_ms;
-	TAILQ_INSERT_TAIL(&linger.list, entry, link);
-	if (++linger.count > LINGER_MAX)
-		lingering_end(TAILQ_FIRST(&linger.list));
-	return true;
-}
-
-void linger_comm(struct anynet_comm *comm)
-{
 	/* With requests in flight NCCL is aborting, and may have freed their buffers. */
-	if (!comm_error(comm) && !send_pending(comm)) {
-		send_bye(comm);
-		comm_transmit(comm);
-	}
-	pthread_mutex_lock(&linger.lock);
-	trim_locked(LOOK_A_CLOSE);
-	if (comm_error(comm) || !must_linger(comm) || !linger_add(comm))
-		send_comm_destroy(comm);
-	pthread_mutex_unlock(&linger.lock);
+	if (comm_error(comm) || comm_pending(comm) || comm->peer_closed)
+		return false;
+	(comm->is_send ? send_bye : recv_bye)(comm);
+	comm->linger_until_ms = net_now_ms() + (uint64_t)anynet_net.cfg->user_timeout_ms;
+	stays = !linger_over(comm);
+	/* From here on the guardian may end it. */
+	atomic_store(&comm->closing, stays);
+	return stays;
 }

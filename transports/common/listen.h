@@ -15,6 +15,20 @@
 /* The receive comm is closing: no rail may join it any more. */
 void listen_forget(struct anynet_comm *comm);
 
+/* A send comm listens, too: its peer may ask whether it still lives. Fills one address for each device
+ * of the stripe, port 0 where no socket can be opened. The sockets stay open until listen_drop. */
+void listen_hold(const struct anynet_device *const *set, int count, struct anynet_wire_addr *addrs);
+void listen_drop(void);
+
+/* One turn of the accept engine, if nobody else is at it. */
+void listen_turn(void);
+
+/* Let `epfd` tell, with `data`, when a turn is due; *generation (0 at first) is what was added last. */
+void listen_watch(int epfd, uint32_t data, unsigned *generation);
+
+/* NCCL has ended its last communicator: drop what waits to be accepted. */
+void listen_drop_half_built(void);
+
 /* Close the listening sockets if no endpoint is left. */
 void listen_trim(void);
 

@@ -3,6 +3,7 @@
 #ifndef ANYNET_LISTEN_INTERNAL_H
 #define ANYNET_LISTEN_INTERNAL_H
 
+#include "auth.h"
 #include "hello.h"
 #include "listen.h"
 
@@ -28,10 +29,14 @@ struct endpoint {
 /* NULL = no such endpoint, or the token is another one's. */
 struct endpoint *endpoint_find(uint32_t number, const uint8_t token[ANYNET_TOKEN_BYTES]);
 
-/* Give the connection `fd` that said `hello` to its endpoint and fill the answer, which the caller
- * sends. 0: the endpoint's comm owns fd now; -errno: refused, answer->status says why; -ENOENT: a
- * stranger, no answer at all. */
-int endpoint_admit(const struct anynet_wire_hello *hello, int fd, struct anynet_wire_hello *answer);
+/*
+ * Give the connection `fd` that said `hello` to its endpoint and fill the answer, which the caller
+ * sends. `auth`: what the connector has proven, NULL without secrets.
+ * 0: the endpoint's comm owns fd now. -EINPROGRESS: it does, and it answers itself. -ENOENT: a
+ * stranger, no answer at all. Other -errno: answer, and close.
+ */
+int endpoint_admit(const struct anynet_wire_hello *hello, int fd, const struct auth *auth,
+		   struct anynet_wire_hello *answer);
 
 /* The answer could not be sent: drop the comm being built, wait for the peer's next try. */
 void endpoint_withdraw(uint32_t number);

@@ -3,11 +3,17 @@
 #include "net.h"
 
 #include <errno.h>
+#include <stdatomic.h>
 #include <stdio.h>
 #include <string.h>
 #include <sys/random.h>
 #include <time.h>
 #include <unistd.h>
+
+#include "socket.h"
+
+#include "allow.h"
+#include "secret.h"
 
 /* Automatic choices. One stream carries 10-20 Gb/s on a server core; several also get past per-flow
  * caps. I/O threads pay only where cores are plentiful: NCCL's own thread already polls. */
@@ -16,6 +22,10 @@
 #define IO_THREADS_FROM_MBPS  40000
 #define IO_THREADS_FROM_CORES 16
 #define IO_THREADS_DEFAULT    2
+
+/* A process that was stopped, or a machine that slept, must not find all its deadlines over: a pause
+ * counts for no more than this. */
+#define PAUSE_COUNTS_MS 1000
 
 struct anynet_net anynet_net;
 
@@ -42,6 +52,8 @@ void anynet_net_start(const struct anynet_config *cfg, const struct anynet_devic
 	anynet_net.pid = (uint32_t)getpid();
 	if (gethostname(anynet_net.host, sizeof(anynet_net.host) - 1))
 		snprintf(anynet_net.host, sizeof(anynet_net.host), "?");
+	secret_start(cfg->secret_file);
+	allow_start(cfg->allow);
 }
 
 void anynet_net_set_profiler(anynet_profiler profiler)
@@ -57,10 +69,16 @@ void anynet_net_set_nccl(int version, const char *path)
 
 uint64_t net_now_ms(void)
 {
+	static _Atomic uint64_t last, skipped;
 	struct timespec ts;
+	uint64_t now, before;
 
 	clock_gettime(CLOCK_MONOTONIC, &ts);
-	return (uint64_t)ts.tv_sec * 1000 + (uint64_t)ts.tv_nsec / 1000000;
+	now = (uint64_t)ts.tv_sec * 1000 + (uint64_t)ts.tv_nsec / 1000000;
+	before = atomic_exchange(&last, now);
+	if (before && now > before + PAUSE_COUNTS_MS)
+		atomic_fetch_add(&skipped, now - before - PAUSE_COUNTS_MS);
+	return now - atomic_load(&skipped);
 }
 
 void net_random(void *data, size_t bytes)
@@ -75,6 +93,14 @@ void net_random(void *data, size_t bytes)
 		else if (n < 0 && errno != EINTR)
 			break;
 	}
+}
+
+const struct anynet_device *net_device_at(const struct sockaddr_storage *addr)
+{
+	for (int i = 0; i < anynet_net.device_count; i++)
+		if (socket_same_ip(&anynet_net.devices[i].addr, addr))
+			return &anynet_net.devices[i];
+	return NULL;
 }
 
 int net_stripe(const struct anynet_device *dev, const struct anynet_device **set, int max)

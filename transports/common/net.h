@@ -24,7 +24,11 @@ struct anynet_net {
 
 extern struct anynet_net anynet_net;
 
-/* Milliseconds of CLOCK_MONOTONIC. Never on the data path. */
+/* Our device with this IP address, NULL = none. */
+const struct anynet_device *net_device_at(const struct sockaddr_storage *addr);
+
+/* Milliseconds of CLOCK_MONOTONIC, but for long pauses in which nobody asked: a stopped process finds
+ * its deadlines where they were. Never on the data path. */
 uint64_t net_now_ms(void);
 
 /* Fill with random bytes from the kernel. */

@@ -9,12 +9,12 @@
 #include <netinet/in.h>
 #include <stdarg.h>
 #include <stdio.h>
-#include <stdlib.h>
 #include <string.h>
 
 #include <nccl_net/util.h>
 
 #include "name_filter.h"
+#include "subnet.h"
 
 #define STACK_MAX  8  /* a VLAN on a VLAN …; a loop must end */
 #define SLOW_RATIO 10 /* a NIC this many times slower than another is for management */
@@ -253,47 +253,12 @@ static int judge(const struct choosing *choosing)
 	return best;
 }
 
-/* A network, or an address in an interface's network. */
-struct subnet {
-	int family;
-	int prefix; /* -1 = that of the interface */
-	unsigned char ip[sizeof(struct in6_addr)];
-};
-
-static bool parse_subnet(const char *text, struct subnet *subnet)
-{
-	char addr[INET6_ADDRSTRLEN + 1];
-	size_t bytes = strcspn(text, "/");
-
-	if (!bytes || bytes >= sizeof(addr))
-		return false;
-	memcpy(addr, text, bytes);
-	addr[bytes] = 0;
-	subnet->family = strchr(addr, ':') ? AF_INET6 : AF_INET;
-	subnet->prefix = text[bytes] ? (int)strtol(text + bytes + 1, NULL, 10) : -1;
-	return inet_pton(subnet->family, addr, subnet->ip) == 1;
-}
-
+/* Without a prefix the subnet is an address in an interface's network. */
 static bool in_subnet(const struct subnet *subnet, const struct netif_addr *addr)
 {
-	const struct sockaddr_in *v4 = (const void *)&addr->addr;
-	const struct sockaddr_in6 *v6 = (const void *)&addr->addr;
 	int prefix = subnet->prefix >= 0 ? subnet->prefix : addr->prefix;
-	unsigned char ip[sizeof(struct in6_addr)];
 
-	if (addr->addr.ss_family != subnet->family)
-		return false;
-	if (subnet->family == AF_INET)
-		memcpy(ip, &v4->sin_addr, sizeof(v4->sin_addr));
-	else
-		memcpy(ip, &v6->sin6_addr, sizeof(v6->sin6_addr));
-	for (int bit = 0; bit < prefix; bit += 8) {
-		int mask = prefix - bit >= 8 ? 0xff : 0xff << (8 - (prefix - bit));
-
-		if ((ip[bit / 8] ^ subnet->ip[bit / 8]) & mask)
-			return false;
-	}
-	return true;
+	return subnet_holds(subnet, prefix, &addr->addr);
 }
 
 static const struct netif_addr *addr_in_subnet(const struct netif_table *table, unsigned ifindex,
@@ -317,7 +282,7 @@ static void keep_subnet(const struct choosing *choosing, const char *text,
 	struct subnet subnet;
 	bool found = false;
 
-	if (!parse_subnet(text, &subnet))
+	if (!subnet_parse(text, strlen(text), &subnet))
 		return;
 	for (size_t i = 0; i < table->link_count; i++)
 		found |= choosing->verdicts[i].chosen &&

@@ -13,11 +13,13 @@
 #include <nccl_net/wire.h>
 
 struct anynet_comm;
+struct anynet_device;
 struct anynet_rail;
 struct send_comm;
 struct send_msg;
 struct recv_comm;
 struct recv_msg;
+struct rail_signs;
 
 /*
  * All calls come with the comm to themselves (its one caller, or under its lock when I/O threads
@@ -34,56 +36,111 @@ struct anynet_rail_ops {
 	/* Bytes handed to the path that the peer's kernel has not acknowledged. */
 	size_t (*backlog)(struct anynet_rail *rail);
 
-	/* The comm is about to be closed on purpose: let what was sent arrive. True if it may take
-	 * longer; then ask again. False: close now. */
-	bool (*linger)(struct anynet_rail *rail);
+	/* What the path tells about itself; false = nothing. */
+	bool (*signs)(struct anynet_rail *rail, struct rail_signs *signs);
+
+	/* If nothing is under way, send a heartbeat, so that signs will tell. */
+	void (*ping)(struct anynet_rail *rail);
+
+	/* End the connection; nothing reads or writes user memory through it afterwards. What the
+	 * stream needs to go on over another one stays. */
+	void (*sever)(struct anynet_rail *rail);
+
+	/* A severed rail of a receive comm: frames consumed in all, payload bytes of the next one
+	 * that are in place. */
+	void (*position)(struct anynet_rail *rail, uint64_t *frames, uint32_t *part);
+
+	/* Go on over rail->fd from the receiver's position (which a receive comm's rail knows).
+	 * -EPROTO: that cannot be its position. */
+	int (*resume)(struct anynet_rail *rail, uint64_t frames, uint32_t part);
+
+	/* The comm is about to be closed on purpose: let what was sent arrive. 0: it has, close now;
+	 * -EAGAIN: not yet, ask again; else the rail has broken. */
+	int (*linger)(struct anynet_rail *rail);
 
 	/* End the path and free the rail. Nothing reads or writes user memory afterwards. */
 	void (*close)(struct anynet_rail *rail);
 };
 
+/* How a path is doing. */
+struct rail_signs {
+	bool waiting;      /* something was sent that the peer's host has not acknowledged */
+	unsigned tries;    /* sent again in a row without an answer */
+	unsigned quiet_ms; /* since anything was last heard from the peer's host */
+	unsigned rtt_us;
+};
+
+/* The stream of frames of one path. It outlives connections: a new one goes on where the receiver
+ * says that the last one ended (docs/wire.md). */
 struct anynet_rail {
 	const struct anynet_rail_ops *ops;
 	struct anynet_comm *comm;
-	int fd; /* for polling; -1 = always ask */
+	int fd; /* -1 = no connection */
 	uint16_t index;
 	uint32_t epoch;
-	bool readable, writable; /* by the last events; set when in doubt */
-	bool ended;              /* the peer's end is shut: read until that is seen */
-	bool parked;             /* the frame at its head waits for a posted receive */
-	bool bye_due;            /* send comm: BYE is to be sent once all else is out */
-	bool bye;                /* receive comm: BYE has come, the end of the stream is no error */
-	uint64_t bytes_sent;     /* payload, for balancing and statistics */
-	double rate;             /* bytes per ms as last estimated; 0 = not known */
-	char path[112];          /* "10.0.0.1:4711 -> 10.0.0.2:9000" for messages */
+	const struct anynet_device
+		*dev;                 /* NIC that the connection goes through; NULL = not known */
+	struct anynet_wire_rail home; /* the NICs it was planned for */
+	struct anynet_wire_rail pair; /* those it joins now */
+	bool readable, writable;      /* by the last events; set when in doubt */
+	bool ended;                   /* the peer's end is shut: read until that is seen */
+	bool parked;                  /* the frame at its head waits for a posted receive */
+	uint64_t silent_ms;           /* since when its path gives no sign; 0 = it does */
+	uint64_t doubted_ms; /* when the peer last said that its path is in doubt; 0 = never */
+	bool suspect;        /* its path gives no sign: nothing new is given to it */
+	bool bye_due;        /* BYE is to be sent once all else is out */
+	bool bye;            /* the peer's BYE has come, the end of the stream is no error */
+	int broke_by;        /* without connection: the -errno that ended the last one … */
+	uint64_t broke_ms;   /* … and when */
+	uint64_t bytes_sent; /* payload, for balancing and statistics */
+	double rate;         /* bytes per ms as last estimated; 0 = not known */
+	char path[112];      /* "10.0.0.1:4711 -> 10.0.0.2:9000" for messages */
+};
+
+/* Names a frame of a rail's stream, so that it can be made again. */
+struct frame_id {
+	uint32_t seq;    /* DATA, RTS: of the message */
+	uint32_t length; /* DATA: of the payload … */
+	uint32_t at;     /* … and its offset in the message, in units of ANYNET_PART_ALIGN */
+	uint16_t slot;
+	uint8_t type; /* enum anynet_frame_type */
 };
 
 /* A frame to send, made by the comm. */
 struct rail_frame {
 	struct anynet_wire_frame header;
 	const uint8_t *payload; /* header.length bytes */
-	bool framed;          /* the same header lies before and the tail behind them: one piece */
-	struct send_msg *msg; /* DATA: tell send_written when the last byte is out; else NULL */
+	bool framed; /* the same header lies before and the tail behind them: one piece */
 };
 
 /* --- what a rail asks of a send comm (send.c) --- */
 
 /* The next frame for this rail; false = nothing to send now. */
-bool send_next(struct send_comm *comm, struct anynet_rail *rail, struct rail_frame *frame);
+bool send_next(struct send_comm *comm, struct anynet_rail *rail, struct frame_id *id);
 
-/* The last byte of a chunk of this message has been handed to the path. */
-void send_written(struct send_comm *comm, struct send_msg *msg);
+/* Header and payload of a frame. Valid until its message is acknowledged. */
+void send_frame(const struct send_comm *comm, const struct frame_id *id, struct rail_frame *frame);
 
-/* An ACK, GRANT … came in. `payload` holds header->length bytes. 0 or -EPROTO. */
-int send_control(struct send_comm *comm, const struct anynet_wire_frame *header,
-		 const uint8_t *payload);
+/* The last byte of a chunk has been handed to the path. */
+void send_written(struct send_comm *comm, const struct frame_id *id);
+
+/* It will be sent once more, whole or in part. */
+void send_rewound(struct send_comm *comm, const struct frame_id *id);
+
+/* Has the message of this DATA or RTS frame been acknowledged? */
+bool send_frame_over(const struct send_comm *comm, const struct frame_id *id);
+
+/* An ACK, GRANT … came in on this rail. `payload` holds header->length bytes. 0 or -EPROTO. */
+int send_control(struct send_comm *comm, struct anynet_rail *rail,
+		 const struct anynet_wire_frame *header, const uint8_t *payload);
 
 /* --- what a rail asks of a receive comm (recv.c) --- */
 
 #define RAIL_CONTROL_BYTES 64 /* largest control frame of a receive comm: header and ack bitmap */
 
-/* The next control frame, header and payload in one; 0 = none now. */
-size_t recv_next_control(struct recv_comm *comm, uint8_t frame[RAIL_CONTROL_BYTES]);
+/* The next control frame for this rail, header and payload in one; 0 = none now. */
+size_t recv_next_control(struct recv_comm *comm, struct anynet_rail *rail,
+			 uint8_t frame[RAIL_CONTROL_BYTES]);
 
 /*
  * A DATA frame is at the head of the rail: where do its bytes go? *dst is NULL when there is nothing
@@ -95,7 +152,10 @@ int recv_place(struct recv_comm *comm, const struct anynet_wire_frame *header,
 /* The frame's payload is in place. */
 void recv_placed(struct recv_comm *comm, struct recv_msg *msg, size_t bytes);
 
-/* RTS, READY or BYE. 0, -EAGAIN or -errno as for recv_place. */
+/* Of a frame that was begun only `part` of `length` bytes stay in place; the rest comes again. */
+void recv_unplace(struct recv_comm *comm, struct recv_msg *msg, size_t length, size_t part);
+
+/* RTS, READY, BYE or PING. 0, -EAGAIN or -errno as for recv_place. */
 int recv_control(struct recv_comm *comm, struct anynet_rail *rail,
 		 const struct anynet_wire_frame *header);
 
@@ -105,7 +165,6 @@ unsigned recv_completions(const struct recv_comm *comm);
 /* --- rails that exist --- */
 
 /* A TCP rail over a connected socket, which it owns from then on. NULL = no memory. */
-struct anynet_rail *tcp_rail_create(struct anynet_comm *comm, int fd, uint16_t index,
-				    uint32_t epoch);
+struct anynet_rail *tcp_rail_create(struct anynet_comm *comm, int fd, uint16_t index);
 
 #endif

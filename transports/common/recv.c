@@ -3,9 +3,12 @@
  * The receiving half of the message layer: irecv, test, and what a receive comm tells the sender.
  */
 #include <errno.h>
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
+#include "checksum.h"
+#include "listen.h"
 #include "profile.h"
 #include "recv_internal.h"
 
@@ -27,6 +30,8 @@ struct anynet_comm *recv_comm_create(const struct anynet_device *dev, unsigned r
 	comm->plain = true;
 	comm->arrivals_end = &comm->arrivals;
 	comm->replay_bytes = replay_bytes;
+	for (int i = 0; i < ANYNET_SENDS; i++)
+		comm->msgs[i].told_on = TOLD_NOTHING;
 	for (int i = 0; i < ANYNET_REQUESTS; i++) {
 		comm->reqs[i].req.comm = &comm->base;
 		for (int k = 0; k < ANYNET_RECVS_MAX; k++)
@@ -53,6 +58,25 @@ unsigned recv_pending(const struct anynet_comm *base)
 	return comm->posted - comm->completions;
 }
 
+uint64_t recv_progress(const struct anynet_comm *base)
+{
+	return ((const struct recv_comm *)base)->moved;
+}
+
+void recv_describe(const struct anynet_comm *base, char *text, size_t bytes)
+{
+	const struct recv_comm *comm = (const struct recv_comm *)base;
+	const struct recv_req *req = &comm->reqs[comm->completions & RECV_REQ_MASK];
+
+	for (uint32_t i = comm->posted - comm->outstanding; i != comm->posted; i++) {
+		req = &comm->reqs[i & RECV_REQ_MASK];
+		if (!atomic_load(&req->req.done))
+			break;
+	}
+	snprintf(text, bytes, "%u receives, the oldest of %zu bytes, tag %u", recv_pending(base),
+		 req->subs[0].capacity, req->subs[0].tag);
+}
+
 bool recv_comm_ready(const struct anynet_comm *base)
 {
 	return ((const struct recv_comm *)base)->ready;
@@ -73,13 +97,34 @@ static bool ack_lazy_due(const struct recv_comm *comm)
 
 static bool control_due(const struct recv_comm *comm)
 {
-	return comm->ack_prompt || comm->grants || ack_lazy_due(comm);
+	return comm->ack_prompt || comm->grants || comm->again_due || comm->doubts ||
+	       ack_lazy_due(comm);
 }
 
-static size_t make_grant(struct recv_comm *comm, uint8_t *frame)
+/* A control frame into `frame`, with `payload` bytes that lie behind it already. */
+static size_t put_control(struct recv_comm *comm, uint8_t *frame, struct anynet_wire_frame *header)
 {
-	struct anynet_wire_frame header = { .type = ANYNET_FRAME_GRANT };
+	if (anynet_unlikely(comm->base.checksum))
+		checksum_header(header, frame + sizeof(*header));
+	memcpy(frame, header, sizeof(*header));
+	return sizeof(*header) + header->length;
+}
 
+static size_t put_grant(struct recv_comm *comm, struct recv_msg *msg, unsigned rail, uint8_t *frame)
+{
+	struct anynet_wire_frame header = {
+		.type = ANYNET_FRAME_GRANT,
+		.slot = (uint16_t)(msg - comm->msgs),
+		.seq = msg->seq,
+		.tag = msg->tag,
+	};
+
+	msg->told_on = (uint8_t)rail;
+	return put_control(comm, frame, &header);
+}
+
+static size_t make_grant(struct recv_comm *comm, unsigned rail, uint8_t *frame)
+{
 	for (unsigned slot = 0; slot < ANYNET_SENDS; slot++) {
 		struct recv_msg *msg = &comm->msgs[slot];
 
@@ -87,38 +132,144 @@ static size_t make_grant(struct recv_comm *comm, uint8_t *frame)
 			continue;
 		msg->asked = false;
 		comm->grants--;
-		header.slot = (uint16_t)slot;
-		header.seq = msg->seq;
-		header.tag = msg->tag;
-		memcpy(frame, &header, sizeof(header));
-		return sizeof(header);
+		return put_grant(comm, msg, rail, frame);
 	}
 	comm->grants = 0;
 	return 0;
 }
 
-static size_t make_ack(struct recv_comm *comm, uint8_t *frame)
+static size_t make_ack(struct recv_comm *comm, unsigned rail, uint8_t *frame)
 {
 	struct anynet_wire_frame header = { .type = ANYNET_FRAME_ACK,
 					    .seq = comm->announced,
 					    .length = ANYNET_ACK_BYTES };
 
-	memcpy(frame, &header, sizeof(header));
+	for (unsigned word = 0; word < ANYNET_WIRE_SLOTS / 64; word++)
+		for (uint64_t bits = comm->ack_bits[word]; bits; bits &= bits - 1)
+			comm->msgs[64 * word + (unsigned)__builtin_ctzll(bits)].told_on =
+				(uint8_t)rail;
 	memcpy(frame + sizeof(header), comm->ack_bits, ANYNET_ACK_BYTES);
 	memset(comm->ack_bits, 0, sizeof(comm->ack_bits));
 	comm->complete = 0;
 	comm->ack_prompt = false;
 	comm->lazy_bytes = 0;
-	return sizeof(header) + ANYNET_ACK_BYTES;
+	return put_control(comm, frame, &header);
 }
 
-size_t recv_next_control(struct recv_comm *comm, uint8_t frame[RAIL_CONTROL_BYTES])
+/* What was told on a rail may be lost with its connection: once more, by number, as it may also be
+ * known. A slot with a newer message in it needs nothing: the sender has used it again. */
+void recv_tell_again(struct anynet_comm *base, unsigned index)
 {
-	size_t bytes = comm->grants ? make_grant(comm, frame) : 0;
+	struct recv_comm *comm = to_recv(base);
 
-	if (bytes)
-		return bytes;
-	return comm->ack_prompt || ack_lazy_due(comm) ? make_ack(comm, frame) : 0;
+	base->rails[index]->bye_due = comm->closing;
+	for (unsigned slot = 0; slot < ANYNET_SENDS; slot++) {
+		if (comm->msgs[slot].told_on != index)
+			continue;
+		comm->again[slot / 64] |= 1ull << slot % 64;
+		comm->again_due = true;
+	}
+}
+
+bool recv_told_on(const struct anynet_comm *base, unsigned index)
+{
+	const struct recv_comm *comm = (const struct recv_comm *)base;
+	bool told = false;
+
+	for (unsigned slot = 0; slot < ANYNET_SENDS; slot++)
+		told |= comm->msgs[slot].told_on == index;
+	return told;
+}
+
+static size_t make_ack_again(struct recv_comm *comm, struct recv_msg *msg, unsigned rail,
+			     uint8_t *frame)
+{
+	struct anynet_wire_frame header = {
+		.type = ANYNET_FRAME_ACK,
+		.slot = (uint16_t)(msg - comm->msgs),
+		.seq = msg->seq,
+	};
+
+	msg->told_on = (uint8_t)rail;
+	return put_control(comm, frame, &header);
+}
+
+/* On the rail where it was told before: what the sender still reads there comes first. */
+static size_t make_again(struct recv_comm *comm, unsigned rail, uint8_t *frame)
+{
+	uint64_t left = 0;
+
+	for (unsigned slot = 0; slot < ANYNET_SENDS; slot++) {
+		struct recv_msg *msg = &comm->msgs[slot];
+		uint64_t bit = 1ull << slot % 64;
+
+		if (!(comm->again[slot / 64] & bit))
+			continue;
+		left |= msg->told_on != TOLD_NOTHING;
+		if (msg->told_on != rail && msg->told_on != TOLD_NOTHING)
+			continue;
+		comm->again[slot / 64] &= ~bit;
+		if (msg->told_on == TOLD_NOTHING)
+			continue;
+		if (msg->state == RECV_UNSEEN)
+			return make_ack_again(comm, msg, rail, frame);
+		if (msg->state == RECV_MATCHED && !msg->begun)
+			return put_grant(comm, msg, rail, frame);
+	}
+	comm->again_due = left;
+	return 0;
+}
+
+static size_t make_bye(struct recv_comm *comm, struct anynet_rail *rail, uint8_t *frame)
+{
+	struct anynet_wire_frame header = { .type = ANYNET_FRAME_BYE };
+
+	rail->bye_due = false;
+	return put_control(comm, frame, &header);
+}
+
+static size_t make_doubt(struct recv_comm *comm, uint8_t *frame)
+{
+	struct anynet_wire_frame header = {
+		.type = ANYNET_FRAME_DOUBT,
+		.slot = (uint16_t)__builtin_ctzll(comm->doubts),
+	};
+
+	comm->doubts &= comm->doubts - 1;
+	return put_control(comm, frame, &header);
+}
+
+void recv_doubt(struct anynet_comm *base, unsigned index, bool doubt)
+{
+	uint64_t bit = 1ull << index;
+
+	to_recv(base)->doubts = doubt ? to_recv(base)->doubts | bit : to_recv(base)->doubts & ~bit;
+}
+
+void recv_bye(struct anynet_comm *base)
+{
+	to_recv(base)->closing = true;
+	for (unsigned i = 0; i < base->rail_count; i++)
+		if (base->rails[i])
+			base->rails[i]->bye_due = true;
+}
+
+size_t recv_next_control(struct recv_comm *comm, struct anynet_rail *rail,
+			 uint8_t frame[RAIL_CONTROL_BYTES])
+{
+	size_t bytes = 0;
+
+	if (anynet_unlikely(comm->doubts) && !rail->suspect)
+		return make_doubt(comm, frame);
+	if (anynet_unlikely(comm->again_due))
+		bytes = make_again(comm, rail->index, frame);
+	if (!bytes && comm->grants)
+		bytes = make_grant(comm, rail->index, frame);
+	if (!bytes && (comm->ack_prompt || ack_lazy_due(comm)))
+		bytes = make_ack(comm, rail->index, frame);
+	if (!bytes && anynet_unlikely(rail->bye_due))
+		bytes = make_bye(comm, rail, frame);
+	return bytes;
 }
 
 int recv_control(struct recv_comm *comm, struct anynet_rail *rail,
@@ -137,6 +288,8 @@ int recv_control(struct recv_comm *comm, struct anynet_rail *rail,
 		return 0;
 	case ANYNET_FRAME_BYE:
 		rail->bye = true;
+		return 0;
+	case ANYNET_FRAME_PING:
 		return 0;
 	default:
 		comm_fail(&comm->base, rail, -EPROTO, "frame of unknown type %u", header->type);
@@ -177,10 +330,8 @@ static int irecv_entered(struct recv_comm *comm, int n, void *const *data, const
 		return ret;
 	if (req->busy)
 		return 0;
-	if (anynet_unlikely(comm->base.peer_closed)) {
-		comm_fail(&comm->base, NULL, -ECONNRESET, "the peer closed the connection");
-		return -ECONNRESET;
-	}
+	if (anynet_unlikely(comm->base.peer_closed))
+		return comm_refuse(&comm->base);
 	if (!comm->posted)
 		comm->tag = (uint32_t)tags[0];
 	if (n > 1 || (uint32_t)tags[0] != comm->tag)
@@ -212,7 +363,8 @@ int anynet_irecv(struct anynet_comm *base, int n, void *const *data, const size_
 	*req = NULL;
 	if (anynet_unlikely(base->is_send || n < 1 || n > ANYNET_RECVS_MAX))
 		return -EINVAL;
-	comm_enter(base);
+	if (anynet_unlikely(!comm_try_enter(base)))
+		return 0;
 	ret = irecv_entered(to_recv(base), n, data, bytes, tags, mrs, phandles, req);
 	comm_leave(base);
 	return ret;
@@ -256,12 +408,18 @@ static int test_entered(struct recv_comm *comm, struct recv_req *req, int *done,
 int recv_test(struct anynet_request *base, int *done, int *sizes)
 {
 	struct recv_comm *comm = to_recv(base->comm);
+	bool hurt;
 	int ret;
 
-	comm_enter(&comm->base);
+	if (anynet_unlikely(!comm_try_enter(&comm->base)))
+		return 0;
 	ret = comm_error(&comm->base);
 	if (anynet_likely(!ret))
 		ret = test_entered(comm, (struct recv_req *)base, done, sizes);
+	hurt = comm->base.down;
 	comm_leave(&comm->base);
+	/* The sender dials: answer without waiting for the guardian to get a core. */
+	if (anynet_unlikely(hurt))
+		listen_turn();
 	return ret;
 }

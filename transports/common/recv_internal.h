@@ -46,14 +46,17 @@ enum recv_state {
 	RECV_MATCHED,
 };
 
+#define TOLD_NOTHING 0xff
+
 /* What is in a slot of the sender: from the first frame until the last byte is there. */
 struct recv_msg {
 	struct recv_sub *sub;         /* NULL: none yet */
 	struct arrival *arrival;      /* its bytes go there; NULL: straight into the buffer */
 	size_t size, begun, received; /* begun: in frames whose payload has a place */
 	uint32_t seq, tag;
-	uint8_t state; /* enum recv_state */
-	bool asked;    /* came as RTS: grant it once matched */
+	uint8_t state;   /* enum recv_state */
+	uint8_t told_on; /* rail that its ack or grant was told on; TOLD_NOTHING */
+	bool asked;      /* came as RTS: grant it once matched */
 	bool wants_ack;
 };
 
@@ -72,7 +75,12 @@ struct recv_comm {
 	uint32_t lazy_bytes;     /* received since the last ack without being asked for one */
 	uint32_t complete;       /* messages completed since the last ack … */
 	uint64_t ack_bits[ANYNET_WIRE_SLOTS / 64]; /* … and their slots */
-	uint32_t grants;                           /* messages to grant */
+	uint64_t again[ANYNET_WIRE_SLOTS / 64]; /* slots whose ack or grant is to be told again … */
+	bool closing;                           /* BYE is due, also on a rail that is resumed */
+	bool again_due;                         /* … if there are any */
+	uint64_t doubts;                        /* rails whose path is in doubt, to be told */
+	uint64_t moved;                         /* chunks placed in all */
+	uint32_t grants;                        /* messages to grant */
 	uint32_t unfilled; /* posted buffers that wait for a message or its rest */
 	size_t aside;      /* bytes in arrivals */
 	struct arrival *arrivals, **arrivals_end; /* without a buffer, oldest first */

@@ -82,6 +82,9 @@ static void complete_message(struct recv_comm *comm, struct recv_msg *msg)
 	msg->sub = NULL;
 	msg->arrival = NULL;
 	msg->state = RECV_UNSEEN;
+	/* Of its grant: the ack is to be told now. */
+	msg->told_on = TOLD_NOTHING;
+	comm->again[slot / 64] &= ~(1ull << slot % 64);
 	comm->ack_bits[slot / 64] |= 1ull << slot % 64;
 	comm->complete++;
 	if (msg->wants_ack)
@@ -228,6 +231,13 @@ static int announce(struct recv_comm *comm, struct recv_msg *msg,
 		     (!comm->posted || header->tag == comm->tag);
 	int ret;
 
+	if (msg->told_on != TOLD_NOTHING) {
+		/* The sender uses the slot again: it knows what was told. */
+		unsigned slot = (unsigned)(msg - comm->msgs);
+
+		msg->told_on = TOLD_NOTHING;
+		comm->again[slot / 64] &= ~(1ull << slot % 64);
+	}
 	msg->seq = header->seq;
 	msg->tag = header->tag;
 	msg->size = header->size;
@@ -299,8 +309,16 @@ int recv_place(struct recv_comm *comm, const struct anynet_wire_frame *header,
 void recv_placed(struct recv_comm *comm, struct recv_msg *msg, size_t bytes)
 {
 	msg->received += bytes;
+	comm->moved++;
 	if (msg->received == msg->size)
 		complete_message(comm, msg);
+}
+
+void recv_unplace(struct recv_comm *comm, struct recv_msg *msg, size_t length, size_t part)
+{
+	(void)comm;
+	msg->begun -= length - part;
+	msg->received += part;
 }
 
 int recv_announced(struct recv_comm *comm, const struct anynet_wire_frame *header)

@@ -18,6 +18,14 @@
 /* Connections may pile up while NCCL is not accepting; the kernel cuts this to somaxconn. */
 #define LISTEN_BACKLOG 16384
 
+bool socket_same_ip(const struct sockaddr_storage *a, const struct sockaddr_storage *b)
+{
+	struct anynet_wire_addr wa, wb;
+
+	return socket_to_wire(a, 0, 0, &wa) && socket_to_wire(b, 0, 0, &wb) &&
+	       !memcmp(&wa, &wb, sizeof(wa));
+}
+
 size_t socket_addr_bytes(const struct sockaddr_storage *addr)
 {
 	return addr->ss_family == AF_INET6 ? sizeof(struct sockaddr_in6)
@@ -140,10 +148,13 @@ int socket_connect(const struct sockaddr_storage *from, const struct sockaddr_st
 	return fd;
 }
 
-int socket_accept(int listen_fd)
+int socket_accept(int listen_fd, struct sockaddr_storage *from)
 {
-	int fd = accept4(listen_fd, NULL, NULL, SOCK_NONBLOCK | SOCK_CLOEXEC);
+	socklen_t len = sizeof(*from);
+	int fd;
 
+	memset(from, 0, sizeof(*from));
+	fd = accept4(listen_fd, (struct sockaddr *)from, &len, SOCK_NONBLOCK | SOCK_CLOEXEC);
 	return fd < 0 ? -errno : fd;
 }
 
@@ -171,7 +182,7 @@ int socket_recv_some(int fd, void *data, size_t bytes, size_t *done)
 		ssize_t n = recv(fd, (char *)data + *done, bytes - *done, MSG_DONTWAIT);
 
 		if (n == 0)
-			return -ECONNRESET;
+			return -ENODATA;
 		if (n < 0 && errno == EINTR)
 			continue;
 		if (n < 0)
@@ -194,6 +205,11 @@ int socket_send_some(int fd, const void *data, size_t bytes, size_t *done)
 		*done += (size_t)n;
 	}
 	return 0;
+}
+
+const char *socket_error(int err)
+{
+	return err == -ENODATA ? "closed without an answer" : strerror(-err);
 }
 
 bool socket_to_wire(const struct sockaddr_storage *addr, uint16_t port, uint8_t device,

@@ -25,8 +25,8 @@ int socket_listen(const struct sockaddr_storage *addr, const struct anynet_confi
 int socket_connect(const struct sockaddr_storage *from, const struct sockaddr_storage *to,
 		   const struct anynet_config *cfg, bool same_host);
 
-/* A connection waiting on `listen_fd`; -EAGAIN = none. */
-int socket_accept(int listen_fd);
+/* A connection waiting on `listen_fd`, and who is at its other end; -EAGAIN = none. */
+int socket_accept(int listen_fd, struct sockaddr_storage *from);
 
 /* The options every rail has: no delay, keepalive, buffers, congestion control.
  * Buffer sizes have to be set before the connection stands. */
@@ -36,9 +36,12 @@ int socket_unsent(int fd); /* bytes the peer's kernel has not acknowledged; < 0 
 int socket_port(int fd);   /* own port, host order; < 0 = -errno */
 
 /* Receive or send as much of a fixed-size message as there is room for. *done counts the bytes so
- * far. 0 = complete, -EAGAIN = later, -ECONNRESET = the peer closed. */
+ * far. 0 = complete, -EAGAIN = later, -ENODATA = the peer closed in good order. */
 int socket_recv_some(int fd, void *data, size_t bytes, size_t *done);
 int socket_send_some(int fd, const void *data, size_t bytes, size_t *done);
+
+/* What a -errno of these means, for a message. */
+const char *socket_error(int err);
 
 /* Address conversions. to_wire returns false for families other than IPv4 and IPv6. from_wire checks
  * everything; scope_id is for link-local IPv6, where the sender's own number would mean nothing. */
@@ -46,6 +49,7 @@ bool socket_to_wire(const struct sockaddr_storage *addr, uint16_t port, uint8_t 
 		    struct anynet_wire_addr *wire);
 bool socket_from_wire(const struct anynet_wire_addr *wire, unsigned scope_id,
 		      struct sockaddr_storage *addr);
+bool socket_same_ip(const struct sockaddr_storage *a, const struct sockaddr_storage *b);
 size_t socket_addr_bytes(const struct sockaddr_storage *addr);
 const char *socket_text(const struct sockaddr_storage *addr, char *buf, size_t bytes);
 const char *socket_peer_text(int fd, char *buf, size_t bytes);

@@ -3,8 +3,10 @@
 #include <errno.h>
 #include <stdio.h>
 #include <stdlib.h>
+#include <sys/socket.h>
 #include <unistd.h>
 
+#include "checksum.h"
 #include "socket.h"
 #include "tcp_rail.h"
 
@@ -15,28 +17,35 @@ static size_t tcp_backlog(struct anynet_rail *base)
 	return unsent < 0 ? 0 : (size_t)unsent;
 }
 
-/* Read and forget what has come. False = the connection is broken. */
-static bool read_away(int fd)
+/* Read and forget what has come, the end of the stream included. 0, or -errno if it has broken. */
+static int read_away(int fd)
 {
 	uint8_t scratch[4096];
 	ssize_t n;
 
 	do
 		n = recv(fd, scratch, sizeof(scratch), MSG_DONTWAIT);
-	while (n > 0);
-	return !n || errno == EAGAIN || errno == EINTR;
+	while (n > 0 || (n < 0 && errno == EINTR));
+	return !n || errno == EAGAIN ? 0 : -errno;
 }
 
 /* Acks that were never read would make close() send a reset, and a reset throws away what the
  * kernel has not delivered yet. So: read them, say that no more data comes, and wait until the
  * peer's kernel has everything. */
-static bool tcp_linger(struct anynet_rail *base)
+static int tcp_linger(struct anynet_rail *base)
 {
-	if (!to_tcp(base)->shut && shutdown(base->fd, SHUT_WR))
-		return false;
-	to_tcp(base)->shut = true;
-	/* After a reset the queue stays as it is for ever. */
-	return read_away(base->fd) && socket_unsent(base->fd) > 0;
+	struct tcp_rail *rail = to_tcp(base);
+	int ret;
+
+	if (rail->tx_next != rail->log_end || rail->control_bytes != rail->control_gone)
+		return rail->control_broken ? -EPIPE : -EAGAIN; /* the comm's turns send it */
+	if (!rail->shut && shutdown(base->fd, SHUT_WR))
+		return -errno;
+	rail->shut = true;
+	ret = base->comm->is_send ? base->ops->receive(base) : read_away(base->fd);
+	if (ret && ret != -EAGAIN)
+		return ret;
+	return socket_unsent(base->fd) ? -EAGAIN : 0;
 }
 
 static void tcp_close(struct anynet_rail *base)
@@ -45,29 +54,36 @@ static void tcp_close(struct anynet_rail *base)
 
 	/* The tail of the last frame may be unread: it must not turn the end into a reset, which
 	 * could overtake our last ack. */
-	if (!base->comm->is_send && !comm_error(base->comm))
+	if (base->fd >= 0 && !base->comm->is_send && !comm_error(base->comm))
 		read_away(base->fd);
-	close(base->fd);
+	if (base->fd >= 0)
+		close(base->fd);
 	free(rail->rx_buf);
-	free(rail->tx);
+	free(rail->log);
 	free(rail);
 }
 
-static const struct anynet_rail_ops tcp_send_rail_ops = {
-	.receive = tcp_receive_control,
-	.transmit = tcp_transmit_data,
-	.backlog = tcp_backlog,
-	.linger = tcp_linger,
-	.close = tcp_close,
-};
+/* The connection must end for the peer, too, also when a forked child holds the descriptor; and what
+ * the kernel still has to send of NCCL's buffers must not go out any more. */
+static void tcp_sever(struct anynet_rail *base)
+{
+	struct tcp_rail *rail = to_tcp(base);
+	struct linger now = { .l_onoff = 1, .l_linger = 0 };
 
-static const struct anynet_rail_ops tcp_recv_rail_ops = {
-	.receive = tcp_receive_data,
-	.transmit = tcp_transmit_control,
-	.backlog = tcp_backlog,
-	.linger = tcp_linger,
-	.close = tcp_close,
-};
+	setsockopt(base->fd, SOL_SOCKET, SO_LINGER, &now, sizeof(now));
+	shutdown(base->fd, SHUT_RDWR);
+	close(base->fd);
+	base->fd = -1;
+	tcp_receive_severed(rail);
+	rail->control_bytes = rail->control_gone = 0;
+	rail->control_broken = rail->shut = false;
+}
+
+static void tcp_position(struct anynet_rail *base, uint64_t *frames, uint32_t *part)
+{
+	*frames = to_tcp(base)->rx_frames;
+	*part = to_tcp(base)->rx_part;
+}
 
 static void look_at_path(struct anynet_rail *base)
 {
@@ -76,13 +92,70 @@ static void look_at_path(struct anynet_rail *base)
 	char from[SOCKET_TEXT_BYTES], to[SOCKET_TEXT_BYTES];
 
 	getsockname(base->fd, (struct sockaddr *)&local, &len);
+	base->dev = net_device_at(&local);
 	getpeername(base->fd, (struct sockaddr *)&peer, &peer_len);
 	snprintf(base->path, sizeof(base->path), "%s -> %s",
 		 socket_text(&local, from, sizeof(from)), socket_text(&peer, to, sizeof(to)));
 }
 
-struct anynet_rail *tcp_rail_create(struct anynet_comm *comm, int fd, uint16_t index,
-				    uint32_t epoch)
+static int tcp_resume(struct anynet_rail *base, uint64_t frames, uint32_t part)
+{
+	struct tcp_rail *rail = to_tcp(base);
+	int ret = base->comm->is_send ? tcp_log_rewind(rail, frames, part) : 0;
+
+	if (ret)
+		return ret;
+	look_at_path(base);
+	base->rate = 0;
+	rail->rate_at = base->bytes_sent;
+	rail->rate_busy_us = rail->rate_acked = 0;
+	rail->zc_sent = rail->zc_done = 0;
+	if (base->comm->is_send)
+		tcp_zerocopy_init(rail);
+	return 0;
+}
+
+/* With the queue empty there is room for a whole frame. */
+static void tcp_ping(struct anynet_rail *base)
+{
+	struct tcp_rail *rail = to_tcp(base);
+	struct anynet_wire_frame frame = { .type = ANYNET_FRAME_PING };
+
+	if (socket_unsent(base->fd) || rail->shut || rail->control_bytes != rail->control_gone ||
+	    (base->comm->is_send && rail->tx_next != rail->log_end))
+		return;
+	if (base->comm->checksum)
+		checksum_header(&frame, NULL);
+	send(base->fd, &frame, sizeof(frame), MSG_DONTWAIT | MSG_NOSIGNAL);
+}
+
+static const struct anynet_rail_ops tcp_send_rail_ops = {
+	.receive = tcp_receive_control,
+	.transmit = tcp_transmit_data,
+	.backlog = tcp_backlog,
+	.signs = tcp_signs,
+	.ping = tcp_ping,
+	.sever = tcp_sever,
+	.position = tcp_position,
+	.resume = tcp_resume,
+	.linger = tcp_linger,
+	.close = tcp_close,
+};
+
+static const struct anynet_rail_ops tcp_recv_rail_ops = {
+	.receive = tcp_receive_data,
+	.transmit = tcp_transmit_control,
+	.backlog = tcp_backlog,
+	.signs = tcp_signs,
+	.ping = tcp_ping,
+	.sever = tcp_sever,
+	.position = tcp_position,
+	.resume = tcp_resume,
+	.linger = tcp_linger,
+	.close = tcp_close,
+};
+
+struct anynet_rail *tcp_rail_create(struct anynet_comm *comm, int fd, uint16_t index)
 {
 	struct tcp_rail *rail = calloc(1, sizeof(*rail));
 
@@ -90,10 +163,8 @@ struct anynet_rail *tcp_rail_create(struct anynet_comm *comm, int fd, uint16_t i
 		return NULL;
 	rail->rx_bytes = comm->is_send ? TCP_CONTROL_BYTES : TCP_STAGING_BYTES;
 	rail->rx_buf = malloc(rail->rx_bytes);
-	rail->tx = comm->is_send ? calloc(TCP_TX_FRAMES, sizeof(*rail->tx)) : NULL;
-	if (!rail->rx_buf || (comm->is_send && !rail->tx)) {
+	if (!rail->rx_buf || (comm->is_send && tcp_log_init(rail))) {
 		free(rail->rx_buf);
-		free(rail->tx);
 		free(rail);
 		return NULL;
 	}
@@ -101,7 +172,6 @@ struct anynet_rail *tcp_rail_create(struct anynet_comm *comm, int fd, uint16_t i
 	rail->base.comm = comm;
 	rail->base.fd = fd;
 	rail->base.index = index;
-	rail->base.epoch = epoch;
 	rail->base.readable = rail->base.writable = true;
 	look_at_path(&rail->base);
 	if (comm->is_send)

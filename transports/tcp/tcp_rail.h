@@ -5,7 +5,9 @@
 
 #include "comm_internal.h"
 
-#define TCP_TX_FRAMES     16          /* queued behind each other in one sendmsg */
+#define TCP_TX_FRAMES     16          /* in one sendmsg */
+#define TCP_LOG_FRAMES    64          /* sent and not acknowledged, to begin with */
+#define TCP_LOG_MAX       (1u << 20)  /* … and at most */
 #define TCP_STAGING_BYTES 16384       /* receive staging of a receive comm's rail */
 #define TCP_CONTROL_BYTES 512         /* of a send comm's rail, and control bytes to send */
 #define TCP_DIRECT_BYTES  2048        /* this much payload missing: read it into place */
@@ -16,13 +18,10 @@
  * longer (512 KiB half-RTT: 65 us, 114 us with 256 KiB). */
 #define TCP_TX_TURN (1u << 20)
 
-/* A frame being sent. */
-struct tcp_tx_frame {
-	struct anynet_wire_frame header;
-	const uint8_t *payload; /* NULL: header only */
-	struct send_msg *msg;
-	uint32_t bytes; /* payload, and tail if it has one */
-	bool framed;    /* the header lies before the payload in memory */
+/* A frame of the stream that may have to be sent again. */
+struct tcp_log_frame {
+	struct frame_id id;
+	uint32_t crc; /* of its payload, if frames carry checksums */
 };
 
 struct tcp_rail {
@@ -33,15 +32,23 @@ struct tcp_rail {
 	uint32_t rx_bytes, rx_head, rx_tail;
 	struct anynet_wire_frame rx_frame; /* the DATA frame whose payload is coming in */
 	struct recv_msg *rx_msg;
-	uint8_t *rx_dst;  /* where its next byte goes */
-	uint32_t rx_left; /* payload bytes still to come */
-	uint32_t rx_skip; /* tail of the last frame, still to be read */
-	uint32_t rx_last; /* payload bytes of the last frame */
-	bool rx_quiet;    /* the socket was empty when last asked */
+	uint8_t *rx_dst;    /* where its next byte goes */
+	uint32_t rx_left;   /* payload bytes still to come */
+	uint32_t rx_crc;    /* bytes of checksum behind them */
+	uint32_t rx_skip;   /* tail of the last frame, still to be read */
+	uint32_t rx_last;   /* payload bytes of the last frame */
+	bool rx_open;       /* rx_frame is begun and not consumed */
+	bool rx_quiet;      /* the socket was empty when last asked */
+	uint64_t rx_frames; /* consumed in all, over all connections */
+	uint32_t
+		rx_part; /* message offset up to which the next one is in place; 0 = its beginning */
 
-	/* Sending: frames [tx_head, tx_tail) of tx, modulo; tx_gone bytes of the first are out. */
-	struct tcp_tx_frame *tx;
-	uint32_t tx_head, tx_tail, tx_gone;
+	/* Sending: frames are numbered over all connections. [log_first, tx_next) are out and may be
+	 * asked for again, [tx_next, log_end) wait; tx_gone bytes of frame tx_next are out. */
+	struct tcp_log_frame *log;
+	uint32_t log_room; /* entries, a power of two; number & (log_room - 1) finds one */
+	uint32_t tx_gone;
+	uint64_t log_first, tx_next, log_end;
 	bool shut;                         /* no more data comes from us: said to the kernel */
 	uint64_t rate_at;                  /* bytes_sent at which the rate is looked at again */
 	uint64_t rate_busy_us, rate_acked; /* the kernel's counts when the last sample was taken */
@@ -61,11 +68,24 @@ static inline struct tcp_rail *to_tcp(struct anynet_rail *rail)
 
 int tcp_receive_data(struct anynet_rail *rail);    /* of a receive comm */
 int tcp_receive_control(struct anynet_rail *rail); /* of a send comm */
+void tcp_receive_severed(struct tcp_rail *rail);   /* of either: the connection has ended */
 int tcp_transmit_data(struct anynet_rail *rail);
 int tcp_transmit_control(struct anynet_rail *rail);
 
-/* tcp_rate.c: keep base.rate up to date; cheap, and only needed when rails share messages. */
+/* tcp_log.c: what was sent on the rail and may have to be sent again. */
+int tcp_log_init(struct tcp_rail *rail);
+bool tcp_log_has_room(struct tcp_rail *rail); /* for one more; makes it if it can */
+int tcp_log_rewind(struct tcp_rail *rail, uint64_t frames, uint32_t part);
+
+static inline struct tcp_log_frame *tcp_log_at(struct tcp_rail *rail, uint64_t number)
+{
+	return &rail->log[number & (rail->log_room - 1)];
+}
+
+/* tcp_info.c: what the kernel knows. Keep base.rate up to date: cheap, and only needed when rails
+ * share messages. */
 void tcp_rate_refresh(struct tcp_rail *rail);
+bool tcp_signs(struct anynet_rail *rail, struct rail_signs *signs);
 
 /* zerocopy.c: notifications of MSG_ZEROCOPY from the socket's error queue. */
 void tcp_zerocopy_init(struct tcp_rail *rail);

@@ -10,6 +10,9 @@
 #include <sys/socket.h>
 #include <sys/uio.h>
 
+#include <nccl_net/log.h>
+
+#include "checksum.h"
 #include "copy.h"
 #include "tcp_rail.h"
 
@@ -46,9 +49,11 @@ static size_t read_ahead(const struct tcp_rail *rail, size_t direct, size_t room
 	size_t expect = HEADER_BYTES - staged(rail) % HEADER_BYTES;
 
 	if (rail->rx_last >= TCP_LARGE_BYTES) /* the next will be large, too: only its header */
-		return anynet_min(room, (direct ? 0 : rail->rx_left) + rail->rx_skip + expect);
+		return anynet_min(room, (direct ? 0 : rail->rx_left) + rail->rx_crc +
+						rail->rx_skip + expect);
 	if (rail->rx_quiet && !rail->rx_left && !staged(rail))
-		return anynet_min(room, rail->rx_skip + HEADER_BYTES + rail->rx_last);
+		return anynet_min(room,
+				  rail->rx_skip + HEADER_BYTES + rail->rx_last + rail->rx_crc);
 	return room;
 }
 
@@ -90,6 +95,15 @@ static int read_some(struct tcp_rail *rail, bool *drained)
 
 /* --- receive comm: data --- */
 
+static ANYNET_COLD int corrupt(struct tcp_rail *rail, const char *what)
+{
+	anynet_warn("receive from peer %s dev %s rail %u (%s): wrong checksum of a %s; the "
+		    "connection is replaced and the data sent again",
+		    rail->base.comm->peer.host, rail->base.comm->dev->name, rail->base.index,
+		    rail->base.path, what);
+	return -EBADMSG;
+}
+
 static int take_frame(struct tcp_rail *rail)
 {
 	struct recv_comm *comm = (struct recv_comm *)rail->base.comm;
@@ -97,20 +111,27 @@ static int take_frame(struct tcp_rail *rail)
 	int ret;
 
 	memcpy(frame, rail->rx_buf + rail->rx_head, HEADER_BYTES);
+	if (anynet_unlikely(rail->base.comm->checksum) && !checksum_check(frame, NULL))
+		return corrupt(rail, "header");
 	if (anynet_unlikely(frame->type != ANYNET_FRAME_DATA)) {
 		ret = recv_control(comm, &rail->base, frame);
-		if (!ret)
-			rail->rx_head += HEADER_BYTES;
-		return ret;
+		if (ret)
+			return ret;
+		rail->rx_head += HEADER_BYTES;
+		if (frame->type != ANYNET_FRAME_PING) {
+			rail->rx_frames++;
+			rail->rx_part = 0;
+		}
+		return 0;
 	}
 	ret = recv_place(comm, frame, &rail->rx_msg, &rail->rx_dst);
 	if (ret)
 		return ret;
+	rail->rx_open = true;
+	rail->rx_part = 0;
 	rail->rx_head += HEADER_BYTES;
 	rail->rx_left = rail->rx_last = frame->length;
-	rail->rx_skip = frame->flags & ANYNET_FLAG_TAIL ? ANYNET_TAIL_BYTES : 0;
-	if (!frame->length)
-		recv_placed(comm, rail->rx_msg, 0);
+	rail->rx_crc = frame->flags & ANYNET_FLAG_CRC ? ANYNET_CRC_BYTES : 0;
 	return 0;
 }
 
@@ -126,35 +147,69 @@ static void take_payload(struct tcp_rail *rail)
 	}
 }
 
+/* All of a frame is there. 0 or -EBADMSG. */
+static int finish_frame(struct tcp_rail *rail)
+{
+	const struct anynet_wire_frame *frame = &rail->rx_frame;
+	uint32_t crc;
+
+	if (anynet_unlikely(rail->rx_crc)) {
+		memcpy(&crc, rail->rx_buf + rail->rx_head, sizeof(crc));
+		if (frame->length ? crc32c(0, rail->rx_dst - frame->length, frame->length) != crc
+				  : crc)
+			return corrupt(rail, "chunk");
+		rail->rx_head += ANYNET_CRC_BYTES;
+	}
+	rail->rx_open = false;
+	rail->rx_frames++;
+	rail->rx_skip = frame->flags & ANYNET_FLAG_TAIL ? ANYNET_TAIL_BYTES : 0;
+	recv_placed((struct recv_comm *)rail->base.comm, rail->rx_msg, frame->length);
+	return 0;
+}
+
 /* Consume what is staged. 0: need more bytes; -EAGAIN: parked; else -errno. */
 static int consume(struct tcp_rail *rail)
 {
 	int ret;
 
 	for (;;) {
-		if (rail->rx_left) {
+		if (rail->rx_open) {
 			take_payload(rail);
-			if (rail->rx_left)
+			if (rail->rx_left || staged(rail) < rail->rx_crc)
 				return 0;
+			ret = finish_frame(rail);
 		} else if (rail->rx_skip && staged(rail)) {
 			rail->rx_head += rail->rx_skip;
 			rail->rx_skip = 0;
-			continue;
+			ret = 0;
 		} else if (staged(rail) < HEADER_BYTES) {
 			return 0;
 		} else {
 			ret = take_frame(rail);
-			if (ret)
-				return ret;
-			if (!rail->rx_frame.length)
-				continue;
-			take_payload(rail);
-			if (rail->rx_left)
-				return 0;
 		}
-		recv_placed((struct recv_comm *)rail->base.comm, rail->rx_msg,
-			    rail->rx_frame.length);
+		if (ret)
+			return ret;
 	}
+}
+
+void tcp_receive_severed(struct tcp_rail *rail)
+{
+	const struct anynet_wire_frame *frame = &rail->rx_frame;
+	uint32_t placed = frame->length - rail->rx_left, keep;
+
+	rail->rx_head = rail->rx_tail = rail->rx_skip = 0;
+	rail->rx_last = 0;
+	rail->rx_quiet = false;
+	if (rail->rx_open) {
+		keep = frame->flags & (ANYNET_FLAG_TAIL | ANYNET_FLAG_CRC)
+			       ? 0
+			       : placed - placed % ANYNET_PART_ALIGN;
+		rail->rx_open = false;
+		recv_unplace((struct recv_comm *)rail->base.comm, rail->rx_msg, frame->length,
+			     keep);
+		rail->rx_part = keep ? (uint32_t)frame->offset + keep : 0;
+	}
+	rail->rx_left = 0;
 }
 
 int tcp_receive_data(struct anynet_rail *base)
@@ -165,6 +220,8 @@ int tcp_receive_data(struct anynet_rail *base)
 	uint64_t budget = TCP_RX_TURN;
 	int ret;
 
+	if (anynet_unlikely(rail->shut))
+		return 0; /* closed: tcp_linger reads, and forgets */
 	ret = consume(rail);
 	while (!ret && budget && recv_completions(comm) == before) {
 		uint32_t left = rail->rx_left, tail = staged(rail);
@@ -178,10 +235,6 @@ int tcp_receive_data(struct anynet_rail *base)
 		if (ret)
 			return ret;
 		budget -= anynet_min(budget, left - rail->rx_left + staged(rail) - tail);
-		/* The last bytes may have come straight into place. */
-		if (left && !rail->rx_left)
-			recv_placed((struct recv_comm *)base->comm, rail->rx_msg,
-				    rail->rx_frame.length);
 		ret = consume(rail);
 		if (drained) {
 			base->readable = base->comm->epfd < 0 || base->ended;
@@ -198,39 +251,53 @@ int tcp_receive_data(struct anynet_rail *base)
 
 /* --- send comm: acks and grants --- */
 
+/* One control frame, if it is there entirely. 0, -EAGAIN or -errno. */
+static int take_control(struct tcp_rail *rail)
+{
+	struct anynet_comm *comm = rail->base.comm;
+	struct anynet_wire_frame header;
+	const uint8_t *payload;
+	int ret;
+
+	if (staged(rail) < HEADER_BYTES)
+		return -EAGAIN;
+	memcpy(&header, rail->rx_buf + rail->rx_head, HEADER_BYTES);
+	payload = rail->rx_buf + rail->rx_head + HEADER_BYTES;
+	if (header.length > RAIL_CONTROL_BYTES - HEADER_BYTES) {
+		if (comm->checksum)
+			return corrupt(rail, "control frame");
+		comm_fail(comm, &rail->base, -EPROTO, "control frame of %u bytes", header.length);
+		return -EPROTO;
+	}
+	if (staged(rail) < HEADER_BYTES + header.length)
+		return -EAGAIN;
+	if (anynet_unlikely(comm->checksum) && !checksum_check(&header, payload))
+		return corrupt(rail, "control frame");
+	ret = send_control((struct send_comm *)comm, &rail->base, &header, payload);
+	if (!ret)
+		rail->rx_head += (uint32_t)HEADER_BYTES + header.length;
+	return ret;
+}
+
 int tcp_receive_control(struct anynet_rail *base)
 {
 	struct tcp_rail *rail = to_tcp(base);
-	struct anynet_wire_frame header;
 	bool drained = false;
-	int ret;
+	int ret = 0;
 
 	if (rail->zc_sent != rail->zc_done)
 		tcp_zerocopy_reap(rail);
 	while (!drained) {
 		ret = read_some(rail, &drained);
-		if (ret == -EAGAIN) {
-			base->readable = base->comm->epfd < 0 || base->ended;
-			return 0;
-		}
 		if (ret)
+			break;
+		while (!ret)
+			ret = take_control(rail);
+		if (ret != -EAGAIN)
 			return ret;
-		while (staged(rail) >= HEADER_BYTES) {
-			memcpy(&header, rail->rx_buf + rail->rx_head, HEADER_BYTES);
-			if (header.length > RAIL_CONTROL_BYTES - HEADER_BYTES) {
-				comm_fail(base->comm, base, -EPROTO, "control frame of %u bytes",
-					  header.length);
-				return -EPROTO;
-			}
-			if (staged(rail) < HEADER_BYTES + header.length)
-				break;
-			ret = send_control((struct send_comm *)base->comm, &header,
-					   rail->rx_buf + rail->rx_head + HEADER_BYTES);
-			if (ret)
-				return ret;
-			rail->rx_head += (uint32_t)HEADER_BYTES + header.length;
-		}
 	}
+	if (ret && ret != -EAGAIN)
+		return ret;
 	base->readable = base->comm->epfd < 0 || base->ended;
 	return 0;
 }

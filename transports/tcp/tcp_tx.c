@@ -8,43 +8,46 @@
 #include <sys/socket.h>
 #include <sys/uio.h>
 
+#include "crc32c.h"
 #include "tcp_rail.h"
 
 #define HEADER_BYTES   sizeof(struct anynet_wire_frame)
 #define ZEROCOPY_BYTES (64u << 10) /* below, pinning pages costs more than the copy */
 
-static struct tcp_tx_frame *tx_at(struct tcp_rail *rail, uint32_t index)
-{
-	return &rail->tx[index % TCP_TX_FRAMES];
-}
-
-static void pull(struct tcp_rail *rail)
+static void add_checksum(const struct send_comm *comm, struct tcp_log_frame *entry)
 {
 	struct rail_frame frame;
+
+	send_frame(comm, &entry->id, &frame);
+	entry->crc = crc32c(0, frame.payload, frame.payload ? frame.header.length : 0);
+}
+
+/* Take frames from the comm until there are enough for a call. */
+static void pull(struct tcp_rail *rail)
+{
+	struct send_comm *comm = (struct send_comm *)rail->base.comm;
 	size_t queued = 0;
 
-	for (uint32_t i = rail->tx_head; i != rail->tx_tail; i++)
-		queued += tx_at(rail, i)->bytes;
-	while (rail->tx_tail - rail->tx_head < TCP_TX_FRAMES && queued < TCP_TX_TURN) {
-		struct tcp_tx_frame *tx = tx_at(rail, rail->tx_tail);
+	for (uint64_t n = rail->tx_next; n != rail->log_end; n++) {
+		if (n - rail->tx_next == TCP_TX_FRAMES)
+			return;
+		queued += tcp_log_at(rail, n)->id.length;
+	}
+	while (rail->log_end - rail->tx_next < TCP_TX_FRAMES && queued < TCP_TX_TURN) {
+		struct tcp_log_frame *frame;
 
-		frame.msg = NULL;
-		frame.payload = NULL;
-		frame.framed = false;
-		if (!send_next((struct send_comm *)rail->base.comm, &rail->base, &frame))
-			break;
-		tx->header = frame.header;
-		tx->payload = frame.payload;
-		tx->bytes = frame.msg ? frame.header.length : 0;
-		if (frame.framed)
-			tx->bytes += ANYNET_TAIL_BYTES;
-		tx->msg = frame.msg;
-		tx->framed = frame.framed;
-		rail->tx_tail++;
-		queued += tx->bytes;
+		if (!tcp_log_has_room(rail))
+			return;
+		frame = tcp_log_at(rail, rail->log_end);
+		if (!send_next(comm, &rail->base, &frame->id))
+			return;
+		if (anynet_unlikely(rail->base.comm->checksum))
+			add_checksum(comm, frame);
+		queued += frame->id.length;
+		rail->log_end++;
 		/* With several rails each takes one chunk at a time: whoever is free takes the next. */
 		if (rail->base.comm->rail_count > 1)
-			break;
+			return;
 	}
 }
 
@@ -61,78 +64,103 @@ static unsigned add_piece(struct iovec *iov, unsigned n, const void *data, size_
 	return n + 1;
 }
 
-/* What one call sends. */
+/* What one call sends. Three pieces for each frame: header, payload, checksum. */
 struct tx_call {
-	struct iovec iov[2 * TCP_TX_FRAMES];
-	unsigned pieces;
+	struct iovec iov[3 * TCP_TX_FRAMES];
+	unsigned pieces, frames;
 	size_t bytes;
 	int flags; /* MSG_ZEROCOPY: payload by reference; MSG_MORE: its payload follows */
+	struct anynet_wire_frame headers[TCP_TX_FRAMES];
+	size_t totals[TCP_TX_FRAMES]; /* of the frames that begin with tx_next */
 };
 
-static bool by_reference(const struct tcp_rail *rail, const struct tcp_tx_frame *tx)
+static bool by_reference(const struct tcp_rail *rail, const struct rail_frame *frame)
 {
-	return rail->zerocopy && !tx->framed && tx->bytes >= ZEROCOPY_BYTES;
+	return rail->zerocopy && !frame->framed && frame->header.length >= ZEROCOPY_BYTES;
 }
 
-static void call_add(struct tx_call *call, const void *data, size_t bytes)
+/* Add what of a piece is not out yet; *skip counts down. */
+static void call_add(struct tx_call *call, const void *data, size_t bytes, size_t *skip)
 {
-	call->pieces = add_piece(call->iov, call->pieces, data, bytes);
-	call->bytes += bytes;
+	size_t gone = anynet_min(bytes, *skip);
+
+	*skip -= gone;
+	call->pieces =
+		add_piece(call->iov, call->pieces, (const uint8_t *)data + gone, bytes - gone);
+	call->bytes += bytes - gone;
 }
 
-/*
- * As much of what is queued as goes into one call, without the first tx_gone bytes. Payload that is
- * sent by reference has a call of its own: the kernel still reads what such a call names when the
- * frame is long out of the queue, and our header is overwritten by then.
- */
+/* Bytes of a frame behind its payload. */
+static size_t trailer_bytes(const struct rail_frame *frame)
+{
+	return (frame->header.flags & ANYNET_FLAG_CRC && frame->header.type == ANYNET_FRAME_DATA
+			? ANYNET_CRC_BYTES
+			: 0) +
+	       (frame->framed ? ANYNET_TAIL_BYTES : 0);
+}
+
+/* False: the call ends here. */
+static bool call_frame(struct tcp_rail *rail, struct tx_call *call, struct tcp_log_frame *entry,
+		       size_t *skip)
+{
+	struct rail_frame frame;
+	size_t trailer, room;
+
+	send_frame((struct send_comm *)rail->base.comm, &entry->id, &frame);
+	trailer = trailer_bytes(&frame);
+	call->totals[call->frames] = HEADER_BYTES + frame.header.length + trailer;
+	if (frame.framed) {
+		call_add(call, frame.payload - HEADER_BYTES,
+			 HEADER_BYTES + frame.header.length + trailer, skip);
+		call->frames++;
+		return true;
+	}
+	call->headers[call->frames] = frame.header;
+	call_add(call, &call->headers[call->frames++], HEADER_BYTES, skip);
+	if (by_reference(rail, &frame)) {
+		/* Such a payload has a call of its own: the kernel still reads what the call names
+		 * when the frame is long over, and the header is another's by then. */
+		if (call->bytes) {
+			call->flags = MSG_MORE;
+			return false;
+		}
+		call->flags = MSG_ZEROCOPY;
+	}
+	room = *skip + TCP_TX_TURN;
+	if (frame.payload)
+		call_add(call, frame.payload, anynet_min(frame.header.length, room), skip);
+	if (frame.header.length > room || (call->flags & MSG_ZEROCOPY && call->bytes))
+		return false;
+	call->flags = 0;
+	call_add(call, &entry->crc, trailer, skip);
+	return true;
+}
+
+/* As much of what is queued as goes into one call, without the first tx_gone bytes. */
 static void gather(struct tcp_rail *rail, struct tx_call *call)
 {
 	size_t skip = rail->tx_gone;
 
-	call->pieces = 0;
+	call->pieces = call->frames = 0;
 	call->bytes = 0;
 	call->flags = 0;
-	for (uint32_t i = rail->tx_head; i != rail->tx_tail && call->bytes < TCP_TX_TURN; i++) {
-		struct tcp_tx_frame *tx = tx_at(rail, i);
-		const uint8_t *header =
-			tx->framed ? tx->payload - HEADER_BYTES : (const uint8_t *)&tx->header;
-		bool reference = by_reference(rail, tx);
-
-		if (skip < HEADER_BYTES) {
-			call_add(call, header + skip, HEADER_BYTES - skip);
-			skip = 0;
-		} else {
-			skip -= HEADER_BYTES;
-		}
-		if (reference && call->bytes) {
-			call->flags = MSG_MORE;
+	for (uint64_t n = rail->tx_next; n != rail->log_end && call->frames < TCP_TX_FRAMES; n++)
+		if (!call_frame(rail, call, tcp_log_at(rail, n), &skip) ||
+		    call->bytes >= TCP_TX_TURN)
 			return;
-		}
-		if (tx->bytes > skip)
-			call_add(call, tx->payload + skip,
-				 anynet_min(tx->bytes - skip, TCP_TX_TURN));
-		skip = 0;
-		if (reference) {
-			call->flags = MSG_ZEROCOPY;
-			return;
-		}
-	}
 }
 
 /* `bytes` more have been taken by the socket. */
-static void advance(struct tcp_rail *rail, size_t bytes)
+static void advance(struct tcp_rail *rail, const struct tx_call *call, size_t bytes)
 {
 	bytes += rail->tx_gone;
-	while (rail->tx_head != rail->tx_tail) {
-		struct tcp_tx_frame *tx = tx_at(rail, rail->tx_head);
+	for (unsigned i = 0; i < call->frames && bytes >= call->totals[i]; i++) {
+		const struct frame_id *id = &tcp_log_at(rail, rail->tx_next)->id;
 
-		if (bytes < HEADER_BYTES + tx->bytes)
-			break;
-		bytes -= HEADER_BYTES + tx->bytes;
-		rail->base.bytes_sent += tx->bytes;
-		rail->tx_head++;
-		if (tx->msg)
-			send_written((struct send_comm *)rail->base.comm, tx->msg);
+		bytes -= call->totals[i];
+		rail->base.bytes_sent += id->length;
+		rail->tx_next++;
+		send_written((struct send_comm *)rail->base.comm, id);
 	}
 	rail->tx_gone = (uint32_t)bytes;
 }
@@ -171,14 +199,14 @@ int tcp_transmit_data(struct anynet_rail *base)
 		ssize_t sent;
 
 		pull(rail);
-		if (rail->tx_head == rail->tx_tail)
+		if (rail->tx_next == rail->log_end)
 			return 0;
 		gather(rail, &call);
 		sent = send_call(rail, &call);
 		if (sent < 0 && sent != -EAGAIN)
 			return (int)sent;
 		if (sent > 0)
-			advance(rail, (size_t)sent);
+			advance(rail, &call, (size_t)sent);
 		if (base->comm->rail_count > 1)
 			tcp_rate_refresh(rail);
 		if (sent < 0 || (size_t)sent < call.bytes) {
@@ -204,7 +232,7 @@ int tcp_transmit_control(struct anynet_rail *base)
 		if (rail->control_gone == rail->control_bytes)
 			rail->control_gone = rail->control_bytes = 0;
 		while (bytes && rail->control_bytes + RAIL_CONTROL_BYTES <= TCP_CONTROL_BYTES) {
-			bytes = recv_next_control(comm, rail->control + rail->control_bytes);
+			bytes = recv_next_control(comm, base, rail->control + rail->control_bytes);
 			rail->control_bytes += (uint32_t)bytes;
 		}
 		if (rail->control_gone == rail->control_bytes)

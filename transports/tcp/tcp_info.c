@@ -1,9 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * How fast a rail delivers: bytes acknowledged per time with data under way, both counted by the
- * kernel. (Its own delivery rate is a burst's: behind a token bucket it was 10 to 100 times the link's
- * rate.) A file of its own because <linux/tcp.h>, which knows the newer fields of tcp_info, and
- * <netinet/tcp.h> cannot be included together.
+ * What the kernel knows about a connection. A file of its own because <linux/tcp.h>, which knows the
+ * newer fields of tcp_info, and <netinet/tcp.h> cannot be included together.
  */
 #include <linux/tcp.h>
 #include <netinet/in.h>
@@ -15,6 +13,11 @@
 #define SAMPLE_US     20000 /* busy_time counts in timer ticks: below, it is too coarse */
 #define OLD_SHARE     0.5   /* of the estimate so far in the new one */
 
+/*
+ * How fast a rail delivers: bytes acknowledged per time with data under way, both counted by the
+ * kernel. (Its own delivery rate is a burst's: behind a token bucket it was 10 to 100 times the link's
+ * rate.)
+ */
 void tcp_rate_refresh(struct tcp_rail *rail)
 {
 	struct tcp_info info = { 0 };
@@ -37,4 +40,19 @@ void tcp_rate_refresh(struct tcp_rail *rail)
 		rail->base.rate > 0 ? OLD_SHARE * rail->base.rate + (1 - OLD_SHARE) * rate : rate;
 	rail->rate_busy_us = info.tcpi_busy_time;
 	rail->rate_acked = info.tcpi_bytes_acked;
+}
+
+/* While a receiver's window is shut nothing is under way but probes, which a living host answers. */
+bool tcp_signs(struct anynet_rail *base, struct rail_signs *signs)
+{
+	struct tcp_info info = { 0 };
+	socklen_t len = sizeof(info);
+
+	if (base->fd < 0 || getsockopt(base->fd, IPPROTO_TCP, TCP_INFO, &info, &len))
+		return false;
+	signs->waiting = info.tcpi_unacked || info.tcpi_probes;
+	signs->tries = anynet_max(info.tcpi_retransmits, info.tcpi_probes);
+	signs->quiet_ms = anynet_min(info.tcpi_last_ack_recv, info.tcpi_last_data_recv);
+	signs->rtt_us = info.tcpi_rtt;
+	return true;
 }

@@ -1,0 +1,358 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* Ten thousand strangers, strangers who take their time, and no descriptors left: the peer is served. */
+#include <support/buffer.h>
+#include <support/capture.h>
+#include <support/flow.h>
+#include <support/peer.h>
+#include <support/stranger.h>
+
+#include <dirent.h>
+#include <errno.h>
+#include <fcntl.h>
+#include <poll.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/resource.h>
+#include <sys/socket.h>
+#include <unistd.h>
+
+#define CROWD      10000
+#define CROWD_FROM 10   /* addresses that it comes from */
+#define SERVED_MS  1000 /* what the peer may take */
+#define KEPT_MAX   1500 /* descriptors of the listening process: 1024 strangers and ours */
+
+static void skip_builtin(struct test_net *net)
+{
+	if (net_is_builtin(net))
+		check_skip("NCCL's built-in Socket lets one silent stranger block it");
+}
+
+/* --- ten thousand --- */
+
+static void need_descriptors(rlim_t count)
+{
+	struct rlimit limit;
+
+	check_ok(getrlimit(RLIMIT_NOFILE, &limit));
+	if (limit.rlim_max < count)
+		check_skip("a process may have %lu descriptors here, %lu are needed",
+			   (unsigned long)limit.rlim_max, (unsigned long)count);
+	limit.rlim_cur = limit.rlim_max;
+	check_ok(setrlimit(RLIMIT_NOFILE, &limit));
+}
+
+/* Comes, says nothing or half a hello, and stays. Tells when half of it is there, and when all is. */
+static void crowd(int fd, void *arg)
+{
+	unsigned char handle[DRIVER_HANDLE_BYTES];
+	struct anynet_wire_hello hello;
+	struct target target;
+
+	(void)arg;
+	need_descriptors(CROWD + 100);
+	peer_recv(fd, handle, sizeof(handle));
+	stranger_target(handle, &target);
+	hello = stranger_hello(&target);
+	for (unsigned i = 0; i < CROWD; i++) {
+		int one = stranger_dial(&target, 2 + i % CROWD_FROM);
+
+		if (i % 3 == 0)
+			stranger_say(one, &hello, i % sizeof(hello));
+		if (i == CROWD / 2)
+			peer_signal(fd);
+	}
+	peer_signal(fd);
+	peer_await(fd);
+}
+
+/* Accept as NCCL does until there is word from the crowd. */
+static void accept_until_told(struct test_net *net, struct link *link, int fd)
+{
+	struct deadline deadline = deadline_in(TEST_PATIENCE_MS, "a crowd to gather");
+	struct pollfd word = { .fd = fd, .events = POLLIN };
+
+	while (poll(&word, 1, 0) <= 0) {
+		check(!link_accept_step(net, link));
+		deadline_turn(&deadline);
+	}
+	peer_await(fd);
+}
+
+static void check_served(struct test_net *net, struct link *link)
+{
+	uint64_t begin = clock_ns();
+
+	link_finish(net, link);
+	uint64_t ms = (clock_ns() - begin) / 1000000;
+	check_that(ms < SERVED_MS * TEST_TIME_SCALE, "the peer was served after %llu ms",
+		   (unsigned long long)ms);
+	printf("served after %llu ms\n", (unsigned long long)ms);
+	link_check(net, link, 200000);
+}
+
+/* Those that are kept cost a descriptor each. */
+static void check_few_are_kept(void)
+{
+	DIR *dir = opendir("/proc/self/fd");
+	int count = 0;
+
+	check(dir);
+	while (readdir(dir))
+		count++;
+	closedir(dir);
+	check_that(count < KEPT_MAX, "%d descriptors are in use", count);
+}
+
+static void a_peer_is_served_among_ten_thousand(struct test_net *net)
+{
+	struct link early, late;
+	struct peer strangers;
+
+	skip_builtin(net);
+	peer_start(&strangers, crowd, NULL);
+	net_open(net);
+	link_listen(net, &early);
+	link_listen(net, &late);
+	peer_send(strangers.fd, link_handle(&early), DRIVER_HANDLE_BYTES);
+	accept_until_told(net, &early, strangers.fd);
+	check_served(net, &early);
+	accept_until_told(net, &late, strangers.fd);
+	check_few_are_kept();
+	check_served(net, &late);
+	link_check(net, &early, 200000);
+	peer_signal(strangers.fd);
+	peer_wait_ok(&strangers);
+	link_check(net, &early, 200000);
+	link_close(net, &early);
+	link_close(net, &late);
+	net_close(net);
+}
+
+/* --- those who take their time --- */
+
+#define SLOW 30
+
+struct slow {
+	int fd;
+	size_t said;
+};
+
+/* One more byte of something that will never be complete. */
+static void drip(struct slow *slow, const struct anynet_wire_hello *hello)
+{
+	if (slow->said < sizeof(*hello) - 1)
+		stranger_say(slow->fd, (const char *)hello + slow->said++, 1);
+}
+
+static void those_who_take_their_time_are_sent_away(struct test_net *net)
+{
+	struct deadline deadline = deadline_in(TEST_PATIENCE_MS, "slow strangers to be sent away");
+	struct anynet_wire_hello hello;
+	struct slow slow[SLOW];
+	struct link link, other;
+	struct target target;
+
+	skip_builtin(net);
+	link_listen(net, &link);
+	link_listen(net, &other);
+	stranger_target(link_handle(&link), &target);
+	hello = stranger_hello(&target);
+	for (size_t i = 0; i < SLOW; i++)
+		slow[i] = (struct slow){ .fd = stranger_dial(&target, 0) };
+	for (int i = 0; i < 100; i++) {
+		for (size_t k = 0; k < SLOW; k++)
+			drip(&slow[k], &hello);
+		check(!link_accept_step(net, &link));
+	}
+	link_finish(net, &link);
+	link_check(net, &link, 200000);
+	for (size_t gone = 0; gone < SLOW;) {
+		gone = 0;
+		for (size_t k = 0; k < SLOW; k++) {
+			drip(&slow[k], &hello);
+			gone += stranger_is_shut_out(slow[k].fd);
+		}
+		check(!link_accept_step(net, &other));
+		deadline_turn(&deadline);
+	}
+	for (size_t i = 0; i < SLOW; i++)
+		close(slow[i].fd);
+	link_check(net, &link, 200000);
+	link_close(net, &link);
+	link_close(net, &other);
+}
+
+/* --- no descriptors --- */
+
+#define DESCRIPTORS_MAX 256
+#define SHORTAGE        "cannot accept connections for want of descriptors"
+
+static int taken[DESCRIPTORS_MAX];
+static size_t taken_count;
+
+static void take_all_descriptors(void)
+{
+	struct rlimit limit;
+	int fd;
+
+	check_ok(getrlimit(RLIMIT_NOFILE, &limit));
+	limit.rlim_cur = DESCRIPTORS_MAX;
+	check_ok(setrlimit(RLIMIT_NOFILE, &limit));
+	while ((fd = fcntl(STDERR_FILENO, F_DUPFD_CLOEXEC, 3)) >= 0)
+		taken[taken_count++] = fd;
+	check_int(errno, EMFILE);
+}
+
+static void give_back_descriptors(void)
+{
+	while (taken_count)
+		close(taken[--taken_count]);
+}
+
+struct shortage {
+	struct test_net *net;
+	unsigned strangers; /* who come first */
+	size_t links;
+};
+
+/* The other side, which lacks nothing: strangers, then the peer. */
+static void send_all(int fd, void *arg)
+{
+	const struct shortage *shortage = arg;
+	unsigned char handle[DRIVER_HANDLE_BYTES], data[3000];
+	struct target target;
+
+	net_open(shortage->net);
+	peer_recv(fd, handle, sizeof(handle));
+	stranger_target(handle, &target);
+	for (unsigned i = 0; i < shortage->strangers; i++)
+		stranger_dial(&target, 2);
+	pattern_fill(data, sizeof(data), 77);
+	for (size_t i = 0; i < shortage->links; i++) {
+		struct transfer send = transfer_of(data, sizeof(data), 0, NULL);
+		struct link link;
+
+		link_open_sends(shortage->net, &link, 1, fd);
+		struct flow flow = {
+			.comm = link.send, .is_send = true, .transfers = &send, .count = 1
+		};
+		flows_run(shortage->net, &flow, 1);
+	}
+	peer_await(fd);
+	_exit(0); /* as a process that dies: its comms are not the subject */
+}
+
+static void receive_one(struct test_net *net, struct link *link)
+{
+	unsigned char data[3000];
+	struct transfer recv = transfer_of(data, sizeof(data), 0, NULL);
+	struct flow flow = { .comm = link->recv, .transfers = &recv, .count = 1 };
+
+	flows_run(net, &flow, 1);
+	pattern_check(data, sizeof(data), 77);
+}
+
+static void accept_link(struct test_net *net, struct link *link)
+{
+	struct deadline deadline = deadline_in(TEST_PATIENCE_MS, "a connection");
+
+	while (!link_accept_step(net, link))
+		deadline_turn(&deadline);
+}
+
+static void check_shortage(struct test_net *net, unsigned strangers)
+{
+	struct shortage shortage = { net, strangers, 1 };
+	struct peer peer;
+	struct link link;
+
+	skip_builtin(net);
+	peer_start(&peer, send_all, &shortage);
+	net_open(net);
+	capture_allow_warn();
+	link_listen(net, &link);
+	check(!link_accept_step(net, &link));
+	take_all_descriptors();
+	peer_send(peer.fd, link_handle(&link), DRIVER_HANDLE_BYTES);
+	peer_send(peer.fd, link_handle(&link), DRIVER_HANDLE_BYTES);
+	accept_link(net, &link);
+	receive_one(net, &link);
+	give_back_descriptors();
+	peer_signal(peer.fd);
+	peer_wait_ok(&peer);
+	link_close(net, &link);
+	net_close(net);
+}
+
+static void one_peer_is_served_without_descriptors(struct test_net *net)
+{
+	check_shortage(net, 0);
+}
+
+static void strangers_give_way_without_descriptors(struct test_net *net)
+{
+	check_shortage(net, 300);
+}
+
+/* What waits in the kernel meanwhile is served as soon as there are descriptors again. */
+static void peers_wait_for_descriptors(struct test_net *net)
+{
+	struct deadline deadline = deadline_in(TEST_PATIENCE_MS, "word of a shortage");
+	struct shortage shortage = { net, 0, 2 };
+	struct link links[2];
+	struct peer peer;
+
+	skip_builtin(net);
+	peer_start(&peer, send_all, &shortage);
+	net_open(net);
+	capture_allow_warn();
+	link_listen(net, &links[0]);
+	link_listen(net, &links[1]);
+	check(!link_accept_step(net, &links[0]));
+	take_all_descriptors();
+	peer_send(peer.fd, link_handle(&links[0]), DRIVER_HANDLE_BYTES);
+	peer_send(peer.fd, link_handle(&links[0]), DRIVER_HANDLE_BYTES);
+	accept_link(net, &links[0]);
+	receive_one(net, &links[0]);
+	peer_send(peer.fd, link_handle(&links[1]), DRIVER_HANDLE_BYTES);
+	while (!capture_count(CAPTURE_WARN, SHORTAGE)) {
+		check(!link_accept_step(net, &links[1]));
+		deadline_turn(&deadline);
+	}
+	for (int i = 0; i < 1000; i++)
+		check(!link_accept_step(net, &links[1]));
+	give_back_descriptors();
+	uint64_t begin = clock_ns();
+	accept_link(net, &links[1]);
+	check((clock_ns() - begin) / 1000000 < SERVED_MS * TEST_TIME_SCALE);
+	receive_one(net, &links[1]);
+	check_int(capture_count(CAPTURE_WARN, SHORTAGE), 1);
+	peer_signal(peer.fd);
+	peer_wait_ok(&peer);
+	link_close(net, &links[0]);
+	link_close(net, &links[1]);
+	net_close(net);
+}
+
+int main(int argc, char **argv)
+{
+	const struct test_case cases[] = {
+		{ .name = "a_peer_is_served_among_ten_thousand",
+		  a_peer_is_served_among_ten_thousand,
+		  .unopened = true },
+		{ .name = "those_who_take_their_time_are_sent_away",
+		  those_who_take_their_time_are_sent_away,
+		  .settings = { "ANYNET_HANDSHAKE_TIMEOUT=500ms" } },
+		{ .name = "one_peer_is_served_without_descriptors",
+		  one_peer_is_served_without_descriptors,
+		  .unopened = true },
+		{ .name = "strangers_give_way_without_descriptors",
+		  strangers_give_way_without_descriptors,
+		  .unopened = true },
+		{ .name = "peers_wait_for_descriptors",
+		  peers_wait_for_descriptors,
+		  .unopened = true },
+	};
+	return test_main(argc, argv, cases, sizeof(cases) / sizeof(cases[0]));
+}

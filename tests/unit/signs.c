@@ -1,0 +1,89 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "signs.h"
+
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include <cmocka.h>
+
+#include "environment.h"
+#include "support/capture.h"
+#include "transports/common/watch.h"
+
+struct signs signs;
+
+static struct anynet_rail_ops ops; /* the real ones, but for signs and heartbeats */
+
+static bool scripted_signs(struct anynet_rail *rail, struct rail_signs *out)
+{
+	*out = signs.rails[rail->index];
+	return true;
+}
+
+static void counted_ping(struct anynet_rail *rail)
+{
+	signs.pings[rail->index]++;
+}
+
+int signs_setup(void **state)
+{
+	(void)state;
+	log_to_capture();
+	local_net_start();
+	local_cfg.heal_timeout_ms = 60000;
+	local_cfg.user_timeout_ms = SIGNS_PEER_TIMEOUT_MS;
+	local_cfg.stall_warn_ms = SIGNS_STALL_MS;
+	signs.now = 1000000;
+	return 0;
+}
+
+int signs_teardown(void **state)
+{
+	(void)state;
+	pair_close(&signs.pair);
+	capture_check();
+	return 0;
+}
+
+static void script(struct anynet_comm *comm)
+{
+	memset(signs.rails, 0, sizeof(signs.rails));
+	memset(signs.pings, 0, sizeof(signs.pings));
+	ops = *comm->rails[0]->ops;
+	ops.signs = scripted_signs;
+	ops.ping = counted_ping;
+	for (unsigned i = 0; i < comm->rail_count; i++)
+		comm->rails[i]->ops = &ops;
+}
+
+struct anynet_request *signs_open_recv(unsigned rails)
+{
+	pair_open_recv(&signs.pair, rails);
+	script(signs.pair.recv);
+	return pair_irecv(&signs.pair, signs.in, 64, 7);
+}
+
+void signs_open_idle_send(unsigned rails)
+{
+	pair_open_send(&signs.pair, rails);
+	script(signs.pair.send);
+}
+
+struct anynet_request *signs_open_send(unsigned rails)
+{
+	signs_open_idle_send(rails);
+	return pair_isend(&signs.pair, signs.out, SIGNS_LARGE, 7);
+}
+
+struct anynet_comm *signs_comm(void)
+{
+	return signs.pair.send ? signs.pair.send : signs.pair.recv;
+}
+
+void signs_look_after(uint64_t ms)
+{
+	signs.now += ms;
+	watch_comm(signs_comm(), signs.now);
+}

@@ -1,0 +1,330 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* Paths that give no sign: when they are suspected, what becomes of them, and how the sender is told. */
+#include <errno.h>
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include <cmocka.h>
+
+#include "carrier.h"
+#include "signs.h"
+#include "support/capture.h"
+
+static const struct rail_signs healthy = { .rtt_us = 100 };
+static const struct rail_signs waits = { .waiting = true, .rtt_us = 100 };
+static const struct rail_signs tried_once = { .waiting = true, .tries = 1 };
+static const struct rail_signs dead = { .waiting = true, .tries = 2 };
+
+static bool suspect(unsigned rail)
+{
+	return signs_comm()->rails[rail]->suspect;
+}
+
+/* The path of a rail dies; a look later it is known since when. */
+static void lose_sign(unsigned rail)
+{
+	signs.rails[rail] = dead;
+	signs_look_after(0);
+	assert_false(suspect(rail));
+}
+
+/* --- paths that give no sign --- */
+
+static void test_a_path_that_answers_is_not_suspect(void **state)
+{
+	(void)state;
+	signs_open_send(1);
+	for (int i = 0; i < 100; i++) {
+		signs.rails[0] = i % 2 ? waits : healthy;
+		signs_look_after(1000);
+		assert_false(suspect(0));
+	}
+	/* A packet that is lost now and then is no sign of anything. */
+	signs.rails[0] = tried_once;
+	signs_look_after(0);
+	signs_look_after(5000);
+	assert_false(suspect(0));
+	assert_true(signs.pair.send->rails[0]->fd >= 0);
+}
+
+static void suspect_after(bool alternative, uint64_t ms)
+{
+	signs_comm()->paths.own_count = alternative ? 2 : 1;
+	lose_sign(0);
+	signs_look_after(ms - 50);
+	assert_false(suspect(0));
+	signs_look_after(100);
+	assert_true(suspect(0));
+	assert_true(signs_comm()->rails[0]->fd >= 0);
+	assert_int_equal(comm_error(signs_comm()), 0);
+	pair_close(&signs.pair);
+}
+
+static void test_a_silent_path_is_suspected_sooner_when_there_is_another(void **state)
+{
+	(void)state;
+	signs_open_send(1);
+	suspect_after(false, 1000);
+	signs_open_send(1);
+	suspect_after(true, 300);
+	signs_open_recv(1);
+	suspect_after(false, 1000);
+	signs_open_recv(1);
+	suspect_after(true, 300);
+	signs_open_recv(1);
+	assert_int_equal(capture_count(CAPTURE_WARN, NULL), 0);
+}
+
+static void test_a_path_that_answers_again_is_trusted_again(void **state)
+{
+	(void)state;
+	signs_open_send(2);
+	lose_sign(0);
+	signs_look_after(1100);
+	assert_true(suspect(0));
+	signs.rails[0] = tried_once; /* not yet */
+	signs_look_after(100);
+	assert_true(suspect(0));
+	signs.rails[0] = waits;
+	signs_look_after(100);
+	assert_false(suspect(0));
+	/* The next silence is counted from its own beginning. */
+	lose_sign(0);
+	signs_look_after(500);
+	assert_false(suspect(0));
+	signs_look_after(600);
+	assert_true(suspect(0));
+	assert_false(suspect(1));
+}
+
+static void test_nobody_looks_at_an_idle_path(void **state)
+{
+	struct anynet_request *req;
+	struct anynet_wire_frame frame = frame_data(0, 7, 0, 5);
+
+	(void)state;
+	req = signs_open_recv(1);
+	frame_put(signs.pair.fds[0], &frame, "first");
+	pair_finish(&req, 1, NULL);
+	signs.rails[0] = dead;
+	for (int i = 0; i < 50; i++)
+		signs_look_after(1000);
+	assert_false(suspect(0));
+	assert_true(signs.pair.recv->rails[0]->fd >= 0);
+}
+
+static void test_a_suspect_rail_gets_nothing_new(void **state)
+{
+	struct anynet_wire_frame frame;
+	struct anynet_request *req;
+
+	(void)state;
+	signs_open_send(2);
+	while (frame_get(signs.pair.fds[0], &frame, signs.in, SIGNS_LARGE) ||
+	       frame_get(signs.pair.fds[1], &frame, signs.in, SIGNS_LARGE))
+		assert_int_equal(comm_transmit(signs.pair.send), 0);
+	lose_sign(0);
+	signs_look_after(1100);
+	for (int i = 0; i < 10; i++) {
+		req = pair_isend(&signs.pair, signs.out, 100, 7);
+		assert_int_equal(comm_transmit(signs.pair.send), 0);
+		assert_false(frame_get(signs.pair.fds[0], &frame, signs.in, SIGNS_LARGE));
+		assert_true(frame_get(signs.pair.fds[1], &frame, signs.in, SIGNS_LARGE));
+		assert_true(pair_done(req, NULL));
+	}
+}
+
+static void test_after_the_peer_timeout_a_sender_gives_a_silent_rail_up(void **state)
+{
+	(void)state;
+	signs_open_send(2);
+	lose_sign(1);
+	signs_look_after(SIGNS_PEER_TIMEOUT_MS - 1);
+	assert_true(signs.pair.send->rails[1]->fd >= 0);
+	signs_look_after(1);
+	assert_int_equal(signs.pair.send->rails[1]->fd, -1);
+	assert_int_equal(signs.pair.send->rails[1]->broke_by, -ETIMEDOUT);
+	assert_true(signs.pair.send->rails[0]->fd >= 0);
+	assert_int_equal(comm_error(signs.pair.send), 0);
+}
+
+/* What has come and is not read may be the only copy there is. */
+static void test_a_receiver_never_gives_a_rail_up_for_silence(void **state)
+{
+	struct anynet_wire_frame frame = frame_data(0, 7, 0, 5);
+	struct anynet_request *req;
+
+	(void)state;
+	req = signs_open_recv(1);
+	lose_sign(0);
+	frame_put(signs.pair.fds[0], &frame, "first");
+	for (int i = 0; i < 5; i++)
+		signs_look_after(SIGNS_PEER_TIMEOUT_MS);
+	assert_true(suspect(0));
+	assert_true(signs.pair.recv->rails[0]->fd >= 0);
+	signs.rails[0] = healthy;
+	pair_finish(&req, 1, NULL);
+	assert_string_equal((char *)signs.in, "first");
+}
+
+static void fails_without_healing(struct anynet_request *req)
+{
+	int done, ret;
+
+	lose_sign(0);
+	signs_look_after(SIGNS_PEER_TIMEOUT_MS - 1);
+	assert_false(suspect(0));
+	assert_int_equal(comm_error(signs_comm()), 0);
+	signs_look_after(1);
+	ret = anynet_test(req, &done, NULL);
+	assert_int_equal(ret, -ETIMEDOUT);
+	assert_int_equal(capture_count(CAPTURE_WARN, "the connection broke"), 1);
+	capture_forget();
+	pair_close(&signs.pair);
+}
+
+static void test_without_healing_silence_is_an_error_for_both(void **state)
+{
+	(void)state;
+	local_cfg.heal_timeout_ms = 0;
+	local_cfg.stall_warn_ms = 0;
+	fails_without_healing(signs_open_send(1));
+	fails_without_healing(signs_open_recv(1));
+	signs_open_recv(1);
+}
+
+/* --- telling the sender --- */
+
+static bool doubt_came(unsigned rail, unsigned about)
+{
+	struct anynet_wire_frame frame;
+
+	assert_int_equal(comm_transmit(signs.pair.recv), 0);
+	if (!frame_get(signs.pair.fds[rail], &frame, NULL, 0))
+		return false;
+	assert_int_equal(frame.type, ANYNET_FRAME_DOUBT);
+	assert_int_equal(frame.slot, about);
+	return true;
+}
+
+static void test_a_receiver_tells_of_a_doubt_once_on_another_rail(void **state)
+{
+	(void)state;
+	signs_open_recv(3);
+	lose_sign(0);
+	signs_look_after(1100);
+	assert_false(doubt_came(0, 0));
+	assert_true(doubt_came(1, 0));
+	signs_look_after(1000);
+	signs_look_after(1000);
+	for (unsigned i = 0; i < 3; i++)
+		assert_false(doubt_came(i, 0));
+	/* Each silence is told. */
+	signs.rails[0] = healthy;
+	signs_look_after(100);
+	lose_sign(0);
+	signs_look_after(1100);
+	lose_sign(1);
+	signs_look_after(1100);
+	assert_true(doubt_came(2, 0));
+	assert_true(doubt_came(2, 1));
+	assert_false(doubt_came(0, 0));
+	assert_false(doubt_came(1, 0));
+}
+
+static void test_a_doubt_waits_for_a_rail_that_works(void **state)
+{
+	(void)state;
+	signs_open_recv(2);
+	lose_sign(0);
+	lose_sign(1);
+	signs_look_after(1100);
+	for (unsigned i = 0; i < 2; i++)
+		assert_false(doubt_came(i, i));
+	signs.rails[0] = healthy;
+	signs_look_after(100);
+	assert_true(doubt_came(0, 1));
+	assert_false(doubt_came(0, 0));
+}
+
+/* It has found out by itself, or its path is well: no word about that any more. */
+static void test_a_rail_does_not_doubt_itself(void **state)
+{
+	(void)state;
+	for (int resumed = 0; resumed < 2; resumed++) {
+		signs_open_recv(1);
+		lose_sign(0);
+		signs_look_after(1100);
+		assert_true(suspect(0));
+		signs.rails[0] = healthy;
+		if (resumed)
+			resume_recv_ok(&signs.pair, 0, NULL);
+		else
+			signs_look_after(100);
+		assert_false(suspect(0));
+		assert_false(doubt_came(0, 0));
+		if (!resumed)
+			pair_close(&signs.pair);
+	}
+}
+
+static void put_doubt(unsigned rail, unsigned about)
+{
+	struct anynet_wire_frame doubt = { .type = ANYNET_FRAME_DOUBT, .slot = (uint16_t)about };
+
+	frame_put(signs.pair.fds[rail], &doubt, NULL);
+	assert_int_equal(comm_turn(signs.pair.send), 0);
+}
+
+static void test_a_sender_believes_a_doubt_for_a_while(void **state)
+{
+	(void)state;
+	signs_open_send(2);
+	put_doubt(1, 2); /* about no rail of ours */
+	put_doubt(1, 255);
+	assert_false(suspect(0) || suspect(1));
+	assert_int_equal(comm_error(signs.pair.send), 0);
+	put_doubt(1, 0);
+	assert_true(suspect(0));
+	assert_false(suspect(1));
+	signs.now = net_now_ms();
+	signs_look_after(0);
+	assert_true(suspect(0));
+	signs_look_after(500);
+	assert_true(suspect(0));
+	signs_look_after(600);
+	assert_false(suspect(0));
+}
+
+static void test_without_healing_a_doubt_changes_nothing(void **state)
+{
+	(void)state;
+	local_cfg.heal_timeout_ms = 0;
+	signs_open_send(2);
+	put_doubt(1, 0);
+	assert_false(suspect(0));
+}
+
+int main(void)
+{
+	const struct CMUnitTest tests[] = {
+#define TEST(name) cmocka_unit_test_setup_teardown(name, signs_setup, signs_teardown)
+		TEST(test_a_path_that_answers_is_not_suspect),
+		TEST(test_a_silent_path_is_suspected_sooner_when_there_is_another),
+		TEST(test_a_path_that_answers_again_is_trusted_again),
+		TEST(test_nobody_looks_at_an_idle_path),
+		TEST(test_a_suspect_rail_gets_nothing_new),
+		TEST(test_after_the_peer_timeout_a_sender_gives_a_silent_rail_up),
+		TEST(test_a_receiver_never_gives_a_rail_up_for_silence),
+		TEST(test_without_healing_silence_is_an_error_for_both),
+		TEST(test_a_receiver_tells_of_a_doubt_once_on_another_rail),
+		TEST(test_a_doubt_waits_for_a_rail_that_works),
+		TEST(test_a_rail_does_not_doubt_itself),
+		TEST(test_a_sender_believes_a_doubt_for_a_while),
+		TEST(test_without_healing_a_doubt_changes_nothing),
+	};
+
+	return cmocka_run_group_tests(tests, NULL, NULL);
+}

@@ -1,0 +1,177 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* Dialling; see dial.h. */
+#include "dial.h"
+
+#include <errno.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+#include "secret.h"
+#include "socket.h"
+
+bool dial_pair(struct dial *dial, const struct comm_paths *paths, struct anynet_wire_rail pair)
+{
+	if (pair.from >= paths->own_count || pair.to >= paths->peer_count)
+		return false;
+	dial->from = paths->own[pair.from]->addr;
+	return socket_from_wire(&paths->peer[pair.to], paths->own[pair.from]->ifindex, &dial->to);
+}
+
+void dial_close(struct dial *dial)
+{
+	if (dial->fd >= 0)
+		close(dial->fd);
+	dial->fd = -1;
+	free(dial->hello);
+	dial->hello = NULL;
+	dial->state = DIAL_IDLE;
+}
+
+static void fill_hello(struct anynet_wire_hello *hello, const struct comm_paths *paths,
+		       enum anynet_hello_kind kind, unsigned rail, uint32_t epoch)
+{
+	hello_fill(hello, paths->own[0], paths->own_addrs, paths->own_count);
+	hello->type = ANYNET_HELLO;
+	hello->kind = (uint8_t)kind;
+	hello->rail = (uint16_t)rail;
+	hello->rails = (uint16_t)net_rails_per_nic(paths->own[0]);
+	hello->epoch = epoch;
+	hello->endpoint = paths->endpoint;
+	hello->comm_id = paths->comm_id;
+	hello->comm_hash = paths->comm_hash;
+	memcpy(hello->token, paths->token, sizeof(hello->token));
+}
+
+int dial_start(struct dial *dial, const struct comm_paths *paths, enum anynet_hello_kind kind,
+	       unsigned rail, uint32_t epoch)
+{
+	struct anynet_wire_hello *hello = malloc(sizeof(*hello));
+	int ret;
+
+	if (!hello)
+		return -ENOMEM;
+	fill_hello(hello, paths, kind, rail, epoch);
+	ret = auth_hello(&dial->auth, hello);
+	if (!ret)
+		ret = socket_connect(&dial->from, &dial->to, anynet_net.cfg,
+				     net_device_at(&dial->to) ||
+					     socket_same_ip(&dial->from, &dial->to));
+	if (ret < 0) {
+		free(hello);
+		return ret;
+	}
+	dial->fd = ret;
+	dial->hello = hello;
+	dial->done = 0;
+	dial->state = DIAL_HELLO;
+	return 0;
+}
+
+/* Send the message in dial->hello; `next` comes behind it. */
+static int say(struct dial *dial, enum dial_state next)
+{
+	int ret = socket_send_some(dial->fd, dial->hello, sizeof(*dial->hello), &dial->done);
+
+	if (!ret) {
+		dial->state = next;
+		dial->done = 0;
+	}
+	return ret;
+}
+
+static int say_hello(struct dial *dial)
+{
+	return say(dial, secret_known() ? DIAL_CHALLENGE : DIAL_WELCOME);
+}
+
+static int say_response(struct dial *dial)
+{
+	return say(dial, DIAL_WELCOME);
+}
+
+static int hear(struct dial *dial)
+{
+	int ret = socket_recv_some(dial->fd, dial->hello, sizeof(*dial->hello), &dial->done);
+
+	/* another version's may be shorter: the peer closed behind it */
+	return ret && hello_is_foreign(dial->hello, dial->done) ? 0 : ret;
+}
+
+/* The peer may be anybody: its answer is not passed on. */
+static void refuse_unproven(struct dial *dial)
+{
+	struct anynet_wire_hello refusal = { .status = ANYNET_STATUS_AUTH };
+
+	snprintf(refusal.host, sizeof(refusal.host), "%s", dial->hello->host);
+	snprintf(refusal.reason, sizeof(refusal.reason),
+		 "it has not proved that it knows the secret (ANYNET_SECRET_FILE)");
+	*dial->hello = refusal;
+	dial->state = DIAL_DONE;
+}
+
+/* If there is a secret only these need no proof: their sender may have none to give. */
+static bool needs_proof(const struct anynet_wire_hello *welcome)
+{
+	return secret_known() && welcome->status != ANYNET_STATUS_VERSION &&
+	       welcome->status != ANYNET_STATUS_AUTH;
+}
+
+static int judge_welcome(struct dial *dial)
+{
+	int ret = hello_check(dial->hello, ANYNET_WELCOME);
+
+	if (ret == -EPROTONOSUPPORT) {
+		*dial->hello = (struct anynet_wire_hello){ .status = ANYNET_STATUS_VERSION };
+		ret = 0;
+	}
+	if (ret)
+		return ret;
+	if (needs_proof(dial->hello) && auth_check(&dial->auth, dial->hello))
+		refuse_unproven(dial);
+	dial->state = DIAL_DONE;
+	return 0;
+}
+
+static int take_welcome(struct dial *dial)
+{
+	int ret = hear(dial);
+
+	return ret ? ret : judge_welcome(dial);
+}
+
+static int take_challenge(struct dial *dial)
+{
+	int ret = hear(dial);
+
+	if (ret)
+		return ret;
+	if (dial->hello->type == ANYNET_WELCOME)
+		return judge_welcome(dial); /* refused, or one who spares himself the proof */
+	ret = hello_check(dial->hello, ANYNET_CHALLENGE);
+	if (ret)
+		return ret;
+	if (auth_check(&dial->auth, dial->hello)) {
+		refuse_unproven(dial);
+		return 0;
+	}
+	dial->done = 0;
+	dial->state = DIAL_RESPONSE;
+	return auth_response(&dial->auth, dial->hello, dial->hello);
+}
+
+int dial_step(struct dial *dial)
+{
+	static int (*const steps[])(struct dial *) = {
+		[DIAL_HELLO] = say_hello,
+		[DIAL_CHALLENGE] = take_challenge,
+		[DIAL_RESPONSE] = say_response,
+		[DIAL_WELCOME] = take_welcome,
+	};
+	int ret = 0;
+
+	while (!ret && dial->state != DIAL_DONE)
+		ret = steps[dial->state](dial);
+	return ret;
+}

@@ -1,0 +1,50 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * One connection being made, in steps that never block: connect, say hello, wait for the answer. Who
+ * dials whom, how often and what comes of it is the caller's (connect.c, heal.c).
+ */
+#ifndef ANYNET_DIAL_H
+#define ANYNET_DIAL_H
+
+#include "auth.h"
+#include "hello.h"
+
+enum dial_state {
+	DIAL_IDLE,
+	DIAL_HELLO, /* connecting, or saying hello */
+	/* from here on the connection stands; with a secret: */
+	DIAL_CHALLENGE, /* hello said */
+	DIAL_RESPONSE,  /* answering the challenge */
+	/* with and without: */
+	DIAL_WELCOME, /* nothing more to say */
+	DIAL_DONE,    /* answered: *hello is the WELCOME now, or a refusal in its place */
+};
+
+struct dial {
+	enum dial_state state;
+	int fd; /* -1 = none; with DIAL_DONE the caller may take it */
+	size_t done;
+	struct sockaddr_storage from, to;
+	struct auth auth;
+	struct anynet_wire_hello *hello; /* the message being sent or received, last the welcome */
+};
+
+#define DIAL_INIT        \
+	{                \
+		.fd = -1 \
+	}
+
+/* From this pair of addresses. False: there is no such pair, or nothing listens there. */
+bool dial_pair(struct dial *dial, const struct comm_paths *paths, struct anynet_wire_rail pair);
+
+/* Begin, from dial->from to dial->to, with a hello for the comm behind `paths`. 0 or -errno; `dial` is
+ * idle after an error. */
+int dial_start(struct dial *dial, const struct comm_paths *paths, enum anynet_hello_kind kind,
+	       unsigned rail, uint32_t epoch);
+
+/* Go on as far as it goes: 0 = answered, -EAGAIN = later, else -errno: then close it. */
+int dial_step(struct dial *dial);
+
+void dial_close(struct dial *dial); /* idle afterwards */
+
+#endif

@@ -1,0 +1,491 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* Healing, the dialling part; see heal.h. The receiver's answers are in resume.c. */
+#include "heal.h"
+
+#include <errno.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include <nccl_net/log.h>
+
+#include "dial.h"
+#include "links.h"
+#include "socket.h"
+
+#define PAUSE_MIN_MS   10
+#define PAUSE_MAX_MS   250  /* so that a path that came back is found within a second */
+#define HOME_MIN_MS    1000 /* between tries to get back to a rail's own path */
+#define HOME_MAX_MS    10000
+#define CONNECT_MS     500  /* for a connection to stand, at least … */
+#define CONNECT_RTTS   6    /* … and this many round trips */
+#define ANSWER_MS      5000 /* for the WELCOME: the path works, the peer may be slow */
+#define PROBE_PAUSE_MS 1000
+#define GONE_MS        500 /* nobody there at any address for so long: the peer is gone */
+#define GONE_REFUSALS  2
+#define PAIRS_MAX      16
+#define EPOCH_STEP     16 /* on from an epoch that was too old */
+
+/* A connection being made for one rail (sender), or to ask about the sender (receiver). */
+struct redial {
+	bool wanted;
+	bool said;      /* a hello is out, or was: the receiver may have changed over */
+	bool homeward;  /* the rail works, but not on its own path */
+	bool elsewhere; /* its own path last */
+	struct dial dial;
+	struct anynet_wire_rail pair; /* being dialled */
+	unsigned tries;
+	uint32_t epoch; /* last used */
+	uint64_t next_ms, limit_ms, pause_ms;
+};
+
+struct attempt {
+	struct anynet_wire_rail pair;
+	int err;
+};
+
+struct heal {
+	uint64_t since_ms;   /* since when no rail works; 0 = one does */
+	uint64_t refused_ms; /* since when nobody is there at any address; 0 = not so */
+	unsigned refusals;
+	unsigned attempt_count;
+	struct attempt attempts[PAIRS_MAX]; /* the last failure over each pair */
+	unsigned rails;
+	struct redial redials[];
+};
+
+static const struct anynet_wire_rail no_pair = { UINT8_MAX, UINT8_MAX };
+
+static bool same_pair(struct anynet_wire_rail a, struct anynet_wire_rail b)
+{
+	return a.from == b.from && a.to == b.to;
+}
+
+static struct heal *heal_get(struct anynet_comm *comm)
+{
+	unsigned rails = comm->is_send ? comm->rail_count : 1;
+	struct heal *heal = comm->heal;
+
+	if (heal)
+		return heal;
+	heal = calloc(1, sizeof(*heal) + rails * sizeof(heal->redials[0]));
+	if (!heal)
+		return NULL;
+	heal->rails = rails;
+	for (unsigned i = 0; i < rails; i++) {
+		heal->redials[i].dial.fd = -1;
+		heal->redials[i].pair = no_pair;
+	}
+	comm->heal = heal;
+	return heal;
+}
+
+void heal_free(struct anynet_comm *comm)
+{
+	struct heal *heal = comm->heal;
+
+	for (unsigned i = 0; heal && i < heal->rails; i++)
+		dial_close(&heal->redials[i].dial);
+	free(heal);
+	comm->heal = NULL;
+}
+
+void heal_rail(struct anynet_comm *comm, struct anynet_rail *rail, bool elsewhere)
+{
+	struct heal *heal = heal_get(comm);
+	struct redial *redial;
+
+	atomic_store(&comm->attention, true);
+	if (!heal || !comm->is_send)
+		return; /* without memory the guardian's next look comes here again */
+	redial = &heal->redials[rail->index];
+	if (redial->wanted && !redial->homeward)
+		return;
+	dial_close(&redial->dial);
+	redial->wanted = true;
+	redial->homeward = false;
+	redial->elsewhere = elsewhere;
+	redial->tries = 0;
+	redial->next_ms = 0;
+	redial->pause_ms = PAUSE_MIN_MS;
+}
+
+void heal_cancel(struct anynet_comm *comm, struct anynet_rail *rail)
+{
+	struct redial *redial;
+
+	if (!comm->heal || !comm->is_send || rail->fd < 0)
+		return;
+	redial = &comm->heal->redials[rail->index];
+	if (redial->wanted && !redial->homeward && !redial->said) {
+		dial_close(&redial->dial);
+		redial->wanted = false;
+	}
+}
+
+bool heal_announced(const struct anynet_comm *comm, const struct anynet_rail *rail)
+{
+	return comm->is_send && comm->heal && comm->heal->redials[rail->index].said;
+}
+
+void heal_hurry(struct anynet_comm *comm)
+{
+	struct heal *heal = comm->heal;
+
+	for (unsigned i = 0; heal && i < heal->rails; i++) {
+		heal->redials[i].next_ms = 0;
+		heal->redials[i].pause_ms = PAUSE_MIN_MS;
+		if (heal->redials[i].dial.state == DIAL_HELLO)
+			dial_close(&heal->redials[i].dial);
+	}
+}
+
+/* --- which pair of addresses next --- */
+
+static unsigned add_pair(const struct comm_paths *paths, struct anynet_wire_rail *pairs,
+			 unsigned count, struct anynet_wire_rail pair)
+{
+	if (count == PAIRS_MAX || pair.from >= paths->own_count || pair.to >= paths->peer_count ||
+	    paths->own_addrs[pair.from].family != paths->peer[pair.to].family ||
+	    !paths->peer[pair.to].port)
+		return count;
+	for (unsigned i = 0; i < count; i++)
+		if (same_pair(pairs[i], pair))
+			return count;
+	pairs[count] = pair;
+	return count + 1;
+}
+
+/* The pairs to try for a rail, best first: its own, those that other rails use, all others. */
+static unsigned list_pairs(const struct anynet_comm *comm, const struct anynet_rail *rail,
+			   const struct redial *redial, struct anynet_wire_rail *pairs)
+{
+	const struct comm_paths *paths = &comm->paths;
+	unsigned count = 0;
+
+	if (rail && !redial->elsewhere)
+		count = add_pair(paths, pairs, count, rail->home);
+	for (unsigned i = 0; rail && !redial->homeward && i < comm->rail_count; i++) {
+		const struct anynet_rail *other = comm->rails[i];
+
+		if (other && other != rail && other->fd >= 0 && !other->suspect)
+			count = add_pair(paths, pairs, count, other->pair);
+	}
+	for (uint8_t from = 0; !redial->homeward && from < paths->own_count; from++)
+		for (uint8_t to = 0; to < paths->peer_count; to++)
+			if (!rail || !same_pair((struct anynet_wire_rail){ from, to }, rail->home))
+				count = add_pair(paths, pairs, count,
+						 (struct anynet_wire_rail){ from, to });
+	if (rail)
+		count = add_pair(paths, pairs, count, rail->home);
+	return count;
+}
+
+/* --- what became of a try --- */
+
+static void note(struct heal *heal, struct anynet_wire_rail pair, int err)
+{
+	unsigned i = 0;
+
+	while (i < heal->attempt_count && !same_pair(heal->attempts[i].pair, pair))
+		i++;
+	if (i == PAIRS_MAX)
+		return;
+	if (i == heal->attempt_count)
+		heal->attempt_count++;
+	heal->attempts[i] = (struct attempt){ pair, err };
+}
+
+/* Nobody listens there: the sockets of a process that lives are open as long as our comm. */
+static void note_refusal(struct heal *heal, uint64_t now)
+{
+	heal->refusals++;
+	if (!heal->refused_ms)
+		heal->refused_ms = now;
+}
+
+static bool peer_is_gone(const struct heal *heal, uint64_t now)
+{
+	return heal->refused_ms && heal->refusals >= GONE_REFUSALS &&
+	       now - heal->refused_ms >= GONE_MS;
+}
+
+static void next_try(struct redial *redial, unsigned pairs, uint64_t now)
+{
+	dial_close(&redial->dial);
+	redial->next_ms = now;
+	if (++redial->tries % (pairs ? pairs : 1))
+		return;
+	redial->next_ms = now + redial->pause_ms;
+	redial->pause_ms =
+		anynet_min(redial->pause_ms * 2, redial->homeward ? HOME_MAX_MS : PAUSE_MAX_MS);
+}
+
+static void failed(struct anynet_comm *comm, struct redial *redial, unsigned pairs, int err,
+		   uint64_t now)
+{
+	note(comm->heal, redial->pair, err);
+	if (redial->homeward)
+		;
+	else if (err == -ECONNREFUSED)
+		note_refusal(comm->heal, now);
+	else if (redial->dial.state > DIAL_HELLO)
+		comm->heal->refused_ms = comm->heal->refusals = 0; /* somebody is there */
+	next_try(redial, pairs, now);
+}
+
+static uint64_t connect_limit(const struct anynet_comm *comm)
+{
+	return CONNECT_MS + CONNECT_RTTS * (uint64_t)comm->rtt_us / 1000;
+}
+
+/* One step of a dial over the redial's next pair: 0 = answered, -EAGAIN = later or failed. */
+static int step_dial(struct anynet_comm *comm, const struct anynet_rail *rail,
+		     struct redial *redial, uint64_t now)
+{
+	struct anynet_wire_rail pairs[PAIRS_MAX];
+	struct dial *dial = &redial->dial;
+	unsigned count;
+	int ret = 0;
+
+	if (dial->state == DIAL_IDLE && now < redial->next_ms)
+		return -EAGAIN;
+	count = list_pairs(comm, rail, redial, pairs);
+	if (!count)
+		return -EAGAIN;
+	if (dial->state == DIAL_IDLE) {
+		redial->pair = pairs[redial->tries % count];
+		redial->limit_ms = now + connect_limit(comm);
+		ret = dial_pair(dial, &comm->paths, redial->pair)
+			      ? dial_start(dial, &comm->paths,
+					   rail ? ANYNET_KIND_RESUME : ANYNET_KIND_PROBE,
+					   rail ? rail->index : 0, ++redial->epoch)
+			      : -EADDRNOTAVAIL;
+	}
+	if (!ret)
+		ret = dial_step(dial);
+	redial->said |= dial->state > DIAL_HELLO;
+	if (ret == -EAGAIN) {
+		if (now >= redial->limit_ms + (dial->state == DIAL_HELLO ? 0 : ANSWER_MS))
+			failed(comm, redial, count, -ETIMEDOUT, now);
+		return -EAGAIN;
+	}
+	if (ret) {
+		failed(comm, redial, count, ret, now);
+		return -EAGAIN;
+	}
+	return 0;
+}
+
+/* --- giving up --- */
+
+static void describe_attempts(const struct anynet_comm *comm, char *text, size_t bytes)
+{
+	const struct heal *heal = comm->heal;
+	size_t used = 0;
+
+	text[0] = '\0';
+	for (unsigned i = 0; i < heal->attempt_count && used < bytes; i++) {
+		char from[SOCKET_TEXT_BYTES], to[SOCKET_TEXT_BYTES];
+		struct dial dial = DIAL_INIT;
+		int n;
+
+		if (!dial_pair(&dial, &comm->paths, heal->attempts[i].pair))
+			continue;
+		n = snprintf(text + used, bytes - used, "%s%s -> %s (%s)", used ? ", " : "; tried ",
+			     socket_text(&dial.from, from, sizeof(from)),
+			     socket_text(&dial.to, to, sizeof(to)),
+			     socket_error(heal->attempts[i].err));
+		used += n > 0 ? (size_t)n : 0;
+	}
+}
+
+/* What the peer said last may lie unread in connections that still stand. */
+static void read_last_words(struct anynet_comm *comm)
+{
+	for (unsigned i = 0; comm->is_send && i < comm->rail_count; i++)
+		if (comm->rails[i] && comm->rails[i]->fd >= 0)
+			comm->rails[i]->ops->receive(comm->rails[i]);
+}
+
+static void give_up(struct anynet_comm *comm, int err, const char *why, uint64_t now)
+{
+	char attempts[400], asked[160] = "";
+
+	read_last_words(comm);
+	if (comm_error(comm))
+		return;
+	describe_attempts(comm, attempts, sizeof(attempts));
+	if (!comm_pending(comm)) {
+		anynet_info("%s peer %s pid %u dev %s: lost while idle: %s%s",
+			    comm->is_send ? "send to" : "receive from", comm->peer.host,
+			    comm->peer.pid, comm->dev->name, why, attempts);
+		comm->peer_closed = true;
+		heal_free(comm);
+		comm_close_rails(comm);
+		return;
+	}
+	(comm->is_send ? send_describe : recv_describe)(comm, asked, sizeof(asked));
+	comm_fail(comm, NULL, err, "%s%s; without a connection for %.1f s; pending: %s, for %.1f s",
+		  why, attempts,
+		  comm->heal->since_ms ? (double)(now - comm->heal->since_ms) / 1000 : 0.0, asked,
+		  comm->watch.since_ms ? (double)(now - comm->watch.since_ms) / 1000 : 0.0);
+	heal_free(comm);
+	comm_close_rails(comm);
+}
+
+/* --- the sender: dial --- */
+
+static void came_back(struct anynet_comm *comm, struct anynet_rail *rail, struct redial *redial)
+{
+	const struct anynet_wire_hello *welcome = redial->dial.hello;
+	bool away = !same_pair(redial->pair, rail->home);
+	int fd = redial->dial.fd;
+
+	if (rail->fd >= 0)
+		comm_sever(comm, rail, 0);
+	redial->dial.fd = -1;
+	comm_rail_back(comm, rail, fd, redial->epoch, redial->pair, welcome->frames, welcome->part);
+	dial_close(&redial->dial);
+	redial->wanted = redial->homeward = away;
+	redial->said = false;
+	redial->tries = 0;
+	redial->pause_ms = HOME_MIN_MS * 2;
+	redial->next_ms = net_now_ms() + HOME_MIN_MS;
+	comm->heal->refused_ms = 0;
+	comm->heal->refusals = 0;
+}
+
+/* The receiver has closed the comm, or it has failed there. Its other rails may still bring its last
+ * words: this one is over, and with the last one the comm. */
+static void peer_has_ended(struct anynet_comm *comm, struct anynet_rail *rail,
+			   struct redial *redial, uint64_t now)
+{
+	char why[160];
+
+	snprintf(why, sizeof(why), "the peer has ended this connection: %.100s",
+		 redial->dial.hello->reason[0] ? redial->dial.hello->reason : "see its log");
+	dial_close(&redial->dial);
+	redial->wanted = false;
+	read_last_words(comm);
+	if (comm_error(comm))
+		return;
+	comm_end_rail(comm, rail);
+	if (!comm_has_rails(comm))
+		give_up(comm, -ECONNRESET, why, now);
+}
+
+static void step_rail(struct anynet_comm *comm, struct anynet_rail *rail, struct redial *redial,
+		      uint64_t now)
+{
+	if (redial->homeward && link_is_down(comm->paths.own[rail->home.from]))
+		return;
+	if (redial->epoch < rail->epoch)
+		redial->epoch = rail->epoch;
+	if (step_dial(comm, rail, redial, now))
+		return;
+	switch (redial->dial.hello->status) {
+	case ANYNET_STATUS_OK:
+		came_back(comm, rail, redial);
+		break;
+	case ANYNET_STATUS_GONE:
+		peer_has_ended(comm, rail, redial, now);
+		break;
+	case ANYNET_STATUS_STALE:
+		redial->epoch += EPOCH_STEP;
+		next_try(redial, 1, now);
+		break;
+	default:
+		failed(comm, redial, 1, -EACCES, now);
+	}
+}
+
+/* --- the receiver: ask --- */
+
+static void step_probe(struct anynet_comm *comm, uint64_t now)
+{
+	struct redial *probe = &comm->heal->redials[0];
+
+	if (!comm->heal->since_ms || !comm_pending(comm)) {
+		dial_close(&probe->dial);
+		return;
+	}
+	if (!probe->wanted) {
+		probe->wanted = true;
+		probe->pause_ms = PAUSE_MIN_MS;
+	}
+	if (step_dial(comm, NULL, probe, now))
+		return;
+	if (probe->dial.hello->status == ANYNET_STATUS_GONE) {
+		give_up(comm, -ECONNRESET, "the peer has ended this connection: see its log", now);
+		return;
+	}
+	comm->heal->refused_ms = 0;
+	comm->heal->refusals = 0;
+	dial_close(&probe->dial);
+	probe->next_ms = now + PROBE_PAUSE_MS;
+}
+
+/* --- steps --- */
+
+static bool any_rail_works(const struct anynet_comm *comm)
+{
+	for (unsigned i = 0; i < comm->rail_count; i++)
+		if (comm->rails[i] && comm->rails[i]->fd >= 0 && !comm->rails[i]->suspect)
+			return true;
+	return false;
+}
+
+/* Is anything to be done before the guardian's next look? */
+static bool is_busy(const struct heal *heal, uint64_t now)
+{
+	for (unsigned i = 0; i < heal->rails; i++)
+		if (heal->redials[i].wanted && (heal->redials[i].dial.state != DIAL_IDLE ||
+						heal->redials[i].next_ms < now + PAUSE_MAX_MS / 2))
+			return true;
+	return false;
+}
+
+static bool is_over(const struct anynet_comm *comm)
+{
+	for (unsigned i = 0; comm->is_send && i < comm->heal->rails; i++)
+		if (comm->heal->redials[i].wanted)
+			return false;
+	return !comm->down && any_rail_works(comm);
+}
+
+void heal_step(struct anynet_comm *comm, uint64_t now)
+{
+	struct heal *heal = comm->heal;
+
+	/* An idle receiver waits for nothing. */
+	if (any_rail_works(comm) || (!comm->is_send && !comm_pending(comm))) {
+		heal->since_ms = heal->refused_ms = 0;
+		heal->refusals = 0;
+	} else if (!heal->since_ms) {
+		heal->since_ms = now;
+	}
+	for (unsigned i = 0; comm->is_send && comm->heal && i < heal->rails; i++)
+		if (heal->redials[i].wanted && comm->rails[i])
+			step_rail(comm, comm->rails[i], &heal->redials[i], now);
+	if (!comm->is_send)
+		step_probe(comm, now);
+	if (!comm->heal)
+		return;
+	if (heal->since_ms && (comm->is_send || comm_pending(comm))) {
+		if (peer_is_gone(heal, now))
+			give_up(comm, -ECONNRESET,
+				"the peer process is gone; look at its log first", now);
+		else if (now - heal->since_ms >= (uint64_t)anynet_net.cfg->heal_timeout_ms)
+			give_up(comm, -ETIMEDOUT,
+				"the connection broke and did not come back within "
+				"ANYNET_HEAL_TIMEOUT",
+				now);
+	}
+	if (!comm->heal)
+		return;
+	if (is_over(comm))
+		heal_free(comm);
+	else if (is_busy(heal, now))
+		atomic_store(&comm->attention, true);
+}

@@ -1,0 +1,78 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* Link events; see links.h. */
+#include "links.h"
+
+#include <errno.h>
+#include <linux/rtnetlink.h>
+#include <net/if.h>
+#include <stdatomic.h>
+#include <sys/socket.h>
+#include <unistd.h>
+
+#include "net.h"
+
+static int links_fd = -1;
+static _Atomic bool down[ANYNET_DEVICES_MAX];
+
+int links_open(void)
+{
+	struct sockaddr_nl addr = { .nl_family = AF_NETLINK, .nl_groups = RTMGRP_LINK };
+
+	links_fd = socket(AF_NETLINK, SOCK_RAW | SOCK_CLOEXEC | SOCK_NONBLOCK, NETLINK_ROUTE);
+	if (links_fd < 0)
+		return -errno;
+	if (bind(links_fd, (struct sockaddr *)&addr, sizeof(addr))) {
+		int err = -errno;
+
+		links_close();
+		return err;
+	}
+	return links_fd;
+}
+
+void links_close(void)
+{
+	if (links_fd >= 0)
+		close(links_fd);
+	links_fd = -1;
+	for (int i = 0; i < ANYNET_DEVICES_MAX; i++)
+		atomic_store(&down[i], false);
+}
+
+static bool take_link(const struct ifinfomsg *info, bool removed)
+{
+	bool now = removed || !(info->ifi_flags & IFF_UP) || !(info->ifi_flags & IFF_RUNNING),
+	     changed = false;
+
+	for (int i = 0; i < anynet_net.device_count && i < ANYNET_DEVICES_MAX; i++)
+		if (anynet_net.devices[i].ifindex == (unsigned)info->ifi_index)
+			changed |= atomic_exchange(&down[i], now) != now;
+	return changed;
+}
+
+bool links_read(void)
+{
+	_Alignas(struct nlmsghdr) char buf[8192];
+	bool changed = false;
+	ssize_t n;
+
+	while ((n = recv(links_fd, buf, sizeof(buf), 0)) > 0 || (n < 0 && errno == ENOBUFS)) {
+		int left = (int)n;
+
+		/* Events were lost: forget what may be wrong, silence will tell. */
+		for (int i = 0; n < 0 && i < ANYNET_DEVICES_MAX; i++)
+			changed |= atomic_exchange(&down[i], false);
+		for (struct nlmsghdr *msg = (struct nlmsghdr *)buf;
+		     n > 0 && NLMSG_OK(msg, (unsigned)left); msg = NLMSG_NEXT(msg, left))
+			if ((msg->nlmsg_type == RTM_NEWLINK || msg->nlmsg_type == RTM_DELLINK) &&
+			    msg->nlmsg_len >= NLMSG_LENGTH(sizeof(struct ifinfomsg)))
+				changed |=
+					take_link(NLMSG_DATA(msg), msg->nlmsg_type == RTM_DELLINK);
+	}
+	return changed;
+}
+
+bool link_is_down(const struct anynet_device *dev)
+{
+	return dev->index >= 0 && dev->index < ANYNET_DEVICES_MAX && atomic_load(&down[dev->index]);
+}

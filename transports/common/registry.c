@@ -1,0 +1,91 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* The open comms of this process; see registry.h. */
+#include "registry.h"
+
+#include <errno.h>
+#include <stdlib.h>
+
+struct slot {
+	struct anynet_comm *comm; /* NULL = free */
+	uint32_t generation;
+};
+
+/* Held shared by whoever works on a comm, alone to change the table. */
+static pthread_rwlock_t lock = PTHREAD_RWLOCK_INITIALIZER;
+static struct slot *slots;
+static uint32_t slot_count;
+
+static int grow(void)
+{
+	uint32_t count = slot_count ? slot_count * 2 : 64;
+	struct slot *grown = realloc(slots, count * sizeof(*grown));
+
+	if (!grown)
+		return -ENOMEM;
+	for (uint32_t i = slot_count; i < count; i++)
+		grown[i] = (struct slot){ NULL, 0 };
+	slots = grown;
+	slot_count = count;
+	return 0;
+}
+
+int registry_add(struct anynet_comm *comm)
+{
+	uint32_t slot = 0;
+	int ret = 0;
+
+	pthread_rwlock_wrlock(&lock);
+	while (slot < slot_count && slots[slot].comm)
+		slot++;
+	if (slot == slot_count)
+		ret = grow();
+	if (!ret) {
+		slots[slot].comm = comm;
+		slots[slot].generation++;
+		comm->slot = (int)slot;
+	}
+	pthread_rwlock_unlock(&lock);
+	return ret;
+}
+
+void registry_remove(struct anynet_comm *comm)
+{
+	if (comm->slot < 0)
+		return;
+	pthread_rwlock_wrlock(&lock);
+	slots[comm->slot].comm = NULL;
+	comm->slot = -1;
+	pthread_rwlock_unlock(&lock);
+}
+
+uint64_t registry_token(const struct anynet_comm *comm)
+{
+	uint64_t token;
+
+	pthread_rwlock_rdlock(&lock);
+	token = (uint64_t)slots[comm->slot].generation << 32 | (uint32_t)comm->slot;
+	pthread_rwlock_unlock(&lock);
+	return token;
+}
+
+struct anynet_comm *registry_hold(uint64_t token)
+{
+	uint32_t slot = (uint32_t)token, generation = (uint32_t)(token >> 32);
+
+	pthread_rwlock_rdlock(&lock);
+	return slot < slot_count && slots[slot].generation == generation ? slots[slot].comm : NULL;
+}
+
+void registry_release(void)
+{
+	pthread_rwlock_unlock(&lock);
+}
+
+void registry_each(void (*visit)(struct anynet_comm *comm, void *arg), void *arg)
+{
+	pthread_rwlock_rdlock(&lock);
+	for (uint32_t i = 0; i < slot_count; i++)
+		if (slots[i].comm)
+			visit(slots[i].comm, arg);
+	pthread_rwlock_unlock(&lock);
+}

@@ -1,0 +1,139 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * The receiver's side of resuming a rail: connections that said RESUME are handed over by the accept
+ * engine and answered by whoever works on the comm next. Answering fences the rail: its old connection
+ * is closed first, so that nothing can be placed through it any more, and only then the sender is told
+ * what it has brought.
+ */
+#include <errno.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+#include <nccl_net/log.h>
+
+#include "heal.h"
+#include "socket.h"
+
+struct rail_mail {
+	struct rail_mail *next;
+	int fd;
+	bool proven; /* auth is to be continued in the answer */
+	struct auth auth;
+	struct anynet_wire_hello hello;
+};
+
+int heal_post(struct anynet_comm *comm, int fd, const struct anynet_wire_hello *hello,
+	      const struct auth *auth)
+{
+	struct rail_mail *mail = malloc(sizeof(*mail));
+
+	if (!mail)
+		return -ENOMEM;
+	mail->fd = fd;
+	mail->hello = *hello;
+	mail->proven = auth != NULL;
+	if (auth)
+		mail->auth = *auth;
+	mail->next = atomic_load(&comm->mail);
+	while (!atomic_compare_exchange_weak(&comm->mail, &mail->next, mail))
+		;
+	comm_poke(comm);
+	return 0;
+}
+
+/* All that wait, oldest first. */
+static struct rail_mail *take_all(struct anynet_comm *comm)
+{
+	struct rail_mail *newest = atomic_exchange(&comm->mail, NULL), *oldest = NULL;
+
+	while (newest) {
+		struct rail_mail *next = newest->next;
+
+		newest->next = oldest;
+		oldest = newest;
+		newest = next;
+	}
+	return oldest;
+}
+
+void heal_drop_posted(struct anynet_comm *comm)
+{
+	struct rail_mail *mail = take_all(comm);
+
+	while (mail) {
+		struct rail_mail *next = mail->next;
+
+		close(mail->fd);
+		free(mail);
+		mail = next;
+	}
+}
+
+static bool send_answer(struct rail_mail *mail, struct anynet_wire_hello *answer)
+{
+	size_t done = 0;
+
+	if (mail->proven) {
+		answer->features |= ANYNET_FEATURE_SECRET;
+		if (auth_prove(&mail->auth, answer))
+			return false;
+	}
+	return !socket_send_some(mail->fd, answer, sizeof(*answer), &done);
+}
+
+/* The rail that a hello may take over; NULL: answer->status says why not. */
+static struct anynet_rail *find_rail(struct anynet_comm *comm,
+				     const struct anynet_wire_hello *hello,
+				     struct anynet_wire_hello *answer)
+{
+	struct anynet_rail *rail = hello->rail < comm->rail_count ? comm->rails[hello->rail] : NULL;
+
+	if (comm_error(comm) || comm->peer_closed) {
+		answer->status = ANYNET_STATUS_GONE;
+		if (comm_error(comm))
+			snprintf(answer->reason, sizeof(answer->reason), "%s",
+				 strerror(-comm_error(comm)));
+	} else if (!rail || (int32_t)(hello->epoch - rail->epoch) <= 0) {
+		answer->status = ANYNET_STATUS_STALE;
+	}
+	return answer->status ? NULL : rail;
+}
+
+/* True: the comm owns mail->fd now. */
+static bool resume(struct anynet_comm *comm, struct rail_mail *mail)
+{
+	struct anynet_wire_hello answer;
+	struct anynet_rail *rail;
+
+	hello_fill(&answer, comm->dev, NULL, 0);
+	hello_answer(&answer, &mail->hello);
+	rail = find_rail(comm, &mail->hello, &answer);
+	if (!rail) {
+		send_answer(mail, &answer);
+		return false;
+	}
+	if (rail->fd >= 0)
+		comm_sever(comm, rail, 0);
+	rail->epoch = mail->hello.epoch;
+	rail->ops->position(rail, &answer.frames, &answer.part);
+	if (!send_answer(mail, &answer))
+		return false; /* the sender tries again */
+	comm_rail_back(comm, rail, mail->fd, mail->hello.epoch, rail->home, 0, 0);
+	return true;
+}
+
+void heal_take_posted(struct anynet_comm *comm)
+{
+	struct rail_mail *mail = take_all(comm);
+
+	while (mail) {
+		struct rail_mail *next = mail->next;
+
+		if (!resume(comm, mail))
+			close(mail->fd);
+		free(mail);
+		mail = next;
+	}
+}

@@ -1,0 +1,82 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* A send comm from the inside: send.c has isend and test, send_rails.c what rails ask for and bring. */
+#ifndef ANYNET_SEND_INTERNAL_H
+#define ANYNET_SEND_INTERNAL_H
+
+#include "comm_internal.h"
+#include "replay.h"
+
+#define SLOT_NONE 0xffff
+
+static_assert(ANYNET_SENDS == ANYNET_WIRE_SLOTS, "a slot for every request");
+
+enum send_state {
+	SEND_FREE,   /* in the free list */
+	SEND_QUEUED, /* in the ready queue: bytes are left to hand to rails */
+	SEND_ASKED,  /* RTS is out (or queued); waits for the grant */
+	SEND_GIVEN,  /* all bytes handed to rails */
+};
+
+struct send_msg {
+	struct anynet_request req; /* first */
+	const uint8_t *data;       /* NCCL's buffer, or the payload in the replay ring */
+	size_t bytes;
+	size_t given; /* bytes handed to rails so far */
+	struct anynet_mr *mr;
+	void *event; /* profiler's */
+	uint32_t seq, tag;
+	struct replay_record *record; /* copied: of its frame */
+	uint16_t next;                /* in the ready queue or the free list */
+	uint16_t chunks;              /* handed to rails, not all written */
+	uint8_t state;                /* enum send_state */
+	uint8_t flags;                /* ANYNET_FLAG_* of its frames */
+	bool copied, acked, tested, rts_due;
+	bool acked_early; /* before its last byte was written */
+};
+
+struct send_comm {
+	struct anynet_comm base; /* first */
+	uint32_t next_seq;       /* number of the next message */
+	uint16_t free_head;      /* slots not in use, the last used first */
+	uint32_t outstanding;    /* requests not yet reported done */
+	uint32_t undone;         /* of these, not done yet */
+	uint32_t unconfirmed;    /* messages not acknowledged */
+	uint64_t moved;          /* chunks written and messages acknowledged */
+	uint16_t ready_head, ready_tail;
+	bool ready_due;        /* READY is to be sent */
+	bool closing;          /* BYE is to be sent on every rail */
+	bool tag_known, multi; /* more than one tag has been used */
+	uint32_t tag;
+	uint32_t rails_standing; /* count in READY */
+	size_t eager_bytes, chunk_bytes;
+	struct replay_ring ring;
+	struct send_msg msgs[ANYNET_SENDS];
+};
+
+static inline struct send_comm *to_send(struct anynet_comm *comm)
+{
+	return (struct send_comm *)comm;
+}
+
+static inline struct anynet_wire_frame send_header(const struct send_comm *comm,
+						   const struct send_msg *msg)
+{
+	return (struct anynet_wire_frame){
+		.type = ANYNET_FRAME_DATA,
+		.flags = msg->flags,
+		.slot = (uint16_t)(msg - comm->msgs),
+		.tag = msg->tag,
+		.seq = msg->seq,
+		.size = msg->bytes,
+	};
+}
+
+/* --- send_rails.c --- */
+
+/* To the end of the ready queue: the messages with bytes (or an RTS) to hand to rails, oldest first. */
+void send_queue(struct send_comm *comm, struct send_msg *msg);
+
+/* If the message is both acknowledged and tested, its slot is free. */
+void send_free_if_over(struct send_comm *comm, struct send_msg *msg);
+
+#endif
