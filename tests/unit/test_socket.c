@@ -132,7 +132,8 @@ static void test_a_message_crosses_a_connection_in_pieces(void **state)
 	wait_for(listener, POLLIN);
 	accepted = socket_accept(listener, &peer);
 	assert_true(accepted >= 0);
-	assert_int_equal(((struct sockaddr_in *)&peer)->sin_port, htons((uint16_t)socket_port(from)));
+	assert_int_equal(((struct sockaddr_in *)&peer)->sin_port,
+			 htons((uint16_t)socket_port(from)));
 	assert_string_equal(socket_peer_text(from, text, sizeof(text)),
 			    socket_text(&to, (char[SOCKET_TEXT_BYTES]){ "" }, SOCKET_TEXT_BYTES));
 	assert_int_equal(socket_send_some(from, out, 4, &sent), 0);
