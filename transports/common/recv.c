@@ -364,7 +364,7 @@ int anynet_irecv(struct anynet_comm *base, int n, void *const *data, const size_
 	if (anynet_unlikely(base->is_send || n < 1 || n > ANYNET_RECVS_MAX))
 		return -EINVAL;
 	if (anynet_unlikely(!comm_try_enter(base)))
-		return 0;
+		return comm_error(base);
 	ret = irecv_entered(to_recv(base), n, data, bytes, tags, mrs, phandles, req);
 	comm_leave(base);
 	return ret;
@@ -412,7 +412,7 @@ int recv_test(struct anynet_request *base, int *done, int *sizes)
 	int ret;
 
 	if (anynet_unlikely(!comm_try_enter(&comm->base)))
-		return 0;
+		return comm_error(&comm->base);
 	ret = comm_error(&comm->base);
 	if (anynet_likely(!ret))
 		ret = test_entered(comm, (struct recv_req *)base, done, sizes);

@@ -216,7 +216,7 @@ int anynet_isend(struct anynet_comm *base, const void *data, size_t bytes, int t
 	if (anynet_unlikely(!base->is_send || bytes > ANYNET_MESSAGE_MAX))
 		return -EINVAL;
 	if (anynet_unlikely(!comm_try_enter(base)))
-		return 0;
+		return comm_error(base);
 	ret = isend_entered(to_send(base), data, bytes, tag, mr, phandle, req);
 	comm_leave(base);
 	return ret;
@@ -251,7 +251,7 @@ int send_test(struct anynet_request *req, int *done, int *sizes)
 	int ret;
 
 	if (anynet_unlikely(!comm_try_enter(&comm->base)))
-		return 0;
+		return comm_error(&comm->base);
 	ret = comm_error(&comm->base);
 	if (anynet_likely(!ret))
 		ret = test_entered(comm, (struct send_msg *)req, done, sizes);
