@@ -137,7 +137,7 @@ static void refuse_version(struct handshake *hs)
 {
 	char reason[128];
 
-	if (!endpoint_find(hs->hello.endpoint, hs->hello.token))
+	if (!endpoint_expects(&hs->hello))
 		return;
 	snprintf(
 		reason, sizeof(reason),
@@ -190,7 +190,7 @@ static int greet(struct handshake *hs, uint64_t now_ms)
 		refuse_version(hs);
 	if (ret)
 		return ret;
-	known = endpoint_find(hs->hello.endpoint, hs->hello.token);
+	known = endpoint_expects(&hs->hello);
 	/* Those who ask for a comm that is closed are told so: one bit about a random number. */
 	if (!known && hs->hello.kind != ANYNET_KIND_PROBE && hs->hello.kind != ANYNET_KIND_RESUME)
 		return -ENOENT;

@@ -29,8 +29,9 @@ void handle_fill(struct anynet_wire_handle *handle, uint32_t endpoint,
 		.pid = anynet_net.pid,
 	};
 	memcpy(handle->token, token, ANYNET_TOKEN_BYTES);
-	for (int i = 0; i < addr_count && i < ANYNET_HANDLE_ADDRS; i++)
-		handle->addrs[i] = addrs[i];
+	for (int i = 0, n = 0; i < addr_count && n < ANYNET_HANDLE_ADDRS; i++)
+		if (addrs[i].port)
+			handle->addrs[n++] = addrs[i];
 }
 
 int handle_check(const struct anynet_wire_handle *handle, char *why, size_t bytes)
@@ -207,7 +208,7 @@ static int nearest(const struct anynet_wire_addr *from, const struct anynet_wire
 	int best = -1, best_bits = from->family == 4 ? PAIR_BITS_V4 - 1 : PAIR_BITS_V6 - 1;
 
 	for (int i = 0; i < to_count; i++) {
-		int bits = used & 1u << i ? 0 : common_bits(from, &to[i]);
+		int bits = used & 1u << i || !to[i].port ? 0 : common_bits(from, &to[i]);
 
 		if (bits > best_bits) {
 			best = i;

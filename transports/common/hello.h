@@ -6,7 +6,8 @@
 
 #include "comm_internal.h"
 
-/* A handle for listener `endpoint`, reachable at `addrs` (ANYNET_HANDLE_ADDRS at most). */
+/* A handle for listener `endpoint`, reachable at those of `addrs` that have a port (the first
+ * ANYNET_HANDLE_ADDRS). */
 void handle_fill(struct anynet_wire_handle *handle, uint32_t endpoint,
 		 const uint8_t token[ANYNET_TOKEN_BYTES], const struct anynet_wire_addr *addrs,
 		 int addr_count);

@@ -32,8 +32,4 @@ void listen_drop_half_built(void);
 /* Close the listening sockets if no endpoint is left. */
 void listen_trim(void);
 
-/* The listening address of each device of a stripe, for handles and hellos. Opens the sockets.
- * Returns how many, or -errno if not even the first device's can be opened. */
-int listen_addrs(const struct anynet_device *const *set, int count, struct anynet_wire_addr *addrs);
-
 #endif

@@ -14,20 +14,32 @@ struct anynet_listener {
 	struct anynet_comm *comm; /* being built; NULL until a hello has come */
 };
 
-/* An entry of the endpoint table; its number is in the handle. */
-struct endpoint {
-	bool used;
-	uint8_t token[ANYNET_TOKEN_BYTES];
-	struct anynet_listener *listener; /* while it waits */
-	struct anynet_comm *comm;         /* from the hello on */
-	uint64_t comm_id;
-	int next_free;
-};
-
 /* All of these are called under the engine's lock. */
 
-/* NULL = no such endpoint, or the token is another one's. */
-struct endpoint *endpoint_find(uint32_t number, const uint8_t token[ANYNET_TOKEN_BYTES]);
+/* The listening address of each device of a stripe, aligned with `set`; opens the sockets. Port 0 where
+ * that fails. 0, or -errno if it does for the first one. */
+int listen_addrs(const struct anynet_device *const *set, int count, struct anynet_wire_addr *addrs);
+
+/* --- endpoint.c: what a handle points to, first a listener that waits, then its receive comm --- */
+
+/* A new one for a listener, and the handle that points to it. 0 or -ENOMEM. */
+int endpoint_take(struct anynet_listener *listener, struct anynet_wire_handle *handle,
+		  const struct anynet_wire_addr *addrs, int addr_count);
+void endpoint_release(uint32_t number);
+
+/* The listener's comm stands: it is the caller's, and the endpoint the comm's. */
+struct anynet_comm *endpoint_hand_over(struct anynet_listener *listener);
+void endpoint_close_listener(struct anynet_listener *listener);
+
+/* The peer went away or stalled before the comm stood: be ready for its next try. */
+void endpoint_drop_half_built(struct anynet_listener *listener);
+void endpoints_drop_half_built(void);
+
+int endpoints_used(void);
+void endpoints_free(void); /* when none is used */
+
+/* Does the hello name an endpoint that exists, with its token? */
+bool endpoint_expects(const struct anynet_wire_hello *hello);
 
 /*
  * Give the connection `fd` that said `hello` to its endpoint and fill the answer, which the caller
