@@ -133,11 +133,13 @@ void io_threads_add(struct anynet_comm *comm)
 	pthread_mutex_lock(&pool.lock);
 	if (pool.thread_count || !pool_start(anynet_net.io_threads)) {
 		pool.used++;
-		comm->threaded = true;
 		comm->io_token = registry_token(comm);
+		comm_enter(comm); /* the guardian may be at it already */
+		comm->threaded = true;
 		for (unsigned i = 0; i < comm->rail_count; i++)
 			if (comm->rails[i] && comm->rails[i]->fd >= 0)
 				io_threads_watch(comm, comm->rails[i]->fd);
+		comm_leave(comm);
 	}
 	pthread_mutex_unlock(&pool.lock);
 }
