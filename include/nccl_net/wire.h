@@ -134,7 +134,8 @@ enum anynet_frame_type {
 				 * message in slot i is there; told once, the slot is free then.
 				 * length = 0, told again on a resumed rail: `slot` and `seq` only */
 	ANYNET_FRAME_GRANT = 7, /* receiver: the message in `slot` may come */
-	ANYNET_FRAME_DOUBT = 8, /* receiver: the path of rail `slot` is in doubt, use another one */
+	ANYNET_FRAME_DOUBT = 8, /* receiver: rail `slot`, of epoch `seq`, is broken or its path in doubt:
+				 * use another connection */
 };
 
 #define ANYNET_FLAG_MULTI   0x01 /* the comm has used several tags: match in order of seq */

@@ -251,6 +251,69 @@ static void reset_from_middle_two(const struct run *run)
 	reset_paths(run, 2);
 }
 
+/* The first path that has traffic while `quiet` makes the sender wait: its connection is reset for the
+ * receiver, once the receiver has everything. */
+static bool reset_when_silent(const struct world *world, struct duo *duo,
+			      void (*quiet)(struct duo *duo), void (*loud)(struct duo *duo))
+{
+	struct world_tap taps[WORLD_PATHS_MAX];
+	bool sent = false;
+
+	for (unsigned path = 0; path < world->paths; path++)
+		taps[path] = world_tap(world, 1, path);
+	quiet(duo);
+	for (unsigned path = 0; path < world->paths; path++) {
+		sent = sent || world_rst_silent(&taps[path], 200);
+		world_untap(&taps[path]);
+	}
+	loud(duo);
+	return sent;
+}
+
+static void stop_receiver(struct duo *duo)
+{
+	duo_stop(duo, 1);
+}
+
+static void continue_receiver(struct duo *duo)
+{
+	duo_continue(duo, 1);
+}
+
+/* The receiver cannot say any more what it has; the sender waits for its word, and sees a connection
+ * that stands. */
+static void reset_unnoticed(const struct run *run, unsigned paths)
+{
+	struct world world;
+	struct duo duo;
+	unsigned sent = 0;
+
+	world_make(&world, paths, MBIT / 2);
+	struct job_plan plan = world_plan(run, &world);
+	plan.bytes = 1000;
+	plan_set(&plan, "ANYNET_PEER_TIMEOUT=120s"); /* no heartbeat comes to help */
+	duo_start(&duo, &plan);
+	for (unsigned i = 0; i < RST_TRIES && sent < 4; i++) {
+		duo_move(&duo, 8, SETTLED_MS);
+		sent += i & 1 ? reset_when_silent(&world, &duo, duo_hold, duo_go)
+			      : reset_when_silent(&world, &duo, stop_receiver, continue_receiver);
+	}
+	duo_move(&duo, 8, SETTLED_MS);
+	check_that(sent > 1, "only %u resets sent", sent);
+	printf("%u resets that one side did not notice\n", sent);
+	duo_finish(&duo, paths > 1 ? "unnoticed resets on two paths" : "unnoticed resets");
+}
+
+static void reset_unnoticed_one(const struct run *run)
+{
+	reset_unnoticed(run, 1);
+}
+
+static void reset_unnoticed_two(const struct run *run)
+{
+	reset_unnoticed(run, 2);
+}
+
 const struct scenario link_scenarios[] = {
 	{ "link-only", link_only, 12 },
 	{ "link-one-of-two", link_one_of_two, 12 },
@@ -259,5 +322,7 @@ const struct scenario link_scenarios[] = {
 	{ "blackhole-only", blackhole_only, 12 },
 	{ "reset-from-middle", reset_from_middle, 5 },
 	{ "reset-from-middle-2", reset_from_middle_two, 5 },
+	{ "reset-unnoticed", reset_unnoticed_one, 5 },
+	{ "reset-unnoticed-2", reset_unnoticed_two, 5 },
 	{ 0 },
 };

@@ -106,47 +106,66 @@ static bool same_connection(const struct segment *a, const struct segment *b)
 	return a->tcp.source == b->tcp.source && a->tcp.dest == b->tcp.dest;
 }
 
-static bool reset(int fd, int port, const struct segment *seen)
+static bool reset(const struct world_tap *tap, const struct segment *seen)
 {
 	struct sockaddr_ll to = { .sll_family = AF_PACKET,
-				  .sll_ifindex = port,
+				  .sll_ifindex = tap->port,
 				  .sll_halen = ETH_ALEN };
 	struct segment rst;
 
 	answer(seen, &rst);
-	return sendto(fd, &rst, sizeof(rst), 0, (struct sockaddr *)&to, sizeof(to)) == sizeof(rst);
+	return sendto(tap->fd, &rst, sizeof(rst), 0, (struct sockaddr *)&to, sizeof(to)) ==
+	       sizeof(rst);
 }
 
-static int open_port(const struct world *world, int side, unsigned path, int *port)
+struct world_tap world_tap(const struct world *world, int side, unsigned path)
 {
+	struct world_tap tap;
 	char name[IFNAMSIZ];
 	int home = open("/proc/self/ns/net", O_RDONLY | O_CLOEXEC);
 
 	check(home >= 0 && !setns(world->middle, CLONE_NEWNET));
 	snprintf(name, sizeof(name), "s%dp%u", side, path);
-	*port = (int)if_nametoindex(name);
-	int fd = socket(AF_PACKET, SOCK_RAW | SOCK_CLOEXEC, 0);
+	tap.port = (int)if_nametoindex(name);
+	tap.fd = socket(AF_PACKET, SOCK_RAW | SOCK_CLOEXEC, 0);
 	struct sockaddr_ll addr = { .sll_family = AF_PACKET,
 				    .sll_protocol = htons(ETH_P_ALL),
-				    .sll_ifindex = *port };
-	if (fd < 0 || bind(fd, (struct sockaddr *)&addr, sizeof(addr)))
+				    .sll_ifindex = tap.port };
+	if (tap.fd < 0 || bind(tap.fd, (struct sockaddr *)&addr, sizeof(addr)))
 		check_skip("no packet sockets here: %s", strerror(errno));
 	check(!setns(home, CLONE_NEWNET));
 	close(home);
-	return fd;
+	return tap;
 }
 
 bool world_rst(const struct world *world, int side, unsigned path, int ms)
 {
+	struct world_tap tap = world_tap(world, side, path);
 	struct segment first, seen;
-	int port, fd = open_port(world, side, path, &port);
-	bool sent = see(fd, ms, &first) && reset(fd, port, &first);
+	bool sent = see(tap.fd, ms, &first) && reset(&tap, &first);
 
 	/* What passed at the same time may have made it too old: again, until it is silent. */
-	for (int i = 0; sent && i < TRIES && see(fd, SILENCE_MS, &seen); i++) {
+	for (int i = 0; sent && i < TRIES && see(tap.fd, SILENCE_MS, &seen); i++) {
 		if (same_connection(&first, &seen))
-			reset(fd, port, &seen);
+			reset(&tap, &seen);
 	}
-	close(fd);
+	world_untap(&tap);
 	return sent;
+}
+
+bool world_rst_silent(const struct world_tap *tap, int ms)
+{
+	struct segment last, seen;
+	bool any = false;
+
+	for (; see(tap->fd, ms, &seen); any = true)
+		last = seen;
+	if (any)
+		reset(tap, &last);
+	return any;
+}
+
+void world_untap(const struct world_tap *tap)
+{
+	close(tap->fd);
 }

@@ -34,4 +34,13 @@ void world_drop(const struct world *world, int side, unsigned path, bool on);
  * there was none within `ms`. */
 bool world_rst(const struct world *world, int side, unsigned path, int ms);
 
+/* Somebody listens from now on, and ends the connection that he saw traffic of last once nothing has
+ * passed for `ms`: the other host is not asked, and does not notice. False if he saw none. */
+struct world_tap {
+	int fd, port;
+};
+struct world_tap world_tap(const struct world *world, int side, unsigned path);
+bool world_rst_silent(const struct world_tap *tap, int ms);
+void world_untap(const struct world_tap *tap);
+
 #endif

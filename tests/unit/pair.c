@@ -189,3 +189,12 @@ bool frame_get(int fd, struct anynet_wire_frame *frame, void *payload, size_t ro
 	}
 	return true;
 }
+
+bool word_get(int fd, struct anynet_wire_frame *frame, void *payload, size_t room)
+{
+	do {
+		if (!frame_get(fd, frame, payload, room))
+			return false;
+	} while (frame->type == ANYNET_FRAME_DOUBT);
+	return true;
+}

@@ -48,4 +48,7 @@ void frame_put(int fd, const struct anynet_wire_frame *frame, const void *payloa
  * larger than `room` fails. */
 bool frame_get(int fd, struct anynet_wire_frame *frame, void *payload, size_t room);
 
+/* The same, without the doubts that the clock brings while another rail is broken. */
+bool word_get(int fd, struct anynet_wire_frame *frame, void *payload, size_t room);
+
 #endif

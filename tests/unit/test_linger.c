@@ -293,7 +293,7 @@ static struct anynet_wire_frame take_word(unsigned rail)
 {
 	struct anynet_wire_frame frame = { 0 };
 
-	assert_true(frame_get(pair.fds[rail], &frame, in, ANYNET_ACK_BYTES));
+	assert_true(word_get(pair.fds[rail], &frame, in, ANYNET_ACK_BYTES));
 	return frame;
 }
 

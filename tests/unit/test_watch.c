@@ -197,6 +197,8 @@ static void test_without_healing_silence_is_an_error_for_both(void **state)
 
 /* --- telling the sender --- */
 
+static uint32_t doubted_epoch;
+
 static bool doubt_came(unsigned rail, unsigned about)
 {
 	struct anynet_wire_frame frame;
@@ -206,6 +208,7 @@ static bool doubt_came(unsigned rail, unsigned about)
 		return false;
 	assert_int_equal(frame.type, ANYNET_FRAME_DOUBT);
 	assert_int_equal(frame.slot, about);
+	doubted_epoch = frame.seq;
 	return true;
 }
 
@@ -270,12 +273,71 @@ static void test_a_rail_does_not_doubt_itself(void **state)
 	}
 }
 
-static void put_doubt(unsigned rail, unsigned about)
+/* A reset may have come to this side only. */
+static void test_a_receiver_tells_of_a_rail_that_stays_broken(void **state)
 {
-	struct anynet_wire_frame doubt = { .type = ANYNET_FRAME_DOUBT, .slot = (uint16_t)about };
+	(void)state;
+	signs_open_recv(2);
+	signs.pair.recv->rails[1]->epoch = 3;
+	pair_hang_up(&signs.pair, 1);
+	comm_turn(signs.pair.recv);
+	assert_int_equal(signs.pair.recv->rails[1]->fd, -1);
+	signs.now = signs.pair.recv->rails[1]->broke_ms;
+	signs_look_after(50);
+	assert_false(doubt_came(0, 1)); /* the sender finds out by itself, as a rule */
+	for (int i = 0; i < 2; i++) {
+		signs_look_after(100);
+		assert_true(doubt_came(0, 1));
+		assert_int_equal(doubted_epoch, 3);
+	}
+	signs_look_after(100);
+	resume_recv_ok(&signs.pair, 1, NULL);
+	assert_false(doubt_came(0, 1));
+}
+
+/* Of one connection, and no other of the rail. */
+static void put_doubt_of(unsigned rail, unsigned about, uint32_t epoch)
+{
+	struct anynet_wire_frame doubt = {
+		.type = ANYNET_FRAME_DOUBT,
+		.slot = (uint16_t)about,
+		.seq = epoch,
+	};
 
 	frame_put(signs.pair.fds[rail], &doubt, NULL);
 	assert_int_equal(comm_turn(signs.pair.send), 0);
+}
+
+static void put_doubt(unsigned rail, unsigned about)
+{
+	put_doubt_of(rail, about, 0);
+}
+
+static void test_a_doubt_of_an_older_connection_counts_no_more(void **state)
+{
+	(void)state;
+	signs_open_send(2);
+	signs.pair.send->rails[0]->epoch = 2;
+	put_doubt_of(1, 0, 1);
+	assert_false(suspect(0));
+	put_doubt_of(1, 0, 2);
+	assert_true(suspect(0));
+}
+
+/* The receiver sees no rail: who hears nothing asks the receiver's kernel. */
+static void test_a_probe_makes_the_sender_ask_every_rail(void **state)
+{
+	(void)state;
+	signs_open_idle_send(2);
+	signs_look_after(0);
+	assert_int_equal(signs.pings[0] + signs.pings[1], 0);
+	for (unsigned i = 1; i < 3; i++) {
+		atomic_store(&signs.pair.send->probed, true);
+		comm_attend(signs.pair.send);
+		comm_attend(signs.pair.send);
+		assert_int_equal(signs.pings[0], i);
+		assert_int_equal(signs.pings[1], i);
+	}
 }
 
 static void test_a_sender_believes_a_doubt_for_a_while(void **state)
@@ -322,6 +384,9 @@ int main(void)
 		TEST(test_a_receiver_tells_of_a_doubt_once_on_another_rail),
 		TEST(test_a_doubt_waits_for_a_rail_that_works),
 		TEST(test_a_rail_does_not_doubt_itself),
+		TEST(test_a_receiver_tells_of_a_rail_that_stays_broken),
+		TEST(test_a_doubt_of_an_older_connection_counts_no_more),
+		TEST(test_a_probe_makes_the_sender_ask_every_rail),
 		TEST(test_a_sender_believes_a_doubt_for_a_while),
 		TEST(test_without_healing_a_doubt_changes_nothing),
 	};

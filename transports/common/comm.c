@@ -238,8 +238,10 @@ void comm_rail_back(struct anynet_comm *comm, struct anynet_rail *rail, int fd, 
 	}
 	rail->readable = rail->writable = true;
 	io_threads_watch(comm, fd);
-	if (!comm->is_send)
+	if (!comm->is_send) {
+		recv_doubt(comm, rail->index, false);
 		recv_tell_again(comm, rail->index);
+	}
 	if (rail->broke_by)
 		anynet_info("%s peer %s pid %u dev %s rail %u of %u is back after %.3f s: %s",
 			    comm->is_send ? "send to" : "receive from", comm->peer.host,
@@ -299,7 +301,9 @@ int comm_rail_broke(struct anynet_comm *comm, struct anynet_rail *rail, int err)
 
 int comm_refuse(struct anynet_comm *comm)
 {
-	comm_fail(comm, NULL, -ECONNRESET, "the peer closed the connection");
+	comm_fail(comm, NULL, -ECONNRESET,
+		  comm->peer_lost ? "the peer was lost while nothing was asked of it"
+				  : "the peer closed the connection");
 	return -ECONNRESET;
 }
 
@@ -315,7 +319,8 @@ void comm_attend(struct anynet_comm *comm)
 	if (comm_error(comm) || comm->peer_closed)
 		return;
 	now = net_now_ms();
-	if (now - comm->watch.looked_ms >= WATCH_MS || atomic_load(&comm->link_event))
+	if (now - comm->watch.looked_ms >= WATCH_MS || atomic_load(&comm->link_event) ||
+	    atomic_load(&comm->probed))
 		watch_comm(comm, now);
 	if (!comm->is_send && !comm_error(comm))
 		comm_transmit(comm); /* what there is to be told about it */

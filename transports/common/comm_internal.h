@@ -40,6 +40,7 @@ struct rail_mail;
 struct anynet_comm {
 	bool is_send;
 	bool peer_closed; /* the peer's end is shut, and nothing waited for it */
+	bool peer_lost;   /* peer_closed, but it did not say so */
 	bool listening;   /* send comm: holds the listening sockets (listen_hold) */
 	bool checksum;    /* frames carry checksums: either side wants it */
 	_Atomic bool
@@ -61,6 +62,7 @@ struct anynet_comm {
 	/* Something waits for comm_attend: set by anybody, seen at the next turn. */
 	_Atomic bool attention;
 	_Atomic bool link_event;          /* look at the links of its NICs now */
+	_Atomic bool probed;              /* sender: the peer has asked, for want of a rail */
 	_Atomic(struct rail_mail *) mail; /* connections that resume a rail; newest first */
 	struct comm_paths paths;
 	struct anynet_peer peer;

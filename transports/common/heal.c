@@ -47,6 +47,7 @@ struct attempt {
 struct heal {
 	uint64_t since_ms;   /* since when no rail works; 0 = one does */
 	uint64_t refused_ms; /* since when nobody is there at any address; 0 = not so */
+	bool told;           /* receiver: the sender has answered since no rail works */
 	unsigned refusals;
 	unsigned attempt_count;
 	struct attempt attempts[PAIRS_MAX]; /* the last failure over each pair */
@@ -320,7 +321,7 @@ static void give_up(struct anynet_comm *comm, int err, const char *why, uint64_t
 		anynet_info("%s peer %s pid %u dev %s: lost while idle: %s%s",
 			    comm->is_send ? "send to" : "receive from", comm->peer.host,
 			    comm->peer.pid, comm->dev->name, why, attempts);
-		comm->peer_closed = true;
+		comm->peer_closed = comm->peer_lost = true;
 		heal_free(comm);
 		comm_close_rails(comm);
 		return;
@@ -406,8 +407,9 @@ static void step_probe(struct anynet_comm *comm, uint64_t now)
 {
 	struct redial *probe = &comm->heal->redials[0];
 
-	if (!comm->heal->since_ms || !comm_pending(comm)) {
+	if (!comm->heal->since_ms) {
 		dial_close(&probe->dial);
+		probe->wanted = false;
 		return;
 	}
 	if (!probe->wanted) {
@@ -422,6 +424,7 @@ static void step_probe(struct anynet_comm *comm, uint64_t now)
 	}
 	comm->heal->refused_ms = 0;
 	comm->heal->refusals = 0;
+	comm->heal->told = true;
 	dial_close(&probe->dial);
 	probe->next_ms = now + PROBE_PAUSE_MS;
 }
@@ -454,12 +457,19 @@ static bool is_over(const struct anynet_comm *comm)
 	return !comm->down && any_rail_works(comm);
 }
 
+/* An idle receiver waits for nothing, once the sender knows. */
+static bool waits(const struct anynet_comm *comm)
+{
+	return comm->is_send || comm_pending(comm) || !comm->heal->told;
+}
+
 void heal_step(struct anynet_comm *comm, uint64_t now)
 {
 	struct heal *heal = comm->heal;
 
-	/* An idle receiver waits for nothing. */
-	if (any_rail_works(comm) || (!comm->is_send && !comm_pending(comm))) {
+	if (any_rail_works(comm))
+		heal->told = false;
+	if (any_rail_works(comm) || !waits(comm)) {
 		heal->since_ms = heal->refused_ms = 0;
 		heal->refusals = 0;
 	} else if (!heal->since_ms) {
@@ -472,7 +482,7 @@ void heal_step(struct anynet_comm *comm, uint64_t now)
 		step_probe(comm, now);
 	if (!comm->heal)
 		return;
-	if (heal->since_ms && (comm->is_send || comm_pending(comm))) {
+	if (heal->since_ms) {
 		if (peer_is_gone(heal, now))
 			give_up(comm, -ECONNRESET,
 				"the peer process is gone; look at its log first", now);

@@ -230,9 +230,12 @@ static size_t make_bye(struct recv_comm *comm, struct anynet_rail *rail, uint8_t
 
 static size_t make_doubt(struct recv_comm *comm, uint8_t *frame)
 {
+	unsigned index = (unsigned)__builtin_ctzll(comm->doubts);
+	const struct anynet_rail *rail = comm->base.rails[index];
 	struct anynet_wire_frame header = {
 		.type = ANYNET_FRAME_DOUBT,
-		.slot = (uint16_t)__builtin_ctzll(comm->doubts),
+		.slot = (uint16_t)index,
+		.seq = rail ? rail->epoch : 0,
 	};
 
 	comm->doubts &= comm->doubts - 1;

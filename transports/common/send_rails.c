@@ -114,11 +114,11 @@ static int on_grant(struct send_comm *comm, const struct anynet_wire_frame *head
 	return 0;
 }
 
-static int on_doubt(struct send_comm *comm, unsigned index)
+static int on_doubt(struct send_comm *comm, unsigned index, uint32_t epoch)
 {
 	struct anynet_rail *rail = index < comm->base.rail_count ? comm->base.rails[index] : NULL;
 
-	if (rail && rail->fd >= 0 && heal_wanted()) {
+	if (rail && rail->fd >= 0 && rail->epoch == epoch && heal_wanted()) {
 		rail->suspect = true;
 		rail->doubted_ms = net_now_ms();
 		heal_rail(&comm->base, rail, true);
@@ -141,7 +141,7 @@ int send_control(struct send_comm *comm, struct anynet_rail *rail,
 	if (header->type == ANYNET_FRAME_GRANT && !header->length)
 		return on_grant(comm, header);
 	if (header->type == ANYNET_FRAME_DOUBT && !header->length)
-		return on_doubt(comm, header->slot);
+		return on_doubt(comm, header->slot, header->seq);
 	if (header->type == ANYNET_FRAME_PING && !header->length)
 		return 0;
 	if (header->type == ANYNET_FRAME_BYE && !header->length) {

@@ -70,17 +70,20 @@ static void watch_rail(struct anynet_comm *comm, struct anynet_rail *rail, uint6
 	}
 }
 
-static void heartbeat(struct anynet_comm *comm, uint64_t now)
+static void ping(struct anynet_comm *comm, uint64_t now)
 {
-	struct comm_watch *watch = &comm->watch;
-	uint64_t pause = peer_timeout() / PING_SHARE;
-
-	if (now - watch->since_ms < pause || now - watch->pinged_ms < pause)
-		return;
-	watch->pinged_ms = now;
+	comm->watch.pinged_ms = now;
 	for (unsigned i = 0; i < comm->rail_count; i++)
 		if (comm->rails[i] && comm->rails[i]->fd >= 0)
 			comm->rails[i]->ops->ping(comm->rails[i]);
+}
+
+static void heartbeat(struct anynet_comm *comm, uint64_t now)
+{
+	uint64_t pause = peer_timeout() / PING_SHARE;
+
+	if (now - comm->watch.since_ms >= pause && now - comm->watch.pinged_ms >= pause)
+		ping(comm, now);
 }
 
 static void warn_of_stall(struct anynet_comm *comm, uint64_t now)
@@ -113,6 +116,9 @@ void watch_comm(struct anynet_comm *comm, uint64_t now)
 	watch->looked_ms = now;
 	if (atomic_exchange(&comm->link_event, false))
 		heal_hurry(comm);
+	/* A rail that stands only here is answered with a reset. */
+	if (atomic_exchange(&comm->probed, false))
+		ping(comm, now);
 	if (!comm_pending(comm) || progress != watch->progress || !watch->since_ms) {
 		watch->progress = progress;
 		watch->since_ms = comm_pending(comm) ? now : 0;
@@ -125,7 +131,12 @@ void watch_comm(struct anynet_comm *comm, uint64_t now)
 	for (unsigned i = 0; i < comm->rail_count && !comm_error(comm); i++)
 		if (comm->rails[i] && comm->rails[i]->fd >= 0 && (waits || comm->rails[i]->suspect))
 			watch_rail(comm, comm->rails[i], now);
-	for (unsigned i = 0; i < comm->rail_count && !comm_error(comm) && heal_wanted(); i++)
-		if (comm->rails[i] && comm->rails[i]->fd < 0)
-			heal_rail(comm, comm->rails[i], false);
+	for (unsigned i = 0; i < comm->rail_count && !comm_error(comm) && heal_wanted(); i++) {
+		if (!comm->rails[i] || comm->rails[i]->fd >= 0)
+			continue;
+		heal_rail(comm, comm->rails[i], false);
+		/* The sender may not know: a reset can come to one side only. */
+		if (!comm->is_send && now - comm->rails[i]->broke_ms >= WATCH_MS)
+			recv_doubt(comm, i, true);
+	}
 }
