@@ -8,7 +8,8 @@
 #   --cpus N      processors (default: as many as the host has)
 #   --memory MB   (default 2048)
 #   --limit S     ends the guest after that many seconds (default 300), exit 124
-#   --offline     download nothing: exit 77 and say why if the guest is not prepared (prepare.sh)
+#   --offline     download nothing: exit 77 and say why if the guest is not prepared (prepare.sh) or
+#                 cannot be started
 #   --verbose     the guest kernel's messages and the time each step takes, on stderr
 #
 # The guest sees the host's whole file system, read only beneath a layer in its memory: what is built
@@ -119,6 +120,11 @@ fi
 if [ -s "$run/shared/status" ]; then
 	complaints
 	exit "$(<"$run/shared/status")"
+fi
+if [ -n "${offline[*]}" ] && [ ! -e "$run/shared/up" ]; then
+	echo "SKIP guest: the machine did not come up here: $(tail -qn 1 "$run/qemu" "$run/console" |
+		tr '\n' ' ')"
+	exit 77
 fi
 tail -n 20 "$run/qemu" "$run/console" >&2 || true
 if [ "$status" = 124 ] || [ "$status" = 137 ]; then
