@@ -1,28 +1,17 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
  * A send comm whose receiver is the input: a script of sends, acknowledgements and grants (plausible
- * ones and garbage), tests, deregistrations and closed connections. Every buffer is freed as soon as
- * NCCL could free it, so that a late read is a sanitizer's error.
+ * ones and garbage), tests, deregistrations and closed connections.
  */
-#include <errno.h>
 #include <sys/socket.h>
-#include <unistd.h>
 
-#include "input.h"
-#include "unit/local_net.h"
+#include "buffers.h"
+#include "peer.h"
 
-#define RAILS_MAX 3
 #define STEPS_MAX 600
 #define SENT_MAX  ANYNET_SENDS
 
 static const uint32_t sizes[] = { 0, 1, 100, 1000, 1024, 1025, 5000, 70000 };
-
-struct sent {
-	struct anynet_request *req; /* NULL = free */
-	uint8_t *data;
-	size_t bytes;
-	struct anynet_mr *mr;
-};
 
 struct run {
 	struct input *in;
@@ -36,73 +25,23 @@ static void post(struct run *run, uint8_t tag)
 {
 	uint8_t choice = input_u8(run->in);
 	struct sent *sent = run->sent;
+	size_t bytes = sizes[choice % ARRAY_SIZE(sizes)];
 
 	while (sent < run->sent + SENT_MAX && sent->req)
 		sent++;
 	if (sent == run->sent + SENT_MAX)
 		return;
-	sent->bytes = sizes[choice % ARRAY_SIZE(sizes)];
-	if (sent->bytes || choice & 0x20) {
-		sent->data = malloc(anynet_max(sent->bytes, 1));
-		must(sent->data);
-		memset(sent->data, choice, sent->bytes);
-		must(!anynet_reg_mr(run->comm, sent->data, sent->bytes, ANYNET_PTR_HOST,
-				    &sent->mr));
-	}
-	if (anynet_isend(run->comm, sent->data, sent->bytes, tag, sent->mr, NULL, &sent->req))
-		must(comm_error(run->comm) && !sent->req);
-	if (!sent->req) {
-		anynet_dereg_mr(run->comm, sent->mr);
-		free(sent->data);
-		memset(sent, 0, sizeof(*sent));
-	}
-}
-
-static void test(struct run *run, struct sent *sent)
-{
-	int done, got = -1, ret, error;
-
-	if (!sent->req)
-		return;
-	ret = anynet_test(sent->req, &done, &got);
-	error = comm_error(run->comm);
-	must(ret == error);
-	if (!done)
-		return;
-	must(!ret && (size_t)got == sent->bytes);
-	anynet_dereg_mr(run->comm, sent->mr);
-	must(comm_error(run->comm) == error); /* nothing was in flight any more */
-	free(sent->data);
-	memset(sent, 0, sizeof(*sent));
+	buffer_make(run->comm, &sent->buffer,
+		    bytes || choice & 0x20 ? BUFFER_REGISTERED : BUFFER_NONE, bytes);
+	if (bytes)
+		memset(sent->buffer.data, choice, bytes);
+	sent_post(run->comm, sent, tag);
 }
 
 static void test_all(struct run *run)
 {
 	for (int i = 0; i < SENT_MAX; i++)
-		test(run, &run->sent[i]);
-}
-
-/* NCCL takes a buffer back although its send is not done. */
-static void dereg(struct run *run)
-{
-	struct sent *sent = &run->sent[input_u8(run->in) % SENT_MAX];
-
-	if (!sent->mr)
-		return;
-	anynet_dereg_mr(run->comm, sent->mr);
-	sent->mr = NULL;
-	if (comm_error(run->comm)) {
-		free(sent->data);
-		sent->data = NULL;
-	}
-}
-
-static void put(struct run *run, unsigned rail, const void *data, size_t bytes)
-{
-	if (run->peers[rail] < 0 || !bytes)
-		return;
-	must(send(run->peers[rail], data, bytes, MSG_DONTWAIT | MSG_NOSIGNAL) >= 0 ||
-	     errno == EAGAIN || errno == EPIPE || errno == ECONNRESET);
+		sent_test(run->comm, &run->sent[i]);
 }
 
 static void control(struct run *run, unsigned rail)
@@ -119,20 +58,12 @@ static void control(struct run *run, unsigned rail)
 		header.type = input_u8(run->in);
 	if (choice & 0x40)
 		header.length = input_u8(run->in) % (2 * sizeof(bitmap));
-	put(run, rail, &header, sizeof(header));
+	peer_send(run->peers[rail], &header, sizeof(header));
 	if (choice & 4)
 		memset(bitmap, 0xff, input_u8(run->in) % sizeof(bitmap));
 	else
 		input_take(run->in, bitmap, choice >> 3 & 3);
-	put(run, rail, bitmap, anynet_min(header.length, sizeof(bitmap)));
-}
-
-static void garbage(struct run *run, unsigned rail)
-{
-	uint8_t bytes[256];
-	uint8_t count = input_u8(run->in);
-
-	put(run, rail, bytes, input_take(run->in, bytes, count));
+	peer_send(run->peers[rail], bitmap, anynet_min(header.length, sizeof(bitmap)));
 }
 
 static void drain(struct run *run, unsigned rail)
@@ -142,18 +73,6 @@ static void drain(struct run *run, unsigned rail)
 
 	if (run->peers[rail] >= 0)
 		recv(run->peers[rail], bytes, count, MSG_DONTWAIT);
-}
-
-static void hang_up(struct run *run, unsigned rail, bool half)
-{
-	if (run->peers[rail] < 0)
-		return;
-	if (half) {
-		shutdown(run->peers[rail], SHUT_RDWR);
-	} else {
-		close(run->peers[rail]);
-		run->peers[rail] = -1;
-	}
 }
 
 static void step(struct run *run)
@@ -176,10 +95,10 @@ static void step(struct run *run)
 		control(run, rail);
 		break;
 	case 7:
-		garbage(run, rail);
+		peer_garbage(run->peers[rail], run->in);
 		break;
 	case 8:
-		test(run, &run->sent[input_u8(run->in) % SENT_MAX]);
+		sent_test(run->comm, &run->sent[input_u8(run->in) % SENT_MAX]);
 		break;
 	case 9:
 	case 10:
@@ -190,10 +109,13 @@ static void step(struct run *run)
 		drain(run, rail);
 		break;
 	case 13:
-		dereg(run);
+		sent_take_back(run->comm, &run->sent[input_u8(run->in) % SENT_MAX]);
 		break;
 	case 14:
-		hang_up(run, rail, op & 0x80);
+		if (op & 0x80)
+			shutdown(run->peers[rail], SHUT_RDWR);
+		else
+			peer_close(&run->peers[rail]);
 		break;
 	default:
 		send_ready(run->comm, run->rails);
@@ -218,17 +140,13 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t bytes)
 		step(&run);
 	test_all(&run);
 	/* NCCL has taken everything back; then it closes. */
-	for (int i = 0; i < SENT_MAX; i++) {
-		anynet_dereg_mr(run.comm, run.sent[i].mr);
-		if (comm_error(run.comm))
-			free(run.sent[i].data);
-		run.sent[i].data = comm_error(run.comm) ? NULL : run.sent[i].data;
-	}
+	for (int i = 0; i < SENT_MAX; i++)
+		sent_take_back(run.comm, &run.sent[i]);
 	anynet_close(run.comm);
 	for (unsigned i = 0; i < run.rails; i++)
-		hang_up(&run, i, false);
+		peer_close(&run.peers[i]);
 	anynet_net_trim();
 	for (int i = 0; i < SENT_MAX; i++)
-		free(run.sent[i].data);
+		free(run.sent[i].buffer.data);
 	return 0;
 }

@@ -1,30 +1,17 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
  * A receive comm whose sender is the input: a script of receives to post, bytes to write on its rails
- * (right messages, plausible frames, garbage), tests, deregistrations and closed connections. Every
- * buffer is freed as soon as NCCL could free it, so that a late or long write is a sanitizer's error.
+ * (right messages, plausible frames, garbage), tests, deregistrations and closed connections.
  */
-#include <errno.h>
 #include <sys/socket.h>
-#include <unistd.h>
 
-#include "input.h"
-#include "unit/local_net.h"
+#include "buffers.h"
+#include "peer.h"
 
-#define RAILS_MAX  3
-#define STEPS_MAX  400
-#define PAYLOAD    32768
-#define BLANK_BYTE 0xee
+#define STEPS_MAX 400
+#define PAYLOAD   32768
 
 static const uint16_t sizes[] = { 0, 1, 31, 100, 512, 2048, 4097, 20000 };
-
-struct posted {
-	struct anynet_request *req; /* NULL = free */
-	int n;
-	uint8_t *data[ANYNET_RECVS_MAX];
-	size_t bytes[ANYNET_RECVS_MAX];
-	struct anynet_mr *mrs[ANYNET_RECVS_MAX];
-};
 
 struct run {
 	struct input *in;
@@ -35,77 +22,40 @@ struct run {
 	struct posted posted[ANYNET_REQUESTS];
 };
 
-static void blank(struct posted *posted)
+static enum buffer_kind choose_kind(uint8_t choice, size_t bytes)
 {
-	for (int i = 0; i < posted->n; i++)
-		free(posted->data[i]);
-	memset(posted, 0, sizeof(*posted));
+	if (choice & 0x20 && !bytes)
+		return BUFFER_NONE; /* nothing is going to be written */
+	return choice & 0x40 ? BUFFER_REGISTERED : BUFFER_PLAIN;
 }
 
 static void post(struct run *run)
 {
 	uint8_t shape = input_u8(run->in);
-	int tags[ANYNET_RECVS_MAX];
-	struct posted *posted = run->posted;
+	struct posted *posted = posted_free_one(run->posted);
 
-	while (posted < run->posted + ANYNET_REQUESTS && posted->req)
-		posted++;
-	if (posted == run->posted + ANYNET_REQUESTS)
+	if (!posted)
 		return;
-	posted->n = shape & 0x80 ? 1 + shape % ANYNET_RECVS_MAX : 1;
-	for (int i = 0; i < posted->n; i++) {
+	for (int i = 0; i < (shape & 0x80 ? 1 + shape % ANYNET_RECVS_MAX : 1); i++) {
 		uint8_t choice = input_u8(run->in);
+		size_t bytes = sizes[choice % ARRAY_SIZE(sizes)];
 
-		posted->bytes[i] = sizes[choice % ARRAY_SIZE(sizes)];
-		tags[i] = choice >> 3 & 3;
-		if (choice & 0x20 && !posted->bytes[i])
-			continue; /* NULL: nothing is going to be written */
-		posted->data[i] = malloc(posted->bytes[i] + 1);
-		must(posted->data[i]);
-		posted->data[i] = realloc(posted->data[i], posted->bytes[i] ? posted->bytes[i] : 1);
-		memset(posted->data[i], BLANK_BYTE, posted->bytes[i]);
-		if (choice & 0x40)
-			must(!anynet_reg_mr(run->comm, posted->data[i], posted->bytes[i],
-					    ANYNET_PTR_HOST, &posted->mrs[i]));
+		posted_add(run->comm, posted, choose_kind(choice, bytes), bytes, choice >> 3 & 3);
 	}
-	if (anynet_irecv(run->comm, posted->n, (void *const *)posted->data, posted->bytes, tags,
-			 posted->mrs, NULL, &posted->req)) {
-		must(comm_error(run->comm));
-		must(!posted->req);
-	}
-	if (!posted->req) {
-		/* Buffers of a receive that was refused stay in flight only if the comm failed. */
-		for (int i = 0; i < posted->n; i++)
-			anynet_dereg_mr(run->comm, posted->mrs[i]);
-		blank(posted);
-	}
-}
-
-static void report(struct run *run, struct posted *posted, const int *got)
-{
-	int error = comm_error(run->comm);
-
-	for (int i = 0; i < posted->n; i++) {
-		must(got[i] >= 0 && (size_t)got[i] <= posted->bytes[i]);
-		for (size_t k = (size_t)got[i]; k < posted->bytes[i]; k++)
-			must(posted->data[i][k] == BLANK_BYTE);
-		anynet_dereg_mr(run->comm, posted->mrs[i]);
-	}
-	must(comm_error(run->comm) == error); /* nothing was in flight any more */
-	blank(posted);
+	posted_post(run->comm, posted);
+	/* Buffers of a receive that was refused stay in flight only if the comm failed. */
+	if (!posted->req)
+		posted_blank(run->comm, posted);
 }
 
 static void test(struct run *run, struct posted *posted)
 {
-	int done, got[ANYNET_RECVS_MAX], ret;
+	int got[ANYNET_RECVS_MAX];
 
-	if (!posted->req)
+	if (!posted_test(run->comm, posted, got))
 		return;
-	ret = anynet_test(posted->req, &done, got);
-	must(ret == comm_error(run->comm));
-	must(!done || !ret);
-	if (done)
-		report(run, posted, got);
+	posted_blank(run->comm, posted);
+	must(!comm_error(run->comm)); /* nothing was in flight any more */
 }
 
 static void test_all(struct run *run)
@@ -114,38 +64,13 @@ static void test_all(struct run *run)
 		test(run, &run->posted[i]);
 }
 
-/* NCCL takes a buffer back although its receive is not done. */
-static void dereg(struct run *run)
-{
-	struct posted *posted = &run->posted[input_u8(run->in) % ANYNET_REQUESTS];
-
-	for (int i = 0; posted->req && i < posted->n; i++) {
-		if (!posted->mrs[i])
-			continue;
-		anynet_dereg_mr(run->comm, posted->mrs[i]);
-		posted->mrs[i] = NULL;
-		if (comm_error(run->comm)) {
-			free(posted->data[i]);
-			posted->data[i] = NULL;
-		}
-	}
-}
-
-static void put(struct run *run, unsigned rail, const void *data, size_t bytes)
-{
-	if (run->peers[rail] < 0 || !bytes)
-		return;
-	must(send(run->peers[rail], data, bytes, MSG_DONTWAIT | MSG_NOSIGNAL) >= 0 ||
-	     errno == EAGAIN || errno == EPIPE || errno == ECONNRESET);
-}
-
 static void put_frame(struct run *run, unsigned rail, const struct anynet_wire_frame *header,
 		      size_t payload)
 {
 	static uint8_t bytes[PAYLOAD];
 
-	put(run, rail, header, sizeof(*header));
-	put(run, rail, bytes, anynet_min(payload, sizeof(bytes)));
+	peer_send(run->peers[rail], header, sizeof(*header));
+	peer_send(run->peers[rail], bytes, anynet_min(payload, sizeof(bytes)));
 }
 
 /* A whole message, in two chunks on two rails if there are. */
@@ -198,14 +123,6 @@ static void plausible_frame(struct run *run, unsigned rail)
 			      : input_u16(run->in));
 }
 
-static void garbage(struct run *run, unsigned rail)
-{
-	uint8_t bytes[256];
-	uint8_t count = input_u8(run->in);
-
-	put(run, rail, bytes, input_take(run->in, bytes, count));
-}
-
 static void drain(struct run *run, unsigned rail)
 {
 	uint8_t bytes[4096];
@@ -213,18 +130,6 @@ static void drain(struct run *run, unsigned rail)
 	while (run->peers[rail] >= 0 &&
 	       recv(run->peers[rail], bytes, sizeof(bytes), MSG_DONTWAIT) > 0)
 		;
-}
-
-static void hang_up(struct run *run, unsigned rail, bool half)
-{
-	if (run->peers[rail] < 0)
-		return;
-	if (half) {
-		shutdown(run->peers[rail], SHUT_WR);
-	} else {
-		close(run->peers[rail]);
-		run->peers[rail] = -1;
-	}
 }
 
 static void step(struct run *run)
@@ -246,7 +151,7 @@ static void step(struct run *run)
 		plausible_frame(run, rail);
 		break;
 	case 6:
-		garbage(run, rail);
+		peer_garbage(run->peers[rail], run->in);
 		break;
 	case 7:
 		test(run, &run->posted[input_u8(run->in) % ANYNET_REQUESTS]);
@@ -257,10 +162,13 @@ static void step(struct run *run)
 		test_all(run);
 		break;
 	case 11:
-		dereg(run);
+		posted_take_back(run->comm, &run->posted[input_u8(run->in) % ANYNET_REQUESTS]);
 		break;
 	case 12:
-		hang_up(run, rail, op & 0x80);
+		if (op & 0x80)
+			shutdown(run->peers[rail], SHUT_WR);
+		else
+			peer_close(&run->peers[rail]);
 		break;
 	case 13:
 		drain(run, rail);
@@ -289,13 +197,8 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t bytes)
 		step(&run);
 	test_all(&run);
 	for (unsigned i = 0; i < run.rails; i++)
-		hang_up(&run, i, false);
+		peer_close(&run.peers[i]);
 	test_all(&run);
-	for (int i = 0; i < ANYNET_REQUESTS; i++)
-		for (int k = 0; k < run.posted[i].n; k++)
-			anynet_dereg_mr(run.comm, run.posted[i].mrs[k]);
-	recv_comm_destroy(run.comm);
-	for (int i = 0; i < ANYNET_REQUESTS; i++)
-		blank(&run.posted[i]);
+	posted_close(run.comm, run.posted);
 	return 0;
 }

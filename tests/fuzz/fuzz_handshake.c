@@ -6,11 +6,10 @@
  * waits accepts a real peer afterwards.
  */
 #include <arpa/inet.h>
-#include <errno.h>
 #include <sys/socket.h>
 #include <unistd.h>
 
-#include "input.h"
+#include "peer.h"
 #include "transports/common/auth.h"
 #include "transports/common/hello.h"
 #include "transports/common/listen_internal.h"
@@ -84,8 +83,7 @@ static void hang_up(struct run *run, unsigned peer)
 	if (run->peers[peer] < 0)
 		return;
 	setsockopt(run->peers[peer], SOL_SOCKET, SO_LINGER, &now, sizeof(now));
-	close(run->peers[peer]);
-	run->peers[peer] = -1;
+	peer_close(&run->peers[peer]);
 }
 
 static void dial(struct run *run, unsigned peer)
@@ -106,34 +104,18 @@ static void dial(struct run *run, unsigned peer)
 		hang_up(run, peer);
 }
 
-static void put(struct run *run, unsigned peer, const void *data, size_t bytes)
-{
-	if (run->peers[peer] < 0 || !bytes)
-		return;
-	must(send(run->peers[peer], data, bytes, MSG_DONTWAIT | MSG_NOSIGNAL) >= 0 ||
-	     errno == EAGAIN || errno == EPIPE || errno == ECONNRESET);
-}
-
 static void say(struct run *run, unsigned peer, size_t bytes)
 {
 	bytes = anynet_min(bytes, sizeof(*run->hellos) - run->said[peer]);
-	put(run, peer, (uint8_t *)&run->hellos[peer] + run->said[peer], bytes);
+	peer_send(run->peers[peer], (uint8_t *)&run->hellos[peer] + run->said[peer], bytes);
 	run->said[peer] += bytes;
-}
-
-static void garbage(struct run *run, unsigned peer)
-{
-	uint8_t bytes[256];
-	uint8_t count = input_u8(run->in);
-
-	put(run, peer, bytes, input_take(run->in, bytes, count));
 }
 
 static void say_ready(struct run *run, unsigned peer)
 {
 	struct anynet_wire_frame ready = { .type = ANYNET_FRAME_READY, .size = 1 };
 
-	put(run, peer, &ready, sizeof(ready));
+	peer_send(run->peers[peer], &ready, sizeof(ready));
 }
 
 static void accept_step(struct run *run)
@@ -201,7 +183,7 @@ static void step(struct run *run)
 		say(run, peer, input_u16(run->in) % 1024);
 		break;
 	case 3:
-		garbage(run, peer);
+		peer_garbage(run->peers[peer], run->in);
 		break;
 	case 4:
 		say_ready(run, peer);

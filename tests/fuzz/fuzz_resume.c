@@ -6,7 +6,6 @@
  */
 #include <errno.h>
 #include <sys/socket.h>
-#include <unistd.h>
 
 #include "resume.h"
 
@@ -67,24 +66,11 @@ ssize_t __wrap_sendmsg(int fd, const struct msghdr *msg, int flags)
 	return spend(__real_sendmsg(fd, &part, flags));
 }
 
-size_t peer_send(int fd, const void *data, size_t bytes)
+void take_again(struct anynet_comm *comm)
 {
-	ssize_t n = __real_send(fd, data, bytes, MSG_DONTWAIT | MSG_NOSIGNAL);
-
-	must(n >= 0 || errno == EAGAIN || errno == EPIPE || errno == ECONNRESET);
-	return n < 0 ? 0 : (size_t)n;
-}
-
-void peer_pair(int fds[2])
-{
-	must(!socketpair(AF_UNIX, SOCK_STREAM | SOCK_NONBLOCK | SOCK_CLOEXEC, 0, fds));
-}
-
-void peer_close(int *fd)
-{
-	if (*fd >= 0)
-		close(*fd);
-	*fd = -1;
+	for (unsigned i = 0; i < comm->rail_count; i++)
+		if (comm->rails[i] && comm->rails[i]->fd >= 0)
+			comm->rails[i]->writable = true;
 }
 
 const uint8_t *pattern(uint32_t seq, size_t offset)

@@ -3,15 +3,13 @@
 #ifndef TESTS_FUZZ_RESUME_H
 #define TESTS_FUZZ_RESUME_H
 
-#include "input.h"
+#include "peer.h"
 #include "unit/local_net.h"
 
-#define RAILS_MAX  3
 #define STEPS_MAX  400
 #define ROUNDS_MAX 3000 /* to bring everything home in the end */
 #define TAGS       3
 #define BYTES_MAX  40000 /* of a message */
-#define BLANK_BYTE 0xee
 
 /* of the first byte */
 #define SENDS     0x01 /* the comm is a send comm */
@@ -20,18 +18,19 @@
 #define LIES      0x20 /* … and name any position */
 #define RAILS_AT  2    /* the bits from there: rails - 1 */
 
+static inline unsigned rails_wanted(uint8_t order)
+{
+	return 1 + (order >> RAILS_AT) % RAILS_MAX;
+}
+
 /* Bytes that the comm's sockets still take before they are "full". */
 extern size_t take_budget;
 
 /* If not 0: the next call takes all but that many bytes, those behind it nothing. */
 extern size_t take_short;
 
-/* send(2) past the budget, not blocking. Returns what was taken. */
-size_t peer_send(int fd, const void *data, size_t bytes);
-
-/* Both ends of a new connection, non-blocking: fds[0] for the comm. */
-void peer_pair(int fds[2]);
-void peer_close(int *fd);
+/* The budget is no event of the kernel's: let the comm try again. */
+void take_again(struct anynet_comm *comm);
 
 /* Message `seq` has these bytes from `offset` on. */
 const uint8_t *pattern(uint32_t seq, size_t offset);
