@@ -137,17 +137,21 @@ static size_t push_frame(struct sender *sender, struct sender_rail *rail, size_t
 	static uint8_t image[BYTES_MAX + 64];
 	struct sender_frame *frame = &rail->frames[rail->next];
 	size_t needed, bytes = make_image(sender, frame, image, &needed), n;
+	bool flip;
 
 	n = anynet_min(bytes - rail->gone, limit);
-	if (rail->flip && rail->gone + n / 2 < needed) {
+	flip = rail->flip && rail->gone + n / 2 < needed; /* no checksum covers the tail */
+	if (flip) {
 		image[rail->gone + n / 2] ^= 0x20;
 		n = n / 2 + 1;
 	}
 	n = peer_send(rail->fd, image + rail->gone, n);
 	if (!n)
 		return 0;
-	rail->spoiled |= rail->flip;
-	rail->flip = false;
+	if (flip) {
+		rail->spoiled = true;
+		rail->flip = false;
+	}
 	rail->gone += n;
 	rail->written += n;
 	note_written(rail, frame, needed);
