@@ -1,7 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* The built plugin through many lives of NCCL's (net-api.md §1.8, §2.7): unloads and reloads, and
  * communicators that come and go in any order. The conformance suite has the simpler cases. */
-#include <dirent.h>
 #include <dlfcn.h>
 #include <poll.h>
 #include <pthread.h>
@@ -13,22 +12,11 @@
 #include <support/flow.h>
 #include <support/harness.h>
 #include <support/link.h>
+#include <support/proc.h>
 
 #define CYCLES        40
 #define COMMUNICATORS 6
 #define BYTES         100000
-
-static int open_files(void)
-{
-	DIR *dir = opendir("/proc/self/fd");
-	int count = 0;
-
-	check(dir);
-	while (readdir(dir))
-		count++;
-	closedir(dir);
-	return count;
-}
 
 static bool is_mapped(const char *path)
 {
@@ -71,7 +59,7 @@ static void test_unload_and_reload(struct test_net *net)
 {
 	const char *name = NULL;
 	char path[4096] = "";
-	int files = 0;
+	size_t files = 0, now;
 
 	for (int i = 0; i < CYCLES; i++) {
 		net_open(net);
@@ -85,13 +73,12 @@ static void test_unload_and_reload(struct test_net *net)
 		net_close(net);
 		check(is_mapped(path));
 		if (i == 0)
-			files = open_files();
+			files = proc_fds(NULL, 0);
 	}
 	/* A closed connection is there until the peer's kernel has everything. */
-	for (int i = 0; i < 1000 && open_files() > files; i++)
+	for (int i = 0; (now = proc_fds(NULL, 0)) > files && i < 1000; i++)
 		poll(NULL, 0, 5);
-	check_that(open_files() <= files, "%d files open, %d after the first cycle", open_files(),
-		   files);
+	check_that(now <= files, "%zu files open, %zu after the first cycle", now, files);
 }
 
 /* NCCL 2.28.3 - 2.29.7 forget the name of the plugin at the unload, and ask for the default one

@@ -5,9 +5,8 @@
 #include <support/flow.h>
 #include <support/link.h>
 #include <support/peer.h>
+#include <support/proc.h>
 
-#include <ctype.h>
-#include <dirent.h>
 #include <fcntl.h>
 #include <poll.h>
 #include <pthread.h>
@@ -127,34 +126,15 @@ static void threads_may_open_at_the_same_time(struct test_net *net)
 
 /* --- descriptors and threads --- */
 
-static size_t list_numbers(const char *path, int *numbers)
-{
-	DIR *dir = opendir(path);
-	size_t count = 0;
-
-	check(dir);
-	for (struct dirent *entry; (entry = readdir(dir)) && count < FDS_MAX;)
-		if (isdigit((unsigned char)entry->d_name[0]) &&
-		    atoi(entry->d_name) != (path[12] == 'd' ? dirfd(dir) : -1))
-			numbers[count++] = atoi(entry->d_name);
-	closedir(dir);
-	return count;
-}
-
-static size_t list_fds(int *fds)
-{
-	return list_numbers("/proc/self/fd", fds);
-}
-
 static void descriptors_close_on_exec(struct test_net *net)
 {
 	int before[FDS_MAX], after[FDS_MAX];
-	size_t before_count = list_fds(before), after_count;
+	size_t before_count = proc_fds(before, FDS_MAX), after_count;
 	struct link link;
 
 	net_open(net);
 	link_open(net, &link);
-	after_count = list_fds(after);
+	after_count = proc_fds(after, FDS_MAX);
 	check(after_count > before_count);
 	for (size_t i = 0; i < after_count; i++) {
 		bool is_new = true;
@@ -170,7 +150,6 @@ static void descriptors_close_on_exec(struct test_net *net)
 /* Nothing may pile up when all is closed and finalized. */
 static void descriptors_are_given_back(struct test_net *net)
 {
-	int fds[FDS_MAX];
 	size_t first = 0;
 
 	if (net_is_builtin(net) || net->abi < ABI_CONTEXT)
@@ -182,11 +161,11 @@ static void descriptors_are_given_back(struct test_net *net)
 		link_listen(net, &link);
 		link_close(net, &link);
 		net_close(net);
-		size_t count = list_fds(fds);
+		size_t count = proc_fds(NULL, 0);
 		/* A closed connection is there until the peer's kernel has everything. */
 		for (int i = 0; round && count > first && i < 1000; i++) {
 			poll(NULL, 0, 5);
-			count = list_fds(fds);
+			count = proc_fds(NULL, 0);
 		}
 		first = round ? first : count;
 		check_that(count <= first, "%zu descriptors after round %d, %zu after the first",
@@ -198,12 +177,11 @@ static void descriptors_are_given_back(struct test_net *net)
 static void descriptors_of_abandoned_connects_are_given_back(struct test_net *net)
 {
 	struct deadline deadline = deadline_in(TEST_PATIENCE_MS, "descriptors to be given back");
-	int fds[FDS_MAX];
 
 	if (net_is_builtin(net))
 		check_skip("NCCL's built-in nets leak what is never connected");
 	exchange_once(net, 11);
-	size_t first = list_fds(fds);
+	size_t first = proc_fds(NULL, 0);
 	for (int i = 0; i < 10; i++) {
 		struct link link;
 		link_listen(net, &link);
@@ -216,7 +194,7 @@ static void descriptors_of_abandoned_connects_are_given_back(struct test_net *ne
 	do {
 		deadline_turn(&deadline);
 		exchange_once(net, 12);
-	} while (list_fds(fds) > first);
+	} while (proc_fds(NULL, 0) > first);
 }
 
 static uint64_t blocked_signals(int tid)
@@ -246,7 +224,7 @@ static void threads_take_no_signals(struct test_net *net)
 	if (TEST_SANITIZED)
 		check_skip("the sanitizer has threads of its own");
 	link_open(net, &link);
-	size_t count = list_numbers("/proc/self/task", tids);
+	size_t count = proc_threads(tids, FDS_MAX);
 	check_that(count > 1, "no I/O thread to look at");
 	for (size_t i = 0; i < count; i++)
 		for (size_t k = 0; k < 5 && tids[i] != getpid(); k++)

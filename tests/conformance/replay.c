@@ -2,166 +2,128 @@
 /* Somebody who has heard how a comm was set up, without a secret: what he repeats or makes up from it
  * does not disturb the comm. (With what he has heard he can take a rail over, if he changes it well
  * enough: docs/wire.md says so, and secret.c that a secret prevents it.) */
-#include <support/capture.h>
-#include <support/relay.h>
+#include <support/overheard.h>
 
-#include <string.h>
 #include <unistd.h>
 
-#define MESSAGE 1000000 /* bytes */
-
-/* A standing comm, and what was said at its beginning. `other` keeps the port in use. */
-struct scene {
-	struct link link, other;
-	struct relay *relay;
-	struct relay_record records[RELAY_CONNECTIONS_MAX];
-	size_t count;
-	struct target target;
-};
-
-static void set_up(struct test_net *net, struct scene *scene)
+static void set_up(struct test_net *net, struct overheard *comm)
 {
 	if (net_is_builtin(net))
 		check_skip("NCCL's built-in nets have no hello");
-	capture_allow_warn();
-	link_listen(net, &scene->other);
-	link_listen(net, &scene->link);
-	stranger_target(link_handle(&scene->link), &scene->target);
-	scene->relay = relay_start(&scene->link);
-	link_finish(net, &scene->link);
-	link_check(net, &scene->link, MESSAGE);
-	scene->count = relay_records(scene->relay, scene->records);
-	check(scene->count >= 1 && scene->records[0].said_count >= 1);
-	check_int(scene->records[0].said[0].kind, ANYNET_KIND_COMM);
-}
-
-static void take_down(struct test_net *net, struct scene *scene)
-{
-	link_check(net, &scene->link, MESSAGE);
-	link_close(net, &scene->link);
-	link_close(net, &scene->other);
-	relay_stop(scene->relay);
+	overheard_open(net, comm);
 }
 
 /* The status he is answered with; -1 = he is shut out without an answer. */
-static int try_hello(struct test_net *net, struct scene *scene,
+static int try_hello(struct test_net *net, struct overheard *comm,
 		     const struct anynet_wire_hello *hello)
 {
-	struct deadline deadline = deadline_in(TEST_PATIENCE_MS, "an answer, or none");
+	int fd = stranger_dial(&comm->target, 0);
 	struct anynet_wire_hello answer;
-	int fd = stranger_dial(&scene->target, 0);
-	ssize_t got;
+	bool answered = overheard_ask(net, comm, fd, hello, &answer);
 
-	stranger_say(fd, hello, sizeof(*hello));
-	do {
-		check(!link_accept_step(net, &scene->other));
-		deadline_turn(&deadline);
-		got = stranger_hear(fd, &answer, sizeof(answer), 10);
-	} while (got < 0);
 	close(fd);
-	if (!got)
+	if (!answered)
 		return -1;
-	check_int(got, sizeof(answer));
 	check_int(answer.type, ANYNET_WELCOME);
 	return (int)answer.status;
 }
 
 static void repeated_hellos_get_nowhere(struct test_net *net)
 {
-	static struct scene scene;
+	static struct overheard comm;
 
-	set_up(net, &scene);
-	for (size_t i = 0; i < scene.count; i++) {
-		int status = try_hello(net, &scene, &scene.records[i].said[0]);
+	set_up(net, &comm);
+	for (size_t i = 0; i < comm.count; i++) {
+		int status = try_hello(net, &comm, &comm.records[i].said[0]);
 		check_that(status != ANYNET_STATUS_OK,
 			   "the hello of connection %zu, again, is taken", i);
-		link_check(net, &scene.link, MESSAGE);
+		overheard_check(net, &comm);
 	}
-	take_down(net, &scene);
+	overheard_close(net, &comm);
 }
 
 static void further_rails_do_not_join(struct test_net *net)
 {
-	static struct scene scene;
+	static struct overheard comm;
 
-	set_up(net, &scene);
+	set_up(net, &comm);
 	for (uint16_t rail = 0; rail < ANYNET_RAILS_MAX; rail++) {
-		struct anynet_wire_hello hello = scene.records[0].said[0];
+		struct anynet_wire_hello hello = comm.records[0].said[0];
 		hello.kind = ANYNET_KIND_RAIL;
 		hello.rail = rail;
-		check(try_hello(net, &scene, &hello) != ANYNET_STATUS_OK);
+		check(try_hello(net, &comm, &hello) != ANYNET_STATUS_OK);
 	}
-	take_down(net, &scene);
+	overheard_close(net, &comm);
 }
 
 /* One thing wrong at a time; the epoch is larger than the rail's. */
 static void resumes_made_up_are_refused(struct test_net *net)
 {
-	static struct scene scene;
+	static struct overheard comm;
 	struct anynet_wire_hello hello;
 
-	set_up(net, &scene);
-	hello = scene.records[0].said[0];
+	set_up(net, &comm);
+	hello = comm.records[0].said[0];
 	hello.kind = ANYNET_KIND_RESUME;
 	hello.epoch = 1000;
 	for (size_t i = 0; i < sizeof(hello.token); i++) {
 		hello.token[i] ^= 0x40;
-		check_int(try_hello(net, &scene, &hello), ANYNET_STATUS_GONE);
+		check_int(try_hello(net, &comm, &hello), ANYNET_STATUS_GONE);
 		hello.token[i] ^= 0x40;
 	}
 	for (int bit = 0; bit < 64; bit += 7) {
 		hello.comm_id ^= 1ull << bit;
-		check_int(try_hello(net, &scene, &hello), ANYNET_STATUS_GONE);
+		check_int(try_hello(net, &comm, &hello), ANYNET_STATUS_GONE);
 		hello.comm_id ^= 1ull << bit;
 	}
 	hello.endpoint ^= 1;
-	check_int(try_hello(net, &scene, &hello), ANYNET_STATUS_GONE);
+	check_int(try_hello(net, &comm, &hello), ANYNET_STATUS_GONE);
 	hello.endpoint ^= 1;
-	link_check(net, &scene.link, MESSAGE);
+	overheard_check(net, &comm);
 	hello.rail = 63;
-	check_int(try_hello(net, &scene, &hello), ANYNET_STATUS_STALE);
+	check_int(try_hello(net, &comm, &hello), ANYNET_STATUS_STALE);
 	hello.rail = 64;
-	check_int(try_hello(net, &scene, &hello), -1);
+	check_int(try_hello(net, &comm, &hello), -1);
 	hello.rail = 0;
-	hello.epoch = scene.records[0].said[0].epoch;
-	check_int(try_hello(net, &scene, &hello), ANYNET_STATUS_STALE);
+	hello.epoch = comm.records[0].said[0].epoch;
+	check_int(try_hello(net, &comm, &hello), ANYNET_STATUS_STALE);
 	hello.epoch -= 5;
-	check_int(try_hello(net, &scene, &hello), ANYNET_STATUS_STALE);
-	take_down(net, &scene);
+	check_int(try_hello(net, &comm, &hello), ANYNET_STATUS_STALE);
+	overheard_close(net, &comm);
 }
 
 /* He learns nothing about comms whose numbers he does not know. */
 static void probes_made_up_learn_nothing(struct test_net *net)
 {
-	static struct scene scene;
+	static struct overheard comm;
 	struct anynet_wire_hello hello;
 
-	set_up(net, &scene);
-	hello = scene.records[0].said[0];
+	set_up(net, &comm);
+	hello = comm.records[0].said[0];
 	hello.kind = ANYNET_KIND_PROBE;
 	hello.token[3] ^= 1;
-	check(try_hello(net, &scene, &hello) != ANYNET_STATUS_OK);
+	check(try_hello(net, &comm, &hello) != ANYNET_STATUS_OK);
 	hello.token[3] ^= 1;
 	hello.comm_id++;
-	check(try_hello(net, &scene, &hello) != ANYNET_STATUS_OK);
-	take_down(net, &scene);
+	check(try_hello(net, &comm, &hello) != ANYNET_STATUS_OK);
+	overheard_close(net, &comm);
 }
 
 /* The endpoint's number may be another one's by now; its token is not. */
 static void hellos_for_a_listener_that_is_gone_get_nowhere(struct test_net *net)
 {
-	static struct scene scene;
+	static struct overheard comm;
 	struct link next;
 
-	set_up(net, &scene);
-	link_close(net, &scene.link);
+	set_up(net, &comm);
+	link_close(net, &comm.link);
 	link_listen(net, &next);
-	check_int(try_hello(net, &scene, &scene.records[0].said[0]), -1);
+	check_int(try_hello(net, &comm, &comm.records[0].said[0]), -1);
 	link_finish(net, &next);
-	link_check(net, &next, MESSAGE);
+	link_check(net, &next, OVERHEARD_BYTES);
 	link_close(net, &next);
-	link_close(net, &scene.other);
-	relay_stop(scene.relay);
+	link_close(net, &comm.other);
+	relay_stop(comm.relay);
 }
 
 int main(int argc, char **argv)

@@ -2,8 +2,8 @@
 /* ANYNET_SECRET_FILE: who knows the secret is connected, everybody else is told why not, on both
  * sides; and what somebody can do who has heard everything but does not know it. */
 #include <support/capture.h>
+#include <support/overheard.h>
 #include <support/peer.h>
-#include <support/relay.h>
 
 #include <dlfcn.h>
 #include <errno.h>
@@ -292,166 +292,131 @@ static void nothing_is_connected_without_it(struct test_net *net)
 
 /* --- who has heard it all --- */
 
-struct scene {
-	struct link link, other;
-	struct relay *relay;
-	struct relay_record records[RELAY_CONNECTIONS_MAX];
-	size_t count;
-	struct target target;
-};
-
-static void set_up(struct test_net *net, struct scene *scene)
+static void set_up(struct test_net *net, struct overheard *comm)
 {
 	skip_builtin(net);
 	use_secret(SECRET, 0600);
 	net_open(net);
-	capture_allow_warn();
-	link_listen(net, &scene->other);
-	link_listen(net, &scene->link);
-	stranger_target(link_handle(&scene->link), &scene->target);
-	scene->relay = relay_start(&scene->link);
-	link_finish(net, &scene->link);
-	link_check(net, &scene->link, MESSAGE);
-	scene->count = relay_records(scene->relay, scene->records);
-	for (size_t i = 0; i < scene->count; i++) {
-		check_int(scene->records[i].said_count, 2);
-		check_int(scene->records[i].said[1].type, ANYNET_RESPONSE);
-		check_int(scene->records[i].heard[0].type, ANYNET_CHALLENGE);
+	overheard_open(net, comm);
+	for (size_t i = 0; i < comm->count; i++) {
+		check_int(comm->records[i].said_count, 2);
+		check_int(comm->records[i].said[1].type, ANYNET_RESPONSE);
+		check_int(comm->records[i].heard[0].type, ANYNET_CHALLENGE);
 	}
 }
 
-static void take_down(struct test_net *net, struct scene *scene)
+static void take_down(struct test_net *net, struct overheard *comm)
 {
-	link_check(net, &scene->link, MESSAGE);
-	link_close(net, &scene->link);
-	link_close(net, &scene->other);
-	relay_stop(scene->relay);
+	overheard_close(net, comm);
 	net_close(net);
-}
-
-/* Say this, get the answer; false: shut out without one. */
-static bool try_message(struct test_net *net, struct scene *scene, int fd,
-			const struct anynet_wire_hello *message, struct anynet_wire_hello *answer)
-{
-	struct deadline deadline = deadline_in(TEST_PATIENCE_MS, "an answer, or none");
-	ssize_t got;
-
-	stranger_say(fd, message, sizeof(*message));
-	do {
-		check(!link_accept_step(net, &scene->other));
-		deadline_turn(&deadline);
-		got = stranger_hear(fd, answer, sizeof(*answer), 10);
-	} while (got < 0);
-	check_that(!got || got == sizeof(*answer), "%zd bytes of an answer", got);
-	return got;
 }
 
 static void repeated_messages_get_nowhere(struct test_net *net)
 {
-	static struct scene scene;
+	static struct overheard comm;
 
-	set_up(net, &scene);
-	for (size_t i = 0; i < scene.count; i++) {
+	set_up(net, &comm);
+	for (size_t i = 0; i < comm.count; i++) {
 		struct anynet_wire_hello answer;
-		int fd = stranger_dial(&scene.target, 0);
+		int fd = stranger_dial(&comm.target, 0);
 
 		/* A hello can be repeated, so there is a challenge; its answer cannot be known. */
-		check(try_message(net, &scene, fd, &scene.records[i].said[0], &answer));
+		check(overheard_ask(net, &comm, fd, &comm.records[i].said[0], &answer));
 		check_int(answer.type, ANYNET_CHALLENGE);
-		check(memcmp(answer.nonce, scene.records[i].heard[0].nonce, sizeof(answer.nonce)));
-		check(try_message(net, &scene, fd, &scene.records[i].said[1], &answer));
+		check(memcmp(answer.nonce, comm.records[i].heard[0].nonce, sizeof(answer.nonce)));
+		check(overheard_ask(net, &comm, fd, &comm.records[i].said[1], &answer));
 		check_int(answer.type, ANYNET_WELCOME);
 		check_int(answer.status, ANYNET_STATUS_AUTH);
 		close(fd);
 	}
 	check_int(capture_count(CAPTURE_WARN, "has not proved that it knows the secret"), 1);
-	take_down(net, &scene);
+	take_down(net, &comm);
 }
 
 /* Everything right but the proof; nothing of it reaches the comm. */
 static void made_up_messages_get_nowhere(struct test_net *net)
 {
 	static const uint8_t kinds[] = { ANYNET_KIND_COMM, ANYNET_KIND_RAIL, ANYNET_KIND_RESUME };
-	static struct scene scene;
+	static struct overheard comm;
 
-	set_up(net, &scene);
+	set_up(net, &comm);
 	for (size_t i = 0; i < 2 * sizeof(kinds); i++) {
-		struct anynet_wire_hello hello = scene.records[0].said[0], answer;
-		int fd = stranger_dial(&scene.target, 0);
+		struct anynet_wire_hello hello = comm.records[0].said[0], answer;
+		int fd = stranger_dial(&comm.target, 0);
 
 		hello.kind = kinds[i / 2];
 		hello.epoch += 1000;
 		if (i % 2)
 			hello.features = 0;
-		check(try_message(net, &scene, fd, &hello, &answer));
+		check(overheard_ask(net, &comm, fd, &hello, &answer));
 		check_int(answer.type, ANYNET_WELCOME);
 		check_int(answer.status, ANYNET_STATUS_AUTH);
 		close(fd);
 	}
-	take_down(net, &scene);
+	take_down(net, &comm);
 }
 
 static void who_knows_neither_token_nor_secret_is_not_answered(struct test_net *net)
 {
 	static const uint8_t kinds[] = { ANYNET_KIND_COMM, ANYNET_KIND_RAIL, ANYNET_KIND_RESUME,
 					 ANYNET_KIND_PROBE };
-	static struct scene scene;
+	static struct overheard comm;
 
-	set_up(net, &scene);
+	set_up(net, &comm);
 	for (size_t i = 0; i < sizeof(kinds); i++) {
-		struct anynet_wire_hello hello = scene.records[0].said[0], answer;
-		int fd = stranger_dial(&scene.target, 0);
+		struct anynet_wire_hello hello = comm.records[0].said[0], answer;
+		int fd = stranger_dial(&comm.target, 0);
 
 		hello.kind = kinds[i];
 		hello.token[i]++;
-		check(!try_message(net, &scene, fd, &hello, &answer));
+		check(!overheard_ask(net, &comm, fd, &hello, &answer));
 		close(fd);
 	}
 	check_int(capture_count(CAPTURE_WARN, NULL), 0);
-	take_down(net, &scene);
+	take_down(net, &comm);
 }
 
 /* A thousand connections that have begun like the real one do not keep it out. */
 static void a_crowd_of_repeated_hellos_keeps_nobody_out(struct test_net *net)
 {
-	static struct scene scene;
+	static struct overheard comm;
 	static int fds[2000];
 
-	set_up(net, &scene);
+	set_up(net, &comm);
 	for (size_t i = 0; i < 2000; i++) {
-		fds[i] = stranger_dial(&scene.target, 0);
-		stranger_say(fds[i], &scene.records[0].said[0], sizeof(scene.records[0].said[0]));
+		fds[i] = stranger_dial(&comm.target, 0);
+		stranger_say(fds[i], &comm.records[0].said[0], sizeof(comm.records[0].said[0]));
 		if (i % 50 == 0)
-			check(!link_accept_step(net, &scene.other));
+			check(!link_accept_step(net, &comm.other));
 	}
-	link_finish(net, &scene.other);
-	link_check(net, &scene.other, MESSAGE);
+	link_finish(net, &comm.other);
+	link_check(net, &comm.other, MESSAGE);
 	for (size_t i = 0; i < 2000; i++)
 		close(fds[i]);
-	take_down(net, &scene);
+	take_down(net, &comm);
 }
 
 /* Who has been challenged waits apart from the strangers. */
 static void strangers_do_not_drive_out_the_challenged(struct test_net *net)
 {
-	static struct scene scene;
+	static struct overheard comm;
 	static int fds[2000];
 	struct anynet_wire_hello answer;
 
-	set_up(net, &scene);
-	int fd = stranger_dial(&scene.target, 0);
-	check(try_message(net, &scene, fd, &scene.records[0].said[0], &answer));
+	set_up(net, &comm);
+	int fd = stranger_dial(&comm.target, 0);
+	check(overheard_ask(net, &comm, fd, &comm.records[0].said[0], &answer));
 	check_int(answer.type, ANYNET_CHALLENGE);
 	for (size_t i = 0; i < 2000; i++) {
-		fds[i] = stranger_dial(&scene.target, 2);
-		check(!link_accept_step(net, &scene.other));
+		fds[i] = stranger_dial(&comm.target, 2);
+		check(!link_accept_step(net, &comm.other));
 	}
 	check(stranger_is_shut_out(fds[0]));
 	check(!stranger_is_shut_out(fd));
 	for (size_t i = 0; i < 2000; i++)
 		close(fds[i]);
 	close(fd);
-	take_down(net, &scene);
+	take_down(net, &comm);
 }
 
 int main(int argc, char **argv)

@@ -9,7 +9,6 @@
 #include "measure.h"
 #include "scenario.h"
 
-#include <dirent.h>
 #include <sched.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -18,6 +17,7 @@
 #include <support/check.h>
 #include <support/flow.h>
 #include <support/link.h>
+#include <support/proc.h>
 
 #define COUNT      WINDOW
 #define MIB        (1024u * 1024)
@@ -42,18 +42,6 @@ struct pair {
 	struct transfer sends[COUNT], recvs[COUNT];
 	struct flow flows[2];
 };
-
-static unsigned entries_of(const char *path)
-{
-	DIR *dir = opendir(path);
-	unsigned count = 0;
-
-	check(dir);
-	while (readdir(dir))
-		count++;
-	closedir(dir);
-	return count;
-}
 
 static void open_plugin(struct pair *pair, const struct job_plan *plan)
 {
@@ -172,13 +160,12 @@ static void works(struct pair *pair)
 }
 
 /* Everything the plugin opened is closed, at the latest when a deadline of its own is over. */
-static void await_nothing_left(struct pair *pair, unsigned fds, unsigned threads)
+static void await_nothing_left(struct pair *pair, size_t fds, size_t threads)
 {
 	struct deadline deadline = deadline_in(GONE_MS, "descriptors and threads to go");
 
 	check_ok(driver_finalize(pair->net.driver, pair->net.ctx));
-	while (entries_of("/proc/self/fd") > fds ||
-	       (!TEST_SANITIZED && entries_of("/proc/self/task") > threads))
+	while (proc_fds(NULL, 0) > fds || (!TEST_SANITIZED && proc_threads(NULL, 0) > threads))
 		deadline_turn(&deadline);
 }
 
@@ -191,7 +178,7 @@ static void abort_setting_up(const struct run *run)
 	plan_set(&plan, "ANYNET_TCP_RAILS=4");
 	plan_set(&plan, "ANYNET_CONNECT_TIMEOUT=500ms");
 	plan_set(&plan, "ANYNET_PEER_TIMEOUT=1s");
-	unsigned threads = entries_of("/proc/self/task"), fds = entries_of("/proc/self/fd");
+	size_t threads = proc_threads(NULL, 0), fds = proc_fds(NULL, 0);
 	open_plugin(&pair, &plan);
 	for (int variant = 0; variant < 4; variant++) {
 		bool whole = false;
@@ -281,7 +268,7 @@ static void abort_standing(const struct run *run)
 
 	plan_set(&plan, "ANYNET_PEER_TIMEOUT=1s");
 	plan_set(&plan, "ANYNET_TCP_RAILS=2");
-	unsigned threads = entries_of("/proc/self/task"), fds = entries_of("/proc/self/fd");
+	size_t threads = proc_threads(NULL, 0), fds = proc_fds(NULL, 0);
 	open_plugin(&pair, &plan);
 	for (size_t i = 0; i < 2; i++) {
 		abort_in_flight(&pair, sizes[i]);

@@ -8,7 +8,6 @@
 #include "hurt.h"
 #include "scenario.h"
 
-#include <dirent.h>
 #include <errno.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -18,6 +17,7 @@
 #include <support/flow.h>
 #include <support/link.h>
 #include <support/peer.h>
+#include <support/proc.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
@@ -91,18 +91,6 @@ static struct {
 	struct transfer sends[COUNT], recvs[COUNT];
 	struct flow flows[2];
 } try;
-
-static unsigned descriptors(void)
-{
-	DIR *dir = opendir("/proc/self/fd");
-	unsigned count = 0;
-
-	check(dir);
-	while (readdir(dir))
-		count++;
-	closedir(dir);
-	return count;
-}
 
 static bool connect_both(void)
 {
@@ -193,7 +181,7 @@ static int try_once(const struct job_plan *plan, const struct limit *limit, unsi
 {
 	bool fine;
 
-	unsigned fds = descriptors();
+	size_t fds = proc_fds(NULL, 0);
 	prepare(plan);
 	if (limit->phase == SETTING_UP) {
 		front_fail(limit->call, k, limit->more, limit->err);
@@ -210,7 +198,7 @@ static int try_once(const struct job_plan *plan, const struct limit *limit, unsi
 	works_again();
 	check_ok(driver_finalize(try.net.driver, try.net.ctx));
 	struct deadline deadline = deadline_in(CONNECT_MS * 2, "descriptors to be closed");
-	while (descriptors() > fds)
+	while (proc_fds(NULL, 0) > fds)
 		deadline_turn(&deadline);
 	return TRIED | (failed ? FAILED_ONCE : 0) | (fine ? 0 : GAVE_UP);
 }

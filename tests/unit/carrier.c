@@ -12,6 +12,7 @@
 #include <cmocka.h>
 
 #include "transports/common/heal.h"
+#include "transports/common/socket.h"
 
 #define NOTICE_TURNS 20
 #define SETTLE_TURNS 1000
@@ -58,11 +59,10 @@ void carrier_open(struct carrier *carrier, unsigned rails)
 
 void carrier_close(struct carrier *carrier)
 {
-	for (unsigned i = 0; i < PAIR_RAILS_MAX; i++)
+	for (unsigned i = 0; i < carrier->pair.rails; i++)
 		for (int way = 0; way < CARRIER_WAYS; way++)
 			close_end(&carrier->rails[i].ends[way]);
 	pair_close(&carrier->pair);
-	carrier->pair.send = carrier->pair.recv = NULL;
 }
 
 /* --- carrying --- */
@@ -209,6 +209,22 @@ void resume_send(struct pair *pair, unsigned rail, uint64_t frames, uint32_t par
 {
 	close_end(&pair->fds[rail]);
 	pair->fds[rail] = give_connection(pair->send, rail, frames, part);
+}
+
+void resume_listen(struct pair *pair, int *listeners, unsigned count)
+{
+	struct comm_paths *paths = &pair->send->paths;
+
+	paths->own_count = 1;
+	paths->own[0] = &local_dev;
+	assert_true(socket_to_wire(&local_dev.addr, 0, 0, &paths->own_addrs[0]));
+	paths->peer_count = (uint8_t)count;
+	for (unsigned i = 0; i < count; i++) {
+		listeners[i] = socket_listen(&local_dev.addr, &local_cfg);
+		assert_true(listeners[i] >= 0);
+		assert_true(socket_to_wire(&local_dev.addr, (uint16_t)socket_port(listeners[i]), 0,
+					   &paths->peer[i]));
+	}
 }
 
 void carrier_hello(struct carrier *carrier, unsigned rail, struct anynet_wire_hello *welcome)

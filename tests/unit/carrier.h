@@ -76,4 +76,8 @@ void resume_recv_ok(struct pair *pair, unsigned rail, struct anynet_wire_hello *
  * pair->fds[rail] is the new end. */
 void resume_send(struct pair *pair, unsigned rail, uint64_t frames, uint32_t part);
 
+/* `count` ports where the pair's send comm can dial its peer, the first of them its rails' own.
+ * listeners[] is for the test to close. */
+void resume_listen(struct pair *pair, int *listeners, unsigned count);
+
 #endif

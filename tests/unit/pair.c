@@ -10,8 +10,37 @@
 
 #include <cmocka.h>
 
+#include "environment.h"
+#include "support/capture.h"
+
 #define TURNS_MAX  100000
 #define IDLE_TURNS 20
+
+uint8_t pair_out[PAIR_LARGE], pair_in[PAIR_LARGE];
+
+int pair_setup(void **state)
+{
+	(void)state;
+	log_to_capture();
+	local_net_start();
+	for (size_t i = 0; i < sizeof(pair_out); i++)
+		pair_out[i] = (uint8_t)(i * 7 + i / 251);
+	return 0;
+}
+
+int pair_setup_healing(void **state)
+{
+	pair_setup(state);
+	local_cfg.heal_timeout_ms = 60000;
+	return 0;
+}
+
+int pair_teardown(void **state)
+{
+	pair_close(*state);
+	capture_check();
+	return 0;
+}
 
 static void name_peer(struct anynet_comm *comm)
 {
@@ -86,9 +115,10 @@ void pair_close(struct pair *pair)
 		send_comm_destroy(pair->send);
 	if (pair->recv)
 		recv_comm_destroy(pair->recv);
-	for (unsigned i = 0; i < PAIR_RAILS_MAX; i++)
+	for (unsigned i = 0; i < pair->rails; i++)
 		if (pair->fds[i] >= 0)
 			close(pair->fds[i]);
+	memset(pair, 0, sizeof(*pair));
 }
 
 struct anynet_request *pair_isend(struct pair *pair, const void *data, size_t bytes, int tag)
@@ -107,6 +137,13 @@ struct anynet_request *pair_irecv(struct pair *pair, void *data, size_t bytes, i
 	assert_int_equal(anynet_irecv(pair->recv, 1, &data, &bytes, &tag, NULL, NULL, &req), 0);
 	assert_non_null(req);
 	return req;
+}
+
+void pair_send(struct pair *pair, const void *data, size_t bytes)
+{
+	struct anynet_request *req = pair_isend(pair, data, bytes, 0);
+
+	pair_finish(&req, 1, NULL);
 }
 
 bool pair_done(struct anynet_request *req, int *sizes)
@@ -140,6 +177,17 @@ void pair_idle(struct anynet_request *req)
 		assert_false(pair_done(req, NULL));
 }
 
+void pair_fails(struct anynet_request *req, int err)
+{
+	int done = 1, ret = 0;
+
+	for (int i = 0; i < IDLE_TURNS && !ret; i++) {
+		ret = anynet_test(req, &done, NULL);
+		assert_int_equal(done, 0);
+	}
+	assert_int_equal(ret, err);
+}
+
 struct anynet_wire_frame frame_data(uint32_t seq, uint32_t tag, uint8_t flags, size_t bytes)
 {
 	return (struct anynet_wire_frame){
@@ -165,6 +213,16 @@ void frame_put(int fd, const struct anynet_wire_frame *frame, const void *payloa
 		put_bytes(fd, payload, frame->length);
 	if (frame->type == ANYNET_FRAME_DATA && frame->flags & ANYNET_FLAG_TAIL)
 		put_bytes(fd, "", ANYNET_TAIL_BYTES);
+}
+
+void frame_put_ack(int fd, const uint16_t *slots, size_t count)
+{
+	struct anynet_wire_frame ack = { .type = ANYNET_FRAME_ACK, .length = ANYNET_ACK_BYTES };
+	uint8_t bits[ANYNET_ACK_BYTES] = { 0 };
+
+	for (size_t i = 0; i < count; i++)
+		bits[slots[i] / 8] |= (uint8_t)(1u << slots[i] % 8);
+	frame_put(fd, &ack, bits);
 }
 
 static void get_bytes(int fd, void *data, size_t bytes)
@@ -197,4 +255,17 @@ bool word_get(int fd, struct anynet_wire_frame *frame, void *payload, size_t roo
 			return false;
 	} while (frame->type == ANYNET_FRAME_DOUBT);
 	return true;
+}
+
+struct anynet_wire_frame pair_expect(const struct pair *pair, unsigned rail,
+				     enum anynet_frame_type type, uint32_t seq)
+{
+	struct anynet_wire_frame frame;
+
+	assert_true(frame_get(pair->fds[rail], &frame, pair_in, sizeof(pair_in)));
+	assert_int_equal(frame.type, type);
+	assert_int_equal(frame.seq, seq);
+	if (type == ANYNET_FRAME_DATA)
+		assert_memory_equal(pair_in, pair_out + frame.offset, frame.length);
+	return frame;
 }

@@ -10,6 +10,7 @@
 #include "local_net.h"
 
 #define PAIR_RAILS_MAX 4
+#define PAIR_LARGE     (LOCAL_RING_BYTES * 3) /* several chunks, never copied */
 
 struct pair {
 	struct anynet_comm *send, *recv; /* one may be NULL: then the test is that side */
@@ -17,15 +18,26 @@ struct pair {
 	unsigned rails;
 };
 
+/* For a test: a pattern to send, and room for what comes. */
+extern uint8_t pair_out[PAIR_LARGE], pair_in[PAIR_LARGE];
+
+/* cmocka's setup, with healing off or on, and teardown; the test's prestate is its pair, open or not. */
+int pair_setup(void **state);
+int pair_setup_healing(void **state);
+int pair_teardown(void **state);
+
 void pair_open(struct pair *pair, unsigned rails);
 void pair_open_recv(struct pair *pair, unsigned rails); /* the test sends */
 void pair_open_send(struct pair *pair, unsigned rails); /* the test receives */
-void pair_close(struct pair *pair);
+void pair_close(struct pair *pair);                     /* also twice */
 void pair_hang_up(struct pair *pair, unsigned rail);
 
 /* Single buffers, no registration; the request must be taken. */
 struct anynet_request *pair_isend(struct pair *pair, const void *data, size_t bytes, int tag);
 struct anynet_request *pair_irecv(struct pair *pair, void *data, size_t bytes, int tag);
+
+/* A copied message, sent and done. */
+void pair_send(struct pair *pair, const void *data, size_t bytes);
 
 /* One test call; must not fail. */
 bool pair_done(struct anynet_request *req, int *sizes);
@@ -36,6 +48,9 @@ void pair_finish(struct anynet_request *const *reqs, int count, int *sizes);
 /* The same call of test so often that whatever is going to happen has happened: is not done. */
 void pair_idle(struct anynet_request *req);
 
+/* It is not done, and fails with this -errno before long. */
+void pair_fails(struct anynet_request *req, int err);
+
 /* --- frames, for a test that is one of the sides --- */
 
 /* A whole message in one DATA frame, in slot seq % ANYNET_WIRE_SLOTS. */
@@ -44,11 +59,18 @@ struct anynet_wire_frame frame_data(uint32_t seq, uint32_t tag, uint8_t flags, s
 /* Header and, of a DATA frame, header.length bytes of payload, and the tail if it has one. */
 void frame_put(int fd, const struct anynet_wire_frame *frame, const void *payload);
 
+/* An acknowledgement of these slots. */
+void frame_put_ack(int fd, const uint16_t *slots, size_t count);
+
 /* The next frame of a sender or a receiver, its tail taken away; false = none is there. A payload
  * larger than `room` fails. */
 bool frame_get(int fd, struct anynet_wire_frame *frame, void *payload, size_t room);
 
 /* The same, without the doubts that the clock brings while another rail is broken. */
 bool word_get(int fd, struct anynet_wire_frame *frame, void *payload, size_t room);
+
+/* The next frame on this rail has to be that one, with bytes of pair_out if it is DATA. */
+struct anynet_wire_frame pair_expect(const struct pair *pair, unsigned rail,
+				     enum anynet_frame_type type, uint32_t seq);
 
 #endif

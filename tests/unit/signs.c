@@ -8,7 +8,6 @@
 
 #include <cmocka.h>
 
-#include "environment.h"
 #include "support/capture.h"
 #include "transports/common/watch.h"
 
@@ -19,7 +18,7 @@ static struct anynet_rail_ops ops; /* the real ones, but for signs and heartbeat
 static bool scripted_signs(struct anynet_rail *rail, struct rail_signs *out)
 {
 	*out = signs.rails[rail->index];
-	return true;
+	return !signs.mute;
 }
 
 static void counted_ping(struct anynet_rail *rail)
@@ -29,10 +28,7 @@ static void counted_ping(struct anynet_rail *rail)
 
 int signs_setup(void **state)
 {
-	(void)state;
-	log_to_capture();
-	local_net_start();
-	local_cfg.heal_timeout_ms = 60000;
+	pair_setup_healing(state);
 	local_cfg.user_timeout_ms = SIGNS_PEER_TIMEOUT_MS;
 	local_cfg.stall_warn_ms = SIGNS_STALL_MS;
 	signs.now = 1000000;
@@ -51,6 +47,7 @@ static void script(struct anynet_comm *comm)
 {
 	memset(signs.rails, 0, sizeof(signs.rails));
 	memset(signs.pings, 0, sizeof(signs.pings));
+	signs.mute = false;
 	ops = *comm->rails[0]->ops;
 	ops.signs = scripted_signs;
 	ops.ping = counted_ping;

@@ -12,6 +12,7 @@
 struct signs {
 	struct pair pair;
 	struct rail_signs rails[PAIR_RAILS_MAX]; /* what they tell: at first, that all is well */
+	bool mute;                               /* they tell nothing */
 	unsigned pings[PAIR_RAILS_MAX];          /* heartbeats sent */
 	uint64_t now;
 	uint8_t out[SIGNS_LARGE], in[SIGNS_LARGE];

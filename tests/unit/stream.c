@@ -32,14 +32,23 @@ struct stream stream;
 
 static uint8_t out[STREAM_MESSAGES][BYTES_MAX], in[STREAM_MESSAGES][BYTES_MAX];
 
-void stream_settings(void)
+int stream_setup(void **state)
 {
-	local_cfg.heal_timeout_ms = 60000;
+	pair_setup_healing(state);
 	local_cfg.eager_bytes = STREAM_EAGER_BYTES;
 	local_cfg.chunk_bytes = STREAM_CHUNK_BYTES;
 	for (size_t i = 0; i < STREAM_MESSAGES; i++)
 		for (size_t j = 0; j < BYTES_MAX; j++)
 			out[i][j] = (uint8_t)(1 + i * 37 + j * 7 + j / 251);
+	return 0;
+}
+
+int stream_teardown(void **state)
+{
+	(void)state;
+	stream_close();
+	capture_check();
+	return 0;
 }
 
 static void post(bool late)

@@ -32,8 +32,9 @@ struct stream_record {
 	uint64_t bytes_back; /* of the receiver's words */
 };
 
-/* After local_net_start. */
-void stream_settings(void);
+/* cmocka's. */
+int stream_setup(void **state);
+int stream_teardown(void **state);
 
 /* Both comms and the receives, then the sends. */
 void stream_open(const struct stream_shape *shape);

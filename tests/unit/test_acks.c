@@ -10,32 +10,19 @@
 
 #include <cmocka.h>
 
-#include "environment.h"
 #include "pair.h"
 #include "support/capture.h"
 
-#define LARGE    (LOCAL_RING_BYTES * 3)
 #define MESSAGES 1024 /* a test's, at most */
 
 static struct pair pair;
-static uint8_t data[LARGE], bitmap[ANYNET_ACK_BYTES];
+static uint8_t data[PAIR_LARGE], bitmap[ANYNET_ACK_BYTES];
 static uint16_t slots[MESSAGES]; /* of the sender's messages, as their frames said */
 
 static int setup(void **state)
 {
-	(void)state;
-	log_to_capture();
-	local_net_start();
 	memset(bitmap, 0, sizeof(bitmap));
-	return 0;
-}
-
-static int teardown(void **state)
-{
-	(void)state;
-	pair_close(&pair);
-	capture_check();
-	return 0;
+	return pair_setup(state);
 }
 
 /* --- receiver --- */
@@ -156,7 +143,7 @@ static void test_a_message_set_aside_is_acknowledged_before_anybody_receives_it(
 /* Read what has come and note the slots. */
 static void take_frames(void)
 {
-	static uint8_t away[LARGE];
+	static uint8_t away[PAIR_LARGE];
 	struct anynet_wire_frame frame;
 
 	for (unsigned i = 0; i < pair.rails; i++) {
@@ -170,13 +157,8 @@ static void take_frames(void)
 /* Acknowledge messages [first, end). */
 static void put_ack(unsigned rail, uint32_t first, uint32_t end)
 {
-	struct anynet_wire_frame ack = { .type = ANYNET_FRAME_ACK, .length = ANYNET_ACK_BYTES };
-	uint8_t bits[ANYNET_ACK_BYTES] = { 0 };
-
 	take_frames();
-	for (; first < end; first++)
-		bits[slots[first] / 8] |= (uint8_t)(1u << slots[first] % 8);
-	frame_put(pair.fds[rail], &ack, bits);
+	frame_put_ack(pair.fds[rail], slots + first, end - first);
 }
 
 static void test_a_small_send_is_done_without_an_ack_a_large_one_with_it(void **state)
@@ -436,7 +418,7 @@ static void refused(const struct anynet_wire_frame *frame, const char *text)
 	struct anynet_request *req;
 
 	pair_open_send(&pair, 1);
-	req = pair_isend(&pair, data, LARGE, 0);
+	req = pair_isend(&pair, data, PAIR_LARGE, 0);
 	frame_put(pair.fds[0], frame, data);
 	fails(req, text);
 	pair_close(&pair);
@@ -478,14 +460,14 @@ static void test_acks_of_what_is_not_out_are_refused(void **state)
 	memset(bitmap, 0, sizeof(bitmap));
 	bitmap[31] = 0x80;
 	pair_open_send(&pair, 1);
-	req = pair_isend(&pair, data, LARGE, 0);
+	req = pair_isend(&pair, data, PAIR_LARGE, 0);
 	frame_put(pair.fds[0], &ack, bitmap);
 	fails(req, "slot 255 acknowledged");
 	pair_close(&pair);
 	/* Told twice. */
 	pair_open_send(&pair, 1);
-	req = pair_isend(&pair, data, LARGE, 0);
-	other = pair_isend(&pair, data, LARGE, 0);
+	req = pair_isend(&pair, data, PAIR_LARGE, 0);
+	other = pair_isend(&pair, data, PAIR_LARGE, 0);
 	pair_idle(other);
 	put_ack(0, 0, 1);
 	put_ack(0, 0, 1);
@@ -495,7 +477,7 @@ static void test_acks_of_what_is_not_out_are_refused(void **state)
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
-#define TEST(name) cmocka_unit_test_setup_teardown(name, setup, teardown)
+#define TEST(name) cmocka_unit_test_prestate_setup_teardown(name, setup, pair_teardown, &pair)
 		TEST(test_a_message_that_asks_is_acknowledged_at_once),
 		TEST(test_small_messages_are_acknowledged_by_the_quarter_of_the_slots),
 		TEST(test_acknowledgement_comes_before_the_replay_ring_is_full),

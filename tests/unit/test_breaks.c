@@ -10,26 +10,8 @@
 
 #include <cmocka.h>
 
-#include "environment.h"
 #include "stream.h"
 #include "support/capture.h"
-
-static int setup(void **state)
-{
-	(void)state;
-	log_to_capture();
-	local_net_start();
-	stream_settings();
-	return 0;
-}
-
-static int teardown(void **state)
-{
-	(void)state;
-	stream_close();
-	capture_check();
-	return 0;
-}
 
 /* The stream, of which rail 0 lets so many bytes pass. */
 static void start(const struct stream_shape *shape, uint64_t left)
@@ -165,15 +147,6 @@ static void test_a_byte_that_changed_is_noticed_and_sent_again(void **state)
 
 /* --- without healing --- */
 
-static void fails_with(struct anynet_request *req, int err)
-{
-	int done = 1, ret = 0;
-
-	for (int i = 0; i < 20 && !ret; i++)
-		ret = anynet_test(req, &done, NULL);
-	assert_int_equal(ret, err);
-}
-
 static void test_without_healing_a_cut_is_the_end(void **state)
 {
 	struct anynet_wire_hello welcome;
@@ -183,8 +156,8 @@ static void test_without_healing_a_cut_is_the_end(void **state)
 	start(&(struct stream_shape){ .rails = 2 }, 200);
 	carrier_settle(&stream.carrier);
 	carrier_cut(&stream.carrier, 0);
-	fails_with(stream.sends[2], -ECONNRESET);
-	fails_with(stream.recvs[2], -ECONNRESET);
+	pair_fails(stream.sends[2], -ECONNRESET);
+	pair_fails(stream.recvs[2], -ECONNRESET);
 	assert_int_equal(capture_count(CAPTURE_WARN, "send to peer"), 1);
 	assert_int_equal(capture_count(CAPTURE_WARN, "receive from peer"), 1);
 	for (int i = 0; i < 2; i++) {
@@ -229,8 +202,8 @@ static void test_after_the_heal_timeout_every_request_fails(void **state)
 		comm_turn(stream.carrier.pair.recv);
 		nanosleep(&pause, NULL);
 	}
-	fails_with(stream.sends[2], -ETIMEDOUT);
-	fails_with(stream.recvs[2], -ETIMEDOUT);
+	pair_fails(stream.sends[2], -ETIMEDOUT);
+	pair_fails(stream.recvs[2], -ETIMEDOUT);
 	assert_int_equal(capture_count(CAPTURE_WARN, NULL), 2);
 	assert_int_equal(capture_count(CAPTURE_WARN,
 				       "did not come back within ANYNET_HEAL_TIMEOUT"),
@@ -240,7 +213,7 @@ static void test_after_the_heal_timeout_every_request_fails(void **state)
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
-#define TEST(name) cmocka_unit_test_setup_teardown(name, setup, teardown)
+#define TEST(name) cmocka_unit_test_setup_teardown(name, stream_setup, stream_teardown)
 		TEST(test_only_a_newer_epoch_takes_a_rail_over),
 		TEST(test_a_comm_that_failed_says_so_to_who_comes_back),
 		TEST(test_heartbeats_move_no_position),

@@ -12,41 +12,11 @@
 
 #include <cmocka.h>
 
-#include "environment.h"
 #include "pair.h"
 #include "support/capture.h"
 
-#define LARGE (LOCAL_RING_BYTES * 3)
-
 static struct pair pair;
-static char data[LARGE];
-
-static int setup(void **state)
-{
-	(void)state;
-	log_to_capture();
-	local_net_start();
-	return 0;
-}
-
-static int teardown(void **state)
-{
-	(void)state;
-	pair_close(&pair);
-	capture_check();
-	return 0;
-}
-
-static void fails_with(struct anynet_request *req, int err)
-{
-	int done = 1, ret = 0;
-
-	for (int i = 0; i < 20 && !ret; i++) {
-		ret = anynet_test(req, &done, NULL);
-		assert_int_equal(done, 0);
-	}
-	assert_int_equal(ret, err);
-}
+static char data[PAIR_LARGE];
 
 static void warned_once(const char *text)
 {
@@ -119,7 +89,7 @@ static void test_bye_with_receives_pending_is_an_error(void **state)
 	req = pair_irecv(&pair, data, 8, 0);
 	put_bye(pair.fds[0], 0);
 	pair_hang_up(&pair, 0);
-	fails_with(req, -ECONNRESET);
+	pair_fails(req, -ECONNRESET);
 	warned_once("without sending what is waited for");
 }
 
@@ -132,8 +102,8 @@ static void test_an_end_without_bye_names_rail_and_peer(void **state)
 	reqs[0] = pair_irecv(&pair, data, 8, 0);
 	reqs[1] = pair_irecv(&pair, data + 8, 8, 0);
 	pair_hang_up(&pair, 1);
-	fails_with(reqs[0], -ECONNRESET);
-	fails_with(reqs[1], -ECONNRESET);
+	pair_fails(reqs[0], -ECONNRESET);
+	pair_fails(reqs[1], -ECONNRESET);
 	warned_once("receive from peer host-b pid 4242 addr 10.0.0.2:4711 dev lo");
 	warned_once("rail 1 of 2");
 	warned_once("the peer closed the connection");
@@ -154,7 +124,7 @@ static void test_an_end_right_behind_data_is_seen(void **state)
 		frame_put(pair.fds[0], &frame, "first");
 		pair_hang_up(&pair, 0);
 		pair_finish(reqs, 1, NULL);
-		fails_with(reqs[1], -ECONNRESET);
+		pair_fails(reqs[1], -ECONNRESET);
 		if (rails < 2)
 			pair_close(&pair);
 	}
@@ -168,11 +138,11 @@ static void test_a_sender_sees_the_end_right_behind_an_ack(void **state)
 
 	(void)state;
 	pair_open_send(&pair, 2);
-	req = pair_isend(&pair, data, LARGE, 0);
+	req = pair_isend(&pair, data, PAIR_LARGE, 0);
 	pair_idle(req);
 	frame_put(pair.fds[0], &ack, nothing);
 	shutdown(pair.fds[0], SHUT_WR);
-	fails_with(req, -ECONNRESET);
+	pair_fails(req, -ECONNRESET);
 	warned_once("send to peer host-b");
 	warned_once("rail 0 of 2");
 }
@@ -200,9 +170,9 @@ static void test_a_broken_rail_fails_every_request_of_both_sides(void **state)
 	(void)state;
 	pair_open(&pair, 3);
 	for (int i = 0; i < 3; i++) {
-		recvs[i] = pair_irecv(&pair, data, LARGE, i);
-		sends[i] =
-			pair_isend(&pair, data, i ? LARGE : 1, 3 + i); /* nobody waits for these */
+		recvs[i] = pair_irecv(&pair, data, PAIR_LARGE, i);
+		sends[i] = pair_isend(&pair, data, i ? PAIR_LARGE : 1,
+				      3 + i); /* nobody waits for these */
 	}
 	pair_finish(sends, 1, NULL);
 	for (int i = 0; i < 3; i++) {
@@ -212,9 +182,9 @@ static void test_a_broken_rail_fails_every_request_of_both_sides(void **state)
 	}
 	shutdown(pair.recv->rails[1]->fd, SHUT_RDWR);
 	for (int i = 0; i < 3; i++) {
-		fails_with(recvs[i], -ECONNRESET);
+		pair_fails(recvs[i], -ECONNRESET);
 		if (i)
-			fails_with(sends[i], -ECONNRESET);
+			pair_fails(sends[i], -ECONNRESET);
 	}
 	assert_int_equal(capture_count(CAPTURE_WARN, "receive from peer"), 1);
 	assert_int_equal(capture_count(CAPTURE_WARN, "send to peer"), 1);
@@ -233,8 +203,8 @@ static void test_a_message_larger_than_its_buffer_fails_with_both_sizes(void **s
 	reqs[0] = pair_irecv(&pair, data, 499, 9);
 	reqs[1] = pair_irecv(&pair, data, 1000, 9);
 	frame_put(pair.fds[0], &frame, data);
-	fails_with(reqs[0], -EMSGSIZE);
-	fails_with(reqs[1], -EMSGSIZE);
+	pair_fails(reqs[0], -EMSGSIZE);
+	pair_fails(reqs[1], -EMSGSIZE);
 	warned_once("message of 500 bytes for a posted receive of 499 bytes");
 	assert_int_equal(data[0], (char)0xee);
 	/* The sender is told by the end of the connection. */
@@ -258,7 +228,7 @@ static void test_a_message_set_aside_that_is_too_large_fails_its_receive(void **
 			 -EMSGSIZE);
 	assert_null(refused);
 	warned_once("message of 500 bytes for a posted receive of 100 bytes");
-	fails_with(req, -EMSGSIZE);
+	pair_fails(req, -EMSGSIZE);
 }
 
 static void bad_frame(const struct anynet_wire_frame *frame, unsigned rail, const char *text)
@@ -267,7 +237,7 @@ static void bad_frame(const struct anynet_wire_frame *frame, unsigned rail, cons
 	struct anynet_request *req = pair_irecv(&pair, data, 100, 0);
 
 	frame_put(pair.fds[rail], frame, payload);
-	fails_with(req, -EPROTO);
+	pair_fails(req, -EPROTO);
 	warned_once(text);
 }
 
@@ -319,7 +289,7 @@ static void test_bytes_that_come_twice_are_refused(void **state)
 	assert_int_equal(send(pair.fds[0], data, 50, 0), 50);
 	pair_idle(req);
 	frame_put(pair.fds[1], &frame, data);
-	fails_with(req, -EPROTO);
+	pair_fails(req, -EPROTO);
 	warned_once("bad frame");
 }
 
@@ -344,8 +314,8 @@ static void test_deregistering_under_a_receive_ends_the_comm(void **state)
 	anynet_dereg_mr(pair.recv, mr);
 	free(buffer); /* a write to it is a sanitizer's error */
 	send(pair.fds[0], data, 10, MSG_NOSIGNAL);
-	fails_with(reqs[0], -ECANCELED);
-	fails_with(reqs[1], -ECANCELED);
+	pair_fails(reqs[0], -ECANCELED);
+	pair_fails(reqs[1], -ECANCELED);
 	assert_int_equal(capture_count(CAPTURE_WARN, NULL), 0);
 }
 
@@ -363,7 +333,7 @@ static void test_deregistering_under_a_send_ends_the_comm(void **state)
 	pair_idle(req);
 	anynet_dereg_mr(pair.send, mr);
 	free(buffer);
-	fails_with(req, -ECANCELED);
+	pair_fails(req, -ECANCELED);
 	/* What the socket had taken may come; then the connection is over. */
 	while (recv(pair.fds[0], data, sizeof(data), MSG_DONTWAIT) > 0)
 		;
@@ -414,7 +384,7 @@ static void test_closing_says_bye_on_every_rail(void **state)
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
-#define TEST(name) cmocka_unit_test_setup_teardown(name, setup, teardown)
+#define TEST(name) cmocka_unit_test_prestate_setup_teardown(name, pair_setup, pair_teardown, &pair)
 		TEST(test_a_peer_that_said_bye_may_close),
 		TEST(test_bye_with_receives_pending_is_an_error),
 		TEST(test_an_end_without_bye_names_rail_and_peer),

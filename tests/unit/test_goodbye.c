@@ -10,55 +10,16 @@
 #include <cmocka.h>
 
 #include "carrier.h"
-#include "environment.h"
 #include "support/capture.h"
-
-#define LARGE (LOCAL_RING_BYTES * 3)
 
 static struct pair pair;
 static struct carrier carrier;
-static uint8_t data[LARGE], in[LARGE];
-
-static int setup(void **state)
-{
-	(void)state;
-	log_to_capture();
-	local_net_start();
-	local_cfg.heal_timeout_ms = 60000;
-	for (size_t i = 0; i < sizeof(data); i++)
-		data[i] = (uint8_t)(i * 7 + i / 251);
-	return 0;
-}
 
 static int teardown(void **state)
 {
-	(void)state;
 	carrier_close(&carrier);
-	if (pair.send || pair.recv)
-		pair_close(&pair);
-	memset(&pair, 0, sizeof(pair));
 	assert_int_equal(capture_count(CAPTURE_WARN, NULL), 0);
-	capture_check();
-	return 0;
-}
-
-static void send_one(struct anynet_comm *comm, const void *from, size_t bytes)
-{
-	struct anynet_request *req;
-
-	assert_int_equal(anynet_isend(comm, from, bytes, 0, NULL, NULL, &req), 0);
-	assert_non_null(req);
-	pair_finish(&req, 1, NULL);
-}
-
-static void expect_frame(unsigned rail, enum anynet_frame_type type, uint32_t seq)
-{
-	struct anynet_wire_frame frame;
-
-	assert_true(frame_get(pair.fds[rail], &frame, in, sizeof(in)));
-	assert_int_equal(frame.type, type);
-	assert_int_equal(frame.seq, seq);
-	assert_memory_equal(in, data, frame.length);
+	return pair_teardown(state);
 }
 
 /* --- the receiver's BYE at the sender --- */
@@ -81,14 +42,14 @@ static void test_a_bye_ends_an_idle_sender_without_an_error(void **state)
 {
 	(void)state;
 	pair_open_send(&pair, 2);
-	send_one(pair.send, data, 50);
+	pair_send(&pair, pair_out, 50);
 	put_bye(0);
 	turns();
 	assert_null(pair.send->rails[0]);
 	assert_false(pair.send->peer_closed);
 	/* The other rail goes on. */
-	send_one(pair.send, data, 50);
-	expect_frame(1, ANYNET_FRAME_DATA, 1);
+	pair_send(&pair, pair_out, 50);
+	pair_expect(&pair, 1, ANYNET_FRAME_DATA, 1);
 	put_bye(1);
 	turns();
 	assert_true(pair.send->peer_closed);
@@ -100,7 +61,7 @@ static void test_an_end_without_bye_is_healed(void **state)
 {
 	(void)state;
 	pair_open_send(&pair, 1);
-	send_one(pair.send, data, 50);
+	pair_send(&pair, pair_out, 50);
 	pair_hang_up(&pair, 0);
 	turns();
 	assert_non_null(pair.send->rails[0]);
@@ -112,16 +73,13 @@ static void test_an_end_without_bye_is_healed(void **state)
 static void test_a_bye_while_a_send_waits_is_an_error(void **state)
 {
 	struct anynet_request *req;
-	int done, ret = 0;
 
 	(void)state;
 	pair_open_send(&pair, 1);
-	req = pair_isend(&pair, data, LARGE, 0);
+	req = pair_isend(&pair, pair_out, PAIR_LARGE, 0);
 	pair_idle(req);
 	put_bye(0);
-	for (int i = 0; i < 20 && !ret; i++)
-		ret = anynet_test(req, &done, NULL);
-	assert_int_equal(ret, -ECONNRESET);
+	pair_fails(req, -ECONNRESET);
 	assert_int_equal(capture_count(CAPTURE_WARN, "without receiving what is waited for"), 1);
 	capture_forget();
 }
@@ -129,17 +87,16 @@ static void test_a_bye_while_a_send_waits_is_an_error(void **state)
 /* Sending fails before anybody has looked what there is to read. */
 static void test_the_last_words_on_a_connection_are_heard(void **state)
 {
-	struct anynet_wire_frame ack = { .type = ANYNET_FRAME_ACK, .length = ANYNET_ACK_BYTES };
-	const uint8_t slot_0[ANYNET_ACK_BYTES] = { 1 };
 	struct anynet_request *req, *next;
+	uint16_t slot;
 
 	(void)state;
 	pair_open_send(&pair, 1);
-	req = pair_isend(&pair, data, LARGE, 0);
+	req = pair_isend(&pair, pair_out, PAIR_LARGE, 0);
 	assert_int_equal(comm_transmit(pair.send), 0);
-	expect_frame(0, ANYNET_FRAME_DATA, 0);
-	next = pair_isend(&pair, data, 100, 0);
-	frame_put(pair.fds[0], &ack, slot_0);
+	slot = pair_expect(&pair, 0, ANYNET_FRAME_DATA, 0).slot;
+	next = pair_isend(&pair, pair_out, 100, 0);
+	frame_put_ack(pair.fds[0], &slot, 1);
 	pair_hang_up(&pair, 0);
 	assert_int_equal(comm_transmit(pair.send), 0);
 	assert_int_equal(pair.send->rails[0]->fd, -1);
@@ -162,6 +119,19 @@ static bool finish(bool (*is_done)(void))
 	return false;
 }
 
+/* While a comm lingers; by the receiver the cut is noticed now, or not before the hello. */
+static void cut_and_mend(struct anynet_comm *lingering, bool noticed)
+{
+	assert_false(linger_over(lingering));
+	if (noticed)
+		carrier_cut(&carrier, 0);
+	else
+		carrier_cut_sender(&carrier, 0);
+	comm_turn(carrier.pair.recv);
+	assert_false(linger_over(lingering));
+	carrier_mend(&carrier, 0);
+}
+
 static struct anynet_request *pending;
 
 static bool send_is_done(void)
@@ -178,24 +148,17 @@ static void close_receiver_behind_ack(uint64_t at, bool noticed)
 	carrier_open(&carrier, 1);
 	recv = carrier.pair.recv;
 	carrier.rails[0].left[TO_SENDER] = at;
-	req = pair_irecv(&carrier.pair, in, LARGE, 0);
-	pending = pair_isend(&carrier.pair, data, LARGE, 0);
+	req = pair_irecv(&carrier.pair, pair_in, PAIR_LARGE, 0);
+	pending = pair_isend(&carrier.pair, pair_out, PAIR_LARGE, 0);
 	for (int i = 0; !pair_done(req, NULL); i++) {
 		assert_true(i < 1000);
 		carrier_turn(&carrier);
 	}
-	assert_memory_equal(in, data, LARGE);
+	assert_memory_equal(pair_in, pair_out, PAIR_LARGE);
 	linger_start(recv);
 	carrier_settle(&carrier);
 	if (!pair_done(pending, NULL)) {
-		assert_false(linger_over(recv));
-		if (noticed)
-			carrier_cut(&carrier, 0);
-		else
-			carrier_cut_sender(&carrier, 0);
-		comm_turn(recv);
-		assert_false(linger_over(recv));
-		carrier_mend(&carrier, 0);
+		cut_and_mend(recv, noticed);
 		assert_true(finish(send_is_done));
 	}
 	carrier_close(&carrier);
@@ -227,26 +190,19 @@ static void close_sender_behind_data(uint64_t at, bool noticed)
 	send = carrier.pair.send;
 	carrier.rails[0].left[TO_RECEIVER] = at;
 	for (int i = 0; i < 3; i++)
-		send_one(send, data + i, (size_t)(10 + i));
+		pair_send(&carrier.pair, pair_out + i, (size_t)(10 + i));
 	assert_true(linger_start(send));
 	carrier_settle(&carrier);
-	assert_false(linger_over(send));
-	if (noticed)
-		carrier_cut(&carrier, 0);
-	else
-		carrier_cut_sender(&carrier, 0);
-	comm_turn(carrier.pair.recv);
-	assert_false(linger_over(send));
-	carrier_mend(&carrier, 0);
+	cut_and_mend(send, noticed);
 	for (int i = 0; i < 3; i++)
-		reqs[i] = pair_irecv(&carrier.pair, in + 20 * i, 20, 0);
+		reqs[i] = pair_irecv(&carrier.pair, pair_in + 20 * i, 20, 0);
 	for (int i = 0; i < 100 && !linger_over(send); i++)
 		carrier_turn(&carrier);
 	assert_true(linger_over(send));
 	pair_finish(reqs, 3, sizes);
 	for (int i = 0; i < 3; i++) {
 		assert_int_equal(sizes[i], 10 + i);
-		assert_memory_equal(in + 20 * i, data + i, 10 + i);
+		assert_memory_equal(pair_in + 20 * i, pair_out + i, 10 + i);
 	}
 	/* The comm is destroyed now: the connection ends behind BYE. */
 	carrier_carry(&carrier);
@@ -271,7 +227,8 @@ static void test_a_sender_may_close_whenever_its_sends_are_done(void **state)
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
-#define TEST(name) cmocka_unit_test_setup_teardown(name, setup, teardown)
+#define TEST(name) \
+	cmocka_unit_test_prestate_setup_teardown(name, pair_setup_healing, teardown, &pair)
 		TEST(test_a_bye_ends_an_idle_sender_without_an_error),
 		TEST(test_an_end_without_bye_is_healed),
 		TEST(test_a_bye_while_a_send_waits_is_an_error),

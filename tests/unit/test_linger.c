@@ -2,7 +2,6 @@
 /* Comms that NCCL has closed: they stay until the peer has what was promised to it, over a new
  * connection if the old one broke, and no longer. */
 #include <errno.h>
-#include <netinet/in.h>
 #include <poll.h>
 #include <setjmp.h>
 #include <stdarg.h>
@@ -15,39 +14,19 @@
 #include <cmocka.h>
 
 #include "carrier.h"
-#include "environment.h"
 #include "narrow.h"
 #include "support/capture.h"
 #include "support/check.h"
 #include "transports/common/heal.h"
 #include "transports/common/socket.h"
 
-#define LARGE (LOCAL_RING_BYTES * 3)
-
 static struct pair pair;
-static uint8_t data[LARGE], in[LARGE];
-
-static int setup(void **state)
-{
-	(void)state;
-	log_to_capture();
-	local_net_start();
-	local_cfg.heal_timeout_ms = 60000;
-	for (size_t i = 0; i < sizeof(data); i++)
-		data[i] = (uint8_t)(i * 7 + i / 251);
-	return 0;
-}
 
 static int teardown(void **state)
 {
-	(void)state;
 	narrow_socket(-1, 0);
-	if (pair.send || pair.recv)
-		pair_close(&pair);
-	memset(&pair, 0, sizeof(pair));
 	assert_int_equal(capture_count(CAPTURE_WARN, NULL), 0);
-	capture_check();
-	return 0;
+	return pair_teardown(state);
 }
 
 /* As the guardian does it, some times. */
@@ -62,37 +41,9 @@ static bool is_over(struct anynet_comm *comm)
 	return over;
 }
 
-static void send_one(struct anynet_comm *comm, const void *from, size_t bytes)
-{
-	struct anynet_request *req;
-
-	assert_int_equal(anynet_isend(comm, from, bytes, 0, NULL, NULL, &req), 0);
-	assert_non_null(req);
-	pair_finish(&req, 1, NULL);
-}
-
-static void expect_frame(unsigned rail, enum anynet_frame_type type, uint32_t seq)
-{
-	struct anynet_wire_frame frame;
-
-	assert_true(frame_get(pair.fds[rail], &frame, in, sizeof(in)));
-	assert_int_equal(frame.type, type);
-	assert_int_equal(frame.seq, seq);
-	assert_memory_equal(in, data, frame.length);
-}
-
 static void expect_end(unsigned rail)
 {
-	assert_int_equal(recv(pair.fds[rail], in, 1, MSG_DONTWAIT), 0);
-}
-
-static void put_ack(unsigned rail, uint16_t slot)
-{
-	struct anynet_wire_frame ack = { .type = ANYNET_FRAME_ACK, .length = ANYNET_ACK_BYTES };
-	uint8_t bits[ANYNET_ACK_BYTES] = { 0 };
-
-	bits[slot / 8] = (uint8_t)(1u << slot % 8);
-	frame_put(pair.fds[rail], &ack, bits);
+	assert_int_equal(recv(pair.fds[rail], pair_in, 1, MSG_DONTWAIT), 0);
 }
 
 /* --- senders --- */
@@ -101,16 +52,16 @@ static void test_a_sender_stays_until_all_is_read(void **state)
 {
 	(void)state;
 	pair_open_send(&pair, 2);
-	send_one(pair.send, data, 50);
+	pair_send(&pair, pair_out, 50);
 	narrow_socket(pair.send->rails[0]->fd, 0);
 	assert_true(linger_start(pair.send));
-	expect_frame(0, ANYNET_FRAME_DATA, 0);
-	expect_frame(1, ANYNET_FRAME_BYE, 1);
+	pair_expect(&pair, 0, ANYNET_FRAME_DATA, 0);
+	pair_expect(&pair, 1, ANYNET_FRAME_BYE, 1);
 	assert_false(is_over(pair.send)); /* BYE is not out */
 	narrow_socket(-1, 0);
 	pair.send->rails[0]->writable = true; /* for want of an event */
 	assert_false(is_over(pair.send));     /* BYE is not read */
-	expect_frame(0, ANYNET_FRAME_BYE, 1);
+	pair_expect(&pair, 0, ANYNET_FRAME_BYE, 1);
 	assert_true(is_over(pair.send));
 	expect_end(0);
 	expect_end(1);
@@ -121,7 +72,7 @@ static void stays_for_its_rail(bool broke_before)
 {
 	pair_open_send(&pair, 1);
 	for (int i = 0; i < 3; i++)
-		send_one(pair.send, data, 50);
+		pair_send(&pair, pair_out, 50);
 	if (broke_before) {
 		pair_hang_up(&pair, 0);
 		assert_int_equal(comm_turn(pair.send), 0);
@@ -135,14 +86,13 @@ static void stays_for_its_rail(bool broke_before)
 	assert_false(is_over(pair.send));
 	resume_send(&pair, 0, 1, 0);
 	assert_false(is_over(pair.send));
-	expect_frame(0, ANYNET_FRAME_DATA, 1);
-	expect_frame(0, ANYNET_FRAME_DATA, 2);
+	pair_expect(&pair, 0, ANYNET_FRAME_DATA, 1);
+	pair_expect(&pair, 0, ANYNET_FRAME_DATA, 2);
 	assert_false(is_over(pair.send));
-	expect_frame(0, ANYNET_FRAME_BYE, 3);
+	pair_expect(&pair, 0, ANYNET_FRAME_BYE, 3);
 	assert_true(is_over(pair.send));
 	expect_end(0);
 	pair_close(&pair);
-	memset(&pair, 0, sizeof(pair));
 }
 
 static void test_a_sender_whose_rail_broke_stays_until_it_is_back(void **state)
@@ -154,12 +104,14 @@ static void test_a_sender_whose_rail_broke_stays_until_it_is_back(void **state)
 
 static void test_a_sender_that_owes_nothing_does_not_wait_for_its_rail(void **state)
 {
+	uint16_t slot;
+
 	(void)state;
 	for (int broke_before = 0; broke_before < 2; broke_before++) {
 		pair_open_send(&pair, 1);
-		send_one(pair.send, data, 50);
-		expect_frame(0, ANYNET_FRAME_DATA, 0);
-		put_ack(0, 0);
+		pair_send(&pair, pair_out, 50);
+		slot = pair_expect(&pair, 0, ANYNET_FRAME_DATA, 0).slot;
+		frame_put_ack(pair.fds[0], &slot, 1);
 		assert_int_equal(comm_turn(pair.send), 0);
 		assert_true(send_confirmed(pair.send));
 		if (!broke_before)
@@ -171,19 +123,18 @@ static void test_a_sender_that_owes_nothing_does_not_wait_for_its_rail(void **st
 		assert_true(is_over(pair.send));
 		pair_close(&pair);
 	}
-	memset(&pair, 0, sizeof(pair));
 }
 
 static void test_with_sends_in_flight_nothing_more_is_said(void **state)
 {
 	(void)state;
 	pair_open_send(&pair, 1);
-	pair_isend(&pair, data, LARGE, 0);
+	pair_isend(&pair, pair_out, PAIR_LARGE, 0);
 	assert_int_equal(comm_turn(pair.send), 0);
 	assert_false(linger_start(pair.send));
 	comm_turn(pair.send);
-	expect_frame(0, ANYNET_FRAME_DATA, 0);
-	assert_int_equal(recv(pair.fds[0], in, 1, MSG_DONTWAIT), -1);
+	pair_expect(&pair, 0, ANYNET_FRAME_DATA, 0);
+	assert_int_equal(recv(pair.fds[0], pair_in, 1, MSG_DONTWAIT), -1);
 }
 
 static void test_it_stays_no_longer_than_the_peer_timeout(void **state)
@@ -192,7 +143,7 @@ static void test_it_stays_no_longer_than_the_peer_timeout(void **state)
 
 	(void)state;
 	pair_open_send(&pair, 1);
-	send_one(pair.send, data, 50);
+	pair_send(&pair, pair_out, 50);
 	pair_hang_up(&pair, 0);
 	comm_turn(pair.send);
 	local_cfg.user_timeout_ms = 20;
@@ -205,20 +156,6 @@ static void test_it_stays_no_longer_than_the_peer_timeout(void **state)
 }
 
 /* --- a sender that dials --- */
-
-static int listen_here(struct anynet_comm *send)
-{
-	struct sockaddr_storage addr = local_dev.addr;
-	struct comm_paths *paths = &send->paths;
-	int fd = socket_listen(&addr, &local_cfg);
-
-	assert_true(fd >= 0);
-	paths->own_count = paths->peer_count = 1;
-	paths->own[0] = &local_dev;
-	assert_true(socket_to_wire(&addr, 0, 0, &paths->own_addrs[0]));
-	assert_true(socket_to_wire(&addr, (uint16_t)socket_port(fd), 0, &paths->peer[0]));
-	return fd;
-}
 
 static int accept_hello(struct anynet_comm *send, int listener, struct anynet_wire_hello *hello)
 {
@@ -251,13 +188,13 @@ static void test_a_sender_that_has_said_resume_stays_until_it_is_answered(void *
 
 	(void)state;
 	pair_open_send(&pair, 1);
-	listener = listen_here(pair.send);
-	send_one(pair.send, data, 50);
+	resume_listen(&pair, &listener, 1);
+	pair_send(&pair, pair_out, 50);
 	heal_rail(pair.send, pair.send->rails[0], false); /* its path is in doubt */
 	ready.fd = accept_hello(pair.send, listener, &hello);
 	assert_true(linger_start(pair.send));
-	expect_frame(0, ANYNET_FRAME_DATA, 0);
-	expect_frame(0, ANYNET_FRAME_BYE, 1);
+	pair_expect(&pair, 0, ANYNET_FRAME_DATA, 0);
+	pair_expect(&pair, 0, ANYNET_FRAME_BYE, 1);
 	assert_false(is_over(pair.send));
 	hello_fill(&answer, &local_dev, NULL, 0);
 	hello_answer(&answer, &hello);
@@ -272,7 +209,7 @@ static void test_a_sender_that_has_said_resume_stays_until_it_is_answered(void *
 	pair_hang_up(&pair, 0);
 	pair.fds[0] = ready.fd;
 	assert_int_equal(poll(&ready, 1, TEST_PATIENCE_MS), 1);
-	expect_frame(0, ANYNET_FRAME_BYE, 1);
+	pair_expect(&pair, 0, ANYNET_FRAME_BYE, 1);
 	for (int i = 0; !linger_over(pair.send); i++)
 		assert_true(i < 100000);
 	close(listener);
@@ -283,9 +220,9 @@ static void test_a_sender_that_has_said_resume_stays_until_it_is_answered(void *
 static void receive_one(unsigned rail, uint32_t seq)
 {
 	struct anynet_wire_frame frame = frame_data(seq, 0, ANYNET_FLAG_ACK, 8);
-	struct anynet_request *req = pair_irecv(&pair, in, 8, 0);
+	struct anynet_request *req = pair_irecv(&pair, pair_in, 8, 0);
 
-	frame_put(pair.fds[rail], &frame, data);
+	frame_put(pair.fds[rail], &frame, pair_out);
 	pair_finish(&req, 1, NULL);
 }
 
@@ -293,7 +230,7 @@ static struct anynet_wire_frame take_word(unsigned rail)
 {
 	struct anynet_wire_frame frame = { 0 };
 
-	assert_true(word_get(pair.fds[rail], &frame, in, ANYNET_ACK_BYTES));
+	assert_true(word_get(pair.fds[rail], &frame, pair_in, ANYNET_ACK_BYTES));
 	return frame;
 }
 
@@ -340,7 +277,6 @@ static void test_a_receiver_stays_to_tell_a_lost_ack_again(void **state)
 		expect_end(0);
 		pair_close(&pair);
 	}
-	memset(&pair, 0, sizeof(pair));
 }
 
 static void test_a_receiver_that_has_told_nothing_does_not_wait_for_its_rail(void **state)
@@ -360,7 +296,7 @@ static void test_a_receiver_that_has_told_nothing_does_not_wait_for_its_rail(voi
 /* The sender may not know yet that nobody wants it. */
 static void test_what_comes_after_close_is_thrown_away_in_whatever_pieces(void **state)
 {
-	struct anynet_wire_frame frame = frame_data(0, 0, 0, LARGE);
+	struct anynet_wire_frame frame = frame_data(0, 0, 0, PAIR_LARGE);
 	const uint8_t *bytes = (const uint8_t *)&frame;
 
 	(void)state;
@@ -371,20 +307,20 @@ static void test_what_comes_after_close_is_thrown_away_in_whatever_pieces(void *
 		assert_false(linger_over(pair.recv));
 		assert_int_equal(send(pair.fds[0], bytes + first, sizeof(frame) - first, 0),
 				 sizeof(frame) - first);
-		assert_int_equal(send(pair.fds[0], data, LARGE, 0), LARGE);
+		assert_int_equal(send(pair.fds[0], pair_out, PAIR_LARGE, 0), PAIR_LARGE);
 		assert_false(is_over(pair.recv));
 		assert_int_equal(take_word(0).type, ANYNET_FRAME_BYE);
 		assert_true(is_over(pair.recv));
 		assert_int_equal(comm_error(pair.recv), 0);
 		pair_close(&pair);
 	}
-	memset(&pair, 0, sizeof(pair));
 }
 
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
-#define TEST(name) cmocka_unit_test_setup_teardown(name, setup, teardown)
+#define TEST(name) \
+	cmocka_unit_test_prestate_setup_teardown(name, pair_setup_healing, teardown, &pair)
 		TEST(test_a_sender_stays_until_all_is_read),
 		TEST(test_a_sender_whose_rail_broke_stays_until_it_is_back),
 		TEST(test_a_sender_that_owes_nothing_does_not_wait_for_its_rail),

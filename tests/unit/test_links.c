@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* Links that go and come, as the kernel tells, in a namespace with NICs of the test's own; and what a
  * comm makes of it. */
+#include <fcntl.h>
 #include <net/if.h>
 #include <poll.h>
 #include <setjmp.h>
@@ -9,6 +10,7 @@
 #include <stdlib.h>
 #include <string.h>
 #include <sys/socket.h>
+#include <unistd.h>
 
 #include <cmocka.h>
 
@@ -23,10 +25,11 @@
 enum {
 	A0, /* one end of a cable whose other end is a1 */
 	B0, /* nothing to do with it */
-	DEVICES
+	DEVICES,
+	C0 = DEVICES, /* a NIC that is not used */
 };
 
-static struct anynet_device devices[DEVICES];
+static struct anynet_device devices[DEVICES + 1];
 static int fd;
 
 static void ip(const char *arguments)
@@ -80,12 +83,13 @@ static int setup(void **state)
 	ip("link add a0 type veth peer name a1");
 	ip("link add b0 type veth peer name b1");
 	ip("link add c0 type veth peer name c1");
-	for (int i = 0; i < DEVICES; i++) {
+	for (int i = 0; i <= C0; i++) {
 		devices[i] = local_dev;
 		devices[i].index = i;
 	}
 	devices[A0].ifindex = if_nametoindex("a0");
 	devices[B0].ifindex = if_nametoindex("b0");
+	devices[C0].ifindex = if_nametoindex("c0");
 	ip("link set a0 up");
 	ip("link set a1 up");
 	ip("link set b0 up");
@@ -175,18 +179,31 @@ static void test_closing_forgets(void **state)
 	wait_down(A0, true);
 	links_close();
 	assert_false(link_is_down(&devices[A0]));
-	fd = links_open();
-	assert_true(fd >= 0);
+	assert_int_equal(links_open(), fd);
+	assert_true(fcntl(fd, F_GETFD) & FD_CLOEXEC);
 	ip("link set b0 down");
 	assert_true(wait_down(B0, true));
+}
+
+/* Its descriptor is another one's by then. */
+static void test_closing_twice_closes_once(void **state)
+{
+	(void)state;
+	links_close();
+	assert_int_equal(dup(STDIN_FILENO), fd);
+	links_close();
+	assert_int_equal(close(fd), 0);
+}
+
+static void set_room(int bytes)
+{
+	assert_int_equal(setsockopt(fd, SOL_SOCKET, SO_RCVBUF, &bytes, sizeof(bytes)), 0);
 }
 
 /* Events come faster than they are read, and some are thrown away. */
 static void overrun(const char *lost)
 {
-	const int least = 1;
-
-	assert_int_equal(setsockopt(fd, SOL_SOCKET, SO_RCVBUF, &least, sizeof(least)), 0);
+	set_room(1);
 	for (int i = 0; i < 8; i++)
 		ip(i % 2 ? "link set c0 mtu 1300" : "link set c0 mtu 1400");
 	ip(lost);
@@ -199,6 +216,7 @@ static void test_after_an_overrun_the_next_event_puts_it_right(void **state)
 	overrun("link set a0 down");
 	assert_false(links_read());
 	assert_false(link_is_down(&devices[A0])); /* else this test shows nothing */
+	set_room(1 << 16); /* the kernel may have more to tell at the same time */
 	ip("link set a0 mtu 1400");
 	assert_true(wait_down(A0, true));
 }
@@ -294,6 +312,7 @@ int main(void)
 		TEST(test_other_events_are_no_news),
 		TEST(test_of_what_is_no_device_nothing_is_known),
 		TEST(test_closing_forgets),
+		TEST(test_closing_twice_closes_once),
 		TEST(test_after_an_overrun_the_next_event_puts_it_right),
 		TEST(test_an_overrun_makes_it_forget_which_nics_are_down),
 		TEST(test_a_receiver_tells_the_sender_over_another_nic),

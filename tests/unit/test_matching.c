@@ -10,29 +10,9 @@
 
 #include <cmocka.h>
 
-#include "environment.h"
 #include "pair.h"
-#include "support/capture.h"
-
-#define LARGE (LOCAL_RING_BYTES * 3) /* several chunks, never copied */
 
 static struct pair pair;
-
-static int setup(void **state)
-{
-	(void)state;
-	log_to_capture();
-	local_net_start();
-	return 0;
-}
-
-static int teardown(void **state)
-{
-	(void)state;
-	pair_close(&pair);
-	capture_check();
-	return 0;
-}
 
 static struct anynet_request *irecv_group(int n, char data[][16], const int *tags)
 {
@@ -52,12 +32,13 @@ static struct anynet_request *irecv_group(int n, char data[][16], const int *tag
 static void exchange_sizes(unsigned rails)
 {
 	static const size_t sizes[] = {
-		0, 1, 31, LOCAL_EAGER_BYTES, LOCAL_EAGER_BYTES + 1, LOCAL_CHUNK_BYTES + 1, LARGE
+		0,         1, 31, LOCAL_EAGER_BYTES, LOCAL_EAGER_BYTES + 1, LOCAL_CHUNK_BYTES + 1,
+		PAIR_LARGE
 	};
-	static uint8_t out[LARGE], in[LARGE + 1];
+	static uint8_t out[PAIR_LARGE], in[PAIR_LARGE + 1];
 
 	pair_open(&pair, rails);
-	for (size_t i = 0; i < LARGE; i++)
+	for (size_t i = 0; i < PAIR_LARGE; i++)
 		out[i] = (uint8_t)(i * 7 + i / 251);
 	for (size_t i = 0; i < ARRAY_SIZE(sizes); i++) {
 		int got[2] = { -1, -1 };
@@ -234,7 +215,7 @@ static void test_many_tags_over_rails_stay_in_order(void **state)
 /* Once several tags are in use, a large message asks first, so that it is never set aside. */
 static void test_a_large_message_among_tags_is_announced_and_granted(void **state)
 {
-	static uint8_t data[LARGE], in[LARGE];
+	static uint8_t data[PAIR_LARGE], in[PAIR_LARGE];
 	struct anynet_wire_frame frame, grant = { .type = ANYNET_FRAME_GRANT };
 	struct anynet_request *small, *large;
 
@@ -251,7 +232,7 @@ static void test_a_large_message_among_tags_is_announced_and_granted(void **stat
 	assert_int_equal(frame.type, ANYNET_FRAME_RTS);
 	assert_int_equal(frame.seq, 1);
 	assert_int_equal(frame.tag, 2);
-	assert_int_equal(frame.size, LARGE);
+	assert_int_equal(frame.size, PAIR_LARGE);
 	assert_true(frame.flags & ANYNET_FLAG_MULTI);
 	assert_false(frame_get(pair.fds[0], &frame, in, 0));
 	grant.slot = frame.slot;
@@ -260,14 +241,15 @@ static void test_a_large_message_among_tags_is_announced_and_granted(void **stat
 	pair_idle(large);
 	assert_true(frame_get(pair.fds[0], &frame, in, sizeof(in)));
 	assert_int_equal(frame.type, ANYNET_FRAME_DATA);
-	assert_int_equal(frame.length, LARGE);
-	assert_memory_equal(in, data, LARGE);
+	assert_int_equal(frame.length, PAIR_LARGE);
+	assert_memory_equal(in, data, PAIR_LARGE);
 }
 
 static void test_an_announced_message_is_granted_when_its_receive_is_posted(void **state)
 {
-	struct anynet_wire_frame rts = frame_data(0, 1, ANYNET_FLAG_MULTI | ANYNET_FLAG_ACK, LARGE);
-	static uint8_t in[LARGE];
+	struct anynet_wire_frame rts =
+		frame_data(0, 1, ANYNET_FLAG_MULTI | ANYNET_FLAG_ACK, PAIR_LARGE);
+	static uint8_t in[PAIR_LARGE];
 	struct anynet_wire_frame frame;
 	struct anynet_request *other, *req;
 	char small[4];
@@ -291,17 +273,17 @@ static void test_an_announced_message_is_granted_when_its_receive_is_posted(void
 
 static void test_large_messages_of_several_tags_arrive(void **state)
 {
-	static uint8_t out[2][LARGE], in[2][LARGE];
+	static uint8_t out[2][PAIR_LARGE], in[2][PAIR_LARGE];
 	struct anynet_request *reqs[4];
 
 	(void)state;
-	memset(out[0], 1, LARGE);
-	memset(out[1], 2, LARGE);
+	memset(out[0], 1, PAIR_LARGE);
+	memset(out[1], 2, PAIR_LARGE);
 	pair_open(&pair, 2);
-	reqs[0] = pair_isend(&pair, out[0], LARGE, 1);
-	reqs[1] = pair_isend(&pair, out[1], LARGE, 2);
-	reqs[2] = pair_irecv(&pair, in[1], LARGE, 2);
-	reqs[3] = pair_irecv(&pair, in[0], LARGE, 1);
+	reqs[0] = pair_isend(&pair, out[0], PAIR_LARGE, 1);
+	reqs[1] = pair_isend(&pair, out[1], PAIR_LARGE, 2);
+	reqs[2] = pair_irecv(&pair, in[1], PAIR_LARGE, 2);
+	reqs[3] = pair_irecv(&pair, in[0], PAIR_LARGE, 1);
 	pair_finish(reqs, 4, NULL);
 	assert_memory_equal(in, out, sizeof(in));
 }
@@ -403,7 +385,7 @@ static void test_no_more_receives_are_taken_than_there_are_requests(void **state
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
-#define TEST(name) cmocka_unit_test_setup_teardown(name, setup, teardown)
+#define TEST(name) cmocka_unit_test_prestate_setup_teardown(name, pair_setup, pair_teardown, &pair)
 		TEST(test_every_size_arrives_over_one_rail),
 		TEST(test_every_size_arrives_over_three_rails),
 		TEST(test_messages_of_one_tag_fill_receives_in_order),

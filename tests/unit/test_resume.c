@@ -11,10 +11,8 @@
 
 #include <cmocka.h>
 
-#include "environment.h"
 #include "narrow.h"
 #include "stream.h"
-#include "support/capture.h"
 
 #define HEADER_BYTES sizeof(struct anynet_wire_frame)
 
@@ -37,22 +35,10 @@ struct cut {
 
 static struct stream_record reference; /* the stream as it is without a cut */
 
-static int setup(void **state)
-{
-	(void)state;
-	log_to_capture();
-	local_net_start();
-	stream_settings();
-	return 0;
-}
-
 static int teardown(void **state)
 {
-	(void)state;
 	narrow_socket(-1, 0);
-	stream_close();
-	capture_check();
-	return 0;
+	return stream_teardown(state);
 }
 
 /* --- where a stream ended --- */
@@ -351,7 +337,7 @@ static void test_connections_of_few_bytes_bring_it_all_in_the_end(void **state)
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
-#define TEST(name) cmocka_unit_test_setup_teardown(name, setup, teardown)
+#define TEST(name) cmocka_unit_test_setup_teardown(name, stream_setup, teardown)
 		TEST(test_a_stream_cut_at_any_byte_goes_on_from_there),
 		TEST(test_with_checksums_it_goes_on_from_the_frame_that_was_cut),
 		TEST(test_so_it_does_when_receives_are_posted_later),

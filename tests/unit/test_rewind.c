@@ -10,7 +10,6 @@
 #include <cmocka.h>
 
 #include "carrier.h"
-#include "environment.h"
 #include "narrow.h"
 #include "support/capture.h"
 #include "transports/tcp/tcp_rail.h"
@@ -19,49 +18,26 @@
 #define LARGE 3000
 
 static struct pair pair;
-static uint8_t data[LARGE], in[LARGE];
-
-static int setup(void **state)
-{
-	(void)state;
-	log_to_capture();
-	local_net_start();
-	local_cfg.heal_timeout_ms = 60000;
-	for (size_t i = 0; i < sizeof(data); i++)
-		data[i] = (uint8_t)(i * 7 + i / 251);
-	return 0;
-}
 
 static int teardown(void **state)
 {
-	(void)state;
 	narrow_socket(-1, 0);
-	pair_close(&pair);
-	capture_check();
-	return 0;
+	return pair_teardown(state);
 }
 
 static void put_ack(uint16_t slot)
 {
-	struct anynet_wire_frame ack = { .type = ANYNET_FRAME_ACK, .length = ANYNET_ACK_BYTES };
-	uint8_t bits[ANYNET_ACK_BYTES] = { 0 };
-
-	bits[slot / 8] = (uint8_t)(1u << slot % 8);
-	frame_put(pair.fds[0], &ack, bits);
+	frame_put_ack(pair.fds[0], &slot, 1);
 	assert_int_equal(comm_turn(pair.send), 0);
 }
 
 /* The next frame has to be DATA of message `seq`, from `offset` to its end. */
 static struct anynet_wire_frame expect_data(uint32_t seq, uint64_t offset)
 {
-	struct anynet_wire_frame frame;
+	struct anynet_wire_frame frame = pair_expect(&pair, 0, ANYNET_FRAME_DATA, seq);
 
-	assert_true(frame_get(pair.fds[0], &frame, in, sizeof(in)));
-	assert_int_equal(frame.type, ANYNET_FRAME_DATA);
-	assert_int_equal(frame.seq, seq);
 	assert_int_equal(frame.offset, offset);
 	assert_int_equal(frame.length, frame.size - offset);
-	assert_memory_equal(in, data + offset, frame.length);
 	return frame;
 }
 
@@ -71,7 +47,16 @@ static void expect_nothing(void)
 
 	for (int i = 0; i < 5; i++)
 		assert_int_equal(comm_turn(pair.send), 0);
-	assert_false(frame_get(pair.fds[0], &frame, in, sizeof(in)));
+	assert_false(frame_get(pair.fds[0], &frame, pair_in, sizeof(pair_in)));
+}
+
+/* The position that was told last is impossible: the comm has failed. */
+static void expect_refused(void)
+{
+	assert_int_equal(comm_error(pair.send), -EPROTO);
+	assert_int_equal(capture_count(CAPTURE_WARN, "position in the stream"), 1);
+	assert_null(pair.send->rails[0]);
+	capture_forget();
 }
 
 /* --- positions --- */
@@ -90,8 +75,8 @@ static void resume_at(const struct stream *stream, uint64_t frames, uint32_t par
 	pair_open_send(&pair, 1);
 	if (stream->taken)
 		narrow_socket(pair.send->rails[0]->fd, stream->taken);
-	pair_isend(&pair, data, SMALL, 1);
-	pair_isend(&pair, data, LARGE, stream->announced ? 2 : 1);
+	pair_isend(&pair, pair_out, SMALL, 1);
+	pair_isend(&pair, pair_out, LARGE, stream->announced ? 2 : 1);
 	for (int i = 0; i < 5; i++)
 		assert_int_equal(comm_turn(pair.send), 0);
 	if (stream->taken)
@@ -111,11 +96,9 @@ static void possible(struct stream stream, uint64_t frames, uint32_t part)
 static void impossible(struct stream stream, uint64_t frames, uint32_t part)
 {
 	resume_at(&stream, frames, part);
-	if (comm_error(pair.send) != -EPROTO)
+	if (!comm_error(pair.send))
 		fail_msg("frame %d, offset %u was believed", (int)frames, part);
-	assert_int_equal(capture_count(CAPTURE_WARN, "position in the stream"), 1);
-	assert_null(pair.send->rails[0]);
-	capture_forget();
+	expect_refused();
 	pair_close(&pair);
 }
 
@@ -137,7 +120,6 @@ static void test_a_position_beyond_what_was_sent_is_impossible(void **state)
 	possible(without_tail, 0, 0);
 	possible(without_tail, 1, 0);
 	impossible(without_tail, 2, 0);
-	pair_open_send(&pair, 1);
 }
 
 static void test_a_part_of_what_has_no_parts_is_impossible(void **state)
@@ -152,7 +134,6 @@ static void test_a_part_of_what_has_no_parts_is_impossible(void **state)
 	impossible((struct stream){ .announced = true }, 1, ANYNET_PART_ALIGN);
 	impossible((struct stream){ .checksum = true }, 1, ANYNET_PART_ALIGN);
 	possible((struct stream){ .checksum = true }, 1, 0);
-	pair_open_send(&pair, 1);
 }
 
 static void test_a_part_that_was_not_sent_is_impossible(void **state)
@@ -168,7 +149,6 @@ static void test_a_part_that_was_not_sent_is_impossible(void **state)
 	possible((struct stream){ .taken = first + 1280 }, 1, 1280);
 	impossible((struct stream){ .taken = first + 1279 }, 1, 1280);
 	impossible((struct stream){ .taken = first - 1 }, 1, ANYNET_PART_ALIGN);
-	pair_open_send(&pair, 1);
 }
 
 /* A part counts from the beginning of the message, also in a frame that went on in its middle. */
@@ -179,7 +159,7 @@ static void test_parts_are_counted_from_the_beginning_of_the_message(void **stat
 
 	(void)state;
 	pair_open_send(&pair, 1);
-	pair_idle(pair_isend(&pair, data, LARGE, 0));
+	pair_idle(pair_isend(&pair, pair_out, LARGE, 0));
 	expect_data(0, 0);
 	for (size_t i = 0; i < ARRAY_SIZE(parts); i++) {
 		resume_send(&pair, 0, 0, parts[i]);
@@ -199,7 +179,7 @@ static void test_what_is_acknowledged_is_not_sent_again(void **state)
 	(void)state;
 	pair_open_send(&pair, 1);
 	for (int i = 0; i < 3; i++)
-		reqs[i] = pair_isend(&pair, data, LARGE, 0);
+		reqs[i] = pair_isend(&pair, pair_out, LARGE, 0);
 	pair_idle(reqs[0]);
 	expect_data(0, 0);
 	frame = expect_data(1, 0);
@@ -211,8 +191,44 @@ static void test_what_is_acknowledged_is_not_sent_again(void **state)
 	expect_data(2, 0);
 	expect_nothing();
 	resume_send(&pair, 0, 1, 0);
-	assert_int_equal(comm_error(pair.send), -EPROTO);
-	assert_int_equal(capture_count(CAPTURE_WARN, "position in the stream"), 1);
+	expect_refused();
+}
+
+static void send_three_large(void)
+{
+	pair_open_send(&pair, 1);
+	for (int i = 0; i < 3; i++)
+		pair_isend(&pair, pair_out, LARGE, 0);
+	assert_int_equal(comm_turn(pair.send), 0);
+}
+
+/* The log still holds these frames: what makes them impossible is that one of them is acknowledged. */
+static void test_what_is_acknowledged_cannot_be_asked_for(void **state)
+{
+	(void)state;
+	for (uint64_t from = 0; from < 2; from++) {
+		send_three_large();
+		expect_data(0, 0);
+		put_ack(expect_data(1, 0).slot);
+		assert_int_equal(to_tcp(pair.send->rails[0])->log_first, 0);
+		resume_send(&pair, 0, from, 0);
+		expect_refused();
+		pair_close(&pair);
+	}
+}
+
+/* What the receiver has said once, that frames were consumed, it cannot take back. */
+static void test_a_position_before_the_last_one_is_impossible(void **state)
+{
+	(void)state;
+	for (uint64_t from = 0; from < 2; from++) {
+		send_three_large();
+		resume_send(&pair, 0, 2, 0);
+		assert_int_equal(comm_error(pair.send), 0);
+		resume_send(&pair, 0, from, 0);
+		expect_refused();
+		pair_close(&pair);
+	}
 }
 
 /* Its slot is another message's by now, its memory too. */
@@ -223,19 +239,19 @@ static void test_a_slot_used_again_is_not_taken_for_the_old_message(void **state
 
 	(void)state;
 	pair_open_send(&pair, 1);
-	req = pair_isend(&pair, data, LARGE, 0);
+	req = pair_isend(&pair, pair_out, LARGE, 0);
 	pair_idle(req);
 	frame = expect_data(0, 0);
 	put_ack(frame.slot);
 	pair_finish(&req, 1, NULL);
-	req = pair_isend(&pair, data, LARGE, 0);
+	req = pair_isend(&pair, pair_out, LARGE, 0);
 	pair_idle(req);
 	assert_int_equal(expect_data(1, 0).slot, frame.slot);
 	resume_send(&pair, 0, 1, 0);
 	pair_idle(req);
 	expect_data(1, 0);
 	resume_send(&pair, 0, 0, 0);
-	assert_int_equal(comm_error(pair.send), -EPROTO);
+	expect_refused();
 }
 
 /* --- the log --- */
@@ -244,13 +260,6 @@ static void open_log(void)
 {
 	local_cfg.replay_bytes = 64 * LOCAL_RING_BYTES;
 	pair_open_send(&pair, 1);
-}
-
-static void send_copied(size_t bytes)
-{
-	struct anynet_request *req = pair_isend(&pair, data, bytes, 0);
-
-	pair_finish(&req, 1, NULL);
 }
 
 static void resume_and_expect(uint32_t from, uint32_t end)
@@ -278,7 +287,7 @@ static void test_the_log_grows_with_what_is_not_acknowledged(void **state)
 	for (uint32_t seq = 0; seq < COUNT; seq++) {
 		struct anynet_wire_frame frame;
 
-		send_copied(seq % 100);
+		pair_send(&pair, pair_out, seq % 100);
 		frame = expect_data(seq, 0);
 		if (seq < BEFORE)
 			put_ack(frame.slot);
@@ -286,7 +295,7 @@ static void test_the_log_grows_with_what_is_not_acknowledged(void **state)
 	for (size_t i = 0; i < ARRAY_SIZE(from); i++)
 		resume_and_expect(from[i], COUNT);
 	/* Here it goes on, with numbers of its own. */
-	send_copied(COUNT % 100);
+	pair_send(&pair, pair_out, COUNT % 100);
 	expect_data(COUNT, 0);
 	resume_and_expect(COUNT, COUNT + 1);
 }
@@ -304,7 +313,7 @@ static void test_the_log_forgets_what_is_acknowledged(void **state)
 	open_log();
 	for (uint32_t round = 0; round < ROUNDS; round++) {
 		for (uint32_t i = 0; i < EACH; i++) {
-			send_copied(SMALL);
+			pair_send(&pair, pair_out, SMALL);
 			slots[i] = expect_data(round * EACH + i, 0).slot;
 		}
 		for (uint32_t i = 0; i < EACH; i++)
@@ -316,18 +325,21 @@ static void test_the_log_forgets_what_is_acknowledged(void **state)
 	resume_send(&pair, 0, ROUNDS * EACH, 0);
 	expect_nothing();
 	resume_send(&pair, 0, 0, 0);
-	assert_int_equal(comm_error(pair.send), -EPROTO);
+	expect_refused();
 }
 
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
-#define TEST(name) cmocka_unit_test_setup_teardown(name, setup, teardown)
+#define TEST(name) \
+	cmocka_unit_test_prestate_setup_teardown(name, pair_setup_healing, teardown, &pair)
 		TEST(test_a_position_beyond_what_was_sent_is_impossible),
 		TEST(test_a_part_of_what_has_no_parts_is_impossible),
 		TEST(test_a_part_that_was_not_sent_is_impossible),
 		TEST(test_parts_are_counted_from_the_beginning_of_the_message),
 		TEST(test_what_is_acknowledged_is_not_sent_again),
+		TEST(test_what_is_acknowledged_cannot_be_asked_for),
+		TEST(test_a_position_before_the_last_one_is_impossible),
 		TEST(test_a_slot_used_again_is_not_taken_for_the_old_message),
 		TEST(test_the_log_grows_with_what_is_not_acknowledged),
 		TEST(test_the_log_forgets_what_is_acknowledged),

@@ -152,6 +152,37 @@ static void test_a_stall_of_broken_connections_says_so(void **state)
 	warned(1, "broken or silent and being replaced");
 }
 
+static void test_a_stall_of_silent_paths_says_so(void **state)
+{
+	(void)state;
+	signs_open_recv(2);
+	signs.rails[1] = (struct rail_signs){ .waiting = true, .tries = 2 };
+	signs_look_after(0);
+	for (int i = 0; i < 4; i++)
+		signs_look_after(SIGNS_STALL_MS / 4);
+	warned(1, "broken or silent and being replaced");
+}
+
+/* Nobody looked in the meantime. */
+static void test_a_stall_begins_with_the_request(void **state)
+{
+	struct anynet_wire_frame frame = frame_data(0, 7, 0, 5);
+	struct anynet_request *req;
+
+	(void)state;
+	req = signs_open_recv(1);
+	frame_put(signs.pair.fds[0], &frame, "first");
+	pair_finish(&req, 1, NULL);
+	signs_look_after(0);
+	signs.now += SIGNS_PEER_TIMEOUT_MS;
+	pair_irecv(&signs.pair, signs.in, 64, 7);
+	signs_look_after(0);
+	warned(0, NULL);
+	assert_int_equal(signs.pings[0], 0);
+	signs_look_after(SIGNS_STALL_MS);
+	warned(1, "no progress for 4 s");
+}
+
 static void test_an_idle_comm_has_no_stall(void **state)
 {
 	struct anynet_request *req;
@@ -185,6 +216,8 @@ int main(void)
 		TEST(test_a_stall_is_told_once_with_who_and_what_and_how_long),
 		TEST(test_a_sender_says_what_its_sends_wait_for),
 		TEST(test_a_stall_of_broken_connections_says_so),
+		TEST(test_a_stall_of_silent_paths_says_so),
+		TEST(test_a_stall_begins_with_the_request),
 		TEST(test_an_idle_comm_has_no_stall),
 		TEST(test_nobody_has_to_be_told),
 	};

@@ -12,31 +12,14 @@
 #include <cmocka.h>
 
 #include "carrier.h"
-#include "environment.h"
 #include "narrow.h"
-#include "support/capture.h"
-
-#define LARGE (LOCAL_RING_BYTES * 3)
 
 static struct pair pair;
-static uint8_t data[LARGE], in[LARGE];
-
-static int setup(void **state)
-{
-	(void)state;
-	log_to_capture();
-	local_net_start();
-	local_cfg.heal_timeout_ms = 60000;
-	return 0;
-}
 
 static int teardown(void **state)
 {
-	(void)state;
 	narrow_socket(-1, 0);
-	pair_close(&pair);
-	capture_check();
-	return 0;
+	return pair_teardown(state);
 }
 
 /* --- receiver: the test sends, on rail 1; rail 0 is where the receiver tells things --- */
@@ -52,7 +35,7 @@ static void turns(void)
 static bool told(unsigned rail, struct anynet_wire_frame *frame)
 {
 	turns();
-	return word_get(pair.fds[rail], frame, in, ANYNET_ACK_BYTES);
+	return word_get(pair.fds[rail], frame, pair_in, ANYNET_ACK_BYTES);
 }
 
 static void told_nothing(void)
@@ -83,16 +66,16 @@ static void told_by_bitmap(unsigned rail, uint16_t slot)
 	assert_int_equal(frame.type, ANYNET_FRAME_ACK);
 	assert_int_equal(frame.length, ANYNET_ACK_BYTES);
 	for (unsigned i = 0; i < ANYNET_WIRE_SLOTS; i++)
-		assert_int_equal(in[i / 8] >> i % 8 & 1, i == slot);
+		assert_int_equal(pair_in[i / 8] >> i % 8 & 1, i == slot);
 }
 
 static void put_message(unsigned rail, uint32_t seq, uint16_t slot)
 {
 	struct anynet_wire_frame frame = frame_data(seq, 0, ANYNET_FLAG_ACK, 8);
-	struct anynet_request *req = pair_irecv(&pair, in, 8, 0);
+	struct anynet_request *req = pair_irecv(&pair, pair_in, 8, 0);
 
 	frame.slot = slot;
-	frame_put(pair.fds[rail], &frame, data);
+	frame_put(pair.fds[rail], &frame, pair_out);
 	pair_finish(&req, 1, NULL);
 }
 
@@ -137,7 +120,7 @@ static void test_a_message_that_waits_in_its_rail_is_a_word_too(void **state)
 	put_message(1, 0, 5);
 	told_by_bitmap(0, 5);
 	frame.slot = 5;
-	frame_put(pair.fds[1], &frame, data);
+	frame_put(pair.fds[1], &frame, pair_out);
 	turns();
 	resume_recv_ok(&pair, 0, NULL);
 	told_nothing();
@@ -165,8 +148,8 @@ static void test_an_ack_moves_to_the_rail_that_it_was_told_on_last(void **state)
 static struct anynet_request *grant_large(uint32_t seq, uint16_t slot)
 {
 	struct anynet_wire_frame rts =
-		frame_data(seq, 1, ANYNET_FLAG_MULTI | ANYNET_FLAG_ACK, LARGE);
-	struct anynet_request *req = pair_irecv(&pair, in, LARGE, 1);
+		frame_data(seq, 1, ANYNET_FLAG_MULTI | ANYNET_FLAG_ACK, PAIR_LARGE);
+	struct anynet_request *req = pair_irecv(&pair, pair_in, PAIR_LARGE, 1);
 
 	rts.type = ANYNET_FRAME_RTS;
 	rts.length = 0;
@@ -179,11 +162,11 @@ static struct anynet_request *grant_large(uint32_t seq, uint16_t slot)
 static void put_large(uint32_t seq, uint16_t slot, size_t bytes)
 {
 	struct anynet_wire_frame frame =
-		frame_data(seq, 1, ANYNET_FLAG_MULTI | ANYNET_FLAG_ACK, LARGE);
+		frame_data(seq, 1, ANYNET_FLAG_MULTI | ANYNET_FLAG_ACK, PAIR_LARGE);
 
 	frame.slot = slot;
 	frame_put(pair.fds[1], &frame, NULL);
-	assert_int_equal(send(pair.fds[1], data, bytes, 0), bytes);
+	assert_int_equal(send(pair.fds[1], pair_out, bytes, 0), bytes);
 	turns();
 }
 
@@ -201,7 +184,7 @@ static void test_a_lost_grant_is_told_again_on_its_rail(void **state)
 	}
 	resume_recv_ok(&pair, 1, NULL);
 	told_nothing();
-	put_large(0, 77, LARGE);
+	put_large(0, 77, PAIR_LARGE);
 	pair_finish(&req, 1, NULL);
 	told_by_bitmap(0, 77);
 }
@@ -213,10 +196,10 @@ static void test_data_that_begins_to_come_shows_that_the_grant_is_known(void **s
 	(void)state;
 	pair_open_recv(&pair, 2);
 	req = grant_large(0, 77);
-	put_large(0, 77, LARGE - 1);
+	put_large(0, 77, PAIR_LARGE - 1);
 	resume_recv_ok(&pair, 0, NULL);
 	told_nothing();
-	assert_int_equal(send(pair.fds[1], data, 1, 0), 1);
+	assert_int_equal(send(pair.fds[1], pair_out, 1, 0), 1);
 	pair_finish(&req, 1, NULL);
 	told_by_bitmap(0, 77);
 }
@@ -275,7 +258,7 @@ static void test_newer_words_about_a_slot_replace_those_to_be_told_again(void **
 	resume_without_room();
 	put_message(1, COUNT, WHOLE);
 	told_by_bitmap(1, WHOLE);
-	pair_irecv(&pair, in, 8, 0);
+	pair_irecv(&pair, pair_in, 8, 0);
 	frame.slot = BEGUN;
 	frame_put(pair.fds[1], &frame, NULL);
 	turns();
@@ -309,7 +292,7 @@ static void test_data_may_come_before_the_grant_is_told_again(void **state)
 	pair_hang_up(&pair, 0);
 	turns();
 	resume_without_room();
-	put_large(COUNT, 77, LARGE);
+	put_large(COUNT, 77, PAIR_LARGE);
 	pair_finish(&req, 1, NULL);
 	told_by_bitmap(1, 77);
 	give_room();
@@ -333,13 +316,8 @@ static void put_word(enum anynet_frame_type type, uint16_t slot, uint32_t seq)
 
 static struct anynet_wire_frame take_frame(enum anynet_frame_type type, uint32_t seq)
 {
-	struct anynet_wire_frame frame;
-
 	assert_int_equal(comm_turn(pair.send), 0);
-	assert_true(frame_get(pair.fds[0], &frame, in, sizeof(in)));
-	assert_int_equal(frame.type, type);
-	assert_int_equal(frame.seq, seq);
-	return frame;
+	return pair_expect(&pair, 0, type, seq);
 }
 
 static void no_frame(void)
@@ -347,7 +325,7 @@ static void no_frame(void)
 	struct anynet_wire_frame frame;
 
 	assert_int_equal(comm_turn(pair.send), 0);
-	assert_false(frame_get(pair.fds[0], &frame, in, sizeof(in)));
+	assert_false(frame_get(pair.fds[0], &frame, pair_in, sizeof(pair_in)));
 }
 
 static void test_an_ack_told_again_counts_for_its_message_only(void **state)
@@ -357,7 +335,7 @@ static void test_an_ack_told_again_counts_for_its_message_only(void **state)
 
 	(void)state;
 	pair_open_send(&pair, 1);
-	req = pair_isend(&pair, data, LARGE, 0);
+	req = pair_isend(&pair, pair_out, PAIR_LARGE, 0);
 	slot = take_frame(ANYNET_FRAME_DATA, 0).slot;
 	put_word(ANYNET_FRAME_ACK, slot, 1); /* of another message */
 	put_word(ANYNET_FRAME_ACK, slot, (uint32_t)-1);
@@ -367,7 +345,7 @@ static void test_an_ack_told_again_counts_for_its_message_only(void **state)
 	put_word(ANYNET_FRAME_ACK, slot, 0); /* known, and not tested yet */
 	pair_finish(&req, 1, NULL);
 	put_word(ANYNET_FRAME_ACK, slot, 0); /* and free */
-	next = pair_isend(&pair, data, LARGE, 0);
+	next = pair_isend(&pair, pair_out, PAIR_LARGE, 0);
 	assert_int_equal(take_frame(ANYNET_FRAME_DATA, 1).slot, slot);
 	put_word(ANYNET_FRAME_ACK, slot, 0); /* and in use again */
 	pair_idle(next);
@@ -383,9 +361,9 @@ static void test_a_grant_told_again_counts_for_its_message_only(void **state)
 
 	(void)state;
 	pair_open_send(&pair, 1);
-	pair_isend(&pair, "x", 1, 1);
+	pair_isend(&pair, pair_out, 1, 1);
 	take_frame(ANYNET_FRAME_DATA, 0);
-	req = pair_isend(&pair, data, LARGE, 2);
+	req = pair_isend(&pair, pair_out, PAIR_LARGE, 2);
 	slot = take_frame(ANYNET_FRAME_RTS, 1).slot;
 	put_word(ANYNET_FRAME_GRANT, slot, 0);
 	put_word(ANYNET_FRAME_GRANT, slot, 2);
@@ -400,7 +378,7 @@ static void test_a_grant_told_again_counts_for_its_message_only(void **state)
 	pair_finish(&req, 1, NULL);
 	put_word(ANYNET_FRAME_GRANT, slot, 1); /* over */
 	no_frame();
-	req = pair_isend(&pair, data, LARGE, 2);
+	req = pair_isend(&pair, pair_out, PAIR_LARGE, 2);
 	assert_int_equal(take_frame(ANYNET_FRAME_RTS, 2).slot, slot);
 	put_word(ANYNET_FRAME_GRANT, slot, 1); /* the slot is another message's */
 	no_frame();
@@ -420,25 +398,25 @@ static void test_an_ack_may_come_before_the_tail_is_out(void **state)
 	for (int healed = 0; healed < 2; healed++) {
 		pair_open_send(&pair, 1);
 		narrow_socket(pair.send->rails[0]->fd, frame);
-		req = pair_isend(&pair, data, LOCAL_EAGER_BYTES, 0);
+		req = pair_isend(&pair, pair_out, LOCAL_EAGER_BYTES, 0);
 		pair_idle(req);
 		assert_int_equal(recv(pair.fds[0], &first, sizeof(first), MSG_DONTWAIT),
 				 sizeof(first));
 		slot = first.slot;
-		assert_int_equal(recv(pair.fds[0], in, sizeof(in), MSG_DONTWAIT),
+		assert_int_equal(recv(pair.fds[0], pair_in, sizeof(pair_in), MSG_DONTWAIT),
 				 LOCAL_EAGER_BYTES);
 		put_word(ANYNET_FRAME_ACK, slot, 0);
 		pair_idle(req);
 		assert_false(send_confirmed(pair.send));
-		next = pair_isend(&pair, data, LARGE, 0);
+		next = pair_isend(&pair, pair_out, PAIR_LARGE, 0);
 		pair_idle(next);
 		narrow_socket(-1, 0);
 		if (healed) {
 			resume_send(&pair, 0, 1, 0);
 		} else {
 			assert_int_equal(comm_turn(pair.send), 0);
-			assert_int_equal(recv(pair.fds[0], in, 1, MSG_DONTWAIT), 1);
-			assert_int_equal(in[0], 0);
+			assert_int_equal(recv(pair.fds[0], pair_in, 1, MSG_DONTWAIT), 1);
+			assert_int_equal(pair_in[0], 0);
 		}
 		pair_finish(&req, 1, NULL);
 		slot_of_next = take_frame(ANYNET_FRAME_DATA, 1).slot;
@@ -448,15 +426,15 @@ static void test_an_ack_may_come_before_the_tail_is_out(void **state)
 		pair_finish(&next, 1, NULL);
 		assert_true(send_confirmed(pair.send)); /* without another word about the first */
 		put_word(ANYNET_FRAME_ACK, slot, 0);
-		if (!healed)
-			pair_close(&pair);
+		pair_close(&pair);
 	}
 }
 
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
-#define TEST(name) cmocka_unit_test_setup_teardown(name, setup, teardown)
+#define TEST(name) \
+	cmocka_unit_test_prestate_setup_teardown(name, pair_setup_healing, teardown, &pair)
 		TEST(test_a_lost_ack_is_told_again_on_its_rail),
 		TEST(test_a_slot_used_again_needs_no_word_about_before),
 		TEST(test_a_message_that_waits_in_its_rail_is_a_word_too),

@@ -9,13 +9,16 @@
 #include <cmocka.h>
 
 #include "carrier.h"
+#include "environment.h"
 #include "signs.h"
 #include "support/capture.h"
+#include "transports/common/heal.h"
 
 static const struct rail_signs healthy = { .rtt_us = 100 };
 static const struct rail_signs waits = { .waiting = true, .rtt_us = 100 };
 static const struct rail_signs tried_once = { .waiting = true, .tries = 1 };
 static const struct rail_signs dead = { .waiting = true, .tries = 2 };
+static const struct rail_signs answered = { .tries = 2, .rtt_us = 100 };
 
 static bool suspect(unsigned rail)
 {
@@ -46,19 +49,42 @@ static void test_a_path_that_answers_is_not_suspect(void **state)
 	signs_look_after(0);
 	signs_look_after(5000);
 	assert_false(suspect(0));
+	signs.rails[0] = answered;
+	signs_look_after(0);
+	signs_look_after(5000);
+	assert_false(suspect(0));
+	assert_true(signs.pair.send->rails[0]->fd >= 0);
+	assert_int_equal(signs.pair.send->watch.looked_ms, signs.now);
+}
+
+static void test_a_path_that_tells_nothing_is_not_suspect(void **state)
+{
+	(void)state;
+	signs_open_send(1);
+	signs.rails[0] = dead;
+	signs.mute = true;
+	signs_look_after(0);
+	signs_look_after(2 * SIGNS_PEER_TIMEOUT_MS);
+	assert_false(suspect(0));
 	assert_true(signs.pair.send->rails[0]->fd >= 0);
 }
 
-static void suspect_after(bool alternative, uint64_t ms)
+static void suspect_after(uint8_t own_paths, uint8_t peer_paths, uint64_t ms)
 {
-	signs_comm()->paths.own_count = alternative ? 2 : 1;
+	struct anynet_comm *comm = signs_comm();
+
+	comm->paths.own_count = own_paths;
+	comm->paths.peer_count = peer_paths;
 	lose_sign(0);
 	signs_look_after(ms - 50);
 	assert_false(suspect(0));
+	assert_null(comm->heal);
 	signs_look_after(100);
 	assert_true(suspect(0));
-	assert_true(signs_comm()->rails[0]->fd >= 0);
-	assert_int_equal(comm_error(signs_comm()), 0);
+	assert_non_null(comm->heal);
+	assert_true(atomic_load(&comm->attention));
+	assert_true(comm->rails[0]->fd >= 0);
+	assert_int_equal(comm_error(comm), 0);
 	pair_close(&signs.pair);
 }
 
@@ -66,15 +92,35 @@ static void test_a_silent_path_is_suspected_sooner_when_there_is_another(void **
 {
 	(void)state;
 	signs_open_send(1);
-	suspect_after(false, 1000);
+	suspect_after(1, 1, 1000);
 	signs_open_send(1);
-	suspect_after(true, 300);
+	suspect_after(2, 1, 300);
+	signs_open_send(1);
+	suspect_after(1, 2, 300);
 	signs_open_recv(1);
-	suspect_after(false, 1000);
+	suspect_after(1, 1, 1000);
 	signs_open_recv(1);
-	suspect_after(true, 300);
-	signs_open_recv(1);
+	suspect_after(2, 1, 300);
 	assert_int_equal(capture_count(CAPTURE_WARN, NULL), 0);
+}
+
+static void test_each_silence_is_one_line_for_who_wants_to_know(void **state)
+{
+	(void)state;
+	setenv("NCCL_DEBUG", "INFO", 1);
+	setenv("NCCL_DEBUG_SUBSYS", "NET", 1);
+	log_to_capture();
+	unsetenv("NCCL_DEBUG");
+	unsetenv("NCCL_DEBUG_SUBSYS");
+	signs_open_send(1);
+	for (size_t i = 1; i < 3; i++) {
+		lose_sign(0);
+		for (int look = 0; look < 5; look++)
+			signs_look_after(1000);
+		assert_int_equal(capture_count(0, "no sign from the peer"), i);
+		signs.rails[0] = healthy;
+		signs_look_after(100);
+	}
 }
 
 static void test_a_path_that_answers_again_is_trusted_again(void **state)
@@ -90,6 +136,8 @@ static void test_a_path_that_answers_again_is_trusted_again(void **state)
 	signs.rails[0] = waits;
 	signs_look_after(100);
 	assert_false(suspect(0));
+	comm_attend(signs.pair.send);
+	assert_null(signs.pair.send->heal); /* no new connection is wanted any more */
 	/* The next silence is counted from its own beginning. */
 	lose_sign(0);
 	signs_look_after(500);
@@ -97,6 +145,25 @@ static void test_a_path_that_answers_again_is_trusted_again(void **state)
 	signs_look_after(600);
 	assert_true(suspect(0));
 	assert_false(suspect(1));
+}
+
+static void test_a_path_is_trusted_again_also_when_nothing_waits(void **state)
+{
+	struct anynet_wire_frame frame = frame_data(0, 7, 0, 5);
+	struct anynet_request *req;
+
+	(void)state;
+	req = signs_open_recv(1);
+	lose_sign(0);
+	signs_look_after(1100);
+	assert_true(suspect(0));
+	frame_put(signs.pair.fds[0], &frame, "first");
+	pair_finish(&req, 1, NULL);
+	signs_look_after(100);
+	assert_true(suspect(0));
+	signs.rails[0] = healthy;
+	signs_look_after(100);
+	assert_false(suspect(0));
 }
 
 static void test_nobody_looks_at_an_idle_path(void **state)
@@ -148,6 +215,38 @@ static void test_after_the_peer_timeout_a_sender_gives_a_silent_rail_up(void **s
 	assert_int_equal(signs.pair.send->rails[1]->broke_by, -ETIMEDOUT);
 	assert_true(signs.pair.send->rails[0]->fd >= 0);
 	assert_int_equal(comm_error(signs.pair.send), 0);
+	/* What is suspect has to answer: a new beginning of the same tries is no answer. */
+	lose_sign(0);
+	signs_look_after(SIGNS_PEER_TIMEOUT_MS / 2);
+	signs.rails[0] = tried_once;
+	signs_look_after(SIGNS_PEER_TIMEOUT_MS / 2);
+	assert_int_equal(signs.pair.send->rails[0]->fd, -1);
+}
+
+static void test_a_rail_that_broke_or_ended_is_not_looked_at(void **state)
+{
+	struct anynet_wire_frame bye = { .type = ANYNET_FRAME_BYE };
+
+	(void)state;
+	signs_open_send(3);
+	frame_put(signs.pair.fds[0], &bye, NULL);
+	pair_hang_up(&signs.pair, 0);
+	pair_hang_up(&signs.pair, 1);
+	for (int i = 0; i < 5; i++)
+		assert_int_equal(comm_turn(signs.pair.send), 0);
+	assert_null(signs.pair.send->rails[0]);
+	assert_int_equal(signs.pair.send->rails[1]->fd, -1);
+	signs.rails[1] = dead;
+	heal_free(signs.pair.send); /* as if there had been no memory */
+	signs.now = net_now_ms();
+	signs_look_after(0);
+	assert_non_null(signs.pair.send->heal);
+	signs_look_after(1100);
+	assert_false(suspect(1));
+	signs_look_after(SIGNS_PEER_TIMEOUT_MS);
+	assert_int_equal(signs.pings[0] + signs.pings[1], 0);
+	assert_int_equal(signs.pings[2], 1);
+	assert_int_equal(comm_error(signs.pair.send), 0);
 }
 
 /* What has come and is not read may be the only copy there is. */
@@ -171,15 +270,12 @@ static void test_a_receiver_never_gives_a_rail_up_for_silence(void **state)
 
 static void fails_without_healing(struct anynet_request *req)
 {
-	int done, ret;
-
 	lose_sign(0);
 	signs_look_after(SIGNS_PEER_TIMEOUT_MS - 1);
 	assert_false(suspect(0));
 	assert_int_equal(comm_error(signs_comm()), 0);
 	signs_look_after(1);
-	ret = anynet_test(req, &done, NULL);
-	assert_int_equal(ret, -ETIMEDOUT);
+	pair_fails(req, -ETIMEDOUT);
 	assert_int_equal(capture_count(CAPTURE_WARN, "the connection broke"), 1);
 	capture_forget();
 	pair_close(&signs.pair);
@@ -192,7 +288,6 @@ static void test_without_healing_silence_is_an_error_for_both(void **state)
 	local_cfg.stall_warn_ms = 0;
 	fails_without_healing(signs_open_send(1));
 	fails_without_healing(signs_open_recv(1));
-	signs_open_recv(1);
 }
 
 /* --- telling the sender --- */
@@ -268,8 +363,7 @@ static void test_a_rail_does_not_doubt_itself(void **state)
 			signs_look_after(100);
 		assert_false(suspect(0));
 		assert_false(doubt_came(0, 0));
-		if (!resumed)
-			pair_close(&signs.pair);
+		pair_close(&signs.pair);
 	}
 }
 
@@ -360,6 +454,24 @@ static void test_a_sender_believes_a_doubt_for_a_while(void **state)
 	assert_false(suspect(0));
 }
 
+/* Its own silence has begun when the doubt is over, but is not long enough yet. */
+static void test_a_doubted_path_that_is_silent_stays_suspect(void **state)
+{
+	(void)state;
+	signs_open_send(2);
+	put_doubt(1, 0);
+	signs.now = net_now_ms();
+	signs_look_after(900);
+	assert_true(suspect(0));
+	signs.rails[0] = dead;
+	signs_look_after(50);
+	signs_look_after(100);
+	assert_true(suspect(0));
+	signs.rails[0] = waits;
+	signs_look_after(50);
+	assert_false(suspect(0));
+}
+
 static void test_without_healing_a_doubt_changes_nothing(void **state)
 {
 	(void)state;
@@ -374,11 +486,15 @@ int main(void)
 	const struct CMUnitTest tests[] = {
 #define TEST(name) cmocka_unit_test_setup_teardown(name, signs_setup, signs_teardown)
 		TEST(test_a_path_that_answers_is_not_suspect),
+		TEST(test_a_path_that_tells_nothing_is_not_suspect),
 		TEST(test_a_silent_path_is_suspected_sooner_when_there_is_another),
+		TEST(test_each_silence_is_one_line_for_who_wants_to_know),
 		TEST(test_a_path_that_answers_again_is_trusted_again),
+		TEST(test_a_path_is_trusted_again_also_when_nothing_waits),
 		TEST(test_nobody_looks_at_an_idle_path),
 		TEST(test_a_suspect_rail_gets_nothing_new),
 		TEST(test_after_the_peer_timeout_a_sender_gives_a_silent_rail_up),
+		TEST(test_a_rail_that_broke_or_ended_is_not_looked_at),
 		TEST(test_a_receiver_never_gives_a_rail_up_for_silence),
 		TEST(test_without_healing_silence_is_an_error_for_both),
 		TEST(test_a_receiver_tells_of_a_doubt_once_on_another_rail),
@@ -388,6 +504,7 @@ int main(void)
 		TEST(test_a_doubt_of_an_older_connection_counts_no_more),
 		TEST(test_a_probe_makes_the_sender_ask_every_rail),
 		TEST(test_a_sender_believes_a_doubt_for_a_while),
+		TEST(test_a_doubted_path_that_is_silent_stays_suspect),
 		TEST(test_without_healing_a_doubt_changes_nothing),
 	};
 

@@ -2,6 +2,7 @@
 /*
  * The receiving half of the message layer: irecv, test, and what a receive comm tells the sender.
  */
+#include <assert.h>
 #include <errno.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -17,6 +18,7 @@ static_assert(sizeof(struct anynet_wire_frame) + ANYNET_ACK_BYTES <= RAIL_CONTRO
 
 static struct recv_comm *to_recv(struct anynet_comm *comm)
 {
+	assert(!comm->is_send);
 	return (struct recv_comm *)comm;
 }
 
