@@ -1,0 +1,349 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* The fake's faults: each strikes when and where it was told to. */
+#include "rig.h"
+
+#include <errno.h>
+#include <signal.h>
+#include <stdio.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+static int setup(void **state)
+{
+	rig.control.reset();
+	return ends_setup(state);
+}
+
+static int teardown(void **state)
+{
+	order("heal");
+	return ends_teardown(state);
+}
+
+#define FAULT(function) cmocka_unit_test_setup_teardown(function, setup, teardown)
+
+static void write_well(struct ends *ends, uint32_t bytes)
+{
+	struct op write = op_write(&ends->b, 0, 0, bytes);
+
+	assert_int_equal(end_post(&ends->a, &write), 0);
+	end_wait_opcode(&ends->a, IBV_WC_RDMA_WRITE);
+}
+
+static void write_badly(struct ends *ends, uint32_t bytes, enum ibv_wc_status status)
+{
+	struct op write = op_write(&ends->b, 0, 0, bytes);
+
+	assert_int_equal(end_post(&ends->a, &write), 0);
+	end_wait(&ends->a, status);
+	assert_int_equal(qp_state(&ends->a), IBV_QPS_ERR);
+}
+
+static void test_the_kth_fails(void **state)
+{
+	struct ends *ends = *state;
+
+	pair_connect(&ends->a, &ends->b, NULL);
+	order("fault status write nth=3 status=4 device=fake0");
+	write_well(ends, 64);
+	write_well(ends, 64);
+	memset(ends->b.memory, 0, 64);
+	memset(ends->a.memory, 1, 64);
+	write_badly(ends, 64, IBV_WC_LOC_PROT_ERR);
+	assert_int_equal(*ends->b.memory, 0);
+	pair_drop(&ends->a, &ends->b);
+	pair_connect(&ends->a, &ends->b, NULL);
+	write_well(ends, 64); /* only the third */
+}
+
+static void test_faults_know_sizes_and_devices(void **state)
+{
+	struct ends *ends = *state;
+
+	pair_connect(&ends->a, &ends->b, NULL);
+	order("fault lose write max=32 device=fake0; fault status write device=fake1 status=4");
+	write_well(ends, 64);
+	write_badly(ends, 32, IBV_WC_RETRY_EXC_ERR);
+}
+
+static void test_one_is_lost_for_good(void **state)
+{
+	struct ends *ends = *state;
+	struct op write = op_write(&ends->b, 0, 0, 64);
+
+	pair_connect(&ends->a, &ends->b, NULL);
+	order("fault lose write nth=2");
+	memset(ends->b.memory, 0, 256);
+	memset(ends->a.memory, 1, 64);
+	for (int i = 0; i < 3; i++) {
+		write.remote = (uintptr_t)ends->b.memory + (uint64_t)i * 64;
+		assert_int_equal(end_post(&ends->a, &write), 0);
+	}
+	end_wait(&ends->a, IBV_WC_SUCCESS);
+	end_wait(&ends->a, IBV_WC_RETRY_EXC_ERR);
+	end_wait(&ends->a, IBV_WC_WR_FLUSH_ERR);
+	assert_int_equal(ends->b.memory[0], 1);
+	assert_int_equal(ends->b.memory[64], 0);
+	assert_int_equal(ends->b.memory[128], 0); /* nothing overtakes */
+}
+
+static void test_one_is_lost_twice(void **state)
+{
+	struct ends *ends = *state;
+	struct op write = op_write(&ends->b, 0, 0, 64);
+	struct fake_verbs_counts counts;
+
+	pair_connect(&ends->a, &ends->b, NULL);
+	order("fault drop any status=2");
+	fill(ends->a.memory, 64, 1);
+	write_well(ends, 64);
+	assert_memory_equal(ends->a.memory, ends->b.memory, 64);
+	rig.control.counts(&counts);
+	assert_int_equal(counts.retransmissions, 2);
+	order("heal; fault drop any count=5"); /* each of five, once */
+	for (int i = 0; i < 5; i++)
+		assert_int_equal(end_post(&ends->a, &write), 0);
+	for (int i = 0; i < 5; i++)
+		end_wait_opcode(&ends->a, IBV_WC_RDMA_WRITE);
+}
+
+static void test_the_answer_is_lost(void **state)
+{
+	struct ends *ends = *state;
+	struct op send = { .opcode = IBV_WR_SEND, .bytes = 64 };
+
+	pair_connect(&ends->a, &ends->b, NULL);
+	order("fault mute send");
+	fill(ends->a.memory, 64, 2);
+	for (int i = 0; i < 2; i++)
+		assert_int_equal(end_recv(&ends->b, 0, 64), 0);
+	assert_int_equal(end_post(&ends->a, &send), 0);
+	end_wait_opcode(&ends->b, IBV_WC_RECV);   /* it is there … */
+	end_wait(&ends->a, IBV_WC_RETRY_EXC_ERR); /* … and nobody knows */
+	assert_memory_equal(ends->a.memory, ends->b.memory, 64);
+	assert_true(end_is_quiet(&ends->b, 10)); /* once only */
+}
+
+static void test_half_of_it_arrives(void **state)
+{
+	struct ends *ends = *state;
+
+	pair_connect(&ends->a, &ends->b, NULL);
+	order("fault cut write");
+	memset(ends->a.memory, 1, 8192);
+	memset(ends->b.memory, 0, 8192);
+	write_badly(ends, 8192, IBV_WC_RETRY_EXC_ERR);
+	assert_int_equal(ends->b.memory[4095], 1);
+	assert_int_equal(ends->b.memory[4096], 0);
+}
+
+static void test_a_delay_keeps_the_order(void **state)
+{
+	struct ends *ends = *state;
+	struct op write = op_write(&ends->b, 0, 0, 64);
+	double began = seconds();
+
+	pair_connect(&ends->a, &ends->b, NULL);
+	order("fault delay write ms=60");
+	memset(ends->b.memory, 0, 64);
+	memset(ends->a.memory, 1, 64);
+	for (int i = 0; i < 3; i++)
+		assert_int_equal(end_post(&ends->a, &write), 0);
+	assert_int_equal(*ends->b.memory, 0);
+	for (int i = 0; i < 3; i++)
+		end_wait_opcode(&ends->a, IBV_WC_RDMA_WRITE);
+	assert_true(seconds() - began >= 0.06);
+	assert_int_equal(*ends->b.memory, 1);
+}
+
+static void test_a_port_goes_down_at_the_kth(void **state)
+{
+	struct ends *ends = *state;
+
+	pair_connect(&ends->a, &ends->b, NULL);
+	order("fault port-down write nth=2");
+	write_well(ends, 64);
+	write_badly(ends, 64, IBV_WC_RETRY_EXC_ERR);
+	end_wait_event(&ends->a, IBV_EVENT_PORT_ERR);
+	order("set fake0:1 state=active");
+	end_wait_event(&ends->a, IBV_EVENT_PORT_ACTIVE);
+	assert_false(end_has_event(&ends->b)); /* its port has seen nothing */
+}
+
+static void test_a_queue_pair_dies(void **state)
+{
+	struct ends *ends = *state;
+
+	pair_connect(&ends->a, &ends->b, NULL);
+	order("fault qp-fatal write");
+	assert_int_equal(end_recv(&ends->a, 0, 64), 0);
+	write_badly(ends, 64, IBV_WC_WR_FLUSH_ERR);
+	end_wait(&ends->a, IBV_WC_WR_FLUSH_ERR);
+	end_wait_event(&ends->a, IBV_EVENT_QP_FATAL);
+}
+
+static void test_a_device_dies(void **state)
+{
+	struct ends *ends = *state;
+	struct ibv_device_attr attr;
+
+	pair_connect(&ends->a, &ends->b, NULL);
+	order("fault device-fatal write device=fake1");
+	assert_int_equal(end_recv(&ends->b, 0, 64), 0);
+	order("fatal fake1");
+	end_wait_event(&ends->b, IBV_EVENT_DEVICE_FATAL);
+	end_wait(&ends->b, IBV_WC_WR_FLUSH_ERR);
+	write_badly(ends, 64, IBV_WC_RETRY_EXC_ERR);
+	assert_int_equal(rig.verbs.query_device(ends->b.context, &attr), EIO);
+	assert_int_equal(rig.verbs.query_port(ends->b.context, 1, &ends->b.port), EIO);
+}
+
+/* The device that died in the test before has to come back: new devices are described. */
+static int teardown_device(void **state)
+{
+	int ret = teardown(state);
+	const char *text = getenv("FAKE_VERBS");
+	char *copy = text ? strdup(text) : NULL;
+
+	setenv("FAKE_VERBS", "", 1);
+	assert_int_equal(rig.control.script("heal"), 0);
+	if (copy)
+		setenv("FAKE_VERBS", copy, 1);
+	else
+		unsetenv("FAKE_VERBS");
+	free(copy);
+	return ret;
+}
+
+static void test_a_receive_fails(void **state)
+{
+	struct ends *ends = *state;
+	struct op send = { .opcode = IBV_WR_SEND, .bytes = 64 };
+
+	pair_connect(&ends->a, &ends->b, NULL);
+	order("fault status recv nth=2 status=4 device=fake1");
+	for (int i = 0; i < 3; i++)
+		assert_int_equal(end_recv(&ends->b, 0, 64), 0);
+	for (int i = 0; i < 2; i++)
+		assert_int_equal(end_post(&ends->a, &send), 0);
+	end_wait(&ends->b, IBV_WC_SUCCESS);
+	end_wait(&ends->b, IBV_WC_LOC_PROT_ERR);
+	end_wait(&ends->b, IBV_WC_WR_FLUSH_ERR);
+	end_wait(&ends->a, IBV_WC_SUCCESS);
+	end_wait(&ends->a, IBV_WC_REM_OP_ERR);
+}
+
+/* Packets vanish one way only: a to b everything is well, but for the answers that b would send. */
+static void test_one_direction_vanishes(void **state)
+{
+	struct ends *ends = *state;
+	struct op back = op_write(&ends->a, 0, 0, 64);
+
+	pair_connect(&ends->a, &ends->b, NULL);
+	order("vanish fake0:1 10.77.0.9; vanish fake0:1 10.77.0.2");
+	memset(ends->b.memory, 1, 64);
+	memset(ends->a.memory, 0, 64);
+	assert_int_equal(end_post(&ends->b, &back), 0);
+	end_wait(&ends->b, IBV_WC_RETRY_EXC_ERR);
+	assert_int_equal(*ends->a.memory, 1); /* it did arrive */
+	write_badly(ends, 64, IBV_WC_RETRY_EXC_ERR);
+	order("heal");
+	pair_drop(&ends->a, &ends->b);
+	pair_connect(&ends->a, &ends->b, NULL);
+	write_well(ends, 64);
+}
+
+static void test_calls_fail(void **state)
+{
+	struct ends *ends = *state;
+	struct op write = op_write(&ends->b, 0, 0, 64);
+	struct ibv_mr *mr;
+
+	pair_connect(&ends->a, &ends->b, NULL);
+	order("fault call reg_mr nth=2 errno=12; fault call post_send errno=5 device=fake0");
+	mr = rig.verbs.reg_mr(ends->a.pd, ends->a.memory, 4096, 0);
+	assert_non_null(mr);
+	assert_int_equal(rig.verbs.dereg_mr(mr), 0);
+	assert_null(rig.verbs.reg_mr(ends->a.pd, ends->a.memory, 4096, 0));
+	assert_int_equal(errno, ENOMEM);
+	assert_int_equal(end_post(&ends->a, &write), EIO);
+	write_well(ends, 64);
+	order("fault call create_cq errno=12; fault call modify_qp errno=110");
+	assert_null(rig.verbs.create_cq(ends->a.context, 16, NULL, NULL, 0));
+	assert_int_equal(errno, ENOMEM);
+	assert_int_equal(qp_to_err(ends->a.qp), ETIMEDOUT);
+	order("fault call reg_mr errno=0 ms=30");
+	double began = seconds();
+	mr = rig.verbs.reg_mr(ends->a.pd, ends->a.memory, 4096, 0);
+	assert_true(seconds() - began >= 0.03);
+	assert_int_equal(rig.verbs.dereg_mr(mr), 0);
+}
+
+static void test_a_process_dies_at_the_kth(void **state)
+{
+	struct ends ends;
+	pid_t child;
+	int status;
+
+	(void)state;
+	fflush(stdout);
+	child = fork();
+	if (!child) {
+		end_open(&ends.a, rig.devices[0]);
+		end_open(&ends.b, rig.devices[1]);
+		pair_connect(&ends.a, &ends.b, NULL);
+		order("fault kill write nth=2");
+		write_well(&ends, 64);
+		write_well(&ends, 64);
+		_exit(0);
+	}
+	assert_int_equal(waitpid(child, &status, 0), child);
+	assert_true(WIFSIGNALED(status) && WTERMSIG(status) == SIGKILL);
+}
+
+static void test_a_completion_queue_overruns(void **state)
+{
+	struct ends *ends = *state;
+	struct ibv_cq *big = ends->a.cq;
+	struct op write = op_write(&ends->b, 0, 0, 64);
+	int good = 0;
+	struct ibv_wc wc;
+
+	ends->a.cq = rig.verbs.create_cq(ends->a.context, 4, NULL, NULL, 0);
+	assert_non_null(ends->a.cq);
+	pair_connect(&ends->a, &ends->b, NULL);
+	for (int i = 0; i < 6; i++)
+		end_post(&ends->a, &write);
+	end_wait_event(&ends->a, IBV_EVENT_CQ_ERR);
+	end_wait_event(&ends->a, IBV_EVENT_QP_FATAL);
+	assert_int_equal(qp_state(&ends->a), IBV_QPS_ERR);
+	while (ibv_poll_cq(ends->a.cq, 1, &wc) > 0)
+		good++;
+	assert_int_equal(good, 4);
+	end_drop_qp(&ends->a);
+	assert_int_equal(rig.verbs.destroy_cq(ends->a.cq), 0);
+	ends->a.cq = big;
+}
+
+int check_faults(void)
+{
+	const struct CMUnitTest faults[] = {
+		FAULT(test_the_kth_fails),
+		FAULT(test_faults_know_sizes_and_devices),
+		FAULT(test_one_is_lost_for_good),
+		FAULT(test_one_is_lost_twice),
+		FAULT(test_the_answer_is_lost),
+		FAULT(test_half_of_it_arrives),
+		FAULT(test_a_delay_keeps_the_order),
+		FAULT(test_a_port_goes_down_at_the_kth),
+		FAULT(test_a_queue_pair_dies),
+		cmocka_unit_test_setup_teardown(test_a_device_dies, setup, teardown_device),
+		FAULT(test_a_receive_fails),
+		FAULT(test_one_direction_vanishes),
+		FAULT(test_calls_fail),
+		cmocka_unit_test(test_a_process_dies_at_the_kth),
+		FAULT(test_a_completion_queue_overruns),
+	};
+
+	return cmocka_run_group_tests(faults, NULL, NULL);
+}

@@ -1,0 +1,158 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* Async events, and descriptors that say there is something to fetch. */
+#include "fake.h"
+
+#include <errno.h>
+#include <fcntl.h>
+#include <poll.h>
+#include <stdlib.h>
+#include <unistd.h>
+
+/* Set and cleared with the lock only, so neither call can block. */
+void notice_set(struct notice *notice, bool raised)
+{
+	uint64_t value = 1;
+	ssize_t done;
+
+	if (notice->raised == raised)
+		return;
+	notice->raised = raised;
+	done = raised ? write(notice->fd, &value, sizeof(value))
+		      : read(notice->fd, &value, sizeof(value));
+	(void)done;
+}
+
+int notice_wait(const struct notice *notice)
+{
+	struct pollfd fd = { .fd = notice->fd, .events = POLLIN };
+
+	if (fcntl(notice->fd, F_GETFL) & O_NONBLOCK) {
+		errno = EAGAIN;
+		return -1;
+	}
+	return poll(&fd, 1, -1) < 0 ? -1 : 0;
+}
+
+static bool about_qp(enum ibv_event_type type)
+{
+	return type == IBV_EVENT_QP_FATAL || type == IBV_EVENT_QP_REQ_ERR ||
+	       type == IBV_EVENT_QP_ACCESS_ERR || type == IBV_EVENT_COMM_EST ||
+	       type == IBV_EVENT_SQ_DRAINED;
+}
+
+static const void *subject(const struct ibv_async_event *event)
+{
+	if (event->event_type == IBV_EVENT_CQ_ERR)
+		return event->element.cq;
+	return about_qp(event->event_type) ? event->element.qp : NULL;
+}
+
+/* The count of fetched events that a destroy has to wait for. */
+static uint32_t *fetched(const struct ibv_async_event *event)
+{
+	if (event->event_type == IBV_EVENT_CQ_ERR)
+		return &((struct fake_cq *)(void *)event->element.cq)->async_events;
+	return about_qp(event->event_type) ? &qp_of(event->element.qp)->async_events : NULL;
+}
+
+void event_raise(struct ibv_context *ibv_context, struct ibv_async_event what)
+{
+	struct fake_context *context = context_of(ibv_context);
+	struct fake_event *event = calloc(1, sizeof(*event));
+
+	if (!event)
+		abort();
+	event->event = what;
+	STAILQ_INSERT_TAIL(&context->events, event, next);
+	notice_set(&context->notice, true);
+	fake.counts.events++;
+}
+
+void event_port(const struct fake_device *device, enum ibv_event_type type, int port)
+{
+	struct fake_context *context;
+
+	LIST_FOREACH(context, &fake.contexts, next)
+	if (context->context.device == &device->device)
+		event_raise(&context->context,
+			    (struct ibv_async_event){ .event_type = type,
+						      .element.port_num = port });
+}
+
+void event_qp(struct fake_qp *qp, enum ibv_event_type type)
+{
+	event_raise(qp->qp.context,
+		    (struct ibv_async_event){ .event_type = type, .element.qp = &qp->qp });
+}
+
+/* Nobody is to be told about `object` any more; NULL = about anything. */
+void events_purge(struct ibv_context *ibv_context, const void *object)
+{
+	struct fake_context *context = context_of(ibv_context);
+	struct fake_event *event = STAILQ_FIRST(&context->events), *next;
+
+	for (; event; event = next) {
+		next = STAILQ_NEXT(event, next);
+		if (object && subject(&event->event) != object)
+			continue;
+		STAILQ_REMOVE(&context->events, event, fake_event, next);
+		free(event);
+	}
+	notice_set(&context->notice, !STAILQ_EMPTY(&context->events));
+}
+
+int ibv_get_async_event(struct ibv_context *ibv_context, struct ibv_async_event *out)
+{
+	struct fake_context *context = context_of(ibv_context);
+	struct fake_event *event;
+
+	fake_lock();
+	while (!(event = STAILQ_FIRST(&context->events))) {
+		fake_unlock();
+		if (notice_wait(&context->notice))
+			return -1;
+		fake_lock();
+	}
+	STAILQ_REMOVE_HEAD(&context->events, next);
+	notice_set(&context->notice, !STAILQ_EMPTY(&context->events));
+	*out = event->event;
+	if (fetched(out))
+		++*fetched(out);
+	fake_unlock();
+	free(event);
+	return 0;
+}
+
+void ibv_ack_async_event(struct ibv_async_event *event)
+{
+	fake_lock();
+	if (fetched(event)) {
+		--*fetched(event);
+		fake_acked();
+	}
+	fake_unlock();
+}
+
+const char *ibv_event_type_str(enum ibv_event_type event)
+{
+	static const char *const names[] = {
+		[IBV_EVENT_CQ_ERR] = "CQ error",
+		[IBV_EVENT_QP_FATAL] = "local work queue catastrophic error",
+		[IBV_EVENT_QP_REQ_ERR] = "invalid request local work queue error",
+		[IBV_EVENT_QP_ACCESS_ERR] = "local access violation work queue error",
+		[IBV_EVENT_COMM_EST] = "communication established",
+		[IBV_EVENT_SQ_DRAINED] = "send queue drained",
+		[IBV_EVENT_DEVICE_FATAL] = "local catastrophic error",
+		[IBV_EVENT_PORT_ACTIVE] = "port active",
+		[IBV_EVENT_PORT_ERR] = "port error",
+		[IBV_EVENT_LID_CHANGE] = "LID change",
+		[IBV_EVENT_PKEY_CHANGE] = "P_Key change",
+		[IBV_EVENT_SM_CHANGE] = "SM change",
+		[IBV_EVENT_CLIENT_REREGISTER] = "client reregistration",
+		[IBV_EVENT_GID_CHANGE] = "GID table change",
+	};
+
+	if ((unsigned)event >= sizeof(names) / sizeof(*names) || !names[event])
+		return "unknown";
+	return names[event];
+}

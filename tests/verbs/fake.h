@@ -1,0 +1,346 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * The insides of the fake libibverbs. One lock guards all of it, but for reading from sockets, which
+ * is the engine thread's alone.
+ *
+ *   describe.c  the description, and what can be ordered at run time
+ *   faults.c    faults by number of operation or call
+ *   device.c    list, open, query         event.c   async events
+ *   memory.c    PDs, MRs, copies          cq.c      completion queues and channels
+ *   qp.c        create, modify, destroy   post.c    work requests
+ *   requester.c sends what is posted      responder.c  takes what arrives
+ *   wire.c      between processes         tell.c    orders for another process
+ *   engine.c    lock, thread, timers      control.c fake_verbs.h
+ */
+#ifndef TESTS_VERBS_FAKE_H
+#define TESTS_VERBS_FAKE_H
+
+#include "fake_verbs.h"
+
+#include <infiniband/verbs.h>
+#include <stdbool.h>
+#include <stdint.h>
+#include <sys/queue.h>
+
+#define DEVICES_MAX 16
+#define PORTS_MAX   4
+#define GID_TABLE   16
+#define SGE_MAX     16
+#define NAME_BYTES  32
+#define PSN_MASK    0xffffffu
+
+/* A QP number tells the process: its slot on the wire, and a number within each device. */
+#define SLOT_SHIFT 14
+#define SLOTS_MAX  (1 << (24 - SLOT_SHIFT))
+#define FIRST_QPN  17
+
+#define NS_PER_MS 1000000ull
+
+struct fake_gid {
+	union ibv_gid gid; /* all zero = not set */
+	uint32_t type;     /* enum ibv_gid_type */
+	uint32_t ifindex;
+};
+
+struct fake_port {
+	int query_error, layer, state, lid, mtu, speed, width;
+	struct fake_gid gids[GID_TABLE];
+};
+
+struct fake_device {
+	struct ibv_device device; /* first */
+	int open_error, query_error;
+	int max_qp, max_wr, max_sge, max_cqe, max_inline, max_rd_atomic;
+	bool dmabuf, ece;
+	bool dead; /* after DEVICE_FATAL */
+	int port_count, qp_count;
+	struct fake_port ports[PORTS_MAX];
+	uint32_t next_qpn;
+};
+
+/* A descriptor that is readable while there is something to fetch. */
+struct notice {
+	int fd;
+	bool raised;
+};
+
+struct fake_event {
+	STAILQ_ENTRY(fake_event) next;
+	struct ibv_async_event event;
+};
+
+struct fake_context {
+	struct ibv_context context; /* first */
+	LIST_ENTRY(fake_context) next;
+	struct notice notice; /* async_fd */
+	STAILQ_HEAD(, fake_event) events;
+	int users;
+};
+
+struct fake_pd {
+	struct ibv_pd pd; /* first */
+	int users;
+};
+
+struct fake_mr {
+	struct ibv_mr mr; /* first */
+	LIST_ENTRY(fake_mr) next;
+	uint64_t iova;
+	unsigned access;
+	char *memory; /* at iova */
+	bool dmabuf;
+};
+
+struct fake_channel {
+	struct ibv_comp_channel channel; /* first */
+	struct notice notice;
+	STAILQ_HEAD(, fake_cq) ready;
+	int users;
+};
+
+struct fake_qp;
+
+struct fake_cqe {
+	struct ibv_wc wc;
+	struct fake_qp *qp;
+	uint32_t send_slots, recv_slots; /* that are free once it has been polled */
+	bool solicited;
+};
+
+struct fake_cq {
+	struct ibv_cq cq; /* first */
+	struct fake_cqe *ring;
+	uint32_t head, count; /* count is also read without the lock */
+	bool armed, solicited_only, overrun;
+	STAILQ_ENTRY(fake_cq) ready; /* in its channel … */
+	uint32_t notified;           /* … that often, not fetched yet */
+	int users;
+	uint32_t comp_events, async_events; /* fetched */
+};
+
+struct span {
+	char *at;
+	size_t bytes;
+};
+
+enum wqe_state {
+	WQE_QUEUED,
+	WQE_PENDING, /* a reply will come */
+	WQE_LOST,    /* no reply will come */
+	WQE_DONE,
+};
+
+struct fake_wqe {
+	uint64_t id, remote_addr, length;
+	enum ibv_wr_opcode opcode;
+	unsigned flags;
+	uint32_t imm, rkey, psn, psn_count;
+	int sge_count;
+	struct ibv_sge sges[SGE_MAX];
+	char *inlined; /* its place in the QP's room for inline data */
+	enum wqe_state state;
+	/* what the faults have in store for it */
+	bool begun, lost, cut, mute;
+	int drops;
+	enum ibv_wc_status status;
+};
+
+struct fake_rqe {
+	uint64_t id;
+	int sge_count;
+	struct ibv_sge sges[SGE_MAX];
+};
+
+enum qp_wait {
+	WAIT_NOTHING,
+	WAIT_RETRY, /* the oldest one is lost */
+	WAIT_RNR,
+	WAIT_TURN, /* held back: by a fault, or for the engine thread */
+};
+
+struct fake_qp {
+	struct ibv_qp qp; /* first */
+	LIST_ENTRY(fake_qp) next;
+	struct fake_device *device;
+	enum ibv_qp_state state; /* qp.state is what the application last asked for */
+	struct ibv_qp_attr attr;
+	struct ibv_qp_init_attr init;
+	struct ibv_ece ece;
+	uint32_t async_events; /* fetched */
+
+	/* Send queue: [head, next) has been sent, [next, tail) has not. Positions count on. */
+	struct fake_wqe *sq;
+	char *inline_room;
+	uint32_t sq_head, sq_next, sq_tail;
+	uint32_t sq_slots;   /* in use until a completion has been polled */
+	uint32_t unreported; /* done without completion */
+	uint32_t psn;        /* of the next that is posted */
+	uint32_t attempt;    /* counts go-backs; replies carry it */
+	unsigned retries, rnr_retries;
+	enum qp_wait wait;
+	uint64_t wake_ns;
+	bool muted; /* replies to it vanish */
+
+	struct fake_rqe *rq;
+	uint32_t rq_head, rq_tail, rq_slots;
+	uint32_t expected_psn, received; /* packets; received stays at PSN_MASK / 2 */
+	bool heard;
+};
+
+/* Where packets come from and go to. */
+struct address {
+	union ibv_gid gid;
+	uint32_t gid_type, lid;
+	bool global;
+};
+
+struct request {
+	enum ibv_wr_opcode opcode;
+	struct address from, to;
+	uint32_t from_device; /* what to put into the reply, like from_qpn */
+	uint32_t from_qpn, to_qpn, psn, psn_count, mtu, imm, rkey, attempt;
+	uint64_t remote_addr, length;
+	bool solicited, cut, mute;
+};
+
+enum outcome {
+	OUT_LOST,
+	OUT_PENDING,
+	OUT_ACK,
+	OUT_RNR,
+	OUT_NAK,
+};
+
+struct reply {
+	enum outcome outcome;
+	enum ibv_wc_status status; /* of a NAK */
+	uint32_t psn, to_device, to_qpn, attempt, rnr_timer;
+	const char *data; /* of a READ */
+	uint64_t length;
+};
+
+struct fake {
+	struct fake_device devices[DEVICES_MAX];
+	int device_count, list_error;
+	bool described;
+	LIST_HEAD(, fake_context) contexts;
+	LIST_HEAD(, fake_qp) qps;
+	LIST_HEAD(, fake_mr) mrs;
+	uint64_t memlock; /* bytes */
+	unsigned hurry;   /* times are so many times shorter */
+	bool by_thread;   /* the engine thread sends, not who posts */
+	char wire[80];    /* directory; "" = this process is alone */
+	uint32_t slot, next_key;
+	struct fake_verbs_counts counts; /* but for these two, which take no lock: */
+	uint64_t polls, empty_polls;
+};
+
+extern struct fake fake;
+
+/* engine.c: the lock is also what forks are noticed at. */
+void fake_lock(void);
+void fake_unlock(void);
+void fake_wait_acks(void); /* until fake_acked; the lock is free meanwhile */
+void fake_acked(void);
+int engine_start(void); /* a context is open; 0 or errno */
+void engine_stop(void); /* the last one is closed; with the lock, which is free meanwhile */
+void engine_wake(void);
+int engine_watch(int fd, unsigned events, void *link);
+uint64_t now_ns(void);
+
+/* describe.c */
+int describe(void); /* the devices, from the environment, unless they are in use */
+int obey(const char *text);
+struct fake_port *port_at(const char *place, struct fake_device **device, int *number);
+int gid_parse(const char *text, union ibv_gid *gid);
+void port_set_state(struct fake_device *device, int number, int state);
+void device_die(struct fake_device *device);
+
+/* faults.c */
+int fault_add(char *words);
+int vanish_set(char *words);
+void faults_forget(void);
+int fault_call(const char *function, const struct ibv_device *device); /* errno or 0 */
+void fault_sleep(void); /* what fault_call has ordered; without the lock */
+void fault_on_send(struct fake_qp *qp, struct fake_wqe *wqe, uint64_t *hold_ns);
+enum ibv_wc_status fault_on_recv(struct fake_qp *qp, uint64_t length);
+bool vanishes(const struct fake_device *device, int port, const struct address *to);
+
+/* device.c, event.c */
+bool gid_is_set(const union ibv_gid *gid);
+struct fake_device *device_of(const struct ibv_context *context);
+struct fake_context *context_of(struct ibv_context *context);
+void notice_set(struct notice *notice, bool raised);
+int notice_wait(const struct notice *notice); /* without the lock; 0 or -1 with errno */
+void event_raise(struct ibv_context *context, struct ibv_async_event event);
+void event_port(const struct fake_device *device, enum ibv_event_type type, int port);
+void event_qp(struct fake_qp *qp, enum ibv_event_type type);
+void events_purge(struct ibv_context *context, const void *object);
+
+/* memory.c */
+struct fake_mr *mr_find(uint32_t key, const struct ibv_pd *pd);
+char *mr_range(const struct fake_mr *mr, uint64_t addr, uint64_t bytes); /* NULL = outside */
+bool spans_resolve(const struct ibv_sge *sges, int count, const struct ibv_pd *pd, unsigned access,
+		   struct span *spans);
+uint64_t spans_bytes(const struct span *spans, int count);
+void dma_copy(const struct span *to, const struct span *from, uint64_t bytes);
+
+/* cq.c */
+int cq_poll(struct ibv_cq *cq, int count, struct ibv_wc *wcs);
+int cq_notify(struct ibv_cq *cq, int solicited_only);
+void cq_push(struct ibv_cq *cq, const struct fake_cqe *cqe);
+void cq_purge(struct ibv_cq *cq, const struct fake_qp *qp);
+
+/* qp.c */
+struct fake_qp *qp_of(struct ibv_qp *qp);
+void qp_error(struct fake_qp *qp); /* to ERR, and flush */
+struct address qp_source(const struct fake_qp *qp);
+struct address qp_destination(const struct fake_qp *qp);
+bool port_has(const struct fake_port *port, const struct address *address);
+
+/* post.c */
+int post_send(struct ibv_qp *qp, struct ibv_send_wr *wr, struct ibv_send_wr **bad);
+int post_recv(struct ibv_qp *qp, struct ibv_recv_wr *wr, struct ibv_recv_wr **bad);
+
+/* requester.c */
+void requester_run(struct fake_qp *qp);
+void requester_reply(struct fake_qp *qp, const struct reply *reply);
+void requester_cut_off(uint32_t slot); /* the process there has gone */
+void requester_flush(struct fake_qp *qp);
+uint64_t requester_timers(void); /* runs those that are due; when the next one is, 0 = none */
+
+/* responder.c */
+void responder_serve(const struct request *request, const struct span *payload,
+		     struct reply *reply);
+void responder_flush(struct fake_qp *qp);
+
+/* wire.c */
+int wire_open(void);    /* takes a slot; 0 or errno */
+void wire_close(void);  /* by the engine thread, or when there is none */
+void wire_forget(void); /* after a fork */
+bool wire_send(uint32_t slot, const struct request *request, const struct span *payload);
+void wire_turn(void *link, unsigned events); /* from the engine thread, without the lock */
+
+/* What processes say to each other. */
+enum message_kind {
+	MESSAGE_REQUEST,
+	MESSAGE_REPLY,
+	MESSAGE_COMMAND, /* a script, to be obeyed … */
+	MESSAGE_ANSWER,  /* … and what has come of it */
+};
+
+struct message {
+	enum message_kind kind;
+	int ret;
+	uint64_t bytes; /* that follow */
+	union {
+		struct request request;
+		struct reply reply;
+		struct fake_verbs_counts counts;
+	};
+};
+
+/* control.c */
+struct fake_verbs_counts counts_now(void);
+
+#endif

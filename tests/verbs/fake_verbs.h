@@ -1,0 +1,40 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * Control of the fake libibverbs (describe.c tells the language). A test opens the library as the
+ * plugin does, by its path, so it gets these by dlsym. They are about this process; other processes
+ * that share a wire are reached by fake_verbs_tell.
+ */
+#ifndef FAKE_VERBS_H
+#define FAKE_VERBS_H
+
+#include <stddef.h>
+#include <stdint.h>
+
+struct fake_verbs_counts {
+	/* open now: all zero means that nothing has leaked */
+	uint64_t lists, contexts, pds, mrs, channels, cqs, qps;
+	uint64_t bytes_pinned;
+	/* since the start, or fake_verbs_reset */
+	uint64_t send_calls, recv_calls; /* doorbells */
+	uint64_t sends, recvs;           /* work requests accepted */
+	uint64_t polls, empty_polls, completions, failed_completions;
+	uint64_t transmissions, retransmissions, lost, rnr;
+	uint64_t registrations, events;
+};
+
+/* Obeys some lines of the language. 0, or -EINVAL with the reason on stderr. */
+int fake_verbs_script(const char *text);
+
+/* Forgets the faults that are left and sets the second group of counts to 0. */
+void fake_verbs_reset(void);
+
+void fake_verbs_counts(struct fake_verbs_counts *counts);
+
+/* The script goes to the process `pid` on the wire that `directory` is, or with 0 to all of them but
+ * this one. Returns how many have obeyed it, or a negative errno. */
+int fake_verbs_tell(const char *directory, int pid, const char *text);
+
+/* The counts of another process. 0 or a negative errno. */
+int fake_verbs_ask(const char *directory, int pid, struct fake_verbs_counts *counts);
+
+#endif

@@ -1,0 +1,285 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* Protection domains, memory regions, and copies between them. */
+#include "fake.h"
+
+#include <errno.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/mman.h>
+#include <unistd.h>
+
+#ifndef MADV_POPULATE_READ
+#define MADV_POPULATE_READ  22
+#define MADV_POPULATE_WRITE 23
+#endif
+
+#define ACCESS_KNOWN                                                                            \
+	((unsigned)(IBV_ACCESS_LOCAL_WRITE | IBV_ACCESS_REMOTE_WRITE | IBV_ACCESS_REMOTE_READ | \
+		    IBV_ACCESS_REMOTE_ATOMIC) |                                                 \
+	 IBV_ACCESS_OPTIONAL_RANGE)
+#define ACCESS_WRITES (IBV_ACCESS_LOCAL_WRITE | IBV_ACCESS_REMOTE_WRITE | IBV_ACCESS_REMOTE_ATOMIC)
+
+struct ibv_pd *ibv_alloc_pd(struct ibv_context *context)
+{
+	struct fake_pd *pd = NULL;
+
+	fake_lock();
+	errno = fault_call("alloc_pd", context->device);
+	if (!errno)
+		pd = calloc(1, sizeof(*pd));
+	if (pd) {
+		pd->pd.context = context;
+		context_of(context)->users++;
+		fake.counts.pds++;
+	}
+	fake_unlock();
+	return pd ? &pd->pd : NULL;
+}
+
+int ibv_dealloc_pd(struct ibv_pd *ibv_pd)
+{
+	struct fake_pd *pd = (struct fake_pd *)(void *)ibv_pd;
+	int ret;
+
+	fake_lock();
+	ret = fault_call("dealloc_pd", ibv_pd->context->device);
+	if (!ret && pd->users)
+		ret = EBUSY;
+	if (!ret) {
+		context_of(ibv_pd->context)->users--;
+		fake.counts.pds--;
+		free(pd);
+	}
+	fake_unlock();
+	return ret;
+}
+
+/* What pinning does: the pages are there, and may be written to if the region says so. */
+static int touch(void *addr, size_t bytes, bool write)
+{
+	uintptr_t page = (uintptr_t)sysconf(_SC_PAGESIZE), from = (uintptr_t)addr & ~(page - 1);
+	size_t whole = ((uintptr_t)addr + bytes - from + page - 1) & ~(page - 1);
+
+	if (!bytes || !madvise((char *)addr - ((uintptr_t)addr - from), whole,
+			       write ? MADV_POPULATE_WRITE : MADV_POPULATE_READ))
+		return 0;
+	if (errno == EINVAL && madvise(NULL, 0, MADV_POPULATE_READ))
+		return 0; /* a kernel that cannot tell */
+	return errno == ENOMEM ? ENOMEM : EFAULT;
+}
+
+static int mr_refusal(const struct ibv_pd *pd, size_t bytes, unsigned access)
+{
+	int ret = fault_call("reg_mr", pd->context->device);
+
+	if (ret)
+		return ret;
+	if (access & ~ACCESS_KNOWN)
+		return access & IBV_ACCESS_ON_DEMAND ? EOPNOTSUPP : EINVAL;
+	if ((access & (IBV_ACCESS_REMOTE_WRITE | IBV_ACCESS_REMOTE_ATOMIC)) &&
+	    !(access & IBV_ACCESS_LOCAL_WRITE))
+		return EINVAL;
+	if (fake.counts.bytes_pinned + bytes > fake.memlock)
+		return ENOMEM;
+	return 0;
+}
+
+/* With the lock. */
+static struct ibv_mr *mr_add(struct ibv_pd *pd, void *addr, size_t bytes, uint64_t iova,
+			     unsigned access)
+{
+	struct fake_mr *mr = calloc(1, sizeof(*mr));
+
+	if (!mr)
+		return NULL;
+	mr->mr = (struct ibv_mr){ .context = pd->context, .pd = pd, .addr = addr, .length = bytes };
+	/* The low byte is the application's in real keys; the two keys differ, as they may. */
+	mr->mr.lkey = ++fake.next_key << 9;
+	mr->mr.rkey = mr->mr.lkey | 0x100;
+	mr->mr.handle = fake.next_key;
+	mr->iova = iova;
+	mr->access = access;
+	mr->memory = addr;
+	LIST_INSERT_HEAD(&fake.mrs, mr, next);
+	((struct fake_pd *)(void *)pd)->users++;
+	fake.counts.mrs++;
+	fake.counts.registrations++;
+	fake.counts.bytes_pinned += bytes;
+	return &mr->mr;
+}
+
+static struct ibv_mr *reg(struct ibv_pd *pd, void *addr, size_t bytes, uint64_t iova,
+			  unsigned access)
+{
+	struct ibv_mr *mr = NULL;
+	int ret = 0;
+
+	fake_lock();
+	ret = mr_refusal(pd, bytes, access);
+	if (!ret)
+		ret = touch(addr, bytes, access & ACCESS_WRITES);
+	if (!ret)
+		mr = mr_add(pd, addr, bytes, iova, access);
+	fake_unlock();
+	fault_sleep();
+	if (!mr)
+		errno = ret ? ret : ENOMEM;
+	return mr;
+}
+
+#undef ibv_reg_mr
+struct ibv_mr *ibv_reg_mr(struct ibv_pd *pd, void *addr, size_t length, int access)
+{
+	return reg(pd, addr, length, (uintptr_t)addr, (unsigned)access);
+}
+
+struct ibv_mr *ibv_reg_mr_iova2(struct ibv_pd *pd, void *addr, size_t length, uint64_t iova,
+				unsigned int access)
+{
+	return reg(pd, addr, length, iova, access);
+}
+
+struct ibv_mr *ibv_reg_dmabuf_mr(struct ibv_pd *pd, uint64_t offset, size_t length, uint64_t iova,
+				 int fd, int access)
+{
+	const struct fake_device *device = device_of(pd->context);
+	struct ibv_mr *mr = NULL;
+	void *memory = MAP_FAILED;
+	int ret;
+
+	fake_lock();
+	ret = device->dmabuf ? fault_call("reg_dmabuf_mr", &device->device) : EOPNOTSUPP;
+	if (!ret)
+		ret = mr_refusal(pd, length, (unsigned)access);
+	if (!ret) {
+		memory = mmap(NULL, length, PROT_READ | PROT_WRITE, MAP_SHARED, fd, (off_t)offset);
+		ret = memory == MAP_FAILED ? errno : 0;
+	}
+	if (!ret)
+		mr = mr_add(pd, memory, length, iova, (unsigned)access);
+	if (mr) {
+		((struct fake_mr *)(void *)mr)->dmabuf = true;
+		mr->addr = NULL;
+	}
+	fake_unlock();
+	if (!mr)
+		errno = ret ? ret : ENOMEM;
+	return mr;
+}
+
+int ibv_dereg_mr(struct ibv_mr *ibv_mr)
+{
+	struct fake_mr *mr = (struct fake_mr *)(void *)ibv_mr;
+	int ret;
+
+	fake_lock();
+	ret = fault_call("dereg_mr", ibv_mr->context->device);
+	if (!ret) {
+		LIST_REMOVE(mr, next);
+		((struct fake_pd *)(void *)ibv_mr->pd)->users--;
+		fake.counts.mrs--;
+		fake.counts.bytes_pinned -= ibv_mr->length;
+		if (mr->dmabuf)
+			munmap(mr->memory, ibv_mr->length);
+		free(mr);
+	}
+	fake_unlock();
+	return ret;
+}
+
+struct fake_mr *mr_find(uint32_t key, const struct ibv_pd *pd)
+{
+	struct fake_mr *mr;
+
+	LIST_FOREACH(mr, &fake.mrs, next)
+	if (mr->mr.pd == pd && (mr->mr.lkey == key || mr->mr.rkey == key))
+		return mr;
+	return NULL;
+}
+
+char *mr_range(const struct fake_mr *mr, uint64_t addr, uint64_t bytes)
+{
+	uint64_t offset = addr - mr->iova;
+
+	if (addr < mr->iova || offset > mr->mr.length || bytes > mr->mr.length - offset)
+		return NULL;
+	return mr->memory + offset;
+}
+
+bool spans_resolve(const struct ibv_sge *sges, int count, const struct ibv_pd *pd, unsigned access,
+		   struct span *spans)
+{
+	for (int i = 0; i < count; i++) {
+		const struct fake_mr *mr;
+
+		spans[i] = (struct span){ .at = NULL, .bytes = sges[i].length };
+		if (!sges[i].length)
+			continue;
+		mr = mr_find(sges[i].lkey, pd);
+		if (!mr || mr->mr.lkey != sges[i].lkey || (mr->access & access) != access)
+			return false;
+		spans[i].at = mr_range(mr, sges[i].addr, sges[i].length);
+		if (!spans[i].at)
+			return false;
+	}
+	return true;
+}
+
+uint64_t spans_bytes(const struct span *spans, int count)
+{
+	uint64_t bytes = 0;
+
+	for (int i = 0; i < count; i++)
+		bytes += spans[i].bytes;
+	return bytes;
+}
+
+typedef uint64_t __attribute__((may_alias)) word;
+
+/*
+ * Stores as an adapter does: in ascending order, aligned words at once, so that who polls memory may
+ * rely on the last word. And unseen by ThreadSanitizer: applications synchronise with DMA by means
+ * that it knows nothing of.
+ */
+__attribute__((no_sanitize("thread"))) static void store(char *to, const char *from, size_t bytes)
+{
+	word value;
+
+	for (; bytes && (uintptr_t)to % sizeof(value); bytes--)
+		__atomic_store_n(to++, *from++, __ATOMIC_RELEASE);
+	for (; bytes >= sizeof(value); bytes -= sizeof(value)) {
+		__builtin_memcpy(&value, from, sizeof(value));
+		__atomic_store_n((word *)(void *)to, value, __ATOMIC_RELEASE);
+		to += sizeof(value);
+		from += sizeof(value);
+	}
+	for (; bytes; bytes--)
+		__atomic_store_n(to++, *from++, __ATOMIC_RELEASE);
+}
+
+void dma_copy(const struct span *to, const struct span *from, uint64_t bytes)
+{
+	size_t to_done = 0, from_done = 0;
+
+	while (bytes) {
+		size_t part = to->bytes - to_done;
+
+		if (part > from->bytes - from_done)
+			part = from->bytes - from_done;
+		if (part > bytes)
+			part = (size_t)bytes;
+		if (part)
+			store(to->at + to_done, from->at + from_done, part);
+		bytes -= part;
+		to_done += part;
+		from_done += part;
+		if (to_done == to->bytes) {
+			to++;
+			to_done = 0;
+		}
+		if (from_done == from->bytes) {
+			from++;
+			from_done = 0;
+		}
+	}
+}

@@ -1,0 +1,367 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * The sending half of a QP. Work requests go out in order; a reply that will never come is known at
+ * once (OUT_LOST), and the timer runs for those only: a peer whose thread is slow is not a lossy
+ * network. After the timeout everything from the oldest on is sent again.
+ */
+#include "fake.h"
+
+#include <string.h>
+
+/* On their way to another process at once. */
+#define WINDOW_REQUESTS 16u
+#define WINDOW_BYTES    (4u << 20)
+
+#define TIMEOUT_BASE_NS 4096ull
+#define WAIT_MIN_NS     NS_PER_MS
+#define RNR_FOREVER     7
+
+static struct fake_wqe *wqe_at(struct fake_qp *qp, uint32_t position)
+{
+	return &qp->sq[position % qp->init.cap.max_send_wr];
+}
+
+static enum ibv_wc_opcode wc_opcode(enum ibv_wr_opcode opcode)
+{
+	if (opcode == IBV_WR_RDMA_READ)
+		return IBV_WC_RDMA_READ;
+	return opcode == IBV_WR_SEND || opcode == IBV_WR_SEND_WITH_IMM ? IBV_WC_SEND
+								       : IBV_WC_RDMA_WRITE;
+}
+
+/* The oldest leaves the queue. In a failed completion only ID, status and QP number mean anything. */
+static void complete(struct fake_qp *qp, enum ibv_wc_status status)
+{
+	const struct fake_wqe *wqe = wqe_at(qp, qp->sq_head);
+	struct fake_cqe cqe = {
+		.wc = { .wr_id = wqe->id,
+			.status = status,
+			.opcode = status ? (enum ibv_wc_opcode)0x5a : wc_opcode(wqe->opcode),
+			.byte_len = status ? UINT32_MAX : (uint32_t)wqe->length,
+			.vendor_err = status ? 0xfa : 0,
+			.qp_num = qp->qp.qp_num },
+		.qp = qp,
+		.send_slots = qp->unreported + 1,
+	};
+
+	if (qp->sq_next == qp->sq_head)
+		qp->sq_next++;
+	qp->sq_head++;
+	if (!status && !(wqe->flags & IBV_SEND_SIGNALED)) {
+		qp->unreported++;
+		return;
+	}
+	qp->unreported = 0;
+	cq_push(qp->qp.send_cq, &cqe);
+}
+
+void requester_flush(struct fake_qp *qp)
+{
+	while (qp->sq_head != qp->sq_tail)
+		complete(qp, IBV_WC_WR_FLUSH_ERR);
+}
+
+static void fail(struct fake_qp *qp, enum ibv_wc_status status)
+{
+	complete(qp, status);
+	qp_error(qp);
+}
+
+static void wait_for(struct fake_qp *qp, enum qp_wait what, uint64_t ns)
+{
+	qp->wait = what;
+	qp->wake_ns = now_ns() + (ns < WAIT_MIN_NS ? WAIT_MIN_NS : ns);
+	engine_wake();
+}
+
+/* From the oldest on, again. */
+static void go_back(struct fake_qp *qp)
+{
+	for (uint32_t i = qp->sq_head; i != qp->sq_next; i++)
+		if (wqe_at(qp, i)->state != WQE_DONE)
+			wqe_at(qp, i)->state = WQE_QUEUED;
+	fake.counts.retransmissions += qp->sq_next - qp->sq_head;
+	qp->sq_next = qp->sq_head;
+	qp->attempt++;
+}
+
+static void settle(struct fake_qp *qp)
+{
+	const struct fake_wqe *oldest;
+
+	while (qp->sq_head != qp->sq_next && wqe_at(qp, qp->sq_head)->state == WQE_DONE)
+		complete(qp, IBV_WC_SUCCESS);
+	oldest = wqe_at(qp, qp->sq_head);
+	if (qp->state == IBV_QPS_RTS && qp->sq_head != qp->sq_next && oldest->state == WQE_LOST &&
+	    qp->wait == WAIT_NOTHING && qp->attr.timeout)
+		wait_for(qp, WAIT_RETRY, (TIMEOUT_BASE_NS << qp->attr.timeout) / fake.hurry);
+}
+
+static unsigned access_needed(const struct fake_wqe *wqe)
+{
+	return wqe->opcode == IBV_WR_RDMA_READ ? IBV_ACCESS_LOCAL_WRITE : 0;
+}
+
+static int wqe_spans(const struct fake_qp *qp, const struct fake_wqe *wqe, struct span *spans)
+{
+	if (wqe->flags & IBV_SEND_INLINE) {
+		spans[0] = (struct span){ .at = wqe->inlined, .bytes = (size_t)wqe->length };
+		return 1;
+	}
+	if (!spans_resolve(wqe->sges, wqe->sge_count, qp->qp.pd, access_needed(wqe), spans))
+		return -1;
+	return wqe->sge_count;
+}
+
+/* Its own queue's business: scripted, its memory, or its limits. */
+static enum ibv_wc_status local_status(const struct fake_qp *qp, const struct fake_wqe *wqe)
+{
+	struct span spans[SGE_MAX];
+
+	if (wqe->status)
+		return wqe->status;
+	if (wqe->opcode == IBV_WR_RDMA_READ && !qp->attr.max_rd_atomic)
+		return IBV_WC_LOC_QP_OP_ERR;
+	return wqe_spans(qp, wqe, spans) < 0 ? IBV_WC_LOC_PROT_ERR : IBV_WC_SUCCESS;
+}
+
+#if defined(__SANITIZE_THREAD__)
+void __tsan_read_range(void *addr, unsigned long bytes);
+#endif
+
+/* An application that changes what is being sent races with us: that much ThreadSanitizer is told. */
+static void tell_read(const struct span *spans, int count)
+{
+#if defined(__SANITIZE_THREAD__)
+	for (int i = 0; i < count; i++)
+		__tsan_read_range(spans[i].at, spans[i].bytes);
+#else
+	(void)spans;
+	(void)count;
+#endif
+}
+
+static bool can_leave(const struct fake_qp *qp, const struct address *to)
+{
+	return qp->device->ports[qp->attr.port_num - 1].state == IBV_PORT_ACTIVE &&
+	       !qp->device->dead && !vanishes(qp->device, qp->attr.port_num, to);
+}
+
+static struct request request_of(const struct fake_qp *qp, const struct fake_wqe *wqe)
+{
+	return (struct request){
+		.opcode = wqe->opcode,
+		.from = qp_source(qp),
+		.to = qp_destination(qp),
+		.from_device = (uint32_t)(qp->device - fake.devices),
+		.from_qpn = qp->qp.qp_num,
+		.to_qpn = qp->attr.dest_qp_num,
+		.psn = wqe->psn,
+		.psn_count = wqe->psn_count,
+		.mtu = (uint32_t)qp->attr.path_mtu,
+		.imm = wqe->imm,
+		.rkey = wqe->rkey,
+		.attempt = qp->attempt,
+		.remote_addr = wqe->remote_addr,
+		.length = wqe->length,
+		.solicited = (wqe->flags & IBV_SEND_SOLICITED) != 0,
+		.cut = wqe->cut,
+		.mute = qp->muted || wqe->mute,
+	};
+}
+
+static void transmit(struct fake_qp *qp, struct fake_wqe *wqe)
+{
+	struct request request = request_of(qp, wqe);
+	struct span payload[SGE_MAX];
+	struct reply reply = { .outcome = OUT_LOST, .psn = wqe->psn, .attempt = qp->attempt };
+	int count = wqe_spans(qp, wqe, payload);
+
+	qp->muted = request.mute;
+	fake.counts.transmissions++;
+	wqe->state = WQE_PENDING;
+	if (wqe->opcode == IBV_WR_RDMA_READ || !wqe->length)
+		payload[0] = (struct span){ .at = NULL, .bytes = 0 };
+	else
+		tell_read(payload, count);
+	if (wqe->lost || wqe->drops) {
+		wqe->drops -= wqe->drops > 0;
+	} else if (can_leave(qp, &request.to)) {
+		if (request.to_qpn >> SLOT_SHIFT == fake.slot)
+			responder_serve(&request, payload, &reply);
+		else if (wire_send(request.to_qpn >> SLOT_SHIFT, &request, payload))
+			reply.outcome = OUT_PENDING;
+	}
+	requester_reply(qp, &reply);
+}
+
+static bool may_send(struct fake_qp *qp)
+{
+	uint64_t bytes = 0;
+
+	if (qp->state != IBV_QPS_RTS || qp->wait != WAIT_NOTHING || qp->sq_next == qp->sq_tail)
+		return false;
+	for (uint32_t i = qp->sq_head; i != qp->sq_next; i++)
+		bytes += wqe_at(qp, i)->length;
+	return qp->sq_next - qp->sq_head < WINDOW_REQUESTS && bytes < WINDOW_BYTES;
+}
+
+/* Before the first transmission: what the faults say to it. False = not now. */
+static bool begin(struct fake_qp *qp, struct fake_wqe *wqe)
+{
+	uint64_t hold_ns = 0;
+
+	if (!wqe->begun) {
+		wqe->begun = true;
+		fault_on_send(qp, wqe, &hold_ns);
+	}
+	if (hold_ns)
+		wait_for(qp, WAIT_TURN, hold_ns);
+	return qp->state == IBV_QPS_RTS && !hold_ns;
+}
+
+void requester_run(struct fake_qp *qp)
+{
+	while (may_send(qp)) {
+		struct fake_wqe *wqe = wqe_at(qp, qp->sq_next);
+		enum ibv_wc_status status;
+
+		if (wqe->state == WQE_DONE) { /* its reply overtook the go-back */
+			qp->sq_next++;
+			settle(qp);
+			continue;
+		}
+		if (!begin(qp, wqe))
+			return;
+		status = local_status(qp, wqe);
+		if (status) {
+			if (qp->sq_head == qp->sq_next)
+				fail(qp, status);
+			return; /* else once the earlier ones are done */
+		}
+		qp->sq_next++;
+		transmit(qp, wqe);
+	}
+}
+
+/* The data of a READ goes where it was asked for, if that is still there. */
+static bool read_arrives(const struct fake_qp *qp, const struct fake_wqe *wqe,
+			 const struct reply *reply)
+{
+	struct span to[SGE_MAX], from = { .bytes = (size_t)reply->length };
+
+	if (wqe->opcode != IBV_WR_RDMA_READ || !wqe->length)
+		return true;
+	/* not written to, but a span is for both directions */
+	memcpy(&from.at, &reply->data, sizeof(from.at));
+	if (wqe_spans(qp, wqe, to) < 0)
+		return false;
+	dma_copy(to, &from, wqe->length);
+	return true;
+}
+
+static void on_rnr(struct fake_qp *qp, unsigned timer)
+{
+	/* in units of 10 us (InfiniBand specification, 9.7.5.2.8) */
+	static const unsigned times[] = { 65536, 1,    2,    3,     4,     6,     8,     12,
+					  16,    24,   32,   48,    64,    96,    128,   192,
+					  256,   384,  512,  768,   1024,  1536,  2048,  3072,
+					  4096,  6144, 8192, 12288, 16384, 24576, 32768, 49152 };
+
+	fake.counts.rnr++;
+	if (qp->attr.rnr_retry != RNR_FOREVER && qp->rnr_retries++ >= qp->attr.rnr_retry) {
+		fail(qp, IBV_WC_RNR_RETRY_EXC_ERR);
+		return;
+	}
+	go_back(qp);
+	wait_for(qp, WAIT_RNR, times[timer % 32] * 10000ull);
+}
+
+static void on_ack(struct fake_qp *qp, struct fake_wqe *wqe, const struct reply *reply)
+{
+	if (!read_arrives(qp, wqe, reply)) {
+		wqe->state = WQE_QUEUED;
+		wqe->status = IBV_WC_LOC_PROT_ERR;
+		go_back(qp);
+		return;
+	}
+	wqe->state = WQE_DONE;
+	qp->retries = qp->rnr_retries = 0;
+}
+
+/* Replies of an earlier attempt no longer count, unless they say that it is done. */
+void requester_reply(struct fake_qp *qp, const struct reply *reply)
+{
+	uint32_t i = qp->sq_head;
+	struct fake_wqe *wqe;
+
+	while (i != qp->sq_tail && wqe_at(qp, i)->psn != reply->psn)
+		i++;
+	wqe = wqe_at(qp, i);
+	if (qp->state != IBV_QPS_RTS || i == qp->sq_tail || wqe->state == WQE_DONE ||
+	    (reply->outcome != OUT_ACK && reply->attempt != qp->attempt))
+		return;
+	switch (reply->outcome) {
+	case OUT_ACK:
+		on_ack(qp, wqe, reply);
+		break;
+	case OUT_LOST:
+		wqe->state = WQE_LOST;
+		fake.counts.lost++;
+		break;
+	case OUT_RNR:
+		on_rnr(qp, reply->rnr_timer);
+		break;
+	case OUT_NAK:
+		fail(qp, reply->status);
+		break;
+	case OUT_PENDING:
+		break;
+	}
+	settle(qp);
+}
+
+void requester_cut_off(uint32_t slot)
+{
+	struct fake_qp *qp;
+
+	LIST_FOREACH(qp, &fake.qps, next)
+	{
+		if (qp->state != IBV_QPS_RTS || qp->attr.dest_qp_num >> SLOT_SHIFT != slot)
+			continue;
+		for (uint32_t i = qp->sq_head; i != qp->sq_next; i++)
+			if (wqe_at(qp, i)->state == WQE_PENDING)
+				wqe_at(qp, i)->state = WQE_LOST;
+		settle(qp);
+	}
+}
+
+static void wake(struct fake_qp *qp)
+{
+	enum qp_wait was = qp->wait;
+
+	qp->wait = WAIT_NOTHING;
+	if (was == WAIT_RETRY && qp->retries++ >= qp->attr.retry_cnt) {
+		fail(qp, IBV_WC_RETRY_EXC_ERR);
+		return;
+	}
+	if (was == WAIT_RETRY)
+		go_back(qp);
+	requester_run(qp);
+	settle(qp);
+}
+
+uint64_t requester_timers(void)
+{
+	uint64_t now = now_ns(), next = 0;
+	struct fake_qp *qp;
+
+	LIST_FOREACH(qp, &fake.qps, next)
+	{
+		if (qp->wait != WAIT_NOTHING && qp->wake_ns <= now)
+			wake(qp);
+		if (qp->wait != WAIT_NOTHING && (!next || qp->wake_ns < next))
+			next = qp->wake_ns;
+	}
+	return next;
+}
