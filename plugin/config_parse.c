@@ -186,6 +186,12 @@ int anynet_parse_auto_int(const struct anynet_config_row *row, const char *text,
 	return 0;
 }
 
+int anynet_parse_auto_index(const struct anynet_config_row *row, const char *text,
+			    struct anynet_config *cfg)
+{
+	return anynet_parse_auto_int(row, text, cfg);
+}
+
 int anynet_parse_size(const struct anynet_config_row *row, const char *text,
 		      struct anynet_config *cfg)
 {
@@ -333,6 +339,12 @@ int anynet_parse_subnet(const struct anynet_config_row *row, const char *text,
 	if (!*text || is_network(addr))
 		return anynet_parse_text(row, addr, cfg);
 	return is_host_and_port(text) ? anynet_parse_text(row, "", cfg) : -EINVAL;
+}
+
+int anynet_parse_network(const struct anynet_config_row *row, const char *text,
+			 struct anynet_config *cfg)
+{
+	return !*text || is_network(text) ? anynet_parse_text(row, text, cfg) : -EINVAL;
 }
 
 /* Append the next network of a list, without blanks around it, to `list`. */

@@ -11,22 +11,29 @@
 
 #include <nccl_net/config.h>
 
+#define KIB 1024L
+#define MIB (1024L * KIB)
+#define GIB (1024L * MIB)
+#define SEC 1000L /* milliseconds */
+
 typedef int anynet_config_parser(const struct anynet_config_row *row, const char *text,
 				 struct anynet_config *cfg);
 
 /* Field types in parentheses. Numbers are read as NCCL does: strtoll in base 0, the whole text. */
-anynet_config_parser anynet_parse_flag;      /* (bool) 0 or any other number, on/off, … */
-anynet_config_parser anynet_parse_switch;    /* (int) enum anynet_switch */
-anynet_config_parser anynet_parse_int;       /* (int) row->min … row->max */
-anynet_config_parser anynet_parse_auto_int;  /* (int) the same, or ANYNET_AUTO: auto, -1, -2 */
-anynet_config_parser anynet_parse_size;      /* (size_t) bytes, with k, m or g behind */
-anynet_config_parser anynet_parse_chunk;     /* (size_t) the same, a multiple of 128 */
-anynet_config_parser anynet_parse_auto_size; /* (int) bytes, or ANYNET_AUTO */
+anynet_config_parser anynet_parse_flag;       /* (bool) 0 or any other number, on/off, … */
+anynet_config_parser anynet_parse_switch;     /* (int) enum anynet_switch */
+anynet_config_parser anynet_parse_int;        /* (int) row->min … row->max */
+anynet_config_parser anynet_parse_auto_int;   /* (int) the same, or ANYNET_AUTO: auto, -1, -2 */
+anynet_config_parser anynet_parse_auto_index; /* (int) the same, where a smaller one will not do */
+anynet_config_parser anynet_parse_size;       /* (size_t) bytes, with k, m or g behind */
+anynet_config_parser anynet_parse_chunk;      /* (size_t) the same, a multiple of 128 */
+anynet_config_parser anynet_parse_auto_size;  /* (int) bytes, or ANYNET_AUTO */
 anynet_config_parser anynet_parse_time;      /* (int, in ms) seconds, or with ms, s or min behind */
 anynet_config_parser anynet_parse_text;      /* (char[]) at most row->max bytes */
 anynet_config_parser anynet_parse_ifname;    /* (char[]) the same, but not one byte */
 anynet_config_parser anynet_parse_word;      /* (char[]) letters, digits, '_' and '-' only */
 anynet_config_parser anynet_parse_subnet;    /* (char[]) address[/prefix], or as in NCCL_COMM_ID */
+anynet_config_parser anynet_parse_network;   /* (char[]) address[/prefix] */
 anynet_config_parser anynet_parse_networks;  /* (char[]) address[/prefix],…, or none */
 anynet_config_parser anynet_parse_transport; /* (int) enum anynet_transport_choice */
 anynet_config_parser anynet_parse_family;    /* (int) AF_… */

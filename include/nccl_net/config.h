@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Settings. A row of the table in plugin/config.c is the only place where a setting exists: its
+ * Settings. A row of the table in plugin/config_rows.c is the only place where a setting exists: its
  * name, NCCL's own variable honoured as alias, default, parser and documentation. The tool, the
  * README's table and the tests are made from the rows.
  *
@@ -24,6 +24,18 @@ struct anynet_config {
 	bool ib_disable;     /* NCCL_IB_DISABLE */
 	char ib_hca[256];    /* NCCL_IB_HCA syntax (net-api.md §5.4); "" = all */
 	char ibverbs_lib[256]; /* file name tried first; "" = libibverbs.so.1 */
+	int ib_gid_index;      /* RoCE: this entry and no other; ANYNET_AUTO = choose well */
+	int ib_roce_version;   /* 1 or 2: the one preferred */
+	int ib_addr_family;    /* AF_INET or AF_INET6: the one preferred */
+	char ib_addr_range[64]; /* RoCE: GIDs in this network only: "addr/prefix"; "" = any */
+	int ib_flid_gid_index; /* InfiniBand: this GID if it can be routed, else the first */
+	bool ib_merge_vfs;     /* virtual functions count as ports of the card they are of */
+	bool ib_pci_order;     /* devices by PCI address; false = in the kernel's order */
+	int ib_timeout;	       /* QP's ack timeout: 4.096 us * 2^this */
+	int ib_retry_cnt;      /* QP's retries after that, 0 … 7 */
+	int ib_sl;	       /* service level; ANYNET_AUTO = 0 */
+	int ib_tc;	       /* traffic class; ANYNET_AUTO = 0 */
+	int ib_pkey;	       /* index of the partition key */
 
 	char socket_ifname[256]; /* NCCL_SOCKET_IFNAME syntax (§5.3); "" = choose well */
 	int socket_family;	 /* AF_UNSPEC, AF_INET or AF_INET6 */
@@ -73,6 +85,8 @@ struct anynet_config_row {
 	size_t offset; /* of the field in struct anynet_config */
 	long min, max; /* for numbers */
 };
+
+#define ANYNET_CONFIG_ROWS_MAX 64
 
 extern const struct anynet_config_row anynet_config_rows[];
 extern const size_t anynet_config_row_count;

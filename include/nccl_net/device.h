@@ -71,6 +71,12 @@ struct anynet_transport {
 	const char *name; /* "IB", "TCP" */
 	enum anynet_link link;
 	void (*probe)(const struct anynet_config *cfg, struct anynet_probe *probe);
+
+	/* Devices that stand by for those that the probe has added, which NCCL does not see: for
+	 * control connections, and for data when no other path is left. Their indices follow those
+	 * of NCCL's devices and are below ANYNET_DEVICES_MAX. Constant after the probe; any thread.
+	 * NULL = this transport has none. */
+	const struct anynet_device *const *(*standby)(int *count);
 };
 
 extern const struct anynet_transport anynet_ib_transport;

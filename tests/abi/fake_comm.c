@@ -73,8 +73,8 @@ static void probe_ib(const struct anynet_config *cfg, struct anynet_probe *probe
 	(void)probe;
 }
 
-const struct anynet_transport anynet_tcp_transport = { "TCP", ANYNET_LINK_TCP, probe_tcp };
-const struct anynet_transport anynet_ib_transport = { "IB", ANYNET_LINK_IB, probe_ib };
+const struct anynet_transport anynet_tcp_transport = { "TCP", ANYNET_LINK_TCP, probe_tcp, NULL };
+const struct anynet_transport anynet_ib_transport = { "IB", ANYNET_LINK_IB, probe_ib, NULL };
 
 void anynet_probe_verdict(struct anynet_probe *probe, enum anynet_link link, const char *name,
 			  bool usable, const char *fmt, ...)

@@ -9,32 +9,35 @@
  *   property   = "open=" errno             it cannot be opened
  *              | "query=" errno            its properties cannot be queried
  *              | "iwarp"                   it is an iWARP device
+ *              | "guid=" number            system image GUID
  *              | "port=" layer ":" state ":" lid ":" gid     one more port: link layer, state and
- *                                          LID as numbers, and the only GID index that is set
+ *                                          LID as numbers, and a GID index that is set, 99 = none
  *              | "port=errno:" errno       one more port that cannot be queried
+ *              | "gid=" index "/" type "/" address "/" ifindex   one more GID of the last port:
+ *                                          type as enum ibv_gid_type
+ *              | step "=" errno            pd, mr, cq, qp, init, rtr, rts, recv, send or poll fails
+ *              | "status=" number          of every completion
+ *              | "silent"                  nothing ever completes
+ *              | "garbles"                 other bytes arrive than were sent
  */
+#include "fake_verbs.h"
+
+#include <arpa/inet.h>
 #include <errno.h>
-#include <infiniband/verbs.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
-#define DEVICES_MAX 8
-#define PORTS_MAX   4
-#define GID_TABLE   16
+#define DEVICES_MAX 16
 
-int fake_verbs_open_count(void);
-int fake_verbs_list_count(void);
-
-struct fake_port {
-	int error, layer, state, lid, gid;
+static const char *const steps[FAKE_STEPS] = {
+	[FAKE_PD] = "pd",     [FAKE_MR] = "mr",     [FAKE_CQ] = "cq",   [FAKE_QP] = "qp",
+	[FAKE_INIT] = "init", [FAKE_RTR] = "rtr",   [FAKE_RTS] = "rts", [FAKE_RECV] = "recv",
+	[FAKE_SEND] = "send", [FAKE_POLL] = "poll",
 };
 
-struct fake_device {
-	struct ibv_device device; /* first */
-	int open_error, query_error, port_count;
-	struct fake_port ports[PORTS_MAX];
-};
+ssize_t _ibv_query_gid_table(struct ibv_context *context, struct ibv_gid_entry *entries,
+			     size_t count, uint32_t flags, size_t entry_bytes);
 
 static struct fake_device devices[DEVICES_MAX];
 static int device_count, list_error, opened, listed;
@@ -49,20 +52,74 @@ int fake_verbs_list_count(void)
 	return listed;
 }
 
-static void parse_property(struct fake_device *fake, const char *text)
+static bool parse_step(struct fake_device *fake, const char *text)
+{
+	for (int i = 0; i < FAKE_STEPS; i++) {
+		size_t bytes = strlen(steps[i]);
+
+		if (strncmp(text, steps[i], bytes) || text[bytes] != '=')
+			continue;
+		fake->errors[i] = atoi(text + bytes + 1);
+		return true;
+	}
+	return false;
+}
+
+static bool parse_gid(struct fake_device *fake, const char *text)
+{
+	struct fake_port *port = &fake->ports[fake->port_count - 1];
+	struct ibv_gid_entry *gid = &port->gids[port->gid_count];
+	char addr[64];
+
+	if (!fake->port_count || port->gid_count == FAKE_GIDS_MAX ||
+	    sscanf(text, "gid=%u/%u/%63[^/]/%u", &gid->gid_index, &gid->gid_type, addr,
+		   &gid->ndev_ifindex) != 4 ||
+	    inet_pton(AF_INET6, addr, gid->gid.raw) != 1)
+		return false;
+	gid->port_num = (uint32_t)fake->port_count;
+	port->gid_count++;
+	return true;
+}
+
+/* "layer:state:lid:gid", or "errno:N". */
+static bool parse_port(struct fake_device *fake, const char *text)
 {
 	struct fake_port *port = &fake->ports[fake->port_count];
 
+	if (fake->port_count == FAKE_PORTS_MAX)
+		return false;
+	if (sscanf(text, "port=errno:%d", &port->error) != 1 &&
+	    sscanf(text, "port=%d:%d:%d:%d", &port->layer, &port->state, &port->lid, &port->gid) !=
+		    4)
+		return false;
+	fake->port_count++;
+	if (port->gid < FAKE_GID_TABLE && !port->error) {
+		struct ibv_gid_entry *gid = &port->gids[port->gid_count++];
+
+		*gid = (struct ibv_gid_entry){ .gid_index = (uint32_t)port->gid,
+					       .gid_type = port->layer == IBV_LINK_LAYER_ETHERNET
+								   ? IBV_GID_TYPE_ROCE_V1
+								   : IBV_GID_TYPE_IB,
+					       .port_num = (uint32_t)fake->port_count };
+		gid->gid.raw[15] = 1;
+	}
+	return true;
+}
+
+static void parse_property(struct fake_device *fake, const char *text)
+{
 	if (sscanf(text, "open=%d", &fake->open_error) == 1 ||
-	    sscanf(text, "query=%d", &fake->query_error) == 1)
+	    sscanf(text, "query=%d", &fake->query_error) == 1 ||
+	    sscanf(text, "guid=%llu", &fake->guid) == 1 ||
+	    sscanf(text, "status=%d", &fake->status) == 1)
 		return;
 	if (!strcmp(text, "iwarp"))
 		fake->device.transport_type = IBV_TRANSPORT_IWARP;
-	else if (sscanf(text, "port=errno:%d", &port->error) == 1 ||
-		 sscanf(text, "port=%d:%d:%d:%d", &port->layer, &port->state, &port->lid,
-			&port->gid) == 4)
-		fake->port_count++;
-	else
+	else if (!strcmp(text, "silent"))
+		fake->silent = true;
+	else if (!strcmp(text, "garbles"))
+		fake->garbles = true;
+	else if (!parse_port(fake, text) && !parse_gid(fake, text) && !parse_step(fake, text))
 		abort();
 }
 
@@ -120,7 +177,7 @@ const char *ibv_get_device_name(struct ibv_device *device)
 	return device->name;
 }
 
-static struct fake_device *fake_of(struct ibv_context *context)
+struct fake_device *fake_of(struct ibv_context *context)
 {
 	return (struct fake_device *)(void *)context->device;
 }
@@ -138,6 +195,8 @@ struct ibv_context *ibv_open_device(struct ibv_device *device)
 	if (!context)
 		return NULL;
 	context->device = device;
+	if (fake_verbs_data_ops)
+		fake_verbs_data_ops(context);
 	opened++;
 	return context;
 }
@@ -157,6 +216,9 @@ int ibv_query_device(struct ibv_context *context, struct ibv_device_attr *attr)
 		return fake->query_error;
 	memset(attr, 0, sizeof(*attr));
 	attr->phys_port_cnt = (uint8_t)fake->port_count;
+	attr->sys_image_guid = fake->guid;
+	attr->node_guid = 77;
+	attr->max_qp = 1000;
 	return 0;
 }
 
@@ -171,9 +233,10 @@ int ibv_query_port(struct ibv_context *context, uint8_t number,
 	if (port->error)
 		return port->error;
 	attr->state = (enum ibv_port_state)port->state;
-	attr->gid_tbl_len = GID_TABLE;
+	attr->gid_tbl_len = FAKE_GID_TABLE;
 	attr->lid = (uint16_t)port->lid;
 	attr->link_layer = (uint8_t)port->layer;
+	attr->active_mtu = IBV_MTU_1024;
 	attr->active_width = 2;  /* 4 lanes */
 	attr->active_speed = 32; /* of 25 Gb/s */
 	return 0;
@@ -181,11 +244,29 @@ int ibv_query_port(struct ibv_context *context, uint8_t number,
 
 int ibv_query_gid(struct ibv_context *context, uint8_t number, int index, union ibv_gid *gid)
 {
-	if (index >= GID_TABLE) {
+	const struct fake_port *port = &fake_of(context)->ports[number - 1];
+
+	if (index >= FAKE_GID_TABLE) {
 		errno = EINVAL;
 		return -1;
 	}
 	memset(gid, 0, sizeof(*gid));
-	gid->raw[15] = index == fake_of(context)->ports[number - 1].gid;
+	for (int i = 0; i < port->gid_count; i++)
+		if ((int)port->gids[i].gid_index == index)
+			*gid = port->gids[i].gid;
 	return 0;
+}
+
+ssize_t _ibv_query_gid_table(struct ibv_context *context, struct ibv_gid_entry *entries,
+			     size_t count, uint32_t flags, size_t entry_bytes)
+{
+	const struct fake_device *fake = fake_of(context);
+	size_t used = 0;
+
+	if (flags || entry_bytes != sizeof(*entries))
+		return -EOPNOTSUPP;
+	for (int i = 0; i < fake->port_count; i++)
+		for (int j = 0; j < fake->ports[i].gid_count && used < count; j++)
+			entries[used++] = fake->ports[i].gids[j];
+	return (ssize_t)used;
 }

@@ -19,6 +19,8 @@
 
 #include <nccl_net/device.h>
 
+#include "environment.h"
+
 #define IB_PORT  "port=1:4:7:0"
 #define ETH_PORT "port=2:4:0:3"
 
@@ -40,21 +42,25 @@ static int count_of(const char *function)
 static int setup(void **state)
 {
 	(void)state;
-	memset(&cfg, 0, sizeof(cfg));
 	memset(&probe, 0, sizeof(probe));
+	environment_clear();
+	anynet_config_load(&cfg, NULL);
 	snprintf(cfg.ibverbs_lib, sizeof(cfg.ibverbs_lib), "%s", fake_file);
 	return 0;
 }
 
 static void run_on(const char *script)
 {
+	int proofs = count_of("fake_verbs_proof_count");
+
 	setenv("FAKE_VERBS", script, 1);
 	memset(&probe, 0, sizeof(probe));
 	anynet_ib_transport.probe(&cfg, &probe);
 	assert_int_equal(count_of("fake_verbs_open_count"), 0);
 	assert_int_equal(count_of("fake_verbs_list_count"), 0);
-	/* data goes over TCP in this version: nothing is offered, whatever is found */
+	/* nobody has asked for IB: nothing is offered, whatever is found, and no queue pair made */
 	assert_int_equal(probe.device_count, 0);
+	assert_int_equal(count_of("fake_verbs_proof_count"), proofs);
 	for (int i = 0; i < probe.candidate_count; i++) {
 		assert_int_equal(probe.candidates[i].link, ANYNET_LINK_IB);
 		assert_false(probe.candidates[i].usable);
@@ -156,16 +162,18 @@ static void test_ports_that_are_not_active_say_their_state(void **state)
 static void test_active_ports_that_still_cannot_be_used(void **state)
 {
 	(void)state;
-	run_on("m port=0:4:1:0 port=1:4:0:0 port=2:4:0:99 port=1:4:7:99; w iwarp " ETH_PORT);
-	assert_int_equal(probe.candidate_count, 5);
+	run_on("m port=0:4:1:0 port=1:4:0:0 port=2:4:0:99 port=1:4:7:99; w iwarp " ETH_PORT
+	       "; l port=2:4:0:99 gid=1/2/fe80::1/1");
+	assert_int_equal(probe.candidate_count, 6);
 	expect_verdict(0, "m:1", "link layer is neither InfiniBand nor Ethernet");
 	expect_verdict(1, "m:2", "has no LID");
 	expect_verdict(2, "m:3", "GID table is empty");
 	expect_verdict(3, "m:4", "GID table is empty");
 	expect_verdict(4, "w", "iWARP");
+	expect_verdict(5, "l:1", "link-local GIDs only: give its network interface an IP address");
 }
 
-static void test_usable_ports_say_that_tcp_carries_the_data(void **state)
+static void test_usable_ports_say_how_to_use_them(void **state)
 {
 	struct rlimit limit = { .rlim_cur = 65536, .rlim_max = RLIM_INFINITY };
 
@@ -176,10 +184,9 @@ static void test_usable_ports_say_that_tcp_carries_the_data(void **state)
 	run_on("mlx5_0 " IB_PORT "; mlx5_1 " ETH_PORT);
 	assert_int_equal(probe.candidate_count, 2);
 	expect_verdict(0, "mlx5_0:1",
-		       "ACTIVE, InfiniBand, 100000 Mb/s, LID 7, GID index 0, "
-		       "memlock 64 KiB: usable, but this version carries data over "
-		       "TCP");
-	expect_verdict(1, "mlx5_1:1", "ACTIVE, RoCE, 100000 Mb/s, GID index 3");
+		       "ACTIVE, InfiniBand, 100000 Mb/s, LID 7, GID index 0 (::1), memlock 64 KiB: "
+		       "usable, but used with ANYNET_TRANSPORT=ib only in this version");
+	expect_verdict(1, "mlx5_1:1", "ACTIVE, RoCE, 100000 Mb/s, GID index 3 (::1)");
 }
 
 static void test_the_hca_list_filters_devices_and_ports(void **state)
@@ -230,7 +237,7 @@ int main(int argc, char **argv)
 		cmocka_unit_test_setup(test_devices_and_ports_that_cannot_be_queried, setup),
 		cmocka_unit_test_setup(test_ports_that_are_not_active_say_their_state, setup),
 		cmocka_unit_test_setup(test_active_ports_that_still_cannot_be_used, setup),
-		cmocka_unit_test_setup(test_usable_ports_say_that_tcp_carries_the_data, setup),
+		cmocka_unit_test_setup(test_usable_ports_say_how_to_use_them, setup),
 		cmocka_unit_test_setup(test_the_hca_list_filters_devices_and_ports, setup),
 		cmocka_unit_test_setup(test_a_second_probe_starts_afresh, setup),
 	};

@@ -165,12 +165,46 @@ static void test_a_usable_port_is_told_from_an_unusable_one(void **state)
 	setenv("FAKE_VERBS", "mlx5_0 port=1:4:7:0", 1);
 	run_as("IB");
 	expect_tcp_on_lo();
-	assert_int_equal(capture_count(ANYNET_LOG_WARN, "but this version carries data over TCP"),
+	assert_int_equal(capture_count(ANYNET_LOG_WARN, "but used with ANYNET_TRANSPORT=ib only"),
 			 1);
 	run_as("anynet");
 	expect_tcp_on_lo();
 	assert_int_equal(capture_count(ANYNET_LOG_WARN, NULL), 0);
-	assert_int_equal(capture_count(ANYNET_LOG_INFO, "but this version carries data over TCP"),
+	assert_int_equal(capture_count(ANYNET_LOG_INFO, "but used with ANYNET_TRANSPORT=ib only"),
+			 1);
+}
+
+static void test_our_own_setting_gets_ib_and_nothing_else(void **state)
+{
+	static const char *const names[] = { "anynet", "IB", "Socket" };
+
+	(void)state;
+	setenv("FAKE_VERBS", "mlx5_0 port=1:4:7:0 port=1:1:0:0", 1);
+	cfg.transport = ANYNET_CHOOSE_IB;
+	for (size_t i = 0; i < ARRAY_SIZE(names); i++) {
+		run_as(names[i]);
+		assert_int_equal(probe.device_count, 1);
+		assert_int_equal(probe.devices[0].link, ANYNET_LINK_IB);
+		assert_int_equal(capture_count(ANYNET_LOG_WARN, NULL), 0);
+		assert_int_equal(capture_count(ANYNET_LOG_INFO, "IB mlx5_0 usable: ACTIVE"), 1);
+		assert_int_equal(capture_count(ANYNET_LOG_INFO, "TCP lo not used: stands by: "), 1);
+		assert_int_equal(capture_count(ANYNET_LOG_INFO,
+					       "dev 0 mlx5_0 link IB addr 127.0.0.1 speed"),
+				 1);
+	}
+}
+
+static void test_ib_that_does_not_prove_itself_is_a_warning(void **state)
+{
+	(void)state;
+	setenv("FAKE_VERBS", "mlx5_0 mr=12 port=1:4:7:0", 1);
+	cfg.transport = ANYNET_CHOOSE_IB;
+	run_as("anynet");
+	expect_tcp_on_lo();
+	assert_int_equal(capture_count(ANYNET_LOG_WARN, NULL), 1);
+	assert_int_equal(capture_count(ANYNET_LOG_WARN,
+				       "ANYNET_TRANSPORT=ib, but IB is not used: mlx5_0:1: cannot "
+				       "have 4 MiB of memory registered"),
 			 1);
 }
 
@@ -268,6 +302,8 @@ int main(int argc, char **argv)
 		cmocka_unit_test_setup(test_a_wish_for_ib_gets_tcp_and_one_reason, setup),
 		cmocka_unit_test_setup(test_the_warning_counts_further_reasons, setup),
 		cmocka_unit_test_setup(test_a_usable_port_is_told_from_an_unusable_one, setup),
+		cmocka_unit_test_setup(test_our_own_setting_gets_ib_and_nothing_else, setup),
+		cmocka_unit_test_setup(test_ib_that_does_not_prove_itself_is_a_warning, setup),
 		cmocka_unit_test_setup(test_a_wish_for_sockets_does_not_look_for_ib, setup),
 		cmocka_unit_test_setup(test_disabled_ib_is_the_reason_if_ib_was_asked_for, setup),
 		cmocka_unit_test_setup(test_a_missing_library_is_no_warning_unless_ib_was_asked_for,

@@ -1,145 +1,118 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * IB's probe: what stands between this host and verbs, one verdict for each thing looked at. It
- * goes as far as the state and addresses of every port, and offers no device: this version carries
- * data over TCP only, and says so.
+ * IB's probe: what stands between this host and verbs, one verdict for each thing looked at. Where IB
+ * is offered each usable port has to prove itself, and becomes a device.
  */
 #include <errno.h>
+#include <fcntl.h>
 #include <stdio.h>
+#include <stdlib.h>
 #include <string.h>
-#include <sys/resource.h>
+#include <unistd.h>
 
 #include <nccl_net/device.h>
 #include <nccl_net/util.h>
 
+#include "ib_devices.h"
+#include "ib_loopback.h"
+#include "ib_nic.h"
+#include "ib_port.h"
+#include "ib_standby.h"
 #include "name_filter.h"
+#include "netif.h"
+#include "probe.h"
+#include "sysfs.h"
 #include "verbs.h"
 
-#define GIDS_MAX 1024 /* entries of a port's table that are looked at */
+#define PORTS_MAX (ANYNET_DEVICES_MAX - IB_STANDBY_MAX) /* that are offered */
 
 struct ib_probe {
 	const struct anynet_config *cfg;
 	struct anynet_probe *out;
 	struct verbs verbs;
+	struct ib_found *found; /* PORTS_MAX, to be offered; NULL = none will be */
+	int found_count;
 };
 
 #define refuse(probe, name, ...) \
 	anynet_probe_verdict((probe)->out, ANYNET_LINK_IB, name, false, __VA_ARGS__)
 
-static const char *state_text(enum ibv_port_state state)
+/* Whether NCCL gets what is usable: in this version to those who ask for it by this name. */
+static bool is_offered(const struct anynet_config *cfg)
 {
-	static const char *const texts[] = {
-		[IBV_PORT_NOP] = "NOP",
-		[IBV_PORT_DOWN] = "DOWN",
-		[IBV_PORT_INIT] = "INIT (no subnet manager has set it up)",
-		[IBV_PORT_ARMED] = "ARMED",
-		[IBV_PORT_ACTIVE] = "ACTIVE",
-		[IBV_PORT_ACTIVE_DEFER] = "ACTIVE_DEFER",
-	};
-
-	return (unsigned)state < ARRAY_SIZE(texts) ? texts[state] : "in an unknown state";
+	return cfg->transport == ANYNET_CHOOSE_IB;
 }
 
-static int lowest_bit(unsigned value, int most)
+/* "ACTIVE, RoCE, 100000 Mb/s, GID index 3 (10.0.0.2), memlock unlimited" */
+static void describe_port(const struct ib_port *port, char *text, size_t bytes)
 {
-	int bit = value ? __builtin_ctz(value) : 0;
+	char lid[24] = "", gid[INET6_ADDRSTRLEN], memlock[32];
 
-	return bit < most ? bit : most;
+	if (port->attr.link_layer == IBV_LINK_LAYER_INFINIBAND)
+		snprintf(lid, sizeof(lid), "LID %u, ", port->attr.lid);
+	snprintf(text, bytes, "ACTIVE, %s, %d Mb/s, %sGID index %d (%s), memlock %s",
+		 ib_port_kind(&port->attr), ib_port_speed(&port->attr), lid, port->gid.index,
+		 gid_text(&port->gid.raw, gid), ib_memlock_text(memlock, sizeof(memlock)));
 }
 
-/* Lane speed times width, both given as bits (net-api.md §5.4). */
-static int port_speed(const struct ibv_port_attr *port)
+static void take_port(struct ib_probe *probe, struct ibv_context *context,
+		      const struct ibv_device_attr *device, uint8_t number,
+		      const struct ib_port *port, const char *text)
 {
-	static const int lane_mbps[] = { 2500,  5000,  10000,  10000, 14000,
-					 25000, 50000, 100000, 200000 };
-	static const int lanes[] = { 1, 4, 8, 12, 2 };
+	struct ib_found *found = &probe->found[probe->found_count++];
+	const char *verbs_name = probe->verbs.get_device_name(context->device);
 
-	return lane_mbps[lowest_bit(port->active_speed, ARRAY_SIZE(lane_mbps) - 1)] *
-	       lanes[lowest_bit(port->active_width, ARRAY_SIZE(lanes) - 1)];
+	memset(found, 0, sizeof(*found));
+	snprintf(found->verbs_name, sizeof(found->verbs_name), "%s", verbs_name);
+	found->port = number;
+	found->port_count = device->phys_port_cnt;
+	sysfs_pci_path(ANYNET_SYSFS, "infiniband", verbs_name, found->pci_path);
+	found->guid = device->sys_image_guid ? device->sys_image_guid : device->node_guid;
+	found->speed_mbps = ib_port_speed(&port->attr);
+	found->max_qp = device->max_qp;
+	found->gid = port->gid;
+	snprintf(found->verdict, sizeof(found->verdict), "%s", text);
 }
 
-/* Index of the first entry that is set, or -1. */
-static int first_gid(const struct ib_probe *probe, struct ibv_context *context, int port, int count)
+static void accept_port(struct ib_probe *probe, struct ibv_context *context,
+			const struct ibv_device_attr *device, uint8_t number, const char *name,
+			const struct ib_port *port)
 {
-	static const union ibv_gid none;
+	char text[140], why[ANYNET_REASON_BYTES];
 
-	for (int i = 0; i < count && i < GIDS_MAX; i++) {
-		union ibv_gid gid = none;
-
-		if (!probe->verbs.query_gid(context, (uint8_t)port, i, &gid) &&
-		    memcmp(&gid, &none, sizeof(gid)))
-			return i;
-	}
-	return -1;
-}
-
-static const char *memlock_text(char *buf, size_t bytes)
-{
-	struct rlimit limit;
-
-	if (getrlimit(RLIMIT_MEMLOCK, &limit))
-		snprintf(buf, bytes, "unknown");
-	else if (limit.rlim_cur == RLIM_INFINITY)
-		snprintf(buf, bytes, "unlimited");
+	describe_port(port, text, sizeof(text));
+	if (!is_offered(probe->cfg))
+		refuse(probe, name,
+		       "%s: usable, but used with ANYNET_TRANSPORT=ib only in this version", text);
+	else if (!probe->found)
+		refuse(probe, name, "out of memory");
+	else if (probe->found_count == PORTS_MAX)
+		anynet_probe_verdict(probe->out, ANYNET_LINK_IB, name, true, "%s", text);
+	else if (ib_loopback(probe->cfg, &probe->verbs, context, number, &port->attr, &port->gid,
+			     why, sizeof(why)))
+		refuse(probe, name, "%s", why);
 	else
-		snprintf(buf, bytes, "%llu KiB", (unsigned long long)limit.rlim_cur / 1024);
-	return buf;
+		take_port(probe, context, device, number, port, text);
 }
 
-static void accept_port(const struct ib_probe *probe, const char *name,
-			const struct ibv_port_attr *port, int gid)
+static void probe_port(struct ib_probe *probe, struct ibv_context *context,
+		       const struct ibv_device_attr *device, uint8_t number)
 {
-	char memlock[32], lid[24] = "";
+	const char *verbs_name = probe->verbs.get_device_name(context->device);
+	char name[sizeof(probe->out->candidates[0].name)], why[ANYNET_REASON_BYTES];
+	struct ib_port port;
 
-	if (port->link_layer == IBV_LINK_LAYER_INFINIBAND)
-		snprintf(lid, sizeof(lid), "LID %u, ", port->lid);
-	refuse(probe, name,
-	       "ACTIVE, %s, %d Mb/s, %sGID index %d, memlock %s: usable, but this version carries "
-	       "data over TCP",
-	       *lid ? "InfiniBand" : "RoCE", port_speed(port), lid, gid,
-	       memlock_text(memlock, sizeof(memlock)));
-}
-
-static void probe_port(const struct ib_probe *probe, struct ibv_context *context,
-		       const char *device, int number)
-{
-	struct ibv_port_attr port;
-	char name[sizeof(probe->out->candidates[0].name)];
-	int ret, gid;
-
-	snprintf(name, sizeof(name), "%.50s:%d", device, number);
-	if (!name_filter_pass(probe->cfg->ib_hca, device, number)) {
+	snprintf(name, sizeof(name), "%.50s:%u", verbs_name, number);
+	if (!name_filter_pass(probe->cfg->ib_hca, verbs_name, number))
 		refuse(probe, name, "filtered by NCCL_IB_HCA=%s", probe->cfg->ib_hca);
-		return;
-	}
-	memset(&port, 0, sizeof(port));
-	ret = probe->verbs.query_port(context, (uint8_t)number, &port);
-	if (ret) {
-		refuse(probe, name, "cannot be queried: %s", strerror(ret > 0 ? ret : errno));
-		return;
-	}
-	if (port.state != IBV_PORT_ACTIVE) {
-		refuse(probe, name, "port is %s", state_text(port.state));
-		return;
-	}
-	if (port.link_layer != IBV_LINK_LAYER_INFINIBAND &&
-	    port.link_layer != IBV_LINK_LAYER_ETHERNET) {
-		refuse(probe, name, "its link layer is neither InfiniBand nor Ethernet");
-		return;
-	}
-	if (port.link_layer == IBV_LINK_LAYER_INFINIBAND && !port.lid) {
-		refuse(probe, name, "port is ACTIVE but has no LID");
-		return;
-	}
-	gid = first_gid(probe, context, number, port.gid_tbl_len);
-	if (gid < 0)
-		refuse(probe, name, "port is ACTIVE but its GID table is empty");
+	else if (ib_port_read(probe->cfg, &probe->verbs, context, number, ANYNET_SYSFS, &port, why,
+			      sizeof(why)))
+		refuse(probe, name, "%s", why);
 	else
-		accept_port(probe, name, &port, gid);
+		accept_port(probe, context, device, number, name, &port);
 }
 
-static void probe_open_device(const struct ib_probe *probe, struct ibv_context *context,
-			      const char *name)
+static void probe_open_device(struct ib_probe *probe, struct ibv_context *context, const char *name)
 {
 	struct ibv_device_attr attr;
 	int ret;
@@ -153,7 +126,7 @@ static void probe_open_device(const struct ib_probe *probe, struct ibv_context *
 	if (!attr.phys_port_cnt)
 		refuse(probe, name, "has no port");
 	for (int port = 1; port <= attr.phys_port_cnt; port++)
-		probe_port(probe, context, name, port);
+		probe_port(probe, context, &attr, (uint8_t)port);
 }
 
 static const char *open_hint(int error)
@@ -165,14 +138,30 @@ static const char *open_hint(int error)
 	return "";
 }
 
-static void probe_device(const struct ib_probe *probe, struct ibv_device *device)
+/* Why a device cannot be opened: libibverbs says ENOENT of a node that it may not open, too. */
+static int open_error(const struct ibv_device *device, int error)
+{
+	char path[sizeof("/dev/infiniband/") + IBV_SYSFS_NAME_MAX];
+	int fd;
+
+	snprintf(path, sizeof(path), "/dev/infiniband/%s", device->dev_name);
+	fd = open(path, O_RDWR | O_CLOEXEC);
+	if (fd < 0)
+		return errno == ENOENT && error ? error : errno;
+	close(fd);
+	return error;
+}
+
+static void probe_device(struct ib_probe *probe, struct ibv_device *device)
 {
 	const char *name = probe->verbs.get_device_name(device);
 	const char *filter = probe->cfg->ib_hca;
 	struct ibv_context *context;
 
-	if (!name)
-		name = "?";
+	if (!name) {
+		refuse(probe, "libibverbs", "lists a device without a name");
+		return;
+	}
 	/* What to exclude may depend on the port, so those are opened first. */
 	if (!name_filter_excludes(filter) && !name_filter_pass(filter, name, -1)) {
 		refuse(probe, name, "filtered by NCCL_IB_HCA=%s", filter);
@@ -185,7 +174,7 @@ static void probe_device(const struct ib_probe *probe, struct ibv_device *device
 	errno = 0;
 	context = probe->verbs.open_device(device);
 	if (!context) {
-		int error = errno;
+		int error = open_error(device, errno);
 
 		refuse(probe, name, "cannot open /dev/infiniband/%.60s: %s%s", device->dev_name,
 		       error ? strerror(error) : "no reason given", open_hint(error));
@@ -195,7 +184,7 @@ static void probe_device(const struct ib_probe *probe, struct ibv_device *device
 	probe->verbs.close_device(context);
 }
 
-static void probe_devices(const struct ib_probe *probe)
+static void probe_devices(struct ib_probe *probe)
 {
 	struct ibv_device **list;
 	int count = 0;
@@ -212,6 +201,45 @@ static void probe_devices(const struct ib_probe *probe)
 	for (int i = 0; i < count; i++)
 		probe_device(probe, list[i]);
 	probe->verbs.free_device_list(list);
+}
+
+/* Append found[i] to NCCL's devices, if it has somewhere to bind its control connections. */
+static void offer_port(struct ib_probe *probe, const struct netif_table *table, int i)
+{
+	const struct ib_found *found = &probe->found[i];
+	struct anynet_device *dev = probe_add_device(probe->out, ANYNET_LINK_IB, "");
+	char addr[INET6_ADDRSTRLEN];
+
+	ib_devices_describe(probe->cfg, probe->found, probe->found_count, i, dev);
+	if (!ib_standby_bind(probe->cfg, table, &found->gid, dev)) {
+		refuse(probe, dev->name,
+		       "no network interface has an IP address for control connections");
+		probe->out->device_count--;
+		return;
+	}
+	ib_nic_offer(dev->name, found->verbs_name, found->port);
+	anynet_probe_verdict(probe->out, ANYNET_LINK_IB, dev->name, true, "%s, control on %s %s",
+			     found->verdict, dev->ifname, netif_addr_text(&dev->addr, addr));
+}
+
+/* What was found becomes NCCL's, with TCP standing by; the library stays open then. */
+static void offer_found(struct ib_probe *probe)
+{
+	struct netif_table table;
+
+	if (netif_read(&table) || ib_standby_find(probe->cfg, probe->out)) {
+		refuse(probe, "libibverbs", "the network interfaces cannot be listed");
+		netif_free(&table);
+		return;
+	}
+	ib_devices_sort(probe->cfg, probe->found, probe->found_count);
+	ib_nic_offer_start(probe->cfg, &probe->verbs);
+	for (int i = 0; i < probe->found_count; i++)
+		offer_port(probe, &table, i);
+	ib_standby_number(probe->out->device_count);
+	if (!probe->out->device_count)
+		ib_standby_drop();
+	netif_free(&table);
 }
 
 /* Open the user's library, or the first of the usual ones. A verdict for each that is there but
@@ -240,13 +268,20 @@ static void ib_probe(const struct anynet_config *cfg, struct anynet_probe *out)
 {
 	struct ib_probe probe = { .cfg = cfg, .out = out };
 
+	ib_nic_offer_start(cfg, NULL);
+	ib_standby_drop();
 	if (cfg->ib_disable) {
 		refuse(&probe, "libibverbs", "not opened: NCCL_IB_DISABLE=1");
 		return;
 	}
 	if (open_library(&probe))
 		return;
+	if (is_offered(cfg))
+		probe.found = calloc(PORTS_MAX, sizeof(*probe.found));
 	probe_devices(&probe);
+	if (probe.found_count)
+		offer_found(&probe);
+	free(probe.found);
 	verbs_close(&probe.verbs);
 }
 
@@ -254,4 +289,5 @@ const struct anynet_transport anynet_ib_transport = {
 	.name = "IB",
 	.link = ANYNET_LINK_IB,
 	.probe = ib_probe,
+	.standby = ib_standby,
 };

@@ -4,51 +4,59 @@
 
 #include <dlfcn.h>
 #include <errno.h>
+#include <stdbool.h>
 #include <stdio.h>
 #include <string.h>
 
 #include <nccl_net/util.h>
 
-#define NOT_KEPT ((size_t)-1)
+#define ENTRY(function)                                                                 \
+	{                                                                               \
+		"ibv_" #function, offsetof(struct verbs, function), "IBVERBS_1.1", true \
+	}
 
 /*
- * What a usable libibverbs has. Every function of 1.1 also exists as @IBVERBS_1.0 with other types,
- * so the version is part of the name (net-api.md §6 trap 6).
+ * What a usable libibverbs has, and what a newer one may have. Every function of 1.1 also exists as
+ * @IBVERBS_1.0 with other types, so the version is part of the name (net-api.md §6 trap 6).
  */
 static const struct symbol {
 	const char *name;
-	size_t offset; /* in struct verbs; NOT_KEPT = only has to exist */
+	size_t offset; /* in struct verbs */
+	const char *version;
+	bool needed;
 } symbols[] = {
-	{ "ibv_get_device_list", offsetof(struct verbs, get_device_list) },
-	{ "ibv_free_device_list", offsetof(struct verbs, free_device_list) },
-	{ "ibv_get_device_name", offsetof(struct verbs, get_device_name) },
-	{ "ibv_open_device", offsetof(struct verbs, open_device) },
-	{ "ibv_close_device", offsetof(struct verbs, close_device) },
-	{ "ibv_query_device", offsetof(struct verbs, query_device) },
-	{ "ibv_query_port", offsetof(struct verbs, query_port) },
-	{ "ibv_query_gid", offsetof(struct verbs, query_gid) },
-	{ "ibv_alloc_pd", NOT_KEPT },
-	{ "ibv_dealloc_pd", NOT_KEPT },
-	{ "ibv_reg_mr", NOT_KEPT },
-	{ "ibv_dereg_mr", NOT_KEPT },
-	{ "ibv_create_cq", NOT_KEPT },
-	{ "ibv_destroy_cq", NOT_KEPT },
-	{ "ibv_create_qp", NOT_KEPT },
-	{ "ibv_modify_qp", NOT_KEPT },
-	{ "ibv_query_qp", NOT_KEPT },
-	{ "ibv_destroy_qp", NOT_KEPT },
-	{ "ibv_get_async_event", NOT_KEPT },
-	{ "ibv_ack_async_event", NOT_KEPT },
+	ENTRY(get_device_list),
+	ENTRY(free_device_list),
+	ENTRY(get_device_name),
+	ENTRY(open_device),
+	ENTRY(close_device),
+	ENTRY(query_device),
+	ENTRY(query_port),
+	ENTRY(query_gid),
+	ENTRY(alloc_pd),
+	ENTRY(dealloc_pd),
+	ENTRY(reg_mr),
+	ENTRY(dereg_mr),
+	ENTRY(create_cq),
+	ENTRY(destroy_cq),
+	ENTRY(create_qp),
+	ENTRY(modify_qp),
+	ENTRY(query_qp),
+	ENTRY(destroy_qp),
+	ENTRY(get_async_event),
+	ENTRY(ack_async_event),
+	{ "ibv_reg_mr_iova2", offsetof(struct verbs, reg_mr_iova2), "IBVERBS_1.8", false },
+	{ "ibv_query_ece", offsetof(struct verbs, query_ece), "IBVERBS_1.10", false },
+	{ "ibv_set_ece", offsetof(struct verbs, set_ece), "IBVERBS_1.10", false },
+	{ "_ibv_query_gid_table", offsetof(struct verbs, query_gid_table), "IBVERBS_1.11", false },
+	{ "ibv_reg_dmabuf_mr", offsetof(struct verbs, reg_dmabuf_mr), "IBVERBS_1.12", false },
 };
-
-static const char symbol_version[] = "IBVERBS_1.1";
 
 static void keep(struct verbs *verbs, size_t offset, void *address)
 {
 	/* ISO C knows no conversion from a data pointer to a function pointer; POSIX has the bytes
 	 * be the same. */
-	if (offset != NOT_KEPT)
-		memcpy((char *)verbs + offset, &address, sizeof(address));
+	memcpy((char *)verbs + offset, &address, sizeof(address));
 }
 
 /* Count of missing functions; `why` names them as far as it goes. */
@@ -57,15 +65,15 @@ static size_t fill(struct verbs *verbs, char *why, size_t why_bytes)
 	size_t missing = 0, used = 0;
 
 	for (size_t i = 0; i < ARRAY_SIZE(symbols); i++) {
-		void *address = dlvsym(verbs->library, symbols[i].name, symbol_version);
+		void *address = dlvsym(verbs->library, symbols[i].name, symbols[i].version);
 
 		keep(verbs, symbols[i].offset, address);
-		if (address)
+		if (address || !symbols[i].needed)
 			continue;
 		if (used < why_bytes)
 			used += (size_t)snprintf(why + used, why_bytes - used, "%s%s@%s",
 						 missing ? ", " : "", symbols[i].name,
-						 symbol_version);
+						 symbols[i].version);
 		missing++;
 	}
 	return missing;

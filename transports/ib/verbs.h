@@ -22,12 +22,37 @@ struct verbs {
 	/* Writes a shorter, older struct: clear *attr before. */
 	int (*query_port)(struct ibv_context *context, uint8_t port, struct ibv_port_attr *attr);
 	int (*query_gid)(struct ibv_context *context, uint8_t port, int index, union ibv_gid *gid);
+
+	struct ibv_pd *(*alloc_pd)(struct ibv_context *context);
+	int (*dealloc_pd)(struct ibv_pd *pd);
+	struct ibv_mr *(*reg_mr)(struct ibv_pd *pd, void *addr, size_t bytes, int access);
+	int (*dereg_mr)(struct ibv_mr *mr);
+	struct ibv_cq *(*create_cq)(struct ibv_context *context, int entries, void *user,
+				    struct ibv_comp_channel *channel, int vector);
+	int (*destroy_cq)(struct ibv_cq *cq);
+	struct ibv_qp *(*create_qp)(struct ibv_pd *pd, struct ibv_qp_init_attr *attr);
+	int (*modify_qp)(struct ibv_qp *qp, struct ibv_qp_attr *attr, int mask);
+	int (*query_qp)(struct ibv_qp *qp, struct ibv_qp_attr *attr, int mask,
+			struct ibv_qp_init_attr *init);
+	int (*destroy_qp)(struct ibv_qp *qp);
+	int (*get_async_event)(struct ibv_context *context, struct ibv_async_event *event);
+	void (*ack_async_event)(struct ibv_async_event *event);
+
+	/* NULL where the library is older. */
+	struct ibv_mr *(*reg_mr_iova2)(struct ibv_pd *pd, void *addr, size_t bytes, uint64_t iova,
+				       unsigned access);          /* 1.8 */
+	int (*query_ece)(struct ibv_qp *qp, struct ibv_ece *ece); /* 1.10 */
+	int (*set_ece)(struct ibv_qp *qp, struct ibv_ece *ece);   /* 1.10 */
+	ssize_t (*query_gid_table)(struct ibv_context *context, struct ibv_gid_entry *entries,
+				   size_t count, uint32_t flags, size_t entry_bytes); /* 1.11 */
+	struct ibv_mr *(*reg_dmabuf_mr)(struct ibv_pd *pd, uint64_t offset, size_t bytes,
+					uint64_t iova, int fd, int access); /* 1.12 */
 };
 
 /*
  * Open `file` and fill the table, asking for the symbol versions that go with the types above.
- * 0, -ENOENT when the file cannot be opened, -ENOSYS when a function is missing, be it one of those
- * that only data transfer needs; `why` then tells, in `why_bytes`.
+ * 0, -ENOENT when the file cannot be opened, -ENOSYS when a function is missing that data transfer
+ * needs; `why` then tells, in `why_bytes`.
  */
 int verbs_open(const char *file, struct verbs *verbs, char *why, size_t why_bytes);
 

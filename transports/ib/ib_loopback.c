@@ -1,0 +1,308 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* A queue pair that writes to itself; see ib_loopback.h. */
+#include "ib_loopback.h"
+
+#include <errno.h>
+#include <stdarg.h>
+#include <stdbool.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/random.h>
+#include <sys/resource.h>
+#include <time.h>
+#include <unistd.h>
+
+#include <nccl_net/util.h>
+
+#define BUFFER_BYTES ((size_t)4 << 20) /* as NCCL's own, of which it registers at least one */
+#define DEADLINE_MS  3000
+#define POLL_MS      1
+#define BUSY_POLLS   1000 /* before it sleeps between them */
+#define ACK_TIMEOUT  14   /* 67 ms */
+#define RETRIES      3    /* 7 would be for ever on soft-RoCE */
+#define RNR_TIMER    12   /* 0.64 ms */
+#define HOP_LIMIT    255
+#define PSN_MASK     0xffffff
+#define MESSAGE      0x6c6f6f706261636bull
+#define IMMEDIATE    0x616e796eu
+#define COMPLETIONS  2 /* one for the write, one for its arrival */
+
+struct loopback {
+	const struct anynet_config *cfg;
+	const struct verbs *verbs;
+	struct ibv_context *context;
+	uint8_t port;
+	const struct ibv_port_attr *attr;
+	const struct gid *gid;
+	char *why;
+	size_t why_bytes;
+
+	uint64_t *memory; /* BUFFER_BYTES; [0] is written to [1] */
+	struct ibv_pd *pd;
+	struct ibv_mr *mr;
+	struct ibv_cq *cq;
+	struct ibv_qp *qp;
+};
+
+const char *ib_memlock_text(char *buf, size_t bytes)
+{
+	struct rlimit limit;
+
+	if (getrlimit(RLIMIT_MEMLOCK, &limit))
+		snprintf(buf, bytes, "unknown");
+	else if (limit.rlim_cur == RLIM_INFINITY)
+		snprintf(buf, bytes, "unlimited");
+	else
+		snprintf(buf, bytes, "%llu KiB", (unsigned long long)limit.rlim_cur / 1024);
+	return buf;
+}
+
+static int fail(struct loopback *loop, int ret, const char *fmt, ...) ANYNET_PRINTF(3, 4);
+
+static int fail(struct loopback *loop, int ret, const char *fmt, ...)
+{
+	va_list args;
+
+	va_start(args, fmt);
+	vsnprintf(loop->why, loop->why_bytes, fmt, args);
+	va_end(args);
+	return ret;
+}
+
+/* A step failed for want of something: mostly pinned memory, for which a limit says how much. */
+static int fail_making(struct loopback *loop, const char *what, int error)
+{
+	char memlock[32];
+
+	/* EPERM is how the kernel says that nothing at all may be pinned */
+	if (error != ENOMEM && error != EPERM)
+		return fail(loop, -EIO, "cannot have %s: %s", what,
+			    error ? strerror(error) : "no reason given");
+	return fail(loop, -ENOMEM,
+		    "cannot have %s: out of memory that may be pinned: RLIMIT_MEMLOCK is %s; raise "
+		    "it (ulimit -l unlimited; docker --ulimit memlock=-1)",
+		    what, ib_memlock_text(memlock, sizeof(memlock)));
+}
+
+static int make(struct loopback *loop)
+{
+	const struct verbs *verbs = loop->verbs;
+	struct ibv_qp_init_attr init = {
+		.qp_type = IBV_QPT_RC,
+		.cap = { .max_send_wr = 1, .max_recv_wr = 1, .max_send_sge = 1, .max_recv_sge = 1 }
+	};
+
+	loop->memory = aligned_alloc((size_t)sysconf(_SC_PAGESIZE), BUFFER_BYTES);
+	if (!loop->memory)
+		return fail(loop, -ENOMEM, "out of memory");
+	errno = 0;
+	loop->pd = verbs->alloc_pd(loop->context);
+	if (!loop->pd)
+		return fail_making(loop, "a protection domain", errno);
+	errno = 0;
+	loop->mr = verbs->reg_mr(loop->pd, loop->memory, BUFFER_BYTES,
+				 IBV_ACCESS_LOCAL_WRITE | IBV_ACCESS_REMOTE_WRITE);
+	if (!loop->mr)
+		return fail_making(loop, "4 MiB of memory registered", errno);
+	errno = 0;
+	loop->cq = verbs->create_cq(loop->context, COMPLETIONS, NULL, NULL, 0);
+	if (!loop->cq)
+		return fail_making(loop, "a completion queue", errno);
+	init.send_cq = init.recv_cq = loop->cq;
+	errno = 0;
+	loop->qp = verbs->create_qp(loop->pd, &init);
+	return loop->qp ? 0 : fail_making(loop, "a queue pair", errno);
+}
+
+static void unmake(struct loopback *loop)
+{
+	if (loop->qp)
+		loop->verbs->destroy_qp(loop->qp);
+	if (loop->cq)
+		loop->verbs->destroy_cq(loop->cq);
+	if (loop->mr)
+		loop->verbs->dereg_mr(loop->mr);
+	if (loop->pd)
+		loop->verbs->dealloc_pd(loop->pd);
+	free(loop->memory);
+}
+
+static int modify(struct loopback *loop, struct ibv_qp_attr *attr, int mask, const char *state)
+{
+	char gid[INET6_ADDRSTRLEN];
+	int ret = loop->verbs->modify_qp(loop->qp, attr, mask);
+
+	if (!ret)
+		return 0;
+	return fail(loop, -EIO, "a queue pair on GID %d (%s) does not become %s: %s",
+		    loop->gid->index, gid_text(&loop->gid->raw, gid), state,
+		    strerror(ret > 0 ? ret : errno));
+}
+
+static int to_init(struct loopback *loop)
+{
+	struct ibv_qp_attr attr = { .qp_state = IBV_QPS_INIT,
+				    .pkey_index = (uint16_t)loop->cfg->ib_pkey,
+				    .port_num = loop->port,
+				    .qp_access_flags = IBV_ACCESS_REMOTE_WRITE };
+
+	return modify(loop, &attr,
+		      IBV_QP_STATE | IBV_QP_PKEY_INDEX | IBV_QP_PORT | IBV_QP_ACCESS_FLAGS, "INIT");
+}
+
+/* The way to ourselves. */
+static struct ibv_ah_attr own_address(const struct loopback *loop)
+{
+	bool roce = loop->attr->link_layer == IBV_LINK_LAYER_ETHERNET;
+	int sl = loop->cfg->ib_sl, traffic_class = loop->cfg->ib_tc;
+	struct ibv_ah_attr address = {
+		.dlid = loop->attr->lid,
+		.sl = (uint8_t)(sl >= 0 ? sl : 0),
+		.port_num = loop->port,
+		.is_global = roce || loop->attr->flags & IBV_QPF_GRH_REQUIRED,
+	};
+
+	if (address.is_global)
+		address.grh = (struct ibv_global_route){
+			.dgid = loop->gid->raw,
+			.sgid_index = (uint8_t)loop->gid->index,
+			.hop_limit = HOP_LIMIT,
+			.traffic_class = (uint8_t)(traffic_class >= 0 ? traffic_class : 0),
+		};
+	return address;
+}
+
+static int to_ready(struct loopback *loop, uint32_t psn)
+{
+	struct ibv_qp_attr to_receive = { .qp_state = IBV_QPS_RTR,
+					  .path_mtu = loop->attr->active_mtu,
+					  .dest_qp_num = loop->qp->qp_num,
+					  .rq_psn = psn,
+					  .max_dest_rd_atomic = 1,
+					  .min_rnr_timer = RNR_TIMER,
+					  .ah_attr = own_address(loop) };
+	struct ibv_qp_attr to_send = { .qp_state = IBV_QPS_RTS,
+				       .timeout = ACK_TIMEOUT,
+				       .retry_cnt = RETRIES,
+				       .rnr_retry = RETRIES,
+				       .sq_psn = psn,
+				       .max_rd_atomic = 1 };
+	int ret = modify(loop, &to_receive,
+			 IBV_QP_STATE | IBV_QP_AV | IBV_QP_PATH_MTU | IBV_QP_DEST_QPN |
+				 IBV_QP_RQ_PSN | IBV_QP_MAX_DEST_RD_ATOMIC | IBV_QP_MIN_RNR_TIMER,
+			 "RTR");
+
+	if (ret)
+		return ret;
+	return modify(loop, &to_send,
+		      IBV_QP_STATE | IBV_QP_TIMEOUT | IBV_QP_RETRY_CNT | IBV_QP_RNR_RETRY |
+			      IBV_QP_SQ_PSN | IBV_QP_MAX_QP_RD_ATOMIC,
+		      "RTS");
+}
+
+static int post(struct loopback *loop)
+{
+	struct ibv_sge sge = { .addr = (uintptr_t)&loop->memory[0],
+			       .length = sizeof(loop->memory[0]),
+			       .lkey = loop->mr->lkey };
+	struct ibv_send_wr send = { .sg_list = &sge,
+				    .num_sge = 1,
+				    .opcode = IBV_WR_RDMA_WRITE_WITH_IMM,
+				    .send_flags = IBV_SEND_SIGNALED,
+				    .imm_data = IMMEDIATE,
+				    .wr.rdma = { .remote_addr = (uintptr_t)&loop->memory[1],
+						 .rkey = loop->mr->rkey } },
+			   *bad_send;
+	struct ibv_recv_wr receive = { .num_sge = 0 }, *bad_receive;
+	int ret = ibv_post_recv(loop->qp, &receive, &bad_receive);
+
+	loop->memory[0] = MESSAGE;
+	loop->memory[1] = 0;
+	if (!ret)
+		ret = ibv_post_send(loop->qp, &send, &bad_send);
+	if (!ret)
+		return 0;
+	return fail(loop, -EIO, "a queue pair takes no work: %s", strerror(ret > 0 ? ret : errno));
+}
+
+static uint64_t now_ms(void)
+{
+	struct timespec ts;
+
+	clock_gettime(CLOCK_MONOTONIC, &ts);
+	return (uint64_t)ts.tv_sec * 1000 + (uint64_t)ts.tv_nsec / 1000000;
+}
+
+static int check(struct loopback *loop, const struct ibv_wc *wc)
+{
+	if (wc->status == IBV_WC_RETRY_EXC_ERR)
+		return fail(loop, -EIO,
+			    "an RDMA WRITE to itself got no answer: its packets are lost (status "
+			    "%d, vendor %#x)",
+			    wc->status, wc->vendor_err);
+	if (wc->status != IBV_WC_SUCCESS)
+		return fail(loop, -EIO, "an RDMA WRITE to itself failed with status %d, vendor %#x",
+			    wc->status, wc->vendor_err);
+	if (wc->opcode == IBV_WC_RECV_RDMA_WITH_IMM && wc->imm_data != IMMEDIATE)
+		return fail(loop, -EBADMSG, "an RDMA WRITE to itself arrived with immediate %#x",
+			    wc->imm_data);
+	return 0;
+}
+
+static int await(struct loopback *loop)
+{
+	const struct timespec pause = { .tv_nsec = POLL_MS * 1000000 };
+	uint64_t deadline = now_ms() + DEADLINE_MS;
+	int seen = 0, polls = 0;
+
+	while (seen < COMPLETIONS) {
+		struct ibv_wc wc;
+		int n = ibv_poll_cq(loop->cq, 1, &wc);
+		int ret = n > 0 ? check(loop, &wc) : 0;
+
+		if (n < 0)
+			return fail(loop, -EIO, "its completion queue cannot be polled");
+		if (ret)
+			return ret;
+		seen += n;
+		if (!n && now_ms() >= deadline)
+			return fail(loop, -ETIMEDOUT,
+				    "an RDMA WRITE to itself got %d of 2 completions in %d s", seen,
+				    DEADLINE_MS / 1000);
+		if (!n && polls++ > BUSY_POLLS)
+			nanosleep(&pause, NULL);
+	}
+	if (loop->memory[1] != MESSAGE)
+		return fail(loop, -EBADMSG, "an RDMA WRITE to itself brought other bytes");
+	return 0;
+}
+
+int ib_loopback(const struct anynet_config *cfg, const struct verbs *verbs,
+		struct ibv_context *context, uint8_t port, const struct ibv_port_attr *attr,
+		const struct gid *gid, char *why, size_t why_bytes)
+{
+	struct loopback loop = { .cfg = cfg,
+				 .verbs = verbs,
+				 .context = context,
+				 .port = port,
+				 .attr = attr,
+				 .gid = gid,
+				 .why = why,
+				 .why_bytes = why_bytes };
+	uint32_t psn = 0;
+	int ret = make(&loop);
+
+	if (getrandom(&psn, sizeof(psn), GRND_NONBLOCK) < 0)
+		psn = (uint32_t)now_ms();
+	if (!ret)
+		ret = to_init(&loop);
+	if (!ret)
+		ret = to_ready(&loop, psn & PSN_MASK);
+	if (!ret)
+		ret = post(&loop);
+	if (!ret)
+		ret = await(&loop);
+	unmake(&loop);
+	return ret;
+}

@@ -1,0 +1,30 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* The proof that a verbs port carries data: a queue pair connected to itself writes to itself. */
+#ifndef ANYNET_IB_LOOPBACK_H
+#define ANYNET_IB_LOOPBACK_H
+
+#include <stddef.h>
+#include <stdint.h>
+
+#include <nccl_net/config.h>
+
+#include "gid.h"
+#include "verbs.h"
+
+/*
+ * Do by `gid` of a port all that a connection needs: memory, as much as one of NCCL's buffers, queues, a
+ * connected RC queue pair, an RDMA WRITE WITH IMM and its two completions. What it makes is gone
+ * afterwards. Blocks for a few milliseconds on an adapter, a second on soft-RoCE, three at most beside
+ * what the driver takes. Any thread.
+ *
+ * 0; -ENOMEM: no memory can be registered or queues made; -EIO: another step failed; -ETIMEDOUT: no
+ * completion came; -EBADMSG: wrong bytes arrived. `why` names the step, in `why_bytes`.
+ */
+int ib_loopback(const struct anynet_config *cfg, const struct verbs *verbs,
+		struct ibv_context *context, uint8_t port, const struct ibv_port_attr *attr,
+		const struct gid *gid, char *why, size_t why_bytes);
+
+/* "64 KiB", "unlimited": what RLIMIT_MEMLOCK lets this process pin. Returns buf. */
+const char *ib_memlock_text(char *buf, size_t bytes);
+
+#endif
