@@ -86,6 +86,21 @@ struct anynet_wire_rail {
 	uint8_t from, to;
 };
 
+/* One end of a queue pair, for the other end to connect to (docs/ib.md). */
+struct anynet_wire_qp {
+	uint8_t link; /* 0 = no queue pair, 1 InfiniBand, 2 RoCE v1, 3 RoCE v2 */
+	uint8_t mtu;  /* largest, as enum ibv_mtu */
+	uint16_t lid;
+	uint32_t qpn;
+	uint32_t psn;	/* of the first packet from this end */
+	uint32_t rkey;	/* connector: of its board … */
+	uint64_t addr;	/* … and where that is */
+	uint8_t gid[16];
+	uint32_t slots;	     /* frames that this end takes before it has consumed one */
+	uint32_t slot_bytes; /* largest frame, header included */
+};
+static_assert(sizeof(struct anynet_wire_qp) == 48, "wire");
+
 /* Both HELLO and WELCOME. The first 48 bytes never change: they let any two versions refuse each
  * other with a text. */
 struct anynet_wire_hello {
@@ -116,13 +131,14 @@ struct anynet_wire_hello {
 	uint64_t frames;     /* WELCOME to RESUME: frames of the rail consumed in all */
 	uint8_t nonce[ANYNET_NONCE_BYTES]; /* HELLO and CHALLENGE: random */
 	uint8_t proof[ANYNET_PROOF_BYTES]; /* HMAC-SHA256 of this message and those before it */
+	struct anynet_wire_qp qp; /* for this rail; link 0 = none */
 	struct anynet_wire_addr addrs[ANYNET_HELLO_ADDRS]; /* this side's NICs, its own first */
 	struct anynet_wire_rail plan[ANYNET_RAILS_MAX];	   /* WELCOME */
 	char host[64];	  /* NUL-terminated texts, printable ASCII */
 	char device[64];
 	char reason[240]; /* WELCOME: why refused; HELLO: why not IB */
 };
-static_assert(sizeof(struct anynet_wire_hello) == 832, "wire");
+static_assert(sizeof(struct anynet_wire_hello) == 880, "wire");
 
 enum anynet_frame_type {
 	ANYNET_FRAME_DATA = 1,	/* a chunk; `length` payload bytes follow */
@@ -133,9 +149,14 @@ enum anynet_frame_type {
 	ANYNET_FRAME_ACK = 6,	/* receiver: in the bitmap of `length` = 32 bytes bit i says that the
 				 * message in slot i is there; told once, the slot is free then.
 				 * length = 0, told again on a resumed rail: `slot` and `seq` only */
-	ANYNET_FRAME_GRANT = 7, /* receiver: the message in `slot` may come */
+	ANYNET_FRAME_GRANT = 7, /* receiver: the message in `slot` may come; through a queue pair with
+				 * `length` = 64 bytes, struct anynet_wire_grant */
 	ANYNET_FRAME_DOUBT = 8, /* receiver: rail `slot`, of epoch `seq`, is broken or its path in doubt:
 				 * use another connection */
+	ANYNET_FRAME_ASK = 9,	/* sender, through a queue pair: where may message `seq` in `slot` be
+				 * written? The answer is a GRANT */
+	ANYNET_FRAME_ASK_ALL = 10, /* receiver, through a queue pair: receives from number `seq` on are
+				 * not on the board, ask for each */
 };
 
 #define ANYNET_FLAG_MULTI   0x01 /* the comm has used several tags: match in order of seq */
@@ -161,5 +182,31 @@ struct anynet_wire_frame {
 	uint64_t size;	 /* of the whole message */
 };
 static_assert(sizeof(struct anynet_wire_frame) == 32, "wire");
+
+/*
+ * Where the bytes of a message may be written: receive number `seq` of a comm that has used one tag,
+ * or the message of the GRANT frame that this lies behind. On the board of the connector the receive's
+ * number modulo ANYNET_BOARD_GRANTS says where, and `mark` that it is there entirely.
+ */
+struct anynet_wire_grant {
+	uint64_t addr;
+	uint64_t size; /* of the buffer */
+	uint32_t rkey;
+	uint32_t tag;
+	uint32_t reserved[8];
+	uint32_t seq;
+	uint32_t mark; /* seq + 1; last, as a NIC writes upwards */
+};
+static_assert(sizeof(struct anynet_wire_grant) == 64, "wire: written as one");
+
+#define ANYNET_BOARD_GRANTS 64
+
+/* What the acceptor writes to the connector of a queue pair without being asked. */
+struct anynet_wire_board {
+	struct anynet_wire_grant grants[ANYNET_BOARD_GRANTS];
+	uint32_t consumed; /* frames that the acceptor has taken from this queue pair in all */
+	uint32_t reserved[15];
+};
+static_assert(sizeof(struct anynet_wire_board) == 4160, "wire");
 
 #endif

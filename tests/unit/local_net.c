@@ -48,7 +48,7 @@ int local_rail(struct anynet_comm *comm, unsigned index)
 	int fds[2];
 
 	if (socketpair(AF_UNIX, SOCK_STREAM | SOCK_NONBLOCK | SOCK_CLOEXEC, 0, fds) ||
-	    comm_add_rail(comm, fds[0], (uint16_t)index, 0, (struct anynet_wire_rail){ 0, 0 }))
+	    comm_add_rail(comm, fds[0], (uint16_t)index, 0, (struct anynet_wire_rail){ 0, 0 }, NULL))
 		abort();
 	return fds[1];
 }

@@ -79,7 +79,7 @@ void pair_open(struct pair *pair, unsigned rails)
 	make_recv(pair);
 	for (unsigned i = 0; i < rails; i++)
 		assert_int_equal(comm_add_rail(pair->recv, local_rail(pair->send, i), (uint16_t)i,
-					       0, (struct anynet_wire_rail){ 0, 0 }),
+					       0, (struct anynet_wire_rail){ 0, 0 }, NULL),
 				 0);
 	assert_int_equal(comm_open(pair->send), 0);
 	assert_int_equal(comm_open(pair->recv), 0);

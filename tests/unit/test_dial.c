@@ -104,7 +104,7 @@ static int call(const struct comm_paths *paths, enum anynet_hello_kind kind, uns
 	int ret;
 
 	assert_true(dial_pair(&dial, paths, (struct anynet_wire_rail){ 0, 0 }));
-	assert_int_equal(dial_start(&dial, paths, kind, rail, epoch), 0);
+	assert_int_equal(dial_start(&dial, paths, NULL, kind, rail, epoch), 0);
 	ret = dial_to_the_end(&dial);
 	if (!ret) {
 		assert_int_equal(dial.hello->type, ANYNET_WELCOME);
@@ -187,7 +187,7 @@ static void ring(struct line *line)
 
 	*line = (struct line){ .dial = DIAL_INIT };
 	assert_true(dial_pair(&line->dial, &paths, (struct anynet_wire_rail){ 0, 0 }));
-	assert_int_equal(dial_start(&line->dial, &paths, ANYNET_KIND_RESUME, 3, 9), 0);
+	assert_int_equal(dial_start(&line->dial, &paths, NULL, ANYNET_KIND_RESUME, 3, 9), 0);
 	wait_for(other);
 	line->fd = socket_accept(other, &from);
 	assert_true(line->fd >= 0);
@@ -403,7 +403,7 @@ static void test_an_unusable_secret_dials_nobody(void **state)
 	(void)state;
 	secret_start(dir);
 	assert_true(dial_pair(&dial, &paths, (struct anynet_wire_rail){ 0, 0 }));
-	assert_int_equal(dial_start(&dial, &paths, ANYNET_KIND_COMM, 0, 0), -EACCES);
+	assert_int_equal(dial_start(&dial, &paths, NULL, ANYNET_KIND_COMM, 0, 0), -EACCES);
 	assert_int_equal(dial.state, DIAL_IDLE);
 	assert_int_equal(socket_accept(other, &from), -EAGAIN);
 	dial_close(&dial);

@@ -51,6 +51,8 @@ void comm_fini(struct anynet_comm *comm)
 	heal_free(comm);
 	heal_drop_posted(comm);
 	comm_close_rails(comm);
+	while (!LIST_EMPTY(&comm->borrowed))
+		mr_return(LIST_FIRST(&comm->borrowed));
 	if (comm->epfd >= 0)
 		close(comm->epfd);
 	if (comm->listening)
@@ -74,9 +76,11 @@ unsigned comm_pending(const struct anynet_comm *comm)
 }
 
 int comm_add_rail(struct anynet_comm *comm, int fd, uint16_t index, uint32_t epoch,
-		  struct anynet_wire_rail pair)
+		  struct anynet_wire_rail pair, struct ib_link *link)
 {
-	struct anynet_rail *rail = tcp_rail_create(comm, fd, index);
+	struct anynet_rail *rail = comm->dev->link == ANYNET_LINK_IB
+					   ? ib_rail_create(comm, fd, index, link)
+					   : tcp_rail_create(comm, fd, index);
 
 	if (!rail)
 		return -ENOMEM;
@@ -387,8 +391,38 @@ int anynet_reg_mr(struct anynet_comm *comm, void *addr, size_t bytes, int type,
 	mr->addr = addr;
 	mr->bytes = bytes;
 	mr->type = type;
+	if (comm->dev->link == ANYNET_LINK_IB) {
+		char why[200];
+		int ret = ib_memory_register(mr, comm->dev, why, sizeof(why));
+
+		if (ret) {
+			anynet_warn("dev %s: %zu bytes cannot be registered: %s", comm->dev->name,
+				    bytes, why);
+			free(mr);
+			return ret;
+		}
+	}
 	*out = mr;
 	return 0;
+}
+
+int comm_borrow_mr(struct anynet_comm *comm, const void *addr, size_t bytes, struct anynet_mr **mr)
+{
+	int ret = anynet_reg_mr(comm, (void *)(uintptr_t)addr, bytes, ANYNET_PTR_HOST, mr);
+
+	if (!ret) {
+		(*mr)->borrowed = true;
+		LIST_INSERT_HEAD(&comm->borrowed, *mr, among);
+	}
+	return ret;
+}
+
+void mr_return(struct anynet_mr *mr)
+{
+	if (mr->borrowed)
+		LIST_REMOVE(mr, among);
+	ib_memory_release(mr);
+	free(mr);
 }
 
 int anynet_reg_mr_dmabuf(struct anynet_comm *comm, void *addr, size_t bytes, int type,
@@ -420,7 +454,7 @@ void anynet_dereg_mr(struct anynet_comm *comm, struct anynet_mr *mr)
 		comm_close_rails(comm);
 		comm_leave(comm);
 	}
-	free(mr);
+	mr_return(mr);
 }
 
 int anynet_iflush(struct anynet_comm *comm, int n, void *const *data, const int *bytes,

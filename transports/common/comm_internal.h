@@ -5,6 +5,7 @@
 
 #include <pthread.h>
 #include <stdatomic.h>
+#include <sys/queue.h>
 
 #include <nccl_net/comm.h>
 #include <nccl_net/util.h>
@@ -67,6 +68,7 @@ struct anynet_comm {
 	struct comm_paths paths;
 	struct anynet_peer peer;
 	uint64_t linger_until_ms;
+	LIST_HEAD(, anynet_mr) borrowed;
 	struct heal *heal;  /* heal.c: what is being done about broken rails; NULL = nothing */
 	struct comm_watch { /* watch.c */
 		uint64_t progress; /* sum of progress counts when last looked */
@@ -84,6 +86,8 @@ struct anynet_request {
 	_Atomic bool done; /* release by whoever completes it, acquire in test */
 };
 
+#define ANYNET_MR_NICS 8 /* verbs devices of a process that memory is registered on */
+
 /* Registered memory. TCP needs none; it is what deregMr's promise hangs on. */
 struct anynet_mr {
 	void *addr;
@@ -92,7 +96,13 @@ struct anynet_mr {
 	/* Requests in flight that use it. Written by the comm's data thread only (its one caller, or
 	 * whoever holds the lock), read by deregMr in another. */
 	_Atomic unsigned in_flight;
+	struct ib_mr *_Atomic ib[ANYNET_MR_NICS]; /* its registrations on verbs devices */
+	/* Made for one request whose caller had none, and over with it: among its comm's. */
+	bool borrowed;
+	LIST_ENTRY(anynet_mr) among;
 };
+
+void mr_return(struct anynet_mr *mr) ANYNET_COLD; /* comm.c */
 
 static inline void mr_hold(struct anynet_mr *mr)
 {
@@ -105,11 +115,13 @@ static inline void mr_hold(struct anynet_mr *mr)
 
 static inline void mr_drop(struct anynet_mr *mr)
 {
-	if (mr)
-		atomic_store_explicit(&mr->in_flight,
-				      atomic_load_explicit(&mr->in_flight, memory_order_relaxed) -
-					      1,
-				      memory_order_release);
+	if (!mr)
+		return;
+	atomic_store_explicit(&mr->in_flight,
+			      atomic_load_explicit(&mr->in_flight, memory_order_relaxed) - 1,
+			      memory_order_release);
+	if (anynet_unlikely(mr->borrowed))
+		mr_return(mr);
 }
 
 /* --- comm.c --- */
@@ -122,10 +134,10 @@ int comm_init(struct anynet_comm *comm, bool is_send, const struct anynet_device
 	      unsigned rail_count);
 void comm_fini(struct anynet_comm *comm);
 
-/* Give a comm its rail `index` over a connected socket, which it owns on success. `pair`: the NICs it
- * joins, in the comm's paths. */
+/* Give a comm its rail `index` over a connected socket, which it owns on success, and so it does `link`
+ * (NULL = none). `pair`: the NICs it joins, in the comm's paths. */
 int comm_add_rail(struct anynet_comm *comm, int fd, uint16_t index, uint32_t epoch,
-		  struct anynet_wire_rail pair);
+		  struct anynet_wire_rail pair, struct ib_link *link);
 
 /* End a rail's connection abruptly, because of `err` (0: it is being replaced). Its stream goes on
  * when it is resumed. */
@@ -206,7 +218,25 @@ static inline void comm_leave(struct anynet_comm *comm)
 	atomic_store_explicit(&comm->busy, false, memory_order_release);
 }
 
+/* A registration for memory that a request came without; mr_drop ends it. 0 or -errno. */
+int comm_borrow_mr(struct anynet_comm *comm, const void *addr, size_t bytes, struct anynet_mr **mr);
+
+/* --- ib_memory.c --- */
+
+/* Register *mr (its addr and bytes) on an IB device. 0, or -errno and `why`. */
+int ib_memory_register(struct anynet_mr *mr, const struct anynet_device *dev, char *why,
+		       size_t why_bytes);
+
+/* Give back all registrations of *mr. */
+void ib_memory_release(struct anynet_mr *mr);
+
 /* --- send.c, recv.c: the two kinds of comm --- */
+
+/* A comm of an IB device: the replay ring is memory that is pinned; larger messages are written to
+ * where the receiver says, in pieces. */
+#define IB_REPLAY_BYTES (40u << 10)
+#define IB_EAGER_BYTES  480
+#define IB_FRAME_BYTES  (4u << 20)
 
 struct anynet_comm *send_comm_create(const struct anynet_device *dev, unsigned rail_count);
 struct anynet_comm *recv_comm_create(const struct anynet_device *dev, unsigned rail_count,

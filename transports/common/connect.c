@@ -253,7 +253,7 @@ static int step_first(struct connect_op *op, uint64_t now)
 			return now < op->deadline_ms ? -EAGAIN : timed_out(op);
 		address_at(op, op->addr);
 		op->first.from = op->dev->addr;
-		ret = dial_start(&op->first, &op->paths, ANYNET_KIND_COMM, 0, op->tries++);
+		ret = dial_start(&op->first, &op->paths, op->dev, ANYNET_KIND_COMM, 0, op->tries++);
 	}
 	if (!ret)
 		ret = dial_step(&op->first);
@@ -291,10 +291,11 @@ static int make_comm(struct connect_op *op)
 	op->comm->checksum |= welcome->features & ANYNET_FEATURE_CHECKSUM;
 	hello_peer(welcome, &op->comm->peer);
 	snprintf(op->comm->peer.addr, sizeof(op->comm->peer.addr), "%s", op->last_addr);
-	ret = comm_add_rail(op->comm, op->first.fd, 0, op->tries - 1, pair);
+	ret = comm_add_rail(op->comm, op->first.fd, 0, op->tries - 1, pair, op->first.link);
 	if (ret)
 		return ret;
 	op->first.fd = -1;
+	op->first.link = NULL;
 	dial_close(&op->first);
 	if (welcome->rails == 1)
 		return 0;
@@ -313,14 +314,15 @@ static int dial_extra(struct connect_op *op, int rail)
 	if (dial->state == DIAL_IDLE) {
 		if (!dial_pair(dial, &op->paths, op->welcome.plan[rail]))
 			return -EINVAL;
-		ret = dial_start(dial, &op->paths, ANYNET_KIND_RAIL, (unsigned)rail, 0);
+		ret = dial_start(dial, &op->paths, NULL, ANYNET_KIND_RAIL, (unsigned)rail, 0);
 	}
 	if (!ret)
 		ret = dial_step(dial);
 	if (!ret && dial->hello->status)
 		ret = -ECONNREFUSED;
 	if (!ret)
-		ret = comm_add_rail(op->comm, dial->fd, (uint16_t)rail, 0, op->welcome.plan[rail]);
+		ret = comm_add_rail(op->comm, dial->fd, (uint16_t)rail, 0, op->welcome.plan[rail],
+				    NULL);
 	if (!ret)
 		dial->fd = -1;
 	return ret;

@@ -8,8 +8,13 @@
 #include <string.h>
 #include <unistd.h>
 
+#include <nccl_net/log.h>
+
+#include "rail_link.h"
 #include "secret.h"
 #include "socket.h"
+
+#define PROOF_MS 3000 /* the kernel may have to find the peer's Ethernet address first */
 
 bool dial_pair(struct dial *dial, const struct comm_paths *paths, struct anynet_wire_rail pair)
 {
@@ -24,6 +29,8 @@ void dial_close(struct dial *dial)
 	if (dial->fd >= 0)
 		close(dial->fd);
 	dial->fd = -1;
+	ib_link_free(dial->link);
+	dial->link = NULL;
 	free(dial->hello);
 	dial->hello = NULL;
 	dial->state = DIAL_IDLE;
@@ -44,8 +51,73 @@ static void fill_hello(struct anynet_wire_hello *hello, const struct comm_paths 
 	memcpy(hello->token, paths->token, sizeof(hello->token));
 }
 
-int dial_start(struct dial *dial, const struct comm_paths *paths, enum anynet_hello_kind kind,
-	       unsigned rail, uint32_t epoch)
+/* --- the link beside the connection --- */
+
+static void offer_link(struct dial *dial, const struct anynet_device *dev,
+		       struct anynet_wire_hello *hello)
+{
+	char why[200];
+
+	if (!dev || dev->link != ANYNET_LINK_IB || anynet_net.cfg->checksum)
+		return;
+	dial->link = ib_link_create(dev, true, NULL, why, sizeof(why));
+	if (dial->link)
+		ib_link_describe(dial->link, &hello->qp);
+	else
+		anynet_info("dev %s: no queue pair, going on over TCP: %s", dev->name, why);
+}
+
+static void drop_link(struct dial *dial, const char *why)
+{
+	anynet_info("peer %s: the queue pair is not used, going on over TCP: %s", dial->hello->host,
+		    why);
+	ib_link_free(dial->link);
+	dial->link = NULL;
+	dial->state = DIAL_DONE;
+}
+
+/* Answered: join what the peer made for us, and see whether it works. */
+static void begin_proof(struct dial *dial)
+{
+	const struct anynet_wire_hello *welcome = dial->hello;
+	int ret;
+
+	if (!dial->link || welcome->status)
+		return;
+	if (!welcome->qp.link) {
+		drop_link(dial, welcome->reason[0] ? welcome->reason : "the peer has none");
+		return;
+	}
+	ret = ib_link_join(dial->link, &welcome->qp);
+	if (!ret)
+		ret = ib_link_ping(dial->link);
+	if (ret) {
+		drop_link(dial, strerror(-ret));
+		return;
+	}
+	dial->proof_ms = net_now_ms() + PROOF_MS;
+	dial->state = DIAL_PROOF;
+}
+
+static int prove(struct dial *dial)
+{
+	int ret = ib_link_prove(dial->link);
+
+	if (!ret)
+		dial->state = DIAL_DONE;
+	else if (ret != -EAGAIN)
+		drop_link(dial, strerror(-ret));
+	else if (net_now_ms() < dial->proof_ms)
+		return -EAGAIN;
+	else
+		drop_link(dial, "packets do not get through");
+	return 0;
+}
+
+/* --- the connection --- */
+
+int dial_start(struct dial *dial, const struct comm_paths *paths, const struct anynet_device *dev,
+	       enum anynet_hello_kind kind, unsigned rail, uint32_t epoch)
 {
 	struct anynet_wire_hello *hello = malloc(sizeof(*hello));
 	int ret;
@@ -53,6 +125,7 @@ int dial_start(struct dial *dial, const struct comm_paths *paths, enum anynet_he
 	if (!hello)
 		return -ENOMEM;
 	fill_hello(hello, paths, kind, rail, epoch);
+	offer_link(dial, dev, hello);
 	ret = auth_hello(&dial->auth, hello);
 	if (!ret)
 		ret = socket_connect(&dial->from, &dial->to, anynet_net.cfg,
@@ -60,6 +133,7 @@ int dial_start(struct dial *dial, const struct comm_paths *paths, enum anynet_he
 					     socket_same_ip(&dial->from, &dial->to));
 	if (ret < 0) {
 		free(hello);
+		dial_close(dial);
 		return ret;
 	}
 	dial->fd = ret;
@@ -131,6 +205,7 @@ static int judge_welcome(struct dial *dial)
 	if (needs_proof(dial->hello) && auth_check(&dial->auth, dial->hello))
 		refuse_unproven(dial);
 	dial->state = DIAL_DONE;
+	begin_proof(dial);
 	return 0;
 }
 
@@ -164,10 +239,9 @@ static int take_challenge(struct dial *dial)
 int dial_step(struct dial *dial)
 {
 	static int (*const steps[])(struct dial *) = {
-		[DIAL_HELLO] = say_hello,
-		[DIAL_CHALLENGE] = take_challenge,
-		[DIAL_RESPONSE] = say_response,
-		[DIAL_WELCOME] = take_welcome,
+		[DIAL_HELLO] = say_hello,       [DIAL_CHALLENGE] = take_challenge,
+		[DIAL_RESPONSE] = say_response, [DIAL_WELCOME] = take_welcome,
+		[DIAL_PROOF] = prove,
 	};
 	int ret = 0;
 

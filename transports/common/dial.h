@@ -17,6 +17,7 @@ enum dial_state {
 	DIAL_RESPONSE,  /* answering the challenge */
 	/* with and without: */
 	DIAL_WELCOME, /* nothing more to say */
+	DIAL_PROOF,   /* answered; do packets get through the link? */
 	DIAL_DONE,    /* answered: *hello is the WELCOME now, or a refusal in its place */
 };
 
@@ -26,6 +27,8 @@ struct dial {
 	size_t done;
 	struct sockaddr_storage from, to;
 	struct auth auth;
+	struct ib_link *link; /* offered in the hello; with DIAL_DONE it works, and may be taken */
+	uint64_t proof_ms;    /* until when that is to be proven */
 	struct anynet_wire_hello *hello; /* the message being sent or received, last the welcome */
 };
 
@@ -37,10 +40,10 @@ struct dial {
 /* From this pair of addresses. False: there is no such pair, or nothing listens there. */
 bool dial_pair(struct dial *dial, const struct comm_paths *paths, struct anynet_wire_rail pair);
 
-/* Begin, from dial->from to dial->to, with a hello for the comm behind `paths`. 0 or -errno; `dial` is
- * idle after an error. */
-int dial_start(struct dial *dial, const struct comm_paths *paths, enum anynet_hello_kind kind,
-	       unsigned rail, uint32_t epoch);
+/* Begin, from dial->from to dial->to, with a hello for the comm behind `paths`. `dev`: its NIC, which a
+ * link is to go through if it can (NULL: none). 0 or -errno; `dial` is idle after an error. */
+int dial_start(struct dial *dial, const struct comm_paths *paths, const struct anynet_device *dev,
+	       enum anynet_hello_kind kind, unsigned rail, uint32_t epoch);
 
 /* Go on as far as it goes: 0 = answered, -EAGAIN = later, else -errno: then close it. */
 int dial_step(struct dial *dial);

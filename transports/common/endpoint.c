@@ -9,6 +9,7 @@
 
 #include "heal.h"
 #include "listen_internal.h"
+#include "rail_link.h"
 #include "registry.h"
 
 #define ENDPOINTS_MAX (1 << 20)
@@ -158,8 +159,10 @@ static int admit_comm(struct endpoint *endpoint, const struct anynet_wire_hello 
 	struct anynet_listener *listener = endpoint->listener;
 	const struct anynet_device *set[ANYNET_HELLO_ADDRS];
 	struct anynet_wire_addr addrs[ANYNET_HELLO_ADDRS];
+	bool linked = listener->dev->link == ANYNET_LINK_IB; /* one rail, whatever else stands by */
 	int ret, count, per_nic = net_rails_per_nic(listener->dev);
 	struct anynet_comm *comm;
+	struct ib_link *link;
 
 	count = net_stripe(listener->dev, set, ANYNET_HELLO_ADDRS);
 	ret = listen_addrs(set, count, addrs);
@@ -167,12 +170,15 @@ static int admit_comm(struct endpoint *endpoint, const struct anynet_wire_hello 
 		return refuse(answer, ANYNET_STATUS_BUSY, ret, "cannot listen");
 	hello_fill(answer, listener->dev, addrs, count);
 	per_nic = (int)anynet_max((size_t)per_nic, hello->rails);
-	answer->rails = (uint16_t)rail_plan(hello->addrs, hello_addr_count(hello), addrs, count,
-					    per_nic, answer->plan, ANYNET_RAILS_MAX);
+	answer->rails = (uint16_t)rail_plan(hello->addrs, hello_addr_count(hello), addrs,
+					    linked ? 1 : count, per_nic, answer->plan,
+					    linked ? 1 : ANYNET_RAILS_MAX);
 	comm = recv_comm_create(listener->dev, answer->rails, hello->replay_bytes);
 	if (!comm)
 		return refuse(answer, ANYNET_STATUS_BUSY, -ENOMEM, "out of memory");
-	if (comm_add_rail(comm, fd, 0, hello->epoch, answer->plan[0])) {
+	link = ib_link_accept(listener->dev, hello, answer);
+	if (comm_add_rail(comm, fd, 0, hello->epoch, answer->plan[0], link)) {
+		ib_link_free(link);
 		recv_comm_destroy(comm);
 		return refuse(answer, ANYNET_STATUS_BUSY, -ENOMEM, "out of memory");
 	}
@@ -207,7 +213,7 @@ static int admit_rail(struct endpoint *endpoint, const struct anynet_wire_hello 
 	    hello->epoch)
 		return refuse(answer, ANYNET_STATUS_STALE, -ESTALE, "no such rail is awaited");
 	if (comm_add_rail(comm, fd, hello->rail, hello->epoch,
-			  (struct anynet_wire_rail){ UINT8_MAX, UINT8_MAX }))
+			  (struct anynet_wire_rail){ UINT8_MAX, UINT8_MAX }, NULL))
 		return refuse(answer, ANYNET_STATUS_BUSY, -ENOMEM, "out of memory");
 	return 0;
 }

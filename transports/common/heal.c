@@ -11,6 +11,7 @@
 
 #include "dial.h"
 #include "links.h"
+#include "rail_link.h"
 #include "socket.h"
 
 #define PAUSE_MIN_MS   10
@@ -259,6 +260,7 @@ static int step_dial(struct anynet_comm *comm, const struct anynet_rail *rail,
 		redial->limit_ms = now + connect_limit(comm);
 		ret = dial_pair(dial, &comm->paths, redial->pair)
 			      ? dial_start(dial, &comm->paths,
+					   rail ? comm->paths.own[redial->pair.from] : NULL,
 					   rail ? ANYNET_KIND_RESUME : ANYNET_KIND_PROBE,
 					   rail ? rail->index : 0, ++redial->epoch)
 			      : -EADDRNOTAVAIL;
@@ -337,17 +339,26 @@ static void give_up(struct anynet_comm *comm, int err, const char *why, uint64_t
 
 /* --- the sender: dial --- */
 
+/* An IB device's rail that goes over TCP: not where it belongs. */
+static bool lacks_link(const struct anynet_comm *comm, const struct anynet_rail *rail)
+{
+	return comm->dev->link == ANYNET_LINK_IB && !ib_rail_is_linked(rail);
+}
+
 static void came_back(struct anynet_comm *comm, struct anynet_rail *rail, struct redial *redial)
 {
 	const struct anynet_wire_hello *welcome = redial->dial.hello;
-	bool away = !same_pair(redial->pair, rail->home);
 	int fd = redial->dial.fd;
+	bool away;
 
 	if (rail->fd >= 0)
 		comm_sever(comm, rail, 0);
 	redial->dial.fd = -1;
+	rail->next_link = redial->dial.link;
+	redial->dial.link = NULL;
 	comm_rail_back(comm, rail, fd, redial->epoch, redial->pair, welcome->frames, welcome->part);
 	dial_close(&redial->dial);
+	away = !same_pair(redial->pair, rail->home) || lacks_link(comm, rail);
 	redial->wanted = redial->homeward = away;
 	redial->said = false;
 	redial->tries = 0;
@@ -379,7 +390,9 @@ static void peer_has_ended(struct anynet_comm *comm, struct anynet_rail *rail,
 static void step_rail(struct anynet_comm *comm, struct anynet_rail *rail, struct redial *redial,
 		      uint64_t now)
 {
-	if (redial->homeward && link_is_down(comm->paths.own[rail->home.from]))
+	if (redial->homeward && (link_is_down(comm->paths.own[rail->home.from]) ||
+				 (lacks_link(comm, rail) && same_pair(rail->pair, rail->home) &&
+				  !ib_link_is_possible(comm->dev))))
 		return;
 	if (redial->epoch < rail->epoch)
 		redial->epoch = rail->epoch;

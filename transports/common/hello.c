@@ -72,6 +72,10 @@ void hello_fill(struct anynet_wire_hello *hello, const struct anynet_device *dev
 		.max_recvs = (uint32_t)dev->max_recvs,
 		.speed_mbps = (uint32_t)dev->speed_mbps,
 	};
+	if (dev->link == ANYNET_LINK_IB) {
+		hello->transports |= 1u << ANYNET_LINK_IB;
+		hello->replay_bytes = IB_REPLAY_BYTES;
+	}
 	if (anynet_net.cfg->checksum)
 		hello->features |= ANYNET_FEATURE_CHECKSUM;
 	for (int i = 0; i < addr_count && i < ANYNET_HELLO_ADDRS; i++)

@@ -108,6 +108,15 @@ int net_stripe(const struct anynet_device *dev, const struct anynet_device **set
 	int count = 0;
 
 	set[count++] = dev;
+	if (dev->link == ANYNET_LINK_IB) {
+		int standby;
+		const struct anynet_device *const *others = anynet_ib_transport.standby(&standby);
+
+		for (int i = 0; i < standby && count < max; i++)
+			if (!socket_same_ip(&others[i]->addr, &dev->addr))
+				set[count++] = others[i];
+		return count;
+	}
 	if (anynet_net.cfg->stripe == ANYNET_SWITCH_OFF)
 		return count;
 	for (int i = 0; i < anynet_net.device_count && count < max; i++) {
@@ -123,6 +132,8 @@ int net_stripe(const struct anynet_device *dev, const struct anynet_device **set
 
 int net_rails_per_nic(const struct anynet_device *dev)
 {
+	if (dev->link == ANYNET_LINK_IB)
+		return 1;
 	if (anynet_net.cfg->rails_per_nic > 0)
 		return anynet_net.cfg->rails_per_nic;
 	if (dev->copies_in_kernel || dev->speed_mbps < RAILS_2_FROM_MBPS)

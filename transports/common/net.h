@@ -35,7 +35,7 @@ uint64_t net_now_ms(void);
 void net_random(void *data, size_t bytes);
 
 /* The devices that one comm of `dev` uses: dev itself first, then, if striping is on, those as fast
- * and of the same kind. Returns the count, at most `max`. */
+ * and of the same kind; of an IB device, the TCP devices that stand by. Returns the count, at most `max`. */
 int net_stripe(const struct anynet_device *dev, const struct anynet_device **set, int max);
 
 /* TCP rails per NIC pair for comms of this device. */

@@ -14,7 +14,9 @@
 
 struct anynet_comm;
 struct anynet_device;
+struct anynet_mr;
 struct anynet_rail;
+struct ib_link;
 struct send_comm;
 struct send_msg;
 struct recv_comm;
@@ -58,6 +60,9 @@ struct anynet_rail_ops {
 	 * -EAGAIN: not yet, ask again; else the rail has broken. */
 	int (*linger)(struct anynet_rail *rail);
 
+	/* Send comm: may the bytes of this message go without asking first? NULL: always. */
+	bool (*granted)(struct anynet_rail *rail, const struct send_msg *msg);
+
 	/* End the path and free the rail. Nothing reads or writes user memory afterwards. */
 	void (*close)(struct anynet_rail *rail);
 };
@@ -94,7 +99,8 @@ struct anynet_rail {
 	uint64_t broke_ms;   /* … and when */
 	uint64_t bytes_sent; /* payload, for balancing and statistics */
 	double rate;         /* bytes per ms as last estimated; 0 = not known */
-	char path[112];      /* "10.0.0.1:4711 -> 10.0.0.2:9000" for messages */
+	struct ib_link *next_link; /* of the connection that comes; resume takes it. NULL = none */
+	char path[112];            /* "10.0.0.1:4711 -> 10.0.0.2:9000" for messages */
 };
 
 /* Names a frame of a rail's stream, so that it can be made again. */
@@ -124,6 +130,19 @@ void send_frame(const struct send_comm *comm, const struct frame_id *id, struct 
 /* The last byte of a chunk has been handed to the path. */
 void send_written(struct send_comm *comm, const struct frame_id *id);
 
+/* For rails with `granted`: messages whose grant has come go on. */
+void send_look_for_grants(struct send_comm *comm, struct anynet_rail *rail);
+
+/* The receiver tells places for messages from `from` on only when it is asked. Is `seq` such a one? */
+void send_ask_all(struct send_comm *comm, uint32_t from);
+bool send_may_ask(const struct send_comm *comm, uint32_t seq);
+
+/* The path itself says that the frame has arrived: no ACK will. Each frame at most once. */
+void send_arrived(struct send_comm *comm, const struct frame_id *id);
+
+/* Of a frame that a path without such knowledge had begun, only the rest comes by one with it. */
+void send_begun(struct send_comm *comm, const struct frame_id *id);
+
 /* It will be sent once more, whole or in part. */
 void send_rewound(struct send_comm *comm, const struct frame_id *id);
 
@@ -136,7 +155,7 @@ int send_control(struct send_comm *comm, struct anynet_rail *rail,
 
 /* --- what a rail asks of a receive comm (recv.c) --- */
 
-#define RAIL_CONTROL_BYTES 64 /* largest control frame of a receive comm: header and ack bitmap */
+#define RAIL_CONTROL_BYTES 96 /* largest control frame of a receive comm: header and a grant */
 
 /* The next control frame for this rail, header and payload in one; 0 = none now. */
 size_t recv_next_control(struct recv_comm *comm, struct anynet_rail *rail,
@@ -149,11 +168,30 @@ size_t recv_next_control(struct recv_comm *comm, struct anynet_rail *rail,
 int recv_place(struct recv_comm *comm, const struct anynet_wire_frame *header,
 	       struct recv_msg **msg, uint8_t **dst);
 
-/* The frame's payload is in place. */
+/* The frame's payload is in place. recv_arrived: by a path that tells the sender itself. */
 void recv_placed(struct recv_comm *comm, struct recv_msg *msg, size_t bytes);
+void recv_arrived(struct recv_comm *comm, struct recv_msg *msg, size_t bytes);
+
+/* The next posted receive that the sender has not been told of on this path, if it is for more than
+ * `eager` bytes: everything but rkey is filled. False = none. */
+bool recv_next_grant(struct recv_comm *comm, size_t eager, struct anynet_wire_grant *grant,
+		     struct anynet_mr **mr);
+
+/* Has the receiver begun to post receives that are not granted unasked? Then *from is the first. */
+bool recv_must_be_asked(const struct recv_comm *comm, uint32_t *from);
+
+/* The path is new: it has been told of none. */
+void recv_grant_again(struct recv_comm *comm);
+
+/* The same for the message in a slot that is to be granted; NULL = it has no registered buffer. */
+struct anynet_mr *recv_grant_of(struct recv_comm *comm, unsigned slot,
+				struct anynet_wire_grant *grant);
 
 /* Of a frame that was begun only `part` of `length` bytes stay in place; the rest comes again. */
 void recv_unplace(struct recv_comm *comm, struct recv_msg *msg, size_t length, size_t part);
+
+/* ASK: the sender wants the grant of a message that it may have begun. Likewise. */
+int recv_asked(struct recv_comm *comm, const struct anynet_wire_frame *header);
 
 /* RTS, READY, BYE or PING. 0, -EAGAIN or -errno as for recv_place. */
 int recv_control(struct recv_comm *comm, struct anynet_rail *rail,
@@ -166,5 +204,11 @@ unsigned recv_completions(const struct recv_comm *comm);
 
 /* A TCP rail over a connected socket, which it owns from then on. NULL = no memory. */
 struct anynet_rail *tcp_rail_create(struct anynet_comm *comm, int fd, uint16_t index);
+
+/* The same for an IB device's comm, with a link that is joined, which it owns as well; NULL: by TCP
+ * alone. */
+struct anynet_rail *ib_rail_create(struct anynet_comm *comm, int fd, uint16_t index,
+				   struct ib_link *link);
+bool ib_rail_is_linked(const struct anynet_rail *rail); /* of an IB device's comm */
 
 #endif

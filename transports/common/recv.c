@@ -215,7 +215,8 @@ static size_t make_again(struct recv_comm *comm, unsigned rail, uint8_t *frame)
 			continue;
 		if (msg->state == RECV_UNSEEN)
 			return make_ack_again(comm, msg, rail, frame);
-		if (msg->state == RECV_MATCHED && !msg->begun)
+		if (msg->state == RECV_MATCHED &&
+		    (!msg->begun || comm->base.dev->link == ANYNET_LINK_IB))
 			return put_grant(comm, msg, rail, frame);
 	}
 	comm->again_due = left;
@@ -277,6 +278,55 @@ size_t recv_next_control(struct recv_comm *comm, struct anynet_rail *rail,
 	return bytes;
 }
 
+/* --- grants with a place, for paths that write there by themselves --- */
+
+static struct anynet_mr *fill_grant(const struct recv_sub *sub, uint32_t seq,
+				    struct anynet_wire_grant *grant)
+{
+	*grant = (struct anynet_wire_grant){
+		.addr = (uintptr_t)sub->data,
+		.size = sub->capacity,
+		.tag = sub->tag,
+		.seq = seq,
+		.mark = seq + 1,
+	};
+	return sub->mr;
+}
+
+void recv_grant_again(struct recv_comm *comm)
+{
+	comm->granted = anynet_min(comm->grantable, comm->posted - comm->outstanding);
+}
+
+bool recv_must_be_asked(const struct recv_comm *comm, uint32_t *from)
+{
+	*from = comm->grantable;
+	return !comm->plain;
+}
+
+bool recv_next_grant(struct recv_comm *comm, size_t eager, struct anynet_wire_grant *grant,
+		     struct anynet_mr **mr)
+{
+	while (comm->granted != comm->grantable) {
+		uint32_t seq = comm->granted++;
+		const struct recv_sub *sub = &comm->reqs[seq & RECV_REQ_MASK].subs[0];
+
+		if (sub->capacity <= eager || !sub->mr)
+			continue;
+		*mr = fill_grant(sub, seq, grant);
+		return true;
+	}
+	return false;
+}
+
+struct anynet_mr *recv_grant_of(struct recv_comm *comm, unsigned slot,
+				struct anynet_wire_grant *grant)
+{
+	const struct recv_msg *msg = &comm->msgs[slot];
+
+	return fill_grant(msg->sub, msg->seq, grant);
+}
+
 int recv_control(struct recv_comm *comm, struct anynet_rail *rail,
 		 const struct anynet_wire_frame *header)
 {
@@ -324,11 +374,29 @@ static void post_sub(struct recv_comm *comm, struct recv_req *req, int i, void *
 	comm->unmatched_tail = sub;
 }
 
+/* Of an IB device: a buffer that may be written to by the NIC is registered, by whomever. */
+static int borrow_missing(struct recv_comm *comm, int n, void *const *data, const size_t *bytes,
+			  struct anynet_mr *const *given, struct anynet_mr **mrs)
+{
+	int ret = 0, i;
+
+	for (i = 0; i < n && !ret; i++) {
+		mrs[i] = given ? given[i] : NULL;
+		if (!mrs[i] && bytes[i])
+			ret = comm_borrow_mr(&comm->base, data[i], bytes[i], &mrs[i]);
+	}
+	for (; ret && i--;)
+		if (mrs[i] && mrs[i]->borrowed)
+			mr_return(mrs[i]);
+	return ret;
+}
+
 static int irecv_entered(struct recv_comm *comm, int n, void *const *data, const size_t *bytes,
 			 const int *tags, struct anynet_mr *const *mrs, void *const *phandles,
 			 struct anynet_request **out)
 {
 	struct recv_req *req = &comm->reqs[comm->posted & RECV_REQ_MASK];
+	struct anynet_mr *borrowed[ANYNET_RECVS_MAX];
 	int ret = comm_error(&comm->base);
 
 	if (anynet_unlikely(ret))
@@ -337,6 +405,12 @@ static int irecv_entered(struct recv_comm *comm, int n, void *const *data, const
 		return 0;
 	if (anynet_unlikely(comm->base.peer_closed))
 		return comm_refuse(&comm->base);
+	if (comm->base.dev->link == ANYNET_LINK_IB) {
+		ret = borrow_missing(comm, n, data, bytes, mrs, borrowed);
+		if (ret)
+			return ret;
+		mrs = borrowed;
+	}
 	if (!comm->posted)
 		comm->tag = (uint32_t)tags[0];
 	if (n > 1 || (uint32_t)tags[0] != comm->tag)
@@ -349,9 +423,15 @@ static int irecv_entered(struct recv_comm *comm, int n, void *const *data, const
 			 profile_start(&comm->base, phandles ? phandles[i] : NULL, bytes[i]));
 	comm->posted++;
 	comm->outstanding++;
+	if (comm->plain)
+		comm->grantable = comm->posted;
 	comm_unpark(&comm->base);
 	if (anynet_unlikely(!comm->plain))
 		ret = recv_match_arrivals(comm);
+	/* The sender may be waiting to be told where to write. */
+	if (!ret && (comm->granted != comm->grantable || !comm->plain) &&
+	    comm->base.dev->link == ANYNET_LINK_IB)
+		ret = comm_transmit(&comm->base);
 	if (anynet_likely(!ret))
 		*out = &req->req;
 	else

@@ -58,13 +58,16 @@ struct recv_msg {
 	uint8_t told_on; /* rail that its ack or grant was told on; TOLD_NOTHING */
 	bool asked;      /* came as RTS: grant it once matched */
 	bool wants_ack;
+	bool unsure; /* some of it has come by a path that does not tell the sender: ack it */
 };
 
 struct recv_comm {
 	struct anynet_comm base; /* first */
 	uint32_t announced;      /* all messages before have been seen */
 	uint64_t early;          /* bit i: message announced + 1 + i has been seen, too */
-	uint32_t posted;         /* receives posted in all */
+	uint32_t posted;         /* receives posted in all … */
+	uint32_t granted;        /* … and those that the sender need not be told of any more */
+	uint32_t grantable;      /* posted while the comm was plain: number k is for message k */
 	uint32_t outstanding;    /* requests not reported done */
 	uint32_t completions;    /* requests completed in all */
 	uint32_t tag;            /* the one tag, while plain */

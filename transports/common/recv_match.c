@@ -85,6 +85,8 @@ static void complete_message(struct recv_comm *comm, struct recv_msg *msg)
 	/* Of its grant: the ack is to be told now. */
 	msg->told_on = TOLD_NOTHING;
 	comm->again[slot / 64] &= ~(1ull << slot % 64);
+	if (!msg->unsure)
+		return;
 	comm->ack_bits[slot / 64] |= 1ull << slot % 64;
 	comm->complete++;
 	if (msg->wants_ack)
@@ -243,6 +245,7 @@ static int announce(struct recv_comm *comm, struct recv_msg *msg,
 	msg->size = header->size;
 	msg->begun = msg->received = 0;
 	msg->asked = header->type == ANYNET_FRAME_RTS;
+	msg->unsure = false;
 	msg->wants_ack = header->flags & ANYNET_FLAG_ACK;
 	ret = plain ? match_plain(comm, msg, header->seq) : match_in_order(comm, msg);
 	if (!ret)
@@ -308,6 +311,12 @@ int recv_place(struct recv_comm *comm, const struct anynet_wire_frame *header,
 
 void recv_placed(struct recv_comm *comm, struct recv_msg *msg, size_t bytes)
 {
+	msg->unsure = true;
+	recv_arrived(comm, msg, bytes);
+}
+
+void recv_arrived(struct recv_comm *comm, struct recv_msg *msg, size_t bytes)
+{
 	msg->received += bytes;
 	comm->moved++;
 	if (msg->received == msg->size)
@@ -319,6 +328,7 @@ void recv_unplace(struct recv_comm *comm, struct recv_msg *msg, size_t length, s
 	(void)comm;
 	msg->begun -= length - part;
 	msg->received += part;
+	msg->unsure |= part;
 }
 
 int recv_announced(struct recv_comm *comm, const struct anynet_wire_frame *header)
@@ -330,6 +340,35 @@ int recv_announced(struct recv_comm *comm, const struct anynet_wire_frame *heade
 	if (msg->state != RECV_UNSEEN || !(header->flags & ANYNET_FLAG_MULTI))
 		return bad_frame(comm, header);
 	return announce(comm, msg, header);
+}
+
+int recv_asked(struct recv_comm *comm, const struct anynet_wire_frame *header)
+{
+	struct recv_msg *msg = &comm->msgs[header->slot % ANYNET_SENDS];
+	int ret = 0;
+
+	if (msg->state != RECV_UNSEEN && msg->seq != header->seq)
+		return bad_frame(comm, header);
+	if (msg->asked)
+		return 0;
+	if (msg->state == RECV_UNSEEN && comm->plain) {
+		/* Its grant comes without being asked for, but for one that is too small to need any. */
+		if ((int32_t)(header->seq - comm->posted) >= 0)
+			return 0;
+		return check_fits(comm, header->size,
+				  &comm->reqs[header->seq & RECV_REQ_MASK].subs[0]);
+	}
+	if (msg->state == RECV_UNSEEN) {
+		struct anynet_wire_frame rts = *header;
+
+		rts.type = ANYNET_FRAME_RTS;
+		msg = find_slot(comm, &rts);
+		ret = msg ? announce(comm, msg, &rts) : -EPROTO;
+	} else {
+		msg->asked = true;
+		comm->grants += msg->state == RECV_MATCHED;
+	}
+	return ret;
 }
 
 /* Give an arrival its buffer. */

@@ -20,24 +20,36 @@ void replay_fini(struct replay_ring *ring)
 	free(ring->memory);
 }
 
-/* A frame never wraps: the rest of the ring is skipped. */
+/* Bytes that a frame takes, its record included. */
+static uint32_t size_of(size_t bytes)
+{
+	return (uint32_t)(REPLAY_RECORD_BYTES + bytes + REPLAY_ALIGN - 1) & ~(REPLAY_ALIGN - 1);
+}
+
+/* Where it would begin. A frame never wraps: the rest of the ring is skipped. UINT32_MAX: nowhere. */
+static uint32_t find_room(const struct replay_ring *ring, uint32_t need)
+{
+	if (ring->head < ring->tail)
+		return need < ring->tail - ring->head ? ring->head : UINT32_MAX;
+	if (need <= ring->bytes - ring->head)
+		return ring->head;
+	return need < ring->tail ? 0 : UINT32_MAX;
+}
+
+bool replay_has_room(const struct replay_ring *ring, size_t bytes)
+{
+	return find_room(ring, size_of(bytes)) != UINT32_MAX;
+}
+
 struct replay_record *replay_take(struct replay_ring *ring, size_t bytes)
 {
-	uint32_t need =
-		(uint32_t)(REPLAY_RECORD_BYTES + bytes + REPLAY_ALIGN - 1) & ~(REPLAY_ALIGN - 1);
-	uint32_t at = ring->head;
+	uint32_t need = size_of(bytes), at = find_room(ring, need);
 	struct replay_record *record;
 
-	if (ring->head >= ring->tail) {
-		if (need > ring->bytes - at) {
-			if (need >= ring->tail)
-				return NULL;
-			ring->wrap = at;
-			at = 0;
-		}
-	} else if (need >= ring->tail - at) {
+	if (at == UINT32_MAX)
 		return NULL;
-	}
+	if (at != ring->head)
+		ring->wrap = ring->head;
 	ring->head = at + need;
 	record = (struct replay_record *)(void *)(ring->memory + at);
 	record->end = ring->head;

@@ -28,6 +28,9 @@ struct replay_ring {
 int replay_init(struct replay_ring *ring, size_t bytes); /* 0 or -ENOMEM */
 void replay_fini(struct replay_ring *ring);
 
+/* Would replay_take find room? */
+bool replay_has_room(const struct replay_ring *ring, size_t bytes);
+
 /* Room for a frame of `bytes`, which begins REPLAY_RECORD_BYTES behind the record; NULL = none. */
 struct replay_record *replay_take(struct replay_ring *ring, size_t bytes);
 

@@ -9,11 +9,13 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/socket.h>
 #include <unistd.h>
 
 #include <nccl_net/log.h>
 
 #include "heal.h"
+#include "rail_link.h"
 #include "socket.h"
 
 struct rail_mail {
@@ -101,10 +103,24 @@ static struct anynet_rail *find_rail(struct anynet_comm *comm,
 	return answer->status ? NULL : rail;
 }
 
+/* The NIC of ours that a connection was made to. */
+static const struct anynet_device *device_of(const struct anynet_comm *comm, int fd)
+{
+	struct sockaddr_storage local = { 0 };
+	socklen_t bytes = sizeof(local);
+
+	getsockname(fd, (struct sockaddr *)&local, &bytes);
+	for (unsigned i = 0; i < comm->paths.own_count; i++)
+		if (socket_same_ip(&comm->paths.own[i]->addr, &local))
+			return comm->paths.own[i];
+	return NULL;
+}
+
 /* True: the comm owns mail->fd now. */
 static bool resume(struct anynet_comm *comm, struct rail_mail *mail)
 {
 	struct anynet_wire_hello answer;
+	struct ib_link *link = NULL;
 	struct anynet_rail *rail;
 
 	hello_fill(&answer, comm->dev, NULL, 0);
@@ -118,8 +134,13 @@ static bool resume(struct anynet_comm *comm, struct rail_mail *mail)
 		comm_sever(comm, rail, 0);
 	rail->epoch = mail->hello.epoch;
 	rail->ops->position(rail, &answer.frames, &answer.part);
-	if (!send_answer(mail, &answer))
+	if (mail->hello.qp.link)
+		link = ib_link_accept(device_of(comm, mail->fd), &mail->hello, &answer);
+	if (!send_answer(mail, &answer)) {
+		ib_link_free(link);
 		return false; /* the sender tries again */
+	}
+	rail->next_link = link;
 	comm_rail_back(comm, rail, mail->fd, mail->hello.epoch, rail->home, 0, 0);
 	return true;
 }

@@ -21,15 +21,18 @@ struct anynet_comm *send_comm_create(const struct anynet_device *dev, unsigned r
 {
 	const struct anynet_config *cfg = anynet_net.cfg;
 	struct send_comm *comm = calloc(1, sizeof(*comm));
+	bool ib = dev->link == ANYNET_LINK_IB;
 
 	if (!comm)
 		return NULL;
-	if (replay_init(&comm->ring, cfg->replay_bytes)) {
+	if (replay_init(&comm->ring, ib ? IB_REPLAY_BYTES : cfg->replay_bytes)) {
 		free(comm);
 		return NULL;
 	}
-	comm->eager_bytes = anynet_min(cfg->eager_bytes, comm->ring.bytes / 2 - 2 * HEADER_BYTES -
-								 REPLAY_RECORD_BYTES);
+	comm->frame_bytes = ib ? IB_FRAME_BYTES : SIZE_MAX;
+	comm->eager_bytes =
+		anynet_min(ib ? IB_EAGER_BYTES : cfg->eager_bytes,
+			   comm->ring.bytes / 2 - 2 * HEADER_BYTES - REPLAY_RECORD_BYTES);
 	comm->chunk_bytes =
 		anynet_max(cfg->chunk_bytes & ~(size_t)(ANYNET_PART_ALIGN - 1), ANYNET_PART_ALIGN);
 	comm->ready_head = comm->ready_tail = SLOT_NONE;
@@ -147,7 +150,20 @@ static void learn_tag(struct send_comm *comm, uint32_t tag)
 		comm->tag = tag;
 	} else if (tag != comm->tag) {
 		comm->multi = true;
+		send_ask_for_waiting(comm); /* what comes from now on is matched behind them */
 	}
+}
+
+/* With one rail: does it write to where the receiver says, and has the receiver not said so yet? None
+ * overtakes another that waits: the receiver may match them in their order. */
+static bool must_wait(const struct send_comm *comm, const struct send_msg *msg)
+{
+	struct anynet_rail *rail = comm->base.rails[0];
+
+	if (!rail || !rail->ops->granted)
+		return false;
+	return comm->waiting_head != comm->waiting_tail ||
+	       (!msg->copied && !rail->ops->granted(rail, msg));
 }
 
 static void start_message(struct send_comm *comm, struct send_msg *msg, const void *data,
@@ -159,7 +175,7 @@ static void start_message(struct send_comm *comm, struct send_msg *msg, const vo
 	msg->given = 0;
 	msg->seq = comm->next_seq;
 	msg->tag = tag;
-	msg->chunks = 0;
+	msg->chunks = msg->unsure = 0;
 	msg->flags = comm->multi ? ANYNET_FLAG_MULTI : 0;
 	msg->acked = msg->tested = msg->rts_due = msg->acked_early = false;
 	msg->copied = bytes <= comm->eager_bytes;
@@ -177,7 +193,26 @@ static void start_message(struct send_comm *comm, struct send_msg *msg, const vo
 	comm->next_seq++;
 	comm->undone++;
 	comm->unconfirmed++;
-	send_queue(comm, msg);
+	if (!comm->multi && anynet_unlikely(must_wait(comm, msg)))
+		send_wait_for_grant(comm, msg);
+	else
+		send_queue(comm, msg);
+}
+
+/* Of an IB device: small messages wait for room in the ring, others need registered memory. 0, -EAGAIN
+ * or -errno. */
+static int prepare_for_link(struct send_comm *comm, const void *data, size_t bytes,
+			    struct anynet_mr **mr)
+{
+	size_t need = HEADER_BYTES + bytes + ANYNET_TAIL_BYTES;
+	int ret;
+
+	if (bytes > comm->eager_bytes)
+		return *mr ? 0 : comm_borrow_mr(&comm->base, data, bytes, mr);
+	if (replay_has_room(&comm->ring, need))
+		return 0;
+	ret = comm_turn(&comm->base);
+	return ret ? ret : replay_has_room(&comm->ring, need) ? 0 : -EAGAIN;
 }
 
 static int isend_entered(struct send_comm *comm, const void *data, size_t bytes, int tag,
@@ -194,6 +229,11 @@ static int isend_entered(struct send_comm *comm, const void *data, size_t bytes,
 		ret = comm_turn(&comm->base); /* acks may be waiting */
 		if (ret || comm->free_head == SLOT_NONE)
 			return ret;
+	}
+	if (comm->base.dev->link == ANYNET_LINK_IB) {
+		ret = prepare_for_link(comm, data, bytes, &mr);
+		if (ret)
+			return ret == -EAGAIN ? 0 : ret;
 	}
 	msg = &comm->msgs[comm->free_head];
 	comm->free_head = msg->next;

@@ -28,6 +28,7 @@ struct send_msg {
 	struct replay_record *record; /* copied: of its frame */
 	uint16_t next;                /* in the ready queue or the free list */
 	uint16_t chunks;              /* handed to rails, not all written */
+	uint16_t unsure;              /* handed to rails, not known to have arrived but by an ACK */
 	uint8_t state;                /* enum send_state */
 	uint8_t flags;                /* ANYNET_FLAG_* of its frames */
 	bool copied, acked, tested, rts_due;
@@ -46,9 +47,15 @@ struct send_comm {
 	bool ready_due;        /* READY is to be sent */
 	bool closing;          /* BYE is to be sent on every rail */
 	bool tag_known, multi; /* more than one tag has been used */
+	bool ask_all;          /* the receiver grants messages from ask_from on only if asked */
+	uint32_t ask_from;
+	uint16_t waiting
+		[ANYNET_SENDS]; /* slots of messages that wait for a grant unasked, in order */
+	uint32_t waiting_head, waiting_tail;
 	uint32_t tag;
 	uint32_t rails_standing; /* count in READY */
 	size_t eager_bytes, chunk_bytes;
+	size_t frame_bytes; /* of payload, at most */
 	struct replay_ring ring;
 	struct send_msg msgs[ANYNET_SENDS];
 };
@@ -75,6 +82,12 @@ static inline struct anynet_wire_frame send_header(const struct send_comm *comm,
 
 /* To the end of the ready queue: the messages with bytes (or an RTS) to hand to rails, oldest first. */
 void send_queue(struct send_comm *comm, struct send_msg *msg);
+
+/* It waits until the receiver has said where it may be written. */
+void send_wait_for_grant(struct send_comm *comm, struct send_msg *msg);
+
+/* Those that wait have to ask now. */
+void send_ask_for_waiting(struct send_comm *comm);
 
 /* If the message is both acknowledged and tested, its slot is free. */
 void send_free_if_over(struct send_comm *comm, struct send_msg *msg);

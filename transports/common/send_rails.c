@@ -35,6 +35,63 @@ static void ready_pop(struct send_comm *comm, enum send_state state)
 		comm->ready_tail = SLOT_NONE;
 }
 
+/* --- messages that wait for a grant without having asked --- */
+
+static bool must_be_asked_for(const struct send_comm *comm, uint32_t seq)
+{
+	return comm->ask_all && (int32_t)(seq - comm->ask_from) >= 0;
+}
+
+/* The comm has used one tag, but the receiver has not. */
+static void ask_for(struct send_comm *comm, struct send_msg *msg)
+{
+	if (!msg->copied) {
+		msg->flags |= ANYNET_FLAG_MULTI;
+		msg->rts_due = true;
+	}
+	send_queue(comm, msg);
+}
+
+void send_wait_for_grant(struct send_comm *comm, struct send_msg *msg)
+{
+	msg->state = SEND_ASKED;
+	comm->waiting[comm->waiting_tail++ % ANYNET_SENDS] = (uint16_t)(msg - comm->msgs);
+}
+
+void send_ask_for_waiting(struct send_comm *comm)
+{
+	while (comm->waiting_head != comm->waiting_tail)
+		ask_for(comm, &comm->msgs[comm->waiting[comm->waiting_head++ % ANYNET_SENDS]]);
+}
+
+void send_look_for_grants(struct send_comm *comm, struct anynet_rail *rail)
+{
+	while (comm->waiting_head != comm->waiting_tail) {
+		struct send_msg *msg =
+			&comm->msgs[comm->waiting[comm->waiting_head % ANYNET_SENDS]];
+		bool ask = must_be_asked_for(comm, msg->seq);
+
+		if (!ask && !msg->copied && !rail->ops->granted(rail, msg))
+			return;
+		comm->waiting_head++;
+		if (ask)
+			ask_for(comm, msg);
+		else
+			send_queue(comm, msg);
+	}
+}
+
+bool send_may_ask(const struct send_comm *comm, uint32_t seq)
+{
+	return comm->multi || must_be_asked_for(comm, seq);
+}
+
+void send_ask_all(struct send_comm *comm, uint32_t from)
+{
+	comm->ask_all = true;
+	comm->ask_from = from;
+}
+
 /* --- completion --- */
 
 void send_free_if_over(struct send_comm *comm, struct send_msg *msg)
@@ -195,7 +252,7 @@ static bool too_slow(const struct send_comm *comm, struct anynet_rail *rail, siz
 
 static size_t chunk_size(const struct send_comm *comm, const struct send_msg *msg)
 {
-	size_t left = msg->bytes - msg->given;
+	size_t left = anynet_min(msg->bytes - msg->given, comm->frame_bytes);
 
 	if (msg->copied || left <= comm->chunk_bytes ||
 	    (comm->base.rail_count == 1 && !comm->base.checksum))
@@ -232,6 +289,7 @@ bool send_next(struct send_comm *comm, struct anynet_rail *rail, struct frame_id
 	id->at = (uint32_t)(msg->given / ANYNET_PART_ALIGN);
 	msg->given += bytes;
 	msg->chunks++;
+	msg->unsure++;
 	if (msg->given == msg->bytes)
 		ready_pop(comm, SEND_GIVEN);
 	return true;
@@ -280,6 +338,21 @@ void send_written(struct send_comm *comm, const struct frame_id *id)
 		complete(comm, msg);
 	if (anynet_unlikely(msg->acked_early))
 		acknowledge(comm, msg);
+}
+
+void send_arrived(struct send_comm *comm, const struct frame_id *id)
+{
+	struct send_msg *msg = &comm->msgs[id->slot];
+
+	if (id->type != ANYNET_FRAME_DATA || msg->seq != id->seq || msg->acked)
+		return;
+	if (!--msg->unsure && msg->state == SEND_GIVEN && !msg->chunks)
+		acknowledge(comm, msg);
+}
+
+void send_begun(struct send_comm *comm, const struct frame_id *id)
+{
+	comm->msgs[id->slot].unsure++;
 }
 
 void send_rewound(struct send_comm *comm, const struct frame_id *id)

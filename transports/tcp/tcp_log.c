@@ -129,6 +129,7 @@ int tcp_log_rewind(struct tcp_rail *rail, uint64_t frames, uint32_t part)
 	if (part && part / ANYNET_PART_ALIGN > first->id.at) {
 		first->id.length -= part - first->id.at * ANYNET_PART_ALIGN;
 		first->id.at = part / ANYNET_PART_ALIGN;
+		send_begun(comm, &first->id);
 	}
 	return 0;
 }

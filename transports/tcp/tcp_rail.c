@@ -155,18 +155,13 @@ static const struct anynet_rail_ops tcp_recv_rail_ops = {
 	.close = tcp_close,
 };
 
-struct anynet_rail *tcp_rail_create(struct anynet_comm *comm, int fd, uint16_t index)
+int tcp_rail_init(struct tcp_rail *rail, struct anynet_comm *comm, int fd, uint16_t index)
 {
-	struct tcp_rail *rail = calloc(1, sizeof(*rail));
-
-	if (!rail)
-		return NULL;
 	rail->rx_bytes = comm->is_send ? TCP_CONTROL_BYTES : TCP_STAGING_BYTES;
 	rail->rx_buf = malloc(rail->rx_bytes);
 	if (!rail->rx_buf || (comm->is_send && tcp_log_init(rail))) {
 		free(rail->rx_buf);
-		free(rail);
-		return NULL;
+		return -ENOMEM;
 	}
 	rail->base.ops = comm->is_send ? &tcp_send_rail_ops : &tcp_recv_rail_ops;
 	rail->base.comm = comm;
@@ -176,5 +171,16 @@ struct anynet_rail *tcp_rail_create(struct anynet_comm *comm, int fd, uint16_t i
 	look_at_path(&rail->base);
 	if (comm->is_send)
 		tcp_zerocopy_init(rail);
-	return &rail->base;
+	return 0;
+}
+
+struct anynet_rail *tcp_rail_create(struct anynet_comm *comm, int fd, uint16_t index)
+{
+	struct tcp_rail *rail = calloc(1, sizeof(*rail));
+
+	if (rail && tcp_rail_init(rail, comm, fd, index)) {
+		free(rail);
+		rail = NULL;
+	}
+	return rail ? &rail->base : NULL;
 }

@@ -66,6 +66,9 @@ static inline struct tcp_rail *to_tcp(struct anynet_rail *rail)
 	return (struct tcp_rail *)rail;
 }
 
+/* Of zeroed memory. 0 or -ENOMEM. */
+int tcp_rail_init(struct tcp_rail *rail, struct anynet_comm *comm, int fd, uint16_t index);
+
 int tcp_receive_data(struct anynet_rail *rail);    /* of a receive comm */
 int tcp_receive_control(struct anynet_rail *rail); /* of a send comm */
 void tcp_receive_severed(struct tcp_rail *rail);   /* of either: the connection has ended */

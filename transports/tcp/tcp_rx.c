@@ -263,7 +263,7 @@ static int take_control(struct tcp_rail *rail)
 		return -EAGAIN;
 	memcpy(&header, rail->rx_buf + rail->rx_head, HEADER_BYTES);
 	payload = rail->rx_buf + rail->rx_head + HEADER_BYTES;
-	if (header.length > RAIL_CONTROL_BYTES - HEADER_BYTES) {
+	if (header.length > ANYNET_ACK_BYTES) {
 		if (comm->checksum)
 			return corrupt(rail, "control frame");
 		comm_fail(comm, &rail->base, -EPROTO, "control frame of %u bytes", header.length);

@@ -1,0 +1,337 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * Queue pairs that break under a verified stream, by the faults of the fake libibverbs (which the
+ * plugin has loaded by ANYNET_IBVERBS_LIB): the rail goes on by a new queue pair, or over TCP, and back.
+ */
+#include <dlfcn.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <support/buffer.h>
+#include <support/check.h>
+#include <support/flow.h>
+#include <support/link.h>
+#include <verbs/fake_verbs.h>
+
+#define MESSAGES 120
+#define SIZES    5
+#define STEP_MS  20000
+
+static const size_t sizes[SIZES] = { 8, 400, 4096, 70000, 1u << 20 };
+
+static struct {
+	struct link link;
+	struct buffer from[SIZES], to[SIZES];
+	void *mhandles[2][SIZES];
+	struct transfer sends[MESSAGES], recvs[MESSAGES];
+	struct flow flows[2];
+	uint64_t sent, received;
+} stream;
+
+static void *fake_symbol(const char *name)
+{
+	const char *file = getenv("ANYNET_IBVERBS_LIB");
+	void *fake = dlopen(file ? file : "", RTLD_NOW | RTLD_NOLOAD);
+	void *symbol;
+
+	check_that(fake, "%s is not loaded", file ? file : "ANYNET_IBVERBS_LIB");
+	symbol = dlsym(fake, name);
+	check_that(symbol, "%s", name);
+	dlclose(fake);
+	return symbol;
+}
+
+static void order(const char *script)
+{
+	int (*run)(const char *text);
+	void *symbol = fake_symbol("fake_verbs_script");
+
+	memcpy(&run, &symbol, sizeof(run));
+	check_int(run(script), 0);
+}
+
+static struct fake_verbs_counts counts(void)
+{
+	void (*ask)(struct fake_verbs_counts * counts);
+	void *symbol = fake_symbol("fake_verbs_counts");
+	struct fake_verbs_counts now;
+
+	memcpy(&ask, &symbol, sizeof(ask));
+	ask(&now);
+	return now;
+}
+
+static uint64_t seed_of(uint64_t number)
+{
+	return number * 77 + 5;
+}
+
+/* One buffer for each size; as the window is one message of each, none is used twice at a time. */
+static void fill_next(struct flow *flow, size_t index)
+{
+	(void)flow;
+	pattern_fill(stream.from[index % SIZES].data, sizes[index % SIZES], seed_of(stream.sent++));
+}
+
+static void check_next(struct flow *flow, size_t index)
+{
+	check_int(flow->transfers[index].sizes[0], sizes[index % SIZES]);
+	pattern_check(stream.to[index % SIZES].data, sizes[index % SIZES],
+		      seed_of(stream.received++));
+}
+
+static void stream_open(struct test_net *net)
+{
+	memset(&stream, 0, sizeof(stream));
+	link_open(net, &stream.link);
+	for (int i = 0; i < SIZES; i++) {
+		buffer_alloc(&stream.from[i], sizes[i]);
+		buffer_alloc(&stream.to[i], sizes[i]);
+		stream.mhandles[0][i] =
+			flow_reg(net, stream.link.send, stream.from[i].data, sizes[i]);
+		stream.mhandles[1][i] =
+			flow_reg(net, stream.link.recv, stream.to[i].data, sizes[i]);
+	}
+}
+
+/* All messages once more; `midway` is called when a third of them have come. */
+static void stream_run(struct test_net *net, void (*midway)(void))
+{
+	struct deadline deadline = deadline_in(STEP_MS, "messages over what is left");
+
+	for (int i = 0; i < MESSAGES; i++) {
+		int k = i % SIZES;
+
+		stream.sends[i] =
+			transfer_of(stream.from[k].data, sizes[k], 7, stream.mhandles[0][k]);
+		stream.recvs[i] =
+			transfer_of(stream.to[k].data, sizes[k], 7, stream.mhandles[1][k]);
+	}
+	stream.flows[0] = (struct flow){
+		.comm = stream.link.send,
+		.is_send = true,
+		.transfers = stream.sends,
+		.count = MESSAGES,
+		.window = SIZES,
+		.prepare = fill_next,
+	};
+	stream.flows[1] = (struct flow){
+		.comm = stream.link.recv,
+		.transfers = stream.recvs,
+		.count = MESSAGES,
+		.window = SIZES,
+		.finish = check_next,
+	};
+	while (!(flow_step(net, &stream.flows[0]) & flow_step(net, &stream.flows[1]))) {
+		if (midway && stream.flows[1].done > MESSAGES / 3) {
+			midway();
+			midway = NULL;
+		}
+		check_int(stream.flows[0].error, 0);
+		check_int(stream.flows[1].error, 0);
+		deadline_turn(&deadline);
+	}
+}
+
+static void stream_close(struct test_net *net)
+{
+	for (int i = 0; i < SIZES; i++) {
+		check_ok(driver_dereg_mr(net->driver, stream.link.send, stream.mhandles[0][i]));
+		check_ok(driver_dereg_mr(net->driver, stream.link.recv, stream.mhandles[1][i]));
+		buffer_free(&stream.from[i]);
+		buffer_free(&stream.to[i]);
+	}
+	link_close(net, &stream.link);
+}
+
+/* Work requests posted since `before`: does the stream go through queue pairs? */
+static bool by_verbs(const struct fake_verbs_counts *before)
+{
+	return counts().sends - before->sends >= MESSAGES;
+}
+
+static void check_by_verbs(struct test_net *net)
+{
+	struct fake_verbs_counts before = counts();
+
+	stream_run(net, NULL);
+	check_that(by_verbs(&before), "%llu requests for %d messages",
+		   (unsigned long long)(counts().sends - before.sends), MESSAGES);
+}
+
+/* --- one queue pair breaks --- */
+
+static const char *fault;
+
+static void strike(void)
+{
+	order(fault);
+}
+
+/* Each kind of operation, at several of its turns, with each status a real one breaks with. */
+static void a_broken_queue_pair_is_replaced(struct test_net *net)
+{
+	static const char *const kinds[] = { "send", "write", "write-imm", "recv" };
+	static const int status[] = { 12, 10, 5, 13 };
+	char text[80];
+
+	stream_open(net);
+	check_by_verbs(net);
+	for (unsigned k = 0; k < 4; k++) {
+		for (int nth = 1; nth < 12; nth += 5) {
+			snprintf(text, sizeof(text), "fault status %s nth=%d status=%d", kinds[k],
+				 nth, status[(k + (unsigned)nth) % 4]);
+			fault = text;
+			stream_run(net, strike);
+			stream_run(net, NULL);
+		}
+	}
+	check_by_verbs(net);
+	stream_close(net);
+}
+
+static void what_never_arrives_is_sent_again(struct test_net *net)
+{
+	static const char *const lost[] = {
+		"fault lose send nth=3",       "fault lose write nth=2",
+		"fault lose write-imm nth=4",  "fault mute send nth=2",
+		"fault mute write-imm nth=1",  "fault cut write-imm nth=2",
+		"fault cut write nth=1",       "fault qp-fatal any nth=5",
+		"fault delay any ms=30 nth=2", "fault drop any nth=3",
+	};
+
+	stream_open(net);
+	for (size_t i = 0; i < sizeof(lost) / sizeof(lost[0]); i++) {
+		fault = lost[i];
+		stream_run(net, strike);
+		order("heal");
+	}
+	check_by_verbs(net);
+	stream_close(net);
+}
+
+/* --- no queue pair can be had --- */
+
+static void break_for_good(void)
+{
+	order("vanish fake0:1 any; vanish fake1:1 any");
+}
+
+static void without_verbs_it_goes_on_over_tcp_and_back(struct test_net *net)
+{
+	struct deadline deadline = deadline_in(STEP_MS, "the queue pair to be used again");
+	struct fake_verbs_counts before;
+
+	stream_open(net);
+	check_by_verbs(net);
+	stream_run(net, break_for_good);
+	before = counts();
+	stream_run(net, NULL);
+	check_that(!by_verbs(&before), "what vanishes cannot have brought it");
+	order("heal");
+	do {
+		before = counts();
+		stream_run(net, NULL);
+		deadline_turn(&deadline);
+	} while (!by_verbs(&before));
+	stream_close(net);
+}
+
+static void port_down(void)
+{
+	order("set fake0:1 state=down; set fake1:1 state=down");
+}
+
+static void a_port_may_go_and_come_back(struct test_net *net)
+{
+	struct deadline deadline = deadline_in(STEP_MS, "the port to be used again");
+	struct fake_verbs_counts before;
+
+	stream_open(net);
+	stream_run(net, port_down);
+	before = counts();
+	stream_run(net, NULL);
+	check_that(!by_verbs(&before), "the port is down");
+	order("set fake0:1 state=active; set fake1:1 state=active");
+	do {
+		before = counts();
+		stream_run(net, NULL);
+		deadline_turn(&deadline);
+	} while (!by_verbs(&before));
+	stream_close(net);
+}
+
+/* --- set-up --- */
+
+static void packets_that_do_not_get_through_are_noticed_at_set_up(struct test_net *net)
+{
+	struct fake_verbs_counts before;
+
+	link_open(net, &stream.link); /* the library is loaded */
+	link_close(net, &stream.link);
+	order("vanish fake0:1 any; vanish fake1:1 any");
+	stream_open(net);
+	before = counts();
+	stream_run(net, NULL);
+	check_that(!by_verbs(&before), "what vanishes cannot have brought it");
+	stream_close(net);
+	order("heal");
+}
+
+/* Whatever call fails, the comm stands, by a queue pair or without. */
+static void every_call_for_a_queue_pair_may_fail(struct test_net *net)
+{
+	static const char *const functions[] = { "create_cq", "create_qp", "modify_qp",
+						 "reg_mr",    "post_send", "post_recv" };
+	char text[80];
+
+	link_open(net, &stream.link);
+	link_close(net, &stream.link);
+	for (size_t i = 0; i < sizeof(functions) / sizeof(functions[0]); i++) {
+		for (int nth = 1; nth < 4; nth++) { /* the fourth registers memory of the test */
+			snprintf(text, sizeof(text), "fault call %s nth=%d errno=12", functions[i],
+				 nth);
+			order(text);
+			link_open(net, &stream.link);
+			link_check(net, &stream.link, 100000);
+			link_close(net, &stream.link);
+			order("heal");
+		}
+	}
+}
+
+static void nothing_is_left_behind(struct test_net *net)
+{
+	struct deadline deadline = deadline_in(STEP_MS, "everything to be given back");
+	struct fake_verbs_counts before, after;
+
+	stream_open(net);
+	stream_close(net);
+	while (before = counts(), before.qps)
+		deadline_turn(&deadline);
+	stream_open(net);
+	stream_run(net, NULL);
+	stream_close(net);
+	/* Closed comms see to it that their last words arrive. */
+	while (after = counts(), after.qps != before.qps || after.cqs != before.cqs ||
+					 after.mrs != before.mrs ||
+					 after.bytes_pinned != before.bytes_pinned)
+		deadline_turn(&deadline);
+}
+
+int main(int argc, char **argv)
+{
+	const struct test_case cases[] = {
+		{ .name = "a_broken_queue_pair_is_replaced", a_broken_queue_pair_is_replaced },
+		{ .name = "what_never_arrives_is_sent_again", what_never_arrives_is_sent_again },
+		{ .name = "without_verbs_it_goes_on_over_tcp_and_back",
+		  without_verbs_it_goes_on_over_tcp_and_back },
+		{ .name = "a_port_may_go_and_come_back", a_port_may_go_and_come_back },
+		{ .name = "packets_that_do_not_get_through_are_noticed_at_set_up",
+		  packets_that_do_not_get_through_are_noticed_at_set_up },
+		{ .name = "every_call_for_a_queue_pair_may_fail",
+		  every_call_for_a_queue_pair_may_fail },
+		{ .name = "nothing_is_left_behind", nothing_is_left_behind },
+	};
+	return test_main(argc, argv, cases, sizeof(cases) / sizeof(cases[0]));
+}

@@ -1,0 +1,37 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* Links as those who set up connections see them: made at either end, described in the hello and its
+ * answer, joined, proven, and given to a rail. What they are is in transports/ib/ib_link.h. */
+#ifndef ANYNET_RAIL_LINK_H
+#define ANYNET_RAIL_LINK_H
+
+#include <nccl_net/device.h>
+#include <nccl_net/wire.h>
+
+struct ib_link;
+
+/* An end through this IB device, towards the peer's end where that is known (NULL: not yet). NULL: it
+ * cannot be had, `why` tells. */
+struct ib_link *ib_link_create(const struct anynet_device *dev, bool is_send,
+			       const struct anynet_wire_qp *peer, char *why, size_t why_bytes);
+void ib_link_describe(const struct ib_link *link, struct anynet_wire_qp *end);
+
+/* Connect to the other end: it can be posted to then. 0 or -errno. */
+int ib_link_join(struct ib_link *link, const struct anynet_wire_qp *peer);
+
+/* The sending end asks whether packets get through: a PING is under way; and whether it has arrived:
+ * 0, -EAGAIN: not yet, or -errno. */
+int ib_link_ping(struct ib_link *link);
+int ib_link_prove(struct ib_link *link);
+
+void ib_link_free(struct ib_link *link); /* NULL is fine */
+
+/* The acceptor's end for an offer in a hello, joined; described in `answer`. NULL: none was offered, or
+ * answer->reason tells why there is none. */
+struct ib_link *ib_link_accept(const struct anynet_device *dev,
+			       const struct anynet_wire_hello *hello,
+			       struct anynet_wire_hello *answer);
+
+/* Is the device's port in a state in which a link is worth a try? Asks the kernel. */
+bool ib_link_is_possible(const struct anynet_device *dev);
+
+#endif

@@ -1,0 +1,328 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* Making links: queue pairs from RESET to RTS, and what one end tells the other about itself. */
+#include <errno.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+#include <nccl_net/log.h>
+#include <nccl_net/util.h>
+
+#include "ib_link.h"
+#include "net.h"
+
+#define CQ_ENTRIES    (IB_SQ_WRS + IB_SLOTS)
+#define PSN_MASK      0xffffff
+#define MIN_RNR_TIMER 1 /* 0.01 ms: only control frames can find no slot */
+#define RNR_FOR_EVER  7
+#define HOP_LIMIT     255
+
+/* anynet_wire_qp.link: what can be connected with what. */
+enum {
+	LINK_NONE,
+	LINK_IB,
+	LINK_ROCE_V1,
+	LINK_ROCE_V2,
+};
+
+static uint8_t link_kind(const struct ib_link *link)
+{
+	if (link->attr.link_layer == IBV_LINK_LAYER_INFINIBAND)
+		return LINK_IB;
+	return link->gid.type == IBV_GID_TYPE_ROCE_V1 ? LINK_ROCE_V1 : LINK_ROCE_V2;
+}
+
+static size_t memory_bytes(const struct ib_link *link)
+{
+	return (size_t)link->slot_count * link->slot_bytes +
+	       (link->is_send ? sizeof(struct anynet_wire_board) : 0);
+}
+
+static int make_memory(struct ib_link *link)
+{
+	size_t bytes = memory_bytes(link), page = (size_t)sysconf(_SC_PAGESIZE);
+
+	if (posix_memalign((void **)&link->memory, page, bytes))
+		return -ENOMEM;
+	memset(link->memory, 0, bytes);
+	link->slots = link->memory;
+	if (link->is_send) {
+		link->board = (struct anynet_wire_board *)(void *)link->memory;
+		link->slots += sizeof(struct anynet_wire_board);
+	}
+	errno = 0;
+	link->mr = link->nic->verbs->reg_mr(link->nic->pd, link->memory, bytes,
+					    IBV_ACCESS_LOCAL_WRITE | IBV_ACCESS_REMOTE_WRITE);
+	return link->mr ? 0 : errno ? -errno : -EIO;
+}
+
+/* With as much inline data as there is. */
+static int make_qp(struct ib_link *link)
+{
+	static const uint32_t inline_bytes[] = { IB_INLINE_WANTED, IB_INLINE_MIN };
+
+	for (size_t i = 0; i < ARRAY_SIZE(inline_bytes) && !link->qp; i++) {
+		struct ibv_qp_init_attr attr = {
+			.send_cq = link->cq,
+			.recv_cq = link->cq,
+			.qp_type = IBV_QPT_RC,
+			.cap = {
+				.max_send_wr = IB_SQ_WRS,
+				.max_recv_wr = link->slot_count,
+				.max_send_sge = 1,
+				.max_recv_sge = 1,
+				.max_inline_data = inline_bytes[i],
+			},
+		};
+
+		errno = 0;
+		link->qp = link->nic->verbs->create_qp(link->nic->pd, &attr);
+		link->inline_bytes = attr.cap.max_inline_data;
+	}
+	return link->qp ? 0 : errno ? -errno : -EIO;
+}
+
+static int to_init(struct ib_link *link)
+{
+	struct ibv_qp_attr attr = {
+		.qp_state = IBV_QPS_INIT,
+		.pkey_index = (uint16_t)anynet_net.cfg->ib_pkey,
+		.port_num = link->nic->port,
+		.qp_access_flags = IBV_ACCESS_LOCAL_WRITE | IBV_ACCESS_REMOTE_WRITE,
+	};
+
+	return -link->nic->verbs->modify_qp(link->qp, &attr,
+					    IBV_QP_STATE | IBV_QP_PKEY_INDEX | IBV_QP_PORT |
+						    IBV_QP_ACCESS_FLAGS);
+}
+
+static int to_rtr(struct ib_link *link)
+{
+	const struct anynet_wire_qp *peer = &link->peer;
+	const struct anynet_config *cfg = anynet_net.cfg;
+	struct ibv_qp_attr attr = {
+		.qp_state = IBV_QPS_RTR,
+		.path_mtu = (enum ibv_mtu)anynet_min((int)peer->mtu,
+						     (int)link->attr.active_mtu),
+		.dest_qp_num = peer->qpn,
+		.rq_psn = peer->psn & PSN_MASK,
+		.max_dest_rd_atomic = 1,
+		.min_rnr_timer = MIN_RNR_TIMER,
+		.ah_attr = {
+			.dlid = peer->lid,
+			.sl = (uint8_t)(cfg->ib_sl < 0 ? 0 : cfg->ib_sl),
+			.port_num = link->nic->port,
+		},
+	};
+
+	if (peer->link != LINK_IB || link->attr.flags & IBV_QPF_GRH_REQUIRED ||
+	    memcmp(peer->gid, link->gid.raw.raw, 8)) {
+		attr.ah_attr.is_global = 1;
+		memcpy(attr.ah_attr.grh.dgid.raw, peer->gid, sizeof(peer->gid));
+		attr.ah_attr.grh.sgid_index = (uint8_t)link->gid.index;
+		attr.ah_attr.grh.hop_limit = HOP_LIMIT;
+		attr.ah_attr.grh.traffic_class = (uint8_t)(cfg->ib_tc < 0 ? 0 : cfg->ib_tc);
+	}
+	return -link->nic->verbs->modify_qp(link->qp, &attr,
+					    IBV_QP_STATE | IBV_QP_AV | IBV_QP_PATH_MTU |
+						    IBV_QP_DEST_QPN | IBV_QP_RQ_PSN |
+						    IBV_QP_MAX_DEST_RD_ATOMIC |
+						    IBV_QP_MIN_RNR_TIMER);
+}
+
+static int to_rts(struct ib_link *link)
+{
+	struct ibv_qp_attr attr = {
+		.qp_state = IBV_QPS_RTS,
+		.timeout = (uint8_t)anynet_net.cfg->ib_timeout,
+		.retry_cnt = (uint8_t)anynet_net.cfg->ib_retry_cnt,
+		.rnr_retry = RNR_FOR_EVER,
+		.sq_psn = link->psn,
+		.max_rd_atomic = 1,
+	};
+
+	return -link->nic->verbs->modify_qp(link->qp, &attr,
+					    IBV_QP_STATE | IBV_QP_TIMEOUT | IBV_QP_RETRY_CNT |
+						    IBV_QP_RNR_RETRY | IBV_QP_SQ_PSN |
+						    IBV_QP_MAX_QP_RD_ATOMIC);
+}
+
+static int make(struct ib_link *link)
+{
+	int ret = make_memory(link);
+
+	if (ret)
+		return ret;
+	errno = 0;
+	link->cq = link->nic->verbs->create_cq(link->nic->context, CQ_ENTRIES, NULL, NULL, 0);
+	if (!link->cq)
+		return errno ? -errno : -EIO;
+	ret = make_qp(link);
+	if (!ret)
+		ret = to_init(link);
+	return ret ? ret : ib_link_post_slots(link);
+}
+
+static int choose_gid(struct ib_link *link, const struct anynet_wire_qp *peer, char *why,
+		      size_t why_bytes)
+{
+	struct gid theirs = { .type = IBV_GID_TYPE_IB };
+	int match;
+
+	if (peer && peer->link == LINK_ROCE_V1)
+		theirs.type = IBV_GID_TYPE_ROCE_V1;
+	else if (peer && peer->link == LINK_ROCE_V2)
+		theirs.type = IBV_GID_TYPE_ROCE_V2;
+	if (peer)
+		memcpy(theirs.raw.raw, peer->gid, sizeof(peer->gid));
+	link->attr = ib_nic_attr(link->nic);
+	return ib_nic_choose_gid(link->nic, peer ? &theirs : NULL, peer ? 1 : 0, &link->gid, &match,
+				 why, why_bytes);
+}
+
+struct ib_link *ib_link_create(const struct anynet_device *dev, bool is_send,
+			       const struct anynet_wire_qp *peer, char *why, size_t why_bytes)
+{
+	struct ib_nic *nic = ib_nic_open(dev, why, why_bytes);
+	struct ib_link *link;
+	int ret;
+
+	if (!nic)
+		return NULL;
+	link = calloc(1, sizeof(*link));
+	if (!link) {
+		snprintf(why, why_bytes, "out of memory");
+		return NULL;
+	}
+	link->nic = nic;
+	link->is_send = is_send;
+	link->slot_count = is_send ? IB_CONTROL_SLOTS : IB_SLOTS;
+	link->slot_bytes = is_send ? IB_CONTROL_BYTES : IB_SLOT_BYTES;
+	net_random(&link->psn, sizeof(link->psn));
+	link->psn &= PSN_MASK;
+	if (choose_gid(link, peer, why, why_bytes)) {
+		ib_link_free(link);
+		return NULL;
+	}
+	ret = make(link);
+	if (ret) {
+		snprintf(why, why_bytes, "dev %s: a queue pair cannot be made: %s%s", dev->name,
+			 strerror(-ret), ret == -ENOMEM ? " (RLIMIT_MEMLOCK too small?)" : "");
+		ib_link_free(link);
+		return NULL;
+	}
+	return link;
+}
+
+void ib_link_describe(const struct ib_link *link, struct anynet_wire_qp *end)
+{
+	*end = (struct anynet_wire_qp){
+		.link = link_kind(link),
+		.mtu = (uint8_t)link->attr.active_mtu,
+		.lid = link->attr.lid,
+		.qpn = link->qp->qp_num,
+		.psn = link->psn,
+		.rkey = link->is_send ? link->mr->rkey : 0,
+		.addr = link->is_send ? (uintptr_t)link->board : 0,
+		.slots = link->slot_count,
+		.slot_bytes = link->slot_bytes,
+	};
+	memcpy(end->gid, link->gid.raw.raw, sizeof(end->gid));
+}
+
+int ib_link_join(struct ib_link *link, const struct anynet_wire_qp *peer)
+{
+	int ret;
+
+	if (peer->link != link_kind(link))
+		return -EPROTONOSUPPORT;
+	if (peer->mtu < IBV_MTU_256 || peer->mtu > IBV_MTU_4096 || peer->slots < IB_CONTROL_SLOTS ||
+	    peer->slots > 4096 ||
+	    peer->slot_bytes < (link->is_send ? IB_SLOT_BYTES : IB_CONTROL_BYTES))
+		return -EPROTO;
+	link->peer = *peer;
+	ret = to_rtr(link);
+	if (!ret)
+		ret = to_rts(link);
+	if (!ret)
+		link->state = IB_LINK_JOINED;
+	return ret;
+}
+
+int ib_link_ping(struct ib_link *link)
+{
+	struct anynet_wire_frame frame = { .type = ANYNET_FRAME_PING };
+	struct ibv_sge sge = { .addr = (uintptr_t)&frame, .length = sizeof(frame) };
+	struct ibv_send_wr wr = {
+		.sg_list = &sge,
+		.num_sge = 1,
+		.opcode = IBV_WR_SEND,
+		.send_flags = IBV_SEND_INLINE | IBV_SEND_SIGNALED,
+	};
+
+	link->frames_posted++;
+	return ib_link_post(link, &wr, &wr, 1, 0);
+}
+
+bool ib_link_is_possible(const struct anynet_device *dev)
+{
+	char why[160];
+	struct ib_nic *nic = ib_nic_open(dev, why, sizeof(why));
+
+	return nic && !ib_nic_refresh(nic);
+}
+
+int ib_link_prove(struct ib_link *link)
+{
+	int ret = ib_link_poll(link, NULL);
+
+	if (ret)
+		return ret;
+	return link->state == IB_LINK_UP ? 0 : -EAGAIN;
+}
+
+struct ib_link *ib_link_accept(const struct anynet_device *dev,
+			       const struct anynet_wire_hello *hello,
+			       struct anynet_wire_hello *answer)
+{
+	struct ib_link *link;
+	int ret;
+
+	if (!hello->qp.link)
+		return NULL;
+	if (!dev || dev->link != ANYNET_LINK_IB) {
+		snprintf(answer->reason, sizeof(answer->reason), "no verbs device there");
+		return NULL;
+	}
+	if (anynet_net.cfg->checksum) {
+		snprintf(answer->reason, sizeof(answer->reason), "ANYNET_CHECKSUM is set there");
+		return NULL;
+	}
+	link = ib_link_create(dev, false, &hello->qp, answer->reason, sizeof(answer->reason));
+	if (!link)
+		return NULL;
+	ret = ib_link_join(link, &hello->qp);
+	if (ret) {
+		snprintf(answer->reason, sizeof(answer->reason), "dev %s: %s", dev->name,
+			 ret == -EPROTONOSUPPORT ? "another kind of link" : strerror(-ret));
+		ib_link_free(link);
+		return NULL;
+	}
+	ib_link_describe(link, &answer->qp);
+	return link;
+}
+
+void ib_link_free(struct ib_link *link)
+{
+	if (!link)
+		return;
+	if (link->qp)
+		link->nic->verbs->destroy_qp(link->qp);
+	if (link->cq)
+		link->nic->verbs->destroy_cq(link->cq);
+	if (link->mr)
+		link->nic->verbs->dereg_mr(link->mr);
+	free(link->memory);
+	free(link);
+}

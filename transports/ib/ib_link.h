@@ -1,0 +1,118 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * A link: one end of an RC queue pair, with its completion queue and the memory that the NIC reads and
+ * writes on its own. It carries the frames of one rail, between two ends that found each other by the
+ * rail's TCP connection (docs/ib.md). Used by whoever has the rail's comm to himself.
+ */
+#ifndef ANYNET_IB_LINK_H
+#define ANYNET_IB_LINK_H
+
+#include <nccl_net/wire.h>
+
+#include "ib_nic.h"
+#include "rail_link.h"
+
+#define IB_SLOTS         32  /* frames that a receiving end takes before it has consumed one */
+#define IB_SLOT_BYTES    512 /* header included: small messages travel in the frame */
+#define IB_CONTROL_SLOTS 16  /* the same at a sending end, for grants and acknowledgements */
+#define IB_CONTROL_BYTES 128
+#define IB_WRITE_BYTES   (4u << 20) /* largest work request */
+#define IB_SQ_WRS        128
+#define IB_ARRIVALS      (IB_SLOTS * 2)
+#define IB_INLINE_MIN    96 /* a grant, or a control frame */
+#define IB_INLINE_WANTED 220
+
+enum ib_link_state {
+	IB_LINK_NEW,    /* the other end is not known */
+	IB_LINK_JOINED, /* connected; whether packets get through is not known */
+	IB_LINK_UP,     /* they do */
+	IB_LINK_BROKEN, /* error, see `err` */
+};
+
+/* A frame that has come and is not consumed. */
+struct ib_arrival {
+	uint16_t slot;
+	bool written; /* by RDMA WRITE WITH IMM, whose value is `imm`; else it lies in the slot */
+	uint32_t imm, bytes;
+};
+
+/* Work requests with a completion to come, in their order. */
+struct ib_signal {
+	uint64_t frame; /* of the rail; all up to it have arrived then */
+	uint32_t wrs;   /* posted in all, this one included */
+};
+
+struct ib_link {
+	struct ib_nic *nic;
+	struct ibv_cq *cq;
+	struct ibv_qp *qp;
+	struct ibv_mr *mr;
+	uint8_t *memory; /* sending end: the board, then slots; receiving end: slots */
+	struct anynet_wire_board *board;
+	uint8_t *slots;
+	uint32_t slot_count, slot_bytes;
+	uint32_t psn, inline_bytes;
+	struct gid gid;
+	struct ibv_port_attr attr; /* of the port when the link was made */
+	enum ib_link_state state;
+	bool is_send;
+	int err;                    /* -errno, with IB_LINK_BROKEN */
+	struct anynet_wire_qp peer; /* from joining on */
+
+	/* Posted in all, and done in all, as far as known. */
+	uint32_t wrs_posted, wrs_done, unsignalled;
+	struct ib_signal signals[IB_SQ_WRS];
+	uint32_t signal_head, signal_tail;
+
+	uint32_t frames_posted; /* sending end: what the peer's slots are needed for */
+	uint32_t consumed;      /* receiving end: slots posted again … */
+	uint32_t consumed_told; /* … as the peer knows */
+	struct ib_arrival arrivals[IB_ARRIVALS];
+	uint32_t arrival_head, arrival_tail;
+};
+
+/* Room for `wrs` work requests more? */
+static inline bool ib_link_has_room(const struct ib_link *link, uint32_t wrs)
+{
+	return link->wrs_posted - link->wrs_done + wrs <= IB_SQ_WRS;
+}
+
+/* Slots of the peer that are free, as far as known. */
+static inline uint32_t ib_link_credits(const struct ib_link *link)
+{
+	uint32_t consumed = __atomic_load_n(&link->board->consumed, __ATOMIC_ACQUIRE);
+
+	return link->peer.slots - (link->frames_posted - consumed);
+}
+
+/* Post a chain that ends in `last`, of `wrs` requests. `frame`: if the last one is signalled, the number
+ * of the rail's frame that it ends. 0 or -errno. */
+int ib_link_post(struct ib_link *link, struct ibv_send_wr *first, struct ibv_send_wr *last,
+		 uint32_t wrs, uint64_t frame);
+
+/* A copy of `bytes` (IB_INLINE_MIN at most) to the peer: as a frame, or to `addr` on its board. `last`: it
+ * has a completion. */
+int ib_link_say(struct ib_link *link, const void *data, uint32_t bytes, bool last);
+int ib_link_write(struct ib_link *link, const void *data, uint32_t bytes, uint64_t addr);
+
+/* Take in completions: arrivals are queued, *arrived (not NULL) is the last frame of the rail known to
+ * have arrived, plus one. 0 or link->err. */
+int ib_link_poll(struct ib_link *link, uint64_t *arrived);
+
+static inline struct ib_arrival *ib_link_arrival(struct ib_link *link)
+{
+	return link->arrival_head == link->arrival_tail
+		       ? NULL
+		       : &link->arrivals[link->arrival_head % IB_ARRIVALS];
+}
+
+/* The first arrival is consumed: its slot is free again, and the peer is told from time to time. */
+int ib_link_consumed(struct ib_link *link);
+
+/* Post a receive for each slot; part of making one. */
+int ib_link_post_slots(struct ib_link *link);
+
+/* Nothing is read or written through it any more when it returns; what had arrived before is queued. */
+void ib_link_fence(struct ib_link *link, uint64_t *arrived);
+
+#endif

@@ -1,0 +1,19 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* NCCL's registered memory on verbs devices: registered when NCCL asks for it, and on a further device
+ * when a rail goes over to that. */
+#ifndef ANYNET_IB_MEMORY_H
+#define ANYNET_IB_MEMORY_H
+
+#include "comm_internal.h"
+#include "ib_mr.h"
+#include "ib_nic.h"
+
+/* The registration of *mr for this nic, made if it is not there. Any thread that has a request with
+ * `mr` or has not given it away yet. NULL: `why` tells. */
+const struct ib_mr *ib_memory_on(struct anynet_mr *mr, struct ib_nic *nic, char *why,
+				 size_t why_bytes);
+
+/* The cache of a nic; NULL = no memory. */
+struct ib_mr_cache *ib_memory_cache(struct ib_nic *nic);
+
+#endif

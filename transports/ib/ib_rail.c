@@ -1,0 +1,247 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* The life of an IB device's rail: create, sever, resume, close, and its table. */
+#include "ib_rail.h"
+
+#include <errno.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/socket.h>
+
+#include <nccl_net/log.h>
+
+#include "send_internal.h"
+#include "socket.h"
+
+/* What the other end of the TCP connection says: 1 something, 0 nothing, -errno it has ended. */
+static int ask_socket(const struct anynet_rail *base)
+{
+	char byte;
+	ssize_t n;
+
+	if (base->fd < 0)
+		return 0;
+	n = recv(base->fd, &byte, 1, MSG_PEEK | MSG_DONTWAIT);
+	if (n < 0)
+		return errno == EAGAIN || errno == EINTR ? 0 : -errno;
+	return n ? 1 : -ECONNRESET;
+}
+
+void ib_rail_drop_link(struct ib_rail *rail)
+{
+	struct ib_link *link = rail->link;
+
+	rail->link = NULL;
+	rail->granting = rail->asks = false;
+	if (rail->ring)
+		ib_mr_put(rail->cache, rail->ring);
+	rail->ring = NULL;
+	free(rail->grants);
+	rail->grants = NULL;
+	ib_link_free(link);
+}
+
+/* The queue pair writes nothing any more; what it has brought is taken first. */
+static void fence(struct ib_rail *rail)
+{
+	uint64_t arrived = 0;
+
+	ib_link_fence(rail->link, &arrived);
+	if (rail->tcp.base.comm->is_send)
+		ib_confirm(rail, arrived);
+	else
+		ib_consume(rail);
+}
+
+static void ib_sever(struct anynet_rail *base)
+{
+	struct ib_rail *rail = to_ib(base);
+
+	if (rail->link) {
+		fence(rail);
+		ib_rail_drop_link(rail);
+	}
+	rail->over_tcp->sever(base);
+}
+
+static void register_ring(struct ib_rail *rail)
+{
+	struct send_comm *comm = (struct send_comm *)rail->tcp.base.comm;
+	char why[160];
+
+	rail->cache = ib_memory_cache(rail->link->nic);
+	if (!rail->cache || ib_mr_get(rail->cache, comm->ring.memory, comm->ring.bytes, 0,
+				      &rail->ring, why, sizeof(why)))
+		rail->ring = NULL;
+}
+
+/* Say by which of the two the frames come: the peer waits for the first of them. */
+static void announce(struct ib_rail *rail)
+{
+	struct anynet_wire_frame frame = { .type = ANYNET_FRAME_PING };
+
+	if (!rail->link) /* over the link it was told when that was proven */
+		send(rail->tcp.base.fd, &frame, sizeof(frame), MSG_DONTWAIT | MSG_NOSIGNAL);
+}
+
+static void take_link(struct ib_rail *rail, struct ib_link *link)
+{
+	struct anynet_rail *base = &rail->tcp.base;
+
+	rail->link = link;
+	if (!base->comm->is_send)
+		return;
+	rail->asked = 0;
+	if (link)
+		register_ring(rail);
+	if (link && !rail->ring) {
+		anynet_info("dev %s: the ring for small messages cannot be registered; going on "
+			    "over TCP",
+			    base->comm->dev->name);
+		ib_rail_drop_link(rail);
+	}
+	rail->by_link = rail->link;
+	announce(rail);
+}
+
+static int ib_resume(struct anynet_rail *base, uint64_t frames, uint32_t part)
+{
+	struct ib_rail *rail = to_ib(base);
+	struct ib_link *link = base->next_link;
+	int ret;
+
+	base->next_link = NULL;
+	if (base->comm->is_send && rail->by_link)
+		ib_confirm(rail, frames);
+	ret = rail->over_tcp->resume(base, frames, part);
+	if (ret) {
+		ib_link_free(link);
+		return ret;
+	}
+	if (base->comm->is_send)
+		rail->arrived = frames;
+	take_link(rail, link);
+	return 0;
+}
+
+static bool ib_signs(struct anynet_rail *base, struct rail_signs *signs)
+{
+	if (!to_ib(base)->link)
+		return to_ib(base)->over_tcp->signs(base, signs);
+	*signs = (struct rail_signs){ 0 };
+	if (ask_socket(base) < 0)
+		base->ended = true;
+	if (base->comm->is_send)
+		ib_ask_for_oldest(to_ib(base));
+	return true;
+}
+
+static void ib_ping(struct anynet_rail *base)
+{
+	struct ib_link *link = to_ib(base)->link;
+
+	if (!link)
+		to_ib(base)->over_tcp->ping(base);
+	else if (base->comm->is_send && link->state == IB_LINK_UP && ib_link_has_room(link, 1) &&
+		 ib_link_credits(link))
+		ib_link_ping(link);
+}
+
+static bool ib_granted(struct anynet_rail *base, const struct send_msg *msg)
+{
+	const struct ib_link *link = to_ib(base)->link;
+	const struct anynet_wire_grant *grant;
+
+	if (!link) /* over TCP it need not be; between two connections, who knows */
+		return base->fd >= 0;
+	grant = &link->board->grants[msg->seq % ANYNET_BOARD_GRANTS];
+	return __atomic_load_n(&grant->mark, __ATOMIC_ACQUIRE) == msg->seq + 1 &&
+	       grant->tag == msg->tag;
+}
+
+static int ib_linger(struct anynet_rail *base)
+{
+	struct ib_rail *rail = to_ib(base);
+	int ret;
+
+	if (!rail->link)
+		return rail->over_tcp->linger(base);
+	ret = base->ops->receive(base);
+	if (ret && ret != -EAGAIN)
+		return ret;
+	if (rail->tcp.tx_next != rail->tcp.log_end)
+		return -EAGAIN;
+	return rail->link->signal_head != rail->link->signal_tail ? -EAGAIN : 0; /* BYE has one */
+}
+
+static void ib_close(struct anynet_rail *base)
+{
+	struct ib_rail *rail = to_ib(base);
+
+	if (rail->link) {
+		uint64_t arrived;
+
+		ib_link_fence(rail->link, &arrived);
+		ib_rail_drop_link(rail);
+	}
+	ib_link_free(base->next_link);
+	rail->over_tcp->close(base);
+}
+
+static size_t ib_backlog(struct anynet_rail *base)
+{
+	return to_ib(base)->link ? 0 : to_ib(base)->over_tcp->backlog(base);
+}
+
+static void ib_position(struct anynet_rail *base, uint64_t *frames, uint32_t *part)
+{
+	to_ib(base)->over_tcp->position(base, frames, part);
+}
+
+static const struct anynet_rail_ops ib_send_rail_ops = {
+	.receive = ib_receive_control,
+	.transmit = ib_transmit_data,
+	.backlog = ib_backlog,
+	.signs = ib_signs,
+	.ping = ib_ping,
+	.sever = ib_sever,
+	.position = ib_position,
+	.resume = ib_resume,
+	.linger = ib_linger,
+	.close = ib_close,
+	.granted = ib_granted,
+};
+
+static const struct anynet_rail_ops ib_recv_rail_ops = {
+	.receive = ib_receive_data,
+	.transmit = ib_transmit_control,
+	.backlog = ib_backlog,
+	.signs = ib_signs,
+	.ping = ib_ping,
+	.sever = ib_sever,
+	.position = ib_position,
+	.resume = ib_resume,
+	.linger = ib_linger,
+	.close = ib_close,
+};
+
+struct anynet_rail *ib_rail_create(struct anynet_comm *comm, int fd, uint16_t index,
+				   struct ib_link *link)
+{
+	struct ib_rail *rail = calloc(1, sizeof(*rail));
+
+	if (!rail)
+		return NULL;
+	if (tcp_rail_init(&rail->tcp, comm, fd, index)) {
+		free(rail);
+		return NULL;
+	}
+	rail->over_tcp = rail->tcp.base.ops;
+	rail->tcp.base.ops = comm->is_send ? &ib_send_rail_ops : &ib_recv_rail_ops;
+	take_link(rail, link);
+	return &rail->tcp.base;
+}
+
+bool ib_rail_is_linked(const struct anynet_rail *rail)
+{
+	return ((const struct ib_rail *)rail)->link != NULL;
+}

@@ -1,0 +1,50 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * A rail of an IB device: a TCP rail with a link beside it. While the link is up it carries the rail's
+ * frames, and the TCP connection only tells that the peer is there; without a link it is a TCP rail.
+ * The stream is the same, so that it goes on by the other when one breaks (docs/ib.md).
+ */
+#ifndef ANYNET_IB_RAIL_H
+#define ANYNET_IB_RAIL_H
+
+#include "../tcp/tcp_rail.h"
+#include "ib_link.h"
+#include "ib_memory.h"
+
+struct ib_rail {
+	struct tcp_rail tcp; /* first */
+	const struct anynet_rail_ops *over_tcp;
+	struct ib_link *link; /* NULL: frames go over TCP */
+	struct ib_mr *ring;   /* send comm: its replay ring, for this link */
+	bool by_link;         /* send comm: what is out went over a link … */
+	uint64_t arrived;     /* … which is known to have brought all before this frame */
+	uint64_t asked;       /* the frame that ASK was sent for, plus one */
+	bool granting;        /* receive comm: posted receives are told to the sender */
+	bool asks;            /* … and it knows from which on it has to ask */
+	struct anynet_wire_grant *grants; /* send comm: of messages that had to ask, by slot */
+	struct ib_mr_cache *cache;        /* that `ring` is from */
+};
+
+static inline struct ib_rail *to_ib(struct anynet_rail *rail)
+{
+	return (struct ib_rail *)rail;
+}
+
+/* Frames cannot go over the link any more, or never could. */
+void ib_rail_drop_link(struct ib_rail *rail);
+
+int ib_transmit_data(struct anynet_rail *rail); /* of a send comm */
+int ib_transmit_control(struct anynet_rail *rail);
+int ib_receive_data(struct anynet_rail *rail); /* of a receive comm */
+int ib_receive_control(struct anynet_rail *rail);
+
+/* Frames before number `end` have arrived. */
+void ib_confirm(struct ib_rail *rail, uint64_t end);
+
+/* From time to time: see whether the receive of a message that waits is there. */
+void ib_ask_for_oldest(struct ib_rail *rail);
+
+/* Consume what has come over the link. 0, -EAGAIN: parked, or -errno. */
+int ib_consume(struct ib_rail *rail);
+
+#endif

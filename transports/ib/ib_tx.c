@@ -1,0 +1,289 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * The sending side of a linked rail. A frame is one SEND into a slot of the peer's; the payload of a
+ * large message goes before it by RDMA WRITE, to where the peer's grant says. A message of one frame
+ * needs no SEND: the WRITE carries slot and size as its immediate value.
+ */
+#include <errno.h>
+#include <string.h>
+
+#include <nccl_net/log.h>
+
+#include "ib_rail.h"
+#include "send_internal.h"
+
+#define HEADER_BYTES sizeof(struct anynet_wire_frame)
+#define IMM_BYTES    (1u << 24) /* 8 bits of an immediate value are the slot, the rest the size */
+
+void ib_confirm(struct ib_rail *rail, uint64_t end)
+{
+	struct send_comm *comm = (struct send_comm *)rail->tcp.base.comm;
+
+	if (rail->arrived < rail->tcp.log_first)
+		rail->arrived = rail->tcp.log_first;
+	for (; rail->arrived < end && rail->arrived < rail->tcp.tx_next; rail->arrived++)
+		send_arrived(comm, &tcp_log_at(&rail->tcp, rail->arrived)->id);
+}
+
+static const struct anynet_wire_grant *find_grant(struct ib_rail *rail, const struct send_msg *msg,
+						  uint32_t slot)
+{
+	if (rail->grants && rail->grants[slot].mark && rail->grants[slot].seq == msg->seq)
+		return &rail->grants[slot];
+	if (!(msg->flags & ANYNET_FLAG_MULTI) && rail->tcp.base.ops->granted(&rail->tcp.base, msg))
+		return &rail->link->board->grants[msg->seq % ANYNET_BOARD_GRANTS];
+	return NULL;
+}
+
+static struct ibv_send_wr wr_of(enum ibv_wr_opcode opcode, struct ibv_sge *sge, const void *data,
+				uint32_t bytes, uint32_t lkey)
+{
+	*sge = (struct ibv_sge){ .addr = (uintptr_t)data, .length = bytes, .lkey = lkey };
+	return (struct ibv_send_wr){ .sg_list = sge, .num_sge = 1, .opcode = opcode };
+}
+
+/* Header, and payload where it lies behind it already. */
+static int post_small(struct ib_rail *rail, uint64_t n, const struct rail_frame *frame)
+{
+	struct ib_link *link = rail->link;
+	const void *data =
+		frame->framed ? frame->payload - HEADER_BYTES : (const void *)&frame->header;
+	uint32_t bytes = (uint32_t)HEADER_BYTES + (frame->framed ? frame->header.length : 0);
+	struct ibv_sge sge;
+	struct ibv_send_wr wr = wr_of(IBV_WR_SEND, &sge, data, bytes, rail->ring->lkey);
+
+	if (bytes <= link->inline_bytes)
+		wr.send_flags = IBV_SEND_INLINE;
+	if (frame->header.type == ANYNET_FRAME_BYE)
+		wr.send_flags |= IBV_SEND_SIGNALED;
+	return ib_link_post(link, &wr, &wr, 1, n + 1);
+}
+
+/* The whole message in one request: the peer knows the rest from its grant. */
+static int post_whole(struct ib_rail *rail, uint64_t n, const struct rail_frame *frame,
+		      const struct ib_mr *mr, const struct anynet_wire_grant *grant)
+{
+	struct ibv_sge sge;
+	struct ibv_send_wr wr = wr_of(IBV_WR_RDMA_WRITE_WITH_IMM, &sge, frame->payload,
+				      frame->header.length, mr->lkey);
+
+	wr.wr.rdma.remote_addr = grant->addr;
+	wr.wr.rdma.rkey = grant->rkey;
+	wr.imm_data = htobe32((uint32_t)frame->header.slot << 24 | frame->header.length);
+	wr.send_flags = IBV_SEND_SIGNALED;
+	return ib_link_post(rail->link, &wr, &wr, 1, n + 1);
+}
+
+static int post_part(struct ib_rail *rail, uint64_t n, const struct rail_frame *frame,
+		     const struct ib_mr *mr, const struct anynet_wire_grant *grant)
+{
+	struct ibv_sge sges[2];
+	struct ibv_send_wr write =
+		wr_of(IBV_WR_RDMA_WRITE, &sges[0], frame->payload, frame->header.length, mr->lkey);
+	struct ibv_send_wr send = wr_of(IBV_WR_SEND, &sges[1], &frame->header, HEADER_BYTES, 0);
+
+	write.wr.rdma.remote_addr = grant->addr + frame->header.offset;
+	write.wr.rdma.rkey = grant->rkey;
+	write.next = &send;
+	send.send_flags = IBV_SEND_INLINE | IBV_SEND_SIGNALED;
+	return ib_link_post(rail->link, &write, &send, 2, n + 1);
+}
+
+/* A message that had begun its way over another connection, and has no grant on this one. */
+static int ask(struct ib_rail *rail, uint64_t n, const struct rail_frame *frame)
+{
+	struct anynet_wire_frame header = frame->header;
+	int ret;
+
+	if (rail->asked == n + 1 ||
+	    !send_may_ask((struct send_comm *)rail->tcp.base.comm, header.seq))
+		return -EAGAIN;
+	header.type = ANYNET_FRAME_ASK;
+	header.length = 0;
+	header.offset = 0;
+	rail->asked = n + 1;
+	rail->link->frames_posted++;
+	ret = ib_link_say(rail->link, &header, sizeof(header), false);
+	return ret ? ret : -EAGAIN;
+}
+
+/* The oldest message that waits for a grant may be too large for the receive that it is for. */
+void ib_ask_for_oldest(struct ib_rail *rail)
+{
+	struct send_comm *comm = (struct send_comm *)rail->tcp.base.comm;
+	struct anynet_wire_frame header;
+
+	if (comm->waiting_head == comm->waiting_tail || rail->link->state != IB_LINK_UP ||
+	    !ib_link_has_room(rail->link, 2) || !ib_link_credits(rail->link))
+		return;
+	/* The oldest is no copied one: those do not wait by themselves. */
+	header = send_header(comm,
+			     &comm->msgs[comm->waiting[comm->waiting_head % ANYNET_SENDS]]);
+	header.type = ANYNET_FRAME_ASK;
+	rail->link->frames_posted++;
+	ib_link_say(rail->link, &header, sizeof(header), false); /* if it fails, so will the next */
+}
+
+static int post_large(struct ib_rail *rail, uint64_t n, const struct rail_frame *frame)
+{
+	struct send_comm *comm = (struct send_comm *)rail->tcp.base.comm;
+	struct send_msg *msg = &comm->msgs[frame->header.slot];
+	const struct anynet_wire_grant *grant = find_grant(rail, msg, frame->header.slot);
+	const struct ib_mr *mr;
+	char why[200];
+
+	if (!grant)
+		return ask(rail, n, frame);
+	mr = ib_memory_on(msg->mr, rail->link->nic, why, sizeof(why));
+	if (!mr) {
+		comm_fail(&comm->base, &rail->tcp.base, -ENOMEM, "%s", why);
+		return -ENOMEM;
+	}
+	if (frame->header.size > grant->size) /* the peer says what is wrong with that */
+		return post_small(rail, n, frame);
+	if (frame->header.length == frame->header.size && frame->header.length < IMM_BYTES)
+		return post_whole(rail, n, frame, mr, grant);
+	return post_part(rail, n, frame, mr, grant);
+}
+
+static int post_frame(struct ib_rail *rail, uint64_t n)
+{
+	struct rail_frame frame;
+
+	send_frame((struct send_comm *)rail->tcp.base.comm, &tcp_log_at(&rail->tcp, n)->id, &frame);
+	if (frame.header.type == ANYNET_FRAME_DATA && frame.header.length && !frame.framed)
+		return post_large(rail, n, &frame);
+	return post_small(rail, n, &frame);
+}
+
+/* The next frame to post; false = none, or no room for it. */
+static bool next_frame(struct ib_rail *rail)
+{
+	struct tcp_rail *tcp = &rail->tcp;
+
+	if (!ib_link_has_room(rail->link, 2) || !ib_link_credits(rail->link))
+		return false;
+	if (tcp->tx_next != tcp->log_end)
+		return true;
+	if (!tcp_log_has_room(tcp) || !send_next((struct send_comm *)tcp->base.comm, &tcp->base,
+						 &tcp_log_at(tcp, tcp->log_end)->id))
+		return false;
+	tcp->log_end++;
+	return true;
+}
+
+int ib_transmit_data(struct anynet_rail *base)
+{
+	struct ib_rail *rail = to_ib(base);
+	struct tcp_rail *tcp = &rail->tcp;
+
+	if (!rail->link)
+		return rail->over_tcp->transmit(base);
+	while (next_frame(rail)) {
+		const struct frame_id *id = &tcp_log_at(tcp, tcp->tx_next)->id;
+		int ret = post_frame(rail, tcp->tx_next);
+
+		if (ret)
+			return ret == -EAGAIN ? 0 : ret;
+		rail->link->frames_posted++;
+		base->bytes_sent += id->length;
+		tcp->tx_next++;
+		send_written((struct send_comm *)base->comm, id);
+	}
+	return 0;
+}
+
+/* --- a receive comm: grants and control frames --- */
+
+static int post_grants(struct ib_rail *rail)
+{
+	struct ib_link *link = rail->link;
+	struct recv_comm *comm = (struct recv_comm *)rail->tcp.base.comm;
+	struct anynet_wire_grant grant;
+	struct anynet_mr *mr;
+	int ret = 0;
+
+	while (!ret && ib_link_has_room(link, 2) &&
+	       recv_next_grant(comm, IB_SLOT_BYTES - HEADER_BYTES, &grant, &mr)) {
+		uint64_t addr = link->peer.addr + (grant.seq % ANYNET_BOARD_GRANTS) * sizeof(grant);
+		const struct ib_mr *reg;
+		char why[200];
+
+		reg = ib_memory_on(mr, link->nic, why, sizeof(why));
+		if (!reg) {
+			comm_fail(rail->tcp.base.comm, &rail->tcp.base, -ENOMEM, "%s", why);
+			return -ENOMEM;
+		}
+		grant.rkey = reg->rkey;
+		ret = ib_link_write(link, &grant, sizeof(grant), addr);
+	}
+	return ret;
+}
+
+/* A grant that answers an RTS tells where to, too. */
+static int complete_grant(struct ib_rail *rail, uint8_t *frame, size_t *bytes)
+{
+	struct anynet_wire_frame header;
+	struct anynet_wire_grant grant;
+	const struct ib_mr *reg;
+	struct anynet_mr *mr;
+	char why[200];
+
+	memcpy(&header, frame, HEADER_BYTES);
+	if (header.type != ANYNET_FRAME_GRANT)
+		return 0;
+	mr = recv_grant_of((struct recv_comm *)rail->tcp.base.comm, header.slot, &grant);
+	reg = mr ? ib_memory_on(mr, rail->link->nic, why, sizeof(why)) : NULL;
+	if (!reg) {
+		comm_fail(rail->tcp.base.comm, &rail->tcp.base, mr ? -ENOMEM : -EINVAL, "%s",
+			  mr ? why : "a receive without registered memory");
+		return -ENOMEM;
+	}
+	grant.rkey = reg->rkey;
+	header.length = sizeof(grant);
+	memcpy(frame, &header, HEADER_BYTES);
+	memcpy(frame + HEADER_BYTES, &grant, sizeof(grant));
+	*bytes = HEADER_BYTES + sizeof(grant);
+	return 0;
+}
+
+/* Once for each link. */
+static int tell_to_ask(struct ib_rail *rail)
+{
+	struct anynet_wire_frame frame = { .type = ANYNET_FRAME_ASK_ALL };
+
+	if (rail->asks ||
+	    !recv_must_be_asked((struct recv_comm *)rail->tcp.base.comm, &frame.seq) ||
+	    !ib_link_has_room(rail->link, 2))
+		return 0;
+	rail->asks = true;
+	return ib_link_say(rail->link, &frame, sizeof(frame), false);
+}
+
+int ib_transmit_control(struct anynet_rail *base)
+{
+	struct ib_rail *rail = to_ib(base);
+	struct recv_comm *comm = (struct recv_comm *)base->comm;
+	uint8_t frame[RAIL_CONTROL_BYTES];
+	size_t bytes;
+	int ret;
+
+	if (!rail->link)
+		return rail->over_tcp->transmit(base);
+	if (rail->link->state != IB_LINK_UP)
+		return 0;
+	if (!rail->granting)
+		recv_grant_again(comm);
+	rail->granting = true;
+	ret = post_grants(rail);
+	if (!ret)
+		ret = tell_to_ask(rail);
+	while (!ret && ib_link_has_room(rail->link, 2) &&
+	       (bytes = recv_next_control(comm, base, frame))) {
+		ret = complete_grant(rail, frame, &bytes);
+		if (!ret)
+			ret = ib_link_say(rail->link, frame, (uint32_t)bytes,
+					  frame[0] == ANYNET_FRAME_BYE);
+	}
+	return ret;
+}
