@@ -122,7 +122,9 @@ static void stream_run(struct test_net *net, void (*midway)(void))
 		.window = SIZES,
 		.finish = check_next,
 	};
-	while (!(flow_step(net, &stream.flows[0]) & flow_step(net, &stream.flows[1]))) {
+	for (bool over = false; !over;) {
+		over = flow_step(net, &stream.flows[0]);
+		over = flow_step(net, &stream.flows[1]) && over;
 		if (midway && stream.flows[1].done > MESSAGES / 3) {
 			midway();
 			midway = NULL;

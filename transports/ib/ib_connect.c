@@ -261,7 +261,6 @@ int ib_link_ping(struct ib_link *link)
 		.send_flags = IBV_SEND_INLINE | IBV_SEND_SIGNALED,
 	};
 
-	link->frames_posted++;
 	return ib_link_post(link, &wr, &wr, 1, 0);
 }
 

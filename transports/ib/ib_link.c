@@ -29,6 +29,7 @@ int ib_link_post(struct ib_link *link, struct ibv_send_wr *first, struct ibv_sen
 	struct ibv_send_wr *bad;
 	int ret;
 
+	link->frames_posted += link->is_send; /* each chain of a sending end takes a slot */
 	link->unsignalled += wrs;
 	if (!(last->send_flags & IBV_SEND_SIGNALED) && link->unsignalled >= SIGNAL_EVERY)
 		last->send_flags |= IBV_SEND_SIGNALED;

@@ -12,15 +12,14 @@
 #include "send_internal.h"
 #include "socket.h"
 
-/* What the other end of the TCP connection says: 1 something, 0 nothing, -errno it has ended. */
-static int ask_socket(const struct anynet_rail *base)
+int ib_peek(const struct ib_rail *rail)
 {
 	char byte;
 	ssize_t n;
 
-	if (base->fd < 0)
+	if (rail->tcp.base.fd < 0)
 		return 0;
-	n = recv(base->fd, &byte, 1, MSG_PEEK | MSG_DONTWAIT);
+	n = recv(rail->tcp.base.fd, &byte, 1, MSG_PEEK | MSG_DONTWAIT);
 	if (n < 0)
 		return errno == EAGAIN || errno == EINTR ? 0 : -errno;
 	return n ? 1 : -ECONNRESET;
@@ -128,7 +127,7 @@ static bool ib_signs(struct anynet_rail *base, struct rail_signs *signs)
 	if (!to_ib(base)->link)
 		return to_ib(base)->over_tcp->signs(base, signs);
 	*signs = (struct rail_signs){ 0 };
-	if (ask_socket(base) < 0)
+	if (ib_peek(to_ib(base)) < 0)
 		base->ended = true;
 	if (base->comm->is_send)
 		ib_ask_for_oldest(to_ib(base));

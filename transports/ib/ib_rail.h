@@ -30,6 +30,9 @@ static inline struct ib_rail *to_ib(struct anynet_rail *rail)
 	return (struct ib_rail *)rail;
 }
 
+/* What has come over the TCP connection: 1 something, 0 nothing, -errno it has ended. */
+int ib_peek(const struct ib_rail *rail);
+
 /* Frames cannot go over the link any more, or never could. */
 void ib_rail_drop_link(struct ib_rail *rail);
 

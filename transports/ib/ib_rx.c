@@ -108,17 +108,6 @@ int ib_consume(struct ib_rail *rail)
 	return ret;
 }
 
-/* Until the first frame has come it is open which way they will. 1: by the socket. */
-static int which_way(struct ib_rail *rail)
-{
-	char byte;
-	ssize_t n = recv(rail->tcp.base.fd, &byte, 1, MSG_PEEK | MSG_DONTWAIT);
-
-	if (n < 0)
-		return errno == EAGAIN || errno == EINTR ? 0 : -errno;
-	return n ? 1 : -ECONNRESET;
-}
-
 int ib_receive_data(struct anynet_rail *base)
 {
 	struct ib_rail *rail = to_ib(base);
@@ -126,7 +115,7 @@ int ib_receive_data(struct anynet_rail *base)
 	int ret = 0, broken;
 
 	if (rail->link && rail->link->state == IB_LINK_JOINED) {
-		ret = which_way(rail);
+		ret = ib_peek(rail); /* the first frame comes by the way that the peer has chosen */
 		if (ret > 0) {
 			uint64_t arrived;
 

@@ -102,7 +102,6 @@ static int ask(struct ib_rail *rail, uint64_t n, const struct rail_frame *frame)
 	header.length = 0;
 	header.offset = 0;
 	rail->asked = n + 1;
-	rail->link->frames_posted++;
 	ret = ib_link_say(rail->link, &header, sizeof(header), false);
 	return ret ? ret : -EAGAIN;
 }
@@ -117,10 +116,8 @@ void ib_ask_for_oldest(struct ib_rail *rail)
 	    !ib_link_has_room(rail->link, 2) || !ib_link_credits(rail->link))
 		return;
 	/* The oldest is no copied one: those do not wait by themselves. */
-	header = send_header(comm,
-			     &comm->msgs[comm->waiting[comm->waiting_head % ANYNET_SENDS]]);
+	header = send_header(comm, &comm->msgs[comm->waiting[comm->waiting_head % ANYNET_SENDS]]);
 	header.type = ANYNET_FRAME_ASK;
-	rail->link->frames_posted++;
 	ib_link_say(rail->link, &header, sizeof(header), false); /* if it fails, so will the next */
 }
 
@@ -185,7 +182,6 @@ int ib_transmit_data(struct anynet_rail *base)
 
 		if (ret)
 			return ret == -EAGAIN ? 0 : ret;
-		rail->link->frames_posted++;
 		base->bytes_sent += id->length;
 		tcp->tx_next++;
 		send_written((struct send_comm *)base->comm, id);
