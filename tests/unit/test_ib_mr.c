@@ -419,8 +419,9 @@ static void test_what_is_left_is_given_back_at_the_end(void **state)
 static unsigned lines;
 static char line_text[256];
 
-static void count_line(int level, unsigned long flags, const char *file, int line, const char *fmt,
-		       ...)
+__attribute__((format(printf, 5, 6))) static void count_line(int level, unsigned long flags,
+							     const char *file, int line,
+							     const char *fmt, ...)
 {
 	va_list args;
 
