@@ -352,8 +352,9 @@ int recv_asked(struct recv_comm *comm, const struct anynet_wire_frame *header)
 	if (msg->asked)
 		return 0;
 	if (msg->state == RECV_UNSEEN && comm->plain) {
-		/* Its grant comes without being asked for, but for one that is too small to need any. */
-		if ((int32_t)(header->seq - comm->posted) >= 0)
+		/* Its grant comes without being asked for, but for one that is too small to need any. Of
+		 * another tag it is not for that receive: the sender will hear that it has to ask. */
+		if ((int32_t)(header->seq - comm->posted) >= 0 || header->tag != comm->tag)
 			return 0;
 		return check_fits(comm, header->size,
 				  &comm->reqs[header->seq & RECV_REQ_MASK].subs[0]);
