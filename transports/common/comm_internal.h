@@ -115,12 +115,15 @@ static inline void mr_hold(struct anynet_mr *mr)
 
 static inline void mr_drop(struct anynet_mr *mr)
 {
+	bool borrowed;
+
 	if (!mr)
 		return;
+	borrowed = mr->borrowed; /* after the store deregMr may free it */
 	atomic_store_explicit(&mr->in_flight,
 			      atomic_load_explicit(&mr->in_flight, memory_order_relaxed) - 1,
 			      memory_order_release);
-	if (anynet_unlikely(mr->borrowed))
+	if (anynet_unlikely(borrowed))
 		mr_return(mr);
 }
 
