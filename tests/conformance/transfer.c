@@ -295,13 +295,11 @@ static void all_requests_fit(struct test_net *net)
 	series_init(&received, &flows[0], recvs, BYTES, RECVS);
 	series_init(&sent, &flows[1], sends, BYTES, RECVS);
 	for (size_t i = 0; i < RECVS; i++) {
-		check_ok(transfer_post(net, link.recv, false, &recvs[i]));
-		check_that(recvs[i].req, "receive %zu of %d was refused", i, RECVS);
+		transfer_post_soon(net, link.recv, false, &recvs[i]);
 	}
 	for (size_t i = 0; i < RECVS; i++) {
 		fill_message(&flows[1], i);
-		check_ok(transfer_post(net, link.send, true, &sends[i]));
-		check_that(sends[i].req, "send %zu of %d was refused", i, RECVS);
+		transfer_post_soon(net, link.send, true, &sends[i]);
 	}
 	flows[0].posted = flows[1].posted = flows[1].prepared = RECVS;
 	flows_run(net, flows, 2);

@@ -49,6 +49,18 @@ int transfer_post(struct test_net *net, void *comm, bool is_send, struct transfe
 	return 0;
 }
 
+void transfer_post_soon(struct test_net *net, void *comm, bool is_send, struct transfer *transfer)
+{
+	struct deadline deadline = deadline_in(TEST_PATIENCE_MS, "a request to be taken");
+
+	for (;;) {
+		check_ok(transfer_post(net, comm, is_send, transfer));
+		if (transfer->req)
+			return;
+		deadline_turn(&deadline);
+	}
+}
+
 static void check_untouched(const int *sizes)
 {
 	for (int i = 0; i < FLOW_GROUP_MAX; i++)

@@ -50,6 +50,10 @@ struct transfer transfer_of(void *data, size_t bytes, int tag, void *mhandle);
 /* Post one; the result. transfer->req stays NULL if there was no room. */
 int transfer_post(struct test_net *net, void *comm, bool is_send, struct transfer *transfer);
 
+/* Post one for which there is room. A refusal is no error at once: a thread of the plugin's own may
+ * be at work on the comm just then. */
+void transfer_post_soon(struct test_net *net, void *comm, bool is_send, struct transfer *transfer);
+
 /* Test one that is posted; the result. */
 int transfer_test(struct test_net *net, struct transfer *transfer);
 
