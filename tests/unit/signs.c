@@ -13,6 +13,10 @@
 
 struct signs signs;
 
+const struct rail_signs signs_healthy = { .rtt_us = 100 };
+const struct rail_signs signs_waits = { .waiting = true, .rtt_us = 100 };
+const struct rail_signs signs_dead = { .waiting = true, .tries = 2 };
+
 static struct anynet_rail_ops ops; /* the real ones, but for signs and heartbeats */
 
 static bool scripted_signs(struct anynet_rail *rail, struct rail_signs *out)
@@ -83,4 +87,16 @@ void signs_look_after(uint64_t ms)
 {
 	signs.now += ms;
 	watch_comm(signs_comm(), signs.now);
+}
+
+void signs_lose(unsigned rail)
+{
+	signs.rails[rail] = signs_dead;
+	signs_look_after(0);
+	assert_false(signs_suspect(rail));
+}
+
+bool signs_suspect(unsigned rail)
+{
+	return signs_comm()->rails[rail]->suspect;
 }

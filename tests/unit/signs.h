@@ -20,6 +20,10 @@ struct signs {
 
 extern struct signs signs;
 
+/* What a path tells: nothing waits for an answer, something does and is no reason to worry, or it has
+ * been sent again in vain. */
+extern const struct rail_signs signs_healthy, signs_waits, signs_dead;
+
 /* cmocka's setup and teardown: healing is on, the times are those above. */
 int signs_setup(void **state);
 int signs_teardown(void **state);
@@ -34,5 +38,10 @@ struct anynet_comm *signs_comm(void);
 
 /* So much later somebody looks at it. */
 void signs_look_after(uint64_t ms);
+
+/* The path of a rail dies; a look later it is known since when. */
+void signs_lose(unsigned rail);
+
+bool signs_suspect(unsigned rail);
 
 #endif

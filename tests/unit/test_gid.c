@@ -1,7 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* GIDs: reading a port's table in one call or entry by entry, and what a GID says. */
 #include <errno.h>
-#include <ftw.h>
 #include <limits.h>
 #include <net/if.h>
 #include <setjmp.h>
@@ -9,21 +8,18 @@
 #include <stddef.h>
 #include <stdint.h>
 #include <stdio.h>
-#include <stdlib.h>
 #include <string.h>
-#include <sys/stat.h>
-#include <unistd.h>
 
 #include <arpa/inet.h>
 #include <cmocka.h>
 
 #include <nccl_net/util.h>
 
+#include "sysfs_tree.h"
 #include "transports/ib/gid.h"
 
 #define ENTRIES 16
 
-static char sysfs[64];
 static struct ibv_device device = { .name = "mlx5_0" };
 static struct ibv_context context = { .device = &device };
 static struct ibv_gid_entry entries[ENTRIES];
@@ -83,44 +79,19 @@ static void make_entry(uint32_t number, uint32_t index, const char *addr, uint32
 static void make_attr(const char *what, int index, const char *text)
 {
 	char path[PATH_MAX];
-	FILE *file;
 
-	snprintf(path, sizeof(path), "%s/class/infiniband/mlx5_0/ports/1/gid_attrs/%s/%d", sysfs,
-		 what, index);
-	for (char *slash = strchr(path + 1, '/'); slash; slash = strchr(slash + 1, '/')) {
-		*slash = 0;
-		assert_true(!mkdir(path, 0700) || errno == EEXIST);
-		*slash = '/';
-	}
-	file = fopen(path, "w");
-	assert_non_null(file);
-	fputs(text, file);
-	fclose(file);
+	snprintf(path, sizeof(path), "class/infiniband/mlx5_0/ports/1/gid_attrs/%s/%d", what,
+		 index);
+	tree_file(path, text);
 }
 
 static int setup(void **state)
 {
-	(void)state;
 	entry_count = query_error = table_error = 0;
 	memset(&table, 0xff, sizeof(table));
 	port.verbs = &new_verbs;
 	port.link_layer = IBV_LINK_LAYER_ETHERNET;
-	snprintf(sysfs, sizeof(sysfs), "/tmp/anynet-gid-XXXXXX");
-	return mkdtemp(sysfs) ? 0 : -1;
-}
-
-static int remove_one(const char *path, const struct stat *st, int type, struct FTW *ftw)
-{
-	(void)st;
-	(void)type;
-	(void)ftw;
-	return remove(path);
-}
-
-static int teardown(void **state)
-{
-	(void)state;
-	return nftw(sysfs, remove_one, 16, FTW_DEPTH | FTW_PHYS);
+	return tree_create(state);
 }
 
 static void expect_gid(int i, int index, const char *addr, enum ibv_gid_type type, unsigned ifindex)
@@ -160,7 +131,7 @@ static void test_an_old_library_is_helped_by_sysfs(void **state)
 	make_attr("types", 3, "RoCE v2\n");
 	make_attr("ndevs", 1, "no-such-netdev\n");
 	make_attr("ndevs", 3, "lo\n");
-	assert_int_equal(gid_table_read(&port, sysfs, &table), 0);
+	assert_int_equal(gid_table_read(&port, tree_root(), &table), 0);
 	assert_int_equal(table.count, 3);
 	expect_gid(0, 0, "fe80::1", IBV_GID_TYPE_ROCE_V1, 0);
 	expect_gid(1, 1, "fe80::1", IBV_GID_TYPE_ROCE_V2, 0);
@@ -172,7 +143,7 @@ static void test_a_kernel_that_does_not_answer_is_asked_entry_by_entry(void **st
 	(void)state;
 	make_entry(1, 7, "::ffff:10.0.0.1", IBV_GID_TYPE_ROCE_V2, 4);
 	table_error = EOPNOTSUPP;
-	assert_int_equal(gid_table_read(&port, sysfs, &table), 0);
+	assert_int_equal(gid_table_read(&port, tree_root(), &table), 0);
 	assert_int_equal(table.count, 1);
 	expect_gid(0, 7, "10.0.0.1", IBV_GID_TYPE_ROCE_V1, 0); /* it says nothing of version 2 */
 }
@@ -184,20 +155,20 @@ static void test_infiniband_has_gids_of_its_own_type(void **state)
 	port.link_layer = IBV_LINK_LAYER_INFINIBAND;
 	make_entry(1, 0, "fe80::17", 0, 0);
 	make_attr("types", 0, "IB/RoCE v1\n");
-	assert_int_equal(gid_table_read(&port, sysfs, &table), 0);
+	assert_int_equal(gid_table_read(&port, tree_root(), &table), 0);
 	expect_gid(0, 0, "fe80::17", IBV_GID_TYPE_IB, 0);
 }
 
 static void test_an_empty_table_is_no_error_and_an_error_is_one(void **state)
 {
 	(void)state;
-	assert_int_equal(gid_table_read(&port, sysfs, &table), 0);
+	assert_int_equal(gid_table_read(&port, tree_root(), &table), 0);
 	assert_int_equal(table.count, 0);
 	port.verbs = &old_verbs;
-	assert_int_equal(gid_table_read(&port, sysfs, &table), 0);
+	assert_int_equal(gid_table_read(&port, tree_root(), &table), 0);
 	assert_int_equal(table.count, 0);
 	query_error = EPERM;
-	assert_int_equal(gid_table_read(&port, sysfs, &table), -EPERM);
+	assert_int_equal(gid_table_read(&port, tree_root(), &table), -EPERM);
 	assert_int_equal(table.count, 0);
 }
 
@@ -258,16 +229,16 @@ int main(void)
 {
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test_setup_teardown(test_a_new_library_tells_all_in_one_call, setup,
-						teardown),
+						tree_remove),
 		cmocka_unit_test_setup_teardown(test_an_old_library_is_helped_by_sysfs, setup,
-						teardown),
+						tree_remove),
 		cmocka_unit_test_setup_teardown(
 			test_a_kernel_that_does_not_answer_is_asked_entry_by_entry, setup,
-			teardown),
+			tree_remove),
 		cmocka_unit_test_setup_teardown(test_infiniband_has_gids_of_its_own_type, setup,
-						teardown),
+						tree_remove),
 		cmocka_unit_test_setup_teardown(test_an_empty_table_is_no_error_and_an_error_is_one,
-						setup, teardown),
+						setup, tree_remove),
 		cmocka_unit_test(test_the_ip_address_in_a_gid),
 		cmocka_unit_test(test_kinds_of_gids),
 	};

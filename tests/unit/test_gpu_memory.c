@@ -1,17 +1,13 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* What is said of GPU memory, from a sysfs of our own making and a device that answers as told. */
 #include <errno.h>
-#include <ftw.h>
 #include <limits.h>
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>
 #include <stdint.h>
 #include <stdio.h>
-#include <stdlib.h>
 #include <string.h>
-#include <sys/stat.h>
-#include <unistd.h>
 
 #include <cmocka.h>
 
@@ -19,62 +15,23 @@
 #include <nccl_net/util.h>
 
 #include "fake_mr.h"
+#include "sysfs_tree.h"
 #include "transports/ib/gpu_memory.h"
 
-static char root[64];
-
-static int setup(void **state)
-{
-	(void)state;
-	snprintf(root, sizeof(root), "/tmp/anynet-gpu-XXXXXX");
-	return mkdtemp(root) ? 0 : -1;
-}
-
-static int remove_one(const char *path, const struct stat *st, int type, struct FTW *ftw)
-{
-	(void)st;
-	(void)type;
-	(void)ftw;
-	return remove(path);
-}
-
-static int teardown(void **state)
-{
-	(void)state;
-	return nftw(root, remove_one, 16, FTW_DEPTH | FTW_PHYS);
-}
-
-/* Directory `path` of the sysfs, with those above it. */
-static void make_dir(const char *path)
-{
-	char part[PATH_MAX];
-
-	snprintf(part, sizeof(part), "%s/%s/", root, path);
-	for (char *slash = strchr(part + 1, '/'); slash; slash = strchr(slash + 1, '/')) {
-		*slash = 0;
-		assert_true(!mkdir(part, 0700) || errno == EEXIST);
-		*slash = '/';
-	}
-}
-
+/* A module, or what one has registered, with its version. */
 static void make_version(const char *path, const char *version)
 {
-	char name[PATH_MAX];
-	FILE *file;
+	char file[PATH_MAX];
 
-	make_dir(path);
-	snprintf(name, sizeof(name), "%s/%s/version", root, path);
-	file = fopen(name, "w");
-	assert_non_null(file);
-	fputs(version, file);
-	fclose(file);
+	snprintf(file, sizeof(file), "%s/version", path);
+	tree_file(file, version);
 }
 
 static void expect_peer(bool loaded, const char *wanted)
 {
 	char why[ANYNET_REASON_BYTES];
 
-	assert_int_equal(gpu_peer_memory(root, why, sizeof(why)), loaded);
+	assert_int_equal(gpu_peer_memory(tree_root(), why, sizeof(why)), loaded);
 	assert_string_equal(why, wanted);
 }
 
@@ -86,8 +43,8 @@ static void test_no_module_is_loaded(void **state)
 	(void)state;
 	expect_peer(false, none);
 	make_version("module/nvidia", "535.54.03\n");
-	make_dir("kernel/mm/memory_peers");
-	make_dir("module/nvidia_peermem");
+	tree_dir("kernel/mm/memory_peers");
+	tree_dir("module/nvidia_peermem");
 	expect_peer(false, none);
 }
 
@@ -105,8 +62,8 @@ static void test_each_module_is_found(void **state)
 		make_version(paths[i], "1.3-0\n");
 		snprintf(wanted, sizeof(wanted), "%s 1.3-0 is loaded", strrchr(paths[i], '/') + 1);
 		expect_peer(true, wanted);
-		assert_int_equal(teardown(state), 0);
-		assert_int_equal(setup(state), 0);
+		assert_int_equal(tree_remove(state), 0);
+		assert_int_equal(tree_create(state), 0);
 	}
 }
 
@@ -121,7 +78,7 @@ static void test_the_module_is_named_before_what_it_registers(void **state)
 static void test_a_version_that_cannot_be_read_is_left_out(void **state)
 {
 	(void)state;
-	make_dir("module/nvidia_peermem/version");
+	tree_dir("module/nvidia_peermem/version");
 	expect_peer(true, "nvidia_peermem is loaded");
 	make_version("module/nv_peer_mem", "");
 	expect_peer(true, "nvidia_peermem is loaded");
@@ -133,7 +90,7 @@ static void test_a_root_that_is_too_long_has_none(void **state)
 
 	(void)state;
 	memset(path, '/', sizeof(path));
-	memcpy(path, root, strlen(root));
+	memcpy(path, tree_root(), strlen(tree_root()));
 	path[sizeof(path) - 1] = 0;
 	make_version("module/nvidia_peermem", "1\n");
 	assert_false(gpu_peer_memory(path, why, sizeof(why)));
@@ -187,16 +144,14 @@ static void test_the_probe_leaves_nothing_behind(void **state)
 	assert_int_equal(fake_live(), 0);
 }
 
-#define with_root(test) cmocka_unit_test_setup_teardown(test, setup, teardown)
-
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
-		with_root(test_no_module_is_loaded),
-		with_root(test_each_module_is_found),
-		with_root(test_the_module_is_named_before_what_it_registers),
-		with_root(test_a_version_that_cannot_be_read_is_left_out),
-		with_root(test_a_root_that_is_too_long_has_none),
+		with_tree(test_no_module_is_loaded),
+		with_tree(test_each_module_is_found),
+		with_tree(test_the_module_is_named_before_what_it_registers),
+		with_tree(test_a_version_that_cannot_be_read_is_left_out),
+		with_tree(test_a_root_that_is_too_long_has_none),
 		cmocka_unit_test(test_the_device_tells_whether_it_takes_dmabufs),
 		cmocka_unit_test(test_an_old_library_takes_no_dmabufs),
 		cmocka_unit_test(test_the_probe_leaves_nothing_behind),

@@ -4,90 +4,57 @@
  * be usable has a verdict of its own, and nothing stays open.
  * Usage: test_ib_probe FAKE_LIBRARY FAKE_LIBRARY_THAT_LACKS_FUNCTIONS
  */
-#include <dlfcn.h>
-#include <errno.h>
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>
 #include <stdint.h>
 #include <stdio.h>
-#include <stdlib.h>
 #include <string.h>
 #include <sys/resource.h>
 
 #include <cmocka.h>
 
-#include <nccl_net/device.h>
-
-#include "environment.h"
+#include "ib_probing.h"
 
 #define IB_PORT  "port=1:4:7:0"
 #define ETH_PORT "port=2:4:0:3"
 
-static const char *fake_file, *lacking_file;
-static void *fake;
-static struct anynet_config cfg;
-static struct anynet_probe probe;
+static const char *lacking_file;
 
-static int count_of(const char *function)
-{
-	int (*counter)(void);
-	void *address = dlsym(fake, function);
-
-	assert_non_null(address);
-	memcpy(&counter, &address, sizeof(counter));
-	return counter();
-}
-
-static int setup(void **state)
-{
-	(void)state;
-	memset(&probe, 0, sizeof(probe));
-	environment_clear();
-	anynet_config_load(&cfg, NULL);
-	snprintf(cfg.ibverbs_lib, sizeof(cfg.ibverbs_lib), "%s", fake_file);
-	return 0;
-}
-
+/* Nobody has asked for IB: nothing is offered, whatever is found, and no queue pair made. */
 static void run_on(const char *script)
 {
-	int proofs = count_of("fake_verbs_proof_count");
+	int proofs = probing_count("fake_verbs_proof_count");
 
-	setenv("FAKE_VERBS", script, 1);
-	memset(&probe, 0, sizeof(probe));
-	anynet_ib_transport.probe(&cfg, &probe);
-	assert_int_equal(count_of("fake_verbs_open_count"), 0);
-	assert_int_equal(count_of("fake_verbs_list_count"), 0);
-	/* nobody has asked for IB: nothing is offered, whatever is found, and no queue pair made */
-	assert_int_equal(probe.device_count, 0);
-	assert_int_equal(count_of("fake_verbs_proof_count"), proofs);
-	for (int i = 0; i < probe.candidate_count; i++) {
-		assert_int_equal(probe.candidates[i].link, ANYNET_LINK_IB);
-		assert_false(probe.candidates[i].usable);
+	probing_run(script);
+	assert_int_equal(ib_probed.device_count, 0);
+	assert_int_equal(probing_count("fake_verbs_proof_count"), proofs);
+	for (int i = 0; i < ib_probed.candidate_count; i++) {
+		assert_int_equal(ib_probed.candidates[i].link, ANYNET_LINK_IB);
+		assert_false(ib_probed.candidates[i].usable);
 	}
 }
 
 /* The verdict number `i` is on `name` and contains `part`. */
 static void expect_verdict(int i, const char *name, const char *part)
 {
-	assert_true(i < probe.candidate_count);
-	assert_string_equal(probe.candidates[i].name, name);
-	if (!strstr(probe.candidates[i].reason, part))
-		fail_msg("'%s' is not in '%s'", part, probe.candidates[i].reason);
+	assert_true(i < ib_probed.candidate_count);
+	assert_string_equal(ib_probed.candidates[i].name, name);
+	probing_says(&ib_probed.candidates[i], part);
 }
 
 static void expect_only(const char *name, const char *part)
 {
-	assert_int_equal(probe.candidate_count, 1);
+	assert_int_equal(ib_probed.candidate_count, 1);
 	expect_verdict(0, name, part);
 }
 
 static void test_a_missing_library_is_said_in_the_loaders_words(void **state)
 {
 	(void)state;
-	snprintf(cfg.ibverbs_lib, sizeof(cfg.ibverbs_lib), "/nowhere/libibverbs.so.9");
-	anynet_ib_transport.probe(&cfg, &probe);
-	assert_true(probe.candidate_count >= 1);
+	snprintf(ib_cfg.ibverbs_lib, sizeof(ib_cfg.ibverbs_lib), "/nowhere/libibverbs.so.9");
+	anynet_ib_transport.probe(&ib_cfg, &ib_probed);
+	assert_true(ib_probed.candidate_count >= 1);
 	expect_verdict(0, "libibverbs",
 		       "/nowhere/libibverbs.so.9: cannot open shared object file: No such file");
 }
@@ -95,16 +62,16 @@ static void test_a_missing_library_is_said_in_the_loaders_words(void **state)
 static void test_missing_functions_are_named_with_their_version(void **state)
 {
 	(void)state;
-	snprintf(cfg.ibverbs_lib, sizeof(cfg.ibverbs_lib), "%s", lacking_file);
-	anynet_ib_transport.probe(&cfg, &probe);
-	assert_true(probe.candidate_count >= 1);
+	snprintf(ib_cfg.ibverbs_lib, sizeof(ib_cfg.ibverbs_lib), "%s", lacking_file);
+	anynet_ib_transport.probe(&ib_cfg, &ib_probed);
+	assert_true(ib_probed.candidate_count >= 1);
 	expect_verdict(0, "libibverbs", "lacks ibv_alloc_pd@IBVERBS_1.1, ibv_dealloc_pd@");
 }
 
 static void test_disabled_means_not_even_loaded(void **state)
 {
 	(void)state;
-	cfg.ib_disable = true;
+	ib_cfg.ib_disable = true;
 	run_on("errno 38");
 	expect_only("libibverbs", "not opened: NCCL_IB_DISABLE=1");
 }
@@ -129,7 +96,7 @@ static void test_a_device_that_may_not_be_opened(void **state)
 {
 	(void)state;
 	run_on("mlx5_0 open=13 " IB_PORT "; mlx5_1 open=2; mlx5_2 open=5; mlx5_3 open=1");
-	assert_int_equal(probe.candidate_count, 4);
+	assert_int_equal(ib_probed.candidate_count, 4);
 	expect_verdict(0, "mlx5_0",
 		       "cannot open /dev/infiniband/uverbs0: Permission denied; this user may not");
 	expect_verdict(1, "mlx5_1", "uverbs1: No such file or directory; is the device node there");
@@ -141,7 +108,7 @@ static void test_devices_and_ports_that_cannot_be_queried(void **state)
 {
 	(void)state;
 	run_on("a query=5; b port=errno:22 " IB_PORT "; c");
-	assert_int_equal(probe.candidate_count, 4);
+	assert_int_equal(ib_probed.candidate_count, 4);
 	expect_verdict(0, "a", "cannot be queried: Input/output error");
 	expect_verdict(1, "b:1", "cannot be queried: Invalid argument");
 	expect_verdict(2, "b:2", "ACTIVE, InfiniBand");
@@ -152,7 +119,7 @@ static void test_ports_that_are_not_active_say_their_state(void **state)
 {
 	(void)state;
 	run_on("m port=1:1:0:0 port=1:2:0:0 port=1:3:0:0 port=1:99:0:0");
-	assert_int_equal(probe.candidate_count, 4);
+	assert_int_equal(ib_probed.candidate_count, 4);
 	expect_verdict(0, "m:1", "port is DOWN");
 	expect_verdict(1, "m:2", "port is INIT (no subnet manager");
 	expect_verdict(2, "m:3", "port is ARMED");
@@ -164,7 +131,7 @@ static void test_active_ports_that_still_cannot_be_used(void **state)
 	(void)state;
 	run_on("m port=0:4:1:0 port=1:4:0:0 port=2:4:0:99 port=1:4:7:99; w iwarp " ETH_PORT
 	       "; l port=2:4:0:99 gid=1/2/fe80::1/1");
-	assert_int_equal(probe.candidate_count, 6);
+	assert_int_equal(ib_probed.candidate_count, 6);
 	expect_verdict(0, "m:1", "link layer is neither InfiniBand nor Ethernet");
 	expect_verdict(1, "m:2", "has no LID");
 	expect_verdict(2, "m:3", "GID table is empty");
@@ -182,7 +149,7 @@ static void test_usable_ports_say_how_to_use_them(void **state)
 	limit.rlim_cur = 64 << 10;
 	assert_int_equal(setrlimit(RLIMIT_MEMLOCK, &limit), 0);
 	run_on("mlx5_0 " IB_PORT "; mlx5_1 " ETH_PORT);
-	assert_int_equal(probe.candidate_count, 2);
+	assert_int_equal(ib_probed.candidate_count, 2);
 	expect_verdict(0, "mlx5_0:1",
 		       "ACTIVE, InfiniBand, 100000 Mb/s, LID 7, GID index 0 (::1), memlock 64 KiB: "
 		       "usable, but used with ANYNET_TRANSPORT=ib only in this version");
@@ -195,21 +162,21 @@ static void test_the_hca_list_filters_devices_and_ports(void **state)
 	char name[16];
 
 	(void)state;
-	snprintf(cfg.ib_hca, sizeof(cfg.ib_hca), "=mlx5_0:2");
+	snprintf(ib_cfg.ib_hca, sizeof(ib_cfg.ib_hca), "=mlx5_0:2");
 	run_on(script);
-	assert_int_equal(probe.candidate_count, 3);
+	assert_int_equal(ib_probed.candidate_count, 3);
 	expect_verdict(0, "mlx5_0:1", "filtered by NCCL_IB_HCA==mlx5_0:2");
 	expect_verdict(1, "mlx5_0:2", "usable, but");
 	expect_verdict(2, "mlx5_1", "filtered by NCCL_IB_HCA"); /* not opened: no EACCES */
-	snprintf(cfg.ib_hca, sizeof(cfg.ib_hca), "^mlx5_0:2");
+	snprintf(ib_cfg.ib_hca, sizeof(ib_cfg.ib_hca), "^mlx5_0:2");
 	run_on(script);
-	assert_int_equal(probe.candidate_count, 3);
+	assert_int_equal(ib_probed.candidate_count, 3);
 	expect_verdict(0, "mlx5_0:1", "usable, but");
 	expect_verdict(1, "mlx5_0:2", "filtered");
 	expect_verdict(2, "mlx5_1", "Permission denied");
-	snprintf(cfg.ib_hca, sizeof(cfg.ib_hca), "ib");
+	snprintf(ib_cfg.ib_hca, sizeof(ib_cfg.ib_hca), "ib");
 	run_on(script);
-	assert_int_equal(probe.candidate_count, 2);
+	assert_int_equal(ib_probed.candidate_count, 2);
 	for (int i = 0; i < 2; i++) {
 		snprintf(name, sizeof(name), "mlx5_%d", i);
 		expect_verdict(i, name, "filtered");
@@ -228,31 +195,27 @@ static void test_a_second_probe_starts_afresh(void **state)
 int main(int argc, char **argv)
 {
 	const struct CMUnitTest tests[] = {
-		cmocka_unit_test_setup(test_a_missing_library_is_said_in_the_loaders_words, setup),
-		cmocka_unit_test_setup(test_missing_functions_are_named_with_their_version, setup),
-		cmocka_unit_test_setup(test_disabled_means_not_even_loaded, setup),
-		cmocka_unit_test_setup(test_a_kernel_without_rdma, setup),
-		cmocka_unit_test_setup(test_no_device, setup),
-		cmocka_unit_test_setup(test_a_device_that_may_not_be_opened, setup),
-		cmocka_unit_test_setup(test_devices_and_ports_that_cannot_be_queried, setup),
-		cmocka_unit_test_setup(test_ports_that_are_not_active_say_their_state, setup),
-		cmocka_unit_test_setup(test_active_ports_that_still_cannot_be_used, setup),
-		cmocka_unit_test_setup(test_usable_ports_say_how_to_use_them, setup),
-		cmocka_unit_test_setup(test_the_hca_list_filters_devices_and_ports, setup),
-		cmocka_unit_test_setup(test_a_second_probe_starts_afresh, setup),
+#define TEST(name) cmocka_unit_test_setup(name, probing_setup)
+		TEST(test_a_missing_library_is_said_in_the_loaders_words),
+		TEST(test_missing_functions_are_named_with_their_version),
+		TEST(test_disabled_means_not_even_loaded),
+		TEST(test_a_kernel_without_rdma),
+		TEST(test_no_device),
+		TEST(test_a_device_that_may_not_be_opened),
+		TEST(test_devices_and_ports_that_cannot_be_queried),
+		TEST(test_ports_that_are_not_active_say_their_state),
+		TEST(test_active_ports_that_still_cannot_be_used),
+		TEST(test_usable_ports_say_how_to_use_them),
+		TEST(test_the_hca_list_filters_devices_and_ports),
+		TEST(test_a_second_probe_starts_afresh),
 	};
 
 	if (argc != 3) {
 		fprintf(stderr, "usage: %s FAKE_LIBRARY LACKING_LIBRARY\n", argv[0]);
 		return 1;
 	}
-	fake_file = argv[1];
 	lacking_file = argv[2];
-	/* held, so that the counters are still there when the probe has let go of it */
-	fake = dlopen(fake_file, RTLD_NOW | RTLD_LOCAL);
-	if (!fake) {
-		fprintf(stderr, "%s\n", dlerror());
+	if (!probing_hold(argv[1]))
 		return 1;
-	}
 	return cmocka_run_group_tests(tests, NULL, NULL);
 }

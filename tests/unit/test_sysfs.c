@@ -1,111 +1,47 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* PCI paths and speeds, from a sysfs of our own making. */
-#include <errno.h>
-#include <ftw.h>
 #include <limits.h>
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>
 #include <stdint.h>
 #include <stdio.h>
-#include <stdlib.h>
-#include <string.h>
-#include <sys/stat.h>
-#include <unistd.h>
 
 #include <cmocka.h>
 
+#include "sysfs_tree.h"
 #include "transports/common/sysfs.h"
-
-static char root[64];
-
-static const char *in_root(const char *path)
-{
-	static char full[2 * PATH_MAX];
-
-	snprintf(full, sizeof(full), "%s/%s", root, path);
-	return full;
-}
-
-/* Make a directory and those above it. */
-static void make_dir(const char *path)
-{
-	char part[2 * PATH_MAX + 2];
-
-	snprintf(part, sizeof(part), "%s/", in_root(path));
-	for (char *slash = strchr(part + 1, '/'); slash; slash = strchr(slash + 1, '/')) {
-		*slash = 0;
-		assert_true(!mkdir(part, 0700) || errno == EEXIST);
-		*slash = '/';
-	}
-}
-
-static void make_link(const char *target, const char *path)
-{
-	assert_int_equal(symlink(target, in_root(path)), 0);
-}
-
-static void make_file(const char *path, const char *text)
-{
-	FILE *file = fopen(in_root(path), "w");
-
-	assert_non_null(file);
-	fputs(text, file);
-	fclose(file);
-}
 
 /* A device directory with a subsystem. */
 static void make_device(const char *path, const char *subsystem)
 {
-	char bus[PATH_MAX + 8], link[PATH_MAX];
+	char bus[64], link[PATH_MAX];
 
-	make_dir(path);
-	snprintf(bus, sizeof(bus), "%s/bus/%s", root, subsystem);
+	snprintf(bus, sizeof(bus), "bus/%s", subsystem);
 	snprintf(link, sizeof(link), "%s/subsystem", path);
-	make_link(bus, link);
+	tree_dir(path);
+	tree_link(tree_path(bus), link);
 }
 
 /* Interface `name` whose device is `device`, "" = none. */
 static void make_netif(const char *name, const char *device)
 {
-	char path[PATH_MAX], target[PATH_MAX];
+	char path[PATH_MAX];
 
 	snprintf(path, sizeof(path), "class/net/%s", name);
-	make_dir(path);
+	tree_dir(path);
 	if (!*device)
 		return;
-	snprintf(target, sizeof(target), "%s/%s", root, device);
 	snprintf(path, sizeof(path), "class/net/%s/device", name);
-	make_link(target, path);
-}
-
-static int setup(void **state)
-{
-	(void)state;
-	snprintf(root, sizeof(root), "/tmp/anynet-sysfs-XXXXXX");
-	return mkdtemp(root) ? 0 : -1;
-}
-
-static int remove_one(const char *path, const struct stat *st, int type, struct FTW *ftw)
-{
-	(void)st;
-	(void)type;
-	(void)ftw;
-	return remove(path);
-}
-
-static int teardown(void **state)
-{
-	(void)state;
-	return nftw(root, remove_one, 16, FTW_DEPTH | FTW_PHYS);
+	tree_link(tree_path(device), path);
 }
 
 static void expect_pci(const char *class_name, const char *name, const char *below_root)
 {
 	char path[PATH_MAX];
 
-	assert_ptr_equal(sysfs_pci_path(root, class_name, name, path), path);
-	assert_string_equal(path, *below_root ? in_root(below_root) : "");
+	assert_ptr_equal(sysfs_pci_path(tree_root(), class_name, name, path), path);
+	assert_string_equal(path, *below_root ? tree_path(below_root) : "");
 }
 
 static void test_a_nic_is_its_pci_function(void **state)
@@ -119,13 +55,10 @@ static void test_a_nic_is_its_pci_function(void **state)
 
 static void test_verbs_devices_have_their_own_class(void **state)
 {
-	char target[PATH_MAX];
-
 	(void)state;
 	make_device("devices/pci0000:00/10000:3b:00.0", "pci");
-	make_dir("class/infiniband/mlx5_0");
-	snprintf(target, sizeof(target), "%s/devices/pci0000:00/10000:3b:00.0", root);
-	make_link(target, "class/infiniband/mlx5_0/device");
+	tree_dir("class/infiniband/mlx5_0");
+	tree_link(tree_path("devices/pci0000:00/10000:3b:00.0"), "class/infiniband/mlx5_0/device");
 	expect_pci("infiniband", "mlx5_0", "devices/pci0000:00/10000:3b:00.0");
 	expect_pci("net", "mlx5_0", "");
 }
@@ -176,10 +109,10 @@ static void test_a_stacked_interface_is_on_its_lowers_card(void **state)
 	make_netif("eth0", "devices/pci0000:00/0000:05:00.0");
 	make_netif("eth1", "devices/pci0000:00/0000:06:00.0");
 	make_netif("bond0", "");
-	make_link("../eth1", "class/net/bond0/lower_eth1");
-	make_link("../eth0", "class/net/bond0/lower_eth0");
+	tree_link("../eth1", "class/net/bond0/lower_eth1");
+	tree_link("../eth0", "class/net/bond0/lower_eth0");
 	make_netif("bond0.7", "");
-	make_link("../bond0", "class/net/bond0.7/lower_bond0");
+	tree_link("../bond0", "class/net/bond0.7/lower_bond0");
 	expect_pci("net", "bond0.7", "devices/pci0000:00/0000:05:00.0");
 }
 
@@ -188,8 +121,8 @@ static void test_a_loop_of_interfaces_ends(void **state)
 	(void)state;
 	make_netif("a", "");
 	make_netif("b", "");
-	make_link("../b", "class/net/a/lower_b");
-	make_link("../a", "class/net/b/lower_a");
+	tree_link("../b", "class/net/a/lower_b");
+	tree_link("../a", "class/net/b/lower_a");
 	expect_pci("net", "a", "");
 }
 
@@ -197,34 +130,29 @@ static void test_speed(void **state)
 {
 	(void)state;
 	make_netif("eth0", "");
-	assert_int_equal(sysfs_net_speed(root, "eth0"), 0);
-	make_file("class/net/eth0/speed", "25000\n");
-	assert_int_equal(sysfs_net_speed(root, "eth0"), 25000);
-	make_file("class/net/eth0/speed", "-1\n");
-	assert_int_equal(sysfs_net_speed(root, "eth0"), 0);
-	make_file("class/net/eth0/speed", "fast\n");
-	assert_int_equal(sysfs_net_speed(root, "eth0"), 0);
-	make_file("class/net/eth0/speed", "");
-	assert_int_equal(sysfs_net_speed(root, "eth0"), 0);
-	assert_int_equal(sysfs_net_speed(root, "nothing"), 0);
+	assert_int_equal(sysfs_net_speed(tree_root(), "eth0"), 0);
+	tree_file("class/net/eth0/speed", "25000\n");
+	assert_int_equal(sysfs_net_speed(tree_root(), "eth0"), 25000);
+	tree_file("class/net/eth0/speed", "-1\n");
+	assert_int_equal(sysfs_net_speed(tree_root(), "eth0"), 0);
+	tree_file("class/net/eth0/speed", "fast\n");
+	assert_int_equal(sysfs_net_speed(tree_root(), "eth0"), 0);
+	tree_file("class/net/eth0/speed", "");
+	assert_int_equal(sysfs_net_speed(tree_root(), "eth0"), 0);
+	assert_int_equal(sysfs_net_speed(tree_root(), "nothing"), 0);
 }
 
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
-		cmocka_unit_test_setup_teardown(test_a_nic_is_its_pci_function, setup, teardown),
-		cmocka_unit_test_setup_teardown(test_verbs_devices_have_their_own_class, setup,
-						teardown),
-		cmocka_unit_test_setup_teardown(test_virtio_is_the_pci_function_it_sits_on, setup,
-						teardown),
-		cmocka_unit_test_setup_teardown(test_a_device_without_pci_has_no_path, setup,
-						teardown),
-		cmocka_unit_test_setup_teardown(test_missing_and_virtual_interfaces_have_no_path,
-						setup, teardown),
-		cmocka_unit_test_setup_teardown(test_a_stacked_interface_is_on_its_lowers_card,
-						setup, teardown),
-		cmocka_unit_test_setup_teardown(test_a_loop_of_interfaces_ends, setup, teardown),
-		cmocka_unit_test_setup_teardown(test_speed, setup, teardown),
+		with_tree(test_a_nic_is_its_pci_function),
+		with_tree(test_verbs_devices_have_their_own_class),
+		with_tree(test_virtio_is_the_pci_function_it_sits_on),
+		with_tree(test_a_device_without_pci_has_no_path),
+		with_tree(test_missing_and_virtual_interfaces_have_no_path),
+		with_tree(test_a_stacked_interface_is_on_its_lowers_card),
+		with_tree(test_a_loop_of_interfaces_ends),
+		with_tree(test_speed),
 	};
 
 	return cmocka_run_group_tests(tests, NULL, NULL);

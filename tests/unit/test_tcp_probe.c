@@ -1,6 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* TCP's probe: chosen interfaces become devices, the others get verdicts. */
-#include <limits.h>
 #include <net/if.h>
 #include <netinet/in.h>
 #include <setjmp.h>
@@ -8,14 +7,12 @@
 #include <stddef.h>
 #include <stdint.h>
 #include <stdio.h>
-#include <stdlib.h>
 #include <string.h>
-#include <sys/stat.h>
-#include <unistd.h>
 
 #include <cmocka.h>
 
 #include "netif_table.h"
+#include "sysfs_tree.h"
 #include "transports/tcp/tcp_probe.h"
 
 static struct netif_table table;
@@ -169,24 +166,23 @@ static void test_settings_that_were_given_up_have_a_verdict(void **state)
 	assert_null(verdict_on("NCCL_SOCKET_IFNAME"));
 }
 
+static int setup_with_tree(void **state)
+{
+	setup(state);
+	return tree_create(state);
+}
+
 static void test_pci_path_comes_from_sysfs(void **state)
 {
-	char root[] = "/tmp/anynet-tcp-probe-XXXXXX", command[512], expected[PATH_MAX];
-
 	(void)state;
-	assert_non_null(mkdtemp(root));
-	snprintf(command, sizeof(command),
-		 "cd %s && mkdir -p class/net/eth0 bus/pci devices/0000:05:00.0 && "
-		 "ln -s ../../bus/pci devices/0000:05:00.0/subsystem && "
-		 "ln -s ../../../devices/0000:05:00.0 class/net/eth0/device",
-		 root);
-	assert_int_equal(system(command), 0);
+	tree_dir("bus/pci");
+	tree_dir("devices/0000:05:00.0");
+	tree_link("../../bus/pci", "devices/0000:05:00.0/subsystem");
+	tree_dir("class/net/eth0");
+	tree_link("../../../devices/0000:05:00.0", "class/net/eth0/device");
 	table_add(&table, "eth0", "", "10.0.0.2");
-	run(root);
-	snprintf(expected, sizeof(expected), "%s/devices/0000:05:00.0", root);
-	assert_string_equal(probe.devices[0].pci_path, expected);
-	snprintf(command, sizeof(command), "rm -r %s", root);
-	assert_int_equal(system(command), 0);
+	run(tree_root());
+	assert_string_equal(probe.devices[0].pci_path, tree_path("devices/0000:05:00.0"));
 }
 
 static void test_this_host_has_a_network(void **state)
@@ -209,7 +205,8 @@ int main(void)
 		cmocka_unit_test_setup(test_virtual_interfaces_without_address_share_one_line,
 				       setup),
 		cmocka_unit_test_setup(test_settings_that_were_given_up_have_a_verdict, setup),
-		cmocka_unit_test_setup(test_pci_path_comes_from_sysfs, setup),
+		cmocka_unit_test_setup_teardown(test_pci_path_comes_from_sysfs, setup_with_tree,
+						tree_remove),
 		cmocka_unit_test_setup(test_this_host_has_a_network, setup),
 	};
 

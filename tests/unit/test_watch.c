@@ -1,58 +1,38 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Paths that give no sign: when they are suspected, what becomes of them, and how the sender is told. */
+/* Paths that give no sign: when they are suspected, and what becomes of them. */
 #include <errno.h>
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stdlib.h>
-#include <string.h>
 
 #include <cmocka.h>
 
-#include "carrier.h"
 #include "environment.h"
 #include "signs.h"
 #include "support/capture.h"
 #include "transports/common/heal.h"
 
-static const struct rail_signs healthy = { .rtt_us = 100 };
-static const struct rail_signs waits = { .waiting = true, .rtt_us = 100 };
 static const struct rail_signs tried_once = { .waiting = true, .tries = 1 };
-static const struct rail_signs dead = { .waiting = true, .tries = 2 };
 static const struct rail_signs answered = { .tries = 2, .rtt_us = 100 };
-
-static bool suspect(unsigned rail)
-{
-	return signs_comm()->rails[rail]->suspect;
-}
-
-/* The path of a rail dies; a look later it is known since when. */
-static void lose_sign(unsigned rail)
-{
-	signs.rails[rail] = dead;
-	signs_look_after(0);
-	assert_false(suspect(rail));
-}
-
-/* --- paths that give no sign --- */
 
 static void test_a_path_that_answers_is_not_suspect(void **state)
 {
 	(void)state;
 	signs_open_send(1);
 	for (int i = 0; i < 100; i++) {
-		signs.rails[0] = i % 2 ? waits : healthy;
+		signs.rails[0] = i % 2 ? signs_waits : signs_healthy;
 		signs_look_after(1000);
-		assert_false(suspect(0));
+		assert_false(signs_suspect(0));
 	}
 	/* A packet that is lost now and then is no sign of anything. */
 	signs.rails[0] = tried_once;
 	signs_look_after(0);
 	signs_look_after(5000);
-	assert_false(suspect(0));
+	assert_false(signs_suspect(0));
 	signs.rails[0] = answered;
 	signs_look_after(0);
 	signs_look_after(5000);
-	assert_false(suspect(0));
+	assert_false(signs_suspect(0));
 	assert_true(signs.pair.send->rails[0]->fd >= 0);
 	assert_int_equal(signs.pair.send->watch.looked_ms, signs.now);
 }
@@ -61,11 +41,11 @@ static void test_a_path_that_tells_nothing_is_not_suspect(void **state)
 {
 	(void)state;
 	signs_open_send(1);
-	signs.rails[0] = dead;
+	signs.rails[0] = signs_dead;
 	signs.mute = true;
 	signs_look_after(0);
 	signs_look_after(2 * SIGNS_PEER_TIMEOUT_MS);
-	assert_false(suspect(0));
+	assert_false(signs_suspect(0));
 	assert_true(signs.pair.send->rails[0]->fd >= 0);
 }
 
@@ -75,12 +55,12 @@ static void suspect_after(uint8_t own_paths, uint8_t peer_paths, uint64_t ms)
 
 	comm->paths.own_count = own_paths;
 	comm->paths.peer_count = peer_paths;
-	lose_sign(0);
+	signs_lose(0);
 	signs_look_after(ms - 50);
-	assert_false(suspect(0));
+	assert_false(signs_suspect(0));
 	assert_null(comm->heal);
 	signs_look_after(100);
-	assert_true(suspect(0));
+	assert_true(signs_suspect(0));
 	assert_non_null(comm->heal);
 	assert_true(atomic_load(&comm->attention));
 	assert_true(comm->rails[0]->fd >= 0);
@@ -114,11 +94,11 @@ static void test_each_silence_is_one_line_for_who_wants_to_know(void **state)
 	unsetenv("NCCL_DEBUG_SUBSYS");
 	signs_open_send(1);
 	for (size_t i = 1; i < 3; i++) {
-		lose_sign(0);
+		signs_lose(0);
 		for (int look = 0; look < 5; look++)
 			signs_look_after(1000);
 		assert_int_equal(capture_count(0, "no sign from the peer"), i);
-		signs.rails[0] = healthy;
+		signs.rails[0] = signs_healthy;
 		signs_look_after(100);
 	}
 }
@@ -127,24 +107,24 @@ static void test_a_path_that_answers_again_is_trusted_again(void **state)
 {
 	(void)state;
 	signs_open_send(2);
-	lose_sign(0);
+	signs_lose(0);
 	signs_look_after(1100);
-	assert_true(suspect(0));
+	assert_true(signs_suspect(0));
 	signs.rails[0] = tried_once; /* not yet */
 	signs_look_after(100);
-	assert_true(suspect(0));
-	signs.rails[0] = waits;
+	assert_true(signs_suspect(0));
+	signs.rails[0] = signs_waits;
 	signs_look_after(100);
-	assert_false(suspect(0));
+	assert_false(signs_suspect(0));
 	comm_attend(signs.pair.send);
 	assert_null(signs.pair.send->heal); /* no new connection is wanted any more */
 	/* The next silence is counted from its own beginning. */
-	lose_sign(0);
+	signs_lose(0);
 	signs_look_after(500);
-	assert_false(suspect(0));
+	assert_false(signs_suspect(0));
 	signs_look_after(600);
-	assert_true(suspect(0));
-	assert_false(suspect(1));
+	assert_true(signs_suspect(0));
+	assert_false(signs_suspect(1));
 }
 
 static void test_a_path_is_trusted_again_also_when_nothing_waits(void **state)
@@ -154,16 +134,16 @@ static void test_a_path_is_trusted_again_also_when_nothing_waits(void **state)
 
 	(void)state;
 	req = signs_open_recv(1);
-	lose_sign(0);
+	signs_lose(0);
 	signs_look_after(1100);
-	assert_true(suspect(0));
+	assert_true(signs_suspect(0));
 	frame_put(signs.pair.fds[0], &frame, "first");
 	pair_finish(&req, 1, NULL);
 	signs_look_after(100);
-	assert_true(suspect(0));
-	signs.rails[0] = healthy;
+	assert_true(signs_suspect(0));
+	signs.rails[0] = signs_healthy;
 	signs_look_after(100);
-	assert_false(suspect(0));
+	assert_false(signs_suspect(0));
 }
 
 static void test_nobody_looks_at_an_idle_path(void **state)
@@ -175,10 +155,10 @@ static void test_nobody_looks_at_an_idle_path(void **state)
 	req = signs_open_recv(1);
 	frame_put(signs.pair.fds[0], &frame, "first");
 	pair_finish(&req, 1, NULL);
-	signs.rails[0] = dead;
+	signs.rails[0] = signs_dead;
 	for (int i = 0; i < 50; i++)
 		signs_look_after(1000);
-	assert_false(suspect(0));
+	assert_false(signs_suspect(0));
 	assert_true(signs.pair.recv->rails[0]->fd >= 0);
 }
 
@@ -192,7 +172,7 @@ static void test_a_suspect_rail_gets_nothing_new(void **state)
 	while (frame_get(signs.pair.fds[0], &frame, signs.in, SIGNS_LARGE) ||
 	       frame_get(signs.pair.fds[1], &frame, signs.in, SIGNS_LARGE))
 		assert_int_equal(comm_transmit(signs.pair.send), 0);
-	lose_sign(0);
+	signs_lose(0);
 	signs_look_after(1100);
 	for (int i = 0; i < 10; i++) {
 		req = pair_isend(&signs.pair, signs.out, 100, 7);
@@ -207,7 +187,7 @@ static void test_after_the_peer_timeout_a_sender_gives_a_silent_rail_up(void **s
 {
 	(void)state;
 	signs_open_send(2);
-	lose_sign(1);
+	signs_lose(1);
 	signs_look_after(SIGNS_PEER_TIMEOUT_MS - 1);
 	assert_true(signs.pair.send->rails[1]->fd >= 0);
 	signs_look_after(1);
@@ -216,7 +196,7 @@ static void test_after_the_peer_timeout_a_sender_gives_a_silent_rail_up(void **s
 	assert_true(signs.pair.send->rails[0]->fd >= 0);
 	assert_int_equal(comm_error(signs.pair.send), 0);
 	/* What is suspect has to answer: a new beginning of the same tries is no answer. */
-	lose_sign(0);
+	signs_lose(0);
 	signs_look_after(SIGNS_PEER_TIMEOUT_MS / 2);
 	signs.rails[0] = tried_once;
 	signs_look_after(SIGNS_PEER_TIMEOUT_MS / 2);
@@ -236,13 +216,13 @@ static void test_a_rail_that_broke_or_ended_is_not_looked_at(void **state)
 		assert_int_equal(comm_turn(signs.pair.send), 0);
 	assert_null(signs.pair.send->rails[0]);
 	assert_int_equal(signs.pair.send->rails[1]->fd, -1);
-	signs.rails[1] = dead;
+	signs.rails[1] = signs_dead;
 	heal_free(signs.pair.send); /* as if there had been no memory */
 	signs.now = net_now_ms();
 	signs_look_after(0);
 	assert_non_null(signs.pair.send->heal);
 	signs_look_after(1100);
-	assert_false(suspect(1));
+	assert_false(signs_suspect(1));
 	signs_look_after(SIGNS_PEER_TIMEOUT_MS);
 	assert_int_equal(signs.pings[0] + signs.pings[1], 0);
 	assert_int_equal(signs.pings[2], 1);
@@ -257,22 +237,22 @@ static void test_a_receiver_never_gives_a_rail_up_for_silence(void **state)
 
 	(void)state;
 	req = signs_open_recv(1);
-	lose_sign(0);
+	signs_lose(0);
 	frame_put(signs.pair.fds[0], &frame, "first");
 	for (int i = 0; i < 5; i++)
 		signs_look_after(SIGNS_PEER_TIMEOUT_MS);
-	assert_true(suspect(0));
+	assert_true(signs_suspect(0));
 	assert_true(signs.pair.recv->rails[0]->fd >= 0);
-	signs.rails[0] = healthy;
+	signs.rails[0] = signs_healthy;
 	pair_finish(&req, 1, NULL);
 	assert_string_equal((char *)signs.in, "first");
 }
 
 static void fails_without_healing(struct anynet_request *req)
 {
-	lose_sign(0);
+	signs_lose(0);
 	signs_look_after(SIGNS_PEER_TIMEOUT_MS - 1);
-	assert_false(suspect(0));
+	assert_false(signs_suspect(0));
 	assert_int_equal(comm_error(signs_comm()), 0);
 	signs_look_after(1);
 	pair_fails(req, -ETIMEDOUT);
@@ -288,197 +268,6 @@ static void test_without_healing_silence_is_an_error_for_both(void **state)
 	local_cfg.stall_warn_ms = 0;
 	fails_without_healing(signs_open_send(1));
 	fails_without_healing(signs_open_recv(1));
-}
-
-/* --- telling the sender --- */
-
-static uint32_t doubted_epoch;
-
-static bool doubt_came(unsigned rail, unsigned about)
-{
-	struct anynet_wire_frame frame;
-
-	assert_int_equal(comm_transmit(signs.pair.recv), 0);
-	if (!frame_get(signs.pair.fds[rail], &frame, NULL, 0))
-		return false;
-	assert_int_equal(frame.type, ANYNET_FRAME_DOUBT);
-	assert_int_equal(frame.slot, about);
-	doubted_epoch = frame.seq;
-	return true;
-}
-
-static void test_a_receiver_tells_of_a_doubt_once_on_another_rail(void **state)
-{
-	(void)state;
-	signs_open_recv(3);
-	lose_sign(0);
-	signs_look_after(1100);
-	assert_false(doubt_came(0, 0));
-	assert_true(doubt_came(1, 0));
-	signs_look_after(1000);
-	signs_look_after(1000);
-	for (unsigned i = 0; i < 3; i++)
-		assert_false(doubt_came(i, 0));
-	/* Each silence is told. */
-	signs.rails[0] = healthy;
-	signs_look_after(100);
-	lose_sign(0);
-	signs_look_after(1100);
-	lose_sign(1);
-	signs_look_after(1100);
-	assert_true(doubt_came(2, 0));
-	assert_true(doubt_came(2, 1));
-	assert_false(doubt_came(0, 0));
-	assert_false(doubt_came(1, 0));
-}
-
-static void test_a_doubt_waits_for_a_rail_that_works(void **state)
-{
-	(void)state;
-	signs_open_recv(2);
-	lose_sign(0);
-	lose_sign(1);
-	signs_look_after(1100);
-	for (unsigned i = 0; i < 2; i++)
-		assert_false(doubt_came(i, i));
-	signs.rails[0] = healthy;
-	signs_look_after(100);
-	assert_true(doubt_came(0, 1));
-	assert_false(doubt_came(0, 0));
-}
-
-/* It has found out by itself, or its path is well: no word about that any more. */
-static void test_a_rail_does_not_doubt_itself(void **state)
-{
-	(void)state;
-	for (int resumed = 0; resumed < 2; resumed++) {
-		signs_open_recv(1);
-		lose_sign(0);
-		signs_look_after(1100);
-		assert_true(suspect(0));
-		signs.rails[0] = healthy;
-		if (resumed)
-			resume_recv_ok(&signs.pair, 0, NULL);
-		else
-			signs_look_after(100);
-		assert_false(suspect(0));
-		assert_false(doubt_came(0, 0));
-		pair_close(&signs.pair);
-	}
-}
-
-/* A reset may have come to this side only. */
-static void test_a_receiver_tells_of_a_rail_that_stays_broken(void **state)
-{
-	(void)state;
-	signs_open_recv(2);
-	signs.pair.recv->rails[1]->epoch = 3;
-	pair_hang_up(&signs.pair, 1);
-	comm_turn(signs.pair.recv);
-	assert_int_equal(signs.pair.recv->rails[1]->fd, -1);
-	signs.now = signs.pair.recv->rails[1]->broke_ms;
-	signs_look_after(50);
-	assert_false(doubt_came(0, 1)); /* the sender finds out by itself, as a rule */
-	for (int i = 0; i < 2; i++) {
-		signs_look_after(100);
-		assert_true(doubt_came(0, 1));
-		assert_int_equal(doubted_epoch, 3);
-	}
-	signs_look_after(100);
-	resume_recv_ok(&signs.pair, 1, NULL);
-	assert_false(doubt_came(0, 1));
-}
-
-/* Of one connection, and no other of the rail. */
-static void put_doubt_of(unsigned rail, unsigned about, uint32_t epoch)
-{
-	struct anynet_wire_frame doubt = {
-		.type = ANYNET_FRAME_DOUBT,
-		.slot = (uint16_t)about,
-		.seq = epoch,
-	};
-
-	frame_put(signs.pair.fds[rail], &doubt, NULL);
-	assert_int_equal(comm_turn(signs.pair.send), 0);
-}
-
-static void put_doubt(unsigned rail, unsigned about)
-{
-	put_doubt_of(rail, about, 0);
-}
-
-static void test_a_doubt_of_an_older_connection_counts_no_more(void **state)
-{
-	(void)state;
-	signs_open_send(2);
-	signs.pair.send->rails[0]->epoch = 2;
-	put_doubt_of(1, 0, 1);
-	assert_false(suspect(0));
-	put_doubt_of(1, 0, 2);
-	assert_true(suspect(0));
-}
-
-/* The receiver sees no rail: who hears nothing asks the receiver's kernel. */
-static void test_a_probe_makes_the_sender_ask_every_rail(void **state)
-{
-	(void)state;
-	signs_open_idle_send(2);
-	signs_look_after(0);
-	assert_int_equal(signs.pings[0] + signs.pings[1], 0);
-	for (unsigned i = 1; i < 3; i++) {
-		atomic_store(&signs.pair.send->probed, true);
-		comm_attend(signs.pair.send);
-		comm_attend(signs.pair.send);
-		assert_int_equal(signs.pings[0], i);
-		assert_int_equal(signs.pings[1], i);
-	}
-}
-
-static void test_a_sender_believes_a_doubt_for_a_while(void **state)
-{
-	(void)state;
-	signs_open_send(2);
-	put_doubt(1, 2); /* about no rail of ours */
-	put_doubt(1, 255);
-	assert_false(suspect(0) || suspect(1));
-	assert_int_equal(comm_error(signs.pair.send), 0);
-	put_doubt(1, 0);
-	assert_true(suspect(0));
-	assert_false(suspect(1));
-	signs.now = net_now_ms();
-	signs_look_after(0);
-	assert_true(suspect(0));
-	signs_look_after(500);
-	assert_true(suspect(0));
-	signs_look_after(600);
-	assert_false(suspect(0));
-}
-
-/* Its own silence has begun when the doubt is over, but is not long enough yet. */
-static void test_a_doubted_path_that_is_silent_stays_suspect(void **state)
-{
-	(void)state;
-	signs_open_send(2);
-	put_doubt(1, 0);
-	signs.now = net_now_ms();
-	signs_look_after(900);
-	assert_true(suspect(0));
-	signs.rails[0] = dead;
-	signs_look_after(50);
-	signs_look_after(100);
-	assert_true(suspect(0));
-	signs.rails[0] = waits;
-	signs_look_after(50);
-	assert_false(suspect(0));
-}
-
-static void test_without_healing_a_doubt_changes_nothing(void **state)
-{
-	(void)state;
-	local_cfg.heal_timeout_ms = 0;
-	signs_open_send(2);
-	put_doubt(1, 0);
-	assert_false(suspect(0));
 }
 
 int main(void)
@@ -497,15 +286,6 @@ int main(void)
 		TEST(test_a_rail_that_broke_or_ended_is_not_looked_at),
 		TEST(test_a_receiver_never_gives_a_rail_up_for_silence),
 		TEST(test_without_healing_silence_is_an_error_for_both),
-		TEST(test_a_receiver_tells_of_a_doubt_once_on_another_rail),
-		TEST(test_a_doubt_waits_for_a_rail_that_works),
-		TEST(test_a_rail_does_not_doubt_itself),
-		TEST(test_a_receiver_tells_of_a_rail_that_stays_broken),
-		TEST(test_a_doubt_of_an_older_connection_counts_no_more),
-		TEST(test_a_probe_makes_the_sender_ask_every_rail),
-		TEST(test_a_sender_believes_a_doubt_for_a_while),
-		TEST(test_a_doubted_path_that_is_silent_stays_suspect),
-		TEST(test_without_healing_a_doubt_changes_nothing),
 	};
 
 	return cmocka_run_group_tests(tests, NULL, NULL);

@@ -6,6 +6,9 @@
 #include <sys/mman.h>
 #include <unistd.h>
 
+#define FOR_WRITING (IBV_ACCESS_LOCAL_WRITE | IBV_ACCESS_REMOTE_WRITE)
+#define FOR_READING (IBV_ACCESS_LOCAL_WRITE | IBV_ACCESS_REMOTE_READ)
+
 /* The peer was asked for what it does not allow: both are of no use, and what follows is flushed. */
 static void denied(struct ends *ends, const struct op *op)
 {
@@ -43,63 +46,60 @@ static void test_beyond_the_region(void **state)
 	assert_int_equal(ends->b.memory[END_BYTES - 1], 0);
 }
 
-static void test_a_region_that_is_not_for_writing(void **state)
+/* Connects the ends; *write goes to the second one's memory as a region with this access. */
+static struct ibv_mr *connect_to_region(struct ends *ends, struct ibv_pd *pd, int access,
+					struct op *write)
 {
-	struct ends *ends = *state;
-	struct ibv_mr *mr = rig.verbs.reg_mr(ends->b.pd, ends->b.memory, 4096,
-					     IBV_ACCESS_LOCAL_WRITE | IBV_ACCESS_REMOTE_READ);
-	struct op write = op_write(&ends->b, 0, 0, 64);
+	struct ibv_mr *mr = rig.verbs.reg_mr(pd, ends->b.memory, 4096, access);
 
 	assert_non_null(mr);
 	pair_connect(&ends->a, &ends->b, NULL);
-	write.rkey = mr->rkey;
-	denied(ends, &write);
+	*write = op_write(&ends->b, 0, 0, 64);
+	write->rkey = mr->rkey;
+	return mr;
+}
+
+static void denied_in_region(struct ends *ends, struct ibv_pd *pd, int access,
+			     enum ibv_wr_opcode opcode)
+{
+	struct op op;
+	struct ibv_mr *mr = connect_to_region(ends, pd, access, &op);
+
+	op.opcode = opcode;
+	denied(ends, &op);
 	assert_int_equal(rig.verbs.dereg_mr(mr), 0);
+}
+
+static void test_a_region_that_is_not_for_writing(void **state)
+{
+	struct ends *ends = *state;
+
+	denied_in_region(ends, ends->b.pd, FOR_READING, IBV_WR_RDMA_WRITE);
 }
 
 static void test_a_region_that_is_not_for_reading(void **state)
 {
 	struct ends *ends = *state;
-	struct ibv_mr *mr = rig.verbs.reg_mr(ends->b.pd, ends->b.memory, 4096,
-					     IBV_ACCESS_LOCAL_WRITE | IBV_ACCESS_REMOTE_WRITE);
-	struct op read = op_write(&ends->b, 0, 0, 64);
 
-	assert_non_null(mr);
-	pair_connect(&ends->a, &ends->b, NULL);
-	read.opcode = IBV_WR_RDMA_READ;
-	read.rkey = mr->rkey;
-	denied(ends, &read);
-	assert_int_equal(rig.verbs.dereg_mr(mr), 0);
+	denied_in_region(ends, ends->b.pd, FOR_WRITING, IBV_WR_RDMA_READ);
 }
 
 static void test_a_region_of_another_domain(void **state)
 {
 	struct ends *ends = *state;
 	struct ibv_pd *pd = rig.verbs.alloc_pd(ends->b.context);
-	struct op write = op_write(&ends->b, 0, 0, 64);
-	struct ibv_mr *mr;
 
 	assert_non_null(pd);
-	mr = rig.verbs.reg_mr(pd, ends->b.memory, 4096,
-			      IBV_ACCESS_LOCAL_WRITE | IBV_ACCESS_REMOTE_WRITE);
-	assert_non_null(mr);
-	pair_connect(&ends->a, &ends->b, NULL);
-	write.rkey = mr->rkey;
-	denied(ends, &write);
-	assert_int_equal(rig.verbs.dereg_mr(mr), 0);
+	denied_in_region(ends, pd, FOR_WRITING, IBV_WR_RDMA_WRITE);
 	assert_int_equal(rig.verbs.dealloc_pd(pd), 0);
 }
 
 static void test_a_region_that_is_gone(void **state)
 {
 	struct ends *ends = *state;
-	struct ibv_mr *mr = rig.verbs.reg_mr(ends->b.pd, ends->b.memory, 4096,
-					     IBV_ACCESS_LOCAL_WRITE | IBV_ACCESS_REMOTE_WRITE);
-	struct op write = op_write(&ends->b, 0, 0, 64);
+	struct op write;
+	struct ibv_mr *mr = connect_to_region(ends, ends->b.pd, FOR_WRITING, &write);
 
-	assert_non_null(mr);
-	pair_connect(&ends->a, &ends->b, NULL);
-	write.rkey = mr->rkey;
 	assert_int_equal(end_post(&ends->a, &write), 0);
 	end_wait_opcode(&ends->a, IBV_WC_RDMA_WRITE);
 	assert_int_equal(rig.verbs.dereg_mr(mr), 0);
@@ -283,8 +283,7 @@ static void test_dmabuf_memory_is_written_to(void **state)
 	assert_true(fd >= 0 && !ftruncate(fd, 1 << 16));
 	memory = mmap(NULL, 1 << 16, PROT_READ | PROT_WRITE, MAP_SHARED, fd, 0);
 	assert_ptr_not_equal(memory, MAP_FAILED);
-	mr = rig.verbs.reg_dmabuf_mr(ends->b.pd, 4096, 8192, 0x10000, fd,
-				     IBV_ACCESS_LOCAL_WRITE | IBV_ACCESS_REMOTE_WRITE);
+	mr = rig.verbs.reg_dmabuf_mr(ends->b.pd, 4096, 8192, 0x10000, fd, FOR_WRITING);
 	assert_non_null(mr);
 	close(fd);
 	pair_connect(&ends->a, &ends->b, NULL);

@@ -1,0 +1,74 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "ib_probing.h"
+
+#include <dlfcn.h>
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdint.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include <cmocka.h>
+
+#include "environment.h"
+
+struct anynet_config ib_cfg;
+struct anynet_probe ib_probed;
+
+static const char *fake_file;
+static void *fake;
+
+bool probing_hold(const char *file)
+{
+	fake_file = file;
+	fake = dlopen(file, RTLD_NOW | RTLD_LOCAL);
+	if (!fake)
+		fprintf(stderr, "%s\n", dlerror());
+	return fake;
+}
+
+int probing_count(const char *function)
+{
+	int (*counter)(void);
+	void *address = dlsym(fake, function);
+
+	assert_non_null(address);
+	memcpy(&counter, &address, sizeof(counter));
+	return counter();
+}
+
+int probing_setup(void **state)
+{
+	(void)state;
+	memset(&ib_probed, 0, sizeof(ib_probed));
+	environment_clear();
+	anynet_config_load(&ib_cfg, NULL);
+	snprintf(ib_cfg.ibverbs_lib, sizeof(ib_cfg.ibverbs_lib), "%s", fake_file);
+	return 0;
+}
+
+int probing_setup_wanted(void **state)
+{
+	probing_setup(state);
+	snprintf(ib_cfg.socket_ifname, sizeof(ib_cfg.socket_ifname), "lo"); /* is on every host */
+	ib_cfg.transport = ANYNET_CHOOSE_IB;
+	return 0;
+}
+
+void probing_run(const char *script)
+{
+	setenv("FAKE_VERBS", script, 1);
+	memset(&ib_probed, 0, sizeof(ib_probed));
+	anynet_ib_transport.probe(&ib_cfg, &ib_probed);
+	assert_int_equal(probing_count("fake_verbs_open_count"), 0);
+	assert_int_equal(probing_count("fake_verbs_list_count"), 0);
+	assert_int_equal(probing_count("fake_verbs_object_count"), 0);
+}
+
+void probing_says(const struct anynet_candidate *verdict, const char *part)
+{
+	if (!strstr(verdict->reason, part))
+		fail_msg("'%s' is not in '%s'", part, verdict->reason);
+}

@@ -1,0 +1,28 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* IB's probe, run on what a script tells the fake libibverbs (fake_verbs.c) to describe. */
+#ifndef TESTS_UNIT_IB_PROBING_H
+#define TESTS_UNIT_IB_PROBING_H
+
+#include <nccl_net/device.h>
+
+extern struct anynet_config ib_cfg;
+extern struct anynet_probe ib_probed; /* by the newest run */
+
+/* Open the fake and hold it: its counters are still there when the probe has let go of it. False = it
+ * cannot be, with the reason on stderr. Before all else. */
+bool probing_hold(const char *file);
+
+/* One of the fake's counters (fake_verbs.h), by its name. */
+int probing_count(const char *function);
+
+/* cmocka's setup: the fake, and defaults otherwise. The second also asks for IB, with TCP on lo. */
+int probing_setup(void **state);
+int probing_setup_wanted(void **state);
+
+/* Probe. Nothing stays open. */
+void probing_run(const char *script);
+
+/* The reason contains `part`. */
+void probing_says(const struct anynet_candidate *verdict, const char *part);
+
+#endif
