@@ -214,6 +214,27 @@ static void what_never_arrives_is_sent_again(struct test_net *net)
 
 /* --- no queue pair can be had --- */
 
+/* Once `breaks` has struck the stream goes on, over TCP; after the order `mend` by queue pairs again. */
+static void goes_on_over_tcp_and_back(struct test_net *net, void (*breaks)(void), const char *mend)
+{
+	struct deadline deadline = deadline_in(STEP_MS, "queue pairs to be used again");
+	struct fake_verbs_counts before;
+
+	stream_open(net);
+	check_by_verbs(net);
+	stream_run(net, breaks);
+	before = counts();
+	stream_run(net, NULL);
+	check_that(!by_verbs(&before), "no queue pair can have brought it");
+	order(mend);
+	do {
+		before = counts();
+		stream_run(net, NULL);
+		deadline_turn(&deadline);
+	} while (!by_verbs(&before));
+	stream_close(net);
+}
+
 static void break_for_good(void)
 {
 	order("vanish fake0:1 any; vanish fake1:1 any");
@@ -221,22 +242,7 @@ static void break_for_good(void)
 
 static void without_verbs_it_goes_on_over_tcp_and_back(struct test_net *net)
 {
-	struct deadline deadline = deadline_in(STEP_MS, "the queue pair to be used again");
-	struct fake_verbs_counts before;
-
-	stream_open(net);
-	check_by_verbs(net);
-	stream_run(net, break_for_good);
-	before = counts();
-	stream_run(net, NULL);
-	check_that(!by_verbs(&before), "what vanishes cannot have brought it");
-	order("heal");
-	do {
-		before = counts();
-		stream_run(net, NULL);
-		deadline_turn(&deadline);
-	} while (!by_verbs(&before));
-	stream_close(net);
+	goes_on_over_tcp_and_back(net, break_for_good, "heal");
 }
 
 static void port_down(void)
@@ -246,20 +252,31 @@ static void port_down(void)
 
 static void a_port_may_go_and_come_back(struct test_net *net)
 {
-	struct deadline deadline = deadline_in(STEP_MS, "the port to be used again");
-	struct fake_verbs_counts before;
+	goes_on_over_tcp_and_back(net, port_down,
+				  "set fake0:1 state=active; set fake1:1 state=active");
+}
+
+/* --- a port or a device fails, and another one is there --- */
+
+/* Nothing but the events tells of some of these. */
+static void another_port_takes_over(struct test_net *net)
+{
+	static const char *const events[] = {
+		"set fake0:1 state=down",
+		"set fake0:1 state=active; set fake1:1 state=down",
+		"set fake1:1 state=active; event fake0 qp-fatal",
+		"event fake0:1 gid-change; event fake0:1 lid-change; event fake0:1 client-reregister",
+		"fault port-down any nth=4 device=fake0",
+		"set fake0:1 state=active",
+		"fatal fake0",
+	};
 
 	stream_open(net);
-	stream_run(net, port_down);
-	before = counts();
-	stream_run(net, NULL);
-	check_that(!by_verbs(&before), "the port is down");
-	order("set fake0:1 state=active; set fake1:1 state=active");
-	do {
-		before = counts();
-		stream_run(net, NULL);
-		deadline_turn(&deadline);
-	} while (!by_verbs(&before));
+	for (size_t i = 0; i < sizeof(events) / sizeof(events[0]); i++) {
+		fault = events[i];
+		stream_run(net, strike);
+		check_by_verbs(net);
+	}
 	stream_close(net);
 }
 
@@ -329,6 +346,7 @@ int main(int argc, char **argv)
 		{ .name = "without_verbs_it_goes_on_over_tcp_and_back",
 		  without_verbs_it_goes_on_over_tcp_and_back },
 		{ .name = "a_port_may_go_and_come_back", a_port_may_go_and_come_back },
+		{ .name = "another_port_takes_over", another_port_takes_over },
 		{ .name = "packets_that_do_not_get_through_are_noticed_at_set_up",
 		  packets_that_do_not_get_through_are_noticed_at_set_up },
 		{ .name = "every_call_for_a_queue_pair_may_fail",

@@ -58,7 +58,7 @@ static bool wait_down(int device, bool down)
 		struct pollfd ready = { .fd = fd, .events = POLLIN };
 
 		poll(&ready, 1, deadline_left_ms(&deadline));
-		news |= links_read();
+		news |= link_events_read();
 		deadline_turn(&deadline);
 	}
 	return news;
@@ -71,7 +71,7 @@ static void read_all(void)
 
 	ip("link set c0 mtu 1300");
 	assert_int_equal(poll(&ready, 1, TEST_PATIENCE_MS), 1);
-	links_read();
+	link_events_read();
 }
 
 static int setup(void **state)
@@ -97,7 +97,7 @@ static int setup(void **state)
 	wait_running("a0");
 	wait_running("b0");
 	anynet_net_start(&local_cfg, devices, DEVICES);
-	fd = links_open();
+	fd = link_events_open();
 	assert_true(fd >= 0);
 	return 0;
 }
@@ -105,7 +105,7 @@ static int setup(void **state)
 static int teardown(void **state)
 {
 	(void)state;
-	links_close();
+	link_events_close();
 	netns_ip(true, "link del a0");
 	netns_ip(true, "link del b0");
 	netns_ip(true, "link del c0");
@@ -149,13 +149,13 @@ static void test_other_events_are_no_news(void **state)
 
 	(void)state;
 	read_all();
-	assert_false(links_read());
+	assert_false(link_events_read());
 	ip("link set a0 mtu 1400");
 	assert_int_equal(poll(&ready, 1, TEST_PATIENCE_MS), 1);
-	assert_false(links_read());
+	assert_false(link_events_read());
 	ip("link set c0 up"); /* none of ours */
 	assert_int_equal(poll(&ready, 1, TEST_PATIENCE_MS), 1);
-	assert_false(links_read());
+	assert_false(link_events_read());
 	assert_false(link_is_down(&devices[A0]));
 	assert_false(link_is_down(&devices[B0]));
 }
@@ -177,9 +177,9 @@ static void test_closing_forgets(void **state)
 	(void)state;
 	ip("link set a0 down");
 	wait_down(A0, true);
-	links_close();
+	link_events_close();
 	assert_false(link_is_down(&devices[A0]));
-	assert_int_equal(links_open(), fd);
+	assert_int_equal(link_events_open(), fd);
 	assert_true(fcntl(fd, F_GETFD) & FD_CLOEXEC);
 	ip("link set b0 down");
 	assert_true(wait_down(B0, true));
@@ -189,9 +189,9 @@ static void test_closing_forgets(void **state)
 static void test_closing_twice_closes_once(void **state)
 {
 	(void)state;
-	links_close();
+	link_events_close();
 	assert_int_equal(dup(STDIN_FILENO), fd);
-	links_close();
+	link_events_close();
 	assert_int_equal(close(fd), 0);
 }
 
@@ -214,7 +214,7 @@ static void test_after_an_overrun_the_next_event_puts_it_right(void **state)
 	(void)state;
 	read_all();
 	overrun("link set a0 down");
-	assert_false(links_read());
+	assert_false(link_events_read());
 	assert_false(link_is_down(&devices[A0])); /* else this test shows nothing */
 	set_room(1 << 16); /* the kernel may have more to tell at the same time */
 	ip("link set a0 mtu 1400");
@@ -229,7 +229,7 @@ static void test_an_overrun_makes_it_forget_which_nics_are_down(void **state)
 	wait_down(A0, true);
 	read_all();
 	overrun("link set b0 mtu 1400");
-	assert_true(links_read());
+	assert_true(link_events_read());
 	assert_false(link_is_down(&devices[A0]));
 }
 

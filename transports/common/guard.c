@@ -15,6 +15,7 @@
 
 #include "links.h"
 #include "listen.h"
+#include "rail_link.h"
 #include "registry.h"
 
 #define LOOK_MS       100 /* between two looks at every comm */
@@ -24,6 +25,7 @@
 enum {
 	EVENT_WAKE,
 	EVENT_LINKS,
+	EVENT_PORTS,
 	EVENT_ENGINE
 };
 
@@ -115,7 +117,8 @@ static void take_event(const struct epoll_event *event)
 		return;
 	if (event->data.u32 == EVENT_ENGINE)
 		listen_turn();
-	else if (event->data.u32 == EVENT_LINKS && links_read())
+	else if ((event->data.u32 == EVENT_LINKS && link_events_read()) ||
+		 (event->data.u32 == EVENT_PORTS && ib_events_read()))
 		registry_each(poke_all, NULL);
 }
 
@@ -152,23 +155,27 @@ static void *guard_thread(void *arg)
 
 static void close_descriptors(void)
 {
-	links_close();
+	link_events_close();
 	if (guard.epfd >= 0)
 		close(guard.epfd);
 	if (guard.wakefd >= 0)
 		close(guard.wakefd);
 }
 
+static int watch(int fd, uint32_t what)
+{
+	struct epoll_event event = { .events = EPOLLIN, .data.u32 = what };
+
+	return epoll_ctl(guard.epfd, EPOLL_CTL_ADD, fd, &event);
+}
+
 static int open_descriptors(void)
 {
-	struct epoll_event wake = { .events = EPOLLIN, .data.u32 = EVENT_WAKE },
-			   links = { .events = EPOLLIN, .data.u32 = EVENT_LINKS };
-	int links_fd = links_open();
+	int links_fd = link_events_open(), ports_fd = ib_events_fd();
 
 	guard.epfd = epoll_create1(EPOLL_CLOEXEC);
 	guard.wakefd = eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK);
-	if (guard.epfd < 0 || guard.wakefd < 0 ||
-	    epoll_ctl(guard.epfd, EPOLL_CTL_ADD, guard.wakefd, &wake)) {
+	if (guard.epfd < 0 || guard.wakefd < 0 || watch(guard.wakefd, EVENT_WAKE)) {
 		int err = -errno;
 
 		close_descriptors();
@@ -176,7 +183,9 @@ static int open_descriptors(void)
 	}
 	/* Without link events a lost link is noticed by the silence behind it. */
 	if (links_fd >= 0)
-		epoll_ctl(guard.epfd, EPOLL_CTL_ADD, links_fd, &links);
+		watch(links_fd, EVENT_LINKS);
+	if (ports_fd >= 0)
+		watch(ports_fd, EVENT_PORTS);
 	return 0;
 }
 

@@ -10,8 +10,7 @@
 #include <nccl_net/log.h>
 
 #include "dial.h"
-#include "links.h"
-#include "rail_link.h"
+#include "pairs.h"
 #include "socket.h"
 
 #define PAUSE_MIN_MS   10
@@ -24,17 +23,16 @@
 #define PROBE_PAUSE_MS 1000
 #define GONE_MS        500 /* nobody there at any address for so long: the peer is gone */
 #define GONE_REFUSALS  2
-#define PAIRS_MAX      16
 #define EPOCH_STEP     16 /* on from an epoch that was too old */
 
 /* A connection being made for one rail (sender), or to ask about the sender (receiver). */
 struct redial {
 	bool wanted;
-	bool said;      /* a hello is out, or was: the receiver may have changed over */
-	bool homeward;  /* the rail works, but not on its own path */
-	bool elsewhere; /* its own path last */
+	bool said;              /* a hello is out, or was: the receiver may have changed over */
+	enum pairs_order order; /* PAIRS_HOME: the rail works, but not where it belongs */
 	struct dial dial;
-	struct anynet_wire_rail pair; /* being dialled */
+	struct anynet_wire_rail pair; /* being dialled … */
+	unsigned pairs;               /* … of so many */
 	unsigned tries;
 	uint32_t epoch; /* last used */
 	uint64_t next_ms, limit_ms, pause_ms;
@@ -56,11 +54,9 @@ struct heal {
 	struct redial redials[];
 };
 
-static const struct anynet_wire_rail no_pair = { UINT8_MAX, UINT8_MAX };
-
-static bool same_pair(struct anynet_wire_rail a, struct anynet_wire_rail b)
+static bool is_homeward(const struct redial *redial)
 {
-	return a.from == b.from && a.to == b.to;
+	return redial->order == PAIRS_HOME;
 }
 
 static struct heal *heal_get(struct anynet_comm *comm)
@@ -76,7 +72,7 @@ static struct heal *heal_get(struct anynet_comm *comm)
 	heal->rails = rails;
 	for (unsigned i = 0; i < rails; i++) {
 		heal->redials[i].dial.fd = -1;
-		heal->redials[i].pair = no_pair;
+		heal->redials[i].pair = PAIRS_NONE;
 	}
 	comm->heal = heal;
 	return heal;
@@ -101,12 +97,11 @@ void heal_rail(struct anynet_comm *comm, struct anynet_rail *rail, bool elsewher
 	if (!heal || !comm->is_send)
 		return; /* without memory the guardian's next look comes here again */
 	redial = &heal->redials[rail->index];
-	if (redial->wanted && !redial->homeward)
+	if (redial->wanted && !is_homeward(redial))
 		return;
 	dial_close(&redial->dial);
 	redial->wanted = true;
-	redial->homeward = false;
-	redial->elsewhere = elsewhere;
+	redial->order = elsewhere ? PAIRS_ELSEWHERE : PAIRS_OWN_FIRST;
 	redial->tries = 0;
 	redial->next_ms = 0;
 	redial->pause_ms = PAUSE_MIN_MS;
@@ -119,7 +114,7 @@ void heal_cancel(struct anynet_comm *comm, struct anynet_rail *rail)
 	if (!comm->heal || !comm->is_send || rail->fd < 0)
 		return;
 	redial = &comm->heal->redials[rail->index];
-	if (redial->wanted && !redial->homeward && !redial->said) {
+	if (redial->wanted && !is_homeward(redial) && !redial->said) {
 		dial_close(&redial->dial);
 		redial->wanted = false;
 	}
@@ -136,51 +131,11 @@ void heal_hurry(struct anynet_comm *comm)
 
 	for (unsigned i = 0; heal && i < heal->rails; i++) {
 		heal->redials[i].next_ms = 0;
-		heal->redials[i].pause_ms = PAUSE_MIN_MS;
+		heal->redials[i].pause_ms =
+			is_homeward(&heal->redials[i]) ? HOME_MIN_MS : PAUSE_MIN_MS;
 		if (heal->redials[i].dial.state == DIAL_HELLO)
 			dial_close(&heal->redials[i].dial);
 	}
-}
-
-/* --- which pair of addresses next --- */
-
-static unsigned add_pair(const struct comm_paths *paths, struct anynet_wire_rail *pairs,
-			 unsigned count, struct anynet_wire_rail pair)
-{
-	if (count == PAIRS_MAX || pair.from >= paths->own_count || pair.to >= paths->peer_count ||
-	    paths->own_addrs[pair.from].family != paths->peer[pair.to].family ||
-	    !paths->peer[pair.to].port)
-		return count;
-	for (unsigned i = 0; i < count; i++)
-		if (same_pair(pairs[i], pair))
-			return count;
-	pairs[count] = pair;
-	return count + 1;
-}
-
-/* The pairs to try for a rail, best first: its own, those that other rails use, all others. */
-static unsigned list_pairs(const struct anynet_comm *comm, const struct anynet_rail *rail,
-			   const struct redial *redial, struct anynet_wire_rail *pairs)
-{
-	const struct comm_paths *paths = &comm->paths;
-	unsigned count = 0;
-
-	if (rail && !redial->elsewhere)
-		count = add_pair(paths, pairs, count, rail->home);
-	for (unsigned i = 0; rail && !redial->homeward && i < comm->rail_count; i++) {
-		const struct anynet_rail *other = comm->rails[i];
-
-		if (other && other != rail && other->fd >= 0 && !other->suspect)
-			count = add_pair(paths, pairs, count, other->pair);
-	}
-	for (uint8_t from = 0; !redial->homeward && from < paths->own_count; from++)
-		for (uint8_t to = 0; to < paths->peer_count; to++)
-			if (!rail || !same_pair((struct anynet_wire_rail){ from, to }, rail->home))
-				count = add_pair(paths, pairs, count,
-						 (struct anynet_wire_rail){ from, to });
-	if (rail)
-		count = add_pair(paths, pairs, count, rail->home);
-	return count;
 }
 
 /* --- what became of a try --- */
@@ -189,7 +144,7 @@ static void note(struct heal *heal, struct anynet_wire_rail pair, int err)
 {
 	unsigned i = 0;
 
-	while (i < heal->attempt_count && !same_pair(heal->attempts[i].pair, pair))
+	while (i < heal->attempt_count && !pairs_equal(heal->attempts[i].pair, pair))
 		i++;
 	if (i == PAIRS_MAX)
 		return;
@@ -212,28 +167,27 @@ static bool peer_is_gone(const struct heal *heal, uint64_t now)
 	       now - heal->refused_ms >= GONE_MS;
 }
 
-static void next_try(struct redial *redial, unsigned pairs, uint64_t now)
+static void next_try(struct redial *redial, uint64_t now)
 {
 	dial_close(&redial->dial);
 	redial->next_ms = now;
-	if (++redial->tries % (pairs ? pairs : 1))
+	if (redial->pairs && ++redial->tries % redial->pairs)
 		return;
 	redial->next_ms = now + redial->pause_ms;
 	redial->pause_ms =
-		anynet_min(redial->pause_ms * 2, redial->homeward ? HOME_MAX_MS : PAUSE_MAX_MS);
+		anynet_min(redial->pause_ms * 2, is_homeward(redial) ? HOME_MAX_MS : PAUSE_MAX_MS);
 }
 
-static void failed(struct anynet_comm *comm, struct redial *redial, unsigned pairs, int err,
-		   uint64_t now)
+static void failed(struct anynet_comm *comm, struct redial *redial, int err, uint64_t now)
 {
 	note(comm->heal, redial->pair, err);
-	if (redial->homeward)
+	if (is_homeward(redial))
 		;
 	else if (err == -ECONNREFUSED)
 		note_refusal(comm->heal, now);
 	else if (redial->dial.state > DIAL_HELLO)
 		comm->heal->refused_ms = comm->heal->refusals = 0; /* somebody is there */
-	next_try(redial, pairs, now);
+	next_try(redial, now);
 }
 
 static uint64_t connect_limit(const struct anynet_comm *comm)
@@ -241,43 +195,53 @@ static uint64_t connect_limit(const struct anynet_comm *comm)
 	return CONNECT_MS + CONNECT_RTTS * (uint64_t)comm->rtt_us / 1000;
 }
 
-/* One step of a dial over the redial's next pair: 0 = answered, -EAGAIN = later or failed. */
+/* Begin a dial over the next pair: 0, -EAGAIN = there is none now, or -errno of this one. */
+static int start_dial(struct anynet_comm *comm, const struct anynet_rail *rail,
+		      struct redial *redial, uint64_t now)
+{
+	const struct comm_paths *paths = &comm->paths;
+	struct anynet_wire_rail pairs[PAIRS_MAX];
+	const struct anynet_device *dev;
+	int ret;
+
+	if (now < redial->next_ms)
+		return -EAGAIN;
+	redial->pairs = pairs_list(comm, rail, redial->order, pairs);
+	if (!redial->pairs) {
+		next_try(redial, now);
+		return -EAGAIN;
+	}
+	redial->pair = pairs[redial->tries % redial->pairs];
+	redial->limit_ms = now + connect_limit(comm);
+	if (!dial_pair(&redial->dial, paths, redial->pair))
+		return -EADDRNOTAVAIL;
+	dev = paths->own[redial->pair.from];
+	ret = dial_start(&redial->dial, paths, rail ? dev : NULL,
+			 rail ? ANYNET_KIND_RESUME : ANYNET_KIND_PROBE, rail ? rail->index : 0,
+			 ++redial->epoch);
+	return ret == -EAGAIN ? -EBUSY : ret; /* no port of ours is free */
+}
+
+/* One step of a dial: 0 = answered, -EAGAIN = later or failed. */
 static int step_dial(struct anynet_comm *comm, const struct anynet_rail *rail,
 		     struct redial *redial, uint64_t now)
 {
-	struct anynet_wire_rail pairs[PAIRS_MAX];
 	struct dial *dial = &redial->dial;
-	unsigned count;
 	int ret = 0;
 
-	if (dial->state == DIAL_IDLE && now < redial->next_ms)
-		return -EAGAIN;
-	count = list_pairs(comm, rail, redial, pairs);
-	if (!count)
-		return -EAGAIN;
 	if (dial->state == DIAL_IDLE) {
-		redial->pair = pairs[redial->tries % count];
-		redial->limit_ms = now + connect_limit(comm);
-		ret = dial_pair(dial, &comm->paths, redial->pair)
-			      ? dial_start(dial, &comm->paths,
-					   rail ? comm->paths.own[redial->pair.from] : NULL,
-					   rail ? ANYNET_KIND_RESUME : ANYNET_KIND_PROBE,
-					   rail ? rail->index : 0, ++redial->epoch)
-			      : -EADDRNOTAVAIL;
+		ret = start_dial(comm, rail, redial, now);
+		if (ret == -EAGAIN)
+			return ret;
 	}
 	if (!ret)
 		ret = dial_step(dial);
 	redial->said |= dial->state > DIAL_HELLO;
-	if (ret == -EAGAIN) {
-		if (now >= redial->limit_ms + (dial->state == DIAL_HELLO ? 0 : ANSWER_MS))
-			failed(comm, redial, count, -ETIMEDOUT, now);
+	if (ret == -EAGAIN && now < redial->limit_ms + (dial->state == DIAL_HELLO ? 0 : ANSWER_MS))
 		return -EAGAIN;
-	}
-	if (ret) {
-		failed(comm, redial, count, ret, now);
-		return -EAGAIN;
-	}
-	return 0;
+	if (ret)
+		failed(comm, redial, ret == -EAGAIN ? -ETIMEDOUT : ret, now);
+	return ret ? -EAGAIN : 0;
 }
 
 /* --- giving up --- */
@@ -339,17 +303,11 @@ static void give_up(struct anynet_comm *comm, int err, const char *why, uint64_t
 
 /* --- the sender: dial --- */
 
-/* An IB device's rail that goes over TCP: not where it belongs. */
-static bool lacks_link(const struct anynet_comm *comm, const struct anynet_rail *rail)
-{
-	return comm->dev->link == ANYNET_LINK_IB && !ib_rail_is_linked(rail);
-}
-
 static void came_back(struct anynet_comm *comm, struct anynet_rail *rail, struct redial *redial)
 {
 	const struct anynet_wire_hello *welcome = redial->dial.hello;
+	unsigned index = rail->index;
 	int fd = redial->dial.fd;
-	bool away;
 
 	if (rail->fd >= 0)
 		comm_sever(comm, rail, 0);
@@ -358,12 +316,14 @@ static void came_back(struct anynet_comm *comm, struct anynet_rail *rail, struct
 	redial->dial.link = NULL;
 	comm_rail_back(comm, rail, fd, redial->epoch, redial->pair, welcome->frames, welcome->part);
 	dial_close(&redial->dial);
-	away = !same_pair(redial->pair, rail->home) || lacks_link(comm, rail);
-	redial->wanted = redial->homeward = away;
+	redial->wanted = comm->rails[index] == rail && pairs_away(comm, rail);
+	/* Who went home in vain does so ever less often. */
+	redial->pause_ms =
+		is_homeward(redial) ? anynet_min(redial->pause_ms * 2, HOME_MAX_MS) : HOME_MIN_MS;
+	redial->next_ms = net_now_ms() + redial->pause_ms;
+	redial->order = PAIRS_HOME;
 	redial->said = false;
 	redial->tries = 0;
-	redial->pause_ms = HOME_MIN_MS * 2;
-	redial->next_ms = net_now_ms() + HOME_MIN_MS;
 	comm->heal->refused_ms = 0;
 	comm->heal->refusals = 0;
 }
@@ -390,10 +350,6 @@ static void peer_has_ended(struct anynet_comm *comm, struct anynet_rail *rail,
 static void step_rail(struct anynet_comm *comm, struct anynet_rail *rail, struct redial *redial,
 		      uint64_t now)
 {
-	if (redial->homeward && (link_is_down(comm->paths.own[rail->home.from]) ||
-				 (lacks_link(comm, rail) && same_pair(rail->pair, rail->home) &&
-				  !ib_link_is_possible(comm->dev))))
-		return;
 	if (redial->epoch < rail->epoch)
 		redial->epoch = rail->epoch;
 	if (step_dial(comm, rail, redial, now))
@@ -407,10 +363,12 @@ static void step_rail(struct anynet_comm *comm, struct anynet_rail *rail, struct
 		break;
 	case ANYNET_STATUS_STALE:
 		redial->epoch += EPOCH_STEP;
-		next_try(redial, 1, now);
+		redial->pairs = 1;
+		next_try(redial, now);
 		break;
 	default:
-		failed(comm, redial, 1, -EACCES, now);
+		redial->pairs = 1;
+		failed(comm, redial, -EACCES, now);
 	}
 }
 

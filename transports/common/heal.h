@@ -16,7 +16,7 @@ static inline bool heal_wanted(void)
 	return anynet_net.cfg->heal_timeout_ms > 0;
 }
 
-/* A rail has broken, or its path is in doubt. `elsewhere`: begin with other paths than its own. */
+/* A rail has broken, or its path is in doubt. `elsewhere`: begin with other paths than its present one. */
 void heal_rail(struct anynet_comm *comm, struct anynet_rail *rail, bool elsewhere);
 
 /* The path of a rail is well again by itself. */

@@ -12,9 +12,9 @@
 #include "net.h"
 
 static int links_fd = -1;
-static _Atomic bool down[ANYNET_DEVICES_MAX];
+static _Atomic bool down[ANYNET_DEVICES_MAX], port_down[ANYNET_DEVICES_MAX];
 
-int links_open(void)
+int link_events_open(void)
 {
 	struct sockaddr_nl addr = { .nl_family = AF_NETLINK, .nl_groups = RTMGRP_LINK };
 
@@ -24,13 +24,13 @@ int links_open(void)
 	if (bind(links_fd, (struct sockaddr *)&addr, sizeof(addr))) {
 		int err = -errno;
 
-		links_close();
+		link_events_close();
 		return err;
 	}
 	return links_fd;
 }
 
-void links_close(void)
+void link_events_close(void)
 {
 	if (links_fd >= 0)
 		close(links_fd);
@@ -43,14 +43,15 @@ static bool take_link(const struct ifinfomsg *info, bool removed)
 {
 	bool now = removed || !(info->ifi_flags & IFF_UP) || !(info->ifi_flags & IFF_RUNNING),
 	     changed = false;
+	const struct anynet_device *dev;
 
-	for (int i = 0; i < anynet_net.device_count && i < ANYNET_DEVICES_MAX; i++)
-		if (anynet_net.devices[i].ifindex == (unsigned)info->ifi_index)
+	for (int i = 0; i < ANYNET_DEVICES_MAX && (dev = net_device(i)); i++)
+		if (dev->ifindex == (unsigned)info->ifi_index)
 			changed |= atomic_exchange(&down[i], now) != now;
 	return changed;
 }
 
-bool links_read(void)
+bool link_events_read(void)
 {
 	_Alignas(struct nlmsghdr) char buf[8192];
 	bool changed = false;
@@ -72,7 +73,23 @@ bool links_read(void)
 	return changed;
 }
 
+static bool is_listed(const struct anynet_device *dev)
+{
+	return dev->index >= 0 && dev->index < ANYNET_DEVICES_MAX;
+}
+
 bool link_is_down(const struct anynet_device *dev)
 {
-	return dev->index >= 0 && dev->index < ANYNET_DEVICES_MAX && atomic_load(&down[dev->index]);
+	return is_listed(dev) && atomic_load(&down[dev->index]);
+}
+
+void link_set_port(const struct anynet_device *dev, bool lost)
+{
+	if (is_listed(dev))
+		atomic_store(&port_down[dev->index], lost);
+}
+
+bool link_port_is_down(const struct anynet_device *dev)
+{
+	return is_listed(dev) && atomic_load(&port_down[dev->index]);
 }

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Which NICs have lost their link, as the kernel tells (rtnetlink): the only sign of a broken path
- * that does not take time. */
+/* Which NICs have lost their link, as the kernel tells (rtnetlink; async events of verbs ports): the
+ * only sign of a broken path that does not take time. */
 #ifndef ANYNET_LINKS_H
 #define ANYNET_LINKS_H
 
@@ -8,13 +8,17 @@
 
 #include <nccl_net/device.h>
 
-int links_open(void); /* a descriptor to poll, or -errno; once at a time */
-void links_close(void);
+int link_events_open(void); /* a descriptor to poll, or -errno; once at a time */
+void link_events_close(void);
 
 /* Take in what the kernel has told. True: some NIC's link went or came. */
-bool links_read(void);
+bool link_events_read(void);
 
-/* Any thread. False if nothing is known. */
+/* The network interface. Any thread. False if nothing is known. */
 bool link_is_down(const struct anynet_device *dev);
+
+/* The verbs port of an IB device, which may be another one: as ib_events.c was told. Any thread. */
+void link_set_port(const struct anynet_device *dev, bool lost);
+bool link_port_is_down(const struct anynet_device *dev);
 
 #endif

@@ -23,6 +23,8 @@
 #define IO_THREADS_FROM_CORES 16
 #define IO_THREADS_DEFAULT    2
 
+#define STANDBY_MIN 2 /* of an IB comm's paths, for TCP */
+
 /* A process that was stopped, or a machine that slept, must not find all its deadlines over: a pause
  * counts for no more than this. */
 #define PAUSE_COUNTS_MS 1000
@@ -95,12 +97,53 @@ void net_random(void *data, size_t bytes)
 	}
 }
 
+const struct anynet_device *net_device(int index)
+{
+	const struct anynet_device *const *others;
+	int standby;
+
+	if (index < anynet_net.device_count)
+		return &anynet_net.devices[index];
+	others = anynet_ib_transport.standby(&standby);
+	index -= anynet_net.device_count;
+	return index < standby ? others[index] : NULL;
+}
+
 const struct anynet_device *net_device_at(const struct sockaddr_storage *addr)
 {
-	for (int i = 0; i < anynet_net.device_count; i++)
-		if (socket_same_ip(&anynet_net.devices[i].addr, addr))
-			return &anynet_net.devices[i];
+	const struct anynet_device *dev;
+
+	for (int i = 0; (dev = net_device(i)); i++)
+		if (socket_same_ip(&dev->addr, addr))
+			return dev;
 	return NULL;
+}
+
+static bool has_addr(const struct anynet_device *const *set, int count,
+		     const struct anynet_device *dev)
+{
+	for (int i = 0; i < count; i++)
+		if (socket_same_ip(&set[i]->addr, &dev->addr))
+			return true;
+	return false;
+}
+
+/* Behind an IB device: others of its kind, each with a link of its own to be had, and TCP. */
+static int add_ways_round(const struct anynet_device *dev, const struct anynet_device **set,
+			  int max)
+{
+	const struct anynet_device *other;
+	int count = 1, ports = max - STANDBY_MIN;
+
+	for (int i = 1; i < anynet_net.device_count && count < ports; i++) {
+		other = net_device((dev->index + i) % anynet_net.device_count);
+		if (other->link == dev->link)
+			set[count++] = other;
+	}
+	for (int i = anynet_net.device_count; count < max && (other = net_device(i)); i++)
+		if (!has_addr(set, count, other))
+			set[count++] = other;
+	return count;
 }
 
 int net_stripe(const struct anynet_device *dev, const struct anynet_device **set, int max)
@@ -108,15 +151,8 @@ int net_stripe(const struct anynet_device *dev, const struct anynet_device **set
 	int count = 0;
 
 	set[count++] = dev;
-	if (dev->link == ANYNET_LINK_IB) {
-		int standby;
-		const struct anynet_device *const *others = anynet_ib_transport.standby(&standby);
-
-		for (int i = 0; i < standby && count < max; i++)
-			if (!socket_same_ip(&others[i]->addr, &dev->addr))
-				set[count++] = others[i];
-		return count;
-	}
+	if (dev->link == ANYNET_LINK_IB)
+		return add_ways_round(dev, set, max);
 	if (anynet_net.cfg->stripe == ANYNET_SWITCH_OFF)
 		return count;
 	for (int i = 0; i < anynet_net.device_count && count < max; i++) {

@@ -24,6 +24,9 @@ struct anynet_net {
 
 extern struct anynet_net anynet_net;
 
+/* Device number `index`: NCCL's, and behind them those that stand by. NULL: there are no more. */
+const struct anynet_device *net_device(int index);
+
 /* Our device with this IP address, NULL = none. */
 const struct anynet_device *net_device_at(const struct sockaddr_storage *addr);
 
@@ -35,7 +38,8 @@ uint64_t net_now_ms(void);
 void net_random(void *data, size_t bytes);
 
 /* The devices that one comm of `dev` uses: dev itself first, then, if striping is on, those as fast
- * and of the same kind; of an IB device, the TCP devices that stand by. Returns the count, at most `max`. */
+ * and of the same kind; of an IB device, for want of its own port, the other ports, from dev on, and the
+ * TCP devices that stand by. Returns the count, at most `max`. */
 int net_stripe(const struct anynet_device *dev, const struct anynet_device **set, int max);
 
 /* TCP rails per NIC pair for comms of this device. */

@@ -73,6 +73,7 @@ struct rail_signs {
 	unsigned tries;    /* sent again in a row without an answer */
 	unsigned quiet_ms; /* since anything was last heard from the peer's host */
 	unsigned rtt_us;
+	bool lost; /* its NIC has said so */
 };
 
 /* The stream of frames of one path. It outlives connections: a new one goes on where the receiver

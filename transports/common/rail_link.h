@@ -34,4 +34,10 @@ struct ib_link *ib_link_accept(const struct anynet_device *dev,
 /* Is the device's port in a state in which a link is worth a try? Asks the kernel. */
 bool ib_link_is_possible(const struct anynet_device *dev);
 
+/* Async events of all open ports (ib_events.c). A descriptor to poll, for the life of the process, -1 =
+ * none; and whether something has happened that comms should look at, after reading what there is. Used
+ * by one thread at a time. */
+int ib_events_fd(void);
+bool ib_events_read(void);
+
 #endif

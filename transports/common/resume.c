@@ -111,7 +111,8 @@ static const struct anynet_device *device_of(const struct anynet_comm *comm, int
 
 	getsockname(fd, (struct sockaddr *)&local, &bytes);
 	for (unsigned i = 0; i < comm->paths.own_count; i++)
-		if (socket_same_ip(&comm->paths.own[i]->addr, &local))
+		if (socket_same_ip(&comm->paths.own[i]->addr, &local) &&
+		    comm->paths.own_addrs[i].port == socket_port(fd))
 			return comm->paths.own[i];
 	return NULL;
 }

@@ -27,27 +27,24 @@ static uint64_t peer_timeout(void)
 }
 
 /* For how long has the path of a rail given no sign, with things sent again in vain? In ms. */
-static uint64_t silence_of(struct anynet_rail *rail, uint64_t now)
+static uint64_t silence_of(struct anynet_rail *rail, const struct rail_signs *signs, uint64_t now)
 {
-	struct rail_signs signs;
-
-	if (!rail->ops->signs(rail, &signs))
-		return 0;
-	if (!signs.waiting || !signs.tries) {
+	if (!signs->waiting || !signs->tries) {
 		rail->silent_ms = 0;
 		return 0;
 	}
 	if (!rail->silent_ms)
 		rail->silent_ms = now;
-	return signs.tries >= SUSPECT_TRIES || rail->suspect ? now - rail->silent_ms : 0;
+	return signs->tries >= SUSPECT_TRIES || rail->suspect ? now - rail->silent_ms : 0;
 }
 
 static void watch_rail(struct anynet_comm *comm, struct anynet_rail *rail, uint64_t now)
 {
 	bool alternative = comm->paths.own_count > 1 || comm->paths.peer_count > 1;
-	bool lost = (rail->dev && link_is_down(rail->dev)) ||
+	struct rail_signs signs = { 0 };
+	uint64_t silence = rail->ops->signs(rail, &signs) ? silence_of(rail, &signs, now) : 0;
+	bool lost = signs.lost || (rail->dev && link_is_down(rail->dev)) ||
 		    (rail->doubted_ms && now - rail->doubted_ms < DOUBT_MS);
-	uint64_t silence = silence_of(rail, now);
 
 	if (silence >= peer_timeout() && (comm->is_send || !heal_wanted())) {
 		comm_rail_broke(comm, rail, -ETIMEDOUT);

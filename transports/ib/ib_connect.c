@@ -64,6 +64,7 @@ static int make_qp(struct ib_link *link)
 
 	for (size_t i = 0; i < ARRAY_SIZE(inline_bytes) && !link->qp; i++) {
 		struct ibv_qp_init_attr attr = {
+			.qp_context = link,
 			.send_cq = link->cq,
 			.recv_cq = link->cq,
 			.qp_type = IBV_QPT_RC,
@@ -155,7 +156,7 @@ static int make(struct ib_link *link)
 	if (ret)
 		return ret;
 	errno = 0;
-	link->cq = link->nic->verbs->create_cq(link->nic->context, CQ_ENTRIES, NULL, NULL, 0);
+	link->cq = link->nic->verbs->create_cq(link->nic->context, CQ_ENTRIES, link, NULL, 0);
 	if (!link->cq)
 		return errno ? -errno : -EIO;
 	ret = make_qp(link);

@@ -175,7 +175,7 @@ int ib_link_poll(struct ib_link *link, uint64_t *arrived)
 		for (int i = 0; i < n; i++)
 			take(link, &wcs[i], arrived);
 	} while (n == POLL_BATCH && link->arrival_tail - link->arrival_head < IB_ARRIVALS / 2);
-	if (anynet_unlikely(n < 0))
+	if (anynet_unlikely(n < 0 || atomic_load_explicit(&link->failed, memory_order_relaxed)))
 		broke(link, -EIO);
 	return link->state == IB_LINK_BROKEN ? link->err : 0;
 }

@@ -57,6 +57,7 @@ struct ib_link {
 	enum ib_link_state state;
 	bool is_send;
 	int err;                    /* -errno, with IB_LINK_BROKEN */
+	_Atomic bool failed;        /* an async event said so; from another thread */
 	struct anynet_wire_qp peer; /* from joining on */
 
 	/* Posted in all, and done in all, as far as known. */

@@ -7,6 +7,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "ib_events.h"
 #include "sysfs.h"
 
 /* Set by the probe; the lock is for `opened`, and held while a device is being opened. */
@@ -50,6 +51,11 @@ void ib_nic_offer(const char *name, const char *verbs_name, uint8_t port)
 	snprintf(offer->verbs_name, sizeof(offer->verbs_name), "%s", verbs_name);
 }
 
+bool ib_nic_on_offer(void)
+{
+	return nics.offer_count;
+}
+
 static const struct offer *find_offer(const char *name)
 {
 	for (int i = 0; i < nics.offer_count; i++)
@@ -63,7 +69,8 @@ static struct ib_nic *find_opened(const struct offer *offer)
 	for (int i = 0; i < nics.opened_count; i++) {
 		struct ib_nic *nic = nics.opened[i];
 
-		if (nic->port == offer->port && !strcmp(nic->verbs_name, offer->verbs_name))
+		if (nic->port == offer->port && !atomic_load(&nic->failed) &&
+		    !strcmp(nic->verbs_name, offer->verbs_name))
 			return nic;
 	}
 	return NULL;
@@ -143,8 +150,10 @@ static struct ib_nic *open_nic(const struct anynet_device *dev, const struct off
 	nic->port = offer->port;
 	nic->context = open_verbs_device(offer->verbs_name, why, why_bytes);
 	ret = nic->context ? set_up(nic, why, why_bytes) : -ENODEV;
-	if (!ret || ret == -ENETDOWN || ret == -EADDRNOTAVAIL)
+	if (!ret || ret == -ENETDOWN || ret == -EADDRNOTAVAIL) {
+		ib_events_watch(nic);
 		return nic;
+	}
 	tear_down(nic);
 	return NULL;
 }

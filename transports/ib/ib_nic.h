@@ -8,6 +8,7 @@
 #define ANYNET_IB_NIC_H
 
 #include <pthread.h>
+#include <stdatomic.h>
 
 #include <nccl_net/device.h>
 
@@ -25,13 +26,18 @@ struct ib_nic {
 	struct ibv_device_attr limits;
 	char verbs_name[IBV_SYSFS_NAME_MAX];
 	uint8_t port; /* of that verbs device, from 1 */
+	/* The device has failed as a whole, what was made of it is of no use. Set by ib_events.c. */
+	_Atomic bool failed;
 
 	pthread_mutex_t lock; /* of `state`, which ib_nic_refresh renews */
 	struct ib_port state;
 };
 
-/* The nic of a device that the probe has offered, found by the device's name. May block for as long as
- * the driver takes to open it. A port that is down is no error. Any thread. NULL: `why` tells, in
+/* Is there any device on offer? */
+bool ib_nic_on_offer(void);
+
+/* The nic of a device that the probe has offered, found by the device's name; a new one if that has
+ * failed. May block for as long as the driver takes to open it. A port that is down is no error. Any thread. NULL: `why` tells, in
  * `why_bytes`; it may be tried again. */
 struct ib_nic *ib_nic_open(const struct anynet_device *dev, char *why, size_t why_bytes);
 

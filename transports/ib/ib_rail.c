@@ -9,6 +9,7 @@
 
 #include <nccl_net/log.h>
 
+#include "links.h"
 #include "send_internal.h"
 #include "socket.h"
 
@@ -126,7 +127,7 @@ static bool ib_signs(struct anynet_rail *base, struct rail_signs *signs)
 {
 	if (!to_ib(base)->link)
 		return to_ib(base)->over_tcp->signs(base, signs);
-	*signs = (struct rail_signs){ 0 };
+	*signs = (struct rail_signs){ .lost = link_port_is_down(to_ib(base)->link->nic->dev) };
 	if (ib_peek(to_ib(base)) < 0)
 		base->ended = true;
 	if (base->comm->is_send)

@@ -1,0 +1,134 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* Async events; see ib_events.h. */
+#include "ib_events.h"
+
+#include <errno.h>
+#include <fcntl.h>
+#include <string.h>
+#include <sys/epoll.h>
+
+#include <nccl_net/log.h>
+
+#include "ib_link.h"
+#include "links.h"
+#include "rail_link.h"
+
+#define EVENTS_PER_TURN 8
+
+static struct {
+	pthread_once_t once;
+	int epfd; /* of the nics' descriptors */
+} events = { .once = PTHREAD_ONCE_INIT, .epfd = -1 };
+
+static void create(void)
+{
+	events.epfd = epoll_create1(EPOLL_CLOEXEC);
+}
+
+int ib_events_fd(void)
+{
+	if (ib_nic_on_offer())
+		pthread_once(&events.once, create);
+	return events.epfd;
+}
+
+void ib_events_watch(struct ib_nic *nic)
+{
+	struct epoll_event event = { .events = EPOLLIN, .data.ptr = nic };
+	int fd = nic->context->async_fd, flags = fcntl(fd, F_GETFL);
+
+	link_set_port(nic->dev, nic->state.attr.state != IBV_PORT_ACTIVE);
+	if (ib_events_fd() < 0 || flags < 0 || fcntl(fd, F_SETFL, flags | O_NONBLOCK) ||
+	    epoll_ctl(events.epfd, EPOLL_CTL_ADD, fd, &event))
+		anynet_info("dev %s: without async events, what fails is noticed later: %s",
+			    nic->dev->name, strerror(errno));
+}
+
+/* What fails with it: its queue pairs, for good. A device that comes back is opened again. */
+static bool device_failed(struct ib_nic *nic, const char *what)
+{
+	epoll_ctl(events.epfd, EPOLL_CTL_DEL, nic->context->async_fd, NULL);
+	link_set_port(nic->dev, true);
+	if (!atomic_exchange(&nic->failed, true))
+		anynet_info("dev %s: %s %s; its traffic goes another way", nic->dev->name,
+			    nic->verbs_name, what);
+	return true;
+}
+
+static bool link_failed(struct ib_nic *nic, struct ib_link *link, const char *what)
+{
+	anynet_info("dev %s: %s", nic->dev->name, what);
+	atomic_store(&link->failed, true);
+	return true;
+}
+
+static bool port_changed(struct ib_nic *nic, const struct ibv_async_event *event)
+{
+	bool lost = event->event_type == IBV_EVENT_PORT_ERR;
+
+	if (event->element.port_num != nic->port)
+		return false;
+	if (!lost && ib_nic_refresh(nic) == -ENETDOWN)
+		lost = true;
+	if (lost != link_port_is_down(nic->dev))
+		anynet_info("dev %s: port %u of %s is %s", nic->dev->name, nic->port,
+			    nic->verbs_name, lost ? "down" : "up again");
+	link_set_port(nic->dev, lost);
+	return true;
+}
+
+/* True: comms are to look at it. */
+static bool take(struct ib_nic *nic, const struct ibv_async_event *event)
+{
+	switch (event->event_type) {
+	case IBV_EVENT_PORT_ERR:
+	case IBV_EVENT_PORT_ACTIVE:
+	case IBV_EVENT_LID_CHANGE:
+	case IBV_EVENT_PKEY_CHANGE:
+	case IBV_EVENT_GID_CHANGE:
+	case IBV_EVENT_SM_CHANGE:
+	case IBV_EVENT_CLIENT_REREGISTER:
+		return port_changed(nic, event);
+	case IBV_EVENT_DEVICE_FATAL:
+		return device_failed(nic, "has failed (DEVICE_FATAL)");
+	case IBV_EVENT_QP_FATAL:
+		return link_failed(nic, event->element.qp->qp_context, "a queue pair has failed");
+	case IBV_EVENT_QP_REQ_ERR:
+	case IBV_EVENT_QP_ACCESS_ERR:
+		return link_failed(nic, event->element.qp->qp_context,
+				   "a queue pair was asked for what it may not do");
+	case IBV_EVENT_CQ_ERR:
+		return link_failed(nic, event->element.cq->cq_context,
+				   "a completion queue has failed");
+	default:
+		return false;
+	}
+}
+
+static bool take_all(struct ib_nic *nic)
+{
+	struct ibv_async_event event;
+	bool changed = false;
+
+	errno = 0;
+	while (!atomic_load(&nic->failed) && !nic->verbs->get_async_event(nic->context, &event)) {
+		changed |= take(nic, &event);
+		/* What it is about may be freed from here on. */
+		nic->verbs->ack_async_event(&event);
+		errno = 0;
+	}
+	if (errno && errno != EAGAIN && errno != EINTR)
+		changed |= device_failed(nic, "is gone");
+	return changed;
+}
+
+bool ib_events_read(void)
+{
+	struct epoll_event ready[EVENTS_PER_TURN];
+	int n = epoll_wait(events.epfd, ready, EVENTS_PER_TURN, 0);
+	bool changed = false;
+
+	for (int i = 0; i < n; i++)
+		changed |= take_all(ready[i].data.ptr);
+	return changed;
+}

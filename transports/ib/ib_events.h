@@ -1,0 +1,14 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * Async events of open ports: a port or a device that fails is known at once, and not when a queue pair
+ * has tried in vain for long. One descriptor for all of them, read by the guardian (rail_link.h).
+ */
+#ifndef ANYNET_IB_EVENTS_H
+#define ANYNET_IB_EVENTS_H
+
+#include "ib_nic.h"
+
+/* A nic was opened: its events from now on, and how its port is now. Any thread. */
+void ib_events_watch(struct ib_nic *nic);
+
+#endif
