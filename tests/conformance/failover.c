@@ -8,6 +8,7 @@
 #include <stdlib.h>
 #include <string.h>
 #include <support/buffer.h>
+#include <support/capture.h>
 #include <support/check.h>
 #include <support/flow.h>
 #include <support/link.h>
@@ -319,6 +320,48 @@ static void every_call_for_a_queue_pair_may_fail(struct test_net *net)
 	}
 }
 
+/* regMr is no error then: the sender's buffer, the receiver's, both. */
+static void what_cannot_be_registered_goes_over_tcp(struct test_net *net)
+{
+	static const char *const failures[] = { "nth=1", "nth=2", "nth=1 count=2" };
+	struct fake_verbs_counts before;
+	char text[80];
+
+	capture_allow_warn();
+	for (size_t i = 0; i < sizeof(failures) / sizeof(failures[0]); i++) {
+		capture_forget();
+		link_open(net, &stream.link);
+		snprintf(text, sizeof(text), "fault call reg_mr errno=12 %s", failures[i]);
+		order(text);
+		link_check(net, &stream.link, 100000);
+		before = counts();
+		link_check(net, &stream.link, 100000);
+		check_int(counts().sends - before.sends, 0);
+		check_int(capture_count(CAPTURE_WARN, "going on over TCP"), i == 2 ? 2 : 1);
+		link_close(net, &stream.link);
+		order("heal");
+	}
+}
+
+/* Of the port that takes over: the memory of links, the ring, NCCL's buffers. */
+static void memory_may_be_short_on_another_port(struct test_net *net)
+{
+	char text[100];
+
+	capture_allow_warn();
+	for (int nth = 1; nth <= 6; nth++) {
+		stream_open(net);
+		snprintf(text, sizeof(text),
+			 "set fake0:1 state=down; fault call reg_mr errno=12 nth=%d device=fake1",
+			 nth);
+		fault = text;
+		stream_run(net, strike);
+		stream_run(net, NULL);
+		stream_close(net);
+		order("heal; set fake0:1 state=active");
+	}
+}
+
 static void nothing_is_left_behind(struct test_net *net)
 {
 	struct deadline deadline = deadline_in(STEP_MS, "everything to be given back");
@@ -351,6 +394,10 @@ int main(int argc, char **argv)
 		  packets_that_do_not_get_through_are_noticed_at_set_up },
 		{ .name = "every_call_for_a_queue_pair_may_fail",
 		  every_call_for_a_queue_pair_may_fail },
+		{ .name = "what_cannot_be_registered_goes_over_tcp",
+		  what_cannot_be_registered_goes_over_tcp },
+		{ .name = "memory_may_be_short_on_another_port",
+		  memory_may_be_short_on_another_port },
 		{ .name = "nothing_is_left_behind", nothing_is_left_behind },
 	};
 	return test_main(argc, argv, cases, sizeof(cases) / sizeof(cases[0]));

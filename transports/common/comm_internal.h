@@ -44,6 +44,7 @@ struct anynet_comm {
 	bool peer_lost;   /* peer_closed, but it did not say so */
 	bool listening;   /* send comm: holds the listening sockets (listen_hold) */
 	bool checksum;    /* frames carry checksums: either side wants it */
+	bool unlinked; /* of an IB device: no queue pairs for it, its memory cannot be registered */
 	_Atomic bool
 		closing;   /* closed by NCCL, but not everything has reached the peer (linger.c) */
 	_Atomic int error; /* 0, or the -errno that ended the comm */
@@ -102,7 +103,7 @@ struct anynet_mr {
 	LIST_ENTRY(anynet_mr) among;
 };
 
-void mr_return(struct anynet_mr *mr) ANYNET_COLD; /* comm.c */
+void mr_return(struct anynet_mr *mr) ANYNET_COLD; /* memory.c */
 
 static inline void mr_hold(struct anynet_mr *mr)
 {
@@ -221,7 +222,12 @@ static inline void comm_leave(struct anynet_comm *comm)
 	atomic_store_explicit(&comm->busy, false, memory_order_release);
 }
 
-/* A registration for memory that a request came without; mr_drop ends it. 0 or -errno. */
+/* --- memory.c --- */
+
+/* From now on no rail has a link; `why` is a WARN. Those that have one are the caller's to break. */
+void comm_unlink(struct anynet_comm *comm, const char *why) ANYNET_COLD;
+
+/* A registration for memory that a request came without; mr_drop ends it. May break rails. 0 or -errno. */
 int comm_borrow_mr(struct anynet_comm *comm, const void *addr, size_t bytes, struct anynet_mr **mr);
 
 /* --- ib_memory.c --- */

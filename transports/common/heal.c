@@ -216,7 +216,7 @@ static int start_dial(struct anynet_comm *comm, const struct anynet_rail *rail,
 	if (!dial_pair(&redial->dial, paths, redial->pair))
 		return -EADDRNOTAVAIL;
 	dev = paths->own[redial->pair.from];
-	ret = dial_start(&redial->dial, paths, rail ? dev : NULL,
+	ret = dial_start(&redial->dial, paths, rail && !comm->unlinked ? dev : NULL,
 			 rail ? ANYNET_KIND_RESUME : ANYNET_KIND_PROBE, rail ? rail->index : 0,
 			 ++redial->epoch);
 	return ret == -EAGAIN ? -EBUSY : ret; /* no port of ours is free */

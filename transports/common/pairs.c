@@ -56,14 +56,15 @@ static void add_all(struct list *list, bool lost, struct anynet_wire_rail avoid)
 			add_but(list, (struct anynet_wire_rail){ from, to }, avoid);
 }
 
-static bool is_ib(const struct anynet_comm *comm)
+static bool wants_links(const struct anynet_comm *comm)
 {
-	return comm->dev->link == ANYNET_LINK_IB;
+	return comm->dev->link == ANYNET_LINK_IB && !comm->unlinked;
 }
 
 bool pairs_away(const struct anynet_comm *comm, const struct anynet_rail *rail)
 {
-	return !pairs_equal(rail->pair, rail->home) || (is_ib(comm) && !ib_rail_is_linked(rail));
+	return !pairs_equal(rail->pair, rail->home) ||
+	       (wants_links(comm) && !ib_rail_is_linked(rail));
 }
 
 /* May a link come of a dial through this NIC? */
@@ -78,7 +79,7 @@ static bool may_link(const struct list *list, unsigned from)
 static void add_home(struct list *list, const struct anynet_comm *comm,
 		     const struct anynet_rail *rail)
 {
-	bool ib = is_ib(comm);
+	bool ib = wants_links(comm);
 
 	if (!is_lost(list, rail->home.from) && (!ib || may_link(list, rail->home.from)))
 		add(list, rail->home);

@@ -135,7 +135,9 @@ static bool resume(struct anynet_comm *comm, struct rail_mail *mail)
 		comm_sever(comm, rail, 0);
 	rail->epoch = mail->hello.epoch;
 	rail->ops->position(rail, &answer.frames, &answer.part);
-	if (mail->hello.qp.link)
+	if (mail->hello.qp.link && comm->unlinked)
+		snprintf(answer.reason, sizeof(answer.reason), "memory cannot be registered there");
+	else if (mail->hello.qp.link)
 		link = ib_link_accept(device_of(comm, mail->fd), &mail->hello, &answer);
 	if (!send_answer(mail, &answer)) {
 		ib_link_free(link);

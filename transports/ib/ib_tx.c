@@ -133,7 +133,7 @@ static int post_large(struct ib_rail *rail, uint64_t n, const struct rail_frame 
 		return ask(rail, n, frame);
 	mr = ib_memory_on(msg->mr, rail->link->nic, why, sizeof(why));
 	if (!mr) {
-		comm_fail(&comm->base, &rail->tcp.base, -ENOMEM, "%s", why);
+		comm_unlink(&comm->base, why);
 		return -ENOMEM;
 	}
 	if (frame->header.size > grant->size) /* the peer says what is wrong with that */
@@ -207,7 +207,7 @@ static int post_grants(struct ib_rail *rail)
 
 		reg = ib_memory_on(mr, link->nic, why, sizeof(why));
 		if (!reg) {
-			comm_fail(rail->tcp.base.comm, &rail->tcp.base, -ENOMEM, "%s", why);
+			comm_unlink(rail->tcp.base.comm, why);
 			return -ENOMEM;
 		}
 		grant.rkey = reg->rkey;
@@ -231,8 +231,7 @@ static int complete_grant(struct ib_rail *rail, uint8_t *frame, size_t *bytes)
 	mr = recv_grant_of((struct recv_comm *)rail->tcp.base.comm, header.slot, &grant);
 	reg = mr ? ib_memory_on(mr, rail->link->nic, why, sizeof(why)) : NULL;
 	if (!reg) {
-		comm_fail(rail->tcp.base.comm, &rail->tcp.base, mr ? -ENOMEM : -EINVAL, "%s",
-			  mr ? why : "a receive without registered memory");
+		comm_unlink(rail->tcp.base.comm, mr ? why : "a receive without memory");
 		return -ENOMEM;
 	}
 	grant.rkey = reg->rkey;
