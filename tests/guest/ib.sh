@@ -22,7 +22,7 @@ failed=0
 for subject in "$@"; do
 	before=$(packets)
 	# Soft-RoCE takes 7 retries for ever.
-	"$build/tests/conformance/conformance_$subject" "$build/libnccl-net.so" 12 ANYNET_TRANSPORT=ib \
+	"$build/tests/conformance/conformance_$subject" "$build/libnccl-net.so" 12 ANYNET_TRANSPORT=auto \
 		NCCL_IB_HCA=rxe NCCL_IB_RETRY_CNT=6 NCCL_IB_TIMEOUT=14 ANYNET_MAX_RECVS=8 >/run/ib.log 2>&1 || {
 		cat /run/ib.log
 		failed=1

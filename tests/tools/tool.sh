@@ -10,6 +10,7 @@ out=$(mktemp -d)
 run=
 trap '[ -z "$run" ] || kill "$run" 2>/dev/null; rm -rf "$out"' EXIT
 export NCCL_SOCKET_IFNAME=lo
+export ANYNET_TRANSPORT=tcp
 unset NCCL_NET NCCL_DEBUG
 
 fail() {

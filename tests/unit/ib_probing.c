@@ -49,11 +49,10 @@ int probing_setup(void **state)
 	return 0;
 }
 
-int probing_setup_wanted(void **state)
+int probing_setup_on_lo(void **state)
 {
 	probing_setup(state);
 	snprintf(ib_cfg.socket_ifname, sizeof(ib_cfg.socket_ifname), "lo"); /* is on every host */
-	ib_cfg.transport = ANYNET_CHOOSE_IB;
 	return 0;
 }
 

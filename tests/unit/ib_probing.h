@@ -15,9 +15,9 @@ bool probing_hold(const char *file);
 /* One of the fake's counters (fake_verbs.h), by its name. */
 int probing_count(const char *function);
 
-/* cmocka's setup: the fake, and defaults otherwise. The second also asks for IB, with TCP on lo. */
+/* cmocka's setup: the fake, and defaults otherwise. The second has TCP look at lo only. */
 int probing_setup(void **state);
-int probing_setup_wanted(void **state);
+int probing_setup_on_lo(void **state);
 
 /* Probe. Nothing stays open. */
 void probing_run(const char *script);

@@ -12,6 +12,7 @@
 #include <stdint.h>
 #include <stdio.h>
 #include <string.h>
+#include <sys/resource.h>
 
 #include <cmocka.h>
 
@@ -62,6 +63,21 @@ static void test_a_port_that_proves_itself_is_a_device(void **state)
 	expect_verdict("mlx5_0", true,
 		       "ACTIVE, RoCE, 100000 Mb/s, GID index 3 (127.0.0.1), memlock ");
 	expect_verdict("mlx5_0", true, ", control on lo 127.0.0.1");
+}
+
+static void test_a_verdict_says_how_much_memory_may_be_locked(void **state)
+{
+	struct rlimit old, limit;
+
+	(void)state;
+	getrlimit(RLIMIT_MEMLOCK, &old);
+	limit = old;
+	limit.rlim_cur = 64 << 10;
+	assert_int_equal(setrlimit(RLIMIT_MEMLOCK, &limit), 0);
+	probing_run("mlx5_0 " IB_PORT);
+	expect_verdict("mlx5_0", true,
+		       "ACTIVE, InfiniBand, 100000 Mb/s, LID 7, GID index 0 (::1), memlock 64 KiB");
+	setrlimit(RLIMIT_MEMLOCK, &old);
 }
 
 static void test_infiniband_ports_of_one_card(void **state)
@@ -186,8 +202,9 @@ static void test_more_ports_than_fit_are_usable_but_no_devices(void **state)
 int main(int argc, char **argv)
 {
 	const struct CMUnitTest tests[] = {
-#define TEST(name) cmocka_unit_test_setup(name, probing_setup_wanted)
+#define TEST(name) cmocka_unit_test_setup(name, probing_setup_on_lo)
 		TEST(test_a_port_that_proves_itself_is_a_device),
+		TEST(test_a_verdict_says_how_much_memory_may_be_locked),
 		TEST(test_infiniband_ports_of_one_card),
 		TEST(test_every_step_of_the_proof_has_its_words),
 		TEST(test_what_fails_leaves_the_others),

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * IB's probe: what stands between this host and verbs, one verdict for each thing looked at. Where IB
- * is offered each usable port has to prove itself, and becomes a device.
+ * IB's probe: what stands between this host and verbs, one verdict for each thing looked at. Each usable
+ * port has to prove itself, and becomes a device.
  */
 #include <errno.h>
 #include <fcntl.h>
@@ -30,18 +30,12 @@ struct ib_probe {
 	const struct anynet_config *cfg;
 	struct anynet_probe *out;
 	struct verbs verbs;
-	struct ib_found *found; /* PORTS_MAX, to be offered; NULL = none will be */
+	struct ib_found *found; /* PORTS_MAX, to be offered */
 	int found_count;
 };
 
 #define refuse(probe, name, ...) \
 	anynet_probe_verdict((probe)->out, ANYNET_LINK_IB, name, false, __VA_ARGS__)
-
-/* Whether NCCL gets what is usable: in this version to those who ask for it by this name. */
-static bool is_offered(const struct anynet_config *cfg)
-{
-	return cfg->transport == ANYNET_CHOOSE_IB;
-}
 
 /* "ACTIVE, RoCE, 100000 Mb/s, GID index 3 (10.0.0.2), memlock unlimited" */
 static void describe_port(const struct ib_port *port, char *text, size_t bytes)
@@ -81,10 +75,7 @@ static void accept_port(struct ib_probe *probe, struct ibv_context *context,
 	char text[140], why[ANYNET_REASON_BYTES];
 
 	describe_port(port, text, sizeof(text));
-	if (!is_offered(probe->cfg))
-		refuse(probe, name,
-		       "%s: usable, but used with ANYNET_TRANSPORT=ib only in this version", text);
-	else if (!probe->found)
+	if (!probe->found)
 		refuse(probe, name, "out of memory");
 	else if (probe->found_count == PORTS_MAX)
 		anynet_probe_verdict(probe->out, ANYNET_LINK_IB, name, true, "%s", text);
@@ -276,8 +267,7 @@ static void ib_probe(const struct anynet_config *cfg, struct anynet_probe *out)
 	}
 	if (open_library(&probe))
 		return;
-	if (is_offered(cfg))
-		probe.found = calloc(PORTS_MAX, sizeof(*probe.found));
+	probe.found = calloc(PORTS_MAX, sizeof(*probe.found));
 	probe_devices(&probe);
 	if (probe.found_count)
 		offer_found(&probe);
