@@ -32,7 +32,8 @@ struct bench_net {
 struct bench_options {
 	struct bench_net nets[BENCH_NETS_MAX];
 	int net_count;
-	int abi, dev;
+	int abi;
+	int devs[2];          /* of the ends */
 	const char *ifname;   /* NCCL_SOCKET_IFNAME of every process; "" = as it is */
 	int cpus[2];          /* -1 = not pinned */
 	const char *netns[2]; /* of the ends, under /run/netns; NULL = here */

@@ -52,7 +52,7 @@ static const struct argp_option options[] = {
 	{ "cpus", KEY_CPUS, "A,B", 0, "cores of the ends (0,1 where there are two; -1 = any)", 0 },
 	{ "ifname", KEY_IFNAME, "NAME", 0, "NCCL_SOCKET_IFNAME for all nets (lo)", 0 },
 	{ "netns", KEY_NETNS, "A,B", 0, "network namespaces of the ends", 0 },
-	{ "dev", 'd', "N", 0, "device of the net (0)", 0 },
+	{ "dev", 'd', "A[,B]", 0, "devices of the ends (0)", 0 },
 	{ "abi", KEY_ABI, "N", 0, "net API version of plugins (the newest)", 0 },
 	{ "csv", KEY_CSV, "FILE", 0, "append every round's numbers to FILE", 0 },
 	{ 0 },
@@ -127,6 +127,16 @@ static void parse_cpus(struct argp_state *state, struct bench_options *opts, cha
 	opts->cpus[1] = (int)parse_number(state, "--cpus", second, -1, CPU_SETSIZE - 1);
 }
 
+static void parse_devs(struct argp_state *state, struct bench_options *opts, char *text)
+{
+	char *second = strchr(text, ',');
+
+	if (second)
+		*second++ = '\0';
+	opts->devs[0] = (int)parse_number(state, "--dev", text, 0, 255);
+	opts->devs[1] = second ? (int)parse_number(state, "--dev", second, 0, 255) : opts->devs[0];
+}
+
 static void parse_netns(struct argp_state *state, struct bench_options *opts, char *text)
 {
 	char *second = strchr(text, ',');
@@ -184,7 +194,7 @@ static error_t parse(int key, char *arg, struct argp_state *state)
 		parse_netns(state, opts, arg);
 		break;
 	case 'd':
-		opts->dev = (int)parse_number(state, "--dev", arg, 0, 255);
+		parse_devs(state, opts, arg);
 		break;
 	case KEY_ABI:
 		opts->abi = (int)parse_number(state, "--abi", arg, 5, 12);

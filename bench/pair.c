@@ -99,7 +99,7 @@ static int end_main(struct group *g, void *arg)
 		return job->figure->run(&end, job->which);
 
 	set_environment(job->opts, job->net);
-	if (endpoint_open(&end.ep, g, job->net->spec, job->opts->abi, job->opts->dev))
+	if (endpoint_open(&end.ep, g, job->net->spec, job->opts->abi, job->opts->devs[g->rank]))
 		return GROUP_ERROR;
 	if (g->rank == 0)
 		snprintf(end.board->label, sizeof(end.board->label), "%s on %s, net API v%d",

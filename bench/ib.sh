@@ -1,0 +1,23 @@
+#!/bin/bash
+# SPDX-License-Identifier: Apache-2.0
+# Queue pairs beside NCCL's own IB transport, on the kernel's software RDMA, in one boot of the guest:
+# emulated processors, so that only ratios mean anything. Runs in the guest:
+#
+#   tests/guest/guest.sh --limit 900 -- bench/ib.sh BUILD_DIR [ROUNDS]
+#
+# libnccl.so.2 is looked for as net_bench does it.
+set -euo pipefail
+cd "$(dirname "$0")/.."
+build=${1:?usage: bench/ib.sh BUILD_DIR [ROUNDS]}
+rounds=${2:-5}
+
+# shellcheck source=tests/guest/rxe.sh
+. tests/guest/rxe.sh
+rxe_make
+
+# Soft-RoCE takes 7 retries for ever. One end on each device, so that packets cross the wire.
+common="NCCL_IB_HCA=rxe NCCL_IB_RETRY_CNT=6 NCCL_IB_TIMEOUT=14"
+nets=(--net "$common $build/libnccl-net.so" --net "$common nccl:IB")
+options=(--dev 0,1 --ifname eth --rounds "$rounds" "${nets[@]}")
+"$build/bench/net_bench" lat -s 8,4K "${options[@]}"
+"$build/bench/net_bench" bw -c 1 --ways 1 -s 64K,512K --window 1500 "${options[@]}"
