@@ -8,10 +8,13 @@
 #include <nccl_net/log.h>
 #include <nccl_net/util.h>
 
+#include "net.h"
+
 #define RECV_WR      (1ull << 63) /* in wr_id: a receive, the rest is its slot */
 #define SIGNAL_EVERY 16           /* of the requests that need no completion for themselves */
 #define POLL_BATCH   16
-#define FENCE_POLLS  200000 /* flushed receives come within microseconds; never wait for long */
+#define FENCE_MS     30 /* flushed receives come within microseconds; never wait for long */
+#define FENCE_POLLS  256
 
 static void broke(struct ib_link *link, int err)
 {
@@ -83,6 +86,7 @@ static int post_slot(struct ib_link *link, uint16_t slot)
 	struct ibv_recv_wr *bad;
 	int ret = ibv_post_recv(link->qp, &wr, &bad);
 
+	link->recvs += !ret;
 	return ret > 0 ? -ret : ret;
 }
 
@@ -142,6 +146,7 @@ static void take_error(struct ib_link *link, const struct ibv_wc *wc)
 
 static void take(struct ib_link *link, const struct ibv_wc *wc, uint64_t *arrived)
 {
+	link->recvs -= (wc->wr_id & RECV_WR) != 0;
 	if (anynet_unlikely(wc->status != IBV_WC_SUCCESS)) {
 		take_error(link, wc);
 	} else if (wc->wr_id & RECV_WR) {
@@ -181,27 +186,26 @@ int ib_link_poll(struct ib_link *link, uint64_t *arrived)
 }
 
 /* Receives that were posted come back, flushed, behind all that have arrived. */
-static bool all_flushed(struct ib_link *link, uint64_t *arrived, uint32_t *slots)
+static bool all_flushed(struct ib_link *link, uint64_t *arrived)
 {
 	struct ibv_wc wc;
 
-	while (*slots && ibv_poll_cq(link->cq, 1, &wc) > 0) {
-		*slots -= (wc.wr_id & RECV_WR) != 0;
-		take(link, &wc, arrived);
-	}
-	return !*slots;
+	for (unsigned i = 0; link->recvs && i < FENCE_POLLS; i++)
+		if (ibv_poll_cq(link->cq, 1, &wc) > 0)
+			take(link, &wc, arrived);
+	return !link->recvs;
 }
 
 void ib_link_fence(struct ib_link *link, uint64_t *arrived)
 {
 	struct ibv_qp_attr attr = { .qp_state = IBV_QPS_ERR };
-	uint32_t slots = link->slot_count - (link->arrival_tail - link->arrival_head);
+	uint64_t until = net_now_ms() + FENCE_MS;
 
 	if (!link->qp)
 		return;
 	link->nic->verbs->modify_qp(link->qp, &attr, IBV_QP_STATE);
 	broke(link, -ECONNABORTED);
-	for (unsigned i = 0; i < FENCE_POLLS && !all_flushed(link, arrived, &slots); i++)
+	while (!all_flushed(link, arrived) && net_now_ms() < until)
 		;
 	link->nic->verbs->destroy_qp(link->qp);
 	link->qp = NULL;

@@ -66,6 +66,7 @@ struct ib_link {
 	uint32_t signal_head, signal_tail;
 
 	uint32_t frames_posted; /* sending end: what the peer's slots are needed for */
+	uint32_t recvs;         /* slots that are posted and have no completion */
 	uint32_t consumed;      /* receiving end: slots posted again … */
 	uint32_t consumed_told; /* … as the peer knows */
 	struct ib_arrival arrivals[IB_ARRIVALS];
