@@ -163,6 +163,8 @@ void job_run(const struct job_plan *plan, struct shared *shared, int side)
 	atomic_store(&state->pid, getpid());
 	enter_netns(plan->netns[side]);
 	job_environment(plan);
+	for (size_t i = 0; i < SETTINGS_MAX && plan->own_settings[side][i]; i++)
+		set(plan->own_settings[side][i]);
 	struct driver_net *net = job_open(plan, state, &ctx);
 	for (unsigned i = 0; i < count; i++)
 		stream_init(&streams[i], plan, shared, side, i, net);

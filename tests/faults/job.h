@@ -20,9 +20,10 @@ struct job_plan {
 	bool fast;           /* less checking: what is measured is the plugin */
 	bool print;          /* the plugin's lines go to stderr */
 	uint64_t seed;
-	int netns[2];                       /* descriptors; -1 = where the driver is */
-	const char *ifname;                 /* NCCL_SOCKET_IFNAME */
-	const char *settings[SETTINGS_MAX]; /* NAME=VALUE */
+	int netns[2];                              /* descriptors; -1 = where the driver is */
+	const char *ifname;                        /* NCCL_SOCKET_IFNAME */
+	const char *settings[SETTINGS_MAX];        /* NAME=VALUE … */
+	const char *own_settings[2][SETTINGS_MAX]; /* … and of one job */
 };
 
 /* Streams below streams[0] are sent by job 0, the others by job 1. */

@@ -1,13 +1,14 @@
 # shellcheck shell=bash
 # SPDX-License-Identifier: Apache-2.0
-# Two RoCE devices of the kernel's software RDMA, rxe0 and rxe1, on the ends of a wire, for the tests
-# that run in the guest, which source this.
+# RoCE devices of the kernel's software RDMA on the ends of wires, for the tests that run in the guest,
+# which source this. Wire N joins eth<2N> and eth<2N+1> with the addresses 10.77.N.1 and 10.77.N.2; the
+# devices on it are rxe<2N> and rxe<2N+1>.
 
-# Both ends are in one network namespace, since rxe knows only the first one. Packets between them
-# are to cross the wire all the same, not the loopback: what is local is looked up only for packets
-# that come in by the wire, and the way to the other end has a table of its own.
-wire_make() {
-	local knob
+# The ends are in one network namespace, since rxe knows only the first one. Packets between them are to
+# cross the wire all the same, not the loopback: what is local is looked up only for packets that come in
+# by a wire, and the way to the other end has a table of its own.
+wires_make() {
+	local knob wire
 	for knob in rp_filter=0 accept_local=1 arp_ignore=1 arp_announce=2; do
 		for dev in all default; do
 			echo "${knob#*=}" >"/proc/sys/net/ipv4/conf/$dev/${knob%=*}"
@@ -16,44 +17,58 @@ wire_make() {
 	ip -batch - <<-END
 	rule add pref 500 lookup local
 	rule del pref 0
-	link add eth0 mtu 4200 type veth peer name eth1 mtu 4200
-	link set eth0 up
-	link set eth1 up
-	addr add 10.77.0.1/24 dev eth0
-	addr add 10.77.0.2/24 dev eth1
-	rule add pref 100 iif eth0 lookup local
-	rule add pref 100 iif eth1 lookup local
-	rule add pref 200 from 10.77.0.1 to 10.77.0.2 lookup 1000
-	rule add pref 200 from 10.77.0.2 to 10.77.0.1 lookup 1001
 	END
-	wire_routes
+	for ((wire = 0; wire < $1; wire++)); do
+		wire_make "$wire"
+	done
+}
+
+wire_make() {
+	local a=eth$(($1 * 2)) b=eth$(($1 * 2 + 1))
+	ip -batch - <<-END
+	link add $a mtu 4200 type veth peer name $b mtu 4200
+	link set $a up
+	link set $b up
+	addr add 10.77.$1.1/24 dev $a
+	addr add 10.77.$1.2/24 dev $b
+	rule add pref 100 iif $a lookup local
+	rule add pref 100 iif $b lookup local
+	rule add pref 200 from 10.77.$1.1 to 10.77.$1.2 lookup $((1000 + $1 * 2))
+	rule add pref 200 from 10.77.$1.2 to 10.77.$1.1 lookup $((1001 + $1 * 2))
+	END
+	wire_routes "$1"
 }
 
 wire_routes() {
 	ip -batch - <<-END
-	route replace 10.77.0.2 dev eth0 src 10.77.0.1 table 1000
-	route replace 10.77.0.1 dev eth1 src 10.77.0.2 table 1001
+	route replace 10.77.$1.2 dev eth$(($1 * 2)) src 10.77.$1.1 table $((1000 + $1 * 2))
+	route replace 10.77.$1.1 dev eth$(($1 * 2 + 1)) src 10.77.$1.2 table $((1001 + $1 * 2))
 	END
 }
 
-# The kernel forgets the routes over a wire that is down, and takes a moment to see that it is up.
+# wire_set WIRE up|down: the kernel forgets the routes over a wire that is down, and takes a moment to
+# see that it is up.
 wire_set() {
 	local tries
-	ip link set eth1 "$1"
-	[ "$1" = up ] || return 0
+	ip link set "eth$(($1 * 2 + 1))" "$2"
+	[ "$2" = up ] || return 0
 	for ((tries = 0; tries < 100; tries++)); do
-		! wire_routes 2>/dev/null || return 0
+		! wire_routes "$1" 2>/dev/null || return 0
 		sleep 0.05
 	done
-	echo "rxe: the wire does not come up" >&2
+	echo "rxe: wire $1 does not come up" >&2
 	return 1
 }
 
 devices_make() {
-	rdma link add rxe0 type rxe netdev eth0
-	rdma link add rxe1 type rxe netdev eth1
-	await_gid rxe0 0a4d:0001
-	await_gid rxe1 0a4d:0002
+	local wire end device
+	for ((wire = 0; wire < $1; wire++)); do
+		for end in 0 1; do
+			device=$((wire * 2 + end))
+			rdma link add "rxe$device" type rxe netdev "eth$device"
+			await_gid "rxe$device" "$(printf '0a4d:%02x%02x' "$wire" $((end + 1)))"
+		done
+	done
 }
 
 # A device gets its GIDs some time after its address.
@@ -67,7 +82,8 @@ await_gid() {
 	return 1
 }
 
-# All of it; exits with 77 where it cannot be had.
+# rxe_make [WIRES [WIRES_WITH_DEVICES]]: one of each, if nothing is said. Exits with 77 where that
+# cannot be had.
 rxe_make() {
 	rxe_library=$(ldconfig -p | awk '/libibverbs\.so\.1 / { print $NF; exit }')
 	if [ -z "$rxe_library" ] || ! compgen -G '/etc/libibverbs.d/rxe.driver' >/dev/null; then
@@ -75,6 +91,6 @@ rxe_make() {
 		exit 77
 	fi
 	modprobe -a rdma_rxe ib_uverbs veth
-	wire_make
-	devices_make
+	wires_make "${1:-1}"
+	devices_make "${2:-${1:-1}}"
 }

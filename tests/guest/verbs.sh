@@ -11,7 +11,7 @@ cd "$(dirname "$0")/../.."
 # shellcheck source=tests/guest/rxe.sh
 . tests/guest/rxe.sh
 if [ "${1:-}" = link ]; then
-	wire_set "$2"
+	wire_set 0 "$2"
 	exit
 fi
 build=${1:?usage: tests/guest/verbs.sh BUILD_DIR}

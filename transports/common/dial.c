@@ -56,21 +56,21 @@ static void fill_hello(struct anynet_wire_hello *hello, const struct comm_paths 
 static void offer_link(struct dial *dial, const struct anynet_device *dev,
 		       struct anynet_wire_hello *hello)
 {
-	char why[200];
+	char why[160] = "ANYNET_CHECKSUM is set";
 
-	if (!dev || dev->link != ANYNET_LINK_IB || anynet_net.cfg->checksum)
+	if (!dev || dev->link != ANYNET_LINK_IB)
 		return;
-	dial->link = ib_link_create(dev, true, NULL, why, sizeof(why));
+	if (!anynet_net.cfg->checksum)
+		dial->link = ib_link_create(dev, true, NULL, why, sizeof(why));
 	if (dial->link)
 		ib_link_describe(dial->link, &hello->qp);
 	else
-		anynet_info("dev %s: no queue pair, going on over TCP: %s", dev->name, why);
+		snprintf(hello->reason, sizeof(hello->reason), "%s: %s", anynet_net.host, why);
 }
 
 static void drop_link(struct dial *dial, const char *why)
 {
-	anynet_info("peer %s: the queue pair is not used, going on over TCP: %s", dial->hello->host,
-		    why);
+	hello_say_no_link(dial->hello, why);
 	ib_link_free(dial->link);
 	dial->link = NULL;
 	dial->state = DIAL_DONE;
@@ -82,10 +82,11 @@ static void begin_proof(struct dial *dial)
 	const struct anynet_wire_hello *welcome = dial->hello;
 	int ret;
 
-	if (!dial->link || welcome->status)
+	if (welcome->status)
 		return;
-	if (!welcome->qp.link) {
-		drop_link(dial, welcome->reason[0] ? welcome->reason : "the peer has none");
+	if (!dial->link || !welcome->qp.link) {
+		if (welcome->reason[0])
+			drop_link(dial, welcome->reason);
 		return;
 	}
 	ret = ib_link_join(dial->link, &welcome->qp);

@@ -157,6 +157,12 @@ void hello_peer(const struct anynet_wire_hello *hello, struct anynet_peer *peer)
 	peer->nccl_version = hello->nccl_version;
 }
 
+void hello_say_no_link(const struct anynet_wire_hello *peer, const char *why)
+{
+	anynet_info("peer %s pid %u: data goes over TCP and not through queue pairs: %s",
+		    peer->host, peer->pid, why);
+}
+
 /* NCCL_VERSION_CODE: 1000 * major + 100 * minor + patch before 2.9, 10000 * … since. */
 static const char *nccl_text(uint32_t code, char *buf, size_t bytes)
 {

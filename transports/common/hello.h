@@ -40,6 +40,9 @@ int hello_addr_count(const struct anynet_wire_hello *hello);
 /* Who the other side is, for messages. */
 void hello_peer(const struct anynet_wire_hello *hello, struct anynet_peer *peer);
 
+/* Data goes over TCP, with an IB device at one end at least: both ends say so, in the same words. */
+void hello_say_no_link(const struct anynet_wire_hello *peer, const char *why);
+
 /* One WARN if the NCCL versions of the two processes are known and differ. */
 void hello_warn_nccl(const struct anynet_peer *peer);
 

@@ -136,7 +136,8 @@ static bool resume(struct anynet_comm *comm, struct rail_mail *mail)
 	rail->epoch = mail->hello.epoch;
 	rail->ops->position(rail, &answer.frames, &answer.part);
 	if (mail->hello.qp.link && comm->unlinked)
-		snprintf(answer.reason, sizeof(answer.reason), "memory cannot be registered there");
+		snprintf(answer.reason, sizeof(answer.reason), "memory cannot be registered on %s",
+			 anynet_net.host);
 	else if (mail->hello.qp.link)
 		link = ib_link_accept(device_of(comm, mail->fd), &mail->hello, &answer);
 	if (!send_answer(mail, &answer)) {

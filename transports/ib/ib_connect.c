@@ -282,6 +282,23 @@ int ib_link_prove(struct ib_link *link)
 	return link->state == IB_LINK_UP ? 0 : -EAGAIN;
 }
 
+/* False: `why` tells both ends, unless neither has an IB device. */
+static bool may_accept(const struct anynet_device *dev, const struct anynet_wire_hello *hello,
+		       char *why, size_t why_bytes)
+{
+	bool ours = dev && dev->link == ANYNET_LINK_IB,
+	     theirs = hello->transports & 1u << ANYNET_LINK_IB;
+
+	if (ours != theirs)
+		snprintf(why, why_bytes, "%s has no verbs device in use",
+			 ours ? hello->host : anynet_net.host);
+	else if (ours && anynet_net.cfg->checksum)
+		snprintf(why, why_bytes, "ANYNET_CHECKSUM is set on %s", anynet_net.host);
+	else if (ours && !hello->qp.link)
+		snprintf(why, why_bytes, "%s", *hello->reason ? hello->reason : "none is wanted");
+	return ours && theirs && hello->qp.link && !*why;
+}
+
 struct ib_link *ib_link_accept(const struct anynet_device *dev,
 			       const struct anynet_wire_hello *hello,
 			       struct anynet_wire_hello *answer)
@@ -289,22 +306,15 @@ struct ib_link *ib_link_accept(const struct anynet_device *dev,
 	struct ib_link *link;
 	int ret;
 
-	if (!hello->qp.link)
+	if (!may_accept(dev, hello, answer->reason, sizeof(answer->reason)))
 		return NULL;
-	if (!dev || dev->link != ANYNET_LINK_IB) {
-		snprintf(answer->reason, sizeof(answer->reason), "no verbs device there");
-		return NULL;
-	}
-	if (anynet_net.cfg->checksum) {
-		snprintf(answer->reason, sizeof(answer->reason), "ANYNET_CHECKSUM is set there");
-		return NULL;
-	}
 	link = ib_link_create(dev, false, &hello->qp, answer->reason, sizeof(answer->reason));
 	if (!link)
 		return NULL;
 	ret = ib_link_join(link, &hello->qp);
 	if (ret) {
-		snprintf(answer->reason, sizeof(answer->reason), "dev %s: %s", dev->name,
+		snprintf(answer->reason, sizeof(answer->reason), "%s dev %s: %s", anynet_net.host,
+			 dev->name,
 			 ret == -EPROTONOSUPPORT ? "another kind of link" : strerror(-ret));
 		ib_link_free(link);
 		return NULL;
