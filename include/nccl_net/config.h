@@ -36,6 +36,10 @@ struct anynet_config {
 	int ib_sl;	       /* service level; ANYNET_AUTO = 0 */
 	int ib_tc;	       /* traffic class; ANYNET_AUTO = 0 */
 	int ib_pkey;	       /* index of the partition key */
+	int ib_adaptive;       /* adaptive routing: 0, 1; ANYNET_AUTO = on InfiniBand */
+	size_t ib_ar_threshold; /* larger writes are posted for adaptive routing */
+	bool ib_ece;           /* negotiate enhanced connections */
+	int ib_relaxed;        /* relaxed ordering: 0, 1; 2 = where libibverbs knows it */
 
 	char socket_ifname[256]; /* NCCL_SOCKET_IFNAME syntax (§5.3); "" = choose well */
 	int socket_family;	 /* AF_UNSPEC, AF_INET or AF_INET6 */

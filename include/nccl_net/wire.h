@@ -101,6 +101,15 @@ struct anynet_wire_qp {
 };
 static_assert(sizeof(struct anynet_wire_qp) == 48, "wire");
 
+/* What both ends of a queue pair agree on besides: the connector's wish, and what became of it. */
+struct anynet_wire_service {
+	uint8_t sl, tc;	  /* service level and traffic class of its packets */
+	uint8_t adaptive; /* 1: packets may take different paths; large writes are posted for that */
+	uint8_t has_ece;  /* 1: the rest is struct ibv_ece */
+	uint32_t ece_vendor, ece_options, ece_mask;
+};
+static_assert(sizeof(struct anynet_wire_service) == 16, "wire");
+
 /* Both HELLO and WELCOME. The first 48 bytes never change: they let any two versions refuse each
  * other with a text. */
 struct anynet_wire_hello {
@@ -136,7 +145,8 @@ struct anynet_wire_hello {
 	struct anynet_wire_rail plan[ANYNET_RAILS_MAX];	   /* WELCOME */
 	char host[64];	  /* NUL-terminated texts, printable ASCII */
 	char device[64];
-	char reason[240]; /* WELCOME: why refused; HELLO: why not IB */
+	char reason[224]; /* why refused, or why there is no queue pair */
+	struct anynet_wire_service service; /* of qp */
 };
 static_assert(sizeof(struct anynet_wire_hello) == 880, "wire");
 

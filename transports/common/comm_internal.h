@@ -25,7 +25,8 @@ struct anynet_peer {
 /* What the two ends of a comm need to find each other again. */
 struct comm_paths {
 	uint64_t comm_id;
-	uint64_t comm_hash; /* NCCL's, 0 = not known */
+	uint64_t comm_hash; /* NCCL's, 0 = not known … */
+	int traffic_class;  /* … -1 = unset */
 	uint32_t endpoint;  /* the acceptor's, and its token */
 	uint8_t token[ANYNET_TOKEN_BYTES];
 	uint8_t own_count, peer_count;

@@ -53,7 +53,7 @@ static void fill_hello(struct anynet_wire_hello *hello, const struct comm_paths 
 
 /* --- the link beside the connection --- */
 
-static void offer_link(struct dial *dial, const struct anynet_device *dev,
+static void offer_link(struct dial *dial, const struct anynet_device *dev, int traffic_class,
 		       struct anynet_wire_hello *hello)
 {
 	char why[160] = "ANYNET_CHECKSUM is set";
@@ -61,10 +61,8 @@ static void offer_link(struct dial *dial, const struct anynet_device *dev,
 	if (!dev || dev->link != ANYNET_LINK_IB)
 		return;
 	if (!anynet_net.cfg->checksum)
-		dial->link = ib_link_create(dev, true, NULL, why, sizeof(why));
-	if (dial->link)
-		ib_link_describe(dial->link, &hello->qp);
-	else
+		dial->link = ib_link_offer(dev, traffic_class, hello, why, sizeof(why));
+	if (!dial->link)
 		snprintf(hello->reason, sizeof(hello->reason), "%s: %s", anynet_net.host, why);
 }
 
@@ -89,7 +87,7 @@ static void begin_proof(struct dial *dial)
 			drop_link(dial, welcome->reason);
 		return;
 	}
-	ret = ib_link_join(dial->link, &welcome->qp);
+	ret = ib_link_join(dial->link, welcome);
 	if (!ret)
 		ret = ib_link_ping(dial->link);
 	if (ret) {
@@ -126,7 +124,7 @@ int dial_start(struct dial *dial, const struct comm_paths *paths, const struct a
 	if (!hello)
 		return -ENOMEM;
 	fill_hello(hello, paths, kind, rail, epoch);
-	offer_link(dial, dev, hello);
+	offer_link(dial, dev, paths->traffic_class, hello);
 	ret = auth_hello(&dial->auth, hello);
 	if (!ret)
 		ret = socket_connect(&dial->from, &dial->to, anynet_net.cfg,

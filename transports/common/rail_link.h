@@ -9,14 +9,13 @@
 
 struct ib_link;
 
-/* An end through this IB device, towards the peer's end where that is known (NULL: not yet). NULL: it
- * cannot be had, `why` tells. */
-struct ib_link *ib_link_create(const struct anynet_device *dev, bool is_send,
-			       const struct anynet_wire_qp *peer, char *why, size_t why_bytes);
-void ib_link_describe(const struct ib_link *link, struct anynet_wire_qp *end);
+/* The connector's end through this IB device, and its description in the hello. `traffic_class`: NCCL's
+ * for this comm, -1 = none. NULL: it cannot be had, `why` tells. */
+struct ib_link *ib_link_offer(const struct anynet_device *dev, int traffic_class,
+			      struct anynet_wire_hello *hello, char *why, size_t why_bytes);
 
-/* Connect to the other end: it can be posted to then. 0 or -errno. */
-int ib_link_join(struct ib_link *link, const struct anynet_wire_qp *peer);
+/* Connect to the end that the WELCOME describes: it can be posted to then. 0 or -errno. */
+int ib_link_join(struct ib_link *link, const struct anynet_wire_hello *welcome);
 
 /* The sending end asks whether packets get through: a PING is under way; and whether it has arrived:
  * 0, -EAGAIN: not yet, or -errno. */

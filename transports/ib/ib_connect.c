@@ -9,7 +9,7 @@
 #include <nccl_net/log.h>
 #include <nccl_net/util.h>
 
-#include "ib_link.h"
+#include "ib_service.h"
 #include "net.h"
 
 #define CQ_ENTRIES    (IB_SQ_WRS + IB_SLOTS)
@@ -101,7 +101,6 @@ static int to_init(struct ib_link *link)
 static int to_rtr(struct ib_link *link)
 {
 	const struct anynet_wire_qp *peer = &link->peer;
-	const struct anynet_config *cfg = anynet_net.cfg;
 	struct ibv_qp_attr attr = {
 		.qp_state = IBV_QPS_RTR,
 		.path_mtu = (enum ibv_mtu)anynet_min((int)peer->mtu,
@@ -112,7 +111,7 @@ static int to_rtr(struct ib_link *link)
 		.min_rnr_timer = MIN_RNR_TIMER,
 		.ah_attr = {
 			.dlid = peer->lid,
-			.sl = (uint8_t)(cfg->ib_sl < 0 ? 0 : cfg->ib_sl),
+			.sl = link->service.sl,
 			.port_num = link->nic->port,
 		},
 	};
@@ -123,7 +122,7 @@ static int to_rtr(struct ib_link *link)
 		memcpy(attr.ah_attr.grh.dgid.raw, peer->gid, sizeof(peer->gid));
 		attr.ah_attr.grh.sgid_index = (uint8_t)link->gid.index;
 		attr.ah_attr.grh.hop_limit = HOP_LIMIT;
-		attr.ah_attr.grh.traffic_class = (uint8_t)(cfg->ib_tc < 0 ? 0 : cfg->ib_tc);
+		attr.ah_attr.grh.traffic_class = link->service.tc;
 	}
 	return -link->nic->verbs->modify_qp(link->qp, &attr,
 					    IBV_QP_STATE | IBV_QP_AV | IBV_QP_PATH_MTU |
@@ -182,8 +181,9 @@ static int choose_gid(struct ib_link *link, const struct anynet_wire_qp *peer, c
 				 why, why_bytes);
 }
 
-struct ib_link *ib_link_create(const struct anynet_device *dev, bool is_send,
-			       const struct anynet_wire_qp *peer, char *why, size_t why_bytes)
+/* An end through this device, towards the peer's where that is known. */
+static struct ib_link *create(const struct anynet_device *dev, bool is_send,
+			      const struct anynet_wire_qp *peer, char *why, size_t why_bytes)
 {
 	struct ib_nic *nic = ib_nic_open(dev, why, why_bytes);
 	struct ib_link *link;
@@ -216,9 +216,10 @@ struct ib_link *ib_link_create(const struct anynet_device *dev, bool is_send,
 	return link;
 }
 
-void ib_link_describe(const struct ib_link *link, struct anynet_wire_qp *end)
+static void describe(const struct ib_link *link, struct anynet_wire_hello *hello)
 {
-	*end = (struct anynet_wire_qp){
+	hello->service = link->service;
+	hello->qp = (struct anynet_wire_qp){
 		.link = link_kind(link),
 		.mtu = (uint8_t)link->attr.active_mtu,
 		.lid = link->attr.lid,
@@ -229,20 +230,33 @@ void ib_link_describe(const struct ib_link *link, struct anynet_wire_qp *end)
 		.slots = link->slot_count,
 		.slot_bytes = link->slot_bytes,
 	};
-	memcpy(end->gid, link->gid.raw.raw, sizeof(end->gid));
+	memcpy(hello->qp.gid, link->gid.raw.raw, sizeof(hello->qp.gid));
 }
 
-int ib_link_join(struct ib_link *link, const struct anynet_wire_qp *peer)
+struct ib_link *ib_link_offer(const struct anynet_device *dev, int traffic_class,
+			      struct anynet_wire_hello *hello, char *why, size_t why_bytes)
 {
+	struct ib_link *link = create(dev, true, NULL, why, why_bytes);
+
+	if (!link)
+		return NULL;
+	ib_service_wish(link, traffic_class);
+	describe(link, hello);
+	return link;
+}
+
+int ib_link_join(struct ib_link *link, const struct anynet_wire_hello *peer)
+{
+	const struct anynet_wire_qp *qp = &peer->qp;
 	int ret;
 
-	if (peer->link != link_kind(link))
+	if (qp->link != link_kind(link))
 		return -EPROTONOSUPPORT;
-	if (peer->mtu < IBV_MTU_256 || peer->mtu > IBV_MTU_4096 || peer->slots < IB_CONTROL_SLOTS ||
-	    peer->slots > 4096 ||
-	    peer->slot_bytes < (link->is_send ? IB_SLOT_BYTES : IB_CONTROL_BYTES))
+	if (qp->mtu < IBV_MTU_256 || qp->mtu > IBV_MTU_4096 || qp->slots < IB_CONTROL_SLOTS ||
+	    qp->slots > 4096 || qp->slot_bytes < (link->is_send ? IB_SLOT_BYTES : IB_CONTROL_BYTES))
 		return -EPROTO;
-	link->peer = *peer;
+	link->peer = *qp;
+	ib_service_join(link, &peer->service);
 	ret = to_rtr(link);
 	if (!ret)
 		ret = to_rts(link);
@@ -308,10 +322,10 @@ struct ib_link *ib_link_accept(const struct anynet_device *dev,
 
 	if (!may_accept(dev, hello, answer->reason, sizeof(answer->reason)))
 		return NULL;
-	link = ib_link_create(dev, false, &hello->qp, answer->reason, sizeof(answer->reason));
+	link = create(dev, false, &hello->qp, answer->reason, sizeof(answer->reason));
 	if (!link)
 		return NULL;
-	ret = ib_link_join(link, &hello->qp);
+	ret = ib_link_join(link, hello);
 	if (ret) {
 		snprintf(answer->reason, sizeof(answer->reason), "%s dev %s: %s", anynet_net.host,
 			 dev->name,
@@ -319,7 +333,8 @@ struct ib_link *ib_link_accept(const struct anynet_device *dev,
 		ib_link_free(link);
 		return NULL;
 	}
-	ib_link_describe(link, &answer->qp);
+	ib_service_answer(link);
+	describe(link, answer);
 	return link;
 }
 

@@ -16,7 +16,7 @@
 #define IB_SLOT_BYTES    512 /* header included: small messages travel in the frame */
 #define IB_CONTROL_SLOTS 16  /* the same at a sending end, for grants and acknowledgements */
 #define IB_CONTROL_BYTES 128
-#define IB_WRITE_BYTES   (4u << 20) /* largest work request */
+#define IB_IMM_SIZE_MAX  0xffffffu /* the size is told in 24 bits */
 #define IB_SQ_WRS        128
 #define IB_ARRIVALS      (IB_SLOTS * 2)
 #define IB_INLINE_MIN    96 /* a grant, or a control frame */
@@ -59,6 +59,8 @@ struct ib_link {
 	int err;                    /* -errno, with IB_LINK_BROKEN */
 	_Atomic bool failed;        /* an async event said so; from another thread */
 	struct anynet_wire_qp peer; /* from joining on */
+	struct anynet_wire_service service;
+	uint32_t whole_max; /* larger messages than this are no single WRITE WITH IMM */
 
 	/* Posted in all, and done in all, as far as known. */
 	uint32_t wrs_posted, wrs_done, unsignalled;

@@ -36,7 +36,8 @@ static int add(struct ib_nic *nic)
 	count = atomic_load(&table.count);
 	if (ret < 0 && count < ANYNET_MR_NICS) {
 		table.entries[count].nic = nic;
-		table.entries[count].cache = ib_mr_cache_create(nic->verbs, nic->pd, true);
+		table.entries[count].cache =
+			ib_mr_cache_create(nic->verbs, nic->pd, nic->cfg->ib_relaxed);
 		ret = table.entries[count].cache ? (int)count : -ENOMEM;
 		if (ret >= 0)
 			atomic_store_explicit(&table.count, count + 1, memory_order_release);

@@ -13,7 +13,6 @@
 #include "send_internal.h"
 
 #define HEADER_BYTES sizeof(struct anynet_wire_frame)
-#define IMM_BYTES    (1u << 24) /* 8 bits of an immediate value are the slot, the rest the size */
 
 void ib_confirm(struct ib_rail *rail, uint64_t end)
 {
@@ -138,7 +137,8 @@ static int post_large(struct ib_rail *rail, uint64_t n, const struct rail_frame 
 	}
 	if (frame->header.size > grant->size) /* the peer says what is wrong with that */
 		return post_small(rail, n, frame);
-	if (frame->header.length == frame->header.size && frame->header.length < IMM_BYTES)
+	if (frame->header.length == frame->header.size &&
+	    frame->header.length <= rail->link->whole_max)
 		return post_whole(rail, n, frame, mr, grant);
 	return post_part(rail, n, frame, mr, grant);
 }
