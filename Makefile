@@ -21,7 +21,8 @@ demo:
 	cmake --build $(BUILD) -j $(JOBS) --target nccl-net --target anynet
 	tools/demo.sh $(BUILD)
 
-# Everything that is tested: gcc and clang, release, sanitizers, fuzzers.
+# All tests but the guest's (ANYNET_GUEST=1 adds those): gcc and clang, release, sanitizers, fuzzers.
+# About a quarter of an hour on 2 cores; FUZZ_SECONDS=5 shortens the six one-minute fuzzers.
 check:
 	tools/deps.sh build check
 	tests/check.sh

@@ -160,7 +160,7 @@ const struct anynet_config_row anynet_config_rows[] = {
 		.initial = "auto",
 		.accepts = "0 to 15, or auto",
 		.doc = "Service level of the packets. `auto`: the traffic class of NCCL's communicator if "
-		       "it has one, else 0.",
+		       "it has one, else 0. The connecting side's counts, the other takes it over.",
 		.parse = anynet_parse_auto_index,
 		.offset = offsetof(struct anynet_config, ib_sl),
 		.min = 0,
@@ -172,7 +172,7 @@ const struct anynet_config_row anynet_config_rows[] = {
 		.initial = "auto",
 		.accepts = "0 to 255, or auto",
 		.doc = "Traffic class of the packets, on RoCE their DSCP and ECN byte. `auto`: as for the "
-		       "service level.",
+		       "service level. The connecting side's counts, the other takes it over.",
 		.parse = anynet_parse_auto_index,
 		.offset = offsetof(struct anynet_config, ib_tc),
 		.min = 0,
@@ -205,7 +205,7 @@ const struct anynet_config_row anynet_config_rows[] = {
 		.name = "ANYNET_IB_AR_THRESHOLD",
 		.alias = "NCCL_IB_AR_THRESHOLD",
 		.initial = "8k",
-		.accepts = "0 to 1g",
+		.accepts = "0 to 1g bytes, suffix k, m or g",
 		.doc = "With adaptive routing: what is larger goes in two requests.",
 		.parse = anynet_parse_size,
 		.offset = offsetof(struct anynet_config, ib_ar_threshold),
@@ -217,7 +217,7 @@ const struct anynet_config_row anynet_config_rows[] = {
 		.alias = "NCCL_IB_ECE_ENABLE",
 		.initial = "1",
 		.accepts = "0 or 1",
-		.doc = "1: adapters that can agree on more than the standard has (ECE).",
+		.doc = "1: adapters agree on what both can do beyond the standard (ECE).",
 		.parse = anynet_parse_flag,
 		.offset = offsetof(struct anynet_config, ib_ece),
 	},
@@ -226,8 +226,8 @@ const struct anynet_config_row anynet_config_rows[] = {
 		.alias = "NCCL_IB_PCI_RELAXED_ORDERING",
 		.initial = "2",
 		.accepts = "0 to 2",
-		.doc = "1: NCCL's buffers are registered with relaxed ordering. 2: where libibverbs "
-		       "knows it (1.8). 0: never.",
+		.doc = "NCCL's buffers are registered with relaxed ordering. 0: never; else where "
+		       "libibverbs knows it (1.8).",
 		.parse = anynet_parse_int,
 		.offset = offsetof(struct anynet_config, ib_relaxed),
 		.min = 0,

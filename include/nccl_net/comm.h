@@ -4,7 +4,9 @@
  * (docs/architecture.md). Implemented in transports/common.
  *
  * Results: 0 or -errno. -EAGAIN never leaves this layer: "not now" is 0 with a NULL output, as
- * NCCL wants it (net-api.md §3.3, §3.5). Outputs are always written. No call blocks or sleeps.
+ * NCCL wants it (net-api.md §3.3, §3.5). Outputs are always written. No call blocks or sleeps, but
+ * that ending a queue pair may poll for up to 30 ms, and that opening a verbs port or registering
+ * memory takes what the driver takes.
  *
  * Threads (net-api.md §3.1): isend/irecv/iflush/test of one comm come from one thread at a time;
  * reg/dereg of the same comm may run beside them; everything else may run in any thread, for
@@ -68,7 +70,8 @@ int anynet_accept(struct anynet_listener *listener, struct anynet_comm **comm);
 void anynet_close_listener(struct anynet_listener *listener); /* NULL is fine */
 
 /* `type` is one ANYNET_PTR_* bit. *mr is never NULL on success and is valid for every comm of the
- * same device. -EOPNOTSUPP: this device cannot register that kind of memory. */
+ * same device. -EOPNOTSUPP: this device cannot register that kind of memory. Host memory that a NIC
+ * cannot register is no error: the comm goes over TCP from then on. */
 int anynet_reg_mr(struct anynet_comm *comm, void *addr, size_t bytes, int type,
 		  struct anynet_mr **mr);
 int anynet_reg_mr_dmabuf(struct anynet_comm *comm, void *addr, size_t bytes, int type,

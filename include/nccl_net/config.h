@@ -26,20 +26,20 @@ struct anynet_config {
 	char ibverbs_lib[256]; /* file name tried first; "" = libibverbs.so.1 */
 	int ib_gid_index;      /* RoCE: this entry and no other; ANYNET_AUTO = choose well */
 	int ib_roce_version;   /* 1 or 2: the one preferred */
-	int ib_addr_family;    /* AF_INET or AF_INET6: the one preferred */
+	int ib_addr_family;    /* AF_INET or AF_INET6: the one preferred; AF_UNSPEC: any */
 	char ib_addr_range[64]; /* RoCE: GIDs in this network only: "addr/prefix"; "" = any */
 	int ib_flid_gid_index; /* InfiniBand: this GID if it can be routed, else the first */
 	bool ib_merge_vfs;     /* virtual functions count as ports of the card they are of */
 	bool ib_pci_order;     /* devices by PCI address; false = in the kernel's order */
 	int ib_timeout;	       /* QP's ack timeout: 4.096 us * 2^this */
 	int ib_retry_cnt;      /* QP's retries after that, 0 … 7 */
-	int ib_sl;	       /* service level; ANYNET_AUTO = 0 */
-	int ib_tc;	       /* traffic class; ANYNET_AUTO = 0 */
+	int ib_sl;	       /* service level; ANYNET_AUTO = NCCL's traffic class, else 0 */
+	int ib_tc;	       /* traffic class; ANYNET_AUTO = NCCL's, else 0 */
 	int ib_pkey;	       /* index of the partition key */
 	int ib_adaptive;       /* adaptive routing: 0, 1; ANYNET_AUTO = on InfiniBand */
 	size_t ib_ar_threshold; /* larger writes are posted for adaptive routing */
 	bool ib_ece;           /* negotiate enhanced connections */
-	int ib_relaxed;        /* relaxed ordering: 0, 1; 2 = where libibverbs knows it */
+	int ib_relaxed;        /* relaxed ordering: 0 = never; else where libibverbs knows it */
 
 	char socket_ifname[256]; /* NCCL_SOCKET_IFNAME syntax (§5.3); "" = choose well */
 	int socket_family;	 /* AF_UNSPEC, AF_INET or AF_INET6 */

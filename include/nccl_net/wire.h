@@ -1,9 +1,10 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
  * Every byte that leaves the process: the handle (carried by NCCL's bootstrap), the hello exchanged
- * when a connection opens, and the frames on a TCP rail. docs/wire.md tells the protocol; this file
- * is the layout. All integers are little-endian; every reserved byte is zero when sent and ignored
- * when received. Any change of meaning or layout raises ANYNET_WIRE_VERSION.
+ * when a connection opens, and the frames on a rail, over TCP or through a queue pair (with its board
+ * of grants). docs/wire.md tells the protocol; this file is the layout. All integers are little-endian;
+ * every reserved byte is zero when sent and ignored when received. Any change of meaning or layout
+ * raises ANYNET_WIRE_VERSION.
  */
 #ifndef ANYNET_WIRE_H
 #define ANYNET_WIRE_H
@@ -36,7 +37,7 @@ static_assert(sizeof(struct anynet_wire_addr) == 20, "wire");
 struct anynet_wire_handle {
 	uint64_t magic;
 	uint16_t version;
-	uint8_t transports; /* 1 << enum anynet_link */
+	uint8_t transports; /* 1 << enum anynet_link; only TCP's is set here */
 	uint8_t reserved0;
 	uint32_t endpoint; /* which listener of the process */
 	uint8_t token[ANYNET_TOKEN_BYTES];
@@ -165,13 +166,16 @@ enum anynet_frame_type {
 				 * use another connection */
 	ANYNET_FRAME_ASK = 9,	/* sender, through a queue pair: where may message `seq` in `slot` be
 				 * written? The answer is a GRANT */
-	ANYNET_FRAME_ASK_ALL = 10, /* receiver, through a queue pair: receives from number `seq` on are
-				 * not on the board, ask for each */
+	ANYNET_FRAME_ASK_ALL = 10, /* receiver, through a queue pair: receives that are not on the
+				 * board by now are granted only if asked for */
+	ANYNET_FRAME_LOOK = 11, /* sender, through a queue pair: message `seq` waits for its grant. Is
+				 * the receive too small? No answer */
 };
 
 #define ANYNET_FLAG_MULTI   0x01 /* the comm has used several tags: match in order of seq */
 #define ANYNET_FLAG_ACK	    0x02 /* the sender waits for this message's ack */
-#define ANYNET_FLAG_CRC	    0x04 /* 4 bytes of CRC32C follow, over header and payload */
+#define ANYNET_FLAG_CRC	    0x04 /* CRC32C: of the header in the upper half of `size`, with a control
+				  * frame's payload; of DATA's in 4 bytes behind it */
 #define ANYNET_FLAG_TAIL    0x08 /* one zero byte follows it, last of all (docs/wire.md says why) */
 
 #define ANYNET_TAIL_BYTES 1

@@ -153,13 +153,17 @@ static bool by_verbs(const struct fake_verbs_counts *before)
 	return counts().sends - before->sends >= MESSAGES;
 }
 
+/* Again until it does: on a busy machine a queue pair may be proved too late, and is tried again. */
 static void check_by_verbs(struct test_net *net)
 {
-	struct fake_verbs_counts before = counts();
+	struct deadline deadline = deadline_in(STEP_MS, "queue pairs to be used");
+	struct fake_verbs_counts before;
 
-	stream_run(net, NULL);
-	check_that(by_verbs(&before), "%llu requests for %d messages",
-		   (unsigned long long)(counts().sends - before.sends), MESSAGES);
+	do {
+		before = counts();
+		stream_run(net, NULL);
+		deadline_turn(&deadline);
+	} while (!by_verbs(&before));
 }
 
 /* --- one queue pair breaks --- */
@@ -218,7 +222,6 @@ static void what_never_arrives_is_sent_again(struct test_net *net)
 /* Once `breaks` has struck the stream goes on, over TCP; after the order `mend` by queue pairs again. */
 static void goes_on_over_tcp_and_back(struct test_net *net, void (*breaks)(void), const char *mend)
 {
-	struct deadline deadline = deadline_in(STEP_MS, "queue pairs to be used again");
 	struct fake_verbs_counts before;
 
 	stream_open(net);
@@ -228,11 +231,7 @@ static void goes_on_over_tcp_and_back(struct test_net *net, void (*breaks)(void)
 	stream_run(net, NULL);
 	check_that(!by_verbs(&before), "no queue pair can have brought it");
 	order(mend);
-	do {
-		before = counts();
-		stream_run(net, NULL);
-		deadline_turn(&deadline);
-	} while (!by_verbs(&before));
+	check_by_verbs(net);
 	stream_close(net);
 }
 
@@ -281,6 +280,72 @@ static void another_port_takes_over(struct test_net *net)
 	stream_close(net);
 }
 
+/* What was sent and has arrived is not sent again, but nobody has asked for it yet. */
+static void what_nothing_is_posted_for_survives_the_queue_pair(struct test_net *net)
+{
+	enum {
+		COUNT = 20,
+		BYTES = 8
+	};
+	static struct transfer sends[COUNT], recvs[COUNT];
+	char from[COUNT][BYTES], to[COUNT][BYTES];
+	struct link link;
+
+	link_open(net, &link);
+	for (int round = 0; round < 4; round++) {
+		memset(to, 0, sizeof(to));
+		for (int i = 0; i < COUNT; i++) {
+			pattern_fill(from[i], BYTES, seed_of((uint64_t)(round * COUNT + i)));
+			sends[i] = transfer_of(from[i], BYTES, 0, NULL);
+			recvs[i] = transfer_of(to[i], BYTES, 0, NULL);
+			transfer_post_soon(net, link.send, true, &sends[i]);
+		}
+		struct flow flows[] = {
+			{ .comm = link.send,
+			  .is_send = true,
+			  .transfers = sends,
+			  .count = COUNT,
+			  .posted = COUNT },
+			{ .comm = link.recv, .transfers = recvs, .count = COUNT, .window = COUNT },
+		};
+		flows_run(net, flows, 1);
+		order(round % 2 ? "set fake0:1 state=active; set fake1:1 state=down"
+				: "set fake1:1 state=active; set fake0:1 state=down");
+		if (round < 2)
+			order("event fake0 qp-fatal; event fake1 qp-fatal");
+		flows_run(net, &flows[1], 1);
+		for (int i = 0; i < COUNT; i++)
+			pattern_check(to[i], BYTES, seed_of((uint64_t)(round * COUNT + i)));
+	}
+	link_close(net, &link);
+}
+
+/* Receives in another order than sends: the sender has to ask, though it knows one tag only. */
+static void receives_of_another_tag_may_come_first(struct test_net *net)
+{
+	static char from[2][100000], to[2][100000];
+	struct transfer sends[2], recvs[2];
+	struct link link;
+
+	link_open(net, &link);
+	for (int i = 0; i < 2; i++) {
+		pattern_fill(from[i], sizeof(from[i]), seed_of((uint64_t)i));
+		sends[i] = transfer_of(from[i], sizeof(from[i]), i, NULL);
+		recvs[!i] = transfer_of(to[i], sizeof(to[i]), i, NULL);
+	}
+	transfer_post_soon(net, link.recv, false, &recvs[0]);
+	transfer_post_soon(net, link.recv, false, &recvs[1]);
+	for (int i = 0; i < 2; i++) {
+		struct flow flows[] = {
+			{ .comm = link.send, .is_send = true, .transfers = &sends[i], .count = 1 },
+			{ .comm = link.recv, .transfers = &recvs[!i], .count = 1, .posted = 1 },
+		};
+		flows_run(net, flows, 2);
+		pattern_check(to[i], sizeof(to[i]), seed_of((uint64_t)i));
+	}
+	link_close(net, &link);
+}
+
 /* --- set-up --- */
 
 static void packets_that_do_not_get_through_are_noticed_at_set_up(struct test_net *net)
@@ -305,6 +370,7 @@ static void every_call_for_a_queue_pair_may_fail(struct test_net *net)
 						 "reg_mr",    "post_send", "post_recv" };
 	char text[80];
 
+	capture_allow_warn();
 	link_open(net, &stream.link);
 	link_close(net, &stream.link);
 	for (size_t i = 0; i < sizeof(functions) / sizeof(functions[0]); i++) {
@@ -313,6 +379,7 @@ static void every_call_for_a_queue_pair_may_fail(struct test_net *net)
 				 nth);
 			order(text);
 			link_open(net, &stream.link);
+			link_check(net, &stream.link, 8);
 			link_check(net, &stream.link, 100000);
 			link_close(net, &stream.link);
 			order("heal");
@@ -374,10 +441,10 @@ static void nothing_is_left_behind(struct test_net *net)
 	stream_open(net);
 	stream_run(net, NULL);
 	stream_close(net);
-	/* Closed comms see to it that their last words arrive. */
-	while (after = counts(), after.qps != before.qps || after.cqs != before.cqs ||
-					 after.mrs != before.mrs ||
-					 after.bytes_pinned != before.bytes_pinned)
+	/* Closed comms see to it that their last words arrive; those of the first may have still been at it. */
+	while (after = counts(), after.qps > before.qps || after.cqs > before.cqs ||
+					 after.mrs > before.mrs ||
+					 after.bytes_pinned > before.bytes_pinned)
 		deadline_turn(&deadline);
 }
 
@@ -390,6 +457,10 @@ int main(int argc, char **argv)
 		  without_verbs_it_goes_on_over_tcp_and_back },
 		{ .name = "a_port_may_go_and_come_back", a_port_may_go_and_come_back },
 		{ .name = "another_port_takes_over", another_port_takes_over },
+		{ .name = "what_nothing_is_posted_for_survives_the_queue_pair",
+		  what_nothing_is_posted_for_survives_the_queue_pair },
+		{ .name = "receives_of_another_tag_may_come_first",
+		  receives_of_another_tag_may_come_first },
 		{ .name = "packets_that_do_not_get_through_are_noticed_at_set_up",
 		  packets_that_do_not_get_through_are_noticed_at_set_up },
 		{ .name = "every_call_for_a_queue_pair_may_fail",

@@ -78,9 +78,8 @@ unsigned comm_pending(const struct anynet_comm *comm)
 int comm_add_rail(struct anynet_comm *comm, int fd, uint16_t index, uint32_t epoch,
 		  struct anynet_wire_rail pair, struct ib_link *link)
 {
-	struct anynet_rail *rail = comm->dev->link == ANYNET_LINK_IB
-					   ? ib_rail_create(comm, fd, index, link)
-					   : tcp_rail_create(comm, fd, index);
+	struct anynet_rail *rail = comm_is_ib(comm) ? ib_rail_create(comm, fd, index, link)
+						    : tcp_rail_create(comm, fd, index);
 
 	if (!rail)
 		return -ENOMEM;

@@ -45,7 +45,8 @@ struct anynet_comm {
 	bool peer_lost;   /* peer_closed, but it did not say so */
 	bool listening;   /* send comm: holds the listening sockets (listen_hold) */
 	bool checksum;    /* frames carry checksums: either side wants it */
-	bool unlinked; /* of an IB device: no queue pairs for it, its memory cannot be registered */
+	/* Of an IB device: no queue pairs for it, since the peer has none, or memory cannot be registered. */
+	_Atomic bool unlinked;
 	_Atomic bool
 		closing;   /* closed by NCCL, but not everything has reached the peer (linger.c) */
 	_Atomic int error; /* 0, or the -errno that ended the comm */
@@ -88,7 +89,7 @@ struct anynet_request {
 	_Atomic bool done; /* release by whoever completes it, acquire in test */
 };
 
-#define ANYNET_MR_NICS 8 /* verbs devices of a process that memory is registered on */
+#define ANYNET_MR_NICS 32 /* verbs devices of a process that memory is registered on */
 
 /* Registered memory. TCP needs none; it is what deregMr's promise hangs on. */
 struct anynet_mr {
@@ -151,6 +152,12 @@ void comm_sever(struct anynet_comm *comm, struct anynet_rail *rail, int err);
 /* The rail is over for good. */
 void comm_end_rail(struct anynet_comm *comm, struct anynet_rail *rail);
 bool comm_has_rails(const struct anynet_comm *comm);
+
+/* Is it an IB device's: memory is registered, receives are granted, one rail? */
+static inline bool comm_is_ib(const struct anynet_comm *comm)
+{
+	return comm->dev->link == ANYNET_LINK_IB;
+}
 
 /* For a message. */
 static inline const char *comm_first_path(const struct anynet_comm *comm)

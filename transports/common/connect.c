@@ -289,6 +289,7 @@ static int make_comm(struct connect_op *op)
 	if (pair.from >= op->paths.own_count) /* its word for our own NICs */
 		pair.from = 0;
 	op->comm->checksum |= welcome->features & ANYNET_FEATURE_CHECKSUM;
+	op->comm->unlinked = !hello_may_link(welcome);
 	hello_peer(welcome, &op->comm->peer);
 	snprintf(op->comm->peer.addr, sizeof(op->comm->peer.addr), "%s", op->last_addr);
 	ret = comm_add_rail(op->comm, op->first.fd, 0, op->tries - 1, pair, op->first.link);

@@ -83,7 +83,7 @@ static void begin_proof(struct dial *dial)
 	if (welcome->status)
 		return;
 	if (!dial->link || !welcome->qp.link) {
-		if (welcome->reason[0])
+		if (dial->link || welcome->reason[0])
 			drop_link(dial, welcome->reason);
 		return;
 	}

@@ -185,6 +185,7 @@ static int admit_comm(struct endpoint *endpoint, const struct anynet_wire_hello 
 		return refuse(answer, ANYNET_STATUS_BUSY, -ENOMEM, "out of memory");
 	}
 	comm->checksum |= hello->features & ANYNET_FEATURE_CHECKSUM;
+	comm->unlinked = !hello_may_link(hello);
 	hello_peer(hello, &comm->peer);
 	snprintf(comm->peer.addr, sizeof(comm->peer.addr), "%s",
 		 strrchr(comm->rails[0]->path, ' ') + 1);

@@ -157,6 +157,12 @@ void hello_peer(const struct anynet_wire_hello *hello, struct anynet_peer *peer)
 	peer->nccl_version = hello->nccl_version;
 }
 
+bool hello_may_link(const struct anynet_wire_hello *peer)
+{
+	return peer->transports & 1u << ANYNET_LINK_IB &&
+	       !(peer->features & ANYNET_FEATURE_CHECKSUM) && !anynet_net.cfg->checksum;
+}
+
 void hello_say_no_link(const struct anynet_wire_hello *peer, const char *why)
 {
 	anynet_info("peer %s pid %u: data goes over TCP and not through queue pairs: %s",

@@ -40,6 +40,9 @@ int hello_addr_count(const struct anynet_wire_hello *hello);
 /* Who the other side is, for messages. */
 void hello_peer(const struct anynet_wire_hello *hello, struct anynet_peer *peer);
 
+/* Can a comm of ours with this peer ever have links? */
+bool hello_may_link(const struct anynet_wire_hello *peer);
+
 /* Data goes over TCP, with an IB device at one end at least: both ends say so, in the same words. */
 void hello_say_no_link(const struct anynet_wire_hello *peer, const char *why);
 

@@ -10,9 +10,8 @@
 
 void comm_unlink(struct anynet_comm *comm, const char *why)
 {
-	if (comm->unlinked)
+	if (atomic_exchange(&comm->unlinked, true))
 		return;
-	comm->unlinked = true;
 	anynet_warn("%s peer %s pid %u dev %s: going on over TCP, which is slower: %s",
 		    comm->is_send ? "send to" : "receive from", comm->peer.host, comm->peer.pid,
 		    comm->dev->name, why);
@@ -33,9 +32,12 @@ static void leave_links(struct anynet_comm *comm)
 static void register_on_nic(struct anynet_comm *comm, struct anynet_mr *mr, bool entered)
 {
 	char why[ANYNET_REASON_BYTES];
+	int ret;
 
-	if (comm->dev->link != ANYNET_LINK_IB || comm->unlinked ||
-	    !ib_memory_register(mr, comm->dev, why, sizeof(why)))
+	if (!comm_is_ib(comm) || comm->unlinked)
+		return;
+	ret = ib_memory_register(mr, comm->dev, why, sizeof(why));
+	if (!ret || ret == -ENODEV) /* gone for now: registered when it is used again */
 		return;
 	if (!entered)
 		comm_enter(comm);

@@ -58,7 +58,7 @@ static void add_all(struct list *list, bool lost, struct anynet_wire_rail avoid)
 
 static bool wants_links(const struct anynet_comm *comm)
 {
-	return comm->dev->link == ANYNET_LINK_IB && !comm->unlinked;
+	return comm_is_ib(comm) && !comm->unlinked;
 }
 
 bool pairs_away(const struct anynet_comm *comm, const struct anynet_rail *rail)
@@ -72,7 +72,7 @@ static bool may_link(const struct list *list, unsigned from)
 {
 	const struct anynet_device *dev = list->paths->own[from];
 
-	return dev->link == ANYNET_LINK_IB && !is_lost(list, from) && ib_link_is_possible(dev);
+	return dev->link == ANYNET_LINK_IB && !link_is_down(dev) && ib_link_is_possible(dev);
 }
 
 /* Of an IB device a rail over TCP is better off on any port; one with a link only on its own. */
@@ -81,7 +81,7 @@ static void add_home(struct list *list, const struct anynet_comm *comm,
 {
 	bool ib = wants_links(comm);
 
-	if (!is_lost(list, rail->home.from) && (!ib || may_link(list, rail->home.from)))
+	if (ib ? may_link(list, rail->home.from) : !is_lost(list, rail->home.from))
 		add(list, rail->home);
 	for (uint8_t i = 0; ib && !ib_rail_is_linked(rail) && i < list->paths->own_count; i++)
 		if (may_link(list, i))

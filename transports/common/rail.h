@@ -134,9 +134,10 @@ void send_written(struct send_comm *comm, const struct frame_id *id);
 /* For rails with `granted`: messages whose grant has come go on. */
 void send_look_for_grants(struct send_comm *comm, struct anynet_rail *rail);
 
-/* The receiver tells places for messages from `from` on only when it is asked. Is `seq` such a one? */
-void send_ask_all(struct send_comm *comm, uint32_t from);
-bool send_may_ask(const struct send_comm *comm, uint32_t seq);
+/* The receiver tells places that it has not told yet only when it is asked; and is that so, or does the
+ * sender use several tags? */
+void send_ask_all(struct send_comm *comm);
+bool send_may_ask(const struct send_comm *comm);
 
 /* The path itself says that the frame has arrived: no ACK will. Each frame at most once. */
 void send_arrived(struct send_comm *comm, const struct frame_id *id);
@@ -178,8 +179,8 @@ void recv_arrived(struct recv_comm *comm, struct recv_msg *msg, size_t bytes);
 bool recv_next_grant(struct recv_comm *comm, size_t eager, struct anynet_wire_grant *grant,
 		     struct anynet_mr **mr);
 
-/* Has the receiver begun to post receives that are not granted unasked? Then *from is the first. */
-bool recv_must_be_asked(const struct recv_comm *comm, uint32_t *from);
+/* Are there receives that are not granted unasked, and has the sender been told of all others? */
+bool recv_must_be_asked(const struct recv_comm *comm);
 
 /* The path is new: it has been told of none. */
 void recv_grant_again(struct recv_comm *comm);
@@ -191,8 +192,10 @@ struct anynet_mr *recv_grant_of(struct recv_comm *comm, unsigned slot,
 /* Of a frame that was begun only `part` of `length` bytes stay in place; the rest comes again. */
 void recv_unplace(struct recv_comm *comm, struct recv_msg *msg, size_t length, size_t part);
 
-/* ASK: the sender wants the grant of a message that it may have begun. Likewise. */
+/* ASK: the sender wants the grant of a message that it may have begun; LOOK: a message waits for one that
+ * comes unasked. Likewise. */
 int recv_asked(struct recv_comm *comm, const struct anynet_wire_frame *header);
+int recv_looked(struct recv_comm *comm, const struct anynet_wire_frame *header);
 
 /* RTS, READY, BYE or PING. 0, -EAGAIN or -errno as for recv_place. */
 int recv_control(struct recv_comm *comm, struct anynet_rail *rail,

@@ -215,8 +215,7 @@ static size_t make_again(struct recv_comm *comm, unsigned rail, uint8_t *frame)
 			continue;
 		if (msg->state == RECV_UNSEEN)
 			return make_ack_again(comm, msg, rail, frame);
-		if (msg->state == RECV_MATCHED &&
-		    (!msg->begun || comm->base.dev->link == ANYNET_LINK_IB))
+		if (msg->state == RECV_MATCHED && (!msg->begun || comm_is_ib(&comm->base)))
 			return put_grant(comm, msg, rail, frame);
 	}
 	comm->again_due = left;
@@ -298,10 +297,9 @@ void recv_grant_again(struct recv_comm *comm)
 	comm->granted = anynet_min(comm->grantable, comm->posted - comm->outstanding);
 }
 
-bool recv_must_be_asked(const struct recv_comm *comm, uint32_t *from)
+bool recv_must_be_asked(const struct recv_comm *comm)
 {
-	*from = comm->grantable;
-	return !comm->plain;
+	return !comm->plain && comm->granted == comm->grantable;
 }
 
 bool recv_next_grant(struct recv_comm *comm, size_t eager, struct anynet_wire_grant *grant,
@@ -322,8 +320,9 @@ bool recv_next_grant(struct recv_comm *comm, size_t eager, struct anynet_wire_gr
 struct anynet_mr *recv_grant_of(struct recv_comm *comm, unsigned slot,
 				struct anynet_wire_grant *grant)
 {
-	const struct recv_msg *msg = &comm->msgs[slot];
+	struct recv_msg *msg = &comm->msgs[slot];
 
+	recv_settle(comm, msg);
 	return fill_grant(msg->sub, msg->seq, grant);
 }
 
@@ -405,10 +404,12 @@ static int irecv_entered(struct recv_comm *comm, int n, void *const *data, const
 		return 0;
 	if (anynet_unlikely(comm->base.peer_closed))
 		return comm_refuse(&comm->base);
-	if (comm->base.dev->link == ANYNET_LINK_IB) {
+	if (comm_is_ib(&comm->base)) {
 		ret = borrow_missing(comm, n, data, bytes, mrs, borrowed);
 		if (ret)
 			return ret;
+		if (anynet_unlikely(comm->base.peer_closed))
+			return comm_refuse(&comm->base);
 		mrs = borrowed;
 	}
 	if (!comm->posted)
@@ -429,8 +430,7 @@ static int irecv_entered(struct recv_comm *comm, int n, void *const *data, const
 	if (anynet_unlikely(!comm->plain))
 		ret = recv_match_arrivals(comm);
 	/* The sender may be waiting to be told where to write. */
-	if (!ret && (comm->granted != comm->grantable || !comm->plain) &&
-	    comm->base.dev->link == ANYNET_LINK_IB)
+	if (!ret && (comm->granted != comm->grantable || !comm->plain) && comm_is_ib(&comm->base))
 		ret = comm_transmit(&comm->base);
 	if (anynet_likely(!ret))
 		*out = &req->req;

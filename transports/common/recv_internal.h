@@ -100,6 +100,9 @@ int recv_announced(struct recv_comm *comm, const struct anynet_wire_frame *heade
 /* Buffers have been posted: give them to the messages that came before, oldest first. */
 int recv_match_arrivals(struct recv_comm *comm);
 
+/* What has come of a matched message and was set aside goes to its buffer: the rest will, too. */
+void recv_settle(struct recv_comm *comm, struct recv_msg *msg);
+
 void recv_free_arrivals(struct recv_comm *comm);
 
 #endif

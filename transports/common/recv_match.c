@@ -268,6 +268,12 @@ static bool seen_early(const struct recv_comm *comm, uint32_t ahead)
 	return ahead && ahead <= EARLY_MAX && comm->early >> (ahead - 1) & 1;
 }
 
+/* Where the bytes of a message that has been seen go: a buffer of ours, or the one it was matched with. */
+static bool has_place(const struct recv_msg *msg)
+{
+	return (msg->arrival && msg->arrival->data) || msg->sub;
+}
+
 /* The slot of a DATA or RTS frame, after a look at every field. NULL = comm_fail has been called. */
 static struct recv_msg *find_slot(struct recv_comm *comm, const struct anynet_wire_frame *header)
 {
@@ -279,7 +285,7 @@ static struct recv_msg *find_slot(struct recv_comm *comm, const struct anynet_wi
 	bool fits = msg->state == RECV_UNSEEN
 			    ? (int32_t)ahead >= 0 && !seen_early(comm, ahead)
 			    : msg->seq == header->seq && msg->size == header->size &&
-				      msg->tag == header->tag && !msg->asked &&
+				      msg->tag == header->tag && has_place(msg) &&
 				      header->length <= msg->size - msg->begun;
 
 	if (anynet_likely(inside && fits))
@@ -342,34 +348,44 @@ int recv_announced(struct recv_comm *comm, const struct anynet_wire_frame *heade
 	return announce(comm, msg, header);
 }
 
+int recv_looked(struct recv_comm *comm, const struct anynet_wire_frame *header)
+{
+	uint32_t after = comm->posted - header->seq; /* receives from that one on */
+
+	/* Of another tag it is not for that receive: the sender will hear that it has to ask. */
+	if (!comm->plain || header->tag != comm->tag || !after || after > comm->outstanding)
+		return 0;
+	return check_fits(comm, header->size, &comm->reqs[header->seq & RECV_REQ_MASK].subs[0]);
+}
+
 int recv_asked(struct recv_comm *comm, const struct anynet_wire_frame *header)
 {
 	struct recv_msg *msg = &comm->msgs[header->slot % ANYNET_SENDS];
-	int ret = 0;
+	struct anynet_wire_frame rts = *header;
 
-	if (msg->state != RECV_UNSEEN && msg->seq != header->seq)
-		return bad_frame(comm, header);
-	if (msg->asked)
-		return 0;
-	if (msg->state == RECV_UNSEEN && comm->plain) {
-		/* Its grant comes without being asked for, but for one that is too small to need any. Of
-		 * another tag it is not for that receive: the sender will hear that it has to ask. */
-		if ((int32_t)(header->seq - comm->posted) >= 0 || header->tag != comm->tag)
-			return 0;
-		return check_fits(comm, header->size,
-				  &comm->reqs[header->seq & RECV_REQ_MASK].subs[0]);
-	}
+	if (msg->state == RECV_UNSEEN && comm->plain)
+		return recv_looked(comm, header); /* its grant comes without being asked for */
 	if (msg->state == RECV_UNSEEN) {
-		struct anynet_wire_frame rts = *header;
-
 		rts.type = ANYNET_FRAME_RTS;
 		msg = find_slot(comm, &rts);
-		ret = msg ? announce(comm, msg, &rts) : -EPROTO;
-	} else {
-		msg->asked = true;
-		comm->grants += msg->state == RECV_MATCHED;
+		return msg ? announce(comm, msg, &rts) : -EPROTO;
 	}
-	return ret;
+	if (msg->seq != header->seq)
+		return bad_frame(comm, header);
+	comm->grants += !msg->asked && msg->state == RECV_MATCHED;
+	msg->asked = true;
+	return 0;
+}
+
+void recv_settle(struct recv_comm *comm, struct recv_msg *msg)
+{
+	struct arrival *arrival = msg->arrival;
+
+	if (!arrival || !arrival->data)
+		return;
+	copy_ascending(msg->sub->data, arrival->data, msg->begun);
+	msg->arrival = NULL;
+	arrival_free(comm, arrival);
 }
 
 /* Give an arrival its buffer. */

@@ -230,10 +230,12 @@ static int isend_entered(struct send_comm *comm, const void *data, size_t bytes,
 		if (ret || comm->free_head == SLOT_NONE)
 			return ret;
 	}
-	if (comm->base.dev->link == ANYNET_LINK_IB) {
+	if (comm_is_ib(&comm->base)) {
 		ret = prepare_for_link(comm, data, bytes, &mr);
 		if (ret)
 			return ret == -EAGAIN ? 0 : ret;
+		if (anynet_unlikely(comm->base.peer_closed))
+			return comm_refuse(&comm->base);
 	}
 	msg = &comm->msgs[comm->free_head];
 	comm->free_head = msg->next;

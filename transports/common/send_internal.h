@@ -47,8 +47,7 @@ struct send_comm {
 	bool ready_due;        /* READY is to be sent */
 	bool closing;          /* BYE is to be sent on every rail */
 	bool tag_known, multi; /* more than one tag has been used */
-	bool ask_all;          /* the receiver grants messages from ask_from on only if asked */
-	uint32_t ask_from;
+	bool ask_all;          /* the receiver grants what it has not granted yet only if asked */
 	uint16_t waiting
 		[ANYNET_SENDS]; /* slots of messages that wait for a grant unasked, in order */
 	uint32_t waiting_head, waiting_tail;

@@ -37,11 +37,6 @@ static void ready_pop(struct send_comm *comm, enum send_state state)
 
 /* --- messages that wait for a grant without having asked --- */
 
-static bool must_be_asked_for(const struct send_comm *comm, uint32_t seq)
-{
-	return comm->ask_all && (int32_t)(seq - comm->ask_from) >= 0;
-}
-
 /* The comm has used one tag, but the receiver has not. */
 static void ask_for(struct send_comm *comm, struct send_msg *msg)
 {
@@ -69,27 +64,26 @@ void send_look_for_grants(struct send_comm *comm, struct anynet_rail *rail)
 	while (comm->waiting_head != comm->waiting_tail) {
 		struct send_msg *msg =
 			&comm->msgs[comm->waiting[comm->waiting_head % ANYNET_SENDS]];
-		bool ask = must_be_asked_for(comm, msg->seq);
+		bool goes = msg->copied || rail->ops->granted(rail, msg);
 
-		if (!ask && !msg->copied && !rail->ops->granted(rail, msg))
+		if (!goes && !comm->ask_all)
 			return;
 		comm->waiting_head++;
-		if (ask)
-			ask_for(comm, msg);
-		else
+		if (goes)
 			send_queue(comm, msg);
+		else
+			ask_for(comm, msg);
 	}
 }
 
-bool send_may_ask(const struct send_comm *comm, uint32_t seq)
+bool send_may_ask(const struct send_comm *comm)
 {
-	return comm->multi || must_be_asked_for(comm, seq);
+	return comm->multi || comm->ask_all;
 }
 
-void send_ask_all(struct send_comm *comm, uint32_t from)
+void send_ask_all(struct send_comm *comm)
 {
 	comm->ask_all = true;
-	comm->ask_from = from;
 }
 
 /* --- completion --- */
@@ -166,7 +160,7 @@ static int on_grant(struct send_comm *comm, const struct anynet_wire_frame *head
 	struct send_msg *msg = &comm->msgs[header->slot];
 
 	/* Else it is told again, on a rail that was resumed. */
-	if (msg->seq == header->seq && msg->state == SEND_ASKED)
+	if (msg->seq == header->seq && msg->state == SEND_ASKED && msg->flags & ANYNET_FLAG_MULTI)
 		send_queue(comm, msg);
 	return 0;
 }

@@ -10,11 +10,12 @@
 #include <nccl_net/util.h>
 
 #include "ib_service.h"
+#include "links.h"
 #include "net.h"
 
 #define CQ_ENTRIES    (IB_SQ_WRS + IB_SLOTS)
 #define PSN_MASK      0xffffff
-#define MIN_RNR_TIMER 1 /* 0.01 ms: only control frames can find no slot */
+#define MIN_RNR_TIMER 12 /* 0.64 ms: only control frames can find no slot */
 #define RNR_FOR_EVER  7
 #define HOP_LIMIT     255
 
@@ -53,7 +54,8 @@ static int make_memory(struct ib_link *link)
 	}
 	errno = 0;
 	link->mr = link->nic->verbs->reg_mr(link->nic->pd, link->memory, bytes,
-					    IBV_ACCESS_LOCAL_WRITE | IBV_ACCESS_REMOTE_WRITE);
+					    IBV_ACCESS_LOCAL_WRITE |
+						    (link->is_send ? IBV_ACCESS_REMOTE_WRITE : 0));
 	return link->mr ? 0 : errno ? -errno : -EIO;
 }
 
@@ -268,15 +270,8 @@ int ib_link_join(struct ib_link *link, const struct anynet_wire_hello *peer)
 int ib_link_ping(struct ib_link *link)
 {
 	struct anynet_wire_frame frame = { .type = ANYNET_FRAME_PING };
-	struct ibv_sge sge = { .addr = (uintptr_t)&frame, .length = sizeof(frame) };
-	struct ibv_send_wr wr = {
-		.sg_list = &sge,
-		.num_sge = 1,
-		.opcode = IBV_WR_SEND,
-		.send_flags = IBV_SEND_INLINE | IBV_SEND_SIGNALED,
-	};
 
-	return ib_link_post(link, &wr, &wr, 1, 0);
+	return ib_link_say(link, &frame, sizeof(frame), true);
 }
 
 bool ib_link_is_possible(const struct anynet_device *dev)
@@ -284,7 +279,10 @@ bool ib_link_is_possible(const struct anynet_device *dev)
 	char why[160];
 	struct ib_nic *nic = ib_nic_open(dev, why, sizeof(why));
 
-	return nic && !ib_nic_refresh(nic);
+	if (!nic || ib_nic_refresh(nic))
+		return false;
+	link_set_port(dev, false);
+	return true;
 }
 
 int ib_link_prove(struct ib_link *link)

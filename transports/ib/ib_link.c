@@ -108,6 +108,11 @@ int ib_link_consumed(struct ib_link *link)
 		return ret;
 	}
 	link->consumed++;
+	return ib_link_tell(link);
+}
+
+int ib_link_tell(struct ib_link *link)
+{
 	if (link->is_send || link->consumed - link->consumed_told < link->slot_count / 2 ||
 	    !ib_link_has_room(link, 1))
 		return 0;
@@ -180,7 +185,8 @@ int ib_link_poll(struct ib_link *link, uint64_t *arrived)
 		for (int i = 0; i < n; i++)
 			take(link, &wcs[i], arrived);
 	} while (n == POLL_BATCH && link->arrival_tail - link->arrival_head < IB_ARRIVALS / 2);
-	if (anynet_unlikely(n < 0 || atomic_load_explicit(&link->failed, memory_order_relaxed)))
+	if (anynet_unlikely(n < 0 || atomic_load_explicit(&link->failed, memory_order_relaxed) ||
+			    atomic_load_explicit(&link->nic->failed, memory_order_relaxed)))
 		broke(link, -EIO);
 	return link->state == IB_LINK_BROKEN ? link->err : 0;
 }

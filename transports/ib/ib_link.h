@@ -43,6 +43,7 @@ struct ib_signal {
 };
 
 struct ib_link {
+	struct ib_link *next; /* among those that a rail has behind it */
 	struct ib_nic *nic;
 	struct ibv_cq *cq;
 	struct ibv_qp *qp;
@@ -110,8 +111,10 @@ static inline struct ib_arrival *ib_link_arrival(struct ib_link *link)
 		       : &link->arrivals[link->arrival_head % IB_ARRIVALS];
 }
 
-/* The first arrival is consumed: its slot is free again, and the peer is told from time to time. */
+/* The first arrival is consumed: its slot is free again. The sending end is told of them from time to
+ * time; ib_link_tell does what for want of room was put off. 0 or link->err. */
 int ib_link_consumed(struct ib_link *link);
+int ib_link_tell(struct ib_link *link);
 
 /* Post a receive for each slot; part of making one. */
 int ib_link_post_slots(struct ib_link *link);

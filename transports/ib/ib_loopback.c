@@ -9,11 +9,12 @@
 #include <stdlib.h>
 #include <string.h>
 #include <sys/random.h>
-#include <sys/resource.h>
 #include <time.h>
 #include <unistd.h>
 
 #include <nccl_net/util.h>
+
+#include "ib_port.h"
 
 #define BUFFER_BYTES ((size_t)4 << 20) /* as NCCL's own, of which it registers at least one */
 #define DEADLINE_MS  3000
@@ -44,19 +45,6 @@ struct loopback {
 	struct ibv_cq *cq;
 	struct ibv_qp *qp;
 };
-
-const char *ib_memlock_text(char *buf, size_t bytes)
-{
-	struct rlimit limit;
-
-	if (getrlimit(RLIMIT_MEMLOCK, &limit))
-		snprintf(buf, bytes, "unknown");
-	else if (limit.rlim_cur == RLIM_INFINITY)
-		snprintf(buf, bytes, "unlimited");
-	else
-		snprintf(buf, bytes, "%llu KiB", (unsigned long long)limit.rlim_cur / 1024);
-	return buf;
-}
 
 static int fail(struct loopback *loop, int ret, const char *fmt, ...) ANYNET_PRINTF(3, 4);
 

@@ -24,7 +24,4 @@ int ib_loopback(const struct anynet_config *cfg, const struct verbs *verbs,
 		struct ibv_context *context, uint8_t port, const struct ibv_port_attr *attr,
 		const struct gid *gid, char *why, size_t why_bytes);
 
-/* "64 KiB", "unlimited": what RLIMIT_MEMLOCK lets this process pin. Returns buf. */
-const char *ib_memlock_text(char *buf, size_t bytes);
-
 #endif

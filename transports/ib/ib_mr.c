@@ -13,12 +13,13 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-#include <sys/resource.h>
 #include <sys/stat.h>
 #include <unistd.h>
 
 #include <nccl_net/log.h>
 #include <nccl_net/util.h>
+
+#include "ib_port.h"
 
 #define ACCESS (IBV_ACCESS_LOCAL_WRITE | IBV_ACCESS_REMOTE_WRITE | IBV_ACCESS_REMOTE_READ)
 
@@ -219,19 +220,6 @@ static void deregister(struct ib_mr_cache *cache, struct ib_mr *mr)
 	free(mr);
 }
 
-static const char *memlock_text(char *text, size_t bytes)
-{
-	struct rlimit limit;
-
-	if (getrlimit(RLIMIT_MEMLOCK, &limit))
-		snprintf(text, bytes, "unknown");
-	else if (limit.rlim_cur == RLIM_INFINITY)
-		snprintf(text, bytes, "unlimited");
-	else
-		snprintf(text, bytes, "%llu KiB", (unsigned long long)limit.rlim_cur / 1024);
-	return text;
-}
-
 static void explain(const struct request *req, int ret, char *why, size_t why_bytes)
 {
 	char hint[160] = "", memlock[32];
@@ -239,7 +227,7 @@ static void explain(const struct request *req, int ret, char *why, size_t why_by
 	if (ret == -ENOMEM)
 		snprintf(hint, sizeof(hint),
 			 "; RLIMIT_MEMLOCK is %s (ulimit -l, or the container's memlock limit)",
-			 memlock_text(memlock, sizeof(memlock)));
+			 ib_memlock_text(memlock, sizeof(memlock)));
 	else if (ret == -EFAULT && !req->key.is_dmabuf)
 		snprintf(hint, sizeof(hint),
 			 "; it is not mapped or not writable, or a GPU's without a peer-memory "

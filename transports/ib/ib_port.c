@@ -5,6 +5,7 @@
 #include <errno.h>
 #include <stdio.h>
 #include <string.h>
+#include <sys/resource.h>
 
 #include <nccl_net/util.h>
 
@@ -117,4 +118,17 @@ int ib_port_read(const struct anynet_config *cfg, const struct verbs *verbs,
 	port->attr = attr;
 	ret = judge(&attr, why, why_bytes);
 	return ret ? ret : read_gids(cfg, verbs, context, number, sysfs, port, why, why_bytes);
+}
+
+const char *ib_memlock_text(char *buf, size_t bytes)
+{
+	struct rlimit limit;
+
+	if (getrlimit(RLIMIT_MEMLOCK, &limit))
+		snprintf(buf, bytes, "unknown");
+	else if (limit.rlim_cur == RLIM_INFINITY)
+		snprintf(buf, bytes, "unlimited");
+	else
+		snprintf(buf, bytes, "%llu KiB", (unsigned long long)limit.rlim_cur / 1024);
+	return buf;
 }

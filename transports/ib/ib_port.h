@@ -35,4 +35,7 @@ int ib_port_mtu(const struct ibv_port_attr *attr);
 /* "InfiniBand" or "RoCE", of a port that can carry data. */
 const char *ib_port_kind(const struct ibv_port_attr *attr);
 
+/* "64 KiB", "unlimited": what RLIMIT_MEMLOCK lets this process pin. Returns buf. */
+const char *ib_memlock_text(char *buf, size_t bytes);
+
 #endif

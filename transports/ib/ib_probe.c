@@ -252,6 +252,10 @@ static int open_library(struct ib_probe *probe)
 	}
 	if (ret && *first_why)
 		refuse(probe, "libibverbs", "%s", first_why);
+	/* Before anything is registered: on kernels before 5.12 a fork would part the process from its
+	 * registered pages. Where that is no danger it does nothing. */
+	if (!ret && probe->verbs.fork_init)
+		probe->verbs.fork_init();
 	return ret;
 }
 

@@ -9,6 +9,7 @@
 
 #include <nccl_net/log.h>
 
+#include "checksum.h"
 #include "links.h"
 #include "send_internal.h"
 #include "socket.h"
@@ -40,25 +41,17 @@ void ib_rail_drop_link(struct ib_rail *rail)
 	ib_link_free(link);
 }
 
-/* The queue pair writes nothing any more; what it has brought is taken first. */
-static void fence(struct ib_rail *rail)
-{
-	uint64_t arrived = 0;
-
-	ib_link_fence(rail->link, &arrived);
-	if (rail->tcp.base.comm->is_send)
-		ib_confirm(rail, arrived);
-	else
-		ib_consume(rail);
-}
-
 static void ib_sever(struct anynet_rail *base)
 {
 	struct ib_rail *rail = to_ib(base);
+	uint64_t arrived = 0;
 
-	if (rail->link) {
-		fence(rail);
+	if (rail->link && base->comm->is_send) {
+		ib_link_fence(rail->link, &arrived);
+		ib_confirm(rail, arrived);
 		ib_rail_drop_link(rail);
+	} else if (rail->link) {
+		ib_leave_link(rail);
 	}
 	rail->over_tcp->sever(base);
 }
@@ -79,8 +72,11 @@ static void announce(struct ib_rail *rail)
 {
 	struct anynet_wire_frame frame = { .type = ANYNET_FRAME_PING };
 
-	if (!rail->link) /* over the link it was told when that was proven */
-		send(rail->tcp.base.fd, &frame, sizeof(frame), MSG_DONTWAIT | MSG_NOSIGNAL);
+	if (rail->link)
+		return; /* it was told when that was proven */
+	if (rail->tcp.base.comm->checksum)
+		checksum_header(&frame, NULL);
+	send(rail->tcp.base.fd, &frame, sizeof(frame), MSG_DONTWAIT | MSG_NOSIGNAL);
 }
 
 static void take_link(struct ib_rail *rail, struct ib_link *link)
@@ -94,9 +90,7 @@ static void take_link(struct ib_rail *rail, struct ib_link *link)
 	if (link)
 		register_ring(rail);
 	if (link && !rail->ring) {
-		anynet_info("dev %s: the ring for small messages cannot be registered; going on "
-			    "over TCP",
-			    base->comm->dev->name);
+		comm_unlink(base->comm, "the ring for small messages cannot be registered");
 		ib_rail_drop_link(rail);
 	}
 	rail->by_link = rail->link;
@@ -125,13 +119,21 @@ static int ib_resume(struct anynet_rail *base, uint64_t frames, uint32_t part)
 
 static bool ib_signs(struct anynet_rail *base, struct rail_signs *signs)
 {
-	if (!to_ib(base)->link)
-		return to_ib(base)->over_tcp->signs(base, signs);
-	*signs = (struct rail_signs){ .lost = link_port_is_down(to_ib(base)->link->nic->dev) };
-	if (ib_peek(to_ib(base)) < 0)
+	struct ib_rail *rail = to_ib(base);
+	int peeked = rail->link ? ib_peek(rail) : 0;
+
+	/* The sender has thought better of it: its proof was lost, or it lacks memory. */
+	if (peeked > 0 && !base->comm->is_send) {
+		ib_leave_link(rail);
+		base->readable = true;
+	}
+	if (!rail->link)
+		return rail->over_tcp->signs(base, signs);
+	*signs = (struct rail_signs){ .lost = link_port_is_down(rail->link->nic->dev) };
+	if (peeked < 0)
 		base->ended = true;
 	if (base->comm->is_send)
-		ib_ask_for_oldest(to_ib(base));
+		ib_show_oldest(rail);
 	return true;
 }
 
@@ -168,7 +170,7 @@ static int ib_linger(struct anynet_rail *base)
 	ret = base->ops->receive(base);
 	if (ret && ret != -EAGAIN)
 		return ret;
-	if (rail->tcp.tx_next != rail->tcp.log_end)
+	if (base->bye_due || rail->tcp.tx_next != rail->tcp.log_end)
 		return -EAGAIN;
 	return rail->link->signal_head != rail->link->signal_tail ? -EAGAIN : 0; /* BYE has one */
 }
@@ -183,6 +185,7 @@ static void ib_close(struct anynet_rail *base)
 		ib_link_fence(rail->link, &arrived);
 		ib_rail_drop_link(rail);
 	}
+	ib_free_rest(rail);
 	ib_link_free(base->next_link);
 	rail->over_tcp->close(base);
 }
@@ -195,6 +198,7 @@ static size_t ib_backlog(struct anynet_rail *base)
 static void ib_position(struct anynet_rail *base, uint64_t *frames, uint32_t *part)
 {
 	to_ib(base)->over_tcp->position(base, frames, part);
+	*frames += ib_rest_frames(to_ib(base));
 }
 
 static const struct anynet_rail_ops ib_send_rail_ops = {

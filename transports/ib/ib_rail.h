@@ -15,12 +15,14 @@ struct ib_rail {
 	struct tcp_rail tcp; /* first */
 	const struct anynet_rail_ops *over_tcp;
 	struct ib_link *link; /* NULL: frames go over TCP */
-	struct ib_mr *ring;   /* send comm: its replay ring, for this link */
-	bool by_link;         /* send comm: what is out went over a link … */
-	uint64_t arrived;     /* … which is known to have brought all before this frame */
-	uint64_t asked;       /* the frame that ASK was sent for, plus one */
-	bool granting;        /* receive comm: posted receives are told to the sender */
-	bool asks;            /* … and it knows from which on it has to ask */
+	struct ib_link *
+		rest; /* receive comm: fenced ones that brought what is not consumed, oldest first */
+	struct ib_mr *ring; /* send comm: its replay ring, for this link */
+	bool by_link;       /* send comm: what is out went over a link … */
+	uint64_t arrived;   /* … which is known to have brought all before this frame */
+	uint64_t asked;     /* the frame that ASK was sent for, plus one */
+	bool granting;      /* receive comm: posted receives are told to the sender */
+	bool asks;          /* … and it knows from which on it has to ask */
 	struct anynet_wire_grant *grants; /* send comm: of messages that had to ask, by slot */
 	struct ib_mr_cache *cache;        /* that `ring` is from */
 };
@@ -44,10 +46,13 @@ int ib_receive_control(struct anynet_rail *rail);
 /* Frames before number `end` have arrived. */
 void ib_confirm(struct ib_rail *rail, uint64_t end);
 
-/* From time to time: see whether the receive of a message that waits is there. */
-void ib_ask_for_oldest(struct ib_rail *rail);
+/* From time to time: the receive for the oldest message that waits may be too small. */
+void ib_show_oldest(struct ib_rail *rail);
 
-/* Consume what has come over the link. 0, -EAGAIN: parked, or -errno. */
-int ib_consume(struct ib_rail *rail);
+/* Receive comm: leave the link. Nothing is written through it when this returns; what it has brought comes
+ * before all else of the rail (ib_rx.c). */
+void ib_leave_link(struct ib_rail *rail);
+uint64_t ib_rest_frames(const struct ib_rail *rail); /* of what it has brought */
+void ib_free_rest(struct ib_rail *rail);
 
 #endif

@@ -56,10 +56,22 @@ static int take_data(struct ib_rail *rail, const struct anynet_wire_frame *heade
 	return 0;
 }
 
-static int take_frame(struct ib_rail *rail, const struct ib_arrival *arrival)
+static const uint8_t *slot_of(const struct ib_link *link, const struct ib_arrival *arrival)
+{
+	return link->slots + (size_t)arrival->slot * link->slot_bytes;
+}
+
+/* Is a frame of this type part of the stream, which goes on behind it on another path? */
+static bool is_counted(uint8_t type)
+{
+	return type != ANYNET_FRAME_PING && type != ANYNET_FRAME_ASK && type != ANYNET_FRAME_LOOK;
+}
+
+static int take_frame(struct ib_rail *rail, const struct ib_link *link,
+		      const struct ib_arrival *arrival)
 {
 	struct recv_comm *comm = (struct recv_comm *)rail->tcp.base.comm;
-	const uint8_t *slot = rail->link->slots + (size_t)arrival->slot * rail->link->slot_bytes;
+	const uint8_t *slot = slot_of(link, arrival);
 	struct anynet_wire_frame header;
 	int ret;
 
@@ -72,6 +84,8 @@ static int take_frame(struct ib_rail *rail, const struct ib_arrival *arrival)
 		memcpy(&header, slot, HEADER_BYTES);
 		if (header.type == ANYNET_FRAME_ASK)
 			ret = recv_asked(comm, &header);
+		else if (header.type == ANYNET_FRAME_LOOK)
+			ret = recv_looked(comm, &header);
 		else if (header.type != ANYNET_FRAME_DATA)
 			ret = recv_control(comm, &rail->tcp.base, &header);
 		else if (arrival->bytes == HEADER_BYTES)
@@ -83,21 +97,21 @@ static int take_frame(struct ib_rail *rail, const struct ib_arrival *arrival)
 	}
 	if (ret)
 		return ret;
-	if (header.type != ANYNET_FRAME_PING && header.type != ANYNET_FRAME_ASK) {
+	if (arrival->written || is_counted(header.type)) {
 		rail->tcp.rx_frames++;
 		rail->tcp.rx_part = 0;
 	}
 	return 0;
 }
 
-int ib_consume(struct ib_rail *rail)
+/* 0, -EAGAIN: nothing is posted for the first one, or -errno. */
+static int consume(struct ib_rail *rail, struct ib_link *link)
 {
-	struct ib_link *link = rail->link;
 	struct ib_arrival *arrival;
 	int ret = 0;
 
 	while (!ret && (arrival = ib_link_arrival(link))) {
-		ret = take_frame(rail, arrival);
+		ret = take_frame(rail, link, arrival);
 		if (ret)
 			return ret;
 		if (link->state == IB_LINK_BROKEN)
@@ -108,34 +122,97 @@ int ib_consume(struct ib_rail *rail)
 	return ret;
 }
 
+/* --- what links had brought when they were left: the sender knows that it has arrived --- */
+
+static int consume_rest(struct ib_rail *rail)
+{
+	int ret = 0;
+
+	while (!ret && rail->rest) {
+		struct ib_link *link = rail->rest;
+
+		ret = consume(rail, link);
+		if (ret)
+			return ret;
+		rail->rest = link->next;
+		ib_link_free(link);
+	}
+	return ret;
+}
+
+void ib_leave_link(struct ib_rail *rail)
+{
+	struct ib_link *link = rail->link, **end = &rail->rest;
+
+	ib_link_fence(link, NULL);
+	rail->link = NULL;
+	rail->granting = rail->asks = false;
+	while (*end)
+		end = &(*end)->next;
+	*end = link;
+	consume_rest(rail);
+}
+
+uint64_t ib_rest_frames(const struct ib_rail *rail)
+{
+	uint64_t frames = 0;
+
+	for (const struct ib_link *link = rail->rest; link; link = link->next)
+		for (uint32_t i = link->arrival_head; i != link->arrival_tail; i++) {
+			const struct ib_arrival *arrival = &link->arrivals[i % IB_ARRIVALS];
+
+			frames += arrival->written || is_counted(*slot_of(link, arrival));
+		}
+	return frames;
+}
+
+void ib_free_rest(struct ib_rail *rail)
+{
+	while (rail->rest) {
+		struct ib_link *link = rail->rest;
+
+		rail->rest = link->next;
+		ib_link_free(link);
+	}
+}
+
+/* --- receive comm --- */
+
+/* Which way do frames come now? The sender says so by the first one. */
+static int join_way(struct ib_rail *rail)
+{
+	int peeked = rail->link && rail->link->state == IB_LINK_JOINED ? ib_peek(rail) : 0;
+
+	if (peeked > 0)
+		ib_leave_link(rail);
+	return peeked < 0 ? peeked : 0;
+}
+
+static int receive_by_link(struct ib_rail *rail, int tcp_error)
+{
+	int broken = ib_link_poll(rail->link, NULL), ret;
+
+	if (tcp_error && rail->link->state == IB_LINK_JOINED)
+		return tcp_error;
+	ret = consume(rail, rail->link);
+	return ret ? ret : broken;
+}
+
 int ib_receive_data(struct anynet_rail *base)
 {
 	struct ib_rail *rail = to_ib(base);
 	bool ended = base->ended;
-	int ret = 0, broken;
+	int tcp_error = join_way(rail), ret = consume_rest(rail);
 
-	if (rail->link && rail->link->state == IB_LINK_JOINED) {
-		ret = ib_peek(rail); /* the first frame comes by the way that the peer has chosen */
-		if (ret > 0) {
-			uint64_t arrived;
-
-			ib_link_fence(rail->link, &arrived);
-			ib_rail_drop_link(rail);
-		}
-	}
-	if (!rail->link)
+	if (!ret && !rail->link)
 		return rail->over_tcp->receive(base);
-	broken = ib_link_poll(rail->link, NULL);
-	if (ret < 0 && rail->link->state == IB_LINK_JOINED)
-		return ret;
-	ret = ib_consume(rail);
+	if (!ret)
+		ret = receive_by_link(rail, tcp_error);
 	if (ret == -EAGAIN) {
 		base->parked = true;
 		return 0;
 	}
-	if (!ret && (broken || ended))
-		ret = broken ? broken : -ECONNRESET;
-	return ret;
+	return !ret && ended ? -ECONNRESET : ret;
 }
 
 /* --- send comm --- */
@@ -143,7 +220,7 @@ int ib_receive_data(struct anynet_rail *base)
 static int take_control(struct ib_rail *rail, const struct ib_arrival *arrival)
 {
 	struct send_comm *comm = (struct send_comm *)rail->tcp.base.comm;
-	const uint8_t *slot = rail->link->slots + (size_t)arrival->slot * rail->link->slot_bytes;
+	const uint8_t *slot = slot_of(rail->link, arrival);
 	struct anynet_wire_frame header;
 
 	if (arrival->written || arrival->bytes < HEADER_BYTES)
@@ -161,7 +238,7 @@ static int take_control(struct ib_rail *rail, const struct ib_arrival *arrival)
 		header.length = 0;
 	}
 	if (header.type == ANYNET_FRAME_ASK_ALL) {
-		send_ask_all(comm, header.seq);
+		send_ask_all(comm);
 		return 0;
 	}
 	return send_control(comm, &rail->tcp.base, &header, slot + HEADER_BYTES);

@@ -94,8 +94,7 @@ static int ask(struct ib_rail *rail, uint64_t n, const struct rail_frame *frame)
 	struct anynet_wire_frame header = frame->header;
 	int ret;
 
-	if (rail->asked == n + 1 ||
-	    !send_may_ask((struct send_comm *)rail->tcp.base.comm, header.seq))
+	if (rail->asked == n + 1 || !send_may_ask((struct send_comm *)rail->tcp.base.comm))
 		return -EAGAIN;
 	header.type = ANYNET_FRAME_ASK;
 	header.length = 0;
@@ -106,7 +105,7 @@ static int ask(struct ib_rail *rail, uint64_t n, const struct rail_frame *frame)
 }
 
 /* The oldest message that waits for a grant may be too large for the receive that it is for. */
-void ib_ask_for_oldest(struct ib_rail *rail)
+void ib_show_oldest(struct ib_rail *rail)
 {
 	struct send_comm *comm = (struct send_comm *)rail->tcp.base.comm;
 	struct anynet_wire_frame header;
@@ -116,7 +115,7 @@ void ib_ask_for_oldest(struct ib_rail *rail)
 		return;
 	/* The oldest is no copied one: those do not wait by themselves. */
 	header = send_header(comm, &comm->msgs[comm->waiting[comm->waiting_head % ANYNET_SENDS]]);
-	header.type = ANYNET_FRAME_ASK;
+	header.type = ANYNET_FRAME_LOOK;
 	ib_link_say(rail->link, &header, sizeof(header), false); /* if it fails, so will the next */
 }
 
@@ -247,8 +246,7 @@ static int tell_to_ask(struct ib_rail *rail)
 {
 	struct anynet_wire_frame frame = { .type = ANYNET_FRAME_ASK_ALL };
 
-	if (rail->asks ||
-	    !recv_must_be_asked((struct recv_comm *)rail->tcp.base.comm, &frame.seq) ||
+	if (rail->asks || !recv_must_be_asked((struct recv_comm *)rail->tcp.base.comm) ||
 	    !ib_link_has_room(rail->link, 2))
 		return 0;
 	rail->asks = true;
@@ -270,7 +268,9 @@ int ib_transmit_control(struct anynet_rail *base)
 	if (!rail->granting)
 		recv_grant_again(comm);
 	rail->granting = true;
-	ret = post_grants(rail);
+	ret = ib_link_tell(rail->link);
+	if (!ret)
+		ret = post_grants(rail);
 	if (!ret)
 		ret = tell_to_ask(rail);
 	while (!ret && ib_link_has_room(rail->link, 2) &&

@@ -45,6 +45,7 @@ static const struct symbol {
 	ENTRY(destroy_qp),
 	ENTRY(get_async_event),
 	ENTRY(ack_async_event),
+	{ "ibv_fork_init", offsetof(struct verbs, fork_init), "IBVERBS_1.1", false },
 	{ "ibv_reg_mr_iova2", offsetof(struct verbs, reg_mr_iova2), "IBVERBS_1.8", false },
 	{ "ibv_query_ece", offsetof(struct verbs, query_ece), "IBVERBS_1.10", false },
 	{ "ibv_set_ece", offsetof(struct verbs, set_ece), "IBVERBS_1.10", false },

@@ -39,6 +39,7 @@ struct verbs {
 	void (*ack_async_event)(struct ibv_async_event *event);
 
 	/* NULL where the library is older. */
+	int (*fork_init)(void);
 	struct ibv_mr *(*reg_mr_iova2)(struct ibv_pd *pd, void *addr, size_t bytes, uint64_t iova,
 				       unsigned access);          /* 1.8 */
 	int (*query_ece)(struct ibv_qp *qp, struct ibv_ece *ece); /* 1.10 */
