@@ -14,7 +14,16 @@
 #define EVERY_US     20000
 #define KIB          1024u
 
-/* Both roles are hurt in turn when `side` is 2. */
+/* With the next heartbeat out of reach: nothing here has to wait for one. */
+static struct job_plan cut_plan(const struct run *run)
+{
+	struct job_plan plan = run_plan(run);
+
+	plan_set(&plan, "ANYNET_PEER_TIMEOUT=120s");
+	return plan;
+}
+
+/* Both roles are hurt at once when `side` is 2. */
 static void cut(const struct run *run, struct job_plan plan, int side, unsigned what, int ms,
 		const char *name)
 {
@@ -27,18 +36,22 @@ static void cut(const struct run *run, struct job_plan plan, int side, unsigned 
 	}
 	duo_run(&duo, run_ms(run, ms));
 	duo_move(&duo, 1, SETTLED_MS);
+	for (int i = 0; i < 2; i++) {
+		if (side == i || side == 2)
+			duo_hurt_end(&duo, i);
+	}
 	duo_finish(&duo, name);
 }
 
 static void cut_one_rail(const struct run *run)
 {
-	cut(run, run_plan(run), 0, HURT_SHUT, CUT_SHORT_MS, "sender");
-	cut(run, run_plan(run), 1, HURT_SHUT, CUT_SHORT_MS, "receiver");
+	cut(run, cut_plan(run), 0, HURT_SHUT, CUT_SHORT_MS, "sender");
+	cut(run, cut_plan(run), 1, HURT_SHUT, CUT_SHORT_MS, "receiver");
 }
 
 static void cut_four_rails(const struct run *run)
 {
-	struct job_plan plan = run_plan(run);
+	struct job_plan plan = cut_plan(run);
 
 	plan_set(&plan, "ANYNET_TCP_RAILS=4");
 	cut(run, plan, 0, HURT_SHUT, CUT_SHORT_MS, "sender");
@@ -48,7 +61,7 @@ static void cut_four_rails(const struct run *run)
 /* One way at a time: what still arrives has to be used or dropped, not waited for. */
 static void cut_half(const struct run *run)
 {
-	struct job_plan plan = run_plan(run);
+	struct job_plan plan = cut_plan(run);
 
 	plan_set(&plan, "ANYNET_TCP_RAILS=2");
 	cut(run, plan, 0, HURT_SHUT_HALF, CUT_SHORT_MS, "sender");
@@ -57,7 +70,7 @@ static void cut_half(const struct run *run)
 
 static void cut_reset(const struct run *run)
 {
-	struct job_plan plan = run_plan(run);
+	struct job_plan plan = cut_plan(run);
 
 	if (!hurt_can_reset())
 		check_skip("the kernel ends no sockets on demand here: %s", strerror(errno));
@@ -69,7 +82,7 @@ static void cut_reset(const struct run *run)
 /* Small messages are reported done when they are copied: they must be sent again from the copy. */
 static void cut_small(const struct run *run)
 {
-	struct job_plan plan = run_plan(run);
+	struct job_plan plan = cut_plan(run);
 
 	plan.bytes = 1000;
 	cut(run, plan, 2, HURT_SHUT, CUT_SHORT_MS, "1000 bytes");
@@ -80,7 +93,7 @@ static void cut_small(const struct run *run)
 /* Announced messages and their grants, out of order, over connections that break. */
 static void cut_tags(const struct run *run)
 {
-	struct job_plan plan = run_plan(run);
+	struct job_plan plan = cut_plan(run);
 
 	plan.tags = 4;
 	plan_set(&plan, "ANYNET_TCP_RAILS=2");
@@ -93,7 +106,7 @@ static void cut_tags(const struct run *run)
 /* Several comms both ways, a caller that rests now and then, everything hurt at both ends. */
 static void cut_many(const struct run *run)
 {
-	struct job_plan plan = run_plan(run);
+	struct job_plan plan = cut_plan(run);
 	struct duo duo;
 
 	plan.streams[0] = 3;
@@ -107,12 +120,14 @@ static void cut_many(const struct run *run)
 	duo_hurt(&duo, 1, HURT_SHUT | HURT_SHUT_HALF | HURT_RESET, EVERY_US / 2);
 	duo_run(&duo, run_ms(run, CUT_MS));
 	duo_move(&duo, 1, SETTLED_MS);
+	duo_hurt_end(&duo, 0);
+	duo_hurt_end(&duo, 1);
 	duo_finish(&duo, "6 streams");
 }
 
 static void cut_threads(const struct run *run)
 {
-	struct job_plan plan = run_plan(run);
+	struct job_plan plan = cut_plan(run);
 
 	plan.streams[1] = 1;
 	plan_set(&plan, "ANYNET_IO_THREADS=2");
@@ -122,7 +137,7 @@ static void cut_threads(const struct run *run)
 
 static void cut_zerocopy(const struct run *run)
 {
-	struct job_plan plan = run_plan(run);
+	struct job_plan plan = cut_plan(run);
 
 	plan_set(&plan, "ANYNET_TCP_ZEROCOPY=on");
 	plan_set(&plan, "ANYNET_TCP_RAILS=2");
@@ -131,7 +146,7 @@ static void cut_zerocopy(const struct run *run)
 
 static void cut_checksum(const struct run *run)
 {
-	struct job_plan plan = run_plan(run);
+	struct job_plan plan = cut_plan(run);
 
 	plan_set(&plan, "ANYNET_CHECKSUM=1");
 	plan_set(&plan, "ANYNET_TCP_RAILS=2");
@@ -141,7 +156,7 @@ static void cut_checksum(const struct run *run)
 /* All connections break while nothing is under way. What comes next arrives. */
 static void cut_idle(const struct run *run)
 {
-	struct job_plan plan = run_plan(run);
+	struct job_plan plan = cut_plan(run);
 	struct duo duo;
 
 	plan.streams[1] = 1;
@@ -152,7 +167,7 @@ static void cut_idle(const struct run *run)
 		duo_hold(&duo);
 		duo_hurt(&duo, i & 1, HURT_SHUT, 1000);
 		duo_run(&duo, 50 * (i + 1));
-		duo_hurt(&duo, i & 1, 0, 0);
+		duo_hurt_end(&duo, i & 1);
 		duo_go(&duo);
 	}
 	duo_move(&duo, 8, SETTLED_MS);
@@ -162,7 +177,7 @@ static void cut_idle(const struct run *run)
 /* NCCL need not call while a kernel computes: connections are back when it does. */
 static void cut_napping(const struct run *run)
 {
-	struct job_plan plan = run_plan(run);
+	struct job_plan plan = cut_plan(run);
 	struct duo duo;
 
 	plan_set(&plan, "ANYNET_TCP_RAILS=2");
@@ -174,6 +189,7 @@ static void cut_napping(const struct run *run)
 	duo_run(&duo, run_ms(run, CUT_SHORT_MS * 2));
 	for (int side = 0; side < 2; side++)
 		atomic_store(&duo.shared->nap_ms[side], 0);
+	duo_hurt_end(&duo, 0);
 	duo_finish(&duo, "callers that rest");
 }
 

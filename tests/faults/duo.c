@@ -18,6 +18,7 @@
 #define UP_MS    30000
 #define DRAIN_MS 60000
 #define CLOSE_MS 20000
+#define HURT_MS  10000
 #define TURN_NS  500000
 
 double ms_of(uint64_t ns)
@@ -378,8 +379,20 @@ void duo_continue(struct duo *duo, int side)
 
 void duo_hurt(struct duo *duo, int side, unsigned what, unsigned every_us)
 {
+	duo->hurts_before[side] = atomic_load(&duo->shared->jobs[side].hurts);
 	atomic_store(&duo->shared->hurt_us[side], every_us);
 	atomic_store(&duo->shared->hurt[side], what);
+}
+
+void duo_hurt_end(struct duo *duo, int side)
+{
+	struct deadline deadline = deadline_in(HURT_MS, "a job to hurt itself");
+
+	while (atomic_load(&duo->shared->jobs[side].hurts) == duo->hurts_before[side]) {
+		check_fine(duo);
+		await(duo, &deadline);
+	}
+	duo_hurt(duo, side, 0, 0);
 }
 
 void duo_reset_stall(struct duo *duo)
@@ -405,6 +418,12 @@ uint64_t duo_stall_ns(const struct duo *duo)
 		}
 	}
 	return longest;
+}
+
+void duo_forget_warns(struct duo *duo)
+{
+	for (int side = 0; side < 2; side++)
+		atomic_store(&duo->shared->jobs[side].warns, 0);
 }
 
 unsigned duo_warns(const struct duo *duo, int side, const char *text)

@@ -16,7 +16,8 @@ struct duo {
 	struct shared *shared;
 	pid_t pids[2];
 	bool reaped[2];
-	bool was_stopped; /* how long calls took says nothing */
+	bool was_stopped;         /* how long calls took says nothing */
+	uint64_t hurts_before[2]; /* the last duo_hurt */
 };
 
 /* Room for two jobs that are not started yet. */
@@ -61,10 +62,15 @@ void duo_continue(struct duo *duo, int side);
 /* What a job does to itself from now on. */
 void duo_hurt(struct duo *duo, int side, unsigned what, unsigned every_us);
 
+/* … and no more, once it has done some of it. */
+void duo_hurt_end(struct duo *duo, int side);
+
 /* Longest wait of any stream's oldest request since the reset, one that still lasts included. */
 void duo_reset_stall(struct duo *duo);
 uint64_t duo_stall_ns(const struct duo *duo);
 
+/* WARNs from now on. */
+void duo_forget_warns(struct duo *duo);
 unsigned duo_warns(const struct duo *duo, int side, const char *text);
 
 /* Fails the test, with the state of both jobs. */

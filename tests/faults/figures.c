@@ -68,7 +68,7 @@ static void cut_rates(const struct run *run, int side)
 		whole[i] = rate(&duo, TURN_MS);
 		duo_hurt(&duo, side, HURT_SHUT, EVERY_US);
 		cut[i] = rate(&duo, TURN_MS);
-		duo_hurt(&duo, side, 0, 0);
+		duo_hurt_end(&duo, side);
 		ratio[i] = cut[i] / whole[i];
 	}
 	printf("figure cut-%s GB/s %.3f of %.3f ratio %.3f\n", side ? "receiver" : "sender",
@@ -143,6 +143,7 @@ static void clock_jumps(const struct run *run)
 	duo_go(&duo);
 	duo_move(&duo, 8, SETTLED_MS);
 	for (int side = 0; side < 2; side++) {
+		duo_hurt_end(&duo, side);
 		if (duo_warns(&duo, side, NULL))
 			duo_failed(&duo, "WARNs because a clock jumped");
 	}

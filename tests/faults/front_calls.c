@@ -2,13 +2,11 @@
 /* Calls that can be made to fail, and the clocks. */
 #include "front.h"
 
-#include <dirent.h>
 #include <dlfcn.h>
 #include <errno.h>
 #include <pthread.h>
 #include <signal.h>
 #include <stdatomic.h>
-#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/epoll.h>
@@ -16,7 +14,6 @@
 #include <sys/random.h>
 #include <sys/socket.h>
 #include <sys/syscall.h>
-#include <sys/timerfd.h>
 #include <time.h>
 #include <unistd.h>
 
@@ -32,9 +29,7 @@ const char *const front_names[FRONT_CALLS] = {
 	[FRONT_EPOLL_CREATE] = "epoll_create1",
 	[FRONT_EPOLL_CTL] = "epoll_ctl",
 	[FRONT_EVENTFD] = "eventfd",
-	[FRONT_TIMERFD] = "timerfd_create",
 	[FRONT_THREAD] = "pthread_create",
-	[FRONT_OPEN] = "fopen",
 	[FRONT_RANDOM] = "getrandom",
 };
 
@@ -184,13 +179,6 @@ IN_FRONT int eventfd(unsigned value, int flags)
 	return behind(value, flags);
 }
 
-IN_FRONT int timerfd_create(clockid_t clock, int flags)
-{
-	BEHIND("timerfd_create", int, clockid_t, int)
-	FAIL_AS(FRONT_TIMERFD, -1);
-	return behind(clock, flags);
-}
-
 IN_FRONT int pthread_create(pthread_t *restrict thread, const pthread_attr_t *restrict attr,
 			    void *(*run)(void *), void *restrict arg)
 {
@@ -198,20 +186,6 @@ IN_FRONT int pthread_create(pthread_t *restrict thread, const pthread_attr_t *re
 	       void *)
 	int err = front_verdict(FRONT_THREAD);
 	return err ? err : behind(thread, attr, run, arg);
-}
-
-IN_FRONT FILE *fopen(const char *restrict path, const char *restrict mode)
-{
-	BEHIND("fopen", FILE *, const char *, const char *)
-	FAIL_AS(FRONT_OPEN, NULL);
-	return behind(path, mode);
-}
-
-IN_FRONT DIR *opendir(const char *path)
-{
-	BEHIND("opendir", DIR *, const char *)
-	FAIL_AS(FRONT_OPEN, NULL);
-	return behind(path);
 }
 
 IN_FRONT ssize_t getrandom(void *bytes, size_t count, unsigned flags)

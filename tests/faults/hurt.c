@@ -160,14 +160,13 @@ bool hurt_can_reset(void)
 
 /* The descriptor may have been closed, even given to another connection meanwhile: both are the
  * plugin's business and do no harm here. */
-static void hurt_connection(int fd, unsigned what)
+static bool hurt_connection(int fd, unsigned what)
 {
 	if (what & HURT_RESET)
-		hurt_reset(fd);
-	else if (what & HURT_SHUT_HALF)
-		shutdown(fd, random_next(&hurt.random) & 1 ? SHUT_RD : SHUT_WR);
-	else
-		shutdown(fd, SHUT_RDWR);
+		return hurt_reset(fd);
+	if (what & HURT_SHUT_HALF)
+		return !shutdown(fd, random_next(&hurt.random) & 1 ? SHUT_RD : SHUT_WR);
+	return !shutdown(fd, SHUT_RDWR);
 }
 
 unsigned hurt_all(unsigned what)
@@ -185,10 +184,7 @@ static bool hurt_one_connection(unsigned what)
 	int fds[CONNECTIONS_MAX];
 	unsigned count = find_connections(fds);
 
-	if (!count)
-		return false;
-	hurt_connection(fds[random_below(&hurt.random, count)], what);
-	return true;
+	return count && hurt_connection(fds[random_below(&hurt.random, count)], what);
 }
 
 /* One of the things that `what` allows. */

@@ -59,9 +59,7 @@ static const struct limit limits[] = {
 	{ FRONT_EPOLL_CREATE, EMFILE, SETTING_UP, 0, false },
 	{ FRONT_EPOLL_CTL, ENOMEM, SETTING_UP, 0, false },
 	{ FRONT_EVENTFD, ENFILE, SETTING_UP, 0, false },
-	{ FRONT_TIMERFD, ENFILE, SETTING_UP, 0, false },
 	{ FRONT_THREAD, EAGAIN, SETTING_UP, 0, false },
-	{ FRONT_OPEN, ENFILE, SETTING_UP, 0, false },
 	{ FRONT_RANDOM, EINTR, SETTING_UP, 0, false },
 	{ FRONT_SOCKET, ENFILE, HEALING, 0, true },
 	{ FRONT_SOCKET, EMFILE, HEALING, 20, true },
@@ -71,7 +69,6 @@ static const struct limit limits[] = {
 	{ FRONT_BIND, EADDRINUSE, HEALING, 0, true },
 	{ FRONT_SETSOCKOPT, ENOMEM, HEALING, 0, true },
 	{ FRONT_EPOLL_CTL, ENOMEM, HEALING, 0, true },
-	{ FRONT_RANDOM, EINTR, HEALING, 0, true },
 };
 #define LIMITS (sizeof(limits) / sizeof(limits[0]))
 
@@ -81,6 +78,11 @@ static const struct limit memory_limits[] = {
 	{ FRONT_MEMORY, ENOMEM, HEALING, 10, true },
 };
 #define MEMORY_LIMITS (sizeof(memory_limits) / sizeof(memory_limits[0]))
+
+static const char *phase_name(const struct limit *limit)
+{
+	return limit->phase == HEALING ? "healing" : "setting up";
+}
 
 /* All memory of a try, taken before anything may fail. */
 static struct {
@@ -215,8 +217,8 @@ static int try_apart(const struct job_plan *plan, const struct limit *limit, uns
 	check_that(peer_reap(pid, 2 * ONCE_MS, &status), "%s %u hangs", front_names[limit->call],
 		   k);
 	check_that(WIFEXITED(status) && WEXITSTATUS(status) & TRIED,
-		   "%s, %s at call %u: status 0x%x", front_names[limit->call],
-		   limit->phase == HEALING ? "healing" : "setting up", k, (unsigned)status);
+		   "%s, %s at call %u: status 0x%x", front_names[limit->call], phase_name(limit), k,
+		   (unsigned)status);
 	return WEXITSTATUS(status);
 }
 
@@ -229,7 +231,8 @@ static bool is_wanted(const struct limit *limit)
 
 static void for_every_k(const struct job_plan *plan, const struct limit *limit)
 {
-	unsigned k = getenv("FAULTS_K") ? (unsigned)atoi(getenv("FAULTS_K")) : 1, gave_up = 0;
+	const char *from = getenv("FAULTS_K");
+	unsigned k = from ? (unsigned)atoi(from) : 1, gave_up = 0;
 
 	if (!is_wanted(limit))
 		return;
@@ -242,8 +245,10 @@ static void for_every_k(const struct job_plan *plan, const struct limit *limit)
 		gave_up += (outcome & GAVE_UP) != 0;
 	}
 	check(k < K_MAX);
+	check_that(k > 2 || from, "%s is never called while %s", front_names[limit->call],
+		   phase_name(limit));
 	printf("%-14s %-10s each of %u calls failed%s: %u times an error, else all was well\n",
-	       front_names[limit->call], limit->phase == HEALING ? "healing" : "setting up", k - 2,
+	       front_names[limit->call], phase_name(limit), k - 2,
 	       limit->more ? ", with those after it" : "", gave_up);
 	fflush(stdout);
 }

@@ -95,7 +95,7 @@ static double stall_at_loss(struct duo *duo, const struct world *world, const st
 	duo_move(duo, 50, SETTLED_MS);
 	duo_reset_stall(duo);
 	loss->change(world, loss->side, 1, false);
-	duo_move(duo, 100, 10 * SETTLED_MS);
+	duo_move(duo, 100, 3 * SETTLED_MS);
 	double ms = ms_of(duo_stall_ns(duo));
 	loss->change(world, loss->side, 1, true);
 	return ms;
@@ -231,6 +231,7 @@ static void reset_paths(const struct run *run, unsigned paths)
 	world_make(&world, paths, MBIT / 2);
 	struct job_plan plan = world_plan(run, &world);
 	plan.bytes = SIZES_MIX;
+	plan_set(&plan, "ANYNET_PEER_TIMEOUT=120s"); /* no heartbeat comes to help */
 	duo_start(&duo, &plan);
 	for (unsigned i = 0; i < RST_TRIES; i++) {
 		sent += world_rst(&world, (int)(i & 1), i / 2 % paths, 500);

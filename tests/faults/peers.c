@@ -252,6 +252,7 @@ static void stopped(const struct run *run)
 		duo_start(&duo, &plan);
 		duo_move(&duo, 8, SETTLED_MS);
 		duo_stop(&duo, side);
+		duo_forget_warns(&duo);
 		duo_run(&duo, run_ms(run, STOP_MS));
 		unsigned warns = duo_warns(&duo, !side, NULL);
 		duo_continue(&duo, side);
@@ -297,6 +298,7 @@ static void stall_warn(const struct run *run)
 	duo_start(&duo, &plan);
 	duo_move(&duo, 8, SETTLED_MS);
 	duo_hold(&duo);
+	duo_forget_warns(&duo);
 	atomic_store(&duo.shared->ahead, EXPECTED);
 	duo_run(&duo, STOP_MS);
 	snprintf(pid, sizeof(pid), "%d", (int)duo.pids[0]);

@@ -37,6 +37,7 @@ void plan_set(struct job_plan *plan, const char *setting);
 /* run->seconds, or what the scenario takes by itself. */
 int run_ms(const struct run *run, int ms);
 
-#define SETTLED_MS 3000 /* long enough for anything that heals without waiting for something */
+/* Long enough, on a busy machine too, for anything that heals without waiting for something. */
+#define SETTLED_MS 10000
 
 #endif

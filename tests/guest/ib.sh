@@ -59,6 +59,9 @@ for subject in "$@"; do
 		for wire in 0 1; do
 			wire_set "$wire" up
 		done
+		for end in eth0 eth1; do
+			tc qdisc del dev "$end" root 2>/dev/null || true
+		done
 	}
 done
 exit "$failed"

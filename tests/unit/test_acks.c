@@ -404,11 +404,7 @@ static void test_numbers_and_ring_go_round(void **state)
 
 static void fails(struct anynet_request *req, const char *text)
 {
-	int done, ret = 0;
-
-	for (int i = 0; i < 20 && !ret; i++)
-		ret = anynet_test(req, &done, NULL);
-	assert_int_equal(ret, -EPROTO);
+	pair_fails(req, -EPROTO);
 	assert_int_equal(capture_count(CAPTURE_WARN, text), 1);
 	capture_forget();
 }

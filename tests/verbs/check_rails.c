@@ -179,6 +179,7 @@ static void test_a_rail_is_fenced(void **state)
 	struct ends *ends = *state;
 	struct side a = { .end = &ends->a, .peer = &ends->b };
 	struct side b = { .end = &ends->b, .peer = &ends->a };
+	double until = seconds() + PATIENCE;
 	struct ibv_wc wc;
 
 	rails_connect(&a, &b);
@@ -195,6 +196,7 @@ static void test_a_rail_is_fenced(void **state)
 		assert_int_equal(end_wait(&ends->b, IBV_WC_SUCCESS).opcode,
 				 IBV_WC_RECV_RDMA_WITH_IMM);
 	for (int i = 0; i < RAILS;) {
+		assert_true(seconds() < until);
 		if (ibv_poll_cq(ends->a.cq, 1, &wc) != 1)
 			continue;
 		assert_int_equal(wc.status, wc.qp_num == a.qps[1]->qp_num ? IBV_WC_RETRY_EXC_ERR

@@ -93,6 +93,9 @@ static void test_nonsense_is_not_obeyed(void **state)
 	assert_int_equal(rig.control.script("fault frobnicate write"), -EINVAL);
 	assert_int_equal(rig.control.script("set nowhere:1 state=down"), -EINVAL);
 	assert_int_equal(rig.control.script("hello"), -EINVAL);
+	assert_int_equal(rig.control.script("device x hello"), -EINVAL);
+	assert_int_equal(rig.control.script("device x hello=1"), -EINVAL);
+	assert_int_equal(rig.control.script("device x; port hello"), -EINVAL);
 }
 
 static void test_a_list_that_cannot_be_had(void **state)

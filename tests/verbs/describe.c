@@ -213,6 +213,11 @@ static int device_property(struct fake_device *device, const char *word)
 	};
 	const char *value = value_of(word, "sysfs");
 
+	for (size_t i = 0; i < sizeof(known) / sizeof(*known); i++) {
+		const char *count = value_of(word, known[i].name);
+		if (count)
+			return number(count, (int *)(void *)((char *)device + known[i].offset));
+	}
 	if (value)
 		snprintf(device->device.ibdev_path, sizeof(device->device.ibdev_path), "%s", value);
 	else if (!strcmp(word, "iwarp"))
@@ -221,14 +226,9 @@ static int device_property(struct fake_device *device, const char *word)
 		device->dmabuf = true;
 	else if (!strcmp(word, "ece"))
 		device->ece = true;
-	if (value || !strchr(word, '='))
-		return 0;
-	for (size_t i = 0; i < sizeof(known) / sizeof(*known); i++) {
-		value = value_of(word, known[i].name);
-		if (value)
-			return number(value, (int *)(void *)((char *)device + known[i].offset));
-	}
-	return -EINVAL;
+	else
+		return -EINVAL;
+	return 0;
 }
 
 static int add_device(char *words)
