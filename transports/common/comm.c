@@ -388,6 +388,7 @@ void anynet_net_trim(void)
 	guard_look();
 	listen_drop_half_built();
 	listen_trim();
+	guard_reap();
 }
 
 void anynet_close(struct anynet_comm *comm)
@@ -409,4 +410,5 @@ void anynet_close(struct anynet_comm *comm)
 	}
 	connect_trim(false);
 	listen_trim();
+	guard_reap();
 }

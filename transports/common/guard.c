@@ -146,6 +146,8 @@ static void *guard_thread(void *arg)
 		}
 		registry_each(visit, &look);
 		end_closed(&look);
+		if (ib_chores())
+			registry_each(poke_all, NULL);
 		urgent = look.urgent;
 	}
 	return NULL;
@@ -268,6 +270,18 @@ static void unload(void)
 		pthread_join(guard.thread, NULL);
 	if (running)
 		close_descriptors();
+	ib_chores_finish();
+}
+
+void guard_reap(void)
+{
+	bool running;
+
+	pthread_mutex_lock(&guard.lock);
+	running = guard.running;
+	pthread_mutex_unlock(&guard.lock);
+	if (!running)
+		ib_chores_finish();
 }
 
 void guard_wake(void)

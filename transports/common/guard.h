@@ -20,4 +20,7 @@ void guard_remove(struct anynet_comm *comm);
 void guard_wake(void);
 void guard_look(void);
 
+/* What the guardian sees to from time to time, if there is none. With no lock. */
+void guard_reap(void);
+
 #endif

@@ -30,13 +30,17 @@ struct ib_link *ib_link_accept(const struct anynet_device *dev,
 			       const struct anynet_wire_hello *hello,
 			       struct anynet_wire_hello *answer);
 
-/* Is the device's port in a state in which a link is worth a try? Asks the kernel. */
+/* Is the device's port in a state in which a link is worth a try, as far as known? */
 bool ib_link_is_possible(const struct anynet_device *dev);
 
-/* Async events of all open ports (ib_events.c). A descriptor to poll, for the life of the process, -1 =
- * none; and whether something has happened that comms should look at, after reading what there is. Used
- * by one thread at a time. */
+/* Async events of all open ports (ib_events.c), by one thread at a time: a descriptor to poll, for the life of
+ * the process, -1 = none; read what there is. True: comms should look at their ports. */
 int ib_events_fd(void);
 bool ib_events_read(void);
+
+/* What takes long (ib_chores.c): see to it that it is done, by a thread of its own; and, when there is nobody
+ * any more to call this, wait for its end. True: as above. With no lock. */
+bool ib_chores(void);
+void ib_chores_finish(void);
 
 #endif

@@ -279,10 +279,7 @@ bool ib_link_is_possible(const struct anynet_device *dev)
 	char why[160];
 	struct ib_nic *nic = ib_nic_open(dev, why, sizeof(why));
 
-	if (!nic || ib_nic_refresh(nic))
-		return false;
-	link_set_port(dev, false);
-	return true;
+	return nic && !link_port_is_down(dev);
 }
 
 int ib_link_prove(struct ib_link *link)
@@ -334,18 +331,4 @@ struct ib_link *ib_link_accept(const struct anynet_device *dev,
 	ib_service_answer(link);
 	describe(link, answer);
 	return link;
-}
-
-void ib_link_free(struct ib_link *link)
-{
-	if (!link)
-		return;
-	if (link->qp)
-		link->nic->verbs->destroy_qp(link->qp);
-	if (link->cq)
-		link->nic->verbs->destroy_cq(link->cq);
-	if (link->mr)
-		link->nic->verbs->dereg_mr(link->mr);
-	free(link->memory);
-	free(link);
 }

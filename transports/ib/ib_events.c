@@ -62,19 +62,50 @@ static bool link_failed(struct ib_nic *nic, struct ib_link *link, const char *wh
 	return true;
 }
 
+static void set_port(struct ib_nic *nic, bool lost)
+{
+	if (lost != link_port_is_down(nic->dev))
+		anynet_info("dev %s: port %u of %s is %s", nic->dev->name, nic->port,
+			    nic->verbs_name, lost ? "down" : "up again");
+	link_set_port(nic->dev, lost);
+}
+
+/* To ask the kernel may take it seconds, with a network interface on its way up or down: later. */
 static bool port_changed(struct ib_nic *nic, const struct ibv_async_event *event)
 {
 	bool lost = event->event_type == IBV_EVENT_PORT_ERR;
 
 	if (event->element.port_num != nic->port)
 		return false;
-	if (!lost && ib_nic_refresh(nic) == -ENETDOWN)
-		lost = true;
-	if (lost != link_port_is_down(nic->dev))
-		anynet_info("dev %s: port %u of %s is %s", nic->dev->name, nic->port,
-			    nic->verbs_name, lost ? "down" : "up again");
-	link_set_port(nic->dev, lost);
-	return true;
+	if (lost)
+		set_port(nic, true);
+	else
+		atomic_store(&nic->stale, true);
+	return lost;
+}
+
+bool ib_events_stale(void)
+{
+	struct ib_nic *nic;
+
+	for (int i = 0; (nic = ib_nic_opened(i)); i++)
+		if (!atomic_load(&nic->failed) && atomic_load(&nic->stale))
+			return true;
+	return false;
+}
+
+bool ib_events_settle(void)
+{
+	bool changed = false;
+	struct ib_nic *nic;
+
+	for (int i = 0; (nic = ib_nic_opened(i)); i++) {
+		if (atomic_load(&nic->failed) || !atomic_exchange(&nic->stale, false))
+			continue;
+		set_port(nic, ib_nic_refresh(nic) == -ENETDOWN);
+		changed = true;
+	}
+	return changed;
 }
 
 /* True: comms are to look at it. */

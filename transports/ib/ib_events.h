@@ -11,4 +11,8 @@
 /* A nic was opened: its events from now on, and how its port is now. Any thread. */
 void ib_events_watch(struct ib_nic *nic);
 
+/* Ports that are to be asked how they are: are there any; ask them, which may take long. True: some were. */
+bool ib_events_stale(void);
+bool ib_events_settle(void);
+
 #endif

@@ -3,6 +3,7 @@
 #include "ib_link.h"
 
 #include <errno.h>
+#include <stdlib.h>
 #include <string.h>
 
 #include <nccl_net/log.h>
@@ -202,6 +203,13 @@ static bool all_flushed(struct ib_link *link, uint64_t *arrived)
 	return !link->recvs;
 }
 
+static void destroy_qp(struct ib_link *link)
+{
+	if (link->qp)
+		link->nic->verbs->destroy_qp(link->qp);
+	link->qp = NULL;
+}
+
 void ib_link_fence(struct ib_link *link, uint64_t *arrived)
 {
 	struct ibv_qp_attr attr = { .qp_state = IBV_QPS_ERR };
@@ -213,6 +221,62 @@ void ib_link_fence(struct ib_link *link, uint64_t *arrived)
 	broke(link, -ECONNABORTED);
 	while (!all_flushed(link, arrived) && net_now_ms() < until)
 		;
-	link->nic->verbs->destroy_qp(link->qp);
-	link->qp = NULL;
+	if (link->recvs) /* a queue pair that does not even flush: without it nothing can come */
+		destroy_qp(link);
+}
+
+/* --- their end --- */
+
+void ib_link_free(struct ib_link *link)
+{
+	if (!link)
+		return;
+	destroy_qp(link);
+	if (link->cq)
+		link->nic->verbs->destroy_cq(link->cq);
+	if (link->mr)
+		link->nic->verbs->dereg_mr(link->mr);
+	if (link->ring)
+		ib_mr_put(link->ring_cache, link->ring);
+	free(link->memory);
+	free(link);
+}
+
+static struct {
+	pthread_mutex_t lock;
+	struct ib_link *links;
+} retired = { .lock = PTHREAD_MUTEX_INITIALIZER };
+
+void ib_link_retire(struct ib_link *link)
+{
+	pthread_mutex_lock(&retired.lock);
+	link->next = retired.links;
+	retired.links = link;
+	pthread_mutex_unlock(&retired.lock);
+}
+
+void ib_links_reap(void)
+{
+	struct ib_link *link;
+
+	pthread_mutex_lock(&retired.lock);
+	link = retired.links;
+	retired.links = NULL;
+	pthread_mutex_unlock(&retired.lock);
+	while (link) {
+		struct ib_link *next = link->next;
+
+		ib_link_free(link);
+		link = next;
+	}
+}
+
+bool ib_links_retired(void)
+{
+	bool any;
+
+	pthread_mutex_lock(&retired.lock);
+	any = retired.links;
+	pthread_mutex_unlock(&retired.lock);
+	return any;
 }

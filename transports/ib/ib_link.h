@@ -9,6 +9,7 @@
 
 #include <nccl_net/wire.h>
 
+#include "ib_mr.h"
 #include "ib_nic.h"
 #include "rail_link.h"
 
@@ -57,8 +58,10 @@ struct ib_link {
 	struct ibv_port_attr attr; /* of the port when the link was made */
 	enum ib_link_state state;
 	bool is_send;
-	int err;                    /* -errno, with IB_LINK_BROKEN */
-	_Atomic bool failed;        /* an async event said so; from another thread */
+	int err;             /* -errno, with IB_LINK_BROKEN */
+	_Atomic bool failed; /* an async event said so; from another thread */
+	struct ib_mr *ring;  /* of its rail's comm, given back with it; from this cache */
+	struct ib_mr_cache *ring_cache;
 	struct anynet_wire_qp peer; /* from joining on */
 	struct anynet_wire_service service;
 	uint32_t whole_max; /* larger messages than this are no single WRITE WITH IMM */
@@ -119,7 +122,15 @@ int ib_link_tell(struct ib_link *link);
 /* Post a receive for each slot; part of making one. */
 int ib_link_post_slots(struct ib_link *link);
 
-/* Nothing is read or written through it any more when it returns; what had arrived before is queued. */
+/* Nothing is written through it any more when it returns, within 30 ms unless the queue pair does not even
+ * flush; what had arrived before is queued. */
 void ib_link_fence(struct ib_link *link, uint64_t *arrived);
+
+/* Free a fenced link soon (ib_chores.c): the kernel may take seconds to destroy a queue pair, until its last
+ * packets are off the wire. Any thread, and so for those below, which free all of them, and tell if there are
+ * any. */
+void ib_link_retire(struct ib_link *link);
+void ib_links_reap(void);
+bool ib_links_retired(void);
 
 #endif

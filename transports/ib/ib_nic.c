@@ -179,6 +179,16 @@ struct ib_nic *ib_nic_open(const struct anynet_device *dev, char *why, size_t wh
 	return nic;
 }
 
+struct ib_nic *ib_nic_opened(int i)
+{
+	struct ib_nic *nic;
+
+	pthread_mutex_lock(&nics.lock);
+	nic = i < nics.opened_count ? nics.opened[i] : NULL;
+	pthread_mutex_unlock(&nics.lock);
+	return nic;
+}
+
 int ib_nic_refresh(struct ib_nic *nic)
 {
 	struct ib_port state;

@@ -28,6 +28,7 @@ struct ib_nic {
 	uint8_t port; /* of that verbs device, from 1 */
 	/* The device has failed as a whole, what was made of it is of no use. Set by ib_events.c. */
 	_Atomic bool failed;
+	_Atomic bool stale; /* `state` is to be read again */
 
 	pthread_mutex_t lock; /* of `state`, which ib_nic_refresh renews */
 	struct ib_port state;
@@ -40,6 +41,9 @@ bool ib_nic_on_offer(void);
  * failed. May block for as long as the driver takes to open it. A port that is down is no error. Any thread. NULL: `why` tells, in
  * `why_bytes`; it may be tried again. */
 struct ib_nic *ib_nic_open(const struct anynet_device *dev, char *why, size_t why_bytes);
+
+/* Number `i` of those that are open, in the order of opening; NULL = there are no more. Any thread. */
+struct ib_nic *ib_nic_opened(int i);
 
 /* Read state, LID, MTU and GIDs again. Any thread. 0 or an error of ib_port_read; with -EIO what was
  * known before stays. */

@@ -33,12 +33,9 @@ void ib_rail_drop_link(struct ib_rail *rail)
 
 	rail->link = NULL;
 	rail->granting = rail->asks = false;
-	if (rail->ring)
-		ib_mr_put(rail->cache, rail->ring);
-	rail->ring = NULL;
 	free(rail->grants);
 	rail->grants = NULL;
-	ib_link_free(link);
+	ib_link_retire(link);
 }
 
 static void ib_sever(struct anynet_rail *base)
@@ -59,12 +56,13 @@ static void ib_sever(struct anynet_rail *base)
 static void register_ring(struct ib_rail *rail)
 {
 	struct send_comm *comm = (struct send_comm *)rail->tcp.base.comm;
+	struct ib_link *link = rail->link;
 	char why[160];
 
-	rail->cache = ib_memory_cache(rail->link->nic);
-	if (!rail->cache || ib_mr_get(rail->cache, comm->ring.memory, comm->ring.bytes, 0,
-				      &rail->ring, why, sizeof(why)))
-		rail->ring = NULL;
+	link->ring_cache = ib_memory_cache(link->nic);
+	if (!link->ring_cache || ib_mr_get(link->ring_cache, comm->ring.memory, comm->ring.bytes, 0,
+					   &link->ring, why, sizeof(why)))
+		link->ring = NULL;
 }
 
 /* Say by which of the two the frames come: the peer waits for the first of them. */
@@ -89,7 +87,7 @@ static void take_link(struct ib_rail *rail, struct ib_link *link)
 	rail->asked = 0;
 	if (link)
 		register_ring(rail);
-	if (link && !rail->ring) {
+	if (link && !link->ring) {
 		comm_unlink(base->comm, "the ring for small messages cannot be registered");
 		ib_rail_drop_link(rail);
 	}

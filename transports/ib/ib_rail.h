@@ -17,14 +17,12 @@ struct ib_rail {
 	struct ib_link *link; /* NULL: frames go over TCP */
 	struct ib_link *
 		rest; /* receive comm: fenced ones that brought what is not consumed, oldest first */
-	struct ib_mr *ring; /* send comm: its replay ring, for this link */
-	bool by_link;       /* send comm: what is out went over a link … */
-	uint64_t arrived;   /* … which is known to have brought all before this frame */
-	uint64_t asked;     /* the frame that ASK was sent for, plus one */
-	bool granting;      /* receive comm: posted receives are told to the sender */
-	bool asks;          /* … and it knows from which on it has to ask */
+	bool by_link;     /* send comm: what is out went over a link … */
+	uint64_t arrived; /* … which is known to have brought all before this frame */
+	uint64_t asked;   /* the frame that ASK was sent for, plus one */
+	bool granting;    /* receive comm: posted receives are told to the sender */
+	bool asks;        /* … and it knows from which on it has to ask */
 	struct anynet_wire_grant *grants; /* send comm: of messages that had to ask, by slot */
-	struct ib_mr_cache *cache;        /* that `ring` is from */
 };
 
 static inline struct ib_rail *to_ib(struct anynet_rail *rail)

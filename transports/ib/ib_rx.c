@@ -135,7 +135,7 @@ static int consume_rest(struct ib_rail *rail)
 		if (ret)
 			return ret;
 		rail->rest = link->next;
-		ib_link_free(link);
+		ib_link_retire(link);
 	}
 	return ret;
 }
@@ -172,7 +172,7 @@ void ib_free_rest(struct ib_rail *rail)
 		struct ib_link *link = rail->rest;
 
 		rail->rest = link->next;
-		ib_link_free(link);
+		ib_link_retire(link);
 	}
 }
 
@@ -195,6 +195,9 @@ static int receive_by_link(struct ib_rail *rail, int tcp_error)
 	if (tcp_error && rail->link->state == IB_LINK_JOINED)
 		return tcp_error;
 	ret = consume(rail, rail->link);
+	/* The sender may be waiting for the receives that were posted long ago. */
+	if (!ret && !broken && !rail->granting)
+		ret = ib_transmit_control(&rail->tcp.base);
 	return ret ? ret : broken;
 }
 

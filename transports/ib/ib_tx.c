@@ -49,7 +49,7 @@ static int post_small(struct ib_rail *rail, uint64_t n, const struct rail_frame 
 		frame->framed ? frame->payload - HEADER_BYTES : (const void *)&frame->header;
 	uint32_t bytes = (uint32_t)HEADER_BYTES + (frame->framed ? frame->header.length : 0);
 	struct ibv_sge sge;
-	struct ibv_send_wr wr = wr_of(IBV_WR_SEND, &sge, data, bytes, rail->ring->lkey);
+	struct ibv_send_wr wr = wr_of(IBV_WR_SEND, &sge, data, bytes, rail->link->ring->lkey);
 
 	if (bytes <= link->inline_bytes)
 		wr.send_flags = IBV_SEND_INLINE;

@@ -1,0 +1,72 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * What may take the kernel seconds: destroying queue pairs whose packets are still on their way, and
+ * asking for the state of ports whose network interface comes or goes. It is done by a thread of its own
+ * that is there while there is something to do, so that the guardian goes on meanwhile.
+ */
+#include <pthread.h>
+#include <signal.h>
+#include <unistd.h>
+
+#include "ib_events.h"
+#include "ib_link.h"
+#include "rail_link.h"
+
+static struct {
+	pthread_mutex_t lock;
+	pthread_t thread;
+	bool exists;
+	pid_t pid;            /* a forked child has no thread */
+	_Atomic bool over;    /* the thread has nothing more to do */
+	_Atomic bool changed; /* comms should look at their ports */
+} chores = { .lock = PTHREAD_MUTEX_INITIALIZER };
+
+static bool are_due(void)
+{
+	return ib_links_retired() || ib_events_stale();
+}
+
+static void *run(void *arg)
+{
+	while (are_due()) {
+		ib_links_reap();
+		if (ib_events_settle())
+			atomic_store(&chores.changed, true);
+	}
+	atomic_store(&chores.over, true);
+	return arg;
+}
+
+static void join(void)
+{
+	if (chores.exists && chores.pid == getpid())
+		pthread_join(chores.thread, NULL);
+	chores.exists = false;
+}
+
+bool ib_chores(void)
+{
+	sigset_t all, old;
+
+	pthread_mutex_lock(&chores.lock);
+	if (chores.exists && (chores.pid != getpid() || atomic_load(&chores.over)))
+		join();
+	if (!chores.exists && are_due()) {
+		atomic_store(&chores.over, false);
+		sigfillset(&all);
+		pthread_sigmask(SIG_SETMASK, &all, &old);
+		chores.exists = !pthread_create(&chores.thread, NULL, run, NULL);
+		pthread_sigmask(SIG_SETMASK, &old, NULL);
+		chores.pid = getpid();
+	}
+	pthread_mutex_unlock(&chores.lock);
+	return atomic_exchange(&chores.changed, false);
+}
+
+void ib_chores_finish(void)
+{
+	pthread_mutex_lock(&chores.lock);
+	join();
+	pthread_mutex_unlock(&chores.lock);
+	ib_links_reap();
+}
