@@ -207,9 +207,10 @@ struct anynet_wire_grant {
 	uint64_t size; /* of the buffer */
 	uint32_t rkey;
 	uint32_t tag;
-	uint32_t reserved[8];
+	uint32_t check; /* of the rest (ib_link.h): it may become visible in any order */
+	uint32_t reserved[7];
 	uint32_t seq;
-	uint32_t mark; /* seq + 1; last, as a NIC writes upwards */
+	uint32_t mark; /* seq + 1 */
 };
 static_assert(sizeof(struct anynet_wire_grant) == 64, "wire: written as one");
 

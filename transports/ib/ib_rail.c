@@ -150,12 +150,15 @@ static bool ib_granted(struct anynet_rail *base, const struct send_msg *msg)
 {
 	const struct ib_link *link = to_ib(base)->link;
 	const struct anynet_wire_grant *grant;
+	struct anynet_wire_grant now;
 
 	if (!link) /* over TCP it need not be; between two connections, who knows */
 		return base->fd >= 0;
 	grant = &link->board->grants[msg->seq % ANYNET_BOARD_GRANTS];
-	return __atomic_load_n(&grant->mark, __ATOMIC_ACQUIRE) == msg->seq + 1 &&
-	       grant->tag == msg->tag;
+	if (__atomic_load_n(&grant->mark, __ATOMIC_ACQUIRE) != msg->seq + 1)
+		return false;
+	memcpy(&now, grant, sizeof(now));
+	return now.check == ib_grant_check(&now) && now.tag == msg->tag;
 }
 
 static int ib_linger(struct anynet_rail *base)

@@ -210,6 +210,7 @@ static int post_grants(struct ib_rail *rail)
 			return -ENOMEM;
 		}
 		grant.rkey = reg->rkey;
+		grant.check = ib_grant_check(&grant);
 		ret = ib_link_write(link, &grant, sizeof(grant), addr);
 	}
 	return ret;
