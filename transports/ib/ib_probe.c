@@ -74,6 +74,22 @@ static void take_port(struct ib_probe *probe, struct ibv_context *context,
 	snprintf(found->verdict, sizeof(found->verdict), "%s", text);
 }
 
+/* Before anything is registered: on kernels before 5.12 a fork would part the process from its registered
+ * pages. Where that is no danger it does nothing. */
+static void survive_forks(const struct ib_probe *probe)
+{
+	if (probe->verbs.fork_init)
+		probe->verbs.fork_init();
+}
+
+static int prove(const struct ib_probe *probe, struct ibv_context *context, uint8_t number,
+		 const struct ib_port *port, char *why, size_t why_bytes)
+{
+	survive_forks(probe);
+	return ib_loopback(probe->cfg, &probe->verbs, context, number, &port->attr, &port->gid, why,
+			   why_bytes);
+}
+
 static void accept_port(struct ib_probe *probe, struct ibv_context *context,
 			const struct ibv_device_attr *device, uint8_t number, const char *name,
 			const struct ib_port *port)
@@ -88,8 +104,7 @@ static void accept_port(struct ib_probe *probe, struct ibv_context *context,
 		refuse(probe, name, "out of memory");
 	else if (probe->found_count == PORTS_MAX)
 		anynet_probe_verdict(probe->out, ANYNET_LINK_IB, name, true, "%s", text);
-	else if (ib_loopback(probe->cfg, &probe->verbs, context, number, &port->attr, &port->gid,
-			     why, sizeof(why)))
+	else if (prove(probe, context, number, port, why, sizeof(why)))
 		refuse(probe, name, "%s", why);
 	else
 		take_port(probe, context, device, number, port, text);
@@ -261,10 +276,6 @@ static int open_library(struct ib_probe *probe)
 	}
 	if (ret && *first_why)
 		refuse(probe, "libibverbs", "%s", first_why);
-	/* Before anything is registered: on kernels before 5.12 a fork would part the process from its
-	 * registered pages. Where that is no danger it does nothing. */
-	if (!ret && probe->verbs.fork_init)
-		probe->verbs.fork_init();
 	return ret;
 }
 
