@@ -256,6 +256,29 @@ static void a_port_may_go_and_come_back(struct test_net *net)
 				  "set fake0:1 state=active; set fake1:1 state=active");
 }
 
+/* Their acks are not urgent, and a queue pair needs none: those must come all the same. */
+static void few_small_messages_over_tcp_hold_nothing_up(struct test_net *net)
+{
+	struct deadline deadline = deadline_in(STEP_MS, "queue pairs to be used");
+	struct fake_verbs_counts before;
+	struct link link;
+
+	link_open(net, &link);
+	link_check(net, &link, 8);
+	port_down();
+	do {
+		before = counts();
+		link_check(net, &link, 8);
+		deadline_turn(&deadline);
+	} while (counts().sends != before.sends);
+	order("set fake0:1 state=active; set fake1:1 state=active");
+	for (before = counts(); counts().sends == before.sends; deadline_turn(&deadline))
+		link_check(net, &link, 0);
+	for (int i = 0; i < 300; i++) /* more than the ring holds */
+		link_check(net, &link, 400);
+	link_close(net, &link);
+}
+
 /* --- a port or a device fails, and another one is there --- */
 
 /* Nothing but the events tells of some of these. */
@@ -456,6 +479,8 @@ int main(int argc, char **argv)
 		{ .name = "without_verbs_it_goes_on_over_tcp_and_back",
 		  without_verbs_it_goes_on_over_tcp_and_back },
 		{ .name = "a_port_may_go_and_come_back", a_port_may_go_and_come_back },
+		{ .name = "few_small_messages_over_tcp_hold_nothing_up",
+		  few_small_messages_over_tcp_hold_nothing_up },
 		{ .name = "another_port_takes_over", another_port_takes_over },
 		{ .name = "what_nothing_is_posted_for_survives_the_queue_pair",
 		  what_nothing_is_posted_for_survives_the_queue_pair },

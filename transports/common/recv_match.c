@@ -85,12 +85,14 @@ static void complete_message(struct recv_comm *comm, struct recv_msg *msg)
 	/* Of its grant: the ack is to be told now. */
 	msg->told_on = TOLD_NOTHING;
 	comm->again[slot / 64] &= ~(1ull << slot % 64);
-	if (!msg->unsure)
+	if (msg->unsure) {
+		comm->ack_bits[slot / 64] |= 1ull << slot % 64;
+		comm->complete++;
+		comm->ack_prompt |= msg->wants_ack;
+	} else if (anynet_likely(!comm->complete)) {
 		return;
-	comm->ack_bits[slot / 64] |= 1ull << slot % 64;
-	comm->complete++;
-	if (msg->wants_ack)
-		comm->ack_prompt = true;
+	}
+	/* Also of one that needs no ack: in the sender's ring it lies behind those that do. */
 	comm->lazy_bytes += (uint32_t)(sizeof(struct anynet_wire_frame) +
 				       anynet_min(msg->size, comm->replay_bytes));
 }
