@@ -99,7 +99,9 @@ void heal_rail(struct anynet_comm *comm, struct anynet_rail *rail, bool elsewher
 	redial = &heal->redials[rail->index];
 	if (redial->wanted && !is_homeward(redial))
 		return;
-	dial_close(&redial->dial);
+	/* A homeward hello that is out may be what ended the old connection: its answer is on the way. */
+	if (redial->dial.state <= DIAL_HELLO)
+		dial_close(&redial->dial);
 	redial->wanted = true;
 	redial->order = elsewhere ? PAIRS_ELSEWHERE : PAIRS_OWN_FIRST;
 	redial->tries = 0;
