@@ -25,7 +25,8 @@ struct rail_signs;
 
 /*
  * All calls come with the comm to themselves (its one caller, or under its lock when I/O threads
- * serve it) and never block.
+ * serve it) and wait for nobody: with a link for at most 30 ms for what its queue pair is to flush, and
+ * as long as calls of libibverbs take.
  */
 struct anynet_rail_ops {
 	/* Take in what has arrived and give it to the comm; returns when nothing is left, when a
@@ -213,6 +214,8 @@ struct anynet_rail *tcp_rail_create(struct anynet_comm *comm, int fd, uint16_t i
  * alone. */
 struct anynet_rail *ib_rail_create(struct anynet_comm *comm, int fd, uint16_t index,
 				   struct ib_link *link);
-bool ib_rail_is_linked(const struct anynet_rail *rail); /* of an IB device's comm */
+/* Of an IB device's comm: does it have a link now, did it ever? */
+bool ib_rail_is_linked(const struct anynet_rail *rail);
+bool ib_rail_had_link(const struct anynet_rail *rail);
 
 #endif

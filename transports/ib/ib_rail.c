@@ -82,6 +82,7 @@ static void take_link(struct ib_rail *rail, struct ib_link *link)
 	struct anynet_rail *base = &rail->tcp.base;
 
 	rail->link = link;
+	rail->had_link |= link != NULL;
 	if (!base->comm->is_send)
 		return;
 	rail->asked = 0;
@@ -249,4 +250,9 @@ struct anynet_rail *ib_rail_create(struct anynet_comm *comm, int fd, uint16_t in
 bool ib_rail_is_linked(const struct anynet_rail *rail)
 {
 	return ((const struct ib_rail *)rail)->link != NULL;
+}
+
+bool ib_rail_had_link(const struct anynet_rail *rail)
+{
+	return ((const struct ib_rail *)rail)->had_link;
 }

@@ -15,6 +15,7 @@ struct ib_rail {
 	struct tcp_rail tcp; /* first */
 	const struct anynet_rail_ops *over_tcp;
 	struct ib_link *link; /* NULL: frames go over TCP */
+	bool had_link;        /* so that it is worth asking for another one */
 	struct ib_link *
 		rest; /* receive comm: fenced ones that brought what is not consumed, oldest first */
 	bool by_link;     /* send comm: what is out went over a link … */
