@@ -222,7 +222,8 @@ static inline bool comm_try_enter(struct anynet_comm *comm)
 	return !atomic_exchange_explicit(&comm->busy, true, memory_order_acquire);
 }
 
-/* For calls that have to: others work on a comm for well under a millisecond. */
+/* For calls that have to: others work on a comm for well under a millisecond, or as long as a call of
+ * libibverbs takes that makes a queue pair or registers memory. */
 void comm_enter(struct anynet_comm *comm);
 
 static inline void comm_leave(struct anynet_comm *comm)

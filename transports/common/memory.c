@@ -126,8 +126,8 @@ void anynet_dereg_mr(struct anynet_comm *comm, struct anynet_mr *mr)
 int anynet_iflush(struct anynet_comm *comm, int n, void *const *data, const int *bytes,
 		  struct anynet_mr *const *mrs, struct anynet_request **req)
 {
-	/* Only for GPU memory that a NIC wrote to (net-api.md §3.6); rails of today write with the
-	 * CPU. */
+	/* Only for GPU memory that a NIC wrote to (net-api.md §3.6), and our devices offer host memory
+	 * only. */
 	(void)n;
 	(void)data;
 	(void)bytes;

@@ -2,7 +2,7 @@
 /*
  * The open comms of this process, for the threads that look after them without NCCL (guard.c,
  * io_threads.c). Between registry_hold and registry_release no comm can be destroyed; registry_remove
- * waits for that, so what is held must be held for a short time.
+ * waits for that, so what is held must be held for a short time (comm_internal.h, comm_enter).
  */
 #ifndef ANYNET_REGISTRY_H
 #define ANYNET_REGISTRY_H
