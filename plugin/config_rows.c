@@ -213,6 +213,28 @@ const struct anynet_config_row anynet_config_rows[] = {
 		.max = 1 << 30,
 	},
 	{
+		.name = "ANYNET_IB_QPS_PER_CONNECTION",
+		.alias = "NCCL_IB_QPS_PER_CONNECTION",
+		.initial = "1",
+		.accepts = "1 to 64",
+		.doc = "Queue pairs of a connection, so that fabrics that choose a path for each flow use "
+		       "several. The side that wants more decides.",
+		.parse = anynet_parse_int,
+		.offset = offsetof(struct anynet_config, ib_qps),
+		.min = 1,
+		.max = 64,
+	},
+	{
+		.name = "ANYNET_IB_SPLIT_DATA_ON_QPS",
+		.alias = "NCCL_IB_SPLIT_DATA_ON_QPS",
+		.initial = "0",
+		.accepts = "0 or 1",
+		.doc = "1: with several queue pairs a message is cut into chunks (`ANYNET_TCP_CHUNK`) "
+		       "that go through all of them; 0: each goes through one of them.",
+		.parse = anynet_parse_flag,
+		.offset = offsetof(struct anynet_config, ib_split),
+	},
+	{
 		.name = "ANYNET_IB_ECE_ENABLE",
 		.alias = "NCCL_IB_ECE_ENABLE",
 		.initial = "1",

@@ -38,6 +38,8 @@ struct anynet_config {
 	int ib_pkey;	       /* index of the partition key */
 	int ib_adaptive;       /* adaptive routing: 0, 1; ANYNET_AUTO = on InfiniBand */
 	size_t ib_ar_threshold; /* larger writes are posted for adaptive routing */
+	int ib_qps;            /* queue pairs of a comm */
+	bool ib_split;         /* … and is a message cut to go through several of them? */
 	bool ib_ece;           /* negotiate enhanced connections */
 	int ib_relaxed;        /* relaxed ordering: 0 = never; else where libibverbs knows it */
 

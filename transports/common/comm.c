@@ -7,6 +7,7 @@
 #include <stdlib.h>
 #include <string.h>
 #include <sys/epoll.h>
+#include <sys/socket.h>
 #include <time.h>
 #include <unistd.h>
 
@@ -15,6 +16,7 @@
 #include "guard.h"
 #include "heal.h"
 #include "listen.h"
+#include "socket.h"
 #include "watch.h"
 
 #define EVENTS_PER_TURN 16
@@ -89,6 +91,19 @@ int comm_add_rail(struct anynet_comm *comm, int fd, uint16_t index, uint32_t epo
 	return 0;
 }
 
+const struct anynet_device *comm_device_at(const struct anynet_comm *comm, int fd)
+{
+	struct sockaddr_storage local = { 0 };
+	socklen_t bytes = sizeof(local);
+
+	getsockname(fd, (struct sockaddr *)&local, &bytes);
+	for (unsigned i = 0; i < comm->paths.own_count; i++)
+		if (socket_same_ip(&comm->paths.own[i]->addr, &local) &&
+		    comm->paths.own_addrs[i].port == socket_port(fd))
+			return comm->paths.own[i];
+	return NULL;
+}
+
 void comm_enter(struct anynet_comm *comm)
 {
 	struct timespec moment = { .tv_nsec = 20000 };
@@ -120,7 +135,8 @@ int comm_open(struct anynet_comm *comm)
 {
 	int ret;
 
-	if (comm->rail_count > 1 && comm->epfd < 0) {
+	/* Links are polled by looking, without system calls, and their connections with them. */
+	if (comm->rail_count > 1 && comm->epfd < 0 && !comm_is_ib(comm)) {
 		comm->epfd = epoll_create1(EPOLL_CLOEXEC);
 		if (comm->epfd < 0)
 			return -errno;

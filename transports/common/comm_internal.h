@@ -153,7 +153,10 @@ void comm_sever(struct anynet_comm *comm, struct anynet_rail *rail, int err);
 void comm_end_rail(struct anynet_comm *comm, struct anynet_rail *rail);
 bool comm_has_rails(const struct anynet_comm *comm);
 
-/* Is it an IB device's: memory is registered, receives are granted, one rail? */
+/* The NIC of ours that this connection was made to; NULL = none of the comm's. */
+const struct anynet_device *comm_device_at(const struct anynet_comm *comm, int fd);
+
+/* Is it an IB device's: memory is registered, receives are granted? */
 static inline bool comm_is_ib(const struct anynet_comm *comm)
 {
 	return comm->dev->link == ANYNET_LINK_IB;

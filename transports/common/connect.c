@@ -315,7 +315,10 @@ static int dial_extra(struct connect_op *op, int rail)
 	if (dial->state == DIAL_IDLE) {
 		if (!dial_pair(dial, &op->paths, op->welcome.plan[rail]))
 			return -EINVAL;
-		ret = dial_start(dial, &op->paths, NULL, ANYNET_KIND_RAIL, (unsigned)rail, 0);
+		ret = dial_start(dial, &op->paths,
+				 op->comm->unlinked ? NULL
+						    : op->paths.own[op->welcome.plan[rail].from],
+				 ANYNET_KIND_RAIL, (unsigned)rail, 0);
 	}
 	if (!ret)
 		ret = dial_step(dial);
@@ -323,9 +326,11 @@ static int dial_extra(struct connect_op *op, int rail)
 		ret = -ECONNREFUSED;
 	if (!ret)
 		ret = comm_add_rail(op->comm, dial->fd, (uint16_t)rail, 0, op->welcome.plan[rail],
-				    NULL);
-	if (!ret)
+				    dial->link);
+	if (!ret) {
 		dial->fd = -1;
+		dial->link = NULL;
+	}
 	return ret;
 }
 

@@ -159,7 +159,7 @@ static int admit_comm(struct endpoint *endpoint, const struct anynet_wire_hello 
 	struct anynet_listener *listener = endpoint->listener;
 	const struct anynet_device *set[ANYNET_HELLO_ADDRS];
 	struct anynet_wire_addr addrs[ANYNET_HELLO_ADDRS];
-	bool linked = listener->dev->link == ANYNET_LINK_IB; /* one rail, whatever else stands by */
+	bool ib = listener->dev->link == ANYNET_LINK_IB; /* the other devices stand by */
 	int ret, count, per_nic = net_rails_per_nic(listener->dev);
 	struct anynet_comm *comm;
 	struct ib_link *link;
@@ -170,9 +170,9 @@ static int admit_comm(struct endpoint *endpoint, const struct anynet_wire_hello 
 		return refuse(answer, ANYNET_STATUS_BUSY, ret, "cannot listen");
 	hello_fill(answer, listener->dev, addrs, count);
 	per_nic = (int)anynet_max((size_t)per_nic, hello->rails);
-	answer->rails = (uint16_t)rail_plan(hello->addrs, hello_addr_count(hello), addrs,
-					    linked ? 1 : count, per_nic, answer->plan,
-					    linked ? 1 : ANYNET_RAILS_MAX);
+	answer->rails =
+		(uint16_t)rail_plan(hello->addrs, hello_addr_count(hello), addrs, ib ? 1 : count,
+				    per_nic, answer->plan, ANYNET_RAILS_MAX);
 	comm = recv_comm_create(listener->dev, answer->rails, hello->replay_bytes);
 	if (!comm)
 		return refuse(answer, ANYNET_STATUS_BUSY, -ENOMEM, "out of memory");
@@ -210,14 +210,19 @@ static int admit_rail(struct endpoint *endpoint, const struct anynet_wire_hello 
 		      struct anynet_wire_hello *answer)
 {
 	struct anynet_comm *comm = endpoint->comm;
+	struct ib_link *link = NULL;
 
 	hello_fill(answer, comm->dev, NULL, 0);
 	if (!endpoint->listener || hello->rail >= comm->rail_count || comm->rails[hello->rail] ||
 	    hello->epoch)
 		return refuse(answer, ANYNET_STATUS_STALE, -ESTALE, "no such rail is awaited");
+	if (hello->qp.link && !comm->unlinked)
+		link = ib_link_accept(comm_device_at(comm, fd), hello, answer);
 	if (comm_add_rail(comm, fd, hello->rail, hello->epoch,
-			  (struct anynet_wire_rail){ UINT8_MAX, UINT8_MAX }, NULL))
+			  (struct anynet_wire_rail){ UINT8_MAX, UINT8_MAX }, link)) {
+		ib_link_free(link);
 		return refuse(answer, ANYNET_STATUS_BUSY, -ENOMEM, "out of memory");
+	}
 	return 0;
 }
 

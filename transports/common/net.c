@@ -169,7 +169,7 @@ int net_stripe(const struct anynet_device *dev, const struct anynet_device **set
 int net_rails_per_nic(const struct anynet_device *dev)
 {
 	if (dev->link == ANYNET_LINK_IB)
-		return 1;
+		return anynet_net.cfg->ib_qps;
 	if (anynet_net.cfg->rails_per_nic > 0)
 		return anynet_net.cfg->rails_per_nic;
 	if (dev->copies_in_kernel || dev->speed_mbps < RAILS_2_FROM_MBPS)

@@ -42,7 +42,7 @@ void net_random(void *data, size_t bytes);
  * TCP devices that stand by. Returns the count, at most `max`. */
 int net_stripe(const struct anynet_device *dev, const struct anynet_device **set, int max);
 
-/* TCP rails per NIC pair for comms of this device. */
+/* Rails per NIC pair for comms of this device. */
 int net_rails_per_nic(const struct anynet_device *dev);
 
 #endif

@@ -101,6 +101,8 @@ struct anynet_rail {
 	uint64_t broke_ms;   /* … and when */
 	uint64_t bytes_sent; /* payload, for balancing and statistics */
 	double rate;         /* bytes per ms as last estimated; 0 = not known */
+	uint32_t
+		granted; /* receive comm: receives before this one need not be told on it any more */
 	struct ib_link *next_link; /* of the connection that comes; resume takes it. NULL = none */
 	char path[112];            /* "10.0.0.1:4711 -> 10.0.0.2:9000" for messages */
 };
@@ -175,16 +177,16 @@ int recv_place(struct recv_comm *comm, const struct anynet_wire_frame *header,
 void recv_placed(struct recv_comm *comm, struct recv_msg *msg, size_t bytes);
 void recv_arrived(struct recv_comm *comm, struct recv_msg *msg, size_t bytes);
 
-/* The next posted receive that the sender has not been told of on this path, if it is for more than
+/* The next posted receive that the sender has not been told of on this rail, if it is for more than
  * `eager` bytes: everything but rkey is filled. False = none. */
-bool recv_next_grant(struct recv_comm *comm, size_t eager, struct anynet_wire_grant *grant,
-		     struct anynet_mr **mr);
+bool recv_next_grant(struct recv_comm *comm, struct anynet_rail *rail, size_t eager,
+		     struct anynet_wire_grant *grant, struct anynet_mr **mr);
 
 /* Are there receives that are not granted unasked, and has the sender been told of all others? */
-bool recv_must_be_asked(const struct recv_comm *comm);
+bool recv_must_be_asked(const struct recv_comm *comm, const struct anynet_rail *rail);
 
 /* The path is new: it has been told of none. */
-void recv_grant_again(struct recv_comm *comm);
+void recv_grant_again(const struct recv_comm *comm, struct anynet_rail *rail);
 
 /* The same for the message in a slot that is to be granted; NULL = it has no registered buffer. */
 struct anynet_mr *recv_grant_of(struct recv_comm *comm, unsigned slot,
@@ -193,9 +195,10 @@ struct anynet_mr *recv_grant_of(struct recv_comm *comm, unsigned slot,
 /* Of a frame that was begun only `part` of `length` bytes stay in place; the rest comes again. */
 void recv_unplace(struct recv_comm *comm, struct recv_msg *msg, size_t length, size_t part);
 
-/* ASK: the sender wants the grant of a message that it may have begun; LOOK: a message waits for one that
+/* ASK: the sender wants the grant of a message that it may have begun, on the rail that asks; LOOK: a message waits for one that
  * comes unasked. Likewise. */
-int recv_asked(struct recv_comm *comm, const struct anynet_wire_frame *header);
+int recv_asked(struct recv_comm *comm, const struct anynet_rail *rail,
+	       const struct anynet_wire_frame *header);
 int recv_looked(struct recv_comm *comm, const struct anynet_wire_frame *header);
 
 /* RTS, READY, BYE or PING. 0, -EAGAIN or -errno as for recv_place. */

@@ -127,16 +127,25 @@ static size_t put_grant(struct recv_comm *comm, struct recv_msg *msg, unsigned r
 
 static size_t make_grant(struct recv_comm *comm, unsigned rail, uint8_t *frame)
 {
+	uint64_t bit = 1ull << rail;
+	uint32_t left = 0; /* for other rails */
+
 	for (unsigned slot = 0; slot < ANYNET_SENDS; slot++) {
 		struct recv_msg *msg = &comm->msgs[slot];
+		uint32_t due = msg->asked + (uint32_t) !!(msg->asked_by & bit);
 
-		if (!msg->asked || msg->state != RECV_MATCHED)
+		if (msg->state != RECV_MATCHED)
 			continue;
+		if (!due) {
+			left += (uint32_t)__builtin_popcountll(msg->asked_by);
+			continue;
+		}
 		msg->asked = false;
-		comm->grants--;
+		msg->asked_by &= ~bit;
+		comm->grants -= due;
 		return put_grant(comm, msg, rail, frame);
 	}
-	comm->grants = 0;
+	comm->grants = left;
 	return 0;
 }
 
@@ -292,21 +301,33 @@ static struct anynet_mr *fill_grant(const struct recv_sub *sub, uint32_t seq,
 	return sub->mr;
 }
 
-void recv_grant_again(struct recv_comm *comm)
+/* The oldest receive that the sender may still have to be told of. */
+static uint32_t oldest_grantable(const struct recv_comm *comm)
 {
-	comm->granted = anynet_min(comm->grantable, comm->posted - comm->outstanding);
+	uint32_t oldest = comm->posted - comm->outstanding;
+
+	return (int32_t)(comm->grantable - oldest) < 0 ? comm->grantable : oldest;
 }
 
-bool recv_must_be_asked(const struct recv_comm *comm)
+void recv_grant_again(const struct recv_comm *comm, struct anynet_rail *rail)
 {
-	return !comm->plain && comm->granted == comm->grantable;
+	rail->granted = oldest_grantable(comm);
 }
 
-bool recv_next_grant(struct recv_comm *comm, size_t eager, struct anynet_wire_grant *grant,
-		     struct anynet_mr **mr)
+bool recv_must_be_asked(const struct recv_comm *comm, const struct anynet_rail *rail)
 {
-	while (comm->granted != comm->grantable) {
-		uint32_t seq = comm->granted++;
+	return !comm->plain && rail->granted == comm->grantable;
+}
+
+bool recv_next_grant(struct recv_comm *comm, struct anynet_rail *rail, size_t eager,
+		     struct anynet_wire_grant *grant, struct anynet_mr **mr)
+{
+	uint32_t oldest = oldest_grantable(comm);
+
+	if ((int32_t)(rail->granted - oldest) < 0) /* other rails were faster */
+		rail->granted = oldest;
+	while (rail->granted != comm->grantable) {
+		uint32_t seq = rail->granted++;
 		const struct recv_sub *sub = &comm->reqs[seq & RECV_REQ_MASK].subs[0];
 
 		if (sub->capacity <= eager || !sub->mr)
@@ -430,7 +451,7 @@ static int irecv_entered(struct recv_comm *comm, int n, void *const *data, const
 	if (anynet_unlikely(!comm->plain))
 		ret = recv_match_arrivals(comm);
 	/* The sender may be waiting to be told where to write. */
-	if (!ret && (comm->granted != comm->grantable || !comm->plain) && comm_is_ib(&comm->base))
+	if (!ret && comm_is_ib(&comm->base))
 		ret = comm_transmit(&comm->base);
 	if (anynet_likely(!ret))
 		*out = &req->req;

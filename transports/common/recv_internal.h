@@ -53,10 +53,11 @@ struct recv_msg {
 	struct recv_sub *sub;         /* NULL: none yet */
 	struct arrival *arrival;      /* its bytes go there; NULL: straight into the buffer */
 	size_t size, begun, received; /* begun: in frames whose payload has a place */
+	uint64_t asked_by;            /* rails on which the sender wants the grant as well */
 	uint32_t seq, tag;
 	uint8_t state;   /* enum recv_state */
 	uint8_t told_on; /* rail that its ack or grant was told on; TOLD_NOTHING */
-	bool asked;      /* came as RTS: grant it once matched */
+	bool asked;      /* came as RTS: grant it once matched, on any rail */
 	bool wants_ack;
 	bool unsure; /* some of it has come by a path that does not tell the sender: ack it */
 };
@@ -66,24 +67,24 @@ struct recv_comm {
 	uint32_t announced;      /* all messages before have been seen */
 	uint64_t early;          /* bit i: message announced + 1 + i has been seen, too */
 	uint32_t posted;         /* receives posted in all … */
-	uint32_t granted;        /* … and those that the sender need not be told of any more */
-	uint32_t grantable;      /* posted while the comm was plain: number k is for message k */
-	uint32_t outstanding;    /* requests not reported done */
-	uint32_t completions;    /* requests completed in all */
-	uint32_t tag;            /* the one tag, while plain */
-	bool plain;              /* one tag, single receives */
-	bool ready;              /* the sender's READY has come */
-	bool ack_prompt;         /* the sender waits for an ack */
-	uint32_t replay_bytes;   /* the sender's ring: told before it is full */
-	uint32_t lazy_bytes;     /* received since the first message that is to be acked */
-	uint32_t complete;       /* messages completed since the last ack … */
+	uint32_t
+		grantable; /* … and those posted while the comm was plain: number k is for message k */
+	uint32_t outstanding;  /* requests not reported done */
+	uint32_t completions;  /* requests completed in all */
+	uint32_t tag;          /* the one tag, while plain */
+	bool plain;            /* one tag, single receives */
+	bool ready;            /* the sender's READY has come */
+	bool ack_prompt;       /* the sender waits for an ack */
+	uint32_t replay_bytes; /* the sender's ring: told before it is full */
+	uint32_t lazy_bytes;   /* received since the first message that is to be acked */
+	uint32_t complete;     /* messages completed since the last ack … */
 	uint64_t ack_bits[ANYNET_WIRE_SLOTS / 64]; /* … and their slots */
 	uint64_t again[ANYNET_WIRE_SLOTS / 64]; /* slots whose ack or grant is to be told again … */
 	bool closing;                           /* BYE is due, also on a rail that is resumed */
 	bool again_due;                         /* … if there are any */
 	uint64_t doubts;                        /* rails whose path is in doubt, to be told */
 	uint64_t moved;                         /* chunks placed in all */
-	uint32_t grants;                        /* messages to grant */
+	uint32_t grants;                        /* to be told */
 	uint32_t unfilled; /* posted buffers that wait for a message or its rest */
 	size_t aside;      /* bytes in arrivals */
 	struct arrival *arrivals, **arrivals_end; /* without a buffer, oldest first */

@@ -130,8 +130,7 @@ static int bind_buffer(struct recv_comm *comm, struct recv_msg *msg, struct recv
 		return ret;
 	msg->sub = sub;
 	msg->state = RECV_MATCHED;
-	if (msg->asked)
-		comm->grants++;
+	comm->grants += msg->asked + (uint32_t)__builtin_popcountll(msg->asked_by);
 	return 0;
 }
 
@@ -247,6 +246,7 @@ static int announce(struct recv_comm *comm, struct recv_msg *msg,
 	msg->size = header->size;
 	msg->begun = msg->received = 0;
 	msg->asked = header->type == ANYNET_FRAME_RTS;
+	msg->asked_by = 0;
 	msg->unsure = false;
 	msg->wants_ack = header->flags & ANYNET_FLAG_ACK;
 	ret = plain ? match_plain(comm, msg, header->seq) : match_in_order(comm, msg);
@@ -360,22 +360,27 @@ int recv_looked(struct recv_comm *comm, const struct anynet_wire_frame *header)
 	return check_fits(comm, header->size, &comm->reqs[header->seq & RECV_REQ_MASK].subs[0]);
 }
 
-int recv_asked(struct recv_comm *comm, const struct anynet_wire_frame *header)
+int recv_asked(struct recv_comm *comm, const struct anynet_rail *rail,
+	       const struct anynet_wire_frame *header)
 {
 	struct recv_msg *msg = &comm->msgs[header->slot % ANYNET_SENDS];
 	struct anynet_wire_frame rts = *header;
+	uint64_t bit = 1ull << rail->index;
+	int ret;
 
 	if (msg->state == RECV_UNSEEN && comm->plain)
 		return recv_looked(comm, header); /* its grant comes without being asked for */
 	if (msg->state == RECV_UNSEEN) {
 		rts.type = ANYNET_FRAME_RTS;
 		msg = find_slot(comm, &rts);
-		return msg ? announce(comm, msg, &rts) : -EPROTO;
+		ret = msg ? announce(comm, msg, &rts) : -EPROTO;
+		if (ret)
+			return ret;
 	}
 	if (msg->seq != header->seq)
 		return bad_frame(comm, header);
-	comm->grants += !msg->asked && msg->state == RECV_MATCHED;
-	msg->asked = true;
+	comm->grants += !(msg->asked_by & bit) && msg->state == RECV_MATCHED;
+	msg->asked_by |= bit;
 	return 0;
 }
 

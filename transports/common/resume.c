@@ -9,7 +9,6 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-#include <sys/socket.h>
 #include <unistd.h>
 
 #include <nccl_net/log.h>
@@ -103,20 +102,6 @@ static struct anynet_rail *find_rail(struct anynet_comm *comm,
 	return answer->status ? NULL : rail;
 }
 
-/* The NIC of ours that a connection was made to. */
-static const struct anynet_device *device_of(const struct anynet_comm *comm, int fd)
-{
-	struct sockaddr_storage local = { 0 };
-	socklen_t bytes = sizeof(local);
-
-	getsockname(fd, (struct sockaddr *)&local, &bytes);
-	for (unsigned i = 0; i < comm->paths.own_count; i++)
-		if (socket_same_ip(&comm->paths.own[i]->addr, &local) &&
-		    comm->paths.own_addrs[i].port == socket_port(fd))
-			return comm->paths.own[i];
-	return NULL;
-}
-
 /* True: the comm owns mail->fd now. */
 static bool resume(struct anynet_comm *comm, struct rail_mail *mail)
 {
@@ -139,7 +124,7 @@ static bool resume(struct anynet_comm *comm, struct rail_mail *mail)
 		snprintf(answer.reason, sizeof(answer.reason), "memory cannot be registered on %s",
 			 anynet_net.host);
 	else if (mail->hello.qp.link)
-		link = ib_link_accept(device_of(comm, mail->fd), &mail->hello, &answer);
+		link = ib_link_accept(comm_device_at(comm, mail->fd), &mail->hello, &answer);
 	if (!send_answer(mail, &answer)) {
 		ib_link_free(link);
 		return false; /* the sender tries again */

@@ -154,16 +154,14 @@ static void learn_tag(struct send_comm *comm, uint32_t tag)
 	}
 }
 
-/* With one rail: does it write to where the receiver says, and has the receiver not said so yet? None
- * overtakes another that waits: the receiver may match them in their order. */
+/* Do rails write to where the receiver says, and has it not said so yet on any of them? None overtakes
+ * another that waits: the receiver may match them in their order. */
 static bool must_wait(const struct send_comm *comm, const struct send_msg *msg)
 {
-	struct anynet_rail *rail = comm->base.rails[0];
-
-	if (!rail || !rail->ops->granted)
+	if (!comm_is_ib(&comm->base))
 		return false;
 	return comm->waiting_head != comm->waiting_tail ||
-	       (!msg->copied && !rail->ops->granted(rail, msg));
+	       (!msg->copied && !send_granted(comm, msg));
 }
 
 static void start_message(struct send_comm *comm, struct send_msg *msg, const void *data,

@@ -85,6 +85,9 @@ void send_queue(struct send_comm *comm, struct send_msg *msg);
 /* It waits until the receiver has said where it may be written. */
 void send_wait_for_grant(struct send_comm *comm, struct send_msg *msg);
 
+/* Of an IB device: may any of its rails carry the message now? */
+bool send_granted(const struct send_comm *comm, const struct send_msg *msg);
+
 /* Those that wait have to ask now. */
 void send_ask_for_waiting(struct send_comm *comm);
 

@@ -37,6 +37,17 @@ static void ready_pop(struct send_comm *comm, enum send_state state)
 
 /* --- messages that wait for a grant without having asked --- */
 
+bool send_granted(const struct send_comm *comm, const struct send_msg *msg)
+{
+	for (unsigned i = 0; i < comm->base.rail_count; i++) {
+		struct anynet_rail *rail = comm->base.rails[i];
+
+		if (rail && rail->ops->granted(rail, msg))
+			return true;
+	}
+	return false;
+}
+
 /* The comm has used one tag, but the receiver has not. */
 static void ask_for(struct send_comm *comm, struct send_msg *msg)
 {
@@ -244,12 +255,43 @@ static bool too_slow(const struct send_comm *comm, struct anynet_rail *rail, siz
 	return best > 0 && own > SLOWER_BY * best;
 }
 
-static size_t chunk_size(const struct send_comm *comm, const struct send_msg *msg)
+/* Has it less to do than the other, or, if it is the same, had it so far? */
+static bool is_freer(struct anynet_rail *rail, struct anynet_rail *other)
+{
+	size_t own = rail->ops->backlog(rail), others = other->ops->backlog(other);
+
+	return own < others || (own == others && rail->bytes_sent < other->bytes_sent);
+}
+
+/* Of an IB device: a message goes by a rail that has its grant; if none has it any more, one may ask. Of
+ * those that may carry it, by the freest one. */
+static bool better_by_another(const struct send_comm *comm, struct anynet_rail *rail,
+			      const struct send_msg *msg)
+{
+	bool granted = msg->copied || rail->ops->granted(rail, msg);
+
+	for (unsigned i = 0; i < comm->base.rail_count; i++) {
+		struct anynet_rail *other = comm->base.rails[i];
+
+		if (!other || other == rail || other->fd < 0 || other->suspect ||
+		    !(msg->copied || other->ops->granted(other, msg)))
+			continue;
+		if (!granted || is_freer(other, rail))
+			return true;
+	}
+	return false;
+}
+
+static size_t chunk_size(const struct send_comm *comm, const struct anynet_rail *rail,
+			 const struct send_msg *msg)
 {
 	size_t left = anynet_min(msg->bytes - msg->given, comm->frame_bytes);
+	bool whole = comm->base.rail_count == 1
+			     ? !comm->base.checksum
+			     : comm_is_ib(&comm->base) && ib_rail_is_linked(rail) &&
+				       !anynet_net.cfg->ib_split;
 
-	if (msg->copied || left <= comm->chunk_bytes ||
-	    (comm->base.rail_count == 1 && !comm->base.checksum))
+	if (msg->copied || left <= comm->chunk_bytes || whole)
 		return anynet_min(left, UINT32_MAX & ~(size_t)(ANYNET_PART_ALIGN - 1));
 	return comm->chunk_bytes;
 }
@@ -275,8 +317,10 @@ bool send_next(struct send_comm *comm, struct anynet_rail *rail, struct frame_id
 		ready_pop(comm, SEND_ASKED);
 		return true;
 	}
-	bytes = chunk_size(comm, msg);
-	if (comm->base.rail_count > 1 && too_slow(comm, rail, bytes))
+	bytes = chunk_size(comm, rail, msg);
+	if (comm->base.rail_count > 1 &&
+	    (comm_is_ib(&comm->base) ? better_by_another(comm, rail, msg)
+				     : too_slow(comm, rail, bytes)))
 		return false;
 	id->type = ANYNET_FRAME_DATA;
 	id->length = (uint32_t)bytes;

@@ -35,7 +35,8 @@ int ib_link_post(struct ib_link *link, struct ibv_send_wr *first, struct ibv_sen
 
 	link->frames_posted += link->is_send; /* each chain of a sending end takes a slot */
 	link->unsignalled += wrs;
-	if (!(last->send_flags & IBV_SEND_SIGNALED) && link->unsignalled >= SIGNAL_EVERY)
+	if (!(last->send_flags & IBV_SEND_SIGNALED) &&
+	    (link->signal_all || link->unsignalled >= SIGNAL_EVERY))
 		last->send_flags |= IBV_SEND_SIGNALED;
 	link->wrs_posted += wrs;
 	if (last->send_flags & IBV_SEND_SIGNALED) {

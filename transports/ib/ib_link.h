@@ -58,7 +58,8 @@ struct ib_link {
 	struct ibv_port_attr attr; /* of the port when the link was made */
 	enum ib_link_state state;
 	bool is_send;
-	int err;             /* -errno, with IB_LINK_BROKEN */
+	bool signal_all; /* it shares a ring: what is not known to have arrived holds up the others */
+	int err;         /* -errno, with IB_LINK_BROKEN */
 	_Atomic bool failed; /* an async event said so; from another thread */
 	struct ib_mr *ring;  /* of its rail's comm, given back with it; from this cache */
 	struct ib_mr_cache *ring_cache;

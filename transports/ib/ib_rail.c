@@ -86,8 +86,11 @@ static void take_link(struct ib_rail *rail, struct ib_link *link)
 	if (!base->comm->is_send)
 		return;
 	rail->asked = 0;
-	if (link)
+	rail->bytes_out = 0;
+	if (link) {
+		link->signal_all = base->comm->rail_count > 1;
 		register_ring(rail);
+	}
 	if (link && !link->ring) {
 		comm_unlink(base->comm, "the ring for small messages cannot be registered");
 		ib_rail_drop_link(rail);
@@ -149,17 +152,11 @@ static void ib_ping(struct anynet_rail *base)
 
 static bool ib_granted(struct anynet_rail *base, const struct send_msg *msg)
 {
-	const struct ib_link *link = to_ib(base)->link;
-	const struct anynet_wire_grant *grant;
-	struct anynet_wire_grant now;
+	const struct ib_rail *rail = to_ib(base);
 
-	if (!link) /* over TCP it need not be; between two connections, who knows */
+	if (!rail->link) /* over TCP it need not be; between two connections, who knows */
 		return base->fd >= 0;
-	grant = &link->board->grants[msg->seq % ANYNET_BOARD_GRANTS];
-	if (__atomic_load_n(&grant->mark, __ATOMIC_ACQUIRE) != msg->seq + 1)
-		return false;
-	memcpy(&now, grant, sizeof(now));
-	return now.check == ib_grant_check(&now) && now.tag == msg->tag;
+	return ib_find_grant(rail, msg) != NULL;
 }
 
 static int ib_linger(struct anynet_rail *base)
@@ -194,7 +191,11 @@ static void ib_close(struct anynet_rail *base)
 
 static size_t ib_backlog(struct anynet_rail *base)
 {
-	return to_ib(base)->link ? 0 : to_ib(base)->over_tcp->backlog(base);
+	const struct ib_rail *rail = to_ib(base);
+
+	if (!rail->link)
+		return rail->over_tcp->backlog(base);
+	return ib_rail_has_room(rail) ? rail->bytes_out : SIZE_MAX;
 }
 
 static void ib_position(struct anynet_rail *base, uint64_t *frames, uint32_t *part)

@@ -20,6 +20,7 @@ struct ib_rail {
 		rest; /* receive comm: fenced ones that brought what is not consumed, oldest first */
 	bool by_link;     /* send comm: what is out went over a link … */
 	uint64_t arrived; /* … which is known to have brought all before this frame */
+	size_t bytes_out; /* … and in the others, as they lie on the wire */
 	uint64_t asked;   /* the frame that ASK was sent for, plus one */
 	bool granting;    /* receive comm: posted receives are told to the sender */
 	bool asks;        /* … and it knows from which on it has to ask */
@@ -29,6 +30,12 @@ struct ib_rail {
 static inline struct ib_rail *to_ib(struct anynet_rail *rail)
 {
 	return (struct ib_rail *)rail;
+}
+
+/* Of a linked rail: for a frame, which takes two requests at most and a slot of the peer's. */
+static inline bool ib_rail_has_room(const struct ib_rail *rail)
+{
+	return ib_link_has_room(rail->link, 2) && ib_link_credits(rail->link);
 }
 
 /* What has come over the TCP connection: 1 something, 0 nothing, -errno it has ended. */
@@ -41,6 +48,10 @@ int ib_transmit_data(struct anynet_rail *rail); /* of a send comm */
 int ib_transmit_control(struct anynet_rail *rail);
 int ib_receive_data(struct anynet_rail *rail); /* of a receive comm */
 int ib_receive_control(struct anynet_rail *rail);
+
+/* Send comm: where the link may write this message; NULL: the peer has not said so on this rail. */
+const struct anynet_wire_grant *ib_find_grant(const struct ib_rail *rail,
+					      const struct send_msg *msg);
 
 /* Frames before number `end` have arrived. */
 void ib_confirm(struct ib_rail *rail, uint64_t end);

@@ -75,7 +75,9 @@ static int take_frame(struct ib_rail *rail, const struct ib_link *link,
 	struct anynet_wire_frame header;
 	int ret;
 
-	if (arrival->written) {
+	if (arrival->written && comm->base.rail_count > 1) {
+		return bad_frame(rail, arrival->bytes);
+	} else if (arrival->written) {
 		header_of_written(comm, arrival, &header);
 		ret = take_data(rail, &header, NULL);
 	} else if (arrival->bytes < HEADER_BYTES) {
@@ -83,7 +85,7 @@ static int take_frame(struct ib_rail *rail, const struct ib_link *link,
 	} else {
 		memcpy(&header, slot, HEADER_BYTES);
 		if (header.type == ANYNET_FRAME_ASK)
-			ret = recv_asked(comm, &header);
+			ret = recv_asked(comm, &rail->tcp.base, &header);
 		else if (header.type == ANYNET_FRAME_LOOK)
 			ret = recv_looked(comm, &header);
 		else if (header.type != ANYNET_FRAME_DATA)

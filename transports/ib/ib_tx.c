@@ -2,7 +2,8 @@
 /*
  * The sending side of a linked rail. A frame is one SEND into a slot of the peer's; the payload of a
  * large message goes before it by RDMA WRITE, to where the peer's grant says. A message of one frame
- * needs no SEND: the WRITE carries slot and size as its immediate value.
+ * needs no SEND: the WRITE carries slot and size as its immediate value; with one rail only, as which message
+ * it is of follows from the order.
  */
 #include <errno.h>
 #include <string.h>
@@ -14,24 +15,48 @@
 
 #define HEADER_BYTES sizeof(struct anynet_wire_frame)
 
+static size_t bytes_of(const struct frame_id *id)
+{
+	return HEADER_BYTES + id->length;
+}
+
 void ib_confirm(struct ib_rail *rail, uint64_t end)
 {
 	struct send_comm *comm = (struct send_comm *)rail->tcp.base.comm;
 
 	if (rail->arrived < rail->tcp.log_first)
 		rail->arrived = rail->tcp.log_first;
-	for (; rail->arrived < end && rail->arrived < rail->tcp.tx_next; rail->arrived++)
-		send_arrived(comm, &tcp_log_at(&rail->tcp, rail->arrived)->id);
+	for (; rail->arrived < end && rail->arrived < rail->tcp.tx_next; rail->arrived++) {
+		const struct frame_id *id = &tcp_log_at(&rail->tcp, rail->arrived)->id;
+
+		rail->bytes_out -= bytes_of(id);
+		send_arrived(comm, id);
+	}
 }
 
-static const struct anynet_wire_grant *find_grant(struct ib_rail *rail, const struct send_msg *msg,
-						  uint32_t slot)
+/* NULL: not there, or not in full. */
+static const struct anynet_wire_grant *board_grant(const struct ib_link *link,
+						   const struct send_msg *msg)
 {
+	const struct anynet_wire_grant *grant =
+		&link->board->grants[msg->seq % ANYNET_BOARD_GRANTS];
+	struct anynet_wire_grant now;
+
+	if (__atomic_load_n(&grant->mark, __ATOMIC_ACQUIRE) != msg->seq + 1)
+		return NULL;
+	memcpy(&now, grant, sizeof(now));
+	return now.check == ib_grant_check(&now) && now.tag == msg->tag ? grant : NULL;
+}
+
+const struct anynet_wire_grant *ib_find_grant(const struct ib_rail *rail,
+					      const struct send_msg *msg)
+{
+	const struct send_comm *comm = (const struct send_comm *)rail->tcp.base.comm;
+	ptrdiff_t slot = msg - comm->msgs;
+
 	if (rail->grants && rail->grants[slot].mark && rail->grants[slot].seq == msg->seq)
 		return &rail->grants[slot];
-	if (!(msg->flags & ANYNET_FLAG_MULTI) && rail->tcp.base.ops->granted(&rail->tcp.base, msg))
-		return &rail->link->board->grants[msg->seq % ANYNET_BOARD_GRANTS];
-	return NULL;
+	return msg->flags & ANYNET_FLAG_MULTI ? NULL : board_grant(rail->link, msg);
 }
 
 static struct ibv_send_wr wr_of(enum ibv_wr_opcode opcode, struct ibv_sge *sge, const void *data,
@@ -111,7 +136,7 @@ void ib_show_oldest(struct ib_rail *rail)
 	struct anynet_wire_frame header;
 
 	if (comm->waiting_head == comm->waiting_tail || rail->link->state != IB_LINK_UP ||
-	    !ib_link_has_room(rail->link, 2) || !ib_link_credits(rail->link))
+	    !ib_rail_has_room(rail))
 		return;
 	/* The oldest is no copied one: those do not wait by themselves. */
 	header = send_header(comm, &comm->msgs[comm->waiting[comm->waiting_head % ANYNET_SENDS]]);
@@ -123,7 +148,7 @@ static int post_large(struct ib_rail *rail, uint64_t n, const struct rail_frame 
 {
 	struct send_comm *comm = (struct send_comm *)rail->tcp.base.comm;
 	struct send_msg *msg = &comm->msgs[frame->header.slot];
-	const struct anynet_wire_grant *grant = find_grant(rail, msg, frame->header.slot);
+	const struct anynet_wire_grant *grant = ib_find_grant(rail, msg);
 	const struct ib_mr *mr;
 	char why[200];
 
@@ -136,7 +161,7 @@ static int post_large(struct ib_rail *rail, uint64_t n, const struct rail_frame 
 	}
 	if (frame->header.size > grant->size) /* the peer says what is wrong with that */
 		return post_small(rail, n, frame);
-	if (frame->header.length == frame->header.size &&
+	if (comm->base.rail_count == 1 && frame->header.length == frame->header.size &&
 	    frame->header.length <= rail->link->whole_max)
 		return post_whole(rail, n, frame, mr, grant);
 	return post_part(rail, n, frame, mr, grant);
@@ -157,7 +182,7 @@ static bool next_frame(struct ib_rail *rail)
 {
 	struct tcp_rail *tcp = &rail->tcp;
 
-	if (!ib_link_has_room(rail->link, 2) || !ib_link_credits(rail->link))
+	if (!ib_rail_has_room(rail))
 		return false;
 	if (tcp->tx_next != tcp->log_end)
 		return true;
@@ -182,6 +207,7 @@ int ib_transmit_data(struct anynet_rail *base)
 		if (ret)
 			return ret == -EAGAIN ? 0 : ret;
 		base->bytes_sent += id->length;
+		rail->bytes_out += bytes_of(id);
 		tcp->tx_next++;
 		send_written((struct send_comm *)base->comm, id);
 	}
@@ -199,7 +225,7 @@ static int post_grants(struct ib_rail *rail)
 	int ret = 0;
 
 	while (!ret && ib_link_has_room(link, 2) &&
-	       recv_next_grant(comm, IB_SLOT_BYTES - HEADER_BYTES, &grant, &mr)) {
+	       recv_next_grant(comm, &rail->tcp.base, IB_SLOT_BYTES - HEADER_BYTES, &grant, &mr)) {
 		uint64_t addr = link->peer.addr + (grant.seq % ANYNET_BOARD_GRANTS) * sizeof(grant);
 		const struct ib_mr *reg;
 		char why[200];
@@ -247,7 +273,8 @@ static int tell_to_ask(struct ib_rail *rail)
 {
 	struct anynet_wire_frame frame = { .type = ANYNET_FRAME_ASK_ALL };
 
-	if (rail->asks || !recv_must_be_asked((struct recv_comm *)rail->tcp.base.comm) ||
+	if (rail->asks ||
+	    !recv_must_be_asked((struct recv_comm *)rail->tcp.base.comm, &rail->tcp.base) ||
 	    !ib_link_has_room(rail->link, 2))
 		return 0;
 	rail->asks = true;
@@ -267,7 +294,7 @@ int ib_transmit_control(struct anynet_rail *base)
 	if (rail->link->state != IB_LINK_UP)
 		return 0;
 	if (!rail->granting)
-		recv_grant_again(comm);
+		recv_grant_again(comm, base);
 	rail->granting = true;
 	ret = ib_link_tell(rail->link);
 	if (!ret)
