@@ -16,7 +16,7 @@ rounds=${2:-5}
 rxe_make
 
 # Soft-RoCE takes 7 retries for ever. One end on each device, so that packets cross the wire.
-common="NCCL_IB_HCA=rxe NCCL_IB_RETRY_CNT=6 NCCL_IB_TIMEOUT=14 ANYNET_TRANSPORT=ib"
+common="NCCL_IB_HCA=rxe NCCL_IB_RETRY_CNT=6 NCCL_IB_TIMEOUT=14"
 nets=(--net "$common $build/libnccl-net.so" --net "$common nccl:IB")
 options=(--dev 0,1 --ifname eth --rounds "$rounds" "${nets[@]}")
 "$build/bench/net_bench" lat -s 8,4K "${options[@]}"

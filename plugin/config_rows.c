@@ -19,9 +19,9 @@ const struct anynet_config_row anynet_config_rows[] = {
 		.name = "ANYNET_TRANSPORT",
 		.initial = "auto",
 		.accepts = "auto, ib or tcp",
-		.doc = "Which networks to offer to NCCL. `ib`: InfiniBand and RoCE where they work, else "
-		       "TCP with a warning. `auto`: TCP in this version, and a line about the verbs "
-		       "that were found; `tcp` does not look for them.",
+		.doc = "Which networks to offer to NCCL. `auto`: InfiniBand and RoCE where they work, "
+		       "else TCP, and a line says why. `ib`: the same, with a warning instead. `tcp` "
+		       "does not look for them.",
 		.parse = anynet_parse_transport,
 		.offset = offsetof(struct anynet_config, transport),
 	},

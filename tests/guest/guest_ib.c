@@ -171,7 +171,7 @@ int main(int argc, char **argv)
 		.seed = 1,
 		.print = true,
 		.netns = { -1, -1 },
-		.settings = { "ANYNET_TRANSPORT=ib" },
+		.settings = { "ANYNET_TRANSPORT=auto" },
 		.own_settings = { { "NCCL_IB_HCA==rxe0,rxe2", "NCCL_SOCKET_IFNAME=eth0,eth2,eth4" },
 				  { "NCCL_IB_HCA==rxe1,rxe3",
 				    "NCCL_SOCKET_IFNAME=eth1,eth3,eth5" } },

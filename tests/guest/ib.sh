@@ -24,7 +24,7 @@ settings=(NCCL_IB_RETRY_CNT=6 NCCL_IB_TIMEOUT=14)
 conformance() {
 	local before sent
 	before=$(packets)
-	"$build/tests/conformance/conformance_$1" "$build/libnccl-net.so" 12 ANYNET_TRANSPORT=ib \
+	"$build/tests/conformance/conformance_$1" "$build/libnccl-net.so" 12 ANYNET_TRANSPORT=auto \
 		NCCL_IB_HCA=rxe ANYNET_MAX_RECVS=8 "${settings[@]}" >/run/ib.log 2>&1 || return 1
 	sent=$(($(packets) - before))
 	echo "ib: $1: $(tail -n 1 /run/ib.log), $sent packets by queue pairs"

@@ -53,7 +53,6 @@ int probing_setup_on_lo(void **state)
 {
 	probing_setup(state);
 	snprintf(ib_cfg.socket_ifname, sizeof(ib_cfg.socket_ifname), "lo"); /* is on every host */
-	ib_cfg.transport = ANYNET_CHOOSE_IB;
 	return 0;
 }
 

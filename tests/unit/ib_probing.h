@@ -15,8 +15,7 @@ bool probing_hold(const char *file);
 /* One of the fake's counters (fake_verbs.h), by its name. */
 int probing_count(const char *function);
 
-/* cmocka's setup: the fake, and defaults otherwise. The second asks for IB, and has TCP
- * look at lo only. */
+/* cmocka's setup: the fake, and defaults otherwise. The second has TCP look at lo only. */
 int probing_setup(void **state);
 int probing_setup_on_lo(void **state);
 

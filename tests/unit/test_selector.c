@@ -159,30 +159,23 @@ static void test_the_warning_counts_further_reasons(void **state)
 	assert_int_equal(capture_count(ANYNET_LOG_INFO, "IB mlx5_"), 3);
 }
 
-static void test_a_usable_port_is_told_from_an_unusable_one(void **state)
+/* Unless somebody wants TCP; our own setting goes before NCCL's. */
+static void test_ib_that_is_there_is_used_and_nothing_else(void **state)
 {
-	(void)state;
-	setenv("FAKE_VERBS", "mlx5_0 port=1:4:7:0", 1);
-	run_as("IB");
-	expect_tcp_on_lo();
-	assert_int_equal(capture_count(ANYNET_LOG_WARN, "but used with ANYNET_TRANSPORT=ib only"),
-			 1);
-	run_as("anynet");
-	expect_tcp_on_lo();
-	assert_int_equal(capture_count(ANYNET_LOG_WARN, NULL), 0);
-	assert_int_equal(capture_count(ANYNET_LOG_INFO, "but used with ANYNET_TRANSPORT=ib only"),
-			 1);
-}
-
-static void test_our_own_setting_gets_ib_and_nothing_else(void **state)
-{
-	static const char *const names[] = { "anynet", "IB", "Socket" };
+	static const struct {
+		const char *name;
+		int transport;
+	} wishes[] = {
+		{ "anynet", ANYNET_CHOOSE_AUTO }, { "IB", ANYNET_CHOOSE_AUTO },
+		{ "", ANYNET_CHOOSE_AUTO },       { "anynet", ANYNET_CHOOSE_IB },
+		{ "IB", ANYNET_CHOOSE_IB },       { "Socket", ANYNET_CHOOSE_IB },
+	};
 
 	(void)state;
 	setenv("FAKE_VERBS", "mlx5_0 port=1:4:7:0 port=1:1:0:0", 1);
-	cfg.transport = ANYNET_CHOOSE_IB;
-	for (size_t i = 0; i < ARRAY_SIZE(names); i++) {
-		run_as(names[i]);
+	for (size_t i = 0; i < ARRAY_SIZE(wishes); i++) {
+		cfg.transport = wishes[i].transport;
+		run_as(wishes[i].name);
 		assert_int_equal(probe.device_count, 1);
 		assert_int_equal(probe.devices[0].link, ANYNET_LINK_IB);
 		assert_int_equal(capture_count(ANYNET_LOG_WARN, NULL), 0);
@@ -301,8 +294,7 @@ int main(int argc, char **argv)
 		cmocka_unit_test_setup(test_without_a_wish_tcp_is_used_and_nobody_warned, setup),
 		cmocka_unit_test_setup(test_a_wish_for_ib_gets_tcp_and_one_reason, setup),
 		cmocka_unit_test_setup(test_the_warning_counts_further_reasons, setup),
-		cmocka_unit_test_setup(test_a_usable_port_is_told_from_an_unusable_one, setup),
-		cmocka_unit_test_setup(test_our_own_setting_gets_ib_and_nothing_else, setup),
+		cmocka_unit_test_setup(test_ib_that_is_there_is_used_and_nothing_else, setup),
 		cmocka_unit_test_setup(test_ib_that_does_not_prove_itself_is_a_warning, setup),
 		cmocka_unit_test_setup(test_a_wish_for_sockets_does_not_look_for_ib, setup),
 		cmocka_unit_test_setup(test_disabled_ib_is_the_reason_if_ib_was_asked_for, setup),

@@ -37,12 +37,6 @@ struct ib_probe {
 #define refuse(probe, name, ...) \
 	anynet_probe_verdict((probe)->out, ANYNET_LINK_IB, name, false, __VA_ARGS__)
 
-/* Whether NCCL gets what is usable: in this version to those who ask for it by this name. */
-static bool is_offered(const struct anynet_config *cfg)
-{
-	return cfg->transport == ANYNET_CHOOSE_IB;
-}
-
 /* "ACTIVE, RoCE, 100000 Mb/s, GID index 3 (10.0.0.2), memlock unlimited" */
 static void describe_port(const struct ib_port *port, char *text, size_t bytes)
 {
@@ -97,10 +91,7 @@ static void accept_port(struct ib_probe *probe, struct ibv_context *context,
 	char text[140], why[ANYNET_REASON_BYTES];
 
 	describe_port(port, text, sizeof(text));
-	if (!is_offered(probe->cfg))
-		refuse(probe, name,
-		       "%s: usable, but used with ANYNET_TRANSPORT=ib only in this version", text);
-	else if (!probe->found)
+	if (!probe->found)
 		refuse(probe, name, "out of memory");
 	else if (probe->found_count == PORTS_MAX)
 		anynet_probe_verdict(probe->out, ANYNET_LINK_IB, name, true, "%s", text);
