@@ -137,6 +137,40 @@ static void test_half_of_it_arrives(void **state)
 	assert_int_equal(ends->b.memory[4096], 0);
 }
 
+/* Was the end of a WRITE there before its beginning? */
+static bool write_torn(struct ends *ends, size_t to_offset, uint32_t bytes)
+{
+	const char *to = ends->b.memory + to_offset;
+	struct op write = op_write(&ends->b, 0, to_offset, bytes);
+	bool torn;
+
+	memset(ends->a.memory, 1, bytes);
+	memset(ends->b.memory, 0, 64);
+	assert_int_equal(end_post(&ends->a, &write), 0);
+	while (!__atomic_load_n(&to[bytes - 1], __ATOMIC_ACQUIRE))
+		;
+	torn = !__atomic_load_n(to, __ATOMIC_ACQUIRE);
+	end_wait_opcode(&ends->a, IBV_WC_RDMA_WRITE);
+	assert_memory_equal(ends->a.memory, to, bytes);
+	assert_int_equal(to[bytes], 0);
+	return torn;
+}
+
+static void test_the_end_comes_before_the_beginning(void **state)
+{
+	struct ends *ends = *state;
+	double began = seconds();
+
+	pair_connect(&ends->a, &ends->b, NULL);
+	order("fault tear write count=1000000");
+	for (uint32_t bytes = 9; bytes < 40;
+	     bytes += 3) /* again: this thread may not have looked */
+		while (!write_torn(ends, bytes % 8, bytes))
+			assert_true(seconds() - began < PATIENCE);
+	for (uint32_t bytes = 4; bytes <= 8; bytes += 4) /* but words are words */
+		assert_false(write_torn(ends, 8, bytes));
+}
+
 static void test_a_delay_keeps_the_order(void **state)
 {
 	struct ends *ends = *state;
@@ -334,6 +368,7 @@ int check_faults(void)
 		FAULT(test_one_is_lost_twice),
 		FAULT(test_the_answer_is_lost),
 		FAULT(test_half_of_it_arrives),
+		FAULT(test_the_end_comes_before_the_beginning),
 		FAULT(test_a_delay_keeps_the_order),
 		FAULT(test_a_port_goes_down_at_the_kth),
 		FAULT(test_a_queue_pair_dies),

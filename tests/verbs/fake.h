@@ -26,6 +26,7 @@
 #define PORTS_MAX   4
 #define GID_TABLE   16
 #define SGE_MAX     16
+#define WORD_BYTES  8 /* that an adapter writes at once, if aligned */
 #define NAME_BYTES  32
 #define PSN_MASK    0xffffffu
 
@@ -140,7 +141,7 @@ struct fake_wqe {
 	char *inlined; /* its place in the QP's room for inline data */
 	enum wqe_state state;
 	/* what the faults have in store for it */
-	bool begun, lost, cut, mute;
+	bool begun, lost, cut, torn, mute;
 	int drops;
 	enum ibv_wc_status status;
 };
@@ -201,6 +202,7 @@ struct request {
 	uint32_t from_qpn, to_qpn, psn, psn_count, mtu, imm, rkey, attempt;
 	uint64_t remote_addr, length;
 	bool solicited, cut, mute;
+	bool torn; /* its end only, the rest comes later */
 };
 
 enum outcome {
@@ -284,6 +286,7 @@ bool spans_resolve(const struct ibv_sge *sges, int count, const struct ibv_pd *p
 		   struct span *spans);
 uint64_t spans_bytes(const struct span *spans, int count);
 void dma_copy(const struct span *to, const struct span *from, uint64_t bytes);
+void dma_copy_end(char *to, const struct span *from, uint64_t bytes); /* its last word */
 
 /* cq.c */
 int cq_poll(struct ibv_cq *cq, int count, struct ibv_wc *wcs);

@@ -20,6 +20,7 @@ enum action {
 	DROP,
 	MUTE,
 	CUT,
+	TEAR,
 	DELAY,
 	PORT_DOWN,
 	PORT_UP,
@@ -35,6 +36,7 @@ static const char *const actions[] = {
 	[DROP] = "drop",
 	[MUTE] = "mute",
 	[CUT] = "cut",
+	[TEAR] = "tear",
 	[DELAY] = "delay",
 	[PORT_DOWN] = "port-down",
 	[PORT_UP] = "port-up",
@@ -187,6 +189,10 @@ static void strike(const struct fault *fault, struct fake_qp *qp, struct fake_wq
 		break;
 	case CUT:
 		wqe->cut = true;
+		break;
+	case TEAR:
+		wqe->torn = wqe->length > WORD_BYTES &&
+			    (is_kind("write", wqe->opcode) || is_kind("write-imm", wqe->opcode));
 		break;
 	case DELAY:
 		*hold_ns = fault->ms * NS_PER_MS;

@@ -2,6 +2,7 @@
 /* Protection domains, memory regions, and copies between them. */
 #include "fake.h"
 
+#include <assert.h>
 #include <errno.h>
 #include <stdlib.h>
 #include <string.h>
@@ -235,26 +236,39 @@ uint64_t spans_bytes(const struct span *spans, int count)
 }
 
 typedef uint64_t __attribute__((may_alias)) word;
+typedef uint32_t __attribute__((may_alias)) half;
+static_assert(sizeof(word) == WORD_BYTES, "a word is what comes at once");
+
+/* The largest of word, half and byte that fits in and is aligned; how large it was. */
+__attribute__((no_sanitize("thread"))) static size_t store_one(char *to, const char *from,
+							       size_t bytes)
+{
+	word whole;
+	half part;
+
+	if (bytes >= sizeof(whole) && !((uintptr_t)to % sizeof(whole))) {
+		__builtin_memcpy(&whole, from, sizeof(whole));
+		__atomic_store_n((word *)(void *)to, whole, __ATOMIC_RELEASE);
+		return sizeof(whole);
+	}
+	if (bytes >= sizeof(part) && !((uintptr_t)to % sizeof(part))) {
+		__builtin_memcpy(&part, from, sizeof(part));
+		__atomic_store_n((half *)(void *)to, part, __ATOMIC_RELEASE);
+		return sizeof(part);
+	}
+	__atomic_store_n(to, *from, __ATOMIC_RELEASE);
+	return 1;
+}
 
 /*
- * Stores as an adapter does: in ascending order, aligned words at once, so that who polls memory may
- * rely on the last word. And unseen by ThreadSanitizer: applications synchronise with DMA by means
- * that it knows nothing of.
+ * Stores as an adapter mostly does: in ascending order, aligned words at once, so that who polls memory
+ * may rely on the last word (but see dma_copy_end). And unseen by ThreadSanitizer: applications
+ * synchronise with DMA by means that it knows nothing of.
  */
-__attribute__((no_sanitize("thread"))) static void store(char *to, const char *from, size_t bytes)
+static void store(char *to, const char *from, size_t bytes)
 {
-	word value;
-
-	for (; bytes && (uintptr_t)to % sizeof(value); bytes--)
-		__atomic_store_n(to++, *from++, __ATOMIC_RELEASE);
-	for (; bytes >= sizeof(value); bytes -= sizeof(value)) {
-		__builtin_memcpy(&value, from, sizeof(value));
-		__atomic_store_n((word *)(void *)to, value, __ATOMIC_RELEASE);
-		to += sizeof(value);
-		from += sizeof(value);
-	}
-	for (; bytes; bytes--)
-		__atomic_store_n(to++, *from++, __ATOMIC_RELEASE);
+	for (size_t done = 0; done < bytes;)
+		done += store_one(to + done, from + done, bytes - done);
 }
 
 void dma_copy(const struct span *to, const struct span *from, uint64_t bytes)
@@ -282,4 +296,18 @@ void dma_copy(const struct span *to, const struct span *from, uint64_t bytes)
 			from_done = 0;
 		}
 	}
+}
+
+/* Nothing forbids an adapter to begin at the end. */
+void dma_copy_end(char *to, const struct span *from, uint64_t bytes)
+{
+	size_t end = ((uintptr_t)to + bytes - 1) % WORD_BYTES + 1, at = (size_t)bytes - end;
+	char last[WORD_BYTES];
+
+	for (size_t i = 0; i < end; i++, at++) {
+		while (at >= from->bytes)
+			at -= (from++)->bytes;
+		last[i] = from->at[at];
+	}
+	store(to + bytes - end, last, end);
 }

@@ -206,6 +206,22 @@ static bool may_send(struct fake_qp *qp)
 	return qp->sq_next - qp->sq_head < WINDOW_REQUESTS && bytes < WINDOW_BYTES;
 }
 
+/* The end of a WRITE goes ahead. What is wrong with it turns out when the rest follows. */
+static void transmit_end(const struct fake_qp *qp, const struct fake_wqe *wqe)
+{
+	struct request request = request_of(qp, wqe);
+	struct span payload[SGE_MAX];
+	struct reply unused;
+
+	request.torn = true;
+	if (wqe_spans(qp, wqe, payload) < 0 || !can_leave(qp, &request.to))
+		return;
+	if (request.to_qpn >> SLOT_SHIFT == fake.slot)
+		responder_serve(&request, payload, &unused);
+	else
+		wire_send(request.to_qpn >> SLOT_SHIFT, &request, payload);
+}
+
 /* Before the first transmission: what the faults say to it. False = not now. */
 static bool begin(struct fake_qp *qp, struct fake_wqe *wqe)
 {
@@ -214,6 +230,10 @@ static bool begin(struct fake_qp *qp, struct fake_wqe *wqe)
 	if (!wqe->begun) {
 		wqe->begun = true;
 		fault_on_send(qp, wqe, &hold_ns);
+		if (wqe->torn && qp->state == IBV_QPS_RTS) {
+			transmit_end(qp, wqe);
+			hold_ns += WAIT_MIN_NS;
+		}
 	}
 	if (hold_ns)
 		wait_for(qp, WAIT_TURN, hold_ns);

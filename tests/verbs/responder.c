@@ -145,6 +145,15 @@ static void apply_write(struct fake_qp *qp, const struct request *request,
 	dma_copy(&to, payload, bytes);
 }
 
+static void show_end(const struct fake_qp *qp, const struct request *request,
+		     const struct span *payload)
+{
+	char *to = remote_memory(qp, request, IBV_ACCESS_REMOTE_WRITE);
+
+	if (to)
+		dma_copy_end(to, payload, request->length);
+}
+
 static void apply_read(struct fake_qp *qp, const struct request *request, struct reply *reply)
 {
 	if (!qp->attr.max_dest_rd_atomic) {
@@ -230,6 +239,12 @@ void responder_serve(const struct request *request, const struct span *payload, 
 	behind = (qp->expected_psn - request->psn) & PSN_MASK;
 	if (behind > qp->received) /* ahead, or from before this QP's time */
 		return;
+	if (request->torn) {
+		reply->outcome = OUT_PENDING;
+		if (!behind)
+			show_end(qp, request, payload);
+		return;
+	}
 	reply->outcome = OUT_ACK;
 	on_first_packet(qp);
 	if (!behind) {
