@@ -3,16 +3,14 @@
  * Queue pairs that break under a verified stream, by the faults of the fake libibverbs (which the
  * plugin has loaded by ANYNET_IBVERBS_LIB): the rail goes on by a new queue pair, or over TCP, and back.
  */
-#include <dlfcn.h>
 #include <stdio.h>
-#include <stdlib.h>
 #include <string.h>
 #include <support/buffer.h>
 #include <support/capture.h>
 #include <support/check.h>
+#include <support/fake.h>
 #include <support/flow.h>
 #include <support/link.h>
-#include <verbs/fake_verbs.h>
 
 #define MESSAGES 120
 #define SIZES    5
@@ -28,39 +26,6 @@ static struct {
 	struct flow flows[2];
 	uint64_t sent, received;
 } stream;
-
-static void *fake_symbol(const char *name)
-{
-	const char *file = getenv("ANYNET_IBVERBS_LIB");
-	void *fake = dlopen(file ? file : "", RTLD_NOW | RTLD_NOLOAD);
-	void *symbol;
-
-	check_that(fake, "%s is not loaded", file ? file : "ANYNET_IBVERBS_LIB");
-	symbol = dlsym(fake, name);
-	check_that(symbol, "%s", name);
-	dlclose(fake);
-	return symbol;
-}
-
-static void order(const char *script)
-{
-	int (*run)(const char *text);
-	void *symbol = fake_symbol("fake_verbs_script");
-
-	memcpy(&run, &symbol, sizeof(run));
-	check_int(run(script), 0);
-}
-
-static struct fake_verbs_counts counts(void)
-{
-	void (*ask)(struct fake_verbs_counts * counts);
-	void *symbol = fake_symbol("fake_verbs_counts");
-	struct fake_verbs_counts now;
-
-	memcpy(&ask, &symbol, sizeof(ask));
-	ask(&now);
-	return now;
-}
 
 static uint64_t seed_of(uint64_t number)
 {
@@ -150,7 +115,7 @@ static void stream_close(struct test_net *net)
 /* Work requests posted since `before`: does the stream go through queue pairs? */
 static bool by_verbs(const struct fake_verbs_counts *before)
 {
-	return counts().sends - before->sends >= MESSAGES;
+	return fake_counts().sends - before->sends >= MESSAGES;
 }
 
 /* Again until it does: on a busy machine a queue pair may be proved too late, and is tried again. */
@@ -160,7 +125,7 @@ static void check_by_verbs(struct test_net *net)
 	struct fake_verbs_counts before;
 
 	do {
-		before = counts();
+		before = fake_counts();
 		stream_run(net, NULL);
 		deadline_turn(&deadline);
 	} while (!by_verbs(&before));
@@ -172,7 +137,7 @@ static const char *fault;
 
 static void strike(void)
 {
-	order(fault);
+	fake_order(fault);
 }
 
 /* Each kind of operation, at several of its turns, with each status a real one breaks with. */
@@ -211,7 +176,7 @@ static void what_never_arrives_is_sent_again(struct test_net *net)
 	for (size_t i = 0; i < sizeof(lost) / sizeof(lost[0]); i++) {
 		fault = lost[i];
 		stream_run(net, strike);
-		order("heal");
+		fake_order("heal");
 	}
 	check_by_verbs(net);
 	stream_close(net);
@@ -227,17 +192,17 @@ static void goes_on_over_tcp_and_back(struct test_net *net, void (*breaks)(void)
 	stream_open(net);
 	check_by_verbs(net);
 	stream_run(net, breaks);
-	before = counts();
+	before = fake_counts();
 	stream_run(net, NULL);
 	check_that(!by_verbs(&before), "no queue pair can have brought it");
-	order(mend);
+	fake_order(mend);
 	check_by_verbs(net);
 	stream_close(net);
 }
 
 static void break_for_good(void)
 {
-	order("vanish fake0:1 any; vanish fake1:1 any");
+	fake_order("vanish fake0:1 any; vanish fake1:1 any");
 }
 
 static void without_verbs_it_goes_on_over_tcp_and_back(struct test_net *net)
@@ -247,7 +212,7 @@ static void without_verbs_it_goes_on_over_tcp_and_back(struct test_net *net)
 
 static void port_down(void)
 {
-	order("set fake0:1 state=down; set fake1:1 state=down");
+	fake_order("set fake0:1 state=down; set fake1:1 state=down");
 }
 
 static void a_port_may_go_and_come_back(struct test_net *net)
@@ -267,12 +232,12 @@ static void few_small_messages_over_tcp_hold_nothing_up(struct test_net *net)
 	link_check(net, &link, 8);
 	port_down();
 	do {
-		before = counts();
+		before = fake_counts();
 		link_check(net, &link, 8);
 		deadline_turn(&deadline);
-	} while (counts().sends != before.sends);
-	order("set fake0:1 state=active; set fake1:1 state=active");
-	for (before = counts(); counts().sends == before.sends; deadline_turn(&deadline))
+	} while (fake_counts().sends != before.sends);
+	fake_order("set fake0:1 state=active; set fake1:1 state=active");
+	for (before = fake_counts(); fake_counts().sends == before.sends; deadline_turn(&deadline))
 		link_check(net, &link, 0);
 	for (int i = 0; i < 300; i++) /* more than the ring holds */
 		link_check(net, &link, 400);
@@ -332,10 +297,10 @@ static void what_nothing_is_posted_for_survives_the_queue_pair(struct test_net *
 			{ .comm = link.recv, .transfers = recvs, .count = COUNT, .window = COUNT },
 		};
 		flows_run(net, flows, 1);
-		order(round % 2 ? "set fake0:1 state=active; set fake1:1 state=down"
-				: "set fake1:1 state=active; set fake0:1 state=down");
+		fake_order(round % 2 ? "set fake0:1 state=active; set fake1:1 state=down"
+				     : "set fake1:1 state=active; set fake0:1 state=down");
 		if (round < 2)
-			order("event fake0 qp-fatal; event fake1 qp-fatal");
+			fake_order("event fake0 qp-fatal; event fake1 qp-fatal");
 		flows_run(net, &flows[1], 1);
 		for (int i = 0; i < COUNT; i++)
 			pattern_check(to[i], BYTES, seed_of((uint64_t)(round * COUNT + i)));
@@ -377,13 +342,13 @@ static void packets_that_do_not_get_through_are_noticed_at_set_up(struct test_ne
 
 	link_open(net, &stream.link); /* the library is loaded */
 	link_close(net, &stream.link);
-	order("vanish fake0:1 any; vanish fake1:1 any");
+	fake_order("vanish fake0:1 any; vanish fake1:1 any");
 	stream_open(net);
-	before = counts();
+	before = fake_counts();
 	stream_run(net, NULL);
 	check_that(!by_verbs(&before), "what vanishes cannot have brought it");
 	stream_close(net);
-	order("heal");
+	fake_order("heal");
 }
 
 /* Whatever call fails, the comm stands, by a queue pair or without. */
@@ -400,12 +365,12 @@ static void every_call_for_a_queue_pair_may_fail(struct test_net *net)
 		for (int nth = 1; nth < 4; nth++) { /* the fourth registers memory of the test */
 			snprintf(text, sizeof(text), "fault call %s nth=%d errno=12", functions[i],
 				 nth);
-			order(text);
+			fake_order(text);
 			link_open(net, &stream.link);
 			link_check(net, &stream.link, 8);
 			link_check(net, &stream.link, 100000);
 			link_close(net, &stream.link);
-			order("heal");
+			fake_order("heal");
 		}
 	}
 }
@@ -422,14 +387,14 @@ static void what_cannot_be_registered_goes_over_tcp(struct test_net *net)
 		capture_forget();
 		link_open(net, &stream.link);
 		snprintf(text, sizeof(text), "fault call reg_mr errno=12 %s", failures[i]);
-		order(text);
+		fake_order(text);
 		link_check(net, &stream.link, 100000);
-		before = counts();
+		before = fake_counts();
 		link_check(net, &stream.link, 100000);
-		check_int(counts().sends - before.sends, 0);
+		check_int(fake_counts().sends - before.sends, 0);
 		check_int(capture_count(CAPTURE_WARN, "going on over TCP"), i == 2 ? 2 : 1);
 		link_close(net, &stream.link);
-		order("heal");
+		fake_order("heal");
 	}
 }
 
@@ -448,7 +413,7 @@ static void memory_may_be_short_on_another_port(struct test_net *net)
 		stream_run(net, strike);
 		stream_run(net, NULL);
 		stream_close(net);
-		order("heal; set fake0:1 state=active");
+		fake_order("heal; set fake0:1 state=active");
 	}
 }
 
@@ -459,15 +424,15 @@ static void nothing_is_left_behind(struct test_net *net)
 
 	stream_open(net);
 	stream_close(net);
-	while (before = counts(), before.qps)
+	while (before = fake_counts(), before.qps)
 		deadline_turn(&deadline);
 	stream_open(net);
 	stream_run(net, NULL);
 	stream_close(net);
 	/* Closed comms see to it that their last words arrive; those of the first may have still been at it. */
-	while (after = counts(), after.qps > before.qps || after.cqs > before.cqs ||
-					 after.mrs > before.mrs ||
-					 after.bytes_pinned > before.bytes_pinned)
+	while (after = fake_counts(), after.qps > before.qps || after.cqs > before.cqs ||
+					      after.mrs > before.mrs ||
+					      after.bytes_pinned > before.bytes_pinned)
 		deadline_turn(&deadline);
 }
 

@@ -1,0 +1,40 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "fake.h"
+#include "check.h"
+
+#include <dlfcn.h>
+#include <stdlib.h>
+#include <string.h>
+
+static void *fake_symbol(const char *name)
+{
+	const char *file = getenv("ANYNET_IBVERBS_LIB");
+	void *fake = dlopen(file ? file : "", RTLD_NOW | RTLD_NOLOAD);
+	void *symbol;
+
+	check_that(fake, "%s is not loaded", file ? file : "ANYNET_IBVERBS_LIB");
+	symbol = dlsym(fake, name);
+	check_that(symbol, "%s", name);
+	dlclose(fake);
+	return symbol;
+}
+
+void fake_order(const char *script)
+{
+	int (*run)(const char *text);
+	void *symbol = fake_symbol("fake_verbs_script");
+
+	memcpy(&run, &symbol, sizeof(run));
+	check_int(run(script), 0);
+}
+
+struct fake_verbs_counts fake_counts(void)
+{
+	void (*ask)(struct fake_verbs_counts * counts);
+	void *symbol = fake_symbol("fake_verbs_counts");
+	struct fake_verbs_counts now;
+
+	memcpy(&ask, &symbol, sizeof(ask));
+	ask(&now);
+	return now;
+}
