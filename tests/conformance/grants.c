@@ -1,0 +1,126 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * Where a message may be written is told by an RDMA WRITE, whose bytes may become visible in any order:
+ * on the fake libibverbs (ANYNET_IBVERBS_LIB) the end of it comes first.
+ */
+#include <nccl_net/wire.h>
+#include <support/buffer.h>
+#include <support/check.h>
+#include <support/fake.h>
+#include <support/flow.h>
+#include <support/link.h>
+
+#define MESSAGES    (5 * ANYNET_BOARD_GRANTS)
+#define WINDOW      16
+#define PLACES      37 /* no divisor in common with the board: what is old there is of another place */
+#define PLACE_BYTES 8192
+#define BYTES_MIN   600 /* smaller ones are copied, and need no grant */
+#define STEP_MS     20000
+
+static struct {
+	struct link link;
+	struct buffer from, to;
+	void *mhandles[2];
+	struct transfer transfers[2][MESSAGES];
+	uint64_t sent, received;
+} stream;
+
+static size_t bytes_of(size_t i)
+{
+	return BYTES_MIN + i * 1009 % (PLACE_BYTES - BYTES_MIN);
+}
+
+static uint64_t seed_of(uint64_t number)
+{
+	return number * 77 + 5;
+}
+
+static void fill_next(struct flow *flow, size_t i)
+{
+	pattern_fill(flow->transfers[i].data[0], bytes_of(i), seed_of(stream.sent++));
+}
+
+static void check_next(struct flow *flow, size_t i)
+{
+	check_int(flow->transfers[i].sizes[0], bytes_of(i));
+	pattern_check(flow->transfers[i].data[0], bytes_of(i), seed_of(stream.received++));
+}
+
+static void stream_open(struct test_net *net)
+{
+	link_open(net, &stream.link);
+	buffer_alloc(&stream.from, PLACES * PLACE_BYTES);
+	buffer_alloc(&stream.to, PLACES * PLACE_BYTES);
+	stream.mhandles[0] =
+		flow_reg(net, stream.link.send, stream.from.data, PLACES * PLACE_BYTES);
+	stream.mhandles[1] = flow_reg(net, stream.link.recv, stream.to.data, PLACES * PLACE_BYTES);
+}
+
+static void stream_run(struct test_net *net)
+{
+	struct flow flows[] = {
+		{ .comm = stream.link.send,
+		  .is_send = true,
+		  .transfers = stream.transfers[0],
+		  .count = MESSAGES,
+		  .window = WINDOW,
+		  .prepare = fill_next },
+		{ .comm = stream.link.recv,
+		  .transfers = stream.transfers[1],
+		  .count = MESSAGES,
+		  .window = WINDOW,
+		  .finish = check_next },
+	};
+
+	for (size_t i = 0; i < MESSAGES; i++) {
+		size_t at = i % PLACES * PLACE_BYTES;
+
+		stream.transfers[0][i] =
+			transfer_of(stream.from.data + at, bytes_of(i), 7, stream.mhandles[0]);
+		stream.transfers[1][i] =
+			transfer_of(stream.to.data + at, PLACE_BYTES, 7, stream.mhandles[1]);
+	}
+	flows_run(net, flows, 2);
+}
+
+static void stream_close(struct test_net *net)
+{
+	check_ok(driver_dereg_mr(net->driver, stream.link.send, stream.mhandles[0]));
+	check_ok(driver_dereg_mr(net->driver, stream.link.recv, stream.mhandles[1]));
+	buffer_free(&stream.from);
+	buffer_free(&stream.to);
+	link_close(net, &stream.link);
+}
+
+/* Again until it goes through queue pairs: on a busy machine one may be proved too late. */
+static void check_by_verbs(struct test_net *net)
+{
+	struct deadline deadline = deadline_in(STEP_MS, "queue pairs to be used");
+	struct fake_verbs_counts before;
+
+	do {
+		before = fake_counts();
+		stream_run(net);
+		deadline_turn(&deadline);
+	} while (fake_counts().sends - before.sends < MESSAGES);
+}
+
+/* First whole ones, so that what is there before leads somewhere. */
+static void a_grant_counts_when_all_of_it_is_there(struct test_net *net)
+{
+	stream_open(net);
+	check_by_verbs(net);
+	fake_order("fault tear write count=1000000");
+	check_by_verbs(net);
+	stream_close(net);
+}
+
+int main(int argc, char **argv)
+{
+	const struct test_case cases[] = {
+		{ .name = "a_grant_counts_when_all_of_it_is_there",
+		  a_grant_counts_when_all_of_it_is_there },
+	};
+
+	return test_main(argc, argv, cases, sizeof(cases) / sizeof(cases[0]));
+}
