@@ -40,7 +40,7 @@ ssize_t _ibv_query_gid_table(struct ibv_context *context, struct ibv_gid_entry *
 			     size_t count, uint32_t flags, size_t entry_bytes);
 
 static struct fake_device devices[DEVICES_MAX];
-static int device_count, list_error, opened, listed;
+static int device_count, list_error, opened, listed, gids_queried;
 
 int fake_verbs_open_count(void)
 {
@@ -50,6 +50,11 @@ int fake_verbs_open_count(void)
 int fake_verbs_list_count(void)
 {
 	return listed;
+}
+
+int fake_verbs_gid_count(void)
+{
+	return gids_queried;
 }
 
 static bool parse_step(struct fake_device *fake, const char *text)
@@ -246,6 +251,7 @@ int ibv_query_gid(struct ibv_context *context, uint8_t number, int index, union 
 {
 	const struct fake_port *port = &fake_of(context)->ports[number - 1];
 
+	gids_queried++;
 	if (index >= FAKE_GID_TABLE) {
 		errno = EINVAL;
 		return -1;
@@ -265,6 +271,8 @@ ssize_t _ibv_query_gid_table(struct ibv_context *context, struct ibv_gid_entry *
 
 	if (flags || entry_bytes != sizeof(*entries))
 		return -EOPNOTSUPP;
+	if (count > UINT16_MAX / entry_bytes)
+		return -EINVAL;
 	for (int i = 0; i < fake->port_count; i++)
 		for (int j = 0; j < fake->ports[i].gid_count && used < count; j++)
 			entries[used++] = fake->ports[i].gids[j];

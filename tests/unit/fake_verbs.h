@@ -54,5 +54,6 @@ int fake_verbs_open_count(void);   /* devices that are open */
 int fake_verbs_list_count(void);   /* lists that are not freed */
 int fake_verbs_object_count(void); /* PDs, MRs, CQs and QPs that are there */
 int fake_verbs_proof_count(void);  /* RDMA WRITEs in all */
+int fake_verbs_gid_count(void);    /* GIDs that were asked for one by one, in all */
 
 #endif

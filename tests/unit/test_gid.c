@@ -23,12 +23,13 @@
 static struct ibv_device device = { .name = "mlx5_0" };
 static struct ibv_context context = { .device = &device };
 static struct ibv_gid_entry entries[ENTRIES];
-static int entry_count, query_error, table_error;
+static int entry_count, query_error, table_error, queries;
 static struct gid_table table;
 
 static int query_gid(struct ibv_context *ctx, uint8_t port, int index, union ibv_gid *gid)
 {
 	assert_ptr_equal(ctx, &context);
+	queries++;
 	memset(gid, 0, sizeof(*gid));
 	if (query_error) {
 		errno = query_error;
@@ -48,6 +49,8 @@ static ssize_t query_gid_table(struct ibv_context *ctx, struct ibv_gid_entry *ou
 	assert_int_equal(entry_bytes, sizeof(*out));
 	if (table_error)
 		return -table_error;
+	if (count > UINT16_MAX / entry_bytes) /* as libibverbs does, without asking the kernel */
+		return -EINVAL;
 	/* the kernel refuses what is too small */
 	assert_true(count >= (size_t)entry_count);
 	memcpy(out, entries, sizeof(*out) * (size_t)entry_count);
@@ -87,7 +90,7 @@ static void make_attr(const char *what, int index, const char *text)
 
 static int setup(void **state)
 {
-	entry_count = query_error = table_error = 0;
+	entry_count = query_error = table_error = queries = 0;
 	memset(&table, 0xff, sizeof(table));
 	port.verbs = &new_verbs;
 	port.link_layer = IBV_LINK_LAYER_ETHERNET;
@@ -116,6 +119,7 @@ static void test_a_new_library_tells_all_in_one_call(void **state)
 	assert_int_equal(table.count, 2);
 	expect_gid(0, 2, "fe80::1", IBV_GID_TYPE_ROCE_V1, 3);
 	expect_gid(1, 5, "10.0.0.1", IBV_GID_TYPE_ROCE_V2, 4);
+	assert_int_equal(queries, 0);
 }
 
 static void test_an_old_library_is_helped_by_sysfs(void **state)
@@ -136,6 +140,7 @@ static void test_an_old_library_is_helped_by_sysfs(void **state)
 	expect_gid(0, 0, "fe80::1", IBV_GID_TYPE_ROCE_V1, 0);
 	expect_gid(1, 1, "fe80::1", IBV_GID_TYPE_ROCE_V2, 0);
 	expect_gid(2, 3, "10.0.0.1", IBV_GID_TYPE_ROCE_V2, if_nametoindex("lo"));
+	assert_int_equal(queries, ENTRIES);
 }
 
 static void test_a_kernel_that_does_not_answer_is_asked_entry_by_entry(void **state)

@@ -19,14 +19,16 @@
 
 static const char *lacking_file;
 
-/* Nothing that is found can be offered, and no queue pair is made. */
+/* Nothing that is found can be offered, no queue pair is made, and no table of GIDs read one by one. */
 static void run_on(const char *script)
 {
 	int proofs = probing_count("fake_verbs_proof_count");
+	int gids = probing_count("fake_verbs_gid_count");
 
 	probing_run(script);
 	assert_int_equal(ib_probed.device_count, 0);
 	assert_int_equal(probing_count("fake_verbs_proof_count"), proofs);
+	assert_int_equal(probing_count("fake_verbs_gid_count"), gids);
 	for (int i = 0; i < ib_probed.candidate_count; i++) {
 		assert_int_equal(ib_probed.candidates[i].link, ANYNET_LINK_IB);
 		assert_false(ib_probed.candidates[i].usable);

@@ -34,6 +34,19 @@ static void test_the_port_is_active(void **state)
 	assert_int_not_equal(rig.verbs.query_port(ends->a.context, 77, port), 0);
 }
 
+static void test_there_is_no_asking_for_more_gids_than_fit(void **state)
+{
+	struct ends *ends = *state;
+	size_t most = UINT16_MAX / sizeof(struct ibv_gid_entry);
+	struct ibv_gid_entry *table = calloc(most + 1, sizeof(*table));
+
+	assert_non_null(table);
+	assert_true(rig.verbs.query_gid_table(ends->a.context, table, most, 0, sizeof(*table)) > 0);
+	assert_true(rig.verbs.query_gid_table(ends->a.context, table, most + 1, 0, sizeof(*table)) <
+		    0);
+	free(table);
+}
+
 static void test_three_ways_to_the_gids_agree(void **state)
 {
 	struct ends *ends = *state;
@@ -159,6 +172,7 @@ int check_queries(void)
 	const struct CMUnitTest queries[] = {
 		CHECK(test_a_device_can_be_queried),
 		CHECK(test_the_port_is_active),
+		CHECK(test_there_is_no_asking_for_more_gids_than_fit),
 		CHECK(test_three_ways_to_the_gids_agree),
 		CHECK(test_a_gid_that_is_not_there_is_refused),
 		CHECK(test_ece_is_there_or_says_that_it_is_not),

@@ -274,7 +274,8 @@ ssize_t _ibv_query_gid_table(struct ibv_context *context, struct ibv_gid_entry *
 	int ret;
 
 	fake_lock();
-	ret = flags || entry_size < sizeof(*entries)
+	/* the kernel is told the room in 16 bits */
+	ret = flags || entry_size < sizeof(*entries) || max_entries > UINT16_MAX / entry_size
 		      ? EINVAL
 		      : fault_call("query_gid_table", context->device);
 	for (int port = 1; !ret && port <= device->port_count; port++) {

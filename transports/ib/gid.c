@@ -12,8 +12,11 @@
 
 #include "sysfs.h"
 
-#define ENTRIES_MAX  1024 /* of a port's table that are looked at */
-#define ENTRIES_ROOM 4096 /* for those that are set, of all ports of a device */
+#define ENTRIES_MAX 1024 /* of a port's table that are looked at */
+
+/* For those that are set, of all ports of a device. The kernel is told in 16 bits how many bytes there are:
+ * libibverbs (rdma-core 44) fails with EINVAL if there are more, without asking it. */
+#define ENTRIES_ROOM (UINT16_MAX / sizeof(struct ibv_gid_entry))
 
 static const uint8_t mapped_prefix[12] = { [10] = 0xff, [11] = 0xff };
 
