@@ -20,7 +20,8 @@ const struct anynet_config_row anynet_config_rows[] = {
 		.initial = "auto",
 		.accepts = "auto, ib or tcp",
 		.doc = "Which networks to offer to NCCL. `auto`: InfiniBand and RoCE where they work, "
-		       "else TCP, and a line says why. `ib`: the same, with a warning instead. `tcp` "
+		       "else TCP, and a line says why. `ib`: the same, with a warning instead, and two "
+		       "hosts with such ports that cannot connect through them are an error. `tcp` "
 		       "does not look for them.",
 		.parse = anynet_parse_transport,
 		.offset = offsetof(struct anynet_config, transport),

@@ -274,12 +274,23 @@ static int step_first(struct connect_op *op, uint64_t now)
 
 /* --- the comm and its further rails --- */
 
+static ANYNET_COLD int no_link(const struct connect_op *op)
+{
+	anynet_warn("connect from dev %s to %s: peer %s pid %u: no queue pair can be had, and "
+		    "ANYNET_TRANSPORT=ib wants one: %s",
+		    op->dev->name, op->last_addr, op->welcome.host, op->welcome.pid,
+		    op->welcome.reason[0] ? op->welcome.reason : "see its log");
+	return -ECONNREFUSED;
+}
+
 static int make_comm(struct connect_op *op)
 {
 	const struct anynet_wire_hello *welcome = &op->welcome;
 	struct anynet_wire_rail pair = welcome->plan[0];
 	int ret;
 
+	if (!op->first.link && net_needs_link(op->dev))
+		return no_link(op);
 	op->comm = send_comm_create(op->dev, welcome->rails);
 	if (!op->comm)
 		return -ENOMEM;

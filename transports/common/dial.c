@@ -69,6 +69,8 @@ static void offer_link(struct dial *dial, const struct anynet_device *dev, int t
 static void drop_link(struct dial *dial, const char *why)
 {
 	hello_say_no_link(dial->hello, why);
+	if (why != dial->hello->reason)
+		snprintf(dial->hello->reason, sizeof(dial->hello->reason), "%s", why);
 	ib_link_free(dial->link);
 	dial->link = NULL;
 	dial->state = DIAL_DONE;
@@ -104,9 +106,9 @@ static int prove(struct dial *dial)
 
 	if (!ret)
 		dial->state = DIAL_DONE;
-	else if (ret != -EAGAIN)
+	else if (ret != -EAGAIN && ret != -ETIMEDOUT)
 		drop_link(dial, strerror(-ret));
-	else if (net_now_ms() < dial->proof_ms)
+	else if (ret == -EAGAIN && net_now_ms() < dial->proof_ms)
 		return -EAGAIN;
 	else
 		drop_link(dial, "packets do not get through");

@@ -152,6 +152,18 @@ static int refuse(struct anynet_wire_hello *answer, enum anynet_hello_status sta
 	return err;
 }
 
+static ANYNET_COLD int refuse_without_link(const struct anynet_wire_hello *hello,
+					   struct anynet_wire_hello *answer)
+{
+	char why[sizeof(answer->reason)];
+
+	snprintf(why, sizeof(why),
+		 "no queue pair can be had, and ANYNET_TRANSPORT=ib wants one: %.140s",
+		 answer->reason);
+	anynet_warn("peer %s pid %u is refused: %s", hello->host, hello->pid, why);
+	return refuse(answer, ANYNET_STATUS_TRANSPORT, -EPROTONOSUPPORT, why);
+}
+
 /* The first connection of a comm: make the comm, this is its rail 0. */
 static int admit_comm(struct endpoint *endpoint, const struct anynet_wire_hello *hello, int fd,
 		      struct anynet_wire_hello *answer)
@@ -177,6 +189,10 @@ static int admit_comm(struct endpoint *endpoint, const struct anynet_wire_hello 
 	if (!comm)
 		return refuse(answer, ANYNET_STATUS_BUSY, -ENOMEM, "out of memory");
 	link = ib_link_accept(listener->dev, hello, answer);
+	if (!link && net_needs_link(listener->dev)) {
+		recv_comm_destroy(comm);
+		return refuse_without_link(hello, answer);
+	}
 	if (!link && answer->reason[0])
 		hello_say_no_link(hello, answer->reason);
 	if (comm_add_rail(comm, fd, 0, hello->epoch, answer->plan[0], link)) {

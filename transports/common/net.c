@@ -166,6 +166,11 @@ int net_stripe(const struct anynet_device *dev, const struct anynet_device **set
 	return count;
 }
 
+bool net_needs_link(const struct anynet_device *dev)
+{
+	return dev->link == ANYNET_LINK_IB && anynet_net.cfg->transport == ANYNET_CHOOSE_IB;
+}
+
 int net_rails_per_nic(const struct anynet_device *dev)
 {
 	if (dev->link == ANYNET_LINK_IB)

@@ -42,6 +42,9 @@ void net_random(void *data, size_t bytes);
  * TCP devices that stand by. Returns the count, at most `max`. */
 int net_stripe(const struct anynet_device *dev, const struct anynet_device **set, int max);
 
+/* Is it an error if a comm of this device has to go over TCP from its beginning? */
+bool net_needs_link(const struct anynet_device *dev);
+
 /* Rails per NIC pair for comms of this device. */
 int net_rails_per_nic(const struct anynet_device *dev);
 

@@ -1,0 +1,70 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* ANYNET_TRANSPORT=ib on the fake libibverbs: a pair that cannot have a queue pair is an error that says why. */
+#include <stdio.h>
+#include <support/capture.h>
+#include <support/check.h>
+#include <support/fake.h>
+#include <support/link.h>
+
+#define STEP_MS 20000
+
+static void a_queue_pair_is_all_that_is_wanted(struct test_net *net)
+{
+	struct link link;
+
+	link_open(net, &link);
+	link_check(net, &link, 8);
+	link_check(net, &link, 100000);
+	link_close(net, &link);
+}
+
+/* connect fails, and some warning has these words. */
+static void check_refused(struct test_net *net, const char *order, const char *words)
+{
+	struct deadline deadline = deadline_in(STEP_MS, "connect to fail");
+	struct link link;
+	int ret;
+
+	a_queue_pair_is_all_that_is_wanted(net); /* the library is loaded */
+	capture_allow_warn();
+	capture_forget();
+	fake_order(order);
+	link_listen(net, &link);
+	do {
+		ret = driver_connect(net->driver, net->ctx, net->dev, link_copy(&link), &link.send);
+		check(!link.send);
+		if (!link.recv)
+			driver_accept(net->driver, link.listener, &link.recv);
+		deadline_turn(&deadline);
+	} while (!ret);
+	check(capture_count(CAPTURE_WARN, "ANYNET_TRANSPORT=ib wants one") > 0);
+	check(capture_count(CAPTURE_WARN, words) > 0);
+	fake_order("heal");
+	link_close(net, &link);
+	a_queue_pair_is_all_that_is_wanted(net);
+}
+
+static void packets_have_to_get_through(struct test_net *net)
+{
+	check_refused(net, "vanish fake0:1 any; vanish fake1:1 any", "packets do not get through");
+}
+
+static void either_end_may_fail_to_make_it(struct test_net *net)
+{
+	/* Each tries twice: with room for more inlined bytes, and for less. */
+	check_refused(net, "fault call create_qp nth=1 count=2 errno=12",
+		      "a queue pair cannot be made");
+	check_refused(net, "fault call create_qp nth=2 count=2 errno=12",
+		      "a queue pair cannot be made");
+}
+
+int main(int argc, char **argv)
+{
+	const struct test_case cases[] = {
+		{ .name = "a_queue_pair_is_all_that_is_wanted",
+		  a_queue_pair_is_all_that_is_wanted },
+		{ .name = "packets_have_to_get_through", packets_have_to_get_through },
+		{ .name = "either_end_may_fail_to_make_it", either_end_may_fail_to_make_it },
+	};
+	return test_main(argc, argv, cases, sizeof(cases) / sizeof(cases[0]));
+}
