@@ -189,6 +189,8 @@ static const struct sample {
 	{ "ANYNET_IB_PKEY", "1", "1", "65536" },
 	{ "ANYNET_IB_ADAPTIVE_ROUTING", "1", "1", "2" },
 	{ "ANYNET_IB_AR_THRESHOLD", "0", "0", "2g" },
+	{ "ANYNET_IB_QPS_PER_CONNECTION", "4", "4", "65" },
+	{ "ANYNET_IB_SPLIT_DATA_ON_QPS", "1", "1", "some" },
 	{ "ANYNET_IB_ECE_ENABLE", "0", "0", "some" },
 	{ "ANYNET_IB_PCI_RELAXED_ORDERING", "0", "0", "3" },
 	{ "ANYNET_SOCKET_IFNAME", "=eth0,eth1", "=eth0,eth1", "e" },
