@@ -3,12 +3,13 @@
 # The conformance suite over queue pairs of the kernel's software RDMA, and a wire that is pulled under
 # a stream. Runs in the guest:
 #
-#   tests/guest/guest.sh -- tests/guest/ib.sh BUILD_DIR [SUBJECT|SCENARIO…]
+#   tests/guest/guest.sh -- tests/guest/ib.sh BUILD_DIR [SUBJECT|SCENARIO[/SETTING=VALUE]…]
 set -euo pipefail
 cd "$(dirname "$0")/../.."
-build=${1:?usage: tests/guest/ib.sh BUILD_DIR [SUBJECT|SCENARIO...]}
+build=${1:?usage: tests/guest/ib.sh BUILD_DIR [SUBJECT|SCENARIO[/SETTING=VALUE]...]}
 shift
-[ $# -gt 0 ] || set -- connect transfer grouped close one-of-two only-tcp lossy masked killed
+[ $# -gt 0 ] || set -- connect transfer grouped close one-of-two only-tcp lossy masked killed \
+	transfer/NCCL_IB_QPS_PER_CONNECTION=3 one-of-two/NCCL_IB_QPS_PER_CONNECTION=2
 
 # shellcheck source=tests/guest/rxe.sh
 . tests/guest/rxe.sh
@@ -19,7 +20,7 @@ packets() {
 }
 
 # Soft-RoCE takes 7 retries for ever.
-settings=(NCCL_IB_RETRY_CNT=6 NCCL_IB_TIMEOUT=14)
+always=(NCCL_IB_RETRY_CNT=6 NCCL_IB_TIMEOUT=14)
 
 conformance() {
 	local before sent
@@ -47,6 +48,11 @@ same_verdict() {
 
 failed=0
 for subject in "$@"; do
+	settings=("${always[@]}")
+	case $subject in
+	*/*) settings+=("${subject#*/}") ;;
+	esac
+	subject=${subject%%/*}
 	if [ -x "$build/tests/conformance/conformance_$subject" ]; then
 		run=conformance
 	else
