@@ -131,12 +131,20 @@ static int watch_rail(struct anynet_comm *comm, struct anynet_rail *rail)
 	return -errno;
 }
 
+/* Links are looked at, without system calls, and the connections beside them with them. */
+static bool any_link(const struct anynet_comm *comm)
+{
+	for (unsigned i = 0; comm_is_ib(comm) && i < comm->rail_count; i++)
+		if (comm->rails[i] && ib_rail_is_linked(comm->rails[i]))
+			return true;
+	return false;
+}
+
 int comm_open(struct anynet_comm *comm)
 {
 	int ret;
 
-	/* Links are polled by looking, without system calls, and their connections with them. */
-	if (comm->rail_count > 1 && comm->epfd < 0 && !comm_is_ib(comm)) {
+	if (comm->rail_count > 1 && comm->epfd < 0 && !any_link(comm)) {
 		comm->epfd = epoll_create1(EPOLL_CLOEXEC);
 		if (comm->epfd < 0)
 			return -errno;
