@@ -314,8 +314,10 @@ static void came_back(struct anynet_comm *comm, struct anynet_rail *rail, struct
 	if (rail->fd >= 0)
 		comm_sever(comm, rail, 0);
 	redial->dial.fd = -1;
-	rail->next_link = redial->dial.link;
-	redial->dial.link = NULL;
+	if (!comm->unlinked) { /* else the dial ends it */
+		rail->next_link = redial->dial.link;
+		redial->dial.link = NULL;
+	}
 	comm_rail_back(comm, rail, fd, redial->epoch, redial->pair, welcome->frames, welcome->part);
 	dial_close(&redial->dial);
 	redial->wanted = comm->rails[index] == rail && pairs_away(comm, rail);

@@ -101,8 +101,7 @@ struct anynet_rail {
 	uint64_t broke_ms;   /* … and when */
 	uint64_t bytes_sent; /* payload, for balancing and statistics */
 	double rate;         /* bytes per ms as last estimated; 0 = not known */
-	uint32_t
-		granted; /* receive comm: receives before this one need not be told on it any more */
+	uint32_t granted;    /* receive comm: all before are told on it, or over */
 	struct ib_link *next_link; /* of the connection that comes; resume takes it. NULL = none */
 	char path[112];            /* "10.0.0.1:4711 -> 10.0.0.2:9000" for messages */
 };
@@ -195,8 +194,8 @@ struct anynet_mr *recv_grant_of(struct recv_comm *comm, unsigned slot,
 /* Of a frame that was begun only `part` of `length` bytes stay in place; the rest comes again. */
 void recv_unplace(struct recv_comm *comm, struct recv_msg *msg, size_t length, size_t part);
 
-/* ASK: the sender wants the grant of a message that it may have begun, on the rail that asks; LOOK: a message waits for one that
- * comes unasked. Likewise. */
+/* ASK: the sender wants the grant of a message that it may have begun, on the rail that asks; LOOK: a
+ * message waits for one that comes unasked. Likewise. */
 int recv_asked(struct recv_comm *comm, const struct anynet_rail *rail,
 	       const struct anynet_wire_frame *header);
 int recv_looked(struct recv_comm *comm, const struct anynet_wire_frame *header);

@@ -67,17 +67,16 @@ struct recv_comm {
 	uint32_t announced;      /* all messages before have been seen */
 	uint64_t early;          /* bit i: message announced + 1 + i has been seen, too */
 	uint32_t posted;         /* receives posted in all … */
-	uint32_t
-		grantable; /* … and those posted while the comm was plain: number k is for message k */
-	uint32_t outstanding;  /* requests not reported done */
-	uint32_t completions;  /* requests completed in all */
-	uint32_t tag;          /* the one tag, while plain */
-	bool plain;            /* one tag, single receives */
-	bool ready;            /* the sender's READY has come */
-	bool ack_prompt;       /* the sender waits for an ack */
-	uint32_t replay_bytes; /* the sender's ring: told before it is full */
-	uint32_t lazy_bytes;   /* received since the first message that is to be acked */
-	uint32_t complete;     /* messages completed since the last ack … */
+	uint32_t grantable;      /* … and of these while plain: number k is for message k */
+	uint32_t outstanding;    /* requests not reported done */
+	uint32_t completions;    /* requests completed in all */
+	uint32_t tag;            /* the one tag, while plain */
+	bool plain;              /* one tag, single receives */
+	bool ready;              /* the sender's READY has come */
+	bool ack_prompt;         /* the sender waits for an ack */
+	uint32_t replay_bytes;   /* the sender's ring: told before it is full */
+	uint32_t lazy_bytes;     /* received since the first message that is to be acked */
+	uint32_t complete;       /* messages completed since the last ack … */
 	uint64_t ack_bits[ANYNET_WIRE_SLOTS / 64]; /* … and their slots */
 	uint64_t again[ANYNET_WIRE_SLOTS / 64]; /* slots whose ack or grant is to be told again … */
 	bool closing;                           /* BYE is due, also on a rail that is resumed */

@@ -255,6 +255,11 @@ static bool too_slow(const struct send_comm *comm, struct anynet_rail *rail, siz
 	return best > 0 && own > SLOWER_BY * best;
 }
 
+static bool may_have_links(const struct send_comm *comm)
+{
+	return comm_is_ib(&comm->base) && !comm->base.unlinked;
+}
+
 /* Has it less to do than the other, or, if it is the same, had it so far? */
 static bool is_freer(struct anynet_rail *rail, struct anynet_rail *other)
 {
@@ -263,7 +268,7 @@ static bool is_freer(struct anynet_rail *rail, struct anynet_rail *other)
 	return own < others || (own == others && rail->bytes_sent < other->bytes_sent);
 }
 
-/* Of an IB device: a message goes by a rail that has its grant; if none has it any more, one may ask. Of
+/* With links: a message goes by a rail that has its grant; if none has it any more, one may ask. Of
  * those that may carry it, by the freest one. */
 static bool better_by_another(const struct send_comm *comm, struct anynet_rail *rail,
 			      const struct send_msg *msg)
@@ -318,9 +323,8 @@ bool send_next(struct send_comm *comm, struct anynet_rail *rail, struct frame_id
 		return true;
 	}
 	bytes = chunk_size(comm, rail, msg);
-	if (comm->base.rail_count > 1 &&
-	    (comm_is_ib(&comm->base) ? better_by_another(comm, rail, msg)
-				     : too_slow(comm, rail, bytes)))
+	if (comm->base.rail_count > 1 && (may_have_links(comm) ? better_by_another(comm, rail, msg)
+							       : too_slow(comm, rail, bytes)))
 		return false;
 	id->type = ANYNET_FRAME_DATA;
 	id->length = (uint32_t)bytes;
