@@ -245,6 +245,24 @@ const struct anynet_config_row anynet_config_rows[] = {
 		.offset = offsetof(struct anynet_config, ib_ece),
 	},
 	{
+		.name = "ANYNET_IB_CM",
+		.initial = "0",
+		.accepts = "0 or 1",
+		.doc = "1 at both ends: queue pairs are connected by the RDMA connection manager "
+		       "(librdmacm); where that fails, without it.",
+		.parse = anynet_parse_flag,
+		.offset = offsetof(struct anynet_config, ib_cm),
+	},
+	{
+		.name = "ANYNET_RDMACM_LIB",
+		.initial = "",
+		.accepts = "a file name of at most 255 characters",
+		.doc = "librdmacm to load; tried before librdmacm.so.1.",
+		.parse = anynet_parse_text,
+		.offset = offsetof(struct anynet_config, rdmacm_lib),
+		.max = TEXT_MAX(rdmacm_lib),
+	},
+	{
 		.name = "ANYNET_IB_PCI_RELAXED_ORDERING",
 		.alias = "NCCL_IB_PCI_RELAXED_ORDERING",
 		.initial = "2",

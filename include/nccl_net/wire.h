@@ -111,6 +111,16 @@ struct anynet_wire_service {
 };
 static_assert(sizeof(struct anynet_wire_service) == 16, "wire");
 
+#define ANYNET_CM_NONCE_BYTES 16
+
+/* The queue pair by the RDMA connection manager, if both ends want that (docs/ib.md). */
+struct anynet_wire_cm {
+	struct anynet_wire_addr addr; /* WELCOME: where the acceptor listens, with the RDMA port */
+	uint8_t nonce[ANYNET_CM_NONCE_BYTES]; /* WELCOME: to be said there */
+	uint32_t wanted;		      /* HELLO: 1 */
+};
+static_assert(sizeof(struct anynet_wire_cm) == 40, "wire");
+
 /* Both HELLO and WELCOME. The first 48 bytes never change: they let any two versions refuse each
  * other with a text. */
 struct anynet_wire_hello {
@@ -146,7 +156,8 @@ struct anynet_wire_hello {
 	struct anynet_wire_rail plan[ANYNET_RAILS_MAX];	   /* WELCOME */
 	char host[64];	  /* NUL-terminated texts, printable ASCII */
 	char device[64];
-	char reason[224]; /* why refused, or why there is no queue pair */
+	char reason[184]; /* why refused, or why there is no queue pair, or none by the RDMA CM */
+	struct anynet_wire_cm cm;	    /* for qp */
 	struct anynet_wire_service service; /* of qp */
 };
 static_assert(sizeof(struct anynet_wire_hello) == 880, "wire");

@@ -14,6 +14,7 @@
 #include "secret.h"
 #include "socket.h"
 
+#define JOIN_MS  2000 /* the RDMA connection manager's messages may be lost, and are repeated late */
 #define PROOF_MS 3000 /* the kernel may have to find the peer's Ethernet address first */
 
 bool dial_pair(struct dial *dial, const struct comm_paths *paths, struct anynet_wire_rail pair)
@@ -60,10 +61,14 @@ static void offer_link(struct dial *dial, const struct anynet_device *dev, int t
 
 	if (!dev || dev->link != ANYNET_LINK_IB)
 		return;
+	hello->cm.wanted = !dial->without_cm;
 	if (!anynet_net.cfg->checksum)
 		dial->link = ib_link_offer(dev, traffic_class, hello, why, sizeof(why));
 	if (!dial->link)
 		snprintf(hello->reason, sizeof(hello->reason), "%s: %s", anynet_net.host, why);
+	else if (dial->without_cm && !hello->reason[0])
+		snprintf(hello->reason, sizeof(hello->reason), "%s: it has failed before",
+			 anynet_net.host);
 }
 
 static void drop_link(struct dial *dial, const char *why)
@@ -76,8 +81,21 @@ static void drop_link(struct dial *dial, const char *why)
 	dial->state = DIAL_DONE;
 }
 
-/* Answered: join what the peer made for us, and see whether it works. */
+/* The link is connected: see whether it works. */
 static void begin_proof(struct dial *dial)
+{
+	int ret = ib_link_ping(dial->link);
+
+	if (ret) {
+		drop_link(dial, strerror(-ret));
+		return;
+	}
+	dial->proof_ms = net_now_ms() + PROOF_MS;
+	dial->state = DIAL_PROOF;
+}
+
+/* Answered: join what the peer made for us. */
+static void begin_join(struct dial *dial)
 {
 	const struct anynet_wire_hello *welcome = dial->hello;
 	int ret;
@@ -90,14 +108,34 @@ static void begin_proof(struct dial *dial)
 		return;
 	}
 	ret = ib_link_join(dial->link, welcome);
-	if (!ret)
-		ret = ib_link_ping(dial->link);
-	if (ret) {
+	if (ret == -EINPROGRESS) {
+		dial->without_cm = true; /* unless it is done */
+		dial->proof_ms = net_now_ms() + JOIN_MS;
+		dial->state = DIAL_JOIN;
+	} else if (ret) {
 		drop_link(dial, strerror(-ret));
-		return;
+	} else {
+		if (welcome->reason[0] && welcome->kind == ANYNET_KIND_COMM)
+			hello_say_no_cm(welcome, welcome->reason);
+		begin_proof(dial);
 	}
-	dial->proof_ms = net_now_ms() + PROOF_MS;
-	dial->state = DIAL_PROOF;
+}
+
+/* The peer's end waits for the manager: to do without, it has to be dialled anew. */
+static int join(struct dial *dial)
+{
+	char why[112] = "no answer";
+	int ret = ib_link_joined(dial->link, why, sizeof(why));
+
+	if (ret == -EAGAIN && net_now_ms() < dial->proof_ms)
+		return ret;
+	if (ret) {
+		hello_say_no_cm(dial->hello, why);
+		return -ECONNABORTED;
+	}
+	dial->without_cm = false;
+	begin_proof(dial);
+	return 0;
 }
 
 static int prove(struct dial *dial)
@@ -206,7 +244,7 @@ static int judge_welcome(struct dial *dial)
 	if (needs_proof(dial->hello) && auth_check(&dial->auth, dial->hello))
 		refuse_unproven(dial);
 	dial->state = DIAL_DONE;
-	begin_proof(dial);
+	begin_join(dial);
 	return 0;
 }
 
@@ -240,8 +278,11 @@ static int take_challenge(struct dial *dial)
 int dial_step(struct dial *dial)
 {
 	static int (*const steps[])(struct dial *) = {
-		[DIAL_HELLO] = say_hello,       [DIAL_CHALLENGE] = take_challenge,
-		[DIAL_RESPONSE] = say_response, [DIAL_WELCOME] = take_welcome,
+		[DIAL_HELLO] = say_hello,
+		[DIAL_CHALLENGE] = take_challenge,
+		[DIAL_RESPONSE] = say_response,
+		[DIAL_WELCOME] = take_welcome,
+		[DIAL_JOIN] = join,
 		[DIAL_PROOF] = prove,
 	};
 	int ret = 0;

@@ -17,7 +17,8 @@ enum dial_state {
 	DIAL_RESPONSE,  /* answering the challenge */
 	/* with and without: */
 	DIAL_WELCOME, /* nothing more to say */
-	DIAL_PROOF,   /* answered; do packets get through the link? */
+	DIAL_JOIN,    /* answered; the RDMA connection manager connects the link */
+	DIAL_PROOF,   /* do packets get through the link? */
 	DIAL_DONE,    /* answered: *hello is the WELCOME now, or a refusal in its place */
 };
 
@@ -28,7 +29,8 @@ struct dial {
 	struct sockaddr_storage from, to;
 	struct auth auth;
 	struct ib_link *link; /* offered in the hello; with DIAL_DONE it works, and may be taken */
-	uint64_t proof_ms;    /* until when that is to be proven */
+	bool without_cm;   /* the RDMA connection manager has failed: the next dial does without */
+	uint64_t proof_ms; /* until when the link is to be connected, or proven */
 	struct anynet_wire_hello *hello; /* the message being sent or received, last the welcome */
 };
 

@@ -195,6 +195,8 @@ static int admit_comm(struct endpoint *endpoint, const struct anynet_wire_hello 
 	}
 	if (!link && answer->reason[0])
 		hello_say_no_link(hello, answer->reason);
+	else if (answer->reason[0])
+		hello_say_no_cm(hello, answer->reason);
 	if (comm_add_rail(comm, fd, 0, hello->epoch, answer->plan[0], link)) {
 		ib_link_free(link);
 		recv_comm_destroy(comm);

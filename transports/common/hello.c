@@ -169,6 +169,12 @@ void hello_say_no_link(const struct anynet_wire_hello *peer, const char *why)
 		    peer->host, peer->pid, why);
 }
 
+void hello_say_no_cm(const struct anynet_wire_hello *peer, const char *why)
+{
+	anynet_info("peer %s pid %u: the queue pair is connected without the RDMA CM: %s",
+		    peer->host, peer->pid, why);
+}
+
 /* NCCL_VERSION_CODE: 1000 * major + 100 * minor + patch before 2.9, 10000 * … since. */
 static const char *nccl_text(uint32_t code, char *buf, size_t bytes)
 {

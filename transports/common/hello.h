@@ -46,6 +46,9 @@ bool hello_may_link(const struct anynet_wire_hello *peer);
 /* Data goes over TCP, with an IB device at one end at least: both ends say so, in the same words. */
 void hello_say_no_link(const struct anynet_wire_hello *peer, const char *why);
 
+/* A queue pair is connected as if the RDMA connection manager were not wanted, which it is by one end. */
+void hello_say_no_cm(const struct anynet_wire_hello *peer, const char *why);
+
 /* One WARN if the NCCL versions of the two processes are known and differ. */
 void hello_warn_nccl(const struct anynet_peer *peer);
 

@@ -10,12 +10,16 @@
 struct ib_link;
 
 /* The connector's end through this IB device, and its description in the hello. `traffic_class`: NCCL's
- * for this comm, -1 = none. NULL: it cannot be had, `why` tells. */
+ * for this comm, -1 = none. With hello->cm.wanted the RDMA connection manager may be asked for. NULL: it
+ * cannot be had, `why` tells. */
 struct ib_link *ib_link_offer(const struct anynet_device *dev, int traffic_class,
 			      struct anynet_wire_hello *hello, char *why, size_t why_bytes);
 
-/* Connect to the end that the WELCOME describes: it can be posted to then. 0 or -errno. */
+/* Connect to the end that the WELCOME describes: it can be posted to then. 0, -EINPROGRESS: by the RDMA
+ * connection manager, ask ib_link_joined, or -errno. */
 int ib_link_join(struct ib_link *link, const struct anynet_wire_hello *welcome);
+/* 0, -EAGAIN: not yet, or -errno and `why`: without the manager another try may do. */
+int ib_link_joined(struct ib_link *link, char *why, size_t why_bytes);
 
 /* The sending end asks whether packets get through: a PING is under way; and whether it has arrived:
  * 0, -EAGAIN: not yet, or -errno. */
@@ -24,8 +28,9 @@ int ib_link_prove(struct ib_link *link);
 
 void ib_link_free(struct ib_link *link); /* NULL is fine */
 
-/* The acceptor's end for an offer in a hello, joined; described in `answer`. NULL: none was offered, or
- * answer->reason tells why there is none. */
+/* The acceptor's end for an offer in a hello, joined, or waiting for the RDMA connection manager to do it;
+ * described in `answer`. Where the manager is not used, though one end would have liked that,
+ * answer->reason tells why. NULL: none was offered, or answer->reason tells why there is none. */
 struct ib_link *ib_link_accept(const struct anynet_device *dev,
 			       const struct anynet_wire_hello *hello,
 			       struct anynet_wire_hello *answer);

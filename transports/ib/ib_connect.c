@@ -9,6 +9,7 @@
 #include <nccl_net/log.h>
 #include <nccl_net/util.h>
 
+#include "ib_cm.h"
 #include "ib_service.h"
 #include "links.h"
 #include "net.h"
@@ -100,18 +101,17 @@ static int to_init(struct ib_link *link)
 						    IBV_QP_ACCESS_FLAGS);
 }
 
-static int to_rtr(struct ib_link *link)
+/* As the ends have told each other in hello and WELCOME. */
+static struct ib_path path_by_hello(const struct ib_link *link)
 {
 	const struct anynet_wire_qp *peer = &link->peer;
-	struct ibv_qp_attr attr = {
-		.qp_state = IBV_QPS_RTR,
-		.path_mtu = (enum ibv_mtu)anynet_min((int)peer->mtu,
-						     (int)link->attr.active_mtu),
-		.dest_qp_num = peer->qpn,
-		.rq_psn = peer->psn & PSN_MASK,
-		.max_dest_rd_atomic = 1,
-		.min_rnr_timer = MIN_RNR_TIMER,
-		.ah_attr = {
+	struct ib_path path = {
+		.mtu = (enum ibv_mtu)anynet_min((int)peer->mtu, (int)link->attr.active_mtu),
+		.qpn = peer->qpn,
+		.send_psn = link->psn,
+		.recv_psn = peer->psn & PSN_MASK,
+		.pkey_index = (uint16_t)anynet_net.cfg->ib_pkey,
+		.ah = {
 			.dlid = peer->lid,
 			.sl = link->service.sl,
 			.port_num = link->nic->port,
@@ -120,27 +120,44 @@ static int to_rtr(struct ib_link *link)
 
 	if (peer->link != LINK_IB || link->attr.flags & IBV_QPF_GRH_REQUIRED ||
 	    memcmp(peer->gid, link->gid.raw.raw, 8)) {
-		attr.ah_attr.is_global = 1;
-		memcpy(attr.ah_attr.grh.dgid.raw, peer->gid, sizeof(peer->gid));
-		attr.ah_attr.grh.sgid_index = (uint8_t)link->gid.index;
-		attr.ah_attr.grh.hop_limit = HOP_LIMIT;
-		attr.ah_attr.grh.traffic_class = link->service.tc;
+		path.ah.is_global = 1;
+		memcpy(path.ah.grh.dgid.raw, peer->gid, sizeof(peer->gid));
+		path.ah.grh.sgid_index = (uint8_t)link->gid.index;
+		path.ah.grh.hop_limit = HOP_LIMIT;
+		path.ah.grh.traffic_class = link->service.tc;
 	}
+	return path;
+}
+
+static int to_rtr(struct ib_link *link, const struct ib_path *path)
+{
+	struct ibv_qp_attr attr = {
+		.qp_state = IBV_QPS_RTR,
+		.path_mtu = path->mtu,
+		.dest_qp_num = path->qpn,
+		.rq_psn = path->recv_psn,
+		.pkey_index = path->pkey_index,
+		.max_dest_rd_atomic = 1,
+		.min_rnr_timer = MIN_RNR_TIMER,
+		.ah_attr = path->ah,
+	};
+	int other_pkey = path->pkey_index == anynet_net.cfg->ib_pkey ? 0 : IBV_QP_PKEY_INDEX;
+
 	return -link->nic->verbs->modify_qp(link->qp, &attr,
 					    IBV_QP_STATE | IBV_QP_AV | IBV_QP_PATH_MTU |
 						    IBV_QP_DEST_QPN | IBV_QP_RQ_PSN |
 						    IBV_QP_MAX_DEST_RD_ATOMIC |
-						    IBV_QP_MIN_RNR_TIMER);
+						    IBV_QP_MIN_RNR_TIMER | other_pkey);
 }
 
-static int to_rts(struct ib_link *link)
+static int to_rts(struct ib_link *link, const struct ib_path *path)
 {
 	struct ibv_qp_attr attr = {
 		.qp_state = IBV_QPS_RTS,
 		.timeout = (uint8_t)anynet_net.cfg->ib_timeout,
 		.retry_cnt = (uint8_t)anynet_net.cfg->ib_retry_cnt,
 		.rnr_retry = RNR_FOR_EVER,
-		.sq_psn = link->psn,
+		.sq_psn = path->send_psn,
 		.max_rd_atomic = 1,
 	};
 
@@ -148,6 +165,13 @@ static int to_rts(struct ib_link *link)
 					    IBV_QP_STATE | IBV_QP_TIMEOUT | IBV_QP_RETRY_CNT |
 						    IBV_QP_RNR_RETRY | IBV_QP_SQ_PSN |
 						    IBV_QP_MAX_QP_RD_ATOMIC);
+}
+
+int ib_link_to_rts(struct ib_link *link, const struct ib_path *path)
+{
+	int ret = to_rtr(link, path);
+
+	return ret ? ret : to_rts(link, path);
 }
 
 static int make(struct ib_link *link)
@@ -239,18 +263,24 @@ struct ib_link *ib_link_offer(const struct anynet_device *dev, int traffic_class
 			      struct anynet_wire_hello *hello, char *why, size_t why_bytes)
 {
 	struct ib_link *link = create(dev, true, NULL, why, why_bytes);
+	char no_cm[IB_CM_WHY_BYTES];
 
 	if (!link)
 		return NULL;
 	ib_service_wish(link, traffic_class);
 	describe(link, hello);
+	link->wants_cm = ib_cm_is_wanted(no_cm, sizeof(no_cm)) && hello->cm.wanted;
+	if (*no_cm)
+		snprintf(hello->reason, sizeof(hello->reason), "%s: %s", anynet_net.host, no_cm);
+	hello->cm.wanted = link->wants_cm;
 	return link;
 }
 
-int ib_link_join(struct ib_link *link, const struct anynet_wire_hello *peer)
+/* Can the two ends go together? If so the peer is known from here on. */
+static int meet(struct ib_link *link, const struct anynet_wire_hello *peer, bool by_cm)
 {
 	const struct anynet_wire_qp *qp = &peer->qp;
-	int ret;
+	struct anynet_wire_service service = peer->service;
 
 	if (qp->link != link_kind(link))
 		return -EPROTONOSUPPORT;
@@ -258,10 +288,39 @@ int ib_link_join(struct ib_link *link, const struct anynet_wire_hello *peer)
 	    qp->slots > 4096 || qp->slot_bytes < (link->is_send ? IB_SLOT_BYTES : IB_CONTROL_BYTES))
 		return -EPROTO;
 	link->peer = *qp;
-	ib_service_join(link, &peer->service);
-	ret = to_rtr(link);
+	service.has_ece &= !by_cm; /* the acceptor's answer comes too early for it */
+	ib_service_join(link, &service);
+	return 0;
+}
+
+static int connect_by_hello(struct ib_link *link)
+{
+	struct ib_path path = path_by_hello(link);
+	int ret = ib_link_to_rts(link, &path);
+
 	if (!ret)
-		ret = to_rts(link);
+		link->state = IB_LINK_JOINED;
+	return ret;
+}
+
+int ib_link_join(struct ib_link *link, const struct anynet_wire_hello *welcome)
+{
+	bool by_cm = link->wants_cm && welcome->cm.addr.family;
+	int ret = meet(link, welcome, by_cm);
+
+	if (ret)
+		return ret;
+	if (by_cm) {
+		ret = ib_cm_connect(link, &welcome->cm);
+		return ret ? ret : -EINPROGRESS;
+	}
+	return connect_by_hello(link);
+}
+
+int ib_link_joined(struct ib_link *link, char *why, size_t why_bytes)
+{
+	int ret = ib_cm_step(link, why, why_bytes);
+
 	if (!ret)
 		link->state = IB_LINK_JOINED;
 	return ret;
@@ -308,6 +367,37 @@ static bool may_accept(const struct anynet_device *dev, const struct anynet_wire
 	return ours && theirs && hello->qp.link && !*why;
 }
 
+/* Why the RDMA connection manager is not used, if one end would have liked to: `own` tells about ours. */
+static void say_no_cm(const struct anynet_wire_hello *hello, const char *own, char *why,
+		      size_t why_bytes)
+{
+	if (*own)
+		snprintf(why, why_bytes, "%s: %s", anynet_net.host, own);
+	else if (*hello->reason)
+		snprintf(why, why_bytes, "%s", hello->reason);
+	else if (anynet_net.cfg->ib_cm != (bool)hello->cm.wanted)
+		snprintf(why, why_bytes, "ANYNET_IB_CM is not set on %s",
+			 hello->cm.wanted ? anynet_net.host : hello->host);
+}
+
+/* By the connection manager if both ends want that and this one can. */
+static int accept_offer(struct ib_link *link, const struct anynet_wire_hello *hello,
+			struct anynet_wire_hello *answer)
+{
+	char why[IB_CM_WHY_BYTES];
+	bool by_cm = ib_cm_is_wanted(why, sizeof(why)) && hello->cm.wanted;
+	int ret = meet(link, hello, by_cm);
+
+	if (ret)
+		return ret;
+	if (by_cm && !ib_cm_listen(link, &answer->cm, why, sizeof(why))) {
+		link->state = IB_LINK_JOINED;
+		return 0;
+	}
+	say_no_cm(hello, why, answer->reason, sizeof(answer->reason));
+	return connect_by_hello(link);
+}
+
 struct ib_link *ib_link_accept(const struct anynet_device *dev,
 			       const struct anynet_wire_hello *hello,
 			       struct anynet_wire_hello *answer)
@@ -320,7 +410,7 @@ struct ib_link *ib_link_accept(const struct anynet_device *dev,
 	link = create(dev, false, &hello->qp, answer->reason, sizeof(answer->reason));
 	if (!link)
 		return NULL;
-	ret = ib_link_join(link, hello);
+	ret = accept_offer(link, hello, answer);
 	if (ret) {
 		snprintf(answer->reason, sizeof(answer->reason), "%s dev %s: %s", anynet_net.host,
 			 dev->name,

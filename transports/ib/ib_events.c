@@ -9,6 +9,7 @@
 
 #include <nccl_net/log.h>
 
+#include "ib_cm.h"
 #include "ib_link.h"
 #include "links.h"
 #include "rail_link.h"
@@ -42,6 +43,13 @@ void ib_events_watch(struct ib_nic *nic)
 	    epoll_ctl(events.epfd, EPOLL_CTL_ADD, fd, &event))
 		anynet_info("dev %s: without async events, what fails is noticed later: %s",
 			    nic->dev->name, strerror(errno));
+}
+
+int ib_events_watch_cm(int fd)
+{
+	struct epoll_event event = { .events = EPOLLIN, .data.ptr = NULL };
+
+	return epoll_ctl(ib_events_fd(), EPOLL_CTL_ADD, fd, &event) ? -errno : 0;
 }
 
 /* What fails with it: its queue pairs, for good. A device that comes back is opened again. */
@@ -160,6 +168,6 @@ bool ib_events_read(void)
 	bool changed = false;
 
 	for (int i = 0; i < n; i++)
-		changed |= take_all(ready[i].data.ptr);
+		changed |= ready[i].data.ptr ? take_all(ready[i].data.ptr) : ib_cm_read(true);
 	return changed;
 }

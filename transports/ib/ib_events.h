@@ -11,6 +11,9 @@
 /* A nic was opened: its events from now on, and how its port is now. Any thread. */
 void ib_events_watch(struct ib_nic *nic);
 
+/* The RDMA connection manager's events as well (ib_cm.c). 0 or -errno, also in errno. */
+int ib_events_watch_cm(int fd);
+
 /* Ports that are to be asked how they are: are there any; ask them, which may take long. True: some were. */
 bool ib_events_stale(void);
 bool ib_events_settle(void);

@@ -9,6 +9,7 @@
 #include <nccl_net/log.h>
 #include <nccl_net/util.h>
 
+#include "ib_cm.h"
 #include "net.h"
 
 #define RECV_WR      (1ull << 63) /* in wr_id: a receive, the rest is its slot */
@@ -218,6 +219,7 @@ void ib_link_fence(struct ib_link *link, uint64_t *arrived)
 
 	if (!link->qp)
 		return;
+	ib_cm_quit(link);
 	link->nic->verbs->modify_qp(link->qp, &attr, IBV_QP_STATE);
 	broke(link, -ECONNABORTED);
 	while (!all_flushed(link, arrived) && net_now_ms() < until)
@@ -232,6 +234,7 @@ void ib_link_free(struct ib_link *link)
 {
 	if (!link)
 		return;
+	ib_cm_free(link);
 	destroy_qp(link);
 	if (link->cq)
 		link->nic->verbs->destroy_cq(link->cq);

@@ -43,6 +43,17 @@ struct ib_signal {
 	uint32_t wrs;   /* posted in all, this one included */
 };
 
+/* What a queue pair has to know of the way to its peer. */
+struct ib_path {
+	struct ibv_ah_attr ah;
+	enum ibv_mtu mtu;
+	uint32_t qpn;                /* the peer's */
+	uint32_t send_psn, recv_psn; /* of the first packets */
+	uint16_t pkey_index;
+};
+
+struct ib_cm; /* ib_cm.c */
+
 struct ib_link {
 	struct ib_link *next; /* among those that a rail has behind it */
 	struct ib_nic *nic;
@@ -65,6 +76,8 @@ struct ib_link {
 	struct ib_mr_cache *ring_cache;
 	struct anynet_wire_qp peer; /* from joining on */
 	struct anynet_wire_service service;
+	bool wants_cm;    /* the connector has asked for the RDMA connection manager … */
+	struct ib_cm *cm; /* … and uses it; NULL: the queue pair is connected by the hello */
 	uint32_t whole_max; /* larger messages than this are no single WRITE WITH IMM */
 
 	/* Posted in all, and done in all, as far as known. */
@@ -134,6 +147,9 @@ int ib_link_tell(struct ib_link *link);
 
 /* Post a receive for each slot; part of making one. */
 int ib_link_post_slots(struct ib_link *link);
+
+/* Its queue pair from INIT to RTS, by this path; part of joining one. 0 or -errno. */
+int ib_link_to_rts(struct ib_link *link, const struct ib_path *path);
 
 /* Nothing is written through it any more when it returns, within 30 ms unless the queue pair does not even
  * flush; what had arrived before is queued. */
