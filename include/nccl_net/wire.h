@@ -167,7 +167,9 @@ enum anynet_frame_type {
 	ANYNET_FRAME_RTS = 2,	/* announces a message that waits for a grant */
 	ANYNET_FRAME_READY = 3, /* sender, rail 0, once: all rails stand; length = 0, size = count */
 	ANYNET_FRAME_BYE = 4,	/* either side closes on purpose; sender: seq = messages sent in all */
-	ANYNET_FRAME_PING = 5,	/* either side: nothing; its acknowledgement by the kernel counts */
+	ANYNET_FRAME_PING = 5,	/* either side: nothing; its acknowledgement by the kernel counts. seq =
+				 * ANYNET_PING_JOIN: the RDMA CM has failed, take the queue pairs' data
+				 * in hello and WELCOME */
 	ANYNET_FRAME_ACK = 6,	/* receiver: in the bitmap of `length` = 32 bytes bit i says that the
 				 * message in slot i is there; told once, the slot is free then.
 				 * length = 0, told again on a resumed rail: `slot` and `seq` only */
@@ -188,6 +190,8 @@ enum anynet_frame_type {
 #define ANYNET_FLAG_CRC	    0x04 /* CRC32C: of the header in the upper half of `size`, with a control
 				  * frame's payload; of DATA's in 4 bytes behind it */
 #define ANYNET_FLAG_TAIL    0x08 /* one zero byte follows it, last of all (docs/wire.md says why) */
+
+#define ANYNET_PING_JOIN 1
 
 #define ANYNET_TAIL_BYTES 1
 #define ANYNET_CRC_BYTES  4

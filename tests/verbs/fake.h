@@ -11,6 +11,7 @@
  *   requester.c sends what is posted      responder.c  takes what arrives
  *   wire.c      between processes         tell.c    orders for another process
  *   engine.c    lock, thread, timers      control.c fake_verbs.h
+ *   rdmacm.c    a connection manager
  */
 #ifndef TESTS_VERBS_FAKE_H
 #define TESTS_VERBS_FAKE_H

@@ -461,7 +461,7 @@ void expect_nothing_open(void)
 		return;
 	rig.control.counts(&counts);
 	assert_int_equal(counts.lists + counts.contexts + counts.pds + counts.mrs +
-				 counts.channels + counts.cqs + counts.qps,
+				 counts.channels + counts.cqs + counts.qps + counts.cm_ids,
 			 0);
 	assert_int_equal(counts.bytes_pinned, 0);
 }

@@ -14,8 +14,11 @@
 #include "secret.h"
 #include "socket.h"
 
-#define JOIN_MS  2000 /* the RDMA connection manager's messages may be lost, and are repeated late */
-#define PROOF_MS 3000 /* the kernel may have to find the peer's Ethernet address first */
+/* For the RDMA connection manager. Where all start at once a subnet's may be slow to tell the paths; when a
+ * rail is resumed it cannot go on meanwhile. */
+#define JOIN_MS        5000
+#define JOIN_RESUME_MS 2000
+#define PROOF_MS       3000 /* the kernel may have to find the peer's Ethernet address first */
 
 bool dial_pair(struct dial *dial, const struct comm_paths *paths, struct anynet_wire_rail pair)
 {
@@ -109,8 +112,8 @@ static void begin_join(struct dial *dial)
 	}
 	ret = ib_link_join(dial->link, welcome);
 	if (ret == -EINPROGRESS) {
-		dial->without_cm = true; /* unless it is done */
-		dial->proof_ms = net_now_ms() + JOIN_MS;
+		dial->proof_ms = net_now_ms() +
+				 (welcome->kind == ANYNET_KIND_COMM ? JOIN_MS : JOIN_RESUME_MS);
 		dial->state = DIAL_JOIN;
 	} else if (ret) {
 		drop_link(dial, strerror(-ret));
@@ -121,7 +124,40 @@ static void begin_join(struct dial *dial)
 	}
 }
 
-/* The peer's end waits for the manager: to do without, it has to be dialled anew. */
+/* Without the manager after all: the peer is told over TCP, and says so when its end is ready. */
+static int begin_agreeing(struct dial *dial)
+{
+	dial->frame =
+		(struct anynet_wire_frame){ .type = ANYNET_FRAME_PING, .seq = ANYNET_PING_JOIN };
+	/* The first bytes of a connection: there is room for them. */
+	if (send(dial->fd, &dial->frame, sizeof(dial->frame), MSG_DONTWAIT | MSG_NOSIGNAL) !=
+	    sizeof(dial->frame))
+		return -ECONNABORTED;
+	dial->done = 0;
+	dial->proof_ms = net_now_ms() + PROOF_MS;
+	dial->state = DIAL_AGREE;
+	return 0;
+}
+
+static int agree(struct dial *dial)
+{
+	int ret = socket_recv_some(dial->fd, &dial->frame, sizeof(dial->frame), &dial->done);
+
+	if (ret == -EAGAIN && net_now_ms() < dial->proof_ms)
+		return ret;
+	if (!ret && (dial->frame.type != ANYNET_FRAME_PING || dial->frame.seq != ANYNET_PING_JOIN))
+		return -EPROTO;
+	if (!ret)
+		ret = ib_link_rejoin(dial->link);
+	else if (ret != -EAGAIN)
+		return ret;
+	if (ret)
+		drop_link(dial, ret == -EAGAIN ? "no word from the peer" : strerror(-ret));
+	else
+		begin_proof(dial);
+	return 0;
+}
+
 static int join(struct dial *dial)
 {
 	char why[112] = "no answer";
@@ -131,9 +167,9 @@ static int join(struct dial *dial)
 		return ret;
 	if (ret) {
 		hello_say_no_cm(dial->hello, why);
-		return -ECONNABORTED;
+		dial->without_cm = true;
+		return begin_agreeing(dial);
 	}
-	dial->without_cm = false;
 	begin_proof(dial);
 	return 0;
 }
@@ -278,11 +314,9 @@ static int take_challenge(struct dial *dial)
 int dial_step(struct dial *dial)
 {
 	static int (*const steps[])(struct dial *) = {
-		[DIAL_HELLO] = say_hello,
-		[DIAL_CHALLENGE] = take_challenge,
-		[DIAL_RESPONSE] = say_response,
-		[DIAL_WELCOME] = take_welcome,
-		[DIAL_JOIN] = join,
+		[DIAL_HELLO] = say_hello,       [DIAL_CHALLENGE] = take_challenge,
+		[DIAL_RESPONSE] = say_response, [DIAL_WELCOME] = take_welcome,
+		[DIAL_AGREE] = agree,           [DIAL_JOIN] = join,
 		[DIAL_PROOF] = prove,
 	};
 	int ret = 0;

@@ -18,6 +18,7 @@ enum dial_state {
 	/* with and without: */
 	DIAL_WELCOME, /* nothing more to say */
 	DIAL_JOIN,    /* answered; the RDMA connection manager connects the link */
+	DIAL_AGREE,   /* or fails; the peer is to do without as well */
 	DIAL_PROOF,   /* do packets get through the link? */
 	DIAL_DONE,    /* answered: *hello is the WELCOME now, or a refusal in its place */
 };
@@ -29,7 +30,8 @@ struct dial {
 	struct sockaddr_storage from, to;
 	struct auth auth;
 	struct ib_link *link; /* offered in the hello; with DIAL_DONE it works, and may be taken */
-	bool without_cm;   /* the RDMA connection manager has failed: the next dial does without */
+	struct anynet_wire_frame frame; /* the peer's, with DIAL_AGREE */
+	bool without_cm;   /* the RDMA connection manager has failed: later dials do without */
 	uint64_t proof_ms; /* until when the link is to be connected, or proven */
 	struct anynet_wire_hello *hello; /* the message being sent or received, last the welcome */
 };

@@ -18,8 +18,10 @@ struct ib_link *ib_link_offer(const struct anynet_device *dev, int traffic_class
 /* Connect to the end that the WELCOME describes: it can be posted to then. 0, -EINPROGRESS: by the RDMA
  * connection manager, ask ib_link_joined, or -errno. */
 int ib_link_join(struct ib_link *link, const struct anynet_wire_hello *welcome);
-/* 0, -EAGAIN: not yet, or -errno and `why`: without the manager another try may do. */
+/* 0, -EAGAIN: not yet, or -errno and `why`: then without the manager, if the peer is told as well (PING with
+ * ANYNET_PING_JOIN). 0 or -errno. */
 int ib_link_joined(struct ib_link *link, char *why, size_t why_bytes);
+int ib_link_rejoin(struct ib_link *link);
 
 /* The sending end asks whether packets get through: a PING is under way; and whether it has arrived:
  * 0, -EAGAIN: not yet, or -errno. */

@@ -18,8 +18,9 @@
 #include "rdmacm.h"
 #include "socket.h"
 
-#define RESOLVE_MS      1000 /* for the address, and again for the path; dial.c waits for all of it */
-#define BACKLOG         8    /* one is awaited, others are strangers */
+#define RESOLVE_MS      2000 /* for the address, and again for the path; dial.c waits for all of it */
+#define AGAIN_MS        500 /* the kernel repeats a request that was lost after 4 s only */
+#define BACKLOG         8   /* one is awaited, others are strangers */
 #define EVENTS_PER_TURN 64
 #define RNR_FOR_EVER    7
 
@@ -34,9 +35,11 @@ enum ib_cm_state {
 struct ib_cm {
 	pthread_mutex_t lock; /* of what events change; also held while they do something */
 	struct ib_link *link;
-	struct rdma_cm_id *id;       /* acceptor: NULL until the peer has come */
-	struct rdma_cm_id *listener; /* acceptor */
-	bool gone;                   /* the link is not to be touched any more */
+	struct rdma_cm_id *id;            /* acceptor: NULL until the peer has come */
+	struct rdma_cm_id *listener;      /* acceptor */
+	bool gone;                        /* the link is not to be touched any more */
+	struct sockaddr_storage from, to; /* connector, since: */
+	_Atomic uint64_t asked_ms;        /* 0 = the path is not found yet */
 	uint8_t nonce[ANYNET_CM_NONCE_BYTES];
 	_Atomic enum ib_cm_state state;
 	char why[IB_CM_WHY_BYTES];
@@ -240,6 +243,8 @@ int ib_cm_listen(struct ib_link *link, struct anynet_wire_cm *wire, char *why, s
 	}
 	memcpy(wire->nonce, end->nonce, sizeof(wire->nonce));
 	socket_to_wire(&addr, be16toh(cm.lib.get_src_port(end->listener)), 0, &wire->addr);
+	anynet_chat("dev %s: queue pair 0x%x is to be connected by the RDMA CM, port %u",
+		    link->nic->dev->name, link->qp->qp_num, wire->addr.port);
 	return 0;
 }
 
@@ -272,7 +277,7 @@ static void take_request(struct ib_cm *end, const struct rdma_cm_event *event)
 
 /* --- the connector --- */
 
-static int begin(struct ib_cm *end, struct sockaddr_storage *from, struct sockaddr_storage *to)
+static int begin(struct ib_cm *end)
 {
 	const struct rdmacm *lib = &cm.lib;
 	int ret = last_error(lib->create_id(cm.channel, &end->id, end, RDMA_PS_TCP));
@@ -282,27 +287,45 @@ static int begin(struct ib_cm *end, struct sockaddr_storage *from, struct sockad
 	if (end->link->service.tc) /* it may be of weight in the choice of the path */
 		lib->set_option(end->id, RDMA_OPTION_ID, RDMA_OPTION_ID_TOS, &end->link->service.tc,
 				sizeof(end->link->service.tc));
-	return last_error(lib->resolve_addr(end->id, (struct sockaddr *)from, (struct sockaddr *)to,
-					    RESOLVE_MS));
+	atomic_store(&end->asked_ms, 0);
+	return last_error(lib->resolve_addr(end->id, (struct sockaddr *)&end->from,
+					    (struct sockaddr *)&end->to, RESOLVE_MS));
 }
 
 int ib_cm_connect(struct ib_link *link, const struct anynet_wire_cm *wire)
 {
 	struct ib_cm *end = end_new(link);
-	struct sockaddr_storage from, to;
 	int ret = -EPROTO;
 
 	if (!end)
 		return -ENOMEM;
 	memcpy(end->nonce, wire->nonce, sizeof(end->nonce));
-	own_addr(link, &from);
+	own_addr(link, &end->from);
 	pthread_mutex_lock(&end->lock);
-	if (socket_from_wire(&wire->addr, link->gid.ifindex, &to))
-		ret = begin(end, &from, &to);
+	if (socket_from_wire(&wire->addr, link->gid.ifindex, &end->to))
+		ret = begin(end);
 	if (ret)
 		fail(end, "it cannot be begun: %s", strerror(-ret));
 	pthread_mutex_unlock(&end->lock);
 	return 0;
+}
+
+/* A new request, by an id of its own. If the peer has taken the one before, and its answer was lost, it rejects this. */
+static void begin_again(struct ib_cm *end)
+{
+	struct rdma_cm_id *old;
+	int ret;
+
+	pthread_mutex_lock(&end->lock);
+	old = end->id;
+	end->id = NULL;
+	pthread_mutex_unlock(&end->lock);
+	cm.lib.destroy_id(old);
+	pthread_mutex_lock(&end->lock);
+	ret = begin(end);
+	if (ret)
+		fail(end, "it cannot be begun again: %s", strerror(-ret));
+	pthread_mutex_unlock(&end->lock);
 }
 
 static void addr_resolved(struct ib_cm *end)
@@ -318,6 +341,7 @@ static void route_resolved(struct ib_cm *end)
 {
 	struct rdma_conn_param param = own_side(end);
 
+	atomic_store(&end->asked_ms, net_now_ms());
 	if (cm.lib.connect(end->id, &param))
 		fail(end, "cannot connect: %s", strerror(errno));
 }
@@ -343,8 +367,13 @@ int ib_cm_step(struct ib_link *link, char *why, size_t why_bytes)
 	struct ib_cm *end = link->cm;
 
 	ib_cm_read(false);
-	if (atomic_load(&end->state) == IB_CM_WAITS)
+	if (atomic_load(&end->state) == IB_CM_WAITS) {
+		uint64_t asked_ms = atomic_load(&end->asked_ms);
+
+		if (asked_ms && net_now_ms() - asked_ms >= AGAIN_MS)
+			begin_again(end);
 		return -EAGAIN;
+	}
 	if (atomic_load(&end->state) == IB_CM_ANSWERED && !finish(end))
 		return 0;
 	snprintf(why, why_bytes, "%s", end->why);
@@ -366,15 +395,15 @@ static bool take_of_link(struct ib_cm *end, const struct rdma_cm_event *event)
 	case RDMA_CM_EVENT_CONNECT_RESPONSE:
 		atomic_store(&end->state, IB_CM_ANSWERED);
 		return false;
-	case RDMA_CM_EVENT_DISCONNECTED:
 	case RDMA_CM_EVENT_DEVICE_REMOVAL:
 		atomic_store(&end->link->failed, true);
 		return true;
 	case RDMA_CM_EVENT_ESTABLISHED:
+	case RDMA_CM_EVENT_DISCONNECTED: /* why the peer has left the link its RESUME tells, or TCP */
 	case RDMA_CM_EVENT_ADDR_CHANGE:
 	case RDMA_CM_EVENT_TIMEWAIT_EXIT:
 		return false;
-	default: /* an end; of the acceptor's the connector decides */
+	default: /* it has failed, which for both ends is the connector's to see */
 		if (end->link->is_send && atomic_load(&end->state) == IB_CM_WAITS)
 			fail(end, "%s, status %d", cm.lib.event_str(event->event), event->status);
 		return false;
@@ -389,7 +418,7 @@ static bool take(const struct rdma_cm_event *event)
 	pthread_mutex_lock(&end->lock);
 	if (is_request)
 		take_request(end, event);
-	else if (!end->gone)
+	else if (!end->gone && (event->id == end->id || event->id == end->listener))
 		broken = take_of_link(end, event);
 	pthread_mutex_unlock(&end->lock);
 	return broken;

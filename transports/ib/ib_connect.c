@@ -317,6 +317,22 @@ int ib_link_join(struct ib_link *link, const struct anynet_wire_hello *welcome)
 	return connect_by_hello(link);
 }
 
+/* How far the manager has come with the queue pair at either end is not known: begin at the beginning. */
+int ib_link_rejoin(struct ib_link *link)
+{
+	struct ibv_qp_attr attr = { .qp_state = IBV_QPS_RESET };
+	int ret;
+
+	ib_cm_quit(link);
+	ret = -link->nic->verbs->modify_qp(link->qp, &attr, IBV_QP_STATE);
+	link->recvs = 0;
+	if (!ret)
+		ret = to_init(link);
+	if (!ret)
+		ret = ib_link_post_slots(link);
+	return ret ? ret : connect_by_hello(link);
+}
+
 int ib_link_joined(struct ib_link *link, char *why, size_t why_bytes)
 {
 	int ret = ib_cm_step(link, why, why_bytes);
@@ -410,6 +426,7 @@ struct ib_link *ib_link_accept(const struct anynet_device *dev,
 	link = create(dev, false, &hello->qp, answer->reason, sizeof(answer->reason));
 	if (!link)
 		return NULL;
+	answer->reason[0] = '\0';
 	ret = accept_offer(link, hello, answer);
 	if (ret) {
 		snprintf(answer->reason, sizeof(answer->reason), "%s dev %s: %s", anynet_net.host,

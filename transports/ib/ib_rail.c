@@ -11,17 +11,40 @@
 
 #include "checksum.h"
 #include "links.h"
+#include "rail_link.h"
 #include "send_internal.h"
 #include "socket.h"
 
-int ib_peek(const struct ib_rail *rail)
+/* The sender does without the RDMA connection manager, by the same link: that has come over TCP. */
+static bool wants_rejoin(const struct ib_rail *rail, const struct anynet_wire_frame *frame)
 {
-	char byte;
+	return rail->link && rail->link->cm && rail->link->state == IB_LINK_JOINED &&
+	       frame->type == ANYNET_FRAME_PING && frame->seq == ANYNET_PING_JOIN;
+}
+
+/* It waits for our word that it can; without that it goes on over TCP. */
+static int rejoin(struct ib_rail *rail)
+{
+	struct anynet_wire_frame frame;
+	int fd = rail->tcp.base.fd;
+
+	recv(fd, &frame, sizeof(frame), MSG_DONTWAIT);
+	if (ib_link_rejoin(rail->link))
+		return 1;
+	send(fd, &frame, sizeof(frame), MSG_DONTWAIT | MSG_NOSIGNAL);
+	return 0;
+}
+
+int ib_peek(struct ib_rail *rail)
+{
+	struct anynet_wire_frame frame;
 	ssize_t n;
 
 	if (rail->tcp.base.fd < 0)
 		return 0;
-	n = recv(rail->tcp.base.fd, &byte, 1, MSG_PEEK | MSG_DONTWAIT);
+	n = recv(rail->tcp.base.fd, &frame, sizeof(frame), MSG_PEEK | MSG_DONTWAIT);
+	if (n == sizeof(frame) && wants_rejoin(rail, &frame))
+		return rejoin(rail);
 	if (n < 0)
 		return errno == EAGAIN || errno == EINTR ? 0 : -errno;
 	return n ? 1 : -ECONNRESET;

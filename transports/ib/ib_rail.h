@@ -38,8 +38,9 @@ static inline bool ib_rail_has_room(const struct ib_rail *rail)
 	return ib_link_has_room(rail->link, 2) && ib_link_credits(rail->link);
 }
 
-/* What has come over the TCP connection: 1 something, 0 nothing, -errno it has ended. */
-int ib_peek(const struct ib_rail *rail);
+/* What has come over the TCP connection: 1 something, 0 nothing, -errno it has ended. The word that the
+ * RDMA connection manager has failed is taken here. */
+int ib_peek(struct ib_rail *rail);
 
 /* Frames cannot go over the link any more, or never could. */
 void ib_rail_drop_link(struct ib_rail *rail);
