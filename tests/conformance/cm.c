@@ -3,9 +3,9 @@
  * Queue pairs by the RDMA connection manager (ANYNET_IB_CM=1): that it is used, what it lets in, and what
  * becomes of its failures. By the kernel's, or the fake's (ANYNET_RDMACM_LIB), which can be made to fail.
  */
+#include <arpa/inet.h>
 #include <assert.h>
 #include <dlfcn.h>
-#include <netinet/in.h>
 #include <rdma/rdma_cma.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -22,7 +22,7 @@
 
 #define CONNECTED "connected by the RDMA CM to"
 #define WITHOUT   "is connected without the RDMA CM"
-#define LISTENS   "is to be connected by the RDMA CM, port "
+#define LISTENS   "is to be connected by the RDMA CM at "
 
 static void *symbol_of(const char *file, int mode, const char *name)
 {
@@ -151,24 +151,17 @@ static enum rdma_cm_event_type next_event(struct rdma_event_channel *channel)
 	return type;
 }
 
-/* Where the receive comm waits, or did: as its device's address and its line tell. */
+/* Where the receive comm waits, or did. */
 static struct sockaddr_in door_of(void)
 {
-	struct sockaddr_in door = { .sin_family = AF_INET,
-				    .sin_addr.s_addr = htonl(INADDR_LOOPBACK) };
-	char line[CAPTURE_LINE_BYTES];
-	unsigned bytes[4];
+	struct sockaddr_in door = { .sin_family = AF_INET };
+	char line[CAPTURE_LINE_BYTES], ip[INET_ADDRSTRLEN];
+	unsigned port;
 
 	check(capture_find(CAPTURE_INFO, LISTENS, line));
-	door.sin_port = htons((uint16_t)atoi(strstr(line, LISTENS) + strlen(LISTENS)));
-	if (!has_fake()) {
-		check(capture_find(CAPTURE_INFO, "dev 0 ", line));
-		check_int(sscanf(strstr(line, " addr "), " addr %u.%u.%u.%u", &bytes[0], &bytes[1],
-				 &bytes[2], &bytes[3]),
-			  4);
-		door.sin_addr.s_addr =
-			htonl(bytes[0] << 24 | bytes[1] << 16 | bytes[2] << 8 | bytes[3]);
-	}
+	check_int(sscanf(strstr(line, LISTENS) + strlen(LISTENS), "%15[0-9.]:%u", ip, &port), 2);
+	check_int(inet_pton(AF_INET, ip, &door.sin_addr), 1);
+	door.sin_port = htons((uint16_t)port);
 	return door;
 }
 

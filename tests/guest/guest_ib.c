@@ -145,6 +145,12 @@ static void masked(struct duo *duo)
 	printf("one without verbs: over TCP\n");
 }
 
+static void steady(struct duo *duo)
+{
+	await_device(duo, "rxe0");
+	printf("data goes through queue pairs\n");
+}
+
 static void killed(struct duo *duo)
 {
 	await_device(duo, "rxe0");
@@ -157,9 +163,13 @@ static const struct {
 	void (*run)(struct duo *duo);
 	const char *setting; /* of job 1 */
 } scenarios[] = {
-	{ "one-of-two", one_of_two, NULL }, { "only-tcp", only_tcp, NULL },
-	{ "lossy", lossy, NULL },           { "masked", masked, "NCCL_IB_DISABLE=1" },
+	{ "one-of-two", one_of_two, NULL },
+	{ "only-tcp", only_tcp, NULL },
+	{ "lossy", lossy, NULL },
+	{ "masked", masked, "NCCL_IB_DISABLE=1" },
 	{ "killed", killed, NULL },
+	{ "steady", steady, NULL },
+	{ "at-one", steady, "ANYNET_IB_CM=1" },
 };
 
 int main(int argc, char **argv)

@@ -4,6 +4,9 @@
 # a stream. Runs in the guest:
 #
 #   tests/guest/guest.sh -- tests/guest/ib.sh BUILD_DIR [SUBJECT|SCENARIO[/SETTING=VALUE]…]
+#
+# With "cm-" before it the RDMA connection manager connects the queue pairs; at-one: one end wants it to,
+# cm-missing: both ends, but there is none.
 set -euo pipefail
 cd "$(dirname "$0")/../.."
 build=${1:?usage: tests/guest/ib.sh BUILD_DIR [SUBJECT|SCENARIO[/SETTING=VALUE]...]}
@@ -17,6 +20,11 @@ rxe_make 3 2
 # By which the queue pairs' packets are told from those of TCP.
 packets() {
 	cat /sys/class/infiniband/rxe*/ports/1/hw_counters/sent_pkts | awk '{ n += $1 } END { print n }'
+}
+
+# Messages by which the connection manager asks for connections.
+requests() {
+	cat /sys/class/infiniband/rxe*/ports/1/cm_tx_msgs/req | awk '{ n += $1 } END { print n }'
 }
 
 # Soft-RoCE takes 7 retries for ever.
@@ -35,15 +43,49 @@ conformance() {
 scenario() {
 	"$build/tests/guest/guest_ib" "$build/libnccl-net.so" "$1" "${settings[@]}" 2>/run/ib.log |
 		sed "s/^/ib: $1: /" || return 1
-	[ "$1" != masked ] || same_verdict
+	case $1 in
+	masked) same_verdict "$1" 'data goes over TCP and not through queue pairs' ;;
+	at-one) same_verdict "$1" 'the queue pair is connected without the RDMA CM' ;;
+	esac
 }
 
-# Of both comms both ends say why they do without queue pairs, in the same words.
+# same_verdict SCENARIO WHAT: of both comms both ends say why, in the same words.
 same_verdict() {
 	local verdicts
-	verdicts=$(sed -n 's/.*: data goes over TCP and not through queue pairs: //p' /run/ib.log | sort | uniq -c)
-	echo "ib: masked: said so: $(echo "$verdicts" | xargs)"
+	verdicts=$(sed -n "s/.*: $2: //p" /run/ib.log | sort | uniq -c)
+	echo "ib: $1: said so: $(echo "$verdicts" | xargs)"
 	[ "$(echo "$verdicts" | awk '{ print $1 }')" = 4 ]
+}
+
+# run SUBJECT|SCENARIO
+run() {
+	if [ -x "$build/tests/conformance/conformance_$1" ]; then
+		conformance "$1"
+	else
+		scenario "$1"
+	fi
+}
+
+by_cm() {
+	local before asked status=0
+	modprobe rdma_ucm
+	before=$(requests)
+	settings+=(ANYNET_IB_CM=1)
+	run "$1" || status=1
+	asked=$(($(requests) - before))
+	echo "ib: cm-$1: the RDMA CM has asked for $asked connections"
+	[ "$status" = 0 ] && [ "$asked" -gt 0 ]
+}
+
+without_librdmacm() {
+	local library status=0
+	library=$(ldconfig -p | awk '/librdmacm\.so\.1 / { print $NF; exit }')
+	[ -z "$library" ] || mount --bind /dev/null "$(readlink -f "$library")"
+	settings+=(ANYNET_IB_CM=1)
+	scenario steady || status=1
+	[ -z "$library" ] || umount "$(readlink -f "$library")"
+	sed -n 's/.*\(WARN.*the RDMA CM cannot be used\)/ib: cm-missing: \1/p' /run/ib.log
+	[ "$status" = 0 ] && [ "$(grep -c 'WARN.*the RDMA CM cannot be used' /run/ib.log)" = 2 ]
 }
 
 failed=0
@@ -53,12 +95,12 @@ for subject in "$@"; do
 	*/*) settings+=("${subject#*/}") ;;
 	esac
 	subject=${subject%%/*}
-	if [ -x "$build/tests/conformance/conformance_$subject" ]; then
-		run=conformance
-	else
-		run=scenario
-	fi
-	"$run" "$subject" || {
+	case $subject in
+	cm-missing) how=(without_librdmacm) ;;
+	cm-*) how=(by_cm "${subject#cm-}") ;;
+	*) how=(run "$subject") ;;
+	esac
+	"${how[@]}" || {
 		echo "ib: $subject: FAILED"
 		cat /run/ib.log
 		failed=1

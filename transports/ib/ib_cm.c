@@ -243,8 +243,9 @@ int ib_cm_listen(struct ib_link *link, struct anynet_wire_cm *wire, char *why, s
 	}
 	memcpy(wire->nonce, end->nonce, sizeof(wire->nonce));
 	socket_to_wire(&addr, be16toh(cm.lib.get_src_port(end->listener)), 0, &wire->addr);
-	anynet_chat("dev %s: queue pair 0x%x is to be connected by the RDMA CM, port %u",
-		    link->nic->dev->name, link->qp->qp_num, wire->addr.port);
+	socket_from_wire(&wire->addr, 0, &addr);
+	anynet_chat("dev %s: queue pair 0x%x is to be connected by the RDMA CM at %s",
+		    link->nic->dev->name, link->qp->qp_num, socket_text(&addr, text, sizeof(text)));
 	return 0;
 }
 
