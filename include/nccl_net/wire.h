@@ -156,11 +156,11 @@ struct anynet_wire_hello {
 	struct anynet_wire_rail plan[ANYNET_RAILS_MAX];	   /* WELCOME */
 	char host[64];	  /* NUL-terminated texts, printable ASCII */
 	char device[64];
-	char reason[184]; /* why refused, or why there is no queue pair, or none by the RDMA CM */
-	struct anynet_wire_cm cm;	    /* for qp */
+	char reason[224]; /* why refused, or why there is no queue pair, or none by the RDMA CM */
 	struct anynet_wire_service service; /* of qp */
+	struct anynet_wire_cm cm;	    /* for it */
 };
-static_assert(sizeof(struct anynet_wire_hello) == 880, "wire");
+static_assert(sizeof(struct anynet_wire_hello) == 920, "wire");
 
 enum anynet_frame_type {
 	ANYNET_FRAME_DATA = 1,	/* a chunk; `length` payload bytes follow */
