@@ -14,11 +14,7 @@
 #include "secret.h"
 #include "socket.h"
 
-/* For the RDMA connection manager. Where all start at once a subnet's may be slow to tell the paths; when a
- * rail is resumed it cannot go on meanwhile. */
-#define JOIN_MS        5000
-#define JOIN_RESUME_MS 2000
-#define PROOF_MS       3000 /* the kernel may have to find the peer's Ethernet address first */
+#define PROOF_MS 3000 /* the kernel may have to find the peer's Ethernet address first */
 
 bool dial_pair(struct dial *dial, const struct comm_paths *paths, struct anynet_wire_rail pair)
 {
@@ -97,6 +93,13 @@ static void begin_proof(struct dial *dial)
 	dial->state = DIAL_PROOF;
 }
 
+/* For the RDMA connection manager. Where all start at once a subnet's may be slow to tell the paths; the
+ * further rails have to stand before long (connect.c); one that is resumed cannot go on meanwhile. */
+static unsigned join_ms(uint8_t kind)
+{
+	return kind == ANYNET_KIND_COMM ? 5000 : kind == ANYNET_KIND_RAIL ? 2000 : 400;
+}
+
 /* Answered: join what the peer made for us. */
 static void begin_join(struct dial *dial)
 {
@@ -112,8 +115,7 @@ static void begin_join(struct dial *dial)
 	}
 	ret = ib_link_join(dial->link, welcome);
 	if (ret == -EINPROGRESS) {
-		dial->proof_ms = net_now_ms() +
-				 (welcome->kind == ANYNET_KIND_COMM ? JOIN_MS : JOIN_RESUME_MS);
+		dial->proof_ms = net_now_ms() + join_ms(welcome->kind);
 		dial->state = DIAL_JOIN;
 	} else if (ret) {
 		drop_link(dial, strerror(-ret));

@@ -76,8 +76,8 @@ struct ib_link {
 	struct ib_mr_cache *ring_cache;
 	struct anynet_wire_qp peer; /* from joining on */
 	struct anynet_wire_service service;
-	bool wants_cm;    /* the connector has asked for the RDMA connection manager … */
-	struct ib_cm *cm; /* … and uses it; NULL: the queue pair is connected by the hello */
+	bool wants_cm;      /* the connector has asked for the RDMA connection manager … */
+	struct ib_cm *cm;   /* … and uses it; NULL: the queue pair is connected by the hello */
 	uint32_t whole_max; /* larger messages than this are no single WRITE WITH IMM */
 
 	/* Posted in all, and done in all, as far as known. */
