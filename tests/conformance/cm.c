@@ -12,8 +12,8 @@
 #include <string.h>
 #include <support/capture.h>
 #include <support/check.h>
+#include <support/fake.h>
 #include <support/link.h>
-#include <verbs/fake_verbs.h>
 
 #define LINKS      16
 #define STEP_MS    20000
@@ -39,31 +39,6 @@ static void *symbol_of(const char *file, int mode, const char *name)
 static bool has_fake(void)
 {
 	return getenv("ANYNET_RDMACM_LIB") != NULL;
-}
-
-static void *fake_symbol(const char *name)
-{
-	return symbol_of(getenv("ANYNET_RDMACM_LIB"), RTLD_NOLOAD, name);
-}
-
-static void order(const char *script)
-{
-	int (*run)(const char *text);
-	void *symbol = fake_symbol("fake_verbs_script");
-
-	memcpy(&run, &symbol, sizeof(run));
-	check_int(run(script), 0);
-}
-
-static struct fake_verbs_counts counts(void)
-{
-	void (*ask)(struct fake_verbs_counts * counts);
-	void *symbol = fake_symbol("fake_verbs_counts");
-	struct fake_verbs_counts now;
-
-	memcpy(&ask, &symbol, sizeof(ask));
-	ask(&now);
-	return now;
 }
 
 static void queue_pairs_are_connected_by_the_manager(struct test_net *net)
@@ -212,7 +187,7 @@ static void step_in_vain(struct test_net *net, struct link *link)
 {
 	link_listen(net, link);
 	for (int more = 100; more;
-	     more -= capture_count(CAPTURE_INFO, LISTENS) && counts().cm_ids > 1) {
+	     more -= capture_count(CAPTURE_INFO, LISTENS) && fake_counts().cm_ids > 1) {
 		link_connect_step(net, link);
 		link_accept_step(net, link);
 	}
@@ -230,11 +205,11 @@ static void a_stranger_may_come_first(struct test_net *net)
 	link_close(net, &link);
 	find_functions();
 	capture_forget();
-	order("vanish fake0:1 any");
+	fake_order("vanish fake0:1 any");
 	step_in_vain(net, &link);
 	from.sin_addr.s_addr = htonl(INADDR_LOOPBACK + 1); /* fake1's */
 	check_int(knock(from, door_of(), NONCE), RDMA_CM_EVENT_REJECTED);
-	order("heal");
+	fake_order("heal");
 	link_finish(net, &link);
 	link_check(net, &link, 8);
 	check_int(capture_count(CAPTURE_INFO, "cannot be connected by the RDMA CM"), 0);
@@ -251,15 +226,15 @@ static void check_without(struct test_net *net, const char *fault)
 	struct link link;
 
 	capture_forget();
-	order(fault);
+	fake_order(fault);
 	link_open(net, &link);
-	before = counts();
+	before = fake_counts();
 	link_check(net, &link, 8);
-	check_that(counts().sends > before.sends, "%s: not by queue pairs", fault);
+	check_that(fake_counts().sends > before.sends, "%s: not by queue pairs", fault);
 	check_that(capture_count(CAPTURE_INFO, WITHOUT), "%s: nobody says so", fault);
 	check_that(!capture_count(CAPTURE_INFO, CONNECTED), "%s: it has not failed", fault);
 	link_close(net, &link);
-	order("heal");
+	fake_order("heal");
 }
 
 static void each_of_its_steps_may_fail(struct test_net *net)
@@ -304,14 +279,14 @@ static void a_lost_request_is_repeated(struct test_net *net)
 	link_open(net, &link);
 	link_close(net, &link);
 	capture_forget();
-	before = counts();
-	order("vanish fake0:1 any");
+	before = fake_counts();
+	fake_order("vanish fake0:1 any");
 	step_in_vain(net, &link);
-	order("heal");
+	fake_order("heal");
 	link_finish(net, &link);
 	link_check(net, &link, 8);
 	check_int(capture_count(CAPTURE_INFO, WITHOUT), 0);
-	check_int(counts().cm_connections - before.cm_connections, 1);
+	check_int(fake_counts().cm_connections - before.cm_connections, 1);
 	link_close(net, &link);
 }
 
@@ -323,11 +298,11 @@ static void nothing_is_left_behind(struct test_net *net)
 	if (!has_fake())
 		check_skip("only the fake counts");
 	link_open(net, &link);
-	check_that(counts().cm_ids == 3, "%d ids: one that listens, and one at each end",
-		   (int)counts().cm_ids);
+	check_that(fake_counts().cm_ids == 3, "%d ids: one that listens, and one at each end",
+		   (int)fake_counts().cm_ids);
 	link_check(net, &link, 100000);
 	link_close(net, &link);
-	while (counts().cm_ids || counts().qps)
+	while (fake_counts().cm_ids || fake_counts().qps)
 		deadline_turn(&deadline);
 }
 
