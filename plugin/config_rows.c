@@ -275,6 +275,43 @@ const struct anynet_config_row anynet_config_rows[] = {
 		.max = 2,
 	},
 	{
+		.name = "ANYNET_IB_PEER_MEMORY",
+		.initial = "auto",
+		.accepts = "auto, on or off",
+		.doc = "Do NICs reach GPU memory by a peer-memory module? `auto`: if nvidia_peermem or "
+		       "one of its forerunners is loaded. dma-bufs are asked for besides.",
+		.parse = anynet_parse_switch,
+		.offset = offsetof(struct anynet_config, ib_peer_memory),
+	},
+	{
+		.name = "ANYNET_GDR_FLUSH_DISABLE",
+		.alias = "NCCL_GDR_FLUSH_DISABLE",
+		.initial = "0",
+		.accepts = "0 or 1",
+		.doc = "1: what a NIC has written to GPU memory is not flushed by an RDMA READ.",
+		.parse = anynet_parse_flag,
+		.offset = offsetof(struct anynet_config, flush_disable),
+	},
+	{
+		.name = "ANYNET_TCP_CUDA",
+		.initial = "0",
+		.accepts = "0 or 1",
+		.doc = "1: TCP devices take GPU memory as well, and copy it through pinned host memory "
+		       "themselves, where NCCL would.",
+		.parse = anynet_parse_flag,
+		.offset = offsetof(struct anynet_config, tcp_cuda),
+	},
+	{
+		.name = "ANYNET_CUDA_LIB",
+		.initial = "",
+		.accepts = "a file name of at most 255 characters",
+		.doc = "CUDA driver library to load in place of libcuda.so.1, when there is GPU "
+		       "memory.",
+		.parse = anynet_parse_text,
+		.offset = offsetof(struct anynet_config, cuda_lib),
+		.max = TEXT_MAX(cuda_lib),
+	},
+	{
 		.name = "ANYNET_SOCKET_IFNAME",
 		.alias = "NCCL_SOCKET_IFNAME",
 		.initial = "",

@@ -93,6 +93,9 @@ static void log_devices(const struct anynet_probe *probe)
 		anynet_info("dev %d %s link %s addr %s speed %d Mb/s pci %s", dev->index, dev->name,
 			    link_names[dev->link], device_addr(dev, addr, sizeof(addr)),
 			    dev->speed_mbps, pci ? pci + 1 : "none");
+		if (*dev->gpu_memory)
+			anynet_info("dev %d %s GPU memory %s", dev->index, dev->name,
+				    dev->gpu_memory);
 	}
 }
 

@@ -57,6 +57,8 @@ static void print_text(const struct anynet_probe *probe)
 		       link_name(dev->link), dev->speed_mbps, dev->ifname,
 		       address_text(dev, address, sizeof(address)),
 		       dev->pci_path[0] ? dev->pci_path : "no PCI device");
+		if (*dev->gpu_memory)
+			printf("      GPU memory %s\n", dev->gpu_memory);
 	}
 	printf("looked at\n");
 	for (int i = 0; i < probe->candidate_count; i++) {
@@ -75,14 +77,14 @@ static void print_json(const struct anynet_probe *probe)
 	for (int i = 0; i < probe->device_count; i++) {
 		const struct anynet_device *dev = &probe->devices[i];
 
-		json_array_append_new(devices,
-				      json_pack("{s:i, s:s, s:s, s:i, s:s, s:s, s:s, s:i, s:i}",
-						"index", i, "name", dev->name, "transport",
-						link_name(dev->link), "speed_mbps", dev->speed_mbps,
-						"interface", dev->ifname, "address",
-						address_text(dev, address, sizeof(address)),
-						"pci_path", dev->pci_path, "max_recvs",
-						dev->max_recvs, "ptr_support", dev->ptr_support));
+		json_array_append_new(
+			devices,
+			json_pack("{s:i, s:s, s:s, s:i, s:s, s:s, s:s, s:i, s:i, s:s}", "index", i,
+				  "name", dev->name, "transport", link_name(dev->link),
+				  "speed_mbps", dev->speed_mbps, "interface", dev->ifname,
+				  "address", address_text(dev, address, sizeof(address)),
+				  "pci_path", dev->pci_path, "max_recvs", dev->max_recvs,
+				  "ptr_support", dev->ptr_support, "gpu_memory", dev->gpu_memory));
 	}
 	for (int i = 0; i < probe->candidate_count; i++) {
 		const struct anynet_candidate *c = &probe->candidates[i];

@@ -45,6 +45,11 @@ struct anynet_config {
 	char rdmacm_lib[256];  /* file name tried first; "" = librdmacm.so.1 */
 	int ib_relaxed;        /* relaxed ordering: 0 = never; else where libibverbs knows it */
 
+	int ib_peer_memory;    /* enum anynet_switch: NICs reach GPU memory by a peer-memory module */
+	char cuda_lib[256];    /* CUDA driver library; "" = libcuda.so.1 */
+	bool tcp_cuda;	       /* TCP devices take GPU memory, which is copied through host memory */
+	bool flush_disable;    /* what a NIC has written to GPU memory is not flushed */
+
 	char socket_ifname[256]; /* NCCL_SOCKET_IFNAME syntax (§5.3); "" = choose well */
 	int socket_family;	 /* AF_UNSPEC, AF_INET or AF_INET6 */
 	char socket_subnet[64];	 /* prefer interfaces in this network: "addr[/prefix]"; "" = any */

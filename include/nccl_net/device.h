@@ -38,6 +38,7 @@ struct anynet_device {
 	int max_comms;
 	int max_recvs;
 	int ptr_support; /* ANYNET_PTR_* */
+	char gpu_memory[ANYNET_REASON_BYTES]; /* how it reaches GPU memory, or why not; "" = it is TCP's */
 	bool reg_is_global;
 	bool force_flush;
 

@@ -223,11 +223,15 @@ struct anynet_wire_grant {
 	uint32_t rkey;
 	uint32_t tag;
 	uint32_t check; /* of the rest (ib_link.h): it may become visible in any order */
-	uint32_t reserved[7];
+	uint32_t flags; /* ANYNET_GRANT_* */
+	uint32_t reserved[6];
 	uint32_t seq;
 	uint32_t mark; /* seq + 1 */
 };
 static_assert(sizeof(struct anynet_wire_grant) == 64, "wire: written as one");
+
+/* It is GPU memory: messages that would go in the frame itself are written there as well. */
+#define ANYNET_GRANT_ALL_SIZES 0x1u
 
 #define ANYNET_BOARD_GRANTS 64
 

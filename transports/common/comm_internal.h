@@ -11,6 +11,7 @@
 #include <nccl_net/util.h>
 #include <nccl_net/wire.h>
 
+#include "gpu.h"
 #include "net.h"
 #include "rail.h"
 
@@ -50,6 +51,8 @@ struct anynet_comm {
 	_Atomic bool
 		closing;   /* closed by NCCL, but not everything has reached the peer (linger.c) */
 	_Atomic int error; /* 0, or the -errno that ended the comm */
+	struct gpu *gpu;   /* that memory of its requests is on; NULL = none is */
+	_Atomic bool gpu_direct; /* GPU memory has been registered on its NIC */
 	uint16_t rail_count;
 	uint16_t down;              /* rails that stood once and have no connection */
 	struct anynet_rail **rails; /* rail_count entries, NULL = never stood, or ended by BYE */
@@ -87,6 +90,7 @@ struct anynet_comm {
 struct anynet_request {
 	struct anynet_comm *comm;
 	_Atomic bool done; /* release by whoever completes it, acquire in test */
+	bool is_flush;
 };
 
 #define ANYNET_MR_NICS 32 /* verbs devices of a process that memory is registered on */
@@ -95,7 +99,11 @@ struct anynet_request {
 struct anynet_mr {
 	void *addr;
 	size_t bytes;
-	int type;
+	int type;        /* ANYNET_PTR_HOST or ANYNET_PTR_CUDA */
+	struct gpu *gpu; /* that it is on; NULL = host memory */
+	bool dmabuf;     /* NICs reach it by a dmabuf … */
+	int fd;          /* … this one, while it is being registered; -1: one is to be made … */
+	uint64_t offset; /* … and of `addr` in that */
 	/* Requests in flight that use it. Written by the comm's data thread only (its one caller, or
 	 * whoever holds the lock), read by deregMr in another. */
 	_Atomic unsigned in_flight;
@@ -242,11 +250,27 @@ void comm_unlink(struct anynet_comm *comm, const char *why) ANYNET_COLD;
 /* A registration for memory that a request came without; mr_drop ends it. May break rails. 0 or -errno. */
 int comm_borrow_mr(struct anynet_comm *comm, const void *addr, size_t bytes, struct anynet_mr **mr);
 
+/* A request uses GPU memory: from now on the comm knows. */
+static inline void comm_note_gpu(struct anynet_comm *comm, const struct anynet_mr *mr)
+{
+	if (anynet_unlikely(mr && mr->gpu && !comm->gpu))
+		comm->gpu = mr->gpu;
+}
+
+/* Memory of the GPU could not be copied: ends the comm. Returns the error. */
+int comm_gpu_failed(struct anynet_comm *comm, const struct anynet_rail *rail) ANYNET_COLD;
+
 /* --- ib_memory.c --- */
 
-/* Register *mr (its addr and bytes) on an IB device. 0, or -errno and `why`. */
-int ib_memory_register(struct anynet_mr *mr, const struct anynet_device *dev, char *why,
-		       size_t why_bytes);
+/* Register *mr (its addr and bytes) on an IB device; `is_flushed`: what is written to it there will be, if
+ * it is a GPU's. 0, or -errno and `why`. */
+int ib_memory_register(struct anynet_mr *mr, const struct anynet_device *dev, bool is_flushed,
+		       char *why, size_t why_bytes);
+
+/* Begin to flush what the NIC of this number wrote to GPU memory; `data` is some of it, registered with
+ * `mr`. As ib_flush_post and ib_flush_done. */
+int ib_memory_flush(unsigned number, struct anynet_mr *mr, const void *data, uint64_t *ticket);
+int ib_memory_flushed(unsigned number, uint64_t ticket);
 
 /* Give back all registrations of *mr. */
 void ib_memory_release(struct anynet_mr *mr);

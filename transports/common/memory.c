@@ -28,23 +28,35 @@ static void leave_links(struct anynet_comm *comm)
 	}
 }
 
-/* On the comm's own NIC; on others when they are first used. `entered`: with the comm's lock. */
-static void register_on_nic(struct anynet_comm *comm, struct anynet_mr *mr, bool entered)
+/* On the comm's own NIC; on others when they are first used. `entered`: with the comm's lock. 0, or
+ * -ENOMEM: it is GPU memory that NCCL does without. */
+static int register_on_nic(struct anynet_comm *comm, struct anynet_mr *mr, bool entered)
 {
 	char why[ANYNET_REASON_BYTES];
 	int ret;
 
 	if (!comm_is_ib(comm) || comm->unlinked)
-		return;
-	ret = ib_memory_register(mr, comm->dev, why, sizeof(why));
-	if (!ret || ret == -ENODEV) /* gone for now: registered when it is used again */
-		return;
+		return 0;
+	ret = ib_memory_register(mr, comm->dev, !comm->is_send && !anynet_net.cfg->flush_disable,
+				 why, sizeof(why));
+	if (!ret || ret == -ENODEV) { /* gone for now: registered when it is used again */
+		if (mr->gpu && !ret)
+			comm->gpu_direct = true;
+		return 0;
+	}
+	/* NCCL's own buffers are registered first. What follows is the user's, and if that cannot be
+	 * (it may be larger than what the NIC reaches of the GPU) NCCL copies it to its own. */
+	if (mr->gpu && comm->gpu_direct) {
+		anynet_info("dev %s: %s", comm->dev->name, why);
+		return -ENOMEM;
+	}
 	if (!entered)
 		comm_enter(comm);
 	comm_unlink(comm, why);
 	leave_links(comm);
 	if (!entered)
 		comm_leave(comm);
+	return 0;
 }
 
 static struct anynet_mr *make(void *addr, size_t bytes, int type)
@@ -56,7 +68,37 @@ static struct anynet_mr *make(void *addr, size_t bytes, int type)
 	mr->addr = addr;
 	mr->bytes = bytes;
 	mr->type = type;
+	mr->fd = -1;
 	return mr;
+}
+
+/* GPU memory that a NIC reaches may still have to go over TCP one day. */
+static int find_gpu(struct anynet_comm *comm, struct anynet_mr *mr)
+{
+	char why[ANYNET_REASON_BYTES];
+	int ret;
+
+	if (mr->type == ANYNET_PTR_HOST)
+		return 0;
+	ret = gpu_of(mr->addr, &mr->gpu, why, sizeof(why));
+	if (ret)
+		anynet_warn("%s peer %s dev %s: GPU memory cannot be registered: %s",
+			    comm->is_send ? "send to" : "receive from", comm->peer.host,
+			    comm->dev->name, why);
+	return ret;
+}
+
+static int register_made(struct anynet_comm *comm, struct anynet_mr *mr, struct anynet_mr **out)
+{
+	int ret = mr ? find_gpu(comm, mr) : -ENOMEM;
+
+	if (!ret)
+		ret = register_on_nic(comm, mr, false);
+	if (ret)
+		free(mr);
+	else
+		*out = mr;
+	return ret;
 }
 
 int anynet_reg_mr(struct anynet_comm *comm, void *addr, size_t bytes, int type,
@@ -65,11 +107,7 @@ int anynet_reg_mr(struct anynet_comm *comm, void *addr, size_t bytes, int type,
 	*out = NULL;
 	if (!(type & comm->dev->ptr_support))
 		return -EOPNOTSUPP;
-	*out = make(addr, bytes, type);
-	if (!*out)
-		return -ENOMEM;
-	register_on_nic(comm, *out, false);
-	return 0;
+	return register_made(comm, make(addr, bytes, type), out);
 }
 
 int comm_borrow_mr(struct anynet_comm *comm, const void *addr, size_t bytes, struct anynet_mr **mr)
@@ -77,9 +115,18 @@ int comm_borrow_mr(struct anynet_comm *comm, const void *addr, size_t bytes, str
 	*mr = make((void *)(uintptr_t)addr, bytes, ANYNET_PTR_HOST);
 	if (!*mr)
 		return -ENOMEM;
-	register_on_nic(comm, *mr, true);
+	register_on_nic(comm, *mr, true); /* host memory: no error */
 	(*mr)->borrowed = true;
 	LIST_INSERT_HEAD(&comm->borrowed, *mr, among);
+	return comm_error(comm);
+}
+
+int comm_gpu_failed(struct anynet_comm *comm, const struct anynet_rail *rail)
+{
+	char why[160];
+
+	comm_fail(comm, rail, -EIO, "GPU memory cannot be copied: %s",
+		  gpu_why(comm->gpu, why, sizeof(why)));
 	return comm_error(comm);
 }
 
@@ -94,12 +141,24 @@ void mr_return(struct anynet_mr *mr)
 int anynet_reg_mr_dmabuf(struct anynet_comm *comm, void *addr, size_t bytes, int type,
 			 uint64_t offset, int fd, struct anynet_mr **out)
 {
-	(void)offset;
-	(void)fd;
+	struct anynet_mr *mr;
+	int ret;
+
 	if (type == ANYNET_PTR_HOST)
 		return anynet_reg_mr(comm, addr, bytes, type, out);
 	*out = NULL;
-	return -EOPNOTSUPP;
+	if (!(comm->dev->ptr_support & ANYNET_PTR_DMABUF))
+		return -EOPNOTSUPP;
+	mr = make(addr, bytes, type);
+	if (mr) {
+		mr->dmabuf = true;
+		mr->fd = fd;
+		mr->offset = offset;
+	}
+	ret = register_made(comm, mr, out);
+	if (!ret)
+		mr->fd = -1; /* NCCL closes it */
+	return ret;
 }
 
 void anynet_dereg_mr(struct anynet_comm *comm, struct anynet_mr *mr)
@@ -121,17 +180,4 @@ void anynet_dereg_mr(struct anynet_comm *comm, struct anynet_mr *mr)
 		comm_leave(comm);
 	}
 	mr_return(mr);
-}
-
-int anynet_iflush(struct anynet_comm *comm, int n, void *const *data, const int *bytes,
-		  struct anynet_mr *const *mrs, struct anynet_request **req)
-{
-	/* Only for GPU memory that a NIC wrote to (net-api.md §3.6), and our devices offer host memory
-	 * only. */
-	(void)n;
-	(void)data;
-	(void)bytes;
-	(void)mrs;
-	*req = NULL;
-	return comm_error(comm);
 }

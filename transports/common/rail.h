@@ -120,6 +120,7 @@ struct rail_frame {
 	struct anynet_wire_frame header;
 	const uint8_t *payload; /* header.length bytes */
 	bool framed; /* the same header lies before and the tail behind them: one piece */
+	bool on_gpu; /* the payload lies in GPU memory */
 };
 
 /* --- what a rail asks of a send comm (send.c) --- */
@@ -171,6 +172,13 @@ size_t recv_next_control(struct recv_comm *comm, struct anynet_rail *rail,
  */
 int recv_place(struct recv_comm *comm, const struct anynet_wire_frame *header,
 	       struct recv_msg **msg, uint8_t **dst);
+
+/* Do the bytes of a message go to GPU memory? Until its last frame is placed. */
+bool recv_is_on_gpu(const struct recv_msg *msg);
+
+/* Copy payload to its place, from memory of ours. */
+void recv_put(struct recv_comm *comm, const struct recv_msg *msg, uint8_t *to, const uint8_t *from,
+	      size_t bytes);
 
 /* The frame's payload is in place. recv_arrived: by a path that tells the sender itself. */
 void recv_placed(struct recv_comm *comm, struct recv_msg *msg, size_t bytes);

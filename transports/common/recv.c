@@ -50,6 +50,7 @@ void recv_comm_destroy(struct anynet_comm *base)
 {
 	comm_fini(base);
 	recv_free_arrivals(to_recv(base));
+	free(to_recv(base)->flushes);
 	free(base);
 }
 
@@ -125,6 +126,12 @@ static size_t put_grant(struct recv_comm *comm, struct recv_msg *msg, unsigned r
 	return put_control(comm, frame, &header);
 }
 
+/* Part of it was set aside, and a frame of another rail is still coming in there. */
+static bool still_aside(const struct recv_msg *msg)
+{
+	return msg->arrival && msg->arrival->data && msg->begun != msg->received;
+}
+
 static size_t make_grant(struct recv_comm *comm, unsigned rail, uint8_t *frame)
 {
 	uint64_t bit = 1ull << rail;
@@ -136,8 +143,8 @@ static size_t make_grant(struct recv_comm *comm, unsigned rail, uint8_t *frame)
 
 		if (msg->state != RECV_MATCHED)
 			continue;
-		if (!due) {
-			left += (uint32_t)__builtin_popcountll(msg->asked_by);
+		if (!due || still_aside(msg)) {
+			left += msg->asked + (uint32_t)__builtin_popcountll(msg->asked_by);
 			continue;
 		}
 		msg->asked = false;
@@ -217,7 +224,7 @@ static size_t make_again(struct recv_comm *comm, unsigned rail, uint8_t *frame)
 		if (!(comm->again[slot / 64] & bit))
 			continue;
 		left |= msg->told_on != TOLD_NOTHING;
-		if (msg->told_on != rail && msg->told_on != TOLD_NOTHING)
+		if ((msg->told_on != rail && msg->told_on != TOLD_NOTHING) || still_aside(msg))
 			continue;
 		comm->again[slot / 64] &= ~bit;
 		if (msg->told_on == TOLD_NOTHING)
@@ -295,6 +302,7 @@ static struct anynet_mr *fill_grant(const struct recv_sub *sub, uint32_t seq,
 		.addr = (uintptr_t)sub->data,
 		.size = sub->capacity,
 		.tag = sub->tag,
+		.flags = sub->on_gpu ? ANYNET_GRANT_ALL_SIZES : 0,
 		.seq = seq,
 		.mark = seq + 1,
 	};
@@ -330,7 +338,7 @@ bool recv_next_grant(struct recv_comm *comm, struct anynet_rail *rail, size_t ea
 		uint32_t seq = rail->granted++;
 		const struct recv_sub *sub = &comm->reqs[seq & RECV_REQ_MASK].subs[0];
 
-		if (sub->capacity <= eager || !sub->mr)
+		if ((sub->capacity <= eager && !sub->on_gpu) || !sub->mr)
 			continue;
 		*mr = fill_grant(sub, seq, grant);
 		return true;
@@ -383,9 +391,11 @@ static void post_sub(struct recv_comm *comm, struct recv_req *req, int i, void *
 	sub->capacity = bytes;
 	sub->tag = (uint32_t)tag;
 	sub->mr = mr;
+	sub->on_gpu = mr && mr->gpu;
 	sub->event = event;
 	sub->next = NULL;
 	comm->unfilled++;
+	comm_note_gpu(&comm->base, mr);
 	mr_hold(mr);
 	if (comm->unmatched_tail)
 		comm->unmatched_tail->next = sub;
@@ -520,7 +530,9 @@ int recv_test(struct anynet_request *base, int *done, int *sizes)
 	if (anynet_unlikely(!comm_try_enter(&comm->base)))
 		return comm_error(&comm->base);
 	ret = comm_error(&comm->base);
-	if (anynet_likely(!ret))
+	if (anynet_unlikely(!ret && base->is_flush))
+		ret = recv_test_flush(comm, base, done);
+	else if (anynet_likely(!ret))
 		ret = test_entered(comm, (struct recv_req *)base, done, sizes);
 	hurt = comm->base.down;
 	comm_leave(&comm->base);

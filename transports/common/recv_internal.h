@@ -22,6 +22,7 @@ struct recv_sub {
 	struct recv_sub *next; /* in the list of unmatched buffers, posting order */
 	struct recv_req *owner;
 	uint32_t tag;
+	bool on_gpu; /* `data` is GPU memory */
 };
 
 struct recv_req {
@@ -62,6 +63,8 @@ struct recv_msg {
 	bool unsure; /* some of it has come by a path that does not tell the sender: ack it */
 };
 
+struct recv_flush; /* recv_flush.c */
+
 struct recv_comm {
 	struct anynet_comm base; /* first */
 	uint32_t announced;      /* all messages before have been seen */
@@ -88,9 +91,16 @@ struct recv_comm {
 	size_t aside;      /* bytes in arrivals */
 	struct arrival *arrivals, **arrivals_end; /* without a buffer, oldest first */
 	struct recv_sub *unmatched_head, *unmatched_tail;
+	uint32_t wrote; /* bits of NICs that have written to GPU memory since the last flush */
+	struct recv_flush *flushes; /* ANYNET_REQUESTS; NULL = none so far */
 	struct recv_req reqs[ANYNET_REQUESTS];
 	struct recv_msg msgs[ANYNET_SENDS];
 };
+
+/* --- recv_flush.c --- */
+
+/* A request of iflush. */
+int recv_test_flush(struct recv_comm *comm, struct anynet_request *req, int *done);
 
 /* --- recv_match.c --- */
 

@@ -176,7 +176,8 @@ static void start_message(struct send_comm *comm, struct send_msg *msg, const vo
 	msg->chunks = msg->unsure = 0;
 	msg->flags = comm->multi ? ANYNET_FLAG_MULTI : 0;
 	msg->acked = msg->tested = msg->rts_due = msg->acked_early = false;
-	msg->copied = bytes <= comm->eager_bytes;
+	msg->on_gpu = mr && mr->gpu && bytes;
+	msg->copied = bytes <= comm->eager_bytes && !msg->on_gpu;
 	atomic_store_explicit(&msg->req.done, false, memory_order_relaxed);
 	if (msg->copied && copy_in(comm, msg, data)) {
 		msg->mr = NULL;
@@ -197,25 +198,37 @@ static void start_message(struct send_comm *comm, struct send_msg *msg, const vo
 		send_queue(comm, msg);
 }
 
-/* Of an IB device: small messages wait for room in the ring, others need registered memory. 0, -EAGAIN
+/* Of an IB device: small messages wait for room in the ring; of GPU memory they are fetched into
+ * `small`, as the receiver may have told no place for them. Others need registered memory. 0, -EAGAIN
  * or -errno. */
-static int prepare_for_link(struct send_comm *comm, const void *data, size_t bytes,
-			    struct anynet_mr **mr)
+static int prepare_for_link(struct send_comm *comm, const void **data, size_t bytes,
+			    struct anynet_mr **mr, uint8_t small[IB_EAGER_BYTES])
 {
 	size_t need = HEADER_BYTES + bytes + ANYNET_TAIL_BYTES;
 	int ret;
 
 	if (bytes > comm->eager_bytes)
-		return *mr ? 0 : comm_borrow_mr(&comm->base, data, bytes, mr);
-	if (replay_has_room(&comm->ring, need))
+		return *mr ? 0 : comm_borrow_mr(&comm->base, *data, bytes, mr);
+	if (!replay_has_room(&comm->ring, need)) {
+		ret = comm_turn(&comm->base);
+		if (ret || !replay_has_room(&comm->ring, need))
+			return ret ? ret : -EAGAIN;
+	}
+	if (anynet_likely(!*mr || !(*mr)->gpu))
 		return 0;
-	ret = comm_turn(&comm->base);
-	return ret ? ret : replay_has_room(&comm->ring, need) ? 0 : -EAGAIN;
+	if (gpu_fetch((*mr)->gpu, small, *data, bytes)) {
+		comm_note_gpu(&comm->base, *mr);
+		return comm_gpu_failed(&comm->base, NULL);
+	}
+	*data = small;
+	*mr = NULL;
+	return 0;
 }
 
 static int isend_entered(struct send_comm *comm, const void *data, size_t bytes, int tag,
 			 struct anynet_mr *mr, void *phandle, struct anynet_request **req)
 {
+	uint8_t small[IB_EAGER_BYTES];
 	struct send_msg *msg;
 	int ret = comm_error(&comm->base);
 
@@ -229,12 +242,13 @@ static int isend_entered(struct send_comm *comm, const void *data, size_t bytes,
 			return ret;
 	}
 	if (comm_is_ib(&comm->base)) {
-		ret = prepare_for_link(comm, data, bytes, &mr);
+		ret = prepare_for_link(comm, &data, bytes, &mr, small);
 		if (ret)
 			return ret == -EAGAIN ? 0 : ret;
 		if (anynet_unlikely(comm->base.peer_closed))
 			return comm_refuse(&comm->base);
 	}
+	comm_note_gpu(&comm->base, mr);
 	msg = &comm->msgs[comm->free_head];
 	comm->free_head = msg->next;
 	start_message(comm, msg, data, bytes, (uint32_t)tag, mr);

@@ -32,6 +32,7 @@ struct send_msg {
 	uint8_t state;                /* enum send_state */
 	uint8_t flags;                /* ANYNET_FLAG_* of its frames */
 	bool copied, acked, tested, rts_due;
+	bool on_gpu;      /* `data` is GPU memory */
 	bool acked_early; /* before its last byte was written */
 };
 

@@ -342,13 +342,14 @@ void send_frame(const struct send_comm *comm, const struct frame_id *id, struct 
 	const struct send_msg *msg = &comm->msgs[id->slot];
 
 	frame->payload = NULL;
-	frame->framed = false;
+	frame->framed = frame->on_gpu = false;
 	if (anynet_likely(id->type == ANYNET_FRAME_DATA)) {
 		frame->header = send_header(comm, msg);
 		frame->header.offset = (uint64_t)id->at * ANYNET_PART_ALIGN;
 		frame->header.length = id->length;
 		frame->payload = id->at ? msg->data + frame->header.offset : msg->data;
 		frame->framed = msg->copied;
+		frame->on_gpu = msg->on_gpu;
 	} else if (id->type == ANYNET_FRAME_RTS) {
 		frame->header = send_header(comm, msg);
 		frame->header.type = ANYNET_FRAME_RTS;

@@ -8,6 +8,7 @@
 #include <string.h>
 #include <unistd.h>
 
+#include <nccl_net/device.h>
 #include <nccl_net/util.h>
 
 /* Modules, and the names under which they register with the RDMA stack. */
@@ -94,4 +95,41 @@ bool gpu_dmabuf(const struct verbs *verbs, struct ibv_pd *pd, char *why, size_t 
 		snprintf(why, why_bytes, "the device does not tell whether it takes dmabufs: %s",
 			 error ? strerror(error) : "no reason given");
 	return false;
+}
+
+static bool has_peer_memory(const struct anynet_config *cfg, const char *root, char *why,
+			    size_t why_bytes)
+{
+	if (cfg->ib_peer_memory == ANYNET_SWITCH_AUTO)
+		return gpu_peer_memory(root, why, why_bytes);
+	snprintf(why, why_bytes, "ANYNET_IB_PEER_MEMORY=%s",
+		 cfg->ib_peer_memory == ANYNET_SWITCH_ON ? "on" : "off");
+	return cfg->ib_peer_memory == ANYNET_SWITCH_ON;
+}
+
+static bool takes_dmabufs(const struct verbs *verbs, struct ibv_context *context, char *why,
+			  size_t why_bytes)
+{
+	struct ibv_pd *pd = verbs->alloc_pd(context);
+	bool takes;
+
+	if (!pd) {
+		snprintf(why, why_bytes, "no protection domain can be had");
+		return false;
+	}
+	takes = gpu_dmabuf(verbs, pd, why, why_bytes);
+	verbs->dealloc_pd(pd);
+	return takes;
+}
+
+int gpu_ptr_support(const struct anynet_config *cfg, const struct verbs *verbs,
+		    struct ibv_context *context, const char *root, char *text, size_t text_bytes)
+{
+	char peer[96], dmabuf[96];
+	bool by_peer = has_peer_memory(cfg, root, peer, sizeof(peer));
+	bool by_dmabuf = takes_dmabufs(verbs, context, dmabuf, sizeof(dmabuf));
+
+	snprintf(text, text_bytes, "%s: %s; %s", by_peer || by_dmabuf ? "reached" : "not reached",
+		 peer, dmabuf);
+	return (by_peer ? ANYNET_PTR_CUDA : 0) | (by_dmabuf ? ANYNET_PTR_DMABUF : 0);
 }

@@ -9,6 +9,8 @@
 #include <stdbool.h>
 #include <stddef.h>
 
+#include <nccl_net/config.h>
+
 #include "verbs.h"
 
 /* Is a kernel module loaded by which plain reg_mr takes GPU addresses? `root` is where sysfs is
@@ -18,5 +20,10 @@ bool gpu_peer_memory(const char *root, char *why, size_t why_bytes);
 /* Does the device of `pd` take dmabufs? It is asked for one that does not exist, so nothing is
  * registered. `why` as above. */
 bool gpu_dmabuf(const struct verbs *verbs, struct ibv_pd *pd, char *why, size_t why_bytes);
+
+/* ANYNET_PTR_* of GPU memory that the device of `context` reaches: CUDA by a peer-memory module, or as the
+ * settings say; DMABUF. `text` tells of both ways, in `text_bytes`. For the probe. */
+int gpu_ptr_support(const struct anynet_config *cfg, const struct verbs *verbs,
+		    struct ibv_context *context, const char *root, char *text, size_t text_bytes);
 
 #endif

@@ -91,7 +91,8 @@ void ib_devices_describe(const struct anynet_config *cfg, const struct ib_found 
 	dev->latency_us = 0;
 	dev->max_comms = port->max_qp;
 	dev->max_recvs = (int)anynet_min(ANYNET_RECVS_MAX, (size_t)cfg->max_recvs);
-	dev->ptr_support = ANYNET_PTR_HOST;
+	dev->ptr_support = ANYNET_PTR_HOST | port->gpu_support;
+	memcpy(dev->gpu_memory, port->gpu_memory, sizeof(dev->gpu_memory));
 	dev->reg_is_global = true;
 	dev->force_flush = false;
 }

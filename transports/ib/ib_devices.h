@@ -23,8 +23,10 @@ struct ib_found {
 	uint64_t guid;           /* of the card: system image, or else of the node */
 	int speed_mbps;
 	int max_qp;
-	struct gid gid;                    /* that it uses while no peer is known */
-	char verdict[ANYNET_REASON_BYTES]; /* what the probe has to say about it */
+	int gpu_support;                      /* ANYNET_PTR_CUDA, ANYNET_PTR_DMABUF */
+	char gpu_memory[ANYNET_REASON_BYTES]; /* how or why not */
+	struct gid gid;                       /* that it uses while no peer is known */
+	char verdict[ANYNET_REASON_BYTES];    /* what the probe has to say about it */
 };
 
 /* By PCI address, name and port, if the settings do not want the kernel's order, in which they are. */

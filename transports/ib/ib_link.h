@@ -99,7 +99,7 @@ static inline uint32_t ib_grant_check(const struct anynet_wire_grant *grant)
 {
 	uint64_t sum = grant->addr * 0x9e3779b97f4a7c15u;
 
-	sum = (sum ^ sum >> 29 ^ grant->size) * 0xbf58476d1ce4e5b9u;
+	sum = (sum ^ sum >> 29 ^ grant->size ^ (uint64_t)grant->flags << 32) * 0xbf58476d1ce4e5b9u;
 	sum = (sum ^ sum >> 32 ^ ((uint64_t)grant->rkey << 32 | grant->tag)) * 0x94d049bb133111ebu;
 	sum = (sum ^ sum >> 31 ^ grant->seq) * 0x9e3779b97f4a7c15u;
 	return (uint32_t)(sum >> 32);

@@ -8,13 +8,13 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-#include <sys/random.h>
 #include <time.h>
 #include <unistd.h>
 
 #include <nccl_net/util.h>
 
 #include "ib_port.h"
+#include "net.h"
 
 #define BUFFER_BYTES ((size_t)4 << 20) /* as NCCL's own, of which it registers at least one */
 #define DEADLINE_MS  3000
@@ -29,13 +29,106 @@
 #define IMMEDIATE    0x616e796eu
 #define COMPLETIONS  2 /* one for the write, one for its arrival */
 
+/* --- a queue pair to itself --- */
+
+/* One being connected. */
+struct loop_qp {
+	const struct ib_loop_port *port;
+	struct ibv_qp *qp;
+	char *why;
+	size_t why_bytes;
+};
+
+static int modify(const struct loop_qp *loop, struct ibv_qp_attr *attr, int mask, const char *state)
+{
+	const struct gid *gid = loop->port->gid;
+	char text[INET6_ADDRSTRLEN];
+	int ret = loop->port->verbs->modify_qp(loop->qp, attr, mask);
+
+	if (!ret)
+		return 0;
+	snprintf(loop->why, loop->why_bytes, "a queue pair on GID %d (%s) does not become %s: %s",
+		 gid->index, gid_text(&gid->raw, text), state, strerror(ret > 0 ? ret : errno));
+	return -EIO;
+}
+
+static int to_init(const struct loop_qp *loop)
+{
+	struct ibv_qp_attr attr = { .qp_state = IBV_QPS_INIT,
+				    .pkey_index = (uint16_t)loop->port->cfg->ib_pkey,
+				    .port_num = loop->port->number,
+				    .qp_access_flags =
+					    IBV_ACCESS_REMOTE_WRITE | IBV_ACCESS_REMOTE_READ };
+
+	return modify(loop, &attr,
+		      IBV_QP_STATE | IBV_QP_PKEY_INDEX | IBV_QP_PORT | IBV_QP_ACCESS_FLAGS, "INIT");
+}
+
+/* The way to ourselves. */
+static struct ibv_ah_attr own_address(const struct ib_loop_port *port)
+{
+	bool roce = port->attr->link_layer == IBV_LINK_LAYER_ETHERNET;
+	int sl = port->cfg->ib_sl, traffic_class = port->cfg->ib_tc;
+	struct ibv_ah_attr address = {
+		.dlid = port->attr->lid,
+		.sl = (uint8_t)(sl >= 0 ? sl : 0),
+		.port_num = port->number,
+		.is_global = roce || port->attr->flags & IBV_QPF_GRH_REQUIRED,
+	};
+
+	if (address.is_global)
+		address.grh = (struct ibv_global_route){
+			.dgid = port->gid->raw,
+			.sgid_index = (uint8_t)port->gid->index,
+			.hop_limit = HOP_LIMIT,
+			.traffic_class = (uint8_t)(traffic_class >= 0 ? traffic_class : 0),
+		};
+	return address;
+}
+
+static int to_ready(const struct loop_qp *loop, uint32_t psn)
+{
+	struct ibv_qp_attr to_receive = { .qp_state = IBV_QPS_RTR,
+					  .path_mtu = loop->port->attr->active_mtu,
+					  .dest_qp_num = loop->qp->qp_num,
+					  .rq_psn = psn,
+					  .max_dest_rd_atomic = 1,
+					  .min_rnr_timer = RNR_TIMER,
+					  .ah_attr = own_address(loop->port) };
+	struct ibv_qp_attr to_send = { .qp_state = IBV_QPS_RTS,
+				       .timeout = ACK_TIMEOUT,
+				       .retry_cnt = RETRIES,
+				       .rnr_retry = RETRIES,
+				       .sq_psn = psn,
+				       .max_rd_atomic = 1 };
+	int ret = modify(loop, &to_receive,
+			 IBV_QP_STATE | IBV_QP_AV | IBV_QP_PATH_MTU | IBV_QP_DEST_QPN |
+				 IBV_QP_RQ_PSN | IBV_QP_MAX_DEST_RD_ATOMIC | IBV_QP_MIN_RNR_TIMER,
+			 "RTR");
+
+	if (ret)
+		return ret;
+	return modify(loop, &to_send,
+		      IBV_QP_STATE | IBV_QP_TIMEOUT | IBV_QP_RETRY_CNT | IBV_QP_RNR_RETRY |
+			      IBV_QP_SQ_PSN | IBV_QP_MAX_QP_RD_ATOMIC,
+		      "RTS");
+}
+
+int ib_loop_connect(const struct ib_loop_port *port, struct ibv_qp *qp, char *why, size_t why_bytes)
+{
+	struct loop_qp loop = { port, qp, why, why_bytes };
+	uint32_t psn = 0;
+	int ret = to_init(&loop);
+
+	net_random(&psn, sizeof(psn));
+	return ret ? ret : to_ready(&loop, psn & PSN_MASK);
+}
+
+/* --- the proof --- */
+
 struct loopback {
-	const struct anynet_config *cfg;
 	const struct verbs *verbs;
 	struct ibv_context *context;
-	uint8_t port;
-	const struct ibv_port_attr *attr;
-	const struct gid *gid;
 	char *why;
 	size_t why_bytes;
 
@@ -114,79 +207,6 @@ static void unmake(struct loopback *loop)
 	if (loop->pd)
 		loop->verbs->dealloc_pd(loop->pd);
 	free(loop->memory);
-}
-
-static int modify(struct loopback *loop, struct ibv_qp_attr *attr, int mask, const char *state)
-{
-	char gid[INET6_ADDRSTRLEN];
-	int ret = loop->verbs->modify_qp(loop->qp, attr, mask);
-
-	if (!ret)
-		return 0;
-	return fail(loop, -EIO, "a queue pair on GID %d (%s) does not become %s: %s",
-		    loop->gid->index, gid_text(&loop->gid->raw, gid), state,
-		    strerror(ret > 0 ? ret : errno));
-}
-
-static int to_init(struct loopback *loop)
-{
-	struct ibv_qp_attr attr = { .qp_state = IBV_QPS_INIT,
-				    .pkey_index = (uint16_t)loop->cfg->ib_pkey,
-				    .port_num = loop->port,
-				    .qp_access_flags = IBV_ACCESS_REMOTE_WRITE };
-
-	return modify(loop, &attr,
-		      IBV_QP_STATE | IBV_QP_PKEY_INDEX | IBV_QP_PORT | IBV_QP_ACCESS_FLAGS, "INIT");
-}
-
-/* The way to ourselves. */
-static struct ibv_ah_attr own_address(const struct loopback *loop)
-{
-	bool roce = loop->attr->link_layer == IBV_LINK_LAYER_ETHERNET;
-	int sl = loop->cfg->ib_sl, traffic_class = loop->cfg->ib_tc;
-	struct ibv_ah_attr address = {
-		.dlid = loop->attr->lid,
-		.sl = (uint8_t)(sl >= 0 ? sl : 0),
-		.port_num = loop->port,
-		.is_global = roce || loop->attr->flags & IBV_QPF_GRH_REQUIRED,
-	};
-
-	if (address.is_global)
-		address.grh = (struct ibv_global_route){
-			.dgid = loop->gid->raw,
-			.sgid_index = (uint8_t)loop->gid->index,
-			.hop_limit = HOP_LIMIT,
-			.traffic_class = (uint8_t)(traffic_class >= 0 ? traffic_class : 0),
-		};
-	return address;
-}
-
-static int to_ready(struct loopback *loop, uint32_t psn)
-{
-	struct ibv_qp_attr to_receive = { .qp_state = IBV_QPS_RTR,
-					  .path_mtu = loop->attr->active_mtu,
-					  .dest_qp_num = loop->qp->qp_num,
-					  .rq_psn = psn,
-					  .max_dest_rd_atomic = 1,
-					  .min_rnr_timer = RNR_TIMER,
-					  .ah_attr = own_address(loop) };
-	struct ibv_qp_attr to_send = { .qp_state = IBV_QPS_RTS,
-				       .timeout = ACK_TIMEOUT,
-				       .retry_cnt = RETRIES,
-				       .rnr_retry = RETRIES,
-				       .sq_psn = psn,
-				       .max_rd_atomic = 1 };
-	int ret = modify(loop, &to_receive,
-			 IBV_QP_STATE | IBV_QP_AV | IBV_QP_PATH_MTU | IBV_QP_DEST_QPN |
-				 IBV_QP_RQ_PSN | IBV_QP_MAX_DEST_RD_ATOMIC | IBV_QP_MIN_RNR_TIMER,
-			 "RTR");
-
-	if (ret)
-		return ret;
-	return modify(loop, &to_send,
-		      IBV_QP_STATE | IBV_QP_TIMEOUT | IBV_QP_RETRY_CNT | IBV_QP_RNR_RETRY |
-			      IBV_QP_SQ_PSN | IBV_QP_MAX_QP_RD_ATOMIC,
-		      "RTS");
 }
 
 static int post(struct loopback *loop)
@@ -270,23 +290,14 @@ int ib_loopback(const struct anynet_config *cfg, const struct verbs *verbs,
 		struct ibv_context *context, uint8_t port, const struct ibv_port_attr *attr,
 		const struct gid *gid, char *why, size_t why_bytes)
 {
-	struct loopback loop = { .cfg = cfg,
-				 .verbs = verbs,
-				 .context = context,
-				 .port = port,
-				 .attr = attr,
-				 .gid = gid,
-				 .why = why,
-				 .why_bytes = why_bytes };
-	uint32_t psn = 0;
+	const struct ib_loop_port itself = { cfg, verbs, port, attr, gid };
+	struct loopback loop = {
+		.verbs = verbs, .context = context, .why = why, .why_bytes = why_bytes
+	};
 	int ret = make(&loop);
 
-	if (getrandom(&psn, sizeof(psn), GRND_NONBLOCK) < 0)
-		psn = (uint32_t)now_ms();
 	if (!ret)
-		ret = to_init(&loop);
-	if (!ret)
-		ret = to_ready(&loop, psn & PSN_MASK);
+		ret = ib_loop_connect(&itself, loop.qp, why, why_bytes);
 	if (!ret)
 		ret = post(&loop);
 	if (!ret)

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* The proof that a verbs port carries data: a queue pair connected to itself writes to itself. */
+/* Queue pairs that are connected to themselves: the proof that a verbs port carries data. */
 #ifndef ANYNET_IB_LOOPBACK_H
 #define ANYNET_IB_LOOPBACK_H
 
@@ -23,5 +23,18 @@
 int ib_loopback(const struct anynet_config *cfg, const struct verbs *verbs,
 		struct ibv_context *context, uint8_t port, const struct ibv_port_attr *attr,
 		const struct gid *gid, char *why, size_t why_bytes);
+
+/* What a queue pair has to know of its port. */
+struct ib_loop_port {
+	const struct anynet_config *cfg;
+	const struct verbs *verbs;
+	uint8_t number;
+	const struct ibv_port_attr *attr;
+	const struct gid *gid;
+};
+
+/* Connect a new RC queue pair to itself, for WRITE and READ. 0, or -EIO and `why` names the step. */
+int ib_loop_connect(const struct ib_loop_port *port, struct ibv_qp *qp, char *why,
+		    size_t why_bytes);
 
 #endif

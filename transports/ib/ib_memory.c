@@ -5,6 +5,9 @@
 #include <errno.h>
 #include <pthread.h>
 #include <stdio.h>
+#include <unistd.h>
+
+#include "ib_flush.h"
 
 /* Caches by nic, found again by their number. Only ever added to. */
 static struct {
@@ -60,6 +63,40 @@ struct ib_mr_cache *ib_memory_cache(struct ib_nic *nic)
 	return number < 0 ? NULL : table.entries[number].cache;
 }
 
+/* Of GPU memory whose dmabuf the caller did not give us, or has closed, CUDA makes another. */
+static int get_dmabuf(struct ib_mr_cache *cache, const struct anynet_mr *mr, struct ib_mr **made,
+		      char *why, size_t why_bytes)
+{
+	uintptr_t page = (uintptr_t)sysconf(_SC_PAGESIZE), addr = (uintptr_t)mr->addr;
+	uintptr_t first = addr & ~(page - 1);
+	size_t bytes = (addr + mr->bytes - first + page - 1) & ~(page - 1);
+	char cuda_why[160];
+	int fd, ret;
+
+	if (mr->fd >= 0)
+		return ib_mr_get_dmabuf(cache, mr->addr, mr->bytes, mr->offset, mr->fd, 0, made,
+					why, why_bytes);
+	fd = gpu_dmabuf_fd(mr->gpu, (void *)first, bytes);
+	if (fd < 0) {
+		snprintf(why, why_bytes, "no dmabuf of GPU memory can be had: %s",
+			 fd == -EIO ? gpu_why(mr->gpu, cuda_why, sizeof(cuda_why))
+				    : "the CUDA driver is older than 11.7");
+		return fd;
+	}
+	ret = ib_mr_get_dmabuf(cache, mr->addr, mr->bytes, addr - first, fd, 0, made, why,
+			       why_bytes);
+	close(fd);
+	return ret;
+}
+
+static int get(struct ib_mr_cache *cache, const struct anynet_mr *mr, struct ib_mr **made,
+	       char *why, size_t why_bytes)
+{
+	if (mr->dmabuf)
+		return get_dmabuf(cache, mr, made, why, why_bytes);
+	return ib_mr_get(cache, mr->addr, mr->bytes, 0, made, why, why_bytes);
+}
+
 const struct ib_mr *ib_memory_on(struct anynet_mr *mr, struct ib_nic *nic, char *why,
 				 size_t why_bytes)
 {
@@ -73,7 +110,7 @@ const struct ib_mr *ib_memory_on(struct anynet_mr *mr, struct ib_nic *nic, char 
 	made = atomic_load_explicit(&mr->ib[number], memory_order_acquire);
 	if (made)
 		return made;
-	if (ib_mr_get(table.entries[number].cache, mr->addr, mr->bytes, 0, &made, why, why_bytes))
+	if (get(table.entries[number].cache, mr, &made, why, why_bytes))
 		return NULL;
 	if (atomic_compare_exchange_strong(&mr->ib[number], &there, made))
 		return made;
@@ -81,14 +118,35 @@ const struct ib_mr *ib_memory_on(struct anynet_mr *mr, struct ib_nic *nic, char 
 	return there;
 }
 
-int ib_memory_register(struct anynet_mr *mr, const struct anynet_device *dev, char *why,
-		       size_t why_bytes)
+int ib_memory_register(struct anynet_mr *mr, const struct anynet_device *dev, bool is_flushed,
+		       char *why, size_t why_bytes)
 {
 	struct ib_nic *nic = ib_nic_open(dev, why, why_bytes);
 
 	if (!nic)
 		return -ENODEV;
+	if (mr->gpu && is_flushed && ib_flush_prepare(nic, why, why_bytes))
+		return -ENOMEM;
 	return ib_memory_on(mr, nic, why, why_bytes) ? 0 : -ENOMEM;
+}
+
+uint32_t ib_memory_bit(const struct ib_nic *nic)
+{
+	int number = find(nic);
+
+	return number < 0 ? 0 : (uint32_t)1 << number;
+}
+
+int ib_memory_flush(unsigned number, struct anynet_mr *mr, const void *data, uint64_t *ticket)
+{
+	const struct ib_mr *made = atomic_load_explicit(&mr->ib[number], memory_order_acquire);
+
+	return made ? ib_flush_post(table.entries[number].nic, data, made->rkey, ticket) : -EIO;
+}
+
+int ib_memory_flushed(unsigned number, uint64_t ticket)
+{
+	return ib_flush_done(table.entries[number].nic, ticket);
 }
 
 void ib_memory_release(struct anynet_mr *mr)

@@ -13,6 +13,9 @@
 const struct ib_mr *ib_memory_on(struct anynet_mr *mr, struct ib_nic *nic, char *why,
 				 size_t why_bytes);
 
+/* Number of a nic that memory is registered on, and its bit. */
+uint32_t ib_memory_bit(const struct ib_nic *nic);
+
 /* The cache of a nic; NULL = no memory. */
 struct ib_mr_cache *ib_memory_cache(struct ib_nic *nic);
 

@@ -16,6 +16,8 @@
 #include "ib_port.h"
 #include "verbs.h"
 
+struct ib_flush; /* ib_flush.c */
+
 struct ib_nic {
 	const struct anynet_device *dev;
 	const struct anynet_config *cfg;
@@ -28,7 +30,8 @@ struct ib_nic {
 	uint8_t port; /* of that verbs device, from 1 */
 	/* The device has failed as a whole, what was made of it is of no use. Set by ib_events.c. */
 	_Atomic bool failed;
-	_Atomic bool stale; /* `state` is to be read again */
+	_Atomic bool stale;               /* `state` is to be read again */
+	_Atomic(struct ib_flush *) flush; /* NULL: nothing of a GPU has been registered on it */
 
 	pthread_mutex_t lock; /* of `state`, which ib_nic_refresh renews */
 	struct ib_port state;

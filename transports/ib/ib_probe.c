@@ -13,6 +13,7 @@
 #include <nccl_net/device.h>
 #include <nccl_net/util.h>
 
+#include "gpu_memory.h"
 #include "ib_devices.h"
 #include "ib_loopback.h"
 #include "ib_nic.h"
@@ -64,6 +65,8 @@ static void take_port(struct ib_probe *probe, struct ibv_context *context,
 	found->guid = device->sys_image_guid ? device->sys_image_guid : device->node_guid;
 	found->speed_mbps = ib_port_speed(&port->attr);
 	found->max_qp = device->max_qp;
+	found->gpu_support = gpu_ptr_support(probe->cfg, &probe->verbs, context, ANYNET_SYSFS,
+					     found->gpu_memory, sizeof(found->gpu_memory));
 	found->gid = port->gid;
 	snprintf(found->verdict, sizeof(found->verdict), "%s", text);
 }

@@ -7,7 +7,6 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "copy.h"
 #include "ib_rail.h"
 #include "recv_internal.h"
 
@@ -38,8 +37,8 @@ static void header_of_written(const struct recv_comm *comm, const struct ib_arri
 }
 
 /* Data: in the slot behind its header, or written to where we said. */
-static int take_data(struct ib_rail *rail, const struct anynet_wire_frame *header,
-		     const uint8_t *payload)
+static int take_data(struct ib_rail *rail, const struct ib_link *link,
+		     const struct anynet_wire_frame *header, const uint8_t *payload)
 {
 	struct recv_comm *comm = (struct recv_comm *)rail->tcp.base.comm;
 	struct recv_msg *msg;
@@ -49,11 +48,13 @@ static int take_data(struct ib_rail *rail, const struct anynet_wire_frame *heade
 	if (ret)
 		return ret;
 	if (payload)
-		copy_ascending(dst, payload, header->length);
+		recv_put(comm, msg, dst, payload, header->length);
 	else if (header->length && !msg->sub)
 		return bad_frame(rail, 0); /* nobody was told a place for it */
+	else if (anynet_unlikely(comm->base.gpu))
+		comm->wrote |= ib_memory_bit(link->nic);
 	recv_arrived(comm, msg, header->length);
-	return 0;
+	return comm_error(&comm->base);
 }
 
 static const uint8_t *slot_of(const struct ib_link *link, const struct ib_arrival *arrival)
@@ -79,7 +80,7 @@ static int take_frame(struct ib_rail *rail, const struct ib_link *link,
 		return bad_frame(rail, arrival->bytes);
 	} else if (arrival->written) {
 		header_of_written(comm, arrival, &header);
-		ret = take_data(rail, &header, NULL);
+		ret = take_data(rail, link, &header, NULL);
 	} else if (arrival->bytes < HEADER_BYTES) {
 		return bad_frame(rail, arrival->bytes);
 	} else {
@@ -91,9 +92,9 @@ static int take_frame(struct ib_rail *rail, const struct ib_link *link,
 		else if (header.type != ANYNET_FRAME_DATA)
 			ret = recv_control(comm, &rail->tcp.base, &header);
 		else if (arrival->bytes == HEADER_BYTES)
-			ret = take_data(rail, &header, NULL);
+			ret = take_data(rail, link, &header, NULL);
 		else if (arrival->bytes == HEADER_BYTES + header.length)
-			ret = take_data(rail, &header, slot + HEADER_BYTES);
+			ret = take_data(rail, link, &header, slot + HEADER_BYTES);
 		else
 			return bad_frame(rail, arrival->bytes);
 	}

@@ -95,6 +95,8 @@ static int post_whole(struct ib_rail *rail, uint64_t n, const struct rail_frame 
 	wr.wr.rdma.rkey = grant->rkey;
 	wr.imm_data = htobe32((uint32_t)frame->header.slot << 24 | frame->header.length);
 	wr.send_flags = IBV_SEND_SIGNALED;
+	if (frame->framed && frame->header.length <= rail->link->inline_bytes)
+		wr.send_flags |= IBV_SEND_INLINE;
 	return ib_link_post(rail->link, &wr, &wr, 1, n + 1);
 }
 
@@ -144,6 +146,30 @@ void ib_show_oldest(struct ib_rail *rail)
 	ib_link_say(rail->link, &header, sizeof(header), false); /* if it fails, so will the next */
 }
 
+/* By WRITE, from memory registered as `mr` to where the grant says. */
+static int post_write(struct ib_rail *rail, uint64_t n, const struct rail_frame *frame,
+		      const struct ib_mr *mr, const struct anynet_wire_grant *grant)
+{
+	if (rail->tcp.base.comm->rail_count == 1 && frame->header.length == frame->header.size &&
+	    frame->header.length <= rail->link->whole_max)
+		return post_whole(rail, n, frame, mr, grant);
+	return post_part(rail, n, frame, mr, grant);
+}
+
+/* The grant for a copied message whose receive is in GPU memory: bytes in a frame would have to be copied
+ * there. NULL: it goes in the frame. */
+static const struct anynet_wire_grant *grant_of_copied(const struct ib_rail *rail,
+						       const struct rail_frame *frame)
+{
+	const struct send_comm *comm = (const struct send_comm *)rail->tcp.base.comm;
+	const struct anynet_wire_grant *grant =
+		ib_find_grant(rail, &comm->msgs[frame->header.slot]);
+
+	return grant && grant->flags & ANYNET_GRANT_ALL_SIZES && frame->header.size <= grant->size
+		       ? grant
+		       : NULL;
+}
+
 static int post_large(struct ib_rail *rail, uint64_t n, const struct rail_frame *frame)
 {
 	struct send_comm *comm = (struct send_comm *)rail->tcp.base.comm;
@@ -161,20 +187,22 @@ static int post_large(struct ib_rail *rail, uint64_t n, const struct rail_frame 
 	}
 	if (frame->header.size > grant->size) /* the peer says what is wrong with that */
 		return post_small(rail, n, frame);
-	if (comm->base.rail_count == 1 && frame->header.length == frame->header.size &&
-	    frame->header.length <= rail->link->whole_max)
-		return post_whole(rail, n, frame, mr, grant);
-	return post_part(rail, n, frame, mr, grant);
+	return post_write(rail, n, frame, mr, grant);
 }
 
 static int post_frame(struct ib_rail *rail, uint64_t n)
 {
+	const struct anynet_wire_grant *grant;
 	struct rail_frame frame;
 
 	send_frame((struct send_comm *)rail->tcp.base.comm, &tcp_log_at(&rail->tcp, n)->id, &frame);
-	if (frame.header.type == ANYNET_FRAME_DATA && frame.header.length && !frame.framed)
+	if (frame.header.type != ANYNET_FRAME_DATA || !frame.header.length)
+		return post_small(rail, n, &frame);
+	if (!frame.framed)
 		return post_large(rail, n, &frame);
-	return post_small(rail, n, &frame);
+	grant = grant_of_copied(rail, &frame);
+	return grant ? post_write(rail, n, &frame, rail->link->ring, grant)
+		     : post_small(rail, n, &frame);
 }
 
 /* The next frame to post; false = none, or no room for it. */

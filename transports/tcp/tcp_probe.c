@@ -31,7 +31,7 @@ static void add_device(const struct anynet_config *cfg, const struct netif_table
 	dev->speed_mbps = speed;
 	dev->max_comms = TCP_COMMS_MAX;
 	dev->max_recvs = cfg->max_recvs;
-	dev->ptr_support = ANYNET_PTR_HOST;
+	dev->ptr_support = ANYNET_PTR_HOST | (cfg->tcp_cuda ? ANYNET_PTR_CUDA : 0);
 	dev->addr = verdict->addr->addr;
 	dev->ifindex = link->index;
 	snprintf(dev->ifname, sizeof(dev->ifname), "%s", link->name);

@@ -58,6 +58,7 @@ static void tcp_close(struct anynet_rail *base)
 		read_away(base->fd);
 	if (base->fd >= 0)
 		close(base->fd);
+	tcp_gpu_end(rail);
 	free(rail->rx_buf);
 	free(rail->log);
 	free(rail);
@@ -74,6 +75,10 @@ static void tcp_sever(struct anynet_rail *base)
 	shutdown(base->fd, SHUT_RDWR);
 	close(base->fd);
 	base->fd = -1;
+	if (base->comm->is_send)
+		tcp_gpu_rewind(rail);
+	else
+		tcp_gpu_place_all(rail);
 	tcp_receive_severed(rail);
 	rail->control_bytes = rail->control_gone = 0;
 	rail->control_broken = rail->shut = false;
@@ -105,6 +110,7 @@ static int tcp_resume(struct anynet_rail *base, uint64_t frames, uint32_t part)
 
 	if (ret)
 		return ret;
+	tcp_gpu_rewind(rail);
 	look_at_path(base);
 	base->rate = 0;
 	rail->rate_at = base->bytes_sent;

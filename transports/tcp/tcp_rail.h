@@ -35,9 +35,11 @@ struct tcp_rail {
 	uint8_t *rx_dst;    /* where its next byte goes */
 	uint32_t rx_left;   /* payload bytes still to come */
 	uint32_t rx_crc;    /* bytes of checksum behind them */
+	uint32_t rx_sum;    /* in GPU memory: of the payload so far, if there is one behind it */
 	uint32_t rx_skip;   /* tail of the last frame, still to be read */
 	uint32_t rx_last;   /* payload bytes of the last frame */
 	bool rx_open;       /* rx_frame is begun and not consumed */
+	bool rx_on_gpu;     /* its payload goes to GPU memory */
 	bool rx_quiet;      /* the socket was empty when last asked */
 	uint64_t rx_frames; /* consumed in all, over all connections */
 	uint32_t
@@ -54,6 +56,8 @@ struct tcp_rail {
 	uint64_t rate_busy_us, rate_acked; /* the kernel's counts when the last sample was taken */
 	bool zerocopy;                     /* the kernel really avoids the copy, as far as known */
 	uint32_t zc_sent, zc_done;         /* MSG_ZEROCOPY calls made, notifications read */
+
+	struct tcp_gpu *gpu; /* tcp_gpu.c; NULL = no payload in GPU memory so far */
 
 	/* Control frames of a receive comm. */
 	uint8_t control[TCP_CONTROL_BYTES];
@@ -89,6 +93,51 @@ static inline struct tcp_log_frame *tcp_log_at(struct tcp_rail *rail, uint64_t n
  * share messages. */
 void tcp_rate_refresh(struct tcp_rail *rail);
 bool tcp_signs(struct anynet_rail *rail, struct rail_signs *signs);
+
+/*
+ * tcp_gpu.c: payload in GPU memory, which is copied through host memory. An error has failed the comm.
+ */
+
+/* Before the first such frame of the rail. 0 or -errno. */
+int tcp_gpu_begin(struct tcp_rail *rail);
+
+/* Are copies under way, or bytes copied and not sent? */
+bool tcp_gpu_is_busy(const struct tcp_rail *rail);
+
+/* Sending: start copying what is queued, as far as there are bounces. 0 or -errno. */
+int tcp_gpu_copy_ahead(struct tcp_rail *rail);
+
+/* Payload of a queued frame that has been copied, from this offset in it, as much as lies together; NULL =
+ * none yet. */
+const uint8_t *tcp_gpu_copied(struct tcp_rail *rail, uint64_t frame, uint32_t from, size_t *bytes);
+
+/* Of a frame whose payload has been copied to its end. */
+uint32_t tcp_gpu_checksum(struct tcp_rail *rail, uint64_t frame);
+
+/* All before frame tx_next is out, and so much of its payload. Not called yet for it and those behind. */
+void tcp_gpu_sent(struct tcp_rail *rail, uint32_t payload_gone);
+
+/* The socket takes no more for now: if others lack bounces they may have ours. */
+void tcp_gpu_yield(struct tcp_rail *rail);
+
+/* Begin again with frame tx_next. NCCL's memory is not read when this returns. */
+void tcp_gpu_rewind(struct tcp_rail *rail);
+
+/* Receiving: room for the next payload bytes of the frame that is coming in; NULL = none for now. */
+uint8_t *tcp_gpu_room(struct tcp_rail *rail, size_t *bytes);
+
+/* That much of it has been filled. 0 or -errno. */
+int tcp_gpu_filled(struct tcp_rail *rail, size_t bytes);
+
+/* A frame's payload is all there: it counts as placed when it has been copied. 0 or -errno. */
+int tcp_gpu_end_frame(struct tcp_rail *rail, struct recv_msg *msg, uint32_t length);
+
+/* What has been copied is placed; the second waits for all. 0 or -errno. */
+int tcp_gpu_take_placed(struct tcp_rail *rail);
+void tcp_gpu_place_all(struct tcp_rail *rail);
+
+/* The rail is over. Nothing reads or writes GPU memory when this returns. */
+void tcp_gpu_end(struct tcp_rail *rail);
 
 /* zerocopy.c: notifications of MSG_ZEROCOPY from the socket's error queue. */
 void tcp_zerocopy_init(struct tcp_rail *rail);

@@ -57,24 +57,58 @@ static size_t read_ahead(const struct tcp_rail *rail, size_t direct, size_t room
 	return room;
 }
 
+/* Payload for GPU memory, and no host memory to take it through for now? */
+static bool starved(struct tcp_rail *rail)
+{
+	size_t room;
+
+	return rail->rx_open && rail->rx_on_gpu && rail->rx_left &&
+	       (staged(rail) || !tcp_gpu_room(rail, &room));
+}
+
+/* Where payload is read to straight from the socket, and how much of it. */
+static struct iovec direct_piece(struct tcp_rail *rail)
+{
+	size_t room;
+	uint8_t *to;
+
+	if (anynet_likely(!rail->rx_on_gpu))
+		return (struct iovec){ rail->rx_dst, rail->rx_left };
+	to = tcp_gpu_room(rail, &room);
+	return (struct iovec){ to, anynet_min(room, rail->rx_left) };
+}
+
+/* It has been read there. 0 or -errno. */
+static int took_direct(struct tcp_rail *rail, size_t bytes)
+{
+	int ret = anynet_unlikely(rail->rx_on_gpu) ? tcp_gpu_filled(rail, bytes) : 0;
+
+	rail->rx_dst += bytes;
+	rail->rx_left -= (uint32_t)bytes;
+	return ret;
+}
+
 /* One read. *drained: the socket had less than there was room for. 0, -EAGAIN or -errno. */
 static int read_some(struct tcp_rail *rail, bool *drained)
 {
 	struct iovec iov[2];
 	struct msghdr msg = { .msg_iov = iov };
-	size_t direct = 0, room;
+	size_t direct = 0, room = 0;
 	ssize_t n;
 
 	compact(rail);
 	if (rail->rx_left >= TCP_DIRECT_BYTES) {
-		direct = rail->rx_left;
-		iov[msg.msg_iovlen++] = (struct iovec){ rail->rx_dst, direct };
+		iov[msg.msg_iovlen++] = direct_piece(rail);
+		direct = iov[0].iov_len;
 	}
-	room = read_ahead(rail, direct, rail->rx_bytes - rail->rx_tail);
-	iov[msg.msg_iovlen++] = (struct iovec){ rail->rx_buf + rail->rx_tail, room };
+	if (!direct || direct == rail->rx_left) {
+		room = read_ahead(rail, direct, rail->rx_bytes - rail->rx_tail);
+		iov[msg.msg_iovlen++] = (struct iovec){ rail->rx_buf + rail->rx_tail, room };
+	}
 	do
-		n = msg.msg_iovlen == 1 ? recv(rail->base.fd, iov[0].iov_base, room, MSG_DONTWAIT)
-					: recvmsg(rail->base.fd, &msg, MSG_DONTWAIT);
+		n = msg.msg_iovlen == 1
+			    ? recv(rail->base.fd, iov[0].iov_base, iov[0].iov_len, MSG_DONTWAIT)
+			    : recvmsg(rail->base.fd, &msg, MSG_DONTWAIT);
 	while (n < 0 && errno == EINTR);
 	rail->rx_quiet = n < 0 || (rail->rx_quiet && n == ANYNET_TAIL_BYTES && rail->rx_skip);
 	if (n < 0)
@@ -84,9 +118,10 @@ static int read_some(struct tcp_rail *rail, bool *drained)
 	*drained = (size_t)n < direct + room;
 	if (direct) {
 		size_t taken = anynet_min((size_t)n, direct);
+		int ret = took_direct(rail, taken);
 
-		rail->rx_dst += taken;
-		rail->rx_left -= (uint32_t)taken;
+		if (ret)
+			return ret;
 		n -= (ssize_t)taken;
 	}
 	rail->rx_tail += (uint32_t)n;
@@ -132,37 +167,71 @@ static int take_frame(struct tcp_rail *rail)
 	rail->rx_head += HEADER_BYTES;
 	rail->rx_left = rail->rx_last = frame->length;
 	rail->rx_crc = frame->flags & ANYNET_FLAG_CRC ? ANYNET_CRC_BYTES : 0;
-	return 0;
+	rail->rx_sum = 0;
+	rail->rx_on_gpu = frame->length && recv_is_on_gpu(rail->rx_msg);
+	return rail->rx_on_gpu ? tcp_gpu_begin(rail) : 0;
 }
 
-static void take_payload(struct tcp_rail *rail)
+static int take_payload_to_gpu(struct tcp_rail *rail)
+{
+	int ret = 0;
+
+	while (!ret && staged(rail) && rail->rx_left) {
+		size_t room, bytes = anynet_min(staged(rail), rail->rx_left);
+		uint8_t *to = tcp_gpu_room(rail, &room);
+
+		if (!to)
+			return 0;
+		bytes = anynet_min(bytes, room);
+		memcpy(to, rail->rx_buf + rail->rx_head, bytes);
+		rail->rx_head += (uint32_t)bytes;
+		ret = took_direct(rail, bytes);
+	}
+	return ret;
+}
+
+static int take_payload(struct tcp_rail *rail)
 {
 	uint32_t bytes = staged(rail) < rail->rx_left ? staged(rail) : rail->rx_left;
 
+	if (anynet_unlikely(rail->rx_on_gpu))
+		return take_payload_to_gpu(rail);
 	if (bytes) {
 		copy_ascending(rail->rx_dst, rail->rx_buf + rail->rx_head, bytes);
 		rail->rx_head += bytes;
 		rail->rx_dst += bytes;
 		rail->rx_left -= bytes;
 	}
+	return 0;
 }
 
-/* All of a frame is there. 0 or -EBADMSG. */
+static bool is_corrupt(const struct tcp_rail *rail)
+{
+	uint32_t length = rail->rx_frame.length, sum = 0, crc;
+
+	memcpy(&crc, rail->rx_buf + rail->rx_head, sizeof(crc));
+	if (rail->rx_on_gpu)
+		sum = rail->rx_sum;
+	else if (length)
+		sum = crc32c(0, rail->rx_dst - length, length);
+	return sum != crc;
+}
+
+/* All of a frame is there. 0 or -errno. */
 static int finish_frame(struct tcp_rail *rail)
 {
 	const struct anynet_wire_frame *frame = &rail->rx_frame;
-	uint32_t crc;
 
 	if (anynet_unlikely(rail->rx_crc)) {
-		memcpy(&crc, rail->rx_buf + rail->rx_head, sizeof(crc));
-		if (frame->length ? crc32c(0, rail->rx_dst - frame->length, frame->length) != crc
-				  : crc)
+		if (is_corrupt(rail))
 			return corrupt(rail, "chunk");
 		rail->rx_head += ANYNET_CRC_BYTES;
 	}
 	rail->rx_open = false;
 	rail->rx_frames++;
 	rail->rx_skip = frame->flags & ANYNET_FLAG_TAIL ? ANYNET_TAIL_BYTES : 0;
+	if (anynet_unlikely(rail->rx_on_gpu))
+		return tcp_gpu_end_frame(rail, rail->rx_msg, frame->length);
 	recv_placed((struct recv_comm *)rail->base.comm, rail->rx_msg, frame->length);
 	return 0;
 }
@@ -174,9 +243,9 @@ static int consume(struct tcp_rail *rail)
 
 	for (;;) {
 		if (rail->rx_open) {
-			take_payload(rail);
-			if (rail->rx_left || staged(rail) < rail->rx_crc)
-				return 0;
+			ret = take_payload(rail);
+			if (ret || rail->rx_left || staged(rail) < rail->rx_crc)
+				return ret;
 			ret = finish_frame(rail);
 		} else if (rail->rx_skip && staged(rail)) {
 			rail->rx_head += rail->rx_skip;
@@ -212,6 +281,14 @@ void tcp_receive_severed(struct tcp_rail *rail)
 	rail->rx_left = 0;
 }
 
+/* No event will tell of more: of copies under way none does. */
+static void wait_readable(struct tcp_rail *rail)
+{
+	struct anynet_rail *base = &rail->base;
+
+	base->readable = base->comm->epfd < 0 || base->ended || tcp_gpu_is_busy(rail);
+}
+
 int tcp_receive_data(struct anynet_rail *base)
 {
 	struct tcp_rail *rail = to_tcp(base);
@@ -222,14 +299,16 @@ int tcp_receive_data(struct anynet_rail *base)
 
 	if (anynet_unlikely(rail->shut))
 		return 0; /* closed: tcp_linger reads, and forgets */
-	ret = consume(rail);
-	while (!ret && budget && recv_completions(comm) == before) {
+	ret = anynet_unlikely(rail->gpu) ? tcp_gpu_take_placed(rail) : 0;
+	if (!ret)
+		ret = consume(rail);
+	while (!ret && budget && recv_completions(comm) == before && !starved(rail)) {
 		uint32_t left = rail->rx_left, tail = staged(rail);
 		bool drained;
 
 		ret = read_some(rail, &drained);
 		if (ret == -EAGAIN) {
-			base->readable = base->comm->epfd < 0 || base->ended;
+			wait_readable(rail);
 			return 0;
 		}
 		if (ret)
@@ -237,12 +316,12 @@ int tcp_receive_data(struct anynet_rail *base)
 		budget -= anynet_min(budget, left - rail->rx_left + staged(rail) - tail);
 		ret = consume(rail);
 		if (drained) {
-			base->readable = base->comm->epfd < 0 || base->ended;
+			wait_readable(rail);
 			break;
 		}
 	}
 	if (ret == -EAGAIN) {
-		base->parked = true;
+		base->parked = !tcp_gpu_is_busy(rail);
 		base->readable = true; /* of what is staged no event tells */
 		ret = 0;
 	}

@@ -19,6 +19,8 @@ static void add_checksum(const struct send_comm *comm, struct tcp_log_frame *ent
 	struct rail_frame frame;
 
 	send_frame(comm, &entry->id, &frame);
+	if (frame.on_gpu)
+		return; /* it is known when that has been copied */
 	entry->crc = crc32c(0, frame.payload, frame.payload ? frame.header.length : 0);
 }
 
@@ -41,6 +43,7 @@ static void pull(struct tcp_rail *rail)
 		frame = tcp_log_at(rail, rail->log_end);
 		if (!send_next(comm, &rail->base, &frame->id))
 			return;
+		frame->crc = 0;
 		if (anynet_unlikely(rail->base.comm->checksum))
 			add_checksum(comm, frame);
 		queued += frame->id.length;
@@ -72,6 +75,7 @@ struct tx_call {
 	int flags; /* MSG_ZEROCOPY: payload by reference; MSG_MORE: its payload follows */
 	struct anynet_wire_frame headers[TCP_TX_FRAMES];
 	size_t totals[TCP_TX_FRAMES]; /* of the frames that begin with tx_next */
+	uint32_t checksums[TCP_TX_FRAMES];
 };
 
 static bool by_reference(const struct tcp_rail *rail, const struct rail_frame *frame)
@@ -99,16 +103,45 @@ static size_t trailer_bytes(const struct rail_frame *frame)
 	       (frame->framed ? ANYNET_TAIL_BYTES : 0);
 }
 
-/* False: the call ends here. */
-static bool call_frame(struct tcp_rail *rail, struct tx_call *call, struct tcp_log_frame *entry,
-		       size_t *skip)
+/* A frame whose payload lies in GPU memory: as much as has been copied. False: the call ends here. */
+static bool call_gpu_frame(struct tcp_rail *rail, struct tx_call *call, uint64_t n,
+			   const struct rail_frame *frame, size_t *skip)
 {
+	uint32_t length = frame->header.length, *checksum = &call->checksums[call->frames];
+	size_t gone = *skip > HEADER_BYTES ? *skip - HEADER_BYTES : 0, bytes;
+	uint32_t from = (uint32_t)anynet_min(gone, length);
+	const uint8_t *data;
+
+	if (from < length && !tcp_gpu_copied(rail, n, from, &bytes))
+		return false;
+	call->headers[call->frames] = frame->header;
+	call_add(call, &call->headers[call->frames++], HEADER_BYTES, skip);
+	for (*skip -= from; from < length; from += (uint32_t)bytes) {
+		data = tcp_gpu_copied(rail, n, from, &bytes);
+		if (!data)
+			return false;
+		call->pieces = add_piece(call->iov, call->pieces, data, bytes);
+		call->bytes += bytes;
+	}
+	if (trailer_bytes(frame)) {
+		*checksum = tcp_gpu_checksum(rail, n);
+		call_add(call, checksum, trailer_bytes(frame), skip);
+	}
+	return true;
+}
+
+/* False: the call ends here. */
+static bool call_frame(struct tcp_rail *rail, struct tx_call *call, uint64_t n, size_t *skip)
+{
+	struct tcp_log_frame *entry = tcp_log_at(rail, n);
 	struct rail_frame frame;
 	size_t trailer, room;
 
 	send_frame((struct send_comm *)rail->base.comm, &entry->id, &frame);
 	trailer = trailer_bytes(&frame);
 	call->totals[call->frames] = HEADER_BYTES + frame.header.length + trailer;
+	if (anynet_unlikely(frame.on_gpu))
+		return call_gpu_frame(rail, call, n, &frame, skip);
 	if (frame.framed) {
 		call_add(call, frame.payload - HEADER_BYTES,
 			 HEADER_BYTES + frame.header.length + trailer, skip);
@@ -145,8 +178,7 @@ static void gather(struct tcp_rail *rail, struct tx_call *call)
 	call->bytes = 0;
 	call->flags = 0;
 	for (uint64_t n = rail->tx_next; n != rail->log_end && call->frames < TCP_TX_FRAMES; n++)
-		if (!call_frame(rail, call, tcp_log_at(rail, n), &skip) ||
-		    call->bytes >= TCP_TX_TURN)
+		if (!call_frame(rail, call, n, &skip) || call->bytes >= TCP_TX_TURN)
 			return;
 }
 
@@ -163,6 +195,8 @@ static void advance(struct tcp_rail *rail, const struct tx_call *call, size_t by
 		send_written((struct send_comm *)rail->base.comm, id);
 	}
 	rail->tx_gone = (uint32_t)bytes;
+	if (anynet_unlikely(rail->gpu))
+		tcp_gpu_sent(rail, bytes > HEADER_BYTES ? (uint32_t)(bytes - HEADER_BYTES) : 0);
 }
 
 static ssize_t send_call(struct tcp_rail *rail, struct tx_call *call)
@@ -201,7 +235,15 @@ int tcp_transmit_data(struct anynet_rail *base)
 		pull(rail);
 		if (rail->tx_next == rail->log_end)
 			return 0;
+		if (anynet_unlikely(base->comm->gpu)) {
+			int ret = tcp_gpu_copy_ahead(rail);
+
+			if (ret)
+				return ret;
+		}
 		gather(rail, &call);
+		if (anynet_unlikely(!call.bytes))
+			return 0; /* it is being copied */
 		sent = send_call(rail, &call);
 		if (sent < 0 && sent != -EAGAIN)
 			return (int)sent;
@@ -210,6 +252,8 @@ int tcp_transmit_data(struct anynet_rail *base)
 		if (base->comm->rail_count > 1)
 			tcp_rate_refresh(rail);
 		if (sent < 0 || (size_t)sent < call.bytes) {
+			if (anynet_unlikely(rail->gpu))
+				tcp_gpu_yield(rail);
 			base->writable = base->comm->epfd < 0;
 			return 0;
 		}

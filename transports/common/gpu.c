@@ -1,0 +1,363 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* Copies to and from GPU memory; see gpu.h. */
+#include "gpu.h"
+
+#include <errno.h>
+#include <pthread.h>
+#include <sched.h>
+#include <stdatomic.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include <nccl_net/util.h>
+
+#include "copy.h"
+#include "cuda.h"
+#include "net.h"
+
+#define GPUS_MAX 64
+#define BOUNCES  64
+#define WAITED   2     /* of these for gpu_fetch and gpu_put, which give back what they take */
+#define WAIT_MS  10000 /* a GPU that copies nothing for so long is lost */
+
+struct gpu {
+	int ordinal;
+	bool made;
+	void *context;   /* the device's primary one, which the CUDA runtime uses */
+	void *out, *in;  /* streams, one each way */
+	uint8_t *memory; /* pinned */
+	void *events[BOUNCES];
+	_Atomic uint64_t bounces, waited; /* bits of those that are free */
+	_Atomic bool is_short;
+	_Atomic int error; /* the last */
+};
+
+static struct {
+	pthread_mutex_t lock;
+	struct cuda cuda;
+	struct gpu *gpus[GPUS_MAX];
+} all = { .lock = PTHREAD_MUTEX_INITIALIZER };
+
+static const char *error_text(int error, char *text, size_t bytes)
+{
+	const char *name = NULL, *words = NULL;
+
+	all.cuda.get_error_name(error, &name);
+	all.cuda.get_error_string(error, &words);
+	snprintf(text, bytes, "%s (%s)", name ? name : "unknown",
+		 words ? words : "no words for it");
+	return text;
+}
+
+const char *gpu_why(const struct gpu *gpu, char *text, size_t bytes)
+{
+	return error_text(atomic_load(&gpu->error), text, bytes);
+}
+
+/* --- calls to CUDA: in the GPU's context, and whatever the thread or another one captures --- */
+
+struct call {
+	int mode; /* of the thread, before */
+	bool entered;
+};
+
+static int enter(const struct gpu *gpu, struct call *call)
+{
+	int error;
+
+	call->mode = CUDA_CAPTURE_RELAXED;
+	all.cuda.thread_exchange_capture_mode(&call->mode);
+	error = all.cuda.ctx_push(gpu->context);
+	call->entered = !error;
+	return error;
+}
+
+/* `error` of what was done since; 0, or -EIO and the error is kept. */
+static int leave(struct gpu *gpu, struct call *call, int error)
+{
+	void *context;
+
+	if (call->entered)
+		all.cuda.ctx_pop(&context);
+	all.cuda.thread_exchange_capture_mode(&call->mode);
+	if (anynet_likely(!error))
+		return 0;
+	atomic_store(&gpu->error, error);
+	return -EIO;
+}
+
+/* --- finding a GPU and making its pool --- */
+
+/* What is there from an earlier try that failed half-way stays. */
+static int make_pool(struct gpu *gpu)
+{
+	void *memory = NULL;
+	int error = 0;
+
+	if (!gpu->memory) {
+		error = all.cuda.mem_host_alloc(&memory, BOUNCES * GPU_BOUNCE_BYTES,
+						CUDA_HOST_PORTABLE);
+		gpu->memory = error ? NULL : memory;
+	}
+	if (!error && !gpu->out)
+		error = all.cuda.stream_create(&gpu->out, CUDA_STREAM_NON_BLOCKING);
+	if (!error && !gpu->in)
+		error = all.cuda.stream_create(&gpu->in, CUDA_STREAM_NON_BLOCKING);
+	for (int i = 0; i < BOUNCES && !error; i++)
+		if (!gpu->events[i])
+			error = all.cuda.event_create(&gpu->events[i], CUDA_EVENT_NO_TIMING);
+	return error;
+}
+
+static int make(struct gpu *gpu)
+{
+	struct call call;
+	int device, error = all.cuda.device_get(&device, gpu->ordinal);
+
+	if (!error && !gpu->context)
+		error = all.cuda.primary_ctx_retain(&gpu->context, device);
+	if (error)
+		return error;
+	error = enter(gpu, &call);
+	if (!error)
+		error = make_pool(gpu);
+	leave(gpu, &call, error);
+	if (error)
+		return error;
+	atomic_store(&gpu->waited, (1ull << WAITED) - 1);
+	atomic_store(&gpu->bounces, ~0ull << WAITED);
+	gpu->made = true;
+	return 0;
+}
+
+static int open_driver(char *why, size_t why_bytes)
+{
+	const char *file = anynet_net.cfg->cuda_lib;
+	int ret, error;
+	char text[160];
+
+	if (all.cuda.library)
+		return 0;
+	ret = cuda_open(*file ? file : "libcuda.so.1", &all.cuda, why, why_bytes);
+	if (ret)
+		return ret;
+	error = all.cuda.init(0);
+	if (!error)
+		return 0;
+	snprintf(why, why_bytes, "cuInit: %s", error_text(error, text, sizeof(text)));
+	all.cuda.library = NULL; /* stays loaded; tried again with the next memory */
+	return -ENODEV;
+}
+
+static int find(const void *addr, struct gpu **out, char *why, size_t why_bytes)
+{
+	struct gpu *gpu;
+	char text[160];
+	int ordinal = -1,
+	    error = all.cuda.pointer_get_attribute(&ordinal, CUDA_POINTER_ORDINAL, (uintptr_t)addr);
+
+	if (error || ordinal < 0 || ordinal >= GPUS_MAX) {
+		snprintf(why, why_bytes, "%p is no GPU memory that CUDA knows: %s", addr,
+			 error ? error_text(error, text, sizeof(text)) : "no such device");
+		return -EINVAL;
+	}
+	gpu = all.gpus[ordinal];
+	if (!gpu)
+		gpu = all.gpus[ordinal] = calloc(1, sizeof(*gpu));
+	if (!gpu) {
+		snprintf(why, why_bytes, "out of memory");
+		return -ENOMEM;
+	}
+	gpu->ordinal = ordinal;
+	if (!gpu->made) {
+		error = make(gpu);
+		if (error) {
+			snprintf(why, why_bytes, "GPU %d: no memory to copy through: %s", ordinal,
+				 error_text(error, text, sizeof(text)));
+			return -ENOMEM;
+		}
+	}
+	*out = gpu;
+	return 0;
+}
+
+int gpu_of(const void *addr, struct gpu **gpu, char *why, size_t why_bytes)
+{
+	int ret;
+
+	pthread_mutex_lock(&all.lock);
+	ret = open_driver(why, why_bytes);
+	if (!ret)
+		ret = find(addr, gpu, why, why_bytes);
+	pthread_mutex_unlock(&all.lock);
+	return ret;
+}
+
+/* --- bounces --- */
+
+static int take_bit(_Atomic uint64_t *bits)
+{
+	uint64_t free = atomic_load_explicit(bits, memory_order_relaxed);
+
+	while (free)
+		if (atomic_compare_exchange_weak_explicit(bits, &free, free & (free - 1),
+							  memory_order_acquire,
+							  memory_order_relaxed))
+			return __builtin_ctzll(free);
+	return -1;
+}
+
+static void give_bit(_Atomic uint64_t *bits, int bit)
+{
+	atomic_fetch_or_explicit(bits, 1ull << bit, memory_order_release);
+}
+
+int gpu_bounce_take(struct gpu *gpu)
+{
+	int bounce = take_bit(&gpu->bounces);
+	bool is_short = bounce < 0;
+
+	if (atomic_load_explicit(&gpu->is_short, memory_order_relaxed) != is_short)
+		atomic_store_explicit(&gpu->is_short, is_short, memory_order_relaxed);
+	return bounce;
+}
+
+void gpu_bounce_give(struct gpu *gpu, int bounce)
+{
+	give_bit(&gpu->bounces, bounce);
+}
+
+uint8_t *gpu_bounce_memory(const struct gpu *gpu, int bounce)
+{
+	return gpu->memory + (size_t)bounce * GPU_BOUNCE_BYTES;
+}
+
+bool gpu_is_short(const struct gpu *gpu)
+{
+	return atomic_load_explicit(&gpu->is_short, memory_order_relaxed);
+}
+
+/* --- copies --- */
+
+int gpu_copy_out(struct gpu *gpu, int bounce, const void *from, size_t bytes)
+{
+	struct call call;
+	int error = enter(gpu, &call);
+
+	if (!error)
+		error = all.cuda.memcpy_to_host(gpu_bounce_memory(gpu, bounce), (uintptr_t)from,
+						bytes, gpu->out);
+	if (!error)
+		error = all.cuda.event_record(gpu->events[bounce], gpu->out);
+	return leave(gpu, &call, error);
+}
+
+int gpu_copy_in(struct gpu *gpu, int bounce, void *to, size_t bytes)
+{
+	struct call call;
+	int error = enter(gpu, &call);
+
+	if (!error)
+		error = all.cuda.memcpy_to_device((uintptr_t)to, gpu_bounce_memory(gpu, bounce),
+						  bytes, gpu->in);
+	if (!error)
+		error = all.cuda.event_record(gpu->events[bounce], gpu->in);
+	return leave(gpu, &call, error);
+}
+
+int gpu_copy_done(struct gpu *gpu, int bounce)
+{
+	struct call call;
+	int error = enter(gpu, &call);
+
+	if (!error)
+		error = all.cuda.event_query(gpu->events[bounce]);
+	if (error == CUDA_NOT_READY) {
+		leave(gpu, &call, 0);
+		return 0;
+	}
+	return leave(gpu, &call, error) ? -EIO : 1;
+}
+
+int gpu_copy_wait(struct gpu *gpu, int bounce)
+{
+	uint64_t until = net_now_ms() + WAIT_MS;
+	int done;
+
+	while (!(done = gpu_copy_done(gpu, bounce))) {
+		if (net_now_ms() >= until) {
+			atomic_store(&gpu->error, CUDA_NOT_READY);
+			return -EIO;
+		}
+		sched_yield();
+	}
+	return done < 0 ? done : 0;
+}
+
+static int take_waited(struct gpu *gpu)
+{
+	int bounce;
+
+	while ((bounce = take_bit(&gpu->waited)) < 0)
+		sched_yield(); /* its holder waits for the copy engine only */
+	return bounce;
+}
+
+int gpu_fetch(struct gpu *gpu, void *to, const void *from, size_t bytes)
+{
+	int bounce = take_waited(gpu), ret = 0;
+
+	for (size_t at = 0; at < bytes && !ret; at += GPU_BOUNCE_BYTES) {
+		size_t piece = anynet_min(bytes - at, GPU_BOUNCE_BYTES);
+
+		ret = gpu_copy_out(gpu, bounce, (const uint8_t *)from + at, piece);
+		if (!ret)
+			ret = gpu_copy_wait(gpu, bounce);
+		if (!ret)
+			memcpy((uint8_t *)to + at, gpu_bounce_memory(gpu, bounce), piece);
+	}
+	give_bit(&gpu->waited, bounce);
+	return ret;
+}
+
+int gpu_put(struct gpu *gpu, void *to, const void *from, size_t bytes)
+{
+	int bounce = take_waited(gpu), ret = 0;
+
+	for (size_t at = 0; at < bytes && !ret; at += GPU_BOUNCE_BYTES) {
+		size_t piece = anynet_min(bytes - at, GPU_BOUNCE_BYTES);
+
+		memcpy(gpu_bounce_memory(gpu, bounce), (const uint8_t *)from + at, piece);
+		ret = gpu_copy_in(gpu, bounce, (uint8_t *)to + at, piece);
+		if (!ret)
+			ret = gpu_copy_wait(gpu, bounce);
+	}
+	give_bit(&gpu->waited, bounce);
+	return ret;
+}
+
+int gpu_flush(struct gpu *gpu)
+{
+	struct call call;
+	int error = enter(gpu, &call);
+
+	if (!error)
+		error = all.cuda.flush_writes
+				? all.cuda.flush_writes(CUDA_FLUSH_CONTEXT, CUDA_FLUSH_TO_ALL)
+				: CUDA_NOT_SUPPORTED;
+	return leave(gpu, &call, error);
+}
+
+int gpu_dmabuf_fd(struct gpu *gpu, const void *addr, size_t bytes)
+{
+	struct call call;
+	int fd = -1, error;
+
+	if (!all.cuda.mem_get_handle)
+		return -EOPNOTSUPP;
+	error = enter(gpu, &call);
+	if (!error)
+		error = all.cuda.mem_get_handle(&fd, (uintptr_t)addr, bytes, CUDA_RANGE_DMABUF, 0);
+	return leave(gpu, &call, error) ? -EIO : fd;
+}

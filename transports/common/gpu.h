@@ -1,0 +1,56 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * GPU memory that has to go by a path which the GPU does not reach: it is copied through *bounces*,
+ * pieces of pinned host memory, by the GPU's copy engines (docs/architecture.md, "GPU memory"). A GPU
+ * has one pool of them for all comms, made when the first memory of it is registered, and kept for the
+ * life of the process: to pin memory, to make streams or events may wait for kernels that wait for us.
+ *
+ * Copies run on two streams of our own, one each way, and neither launch kernels nor wait for any. Any
+ * thread; a bounce belongs to who has taken it.
+ */
+#ifndef ANYNET_GPU_H
+#define ANYNET_GPU_H
+
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+
+#define GPU_BOUNCE_BYTES ((size_t)64 << 10)
+
+struct gpu;
+
+/* The GPU that has the memory at `addr`, with its pool. 0, or -errno: -ENOENT without a CUDA driver;
+ * `why` then tells. May block for as long as CUDA takes. */
+int gpu_of(const void *addr, struct gpu **gpu, char *why, size_t why_bytes);
+
+/* A bounce; -1: none is free. From then on gpu_is_short until one is taken again: who has some that
+ * are not copying, and cannot use them at once, gives them back. */
+int gpu_bounce_take(struct gpu *gpu);
+void gpu_bounce_give(struct gpu *gpu, int bounce);             /* nothing copies from or to it */
+uint8_t *gpu_bounce_memory(const struct gpu *gpu, int bounce); /* GPU_BOUNCE_BYTES */
+bool gpu_is_short(const struct gpu *gpu);
+
+/* Start a copy between the beginning of a bounce and GPU memory. 0 or -EIO (gpu_why). */
+int gpu_copy_out(struct gpu *gpu, int bounce, const void *from, size_t bytes);
+int gpu_copy_in(struct gpu *gpu, int bounce, void *to, size_t bytes);
+
+/* Is the copy that was started last done? 1, 0 or -EIO; the other waits: 0 or -EIO. */
+int gpu_copy_done(struct gpu *gpu, int bounce);
+int gpu_copy_wait(struct gpu *gpu, int bounce);
+
+/* For little, and what is rare: copy, and wait for it; some ten microseconds for each GPU_BOUNCE_BYTES.
+ * 0 or -EIO. */
+int gpu_fetch(struct gpu *gpu, void *to, const void *from, size_t bytes);
+int gpu_put(struct gpu *gpu, void *to, const void *from, size_t bytes);
+
+/* What other devices have written to the GPU's memory is there for it when this returns; up to 100 us. 0 or
+ * -EIO. */
+int gpu_flush(struct gpu *gpu);
+
+/* An fd for a dmabuf of these whole pages, the caller's; -EOPNOTSUPP: the driver is too old. */
+int gpu_dmabuf_fd(struct gpu *gpu, const void *addr, size_t bytes);
+
+/* What CUDA last had to say: "CUDA_ERROR_UNKNOWN (unknown error)". Returns `text`. */
+const char *gpu_why(const struct gpu *gpu, char *text, size_t bytes);
+
+#endif

@@ -1,0 +1,23 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * Flushing: what a NIC has written to GPU memory is there for the GPU once an RDMA READ of that memory by
+ * the same NIC has come back (net-api.md §3.6). A nic has one queue pair to itself for the flushes of all
+ * comms. Data threads of several comms use it side by side; none waits for another.
+ */
+#ifndef ANYNET_IB_FLUSH_H
+#define ANYNET_IB_FLUSH_H
+
+#include "ib_nic.h"
+
+/* Make it, if it is not there or has broken. Blocks for as long as the driver takes. Any thread. 0 or -errno;
+ * `why` then tells. */
+int ib_flush_prepare(struct ib_nic *nic, char *why, size_t why_bytes);
+
+/* Begin to read the byte at `addr`, registered with `rkey`. 0 and a ticket; -EAGAIN: not now; -EIO: it has
+ * broken, or is not there. */
+int ib_flush_post(struct ib_nic *nic, const void *addr, uint32_t rkey, uint64_t *ticket);
+
+/* 1: what the NIC wrote before the ticket was given is there; 0: not yet; -EIO: it has broken. */
+int ib_flush_done(struct ib_nic *nic, uint64_t ticket);
+
+#endif
