@@ -1,0 +1,89 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* How every call begins and ends, and what is said of wrong ones. */
+#include "fake.h"
+
+#include <stdarg.h>
+#include <stdio.h>
+#include <unistd.h>
+
+struct fake fake = { .version = 12040 };
+__thread struct fake_thread fake_thread;
+
+static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER;
+static __thread const char *call_name;
+
+void fake_lock(void)
+{
+	pthread_mutex_lock(&lock);
+}
+
+void fake_unlock(void)
+{
+	pthread_mutex_unlock(&lock);
+}
+
+/* A forked child finds the lock free, and may at least ask where memory is seen. */
+__attribute__((constructor)) static void survive_forks(void)
+{
+	pthread_atfork(fake_lock, fake_unlock, fake_unlock);
+}
+
+void fake_wait(pthread_cond_t *condition)
+{
+	pthread_cond_wait(condition, &lock);
+}
+
+struct fake_context *context_current(void)
+{
+	return fake_thread.depth ? fake_thread.stack[fake_thread.depth - 1] : NULL;
+}
+
+static CUresult context_refusal(void)
+{
+	const struct fake_context *context = context_current();
+
+	if (!context)
+		return misuse(CUDA_ERROR_INVALID_CONTEXT, "no context is current in this thread");
+	if (!context->retained)
+		return misuse(CUDA_ERROR_CONTEXT_IS_DESTROYED, "the current context is released");
+	return context->error;
+}
+
+CUresult call_begin(const char *name, unsigned needs)
+{
+	CUresult ret;
+
+	call_name = name;
+	fake_lock();
+	if (fake.owner && fake.owner != getpid())
+		return misuse(CUDA_ERROR_NOT_INITIALIZED, "in a forked child");
+	ret = failure_of(name);
+	if (!ret && (needs & INIT) && !fake.owner)
+		ret = misuse(CUDA_ERROR_NOT_INITIALIZED, "before cuInit");
+	if (!ret && (needs & CONTEXT) == CONTEXT)
+		ret = context_refusal();
+	if (!ret && (needs & UNSAFE) && fake.capturing &&
+	    fake_thread.capture_mode == CU_STREAM_CAPTURE_MODE_GLOBAL)
+		ret = misuse(CUDA_ERROR_STREAM_CAPTURE_UNSUPPORTED,
+			     "spoils the capture of another thread's stream");
+	return ret;
+}
+
+CUresult call_end(CUresult result)
+{
+	fake_unlock();
+	return result;
+}
+
+CUresult misuse(CUresult code, const char *fmt, ...)
+{
+	char text[256];
+	va_list args;
+
+	va_start(args, fmt);
+	vsnprintf(text, sizeof(text), fmt, args);
+	va_end(args);
+	fprintf(stderr, "fake cuda: %s: %s\n", call_name ? call_name : "copy", text);
+	fake.counts.misuses++;
+	return code;
+}

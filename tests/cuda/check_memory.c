@@ -1,0 +1,228 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* Allocations: who may touch them, and what is known of them. */
+#include "rig.h"
+
+#include <signal.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/mman.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#define PAGE 4096u
+
+static void crashed(int signal)
+{
+	(void)signal;
+	_exit(42);
+}
+
+static void crashes(const volatile char *at)
+{
+	int status;
+	pid_t child = fork();
+
+	if (!child) {
+		signal(SIGSEGV, crashed);
+		_exit(*at ? 1 : 0);
+	}
+	check_int(waitpid(child, &status, 0), child);
+	check(WIFEXITED(status));
+	check_int(WEXITSTATUS(status), 42);
+}
+
+static void processors_may_not_touch_it(void)
+{
+	CUdeviceptr memory;
+
+	rig_begin();
+	memory = device_alloc(100);
+	crashes((const char *)memory);
+	crashes((const char *)memory + 99);
+	memset(view_of(memory, 100), 7, 100);
+	check_ok(rig.cuda.cuMemFree_v2(memory));
+	crashes((const char *)memory); /* nothing else has got the addresses */
+	rig_end(0);
+}
+
+static void views_end_where_the_allocation_does(void)
+{
+	CUdeviceptr memory;
+	int other;
+
+	rig_begin();
+	memory = device_alloc(5000);
+	check(rig.view((void *)memory, 5000) == view_of(memory + 1, 4999) - 1);
+	check(!rig.view((void *)memory, 5001));
+	check(!rig.view((void *)(memory + 4999), 2));
+	check(!rig.view((void *)(memory - 1), 2));
+	check(!rig.view(&other, sizeof(other)));
+	check_ok(rig.cuda.cuMemFree_v2(memory));
+	check(!rig.view((void *)memory, 1));
+	rig_end(0);
+}
+
+static void alignment_is_512_bytes_and_no_more(void)
+{
+	CUdeviceptr memory[9], beyond = 0;
+	size_t large = (size_t)3 << 20;
+
+	rig_begin();
+	for (int i = 0; i < 9; i++) {
+		memory[i] = device_alloc(i < 8 ? 600 : large);
+		check_int(memory[i] % 512, 0);
+		beyond |= i < 8 ? memory[i] % PAGE : 0;
+	}
+	check(beyond);
+	check_int(memory[8] % PAGE, 0);
+	check_int(counts_now().allocations, 9);
+	check_int(counts_now().device_bytes, 8 * 600 + large);
+	for (int i = 0; i < 9; i++)
+		check_ok(rig.cuda.cuMemFree_v2(memory[i]));
+	rig_end(0);
+}
+
+static void pointers_are_known(void)
+{
+	CUcontext context = rig_begin(), second;
+	unsigned type = 0;
+	int ordinal = -1;
+	CUdeviceptr memory;
+	char *pinned, *plain = malloc(64);
+
+	check_ok(rig.cuda.cuDevicePrimaryCtxRetain(&second, 1));
+	check_ok(rig.cuda.cuCtxSetCurrent(second));
+	memory = device_alloc(64);
+	check_ok(rig.cuda.cuCtxSetCurrent(context));
+	pinned = pinned_alloc(64);
+	check_ok(rig.cuda.cuPointerGetAttribute(&type, CU_POINTER_ATTRIBUTE_MEMORY_TYPE,
+						memory + 63));
+	check_int(type, CU_MEMORYTYPE_DEVICE);
+	check_ok(rig.cuda.cuPointerGetAttribute(&ordinal, CU_POINTER_ATTRIBUTE_DEVICE_ORDINAL,
+						memory));
+	check_int(ordinal, 1);
+	check_ok(rig.cuda.cuPointerGetAttribute(&type, CU_POINTER_ATTRIBUTE_MEMORY_TYPE,
+						(CUdeviceptr)pinned));
+	check_int(type, CU_MEMORYTYPE_HOST);
+	check_int(rig.cuda.cuPointerGetAttribute(&type, CU_POINTER_ATTRIBUTE_MEMORY_TYPE,
+						 (CUdeviceptr)plain),
+		  CUDA_ERROR_INVALID_VALUE);
+	check_int(rig.cuda.cuPointerGetAttribute(&type, CU_POINTER_ATTRIBUTE_MEMORY_TYPE,
+						 memory + 64),
+		  CUDA_ERROR_INVALID_VALUE);
+	check_ok(rig.cuda.cuMemFree_v2(memory));
+	check_int(rig.cuda.cuPointerGetAttribute(&type, CU_POINTER_ATTRIBUTE_MEMORY_TYPE, memory),
+		  CUDA_ERROR_INVALID_VALUE);
+	check_ok(rig.cuda.cuMemFreeHost(pinned));
+	check_ok(rig.cuda.cuDevicePrimaryCtxRelease_v2(1));
+	free(plain);
+	rig_end(0);
+}
+
+static void only_what_is_there_is_freed(void)
+{
+	CUdeviceptr memory;
+	char *pinned;
+
+	rig_begin();
+	memory = device_alloc(64);
+	pinned = pinned_alloc(64);
+	check_int(rig.cuda.cuMemFree_v2(memory + 1), CUDA_ERROR_INVALID_VALUE);
+	check_int(rig.cuda.cuMemFreeHost(pinned + 1), CUDA_ERROR_INVALID_VALUE);
+	check_int(rig.cuda.cuMemFree_v2((CUdeviceptr)pinned), CUDA_ERROR_INVALID_VALUE);
+	check_ok(rig.cuda.cuMemFree_v2(memory));
+	check_ok(rig.cuda.cuMemFreeHost(pinned));
+	check_int(rig.cuda.cuMemFree_v2(memory), CUDA_ERROR_INVALID_VALUE);
+	check_ok(rig.cuda.cuMemFree_v2(0));
+	rig_end(4);
+}
+
+static void a_dmabuf_is_the_memory(void)
+{
+	CUdeviceptr memory, first_page;
+	int fd = -1;
+	char *mapped;
+
+	rig_begin();
+	memory = device_alloc(3 * PAGE);
+	first_page = memory / PAGE * PAGE;
+	check_ok(rig.cuda.cuMemGetHandleForAddressRange(&fd, first_page, 2 * PAGE,
+							CU_MEM_RANGE_HANDLE_TYPE_DMA_BUF_FD, 0));
+	mapped = mmap(NULL, 2 * PAGE, PROT_READ | PROT_WRITE, MAP_SHARED, fd, 0);
+	check(mapped != MAP_FAILED);
+	close(fd);
+	strcpy(view_of(memory, 16), "hello");
+	check(!strcmp(mapped + memory % PAGE, "hello"));
+	check_ok(rig.cuda.cuMemFree_v2(memory));
+	check(!strcmp(mapped + memory % PAGE, "hello")); /* as long as it is mapped */
+	munmap(mapped, 2 * PAGE);
+	check_int(counts_now().dmabufs, 1);
+	rig_end(0);
+}
+
+static int dmabuf(CUdeviceptr memory, size_t bytes)
+{
+	int fd;
+
+	return rig.cuda.cuMemGetHandleForAddressRange(&fd, memory, bytes, 1, 0);
+}
+
+static void a_dmabuf_is_of_whole_pages(void)
+{
+	CUdeviceptr memory;
+
+	rig_begin();
+	memory = device_alloc((size_t)2 << 20);
+	check_int(dmabuf(memory, 100), CUDA_ERROR_INVALID_VALUE);
+	check_int(dmabuf(memory + 512, PAGE), CUDA_ERROR_INVALID_VALUE);
+	check_int(dmabuf(memory + PAGE, PAGE), CUDA_ERROR_NOT_SUPPORTED); /* the fake's own limit */
+	check_int(dmabuf(memory, ((size_t)2 << 20) + PAGE), CUDA_ERROR_INVALID_VALUE);
+	check_ok(rig.cuda.cuMemFree_v2(memory));
+	check_int(dmabuf(memory, PAGE), CUDA_ERROR_INVALID_VALUE);
+	rig_end(5);
+}
+
+static void a_device_without_dmabufs(void)
+{
+	CUdeviceptr memory;
+
+	rig_begin();
+	memory = device_alloc((size_t)2 << 20);
+	check_int(dmabuf(memory, PAGE), CUDA_ERROR_NOT_SUPPORTED);
+	check_ok(rig.cuda.cuMemFree_v2(memory));
+	rig_end(0);
+}
+
+static void what_an_adapter_has_stays_readable(void)
+{
+	CUdeviceptr memory;
+	char *view;
+
+	rig_begin();
+	memory = device_alloc(64);
+	check(!rig.pin((void *)memory, 65));
+	view = rig.pin((void *)memory, 64);
+	check(view);
+	check(rig.pin((void *)(memory + 8), 8) == view + 8);
+	check_int(counts_now().registrations, 2);
+	rig.unpin(view + 8);
+	strcpy(view, "hello");
+	check_ok(rig.cuda.cuMemFree_v2(memory));
+	check(!strcmp(view, "hello"));
+	check(!rig.view((void *)memory, 1));
+	rig.unpin(view);
+	rig_end(1); /* it was freed too early */
+}
+
+const struct check memory_checks[] = {
+	{ "processors may not touch it", processors_may_not_touch_it, NULL },
+	{ "views end where the allocation does", views_end_where_the_allocation_does, NULL },
+	{ "alignment is 512 bytes and no more", alignment_is_512_bytes_and_no_more, NULL },
+	{ "pointers are known", pointers_are_known, "device; device" },
+	{ "only what is there is freed", only_what_is_there_is_freed, NULL },
+	{ "a dma-buf is the memory", a_dmabuf_is_the_memory, NULL },
+	{ "a dma-buf is of whole pages", a_dmabuf_is_of_whole_pages, NULL },
+	{ "a device without dma-bufs", a_device_without_dmabufs, "device dmabuf=0" },
+	{ "what an adapter has stays readable", what_an_adapter_has_stays_readable, NULL },
+	{ NULL, NULL, NULL },
+};

@@ -1,0 +1,262 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* Copies, streams and events. */
+#include "rig.h"
+
+#include <stdlib.h>
+#include <string.h>
+
+#define BYTES 8192
+
+/* Device memory, pinned memory, a stream and an event behind what is on it. */
+struct bench {
+	CUdeviceptr device;
+	char *pinned, *view;
+	CUstream stream;
+	CUevent event;
+};
+
+static struct bench bench_set(void)
+{
+	struct bench bench = { .device = device_alloc(BYTES), .pinned = pinned_alloc(BYTES) };
+
+	bench.view = view_of(bench.device, BYTES);
+	bench.stream = stream_new();
+	bench.event = event_new();
+	memset(bench.view, 1, BYTES);
+	memset(bench.pinned, 2, BYTES);
+	return bench;
+}
+
+static void bench_clear(const struct bench *bench)
+{
+	check_ok(rig.cuda.cuEventDestroy_v2(bench->event));
+	check_ok(rig.cuda.cuStreamDestroy_v2(bench->stream));
+	check_ok(rig.cuda.cuMemFreeHost(bench->pinned));
+	check_ok(rig.cuda.cuMemFree_v2(bench->device));
+}
+
+static int to_device(const struct bench *bench, size_t offset, size_t bytes)
+{
+	return rig.cuda.cuMemcpyHtoDAsync_v2(bench->device + offset, bench->pinned + offset, bytes,
+					     bench->stream);
+}
+
+static int to_host(const struct bench *bench, size_t offset, size_t bytes)
+{
+	return rig.cuda.cuMemcpyDtoHAsync_v2(bench->pinned + offset, bench->device + offset, bytes,
+					     bench->stream);
+}
+
+static void copies_move_bytes(void)
+{
+	struct bench bench;
+	char plain[4];
+
+	rig_begin();
+	bench = bench_set();
+	check_ok(to_device(&bench, 8, 16));
+	check_ok(rig.cuda.cuEventRecord(bench.event, bench.stream));
+	event_poll(bench.event);
+	check(bench.view[7] == 1 && bench.view[8] == 2 && bench.view[23] == 2 &&
+	      bench.view[24] == 1);
+	check_ok(to_host(&bench, 0, BYTES));
+	check_ok(rig.cuda.cuStreamSynchronize(bench.stream));
+	check(!memcmp(bench.pinned, bench.view, BYTES));
+	check_ok(rig.cuda.cuMemcpyHtoD_v2(bench.device + 3, "abc", 3));
+	check_ok(rig.cuda.cuMemcpyDtoH_v2(plain, bench.device + 2, 4));
+	check(!memcmp(plain, "\1abc", 4));
+	check_int(counts_now().copies, 2);
+	check_int(counts_now().copied_bytes, 16 + BYTES);
+	bench_clear(&bench);
+	rig_end(0);
+}
+
+static void copies_are_held_back(void)
+{
+	struct bench bench;
+
+	rig_begin();
+	bench = bench_set();
+	order("hold 3");
+	check_ok(to_device(&bench, 0, 8));
+	check_ok(to_host(&bench, 8, 8));
+	check_ok(rig.cuda.cuEventRecord(bench.event, bench.stream));
+	for (int i = 0; i < 3; i++) {
+		check_int(*bench.view, 1); /* not before */
+		check_int(rig.cuda.cuEventQuery(bench.event), CUDA_ERROR_NOT_READY);
+	}
+	check(event_poll(bench.event) >= 3); /* for the second one */
+	check_int(*bench.view, 2);
+	check_int(bench.pinned[8], 1);
+	check(counts_now().queries >= 7);
+	bench_clear(&bench);
+	rig_end(0);
+}
+
+/* The source is read then, not when the copy is ordered. */
+static void copies_are_done_late(void)
+{
+	struct bench bench;
+
+	rig_begin();
+	bench = bench_set();
+	order("hold 1000000");
+	check_ok(to_device(&bench, 0, 8));
+	memset(bench.pinned, 9, 8);
+	order("hold 0");
+	check_ok(rig.cuda.cuStreamSynchronize(bench.stream));
+	check_int(*bench.view, 9);
+	bench_clear(&bench);
+	rig_end(0);
+}
+
+static void waiting_lets_them_go(void)
+{
+	struct bench bench;
+
+	rig_begin();
+	bench = bench_set();
+	order("hold 1000000");
+	check_ok(to_device(&bench, 0, 8));
+	check_ok(rig.cuda.cuEventRecord(bench.event, bench.stream));
+	check_ok(to_host(&bench, 8, 8));
+	check_ok(rig.cuda.cuEventSynchronize(bench.event));
+	check_int(*bench.view, 2);
+	check_int(bench.pinned[8], 2); /* behind the event */
+	check_int(rig.cuda.cuStreamQuery(bench.stream), CUDA_ERROR_NOT_READY);
+	check_ok(rig.cuda.cuStreamSynchronize(bench.stream));
+	check_int(bench.pinned[8], 1);
+	check_ok(rig.cuda.cuStreamQuery(bench.stream));
+	bench_clear(&bench);
+	rig_end(0);
+}
+
+static void streams_do_not_wait_for_each_other(void)
+{
+	struct bench bench, other;
+
+	rig_begin();
+	bench = bench_set();
+	other = bench_set();
+	order("hold 1000000");
+	check_ok(to_device(&bench, 0, 8));
+	check_ok(to_device(&other, 0, 8));
+	check_ok(rig.cuda.cuStreamSynchronize(other.stream));
+	check_int(*other.view, 2);
+	check_int(*bench.view, 1);
+	check_ok(rig.cuda.cuStreamDestroy_v2(other.stream));
+	other.stream = stream_new();
+	order("heal");
+	check_ok(rig.cuda.cuStreamSynchronize(bench.stream));
+	bench_clear(&bench);
+	bench_clear(&other);
+	rig_end(0);
+}
+
+static void an_event_is_done_before_it_is_recorded(void)
+{
+	struct bench bench;
+
+	rig_begin();
+	bench = bench_set();
+	check_ok(rig.cuda.cuEventQuery(bench.event));
+	check_ok(rig.cuda.cuEventSynchronize(bench.event));
+	bench_clear(&bench);
+	rig_end(0);
+}
+
+static void ranges_are_checked(void)
+{
+	struct bench bench;
+	char *plain = malloc(64);
+
+	rig_begin();
+	bench = bench_set();
+	check_int(to_device(&bench, BYTES - 8, 9), CUDA_ERROR_INVALID_VALUE);
+	check_int(to_host(&bench, BYTES - 8, 9), CUDA_ERROR_INVALID_VALUE);
+	check_int(rig.cuda.cuMemcpyHtoD_v2(bench.device + BYTES - 8, plain, 9),
+		  CUDA_ERROR_INVALID_VALUE);
+	check_int(rig.cuda.cuMemcpyHtoDAsync_v2(bench.device, plain, 8, bench.stream),
+		  CUDA_ERROR_INVALID_VALUE);
+	check_int(rig.cuda.cuMemcpyDtoHAsync_v2(plain, bench.device, 8, bench.stream),
+		  CUDA_ERROR_INVALID_VALUE);
+	check_int(rig.cuda.cuMemcpyHtoDAsync_v2((CUdeviceptr)plain, bench.pinned, 8, bench.stream),
+		  CUDA_ERROR_INVALID_VALUE);
+	check_ok(to_device(&bench, 0, 0));
+	check_ok(rig.cuda.cuStreamSynchronize(bench.stream));
+	bench_clear(&bench);
+	check_int(rig.cuda.cuMemcpyDtoH_v2(plain, bench.device, 8), CUDA_ERROR_INVALID_VALUE);
+	free(plain);
+	rig_end(7);
+}
+
+static void handles_are_checked(void)
+{
+	CUcontext first = rig_begin(), second;
+	struct bench bench = bench_set();
+	CUstream stream = stream_new();
+
+	check_ok(rig.cuda.cuStreamDestroy_v2(stream));
+	check_int(rig.cuda.cuStreamQuery(stream), CUDA_ERROR_INVALID_HANDLE);
+	check_int(rig.cuda.cuEventRecord(bench.event, stream), CUDA_ERROR_INVALID_HANDLE);
+	check_int(rig.cuda.cuStreamDestroy_v2(stream), CUDA_ERROR_INVALID_HANDLE);
+	check_int(rig.cuda.cuEventQuery((CUevent)(void *)bench.stream), CUDA_ERROR_INVALID_HANDLE);
+	check_int(rig.cuda.cuStreamQuery(NULL), CUDA_ERROR_INVALID_HANDLE);
+	check_ok(rig.cuda.cuDevicePrimaryCtxRetain(&second, 1));
+	check_ok(rig.cuda.cuCtxSetCurrent(second));
+	check_int(to_device(&bench, 0, 8), CUDA_ERROR_INVALID_HANDLE);
+	check_int(rig.cuda.cuEventQuery(bench.event), CUDA_ERROR_INVALID_HANDLE);
+	check_ok(rig.cuda.cuCtxSetCurrent(first));
+	check_ok(rig.cuda.cuDevicePrimaryCtxRelease_v2(1));
+	bench_clear(&bench);
+	rig_end(7);
+}
+
+/* Both the one who frees and the copy are told. */
+static void memory_freed_too_early(void)
+{
+	struct bench bench;
+	char *pinned;
+
+	rig_begin();
+	bench = bench_set();
+	order("hold 1000000");
+	check_ok(to_host(&bench, 0, 8));
+	pinned = bench.pinned;
+	check_ok(rig.cuda.cuMemFreeHost(pinned));
+	check_int(counts_now().misuses, 1);
+	check_int(rig.cuda.cuStreamSynchronize(bench.stream), CUDA_ERROR_ILLEGAL_ADDRESS);
+	check_int(rig.cuda.cuEventQuery(bench.event), CUDA_ERROR_ILLEGAL_ADDRESS);
+}
+
+static void a_stream_may_go_before_its_work(void)
+{
+	struct bench bench;
+
+	rig_begin();
+	bench = bench_set();
+	order("hold 1000000");
+	check_ok(to_device(&bench, 0, 8));
+	check_ok(rig.cuda.cuEventRecord(bench.event, bench.stream));
+	check_ok(rig.cuda.cuStreamDestroy_v2(bench.stream));
+	order("hold 0");
+	event_poll(bench.event);
+	check_int(*bench.view, 2);
+	bench.stream = stream_new();
+	bench_clear(&bench);
+	rig_end(0);
+}
+
+const struct check stream_checks[] = {
+	{ "copies move bytes", copies_move_bytes, NULL },
+	{ "copies are held back", copies_are_held_back, NULL },
+	{ "copies are done late", copies_are_done_late, NULL },
+	{ "waiting lets them go", waiting_lets_them_go, NULL },
+	{ "streams do not wait for each other", streams_do_not_wait_for_each_other, NULL },
+	{ "an event is done before it is recorded", an_event_is_done_before_it_is_recorded, NULL },
+	{ "ranges are checked", ranges_are_checked, NULL },
+	{ "handles are checked", handles_are_checked, "device; device" },
+	{ "memory freed too early", memory_freed_too_early, NULL },
+	{ "a stream may go before its work", a_stream_may_go_before_its_work, NULL },
+	{ NULL, NULL, NULL },
+};

@@ -1,0 +1,99 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * What the tests and the fake libcuda.so.1 know of the CUDA driver API: the calls that a network plugin
+ * has a use for, declared from NVIDIA's public documentation. Results are CUresult values as int.
+ */
+#ifndef TESTS_CUDA_CUDA_API_H
+#define TESTS_CUDA_CUDA_API_H
+
+#include <stddef.h>
+#include <stdint.h>
+
+typedef int CUresult;
+typedef int CUdevice;
+typedef uintptr_t CUdeviceptr;
+typedef struct CUctx_st *CUcontext;
+typedef struct CUstream_st *CUstream;
+typedef struct CUevent_st *CUevent;
+
+enum {
+	CUDA_SUCCESS = 0,
+	CUDA_ERROR_INVALID_VALUE = 1,
+	CUDA_ERROR_OUT_OF_MEMORY = 2,
+	CUDA_ERROR_NOT_INITIALIZED = 3,
+	CUDA_ERROR_NO_DEVICE = 100,
+	CUDA_ERROR_INVALID_DEVICE = 101,
+	CUDA_ERROR_INVALID_CONTEXT = 201,
+	CUDA_ERROR_INVALID_HANDLE = 400,
+	CUDA_ERROR_NOT_READY = 600,
+	CUDA_ERROR_ILLEGAL_ADDRESS = 700,
+	CUDA_ERROR_LAUNCH_TIMEOUT = 702,
+	CUDA_ERROR_CONTEXT_IS_DESTROYED = 709,
+	CUDA_ERROR_NOT_SUPPORTED = 801,
+	CUDA_ERROR_STREAM_CAPTURE_UNSUPPORTED = 900,
+	CUDA_ERROR_UNKNOWN = 999,
+};
+
+enum {
+	CU_DEVICE_ATTRIBUTE_GPU_DIRECT_RDMA_SUPPORTED = 116,
+	CU_DEVICE_ATTRIBUTE_DMA_BUF_SUPPORTED = 124,
+	CU_POINTER_ATTRIBUTE_MEMORY_TYPE = 2,
+	CU_POINTER_ATTRIBUTE_DEVICE_ORDINAL = 9,
+	CU_MEMORYTYPE_HOST = 1,
+	CU_MEMORYTYPE_DEVICE = 2,
+	CU_STREAM_NON_BLOCKING = 1,
+	CU_MEM_RANGE_HANDLE_TYPE_DMA_BUF_FD = 1,
+	CU_STREAM_CAPTURE_MODE_GLOBAL = 0,
+	CU_STREAM_CAPTURE_MODE_THREAD_LOCAL = 1,
+	CU_STREAM_CAPTURE_MODE_RELAXED = 2,
+};
+
+/* X(name, arguments): every one returns a CUresult. */
+#define CUDA_CALLS(X)                                                                              \
+	X(cuInit, (unsigned flags))                                                                \
+	X(cuDriverGetVersion, (int *version))                                                      \
+	X(cuGetErrorName, (CUresult code, const char **name))                                      \
+	X(cuGetErrorString, (CUresult code, const char **text))                                    \
+	X(cuDeviceGet, (CUdevice * device, int ordinal))                                           \
+	X(cuDeviceGetCount, (int *count))                                                          \
+	X(cuDeviceGetAttribute, (int *value, int attribute, CUdevice device))                      \
+	X(cuDevicePrimaryCtxRetain, (CUcontext * context, CUdevice device))                        \
+	X(cuDevicePrimaryCtxRelease_v2, (CUdevice device))                                         \
+	X(cuCtxPushCurrent_v2, (CUcontext context))                                                \
+	X(cuCtxPopCurrent_v2, (CUcontext * context))                                               \
+	X(cuCtxGetCurrent, (CUcontext * context))                                                  \
+	X(cuCtxSetCurrent, (CUcontext context))                                                    \
+	X(cuThreadExchangeStreamCaptureMode, (int *mode))                                          \
+	X(cuPointerGetAttribute, (void *data, int attribute, CUdeviceptr pointer))                 \
+	X(cuMemHostAlloc, (void **memory, size_t bytes, unsigned flags))                           \
+	X(cuMemFreeHost, (void *memory))                                                           \
+	X(cuMemAlloc_v2, (CUdeviceptr * memory, size_t bytes))                                     \
+	X(cuMemFree_v2, (CUdeviceptr memory))                                                      \
+	X(cuMemGetHandleForAddressRange,                                                           \
+	  (void *handle, CUdeviceptr memory, size_t bytes, int type, unsigned long long flags))    \
+	X(cuMemcpyHtoD_v2, (CUdeviceptr to, const void *from, size_t bytes))                       \
+	X(cuMemcpyDtoH_v2, (void *to, CUdeviceptr from, size_t bytes))                             \
+	X(cuMemcpyHtoDAsync_v2, (CUdeviceptr to, const void *from, size_t bytes, CUstream stream)) \
+	X(cuMemcpyDtoHAsync_v2, (void *to, CUdeviceptr from, size_t bytes, CUstream stream))       \
+	X(cuStreamCreate, (CUstream * stream, unsigned flags))                                     \
+	X(cuStreamDestroy_v2, (CUstream stream))                                                   \
+	X(cuStreamQuery, (CUstream stream))                                                        \
+	X(cuStreamSynchronize, (CUstream stream))                                                  \
+	X(cuEventCreate, (CUevent * event, unsigned flags))                                        \
+	X(cuEventDestroy_v2, (CUevent event))                                                      \
+	X(cuEventRecord, (CUevent event, CUstream stream))                                         \
+	X(cuEventQuery, (CUevent event))                                                           \
+	X(cuEventSynchronize, (CUevent event))
+
+#define CUDA_DECLARE(name, arguments) CUresult name arguments;
+CUDA_CALLS(CUDA_DECLARE)
+#undef CUDA_DECLARE
+
+/* The same, by dlsym. */
+struct cuda_calls {
+#define CUDA_MEMBER(name, arguments) CUresult(*name) arguments;
+	CUDA_CALLS(CUDA_MEMBER)
+#undef CUDA_MEMBER
+};
+
+#endif

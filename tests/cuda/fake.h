@@ -1,0 +1,146 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * The insides of the fake libcuda.so.1. One lock guards all of it, but for the bytes of a copy on a
+ * stream, which the copy engine moves without it.
+ *
+ *   script.c   the description, and what is to fail
+ *   call.c     how every call begins and ends; misuse
+ *   context.c  init, devices, contexts
+ *   memory.c   allocations, and what they are asked
+ *   stream.c   streams, events      engine.c   copies
+ */
+#ifndef TESTS_CUDA_FAKE_H
+#define TESTS_CUDA_FAKE_H
+
+#include "cuda_api.h"
+#include "fake_cuda.h"
+
+#include <pthread.h>
+#include <stdbool.h>
+#include <sys/queue.h>
+#include <sys/types.h>
+
+#define DEVICES_MAX 2
+#define STACK_MAX   16
+#define NAME_BYTES  48
+#define PAGE_BYTES  4096u
+
+/* A device's primary context. There are no others. */
+struct fake_context {
+	int device;
+	uint64_t retained;
+	CUresult error; /* a copy in it has failed: of no use from then on */
+};
+
+struct fake_device {
+	int gpudirect, dmabuf; /* attributes */
+};
+
+struct allocation {
+	LIST_ENTRY(allocation) next;
+	struct fake_context *context;
+	uintptr_t at;
+	size_t bytes;
+	/* device memory */
+	bool device, freed; /* freed: still there for a registration only */
+	char *shown, *view; /* `mapped` bytes each; at is in the first page of shown */
+	size_t mapped;
+	int fd;
+	unsigned pins;
+};
+
+struct copy {
+	STAILQ_ENTRY(copy) next;
+	uintptr_t device;
+	char *host;
+	size_t bytes;
+	bool to_device;
+	uint64_t asked; /* queries that waited for it while it was its stream's first */
+	bool awaited;   /* by a synchronising call */
+};
+
+/* Streams and events are not freed before the process ends, so that a stale handle is known as one. */
+struct fake_stream {
+	LIST_ENTRY(fake_stream) next;
+	struct fake_context *context;
+	bool non_blocking, destroyed;
+	STAILQ_HEAD(, copy) copies; /* the first one may be under way */
+	uint64_t queued, done;
+};
+
+struct fake_event {
+	LIST_ENTRY(fake_event) next;
+	struct fake_context *context;
+	bool destroyed;
+	struct fake_stream *stream; /* NULL = not recorded yet */
+	uint64_t position;          /* done when the stream has done so many */
+};
+
+struct fake {
+	struct fake_device devices[DEVICES_MAX];
+	struct fake_context contexts[DEVICES_MAX];
+	int device_count, version;
+	uint64_t hold;        /* queries before a copy is done */
+	bool capturing, busy; /* see script.c */
+	pid_t owner;          /* who has called cuInit; 0 = nobody */
+	LIST_HEAD(, allocation) allocations;
+	LIST_HEAD(, fake_stream) streams;
+	LIST_HEAD(, fake_event) events;
+	const struct copy *under_way;
+	struct fake_cuda_counts counts;
+};
+
+struct fake_thread {
+	struct fake_context *stack[STACK_MAX]; /* NULL entries are allowed */
+	int depth, capture_mode;
+};
+
+extern struct fake fake;
+extern __thread struct fake_thread fake_thread;
+
+/* call.c */
+
+enum call_needs {
+	NOTHING = 0,
+	INIT = 1,
+	CONTEXT = 2 | INIT, /* a current one, unharmed */
+	UNSAFE = 4, /* not while a stream is captured, but in a thread that says it does not mind */
+};
+
+/* Takes the lock. 0, or the result with which to go to call_end at once. */
+CUresult call_begin(const char *name, unsigned needs);
+CUresult call_end(CUresult result); /* gives the lock back */
+
+/* With the lock: a line on stderr, which begins with the call's name. Returns `code`. */
+CUresult misuse(CUresult code, const char *fmt, ...) __attribute__((format(printf, 2, 3)));
+
+void fake_lock(void);
+void fake_unlock(void);
+void fake_wait(pthread_cond_t *condition);
+struct fake_context *context_current(void); /* NULL = none */
+
+/* script.c; with the lock. describe: from the environment. 0 or -1. */
+int describe(void);
+int obey(const char *text);
+void failures_forget(void);
+CUresult failure_of(const char *name); /* that is due at this call */
+
+/* memory.c; with the lock */
+struct allocation *allocation_at(uintptr_t at, size_t bytes, bool device); /* NULL = not there */
+char *allocation_view(const struct allocation *allocation, uintptr_t at);
+void allocations_end(const struct fake_context *context);
+
+/* stream.c; with the lock */
+void streams_end(const struct fake_context *context);
+
+/* engine.c; with the lock */
+CUresult engine_start(void);
+void engine_wake(void); /* look again what can be done */
+void copy_queue(struct fake_stream *stream, const struct copy *copy);
+void copies_drop(struct fake_stream *stream); /* but for the one under way */
+CUresult stream_wait(struct fake_stream *stream,
+		     uint64_t position); /* the lock is free meanwhile */
+/* Is a copy waiting, or under way, from or to these? The latter is waited for, unlocked. */
+bool copies_touch(uintptr_t at, size_t bytes);
+
+#endif

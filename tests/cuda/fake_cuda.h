@@ -1,0 +1,44 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * Control of the fake libcuda.so.1 (script.c tells the language), and what a processor, or an adapter,
+ * sees of its device memory. Whoever uses these has got them by dlsym: the library is opened by its
+ * path, and known by its SONAME from then on.
+ */
+#ifndef FAKE_CUDA_H
+#define FAKE_CUDA_H
+
+#include <stddef.h>
+#include <stdint.h>
+
+struct fake_cuda_counts {
+	/* alive now: all zero means that nothing has leaked */
+	uint64_t contexts; /* times that primary contexts are retained */
+	uint64_t allocations, device_bytes;
+	uint64_t pinned, pinned_bytes; /* cuMemHostAlloc */
+	uint64_t streams, events;
+	uint64_t registrations; /* fake_cuda_pin */
+	/* since the start, or fake_cuda_reset */
+	uint64_t copies, copied_bytes; /* done, on streams */
+	uint64_t queries;              /* cuEventQuery, cuStreamQuery */
+	uint64_t dmabufs;              /* handed out */
+	uint64_t misuses;              /* calls that a line on stderr complains of */
+};
+
+/* Obeys some lines of the language. 0, or -1 with the reason on stderr. */
+int fake_cuda_script(const char *text);
+
+/* Forgets what is to fail, holds nothing back, and sets the second group of counts to 0. */
+void fake_cuda_reset(void);
+
+void fake_cuda_counts(struct fake_cuda_counts *counts);
+
+/* Where the processor may read and write the `bytes` of device memory at `device`, until they are
+ * freed; NULL if they are not, or not all, within one allocation. */
+void *fake_cuda_view(const void *device, size_t bytes);
+
+/* The same for an adapter, with the right to use it until fake_cuda_unpin, which takes the view. Memory
+ * that is freed before is a misuse, as adapters lose theirs then. */
+void *fake_cuda_pin(const void *device, size_t bytes);
+void fake_cuda_unpin(const void *view);
+
+#endif

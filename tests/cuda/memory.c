@@ -1,0 +1,333 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * Memory. A device allocation is a memfd that is mapped twice: where callers believe it to be no
+ * processor may touch it, and a freed range stays closed for ever; the library itself uses the view.
+ */
+#include "fake.h"
+
+#include <errno.h>
+#include <fcntl.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/mman.h>
+#include <unistd.h>
+
+/* CUDA puts small allocations side by side, so that they are not on page boundaries. */
+#define ALIGN_BYTES 512u
+#define LARGE_BYTES ((size_t)1 << 20)
+
+#define POISON 0xa5 /* in fresh pinned memory */
+
+struct allocation *allocation_at(uintptr_t at, size_t bytes, bool device)
+{
+	struct allocation *found;
+
+	LIST_FOREACH(found, &fake.allocations, next)
+	if (found->device == device && !found->freed && at >= found->at &&
+	    at - found->at <= found->bytes && bytes <= found->bytes - (at - found->at) &&
+	    (bytes || at - found->at < found->bytes))
+		return found;
+	return NULL;
+}
+
+char *allocation_view(const struct allocation *allocation, uintptr_t at)
+{
+	return allocation->view + (at - (uintptr_t)allocation->shown);
+}
+
+static struct allocation *allocation_add(size_t bytes, bool device)
+{
+	struct allocation *made = calloc(1, sizeof(*made));
+
+	if (!made)
+		return NULL;
+	made->context = context_current();
+	made->bytes = bytes;
+	made->device = device;
+	made->fd = -1;
+	LIST_INSERT_HEAD(&fake.allocations, made, next);
+	return made;
+}
+
+static void allocation_forget(struct allocation *allocation)
+{
+	LIST_REMOVE(allocation, next);
+	free(allocation);
+}
+
+static int map_device(struct allocation *allocation, size_t skew)
+{
+	void *shown, *view;
+
+	allocation->mapped =
+		(skew + allocation->bytes + PAGE_BYTES - 1) & ~(size_t)(PAGE_BYTES - 1);
+	allocation->fd = memfd_create("gpu", MFD_CLOEXEC);
+	if (allocation->fd < 0 || ftruncate(allocation->fd, (off_t)allocation->mapped))
+		return -1;
+	view = mmap(NULL, allocation->mapped, PROT_READ | PROT_WRITE, MAP_SHARED, allocation->fd,
+		    0);
+	if (view == MAP_FAILED)
+		return -1;
+	shown = mmap(NULL, allocation->mapped, PROT_NONE, MAP_SHARED, allocation->fd, 0);
+	if (shown == MAP_FAILED) {
+		munmap(view, allocation->mapped);
+		return -1;
+	}
+	allocation->view = view;
+	allocation->shown = shown;
+	allocation->at = (uintptr_t)shown + skew;
+	return 0;
+}
+
+/* The addresses are not given to anything else. */
+static void close_addresses(const struct allocation *allocation)
+{
+	if (mmap(allocation->shown, allocation->mapped, PROT_NONE,
+		 MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE | MAP_FIXED, -1, 0) == MAP_FAILED)
+		abort();
+	close(allocation->fd);
+}
+
+static void drop_view(struct allocation *allocation)
+{
+	munmap(allocation->view, allocation->mapped);
+	allocation_forget(allocation);
+}
+
+CUresult cuMemAlloc_v2(CUdeviceptr *memory, size_t bytes)
+{
+	static unsigned count;
+	CUresult ret = call_begin("cuMemAlloc", CONTEXT | UNSAFE);
+	struct allocation *made;
+	size_t skew = bytes < LARGE_BYTES ? ++count % (PAGE_BYTES / ALIGN_BYTES) * ALIGN_BYTES : 0;
+
+	if (!ret && !bytes)
+		ret = CUDA_ERROR_INVALID_VALUE;
+	if (ret)
+		return call_end(ret);
+	made = allocation_add(bytes, true);
+	if (made && map_device(made, skew)) {
+		if (made->fd >= 0)
+			close(made->fd);
+		allocation_forget(made);
+		made = NULL;
+	}
+	if (made) {
+		*memory = made->at;
+		fake.counts.allocations++;
+		fake.counts.device_bytes += bytes;
+	}
+	return call_end(made ? CUDA_SUCCESS : CUDA_ERROR_OUT_OF_MEMORY);
+}
+
+/* Who frees memory that a stream still uses is told so: its last copies are not done any more. */
+static void check_unused(const struct allocation *allocation)
+{
+	if (copies_touch(allocation->at, allocation->bytes))
+		misuse(CUDA_ERROR_INVALID_VALUE, "a copy from or to this memory is not done");
+	if (allocation->pins)
+		misuse(CUDA_ERROR_INVALID_VALUE, "an adapter has this memory registered");
+}
+
+static void free_device(struct allocation *allocation)
+{
+	check_unused(allocation);
+	fake.counts.allocations--;
+	fake.counts.device_bytes -= allocation->bytes;
+	allocation->freed = true;
+	close_addresses(allocation);
+	if (!allocation->pins)
+		drop_view(allocation);
+}
+
+static void free_host(struct allocation *allocation)
+{
+	check_unused(allocation);
+	fake.counts.pinned--;
+	fake.counts.pinned_bytes -= allocation->bytes;
+	free((void *)allocation->at);
+	allocation_forget(allocation);
+}
+
+CUresult cuMemFree_v2(CUdeviceptr memory)
+{
+	CUresult ret = call_begin("cuMemFree", CONTEXT | UNSAFE);
+	struct allocation *found;
+
+	if (!ret && memory) {
+		found = allocation_at(memory, 0, true);
+		if (found && found->at == memory)
+			free_device(found);
+		else
+			ret = misuse(CUDA_ERROR_INVALID_VALUE, "%#lx is not allocated", memory);
+	}
+	return call_end(ret);
+}
+
+CUresult cuMemHostAlloc(void **memory, size_t bytes, unsigned flags)
+{
+	CUresult ret = call_begin("cuMemHostAlloc", CONTEXT | UNSAFE);
+	size_t whole = (bytes + PAGE_BYTES - 1) & ~(size_t)(PAGE_BYTES - 1);
+	struct allocation *made;
+
+	if (!ret && (!bytes || flags > 7))
+		ret = CUDA_ERROR_INVALID_VALUE;
+	if (ret)
+		return call_end(ret);
+	made = allocation_add(bytes, false);
+	if (made) {
+		*memory = aligned_alloc(PAGE_BYTES, whole);
+		made->at = (uintptr_t)*memory;
+		if (!*memory) {
+			allocation_forget(made);
+			made = NULL;
+		}
+	}
+	if (made) {
+		memset(*memory, POISON, whole);
+		fake.counts.pinned++;
+		fake.counts.pinned_bytes += bytes;
+	}
+	return call_end(made ? CUDA_SUCCESS : CUDA_ERROR_OUT_OF_MEMORY);
+}
+
+CUresult cuMemFreeHost(void *memory)
+{
+	CUresult ret = call_begin("cuMemFreeHost", CONTEXT | UNSAFE);
+	struct allocation *found;
+
+	if (!ret) {
+		found = allocation_at((uintptr_t)memory, 0, false);
+		if (found && found->at == (uintptr_t)memory)
+			free_host(found);
+		else
+			ret = misuse(CUDA_ERROR_INVALID_VALUE, "%p is not allocated", memory);
+	}
+	return call_end(ret);
+}
+
+/* What has been left in a context goes with it. */
+void allocations_end(const struct fake_context *context)
+{
+	struct allocation *each, *next;
+
+	for (each = LIST_FIRST(&fake.allocations); each; each = next) {
+		next = LIST_NEXT(each, next);
+		if (each->context != context || each->freed)
+			continue;
+		if (each->device)
+			free_device(each);
+		else
+			free_host(each);
+	}
+}
+
+CUresult cuPointerGetAttribute(void *data, int attribute, CUdeviceptr pointer)
+{
+	CUresult ret = call_begin("cuPointerGetAttribute", INIT);
+	const struct allocation *found;
+
+	if (ret)
+		return call_end(ret);
+	found = allocation_at(pointer, 0, true);
+	if (!found)
+		found = allocation_at(pointer, 0, false);
+	if (!found)
+		ret = CUDA_ERROR_INVALID_VALUE;
+	else if (attribute == CU_POINTER_ATTRIBUTE_MEMORY_TYPE)
+		*(unsigned *)data = found->device ? CU_MEMORYTYPE_DEVICE : CU_MEMORYTYPE_HOST;
+	else if (attribute == CU_POINTER_ATTRIBUTE_DEVICE_ORDINAL)
+		*(int *)data = found->context->device;
+	else
+		ret = misuse(CUDA_ERROR_INVALID_VALUE, "attribute %d is not in the fake",
+			     attribute);
+	return call_end(ret);
+}
+
+/* A dma-buf begins where its range does, and a memfd where the allocation does: other ranges cannot
+ * be had. */
+static CUresult handle_refusal(const struct allocation *found, CUdeviceptr memory, size_t bytes)
+{
+	if (!bytes || memory % PAGE_BYTES || bytes % PAGE_BYTES)
+		return misuse(CUDA_ERROR_INVALID_VALUE, "the range is not one of whole pages");
+	if (!found)
+		return misuse(CUDA_ERROR_INVALID_VALUE, "%#lx is not allocated", memory);
+	if (!fake.devices[found->context->device].dmabuf)
+		return CUDA_ERROR_NOT_SUPPORTED;
+	if (memory != (uintptr_t)found->shown)
+		return misuse(CUDA_ERROR_NOT_SUPPORTED,
+			      "the fake gives ranges from an allocation's first page on only");
+	if (bytes > found->mapped)
+		return misuse(CUDA_ERROR_INVALID_VALUE, "the range ends behind the allocation");
+	return CUDA_SUCCESS;
+}
+
+CUresult cuMemGetHandleForAddressRange(void *handle, CUdeviceptr memory, size_t bytes, int type,
+				       unsigned long long flags)
+{
+	CUresult ret = call_begin("cuMemGetHandleForAddressRange", CONTEXT);
+	const struct allocation *each, *found = NULL;
+
+	if (!ret && (type != CU_MEM_RANGE_HANDLE_TYPE_DMA_BUF_FD || flags > 1))
+		ret = CUDA_ERROR_INVALID_VALUE;
+	if (!ret) {
+		LIST_FOREACH(each, &fake.allocations, next)
+		if (each->device && !each->freed && memory >= (uintptr_t)each->shown &&
+		    memory - (uintptr_t)each->shown < each->mapped)
+			found = each;
+		ret = handle_refusal(found, memory, bytes);
+	}
+	if (!ret) {
+		*(int *)handle = fcntl(found->fd, F_DUPFD_CLOEXEC, 0);
+		ret = *(int *)handle < 0 ? CUDA_ERROR_OUT_OF_MEMORY : CUDA_SUCCESS;
+	}
+	if (!ret)
+		fake.counts.dmabufs++;
+	return call_end(ret);
+}
+
+void *fake_cuda_view(const void *device, size_t bytes)
+{
+	const struct allocation *found;
+	char *view = NULL;
+
+	fake_lock();
+	found = allocation_at((uintptr_t)device, bytes, true);
+	if (found)
+		view = allocation_view(found, (uintptr_t)device);
+	fake_unlock();
+	return view;
+}
+
+void *fake_cuda_pin(const void *device, size_t bytes)
+{
+	struct allocation *found;
+	char *view = NULL;
+
+	fake_lock();
+	found = allocation_at((uintptr_t)device, bytes, true);
+	if (found) {
+		view = allocation_view(found, (uintptr_t)device);
+		found->pins++;
+		fake.counts.registrations++;
+	}
+	fake_unlock();
+	return view;
+}
+
+void fake_cuda_unpin(const void *view)
+{
+	uintptr_t at = (uintptr_t)view;
+	struct allocation *found;
+
+	fake_lock();
+	LIST_FOREACH(found, &fake.allocations, next)
+	if (found->pins && at - (uintptr_t)found->view < found->mapped)
+		break;
+	if (found) {
+		fake.counts.registrations--;
+		if (!--found->pins && found->freed)
+			drop_view(found);
+	}
+	fake_unlock();
+}

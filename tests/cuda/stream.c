@@ -1,0 +1,292 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* Streams and events. Only copies can be on a stream; an event is a position in one. */
+#include "fake.h"
+
+#include <stdlib.h>
+#include <string.h>
+
+/* The fake refuses the legacy default stream, NULL: what is on it waits for the application's kernels,
+ * and those of NCCL wait for the network. */
+static struct fake_stream *stream_of(CUstream handle, CUresult *ret)
+{
+	struct fake_stream *found = NULL;
+
+	if (handle)
+		LIST_FOREACH(found, &fake.streams, next)
+	if ((CUstream)(void *)found == handle)
+		break;
+	if (!handle)
+		*ret = misuse(CUDA_ERROR_INVALID_HANDLE, "on the legacy default stream");
+	else if (!found || found->destroyed)
+		*ret = misuse(CUDA_ERROR_INVALID_HANDLE, "no such stream");
+	else if (found->context != context_current())
+		*ret = misuse(CUDA_ERROR_INVALID_HANDLE, "the stream is another context's");
+	return found;
+}
+
+static struct fake_event *event_of(CUevent handle, CUresult *ret)
+{
+	struct fake_event *found;
+
+	LIST_FOREACH(found, &fake.events, next)
+	if ((CUevent)(void *)found == handle)
+		break;
+	if (!found || found->destroyed)
+		*ret = misuse(CUDA_ERROR_INVALID_HANDLE, "no such event");
+	else if (found->context != context_current())
+		*ret = misuse(CUDA_ERROR_INVALID_HANDLE, "the event is another context's");
+	return found;
+}
+
+static CUresult query(struct fake_stream *stream, uint64_t position)
+{
+	fake.counts.queries++;
+	if (stream->done >= position)
+		return CUDA_SUCCESS;
+	STAILQ_FIRST(&stream->copies)->asked++;
+	engine_wake();
+	return CUDA_ERROR_NOT_READY;
+}
+
+CUresult cuStreamCreate(CUstream *stream, unsigned flags)
+{
+	CUresult ret = call_begin("cuStreamCreate", CONTEXT);
+	struct fake_stream *made = NULL;
+
+	if (!ret && flags > CU_STREAM_NON_BLOCKING)
+		ret = CUDA_ERROR_INVALID_VALUE;
+	if (!ret)
+		ret = engine_start();
+	if (ret)
+		return call_end(ret);
+	made = calloc(1, sizeof(*made));
+	if (!made)
+		return call_end(CUDA_ERROR_OUT_OF_MEMORY);
+	made->context = context_current();
+	made->non_blocking = flags;
+	STAILQ_INIT(&made->copies);
+	LIST_INSERT_HEAD(&fake.streams, made, next);
+	fake.counts.streams++;
+	*stream = (CUstream)(void *)made;
+	return call_end(CUDA_SUCCESS);
+}
+
+/* What is on it is still done. */
+CUresult cuStreamDestroy_v2(CUstream handle)
+{
+	CUresult ret = call_begin("cuStreamDestroy", CONTEXT);
+	struct fake_stream *stream;
+
+	if (ret)
+		return call_end(ret);
+	stream = stream_of(handle, &ret);
+	if (!ret) {
+		stream->destroyed = true;
+		fake.counts.streams--;
+	}
+	return call_end(ret);
+}
+
+CUresult cuStreamQuery(CUstream handle)
+{
+	CUresult ret = call_begin("cuStreamQuery", CONTEXT | UNSAFE);
+	struct fake_stream *stream;
+
+	if (ret)
+		return call_end(ret);
+	stream = stream_of(handle, &ret);
+	return call_end(ret ? ret : query(stream, stream->queued));
+}
+
+CUresult cuStreamSynchronize(CUstream handle)
+{
+	CUresult ret = call_begin("cuStreamSynchronize", CONTEXT | UNSAFE);
+	struct fake_stream *stream;
+
+	if (ret)
+		return call_end(ret);
+	stream = stream_of(handle, &ret);
+	return call_end(ret ? ret : stream_wait(stream, stream->queued));
+}
+
+CUresult cuEventCreate(CUevent *event, unsigned flags)
+{
+	CUresult ret = call_begin("cuEventCreate", CONTEXT);
+	struct fake_event *made = NULL;
+
+	if (!ret && flags > 7)
+		ret = CUDA_ERROR_INVALID_VALUE;
+	if (ret)
+		return call_end(ret);
+	made = calloc(1, sizeof(*made));
+	if (!made)
+		return call_end(CUDA_ERROR_OUT_OF_MEMORY);
+	made->context = context_current();
+	LIST_INSERT_HEAD(&fake.events, made, next);
+	fake.counts.events++;
+	*event = (CUevent)(void *)made;
+	return call_end(CUDA_SUCCESS);
+}
+
+CUresult cuEventDestroy_v2(CUevent handle)
+{
+	CUresult ret = call_begin("cuEventDestroy", CONTEXT);
+	struct fake_event *event;
+
+	if (ret)
+		return call_end(ret);
+	event = event_of(handle, &ret);
+	if (!ret) {
+		event->destroyed = true;
+		fake.counts.events--;
+	}
+	return call_end(ret);
+}
+
+CUresult cuEventRecord(CUevent event_handle, CUstream handle)
+{
+	CUresult ret = call_begin("cuEventRecord", CONTEXT);
+	struct fake_stream *stream = NULL;
+	struct fake_event *event = NULL;
+
+	if (!ret)
+		event = event_of(event_handle, &ret);
+	if (!ret)
+		stream = stream_of(handle, &ret);
+	if (!ret) {
+		event->stream = stream;
+		event->position = stream->queued;
+	}
+	return call_end(ret);
+}
+
+CUresult cuEventQuery(CUevent handle)
+{
+	CUresult ret = call_begin("cuEventQuery", CONTEXT | UNSAFE);
+	struct fake_event *event;
+
+	if (ret)
+		return call_end(ret);
+	event = event_of(handle, &ret);
+	if (!ret && event->stream)
+		ret = query(event->stream, event->position);
+	return call_end(ret);
+}
+
+CUresult cuEventSynchronize(CUevent handle)
+{
+	CUresult ret = call_begin("cuEventSynchronize", CONTEXT | UNSAFE);
+	struct fake_event *event;
+
+	if (ret)
+		return call_end(ret);
+	event = event_of(handle, &ret);
+	if (!ret && event->stream)
+		ret = stream_wait(event->stream, event->position);
+	return call_end(ret);
+}
+
+/* Streams and events that were left in a context go with it. */
+void streams_end(const struct fake_context *context)
+{
+	struct fake_stream *stream;
+	struct fake_event *event;
+
+	LIST_FOREACH(stream, &fake.streams, next)
+	{
+		if (stream->context != context)
+			continue;
+		copies_drop(stream);
+		fake.counts.streams -= !stream->destroyed;
+		stream->destroyed = true;
+	}
+	LIST_FOREACH(event, &fake.events, next)
+	{
+		if (event->context != context)
+			continue;
+		fake.counts.events -= !event->destroyed;
+		event->destroyed = true;
+	}
+}
+
+/* With the lock, and checked as far as that goes when the copy is ordered. */
+static CUresult copy_refusal(const struct copy *copy, bool pinned)
+{
+	if (!copy->bytes)
+		return CUDA_SUCCESS;
+	if (!allocation_at(copy->device, copy->bytes, true))
+		return misuse(CUDA_ERROR_INVALID_VALUE,
+			      "%zu bytes at %#lx are not within an allocation", copy->bytes,
+			      copy->device);
+	if (pinned && !allocation_at((uintptr_t)copy->host, copy->bytes, false))
+		return misuse(CUDA_ERROR_INVALID_VALUE,
+			      "%zu bytes at %p are not pinned: this would wait for the copy",
+			      copy->bytes, (void *)copy->host);
+	return CUDA_SUCCESS;
+}
+
+static CUresult copy_async(const char *name, CUstream handle, struct copy copy)
+{
+	CUresult ret = call_begin(name, CONTEXT);
+	struct fake_stream *stream = NULL;
+
+	if (!ret)
+		stream = stream_of(handle, &ret);
+	if (!ret)
+		ret = copy_refusal(&copy, true);
+	if (!ret)
+		copy_queue(stream, &copy);
+	return call_end(ret);
+}
+
+CUresult cuMemcpyHtoDAsync_v2(CUdeviceptr to, const void *from, size_t bytes, CUstream stream)
+{
+	return copy_async("cuMemcpyHtoDAsync", stream,
+			  (struct copy){ .device = to,
+					 .host = (char *)(uintptr_t)from,
+					 .bytes = bytes,
+					 .to_device = true });
+}
+
+CUresult cuMemcpyDtoHAsync_v2(void *to, CUdeviceptr from, size_t bytes, CUstream stream)
+{
+	return copy_async("cuMemcpyDtoHAsync", stream,
+			  (struct copy){ .device = from, .host = to, .bytes = bytes });
+}
+
+/* On the legacy default stream: behind all that is on streams which do not say they are non-blocking,
+ * and behind the application's kernels. */
+static CUresult copy_now(const char *name, struct copy copy)
+{
+	CUresult ret = call_begin(name, CONTEXT | UNSAFE);
+	struct fake_stream *stream;
+	char *view;
+
+	if (!ret)
+		ret = copy_refusal(&copy, false);
+	if (!ret && fake.busy)
+		ret = misuse(CUDA_ERROR_LAUNCH_TIMEOUT, "waits for a kernel that does not end");
+	LIST_FOREACH(stream, &fake.streams, next)
+	if (!ret && !stream->non_blocking && stream->context == context_current())
+		ret = stream_wait(stream, stream->queued);
+	if (!ret && copy.bytes) {
+		view = allocation_view(allocation_at(copy.device, copy.bytes, true), copy.device);
+		memcpy(copy.to_device ? view : copy.host, copy.to_device ? copy.host : view,
+		       copy.bytes);
+	}
+	return call_end(ret);
+}
+
+CUresult cuMemcpyHtoD_v2(CUdeviceptr to, const void *from, size_t bytes)
+{
+	return copy_now("cuMemcpyHtoD", (struct copy){ .device = to,
+						       .host = (char *)(uintptr_t)from,
+						       .bytes = bytes,
+						       .to_device = true });
+}
+
+CUresult cuMemcpyDtoH_v2(void *to, CUdeviceptr from, size_t bytes)
+{
+	return copy_now("cuMemcpyDtoH",
+			(struct copy){ .device = from, .host = to, .bytes = bytes });
+}
