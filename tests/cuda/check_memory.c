@@ -200,7 +200,9 @@ static void what_an_adapter_has_stays_readable(void)
 
 	rig_begin();
 	memory = device_alloc(64);
-	check(!rig.pin((void *)memory, 65));
+	check(!rig.pin((void *)memory, 2 * PAGE));
+	check(rig.pin((void *)(memory / PAGE * PAGE), PAGE)); /* whole pages */
+	rig.unpin(view_of(memory, 64));
 	view = rig.pin((void *)memory, 64);
 	check(view);
 	check(rig.pin((void *)(memory + 8), 8) == view + 8);

@@ -33,11 +33,11 @@ void fake_cuda_reset(void);
 void fake_cuda_counts(struct fake_cuda_counts *counts);
 
 /* Where the processor may read and write the `bytes` of device memory at `device`, until they are
- * freed; NULL if they are not, or not all, within one allocation. */
+ * freed; NULL if they are not all within one allocation. */
 void *fake_cuda_view(const void *device, size_t bytes);
 
-/* The same for an adapter, with the right to use it until fake_cuda_unpin, which takes the view. Memory
- * that is freed before is a misuse, as adapters lose theirs then. */
+/* The same for an adapter, which may have an allocation's whole pages, and use them until fake_cuda_unpin,
+ * which takes the view. Memory that is freed before is a misuse, as adapters lose theirs then. */
 void *fake_cuda_pin(const void *device, size_t bytes);
 void fake_cuda_unpin(const void *view);
 

@@ -244,6 +244,18 @@ CUresult cuPointerGetAttribute(void *data, int attribute, CUdeviceptr pointer)
 	return call_end(ret);
 }
 
+/* Like a GPU's pages, which are larger than ours, an allocation's whole pages can be had. */
+static struct allocation *pages_at(uintptr_t at, size_t bytes)
+{
+	struct allocation *found;
+
+	LIST_FOREACH(found, &fake.allocations, next)
+	if (found->device && !found->freed && at - (uintptr_t)found->shown < found->mapped &&
+	    bytes <= found->mapped - (at - (uintptr_t)found->shown))
+		return found;
+	return NULL;
+}
+
 /* A dma-buf begins where its range does, and a memfd where the allocation does: other ranges cannot
  * be had. */
 static CUresult handle_refusal(const struct allocation *found, CUdeviceptr memory, size_t bytes)
@@ -266,15 +278,12 @@ CUresult cuMemGetHandleForAddressRange(void *handle, CUdeviceptr memory, size_t 
 				       unsigned long long flags)
 {
 	CUresult ret = call_begin("cuMemGetHandleForAddressRange", CONTEXT);
-	const struct allocation *each, *found = NULL;
+	const struct allocation *found = NULL;
 
 	if (!ret && (type != CU_MEM_RANGE_HANDLE_TYPE_DMA_BUF_FD || flags > 1))
 		ret = CUDA_ERROR_INVALID_VALUE;
 	if (!ret) {
-		LIST_FOREACH(each, &fake.allocations, next)
-		if (each->device && !each->freed && memory >= (uintptr_t)each->shown &&
-		    memory - (uintptr_t)each->shown < each->mapped)
-			found = each;
+		found = pages_at(memory, 0);
 		ret = handle_refusal(found, memory, bytes);
 	}
 	if (!ret) {
@@ -305,7 +314,7 @@ void *fake_cuda_pin(const void *device, size_t bytes)
 	char *view = NULL;
 
 	fake_lock();
-	found = allocation_at((uintptr_t)device, bytes, true);
+	found = pages_at((uintptr_t)device, bytes);
 	if (found) {
 		view = allocation_view(found, (uintptr_t)device);
 		found->pins++;

@@ -13,6 +13,8 @@
  *                               gid=INDEX,ADDRESS|none[,ib|v1|v2[,NETDEV]]
  *   list errno=ERRNO            the list of devices cannot be had
  *   memlock BYTES               that much may be registered
+ *   gpu [peer-memory] [unflushed]   GPU memory may be registered by its address; what is written there
+ *                               is seen late (gpu.c)
  *   hurry N                     timeouts are N times shorter than real ones (64), at least 1 ms
  *   progress caller|thread      who posts also sends (caller), or always the library's thread
  *   wire DIRECTORY              processes with the same one reach each other; if nothing is said,
@@ -403,19 +405,13 @@ static const struct command {
 	int (*run)(char *words);
 	bool describes; /* not while a device is open */
 } commands[] = {
-	{ "device", add_device, true },
-	{ "port", add_port, true },
-	{ "list", set_list, true },
-	{ "wire", set_wire, true },
-	{ "memlock", set_memlock, false },
-	{ "hurry", set_hurry, false },
-	{ "progress", set_progress, false },
-	{ "set", set_port, false },
-	{ "event", raise_event, false },
-	{ "fatal", fatal, false },
-	{ "vanish", vanish_set, false },
-	{ "fault", fault_add, false },
-	{ "heal", heal, false },
+	{ "device", add_device, true },    { "port", add_port, true },
+	{ "list", set_list, true },        { "wire", set_wire, true },
+	{ "memlock", set_memlock, false }, { "gpu", gpu_set, false },
+	{ "hurry", set_hurry, false },     { "progress", set_progress, false },
+	{ "set", set_port, false },        { "event", raise_event, false },
+	{ "fatal", fatal, false },         { "vanish", vanish_set, false },
+	{ "fault", fault_add, false },     { "heal", heal, false },
 };
 
 static int obey_line(char *line)
@@ -487,7 +483,7 @@ int describe(void)
 	fake.device_count = fake.list_error = 0;
 	fake.memlock = UINT64_MAX;
 	fake.hurry = 64;
-	fake.by_thread = false;
+	fake.by_thread = fake.peer_memory = fake.unflushed = false;
 	snprintf(fake.wire, sizeof(fake.wire), "%s", wire ? wire : "");
 	faults_forget();
 	strcpy(described, text);

@@ -11,7 +11,7 @@
  *   requester.c sends what is posted      responder.c  takes what arrives
  *   wire.c      between processes         tell.c    orders for another process
  *   engine.c    lock, thread, timers      control.c fake_verbs.h
- *   rdmacm.c    a connection manager
+ *   rdmacm.c    a connection manager      gpu.c     GPU memory
  */
 #ifndef TESTS_VERBS_FAKE_H
 #define TESTS_VERBS_FAKE_H
@@ -84,13 +84,21 @@ struct fake_pd {
 	int users;
 };
 
+enum memory_kind {
+	MEMORY_HOST,
+	MEMORY_DMABUF, /* mapped by us */
+	MEMORY_PEER,   /* of a GPU, by its address */
+};
+
 struct fake_mr {
 	struct ibv_mr mr; /* first */
 	LIST_ENTRY(fake_mr) next;
 	uint64_t iova;
 	unsigned access;
 	char *memory; /* at iova */
-	bool dmabuf;
+	enum memory_kind kind;
+	const void *mapped; /* MEMORY_DMABUF: from here … */
+	size_t mapped_bytes;
 };
 
 struct fake_channel {
@@ -229,10 +237,11 @@ struct fake {
 	LIST_HEAD(, fake_context) contexts;
 	LIST_HEAD(, fake_qp) qps;
 	LIST_HEAD(, fake_mr) mrs;
-	uint64_t memlock; /* bytes */
-	unsigned hurry;   /* times are so many times shorter */
-	bool by_thread;   /* the engine thread sends, not who posts */
-	char wire[80];    /* directory; "" = this process is alone */
+	uint64_t memlock;            /* bytes */
+	unsigned hurry;              /* times are so many times shorter */
+	bool by_thread;              /* the engine thread sends, not who posts */
+	bool peer_memory, unflushed; /* describe.c */
+	char wire[80];               /* directory; "" = this process is alone */
 	uint32_t slot, next_key;
 	struct fake_verbs_counts counts; /* but for these two, which take no lock: */
 	uint64_t polls, empty_polls;
@@ -288,6 +297,16 @@ bool spans_resolve(const struct ibv_sge *sges, int count, const struct ibv_pd *p
 uint64_t spans_bytes(const struct span *spans, int count);
 void dma_copy(const struct span *to, const struct span *from, uint64_t bytes);
 void dma_copy_end(char *to, const struct span *from, uint64_t bytes); /* its last word */
+void dma_store(char *to, const char *from, size_t bytes);
+
+/* gpu.c; with the lock */
+int gpu_set(char *words);
+int gpu_pin(void *addr, size_t bytes, char **view); /* view = NULL: not a GPU's; 0 or errno */
+void gpu_unpin(const char *view);
+bool gpu_is_freed(const void *addr);                      /* that has been pinned */
+bool gpu_write(char *to, const char *from, size_t bytes); /* true: it will be seen later */
+void gpu_read(const struct span *spans, int count);       /* an adapter is going to */
+void gpu_show(void);                                      /* what has been written */
 
 /* cq.c */
 int cq_poll(struct ibv_cq *cq, int count, struct ibv_wc *wcs);

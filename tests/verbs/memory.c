@@ -7,6 +7,7 @@
 #include <stdlib.h>
 #include <string.h>
 #include <sys/mman.h>
+#include <sys/stat.h>
 #include <unistd.h>
 
 #ifndef MADV_POPULATE_READ
@@ -85,6 +86,11 @@ static int mr_refusal(const struct ibv_pd *pd, size_t bytes, unsigned access)
 	return 0;
 }
 
+static struct fake_mr *fake_mr_of(struct ibv_mr *mr)
+{
+	return (struct fake_mr *)(void *)mr;
+}
+
 /* With the lock. */
 static struct ibv_mr *mr_add(struct ibv_pd *pd, void *addr, size_t bytes, uint64_t iova,
 			     unsigned access)
@@ -113,14 +119,21 @@ static struct ibv_mr *reg(struct ibv_pd *pd, void *addr, size_t bytes, uint64_t 
 			  unsigned access)
 {
 	struct ibv_mr *mr = NULL;
+	char *view = NULL;
 	int ret = 0;
 
 	fake_lock();
 	ret = mr_refusal(pd, bytes, access);
 	if (!ret)
+		ret = gpu_pin(addr, bytes, &view);
+	if (!ret && !view)
 		ret = touch(addr, bytes, access & ACCESS_WRITES);
 	if (!ret)
 		mr = mr_add(pd, addr, bytes, iova, access);
+	if (mr && view) {
+		fake_mr_of(mr)->memory = view;
+		fake_mr_of(mr)->kind = MEMORY_PEER;
+	}
 	fake_unlock();
 	fault_sleep();
 	if (!mr)
@@ -140,26 +153,46 @@ struct ibv_mr *ibv_reg_mr_iova2(struct ibv_pd *pd, void *addr, size_t length, ui
 	return reg(pd, addr, length, iova, access);
 }
 
+/* Pages of the dma-buf are mapped to pages of addresses, and all of it has to be there. */
+static int dmabuf_refusal(int fd, uint64_t offset, size_t length, uint64_t iova)
+{
+	uint64_t page = (uint64_t)sysconf(_SC_PAGESIZE);
+	struct stat stat;
+
+	if (fstat(fd, &stat))
+		return errno;
+	if (!length || offset % page != iova % page || offset > (uint64_t)stat.st_size ||
+	    length > (uint64_t)stat.st_size - offset)
+		return EINVAL;
+	return 0;
+}
+
 struct ibv_mr *ibv_reg_dmabuf_mr(struct ibv_pd *pd, uint64_t offset, size_t length, uint64_t iova,
 				 int fd, int access)
 {
 	const struct fake_device *device = device_of(pd->context);
+	size_t before = (size_t)(offset % (uint64_t)sysconf(_SC_PAGESIZE));
 	struct ibv_mr *mr = NULL;
-	void *memory = MAP_FAILED;
+	char *memory = MAP_FAILED;
 	int ret;
 
 	fake_lock();
 	ret = device->dmabuf ? fault_call("reg_dmabuf_mr", &device->device) : EOPNOTSUPP;
 	if (!ret)
 		ret = mr_refusal(pd, length, (unsigned)access);
+	if (!ret)
+		ret = dmabuf_refusal(fd, offset, length, iova);
 	if (!ret) {
-		memory = mmap(NULL, length, PROT_READ | PROT_WRITE, MAP_SHARED, fd, (off_t)offset);
+		memory = mmap(NULL, before + length, PROT_READ | PROT_WRITE, MAP_SHARED, fd,
+			      (off_t)(offset - before));
 		ret = memory == MAP_FAILED ? errno : 0;
 	}
 	if (!ret)
-		mr = mr_add(pd, memory, length, iova, (unsigned)access);
+		mr = mr_add(pd, memory + before, length, iova, (unsigned)access);
 	if (mr) {
-		((struct fake_mr *)(void *)mr)->dmabuf = true;
+		fake_mr_of(mr)->kind = MEMORY_DMABUF;
+		fake_mr_of(mr)->mapped = memory;
+		fake_mr_of(mr)->mapped_bytes = before + length;
 		mr->addr = NULL;
 	}
 	fake_unlock();
@@ -170,18 +203,21 @@ struct ibv_mr *ibv_reg_dmabuf_mr(struct ibv_pd *pd, uint64_t offset, size_t leng
 
 int ibv_dereg_mr(struct ibv_mr *ibv_mr)
 {
-	struct fake_mr *mr = (struct fake_mr *)(void *)ibv_mr;
+	struct fake_mr *mr = fake_mr_of(ibv_mr);
 	int ret;
 
 	fake_lock();
 	ret = fault_call("dereg_mr", ibv_mr->context->device);
 	if (!ret) {
+		gpu_show();
 		LIST_REMOVE(mr, next);
 		((struct fake_pd *)(void *)ibv_mr->pd)->users--;
 		fake.counts.mrs--;
 		fake.counts.bytes_pinned -= ibv_mr->length;
-		if (mr->dmabuf)
-			munmap(mr->memory, ibv_mr->length);
+		if (mr->kind == MEMORY_DMABUF)
+			munmap((void *)(uintptr_t)mr->mapped, mr->mapped_bytes);
+		if (mr->kind == MEMORY_PEER)
+			gpu_unpin(mr->memory);
 		free(mr);
 	}
 	fake_unlock();
@@ -203,6 +239,8 @@ char *mr_range(const struct fake_mr *mr, uint64_t addr, uint64_t bytes)
 	uint64_t offset = addr - mr->iova;
 
 	if (addr < mr->iova || offset > mr->mr.length || bytes > mr->mr.length - offset)
+		return NULL;
+	if (mr->kind == MEMORY_PEER && gpu_is_freed((const char *)mr->mr.addr + offset))
 		return NULL;
 	return mr->memory + offset;
 }
@@ -265,7 +303,7 @@ __attribute__((no_sanitize("thread"))) static size_t store_one(char *to, const c
  * may rely on the last word (but see dma_copy_end). And unseen by ThreadSanitizer: applications
  * synchronise with DMA by means that it knows nothing of.
  */
-static void store(char *to, const char *from, size_t bytes)
+void dma_store(char *to, const char *from, size_t bytes)
 {
 	for (size_t done = 0; done < bytes;)
 		done += store_one(to + done, from + done, bytes - done);
@@ -282,8 +320,8 @@ void dma_copy(const struct span *to, const struct span *from, uint64_t bytes)
 			part = from->bytes - from_done;
 		if (part > bytes)
 			part = (size_t)bytes;
-		if (part)
-			store(to->at + to_done, from->at + from_done, part);
+		if (part && !gpu_write(to->at + to_done, from->at + from_done, part))
+			dma_store(to->at + to_done, from->at + from_done, part);
 		bytes -= part;
 		to_done += part;
 		from_done += part;
@@ -309,5 +347,6 @@ void dma_copy_end(char *to, const struct span *from, uint64_t bytes)
 			at -= (from++)->bytes;
 		last[i] = from->at[at];
 	}
-	store(to + bytes - end, last, end);
+	if (!gpu_write(to + bytes - end, last, end))
+		dma_store(to + bytes - end, last, end);
 }

@@ -182,8 +182,10 @@ static void transmit(struct fake_qp *qp, struct fake_wqe *wqe)
 	wqe->state = WQE_PENDING;
 	if (wqe->opcode == IBV_WR_RDMA_READ || !wqe->length)
 		payload[0] = (struct span){ .at = NULL, .bytes = 0 };
-	else
+	else {
 		tell_read(payload, count);
+		gpu_read(payload, count);
+	}
 	if (wqe->lost || wqe->drops) {
 		wqe->drops -= wqe->drops > 0;
 	} else if (can_leave(qp, &request.to)) {

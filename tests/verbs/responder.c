@@ -164,8 +164,11 @@ static void apply_read(struct fake_qp *qp, const struct request *request, struct
 		return;
 	reply->data = remote_memory(qp, request, IBV_ACCESS_REMOTE_READ);
 	reply->length = request->length;
-	if (!reply->data)
+	if (!reply->data) {
 		refuse(reply, IBV_WC_REM_ACCESS_ERR);
+		return;
+	}
+	gpu_read(&(struct span){ .at = (char *)(uintptr_t)reply->data, .bytes = 1 }, 1);
 }
 
 /* `reply` says ACK when this is called. */

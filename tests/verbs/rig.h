@@ -91,6 +91,7 @@ struct control {
 struct rig {
 	const struct traits *traits;
 	const char *library, *devices[2];
+	const char *cuda; /* file of the fake libcuda.so.1; NULL = none */
 	struct verbs_table verbs;
 	struct control control;
 };
@@ -190,5 +191,6 @@ int check_links(void);
 int check_processes(void);
 int check_faults(void);
 int check_scripts(void);
+int check_gpu(void);
 
 #endif

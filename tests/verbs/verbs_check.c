@@ -4,8 +4,9 @@
  * other: the same list on the fake one and on the kernel's software RDMA, so that neither is believed
  * alone.
  *
- *   verbs_check LIBRARY KIND DEVICE DEVICE      KIND: fake, fake-full or rxe
+ *   verbs_check LIBRARY KIND DEVICE DEVICE [LIBCUDA]     KIND: fake, fake-full or rxe
  *
+ * LIBCUDA is the fake one of tests/cuda, for what is to be seen of GPU memory.
  * VERBS_LINK in the environment is a command that takes "down" or "up" and does that to the cable
  * between the two.
  */
@@ -53,8 +54,8 @@ int main(int argc, char **argv)
 	const struct traits *kind = NULL;
 	int failed;
 
-	if (argc != 5) {
-		fprintf(stderr, "usage: %s LIBRARY KIND DEVICE DEVICE\n", argv[0]);
+	if (argc < 5 || argc > 6) {
+		fprintf(stderr, "usage: %s LIBRARY KIND DEVICE DEVICE [LIBCUDA]\n", argv[0]);
 		return 2;
 	}
 	for (size_t i = 0; i < sizeof(kinds) / sizeof(*kinds); i++)
@@ -71,10 +72,12 @@ int main(int argc, char **argv)
 	rig_open(argv[1], kind);
 	rig.devices[0] = argv[3];
 	rig.devices[1] = argv[4];
+	rig.cuda = argv[5];
 	failed = check_queries() + check_data() + check_states() + check_errors() + check_rails() +
 		 check_links() + check_processes();
 	if (kind->fake) {
 		failed += check_faults() + check_scripts();
+		failed += rig.cuda ? check_gpu() : 0;
 		remove_wire();
 	}
 	return failed ? 1 : 0;
