@@ -100,8 +100,8 @@ static bool ack_lazy_due(const struct recv_comm *comm)
 
 static bool control_due(const struct recv_comm *comm)
 {
-	return comm->ack_prompt || comm->grants || comm->again_due || comm->doubts ||
-	       ack_lazy_due(comm);
+	return comm->untold || comm->ack_prompt || comm->grants || comm->again_due ||
+	       comm->doubts || ack_lazy_due(comm);
 }
 
 /* A control frame into `frame`, with `payload` bytes that lie behind it already. */
@@ -460,9 +460,7 @@ static int irecv_entered(struct recv_comm *comm, int n, void *const *data, const
 	comm_unpark(&comm->base);
 	if (anynet_unlikely(!comm->plain))
 		ret = recv_match_arrivals(comm);
-	/* The sender may be waiting to be told where to write. */
-	if (!ret && comm_is_ib(&comm->base))
-		ret = comm_transmit(&comm->base);
+	comm->untold |= comm_is_ib(&comm->base);
 	if (anynet_likely(!ret))
 		*out = &req->req;
 	else
@@ -507,6 +505,7 @@ static int test_entered(struct recv_comm *comm, struct recv_req *req, int *done,
 
 	if (!atomic_load_explicit(&req->req.done, memory_order_acquire)) {
 		if (control_due(comm)) {
+			comm->untold = false;
 			ret = comm_transmit(&comm->base);
 			if (ret)
 				return ret;

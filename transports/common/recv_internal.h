@@ -77,9 +77,12 @@ struct recv_comm {
 	bool plain;              /* one tag, single receives */
 	bool ready;              /* the sender's READY has come */
 	bool ack_prompt;         /* the sender waits for an ack */
-	uint32_t replay_bytes;   /* the sender's ring: told before it is full */
-	uint32_t lazy_bytes;     /* received since the first message that is to be acked */
-	uint32_t complete;       /* messages completed since the last ack … */
+	/* Receives have been posted that rails may have to tell: at the next test, not in irecv. What NCCL
+	 * sends between the two leaves first. */
+	bool untold;
+	uint32_t replay_bytes; /* the sender's ring: told before it is full */
+	uint32_t lazy_bytes;   /* received since the first message that is to be acked */
+	uint32_t complete;     /* messages completed since the last ack … */
 	uint64_t ack_bits[ANYNET_WIRE_SLOTS / 64]; /* … and their slots */
 	uint64_t again[ANYNET_WIRE_SLOTS / 64]; /* slots whose ack or grant is to be told again … */
 	bool closing;                           /* BYE is due, also on a rail that is resumed */

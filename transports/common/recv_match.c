@@ -62,8 +62,8 @@ static void fill_sub(struct recv_comm *comm, struct recv_sub *sub, size_t size)
 }
 
 /* From memory of ours. If that cannot be, the comm has failed. */
-static void copy_to(struct recv_comm *comm, bool on_gpu, uint8_t *to, const uint8_t *from,
-		    size_t bytes)
+static inline void copy_to(struct recv_comm *comm, bool on_gpu, uint8_t *to, const uint8_t *from,
+			   size_t bytes)
 {
 	if (anynet_likely(!on_gpu))
 		copy_ascending(to, from, bytes);

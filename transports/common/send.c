@@ -176,8 +176,13 @@ static void start_message(struct send_comm *comm, struct send_msg *msg, const vo
 	msg->chunks = msg->unsure = 0;
 	msg->flags = comm->multi ? ANYNET_FLAG_MULTI : 0;
 	msg->acked = msg->tested = msg->rts_due = msg->acked_early = false;
-	msg->on_gpu = mr && mr->gpu && bytes;
-	msg->copied = bytes <= comm->eager_bytes && !msg->on_gpu;
+	msg->on_gpu = false;
+	msg->copied = bytes <= comm->eager_bytes;
+	if (anynet_unlikely(mr && mr->gpu && bytes)) {
+		comm_note_gpu(&comm->base, mr);
+		msg->on_gpu = true;
+		msg->copied = false;
+	}
 	atomic_store_explicit(&msg->req.done, false, memory_order_relaxed);
 	if (msg->copied && copy_in(comm, msg, data)) {
 		msg->mr = NULL;
@@ -198,28 +203,31 @@ static void start_message(struct send_comm *comm, struct send_msg *msg, const vo
 		send_queue(comm, msg);
 }
 
-/* Of an IB device: small messages wait for room in the ring; of GPU memory they are fetched into
- * `small`, as the receiver may have told no place for them. Others need registered memory. 0, -EAGAIN
+/* Of an IB device: small messages wait for room in the ring, others need registered memory. 0, -EAGAIN
  * or -errno. */
-static int prepare_for_link(struct send_comm *comm, const void **data, size_t bytes,
-			    struct anynet_mr **mr, uint8_t small[IB_EAGER_BYTES])
+static int prepare_for_link(struct send_comm *comm, const void *data, size_t bytes,
+			    struct anynet_mr **mr)
 {
 	size_t need = HEADER_BYTES + bytes + ANYNET_TAIL_BYTES;
 	int ret;
 
 	if (bytes > comm->eager_bytes)
-		return *mr ? 0 : comm_borrow_mr(&comm->base, *data, bytes, mr);
-	if (!replay_has_room(&comm->ring, need)) {
-		ret = comm_turn(&comm->base);
-		if (ret || !replay_has_room(&comm->ring, need))
-			return ret ? ret : -EAGAIN;
-	}
-	if (anynet_likely(!*mr || !(*mr)->gpu))
+		return *mr ? 0 : comm_borrow_mr(&comm->base, data, bytes, mr);
+	if (replay_has_room(&comm->ring, need))
 		return 0;
-	if (gpu_fetch((*mr)->gpu, small, *data, bytes)) {
-		comm_note_gpu(&comm->base, *mr);
+	ret = comm_turn(&comm->base);
+	return ret ? ret : replay_has_room(&comm->ring, need) ? 0 : -EAGAIN;
+}
+
+/* Of an IB device: small GPU memory goes like host memory, as the receiver may have told no place for it. */
+static ANYNET_COLD int fetch_small(struct send_comm *comm, const void **data, size_t bytes,
+				   struct anynet_mr **mr)
+{
+	static _Thread_local uint8_t small[IB_EAGER_BYTES];
+
+	comm_note_gpu(&comm->base, *mr);
+	if (gpu_fetch((*mr)->gpu, small, *data, bytes))
 		return comm_gpu_failed(&comm->base, NULL);
-	}
 	*data = small;
 	*mr = NULL;
 	return 0;
@@ -228,7 +236,6 @@ static int prepare_for_link(struct send_comm *comm, const void **data, size_t by
 static int isend_entered(struct send_comm *comm, const void *data, size_t bytes, int tag,
 			 struct anynet_mr *mr, void *phandle, struct anynet_request **req)
 {
-	uint8_t small[IB_EAGER_BYTES];
 	struct send_msg *msg;
 	int ret = comm_error(&comm->base);
 
@@ -242,13 +249,15 @@ static int isend_entered(struct send_comm *comm, const void *data, size_t bytes,
 			return ret;
 	}
 	if (comm_is_ib(&comm->base)) {
-		ret = prepare_for_link(comm, &data, bytes, &mr, small);
+		ret = prepare_for_link(comm, data, bytes, &mr);
 		if (ret)
 			return ret == -EAGAIN ? 0 : ret;
 		if (anynet_unlikely(comm->base.peer_closed))
 			return comm_refuse(&comm->base);
+		if (anynet_unlikely(mr && mr->gpu && bytes <= comm->eager_bytes) &&
+		    (ret = fetch_small(comm, &data, bytes, &mr)))
+			return ret;
 	}
-	comm_note_gpu(&comm->base, mr);
 	msg = &comm->msgs[comm->free_head];
 	comm->free_head = msg->next;
 	start_message(comm, msg, data, bytes, (uint32_t)tag, mr);

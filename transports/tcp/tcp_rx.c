@@ -167,12 +167,15 @@ static int take_frame(struct tcp_rail *rail)
 	rail->rx_head += HEADER_BYTES;
 	rail->rx_left = rail->rx_last = frame->length;
 	rail->rx_crc = frame->flags & ANYNET_FLAG_CRC ? ANYNET_CRC_BYTES : 0;
+	rail->rx_on_gpu = false;
+	if (anynet_likely(!rail->base.comm->gpu || !frame->length || !recv_is_on_gpu(rail->rx_msg)))
+		return 0;
+	rail->rx_on_gpu = true;
 	rail->rx_sum = 0;
-	rail->rx_on_gpu = frame->length && recv_is_on_gpu(rail->rx_msg);
-	return rail->rx_on_gpu ? tcp_gpu_begin(rail) : 0;
+	return tcp_gpu_begin(rail);
 }
 
-static int take_payload_to_gpu(struct tcp_rail *rail)
+static ANYNET_COLD int take_payload_to_gpu(struct tcp_rail *rail)
 {
 	int ret = 0;
 
@@ -205,7 +208,7 @@ static int take_payload(struct tcp_rail *rail)
 	return 0;
 }
 
-static bool is_corrupt(const struct tcp_rail *rail)
+static ANYNET_COLD bool is_corrupt(const struct tcp_rail *rail)
 {
 	uint32_t length = rail->rx_frame.length, sum = 0, crc;
 
