@@ -179,7 +179,7 @@ void comm_fail(struct anynet_comm *comm, const struct anynet_rail *rail, int err
 	int none = 0;
 	va_list args;
 
-	if (!atomic_compare_exchange_strong(&comm->error, &none, err))
+	if (comm_error(comm) || atomic_exchange(&comm->failing, true))
 		return;
 	va_start(args, fmt);
 	vsnprintf(text, sizeof(text), fmt, args);
@@ -190,6 +190,8 @@ void comm_fail(struct anynet_comm *comm, const struct anynet_rail *rail, int err
 	anynet_warn("%s peer %s pid %u addr %s dev %s%s: %s (%s); %u pending requests fail",
 		    comm->is_send ? "send to" : "receive from", peer->host, peer->pid, peer->addr,
 		    comm->dev->name, path, text, strerror(-err), pending);
+	/* Whoever sees the error finds its reason in the log. */
+	atomic_compare_exchange_strong(&comm->error, &none, err);
 }
 
 static void poll_rails(struct anynet_comm *comm)

@@ -51,7 +51,8 @@ struct anynet_comm {
 	_Atomic bool
 		closing;   /* closed by NCCL, but not everything has reached the peer (linger.c) */
 	_Atomic int error; /* 0, or the -errno that ended the comm */
-	struct gpu *gpu;   /* that memory of its requests is on; NULL = none is */
+	_Atomic bool failing;    /* it is being set, or was: the first error counts */
+	struct gpu *gpu;         /* that memory of its requests is on; NULL = none is */
 	_Atomic bool gpu_direct; /* GPU memory has been registered on its NIC */
 	uint16_t rail_count;
 	uint16_t down;              /* rails that stood once and have no connection */

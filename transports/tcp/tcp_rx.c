@@ -292,7 +292,7 @@ static void wait_readable(struct tcp_rail *rail)
 	base->readable = base->comm->epfd < 0 || base->ended || tcp_gpu_is_busy(rail);
 }
 
-int tcp_receive_data(struct anynet_rail *base)
+static int receive_data(struct anynet_rail *base)
 {
 	struct tcp_rail *rail = to_tcp(base);
 	const struct recv_comm *comm = (const struct recv_comm *)base->comm;
@@ -328,6 +328,16 @@ int tcp_receive_data(struct anynet_rail *base)
 		base->readable = true; /* of what is staged no event tells */
 		ret = 0;
 	}
+	return ret;
+}
+
+int tcp_receive_data(struct anynet_rail *base)
+{
+	int ret = receive_data(base);
+
+	/* At the end of the stream all that came counts. */
+	if (anynet_unlikely(ret))
+		tcp_gpu_place_all(to_tcp(base));
 	return ret;
 }
 
