@@ -40,7 +40,7 @@ static int register_on_nic(struct anynet_comm *comm, struct anynet_mr *mr, bool 
 	ret = ib_memory_register(mr, comm->dev, !comm->is_send && !anynet_net.cfg->flush_disable,
 				 why, sizeof(why));
 	if (!ret || ret == -ENODEV) { /* gone for now: registered when it is used again */
-		if (mr->gpu && !ret)
+		if (mr->gpu && mr->bytes && !ret)
 			comm->gpu_direct = true;
 		return 0;
 	}

@@ -63,8 +63,11 @@ static bool device_failed(struct ib_nic *nic, const char *what)
 	return true;
 }
 
+/* NULL: a queue pair for flushes, whose next completion tells. */
 static bool link_failed(struct ib_nic *nic, struct ib_link *link, const char *what)
 {
+	if (!link)
+		return false;
 	anynet_info("dev %s: %s", nic->dev->name, what);
 	atomic_store(&link->failed, true);
 	return true;
