@@ -1,0 +1,275 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* Patterns, as regular expressions of PCRE2. */
+#include "pattern.h"
+
+#define PCRE2_CODE_UNIT_WIDTH 8
+#include <ctype.h>
+#include <pcre2.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#define RUNS_MAX 16
+
+/* Backtracking steps for one line: no pattern of ours takes 1 % of it. */
+#define MATCH_LIMIT 200000
+
+struct pattern {
+	char *text;
+	char *regex;
+	size_t regex_bytes;
+	char *runs[RUNS_MAX];
+	int run_count;
+	char names[PATTERN_FIELDS][PATTERN_NAME];
+	int field_count;
+	pcre2_code *code;
+	pcre2_match_data *data;
+	pcre2_match_context *context;
+	bool broken;
+};
+
+/* The regular expression as it grows, and the run of text that it ends with. */
+struct builder {
+	struct pattern *pattern;
+	size_t run;
+	char *why;
+	size_t why_bytes;
+};
+
+static int complain(struct builder *b, const char *what)
+{
+	snprintf(b->why, b->why_bytes, "%s: %.200s", what, b->pattern->text);
+	return -1;
+}
+
+static void put(struct builder *b, const char *text, size_t bytes)
+{
+	memcpy(b->pattern->regex + b->pattern->regex_bytes, text, bytes);
+	b->pattern->regex_bytes += bytes;
+}
+
+static void put_text(struct builder *b, char c)
+{
+	if (!isalnum((unsigned char)c) && !((unsigned char)c & 0x80))
+		put(b, "\\", 1);
+	put(b, &c, 1);
+}
+
+static int end_run(struct builder *b, const char *end)
+{
+	struct pattern *p = b->pattern;
+	char *run;
+
+	if (b->run >= PATTERN_KEY && p->run_count < RUNS_MAX) {
+		run = strndup(end - b->run, b->run);
+		if (!run)
+			return complain(b, "out of memory");
+		p->runs[p->run_count++] = run;
+	}
+	b->run = 0;
+	return 0;
+}
+
+/* The end of a field that begins behind `p`: braces inside it come in pairs. */
+static const char *field_end(const char *p)
+{
+	int depth = 1;
+
+	for (; *p; p++) {
+		if (*p == '\\' && p[1])
+			p++;
+		else if (*p == '{')
+			depth++;
+		else if (*p == '}' && !--depth)
+			return p;
+	}
+	return NULL;
+}
+
+static int add_field(struct builder *b, const char *text, const char *end)
+{
+	struct pattern *p = b->pattern;
+	const char *colon = memchr(text, ':', (size_t)(end - text));
+	size_t bytes = (size_t)((colon ? colon : end) - text);
+	char *name = p->names[p->field_count];
+
+	if (bytes == 1 && *text == '*') {
+		put(b, ".*?", 3);
+		return 0;
+	}
+	if (p->field_count == PATTERN_FIELDS)
+		return complain(b, "too many fields");
+	if (!bytes || bytes >= PATTERN_NAME || isdigit((unsigned char)*text))
+		return complain(b, "a field without a proper name");
+	for (size_t i = 0; i < bytes; i++)
+		if (!islower((unsigned char)text[i]) && !isdigit((unsigned char)text[i]) &&
+		    text[i] != '_')
+			return complain(b, "a field's name has other characters than a-z, 0-9, _");
+	memcpy(name, text, bytes);
+	name[bytes] = '\0';
+	for (int i = 0; i < p->field_count; i++)
+		if (!strcmp(p->names[i], name))
+			return complain(b, "a field twice");
+	p->field_count++;
+	put(b, "(?<", 3);
+	put(b, name, bytes);
+	put(b, ">", 1);
+	if (colon)
+		put(b, colon + 1, (size_t)(end - colon - 1));
+	else
+		put(b, "\\S+", 3);
+	put(b, ")", 1);
+	return 0;
+}
+
+static int build(struct builder *b)
+{
+	const char *text = b->pattern->text, *p = text;
+
+	while (*p) {
+		const char *end;
+
+		if (*p != '{' && *p != '}') {
+			put_text(b, *p++);
+			b->run++;
+			continue;
+		}
+		if (end_run(b, p))
+			return -1;
+		if (p[0] == p[1]) {
+			put_text(b, *p);
+			p += 2;
+			continue;
+		}
+		end = *p == '{' ? field_end(p + 1) : NULL;
+		if (!end)
+			return complain(b, "a brace without its partner ({{ is a brace itself)");
+		if (add_field(b, p + 1, end))
+			return -1;
+		p = end + 1;
+	}
+	if (end_run(b, p))
+		return -1;
+	if (!b->pattern->run_count)
+		return complain(b, "eight bytes of text in a row are wanted");
+	return 0;
+}
+
+struct pattern *pattern_new(const char *text, char *why, size_t why_bytes)
+{
+	struct pattern *p = calloc(1, sizeof(*p));
+	struct builder b = { .pattern = p, .why = why, .why_bytes = why_bytes };
+
+	if (p) {
+		p->text = strdup(text);
+		p->regex = malloc(8 * strlen(text) + 64); /* a field {x} is (?<x>\S+) */
+	}
+	if (!p || !p->text || !p->regex) {
+		snprintf(why, why_bytes, "out of memory");
+		pattern_free(p);
+		return NULL;
+	}
+	if (build(&b)) {
+		pattern_free(p);
+		return NULL;
+	}
+	return p;
+}
+
+void pattern_free(struct pattern *p)
+{
+	if (!p)
+		return;
+	pcre2_match_context_free(p->context);
+	pcre2_match_data_free(p->data);
+	pcre2_code_free(p->code);
+	for (int i = 0; i < p->run_count; i++)
+		free(p->runs[i]);
+	free(p->regex);
+	free(p->text);
+	free(p);
+}
+
+const char *pattern_text(const struct pattern *p)
+{
+	return p->text;
+}
+
+const char *pattern_run(const struct pattern *p, int i)
+{
+	return i < p->run_count ? p->runs[i] : NULL;
+}
+
+bool pattern_has_field(const struct pattern *p, const char *name)
+{
+	for (int i = 0; i < p->field_count; i++)
+		if (!strcmp(p->names[i], name))
+			return true;
+	return false;
+}
+
+int pattern_compile(struct pattern *p, char *why, size_t why_bytes)
+{
+	PCRE2_UCHAR text[128] = "";
+	size_t where;
+	int error;
+
+	if (p->code)
+		return 0;
+	/* NEVER_UTF: logs hold any bytes; no callouts, no \C. */
+	p->code = pcre2_compile((PCRE2_SPTR)p->regex, p->regex_bytes,
+				PCRE2_NEVER_UTF | PCRE2_NEVER_BACKSLASH_C, &error, &where, NULL);
+	if (!p->code) {
+		pcre2_get_error_message(error, text, sizeof(text));
+		snprintf(why, why_bytes, "not a regular expression (%s): %.200s",
+			 (const char *)text, p->text);
+		p->broken = true;
+		return -1;
+	}
+	/* Without JIT it works as well, more slowly. */
+	pcre2_jit_compile(p->code, PCRE2_JIT_COMPLETE);
+	p->data = pcre2_match_data_create_from_pattern(p->code, NULL);
+	p->context = pcre2_match_context_create(NULL);
+	if (!p->data || !p->context) {
+		snprintf(why, why_bytes, "out of memory");
+		p->broken = true;
+		return -1;
+	}
+	pcre2_set_match_limit(p->context, MATCH_LIMIT);
+	pcre2_set_heap_limit(p->context, 4096);
+	return 0;
+}
+
+bool pattern_match(struct pattern *p, const char *line, size_t bytes, struct match *match)
+{
+	const PCRE2_SIZE *ends;
+	char why[64];
+
+	if (p->broken || pattern_compile(p, why, sizeof(why)))
+		return false;
+	if (pcre2_match(p->code, (PCRE2_SPTR)line, bytes, 0, 0, p->data, p->context) < 1)
+		return false;
+	ends = pcre2_get_ovector_pointer(p->data);
+	match->begin = ends[0];
+	match->end = ends[1] > ends[0] ? ends[1] : ends[0];
+	match->field_count = 0;
+	for (int i = 0; i < p->field_count; i++) {
+		int n = pcre2_substring_number_from_name(p->code, (PCRE2_SPTR)p->names[i]);
+		bool set = n > 0 && ends[2 * n] != PCRE2_UNSET && ends[2 * n + 1] >= ends[2 * n];
+
+		match->fields[match->field_count++] = (struct field){
+			.name = p->names[i],
+			.data = set ? line + ends[2 * n] : line,
+			.bytes = set ? ends[2 * n + 1] - ends[2 * n] : 0,
+		};
+	}
+	return true;
+}
+
+const struct field *match_field(const struct match *match, const char *name)
+{
+	for (int i = 0; i < match->field_count; i++)
+		if (!strcmp(match->fields[i].name, name))
+			return &match->fields[i];
+	return NULL;
+}

@@ -1,0 +1,130 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* The report for programs. */
+#include <jansson.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "memory.h"
+#include "print.h"
+
+static json_t *place_json(const struct report *r, const struct place *place)
+{
+	json_t *json = json_object();
+
+	json_object_set_new(json, "file", json_string(r->files[place->file]));
+	json_object_set_new(json, "line", json_integer((json_int_t)place->line));
+	return json;
+}
+
+/* What is known of where lines are from: "hosts" and "ranks". */
+static void add_who(json_t *json, const struct report *r, const struct source_set *set)
+{
+	int *ranks = memory_get(r->sources.count * sizeof(*ranks));
+	json_t *hosts = json_array(), *numbers = json_array(), *seen = json_object();
+	size_t count = report_ranks(r, set, ranks);
+
+	for (size_t i = 0; i < count; i++)
+		json_array_append_new(numbers, json_integer(ranks[i]));
+	free(ranks);
+	for (unsigned i = 1; i < r->sources.count; i++) {
+		const char *host = r->sources.list[i].host;
+
+		if (!source_set_has(set, i) || !*host || json_object_get(seen, host))
+			continue;
+		json_object_set_new(seen, host, json_true());
+		json_array_append_new(hosts, json_string(host));
+	}
+	json_decref(seen);
+	json_object_set_new(json, "hosts", hosts);
+	json_object_set_new(json, "ranks", numbers);
+}
+
+static json_t *values_json(const struct report *r, const struct finding *f)
+{
+	json_t *values = json_array();
+
+	for (int i = 0; i < f->value_count; i++) {
+		const struct value *v = &f->values[i];
+		json_t *json = json_object();
+
+		json_object_set_new(json, "value", json_string(v->text));
+		json_object_set_new(json, "count", json_integer((json_int_t)v->count));
+		json_object_set_new(json, "first", place_json(r, &v->first));
+		add_who(json, r, &v->sources);
+		json_array_append_new(values, json);
+	}
+	return values;
+}
+
+static json_t *list_json(const struct report *r, struct finding **list, size_t count);
+
+static json_t *finding_json(const struct report *r, const struct finding *f)
+{
+	const struct source *source = &r->sources.list[f->first_source];
+	json_t *json = json_object(), *first = place_json(r, &f->first);
+
+	if (*source->host)
+		json_object_set_new(first, "host", json_string(source->host));
+	if (source->pid)
+		json_object_set_new(first, "pid", json_integer(source->pid));
+	if (source->rank >= 0)
+		json_object_set_new(first, "rank", json_integer(source->rank));
+	json_object_set_new(json, "id", json_string(f->rule->id));
+	json_object_set_new(json, "kind", json_string(rule_kind_text(f->kind)));
+	json_object_set_new(json, "cause", json_integer(f->rule->cause));
+	json_object_set_new(json, "title", json_string(f->title));
+	json_object_set_new(json, "message", json_string(f->message));
+	json_object_set_new(json, "first", first);
+	json_object_set_new(json, "count", json_integer((json_int_t)f->count));
+	add_who(json, r, &f->sources);
+	json_object_set_new(json, "means", json_string(f->means));
+	json_object_set_new(json, "do", json_string(f->remedy));
+	if (f->rule->versions)
+		json_object_set_new(json, "versions", json_string(f->rule->versions));
+	if (f->rule->see)
+		json_object_set_new(json, "see", json_string(f->rule->see));
+	if (f->value_count)
+		json_object_set_new(json, "values", values_json(r, f));
+	json_object_set_new(json, "follows", list_json(r, f->follows, f->follow_count));
+	return json;
+}
+
+static json_t *list_json(const struct report *r, struct finding **list, size_t count)
+{
+	json_t *json = json_array();
+
+	for (size_t i = 0; i < count; i++)
+		json_array_append_new(json, finding_json(r, list[i]));
+	return json;
+}
+
+/* Of RULE_DIFFER what all agree on. */
+static json_t *facts_json(const struct report *r)
+{
+	json_t *facts = json_object();
+
+	for (size_t i = 0; i < r->rule_count; i++)
+		if (r->findings[i].kind == RULE_DIFFER && r->findings[i].value_count == 1)
+			json_object_set_new(facts, r->findings[i].rule->id,
+					    json_string(r->findings[i].values[0].text));
+	return facts;
+}
+
+void print_json(const struct report *r, FILE *out)
+{
+	json_t *all = json_object(), *files = json_array();
+
+	for (int i = 0; i < r->file_count; i++)
+		json_array_append_new(files, json_string(r->files[i]));
+	json_object_set_new(all, "status", json_integer(report_status(r)));
+	json_object_set_new(all, "files", files);
+	json_object_set_new(all, "lines", json_integer((json_int_t)r->lines));
+	json_object_set_new(all, "bytes", json_integer((json_int_t)r->bytes));
+	json_object_set_new(all, "facts", facts_json(r));
+	json_object_set_new(all, "errors", list_json(r, r->errors, r->error_count));
+	json_object_set_new(all, "warnings", list_json(r, r->warnings, r->warning_count));
+	json_object_set_new(all, "harmless", list_json(r, r->harmless, r->harmless_count));
+	json_dumpf(all, out, JSON_INDENT(2));
+	fprintf(out, "\n");
+	json_decref(all);
+}

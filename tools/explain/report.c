@@ -1,0 +1,341 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* Findings: adding to them, and the order in which they are told. */
+#include "report.h"
+
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include <nccl_net/util.h>
+
+#include "clean.h"
+#include "memory.h"
+
+#define TEXT_BYTES 4096 /* of means and do, with their fields */
+
+struct report *report_new(const struct rules *rules)
+{
+	struct report *r = memory_get(sizeof(*r));
+
+	r->rule_count = rules->count;
+	r->findings = memory_get(rules->count * sizeof(*r->findings));
+	for (size_t i = 0; i < rules->count; i++) {
+		r->findings[i].rule = rules->rules[i];
+		r->findings[i].kind = rules->rules[i]->kind;
+	}
+	sources_init(&r->sources);
+	return r;
+}
+
+void report_free(struct report *r)
+{
+	for (size_t i = 0; i < r->rule_count; i++) {
+		struct finding *f = &r->findings[i];
+
+		for (int v = 0; v < f->value_count; v++)
+			free(f->values[v].sources.bits);
+		free(f->values);
+		free(f->sources.bits);
+		free(f->follows);
+		free(f->message);
+		free(f->title);
+		free(f->means);
+		free(f->remedy);
+	}
+	free(r->errors);
+	free(r->warnings);
+	free(r->harmless);
+	free(r->findings);
+	for (int i = 0; i < r->file_count; i++)
+		free(r->files[i]);
+	free(r->files);
+	sources_free(&r->sources);
+	free(r);
+}
+
+int report_file(struct report *r, const char *name)
+{
+	char text[512];
+
+	clean(text, sizeof(text), name, strlen(name));
+	r->files = memory_resize(r->files, ((size_t)r->file_count + 1) * sizeof(*r->files));
+	r->files[r->file_count] = memory_text(text);
+	return r->file_count++;
+}
+
+/* --- sets of sources --- */
+
+static void set_add(struct source_set *set, unsigned source)
+{
+	unsigned word = source / 64;
+
+	if (word >= set->words) {
+		set->bits = memory_resize(set->bits, (word + 1) * sizeof(*set->bits));
+		memset(set->bits + set->words, 0, (word + 1 - set->words) * sizeof(*set->bits));
+		set->words = word + 1;
+	}
+	set->bits[word] |= 1ull << source % 64;
+}
+
+bool source_set_has(const struct source_set *set, unsigned source)
+{
+	return source / 64 < set->words && set->bits[source / 64] >> source % 64 & 1;
+}
+
+static int by_number(const void *left, const void *right)
+{
+	const int *a = left, *b = right;
+
+	return (*a > *b) - (*a < *b);
+}
+
+size_t report_ranks(const struct report *r, const struct source_set *set, int *ranks)
+{
+	size_t n = 0, unique = 0;
+
+	for (unsigned i = 1; i < r->sources.count; i++)
+		if (source_set_has(set, i) && r->sources.list[i].rank >= 0)
+			ranks[n++] = r->sources.list[i].rank;
+	qsort(ranks, n, sizeof(*ranks), by_number);
+	for (size_t i = 0; i < n; i++)
+		if (!unique || ranks[unique - 1] != ranks[i])
+			ranks[unique++] = ranks[i];
+	return unique;
+}
+
+static size_t append(char *text, size_t bytes, size_t at, const char *more)
+{
+	return at + (size_t)anynet_min((size_t)snprintf(text + at, bytes - at, "%s", more),
+				       bytes - at - 1);
+}
+
+static size_t append_ranks(char *text, size_t bytes, size_t at, const int *ranks, size_t count)
+{
+	char part[64];
+
+	if (!count)
+		return at;
+	at = append(text, bytes, at, count == 1 ? "rank " : "ranks ");
+	for (size_t i = 0, last; i < count; i = last + 1) {
+		for (last = i; last + 1 < count && ranks[last + 1] == ranks[last] + 1; last++)
+			;
+		if (last == i)
+			snprintf(part, sizeof(part), "%s%d", i ? ", " : "", ranks[i]);
+		else
+			snprintf(part, sizeof(part), "%s%d-%d", i ? ", " : "", ranks[i],
+				 ranks[last]);
+		if (at + sizeof(part) > bytes / 2)
+			return append(text, bytes, at, ", …");
+		at = append(text, bytes, at, part);
+	}
+	return at;
+}
+
+void report_who(const struct report *r, const struct source_set *set, char *text, size_t bytes)
+{
+	int *ranks = memory_get(r->sources.count * sizeof(*ranks));
+	size_t count = report_ranks(r, set, ranks), at = 0, hosts = 0;
+	const struct source *only = NULL;
+	unsigned members = 0;
+	char part[ORIGIN_HOST + 32];
+
+	text[0] = '\0';
+	at = append_ranks(text, bytes, at, ranks, count);
+	free(ranks);
+	for (unsigned i = 1; i < r->sources.count; i++) {
+		const struct source *s = &r->sources.list[i];
+		bool said = false;
+
+		if (!source_set_has(set, i))
+			continue;
+		members++;
+		only = s;
+		if (!*s->host || hosts > 8)
+			continue;
+		for (unsigned j = 1; j < i && !said; j++)
+			said = source_set_has(set, j) && !strcmp(r->sources.list[j].host, s->host);
+		if (said)
+			continue;
+		snprintf(part, sizeof(part), "%s%s", hosts ? ", " : at ? " on " : "on ", s->host);
+		at = append(text, bytes, at, hosts++ < 8 ? part : ", …");
+	}
+	if (members == 1 && !count && only->pid) {
+		snprintf(part, sizeof(part), "%sprocess %d", at ? ", " : "", only->pid);
+		append(text, bytes, at, part);
+	}
+}
+
+/* --- adding --- */
+
+static bool is_earlier(const struct place *a, const struct place *b)
+{
+	if (b->file < 0)
+		return true;
+	if (a->file != b->file && a->time_us != ORIGIN_NO_TIME && b->time_us != ORIGIN_NO_TIME)
+		return a->time_us < b->time_us;
+	return false;
+}
+
+static void add_value(struct finding *f, const struct place *place, unsigned source,
+		      const struct match *match)
+{
+	const struct field *field = match_field(match, "value");
+	char text[REPORT_VALUE];
+	int v = 0;
+
+	clean(text, sizeof(text), field->data, field->bytes);
+	while (v < f->value_count && strcmp(f->values[v].text, text) != 0)
+		v++;
+	if (v == REPORT_VALUES)
+		return;
+	if (v == f->value_count) {
+		f->values = memory_resize(f->values, ((size_t)v + 1) * sizeof(*f->values));
+		f->values[f->value_count++] = (struct value){ .first = { .file = -1 } };
+		memcpy(f->values[v].text, text, sizeof(text));
+	}
+	f->values[v].count++;
+	set_add(&f->values[v].sources, source);
+	if (is_earlier(place, &f->values[v].first))
+		f->values[v].first = *place;
+}
+
+static void quote(struct finding *f, const char *line, size_t bytes, const struct match *match)
+{
+	char text[TEXT_BYTES];
+
+	free(f->message);
+	free(f->title);
+	free(f->means);
+	free(f->remedy);
+	clean(text, REPORT_MESSAGE, line, bytes);
+	f->message = memory_text(text);
+	rules_expand(text, sizeof(text), f->rule->title, match);
+	f->title = memory_text(text);
+	rules_expand(text, sizeof(text), f->rule->means, match);
+	f->means = memory_text(text);
+	rules_expand(text, sizeof(text), f->rule->remedy, match);
+	f->remedy = memory_text(text);
+}
+
+void report_add(struct report *r, const struct rule *rule, const struct place *place,
+		unsigned source, const char *line, size_t bytes, const struct match *match)
+{
+	struct finding *f = &r->findings[rule->number];
+
+	if (!f->count)
+		f->first.file = -1;
+	f->count++;
+	set_add(&f->sources, source);
+	if (rule->kind == RULE_DIFFER)
+		add_value(f, place, source, match);
+	if (!is_earlier(place, &f->first))
+		return;
+	f->first = *place;
+	f->first_source = source;
+	quote(f, line, bytes, match);
+}
+
+/* --- the end --- */
+
+static bool by_time; /* in this order: all have one */
+
+static int nearer_cause(const void *left, const void *right)
+{
+	const struct finding *a = *(struct finding *const *)left;
+	const struct finding *b = *(struct finding *const *)right;
+
+	if (a->rule->cause != b->rule->cause)
+		return a->rule->cause < b->rule->cause ? -1 : 1;
+	if (by_time && a->first.time_us != b->first.time_us)
+		return a->first.time_us < b->first.time_us ? -1 : 1;
+	if (a->first.file != b->first.file)
+		return a->first.file < b->first.file ? -1 : 1;
+	if (a->first.line != b->first.line)
+		return a->first.line < b->first.line ? -1 : 1;
+	return a->rule->number < b->rule->number ? -1 : 1;
+}
+
+/* Those of one kind, in order. The caller frees. */
+static struct finding **list(struct report *r, enum rule_kind kind, size_t *count)
+{
+	struct finding **found = memory_get((r->rule_count + 1) * sizeof(*found));
+	size_t n = 0;
+
+	by_time = r->file_count > 1;
+	for (size_t i = 0; i < r->rule_count; i++) {
+		struct finding *f = &r->findings[i];
+
+		if (!f->count || f->kind != kind)
+			continue;
+		found[n++] = f;
+		if (f->first.time_us == ORIGIN_NO_TIME)
+			by_time = false;
+	}
+	qsort(found, n, sizeof(struct finding *), nearer_cause);
+	*count = n;
+	return found;
+}
+
+/* Values that differ can be harmless; if the job has failed they are suspects. */
+static void judge_differences(struct report *r)
+{
+	bool failed = false;
+
+	for (size_t i = 0; i < r->rule_count; i++)
+		failed |= r->findings[i].count && (r->findings[i].kind == RULE_ERROR ||
+						   r->findings[i].kind == RULE_FOLLOWS);
+	for (size_t i = 0; i < r->rule_count; i++) {
+		struct finding *f = &r->findings[i];
+
+		if (f->kind == RULE_DIFFER && f->value_count > 1)
+			f->kind = failed ? RULE_ERROR : RULE_WARNING;
+	}
+}
+
+/* Whether `a` may have caused `b`: it did not come later, as far as can be told. */
+static bool may_precede(const struct place *a, const struct place *b)
+{
+	if (a->file == b->file)
+		return a->line <= b->line;
+	return a->time_us == ORIGIN_NO_TIME || b->time_us == ORIGIN_NO_TIME ||
+	       a->time_us <= b->time_us;
+}
+
+/* Puts it under the first cause that came before it; if all came later, under the first. */
+static void attach(struct report *r, struct finding *follow)
+{
+	struct finding *cause = r->errors[0];
+
+	for (size_t i = 0; i < r->error_count; i++) {
+		if (!may_precede(&r->errors[i]->first, &follow->first))
+			continue;
+		cause = r->errors[i];
+		break;
+	}
+	cause->follows =
+		memory_resize(cause->follows, (cause->follow_count + 1) * sizeof(struct finding *));
+	cause->follows[cause->follow_count++] = follow;
+}
+
+void report_conclude(struct report *r)
+{
+	struct finding **follows;
+	size_t count, first = 0;
+
+	judge_differences(r);
+	r->errors = list(r, RULE_ERROR, &r->error_count);
+	r->warnings = list(r, RULE_WARNING, &r->warning_count);
+	r->harmless = list(r, RULE_HARMLESS, &r->harmless_count);
+	follows = list(r, RULE_FOLLOWS, &count);
+	/* Without an error its cause is not in the log. */
+	if (count && !r->error_count)
+		r->errors[r->error_count++] = follows[first++];
+	for (; first < count; first++)
+		attach(r, follows[first]);
+	free(follows);
+}
+
+int report_status(const struct report *r)
+{
+	return r->error_count ? 2 : r->warning_count || r->harmless_count ? 1 : 0;
+}

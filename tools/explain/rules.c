@@ -1,0 +1,282 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* The table of rules in memory. How it is written is in rules_parse.c. */
+#include "rules.h"
+
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include <nccl_net/util.h>
+
+#include "clean.h"
+
+#define GRAM      3
+#define GRAM_BITS 18
+
+/* Text that NCCL writes in its good days: a key is better made of other things. */
+static const char everyday[] =
+	"NCCL INFO Channel 00/02 :    0   1   2   3   4   5   6   7 "
+	"NCCL INFO Channel 01/0 : 3[3] -> 4[4] [send] via NET/IB/0(1)/GDRDMA/Shared "
+	"NCCL INFO Channel 00 : 0[1b000] -> 1[1c000] via P2P/IPC/read P2P/CUMEM via NET/Socket/0/Shared "
+	"NCCL INFO Connected all rings, use ring PXN 0 GDR 1 Connected all trees "
+	"NCCL INFO Trees [0] 1/-1/-1->0->-1 [1] 1/-1/-1->0->-1 "
+	"NCCL INFO comm 0x55d5c8 rank 0 nRanks 16 nNodes 2 localRanks 8 localRank 0 MNNVL 0 "
+	"NCCL INFO threadThresholds 8/8/64 | 16/8/64 | 512 | 512 "
+	"NCCL INFO 16 coll channels, 16 collnet channels, 0 nvls channels, 16 p2p channels "
+	"NCCL INFO ncclCommInitRankConfig comm 0x5 rank 0 nranks 16 cudaDev 0 nvmlDev 0 busId 1b000 "
+	"commId 0x Init START Init COMPLETE NCCL INFO Setting affinity for GPU 0 to ffff,ffffffff "
+	"NCCL INFO NCCL_SOCKET_IFNAME set by environment to eth0 Using network Socket "
+	"NCCL INFO AllReduce: opCount 1f sendbuff 0x7f recvbuff 0x7f count 1048576 datatype 7 op 0 "
+	"root 0 comm 0x55 [nranks=16] stream 0x55 [default0]: [rank0]: epoch step loss iteration "
+	"NCCL INFO P2P Chunksize set to 131072 proxy NVLS multicast support is not available on dev ";
+
+const char *rule_kind_text(enum rule_kind kind)
+{
+	static const char *const names[] = {
+		[RULE_ERROR] = "error",       [RULE_WARNING] = "warning",
+		[RULE_HARMLESS] = "harmless", [RULE_FOLLOWS] = "follows",
+		[RULE_DIFFER] = "differ",     [RULE_WHO] = "who",
+	};
+
+	return names[kind];
+}
+
+struct rules *rules_new(void)
+{
+	return calloc(1, sizeof(struct rules));
+}
+
+void rule_free(struct rule *rule)
+{
+	if (!rule)
+		return;
+	for (int i = 0; i < rule->line_count; i++)
+		pattern_free(rule->lines[i]);
+	for (int i = 0; i < rule->sample_count; i++)
+		free(rule->samples[i]);
+	for (int i = 0; i < rule->format_count; i++)
+		free(rule->formats[i]);
+	free(rule->see);
+	free(rule->versions);
+	free(rule->remedy);
+	free(rule->means);
+	free(rule->title);
+	free(rule->id);
+	free(rule);
+}
+
+void rules_free(struct rules *rules)
+{
+	if (!rules)
+		return;
+	for (size_t i = 0; i < rules->count; i++)
+		rule_free(rules->rules[i]);
+	filter_free(rules->filter);
+	free(rules->lines);
+	free(rules->rules);
+	free(rules);
+}
+
+/* --- keys --- */
+
+/* A number for three bytes; that others may have the same does little harm. */
+static uint32_t gram(const char *p)
+{
+	uint32_t v = (uint32_t)(unsigned char)p[0] << 16 | (uint32_t)(unsigned char)p[1] << 8 |
+		     (unsigned char)p[2];
+
+	return v * 2654435761u >> (32 - GRAM_BITS);
+}
+
+static void count_grams(uint16_t *counts, const char *text, uint16_t weight)
+{
+	for (size_t i = 0, bytes = strlen(text); i + GRAM <= bytes; i++) {
+		uint16_t *count = &counts[gram(text + i)];
+
+		*count = (uint16_t)anynet_min(*count + weight, UINT16_MAX);
+	}
+}
+
+/* The eight bytes of the pattern's text that are least like anything else. */
+static const char *choose_key(const struct pattern *pattern, const uint16_t *counts)
+{
+	unsigned best_score = UINT32_MAX;
+	const char *best = NULL, *run;
+
+	for (int i = 0; (run = pattern_run(pattern, i)); i++) {
+		for (const char *p = run; strlen(p) >= PATTERN_KEY; p++) {
+			unsigned score = 0;
+
+			for (int at = 0; at + GRAM <= PATTERN_KEY; at++)
+				score += counts[gram(p + at)];
+			if (score < best_score) {
+				best_score = score;
+				best = p;
+			}
+		}
+	}
+	return best;
+}
+
+static int build_filter(struct rules *rules, const char **keys)
+{
+	uint16_t *counts = calloc(1u << GRAM_BITS, sizeof(*counts));
+	const char *run;
+
+	if (!counts)
+		return -1;
+	count_grams(counts, everyday, 50);
+	for (size_t i = 0; i < rules->line_count; i++)
+		for (int r = 0; (run = pattern_run(rules->lines[i].pattern, r)); r++)
+			count_grams(counts, run, 1);
+	for (size_t i = 0; i < rules->line_count; i++)
+		keys[i] = choose_key(rules->lines[i].pattern, counts);
+	free(counts);
+	rules->filter = filter_new(keys, rules->line_count);
+	return rules->filter ? 0 : -1;
+}
+
+int rules_finish(struct rules *rules, char *why, size_t why_bytes)
+{
+	size_t count = 0, n = 0;
+	const char **keys;
+	int ret = -1;
+
+	for (size_t i = 0; i < rules->count; i++)
+		count += (size_t)rules->rules[i]->line_count;
+	if (count > UINT16_MAX) {
+		snprintf(why, why_bytes, "%zu patterns are too many", count);
+		return -1;
+	}
+	rules->lines = calloc(count + 1, sizeof(*rules->lines));
+	keys = calloc(count + 1, sizeof(*keys));
+	if (rules->lines && keys) {
+		for (size_t i = 0; i < rules->count; i++) {
+			struct rule *rule = rules->rules[i];
+
+			rule->number = (int)i;
+			for (int j = 0; j < rule->line_count; j++)
+				rules->lines[n++] = (struct rule_line){ rule, rule->lines[j] };
+		}
+		rules->line_count = n;
+		ret = build_filter(rules, keys);
+	}
+	free(keys);
+	if (ret)
+		snprintf(why, why_bytes, "out of memory");
+	return ret;
+}
+
+/* --- matching --- */
+
+static bool matches(const struct rule *rule, const char *line, size_t bytes, struct match *match)
+{
+	for (int i = 0; i < rule->line_count; i++)
+		if (pattern_match(rule->lines[i], line, bytes, match))
+			return true;
+	return false;
+}
+
+struct rule *rules_find(struct rules *rules, const char *line, size_t bytes, struct match *match)
+{
+	for (size_t i = 0; i < rules->count; i++) {
+		struct rule *rule = rules->rules[i];
+
+		if (rule->kind != RULE_DIFFER && rule->kind != RULE_WHO &&
+		    matches(rule, line, bytes, match))
+			return rule;
+	}
+	return NULL;
+}
+
+static int check_sample(struct rules *rules, const struct rule *rule, const char *sample, char *why,
+			size_t why_bytes)
+{
+	const struct rule *found;
+	struct match match;
+
+	if (rule->kind == RULE_DIFFER || rule->kind == RULE_WHO)
+		found = matches(rule, sample, strlen(sample), &match) ? rule : NULL;
+	else
+		found = rules_find(rules, sample, strlen(sample), &match);
+	if (found == rule)
+		return 0;
+	snprintf(why, why_bytes, "rule %s (line %d): its sample is matched by %s: %.300s", rule->id,
+		 rule->at, found ? found->id : "no rule", sample);
+	return -1;
+}
+
+/* Each pattern of the rule is that of one of its samples. */
+static int check_lines(const struct rule *rule, char *why, size_t why_bytes)
+{
+	struct match match;
+
+	for (int i = 0; i < rule->line_count; i++) {
+		int j = 0;
+
+		while (j < rule->sample_count && !pattern_match(rule->lines[i], rule->samples[j],
+								strlen(rule->samples[j]), &match))
+			j++;
+		if (j < rule->sample_count)
+			continue;
+		snprintf(why, why_bytes, "rule %s (line %d): no sample for: %.300s", rule->id,
+			 rule->at, pattern_text(rule->lines[i]));
+		return -1;
+	}
+	return 0;
+}
+
+static int compile_lines(const struct rule *rule, char *why, size_t why_bytes)
+{
+	char what[512];
+
+	for (int i = 0; i < rule->line_count; i++) {
+		if (!pattern_compile(rule->lines[i], what, sizeof(what)))
+			continue;
+		snprintf(why, why_bytes, "rule %s (line %d): %s", rule->id, rule->at, what);
+		return -1;
+	}
+	return 0;
+}
+
+int rules_check(struct rules *rules, size_t count, char *why, size_t why_bytes)
+{
+	for (size_t i = 0; i < count; i++)
+		if (compile_lines(rules->rules[i], why, why_bytes))
+			return -1;
+	for (size_t i = 0; i < count; i++) {
+		struct rule *rule = rules->rules[i];
+
+		if (check_lines(rule, why, why_bytes))
+			return -1;
+		for (int j = 0; j < rule->sample_count; j++)
+			if (check_sample(rules, rule, rule->samples[j], why, why_bytes))
+				return -1;
+	}
+	return 0;
+}
+
+size_t rules_expand(char *out, size_t out_bytes, const char *text, const struct match *match)
+{
+	size_t n = 0;
+
+	while (*text && n + 8 < out_bytes) {
+		const char *end = *text == '{' ? strchr(text, '}') : NULL;
+		const struct field *field = NULL;
+		char name[PATTERN_NAME];
+
+		if (end && (size_t)(end - text - 1) < sizeof(name)) {
+			memcpy(name, text + 1, (size_t)(end - text - 1));
+			name[end - text - 1] = '\0';
+			field = match_field(match, name);
+		}
+		if (!field) {
+			out[n++] = *text++;
+			continue;
+		}
+		n += clean(out + n, anynet_min(out_bytes - n, 160), field->data, field->bytes);
+		text = end + 1;
+	}
+	out[n] = '\0';
+	return n;
+}

@@ -1,0 +1,308 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* Reading rule files: "[id]", then "name value", values that go on in lines that begin with a blank. */
+#include <ctype.h>
+#include <stdarg.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include <nccl_net/util.h>
+
+#include "rules.h"
+
+#define RULES_MAX   4096
+#define VALUE_BYTES 8192
+
+struct parser {
+	struct rules *rules;
+	const char *file;
+	int line;
+	struct rule *rule; /* the present one, not in the table yet */
+	size_t before;     /* rules there were when the file began */
+	char **last;       /* the text that a continuation goes on with */
+	char *why;
+	size_t why_bytes;
+};
+
+static int complain(struct parser *p, const char *fmt, ...) ANYNET_PRINTF(2, 3);
+
+static int complain(struct parser *p, const char *fmt, ...)
+{
+	char what[600];
+	va_list args;
+
+	va_start(args, fmt);
+	vsnprintf(what, sizeof(what), fmt, args);
+	va_end(args);
+	snprintf(p->why, p->why_bytes, "%s:%d: %s", p->file, p->line, what);
+	return -1;
+}
+
+/* --- a rule that is complete --- */
+
+/* Every {field} of a text is one of every pattern. */
+static int check_fields(struct parser *p, const struct rule *rule, const char *text)
+{
+	const char *open = text, *end;
+	char name[PATTERN_NAME];
+
+	while (open && (open = strchr(open, '{'))) {
+		end = strchr(open, '}');
+		if (!end || end - open - 1 >= PATTERN_NAME || end == open + 1)
+			return complain(p, "[%s] has a brace that begins no field", rule->id);
+		memcpy(name, open + 1, (size_t)(end - open - 1));
+		name[end - open - 1] = '\0';
+		for (int i = 0; i < rule->line_count; i++)
+			if (!pattern_has_field(rule->lines[i], name))
+				return complain(p,
+						"[%s] names the field %s, which a line of it lacks",
+						rule->id, name);
+		open = end;
+	}
+	return 0;
+}
+
+static int check_rule(struct parser *p, const struct rule *rule)
+{
+	if (!rule->line_count)
+		return complain(p, "[%s] has no line", rule->id);
+	if (!rule->sample_count)
+		return complain(p, "[%s] has no sample", rule->id);
+	if ((int)rule->kind < 0)
+		return complain(p, "[%s] has no kind", rule->id);
+	if (rule->kind == RULE_WHO) {
+		for (int i = 0; i < rule->line_count; i++)
+			if (!pattern_has_field(rule->lines[i], "rank"))
+				return complain(p, "[%s] has a line without {rank}", rule->id);
+		return 0;
+	}
+	if (!rule->title || !rule->means || !rule->remedy)
+		return complain(p, "[%s] lacks one of title, means and do", rule->id);
+	if (rule->kind == RULE_DIFFER) {
+		for (int i = 0; i < rule->line_count; i++)
+			if (!pattern_has_field(rule->lines[i], "value"))
+				return complain(p, "[%s] has a line without {value}", rule->id);
+	}
+	return check_fields(p, rule, rule->means) || check_fields(p, rule, rule->remedy) ||
+			       check_fields(p, rule, rule->title)
+		       ? -1
+		       : 0;
+}
+
+static int end_rule(struct parser *p)
+{
+	struct rules *rules = p->rules;
+	struct rule *rule = p->rule;
+	void *bigger;
+
+	if (!rule)
+		return 0;
+	if (check_rule(p, rule))
+		return -1;
+	for (size_t i = 0; i < rules->count; i++) {
+		if (strcmp(rules->rules[i]->id, rule->id) != 0)
+			continue;
+		if (i >= p->before)
+			return complain(p, "[%s] is there twice", rule->id);
+		rule_free(rule);
+		p->rule = NULL;
+		return 0;
+	}
+	if (rules->count == RULES_MAX)
+		return complain(p, "more than %d rules", RULES_MAX);
+	bigger = realloc(rules->rules, (rules->count + 1) * sizeof(*rules->rules));
+	if (!bigger)
+		return complain(p, "out of memory");
+	rules->rules = bigger;
+	rules->rules[rules->count++] = rule;
+	p->rule = NULL;
+	return 0;
+}
+
+/* --- lines --- */
+
+static int begin_rule(struct parser *p, const char *text)
+{
+	size_t bytes = strcspn(text + 1, "]");
+
+	if (end_rule(p))
+		return -1;
+	if (text[bytes + 1] != ']' || text[bytes + 2] || !bytes || bytes > 48)
+		return complain(p, "a rule begins with [its-name]");
+	for (size_t i = 1; i <= bytes; i++)
+		if (!islower((unsigned char)text[i]) && !isdigit((unsigned char)text[i]) &&
+		    text[i] != '-')
+			return complain(p, "a rule's name has other characters than a-z, 0-9, -");
+	p->rule = calloc(1, sizeof(*p->rule));
+	if (!p->rule)
+		return complain(p, "out of memory");
+	p->rule->kind = (enum rule_kind) - 1;
+	p->rule->cause = 50;
+	p->rule->at = p->line;
+	p->rule->id = strndup(text + 1, bytes);
+	p->last = NULL;
+	return p->rule->id ? 0 : complain(p, "out of memory");
+}
+
+static int set_kind(struct parser *p, const char *value)
+{
+	for (int kind = RULE_ERROR; kind <= RULE_WHO; kind++) {
+		if (!strcmp(value, rule_kind_text((enum rule_kind)kind))) {
+			p->rule->kind = (enum rule_kind)kind;
+			return 0;
+		}
+	}
+	return complain(p, "kind %.40s: error, warning, harmless, follows, differ or who", value);
+}
+
+static int set_cause(struct parser *p, const char *value)
+{
+	char *end;
+	long cause = strtol(value, &end, 10);
+
+	if (*end || !*value || cause < 0 || cause > 99)
+		return complain(p, "cause %.40s: a number from 0 to 99", value);
+	p->rule->cause = (int)cause;
+	return 0;
+}
+
+static int set_text(struct parser *p, char **text, const char *value)
+{
+	if (*text)
+		return complain(p, "twice in one rule");
+	*text = strdup(value);
+	p->last = text;
+	return *text ? 0 : complain(p, "out of memory");
+}
+
+static int add_text(struct parser *p, char **texts, int *count, const char *value)
+{
+	if (*count == RULE_TEXTS)
+		return complain(p, "more than %d in one rule", RULE_TEXTS);
+	texts[*count] = strdup(value);
+	if (!texts[*count])
+		return complain(p, "out of memory");
+	++*count;
+	return 0;
+}
+
+static int add_line(struct parser *p, const char *value)
+{
+	struct rule *rule = p->rule;
+	char why[300];
+
+	if (rule->line_count == RULE_TEXTS)
+		return complain(p, "more than %d lines in one rule", RULE_TEXTS);
+	rule->lines[rule->line_count] = pattern_new(value, why, sizeof(why));
+	if (!rule->lines[rule->line_count])
+		return complain(p, "%s", why);
+	rule->line_count++;
+	return 0;
+}
+
+static int set(struct parser *p, const char *name, const char *value)
+{
+	struct rule *rule = p->rule;
+
+	p->last = NULL;
+	if (!*value)
+		return complain(p, "%.40s has no value", name);
+	if (!strcmp(name, "kind"))
+		return set_kind(p, value);
+	if (!strcmp(name, "cause"))
+		return set_cause(p, value);
+	if (!strcmp(name, "line"))
+		return add_line(p, value);
+	if (!strcmp(name, "sample"))
+		return add_text(p, rule->samples, &rule->sample_count, value);
+	if (!strcmp(name, "format"))
+		return add_text(p, rule->formats, &rule->format_count, value);
+	if (!strcmp(name, "title"))
+		return set_text(p, &rule->title, value);
+	if (!strcmp(name, "means"))
+		return set_text(p, &rule->means, value);
+	if (!strcmp(name, "do"))
+		return set_text(p, &rule->remedy, value);
+	if (!strcmp(name, "versions"))
+		return set_text(p, &rule->versions, value);
+	if (!strcmp(name, "see"))
+		return set_text(p, &rule->see, value);
+	return complain(p,
+			"%.40s is none of kind, cause, title, line, means, do, versions, see, "
+			"sample, format",
+			name);
+}
+
+static int go_on(struct parser *p, const char *more)
+{
+	size_t bytes, more_bytes = strlen(more);
+	char *bigger;
+
+	if (!p->last)
+		return complain(p, "a line that begins with a blank, and nothing that it goes on");
+	bytes = strlen(*p->last);
+	if (bytes + more_bytes + 2 > VALUE_BYTES)
+		return complain(p, "a text of more than %d bytes", VALUE_BYTES);
+	bigger = realloc(*p->last, bytes + more_bytes + 2);
+	if (!bigger)
+		return complain(p, "out of memory");
+	*p->last = bigger;
+	bigger[bytes] = ' ';
+	memcpy(bigger + bytes + 1, more, more_bytes + 1);
+	return 0;
+}
+
+/* `text` is changed. */
+static int parse_line(struct parser *p, char *text)
+{
+	char *value;
+
+	for (char *end = text + strlen(text); end > text && isspace((unsigned char)end[-1]);)
+		*--end = '\0';
+	if (!*text || *text == '#')
+		return 0;
+	if (*text == '[')
+		return begin_rule(p, text);
+	if (!p->rule)
+		return complain(p, "before the first [rule]");
+	if (*text == ' ' || *text == '\t')
+		return go_on(p, text + strspn(text, " \t"));
+	value = text + strcspn(text, " \t");
+	if (*value)
+		*value++ = '\0';
+	return set(p, text, value + strspn(value, " \t"));
+}
+
+int rules_add(struct rules *rules, const char *text, size_t bytes, const char *file, char *why,
+	      size_t why_bytes)
+{
+	struct parser p = { .rules = rules,
+			    .file = file,
+			    .before = rules->count,
+			    .why = why,
+			    .why_bytes = why_bytes };
+	const char *end = text + bytes;
+	char line[VALUE_BYTES];
+	int ret = 0;
+
+	while (text < end && !ret) {
+		const char *newline = memchr(text, '\n', (size_t)(end - text));
+		size_t length = (size_t)((newline ? newline : end) - text);
+
+		p.line++;
+		if (length >= sizeof(line) || memchr(text, '\0', length)) {
+			ret = complain(&p, length >= sizeof(line) ? "a line of more than 8191 bytes"
+								  : "a NUL byte: this is no text");
+			break;
+		}
+		memcpy(line, text, length);
+		line[length] = '\0';
+		ret = parse_line(&p, line);
+		text += length + 1;
+	}
+	if (!ret)
+		ret = end_rule(&p);
+	if (p.rule)
+		rule_free(p.rule);
+	return ret;
+}

@@ -1,0 +1,310 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * The filter looks for keys in a whole block at a time; lines are made out only where one is found.
+ * For regular expressions a line is a window of WINDOW bytes around the key at most, and what is
+ * longer than a block is taken in pieces, so that memory and time are bounded for any input.
+ */
+#include "scan.h"
+
+#include <errno.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+#include <nccl_net/util.h>
+
+#include "clean.h"
+#include "memory.h"
+
+#define WINDOW        6144
+#define WINDOW_BEFORE 2048
+#define CUT           4096 /* a line that is too long is cut at the last blank of so many bytes */
+
+struct scan {
+	struct rules *rules;
+	struct report *report;
+	char *buffer;
+	size_t room;
+	size_t used;
+	uint64_t *hits; /* bits: patterns whose key is in the line */
+	size_t hit_words;
+	int file;
+	unsigned long line;   /* of the block's first byte, from 1 */
+	bool in_line;         /* that byte is not the first of its line */
+	struct origin origin; /* who began that line */
+};
+
+struct scan *scan_new(struct rules *rules, struct report *report, size_t block)
+{
+	struct scan *s = memory_get(sizeof(*s));
+
+	s->rules = rules;
+	s->report = report;
+	s->room = block;
+	s->buffer = memory_get(block);
+	s->hit_words = rules->line_count / 64 + 1;
+	s->hits = memory_get(s->hit_words * sizeof(*s->hits));
+	return s;
+}
+
+void scan_free(struct scan *s)
+{
+	free(s->hits);
+	free(s->buffer);
+	free(s);
+}
+
+/* --- one line --- */
+
+/* A line, or the window of one. */
+struct window {
+	const char *begin, *end;
+	struct origin origin;
+	struct place place;
+};
+
+static int number_of(const struct field *field)
+{
+	int value = 0;
+
+	if (!field || !field->bytes)
+		return -1;
+	for (size_t i = 0; i < field->bytes; i++) {
+		if (field->data[i] < '0' || field->data[i] > '9' || value > 99999999)
+			return -1;
+		value = value * 10 + (field->data[i] - '0');
+	}
+	return value;
+}
+
+static void matched(struct scan *s, const struct rule *rule, const struct window *w,
+		    const struct match *match)
+{
+	unsigned source;
+	int rank = number_of(match_field(match, "rank"));
+
+	if (rule->kind == RULE_WHO) {
+		source = sources_find(&s->report->sources, &w->origin);
+		if (rank >= 0)
+			sources_set_rank(&s->report->sources, source, rank,
+					 number_of(match_field(match, "nranks")));
+		return;
+	}
+	if (rank >= 0) {
+		struct origin other = { .rank = rank, .device = -1 };
+
+		source = sources_find(&s->report->sources, &other);
+	} else {
+		source = sources_find(&s->report->sources, &w->origin);
+	}
+	report_add(s->report, rule, &w->place, source, w->begin, (size_t)(w->end - w->begin),
+		   match);
+}
+
+/* The first rule of a table that matches is the line's, beside all that compare values. */
+static void judge(struct scan *s, const struct window *w)
+{
+	bool found = false;
+	struct match match;
+
+	for (size_t word = 0; word < s->hit_words; word++) {
+		while (s->hits[word]) {
+			size_t i = word * 64 + (size_t)__builtin_ctzll(s->hits[word]);
+			const struct rule_line *line = &s->rules->lines[i];
+			bool beside =
+				line->rule->kind == RULE_DIFFER || line->rule->kind == RULE_WHO;
+
+			s->hits[word] &= s->hits[word] - 1;
+			if (found && !beside)
+				continue;
+			if (!pattern_match(line->pattern, w->begin, (size_t)(w->end - w->begin),
+					   &match))
+				continue;
+			matched(s, line->rule, w, &match);
+			found |= !beside;
+		}
+	}
+}
+
+static void note_key(struct scan *s, const struct filter_key *key)
+{
+	const uint16_t *users = filter_users(s->rules->filter, key);
+
+	for (int i = 0; i < key->count; i++)
+		s->hits[users[i] / 64] |= 1ull << users[i] % 64;
+}
+
+/* --- blocks --- */
+
+static unsigned long count_lines(const char *p, const char *end)
+{
+	unsigned long count = 0;
+
+	while ((p = memchr(p, '\n', (size_t)(end - p)))) {
+		count++;
+		p++;
+	}
+	return count;
+}
+
+/* Behind the last line end in [from, p), or NULL. A '\r' parts lines, too: progress bars. */
+static const char *line_begin(const char *from, const char *p)
+{
+	while (p > from && p[-1] != '\n' && p[-1] != '\r')
+		p--;
+	return p > from ? p : NULL;
+}
+
+static const char *line_end(const char *p, const char *end)
+{
+	while (p < end && *p != '\n' && *p != '\r')
+		p++;
+	return p;
+}
+
+/* A block of text as it is searched. */
+struct text {
+	const char *data, *end;
+	const char *line;     /* where the line of `seen` begins */
+	const char *seen;     /* up to here it has been searched */
+	const char *counted;  /* up to here lines have been counted */
+	unsigned long number; /* of the line there */
+};
+
+/* The line around a key at `p`, after which the search goes on at text->seen. */
+static void take_line(struct scan *s, struct text *text, const char *p,
+		      const struct filter_key *key)
+{
+	const char *begin = line_begin(text->seen, p);
+	const char *stop = text->end;
+	struct window w;
+
+	if (begin)
+		text->line = begin;
+	if ((size_t)(stop - p) > WINDOW - WINDOW_BEFORE)
+		stop = p + WINDOW - WINDOW_BEFORE;
+	w.begin = p - text->line > WINDOW_BEFORE ? p - WINDOW_BEFORE : text->line;
+	w.end = line_end(p, stop);
+	text->number += count_lines(text->counted, p);
+	text->counted = p;
+	if (text->line == text->data && s->in_line)
+		w.origin = s->origin;
+	else
+		origin_parse(&w.origin, text->line, (size_t)(w.end - text->line));
+	w.place = (struct place){ s->file, text->number, w.origin.time_us };
+	note_key(s, key);
+	while ((p = filter_next(s->rules->filter, p + 1, w.end, &key)))
+		note_key(s, key);
+	judge(s, &w);
+	/* The end of a window may have cut a key in two. */
+	text->seen = w.end == stop && stop < text->end ? stop - (PATTERN_KEY - 1) : w.end;
+}
+
+/* Text that begins where the last one ended; `cut`: its last line goes on in the next one. */
+static void take_text(struct scan *s, const char *data, size_t bytes, bool cut)
+{
+	struct text text = { data, data + bytes, data, data, data, s->line };
+	const struct filter_key *key;
+	const char *p, *last;
+
+	while ((p = filter_next(s->rules->filter, text.seen, text.end, &key)))
+		take_line(s, &text, p, key);
+	s->line = text.number + count_lines(text.counted, text.end);
+	if (!bytes)
+		return;
+	if (cut && text.end[-1] != '\r') {
+		last = line_begin(data, text.end);
+		if (last || !s->in_line)
+			origin_parse(&s->origin, last ? last : data,
+				     (size_t)(text.end - (last ? last : data)));
+	}
+	s->in_line = cut && text.end[-1] != '\r';
+}
+
+/* How much of the buffer is whole lines. If there is none, and no room for more, a piece of one. */
+static size_t whole_lines(const struct scan *s, bool *cut)
+{
+	const char *end = memrchr(s->buffer, '\n', s->used);
+
+	*cut = false;
+	if (end)
+		return (size_t)(end + 1 - s->buffer);
+	if (s->used < s->room)
+		return 0;
+	*cut = true;
+	end = memrchr(s->buffer, '\r', s->used);
+	if (!end)
+		end = memrchr(s->buffer + s->used - anynet_min(s->used / 2, CUT), ' ',
+			      anynet_min(s->used / 2, CUT));
+	return end ? (size_t)(end + 1 - s->buffer) : s->used;
+}
+
+static void take_buffer(struct scan *s, bool at_end)
+{
+	bool cut = false;
+	size_t bytes = at_end ? s->used : whole_lines(s, &cut);
+
+	if (!bytes)
+		return;
+	take_text(s, s->buffer, clean_escapes(s->buffer, bytes), cut);
+	s->used -= bytes;
+	memmove(s->buffer, s->buffer + bytes, s->used);
+}
+
+static void begin_file(struct scan *s, const char *name)
+{
+	s->file = report_file(s->report, name);
+	s->used = 0;
+	s->line = 1;
+	s->in_line = false;
+}
+
+static void end_file(struct scan *s)
+{
+	char last = s->used ? s->buffer[s->used - 1] : '\n';
+	bool open = s->used ? last != '\n' : s->in_line;
+
+	take_buffer(s, true);
+	s->report->lines += s->line - 1 + open;
+}
+
+int scan_fd(struct scan *s, int fd, const char *name,
+	    void (*tick)(void *context, unsigned long long bytes), void *context)
+{
+	unsigned long long total = 0;
+	ssize_t got;
+
+	begin_file(s, name);
+	for (;;) {
+		got = read(fd, s->buffer + s->used, s->room - s->used);
+		if (got < 0 && errno == EINTR)
+			continue;
+		if (got <= 0)
+			break;
+		s->used += (size_t)got;
+		total += (unsigned long long)got;
+		s->report->bytes += (unsigned long long)got;
+		take_buffer(s, false);
+		if (tick)
+			tick(context, total);
+	}
+	got = got < 0 ? -errno : 0;
+	end_file(s);
+	return (int)got;
+}
+
+void scan_memory(struct scan *s, const char *data, size_t bytes, const char *name)
+{
+	begin_file(s, name);
+	s->report->bytes += bytes;
+	while (bytes) {
+		size_t part = anynet_min(bytes, s->room - s->used);
+
+		memcpy(s->buffer + s->used, data, part);
+		s->used += part;
+		data += part;
+		bytes -= part;
+		take_buffer(s, false);
+	}
+	end_file(s);
+}
