@@ -17,6 +17,7 @@ static const struct {
 	{ "config", cmd_config, "the settings, their values here and where those come from" },
 	{ "devices", cmd_devices,
 	  "the networks of this host: what NCCL is offered, and why not more" },
+	{ "explain", cmd_explain, "what lines of logs mean: the cause first, and what to do" },
 	{ "perf", cmd_perf,
 	  "checked all-reduce, alltoall or sendrecv between processes of this host" },
 	{ "version", cmd_version, "version of the tool and of the plugin's wire protocol" },
