@@ -1,0 +1,145 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* Rule files: what is refused and how it is said; patterns; and a user's rules before the built-in ones. */
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdint.h>
+
+#include <cmocka.h>
+
+#include <stdio.h>
+#include <string.h>
+
+#include "tools/explain/rules.h"
+
+#define BODY "kind error\ntitle t\nmeans m\ndo d\n"
+
+static void refused(const char *text, const char *because)
+{
+	struct rules *rules = rules_new();
+	char why[1024] = "";
+	int ret = rules_add(rules, text, strlen(text), "mine", why, sizeof(why));
+
+	if (!ret)
+		ret = rules_finish(rules, why, sizeof(why));
+	if (!ret)
+		ret = rules_check(rules, rules->count, why, sizeof(why));
+	if (!ret)
+		fail_msg("accepted: %s", text);
+	if (!strstr(why, because))
+		fail_msg("'%s' instead of '%s'", why, because);
+	rules_free(rules);
+}
+
+static void faults(void **state)
+{
+	(void)state;
+	refused("line 12345678\n", "mine:1: before the first [rule]");
+	refused("[a b]\n", "other characters");
+	refused("[a\n", "begins with [its-name]");
+	refused("[a]\n" BODY, "has no line");
+	refused("[a]\n" BODY "line 12345678\n", "has no sample");
+	refused("[a]\ntitle t\nmeans m\ndo d\nline 12345678\nsample 12345678\n", "has no kind");
+	refused("[a]\nkind error\nline 12345678\nsample 12345678\n", "title, means and do");
+	refused("[a]\n" BODY "line 1234567\n", "eight bytes");
+	refused("[a]\n" BODY "line 1234{*}5678\n", "eight bytes");
+	refused("[a]\n" BODY "line 12345678{x\n", "without its partner");
+	refused("[a]\n" BODY "line 12345678{X}\n", "other characters");
+	refused("[a]\n" BODY "line 12345678{x}{x}\n", "a field twice");
+	refused("[a]\n" BODY "line 12345678{x:(}\nsample 12345678\n", "not a regular expression");
+	refused("[a]\n" BODY "line 12345678\nsample 1234567\n", "no sample for");
+	refused("[a]\n" BODY "line 12345678\nsample 12345678\nsample x\n", "matched by no rule");
+	refused("[a]\nkind error\ntitle t\nmeans m {x}\ndo d\nline 12345678\nsample 12345678\n",
+		"names the field x");
+	refused("[a]\nkind bad\n", "mine:2: kind bad");
+	refused("[a]\ncause 100\n", "a number from 0 to 99");
+	refused("[a]\nsmell bad\n", "is none of kind");
+	refused("[a]\nkind\n", "has no value");
+	refused("[a]\n more\n", "nothing that it goes on");
+	refused("[a]\n" BODY "title t\n", "twice in one rule");
+	refused("[a]\n" BODY "line 12345678\nsample 12345678\n[a]\n" BODY
+		"line 12345678\nsample 12345678\n[b]\n",
+		"is there twice");
+	refused("[a]\n" BODY "line 12345678\nsample 12345678\n[b]\n" BODY
+		"line 123456789\nsample 123456789\n",
+		"its sample is matched by a");
+	refused("[a]\nkind differ\ntitle t\nmeans m\ndo d\nline 12345678\nsample 12345678\n",
+		"without {value}");
+	refused("[a]\nkind who\nline 12345678\nsample 12345678\n", "without {rank}");
+}
+
+static void nul_byte(void **state)
+{
+	struct rules *rules = rules_new();
+	char why[256];
+
+	(void)state;
+	assert_int_equal(rules_add(rules, "[a]\0\n", 5, "mine", why, sizeof(why)), -1);
+	assert_non_null(strstr(why, "this is no text"));
+	rules_free(rules);
+}
+
+static void patterns(void **state)
+{
+	char why[256], out[64];
+	struct match match;
+	struct pattern *p = pattern_new("a.b(c)*[d] {{x}} {name:[a-z]{2,3}} {*}end of it {last}",
+					why, sizeof(why));
+	const char *line = "  a.b(c)*[d] {x} abc ... end of it \x01word and";
+
+	(void)state;
+	assert_non_null(p);
+	assert_true(pattern_match(p, line, strlen(line), &match));
+	assert_int_equal(match.begin, 2);
+	assert_int_equal(match_field(&match, "name")->bytes, 3);
+	rules_expand(out, sizeof(out), "<{name}|{last}|{none}>", &match);
+	assert_string_equal(out, "<abc|?word|{none}>");
+	assert_false(pattern_match(p, "axb(c)*[d] {x} abc end of it w", 31, &match));
+	pattern_free(p);
+}
+
+/* A pattern that backtracks without end does not match, and ends. */
+static void bounded(void **state)
+{
+	char why[256], line[4000];
+	struct match match;
+	struct pattern *p = pattern_new("beginning {x:(a+)+(a+)+(a+)+[bc]}", why, sizeof(why));
+
+	(void)state;
+	memset(line, 'a', sizeof(line));
+	memcpy(line, "beginning ", 10);
+	assert_false(pattern_match(p, line, sizeof(line), &match));
+	pattern_free(p);
+}
+
+static void own_rules_first(void **state)
+{
+	static const char mine[] =
+		"[too-many-files]\n" BODY
+		"  and more\nline Too many open files\nsample Too many open files\n";
+	struct rules *rules = rules_new();
+	struct match match;
+	char why[1024];
+
+	(void)state;
+	assert_int_equal(rules_add(rules, mine, sizeof(mine) - 1, "mine", why, sizeof(why)), 0);
+	assert_int_equal(rules_add(rules, (const char *)explain_rules_text, explain_rules_bytes,
+				   "built in", why, sizeof(why)),
+			 0);
+	assert_int_equal(rules_finish(rules, why, sizeof(why)), 0);
+	assert_int_equal(rules_check(rules, 1, why, sizeof(why)), 0);
+	assert_string_equal(rules_find(rules, "x Too many open files", 21, &match)->remedy,
+			    "d and more");
+	rules_free(rules);
+}
+
+int main(void)
+{
+	const struct CMUnitTest tests[] = {
+		cmocka_unit_test(faults),          cmocka_unit_test(nul_byte),
+		cmocka_unit_test(patterns),        cmocka_unit_test(bounded),
+		cmocka_unit_test(own_rules_first),
+	};
+
+	return cmocka_run_group_tests(tests, NULL, NULL);
+}

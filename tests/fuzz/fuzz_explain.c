@@ -1,0 +1,144 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * Logs and rule files. The first byte chooses: a rule file, or a log and the size of the blocks it is
+ * read in. What is found must not depend on that size as long as no line is longer, and what is
+ * printed must be text.
+ */
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "input.h"
+#include "tools/explain/print.h"
+#include "tools/explain/report.h"
+#include "tools/explain/rules.h"
+#include "tools/explain/scan.h"
+
+#define BLOCK_MIN 256
+
+static struct rules *built_in(void)
+{
+	static struct rules *rules;
+	char why[512];
+
+	if (rules)
+		return rules;
+	rules = rules_new();
+	must(rules && !rules_add(rules, (const char *)explain_rules_text, explain_rules_bytes, "",
+				 why, sizeof(why)));
+	must(!rules_finish(rules, why, sizeof(why)));
+	return rules;
+}
+
+static void use_as_rules(const char *text, size_t bytes)
+{
+	struct rules *rules = rules_new();
+	struct match match;
+	char why[512] = "";
+
+	must(rules);
+	if (rules_add(rules, text, bytes, "fuzz", why, sizeof(why)) ||
+	    rules_finish(rules, why, sizeof(why)) ||
+	    rules_check(rules, rules->count, why, sizeof(why)))
+		must(*why);
+	else
+		rules_find(rules, text, bytes, &match);
+	rules_free(rules);
+}
+
+static struct report *read_log(const char *text, size_t bytes, size_t block)
+{
+	struct report *report = report_new(built_in());
+	struct scan *scan = scan_new(built_in(), report, block);
+
+	scan_memory(scan, text, bytes, "log");
+	scan_free(scan);
+	report_conclude(report);
+	return report;
+}
+
+/* Lines are shorter than a block, and no escape sequence takes a line's end with it. */
+static bool is_plain(const char *text, size_t bytes)
+{
+	size_t run = 0;
+
+	for (size_t i = 0; i < bytes; i++) {
+		run = text[i] == '\n' ? 0 : run + 1;
+		if (run >= BLOCK_MIN || text[i] == 0x1b)
+			return false;
+	}
+	return true;
+}
+
+static void must_be_equal(const struct report *a, const struct report *b)
+{
+	must(a->lines == b->lines && a->bytes == b->bytes);
+	must(a->error_count == b->error_count && a->warning_count == b->warning_count);
+	for (size_t i = 0; i < a->rule_count; i++) {
+		const struct finding *x = &a->findings[i], *y = &b->findings[i];
+
+		must(x->count == y->count && x->value_count == y->value_count);
+		must(!x->count || (x->first.line == y->first.line &&
+				   !strcmp(x->message, y->message) && !strcmp(x->means, y->means)));
+	}
+}
+
+static void must_be_text(const char *text)
+{
+	for (; *text; text++)
+		must((unsigned char)*text >= ' ' || *text == '\n');
+}
+
+/* Every finding has its message in the JSON: jansson leaves out what is not valid UTF-8. */
+static void must_have_messages(const struct report *report, const char *json)
+{
+	size_t wanted = report->error_count + report->warning_count + report->harmless_count;
+
+	for (size_t i = 0; i < report->error_count; i++)
+		wanted += report->errors[i]->follow_count;
+	for (; (json = strstr(json, "\"message\": \"")); json++)
+		wanted--;
+	must(!wanted);
+}
+
+static void print(const struct report *report)
+{
+	char *text = NULL, *json = NULL;
+	size_t bytes;
+	FILE *out = open_memstream(&text, &bytes);
+
+	must(out);
+	print_text(report, out, 80, false);
+	must(!fclose(out) && strlen(text) == bytes);
+	must_be_text(text);
+	out = open_memstream(&json, &bytes);
+	must(out);
+	print_json(report, out);
+	must(!fclose(out) && strlen(json) == bytes);
+	must_be_text(json);
+	must_have_messages(report, json);
+	free(text);
+	free(json);
+}
+
+int LLVMFuzzerTestOneInput(const uint8_t *data, size_t bytes)
+{
+	const char *text = (const char *)data + 1;
+	struct report *report, *whole;
+
+	if (!bytes--)
+		return 0;
+	if (data[0] & 1) {
+		use_as_rules(text, bytes);
+		return 0;
+	}
+	report = read_log(text, bytes, BLOCK_MIN + data[0]);
+	print(report);
+	if (is_plain(text, bytes)) {
+		whole = read_log(text, bytes, bytes + BLOCK_MIN);
+		must_be_equal(report, whole);
+		report_free(whole);
+	}
+	report_free(report);
+	return 0;
+}
