@@ -253,7 +253,7 @@ int cmd_explain(int argc, char **argv)
 		"Reads logs of NCCL, PyTorch, CuPy, Lightning, torchrun and Slurm, of one rank or "
 		"of many, and says which line is the cause, what it means and what to do. Without "
 		"LOG, or for '-', the standard input."
-		"\vExit status: 0 nothing found, 1 warnings or harmless lines only, 2 errors, 3 a "
+		"\vExit status: 0 nothing found, or nothing but what is harmless, 1 warnings only, 2 errors, 3 a "
 		"log or rules could not be read.",
 		NULL,
 		NULL,

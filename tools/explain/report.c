@@ -337,5 +337,5 @@ void report_conclude(struct report *r)
 
 int report_status(const struct report *r)
 {
-	return r->error_count ? 2 : r->warning_count || r->harmless_count ? 1 : 0;
+	return r->error_count ? 2 : r->warning_count ? 1 : 0;
 }

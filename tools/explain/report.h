@@ -71,7 +71,7 @@ void report_add(struct report *report, const struct rule *rule, const struct pla
 /* Once, when all has been read. */
 void report_conclude(struct report *report);
 
-/* 0 nothing found, 1 warnings and harmless lines only, 2 errors. */
+/* 0 nothing, or what is harmless; 1 warnings only; 2 errors. */
 int report_status(const struct report *report);
 
 /* "ranks 0-3, 7 on node1, node2": for people. What is not known is left out; "" = nothing is. */
