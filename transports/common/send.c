@@ -56,6 +56,7 @@ void send_comm_destroy(struct anynet_comm *base)
 
 	comm_fini(base);
 	replay_fini(&comm->ring);
+	free(comm->fetched);
 	free(comm);
 }
 
@@ -223,12 +224,14 @@ static int prepare_for_link(struct send_comm *comm, const void *data, size_t byt
 static ANYNET_COLD int fetch_small(struct send_comm *comm, const void **data, size_t bytes,
 				   struct anynet_mr **mr)
 {
-	static _Thread_local uint8_t small[IB_EAGER_BYTES];
-
 	comm_note_gpu(&comm->base, *mr);
-	if (gpu_fetch((*mr)->gpu, small, *data, bytes))
+	if (!comm->fetched)
+		comm->fetched = malloc(IB_EAGER_BYTES);
+	if (!comm->fetched)
+		return -ENOMEM;
+	if (gpu_fetch((*mr)->gpu, comm->fetched, *data, bytes))
 		return comm_gpu_failed(&comm->base, NULL);
-	*data = small;
+	*data = comm->fetched;
 	*mr = NULL;
 	return 0;
 }

@@ -57,6 +57,8 @@ struct send_comm {
 	size_t eager_bytes, chunk_bytes;
 	size_t frame_bytes; /* of payload, at most */
 	struct replay_ring ring;
+	uint8_t *
+		fetched; /* IB_EAGER_BYTES: of a small message out of GPU memory; NULL = none so far */
 	struct send_msg msgs[ANYNET_SENDS];
 };
 
