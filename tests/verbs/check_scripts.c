@@ -216,6 +216,8 @@ static void test_work_is_counted(void **state)
 	rig.control.counts(&counts);
 	assert_int_equal(counts.sends, 3);
 	assert_int_equal(counts.send_calls, 3);
+	assert_int_equal(counts.bytes_sent[0], 3 * 64);
+	assert_int_equal(counts.bytes_sent[1], 0);
 	assert_int_equal(counts.recvs, 3);
 	assert_int_equal(counts.completions, 6);
 	assert_int_equal(counts.failed_completions, 0);

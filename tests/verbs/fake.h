@@ -23,7 +23,7 @@
 #include <stdint.h>
 #include <sys/queue.h>
 
-#define DEVICES_MAX 16
+#define DEVICES_MAX FAKE_VERBS_DEVICES
 #define PORTS_MAX   4
 #define GID_TABLE   16
 #define SGE_MAX     16

@@ -10,6 +10,8 @@
 #include <stddef.h>
 #include <stdint.h>
 
+#define FAKE_VERBS_DEVICES 16
+
 struct fake_verbs_counts {
 	/* open now: all zero means that nothing has leaked */
 	uint64_t lists, contexts, pds, mrs, channels, cqs, qps, cm_ids;
@@ -20,6 +22,7 @@ struct fake_verbs_counts {
 	uint64_t polls, empty_polls, completions, failed_completions;
 	uint64_t transmissions, retransmissions, lost, rnr;
 	uint64_t registrations, events, cm_connections;
+	uint64_t bytes_sent[FAKE_VERBS_DEVICES]; /* asked for, by device as described */
 };
 
 /* Obeys some lines of the language. 0, or -EINVAL with the reason on stderr. */

@@ -85,6 +85,7 @@ static void add_send(struct fake_qp *qp, const struct ibv_send_wr *wr)
 	qp->sq_tail++;
 	qp->sq_slots++;
 	fake.counts.sends++;
+	fake.counts.bytes_sent[qp->device - fake.devices] += wqe->length;
 }
 
 static void ring(struct fake_qp *qp)
