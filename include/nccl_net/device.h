@@ -16,6 +16,8 @@
 #define ANYNET_DEVICES_MAX    64 /* ports of all kinds on one host; more are ignored with a WARN */
 #define ANYNET_CANDIDATES_MAX 128
 #define ANYNET_REASON_BYTES   200
+#define ANYNET_MEMBERS_MAX    8   /* NICs of a fused device (net-api.md §1.5) */
+#define ANYNET_NAME_BYTES     256 /* NCCL's topology keeps no more of a name */
 
 enum anynet_link { ANYNET_LINK_TCP, ANYNET_LINK_IB };
 
@@ -28,8 +30,9 @@ enum anynet_link { ANYNET_LINK_TCP, ANYNET_LINK_IB };
  * Field meanings and NCCL's use of them: net-api.md §2.8. */
 struct anynet_device {
 	enum anynet_link link;
-	int index;		/* position in the process's device list */
-	char name[64];		/* unique in the list: interface, or verbs device[:port] */
+	int index; /* position in the process's list of NICs; ANYNET_DEVICES_MAX = a fused device */
+	/* Unique in the list: interface, or verbs device[:port]; fused: the members', joined by '+'. */
+	char name[ANYNET_NAME_BYTES];
 	char pci_path[PATH_MAX]; /* sysfs directory of the PCI function; "" = not a PCI device */
 	uint64_t guid;
 	int port;
@@ -46,7 +49,24 @@ struct anynet_device {
 	unsigned ifindex;
 	char ifname[16];
 	bool copies_in_kernel; /* lo, veth …: MSG_ZEROCOPY would copy all the same */
+	bool is_roce;          /* of an IB device: its link layer is Ethernet */
+
+	/* A fused device: the NICs that it stands for, whose comms have rails over all of them. What is
+	 * above is the first one's, but for names and sums. 0 = this is a NIC itself. */
+	int member_count;
+	const struct anynet_device *members[ANYNET_MEMBERS_MAX];
 };
+
+/* The NICs of a device, a NIC being its only one. */
+static inline int anynet_members(const struct anynet_device *dev)
+{
+	return dev->member_count ? dev->member_count : 1;
+}
+
+static inline const struct anynet_device *anynet_member(const struct anynet_device *dev, int i)
+{
+	return dev->member_count ? dev->members[i] : dev;
+}
 
 /* One thing that was looked at, and the verdict: what the INFO lines and `anynet devices` print. */
 struct anynet_candidate {
@@ -75,7 +95,7 @@ struct anynet_transport {
 
 	/* Devices that stand by for those that the probe has added, which NCCL does not see: for
 	 * control connections, and for data when no other path is left. Their indices follow those
-	 * of NCCL's devices and are below ANYNET_DEVICES_MAX. Constant after the probe; any thread.
+	 * of the NICs that NCCL sees and are below ANYNET_DEVICES_MAX. Constant after the probe; any thread.
 	 * NULL = this transport has none. */
 	const struct anynet_device *const *(*standby)(int *count);
 };

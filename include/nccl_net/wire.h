@@ -135,7 +135,8 @@ struct anynet_wire_hello {
 	uint64_t comm_id; /* random, chosen by the connector; names the comm in RAIL and RESUME */
 
 	uint16_t rail;	/* index of this connection's rail */
-	uint16_t rails; /* HELLO: rails wanted per NIC pair; WELCOME: entries used in `plan` */
+	uint16_t rails; /* HELLO: rails wanted per NIC pair, of an IB device in all; WELCOME:
+			 * entries used in `plan` */
 	uint32_t epoch; /* of this rail: 0 at first, larger at each attempt to resume */
 	uint32_t pid;
 	uint32_t nccl_version;	 /* NCCL_VERSION_CODE of the NCCL in the process; 0 = not found */

@@ -216,7 +216,7 @@ void resume_listen(struct pair *pair, int *listeners, unsigned count)
 	struct comm_paths *paths = &pair->send->paths;
 
 	paths->own_count = 1;
-	paths->own[0] = &local_dev;
+	paths->dev = paths->own[0] = &local_dev;
 	assert_true(socket_to_wire(&local_dev.addr, 0, 0, &paths->own_addrs[0]));
 	paths->peer_count = (uint8_t)count;
 	for (unsigned i = 0; i < count; i++) {

@@ -78,7 +78,7 @@ static struct comm_paths listen_for(uint64_t comm_id)
 	assert_int_equal(anynet_listen(&local_dev, handle.bytes, &listener), 0);
 	paths.endpoint = handle.wire.endpoint;
 	memcpy(paths.token, handle.wire.token, sizeof(paths.token));
-	paths.own[0] = &local_dev;
+	paths.dev = paths.own[0] = &local_dev;
 	paths.peer[0] = paths.own_addrs[0] = handle.wire.addrs[0];
 	return paths;
 }
@@ -148,7 +148,7 @@ static struct comm_paths find_other(void)
 
 	other = socket_listen(&local_dev.addr, &local_cfg);
 	assert_true(other >= 0);
-	paths.own[0] = &local_dev;
+	paths.dev = paths.own[0] = &local_dev;
 	assert_true(
 		socket_to_wire(&local_dev.addr, (uint16_t)socket_port(other), 0, &paths.peer[0]));
 	return paths;

@@ -318,6 +318,50 @@ static void test_no_more_rails_than_allowed(void **state)
 			    "0>0 1>1 0>0");
 }
 
+/* Between IB devices of so many ports: what the acceptor plans and the connector completes. */
+static const char *plan_between(int from_ports, int to_ports, int wanted, int max)
+{
+	static char text[1024];
+	struct anynet_wire_rail plan[ANYNET_RAILS_MAX];
+	int rails = rail_plan_ports(to_ports, wanted, plan, max);
+
+	for (int i = 0; i < rails; i++)
+		assert_int_equal(plan[i].from, 0);
+	rail_plan_own_ports(from_ports, plan, rails);
+	text[0] = '\0';
+	for (int i = 0; i < rails; i++)
+		snprintf(text + strlen(text), sizeof(text) - strlen(text), "%s%d>%d", i ? " " : "",
+			 plan[i].from, plan[i].to);
+	return text;
+}
+
+static void test_ports_of_fused_devices_are_joined_in_turn(void **state)
+{
+	(void)state;
+	assert_string_equal(plan_between(1, 1, 1, 64), "0>0");
+	assert_string_equal(plan_between(1, 1, 3, 64), "0>0 0>0 0>0");
+	assert_string_equal(plan_between(2, 2, 2, 64), "0>0 1>1");
+	assert_string_equal(plan_between(2, 2, 4, 64), "0>0 1>1 0>0 1>1");
+	assert_string_equal(plan_between(2, 1, 2, 64), "0>0 1>0");
+	assert_string_equal(plan_between(1, 2, 2, 64), "0>0 0>1");
+	assert_string_equal(plan_between(3, 2, 3, 64), "0>0 1>1 2>0");
+	assert_string_equal(plan_between(2, 4, 4, 64), "0>0 1>1 0>2 1>3");
+	assert_string_equal(plan_between(8, 8, 64, 3), "0>0 1>1 2>2");
+}
+
+static void test_a_plan_spreads_if_pairs_differ(void **state)
+{
+	struct anynet_wire_rail plan[ANYNET_RAILS_MAX];
+
+	(void)state;
+	assert_false(rail_plan_spreads(plan, rail_plan_ports(1, 1, plan, 64)));
+	assert_false(rail_plan_spreads(plan, rail_plan_ports(1, 64, plan, 64)));
+	assert_true(rail_plan_spreads(plan, rail_plan_ports(2, 2, plan, 64)));
+	rail_plan_ports(1, 3, plan, 64);
+	rail_plan_own_ports(3, plan, 3);
+	assert_true(rail_plan_spreads(plan, 3));
+}
+
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
@@ -338,6 +382,8 @@ int main(void)
 		TEST(test_the_longest_common_prefix_wins),
 		TEST(test_rails_per_nic_are_interleaved),
 		TEST(test_no_more_rails_than_allowed),
+		TEST(test_ports_of_fused_devices_are_joined_in_turn),
+		TEST(test_a_plan_spreads_if_pairs_differ),
 	};
 
 	return cmocka_run_group_tests(tests, NULL, NULL);

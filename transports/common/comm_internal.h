@@ -31,7 +31,8 @@ struct comm_paths {
 	uint32_t endpoint;  /* the acceptor's, and its token */
 	uint8_t token[ANYNET_TOKEN_BYTES];
 	uint8_t own_count, peer_count;
-	const struct anynet_device *own[ANYNET_HELLO_ADDRS]; /* our NICs, the comm's first */
+	const struct anynet_device *dev;                     /* the comm's … */
+	const struct anynet_device *own[ANYNET_HELLO_ADDRS]; /* … and our NICs, its own first */
 	/* Where each side listens; port 0: nowhere on this NIC. */
 	struct anynet_wire_addr own_addrs[ANYNET_HELLO_ADDRS], peer[ANYNET_HELLO_ADDRS];
 };
@@ -46,6 +47,7 @@ struct anynet_comm {
 	bool peer_lost;   /* peer_closed, but it did not say so */
 	bool listening;   /* send comm: holds the listening sockets (listen_hold) */
 	bool checksum;    /* frames carry checksums: either side wants it */
+	bool spread;      /* send comm of an IB device: its rails are of several pairs of ports */
 	/* Of an IB device: no queue pairs for it, since the peer has none, or memory cannot be registered. */
 	_Atomic bool unlinked;
 	_Atomic bool
@@ -263,8 +265,8 @@ int comm_gpu_failed(struct anynet_comm *comm, const struct anynet_rail *rail) AN
 
 /* --- ib_memory.c --- */
 
-/* Register *mr (its addr and bytes) on an IB device; `is_flushed`: what is written to it there will be, if
- * it is a GPU's. 0, or -errno and `why`. */
+/* Register *mr (its addr and bytes) on the ports of an IB device; `is_flushed`: what is written to it there
+ * will be, if it is a GPU's. 0, -ENODEV: none is there now, or -ENOMEM and `why`. */
 int ib_memory_register(struct anynet_mr *mr, const struct anynet_device *dev, bool is_flushed,
 		       char *why, size_t why_bytes);
 

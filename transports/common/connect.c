@@ -180,7 +180,7 @@ void connect_trim(bool all)
 static bool address_at(struct connect_op *op, int index)
 {
 	return index < ANYNET_HANDLE_ADDRS &&
-	       socket_from_wire(&op->handle.addrs[index], op->dev->ifindex, &op->first.to);
+	       socket_from_wire(&op->handle.addrs[index], op->paths.own[0]->ifindex, &op->first.to);
 }
 
 static void note_failure(struct connect_op *op, int err)
@@ -252,8 +252,9 @@ static int step_first(struct connect_op *op, uint64_t now)
 		if (now < op->next_try_ms)
 			return now < op->deadline_ms ? -EAGAIN : timed_out(op);
 		address_at(op, op->addr);
-		op->first.from = op->dev->addr;
-		ret = dial_start(&op->first, &op->paths, op->dev, ANYNET_KIND_COMM, 0, op->tries++);
+		op->first.from = op->paths.own[0]->addr;
+		ret = dial_start(&op->first, &op->paths, op->paths.own[0], ANYNET_KIND_COMM, 0,
+				 op->tries++);
 	}
 	if (!ret)
 		ret = dial_step(&op->first);
@@ -283,10 +284,19 @@ static ANYNET_COLD int no_link(const struct connect_op *op)
 	return -ECONNREFUSED;
 }
 
+/* Between IB devices the plan leaves our ports to us. */
+static void complete_plan(struct connect_op *op)
+{
+	struct anynet_wire_hello *welcome = &op->welcome;
+
+	if (op->dev->link == ANYNET_LINK_IB && welcome->transports & 1u << ANYNET_LINK_IB)
+		rail_plan_own_ports(anynet_members(op->dev), welcome->plan, welcome->rails);
+}
+
 static int make_comm(struct connect_op *op)
 {
 	const struct anynet_wire_hello *welcome = &op->welcome;
-	struct anynet_wire_rail pair = welcome->plan[0];
+	struct anynet_wire_rail pair;
 	int ret;
 
 	if (!op->first.link && net_needs_link(op->dev))
@@ -294,6 +304,9 @@ static int make_comm(struct connect_op *op)
 	op->comm = send_comm_create(op->dev, welcome->rails);
 	if (!op->comm)
 		return -ENOMEM;
+	complete_plan(op);
+	pair = welcome->plan[0];
+	op->comm->spread = rail_plan_spreads(welcome->plan, welcome->rails);
 	op->paths.peer_count = hello_addr_count(welcome);
 	memcpy(op->paths.peer, welcome->addrs, sizeof(op->paths.peer));
 	op->comm->paths = op->paths;
@@ -430,6 +443,7 @@ static int op_create(const struct anynet_device *dev, const struct anynet_connec
 	op->pause_ms = PAUSE_MIN_MS;
 	op->deadline_ms = net_now_ms() + (uint64_t)anynet_net.cfg->connect_timeout_ms;
 	paths = &op->paths;
+	paths->dev = dev;
 	paths->endpoint = handle->endpoint;
 	memcpy(paths->token, handle->token, sizeof(paths->token));
 	paths->comm_hash = opts->comm_hash;

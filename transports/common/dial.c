@@ -39,11 +39,11 @@ void dial_close(struct dial *dial)
 static void fill_hello(struct anynet_wire_hello *hello, const struct comm_paths *paths,
 		       enum anynet_hello_kind kind, unsigned rail, uint32_t epoch)
 {
-	hello_fill(hello, paths->own[0], paths->own_addrs, paths->own_count);
+	hello_fill(hello, paths->dev, paths->own_addrs, paths->own_count);
 	hello->type = ANYNET_HELLO;
 	hello->kind = (uint8_t)kind;
 	hello->rail = (uint16_t)rail;
-	hello->rails = (uint16_t)net_rails_per_nic(paths->own[0]);
+	hello->rails = (uint16_t)net_rails_wanted(paths->dev);
 	hello->epoch = epoch;
 	hello->endpoint = paths->endpoint;
 	hello->comm_id = paths->comm_id;

@@ -164,6 +164,20 @@ static ANYNET_COLD int refuse_without_link(const struct anynet_wire_hello *hello
 	return refuse(answer, ANYNET_STATUS_TRANSPORT, -EPROTONOSUPPORT, why);
 }
 
+/* Of an IB device only its own ports, the other devices stand by; for a peer without one the first. */
+static int plan_rails(const struct anynet_device *dev, const struct anynet_wire_hello *hello,
+		      const struct anynet_wire_addr *addrs, int addr_count,
+		      struct anynet_wire_rail plan[ANYNET_RAILS_MAX])
+{
+	int wanted = (int)anynet_max((size_t)net_rails_wanted(dev), hello->rails);
+	bool ib = dev->link == ANYNET_LINK_IB;
+
+	if (ib && hello->transports & 1u << ANYNET_LINK_IB)
+		return rail_plan_ports(anynet_members(dev), wanted, plan, ANYNET_RAILS_MAX);
+	return rail_plan(hello->addrs, hello_addr_count(hello), addrs, ib ? 1 : addr_count, wanted,
+			 plan, ANYNET_RAILS_MAX);
+}
+
 /* The first connection of a comm: make the comm, this is its rail 0. */
 static int admit_comm(struct endpoint *endpoint, const struct anynet_wire_hello *hello, int fd,
 		      struct anynet_wire_hello *answer)
@@ -171,8 +185,7 @@ static int admit_comm(struct endpoint *endpoint, const struct anynet_wire_hello 
 	struct anynet_listener *listener = endpoint->listener;
 	const struct anynet_device *set[ANYNET_HELLO_ADDRS];
 	struct anynet_wire_addr addrs[ANYNET_HELLO_ADDRS];
-	bool ib = listener->dev->link == ANYNET_LINK_IB; /* the other devices stand by */
-	int ret, count, per_nic = net_rails_per_nic(listener->dev);
+	int ret, count;
 	struct anynet_comm *comm;
 	struct ib_link *link;
 
@@ -181,14 +194,11 @@ static int admit_comm(struct endpoint *endpoint, const struct anynet_wire_hello 
 	if (ret)
 		return refuse(answer, ANYNET_STATUS_BUSY, ret, "cannot listen");
 	hello_fill(answer, listener->dev, addrs, count);
-	per_nic = (int)anynet_max((size_t)per_nic, hello->rails);
-	answer->rails =
-		(uint16_t)rail_plan(hello->addrs, hello_addr_count(hello), addrs, ib ? 1 : count,
-				    per_nic, answer->plan, ANYNET_RAILS_MAX);
+	answer->rails = (uint16_t)plan_rails(listener->dev, hello, addrs, count, answer->plan);
 	comm = recv_comm_create(listener->dev, answer->rails, hello->replay_bytes);
 	if (!comm)
 		return refuse(answer, ANYNET_STATUS_BUSY, -ENOMEM, "out of memory");
-	link = ib_link_accept(listener->dev, hello, answer);
+	link = ib_link_accept(set[0], hello, answer);
 	if (!link && net_needs_link(listener->dev)) {
 		recv_comm_destroy(comm);
 		return refuse_without_link(hello, answer);
@@ -211,6 +221,7 @@ static int admit_comm(struct endpoint *endpoint, const struct anynet_wire_hello 
 	comm->paths = (struct comm_paths){
 		.comm_id = hello->comm_id,
 		.comm_hash = hello->comm_hash,
+		.dev = listener->dev,
 		.endpoint = listener->endpoint,
 		.own_count = (uint8_t)count,
 		.peer_count = (uint8_t)hello_addr_count(hello),

@@ -261,3 +261,26 @@ int rail_plan(const struct anynet_wire_addr *from, int from_count,
 			plan[count++] = pairs[i];
 	return count;
 }
+
+int rail_plan_ports(int ports, int rails, struct anynet_wire_rail *plan, int max)
+{
+	int count = 0;
+
+	for (; count < rails && count < max; count++)
+		plan[count] = (struct anynet_wire_rail){ .to = (uint8_t)(count % ports) };
+	return count;
+}
+
+void rail_plan_own_ports(int ports, struct anynet_wire_rail *plan, int rails)
+{
+	for (int i = 0; i < rails; i++)
+		plan[i].from = (uint8_t)(i % ports);
+}
+
+bool rail_plan_spreads(const struct anynet_wire_rail *plan, int rails)
+{
+	for (int i = 1; i < rails; i++)
+		if (plan[i].from != plan[0].from || plan[i].to != plan[0].to)
+			return true;
+	return false;
+}

@@ -64,4 +64,16 @@ int rail_plan(const struct anynet_wire_addr *from, int from_count,
 	      const struct anynet_wire_addr *to, int to_count, int per_nic,
 	      struct anynet_wire_rail *plan, int max);
 
+/*
+ * The plan between two IB devices, which takes a step at each end: the acceptor, with `ports` ports of
+ * its own, says the other end of each rail, round its ports (`from` is 0: it does not know them); the
+ * connector goes round its own. So port i is joined with port i, and all ports of the larger one are
+ * used. Writes at most `max` entries and returns how many.
+ */
+int rail_plan_ports(int ports, int rails, struct anynet_wire_rail *plan, int max);
+void rail_plan_own_ports(int ports, struct anynet_wire_rail *plan, int rails);
+
+/* Do the rails of a plan join several pairs of NICs? */
+bool rail_plan_spreads(const struct anynet_wire_rail *plan, int rails);
+
 #endif

@@ -184,7 +184,8 @@ int anynet_listen(const struct anynet_device *dev, void *handle, struct anynet_l
 		return -ENOMEM;
 	listener->dev = dev;
 	pthread_mutex_lock(&engine.lock);
-	count = net_stripe(dev, set, ANYNET_HANDLE_ADDRS);
+	/* To find each other by: the first NIC's addresses do, and there is no room for many. */
+	count = net_stripe(anynet_member(dev, 0), set, ANYNET_HANDLE_ADDRS);
 	ret = listen_addrs(set, count, addrs);
 	if (!ret)
 		ret = endpoint_take(listener, &wire, addrs, count);

@@ -10,6 +10,8 @@
 #include <time.h>
 #include <unistd.h>
 
+#include <nccl_net/util.h>
+
 #include "socket.h"
 
 #include "allow.h"
@@ -119,6 +121,14 @@ const struct anynet_device *net_device_at(const struct sockaddr_storage *addr)
 	return NULL;
 }
 
+static bool has(const struct anynet_device *const *set, int count, const struct anynet_device *dev)
+{
+	for (int i = 0; i < count; i++)
+		if (set[i] == dev)
+			return true;
+	return false;
+}
+
 static bool has_addr(const struct anynet_device *const *set, int count,
 		     const struct anynet_device *dev)
 {
@@ -128,16 +138,15 @@ static bool has_addr(const struct anynet_device *const *set, int count,
 	return false;
 }
 
-/* Behind an IB device: others of its kind, each with a link of its own to be had, and TCP. */
-static int add_ways_round(const struct anynet_device *dev, const struct anynet_device **set,
-			  int max)
+/* Behind the ports of an IB device: others of its kind, each with a link of its own to be had, and TCP. */
+static int add_ways_round(const struct anynet_device **set, int count, int max)
 {
 	const struct anynet_device *other;
-	int count = 1, ports = max - STANDBY_MIN;
+	int first = set[0]->index, ports = max - STANDBY_MIN;
 
 	for (int i = 1; i < anynet_net.device_count && count < ports; i++) {
-		other = net_device((dev->index + i) % anynet_net.device_count);
-		if (other->link == dev->link)
+		other = net_device((first + i) % anynet_net.device_count);
+		if (other->link == set[0]->link && !has(set, count, other))
 			set[count++] = other;
 	}
 	for (int i = anynet_net.device_count; count < max && (other = net_device(i)); i++)
@@ -150,16 +159,19 @@ int net_stripe(const struct anynet_device *dev, const struct anynet_device **set
 {
 	int count = 0;
 
-	set[count++] = dev;
+	while (count < anynet_members(dev) && count < max) {
+		set[count] = anynet_member(dev, count);
+		count++;
+	}
 	if (dev->link == ANYNET_LINK_IB)
-		return add_ways_round(dev, set, max);
+		return add_ways_round(set, count, max);
 	if (anynet_net.cfg->stripe == ANYNET_SWITCH_OFF)
 		return count;
 	for (int i = 0; i < anynet_net.device_count && count < max; i++) {
 		const struct anynet_device *other = &anynet_net.devices[i];
 
-		if (other != dev && other->link == dev->link &&
-		    other->speed_mbps == dev->speed_mbps &&
+		if (!has(set, count, other) && other->link == dev->link &&
+		    other->speed_mbps == set[0]->speed_mbps &&
 		    other->addr.ss_family == dev->addr.ss_family && strcmp(other->ifname, "lo"))
 			set[count++] = other;
 	}
@@ -171,13 +183,16 @@ bool net_needs_link(const struct anynet_device *dev)
 	return dev->link == ANYNET_LINK_IB && anynet_net.cfg->transport == ANYNET_CHOOSE_IB;
 }
 
-int net_rails_per_nic(const struct anynet_device *dev)
+int net_rails_wanted(const struct anynet_device *dev)
 {
+	int speed_mbps = anynet_member(dev, 0)->speed_mbps;
+
 	if (dev->link == ANYNET_LINK_IB)
-		return anynet_net.cfg->ib_qps;
+		return (int)anynet_min((size_t)(anynet_members(dev) * anynet_net.cfg->ib_qps),
+				       ANYNET_RAILS_MAX);
 	if (anynet_net.cfg->rails_per_nic > 0)
 		return anynet_net.cfg->rails_per_nic;
-	if (dev->copies_in_kernel || dev->speed_mbps < RAILS_2_FROM_MBPS)
+	if (dev->copies_in_kernel || speed_mbps < RAILS_2_FROM_MBPS)
 		return 1;
-	return dev->speed_mbps < RAILS_4_FROM_MBPS ? 2 : 4;
+	return speed_mbps < RAILS_4_FROM_MBPS ? 2 : 4;
 }

@@ -37,15 +37,15 @@ uint64_t net_now_ms(void);
 /* Fill with random bytes from the kernel. */
 void net_random(void *data, size_t bytes);
 
-/* The devices that one comm of `dev` uses: dev itself first, then, if striping is on, those as fast
- * and of the same kind; of an IB device, for want of its own port, the other ports, from dev on, and the
- * TCP devices that stand by. Returns the count, at most `max`. */
+/* The NICs that one comm of `dev` uses: its members (a NIC is its own) first, then, if striping is on,
+ * those as fast and of the same kind; of an IB device, for want of its own ports, the other ports, from
+ * the first one on, and the TCP devices that stand by. Returns the count, at most `max`. */
 int net_stripe(const struct anynet_device *dev, const struct anynet_device **set, int max);
 
 /* Is it an error if a comm of this device has to go over TCP from its beginning? */
 bool net_needs_link(const struct anynet_device *dev);
 
-/* Rails per NIC pair for comms of this device. */
-int net_rails_per_nic(const struct anynet_device *dev);
+/* Rails that comms of this device want on each pair of NICs; of an IB device in all, over its ports. */
+int net_rails_wanted(const struct anynet_device *dev);
 
 #endif

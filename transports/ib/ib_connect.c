@@ -429,7 +429,7 @@ struct ib_link *ib_link_accept(const struct anynet_device *dev,
 	answer->reason[0] = '\0';
 	ret = accept_offer(link, hello, answer);
 	if (ret) {
-		snprintf(answer->reason, sizeof(answer->reason), "%s dev %s: %s", anynet_net.host,
+		snprintf(answer->reason, sizeof(answer->reason), "%s dev %.63s: %s", anynet_net.host,
 			 dev->name,
 			 ret == -EPROTONOSUPPORT ? "another kind of link" : strerror(-ret));
 		ib_link_free(link);

@@ -85,6 +85,7 @@ void ib_devices_describe(const struct anynet_config *cfg, const struct ib_found 
 	else
 		snprintf(dev->name, sizeof(dev->name), "%.63s", port->verbs_name);
 	card_path(cfg, port, dev->pci_path);
+	dev->is_roce = port->is_roce;
 	dev->guid = port->guid;
 	dev->port = port->port + ports_before(cfg, found, i);
 	dev->speed_mbps = port->speed_mbps;

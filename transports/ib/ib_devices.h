@@ -7,6 +7,7 @@
 #define ANYNET_IB_DEVICES_H
 
 #include <limits.h>
+#include <stdbool.h>
 #include <stdint.h>
 
 #include <nccl_net/config.h>
@@ -23,6 +24,7 @@ struct ib_found {
 	uint64_t guid;           /* of the card: system image, or else of the node */
 	int speed_mbps;
 	int max_qp;
+	bool is_roce;
 	int gpu_support;                      /* ANYNET_PTR_CUDA, ANYNET_PTR_DMABUF */
 	char gpu_memory[ANYNET_REASON_BYTES]; /* how or why not */
 	struct gid gid;                       /* that it uses while no peer is known */

@@ -65,6 +65,7 @@ static void take_port(struct ib_probe *probe, struct ibv_context *context,
 	found->guid = device->sys_image_guid ? device->sys_image_guid : device->node_guid;
 	found->speed_mbps = ib_port_speed(&port->attr);
 	found->max_qp = device->max_qp;
+	found->is_roce = port->attr.link_layer == IBV_LINK_LAYER_ETHERNET;
 	found->gpu_support = gpu_ptr_support(probe->cfg, &probe->verbs, context, ANYNET_SYSFS,
 					     found->gpu_memory, sizeof(found->gpu_memory));
 	found->gid = port->gid;

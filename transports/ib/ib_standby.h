@@ -13,7 +13,7 @@
 
 #define IB_STANDBY_MAX 8
 
-/* In the order of TCP's own list; their indices follow those of the devices that NCCL has. *count is 0
+/* In the order of TCP's own list; their indices follow those of the NICs that NCCL has. *count is 0
  * when no IB device was offered. Read-only once the probe is over; any thread. */
 const struct anynet_device *const *ib_standby(int *count);
 
