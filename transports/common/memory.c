@@ -28,7 +28,7 @@ static void leave_links(struct anynet_comm *comm)
 	}
 }
 
-/* On the comm's own NIC; on others when they are first used. `entered`: with the comm's lock. 0, or
+/* On the comm's own NICs; on others when they are first used. `entered`: with the comm's lock. 0, or
  * -ENOMEM: it is GPU memory that NCCL does without. */
 static int register_on_nic(struct anynet_comm *comm, struct anynet_mr *mr, bool entered)
 {
@@ -94,9 +94,9 @@ static int register_made(struct anynet_comm *comm, struct anynet_mr *mr, struct 
 
 	if (!ret)
 		ret = register_on_nic(comm, mr, false);
-	if (ret)
-		free(mr);
-	else
+	if (ret && mr)
+		mr_return(mr); /* some ports may have it */
+	else if (!ret)
 		*out = mr;
 	return ret;
 }

@@ -118,16 +118,32 @@ const struct ib_mr *ib_memory_on(struct anynet_mr *mr, struct ib_nic *nic, char 
 	return there;
 }
 
-int ib_memory_register(struct anynet_mr *mr, const struct anynet_device *dev, bool is_flushed,
+static int register_on(struct anynet_mr *mr, const struct anynet_device *port, bool is_flushed,
 		       char *why, size_t why_bytes)
 {
-	struct ib_nic *nic = ib_nic_open(dev, why, why_bytes);
+	struct ib_nic *nic = ib_nic_open(port, why, why_bytes);
 
 	if (!nic)
 		return -ENODEV;
 	if (mr->gpu && is_flushed && ib_flush_prepare(nic, why, why_bytes))
 		return -ENOMEM;
 	return ib_memory_on(mr, nic, why, why_bytes) ? 0 : -ENOMEM;
+}
+
+/* A port that is gone for now keeps the others of a fused device from nothing. */
+int ib_memory_register(struct anynet_mr *mr, const struct anynet_device *dev, bool is_flushed,
+		       char *why, size_t why_bytes)
+{
+	int result = -ENODEV;
+
+	for (int i = 0; i < anynet_members(dev); i++) {
+		int ret = register_on(mr, anynet_member(dev, i), is_flushed, why, why_bytes);
+
+		if (ret == -ENOMEM)
+			return ret;
+		result = ret ? result : 0;
+	}
+	return result;
 }
 
 uint32_t ib_memory_bit(const struct ib_nic *nic)
