@@ -142,6 +142,32 @@ static void test_they_are_cut_if_so_asked(void **state)
 	assert_int_equal(takers[1].last.length, LOCAL_CHUNK_BYTES);
 }
 
+/* Rails over several ports are there to carry a message together. */
+static void test_they_are_cut_to_go_by_several_ports(void **state)
+{
+	(void)state;
+	comm->spread = true;
+	send_messages(1, LARGE);
+	expect_frames(1, 1, 1);
+	send_messages(3, SMALL);
+	expect_frames(2, 2, 2);
+}
+
+/* Over TCP only what finds no room elsewhere. */
+static void test_links_are_preferred(void **state)
+{
+	(void)state;
+	takers[0].rail.link = NULL;
+	takers[0].may_write = false;
+	send_messages(4, SMALL);
+	expect_frames(0, 2, 2);
+	send_messages(2, LARGE);
+	expect_frames(0, 3, 3);
+	takers[1].full = takers[2].full = true;
+	send_messages(1, SMALL);
+	expect_frames(1, 3, 3);
+}
+
 /* Also when nothing is under way any more: paths through the fabric are many. */
 static void test_one_after_the_other_they_go_round_too(void **state)
 {
@@ -209,6 +235,9 @@ int main(void)
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test_setup_teardown(test_messages_go_round_whole, setup, teardown),
 		cmocka_unit_test_setup_teardown(test_they_are_cut_if_so_asked, setup, teardown),
+		cmocka_unit_test_setup_teardown(test_they_are_cut_to_go_by_several_ports, setup,
+						teardown),
+		cmocka_unit_test_setup_teardown(test_links_are_preferred, setup, teardown),
 		cmocka_unit_test_setup_teardown(test_one_after_the_other_they_go_round_too, setup,
 						teardown),
 		cmocka_unit_test_setup_teardown(test_who_has_much_to_do_gets_less, setup, teardown),

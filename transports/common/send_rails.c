@@ -260,11 +260,15 @@ static bool may_have_links(const struct send_comm *comm)
 	return comm_is_ib(&comm->base) && !comm->base.unlinked;
 }
 
-/* Has it less to do than the other, or, if it is the same, had it so far? */
+/* Has it a link that has room, and the other none? Else: has it less to do than the other, or, if it is the
+ * same, had it so far? */
 static bool is_freer(struct anynet_rail *rail, struct anynet_rail *other)
 {
 	size_t own = rail->ops->backlog(rail), others = other->ops->backlog(other);
+	bool linked = ib_rail_is_linked(rail);
 
+	if (linked != ib_rail_is_linked(other))
+		return linked ? own != SIZE_MAX : others == SIZE_MAX;
 	return own < others || (own == others && rail->bytes_sent < other->bytes_sent);
 }
 
@@ -294,7 +298,7 @@ static size_t chunk_size(const struct send_comm *comm, const struct anynet_rail 
 	bool whole = comm->base.rail_count == 1
 			     ? !comm->base.checksum
 			     : comm_is_ib(&comm->base) && ib_rail_is_linked(rail) &&
-				       !anynet_net.cfg->ib_split;
+				       !anynet_net.cfg->ib_split && !comm->base.spread;
 
 	if (msg->copied || left <= comm->chunk_bytes || whole)
 		return anynet_min(left, UINT32_MAX & ~(size_t)(ANYNET_PART_ALIGN - 1));

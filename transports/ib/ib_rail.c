@@ -173,12 +173,28 @@ static void ib_ping(struct anynet_rail *base)
 		ib_link_ping(link);
 }
 
+/* Has another rail that works a link? */
+static bool others_linked(const struct anynet_rail *base)
+{
+	const struct anynet_comm *comm = base->comm;
+
+	for (unsigned i = 0; i < comm->rail_count; i++) {
+		const struct anynet_rail *other = comm->rails[i];
+
+		if (other && other != base && other->fd >= 0 && !other->suspect &&
+		    ib_rail_is_linked(other))
+			return true;
+	}
+	return false;
+}
+
 static bool ib_granted(struct anynet_rail *base, const struct send_msg *msg)
 {
 	const struct ib_rail *rail = to_ib(base);
 
-	if (!rail->link) /* over TCP it need not be; between two connections, who knows */
-		return base->fd >= 0;
+	/* Over TCP it need not be, but links are faster; between two connections, who knows. */
+	if (!rail->link)
+		return base->fd >= 0 && !others_linked(base);
 	return ib_find_grant(rail, msg) != NULL;
 }
 
