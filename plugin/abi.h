@@ -67,6 +67,15 @@ enum anynet_nccl_result abi_v12_init_context(int abi, void **ctx, uint64_t comm_
 enum anynet_nccl_result abi_v12_connect_step(const struct anynet_connect_options *opts, int dev,
 					     void *handle, void **scomm);
 
+/* makeVDevice with a list of at most `most` NICs. */
+enum anynet_nccl_result abi_v12_fuse(int *dev, int count, const int *devs, int most);
+
+/* --- abi_v11.c --- */
+
+void abi_v11_narrow_vprops(const struct anynet_net_vprops_v12 *wide,
+			   struct anynet_net_vprops_v9 *vprops);
+enum anynet_nccl_result abi_v11_make_vdevice(int *dev, struct anynet_net_vprops_v9 *vprops);
+
 /* --- abi_v10.c --- */
 
 enum anynet_nccl_result abi_v10_get_properties(int dev, struct anynet_net_props_v9 *props);

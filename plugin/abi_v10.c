@@ -37,8 +37,7 @@ enum anynet_nccl_result abi_v10_get_properties(int dev, struct anynet_net_props_
 	props->device_version = wide.device_version;
 	props->max_p2p_bytes = wide.max_p2p_bytes;
 	props->max_coll_bytes = wide.max_coll_bytes;
-	props->vprops.count = wide.vprops.count;
-	memcpy(props->vprops.devs, wide.vprops.devs, sizeof(props->vprops.devs));
+	abi_v11_narrow_vprops(&wide.vprops, &props->vprops);
 	return ANYNET_NCCL_SUCCESS;
 }
 
@@ -77,4 +76,5 @@ struct anynet_net_v10 ncclNetPlugin_v10 = {
 	.close_send = abi_v12_close_send,
 	.close_recv = abi_v12_close_recv,
 	.close_listen = abi_v12_close_listen,
+	.make_vdevice = abi_v11_make_vdevice,
 };

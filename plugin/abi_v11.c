@@ -4,11 +4,21 @@
 
 #include <string.h>
 
+#include <nccl_net/util.h>
+
 static enum anynet_nccl_result init(void **ctx, uint64_t comm_id,
 				    struct anynet_net_config_v10 *config, anynet_nccl_logger logger,
 				    anynet_nccl_profiler profiler)
 {
 	return abi_v12_init_context(11, ctx, comm_id, config, logger, profiler);
+}
+
+/* Of one that a newer table has made, as many as there is room for. */
+void abi_v11_narrow_vprops(const struct anynet_net_vprops_v12 *wide,
+			   struct anynet_net_vprops_v9 *vprops)
+{
+	vprops->count = (int)anynet_min((size_t)wide->count, ARRAY_SIZE(vprops->devs));
+	memcpy(vprops->devs, wide->devs, sizeof(vprops->devs));
 }
 
 static enum anynet_nccl_result get_properties(int dev, struct anynet_net_props_v11 *props)
@@ -37,9 +47,15 @@ static enum anynet_nccl_result get_properties(int dev, struct anynet_net_props_v
 	props->max_p2p_bytes = wide.max_p2p_bytes;
 	props->max_coll_bytes = wide.max_coll_bytes;
 	props->max_multi_request = wide.max_multi_request;
-	props->vprops.count = wide.vprops.count;
-	memcpy(props->vprops.devs, wide.vprops.devs, sizeof(props->vprops.devs));
+	abi_v11_narrow_vprops(&wide.vprops, &props->vprops);
 	return ANYNET_NCCL_SUCCESS;
+}
+
+enum anynet_nccl_result abi_v11_make_vdevice(int *dev, struct anynet_net_vprops_v9 *vprops)
+{
+	if (!dev || !vprops)
+		return ANYNET_NCCL_INVALID_ARGUMENT;
+	return abi_v12_fuse(dev, vprops->count, vprops->devs, ARRAY_SIZE(vprops->devs));
 }
 
 struct anynet_net_v11 ncclNetPlugin_v11 = {
@@ -60,5 +76,6 @@ struct anynet_net_v11 ncclNetPlugin_v11 = {
 	.close_send = abi_v12_close_send,
 	.close_recv = abi_v12_close_recv,
 	.close_listen = abi_v12_close_listen,
+	.make_vdevice = abi_v11_make_vdevice,
 	.finalize = abi_v12_finalize,
 };

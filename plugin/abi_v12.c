@@ -12,6 +12,8 @@
 /* Largest message that is offered to NCCL: its own limit for registered buffers (net-api.md §3.5),
  * and it fits the int that test reports sizes in. */
 #define OFFERED_MESSAGE_BYTES ((size_t)1 << 30)
+static_assert(ANYNET_MEMBERS_MAX == ARRAY_SIZE(((struct anynet_net_vprops_v12 *)NULL)->devs),
+	      "v12");
 static_assert(OFFERED_MESSAGE_BYTES <= ANYNET_MESSAGE_MAX, "offers no more than there is");
 static_assert(OFFERED_MESSAGE_BYTES <= ANYNET_NCCL_MESSAGE_MAX, "net-api.md §1.5");
 
@@ -64,8 +66,9 @@ enum anynet_nccl_result abi_v12_get_properties(int dev, struct anynet_net_props_
 	props->max_recvs = device->max_recvs;
 	props->device_type = ANYNET_NCCL_DEVICE_HOST;
 	props->device_version = 0;
-	props->vprops.count = 1;
-	props->vprops.devs[0] = dev;
+	props->vprops.count = anynet_members(device);
+	for (int i = 0; i < anynet_members(device); i++)
+		props->vprops.devs[i] = anynet_member(device, i)->index;
 	props->max_p2p_bytes = OFFERED_MESSAGE_BYTES;
 	props->max_coll_bytes = OFFERED_MESSAGE_BYTES;
 	props->max_multi_request = 1;
@@ -265,8 +268,33 @@ enum anynet_nccl_result abi_v12_finalize(void *ctx)
 	return ANYNET_NCCL_SUCCESS;
 }
 
-/* Left out, as NCCL allows: device offload (get_device_mr, irecv_consumed), fusing NICs from outside
- * (make_vdevice: our comms stripe over NICs themselves) and traffic hints (set_net_attr). */
+enum anynet_nccl_result abi_v12_fuse(int *dev, int count, const int *devs, int most)
+{
+	int ret;
+
+	*dev = -1;
+	if (count > most) {
+		anynet_warn("no fused device can be made of %d devices, but of 1 to %d", count,
+			    most);
+		return ANYNET_NCCL_INVALID_USAGE;
+	}
+	ret = anynet_core_fuse(devs, count);
+	if (ret == -EINVAL)
+		return ANYNET_NCCL_INVALID_USAGE;
+	if (ret >= 0)
+		*dev = ret;
+	return ret < 0 ? anynet_core_result(ret) : ANYNET_NCCL_SUCCESS;
+}
+
+static enum anynet_nccl_result make_vdevice(int *dev, struct anynet_net_vprops_v12 *vprops)
+{
+	if (!dev || !vprops)
+		return ANYNET_NCCL_INVALID_ARGUMENT;
+	return abi_v12_fuse(dev, vprops->count, vprops->devs, ARRAY_SIZE(vprops->devs));
+}
+
+/* Left out, as NCCL allows: device offload (get_device_mr, irecv_consumed) and traffic hints
+ * (set_net_attr). */
 struct anynet_net_v12 ncclNetPlugin_v12 = {
 	.name = "anynet",
 	.init = init,
@@ -285,5 +313,6 @@ struct anynet_net_v12 ncclNetPlugin_v12 = {
 	.close_send = abi_v12_close_send,
 	.close_recv = abi_v12_close_recv,
 	.close_listen = abi_v12_close_listen,
+	.make_vdevice = make_vdevice,
 	.finalize = abi_v12_finalize,
 };

@@ -46,4 +46,5 @@ struct anynet_net_v9 ncclNetPlugin_v9 = {
 	.close_send = abi_v12_close_send,
 	.close_recv = abi_v12_close_recv,
 	.close_listen = abi_v12_close_listen,
+	.make_vdevice = abi_v11_make_vdevice,
 };

@@ -121,6 +121,19 @@ const struct anynet_config_row anynet_config_rows[] = {
 		.offset = offsetof(struct anynet_config, ib_merge_vfs),
 	},
 	{
+		.name = "ANYNET_IB_MERGE_NICS",
+		.alias = "NCCL_IB_MERGE_NICS",
+		.initial = "1",
+		.accepts = "0 to 2",
+		.doc = "1: NCCL may fuse ports to one device, whose connections use all of them (NCCL "
+		       "2.24 and newer, `NCCL_NET_MERGE_LEVEL`). 0: it may not. 2: virtual ones as "
+		       "well, for tests: NCCL does not find such a device in its topology.",
+		.parse = anynet_parse_int,
+		.offset = offsetof(struct anynet_config, ib_merge_nics),
+		.min = 0,
+		.max = 2,
+	},
+	{
 		.name = "ANYNET_IB_DEVICE_PCI_ORDER",
 		.alias = "NCCL_IB_DEVICE_PCI_ORDER",
 		.initial = "1",

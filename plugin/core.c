@@ -15,7 +15,10 @@
 #include <nccl_net/log.h>
 #include <nccl_net/wire.h>
 
+#include "fused.h"
 #include "selector.h"
+
+#define ABI_WITH_CONTEXTS 11
 
 struct anynet_context {
 	TAILQ_ENTRY(anynet_context) link;
@@ -137,11 +140,20 @@ static void start(void)
 	atomic_store(&core.probed, true);
 }
 
+/* Under the lock. Does NCCL begin, or begin anew after it has unloaded us? Before v11 it calls init then
+ * and never else; from v11 on once per communicator, of which none is left when it unloads. */
+static bool is_beginning(int abi)
+{
+	return abi >= ABI_WITH_CONTEXTS ? TAILQ_EMPTY(&core.contexts) : abi > 0;
+}
+
 void anynet_core_init(int abi, anynet_nccl_logger logger, anynet_nccl_profiler profiler)
 {
 	anynet_nccl_profiler known;
 
 	core_lock();
+	if (is_beginning(abi))
+		fused_restart();
 	known = core.profiler;
 	take_callbacks(abi, logger, profiler);
 	start();
@@ -163,17 +175,32 @@ static void ensure_started(void)
 int anynet_core_devices(void)
 {
 	ensure_started();
-	return core.probe.device_count;
+	return core.probe.device_count + fused_count();
 }
 
 const struct anynet_device *anynet_core_device(int index, const char *what)
 {
-	int count = anynet_core_devices();
+	int count = anynet_core_devices(), nics = core.probe.device_count;
+	const struct anynet_device *dev = NULL;
 
-	if (anynet_likely(index >= 0 && index < count))
+	if (anynet_likely(index >= 0 && index < nics))
 		return &core.probe.devices[index];
-	anynet_warn("%s: no device %d, there are %d", what, index, count);
-	return NULL;
+	if (index >= nics)
+		dev = fused_at(index - nics);
+	if (!dev)
+		anynet_warn("%s: no device %d, there are %d", what, index, count);
+	return dev;
+}
+
+int anynet_core_fuse(const int *indices, int count)
+{
+	int ret;
+
+	ensure_started();
+	core_lock();
+	ret = fused_make(&core.cfg, core.probe.devices, core.probe.device_count, indices, count);
+	core_unlock();
+	return ret;
 }
 
 struct anynet_context *anynet_core_context_open(uint64_t comm_hash, int traffic_class)

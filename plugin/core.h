@@ -20,11 +20,15 @@ struct anynet_context;
  */
 void anynet_core_init(int abi, anynet_nccl_logger logger, anynet_nccl_profiler profiler);
 
-/* Count of devices; the same for the whole process. Initialises if nobody has (net-api.md §2.7). */
+/* Count of devices: the NICs, the same for the whole process, and those fused of them since NCCL has
+ * begun. Initialises if nobody has (net-api.md §2.7). */
 int anynet_core_devices(void);
 
+/* Fuse `count` NICs to one more device, given by their indices: its index, or -errno (fused.h). */
+int anynet_core_fuse(const int *indices, int count);
+
 /* The device, or NULL after a WARN that names `what`, the caller's operation. Initialises if nobody
- * has. Immortal. */
+ * has. Immortal; an index that was good once stays so. */
 const struct anynet_device *anynet_core_device(int index, const char *what);
 
 /* NULL = no memory: calls with a NULL context work, without its hints. */

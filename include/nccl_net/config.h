@@ -30,6 +30,7 @@ struct anynet_config {
 	char ib_addr_range[64]; /* RoCE: GIDs in this network only: "addr/prefix"; "" = any */
 	int ib_flid_gid_index; /* InfiniBand: this GID if it can be routed, else the first */
 	bool ib_merge_vfs;     /* virtual functions count as ports of the card they are of */
+	int ib_merge_nics;     /* 1: ports may be fused to one device; 2: virtual ones, too */
 	bool ib_pci_order;     /* devices by PCI address; false = in the kernel's order */
 	int ib_timeout;	       /* QP's ack timeout: 4.096 us * 2^this */
 	int ib_retry_cnt;      /* QP's retries after that, 0 … 7 */

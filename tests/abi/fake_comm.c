@@ -43,7 +43,7 @@ static void add_device(struct anynet_probe *probe, const char *name, const char 
 	dev->link = ANYNET_LINK_TCP;
 	dev->index = probe->device_count++;
 	snprintf(dev->name, sizeof(dev->name), "%s", name);
-	snprintf(dev->ifname, sizeof(dev->ifname), "%s", name);
+	snprintf(dev->ifname, sizeof(dev->ifname), "%.15s", name);
 	snprintf(dev->pci_path, sizeof(dev->pci_path), "%s", pci_path);
 	dev->guid = 0x123456789abcdef0ull + (unsigned)dev->index;
 	dev->port = 3;
@@ -65,12 +65,38 @@ static void probe_tcp(const struct anynet_config *cfg, struct anynet_probe *prob
 		sched_yield();
 	add_device(probe, "eth7", "/sys/devices/pci0000:00/0000:00:1f.6");
 	add_device(probe, "eth9", "");
+	for (int i = 0; i < fake.more_nics; i++) {
+		char name[16];
+
+		snprintf(name, sizeof(name), "more%d", i);
+		add_device(probe, name, "/sys/devices/pci0000:00/0000:00:1f.7");
+		probe->devices[2 + i].speed_mbps = i % 2 ? 1000 : 25000;
+	}
 }
 
+/* All that is not the same of all devices: what a fused one has must be of the right ones. */
 static void probe_ib(const struct anynet_config *cfg, struct anynet_probe *probe)
 {
+	size_t ports = fake.ports ? strlen(fake.ports) : 0;
+
 	(void)cfg;
-	(void)probe;
+	for (size_t i = 0; i < ports; i++) {
+		struct anynet_device *dev = &probe->devices[i];
+		char name[80];
+
+		snprintf(name, sizeof(name), "%s%zu", fake.port_name ? fake.port_name : "mlx5_", i);
+		add_device(probe, name,
+			   fake.ports[i] == 'v' ? "" : "/sys/devices/pci0000:00/0000:00:02.0");
+		dev->link = ANYNET_LINK_IB;
+		dev->is_roce = fake.ports[i] != 'i';
+		dev->port = (int)i + 1;
+		dev->speed_mbps = 100000 << i % 4;
+		dev->latency_us = (float)(i % 3);
+		dev->max_comms = 1000 - 10 * (int)i;
+		dev->max_recvs = 8 - (int)i % 4;
+		dev->ptr_support = ANYNET_PTR_HOST | (i % 4 == 3 ? 0 : ANYNET_PTR_DMABUF);
+		dev->force_flush = i % 4 == 2;
+	}
 }
 
 const struct anynet_transport anynet_tcp_transport = { "TCP", ANYNET_LINK_TCP, probe_tcp, NULL };

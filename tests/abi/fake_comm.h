@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
  * A message layer and two transports that only record how they are called: what stands below the
- * plugin's core and ABI adapters when those are tested by themselves. Two TCP devices are found.
+ * plugin's core and ABI adapters when those are tested by themselves. Two TCP devices are found, or
+ * the verbs ports that are to be.
  */
 #ifndef ANYNET_TEST_FAKE_COMM_H
 #define ANYNET_TEST_FAKE_COMM_H
@@ -17,6 +18,10 @@ struct fake_comm {
 
 	atomic_int calls; /* of every function below */
 	atomic_int probes, starts, trims, listens, closes, listener_closes, deregs;
+	/* Verbs ports that are found: "iirv" = InfiniBand twice, RoCE, virtual; NULL = none. */
+	const char *ports;
+	const char *port_name; /* their names begin with it; NULL = "mlx5_" */
+	int more_nics;         /* TCP devices behind the usual two, every other a slower one */
 	atomic_bool hold_probe, probe_held; /* let a probe wait until hold_probe is false */
 
 	struct anynet_connect_options options;

@@ -52,7 +52,6 @@ static void test_optional_entries(void **state)
 	(void)state;
 	assert_null(ncclNetPlugin_v12.get_device_mr);
 	assert_null(ncclNetPlugin_v12.irecv_consumed);
-	assert_null(ncclNetPlugin_v12.make_vdevice);
 	assert_null(ncclNetPlugin_v12.set_net_attr);
 #define CHECK(table)                             \
 	assert_non_null((table).init);           \
@@ -76,6 +75,10 @@ static void test_optional_entries(void **state)
 	assert_non_null(ncclNetPlugin_v12.reg_mr_dmabuf);
 	assert_non_null(ncclNetPlugin_v11.finalize);
 	assert_non_null(ncclNetPlugin_v12.finalize);
+	assert_non_null(ncclNetPlugin_v9.make_vdevice);
+	assert_non_null(ncclNetPlugin_v10.make_vdevice);
+	assert_non_null(ncclNetPlugin_v11.make_vdevice);
+	assert_non_null(ncclNetPlugin_v12.make_vdevice);
 }
 
 static void test_devices(void **state)

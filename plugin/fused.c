@@ -1,0 +1,256 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* Fused devices; see fused.h. */
+#include "fused.h"
+
+#include <errno.h>
+#include <limits.h>
+#include <stdatomic.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include <nccl_net/log.h>
+#include <nccl_net/util.h>
+
+#define MADE_MAX 256 /* in the life of the process */
+
+/*
+ * `places` and `count` are what NCCL sees. Whoever unloads the plugin with the last communicator and
+ * loads it again takes what `devices` says then for the number of NICs, and fuses anew: so the count
+ * begins at 0 again, and the same call finds the same device at the same place. Whoever keeps its
+ * indices finds them valid all the time.
+ */
+static struct {
+	const struct anynet_device *_Atomic places[ANYNET_DEVICES_MAX];
+	atomic_int count;
+	const struct anynet_device *made[MADE_MAX]; /* all there ever were */
+	int made_count;
+} fused;
+
+int fused_count(void)
+{
+	return atomic_load_explicit(&fused.count, memory_order_acquire);
+}
+
+const struct anynet_device *fused_at(int i)
+{
+	if (i < 0 || i >= ANYNET_DEVICES_MAX)
+		return NULL;
+	return atomic_load_explicit(&fused.places[i], memory_order_acquire);
+}
+
+void fused_restart(void)
+{
+	atomic_store(&fused.count, 0);
+}
+
+/* --- may they be one? --- */
+
+static bool is_nic(int index, int nic_count)
+{
+	const struct anynet_device *other = index < nic_count ? NULL : fused_at(index - nic_count);
+
+	if (other)
+		anynet_warn("no fused device can be made of dev %d %s, which is one", index,
+			    other->name);
+	else if (index < 0 || index >= nic_count)
+		anynet_warn("no fused device can be made of dev %d, there are %d", index,
+			    nic_count);
+	else
+		return true;
+	return false;
+}
+
+static bool are_nics(const struct anynet_device *nics, int nic_count, const int *indices, int count)
+{
+	for (int i = 0; i < count; i++) {
+		if (!is_nic(indices[i], nic_count))
+			return false;
+		for (int j = 0; j < i; j++) {
+			if (indices[j] != indices[i])
+				continue;
+			anynet_warn("no fused device can be made of dev %d %s and itself",
+				    indices[i], nics[indices[i]].name);
+			return false;
+		}
+	}
+	return true;
+}
+
+static const char *kind_of(const struct anynet_device *nic)
+{
+	if (nic->link == ANYNET_LINK_TCP)
+		return "TCP";
+	return nic->is_roce ? "RoCE" : "InfiniBand";
+}
+
+/* Does a comm of one use the other anyway (net_stripe)? */
+static bool stripe_together(const struct anynet_config *cfg, const struct anynet_device *a,
+			    const struct anynet_device *b)
+{
+	return cfg->stripe != ANYNET_SWITCH_OFF && a->speed_mbps == b->speed_mbps &&
+	       a->addr.ss_family == b->addr.ss_family && strcmp(a->ifname, "lo") &&
+	       strcmp(b->ifname, "lo");
+}
+
+/*
+ * NCCL hangs all devices without a place on PCI (software RoCE, tunnels) under one NIC, takes them for its
+ * ports, and asks for one device of them; but does not find that in its topology then: it would be
+ * without a network.
+ */
+static bool would_be_lost(const struct anynet_config *cfg, const struct anynet_device *nic)
+{
+	bool asked_for = nic->link == ANYNET_LINK_IB && cfg->ib_merge_nics > 1;
+
+	return !nic->pci_path[0] && !asked_for;
+}
+
+/* NCCL asks by itself for what it finds on one card: what is only not wanted deserves no warning. */
+static bool may_join(const struct anynet_config *cfg, const struct anynet_device *first,
+		     const struct anynet_device *nic)
+{
+	if (first->link != nic->link || first->is_roce != nic->is_roce)
+		anynet_warn("dev %d %s (%s) and dev %d %s (%s) cannot be fused: they are of "
+			    "different kinds; NCCL_IB_HCA can choose those of one",
+			    first->index, first->name, kind_of(first), nic->index, nic->name,
+			    kind_of(nic));
+	else if (nic->link == ANYNET_LINK_IB && !cfg->ib_merge_nics)
+		anynet_info("dev %d %s and dev %d %s are not fused: ANYNET_IB_MERGE_NICS=0",
+			    first->index, first->name, nic->index, nic->name);
+	else if (would_be_lost(cfg, first) || would_be_lost(cfg, nic))
+		anynet_info("dev %d %s and dev %d %s are not fused: NCCL does not find a device "
+			    "that is made of ones without a place on PCI",
+			    first->index, first->name, nic->index, nic->name);
+	else if (nic->link == ANYNET_LINK_TCP && !stripe_together(cfg, first, nic))
+		anynet_info("dev %d %s and dev %d %s are not fused: only TCP devices that "
+			    "connections are spread over anyway (ANYNET_TCP_STRIPE) can be",
+			    first->index, first->name, nic->index, nic->name);
+	else
+		return true;
+	return false;
+}
+
+static bool may_be_one(const struct anynet_config *cfg, const struct anynet_device *nics,
+		       int nic_count, const int *indices, int count)
+{
+	if (count < 1 || count > ANYNET_MEMBERS_MAX) {
+		anynet_warn("no fused device can be made of %d devices, but of 1 to %d", count,
+			    ANYNET_MEMBERS_MAX);
+		return false;
+	}
+	if (!are_nics(nics, nic_count, indices, count))
+		return false;
+	for (int i = 1; i < count; i++)
+		if (!may_join(cfg, &nics[indices[0]], &nics[indices[i]]))
+			return false;
+	return true;
+}
+
+/* --- making one --- */
+
+static bool is_of(const struct anynet_device *dev, const struct anynet_device *nics,
+		  const int *indices, int count)
+{
+	if (dev->member_count != count)
+		return false;
+	for (int i = 0; i < count; i++)
+		if (dev->members[i] != &nics[indices[i]])
+			return false;
+	return true;
+}
+
+/* What NCCL's own IB takes from the first one is the first one's (guid, port, PCI path: NCCL puts it in
+ * their common place by itself); of the rest what holds for all of them. */
+static void add_member(struct anynet_device *dev, const struct anynet_device *nic)
+{
+	dev->members[dev->member_count++] = nic;
+	if (dev->member_count == 1)
+		return;
+	dev->speed_mbps = dev->speed_mbps > INT_MAX - nic->speed_mbps
+				  ? INT_MAX
+				  : dev->speed_mbps + nic->speed_mbps;
+	if (nic->latency_us > dev->latency_us)
+		dev->latency_us = nic->latency_us;
+	if (nic->max_comms < dev->max_comms)
+		dev->max_comms = nic->max_comms;
+	if (nic->max_recvs < dev->max_recvs)
+		dev->max_recvs = nic->max_recvs;
+	dev->ptr_support &= nic->ptr_support;
+	dev->reg_is_global &= nic->reg_is_global;
+	dev->force_flush |= nic->force_flush;
+}
+
+static bool join_names(struct anynet_device *dev)
+{
+	size_t used = 0;
+
+	for (int i = 0; i < dev->member_count && used < sizeof(dev->name); i++)
+		used += (size_t)snprintf(dev->name + used, sizeof(dev->name) - used, "%s%s",
+					 i ? "+" : "", dev->members[i]->name);
+	return used < sizeof(dev->name);
+}
+
+static int make(const struct anynet_device *nics, const int *indices, int count,
+		const struct anynet_device **out)
+{
+	struct anynet_device *dev;
+
+	if (fused.made_count == MADE_MAX) {
+		anynet_warn("no more fused devices can be made, this process has made %d of its "
+			    "NICs",
+			    MADE_MAX);
+		return -EINVAL;
+	}
+	dev = malloc(sizeof(*dev));
+	if (!dev)
+		return -ENOMEM;
+	*dev = nics[indices[0]];
+	dev->index = ANYNET_DEVICES_MAX;
+	for (int i = 0; i < count; i++)
+		add_member(dev, &nics[indices[i]]);
+	if (!join_names(dev)) {
+		anynet_warn("no fused device can be made of %d whose names together are too long: "
+			    "%.60s...",
+			    count, dev->name);
+		free(dev);
+		return -EINVAL;
+	}
+	*out = fused.made[fused.made_count++] = dev;
+	return 0;
+}
+
+static int find_or_make(const struct anynet_device *nics, const int *indices, int count,
+			const struct anynet_device **out)
+{
+	for (int i = 0; i < fused.made_count; i++) {
+		*out = fused.made[i];
+		if (is_of(*out, nics, indices, count))
+			return 0;
+	}
+	return make(nics, indices, count, out);
+}
+
+int fused_make(const struct anynet_config *cfg, const struct anynet_device *nics, int nic_count,
+	       const int *indices, int count)
+{
+	const struct anynet_device *dev;
+	int ret, place = fused_count();
+
+	if (!may_be_one(cfg, nics, nic_count, indices, count))
+		return -EINVAL;
+	if (count == 1)
+		return indices[0];
+	if (nic_count + place >= ANYNET_DEVICES_MAX) {
+		anynet_warn("no more fused devices can be made, there are %d devices",
+			    nic_count + place);
+		return -EINVAL;
+	}
+	ret = find_or_make(nics, indices, count, &dev);
+	if (ret)
+		return ret;
+	atomic_store_explicit(&fused.places[place], dev, memory_order_release);
+	atomic_store_explicit(&fused.count, place + 1, memory_order_release);
+	anynet_info("dev %d %s fused of %d, speed %d Mb/s", nic_count + place, dev->name, count,
+		    dev->speed_mbps);
+	return nic_count + place;
+}

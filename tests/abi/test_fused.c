@@ -1,0 +1,505 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * makeVDevice by every version that has it: what becomes a fused device and what does not. Each test
+ * runs in a process of its own, as such devices are never taken away.
+ */
+#include <limits.h>
+#include <pthread.h>
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include <cmocka.h>
+
+#include <plugin/abi.h>
+
+#include "fake_comm.h"
+#include "support/check.h"
+
+#define THREADS       8
+#define BOUND_SECONDS 30
+
+static int in_process(void (*body)(void))
+{
+	int status = -1;
+	pid_t pid = fork();
+
+	if (pid == 0) {
+		alarm(BOUND_SECONDS);
+		body();
+		_exit(0);
+	}
+	if (pid < 0 || waitpid(pid, &status, 0) != pid)
+		return -1;
+	return status;
+}
+
+static void *begin_with(const char *ports, anynet_nccl_logger logger)
+{
+	void *ctx = NULL;
+
+	fake.ports = ports;
+	fake_log_clear();
+	check_ok(ncclNetPlugin_v12.init(&ctx, 1, NULL, logger, NULL));
+	return ctx;
+}
+
+static void *begin(const char *ports)
+{
+	return begin_with(ports, fake_logger);
+}
+
+static int device_count(void)
+{
+	int count = -1;
+
+	check_ok(ncclNetPlugin_v12.devices(&count));
+	return count;
+}
+
+static struct anynet_net_props_v12 props_of(int dev)
+{
+	struct anynet_net_props_v12 props;
+
+	check_ok(ncclNetPlugin_v12.get_properties(dev, &props));
+	return props;
+}
+
+/* By the table of this version. */
+static int make_by(int abi, int *dev, int count, const int *devs)
+{
+	struct anynet_net_vprops_v12 wide = { .count = count };
+	struct anynet_net_vprops_v9 narrow = { .count = count };
+
+	for (int i = 0; i < count && i < 8; i++)
+		wide.devs[i] = devs[i];
+	for (int i = 0; i < count && i < 4; i++)
+		narrow.devs[i] = devs[i];
+	*dev = 4711;
+	switch (abi) {
+	case 9:
+		return ncclNetPlugin_v9.make_vdevice(dev, &narrow);
+	case 10:
+		return ncclNetPlugin_v10.make_vdevice(dev, &narrow);
+	case 11:
+		return ncclNetPlugin_v11.make_vdevice(dev, &narrow);
+	default:
+		return ncclNetPlugin_v12.make_vdevice(dev, &wide);
+	}
+}
+
+static int make(int count, const int *devs)
+{
+	int dev;
+
+	check_ok(make_by(12, &dev, count, devs));
+	return dev;
+}
+
+/* --- what it is like --- */
+
+static void fuse_by_every_version(void)
+{
+	begin("iiiiiiii");
+	check_int(device_count(), 8);
+	for (int abi = 9; abi <= 12; abi++) {
+		int dev, most = abi < 12 ? 4 : 8;
+
+		check_ok(make_by(abi, &dev, most, (const int[]){ 7, 6, 5, 4, 3, 2, 1, 0 }));
+		check_int(dev, 8 + abi - 9);
+		check_int(device_count(), dev + 1);
+		check_int(props_of(dev).vprops.count, most);
+		for (int i = 0; i < most; i++)
+			check_int(props_of(dev).vprops.devs[i], 7 - i);
+	}
+	for (int dev = 0; dev < 8; dev++) {
+		check_int(props_of(dev).vprops.count, 1);
+		check_int(props_of(dev).vprops.devs[0], dev);
+	}
+	check_int(fake_log.warnings, 0);
+}
+
+static void test_every_version_fuses(void **state)
+{
+	(void)state;
+	assert_int_equal(in_process(fuse_by_every_version), 0);
+}
+
+static void properties(void)
+{
+	struct anynet_net_props_v12 first, fused;
+	int dev;
+
+	begin("iiii");
+	dev = make(3, (const int[]){ 1, 2, 0 });
+	first = props_of(1);
+	fused = props_of(dev);
+	check(!strcmp(fused.name, "mlx5_1+mlx5_2+mlx5_0"));
+	check(!strcmp(fused.pci_path, first.pci_path));
+	check(fused.guid == first.guid);
+	check_int(fused.port, first.port);
+	check_int(fused.speed_mbps, 700000);
+	check(fused.latency_us > 1.9f && fused.latency_us < 2.1f);
+	check_int(fused.max_comms, 980);
+	check_int(fused.max_recvs, 6);
+	check_int(fused.ptr_support, ANYNET_PTR_HOST | ANYNET_PTR_DMABUF);
+	check_int(fused.force_flush, 1);
+	check_int(fused.reg_is_global, 1);
+	dev = make(2, (const int[]){ 0, 3 });
+	check_int(props_of(dev).ptr_support, ANYNET_PTR_HOST);
+	check_int(props_of(dev).force_flush, 0);
+	check_int(props_of(dev).speed_mbps, 900000);
+}
+
+static void test_it_has_what_its_members_have(void **state)
+{
+	(void)state;
+	assert_int_equal(in_process(properties), 0);
+}
+
+/* A table of four cannot tell of eight. */
+static void read_by_older_tables(void)
+{
+	struct anynet_net_props_v11 v11;
+	struct anynet_net_props_v9 v9;
+	struct anynet_net_props_v8 v8;
+	int dev;
+
+	begin("iiiiiiii");
+	dev = make(8, (const int[]){ 0, 1, 2, 3, 4, 5, 6, 7 });
+	check_ok(ncclNetPlugin_v11.get_properties(dev, &v11));
+	check_ok(ncclNetPlugin_v9.get_properties(dev, &v9));
+	check_ok(ncclNetPlugin_v8.get_properties(dev, &v8));
+	check_int(v11.vprops.count, 4);
+	check_int(v9.vprops.count, 4);
+	check_int(v9.vprops.devs[3], 3);
+	check(v11.name == v8.name);
+}
+
+static void test_older_tables_tell_what_they_can(void **state)
+{
+	(void)state;
+	assert_int_equal(in_process(read_by_older_tables), 0);
+}
+
+static void use(void)
+{
+	char handle[ANYNET_HANDLE_BYTES];
+	void *out = NULL, *ctx = begin("rr");
+	int dev = make(2, (const int[]){ 0, 1 });
+
+	check_ok(ncclNetPlugin_v12.listen(ctx, dev, handle, &out));
+	check_ok(ncclNetPlugin_v12.connect(ctx, dev, handle, &out, NULL));
+	check_int(fake.dev->member_count, 2);
+	check(!strcmp(fake.dev->members[1]->name, "mlx5_1"));
+	check_int(ncclNetPlugin_v12.listen(ctx, dev + 1, handle, &out), ANYNET_NCCL_INVALID_USAGE);
+}
+
+static void test_it_is_a_device_for_connections(void **state)
+{
+	(void)state;
+	assert_int_equal(in_process(use), 0);
+}
+
+/* Nothing is made: that one it is. */
+static void one_alone(void)
+{
+	begin("iii");
+	check_int(make(1, (const int[]){ 2 }), 2);
+	check_int(device_count(), 3);
+}
+
+static void test_of_one_it_is_that_one(void **state)
+{
+	(void)state;
+	assert_int_equal(in_process(one_alone), 0);
+}
+
+/* --- what is refused --- */
+
+/* By the widest table: refused, with `warnings` warnings that say `words`, and nothing has changed. */
+static void check_refused(int count, const int *devs, int warnings, const char *words)
+{
+	int dev, before = device_count();
+
+	fake_log_clear();
+	check_int(make_by(12, &dev, count, devs), ANYNET_NCCL_INVALID_USAGE);
+	check_int(dev, -1);
+	check_int(device_count(), before);
+	check_int(fake_log.warnings, warnings);
+	check_that(!warnings || strstr(fake_log.text, words), "not '%s': %s", words, fake_log.text);
+}
+
+static void bad_calls(void)
+{
+	struct anynet_net_vprops_v12 wide = { .count = 2, .devs = { 0, 1 } };
+	struct anynet_net_vprops_v9 narrow = { .count = 2, .devs = { 0, 1 } };
+	const int some[] = { 0, 1, 2, 3, 4, 5, 6, 7, 8 };
+	int dev, fused;
+
+	begin("iiiiiiiiir");
+	check_int(ncclNetPlugin_v12.make_vdevice(NULL, &wide), ANYNET_NCCL_INVALID_ARGUMENT);
+	check_int(ncclNetPlugin_v12.make_vdevice(&dev, NULL), ANYNET_NCCL_INVALID_ARGUMENT);
+	check_int(ncclNetPlugin_v9.make_vdevice(NULL, &narrow), ANYNET_NCCL_INVALID_ARGUMENT);
+	check_int(ncclNetPlugin_v11.make_vdevice(&dev, NULL), ANYNET_NCCL_INVALID_ARGUMENT);
+	check_refused(0, some, 1, "of 0 devices");
+	check_refused(-1, some, 1, "of -1 devices");
+	check_refused(INT_MIN, some, 1, "devices");
+	check_refused(9, some, 1, "of 9 devices, but of 1 to 8");
+	check_refused(INT_MAX, some, 1, "1 to 8");
+	for (int abi = 9; abi <= 11; abi++) {
+		fake_log_clear();
+		check_int(make_by(abi, &dev, 5, some), ANYNET_NCCL_INVALID_USAGE);
+		check(strstr(fake_log.text, "of 5 devices, but of 1 to 4"));
+		check_int(dev, -1);
+	}
+	check_refused(2, (const int[]){ 0, 10 }, 1, "dev 10, there are 10");
+	check_refused(2, (const int[]){ -1, 0 }, 1, "dev -1");
+	check_refused(2, (const int[]){ 0, INT_MAX }, 1, "there are 10");
+	check_refused(2, (const int[]){ INT_MIN, 0 }, 1, "there are 10");
+	check_refused(3, (const int[]){ 0, 1, 0 }, 1, "dev 0 mlx5_0 and itself");
+	fused = make(2, some);
+	check_refused(2, (const int[]){ 2, fused }, 1, "mlx5_0+mlx5_1, which is one");
+	check_refused(1, &fused, 1, "mlx5_0+mlx5_1, which is one");
+	check_refused(2, (const int[]){ 8, 9 }, 1, "mlx5_8 (InfiniBand) and dev 9 mlx5_9 (RoCE)");
+	check_int(make(2, some + 2), fused + 1); /* and goes on */
+}
+
+static void test_what_cannot_be_is_refused_and_said(void **state)
+{
+	(void)state;
+	assert_int_equal(in_process(bad_calls), 0);
+}
+
+static void by_setting(void)
+{
+	setenv("NCCL_IB_MERGE_NICS", "0", 1);
+	begin("ii");
+	check_refused(2, (const int[]){ 0, 1 }, 0, NULL);
+	check_int(make(1, (const int[]){ 1 }), 1);
+}
+
+static void test_a_setting_forbids_it(void **state)
+{
+	(void)state;
+	assert_int_equal(in_process(by_setting), 0);
+}
+
+static void virtual_ports(void)
+{
+	begin("rrvv");
+	check_refused(2, (const int[]){ 2, 3 }, 0, NULL);
+	check_refused(2, (const int[]){ 0, 2 }, 0, NULL);
+	check_refused(3, (const int[]){ 3, 0, 1 }, 0, NULL);
+	check_int(make(2, (const int[]){ 0, 1 }), 4);
+}
+
+static void virtual_ports_all_the_same(void)
+{
+	setenv("ANYNET_IB_MERGE_NICS", "2", 1);
+	begin("rrvv");
+	check_int(make(2, (const int[]){ 2, 3 }), 4);
+	check_int(make(3, (const int[]){ 0, 2, 1 }), 5);
+}
+
+/* NCCL would not find them. */
+static void test_what_has_no_place_on_pci_stays_alone(void **state)
+{
+	(void)state;
+	assert_int_equal(in_process(virtual_ports), 0);
+	assert_int_equal(in_process(virtual_ports_all_the_same), 0);
+}
+
+static void tcp_devices(void)
+{
+	fake.more_nics = 2;
+	begin(NULL);
+	check_refused(2, (const int[]){ 0, 1 }, 0, NULL); /* that one is virtual */
+	check_refused(2, (const int[]){ 0, 3 }, 0, NULL); /* of another speed */
+	check_int(make(2, (const int[]){ 0, 2 }), 4);
+	check(!strcmp(props_of(4).name, "eth7+more0"));
+	check_int(props_of(4).speed_mbps, 50000);
+}
+
+static void tcp_devices_without_stripes(void)
+{
+	setenv("ANYNET_TCP_STRIPE", "off", 1);
+	fake.more_nics = 1;
+	begin(NULL);
+	check_refused(2, (const int[]){ 0, 2 }, 0, NULL);
+}
+
+static void test_tcp_devices_are_fused_if_they_stripe_together(void **state)
+{
+	(void)state;
+	assert_int_equal(in_process(tcp_devices), 0);
+	assert_int_equal(in_process(tcp_devices_without_stripes), 0);
+}
+
+static void until_the_list_is_full(void)
+{
+	char ports[ANYNET_DEVICES_MAX - 1];
+
+	memset(ports, 'i', sizeof(ports));
+	ports[sizeof(ports) - 1] = '\0';
+	begin(ports);
+	check_int(device_count(), ANYNET_DEVICES_MAX - 2);
+	check_int(make(2, (const int[]){ 0, 1 }), ANYNET_DEVICES_MAX - 2);
+	check_int(make(2, (const int[]){ 0, 2 }), ANYNET_DEVICES_MAX - 1);
+	check_refused(2, (const int[]){ 0, 3 }, 1, "there are 64 devices");
+	check_int(props_of(ANYNET_DEVICES_MAX - 1).vprops.devs[1], 2);
+}
+
+static void test_the_list_has_an_end(void **state)
+{
+	(void)state;
+	assert_int_equal(in_process(until_the_list_is_full), 0);
+}
+
+static void long_names(void)
+{
+	fake.port_name = "a_verbs_device_whose_name_has_almost_as_many_letters_as_may";
+	begin("iiiii");
+	check_int(make(4, (const int[]){ 0, 1, 2, 3 }), 5);
+	check_refused(5, (const int[]){ 0, 1, 2, 3, 4 }, 1, "too long: a_verbs_device");
+}
+
+static void test_names_have_to_fit(void **state)
+{
+	(void)state;
+	assert_int_equal(in_process(long_names), 0);
+}
+
+/* --- lives --- */
+
+/* NCCL 2.28 unloads the plugin with its last communicator, and begins anew later. */
+static void begin_anew(void)
+{
+	void *ctx[2] = { begin("iiii"), NULL };
+	const char *name;
+
+	check_int(make(2, (const int[]){ 0, 1 }), 4);
+	check_int(make(2, (const int[]){ 2, 3 }), 5);
+	name = props_of(4).name;
+	ncclNetPlugin_v12.init(&ctx[1], 2, NULL, fake_logger, NULL);
+	check_int(device_count(), 6); /* one more communicator changes nothing */
+	ncclNetPlugin_v12.finalize(ctx[0]);
+	check_int(device_count(), 6);
+	ncclNetPlugin_v12.finalize(ctx[1]);
+	begin("iiii");
+	check_int(device_count(), 4);
+	check(props_of(5).vprops.devs[1] == 3); /* for whoever remembers */
+	check_int(make(2, (const int[]){ 0, 1 }), 4);
+	check_int(device_count(), 5);
+	check(props_of(4).name == name);
+	check_int(make(2, (const int[]){ 0, 2 }), 5); /* this time others */
+	check(!strcmp(props_of(5).name, "mlx5_0+mlx5_2"));
+}
+
+/* The older interface has no finalize, but one init for each load. */
+static void begin_anew_by_v10(void)
+{
+	begin("ii");
+	check_int(make(2, (const int[]){ 0, 1 }), 2);
+	check_ok(ncclNetPlugin_v10.init(fake_logger, NULL));
+	check_int(device_count(), 2);
+	check_int(make(2, (const int[]){ 0, 1 }), 2);
+	check_int(device_count(), 3);
+	check_ok(ncclNetPlugin_v9.init(fake_logger));
+	check_int(device_count(), 2);
+	check_int(props_of(2).vprops.count, 2);
+}
+
+static void test_nccl_may_begin_anew(void **state)
+{
+	(void)state;
+	assert_int_equal(in_process(begin_anew), 0);
+	assert_int_equal(in_process(begin_anew_by_v10), 0);
+}
+
+/* However often, with ever other groups: the process does not grow for ever. */
+static void make_ever_more(void)
+{
+	const int pairs[] = { 0, 1, 2, 3, 4, 5, 6, 7, 8, 9, 10, 11, 12, 13, 14, 15, 16, 17 };
+	int made = 0, dev, ret = 0;
+
+	begin("iiiiiiiiiiiiiiiiii");
+	for (int a = 0; a < 18; a++) {
+		for (int b = 0; b < 18; b++) {
+			if (a == b)
+				continue;
+			check_ok(ncclNetPlugin_v10.init(fake_logger, NULL));
+			ret = make_by(12, &dev, 2, (const int[]){ pairs[a], pairs[b] });
+			made += !ret;
+			check(!ret || strstr(fake_log.text, "no more fused devices"));
+		}
+	}
+	check_int(made, 256);
+	check_int(make(2, (const int[]){ 0, 1 }), 18); /* those that there are serve on */
+}
+
+static void test_there_is_an_end_to_making(void **state)
+{
+	(void)state;
+	assert_int_equal(in_process(make_ever_more), 0);
+}
+
+/* --- threads --- */
+
+static void *make_thread(void *arg)
+{
+	const int *number = arg;
+	int dev = make(2, (const int[]){ 2 * *number, 2 * *number + 1 });
+
+	check_int(props_of(dev).vprops.devs[0], 2 * *number);
+	for (int i = 0; i < 1000; i++)
+		for (int d = 0; d < device_count(); d++)
+			check(props_of(d).name[0] == 'm');
+	return NULL;
+}
+
+static void make_in_many_threads(void)
+{
+	pthread_t threads[THREADS];
+	int numbers[THREADS];
+
+	begin_with("rrrrrrrrrrrrrrrr", NULL); /* the logger is for one thread */
+	for (int i = 0; i < THREADS; i++) {
+		numbers[i] = i;
+		check(!pthread_create(&threads[i], NULL, make_thread, &numbers[i]));
+	}
+	for (int i = 0; i < THREADS; i++)
+		check(!pthread_join(threads[i], NULL));
+	check_int(device_count(), 16 + THREADS);
+}
+
+static void test_threads_may_make_some_at_the_same_time(void **state)
+{
+	(void)state;
+	assert_int_equal(in_process(make_in_many_threads), 0);
+}
+
+int main(void)
+{
+	static const struct CMUnitTest tests[] = {
+		cmocka_unit_test(test_every_version_fuses),
+		cmocka_unit_test(test_it_has_what_its_members_have),
+		cmocka_unit_test(test_older_tables_tell_what_they_can),
+		cmocka_unit_test(test_it_is_a_device_for_connections),
+		cmocka_unit_test(test_of_one_it_is_that_one),
+		cmocka_unit_test(test_what_cannot_be_is_refused_and_said),
+		cmocka_unit_test(test_a_setting_forbids_it),
+		cmocka_unit_test(test_what_has_no_place_on_pci_stays_alone),
+		cmocka_unit_test(test_tcp_devices_are_fused_if_they_stripe_together),
+		cmocka_unit_test(test_the_list_has_an_end),
+		cmocka_unit_test(test_names_have_to_fit),
+		cmocka_unit_test(test_nccl_may_begin_anew),
+		cmocka_unit_test(test_there_is_an_end_to_making),
+		cmocka_unit_test(test_threads_may_make_some_at_the_same_time),
+	};
+
+	return cmocka_run_group_tests_name("fused", tests, NULL, NULL);
+}
