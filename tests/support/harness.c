@@ -67,6 +67,33 @@ bool net_is_builtin(const struct test_net *net)
 	return !strncmp(net->spec, "nccl:", 5);
 }
 
+/* "1", or "0+1": the device that these are fused to. */
+static int device_of(struct test_net *net, const char *text)
+{
+	int indices[8], count = 0, dev;
+	char *end;
+
+	do {
+		check_that(count < 8, "TEST_FUSE: too many devices in %s", text);
+		indices[count++] = (int)strtol(text, &end, 10);
+		check_that(end > text, "TEST_FUSE: '%s' is no device", text);
+		text = end + 1;
+	} while (*end == '+');
+	if (count == 1)
+		return indices[0];
+	check_ok(driver_make_vdevice(net->driver, &dev, count, indices));
+	return dev;
+}
+
+static void choose_devices(struct test_net *net)
+{
+	const char *text = getenv("TEST_FUSE");
+	const char *other = text ? strchr(text, '>') : NULL;
+
+	net->dev = text ? device_of(net, text) : 0;
+	net->listen_dev = other ? device_of(net, other + 1) : net->dev;
+}
+
 void net_open_with(struct test_net *net, int traffic_class, void *profiler)
 {
 	char err[1024];
@@ -81,7 +108,7 @@ void net_open_with(struct test_net *net, int traffic_class, void *profiler)
 			     capture_logger, profiler));
 	check_ok(driver_devices(net->driver, &count));
 	check_that(count > 0, "no devices");
-	net->dev = 0;
+	choose_devices(net);
 	check_ok(driver_properties(net->driver, net->dev, &net->props));
 }
 

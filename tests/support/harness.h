@@ -6,7 +6,8 @@
  *   PROGRAM NET ABI [NAME=VALUE …]
  *
  * NET and ABI are driver_open's; the settings go into the environment of every case. TEST_FILTER in
- * the environment picks cases by name, with * and ?.
+ * the environment picks cases by name, with * and ?. TEST_FUSE has links opened on a fused device of
+ * these, and another one: "0+1"; "0+1>0": they connect from that one to device 0.
  */
 #ifndef TESTS_SUPPORT_HARNESS_H
 #define TESTS_SUPPORT_HARNESS_H
@@ -25,7 +26,7 @@ struct test_net {
 	int abi; /* of the table in use; before net_open as given, maybe DRIVER_ABI_NEWEST */
 	struct driver_net *driver;
 	void *ctx;
-	int dev;
+	int dev, listen_dev; /* the same, if TEST_FUSE says nothing else */
 	struct driver_props props; /* of dev */
 };
 

@@ -42,8 +42,8 @@ static void clear(struct link *link)
 void link_listen(struct test_net *net, struct link *link)
 {
 	clear(link);
-	check_ok(
-		driver_listen(net->driver, net->ctx, net->dev, link_handle(link), &link->listener));
+	check_ok(driver_listen(net->driver, net->ctx, net->listen_dev, link_handle(link),
+			       &link->listener));
 	check(link->listener);
 	check_guards(link->listened, sizeof(link->listened), LINK_GUARD_BYTES);
 	memcpy(link_copy(link), link_handle(link), DRIVER_HANDLE_BYTES);
