@@ -5,7 +5,6 @@
 #include <signal.h>
 #include <stdlib.h>
 #include <string.h>
-#include <sys/mman.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
@@ -137,94 +136,11 @@ static void only_what_is_there_is_freed(void)
 	rig_end(4);
 }
 
-static void a_dmabuf_is_the_memory(void)
-{
-	CUdeviceptr memory, first_page;
-	int fd = -1;
-	char *mapped;
-
-	rig_begin();
-	memory = device_alloc(3 * PAGE);
-	first_page = memory / PAGE * PAGE;
-	check_ok(rig.cuda.cuMemGetHandleForAddressRange(&fd, first_page, 2 * PAGE,
-							CU_MEM_RANGE_HANDLE_TYPE_DMA_BUF_FD, 0));
-	mapped = mmap(NULL, 2 * PAGE, PROT_READ | PROT_WRITE, MAP_SHARED, fd, 0);
-	check(mapped != MAP_FAILED);
-	close(fd);
-	strcpy(view_of(memory, 16), "hello");
-	check(!strcmp(mapped + memory % PAGE, "hello"));
-	check_ok(rig.cuda.cuMemFree_v2(memory));
-	check(!strcmp(mapped + memory % PAGE, "hello")); /* as long as it is mapped */
-	munmap(mapped, 2 * PAGE);
-	check_int(counts_now().dmabufs, 1);
-	rig_end(0);
-}
-
-static int dmabuf(CUdeviceptr memory, size_t bytes)
-{
-	int fd;
-
-	return rig.cuda.cuMemGetHandleForAddressRange(&fd, memory, bytes, 1, 0);
-}
-
-static void a_dmabuf_is_of_whole_pages(void)
-{
-	CUdeviceptr memory;
-
-	rig_begin();
-	memory = device_alloc((size_t)2 << 20);
-	check_int(dmabuf(memory, 100), CUDA_ERROR_INVALID_VALUE);
-	check_int(dmabuf(memory + 512, PAGE), CUDA_ERROR_INVALID_VALUE);
-	check_int(dmabuf(memory + PAGE, PAGE), CUDA_ERROR_NOT_SUPPORTED); /* the fake's own limit */
-	check_int(dmabuf(memory, ((size_t)2 << 20) + PAGE), CUDA_ERROR_INVALID_VALUE);
-	check_ok(rig.cuda.cuMemFree_v2(memory));
-	check_int(dmabuf(memory, PAGE), CUDA_ERROR_INVALID_VALUE);
-	rig_end(5);
-}
-
-static void a_device_without_dmabufs(void)
-{
-	CUdeviceptr memory;
-
-	rig_begin();
-	memory = device_alloc((size_t)2 << 20);
-	check_int(dmabuf(memory, PAGE), CUDA_ERROR_NOT_SUPPORTED);
-	check_ok(rig.cuda.cuMemFree_v2(memory));
-	rig_end(0);
-}
-
-static void what_an_adapter_has_stays_readable(void)
-{
-	CUdeviceptr memory;
-	char *view;
-
-	rig_begin();
-	memory = device_alloc(64);
-	check(!rig.pin((void *)memory, 2 * PAGE));
-	check(rig.pin((void *)(memory / PAGE * PAGE), PAGE)); /* whole pages */
-	rig.unpin(view_of(memory, 64));
-	view = rig.pin((void *)memory, 64);
-	check(view);
-	check(rig.pin((void *)(memory + 8), 8) == view + 8);
-	check_int(counts_now().registrations, 2);
-	rig.unpin(view + 8);
-	strcpy(view, "hello");
-	check_ok(rig.cuda.cuMemFree_v2(memory));
-	check(!strcmp(view, "hello"));
-	check(!rig.view((void *)memory, 1));
-	rig.unpin(view);
-	rig_end(1); /* it was freed too early */
-}
-
 const struct check memory_checks[] = {
 	{ "processors may not touch it", processors_may_not_touch_it, NULL },
 	{ "views end where the allocation does", views_end_where_the_allocation_does, NULL },
 	{ "alignment is 512 bytes and no more", alignment_is_512_bytes_and_no_more, NULL },
 	{ "pointers are known", pointers_are_known, "device; device" },
 	{ "only what is there is freed", only_what_is_there_is_freed, NULL },
-	{ "a dma-buf is the memory", a_dmabuf_is_the_memory, NULL },
-	{ "a dma-buf is of whole pages", a_dmabuf_is_of_whole_pages, NULL },
-	{ "a device without dma-bufs", a_device_without_dmabufs, "device dmabuf=0" },
-	{ "what an adapter has stays readable", what_an_adapter_has_stays_readable, NULL },
 	{ NULL, NULL, NULL },
 };

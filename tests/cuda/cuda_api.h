@@ -43,6 +43,9 @@ enum {
 	CU_MEMORYTYPE_DEVICE = 2,
 	CU_STREAM_NON_BLOCKING = 1,
 	CU_MEM_RANGE_HANDLE_TYPE_DMA_BUF_FD = 1,
+	CU_FLUSH_TARGET_CURRENT_CTX = 0,
+	CU_FLUSH_TO_OWNER = 100,
+	CU_FLUSH_TO_ALL_DEVICES = 200,
 	CU_STREAM_CAPTURE_MODE_GLOBAL = 0,
 	CU_STREAM_CAPTURE_MODE_THREAD_LOCAL = 1,
 	CU_STREAM_CAPTURE_MODE_RELAXED = 2,
@@ -71,6 +74,7 @@ enum {
 	X(cuMemFree_v2, (CUdeviceptr memory))                                                      \
 	X(cuMemGetHandleForAddressRange,                                                           \
 	  (void *handle, CUdeviceptr memory, size_t bytes, int type, unsigned long long flags))    \
+	X(cuFlushGPUDirectRDMAWrites, (int target, int scope))                                     \
 	X(cuMemcpyHtoD_v2, (CUdeviceptr to, const void *from, size_t bytes))                       \
 	X(cuMemcpyDtoH_v2, (void *to, CUdeviceptr from, size_t bytes))                             \
 	X(cuMemcpyHtoDAsync_v2, (CUdeviceptr to, const void *from, size_t bytes, CUstream stream)) \

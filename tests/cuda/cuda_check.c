@@ -46,6 +46,8 @@ static void rig_open(void)
 	find(lib, "fake_cuda_view", &rig.view);
 	find(lib, "fake_cuda_pin", &rig.pin);
 	find(lib, "fake_cuda_unpin", &rig.unpin);
+	find(lib, "fake_cuda_pin_dmabuf", &rig.pin_dmabuf);
+	find(lib, "fake_cuda_on_flush", &rig.on_flush);
 	dlclose(lib);
 	check(dlopen("libcuda.so.1", RTLD_NOW | RTLD_NOLOAD)); /* it is known by that name now */
 }
@@ -169,8 +171,8 @@ static void run_check(void **state)
 
 int main(int argc, char **argv)
 {
-	const struct check *lists[] = { context_checks, memory_checks, script_checks,
-					stream_checks };
+	const struct check *lists[] = { adapter_checks, context_checks, memory_checks,
+					script_checks, stream_checks };
 	struct CMUnitTest tests[CHECKS_MAX];
 	size_t count = 0;
 

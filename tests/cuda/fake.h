@@ -7,6 +7,7 @@
  *   call.c     how every call begins and ends; misuse
  *   context.c  init, devices, contexts
  *   memory.c   allocations, and what they are asked
+ *   adapter.c  what adapters get of them: pinned ranges, dma-bufs, flushes
  *   stream.c   streams, events      engine.c   copies
  */
 #ifndef TESTS_CUDA_FAKE_H
@@ -45,8 +46,16 @@ struct allocation {
 	bool device, freed; /* freed: still there for a registration only */
 	char *shown, *view; /* `mapped` bytes each; at is in the first page of shown */
 	size_t mapped;
-	int fd;
 	unsigned pins;
+};
+
+/* A descriptor of it is a memfd of that size, without memory in it. */
+struct dmabuf {
+	LIST_ENTRY(dmabuf) next;
+	ino_t inode;
+	struct allocation *allocation;
+	uintptr_t at;
+	size_t bytes;
 };
 
 struct copy {
@@ -84,6 +93,7 @@ struct fake {
 	bool capturing, busy; /* see script.c */
 	pid_t owner;          /* who has called cuInit; 0 = nobody */
 	LIST_HEAD(, allocation) allocations;
+	LIST_HEAD(, dmabuf) dmabufs;
 	LIST_HEAD(, fake_stream) streams;
 	LIST_HEAD(, fake_event) events;
 	const struct copy *under_way;
@@ -129,6 +139,10 @@ CUresult failure_of(const char *name); /* that is due at this call */
 struct allocation *allocation_at(uintptr_t at, size_t bytes, bool device); /* NULL = not there */
 char *allocation_view(const struct allocation *allocation, uintptr_t at);
 void allocations_end(const struct fake_context *context);
+void allocation_drop(struct allocation *allocation); /* freed, and no adapter has it */
+
+/* adapter.c; with the lock */
+void dmabufs_forget(const struct allocation *allocation);
 
 /* stream.c; with the lock */
 void streams_end(const struct fake_context *context);

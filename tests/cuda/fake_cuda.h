@@ -21,6 +21,7 @@ struct fake_cuda_counts {
 	uint64_t copies, copied_bytes; /* done, on streams */
 	uint64_t queries;              /* cuEventQuery, cuStreamQuery */
 	uint64_t dmabufs;              /* handed out */
+	uint64_t flushes;              /* cuFlushGPUDirectRDMAWrites */
 	uint64_t misuses;              /* calls that a line on stderr complains of */
 };
 
@@ -40,5 +41,12 @@ void *fake_cuda_view(const void *device, size_t bytes);
  * which takes the view. Memory that is freed before is a misuse, as adapters lose theirs then. */
 void *fake_cuda_pin(const void *device, size_t bytes);
 void fake_cuda_unpin(const void *view);
+
+/* … and by a dma-buf, from `offset` on: a descriptor of one has nothing else to give. NULL if it is none,
+ * or does not hold that much. */
+void *fake_cuda_pin_dmabuf(int fd, uint64_t offset, size_t bytes);
+
+/* What cuFlushGPUDirectRDMAWrites is to do with adapters; without a lock of ours. */
+void fake_cuda_on_flush(void (*flush)(void));
 
 #endif

@@ -5,8 +5,6 @@
  */
 #include "fake.h"
 
-#include <errno.h>
-#include <fcntl.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/mman.h>
@@ -44,7 +42,6 @@ static struct allocation *allocation_add(size_t bytes, bool device)
 	made->context = context_current();
 	made->bytes = bytes;
 	made->device = device;
-	made->fd = -1;
 	LIST_INSERT_HEAD(&fake.allocations, made, next);
 	return made;
 }
@@ -57,22 +54,26 @@ static void allocation_forget(struct allocation *allocation)
 
 static int map_device(struct allocation *allocation, size_t skew)
 {
+	size_t mapped = (skew + allocation->bytes + PAGE_BYTES - 1) & ~(size_t)(PAGE_BYTES - 1);
+	int fd = memfd_create("gpu", MFD_CLOEXEC);
 	void *shown, *view;
 
-	allocation->mapped =
-		(skew + allocation->bytes + PAGE_BYTES - 1) & ~(size_t)(PAGE_BYTES - 1);
-	allocation->fd = memfd_create("gpu", MFD_CLOEXEC);
-	if (allocation->fd < 0 || ftruncate(allocation->fd, (off_t)allocation->mapped))
+	if (fd < 0)
 		return -1;
-	view = mmap(NULL, allocation->mapped, PROT_READ | PROT_WRITE, MAP_SHARED, allocation->fd,
-		    0);
-	if (view == MAP_FAILED)
-		return -1;
-	shown = mmap(NULL, allocation->mapped, PROT_NONE, MAP_SHARED, allocation->fd, 0);
-	if (shown == MAP_FAILED) {
-		munmap(view, allocation->mapped);
+	view = shown = MAP_FAILED;
+	if (!ftruncate(fd, (off_t)mapped)) {
+		view = mmap(NULL, mapped, PROT_READ | PROT_WRITE, MAP_SHARED, fd, 0);
+		shown = mmap(NULL, mapped, PROT_NONE, MAP_SHARED, fd, 0);
+	}
+	close(fd);
+	if (view == MAP_FAILED || shown == MAP_FAILED) {
+		if (view != MAP_FAILED)
+			munmap(view, mapped);
+		if (shown != MAP_FAILED)
+			munmap(shown, mapped);
 		return -1;
 	}
+	allocation->mapped = mapped;
 	allocation->view = view;
 	allocation->shown = shown;
 	allocation->at = (uintptr_t)shown + skew;
@@ -85,10 +86,9 @@ static void close_addresses(const struct allocation *allocation)
 	if (mmap(allocation->shown, allocation->mapped, PROT_NONE,
 		 MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE | MAP_FIXED, -1, 0) == MAP_FAILED)
 		abort();
-	close(allocation->fd);
 }
 
-static void drop_view(struct allocation *allocation)
+void allocation_drop(struct allocation *allocation)
 {
 	munmap(allocation->view, allocation->mapped);
 	allocation_forget(allocation);
@@ -107,8 +107,6 @@ CUresult cuMemAlloc_v2(CUdeviceptr *memory, size_t bytes)
 		return call_end(ret);
 	made = allocation_add(bytes, true);
 	if (made && map_device(made, skew)) {
-		if (made->fd >= 0)
-			close(made->fd);
 		allocation_forget(made);
 		made = NULL;
 	}
@@ -136,8 +134,9 @@ static void free_device(struct allocation *allocation)
 	fake.counts.device_bytes -= allocation->bytes;
 	allocation->freed = true;
 	close_addresses(allocation);
+	dmabufs_forget(allocation);
 	if (!allocation->pins)
-		drop_view(allocation);
+		allocation_drop(allocation);
 }
 
 static void free_host(struct allocation *allocation)
@@ -244,57 +243,6 @@ CUresult cuPointerGetAttribute(void *data, int attribute, CUdeviceptr pointer)
 	return call_end(ret);
 }
 
-/* Like a GPU's pages, which are larger than ours, an allocation's whole pages can be had. */
-static struct allocation *pages_at(uintptr_t at, size_t bytes)
-{
-	struct allocation *found;
-
-	LIST_FOREACH(found, &fake.allocations, next)
-	if (found->device && !found->freed && at - (uintptr_t)found->shown < found->mapped &&
-	    bytes <= found->mapped - (at - (uintptr_t)found->shown))
-		return found;
-	return NULL;
-}
-
-/* A dma-buf begins where its range does, and a memfd where the allocation does: other ranges cannot
- * be had. */
-static CUresult handle_refusal(const struct allocation *found, CUdeviceptr memory, size_t bytes)
-{
-	if (!bytes || memory % PAGE_BYTES || bytes % PAGE_BYTES)
-		return misuse(CUDA_ERROR_INVALID_VALUE, "the range is not one of whole pages");
-	if (!found)
-		return misuse(CUDA_ERROR_INVALID_VALUE, "%#lx is not allocated", memory);
-	if (!fake.devices[found->context->device].dmabuf)
-		return CUDA_ERROR_NOT_SUPPORTED;
-	if (memory != (uintptr_t)found->shown)
-		return misuse(CUDA_ERROR_NOT_SUPPORTED,
-			      "the fake gives ranges from an allocation's first page on only");
-	if (bytes > found->mapped)
-		return misuse(CUDA_ERROR_INVALID_VALUE, "the range ends behind the allocation");
-	return CUDA_SUCCESS;
-}
-
-CUresult cuMemGetHandleForAddressRange(void *handle, CUdeviceptr memory, size_t bytes, int type,
-				       unsigned long long flags)
-{
-	CUresult ret = call_begin("cuMemGetHandleForAddressRange", CONTEXT);
-	const struct allocation *found = NULL;
-
-	if (!ret && (type != CU_MEM_RANGE_HANDLE_TYPE_DMA_BUF_FD || flags > 1))
-		ret = CUDA_ERROR_INVALID_VALUE;
-	if (!ret) {
-		found = pages_at(memory, 0);
-		ret = handle_refusal(found, memory, bytes);
-	}
-	if (!ret) {
-		*(int *)handle = fcntl(found->fd, F_DUPFD_CLOEXEC, 0);
-		ret = *(int *)handle < 0 ? CUDA_ERROR_OUT_OF_MEMORY : CUDA_SUCCESS;
-	}
-	if (!ret)
-		fake.counts.dmabufs++;
-	return call_end(ret);
-}
-
 void *fake_cuda_view(const void *device, size_t bytes)
 {
 	const struct allocation *found;
@@ -306,37 +254,4 @@ void *fake_cuda_view(const void *device, size_t bytes)
 		view = allocation_view(found, (uintptr_t)device);
 	fake_unlock();
 	return view;
-}
-
-void *fake_cuda_pin(const void *device, size_t bytes)
-{
-	struct allocation *found;
-	char *view = NULL;
-
-	fake_lock();
-	found = pages_at((uintptr_t)device, bytes);
-	if (found) {
-		view = allocation_view(found, (uintptr_t)device);
-		found->pins++;
-		fake.counts.registrations++;
-	}
-	fake_unlock();
-	return view;
-}
-
-void fake_cuda_unpin(const void *view)
-{
-	uintptr_t at = (uintptr_t)view;
-	struct allocation *found;
-
-	fake_lock();
-	LIST_FOREACH(found, &fake.allocations, next)
-	if (found->pins && at - (uintptr_t)found->view < found->mapped)
-		break;
-	if (found) {
-		fake.counts.registrations--;
-		if (!--found->pins && found->freed)
-			drop_view(found);
-	}
-	fake_unlock();
 }

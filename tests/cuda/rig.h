@@ -17,6 +17,8 @@ struct rig {
 	void *(*view)(const void *device, size_t bytes);
 	void *(*pin)(const void *device, size_t bytes);
 	void (*unpin)(const void *view);
+	void *(*pin_dmabuf)(int fd, uint64_t offset, size_t bytes);
+	void (*on_flush)(void (*flush)(void));
 };
 
 extern struct rig rig;
@@ -45,6 +47,7 @@ CUevent event_new(void);
 uint64_t event_poll(CUevent event);
 
 /* The checks, by subject; each list ends with a NULL. */
-extern const struct check context_checks[], memory_checks[], script_checks[], stream_checks[];
+extern const struct check adapter_checks[], context_checks[], memory_checks[], script_checks[],
+	stream_checks[];
 
 #endif

@@ -252,7 +252,7 @@ static void test_a_dmabuf_that_does_not_fit_is_refused(void **state)
 	uint64_t offset = gpu.memory % PAGE_BYTES;
 
 	(void)state;
-	assert_null(reg_dmabuf(offset, GPU_BYTES + PAGE_BYTES, gpu.memory));
+	assert_null(reg_dmabuf(offset, GPU_BYTES, gpu.memory)); /* its end is on the next page */
 	assert_int_equal(errno, EINVAL);
 	assert_null(reg_dmabuf(0, 4096, gpu.memory)); /* other places in the page */
 	assert_int_equal(errno, EINVAL);
@@ -260,7 +260,7 @@ static void test_a_dmabuf_that_does_not_fit_is_refused(void **state)
 	assert_int_equal(errno, EINVAL);
 }
 
-/* As the plugin's flush does it: a READ is what makes writes visible. */
+/* A READ makes writes visible, as does CUDA. */
 static void test_what_is_written_may_be_seen_late(void **state)
 {
 	struct ibv_mr *mr = reg_at_y(gpu.memory, GPU_BYTES);
@@ -277,6 +277,10 @@ static void test_what_is_written_may_be_seen_late(void **state)
 	transfer(IBV_WR_RDMA_READ, mr, gpu.memory + 8192, 1, IBV_WC_SUCCESS);
 	fill(gpu.ends.a.memory, GPU_BYTES, 2);
 	assert_memory_equal(gpu.view, gpu.ends.a.memory, 64);
+	transfer(IBV_WR_RDMA_WRITE, mr, gpu.memory + 100, 64, IBV_WC_SUCCESS);
+	assert_memory_not_equal(gpu.view + 100, gpu.ends.a.memory, 64);
+	assert_int_equal(cuda.cuFlushGPUDirectRDMAWrites(0, 200), 0);
+	assert_memory_equal(gpu.view + 100, gpu.ends.a.memory, 64);
 	dereg(mr);
 }
 

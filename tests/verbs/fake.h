@@ -86,7 +86,8 @@ struct fake_pd {
 
 enum memory_kind {
 	MEMORY_HOST,
-	MEMORY_DMABUF, /* mapped by us */
+	MEMORY_MAPPED, /* a dma-buf that is a file, mapped by us */
+	MEMORY_DMABUF, /* one of CUDA's */
 	MEMORY_PEER,   /* of a GPU, by its address */
 };
 
@@ -97,7 +98,7 @@ struct fake_mr {
 	unsigned access;
 	char *memory; /* at iova */
 	enum memory_kind kind;
-	const void *mapped; /* MEMORY_DMABUF: from here … */
+	const void *mapped; /* MEMORY_MAPPED: from here … */
 	size_t mapped_bytes;
 };
 
@@ -302,6 +303,7 @@ void dma_store(char *to, const char *from, size_t bytes);
 /* gpu.c; with the lock */
 int gpu_set(char *words);
 int gpu_pin(void *addr, size_t bytes, char **view); /* view = NULL: not a GPU's; 0 or errno */
+char *gpu_pin_dmabuf(int fd, uint64_t offset, size_t bytes); /* NULL: not of CUDA's */
 void gpu_unpin(const char *view);
 bool gpu_is_freed(const void *addr);                      /* that has been pinned */
 bool gpu_write(char *to, const char *from, size_t bytes); /* true: it will be seen later */

@@ -4,7 +4,7 @@
  * gives the view that an adapter has of it.
  *
  * With "unflushed", what adapters write to GPU memory is not seen there before something has been read
- * from GPU memory by an adapter, which is what real ones have been seen to need.
+ * from GPU memory by an adapter, or CUDA has flushed, which is what real ones need.
  */
 #include "fake.h"
 
@@ -16,6 +16,7 @@
 /* As in tests/cuda/fake_cuda.h. */
 static void *(*cuda_pin)(const void *device, size_t bytes);
 static void *(*cuda_view)(const void *device, size_t bytes);
+static void *(*cuda_pin_dmabuf)(int fd, uint64_t offset, size_t bytes);
 static void (*cuda_unpin)(const void *view);
 
 /* Written, and not seen yet. */
@@ -53,15 +54,29 @@ static bool find(void *lib, const char *name, void *function)
 	return symbol;
 }
 
+static void flush_by_cuda(void)
+{
+	fake_lock();
+	gpu_show();
+	fake_unlock();
+}
+
 static bool cuda_is_there(void)
 {
+	void (*call_on_flush)(void (*flush)(void));
 	void *lib;
 
 	if (cuda_unpin)
 		return true;
 	lib = dlopen("libcuda.so.1", RTLD_LAZY | RTLD_NOLOAD); /* it stays */
-	return lib && find(lib, "fake_cuda_pin", &cuda_pin) &&
-	       find(lib, "fake_cuda_view", &cuda_view) && find(lib, "fake_cuda_unpin", &cuda_unpin);
+	if (!lib || !find(lib, "fake_cuda_pin", &cuda_pin) ||
+	    !find(lib, "fake_cuda_view", &cuda_view) ||
+	    !find(lib, "fake_cuda_pin_dmabuf", &cuda_pin_dmabuf) ||
+	    !find(lib, "fake_cuda_on_flush", &call_on_flush) ||
+	    !find(lib, "fake_cuda_unpin", &cuda_unpin))
+		return false;
+	call_on_flush(flush_by_cuda);
+	return true;
 }
 
 int gpu_pin(void *addr, size_t bytes, char **view)
@@ -72,6 +87,11 @@ int gpu_pin(void *addr, size_t bytes, char **view)
 	cuda_unpin(*view);
 	*view = NULL;
 	return EFAULT;
+}
+
+char *gpu_pin_dmabuf(int fd, uint64_t offset, size_t bytes)
+{
+	return cuda_is_there() ? cuda_pin_dmabuf(fd, offset, bytes) : NULL;
 }
 
 void gpu_unpin(const char *view)

@@ -167,13 +167,35 @@ static int dmabuf_refusal(int fd, uint64_t offset, size_t length, uint64_t iova)
 	return 0;
 }
 
+/* With the lock. 0 or errno. */
+static int dmabuf_add(struct ibv_pd *pd, uint64_t offset, size_t length, uint64_t iova, int fd,
+		      unsigned access, struct ibv_mr **mr)
+{
+	size_t before = (size_t)(offset % (uint64_t)sysconf(_SC_PAGESIZE));
+	char *memory = gpu_pin_dmabuf(fd, offset, length), *mapped = NULL;
+
+	if (!memory) {
+		mapped = mmap(NULL, before + length, PROT_READ | PROT_WRITE, MAP_SHARED, fd,
+			      (off_t)(offset - before));
+		if (mapped == MAP_FAILED)
+			return errno;
+		memory = mapped + before;
+	}
+	*mr = mr_add(pd, memory, length, iova, access);
+	if (!*mr)
+		return ENOMEM;
+	(*mr)->addr = NULL;
+	fake_mr_of(*mr)->kind = mapped ? MEMORY_MAPPED : MEMORY_DMABUF;
+	fake_mr_of(*mr)->mapped = mapped;
+	fake_mr_of(*mr)->mapped_bytes = before + length;
+	return 0;
+}
+
 struct ibv_mr *ibv_reg_dmabuf_mr(struct ibv_pd *pd, uint64_t offset, size_t length, uint64_t iova,
 				 int fd, int access)
 {
 	const struct fake_device *device = device_of(pd->context);
-	size_t before = (size_t)(offset % (uint64_t)sysconf(_SC_PAGESIZE));
 	struct ibv_mr *mr = NULL;
-	char *memory = MAP_FAILED;
 	int ret;
 
 	fake_lock();
@@ -182,22 +204,11 @@ struct ibv_mr *ibv_reg_dmabuf_mr(struct ibv_pd *pd, uint64_t offset, size_t leng
 		ret = mr_refusal(pd, length, (unsigned)access);
 	if (!ret)
 		ret = dmabuf_refusal(fd, offset, length, iova);
-	if (!ret) {
-		memory = mmap(NULL, before + length, PROT_READ | PROT_WRITE, MAP_SHARED, fd,
-			      (off_t)(offset - before));
-		ret = memory == MAP_FAILED ? errno : 0;
-	}
 	if (!ret)
-		mr = mr_add(pd, memory + before, length, iova, (unsigned)access);
-	if (mr) {
-		fake_mr_of(mr)->kind = MEMORY_DMABUF;
-		fake_mr_of(mr)->mapped = memory;
-		fake_mr_of(mr)->mapped_bytes = before + length;
-		mr->addr = NULL;
-	}
+		ret = dmabuf_add(pd, offset, length, iova, fd, (unsigned)access, &mr);
 	fake_unlock();
 	if (!mr)
-		errno = ret ? ret : ENOMEM;
+		errno = ret;
 	return mr;
 }
 
@@ -214,9 +225,9 @@ int ibv_dereg_mr(struct ibv_mr *ibv_mr)
 		((struct fake_pd *)(void *)ibv_mr->pd)->users--;
 		fake.counts.mrs--;
 		fake.counts.bytes_pinned -= ibv_mr->length;
-		if (mr->kind == MEMORY_DMABUF)
+		if (mr->kind == MEMORY_MAPPED)
 			munmap((void *)(uintptr_t)mr->mapped, mr->mapped_bytes);
-		if (mr->kind == MEMORY_PEER)
+		if (mr->kind == MEMORY_DMABUF || mr->kind == MEMORY_PEER)
 			gpu_unpin(mr->memory);
 		free(mr);
 	}
