@@ -80,6 +80,7 @@ static void copies_are_held_back(void)
 	order("hold 3");
 	check_ok(to_device(&bench, 0, 8));
 	check_ok(to_host(&bench, 8, 8));
+	check_int(counts_now().waiting, 2);
 	check_ok(rig.cuda.cuEventRecord(bench.event, bench.stream));
 	for (int i = 0; i < 3; i++) {
 		check_int(*bench.view, 1); /* not before */

@@ -76,6 +76,7 @@ void rig_end(uint64_t misuses)
 	check_int(counts.streams, 0);
 	check_int(counts.events, 0);
 	check_int(counts.registrations, 0);
+	check_int(counts.waiting, 0);
 	check_ok(rig.cuda.cuDevicePrimaryCtxRelease_v2(0));
 	counts = counts_now();
 	check_int(counts.contexts, 0);

@@ -22,6 +22,7 @@ static void copy_finish(struct fake_stream *stream)
 
 	STAILQ_REMOVE_HEAD(&stream->copies, next);
 	stream->done++;
+	fake.counts.waiting--;
 	free(copy);
 	pthread_cond_broadcast(&done);
 }
@@ -111,6 +112,7 @@ void copy_queue(struct fake_stream *stream, const struct copy *copy)
 	*made = *copy;
 	STAILQ_INSERT_TAIL(&stream->copies, made, next);
 	stream->queued++;
+	fake.counts.waiting++;
 	engine_wake();
 }
 

@@ -17,6 +17,7 @@ struct fake_cuda_counts {
 	uint64_t pinned, pinned_bytes; /* cuMemHostAlloc */
 	uint64_t streams, events;
 	uint64_t registrations; /* fake_cuda_pin */
+	uint64_t waiting;       /* copies on streams */
 	/* since the start, or fake_cuda_reset */
 	uint64_t copies, copied_bytes; /* done, on streams */
 	uint64_t queries;              /* cuEventQuery, cuStreamQuery */
