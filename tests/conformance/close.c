@@ -92,20 +92,22 @@ static void close_with_requests_in_flight_returns(struct test_net *net)
 /* Pending requests of the end that is left fail, and the WARN says who is gone. */
 static void check_left_behind(struct test_net *net, bool send_side)
 {
-	static unsigned char data[4 * MIB];
-	struct transfer transfer = transfer_of(data, sizeof(data), 0, NULL);
+	struct transfer transfer;
+	struct buffer buffer;
 	struct link link;
 	char line[CAPTURE_LINE_BYTES];
 
 	link_open(net, &link);
 	capture_forget();
+	buffer_alloc(&buffer, 4 * MIB);
+	transfer = transfer_of(buffer.data, buffer.bytes, 0, NULL);
 	struct flow flow = { .comm = send_side ? link.send : link.recv,
 			     .is_send = send_side,
 			     .transfers = &transfer,
 			     .count = 1 };
 	flows_run_until_posted(net, &flow, 1, &flow, 1);
-	check_ok(send_side ? driver_close_recv(net->driver, link.recv)
-			   : driver_close_send(net->driver, link.send));
+	link_close(net, &(struct link){ .send = send_side ? NULL : link.send,
+					.recv = send_side ? link.recv : NULL });
 	check_int(flows_run_until_error(net, &flow, 1, &flow), ANYNET_NCCL_REMOTE_ERROR);
 	if (!net_is_builtin(net)) {
 		check(capture_find(CAPTURE_WARN, "127.0.0.1", line));
@@ -113,6 +115,7 @@ static void check_left_behind(struct test_net *net, bool send_side)
 	}
 	close_promptly(net, &(struct link){ .send = send_side ? link.send : NULL,
 					    .recv = send_side ? NULL : link.recv });
+	buffer_free(&buffer);
 }
 
 static void the_end_left_behind_gets_an_error(struct test_net *net)
@@ -125,16 +128,12 @@ static void the_end_left_behind_gets_an_error(struct test_net *net)
 /* A receiver that has nothing posted when its peer closes properly has nothing to complain about. */
 static void a_proper_close_is_no_error(struct test_net *net)
 {
-	unsigned char from[1000], to[1000];
 	struct link link;
 
 	for (int i = 0; i < 20; i++) {
 		link_open(net, &link);
-		pattern_fill(from, sizeof(from), (uint64_t)i);
-		check_int(flow_exchange(net, link.send, link.recv, from, sizeof(from), to,
-					sizeof(to)),
-			  sizeof(from));
-		check_ok(driver_close_send(net->driver, link.send));
+		link_check(net, &link, 1000);
+		link_close(net, &(struct link){ .send = link.send });
 		link.send = NULL;
 		close_promptly(net, &link);
 	}
@@ -146,6 +145,7 @@ static void a_proper_close_is_no_error(struct test_net *net)
 #define LAST_MESSAGES 8
 #define LAST_BYTES    400 /* small enough for every transport to take a copy */
 
+/* (In host memory: from a GPU's, a net need not take copies.) */
 static void post_and_finish_last(struct test_net *net, void *scomm)
 {
 	static unsigned char data[LAST_MESSAGES][LAST_BYTES];
@@ -164,17 +164,19 @@ static void post_and_finish_last(struct test_net *net, void *scomm)
 
 static void receive_last(struct test_net *net, void *rcomm)
 {
-	static unsigned char data[LAST_MESSAGES][LAST_BYTES];
 	static struct transfer recvs[LAST_MESSAGES];
+	struct buffer buffer;
 
+	buffer_alloc(&buffer, (size_t)LAST_MESSAGES * LAST_BYTES);
 	for (size_t i = 0; i < LAST_MESSAGES; i++)
-		recvs[i] = transfer_of(data[i], LAST_BYTES, 0, NULL);
+		recvs[i] = transfer_of(buffer.data + i * LAST_BYTES, LAST_BYTES, 0, NULL);
 	struct flow flow = { .comm = rcomm, .transfers = recvs, .count = LAST_MESSAGES };
 	flows_run(net, &flow, 1);
 	for (size_t i = 0; i < LAST_MESSAGES; i++) {
 		check_int(recvs[i].sizes[0], LAST_BYTES);
-		pattern_check(data[i], LAST_BYTES, i);
+		pattern_check(buffer.data + i * LAST_BYTES, LAST_BYTES, i);
 	}
+	buffer_free(&buffer);
 }
 
 /* Sends reported done arrive although the receiver begins only when the sender has closed. */
@@ -184,7 +186,7 @@ static void what_was_sent_arrives_after_close(struct test_net *net)
 
 	link_open(net, &link);
 	post_and_finish_last(net, link.send);
-	check_ok(driver_close_send(net->driver, link.send));
+	link_close(net, &(struct link){ .send = link.send });
 	link.send = NULL;
 	receive_last(net, link.recv);
 	link_close(net, &link);
@@ -199,16 +201,18 @@ static void what_is_done_arrives_from_a_full_socket(struct test_net *net)
 		BYTES = 4000,
 		READ = 20
 	};
-	static unsigned char from[COUNT][BYTES], to[COUNT][BYTES];
 	static struct transfer sends[COUNT], recvs[COUNT];
+	struct buffer from, to;
 	struct deadline deadline = deadline_in(TEST_PATIENCE_MS, "the sends to be done");
 	struct link link;
 
 	link_open(net, &link);
+	buffer_alloc(&from, (size_t)COUNT * BYTES);
+	buffer_alloc(&to, (size_t)COUNT * BYTES);
 	for (size_t i = 0; i < COUNT; i++) {
-		pattern_fill(from[i], BYTES, i);
-		sends[i] = transfer_of(from[i], BYTES, 0, NULL);
-		recvs[i] = transfer_of(to[i], BYTES, 0, NULL);
+		pattern_fill(from.data + i * BYTES, BYTES, i);
+		sends[i] = transfer_of(from.data + i * BYTES, BYTES, 0, NULL);
+		recvs[i] = transfer_of(to.data + i * BYTES, BYTES, 0, NULL);
 	}
 	struct flow flows[] = {
 		{ .comm = link.send, .is_send = true, .transfers = sends, .count = COUNT },
@@ -223,17 +227,19 @@ static void what_is_done_arrives_from_a_full_socket(struct test_net *net)
 		check_int(flows[0].error, 0);
 		deadline_turn(&deadline);
 	}
-	memset(from, 0xff, sizeof(from));
+	buffer_blank(&from);
 	for (size_t until = flows[1].done + READ; flows[1].done < until && flows[1].done < COUNT;) {
 		flow_step(net, &flows[1]);
 		deadline_turn(&deadline);
 	}
-	check_ok(driver_close_send(net->driver, link.send));
+	link_close(net, &(struct link){ .send = link.send });
 	link.send = NULL;
 	flows_run(net, &flows[1], 1);
 	for (size_t i = 0; i < COUNT; i++)
-		pattern_check(to[i], BYTES, i);
+		pattern_check(to.data + i * BYTES, BYTES, i);
 	link_close(net, &link);
+	buffer_free(&from);
+	buffer_free(&to);
 }
 
 static void send_and_exit(int fd, void *arg)
@@ -273,18 +279,19 @@ struct doomed {
 /* Posts 8 large messages and moves them along until it dies. */
 static void move_until_dead(int fd, void *arg)
 {
-	static unsigned char data[MIB];
 	static struct transfer transfers[1000];
 	struct doomed *doomed = arg;
+	struct buffer buffer;
 	struct link link;
 
 	net_open(doomed->net);
+	buffer_alloc(&buffer, MIB);
 	if (doomed->is_sender)
 		link_open_sends(doomed->net, &link, 1, fd);
 	else
 		link_open_recvs(doomed->net, &link, 1, fd);
 	for (size_t i = 0; i < 1000; i++)
-		transfers[i] = transfer_of(data, sizeof(data), 0, NULL);
+		transfers[i] = transfer_of(buffer.data, buffer.bytes, 0, NULL);
 	struct flow flow = { .comm = doomed->is_sender ? link.send : link.recv,
 			     .is_send = doomed->is_sender,
 			     .transfers = transfers,
@@ -303,8 +310,8 @@ static void move_until_dead(int fd, void *arg)
 
 static void check_death(struct test_net *net, bool peer_sends, bool peer_exits)
 {
-	static unsigned char data[MIB];
 	static struct transfer transfers[1000];
+	struct buffer buffer;
 	struct doomed doomed = { net, peer_sends, peer_exits };
 	struct peer peer;
 	struct link link;
@@ -313,12 +320,13 @@ static void check_death(struct test_net *net, bool peer_sends, bool peer_exits)
 	peer_start(&peer, move_until_dead, &doomed);
 	net_open(net);
 	capture_allow_warn();
+	buffer_alloc(&buffer, MIB);
 	if (peer_sends)
 		link_open_recvs(net, &link, 1, peer.fd);
 	else
 		link_open_sends(net, &link, 1, peer.fd);
 	for (size_t i = 0; i < 1000; i++)
-		transfers[i] = transfer_of(data, sizeof(data), 0, NULL);
+		transfers[i] = transfer_of(buffer.data, buffer.bytes, 0, NULL);
 	struct flow flow = { .comm = peer_sends ? link.recv : link.send,
 			     .is_send = !peer_sends,
 			     .transfers = transfers,
@@ -346,12 +354,13 @@ static void check_death(struct test_net *net, bool peer_sends, bool peer_exits)
 			if (ret || !transfers[i].done)
 				check_int(ret, ANYNET_NCCL_REMOTE_ERROR);
 		}
-		struct transfer late = transfer_of(data, 10, 0, NULL);
+		struct transfer late = transfer_of(buffer.data, 10, 0, NULL);
 		check_int(transfer_post(net, flow.comm, flow.is_send, &late),
 			  ANYNET_NCCL_REMOTE_ERROR);
 		check_int(capture_count(CAPTURE_WARN, NULL), 1);
 	}
 	close_promptly(net, &link);
+	buffer_free(&buffer);
 	net_close(net);
 }
 
@@ -392,9 +401,8 @@ static void connect_and_freeze(int fd, void *arg)
 
 static void close_does_not_wait_for_a_frozen_peer(struct test_net *net)
 {
-	static unsigned char data[8 * MIB];
-	struct transfer recv = transfer_of(data, MIB, 0, NULL);
-	struct transfer sends[8];
+	struct transfer recv, sends[8];
+	struct buffer buffer;
 	struct link links[2];
 	struct peer peer;
 
@@ -404,8 +412,10 @@ static void close_does_not_wait_for_a_frozen_peer(struct test_net *net)
 	link_open_sends(net, &links[1], 1, peer.fd);
 	peer_await(peer.fd);
 	kill(peer.pid, SIGSTOP);
+	buffer_alloc(&buffer, 8 * MIB);
+	recv = transfer_of(buffer.data, MIB, 0, NULL);
 	for (size_t i = 0; i < 8; i++)
-		sends[i] = transfer_of(data, i ? sizeof(data) : 100, 0, NULL);
+		sends[i] = transfer_of(buffer.data, i ? buffer.bytes : 100, 0, NULL);
 	struct flow flows[] = {
 		{ .comm = links[0].recv, .transfers = &recv, .count = 1 },
 		{ .comm = links[1].send, .is_send = true, .transfers = sends, .count = 8 },
@@ -416,6 +426,7 @@ static void close_does_not_wait_for_a_frozen_peer(struct test_net *net)
 	}
 	close_promptly(net, &links[0]);
 	close_promptly(net, &links[1]);
+	buffer_free(&buffer);
 	struct deadline deadline = deadline_in(CLOSE_PATIENCE_MS, "finalize");
 	net_close(net);
 	check(!deadline_passed(&deadline));

@@ -11,6 +11,7 @@
 #include <support/fake.h>
 #include <support/flow.h>
 #include <support/link.h>
+#include <support/memory.h>
 
 #define MESSAGES 120
 #define SIZES    5
@@ -421,10 +422,11 @@ static void nothing_is_left_behind(struct test_net *net)
 {
 	struct deadline deadline = deadline_in(STEP_MS, "everything to be given back");
 	struct fake_verbs_counts before, after;
+	uint64_t kept = memory_is_cuda(); /* by which the port that is used flushes */
 
 	stream_open(net);
 	stream_close(net);
-	while (before = fake_counts(), before.qps)
+	while (before = fake_counts(), before.qps > kept)
 		deadline_turn(&deadline);
 	stream_open(net);
 	stream_run(net, NULL);

@@ -5,9 +5,9 @@
 #include <support/capture.h>
 #include <support/flow.h>
 #include <support/link.h>
+#include <support/memory.h>
 
 #include <nccl_net/abi/nccl_types.h>
-#include <stdlib.h>
 #include <string.h>
 
 #define GROUP_MAX 8
@@ -29,15 +29,15 @@ static uint64_t message_seed(int tag, size_t number)
 /* One send with its own buffer. */
 static struct transfer make_send(int tag, size_t number, size_t bytes)
 {
-	struct transfer send = transfer_of(malloc(bytes + 1), bytes, tag, NULL);
+	struct transfer send = transfer_of(memory_alloc(bytes + 1), bytes, tag, NULL);
 	pattern_fill(send.data[0], bytes, message_seed(tag, number));
 	return send;
 }
 
 static void add_recv(struct transfer *group, int tag, size_t room)
 {
-	group->data[group->n] = malloc(room + 1);
-	memset(group->data[group->n], BUFFER_BLANK, room + 1);
+	group->data[group->n] = memory_alloc(room + 1);
+	memset(memory_view(group->data[group->n], room + 1), BUFFER_BLANK, room + 1);
 	group->bytes[group->n] = room;
 	group->tags[group->n] = tag;
 	group->n++;
@@ -58,7 +58,7 @@ static void free_all(struct transfer *transfers, size_t count)
 {
 	for (size_t i = 0; i < count; i++)
 		for (int part = 0; part < transfers[i].n; part++)
-			free(transfers[i].data[part]);
+			memory_free(transfers[i].data[part]);
 }
 
 /* n sends in rotated order into one group of n. */

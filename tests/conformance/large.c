@@ -32,7 +32,7 @@ static void a_message_of_1_gib_arrives(struct test_net *net)
 	pattern_fill(from.data, BYTES, 30);
 	check_int(flow_exchange(net, link.send, link.recv, from.data, BYTES, to.data, BYTES),
 		  BYTES);
-	check(!memcmp(from.data, to.data, BYTES));
+	check(!memcmp(from.view, to.view, BYTES));
 	buffer_free(&from);
 	buffer_free(&to);
 	link_close(net, &link);
@@ -43,7 +43,8 @@ static void a_busy_receiver_is_waited_for(struct test_net *net)
 {
 	enum {
 		COUNT = 16,
-		BUSY_S = 5 /* several times the peer timeout, so that a probe of the window falls behind it */
+		BUSY_S =
+			5 /* several times the peer timeout, so that a probe of the window falls behind it */
 	};
 	const size_t bytes = (size_t)1 << 20;
 	struct transfer sends[COUNT], recvs[COUNT];
@@ -67,7 +68,7 @@ static void a_busy_receiver_is_waited_for(struct test_net *net)
 		flow_step(net, &flows[0]);
 	flows_run(net, flows, 2);
 	for (int i = 0; i < COUNT; i++) {
-		check(!memcmp(from[i].data, to[i].data, bytes));
+		check(!memcmp(from[i].view, to[i].view, bytes));
 		buffer_free(&from[i]);
 		buffer_free(&to[i]);
 	}

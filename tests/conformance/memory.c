@@ -4,6 +4,7 @@
 #include <support/capture.h>
 #include <support/flow.h>
 #include <support/link.h>
+#include <support/memory.h>
 
 #include <nccl_net/abi/nccl_types.h>
 #include <nccl_net/device.h>
@@ -16,7 +17,7 @@
 /* More than the kernel's socket buffers hold: a message of this size stays in flight. */
 #define STUCK_BYTES (32 * MIB)
 
-static void host_memory_registers(struct test_net *net)
+static void memory_registers(struct test_net *net)
 {
 	void *first = NULL, *second = NULL, *part = NULL;
 	struct buffer buffer;
@@ -133,7 +134,7 @@ struct stuck {
 /* While a thread of the plugin's may be writing to it. */
 __attribute__((noinline, no_sanitize("thread"))) static bool has_begun(const struct buffer *to)
 {
-	return *(const volatile unsigned char *)to->data != BUFFER_BLANK;
+	return *(const volatile unsigned char *)to->view != BUFFER_BLANK;
 }
 
 /* One large message under way; some of it has arrived, most has not. */
@@ -144,7 +145,7 @@ static void stuck_open(struct test_net *net, struct stuck *stuck)
 	link_open(net, &stuck->link);
 	buffer_alloc(&stuck->from, STUCK_BYTES);
 	buffer_alloc(&stuck->to, STUCK_BYTES);
-	memset(stuck->from.data, 0x11, STUCK_BYTES);
+	memset(stuck->from.view, 0x11, STUCK_BYTES);
 	stuck->send = transfer_of(stuck->from.data, STUCK_BYTES, 0,
 				  flow_reg(net, stuck->link.send, stuck->from.data, STUCK_BYTES));
 	stuck->recv = transfer_of(stuck->to.data, STUCK_BYTES, 0,
@@ -214,11 +215,11 @@ static void dereg_of_a_send_in_flight_lets_go_of_it(struct test_net *net)
 	capture_allow_warn();
 	stuck_open(net, &stuck);
 	stuck_dereg(net, stuck.link.send, &stuck.send);
-	memset(stuck.from.data, 0x22, STUCK_BYTES); /* it is somebody else's now */
+	memset(stuck.from.view, 0x22, STUCK_BYTES); /* it is somebody else's now */
 	drive_on(net, &stuck);
 	stuck_dereg(net, stuck.link.recv, &stuck.recv); /* nobody writes there from now on */
 	for (size_t i = 0; i < STUCK_BYTES; i++)
-		check_that(stuck.to.data[i] != 0x22, "byte %zu was read after deregMr", i);
+		check_that(stuck.to.view[i] != 0x22, "byte %zu was read after deregMr", i);
 	check(!stuck.recv.done && !stuck.send.done);
 	check(stuck.flows[0].error != 0);
 	stuck_close(net, &stuck);
@@ -248,16 +249,20 @@ struct churn {
 
 static void *register_and_deregister(void *arg)
 {
-	static unsigned char memory[64 * 1024];
+	enum {
+		BYTES = 64 * 1024
+	};
+	unsigned char *memory = memory_alloc(BYTES);
 	struct churn *churn = arg;
 
 	for (size_t i = 0; !atomic_load(&churn->over); i++) {
 		void *comm = churn->comms[i % 2], *a, *b;
-		a = flow_reg(churn->net, comm, memory, sizeof(memory));
+		a = flow_reg(churn->net, comm, memory, BYTES);
 		b = flow_reg(churn->net, comm, memory + i % 1000, 1000);
 		check_ok(driver_dereg_mr(churn->net->driver, comm, a));
 		check_ok(driver_dereg_mr(churn->net->driver, comm, b));
 	}
+	memory_free(memory);
 	return NULL;
 }
 
@@ -292,7 +297,7 @@ static void other_buffers_come_and_go_beside_messages(struct test_net *net)
 int main(int argc, char **argv)
 {
 	const struct test_case cases[] = {
-		{ .name = "host_memory_registers", host_memory_registers },
+		{ .name = "memory_registers", memory_registers },
 		{ .name = "no_handle_is_fine_for_dereg", no_handle_is_fine_for_dereg },
 		{ .name = "what_the_device_cannot_register_is_refused",
 		  what_the_device_cannot_register_is_refused },

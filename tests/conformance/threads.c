@@ -4,10 +4,10 @@
 #include <support/buffer.h>
 #include <support/flow.h>
 #include <support/link.h>
+#include <support/memory.h>
 
 #include <pthread.h>
 #include <stdatomic.h>
-#include <stdlib.h>
 #include <string.h>
 
 #define RANKS    3
@@ -115,13 +115,12 @@ static void *service_thread(void *arg)
 	struct rank *rank = arg;
 
 	net_open(&rank->net);
-	rank->from = malloc((size_t)LINKS * MESSAGES * BYTES);
-	rank->to = malloc((size_t)LINKS * MESSAGES * BYTES);
-	check(rank->from && rank->to);
+	rank->from = memory_alloc((size_t)LINKS * MESSAGES * BYTES);
+	rank->to = memory_alloc((size_t)LINKS * MESSAGES * BYTES);
 	for (int round = 0; round < ROUNDS; round++)
 		one_round(rank);
-	free(rank->from);
-	free(rank->to);
+	memory_free(rank->from);
+	memory_free(rank->to);
 	return NULL;
 }
 
@@ -161,21 +160,27 @@ static void ends_of_a_comm_may_have_threads_of_their_own(struct test_net *net)
 {
 	enum {
 		COMMS = 2,
-		COUNT = 100
+		COUNT = 100,
+		ROOMS = 8,
+		LARGE = 300000
 	};
 	static struct transfer transfers[2 * COMMS][COUNT];
-	static unsigned char from[COMMS][300000], to[COMMS][8][300000];
+	struct buffer from[COMMS], to[COMMS][ROOMS];
 	struct link links[COMMS];
 	struct end ends[2 * COMMS];
 	pthread_t threads[2 * COMMS];
 
 	for (size_t c = 0; c < COMMS; c++) {
-		size_t bytes = c ? 100 : sizeof(from[c]);
+		size_t bytes = c ? 100 : LARGE;
 		link_open(net, &links[c]);
-		pattern_fill(from[c], bytes, c);
+		buffer_alloc(&from[c], bytes);
+		for (size_t i = 0; i < ROOMS; i++)
+			buffer_alloc(&to[c][i], bytes);
+		pattern_fill(from[c].data, bytes, c);
 		for (size_t i = 0; i < COUNT; i++) {
-			transfers[2 * c][i] = transfer_of(from[c], bytes, 0, NULL);
-			transfers[2 * c + 1][i] = transfer_of(to[c][i % 8], bytes, 0, NULL);
+			transfers[2 * c][i] = transfer_of(from[c].data, bytes, 0, NULL);
+			transfers[2 * c + 1][i] =
+				transfer_of(to[c][i % ROOMS].data, bytes, 0, NULL);
 		}
 		ends[2 * c] = (struct end){ net, { .comm = links[c].send, .is_send = true } };
 		ends[2 * c + 1] = (struct end){ net, { .comm = links[c].recv } };
@@ -188,8 +193,11 @@ static void ends_of_a_comm_may_have_threads_of_their_own(struct test_net *net)
 	for (size_t e = 0; e < 2 * COMMS; e++)
 		check_ok(pthread_join(threads[e], NULL));
 	for (size_t c = 0; c < COMMS; c++) {
-		for (size_t i = 0; i < 8; i++)
-			pattern_check(to[c][i], c ? 100 : sizeof(from[c]), c);
+		for (size_t i = 0; i < ROOMS; i++) {
+			pattern_check(to[c][i].data, c ? 100 : LARGE, c);
+			buffer_free(&to[c][i]);
+		}
+		buffer_free(&from[c]);
 		link_close(net, &links[c]);
 	}
 }

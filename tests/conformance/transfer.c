@@ -5,12 +5,12 @@
 #include <support/capture.h>
 #include <support/flow.h>
 #include <support/link.h>
+#include <support/memory.h>
 
 #include <limits.h>
 #include <nccl_net/abi/nccl_types.h>
 #include <nccl_net/device.h>
 #include <stdio.h>
-#include <stdlib.h>
 #include <string.h>
 
 #define TAG             7
@@ -75,7 +75,7 @@ static void empty_messages_take_their_place(struct test_net *net)
 	for (size_t i = 0; i < 6; i++) {
 		size_t bytes = i % 2 ? 0 : 8;
 		sends[i] = transfer_of(bytes ? buffers[i / 2].data : nowhere, bytes, TAG, NULL);
-		recvs[i] = transfer_of(calloc(1, 8), 8, TAG, NULL);
+		recvs[i] = transfer_of(memory_alloc(8), 8, TAG, NULL);
 	}
 	struct flow flows[] = {
 		{ .comm = link.send, .is_send = true, .transfers = sends, .count = 6 },
@@ -86,7 +86,7 @@ static void empty_messages_take_their_place(struct test_net *net)
 		check_int(recvs[i].sizes[0], i % 2 ? 0 : 8);
 		if (i % 2 == 0)
 			pattern_check(recvs[i].data[0], 8, i / 2);
-		free(recvs[i].data[0]);
+		memory_free(recvs[i].data[0]);
 	}
 	for (size_t i = 0; i < 3; i++)
 		buffer_free(&buffers[i]);
@@ -208,7 +208,7 @@ static void blank_slot(struct flow *flow, size_t index)
 	size_t room = series->sizes[index] + index % 3 * 100;
 
 	flow->transfers[index].bytes[0] = room < slot->bytes ? room : slot->bytes;
-	memset(slot->data, BUFFER_BLANK, flow->transfers[index].bytes[0]);
+	memset(slot->view, BUFFER_BLANK, flow->transfers[index].bytes[0]);
 }
 
 static void check_message(struct flow *flow, size_t index)

@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "buffer.h"
 #include "check.h"
+#include "memory.h"
 
 #include <stdlib.h>
 #include <string.h>
@@ -16,26 +17,28 @@ static size_t round_up(size_t bytes)
 
 void buffer_alloc(struct buffer *buffer, size_t bytes)
 {
-	buffer->area = aligned_alloc(ALIGN_BYTES, GUARD_BYTES + round_up(bytes) + GUARD_BYTES);
-	check_that(buffer->area, "no memory for a buffer of %zu bytes", bytes);
+	size_t whole = GUARD_BYTES + round_up(bytes) + GUARD_BYTES;
+
+	buffer->area = memory_alloc(whole);
 	buffer->data = buffer->area + GUARD_BYTES;
+	buffer->view = (unsigned char *)memory_view(buffer->area, whole) + GUARD_BYTES;
 	buffer->bytes = bytes;
-	memset(buffer->area, GUARD_BYTE, GUARD_BYTES);
-	memset(buffer->data + bytes, GUARD_BYTE, GUARD_BYTES);
+	memset(buffer->view - GUARD_BYTES, GUARD_BYTE, GUARD_BYTES);
+	memset(buffer->view + bytes, GUARD_BYTE, GUARD_BYTES);
 	buffer_blank(buffer);
 }
 
 void buffer_blank(struct buffer *buffer)
 {
-	memset(buffer->data, BUFFER_BLANK, buffer->bytes);
+	memset(buffer->view, BUFFER_BLANK, buffer->bytes);
 }
 
 void buffer_check_guards(const struct buffer *buffer)
 {
 	for (size_t i = 0; i < GUARD_BYTES; i++) {
-		check_that(buffer->area[i] == GUARD_BYTE, "written %zu bytes before a buffer",
-			   GUARD_BYTES - i);
-		check_that(buffer->data[buffer->bytes + i] == GUARD_BYTE,
+		check_that(*(buffer->view - GUARD_BYTES + i) == GUARD_BYTE,
+			   "written %zu bytes before a buffer", GUARD_BYTES - i);
+		check_that(buffer->view[buffer->bytes + i] == GUARD_BYTE,
 			   "written %zu bytes behind the end of a buffer of %zu", i, buffer->bytes);
 	}
 }
@@ -43,7 +46,7 @@ void buffer_check_guards(const struct buffer *buffer)
 void buffer_free(struct buffer *buffer)
 {
 	buffer_check_guards(buffer);
-	free(buffer->area);
+	memory_free(buffer->area);
 	*buffer = (struct buffer){ 0 };
 }
 
@@ -57,7 +60,7 @@ static uint64_t pattern_word(uint64_t seed, size_t index)
 
 void pattern_fill(void *data, size_t bytes, uint64_t seed)
 {
-	unsigned char *to = data;
+	unsigned char *to = memory_view(data, bytes);
 
 	for (size_t i = 0; i < bytes; i += 8) {
 		uint64_t word = pattern_word(seed, i / 8);
@@ -67,7 +70,7 @@ void pattern_fill(void *data, size_t bytes, uint64_t seed)
 
 size_t pattern_mismatch(const void *data, size_t bytes, uint64_t seed)
 {
-	const unsigned char *from = data;
+	const unsigned char *from = memory_view(data, bytes);
 
 	for (size_t i = 0; i < bytes; i += 8) {
 		uint64_t word = pattern_word(seed, i / 8);
@@ -87,10 +90,11 @@ void pattern_check(const void *data, size_t bytes, uint64_t seed)
 	size_t at = pattern_mismatch(data, bytes, seed);
 	if (at == bytes)
 		return;
+	const unsigned char *from = memory_view(data, bytes);
 	size_t wrong = 0, blank = 0;
 	for (size_t i = 0; i < bytes; i++) {
 		uint64_t word = pattern_word(seed, i / 8);
-		unsigned char got = ((const unsigned char *)data)[i];
+		unsigned char got = from[i];
 		wrong += got != ((unsigned char *)&word)[i % 8];
 		blank += got == BUFFER_BLANK;
 	}
@@ -100,7 +104,7 @@ void pattern_check(const void *data, size_t bytes, uint64_t seed)
 
 void blank_check(const void *data, size_t bytes)
 {
-	const unsigned char *from = data;
+	const unsigned char *from = memory_view(data, bytes);
 
 	for (size_t i = 0; i < bytes; i++)
 		check_that(from[i] == BUFFER_BLANK, "byte %zu of %zu was written", i, bytes);

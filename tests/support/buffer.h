@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Message buffers with guard bytes around them, and patterns to fill and check them with. */
+/* Message buffers with guard bytes around them, and patterns to fill and check them with, wherever they
+ * are (memory.h). */
 #ifndef TESTS_SUPPORT_BUFFER_H
 #define TESTS_SUPPORT_BUFFER_H
 
@@ -9,7 +10,8 @@
 #define BUFFER_BLANK 0xee /* bytes nobody has written since buffer_alloc or buffer_blank */
 
 struct buffer {
-	unsigned char *data; /* 128-byte aligned */
+	unsigned char *data; /* for the net; 128-byte aligned */
+	unsigned char *view; /* for the test */
 	size_t bytes;
 	unsigned char *area;
 };

@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "flow.h"
+#include "memory.h"
 
 #include <nccl_net/device.h>
 #include <string.h>
@@ -25,21 +26,28 @@ static int post_recv(struct test_net *net, void *comm, struct transfer *transfer
 	for (int i = 0; i < transfer->n; i++)
 		profiled = profiled || transfer->phandles[i];
 	return driver_irecv(net->driver, comm, transfer->n, transfer->data, transfer->bytes,
-			    transfer->tags, transfer->mhandles,
-			    profiled ? transfer->phandles : NULL, &transfer->req);
+			    transfer->tags, transfer->used, profiled ? transfer->phandles : NULL,
+			    &transfer->req);
 }
 
 int transfer_post(struct test_net *net, void *comm, bool is_send, struct transfer *transfer)
 {
 	int ret;
 
+	transfer->comm = comm;
+	transfer->is_send = is_send;
+	transfer->flushing = transfer->flushed = false;
+	for (int i = 0; i < transfer->n; i++)
+		transfer->used[i] =
+			memory_mhandle(net, comm, transfer->data[i], transfer->mhandles[i]);
 	transfer->req = transfer->optional ? OPTIONAL : STALE_REQUEST;
 	if (is_send)
 		ret = driver_isend(net->driver, comm, transfer->data[0], transfer->bytes[0],
-				   transfer->tags[0], transfer->mhandles[0], transfer->phandles[0],
+				   transfer->tags[0], transfer->used[0], transfer->phandles[0],
 				   &transfer->req);
 	else
 		ret = post_recv(net, comm, transfer);
+	memory_check_thread();
 	if (ret) {
 		transfer->req = NULL;
 		return ret;
@@ -78,7 +86,45 @@ static void check_sizes(const struct transfer *transfer, const int *sizes)
 			   transfer->n);
 }
 
-int transfer_test(struct test_net *net, struct transfer *transfer)
+/* What the net has written to GPU memory is flushed (net-api.md §3.6). True if that is not done yet. */
+static bool flush_begin(struct test_net *net, struct transfer *transfer, int *ret)
+{
+	void *data[FLOW_GROUP_MAX], *mhandles[FLOW_GROUP_MAX];
+	int n = 0;
+
+	*ret = 0;
+	if (transfer->is_send || transfer->optional)
+		return false;
+	for (int i = 0; i < transfer->n; i++) {
+		if (!memory_is_device(transfer->data[i]) ||
+		    (!transfer->no_sizes && !transfer->sizes[i]))
+			continue;
+		data[n] = transfer->data[i];
+		mhandles[n++] = transfer->used[i];
+	}
+	if (!n)
+		return false;
+	transfer->req = STALE_REQUEST;
+	*ret = driver_iflush(net->driver, transfer->comm, n, data, transfer->sizes, mhandles,
+			     &transfer->req);
+	check_that(*ret || transfer->req != STALE_REQUEST, "iflush did not write the request");
+	transfer->flushing = !*ret && transfer->req;
+	return transfer->flushing;
+}
+
+static int flush_test(struct test_net *net, struct transfer *transfer)
+{
+	int done = STALE_SIZE, ret = driver_test(net->driver, transfer->req, &done, NULL);
+
+	if (ret)
+		return ret;
+	check_that(done == 0 || done == 1, "test set done to %d", done);
+	transfer->done = done;
+	transfer->flushing = !done;
+	return 0;
+}
+
+static int arrival_test(struct test_net *net, struct transfer *transfer)
 {
 	int sizes[FLOW_GROUP_MAX], done = STALE_SIZE;
 
@@ -99,6 +145,18 @@ int transfer_test(struct test_net *net, struct transfer *transfer)
 		check_sizes(transfer, sizes);
 	memcpy(transfer->sizes, sizes, sizeof(sizes));
 	return 0;
+}
+
+int transfer_test(struct test_net *net, struct transfer *transfer)
+{
+	int ret = transfer->flushing ? flush_test(net, transfer) : arrival_test(net, transfer);
+
+	if (!ret && transfer->done && !transfer->flushed) {
+		transfer->flushed = true;
+		transfer->done = !flush_begin(net, transfer, &ret);
+	}
+	memory_check_thread();
+	return ret;
 }
 
 bool flow_step(struct test_net *net, struct flow *flow)
@@ -199,7 +257,7 @@ void *flow_reg(struct test_net *net, void *comm, void *data, size_t bytes)
 {
 	void *mhandle = NULL;
 
-	check_ok(driver_reg_mr(net->driver, comm, data, bytes, ANYNET_PTR_HOST, &mhandle));
+	check_ok(memory_reg(net, comm, data, bytes, &mhandle));
 	check_that(mhandle || net_is_builtin(net), "regMr gave no handle");
 	return mhandle;
 }

@@ -25,8 +25,12 @@ struct transfer {
 	bool no_sizes;                  /* test with sizes = NULL */
 	bool optional;                  /* v9+: NCCL's optional-completion marker in *request */
 
-	void *req;                 /* NULL = not posted */
-	int sizes[FLOW_GROUP_MAX]; /* once done */
+	void *comm; /* where it is posted */
+	bool is_send;
+	void *used[FLOW_GROUP_MAX]; /* mhandles, with those of memory_mhandle */
+	bool flushing, flushed;     /* it has arrived in a GPU's memory; req is the flush's */
+	void *req;                  /* NULL = not posted */
+	int sizes[FLOW_GROUP_MAX];  /* once done */
 	bool done;
 };
 
@@ -54,7 +58,7 @@ int transfer_post(struct test_net *net, void *comm, bool is_send, struct transfe
  * be at work on the comm just then. */
 void transfer_post_soon(struct test_net *net, void *comm, bool is_send, struct transfer *transfer);
 
-/* Test one that is posted; the result. */
+/* Test one that is posted; the result. A receive in a GPU's memory is done when it has been flushed. */
 int transfer_test(struct test_net *net, struct transfer *transfer);
 
 /* One turn: post what the window allows, test the oldest. True if there is nothing left to do. */
@@ -75,6 +79,6 @@ int flows_run_until_error(struct test_net *net, struct flow *flows, size_t count
 size_t flow_exchange(struct test_net *net, void *scomm, void *rcomm, void *from, size_t from_bytes,
 		     void *to, size_t to_bytes);
 
-void *flow_reg(struct test_net *net, void *comm, void *data, size_t bytes);
+void *flow_reg(struct test_net *net, void *comm, void *data, size_t bytes); /* memory_reg */
 
 #endif

@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "harness.h"
 #include "capture.h"
+#include "memory.h"
 #include "peer.h"
 
 #include <errno.h>
@@ -110,6 +111,7 @@ void net_open_with(struct test_net *net, int traffic_class, void *profiler)
 	check_that(count > 0, "no devices");
 	choose_devices(net);
 	check_ok(driver_properties(net->driver, net->dev, &net->props));
+	memory_net_opened(net);
 }
 
 void net_open(struct test_net *net)
@@ -120,15 +122,34 @@ void net_open(struct test_net *net)
 void net_close(struct test_net *net)
 {
 	check_ok(driver_finalize(net->driver, net->ctx));
+	memory_net_closed();
 	driver_close(net->driver);
 	net->driver = NULL;
 	capture_check();
+}
+
+/* cmocka goes on with the next case after a crash, which is the parent's business. */
+static const int crashes[] = { SIGFPE, SIGILL, SIGSEGV, SIGBUS, SIGSYS };
+#define CRASHES (sizeof(crashes) / sizeof(crashes[0]))
+static struct sigaction before_cmocka[CRASHES];
+
+static void remember_handlers(void)
+{
+	for (size_t i = 0; i < CRASHES; i++)
+		sigaction(crashes[i], NULL, &before_cmocka[i]);
+}
+
+static void restore_handlers(void)
+{
+	for (size_t i = 0; i < CRASHES; i++)
+		sigaction(crashes[i], &before_cmocka[i], NULL);
 }
 
 _Noreturn static void run_case(const struct test_case *test)
 {
 	struct test_net net = { .spec = program.spec, .abi = program.abi };
 
+	restore_handlers();
 	check_set_report(capture_print);
 	set_environment(test);
 	if (test->unopened) {
@@ -196,6 +217,7 @@ int test_main(int argc, char **argv, const struct test_case *cases, size_t count
 	program.settings = argv + 3;
 	program.setting_count = (size_t)argc - 3;
 	raise_limits();
+	remember_handlers();
 	for (size_t i = 0; i < count; i++) {
 		struct test_case *state = (void *)(uintptr_t)&cases[i];
 		tests[i] = (struct CMUnitTest){ cases[i].name, watch_case, NULL, NULL, state };

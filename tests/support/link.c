@@ -2,9 +2,9 @@
 #include "link.h"
 #include "buffer.h"
 #include "flow.h"
+#include "memory.h"
 #include "peer.h"
 
-#include <stdlib.h>
 #include <string.h>
 
 #define GUARD_BYTE 0xd7
@@ -123,18 +123,20 @@ void link_open_recvs(struct test_net *net, struct link *links, size_t count, int
 
 void link_check(struct test_net *net, struct link *link, size_t bytes)
 {
-	unsigned char *from = malloc(bytes), *to = calloc(1, bytes);
+	unsigned char *from = memory_alloc(bytes), *to = memory_alloc(bytes);
 
-	check(from && to);
+	memset(memory_view(to, bytes), 0, bytes);
 	pattern_fill(from, bytes, bytes);
 	check_int(flow_exchange(net, link->send, link->recv, from, bytes, to, bytes), bytes);
 	pattern_check(to, bytes, bytes);
-	free(from);
-	free(to);
+	memory_free(from);
+	memory_free(to);
 }
 
 void link_close(struct test_net *net, struct link *link)
 {
+	memory_leave(net, link->send);
+	memory_leave(net, link->recv);
 	if (link->send)
 		check_ok(driver_close_send(net->driver, link->send));
 	if (link->recv)

@@ -1,0 +1,471 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * What is special about GPU memory, on the fake libcuda.so.1 (tests/cuda): calls of CUDA that fail, copies
+ * that take long, a driver that is missing, what is kept. That messages arrive is the other subjects'
+ * business, with TEST_MEMORY=cuda.
+ */
+#include <support/buffer.h>
+#include <support/capture.h>
+#include <support/flow.h>
+#include <support/link.h>
+#include <support/memory.h>
+
+#include <nccl_net/device.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#define BYTES ((size_t)300000)
+
+/* Queries that a held copy waits for: far more than a few turns make, and soon over for who waits. */
+#define HELD "hold 3000"
+
+static void need_gpu(void)
+{
+	if (!memory_is_cuda())
+		check_skip("TEST_MEMORY is not cuda");
+}
+
+/* Where NICs reach GPU memory nothing is copied. */
+static void need_copies(void)
+{
+	need_gpu();
+	if (getenv("ANYNET_IBVERBS_LIB"))
+		check_skip("NICs reach GPU memory");
+}
+
+static void what_is_no_gpu_memory_is_refused(struct test_net *net)
+{
+	void *host = malloc(4096), *mhandle = host;
+	struct link link;
+	char line[CAPTURE_LINE_BYTES];
+
+	need_gpu();
+	if (!(net->props.ptr_support & ANYNET_PTR_CUDA))
+		check_skip("the device takes GPU memory by dma-bufs only");
+	capture_allow_warn();
+	link_open(net, &link);
+	check(driver_reg_mr(net->driver, link.send, host, 4096, ANYNET_PTR_CUDA, &mhandle) != 0);
+	check(!mhandle);
+	check(capture_find(CAPTURE_WARN, "no GPU memory that CUDA knows", line));
+	link_check(net, &link, BYTES);
+	link_close(net, &link);
+	free(host);
+}
+
+static void flush_with(struct test_net *net, void *rcomm, void *data, int bytes, void *mhandle)
+{
+	struct deadline deadline = deadline_in(TEST_PATIENCE_MS, "a flush");
+	void *req = data;
+	int done = 0;
+
+	check_ok(driver_iflush(net->driver, rcomm, 1, &data, &bytes, &mhandle, &req));
+	while (req && !done) {
+		check_ok(driver_test(net->driver, req, &done, NULL));
+		deadline_turn(&deadline);
+	}
+	memory_check_thread();
+}
+
+/* Sizes are hints (net-api.md §3.6), and more than one flush may be asked for. */
+static void a_flush_may_be_of_nothing(struct test_net *net)
+{
+	struct buffer buffer;
+	struct link link;
+	void *mhandle;
+
+	need_gpu();
+	link_open(net, &link);
+	buffer_alloc(&buffer, BYTES);
+	mhandle = flow_reg(net, link.recv, buffer.data, BYTES);
+	flush_with(net, link.recv, buffer.data, 0, mhandle);
+	flush_with(net, link.recv, buffer.data, (int)BYTES, mhandle);
+	link_check(net, &link, BYTES);
+	flush_with(net, link.recv, buffer.data + 1000, 0, mhandle);
+	flush_with(net, link.recv, buffer.data, 1, mhandle);
+	check_ok(driver_dereg_mr(net->driver, link.recv, mhandle));
+	buffer_free(&buffer);
+	link_close(net, &link);
+}
+
+/* NCCL sends the protocols for small messages from host memory to a GPU's. */
+static void host_and_gpu_memory_mix(struct test_net *net)
+{
+	static unsigned char host[BYTES];
+	const size_t sizes[] = { 1, 100, 9000, BYTES };
+	struct buffer gpu;
+	struct link link;
+
+	need_gpu();
+	link_open(net, &link);
+	buffer_alloc(&gpu, BYTES);
+	for (size_t i = 0; i < sizeof(sizes) / sizeof(sizes[0]); i++) {
+		size_t bytes = sizes[i];
+
+		buffer_blank(&gpu);
+		pattern_fill(host, bytes, i);
+		check_int(flow_exchange(net, link.send, link.recv, host, bytes, gpu.data, BYTES),
+			  bytes);
+		pattern_check(gpu.data, bytes, i);
+		blank_check(gpu.data + bytes, BYTES - bytes);
+		memset(host, 0, sizeof(host));
+		check_int(flow_exchange(net, link.send, link.recv, gpu.data, bytes, host, BYTES),
+			  bytes);
+		pattern_check(host, bytes, i);
+	}
+	buffer_free(&gpu);
+	link_close(net, &link);
+}
+
+/* Each comm has memory of its own GPU. */
+static void two_gpus_talk(struct test_net *net)
+{
+	struct buffer buffers[2];
+	struct link link;
+
+	need_gpu();
+	link_open(net, &link);
+	buffer_alloc(&buffers[0], BYTES);
+	memory_choose_gpu(1);
+	buffer_alloc(&buffers[1], BYTES);
+	pattern_fill(buffers[0].data, BYTES, 7);
+	check_int(flow_exchange(net, link.send, link.recv, buffers[0].data, BYTES, buffers[1].data,
+				BYTES),
+		  BYTES);
+	pattern_check(buffers[1].data, BYTES, 7);
+	link_close(net, &link);
+	buffer_free(&buffers[0]);
+	buffer_free(&buffers[1]);
+}
+
+/* --- copies that take long --- */
+
+/* A message with copies on the streams, at one end or both. */
+struct held {
+	struct link link;
+	struct buffer from, to;
+	struct transfer send, recv;
+	struct flow flows[2];
+};
+
+static void held_open(struct test_net *net, struct held *held)
+{
+	struct deadline deadline = deadline_in(TEST_PATIENCE_MS, "a copy to be held");
+
+	link_open(net, &held->link);
+	link_check(net, &held->link, BYTES);
+	buffer_alloc(&held->from, BYTES);
+	buffer_alloc(&held->to, BYTES);
+	pattern_fill(held->from.data, BYTES, 3);
+	held->send = transfer_of(held->from.data, BYTES, 0,
+				 flow_reg(net, held->link.send, held->from.data, BYTES));
+	held->recv = transfer_of(held->to.data, BYTES, 0,
+				 flow_reg(net, held->link.recv, held->to.data, BYTES));
+	held->flows[0] = (struct flow){
+		.comm = held->link.send, .is_send = true, .transfers = &held->send, .count = 1
+	};
+	held->flows[1] =
+		(struct flow){ .comm = held->link.recv, .transfers = &held->recv, .count = 1 };
+	memory_command(HELD);
+	while (!memory_counts().waiting) {
+		flow_step(net, &held->flows[0]);
+		flow_step(net, &held->flows[1]);
+		deadline_turn(&deadline);
+	}
+}
+
+/* Until the copies that are held are the receiver's. */
+static void held_reach_receiver(struct test_net *net, struct held *held)
+{
+	struct deadline deadline = deadline_in(TEST_PATIENCE_MS, "the receiver to copy");
+
+	memory_command("hold 0");
+	while (memory_counts().waiting)
+		deadline_turn(&deadline);
+	memory_command(HELD);
+	while (!memory_counts().waiting) {
+		flow_step(net, &held->flows[0]);
+		flow_step(net, &held->flows[1]);
+		deadline_turn(&deadline);
+	}
+}
+
+static void held_close(struct test_net *net, struct held *held)
+{
+	for (int i = 0; i < 50; i++) { /* an error, if anything */
+		flow_step(net, &held->flows[0]);
+		flow_step(net, &held->flows[1]);
+	}
+	if (held->send.mhandles[0])
+		check_ok(driver_dereg_mr(net->driver, held->link.send, held->send.mhandles[0]));
+	if (held->recv.mhandles[0])
+		check_ok(driver_dereg_mr(net->driver, held->link.recv, held->recv.mhandles[0]));
+	memory_command("hold 0");
+	buffer_free(&held->from);
+	buffer_free(&held->to);
+	link_close(net, &held->link);
+}
+
+/* Once deregMr is back nothing copies from or to the memory: the fake tells of it otherwise. */
+static void dereg_waits_for_copies(struct test_net *net)
+{
+	struct held held;
+	struct deadline deadline;
+
+	need_copies();
+	capture_allow_warn();
+	for (int end = 0; end < 2; end++) {
+		struct transfer *transfer = end ? &held.recv : &held.send;
+		struct buffer *buffer = end ? &held.to : &held.from;
+
+		memset(&held, 0, sizeof(held));
+		held_open(net, &held);
+		if (end)
+			held_reach_receiver(net, &held);
+		check_ok(driver_dereg_mr(net->driver, end ? held.link.recv : held.link.send,
+					 transfer->mhandles[0]));
+		transfer->mhandles[0] = NULL;
+		check(!transfer->done);
+		buffer_free(buffer);
+		check_int(memory_counts().misuses, 0);
+		buffer_alloc(buffer, BYTES); /* for held_close */
+		held_close(net, &held);
+		deadline = deadline_in(TEST_PATIENCE_MS, "copies to be done");
+		while (memory_counts().waiting)
+			deadline_turn(&deadline);
+	}
+}
+
+static void slow_copies_are_waited_for(struct test_net *net)
+{
+	const size_t sizes[] = { 1, 5000, 65536, BYTES };
+	struct link link;
+
+	need_copies();
+	link_open(net, &link);
+	memory_command("hold 100");
+	for (size_t i = 0; i < sizeof(sizes) / sizeof(sizes[0]); i++)
+		link_check(net, &link, sizes[i]);
+	memory_command("hold 0");
+	link_close(net, &link);
+}
+
+/* --- CUDA fails --- */
+
+/* The comm fails with CUDA's word for it, and nothing else does. */
+static void check_failure(struct test_net *net, const char *script, const char *says)
+{
+	struct transfer send, recv;
+	struct buffer from, to;
+	struct link link;
+	char line[CAPTURE_LINE_BYTES];
+	struct deadline deadline = deadline_in(TEST_PATIENCE_MS, "an error");
+
+	capture_forget();
+	link_open(net, &link);
+	buffer_alloc(&from, BYTES);
+	buffer_alloc(&to, BYTES);
+	send = transfer_of(from.data, BYTES, 0, NULL);
+	recv = transfer_of(to.data, BYTES, 0, NULL);
+	struct flow flows[] = {
+		{ .comm = link.send, .is_send = true, .transfers = &send, .count = 1 },
+		{ .comm = link.recv, .transfers = &recv, .count = 1 },
+	};
+	memory_command(script);
+	while (!flows[0].error && !flows[1].error) {
+		flow_step(net, &flows[0]);
+		flow_step(net, &flows[1]);
+		check_that(!flows[1].done, "the message arrives, where '%s' was to fail", script);
+		deadline_turn(&deadline);
+	}
+	check_that(capture_find(CAPTURE_WARN, says, line), "no word of %s", says);
+	check(strstr(line, "127.0.0.1"));
+	link_close(net, &link);
+	memory_command("heal");
+	buffer_free(&from);
+	buffer_free(&to);
+	link_open(net, &link);
+	link_check(net, &link, BYTES);
+	link_close(net, &link);
+}
+
+static void a_call_that_fails_is_the_end_of_the_comm_only(struct test_net *net)
+{
+	need_copies();
+	capture_allow_warn();
+	check_failure(net, "fail cuMemcpyDtoHAsync code=1", "CUDA_ERROR_INVALID_VALUE");
+	check_failure(net, "fail cuMemcpyDtoHAsync nth=3 code=2", "CUDA_ERROR_OUT_OF_MEMORY");
+	check_failure(net, "fail cuMemcpyHtoDAsync code=1", "CUDA_ERROR_INVALID_VALUE");
+	check_failure(net, "fail cuMemcpyHtoDAsync nth=4 code=999", "CUDA_ERROR_UNKNOWN");
+	check_failure(net, "fail cuEventRecord nth=2 code=999", "CUDA_ERROR_UNKNOWN");
+	check_failure(net, "fail cuEventQuery nth=2 code=999", "CUDA_ERROR_UNKNOWN");
+	check_failure(net, "fail cuCtxPushCurrent nth=9 count=2 code=201",
+		      "CUDA_ERROR_INVALID_CONTEXT");
+}
+
+/* The context is lost then, and all that is in it: nothing works any more, but nothing crashes. */
+static void a_copy_that_fails_is_the_end_of_the_gpu(struct test_net *net)
+{
+	struct transfer send, recv;
+	struct buffer from, to;
+	struct link link;
+	char line[CAPTURE_LINE_BYTES];
+
+	need_copies();
+	capture_allow_warn();
+	link_open(net, &link);
+	buffer_alloc(&from, BYTES);
+	buffer_alloc(&to, BYTES);
+	send = transfer_of(from.data, BYTES, 0, NULL);
+	recv = transfer_of(to.data, BYTES, 0, NULL);
+	struct flow flows[] = {
+		{ .comm = link.send, .is_send = true, .transfers = &send, .count = 1 },
+		{ .comm = link.recv, .transfers = &recv, .count = 1 },
+	};
+	memory_command("fail copy nth=2 code=700");
+	check(flows_run_until_error(net, flows, 2, &flows[0]) != 0);
+	check(capture_find(CAPTURE_WARN, "CUDA_ERROR_ILLEGAL_ADDRESS", line));
+	check(!recv.done);
+	memory_leave(net, link.send);
+	memory_leave(net, link.recv);
+	link_close(net, &link);
+	memory_command("heal");
+	memory_forsake(from.area); /* CUDA does not free it any more */
+	memory_forsake(to.area);
+}
+
+/* Whatever call fails when a GPU's pool is made, the next registration makes the rest of it. */
+static void a_pool_may_be_made_in_several_goes(struct test_net *net)
+{
+	static const char *const failures[] = {
+		"fail cuPointerGetAttribute code=1",    "fail cuDeviceGet code=101",
+		"fail cuDevicePrimaryCtxRetain code=2", "fail cuCtxPushCurrent code=201",
+		"fail cuMemHostAlloc code=2",           "fail cuStreamCreate code=2",
+		"fail cuStreamCreate nth=2 code=999",   "fail cuEventCreate code=2",
+		"fail cuEventCreate nth=20 code=999",
+	};
+	struct fake_cuda_counts counts;
+	struct link link;
+	void *memory, *mhandle;
+
+	need_gpu();
+	capture_allow_warn();
+	memory = memory_alloc(BYTES);
+	link_open(net, &link);
+	for (size_t i = 0; i < sizeof(failures) / sizeof(failures[0]); i++) {
+		int type = net->props.ptr_support & ANYNET_PTR_CUDA;
+
+		if (!type)
+			check_skip("the device takes GPU memory by dma-bufs only");
+		capture_forget();
+		memory_command(failures[i]);
+		check_that(driver_reg_mr(net->driver, link.send, memory, BYTES, type, &mhandle),
+			   "regMr does not mind '%s'", failures[i]);
+		check(!mhandle);
+		check_int(capture_count(CAPTURE_WARN, "GPU memory cannot be registered"), 1);
+		memory_check_thread();
+		memory_command("heal");
+	}
+	link_check(net, &link, BYTES);
+	counts = memory_counts();
+	check_int(counts.pinned, 1);
+	check_int(counts.streams, 2);
+	memory_free(memory);
+	link_close(net, &link);
+}
+
+/* --- the driver library --- */
+
+static void check_no_driver(struct test_net *net, const char *says)
+{
+	void *host = malloc(4096), *mhandle = host;
+	struct link link;
+	char line[CAPTURE_LINE_BYTES];
+
+	capture_allow_warn();
+	if (!(net->props.ptr_support & ANYNET_PTR_CUDA))
+		check_skip("the device takes GPU memory by dma-bufs only");
+	link_open(net, &link);
+	check(driver_reg_mr(net->driver, link.recv, host, 4096, ANYNET_PTR_CUDA, &mhandle) != 0);
+	check(!mhandle);
+	check(capture_find(CAPTURE_WARN, "GPU memory cannot be registered", line));
+	check_that(strstr(line, says), "no word of '%s' in: %s", says, line);
+	link_check(net, &link, BYTES); /* host memory */
+	link_close(net, &link);
+	free(host);
+}
+
+static void without_a_driver_library_it_says_so(struct test_net *net)
+{
+	check_no_driver(net, "/nowhere/libcuda.so.1");
+}
+
+static void a_library_that_is_no_driver_is_named(struct test_net *net)
+{
+	check_no_driver(net, "libc.so.6 lacks cuInit");
+}
+
+static void a_driver_that_does_not_start_says_why(struct test_net *net)
+{
+	check_no_driver(net, "CUDA_ERROR_NO_DEVICE");
+}
+
+/* --- what is kept --- */
+
+static void a_pool_is_all_that_is_kept(struct test_net *net)
+{
+	struct fake_cuda_counts first, now;
+	struct link links[4];
+
+	need_gpu();
+	link_open(net, &links[0]);
+	link_check(net, &links[0], BYTES);
+	link_close(net, &links[0]);
+	first = memory_counts();
+	for (int round = 0; round < 3; round++) {
+		for (int i = 0; i < 4; i++) {
+			link_open(net, &links[i]);
+			link_check(net, &links[i], BYTES);
+		}
+		for (int i = 0; i < 4; i++)
+			link_close(net, &links[i]);
+	}
+	now = memory_counts();
+	check_int(now.contexts, first.contexts);
+	check_int(now.pinned_bytes, first.pinned_bytes);
+	check_int(now.streams, first.streams);
+	check_int(now.events, first.events);
+	check_int(now.allocations, 0);
+	check_int(now.waiting, 0);
+}
+
+int main(int argc, char **argv)
+{
+	const struct test_case cases[] = {
+		{ .name = "what_is_no_gpu_memory_is_refused", what_is_no_gpu_memory_is_refused },
+		{ .name = "a_flush_may_be_of_nothing", a_flush_may_be_of_nothing },
+		{ .name = "host_and_gpu_memory_mix", host_and_gpu_memory_mix },
+		{ .name = "two_gpus_talk",
+		  two_gpus_talk,
+		  .settings = { "FAKE_CUDA=device; device" } },
+		{ .name = "dereg_waits_for_copies", dereg_waits_for_copies },
+		{ .name = "slow_copies_are_waited_for", slow_copies_are_waited_for },
+		{ .name = "a_call_that_fails_is_the_end_of_the_comm_only",
+		  a_call_that_fails_is_the_end_of_the_comm_only },
+		{ .name = "a_copy_that_fails_is_the_end_of_the_gpu",
+		  a_copy_that_fails_is_the_end_of_the_gpu },
+		{ .name = "a_pool_may_be_made_in_several_goes",
+		  a_pool_may_be_made_in_several_goes },
+		{ .name = "without_a_driver_library_it_says_so",
+		  without_a_driver_library_it_says_so,
+		  .settings = { "TEST_MEMORY=", "ANYNET_CUDA_LIB=/nowhere/libcuda.so.1" } },
+		{ .name = "a_library_that_is_no_driver_is_named",
+		  a_library_that_is_no_driver_is_named,
+		  .settings = { "TEST_MEMORY=", "ANYNET_CUDA_LIB=libc.so.6" } },
+		{ .name = "a_driver_that_does_not_start_says_why",
+		  a_driver_that_does_not_start_says_why,
+		  .settings = { "TEST_MEMORY=", "FAKE_CUDA=fail cuInit code=100" } },
+		{ .name = "a_pool_is_all_that_is_kept", a_pool_is_all_that_is_kept },
+	};
+	return test_main(argc, argv, cases, sizeof(cases) / sizeof(cases[0]));
+}
