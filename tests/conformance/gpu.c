@@ -6,6 +6,7 @@
  */
 #include <support/buffer.h>
 #include <support/capture.h>
+#include <support/fake.h>
 #include <support/flow.h>
 #include <support/link.h>
 #include <support/memory.h>
@@ -136,6 +137,46 @@ static void two_gpus_talk(struct test_net *net)
 	link_close(net, &link);
 	buffer_free(&buffers[0]);
 	buffer_free(&buffers[1]);
+}
+
+/* What NCCL has registered is registered with the port that takes over, by dma-bufs of the plugin's own
+ * where NCCL has closed its: the memory is not copied for long. */
+static void another_port_reaches_it_too(struct test_net *net)
+{
+	struct deadline deadline = deadline_in(TEST_PATIENCE_MS, "a message without copies");
+	struct transfer send, recv;
+	struct buffer from, to;
+	struct link link;
+	void *mhandles[2];
+	uint64_t copies;
+
+	need_gpu();
+	if (!getenv("ANYNET_IBVERBS_LIB"))
+		check_skip("no NIC reaches GPU memory");
+	link_open(net, &link);
+	buffer_alloc(&from, BYTES);
+	buffer_alloc(&to, BYTES);
+	mhandles[0] = flow_reg(net, link.send, from.data, BYTES);
+	mhandles[1] = flow_reg(net, link.recv, to.data, BYTES);
+	fake_order("set fake0:1 state=down");
+	do {
+		copies = memory_counts().copies;
+		send = transfer_of(from.data, BYTES, 0, mhandles[0]);
+		recv = transfer_of(to.data, BYTES, 0, mhandles[1]);
+		struct flow flows[] = {
+			{ .comm = link.send, .is_send = true, .transfers = &send, .count = 1 },
+			{ .comm = link.recv, .transfers = &recv, .count = 1 },
+		};
+		pattern_fill(from.data, BYTES, copies);
+		flows_run(net, flows, 2);
+		pattern_check(to.data, BYTES, copies);
+		deadline_turn(&deadline);
+	} while (memory_counts().copies != copies);
+	check_ok(driver_dereg_mr(net->driver, link.send, mhandles[0]));
+	check_ok(driver_dereg_mr(net->driver, link.recv, mhandles[1]));
+	buffer_free(&from);
+	buffer_free(&to);
+	link_close(net, &link);
 }
 
 /* --- copies that take long --- */
@@ -448,6 +489,7 @@ int main(int argc, char **argv)
 		{ .name = "two_gpus_talk",
 		  two_gpus_talk,
 		  .settings = { "FAKE_CUDA=device; device" } },
+		{ .name = "another_port_reaches_it_too", another_port_reaches_it_too },
 		{ .name = "dereg_waits_for_copies", dereg_waits_for_copies },
 		{ .name = "slow_copies_are_waited_for", slow_copies_are_waited_for },
 		{ .name = "a_call_that_fails_is_the_end_of_the_comm_only",
