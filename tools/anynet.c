@@ -14,6 +14,7 @@ static const struct {
 	int (*run)(int argc, char **argv);
 	const char *line;
 } commands[] = {
+	{ "check", cmd_check, "what is wrong on this host, why it matters and what to do" },
 	{ "config", cmd_config, "the settings, their values here and where those come from" },
 	{ "devices", cmd_devices,
 	  "the networks of this host: what NCCL is offered, and why not more" },

@@ -1,12 +1,13 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * The subcommands of the `anynet` tool. Exit codes: 0 good, 1 error, 2 wrong results; of explain: 0
- * nothing found, 1 warnings, 2 errors, 3 it could not read.
+ * The subcommands of the `anynet` tool. Exit codes: 0 good, 1 error, 2 wrong results; of check and
+ * explain: 0 nothing found, 1 warnings, 2 errors, 3 it could not read.
  */
 #ifndef TOOLS_ANYNET_H
 #define TOOLS_ANYNET_H
 
 /* argv[0] is "anynet NAME", for messages. */
+int cmd_check(int argc, char **argv);
 int cmd_config(int argc, char **argv);
 int cmd_devices(int argc, char **argv);
 int cmd_explain(int argc, char **argv);
