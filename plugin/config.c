@@ -14,9 +14,8 @@
 #include <nccl_net/log.h>
 #include <nccl_net/wire.h>
 
-/* Parse `value` without the blanks around it. */
-static int row_parse(const struct anynet_config_row *row, const char *value,
-		     struct anynet_config *cfg)
+int anynet_config_parse(const struct anynet_config_row *row, const char *value,
+			struct anynet_config *cfg)
 {
 	char text[512];
 	size_t bytes;
@@ -62,7 +61,7 @@ static enum anynet_config_source row_load(const struct anynet_config_row *row,
 	const char *instead = row->refused ? row->refused : row->initial;
 	enum anynet_config_source source = ANYNET_FROM_ENV;
 
-	if (row_parse(row, row->initial, cfg))
+	if (anynet_config_parse(row, row->initial, cfg))
 		anynet_warn("%s: default '%s' does not parse", row->name, row->initial);
 	if (!value) {
 		value = get_variable(row->alias);
@@ -70,7 +69,7 @@ static enum anynet_config_source row_load(const struct anynet_config_row *row,
 	}
 	if (!value)
 		return ANYNET_FROM_DEFAULT;
-	if (!row_parse(row, value, cfg))
+	if (!anynet_config_parse(row, value, cfg))
 		return source;
 	if (source == ANYNET_FROM_ALIAS && row_lower_count(row, value, cfg))
 		return source;

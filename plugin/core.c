@@ -89,6 +89,12 @@ static int find_nccl(anynet_nccl_logger logger)
 	return version;
 }
 
+/* By this `anynet check` knows the file without loading it. */
+#define DIGITS_OF(macro) DIGITS(macro)
+#define DIGITS(number)   #number
+__attribute__((used)) static const char identity[] =
+	"anynet plugin " ANYNET_VERSION " wire " DIGITS_OF(ANYNET_WIRE_VERSION);
+
 /* The line users look for: which of the files called libnccl-net.so it is, and under which name. */
 static void announce(int abi)
 {

@@ -113,6 +113,11 @@ extern const size_t anynet_config_row_count;
  */
 void anynet_config_load(struct anynet_config *cfg, enum anynet_config_source *sources);
 
+/* Parse one value as anynet_config_load does: without the blanks around it. 0, or negative, and the
+ * field is left alone. */
+int anynet_config_parse(const struct anynet_config_row *row, const char *value,
+			struct anynet_config *cfg);
+
 /* The value of one row as text, as a user would type it. Returns buf. */
 const char *anynet_config_format(const struct anynet_config_row *row,
 				 const struct anynet_config *cfg, char *buf, size_t bytes);

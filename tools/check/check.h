@@ -1,17 +1,39 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
  * anynet check: what is known about the host, and the areas that judge it. Each area is a function
- * that adds its findings to the report; what several of them need is gathered before.
+ * that adds its findings to the report; what several of them need is gathered before. One thread.
  */
 #ifndef CHECK_CHECK_H
 #define CHECK_CHECK_H
 
+#include <nccl_net/config.h>
+#include <nccl_net/device.h>
+
+#include "conf_file.h"
+#include "copies.h"
 #include "findings.h"
 #include "host.h"
+#include "interfaces.h"
+#include "loader.h"
 
 struct check {
 	struct host host;
+	struct conf conf; /* NCCL's files of settings, now part of the environment */
+	struct loader loader;
+	struct nccl_copies copies;
+	struct anynet_config config;
+	struct text_list warnings; /* what the plugin says while it reads its settings */
+	struct interfaces interfaces;
+	struct anynet_probe *probe; /* what the plugin's selector found */
+	bool anynet_loads;          /* every NCCL on this host takes anynet; set by check_plugin */
 	struct check_report report;
 };
+
+/* What each release of NCCL would load. First of all, as others ask whether it is anynet. */
+void check_plugin(struct check *check);
+
+/* Every variable and file of settings; what contradicts what. */
+void check_settings(struct check *check);
+void check_conflicts(struct check *check); /* a part of it */
 
 #endif

@@ -4,10 +4,15 @@
 
 #include <argp.h>
 #include <pwd.h>
+#include <stdarg.h>
 #include <stdbool.h>
 #include <stdlib.h>
 #include <string.h>
 #include <unistd.h>
+
+#include <nccl_net/log.h>
+
+#include "plugin/selector.h"
 
 #include "check.h"
 
@@ -66,6 +71,65 @@ static int exit_status(const struct check_report *report)
 	return worst == CHECK_ERROR ? 2 : worst == CHECK_WARN ? 1 : 0;
 }
 
+/* The plugin's warnings, for the check that reads its settings. */
+static struct text_list *warnings;
+
+static void keep_warning(int level, unsigned long flags, const char *file, int line,
+			 const char *fmt, ...) ANYNET_PRINTF(5, 6);
+
+static void keep_warning(int level, unsigned long flags, const char *file, int line,
+			 const char *fmt, ...)
+{
+	va_list args;
+
+	(void)flags;
+	(void)file;
+	(void)line;
+	if (level != ANYNET_LOG_WARN)
+		return;
+	va_start(args, fmt);
+	text_list_add(warnings, text_vformat(fmt, args));
+	va_end(args);
+}
+
+/* What the areas ask for. NCCL's files come first: they set variables that all others read. */
+static void gather(struct check *check)
+{
+	struct text_list selector_warnings = { 0 };
+
+	conf_load(&check->conf, &check->host);
+	loader_open(&check->loader, &check->host);
+	copies_find(&check->copies, &check->loader);
+	warnings = &check->warnings;
+	anynet_log_set_sink(keep_warning);
+	anynet_config_load(&check->config, NULL);
+	warnings = &selector_warnings; /* the same as its verdicts */
+	check->probe = text_grow(NULL, sizeof(*check->probe));
+	anynet_selector_run(&check->config, check->probe);
+	text_list_free(&selector_warnings);
+	interfaces_read(&check->interfaces, &check->config);
+}
+
+static void let_go(struct check *check)
+{
+	interfaces_free(&check->interfaces);
+	free(check->probe);
+	text_list_free(&check->warnings);
+	copies_free(&check->copies);
+	loader_close(&check->loader);
+	conf_free(&check->conf);
+	findings_free(&check->report);
+}
+
+static void run(struct check *check)
+{
+	static void (*const areas[])(struct check *) = { check_plugin, check_settings };
+
+	gather(check);
+	for (size_t i = 0; i < ARRAY_SIZE(areas); i++)
+		areas[i](check);
+}
+
 int cmd_check(int argc, char **argv)
 {
 	static const struct argp argp = { options, parse, NULL, doc, NULL, NULL, NULL };
@@ -83,13 +147,14 @@ int cmd_check(int argc, char **argv)
 	check.host.root = root;
 	if (home)
 		check.host.home = home;
+	run(&check);
 	style = print_style_of(stdout);
 	if (opt.json)
 		findings_print_json(&check.report, stdout);
 	else
 		findings_print_text(&check.report, &style, stdout);
 	status = exit_status(&check.report);
-	findings_free(&check.report);
+	let_go(&check);
 	free(home);
 	free(root);
 	return status;

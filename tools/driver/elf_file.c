@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* ELF64 reader: sections and .symtab of a file on disk, every offset checked against its size. */
+/* ELF64 reader: sections, symbols and .dynamic, every offset checked against the file's size. */
 #include "elf_file.h"
 
 #include <errno.h>
@@ -38,6 +38,7 @@ static int map_file(struct elf_file *elf, const char *path, char *err, size_t er
 	}
 	elf->bytes = bytes;
 	elf->size = (size_t)st.st_size;
+	elf->mapped = true;
 	return 0;
 }
 
@@ -56,6 +57,7 @@ static int check_header(struct elf_file *elf, const char *path, char *err, size_
 		snprintf(err, err_bytes, "%s has no usable section headers", path);
 		return -1;
 	}
+	elf->machine = header->e_machine;
 	elf->sections = (const void *)(elf->bytes + header->e_shoff);
 	elf->section_count = header->e_shnum;
 
@@ -82,9 +84,20 @@ int elf_file_open(struct elf_file *elf, const char *path, char *err, size_t err_
 	return 0;
 }
 
+int elf_file_take(struct elf_file *elf, const void *bytes, size_t size, const char *path, char *err,
+		  size_t err_bytes)
+{
+	*elf = (struct elf_file){ .bytes = bytes, .size = size };
+	if (size < sizeof(Elf64_Ehdr)) {
+		snprintf(err, err_bytes, "%s is not an ELF file", path);
+		return -1;
+	}
+	return check_header(elf, path, err, err_bytes);
+}
+
 void elf_file_close(struct elf_file *elf)
 {
-	if (elf->bytes)
+	if (elf->mapped)
 		munmap((void *)(uintptr_t)elf->bytes, elf->size);
 	*elf = (struct elf_file){ 0 };
 }
@@ -106,21 +119,62 @@ const Elf64_Shdr *elf_file_section(const struct elf_file *elf, const char *name,
 	return NULL;
 }
 
-const Elf64_Sym *elf_file_symbol(const struct elf_file *elf, const char *name, int type)
+/* A section of strings, whose last byte is a zero, as a table of symbols or .dynamic needs one. */
+static const char *string_section(const struct elf_file *elf, const char *name, size_t *bytes)
 {
-	const unsigned char *symbols, *strings;
-	const Elf64_Shdr *symtab = elf_file_section(elf, ".symtab", &symbols);
-	const Elf64_Shdr *strtab = elf_file_section(elf, ".strtab", &strings);
+	const unsigned char *strings;
+	const Elf64_Shdr *section = elf_file_section(elf, name, &strings);
 
-	if (!symtab || !strtab || !in_file(elf, symtab->sh_offset, 0, 1) || !strtab->sh_size ||
-	    strings[strtab->sh_size - 1])
+	if (!section || !section->sh_size || strings[section->sh_size - 1])
+		return NULL;
+	*bytes = section->sh_size;
+	return (const char *)strings;
+}
+
+static const Elf64_Sym *find_symbol(const struct elf_file *elf, const char *table,
+				    const char *string_table, const char *name, int type)
+{
+	const unsigned char *symbols = NULL;
+	const Elf64_Shdr *symtab = elf_file_section(elf, table, &symbols);
+	size_t bytes = 0;
+	const char *strings = string_section(elf, string_table, &bytes);
+
+	if (!symtab || !strings || !in_file(elf, symtab->sh_offset, 0, 1))
 		return NULL;
 	for (size_t i = 0; i < symtab->sh_size / sizeof(Elf64_Sym); i++) {
 		const Elf64_Sym *symbol = (const Elf64_Sym *)(const void *)symbols + i;
 		if (ELF64_ST_TYPE(symbol->st_info) == type && symbol->st_shndx != SHN_UNDEF &&
-		    symbol->st_name < strtab->sh_size &&
-		    !strcmp((const char *)strings + symbol->st_name, name))
+		    symbol->st_name < bytes && !strcmp(strings + symbol->st_name, name))
 			return symbol;
+	}
+	return NULL;
+}
+
+const Elf64_Sym *elf_file_symbol(const struct elf_file *elf, const char *name, int type)
+{
+	return find_symbol(elf, ".symtab", ".strtab", name, type);
+}
+
+const Elf64_Sym *elf_file_dynamic_symbol(const struct elf_file *elf, const char *name, int type)
+{
+	return find_symbol(elf, ".dynsym", ".dynstr", name, type);
+}
+
+const char *elf_file_dynamic(const struct elf_file *elf, Elf64_Sxword tag, size_t index)
+{
+	const unsigned char *entries = NULL;
+	const Elf64_Shdr *dynamic = elf_file_section(elf, ".dynamic", &entries);
+	size_t bytes = 0;
+	const char *strings = string_section(elf, ".dynstr", &bytes);
+
+	if (!dynamic || !strings || !in_file(elf, dynamic->sh_offset, 0, 1))
+		return NULL;
+	for (size_t i = 0; i < dynamic->sh_size / sizeof(Elf64_Dyn); i++) {
+		const Elf64_Dyn *entry = (const Elf64_Dyn *)(const void *)entries + i;
+		if (entry->d_tag == DT_NULL)
+			break;
+		if (entry->d_tag == tag && entry->d_un.d_val < bytes && !index--)
+			return strings + entry->d_un.d_val;
 	}
 	return NULL;
 }

@@ -1,14 +1,18 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Reads symbols that dlsym cannot see (.symtab) from an ELF file on disk. */
+/* Reads an ELF64 file on disk without loading it: sections, symbols (also .symtab, which dlsym cannot
+ * see), and what it needs. The file may hold anything: every offset is checked. */
 #ifndef ANYNET_ELF_FILE_H
 #define ANYNET_ELF_FILE_H
 
 #include <elf.h>
+#include <stdbool.h>
 #include <stddef.h>
 
 struct elf_file {
-	const unsigned char *bytes; /* the whole file, mapped */
+	const unsigned char *bytes; /* the whole file */
 	size_t size;
+	bool mapped;      /* and to be unmapped */
+	unsigned machine; /* EM_… */
 	const Elf64_Shdr *sections;
 	size_t section_count;
 	const char *section_names;
@@ -19,6 +23,11 @@ struct elf_file {
 int elf_file_open(struct elf_file *elf, const char *path, char *err, size_t err_bytes);
 void elf_file_close(struct elf_file *elf);
 
+/* The same for a file that is in memory, aligned to 8 bytes and there until it is closed. `path` is
+ * for messages. */
+int elf_file_take(struct elf_file *elf, const void *bytes, size_t size, const char *path, char *err,
+		  size_t err_bytes);
+
 /* The section's header and, in *data, its first byte; NULL if there is no such section with bytes
  * in the file. */
 const Elf64_Shdr *elf_file_section(const struct elf_file *elf, const char *name,
@@ -26,5 +35,12 @@ const Elf64_Shdr *elf_file_section(const struct elf_file *elf, const char *name,
 
 /* Look up `name` of ELF type `type` (STT_OBJECT, STT_FUNC) in .symtab, local symbols included. */
 const Elf64_Sym *elf_file_symbol(const struct elf_file *elf, const char *name, int type);
+
+/* The same in .dynsym: what dlsym would find. */
+const Elf64_Sym *elf_file_dynamic_symbol(const struct elf_file *elf, const char *name, int type);
+
+/* The text of the `index`th entry with this tag (DT_NEEDED, DT_SONAME, DT_RPATH, DT_RUNPATH) of
+ * .dynamic; NULL = there are no more. Points into the file. */
+const char *elf_file_dynamic(const struct elf_file *elf, Elf64_Sxword tag, size_t index);
 
 #endif

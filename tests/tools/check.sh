@@ -1,0 +1,282 @@
+#!/bin/bash
+# SPDX-License-Identifier: Apache-2.0
+# What `anynet check` finds: check.sh CASE BUILD_DIR. Each case plants a failure in a file tree, the
+# environment or a network namespace, and looks for its cause and its remedy, by the finding's id.
+# Exit 77 = skipped.
+set -uo pipefail
+
+case=${1:?} build=${2:?}
+tool=$build/tools/anynet
+plugin=$build/libnccl-net.so
+fakes=$build/tests/tools
+work=$(mktemp -d)
+root=$work/root
+trap 'rm -rf "$work"' EXIT
+
+fail() {
+	echo "FAIL: $*"
+	cat "$work/json" 2>/dev/null
+	exit 1
+}
+
+# A tree with the libraries that plugins need, as far as names go.
+mkdir -p "$root/lib64" "$root/etc" "$root/opt/lib"
+for library in "$plugin" "$fakes"/libfake_*.so; do
+	objdump -p "$library" | awk '$1 == "NEEDED" && $2 !~ /nccl/ { print $2 }'
+done | sort -u | while read -r name; do echo x >"$root/lib64/$name"; done
+
+# plant FILE PATH: a copy of a file in the tree; write PATH TEXT...: a file with these lines
+plant() {
+	mkdir -p "$root$(dirname "$2")"
+	cp "$1" "$root$2"
+}
+write() {
+	local path=$root$1
+	shift
+	mkdir -p "$(dirname "$path")"
+	printf '%s\n' "$@" >"$path"
+}
+
+# Runs the tool with these variables and no others; the status is left in $status.
+check() {
+	env -i PATH=/usr/bin:/bin ${SANITIZER_OPTIONS+"ASAN_OPTIONS=$SANITIZER_OPTIONS"} "$@" \
+		"$tool" check --json --root "$root" >"$work/json" 2>"$work/stderr"
+	status=$?
+	[ -s "$work/stderr" ] && { cat "$work/stderr"; fail "something on stderr: $*"; }
+	return 0
+}
+
+# "verdict|found|why|fix" of each finding with this id
+findings() {
+	awk -v id="$1" '
+		function text(line) { sub(/^ *"[a-z]*": /, "", line); sub(/,$/, "", line); return line }
+		/^      "id":/ { hit = $0 ~ "\"" id "\"" }
+		/^      "verdict":/ { verdict = text($0) }
+		/^      "found":/ { found = text($0) }
+		/^      "why":/ { why = text($0) }
+		/^      "fix":/ { if (hit) print verdict "|" found "|" why "|" text($0) }
+	' "$work/json"
+}
+
+# finds ID VERDICT TEXT...: there is such a finding, and each text is in it
+finds() {
+	local id=$1 verdict=$2 lines
+	shift 2
+	lines=$(findings "$id" | grep -F "\"$verdict\"|")
+	[ -n "$lines" ] || fail "no $verdict with id $id"
+	for text in "$@"; do
+		lines=$(grep -F -- "$text" <<<"$lines") || fail "no '$text' in $id"
+	done
+}
+finds_not() {
+	[ -z "$(findings "$1")" ] || fail "there is a finding $1"
+}
+status_is() {
+	[ "$status" = "$1" ] || fail "status $status instead of $1"
+}
+
+# The same in a namespace whose interfaces the commands of $1 make; lo is up.
+in_namespace() {
+	local commands=$1 user=
+	shift
+	unshare -n true 2>/dev/null || user=-r
+	if ! unshare -n $user ip link set lo up 2>/dev/null; then
+		echo "SKIP this process may not make a network namespace"
+		exit 77
+	fi
+	export -f check fail
+	export root work tool
+	unshare -n $user bash -c "PATH=\$PATH:/sbin:/usr/sbin; set -e
+		ip link set lo up; $commands
+		set +e; check \"\$@\"; echo \$status >'$work/status'" -- "$@" || fail "in the namespace"
+	status=$(cat "$work/status")
+}
+nic() {
+	echo "ip link add $1 type veth peer name peer_$1; ip link set peer_$1 up
+		ip link set $1 up; ip addr add $2 dev $1;"
+}
+
+case $case in
+plugin)
+	# Row 5: which file, which table, or why not, for each range of releases.
+	check
+	finds plugin-none note "2.12 – 2.30" "libnccl-net.so" harmless
+	check NCCL_NET_PLUGIN=anynet
+	finds plugin-not-found warn "libnccl-net-anynet.so" "LD_LIBRARY_PATH"
+	status_is 1
+
+	plant "$plugin" /opt/lib/libnccl-net.so
+	ln -s libnccl-net.so "$root/opt/lib/libnccl-net-anynet.so"
+	check LD_LIBRARY_PATH=/opt/lib
+	finds plugin-anynet ok "2.12 – 2.30 load /opt/lib/libnccl-net.so" "anynet 0." "v5 – v12"
+	finds_not plugin-not-found
+	check LD_LIBRARY_PATH=/opt/lib NCCL_NET_PLUGIN=anynet
+	finds plugin-anynet ok "2.12 – 2.30 load /opt/lib/libnccl-net-anynet.so"
+	finds plugin-name-lost note "2.28.3 – 2.29.7" NCCL_NET_PLUGIN_REF_COUNT=1
+	finds_not plugin-several
+	check LD_LIBRARY_PATH=/opt/lib NCCL_NET_PLUGIN=anynet NCCL_NET_PLUGIN_REF_COUNT=1
+	finds_not plugin-name-lost
+
+	# A path works from 2.21 on, a list from 2.27 on, "none" from 2.28 on.
+	check NCCL_NET_PLUGIN=/opt/lib/libnccl-net.so
+	finds plugin-not-found warn "2.13 – 2.20" "NCCL_NET_PLUGIN=anynet"
+	finds plugin-anynet ok "2.21 – 2.30"
+	check LD_LIBRARY_PATH=/opt/lib NCCL_NET_PLUGIN=nothing,anynet
+	finds plugin-anynet ok "2.27 – 2.30"
+	finds plugin-not-found warn "2.21 – 2.26"
+	check LD_LIBRARY_PATH=/opt/lib NCCL_NET_PLUGIN=none
+	finds plugin-off note "2.28 – 2.30"
+	check LD_LIBRARY_PATH=/opt/lib NCCL_NET_PLUGIN=
+	finds plugin-off warn "2.27 – 2.30" "empty is not unset"
+	finds plugin-anynet ok "2.12 – 2.26"
+	check LD_LIBRARY_PATH=/opt/lib NCCL_NET_PLUGIN=static
+	finds plugin-static warn "program itself"
+
+	# Another plugin in the way, or one that cannot be loaded.
+	plant "$fakes/libfake_plugin.so" /opt/other/libnccl-net.so
+	check LD_LIBRARY_PATH=/opt/other:/opt/lib
+	finds plugin-other warn "/opt/other/libnccl-net.so" "found before /opt/lib/libnccl-net.so" \
+		"put /opt/lib first"
+	finds plugin-several note /opt/lib/libnccl-net /opt/other/libnccl-net.so
+	check LD_LIBRARY_PATH=/opt/other
+	finds plugin-unusable warn "2.13 – 2.19" "no table for them"
+	plant "$fakes/libfake_needy.so" /opt/other/libnccl-net.so
+	check LD_LIBRARY_PATH=/opt/other
+	finds plugin-unusable warn "needs libnccl.so.2, which is not found"
+	write /opt/other/libnccl-net.so "no library"
+	check LD_LIBRARY_PATH=/opt/other
+	finds plugin-unusable warn "not an ELF file"
+	: >"$root/opt/other/libnccl-net.so"
+	check LD_LIBRARY_PATH=/opt/other
+	finds plugin-unusable warn "not an ELF file"
+
+	# With an NCCL on the host the others do not count.
+	plant "$fakes/libfake_nccl_2.28.9.so" /usr/local/nccl2/lib/libnccl.so.2
+	check LD_LIBRARY_PATH=/opt/lib NCCL_NET_PLUGIN=anynet
+	finds plugin-name-lost warn "issue 1978"
+	check NCCL_NET_PLUGIN=/opt/lib/libnccl-net.so NCCL_NET_PLUGIN_REF_COUNT=1
+	finds plugin-not-found note "2.12 – 2.20"
+	status_is 0
+	plant "$fakes/libfake_plugin.so" /opt/other/libnccl-net.so
+	check LD_LIBRARY_PATH=/opt/other
+	finds plugin-init-crash warn "2.28.3 – 2.29.3" "2.29.7 or newer"
+	;;
+filter)
+	# Row 2: an empty NCCL_NET.
+	check NCCL_NET=
+	finds net-empty error "not the same as unset" "unset NCCL_NET" ncclInvalidUsage
+	status_is 2
+	plant "$plugin" /opt/lib/libnccl-net.so
+	check NCCL_NET= LD_LIBRARY_PATH=/opt/lib
+	finds net-empty warn "anynet takes that name" "unset NCCL_NET"
+	check LD_LIBRARY_PATH=/opt/lib
+	finds_not net-empty
+	status_is 0
+	check NCCL_NET=anynet
+	finds net-not-loaded error "unset NCCL_NET"
+	check NCCL_NET=ucx LD_LIBRARY_PATH=/opt/lib
+	finds net-unknown error "NCCL_NET=ucx" "IB, Socket or anynet"
+	check NCCL_NET=Socket LD_LIBRARY_PATH=/opt/lib
+	finds_not net-unknown
+	;;
+settings)
+	check NCCL_SOCKET_IFNAMES=eth0 ANYNET_TRANSPOR=tcp TORCH_NCCL_BLOKING_WAIT=1
+	finds unknown-name warn NCCL_SOCKET_IFNAMES "export NCCL_SOCKET_IFNAME=eth0"
+	finds unknown-name warn ANYNET_TRANSPOR= "export ANYNET_TRANSPORT=tcp"
+	finds unknown-name warn "export TORCH_NCCL_BLOCKING_WAIT=1"
+	check NCCL_QUANTUM_FLUX=1
+	finds unknown-name note NCCL_QUANTUM_FLUX
+	status_is 0
+	check NCCL_P2P_DISABLE=true NCCL_IB_TIMEOUT=99 NCCL_ALGO=rings NCCL_SOCKET_FAMILY=ipv4 \
+		ANYNET_PORT_RANGE=9-1
+	finds bad-value warn "NCCL_P2P_DISABLE=true" "0 or 1"
+	finds bad-value warn "NCCL_IB_TIMEOUT=99" "from 0 to 31"
+	finds bad-value warn "NCCL_ALGO=rings" "ring, tree"
+	finds bad-value warn "NCCL_SOCKET_FAMILY=ipv4" "AF_INET or AF_INET6"
+	finds bad-value warn "ANYNET_PORT_RANGE=9-1" "lo-hi"
+	check NCCL_DEBUG=info NCCL_ALGO='ring;allreduce:^tree' NCCL_DEBUG_SUBSYS=^NET,INIT \
+		NCCL_IB_GID_INDEX=-1 NCCL_VERSION=2.19.3 NCCL_NET_GDR_LEVEL=PHB ANYNET_IO_THREADS=2
+	finds set ok "NCCL_IB_GID_INDEX=-1" "since NCCL 2.3.5" "honoured by anynet"
+	finds_not bad-value
+	finds_not unknown-name
+	status_is 0
+	check NCCL_IB_CUDA_SUPPORT=1 NCCL_BLOCKING_WAIT=1 NCCL_IB_HCA=
+	finds removed warn NCCL_IB_CUDA_SUPPORT=1 "NCCL 2.4.0" "unset NCCL_IB_CUDA_SUPPORT"
+	finds renamed note TORCH_NCCL_BLOCKING_WAIT
+	finds empty note NCCL_IB_HCA
+	# Row 7: more sockets than NCCL takes.
+	check NCCL_SOCKET_NTHREADS=16 NCCL_NSOCKS_PERTHREAD=8
+	finds too-many-sockets warn "128 sockets" "at most 64"
+	check NCCL_SOCKET_NTHREADS=4 NCCL_NSOCKS_PERTHREAD=4
+	finds_not too-many-sockets
+	check ANYNET_TCP_EAGER=1m
+	finds adjusted warn "half of ANYNET_TCP_REPLAY"
+	check NCCL_NET=IB NCCL_IB_DISABLE=1
+	finds ib-asked-and-disabled error ncclInvalidUsage "unset one"
+	plant "$plugin" /opt/lib/libnccl-net.so
+	check NCCL_NET=IB NCCL_IB_DISABLE=1 LD_LIBRARY_PATH=/opt/lib
+	finds ib-asked-and-disabled warn "over TCP"
+	# Settings that the NCCL of this host is too old for.
+	plant "$fakes/libfake_nccl_2.19.3.so" /usr/local/nccl2/lib/libnccl.so.2
+	check NCCL_IB_OOO_RQ=1 NCCL_SOCKET_RETRY_CNT=9
+	finds too-new warn "NCCL_IB_OOO_RQ=1" "2.30.3 and newer"
+	check NCCL_SOCKET_RCVBUF=65536
+	finds too-new note "anynet honours it"
+	write /sys/class/infiniband/mlx5_0/node_guid 1
+	check NCCL_IB_HCA=mlx4
+	finds hca-none warn mlx5_0
+	check NCCL_IB_HCA==mlx5_0:1
+	finds_not hca-none
+	;;
+files)
+	write /etc/nccl.conf "# a comment" "" "NCCL_P2P_DISABLE=true" "NCCL_SOCKET_IFNAME = eth0" \
+		"NCCL_SHM_DISABLE" 'NCCL_IB_HCA="mlx5_0"' "PATH=/tmp" "NCCL_ALGO=ring"
+	printf 'NCCL_IB_TC=106\r\n' >>"$root/etc/nccl.conf"
+	check NCCL_ALGO=tree
+	finds bad-value warn "NCCL_P2P_DISABLE=true (in /etc/nccl.conf:3)"
+	finds file-line warn "/etc/nccl.conf:4" "blanks belong to the name"
+	finds file-line warn "/etc/nccl.conf:5" "no '='"
+	finds file-line warn "/etc/nccl.conf:6" quotes
+	finds file-line warn "/etc/nccl.conf:9" "carriage return"
+	finds file-foreign note "/etc/nccl.conf:7 sets PATH"
+	finds file-overruled note "/etc/nccl.conf:8 sets NCCL_ALGO"
+	finds set ok "NCCL_ALGO=tree"
+	check NCCL_CONF_FILE='~/nccl.conf'
+	finds file-missing warn "does not expand ~"
+	write /site/nccl.conf "NCCL_NET="
+	check NCCL_CONF_FILE=/site/nccl.conf
+	finds net-empty error "unset NCCL_NET"
+	head -c 100000 /dev/urandom >"$root/etc/nccl.conf"
+	check
+	[ "$status" -le 1 ] || fail "status $status after a file of noise"
+	;;
+interfaces)
+	two=$(nic eth1 192.0.2.1/24; nic eth10 198.51.100.1/24)
+	in_namespace "$two"
+	status_is 0
+	# Row 7: interfaces that do not exist, prefixes that match too much, only lo or a bridge.
+	in_namespace "$two" NCCL_SOCKET_IFNAME=eth0
+	finds ifname-none error "NCCL_SOCKET_IFNAME=eth0" "no socket interface found" "eth1, eth10"
+	status_is 2
+	in_namespace "$two" ANYNET_SOCKET_IFNAME=eth0
+	finds ifname-none warn "gives it up"
+	in_namespace "$two" NCCL_SOCKET_IFNAME=eth1
+	finds ifname-prefix warn "eth1, eth10" "NCCL_SOCKET_IFNAME==eth1"
+	in_namespace "$two" NCCL_SOCKET_IFNAME==eth1
+	finds_not ifname-prefix
+	status_is 0
+	in_namespace "$two" NCCL_SOCKET_IFNAME=lo
+	finds ifname-loopback warn "only lo" "eth1, eth10"
+	in_namespace "$two ip link add docker0 type bridge; ip link set peer_eth1 master docker0
+		ip link set docker0 up; ip addr add 172.17.0.1/16 dev docker0" \
+		NCCL_SOCKET_IFNAME=docker0
+	finds ifname-local warn "only docker0" "eth1"
+	in_namespace "$two" NCCL_SOCKET_FAMILY=AF_INET6
+	finds family-none warn "IPv6"
+	;;
+*)
+	echo "no case $case"
+	exit 1
+	;;
+esac
+exit 0

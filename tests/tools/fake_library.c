@@ -1,0 +1,25 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* A library that anynet check reads and nobody loads: NCCL of some version, a plugin, PyTorch's or
+ * CuPy's part that calls NCCL. */
+#ifdef FAKE_VERSION
+extern const char fake_version[];
+const char fake_version[] = "NCCL version " FAKE_VERSION;
+void fake_nccl(void);
+void fake_nccl(void)
+{
+}
+#endif
+
+#ifdef FAKE_PLUGIN
+extern void *ncclNetPlugin_v8[19];
+void *ncclNetPlugin_v8[19] = { 0 };
+#endif
+
+#ifdef FAKE_USER
+void fake_nccl(void);
+void fake_user(void);
+void fake_user(void)
+{
+	fake_nccl();
+}
+#endif

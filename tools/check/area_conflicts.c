@@ -1,0 +1,214 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* Settings that contradict each other, or the interfaces and devices of this host. */
+#include "check.h"
+
+#include <stdlib.h>
+#include <string.h>
+#include <strings.h>
+
+#include "transports/common/name_filter.h"
+
+#define AREA "settings"
+
+/* Do those that work and pass the filter all belong to this class, or a worse one? */
+static bool are_at_best(const struct check *check, const char *filter, enum netif_class class)
+{
+	const struct interfaces *interfaces = &check->interfaces;
+
+	for (size_t i = 0; i < interfaces->table.link_count; i++) {
+		if (interface_works(interfaces, i) && interfaces->verdicts[i].class < class &&
+		    name_filter_pass(filter, interfaces->table.links[i].name, -1))
+			return false;
+	}
+	return true;
+}
+
+/* An entry of a prefix list that is the whole name of an interface and the beginning of others. */
+static void check_prefixes(struct check *check, const char *name, const char *filter)
+{
+	const struct netif_table *table = &check->interfaces.table;
+
+	if (*filter == '^' || *filter == '=')
+		return;
+	for (size_t i = 0; i < table->link_count; i++) {
+		const char *link = table->links[i].name;
+		struct text_list matched;
+
+		if (!name_filter_names(filter, link))
+			continue;
+		matched = interfaces_matching(&check->interfaces, link);
+		if (matched.count > 1 && text_list_has(&matched, link)) {
+			char *names = text_list_join(&matched, 8);
+
+			finding_add(&check->report, CHECK_WARN, AREA, "ifname-prefix",
+				    "%s=%s matches more than %s: %s", name, filter, link, names);
+			finding_why(&check->report,
+				    "names are prefixes; traffic is spread over all "
+				    "that match");
+			finding_fix(&check->report, "export %s==%s for this interface alone", name,
+				    filter);
+			free(names);
+		}
+		text_list_free(&matched);
+	}
+}
+
+/* The interfaces that could be named instead. The caller's. */
+static char *usable_names(const struct check *check)
+{
+	struct text_list names = interfaces_matching(&check->interfaces, "^=lo");
+	char *text = names.count ? text_list_join(&names, 8) : text_format("none but lo");
+
+	text_list_free(&names);
+	return text;
+}
+
+static void report_no_interface(struct check *check, const char *name, const char *filter)
+{
+	bool nccls = !strncmp(name, "NCCL_", 5);
+
+	finding_add(&check->report, nccls ? CHECK_ERROR : CHECK_WARN, AREA, "ifname-none",
+		    "%s=%s matches no interface that is up and has an address", name, filter);
+	finding_why(&check->report,
+		    nccls ? "NCCL's own bootstrap needs one and ends with \"no socket "
+			    "interface found\", whatever the plugin does"
+			  : "anynet gives it up with a warning");
+}
+
+static void check_ifname(struct check *check, const char *name)
+{
+	const char *filter = host_env(name);
+	struct text_list matched;
+	char *usable;
+
+	if (!filter || strlen(filter) < 2)
+		return;
+	matched = interfaces_matching(&check->interfaces, filter);
+	usable = usable_names(check);
+	if (!matched.count) {
+		report_no_interface(check, name, filter);
+		finding_fix(&check->report, "unset it, or name one of: %s", usable);
+	} else if (are_at_best(check, filter, NETIF_LOCAL)) {
+		char *names = text_list_join(&matched, 8);
+
+		finding_add(&check->report, CHECK_WARN, AREA,
+			    are_at_best(check, filter, NETIF_LOOPBACK) ? "ifname-loopback"
+								       : "ifname-local",
+			    "%s=%s leaves only %s, which leads to no other host", name, filter,
+			    names);
+		finding_why(&check->report, "ranks of one host find each other there, those of "
+					    "several do not");
+		finding_fix(&check->report, "unset it, or name one of: %s", usable);
+		free(names);
+	} else {
+		check_prefixes(check, name, filter);
+	}
+	free(usable);
+	text_list_free(&matched);
+}
+
+static void check_streams(struct check *check)
+{
+	const char *threads = host_env("NCCL_SOCKET_NTHREADS");
+	const char *sockets = host_env("NCCL_NSOCKS_PERTHREAD");
+	long product =
+		(threads ? strtol(threads, NULL, 0) : 1) * (sockets ? strtol(sockets, NULL, 0) : 1);
+
+	if (!threads || !sockets || product <= 64 || product > 1024 * 1024)
+		return;
+	finding_add(&check->report, CHECK_WARN, AREA, "too-many-sockets",
+		    "NCCL_SOCKET_NTHREADS=%s times NCCL_NSOCKS_PERTHREAD=%s is %ld sockets for a "
+		    "connection, and 64 is the most",
+		    threads, sockets, product);
+	finding_why(&check->report, "NCCL takes fewer sockets for each thread, anynet 64 rails");
+	finding_fix(&check->report, "set them so that the product is at most 64; anynet needs "
+				    "neither");
+}
+
+static bool is_on(const char *name)
+{
+	const char *value = host_env(name);
+
+	return value && strtol(value, NULL, 0) != 0;
+}
+
+static void check_ib_disabled(struct check *check)
+{
+	const char *net = host_env("NCCL_NET"), *transport = host_env("ANYNET_TRANSPORT");
+
+	if (is_on("NCCL_IB_DISABLE") && net && !strcasecmp(net, "IB")) {
+		finding_add(&check->report, check->anynet_loads ? CHECK_WARN : CHECK_ERROR, AREA,
+			    "ib-asked-and-disabled", "NCCL_NET=%s with NCCL_IB_DISABLE=%s", net,
+			    host_env("NCCL_IB_DISABLE"));
+		finding_why(&check->report,
+			    check->anynet_loads
+				    ? "one asks for InfiniBand, the other forbids it: anynet goes "
+				      "over TCP"
+				    : "one asks for InfiniBand, the other forbids it: NCCL has no "
+				      "network left and ends with ncclInvalidUsage");
+		finding_fix(&check->report, "unset one of the two");
+	}
+	if (transport && !strcasecmp(transport, "ib") &&
+	    (is_on("NCCL_IB_DISABLE") || is_on("ANYNET_IB_DISABLE"))) {
+		finding_add(&check->report, CHECK_WARN, AREA, "ib-asked-and-disabled",
+			    "ANYNET_TRANSPORT=ib with InfiniBand disabled");
+		finding_why(&check->report, "anynet goes over TCP");
+		finding_fix(&check->report, "unset NCCL_IB_DISABLE and ANYNET_IB_DISABLE, or "
+					    "ANYNET_TRANSPORT");
+	}
+	if (transport && net && !strcasecmp(transport, "tcp") && !strcasecmp(net, "IB")) {
+		finding_add(&check->report, CHECK_WARN, AREA, "ib-asked-and-disabled",
+			    "NCCL_NET=%s with ANYNET_TRANSPORT=%s", net, transport);
+		finding_why(&check->report, "anynet's own setting wins: TCP");
+		finding_fix(&check->report, "unset one of the two");
+	}
+}
+
+static void check_hca(struct check *check)
+{
+	const char *filter = host_env("NCCL_IB_HCA");
+	struct text_list devices = host_list(&check->host, "/sys/class/infiniband");
+	bool matches = false;
+
+	for (size_t i = 0; filter && i < devices.count; i++)
+		matches |= name_filter_pass(filter, devices.items[i], -1);
+	if (filter && devices.count && !matches) {
+		char *names = text_list_join(&devices, 16);
+
+		finding_add(&check->report, CHECK_WARN, AREA, "hca-none",
+			    "NCCL_IB_HCA=%s matches none of %s", filter, names);
+		finding_why(&check->report, "InfiniBand and RoCE are not used then");
+		finding_fix(&check->report, "unset it, or name one of these");
+		free(names);
+	}
+	text_list_free(&devices);
+}
+
+static void check_notes(struct check *check)
+{
+	const struct {
+		const char *id, *text;
+	} notes[] = {
+		{ "family-none", check->interfaces.notes.family },
+		{ "subnet-none", check->interfaces.notes.subnet },
+	};
+	const char *const names[] = { "the address family", "the subnet" };
+
+	for (size_t i = 0; i < ARRAY_SIZE(notes); i++) {
+		if (!*notes[i].text)
+			continue;
+		finding_add(&check->report, CHECK_WARN, AREA, notes[i].id,
+			    "%s that is asked for: %s", names[i], notes[i].text);
+		finding_fix(&check->report, "unset it, or give the interface such an address");
+	}
+}
+
+void check_conflicts(struct check *check)
+{
+	check_ifname(check, "NCCL_SOCKET_IFNAME");
+	check_ifname(check, "ANYNET_SOCKET_IFNAME");
+	check_streams(check);
+	check_ib_disabled(check);
+	check_hca(check);
+	check_notes(check);
+}

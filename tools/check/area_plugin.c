@@ -1,0 +1,365 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* Which plugin NCCL loads in this environment, whether it is used, and what bites on the way. */
+#include "check.h"
+
+#include <limits.h>
+#include <stdlib.h>
+#include <string.h>
+#include <strings.h>
+
+#include "releases.h"
+
+#define AREA         "plugin"
+#define OLDEST_SHOWN 21200 /* older releases are judged only where they are installed */
+#define OLDEST_USUAL 21300 /* of those that count where no NCCL is found */
+
+/* Ranges one after the other with the same outcome. */
+struct group {
+	const struct release_range *first, *last;
+	struct plugin_outcome outcome; /* of the newest */
+	int api_oldest;
+	bool counts; /* a release of it is on this host, or none is known */
+};
+
+static bool counts(const struct check *check, const struct release_range *range)
+{
+	return copies_in_range(&check->copies, 1, INT_MAX)
+		       ? copies_in_range(&check->copies, range->from, range->to)
+		       : range->from >= OLDEST_USUAL;
+}
+
+/* "2.13 – 2.18" */
+static char *group_text(const struct group *group)
+{
+	int from = group->first->from / 100 % 100;
+	int to = (group->last->to == INT_MAX ? group->last->from : group->last->to) / 100 % 100;
+
+	return from == to ? text_format("2.%d", from) : text_format("2.%d – 2.%d", from, to);
+}
+
+static char *api_text(const struct group *group)
+{
+	int newest = group->outcome.api;
+
+	return group->api_oldest == newest ? text_format("v%d", newest)
+					   : text_format("v%d – v%d", group->api_oldest, newest);
+}
+
+static void report_anynet(struct check *check, const struct group *group, const char *releases)
+{
+	char *apis = api_text(group);
+
+	finding_add(&check->report, CHECK_OK, AREA, "plugin-anynet",
+		    "NCCL %s load %s: anynet %s, net API %s", releases, group->outcome.file,
+		    group->outcome.anynet_version, apis);
+	free(apis);
+}
+
+/* The first other file of a plugin on the loader's way that is anynet; NULL = there is none. */
+static char *find_anynet(const struct check *check)
+{
+	struct text_list directories = loader_directories(&check->loader);
+	char *found = NULL;
+
+	for (size_t i = 0; i < directories.count && !found; i++) {
+		struct library library;
+		char *path = text_format("%s/libnccl-net.so", directories.items[i]);
+
+		if (host_is_file(&check->host, path)) {
+			library_read(&check->host, path, &library);
+			if (library.anynet)
+				found = text_copy(path, strlen(path));
+			library_free(&library);
+		}
+		free(path);
+	}
+	text_list_free(&directories);
+	return found;
+}
+
+static void report_other(struct check *check, const struct group *group, const char *releases)
+{
+	const char *asked = host_env("NCCL_NET_PLUGIN");
+	char *apis = api_text(group), *anynet = find_anynet(check);
+	bool wanted = anynet || (asked && strstr(asked, "anynet"));
+
+	finding_add(&check->report, wanted && group->counts ? CHECK_WARN : CHECK_NOTE, AREA,
+		    "plugin-other", "NCCL %s load %s, which is not anynet (net API %s)", releases,
+		    group->outcome.file, apis);
+	if (anynet) {
+		finding_why(&check->report, "it is found before %s", anynet);
+		finding_fix(&check->report,
+			    "export NCCL_NET_PLUGIN=anynet, or put %.*s first in LD_LIBRARY_PATH",
+			    (int)(strrchr(anynet, '/') - anynet), anynet);
+	}
+	if (copies_in_range(&check->copies, 22803, 22903) && group->outcome.api <= 10) {
+		finding_add(&check->report, CHECK_WARN, AREA, "plugin-init-crash",
+			    "NCCL 2.28.3 – 2.29.3 crash if %s fails to start", group->outcome.file);
+		finding_why(&check->report,
+			    "they call a function that tables up to v10 do not have; its newest is "
+			    "v%d",
+			    group->outcome.api);
+		finding_fix(&check->report, "take NCCL 2.29.7 or newer, or a plugin that does not "
+					    "fail without hardware");
+	}
+	free(anynet);
+	free(apis);
+}
+
+static void report_not_found(struct check *check, const struct group *group, const char *releases)
+{
+	const char *asked = getenv("NCCL_NET_PLUGIN");
+	char *tried = text_list_join(&group->outcome.tried, 6);
+
+	if (!asked || !*asked) {
+		finding_add(
+			&check->report, CHECK_NOTE, AREA, "plugin-none",
+			"NCCL %s find no %s and use their own networks; a line in their log that "
+			"says so is harmless",
+			releases, tried);
+	} else {
+		finding_add(&check->report, group->counts ? CHECK_WARN : CHECK_NOTE, AREA,
+			    "plugin-not-found", "NCCL_NET_PLUGIN=%s, but NCCL %s find no %s", asked,
+			    releases, tried);
+		finding_why(&check->report, "they go on with their own networks, and a host with "
+					    "the plugin cannot talk to one without");
+		if (group->first->naming == NAMING_SUFFIX)
+			finding_fix(&check->report,
+				    "NCCL up to 2.20 take the suffix alone: NCCL_NET_PLUGIN=anynet "
+				    "for libnccl-net-anynet.so, whose directory is in "
+				    "LD_LIBRARY_PATH");
+		else
+			finding_fix(&check->report, "put the directory of the file into "
+						    "LD_LIBRARY_PATH, or correct the name");
+	}
+	free(tried);
+}
+
+static void report_unusable(struct check *check, const struct group *group, const char *releases)
+{
+	finding_add(&check->report, group->counts ? CHECK_WARN : CHECK_NOTE, AREA,
+		    "plugin-unusable", "NCCL %s find %s, but cannot use it: %s", releases,
+		    group->outcome.file,
+		    group->outcome.why ? group->outcome.why : "it has no table for them");
+	finding_why(&check->report, "they go on with their own networks, and tell why only with "
+				    "NCCL_DEBUG=INFO");
+	finding_fix(&check->report, group->outcome.why
+					    ? "install what is missing, or take a plugin that was "
+					      "built for this system"
+					    : "take a plugin for this release; anynet has tables "
+					      "for NCCL 2.12 and newer");
+}
+
+static void report_group(struct check *check, const struct group *group)
+{
+	const char *asked = getenv("NCCL_NET_PLUGIN"), *net = getenv("NCCL_NET");
+	char *releases = group_text(group);
+
+	switch (group->outcome.state) {
+	case PLUGIN_LOADED:
+		if (group->outcome.anynet)
+			report_anynet(check, group, releases);
+		else
+			report_other(check, group, releases);
+		break;
+	case PLUGIN_NOT_FOUND:
+		report_not_found(check, group, releases);
+		break;
+	case PLUGIN_UNUSABLE:
+		report_unusable(check, group, releases);
+		break;
+	case PLUGIN_FILTERED:
+		finding_add(&check->report, group->counts ? CHECK_ERROR : CHECK_NOTE, AREA,
+			    "net-unknown", "NCCL_NET=%s is no network that NCCL %s could use here",
+			    net ? net : "", releases);
+		finding_why(&check->report,
+			    "the plugin %s and NCCL's own networks have other "
+			    "names: jobs end with ncclInvalidUsage",
+			    group->outcome.file);
+		finding_fix(&check->report, "unset NCCL_NET, or set it to IB, Socket or anynet");
+		break;
+	case PLUGIN_OFF:
+		finding_add(&check->report,
+			    !group->counts || (asked && *asked) ? CHECK_NOTE : CHECK_WARN, AREA,
+			    "plugin-off", "NCCL_NET_PLUGIN%s: NCCL %s load no plugin",
+			    asked && *asked ? "=none" : " is set and empty", releases);
+		if (!asked || !*asked)
+			finding_fix(&check->report, "unset NCCL_NET_PLUGIN: empty is not unset");
+		break;
+	case PLUGIN_STATIC:
+		finding_add(&check->report, CHECK_WARN, AREA, "plugin-static",
+			    "NCCL_NET_PLUGIN=%s begins STATIC_PLUGIN: NCCL %s look for the plugin "
+			    "in the program itself",
+			    asked ? asked : "", releases);
+		finding_fix(&check->report, "use another name, or the path of the file");
+		break;
+	}
+	free(releases);
+}
+
+static bool same_tries(const struct text_list *a, const struct text_list *b)
+{
+	for (size_t i = 0; i < a->count && i < b->count; i++) {
+		if (strcmp(a->items[i], b->items[i]) != 0)
+			return false;
+	}
+	return a->count == b->count;
+}
+
+static bool same_outcome(const struct plugin_outcome *a, const struct plugin_outcome *b)
+{
+	if (a->state != b->state || !a->file != !b->file)
+		return false;
+	if (a->state == PLUGIN_NOT_FOUND)
+		return same_tries(&a->tried, &b->tried);
+	return !a->file || !strcmp(a->file, b->file);
+}
+
+/* Is its verdict another one where the release is on this host? */
+static bool is_bad(const struct plugin_outcome *outcome)
+{
+	return outcome->state != PLUGIN_NOT_FOUND
+		       ? outcome->state != PLUGIN_LOADED || !outcome->anynet
+		       : host_env("NCCL_NET_PLUGIN") != NULL;
+}
+
+static void report_loading(struct check *check)
+{
+	const char *asked = getenv("NCCL_NET_PLUGIN"), *net = getenv("NCCL_NET");
+	struct group group = { 0 };
+
+	check->anynet_loads = true;
+	for (size_t i = 0; i < release_range_count; i++) {
+		const struct release_range *range = &release_ranges[i];
+		bool here = counts(check, range);
+		struct plugin_outcome outcome;
+
+		if (range->from < OLDEST_SHOWN && !here)
+			continue;
+		plugin_resolve(range, &check->loader, asked, net, &outcome);
+		if (here && (outcome.state != PLUGIN_LOADED || !outcome.anynet))
+			check->anynet_loads = false;
+		if (group.first && (!same_outcome(&group.outcome, &outcome) ||
+				    (group.counts != here && is_bad(&outcome)))) {
+			report_group(check, &group);
+			group.first = NULL;
+		}
+		plugin_outcome_free(&group.outcome);
+		if (!group.first) {
+			group.first = range;
+			group.api_oldest = outcome.api;
+			group.counts = false;
+		}
+		group.last = range;
+		group.counts = group.counts || here;
+		group.outcome = outcome;
+	}
+	report_group(check, &group);
+	plugin_outcome_free(&group.outcome);
+}
+
+static void report_lost_name(struct check *check)
+{
+	const char *asked = host_env("NCCL_NET_PLUGIN");
+	const char *references = host_env("NCCL_NET_PLUGIN_REF_COUNT");
+	bool known = copies_in_range(&check->copies, 1, INT_MAX);
+
+	if (!asked || !strcasecmp(asked, "none") || (references && atoi(references) > 0) ||
+	    (known && !copies_in_range(&check->copies, 22803, 22907)))
+		return;
+	finding_add(&check->report, known ? CHECK_WARN : CHECK_NOTE, AREA, "plugin-name-lost",
+		    "NCCL 2.28.3 – 2.29.7 forget NCCL_NET_PLUGIN=%s when the last communicator is "
+		    "destroyed",
+		    asked);
+	finding_why(&check->report, "the next communicator gets another network, or none "
+				    "(NVIDIA/nccl issue 1978, fixed in 2.30.3)");
+	finding_fix(&check->report, "export NCCL_NET_PLUGIN_REF_COUNT=1, or unset NCCL_NET_PLUGIN "
+				    "and let libnccl-net.so be found by its name");
+}
+
+static void report_filter(struct check *check)
+{
+	const char *net = getenv("NCCL_NET");
+
+	if (!net)
+		return;
+	if (!*net) {
+		finding_add(&check->report, check->anynet_loads ? CHECK_WARN : CHECK_ERROR, AREA,
+			    "net-empty",
+			    "NCCL_NET is set and empty, which is not the same as unset");
+		finding_why(
+			&check->report,
+			check->anynet_loads
+				? "NCCL looks for a network whose name is empty: anynet takes "
+				  "that name here, but on a host without it jobs fail"
+				: "NCCL looks for a network whose name is empty and finds none: "
+				  "jobs end with ncclInvalidUsage");
+		finding_fix(&check->report, "unset NCCL_NET");
+	} else if (!strcasecmp(net, "anynet") && !check->anynet_loads) {
+		finding_add(&check->report, CHECK_ERROR, AREA, "net-not-loaded",
+			    "NCCL_NET=%s, but not every NCCL on this host loads anynet", net);
+		finding_why(&check->report,
+			    "no other network has this name: jobs end with ncclInvalidUsage");
+		finding_fix(&check->report, "make libnccl-net.so be found, as above, or unset "
+					    "NCCL_NET");
+	}
+}
+
+static bool is_plugin_name(const char *name)
+{
+	size_t bytes = strlen(name);
+
+	return !strncmp(name, "libnccl-net", 11) && (name[11] == '.' || name[11] == '-') &&
+	       bytes > 3 && !strcmp(name + bytes - 3, ".so");
+}
+
+/* All files of plugins on the loader's way, each once, by the names they have there. */
+static struct text_list plugin_files(const struct check *check)
+{
+	struct text_list directories = loader_directories(&check->loader);
+	struct text_list files = { 0 }, reals = { 0 };
+
+	for (size_t i = 0; i < directories.count; i++) {
+		struct text_list entries = host_list(&check->host, directories.items[i]);
+
+		for (size_t j = 0; j < entries.count; j++) {
+			char *path, *real;
+
+			if (!is_plugin_name(entries.items[j]))
+				continue;
+			path = text_format("%s/%s", directories.items[i], entries.items[j]);
+			real = host_resolve(&check->host, path);
+			if (real && !text_list_has(&reals, real)) {
+				text_list_add(&reals, real);
+				text_list_add(&files, path);
+			} else {
+				free(real);
+				free(path);
+			}
+		}
+		text_list_free(&entries);
+	}
+	text_list_free(&directories);
+	text_list_free(&reals);
+	return files;
+}
+
+static void report_several(struct check *check)
+{
+	struct text_list files = plugin_files(check);
+	char *names = text_list_join(&files, 8);
+
+	if (files.count > 1)
+		finding_add(&check->report, CHECK_NOTE, AREA, "plugin-several",
+			    "plugins on the loader's way: %s", names);
+	free(names);
+	text_list_free(&files);
+}
+
+void check_plugin(struct check *check)
+{
+	report_loading(check);
+	report_filter(check);
+	report_lost_name(check);
+	report_several(check);
+}

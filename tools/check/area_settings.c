@@ -1,0 +1,282 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* Every variable of NCCL, PyTorch and anynet that is set: its name, its value, its release, its file. */
+#include "check.h"
+
+#include <limits.h>
+#include <stdlib.h>
+#include <string.h>
+#include <strings.h>
+#include <unistd.h>
+
+#include "plugin/config_names.h"
+
+#include "variables.h"
+
+#define AREA       "settings"
+#define NAME_BYTES 128
+
+/* " (in /etc/nccl.conf:3)", or "". The caller's. */
+static char *origin(const struct check *check, const char *name)
+{
+	const struct conf_line *line = conf_origin(&check->conf, name);
+
+	return line ? text_format(" (in %s:%u)", line->file, line->entry.line) : text_copy("", 0);
+}
+
+/* The setting of ours for which NCCL's variable works as well; NULL = none. */
+static const struct anynet_config_row *row_of_alias(const char *name)
+{
+	for (size_t i = 0; i < anynet_config_row_count; i++) {
+		if (anynet_config_rows[i].alias && !strcmp(anynet_config_rows[i].alias, name))
+			return &anynet_config_rows[i];
+	}
+	return NULL;
+}
+
+static const struct anynet_config_row *row_of(const char *name)
+{
+	for (size_t i = 0; i < anynet_config_row_count; i++) {
+		if (!strcmp(anynet_config_rows[i].name, name))
+			return &anynet_config_rows[i];
+	}
+	return NULL;
+}
+
+/* A good value: what it is for, and since which release. */
+static void report_good(struct check *check, const struct nccl_variable *variable,
+			const char *value, const char *where)
+{
+	const struct anynet_config_row *row = row_of_alias(variable->name);
+	const char *own = row ? host_env(row->name) : NULL;
+	char since[32] = "", version[16];
+
+	if (variable->since)
+		snprintf(since, sizeof(since), ", since NCCL %s",
+			 nccl_version_text(variable->since, version));
+	finding_add(&check->report, CHECK_OK, AREA, "set", "%s=%s%s: %s%s%s", variable->name, value,
+		    where, variable->meaning, since, row ? "; honoured by anynet" : "");
+	if (own && strcmp(own, value) != 0) {
+		finding_add(&check->report, CHECK_NOTE, AREA, "both-set",
+			    "%s=%s counts for anynet, and %s=%s for NCCL alone", row->name, own,
+			    variable->name, value);
+	}
+}
+
+/* Is the variable read by the releases that are on this host? */
+static void report_release(struct check *check, const struct nccl_variable *variable,
+			   const char *value)
+{
+	char version[16];
+
+	if (variable->until) {
+		finding_add(&check->report, CHECK_WARN, AREA, "removed",
+			    "%s=%s has no effect: NCCL %s and newer do not read it", variable->name,
+			    value, nccl_version_text(variable->until, version));
+		finding_why(&check->report, "%s", variable->meaning);
+		finding_fix(&check->report, "unset %s", variable->name);
+		return;
+	}
+	if (!variable->since || !copies_in_range(&check->copies, 1, variable->since - 1))
+		return;
+	if (!copies_in_range(&check->copies, variable->since, INT_MAX)) {
+		const struct anynet_config_row *row = row_of_alias(variable->name);
+
+		finding_add(&check->report, row ? CHECK_NOTE : CHECK_WARN, AREA, "too-new",
+			    "%s=%s is read by NCCL %s and newer, and all on this host are older%s",
+			    variable->name, value, nccl_version_text(variable->since, version),
+			    row ? "; anynet honours it" : "");
+		finding_fix(&check->report, "unset it, or install a newer NCCL");
+	} else {
+		finding_add(&check->report, CHECK_NOTE, AREA, "partly-too-new",
+			    "%s=%s is read by NCCL %s and newer, and some on this host are older",
+			    variable->name, value, nccl_version_text(variable->since, version));
+	}
+}
+
+static void check_nccl_value(struct check *check, const struct nccl_variable *variable,
+			     const char *value, const char *where)
+{
+	char *accepts;
+
+	if (variable->group == VARIABLE_OTHERS)
+		return;
+	if (variable->group == VARIABLE_TORCH && !strncmp(variable->name, "NCCL_", 5)) {
+		finding_add(&check->report, CHECK_NOTE, AREA, "renamed",
+			    "%s=%s%s is PyTorch's, which has called it TORCH_%s since 2.2",
+			    variable->name, value, where, variable->name);
+		return;
+	}
+	/* Empty NCCL_NET and NCCL_NET_PLUGIN mean something: check_plugin tells. */
+	if (!*value) {
+		if (strcmp(variable->name, "NCCL_NET") && strcmp(variable->name, "NCCL_NET_PLUGIN"))
+			finding_add(&check->report, CHECK_NOTE, AREA, "empty",
+				    "%s is set and empty%s, which counts as unset", variable->name,
+				    where);
+		return;
+	}
+	if (variable_takes(variable, value)) {
+		report_good(check, variable, value, where);
+		report_release(check, variable, value);
+		return;
+	}
+	accepts = variable_accepts(variable);
+	finding_add(&check->report, CHECK_WARN, AREA, "bad-value", "%s=%s%s is not accepted",
+		    variable->name, value, where);
+	finding_why(&check->report, "%s (%s); what is not accepted is ignored, or worse",
+		    variable->name, variable->meaning);
+	finding_fix(&check->report, "set it to %s, or unset it", accepts);
+	free(accepts);
+}
+
+static void report_unknown(struct check *check, const char *name, const char *value,
+			   const char *where, const char *meant)
+{
+	finding_add(&check->report, meant ? CHECK_WARN : CHECK_NOTE, AREA, "unknown-name",
+		    "%s=%s%s: no NCCL, PyTorch or anynet is known to read a variable of this name",
+		    name, value, where);
+	if (meant) {
+		finding_why(&check->report, "it has no effect; %s is meant, perhaps", meant);
+		finding_fix(&check->report, "export %s=%s; unset %s", meant, value, name);
+	}
+}
+
+static void check_nccl(struct check *check, const char *name, const char *value, const char *where)
+{
+	const struct nccl_variable *variable = variable_of(name), *meant;
+
+	if (variable) {
+		check_nccl_value(check, variable, value, where);
+		return;
+	}
+	meant = variable_meant(name);
+	report_unknown(check, name, value, where, meant ? meant->name : NULL);
+}
+
+static void check_own(struct check *check, const char *name, const char *value, const char *where)
+{
+	const struct anynet_config_row *row = row_of(name);
+	struct anynet_config scratch = check->config;
+	size_t distance;
+	const char *nearest = anynet_config_nearest_own(name, &distance);
+
+	if (!row) {
+		if (strcmp(name, nearest) != 0)
+			report_unknown(check, name, value, where,
+				       anynet_config_own_is_near(name, distance) ? nearest : NULL);
+		return;
+	}
+	if (!*value)
+		finding_add(&check->report, CHECK_NOTE, AREA, "empty",
+			    "%s is set and empty%s, which counts as unset", name, where);
+	else if (!anynet_config_parse(row, value, &scratch))
+		finding_add(&check->report, CHECK_OK, AREA, "set", "%s=%s%s", name, value, where);
+	else {
+		finding_add(&check->report, CHECK_WARN, AREA, "bad-value",
+			    "%s=%s%s is not accepted", name, value, where);
+		finding_why(&check->report, "%s", row->doc);
+		finding_fix(&check->report, "set it to %s, or unset it", row->accepts);
+	}
+}
+
+static void check_variable(struct check *check, const char *entry)
+{
+	size_t bytes = strcspn(entry, "=");
+	const char *value = entry + bytes + (entry[bytes] == '=');
+	char name[NAME_BYTES], *where;
+
+	if (bytes >= sizeof(name))
+		return;
+	memcpy(name, entry, bytes);
+	name[bytes] = 0;
+	where = origin(check, name);
+	if (!strncasecmp(name, "ANYNET_", 7))
+		check_own(check, name, value, where);
+	else if (!strncasecmp(name, "NCCL_", 5) || !strncasecmp(name, "TORCH_NCCL_", 11))
+		check_nccl(check, name, value, where);
+	free(where);
+}
+
+static int by_text(const void *a, const void *b)
+{
+	return strcmp(*(char *const *)a, *(char *const *)b);
+}
+
+/* In the order of their names: an environment has none that means anything. */
+static void check_variables(struct check *check)
+{
+	struct text_list sorted = { 0 };
+
+	for (char *const *entry = environ; entry && *entry; entry++)
+		text_list_add(&sorted, text_copy(*entry, strlen(*entry)));
+	if (sorted.count)
+		qsort(sorted.items, sorted.count, sizeof(*sorted.items), by_text);
+	for (size_t i = 0; i < sorted.count; i++)
+		check_variable(check, sorted.items[i]);
+	text_list_free(&sorted);
+}
+
+static void check_line(struct check *check, const struct conf_line *line)
+{
+	static const char *const flaws[] = {
+		[CONF_NO_EQUALS] = "the line has no '=', and NCCL skips it",
+		[CONF_BLANK_NAME] = "blanks belong to the name, so that another variable is set",
+		[CONF_CARRIAGE] = "the line ends as on Windows, and the value with a carriage "
+				  "return",
+		[CONF_QUOTED] = "the quotes belong to the value: no shell takes them away",
+		[CONF_CUT] = "NCCL keeps 1023 bytes of a name and of a value",
+	};
+	const struct conf_entry *entry = &line->entry;
+
+	if (entry->flaw == CONF_FOREIGN) {
+		finding_add(&check->report, CHECK_NOTE, AREA, "file-foreign",
+			    "%s:%u sets %.64s, which is none of NCCL's", line->file, entry->line,
+			    entry->name);
+	} else if (entry->flaw != CONF_GOOD) {
+		finding_add(&check->report, CHECK_WARN, AREA, "file-line", "%s:%u: %.64s%s%.64s",
+			    line->file, entry->line, entry->name,
+			    entry->flaw == CONF_NO_EQUALS ? "" : "=", entry->value);
+		finding_why(&check->report, "%s", flaws[entry->flaw]);
+		finding_fix(&check->report, "write NAME=value, without blanks or quotes");
+	} else if (!line->taken) {
+		finding_add(&check->report, CHECK_NOTE, AREA, "file-overruled",
+			    "%s:%u sets %s, which the environment or a line before has set already",
+			    line->file, entry->line, entry->name);
+	}
+}
+
+static void check_files(struct check *check)
+{
+	const char *named = host_env("NCCL_CONF_FILE");
+
+	for (size_t i = 0; i < check->conf.count; i++)
+		check_line(check, &check->conf.lines[i]);
+	if (named && !check->conf.readable[0]) {
+		finding_add(&check->report, CHECK_WARN, AREA, "file-missing",
+			    "NCCL_CONF_FILE=%s cannot be read", named);
+		finding_why(&check->report, "NCCL goes on without a word%s",
+			    *named == '~' ? "; it does not expand ~" : "");
+		finding_fix(&check->report, "write the whole path of a file that is there");
+	}
+}
+
+/* What the plugin itself would warn about beyond single values. */
+static void report_plugin_warnings(struct check *check)
+{
+	for (size_t i = 0; i < check->warnings.count; i++) {
+		const char *text = check->warnings.items[i] + strlen("anynet: ");
+
+		if (strstr(text, "is not accepted") || strstr(text, "is not a setting") ||
+		    strstr(text, "is not a variable") || strstr(text, "NCCL_NSOCKS_PERTHREAD"))
+			continue; /* told elsewhere, with more words */
+		finding_add(&check->report, CHECK_WARN, AREA, "adjusted", "%s", text);
+		finding_fix(&check->report, "set them so that they fit each other");
+	}
+}
+
+void check_settings(struct check *check)
+{
+	check_variables(check);
+	check_files(check);
+	report_plugin_warnings(check);
+	check_conflicts(check);
+}

@@ -1,0 +1,106 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* Network interfaces; see interfaces.h. */
+#include "interfaces.h"
+
+#include <net/if.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "transports/common/name_filter.h"
+#include "transports/common/subnet.h"
+
+#include "host.h"
+
+#define NCCL_INTERFACES_MAX 16
+
+void interfaces_read(struct interfaces *interfaces, const struct anynet_config *cfg)
+{
+	*interfaces = (struct interfaces){ 0 };
+	interfaces->error = -netif_read(&interfaces->table);
+	interfaces->verdicts =
+		text_grow(NULL, (interfaces->table.link_count + 1) * sizeof(*interfaces->verdicts));
+	netif_choose(&interfaces->table, cfg, interfaces->verdicts, &interfaces->notes);
+}
+
+void interfaces_free(struct interfaces *interfaces)
+{
+	netif_free(&interfaces->table);
+	free(interfaces->verdicts);
+	*interfaces = (struct interfaces){ 0 };
+}
+
+bool interface_works(const struct interfaces *interfaces, size_t i)
+{
+	unsigned flags = interfaces->table.links[i].flags;
+
+	return flags & IFF_UP && flags & IFF_RUNNING && interfaces->verdicts[i].addr;
+}
+
+struct text_list interfaces_matching(const struct interfaces *interfaces, const char *filter)
+{
+	struct text_list names = { 0 };
+
+	for (size_t i = 0; i < interfaces->table.link_count; i++) {
+		const char *name = interfaces->table.links[i].name;
+
+		if (interface_works(interfaces, i) && name_filter_pass(filter, name, -1))
+			text_list_add(&names, text_copy(name, strlen(name)));
+	}
+	return names;
+}
+
+/* Those in whose network the host of NCCL_COMM_ID is, if that is an address. */
+static struct text_list in_network_of(const struct interfaces *interfaces, const char *comm_id)
+{
+	const char *colon = comm_id ? strrchr(comm_id, ':') : NULL;
+	struct text_list names = { 0 };
+	struct subnet subnet;
+
+	if (!colon || !subnet_parse(comm_id, (size_t)(colon - comm_id), &subnet))
+		return names;
+	for (size_t i = 0; i < interfaces->table.link_count; i++) {
+		const struct netif_addr *addr = interfaces->verdicts[i].addr;
+		const char *name = interfaces->table.links[i].name;
+
+		if (interface_works(interfaces, i) &&
+		    subnet_holds(&subnet, addr->prefix, &addr->addr))
+			text_list_add(&names, text_copy(name, strlen(name)));
+	}
+	return names;
+}
+
+struct text_list interfaces_of_nccl(const struct interfaces *interfaces)
+{
+	static const char *const groups[] = { "^docker,lo,virbr", "docker", "lo", "virbr" };
+	const char *filter = host_env("NCCL_SOCKET_IFNAME");
+	struct text_list names;
+
+	if (filter && strlen(filter) > 1) {
+		names = interfaces_matching(interfaces, filter);
+	} else {
+		names = interfaces_matching(interfaces, "ib");
+		if (!names.count)
+			names = in_network_of(interfaces, host_env("NCCL_COMM_ID"));
+		for (size_t i = 0; i < ARRAY_SIZE(groups) && !names.count; i++)
+			names = interfaces_matching(interfaces, groups[i]);
+	}
+	while (names.count > NCCL_INTERFACES_MAX)
+		free(names.items[--names.count]);
+	return names;
+}
+
+const char *interface_address(const struct interfaces *interfaces, size_t i, char *text)
+{
+	const struct netif_addr *addr = interfaces->verdicts[i].addr;
+
+	return addr ? netif_addr_text(&addr->addr, text) : "-";
+}
+
+const char *interface_kind(const struct interfaces *interfaces, size_t i)
+{
+	const struct netif_link *link = &interfaces->table.links[i];
+
+	if (interfaces->verdicts[i].class == NETIF_LOOPBACK)
+		return "loopback";
+	return *link->kind ? link->kind : "NIC";
+}

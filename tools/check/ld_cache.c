@@ -1,0 +1,74 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* The cache in the format that glibc has written since 2.2; see ld_cache.h. */
+#include "ld_cache.h"
+
+#include <stdbool.h>
+#include <stdint.h>
+#include <string.h>
+
+#define OLD_MAGIC        "ld.so-1.7.0"
+#define OLD_HEADER_BYTES 16
+#define OLD_ENTRY_BYTES  12
+#define MAGIC            "glibc-ld.so.cache1.1"
+#define HEADER_BYTES     48
+#define ENTRY_BYTES      24
+
+/* Flags of a 64-bit library for this processor. */
+#if defined(__x86_64__)
+#define OURS 0x0303
+#elif defined(__aarch64__)
+#define OURS 0x0a03
+#else
+#define OURS 0x0003
+#endif
+
+static uint32_t word_at(const char *bytes)
+{
+	uint32_t word;
+
+	memcpy(&word, bytes, sizeof(word));
+	return word;
+}
+
+/* Old caches have the new format behind a table for older programs. Where it begins. */
+static size_t new_format_at(const char *bytes, size_t size)
+{
+	size_t entries;
+
+	if (size < OLD_HEADER_BYTES || memcmp(bytes, OLD_MAGIC, strlen(OLD_MAGIC)) != 0)
+		return 0;
+	entries = word_at(bytes + OLD_HEADER_BYTES - 4);
+	return (OLD_HEADER_BYTES + entries * OLD_ENTRY_BYTES + 7) / 8 * 8;
+}
+
+/* The text at this place, if all of it lies within the cache. */
+static const char *text_at(const char *bytes, size_t size, uint32_t at)
+{
+	return at < size && memchr(bytes + at, 0, size - at) ? bytes + at : NULL;
+}
+
+int ld_cache_walk(const char *bytes, size_t size, ld_cache_visitor *visit, void *context)
+{
+	size_t start = new_format_at(bytes, size), count;
+	int ret = 0;
+
+	if (start > size || size - start < HEADER_BYTES ||
+	    memcmp(bytes + start, MAGIC, strlen(MAGIC)) != 0)
+		return -1;
+	bytes += start;
+	size -= start;
+	count = word_at(bytes + strlen(MAGIC));
+	if (count > (size - HEADER_BYTES) / ENTRY_BYTES)
+		return -1;
+	for (size_t i = 0; i < count && !ret; i++) {
+		const char *entry = bytes + HEADER_BYTES + i * ENTRY_BYTES;
+		const char *name = text_at(bytes, size, word_at(entry + 4));
+		const char *path = text_at(bytes, size, word_at(entry + 8));
+
+		if (!name || !path)
+			return -1;
+		if (word_at(entry) == OURS)
+			ret = visit(name, path, context);
+	}
+	return ret;
+}

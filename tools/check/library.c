@@ -1,0 +1,181 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* A shared library's file; see library.h. */
+#include "library.h"
+
+#include <ctype.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+/* Libraries with huge constants (PyTorch's) are looked through so far. */
+#define SEARCHED_BYTES ((size_t)256 << 20)
+#define NEEDED_MAX     256
+
+#if defined(__x86_64__)
+#define OUR_MACHINE EM_X86_64
+#elif defined(__aarch64__)
+#define OUR_MACHINE EM_AARCH64
+#endif
+
+static const char version_mark[] = "NCCL version ";
+static const char own_mark[] = "anynet plugin ";
+
+int nccl_version_parse(const char *text)
+{
+	int major = 0, minor = 0, patch = 0;
+
+	if (sscanf(text, "%4d.%4d.%4d", &major, &minor, &patch) < 2 || major < 1 || major > 99 ||
+	    minor < 0 || minor > 99 || patch < 0 || patch > 99)
+		return 0;
+	return major * 10000 + minor * 100 + patch;
+}
+
+const char *nccl_version_text(int code, char *text)
+{
+	snprintf(text, 16, "%d.%d.%d", code / 10000 % 100, code / 100 % 100, code % 100);
+	return text;
+}
+
+/* The text at `at` as far as it holds a version and its like, with a zero behind it. */
+static void copy_word(const char *at, const char *end, const char *also, char *word, size_t bytes)
+{
+	size_t used = 0;
+
+	while (at < end && used + 1 < bytes && (isalnum((unsigned char)*at) || strchr(also, *at)) &&
+	       *at)
+		word[used++] = *at++;
+	word[used] = 0;
+}
+
+struct nccl_version nccl_version_in(const char *bytes, size_t size)
+{
+	const char *end = bytes + size, *at = bytes;
+	struct nccl_version best = { 0 };
+
+	while ((at = memmem(at, (size_t)(end - at), version_mark, strlen(version_mark)))) {
+		char word[48];
+		const char *cuda;
+		int code;
+
+		at += strlen(version_mark);
+		copy_word(at, end, ".+", word, sizeof(word));
+		code = nccl_version_parse(word);
+		cuda = strstr(word, "+cuda");
+		if (code && !best.code)
+			best.code = code;
+		if (code && cuda) {
+			best.code = code;
+			copy_word(cuda + strlen("+cuda"), word + strlen(word), ".", best.cuda,
+				  sizeof(best.cuda));
+			break;
+		}
+	}
+	return best;
+}
+
+static void read_constants(const struct elf_file *elf, struct library *library)
+{
+	const unsigned char *data;
+	const Elf64_Shdr *section = elf_file_section(elf, ".rodata", &data);
+	const char *text = (const char *)data, *own;
+	size_t bytes;
+
+	if (!section)
+		return;
+	bytes = anynet_min(section->sh_size, SEARCHED_BYTES);
+	library->nccl = nccl_version_in(text, bytes);
+	if (!library->net_apis)
+		return;
+	own = memmem(text, bytes, own_mark, strlen(own_mark));
+	if (own) {
+		library->anynet = true;
+		copy_word(own + strlen(own_mark), text + bytes, ". ", library->anynet_version,
+			  sizeof(library->anynet_version));
+	}
+}
+
+static void read_tables(const struct elf_file *elf, struct library *library)
+{
+	for (int api = NET_API_OLDEST; api <= NET_API_NEWEST; api++) {
+		char name[32];
+
+		snprintf(name, sizeof(name), "ncclNetPlugin_v%d", api);
+		if (elf_file_dynamic_symbol(elf, name, STT_OBJECT))
+			library->net_apis |= 1u << api;
+	}
+}
+
+static void split_path(const char *path, struct text_list *list)
+{
+	while (path && *path) {
+		size_t bytes = strcspn(path, ":");
+
+		if (bytes)
+			text_list_add(list, text_copy(path, bytes));
+		path += bytes + (path[bytes] == ':');
+	}
+}
+
+static void read_elf(const struct elf_file *elf, struct library *library)
+{
+#ifdef OUR_MACHINE
+	if (elf->machine != OUR_MACHINE) {
+		library->error =
+			text_format("it is for another processor (ELF machine %u)", elf->machine);
+		return;
+	}
+#endif
+	read_tables(elf, library);
+	read_constants(elf, library);
+	for (size_t i = 0; i < NEEDED_MAX; i++) {
+		const char *name = elf_file_dynamic(elf, DT_NEEDED, i);
+
+		if (!name)
+			break;
+		text_list_add(&library->needed, text_copy(name, strlen(name)));
+	}
+	split_path(elf_file_dynamic(elf, DT_RPATH, 0), &library->rpath);
+	split_path(elf_file_dynamic(elf, DT_RUNPATH, 0), &library->runpath);
+}
+
+void library_take(const void *bytes, size_t size, const char *path, struct library *library)
+{
+	struct elf_file elf;
+	char err[512];
+
+	*library = (struct library){ 0 };
+	if (elf_file_take(&elf, bytes, size, path, err, sizeof(err)))
+		library->error = text_copy(err, strlen(err));
+	else
+		read_elf(&elf, library);
+	elf_file_close(&elf);
+}
+
+void library_read(const struct host *host, const char *path, struct library *library)
+{
+	char *name = host_open_name(host, path);
+	struct elf_file elf;
+	char err[512];
+
+	*library = (struct library){ 0 };
+	if (!name) {
+		library->error = text_format("%s is not there", path);
+		return;
+	}
+	if (elf_file_open(&elf, name, err, sizeof(err))) {
+		library->error = text_copy(err, strlen(err));
+	} else {
+		read_elf(&elf, library);
+		elf_file_close(&elf);
+	}
+	free(name);
+}
+
+void library_free(struct library *library)
+{
+	free(library->error);
+	text_list_free(&library->needed);
+	text_list_free(&library->rpath);
+	text_list_free(&library->runpath);
+	*library = (struct library){ 0 };
+}

@@ -1,0 +1,203 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* The dynamic loader's search; see loader.h. */
+#include "loader.h"
+
+#include <elf.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+#include "ld_cache.h"
+
+#define CACHE_MAX_BYTES ((size_t)16 << 20)
+
+#if defined(__x86_64__)
+#define TRIPLET "x86_64-linux-gnu"
+#elif defined(__aarch64__)
+#define TRIPLET "aarch64-linux-gnu"
+#endif
+
+/* Debian's and Fedora's; which of them a loader has is compiled into it. */
+static const char *const usual_directories[] = {
+#ifdef TRIPLET
+	"/lib/" TRIPLET, "/usr/lib/" TRIPLET,
+#endif
+	"/lib64",        "/usr/lib64",        "/lib", "/usr/lib",
+};
+
+/* A path that is relative, or the directory "" in a list, starts where the process is. */
+static char *absolute(const char *path, size_t bytes)
+{
+	char *here, *whole;
+
+	if (bytes && *path == '/')
+		return text_copy(path, bytes);
+	here = getcwd(NULL, 0);
+	whole = text_format("%s/%.*s", here ? here : "", (int)bytes, path);
+	free(here);
+	return whole;
+}
+
+static void read_library_path(struct text_list *list)
+{
+	const char *path = host_env("LD_LIBRARY_PATH");
+
+	while (path) {
+		size_t bytes = strcspn(path, ":;");
+
+		text_list_add(list, absolute(path, bytes));
+		path = path[bytes] ? path + bytes + 1 : NULL;
+	}
+}
+
+void loader_open(struct loader *loader, const struct host *host)
+{
+	*loader = (struct loader){ .host = host };
+	read_library_path(&loader->library_path);
+	loader->cache = host_read(host, "/etc/ld.so.cache", CACHE_MAX_BYTES, &loader->cache_bytes);
+}
+
+void loader_close(struct loader *loader)
+{
+	text_list_free(&loader->library_path);
+	free(loader->cache);
+	*loader = (struct loader){ 0 };
+}
+
+/* Files for other word sizes are passed over in silence; whatever else is there is taken. */
+static bool is_taken(const struct loader *loader, const char *path)
+{
+	size_t bytes = 0;
+	char *head = host_read(loader->host, path, EI_NIDENT, &bytes);
+	bool taken = head && !(bytes == EI_NIDENT && !memcmp(head, ELFMAG, SELFMAG) &&
+			       head[EI_CLASS] != ELFCLASS64);
+
+	free(head);
+	return taken;
+}
+
+/* The file in this directory, or NULL. */
+static char *in_directory(const struct loader *loader, const char *directory, const char *name)
+{
+	char *path = text_format("%s/%s", directory, name);
+
+	if (is_taken(loader, path))
+		return path;
+	free(path);
+	return NULL;
+}
+
+/* $ORIGIN is the directory of the file that asks. */
+static char *expand_origin(const char *directory, const char *from_path)
+{
+	static const char *const marks[] = { "$ORIGIN", "${ORIGIN}" };
+	const char *slash = strrchr(from_path, '/');
+
+	for (size_t i = 0; i < ARRAY_SIZE(marks); i++) {
+		if (!strncmp(directory, marks[i], strlen(marks[i])))
+			return text_format("%.*s%s", slash ? (int)(slash - from_path) : 0,
+					   from_path, directory + strlen(marks[i]));
+	}
+	return absolute(directory, strlen(directory));
+}
+
+static char *in_list(const struct loader *loader, const struct text_list *list, const char *from,
+		     const char *name)
+{
+	char *found = NULL;
+
+	for (size_t i = 0; i < list->count && !found; i++) {
+		char *directory = from ? expand_origin(list->items[i], from)
+				       : text_copy(list->items[i], strlen(list->items[i]));
+
+		found = in_directory(loader, directory, name);
+		free(directory);
+	}
+	return found;
+}
+
+struct cache_search {
+	const struct loader *loader;
+	const char *name;
+	char *found;
+};
+
+static int visit_cached(const char *name, const char *path, void *context)
+{
+	struct cache_search *search = context;
+
+	if (strcmp(name, search->name) != 0 || *path != '/' || !is_taken(search->loader, path))
+		return 0;
+	search->found = text_copy(path, strlen(path));
+	return 1;
+}
+
+static char *in_cache(const struct loader *loader, const char *name)
+{
+	struct cache_search search = { loader, name, NULL };
+
+	if (loader->cache)
+		ld_cache_walk(loader->cache, loader->cache_bytes, visit_cached, &search);
+	return search.found;
+}
+
+char *loader_find(const struct loader *loader, const char *name, const struct library *from,
+		  const char *from_path)
+{
+	char *found = NULL;
+
+	if (strchr(name, '/')) {
+		char *path = absolute(name, strlen(name));
+
+		if (is_taken(loader, path))
+			return path;
+		free(path);
+		return NULL;
+	}
+	/* RPATH counts only where there is no RUNPATH. */
+	if (from && !from->runpath.count)
+		found = in_list(loader, &from->rpath, from_path, name);
+	if (!found)
+		found = in_list(loader, &loader->library_path, NULL, name);
+	if (!found && from)
+		found = in_list(loader, &from->runpath, from_path, name);
+	if (!found)
+		found = in_cache(loader, name);
+	for (size_t i = 0; i < ARRAY_SIZE(usual_directories) && !found; i++)
+		found = in_directory(loader, usual_directories[i], name);
+	return found;
+}
+
+static void add_directory(struct text_list *list, const char *path, size_t bytes)
+{
+	char *directory = text_copy(path, bytes);
+
+	if (text_list_has(list, directory))
+		free(directory);
+	else
+		text_list_add(list, directory);
+}
+
+static int visit_directory(const char *name, const char *path, void *context)
+{
+	const char *slash = strrchr(path, '/');
+
+	(void)name;
+	if (*path == '/' && slash > path)
+		add_directory(context, path, (size_t)(slash - path));
+	return 0;
+}
+
+struct text_list loader_directories(const struct loader *loader)
+{
+	struct text_list list = { 0 };
+
+	for (size_t i = 0; i < loader->library_path.count; i++)
+		add_directory(&list, loader->library_path.items[i],
+			      strlen(loader->library_path.items[i]));
+	if (loader->cache)
+		ld_cache_walk(loader->cache, loader->cache_bytes, visit_directory, &list);
+	for (size_t i = 0; i < ARRAY_SIZE(usual_directories); i++)
+		add_directory(&list, usual_directories[i], strlen(usual_directories[i]));
+	return list;
+}

@@ -1,0 +1,192 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* NCCL's search for its network plugin, release by release; see releases.h. */
+#include "releases.h"
+
+#include <limits.h>
+#include <stdlib.h>
+#include <string.h>
+#include <strings.h>
+
+#include "plugin/selector.h"
+
+#define DEFAULT_NAME "libnccl-net.so"
+#define ITEM_BYTES   254 /* longer ones are skipped */
+#define ITEMS_MAX    14
+
+/* clang-format off */
+const struct release_range release_ranges[] = {
+	{ 20800, 20999, 4, 4, NAMING_FIXED,  false, FILTER_NONE },
+	{ 21000, 21099, 4, 4, NAMING_FIXED,  false, FILTER_EXACT },
+	{ 21100, 21199, 4, 4, NAMING_SUFFIX, false, FILTER_EXACT },
+	{ 21200, 21299, 5, 4, NAMING_SUFFIX, false, FILTER_EXACT },
+	{ 21300, 21899, 6, 4, NAMING_SUFFIX, false, FILTER_ANY_CASE },
+	{ 21900, 21999, 7, 5, NAMING_SUFFIX, false, FILTER_ANY_CASE },
+	{ 22000, 22099, 8, 5, NAMING_SUFFIX, false, FILTER_ANY_CASE },
+	{ 22100, 22399, 8, 5, NAMING_EITHER, false, FILTER_ANY_CASE },
+	{ 22400, 22599, 9, 5, NAMING_EITHER, false, FILTER_ANY_CASE },
+	{ 22600, 22699, 10, 6, NAMING_EITHER, false, FILTER_ANY_CASE },
+	{ 22700, 22799, 10, 6, NAMING_LIST,   false, FILTER_ANY_CASE },
+	{ 22800, 22999, 11, 6, NAMING_LIST,   true,  FILTER_ANY_CASE },
+	{ 23000, INT_MAX, 12, 6, NAMING_LIST,   true,  FILTER_ANY_CASE },
+};
+/* clang-format on */
+const size_t release_range_count = ARRAY_SIZE(release_ranges);
+
+const struct release_range *release_range_of(int code)
+{
+	for (size_t i = 0; i < release_range_count; i++) {
+		if (code >= release_ranges[i].from && code <= release_ranges[i].to)
+			return &release_ranges[i];
+	}
+	return NULL;
+}
+
+static bool passes(const struct release_range *range, const char *net, const char *name)
+{
+	if (!net || range->filter == FILTER_NONE)
+		return true;
+	return range->filter == FILTER_EXACT ? !strcmp(net, name) : !strcasecmp(net, name);
+}
+
+/* A library that this one needs and that is not found: dlopen fails then. NULL = there is none. */
+static const char *missing(const struct loader *loader, const struct library *library,
+			   const char *path)
+{
+	for (size_t i = 0; i < library->needed.count; i++) {
+		char *found = loader_find(loader, library->needed.items[i], library, path);
+
+		if (!found)
+			return library->needed.items[i];
+		free(found);
+	}
+	return NULL;
+}
+
+/* What this release makes of the file. */
+static void judge(const struct release_range *range, const struct loader *loader, char *file,
+		  const char *net, struct plugin_outcome *outcome)
+{
+	struct library library;
+	const char *absent;
+
+	free(outcome->file);
+	free(outcome->why);
+	outcome->file = file;
+	outcome->why = NULL;
+	outcome->api = 0;
+	library_read(loader->host, file, &library);
+	outcome->anynet = library.anynet;
+	memcpy(outcome->anynet_version, library.anynet_version, sizeof(outcome->anynet_version));
+	for (int api = range->api_oldest; api <= range->api_newest; api++) {
+		if (library.net_apis >> api & 1)
+			outcome->api = api;
+	}
+	absent = library.error ? NULL : missing(loader, &library, file);
+	if (library.error || absent || !outcome->api) {
+		outcome->state = PLUGIN_UNUSABLE;
+		if (library.error)
+			outcome->why = text_copy(library.error, strlen(library.error));
+		else if (absent)
+			outcome->why = text_format("it needs %s, which is not found", absent);
+	} else if (library.anynet && !passes(range, net, anynet_selector_name_for(net))) {
+		outcome->state = PLUGIN_FILTERED;
+	} else {
+		outcome->state = PLUGIN_LOADED;
+	}
+	library_free(&library);
+}
+
+/* Try a name. True: NCCL looks no further. */
+static bool try_name(const struct release_range *range, const struct loader *loader, char *name,
+		     const char *net, struct plugin_outcome *outcome)
+{
+	char *file = loader_find(loader, name, NULL, NULL);
+
+	text_list_add(&outcome->tried, name);
+	if (!file)
+		return false;
+	judge(range, loader, file, net, outcome);
+	return outcome->state == PLUGIN_LOADED;
+}
+
+static char *with_suffix(const char *item)
+{
+	return text_format("libnccl-net-%s.so", item);
+}
+
+/* "s", "stat", "STATIC_PLUGIN": 2.22 and newer look into the program then. */
+static bool is_static(const struct release_range *range, const char *item)
+{
+	static const char word[] = "STATIC_PLUGIN";
+	size_t bytes = strlen(item);
+
+	return range->to >= 22200 && bytes && bytes < sizeof(word) &&
+	       !strncasecmp(item, word, bytes);
+}
+
+static bool is_library_name(const char *item)
+{
+	size_t bytes = strlen(item);
+
+	return strchr(item, '/') ||
+	       (!strncmp(item, "lib", 3) && bytes > 6 && !strcmp(item + bytes - 3, ".so"));
+}
+
+static bool try_item(const struct release_range *range, const struct loader *loader,
+		     const char *item, const char *net, struct plugin_outcome *outcome)
+{
+	if (is_static(range, item)) {
+		outcome->state = PLUGIN_STATIC;
+		return true;
+	}
+	if (try_name(range, loader, text_copy(item, strlen(item)), net, outcome))
+		return true;
+	/* 2.26 and older try the second name whatever the first looks like; a path never hits. */
+	if (range->naming == NAMING_LIST && is_library_name(item))
+		return false;
+	return try_name(range, loader, with_suffix(item), net, outcome);
+}
+
+static void try_list(const struct release_range *range, const struct loader *loader,
+		     const char *list, const char *net, struct plugin_outcome *outcome)
+{
+	for (int items = 0; *list && items < ITEMS_MAX; items++) {
+		size_t bytes = strcspn(list, ",");
+		char *item = text_copy(list, bytes);
+		bool done =
+			bytes && bytes <= ITEM_BYTES && try_item(range, loader, item, net, outcome);
+
+		free(item);
+		list += bytes + (list[bytes] == ',');
+		if (done)
+			return;
+	}
+}
+
+void plugin_resolve(const struct release_range *range, const struct loader *loader,
+		    const char *net_plugin, const char *net, struct plugin_outcome *outcome)
+{
+	*outcome = (struct plugin_outcome){ .state = PLUGIN_NOT_FOUND };
+	if (net_plugin && range->naming == NAMING_LIST &&
+	    (!*net_plugin || (range->none_word && !strcasecmp(net_plugin, "none")))) {
+		outcome->state = PLUGIN_OFF;
+		return;
+	}
+	if (range->naming == NAMING_FIXED || !net_plugin || !*net_plugin)
+		try_name(range, loader, text_copy(DEFAULT_NAME, strlen(DEFAULT_NAME)), net,
+			 outcome);
+	else if (range->naming == NAMING_SUFFIX)
+		try_name(range, loader, with_suffix(net_plugin), net, outcome);
+	else if (range->naming == NAMING_EITHER)
+		try_item(range, loader, net_plugin, net, outcome);
+	else
+		try_list(range, loader, net_plugin, net, outcome);
+}
+
+void plugin_outcome_free(struct plugin_outcome *outcome)
+{
+	free(outcome->file);
+	free(outcome->why);
+	text_list_free(&outcome->tried);
+	*outcome = (struct plugin_outcome){ 0 };
+}

@@ -1,0 +1,287 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* NCCL's variables and the syntax of their values; see variables.h. */
+#include "variables.h"
+
+#include <ctype.h>
+#include <errno.h>
+#include <limits.h>
+#include <stdint.h>
+#include <stdlib.h>
+#include <string.h>
+#include <strings.h>
+#include <sys/socket.h>
+
+#include "plugin/config_names.h"
+#include "transports/common/subnet.h"
+
+#include "text.h"
+
+#define TYPED_LEAST 3 /* letters of a name behind its prefix that can be a typo */
+
+const struct nccl_variable nccl_variables[] = {
+#define VARIABLE(group, name, since, until, syntax, least, most, words, meaning) \
+	{ name, VARIABLE_##group, since, until, SYNTAX_##syntax, least, most, words, meaning },
+#include "plugin/nccl_variables.def"
+#undef VARIABLE
+};
+const size_t nccl_variable_count = ARRAY_SIZE(nccl_variables);
+
+const struct nccl_variable *variable_of(const char *name)
+{
+	for (size_t i = 0; i < nccl_variable_count; i++) {
+		if (!strcmp(nccl_variables[i].name, name))
+			return &nccl_variables[i];
+	}
+	return NULL;
+}
+
+const struct nccl_variable *variable_meant(const char *typed)
+{
+	const struct nccl_variable *nearest = NULL;
+	const char *own = strchr(typed, '_');
+	size_t distance = SIZE_MAX;
+
+	for (size_t i = 0; i < nccl_variable_count; i++) {
+		size_t letters = anynet_name_distance(typed, nccl_variables[i].name);
+
+		if (nccl_variables[i].group == VARIABLE_OTHERS || letters >= distance)
+			continue;
+		nearest = &nccl_variables[i];
+		distance = letters;
+	}
+	if (!own || strlen(own + 1) < TYPED_LEAST || distance > anynet_name_typo_distance(own + 1))
+		return NULL;
+	return nearest;
+}
+
+/* A whole number as NCCL reads it: strtoll in base 0, nothing behind it. */
+static bool parse_whole(const char *value, long *number)
+{
+	char *end;
+
+	errno = 0;
+	*number = strtol(value, &end, 0);
+	return end != value && !*end && !errno;
+}
+
+static bool takes_int(const struct nccl_variable *variable, const char *value)
+{
+	long number;
+
+	if (!parse_whole(value, &number))
+		return false;
+	if (variable->syntax == SYNTAX_FLAG)
+		return true; /* all but 0 count as 1 */
+	if (variable->syntax == SYNTAX_AUTO && (number == -1 || number == -2))
+		return true;
+	return number >= variable->least && number <= variable->most;
+}
+
+static bool takes_number(const char *value)
+{
+	char *end;
+	double number = strtod(value, &end);
+
+	return end != value && !*end && number > 0;
+}
+
+/* One word of "a|b|c*", in any case. */
+static bool is_word(const char *words, const char *word, size_t bytes)
+{
+	while (*words) {
+		size_t length = strcspn(words, "|");
+		bool open = length && words[length - 1] == '*';
+
+		if (open ? bytes >= length - 1 && !strncasecmp(word, words, length - 1)
+			 : bytes == length && !strncasecmp(word, words, bytes))
+			return true;
+		words += length + (words[length] == '|');
+	}
+	return false;
+}
+
+/* A list of words between commas, all of them known; a leading ^ turns it round. */
+static bool are_words(const char *words, const char *list, size_t bytes)
+{
+	const char *end = list + bytes;
+
+	if (list < end && *list == '^')
+		list++;
+	while (list < end) {
+		const char *comma = memchr(list, ',', (size_t)(end - list));
+		const char *stop = comma ? comma : end;
+
+		if (!is_word(words, list, (size_t)(stop - list)))
+			return false;
+		list = comma ? comma + 1 : end;
+	}
+	return true;
+}
+
+/* "ring,tree", and from 2.24 on "ring;allreduce:tree,nvls;broadcast:^ring". */
+static bool are_kinds(const char *words, const char *value)
+{
+	static const char functions[] =
+		"broadcast|reduce|allgather|reducescatter|allreduce|alltoall|gather|scatter|sendrecv";
+
+	while (*value) {
+		size_t bytes = strcspn(value, ";"), name = strcspn(value, ":;");
+
+		if (name < bytes) {
+			if (!is_word(functions, value, name))
+				return false;
+			name++;
+		} else {
+			name = 0;
+		}
+		if (!are_words(words, value + name, bytes - name))
+			return false;
+		value += bytes + (value[bytes] == ';');
+	}
+	return true;
+}
+
+static bool is_level(const char *value)
+{
+	long number;
+
+	if (parse_whole(value, &number))
+		return number >= 0;
+	return is_word("LOC|PORT|NVL|NVB|C2C|PIX|PXB|P2C|PXN|PHB|SYS", value, strlen(value));
+}
+
+/* "[^][=]name,name": no name is empty, and there are no blanks. */
+static bool is_name_list(const char *value, size_t least)
+{
+	if (strlen(value) < least)
+		return false;
+	value += *value == '^';
+	value += *value == '=';
+	if (!*value || strpbrk(value, " \t\"'"))
+		return false;
+	while (*value) {
+		size_t bytes = strcspn(value, ",");
+
+		if (!bytes || (value[bytes] == ',' && !value[bytes + 1]))
+			return false;
+		value += bytes + (value[bytes] == ',');
+	}
+	return true;
+}
+
+/* "host:port", "[::1]:port" */
+static bool is_host_port(const char *value)
+{
+	const char *colon = strrchr(value, ':');
+	long port;
+
+	return colon && colon > value && parse_whole(colon + 1, &port) && port >= 0 &&
+	       port <= UINT16_MAX;
+}
+
+static bool is_cidr(const char *value)
+{
+	struct subnet subnet;
+
+	return subnet_parse(value, strlen(value), &subnet);
+}
+
+bool variable_takes(const struct nccl_variable *variable, const char *value)
+{
+	if (!*value)
+		return true;
+	switch (variable->syntax) {
+	case SYNTAX_FLAG:
+	case SYNTAX_INT:
+	case SYNTAX_AUTO:
+		return takes_int(variable, value);
+	case SYNTAX_NUMBER:
+		return takes_number(value);
+	case SYNTAX_WORD:
+		return is_word(variable->words, value, strlen(value));
+	case SYNTAX_WORDS:
+		return are_words(variable->words, value, strlen(value));
+	case SYNTAX_KINDS:
+		return are_kinds(variable->words, value);
+	case SYNTAX_LEVEL:
+		return is_level(value);
+	case SYNTAX_IFNAMES:
+		return is_name_list(value, 2);
+	case SYNTAX_HCAS:
+		return is_name_list(value, 1);
+	case SYNTAX_FAMILY:
+		return !strcmp(value, "AF_INET") || !strcmp(value, "AF_INET6");
+	case SYNTAX_CIDR:
+		return is_cidr(value);
+	case SYNTAX_PORT:
+		return is_host_port(value);
+	case SYNTAX_FILE:
+		return *value != '~';
+	case SYNTAX_TEXT:
+	case SYNTAX_LIBRARY:
+		break;
+	}
+	return true;
+}
+
+/* The words with commas between them. */
+static char *listed(const char *words)
+{
+	char *text = text_format("%s", words), *out = text_copy("", 0);
+
+	for (char *word = strtok(text, "|"); word; word = strtok(NULL, "|")) {
+		char *longer = text_format("%s%s%s", out, *out ? ", " : "", word);
+
+		free(out);
+		out = longer;
+	}
+	free(text);
+	return out;
+}
+
+char *variable_accepts(const struct nccl_variable *variable)
+{
+	char *words, *text;
+
+	switch (variable->syntax) {
+	case SYNTAX_FLAG:
+		return text_format("0 or 1");
+	case SYNTAX_INT:
+	case SYNTAX_AUTO:
+		if (variable->most == INT_MAX)
+			return text_format("a whole number from %ld on%s", variable->least,
+					   variable->syntax == SYNTAX_AUTO ? ", or -1" : "");
+		return text_format("a whole number from %ld to %ld%s", variable->least,
+				   variable->most,
+				   variable->syntax == SYNTAX_AUTO ? ", or -1" : "");
+	case SYNTAX_NUMBER:
+		return text_format("a number above 0");
+	case SYNTAX_WORD:
+	case SYNTAX_WORDS:
+	case SYNTAX_KINDS:
+		words = listed(variable->words);
+		text = text_format("%s%s",
+				   variable->syntax == SYNTAX_WORD ? "one of " : "a list of ",
+				   words);
+		free(words);
+		return text;
+	case SYNTAX_LEVEL:
+		return text_format("LOC, NVL, PIX, PXB, PHB or SYS");
+	case SYNTAX_IFNAMES:
+		return text_format("[^][=]name,… of at least 2 characters, without blanks");
+	case SYNTAX_HCAS:
+		return text_format("[^][=]name[:port],… without blanks");
+	case SYNTAX_FAMILY:
+		return text_format("AF_INET or AF_INET6");
+	case SYNTAX_CIDR:
+		return text_format("address/prefix");
+	case SYNTAX_PORT:
+		return text_format("address:port");
+	case SYNTAX_FILE:
+		return text_format("a path; ~ is not expanded");
+	case SYNTAX_TEXT:
+	case SYNTAX_LIBRARY:
+		break;
+	}
+	return text_format("a text");
+}
