@@ -140,7 +140,8 @@ static void report_unknown(struct check *check, const char *name, const char *va
 	}
 }
 
-static void check_nccl(struct check *check, const char *name, const char *value, const char *where)
+static void check_nccl_name(struct check *check, const char *name, const char *value,
+			    const char *where)
 {
 	const struct nccl_variable *variable = variable_of(name), *meant;
 
@@ -192,7 +193,7 @@ static void check_variable(struct check *check, const char *entry)
 	if (!strncasecmp(name, "ANYNET_", 7))
 		check_own(check, name, value, where);
 	else if (!strncasecmp(name, "NCCL_", 5) || !strncasecmp(name, "TORCH_NCCL_", 11))
-		check_nccl(check, name, value, where);
+		check_nccl_name(check, name, value, where);
 	free(where);
 }
 

@@ -36,4 +36,17 @@ void check_plugin(struct check *check);
 void check_settings(struct check *check);
 void check_conflicts(struct check *check); /* a part of it */
 
+/* The copies of NCCL, and who loads which. */
+void check_nccl(struct check *check);
+
+/* Where this process stands in the job, as the launcher's variables tell; -1 = they do not. */
+struct layout {
+	long rank, size;
+	long local_rank, local_size; /* among the processes of this host */
+	long node, nodes;            /* hosts */
+};
+
+void check_launcher(struct check *check);
+void check_master(struct check *check, const struct layout *layout); /* a part of it */
+
 #endif

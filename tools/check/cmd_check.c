@@ -123,7 +123,12 @@ static void let_go(struct check *check)
 
 static void run(struct check *check)
 {
-	static void (*const areas[])(struct check *) = { check_plugin, check_settings };
+	static void (*const areas[])(struct check *) = {
+		check_plugin,
+		check_settings,
+		check_nccl,
+		check_launcher,
+	};
 
 	gather(check);
 	for (size_t i = 0; i < ARRAY_SIZE(areas); i++)

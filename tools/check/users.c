@@ -40,6 +40,17 @@ static struct nccl_user *add_user(struct nccl_copies *copies, const char *name,
 	return user;
 }
 
+/* Without the steps up and down that $ORIGIN/../.. leaves in it. */
+static char *tidy(const struct host *host, char *path)
+{
+	char *real = path && strstr(path, "/../") ? host_resolve(host, path) : NULL;
+
+	if (!real)
+		return path;
+	free(path);
+	return real;
+}
+
 /* What the library at `path` of the user makes the loader load. */
 static void find_loaded(struct nccl_copies *copies, const struct loader *loader, const char *path,
 			struct nccl_user *user)
@@ -53,7 +64,7 @@ static void find_loaded(struct nccl_copies *copies, const struct loader *loader,
 	library_read(loader->host, real, &library);
 	if (text_list_has(&library.needed, NCCL_NAME)) {
 		user->uses_nccl = true;
-		user->path = loader_find(loader, NCCL_NAME, &library, real);
+		user->path = tidy(loader->host, loader_find(loader, NCCL_NAME, &library, real));
 	} else if (library.nccl.code) {
 		user->uses_nccl = true;
 		user->nccl = library.nccl;

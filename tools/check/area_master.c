@@ -1,0 +1,199 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* MASTER_ADDR and MASTER_PORT: where all ranks meet. A part of the launcher's area. */
+#include "check.h"
+
+#include <errno.h>
+#include <netdb.h>
+#include <netinet/in.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/socket.h>
+#include <time.h>
+#include <unistd.h>
+
+#define AREA            "launcher"
+#define RESOLVE_SECONDS 1 /* a name server that takes longer is a finding of its own */
+
+/*
+ * The address of a name. 0, a getaddrinfo error, or EAI_AGAIN if the answer takes too long. Without
+ * waiting for it the resolver's thread is left behind, until the program ends.
+ */
+static int resolve(const char *name, struct sockaddr_storage *addr)
+{
+	static const struct addrinfo hints = { .ai_socktype = SOCK_STREAM };
+	static struct gaicb request; /* the resolver's, even after this returns */
+	struct gaicb *list[] = { &request };
+	const struct timespec limit = { .tv_sec = RESOLVE_SECONDS };
+	int ret;
+
+	request.ar_name = name;
+	request.ar_request = &hints;
+	if (getaddrinfo_a(GAI_NOWAIT, list, 1, NULL))
+		return EAI_MEMORY;
+	ret = gai_suspend((const struct gaicb *const *)list, 1, &limit);
+	ret = ret == EAI_AGAIN ? EAI_AGAIN : gai_error(&request);
+	if (ret)
+		return ret == EAI_INPROGRESS ? EAI_AGAIN : ret;
+	memcpy(addr, request.ar_result->ai_addr, request.ar_result->ai_addrlen);
+	freeaddrinfo(request.ar_result);
+	return 0;
+}
+
+static const void *ip_of(const struct sockaddr_storage *addr, size_t *bytes)
+{
+	*bytes = addr->ss_family == AF_INET ? 4 : 16;
+	return addr->ss_family == AF_INET
+		       ? (const void *)&((const struct sockaddr_in *)(const void *)addr)->sin_addr
+		       : &((const struct sockaddr_in6 *)(const void *)addr)->sin6_addr;
+}
+
+static bool is_loopback(const struct sockaddr_storage *addr)
+{
+	const struct sockaddr_in *v4 = (const void *)addr;
+	const struct sockaddr_in6 *v6 = (const void *)addr;
+
+	return addr->ss_family == AF_INET ? ntohl(v4->sin_addr.s_addr) >> 24 == 127
+					  : IN6_IS_ADDR_LOOPBACK(&v6->sin6_addr);
+}
+
+static bool is_here(const struct interfaces *interfaces, const struct sockaddr_storage *addr)
+{
+	size_t bytes, own_bytes;
+	const void *ip = ip_of(addr, &bytes);
+
+	if (is_loopback(addr))
+		return true;
+	for (size_t i = 0; i < interfaces->table.addr_count; i++) {
+		const struct sockaddr_storage *own = &interfaces->table.addrs[i].addr;
+
+		if (own->ss_family == addr->ss_family && !memcmp(ip_of(own, &own_bytes), ip, bytes))
+			return true;
+	}
+	return false;
+}
+
+/* Would rank 0 be able to listen there, as PyTorch does? 0 or errno. Nothing is sent, and nobody can
+ * connect to a socket that does not listen. */
+static int try_port(int port)
+{
+	struct sockaddr_in6 any = { .sin6_family = AF_INET6, .sin6_port = htons((uint16_t)port) };
+	struct sockaddr_in any4 = { .sin_family = AF_INET, .sin_port = htons((uint16_t)port) };
+	int fd = socket(AF_INET6, SOCK_STREAM | SOCK_CLOEXEC, 0), on = 1, off = 0, error = 0;
+	bool six = fd >= 0;
+
+	if (!six)
+		fd = socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0);
+	if (fd < 0)
+		return errno;
+	setsockopt(fd, SOL_SOCKET, SO_REUSEADDR, &on, sizeof(on));
+	if (six)
+		setsockopt(fd, IPPROTO_IPV6, IPV6_V6ONLY, &off, sizeof(off));
+	if (six ? bind(fd, (struct sockaddr *)&any, sizeof(any))
+		: bind(fd, (struct sockaddr *)&any4, sizeof(any4)))
+		error = errno;
+	close(fd);
+	return error;
+}
+
+static void check_port(struct check *check, const struct layout *layout, bool here)
+{
+	const char *text = host_env("MASTER_PORT");
+	char *end;
+	long port = strtol(text ? text : "", &end, 10);
+	int error;
+
+	if (!text)
+		return;
+	if (*end || port < 1 || port > 65535) {
+		finding_add(&check->report, CHECK_ERROR, AREA, "port-invalid",
+			    "MASTER_PORT=%s is no port", text);
+		finding_fix(&check->report, "take one from 1024 to 65535, the same on every rank");
+		return;
+	}
+	error = here && layout->rank <= 0 && layout->node <= 0 ? try_port((int)port) : 0;
+	if (error == EADDRINUSE) {
+		finding_add(&check->report, CHECK_WARN, AREA, "port-taken",
+			    "something on this host uses MASTER_PORT=%ld already", port);
+		finding_why(&check->report,
+			    "rank 0 ends with \"address already in use\", or the others join "
+			    "somebody else's store: \"Timed out after 1801 seconds waiting for "
+			    "clients\"; unless it is the job itself");
+		finding_fix(&check->report,
+			    "end the old job (ss -ltnp 'sport = %ld' tells who it "
+			    "is), or take another port",
+			    port);
+	} else if (error) {
+		finding_add(&check->report, CHECK_ERROR, AREA, "port-refused",
+			    "rank 0 cannot listen on MASTER_PORT=%ld: %s", port, strerror(error));
+		finding_fix(&check->report, "take a port from 1024 on");
+	} else {
+		finding_add(&check->report, CHECK_OK, AREA, "port", "MASTER_PORT=%ld%s", port,
+			    here ? " is free" : "");
+	}
+}
+
+static bool has_several_hosts(const struct layout *layout)
+{
+	return layout->node > 0 || layout->nodes > 1 ||
+	       (layout->size > 0 && layout->local_size > 0 && layout->size > layout->local_size);
+}
+
+static void check_place(struct check *check, const struct layout *layout, const char *name,
+			const struct sockaddr_storage *addr)
+{
+	bool here = is_here(&check->interfaces, addr);
+	char text[INET6_ADDRSTRLEN];
+
+	netif_addr_text(addr, text);
+	if (is_loopback(addr) && has_several_hosts(layout)) {
+		finding_add(&check->report, CHECK_ERROR, AREA, "master-loopback",
+			    "MASTER_ADDR=%s is %s, and the job has several hosts", name, text);
+		finding_why(&check->report,
+			    "every host looks for the master at itself: \"Timed out "
+			    "… waiting for clients\"");
+		finding_fix(&check->report, "set it to an address of rank 0's host that the others "
+					    "reach; if it is that host's name, correct its line in "
+					    "/etc/hosts");
+	} else if (!here && (layout->rank == 0 || layout->node == 0)) {
+		finding_add(&check->report, CHECK_ERROR, AREA, "master-elsewhere",
+			    "rank 0's host is this one, but MASTER_ADDR=%s is %s, which is not an "
+			    "address of it",
+			    name, text);
+		finding_why(&check->report, "rank 0 would have to listen there");
+		finding_fix(&check->report, "set MASTER_ADDR to an address of this host, or start "
+					    "rank 0 there");
+	} else if (here && layout->node > 0) {
+		finding_add(&check->report, CHECK_WARN, AREA, "master-here",
+			    "MASTER_ADDR=%s is this host, but this is host %ld of the job", name,
+			    layout->node);
+		finding_why(&check->report, "the master is host 0");
+		finding_fix(&check->report, "set NODE_RANK=0 here, or MASTER_ADDR to host 0");
+	} else {
+		finding_add(&check->report, CHECK_OK, AREA, "master", "MASTER_ADDR=%s is %s%s",
+			    name, text, here ? ", this host" : "");
+	}
+	check_port(check, layout, here);
+}
+
+void check_master(struct check *check, const struct layout *layout)
+{
+	const char *name = host_env("MASTER_ADDR");
+	struct sockaddr_storage addr = { 0 };
+	int error;
+
+	if (!name) {
+		check_port(check, layout, false);
+		return;
+	}
+	error = resolve(name, &addr);
+	if (!error) {
+		check_place(check, layout, name, &addr);
+		return;
+	}
+	finding_add(&check->report, CHECK_ERROR, AREA, "master-unresolved",
+		    "MASTER_ADDR=%s cannot be resolved: %s", name,
+		    error == EAI_AGAIN ? "no answer from the name server in time"
+				       : gai_strerror(error));
+	finding_why(&check->report, "this host's ranks wait for the master until they time out");
+	finding_fix(&check->report, "use its IP address, or make the name known to every host");
+}

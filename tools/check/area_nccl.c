@@ -1,0 +1,196 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* The copies of NCCL on this host, which of them is loaded by whom, and how they clash. */
+#include "check.h"
+
+#include <stdlib.h>
+#include <string.h>
+
+#define AREA "nccl"
+
+/* "2.19.3 for CUDA 12.3". The caller's. */
+static char *version_text(const struct nccl_version *version)
+{
+	char text[16];
+
+	if (!version->code)
+		return text_format("of an unknown version");
+	return text_format("%s%s%s", nccl_version_text(version->code, text),
+			   *version->cuda ? " for CUDA " : "", version->cuda);
+}
+
+static void report_copies(struct check *check)
+{
+	const struct nccl_copies *copies = &check->copies;
+	const struct nccl_copy *by_default = copies_at(copies, &check->host, copies->by_default);
+
+	if (!copies->count && !copies->user_count)
+		finding_add(&check->report, CHECK_NOTE, AREA, "nccl-none",
+			    "no libnccl.so is found, nor a PyTorch or CuPy");
+	for (size_t i = 0; i < copies->count; i++) {
+		const struct nccl_copy *copy = &copies->list[i];
+		char *version = version_text(&copy->version);
+
+		if (copy->error)
+			finding_add(&check->report, CHECK_NOTE, AREA, "nccl-unreadable",
+				    "%s cannot be read: %s", copy->path, copy->error);
+		else
+			finding_add(&check->report, CHECK_OK, AREA, "nccl-copy", "NCCL %s in %s%s",
+				    version, copy->path,
+				    copy == by_default ? ": programs without one of their own "
+							 "take it (the dynamic loader's)"
+						       : "");
+		free(version);
+	}
+}
+
+static void report_user(struct check *check, const struct nccl_user *user)
+{
+	char *version = version_text(&user->nccl);
+
+	if (!user->uses_nccl) {
+		finding_add(&check->report, CHECK_NOTE, AREA, "user-without",
+			    "%s %s in %s was built without NCCL", user->name, user->version,
+			    user->site->path);
+	} else if (user->path) {
+		finding_add(&check->report, CHECK_OK, AREA, "user-loads",
+			    "%s %s in %s loads NCCL %s from %s", user->name, user->version,
+			    user->site->path, version, user->path);
+	} else if (user->nccl.code) {
+		finding_add(&check->report, CHECK_OK, AREA, "user-loads",
+			    "%s %s in %s has NCCL %s inside", user->name, user->version,
+			    user->site->path, version);
+	} else {
+		finding_add(&check->report, CHECK_WARN, AREA, "user-finds-none",
+			    "%s %s in %s needs libnccl.so.2, which is not found", user->name,
+			    user->version, user->site->path);
+		finding_why(&check->report, "importing it fails, or what needs NCCL");
+		finding_fix(
+			&check->report,
+			"install NCCL for its CUDA%s%s (pip: nvidia-nccl-cu12 and the like), or "
+			"put the directory of libnccl.so.2 into LD_LIBRARY_PATH",
+			*user->cuda ? ", " : "", user->cuda);
+	}
+	free(version);
+}
+
+/* Another copy than the one that came with it as a wheel. */
+static void check_displaced(struct check *check, const struct nccl_user *user)
+{
+	char *path = text_format("%s/nvidia/nccl/lib/libnccl.so.2", user->site->path);
+	const struct nccl_copy *own = copies_at(&check->copies, &check->host, path);
+	const struct nccl_copy *loaded = copies_at(&check->copies, &check->host, user->path);
+
+	if (own && loaded && own != loaded && own->version.code != loaded->version.code) {
+		char *mine = version_text(&own->version), *other = version_text(&loaded->version);
+
+		finding_add(&check->report, CHECK_WARN, AREA, "user-displaced",
+			    "%s %s loads NCCL %s from %s in place of %s beside it", user->name,
+			    user->version, other, loaded->path, mine);
+		finding_why(&check->report,
+			    "hosts whose loader's path differs get another NCCL, and different "
+			    "releases do not work together: \"family 0 is neither AF_INET nor "
+			    "AF_INET6\", internal error");
+		finding_fix(&check->report, "take %.*s out of LD_LIBRARY_PATH, or remove that copy",
+			    (int)(strrchr(loaded->path, '/') - loaded->path), loaded->path);
+		free(other);
+		free(mine);
+	}
+	free(path);
+}
+
+static void check_cuda(struct check *check, const struct nccl_user *user)
+{
+	int wants = atoi(user->cuda), has = atoi(user->nccl.cuda);
+
+	if (!wants || !has || wants == has)
+		return;
+	finding_add(&check->report, CHECK_WARN, AREA, "cuda-mixed",
+		    "%s %s is for CUDA %s, and the NCCL it loads for CUDA %s", user->name,
+		    user->version, user->cuda, user->nccl.cuda);
+	finding_why(&check->report, "two CUDA runtimes in a process: invalid arguments, unhandled "
+				    "CUDA errors");
+	finding_fix(&check->report, "install the NCCL for CUDA %d (pip: nvidia-nccl-cu%d)", wants,
+		    wants);
+}
+
+/* Users in one Python that load different copies: the first that is imported decides for both. */
+static void check_pair(struct check *check, const struct nccl_user *a, const struct nccl_user *b)
+{
+	if (a->site != b->site || !a->path || !b->path || !strcmp(a->path, b->path) ||
+	    a->nccl.code == b->nccl.code)
+		return;
+	finding_add(&check->report, CHECK_WARN, AREA, "users-differ",
+		    "%s and %s in %s load different NCCLs: %s and %s", a->name, b->name,
+		    a->site->path, a->path, b->path);
+	finding_why(&check->report, "in one process the first import decides for both");
+	finding_fix(&check->report, "install one release of NCCL for both");
+}
+
+static void check_wheels(struct check *check, const struct python_site *site)
+{
+	char *names = text_list_join(&site->nccl_wheels, 4);
+	char *path = text_format("%s/nvidia/nccl/lib/libnccl.so.2", site->path);
+	const struct nccl_copy *file = copies_at(&check->copies, &check->host, path);
+	const char *blank = site->nccl_wheels.count == 1 ? strchr(names, ' ') : NULL;
+	char *version = file ? version_text(&file->version) : text_format("missing");
+
+	if (site->nccl_wheels.count > 1) {
+		finding_add(&check->report, CHECK_WARN, AREA, "wheels-mixed",
+			    "%s are installed side by side in %s", names, site->path);
+		finding_why(&check->report,
+			    "they write the same file, nvidia/nccl/lib/libnccl.so.2: the last one "
+			    "installed has won, here %s",
+			    version);
+		finding_fix(&check->report,
+			    "pip uninstall all of them, and install the one for the "
+			    "CUDA of PyTorch again");
+	} else if (blank && file && file->version.code &&
+		   file->version.code != nccl_version_parse(blank + 1)) {
+		finding_add(&check->report, CHECK_WARN, AREA, "wheel-overwritten",
+			    "%s is installed in %s, but its file is NCCL %s", names, site->path,
+			    version);
+		finding_why(&check->report,
+			    "pip lists another release than the one that is loaded");
+		finding_fix(&check->report, "pip install --force-reinstall %.*s==%s",
+			    (int)(blank - names), names, blank + 1);
+	}
+	free(version);
+	free(path);
+	free(names);
+}
+
+/* What programs such as nccl-tests take, beside what PyTorch takes. */
+static void check_default(struct check *check)
+{
+	const struct nccl_copies *copies = &check->copies;
+	const struct nccl_copy *by_default = copies_at(copies, &check->host, copies->by_default);
+
+	for (size_t i = 0; by_default && i < copies->user_count; i++) {
+		const struct nccl_user *user = &copies->users[i];
+
+		if (!user->nccl.code || user->nccl.code == by_default->version.code)
+			continue;
+		finding_add(&check->report, CHECK_NOTE, AREA, "default-differs",
+			    "%s in %s and other programs on this host use different releases of "
+			    "NCCL: what works with one says little about the other",
+			    user->name, user->site->path);
+		break;
+	}
+}
+
+void check_nccl(struct check *check)
+{
+	const struct nccl_copies *copies = &check->copies;
+
+	report_copies(check);
+	for (size_t i = 0; i < copies->user_count; i++) {
+		report_user(check, &copies->users[i]);
+		check_displaced(check, &copies->users[i]);
+		check_cuda(check, &copies->users[i]);
+		for (size_t j = 0; j < i; j++)
+			check_pair(check, &copies->users[j], &copies->users[i]);
+	}
+	for (size_t i = 0; i < copies->sites.count; i++)
+		check_wheels(check, &copies->sites.list[i]);
+	check_default(check);
+}
