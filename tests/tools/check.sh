@@ -409,6 +409,100 @@ master)
 		set -- MASTER_PORT=\$(cat '$work/port') \"\$@\"" $job MASTER_ADDR=192.0.2.1
 	finds port-taken warn "already" "address already in use" "ss -ltnp"
 	;;
+network)
+	in_namespace "$(nic eth0 192.0.2.1/24)"
+	finds interface ok "eth0 veth" "192.0.2.1: used for TCP"
+	finds interface-unused note "lo loopback"
+	finds nccls-choice ok "without a plugin: eth0"
+	status_is 0
+	# A bridge for containers beside the NIC: NCCL takes both, and goes over the first.
+	bridge="ip link add br-1 type bridge; ip link set peer_eth0 master br-1
+		ip link set br-1 up; ip addr add 172.18.0.1/16 dev br-1"
+	in_namespace "$(nic eth0 192.0.2.1/24) $bridge"
+	finds nccl-takes-bridge warn br-1 "NCCL_SOCKET_IFNAME=^docker,lo,virbr,br-"
+	in_namespace "$(nic eth0 192.0.2.1/24) $bridge" "NCCL_SOCKET_IFNAME=^docker,lo,virbr,br-,veth"
+	finds_not nccl-takes-bridge
+	finds nccls-choice ok "without a plugin: eth0"
+	in_namespace "ip link set lo down"
+	finds nccls-choice warn none
+	write /proc/sys/net/ipv4/tcp_rmem "4096 131072 6291456"
+	write /proc/sys/net/ipv4/tcp_wmem "4096 16384 65536"
+	write /proc/sys/net/core/somaxconn 16
+	write /proc/sys/net/ipv4/ip_local_port_range "50000 50099"
+	write /proc/net/ip_tables_names filter
+	check ANYNET_PORT_RANGE=50000-50003 LOCAL_WORLD_SIZE=8
+	finds window ok tcp_rmem 6291456
+	finds window warn "tcp_wmem" 65536 "sysctl -w net.ipv4.tcp_wmem="
+	finds somaxconn warn 16 "somaxconn=4096"
+	finds ports-few warn "100 ports"
+	finds port-range-shared note 50000-50003
+	finds port-range-small warn "4 ports for 8 processes"
+	finds firewall note "let ANYNET_PORT_RANGE and MASTER_PORT in"
+	write /proc/sys/net/ipv4/ip_local_port_range "32768 60999"
+	write /proc/sys/net/core/somaxconn 4096
+	write /proc/sys/net/ipv4/tcp_wmem "4096 131072 6291456"
+	check
+	for id in somaxconn ports-few port-range-shared port-range-small; do finds_not $id; done
+	status_is 0
+	(ulimit -n 256 && check && finds descriptors-few warn 256 "ulimit -n") || fail "descriptors"
+	write /proc/sys/net/ipv4/tcp_wmem "a" "%s%n"
+	write /proc/sys/net/core/somaxconn ""
+	check
+	status_is 0
+	;;
+ib)
+	# Row 1: NCCL_NET=IB where there is none.
+	here=$(nic eth0 192.0.2.1/24)
+	in_namespace "$here" NCCL_NET=IB
+	if [ -n "$(findings usable)" ]; then
+		echo "SKIP this host has InfiniBand or RoCE"
+		exit 77
+	fi
+	finds asked-without error "NCCL_NET=IB" "libibverbs" "Failed to open libibverbs.so[.1]" \
+		ncclInvalidUsage "over TCP on eth0 192.0.2.1" "unset NCCL_NET"
+	status_is 2
+	in_namespace "$here"
+	finds_not asked-without
+	status_is 0
+	plant "$plugin" /opt/lib/libnccl-net.so
+	in_namespace "$here" NCCL_NET=IB LD_LIBRARY_PATH=/opt/lib
+	finds asked-without warn "anynet goes over TCP on eth0 192.0.2.1"
+	status_is 1
+
+	port=/sys/class/infiniband/mlx5_0/ports/1
+	write $port/state "4: ACTIVE"
+	write $port/link_layer Ethernet
+	write $port/rate "100 Gb/sec (4X EDR)"
+	write $port/gids/0 fe80:0000:0000:0000:0202:c9ff:fe00:0001
+	write $port/gids/3 0000:0000:0000:0000:0000:ffff:c000:0201
+	write $port/gids/4 0000:0000:0000:0000:0000:0000:0000:0000
+	write $port/counters/symbol_error 3
+	write /sys/class/infiniband/mlx5_0/ports/2/state "1: DOWN"
+	write /dev/infiniband/uverbs0 x
+	unlimited=$(ulimit -l unlimited 2>/dev/null && echo yes)
+	[ -z "$unlimited" ] || ulimit -l unlimited
+	check
+	finds port ok "mlx5_0:1 is active, Ethernet, 100 Gb/sec"
+	finds port-down note "mlx5_0:2" "DOWN"
+	for id in gids-none gid-empty counters uverbs-missing; do finds_not $id; done
+	[ -z "$unlimited" ] || status_is 0
+	check NCCL_IB_GID_INDEX=4
+	finds gid-empty error "NCCL_IB_GID_INDEX=4" mlx5_0:1 "unset NCCL_IB_GID_INDEX"
+	check NCCL_IB_GID_INDEX=3
+	finds_not gid-empty
+	write $port/counters/symbol_error 65535
+	write $port/counters/link_downed 99
+	check
+	finds counters warn "symbol_error 65535, link_downed 99" "cable" "error 12"
+	write $port/gids/0 0000:0000:0000:0000:0000:0000:0000:0000
+	write $port/gids/3 0000:0000:0000:0000:0000:0000:0000:0000
+	check
+	finds gids-none warn mlx5_0:1 "IP address"
+	rm -r "$root/dev"
+	check
+	finds uverbs-missing warn "--device=/dev/infiniband"
+	(ulimit -l 64 && check && finds memlock warn "64 KiB" "ulimit -l unlimited") || fail "memlock"
+	;;
 *)
 	echo "no case $case"
 	exit 1

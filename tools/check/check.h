@@ -49,4 +49,8 @@ struct layout {
 void check_launcher(struct check *check);
 void check_master(struct check *check, const struct layout *layout); /* a part of it */
 
+/* Interfaces and sockets; InfiniBand and RoCE. */
+void check_network(struct check *check);
+void check_ib(struct check *check);
+
 #endif

@@ -1,0 +1,263 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* Interfaces, and the kernel's limits on sockets. */
+#include "check.h"
+
+#include <limits.h>
+#include <netinet/in.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/resource.h>
+
+#define AREA          "network"
+#define SHOWN_MAX     40
+#define RTT_US        500    /* for which a window should do: a round trip through a few switches */
+#define WINDOW_LEAST  262144 /* below this every network is slow */
+#define BACKLOG_LEAST 128
+#define PORTS_LEAST   1000
+#define FILES_LEAST   1024
+#define NETWORK_SPEED 10000 /* Mb/s, where the interface does not tell */
+
+static bool is_chosen(const struct check *check, size_t i)
+{
+	return check->interfaces.verdicts[i].chosen;
+}
+
+static void report_interface(struct check *check, size_t i)
+{
+	const struct netif_link *link = &check->interfaces.table.links[i];
+	const struct netif_verdict *verdict = &check->interfaces.verdicts[i];
+	char *path = text_format("/sys/class/net/%s/mtu", link->name);
+	long mtu = host_number(&check->host, path, 0);
+	char address[INET6_ADDRSTRLEN], speed[32] = "speed not known", size[32] = "";
+
+	free(path);
+	if (link->speed_mbps > 0)
+		snprintf(speed, sizeof(speed), "%d Mb/s", link->speed_mbps);
+	if (mtu > 0)
+		snprintf(size, sizeof(size), ", MTU %ld", mtu);
+	finding_add(&check->report, verdict->chosen ? CHECK_OK : CHECK_NOTE, AREA,
+		    verdict->chosen ? "interface" : "interface-unused", "%s %s, %s%s, %s: %s%s",
+		    link->name, interface_kind(&check->interfaces, i), speed, size,
+		    interface_address(&check->interfaces, i, address),
+		    verdict->chosen ? "used for TCP" : "not used, ",
+		    verdict->chosen ? "" : verdict->reason);
+	if (verdict->chosen && mtu > 0 && mtu < 1280) {
+		finding_add(&check->report, CHECK_WARN, AREA, "mtu-small", "%s has an MTU of %ld",
+			    link->name, mtu);
+		finding_why(&check->report, "most of each packet's cost is its header's");
+		finding_fix(&check->report, "ip link set %s mtu 1500, or what its network takes",
+			    link->name);
+	}
+}
+
+static void report_interfaces(struct check *check)
+{
+	size_t shown = 0, others = 0;
+
+	if (check->interfaces.error) {
+		finding_add(&check->report, CHECK_WARN, AREA, "interfaces-unreadable",
+			    "the kernel does not list its interfaces: %s",
+			    strerror(check->interfaces.error));
+		finding_why(&check->report, "neither NCCL nor anynet finds one then");
+	}
+	for (size_t i = 0; i < check->interfaces.table.link_count; i++) {
+		if (is_chosen(check, i) ||
+		    (shown < SHOWN_MAX && check->interfaces.verdicts[i].addr)) {
+			report_interface(check, i);
+			shown++;
+		} else {
+			others++;
+		}
+	}
+	if (others)
+		finding_add(&check->report, CHECK_NOTE, AREA, "interfaces-others",
+			    "%zu more interfaces, without address or not used", others);
+}
+
+/* Does it lead nowhere, as a bridge for containers does? */
+static bool is_local(const struct check *check, const char *name)
+{
+	for (size_t i = 0; i < check->interfaces.table.link_count; i++) {
+		if (!strcmp(check->interfaces.table.links[i].name, name))
+			return check->interfaces.verdicts[i].class == NETIF_LOCAL;
+	}
+	return false;
+}
+
+/* NCCL's own choice, for its bootstrap always and for data without a plugin. */
+static void check_nccls_choice(struct check *check)
+{
+	struct text_list names = interfaces_of_nccl(&check->interfaces);
+	char *text = text_list_join(&names, 8);
+	bool first_local = names.count && is_local(check, names.items[0]);
+	bool any_local = first_local, any_real = false;
+
+	for (size_t i = 0; i < names.count; i++)
+		any_local |= is_local(check, names.items[i]);
+	for (size_t i = 0; i < check->interfaces.table.link_count; i++)
+		any_real |= interface_works(&check->interfaces, i) &&
+			    check->interfaces.verdicts[i].class < NETIF_LOCAL;
+	finding_add(&check->report, names.count ? CHECK_OK : CHECK_WARN, AREA, "nccls-choice",
+		    "NCCL's own choice, for its bootstrap and without a plugin: %s",
+		    names.count ? text : "none");
+	if (any_real && any_local && (first_local || !check->anynet_loads) &&
+	    !host_env("NCCL_SOCKET_IFNAME")) {
+		finding_add(&check->report, CHECK_WARN, AREA, "nccl-takes-bridge",
+			    "NCCL itself takes an interface that leads to no other host: %s", text);
+		finding_why(&check->report, "%s",
+			    first_local
+				    ? "its bootstrap goes over the first of them: ranks on other "
+				      "hosts wait until they time out"
+				    : "without a plugin it sends data over all of them: ranks "
+				      "on other hosts wait until they time out");
+		finding_fix(&check->report,
+			    "export NCCL_SOCKET_IFNAME=^docker,lo,virbr,br-,veth or name the NIC");
+	}
+	free(text);
+	text_list_free(&names);
+}
+
+/* The fastest interface in use, in Mb/s. */
+static long fastest(const struct check *check)
+{
+	long speed = 0;
+
+	for (size_t i = 0; i < check->interfaces.table.link_count; i++) {
+		if (is_chosen(check, i) && check->interfaces.table.links[i].speed_mbps > speed)
+			speed = check->interfaces.table.links[i].speed_mbps;
+	}
+	return speed ? speed : NETWORK_SPEED;
+}
+
+/* The last of three numbers: what autotuning may give a socket. */
+static void check_window(struct check *check, const char *name)
+{
+	char *path = text_format("/proc/sys/net/ipv4/%s", name);
+	char *line = host_line(&check->host, path);
+	long least, usual, most, wanted = fastest(check) * RTT_US / 8;
+
+	if (line && sscanf(line, "%ld %ld %ld", &least, &usual, &most) == 3 && most > 0) {
+		bool bad = most < WINDOW_LEAST;
+
+		finding_add(&check->report,
+			    bad             ? CHECK_WARN
+			    : most < wanted ? CHECK_NOTE
+					    : CHECK_OK,
+			    AREA, "window", "%s: a connection may have %ld bytes under way%s", name,
+			    most,
+			    most < wanted ? ", less than the fastest NIC needs for a round trip of "
+					    "0.5 ms; several connections make up for it"
+					  : "");
+		if (bad) {
+			finding_why(&check->report, "a stream then carries no more than that in "
+						    "each round trip");
+			finding_fix(&check->report, "sysctl -w net.ipv4.%s='4096 131072 %ld'", name,
+				    wanted > 6291456 ? wanted : 6291456L);
+		}
+	}
+	free(line);
+	free(path);
+}
+
+static void check_backlog(struct check *check)
+{
+	long most = host_number(&check->host, "/proc/sys/net/core/somaxconn", -1);
+
+	if (most < 0 || most >= BACKLOG_LEAST)
+		return;
+	finding_add(&check->report, CHECK_WARN, AREA, "somaxconn",
+		    "net.core.somaxconn is %ld: so many connections wait to be accepted", most);
+	finding_why(&check->report,
+		    "when many ranks connect at once the others are refused or wait");
+	finding_fix(&check->report, "sysctl -w net.core.somaxconn=4096");
+}
+
+static void check_ports(struct check *check)
+{
+	char *line = host_line(&check->host, "/proc/sys/net/ipv4/ip_local_port_range");
+	const struct anynet_config *cfg = &check->config;
+	long low = 0, high = 0, local = -1;
+	const char *processes = host_env("LOCAL_WORLD_SIZE");
+
+	if (processes)
+		local = strtol(processes, NULL, 10);
+	if (line && sscanf(line, "%ld %ld", &low, &high) == 2 && high - low + 1 < PORTS_LEAST) {
+		finding_add(&check->report, CHECK_WARN, AREA, "ports-few",
+			    "net.ipv4.ip_local_port_range leaves %ld ports for connections",
+			    high - low + 1);
+		finding_why(&check->report, "each connection of each rank takes one");
+		finding_fix(&check->report, "sysctl -w net.ipv4.ip_local_port_range='32768 60999'");
+	}
+	if (cfg->port_min && low <= cfg->port_max && cfg->port_min <= high)
+		finding_add(&check->report, CHECK_NOTE, AREA, "port-range-shared",
+			    "ANYNET_PORT_RANGE %d-%d lies in the kernel's range for connections, "
+			    "which may take ports of it first",
+			    cfg->port_min, cfg->port_max);
+	if (cfg->port_min && local > cfg->port_max - cfg->port_min + 1) {
+		finding_add(&check->report, CHECK_WARN, AREA, "port-range-small",
+			    "ANYNET_PORT_RANGE has %d ports for %ld processes on this host",
+			    cfg->port_max - cfg->port_min + 1, local);
+		finding_why(&check->report, "each process listens on one of them for each NIC; the "
+					    "last ones fail");
+		finding_fix(&check->report, "make the range larger, and the firewall's with it");
+	}
+	free(line);
+}
+
+static void check_files_limit(struct check *check)
+{
+	struct rlimit limit;
+
+	if (getrlimit(RLIMIT_NOFILE, &limit))
+		return;
+	if (limit.rlim_cur >= FILES_LEAST) {
+		finding_add(&check->report, CHECK_OK, AREA, "descriptors",
+			    "a process may have %lld descriptors open",
+			    limit.rlim_cur == RLIM_INFINITY ? LLONG_MAX
+							    : (long long)limit.rlim_cur);
+		return;
+	}
+	finding_add(&check->report, CHECK_WARN, AREA, "descriptors-few",
+		    "a process may have only %llu descriptors open",
+		    (unsigned long long)limit.rlim_cur);
+	finding_why(&check->report, "each connection takes one; NCCL itself opens several for each "
+				    "peer");
+	finding_fix(&check->report, "ulimit -n 65536, or LimitNOFILE= in the service's unit");
+}
+
+/* Rules themselves are for root's eyes; that there are some is not. */
+static void check_firewall(struct check *check)
+{
+	static const char *const tables[] = { "/proc/net/ip_tables_names",
+					      "/proc/net/ip6_tables_names" };
+	bool found = false;
+
+	for (size_t i = 0; i < ARRAY_SIZE(tables); i++) {
+		char *line = host_line(&check->host, tables[i]);
+
+		found |= line && *line;
+		free(line);
+	}
+	found |= host_number(&check->host, "/sys/module/nf_tables/refcnt", 0) > 0;
+	if (!found)
+		return;
+	finding_add(
+		&check->report, CHECK_NOTE, AREA, "firewall",
+		"a packet filter is loaded (iptables -S and nft list ruleset, as root, show its "
+		"rules); %s",
+		check->config.port_min ? "it has to let ANYNET_PORT_RANGE and MASTER_PORT in"
+				       : "ranks listen on ephemeral ports: if only some are let "
+					 "in, set ANYNET_PORT_RANGE");
+}
+
+void check_network(struct check *check)
+{
+	report_interfaces(check);
+	check_nccls_choice(check);
+	check_window(check, "tcp_rmem");
+	check_window(check, "tcp_wmem");
+	check_backlog(check);
+	check_ports(check);
+	check_files_limit(check);
+	check_firewall(check);
+}
