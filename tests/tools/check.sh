@@ -503,6 +503,126 @@ ib)
 	finds uverbs-missing warn "--device=/dev/infiniband"
 	(ulimit -l 64 && check && finds memlock warn "64 KiB" "ulimit -l unlimited") || fail "memlock"
 	;;
+gpu)
+	# Row 9: driver and CUDA, memory, errors.
+	check
+	[ -z "$(findings gpu)" ] || { echo "SKIP this host has a GPU"; exit 77; }
+	finds nvml-none note libnvidia-ml.so.1
+	status_is 0
+	mkdir "$work/nvml"
+	cp "$fakes/libfake_nvml.so" "$work/nvml/libnvidia-ml.so.1"
+	nvml=LD_LIBRARY_PATH=$work/nvml
+	check "$nvml"
+	finds gpu ok "GPU 0 NVIDIA A10G" "70.0 of 80.0 GiB free"
+	finds cuda ok "CUDA up to 12.2"
+	status_is 0
+	check "$nvml" FAKE_NVML="0 1 3"
+	finds memory-full warn "1.0 of 80.0 GiB" "unhandled cuda error" nvidia-smi
+	finds ecc warn "3 uncorrected"
+	check "$nvml" FAKE_NVML=18
+	finds driver-mismatch error "version mismatch" "start the host again"
+	site=/opt/venv/lib/python3.11/site-packages
+	write $site/torch/version.py "__version__ = '2.4.0+cu121'" "cuda: Optional[str] = '12.1'"
+	write /proc/driver/nvidia/version \
+		"NVRM version: NVIDIA UNIX x86_64 Kernel Module  470.223.02  Sat Oct  7 15:39:11 UTC 2023"
+	check VIRTUAL_ENV=/opt/venv
+	finds driver-old error "PyTorch 2.4.0+cu121" "525.60.13 or newer; this host has 470.223.02"
+	write /proc/driver/nvidia/version \
+		"NVRM version: NVIDIA UNIX Open Kernel Module for x86_64  535.104.05  Release Build"
+	check VIRTUAL_ENV=/opt/venv
+	finds driver ok 535.104.05
+	finds_not driver-old
+	write /dev/kmsg "6,1,2,-;NVRM: Xid (PCI:0000:3b:00): 13, pid=7, name=python" \
+		"6,1,3,-;NVRM: Xid (PCI:0000:3d:00): 79, pid='<unknown>', GPU has fallen off the bus." \
+		"6,1,4,-;NVRM: Xid (PCI:" "NVRM: Xid (PCI:0000): x"
+	check
+	finds xid warn "2 XID errors" "79 on 0000:3d:00" "fallen off the bus"
+	rm "$root/dev/kmsg"
+
+	# A switch with a GPU and a NIC below it, and a NIC at another root.
+	bus=$root/sys/bus/pci/devices
+	switch=/sys/devices/pci0000:3a/0000:3a:00.0/0000:3b:00.0
+	mkdir -p "$bus"
+	device() {
+		write "$1/vendor" "$2"
+		write "$1/class" "$3"
+		write "$1/numa_node" "$4"
+		ln -s "$1" "$bus/$(basename "$1")"
+	}
+	device $switch/0000:3c:00.0/0000:3d:00.0 0x10de 0x030200 0
+	device $switch/0000:3c:01.0/0000:3e:00.0 0x15b3 0x020700 0
+	device /sys/devices/pci0000:80/0000:80:01.0/0000:81:00.0 0x15b3 0x020700 1
+	for i in 0:$switch/0000:3c:01.0/0000:3e:00.0 \
+		1:/sys/devices/pci0000:80/0000:80:01.0/0000:81:00.0; do
+		mkdir -p "$root/sys/class/infiniband/mlx5_${i%%:*}"
+		ln -s "${i#*:}" "$root/sys/class/infiniband/mlx5_${i%%:*}/device"
+	done
+	write /dev/infiniband/uverbs0 x
+	check
+	finds way ok "0000:3d:00.0 – mlx5_0: PIX" "by dma-buf"
+	finds way ok "0000:3d:00.0 – mlx5_1: SYS" "not used at this distance"
+	finds_not acs
+	finds_not iommu
+	# ACS at the NIC's port of the switch, and an IOMMU that translates.
+	{
+		head -c 256 /dev/zero
+		printf '\001\000\002\020' # another capability, the next one at 0x100
+		head -c 28 /dev/zero
+	} >"$root$switch/0000:3c:01.0/config"
+	check
+	finds_not acs
+	{
+		head -c 256 /dev/zero
+		printf '\001\000\002\021' # … at 0x110
+		head -c 12 /dev/zero
+		printf '\015\000\001\000\377\000\035\000'
+	} >"$root$switch/0000:3c:01.0/config"
+	write $switch/0000:3c:00.0/0000:3d:00.0/iommu_group/type DMA-FQ
+	check
+	finds acs warn "ACS at 0000:3c:01.0" "setpci -s 0000:3c:01.0"
+	finds iommu warn 0000:3d:00.0 "iommu=pt"
+	rm "$root/proc/driver/nvidia/version"
+	check
+	finds driver-none warn 0000:3d:00.0 "modprobe nvidia"
+	finds way ok mlx5_0 "neither nvidia_peermem nor dma-buf"
+	;;
+clean)
+	# No false alarm: a host with a NIC, the plugin, one NCCL, PyTorch, a job that is set up well,
+	# and 20 interfaces and 5 Pythons, which take no time to speak of.
+	plant "$plugin" /usr/lib64/libnccl-net.so
+	for i in 1 2 3 4 5; do
+		site=/opt/conda/envs/env$i/lib/python3.1$i/site-packages
+		plant "$fakes/libfake_nccl_2.30.7.so" $site/nvidia/nccl/lib/libnccl.so.2
+		plant "$fakes/libfake_torch_rpath.so" $site/torch/lib/libtorch_cuda.so
+		write $site/torch/version.py "__version__ = '2.11.0+cu130'" \
+			"cuda: Optional[str] = '13.0'"
+		mkdir "$root$site/nvidia_nccl_cu13-2.30.7.dist-info"
+	done
+	interfaces=$(nic eth0 192.0.2.1/24)
+	for i in 1 2 3 4 5 6 7 8 9 10; do
+		interfaces+="ip link add name v$i type veth peer name w$i;"
+	done
+	in_namespace "$interfaces" NCCL_DEBUG=INFO NCCL_SOCKET_IFNAME=eth0 NCCL_IB_TIMEOUT=22 \
+		RANK=0 WORLD_SIZE=8 LOCAL_RANK=0 LOCAL_WORLD_SIZE=4 GROUP_RANK=0 GROUP_WORLD_SIZE=2 \
+		MASTER_ADDR=192.0.2.1 MASTER_PORT=29500 CONDA_PREFIX=/opt/conda/envs/env1 \
+		NCCL_NET=IB NCCL_IB_DISABLE=0 ANYNET_IO_THREADS=2 NCCL_VERSION=2.30.7
+	if [ -z "$(findings usable)" ]; then
+		# The one thing that is not as asked: there is no InfiniBand.
+		finds asked-without warn "over TCP on eth0"
+		in_namespace "$interfaces" NCCL_DEBUG=INFO NCCL_SOCKET_IFNAME=eth0 \
+			CONDA_PREFIX=/opt/conda/envs/env1
+	fi
+	status_is 0
+	[ "$(findings user-loads | wc -l)" = 5 ] || fail "not all Pythons are found"
+	for verdict in warn error; do
+		grep -q "\"verdict\": \"$verdict\"" "$work/json" && fail "a $verdict on a clean host"
+	done
+	in_namespace "$interfaces"
+	status_is 0
+	rm -r "$root/usr" "$root/opt"
+	in_namespace "$interfaces"
+	status_is 0
+	;;
 *)
 	echo "no case $case"
 	exit 1

@@ -53,4 +53,7 @@ void check_master(struct check *check, const struct layout *layout); /* a part o
 void check_network(struct check *check);
 void check_ib(struct check *check);
 
+/* GPUs, their driver, and their ways to the verbs devices. */
+void check_gpu(struct check *check);
+
 #endif

@@ -124,7 +124,8 @@ static void let_go(struct check *check)
 static void run(struct check *check)
 {
 	static void (*const areas[])(struct check *) = {
-		check_plugin, check_settings, check_nccl, check_launcher, check_network, check_ib,
+		check_plugin,  check_settings, check_nccl, check_launcher,
+		check_network, check_ib,       check_gpu,
 	};
 
 	gather(check);
