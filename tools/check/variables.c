@@ -39,18 +39,25 @@ const struct nccl_variable *variable_meant(const char *typed)
 {
 	const struct nccl_variable *nearest = NULL;
 	const char *own = strchr(typed, '_');
-	size_t distance = SIZE_MAX;
+	size_t bytes = strlen(typed), most, best;
 
-	for (size_t i = 0; i < nccl_variable_count; i++) {
-		size_t letters = anynet_name_distance(typed, nccl_variables[i].name);
-
-		if (nccl_variables[i].group == VARIABLE_OTHERS || letters >= distance)
-			continue;
-		nearest = &nccl_variables[i];
-		distance = letters;
-	}
-	if (!own || strlen(own + 1) < TYPED_LEAST || distance > anynet_name_typo_distance(own + 1))
+	if (!own || strlen(own + 1) < TYPED_LEAST)
 		return NULL;
+	most = anynet_name_typo_distance(own + 1);
+	best = most + 1;
+	for (size_t i = 0; i < nccl_variable_count; i++) {
+		size_t length = strlen(nccl_variables[i].name), letters;
+
+		/* As many letters at least are to be put in or taken out. */
+		if (nccl_variables[i].group == VARIABLE_OTHERS || length > bytes + most ||
+		    bytes > length + most)
+			continue;
+		letters = anynet_name_distance(typed, nccl_variables[i].name);
+		if (letters < best) {
+			nearest = &nccl_variables[i];
+			best = letters;
+		}
+	}
 	return nearest;
 }
 

@@ -1,0 +1,118 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * Files that `anynet check` finds on a host: libraries, the loader's cache, NCCL's settings files,
+ * values of variables, configuration spaces of bridges, the kernel's log, texts for the terminal. The
+ * first byte chooses which of them the rest is.
+ */
+#include <stdint.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "tools/check/conf_file.h"
+#include "tools/check/kernel_log.h"
+#include "tools/check/ld_cache.h"
+#include "tools/check/library.h"
+#include "tools/check/pci.h"
+#include "tools/check/text.h"
+#include "tools/check/variables.h"
+
+#define KINDS 8 /* of inputs */
+
+int LLVMFuzzerTestOneInput(const uint8_t *data, size_t bytes);
+
+static void read_library(const uint8_t *data, size_t bytes)
+{
+	struct library library;
+	void *copy = NULL;
+
+	/* A mapped file is aligned; so is this, and it ends where the input does. */
+	if (posix_memalign(&copy, 8, bytes ? bytes : 1))
+		abort();
+	memcpy(copy, data, bytes);
+	library_take(copy, bytes, "input", &library);
+	library_free(&library);
+	free(copy);
+}
+
+static int visit_cached(const char *name, const char *path, void *context)
+{
+	size_t *total = context;
+
+	*total += strlen(name) + strlen(path);
+	return 0;
+}
+
+static void visit_line(const struct conf_entry *entry, void *context)
+{
+	const struct nccl_variable *variable = variable_of(entry->name);
+	size_t *lines = context;
+
+	if (variable)
+		variable_takes(variable, entry->value);
+	if (strlen(entry->name) >= CONF_TEXT_BYTES || strlen(entry->value) >= CONF_TEXT_BYTES)
+		abort();
+	++*lines;
+}
+
+/* Printable text stays as it is. */
+static void print(const char *text)
+{
+	char *clean = text_printable(text), *again = text_printable(clean);
+
+	for (const char *at = clean; *at; at++) {
+		if ((unsigned char)*at < ' ')
+			abort();
+	}
+	if (strcmp(clean, again) != 0)
+		abort();
+	free(again);
+	free(clean);
+}
+
+static void read_text(unsigned kind, const char *text)
+{
+	size_t lines = 0;
+	struct xid xid;
+
+	if (kind == 2)
+		conf_parse(text, visit_line, &lines);
+	else if (kind == 3)
+		xid_find(text, &xid);
+	else if (kind == 4)
+		print(text);
+	else if (kind == 5)
+		variable_takes(&nccl_variables[(uint8_t)*text % nccl_variable_count],
+			       *text ? text + 1 : text);
+	else
+		variable_meant(text);
+}
+
+int LLVMFuzzerTestOneInput(const uint8_t *data, size_t bytes)
+{
+	size_t total = 0;
+	char *text;
+
+	if (!bytes)
+		return 0;
+	switch (data[0] % KINDS) {
+	case 0:
+		read_library(data + 1, bytes - 1);
+		return 0;
+	case 1:
+		ld_cache_walk((const char *)data + 1, bytes - 1, visit_cached, &total);
+		return 0;
+	case 6:
+		pci_redirects(data + 1, bytes - 1);
+		nccl_version_in((const char *)data + 1, bytes - 1);
+		return 0;
+	default:
+		text = calloc(1, bytes);
+		if (!text)
+			abort();
+		memcpy(text, data + 1, bytes - 1);
+		read_text(data[0] % KINDS, text);
+		free(text);
+		return 0;
+	}
+}
