@@ -20,6 +20,8 @@ const char *verdict_name(enum check_verdict verdict)
 	return names[verdict];
 }
 
+static char *printable(const char *fmt, va_list args) ANYNET_PRINTF(1, 0);
+
 static char *printable(const char *fmt, va_list args)
 {
 	char *raw = text_vformat(fmt, args), *clean = text_printable(raw);
