@@ -243,6 +243,11 @@ files)
 	finds set ok "NCCL_ALGO=tree"
 	check NCCL_CONF_FILE='~/nccl.conf'
 	finds file-missing warn "does not expand ~"
+	# A tree of somebody else's does not make this process load anything.
+	write /site/nccl.conf "NCCL_IBVERBS_LIB=$fakes/libfake_plugin.so" "NCCL_NET=IB"
+	check NCCL_CONF_FILE=/site/nccl.conf
+	finds set ok "NCCL_NET=IB (in /site/nccl.conf:2)"
+	grep -q libfake_plugin.so <<<"$(findings not-usable)" && fail "a library was opened"
 	write /site/nccl.conf "NCCL_NET="
 	check NCCL_CONF_FILE=/site/nccl.conf
 	finds net-empty error "unset NCCL_NET"
@@ -271,6 +276,10 @@ interfaces)
 		ip link set docker0 up; ip addr add 172.17.0.1/16 dev docker0" \
 		NCCL_SOCKET_IFNAME=docker0
 	finds ifname-local warn "only docker0" "eth1"
+	in_namespace "$two" GLOO_SOCKET_IFNAME=eth0 TP_SOCKET_IFNAME=eth1
+	finds ifname-none error "GLOO_SOCKET_IFNAME=eth0" "eth1, eth10"
+	in_namespace "$two" GLOO_SOCKET_IFNAME=eth1,eth10
+	finds_not ifname-none
 	in_namespace "$two" NCCL_SOCKET_FAMILY=AF_INET6
 	finds family-none warn "IPv6"
 	;;

@@ -107,6 +107,27 @@ static void check_ifname(struct check *check, const char *name)
 	text_list_free(&matched);
 }
 
+/* PyTorch's own connections: names in full, without signs in front. */
+static void check_gloo(struct check *check, const char *name)
+{
+	const char *value = host_env(name);
+	char *filter = text_format("=%s", value ? value : ""), *usable;
+	struct text_list matched = interfaces_matching(&check->interfaces, filter);
+
+	if (value && !matched.count) {
+		usable = usable_names(check);
+		finding_add(&check->report, CHECK_ERROR, AREA, "ifname-none",
+			    "%s=%s is no interface that is up and has an address", name, value);
+		finding_why(&check->report,
+			    "PyTorch's own connections (Gloo, TensorPipe) cannot be "
+			    "made: \"Unable to find address for\"");
+		finding_fix(&check->report, "unset it, or name one of: %s", usable);
+		free(usable);
+	}
+	text_list_free(&matched);
+	free(filter);
+}
+
 static void check_streams(struct check *check)
 {
 	const char *threads = host_env("NCCL_SOCKET_NTHREADS");
@@ -207,6 +228,8 @@ void check_conflicts(struct check *check)
 {
 	check_ifname(check, "NCCL_SOCKET_IFNAME");
 	check_ifname(check, "ANYNET_SOCKET_IFNAME");
+	check_gloo(check, "GLOO_SOCKET_IFNAME");
+	check_gloo(check, "TP_SOCKET_IFNAME");
 	check_streams(check);
 	check_ib_disabled(check);
 	check_hca(check);

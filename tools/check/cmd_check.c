@@ -71,7 +71,7 @@ static int exit_status(const struct check_report *report)
 	return worst == CHECK_ERROR ? 2 : worst == CHECK_WARN ? 1 : 0;
 }
 
-/* The plugin's warnings, for the check that reads its settings. */
+/* Where the plugin's warnings go; NULL = nowhere. */
 static struct text_list *warnings;
 
 static void keep_warning(int level, unsigned long flags, const char *file, int line,
@@ -85,7 +85,7 @@ static void keep_warning(int level, unsigned long flags, const char *file, int l
 	(void)flags;
 	(void)file;
 	(void)line;
-	if (level != ANYNET_LOG_WARN)
+	if (level != ANYNET_LOG_WARN || !warnings)
 		return;
 	va_start(args, fmt);
 	text_list_add(warnings, text_vformat(fmt, args));
@@ -95,18 +95,15 @@ static void keep_warning(int level, unsigned long flags, const char *file, int l
 /* What the areas ask for. NCCL's files come first: they set variables that all others read. */
 static void gather(struct check *check)
 {
-	struct text_list selector_warnings = { 0 };
-
 	conf_load(&check->conf, &check->host);
 	loader_open(&check->loader, &check->host);
 	copies_find(&check->copies, &check->loader);
 	warnings = &check->warnings;
 	anynet_log_set_sink(keep_warning);
 	anynet_config_load(&check->config, NULL);
-	warnings = &selector_warnings; /* the same as its verdicts */
+	warnings = NULL; /* the selector's are the same as its verdicts */
 	check->probe = text_grow(NULL, sizeof(*check->probe));
 	anynet_selector_run(&check->config, check->probe);
-	text_list_free(&selector_warnings);
 	interfaces_read(&check->interfaces, &check->config);
 }
 

@@ -73,9 +73,18 @@ void conf_parse(const char *text, conf_visitor *visit, void *context)
 }
 
 struct loading {
+	const struct host *host;
 	struct conf *conf;
 	const char *file;
 };
+
+/* A file that a job would load. Below a root of somebody else's it is none for this process. */
+static bool names_library(const char *name)
+{
+	size_t bytes = strlen(name);
+
+	return bytes > 4 && !strcasecmp(name + bytes - 4, "_LIB");
+}
 
 static void take(const struct conf_entry *entry, void *context)
 {
@@ -89,6 +98,7 @@ static void take(const struct conf_entry *entry, void *context)
 	line = &conf->lines[conf->count++];
 	*line = (struct conf_line){ .entry = *entry, .file = loading->file };
 	line->taken = entry->flaw != CONF_NO_EQUALS && is_ours(entry->name) &&
+		      !(*loading->host->root && names_library(entry->name)) &&
 		      !getenv(entry->name) && !setenv(entry->name, entry->value, 0);
 }
 
@@ -103,7 +113,7 @@ void conf_load(struct conf *conf, const struct host *host)
 		conf->files[0] = text_format("%s/.nccl.conf", host->home);
 	conf->files[1] = text_copy("/etc/nccl.conf", strlen("/etc/nccl.conf"));
 	for (size_t i = 0; i < ARRAY_SIZE(conf->files); i++) {
-		struct loading loading = { conf, conf->files[i] };
+		struct loading loading = { host, conf, conf->files[i] };
 		char *text = conf->files[i] ? host_read(host, conf->files[i], FILE_MAX_BYTES, NULL)
 					    : NULL;
 

@@ -41,7 +41,7 @@ void conf_parse(const char *text, conf_visitor *visit, void *context);
 struct conf_line {
 	struct conf_entry entry;
 	const char *file; /* of struct conf */
-	bool taken;       /* the environment did not have it */
+	bool taken;       /* into the environment, which did not have it */
 };
 
 struct conf {
@@ -51,7 +51,8 @@ struct conf {
 	size_t count;
 };
 
-/* Read the files and put what is missing into this process's environment. */
+/* Read the files and put what is missing into this process's environment; names of libraries to load
+ * (NCCL_IBVERBS_LIB) only from this host's own files, not from those below another root. */
 void conf_load(struct conf *conf, const struct host *host);
 void conf_free(struct conf *conf);
 

@@ -125,8 +125,6 @@ static void read_elf(const struct elf_file *elf, struct library *library)
 		return;
 	}
 #endif
-	read_tables(elf, library);
-	read_constants(elf, library);
 	for (size_t i = 0; i < NEEDED_MAX; i++) {
 		const char *name = elf_file_dynamic(elf, DT_NEEDED, i);
 
@@ -134,6 +132,10 @@ static void read_elf(const struct elf_file *elf, struct library *library)
 			break;
 		text_list_add(&library->needed, text_copy(name, strlen(name)));
 	}
+	read_tables(elf, library);
+	/* What loads NCCL does not have it inside, and may be huge. */
+	if (!text_list_has(&library->needed, "libnccl.so.2") || library->net_apis)
+		read_constants(elf, library);
 	split_path(elf_file_dynamic(elf, DT_RPATH, 0), &library->rpath);
 	split_path(elf_file_dynamic(elf, DT_RUNPATH, 0), &library->runpath);
 }
