@@ -236,8 +236,8 @@ static void check_place(struct check *check, const struct layout *layout, const 
 		finding_why(&check->report, "the master is host 0");
 		finding_fix(&check->report, "set NODE_RANK=0 here, or MASTER_ADDR to host 0");
 	} else {
-		finding_add(&check->report, CHECK_OK, AREA, "master", "MASTER_ADDR=%s is %s%s",
-			    name, text, here ? ", this host" : "");
+		finding_add(&check->report, CHECK_OK, AREA, "master",
+			    "MASTER_ADDR=%s is %s, %s host", name, text, here ? "this" : "another");
 	}
 	check_port(check, layout, here);
 }

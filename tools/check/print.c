@@ -141,15 +141,16 @@ void findings_print_text(const struct check_report *report, const struct print_s
 {
 	size_t errors = findings_count(report, CHECK_ERROR),
 	       warns = findings_count(report, CHECK_WARN);
+	size_t notes = findings_count(report, CHECK_NOTE);
 	enum check_verdict worst = findings_worst(report);
 
 	print_problems(report, style, out);
 	print_others(report, style, out);
-	fprintf(out, "%s%zu error%s, %zu warning%s%s; %zu checks were good, %zu notes\n",
+	fprintf(out, "%s%zu error%s, %zu warning%s%s, %zu note%s; good: %zu\n",
 		style->colour ? colours[worst < CHECK_WARN ? CHECK_OK : worst] : "", errors,
 		errors == 1 ? "" : "s", warns, warns == 1 ? "" : "s",
-		style->colour ? "\033[0m" : "", findings_count(report, CHECK_OK),
-		findings_count(report, CHECK_NOTE));
+		style->colour ? "\033[0m" : "", notes, notes == 1 ? "" : "s",
+		findings_count(report, CHECK_OK));
 }
 
 void findings_print_json(const struct check_report *report, FILE *out)
