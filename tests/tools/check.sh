@@ -381,6 +381,14 @@ launcher)
 	# shellcheck disable=SC2086
 	check OMPI_COMM_WORLD_RANK=5 OMPI_COMM_WORLD_SIZE=8 RANK=2 WORLD_SIZE=8 $address
 	finds launchers-differ warn "RANK=2" "OMPI_COMM_WORLD_RANK=5"
+	# Ranks dealt out in turn, by those who know: Slurm, and torchrun on unequal hosts.
+	check SLURM_PROCID=1 SLURM_NTASKS=4 SLURM_NODEID=1 SLURM_NTASKS_PER_NODE=4 SLURM_LOCALID=0 \
+		SLURM_NNODES=2
+	status_is 0
+	# shellcheck disable=SC2086
+	check RANK=8 WORLD_SIZE=9 LOCAL_RANK=0 LOCAL_WORLD_SIZE=1 GROUP_RANK=1 GROUP_WORLD_SIZE=2 \
+		TORCHELASTIC_RUN_ID=none $address
+	status_is 0
 	check SLURM_PROCID=5 SLURM_NTASKS=8 SLURM_NODEID=1 SLURM_NTASKS_PER_NODE=4 SLURM_LOCALID=1 \
 		SLURM_NNODES=2
 	finds layout ok "Slurm: rank 5 of 8"
@@ -399,7 +407,7 @@ master)
 	status_is 0
 	# shellcheck disable=SC2086
 	in_namespace "$here" $job MASTER_ADDR=192.0.2.2 MASTER_PORT=29500
-	finds master-elsewhere error "not an address of it"
+	finds master-elsewhere warn "not an address of it"
 	in_namespace "$here" NODE_RANK=1 WORLD_SIZE=8 LOCAL_WORLD_SIZE=4 MASTER_ADDR=192.0.2.1 \
 		MASTER_PORT=29500
 	finds master-here warn "host 1 of the job"
@@ -536,6 +544,10 @@ gpu)
 		"NVRM version: NVIDIA UNIX x86_64 Kernel Module  470.223.02  Sat Oct  7 15:39:11 UTC 2023"
 	check VIRTUAL_ENV=/opt/venv
 	finds driver-old error "PyTorch 2.4.0+cu121" "525.60.13 or newer; this host has 470.223.02"
+	write /usr/local/cuda-12.1/compat/libcuda.so.1 x
+	check VIRTUAL_ENV=/opt/venv LD_LIBRARY_PATH=/usr/local/cuda-12.1/compat
+	finds driver-compat note /usr/local/cuda-12.1/compat/libcuda.so.1
+	status_is 0
 	write /proc/driver/nvidia/version \
 		"NVRM version: NVIDIA UNIX Open Kernel Module for x86_64  535.104.05  Release Build"
 	check VIRTUAL_ENV=/opt/venv

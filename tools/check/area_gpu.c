@@ -40,6 +40,18 @@ static char *driver_version(const struct host *host)
 	return version;
 }
 
+/* A libcuda for newer CUDAs than the driver's, if it is the one that the loader takes: a package that
+ * data centre GPUs may use. The caller's. */
+static char *compat_library(const struct check *check)
+{
+	char *path = loader_find(&check->loader, "libcuda.so.1", NULL, NULL);
+
+	if (path && strstr(path, "/compat/"))
+		return path;
+	free(path);
+	return NULL;
+}
+
 static void check_driver_for(struct check *check, const char *driver, const char *who,
 			     const char *cuda)
 {
@@ -63,8 +75,15 @@ static void check_driver(struct check *check, const char *driver)
 {
 	const struct nccl_copies *copies = &check->copies;
 	const struct nccl_copy *by_default = copies_at(copies, &check->host, copies->by_default);
+	char *compat = compat_library(check);
 
 	finding_add(&check->report, CHECK_OK, AREA, "driver", "driver %s", driver);
+	if (compat) {
+		finding_add(&check->report, CHECK_NOTE, AREA, "driver-compat",
+			    "programs take %s, which may run newer CUDAs than the driver", compat);
+		free(compat);
+		return;
+	}
 	for (size_t i = 0; i < copies->user_count; i++) {
 		const struct nccl_user *user = &copies->users[i];
 		char *who = text_format("%s %s in %s", user->name, user->version, user->site->path);

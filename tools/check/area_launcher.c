@@ -82,12 +82,15 @@ static void check_ranks(struct check *check, const struct launcher *launcher,
 	}
 }
 
+/* As people set them by hand, and Lightning's plugins expect them: the same number of processes on each
+ * host, in order. Launchers that distribute ranks in other ways set all of them themselves. */
 static void check_world(struct check *check, const struct launcher *launcher,
 			const struct layout *layout)
 {
 	long needed;
 
-	if (layout->local_size <= 0 || layout->size < 0 || layout->node < 0)
+	if (host_env("TORCHELASTIC_RUN_ID") || layout->local_size <= 0 || layout->size < 0 ||
+	    layout->node < 0)
 		return;
 	needed = (layout->nodes > layout->node ? layout->nodes : layout->node + 1) *
 		 layout->local_size;
@@ -187,12 +190,12 @@ void check_launcher(struct check *check)
 			if (layout.node < 0)
 				layout.node = node;
 			torch = layout;
+			check_world(check, &launchers[i], &layout);
 		} else {
 			check_against(check, &torch, &launchers[i], &layout);
 		}
 		report_layout(check, &launchers[i], &layout);
 		check_ranks(check, &launchers[i], &layout);
-		check_world(check, &launchers[i], &layout);
 	}
 	check_complete(check);
 	check_master(check, &torch);

@@ -222,11 +222,14 @@ static void check_place(struct check *check, const struct layout *layout, const 
 					    "reach; if it is that host's name, correct its line in "
 					    "/etc/hosts");
 	} else if (!here && (layout->rank == 0 || layout->node == 0)) {
-		finding_add(&check->report, CHECK_ERROR, AREA, "master-elsewhere",
+		finding_add(&check->report, CHECK_WARN, AREA, "master-elsewhere",
 			    "rank 0's host is this one, but MASTER_ADDR=%s is %s, which is not an "
 			    "address of it",
 			    name, text);
-		finding_why(&check->report, "rank 0 would have to listen there");
+		finding_why(&check->report,
+			    "the others look for rank 0 there: \"Timed out … waiting for "
+			    "clients\", unless that address is translated to this "
+			    "host's (NAT, a Kubernetes service)");
 		finding_fix(&check->report, "set MASTER_ADDR to an address of this host, or start "
 					    "rank 0 there");
 	} else if (here && layout->node > 0) {

@@ -36,15 +36,28 @@ bool interface_works(const struct interfaces *interfaces, size_t i)
 	return flags & IFF_UP && flags & IFF_RUNNING && interfaces->verdicts[i].addr;
 }
 
+/* The link that the kernel made next after the one with this index; NULL = there is none. */
+static const struct netif_link *link_after(const struct netif_table *table, unsigned index)
+{
+	const struct netif_link *next = NULL;
+
+	for (size_t i = 0; i < table->link_count; i++) {
+		if (table->links[i].index > index && (!next || table->links[i].index < next->index))
+			next = &table->links[i];
+	}
+	return next;
+}
+
 struct text_list interfaces_matching(const struct interfaces *interfaces, const char *filter)
 {
+	const struct netif_table *table = &interfaces->table;
 	struct text_list names = { 0 };
 
-	for (size_t i = 0; i < interfaces->table.link_count; i++) {
-		const char *name = interfaces->table.links[i].name;
-
-		if (interface_works(interfaces, i) && name_filter_pass(filter, name, -1))
-			text_list_add(&names, text_copy(name, strlen(name)));
+	for (const struct netif_link *link = link_after(table, 0); link;
+	     link = link_after(table, link->index)) {
+		if (interface_works(interfaces, (size_t)(link - table->links)) &&
+		    name_filter_pass(filter, link->name, -1))
+			text_list_add(&names, text_copy(link->name, strlen(link->name)));
 	}
 	return names;
 }

@@ -21,7 +21,8 @@ void interfaces_free(struct interfaces *interfaces);
 /* Is the link up, with carrier and an address that other hosts could use (or is it lo)? */
 bool interface_works(const struct interfaces *interfaces, size_t i);
 
-/* The names of those that work and pass a filter as in NCCL_SOCKET_IFNAME; "" passes all. */
+/* The names of those that work and pass a filter as in NCCL_SOCKET_IFNAME; "" passes all. In the
+ * kernel's order, which is NCCL's. */
 struct text_list interfaces_matching(const struct interfaces *interfaces, const char *filter);
 
 /* What NCCL's own networks and its bootstrap choose in this environment. */
