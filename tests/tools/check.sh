@@ -39,8 +39,7 @@ write() {
 
 # Runs the tool with these variables and no others; the status is left in $status.
 check() {
-	env -i PATH=/usr/bin:/bin ${SANITIZER_OPTIONS+"ASAN_OPTIONS=$SANITIZER_OPTIONS"} "$@" \
-		"$tool" check --json --root "$root" >"$work/json" 2>"$work/stderr"
+	env -i PATH=/usr/bin:/bin "$@" "$tool" check --json --root "$root" >"$work/json" 2>"$work/stderr"
 	status=$?
 	[ -s "$work/stderr" ] && { cat "$work/stderr"; fail "something on stderr: $*"; }
 	return 0
@@ -149,6 +148,21 @@ plugin)
 	: >"$root/opt/other/libnccl-net.so"
 	check LD_LIBRARY_PATH=/opt/other
 	finds plugin-unusable warn "not an ELF file"
+
+	# Names that would do something to a terminal, or to who reads the JSON.
+	plant "$fakes/libfake_plugin.so" /opt/lib/$'libnccl-net-\033[2J\377.so'
+	check LD_LIBRARY_PATH=/opt/lib NCCL_SOMETHING=$'\033[2J\377'
+	finds plugin-several note 'libnccl-net-\\x1b[2J\\xff.so'
+	LC_ALL=C grep -q $'[\001-\010\013-\037]' "$work/json" && fail "control characters"
+	iconv -f UTF-8 -t UTF-16 "$work/json" >"$work/wide" || fail "not UTF-8"
+	# As text; and a command line that is not understood is an error.
+	env -i "$tool" check --root "$root" >"$work/json" || fail "status $?"
+	grep -q "^0 errors, 0 warnings" "$work/json" || fail "no summary"
+	env -i "$tool" check --root /nowhere 2>"$work/json" && fail "a root that is not there"
+	grep -q "/nowhere is no directory" "$work/json" || fail "no reason"
+	env -i "$tool" check --nosuch 2>"$work/json"
+	[ $? = 2 ] || fail "a wrong option is no error"
+	rm "$root/opt/lib/libnccl-net-"$'\033'*
 
 	# With an NCCL on the host the others do not count.
 	plant "$fakes/libfake_nccl_2.28.9.so" /usr/local/nccl2/lib/libnccl.so.2

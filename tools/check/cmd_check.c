@@ -8,6 +8,7 @@
 #include <stdbool.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/stat.h>
 #include <unistd.h>
 
 #include <nccl_net/log.h>
@@ -35,12 +36,15 @@ static const struct argp_option options[] = {
 static error_t parse(int key, char *arg, struct argp_state *state)
 {
 	struct options *opt = state->input;
+	struct stat st;
 
 	switch (key) {
 	case 'j':
 		opt->json = true;
 		return 0;
 	case 'r':
+		if (stat(arg, &st) || !S_ISDIR(st.st_mode))
+			argp_error(state, "%s is no directory", arg);
 		opt->root = arg;
 		return 0;
 	default:

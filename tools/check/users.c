@@ -79,6 +79,8 @@ static void find_loaded(struct nccl_copies *copies, const struct loader *loader,
 static void find_torch(struct nccl_copies *copies, const struct loader *loader,
 		       const struct python_site *site)
 {
+	/* The second one is PyTorch 1's. */
+	static const char *const libraries[] = { "libtorch_cuda.so", "libtorch_cuda_cpp.so" };
 	char *path = text_format("%s/torch/version.py", site->path);
 	char *source = host_read(loader->host, path, TEXT_MAX_BYTES, NULL);
 	struct nccl_user *user;
@@ -90,9 +92,11 @@ static void find_torch(struct nccl_copies *copies, const struct loader *loader,
 	user->version = python_string(source, "__version__");
 	user->cuda = python_string(source, "cuda");
 	free(source);
-	path = text_format("%s/torch/lib/libtorch_cuda.so", site->path);
-	find_loaded(copies, loader, path, user);
-	free(path);
+	for (size_t i = 0; i < ARRAY_SIZE(libraries) && !user->uses_nccl; i++) {
+		path = text_format("%s/torch/lib/%s", site->path, libraries[i]);
+		find_loaded(copies, loader, path, user);
+		free(path);
+	}
 }
 
 /* The file that CuPy loads itself before the loader is asked: its wheel names version and file. */
