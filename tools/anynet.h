@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
  * The subcommands of the `anynet` tool. Exit codes: 0 good, 1 error, 2 wrong results; of check and
- * explain: 0 nothing found, 1 warnings, 2 errors, 3 it could not read.
+ * explain: 0 nothing found, 1 warnings, 2 errors, 3 a wrong command line, or what could not be read.
  */
 #ifndef TOOLS_ANYNET_H
 #define TOOLS_ANYNET_H

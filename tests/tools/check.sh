@@ -161,7 +161,7 @@ plugin)
 	env -i "$tool" check --root /nowhere 2>"$work/json" && fail "a root that is not there"
 	grep -q "/nowhere is no directory" "$work/json" || fail "no reason"
 	env -i "$tool" check --nosuch 2>"$work/json"
-	[ $? = 2 ] || fail "a wrong option is no error"
+	[ $? = 3 ] || fail "a wrong option is no error"
 	rm "$root/opt/lib/libnccl-net-"$'\033'*
 
 	# With an NCCL on the host the others do not count.

@@ -17,7 +17,7 @@
 
 #include "check.h"
 
-#define USAGE_STATUS 2 /* as an error: a script that asks nothing must not go on */
+#define FAILED_STATUS 3 /* nothing was looked at */
 
 struct options {
 	bool json;
@@ -56,7 +56,7 @@ static const char doc[] =
 	"Looks at this host as a job in this environment would find it, and says what is wrong, why "
 	"it matters and what to do."
 	"\vNothing that is found is run or loaded but the libraries of verbs and of the GPU driver. "
-	"Exit status: 0 nothing is wrong, 1 warnings, 2 errors.";
+	"Exit status: 0 nothing is wrong, 1 warnings, 2 errors, 3 the command line is wrong.";
 
 /* Without "/" at its end: paths are put behind it. */
 static char *root_of(const char *dir)
@@ -144,7 +144,7 @@ int cmd_check(int argc, char **argv)
 	char *root, *home;
 	int status;
 
-	argp_err_exit_status = USAGE_STATUS;
+	argp_err_exit_status = FAILED_STATUS;
 	argp_parse(&argp, argc, argv, 0, NULL, &opt);
 	root = root_of(opt.root);
 	home = user && user->pw_dir ? text_copy(user->pw_dir, strlen(user->pw_dir)) : NULL;

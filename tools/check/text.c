@@ -11,7 +11,7 @@ static void *must(void *memory)
 {
 	if (!memory) {
 		fputs("anynet: out of memory\n", stderr);
-		exit(2);
+		exit(3);
 	}
 	return memory;
 }
