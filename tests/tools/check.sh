@@ -198,6 +198,9 @@ settings)
 	finds unknown-name warn NCCL_SOCKET_IFNAMES "export NCCL_SOCKET_IFNAME=eth0"
 	finds unknown-name warn ANYNET_TRANSPOR= "export ANYNET_TRANSPORT=tcp"
 	finds unknown-name warn "export TORCH_NCCL_BLOCKING_WAIT=1"
+	check NCCL_PSK=secret-of-the-job NCCL_PSKS=secret-of-the-job
+	finds set ok "NCCL_PSK=(not shown)"
+	grep -q secret-of-the-job "$work/json" && fail "a key is shown"
 	check NCCL_QUANTUM_FLUX=1
 	finds unknown-name note NCCL_QUANTUM_FLUX
 	status_is 0

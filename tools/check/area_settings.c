@@ -189,6 +189,9 @@ static void check_variable(struct check *check, const char *entry)
 		return;
 	memcpy(name, entry, bytes);
 	name[bytes] = 0;
+	/* Reports are passed on. */
+	if (!strncasecmp(name, "NCCL_PSK", 8) && *value)
+		value = "(not shown)";
 	where = origin(check, name);
 	if (!strncasecmp(name, "ANYNET_", 7))
 		check_own(check, name, value, where);
