@@ -382,6 +382,42 @@ static void test_no_more_receives_are_taken_than_there_are_requests(void **state
 	pair_irecv(&pair, data, sizeof(data), 0);
 }
 
+/* A queue pair's rail asks where the rest of a message goes, whose beginning was set aside. As long as a frame
+ * of another rail is coming in there it stays, and nobody is told a place. */
+static void test_no_grant_while_a_frame_comes_in_aside(void **state)
+{
+	enum {
+		CHUNK = 3000
+	};
+	struct anynet_wire_frame frame = frame_data(0, 2, ANYNET_FLAG_MULTI, CHUNK), ask, word;
+	struct anynet_request *other, *req;
+	uint8_t in[2 * CHUNK];
+	char none[4];
+
+	(void)state;
+	pair_open_recv(&pair, 2);
+	other = pair_irecv(&pair, none, sizeof(none), 1);
+	frame.size = sizeof(in);
+	ask = frame;
+	ask.type = ANYNET_FRAME_ASK;
+	ask.length = 0;
+	frame_put(pair.fds[0], &frame, NULL);
+	assert_int_equal(send(pair.fds[0], pair_out, CHUNK / 2, 0), CHUNK / 2);
+	pair_idle(other);
+	assert_int_equal(recv_asked((struct recv_comm *)pair.recv, pair.recv->rails[1], &ask), 0);
+	req = pair_irecv(&pair, in, sizeof(in), 2);
+	pair_idle(other);
+	assert_false(frame_get(pair.fds[1], &word, NULL, 0));
+	assert_int_equal(send(pair.fds[0], pair_out + CHUNK / 2, CHUNK / 2, 0), CHUNK / 2);
+	pair_idle(other);
+	assert_true(frame_get(pair.fds[1], &word, NULL, 0));
+	assert_int_equal(word.type, ANYNET_FRAME_GRANT);
+	frame.offset = CHUNK;
+	frame_put(pair.fds[0], &frame, pair_out + CHUNK);
+	pair_finish(&req, 1, NULL);
+	assert_memory_equal(in, pair_out, sizeof(in));
+}
+
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
@@ -402,6 +438,7 @@ int main(void)
 		TEST(test_a_tail_is_no_part_of_the_message),
 		TEST(test_frames_arrive_in_any_pieces),
 		TEST(test_no_more_receives_are_taken_than_there_are_requests),
+		TEST(test_no_grant_while_a_frame_comes_in_aside),
 	};
 
 	return cmocka_run_group_tests(tests, NULL, NULL);
