@@ -253,6 +253,16 @@ int anynet_parse_text(const struct anynet_config_row *row, const char *text,
 	return 0;
 }
 
+int anynet_parse_directory(const struct anynet_config_row *row, const char *text,
+			   struct anynet_config *cfg)
+{
+	if (!strcasecmp(text, "auto") || !strcasecmp(text, "off"))
+		text = strcasecmp(text, "auto") ? "off" : "auto";
+	else if (*text != '/')
+		return -EINVAL;
+	return anynet_parse_text(row, text, cfg);
+}
+
 int anynet_parse_ifname(const struct anynet_config_row *row, const char *text,
 			struct anynet_config *cfg)
 {

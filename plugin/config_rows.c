@@ -572,6 +572,16 @@ const struct anynet_config_row anynet_config_rows[] = {
 		.parse = anynet_parse_flag,
 		.offset = offsetof(struct anynet_config, profile),
 	},
+	{
+		.name = "ANYNET_STATS",
+		.initial = "auto",
+		.accepts = "auto, off, or a directory as /path of at most 255 characters",
+		.doc = "Where each process with open connections has a small file about them, for "
+		       "`anynet top`. `auto`: /dev/shm. `off`: nowhere.",
+		.parse = anynet_parse_directory,
+		.offset = offsetof(struct anynet_config, stats),
+		.max = TEXT_MAX(stats),
+	},
 };
 
 const size_t anynet_config_row_count = ARRAY_SIZE(anynet_config_rows);

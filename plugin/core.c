@@ -141,6 +141,7 @@ static void start(void)
 	}
 	if (core.pid != self && !anynet_core_is_stranger()) {
 		anynet_net_start(&core.cfg, core.probe.devices, core.probe.device_count);
+		anynet_net_set_name(anynet_selector_name());
 		core.pid = self;
 	}
 	atomic_store(&core.probed, true);

@@ -38,7 +38,7 @@ forbid "common knows neither transport" "(.*/)?(ib|tcp)/" transports/common
 forbid "the contracts include only each other" '(.*/)?(plugin|transports|tools|tests)/' include
 forbid "the contracts do not know NCCL's ABI" '(nccl_net/)?abi/' \
 	include/nccl_net/comm.h include/nccl_net/config.h include/nccl_net/device.h \
-	include/nccl_net/log.h include/nccl_net/util.h include/nccl_net/wire.h
+	include/nccl_net/log.h include/nccl_net/stats.h include/nccl_net/util.h include/nccl_net/wire.h
 forbid "product code never includes tests" "(.*/)?tests/" plugin transports tools include
 [ "$bad" = 0 ] && echo "includes: as they should be"
 exit "$bad"

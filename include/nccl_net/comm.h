@@ -43,6 +43,9 @@ void anynet_net_start(const struct anynet_config *cfg, const struct anynet_devic
 /* The NCCL found in this process, for the hello: NCCL_VERSION_CODE (0 = not found) and its file. */
 void anynet_net_set_nccl(int version, const char *path);
 
+/* The name that NCCL knows us by, for `anynet top`. */
+void anynet_net_set_name(const char *name);
+
 /* NCCL has ended its last communicator: gives back half-open connects, lingering rails whose peer has
  * everything, and the listening sockets if no listener or receive comm is left. */
 void anynet_net_trim(void);

@@ -77,6 +77,7 @@ struct anynet_config {
 	char secret_file[256];	  /* holds the secret that every peer has to know; "" = none */
 	int max_recvs;		  /* grouped receives offered to NCCL, 1 … 8 */
 	bool profile;		  /* hand network events to NCCL's profiler (v10+) */
+	char stats[256];	  /* directory of the stats page, or "auto"; "" or "off" = none */
 };
 
 /* Where a value came from, for `anynet config`. */

@@ -136,6 +136,11 @@ void anynet_net_set_nccl(int version, const char *path)
 	(void)path;
 }
 
+void anynet_net_set_name(const char *name)
+{
+	(void)name;
+}
+
 void anynet_net_trim(void)
 {
 	atomic_fetch_add(&fake.trims, 1);

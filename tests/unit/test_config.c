@@ -224,6 +224,7 @@ static const struct sample {
 	{ "ANYNET_SECRET_FILE", "/etc/anynet/secret", "/etc/anynet/secret", NULL },
 	{ "ANYNET_MAX_RECVS", "1", "1", "9" },
 	{ "ANYNET_PROFILE", "on", "1", "auto" },
+	{ "ANYNET_STATS", "Off", "off", "run/anynet" },
 };
 
 static void test_every_row_has_a_sample(void **state)

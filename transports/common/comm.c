@@ -236,6 +236,8 @@ void comm_sever(struct anynet_comm *comm, struct anynet_rail *rail, int err)
 		recv_doubt(comm, rail->index, false);
 	if (err) {
 		rail->broke_ms = net_now_ms();
+		rail->breaks++;
+		comm->tally.breaks++;
 		anynet_info("%s peer %s pid %u dev %s rail %u of %u (%s) broke: %s; it is replaced",
 			    comm->is_send ? "send to" : "receive from", comm->peer.host,
 			    comm->peer.pid, comm->dev->name, rail->index, comm->rail_count,
@@ -271,6 +273,7 @@ void comm_rail_back(struct anynet_comm *comm, struct anynet_rail *rail, int fd, 
 		recv_doubt(comm, rail->index, false);
 		recv_tell_again(comm, rail->index);
 	}
+	comm->tally.heals += rail->broke_by != 0;
 	if (rail->broke_by)
 		anynet_info("%s peer %s pid %u dev %s rail %u of %u is back after %.3f s: %s",
 			    comm->is_send ? "send to" : "receive from", comm->peer.host,

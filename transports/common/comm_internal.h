@@ -37,6 +37,17 @@ struct comm_paths {
 	struct anynet_wire_addr own_addrs[ANYNET_HELLO_ADDRS], peer[ANYNET_HELLO_ADDRS];
 };
 
+/* For the stats page: what happened to a comm, and what stats.c remembers of it between two looks. */
+struct comm_tally {
+	uint32_t breaks, heals; /* connections that broke, that were replaced */
+	uint32_t again;         /* frames to be sent again */
+	uint32_t stalls;        /* that were warned about */
+	uint32_t counted;       /* requests when last looked, and in all: */
+	uint64_t requests;
+	uint64_t mark, mark_ms; /* requests at a look in the past; not all of them are done */
+	uint64_t id, opened_ms; /* 0 = not looked at yet */
+};
+
 struct heal;
 struct rail_mail;
 
@@ -87,6 +98,7 @@ struct anynet_comm {
 		uint64_t pinged_ms; /* last heartbeat */
 		bool warned;        /* of this stall */
 	} watch;
+	struct comm_tally tally;
 };
 
 /* Embedded first in send_msg and recv_req: what NCCL holds as void *request. */
@@ -298,6 +310,12 @@ int recv_test(struct anynet_request *req, int *done, int *sizes);
 /* How many requests are not done. */
 unsigned send_pending(const struct anynet_comm *comm);
 unsigned recv_pending(const struct anynet_comm *comm);
+
+/* How many there have been, as a count that wraps; payload bytes sent or placed in all. */
+uint32_t send_requests(const struct anynet_comm *comm);
+uint32_t recv_requests(const struct anynet_comm *comm);
+uint64_t send_bytes(const struct anynet_comm *comm);
+uint64_t recv_bytes(const struct anynet_comm *comm);
 
 /* Counts that change when something moves: messages acknowledged, bytes placed. */
 uint64_t send_progress(const struct anynet_comm *comm);

@@ -17,6 +17,7 @@
 #include "listen.h"
 #include "rail_link.h"
 #include "registry.h"
+#include "stats.h"
 
 #define LOOK_MS       100 /* between two looks at every comm */
 #define URGENT_MS     2   /* when a comm waits to be attended to */
@@ -129,6 +130,7 @@ static void *guard_thread(void *arg)
 	bool urgent = false;
 	unsigned engine = 0;
 
+	stats_begin();
 	while (atomic_load_explicit(&guard.life, memory_order_acquire) == (uintptr_t)arg) {
 		struct look look = { 0 };
 		uint64_t now;
@@ -145,6 +147,8 @@ static void *guard_thread(void *arg)
 			listen_turn(); /* strangers whose time is over */
 		}
 		registry_each(visit, &look);
+		if (look.due)
+			stats_look();
 		end_closed(&look);
 		if (ib_chores())
 			registry_each(poke_all, NULL);
@@ -155,8 +159,10 @@ static void *guard_thread(void *arg)
 
 /* --- its life --- */
 
+/* The thread has ended, has not begun, or is the caller. */
 static void close_descriptors(void)
 {
+	stats_end();
 	link_events_close();
 	if (guard.epfd >= 0)
 		close(guard.epfd);

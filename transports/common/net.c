@@ -71,6 +71,11 @@ void anynet_net_set_nccl(int version, const char *path)
 	snprintf(anynet_net.nccl_path, sizeof(anynet_net.nccl_path), "%s", path ? path : "");
 }
 
+void anynet_net_set_name(const char *name)
+{
+	snprintf(anynet_net.name, sizeof(anynet_net.name), "%s", name);
+}
+
 uint64_t net_now_ms(void)
 {
 	static _Atomic uint64_t last, skipped;

@@ -18,6 +18,7 @@ struct anynet_net {
 	anynet_profiler profiler; /* NULL = events are off */
 	int nccl_version;         /* 0 = not found */
 	char nccl_path[256];
+	char name[16]; /* that NCCL knows us by; "" = not known */
 	char host[64];
 	uint32_t pid;
 };

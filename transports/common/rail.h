@@ -42,6 +42,9 @@ struct anynet_rail_ops {
 	/* What the path tells about itself; false = nothing. */
 	bool (*signs)(struct anynet_rail *rail, struct rail_signs *signs);
 
+	/* Frames of its stream that have been sent or consumed. */
+	uint64_t (*frames)(const struct anynet_rail *rail);
+
 	/* If nothing is under way, send a heartbeat, so that signs will tell. */
 	void (*ping)(struct anynet_rail *rail);
 
@@ -75,6 +78,9 @@ struct rail_signs {
 	unsigned quiet_ms; /* since anything was last heard from the peer's host */
 	unsigned rtt_us;
 	bool lost; /* its NIC has said so */
+	/* Of its connection, for the stats page; 0 = not known. */
+	unsigned resent; /* packets sent again by the kernel */
+	uint64_t rate;   /* the kernel's delivery rate, bytes per s */
 };
 
 /* The stream of frames of one path. It outlives connections: a new one goes on where the receiver
@@ -104,6 +110,9 @@ struct anynet_rail {
 	uint32_t granted;    /* receive comm: all before are told on it, or over */
 	struct ib_link *next_link; /* of the connection that comes; resume takes it. NULL = none */
 	char path[112];            /* "10.0.0.1:4711 -> 10.0.0.2:9000" for messages */
+
+	uint32_t breaks;        /* connections that broke */
+	struct rail_signs seen; /* when it was last looked at */
 };
 
 /* Names a frame of a rail's stream, so that it can be made again. */

@@ -61,6 +61,16 @@ unsigned recv_pending(const struct anynet_comm *base)
 	return comm->posted - comm->completions;
 }
 
+uint32_t recv_requests(const struct anynet_comm *base)
+{
+	return ((const struct recv_comm *)base)->posted;
+}
+
+uint64_t recv_bytes(const struct anynet_comm *base)
+{
+	return ((const struct recv_comm *)base)->bytes;
+}
+
 uint64_t recv_progress(const struct anynet_comm *base)
 {
 	return ((const struct recv_comm *)base)->moved;

@@ -88,7 +88,8 @@ struct recv_comm {
 	bool closing;                           /* BYE is due, also on a rail that is resumed */
 	bool again_due;                         /* … if there are any */
 	uint64_t doubts;                        /* rails whose path is in doubt, to be told */
-	uint64_t moved;                         /* chunks placed in all */
+	uint64_t moved;                         /* chunks placed in all … */
+	uint64_t bytes;                         /* … and payload */
 	uint32_t grants;                        /* to be told */
 	uint32_t unfilled; /* posted buffers that wait for a message or its rest */
 	size_t aside;      /* bytes in arrivals */

@@ -346,17 +346,18 @@ void recv_placed(struct recv_comm *comm, struct recv_msg *msg, size_t bytes)
 
 void recv_arrived(struct recv_comm *comm, struct recv_msg *msg, size_t bytes)
 {
-	msg->received += bytes;
+	comm->bytes += bytes;
 	comm->moved++;
+	msg->received += bytes;
 	if (msg->received == msg->size)
 		complete_message(comm, msg);
 }
 
 void recv_unplace(struct recv_comm *comm, struct recv_msg *msg, size_t length, size_t part)
 {
-	(void)comm;
 	msg->begun -= length - part;
 	msg->received += part;
+	comm->bytes += part;
 	msg->unsure |= part;
 }
 

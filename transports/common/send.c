@@ -70,6 +70,20 @@ bool send_confirmed(const struct anynet_comm *base)
 	return !((const struct send_comm *)base)->unconfirmed;
 }
 
+uint32_t send_requests(const struct anynet_comm *base)
+{
+	return ((const struct send_comm *)base)->next_seq;
+}
+
+uint64_t send_bytes(const struct anynet_comm *base)
+{
+	uint64_t bytes = 0;
+
+	for (unsigned i = 0; i < base->rail_count; i++)
+		bytes += base->rails[i] ? base->rails[i]->bytes_sent : 0;
+	return bytes;
+}
+
 uint64_t send_progress(const struct anynet_comm *base)
 {
 	return ((const struct send_comm *)base)->moved;

@@ -404,6 +404,7 @@ void send_begun(struct send_comm *comm, const struct frame_id *id)
 
 void send_rewound(struct send_comm *comm, const struct frame_id *id)
 {
+	comm->base.tally.again++;
 	if (id->type == ANYNET_FRAME_DATA)
 		comm->msgs[id->slot].chunks++;
 }

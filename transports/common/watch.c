@@ -42,10 +42,13 @@ static void watch_rail(struct anynet_comm *comm, struct anynet_rail *rail, uint6
 {
 	bool alternative = comm->paths.own_count > 1 || comm->paths.peer_count > 1;
 	struct rail_signs signs = { 0 };
-	uint64_t silence = rail->ops->signs(rail, &signs) ? silence_of(rail, &signs, now) : 0;
+	bool told = rail->ops->signs(rail, &signs);
+	uint64_t silence = told ? silence_of(rail, &signs, now) : 0;
 	bool lost = signs.lost || (rail->dev && link_is_down(rail->dev)) ||
 		    (rail->doubted_ms && now - rail->doubted_ms < DOUBT_MS);
 
+	if (told)
+		rail->seen = signs;
 	if (silence >= peer_timeout() && (comm->is_send || !heal_wanted())) {
 		comm_rail_broke(comm, rail, -ETIMEDOUT);
 	} else if (heal_wanted() &&
@@ -95,6 +98,7 @@ static void warn_of_stall(struct anynet_comm *comm, uint64_t now)
 	if (!limit || stall < limit || comm->watch.warned)
 		return;
 	comm->watch.warned = true;
+	comm->tally.stalls++;
 	(comm->is_send ? send_describe : recv_describe)(comm, asked, sizeof(asked));
 	for (unsigned i = 0; i < comm->rail_count; i++)
 		if (comm->rails[i] && (comm->rails[i]->fd < 0 || comm->rails[i]->suspect))

@@ -90,6 +90,13 @@ static void tcp_position(struct anynet_rail *base, uint64_t *frames, uint32_t *p
 	*part = to_tcp(base)->rx_part;
 }
 
+uint64_t tcp_frames(const struct anynet_rail *base)
+{
+	const struct tcp_rail *rail = (const struct tcp_rail *)base;
+
+	return base->comm->is_send ? rail->tx_next : rail->rx_frames;
+}
+
 static void look_at_path(struct anynet_rail *base)
 {
 	struct sockaddr_storage local = { 0 }, peer = { 0 };
@@ -140,6 +147,7 @@ static const struct anynet_rail_ops tcp_send_rail_ops = {
 	.transmit = tcp_transmit_data,
 	.backlog = tcp_backlog,
 	.signs = tcp_signs,
+	.frames = tcp_frames,
 	.ping = tcp_ping,
 	.sever = tcp_sever,
 	.position = tcp_position,
@@ -153,6 +161,7 @@ static const struct anynet_rail_ops tcp_recv_rail_ops = {
 	.transmit = tcp_transmit_control,
 	.backlog = tcp_backlog,
 	.signs = tcp_signs,
+	.frames = tcp_frames,
 	.ping = tcp_ping,
 	.sever = tcp_sever,
 	.position = tcp_position,

@@ -94,6 +94,8 @@ static inline struct tcp_log_frame *tcp_log_at(struct tcp_rail *rail, uint64_t n
 void tcp_rate_refresh(struct tcp_rail *rail);
 bool tcp_signs(struct anynet_rail *rail, struct rail_signs *signs);
 
+uint64_t tcp_frames(const struct anynet_rail *rail);
+
 /*
  * tcp_gpu.c: payload in GPU memory, which is copied through host memory. An error has failed the comm.
  */

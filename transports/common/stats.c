@@ -1,0 +1,288 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* What goes onto the stats page; see stats.h. */
+#include "stats.h"
+
+#include <errno.h>
+#include <sched.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <time.h>
+#include <unistd.h>
+
+#include <nccl_net/log.h>
+#include <nccl_net/stats.h>
+
+#include "registry.h"
+#include "stats_page.h"
+
+#define ENTER_TRIES 20   /* to get at a comm between two calls of its user */
+#define ASKED_MS    1000 /* what waits for so long is described */
+
+/* Belongs to the guardian. */
+static struct {
+	struct stats_page page;
+	uint64_t next_id;
+	uint64_t started_ms;
+	unsigned slots;                    /* used so far … */
+	uint64_t sums[ANYNET_STATS_COMMS]; /* … and what was written there; 0 = nothing */
+	struct anynet_stats_comm record;   /* of the comm that is being looked at */
+} stats = { .page.fd = -1 };
+
+/* One look. Ages are taken by net_now_ms, which leaves long pauses out, and told by the clock. */
+struct round {
+	uint64_t now, clock_ms;
+	unsigned comms;
+	int err;
+	bool seen[ANYNET_STATS_COMMS];
+};
+
+static uint64_t clock_ms(void)
+{
+	struct timespec ts;
+
+	clock_gettime(CLOCK_MONOTONIC, &ts);
+	return (uint64_t)ts.tv_sec * 1000 + (uint64_t)ts.tv_nsec / 1000000;
+}
+
+static uint64_t by_clock(const struct round *round, uint64_t since)
+{
+	uint64_t age = since < round->now ? round->now - since : 0;
+
+	return !since ? 0 : age < round->clock_ms ? round->clock_ms - age : 1;
+}
+
+/* Zeros what is behind the text, as all of it is written. Of a name that is too long, what fits. */
+static void put_text(char *to, size_t room, const char *from)
+{
+	size_t bytes = strnlen(from, room - 1);
+
+	memcpy(to, from, bytes);
+	memset(to + bytes, 0, room - bytes);
+}
+#define PUT_TEXT(field, from) put_text(field, sizeof(field), from)
+
+/* --- a comm, with its lock --- */
+
+static void tell_rail(const struct anynet_comm *comm, const struct anynet_rail *rail,
+		      const struct round *round, struct anynet_stats_rail *out)
+{
+	out->bytes = rail->bytes_sent;
+	out->frames = rail->ops->frames(rail);
+	out->rate = comm->is_send ? rail->seen.rate : 0;
+	out->resent = rail->seen.resent;
+	out->rtt_us = rail->seen.rtt_us;
+	out->breaks = rail->breaks;
+	out->down_ms = rail->fd < 0 ? by_clock(round, rail->broke_ms) : 0;
+	out->index = rail->index;
+	out->epoch = rail->epoch;
+	out->kind =
+		comm_is_ib(comm) && ib_rail_is_linked(rail) ? ANYNET_STATS_QP : ANYNET_STATS_TCP;
+	out->state = rail->fd < 0    ? ANYNET_STATS_DOWN
+		     : rail->suspect ? ANYNET_STATS_SUSPECT
+				     : ANYNET_STATS_UP;
+	PUT_TEXT(out->device, rail->dev ? rail->dev->name : "");
+	PUT_TEXT(out->path, rail->path);
+}
+
+/* Requests end in about the order in which they come: while fewer are done than there were at some look
+ * in the past, the oldest is as old as that. */
+static uint64_t oldest_since(struct comm_tally *tally, unsigned pending, uint64_t now)
+{
+	if (!pending || tally->requests - pending >= tally->mark) {
+		tally->mark = tally->requests;
+		tally->mark_ms = now;
+	}
+	return pending ? tally->mark_ms : 0;
+}
+
+static void tell_requests(struct anynet_comm *comm, const struct round *round,
+			  struct anynet_stats_comm *out)
+{
+	struct comm_tally *tally = &comm->tally;
+	uint32_t count = comm->is_send ? send_requests(comm) : recv_requests(comm);
+	uint64_t stalled = comm->watch.since_ms;
+
+	tally->requests += (uint32_t)(count - tally->counted);
+	tally->counted = count;
+	out->requests = tally->requests;
+	out->pending = comm_pending(comm);
+	out->oldest_ms = by_clock(round, oldest_since(tally, out->pending, round->now));
+	/* It begins anew at each progress: a moment is no stall. */
+	if (!out->pending || round->now < stalled + ASKED_MS || !stalled)
+		return;
+	out->stalled_ms = by_clock(round, stalled);
+	(comm->is_send ? send_describe : recv_describe)(comm, out->asked, sizeof(out->asked));
+}
+
+static void tell_peer(const struct anynet_comm *comm, struct anynet_stats_comm *out)
+{
+	out->peer_pid = comm->peer.pid;
+	PUT_TEXT(out->peer_host, comm->peer.host);
+	PUT_TEXT(out->peer_device, comm->peer.device);
+	PUT_TEXT(out->peer_addr, comm->peer.addr);
+	PUT_TEXT(out->device, comm->dev->name);
+}
+
+static void tell_comm(struct anynet_comm *comm, const struct round *round,
+		      struct anynet_stats_comm *out)
+{
+	struct comm_tally *tally = &comm->tally;
+	unsigned told = 0;
+
+	memset(out, 0, sizeof(*out));
+	if (!tally->id) {
+		tally->id = ++stats.next_id;
+		tally->opened_ms = round->clock_ms;
+	}
+	out->id = tally->id;
+	out->opened_ms = tally->opened_ms;
+	out->comm_hash = comm->paths.comm_hash;
+	out->bytes = comm->is_send ? send_bytes(comm) : recv_bytes(comm);
+	out->breaks = tally->breaks;
+	out->heals = tally->heals;
+	out->again = tally->again;
+	out->stalls = tally->stalls;
+	out->error = comm_error(comm);
+	out->is_send = comm->is_send;
+	out->closing = atomic_load(&comm->closing);
+	out->rail_count = comm->rail_count;
+	tell_peer(comm, out);
+	tell_requests(comm, round, out);
+	for (unsigned i = 0; i < comm->rail_count && told < ANYNET_STATS_RAILS; i++)
+		if (comm->rails[i])
+			tell_rail(comm, comm->rails[i], round, &out->rails[told++]);
+}
+
+static bool enter(struct anynet_comm *comm)
+{
+	for (int i = 0; i < ENTER_TRIES; i++) {
+		if (comm_try_enter(comm))
+			return true;
+		sched_yield();
+	}
+	return false;
+}
+
+static void visit(struct anynet_comm *comm, void *arg)
+{
+	struct round *round = arg;
+	unsigned slot = (unsigned)comm->slot;
+	uint64_t sum;
+
+	round->comms++;
+	if (slot >= ANYNET_STATS_COMMS)
+		return;
+	round->seen[slot] = true;
+	if (round->err || !enter(comm))
+		return;
+	tell_comm(comm, round, &stats.record);
+	comm_leave(comm);
+	sum = anynet_stats_sum(&stats.record, sizeof(stats.record));
+	if (sum == stats.sums[slot])
+		return;
+	stats.sums[slot] = sum;
+	if (slot >= stats.slots)
+		stats.slots = slot + 1;
+	round->err = stats_page_put(&stats.page, anynet_stats_comm_at(slot), &stats.record,
+				    sizeof(stats.record));
+}
+
+/* --- the process --- */
+
+/* The first of these variables that is set. */
+static void put_variable(char *to, size_t room, const char *const *names)
+{
+	const char *value = NULL;
+
+	for (; *names && !value; names++)
+		value = getenv(*names);
+	put_text(to, room, value ? value : "");
+}
+
+static int tell_process(const struct round *round)
+{
+	static const char *const jobs[] = { "SLURM_JOB_ID", "PBS_JOBID",           "LSB_JOBID",
+					    "JOB_ID",       "TORCHELASTIC_RUN_ID", NULL };
+	static const char *const ranks[] = { "RANK", "SLURM_PROCID", "OMPI_COMM_WORLD_RANK",
+					     "PMI_RANK", NULL };
+	struct anynet_stats_process process = {
+		.magic = ANYNET_STATS_MAGIC,
+		.version = ANYNET_STATS_VERSION,
+		.comm_bytes = sizeof(struct anynet_stats_comm),
+		.started_ms = stats.started_ms,
+		.written_ms = round->clock_ms,
+		.pid = anynet_net.pid,
+		.nccl_version = (uint32_t)anynet_net.nccl_version,
+		.comms = round->comms,
+		.slots = stats.slots,
+	};
+
+	PUT_TEXT(process.plugin, ANYNET_VERSION);
+	PUT_TEXT(process.net, anynet_net.name);
+	PUT_TEXT(process.host, anynet_net.host);
+	PUT_TEXT(process.program, program_invocation_short_name);
+	put_variable(process.job, sizeof(process.job), jobs);
+	put_variable(process.rank, sizeof(process.rank), ranks);
+	return stats_page_put(&stats.page, 0, &process, sizeof(process));
+}
+
+/* Records of comms that are gone. */
+static int forget(const struct round *round)
+{
+	static struct anynet_stats_comm nothing;
+	int ret = 0;
+
+	for (unsigned slot = 0; slot < stats.slots && !ret; slot++) {
+		if (round->seen[slot] || !stats.sums[slot])
+			continue;
+		stats.sums[slot] = 0;
+		memset(&nothing, 0, sizeof(nothing)); /* with a sum: a record of no comm */
+		ret = stats_page_put(&stats.page, anynet_stats_comm_at(slot), &nothing,
+				     sizeof(nothing));
+	}
+	return ret;
+}
+
+void stats_begin(void)
+{
+	const char *dir = anynet_net.cfg->stats;
+	int ret;
+
+	stats_end();
+	if (!*dir || !strcmp(dir, "off"))
+		return;
+	memset(stats.sums, 0, sizeof(stats.sums));
+	stats.slots = 0;
+	stats.started_ms = clock_ms();
+	dir = strcmp(dir, "auto") ? dir : ANYNET_STATS_DIR;
+	ret = stats_page_open(&stats.page, dir);
+	if (ret)
+		anynet_chat("no page for `anynet top` in %s: %s", dir, strerror(-ret));
+}
+
+void stats_look(void)
+{
+	static struct round round;
+
+	if (stats.page.fd < 0 || stats.page.pid != getpid())
+		return;
+	memset(&round, 0, sizeof(round));
+	round.now = net_now_ms();
+	round.clock_ms = clock_ms();
+	registry_each(visit, &round);
+	if (!round.err)
+		round.err = forget(&round);
+	if (!round.err)
+		round.err = tell_process(&round);
+	if (!round.err)
+		return;
+	anynet_chat("the page for `anynet top` cannot be written any more: %s",
+		    strerror(-round.err));
+	stats_end();
+}
+
+void stats_end(void)
+{
+	stats_page_close(&stats.page);
+}
