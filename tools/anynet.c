@@ -21,6 +21,7 @@ static const struct {
 	{ "explain", cmd_explain, "what lines of logs mean: the cause first, and what to do" },
 	{ "perf", cmd_perf,
 	  "checked all-reduce, alltoall or sendrecv between processes of this host" },
+	{ "top", cmd_top, "the connections of running jobs on this host: what is wrong first" },
 	{ "version", cmd_version, "version of the tool and of the plugin's wire protocol" },
 	{ "help", cmd_help, "this list" },
 };

@@ -1,0 +1,88 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * Stats pages of another process. The first byte says whether the records get the sums that they should
+ * have, without which nearly all are left out; each further one is a record, cut or filled up with
+ * zeros. What is printed must be text.
+ */
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "input.h"
+#include "tools/stats/print.h"
+
+#define COMMS 3
+#define BYTES (ANYNET_STATS_COMMS_AT + COMMS * ANYNET_STATS_COMM_STEP)
+
+static void seal(uint8_t *record, size_t bytes)
+{
+	uint64_t sum = anynet_stats_sum(record, bytes);
+
+	memcpy(record, &sum, sizeof(sum));
+}
+
+static size_t take(uint8_t *to, size_t room, const uint8_t **data, size_t *bytes)
+{
+	size_t n = *bytes < room ? *bytes : room;
+
+	memcpy(to, *data, n);
+	*data += n;
+	*bytes -= n;
+	return n;
+}
+
+static void print(const struct page_list *list)
+{
+	struct print_style style = { .width = 80, .rails = true };
+	char *text = NULL;
+	size_t size;
+	FILE *out = open_memstream(&text, &size);
+	struct view view;
+
+	must(out && !view_make(&view, list, list));
+	print_view(&view, &style, out);
+	must(!print_view_json(&view, out));
+	must(!fclose(out) && strlen(text) == size);
+	for (const char *at = text; *at; at++)
+		must((*at >= ' ' && *at <= '~') || *at == '\n');
+	view_free(&view);
+	free(text);
+}
+
+int LLVMFuzzerTestOneInput(const uint8_t *data, size_t bytes)
+{
+	static uint8_t memory[BYTES];
+	struct anynet_stats_process *head = (struct anynet_stats_process *)memory;
+	struct page page;
+	size_t count;
+	bool sealed;
+
+	if (!bytes)
+		return 0;
+	sealed = data[0] & 1;
+	data++;
+	bytes--;
+	memset(memory, 0, sizeof(memory));
+	count = take(memory, sizeof(*head), &data, &bytes);
+	if (sealed) {
+		head->magic = ANYNET_STATS_MAGIC;
+		head->version = ANYNET_STATS_VERSION;
+		head->comm_bytes = sizeof(struct anynet_stats_comm);
+		seal(memory, sizeof(*head));
+		count = sizeof(*head);
+	}
+	for (unsigned i = 0; i < COMMS && bytes; i++) {
+		size_t at = anynet_stats_comm_at(i);
+
+		count = at + take(memory + at, sizeof(struct anynet_stats_comm), &data, &bytes);
+		if (sealed) {
+			seal(memory + at, sizeof(struct anynet_stats_comm));
+			count = at + sizeof(struct anynet_stats_comm);
+		}
+	}
+	if (page_parse(&page, memory, count))
+		return 0;
+	print(&(struct page_list){ &page, 1 });
+	free(page.comms);
+	return 0;
+}

@@ -1,0 +1,443 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* The stats page of this process, as its reader sees it. */
+#include <errno.h>
+#include <fcntl.h>
+#include <setjmp.h>
+#include <signal.h>
+#include <stdarg.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <sys/resource.h>
+#include <sys/stat.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include <cmocka.h>
+
+#include "pair.h"
+#include "support/capture.h"
+#include "tools/stats/page.h"
+#include "transports/common/registry.h"
+#include "transports/common/stats.h"
+#include "transports/common/stats_page.h"
+
+static struct pair pair;
+static char dir[64];
+
+static int setup(void **state)
+{
+	strcpy(dir, "/tmp/anynet-test-XXXXXX");
+	if (!mkdtemp(dir))
+		return -1;
+	pair_setup_healing(state);
+	strcpy(local_cfg.stats, dir);
+	anynet_net_set_name("IB");
+	return 0;
+}
+
+static int teardown(void **state)
+{
+	(void)state;
+	stats_end();
+	pair_close(&pair);
+	capture_check();
+	return rmdir(dir); /* fails if a page is left */
+}
+
+static void open_pair(unsigned rails)
+{
+	pair_open(&pair, rails);
+	assert_int_equal(registry_add(pair.send), 0);
+	assert_int_equal(registry_add(pair.recv), 0);
+}
+
+static void close_pair(void)
+{
+	registry_remove(pair.send);
+	registry_remove(pair.recv);
+	pair_close(&pair);
+}
+
+/* The name of the one file in the directory; NULL = there is none. */
+static const char *page_file(void)
+{
+	static char path[400];
+	FILE *list;
+	char command[100];
+
+	snprintf(command, sizeof(command), "ls -d %s/anynet-stats.* 2>/dev/null", dir);
+	list = popen(command, "r");
+	assert_non_null(list);
+	if (!fgets(path, sizeof(path), list))
+		*path = 0;
+	pclose(list);
+	path[strcspn(path, "\n")] = 0;
+	return *path ? path : NULL;
+}
+
+static uint8_t bytes[ANYNET_STATS_BYTES];
+
+/* A reader would ask for the lock, which this process holds itself: the bytes are read here. */
+static struct page look(void)
+{
+	struct page page;
+	FILE *file;
+
+	stats_look();
+	file = fopen(page_file(), "r");
+	assert_non_null(file);
+	assert_int_equal(page_parse(&page, bytes, fread(bytes, 1, sizeof(bytes), file)), 0);
+	fclose(file);
+	return page;
+}
+
+static const struct anynet_stats_comm *comm_of(const struct page *page, bool is_send)
+{
+	for (size_t i = 0; i < page->count; i++)
+		if (page->comms[i].is_send == is_send)
+			return &page->comms[i];
+	fail_msg("no record");
+	return NULL;
+}
+
+static void test_a_page_tells_of_process_comms_and_rails(void **state)
+{
+	const struct anynet_stats_comm *send, *recv;
+	struct anynet_request *reqs[2];
+	struct page page;
+
+	(void)state;
+	open_pair(2);
+	stats_begin();
+	reqs[0] = pair_irecv(&pair, pair_in, PAIR_LARGE, 7);
+	reqs[1] = pair_isend(&pair, pair_out, PAIR_LARGE, 7);
+	pair_finish(reqs, 2, NULL);
+	reqs[0] = pair_irecv(&pair, pair_in, 100, 7);
+	page = look();
+	assert_int_equal(page.process.pid, getpid());
+	assert_string_equal(page.process.net, "IB");
+	assert_string_equal(page.process.plugin, ANYNET_VERSION);
+	assert_int_equal(page.process.comms, 2);
+	assert_int_equal(page.count, 2);
+	send = comm_of(&page, true);
+	recv = comm_of(&page, false);
+	assert_int_equal(send->bytes, PAIR_LARGE);
+	assert_int_equal(recv->bytes, PAIR_LARGE);
+	assert_int_equal(send->requests, 1);
+	assert_int_equal(recv->requests, 2);
+	assert_int_equal(send->pending, 0);
+	assert_int_equal(recv->pending, 1);
+	assert_true(recv->oldest_ms && recv->oldest_ms <= page_clock_ms());
+	assert_int_equal(send->oldest_ms, 0);
+	assert_string_equal(send->peer_host, "host-b");
+	assert_int_equal(send->peer_pid, 4242);
+	assert_string_equal(send->device, "lo");
+	assert_int_equal(send->rail_count, 2);
+	assert_int_equal(send->rails[0].bytes + send->rails[1].bytes, PAIR_LARGE);
+	assert_int_equal(recv->rails[1].kind, ANYNET_STATS_TCP);
+	assert_int_equal(recv->rails[1].state, ANYNET_STATS_UP);
+	assert_int_equal(recv->rails[1].index, 1);
+	assert_int_equal(recv->rails[2].kind, 0);
+	assert_int_equal(send->rails[0].frames + send->rails[1].frames,
+			 recv->rails[0].frames + recv->rails[1].frames);
+	free(page.comms);
+	close_pair();
+}
+
+static void test_the_oldest_request_keeps_its_age(void **state)
+{
+	struct anynet_request *reqs[2];
+	struct page page;
+	uint64_t since;
+
+	(void)state;
+	open_pair(1);
+	stats_begin();
+	reqs[0] = pair_irecv(&pair, pair_in, 100, 0);
+	page = look();
+	since = comm_of(&page, false)->oldest_ms;
+	free(page.comms);
+	reqs[1] = pair_irecv(&pair, pair_in, 100, 0);
+	while (page_clock_ms() <= since) /* so that another time is another number */
+		;
+	page = look();
+	assert_in_range(comm_of(&page, false)->oldest_ms, since - 2, since + 2);
+	free(page.comms);
+	pair_send(&pair, pair_out, 100);
+	pair_send(&pair, pair_out, 100);
+	pair_finish(reqs, 2, NULL);
+	page = look();
+	assert_int_equal(comm_of(&page, false)->oldest_ms, 0);
+	free(page.comms);
+	close_pair();
+}
+
+static void test_breaks_and_errors_are_told(void **state)
+{
+	const struct anynet_stats_comm *send;
+	struct page page;
+
+	(void)state;
+	open_pair(2);
+	stats_begin();
+	comm_sever(pair.send, pair.send->rails[1], -ETIMEDOUT);
+	page = look();
+	send = comm_of(&page, true);
+	assert_int_equal(send->breaks, 1);
+	assert_int_equal(send->heals, 0);
+	assert_int_equal(send->rails[1].breaks, 1);
+	assert_int_equal(send->rails[1].state, ANYNET_STATS_DOWN);
+	assert_int_equal(send->rails[0].state, ANYNET_STATS_UP);
+	assert_true(send->rails[1].down_ms && send->rails[1].down_ms <= page_clock_ms());
+	free(page.comms);
+	pair.send->rails[0]->suspect = true;
+	comm_fail(pair.recv, NULL, -ECONNRESET, "for a test");
+	capture_forget();
+	page = look();
+	assert_int_equal(comm_of(&page, true)->rails[0].state, ANYNET_STATS_SUSPECT);
+	assert_int_equal(comm_of(&page, false)->error, -ECONNRESET);
+	free(page.comms);
+	close_pair();
+}
+
+static void test_a_stall_is_described(void **state)
+{
+	struct page page;
+
+	(void)state;
+	open_pair(1);
+	stats_begin();
+	pair_irecv(&pair, pair_in, 100, 7);
+	pair.recv->watch.since_ms = net_now_ms() - 5000;
+	page = look();
+	assert_true(comm_of(&page, false)->stalled_ms);
+	assert_string_equal(comm_of(&page, false)->asked,
+			    "1 receives, the oldest of 100 bytes, tag 7");
+	free(page.comms);
+	pair.recv->watch.since_ms = net_now_ms();
+	page = look();
+	assert_int_equal(comm_of(&page, false)->stalled_ms, 0);
+	assert_string_equal(comm_of(&page, false)->asked, "");
+	free(page.comms);
+	close_pair();
+}
+
+static void test_a_comm_at_work_keeps_its_record(void **state)
+{
+	struct page page;
+
+	(void)state;
+	open_pair(1);
+	stats_begin();
+	page = look();
+	assert_int_equal(page.count, 2);
+	free(page.comms);
+	comm_enter(pair.recv);
+	pair_send(&pair, pair_out, 100);
+	page = look();
+	comm_leave(pair.recv);
+	assert_int_equal(comm_of(&page, true)->requests, 1);
+	assert_int_equal(page.count, 2);
+	free(page.comms);
+	close_pair();
+}
+
+static void test_a_comm_that_is_gone_has_no_record(void **state)
+{
+	struct page page;
+	uint64_t id;
+
+	(void)state;
+	open_pair(1);
+	stats_begin();
+	page = look();
+	id = comm_of(&page, true)->id;
+	free(page.comms);
+	registry_remove(pair.send);
+	page = look();
+	assert_int_equal(page.count, 1);
+	assert_int_equal(page.process.comms, 1);
+	free(page.comms);
+	close_pair();
+	open_pair(1); /* in the same places */
+	page = look();
+	assert_int_equal(page.count, 2);
+	assert_int_not_equal(comm_of(&page, true)->id, id);
+	free(page.comms);
+	close_pair();
+}
+
+static void test_without_a_page_nothing_happens(void **state)
+{
+	static const char *const none[] = { "", "off", "/nowhere/at/all", "/dev/null" };
+
+	(void)state;
+	open_pair(1);
+	for (size_t i = 0; i < ARRAY_SIZE(none); i++) {
+		strcpy(local_cfg.stats, none[i]);
+		stats_begin();
+		stats_look();
+		assert_null(page_file());
+		stats_end();
+		stats_end();
+	}
+	memset(local_cfg.stats, 'x', sizeof(local_cfg.stats) - 1);
+	*local_cfg.stats = '/';
+	stats_begin();
+	stats_look();
+	close_pair();
+}
+
+static void test_a_full_disk_ends_the_page_only(void **state)
+{
+	struct rlimit old, small;
+
+	(void)state;
+	open_pair(1);
+	stats_begin();
+	assert_non_null(page_file());
+	assert_int_equal(getrlimit(RLIMIT_FSIZE, &old), 0);
+	small = old;
+	small.rlim_cur = ANYNET_STATS_COMMS_AT + 100;
+	signal(SIGXFSZ, SIG_IGN);
+	assert_int_equal(setrlimit(RLIMIT_FSIZE, &small), 0);
+	stats_look();
+	assert_int_equal(setrlimit(RLIMIT_FSIZE, &old), 0);
+	signal(SIGXFSZ, SIG_DFL);
+	assert_null(page_file());
+	stats_look();
+	assert_null(page_file());
+	pair_send(&pair, pair_out, 100);
+	close_pair();
+}
+
+/* --- other processes --- */
+
+static int exit_code(pid_t pid)
+{
+	int status;
+
+	assert_int_equal(waitpid(pid, &status, 0), pid);
+	assert_true(WIFEXITED(status));
+	return WEXITSTATUS(status);
+}
+
+/* In a child: how many pages does a reader find? */
+static int pages_seen(void)
+{
+	pid_t pid = fork();
+
+	if (!pid) {
+		struct page_list list;
+
+		_exit(page_read_all(&list, dir) ? 99 : (int)list.count);
+	}
+	assert_true(pid > 0);
+	return exit_code(pid);
+}
+
+static void test_a_forked_child_does_no_harm(void **state)
+{
+	pid_t pid;
+
+	(void)state;
+	open_pair(1);
+	stats_begin();
+	stats_look();
+	assert_int_equal(pages_seen(), 1);
+	pid = fork();
+	if (!pid) {
+		stats_look();
+		stats_end();
+		_exit(0);
+	}
+	assert_int_equal(exit_code(pid), 0);
+	assert_non_null(page_file());
+	assert_int_equal(pages_seen(), 1); /* still held */
+	stats_end();
+	assert_null(page_file());
+	assert_int_equal(pages_seen(), 0);
+	close_pair();
+}
+
+static void make_file(const char *name, bool old)
+{
+	struct timespec times[2] = { { .tv_nsec = old ? 0 : UTIME_NOW },
+				     { .tv_nsec = old ? 0 : UTIME_NOW } };
+	char path[128];
+	int fd;
+
+	snprintf(path, sizeof(path), "%s/%s", dir, name);
+	fd = open(path, O_CREAT | O_WRONLY | O_CLOEXEC, 0600);
+	assert_true(fd >= 0);
+	assert_int_equal(futimens(fd, times), 0);
+	close(fd);
+}
+
+static bool remove_file(const char *name)
+{
+	char path[128];
+
+	snprintf(path, sizeof(path), "%s/%s", dir, name);
+	return !unlink(path);
+}
+
+static void test_old_pages_that_nobody_holds_are_removed(void **state)
+{
+	char own[64];
+
+	(void)state;
+	snprintf(own, sizeof(own), "anynet-stats.%d.00000000", (int)getpid());
+	make_file("anynet-stats.1.00000000", true);
+	make_file("anynet-stats.2.00000000", false); /* may be being made */
+	make_file("anynet.1.00000000", true);
+	make_file(own, true); /* of another copy of us */
+	stats_begin();
+	assert_false(remove_file("anynet-stats.1.00000000"));
+	assert_true(remove_file("anynet-stats.2.00000000"));
+	assert_true(remove_file("anynet.1.00000000"));
+	assert_true(remove_file(own));
+}
+
+static void test_an_old_page_that_is_held_stays(void **state)
+{
+	struct timespec times[2] = { { 0 }, { 0 } };
+	char name[400];
+	pid_t pid;
+
+	(void)state;
+	stats_begin();
+	strcpy(name, page_file());
+	assert_int_equal(utimensat(AT_FDCWD, name, times, 0), 0);
+	pid = fork();
+	if (!pid) {
+		struct stats_page page;
+
+		if (stats_page_open(&page, dir))
+			_exit(1);
+		stats_page_close(&page);
+		_exit(0);
+	}
+	assert_int_equal(exit_code(pid), 0);
+	assert_non_null(page_file());
+}
+
+int main(void)
+{
+	const struct CMUnitTest tests[] = {
+#define TEST(name) cmocka_unit_test_setup_teardown(name, setup, teardown)
+		TEST(test_a_page_tells_of_process_comms_and_rails),
+		TEST(test_the_oldest_request_keeps_its_age),
+		TEST(test_breaks_and_errors_are_told),
+		TEST(test_a_stall_is_described),
+		TEST(test_a_comm_at_work_keeps_its_record),
+		TEST(test_a_comm_that_is_gone_has_no_record),
+		TEST(test_without_a_page_nothing_happens),
+		TEST(test_a_full_disk_ends_the_page_only),
+		TEST(test_a_forked_child_does_no_harm),
+		TEST(test_old_pages_that_nobody_holds_are_removed),
+		TEST(test_an_old_page_that_is_held_stays),
+	};
+
+	return cmocka_run_group_tests(tests, NULL, NULL);
+}

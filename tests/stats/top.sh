@@ -1,0 +1,156 @@
+#!/bin/bash
+# SPDX-License-Identifier: Apache-2.0
+# What `anynet top` shows of a running job: top.sh CASE BUILD_DIR. Loopback only.
+set -uo pipefail
+
+case=${1:?} build=${2:?}
+tool=$build/tools/anynet
+plugin=$build/libnccl-net.so
+out=$(mktemp -d)
+pages=$out/pages
+mkdir "$pages"
+run=
+trap '[ -z "$run" ] || kill "$run" 2>/dev/null; rm -rf "$out"' EXIT
+export NCCL_SOCKET_IFNAME=lo ANYNET_TRANSPORT=tcp ANYNET_STATS=$pages SLURM_JOB_ID=4711
+unset NCCL_NET NCCL_DEBUG
+
+fail() {
+	echo "FAIL: $*"
+	tail -n 50 "$out"/log "$out"/top
+	ls -la "$pages"
+	exit 1
+}
+
+# top STATUS OPTION...: what it says is in $out/top
+top() {
+	local status=$1 got
+	shift
+	"$tool" top --once -d 0.3 "$@" >"$out/top" 2>&1
+	got=$?
+	[ "$status" = any ] || [ "$got" = "$status" ] || fail "status $got instead of $status"
+}
+
+# shows TEXT...: each of them
+shows() {
+	for text in "$@"; do
+		grep -qF -- "$text" "$out/top" || fail "no '$text'"
+	done
+}
+
+# until_top PATTERN OPTION...: look until that is shown; the test's own timeout ends it otherwise
+until_top() {
+	local pattern=$1
+	shift
+	while top any "$@"; ! grep -qE -- "$pattern" "$out/top"; do
+		kill -0 "$run" 2>/dev/null || fail "the run has ended, '$pattern' was not seen"
+	done
+}
+
+# A long run of two ranks, whose pids are $first and $second.
+start_run() {
+	"$tool" perf --net "$plugin" -r 2 -b 1M -e 1M -n 1000000 "$@" >"$out/log" 2>&1 &
+	run=$!
+	until grep -q '#wrong' "$out/log"; do
+		kill -0 "$run" 2>/dev/null || fail "ended before it began"
+	done
+	first=$(awk '/Rank  0 Pid/ { print $5 }' "$out/log")
+	second=$(awk '/Rank  1 Pid/ { print $5 }' "$out/log")
+	until_top '8 connections'
+}
+
+# count_of TEXT NUMBER
+count_of() {
+	[ "$(grep -cF -- "$1" "$out/top")" = "$2" ] || fail "not $2 times '$1'"
+}
+
+case $case in
+live)
+	start_run
+	until_top '^2 processes, 8 connections.*B/s in'
+	shows "job 4711" "pid $first" "pid $second" "net anynet  4 connections"
+	count_of "   to   " 4
+	count_of "   from " 4
+	count_of "rail 0" 0
+	until_top "rail 0 TCP lo up.*rtt" --rails
+	count_of "rail 0 TCP lo up" 8
+	LC_ALL=C grep -q $'\033' "$out/top" && fail "colours in a file"
+	[ "$(stat -c %a "$pages"/*"$first".*)" = 600 ] || fail "others may read a page"
+	;;
+json)
+	command -v jq >/dev/null || {
+		echo "SKIP no jq"
+		exit 77
+	}
+	start_run
+	while top any --json; ! jq -e --argjson a "$first" --argjson b "$second" '
+		[.processes[].pid] == [$a, $b] and all(.processes[]; .open_connections == 4
+		and .job == "4711" and all(.connections[]; .bytes > 0 and .bytes_per_s > 0
+		and .requests > 0 and .error == 0 and .breaks == 0 and .rails[0].state == "up"
+		and .rails[0].frames > 0 and (.peer.pid == $a or .peer.pid == $b)))
+		' "$out/top" >/dev/null; do
+		kill -0 "$run" 2>/dev/null || fail "the run has ended"
+	done
+	;;
+waits)
+	start_run
+	kill -STOP "$second"
+	until_top "pid $first, for .* pid $second, .*that one is stopped"
+	shows "has not said anything for" "nothing has moved for" "stalled"
+	top 2
+	kill -CONT "$second"
+	until_top '^2 processes, 8 connections.*(fine|flaps)$'
+	;;
+flap)
+	export LD_PRELOAD=$build/tests/stats/libbreak_once.so
+	tool="env -u LD_PRELOAD $build/tools/anynet"
+	"$build/tools/anynet" perf --net "$plugin" -r 2 -b 1M -e 1M -n 1000000 >"$out/log" 2>&1 &
+	run=$!
+	unset LD_PRELOAD
+	tool=$build/tools/anynet
+	until_top 'broke 1, back 1'
+	;;
+stale)
+	# Pages that nobody holds are not shown; the next process removes old ones, and nothing else.
+	start_run
+	cp "$pages"/*"$first".* "$pages/anynet-stats.1.0badcafe"
+	cp "$pages"/*"$first".* "$pages/anynet-stats.2.0badcafe"
+	touch -d '1 hour ago' "$pages/anynet-stats.1.0badcafe"
+	touch -d '1 hour ago' "$pages/another file"
+	ln -s /etc/passwd "$pages/anynet-stats.3.0badcafe"
+	mkfifo "$pages/anynet-stats.4.0badcafe"
+	until_top '^2 processes'
+	"$tool" perf --net "$plugin" -r 2 -b 1K -e 1K -n 1 >/dev/null || fail "a second job"
+	[ -e "$pages/anynet-stats.1.0badcafe" ] && fail "an old page is still there"
+	for file in "anynet-stats.2.0badcafe" "another file" "anynet-stats.3.0badcafe"; do
+		[ -e "$pages/$file" ] || fail "$file is gone"
+	done
+	until_top '^2 processes, 8'
+	kill -KILL "$first"
+	wait "$run"
+	run=
+	top 0
+	shows "0 processes"
+	;;
+errors)
+	for wrong in "-d 0" "-d x" "-d 1x" "-d nan" "--what"; do
+		# shellcheck disable=SC2086
+		top 3 $wrong
+	done
+	top 3 --dir "$out/nowhere"
+	shows "nowhere: No such file"
+	top 0
+	shows "0 processes, 0 connections"
+	top 0 --json
+	shows '"trouble": "fine"' '"processes": []'
+	ANYNET_STATS=off "$tool" perf --net "$plugin" -r 2 -b 1K -e 1K -n 1 >/dev/null || fail "off"
+	ANYNET_STATS=$out/nowhere "$tool" perf --net "$plugin" -r 2 -b 1K -e 1K -n 1 >/dev/null ||
+		fail "a directory that is not there"
+	"$tool" perf --net "$plugin" -r 2 -b 1K -e 1K -n 1 >/dev/null || fail "a run"
+	[ -z "$(ls -A "$pages")" ] || fail "a page is left"
+	;;
+*)
+	echo "no case $case"
+	exit 1
+	;;
+esac
+exit 0

@@ -1,0 +1,238 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* Reads stats pages; see page.h. */
+#include "page.h"
+
+#include <dirent.h>
+#include <errno.h>
+#include <fcntl.h>
+#include <stdlib.h>
+#include <sys/stat.h>
+#include <time.h>
+#include <unistd.h>
+
+#define PAGES_MAX  1024
+#define COMMS_MAX  16384 /* of all pages; of others only the process is told */
+#define READ_TRIES 10    /* of a record that is half written */
+#define PAUSE_NS   50000
+
+uint64_t page_clock_ms(void)
+{
+	struct timespec ts;
+
+	clock_gettime(CLOCK_MONOTONIC, &ts);
+	return (uint64_t)ts.tv_sec * 1000 + (uint64_t)ts.tv_nsec / 1000000;
+}
+
+/* --- records --- */
+
+static void clean(char *text, size_t room)
+{
+	text[room - 1] = 0;
+	for (; *text; text++)
+		if (*text < ' ' || *text > '~')
+			*text = '?';
+}
+#define CLEAN(field) clean(field, sizeof(field))
+
+bool page_check_process(struct anynet_stats_process *process)
+{
+	if (process->sum != anynet_stats_sum(process, sizeof(*process)) ||
+	    process->magic != ANYNET_STATS_MAGIC || process->version != ANYNET_STATS_VERSION ||
+	    process->comm_bytes != sizeof(struct anynet_stats_comm) ||
+	    process->slots > ANYNET_STATS_COMMS)
+		return false;
+	CLEAN(process->plugin);
+	CLEAN(process->net);
+	CLEAN(process->host);
+	CLEAN(process->program);
+	CLEAN(process->job);
+	CLEAN(process->rank);
+	return true;
+}
+
+static bool check_rail(struct anynet_stats_rail *rail)
+{
+	CLEAN(rail->device);
+	CLEAN(rail->path);
+	return !rail->kind || (rail->kind <= ANYNET_STATS_QP && rail->state >= ANYNET_STATS_UP &&
+			       rail->state <= ANYNET_STATS_DOWN);
+}
+
+bool page_check_comm(struct anynet_stats_comm *comm)
+{
+	if (comm->sum != anynet_stats_sum(comm, sizeof(*comm)) || !comm->id || comm->is_send > 1)
+		return false;
+	CLEAN(comm->peer_host);
+	CLEAN(comm->peer_device);
+	CLEAN(comm->peer_addr);
+	CLEAN(comm->device);
+	CLEAN(comm->asked);
+	for (int i = 0; i < ANYNET_STATS_RAILS; i++)
+		if (!check_rail(&comm->rails[i]))
+			return false;
+	return true;
+}
+
+/* --- pages --- */
+
+/* Where a page's bytes come from: a file that is being written to, or memory. */
+struct source {
+	int fd; /* -1: memory */
+	const uint8_t *bytes;
+	size_t count;
+};
+
+static bool fetch(const struct source *from, size_t at, void *to, size_t bytes)
+{
+	if (from->fd >= 0)
+		return pread(from->fd, to, bytes, (off_t)at) == (ssize_t)bytes;
+	if (at > from->count || bytes > from->count - at)
+		return false;
+	memcpy(to, from->bytes + at, bytes);
+	return true;
+}
+
+/* A record that is half written is whole in a moment. */
+static bool again(const struct source *from, int *tries)
+{
+	static const struct timespec moment = { .tv_nsec = PAUSE_NS };
+
+	if (from->fd < 0 || ++*tries == READ_TRIES)
+		return false;
+	nanosleep(&moment, NULL);
+	return true;
+}
+
+static bool take_process(const struct source *from, struct anynet_stats_process *process)
+{
+	int tries = 0;
+
+	do {
+		if (!fetch(from, 0, process, sizeof(*process)) || !process->sum)
+			return false;
+		if (page_check_process(process))
+			return true;
+	} while (again(from, &tries));
+	return false;
+}
+
+static bool take_comm(const struct source *from, unsigned slot, struct anynet_stats_comm *comm)
+{
+	int tries = 0;
+
+	do {
+		/* An empty slot is one that was never written, or was written as such. */
+		if (!fetch(from, anynet_stats_comm_at(slot), comm, sizeof(*comm)) || !comm->sum ||
+		    !comm->id)
+			return false;
+		if (page_check_comm(comm))
+			return true;
+	} while (again(from, &tries));
+	return false;
+}
+
+static bool append(struct page *page, size_t *room, const struct anynet_stats_comm *comm)
+{
+	size_t step = page->count & (page->count - 1) ? 0 : page->count ? page->count * 2 : 1;
+	struct anynet_stats_comm *comms;
+
+	if (step) {
+		comms = realloc(page->comms, step * sizeof(*comms));
+		if (!comms)
+			return false;
+		page->comms = comms;
+	}
+	page->comms[page->count++] = *comm;
+	return --*room != 0;
+}
+
+static int take(struct page *page, const struct source *from, size_t room)
+{
+	struct anynet_stats_comm comm;
+
+	memset(page, 0, sizeof(*page));
+	if (!take_process(from, &page->process))
+		return -EINVAL;
+	page->read_ms = page_clock_ms();
+	for (unsigned slot = 0; room && slot < page->process.slots; slot++)
+		if (take_comm(from, slot, &comm) && !append(page, &room, &comm))
+			break;
+	return 0;
+}
+
+int page_parse(struct page *page, const void *bytes, size_t count)
+{
+	struct source from = { .fd = -1, .bytes = bytes, .count = count };
+
+	return take(page, &from, COMMS_MAX);
+}
+
+/* Does its process live? */
+static bool is_held(int fd)
+{
+	struct flock lock = { .l_type = F_RDLCK, .l_whence = SEEK_SET, .l_len = 1 };
+
+	return !fcntl(fd, F_GETLK, &lock) && lock.l_type != F_UNLCK;
+}
+
+static bool read_page(int dir, const char *name, struct page *page, size_t room)
+{
+	struct source from = { .fd = openat(dir, name,
+					    O_RDONLY | O_NOFOLLOW | O_NONBLOCK | O_CLOEXEC) };
+	struct stat st;
+	bool good;
+
+	if (from.fd < 0)
+		return false;
+	good = !fstat(from.fd, &st) && S_ISREG(st.st_mode) &&
+	       (st.st_uid == geteuid() || !geteuid()) && is_held(from.fd) &&
+	       !take(page, &from, room);
+	page->uid = st.st_uid;
+	close(from.fd);
+	return good;
+}
+
+static int by_pid(const void *a, const void *b)
+{
+	const struct page *x = a, *y = b;
+
+	return (x->process.pid > y->process.pid) - (x->process.pid < y->process.pid);
+}
+
+int page_read_all(struct page_list *list, const char *dir)
+{
+	DIR *entries = opendir(dir);
+	size_t room = COMMS_MAX;
+	struct dirent *entry;
+
+	*list = (struct page_list){ 0 };
+	if (!entries)
+		return -errno;
+	while (list->count < PAGES_MAX && (entry = readdir(entries))) {
+		struct page page, *pages;
+
+		if (strncmp(entry->d_name, ANYNET_STATS_PREFIX, strlen(ANYNET_STATS_PREFIX)) ||
+		    !read_page(dirfd(entries), entry->d_name, &page, room))
+			continue;
+		pages = realloc(list->pages, (list->count + 1) * sizeof(page));
+		if (!pages) {
+			free(page.comms);
+			break;
+		}
+		list->pages = pages;
+		list->pages[list->count++] = page;
+		room -= page.count;
+	}
+	closedir(entries);
+	if (list->count)
+		qsort(list->pages, list->count, sizeof(*list->pages), by_pid);
+	return 0;
+}
+
+void page_free_all(struct page_list *list)
+{
+	for (size_t i = 0; i < list->count; i++)
+		free(list->pages[i].comms);
+	free(list->pages);
+	*list = (struct page_list){ 0 };
+}

@@ -1,0 +1,44 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * Stats pages (nccl_net/stats.h) as a reader gets them. A page comes from another process, perhaps of
+ * another user: what leaves this file has texts that end and are printable, and numbers that are in
+ * their range.
+ */
+#ifndef STATS_PAGE_H
+#define STATS_PAGE_H
+
+#include <stdbool.h>
+#include <stddef.h>
+#include <sys/types.h>
+
+#include <nccl_net/stats.h>
+
+struct page {
+	struct anynet_stats_process process;
+	struct anynet_stats_comm *comms; /* the page's, which page_free gives back */
+	size_t count;
+	uint64_t read_ms; /* CLOCK_MONOTONIC */
+	uid_t uid;        /* whose file it is */
+};
+
+struct page_list {
+	struct page *pages; /* by pid */
+	size_t count;
+};
+
+/* Check a record and make it printable. False: it is half written, or none. */
+bool page_check_process(struct anynet_stats_process *process);
+bool page_check_comm(struct anynet_stats_comm *comm);
+
+/* A page out of bytes that were read from its file. 0, or -EINVAL: it is none. */
+int page_parse(struct page *page, const void *bytes, size_t count);
+
+/* All pages in `dir` that a process holds, of this user, or of all users for root. 0, or -errno: the
+ * directory cannot be read. */
+int page_read_all(struct page_list *list, const char *dir);
+
+void page_free_all(struct page_list *list);
+
+uint64_t page_clock_ms(void);
+
+#endif

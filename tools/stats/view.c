@@ -1,0 +1,272 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* Rates, order, and who waits for whom; see view.h. */
+#include "view.h"
+
+#include <errno.h>
+#include <stdlib.h>
+
+#define SILENT_MS (10 * ANYNET_STATS_LOOK_MS)
+
+const char *view_trouble_name(enum trouble trouble)
+{
+	static const char *const names[] = { "fine", "flaps",  "path",  "stalled",
+					     "cut",  "silent", "failed" };
+
+	return names[trouble];
+}
+
+uint64_t view_age(const struct page *page, uint64_t since_ms)
+{
+	return since_ms && since_ms < page->read_ms ? page->read_ms - since_ms : 0;
+}
+
+/* --- one connection --- */
+
+static enum trouble trouble_of(const struct anynet_stats_comm *comm)
+{
+	unsigned rails = 0, good = 0, down = 0;
+
+	for (int i = 0; i < ANYNET_STATS_RAILS; i++) {
+		rails += comm->rails[i].kind != 0;
+		good += comm->rails[i].kind && comm->rails[i].state == ANYNET_STATS_UP;
+		down += comm->rails[i].kind && comm->rails[i].state == ANYNET_STATS_DOWN;
+	}
+	if (comm->error)
+		return TROUBLE_ERROR;
+	if (rails && down == rails && rails >= comm->rail_count)
+		return TROUBLE_CUT;
+	if (comm->stalled_ms)
+		return TROUBLE_STALL;
+	if (good < rails)
+		return TROUBLE_PATH;
+	return comm->breaks ? TROUBLE_FLAPS : TROUBLE_NONE;
+}
+
+static const struct anynet_stats_comm *find_comm(const struct page *page, uint64_t id)
+{
+	for (size_t i = 0; page && i < page->count; i++)
+		if (page->comms[i].id == id)
+			return &page->comms[i];
+	return NULL;
+}
+
+/* The same process, and not another one with its number. */
+static const struct page *find_page(const struct page_list *list, const struct page *page)
+{
+	for (size_t i = 0; i < list->count; i++)
+		if (list->pages[i].process.pid == page->process.pid &&
+		    list->pages[i].process.started_ms == page->process.started_ms &&
+		    list->pages[i].uid == page->uid)
+			return &list->pages[i];
+	return NULL;
+}
+
+static double rate(uint64_t before, uint64_t now, uint64_t ms)
+{
+	return ms && now >= before ? (double)(now - before) * 1000 / (double)ms : -1;
+}
+
+static void measure(struct connection *connection, const struct page *before,
+		    const struct page *now)
+{
+	const struct anynet_stats_comm *comm = connection->comm;
+	const struct anynet_stats_comm *old = find_comm(before, comm->id);
+	uint64_t ms = old && now->process.written_ms > before->process.written_ms
+			      ? now->process.written_ms - before->process.written_ms
+			      : 0;
+
+	connection->rate = old ? rate(old->bytes, comm->bytes, ms) : -1;
+	for (int i = 0; i < ANYNET_STATS_RAILS; i++)
+		connection->rail_rates[i] =
+			old && comm->is_send && old->rails[i].index == comm->rails[i].index
+				? rate(old->rails[i].bytes, comm->rails[i].bytes, ms)
+				: -1;
+}
+
+static int by_trouble(const void *a, const void *b)
+{
+	const struct connection *x = a, *y = b;
+
+	if (x->trouble != y->trouble)
+		return x->trouble < y->trouble ? 1 : -1;
+	if (x->stalled_ms != y->stalled_ms)
+		return x->stalled_ms < y->stalled_ms ? 1 : -1;
+	return (x->comm->id > y->comm->id) - (x->comm->id < y->comm->id);
+}
+
+/* --- processes --- */
+
+static int look_at_process(struct process *process, const struct page *before,
+			   const struct page *page)
+{
+	uint64_t silent = view_age(page, page->process.written_ms);
+
+	process->page = page;
+	process->sent = process->received = -1;
+	process->silent_ms = silent > SILENT_MS ? silent : 0;
+	process->connections = calloc(page->count ? page->count : 1, sizeof(struct connection));
+	if (!process->connections)
+		return -ENOMEM;
+	if (process->silent_ms)
+		process->trouble = TROUBLE_SILENT;
+	for (; process->count < page->count; process->count++) {
+		struct connection *connection = &process->connections[process->count];
+		double *sum;
+
+		connection->comm = &page->comms[process->count];
+		connection->trouble = trouble_of(connection->comm);
+		connection->oldest_ms = view_age(page, connection->comm->oldest_ms);
+		connection->stalled_ms = view_age(page, connection->comm->stalled_ms);
+		measure(connection, before, page);
+		sum = connection->comm->is_send ? &process->sent : &process->received;
+		if (connection->rate >= 0)
+			*sum = connection->rate + (*sum > 0 ? *sum : 0);
+		if (connection->trouble > process->trouble)
+			process->trouble = connection->trouble;
+	}
+	qsort(process->connections, process->count, sizeof(struct connection), by_trouble);
+	return 0;
+}
+
+static bool same_job(const struct page *a, const struct page *b)
+{
+	return a->uid == b->uid && !strcmp(a->process.job, b->process.job);
+}
+
+static void judge_jobs(struct view *view)
+{
+	for (size_t i = 0; i < view->count; i++)
+		for (size_t k = 0; k < view->count; k++)
+			if (same_job(view->processes[i].page, view->processes[k].page) &&
+			    view->processes[k].trouble > view->processes[i].job_trouble)
+				view->processes[i].job_trouble = view->processes[k].trouble;
+}
+
+static int by_job(const void *a, const void *b)
+{
+	const struct process *x = a, *y = b;
+	int names = strcmp(x->page->process.job, y->page->process.job);
+
+	if (x->job_trouble != y->job_trouble)
+		return x->job_trouble < y->job_trouble ? 1 : -1;
+	if (names || x->page->uid != y->page->uid)
+		return names ? names : x->page->uid > y->page->uid ? 1 : -1;
+	if (x->trouble != y->trouble)
+		return x->trouble < y->trouble ? 1 : -1;
+	return (x->page->process.pid > y->page->process.pid) -
+	       (x->page->process.pid < y->page->process.pid);
+}
+
+/* --- who waits for whom --- */
+
+static const struct process *find_peer(const struct view *view,
+				       const struct anynet_stats_comm *comm)
+{
+	for (size_t i = 0; i < view->count; i++)
+		if (view->processes[i].page->process.pid == comm->peer_pid &&
+		    !strcmp(view->processes[i].page->process.host, comm->peer_host))
+			return &view->processes[i];
+	return NULL;
+}
+
+static bool same_peer(const struct anynet_stats_comm *a, const struct anynet_stats_comm *b)
+{
+	return a->peer_pid == b->peer_pid && !strcmp(a->peer_host, b->peer_host);
+}
+
+/* Connections come longest wait first within a kind of trouble, so the first one need not be the longest. */
+static void note_wait(struct view *view, size_t first, const struct process *process,
+		      const struct connection *connection)
+{
+	struct wait *wait = NULL;
+
+	for (size_t i = first; i < view->wait_count && !wait; i++)
+		if (same_peer(view->waits[i].comm, connection->comm))
+			wait = &view->waits[i];
+	if (!wait) {
+		wait = &view->waits[view->wait_count++];
+		*wait = (struct wait){ .process = process,
+				       .peer = find_peer(view, connection->comm),
+				       .comm = connection->comm };
+	}
+	wait->connections++;
+	if (connection->stalled_ms > wait->ms) {
+		wait->ms = connection->stalled_ms;
+		wait->comm = connection->comm;
+	}
+}
+
+static int by_age(const void *a, const void *b)
+{
+	const struct wait *x = a, *y = b;
+
+	return (x->ms < y->ms) - (x->ms > y->ms);
+}
+
+static void find_waits(struct view *view)
+{
+	for (size_t i = 0; i < view->count; i++) {
+		const struct process *process = &view->processes[i];
+		size_t first = view->wait_count;
+
+		for (size_t k = 0; k < process->count; k++)
+			if (process->connections[k].comm->stalled_ms &&
+			    !process->connections[k].comm->error)
+				note_wait(view, first, process, &process->connections[k]);
+	}
+	for (size_t i = 0; i < view->wait_count; i++)
+		for (size_t k = 0; k < view->wait_count; k++)
+			view->waits[i].peer_waits |= view->waits[i].peer == view->waits[k].process;
+	if (view->wait_count)
+		qsort(view->waits, view->wait_count, sizeof(*view->waits), by_age);
+}
+
+/* --- all of it --- */
+
+static void add_up(struct view *view)
+{
+	view->sent = view->received = 0;
+	for (size_t i = 0; i < view->count; i++) {
+		const struct process *process = &view->processes[i];
+
+		view->sent += process->sent > 0 ? process->sent : 0;
+		view->received += process->received > 0 ? process->received : 0;
+		if (process->trouble > view->trouble)
+			view->trouble = process->trouble;
+	}
+}
+
+int view_make(struct view *view, const struct page_list *before, const struct page_list *now)
+{
+	int ret = 0;
+
+	*view = (struct view){ 0 };
+	view->processes = calloc(now->count ? now->count : 1, sizeof(*view->processes));
+	for (size_t i = 0; view->processes && i < now->count && !ret; i++) {
+		const struct page *page = &now->pages[i];
+
+		ret = look_at_process(&view->processes[view->count++], find_page(before, page),
+				      page);
+		view->connections += page->count;
+	}
+	view->waits = calloc(view->connections + 1, sizeof(*view->waits));
+	if (ret || !view->processes || !view->waits) {
+		view_free(view);
+		return -ENOMEM;
+	}
+	judge_jobs(view);
+	if (view->count)
+		qsort(view->processes, view->count, sizeof(*view->processes), by_job);
+	find_waits(view);
+	add_up(view);
+	return 0;
+}
+
+void view_free(struct view *view)
+{
+	for (size_t i = 0; view->processes && i < view->count; i++)
+		free(view->processes[i].connections);
+	free(view->processes);
+	free(view->waits);
+	*view = (struct view){ 0 };
+}
