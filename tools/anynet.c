@@ -19,9 +19,12 @@ static const struct {
 	{ "devices", cmd_devices,
 	  "the networks of this host: what NCCL is offered, and why not more" },
 	{ "explain", cmd_explain, "what lines of logs mean: the cause first, and what to do" },
+	{ "pair", cmd_pair,
+	  "the way to another host, both ways: ports, MTU, clocks, latency, bandwidth" },
 	{ "perf", cmd_perf,
 	  "checked all-reduce, alltoall or sendrecv between processes of this host" },
 	{ "top", cmd_top, "the connections of running jobs on this host: what is wrong first" },
+	{ "serve", cmd_serve, "waits for `anynet pair` from another host" },
 	{ "version", cmd_version, "version of the tool and of the plugin's wire protocol" },
 	{ "help", cmd_help, "this list" },
 };

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * The subcommands of the `anynet` tool. Exit codes: 0 good, 1 error, 2 wrong results; of check, explain
- * and top: 0 nothing found, 1 warnings, 2 errors, 3 a wrong command line, or what could not be read.
+ * The subcommands of the `anynet` tool. Exit codes: 0 good, 1 error, 2 wrong results; of check, explain,
+ * pair and top: 0 nothing found, 1 warnings, 2 errors, 3 a wrong command line, or what could not be read.
  */
 #ifndef TOOLS_ANYNET_H
 #define TOOLS_ANYNET_H
@@ -11,8 +11,10 @@ int cmd_check(int argc, char **argv);
 int cmd_config(int argc, char **argv);
 int cmd_devices(int argc, char **argv);
 int cmd_explain(int argc, char **argv);
+int cmd_pair(int argc, char **argv);
 int cmd_perf(int argc, char **argv);
 int cmd_top(int argc, char **argv);
+int cmd_serve(int argc, char **argv);
 int cmd_version(int argc, char **argv);
 
 #endif

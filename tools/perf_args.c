@@ -191,8 +191,7 @@ static error_t parse(int key, char *arg, struct argp_state *state)
 	return 0;
 }
 
-/* The plugin of this build or installation; else its name, for the loader. */
-static const char *default_plugin(void)
+const char *perf_default_plugin(void)
 {
 	static const char *const places[] = { "", "../", "../" ANYNET_LIBDIR "/", "../lib/" };
 	static char found[PATH_MAX + 64];
@@ -228,5 +227,5 @@ void perf_parse(int argc, char **argv, struct perf_options *opts)
 	argp_err_exit_status = 1;
 	argp_parse(&argp, argc, argv, 0, NULL, opts);
 	if (!opts->spec)
-		opts->spec = default_plugin();
+		opts->spec = perf_default_plugin();
 }

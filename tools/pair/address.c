@@ -1,0 +1,128 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* IP addresses as text, and the interfaces that have them. */
+#include "address.h"
+
+#include <arpa/inet.h>
+#include <ifaddrs.h>
+#include <net/if.h>
+#include <netdb.h>
+#include <netinet/in.h>
+#include <stdio.h>
+#include <string.h>
+#include <sys/ioctl.h>
+#include <unistd.h>
+
+socklen_t address_bytes(const struct sockaddr_storage *addr)
+{
+	return addr->ss_family == AF_INET6 ? sizeof(struct sockaddr_in6)
+					   : sizeof(struct sockaddr_in);
+}
+
+bool address_parse(const char *text, int port, struct sockaddr_storage *addr)
+{
+	const struct addrinfo hints = {
+		.ai_flags = AI_NUMERICHOST | AI_NUMERICSERV,
+		.ai_socktype = SOCK_STREAM,
+	};
+	struct addrinfo *found;
+	char service[16];
+
+	snprintf(service, sizeof(service), "%d", port);
+	if (!*text || getaddrinfo(text, service, &hints, &found))
+		return false;
+	memset(addr, 0, sizeof(*addr));
+	memcpy(addr, found->ai_addr, found->ai_addrlen);
+	freeaddrinfo(found);
+	return true;
+}
+
+void address_plain(struct sockaddr_storage *addr)
+{
+	const struct sockaddr_in6 six = *(const struct sockaddr_in6 *)addr;
+	struct sockaddr_in *four = (struct sockaddr_in *)addr;
+
+	if (addr->ss_family != AF_INET6 || !IN6_IS_ADDR_V4MAPPED(&six.sin6_addr))
+		return;
+	memset(addr, 0, sizeof(*addr));
+	four->sin_family = AF_INET;
+	four->sin_port = six.sin6_port;
+	memcpy(&four->sin_addr, &six.sin6_addr.s6_addr[12], 4);
+}
+
+const char *address_print(const struct sockaddr_storage *addr, char *text)
+{
+	struct sockaddr_storage plain = *addr;
+
+	address_plain(&plain);
+	if (getnameinfo((const struct sockaddr *)&plain, address_bytes(&plain), text, ADDRESS_TEXT,
+			NULL, 0, NI_NUMERICHOST))
+		strcpy(text, "?");
+	return text;
+}
+
+int address_port(const struct sockaddr_storage *addr)
+{
+	if (addr->ss_family == AF_INET6)
+		return ntohs(((const struct sockaddr_in6 *)addr)->sin6_port);
+	return ntohs(((const struct sockaddr_in *)addr)->sin_port);
+}
+
+void address_set_port(struct sockaddr_storage *addr, int port)
+{
+	if (addr->ss_family == AF_INET6)
+		((struct sockaddr_in6 *)addr)->sin6_port = htons((uint16_t)port);
+	else
+		((struct sockaddr_in *)addr)->sin_port = htons((uint16_t)port);
+}
+
+bool address_is_loopback(const struct sockaddr_storage *addr)
+{
+	struct sockaddr_storage plain = *addr;
+
+	address_plain(&plain);
+	if (plain.ss_family == AF_INET6)
+		return IN6_IS_ADDR_LOOPBACK(&((const struct sockaddr_in6 *)&plain)->sin6_addr);
+	return ntohl(((const struct sockaddr_in *)&plain)->sin_addr.s_addr) >> 24 == 127;
+}
+
+static bool is_same(const struct sockaddr_storage *a, const struct sockaddr *b)
+{
+	if (!b || a->ss_family != b->sa_family)
+		return false;
+	if (a->ss_family == AF_INET6)
+		return !memcmp(&((const struct sockaddr_in6 *)a)->sin6_addr,
+			       &((const struct sockaddr_in6 *)(const void *)b)->sin6_addr, 16);
+	return a->ss_family == AF_INET &&
+	       ((const struct sockaddr_in *)a)->sin_addr.s_addr ==
+		       ((const struct sockaddr_in *)(const void *)b)->sin_addr.s_addr;
+}
+
+static int mtu_of(const char *name)
+{
+	struct ifreq request = { 0 };
+	int fd = socket(AF_INET, SOCK_DGRAM | SOCK_CLOEXEC, 0), mtu = 0;
+
+	snprintf(request.ifr_name, sizeof(request.ifr_name), "%s", name);
+	if (fd >= 0 && !ioctl(fd, SIOCGIFMTU, &request))
+		mtu = request.ifr_mtu;
+	if (fd >= 0)
+		close(fd);
+	return mtu;
+}
+
+int address_interface(const struct sockaddr_storage *addr, char *name)
+{
+	struct sockaddr_storage plain = *addr;
+	struct ifaddrs *all;
+
+	address_plain(&plain);
+	*name = '\0';
+	if (getifaddrs(&all))
+		return 0;
+	for (const struct ifaddrs *i = all; i && !*name; i = i->ifa_next) {
+		if (is_same(&plain, i->ifa_addr))
+			snprintf(name, IFNAMSIZ, "%s", i->ifa_name);
+	}
+	freeifaddrs(all);
+	return *name ? mtu_of(name) : 0;
+}

@@ -1,0 +1,25 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* anynet pair: everything is asked and measured from here, both ways. */
+#ifndef PAIR_CLIENT_H
+#define PAIR_CLIENT_H
+
+#include <jansson.h>
+#include <stdbool.h>
+
+#include "host.h"
+
+struct client_options {
+	const char *host; /* name or address */
+	int port;
+	const char *plugin;
+	int dev;
+	int streams;
+	long long bytes; /* of each bandwidth run */
+	int ms;          /* of each; 0 = none is made */
+	bool progress;   /* on stderr, for a terminal */
+};
+
+/* The result, as verdict.h describes it and with "findings". The caller releases it. Once per process. */
+json_t *client_run(const struct client_options *options);
+
+#endif

@@ -1,0 +1,273 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * Dialling a data port; see dial.h. <linux/tcp.h>, which knows the newer fields of tcp_info, and
+ * <netinet/tcp.h> cannot be included together.
+ */
+#include "dial.h"
+
+#include <endian.h>
+#include <errno.h>
+#include <linux/tcp.h>
+#include <netinet/in.h>
+#include <poll.h>
+#include <stdbool.h>
+#include <string.h>
+#include <time.h>
+#include <unistd.h>
+
+#include "address.h"
+#include "wire.h"
+
+#define BLOCK (256 * 1024)
+
+static const char zeros[BLOCK];
+
+struct stream {
+	int fd;
+	long long left; /* bytes still to be sent */
+	bool sent;      /* all of them, and the end of them */
+	bool counted;   /* the other end has said how much came */
+	size_t got;     /* bytes of that count */
+	unsigned char count[8];
+};
+
+struct run {
+	const struct dial *dial;
+	struct stream streams[DIAL_STREAMS_MAX];
+	int error; /* of the first stream that failed */
+	const char *state;
+	uint64_t connect_us, begin_us, end_us, bytes;
+};
+
+static uint64_t now_us(void)
+{
+	struct timespec now;
+
+	clock_gettime(CLOCK_MONOTONIC, &now);
+	return (uint64_t)now.tv_sec * 1000000 + (uint64_t)now.tv_nsec / 1000;
+}
+
+static const char *state_of(int error)
+{
+	switch (error) {
+	case ECONNREFUSED:
+		return "refused";
+	case ETIMEDOUT:
+		return "no answer";
+	case EHOSTUNREACH:
+	case ENETUNREACH:
+	case EACCES:
+	case EPERM:
+	case ENETDOWN:
+		return "unreachable";
+	default:
+		return "failed";
+	}
+}
+
+static int fail(struct run *run, const char *state, int error)
+{
+	run->state = state;
+	run->error = error;
+	return -1;
+}
+
+/* A socket that has begun to connect. */
+static int begin_connect(struct run *run, struct stream *s)
+{
+	const struct dial *d = run->dial;
+	int one = 1;
+
+	s->fd = socket(d->to.ss_family, SOCK_STREAM | SOCK_NONBLOCK | SOCK_CLOEXEC, 0);
+	if (s->fd < 0)
+		return fail(run, "failed", errno);
+	setsockopt(s->fd, IPPROTO_TCP, TCP_NODELAY, &one, sizeof(one));
+	if (d->mss && setsockopt(s->fd, IPPROTO_TCP, TCP_MAXSEG, &d->mss, sizeof(d->mss)))
+		return fail(run, "failed", errno);
+	if (d->from.ss_family == d->to.ss_family &&
+	    bind(s->fd, (const struct sockaddr *)&d->from, address_bytes(&d->from)))
+		return fail(run, "failed", errno);
+	if (connect(s->fd, (const struct sockaddr *)&d->to, address_bytes(&d->to)) &&
+	    errno != EINPROGRESS)
+		return fail(run, state_of(errno), errno);
+	return 0;
+}
+
+static int finish_connect(struct run *run, struct stream *s)
+{
+	uint64_t end = pair_now_ms() + DIAL_WAIT_MS, now;
+	socklen_t len = sizeof(run->error);
+	int error = 0;
+
+	for (;;) {
+		struct pollfd pfd = { .fd = s->fd, .events = POLLOUT };
+
+		now = pair_now_ms();
+		if (now >= end)
+			return fail(run, "no answer", ETIMEDOUT);
+		if (poll(&pfd, 1, (int)(end - now)) > 0)
+			break;
+	}
+	if (getsockopt(s->fd, SOL_SOCKET, SO_ERROR, &error, &len))
+		error = errno;
+	if (error)
+		return fail(run, state_of(error), error);
+	if (pair_write(s->fd, run->dial->token, DIAL_TOKEN_BYTES, DIAL_WAIT_MS))
+		return fail(run, "stalled", ETIMEDOUT);
+	return 0;
+}
+
+static int connect_all(struct run *run)
+{
+	uint64_t begin = now_us();
+
+	for (int i = 0; i < run->dial->streams; i++) {
+		struct stream *s = &run->streams[i];
+
+		s->left = run->dial->bytes / run->dial->streams;
+		if (begin_connect(run, s) || finish_connect(run, s))
+			return -1;
+		if (!i)
+			run->connect_us = now_us() - begin;
+	}
+	return 0;
+}
+
+/* A connection that ends before it has counted was to another program, or was cut on its way. */
+static int broken(struct run *run, int error)
+{
+	return fail(run, error ? "failed" : "not ours", error ? error : ECONNRESET);
+}
+
+static int send_some(struct run *run, struct stream *s, bool in_time)
+{
+	while (in_time && s->left) {
+		size_t bytes = s->left < BLOCK ? (size_t)s->left : BLOCK;
+		ssize_t n = send(s->fd, zeros, bytes, MSG_NOSIGNAL | MSG_DONTWAIT);
+
+		if (n < 0 && (errno == EAGAIN || errno == EINTR))
+			return 0;
+		if (n < 0)
+			return broken(run, errno);
+		s->left -= n;
+		in_time = n == (ssize_t)bytes;
+		if (!in_time)
+			return 0;
+	}
+	shutdown(s->fd, SHUT_WR);
+	s->sent = true;
+	return 0;
+}
+
+static int read_count(struct run *run, struct stream *s)
+{
+	ssize_t n = recv(s->fd, s->count + s->got, sizeof(s->count) - s->got, MSG_DONTWAIT);
+	uint64_t count;
+
+	if (n < 0 && (errno == EAGAIN || errno == EINTR))
+		return 0;
+	if (n <= 0)
+		return broken(run, n ? errno : 0);
+	s->got += (size_t)n;
+	if (s->got < sizeof(s->count))
+		return 0;
+	memcpy(&count, s->count, sizeof(count));
+	run->bytes += be64toh(count);
+	s->counted = true;
+	return 0;
+}
+
+static int step(struct run *run, struct stream *s, short events, bool in_time)
+{
+	if (s->counted)
+		return 0;
+	if (events & (POLLIN | POLLHUP | POLLERR) && read_count(run, s))
+		return -1;
+	if (!s->sent && !s->counted && (events & POLLOUT || !in_time))
+		return send_some(run, s, in_time);
+	return 0;
+}
+
+static int transfer(struct run *run)
+{
+	int count = run->dial->streams, open = count;
+	uint64_t stop, end, now;
+
+	run->begin_us = now_us();
+	stop = pair_now_ms() + (uint64_t)run->dial->ms;
+	end = stop + DIAL_WAIT_MS;
+	while (open) {
+		struct pollfd pfds[DIAL_STREAMS_MAX];
+
+		now = pair_now_ms();
+		if (now >= end)
+			return fail(run, "stalled", ETIMEDOUT);
+		for (int i = 0; i < count; i++) {
+			const struct stream *s = &run->streams[i];
+
+			pfds[i] = (struct pollfd){ .fd = s->counted ? -1 : s->fd,
+						   .events = s->sent ? POLLIN : POLLIN | POLLOUT };
+		}
+		poll(pfds, (nfds_t)count, (int)((now < stop ? stop : end) - now));
+		now = pair_now_ms();
+		open = 0;
+		for (int i = 0; i < count; i++) {
+			if (step(run, &run->streams[i], pfds[i].revents, now < stop))
+				return -1;
+			open += !run->streams[i].counted;
+		}
+	}
+	run->end_us = now_us();
+	return 0;
+}
+
+static void add(json_t *object, const char *key, uint64_t value)
+{
+	json_int_t before = json_integer_value(json_object_get(object, key));
+
+	json_object_set_new(object, key, json_integer(before + (json_int_t)value));
+}
+
+/* What the kernel knows about the stream; old ones leave the later fields out. */
+static void account(json_t *object, int fd, bool first)
+{
+	struct tcp_info info = { 0 };
+	socklen_t len = sizeof(info);
+
+	if (getsockopt(fd, IPPROTO_TCP, TCP_INFO, &info, &len))
+		return;
+	if (first) {
+		add(object, "mss", info.tcpi_snd_mss);
+		add(object, "pmtu", info.tcpi_pmtu);
+		add(object, "rtt_us", info.tcpi_rtt);
+	}
+	add(object, "segments", info.tcpi_segs_out);
+	add(object, "retransmits", info.tcpi_total_retrans);
+	add(object, "busy_us", info.tcpi_busy_time);
+	add(object, "rwnd_limited_us", info.tcpi_rwnd_limited);
+	add(object, "sndbuf_limited_us", info.tcpi_sndbuf_limited);
+}
+
+json_t *dial_run(const struct dial *dial)
+{
+	struct run run = { .dial = dial, .state = "ok" };
+	json_t *object = json_object();
+
+	for (int i = 0; i < DIAL_STREAMS_MAX; i++)
+		run.streams[i].fd = -1;
+	if (!connect_all(&run))
+		transfer(&run);
+	json_object_set_new(object, "state", json_string(run.state));
+	json_object_set_new(object, "error", json_string(run.error ? strerror(run.error) : ""));
+	add(object, "streams", (uint64_t)dial->streams);
+	add(object, "connect_us", run.connect_us);
+	add(object, "bytes", run.bytes);
+	add(object, "us", run.end_us ? run.end_us - run.begin_us : 0);
+	for (int i = 0; i < dial->streams; i++) {
+		if (run.streams[i].fd < 0)
+			continue;
+		account(object, run.streams[i].fd, !i);
+		close(run.streams[i].fd);
+	}
+	return object;
+}

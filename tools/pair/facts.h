@@ -1,0 +1,26 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* What a host tells the other about itself. */
+#ifndef PAIR_FACTS_H
+#define PAIR_FACTS_H
+
+#include <jansson.h>
+
+#include <nccl_net/config.h>
+#include <nccl_net/device.h>
+
+#define FACTS_ENV_MAX   256 /* variables */
+#define FACTS_VALUE_MAX 512 /* bytes of a value */
+
+/*
+ * "version", "wire", "host", "kernel", "nccl" (version of the libnccl.so.2 that the loader finds, as
+ * text, or ""), "nccl_file", "env" (all of NCCL_* and ANYNET_*; of ANYNET_SECRET_FILE only that it is
+ * set), "devices" (with "name", "transport", "speed_mbps", "interface", "address", "mtu"),
+ * "candidates" (with "transport", "name", "usable", "reason"), "port_min", "port_max". Starts a process
+ * for NCCL's version, so no thread may run. The caller releases it.
+ */
+json_t *facts_gather(const struct anynet_config *cfg, const struct anynet_probe *probe);
+
+/* "local", "peer" (addresses of the socket), "interface", "mtu" of the local address. */
+json_t *facts_way(int fd);
+
+#endif

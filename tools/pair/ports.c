@@ -1,0 +1,89 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* The data ports of this end; see ports.h. */
+#include "ports.h"
+
+#include <errno.h>
+#include <string.h>
+
+#include "address.h"
+#include "request.h"
+
+#define RANGE_PORTS 3 /* of a range: the first, one in the middle, the last */
+#define DEVICES_MAX 8
+
+/* The first port from `first` to `last` that can be had. */
+static void listen_one(struct responder *r, json_t *ports, const struct sockaddr_storage *addr,
+		       const char *address, const char *device, int first, int last)
+{
+	int port = -EADDRINUSE;
+
+	for (int p = first; p <= last && (port == -EADDRINUSE || port == -EACCES); p++)
+		port = responder_listen(r, addr, p);
+	json_array_append_new(ports, json_pack("{s:s, s:s, s:i, s:s}", "address", address, "device",
+					       device, "port", port > 0 ? port : first, "error",
+					       port > 0 ? "" : strerror(-port)));
+}
+
+static void listen_range(struct responder *r, json_t *ports, const struct sockaddr_storage *addr,
+			 const struct anynet_config *cfg)
+{
+	int size = cfg->port_max - cfg->port_min + 1;
+	int count = size < RANGE_PORTS ? size : RANGE_PORTS;
+
+	if (!cfg->port_min)
+		count = size = 1;
+	for (int i = 0; i < count; i++) {
+		int first = cfg->port_min + i * (size / count);
+		int last = first + size / count - 1;
+
+		if (i == count - 1 && cfg->port_min)
+			first = last = cfg->port_max;
+		listen_one(r, ports, addr, "", "", first, last);
+	}
+}
+
+static void listen_devices(struct responder *r, json_t *ports,
+			   const struct sockaddr_storage *control, const struct anynet_config *cfg,
+			   const struct anynet_probe *probe)
+{
+	char own[ADDRESS_TEXT], text[ADDRESS_TEXT];
+
+	address_print(control, own);
+	for (int i = 0; i < probe->device_count && i < DEVICES_MAX; i++) {
+		const struct anynet_device *dev = &probe->devices[i];
+
+		address_print(&dev->addr, text);
+		if (dev->link != ANYNET_LINK_TCP || !strcmp(own, text) ||
+		    address_is_loopback(&dev->addr) != address_is_loopback(control))
+			continue;
+		listen_one(r, ports, &dev->addr, text, dev->name, cfg->port_min, cfg->port_max);
+	}
+}
+
+struct responder *ports_open(int fd, const struct anynet_config *cfg,
+			     const struct anynet_probe *probe, json_t **list)
+{
+	struct responder *r = responder_new();
+	struct sockaddr_storage control = { 0 };
+	socklen_t len = sizeof(control);
+	json_t *ports = json_array();
+	char token[TOKEN_HEX];
+
+	*list = NULL;
+	if (!r || getsockname(fd, (struct sockaddr *)&control, &len)) {
+		json_decref(ports);
+		responder_stop(r);
+		return NULL;
+	}
+	address_plain(&control);
+	listen_range(r, ports, &control, cfg);
+	listen_devices(r, ports, &control, cfg, probe);
+	token_print(responder_token(r), token);
+	*list = json_pack("{s:s, s:o}", "token", token, "ports", ports);
+	if (!responder_start(r))
+		return r;
+	json_decref(*list);
+	*list = NULL;
+	responder_stop(r);
+	return NULL;
+}

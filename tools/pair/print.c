@@ -1,0 +1,206 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* What is printed for people. */
+#include "print.h"
+
+#include <math.h>
+#include <stdarg.h>
+#include <string.h>
+
+#include "verdict.h"
+#include "wire.h"
+
+#define LINE_MAX_BYTES 2048
+#define WIDTH          96
+#define INDENT         "         "
+
+/* C0 and C1 controls, of which the latter are c2 80 … c2 9f in UTF-8. */
+static void clean(char *text)
+{
+	for (unsigned char *c = (unsigned char *)text; *c; c++) {
+		if (*c < ' ' || *c == 0x7f)
+			*c = '?';
+		if (*c == 0xc2 && c[1] >= 0x80 && c[1] <= 0x9f)
+			*c = c[1] = '?';
+	}
+}
+
+void print_line(FILE *out, const char *fmt, ...)
+{
+	char line[LINE_MAX_BYTES];
+	va_list ap;
+
+	va_start(ap, fmt);
+	vsnprintf(line, sizeof(line), fmt, ap);
+	va_end(ap);
+	clean(line);
+	fprintf(out, "%s\n", line);
+	fflush(out);
+}
+
+/* "  do     text", wrapped at spaces. */
+static void print_wrapped(FILE *out, const char *head, const char *text)
+{
+	bool first = true;
+
+	while (*text) {
+		size_t room = WIDTH - sizeof(INDENT), bytes = strlen(text);
+
+		if (bytes > room) {
+			bytes = room;
+			while (bytes && text[bytes] != ' ')
+				bytes--;
+			if (!bytes)
+				bytes = strcspn(text, " ");
+		}
+		print_line(out, "  %-6s %.*s", first ? head : "", (int)bytes, text);
+		text += bytes;
+		text += strspn(text, " ");
+		first = false;
+	}
+}
+
+static void print_host(FILE *out, const char *head, const json_t *facts)
+{
+	const json_t *dev;
+	size_t i;
+
+	print_line(out, "%s %.64s: anynet %.32s, NCCL %.64s, Linux %.64s", head,
+		   pair_text(facts, "host"), pair_text(facts, "version"),
+		   *pair_text(facts, "nccl") ? pair_text(facts, "nccl")
+					     : "not on the loader's path",
+		   pair_text(facts, "kernel"));
+	json_array_foreach(json_object_get(facts, "devices"), i, dev)
+		print_line(out, "       device %zu  %.64s  %.3s  %lld Mb/s  %.16s %.64s", i,
+			   pair_text(dev, "name"), pair_text(dev, "transport"),
+			   pair_int(dev, "speed_mbps", 0, INT32_MAX, 0),
+			   pair_text(dev, "interface"), pair_text(dev, "address"));
+}
+
+static void print_way(FILE *out, const json_t *result)
+{
+	const json_t *both = json_object_get(result, "way");
+	const json_t *here = json_object_get(both, "local"),
+		     *there = json_object_get(both, "remote");
+	const json_t *clock = json_object_get(result, "clock"), *tcp;
+	double offset = pair_real(clock, "offset_ns") / 1e6;
+	size_t i;
+
+	print_line(out, "way    %.64s (%.16s, MTU %lld) to %.64s (%.16s, MTU %lld)",
+		   pair_text(here, "local"), pair_text(here, "interface"),
+		   pair_int(here, "mtu", 0, INT32_MAX, 0), pair_text(there, "local"),
+		   pair_text(there, "interface"), pair_int(there, "mtu", 0, INT32_MAX, 0));
+	json_array_foreach(json_object_get(result, "ports"), i, tcp)
+	{
+		if (strcmp(pair_text(tcp, "state"), "ok") || strcmp(pair_text(tcp, "to"), "server"))
+			continue;
+		print_line(out, "       path MTU %lld, segments of %lld bytes, by this kernel",
+			   pair_int(tcp, "pmtu", 0, INT32_MAX, 0),
+			   pair_int(tcp, "mss", 0, INT32_MAX, 0));
+		break;
+	}
+	if (clock)
+		print_line(out, "clock  there %.3f ms %s, right within %.3f ms", fabs(offset),
+			   offset < 0 ? "behind" : "ahead", pair_real(clock, "error_ns") / 1e6);
+}
+
+static const char *arrow(const json_t *item)
+{
+	return strcmp(pair_text(item, "to"), "server") ? "back " : "there";
+}
+
+static void print_ports(FILE *out, const json_t *result)
+{
+	const json_t *p;
+	size_t i;
+
+	json_array_foreach(json_object_get(result, "ports"), i, p)
+		print_line(out, "port   %s  %.64s:%lld%s%.64s  %.20s", arrow(p),
+			   pair_text(p, "address"), pair_int(p, "port", 0, 65535, 0),
+			   *pair_text(p, "device") ? " of " : "", pair_text(p, "device"),
+			   pair_text(p, "state"));
+}
+
+static double rate(const json_t *run)
+{
+	double us = pair_real(run, "us");
+
+	return us > 0 ? pair_real(run, "bytes") / us / 1e3 : 0;
+}
+
+static void print_streams(FILE *out, const json_t *result)
+{
+	const json_t *s;
+	size_t i;
+
+	json_array_foreach(json_object_get(result, "tcp"), i, s)
+	{
+		if (strcmp(pair_text(s, "state"), "ok") != 0)
+			continue;
+		print_line(
+			out,
+			"tcp    %s  %2lld stream%s  %7.3f GB/s  %lld of %lld packets again, limited "
+			"by the %s",
+			arrow(s), pair_int(s, "streams", 1, 64, 1),
+			pair_int(s, "streams", 1, 64, 1) == 1 ? " " : "s", rate(s),
+			pair_int(s, "retransmits", 0, INT64_MAX, 0),
+			pair_int(s, "segments", 0, INT64_MAX, 0), verdict_limit(s));
+	}
+}
+
+static void print_plugin(FILE *out, const json_t *p)
+{
+	const json_t *latency = json_object_get(p, "latency"), *run;
+	size_t i;
+
+	if (json_is_object(latency))
+		print_line(
+			out,
+			"plugin %.3s   round trip of 8 bytes: min %.1f, median %.1f, p99 %.1f, max "
+			"%.1f us (%lld)",
+			pair_text(p, "transport"), pair_real(latency, "min"),
+			pair_real(latency, "median"), pair_real(latency, "p99"),
+			pair_real(latency, "max"), pair_int(latency, "count", 0, INT32_MAX, 0));
+	json_array_foreach(json_object_get(p, "runs"), i, run)
+		print_line(out, "plugin %.3s   %s  %2lld connection%s  %7.3f GB/s",
+			   pair_text(p, "transport"), arrow(run),
+			   pair_int(run, "channels", 1, 64, 1),
+			   pair_int(run, "channels", 1, 64, 1) == 1 ? " " : "s", rate(run));
+}
+
+static void print_finding(FILE *out, const json_t *f, bool colour)
+{
+	const char *level = pair_text(f, "level");
+	const char *on = !strcmp(level, "error")     ? "\033[31m"
+			 : !strcmp(level, "warning") ? "\033[33m"
+						     : "";
+
+	if (colour)
+		fputs(on, out);
+	print_line(out, "%s: %s", level, pair_text(f, "what"));
+	if (colour)
+		fputs("\033[0m", out);
+	print_wrapped(out, "means", pair_text(f, "means"));
+	print_wrapped(out, "do", pair_text(f, "do"));
+}
+
+void print_result(const json_t *result, FILE *out, bool colour)
+{
+	static const char *const verdicts[] = {
+		"fine: these two hosts can work together",
+		"warnings: it works, but see above",
+		"errors: NCCL will fail or hang between these hosts, see above",
+	};
+	const json_t *item, *findings = json_object_get(result, "findings");
+	size_t i;
+
+	print_host(out, "here  ", json_object_get(result, "local"));
+	if (json_object_get(result, "remote")) {
+		print_host(out, "there ", json_object_get(result, "remote"));
+		print_way(out, result);
+	}
+	print_ports(out, result);
+	print_streams(out, result);
+	json_array_foreach(json_object_get(result, "plugin"), i, item) print_plugin(out, item);
+	json_array_foreach(findings, i, item) print_finding(out, item, colour);
+	print_line(out, "%s", verdicts[verdict_status(findings)]);
+}

@@ -1,0 +1,91 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* A client's requests, checked; see request.h. */
+#include "request.h"
+
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include <nccl_net/util.h>
+
+#include "address.h"
+#include "wire.h"
+
+#define PORT_MIN 1024 /* data ports are no system ports */
+#define MSS_MIN  500
+
+static const char *const ops[] = {
+	[REQUEST_FACTS] = "facts",       [REQUEST_CLOCK] = "clock", [REQUEST_LISTEN] = "listen",
+	[REQUEST_UNLISTEN] = "unlisten", [REQUEST_DIAL] = "dial",   [REQUEST_PLUGIN] = "plugin",
+	[REQUEST_BYE] = "bye",
+};
+
+void token_print(const unsigned char *token, char *hex)
+{
+	for (int i = 0; i < DIAL_TOKEN_BYTES; i++)
+		snprintf(hex + 2 * i, 3, "%02x", token[i]);
+}
+
+static bool token_parse(const char *hex, unsigned char *token)
+{
+	if (strlen(hex) != TOKEN_HEX - 1 || strspn(hex, "0123456789abcdef") != TOKEN_HEX - 1)
+		return false;
+	for (int i = 0; i < DIAL_TOKEN_BYTES; i++) {
+		char byte[3] = { hex[2 * i], hex[2 * i + 1], '\0' };
+
+		token[i] = (unsigned char)strtoul(byte, NULL, 16);
+	}
+	return true;
+}
+
+static int parse_dial(const json_t *message, struct request *out)
+{
+	const char *address = pair_text(message, "address");
+	struct dial *d = &out->dial;
+
+	out->dial_port = (int)pair_int(message, "port", PORT_MIN, 65535, -1);
+	d->streams = (int)pair_int(message, "streams", 1, DIAL_STREAMS_MAX, -1);
+	d->bytes = pair_int(message, "bytes", 1, DIAL_BYTES_MAX, -1);
+	d->ms = (int)pair_int(message, "ms", 1, DIAL_MS_MAX, -1);
+	d->mss = (int)pair_int(message, "mss", 0, 65535, -1);
+	if (out->dial_port < 0 || d->streams < 0 || d->bytes < 0 || d->ms < 0 || d->mss < 0 ||
+	    (d->mss && d->mss < MSS_MIN) || !token_parse(pair_text(message, "token"), d->token))
+		return -1;
+	if (*address && !address_parse(address, out->dial_port, &d->to))
+		return -1;
+	return 0;
+}
+
+static int parse_plugin(const json_t *message, struct request *out)
+{
+	const char *transport = pair_text(message, "transport");
+	struct traffic *t = &out->traffic;
+
+	t->dev = (int)pair_int(message, "dev", 0, 255, -1);
+	t->channels = (int)pair_int(message, "channels", 1, TRAFFIC_CHANNELS_MAX, -1);
+	t->bytes = pair_int(message, "bytes", 1, DIAL_BYTES_MAX, -1);
+	t->ms = (int)pair_int(message, "ms", 0, DIAL_MS_MAX, -1);
+	if (t->dev < 0 || t->channels < 0 || t->bytes < 0 || t->ms < 0)
+		return -1;
+	if (!strcmp(transport, "tcp"))
+		t->transport = "tcp";
+	else if (!strcmp(transport, "ib"))
+		t->transport = "ib";
+	return t->transport ? 0 : -1;
+}
+
+int request_parse(const json_t *message, struct request *out)
+{
+	const char *op = pair_text(message, "op");
+
+	*out = (struct request){ .op = REQUEST_BYE };
+	for (size_t i = 0; i < ARRAY_SIZE(ops); i++) {
+		if (strcmp(op, ops[i]) != 0)
+			continue;
+		out->op = (enum request_op)i;
+		if (out->op == REQUEST_DIAL)
+			return parse_dial(message, out);
+		return out->op == REQUEST_PLUGIN ? parse_plugin(message, out) : 0;
+	}
+	return -1;
+}

@@ -1,0 +1,198 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* The end that is dialled; see responder.h. */
+#include "responder.h"
+
+#include <endian.h>
+#include <errno.h>
+#include <netinet/in.h>
+#include <poll.h>
+#include <pthread.h>
+#include <stdbool.h>
+#include <stdint.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/eventfd.h>
+#include <sys/random.h>
+#include <unistd.h>
+
+#include "address.h"
+#include "wire.h"
+
+#define BLOCK (256 * 1024)
+
+struct connection {
+	int fd; /* -1 = free */
+	unsigned char token[DIAL_TOKEN_BYTES];
+	size_t greeted; /* bytes of the token so far */
+	uint64_t count;
+};
+
+struct responder {
+	unsigned char token[DIAL_TOKEN_BYTES];
+	int listeners[RESPONDER_LISTENERS];
+	int listener_count;
+	struct connection connections[RESPONDER_STREAMS];
+	int stop; /* eventfd */
+	pthread_t thread;
+	bool started;
+	char block[BLOCK];
+};
+
+struct responder *responder_new(void)
+{
+	struct responder *r = calloc(1, sizeof(*r));
+
+	if (!r)
+		return NULL;
+	for (int i = 0; i < RESPONDER_STREAMS; i++)
+		r->connections[i].fd = -1;
+	r->stop = eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK);
+	if (r->stop < 0 || getrandom(r->token, sizeof(r->token), 0) != sizeof(r->token)) {
+		responder_stop(r);
+		return NULL;
+	}
+	return r;
+}
+
+const unsigned char *responder_token(const struct responder *r)
+{
+	return r->token;
+}
+
+int responder_listen(struct responder *r, const struct sockaddr_storage *addr, int port)
+{
+	struct sockaddr_storage at = *addr;
+	socklen_t len = sizeof(at);
+	int fd, one = 1, error;
+
+	if (r->listener_count == RESPONDER_LISTENERS)
+		return -ENOSPC;
+	address_set_port(&at, port);
+	fd = socket(at.ss_family, SOCK_STREAM | SOCK_NONBLOCK | SOCK_CLOEXEC, 0);
+	if (fd < 0)
+		return -errno;
+	setsockopt(fd, SOL_SOCKET, SO_REUSEADDR, &one, sizeof(one));
+	if (bind(fd, (const struct sockaddr *)&at, address_bytes(&at)) ||
+	    listen(fd, RESPONDER_STREAMS) || getsockname(fd, (struct sockaddr *)&at, &len)) {
+		error = errno;
+		close(fd);
+		return -error;
+	}
+	r->listeners[r->listener_count++] = fd;
+	return address_port(&at);
+}
+
+static void drop(struct connection *c)
+{
+	close(c->fd);
+	*c = (struct connection){ .fd = -1 };
+}
+
+/* One connection from this listener; without room for it, it is closed. */
+static void take(struct responder *r, int listener)
+{
+	int fd = accept4(listener, NULL, NULL, SOCK_NONBLOCK | SOCK_CLOEXEC);
+
+	if (fd < 0)
+		return;
+	for (int i = 0; i < RESPONDER_STREAMS; i++) {
+		if (r->connections[i].fd < 0) {
+			r->connections[i] = (struct connection){ .fd = fd };
+			return;
+		}
+	}
+	close(fd);
+}
+
+static void answer(struct connection *c)
+{
+	uint64_t count = htobe64(c->count);
+
+	/* Nothing has been sent before, so that it fits into the socket's buffer. */
+	if (send(c->fd, &count, sizeof(count), MSG_NOSIGNAL | MSG_DONTWAIT) < 0)
+		c->count = 0;
+	drop(c);
+}
+
+/* The token first, then whatever comes. */
+static void serve(struct responder *r, struct connection *c)
+{
+	bool greets = c->greeted < DIAL_TOKEN_BYTES;
+	void *to = greets ? c->token + c->greeted : (unsigned char *)r->block;
+	ssize_t n = recv(c->fd, to, greets ? DIAL_TOKEN_BYTES - c->greeted : BLOCK, MSG_DONTWAIT);
+
+	if (n < 0 && (errno == EAGAIN || errno == EINTR))
+		return;
+	if (!n && !greets) {
+		answer(c);
+		return;
+	}
+	if (n <= 0) {
+		drop(c);
+		return;
+	}
+	if (!greets) {
+		c->count += (uint64_t)n;
+		return;
+	}
+	c->greeted += (size_t)n;
+	if (memcmp(c->token, r->token, c->greeted) != 0)
+		drop(c);
+}
+
+static void *run(void *arg)
+{
+	struct responder *r = arg;
+	uint64_t end = pair_now_ms() + RESPONDER_MS;
+	struct pollfd pfds[1 + RESPONDER_LISTENERS + RESPONDER_STREAMS];
+	int streams = 1 + r->listener_count;
+
+	while (pair_now_ms() < end) {
+		pfds[0] = (struct pollfd){ .fd = r->stop, .events = POLLIN };
+		for (int i = 0; i < r->listener_count; i++)
+			pfds[1 + i] = (struct pollfd){ .fd = r->listeners[i], .events = POLLIN };
+		for (int i = 0; i < RESPONDER_STREAMS; i++)
+			pfds[streams + i] =
+				(struct pollfd){ .fd = r->connections[i].fd, .events = POLLIN };
+		if (poll(pfds, (nfds_t)(streams + RESPONDER_STREAMS), 1000) <= 0)
+			continue;
+		if (pfds[0].revents)
+			break;
+		for (int i = 0; i < RESPONDER_STREAMS; i++) {
+			if (pfds[streams + i].revents && r->connections[i].fd >= 0)
+				serve(r, &r->connections[i]);
+		}
+		for (int i = 0; i < r->listener_count; i++) {
+			if (pfds[1 + i].revents)
+				take(r, r->listeners[i]);
+		}
+	}
+	return NULL;
+}
+
+int responder_start(struct responder *r)
+{
+	int error = pthread_create(&r->thread, NULL, run, r);
+
+	r->started = !error;
+	return -error;
+}
+
+void responder_stop(struct responder *r)
+{
+	if (!r)
+		return;
+	if (r->started) {
+		eventfd_write(r->stop, 1);
+		pthread_join(r->thread, NULL);
+	}
+	for (int i = 0; i < r->listener_count; i++)
+		close(r->listeners[i]);
+	for (int i = 0; i < RESPONDER_STREAMS; i++) {
+		if (r->connections[i].fd >= 0)
+			close(r->connections[i].fd);
+	}
+	if (r->stop >= 0)
+		close(r->stop);
+	free(r);
+}

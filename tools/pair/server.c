@@ -1,0 +1,315 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* anynet serve: the listener and its sessions; see server.h. */
+#include "server.h"
+
+#include <errno.h>
+#include <netinet/in.h>
+#include <netinet/tcp.h>
+#include <poll.h>
+#include <signal.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/prctl.h>
+#include <sys/socket.h>
+#include <sys/wait.h>
+#include <time.h>
+#include <unistd.h>
+
+#include "address.h"
+#include "clock.h"
+#include "facts.h"
+#include "ports.h"
+#include "print.h"
+#include "request.h"
+#include "transports/common/allow.h"
+#include "wire.h"
+
+#define REPLY_MS 5000
+
+struct session {
+	int fd;
+	struct pair_host *host;
+	struct responder *responder;
+	const char *end; /* how it ended, once it has */
+};
+
+/* --- requests --- */
+
+static json_t *do_listen(struct session *s)
+{
+	json_t *list;
+
+	responder_stop(s->responder);
+	s->responder = ports_open(s->fd, &s->host->cfg, &s->host->probe, &list);
+	return list ? list : json_pack("{s:s, s:[]}", "token", "", "ports");
+}
+
+static json_t *do_dial(struct session *s, struct request *request)
+{
+	struct dial *d = &request->dial;
+	socklen_t len = sizeof(d->to);
+
+	if (d->to.ss_family)
+		return dial_run(d);
+	if (getpeername(s->fd, (struct sockaddr *)&d->to, &len))
+		return NULL;
+	len = sizeof(d->from);
+	getsockname(s->fd, (struct sockaddr *)&d->from, &len);
+	address_plain(&d->to);
+	address_plain(&d->from);
+	address_set_port(&d->from, 0);
+	address_set_port(&d->to, request->dial_port);
+	return dial_run(d);
+}
+
+/* The responder's thread must be gone before another process is started. */
+static int do_plugin(struct session *s, struct request *request)
+{
+	json_t *result;
+
+	responder_stop(s->responder);
+	s->responder = NULL;
+	request->traffic.plugin = s->host->plugin;
+	result = traffic_run(s->fd, &request->traffic);
+	if (*pair_text(result, "error"))
+		print_line(stdout, "  through the plugin: %s", pair_text(result, "error"));
+	json_decref(result);
+	return 0;
+}
+
+static json_t *do_clock(int64_t seen)
+{
+	return json_pack("{s:I, s:I}", "seen", (json_int_t)seen, "replied",
+			 (json_int_t)clock_now_ns());
+}
+
+static json_t *do_facts(const struct session *s, const json_t *message)
+{
+	const json_t *theirs = json_object_get(message, "facts");
+
+	print_line(stdout, "  it is %s, anynet %s", pair_text(theirs, "host"),
+		   pair_text(theirs, "version"));
+	return json_pack("{s:O, s:o}", "facts", s->host->facts, "way", facts_way(s->fd));
+}
+
+/* 0, or -1 when the session is over. */
+static int obey(struct session *s, const json_t *message, int64_t seen)
+{
+	struct request request;
+	json_t *reply = NULL;
+
+	if (request_parse(message, &request)) {
+		s->end = "asked for something that is not understood: closed";
+		return -1;
+	}
+	switch (request.op) {
+	case REQUEST_FACTS:
+		reply = do_facts(s, message);
+		break;
+	case REQUEST_CLOCK:
+		reply = do_clock(seen);
+		break;
+	case REQUEST_LISTEN:
+		reply = do_listen(s);
+		break;
+	case REQUEST_UNLISTEN:
+		responder_stop(s->responder);
+		s->responder = NULL;
+		reply = json_object();
+		break;
+	case REQUEST_DIAL:
+		if (request.dial.bytes > DIAL_PROBE_BYTES)
+			print_line(stdout, "  bandwidth test: up to %.1f s or %.0f MB over TCP",
+				   request.dial.ms / 1e3, (double)request.dial.bytes / 1e6);
+		reply = do_dial(s, &request);
+		break;
+	case REQUEST_PLUGIN:
+		print_line(stdout,
+			   "  through the plugin (%s): latency%s, up to %.1f s or %.0f MB a run",
+			   request.traffic.transport, request.traffic.ms ? " and bandwidth" : "",
+			   request.traffic.ms / 1e3, (double)request.traffic.bytes / 1e6);
+		return do_plugin(s, &request);
+	case REQUEST_BYE:
+		s->end = "done";
+		return -1;
+	}
+	if (!pair_send_new(s->fd, reply, REPLY_MS))
+		return 0;
+	s->end = "vanished";
+	return -1;
+}
+
+const char *server_session(int fd, struct pair_host *host)
+{
+	struct session s = { .fd = fd, .host = host };
+
+	while (!s.end) {
+		json_t *message;
+		int ret = pair_recv(fd, &message, SERVER_IDLE_MS);
+
+		if (ret) {
+			s.end = ret == -EPROTO ? "sent something that is not understood: closed"
+				: ret == -ETIMEDOUT ? "asked for nothing for 30 s: closed"
+						    : "vanished";
+			break;
+		}
+		obey(&s, message, clock_now_ns());
+		json_decref(message);
+	}
+	responder_stop(s.responder);
+	return s.end;
+}
+
+/* --- a client's process --- */
+
+static void serve_client(int fd, const struct sockaddr_storage *peer, const char *plugin)
+{
+	static struct pair_host host; /* too large for a stack */
+	char address[ADDRESS_TEXT], opening[PAIR_STRANGER_MAX + 1];
+	uint32_t version;
+	int ret = pair_greet(fd, false, &version, opening, SERVER_GREET_MS);
+
+	address_print(peer, address);
+	if (ret == -EPROTONOSUPPORT)
+		print_line(stdout, "%s speaks version %u of the pair protocol, this is %d: closed",
+			   address, version, PAIR_VERSION);
+	else if (ret)
+		print_line(stdout, "%s is no anynet pair (%s%s%s): closed", address,
+			   *opening            ? "it said '"
+			   : ret == -ETIMEDOUT ? "it said nothing"
+					       : "it left",
+			   opening, *opening ? "'" : "");
+	if (ret)
+		return;
+	print_line(stdout, "%s port %d:", address, address_port(peer));
+	pair_host_read(&host, plugin);
+	print_line(stdout, "%s %s", address, server_session(fd, &host));
+	json_decref(host.facts);
+}
+
+/* Waits for the process; ends it when it takes too long. */
+static void attend(pid_t pid)
+{
+	uint64_t end = pair_now_ms() + SERVER_SESSION_MS;
+	const struct timespec look = { .tv_sec = 1 };
+	sigset_t chld;
+	int status;
+
+	sigemptyset(&chld);
+	sigaddset(&chld, SIGCHLD);
+	while (waitpid(pid, &status, WNOHANG) == 0) {
+		if (pair_now_ms() < end) {
+			sigtimedwait(&chld, NULL, &look);
+			continue;
+		}
+		kill(pid, SIGKILL);
+		waitpid(pid, &status, 0);
+		print_line(stdout, "  it took more than %d s: ended", SERVER_SESSION_MS / 1000);
+		return;
+	}
+	if (WIFSIGNALED(status))
+		print_line(stdout, "  the process that served it was killed by signal %d",
+			   WTERMSIG(status));
+}
+
+static void take_client(int listener, const struct server_options *o)
+{
+	struct sockaddr_storage peer = { 0 };
+	socklen_t len = sizeof(peer);
+	int fd = accept4(listener, (struct sockaddr *)&peer, &len, SOCK_CLOEXEC), one = 1;
+	char address[ADDRESS_TEXT];
+	sigset_t none;
+	pid_t pid;
+
+	if (fd < 0)
+		return;
+	if (!allow_permits(&peer)) {
+		print_line(stdout, "%s is not in ANYNET_ALLOW: closed",
+			   address_print(&peer, address));
+		close(fd);
+		return;
+	}
+	setsockopt(fd, IPPROTO_TCP, TCP_NODELAY, &one, sizeof(one));
+	fflush(NULL);
+	pid = fork();
+	if (!pid) {
+		prctl(PR_SET_PDEATHSIG, SIGKILL);
+		sigemptyset(&none);
+		sigprocmask(SIG_SETMASK, &none, NULL);
+		close(listener);
+		serve_client(fd, &peer, o->plugin);
+		exit(0);
+	}
+	close(fd);
+	if (pid > 0)
+		attend(pid);
+	else
+		print_line(stdout, "no process for a client: %s", strerror(errno));
+}
+
+/* --- the listener --- */
+
+static int open_listener(const struct server_options *o, struct sockaddr_storage *at)
+{
+	struct sockaddr_in6 any = { .sin6_family = AF_INET6 };
+	int fd, one = 1, zero = 0, mss = PAIR_CONTROL_MSS;
+	socklen_t len = sizeof(*at);
+
+	memset(at, 0, sizeof(*at));
+	if (o->bind && !address_parse(o->bind, o->port, at)) {
+		errno = EINVAL;
+		return -1;
+	}
+	if (!o->bind)
+		memcpy(at, &any, sizeof(any));
+	fd = socket(at->ss_family, SOCK_STREAM | SOCK_CLOEXEC, 0);
+	if (fd < 0 && !o->bind) { /* a host without IPv6 */
+		address_parse("0.0.0.0", o->port, at);
+		fd = socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0);
+	}
+	if (fd < 0)
+		return -1;
+	address_set_port(at, o->port);
+	setsockopt(fd, SOL_SOCKET, SO_REUSEADDR, &one, sizeof(one));
+	setsockopt(fd, IPPROTO_TCP, TCP_MAXSEG, &mss, sizeof(mss));
+	if (!o->bind && at->ss_family == AF_INET6)
+		setsockopt(fd, IPPROTO_IPV6, IPV6_V6ONLY, &zero, sizeof(zero));
+	if (bind(fd, (const struct sockaddr *)at, address_bytes(at)) || listen(fd, 16) ||
+	    getsockname(fd, (struct sockaddr *)at, &len)) {
+		int error = errno;
+
+		close(fd);
+		errno = error;
+		return -1;
+	}
+	return fd;
+}
+
+int server_run(const struct server_options *o)
+{
+	static struct anynet_config cfg;
+	struct sockaddr_storage at;
+	char address[ADDRESS_TEXT];
+	sigset_t chld;
+	int listener = open_listener(o, &at);
+
+	if (listener < 0) {
+		fprintf(stderr, "anynet serve: cannot listen on %s port %d: %s\n",
+			o->bind ? o->bind : "any address", o->port, strerror(errno));
+		return 2;
+	}
+	anynet_config_load(&cfg, NULL);
+	allow_start(cfg.allow);
+	/* Blocked, so that attend can wait for it. */
+	sigemptyset(&chld);
+	sigaddset(&chld, SIGCHLD);
+	sigprocmask(SIG_BLOCK, &chld, NULL);
+	print_line(stdout, "anynet serve: waiting on %s, port %d%s",
+		   o->bind ? address_print(&at, address) : "all addresses of this host",
+		   address_port(&at), *cfg.allow ? ", for ANYNET_ALLOW" : "");
+	for (int served = 0; !o->clients || served < o->clients; served++)
+		take_client(listener, o);
+	close(listener);
+	return 0;
+}

@@ -1,0 +1,56 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * Connections of the plugin for one measurement: as many to the peer as from it. One thread; calls that
+ * fail leave a text in *error and return -1.
+ */
+#ifndef PAIR_TRAFFIC_NET_H
+#define PAIR_TRAFFIC_NET_H
+
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+
+#include "driver/driver.h"
+#include "traffic.h"
+
+#define TRAFFIC_STEPS 8            /* NCCL_STEPS: requests in flight on a connection */
+#define TRAFFIC_STEP  (512 * 1024) /* NCCL's 4 MiB buffer in 8 steps */
+#define TRAFFIC_ERROR 600
+
+struct traffic_line { /* one direction of a connection */
+	void *listener, *comm, *mhandle;
+	_Alignas(8) char handle[DRIVER_HANDLE_BYTES];
+	bool is_send;
+	char *data; /* TRAFFIC_STEPS pieces of TRAFFIC_STEP */
+	void *requests[TRAFFIC_STEPS];
+	int sizes[TRAFFIC_STEPS];
+	uint64_t posted, done;
+};
+
+struct traffic_net {
+	struct driver_net *net;
+	void *ctx;
+	int dev;
+	struct driver_props props;
+	int channels;
+	struct traffic_line out[TRAFFIC_CHANNELS_MAX], in[TRAFFIC_CHANNELS_MAX];
+	char *memory;
+	size_t memory_bytes;
+	char error[TRAFFIC_ERROR];
+};
+
+/* Opens the plugin and listens `channels` times: the handles are then in in[].handle. */
+int traffic_net_open(struct traffic_net *n, const char *plugin, int dev, int channels);
+
+/* Connects to the handles in out[].handle and accepts. */
+int traffic_net_connect(struct traffic_net *n, int ms);
+
+/* Post the next message of `bytes` (or a receive of at most so many). 1 done, 0 not now, -1. */
+int traffic_post(struct traffic_net *n, struct traffic_line *l, size_t bytes);
+
+/* Test the oldest request: 1 it is done, its size in *size; 0 not yet, or there is none; -1. */
+int traffic_test(struct traffic_net *n, struct traffic_line *l, int *size);
+
+void traffic_net_close(struct traffic_net *n);
+
+#endif

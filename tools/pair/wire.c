@@ -1,0 +1,250 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* The control connection: opening and frames; see wire.h. */
+#include "wire.h"
+
+#include <arpa/inet.h>
+#include <ctype.h>
+#include <errno.h>
+#include <math.h>
+#include <poll.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/socket.h>
+#include <time.h>
+#include <unistd.h>
+
+static const char magic[8] = { 'a', 'n', 'y', 'n', 'e', 't', 'P', 'R' };
+
+uint64_t pair_now_ms(void)
+{
+	struct timespec now;
+
+	clock_gettime(CLOCK_MONOTONIC, &now);
+	return (uint64_t)now.tv_sec * 1000 + (uint64_t)now.tv_nsec / 1000000;
+}
+
+/* Until the socket can be used; -ETIMEDOUT when `end` has passed. */
+static int wait_for(int fd, short events, uint64_t end)
+{
+	for (;;) {
+		struct pollfd pfd = { .fd = fd, .events = events };
+		uint64_t now = pair_now_ms();
+		int ret;
+
+		if (now >= end)
+			return -ETIMEDOUT;
+		ret = poll(&pfd, 1, (int)(end - now));
+		if (ret > 0)
+			return 0;
+		if (ret < 0 && errno != EINTR)
+			return -errno;
+	}
+}
+
+static int failure(void)
+{
+	return errno == EPIPE ? -ECONNRESET : -errno;
+}
+
+int pair_write(int fd, const void *data, size_t bytes, int ms)
+{
+	uint64_t end = pair_now_ms() + (uint64_t)ms;
+	const char *at = data;
+
+	while (bytes) {
+		ssize_t n = send(fd, at, bytes, MSG_NOSIGNAL | MSG_DONTWAIT);
+		int ret;
+
+		if (n >= 0) {
+			at += n;
+			bytes -= (size_t)n;
+			continue;
+		}
+		if (errno == EINTR)
+			continue;
+		if (errno != EAGAIN)
+			return failure();
+		ret = wait_for(fd, POLLOUT, end);
+		if (ret)
+			return ret;
+	}
+	return 0;
+}
+
+/* Some bytes, at least one. Returns how many, or a negative errno. */
+static ssize_t read_some(int fd, void *data, size_t bytes, uint64_t end)
+{
+	for (;;) {
+		ssize_t n = recv(fd, data, bytes, MSG_DONTWAIT);
+		int ret;
+
+		if (n > 0)
+			return n;
+		if (!n)
+			return -ECONNRESET;
+		if (errno == EINTR)
+			continue;
+		if (errno != EAGAIN)
+			return failure();
+		ret = wait_for(fd, POLLIN, end);
+		if (ret)
+			return ret;
+	}
+}
+
+int pair_read(int fd, void *data, size_t bytes, int ms)
+{
+	uint64_t end = pair_now_ms() + (uint64_t)ms;
+	char *at = data;
+
+	while (bytes) {
+		ssize_t n = read_some(fd, at, bytes, end);
+
+		if (n < 0)
+			return (int)n;
+		at += n;
+		bytes -= (size_t)n;
+	}
+	return 0;
+}
+
+static void keep_printable(char *out, const char *bytes, size_t count)
+{
+	for (size_t i = 0; i < count; i++)
+		*out++ = (char)(isascii(bytes[i]) && isprint(bytes[i]) ? bytes[i] : '.');
+	*out = '\0';
+}
+
+static int say_magic(int fd, int ms)
+{
+	char mine[PAIR_GREETING];
+	uint32_t number = htonl(PAIR_VERSION);
+
+	memcpy(mine, magic, sizeof(magic));
+	memcpy(mine + sizeof(magic), &number, sizeof(number));
+	return pair_write(fd, mine, sizeof(mine), ms);
+}
+
+int pair_greet(int fd, bool speaks_first, uint32_t *version, char *stranger, int ms)
+{
+	uint64_t end = pair_now_ms() + (uint64_t)ms;
+	char theirs[PAIR_STRANGER_MAX];
+	uint32_t number;
+	size_t got = 0;
+	int ret;
+
+	*version = 0;
+	if (stranger)
+		*stranger = '\0';
+	ret = speaks_first ? say_magic(fd, ms) : 0;
+	if (ret)
+		return ret;
+	while (got < PAIR_GREETING) {
+		ssize_t n = read_some(fd, theirs + got, PAIR_GREETING - got, end);
+
+		if (n < 0)
+			return got ? -EPROTO : (int)n;
+		got += (size_t)n;
+		if (!memcmp(theirs, magic, got < sizeof(magic) ? got : sizeof(magic)))
+			continue;
+		n = recv(fd, theirs + got, sizeof(theirs) - got, MSG_DONTWAIT);
+		if (n > 0)
+			got += (size_t)n;
+		if (stranger)
+			keep_printable(stranger, theirs, got);
+		return -EPROTO;
+	}
+	memcpy(&number, theirs + sizeof(magic), sizeof(number));
+	*version = ntohl(number);
+	ret = speaks_first ? 0 : say_magic(fd, ms);
+	if (ret)
+		return ret;
+	return *version == PAIR_VERSION ? 0 : -EPROTONOSUPPORT;
+}
+
+int pair_send(int fd, const json_t *message, int ms)
+{
+	char *text = json_dumps(message, JSON_COMPACT);
+	size_t bytes = text ? strlen(text) : 0;
+	uint32_t length = htonl((uint32_t)bytes);
+	char *frame;
+	int ret;
+
+	if (!text || bytes > PAIR_FRAME_MAX) {
+		free(text);
+		return -EMSGSIZE;
+	}
+	frame = malloc(sizeof(length) + bytes);
+	if (!frame) {
+		free(text);
+		return -ENOMEM;
+	}
+	memcpy(frame, &length, sizeof(length));
+	memcpy(frame + sizeof(length), text, bytes);
+	ret = pair_write(fd, frame, sizeof(length) + bytes, ms);
+	free(frame);
+	free(text);
+	return ret;
+}
+
+int pair_send_new(int fd, json_t *message, int ms)
+{
+	int ret = message ? pair_send(fd, message, ms) : -ENOMEM;
+
+	json_decref(message);
+	return ret;
+}
+
+int pair_recv(int fd, json_t **message, int ms)
+{
+	uint64_t end = pair_now_ms() + (uint64_t)ms, now;
+	uint32_t length;
+	char *text;
+	int ret = pair_read(fd, &length, sizeof(length), ms);
+
+	*message = NULL;
+	if (ret)
+		return ret;
+	length = ntohl(length);
+	if (!length || length > PAIR_FRAME_MAX)
+		return -EPROTO;
+	text = malloc(length);
+	if (!text)
+		return -ENOMEM;
+	now = pair_now_ms();
+	ret = pair_read(fd, text, length, now < end ? (int)(end - now) : 0);
+	if (!ret)
+		*message = json_loadb(text, length, JSON_REJECT_DUPLICATES, NULL);
+	free(text);
+	if (ret)
+		return ret;
+	if (!json_is_object(*message)) {
+		json_decref(*message);
+		*message = NULL;
+		return -EPROTO;
+	}
+	return 0;
+}
+
+const char *pair_text(const json_t *object, const char *key)
+{
+	const char *text = json_string_value(json_object_get(object, key));
+
+	return text ? text : "";
+}
+
+long long pair_int(const json_t *object, const char *key, long long min, long long max,
+		   long long missing)
+{
+	const json_t *member = json_object_get(object, key);
+	long long value = json_integer_value(member);
+
+	return json_is_integer(member) && value >= min && value <= max ? value : missing;
+}
+
+double pair_real(const json_t *object, const char *key)
+{
+	double value = json_number_value(json_object_get(object, key));
+
+	return isfinite(value) ? value : 0;
+}

@@ -1,0 +1,49 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * The control connection of `anynet pair` and `anynet serve`. Both ends open with 12 bytes, a magic and
+ * the version of this protocol; then come frames, a length of 4 bytes (big endian) and so much JSON,
+ * one object each. All functions take a deadline in milliseconds from now and return 0 or a negative
+ * errno: -ETIMEDOUT, -ECONNRESET (also when the peer has closed), -EPROTO (not what it should be).
+ * Sockets are non-blocking.
+ */
+#ifndef PAIR_WIRE_H
+#define PAIR_WIRE_H
+
+#include <jansson.h>
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+
+#define PAIR_PORT         4747
+#define PAIR_VERSION      1
+#define PAIR_FRAME_MAX    (256 * 1024)
+#define PAIR_GREETING     12
+#define PAIR_CONTROL_MSS  536 /* control frames pass every path, also one that eats large packets */
+#define PAIR_STRANGER_MAX 40  /* bytes of a stranger's opening that are kept */
+
+uint64_t pair_now_ms(void);
+
+int pair_write(int fd, const void *data, size_t bytes, int ms);
+int pair_read(int fd, void *data, size_t bytes, int ms);
+
+/*
+ * The opening. The client speaks first; who says nothing right gets no answer. *version is the peer's; it is 0 if the peer did not say one. -EPROTO:
+ * the peer is something else; its first bytes are then in `stranger` (PAIR_STRANGER_MAX + 1 bytes, a
+ * string of printable characters; may be NULL). -EPROTONOSUPPORT: it has another version.
+ */
+int pair_greet(int fd, bool speaks_first, uint32_t *version, char *stranger, int ms);
+
+int pair_send(int fd, const json_t *message, int ms);
+/* The same, and the message is released. */
+int pair_send_new(int fd, json_t *message, int ms);
+/* *message is an object, the caller's to release. */
+int pair_recv(int fd, json_t **message, int ms);
+
+/* Members of an object that came from the peer: a default where they are missing or of another type,
+ * and numbers within [min, max] or else `missing`. */
+const char *pair_text(const json_t *object, const char *key);
+long long pair_int(const json_t *object, const char *key, long long min, long long max,
+		   long long missing);
+double pair_real(const json_t *object, const char *key);
+
+#endif
