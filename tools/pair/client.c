@@ -400,6 +400,17 @@ static bool has_device(const json_t *facts, const char *transport)
 	return false;
 }
 
+/* One end's plugin has nothing to connect with: the verdict says so. */
+static bool is_cut_off(const struct client *c)
+{
+	const json_t *way = json_object_get(c->result, "way");
+
+	return verdict_is_cut_off(json_object_get(c->result, "local"),
+				  json_object_get(way, "local")) ||
+	       verdict_is_cut_off(json_object_get(c->result, "remote"),
+				  json_object_get(way, "remote"));
+}
+
 static bool can_reach(const struct client *c, const char *to)
 {
 	const json_t *p;
@@ -468,7 +479,7 @@ static int session(struct client *c)
 	announce(c, 1 + ib);
 	if (measure_ports(c))
 		return -1;
-	if (!can_reach(c, "server") || !can_reach(c, "client"))
+	if (!can_reach(c, "server") || !can_reach(c, "client") || is_cut_off(c))
 		return 0;
 	if ((!wanted || strcmp(wanted, "ib") != 0 || !ib) && measure_plugin(c, "tcp"))
 		return -1;

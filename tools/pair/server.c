@@ -125,10 +125,16 @@ static int obey(struct session *s, const json_t *message, int64_t seen)
 		reply = do_dial(s, &request);
 		break;
 	case REQUEST_PLUGIN:
-		print_line(stdout,
-			   "  through the plugin (%s): latency%s, up to %.1f s or %.0f MB a run",
-			   request.traffic.transport, request.traffic.ms ? " and bandwidth" : "",
-			   request.traffic.ms / 1e3, (double)request.traffic.bytes / 1e6);
+		if (request.traffic.ms)
+			print_line(
+				stdout,
+				"  through the plugin (%s): latency, and bandwidth, up to %.1f s or "
+				"%.0f MB a run",
+				request.traffic.transport, request.traffic.ms / 1e3,
+				(double)request.traffic.bytes / 1e6);
+		else
+			print_line(stdout, "  through the plugin (%s): latency",
+				   request.traffic.transport);
 		return do_plugin(s, &request);
 	case REQUEST_BYE:
 		s->end = "done";

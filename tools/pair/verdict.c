@@ -12,12 +12,13 @@
 
 #include "wire.h"
 
-#define CLOCK_NOTE_S    1.0   /* logs of the two hosts can no longer be put in order */
-#define CLOCK_WARN_S    60.0  /* certificates, tokens and rendezvous stores begin to fail */
-#define RETRANSMIT_WARN 0.001 /* of all segments */
-#define LOPSIDED        3.0   /* one direction so many times as fast as the other */
-#define LIMITED         0.3   /* of the time that data was under way */
-#define IDLE            0.5   /* of the whole time, without anything under way */
+#define CLOCK_NOTE_S    1.0  /* logs of the two hosts can no longer be put in order */
+#define CLOCK_WARN_S    60.0 /* certificates, tokens and rendezvous stores begin to fail */
+#define RETRANSMIT_WARN 0.01 /* of all segments; a queue that is full for a moment costs less */
+#define RETRANSMIT_NOTE 0.001
+#define LOPSIDED        3.0 /* one direction so many times as fast as the other */
+#define LIMITED         0.3 /* of the time that data was under way */
+#define IDLE            0.5 /* of the whole time, without anything under way */
 
 static void add(json_t *list, const char *level, const char *means, const char *todo,
 		const char *fmt, ...) __attribute__((format(printf, 5, 6)));
@@ -125,6 +126,37 @@ static int count_devices(const json_t *facts, const char *transport)
 	json_array_foreach(devices, i, dev) count +=
 		!*transport || !strcmp(pair_text(dev, "transport"), transport);
 	return count;
+}
+
+static bool is_loopback(const char *address)
+{
+	return !strncmp(address, "127.", 4) || !strcmp(address, "::1");
+}
+
+bool verdict_is_cut_off(const json_t *facts, const json_t *way)
+{
+	const json_t *devices = json_object_get(facts, "devices"), *dev;
+	size_t i;
+
+	if (!json_array_size(devices))
+		return true;
+	if (is_loopback(pair_text(way, "local")))
+		return false;
+	json_array_foreach(devices, i, dev)
+	{
+		if (!is_loopback(pair_text(dev, "address")))
+			return false;
+	}
+	return true;
+}
+
+static void loopback(json_t *list, const json_t *facts, const json_t *way, const char *where)
+{
+	if (json_array_size(json_object_get(facts, "devices")) && verdict_is_cut_off(facts, way))
+		add(list, "error", "It cannot reach another host.",
+		    "Look at NCCL_SOCKET_IFNAME on that host, and whether its interface is up; `anynet "
+		    "devices` says what was looked at.",
+		    "the plugin is given only the loopback interface %s", where);
 }
 
 static void devices(json_t *list, const json_t *local, const json_t *remote)
@@ -253,17 +285,19 @@ static void stream(json_t *list, const json_t *s)
 			      ? pair_real(s, "retransmits") / pair_real(s, "segments")
 			      : 0;
 
-	if (!strcmp(pair_text(s, "state"), "ok") && lost > RETRANSMIT_WARN)
-		add(list, "warning",
+	if (strcmp(pair_text(s, "state"), "ok") != 0)
+		return;
+	if (lost > RETRANSMIT_NOTE)
+		add(list, lost > RETRANSMIT_WARN ? "warning" : "note",
 		    "Packets are lost on the way: a bad cable or optic, a full switch, or a shaper.",
 		    "Look at the error counters of NICs and switches (`ethtool -S`, `nstat`).",
 		    "%.2f %% of the packets on the way %s were sent again", 100 * lost, to);
-	if (!strcmp(pair_text(s, "state"), "ok") && !strcmp(verdict_limit(s), "sender's buffer"))
+	if (!strcmp(verdict_limit(s), "sender's buffer"))
 		add(list, "note", "", "",
 		    "on the way %s the sender's socket buffer is the limit "
 		    "(net.ipv4.tcp_wmem)",
 		    to);
-	if (!strcmp(pair_text(s, "state"), "ok") && !strcmp(verdict_limit(s), "receiver's window"))
+	if (!strcmp(verdict_limit(s), "receiver's window"))
 		add(list, "note", "", "",
 		    "on the way %s the receiver's window is the limit "
 		    "(net.ipv4.tcp_rmem, or a busy CPU there)",
@@ -339,6 +373,10 @@ json_t *verdict_find(const json_t *result)
 		versions(list, local, remote);
 		settings(list, local, remote);
 		devices(list, local, remote);
+		loopback(list, local, json_object_get(json_object_get(result, "way"), "local"),
+			 "here");
+		loopback(list, remote, json_object_get(json_object_get(result, "way"), "remote"),
+			 "there");
 		clocks(list, json_object_get(result, "clock"));
 		way(list, json_object_get(result, "way"));
 	}

@@ -1,0 +1,315 @@
+#!/bin/bash
+# SPDX-License-Identifier: Apache-2.0
+# `anynet pair` and `anynet serve` between two network namespaces: pair.sh CASE BUILD_DIR. Exit 77 =
+# skipped.
+set -uo pipefail
+PATH=$PATH:/sbin:/usr/sbin
+
+case=${1:?} build=${2:?}
+tool=$build/tools/anynet
+out=$(mktemp -d)
+a=anp$$a b=anp$$b m=anp$$m # the client's, the server's, and one in the middle
+server=
+export NCCL_SOCKET_IFNAME=eth
+export ANYNET_TRANSPORT=tcp
+unset NCCL_NET NCCL_DEBUG ANYNET_PORT_RANGE ANYNET_ALLOW
+# Rates are nothing to judge here: they are those of a busy machine.
+brief=(--seconds 0 --streams 2)
+rates=(--seconds 0.2 --bytes 64)
+
+cleanup() {
+	[ -z "$server" ] || kill "$server" 2>/dev/null
+	wait 2>/dev/null
+	for ns in "$a" "$b" "$m"; do
+		ip netns del "$ns" 2>/dev/null
+	done
+	rm -rf "$out"
+}
+trap cleanup EXIT
+
+fail() {
+	echo "FAIL: $*"
+	head -c 6000 "$out"/* 2>/dev/null
+	exit 1
+}
+
+skip() {
+	echo "SKIP $*"
+	exit 77
+}
+
+# The kernel tells of a carrier some time after the other end is up.
+await_carriers() {
+	for ns in "$@"; do
+		until ip -n "$ns" -br link show eth0 | grep -q ' UP '; do
+			:
+		done
+	done
+}
+
+# Two hosts, eth0 10.78.0.1 and .2, that see each other.
+make_hosts() {
+	[ "$(id -u)" = 0 ] || skip "network namespaces with names need root"
+	ip netns add "$a" 2>"$out/why" && ip netns add "$b" || skip "no network namespaces: $(cat "$out/why")"
+	ip -n "$a" link add eth0 type veth peer name eth0 netns "$b" || skip "no veth interfaces"
+	ip -n "$a" addr add 10.78.0.1/24 dev eth0
+	ip -n "$b" addr add 10.78.0.2/24 dev eth0
+	ip -n "$a" link set lo up
+	ip -n "$b" link set lo up
+	ip -n "$a" link set eth0 up
+	ip -n "$b" link set eth0 up
+	await_carriers "$a" "$b"
+}
+
+# Two hosts with a router between them: 10.78.1.1 and 10.78.2.1.
+make_routed() {
+	[ "$(id -u)" = 0 ] || skip "network namespaces with names need root"
+	ip netns add "$a" 2>"$out/why" && ip netns add "$b" && ip netns add "$m" ||
+		skip "no network namespaces: $(cat "$out/why")"
+	ip -n "$a" link add eth0 type veth peer name left netns "$m" || skip "no veth interfaces"
+	ip -n "$b" link add eth0 type veth peer name right netns "$m"
+	ip -n "$a" addr add 10.78.1.1/24 dev eth0
+	ip -n "$b" addr add 10.78.2.1/24 dev eth0
+	ip -n "$m" addr add 10.78.1.254/24 dev left
+	ip -n "$m" addr add 10.78.2.254/24 dev right
+	for link in "$a eth0" "$b eth0" "$m left" "$m right"; do
+		ip -n "${link% *}" link set "${link#* }" up
+	done
+	await_carriers "$a" "$b"
+	ip -n "$a" route add default via 10.78.1.254
+	ip -n "$b" route add default via 10.78.2.254
+	ip netns exec "$m" sysctl -qw net.ipv4.ip_forward=1
+}
+
+# rules NAMESPACE RULE: one nftables rule for what comes in there, or goes through
+rules() {
+	command -v nft >/dev/null || skip "nft (nftables) is missing"
+	ip netns exec "$1" nft -f - 2>"$out/nft" <<-END || skip "nftables does not work here: $(head -1 "$out/nft")"
+		table inet t {
+			chain c {
+				type ${3:-filter} hook ${4:-input} priority ${5:-0};
+				$2
+			}
+		}
+	END
+}
+
+# serve [VARIABLE=VALUE...]: a server in the second namespace; its port is in $port
+serve() {
+	ip netns exec "$b" env "$@" "$tool" serve --port 0 >"$out/served" 2>&1 &
+	server=$!
+	until port=$(grep -soP 'waiting on .*port \K[0-9]+' "$out/served"); do
+		kill -0 "$server" 2>/dev/null || fail "the server did not start"
+	done
+}
+
+# pair STATUS ADDRESS [VARIABLE=VALUE...]: from the first namespace; the status is a pattern
+pair() {
+	local status=$1 address=$2 got
+	shift 2
+	ip netns exec "$a" env "$@" "$tool" pair "${brief[@]}" "$address:$port" >"$out/said" 2>&1
+	got=$?
+	[[ $got = $status ]] || fail "status $got instead of $status"
+}
+
+said() {
+	grep -qE -- "$1" "$out/said" || fail "the client did not say: $1"
+}
+
+not_said() {
+	grep -qE -- "$1" "$out/said" && fail "the client said: $1"
+	return 0
+}
+
+# Waits for a line of the server's; ctest's limit ends it if it never comes.
+until_served() {
+	until grep -qE -- "$1" "$out/served"; do
+		kill -0 "$server" 2>/dev/null || fail "the server has ended"
+	done
+}
+
+case $case in
+clean)
+	make_hosts
+	serve
+	pair 0 10.78.0.2
+	said 'fine: '
+	not_said 'bandwidth test'
+	not_said '^(warning|error)'
+	until_served '10.78.0.1 done'
+	# One after another, and what a loaded machine makes of it is no error.
+	brief+=("${rates[@]}")
+	pair '[01]' 10.78.0.2
+	not_said '^error'
+	said 'way +10.78.0.1 \(eth0, MTU 1500\) to 10.78.0.2 \(eth0, MTU 1500\)'
+	said 'path MTU 1500'
+	said 'clock  there .* right within'
+	said 'port +there +10.78.0.2:[0-9]+ +ok'
+	said 'port +back +10.78.0.1:[0-9]+ +ok'
+	said 'round trip of 8 bytes: min'
+	said 'plugin tcp +there +2 connections'
+	said 'plugin tcp +back +1 connection '
+	said 'bandwidth test: 6 runs, each of at most 0.2 s and 64 MB'
+	brief+=(--json)
+	pair '[01]' 10.78.0.2
+	said '"sndbuf_limited_us": [0-9]'
+	said '"findings": '
+	;;
+filtered)
+	make_hosts
+	rules "$b" 'tcp dport 47002 drop'
+	serve ANYNET_PORT_RANGE=47000-47002
+	pair 2 10.78.0.2
+	said 'error: from here to there, 10.78.0.2 port 47002: no answer'
+	said 'port +there +10.78.0.2:47000 +ok'
+	said 'Filtered\?'
+	;;
+back)
+	# The way back alone is closed: nothing but the server's word tells of it.
+	make_hosts
+	rules "$a" 'tcp flags & (syn | ack) == syn drop'
+	serve
+	pair 2 10.78.0.2
+	said 'error: from there to here, 10.78.0.1 port [0-9]+: no answer'
+	not_said 'error: from here'
+	not_said '^plugin'
+	;;
+refused)
+	make_hosts
+	rules "$b" 'tcp dport 47001 reject with tcp reset'
+	serve ANYNET_PORT_RANGE=47000-47002
+	pair 2 10.78.0.2
+	said 'port 47001: refused \(Connection refused\)'
+	;;
+unreachable)
+	make_hosts
+	rules "$b" 'tcp dport 47001 reject with icmp type host-unreachable'
+	serve ANYNET_PORT_RANGE=47000-47002
+	pair 2 10.78.0.2
+	said 'port 47001: unreachable'
+	;;
+nobody)
+	make_hosts
+	port=4747
+	pair 2 10.78.0.2
+	said 'port 4747: Connection refused'
+	said 'Start .anynet serve'
+	rules "$b" 'tcp dport 4747 drop'
+	pair 2 10.78.0.2
+	said 'no answer: filtered\?'
+	;;
+blackhole)
+	# Packets of more than 1400 bytes vanish between the hosts, and nobody is told.
+	make_routed
+	ip -n "$m" link set left mtu 1400
+	ip -n "$m" link set right mtu 1400
+	rules "$m" 'icmp type destination-unreachable drop' filter output
+	serve
+	pair 2 10.78.2.1
+	said 'from here to there, 10.78.2.1 port [0-9]+: stalled .*; packets of 1400 bytes pass'
+	said 'from there to here, 10.78.1.1 port [0-9]+: stalled'
+	said 'MTU black hole'
+	;;
+nat)
+	make_routed
+	rules "$m" 'oifname right masquerade' nat postrouting 100
+	ip -n "$b" route del default
+	serve
+	pair 2 10.78.2.1
+	said 'warning: NAT: this host is 10.78.1.1 and the other one sees 10.78.2.254'
+	;;
+settings)
+	make_hosts
+	ip -n "$b" link set eth0 mtu 1400
+	ip -n "$a" link set eth0 mtu 1500
+	(umask 77; head -c 32 /dev/urandom >"$out/hush")
+	serve NCCL_BUFFSIZE=1048576 NCCL_ALGO=Ring NCCL_DEBUG=WARN ANYNET_SECRET_FILE="$out/hush"
+	pair 2 10.78.0.2 NCCL_ALGO=Tree NCCL_PROTO=Simple
+	said "warning: NCCL_ALGO: 'Tree' here, 'Ring' there"
+	said "warning: NCCL_BUFFSIZE: not set here, '1048576' there"
+	said "warning: NCCL_PROTO: 'Simple' here, not set there"
+	said "note: NCCL_DEBUG: not set here, 'WARN' there"
+	said 'warning: MTU: 1500 on eth0 here, 1400 on eth0 there'
+	# The file's name is nobody's business. Without its secret the plugin lets nobody in.
+	not_said hush
+	said 'error: through the plugin'
+	;;
+vanish)
+	make_hosts
+	serve
+	# A client that leaves in the middle of a frame, and one whose host goes with all its packets.
+	ip netns exec "$a" bash -c "exec 3<>/dev/tcp/10.78.0.2/$port; printf 'anynetPR\0\0\0\1\0\0\1\0{' >&3"
+	until_served '10.78.0.1 vanished'
+	ip netns exec "$a" "$tool" pair --seconds 10 --bytes 65536 "10.78.0.2:$port" >"$out/gone" 2>&1 &
+	gone=$!
+	until_served 'bandwidth test'
+	kill -KILL "$gone"
+	wait "$gone" 2>/dev/null
+	pair 0 10.78.0.2
+	said 'fine: '
+	# And a server that goes while a client is there.
+	ip netns exec "$a" "$tool" pair --seconds 10 --bytes 65536 "10.78.0.2:$port" >"$out/said" 2>&1 &
+	gone=$!
+	until [ "$(grep -c 'bandwidth test' "$out/served")" -ge 2 ]; do
+		kill -0 "$gone" 2>/dev/null || fail "the client has ended"
+	done
+	kill -KILL "$server"
+	wait "$gone"
+	[ $? = 2 ] || fail "a server that vanishes is no error"
+	said 'error: .*(vanished|ended)'
+	;;
+loopback)
+	# The settings keep the plugin off the interface that leads to the other host.
+	make_hosts
+	serve NCCL_SOCKET_IFNAME=lo
+	pair 2 10.78.0.2
+	said 'error: the plugin is given only the loopback interface there'
+	not_said 'error: through the plugin'
+	;;
+strangers)
+	make_hosts
+	serve
+	ip netns exec "$a" bash -c "exec 3<>/dev/tcp/10.78.0.2/$port; printf 'GET / HTTP/1.1\r\n\r\n' >&3; cat <&3" >"$out/http"
+	[ -s "$out/http" ] && fail "a stranger was given something"
+	until_served "10.78.0.1 is no anynet pair \(it said 'GET / HTTP"
+	ip netns exec "$a" bash -c "exec 3<>/dev/tcp/10.78.0.2/$port"
+	until_served '10.78.0.1 is no anynet pair \(it left\)'
+	ip netns exec "$a" bash -c "exec 3<>/dev/tcp/10.78.0.2/$port; cat <&3" >"$out/silent"
+	until_served '10.78.0.1 is no anynet pair \(it said nothing\)'
+	ip netns exec "$a" bash -c "exec 3<>/dev/tcp/10.78.0.2/$port; printf 'anynetPR\0\0\0\x63' >&3; cat <&3" >"$out/version"
+	until_served 'speaks version 99'
+	ip netns exec "$a" bash -c "exec 3<>/dev/tcp/10.78.0.2/$port; printf 'anynetPR\0\0\0\1\xff\xff\xff\xff' >&3; cat <&3" >"$out/long"
+	until_served 'sent something that is not understood'
+	ip netns exec "$a" bash -c "exec 3<>/dev/tcp/10.78.0.2/$port; printf 'anynetPR\0\0\0\1\0\0\0\x0e{\"op\":\"sh -c\"}' >&3; cat <&3" >"$out/op"
+	until_served 'sent something|asked for something that is not understood'
+	pair 0 10.78.0.2
+	said 'fine: '
+	# Those that are not allowed are told nothing at all.
+	kill "$server"
+	wait "$server" 2>/dev/null
+	serve ANYNET_ALLOW=10.99.0.0/16
+	pair 2 10.78.0.2
+	until_served '10.78.0.1 is not in ANYNET_ALLOW'
+	;;
+usage)
+	for bad in "" "a b" "--seconds 11 a" "--streams 0 a" "--bytes 0 a" "a:99999" ":5" "[::1]5"; do
+		# Words are wanted here.
+		# shellcheck disable=SC2086
+		"$tool" pair $bad >"$out/said" 2>&1
+		[ $? = 3 ] || fail "accepted: anynet pair $bad"
+	done
+	"$tool" serve --port x >"$out/said" 2>&1
+	[ $? = 3 ] || fail "accepted: --port x"
+	"$tool" serve --bind nonsense >"$out/said" 2>&1
+	[ $? = 2 ] || fail "a server on nonsense"
+	said 'cannot listen on nonsense'
+	"$tool" pair no.such.host.invalid >"$out/said" 2>&1
+	[ $? = 2 ] || fail "a host without address"
+	said "the server's name"
+	;;
+*)
+	echo "no case $case"
+	exit 1
+	;;
+esac
+exit 0

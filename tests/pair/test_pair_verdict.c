@@ -1,0 +1,187 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* What measurements mean: one result that is fine, and what each change to it is called. */
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdint.h>
+
+#include <cmocka.h>
+
+#include <stdlib.h>
+#include <string.h>
+
+#include "tools/pair/verdict.h"
+
+#define FACTS                                                                                        \
+	"{'version': '1', 'wire': 3, 'nccl': '2.28.9', 'kernel': '6', 'env': {'NCCL_ALGO': 'Ring'}," \
+	" 'devices': [{'name': 'eth0', 'transport': 'TCP', 'address': '10.0.0.1'}]}"
+
+static const char fine[] =
+	"{'local': " FACTS ", 'remote': " FACTS ", 'way': {"
+	"'local': {'local': '10.0.0.1', 'peer': '10.0.0.2', 'interface': 'eth0', 'mtu': 1500},"
+	"'remote': {'local': '10.0.0.2', 'peer': '10.0.0.1', 'interface': 'eth0', 'mtu': 1500}},"
+	"'clock': {'offset_ns': -900000000, 'error_ns': 10},"
+	"'ports': [{'to': 'server', 'state': 'ok', 'address': '10.0.0.2', 'port': 5000}],"
+	"'tcp': [{'to': 'server', 'state': 'ok', 'streams': 1, 'bytes': 1000000, 'us': 1000,"
+	" 'segments': 1000, 'retransmits': 0, 'busy_us': 900}],"
+	"'plugin': [{'transport': 'tcp', 'error': '', 'runs': ["
+	"{'to': 'server', 'channels': 1, 'bytes': 100, 'us': 100},"
+	"{'to': 'client', 'channels': 1, 'bytes': 50, 'us': 100}]}]}";
+
+/* JSON with ' for ". */
+static json_t *load(const char *text)
+{
+	char copy[4096];
+	json_error_t error;
+	json_t *json;
+
+	strcpy(copy, text);
+	for (char *c = copy; *c; c++)
+		*c = *c == '\'' ? '"' : *c;
+	json = json_loads(copy, JSON_DECODE_ANY, &error);
+	if (!json)
+		fail_msg("%s", error.text);
+	return json;
+}
+
+/* The fine result with `value` at "a.b.0.c". */
+static json_t *changed(const char *path, const char *value)
+{
+	json_t *result = load(fine), *at = result;
+	char copy[200], *next = copy, *key;
+
+	strcpy(copy, path);
+	while ((key = strsep(&next, ".")) && next)
+		at = json_is_array(at) ? json_array_get(at, (size_t)(*key - '0'))
+				       : json_object_get(at, key);
+	assert_non_null(at);
+	json_object_set_new(at, key, load(value));
+	return result;
+}
+
+static void expect(const char *path, const char *value, int status, const char *what)
+{
+	json_t *result = changed(path, value), *findings = verdict_find(result);
+	char *text = json_dumps(findings, JSON_COMPACT);
+
+	if (verdict_status(findings) != status || (*what && !strstr(text, what)) ||
+	    (!*what && json_array_size(findings)))
+		fail_msg("%s = %s: status %d, %s", path, value, verdict_status(findings), text);
+	free(text);
+	json_decref(findings);
+	json_decref(result);
+}
+
+static void test_fine(void **state)
+{
+	(void)state;
+	expect("host", "'x'", 0, "");
+}
+
+static void test_hosts(void **state)
+{
+	(void)state;
+	expect("remote.wire", "4", 2, "wire protocol: 3 here, 4 there");
+	expect("remote.version", "'2'", 1, "anynet: 1 here, 2 there");
+	expect("remote.nccl", "'2.19.3'", 1, "2.28.9 here, 2.19.3 there");
+	expect("local.nccl", "''", 1, "none here");
+	expect("remote.kernel", "'5'", 0, "the kernel");
+	expect("remote.env.NCCL_ALGO", "'Tree'", 1, "NCCL_ALGO: 'Ring' here, 'Tree' there");
+	expect("remote.env.NCCL_PROTO", "'LL'", 1, "NCCL_PROTO: not set here, 'LL' there");
+	expect("remote.env.NCCL_SOCKET_IFNAME", "'x'", 0, "IFNAME");
+	expect("remote.devices", "[]", 2, "no usable device there");
+	expect("local.devices.0.transport", "'IB'", 1, "InfiniBand or RoCE only here");
+	expect("remote.devices.0.address", "'127.0.0.1'", 2, "only the loopback interface there");
+}
+
+static void test_way(void **state)
+{
+	(void)state;
+	expect("clock.offset_ns", "-1100000000", 1, "1.100 s behind");
+	expect("clock.offset_ns", "3600000000000", 1, "3600.000 s ahead");
+	/* Within what the measurement can tell. */
+	expect("clock", "{'offset_ns': 5000000000, 'error_ns': 4500000000}", 0, "");
+	expect("way.remote.mtu", "9000", 1, "MTU: 1500 on eth0 here, 9000 on eth0 there");
+	expect("way.remote.peer", "'192.0.2.1'", 1, "NAT: this host is 10.0.0.1");
+}
+
+static void test_ports(void **state)
+{
+	(void)state;
+	expect("ports.0.state", "'refused'", 2, "from here to there, 10.0.0.2 port 5000: refused");
+	expect("ports.0.state", "'no answer'", 2, "Filtered?");
+	expect("ports.0.state", "'unreachable'", 2, "no way to that address");
+	expect("ports.0.state", "'stalled'", 2, "MTU black hole");
+	expect("ports.0.state", "'not ours'", 2, "Another program");
+	expect("ports.0.state", "'busy'", 2, "larger range");
+	expect("ports.0.state", "'something new'", 2, "could not be tried");
+}
+
+static void test_streams(void **state)
+{
+	(void)state;
+	expect("tcp.0.retransmits", "11", 1, "1.10 % of the packets on the way there");
+	expect("tcp.0.retransmits", "5", 0, "0.50 %");
+	expect("tcp.0.rwnd_limited_us", "500", 0, "receiver's window is the limit");
+	expect("tcp.0.sndbuf_limited_us", "500", 0, "sender's socket buffer is the limit");
+	expect("plugin.0.error", "'no route'", 2, "through the plugin (tcp): no route");
+	expect("plugin.0.runs.1.bytes", "10", 1, "One direction is much slower");
+	expect("failure", "{'step': 'x', 'reason': 'it vanished'}", 2, "x: it vanished");
+}
+
+static void test_limits(void **state)
+{
+	static const struct {
+		const char *stream, *limit;
+	} rows[] = {
+		{ "{'streams': 1, 'us': 1000, 'busy_us': 100}", "sender" },
+		{ "{'streams': 1, 'us': 1000, 'busy_us': 900}", "network" },
+		{ "{'streams': 4, 'us': 1000, 'busy_us': 900}", "sender" },
+		{ "{'us': 1000, 'busy_us': 900, 'rwnd_limited_us': 400}", "receiver's window" },
+		{ "{'us': 1000, 'busy_us': 900, 'sndbuf_limited_us': 400}", "sender's buffer" },
+		{ "{}", "sender" },
+	};
+
+	(void)state;
+	for (size_t i = 0; i < sizeof(rows) / sizeof(rows[0]); i++) {
+		json_t *stream = load(rows[i].stream);
+
+		assert_string_equal(verdict_limit(stream), rows[i].limit);
+		json_decref(stream);
+	}
+}
+
+/* The peer's half may be anything. */
+static void test_nonsense(void **state)
+{
+	static const char *const values[] = {
+		"null", "5", "'x'", "[]", "{}", "[[], 5, 'x', null]", "{'NCCL_X': 5, 'env': []}"
+	};
+	static const char *const paths[] = { "remote",     "remote.env",    "remote.devices",
+					     "way.remote", "ports",         "tcp",
+					     "plugin",     "plugin.0.runs", "clock" };
+
+	(void)state;
+	for (size_t p = 0; p < sizeof(paths) / sizeof(paths[0]); p++) {
+		for (size_t v = 0; v < sizeof(values) / sizeof(values[0]); v++) {
+			json_t *result = changed(paths[p], values[v]);
+			json_t *findings = verdict_find(result);
+
+			assert_true(json_is_array(findings));
+			json_decref(findings);
+			json_decref(result);
+		}
+	}
+}
+
+int main(void)
+{
+	const struct CMUnitTest tests[] = {
+		cmocka_unit_test(test_fine),     cmocka_unit_test(test_hosts),
+		cmocka_unit_test(test_way),      cmocka_unit_test(test_ports),
+		cmocka_unit_test(test_streams),  cmocka_unit_test(test_limits),
+		cmocka_unit_test(test_nonsense),
+	};
+
+	return cmocka_run_group_tests(tests, NULL, NULL);
+}
