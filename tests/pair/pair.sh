@@ -240,7 +240,7 @@ vanish)
 	# A client that leaves in the middle of a frame, and one whose host goes with all its packets.
 	ip netns exec "$a" bash -c "exec 3<>/dev/tcp/10.78.0.2/$port; printf 'anynetPR\0\0\0\1\0\0\1\0{' >&3"
 	until_served '10.78.0.1 vanished'
-	ip netns exec "$a" "$tool" pair --seconds 10 --bytes 65536 "10.78.0.2:$port" >"$out/gone" 2>&1 &
+	ip netns exec "$a" "$tool" pair --seconds 3 --bytes 65536 "10.78.0.2:$port" >"$out/gone" 2>&1 &
 	gone=$!
 	until_served 'bandwidth test'
 	kill -KILL "$gone"
@@ -248,7 +248,7 @@ vanish)
 	pair 0 10.78.0.2
 	said 'fine: '
 	# And a server that goes while a client is there.
-	ip netns exec "$a" "$tool" pair --seconds 10 --bytes 65536 "10.78.0.2:$port" >"$out/said" 2>&1 &
+	ip netns exec "$a" "$tool" pair --seconds 3 --bytes 65536 "10.78.0.2:$port" >"$out/said" 2>&1 &
 	gone=$!
 	until [ "$(grep -c 'bandwidth test' "$out/served")" -ge 2 ]; do
 		kill -0 "$gone" 2>/dev/null || fail "the client has ended"

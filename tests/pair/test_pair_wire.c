@@ -150,8 +150,8 @@ static void test_requests(void **state)
 	static const char *const good[] = {
 		"{\"op\": \"bye\"}",
 		DIAL("\"port\": 1024, \"streams\": 16, \"bytes\": 1, \"ms\": 10000, \"mss\": 0"),
-		"{\"op\": \"plugin\", \"transport\": \"ib\", \"dev\": 0, \"channels\": 16, "
-		"\"bytes\": 1, \"ms\": 0}",
+		("{\"op\": \"plugin\", \"transport\": \"ib\", \"dev\": 0, \"channels\": 16, "
+		 "\"bytes\": 1, \"ms\": 0}"),
 	};
 	static const char *const bad[] = {
 		"{}",
@@ -165,14 +165,14 @@ static void test_requests(void **state)
 		DIAL("\"port\": 1024, \"streams\": 1, \"bytes\": 1, \"ms\": 10001, \"mss\": 0"),
 		DIAL("\"port\": 1024, \"streams\": 1, \"bytes\": 1, \"ms\": 1.5, \"mss\": 0"),
 		DIAL("\"port\": 1024, \"streams\": 1, \"bytes\": 1, \"ms\": 1, \"mss\": 100"),
-		"{\"op\": \"dial\", \"token\": \"0\", \"address\": \"\", \"port\": 1024, "
-		"\"streams\": 1, \"bytes\": 1, \"ms\": 1, \"mss\": 0}",
-		"{\"op\": \"dial\", " TOKEN ", \"address\": \"example.com\", \"port\": 1024, "
-		"\"streams\": 1, \"bytes\": 1, \"ms\": 1, \"mss\": 0}",
-		"{\"op\": \"plugin\", \"transport\": \"/tmp/x.so\", \"dev\": 0, \"channels\": 1, "
-		"\"bytes\": 1, \"ms\": 0}",
-		"{\"op\": \"plugin\", \"transport\": \"tcp\", \"dev\": 0, \"channels\": 17, "
-		"\"bytes\": 1, \"ms\": 0}",
+		("{\"op\": \"dial\", \"token\": \"0\", \"address\": \"\", \"port\": 1024, "
+		 "\"streams\": 1, \"bytes\": 1, \"ms\": 1, \"mss\": 0}"),
+		("{\"op\": \"dial\", " TOKEN ", \"address\": \"example.com\", \"port\": 1024, "
+		 "\"streams\": 1, \"bytes\": 1, \"ms\": 1, \"mss\": 0}"),
+		("{\"op\": \"plugin\", \"transport\": \"/tmp/x.so\", \"dev\": 0, \"channels\": 1, "
+		 "\"bytes\": 1, \"ms\": 0}"),
+		("{\"op\": \"plugin\", \"transport\": \"tcp\", \"dev\": 0, \"channels\": 17, "
+		 "\"bytes\": 1, \"ms\": 0}"),
 	};
 	struct request request;
 

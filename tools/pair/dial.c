@@ -190,7 +190,7 @@ static int step(struct run *run, struct stream *s, short events, bool in_time)
 
 static int transfer(struct run *run)
 {
-	int count = run->dial->streams, open = count;
+	size_t count = (size_t)run->dial->streams, open = count;
 	uint64_t stop, end, now;
 
 	run->begin_us = now_us();
@@ -202,16 +202,16 @@ static int transfer(struct run *run)
 		now = pair_now_ms();
 		if (now >= end)
 			return fail(run, "stalled", ETIMEDOUT);
-		for (int i = 0; i < count; i++) {
+		for (size_t i = 0; i < count; i++) {
 			const struct stream *s = &run->streams[i];
 
 			pfds[i] = (struct pollfd){ .fd = s->counted ? -1 : s->fd,
 						   .events = s->sent ? POLLIN : POLLIN | POLLOUT };
 		}
-		poll(pfds, (nfds_t)count, (int)((now < stop ? stop : end) - now));
+		poll(pfds, count, (int)((now < stop ? stop : end) - now));
 		now = pair_now_ms();
 		open = 0;
-		for (int i = 0; i < count; i++) {
+		for (size_t i = 0; i < count; i++) {
 			if (step(run, &run->streams[i], pfds[i].revents, now < stop))
 				return -1;
 			open += !run->streams[i].counted;

@@ -76,8 +76,8 @@ static void versions(json_t *list, const json_t *local, const json_t *remote)
 /* Those that name a host's own things may differ. */
 static bool is_local_setting(const char *name)
 {
-	static const char *const parts[] = { "IFNAME", "_HCA",   "DEBUG",    "_FILE",
-					     "_LIB",   "HOSTID", "GID_INDEX" };
+	static const char *const parts[] = { "IFNAME", "_HCA",   "DEBUG",     "_FILE",
+					     "_LIB",   "HOSTID", "GID_INDEX", "PORT_RANGE" };
 
 	for (size_t i = 0; i < ARRAY_SIZE(parts); i++) {
 		if (strstr(name, parts[i]))
