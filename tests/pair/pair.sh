@@ -204,6 +204,10 @@ blackhole)
 	ip -n "$m" link set left mtu 1400
 	ip -n "$m" link set right mtu 1400
 	rules "$m" 'icmp type destination-unreachable drop' filter output
+	# What the control connection has to say is longer than that.
+	for i in 1 2 3 4 5 6; do
+		export "NCCL_FILLER_$i=$(printf '%0400d' 0)"
+	done
 	serve
 	pair 2 10.78.2.1
 	said 'from here to there, 10.78.2.1 port [0-9]+: stalled .*; packets of 1400 bytes pass'
