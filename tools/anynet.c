@@ -23,8 +23,8 @@ static const struct {
 	  "the way to another host, both ways: ports, MTU, clocks, latency, bandwidth" },
 	{ "perf", cmd_perf,
 	  "checked all-reduce, alltoall or sendrecv between processes of this host" },
-	{ "top", cmd_top, "the connections of running jobs on this host: what is wrong first" },
 	{ "serve", cmd_serve, "waits for `anynet pair` from another host" },
+	{ "top", cmd_top, "the connections of running jobs on this host: what is wrong first" },
 	{ "version", cmd_version, "version of the tool and of the plugin's wire protocol" },
 	{ "help", cmd_help, "this list" },
 };

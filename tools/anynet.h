@@ -13,8 +13,8 @@ int cmd_devices(int argc, char **argv);
 int cmd_explain(int argc, char **argv);
 int cmd_pair(int argc, char **argv);
 int cmd_perf(int argc, char **argv);
-int cmd_top(int argc, char **argv);
 int cmd_serve(int argc, char **argv);
+int cmd_top(int argc, char **argv);
 int cmd_version(int argc, char **argv);
 
 #endif
