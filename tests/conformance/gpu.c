@@ -189,30 +189,39 @@ struct held {
 	struct flow flows[2];
 };
 
-static void held_open(struct test_net *net, struct held *held)
+static void held_begin(struct test_net *net, struct held *held)
 {
 	struct deadline deadline = deadline_in(TEST_PATIENCE_MS, "a copy to be held");
 
-	link_open(net, &held->link);
-	link_check(net, &held->link, BYTES);
-	buffer_alloc(&held->from, BYTES);
-	buffer_alloc(&held->to, BYTES);
-	pattern_fill(held->from.data, BYTES, 3);
-	held->send = transfer_of(held->from.data, BYTES, 0,
-				 flow_reg(net, held->link.send, held->from.data, BYTES));
-	held->recv = transfer_of(held->to.data, BYTES, 0,
-				 flow_reg(net, held->link.recv, held->to.data, BYTES));
-	held->flows[0] = (struct flow){
-		.comm = held->link.send, .is_send = true, .transfers = &held->send, .count = 1
-	};
-	held->flows[1] =
-		(struct flow){ .comm = held->link.recv, .transfers = &held->recv, .count = 1 };
 	memory_command(HELD);
 	while (!memory_counts().waiting) {
 		flow_step(net, &held->flows[0]);
 		flow_step(net, &held->flows[1]);
 		deadline_turn(&deadline);
 	}
+}
+
+static struct transfer transfer_in(struct test_net *net, void *comm, const struct buffer *buffer)
+{
+	return transfer_of(buffer->data, buffer->bytes, 0,
+			   flow_reg(net, comm, buffer->data, buffer->bytes));
+}
+
+static void held_open(struct test_net *net, struct held *held)
+{
+	link_open(net, &held->link);
+	link_check(net, &held->link, BYTES);
+	buffer_alloc(&held->from, BYTES);
+	buffer_alloc(&held->to, BYTES);
+	pattern_fill(held->from.data, BYTES, 3);
+	held->send = transfer_in(net, held->link.send, &held->from);
+	held->recv = transfer_in(net, held->link.recv, &held->to);
+	held->flows[0] = (struct flow){
+		.comm = held->link.send, .is_send = true, .transfers = &held->send, .count = 1
+	};
+	held->flows[1] =
+		(struct flow){ .comm = held->link.recv, .transfers = &held->recv, .count = 1 };
+	held_begin(net, held);
 }
 
 /* Until the copies that are held are the receiver's. */
@@ -223,12 +232,7 @@ static void held_reach_receiver(struct test_net *net, struct held *held)
 	memory_command("hold 0");
 	while (memory_counts().waiting)
 		deadline_turn(&deadline);
-	memory_command(HELD);
-	while (!memory_counts().waiting) {
-		flow_step(net, &held->flows[0]);
-		flow_step(net, &held->flows[1]);
-		deadline_turn(&deadline);
-	}
+	held_begin(net, held);
 }
 
 static void held_close(struct test_net *net, struct held *held)

@@ -72,7 +72,7 @@ int tcp_gpu_begin(struct tcp_rail *rail)
 
 bool tcp_gpu_is_busy(const struct tcp_rail *rail)
 {
-	return rail->gpu && rail->gpu->head != rail->gpu->tail;
+	return rail->gpu && (rail->gpu->head != rail->gpu->tail || rail->gpu->open != NO_PIECE);
 }
 
 static void drop_first(struct tcp_gpu *tg)

@@ -103,7 +103,7 @@ uint64_t tcp_frames(const struct anynet_rail *rail);
 /* Before the first such frame of the rail. 0 or -errno. */
 int tcp_gpu_begin(struct tcp_rail *rail);
 
-/* Are copies under way, or bytes copied and not sent? */
+/* Has it bounces? Then its turns come whatever the socket says: copies end, and others may want them. */
 bool tcp_gpu_is_busy(const struct tcp_rail *rail);
 
 /* Sending: start copying what is queued, as far as there are bounces. 0 or -errno. */

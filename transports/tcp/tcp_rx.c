@@ -284,7 +284,7 @@ void tcp_receive_severed(struct tcp_rail *rail)
 	rail->rx_left = 0;
 }
 
-/* No event will tell of more: of copies under way none does. */
+/* An event will tell of more; not of what bounces are needed for. */
 static void wait_readable(struct tcp_rail *rail)
 {
 	struct anynet_rail *base = &rail->base;

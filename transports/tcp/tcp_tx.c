@@ -254,7 +254,7 @@ int tcp_transmit_data(struct anynet_rail *base)
 		if (sent < 0 || (size_t)sent < call.bytes) {
 			if (anynet_unlikely(rail->gpu))
 				tcp_gpu_yield(rail);
-			base->writable = base->comm->epfd < 0;
+			base->writable = base->comm->epfd < 0 || tcp_gpu_is_busy(rail);
 			return 0;
 		}
 		gone += (size_t)sent;
