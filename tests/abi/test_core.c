@@ -8,34 +8,17 @@
 #include <setjmp.h>
 #include <stdarg.h>
 #include <string.h>
-#include <sys/wait.h>
 #include <unistd.h>
 
 #include <cmocka.h>
 
 #include <plugin/abi.h>
 
+#include "child.h"
 #include "fake_comm.h"
 #include "support/check.h"
 
-#define THREADS       8
-#define BOUND_SECONDS 30
-
-/* Run in a child that is killed if it hangs; its exit status is 0 if all went well. */
-static int in_process(void (*body)(void))
-{
-	int status = -1;
-	pid_t pid = fork();
-
-	if (pid == 0) {
-		alarm(BOUND_SECONDS);
-		body();
-		_exit(0);
-	}
-	if (pid < 0 || waitpid(pid, &status, 0) != pid)
-		return -1;
-	return status;
-}
+#define THREADS 8
 
 static int device_count(void)
 {

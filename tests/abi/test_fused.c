@@ -9,33 +9,16 @@
 #include <stdarg.h>
 #include <stdlib.h>
 #include <string.h>
-#include <sys/wait.h>
-#include <unistd.h>
 
 #include <cmocka.h>
 
 #include <plugin/abi.h>
 
+#include "child.h"
 #include "fake_comm.h"
 #include "support/check.h"
 
-#define THREADS       8
-#define BOUND_SECONDS 30
-
-static int in_process(void (*body)(void))
-{
-	int status = -1;
-	pid_t pid = fork();
-
-	if (pid == 0) {
-		alarm(BOUND_SECONDS);
-		body();
-		_exit(0);
-	}
-	if (pid < 0 || waitpid(pid, &status, 0) != pid)
-		return -1;
-	return status;
-}
+#define THREADS 8
 
 static void *begin_with(const char *ports, anynet_nccl_logger logger)
 {

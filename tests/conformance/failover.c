@@ -119,6 +119,16 @@ static bool by_verbs(const struct fake_verbs_counts *before)
 	return fake_counts().sends - before->sends >= MESSAGES;
 }
 
+static uint64_t bytes_by_verbs(const struct fake_verbs_counts *before)
+{
+	struct fake_verbs_counts now = fake_counts();
+	uint64_t bytes = 0;
+
+	for (size_t i = 0; i < FAKE_VERBS_DEVICES; i++)
+		bytes += now.bytes_sent[i] - before->bytes_sent[i];
+	return bytes;
+}
+
 /* Again until it does: on a busy machine a queue pair may be proved too late, and is tried again. */
 static void check_by_verbs(struct test_net *net)
 {
@@ -380,6 +390,7 @@ static void every_call_for_a_queue_pair_may_fail(struct test_net *net)
 static void what_cannot_be_registered_goes_over_tcp(struct test_net *net)
 {
 	static const char *const failures[] = { "nth=1", "nth=2", "nth=1 count=2" };
+	const size_t bytes = 100000;
 	struct fake_verbs_counts before;
 	char text[80];
 
@@ -389,10 +400,11 @@ static void what_cannot_be_registered_goes_over_tcp(struct test_net *net)
 		link_open(net, &stream.link);
 		snprintf(text, sizeof(text), "fault call reg_mr errno=12 %s", failures[i]);
 		fake_order(text);
-		link_check(net, &stream.link, 100000);
+		link_check(net, &stream.link, bytes);
 		before = fake_counts();
-		link_check(net, &stream.link, 100000);
-		check_int(fake_counts().sends - before.sends, 0);
+		link_check(net, &stream.link, bytes);
+		/* some bytes there may be: queue pairs of other ports are still being proved */
+		check_that(bytes_by_verbs(&before) < bytes, "the message goes over TCP");
 		check_int(capture_count(CAPTURE_WARN, "going on over TCP"), i == 2 ? 2 : 1);
 		link_close(net, &stream.link);
 		fake_order("heal");
