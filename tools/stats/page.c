@@ -12,6 +12,7 @@
 
 #define PAGES_MAX  1024
 #define COMMS_MAX  16384 /* of all pages; of others only the process is told */
+#define ERRNO_MAX  4095  /* of the kernel */
 #define READ_TRIES 10    /* of a record that is half written */
 #define PAUSE_NS   50000
 
@@ -60,7 +61,8 @@ static bool check_rail(struct anynet_stats_rail *rail)
 
 bool page_check_comm(struct anynet_stats_comm *comm)
 {
-	if (comm->sum != anynet_stats_sum(comm, sizeof(*comm)) || !comm->id || comm->is_send > 1)
+	if (comm->sum != anynet_stats_sum(comm, sizeof(*comm)) || !comm->id || comm->is_send > 1 ||
+	    comm->error > 0 || comm->error < -ERRNO_MAX)
 		return false;
 	CLEAN(comm->peer_host);
 	CLEAN(comm->peer_device);

@@ -5,10 +5,10 @@
 
 #include "print.h"
 
-/* A rate is null if it is not known. */
+/* A rate is null if it is not known. A page may tell of any number of bytes. */
 static json_t *json_rate(double rate)
 {
-	return rate < 0 ? json_null() : json_integer((json_int_t)rate);
+	return rate < 0 ? json_null() : json_integer(rate < 9e18 ? (json_int_t)rate : INT64_MAX);
 }
 
 /* What a receiver's rail has brought is not counted by rail. */
