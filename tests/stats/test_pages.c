@@ -118,6 +118,16 @@ static void test_torn_and_false_records_are_left_out(void **state)
 	page = parse();
 	assert_int_equal(page.count, 0);
 	free(page.comms);
+	fill(1, 2, 4);
+	comm(0)->error = 1;
+	comm(1)->error = -4096; /* no errno */
+	comm(2)->error = INT32_MIN;
+	comm(3)->error = -4095;
+	seal();
+	page = parse();
+	assert_int_equal(page.count, 1);
+	assert_int_equal(page.comms[0].id, 4);
+	free(page.comms);
 }
 
 static void test_a_page_that_ends_early_has_fewer_records(void **state)
