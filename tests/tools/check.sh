@@ -494,6 +494,65 @@ network)
 	check
 	status_is 0
 	;;
+firewall)
+	# Row 6: the packet filter does not let the others in; with the fix applied it does.
+	apart="unshare -n"
+	$apart true 2>/dev/null || apart+=" -r"
+	PATH=$PATH:/sbin:/usr/sbin $apart nft list ruleset >"$work/why" 2>&1 || {
+		echo "SKIP nft does not list rules in a namespace: $(cat "$work/why")"
+		exit 77
+	}
+	nic=$(nic eth0 192.0.2.1/24)
+	rules() {
+		echo "$nic nft -f - <<-'END'
+			table inet filter {
+				set known { type inet_service; elements = { 22, 80 }; }
+				chain service { tcp dport { 22, 80, 1000-2000 } accept; ip saddr 198.51.100.0/24 accept; }
+				chain input {
+					type filter hook input priority 0; policy drop;
+					iifname lo accept
+					ct state established,related accept
+					ct state vmap { invalid : drop, established : accept }
+					meta l4proto { icmp, udp } accept
+					tcp dport @known counter accept
+					$1
+				}
+			}
+		END"
+	}
+	write /proc/sys/net/ipv4/ip_local_port_range "32768 60999"
+	master="MASTER_ADDR=192.0.2.1 MASTER_PORT=29500"
+	in_namespace "$(rules "tcp dport 29500 accept")" $master
+	finds firewall-closed warn "drops connections to ports 32768 to 60999 by eth0: chain inet filter input" "time out"
+	status_is 1
+	fix=$(findings firewall-closed | grep -o "nft insert rule [^(]* accept")
+	in_namespace "$(rules "tcp dport 29500 accept")
+		$fix" $master
+	finds_not firewall-closed
+	finds_not firewall-some
+	status_is 0
+	in_namespace "$(rules "tcp dport 32768-60999 accept")" $master
+	finds firewall-closed warn "connections to port 29500" "rank 0 listens on MASTER_PORT"
+	in_namespace "$(rules "tcp dport 32768-60999 accept; tcp dport 20000-20001 reject with tcp reset; tcp dport != 5 accept")" \
+		$master ANYNET_PORT_RANGE=20000-20003
+	finds firewall-closed warn "refuses connections to some of the ports 20000 to 20003"
+	in_namespace "$(rules "iifname { \"eth*\" } goto service")" $master
+	finds firewall-some note "to ports 32768 to 60999 by eth0, by address perhaps (chain inet filter input)"
+	finds_not firewall-closed
+	in_namespace "$(rules "tcp dport vmap { 29500 : accept, 32768-60999 : jump service }")" $master
+	finds firewall-some note "ports 32768 to 60999"
+	# What other headers, families and hooks have does not count.
+	in_namespace "$nic nft -f - <<-'END'
+		table ip6 six { chain input { type filter hook input priority 0; policy drop; }; }
+		table ip four { chain forward { type filter hook forward priority 0; policy drop; }
+			chain input { type filter hook input priority 0; policy accept; udp dport 0-65535 drop
+				ip protocol udp drop; iifname lo drop; ct state invalid drop; }; }
+		table inet both { chain input { type filter hook input priority 5; ip6 saddr ::1 drop; }; }
+	END" $master
+	finds_not firewall-closed
+	finds_not firewall-some
+	status_is 0
+	;;
 ib)
 	# Row 1: NCCL_NET=IB where there is none.
 	here=$(nic eth0 192.0.2.1/24)

@@ -196,6 +196,9 @@ static void check_port(struct check *check, const struct layout *layout, bool he
 	} else {
 		finding_add(&check->report, CHECK_OK, AREA, "port", "MASTER_PORT=%ld%s", port,
 			    here ? " is free" : "");
+		if (here)
+			check_ports_open(check, AREA, (int)port, (int)port,
+					 "rank 0 listens on MASTER_PORT for all others");
 	}
 }
 

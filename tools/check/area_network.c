@@ -225,31 +225,6 @@ static void check_files_limit(struct check *check)
 	finding_fix(&check->report, "ulimit -n 65536, or LimitNOFILE= in the service's unit");
 }
 
-/* Rules themselves are for root's eyes; that there are some is not. */
-static void check_firewall(struct check *check)
-{
-	static const char *const tables[] = { "/proc/net/ip_tables_names",
-					      "/proc/net/ip6_tables_names" };
-	bool found = false;
-
-	for (size_t i = 0; i < ARRAY_SIZE(tables); i++) {
-		char *line = host_line(&check->host, tables[i]);
-
-		found |= line && *line;
-		free(line);
-	}
-	found |= host_number(&check->host, "/sys/module/nf_tables/refcnt", 0) > 0;
-	if (!found)
-		return;
-	finding_add(
-		&check->report, CHECK_NOTE, AREA, "firewall",
-		"a packet filter is loaded (iptables -S and nft list ruleset, as root, show its "
-		"rules); %s",
-		check->config.port_min ? "it has to let ANYNET_PORT_RANGE and MASTER_PORT in"
-				       : "ranks listen on ephemeral ports: if only some are let "
-					 "in, set ANYNET_PORT_RANGE");
-}
-
 void check_network(struct check *check)
 {
 	report_interfaces(check);

@@ -12,6 +12,7 @@
 #include "conf_file.h"
 #include "copies.h"
 #include "findings.h"
+#include "firewall.h"
 #include "host.h"
 #include "interfaces.h"
 #include "loader.h"
@@ -25,6 +26,7 @@ struct check {
 	struct text_list warnings; /* what the plugin says while it reads its settings */
 	struct interfaces interfaces;
 	struct anynet_probe *probe; /* what the plugin's selector found */
+	json_t *firewall;           /* rules; NULL = they cannot be read */
 	bool anynet_loads;          /* every NCCL on this host takes anynet; set by check_plugin */
 	struct check_report report;
 };
@@ -51,7 +53,11 @@ void check_master(struct check *check, const struct layout *layout); /* a part o
 
 /* Interfaces and sockets; InfiniBand and RoCE. */
 void check_network(struct check *check);
+void check_firewall(struct check *check); /* a part of it */
 void check_ib(struct check *check);
+
+/* Does this host let connections to its ports low to high in? `whose`: who listens there, a sentence. */
+void check_ports_open(struct check *check, const char *area, int low, int high, const char *whose);
 
 /* GPUs, their driver, and their ways to the verbs devices. */
 void check_gpu(struct check *check);

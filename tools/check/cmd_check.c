@@ -109,11 +109,13 @@ static void gather(struct check *check)
 	check->probe = text_grow(NULL, sizeof(*check->probe));
 	anynet_selector_run(&check->config, check->probe);
 	interfaces_read(&check->interfaces, &check->config);
+	check->firewall = firewall_read();
 }
 
 static void let_go(struct check *check)
 {
 	interfaces_free(&check->interfaces);
+	json_decref(check->firewall);
 	free(check->probe);
 	text_list_free(&check->warnings);
 	copies_free(&check->copies);

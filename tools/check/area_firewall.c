@@ -1,0 +1,136 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* Does a packet filter on this host let the job's connections in? */
+#include "check.h"
+
+#include <string.h>
+
+#define AREA    "network"
+#define SAMPLES 17 /* ports of a range that are tried */
+
+/* The interface by which other hosts come: the first that anynet uses. -1 = none. */
+static int interface_of_job(const struct check *check)
+{
+	for (size_t i = 0; i < check->interfaces.table.link_count; i++)
+		if (check->interfaces.verdicts[i].chosen &&
+		    check->interfaces.verdicts[i].class < NETIF_LOCAL)
+			return (int)i;
+	return -1;
+}
+
+struct tally {
+	int tried, dropped, rejected, perhaps;
+	int port; /* the first that is not let in */
+	char chain[FIREWALL_CHAIN_BYTES];
+};
+
+static void try_ports(const struct check *check, int interface, int low, int high,
+		      struct tally *tally)
+{
+	const struct netif_verdict *verdict = &check->interfaces.verdicts[interface];
+	char chain[FIREWALL_CHAIN_BYTES];
+
+	*tally = (struct tally){ 0 };
+	for (int i = 0; i < SAMPLES; i++) {
+		struct firewall_packet packet = {
+			.interface = check->interfaces.table.links[interface].name,
+			.ipv6 = verdict->addr && verdict->addr->addr.ss_family == AF_INET6,
+			.port = low + (high - low) * i / (SAMPLES - 1),
+		};
+		enum firewall_verdict got = firewall_judge(check->firewall, &packet, chain);
+
+		tally->tried++;
+		tally->dropped += got == FIREWALL_DROPS;
+		tally->rejected += got == FIREWALL_REJECTS;
+		tally->perhaps += got == FIREWALL_PERHAPS;
+		if (got != FIREWALL_PASSES && !*tally->chain) {
+			memcpy(tally->chain, chain, sizeof(chain));
+			tally->port = packet.port;
+		}
+	}
+}
+
+/* "port 5", "ports 5 to 9" */
+static char *ports_text(int low, int high)
+{
+	return low == high ? text_format("port %d", low) : text_format("ports %d to %d", low, high);
+}
+
+void check_ports_open(struct check *check, const char *area, int low, int high, const char *whose)
+{
+	int interface = check->firewall ? interface_of_job(check) : -1;
+	const char *name;
+	struct tally tally;
+	char *ports;
+	int closed;
+
+	if (interface < 0)
+		return;
+	name = check->interfaces.table.links[interface].name;
+	try_ports(check, interface, low, high, &tally);
+	closed = tally.dropped + tally.rejected;
+	ports = ports_text(low, high);
+	if (closed) {
+		finding_add(&check->report, CHECK_WARN, area, "firewall-closed",
+			    "this host's packet filter %s connections to %s%s by %s: chain %s",
+			    tally.dropped ? "drops" : "refuses",
+			    closed < tally.tried ? "some of the " : "", ports, name, tally.chain);
+		finding_why(&check->report, "%s: other hosts %s", whose,
+			    tally.dropped ? "wait until they time out" : "are refused");
+		finding_fix(&check->report,
+			    "nft insert rule %s iifname %s tcp dport %d-%d accept (and in the "
+			    "firewall's own settings, or it is gone with the next start)",
+			    tally.chain, name, low, high);
+	} else if (tally.perhaps) {
+		finding_add(&check->report, CHECK_NOTE, area, "firewall-some",
+			    "this host's packet filter lets in only some connections to %s by %s, "
+			    "by address perhaps (chain %s): all hosts of the job have to be among "
+			    "them; %s",
+			    ports, name, tally.chain, whose);
+	}
+	free(ports);
+}
+
+/* Rules that cannot be read, at least whether there are some. */
+static void note_unread(struct check *check)
+{
+	static const char *const tables[] = { "/proc/net/ip_tables_names",
+					      "/proc/net/ip6_tables_names" };
+	bool old = false, found;
+
+	for (size_t i = 0; i < ARRAY_SIZE(tables); i++) {
+		char *line = host_line(&check->host, tables[i]);
+
+		old |= line && *line;
+		free(line);
+	}
+	found = old || (!check->firewall &&
+			host_number(&check->host, "/sys/module/nf_tables/refcnt", 0) > 0);
+	if (!found)
+		return;
+	finding_add(
+		&check->report, CHECK_NOTE, AREA, "firewall",
+		"a packet filter is loaded whose rules are not read here (iptables -S and nft list "
+		"ruleset, as root, show them); %s",
+		check->config.port_min ? "it has to let ANYNET_PORT_RANGE and MASTER_PORT in"
+				       : "ranks listen on ephemeral ports: if only some are let "
+					 "in, set ANYNET_PORT_RANGE");
+}
+
+void check_firewall(struct check *check)
+{
+	const struct anynet_config *cfg = &check->config;
+	char *line = host_line(&check->host, "/proc/sys/net/ipv4/ip_local_port_range");
+	int low, high;
+
+	if (line && sscanf(line, "%d %d", &low, &high) == 2 && low > 0 && low <= high &&
+	    high <= 65535)
+		check_ports_open(check, AREA, low, high,
+				 cfg->port_min
+					 ? "NCCL's bootstrap listens on such ports"
+					 : "NCCL's bootstrap and anynet listen on such ports");
+	if (cfg->port_min)
+		check_ports_open(check, AREA, cfg->port_min, cfg->port_max,
+				 "anynet listens on the ports of ANYNET_PORT_RANGE");
+	free(line);
+	note_unread(check);
+}
