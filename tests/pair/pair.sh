@@ -155,6 +155,27 @@ clean)
 	said '"sndbuf_limited_us": [0-9]'
 	said '"findings": '
 	;;
+verbs)
+	# Adapters of the fake libibverbs at both ends, on one wire.
+	make_hosts
+	mkdir "$out/wire"
+	adapter() {
+		echo "device fake0; port layer=eth gid=0,$1,v2,eth0; wire $out/wire"
+	}
+	verbs=(ANYNET_TRANSPORT=auto "ANYNET_IBVERBS_LIB=$build/tests/verbs/libibverbs.so.1")
+	serve "${verbs[@]}" "FAKE_VERBS=$(adapter 10.78.0.2)"
+	brief+=("${rates[@]}")
+	pair '[01]' 10.78.0.2 "${verbs[@]}" "FAKE_VERBS=$(adapter 10.78.0.1)"
+	not_said '^(warning|error)'
+	said 'device 0  fake0  IB '
+	said 'plugin ib +round trip of 8 bytes: min'
+	said 'plugin ib +there +2 connections'
+	said 'plugin ib +back +1 connection '
+	# An adapter that does not hear itself is none.
+	pair 1 10.78.0.2 "${verbs[@]}" "FAKE_VERBS=$(adapter 10.78.0.1); vanish fake0:1 any"
+	said 'warning: InfiniBand or RoCE only there'
+	not_said 'plugin ib'
+	;;
 filtered)
 	make_hosts
 	rules "$b" 'tcp dport 47002 drop'
