@@ -1,13 +1,15 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
  * Set-up: all comms are listened for, connected and accepted at once by one thread per end; then one
- * small message goes over each, and what the process has come to hold is counted.
+ * small message goes over each, and what the process has come to hold is counted; and the time it takes
+ * while nothing is asked of it.
  */
 #include "bench.h"
 
 #include <dirent.h>
 #include <stdlib.h>
 #include <string.h>
+#include <time.h>
 #include <unistd.h>
 
 #define MESSAGE_BYTES 128
@@ -102,8 +104,23 @@ enum {
 	SIDE_CLOSE_MS,
 	SIDE_THREADS,
 	SIDE_FDS,
-	SIDE_KIB
+	SIDE_KIB,
+	SIDE_IDLE
 };
+
+/* Thousandths of a core that the process takes while it sleeps for a second. */
+static double idle_load(void)
+{
+	struct timespec second = { .tv_sec = 1 }, before, after;
+	uint64_t t0 = now_ns();
+
+	clock_gettime(CLOCK_PROCESS_CPUTIME_ID, &before);
+	nanosleep(&second, NULL);
+	clock_gettime(CLOCK_PROCESS_CPUTIME_ID, &after);
+	return ((double)(after.tv_sec - before.tv_sec) * 1e9 +
+		(double)(after.tv_nsec - before.tv_nsec)) *
+	       1000 / (double)(now_ns() - t0);
+}
 
 static int set_up(struct bench_end *end, const struct bench_case *c, struct link *links, int count)
 {
@@ -129,6 +146,7 @@ static int set_up(struct bench_end *end, const struct bench_case *c, struct link
 	side[SIDE_THREADS] = after.threads;
 	side[SIDE_FDS] = (double)(after.fds - before.fds) / c->comms;
 	side[SIDE_KIB] = (after.kib - before.kib - ours_kib) / c->comms;
+	side[SIDE_IDLE] = idle_load();
 	return ret;
 }
 
@@ -156,7 +174,7 @@ static int connect_run(struct bench_end *end, const struct bench_case *c)
 	end->board->side[end->group->rank][SIDE_CLOSE_MS] = (double)(now_ns() - t0) / 1e6;
 	if (!ret)
 		ret = group_barrier(end->group);
-	for (int m = 0; !ret && end->group->rank == 0 && m <= SIDE_KIB; m++)
+	for (int m = 0; !ret && end->group->rank == 0 && m <= SIDE_IDLE; m++)
 		end->board->values[m] = larger(end, m);
 	free(links);
 	return ret ? GROUP_ERROR : GROUP_OK;
@@ -165,7 +183,7 @@ static int connect_run(struct bench_end *end, const struct bench_case *c)
 const struct bench_figure bench_connect = {
 	.name = "connect",
 	.title = "comms set up at once, and what they hold; the larger of both ends",
-	.metrics = { "open_ms", "close_ms", "threads", "fds/comm", "KiB/comm" },
+	.metrics = { "open_ms", "close_ms", "threads", "fds/comm", "KiB/comm", "idle_mcpu" },
 	.ratios = 1,
 	.has_comms = true,
 	.cases = connect_cases,

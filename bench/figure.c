@@ -150,13 +150,15 @@ static int measure_once(const struct bench_figure *f, const struct bench_options
 	struct group g;
 	int ret;
 
+	for (int m = 0; m < BENCH_METRICS_MAX; m++)
+		values[m] = NAN;
 	ret = pair_run(&g, f, opts, &opts->nets[net], c);
 	if (!g.board)
 		return GROUP_ERROR;
 	board = g.board;
 	snprintf(label, LABEL_BYTES, "%s", board->label);
-	for (int m = 0; m < BENCH_METRICS_MAX; m++)
-		values[m] = ret ? NAN : board->values[m];
+	for (int m = 0; !ret && m < BENCH_METRICS_MAX; m++)
+		values[m] = board->values[m];
 	group_destroy(&g);
 	if (ret)
 		fprintf(stderr, "net_bench: %s failed with %s\n", f->name, opts->nets[net].text);
