@@ -224,6 +224,7 @@ static void test_rates_are_of_the_time_between_two_looks(void **state)
 			 0);
 	assert_int_equal(view.processes[0].connections[0].rate, -1);
 	assert_int_equal(view.processes[0].sent, -1);
+	assert_int_equal(view.sent, -1);
 	view_free(&view);
 	free(pages[0].comms);
 	free(pages[1].comms);

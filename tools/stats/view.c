@@ -96,6 +96,13 @@ static int by_trouble(const void *a, const void *b)
 
 /* --- processes --- */
 
+/* A rate that is not known is -1. */
+static void add_rate(double *sum, double rate)
+{
+	if (rate >= 0)
+		*sum = rate + (*sum > 0 ? *sum : 0);
+}
+
 static int look_at_process(struct process *process, const struct page *before,
 			   const struct page *page)
 {
@@ -111,16 +118,14 @@ static int look_at_process(struct process *process, const struct page *before,
 		process->trouble = TROUBLE_SILENT;
 	for (; process->count < page->count; process->count++) {
 		struct connection *connection = &process->connections[process->count];
-		double *sum;
 
 		connection->comm = &page->comms[process->count];
 		connection->trouble = trouble_of(connection->comm);
 		connection->oldest_ms = view_age(page, connection->comm->oldest_ms);
 		connection->stalled_ms = view_age(page, connection->comm->stalled_ms);
 		measure(connection, before, page);
-		sum = connection->comm->is_send ? &process->sent : &process->received;
-		if (connection->rate >= 0)
-			*sum = connection->rate + (*sum > 0 ? *sum : 0);
+		add_rate(connection->comm->is_send ? &process->sent : &process->received,
+			 connection->rate);
 		if (connection->trouble > process->trouble)
 			process->trouble = connection->trouble;
 	}
@@ -225,12 +230,12 @@ static void find_waits(struct view *view)
 
 static void add_up(struct view *view)
 {
-	view->sent = view->received = 0;
+	view->sent = view->received = view->count ? -1 : 0;
 	for (size_t i = 0; i < view->count; i++) {
 		const struct process *process = &view->processes[i];
 
-		view->sent += process->sent > 0 ? process->sent : 0;
-		view->received += process->received > 0 ? process->received : 0;
+		add_rate(&view->sent, process->sent);
+		add_rate(&view->received, process->received);
 		if (process->trouble > view->trouble)
 			view->trouble = process->trouble;
 	}
