@@ -162,6 +162,7 @@ int cmd_pair(int argc, char **argv)
 			.streams = 4,
 			.bytes = 1024000000,
 			.ms = 1000,
+			.announce = true,
 			.progress = isatty(STDERR_FILENO),
 		},
 	};

@@ -10,6 +10,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "tools/pair/finding.h"
 #include "tools/pair/verdict.h"
 
 #define FACTS                                                                                        \
@@ -64,9 +65,9 @@ static void expect(const char *path, const char *value, int status, const char *
 	json_t *result = changed(path, value), *findings = verdict_find(result);
 	char *text = json_dumps(findings, JSON_COMPACT);
 
-	if (verdict_status(findings) != status || (*what && !strstr(text, what)) ||
+	if (findings_status(findings) != status || (*what && !strstr(text, what)) ||
 	    (!*what && json_array_size(findings)))
-		fail_msg("%s = %s: status %d, %s", path, value, verdict_status(findings), text);
+		fail_msg("%s = %s: status %d, %s", path, value, findings_status(findings), text);
 	free(text);
 	json_decref(findings);
 	json_decref(result);

@@ -3,9 +3,7 @@
 #include "client.h"
 
 #include <errno.h>
-#include <netdb.h>
 #include <netinet/in.h>
-#include <netinet/tcp.h>
 #include <poll.h>
 #include <stdarg.h>
 #include <stdio.h>
@@ -17,15 +15,16 @@
 
 #include "address.h"
 #include "clock.h"
+#include "control.h"
 #include "dial.h"
 #include "facts.h"
+#include "finding.h"
 #include "ports.h"
 #include "request.h"
 #include "traffic.h"
 #include "verdict.h"
 #include "wire.h"
 
-#define CONNECT_MS    5000
 #define GREET_MS      30000 /* the server serves one client after another */
 #define REPLY_MS      10000
 #define DIAL_REPLY_MS (DIAL_MS_MAX + 4 * DIAL_WAIT_MS)
@@ -97,55 +96,24 @@ static json_t *ask(struct client *c, const char *step, json_t *request, int ms)
 
 /* --- the control connection --- */
 
-static int connect_to(const struct addrinfo *to)
-{
-	int fd = socket(to->ai_family, SOCK_STREAM | SOCK_NONBLOCK | SOCK_CLOEXEC, 0), error = 0;
-	int one = 1, mss = PAIR_CONTROL_MSS;
-	socklen_t len = sizeof(error);
-	struct pollfd pfd = { .fd = fd, .events = POLLOUT };
-
-	if (fd < 0)
-		return -errno;
-	setsockopt(fd, IPPROTO_TCP, TCP_MAXSEG, &mss, sizeof(mss));
-	setsockopt(fd, IPPROTO_TCP, TCP_NODELAY, &one, sizeof(one));
-	if (connect(fd, to->ai_addr, to->ai_addrlen) && errno != EINPROGRESS)
-		error = errno;
-	else if (poll(&pfd, 1, CONNECT_MS) <= 0)
-		error = ETIMEDOUT;
-	else
-		getsockopt(fd, SOL_SOCKET, SO_ERROR, &error, &len);
-	if (!error)
-		return fd;
-	close(fd);
-	return -error;
-}
-
 static int open_control(struct client *c)
 {
-	const struct addrinfo hints = { .ai_socktype = SOCK_STREAM };
-	struct addrinfo *found;
-	char service[16];
-	int ret, fd = -ENOENT;
+	char why_not[CONTROL_TEXT];
+	int fd = control_open(c->o->host, c->o->port, why_not);
 
-	snprintf(service, sizeof(service), "%d", c->o->port);
-	ret = getaddrinfo(c->o->host, service, &hints, &found);
-	if (ret)
-		return fail(c, "the server's name", "Check the name, /etc/hosts and DNS.",
-			    "'%s': %s", c->o->host, gai_strerror(ret));
-	for (const struct addrinfo *a = found; a && fd < 0; a = a->ai_next)
-		fd = connect_to(a);
-	freeaddrinfo(found);
 	if (fd >= 0) {
 		c->fd = fd;
 		return 0;
 	}
+	if (fd == -ENOENT)
+		return fail(c, "the server's name", "Check the name, /etc/hosts and DNS.", "%s",
+			    why_not);
 	return fail(c, "connecting to the server",
 		    fd == -ECONNREFUSED
 			    ? "Start `anynet serve` on that host, with the same --port."
 			    : "Is it the right address, and does a firewall let this port "
 			      "through? `anynet serve --port` takes another one.",
-		    "%s port %d: %s", c->o->host, c->o->port,
-		    fd == -ETIMEDOUT ? "no answer: filtered?" : strerror(-fd));
+		    "%s", why_not);
 }
 
 static int greet(struct client *c)
@@ -455,7 +423,7 @@ static void announce(const struct client *c, int transports)
 {
 	int ways = c->o->streams > 1 ? 4 : 2;
 
-	if (!c->o->ms)
+	if (!c->o->ms || !c->o->announce)
 		return;
 	tell(c, "");
 	fprintf(stderr,
@@ -501,7 +469,7 @@ json_t *client_run(const struct client_options *o)
 		close(c.fd);
 	json_object_set_new(c.result, "findings", verdict_find(c.result));
 	json_object_set_new(c.result, "status",
-			    json_integer(verdict_status(json_object_get(c.result, "findings"))));
+			    json_integer(findings_status(json_object_get(c.result, "findings"))));
 	json_decref(host.facts);
 	return c.result;
 }

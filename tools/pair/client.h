@@ -17,6 +17,7 @@ struct client_options {
 	long long bytes; /* of each bandwidth run */
 	int ms;          /* of each; 0 = none is made */
 	bool progress;   /* on stderr, for a terminal */
+	bool announce;   /* bandwidth runs, on stderr, before they begin */
 };
 
 /* The result, as verdict.h describes it and with "findings". The caller releases it. Once per process. */

@@ -6,6 +6,7 @@
 #include <stdarg.h>
 #include <string.h>
 
+#include "finding.h"
 #include "verdict.h"
 #include "wire.h"
 
@@ -202,5 +203,5 @@ void print_result(const json_t *result, FILE *out, bool colour)
 	print_streams(out, result);
 	json_array_foreach(json_object_get(result, "plugin"), i, item) print_plugin(out, item);
 	json_array_foreach(findings, i, item) print_finding(out, item, colour);
-	print_line(out, "%s", verdicts[verdict_status(findings)]);
+	print_line(out, "%s", verdicts[findings_status(findings)]);
 }

@@ -256,7 +256,7 @@ static void take_client(int listener, const struct server_options *o)
 
 /* --- the listener --- */
 
-static int open_listener(const struct server_options *o, struct sockaddr_storage *at)
+int server_listen(const struct server_options *o, struct sockaddr_storage *at)
 {
 	struct sockaddr_in6 any = { .sin6_family = AF_INET6 };
 	int fd, one = 1, zero = 0, mss = PAIR_CONTROL_MSS;
@@ -292,13 +292,24 @@ static int open_listener(const struct server_options *o, struct sockaddr_storage
 	return fd;
 }
 
+void server_loop(int listener, const struct server_options *o)
+{
+	sigset_t chld;
+
+	/* Blocked, so that attend can wait for it. */
+	sigemptyset(&chld);
+	sigaddset(&chld, SIGCHLD);
+	sigprocmask(SIG_BLOCK, &chld, NULL);
+	for (int served = 0; !o->clients || served < o->clients; served++)
+		take_client(listener, o);
+}
+
 int server_run(const struct server_options *o)
 {
 	static struct anynet_config cfg;
 	struct sockaddr_storage at;
 	char address[ADDRESS_TEXT];
-	sigset_t chld;
-	int listener = open_listener(o, &at);
+	int listener = server_listen(o, &at);
 
 	if (listener < 0) {
 		fprintf(stderr, "anynet serve: cannot listen on %s port %d: %s\n",
@@ -307,15 +318,10 @@ int server_run(const struct server_options *o)
 	}
 	anynet_config_load(&cfg, NULL);
 	allow_start(cfg.allow);
-	/* Blocked, so that attend can wait for it. */
-	sigemptyset(&chld);
-	sigaddset(&chld, SIGCHLD);
-	sigprocmask(SIG_BLOCK, &chld, NULL);
 	print_line(stdout, "anynet serve: waiting on %s, port %d%s",
 		   o->bind ? address_print(&at, address) : "all addresses of this host",
 		   address_port(&at), *cfg.allow ? ", for ANYNET_ALLOW" : "");
-	for (int served = 0; !o->clients || served < o->clients; served++)
-		take_client(listener, o);
+	server_loop(listener, o);
 	close(listener);
 	return 0;
 }

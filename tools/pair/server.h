@@ -8,6 +8,7 @@
 #define PAIR_SERVER_H
 
 #include <stdbool.h>
+#include <sys/socket.h>
 
 #include "host.h"
 
@@ -24,6 +25,12 @@ struct server_options {
 
 /* Returns the exit status: 2 when it cannot listen; else ends by a signal or after `clients`. */
 int server_run(const struct server_options *options);
+
+/* Listens as told; *at is where. The socket, or -1 with errno. */
+int server_listen(const struct server_options *options, struct sockaddr_storage *at);
+
+/* Serves one client after another, those that ANYNET_ALLOW (allow_start) permits. */
+void server_loop(int listener, const struct server_options *options);
 
 /* One client on a connected socket: requests until it leaves. A text says how it ended. For a process
  * that is used for nothing else afterwards. */

@@ -7,17 +7,13 @@
 #include "traffic.h"
 
 #include <errno.h>
-#include <poll.h>
 #include <sched.h>
-#include <signal.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-#include <sys/prctl.h>
-#include <sys/wait.h>
 #include <time.h>
-#include <unistd.h>
 
+#include "task.h"
 #include "traffic_net.h"
 #include "wire.h"
 
@@ -26,7 +22,6 @@
 #define PING_MS    2000  /* no more round trips after so long */
 #define STEP_MS    10000 /* beyond the time that a measurement was given */
 #define ORDER_MS   60000 /* the server waits so long for the next order */
-#define RESULT_MAX 65536
 #define PROCESS_MS (2 * TRAFFIC_SET_UP_MS + 5 * STEP_MS + PING_MS)
 #define LOOK_EVERY 256 /* passes between two looks at the clock */
 
@@ -415,72 +410,25 @@ static json_t *measure(int fd, const struct traffic *t)
 
 /* --- a process of its own --- */
 
-static void child(int fd, int out, const struct traffic *t)
+struct order {
+	int fd;
+	const struct traffic *t;
+};
+
+static json_t *run_order(void *arg)
 {
-	json_t *result;
-	char *text;
+	const struct order *o = arg;
 
-	prctl(PR_SET_PDEATHSIG, SIGKILL);
-	signal(SIGINT, SIG_DFL);
-	setenv("ANYNET_TRANSPORT", t->transport, 1);
-	result = measure(fd, t);
-	text = json_dumps(result, JSON_COMPACT);
-	for (size_t at = 0, bytes = text ? strlen(text) : 0; at < bytes;) {
-		ssize_t n = write(out, text + at, bytes - at);
-
-		if (n <= 0)
-			break;
-		at += (size_t)n;
-	}
-	_exit(0);
-}
-
-/* The child's result, or NULL when it has not come in time or the child has ended without. */
-static json_t *read_result(int in, int ms)
-{
-	static char text[RESULT_MAX];
-	uint64_t end = pair_now_ms() + (uint64_t)ms, now;
-	size_t got = 0;
-
-	while ((now = pair_now_ms()) < end && got < sizeof(text)) {
-		struct pollfd pfd = { .fd = in, .events = POLLIN };
-		ssize_t n;
-
-		if (poll(&pfd, 1, (int)(end - now)) <= 0)
-			continue;
-		n = read(in, text + got, sizeof(text) - got);
-		if (n <= 0)
-			break;
-		got += (size_t)n;
-	}
-	return json_loadb(text, got, 0, NULL);
+	setenv("ANYNET_TRANSPORT", o->t->transport, 1);
+	return measure(o->fd, o->t);
 }
 
 json_t *traffic_run(int fd, const struct traffic *t)
 {
-	json_t *result = NULL;
-	int fds[2], status = 0;
-	pid_t pid;
+	struct order order = { fd, t };
+	json_t *result = task_run(run_order, &order, PROCESS_MS + 4 * t->ms);
 
-	if (pipe(fds))
-		return json_pack("{s:s}", "error", strerror(errno));
-	fflush(NULL);
-	pid = fork();
-	if (!pid) {
-		close(fds[0]);
-		child(fd, fds[1], t);
-	}
-	close(fds[1]);
-	if (pid > 0)
-		result = read_result(fds[0], PROCESS_MS + 4 * t->ms);
-	close(fds[0]);
-	if (pid > 0) {
-		kill(pid, SIGKILL);
-		waitpid(pid, &status, 0);
-	}
-	if (json_is_object(result))
-		return result;
-	json_decref(result);
-	return json_pack("{s:s}", "error",
-			 "the process that drives the plugin has ended without a result");
+	return result ? result
+		      : json_pack("{s:s}", "error",
+				  "the process that drives the plugin has ended without a result");
 }

@@ -10,16 +10,35 @@
 
 #include <jansson.h>
 #include <stdbool.h>
+#include <stddef.h>
 
-/* A list of "level" ("note", "warning", "error"), "what", "means" and "do", errors first. The caller
- * releases it. */
+/* Findings (finding.h), errors first. The caller releases them. */
 json_t *verdict_find(const json_t *result);
 
-/* 0 fine (or notes), 1 warnings, 2 errors: the exit status. */
-int verdict_status(const json_t *findings);
+/* Those of the way between the hosts alone, without "local" and "remote". */
+json_t *verdict_link(const json_t *result);
+
+/* Adds what "local" and "remote" tell of the two hosts. */
+void verdict_hosts(json_t *list, const json_t *result);
+
+/* Versions that hosts tell of themselves, and what it means when they differ. */
+struct verdict_version {
+	const char *key, *what, *level, *means, *todo;
+};
+extern const struct verdict_version verdict_versions[];
+extern const size_t verdict_version_count;
+
+/* Variables that may differ between hosts. */
+bool verdict_is_local_setting(const char *name);
 
 /* The plugin is given no device there that leads to another host; `way` is that end's. */
 bool verdict_is_cut_off(const json_t *facts, const json_t *way);
+
+/* The best rate of a list of runs to "server" or "client", in bytes per microsecond; 0 = none. */
+double verdict_rate(const json_t *runs, const char *to);
+
+/* The share of packets that a stream of dial.h sent again. */
+double verdict_loss(const json_t *stream);
 
 /* Which side holds a stream of dial.h up: "sender", "sender's buffer", "receiver's window" or "network". */
 const char *verdict_limit(const json_t *stream);

@@ -1,0 +1,65 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* Findings: see finding.h. */
+#include "finding.h"
+
+#include <stdarg.h>
+#include <stdio.h>
+#include <string.h>
+
+#include "wire.h"
+
+void pair_finding_add(json_t *list, const char *kind, const char *level, const char *means,
+		      const char *todo, const char *fmt, ...)
+{
+	char what[FINDING_MAX];
+	va_list ap;
+	json_t *text;
+
+	va_start(ap, fmt);
+	vsnprintf(what, sizeof(what), fmt, ap);
+	va_end(ap);
+	text = json_string(what);
+	if (!text) /* cut in the middle of a character */
+		text = json_string("(something that is no text)");
+	json_array_append_new(list, json_pack("{s:s, s:s, s:o, s:s, s:s}", "level", level, "kind",
+					      kind, "what", text, "means", means, "do", todo));
+}
+
+static void append_level(json_t *to, const json_t *from, const char *level)
+{
+	json_t *finding;
+	size_t i;
+
+	json_array_foreach(from, i, finding)
+	{
+		if (!strcmp(pair_text(finding, "level"), level))
+			json_array_append(to, finding);
+	}
+}
+
+json_t *findings_sorted(json_t *list)
+{
+	json_t *sorted = json_array();
+
+	append_level(sorted, list, "error");
+	append_level(sorted, list, "warning");
+	append_level(sorted, list, "note");
+	json_decref(list);
+	return sorted;
+}
+
+int findings_status(const json_t *list)
+{
+	const json_t *finding;
+	int status = 0;
+	size_t i;
+
+	json_array_foreach(list, i, finding)
+	{
+		if (!strcmp(pair_text(finding, "level"), "error"))
+			return 2;
+		if (!strcmp(pair_text(finding, "level"), "warning"))
+			status = 1;
+	}
+	return status;
+}

@@ -1,0 +1,22 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * What was found, for people and for programs: lists of objects with "level" ("note", "warning",
+ * "error"), "kind" (one word), "what", "means" and "do".
+ */
+#ifndef PAIR_FINDING_H
+#define PAIR_FINDING_H
+
+#include <jansson.h>
+
+#define FINDING_MAX 1024 /* bytes of "what" */
+
+void pair_finding_add(json_t *list, const char *kind, const char *level, const char *means,
+		      const char *todo, const char *fmt, ...) __attribute__((format(printf, 6, 7)));
+
+/* The same findings, errors first; `list` is released. */
+json_t *findings_sorted(json_t *list);
+
+/* 0 fine (or notes), 1 warnings, 2 errors: the exit status. */
+int findings_status(const json_t *list);
+
+#endif

@@ -1,0 +1,111 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* A process of its own for a measurement; see task.h. */
+#include "task.h"
+
+#include <errno.h>
+#include <poll.h>
+#include <signal.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/prctl.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include "wire.h"
+
+#define RESULT_MAX (4 * PAIR_FRAME_MAX)
+#define PIECE      65536
+
+static void child(int out, json_t *(*run)(void *arg), void *arg)
+{
+	json_t *result;
+	char *text;
+
+	prctl(PR_SET_PDEATHSIG, SIGKILL);
+	signal(SIGINT, SIG_DFL);
+	result = run(arg);
+	text = json_dumps(result, JSON_COMPACT);
+	for (size_t at = 0, bytes = text ? strlen(text) : 0; at < bytes;) {
+		ssize_t n = write(out, text + at, bytes - at);
+
+		if (n <= 0)
+			break;
+		at += (size_t)n;
+	}
+	_exit(0);
+}
+
+int task_start(struct task *task, json_t *(*run)(void *arg), void *arg)
+{
+	int fds[2], error;
+
+	*task = (struct task){ .out = -1 };
+	if (pipe(fds))
+		return -errno;
+	fflush(NULL);
+	task->pid = fork();
+	if (!task->pid) {
+		close(fds[0]);
+		child(fds[1], run, arg);
+	}
+	error = errno;
+	close(fds[1]);
+	task->out = fds[0];
+	if (task->pid > 0)
+		return 0;
+	close(fds[0]);
+	*task = (struct task){ .out = -1 };
+	return -error;
+}
+
+int task_read(struct task *task)
+{
+	ssize_t n;
+
+	if (task->bytes == task->room) {
+		char *more = realloc(task->text, task->room + PIECE);
+
+		if (!more || task->room >= RESULT_MAX)
+			return 1;
+		task->text = more;
+		task->room += PIECE;
+	}
+	n = read(task->out, task->text + task->bytes, task->room - task->bytes);
+	if (n > 0)
+		task->bytes += (size_t)n;
+	return !n || (n < 0 && errno != EINTR);
+}
+
+json_t *task_end(struct task *task)
+{
+	json_t *result = task->bytes ? json_loadb(task->text, task->bytes, 0, NULL) : NULL;
+
+	if (task->pid > 0) {
+		close(task->out);
+		kill(task->pid, SIGKILL);
+		waitpid(task->pid, NULL, 0);
+	}
+	free(task->text);
+	*task = (struct task){ .out = -1 };
+	if (json_is_object(result))
+		return result;
+	json_decref(result);
+	return NULL;
+}
+
+json_t *task_run(json_t *(*run)(void *arg), void *arg, int ms)
+{
+	uint64_t end = pair_now_ms() + (uint64_t)ms, now;
+	struct task task;
+
+	if (task_start(&task, run, arg))
+		return NULL;
+	while ((now = pair_now_ms()) < end) {
+		struct pollfd pfd = { .fd = task.out, .events = POLLIN };
+
+		if (poll(&pfd, 1, (int)(end - now)) > 0 && task_read(&task))
+			break;
+	}
+	return task_end(&task);
+}
