@@ -15,6 +15,8 @@ static const struct {
 	const char *line;
 } commands[] = {
 	{ "check", cmd_check, "what is wrong on this host, why it matters and what to do" },
+	{ "cluster", cmd_cluster,
+	  "all pairs of many hosts: latency, bandwidth, who is slow or cut off, who differs" },
 	{ "config", cmd_config, "the settings, their values here and where those come from" },
 	{ "devices", cmd_devices,
 	  "the networks of this host: what NCCL is offered, and why not more" },

@@ -1,13 +1,14 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * The subcommands of the `anynet` tool. Exit codes: 0 good, 1 error, 2 wrong results; of check, explain,
- * pair and top: 0 nothing found, 1 warnings, 2 errors, 3 a wrong command line, or what could not be read.
+ * The subcommands of the `anynet` tool. Exit codes: 0 good, 1 error, 2 wrong results; of check, cluster,
+ * explain, pair and top: 0 nothing found, 1 warnings, 2 errors, 3 a wrong command line, or what could not be read.
  */
 #ifndef TOOLS_ANYNET_H
 #define TOOLS_ANYNET_H
 
 /* argv[0] is "anynet NAME", for messages. */
 int cmd_check(int argc, char **argv);
+int cmd_cluster(int argc, char **argv);
 int cmd_config(int argc, char **argv);
 int cmd_devices(int argc, char **argv);
 int cmd_explain(int argc, char **argv);

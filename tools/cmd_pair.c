@@ -3,16 +3,13 @@
 #include "anynet.h"
 
 #include <argp.h>
-#include <errno.h>
 #include <limits.h>
 #include <signal.h>
 #include <stdio.h>
 #include <stdlib.h>
-#include <string.h>
 #include <unistd.h>
 
-#include <nccl_net/util.h>
-
+#include "args.h"
 #include "pair/client.h"
 #include "pair/dial.h"
 #include "pair/print.h"
@@ -20,8 +17,6 @@
 #include "pair/traffic.h"
 #include "pair/wire.h"
 #include "perf_args.h"
-
-#define USAGE 3 /* exit status */
 
 enum {
 	KEY_NET = 0x100,
@@ -33,26 +28,12 @@ enum {
 	KEY_CLIENTS
 };
 
-static long long parse_number(struct argp_state *state, const char *what, const char *text,
-			      long long min, long long max)
-{
-	char *end;
-	long long value;
-
-	errno = 0;
-	value = strtoll(text, &end, 10);
-	if (end == text || *end || errno || value < min || value > max)
-		argp_error(state, "%s '%s': a number from %lld to %lld is wanted", what, text, min,
-			   max);
-	return value;
-}
-
 /* --- pair --- */
 
 struct pair_arguments {
 	struct client_options options;
 	bool json;
-	char host[256];
+	char host[ARGS_HOST];
 };
 
 static const struct argp_option pair_options[] = {
@@ -67,45 +48,6 @@ static const struct argp_option pair_options[] = {
 	{ 0 },
 };
 
-static int parse_seconds(struct argp_state *state, const char *text)
-{
-	char *end;
-	double value;
-
-	errno = 0;
-	value = strtod(text, &end);
-	if (end == text || *end || errno || !(value >= 0 && value <= DIAL_MS_MAX / 1000.0))
-		argp_error(state, "--seconds '%s': a number from 0 to %d is wanted", text,
-			   DIAL_MS_MAX / 1000);
-	return (int)(value * 1000);
-}
-
-/* HOST, HOST:PORT, an IPv6 address, or one in brackets and a port. */
-static void parse_host(struct argp_state *state, struct pair_arguments *a, const char *text)
-{
-	const char *colon = strrchr(text, ':'), *port = NULL;
-	size_t bytes = strlen(text);
-
-	if (*text == '[' && strchr(text, ']')) {
-		const char *close = strchr(text, ']');
-
-		port = close[1] == ':' ? close + 2 : NULL;
-		if (close[1] && !port)
-			argp_error(state, "'%s': HOST:PORT or [ADDRESS]:PORT is wanted", text);
-		text++;
-		bytes = (size_t)(close - text);
-	} else if (colon && strchr(text, ':') == colon) {
-		port = colon + 1;
-		bytes = (size_t)(colon - text);
-	}
-	if (!bytes || bytes >= sizeof(a->host))
-		argp_error(state, "a host of at most 255 characters is wanted");
-	snprintf(a->host, sizeof(a->host), "%.*s", (int)bytes, text);
-	a->options.host = a->host;
-	if (port)
-		a->options.port = (int)parse_number(state, "port", port, 1, 65535);
-}
-
 static error_t parse_pair(int key, char *arg, struct argp_state *state)
 {
 	struct pair_arguments *a = state->input;
@@ -115,17 +57,17 @@ static error_t parse_pair(int key, char *arg, struct argp_state *state)
 		a->json = true;
 		return 0;
 	case KEY_SECONDS:
-		a->options.ms = parse_seconds(state, arg);
+		a->options.ms = args_seconds(state, arg);
 		return 0;
 	case KEY_BYTES:
-		a->options.bytes = parse_number(state, "--bytes", arg, 1, 65536) * 1000000;
+		a->options.bytes = args_number(state, "--bytes", arg, 1, 65536) * 1000000;
 		return 0;
 	case KEY_STREAMS:
 		a->options.streams =
-			(int)parse_number(state, "--streams", arg, 1, TRAFFIC_CHANNELS_MAX);
+			(int)args_number(state, "--streams", arg, 1, TRAFFIC_CHANNELS_MAX);
 		return 0;
 	case KEY_DEV:
-		a->options.dev = (int)parse_number(state, "--dev", arg, 0, 255);
+		a->options.dev = (int)args_number(state, "--dev", arg, 0, 255);
 		return 0;
 	case KEY_NET:
 		a->options.plugin = arg;
@@ -133,7 +75,8 @@ static error_t parse_pair(int key, char *arg, struct argp_state *state)
 	case ARGP_KEY_ARG:
 		if (a->options.host)
 			argp_error(state, "one host is wanted");
-		parse_host(state, a, arg);
+		args_host(state, arg, a->host, &a->options.port);
+		a->options.host = a->host;
 		return 0;
 	case ARGP_KEY_NO_ARGS:
 		argp_error(state, "name the host that runs `anynet serve`");
@@ -169,7 +112,7 @@ int cmd_pair(int argc, char **argv)
 	json_t *result;
 	int status;
 
-	argp_err_exit_status = USAGE;
+	argp_err_exit_status = ARGS_WRONG;
 	argp_parse(&argp, argc, argv, 0, NULL, &a);
 	if (!a.options.plugin)
 		a.options.plugin = perf_default_plugin();
@@ -201,13 +144,13 @@ static error_t parse_serve(int key, char *arg, struct argp_state *state)
 
 	switch (key) {
 	case 'p':
-		o->port = (int)parse_number(state, "--port", arg, 0, 65535);
+		o->port = (int)args_number(state, "--port", arg, 0, 65535);
 		return 0;
 	case KEY_BIND:
 		o->bind = arg;
 		return 0;
 	case KEY_CLIENTS:
-		o->clients = (int)parse_number(state, "--clients", arg, 1, INT_MAX);
+		o->clients = (int)args_number(state, "--clients", arg, 1, INT_MAX);
 		return 0;
 	case KEY_NET:
 		o->plugin = arg;
@@ -238,7 +181,7 @@ int cmd_serve(int argc, char **argv)
 	};
 	struct server_options options = { .port = PAIR_PORT };
 
-	argp_err_exit_status = USAGE;
+	argp_err_exit_status = ARGS_WRONG;
 	argp_parse(&argp, argc, argv, 0, NULL, &options);
 	if (!options.plugin)
 		options.plugin = perf_default_plugin();

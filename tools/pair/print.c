@@ -168,7 +168,7 @@ static void print_plugin(FILE *out, const json_t *p)
 			   pair_int(run, "channels", 1, 64, 1) == 1 ? " " : "s", rate(run));
 }
 
-static void print_finding(FILE *out, const json_t *f, bool colour)
+void print_finding(FILE *out, const json_t *f, bool colour)
 {
 	const char *level = pair_text(f, "level");
 	const char *on = !strcmp(level, "error")     ? "\033[31m"

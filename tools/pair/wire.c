@@ -162,6 +162,34 @@ int pair_greet(int fd, bool speaks_first, uint32_t *version, char *stranger, int
 	return *version == PAIR_VERSION ? 0 : -EPROTONOSUPPORT;
 }
 
+int pair_greet_after_noise(int fd, uint32_t *version, char *noise, int ms)
+{
+	uint64_t end = pair_now_ms() + (uint64_t)ms, now;
+	size_t matched = 0, kept = 0;
+	uint32_t number;
+	char c;
+
+	*version = 0;
+	*noise = '\0';
+	for (size_t read = 0; matched < sizeof(magic); read++) {
+		ssize_t n = read < PAIR_NOISE_MAX ? read_some(fd, &c, 1, end) : -EPROTO;
+
+		if (n < 0)
+			return (int)n;
+		if (kept < PAIR_STRANGER_MAX)
+			keep_printable(noise + kept++, &c, 1);
+		/* The first letter of the magic is there only once. */
+		matched = c == magic[matched] ? matched + 1 : c == magic[0];
+	}
+	now = pair_now_ms();
+	if (pair_read(fd, &number, sizeof(number), now < end ? (int)(end - now) : 0))
+		return -EPROTO;
+	*version = ntohl(number);
+	if (say_magic(fd, ms))
+		return -ECONNRESET;
+	return *version == PAIR_VERSION ? 0 : -EPROTONOSUPPORT;
+}
+
 int pair_send(int fd, const json_t *message, int ms)
 {
 	char *text = json_dumps(message, JSON_COMPACT);

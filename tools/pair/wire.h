@@ -20,6 +20,7 @@
 #define PAIR_GREETING     12
 #define PAIR_CONTROL_MSS  536 /* control frames pass every path, also one that eats large packets */
 #define PAIR_STRANGER_MAX 40  /* bytes of a stranger's opening that are kept */
+#define PAIR_NOISE_MAX    65536
 
 uint64_t pair_now_ms(void);
 
@@ -32,6 +33,9 @@ int pair_read(int fd, void *data, size_t bytes, int ms);
  * string of printable characters; may be NULL). -EPROTONOSUPPORT: it has another version.
  */
 int pair_greet(int fd, bool speaks_first, uint32_t *version, char *stranger, int ms);
+
+/* The other end speaks first, behind whatever a login prints. The first bytes are in `noise`, as above. */
+int pair_greet_after_noise(int fd, uint32_t *version, char *noise, int ms);
 
 int pair_send(int fd, const json_t *message, int ms);
 /* The same, and the message is released. */

@@ -1,0 +1,61 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* Arguments that several commands take; see args.h. */
+#include "args.h"
+
+#include <errno.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "pair/dial.h"
+
+long long args_number(struct argp_state *state, const char *what, const char *text, long long min,
+		      long long max)
+{
+	char *end;
+	long long value;
+
+	errno = 0;
+	value = strtoll(text, &end, 10);
+	if (end == text || *end || errno || value < min || value > max)
+		argp_error(state, "%s '%s': a number from %lld to %lld is wanted", what, text, min,
+			   max);
+	return value;
+}
+
+int args_seconds(struct argp_state *state, const char *text)
+{
+	char *end;
+	double value;
+
+	errno = 0;
+	value = strtod(text, &end);
+	if (end == text || *end || errno || !(value >= 0 && value <= DIAL_MS_MAX / 1000.0))
+		argp_error(state, "--seconds '%s': a number from 0 to %d is wanted", text,
+			   DIAL_MS_MAX / 1000);
+	return (int)(value * 1000);
+}
+
+void args_host(struct argp_state *state, const char *text, char host[ARGS_HOST], int *port)
+{
+	const char *colon = strrchr(text, ':'), *number = NULL;
+	size_t bytes = strlen(text);
+
+	if (*text == '[' && strchr(text, ']')) {
+		const char *close = strchr(text, ']');
+
+		number = close[1] == ':' ? close + 2 : NULL;
+		if (close[1] && !number)
+			argp_error(state, "'%s': HOST:PORT or [ADDRESS]:PORT is wanted", text);
+		text++;
+		bytes = (size_t)(close - text);
+	} else if (colon && strchr(text, ':') == colon) {
+		number = colon + 1;
+		bytes = (size_t)(colon - text);
+	}
+	if (!bytes || bytes >= ARGS_HOST)
+		argp_error(state, "a host of at most 255 characters is wanted");
+	snprintf(host, ARGS_HOST, "%.*s", (int)bytes, text);
+	if (number)
+		*port = (int)args_number(state, "port", number, 1, 65535);
+}

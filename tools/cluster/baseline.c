@@ -1,0 +1,68 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* A run against an earlier one of the same hosts. */
+#include <stdio.h>
+#include <string.h>
+
+#include "blame.h"
+#include "judge.h"
+#include "tools/pair/finding.h"
+
+#define FELL 0.7  /* to less than so much of what it was */
+#define ROSE 2.0  /* times what it was */
+#define MORE 20.0 /* us, and so much above it */
+
+static const char again[] = "Run it again on idle hosts; if it stays, compare NICs, cables, switch "
+			    "ports, drivers and settings with what they were.";
+
+static void compare_cells(struct blame *slower, struct blame *later, const struct matrix *m,
+			  size_t a, size_t b, const struct cell *then)
+{
+	const struct cell *now = matrix_at(m, a, b);
+	char text[300];
+
+	if (now->mb_s > 0 && now->mb_s < FELL * then->mb_s) {
+		snprintf(text, sizeof(text), "%s to %s %.3f GB/s, before %.3f GB/s", m->names[a],
+			 m->names[b], now->mb_s / 1e3, then->mb_s / 1e3);
+		blame_pair(slower, a, b, "warning", "Something between them has become worse.",
+			   again, text);
+	}
+	if (now->us > ROSE * then->us && now->us > then->us + MORE && then->us > 0) {
+		snprintf(text, sizeof(text), "%s and %s %.1f us, before %.1f us", m->names[a],
+			 m->names[b], now->us, then->us);
+		blame_pair(later, a, b, "warning", "Something between them has become worse.",
+			   again, text);
+	}
+}
+
+static void name_hosts(json_t *findings, const struct matrix *m, const struct matrix *other,
+		       const char *what)
+{
+	for (size_t i = 0; i < m->hosts; i++) {
+		if (matrix_host(other, m->names[i]) < other->hosts)
+			continue;
+		pair_finding_add(findings, "baseline", "note", "", "", "%s: %s", m->names[i], what);
+		finding_concerns(findings, json_pack("[s]", m->names[i]));
+	}
+}
+
+void judge_baseline(json_t *findings, const struct matrix *m, const struct matrix *before)
+{
+	struct blame *slower = blame_new(m, "slower", "slower than before");
+	struct blame *later = blame_new(m, "later", "round trips slower than before");
+
+	for (size_t a = 0; a < m->hosts; a++) {
+		size_t old_a = matrix_host(before, m->names[a]);
+
+		for (size_t b = 0; b < m->hosts; b++) {
+			size_t old_b = matrix_host(before, m->names[b]);
+
+			if (old_a < before->hosts && old_b < before->hosts)
+				compare_cells(slower, later, m, a, b,
+					      matrix_at(before, old_a, old_b));
+		}
+	}
+	blame_settle(slower, findings);
+	blame_settle(later, findings);
+	name_hosts(findings, m, before, "was not in the earlier run");
+	name_hosts(findings, before, m, "was in the earlier run, and is not now");
+}

@@ -1,0 +1,20 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* Has workers measure all pairs, round by round. */
+#ifndef CLUSTER_CONDUCT_H
+#define CLUSTER_CONDUCT_H
+
+#include <jansson.h>
+#include <stdbool.h>
+
+#include "node.h"
+
+struct conduct_options {
+	int dev, streams, ms; /* as of struct client_options */
+	long long bytes;
+	bool terminal; /* progress on stderr in place */
+};
+
+/* The document (matrix.h) without findings; the caller releases it. The workers are sent home. */
+json_t *conduct(struct node *nodes, size_t count, const struct conduct_options *options);
+
+#endif

@@ -1,0 +1,243 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* What a run over all pairs means; see judge.h. */
+#include "judge.h"
+
+#include <stdio.h>
+#include <string.h>
+
+#include <nccl_net/util.h>
+
+#include "blame.h"
+#include "tools/pair/finding.h"
+#include "tools/pair/verdict.h"
+#include "tools/pair/wire.h"
+
+#define SLOW     0.5  /* of the median rate */
+#define LATE     3.0  /* times the median round trip */
+#define LATE_US  50.0 /* and so much above it */
+#define TEXT_MAX 900
+
+/* What `anynet pair` would say of a pair, by what is bad in the same way. */
+enum group {
+	BROKEN,
+	LOSS,
+	NAT,
+	MTU,
+	CLOCK,
+	LOPSIDED,
+	OTHER,
+	GROUPS
+};
+
+static const struct {
+	const char *kind, *label;
+} groups[GROUPS] = {
+	[BROKEN] = { "broken", "broken" },
+	[LOSS] = { "loss", "packets are lost" },
+	[NAT] = { "nat", "address translation" },
+	[MTU] = { "mtu", "different MTU" },
+	[CLOCK] = { "clock", "clocks differ" },
+	[LOPSIDED] = { "lopsided", "lopsided" },
+	[OTHER] = { "other", "odd" },
+};
+
+static enum group group_of(const json_t *finding)
+{
+	const char *kind = pair_text(finding, "kind");
+
+	if (!strcmp(pair_text(finding, "level"), "error"))
+		return BROKEN;
+	for (enum group g = BROKEN; g < OTHER; g++) {
+		if (!strcmp(groups[g].kind, kind))
+			return g;
+	}
+	return OTHER;
+}
+
+/* "here" and "there" are said by one of the two. */
+static void describe(char *text, const struct matrix *m, size_t a, size_t b, const json_t *finding)
+{
+	const struct cell *there = matrix_at(m, a, b);
+	size_t here = there->backwards ? b : a, far = there->backwards ? a : b;
+
+	snprintf(text, TEXT_MAX, "here %s, there %s: %.600s", m->names[here], m->names[far],
+		 pair_text(finding, "what"));
+}
+
+struct gathered {
+	const struct matrix *m;
+	double mb_s, us; /* medians */
+	struct blame *by[GROUPS], *slow, *late;
+	json_t *lists; /* whose texts are in there */
+};
+
+static bool is_slow(const struct gathered *k, size_t a, size_t b)
+{
+	double mb_s = matrix_at(k->m, a, b)->mb_s;
+
+	return mb_s > 0 && mb_s < SLOW * k->mb_s;
+}
+
+static void take_finding(struct gathered *k, size_t a, size_t b, const json_t *finding)
+{
+	enum group group = group_of(finding);
+	const char *means = pair_text(finding, "means"), *todo = pair_text(finding, "do");
+	char text[TEXT_MAX];
+
+	if (!strcmp(pair_text(finding, "level"), "note"))
+		return;
+	/* Told as slow, by the median of all. */
+	if (group == LOPSIDED && (is_slow(k, a, b) || is_slow(k, b, a)))
+		return;
+	if (!strcmp(pair_text(finding, "kind"),
+		    "failure")) { /* nobody has started a server there */
+		means = "These two could not be measured, and most likely NCCL does not connect them.";
+		todo = "Look at firewalls, routes and interfaces between the two; --port makes the "
+		       "port of this test a fixed one.";
+	}
+	describe(text, k->m, a, b, finding);
+	blame_pair(k->by[group], a, b, pair_text(finding, "level"), means, todo, text);
+}
+
+static void take_link(struct gathered *k, size_t a, size_t b)
+{
+	const json_t *link = matrix_at(k->m, a, b)->link, *finding;
+	json_t *list = verdict_link(json_object_get(link, "measured"));
+	size_t i;
+
+	json_array_append_new(k->lists, list);
+	json_array_foreach(list, i, finding) take_finding(k, a, b, finding);
+}
+
+static void describe_rates(char *text, const struct matrix *m, size_t a, size_t b, double median)
+{
+	snprintf(text, TEXT_MAX,
+		 "%s to %s %.3f GB/s, %s to %s %.3f GB/s; the median of all is %.3f", m->names[a],
+		 m->names[b], matrix_at(m, a, b)->mb_s / 1e3, m->names[b], m->names[a],
+		 matrix_at(m, b, a)->mb_s / 1e3, median / 1e3);
+}
+
+static void take_figures(struct gathered *k, size_t a, size_t b)
+{
+	const struct matrix *m = k->m;
+	const struct cell *cell = matrix_at(m, a, b);
+	char text[TEXT_MAX];
+
+	if (blame_has(k->by[BROKEN], a, b) || blame_has(k->by[LOSS], a, b))
+		return;
+	if (is_slow(k, a, b) || is_slow(k, b, a)) {
+		describe_rates(text, m, a, b, k->mb_s);
+		blame_pair(
+			k->slow, a, b, "warning",
+			"A collective is as fast as its slowest link: a port that came up with a "
+			"lower speed, a bad cable, a shaper, or a busy host.",
+			"Look at the speed and the error counters of its NIC and switch port "
+			"(`ethtool`, `ethtool -S`), and run `anynet pair` between the two.",
+			text);
+	}
+	if (cell->us > LATE * k->us && cell->us > k->us + LATE_US) {
+		snprintf(text, TEXT_MAX, "%s and %s %.1f us; the median of all is %.1f us",
+			 m->names[a], m->names[b], cell->us, k->us);
+		blame_pair(k->late, a, b, "warning",
+			   "Small collectives and the ends of large ones wait for it: a detour, a "
+			   "full queue, power saving, or a busy host.",
+			   "Compare the routes (`tracepath`), and the load and the CPU governor of "
+			   "the hosts.",
+			   text);
+	}
+}
+
+/* TCP where most have InfiniBand or RoCE. */
+static void take_paths(json_t *findings, const struct matrix *m)
+{
+	struct blame *other = blame_new(m, "path", "TCP, others have InfiniBand or RoCE");
+	size_t ib = 0;
+
+	for (size_t a = 0; a < m->hosts; a++) {
+		for (size_t b = a + 1; b < m->hosts; b++) {
+			const struct cell *cell = matrix_at(m, a, b);
+
+			if (!cell->link)
+				continue;
+			ib += !strcmp(cell->path, "IB");
+			if (!strcmp(cell->path, "TCP"))
+				blame_pair(other, a, b, "warning",
+					   "Such pairs are slower, and the whole job with them.",
+					   "Run `anynet devices` on the host that has no verbs "
+					   "device, or `anynet pair` between the two.",
+					   "over TCP");
+		}
+	}
+	blame_settle(other, ib ? findings : NULL);
+}
+
+static void judge_links(json_t *findings, const struct matrix *m)
+{
+	struct gathered k = {
+		.m = m,
+		.mb_s = matrix_spread(m, FIGURE_MB_S).median,
+		.us = matrix_spread(m, FIGURE_US).median,
+		.slow = blame_new(m, "slow", "slow"),
+		.late = blame_new(m, "latency", "slow round trips"),
+		.lists = json_array(),
+	};
+
+	for (enum group g = BROKEN; g < GROUPS; g++)
+		k.by[g] = blame_new(m, groups[g].kind, groups[g].label);
+	for (size_t a = 0; a < m->hosts; a++) {
+		for (size_t b = a + 1; b < m->hosts; b++) {
+			if (!matrix_at(m, a, b)->link)
+				continue;
+			take_link(&k, a, b);
+			take_figures(&k, a, b);
+		}
+	}
+	for (enum group g = BROKEN; g < GROUPS; g++)
+		blame_settle(k.by[g], findings);
+	blame_settle(k.slow, findings);
+	blame_settle(k.late, findings);
+	take_paths(findings, m);
+	json_decref(k.lists);
+}
+
+/* Hosts on which no worker could be started, or from which nothing is heard any more. */
+static void missing(json_t *findings, const json_t *hosts)
+{
+	const json_t *host;
+	size_t i;
+
+	json_array_foreach(hosts, i, host)
+	{
+		const char *error = pair_text(host, "error");
+
+		if (!*error)
+			continue;
+		pair_finding_add(findings, "missing", "error",
+				 "Nothing, or not everything, could be measured with this host.",
+				 "Look at the reason; can you log in there, and is the same anynet "
+				 "installed?",
+				 "%.64s: %.600s", pair_text(host, "name"), error);
+		finding_concerns(findings, json_pack("[s]", pair_text(host, "name")));
+	}
+}
+
+json_t *judge(const json_t *doc, const json_t *before)
+{
+	json_t *findings = json_array();
+	struct matrix m, old;
+	const char *why;
+
+	if (matrix_read(doc, &m, &why)) {
+		pair_finding_add(findings, "missing", "error", "", "", "no result: %s", why);
+		return findings;
+	}
+	missing(findings, json_object_get(doc, "hosts"));
+	judge_links(findings, &m);
+	judge_hosts(findings, json_object_get(doc, "hosts"));
+	if (before && !matrix_read(before, &old, &why)) {
+		judge_baseline(findings, &m, &old);
+		matrix_free(&old);
+	}
+	matrix_free(&m);
+	return findings_sorted(findings);
+}

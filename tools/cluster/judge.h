@@ -1,0 +1,17 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* What a run over all pairs means: whose fault what is (blame.h). They know documents (matrix.h), no network. */
+#ifndef CLUSTER_JUDGE_H
+#define CLUSTER_JUDGE_H
+
+#include "matrix.h"
+
+/* Findings, errors first; the caller releases them. `before` is an earlier run, or NULL. */
+json_t *judge(const json_t *doc, const json_t *before);
+
+/* Adds what hosts tell of themselves and differ in: versions, settings, devices, launchers. */
+void judge_hosts(json_t *findings, const json_t *hosts);
+
+/* Adds what has become worse since the run `before`. */
+void judge_baseline(json_t *findings, const struct matrix *m, const struct matrix *before);
+
+#endif

@@ -1,0 +1,73 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* One pair's result, which a worker has sent, becomes a link of the document. */
+#include "matrix.h"
+
+#include <math.h>
+#include <string.h>
+
+#include "tools/pair/finding.h"
+#include "tools/pair/verdict.h"
+#include "tools/pair/wire.h"
+
+/* What NCCL would use: verbs where they were measured without an error, else TCP. */
+static const json_t *best_run(const json_t *plugin)
+{
+	const json_t *run, *best = NULL;
+	size_t i;
+
+	json_array_foreach(plugin, i, run)
+	{
+		if (!json_is_object(run) || *pair_text(run, "error"))
+			continue;
+		if (!best || !strcmp(pair_text(run, "transport"), "ib"))
+			best = run;
+	}
+	return best;
+}
+
+static double positive(double value)
+{
+	return isfinite(value) && value > 0 ? value : 0;
+}
+
+static double lost(const json_t *streams, const char *to)
+{
+	const json_t *stream;
+	size_t i;
+
+	json_array_foreach(streams, i, stream)
+	{
+		if (!strcmp(pair_text(stream, "to"), to))
+			return positive(verdict_loss(stream));
+	}
+	return 0;
+}
+
+json_t *link_new(const char *a, const char *b, json_t *result)
+{
+	static const char *const kept[] = { "failure", "way", "clock", "ports", "tcp", "plugin" };
+	const json_t *run = best_run(json_object_get(result, "plugin"));
+	const json_t *runs = json_object_get(run, "runs");
+	const json_t *tcp = json_object_get(result, "tcp");
+	const char *path = pair_text(run, "transport");
+	json_t *measured = json_object(), *findings = verdict_link(result), *link;
+
+	for (size_t i = 0; i < sizeof(kept) / sizeof(kept[0]); i++) {
+		json_t *part = json_object_get(result, kept[i]);
+
+		if (part)
+			json_object_set(measured, kept[i], part);
+	}
+	link = json_pack("{s:s, s:s, s:s, s:s, s:f, s:[f, f], s:[f, f], s:o}", "a", a, "b", b,
+			 "state", findings_status(findings) == 2 ? "broken" : "ok", "path",
+			 !strcmp(path, "ib")    ? "IB"
+			 : !strcmp(path, "tcp") ? "TCP"
+						: "",
+			 "us", positive(pair_real(json_object_get(run, "latency"), "median")),
+			 "mb_s", positive(verdict_rate(runs, "server")),
+			 positive(verdict_rate(runs, "client")), "lost", lost(tcp, "server"),
+			 lost(tcp, "client"), "measured", measured);
+	json_decref(findings);
+	json_decref(result);
+	return link;
+}

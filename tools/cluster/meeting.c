@@ -1,0 +1,341 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * Workers that a launcher has started, which meet at an address. Whoever connects is a stranger until its
+ * opening and its join are there as a whole; nobody is waited for while others have something to say.
+ */
+#include "node.h"
+
+#include <errno.h>
+#include <netdb.h>
+#include <netinet/in.h>
+#include <netinet/tcp.h>
+#include <poll.h>
+#include <signal.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/prctl.h>
+#include <sys/socket.h>
+#include <time.h>
+#include <unistd.h>
+
+#include <nccl_net/config.h>
+
+#include "tools/pair/address.h"
+#include "tools/pair/control.h"
+#include "tools/pair/server.h"
+#include "tools/pair/wire.h"
+#include "transports/common/allow.h"
+
+#define DOORS_MAX 64
+#define DOOR_MS   10000
+#define REPLY_MS  2000
+#define AGAIN_MS  200
+#define DEAD_MS   60000 /* a host that answers no packet for so long is gone */
+
+/* --- whose address it is --- */
+
+/* An address of this host can be bound. */
+static bool is_ours(const struct addrinfo *a)
+{
+	struct sockaddr_storage at = { 0 };
+	int fd = socket(a->ai_family, SOCK_STREAM | SOCK_CLOEXEC, 0);
+	bool ours;
+
+	memcpy(&at, a->ai_addr, a->ai_addrlen);
+	address_set_port(&at, 0);
+	ours = fd >= 0 && !bind(fd, (const struct sockaddr *)&at, a->ai_addrlen);
+	if (fd >= 0)
+		close(fd);
+	return ours;
+}
+
+int meeting_open(const struct meeting *meeting, char *why)
+{
+	static struct anynet_config cfg;
+	const struct addrinfo hints = { .ai_socktype = SOCK_STREAM };
+	const struct server_options at = { .port = meeting->port };
+	struct sockaddr_storage where;
+	struct addrinfo *found;
+	bool ours = false;
+	int ret = getaddrinfo(meeting->host, NULL, &hints, &found);
+
+	if (ret) {
+		snprintf(why, CONTROL_TEXT, "'%.255s': %s", meeting->host, gai_strerror(ret));
+		return -2;
+	}
+	for (const struct addrinfo *a = found; a && !ours; a = a->ai_next)
+		ours = is_ours(a);
+	freeaddrinfo(found);
+	if (!ours)
+		return -1;
+	anynet_config_load(&cfg, NULL);
+	allow_start(cfg.allow);
+	/* On all addresses: where this host's name is a loopback address, others have another one for it. */
+	return server_listen(&at, &where);
+}
+
+/* --- who comes --- */
+
+struct door {
+	int fd; /* -1 = free */
+	bool greeted;
+	uint64_t end;
+};
+
+struct porch {
+	struct door doors[DOORS_MAX];
+	struct node *nodes;
+	size_t count, joined;
+};
+
+static void shut(struct door *d)
+{
+	close(d->fd);
+	*d = (struct door){ .fd = -1 };
+}
+
+/* Polls are not to end before so many bytes are there. */
+static void want(int fd, size_t bytes)
+{
+	int low = (int)bytes;
+
+	setsockopt(fd, SOL_SOCKET, SO_RCVLOWAT, &low, sizeof(low));
+}
+
+static void let_in(struct porch *p, int listener)
+{
+	struct sockaddr_storage peer = { 0 };
+	socklen_t len = sizeof(peer);
+	int fd = accept4(listener, (struct sockaddr *)&peer, &len, SOCK_CLOEXEC), one = 1;
+	int dead = DEAD_MS, look = DEAD_MS / 6000;
+	struct door *free = &p->doors[0];
+
+	if (fd < 0)
+		return;
+	if (!allow_permits(&peer)) {
+		close(fd);
+		return;
+	}
+	for (size_t i = 0; i < DOORS_MAX; i++) { /* a free one, or that of who waits longest */
+		struct door *d = &p->doors[i];
+
+		if (d->fd < 0 || (free->fd >= 0 && d->end < free->end))
+			free = d;
+	}
+	if (free->fd >= 0)
+		shut(free);
+	setsockopt(fd, IPPROTO_TCP, TCP_NODELAY, &one, sizeof(one));
+	setsockopt(fd, SOL_SOCKET, SO_KEEPALIVE, &one, sizeof(one));
+	setsockopt(fd, IPPROTO_TCP, TCP_KEEPIDLE, &look, sizeof(look));
+	setsockopt(fd, IPPROTO_TCP, TCP_KEEPINTVL, &look, sizeof(look));
+	setsockopt(fd, IPPROTO_TCP, TCP_USER_TIMEOUT, &dead, sizeof(dead));
+	want(fd, PAIR_GREETING);
+	*free = (struct door){ .fd = fd, .end = pair_now_ms() + DOOR_MS };
+}
+
+static void join(struct porch *p, struct door *d, const json_t *message)
+{
+	struct node *node = &p->nodes[p->joined];
+	struct sockaddr_storage peer = { 0 };
+	socklen_t len = sizeof(peer);
+	char name[HOST_NAME], address[ADDRESS_TEXT];
+
+	if (p->joined == p->count || join_parse(message, name, &node->port)) {
+		shut(d);
+		return;
+	}
+	snprintf(node->name, sizeof(node->name), "%s", name);
+	getpeername(d->fd, (struct sockaddr *)&peer, &len);
+	if (peer.ss_family == AF_INET || peer.ss_family == AF_INET6)
+		snprintf(node->address, sizeof(node->address), "%s", address_print(&peer, address));
+	want(d->fd, 1);
+	node->fd = d->fd;
+	*d = (struct door){ .fd = -1 };
+	p->joined++;
+}
+
+/* What is there is looked at; nothing is waited for. */
+static void listen_to(struct porch *p, struct door *d)
+{
+	char seen[4 + JOIN_MAX];
+	ssize_t n = recv(d->fd, seen, sizeof(seen), MSG_PEEK | MSG_DONTWAIT);
+	json_t *message;
+	uint32_t length;
+	size_t whole;
+
+	if (n < 0 && (errno == EAGAIN || errno == EINTR))
+		return;
+	if (!d->greeted) {
+		uint32_t version;
+
+		if (n < PAIR_GREETING || pair_greet(d->fd, false, &version, NULL, REPLY_MS)) {
+			shut(d);
+			return;
+		}
+		d->greeted = true;
+		want(d->fd, sizeof(length));
+		return;
+	}
+	if (n < (ssize_t)sizeof(length)) {
+		shut(d);
+		return;
+	}
+	memcpy(&length, seen, sizeof(length));
+	whole = sizeof(length) + ntohl(length);
+	if (whole > sizeof(seen)) {
+		shut(d);
+	} else if ((size_t)n < whole) {
+		want(d->fd, whole);
+	} else if (pair_recv(d->fd, &message, REPLY_MS)) {
+		shut(d);
+	} else {
+		join(p, d, message);
+		json_decref(message);
+	}
+}
+
+static void attend(struct porch *p, int listener, uint64_t end)
+{
+	struct pollfd pfds[DOORS_MAX + 1];
+	uint64_t now = pair_now_ms();
+
+	for (size_t i = 0; i < DOORS_MAX; i++) {
+		struct door *d = &p->doors[i];
+
+		if (d->fd >= 0 && d->end <= now)
+			shut(d);
+		if (d->fd >= 0 && d->end < end)
+			end = d->end;
+		pfds[i] = (struct pollfd){ .fd = d->fd, .events = POLLIN };
+	}
+	pfds[DOORS_MAX] = (struct pollfd){ .fd = listener, .events = POLLIN };
+	if (poll(pfds, DOORS_MAX + 1, (int)(end - now)) <= 0)
+		return;
+	for (size_t i = 0; i < DOORS_MAX; i++) {
+		if (pfds[i].revents)
+			listen_to(p, &p->doors[i]);
+	}
+	if (pfds[DOORS_MAX].revents)
+		let_in(p, listener);
+}
+
+/* This host's own worker, in a process of its own. */
+static pid_t start_own(struct porch *p, int listener, const struct worker_options *own)
+{
+	int ends[2];
+	pid_t pid;
+
+	if (socketpair(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0, ends))
+		return -1;
+	fflush(NULL);
+	pid = fork();
+	if (!pid) {
+		prctl(PR_SET_PDEATHSIG, SIGKILL);
+		close(listener);
+		close(ends[0]);
+		_exit(worker_run(ends[1], own));
+	}
+	close(ends[1]);
+	want(ends[0], PAIR_GREETING);
+	p->doors[0] = (struct door){ .fd = ends[0], .end = UINT64_MAX };
+	return pid;
+}
+
+static size_t count_name(const struct node *nodes, size_t count, const char *name)
+{
+	size_t alike = 0;
+
+	for (size_t i = 0; i < count; i++)
+		alike += !strcmp(nodes[i].name, name);
+	return alike;
+}
+
+/* Containers often have one name: their addresses tell them apart, in the next run as well. */
+static void name_apart(struct node *nodes, size_t count)
+{
+	bool alike[HOSTS_MAX];
+
+	for (size_t i = 0; i < count; i++)
+		alike[i] = count_name(nodes, count, nodes[i].name) > 1;
+	for (size_t i = 0; i < count; i++) {
+		char name[HOST_NAME], behind[HOST_NAME];
+		const char *address = nodes[i].address;
+
+		if (!alike[i])
+			continue;
+		strcpy(name, nodes[i].name);
+		snprintf(behind, sizeof(behind), "@%.45s",
+			 host_name_is_good(address) ? address : "");
+		for (unsigned n = 2; count_name(nodes, count, nodes[i].name) > 1; n++) {
+			snprintf(nodes[i].name, HOST_NAME, "%.*s%s",
+				 (int)(HOST_NAME - 1 - strlen(behind)), name, behind);
+			snprintf(behind, sizeof(behind), "@%.45s:%u",
+				 host_name_is_good(address) ? address : "", n % 1000);
+		}
+	}
+}
+
+static int by_name(const void *a, const void *b)
+{
+	return strverscmp(((const struct node *)a)->name, ((const struct node *)b)->name);
+}
+
+static void name_missing(struct node *nodes, size_t joined, const struct meeting *meeting)
+{
+	for (size_t i = joined; i < meeting->nodes; i++) {
+		snprintf(nodes[i].name, sizeof(nodes[i].name), "missing-%zu", i - joined + 1);
+		node_fail(&nodes[i], "only %zu of %zu hosts came to %.100s port %d within %d s",
+			  joined, meeting->nodes, meeting->host, meeting->port,
+			  meeting->wait_ms / 1000);
+	}
+}
+
+void meeting_wait(int listener, const struct meeting *meeting, const struct worker_options *own,
+		  struct node *nodes)
+{
+	uint64_t end = pair_now_ms() + (uint64_t)meeting->wait_ms;
+	struct porch p = { .nodes = nodes, .count = meeting->nodes };
+	pid_t pid;
+
+	for (size_t i = 0; i < DOORS_MAX; i++)
+		p.doors[i].fd = -1;
+	pid = start_own(&p, listener, own);
+	while (p.joined < p.count && pair_now_ms() < end)
+		attend(&p, listener, end);
+	for (size_t i = 0; i < DOORS_MAX; i++) {
+		if (p.doors[i].fd >= 0)
+			shut(&p.doors[i]);
+	}
+	for (size_t i = 0; i < p.joined; i++) {
+		if (*nodes[i].address)
+			continue;
+		nodes[i].pid = pid;
+		snprintf(nodes[i].address, sizeof(nodes[i].address), "%s", meeting->host);
+	}
+	name_apart(nodes, p.joined);
+	qsort(nodes, p.joined, sizeof(*nodes), by_name);
+	name_missing(nodes, p.joined, meeting);
+}
+
+int meeting_go(const struct meeting *meeting, const struct worker_options *own)
+{
+	const struct timespec pause = { .tv_nsec = AGAIN_MS * 1000000L };
+	uint64_t end = pair_now_ms() + (uint64_t)meeting->wait_ms;
+	char why[CONTROL_TEXT];
+	int fd, status;
+
+	while ((fd = control_open(meeting->host, meeting->port, why)) < 0) {
+		if (pair_now_ms() >= end) {
+			fprintf(stderr, "anynet cluster: %s\n", why);
+			return 2;
+		}
+		nanosleep(&pause, NULL);
+	}
+	status = worker_run(fd, own);
+	close(fd);
+	if (!status)
+		return 0;
+	fprintf(stderr, "anynet cluster: the run has ended before it was over\n");
+	return 2;
+}

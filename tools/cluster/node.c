@@ -1,0 +1,95 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* The conductor's side of a worker; see node.h. */
+#include "node.h"
+
+#include <ctype.h>
+#include <signal.h>
+#include <stdarg.h>
+#include <stdio.h>
+#include <string.h>
+#include <sys/wait.h>
+#include <time.h>
+#include <unistd.h>
+
+#include "tools/pair/wire.h"
+
+#define END_MS   2000
+#define SAID_MAX 4096
+
+static void keep_printable(char *text)
+{
+	for (; *text; text++)
+		*text = (char)(isascii(*text) && isprint(*text) ? *text : '.');
+}
+
+/* The last line on stderr that is not empty: ssh says there why not. */
+static void last_words(int fd, char *line, size_t room)
+{
+	char said[SAID_MAX + 1];
+	size_t kept = 0;
+	ssize_t n;
+	char *end, *begin;
+
+	*line = '\0';
+	while (fd >= 0 && (n = read(fd, said + kept, SAID_MAX - kept)) > 0) {
+		kept += (size_t)n;
+		if (kept < SAID_MAX)
+			continue;
+		kept = SAID_MAX / 2;
+		memmove(said, said + SAID_MAX - kept, kept);
+	}
+	while (kept && !isgraph((unsigned char)said[kept - 1]))
+		kept--;
+	said[kept] = '\0';
+	end = said + strlen(said);
+	begin = end;
+	while (begin > said && begin[-1] != '\n')
+		begin--;
+	snprintf(line, room, "%.*s", (int)room - 1, begin);
+}
+
+void node_fail(struct node *node, const char *fmt, ...)
+{
+	char reason[NODE_ERROR / 2 - 4], words[NODE_ERROR / 2 - 4];
+	va_list ap;
+
+	if (*node->error)
+		return;
+	va_start(ap, fmt);
+	vsnprintf(reason, sizeof(reason), fmt, ap);
+	va_end(ap);
+	last_words(node->errors, words, sizeof(words));
+	snprintf(node->error, sizeof(node->error), "%s%s%s%s", reason, *words ? ": '" : "", words,
+		 *words ? "'" : "");
+	keep_printable(node->error);
+	node_end(node);
+}
+
+/* Its own end first: what it runs elsewhere ends with it. */
+static void await_end(pid_t pid)
+{
+	const struct timespec pause = { .tv_nsec = 5000000 };
+	uint64_t end = pair_now_ms() + END_MS;
+
+	kill(pid, SIGTERM);
+	while (waitpid(pid, NULL, WNOHANG) == 0) {
+		if (pair_now_ms() >= end) {
+			kill(pid, SIGKILL);
+			waitpid(pid, NULL, 0);
+			return;
+		}
+		nanosleep(&pause, NULL);
+	}
+}
+
+void node_end(struct node *node)
+{
+	if (node->fd >= 0)
+		close(node->fd);
+	if (node->errors >= 0)
+		close(node->errors);
+	node->fd = node->errors = -1;
+	if (node->pid > 0)
+		await_end(node->pid);
+	node->pid = 0;
+}

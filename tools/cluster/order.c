@@ -1,0 +1,80 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* Orders and joins; see order.h. */
+#include "order.h"
+
+#include <ctype.h>
+#include <stdio.h>
+#include <string.h>
+
+#include <nccl_net/util.h>
+
+#include "tools/pair/dial.h"
+#include "tools/pair/traffic.h"
+#include "tools/pair/wire.h"
+
+static const char *const ops[] = {
+	[ORDER_FACTS] = "facts",
+	[ORDER_SERVE] = "serve",
+	[ORDER_PAIR] = "pair",
+	[ORDER_BYE] = "bye",
+};
+
+json_t *order_new(const struct order *o)
+{
+	if (o->op != ORDER_PAIR)
+		return json_pack("{s:s}", "op", ops[o->op]);
+	return json_pack("{s:s, s:s, s:i, s:i, s:i, s:i, s:I}", "op", ops[o->op], "host", o->host,
+			 "port", o->port, "dev", o->dev, "streams", o->streams, "ms", o->ms,
+			 "bytes", (json_int_t)o->bytes);
+}
+
+static int parse_pair(const json_t *message, struct order *o)
+{
+	const char *host = pair_text(message, "host");
+
+	o->port = (int)pair_int(message, "port", 1, 65535, -1);
+	o->dev = (int)pair_int(message, "dev", 0, 255, -1);
+	o->streams = (int)pair_int(message, "streams", 1, TRAFFIC_CHANNELS_MAX, -1);
+	o->ms = (int)pair_int(message, "ms", 0, DIAL_MS_MAX, -1);
+	o->bytes = pair_int(message, "bytes", 1, DIAL_BYTES_MAX, -1);
+	snprintf(o->host, sizeof(o->host), "%s", host);
+	return !*host || strlen(host) >= sizeof(o->host) || o->port < 0 || o->dev < 0 ||
+			       o->streams < 0 || o->ms < 0 || o->bytes < 0
+		       ? -1
+		       : 0;
+}
+
+int order_parse(const json_t *message, struct order *o)
+{
+	*o = (struct order){ .op = ORDER_BYE };
+	for (size_t i = 0; i < ARRAY_SIZE(ops); i++) {
+		if (strcmp(pair_text(message, "op"), ops[i]) != 0)
+			continue;
+		o->op = (enum order_op)i;
+		return o->op == ORDER_PAIR ? parse_pair(message, o) : 0;
+	}
+	return -1;
+}
+
+json_t *join_new(const char *name, int port)
+{
+	return json_pack("{s:s, s:s, s:i}", "op", "join", "name", name, "port", port);
+}
+
+int join_parse(const json_t *message, char name[HOST_NAME], int *port)
+{
+	const char *said = pair_text(message, "name");
+	size_t i;
+
+	*port = (int)pair_int(message, "port", 1, 65535, -1);
+	if (strcmp(pair_text(message, "op"), "join") != 0 || *port < 0 || !*said)
+		return -1;
+	/* Room for what makes it unlike another's. */
+	for (i = 0; said[i] && i < HOST_NAME - 8; i++)
+		name[i] = (char)(isascii(said[i]) && (isalnum(said[i]) || strchr("._", said[i]) ||
+						      (i && said[i] == '-'))
+					 ? said[i]
+					 : '_');
+	name[i] = '\0';
+	return 0;
+}

@@ -1,0 +1,132 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* The report in a terminal; see print.h. */
+#include "print.h"
+
+#include <stdio.h>
+#include <string.h>
+
+#include "matrix.h"
+#include "tools/pair/finding.h"
+#include "tools/pair/print.h"
+#include "tools/pair/wire.h"
+
+#define MATRIX_HOSTS 20 /* that fit into a terminal */
+#define LINE_BYTES   (40 + 8 * MATRIX_HOSTS)
+
+const char *cluster_verdict(const json_t *findings)
+{
+	static const char *const verdicts[] = {
+		"fine: these hosts can work together",
+		"warnings: it works, but see above",
+		"errors: a job on all these hosts will fail or hang, see above",
+	};
+
+	return verdicts[findings_status(findings)];
+}
+
+static void print_hosts(const json_t *hosts, FILE *out)
+{
+	const json_t *host;
+	size_t i;
+
+	json_array_foreach(hosts, i, host)
+	{
+		const json_t *facts = json_object_get(host, "facts"), *dev;
+		const char *nccl = pair_text(facts, "nccl");
+
+		if (!json_is_object(facts)) {
+			print_line(out, "%3zu  %.64s", i, pair_text(host, "name"));
+			continue;
+		}
+		dev = json_array_get(json_object_get(facts, "devices"), 0);
+		print_line(out,
+			   "%3zu  %-16.64s %-16.64s anynet %.16s, NCCL %.32s, %zu device%s%s%.32s",
+			   i, pair_text(host, "name"), pair_text(host, "address"),
+			   pair_text(facts, "version"), *nccl ? nccl : "not found",
+			   json_array_size(json_object_get(facts, "devices")),
+			   json_array_size(json_object_get(facts, "devices")) == 1 ? "" : "s",
+			   dev ? ", first " : "", pair_text(dev, "name"));
+	}
+}
+
+static void print_cell(char *text, size_t room, const struct cell *cell, enum figure figure)
+{
+	double value = cell_figure(cell, figure);
+
+	if (!cell->link)
+		snprintf(text, room, "%7s", "-");
+	else if (!cell->is_ok)
+		snprintf(text, room, "%7s", "BROKEN");
+	else if (value <= 0)
+		snprintf(text, room, "%7s", ".");
+	else if (figure == FIGURE_US)
+		snprintf(text, room, "%7.1f", value);
+	else
+		snprintf(text, room, "%7.3f", value / 1e3);
+}
+
+static void print_matrix(const struct matrix *m, const char *title, enum figure figure, FILE *out)
+{
+	struct spread s = matrix_spread(m, figure);
+	double scale = figure == FIGURE_US ? 1 : 1e3;
+	char line[LINE_BYTES], cell[32];
+
+	if (!s.count)
+		return;
+	print_line(out, "%s: least %.3f, median %.3f, most %.3f", title, s.least / scale,
+		   s.median / scale, s.most / scale);
+	if (m->hosts > MATRIX_HOSTS)
+		return;
+	strcpy(line, "     ");
+	for (size_t to = 0; to < m->hosts; to++) {
+		snprintf(cell, sizeof(cell), " %7zu", to);
+		strcat(line, cell);
+	}
+	print_line(out, "%s", line);
+	for (size_t from = 0; from < m->hosts; from++) {
+		snprintf(line, sizeof(line), "%5zu", from);
+		for (size_t to = 0; to < m->hosts; to++) {
+			strcat(line, " ");
+			print_cell(cell, sizeof(cell), matrix_at(m, from, to), figure);
+			strcat(line, from == to ? "       " : cell);
+		}
+		print_line(out, "%s", line);
+	}
+}
+
+static void print_paths(const struct matrix *m, FILE *out)
+{
+	size_t ib = 0, tcp = 0, broken = 0, pairs = m->hosts * (m->hosts - 1) / 2;
+
+	for (size_t a = 0; a < m->hosts; a++) {
+		for (size_t b = a + 1; b < m->hosts; b++) {
+			const struct cell *cell = matrix_at(m, a, b);
+
+			broken += cell->link && !cell->is_ok;
+			ib += cell->is_ok && !strcmp(cell->path, "IB");
+			tcp += cell->is_ok && !strcmp(cell->path, "TCP");
+		}
+	}
+	print_line(
+		out,
+		"%zu pairs: %zu over InfiniBand or RoCE, %zu over TCP, %zu broken, %zu not measured",
+		pairs, ib, tcp, broken, pairs - m->links);
+}
+
+void cluster_print(const json_t *doc, FILE *out, bool colour)
+{
+	const json_t *findings = json_object_get(doc, "findings"), *finding;
+	struct matrix m;
+	const char *why;
+	size_t i;
+
+	print_hosts(json_object_get(doc, "hosts"), out);
+	if (!matrix_read(doc, &m, &why)) {
+		print_paths(&m, out);
+		print_matrix(&m, "round trip in us", FIGURE_US, out);
+		print_matrix(&m, "bandwidth in GB/s, from row to column", FIGURE_MB_S, out);
+		matrix_free(&m);
+	}
+	json_array_foreach(findings, i, finding) print_finding(out, finding, colour);
+	print_line(out, "%s", cluster_verdict(findings));
+}

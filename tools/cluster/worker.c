@@ -1,0 +1,284 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* One host of a run; see worker.h. Each measurement is a process of its own, ended by the next order. */
+#include "worker.h"
+
+#include <errno.h>
+#include <fcntl.h>
+#include <poll.h>
+#include <signal.h>
+#include <stdbool.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/prctl.h>
+#include <sys/socket.h>
+#include <sys/utsname.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include <nccl_net/config.h>
+
+#include "launcher.h"
+#include "order.h"
+#include "tools/pair/address.h"
+#include "tools/pair/client.h"
+#include "tools/pair/server.h"
+#include "tools/pair/task.h"
+#include "tools/pair/wire.h"
+#include "transports/common/allow.h"
+
+#define GREET_MS 30000
+#define FACTS_MS 30000
+#define PAIR_MS  150000
+#define IDLE_MS  600000 /* between two orders: a round is over before */
+#define REPLY_MS 10000
+#define PUMPED   65536
+
+struct worker {
+	const struct worker_options *o;
+	int control, listener, port;
+	pid_t server; /* 0 = none */
+};
+
+static int open_listener(struct worker *w)
+{
+	static struct anynet_config cfg;
+	struct server_options at = { .port = w->o->port };
+	struct sockaddr_storage where;
+	int last;
+
+	anynet_config_load(&cfg, NULL);
+	allow_start(cfg.allow);
+	if (!at.port)
+		at.port = cfg.port_min;
+	last = w->o->port ? w->o->port : cfg.port_max;
+	do {
+		w->listener = server_listen(&at, &where);
+	} while (w->listener < 0 && at.port++ < last);
+	if (w->listener < 0)
+		return -errno;
+	w->port = address_port(&where);
+	return 0;
+}
+
+static void end_server(struct worker *w)
+{
+	if (w->server <= 0)
+		return;
+	kill(w->server, SIGKILL);
+	waitpid(w->server, NULL, 0);
+	w->server = 0;
+}
+
+static json_t *do_serve(struct worker *w)
+{
+	const struct server_options o = { .plugin = w->o->plugin };
+
+	w->server = fork();
+	if (w->server < 0)
+		return json_pack("{s:s}", "error", strerror(errno));
+	if (!w->server) {
+		prctl(PR_SET_PDEATHSIG, SIGKILL);
+		close(w->control);
+		server_loop(w->listener, &o);
+		_exit(0);
+	}
+	return json_object();
+}
+
+static json_t *gather(void *arg)
+{
+	static struct pair_host host; /* too large for a stack */
+
+	pair_host_read(&host, arg);
+	return json_pack("{s:o, s:o}", "facts", host.facts, "launcher", launcher_gather());
+}
+
+static json_t *do_facts(const struct worker *w)
+{
+	json_t *facts = task_run(gather, (void *)(uintptr_t)w->o->plugin, FACTS_MS);
+
+	return facts ? facts
+		     : json_pack("{s:s}", "error", "the process that looks at this host died");
+}
+
+struct errand {
+	const struct worker *w;
+	const struct order *order;
+};
+
+static json_t *measure(void *arg)
+{
+	const struct errand *e = arg;
+	const struct client_options o = {
+		.host = e->order->host,
+		.port = e->order->port,
+		.plugin = e->w->o->plugin,
+		.dev = e->order->dev,
+		.streams = e->order->streams,
+		.bytes = e->order->bytes,
+		.ms = e->order->ms,
+	};
+	json_t *result = client_run(&o);
+
+	/* The conductor knows the hosts, and judges for itself. */
+	json_object_del(result, "local");
+	json_object_del(result, "remote");
+	json_object_del(result, "findings");
+	return result;
+}
+
+/* NULL: the conductor has left meanwhile. */
+static json_t *do_pair(const struct worker *w, const struct order *order)
+{
+	uint64_t end = pair_now_ms() + PAIR_MS, now;
+	struct errand errand = { w, order };
+	struct task task;
+	json_t *result;
+	int ret = task_start(&task, measure, &errand);
+
+	if (ret)
+		return json_pack("{s:s}", "error", strerror(-ret));
+	while ((now = pair_now_ms()) < end) {
+		struct pollfd pfds[] = { { .fd = task.out, .events = POLLIN },
+					 { .fd = w->control, .events = POLLIN } };
+
+		if (poll(pfds, 2, (int)(end - now)) <= 0)
+			continue;
+		if (pfds[1].revents) {
+			json_decref(task_end(&task));
+			return NULL;
+		}
+		if (pfds[0].revents && task_read(&task))
+			break;
+	}
+	result = task_end(&task);
+	return result ? json_pack("{s:o}", "result", result)
+		      : json_pack("{s:s}", "error",
+				  "the process that measures has ended without a result");
+}
+
+/* One order. 0 to go on, 1 bye, -1 the conductor is gone or is none. */
+static int obey(struct worker *w)
+{
+	struct order order;
+	json_t *message, *reply = NULL;
+	int ret = pair_recv(w->control, &message, IDLE_MS);
+
+	if (ret)
+		return -1;
+	ret = order_parse(message, &order);
+	json_decref(message);
+	end_server(w);
+	if (ret || order.op == ORDER_BYE)
+		return ret ? -1 : 1;
+	if (order.op == ORDER_FACTS)
+		reply = do_facts(w);
+	else if (order.op == ORDER_SERVE)
+		reply = do_serve(w);
+	else
+		reply = do_pair(w, &order);
+	return reply && !pair_send_new(w->control, reply, REPLY_MS) ? 0 : -1;
+}
+
+/* What a server and plugins print is not for the conductor's terminal, or is not its protocol. */
+static void be_quiet(void)
+{
+	int null = open("/dev/null", O_RDWR | O_CLOEXEC);
+
+	if (null < 0)
+		return;
+	dup2(null, STDOUT_FILENO);
+	if (!getenv("ANYNET_DEBUG"))
+		dup2(null, STDERR_FILENO);
+	close(null);
+}
+
+int worker_run(int control, const struct worker_options *options)
+{
+	struct worker w = { .o = options, .control = control };
+	struct utsname host = { 0 };
+	uint32_t version;
+	int ret = pair_greet(control, true, &version, NULL, GREET_MS);
+
+	if (!ret)
+		ret = open_listener(&w);
+	if (ret) {
+		fprintf(stderr, "anynet cluster: this host cannot take part: %s\n",
+			ret == -EPROTONOSUPPORT ? "the other end is another version of anynet"
+						: strerror(-ret));
+		return 1;
+	}
+	uname(&host);
+	be_quiet();
+	ret = pair_send_new(control, join_new(host.nodename, w.port), REPLY_MS);
+	while (!ret)
+		ret = obey(&w);
+	end_server(&w);
+	close(w.listener);
+	return ret > 0 ? 0 : 1;
+}
+
+/* --- standard input and output --- */
+
+static int pump(int from, int to)
+{
+	static char piece[PUMPED];
+	ssize_t n = read(from, piece, sizeof(piece));
+
+	if (n < 0 && (errno == EAGAIN || errno == EINTR))
+		return 0;
+	for (ssize_t at = 0, wrote; at < n; at += wrote) {
+		wrote = write(to, piece + at, (size_t)(n - at));
+		if (wrote < 0 && (errno == EAGAIN || errno == EINTR)) {
+			struct pollfd pfd = { .fd = to, .events = POLLOUT };
+
+			poll(&pfd, 1, REPLY_MS);
+			wrote = 0;
+		}
+		if (wrote < 0)
+			return -1;
+	}
+	return n > 0 ? 0 : -1;
+}
+
+/* Frames need a socket, and standard input and output may be two pipes. */
+int worker_run_stdio(const struct worker_options *options)
+{
+	int ends[2], status = 1;
+	pid_t pid;
+
+	if (socketpair(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0, ends))
+		return 1;
+	signal(SIGPIPE, SIG_IGN);
+	pid = fork();
+	if (!pid) {
+		prctl(PR_SET_PDEATHSIG, SIGKILL);
+		close(ends[0]);
+		close(STDIN_FILENO);
+		open("/dev/null", O_RDONLY);
+		_exit(worker_run(ends[1], options));
+	}
+	close(ends[1]);
+	for (bool open = pid > 0; open;) {
+		struct pollfd pfds[] = { { .fd = STDIN_FILENO, .events = POLLIN },
+					 { .fd = ends[0], .events = POLLIN } };
+
+		if (poll(pfds, 2, -1) < 0 && errno != EINTR)
+			break;
+		if (pfds[1].revents)
+			open = !pump(ends[0], STDOUT_FILENO);
+		else if (pfds[0].revents)
+			open = !pump(STDIN_FILENO, ends[0]);
+	}
+	if (pid > 0) {
+		close(ends[0]);
+		close(STDOUT_FILENO);
+		if (waitpid(pid, &status, WNOHANG) != pid) {
+			kill(pid, SIGKILL);
+			waitpid(pid, &status, 0);
+		}
+		status = WIFEXITED(status) ? WEXITSTATUS(status) : 1;
+	}
+	return status;
+}
