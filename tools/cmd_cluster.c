@@ -266,6 +266,7 @@ static error_t parse(int key, char *arg, struct argp_state *state)
 		return 0;
 	case KEY_BASELINE:
 		a->baseline = read_baseline(state, arg);
+		a->measure.before = a->baseline;
 		return 0;
 	case KEY_WORKER:
 		a->is_worker = true;

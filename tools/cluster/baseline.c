@@ -1,10 +1,10 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* A run against an earlier one of the same hosts. */
+/* A run against an earlier one; see baseline.h. */
+#include "baseline.h"
+
 #include <stdio.h>
 #include <string.h>
 
-#include "blame.h"
-#include "judge.h"
 #include "tools/pair/finding.h"
 
 #define FELL 0.7  /* to less than so much of what it was */
@@ -45,11 +45,9 @@ static void name_hosts(json_t *findings, const struct matrix *m, const struct ma
 	}
 }
 
-void judge_baseline(json_t *findings, const struct matrix *m, const struct matrix *before)
+void compare_links(struct blame *slower, struct blame *later, const struct matrix *m,
+		   const struct matrix *before)
 {
-	struct blame *slower = blame_new(m, "slower", "slower than before");
-	struct blame *later = blame_new(m, "later", "round trips slower than before");
-
 	for (size_t a = 0; a < m->hosts; a++) {
 		size_t old_a = matrix_host(before, m->names[a]);
 
@@ -61,8 +59,10 @@ void judge_baseline(json_t *findings, const struct matrix *m, const struct matri
 					      matrix_at(before, old_a, old_b));
 		}
 	}
-	blame_settle(slower, findings);
-	blame_settle(later, findings);
+}
+
+void compare_names(json_t *findings, const struct matrix *m, const struct matrix *before)
+{
 	name_hosts(findings, m, before, "was not in the earlier run");
 	name_hosts(findings, before, m, "was in the earlier run, and is not now");
 }

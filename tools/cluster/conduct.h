@@ -12,6 +12,8 @@ struct conduct_options {
 	int dev, streams, ms; /* as of struct client_options */
 	long long bytes;
 	bool terminal; /* progress on stderr in place */
+	const json_t
+		*before; /* an earlier run, or NULL: what is worse than there is looked at again */
 };
 
 /* The document (matrix.h) without findings; the caller releases it. The workers are sent home. */

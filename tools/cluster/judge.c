@@ -7,6 +7,7 @@
 
 #include <nccl_net/util.h>
 
+#include "baseline.h"
 #include "blame.h"
 #include "tools/pair/finding.h"
 #include "tools/pair/verdict.h"
@@ -67,7 +68,7 @@ static void describe(char *text, const struct matrix *m, size_t a, size_t b, con
 struct gathered {
 	const struct matrix *m;
 	double mb_s, us; /* medians */
-	struct blame *by[GROUPS], *slow, *late;
+	struct blame *by[GROUPS], *slow, *late, *slower, *later;
 	json_t *lists; /* whose texts are in there */
 };
 
@@ -171,33 +172,41 @@ static void take_paths(json_t *findings, const struct matrix *m)
 	blame_settle(other, ib ? findings : NULL);
 }
 
-static void judge_links(json_t *findings, const struct matrix *m)
+static void gather(struct gathered *k, const struct matrix *m, const struct matrix *old)
 {
-	struct gathered k = {
+	*k = (struct gathered){
 		.m = m,
 		.mb_s = matrix_spread(m, FIGURE_MB_S).median,
 		.us = matrix_spread(m, FIGURE_US).median,
 		.slow = blame_new(m, "slow", "slow"),
 		.late = blame_new(m, "latency", "slow round trips"),
+		.slower = blame_new(m, "slower", "slower than before"),
+		.later = blame_new(m, "later", "round trips slower than before"),
 		.lists = json_array(),
 	};
-
 	for (enum group g = BROKEN; g < GROUPS; g++)
-		k.by[g] = blame_new(m, groups[g].kind, groups[g].label);
+		k->by[g] = blame_new(m, groups[g].kind, groups[g].label);
 	for (size_t a = 0; a < m->hosts; a++) {
 		for (size_t b = a + 1; b < m->hosts; b++) {
 			if (!matrix_at(m, a, b)->link)
 				continue;
-			take_link(&k, a, b);
-			take_figures(&k, a, b);
+			take_link(k, a, b);
+			take_figures(k, a, b);
 		}
 	}
+	if (old)
+		compare_links(k->slower, k->later, m, old);
+}
+
+static void settle(struct gathered *k, json_t *findings)
+{
 	for (enum group g = BROKEN; g < GROUPS; g++)
-		blame_settle(k.by[g], findings);
-	blame_settle(k.slow, findings);
-	blame_settle(k.late, findings);
-	take_paths(findings, m);
-	json_decref(k.lists);
+		blame_settle(k->by[g], findings);
+	blame_settle(k->slow, findings);
+	blame_settle(k->late, findings);
+	blame_settle(k->slower, findings);
+	blame_settle(k->later, findings);
+	json_decref(k->lists);
 }
 
 /* Hosts on which no worker could be started, or from which nothing is heard any more. */
@@ -224,20 +233,62 @@ static void missing(json_t *findings, const json_t *hosts)
 json_t *judge(const json_t *doc, const json_t *before)
 {
 	json_t *findings = json_array();
-	struct matrix m, old;
+	struct matrix m, old = { 0 };
+	struct gathered k;
 	const char *why;
+	bool compared;
 
 	if (matrix_read(doc, &m, &why)) {
 		pair_finding_add(findings, "missing", "error", "", "", "no result: %s", why);
 		return findings;
 	}
+	compared = before && !matrix_read(before, &old, &why);
 	missing(findings, json_object_get(doc, "hosts"));
-	judge_links(findings, &m);
+	gather(&k, &m, compared ? &old : NULL);
+	settle(&k, findings);
+	take_paths(findings, &m);
 	judge_hosts(findings, json_object_get(doc, "hosts"));
-	if (before && !matrix_read(before, &old, &why)) {
-		judge_baseline(findings, &m, &old);
-		matrix_free(&old);
-	}
+	if (compared)
+		compare_names(findings, &m, &old);
+	matrix_free(&old);
 	matrix_free(&m);
 	return findings_sorted(findings);
+}
+
+/* What another measurement can clear: a host that was busy for a moment. */
+static bool is_doubtful(const struct gathered *k, size_t a, size_t b)
+{
+	const struct blame *const figures[] = { k->slow,  k->late,     k->slower,
+						k->later, k->by[LOSS], k->by[LOPSIDED] };
+
+	if (blame_has(k->by[BROKEN], a, b))
+		return false;
+	for (size_t i = 0; i < ARRAY_SIZE(figures); i++) {
+		if (blame_has(figures[i], a, b))
+			return true;
+	}
+	return false;
+}
+
+json_t *judge_doubtful(const json_t *doc, const json_t *before)
+{
+	json_t *pairs = json_array();
+	struct matrix m, old = { 0 };
+	struct gathered k;
+	const char *why;
+
+	if (matrix_read(doc, &m, &why))
+		return pairs;
+	gather(&k, &m, before && !matrix_read(before, &old, &why) ? &old : NULL);
+	for (size_t a = 0; a < m.hosts; a++) {
+		for (size_t b = a + 1; b < m.hosts; b++) {
+			if (is_doubtful(&k, a, b))
+				json_array_append_new(pairs, json_pack("[I, I]", (json_int_t)a,
+								       (json_int_t)b));
+		}
+	}
+	settle(&k, NULL);
+	matrix_free(&old);
+	matrix_free(&m);
+	return pairs;
 }

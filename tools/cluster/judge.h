@@ -11,7 +11,7 @@ json_t *judge(const json_t *doc, const json_t *before);
 /* Adds what hosts tell of themselves and differ in: versions, settings, devices, launchers. */
 void judge_hosts(json_t *findings, const json_t *hosts);
 
-/* Adds what has become worse since the run `before`. */
-void judge_baseline(json_t *findings, const struct matrix *m, const struct matrix *before);
+/* The pairs, as lists of two numbers of hosts, whose figures are worth another look. */
+json_t *judge_doubtful(const json_t *doc, const json_t *before);
 
 #endif

@@ -71,3 +71,28 @@ json_t *link_new(const char *a, const char *b, json_t *result)
 	json_decref(result);
 	return link;
 }
+
+static double figure(const json_t *link, const char *key, size_t way)
+{
+	return positive(json_number_value(json_array_get(json_object_get(link, key), way)));
+}
+
+void link_improve(json_t *link, json_t *again)
+{
+	double us = pair_real(link, "us"), us_again = pair_real(again, "us");
+	bool broke = strcmp(pair_text(again, "state"), "ok") != 0;
+	double best[2];
+
+	for (size_t way = 0; way < 2; way++)
+		best[way] = fmax(figure(link, "mb_s", way), figure(again, "mb_s", way));
+	/* Each of the two direction's streams are of one run: that which lost less. */
+	if (broke || figure(again, "lost", 0) + figure(again, "lost", 1) <
+			     figure(link, "lost", 0) + figure(link, "lost", 1))
+		json_object_update(link, again);
+	if (!broke) {
+		json_object_set_new(link, "us",
+				    json_real(us_again > 0 && us_again < us ? us_again : us));
+		json_object_set_new(link, "mb_s", json_pack("[f, f]", best[0], best[1]));
+	}
+	json_decref(again);
+}

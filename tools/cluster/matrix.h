@@ -69,4 +69,8 @@ struct spread matrix_spread(const struct matrix *m, enum figure figure);
 /* What a worker has measured becomes a link of the document; `result` is released. */
 json_t *link_new(const char *a, const char *b, json_t *result);
 
+/* The same pair, measured again: the best figures of both count, but what broke is broken. `again` is
+ * released. */
+void link_improve(json_t *link, json_t *again);
+
 #endif

@@ -259,20 +259,21 @@ static void name_apart(struct node *nodes, size_t count)
 	for (size_t i = 0; i < count; i++)
 		alike[i] = count_name(nodes, count, nodes[i].name) > 1;
 	for (size_t i = 0; i < count; i++) {
-		char name[HOST_NAME], behind[HOST_NAME];
+		char name[HOST_NAME], behind[HOST_NAME - 8];
 		const char *address = nodes[i].address;
+		unsigned n = 1;
 
 		if (!alike[i])
 			continue;
 		strcpy(name, nodes[i].name);
-		snprintf(behind, sizeof(behind), "@%.45s",
-			 host_name_is_good(address) ? address : "");
-		for (unsigned n = 2; count_name(nodes, count, nodes[i].name) > 1; n++) {
+		if (!host_name_is_good(address))
+			address = "";
+		snprintf(behind, sizeof(behind), "@%.45s", address);
+		do {
 			snprintf(nodes[i].name, HOST_NAME, "%.*s%s",
 				 (int)(HOST_NAME - 1 - strlen(behind)), name, behind);
-			snprintf(behind, sizeof(behind), "@%.45s:%u",
-				 host_name_is_good(address) ? address : "", n % 1000);
-		}
+			snprintf(behind, sizeof(behind), "@%.45s:%u", address, ++n % 1000u);
+		} while (count_name(nodes, count, nodes[i].name) > 1);
 	}
 }
 

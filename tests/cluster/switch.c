@@ -1,0 +1,211 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * A switch in user space, for kernels without netem: switch MB_PER_S DELAY_US PORT... [-- LINK...].
+ * It carries frames between the interfaces PORT, each direction of each pair of them at the same rate and
+ * delay. LINK is "A,B,rate,MB_PER_S" or "A,B,loss,PERCENT": ports by number from 1, B may be "*" for all.
+ * Packets keep their offloads (PACKET_VNET_HDR), so that checksums are left as they are. It says "ready"
+ * and runs until it is killed.
+ */
+#include <arpa/inet.h>
+#include <errno.h>
+#include <linux/if_ether.h>
+#include <linux/if_packet.h>
+#include <linux/virtio_net.h>
+#include <net/if.h>
+#include <poll.h>
+#include <stdbool.h>
+#include <stdint.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/socket.h>
+#include <time.h>
+#include <unistd.h>
+
+#define PORTS_MAX 16
+#define FRAME_MAX 70000
+#define QUEUE_MAX 65536 /* frames on one way: more than any sender has in flight */
+#define BURST     64    /* frames of a port at a time */
+#define HEADER    sizeof(struct virtio_net_hdr)
+
+struct frame {
+	struct frame *next;
+	uint64_t leaves_ns;
+	size_t bytes;
+	char data[];
+};
+
+struct way {
+	double bytes_per_ns, loss;
+	uint64_t free_ns; /* when its last frame is through */
+	struct frame *first, **last;
+	size_t queued;
+};
+
+static struct way ways[PORTS_MAX][PORTS_MAX];
+static int fds[PORTS_MAX];
+static unsigned char macs[PORTS_MAX][ETH_ALEN];
+static int ports;
+static uint64_t delay_ns;
+
+static uint64_t now_ns(void)
+{
+	struct timespec now;
+
+	clock_gettime(CLOCK_MONOTONIC, &now);
+	return (uint64_t)now.tv_sec * 1000000000 + (uint64_t)now.tv_nsec;
+}
+
+static void die(const char *what)
+{
+	fprintf(stderr, "switch: %s: %s\n", what, strerror(errno));
+	exit(1);
+}
+
+static int open_port(const char *name)
+{
+	struct sockaddr_ll at = { .sll_family = AF_PACKET, .sll_protocol = htons(ETH_P_ALL) };
+	int fd = socket(AF_PACKET, SOCK_RAW | SOCK_NONBLOCK, 0), one = 1, room = 16 << 20;
+
+	at.sll_ifindex = (int)if_nametoindex(name);
+	if (fd < 0 || setsockopt(fd, SOL_PACKET, PACKET_VNET_HDR, &one, sizeof(one)) ||
+	    setsockopt(fd, SOL_PACKET, PACKET_IGNORE_OUTGOING, &one, sizeof(one)) ||
+	    setsockopt(fd, SOL_SOCKET, SO_RCVBUFFORCE, &room, sizeof(room)) ||
+	    setsockopt(fd, SOL_SOCKET, SO_SNDBUFFORCE, &room, sizeof(room)) ||
+	    bind(fd, (struct sockaddr *)&at, sizeof(at)))
+		die(name);
+	return fd;
+}
+
+static void send_on(struct way *w, const char *data, size_t bytes)
+{
+	uint64_t now = now_ns();
+	struct frame *f;
+
+	if (w->loss > 0 && drand48() < w->loss)
+		return;
+	f = w->queued < QUEUE_MAX ? malloc(sizeof(*f) + bytes) : NULL;
+	if (!f)
+		return;
+	if (w->free_ns < now)
+		w->free_ns = now;
+	w->free_ns += (uint64_t)((double)bytes / w->bytes_per_ns);
+	*f = (struct frame){ .leaves_ns = w->free_ns + delay_ns, .bytes = bytes };
+	memcpy(f->data, data, bytes);
+	*w->last = f;
+	w->last = &f->next;
+	w->queued++;
+}
+
+/* To the port that has sent from this address before, or to all. */
+static void take_in(int from, const char *data, size_t bytes)
+{
+	const unsigned char *to_mac = (const unsigned char *)data + HEADER;
+	int to = 0;
+
+	memcpy(macs[from], to_mac + ETH_ALEN, ETH_ALEN);
+	while (to < ports && memcmp(macs[to], to_mac, ETH_ALEN) != 0)
+		to++;
+	for (int i = 0; i < ports; i++) {
+		if (i != from && (i == to || to == ports))
+			send_on(&ways[from][i], data, bytes);
+	}
+}
+
+static void read_port(int from)
+{
+	static char data[FRAME_MAX];
+
+	for (int i = 0; i < BURST; i++) {
+		ssize_t n = recv(fds[from], data, sizeof(data), 0);
+
+		if (n < (ssize_t)(HEADER + ETH_HLEN))
+			return;
+		take_in(from, data, (size_t)n);
+	}
+}
+
+/* What is due leaves; when the next is due. */
+static uint64_t forward(void)
+{
+	uint64_t now = now_ns(), next = now + 1000000000;
+
+	for (int from = 0; from < ports; from++) {
+		for (int to = 0; to < ports; to++) {
+			struct way *w = &ways[from][to];
+			struct frame *f;
+
+			while ((f = w->first) && f->leaves_ns <= now) {
+				send(fds[to], f->data, f->bytes, 0);
+				w->first = f->next;
+				if (!w->first)
+					w->last = &w->first;
+				w->queued--;
+				free(f);
+			}
+			if (f && f->leaves_ns < next)
+				next = f->leaves_ns;
+		}
+	}
+	return next;
+}
+
+static void set_way(int from, int to, const char *what, double value)
+{
+	if (!strcmp(what, "loss"))
+		ways[from][to].loss = value / 100;
+	else
+		ways[from][to].bytes_per_ns = value / 1e3;
+}
+
+static void set_link(const char *text)
+{
+	char a[8], b[8], what[8];
+	double value;
+
+	if (sscanf(text, "%7[^,],%7[^,],%7[^,],%lf", a, b, what, &value) != 4)
+		die(text);
+	for (int i = 0; i < ports; i++) {
+		if (*b != '*' && i != atoi(b) - 1)
+			continue;
+		set_way(atoi(a) - 1, i, what, value);
+		set_way(i, atoi(a) - 1, what, value);
+	}
+}
+
+int main(int argc, char **argv)
+{
+	struct pollfd pfds[PORTS_MAX];
+	int arg = 3;
+
+	if (argc < 4)
+		die("switch MB_PER_S DELAY_US PORT... [-- LINK...]");
+	delay_ns = (uint64_t)atoi(argv[2]) * 1000;
+	for (; arg < argc && strcmp(argv[arg], "--") != 0 && ports < PORTS_MAX; arg++)
+		fds[ports++] = open_port(argv[arg]);
+	for (int i = 0; i < ports * PORTS_MAX; i++) {
+		struct way *w = &ways[i / PORTS_MAX][i % PORTS_MAX];
+
+		*w = (struct way){ .bytes_per_ns = atof(argv[1]) / 1e3, .last = &w->first };
+	}
+	for (arg++; arg < argc; arg++)
+		set_link(argv[arg]);
+	printf("ready\n");
+	fflush(stdout);
+	for (;;) {
+		uint64_t next = forward(), now = now_ns();
+		struct timespec wait = { 0 };
+
+		if (next > now)
+			wait = (struct timespec){ (time_t)((next - now) / 1000000000),
+						  (long)((next - now) % 1000000000) };
+		for (int i = 0; i < ports; i++)
+			pfds[i] = (struct pollfd){ .fd = fds[i], .events = POLLIN };
+		if (ppoll(pfds, (nfds_t)ports, &wait, NULL) < 0 && errno != EINTR)
+			die("ppoll");
+		for (int i = 0; i < ports; i++) {
+			if (pfds[i].revents)
+				read_port(i);
+		}
+	}
+}
