@@ -31,7 +31,7 @@ trap cleanup EXIT
 
 fail() {
 	echo "FAIL: $*"
-	head -c 3000 "$out"/* 2>/dev/null
+	head -c 3000 "$out"/{found,said,told,nft,switch} 2>/dev/null
 	exit 1
 }
 
@@ -85,14 +85,18 @@ make_ssh() {
 	chmod +x "$out/ssh"
 }
 
-# drop A B: host A sees no packet of host B's
+# drop A B [ACTION]: host A sees no packet of host B's
 drop() {
 	command -v nft >/dev/null || skip "nft (nftables) is missing"
 	ip netns exec "anc$$h$1" nft -f - 2>"$out/nft" <<-END || skip "nftables does not work here: $(head -1 "$out/nft")"
 		table inet t {
 			chain c {
 				type filter hook input priority 0;
-				ip saddr 10.79.0.$2 drop
+				ip saddr 10.79.0.$2 ${3:-drop}
+			}
+			chain o {
+				type filter hook output priority 0;
+				ip daddr 10.79.0.$2 ${3:-drop}
 			}
 		}
 	END
@@ -158,25 +162,134 @@ eight)
 	nobody_left
 	;;
 clean)
-	# Nothing is wrong; then one host is slow, which the median and the earlier run tell.
-	make_hosts 4
+	# Nothing is wrong; then an earlier run, made up from this one, in which one host was faster.
+	make_hosts 3
 	make_ssh
 	plug 16 100
-	cluster 0 --hosts "$(names 4)" "${rates[@]}" --save "$out/run.json"
+	cluster 0 --hosts "$(names 3)" "${rates[@]}" --save "$out/run.json" --html "$out/page.html"
 	found
 	said 'fine: '
-	said '6 pairs: 0 over InfiniBand or RoCE, 6 over TCP, 0 broken, 0 not measured'
+	said '3 pairs: 0 over InfiniBand or RoCE, 3 over TCP, 0 broken, 0 not measured'
 	said 'bandwidth in GB/s, from row to column: least 0.0'
-	plug 16 100 '2,*,rate,4'
-	mv "$out/run.json" "$out/before.json"
-	cluster 1 --hosts "$(names 4)" "${rates[@]}" --save "$out/run.json" --baseline "$out/before.json"
-	found 'warning slow h2' 'warning slower h2'
-	said 'h2: slow with 3 of 3 hosts'
-	# Not measured is not worse; a host that was not there before is no fault.
-	cluster 0 --hosts h1,h3,h4 "${brief[@]}" --save "$out/run.json" --baseline "$out/before.json"
+	grep -q '<p>None.</p>' "$out/page.html" || fail "the page has findings"
+	jq '.links |= map(.us = 1e6 | if .a == "h2" or .b == "h2" then .mb_s = [99, 99] else .mb_s = [1, 1] end)' \
+		"$out/run.json" >"$out/before.json"
+	cluster 1 --hosts "$(names 3)" "${rates[@]}" --save "$out/run.json" --baseline "$out/before.json"
+	found 'warning slower h2'
+	said 'h2: slower than before with 2 of 2 hosts'
+	grep -q 'once more, 2 of 2' "$out/told" || fail "what is slower was not looked at again"
+	# Not measured is not worse; a host that is not there now is no fault.
+	cluster 0 --hosts h1,h3 "${brief[@]}" --save "$out/run.json" --baseline "$out/before.json"
 	found
 	said 'note: h2: was in the earlier run, and is not now'
 	nobody_left
+	;;
+settings)
+	# Hosts that differ, a cluster cut in two, what is not there, and a login that talks.
+	make_hosts 3
+	make_ssh
+	plug 1000 0
+	drop 3 1 reject
+	drop 3 2 reject
+	echo 'export NCCL_ALGO=Ring WORLD_SIZE=24 RANK=0' >"$out/env.h1"
+	echo 'export NCCL_ALGO=Tree WORLD_SIZE=24 RANK=8' >"$out/env.h2"
+	echo 'export NCCL_ALGO=Ring WORLD_SIZE=16 RANK=8 NCCL_SOCKET_IFNAME=lo' >"$out/env.h3"
+	{ echo 'Welcome! anynetP anyne anynetPPR'; seq 100; } >"$out/banner"
+	cluster 2 --hosts "$(names 4)" "${brief[@]}" --save "$out/run.json" --html "$out/page.html"
+	found 'error missing h4' 'error broken h3' 'warning setting h2' 'error launcher h3' \
+		'error launcher ' 'error device h3'
+	said "error: h4: no worker came up: 'Cannot open network namespace"
+	said 'error: h3: broken with 2 of 2 hosts'
+	said 'warning: NCCL_ALGO: Tree on h2; Ring on h1, h3'
+	said 'error: WORLD_SIZE: 16 on h3; 24 on h1, h2'
+	said 'error: RANK: 8 on h2, h3'
+	said 'note: NCCL_SOCKET_IFNAME: lo on h3; eth on h1, h2'
+	said 'error: h3: the plugin is given only the loopback interface'
+	while read -r level what; do
+		grep -q "<p><span class=\"level\">$level</span> $what" "$out/page.html" || fail "not in the page: $what"
+	done < <(jq -r '.findings[] | "\(.level) \(.what)"' "$out/run.json" | sed "s/'/\&#39;/g; s/\"/\&quot;/g")
+	nobody_left
+	;;
+meeting)
+	# By a launcher: strangers at the door, one that joins and is none, and one of two that is enough.
+	make_hosts 3
+	plug 1000 0
+	meet=(--rendezvous 10.79.0.1:4711 "${brief[@]}")
+	ip netns exec "${hosts[0]}" "$tool" cluster "${meet[@]}" --nodes 3 --save "$out/run.json" >"$out/said" 2>"$out/told" &
+	conductor=$!
+	until ip netns exec "${hosts[2]}" bash -c 'exec 3<>/dev/tcp/10.79.0.1/4711' 2>/dev/null; do
+		kill -0 "$conductor" || fail "nobody conducts"
+	done
+	# Silent, and with half a greeting: both until the end.
+	ip netns exec "${hosts[2]}" bash -c 'exec 3<>/dev/tcp/10.79.0.1/4711 4<>/dev/tcp/10.79.0.1/4711; printf anyn >&4; cat <&3' >"$out/silent" &
+	ip netns exec "${hosts[2]}" bash -c 'exec 3<>/dev/tcp/10.79.0.1/4711; printf "GET / HTTP/1.1\r\n\r\n" >&3; cat <&3' >"$out/http"
+	[ -s "$out/http" ] && fail "a stranger was given something"
+	ip netns exec "${hosts[2]}" bash -c 'exec 3<>/dev/tcp/10.79.0.1/4711; printf "anynetPR\0\0\0\1\xff\xff\xff\xff" >&3; cat <&3' >"$out/long"
+	# The other process of that host is not needed, and says so by leaving.
+	LOCAL_RANK=1 ip netns exec "${hosts[1]}" "$tool" cluster "${meet[@]}" --nodes 3 || fail "a second process of a host"
+	ip netns exec "${hosts[2]}" bash -c 'exec 3<>/dev/tcp/10.79.0.1/4711
+		join="{\"op\":\"join\",\"name\":\"-<b>\\u202eevil\",\"port\":99}"
+		printf "anynetPR\0\0\0\1\0\0\0\x$(printf %x ${#join})%s" "$join" >&3
+		head -c 20 <&3 >/dev/null' &
+	ip netns exec "${hosts[1]}" "$tool" cluster "${meet[@]}" --nodes 3 || fail "the other host's status"
+	wait "$conductor"
+	[ $? = 2 ] || fail "a worker that leaves is no error"
+	said 'error: __b____evil: its worker has ended'
+	[ "$(jq -c '[(.links | length), .links[0].state]' "$out/run.json")" = '[1,"ok"]' ] || fail "the others did not meet"
+	[ "$(jq -r '[.hosts[].name] | unique | length' "$out/run.json")" = 3 ] || fail "two hosts of one name"
+	# Too few come; and one that goes where nobody is.
+	ip netns exec "${hosts[0]}" "$tool" cluster "${meet[@]}" --nodes 2 --wait 1 >"$out/said" 2>"$out/told"
+	[ $? = 2 ] || fail "alone is no error"
+	said 'error: missing-1: only 1 of 2 hosts came to 10.79.0.1 port 4711 within 1 s'
+	ip netns exec "${hosts[1]}" "$tool" cluster "${meet[@]}" --nodes 2 --wait 1 >"$out/said" 2>&1
+	[ $? = 2 ] || fail "nobody there is no error"
+	said '10.79.0.1 port 4711: Connection refused'
+	# Their addresses tell hosts of one name apart; ANYNET_ALLOW keeps others out.
+	export ANYNET_ALLOW=10.79.0.1,10.79.0.2
+	ip netns exec "${hosts[0]}" "$tool" cluster "${meet[@]}" --nodes 2 --save "$out/run.json" >"$out/said" 2>"$out/told" &
+	conductor=$!
+	ip netns exec "${hosts[2]}" "$tool" cluster "${meet[@]}" --nodes 2 --wait 5 >"$out/out" 2>&1 &
+	ip netns exec "${hosts[1]}" "$tool" cluster "${meet[@]}" --nodes 2 || fail "the one that is allowed"
+	wait "$conductor" || fail "a meeting of two"
+	unset ANYNET_ALLOW
+	[ "$(jq -r '[.hosts[].name | sub(".*@"; "")] | join(" ")' "$out/run.json")" = '10.79.0.1 10.79.0.2' ] || fail "names"
+	;;
+page)
+	# The page needs nothing from elsewhere, and is well-formed.
+	command -v xmllint >/dev/null || skip "xmllint (libxml2-utils) is missing"
+	"$build/tests/cluster/test_cluster_page" "$out/page.html" || fail "no page"
+	xmllint --noout "$out/page.html" || fail "not well-formed"
+	[ "$(xmllint --xpath 'count(//@src | //@href | //@action | //@data | //@onerror | //@srcset)' "$out/page.html")" = 0 ] || fail "it refers to something"
+	grep -oE 'url\(|@import|https?://[a-z0-9./]*' "$out/page.html" | grep -v '^http://www.w3.org/1999/xhtml$' && fail "it refers to something"
+	[ "$(xmllint --xpath 'count(//*[local-name()="script"])' "$out/page.html")" = 1 ] || fail "a script came in"
+	[ "$(xmllint --xpath 'count(//*[local-name()="img" or local-name()="b"])' "$out/page.html")" = 0 ] || fail "an element came in"
+	;;
+usage)
+	for bad in "" "--hosts a" "--hosts a,a" "--hosts a,-oProxyCommand=x" "--hosts a;b,c" "--hosts a,b --rendezvous c:1 --nodes 2" \
+		"--rendezvous a --nodes 2" "--rendezvous a:1" "--rendezvous a:1 --nodes 257" "--hosts a,b --seconds 11" "--hosts a,b x" \
+		"--hosts a,b --baseline /dev/null" "--hosts-file /none" "--hosts a,b --baseline $0"; do
+		# Words are wanted here.
+		# shellcheck disable=SC2086
+		"$tool" cluster $bad >"$out/said" 2>&1
+		[ $? = 3 ] || fail "accepted: anynet cluster $bad"
+	done
+	"$tool" cluster --hosts a,b --ssh ' ' >"$out/said" 2>&1
+	[ $? = 3 ] || fail "accepted: no command for ssh"
+	# What is no conductor, and what is no worker.
+	printf 'GET / HTTP/1.1\r\n\r\n' | "$tool" cluster --worker >"$out/said" 2>"$out/told"
+	[ $? = 1 ] || fail "a worker of a stranger"
+	"$tool" cluster --worker </dev/null >"$out/said" 2>"$out/told"
+	[ $? = 1 ] || fail "a worker of nobody"
+	printf '# two\na b # c\n\n' >"$out/list"
+	"$tool" cluster --hosts-file "$out/list" --ssh false --save "$out/run.json" >"$out/said" 2>"$out/told"
+	[ $? = 2 ] || fail "no worker is no error"
+	found 'error missing a' 'error missing b'
+	"$tool" cluster --hosts a,b --ssh "no-such-command-$$" >"$out/said" 2>"$out/told"
+	said "error: a: no worker came up: 'no-such-command-$$: No such file or directory'"
+	"$tool" cluster --hosts a,b --ssh yes >"$out/said" 2>"$out/told"
+	[ $? = 2 ] || fail "endless noise"
+	"$tool" cluster --hosts a,b --ssh false --html /none/page >"$out/said" 2>"$out/told"
+	grep -q '/none/page cannot be written' "$out/told" || fail "a page that is not written"
 	;;
 *)
 	echo "no case $case"

@@ -260,13 +260,14 @@ static void play_doubtful(struct band *b, const json_t *doc)
 
 static void announce(const struct band *b)
 {
-	size_t there = 0;
+	size_t there = 0, pairs;
 
 	for (size_t i = 0; i < b->count; i++)
 		there += b->nodes[i].fd >= 0;
-	fprintf(stderr, "%s%zu hosts, %zu pairs in %zu rounds, up to %zu at once\n",
-		b->o->terminal ? "\r\033[K" : "", there, there * (there - !!there) / 2,
-		rounds_count(b->count), there / 2);
+	pairs = there * (there - !!there) / 2;
+	fprintf(stderr, "%s%zu host%s, %zu pair%s in %zu rounds, up to %zu at once\n",
+		b->o->terminal ? "\r\033[K" : "", there, there == 1 ? "" : "s", pairs,
+		pairs == 1 ? "" : "s", rounds_count(b->count), there / 2);
 	if (b->o->ms)
 		fprintf(stderr,
 			"bandwidth test: %d runs for each pair, or twice as many with verbs, each of at "

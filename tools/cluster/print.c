@@ -109,8 +109,8 @@ static void print_paths(const struct matrix *m, FILE *out)
 	}
 	print_line(
 		out,
-		"%zu pairs: %zu over InfiniBand or RoCE, %zu over TCP, %zu broken, %zu not measured",
-		pairs, ib, tcp, broken, pairs - m->links);
+		"%zu pair%s: %zu over InfiniBand or RoCE, %zu over TCP, %zu broken, %zu not measured",
+		pairs, pairs == 1 ? "" : "s", ib, tcp, broken, pairs - m->links);
 }
 
 void cluster_print(const json_t *doc, FILE *out, bool colour)

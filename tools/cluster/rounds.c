@@ -24,7 +24,7 @@ bool rounds_pair(size_t hosts, size_t round, size_t pair, size_t *a, size_t *b)
 	size_t circle = seats(hosts) - 1;
 	size_t one = (round + pair) % circle;
 	size_t other = pair ? (round + circle - pair) % circle : circle;
-	bool swap = (round + pair) % 2; /* so that each host is asked as often as it asks */
+	bool swap = !pair && round % 2; /* each host is asked as often as it asks, but for one */
 
 	*a = swap ? other : one;
 	*b = swap ? one : other;

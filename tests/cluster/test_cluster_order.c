@@ -1,0 +1,160 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* Orders and joins, as the other end may have made them; names; a login that talks. */
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdint.h>
+
+#include <cmocka.h>
+
+#include <errno.h>
+#include <string.h>
+#include <sys/socket.h>
+#include <unistd.h>
+
+#include "made_up.h"
+#include "tools/cluster/order.h"
+#include "tools/pair/wire.h"
+
+#define LONG 20000 /* ms, for what must come */
+
+static int parse(const char *text, struct order *o)
+{
+	json_t *message = made_up(text);
+	int ret = order_parse(message, o);
+
+	json_decref(message);
+	return ret;
+}
+
+#define PAIR(host, port, dev, streams, ms, bytes)                                                \
+	"{'op': 'pair', 'host': " host ", 'port': " port ", 'dev': " dev ", 'streams': " streams \
+	", 'ms': " ms ", 'bytes': " bytes "}"
+
+static void test_orders(void **state)
+{
+	static const char *const bad[] = {
+		"{}",
+		"{'op': 5}",
+		"{'op': 'sh'}",
+		"{'op': 'pair'}",
+		PAIR("''", "1", "0", "1", "0", "1"),
+		PAIR("'a'", "0", "0", "1", "0", "1"),
+		PAIR("'a'", "65536", "0", "1", "0", "1"),
+		PAIR("'a'", "1", "-1", "1", "0", "1"),
+		PAIR("'a'", "1", "0", "17", "0", "1"),
+		PAIR("'a'", "1", "0", "1", "10001", "1"),
+		PAIR("'a'", "1", "0", "1", "0", "0"),
+		PAIR("5", "1", "0", "1", "0", "1"),
+		PAIR("'a'", "1.5", "0", "1", "0", "1"),
+	};
+	struct order o = { .op = ORDER_PAIR,
+			   .host = "10.0.0.1",
+			   .port = 7,
+			   .dev = 1,
+			   .streams = 2,
+			   .ms = 3,
+			   .bytes = 4 },
+		     same;
+	json_t *message = order_new(&o);
+
+	(void)state;
+	assert_int_equal(order_parse(message, &same), 0);
+	json_decref(message);
+	assert_string_equal(same.host, "10.0.0.1");
+	assert_true(same.op == ORDER_PAIR && same.port == 7 && same.dev == 1 && same.streams == 2 &&
+		    same.ms == 3 && same.bytes == 4);
+	assert_int_equal(parse("{'op': 'serve'}", &o), 0);
+	assert_int_equal(o.op, ORDER_SERVE);
+	for (size_t i = 0; i < sizeof(bad) / sizeof(bad[0]); i++) {
+		if (!parse(bad[i], &o))
+			fail_msg("accepted: %s", bad[i]);
+	}
+}
+
+static int join(const char *text, char *name, int *port)
+{
+	json_t *message = made_up(text);
+	int ret = join_parse(message, name, port);
+
+	json_decref(message);
+	return ret;
+}
+
+static void test_joins(void **state)
+{
+	char name[HOST_NAME];
+	int port;
+
+	(void)state;
+	assert_int_equal(join("{'op': 'join', 'name': 'n1.x-y_Z', 'port': 9}", name, &port), 0);
+	assert_string_equal(name, "n1.x-y_Z");
+	assert_int_equal(port, 9);
+	assert_int_equal(join("{'op': 'join', 'name': '-a@b:<c> d', 'port': 9}", name, &port), 0);
+	assert_string_equal(name, "_a_b__c__d");
+	assert_int_equal(
+		join("{'op': 'join', 'name': '"
+		     "aaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaa"
+		     "', 'port': 9}",
+		     name, &port),
+		0);
+	assert_int_equal(strlen(name), HOST_NAME - 8);
+	assert_int_equal(join("{'op': 'join', 'name': '', 'port': 9}", name, &port), -1);
+	assert_int_equal(join("{'op': 'join', 'name': 'a', 'port': 0}", name, &port), -1);
+	assert_int_equal(join("{'op': 'join', 'name': 'a'}", name, &port), -1);
+	assert_int_equal(join("{'op': 'bye', 'name': 'a', 'port': 9}", name, &port), -1);
+}
+
+static void test_names(void **state)
+{
+	(void)state;
+	assert_true(host_name_is_good("root@node-1.example:2"));
+	assert_false(host_name_is_good(""));
+	assert_false(host_name_is_good("-oProxyCommand=x"));
+	assert_false(host_name_is_good("a b"));
+	assert_false(host_name_is_good("a;b"));
+	assert_false(host_name_is_good("a\nb"));
+}
+
+/* What a worker and the login before it write, and what it is taken for. */
+static int greet(const char *bytes, size_t count, uint32_t *version)
+{
+	char noise[PAIR_STRANGER_MAX + 1];
+	int fds[2], ret;
+
+	assert_int_equal(socketpair(AF_UNIX, SOCK_STREAM, 0, fds), 0);
+	assert_int_equal(pair_write(fds[0], bytes, count, LONG), 0);
+	assert_int_equal(shutdown(fds[0], SHUT_WR), 0);
+	ret = pair_greet_after_noise(fds[1], version, noise, LONG);
+	close(fds[0]);
+	close(fds[1]);
+	return ret;
+}
+
+static void test_noise(void **state)
+{
+	static char flood[PAIR_NOISE_MAX + 100];
+	uint32_t version;
+
+	(void)state;
+	assert_int_equal(greet("anynetPR\0\0\0\1", 12, &version), 0);
+	assert_int_equal(greet("Hi\nanyanynetanynetPR\0\0\0\1", 27, &version), 0);
+	assert_int_equal(greet("x anynetPR\0\0\0\7", 14, &version), -EPROTONOSUPPORT);
+	assert_int_equal(version, 7);
+	assert_int_equal(greet("x anynetPR\0\0", 12, &version), -EPROTO);
+	assert_int_equal(greet("no such command", 15, &version), -ECONNRESET);
+	memset(flood, 'a', sizeof(flood));
+	assert_int_equal(greet(flood, sizeof(flood), &version), -EPROTO);
+}
+
+int main(void)
+{
+	const struct CMUnitTest tests[] = {
+		cmocka_unit_test(test_orders),
+		cmocka_unit_test(test_joins),
+		cmocka_unit_test(test_names),
+		cmocka_unit_test(test_noise),
+	};
+
+	return cmocka_run_group_tests(tests, NULL, NULL);
+}
