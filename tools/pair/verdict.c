@@ -178,12 +178,26 @@ double verdict_rate(const json_t *runs, const char *to)
 	return best;
 }
 
+/* Comms that may choose go over TCP then. */
+static void plugin_verbs(json_t *list, const json_t *p)
+{
+	pair_finding_add(
+		list, "plugin", "warning",
+		"This pair goes over TCP, which is slower; with ANYNET_TRANSPORT=ib, or without "
+		"anynet, it would fail.",
+		"The text says what to look at: links, GIDs and routes between the ports of both "
+		"hosts.",
+		"InfiniBand or RoCE does not work between them: %.600s", pair_text(p, "error"));
+}
+
 static void plugin(json_t *list, const json_t *p)
 {
 	const json_t *runs = json_object_get(p, "runs");
 	double there = verdict_rate(runs, "server"), here = verdict_rate(runs, "client");
 
-	if (*pair_text(p, "error"))
+	if (*pair_text(p, "error") && !strcmp(pair_text(p, "transport"), "ib"))
+		plugin_verbs(list, p);
+	else if (*pair_text(p, "error"))
 		pair_finding_add(
 			list, "plugin", "error",
 			"NCCL's connections between these hosts would fail in this way.",
