@@ -172,7 +172,7 @@ clean)
 	said '3 pairs: 0 over InfiniBand or RoCE, 3 over TCP, 0 broken, 0 not measured'
 	said 'bandwidth in GB/s, from row to column: least 0.0'
 	grep -q '<p>None.</p>' "$out/page.html" || fail "the page has findings"
-	jq '.links |= map(.us = 1e6 | if .a == "h2" or .b == "h2" then .mb_s = [99, 99] else .mb_s = [1, 1] end)' \
+	jq '.links |= map(.us_least = 1e6 | if .a == "h2" or .b == "h2" then .mb_s = [99, 99] else .mb_s = [1, 1] end)' \
 		"$out/run.json" >"$out/before.json"
 	cluster 1 --hosts "$(names 3)" "${rates[@]}" --save "$out/run.json" --baseline "$out/before.json"
 	found 'warning slower h2'

@@ -48,10 +48,10 @@ json_t *made_up_run(size_t hosts)
 			snprintf(other, sizeof(other), "n%zu", b);
 			json_array_append_new(
 				links,
-				json_pack("{s:s, s:s, s:s, s:s, s:f, s:[f, f], s:[f, f], s:o}", "a",
-					  other, "b", name, "state", "ok", "path", "TCP", "us",
-					  100.0, "mb_s", 1000.0, 1000.0, "lost", 0.0, 0.0,
-					  "measured", made_up(measured)));
+				json_pack("{s:s, s:s, s:s, s:s, s:f, s:f, s:[f, f], s:[f, f], s:o}",
+					  "a", other, "b", name, "state", "ok", "path", "TCP", "us",
+					  100.0, "us_least", 100.0, "mb_s", 1000.0, 1000.0, "lost",
+					  0.0, 0.0, "measured", made_up(measured)));
 		}
 	}
 	return json_pack("{s:s, s:i, s:s, s:o, s:o}", "anynet", "1", "format", 1, "when", "now",

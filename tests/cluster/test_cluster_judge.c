@@ -87,8 +87,9 @@ static void test_one_pair(void **state)
 	set_rates(run, 5, 2, 600, 1000);
 	expect(run, 0, "", "");
 	run = made_up_run(8);
-	json_object_set_new(made_up_link(run, 0, 7), "us", json_real(301));
-	expect(run, 1, "latency:n0,n7", "n0 and n7 301.0 us; the median of all is 100.0 us");
+	json_object_set_new(made_up_link(run, 0, 7), "us_least", json_real(301));
+	expect(run, 1, "latency:n0,n7",
+	       "n0 and n7 at least 301.0 us; the median of all is 100.0 us");
 	run = made_up_run(8);
 	spoil(run, 3, 4, "failure", "{'step': 'connecting', 'reason': 'filtered?'}");
 	expect(run, 2, "broken:n3,n4", "here n3, there n4: connecting: filtered?");
@@ -211,7 +212,7 @@ static void test_before(void **state)
 	run = made_up_run(4);
 	before = made_up_run(5);
 	for (size_t i = 1; i < 4; i++)
-		json_object_set_new(made_up_link(before, 0, i), "us", json_real(40));
+		json_object_set_new(made_up_link(before, 0, i), "us_least", json_real(40));
 	expect_against(run, before, 1, "later:n0 baseline:n4", "n4: was in the earlier run");
 	/* What was not measured then, or is not now, is no worse. */
 	run = made_up_run(4);
@@ -238,7 +239,7 @@ static void test_doubtful(void **state)
 
 	(void)state;
 	set_rates(run, 1, 2, 100, 1000);
-	json_object_set_new(made_up_link(run, 3, 4), "us", json_real(900));
+	json_object_set_new(made_up_link(run, 3, 4), "us_least", json_real(900));
 	spoil(run, 1, 5, "failure", "{}");
 	spoil(run, 0, 5, "tcp",
 	      "[{'to': 'server', 'state': 'ok', 'segments': 9, 'retransmits': 5}]");
@@ -256,10 +257,10 @@ static void test_again(void **state)
 	json_object_set_new(link, "lost", json_pack("[f, f]", 0.1, 0.0));
 	again = json_deep_copy(link);
 	json_object_set_new(again, "mb_s", json_pack("[f, f]", 500.0, 2000.0));
-	json_object_set_new(again, "us", json_real(50));
+	json_object_set_new(again, "us_least", json_real(50));
 	json_object_set_new(again, "lost", json_pack("[f, f]", 0.0, 0.0));
 	link_improve(link, again);
-	assert_true(pair_real(link, "us") == 50);
+	assert_true(pair_real(link, "us_least") == 50);
 	assert_true(json_real_value(json_array_get(json_object_get(link, "mb_s"), 0)) == 1000);
 	assert_true(json_real_value(json_array_get(json_object_get(link, "mb_s"), 1)) == 2000);
 	assert_true(json_real_value(json_array_get(json_object_get(link, "lost"), 0)) == 0);

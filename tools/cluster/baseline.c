@@ -26,9 +26,10 @@ static void compare_cells(struct blame *slower, struct blame *later, const struc
 		blame_pair(slower, a, b, "warning", "Something between them has become worse.",
 			   again, text);
 	}
-	if (now->us > ROSE * then->us && now->us > then->us + MORE && then->us > 0) {
-		snprintf(text, sizeof(text), "%s and %s %.1f us, before %.1f us", m->names[a],
-			 m->names[b], now->us, then->us);
+	if (now->us_least > ROSE * then->us_least && now->us_least > then->us_least + MORE &&
+	    then->us_least > 0) {
+		snprintf(text, sizeof(text), "%s and %s at least %.1f us, before %.1f us",
+			 m->names[a], m->names[b], now->us_least, then->us_least);
 		blame_pair(later, a, b, "warning", "Something between them has become worse.",
 			   again, text);
 	}

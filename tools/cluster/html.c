@@ -129,7 +129,7 @@ static void put_findings(FILE *out, const json_t *findings)
 /* From white to red: how much worse than the median, in doublings; at four of them it is full. */
 static int heat(double value, double median, enum figure figure)
 {
-	double worse = figure == FIGURE_US ? value / median : median / value;
+	double worse = figure == FIGURE_MB_S ? median / value : value / median;
 	double share = log2(worse) / 4;
 
 	return share <= 0 ? 0 : share >= 1 ? 100 : (int)(100 * share);

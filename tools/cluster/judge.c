@@ -14,7 +14,7 @@
 #include "tools/pair/wire.h"
 
 #define SLOW     0.5  /* of the median rate */
-#define LATE     3.0  /* times the median round trip */
+#define LATE     3.0  /* times the median of least round trips: medians tell how busy hosts are */
 #define LATE_US  50.0 /* and so much above it */
 #define TEXT_MAX 900
 
@@ -136,14 +136,13 @@ static void take_figures(struct gathered *k, size_t a, size_t b)
 			"(`ethtool`, `ethtool -S`), and run `anynet pair` between the two.",
 			text);
 	}
-	if (cell->us > LATE * k->us && cell->us > k->us + LATE_US) {
-		snprintf(text, TEXT_MAX, "%s and %s %.1f us; the median of all is %.1f us",
-			 m->names[a], m->names[b], cell->us, k->us);
+	if (cell->us_least > LATE * k->us && cell->us_least > k->us + LATE_US) {
+		snprintf(text, TEXT_MAX, "%s and %s at least %.1f us; the median of all is %.1f us",
+			 m->names[a], m->names[b], cell->us_least, k->us);
 		blame_pair(k->late, a, b, "warning",
 			   "Small collectives and the ends of large ones wait for it: a detour, a "
-			   "full queue, power saving, or a busy host.",
-			   "Compare the routes (`tracepath`), and the load and the CPU governor of "
-			   "the hosts.",
+			   "full queue, or power saving.",
+			   "Compare the routes (`tracepath`), and the CPU governors of the hosts.",
 			   text);
 	}
 }
@@ -177,7 +176,7 @@ static void gather(struct gathered *k, const struct matrix *m, const struct matr
 	*k = (struct gathered){
 		.m = m,
 		.mb_s = matrix_spread(m, FIGURE_MB_S).median,
-		.us = matrix_spread(m, FIGURE_US).median,
+		.us = matrix_spread(m, FIGURE_US_LEAST).median,
 		.slow = blame_new(m, "slow", "slow"),
 		.late = blame_new(m, "latency", "slow round trips"),
 		.slower = blame_new(m, "slower", "slower than before"),

@@ -49,6 +49,7 @@ json_t *link_new(const char *a, const char *b, json_t *result)
 	const json_t *run = best_run(json_object_get(result, "plugin"));
 	const json_t *runs = json_object_get(run, "runs");
 	const json_t *tcp = json_object_get(result, "tcp");
+	const json_t *latency = json_object_get(run, "latency");
 	const char *path = pair_text(run, "transport");
 	json_t *measured = json_object(), *findings = verdict_link(result), *link;
 
@@ -58,13 +59,14 @@ json_t *link_new(const char *a, const char *b, json_t *result)
 		if (part)
 			json_object_set(measured, kept[i], part);
 	}
-	link = json_pack("{s:s, s:s, s:s, s:s, s:f, s:[f, f], s:[f, f], s:o}", "a", a, "b", b,
+	link = json_pack("{s:s, s:s, s:s, s:s, s:f, s:f, s:[f, f], s:[f, f], s:o}", "a", a, "b", b,
 			 "state", findings_status(findings) == 2 ? "broken" : "ok", "path",
 			 !strcmp(path, "ib")    ? "IB"
 			 : !strcmp(path, "tcp") ? "TCP"
 						: "",
-			 "us", positive(pair_real(json_object_get(run, "latency"), "median")),
-			 "mb_s", positive(verdict_rate(runs, "server")),
+			 "us", positive(pair_real(latency, "median")), "us_least",
+			 positive(pair_real(latency, "min")), "mb_s",
+			 positive(verdict_rate(runs, "server")),
 			 positive(verdict_rate(runs, "client")), "lost", lost(tcp, "server"),
 			 lost(tcp, "client"), "measured", measured);
 	json_decref(findings);
@@ -77,21 +79,27 @@ static double figure(const json_t *link, const char *key, size_t way)
 	return positive(json_number_value(json_array_get(json_object_get(link, key), way)));
 }
 
+static double least(const json_t *link, const json_t *again, const char *key)
+{
+	double one = positive(pair_real(link, key)), other = positive(pair_real(again, key));
+
+	return other > 0 && (one <= 0 || other < one) ? other : one;
+}
+
 void link_improve(json_t *link, json_t *again)
 {
-	double us = pair_real(link, "us"), us_again = pair_real(again, "us");
 	bool broke = strcmp(pair_text(again, "state"), "ok") != 0;
-	double best[2];
+	double best[2], us = least(link, again, "us"), us_least = least(link, again, "us_least");
 
 	for (size_t way = 0; way < 2; way++)
 		best[way] = fmax(figure(link, "mb_s", way), figure(again, "mb_s", way));
-	/* Each of the two direction's streams are of one run: that which lost less. */
+	/* The streams of both directions are of one run: that which lost less. */
 	if (broke || figure(again, "lost", 0) + figure(again, "lost", 1) <
 			     figure(link, "lost", 0) + figure(link, "lost", 1))
 		json_object_update(link, again);
 	if (!broke) {
-		json_object_set_new(link, "us",
-				    json_real(us_again > 0 && us_again < us ? us_again : us));
+		json_object_set_new(link, "us", json_real(us));
+		json_object_set_new(link, "us_least", json_real(us_least));
 		json_object_set_new(link, "mb_s", json_pack("[f, f]", best[0], best[1]));
 	}
 	json_decref(again);

@@ -63,7 +63,7 @@ static double number(const json_t *list, size_t i)
 static int read_link(const json_t *link, struct matrix *m)
 {
 	size_t a = matrix_host(m, pair_text(link, "a")), b = matrix_host(m, pair_text(link, "b"));
-	double us = pair_real(link, "us");
+	double us = pair_real(link, "us"), least = pair_real(link, "us_least");
 	const size_t ends[] = { a, b };
 
 	if (a == m->hosts || b == m->hosts || a == b || matrix_at(m, a, b)->link)
@@ -75,6 +75,7 @@ static int read_link(const json_t *link, struct matrix *m)
 			.is_ok = !strcmp(pair_text(link, "state"), "ok"),
 			.path = pair_text(link, "path"),
 			.us = us > 0 ? us : 0,
+			.us_least = least > 0 ? least : 0,
 			.mb_s = number(json_object_get(link, "mb_s"), way),
 			.lost = number(json_object_get(link, "lost"), way),
 		};
@@ -115,7 +116,14 @@ void matrix_free(struct matrix *m)
 
 double cell_figure(const struct cell *cell, enum figure figure)
 {
-	return figure == FIGURE_US ? cell->us : cell->mb_s;
+	switch (figure) {
+	case FIGURE_US:
+		return cell->us;
+	case FIGURE_US_LEAST:
+		return cell->us_least;
+	default:
+		return cell->mb_s;
+	}
 }
 
 static int by_value(const void *a, const void *b)

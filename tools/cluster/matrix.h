@@ -7,7 +7,7 @@
  *   "hosts"      list of "name", "address", "error" (why there is no worker, or ""), "facts" (facts.h
  *                of tools/pair) and "launcher" (variables of the launcher)
  *   "links"      list of pairs: "a" and "b" (names), "state" ("ok", "broken"), "path" ("IB", "TCP", ""),
- *                "us" (median round trip), "mb_s" and "lost" (lists of two: a to b, b to a; MB/s and
+ *                "us" and "us_least" (median and least round trip), "mb_s" and "lost" (lists of two: a to b, b to a; MB/s and
  *                share of packets), "measured" (what `anynet pair --json` says of the way)
  *   "findings"   finding.h, and "hosts" of each: whom it concerns; "status"
  *
@@ -29,7 +29,7 @@ struct cell {               /* of one direction */
 	bool backwards;     /* the link's "a" is the column */
 	bool is_ok;
 	const char *path;
-	double us, mb_s, lost;
+	double us, us_least, mb_s, lost;
 };
 
 struct matrix {
@@ -55,6 +55,7 @@ bool host_name_is_good(const char *name);
 
 enum figure {
 	FIGURE_US,
+	FIGURE_US_LEAST,
 	FIGURE_MB_S
 };
 double cell_figure(const struct cell *cell, enum figure figure);

@@ -1,0 +1,101 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * What `anynet cluster` takes in: JSON that stands for an order to a worker, for a join, for a pair's
+ * result, and for a run that was saved. What is accepted must be within bounds, and reports must be text.
+ */
+#include <jansson.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "input.h"
+#include "tools/cluster/judge.h"
+#include "tools/cluster/matrix.h"
+#include "tools/cluster/order.h"
+#include "tools/cluster/print.h"
+#include "tools/pair/dial.h"
+#include "tools/pair/traffic.h"
+
+static void check_orders(const json_t *message)
+{
+	char name[HOST_NAME];
+	struct order o;
+	int port;
+
+	if (!order_parse(message, &o) && o.op == ORDER_PAIR)
+		must(*o.host && o.port >= 1 && o.port <= 65535 && o.dev >= 0 && o.streams >= 1 &&
+		     o.streams <= TRAFFIC_CHANNELS_MAX && o.ms >= 0 && o.ms <= DIAL_MS_MAX &&
+		     o.bytes >= 1 && o.bytes <= DIAL_BYTES_MAX);
+	if (!join_parse(message, name, &port))
+		must(host_name_is_good(name) && port >= 1 && port <= 65535);
+}
+
+static char *report(const json_t *doc, void (*print)(const json_t *doc, FILE *out))
+{
+	char *text = NULL;
+	size_t bytes;
+	FILE *out = open_memstream(&text, &bytes);
+
+	must(out != NULL);
+	print(doc, out);
+	must(!fclose(out) && strlen(text) == bytes);
+	for (const char *c = text; *c; c++)
+		must((unsigned char)*c >= ' ' || *c == '\n');
+	return text;
+}
+
+static void print_plain(const json_t *doc, FILE *out)
+{
+	cluster_print(doc, out, false);
+}
+
+/* How many elements there are is ours to say. */
+static size_t count(const char *text, const char *what)
+{
+	size_t found = 0;
+
+	for (; (text = strstr(text, what)); text++)
+		found++;
+	return found;
+}
+
+static void check_run(json_t *doc)
+{
+	json_t *findings = judge(doc, doc), *doubtful = judge_doubtful(doc, doc);
+	char *page;
+
+	must(json_is_array(findings) && json_is_array(doubtful));
+	json_object_set_new(doc, "findings", findings);
+	free(report(doc, print_plain));
+	page = report(doc, cluster_html);
+	must(count(page, "<script") == 1 && count(page, "<section") == json_array_size(findings));
+	free(page);
+	json_decref(doubtful);
+}
+
+/* The second of two is the first's again. */
+static void check_results(json_t *result)
+{
+	json_t *hosts = json_pack("[{s:s}, {s:s}]", "name", "a", "name", "b");
+	json_t *link = link_new("a", "b", json_incref(result));
+	json_t *doc = json_pack("{s:i, s:o, s:[O]}", "format", MATRIX_FORMAT, "hosts", hosts,
+				"links", link);
+
+	link_improve(link, link_new("b", "a", json_incref(result)));
+	check_run(doc);
+	json_decref(link);
+	json_decref(doc);
+}
+
+int LLVMFuzzerTestOneInput(const uint8_t *data, size_t bytes)
+{
+	json_t *message = json_loadb((const char *)data, bytes, JSON_REJECT_DUPLICATES, NULL);
+
+	if (json_is_object(message)) {
+		check_orders(message);
+		check_results(message);
+		check_run(message);
+	}
+	json_decref(message);
+	return 0;
+}
