@@ -24,7 +24,7 @@ demo:
 # All tests but the guest's (ANYNET_GUEST=1 adds those): gcc and clang, release, sanitizers, fuzzers.
 # About a quarter of an hour on 2 cores; FUZZ_SECONDS=5 shortens the one-minute fuzzers.
 check:
-	tools/deps.sh build check
+	tools/deps.sh build check package
 	tests/check.sh
 
 # Random faults for an hour, bytes verified: SECONDS_=600 for less, SEED=7 for the same again.
@@ -45,13 +45,19 @@ bench: all
 	tools/deps.sh build bench
 	bench/run.sh $(BUILD)
 
+# build/release/packages: a .deb and an .rpm of the plugin, the tool and the headers each.
+packages:
+	tools/deps.sh build package
+	$(MAKE) all
+	cd $(BUILD) && cpack -G DEB && cpack -G RPM
+
 install: all
 	cmake --install $(BUILD) --prefix $(PREFIX)
 
 deps:
-	tools/deps.sh build check bench
+	tools/deps.sh build check package bench
 
 clean:
 	rm -rf build
 
-.PHONY: all demo check soak guest bench install deps clean
+.PHONY: all demo check soak guest bench packages install deps clean

@@ -193,7 +193,8 @@ static error_t parse(int key, char *arg, struct argp_state *state)
 
 const char *perf_default_plugin(void)
 {
-	static const char *const places[] = { "", "../", "../" ANYNET_LIBDIR "/", "../lib/" };
+	static const char *const places[] = { "", "../", "../lib/anynet/", "../" ANYNET_LIBDIR "/",
+					      "../lib/" };
 	static char found[PATH_MAX + 64];
 	char self[PATH_MAX], *slash;
 	ssize_t bytes = readlink("/proc/self/exe", self, sizeof(self) - 1);

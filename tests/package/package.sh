@@ -1,0 +1,304 @@
+#!/bin/bash
+# SPDX-License-Identifier: Apache-2.0
+# The packages: package.sh CASE BUILD_DIR SOURCE_DIR CPACK FLOOR. Exit 77 = skipped.
+#   contents  what is in them, bill of materials, glibc floor; the .rpm holds what the .deb holds
+#   deb, rpm  installed, used, upgraded and removed in a copy of this system that nothing leaves
+set -euo pipefail
+export LC_ALL=C PATH=$PATH:/usr/sbin:/sbin
+case=${1:?} build=${2:?} source=${3:?} cpack=${4:?} floor=${5:?}
+packaged=$build/plugin/packaged/libnccl-net.so
+
+fail() {
+	echo "FAIL: $* (line ${BASH_LINENO[1]} of $0)"
+	exit 1
+}
+
+skip() {
+	echo "SKIP: $*"
+	exit 77
+}
+
+# pack KIND DIR: of what is built (Ninja: cpack does not go through make's targets first)
+pack() {
+	(cd "$build" && "$cpack" -G "$1" -B "$2" -D CPACK_CMAKE_GENERATOR=Ninja) >"$2.log" 2>&1 || {
+		cat "$2.log"
+		fail "cpack -G $1"
+	}
+}
+
+# --- contents ---
+
+# The highest GLIBC version that a file wants.
+glibc_of() {
+	readelf -VW "$1" | grep -oE 'GLIBC_[0-9.]+' | sort -uV | tail -1 | sed s/GLIBC_//
+}
+
+check_floor() {
+	local file wants built
+	grep -qF "glibc $floor" "$source/README.md" || fail "README.md does not name glibc $floor"
+	built=$(getconf GNU_LIBC_VERSION | awk '{ print $2 }')
+	for file in "$packaged" "$build/tools/anynet"; do
+		wants=$(glibc_of "$file")
+		[ "$(printf '%s\n' "$wants" "$floor" | sort -V | tail -1)" = "$floor" ] ||
+			fail "$file wants glibc $wants, more than $floor (built on glibc $built)"
+	done
+}
+
+# The bill of materials names what both files are linked with, no more and no less.
+check_sbom() {
+	local sbom=$1 needed listed
+	jq -e '.spdxVersion == "SPDX-2.3" and .dataLicense == "CC0-1.0" and .SPDXID == "SPDXRef-DOCUMENT"
+		and (.documentNamespace | startswith("urn:uuid:"))
+		and (.creationInfo.created | test("^[0-9]{4}(-[0-9]{2}){2}T([0-9]{2}:){2}[0-9]{2}Z$"))
+		and ([.packages[].SPDXID] | length == (unique | length))
+		and ([.packages[] | .name and .versionInfo and .downloadLocation] | all)
+		and ([.packages[].SPDXID] + ["SPDXRef-DOCUMENT"]) as $known
+		| [.relationships[] | [.spdxElementId, .relatedSpdxElement] - $known == []] | all' \
+		"$sbom" >"$work/jq" || fail "$sbom is no SPDX document: $(cat "$work/jq")"
+	[ "$(jq -r '.packages[] | select(.name == "anynet").versionInfo' "$sbom")" = \
+		"$("$build/tools/anynet" version | sed 's/^anynet \([^,]*\),.*/\1/')" ] || fail "$sbom: another version"
+	needed=$(readelf -dW "$packaged" "$build/tools/anynet" |
+		sed -n 's/.*(NEEDED).*\[\(.*\)\]/\1/p' | grep -v '^ld-' | sort -u)
+	listed=$(jq -r '[.relationships[] | select(.relationshipType == "DEPENDENCY_OF").spdxElementId] as $linked
+		| .packages[] | select(.SPDXID | IN($linked[])).packageFileName' "$sbom" | sort -u)
+	diff <(echo "$needed") <(echo "$listed") || fail "$sbom: linked are other libraries"
+	diff <(awk '/^\[/ { inside = $1 == "[build]"; next } inside && NF' "$source/packages.txt" | sort) \
+		<(jq -r '[.relationships[] | select(.relationshipType == "BUILD_DEPENDENCY_OF").spdxElementId] as $built
+		| .packages[] | select(.SPDXID | IN($built[])).name' "$sbom" | sort) ||
+		fail "$sbom: packages.txt says otherwise"
+}
+
+# list_deb FILE, list_rpm FILE: mode, size, name and target of files, apart from the loader's directory
+list_deb() {
+	dpkg-deb --fsys-tarfile "$1" | tar -tvf - | awk '$1 !~ /^d/ { print $1, $3, $6, $8 }' |
+		sed -E 's|^(l.*) 0 |\1 |; s| \./| /|; s|/lib/[^/ ]*-linux-gnu[^/ ]*/|/LOADER/|; s|\.\./anynet|ANYNET|; s| $||' | sort -k3
+}
+
+list_rpm() {
+	rpm -qp --qf '[%{FILEMODES:perms} %{FILESIZES} %{FILENAMES} %{FILELINKTOS}\n]' "$1" 2>/dev/null |
+		awk '$1 !~ /^d/' |
+		sed -E 's|^(l[^ ]*) [0-9]+ |\1 |; s|/lib64/|/LOADER/|; s|\.\./lib/anynet|ANYNET|; s| $||' | sort -k3
+}
+
+contents() {
+	local deb rpm name
+	command -v dpkg-deb >/dev/null || skip "no dpkg-deb"
+	pack DEB "$work/deb"
+	check_floor
+	for deb in "$work"/deb/*.deb; do
+		name=$(dpkg-deb -f "$deb" Package)
+		mkdir "$work/$name"
+		dpkg-deb -x "$deb" "$work/$name"
+		check_sbom "$work/$name/usr/share/doc/$name/anynet.spdx.json"
+		find "$work/$name" ! -type l -perm /022 | grep . && fail "$name: others may write"
+	done
+	cmp "$work/anynet-nccl-net/usr/lib/anynet/libnccl-net.so" "$packaged"
+	cmp "$work/anynet-tools/usr/bin/anynet" "$build/tools/anynet"
+	find "$work/anynet-nccl-net" -name libnccl-net.so | grep -v /usr/lib/anynet/ &&
+		fail "a file in the place of other vendors' plugins"
+	command -v rpmbuild >/dev/null || skip "no rpmbuild: the .deb is as it should be, an .rpm was not made"
+	pack RPM "$work/rpm"
+	for deb in "$work"/deb/*.deb; do
+		name=$(dpkg-deb -f "$deb" Package)
+		rpm=$(echo "$work/rpm/$name"-[0-9]*.rpm)
+		diff <(list_deb "$deb") <(list_rpm "$rpm") || fail "$name: .deb and .rpm differ"
+	done
+	rpm -qp --requires "$work"/rpm/anynet-nccl-net-*.rpm 2>/dev/null | grep -q "(GLIBC_$floor)" ||
+		fail "the plugin's .rpm does not want its glibc"
+}
+
+# --- a copy of this system, of which everything that changes is in $upper ---
+
+# This script again, where mounts, network and processes are its own.
+apart() {
+	[ "$(id -u)" = 0 ] || skip "needs root, for an overlay of this system"
+	unshare --mount --net --pid --fork true 2>/dev/null || skip "no mount or network namespaces here"
+	# The environment's TMPDIR may lie where the new root has nothing.
+	PACKAGE_APART=1 TMPDIR=/tmp exec unshare --mount --net --pid --fork --kill-child \
+		"$0" "$case" "$build" "$source" "$cpack" "$floor"
+}
+
+enter() {
+	mount -t tmpfs -o mode=755 anynet-package "$work" || skip "no tmpfs"
+	mkdir "$upper" "$work/work" "$root"
+	mount -t overlay anynet-package -o "lowerdir=/,upperdir=$upper,workdir=$work/work" "$root" \
+		2>/dev/null || skip "no overlay of this system's root"
+	mount -t proc proc "$root/proc"
+	mount --rbind /sys "$root/sys"
+	mount --rbind /dev "$root/dev"
+	for dir in /run /tmp /dev/shm; do
+		mount -t tmpfs tmpfs "$root$dir"
+	done
+	mkdir -p "$root$build"
+	mount --bind "$build" "$root$build"
+	ip link set lo up
+	# Minutes of syncing and of indexing manuals are not what is tested.
+	[ ! -d "$root/etc/dpkg/dpkg.cfg.d" ] ||
+		echo force-unsafe-io >"$root/etc/dpkg/dpkg.cfg.d/anynet-package"
+	rm -f "$root/var/lib/man-db/auto-update"
+}
+
+# inside COMMAND...: in the copy, in an environment of its own
+inside() {
+	chroot "$root" env -i PATH=/usr/sbin:/usr/bin:/sbin:/bin DEBIAN_FRONTEND=noninteractive \
+		NCCL_SOCKET_IFNAME=lo ANYNET_TRANSPORT=tcp "$@"
+}
+
+# quietly COMMAND...: its output only if it fails
+quietly() {
+	"$@" >"$work/log" 2>&1 </dev/null || {
+		cat "$work/log"
+		fail "$*"
+	}
+}
+
+# leads FILE: where the loader's libnccl-net.so leads
+leads() {
+	local found
+	found=$(inside readlink -f "$loader/libnccl-net.so" || :)
+	[ "$found" = "$1" ] || fail "libnccl-net.so leads to '$found' instead of '$1'"
+}
+
+# A checked all-reduce over what the loader finds by that name.
+works() {
+	quietly inside anynet perf -b 64 -e 64K -f 1024 -n 2 -w 1 ${1:+--net "$1"}
+	grep -qF 'Out of bounds values : 0 OK' "$work/log" || fail "anynet perf: not verified"
+	grep -q "^# Net anynet, API .*from ${2:-/}" "$work/log" || {
+		cat "$work/log"
+		fail "anynet perf took another net"
+	}
+}
+
+# Another vendor's plugin: an empty library that has the name for its soname, as some have.
+vendor_library() {
+	quietly gcc -shared -nostdlib -Wl,-soname,libnccl-net.so -x c /dev/null -o "$work/vendor.so"
+	install -D -m 644 "$work/vendor.so" "$root$1"
+}
+
+# Nothing but the books of the package managers and the loader may differ from before.
+nothing_left() {
+	(cd "$upper" && find . ! -type d ! -path './var/lib/dpkg/*' ! -path './var/lib/apt/*' \
+		! -path './var/lib/rpm/*' ! -path './root/.rpmdb/*' ! -path './var/cache/*' ! -path './var/log/*' \
+		! -path './var/lib/systemd/*' ! -path './etc/ld.so.cache' ! -path './usr/lib/sysimage/*' \
+		! -path ./etc/dpkg/dpkg.cfg.d/anynet-package ! -path ./var/lib/man-db/auto-update | grep .) &&
+		fail "left behind by $1"
+	(cd "$upper" && find . -type d -name 'anynet*' | grep .) && fail "directories left behind by $1"
+	:
+}
+
+# --- .deb ---
+
+# A package of the same name with a higher version and one file that differs.
+next_version() {
+	dpkg-deb -R "$1" "$work/next"
+	sed -i 's/^Version: .*/&+next/' "$work/next/DEBIAN/control"
+	echo next >>"$work/next/usr/share/doc/anynet-nccl-net/CHANGELOG.md"
+	quietly dpkg-deb --root-owner-group -b "$work/next" "$root/tmp/next.deb"
+}
+
+deb_used() {
+	quietly inside apt-get install -y /tmp/plugin.deb /tmp/tools.deb
+	works "" "/usr/lib/anynet/libnccl-net.so"
+	leads /usr/lib/anynet/libnccl-net.so
+	works libnccl-net.so
+	works libnccl-net-anynet.so
+	quietly inside ldconfig
+	leads /usr/lib/anynet/libnccl-net.so
+	quietly inside "$build/tests/conformance/conformance_lifecycle" "$loader/libnccl-net-anynet.so" 0
+	quietly inside man -w anynet
+}
+
+deb_upgraded() {
+	exec 3<"$root/usr/lib/anynet/libnccl-net.so" # in use
+	quietly inside update-alternatives --set libnccl-net.so /opt/vendor/lib/libnccl-net.so
+	quietly inside dpkg --no-triggers -i /tmp/next.deb
+	inside dpkg-query -W -f '${Version}' anynet-nccl-net | grep -q '+next$' || fail "no upgrade"
+	[ "$root/usr/lib/anynet/libnccl-net.so" -ef /proc/self/fd/3 ] && fail "the library in use was written over"
+	cmp - "$packaged" <&3
+	exec 3<&-
+	leads /opt/vendor/lib/libnccl-net.so # what was chosen by hand stays
+	quietly inside update-alternatives --auto libnccl-net.so
+}
+
+# Another vendor's plugin that takes part in alternatives, with a higher rank.
+deb_beside_other() {
+	vendor_library /opt/vendor/lib/libnccl-net.so
+	quietly inside update-alternatives --install "$loader/libnccl-net.so" libnccl-net.so \
+		/opt/vendor/lib/libnccl-net.so 90
+	leads /opt/vendor/lib/libnccl-net.so
+	quietly inside ldconfig
+	leads /opt/vendor/lib/libnccl-net.so
+	works libnccl-net-anynet.so
+	works "" "/usr/lib/anynet/libnccl-net.so"
+}
+
+# Another vendor's plugin that lies in the link's place.
+deb_behind_other() {
+	vendor_library "$loader/libnccl-net.so"
+	quietly inside dpkg --no-triggers -i /tmp/plugin.deb
+	quietly inside ldconfig
+	cmp "$work/vendor.so" "$root$loader/libnccl-net.so"
+	works libnccl-net-anynet.so
+	quietly inside dpkg --no-triggers -P anynet-nccl-net
+	cmp "$work/vendor.so" "$root$loader/libnccl-net.so"
+	rm "$root$loader/libnccl-net.so"
+}
+
+deb() {
+	local triplet
+	command -v apt-get >/dev/null || skip "no apt-get: not a Debian system"
+	enter
+	pack DEB "$work/deb"
+	triplet=$(gcc -print-multiarch)
+	loader=/usr/lib/$triplet
+	cp "$work"/deb/anynet-nccl-net_*.deb "$root/tmp/plugin.deb"
+	cp "$work"/deb/anynet-tools_*.deb "$root/tmp/tools.deb"
+	next_version "$root/tmp/plugin.deb"
+	deb_used
+	deb_beside_other
+	deb_upgraded
+	quietly inside dpkg --no-triggers -r anynet-nccl-net
+	leads /opt/vendor/lib/libnccl-net.so
+	quietly inside update-alternatives --remove libnccl-net.so /opt/vendor/lib/libnccl-net.so
+	rm -r "$root/opt/vendor"
+	deb_behind_other
+	quietly inside dpkg --no-triggers -P anynet-nccl-net anynet-tools
+	nothing_left "the .deb"
+}
+
+# --- .rpm ---
+
+rpm_package() {
+	command -v rpmbuild >/dev/null || skip "no rpmbuild"
+	command -v update-alternatives >/dev/null || skip "no update-alternatives"
+	enter
+	pack RPM "$work/rpm"
+	loader=/usr/lib64
+	cp "$work"/rpm/anynet-nccl-net-*.rpm "$root/tmp/plugin.rpm"
+	cp "$work"/rpm/anynet-tools-*.rpm "$root/tmp/tools.rpm"
+	# This system's libraries are in no rpm database.
+	quietly inside rpm -i --nodeps --force-debian /tmp/plugin.rpm /tmp/tools.rpm
+	works "" "/usr/lib/anynet/libnccl-net.so"
+	leads /usr/lib/anynet/libnccl-net.so
+	works "$loader/libnccl-net.so"
+	works "$loader/libnccl-net-anynet.so"
+	# An upgrade's %preun must leave the link alone.
+	quietly inside rpm -U --replacepkgs --nodeps --force-debian /tmp/plugin.rpm
+	leads /usr/lib/anynet/libnccl-net.so
+	quietly inside rpm -e --nodeps anynet-nccl-net anynet-tools
+	nothing_left "the .rpm"
+}
+
+case $case in
+deb | rpm) [ "${PACKAGE_APART:-}" = 1 ] || apart ;;
+esac
+work=$(mktemp -d)
+upper=$work/upper root=$work/root
+trap 'umount -l "$work" 2>/dev/null || :; rm -rf "$work"' EXIT
+case $case in
+contents) contents ;;
+deb) deb ;;
+rpm) rpm_package ;;
+*) fail "no case $case" ;;
+esac
+echo "package: as it should be"

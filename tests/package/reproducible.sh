@@ -1,0 +1,52 @@
+#!/bin/bash
+# SPDX-License-Identifier: Apache-2.0
+# The same source makes the same bytes, in whatever directory. Compared with what is built in BUILD_DIR:
+# the plugin; with ANYNET_REPRODUCE=1, which takes a minute, all packages.
+# Usage: reproducible.sh BUILD_DIR SOURCE_DIR CMAKE CPACK COMPILER BUILD_TYPE. Exit 77 = skipped.
+set -euo pipefail
+build=${1:?} source=${2:?} cmake=${3:?} cpack=${4:?} compiler=${5:?} type=${6:?}
+work=$(mktemp -d)
+trap 'rm -rf "$work"' EXIT
+
+fail() {
+	echo "FAIL: $*"
+	exit 1
+}
+
+quietly() {
+	"$@" >"$work/log" 2>&1 || {
+		cat "$work/log"
+		fail "$*"
+	}
+}
+
+# pack DIR BUILD: packages of what is built there, all files from one moment
+pack() {
+	for kind in DEB $(! command -v rpmbuild >/dev/null || echo RPM); do
+		(cd "$2" && quietly "$cpack" -G "$kind" -B "$1" -D CPACK_CMAKE_GENERATOR=Ninja)
+	done
+}
+
+targets=(nccl-net-packaged)
+[ "${ANYNET_REPRODUCE:-}" != 1 ] || targets+=(nccl-net anynet)
+export SOURCE_DATE_EPOCH
+SOURCE_DATE_EPOCH=$(sed -n 's/.*SOURCE_DATE_EPOCH} \([0-9]*\).*/\1/p' "$build/packaging/project.cmake")
+umask 077 # which is nobody else's business, either
+mkdir "$work/another name"
+(cd "$source" && tar -c --exclude=./build --exclude=./.git --exclude=./tests --exclude=./shared .) |
+	tar -x -C "$work/another name"
+quietly "$cmake" -S "$work/another name" -B "$work/elsewhere" -DBUILD_TESTING=OFF \
+	-DCMAKE_BUILD_TYPE="$type" -DCMAKE_C_COMPILER="$compiler"
+for target in "${targets[@]}"; do
+	quietly "$cmake" --build "$work/elsewhere" -j 2 --target "$target"
+done
+cmp "$build/plugin/packaged/libnccl-net.so" "$work/elsewhere/plugin/packaged/libnccl-net.so" ||
+	fail "the plugin differs from the one built in another directory"
+if [ "${ANYNET_REPRODUCE:-}" = 1 ]; then
+	pack "$work/first" "$build"
+	pack "$work/second" "$work/elsewhere"
+	(cd "$work/first" && sha256sum ./*.deb ./*.rpm 2>/dev/null) >"$work/sums"
+	cat "$work/sums"
+	(cd "$work/second" && sha256sum -c "$work/sums") || fail "packages differ"
+fi
+echo "reproducible: as it should be"
