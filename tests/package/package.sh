@@ -206,17 +206,18 @@ deb_used() {
 	leads /usr/lib/anynet/libnccl-net.so
 	quietly inside "$build/tests/conformance/conformance_lifecycle" "$loader/libnccl-net-anynet.so" 0
 	quietly inside man -w anynet
+	quietly inside bash -c '. /usr/share/bash-completion/completions/anynet && complete -p anynet'
 }
 
 deb_upgraded() {
 	exec 3<"$root/usr/lib/anynet/libnccl-net.so" # in use
-	quietly inside update-alternatives --set libnccl-net.so /opt/vendor/lib/libnccl-net.so
+	quietly inside update-alternatives --set libnccl-net.so /usr/lib/anynet/libnccl-net.so
 	quietly inside dpkg --no-triggers -i /tmp/next.deb
 	inside dpkg-query -W -f '${Version}' anynet-nccl-net | grep -q '+next$' || fail "no upgrade"
 	[ "$root/usr/lib/anynet/libnccl-net.so" -ef /proc/self/fd/3 ] && fail "the library in use was written over"
 	cmp - "$packaged" <&3
 	exec 3<&-
-	leads /opt/vendor/lib/libnccl-net.so # what was chosen by hand stays
+	leads /usr/lib/anynet/libnccl-net.so # what was chosen by hand stays, against a higher rank
 	quietly inside update-alternatives --auto libnccl-net.so
 }
 

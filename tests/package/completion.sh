@@ -1,0 +1,51 @@
+#!/bin/bash
+# SPDX-License-Identifier: Apache-2.0
+# Completion offers every command that the manual page has, and every option that a command names in
+# its --usage, which completion does not look at. Usage: completion.sh BUILD_DIR SOURCE_DIR
+set -uo pipefail
+export LC_ALL=C
+build=${1:?} source=${2:?}
+bad=0
+work=$(mktemp -d)
+trap 'rm -rf "$work"' EXIT
+cd "$work" || exit 1
+. "$source/packaging/completion.bash"
+compopt() { :; } # which is for a completion that bash itself has begun
+
+# offered WORD...: what is offered for the last word, sorted
+offered() {
+	COMP_WORDS=("$build/tools/anynet" "$@")
+	COMP_CWORD=$#
+	_anynet
+	printf '%s\n' "${COMPREPLY[@]}" | sort -u
+}
+
+# same WHAT EXPECTED FOUND
+same() {
+	if [ "$2" != "$3" ]; then
+		echo "FAIL: $1"
+		diff <(echo "$2") <(echo "$3")
+		bad=1
+	fi
+}
+
+commands=$(awk '/^\.Sh DESCRIPTION/ { exit } $1 == ".Cm" { print $2 }' "$source/docs/anynet.1" | sort -u)
+same "commands" "$commands" "$(offered "")"
+for command in $commands; do
+	usage=$("$build/tools/anynet" "$command" --usage 2>&1)
+	[[ $usage == Usage:* ]] || continue
+	same "long options of $command" "$(grep -oE -- '--[a-z_-]+' <<<"$usage" | sort -u)" "$(offered "$command" --)"
+	same "short options of $command" "$(tr -d '\n' <<<"$usage" | grep -oE '\[-[^] =-]+\]|\[-[^]-] [^]]*\]|\[-[^]-]=[^]]*\]' |
+		sed -E 's/^\[-//; s/[ =].*//; s/\]//' | grep -o . | sed 's/^/-/' | sort -u)" \
+		"$(offered "$command" - | grep -v ^--)"
+done
+touch log.txt
+mkdir logs
+same "files for an operand" "$(printf 'log.txt\nlogs')" "$(offered explain lo)"
+same "files for --rules" "log.txt" "$(offered explain --rules = log.)"
+same "directories for -D" "logs" "$(offered top -D l)"
+same "words for --pattern" "$(printf 'allreduce\nalltoall')" "$(offered perf --pattern all)"
+same "words for -d" "$(printf 'float\nint32')" "$(offered perf -d "")"
+same "0 or 1 for --check" "$(printf '0\n1')" "$(offered perf --check =)"
+[ "$bad" = 0 ] && echo "completion: as it should be"
+exit "$bad"
