@@ -3,6 +3,7 @@
 # The packages: package.sh CASE BUILD_DIR SOURCE_DIR CPACK FLOOR. Exit 77 = skipped.
 #   contents  what is in them, bill of materials, glibc floor; the .rpm holds what the .deb holds
 #   deb, rpm  installed, used, upgraded and removed in a copy of this system that nothing leaves
+#   image     packaging/Dockerfile, its lines carried out in such a copy
 set -euo pipefail
 export LC_ALL=C PATH=$PATH:/usr/sbin:/sbin
 case=${1:?} build=${2:?} source=${3:?} cpack=${4:?} floor=${5:?}
@@ -290,8 +291,35 @@ rpm_package() {
 	nothing_left "the .rpm"
 }
 
+# --- a container's image ---
+
+# The lines of the Dockerfile, of which the shell understands those that matter.
+image() {
+	local context=$work/image verb rest
+	enter
+	DESTDIR=$context quietly cmake --install "$build" --prefix /opt/anynet
+	echo 'LD_LIBRARY_PATH= PATH=/usr/bin:/bin' >"$work/env"
+	while read -r verb rest; do
+		case $verb in
+		"" | "#"* | ARG | FROM) ;;
+		COPY)
+			# shellcheck disable=SC2086
+			set -- $rest
+			mkdir -p "$root$2"
+			cp -a "$context/$1." "$root$2" || fail "COPY $rest"
+			;;
+		ENV) echo "export $rest" >>"$work/env" ;;
+		*) fail "Dockerfile: $verb is more than copying" ;;
+		esac
+	done <"$source/packaging/Dockerfile"
+	cp "$work/env" "$root/tmp/env"
+	quietly inside bash -c '. /tmp/env && anynet perf -e 64K -n 2 -w 1 --net "libnccl-net-$NCCL_NET_PLUGIN.so"'
+	grep -qF 'Out of bounds values : 0 OK' "$work/log" || fail "anynet perf: not verified"
+	grep -qF 'from /opt/anynet/lib/libnccl-net' "$work/log" || fail "anynet perf took another net"
+}
+
 case $case in
-deb | rpm) [ "${PACKAGE_APART:-}" = 1 ] || apart ;;
+deb | rpm | image) [ "${PACKAGE_APART:-}" = 1 ] || apart ;;
 esac
 work=$(mktemp -d)
 upper=$work/upper root=$work/root
@@ -300,6 +328,7 @@ case $case in
 contents) contents ;;
 deb) deb ;;
 rpm) rpm_package ;;
+image) image ;;
 *) fail "no case $case" ;;
 esac
 echo "package: as it should be"
