@@ -1,0 +1,163 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* Finds libnccl and libcudart, and the calls in them. */
+#include "libs.h"
+
+#include <dlfcn.h>
+#include <glob.h>
+#include <link.h>
+#include <stdbool.h>
+#include <stdint.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include <nccl_net/util.h>
+
+struct symbol {
+	const char *name;
+	size_t offset; /* of its pointer in struct libs */
+	bool optional;
+};
+
+#define NCCL(field, symbol)                                      \
+	{                                                        \
+		symbol, offsetof(struct libs, nccl.field), false \
+	}
+#define CUDA(field, symbol)                                      \
+	{                                                        \
+		symbol, offsetof(struct libs, cuda.field), false \
+	}
+
+static const struct symbol nccl_symbols[] = {
+	NCCL(get_version, "ncclGetVersion"),
+	NCCL(get_error_string, "ncclGetErrorString"),
+	NCCL(get_unique_id, "ncclGetUniqueId"),
+	NCCL(comm_init_rank, "ncclCommInitRank"),
+	NCCL(comm_destroy, "ncclCommDestroy"),
+	NCCL(comm_abort, "ncclCommAbort"),
+	NCCL(comm_get_async_error, "ncclCommGetAsyncError"),
+	NCCL(group_start, "ncclGroupStart"),
+	NCCL(group_end, "ncclGroupEnd"),
+	NCCL(all_reduce, "ncclAllReduce"),
+	NCCL(all_gather, "ncclAllGather"),
+	NCCL(reduce_scatter, "ncclReduceScatter"),
+	NCCL(broadcast, "ncclBroadcast"),
+	NCCL(send, "ncclSend"),
+	NCCL(recv, "ncclRecv"),
+	{ "ncclCommSplit", offsetof(struct libs, nccl.comm_split), true },
+};
+
+static const struct symbol cuda_symbols[] = {
+	CUDA(get_error_string, "cudaGetErrorString"),
+	CUDA(get_device_count, "cudaGetDeviceCount"),
+	CUDA(set_device, "cudaSetDevice"),
+	CUDA(mem_get_info, "cudaMemGetInfo"),
+	CUDA(malloc, "cudaMalloc"),
+	CUDA(free, "cudaFree"),
+	CUDA(memcpy, "cudaMemcpy"),
+	CUDA(memset, "cudaMemset"),
+	CUDA(stream_create, "cudaStreamCreateWithFlags"),
+	CUDA(stream_destroy, "cudaStreamDestroy"),
+	CUDA(stream_query, "cudaStreamQuery"),
+};
+
+/* In this order; the first that opens is taken. */
+static const char *const nccl_places[] = {
+	"libnccl.so.2",
+	"/usr/local/cuda*/lib64/libnccl.so.2",
+	"/usr/local/cuda*/lib/libnccl.so.2",
+	"/usr/local/nccl*/lib/libnccl.so.2",
+	"/usr/local/lib/python3*/*-packages/nvidia/nccl/lib/libnccl.so.2",
+	"/usr/lib/python3*/*-packages/nvidia/nccl/lib/libnccl.so.2",
+};
+static const char *const cuda_places[] = {
+	"libcudart.so",
+	"libcudart.so.13",
+	"libcudart.so.12",
+	"libcudart.so.11.0",
+	"/usr/local/cuda*/lib64/libcudart.so",
+	"/usr/local/cuda*/lib/libcudart.so",
+	"/usr/local/cuda*/lib*/libcudart.so.1*",
+	"/usr/local/lib/python3*/*-packages/nvidia/cuda_runtime/lib/libcudart.so.1*",
+};
+
+static void *open_place(const char *place)
+{
+	void *lib = NULL;
+	glob_t files;
+
+	if (!strchr(place, '*'))
+		return dlopen(place, RTLD_NOW | RTLD_LOCAL);
+	if (glob(place, 0, NULL, &files))
+		return NULL;
+	for (size_t i = 0; !lib && i < files.gl_pathc; i++)
+		lib = dlopen(files.gl_pathv[i], RTLD_NOW | RTLD_LOCAL);
+	globfree(&files);
+	return lib;
+}
+
+static void *open_one(const char *what, const char *name, const char *const *places, size_t count,
+		      char *err, size_t err_bytes)
+{
+	void *lib = NULL;
+
+	if (name) {
+		lib = dlopen(name, RTLD_NOW | RTLD_LOCAL);
+		if (!lib)
+			snprintf(err, err_bytes, "%s: %s", what, dlerror());
+		return lib;
+	}
+	for (size_t i = 0; !lib && i < count; i++)
+		lib = open_place(places[i]);
+	if (!lib)
+		snprintf(err, err_bytes,
+			 "no %s is found on the loader's path, in CUDA's places or in Python's",
+			 what);
+	return lib;
+}
+
+static int resolve(struct libs *libs, void *lib, const char *what, const struct symbol *symbols,
+		   size_t count, char *err, size_t err_bytes)
+{
+	for (size_t i = 0; i < count; i++) {
+		void *found = dlsym(lib, symbols[i].name);
+
+		if (!found && !symbols[i].optional) {
+			snprintf(err, err_bytes, "%s has no %s", what, symbols[i].name);
+			return -1;
+		}
+		memcpy((char *)libs + symbols[i].offset, &found, sizeof(found));
+	}
+	return 0;
+}
+
+static void say_path(void *lib, char *path, size_t bytes)
+{
+	struct link_map *map;
+
+	if (!dlinfo(lib, RTLD_DI_LINKMAP, &map))
+		snprintf(path, bytes, "%s", map->l_name);
+}
+
+int libs_open(struct libs *libs, const char *nccl, const char *cuda, char *err, size_t err_bytes)
+{
+	void *lib;
+
+	*libs = (struct libs){ 0 };
+	lib = open_one("libcudart.so", cuda, cuda_places, ARRAY_SIZE(cuda_places), err, err_bytes);
+	if (!lib)
+		return -1;
+	say_path(lib, libs->cuda_path, sizeof(libs->cuda_path));
+	if (resolve(libs, lib, libs->cuda_path, cuda_symbols, ARRAY_SIZE(cuda_symbols), err,
+		    err_bytes))
+		return -1;
+	if (!nccl)
+		nccl = getenv("ANYNET_LIBNCCL");
+	lib = open_one("libnccl.so.2", nccl && *nccl ? nccl : NULL, nccl_places,
+		       ARRAY_SIZE(nccl_places), err, err_bytes);
+	if (!lib)
+		return -1;
+	say_path(lib, libs->nccl_path, sizeof(libs->nccl_path));
+	return resolve(libs, lib, libs->nccl_path, nccl_symbols, ARRAY_SIZE(nccl_symbols), err,
+		       err_bytes);
+}

@@ -1,0 +1,75 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * What real_bench calls of NCCL and of the CUDA runtime. Both are opened at run time, so that it
+ * builds without either; the declarations are ours, of calls that have not changed since NCCL 2.8 and
+ * CUDA 11. Results are int, 0 = success.
+ */
+#ifndef BENCH_REAL_LIBS_H
+#define BENCH_REAL_LIBS_H
+
+#include <stddef.h>
+
+#define NCCL_ID_BYTES    128
+#define NCCL_IN_PROGRESS 7
+#define NCCL_FLOAT32     7 /* ncclDataType_t */
+#define NCCL_SUM         0 /* ncclRedOp_t */
+
+#define CUDA_NOT_READY   600 /* cudaErrorNotReady */
+#define CUDA_TO_DEVICE   1   /* cudaMemcpyKind */
+#define CUDA_TO_HOST     2
+#define CUDA_NONBLOCKING 1 /* cudaStreamNonBlocking */
+
+struct nccl_id {
+	char bytes[NCCL_ID_BYTES];
+};
+
+struct nccl_calls {
+	int (*get_version)(int *version);
+	const char *(*get_error_string)(int result);
+	int (*get_unique_id)(struct nccl_id *id);
+	int (*comm_init_rank)(void **comm, int size, struct nccl_id id, int rank);
+	int (*comm_destroy)(void *comm);
+	int (*comm_abort)(void *comm);
+	int (*comm_get_async_error)(void *comm, int *result);
+	int (*group_start)(void);
+	int (*group_end)(void);
+	int (*all_reduce)(const void *send, void *recv, size_t count, int type, int op, void *comm,
+			  void *stream);
+	int (*all_gather)(const void *send, void *recv, size_t count, int type, void *comm,
+			  void *stream);
+	int (*reduce_scatter)(const void *send, void *recv, size_t count, int type, int op,
+			      void *comm, void *stream);
+	int (*broadcast)(const void *send, void *recv, size_t count, int type, int root, void *comm,
+			 void *stream);
+	int (*send)(const void *data, size_t count, int type, int peer, void *comm, void *stream);
+	int (*recv)(void *data, size_t count, int type, int peer, void *comm, void *stream);
+	/* NULL before NCCL 2.18. */
+	int (*comm_split)(void *comm, int color, int key, void **part, void *config);
+};
+
+struct cuda_calls {
+	const char *(*get_error_string)(int result);
+	int (*get_device_count)(int *count);
+	int (*set_device)(int device);
+	int (*mem_get_info)(size_t *free, size_t *total);
+	int (*malloc)(void **data, size_t bytes);
+	int (*free)(void *data);
+	int (*memcpy)(void *to, const void *from, size_t bytes, int kind);
+	int (*memset)(void *data, int value, size_t bytes);
+	int (*stream_create)(void **stream, unsigned flags);
+	int (*stream_destroy)(void *stream);
+	int (*stream_query)(void *stream);
+};
+
+struct libs {
+	struct nccl_calls nccl;
+	struct cuda_calls cuda;
+	char nccl_path[512], cuda_path[512]; /* the files that were opened */
+};
+
+/* Opens both; a name or path that is NULL is searched for as net_bench does it: the loader's path,
+ * then CUDA's and Python's usual places; ANYNET_LIBNCCL names another libnccl. Returns 0 or -1 with a
+ * sentence in err. They stay open. */
+int libs_open(struct libs *libs, const char *nccl, const char *cuda, char *err, size_t err_bytes);
+
+#endif

@@ -1,0 +1,177 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* The tables: one session as nccl-tests print it, and the medians of all rounds, net beside net. */
+#include "real.h"
+
+#include <math.h>
+#include <stdlib.h>
+#include <string.h>
+
+#define LABEL_BYTES 60
+
+/* Of one row in all rounds. */
+struct series {
+	struct real_row row;
+	double seconds[REAL_NETS_MAX][REAL_ROUNDS_MAX];
+};
+
+struct results {
+	const struct real_options *opts;
+	struct series series[REAL_ROWS_MAX];
+	int count;
+};
+
+struct results *results_create(const struct real_options *opts)
+{
+	struct results *r = calloc(1, sizeof(*r));
+
+	if (r)
+		r->opts = opts;
+	return r;
+}
+
+void results_destroy(struct results *r)
+{
+	free(r);
+}
+
+static double bandwidth(const struct real_row *row, double seconds)
+{
+	return (double)row->bytes / seconds / 1e9;
+}
+
+static double bus_bandwidth(const struct real_row *row, double seconds, int ranks)
+{
+	return bandwidth(row, seconds) * real_tests[row->test].bus(ranks);
+}
+
+static void write_csv(const struct real_options *opts, const struct real_row *row, int net,
+		      int round)
+{
+	const char *metrics[] = { "time_us", "busbw_GB/s" };
+	double values[] = { row->seconds * 1e6, bus_bandwidth(row, row->seconds, opts->ranks) };
+
+	for (int i = 0; i < 2; i++)
+		fprintf(opts->csv, "%s,%d,\"%s\",%zu,%d,1,%d,%s,%.6g\n", real_tests[row->test].name,
+			net, opts->nets[net].text, row->bytes, opts->ranks, round, metrics[i],
+			values[i]);
+}
+
+void results_add(struct results *r, int net, int round, const struct real_board *board)
+{
+	for (int i = 0; i < board->row_count; i++) {
+		const struct real_row *row = &board->rows[i];
+		struct series *series = r->series;
+
+		while (series < r->series + r->count &&
+		       (series->row.test != row->test || series->row.bytes != row->bytes))
+			series++;
+		if (series == r->series + REAL_ROWS_MAX)
+			return;
+		if (series == r->series + r->count) {
+			series->row = *row;
+			r->count++;
+		}
+		series->seconds[net][round] = row->seconds;
+		if (r->opts->csv)
+			write_csv(r->opts, row, net, round);
+	}
+}
+
+void print_head(const struct real_options *opts)
+{
+	printf("# real_bench %s: %d ranks, one process each, all on GPU %d, NCCL_HOSTID apart\n",
+	       ANYNET_VERSION, opts->ranks, opts->device);
+	printf("# minBytes %zu maxBytes %zu step: %d(factor) warmup iters: %d iters: %d (fewer "
+	       "above 1 MiB) validation: 1\n",
+	       opts->bytes_min, opts->bytes_max, opts->factor, opts->warmups, opts->iterations);
+}
+
+static void print_columns(const char *name)
+{
+	printf("#\n# %s\n#%11s %13s %9s %7s %10s %7s %7s %7s\n", name, "size", "count", "type",
+	       "redop", "time", "algbw", "busbw", "#wrong");
+	printf("#%11s %13s %9s %7s %10s %7s %7s\n", "(B)", "(elements)", "", "", "(us)", "(GB/s)",
+	       "(GB/s)");
+}
+
+void print_rows(const struct real_board *board, int ranks)
+{
+	int test = -1;
+
+	for (int i = 0; i < board->row_count; i++) {
+		const struct real_row *row = &board->rows[i];
+
+		if (row->test != test)
+			print_columns(real_tests[row->test].name);
+		test = row->test;
+		printf("%12zu %13zu %9s %7s %10.1f %7.2f %7.2f %7llu\n", row->bytes, row->count,
+		       "float", real_tests[test].redop, row->seconds * 1e6,
+		       bandwidth(row, row->seconds), bus_bandwidth(row, row->seconds, ranks),
+		       (unsigned long long)row->wrong);
+	}
+	for (int i = 0; i < real_test_count; i++) {
+		if (board->notes[i][0])
+			printf("# %-8s %s\n", real_tests[i].name, board->notes[i]);
+	}
+	if (board->cuts)
+		printf("# %u connections of the plugin were shut meanwhile\n", board->cuts);
+	fflush(stdout);
+}
+
+static int compare_doubles(const void *a, const void *b)
+{
+	double x = *(const double *)a, y = *(const double *)b;
+
+	return x < y ? -1 : x > y;
+}
+
+static double median(const double *values, int count)
+{
+	double sorted[REAL_ROUNDS_MAX];
+
+	memcpy(sorted, values, (size_t)count * sizeof(double));
+	qsort(sorted, (size_t)count, sizeof(double), compare_doubles);
+	return count % 2 ? sorted[count / 2] : (sorted[count / 2 - 1] + sorted[count / 2]) / 2;
+}
+
+/* First net's time / this net's: the median of the rounds' own, as they lie together in time. */
+static double time_ratio(const struct series *s, int net, int rounds)
+{
+	double ratios[REAL_ROUNDS_MAX];
+
+	for (int i = 0; i < rounds; i++)
+		ratios[i] = s->seconds[0][i] / s->seconds[net][i];
+	return median(ratios, rounds);
+}
+
+static void print_series(const struct results *r, const struct series *s)
+{
+	int rounds = r->opts->rounds;
+
+	printf("%15s %12zu", real_tests[s->row.test].name, s->row.bytes);
+	for (int net = 0; net < r->opts->net_count; net++) {
+		double seconds = median(s->seconds[net], rounds);
+
+		printf(" | %10.1f %7.2f", seconds * 1e6,
+		       bus_bandwidth(&s->row, seconds, r->opts->ranks));
+		if (net)
+			printf("  time %5.2f busbw %5.2f", time_ratio(s, net, rounds),
+			       1 / time_ratio(s, net, rounds));
+	}
+	printf("\n");
+}
+
+void results_print(const struct results *r)
+{
+	const struct real_options *opts = r->opts;
+
+	if (!r->count || opts->net_count < 2)
+		return;
+	printf("#\n# medians of %d rounds, in which the nets take turns: us, bus bandwidth in GB/s; "
+	       "ratios: first net / this one, the median of the rounds'\n",
+	       opts->rounds);
+	for (int net = 0; net < opts->net_count; net++)
+		printf("# net %d: %s\n", net, opts->nets[net].text);
+	for (int i = 0; i < r->count; i++)
+		print_series(r, &r->series[i]);
+}

@@ -1,0 +1,281 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* real_bench: real NCCL over this plugin and over its own nets. Command line and rounds. */
+#include "real.h"
+
+#include <argp.h>
+#include <errno.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/stat.h>
+
+static const char doc[] =
+	"Runs real NCCL with all ranks on one GPU, everything between them over the network, and "
+	"checks every result.\v"
+	"SPEC is a plugin file, or builtin for NCCL's own nets, with environment settings in front: "
+	"\"NCCL_NET=IB build/release/libnccl-net.so\", \"NCCL_NET=Socket builtin\". Tests are "
+	"all_reduce, all_gather, reduce_scatter, broadcast, alltoall, sendrecv, measured for all "
+	"sizes, and groups, splits, comms, reinit, abort, killed. LISTs are separated by commas, sizes may end in "
+	"K, M or G. Exit status: 0 good, 1 an error, 2 wrong results.";
+
+enum {
+	KEY_NCCL = 0x100,
+	KEY_CUDART,
+	KEY_CSV,
+	KEY_CUT,
+	KEY_LOGS,
+	KEY_LIMIT,
+	KEY_ROUNDS
+};
+
+static const struct argp_option options[] = {
+	{ "net", 'N', "SPEC", 0, "a net to use; give it once for every net", 0 },
+	{ "tests", 't', "LIST", 0, "only these tests", 0 },
+	{ "ranks", 'r', "N", 0, "ranks (2)", 0 },
+	{ "minbytes", 'b', "SIZE", 0, "smallest size (8)", 0 },
+	{ "maxbytes", 'e', "SIZE", 0, "largest size (256M)", 0 },
+	{ "stepfactor", 'f', "N", 0, "factor between sizes (4)", 0 },
+	{ "iters", 'n', "N", 0, "calls that are timed (20)", 0 },
+	{ "warmup_iters", 'w', "N", 0, "calls before (5)", 0 },
+	{ "rounds", KEY_ROUNDS, "N", 0, "rounds in which all nets take their turn (1)", 0 },
+	{ "device", 'd', "N", 0, "the GPU (0)", 0 },
+	{ "cut", KEY_CUT, "MS", 0,
+	  "each rank shuts a connection of the plugin, at random, about so often", 0 },
+	{ "limit", KEY_LIMIT, "S", 0, "seconds without progress that are too many (120)", 0 },
+	{ "logs", KEY_LOGS, "DIR", 0, "directory for NCCL's logs, which must exist (.)", 0 },
+	{ "csv", KEY_CSV, "FILE", 0, "append every round's numbers to FILE", 0 },
+	{ "nccl", KEY_NCCL, "FILE", 0, "the libnccl to use", 0 },
+	{ "cudart", KEY_CUDART, "FILE", 0, "the CUDA runtime to use", 0 },
+	{ 0 },
+};
+
+static size_t parse_number(struct argp_state *state, const char *what, const char *text, size_t min,
+			   size_t max)
+{
+	static const char units[] = "KMG";
+	unsigned long long value;
+	const char *unit;
+	char *end;
+
+	errno = 0;
+	value = strtoull(text, &end, 10);
+	unit = *end ? strchr(units, *end & ~0x20) : NULL;
+	if (unit) {
+		unsigned shift = 10 * (unsigned)(unit - units + 1);
+
+		value = value > (max >> shift) ? (unsigned long long)max + 1 : value << shift;
+		end++;
+	}
+	if (end == text || *text == '-' || *end || errno || value < min || value > max)
+		argp_error(state, "%s '%s': a number from %zu to %zu is wanted", what, text, min,
+			   max);
+	return (size_t)value;
+}
+
+static void parse_tests(struct argp_state *state, struct real_options *opts, char *text)
+{
+	opts->tests = 0;
+	for (char *word = strtok(text, ","); word; word = strtok(NULL, ",")) {
+		int i = 0;
+
+		while (i < real_test_count && strcmp(word, real_tests[i].name))
+			i++;
+		if (i == real_test_count)
+			argp_error(state, "no test is called '%s'", word);
+		opts->tests |= 1u << i;
+	}
+}
+
+static void parse_net(struct argp_state *state, struct real_options *opts, const char *text)
+{
+	const char *space = strrchr(text, ' ');
+	struct real_net *net = &opts->nets[opts->net_count];
+
+	if (opts->net_count == REAL_NETS_MAX)
+		argp_error(state, "at most %d nets", REAL_NETS_MAX);
+	*net = (struct real_net){ .text = text, .spec = space ? space + 1 : text };
+	net->builtin = !strcmp(net->spec, "builtin");
+	opts->net_count++;
+}
+
+static void open_csv(struct argp_state *state, struct real_options *opts, const char *path)
+{
+	opts->csv = fopen(path, "ae");
+	if (!opts->csv)
+		argp_failure(state, 1, errno, "%s", path);
+	if (ftell(opts->csv) == 0)
+		fprintf(opts->csv, "figure,net,spec,bytes,comms,ways,round,metric,value\n");
+}
+
+static void finish(struct argp_state *state, const struct real_options *opts)
+{
+	struct stat info;
+
+	if (!opts->net_count)
+		argp_error(state, "at least one --net is wanted");
+	if (opts->bytes_max < opts->bytes_min)
+		argp_error(state, "the largest size is below the smallest");
+	if (stat(opts->logs, &info) || !S_ISDIR(info.st_mode))
+		argp_error(state, "--logs '%s' is no directory", opts->logs);
+}
+
+static error_t parse(int key, char *arg, struct argp_state *state)
+{
+	struct real_options *opts = state->input;
+
+	switch (key) {
+	case 'N':
+		parse_net(state, opts, arg);
+		break;
+	case 't':
+		parse_tests(state, opts, arg);
+		break;
+	case 'r':
+		opts->ranks = (int)parse_number(state, "--ranks", arg, 1, REAL_RANKS_MAX);
+		break;
+	case 'b':
+		opts->bytes_min = parse_number(state, "--minbytes", arg, 4, (size_t)1 << 34);
+		break;
+	case 'e':
+		opts->bytes_max = parse_number(state, "--maxbytes", arg, 4, (size_t)1 << 34);
+		break;
+	case 'f':
+		opts->factor = (int)parse_number(state, "--stepfactor", arg, 2, 1 << 20);
+		break;
+	case 'n':
+		opts->iterations = (int)parse_number(state, "--iters", arg, 1, 1000000);
+		break;
+	case 'w':
+		opts->warmups = (int)parse_number(state, "--warmup_iters", arg, 0, 1000000);
+		break;
+	case KEY_ROUNDS:
+		opts->rounds = (int)parse_number(state, "--rounds", arg, 1, REAL_ROUNDS_MAX);
+		break;
+	case 'd':
+		opts->device = (int)parse_number(state, "--device", arg, 0, 255);
+		break;
+	case KEY_CUT:
+		opts->cut_ms = (int)parse_number(state, "--cut", arg, 1, 3600000);
+		break;
+	case KEY_LIMIT:
+		opts->limit_s = (int)parse_number(state, "--limit", arg, 1, 86400);
+		break;
+	case KEY_LOGS:
+		opts->logs = arg;
+		break;
+	case KEY_CSV:
+		open_csv(state, opts, arg);
+		break;
+	case KEY_NCCL:
+		opts->nccl = arg;
+		break;
+	case KEY_CUDART:
+		opts->cudart = arg;
+		break;
+	case ARGP_KEY_END:
+		finish(state, opts);
+		break;
+	default:
+		return ARGP_ERR_UNKNOWN;
+	}
+	return 0;
+}
+
+/* An error beats a wrong result: with it nothing was shown. */
+static int worse(int a, int b)
+{
+	if (a == GROUP_ERROR || b == GROUP_ERROR)
+		return GROUP_ERROR;
+	return a > b ? a : b;
+}
+
+static bool was_skipped(const struct real_board *board)
+{
+	for (int i = 0; i < real_test_count; i++) {
+		if (real_tests[i].alone && !strncmp(board->notes[i], "SKIP", 4))
+			return true;
+	}
+	return false;
+}
+
+static int run_session(const struct real_options *opts, struct results *results, int net, int round,
+		       unsigned tests)
+{
+	const struct real_session which = { net, round, tests };
+	const struct real_board *board;
+	struct group g;
+	int result;
+
+	if (!tests)
+		return GROUP_OK;
+	printf("#\n# net %d: %s, round %d of %d\n", net, opts->nets[net].text, round + 1,
+	       opts->rounds);
+	fflush(stdout);
+	result = session_run(&g, opts, &which);
+	if (!g.shared)
+		return GROUP_ERROR;
+	board = g.board;
+	if (board->nccl_version)
+		printf("# NCCL %d from %s\n", board->nccl_version, board->nccl_path);
+	print_rows(board, opts->ranks);
+	if (result == GROUP_OK)
+		results_add(results, net, round, board);
+	if (result != GROUP_ERROR && !was_skipped(board) &&
+	    proof_check(opts, &which, board->nccl_version))
+		result = GROUP_ERROR;
+	group_destroy(&g);
+	return result;
+}
+
+/* The scenes that need a session of their own, one by one, and all else together. */
+static int run_net(const struct real_options *opts, struct results *results, int net, int round)
+{
+	unsigned together = opts->tests;
+	int result = GROUP_OK;
+
+	for (int i = 0; i < real_test_count; i++)
+		together &= ~((unsigned)real_tests[i].alone << i);
+	result = run_session(opts, results, net, round, together);
+	for (int i = 0; i < real_test_count; i++) {
+		unsigned one = opts->tests & 1u << i & ~together;
+
+		result = worse(result, run_session(opts, results, net, round, one));
+	}
+	return result;
+}
+
+int main(int argc, char **argv)
+{
+	static const struct argp argp = { options, parse, NULL, doc, NULL, NULL, NULL };
+	struct real_options opts = { .ranks = 2,
+				     .bytes_min = 8,
+				     .bytes_max = (size_t)256 << 20,
+				     .factor = 4,
+				     .iterations = 20,
+				     .warmups = 5,
+				     .rounds = 1,
+				     .limit_s = 120,
+				     .logs = ".",
+				     .tests = ~0u };
+	struct results *results;
+	int worst = GROUP_OK;
+
+	argp_err_exit_status = 1;
+	argp_parse(&argp, argc, argv, 0, NULL, &opts);
+	results = results_create(&opts);
+	if (!results)
+		return GROUP_ERROR;
+	print_head(&opts);
+	for (int round = 0; round < opts.rounds; round++) {
+		for (int net = 0; net < opts.net_count; net++)
+			worst = worse(worst, run_net(&opts, results, net, round));
+	}
+	if (worst == GROUP_OK)
+		results_print(results);
+	printf("# %s\n", worst == GROUP_OK      ? "all results are right"
+			 : worst == GROUP_WRONG ? "WRONG RESULTS"
+						: "ended by an error");
+	results_destroy(results);
+	if (opts.csv)
+		fclose(opts.csv);
+	return worst;
+}

@@ -1,0 +1,315 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* What jobs do with communicators besides one collective after another. */
+#include "real.h"
+
+#include <signal.h>
+#include <string.h>
+#include <sys/prctl.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#define SMALL_COUNT 1000
+#define COMMS       3
+#define REINITS     10
+#define NEEDS_TWO   "SKIP: one rank has nobody to talk to"
+
+/* Elements that fit the buffers, and take NCCL some time. */
+static size_t large_count(const struct session *s)
+{
+	size_t bytes = s->board->bytes_max < 4u << 20 ? s->board->bytes_max : 4u << 20;
+
+	return bytes / sizeof(float);
+}
+
+static int check_all_reduce(struct session *s, const struct team *t, size_t count)
+{
+	return collective_check(s, collective_all_reduce(), t, count, &s->wrong);
+}
+
+static size_t clamp_count(const struct session *s, size_t count, size_t pieces)
+{
+	size_t room = s->board->bytes_max / sizeof(float) / pieces;
+
+	return count < room ? count : room;
+}
+
+/* Several all-reduces and a ring of sends in one group: NCCL starts them together. */
+static int start_group(struct session *s, size_t count)
+{
+	const struct nccl_calls *nccl = &s->libs.nccl;
+	const struct team *t = &s->world;
+	int next = (t->rank + 1) % t->size, last = (t->rank + t->size - 1) % t->size;
+	float *send = (float *)s->send, *recv = (float *)s->recv;
+	int ret = nccl_check(s, "ncclGroupStart", nccl->group_start());
+
+	for (size_t i = 0; !ret && i < 2; i++)
+		ret = nccl_check(s, "ncclAllReduce",
+				 nccl->all_reduce(send + i * count, recv + i * count, count,
+						  NCCL_FLOAT32, NCCL_SUM, t->comm, t->stream));
+	if (!ret)
+		ret = nccl_check(s, "ncclSend",
+				 nccl->send(send, count, NCCL_FLOAT32, next, t->comm, t->stream));
+	if (!ret)
+		ret = nccl_check(s, "ncclRecv",
+				 nccl->recv(recv + 2 * count, count, NCCL_FLOAT32, last, t->comm,
+					    t->stream));
+	return ret ? ret : nccl_check(s, "ncclGroupEnd", nccl->group_end());
+}
+
+static float group_expects(const struct session *s, size_t count, size_t i)
+{
+	const struct team *t = &s->world;
+
+	if (i < 2 * count)
+		return collective_all_reduce()->expected(t, count, i, s->seed);
+	return collective_value((t->rank + t->size - 1) % t->size, i - 2 * count, s->seed);
+}
+
+int scene_groups(struct session *s, char *note, size_t note_bytes)
+{
+	size_t count = clamp_count(s, SMALL_COUNT, 3);
+	const struct cuda_calls *cuda = &s->libs.cuda;
+	int ret;
+
+	s->seed++;
+	for (size_t i = 0; i < 2 * count; i++)
+		s->host[i] = collective_value(s->world.rank, i, s->seed);
+	ret = cuda_check(s, "cudaMemcpy",
+			 cuda->memcpy(s->send, s->host, 2 * count * sizeof(float), CUDA_TO_DEVICE));
+	if (!ret)
+		ret = start_group(s, count);
+	if (!ret)
+		ret = team_wait(s, &s->world);
+	if (!ret)
+		ret = cuda_check(s, "cudaMemcpy",
+				 cuda->memcpy(s->host, s->recv, 3 * count * sizeof(float),
+					      CUDA_TO_HOST));
+	for (size_t i = 0; !ret && i < 3 * count; i++)
+		s->wrong += !(s->host[i] == group_expects(s, count, i));
+	snprintf(note, note_bytes, "2 all-reduces and a ring of sends in one group");
+	return ret;
+}
+
+/* Even ranks and odd ones, each in reverse order. */
+static void split_team(const struct session *s, struct team *part)
+{
+	for (int i = s->world.size - 1; i >= 0; i--) {
+		if (i % 2 != s->world.rank % 2)
+			continue;
+		if (i == s->world.rank)
+			part->rank = part->size;
+		part->members[part->size++] = i;
+	}
+}
+
+int scene_splits(struct session *s, char *note, size_t note_bytes)
+{
+	struct team part = { .stream = s->world.stream };
+	int ret;
+
+	if (!s->libs.nccl.comm_split) {
+		snprintf(note, note_bytes, "SKIP: this NCCL has no ncclCommSplit");
+		return 0;
+	}
+	split_team(s, &part);
+	ret = nccl_check(s, "ncclCommSplit",
+			 s->libs.nccl.comm_split(s->world.comm, s->world.rank % 2, -s->world.rank,
+						 &part.comm, NULL));
+	if (!ret)
+		ret = check_all_reduce(s, &part, clamp_count(s, SMALL_COUNT, 1));
+	if (!ret)
+		ret = check_all_reduce(s, &s->world, clamp_count(s, SMALL_COUNT, 1));
+	if (!ret)
+		ret = nccl_check(s, "ncclCommDestroy", s->libs.nccl.comm_destroy(part.comm));
+	snprintf(note, note_bytes,
+		 "even and odd ranks in communicators of their own, then all again");
+	return ret;
+}
+
+/* Started on all before any is waited for. */
+static int use_all(struct session *s, const struct team *teams, size_t count)
+{
+	const struct real_test *test = collective_all_reduce();
+	float *send = (float *)s->send, *recv = (float *)s->recv;
+	int ret = 0;
+
+	for (size_t i = 0; !ret && i < COMMS; i++)
+		ret = test->start(s, &teams[i], send + i * count, recv + i * count, count);
+	for (size_t i = 0; !ret && i < COMMS; i++)
+		ret = team_wait(s, &teams[i]);
+	for (size_t i = 0; !ret && i < COMMS; i++)
+		ret = check_all_reduce(s, &teams[i], count);
+	return ret;
+}
+
+int scene_comms(struct session *s, char *note, size_t note_bytes)
+{
+	struct team teams[COMMS];
+	int ret = 0;
+
+	for (int i = 0; i < COMMS; i++) {
+		teams[i] = s->world;
+		teams[i].comm = teams[i].stream = NULL;
+	}
+	for (int i = 0; !ret && i < COMMS; i++)
+		ret = team_open(s, &teams[i]);
+	if (!ret)
+		ret = use_all(s, teams, clamp_count(s, SMALL_COUNT, COMMS));
+	for (int i = 0; !ret && i < COMMS; i++)
+		team_close(s, &teams[i]);
+	snprintf(note, note_bytes, "%d more communicators at work at once", COMMS);
+	return ret;
+}
+
+int scene_reinit(struct session *s, char *note, size_t note_bytes)
+{
+	int ret = 0;
+
+	for (int i = 0; !ret && i < REINITS; i++) {
+		team_close(s, &s->world);
+		ret = team_open(s, &s->world);
+		if (!ret)
+			ret = check_all_reduce(s, &s->world, clamp_count(s, SMALL_COUNT, 1));
+	}
+	snprintf(note, note_bytes, "destroyed and made again %d times", REINITS);
+	return ret;
+}
+
+/* Aborts what may hang, and tells how long that took. */
+static int abort_team(struct session *s, struct team *t, double *ms)
+{
+	uint64_t begin_ns = now_ns();
+	int ret = nccl_check(s, "ncclCommAbort", s->libs.nccl.comm_abort(t->comm));
+
+	*ms = (double)(now_ns() - begin_ns) / 1e6;
+	t->comm = NULL;
+	if (ret)
+		return ret;
+	team_close(s, t); /* the stream */
+	return 0;
+}
+
+/* Rank 0 stays away from a collective that the others are in; then all give it up. */
+int scene_abort(struct session *s, char *note, size_t note_bytes)
+{
+	const struct real_test *test = collective_all_reduce();
+	double ms = 0;
+	int ret = 0;
+
+	if (s->world.size < 2) {
+		snprintf(note, note_bytes, NEEDS_TWO);
+		return 0;
+	}
+	if (s->world.rank)
+		ret = test->start(s, &s->world, (float *)s->send, (float *)s->recv, large_count(s));
+	if (ret || group_barrier(s->group))
+		return -GROUP_ERROR;
+	ret = abort_team(s, &s->world, &ms);
+	s->board->seconds[s->world.rank] = ms / 1e3;
+	if (ret || group_barrier(s->group))
+		return -GROUP_ERROR;
+	for (int i = 0; i < s->world.size; i++)
+		ms = s->board->seconds[i] * 1e3 > ms ? s->board->seconds[i] * 1e3 : ms;
+	ret = team_open(s, &s->world);
+	if (!ret)
+		ret = check_all_reduce(s, &s->world, clamp_count(s, SMALL_COUNT, 1));
+	snprintf(note, note_bytes, "aborted in %.0f ms while a rank was missing, then made again",
+		 ms);
+	return ret;
+}
+
+/* --- a rank that is killed --- */
+
+/* All-reduces without end; a rank's turns tell the others how many it has seen. 1 with NCCL's error,
+ * which may come from the call as well, or negative. */
+static int work_until_error(struct session *s, int *error)
+{
+	const struct team *t = &s->world;
+	int ret = 0;
+
+	while (!ret) {
+		*error = s->libs.nccl.all_reduce(s->send, s->recv, large_count(s), NCCL_FLOAT32,
+						 NCCL_SUM, t->comm, t->stream);
+		if (*error && *error != NCCL_IN_PROGRESS)
+			return 1;
+		ret = team_poll(s, t, error);
+		if (!ret)
+			atomic_fetch_add(&s->board->turns[s->group->rank], 1);
+	}
+	return ret;
+}
+
+/* The process that will be killed, with a parent that takes its place. */
+static void victim(struct session *s)
+{
+	int error = 0;
+
+	prctl(PR_SET_PDEATHSIG, SIGKILL);
+	if (!session_open(s, false))
+		work_until_error(s, &error);
+	_exit(GROUP_ERROR); /* nobody killed it */
+}
+
+static bool all_at_work(const struct session *s)
+{
+	for (int i = 0; i < s->group->size; i++) {
+		if (atomic_load(&s->board->turns[i]) < 3)
+			return false;
+	}
+	return true;
+}
+
+static int kill_one(struct session *s)
+{
+	int status = 0, ret = 0;
+	pid_t pid = fork();
+
+	if (!pid)
+		victim(s);
+	if (pid < 0) {
+		group_say(s->group, "cannot start the process that is to be killed");
+		return -GROUP_ERROR;
+	}
+	while (!ret && !all_at_work(s)) {
+		group_fed(s->group);
+		if (waitpid(pid, &status, WNOHANG) == pid)
+			return -GROUP_ERROR;
+		ret = group_idle(s->group);
+	}
+	kill(pid, SIGKILL);
+	waitpid(pid, &status, 0);
+	return ret ? -GROUP_ERROR : 0;
+}
+
+static int survive(struct session *s, char *note, size_t note_bytes)
+{
+	double ms = 0;
+	int error = 0, ret = session_open(s, false);
+
+	if (ret)
+		return ret;
+	if (work_until_error(s, &error) < 0)
+		return -GROUP_ERROR;
+	ret = abort_team(s, &s->world, &ms);
+	snprintf(note, note_bytes,
+		 "the others had error %d (%s), aborted in %.0f ms, and all went on in a new one",
+		 error, s->libs.nccl.get_error_string(error), ms);
+	return ret;
+}
+
+/* The last rank dies in the middle of collectives; another process takes its place. */
+int scene_killed(struct session *s, char *note, size_t note_bytes)
+{
+	bool last = s->group->rank == s->group->size - 1;
+	int ret;
+
+	if (s->group->size < 2) {
+		snprintf(note, note_bytes, NEEDS_TWO);
+		return 0;
+	}
+	ret = last ? kill_one(s) : survive(s, note, note_bytes);
+	if (ret || group_barrier(s->group))
+		return -GROUP_ERROR;
+	ret = last ? session_open(s, true) : team_open(s, &s->world);
+	return ret ? ret : check_all_reduce(s, &s->world, clamp_count(s, SMALL_COUNT, 1));
+}

@@ -1,0 +1,113 @@
+#!/bin/bash
+# SPDX-License-Identifier: Apache-2.0
+# real_bench over the fake NCCL: real.sh CASE BUILD_DIR. Loopback only; exit 77 = skipped.
+set -uo pipefail
+
+case=${1:?} build=${2:?}
+fake=$build/tests/real/libfake_gpu.so
+plugin=$build/libnccl-net.so
+out=$(mktemp -d)
+trap 'rm -rf "$out"' EXIT
+export NCCL_SOCKET_IFNAME=lo ANYNET_TRANSPORT=tcp FAKE_NCCL_BUILTIN=$plugin
+unset NCCL_NET NCCL_DEBUG ANYNET_PORT_RANGE
+
+fail() {
+	echo "FAIL: $*"
+	cat "$out/log"
+	exit 1
+}
+
+bench() {
+	"$build/bench/real/real_bench" --nccl "$fake" --cudart "$fake" --logs "$out" --limit 30 \
+		-w 1 -n 2 "$@"
+}
+
+# expect STATUS TEXT COMMAND...: the status, and a text somewhere in the output
+expect() {
+	local status=$1 text=$2 got
+	shift 2
+	"$@" >"$out/log" 2>&1
+	got=$?
+	[ "$got" = "$status" ] || fail "status $got instead of $status: $*"
+	grep -qF -- "$text" "$out/log" || fail "no '$text' in the output of: $*"
+}
+
+# also TEXT: in the output of the last one
+also() {
+	grep -qE -- "$1" "$out/log" || fail "no '$1'"
+}
+
+sizes=all_reduce,all_gather,reduce_scatter,broadcast,alltoall,sendrecv
+case $case in
+measure)
+	for ranks in 1 2 3; do
+		expect 0 "all results are right" bench -N "NCCL_NET=IB $plugin" -r $ranks -e 1M -f 64 -t $sizes
+	done
+	also '^# NET/IB carried all 12 channel ends of 3 ranks; net API v11 of '
+	expect 0 "all results are right" bench -N "$plugin" -N builtin --rounds 3 -e 64K -f 128 \
+		-t all_reduce --csv "$out/csv"
+	also '^# NET/Socket carried all 4 channel ends of 2 ranks'
+	also '^ +all_reduce +1024 \| .* time +[0-9.]+ busbw +[0-9.]+$'
+	# 2 nets, 3 rounds, 2 sizes, 2 metrics
+	[ "$(grep -c '^all_reduce,[01],' "$out/csv")" = 24 ] || fail "$(cat "$out/csv")"
+	;;
+eight)
+	expect 0 "all results are right" bench -N "$plugin" -r 8 -e 64K -f 64 -t "$sizes,groups,splits"
+	;;
+scenes)
+	expect 0 "all results are right" bench -N "$plugin" -r 3 -t groups,splits,comms,reinit,abort
+	for scene in groups splits comms reinit abort; do
+		also "^# $scene +[^S]"
+	done
+	expect 0 "all results are right" bench -N "$plugin" -r 1 -t groups,splits,comms,reinit,abort,killed
+	also '^# killed +SKIP'
+	;;
+killed)
+	expect 0 "all results are right" bench -N "$plugin" -r 3 -t killed
+	also '^# killed +the others had error 6'
+	;;
+cut)
+	expect 0 "all results are right" bench -N "$plugin" -r 2 -b 4K -e 1M -n 60 -t all_reduce,alltoall \
+		--cut 5
+	also '^# [1-9][0-9]* connections of the plugin were shut meanwhile'
+	expect 1 "--cut needs ANYNET_PORT_RANGE" bench -N "ANYNET_PORT_RANGE=auto $plugin" -e 64 --cut 5
+	;;
+wrong)
+	# The warm-up and the two that are timed come before the one that is checked.
+	FAKE_NCCL_WRONG=4 expect 2 "WRONG RESULTS" bench -N "$plugin" -e 64 -b 64 -t all_reduce
+	also ' 1$'
+	FAKE_NCCL_WRONG=1 expect 2 "groups: 1 elements are wrong" bench -N "$plugin" -t groups
+	;;
+proof)
+	few=(-e 64 -b 64 -t all_reduce)
+	FAKE_NCCL_VIA="SHM/direct" expect 1 "a channel goes over SHM/direct" bench -N "$plugin" "${few[@]}"
+	FAKE_NCCL_VIA="NET/Socket/0" expect 1 "a channel goes over NET/Socket/0" bench -N "$plugin" "${few[@]}"
+	FAKE_NCCL_ABI=8 expect 1 "net API v8 and not v11" bench -N "$plugin" "${few[@]}"
+	FAKE_NCCL_ABI=8 FAKE_NCCL_VERSION=22304 expect 0 "net API v8 of" bench -N "$plugin" "${few[@]}"
+	expect 1 "no line of the plugin's" bench -N "NCCL_NET_PLUGIN=none $plugin" "${few[@]}"
+	expect 1 "the plugin is loaded" bench -N "NCCL_NET_PLUGIN=$plugin builtin" "${few[@]}"
+	expect 1 "has written no" bench -N "NCCL_DEBUG_FILE=$out/elsewhere $plugin" "${few[@]}"
+	FAKE_NCCL_VIA="NET/anynet/0/GDRDMA" expect 0 "2 of them with buffers in GPU memory" bench \
+		-N "$plugin" "${few[@]}"
+	;;
+errors)
+	expect 1 "/nowhere.so" bench -N "$plugin" --nccl /nowhere.so
+	expect 1 "has no ncclGetVersion" bench -N "$plugin" --nccl "$plugin"
+	FAKE_CUDA_DEVICES=0 expect 1 "GPU 0 is asked for, and there are 0" bench -N "$plugin"
+	FAKE_CUDA_FREE=40000000 expect 0 "sizes end at 8388608 bytes" bench -N "$plugin" -b 8M -e 32M -n 1 -t broadcast
+	also '^ +8388608 '
+	FAKE_CUDA_FREE=1000000 expect 1 "out of memory" bench -N "$plugin" -b 8M -e 32M
+	expect 1 "fake error" bench -N /nowhere.so -e 64
+	expect 1 "at least one --net" bench
+	expect 1 "no test is called 'x'" bench -N "$plugin" -t x
+	expect 1 "a number from 4" bench -N "$plugin" -e 99999999999G
+	expect 1 "a number from 1" bench -N "$plugin" -r -1
+	expect 1 "below the smallest" bench -N "$plugin" -b 8K -e 4K
+	expect 1 "is no directory" bench -N "$plugin" --logs /dev/null
+	expect 1 "at most 4 nets" bench -N a -N a -N a -N a -N a
+	;;
+*)
+	fail "no case '$case'"
+	;;
+esac
+echo "real: $case: as it should be"
