@@ -1,7 +1,8 @@
 #!/bin/bash
 # SPDX-License-Identifier: Apache-2.0
 # Shows the built plugin at work: a checked ring all-reduce of 4 ranks under NCCL_NET=IB, beside
-# NCCL's built-in Socket net where a libnccl.so.2 is found. Usage: tools/demo.sh BUILD_DIR
+# NCCL's built-in Socket net where a libnccl.so.2 is found, and real NCCL where there is a GPU.
+# Usage: tools/demo.sh BUILD_DIR
 set -euo pipefail
 cd "$(dirname "$0")/.."
 
@@ -95,6 +96,8 @@ awk -F, -v ranks="$ranks" -v net="$("$tool" devices --json 2>/dev/null |
 		exit wrong ? 2 : 0
 	}' "$out/ours.csv" "$out/builtin.csv"
 
-if [ -x bench/real/run.sh ] && command -v nvidia-smi >/dev/null && nvidia-smi >/dev/null 2>&1; then
-	bench/real/run.sh "$build"
+# Real NCCL, where it can run.
+if nvidia-smi -L 2>/dev/null | grep -q '^GPU'; then
+	echo
+	bench/real/run.sh --short "$build" || [ $? = 77 ]
 fi

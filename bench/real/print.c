@@ -52,7 +52,7 @@ static void write_csv(const struct real_options *opts, const struct real_row *ro
 
 	for (int i = 0; i < 2; i++)
 		fprintf(opts->csv, "%s,%d,\"%s\",%zu,%d,1,%d,%s,%.6g\n", real_tests[row->test].name,
-			net, opts->nets[net].text, row->bytes, opts->ranks, round, metrics[i],
+			net + 1, opts->nets[net].text, row->bytes, opts->ranks, round, metrics[i],
 			values[i]);
 }
 

@@ -44,6 +44,7 @@ struct real_options {
 	const char *logs; /* directory of NCCL's logs */
 	FILE *csv;
 	unsigned tests; /* bit n: tests[n] */
+	bool dry_run;
 };
 
 /* One line of a table: what was measured, and by which test. */

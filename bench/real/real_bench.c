@@ -24,6 +24,7 @@ enum {
 	KEY_CUT,
 	KEY_LOGS,
 	KEY_LIMIT,
+	KEY_DRY_RUN,
 	KEY_ROUNDS
 };
 
@@ -43,6 +44,7 @@ static const struct argp_option options[] = {
 	{ "limit", KEY_LIMIT, "S", 0, "seconds without progress that are too many (120)", 0 },
 	{ "logs", KEY_LOGS, "DIR", 0, "directory for NCCL's logs, which must exist (.)", 0 },
 	{ "csv", KEY_CSV, "FILE", 0, "append every round's numbers to FILE", 0 },
+	{ "dry-run", KEY_DRY_RUN, NULL, 0, "only look at the command line", 0 },
 	{ "nccl", KEY_NCCL, "FILE", 0, "the libnccl to use", 0 },
 	{ "cudart", KEY_CUDART, "FILE", 0, "the CUDA runtime to use", 0 },
 	{ 0 },
@@ -159,6 +161,9 @@ static error_t parse(int key, char *arg, struct argp_state *state)
 	case KEY_LIMIT:
 		opts->limit_s = (int)parse_number(state, "--limit", arg, 1, 86400);
 		break;
+	case KEY_DRY_RUN:
+		opts->dry_run = true;
+		break;
 	case KEY_LOGS:
 		opts->logs = arg;
 		break;
@@ -261,6 +266,8 @@ int main(int argc, char **argv)
 
 	argp_err_exit_status = 1;
 	argp_parse(&argp, argc, argv, 0, NULL, &opts);
+	if (opts.dry_run)
+		return GROUP_OK;
 	results = results_create(&opts);
 	if (!results)
 		return GROUP_ERROR;

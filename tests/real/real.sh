@@ -1,9 +1,10 @@
 #!/bin/bash
 # SPDX-License-Identifier: Apache-2.0
-# real_bench over the fake NCCL: real.sh CASE BUILD_DIR. Loopback only; exit 77 = skipped.
+# bench/real over the fake NCCL: real.sh CASE BUILD_DIR. Loopback only; exit 77 = skipped.
 set -uo pipefail
 
 case=${1:?} build=${2:?}
+source=$(cd "$(dirname "$0")/../.." && pwd)
 fake=$build/tests/real/libfake_gpu.so
 plugin=$build/libnccl-net.so
 out=$(mktemp -d)
@@ -49,7 +50,7 @@ measure)
 	also '^# NET/Socket carried all 4 channel ends of 2 ranks'
 	also '^ +all_reduce +1024 \| .* time +[0-9.]+ busbw +[0-9.]+$'
 	# 2 nets, 3 rounds, 2 sizes, 2 metrics
-	[ "$(grep -c '^all_reduce,[01],' "$out/csv")" = 24 ] || fail "$(cat "$out/csv")"
+	[ "$(grep -c '^all_reduce,[12],' "$out/csv")" = 24 ] || fail "$(cat "$out/csv")"
 	;;
 eight)
 	expect 0 "all results are right" bench -N "$plugin" -r 8 -e 64K -f 64 -t "$sizes,groups,splits"
@@ -105,6 +106,52 @@ errors)
 	expect 1 "below the smallest" bench -N "$plugin" -b 8K -e 4K
 	expect 1 "is no directory" bench -N "$plugin" --logs /dev/null
 	expect 1 "at most 4 nets" bench -N a -N a -N a -N a -N a
+	;;
+dry)
+	run=$source/bench/real/run.sh
+	expect 0 "# that is the plan; nothing was run" "$run" --dry-run --out "$out/results" "$build"
+	for ranks in 2 4 8; do
+		also "^== every collective and scene, $ranks ranks, 8 B to 256M"
+		also "^real_bench '-r' '$ranks' .*'--rounds' '5'"
+		also "^$ranks ranks over Socket: python3 .*torch_train.py fsdp"
+		also "^== a rank that is killed, $ranks ranks"
+	done
+	expect 2 "no part is called 'x'" "$run" --dry-run --only x --out "$out/results" "$build"
+	expect 2 "2 to 16 are wanted" "$run" --dry-run --ranks 17 --out "$out/results" "$build"
+	expect 2 "Usage" "$run"
+	expect 2 "is no build directory" "$run" --dry-run --out "$out/results" "$out"
+	if ! nvidia-smi -L 2>/dev/null | grep -q '^GPU'; then
+		expect 77 "SKIP: no GPU here" "$run" --out "$out/results" "$build"
+	fi
+	;;
+script)
+	# The whole of it, over the fake NCCL and a Python that only plays.
+	run() {
+		"$source/bench/real/run.sh" --short --no-build --nccl "$fake" --cudart "$fake" --out "$out/results" \
+			--python "$source/tests/real/python.sh" "$@" "$build"
+	}
+	FAKE_NCCL_VIA=NET/anynet/0/GDRDMA expect 0 "with buffers in GPU memory" run --only gpu
+	expect 0 "of the short form is as it should be" run --only check,ib,heal,perf,killed,torch,cupy,gpu
+	also '^# fsdp-2: 3 losses, the same bits as over NET/Socket'
+	also '^# cupy-2: NET/anynet carried all channels of 2 ranks'
+	also '^SKIP: NCCL kept its buffers in host memory'
+	[ "$(grep -c '^"' "$out/results/perf-2.dat")" = 2 ] || fail "medians of 2 nets"
+	if command -v gnuplot >/dev/null && ! grep -q '<svg' "$out/results/perf-2.svg"; then
+		fail "no plot"
+	fi
+	FAKE_PYTHON=differs expect 1 "ddp-2: the loss curves differ" run --only torch
+	FAKE_PYTHON=silent expect 1 "ddp-2: no loss in" run --only torch
+	FAKE_PYTHON=fails expect 1 "cupy-2: rank 1, see" run --only cupy
+	FAKE_PYTHON=elsewhere expect 1 "cupy-2: no channel over NET/anynet" run --only cupy
+	FAKE_PYTHON=both expect 1 "cupy-2: that is another way" run --only cupy
+	FAKE_NCCL_WRONG=11 expect 1 "# FAILED, see above" run --only ib
+	;;
+python)
+	command -v python3 >/dev/null || { echo "SKIP: no python3"; exit 77; }
+	for script in "$source"/bench/real/*.py; do
+		PYTHONPYCACHEPREFIX=$out python3 -m py_compile "$script" 2>"$out/log" || fail "$script"
+	done
+	expect 1 "Usage: torch_train.py" python3 "$source/bench/real/torch_train.py" x
 	;;
 *)
 	fail "no case '$case'"

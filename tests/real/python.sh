@@ -1,0 +1,17 @@
+#!/bin/bash
+# SPDX-License-Identifier: Apache-2.0
+# Plays Python to bench/real/run.sh: has every module, trains nothing, logs what NCCL would. Usage as
+# python3's; FAKE_PYTHON=differs|silent|fails|elsewhere|both goes wrong in one way.
+[ "$1" != -c ] || exit 0
+how=${FAKE_PYTHON:-}
+net=anynet
+[ "${NCCL_NET:-}" != Socket ] || net=Socket
+channel='host:1:1 [0] NCCL INFO Channel 00/0 : 0[0] -> 1[0] [send] via'
+[ "$how" = elsewhere ] || echo "$channel NET/$net/0" >"$NCCL_DEBUG_FILE"
+[ "$how" != both ] || echo "$channel SHM/direct/direct" >>"$NCCL_DEBUG_FILE"
+[ "$how" != fails ] || [ "$RANK" != 1 ] || exit 2
+if [ "$RANK" = 0 ] && [ "$how" != silent ]; then
+	printf 'loss %d 0x1.%dp+1\n' 0 7 1 5 2 4
+	[ "$how" != differs ] || echo "loss 3 $net"
+fi
+exit 0
