@@ -7,7 +7,7 @@
 
 #include <string.h>
 
-#include "tools/check/releases.h"
+#include "tools/check/ranges.h"
 
 #define OUR_NEWEST 12
 #define NAME_BYTES 32

@@ -24,12 +24,12 @@ usage() {
 }
 
 known=check,ib,heal,gpu,perf,killed,torch,cupy,nccl-tests
-parts=$known ranks=2,4,8 rounds=5 most=256M heal_most=16M factor=8 mps=yes python=python3
+parts=$known ranks=2,4,8 rounds=5 most=256M few=16M factor=8 mps=yes python=python3
 dry='' short='' no_build='' out='' build='' nccl='' cudart=''
 while [ $# -gt 0 ]; do
 	case $1 in
 	--dry-run) dry=yes ;;
-	--short) short=yes ranks=2 rounds=1 most=4M heal_most=1M factor=16 parts=check,ib,perf ;;
+	--short) short=yes ranks=2 rounds=1 most=4M few=1M factor=16 parts=check,ib,perf ;;
 	--no-mps) mps='' ;;
 	--no-build) no_build=yes ;;
 	--ranks | --only | --rounds | --out | --nccl | --cudart | --python)
@@ -242,21 +242,23 @@ carried() {
 
 # --- the parts ---
 
+collectives=all_reduce,all_gather,reduce_scatter,broadcast,alltoall,sendrecv
+scenes=groups,splits,comms,reinit,abort
+
 run_check() {
-	local scenes=groups,splits,comms,reinit,abort
 	part "every collective and scene, $1 ranks, 8 B to $most"
 	real "check-$1" -r "$1" -e "$most" -f "$factor" -n 5 -N "$plugin" \
-		-t "all_reduce,all_gather,reduce_scatter,broadcast,alltoall,sendrecv,$scenes"
+		-t "$collectives,$scenes"
 }
 
 run_ib() {
 	part "NCCL_NET=IB, $1 ranks: as if there were InfiniBand"
-	real "ib-$1" -r "$1" -e 4M -f 16 -n 5 -N "NCCL_NET=IB $plugin" -t all_reduce,sendrecv,reinit
+	real "ib-$1" -r "$1" -e "$few" -f 16 -n 5 -N "NCCL_NET=IB $plugin" -t "$collectives,$scenes"
 }
 
 run_heal() {
 	part "connections shut at random, $1 ranks"
-	real "heal-$1" -r "$1" -b 64K -e "$heal_most" -f 4 -n 50 --cut 50 -N "$plugin" \
+	real "heal-$1" -r "$1" -b 64K -e "$few" -f 4 -n 50 --cut 50 -N "$plugin" \
 		-t all_reduce,alltoall,sendrecv
 }
 
@@ -265,7 +267,7 @@ run_gpu() {
 	local net="ANYNET_TCP_CUDA=1 NCCL_NET_GDR_LEVEL=SYS NCCL_NET_GDR_READ=1 $plugin"
 	part "GPU memory staged by the plugin, $1 ranks"
 	real "gpu-$1" -r "$1" -e "$most" -f "$factor" -n 5 -N "$net" \
-		-t all_reduce,all_gather,reduce_scatter,broadcast,alltoall,sendrecv
+		-t "$collectives"
 	[ -n "$dry" ] || grep -q 'with buffers in GPU memory' "$out/gpu-$1.log" ||
 		echo "SKIP: NCCL kept its buffers in host memory, so nothing was staged; see $out/gpu-$1"
 }
@@ -274,7 +276,7 @@ run_perf() {
 	part "beside NCCL's Socket net, $1 ranks, $rounds round(s)"
 	rm -f "$out/perf-$1.csv"
 	real "perf-$1" -r "$1" -e "$most" -f "$factor" --rounds "$rounds" --csv "$out/perf-$1.csv" \
-		-N "$plugin" -N "$socket" -t all_reduce,all_gather,reduce_scatter,broadcast,alltoall,sendrecv
+		-N "$plugin" -N "$socket" -t "$collectives"
 	[ -z "$dry" ] || rm -f "$out/perf-$1.csv"
 	[ -s "$out/perf-$1.csv" ] || return 0
 	"$here/../medians.awk" -v figure=all_reduce "$out/perf-$1.csv" >"$out/perf-$1.dat"

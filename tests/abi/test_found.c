@@ -50,8 +50,10 @@ static void must_be_taken(int fd, void *arg)
 /* Each release loads it in a process of its own. */
 static void in_every_release(const char *spec, const char *nccl_net)
 {
-	for (size_t i = 0; i < nccl_release_count; i++) {
-		struct offer offer = { spec, &nccl_releases[i], nccl_net };
+	struct nccl_release release;
+
+	for (size_t i = 0; nccl_release(i, &release); i++) {
+		struct offer offer = { spec, &release, nccl_net };
 		struct peer peer;
 
 		peer_start(&peer, must_be_taken, &offer);

@@ -37,22 +37,22 @@ static void exchange(struct test_net *net)
 /* Every release whose own table this ABI is. */
 static void check_filter(struct test_net *net, const char *filter, bool wanted)
 {
+	struct nccl_release release;
 	int tried = 0;
 
 	if (net_is_builtin(net))
 		check_skip("names are the external plugin's business");
 	set_filter(filter);
 	capture_allow_warn();
-	for (size_t i = 0; i < nccl_release_count; i++) {
-		const struct nccl_release *release = &nccl_releases[i];
+	for (size_t i = 0; nccl_release(i, &release); i++) {
 		struct nccl_choice choice;
 
-		if (release->abi_newest != net->abi)
+		if (release.abi_newest != net->abi)
 			continue;
 		tried++;
-		nccl_choose(release, net->spec, filter, capture_logger, &choice);
+		nccl_choose(&release, net->spec, filter, capture_logger, &choice);
 		check_that(!choice.refused == wanted, "NCCL %s, NCCL_NET=%s, name %s: %s",
-			   release->version, filter ? filter : "(unset)", choice.name,
+			   release.version, filter ? filter : "(unset)", choice.name,
 			   choice.refused ? choice.refused : "used");
 		if (wanted) {
 			struct test_net chosen = { .spec = net->spec,

@@ -1,27 +1,41 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "nccl_rules.h"
 
+#include <stdio.h>
 #include <string.h>
 #include <strings.h>
 
-const struct nccl_release nccl_releases[] = {
-	{ "2.12.12", 5, 5, .case_matters = true, .filters_before_init = true },
-	{ "2.18.6", 6, 5, .rereads_name = true },
-	{ "2.19.4", 7, 5, .rereads_name = true },
-	{ "2.23.4", 8, 5, .rereads_name = true },
-	{ "2.25.1", 9, 5, .rereads_name = true },
-	{ "2.27.7", 10, 6, .rereads_name = false },
-	{ "2.28.3", 11, 6, .rereads_name = false },
-	{ "2.28.9", 11, 6, .filters_before_init = true },
-	{ "2.30.7", 12, 6, .filters_before_init = true },
-};
-const size_t nccl_release_count = sizeof(nccl_releases) / sizeof(nccl_releases[0]);
+#define ABI_OLDEST 5
+
+/* From 2.12 on; older ones know no table of ours. */
+static const int codes[] = { 21212, 21806, 21904, 22304, 22501, 22707, 22803, 22809, 23007 };
+
+bool nccl_release(size_t index, struct nccl_release *release)
+{
+	const struct release_range *range;
+	int code;
+
+	if (index >= sizeof(codes) / sizeof(codes[0]))
+		return false;
+	code = codes[index];
+	range = release_range_of(code);
+	*release = (struct nccl_release){
+		.range = range,
+		.abi_newest = range->api_newest,
+		.abi_oldest = range->api_oldest > ABI_OLDEST ? range->api_oldest : ABI_OLDEST,
+		.filters_before_init = range->filter_first_from && code >= range->filter_first_from,
+	};
+	snprintf(release->version, sizeof(release->version), "%d.%d.%d", code / 10000,
+		 code / 100 % 100, code % 100);
+	return true;
+}
 
 static bool passes(const struct nccl_release *release, const char *filter, const char *name)
 {
 	if (!filter)
 		return true;
-	return !(release->case_matters ? strcmp(filter, name) : strcasecmp(filter, name));
+	return !(release->range->filter == FILTER_EXACT ? strcmp(filter, name)
+							: strcasecmp(filter, name));
 }
 
 static struct driver_net *load(const struct nccl_release *release, const char *spec)
@@ -29,6 +43,8 @@ static struct driver_net *load(const struct nccl_release *release, const char *s
 	char err[512];
 
 	for (int abi = release->abi_newest; abi >= release->abi_oldest; abi--) {
+		if (release->only_abi && abi != release->only_abi)
+			continue;
 		struct driver_net *driver = driver_open(spec, abi, err, sizeof(err));
 		if (driver)
 			return driver;
@@ -65,7 +81,7 @@ void nccl_choose(const struct nccl_release *release, const char *spec, const cha
 		choice->refused = "no devices";
 		return;
 	}
-	if (release->rereads_name)
+	if (release->range->rereads_name)
 		kept = driver_name(choice->driver);
 	choice->name = current_name(release, choice->driver, kept);
 	if (!passes(release, filter, choice->name))

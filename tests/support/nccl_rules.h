@@ -1,24 +1,24 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* How NCCL's releases choose a plugin: which table they take and how they apply the name filter of
- * NCCL_NET (net-api.md §1.1, §2.3 - §2.6). */
+ * NCCL_NET (net-api.md §2.3 - §2.6). */
 #ifndef TESTS_SUPPORT_NCCL_RULES_H
 #define TESTS_SUPPORT_NCCL_RULES_H
 
 #include <driver.h>
 #include <stdbool.h>
 #include <stddef.h>
+#include <tools/check/ranges.h>
 
 struct nccl_release {
-	const char *version;
+	char version[16];
+	const struct release_range *range;
 	int abi_newest, abi_oldest; /* tables it looks for, newest first; of those we know */
-	bool case_matters;          /* when it compares names */
 	bool filters_before_init;
-	bool rereads_name; /* a shim copies the name again after init, not only at the load */
+	int only_abi; /* the one table that the plugin is taken to have; 0 = as it is */
 };
 
-/* One of each behaviour, oldest first. */
-extern const struct nccl_release nccl_releases[];
-extern const size_t nccl_release_count;
+/* Releases of each behaviour, oldest first; false: there are no more. */
+bool nccl_release(size_t index, struct nccl_release *release);
 
 /* What came of offering a plugin to a release. */
 struct nccl_choice {

@@ -2,7 +2,6 @@
 /* NCCL's search for its network plugin, release by release; see releases.h. */
 #include "releases.h"
 
-#include <limits.h>
 #include <stdlib.h>
 #include <string.h>
 #include <strings.h>
@@ -12,34 +11,6 @@
 #define DEFAULT_NAME "libnccl-net.so"
 #define ITEM_BYTES   254 /* longer ones are skipped */
 #define ITEMS_MAX    14
-
-/* clang-format off */
-const struct release_range release_ranges[] = {
-	{ 20800, 20999, 4, 4, NAMING_FIXED,  false, FILTER_NONE },
-	{ 21000, 21099, 4, 4, NAMING_FIXED,  false, FILTER_EXACT },
-	{ 21100, 21199, 4, 4, NAMING_SUFFIX, false, FILTER_EXACT },
-	{ 21200, 21299, 5, 4, NAMING_SUFFIX, false, FILTER_EXACT },
-	{ 21300, 21899, 6, 4, NAMING_SUFFIX, false, FILTER_ANY_CASE },
-	{ 21900, 21999, 7, 5, NAMING_SUFFIX, false, FILTER_ANY_CASE },
-	{ 22000, 22099, 8, 5, NAMING_SUFFIX, false, FILTER_ANY_CASE },
-	{ 22100, 22399, 8, 5, NAMING_EITHER, false, FILTER_ANY_CASE },
-	{ 22400, 22599, 9, 5, NAMING_EITHER, false, FILTER_ANY_CASE },
-	{ 22600, 22699, 10, 6, NAMING_EITHER, false, FILTER_ANY_CASE },
-	{ 22700, 22799, 10, 6, NAMING_LIST,   false, FILTER_ANY_CASE },
-	{ 22800, 22999, 11, 6, NAMING_LIST,   true,  FILTER_ANY_CASE },
-	{ 23000, INT_MAX, 12, 6, NAMING_LIST,   true,  FILTER_ANY_CASE },
-};
-/* clang-format on */
-const size_t release_range_count = ARRAY_SIZE(release_ranges);
-
-const struct release_range *release_range_of(int code)
-{
-	for (size_t i = 0; i < release_range_count; i++) {
-		if (code >= release_ranges[i].from && code <= release_ranges[i].to)
-			return &release_ranges[i];
-	}
-	return NULL;
-}
 
 static bool passes(const struct release_range *range, const char *net, const char *name)
 {
