@@ -9,10 +9,11 @@
 
 #include <stddef.h>
 
-#define NCCL_ID_BYTES    128
-#define NCCL_IN_PROGRESS 7
-#define NCCL_FLOAT32     7 /* ncclDataType_t */
-#define NCCL_SUM         0 /* ncclRedOp_t */
+#define NCCL_ID_BYTES     128
+#define NCCL_REMOTE_ERROR 6
+#define NCCL_IN_PROGRESS  7
+#define NCCL_FLOAT32      7 /* ncclDataType_t */
+#define NCCL_SUM          0 /* ncclRedOp_t */
 
 #define CUDA_NOT_READY   600 /* cudaErrorNotReady */
 #define CUDA_TO_DEVICE   1   /* cudaMemcpyKind */

@@ -41,11 +41,14 @@ void proof_path(const struct real_options *opts, const struct real_session *whic
 /* "… anynet: version 0.1.0 file F presented as N net api v11 …" */
 static void read_version(const char *line, struct account *a)
 {
-	const char *file = strstr(line, " file ");
+	const char *file = strstr(line, " file "), *as = strstr(line, " presented as ");
 
-	if (!file || sscanf(file, " file %299s presented as %31s net api v%d", a->file, a->name,
-			    &a->api) != 3)
-		a->api = 0;
+	a->api = 0;
+	if (!file || !as || as < file ||
+	    sscanf(as, " presented as %31s net api v%d", a->name, &a->api) != 2)
+		return;
+	file += strlen(" file ");
+	snprintf(a->file, sizeof(a->file), "%.*s", (int)(as - file), file);
 }
 
 /* "… Channel 00/0 : 0[0] -> 1[0] [send] via NET/anynet/0/GDRDMA" */

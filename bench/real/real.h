@@ -60,6 +60,8 @@ struct real_board {
 	double seconds[REAL_RANKS_MAX];
 	uint64_t wrong[REAL_RANKS_MAX];
 	_Atomic unsigned turns[REAL_RANKS_MAX]; /* of a scene, for others to see */
+	_Atomic uint64_t failed_ns;             /* when the first rank had an error; 0 = none had */
+	_Atomic unsigned failures;              /* ranks that had one of their own */
 	_Atomic unsigned cuts;                  /* connections that were shut */
 	int nccl_version;
 	char nccl_path[512];
@@ -141,7 +143,8 @@ int session_open(struct session *s, bool again);  /* again: into a session that 
 int team_open(struct session *s, struct team *t); /* all ranks at once */
 void team_close(struct session *s, struct team *t);
 int team_wait(struct session *s, const struct team *t);
-/* The same without a word: 0 done, 1 NCCL reports *error, negative: the group is over. */
+/* The same without a word: 0 done, 1 NCCL reports *error, or nothing (0) long after another rank's
+ * did; negative: the group is over. */
 int team_poll(struct session *s, const struct team *t, int *error);
 int nccl_check(struct session *s, const char *call, int result);
 int cuda_check(struct session *s, const char *call, int result);

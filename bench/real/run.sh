@@ -336,6 +336,7 @@ run_nccl_tests() {
 	local program found=''
 	part "nccl-tests, $1 ranks"
 	for program in all_reduce_perf all_gather_perf reduce_scatter_perf broadcast_perf alltoall_perf sendrecv_perf; do
+		! command -v "${program}_mpi" >/dev/null || program+=_mpi
 		command -v "$program" >/dev/null || continue
 		found=yes
 		nccl_test "$1" "$program" anynet "NCCL_NET_PLUGIN=$plugin"

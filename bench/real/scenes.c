@@ -281,19 +281,30 @@ static int kill_one(struct session *s)
 	return ret ? -GROUP_ERROR : 0;
 }
 
-static int survive(struct session *s, char *note, size_t note_bytes)
+/* As frameworks do it: who has an error tells the others, and all abort. */
+static void tell(struct session *s, int error)
 {
-	double ms = 0;
+	uint64_t none = 0;
+
+	if (!error)
+		return;
+	atomic_fetch_add(&s->board->failures, 1);
+	atomic_compare_exchange_strong(&s->board->failed_ns, &none, now_ns());
+}
+
+static int survive(struct session *s, double *ms)
+{
 	int error = 0, ret = session_open(s, false);
 
 	if (ret)
 		return ret;
 	if (work_until_error(s, &error) < 0)
 		return -GROUP_ERROR;
-	ret = abort_team(s, &s->world, &ms);
-	snprintf(note, note_bytes,
-		 "the others had error %d (%s), aborted in %.0f ms, and all went on in a new one",
-		 error, s->libs.nccl.get_error_string(error), ms);
+	tell(s, error);
+	ret = abort_team(s, &s->world, ms);
+	if (error && error != NCCL_REMOTE_ERROR)
+		group_say(s->group, "killed: the error is %d (%s)", error,
+			  s->libs.nccl.get_error_string(error));
 	return ret;
 }
 
@@ -301,14 +312,23 @@ static int survive(struct session *s, char *note, size_t note_bytes)
 int scene_killed(struct session *s, char *note, size_t note_bytes)
 {
 	bool last = s->group->rank == s->group->size - 1;
+	double ms = 0;
 	int ret;
 
 	if (s->group->size < 2) {
 		snprintf(note, note_bytes, NEEDS_TWO);
 		return 0;
 	}
-	ret = last ? kill_one(s) : survive(s, note, note_bytes);
+	ret = last ? kill_one(s) : survive(s, &ms);
 	if (ret || group_barrier(s->group))
+		return -GROUP_ERROR;
+	snprintf(
+		note, note_bytes,
+		"%u of the %d others had an error of their own, rank 0 aborted in %.0f ms, and all "
+		"went on in a new one",
+		atomic_load(&s->board->failures), s->group->size - 1, ms);
+	atomic_store(&s->board->failed_ns, 0);
+	if (group_barrier(s->group))
 		return -GROUP_ERROR;
 	ret = last ? session_open(s, true) : team_open(s, &s->world);
 	return ret ? ret : check_all_reduce(s, &s->world, clamp_count(s, SMALL_COUNT, 1));

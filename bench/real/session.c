@@ -8,7 +8,8 @@
 #include <unistd.h>
 
 #define MEMORY_SHARE 0.7 /* of the GPU's free memory, for the buffers of all ranks */
-#define ASK_EVERY    64  /* looks at the stream between two at the communicator's error */
+#define TOLD_NS      3000000000u
+#define ASK_EVERY    64 /* looks at the stream between two at the communicator's error */
 
 int nccl_check(struct session *s, const char *call, int result)
 {
@@ -26,6 +27,14 @@ int cuda_check(struct session *s, const char *call, int result)
 	return -GROUP_ERROR;
 }
 
+/* Another rank's connection is with the one that is gone; ours does not see it. */
+static bool is_told(const struct session *s)
+{
+	uint64_t failed_ns = atomic_load(&s->board->failed_ns);
+
+	return failed_ns && now_ns() - failed_ns > TOLD_NS;
+}
+
 int team_poll(struct session *s, const struct team *t, int *error)
 {
 	for (unsigned looks = 1;; looks++) {
@@ -40,7 +49,7 @@ int team_poll(struct session *s, const struct team *t, int *error)
 		    nccl_check(s, "ncclCommGetAsyncError",
 			       s->libs.nccl.comm_get_async_error(t->comm, error)))
 			return -GROUP_ERROR;
-		if (*error && *error != NCCL_IN_PROGRESS)
+		if ((*error && *error != NCCL_IN_PROGRESS) || is_told(s))
 			return 1;
 		if (group_idle(s->group))
 			return -GROUP_ERROR;

@@ -10,6 +10,7 @@
  *   FAKE_NCCL_ABI=N          the table that is taken (the newest that this NCCL knows: 11)
  *   FAKE_NCCL_VIA=TEXT       a channel that the log has over something else
  *   FAKE_NCCL_WRONG=N        the Nth operation of rank 0 has a wrong element
+ *   FAKE_NCCL_DEAF=RANK      this rank never has an asynchronous error
  *   FAKE_CUDA_DEVICES=N      number of GPUs (1)
  *   FAKE_CUDA_FREE=N         free bytes (1 GiB)
  */

@@ -31,6 +31,9 @@ SAME(CUDA_NOT_READY, cudaErrorNotReady);
 SAME(CUDA_TO_DEVICE, cudaMemcpyHostToDevice);
 SAME(CUDA_TO_HOST, cudaMemcpyDeviceToHost);
 SAME(CUDA_NONBLOCKING, cudaStreamNonBlocking);
+#if NCCL_VERSION_CODE >= 21300
+SAME(NCCL_REMOTE_ERROR, ncclRemoteError);
+#endif
 #if NCCL_VERSION_CODE >= 21400
 SAME(NCCL_IN_PROGRESS, ncclInProgress);
 #endif
