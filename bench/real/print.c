@@ -65,8 +65,6 @@ void results_add(struct results *r, int net, int round, const struct real_board 
 		while (series < r->series + r->count &&
 		       (series->row.test != row->test || series->row.bytes != row->bytes))
 			series++;
-		if (series == r->series + REAL_ROWS_MAX)
-			return;
 		if (series == r->series + r->count) {
 			series->row = *row;
 			r->count++;

@@ -22,9 +22,12 @@
 
 #define REAL_NETS_MAX   4
 #define REAL_RANKS_MAX  16
-#define REAL_ROWS_MAX   256
+#define REAL_SIZES_MAX  33                   /* 4 bytes to 16 GiB, doubled */
+#define REAL_ROWS_MAX   (6 * REAL_SIZES_MAX) /* of as many collectives */
 #define REAL_ROUNDS_MAX 101
 #define REAL_TESTS_MAX  16
+#define REAL_BYTES_MIN  4
+#define REAL_BYTES_MAX  ((size_t)1 << 34)
 
 /* "VAR=VALUE … PLUGIN" or "… builtin": the environment is set in the processes of this net only. */
 struct real_net {

@@ -135,10 +135,12 @@ static error_t parse(int key, char *arg, struct argp_state *state)
 		opts->ranks = (int)parse_number(state, "--ranks", arg, 1, REAL_RANKS_MAX);
 		break;
 	case 'b':
-		opts->bytes_min = parse_number(state, "--minbytes", arg, 4, (size_t)1 << 34);
+		opts->bytes_min =
+			parse_number(state, "--minbytes", arg, REAL_BYTES_MIN, REAL_BYTES_MAX);
 		break;
 	case 'e':
-		opts->bytes_max = parse_number(state, "--maxbytes", arg, 4, (size_t)1 << 34);
+		opts->bytes_max =
+			parse_number(state, "--maxbytes", arg, REAL_BYTES_MIN, REAL_BYTES_MAX);
 		break;
 	case 'f':
 		opts->factor = (int)parse_number(state, "--stepfactor", arg, 2, 1 << 20);

@@ -8,6 +8,7 @@
  * Environment, for tests that must fail:
  *   FAKE_NCCL_VERSION=N      what ncclGetVersion says (22809)
  *   FAKE_NCCL_ABI=N          the table that is taken (the newest that this NCCL knows: 11)
+ *   FAKE_NCCL_QUIET=1        the log has no channels
  *   FAKE_NCCL_VIA=TEXT       a channel that the log has over something else
  *   FAKE_NCCL_WRONG=N        the Nth operation of rank 0 has a wrong element
  *   FAKE_NCCL_DEAF=RANK      this rank never has an asynchronous error

@@ -64,7 +64,7 @@ static int open_net(struct fake_comm *comm)
 		return FAKE_SYSTEM_ERROR;
 	name = builtin ? "Socket" : driver_name(comm->net);
 	for (int i = 0; i < comm->size; i++) {
-		if (i == comm->rank)
+		if (i == comm->rank || fake_setting("FAKE_NCCL_QUIET", 0))
 			continue;
 		fake_log("Channel 00/0 : %d[0] -> %d[0] [send] via NET/%s/0", comm->rank, i, name);
 		fake_log("Channel 00/0 : %d[0] -> %d[0] [receive] via NET/%s/0", i, comm->rank,

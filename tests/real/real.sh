@@ -85,6 +85,7 @@ proof)
 	few=(-e 64 -b 64 -t all_reduce)
 	FAKE_NCCL_VIA="SHM/direct" expect 1 "a channel goes over SHM/direct" bench -N "$plugin" "${few[@]}"
 	FAKE_NCCL_VIA="NET/Socket/0" expect 1 "a channel goes over NET/Socket/0" bench -N "$plugin" "${few[@]}"
+	FAKE_NCCL_QUIET=1 expect 1 "no channel goes over the plugin" bench -N "$plugin" "${few[@]}"
 	FAKE_NCCL_ABI=8 expect 1 "net API v8 and not v11" bench -N "$plugin" "${few[@]}"
 	FAKE_NCCL_ABI=8 FAKE_NCCL_VERSION=22304 expect 0 "net API v8 of" bench -N "$plugin" "${few[@]}"
 	expect 1 "no line of the plugin's" bench -N "NCCL_NET_PLUGIN=none $plugin" "${few[@]}"
@@ -101,6 +102,11 @@ errors)
 	also '^ +8388608 '
 	FAKE_CUDA_FREE=1000000 expect 1 "out of memory" bench -N "$plugin" -b 8M -e 32M
 	expect 1 "fake error" bench -N /nowhere.so -e 64
+	ln -s "$fake" "$out/libnccl.so.2"
+	ln -s "$fake" "$out/libcudart.so"
+	few=(-N "$plugin" -e 64 -b 64 -t all_reduce --logs "$out")
+	LD_LIBRARY_PATH=$out expect 0 "from $out/lib" "$build/bench/real/real_bench" "${few[@]}"
+	ANYNET_LIBNCCL=$fake expect 0 "from $fake" "$build/bench/real/real_bench" --cudart "$fake" "${few[@]}"
 	expect 1 "at least one --net" bench
 	expect 1 "no test is called 'x'" bench -N "$plugin" -t x
 	expect 1 "a number from 4" bench -N "$plugin" -e 99999999999G
