@@ -73,6 +73,9 @@ bench=$build/bench/real/real_bench
 socket='NCCL_NET=Socket builtin'
 failed=0 seen_gpu=''
 export NCCL_SOCKET_IFNAME=${NCCL_SOCKET_IFNAME:-lo}
+# One GPU, whatever else is there.
+CUDA_VISIBLE_DEVICES=${CUDA_VISIBLE_DEVICES:-0}
+export CUDA_VISIBLE_DEVICES=${CUDA_VISIBLE_DEVICES%%,*}
 
 # --- what this host has ---
 
@@ -116,12 +119,16 @@ make_targets() {
 	}
 }
 
-# One rank, one element: are there libraries at all?
-look_for_libraries() {
-	[ -z "$dry" ] || return 0
+# One rank, one element: does NCCL work at all?
+one_rank() {
 	mkdir -p "$out/look"
 	"$bench" -r 1 -b 8 -e 8 -n 1 -t all_reduce -N "$plugin" ${nccl:+--nccl "$nccl"} \
 		${cudart:+--cudart "$cudart"} --logs "$out/look" >"$out/look.log" 2>&1
+}
+
+look_for_libraries() {
+	[ -z "$dry" ] || return 0
+	one_rank
 	if grep -m1 'is found on the loader' "$out/look.log"; then
 		echo "SKIP: NCCL is not here; ANYNET_LIBNCCL or --nccl, and --cudart, name its files"
 		exit 77
@@ -160,28 +167,29 @@ real() {
 	[ "${PIPESTATUS[0]}" = 0 ] || fail "$name, see $out/$name.log"
 }
 
+mps_runs='' mps_dir=''
 mps_start() {
 	[ -n "$mps" ] && [ -z "$dry" ] && [ -z "$cudart" ] || return 0
-	command -v nvidia-cuda-mps-control >/dev/null || {
+	if ! command -v nvidia-cuda-mps-control >/dev/null; then
 		echo "# no MPS here: the ranks take turns on the GPU, which is slow"
 		return 0
-	}
-	export CUDA_MPS_PIPE_DIRECTORY=$out/mps CUDA_MPS_LOG_DIRECTORY=$out/mps
-	mkdir -p "$out/mps"
-	if nvidia-cuda-mps-control -d >"$out/mps/start.log" 2>&1; then
-		mps_runs=yes
+	fi
+	mps_dir=$(mktemp -d) # short: there will be sockets in it
+	mps_runs=yes
+	export CUDA_MPS_PIPE_DIRECTORY=$mps_dir CUDA_MPS_LOG_DIRECTORY=$out
+	if nvidia-cuda-mps-control -d >"$out/mps.log" 2>&1 && one_rank; then
 		echo "# MPS: the ranks' kernels run side by side"
 	else
-		unset CUDA_MPS_PIPE_DIRECTORY CUDA_MPS_LOG_DIRECTORY
-		echo "# MPS does not start ($(head -1 "$out/mps/start.log")): the ranks take turns"
+		mps_stop
+		echo "# MPS does not work here, see $out/mps.log: the ranks take turns, which is slow"
 	fi
 }
 
-mps_runs=''
 mps_stop() {
 	[ -n "$mps_runs" ] || return 0
 	echo quit | nvidia-cuda-mps-control >/dev/null 2>&1
 	unset CUDA_MPS_PIPE_DIRECTORY CUDA_MPS_LOG_DIRECTORY
+	rm -rf "${mps_dir:?}"
 	mps_runs=''
 }
 trap mps_stop EXIT

@@ -59,6 +59,8 @@ def main():
 
     rank, size = int(os.environ["RANK"]), int(os.environ["WORLD_SIZE"])
     torch.use_deterministic_algorithms(True)
+    torch.backends.cuda.enable_flash_sdp(False)
+    torch.backends.cuda.enable_mem_efficient_sdp(False)
     torch.cuda.set_device(0)
     torch.distributed.init_process_group(
         "nccl", init_method="file://" + os.environ["MEET"], rank=rank, world_size=size)
