@@ -253,6 +253,12 @@ int anynet_parse_text(const struct anynet_config_row *row, const char *text,
 	return 0;
 }
 
+int anynet_parse_path(const struct anynet_config_row *row, const char *text,
+		      struct anynet_config *cfg)
+{
+	return *text && *text != '/' ? -EINVAL : anynet_parse_text(row, text, cfg);
+}
+
 int anynet_parse_directory(const struct anynet_config_row *row, const char *text,
 			   struct anynet_config *cfg)
 {

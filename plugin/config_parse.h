@@ -30,6 +30,7 @@ anynet_config_parser anynet_parse_chunk;      /* (size_t) the same, a multiple o
 anynet_config_parser anynet_parse_auto_size;  /* (int) bytes, or ANYNET_AUTO */
 anynet_config_parser anynet_parse_time;      /* (int, in ms) seconds, or with ms, s or min behind */
 anynet_config_parser anynet_parse_text;      /* (char[]) at most row->max bytes */
+anynet_config_parser anynet_parse_path;      /* (char[]) the same, as /path */
 anynet_config_parser anynet_parse_directory; /* (char[]) "auto", "off" or /path */
 anynet_config_parser anynet_parse_ifname;    /* (char[]) the same, but not one byte */
 anynet_config_parser anynet_parse_word;      /* (char[]) letters, digits, '_' and '-' only */

@@ -577,10 +577,21 @@ const struct anynet_config_row anynet_config_rows[] = {
 		.initial = "auto",
 		.accepts = "auto, off, or a directory as /path of at most 255 characters",
 		.doc = "Where each process with open connections has a small file about them, for "
-		       "`anynet top`. `auto`: /dev/shm. `off`: nowhere.",
+		       "`anynet top` and `anynet dump`. `auto`: /dev/shm. `off`: nowhere.",
 		.parse = anynet_parse_directory,
 		.offset = offsetof(struct anynet_config, stats),
 		.max = TEXT_MAX(stats),
+	},
+	{
+		.name = "ANYNET_DUMP_DIR",
+		.initial = "",
+		.accepts = "a directory as /path of at most 255 characters",
+		.doc = "Where a process writes what happened to a connection before it failed: a file "
+		       "anynet-dump.HOST.PID for all of them. Unset: only to the log, with "
+		       "NCCL_DEBUG=INFO.",
+		.parse = anynet_parse_path,
+		.offset = offsetof(struct anynet_config, dump_dir),
+		.max = TEXT_MAX(dump_dir),
 	},
 };
 

@@ -20,6 +20,8 @@ static const struct {
 	{ "config", cmd_config, "the settings, their values here and where those come from" },
 	{ "devices", cmd_devices,
 	  "the networks of this host: what NCCL is offered, and why not more" },
+	{ "dump", cmd_dump,
+	  "what a process tells about its connections, and what happened to them" },
 	{ "explain", cmd_explain, "what lines of logs mean: the cause first, and what to do" },
 	{ "pair", cmd_pair,
 	  "the way to another host, both ways: ports, MTU, clocks, latency, bandwidth" },

@@ -10,9 +10,8 @@
 #include <time.h>
 #include <unistd.h>
 
-#include <nccl_net/config.h>
-
 #include "stats/print.h"
+#include "stats_dir.h"
 
 #define WIDTH     120 /* columns, where the terminal does not say */
 #define WIDTH_MIN 40
@@ -80,7 +79,7 @@ static void pause_for(double delay)
 
 static void read_pages(struct page_list *list, const char *dir)
 {
-	int ret = page_read_all(list, dir);
+	int ret = page_read_all(list, dir, &(struct page_wish){ 0 });
 
 	if (!ret)
 		return;
@@ -130,17 +129,6 @@ static int show(const struct options *o, const struct page_list *before,
 	return status;
 }
 
-/* Where the jobs' settings would put the pages, if they are as here. */
-static const char *directory(const struct options *o)
-{
-	static struct anynet_config cfg;
-
-	if (o->dir)
-		return o->dir;
-	anynet_config_load(&cfg, NULL);
-	return *cfg.stats == '/' ? cfg.stats : ANYNET_STATS_DIR;
-}
-
 int cmd_top(int argc, char **argv)
 {
 	static const struct argp argp = {
@@ -161,7 +149,8 @@ int cmd_top(int argc, char **argv)
 
 	argp_err_exit_status = TOP_FAILED;
 	argp_parse(&argp, argc, argv, 0, NULL, &o);
-	o.dir = directory(&o);
+	if (!o.dir)
+		o.dir = stats_dir();
 	if (o.once) {
 		read_pages(&before, o.dir);
 		pause_for(o.delay);

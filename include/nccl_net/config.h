@@ -78,6 +78,7 @@ struct anynet_config {
 	int max_recvs;		  /* grouped receives offered to NCCL, 1 … 8 */
 	bool profile;		  /* hand network events to NCCL's profiler (v10+) */
 	char stats[256];	  /* directory of the stats page, or "auto"; "" or "off" = none */
+	char dump_dir[256];	  /* where failed comms write what happened to them; "" = nowhere */
 };
 
 /* Where a value came from, for `anynet config`. */

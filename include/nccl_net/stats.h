@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * The stats page: what a process with open comms tells about itself, in a file that `anynet top` reads.
+ * The stats page: what a process with open comms tells about itself, in a file that `anynet top` and `dump`
+ * read.
  * The layout is here, the writer is transports/common/stats.c, the reader tools/stats/page.c.
  *
  * A page is made of records at fixed offsets, which the writer's guardian overwrites ten times a second,
@@ -26,11 +27,12 @@
 #define ANYNET_STATS_PREFIX \
 	"anynet-stats." /* of the file name; the pid, a dot and 8 digits follow */
 #define ANYNET_STATS_MAGIC   0x7374617473796e61ull
-#define ANYNET_STATS_VERSION 1
+#define ANYNET_STATS_VERSION 2
 
 #define ANYNET_STATS_LOOK_MS 100  /* between two writes */
 #define ANYNET_STATS_COMMS   1024 /* that a page has room for; others are only counted */
 #define ANYNET_STATS_RAILS   16   /* of a comm, likewise */
+#define ANYNET_STATS_EVENTS  32   /* of a comm: the last ones */
 
 /* A page that nobody holds, and nobody has written to for so long, may be removed by its owner. */
 #define ANYNET_STATS_STALE_MS 10000
@@ -110,21 +112,86 @@ struct anynet_stats_comm {
 	struct anynet_stats_rail rails[ANYNET_STATS_RAILS];
 };
 
+/* What happens to a comm, or to one of its rails. Behind each what `number` and `text` are, if anything. */
+enum anynet_stats_event_kind {
+	ANYNET_EVENT_OPENED = 1,  /* rails; path of the first */
+	ANYNET_EVENT_BROKE,       /* a rail's connection */
+	ANYNET_EVENT_BACK,        /* ms without one; the new one's path */
+	ANYNET_EVENT_MOVED,       /* to another connection, the old one still stood; its path */
+	ANYNET_EVENT_REPLAY,      /* frames that are sent again over the new one */
+	ANYNET_EVENT_SUSPECT,     /* why */
+	ANYNET_EVENT_TRUSTED,     /* its path gives signs again */
+	ANYNET_EVENT_LINK_DOWN,   /* the NIC's name */
+	ANYNET_EVENT_LINK_UP,     /* likewise */
+	ANYNET_EVENT_STALLED,     /* ms, ANYNET_STALL_WARN is over; what waits */
+	ANYNET_EVENT_MOVING,      /* ms that the stall has lasted */
+	ANYNET_EVENT_UNLINKED,    /* no queue pairs any more; why */
+	ANYNET_EVENT_PEER_CLOSED, /* while nothing was asked of it */
+	ANYNET_EVENT_LOST,        /* likewise; why */
+	ANYNET_EVENT_CANCELLED,   /* NCCL has deregistered memory in use */
+	ANYNET_EVENT_CLOSED,      /* requests that wait */
+	ANYNET_EVENT_FAILED,      /* likewise; why */
+	ANYNET_EVENT_KINDS
+};
+
+#define ANYNET_STATS_NO_RAIL UINT16_MAX
+
+struct anynet_stats_event {
+	uint64_t at_ms;
+	uint32_t number;
+	uint32_t epoch;  /* of the rail's connection */
+	int32_t error;   /* 0, or the -errno of what broke or failed */
+	uint16_t rail;   /* index, or ANYNET_STATS_NO_RAIL: it is about the whole comm */
+	uint8_t kind;    /* enum anynet_stats_event_kind */
+	uint8_t carrier; /* of the rail then, enum anynet_stats_kind */
+	char text[72];
+};
+
+/* A ring: event number i of the comm, from 0 on, is at i % ANYNET_STATS_EVENTS. */
+struct anynet_stats_events {
+	uint64_t sum;   /* of all behind it */
+	uint64_t id;    /* of the comm */
+	uint64_t count; /* of events, with those that are forgotten */
+	struct anynet_stats_event events[ANYNET_STATS_EVENTS];
+};
+
 static_assert(sizeof(struct anynet_stats_process) == 448, "layout");
 static_assert(sizeof(struct anynet_stats_rail) == 192, "layout");
 static_assert(sizeof(struct anynet_stats_comm) == 448 + 16 * 192, "layout");
 
-#define ANYNET_STATS_COMMS_AT  4096 /* of the first comm's record */
-#define ANYNET_STATS_COMM_STEP 4096
+static_assert(sizeof(struct anynet_stats_event) == 96, "layout");
+static_assert(sizeof(struct anynet_stats_events) == 24 + 32 * 96, "layout");
+
+#define ANYNET_STATS_COMMS_AT  4096 /* of the first comm's record … */
+#define ANYNET_STATS_COMM_STEP 8192
+#define ANYNET_STATS_EVENTS_AT 4096 /* … and of its events, from there */
 #define ANYNET_STATS_BYTES \
 	(ANYNET_STATS_COMMS_AT + (size_t)ANYNET_STATS_COMMS * ANYNET_STATS_COMM_STEP)
 
-static_assert(sizeof(struct anynet_stats_comm) <= ANYNET_STATS_COMM_STEP, "room");
+static_assert(sizeof(struct anynet_stats_comm) <= ANYNET_STATS_EVENTS_AT, "room");
+static_assert(sizeof(struct anynet_stats_events) <= ANYNET_STATS_COMM_STEP - ANYNET_STATS_EVENTS_AT,
+	      "room");
 
 static inline size_t anynet_stats_comm_at(unsigned slot)
 {
 	return ANYNET_STATS_COMMS_AT + (size_t)slot * ANYNET_STATS_COMM_STEP;
 }
+
+static inline size_t anynet_stats_events_at(unsigned slot)
+{
+	return anynet_stats_comm_at(slot) + ANYNET_STATS_EVENTS_AT;
+}
+
+/* The oldest event that is still there. */
+static inline uint64_t anynet_stats_first_event(const struct anynet_stats_events *events)
+{
+	return events->count > ANYNET_STATS_EVENTS ? events->count - ANYNET_STATS_EVENTS : 0;
+}
+
+/* An event in words, but for its time. Its text has to end. Returns `text`. */
+#define ANYNET_STATS_EVENT_BYTES 256
+const char *anynet_stats_event_text(const struct anynet_stats_event *event, char *text,
+				    size_t bytes);
 
 /* Of a record of `bytes` bytes, all but the sum itself; never 0. Not against malice. */
 static inline uint64_t anynet_stats_sum(const void *record, size_t bytes)

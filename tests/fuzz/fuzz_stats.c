@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
  * Stats pages of another process. The first byte says whether the records get the sums that they should
- * have, without which nearly all are left out; each further one is a record, cut or filled up with
- * zeros. What is printed must be text.
+ * have, without which nearly all are left out, and whether each comm has events; what follows are the
+ * records, cut or filled up with zeros. What is printed must be text.
  */
 #include <stdio.h>
 #include <stdlib.h>
@@ -42,6 +42,7 @@ static void print(const struct page_list *list)
 	must(out && !view_make(&view, list, list));
 	print_view(&view, &style, out);
 	must(!print_view_json(&view, out));
+	print_dump(&view, out);
 	must(!fclose(out) && strlen(text) == size);
 	for (const char *at = text; *at; at++)
 		must((*at >= ' ' && *at <= '~') || *at == '\n');
@@ -55,11 +56,12 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t bytes)
 	struct anynet_stats_process *head = (struct anynet_stats_process *)memory;
 	struct page page;
 	size_t count;
-	bool sealed;
+	bool sealed, happened;
 
 	if (!bytes)
 		return 0;
 	sealed = data[0] & 1;
+	happened = data[0] & 2;
 	data++;
 	bytes--;
 	memset(memory, 0, sizeof(memory));
@@ -79,10 +81,18 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t bytes)
 			seal(memory + at, sizeof(struct anynet_stats_comm));
 			count = at + sizeof(struct anynet_stats_comm);
 		}
+		if (!happened)
+			continue;
+		at = anynet_stats_events_at(i);
+		count = at + take(memory + at, sizeof(struct anynet_stats_events), &data, &bytes);
+		if (sealed) {
+			seal(memory + at, sizeof(struct anynet_stats_events));
+			count = at + sizeof(struct anynet_stats_events);
+		}
 	}
 	if (page_parse(&page, memory, count))
 		return 0;
 	print(&(struct page_list){ &page, 1 });
-	free(page.comms);
+	page_free(&page);
 	return 0;
 }

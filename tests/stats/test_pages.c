@@ -26,11 +26,18 @@ static struct anynet_stats_comm *comm(unsigned slot)
 	return (struct anynet_stats_comm *)(bytes + anynet_stats_comm_at(slot));
 }
 
+static struct anynet_stats_events *events(unsigned slot)
+{
+	return (struct anynet_stats_events *)(bytes + anynet_stats_events_at(slot));
+}
+
 static void seal(void)
 {
 	head()->sum = anynet_stats_sum(head(), sizeof(*head()));
 	for (unsigned i = 0; i < COMMS; i++)
 		comm(i)->sum = anynet_stats_sum(comm(i), sizeof(*comm(i)));
+	for (unsigned i = 0; i < COMMS; i++)
+		events(i)->sum = anynet_stats_sum(events(i), sizeof(*events(i)));
 }
 
 /* A process with `comms` connections to another one, which is called pid 100 + it. */
@@ -57,6 +64,10 @@ static void fill(uint32_t pid, uint32_t peer, unsigned comms)
 		strcpy(comm(i)->peer_host, "host-a");
 		comm(i)->rails[0].kind = ANYNET_STATS_TCP;
 		comm(i)->rails[0].state = ANYNET_STATS_UP;
+		events(i)->id = i + 1;
+		events(i)->count = 1;
+		events(i)->events[0].kind = ANYNET_EVENT_OPENED;
+		events(i)->events[0].at_ms = 1;
 	}
 	seal();
 }
@@ -107,7 +118,7 @@ static void test_torn_and_false_records_are_left_out(void **state)
 	assert_int_equal(page.count, 2);
 	assert_int_equal(page.comms[0].id, 2);
 	assert_int_equal(page.comms[1].id, 4);
-	free(page.comms);
+	page_free(&page);
 	fill(1, 2, 4);
 	comm(0)->id = 0;
 	comm(1)->rails[3].kind = 3;
@@ -117,7 +128,7 @@ static void test_torn_and_false_records_are_left_out(void **state)
 	seal();
 	page = parse();
 	assert_int_equal(page.count, 0);
-	free(page.comms);
+	page_free(&page);
 	fill(1, 2, 4);
 	comm(0)->error = 1;
 	comm(1)->error = -4096; /* no errno */
@@ -127,7 +138,7 @@ static void test_torn_and_false_records_are_left_out(void **state)
 	page = parse();
 	assert_int_equal(page.count, 1);
 	assert_int_equal(page.comms[0].id, 4);
-	free(page.comms);
+	page_free(&page);
 }
 
 static void test_a_page_that_ends_early_has_fewer_records(void **state)
@@ -140,10 +151,10 @@ static void test_a_page_that_ends_early_has_fewer_records(void **state)
 	seal();
 	assert_int_equal(page_parse(&page, bytes, anynet_stats_comm_at(2) + 17), 0);
 	assert_int_equal(page.count, 2);
-	free(page.comms);
+	page_free(&page);
 	assert_int_equal(page_parse(&page, bytes, sizeof(*head())), 0);
 	assert_int_equal(page.count, 0);
-	free(page.comms);
+	page_free(&page);
 }
 
 static void test_texts_end_and_are_printable(void **state)
@@ -164,7 +175,38 @@ static void test_texts_end_and_are_printable(void **state)
 	assert_int_equal(strspn(page.comms[0].peer_host, "?"), 63);
 	assert_int_equal(strspn(page.comms[0].rails[0].path, "?"), 111);
 	assert_int_equal(strlen(page.comms[0].asked), 95);
-	free(page.comms);
+	page_free(&page);
+}
+
+static void test_torn_and_false_events_are_left_out(void **state)
+{
+	struct page page;
+
+	(void)state;
+	fill(1, 2, 4);
+	events(1)->count++; /* torn */
+	events(3)->events[31].text[71]++;
+	page = parse();
+	assert_int_equal(page.count, 4);
+	for (unsigned i = 0; i < 4; i++)
+		assert_int_equal(page.events[i].count, i % 2 ? 0 : 1);
+	page_free(&page);
+	fill(1, 2, 4);
+	events(0)->id = 2; /* another comm's */
+	events(1)->events[0].kind = 0;
+	events(2)->events[0].kind = ANYNET_EVENT_KINDS;
+	events(3)->events[0].error = 1;
+	seal();
+	page = parse();
+	assert_int_equal(page.count, 4);
+	for (unsigned i = 0; i < 4; i++)
+		assert_int_equal(page.events[i].count, 0);
+	page_free(&page);
+	fill(1, 2, 1);
+	assert_int_equal(page_parse(&page, bytes, anynet_stats_events_at(0) + 100), 0);
+	assert_int_equal(page.count, 1);
+	assert_int_equal(page.events[0].count, 0);
+	page_free(&page);
 }
 
 /* --- the view --- */
@@ -226,8 +268,8 @@ static void test_rates_are_of_the_time_between_two_looks(void **state)
 	assert_int_equal(view.processes[0].sent, -1);
 	assert_int_equal(view.sent, -1);
 	view_free(&view);
-	free(pages[0].comms);
-	free(pages[1].comms);
+	page_free(&pages[0]);
+	page_free(&pages[1]);
 }
 
 static void test_what_is_wrong_comes_first(void **state)
@@ -261,7 +303,7 @@ static void test_what_is_wrong_comes_first(void **state)
 	assert_int_equal(view.processes[0].connections[3].trouble, TROUBLE_NONE);
 	view_free(&view);
 	for (int i = 0; i < 3; i++)
-		free(pages[i].comms);
+		page_free(&pages[i]);
 }
 
 static void test_a_rail_in_doubt_is_trouble_and_one_of_many_that_is_down(void **state)
@@ -284,7 +326,7 @@ static void test_a_rail_in_doubt_is_trouble_and_one_of_many_that_is_down(void **
 	assert_int_equal(view.processes[0].connections[0].trouble, TROUBLE_PATH);
 	assert_int_equal(view.processes[0].connections[1].trouble, TROUBLE_PATH);
 	view_free(&view);
-	free(page.comms);
+	page_free(&page);
 }
 
 static void test_who_waits_for_whom(void **state)
@@ -317,7 +359,7 @@ static void test_who_waits_for_whom(void **state)
 	assert_true(view.waits[1].peer_waits);
 	view_free(&view);
 	for (int i = 0; i < 3; i++)
-		free(pages[i].comms);
+		page_free(&pages[i]);
 }
 
 static void test_lines_fit_the_terminal(void **state)
@@ -343,7 +385,99 @@ static void test_lines_fit_the_terminal(void **state)
 	}
 	assert_int_equal(lines, 7);
 	free(text);
-	free(page.comms);
+	page_free(&page);
+}
+
+/* A page on which everything that can be is too large, or does not end. */
+static struct page wild(void)
+{
+	fill(UINT32_MAX, UINT32_MAX, 1);
+	memset(head()->program, '\n', sizeof(head()->program));
+	head()->started_ms = UINT64_MAX;
+	events(0)->count = UINT64_MAX;
+	for (int i = 0; i < ANYNET_STATS_EVENTS; i++) {
+		struct anynet_stats_event *event = &events(0)->events[i];
+
+		memset(event, 0xff, sizeof(*event));
+		event->kind = (uint8_t)(1 + i % (ANYNET_EVENT_KINDS - 1));
+		event->error = -4095;
+	}
+	seal();
+	return parse();
+}
+
+static char *dump(struct page *page, bool json)
+{
+	struct page_list list = { page, 1 };
+	struct view view;
+	char *text = NULL;
+	size_t size;
+	FILE *out = open_memstream(&text, &size);
+
+	assert_int_equal(view_make(&view, &(struct page_list){ 0 }, &list), 0);
+	if (json)
+		assert_int_equal(print_view_json(&view, out), 0);
+	else
+		print_dump(&view, out);
+	assert_int_equal(fclose(out), 0);
+	view_free(&view);
+	return text;
+}
+
+static void told(char *text, const char *const *wanted, size_t count)
+{
+	for (size_t i = 0; i < count; i++)
+		if (!strstr(text, wanted[i]))
+			fail_msg("no %s in %s", wanted[i], text);
+	free(text);
+}
+
+static void test_a_dump_tells_events_oldest_first(void **state)
+{
+	static const char *const wanted[] = {
+		"pid 1 ",
+		"job 4711",
+		"to host-a pid 2",
+		"the process is gone",
+		"events, the last 32 of 34\n",
+		"Z rail 0: 2 frames to be sent again\n",
+		"Z rail 0: 33 frames to be sent again\n",
+	};
+	static const char *const json[] = { "\"kind\": \"replay\"", "\"number\": 33",
+					    "\"event_count\": 34", "\"ended\": true" };
+	char *text;
+	struct page page;
+
+	(void)state;
+	fill(1, 2, 1);
+	events(0)->count = 34;
+	for (uint32_t i = 0; i < 34; i++)
+		events(0)->events[i % 32] = (struct anynet_stats_event){
+			.kind = ANYNET_EVENT_REPLAY, .number = i, .at_ms = 1
+		};
+	seal();
+	page = parse();
+	page.ended = true;
+	text = dump(&page, false);
+	assert_true(strstr(text, ": 2 frames") < strstr(text, ": 33 frames"));
+	assert_null(strstr(text, ": 1 frame"));
+	told(text, wanted, sizeof(wanted) / sizeof(*wanted));
+	told(dump(&page, true), json, sizeof(json) / sizeof(*json));
+	page_free(&page);
+}
+
+static void test_a_dump_of_a_wild_page_is_text(void **state)
+{
+	static const char *const wanted[] = { "the last 32 of 18446744073709551615" };
+	struct page page = wild();
+	char *text = dump(&page, false);
+
+	(void)state;
+	for (const char *at = text; *at; at++)
+		assert_true((*at >= ' ' && *at <= '~') || *at == '\n');
+	told(text, wanted, 1);
+	free(dump(&page, true));
+	page_free(&page);
 }
 
 static void test_json_tells_everything(void **state)
@@ -376,7 +510,7 @@ static void test_json_tells_everything(void **state)
 		if (!strstr(text, wanted[i]))
 			fail_msg("no %s in %s", wanted[i], text);
 	free(text);
-	free(page.comms);
+	page_free(&page);
 }
 
 int main(void)
@@ -386,6 +520,9 @@ int main(void)
 		cmocka_unit_test(test_torn_and_false_records_are_left_out),
 		cmocka_unit_test(test_a_page_that_ends_early_has_fewer_records),
 		cmocka_unit_test(test_texts_end_and_are_printable),
+		cmocka_unit_test(test_torn_and_false_events_are_left_out),
+		cmocka_unit_test(test_a_dump_tells_events_oldest_first),
+		cmocka_unit_test(test_a_dump_of_a_wild_page_is_text),
 		cmocka_unit_test(test_rates_are_of_the_time_between_two_looks),
 		cmocka_unit_test(test_what_is_wrong_comes_first),
 		cmocka_unit_test(test_a_rail_in_doubt_is_trouble_and_one_of_many_that_is_down),

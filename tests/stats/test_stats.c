@@ -140,7 +140,7 @@ static void test_a_page_tells_of_process_comms_and_rails(void **state)
 	assert_int_equal(recv->rails[2].kind, 0);
 	assert_int_equal(send->rails[0].frames + send->rails[1].frames,
 			 recv->rails[0].frames + recv->rails[1].frames);
-	free(page.comms);
+	page_free(&page);
 	close_pair();
 }
 
@@ -156,19 +156,19 @@ static void test_the_oldest_request_keeps_its_age(void **state)
 	reqs[0] = pair_irecv(&pair, pair_in, 100, 0);
 	page = look();
 	since = comm_of(&page, false)->oldest_ms;
-	free(page.comms);
+	page_free(&page);
 	reqs[1] = pair_irecv(&pair, pair_in, 100, 0);
 	while (page_clock_ms() <= since) /* so that another time is another number */
 		;
 	page = look();
 	assert_in_range(comm_of(&page, false)->oldest_ms, since - 2, since + 2);
-	free(page.comms);
+	page_free(&page);
 	pair_send(&pair, pair_out, 100);
 	pair_send(&pair, pair_out, 100);
 	pair_finish(reqs, 2, NULL);
 	page = look();
 	assert_int_equal(comm_of(&page, false)->oldest_ms, 0);
-	free(page.comms);
+	page_free(&page);
 	close_pair();
 }
 
@@ -189,14 +189,14 @@ static void test_breaks_and_errors_are_told(void **state)
 	assert_int_equal(send->rails[1].state, ANYNET_STATS_DOWN);
 	assert_int_equal(send->rails[0].state, ANYNET_STATS_UP);
 	assert_true(send->rails[1].down_ms && send->rails[1].down_ms <= page_clock_ms());
-	free(page.comms);
+	page_free(&page);
 	pair.send->rails[0]->suspect = true;
 	comm_fail(pair.recv, NULL, -ECONNRESET, "for a test");
 	capture_forget();
 	page = look();
 	assert_int_equal(comm_of(&page, true)->rails[0].state, ANYNET_STATS_SUSPECT);
 	assert_int_equal(comm_of(&page, false)->error, -ECONNRESET);
-	free(page.comms);
+	page_free(&page);
 	close_pair();
 }
 
@@ -213,12 +213,12 @@ static void test_a_stall_is_described(void **state)
 	assert_true(comm_of(&page, false)->stalled_ms);
 	assert_string_equal(comm_of(&page, false)->asked,
 			    "1 receives, the oldest of 100 bytes, tag 7");
-	free(page.comms);
+	page_free(&page);
 	pair.recv->watch.since_ms = net_now_ms();
 	page = look();
 	assert_int_equal(comm_of(&page, false)->stalled_ms, 0);
 	assert_string_equal(comm_of(&page, false)->asked, "");
-	free(page.comms);
+	page_free(&page);
 	close_pair();
 }
 
@@ -231,14 +231,14 @@ static void test_a_comm_at_work_keeps_its_record(void **state)
 	stats_begin();
 	page = look();
 	assert_int_equal(page.count, 2);
-	free(page.comms);
+	page_free(&page);
 	comm_enter(pair.recv);
 	pair_send(&pair, pair_out, 100);
 	page = look();
 	comm_leave(pair.recv);
 	assert_int_equal(comm_of(&page, true)->requests, 1);
 	assert_int_equal(page.count, 2);
-	free(page.comms);
+	page_free(&page);
 	close_pair();
 }
 
@@ -252,18 +252,18 @@ static void test_a_comm_that_is_gone_has_no_record(void **state)
 	stats_begin();
 	page = look();
 	id = comm_of(&page, true)->id;
-	free(page.comms);
+	page_free(&page);
 	registry_remove(pair.send);
 	page = look();
 	assert_int_equal(page.count, 1);
 	assert_int_equal(page.process.comms, 1);
-	free(page.comms);
+	page_free(&page);
 	close_pair();
 	open_pair(1); /* in the same places */
 	page = look();
 	assert_int_equal(page.count, 2);
 	assert_int_not_equal(comm_of(&page, true)->id, id);
-	free(page.comms);
+	page_free(&page);
 	close_pair();
 }
 
@@ -330,7 +330,7 @@ static int pages_seen(void)
 	if (!pid) {
 		struct page_list list;
 
-		_exit(page_read_all(&list, dir) ? 99 : (int)list.count);
+		_exit(page_read_all(&list, dir, &(struct page_wish){ 0 }) ? 99 : (int)list.count);
 	}
 	assert_true(pid > 0);
 	return exit_code(pid);

@@ -1,6 +1,6 @@
 #!/bin/bash
 # SPDX-License-Identifier: Apache-2.0
-# What `anynet top` shows of a running job: top.sh CASE BUILD_DIR. Loopback only.
+# What `anynet top` and `anynet dump` show of a running job: top.sh CASE BUILD_DIR. Loopback only.
 set -uo pipefail
 
 case=${1:?} build=${2:?}
@@ -109,6 +109,32 @@ flap)
 	tool=$build/tools/anynet
 	until_top 'broke 1, back 1'
 	;;
+dump)
+	command -v jq >/dev/null || {
+		echo "SKIP no jq"
+		exit 77
+	}
+	start_run
+	"$tool" dump "$first" >"$out/top" 2>&1 || fail "status $?"
+	shows "pid $first" "job 4711" "rail 0 TCP lo up" "opened with 1 rail, the first TCP 127.0.0.1"
+	count_of " pid $second addr 127.0.0.1:" 4
+	count_of "Z opened with" 4
+	"$tool" dump --json "$second" >"$out/top" 2>&1 || fail "status $?"
+	jq -e --argjson b "$second" '[.processes[].pid] == [$b] and .processes[0].ended == false
+		and all(.processes[0].connections[]; .events[0].kind == "opened"
+		and .events[0].number == 1 and .event_count == (.events | length))
+		' "$out/top" >/dev/null || fail "other JSON"
+	;;
+killed)
+	# Its page tells of it afterwards, until another process comes.
+	start_run
+	kill -KILL "$second"
+	wait "$run"
+	run=
+	"$tool" dump "$second" >"$out/top" 2>&1 || fail "status $?"
+	shows "pid $second" "the process is gone; it wrote this at" "Z opened with 1 rail"
+	count_of "Z opened with" 4
+	;;
 stale)
 	# Pages that nobody holds are not shown; the next process removes old ones, and nothing else.
 	start_run
@@ -140,6 +166,16 @@ errors)
 	shows "nowhere: No such file"
 	top 0
 	shows "0 processes, 0 connections"
+	for wrong in "" "x" "0" "-1" "1x" "1 2" "99999999999" "--what 1"; do
+		# shellcheck disable=SC2086
+		"$tool" dump $wrong >"$out/top" 2>&1
+		[ $? = 3 ] || fail "dump $wrong is taken"
+	done
+	"$tool" dump 1 --dir "$out/nowhere" >"$out/top" 2>&1
+	[ $? = 3 ] || fail "no directory"
+	"$tool" dump 1 >"$out/top" 2>&1
+	[ $? = 1 ] || fail "no process"
+	shows "process 1 has no open connections"
 	top 0 --json
 	shows '"trouble": "fine"' '"processes": []'
 	ANYNET_STATS=off "$tool" perf --net "$plugin" -r 2 -b 1K -e 1K -n 1 >/dev/null || fail "off"

@@ -225,6 +225,7 @@ static const struct sample {
 	{ "ANYNET_MAX_RECVS", "1", "1", "9" },
 	{ "ANYNET_PROFILE", "on", "1", "auto" },
 	{ "ANYNET_STATS", "Off", "off", "run/anynet" },
+	{ "ANYNET_DUMP_DIR", "/var/log/anynet", "/var/log/anynet", "log/anynet" },
 };
 
 static void test_every_row_has_a_sample(void **state)

@@ -75,6 +75,23 @@ bool page_check_comm(struct anynet_stats_comm *comm)
 	return true;
 }
 
+bool page_check_events(struct anynet_stats_events *events)
+{
+	uint64_t end = events->count < ANYNET_STATS_EVENTS ? events->count : ANYNET_STATS_EVENTS;
+
+	if (events->sum != anynet_stats_sum(events, sizeof(*events)) || !events->id)
+		return false;
+	for (uint64_t i = 0; i < end; i++) {
+		struct anynet_stats_event *event = &events->events[i];
+
+		CLEAN(event->text);
+		if (!event->kind || event->kind >= ANYNET_EVENT_KINDS || event->error > 0 ||
+		    event->error < -ERRNO_MAX)
+			return false;
+	}
+	return true;
+}
+
 /* --- pages --- */
 
 /* Where a page's bytes come from: a file that is being written to, or memory. */
@@ -133,32 +150,57 @@ static bool take_comm(const struct source *from, unsigned slot, struct anynet_st
 	return false;
 }
 
-static bool append(struct page *page, size_t *room, const struct anynet_stats_comm *comm)
+/* Without any it is empty: nothing is known. */
+static void take_events(const struct source *from, unsigned slot, uint64_t id,
+			struct anynet_stats_events *events)
 {
-	size_t step = page->count & (page->count - 1) ? 0 : page->count ? page->count * 2 : 1;
-	struct anynet_stats_comm *comms;
+	int tries = 0;
 
-	if (step) {
-		comms = realloc(page->comms, step * sizeof(*comms));
-		if (!comms)
-			return false;
-		page->comms = comms;
-	}
-	page->comms[page->count++] = *comm;
-	return --*room != 0;
+	do {
+		if (!fetch(from, anynet_stats_events_at(slot), events, sizeof(*events)))
+			break;
+		if (events->id == id && page_check_events(events))
+			return;
+	} while (again(from, &tries));
+	memset(events, 0, sizeof(*events));
 }
 
-static int take(struct page *page, const struct source *from, size_t room)
+/* Room for one more comm. */
+static bool grow(struct page *page, bool events)
+{
+	size_t step = page->count & (page->count - 1) ? 0 : page->count ? page->count * 2 : 1;
+	void *grown = step ? realloc(page->comms, step * sizeof(*page->comms)) : page->comms;
+
+	if (!grown)
+		return false;
+	page->comms = grown;
+	if (!events)
+		return true;
+	grown = step ? realloc(page->events, step * sizeof(*page->events)) : page->events;
+	if (!grown)
+		return false;
+	page->events = grown;
+	return true;
+}
+
+static int take(struct page *page, const struct source *from, size_t room,
+		const struct page_wish *wish)
 {
 	struct anynet_stats_comm comm;
 
 	memset(page, 0, sizeof(*page));
-	if (!take_process(from, &page->process))
+	if (!take_process(from, &page->process) || (wish->pid && wish->pid != page->process.pid))
 		return -EINVAL;
 	page->read_ms = page_clock_ms();
-	for (unsigned slot = 0; room && slot < page->process.slots; slot++)
-		if (take_comm(from, slot, &comm) && !append(page, &room, &comm))
+	for (unsigned slot = 0; page->count < room && slot < page->process.slots; slot++) {
+		if (!take_comm(from, slot, &comm))
+			continue;
+		if (!grow(page, wish->events))
 			break;
+		if (wish->events)
+			take_events(from, slot, comm.id, &page->events[page->count]);
+		page->comms[page->count++] = comm;
+	}
 	return 0;
 }
 
@@ -166,7 +208,7 @@ int page_parse(struct page *page, const void *bytes, size_t count)
 {
 	struct source from = { .fd = -1, .bytes = bytes, .count = count };
 
-	return take(page, &from, COMMS_MAX);
+	return take(page, &from, COMMS_MAX, &(struct page_wish){ .events = true });
 }
 
 /* Does its process live? */
@@ -177,19 +219,22 @@ static bool is_held(int fd)
 	return !fcntl(fd, F_GETLK, &lock) && lock.l_type != F_UNLCK;
 }
 
-static bool read_page(int dir, const char *name, struct page *page, size_t room)
+static bool read_page(int dir, const char *name, struct page *page, size_t room,
+		      const struct page_wish *wish)
 {
 	struct source from = { .fd = openat(dir, name,
 					    O_RDONLY | O_NOFOLLOW | O_NONBLOCK | O_CLOEXEC) };
+	bool held, good;
 	struct stat st;
-	bool good;
 
 	if (from.fd < 0)
 		return false;
+	held = is_held(from.fd);
 	good = !fstat(from.fd, &st) && S_ISREG(st.st_mode) &&
-	       (st.st_uid == geteuid() || !geteuid()) && is_held(from.fd) &&
-	       !take(page, &from, room);
+	       (st.st_uid == geteuid() || !geteuid()) && (held || wish->ended) &&
+	       !take(page, &from, room, wish);
 	page->uid = st.st_uid;
+	page->ended = !held;
 	close(from.fd);
 	return good;
 }
@@ -201,7 +246,7 @@ static int by_pid(const void *a, const void *b)
 	return (x->process.pid > y->process.pid) - (x->process.pid < y->process.pid);
 }
 
-int page_read_all(struct page_list *list, const char *dir)
+int page_read_all(struct page_list *list, const char *dir, const struct page_wish *wish)
 {
 	DIR *entries = opendir(dir);
 	size_t room = COMMS_MAX;
@@ -214,11 +259,11 @@ int page_read_all(struct page_list *list, const char *dir)
 		struct page page, *pages;
 
 		if (strncmp(entry->d_name, ANYNET_STATS_PREFIX, strlen(ANYNET_STATS_PREFIX)) ||
-		    !read_page(dirfd(entries), entry->d_name, &page, room))
+		    !read_page(dirfd(entries), entry->d_name, &page, room, wish))
 			continue;
 		pages = realloc(list->pages, (list->count + 1) * sizeof(page));
 		if (!pages) {
-			free(page.comms);
+			page_free(&page);
 			break;
 		}
 		list->pages = pages;
@@ -231,10 +276,17 @@ int page_read_all(struct page_list *list, const char *dir)
 	return 0;
 }
 
+void page_free(struct page *page)
+{
+	free(page->comms);
+	free(page->events);
+	*page = (struct page){ 0 };
+}
+
 void page_free_all(struct page_list *list)
 {
 	for (size_t i = 0; i < list->count; i++)
-		free(list->pages[i].comms);
+		page_free(&list->pages[i]);
 	free(list->pages);
 	*list = (struct page_list){ 0 };
 }

@@ -15,10 +15,19 @@
 
 struct page {
 	struct anynet_stats_process process;
-	struct anynet_stats_comm *comms; /* the page's, which page_free gives back */
+	struct anynet_stats_comm *comms;    /* page_free gives them back */
+	struct anynet_stats_events *events; /* of each of them; NULL = nobody wanted them */
 	size_t count;
 	uint64_t read_ms; /* CLOCK_MONOTONIC */
 	uid_t uid;        /* whose file it is */
+	bool ended;       /* its process is gone, without having closed its comms */
+};
+
+/* Which pages, and what of them. */
+struct page_wish {
+	uint32_t pid; /* of this process only; 0 = of all */
+	bool events;
+	bool ended; /* also of processes that are gone */
 };
 
 struct page_list {
@@ -29,14 +38,16 @@ struct page_list {
 /* Check a record and make it printable. False: it is half written, or none. */
 bool page_check_process(struct anynet_stats_process *process);
 bool page_check_comm(struct anynet_stats_comm *comm);
+bool page_check_events(struct anynet_stats_events *events);
 
-/* A page out of bytes that were read from its file. 0, or -EINVAL: it is none. */
+/* A page out of bytes that were read from its file, with events. 0, or -EINVAL: it is none. */
 int page_parse(struct page *page, const void *bytes, size_t count);
 
-/* All pages in `dir` that a process holds, of this user, or of all users for root. 0, or -errno: the
+/* All pages in `dir` that are wished for, of this user, or of all users for root. 0, or -errno: the
  * directory cannot be read. */
-int page_read_all(struct page_list *list, const char *dir);
+int page_read_all(struct page_list *list, const char *dir, const struct page_wish *wish);
 
+void page_free(struct page *page);
 void page_free_all(struct page_list *list);
 
 uint64_t page_clock_ms(void);

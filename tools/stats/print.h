@@ -16,7 +16,10 @@ struct print_style {
 
 void print_view(const struct view *view, const struct print_style *style, FILE *out);
 
-/* One JSON object. 0 or -ENOMEM. */
+/* All that the pages tell, with their events. */
+void print_dump(const struct view *view, FILE *out);
+
+/* One JSON object, with events if the pages have them. 0 or -ENOMEM. */
 int print_view_json(const struct view *view, FILE *out);
 
 #endif

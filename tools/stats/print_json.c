@@ -4,6 +4,7 @@
 #include <jansson.h>
 
 #include "print.h"
+#include "words.h"
 
 /* A rate is null if it is not known. A page may tell of any number of bytes. */
 static json_t *json_rate(double rate)
@@ -31,15 +32,62 @@ static json_t *json_rail(const struct connection *connection, int i, const struc
 			 (json_int_t)view_age(page, rail->down_ms));
 }
 
+static json_t *json_event(const struct anynet_stats_event *event, const struct page *page)
+{
+	static const char *const kinds[ANYNET_EVENT_KINDS] = {
+		[ANYNET_EVENT_OPENED] = "opened",
+		[ANYNET_EVENT_BROKE] = "broke",
+		[ANYNET_EVENT_BACK] = "back",
+		[ANYNET_EVENT_MOVED] = "moved",
+		[ANYNET_EVENT_REPLAY] = "replay",
+		[ANYNET_EVENT_SUSPECT] = "suspect",
+		[ANYNET_EVENT_TRUSTED] = "trusted",
+		[ANYNET_EVENT_LINK_DOWN] = "link_down",
+		[ANYNET_EVENT_LINK_UP] = "link_up",
+		[ANYNET_EVENT_STALLED] = "stalled",
+		[ANYNET_EVENT_MOVING] = "moving",
+		[ANYNET_EVENT_UNLINKED] = "tcp_only",
+		[ANYNET_EVENT_PEER_CLOSED] = "peer_closed",
+		[ANYNET_EVENT_LOST] = "lost",
+		[ANYNET_EVENT_CANCELLED] = "cancelled",
+		[ANYNET_EVENT_CLOSED] = "closed",
+		[ANYNET_EVENT_FAILED] = "failed",
+	};
+	json_t *rail =
+		event->rail == ANYNET_STATS_NO_RAIL ? json_null() : json_integer(event->rail);
+	char text[ANYNET_STATS_EVENT_BYTES], when[WORDS_TIME];
+
+	return json_pack("{s:s, s:I, s:s, s:o, s:I, s:i, s:I, s:s, s:s}", "time",
+			 words_time(page, event->at_ms, when), "age_ms",
+			 (json_int_t)view_age(page, event->at_ms), "kind", kinds[event->kind],
+			 "rail", rail, "epoch", (json_int_t)event->epoch, "error",
+			 (int)event->error, "number", (json_int_t)event->number, "detail",
+			 event->text, "text", anynet_stats_event_text(event, text, sizeof(text)));
+}
+
+static void add_events(json_t *connection, const struct anynet_stats_events *events,
+		       const struct page *page)
+{
+	json_t *list = json_array();
+
+	for (uint64_t i = anynet_stats_first_event(events); i < events->count; i++)
+		json_array_append_new(list,
+				      json_event(&events->events[i % ANYNET_STATS_EVENTS], page));
+	json_object_set_new(connection, "events", list);
+	json_object_set_new(connection, "event_count",
+			    json_integer(events->count < INT64_MAX ? (json_int_t)events->count
+								   : INT64_MAX));
+}
+
 static json_t *json_connection(const struct connection *connection, const struct page *page)
 {
 	const struct anynet_stats_comm *comm = connection->comm;
-	json_t *rails = json_array();
+	json_t *rails = json_array(), *all;
 
 	for (int i = 0; i < ANYNET_STATS_RAILS; i++)
 		if (comm->rails[i].kind)
 			json_array_append_new(rails, json_rail(connection, i, page));
-	return json_pack(
+	all = json_pack(
 		"{s:s, s:s, s:s, s:{s:s, s:I, s:s, s:s}, s:I, s:o, s:I, s:I, s:I, s:I, s:s, s:I, "
 		"s:I, s:I, s:I, s:i, s:b, s:i, s:o}",
 		"direction", comm->is_send ? "send" : "receive", "trouble",
@@ -53,6 +101,9 @@ static json_t *json_connection(const struct connection *connection, const struct
 		(json_int_t)comm->again, "stalls", (json_int_t)comm->stalls, "error",
 		(int)comm->error, "closing", comm->closing != 0, "rail_count",
 		(int)comm->rail_count, "rails", rails);
+	if (all && page->events)
+		add_events(all, &page->events[comm - page->comms], page);
+	return all;
 }
 
 static json_t *json_process(const struct process *process)
@@ -63,16 +114,17 @@ static json_t *json_process(const struct process *process)
 	for (size_t i = 0; i < process->count; i++)
 		json_array_append_new(list,
 				      json_connection(&process->connections[i], process->page));
-	return json_pack("{s:I, s:I, s:s, s:s, s:s, s:s, s:s, s:s, s:I, s:s, s:I, s:I, s:o, s:o, "
-			 "s:o}",
+	return json_pack("{s:I, s:I, s:s, s:s, s:s, s:s, s:s, s:s, s:I, s:s, s:I, s:b, s:I, s:o, "
+			 "s:o, s:o}",
 			 "pid", (json_int_t)head->pid, "uid", (json_int_t)process->page->uid,
 			 "host", head->host, "program", head->program, "job", head->job, "rank",
 			 head->rank, "net", head->net, "anynet", head->plugin, "nccl",
 			 (json_int_t)head->nccl_version, "trouble",
 			 view_trouble_name(process->trouble), "silent_ms",
-			 (json_int_t)process->silent_ms, "open_connections",
-			 (json_int_t)head->comms, "sent_bytes_per_s", json_rate(process->sent),
-			 "received_bytes_per_s", json_rate(process->received), "connections", list);
+			 (json_int_t)process->silent_ms, "ended", process->page->ended,
+			 "open_connections", (json_int_t)head->comms, "sent_bytes_per_s",
+			 json_rate(process->sent), "received_bytes_per_s",
+			 json_rate(process->received), "connections", list);
 }
 
 static json_t *json_wait(const struct wait *wait)

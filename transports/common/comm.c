@@ -26,8 +26,12 @@ int comm_init(struct anynet_comm *comm, bool is_send, const struct anynet_device
 	      unsigned rail_count)
 {
 	comm->rails = calloc(rail_count, sizeof(*comm->rails));
-	if (!comm->rails)
+	comm->recorder = recorder_create();
+	if (!comm->rails || !comm->recorder) {
+		free(comm->rails);
+		free(comm->recorder);
 		return -ENOMEM;
+	}
 	comm->is_send = is_send;
 	comm->dev = dev;
 	comm->rail_count = (uint16_t)rail_count;
@@ -60,6 +64,7 @@ void comm_fini(struct anynet_comm *comm)
 	if (comm->listening)
 		listen_drop();
 	free(comm->rails);
+	free(comm->recorder);
 }
 
 void comm_destroy(struct anynet_comm *comm)
@@ -140,6 +145,15 @@ static bool any_link(const struct anynet_comm *comm)
 	return false;
 }
 
+static unsigned rails_standing(const struct anynet_comm *comm)
+{
+	unsigned count = 0;
+
+	for (unsigned i = 0; i < comm->rail_count; i++)
+		count += comm->rails[i] != NULL;
+	return count;
+}
+
 int comm_open(struct anynet_comm *comm)
 {
 	int ret;
@@ -161,6 +175,8 @@ int comm_open(struct anynet_comm *comm)
 		if (rail->ops->signs(rail, &signs) && signs.rtt_us > comm->rtt_us)
 			comm->rtt_us = signs.rtt_us;
 	}
+	recorder_note(comm, comm->rails[0], ANYNET_EVENT_OPENED, 0, rails_standing(comm),
+		      comm_first_path(comm));
 	return 0;
 }
 
@@ -190,6 +206,8 @@ void comm_fail(struct anynet_comm *comm, const struct anynet_rail *rail, int err
 	anynet_warn("%s peer %s pid %u addr %s dev %s%s: %s (%s); %u pending requests fail",
 		    comm->is_send ? "send to" : "receive from", peer->host, peer->pid, peer->addr,
 		    comm->dev->name, path, text, strerror(-err), pending);
+	recorder_note(comm, rail, ANYNET_EVENT_FAILED, err, pending, text);
+	recorder_tell(comm);
 	/* Whoever sees the error finds its reason in the log. */
 	atomic_compare_exchange_strong(&comm->error, &none, err);
 }
@@ -226,6 +244,8 @@ void comm_sever(struct anynet_comm *comm, struct anynet_rail *rail, int err)
 {
 	if (comm->epfd >= 0)
 		epoll_ctl(comm->epfd, EPOLL_CTL_DEL, rail->fd, NULL);
+	if (err)
+		recorder_note(comm, rail, ANYNET_EVENT_BROKE, err, 0, NULL);
 	rail->ops->sever(rail);
 	rail->broke_by = err;
 	rail->readable = rail->writable = rail->parked = rail->ended = false;
@@ -245,9 +265,21 @@ void comm_sever(struct anynet_comm *comm, struct anynet_rail *rail, int err)
 	}
 }
 
+static void note_return(struct anynet_comm *comm, const struct anynet_rail *rail, uint32_t again)
+{
+	if (rail->broke_by)
+		recorder_note(comm, rail, ANYNET_EVENT_BACK, 0, net_now_ms() - rail->broke_ms,
+			      rail->path);
+	else
+		recorder_note(comm, rail, ANYNET_EVENT_MOVED, 0, 0, rail->path);
+	if (again)
+		recorder_note(comm, rail, ANYNET_EVENT_REPLAY, 0, again, NULL);
+}
+
 void comm_rail_back(struct anynet_comm *comm, struct anynet_rail *rail, int fd, uint32_t epoch,
 		    struct anynet_wire_rail pair, uint64_t frames, uint32_t part)
 {
+	uint32_t again = comm->tally.again;
 	int ret;
 
 	rail->fd = fd;
@@ -274,6 +306,7 @@ void comm_rail_back(struct anynet_comm *comm, struct anynet_rail *rail, int fd, 
 		recv_tell_again(comm, rail->index);
 	}
 	comm->tally.heals += rail->broke_by != 0;
+	note_return(comm, rail, comm->tally.again - again);
 	if (rail->broke_by)
 		anynet_info("%s peer %s pid %u dev %s rail %u of %u is back after %.3f s: %s",
 			    comm->is_send ? "send to" : "receive from", comm->peer.host,
@@ -299,6 +332,7 @@ static void rail_ended(struct anynet_comm *comm, struct anynet_rail *rail)
 	if (said_bye && comm_has_rails(comm))
 		return;
 	comm->peer_closed = true;
+	recorder_note(comm, NULL, ANYNET_EVENT_PEER_CLOSED, 0, 0, NULL);
 	if (comm_pending(comm))
 		comm_fail(comm, NULL, -ECONNRESET,
 			  "the peer closed the connection without %s what is waited for",
@@ -428,6 +462,7 @@ void anynet_close(struct anynet_comm *comm)
 		return;
 	io_threads_remove(comm);
 	comm_enter(comm);
+	recorder_note(comm, NULL, ANYNET_EVENT_CLOSED, 0, comm_pending(comm), NULL);
 	/* Without a guardian nobody would see it to its end. */
 	stays = linger_start(comm) && comm->slot >= 0;
 	comm_leave(comm);

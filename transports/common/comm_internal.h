@@ -14,6 +14,7 @@
 #include "gpu.h"
 #include "net.h"
 #include "rail.h"
+#include "recorder.h"
 
 struct anynet_peer {
 	char host[64];
@@ -99,6 +100,7 @@ struct anynet_comm {
 		bool warned;        /* of this stall */
 	} watch;
 	struct comm_tally tally;
+	struct recorder *recorder; /* what happened to it; NULL = it is not open yet */
 };
 
 /* Embedded first in send_msg and recv_req: what NCCL holds as void *request. */

@@ -289,6 +289,7 @@ static void give_up(struct anynet_comm *comm, int err, const char *why, uint64_t
 		anynet_info("%s peer %s pid %u dev %s: lost while idle: %s%s",
 			    comm->is_send ? "send to" : "receive from", comm->peer.host,
 			    comm->peer.pid, comm->dev->name, why, attempts);
+		recorder_note(comm, NULL, ANYNET_EVENT_LOST, err, 0, why);
 		comm->peer_closed = comm->peer_lost = true;
 		heal_free(comm);
 		comm_close_rails(comm);

@@ -12,6 +12,7 @@ void comm_unlink(struct anynet_comm *comm, const char *why)
 {
 	if (atomic_exchange(&comm->unlinked, true))
 		return;
+	recorder_note(comm, NULL, ANYNET_EVENT_UNLINKED, 0, 0, why);
 	anynet_warn("%s peer %s pid %u dev %s: going on over TCP, which is slower: %s",
 		    comm->is_send ? "send to" : "receive from", comm->peer.host, comm->peer.pid,
 		    comm->dev->name, why);
@@ -170,12 +171,14 @@ void anynet_dereg_mr(struct anynet_comm *comm, struct anynet_mr *mr)
 		int none = 0;
 
 		comm_enter(comm);
-		if (atomic_compare_exchange_strong(&comm->error, &none, -ECANCELED))
+		if (atomic_compare_exchange_strong(&comm->error, &none, -ECANCELED)) {
+			recorder_note(comm, NULL, ANYNET_EVENT_CANCELLED, -ECANCELED, 0, NULL);
 			anynet_info(
 				"%s peer %s dev %s: memory deregistered with requests in flight, they "
 				"are cancelled",
 				comm->is_send ? "send to" : "receive from", comm->peer.host,
 				comm->dev->name);
+		}
 		comm_close_rails(comm);
 		comm_leave(comm);
 	}

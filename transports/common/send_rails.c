@@ -181,6 +181,9 @@ static int on_doubt(struct send_comm *comm, unsigned index, uint32_t epoch)
 	struct anynet_rail *rail = index < comm->base.rail_count ? comm->base.rails[index] : NULL;
 
 	if (rail && rail->fd >= 0 && rail->epoch == epoch && heal_wanted()) {
+		if (!rail->suspect)
+			recorder_note(&comm->base, rail, ANYNET_EVENT_SUSPECT, 0, 0,
+				      "the peer has doubts");
 		rail->suspect = true;
 		rail->doubted_ms = net_now_ms();
 		heal_rail(&comm->base, rail, true);

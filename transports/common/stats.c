@@ -26,7 +26,11 @@ static struct {
 	uint64_t started_ms;
 	unsigned slots;                    /* used so far … */
 	uint64_t sums[ANYNET_STATS_COMMS]; /* … and what was written there; 0 = nothing */
-	struct anynet_stats_comm record;   /* of the comm that is being looked at */
+	struct {
+		uint64_t id, count; /* likewise: whose events, how many there had been */
+	} told[ANYNET_STATS_COMMS];
+	struct anynet_stats_comm record; /* of the comm that is being looked at */
+	struct anynet_stats_events events;
 } stats = { .page.fd = -1 };
 
 /* One look. Ages are taken by net_now_ms, which leaves long pauses out, and told by the clock. */
@@ -164,10 +168,25 @@ static bool enter(struct anynet_comm *comm)
 	return false;
 }
 
+/* Has anything happened to the comm since it was written? Then that is to be. */
+static bool take_events(const struct anynet_comm *comm, unsigned slot)
+{
+	uint64_t count = comm->recorder->page.count;
+
+	if (stats.told[slot].id == comm->tally.id && stats.told[slot].count == count)
+		return false;
+	stats.told[slot].id = comm->tally.id;
+	stats.told[slot].count = count;
+	stats.events = comm->recorder->page;
+	stats.events.id = comm->tally.id;
+	return true;
+}
+
 static void visit(struct anynet_comm *comm, void *arg)
 {
 	struct round *round = arg;
 	unsigned slot = (unsigned)comm->slot;
+	bool happened;
 	uint64_t sum;
 
 	round->comms++;
@@ -177,7 +196,13 @@ static void visit(struct anynet_comm *comm, void *arg)
 	if (round->err || !enter(comm))
 		return;
 	tell_comm(comm, round, &stats.record);
+	happened = take_events(comm, slot);
 	comm_leave(comm);
+	if (happened)
+		round->err = stats_page_put(&stats.page, anynet_stats_events_at(slot),
+					    &stats.events, sizeof(stats.events));
+	if (round->err)
+		return;
 	sum = anynet_stats_sum(&stats.record, sizeof(stats.record));
 	if (sum == stats.sums[slot])
 		return;
@@ -253,6 +278,7 @@ void stats_begin(void)
 	if (!*dir || !strcmp(dir, "off"))
 		return;
 	memset(stats.sums, 0, sizeof(stats.sums));
+	memset(stats.told, 0, sizeof(stats.told));
 	stats.slots = 0;
 	stats.started_ms = clock_ms();
 	dir = strcmp(dir, "auto") ? dir : ANYNET_STATS_DIR;

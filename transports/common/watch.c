@@ -38,6 +38,14 @@ static uint64_t silence_of(struct anynet_rail *rail, const struct rail_signs *si
 	return signs->tries >= SUSPECT_TRIES || rail->suspect ? now - rail->silent_ms : 0;
 }
 
+static void tell_doubt(struct anynet_comm *comm, const struct anynet_rail *rail, const char *why)
+{
+	recorder_note(comm, rail, ANYNET_EVENT_SUSPECT, 0, 0, why);
+	anynet_chat("%s peer %s dev %s rail %u (%s): %s",
+		    comm->is_send ? "send to" : "receive from", comm->peer.host, comm->dev->name,
+		    rail->index, rail->path, why);
+}
+
 static void watch_rail(struct anynet_comm *comm, struct anynet_rail *rail, uint64_t now)
 {
 	bool alternative = comm->paths.own_count > 1 || comm->paths.peer_count > 1;
@@ -56,14 +64,13 @@ static void watch_rail(struct anynet_comm *comm, struct anynet_rail *rail, uint6
 		if (!rail->suspect && !comm->is_send)
 			recv_doubt(comm, rail->index, true);
 		if (!rail->suspect)
-			anynet_chat("%s peer %s dev %s rail %u (%s): %s",
-				    comm->is_send ? "send to" : "receive from", comm->peer.host,
-				    comm->dev->name, rail->index, rail->path,
-				    lost ? "the NIC has lost its link" : "no sign from the peer");
+			tell_doubt(comm, rail,
+				   lost ? "the NIC has lost its link" : "no sign from the peer");
 		rail->suspect = true;
 		heal_rail(comm, rail, alternative);
 	} else if (rail->suspect && !rail->silent_ms) {
 		rail->suspect = false;
+		recorder_note(comm, rail, ANYNET_EVENT_TRUSTED, 0, 0, NULL);
 		heal_cancel(comm, rail);
 		if (!comm->is_send)
 			recv_doubt(comm, rail->index, false);
@@ -100,6 +107,7 @@ static void warn_of_stall(struct anynet_comm *comm, uint64_t now)
 	comm->watch.warned = true;
 	comm->tally.stalls++;
 	(comm->is_send ? send_describe : recv_describe)(comm, asked, sizeof(asked));
+	recorder_note(comm, NULL, ANYNET_EVENT_STALLED, 0, stall, asked);
 	for (unsigned i = 0; i < comm->rail_count; i++)
 		if (comm->rails[i] && (comm->rails[i]->fd < 0 || comm->rails[i]->suspect))
 			why = "its connections are broken or silent and being replaced";
@@ -115,12 +123,17 @@ void watch_comm(struct anynet_comm *comm, uint64_t now)
 	bool waits = comm_pending(comm) || (comm->is_send && !send_confirmed(comm));
 
 	watch->looked_ms = now;
-	if (atomic_exchange(&comm->link_event, false))
+	if (atomic_exchange(&comm->link_event, false)) {
+		recorder_note_links(comm);
 		heal_hurry(comm);
+	}
 	/* A rail that stands only here is answered with a reset. */
 	if (atomic_exchange(&comm->probed, false))
 		ping(comm, now);
 	if (!comm_pending(comm) || progress != watch->progress || !watch->since_ms) {
+		if (watch->warned)
+			recorder_note(comm, NULL, ANYNET_EVENT_MOVING, 0, now - watch->since_ms,
+				      NULL);
 		watch->progress = progress;
 		watch->since_ms = comm_pending(comm) ? now : 0;
 		watch->warned = false;

@@ -1,0 +1,76 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* See words.h. */
+#include "words.h"
+
+#include <stdio.h>
+#include <string.h>
+#include <time.h>
+
+const char *words_amount(double bytes)
+{
+	static const char *const units[] = { "B", "kB", "MB", "GB", "TB", "PB" };
+	static char texts[4][32];
+	static unsigned next;
+	char *text = texts[next++ % 4];
+	size_t unit = 0;
+
+	if (bytes < 0)
+		return "?";
+	for (; bytes >= 1000 && unit + 1 < sizeof(units) / sizeof(units[0]); unit++)
+		bytes /= 1000;
+	snprintf(text, sizeof(texts[0]), unit ? "%.2f %s" : "%.0f %s", bytes, units[unit]);
+	return text;
+}
+
+double words_seconds(uint64_t ms)
+{
+	return (double)ms / 1000;
+}
+
+const char *words_plural(size_t count)
+{
+	return count == 1 ? "" : "s";
+}
+
+const char *words_rail(const struct connection *connection, int i, const struct page *page,
+		       char *text)
+{
+	const struct anynet_stats_rail *rail = &connection->comm->rails[i];
+	double rate = connection->rail_rates[i];
+	char state[64] = "up", resent[48] = "", rtt[32] = "", carried[48] = "";
+
+	if (rail->state == ANYNET_STATS_DOWN)
+		snprintf(state, sizeof(state), "down for %.1f s",
+			 words_seconds(view_age(page, rail->down_ms)));
+	else if (rail->state == ANYNET_STATS_SUSPECT)
+		snprintf(state, sizeof(state), "in doubt");
+	if (rail->resent)
+		snprintf(resent, sizeof(resent), ", %llu packets sent again",
+			 (unsigned long long)rail->resent);
+	if (rail->rtt_us)
+		snprintf(rtt, sizeof(rtt), ", rtt %.2f ms", (double)rail->rtt_us / 1000);
+	if (connection->comm->is_send)
+		snprintf(carried, sizeof(carried), rate < 0 ? ", %s" : ", %s/s",
+			 words_amount(rate < 0 ? (double)rail->bytes : rate));
+	snprintf(text, WORDS_LINE, "rail %u %s %s %s%s, %llu frames%s%s  %s", rail->index,
+		 rail->kind == ANYNET_STATS_QP ? "queue pair" : "TCP", rail->device, state, carried,
+		 (unsigned long long)rail->frames, rtt, resent, rail->path);
+	return text;
+}
+
+const char *words_time(const struct page *page, uint64_t at_ms, char *text)
+{
+	struct timespec now;
+	uint64_t ms;
+	time_t seconds;
+	struct tm tm = { 0 };
+
+	clock_gettime(CLOCK_REALTIME, &now);
+	ms = (uint64_t)now.tv_sec * 1000 + (uint64_t)now.tv_nsec / 1000000;
+	ms -= page_clock_ms() - page->read_ms + view_age(page, at_ms);
+	seconds = (time_t)(ms / 1000);
+	if (!gmtime_r(&seconds, &tm) || !strftime(text, WORDS_TIME, "%Y-%m-%dT%H:%M:%S", &tm))
+		*text = '\0';
+	snprintf(text + strlen(text), WORDS_TIME - strlen(text), ".%03uZ", (unsigned)(ms % 1000));
+	return text;
+}
