@@ -577,7 +577,7 @@ const struct anynet_config_row anynet_config_rows[] = {
 		.initial = "auto",
 		.accepts = "auto, off, or a directory as /path of at most 255 characters",
 		.doc = "Where each process with open connections has a small file about them, for "
-		       "`anynet top` and `anynet dump`. `auto`: /dev/shm. `off`: nowhere.",
+		       "`anynet top`, `dump` and `export`. `auto`: /dev/shm. `off`: nowhere.",
 		.parse = anynet_parse_directory,
 		.offset = offsetof(struct anynet_config, stats),
 		.max = TEXT_MAX(stats),

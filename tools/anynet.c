@@ -23,6 +23,7 @@ static const struct {
 	{ "dump", cmd_dump,
 	  "what a process tells about its connections, and what happened to them" },
 	{ "explain", cmd_explain, "what lines of logs mean: the cause first, and what to do" },
+	{ "export", cmd_export, "the connections of running jobs as metrics, for Prometheus" },
 	{ "pair", cmd_pair,
 	  "the way to another host, both ways: ports, MTU, clocks, latency, bandwidth" },
 	{ "perf", cmd_perf,

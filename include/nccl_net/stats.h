@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * The stats page: what a process with open comms tells about itself, in a file that `anynet top` and `dump`
- * read.
+ * The stats page: what a process with open comms tells about itself, in a file that `anynet top`, `dump` and
+ * `export` read.
  * The layout is here, the writer is transports/common/stats.c, the reader tools/stats/page.c.
  *
  * A page is made of records at fixed offsets, which the writer's guardian overwrites ten times a second,

@@ -2,13 +2,15 @@
 /*
  * Stats pages of another process. The first byte says whether the records get the sums that they should
  * have, without which nearly all are left out, and whether each comm has events; what follows are the
- * records, cut or filled up with zeros. What is printed must be text.
+ * records, cut or filled up with zeros. What is printed must be text, and metrics what Prometheus takes.
  */
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
 #include "input.h"
+#include "stats/exposition.h"
+#include "tools/export/metrics.h"
 #include "tools/stats/print.h"
 
 #define COMMS 3
@@ -47,6 +49,19 @@ static void print(const struct page_list *list)
 	for (const char *at = text; *at; at++)
 		must((*at >= ' ' && *at <= '~') || *at == '\n');
 	view_free(&view);
+	free(text);
+}
+
+/* Twice the same process, too. */
+static void export(struct page *page)
+{
+	struct page pages[2] = { *page, *page };
+	char *text = NULL;
+	size_t size;
+	FILE *out = open_memstream(&text, &size);
+
+	must(out && !metrics_write(&(struct page_list){ pages, 2 }, out));
+	must(!fclose(out) && !exposition_check(text));
 	free(text);
 }
 
@@ -93,6 +108,7 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t bytes)
 	if (page_parse(&page, memory, count))
 		return 0;
 	print(&(struct page_list){ &page, 1 });
+	export(&page);
 	page_free(&page);
 	return 0;
 }

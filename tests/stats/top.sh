@@ -1,6 +1,6 @@
 #!/bin/bash
 # SPDX-License-Identifier: Apache-2.0
-# What `anynet top` and `anynet dump` show of a running job: top.sh CASE BUILD_DIR. Loopback only.
+# What `anynet top`, `dump` and `export` show of a running job: top.sh CASE BUILD_DIR. Loopback only.
 set -uo pipefail
 
 case=${1:?} build=${2:?}
@@ -135,6 +135,40 @@ killed)
 	shows "pid $second" "the process is gone; it wrote this at" "Z opened with 1 rail"
 	count_of "Z opened with" 4
 	;;
+export)
+	start_run
+	"$tool" export >"$out/top" 2>&1 || fail "status $?"
+	shows 'anynet_processes 2' 'anynet_left_out 0' "{pid=\"$first\"," 'job_id="4711"'
+	count_of 'anynet_connection_bytes_total{' 8
+	count_of 'anynet_rail_up{' 8
+	# A file, whole, that others may read as the umask says.
+	(umask 027 && "$tool" export --textfile "$out/jobs.prom") || fail "status $?"
+	[ "$(stat -c %a "$out/jobs.prom")" = 640 ] || fail "mode $(stat -c %a "$out/jobs.prom")"
+	grep -c '^anynet_rail_up{' "$out/jobs.prom" | grep -qx 8 || fail "not the whole file"
+	[ "$(find "$out" -name 'jobs.prom*' | wc -l)" = 1 ] || fail "something else is left"
+	# Again and again, until it is told to end.
+	rm "$out/jobs.prom"
+	"$tool" export --textfile "$out/jobs.prom" --every 1 &
+	exporter=$!
+	until [ -e "$out/jobs.prom" ]; do kill -0 "$exporter" || fail "it has ended"; done
+	rm "$out/jobs.prom"
+	until [ -e "$out/jobs.prom" ]; do kill -0 "$exporter" || fail "it has ended"; done
+	kill "$exporter"
+	wait "$exporter" || fail "status $? of --every"
+	# To who asks.
+	"$tool" export --listen 127.0.0.1:0 >"$out/url" &
+	exporter=$!
+	until grep -q metrics "$out/url"; do kill -0 "$exporter" || fail "it has ended"; done
+	port=$(sed 's/.*:\([0-9]*\).*/\1/' "$out/url")
+	exec 3<>"/dev/tcp/127.0.0.1/$port"
+	printf 'GET /metrics HTTP/1.0\r\n\r\n' >&3
+	cat <&3 >"$out/top"
+	exec 3>&-
+	kill "$exporter"
+	wait "$exporter" || fail "status $? of --listen"
+	shows 'HTTP/1.1 200 OK' 'text/plain; version=0.0.4' 'anynet_processes 2'
+	count_of 'anynet_rail_up{' 8
+	;;
 stale)
 	# Pages that nobody holds are not shown; the next process removes old ones, and nothing else.
 	start_run
@@ -176,6 +210,19 @@ errors)
 	"$tool" dump 1 >"$out/top" 2>&1
 	[ $? = 1 ] || fail "no process"
 	shows "process 1 has no open connections"
+	for wrong in "-l 1" "-l :" "-l x:1" "-l 127.0.0.1:65536" "-l ::1:1" "-e 1" "-t x -e 0" \
+		"-t x -l 127.0.0.1:0" "what"; do
+		# shellcheck disable=SC2086
+		"$tool" export $wrong >"$out/top" 2>&1
+		[ $? = 3 ] || fail "export $wrong is taken"
+	done
+	for wrong in "--dir $out/nowhere" "-t $out/nowhere/file" "-l 192.0.2.1:1"; do
+		# shellcheck disable=SC2086
+		"$tool" export $wrong >"$out/top" 2>&1
+		[ $? = 1 ] || fail "export $wrong"
+	done
+	"$tool" export >"$out/top" || fail "export of nothing"
+	shows "anynet_processes 0"
 	top 0 --json
 	shows '"trouble": "fine"' '"processes": []'
 	ANYNET_STATS=off "$tool" perf --net "$plugin" -r 2 -b 1K -e 1K -n 1 >/dev/null || fail "off"

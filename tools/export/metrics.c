@@ -1,0 +1,333 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* Metrics of stats pages; see metrics.h. */
+#include "metrics.h"
+
+#include <errno.h>
+#include <stdlib.h>
+#include <string.h>
+#include <time.h>
+
+#include <nccl_net/util.h>
+
+/* What a sample is about: a process, one of its comms, one of its rails. */
+struct row {
+	const struct page *page;
+	const struct anynet_stats_comm *comm;
+	const struct anynet_stats_rail *rail;
+};
+
+enum subject {
+	OF_PROCESS,
+	OF_CONNECTION,
+	OF_RAIL,
+	SUBJECTS
+};
+
+struct rows {
+	struct row *row[SUBJECTS];
+	size_t count[SUBJECTS];
+	size_t left_out; /* processes, connections and rails that are not told */
+};
+
+enum unit {
+	UNIT_NUMBER,
+	UNIT_SINCE,  /* ms, when something began: seconds since then */
+	UNIT_BIRTH,  /* ms, when something began: seconds since 1970 */
+	UNIT_MICRO,  /* seconds from µs */
+	UNIT_IS_SET, /* 1 if it is not 0 */
+	UNIT_IS_UP,  /* 1 for ANYNET_STATS_UP */
+	UNIT_IS_QP,  /* 1 for ANYNET_STATS_QP */
+};
+
+struct metric {
+	const char *name, *type, *help;
+	enum subject of;
+	enum unit unit;
+	size_t at, bytes; /* of the field in its record */
+};
+
+#define FIELD(record, field)                           \
+	offsetof(struct anynet_stats_##record, field), \
+		sizeof(((struct anynet_stats_##record *)NULL)->field)
+#define COUNTER "counter"
+#define GAUGE   "gauge"
+
+static const struct metric metrics[] = {
+	{ "anynet_process_connections", GAUGE, "Open connections.", OF_PROCESS, UNIT_NUMBER,
+	  FIELD(process, comms) },
+	{ "anynet_process_start_time_seconds", GAUGE,
+	  "When the process opened its first connection, since the epoch.", OF_PROCESS, UNIT_BIRTH,
+	  FIELD(process, started_ms) },
+	{ "anynet_process_silence_seconds", GAUGE,
+	  "Since the process last told about itself; more than 1: it is stopped, or gets no time.",
+	  OF_PROCESS, UNIT_SINCE, FIELD(process, written_ms) },
+	{ "anynet_connection_bytes_total", COUNTER, "Payload sent or received.", OF_CONNECTION,
+	  UNIT_NUMBER, FIELD(comm, bytes) },
+	{ "anynet_connection_requests_total", COUNTER, "Sends or receives asked for.",
+	  OF_CONNECTION, UNIT_NUMBER, FIELD(comm, requests) },
+	{ "anynet_connection_pending_requests", GAUGE, "Requests that are not done.", OF_CONNECTION,
+	  UNIT_NUMBER, FIELD(comm, pending) },
+	{ "anynet_connection_oldest_request_seconds", GAUGE, "Age of the oldest of them.",
+	  OF_CONNECTION, UNIT_SINCE, FIELD(comm, oldest_ms) },
+	{ "anynet_connection_stalled_seconds", GAUGE,
+	  "For how long nothing has moved although requests wait.", OF_CONNECTION, UNIT_SINCE,
+	  FIELD(comm, stalled_ms) },
+	{ "anynet_connection_stalls_total", COUNTER,
+	  "Times that requests waited for ANYNET_STALL_WARN.", OF_CONNECTION, UNIT_NUMBER,
+	  FIELD(comm, stalls) },
+	{ "anynet_connection_breaks_total", COUNTER, "Connections of its rails that broke.",
+	  OF_CONNECTION, UNIT_NUMBER, FIELD(comm, breaks) },
+	{ "anynet_connection_heals_total", COUNTER, "Connections of its rails that were replaced.",
+	  OF_CONNECTION, UNIT_NUMBER, FIELD(comm, heals) },
+	{ "anynet_connection_replayed_frames_total", COUNTER,
+	  "Frames sent again over new connections.", OF_CONNECTION, UNIT_NUMBER,
+	  FIELD(comm, again) },
+	{ "anynet_connection_failed", GAUGE, "1: it has failed.", OF_CONNECTION, UNIT_IS_SET,
+	  FIELD(comm, error) },
+	{ "anynet_rail_up", GAUGE, "1: it has a connection whose path is not in doubt.", OF_RAIL,
+	  UNIT_IS_UP, FIELD(rail, state) },
+	{ "anynet_rail_queue_pair", GAUGE, "1: a queue pair, 0: TCP.", OF_RAIL, UNIT_IS_QP,
+	  FIELD(rail, kind) },
+	{ "anynet_rail_bytes_total", COUNTER, "Payload handed to it; of senders.", OF_RAIL,
+	  UNIT_NUMBER, FIELD(rail, bytes) },
+	{ "anynet_rail_frames_total", COUNTER, "Frames sent or received.", OF_RAIL, UNIT_NUMBER,
+	  FIELD(rail, frames) },
+	{ "anynet_rail_breaks_total", COUNTER, "Connections that broke.", OF_RAIL, UNIT_NUMBER,
+	  FIELD(rail, breaks) },
+	{ "anynet_rail_retransmitted_packets_total", COUNTER,
+	  "Packets that the kernel sent again, on its present connection.", OF_RAIL, UNIT_NUMBER,
+	  FIELD(rail, resent) },
+	{ "anynet_rail_rtt_seconds", GAUGE, "Round-trip time; 0: not known.", OF_RAIL, UNIT_MICRO,
+	  FIELD(rail, rtt_us) },
+};
+
+/* --- what there is to tell --- */
+
+static bool same_process(const struct page *a, const struct page *b)
+{
+	return a->uid == b->uid && a->process.pid == b->process.pid &&
+	       !strcmp(a->process.host, b->process.host);
+}
+
+/* Pids of containers may be the same. */
+static bool told_before(const struct page_list *pages, size_t i)
+{
+	for (size_t k = 0; k < i; k++)
+		if (same_process(&pages->pages[k], &pages->pages[i]))
+			return true;
+	return false;
+}
+
+static int by_id(const void *a, const void *b)
+{
+	const struct anynet_stats_comm *const *x = a, *const *y = b;
+
+	return ((*x)->id > (*y)->id) - ((*x)->id < (*y)->id);
+}
+
+static void add_rails(struct rows *rows, const struct row *connection)
+{
+	const struct anynet_stats_rail *rails = connection->comm->rails;
+
+	for (int i = 0; i < ANYNET_STATS_RAILS; i++) {
+		bool twice = false;
+
+		for (int k = 0; k < i; k++)
+			twice |= rails[k].kind && rails[k].index == rails[i].index;
+		if (!rails[i].kind)
+			continue;
+		if (twice || rows->count[OF_RAIL] == METRICS_RAILS_MAX) {
+			rows->left_out++;
+			continue;
+		}
+		rows->row[OF_RAIL][rows->count[OF_RAIL]] = *connection;
+		rows->row[OF_RAIL][rows->count[OF_RAIL]++].rail = &rails[i];
+	}
+}
+
+static int add_connections(struct rows *rows, const struct page *page)
+{
+	const struct anynet_stats_comm **sorted = calloc(page->count + 1, sizeof(*sorted));
+
+	if (!sorted)
+		return -ENOMEM;
+	for (size_t i = 0; i < page->count; i++)
+		sorted[i] = &page->comms[i];
+	qsort(sorted, page->count, sizeof(*sorted), by_id);
+	for (size_t i = 0; i < page->count; i++) {
+		struct row row = { page, sorted[i], NULL };
+
+		if ((i && sorted[i]->id == sorted[i - 1]->id) ||
+		    rows->count[OF_CONNECTION] == METRICS_CONNECTIONS_MAX) {
+			rows->left_out++;
+			continue;
+		}
+		rows->row[OF_CONNECTION][rows->count[OF_CONNECTION]++] = row;
+		add_rails(rows, &row);
+	}
+	free(sorted);
+	return 0;
+}
+
+static int collect(struct rows *rows, const struct page_list *pages)
+{
+	const size_t room[SUBJECTS] = { pages->count + 1, METRICS_CONNECTIONS_MAX,
+					METRICS_RAILS_MAX };
+	int ret = 0;
+
+	for (int i = 0; i < SUBJECTS; i++) {
+		rows->row[i] = calloc(room[i], sizeof(*rows->row[i]));
+		if (!rows->row[i])
+			return -ENOMEM;
+	}
+	for (size_t i = 0; i < pages->count && !ret; i++) {
+		if (told_before(pages, i)) {
+			rows->left_out++;
+			continue;
+		}
+		rows->row[OF_PROCESS][rows->count[OF_PROCESS]++].page = &pages->pages[i];
+		ret = add_connections(rows, &pages->pages[i]);
+	}
+	return ret;
+}
+
+/* --- the text --- */
+
+/* A label; `value` is printable. */
+static void put_label(FILE *out, const char *name, const char *value)
+{
+	fprintf(out, "%s=\"", name);
+	for (; *value; value++) {
+		if (*value == '"' || *value == '\\')
+			fputc('\\', out);
+		fputc(*value, out);
+	}
+	fputc('"', out);
+}
+
+static void put_labels(FILE *out, const struct row *row)
+{
+	const struct anynet_stats_process *process = &row->page->process;
+
+	fprintf(out, "{pid=\"%u\",uid=\"%u\",", process->pid, (unsigned)row->page->uid);
+	put_label(out, "host", process->host);
+	put_label(out, ",job_id", process->job);
+	put_label(out, ",rank", process->rank);
+	if (row->comm) {
+		fprintf(out, ",connection=\"%llu\",direction=\"%s\",",
+			(unsigned long long)row->comm->id, row->comm->is_send ? "send" : "receive");
+		put_label(out, "device", row->rail ? row->rail->device : row->comm->device);
+		put_label(out, ",peer_host", row->comm->peer_host);
+		fprintf(out, ",peer_pid=\"%u\"", row->comm->peer_pid);
+	}
+	if (row->rail)
+		fprintf(out, ",rail=\"%u\"", row->rail->index);
+}
+
+static uint64_t field_of(const struct metric *metric, const struct row *row)
+{
+	const void *const records[SUBJECTS] = { &row->page->process, row->comm, row->rail };
+	const uint8_t *from = (const uint8_t *)records[metric->of] + metric->at;
+	uint64_t value = 0; /* little-endian, as this host */
+
+	memcpy(&value, from, metric->bytes);
+	return value;
+}
+
+static double age_of(const struct row *row, uint64_t since_ms)
+{
+	return since_ms && since_ms < row->page->read_ms
+		       ? (double)(row->page->read_ms - since_ms) / 1000
+		       : 0;
+}
+
+static double wall_clock(void)
+{
+	struct timespec ts;
+
+	clock_gettime(CLOCK_REALTIME, &ts);
+	return (double)ts.tv_sec + (double)ts.tv_nsec / 1e9;
+}
+
+static void put_value(FILE *out, const struct metric *metric, const struct row *row)
+{
+	uint64_t value = field_of(metric, row);
+
+	switch (metric->unit) {
+	case UNIT_SINCE:
+		fprintf(out, "%.3f\n", age_of(row, value));
+		break;
+	case UNIT_BIRTH:
+		fprintf(out, "%.0f\n", wall_clock() - age_of(row, value));
+		break;
+	case UNIT_MICRO:
+		fprintf(out, "%.6f\n", (double)value / 1e6);
+		break;
+	case UNIT_IS_SET:
+		fprintf(out, "%d\n", value != 0);
+		break;
+	case UNIT_IS_UP:
+		fprintf(out, "%d\n", value == ANYNET_STATS_UP);
+		break;
+	case UNIT_IS_QP:
+		fprintf(out, "%d\n", value == ANYNET_STATS_QP);
+		break;
+	default:
+		fprintf(out, "%llu\n", (unsigned long long)value);
+	}
+}
+
+static void put_head(FILE *out, const char *name, const char *type, const char *help)
+{
+	fprintf(out, "# HELP %s %s\n# TYPE %s %s\n", name, help, name, type);
+}
+
+static void put_metric(FILE *out, const struct metric *metric, const struct rows *rows)
+{
+	put_head(out, metric->name, metric->type, metric->help);
+	for (size_t i = 0; i < rows->count[metric->of]; i++) {
+		const struct row *row = &rows->row[metric->of][i];
+
+		fputs(metric->name, out);
+		put_labels(out, row);
+		fputs("} ", out);
+		put_value(out, metric, row);
+	}
+}
+
+/* What a process is does not change: in the labels of one. */
+static void put_info(FILE *out, const struct rows *rows)
+{
+	put_head(out, "anynet_process_info", GAUGE, "1; what the process is, in its labels.");
+	for (size_t i = 0; i < rows->count[OF_PROCESS]; i++) {
+		const struct row *row = &rows->row[OF_PROCESS][i];
+
+		fputs("anynet_process_info", out);
+		put_labels(out, row);
+		put_label(out, ",program", row->page->process.program);
+		put_label(out, ",net", row->page->process.net);
+		put_label(out, ",anynet", row->page->process.plugin);
+		fprintf(out, ",nccl=\"%u\"} 1\n", row->page->process.nccl_version);
+	}
+}
+
+int metrics_write(const struct page_list *pages, FILE *out)
+{
+	struct rows rows = { 0 };
+	int ret = collect(&rows, pages);
+
+	if (!ret) {
+		put_head(out, "anynet_processes", GAUGE, "Processes with open connections.");
+		fprintf(out, "anynet_processes %zu\n", rows.count[OF_PROCESS]);
+		put_head(
+			out, "anynet_left_out", GAUGE,
+			"Processes, connections and rails that are not exported: too many, or of the same name.");
+		fprintf(out, "anynet_left_out %zu\n", rows.left_out);
+		put_info(out, &rows);
+	}
+	for (size_t i = 0; i < ARRAY_SIZE(metrics) && !ret; i++)
+		put_metric(out, &metrics[i], &rows);
+	for (int i = 0; i < SUBJECTS; i++)
+		free(rows.row[i]);
+	return ret;
+}
