@@ -26,7 +26,7 @@ done
 grep -oE 'anynet (check|config|devices|explain|pair|perf|serve|top|version)( --[a-z]+)*' "$page" | sort -u |
 	while read -r _ command options; do
 		for option in $options; do
-			"$tool" "$command" --usage | grep -qE -- "\[$option[]=]" || echo "anynet $command has no $option"
+			"$tool" "$command" --usage | grep -qE -- "\[${option}[]=]" || echo "anynet $command has no $option"
 		done
 	done | grep . && bad=1
 for command in $(grep -oE '`anynet [a-z]+' "$page" | awk '{ print $2 }' | sort -u); do
