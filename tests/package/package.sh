@@ -201,6 +201,7 @@ next_version() {
 }
 
 deb_used() {
+	local subject
 	quietly inside apt-get install -y /tmp/plugin.deb /tmp/tools.deb
 	works "" "/usr/lib/anynet/libnccl-net.so"
 	leads /usr/lib/anynet/libnccl-net.so
@@ -208,7 +209,9 @@ deb_used() {
 	works libnccl-net-anynet.so
 	quietly inside ldconfig
 	leads /usr/lib/anynet/libnccl-net.so
-	quietly inside "$build/tests/conformance/conformance_lifecycle" "$loader/libnccl-net-anynet.so" 0
+	for subject in lifecycle transfer; do
+		quietly inside "$build/tests/conformance/conformance_$subject" "$loader/libnccl-net-anynet.so" 0
+	done
 	quietly inside man -w anynet
 	quietly inside bash -c '. /usr/share/bash-completion/completions/anynet && complete -p anynet'
 }
