@@ -3,6 +3,7 @@
 # The packages: package.sh CASE BUILD_DIR SOURCE_DIR CPACK FLOOR. Exit 77 = skipped.
 #   contents  what is in them, bill of materials, glibc floor; the .rpm holds what the .deb holds
 #   deb, rpm  installed, used, upgraded and removed in a copy of this system that nothing leaves
+#   unit      the systemd unit, and the tool's command in it
 #   image     packaging/Dockerfile, its lines carried out in such a copy
 set -euo pipefail
 export LC_ALL=C PATH=$PATH:/usr/sbin:/sbin
@@ -324,6 +325,23 @@ image() {
 	grep -qF 'from /opt/anynet/lib/libnccl-net' "$work/log" || fail "anynet perf took another net"
 }
 
+# --- the unit ---
+
+unit() {
+	local line option
+	line=$(sed -n 's|^ExecStart=/usr/bin/anynet ||p' "$source/packaging/anynet-export.service")
+	for option in $(grep -oE -- '--[a-z]+' <<<"$line"); do
+		"$build/tools/anynet" "${line%% *}" --usage | grep -qE -- "\[${option}[]=]" ||
+			fail "the tool does not know ${line%% *} $option"
+	done
+	command -v systemd-analyze >/dev/null ||
+		skip "no systemd-analyze: the unit's command exists, its settings were not verified"
+	sed "s|=/usr/bin/anynet|=$build/tools/anynet|" "$source/packaging/anynet-export.service" \
+		>"$work/anynet-export.service"
+	systemd-analyze verify --man=no "$work/anynet-export.service" >"$work/log" 2>&1 || fail "$(cat "$work/log")"
+	[ ! -s "$work/log" ] || fail "$(cat "$work/log")"
+}
+
 case $case in
 deb | rpm | image) [ "${PACKAGE_APART:-}" = 1 ] || apart ;;
 esac
@@ -335,6 +353,7 @@ contents) contents ;;
 deb) deb ;;
 rpm) rpm_package ;;
 image) image ;;
+unit) unit ;;
 *) fail "no case $case" ;;
 esac
 echo "package: as it should be"
