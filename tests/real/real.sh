@@ -73,6 +73,9 @@ cut)
 	expect 0 "all results are right" bench -N "$plugin" -r 2 -b 4K -e 1M -n 60 -t all_reduce,alltoall \
 		--cut 5
 	also '^# [1-9][0-9]* connections of the plugin were shut meanwhile'
+	# Without healing the first one is the end.
+	expect 1 "NCCL has an asynchronous error: remote process exited" bench \
+		-N "ANYNET_HEAL_TIMEOUT=0 $plugin" -b 1M -e 1M -n 1000 -t all_reduce --cut 5
 	expect 1 "--cut needs ANYNET_PORT_RANGE" bench -N "ANYNET_PORT_RANGE=auto $plugin" -e 64 --cut 5
 	;;
 wrong)
