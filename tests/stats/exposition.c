@@ -118,7 +118,9 @@ static void take_sample(struct check *check, const char *line)
 		check->why = "not a number";
 		return;
 	}
-	check->series = realloc(check->series, (check->series_count + 1) * sizeof(char *));
+	if (!(check->series_count & (check->series_count - 1)))
+		check->series = realloc(check->series,
+					(check->series_count * 2 + 1) * sizeof(*check->series));
 	check->series[check->series_count++] = strndup(line, (size_t)(at - line));
 }
 
