@@ -20,7 +20,8 @@ brief=(--seconds 0 --streams 1)
 rates=(--seconds 0.5 --bytes 2 --streams 1)
 
 cleanup() {
-	[ -z "$switch" ] || kill "$switch" 2>/dev/null
+	# shellcheck disable=SC2046
+	kill $(jobs -p) 2>/dev/null
 	for ns in "${hosts[@]}" "$mid"; do
 		ip netns del "$ns" 2>/dev/null
 	done
@@ -248,11 +249,42 @@ meeting)
 	export ANYNET_ALLOW=10.79.0.1,10.79.0.2
 	ip netns exec "${hosts[0]}" "$tool" cluster "${meet[@]}" --nodes 2 --save "$out/run.json" >"$out/said" 2>"$out/told" &
 	conductor=$!
-	ip netns exec "${hosts[2]}" "$tool" cluster "${meet[@]}" --nodes 2 --wait 5 >"$out/out" 2>&1 &
+	until ip netns exec "${hosts[2]}" bash -c 'exec 3<>/dev/tcp/10.79.0.1/4711' 2>/dev/null; do
+		kill -0 "$conductor" || fail "nobody conducts"
+	done
+	ip netns exec "${hosts[2]}" "$tool" cluster "${meet[@]}" --nodes 2 >"$out/out" 2>&1
+	[ $? = 2 ] || fail "one that is not allowed took part"
 	ip netns exec "${hosts[1]}" "$tool" cluster "${meet[@]}" --nodes 2 || fail "the one that is allowed"
 	wait "$conductor" || fail "a meeting of two"
 	unset ANYNET_ALLOW
 	[ "$(jq -r '[.hosts[].name | sub(".*@"; "")] | join(" ")' "$out/run.json")" = '10.79.0.1 10.79.0.2' ] || fail "names"
+	;;
+vanish)
+	# A worker that is killed between rounds or within one, and a conductor that is.
+	make_hosts 3
+	make_ssh
+	plug 16 100
+	for who in conductor worker; do
+		: >"$out/told"
+		"$tool" cluster --ssh "$out/ssh" --hosts "$(names 3)" --seconds 1 --streams 1 --save "$out/run.json" \
+			>"$out/said" 2>"$out/told" &
+		conductor=$!
+		until grep -q 'round 1' "$out/told"; do
+			kill -0 "$conductor" || fail "the run has ended"
+		done
+		[ "$who" = conductor ] || break
+		kill -KILL "$conductor"
+		wait "$conductor" 2>/dev/null
+		nobody_left
+	done
+	# Words are wanted here.
+	# shellcheck disable=SC2046
+	kill -KILL $(ip netns pids "${hosts[2]}")
+	wait "$conductor"
+	[ $? = 2 ] || fail "a worker that vanishes is no error"
+	said 'error: h3: its worker has ended'
+	[ "$(jq -r '.links[] | select(.a != "h3" and .b != "h3") | .state' "$out/run.json")" = ok ] || fail "the others were not measured"
+	nobody_left
 	;;
 page)
 	# The page needs nothing from elsewhere, and is well-formed.
@@ -265,7 +297,7 @@ page)
 	[ "$(xmllint --xpath 'count(//*[local-name()="img" or local-name()="b"])' "$out/page.html")" = 0 ] || fail "an element came in"
 	;;
 usage)
-	for bad in "" "--hosts a" "--hosts a,a" "--hosts a,-oProxyCommand=x" "--hosts a;b,c" "--hosts a,b --rendezvous c:1 --nodes 2" \
+	for bad in "" "--hosts a" "--hosts a,a" "--hosts a,-l" "--hosts a;b,c" "--hosts a,b --rendezvous c:1 --nodes 2" \
 		"--rendezvous a --nodes 2" "--rendezvous a:1" "--rendezvous a:1 --nodes 257" "--hosts a,b --seconds 11" "--hosts a,b x" \
 		"--hosts a,b --baseline /dev/null" "--hosts-file /none" "--hosts a,b --baseline $0"; do
 		# Words are wanted here.

@@ -117,7 +117,7 @@ static void test_names(void **state)
 }
 
 /* What a worker and the login before it write, and what it is taken for. */
-static int greet(const char *bytes, size_t count, uint32_t *version)
+static int greet_bytes(const char *bytes, size_t count, uint32_t *version)
 {
 	char noise[PAIR_STRANGER_MAX + 1];
 	int fds[2], ret;
@@ -131,20 +131,22 @@ static int greet(const char *bytes, size_t count, uint32_t *version)
 	return ret;
 }
 
+#define GREET(text, version) greet_bytes(text, sizeof(text) - 1, version)
+
 static void test_noise(void **state)
 {
 	static char flood[PAIR_NOISE_MAX + 100];
 	uint32_t version;
 
 	(void)state;
-	assert_int_equal(greet("anynetPR\0\0\0\1", 12, &version), 0);
-	assert_int_equal(greet("Hi\nanyanynetanynetPR\0\0\0\1", 27, &version), 0);
-	assert_int_equal(greet("x anynetPR\0\0\0\7", 14, &version), -EPROTONOSUPPORT);
+	assert_int_equal(GREET("anynetPR\0\0\0\1", &version), 0);
+	assert_int_equal(GREET("Hi\nanyanynetPR\0\0\0\1", &version), 0);
+	assert_int_equal(GREET("x anynetPR\0\0\0\7", &version), -EPROTONOSUPPORT);
 	assert_int_equal(version, 7);
-	assert_int_equal(greet("x anynetPR\0\0", 12, &version), -EPROTO);
-	assert_int_equal(greet("no such command", 15, &version), -ECONNRESET);
+	assert_int_equal(GREET("x anynetPR\0\0", &version), -EPROTO);
+	assert_int_equal(GREET("no such command", &version), -ECONNRESET);
 	memset(flood, 'a', sizeof(flood));
-	assert_int_equal(greet(flood, sizeof(flood), &version), -EPROTO);
+	assert_int_equal(greet_bytes(flood, sizeof(flood), &version), -EPROTO);
 }
 
 int main(void)
