@@ -17,7 +17,7 @@ export ANYNET_TRANSPORT=tcp
 unset NCCL_NET NCCL_DEBUG ANYNET_DEBUG ANYNET_PORT_RANGE ANYNET_ALLOW
 unset WORLD_SIZE RANK LOCAL_RANK SLURM_LOCALID OMPI_COMM_WORLD_LOCAL_RANK MPI_LOCALRANKID
 brief=(--seconds 0 --streams 1)
-rates=(--seconds 0.5 --bytes 2 --streams 1)
+rates=(--seconds 0.5 --bytes 1 --streams 1)
 
 cleanup() {
 	# shellcheck disable=SC2046
@@ -151,14 +151,14 @@ eight)
 	# A slow, a lossy and a filtered link among 28: all are named, and nothing else is.
 	make_hosts 8
 	make_ssh
-	plug 16 100 1,2,rate,4 3,4,loss,6
+	plug 16 0 1,2,rate,4 3,4,loss,6
 	drop 5 6
 	start=$(date +%s%N)
 	cluster 2 --hosts "$(names 8)" "${rates[@]}" --save "$out/run.json" --html "$out/page.html"
 	echo "eight hosts: $((($(date +%s%N) - start) / 1000000)) ms"
 	found 'warning slow h1,h2' 'warning loss h3,h4' 'error broken h5,h6'
 	grep -q '8 hosts, 28 pairs in 7 rounds, up to 4 at once' "$out/told" || fail "not announced"
-	grep -q 'bandwidth test: .* at most 0.5 s and 2 MB' "$out/told" || fail "bandwidth was not announced"
+	grep -q 'bandwidth test: .* at most 0.5 s and 1 MB' "$out/told" || fail "bandwidth was not announced"
 	[ "$(jq '.links | length' "$out/run.json")" = 28 ] || fail "not 28 pairs"
 	nobody_left
 	;;
@@ -166,7 +166,7 @@ clean)
 	# Nothing is wrong; then an earlier run, made up from this one, in which one host was faster.
 	make_hosts 3
 	make_ssh
-	plug 16 100
+	plug 16 0
 	cluster 0 --hosts "$(names 3)" "${rates[@]}" --save "$out/run.json" --html "$out/page.html"
 	found
 	said 'fine: '
@@ -263,7 +263,7 @@ vanish)
 	# A worker that is killed between rounds or within one, and a conductor that is.
 	make_hosts 3
 	make_ssh
-	plug 16 100
+	plug 16 0
 	for who in conductor worker; do
 		: >"$out/told"
 		"$tool" cluster --ssh "$out/ssh" --hosts "$(names 3)" --seconds 1 --streams 1 --save "$out/run.json" \

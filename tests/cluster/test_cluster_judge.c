@@ -101,6 +101,13 @@ static void test_one_pair(void **state)
 	run = made_up_run(8);
 	spoil(run, 3, 4, "plugin", "[{'transport': 'tcp', 'error': 'it broke'}]");
 	expect(run, 2, "broken:n3,n4", "it broke");
+	/* One direction is fast: no pair is slow. */
+	run = made_up_run(8);
+	set_rates(run, 3, 4, 4000, 1000);
+	spoil(run, 3, 4, "plugin",
+	      "[{'transport': 'tcp', 'error': '', 'runs': [{'to': 'server', 'bytes': 40, 'us': 1},"
+	      " {'to': 'client', 'bytes': 10, 'us': 1}]}]");
+	expect(run, 0, "", "");
 }
 
 static void test_one_host(void **state)

@@ -25,7 +25,6 @@ enum group {
 	NAT,
 	MTU,
 	CLOCK,
-	LOPSIDED,
 	OTHER,
 	GROUPS
 };
@@ -33,13 +32,9 @@ enum group {
 static const struct {
 	const char *kind, *label;
 } groups[GROUPS] = {
-	[BROKEN] = { "broken", "broken" },
-	[LOSS] = { "loss", "packets are lost" },
-	[NAT] = { "nat", "address translation" },
-	[MTU] = { "mtu", "different MTU" },
-	[CLOCK] = { "clock", "clocks differ" },
-	[LOPSIDED] = { "lopsided", "lopsided" },
-	[OTHER] = { "other", "odd" },
+	[BROKEN] = { "broken", "broken" },        [LOSS] = { "loss", "packets are lost" },
+	[NAT] = { "nat", "address translation" }, [MTU] = { "mtu", "different MTU" },
+	[CLOCK] = { "clock", "clocks differ" },   [OTHER] = { "other", "odd" },
 };
 
 static enum group group_of(const json_t *finding)
@@ -87,8 +82,8 @@ static void take_finding(struct gathered *k, size_t a, size_t b, const json_t *f
 
 	if (!strcmp(pair_text(finding, "level"), "note"))
 		return;
-	/* Told as slow, by the median of all. */
-	if (group == LOPSIDED && (is_slow(k, a, b) || is_slow(k, b, a)))
+	/* Told as slow, by the median of all and the best of two measurements. */
+	if (!strcmp(pair_text(finding, "kind"), "lopsided"))
 		return;
 	if (!strcmp(pair_text(finding, "kind"),
 		    "failure")) { /* nobody has started a server there */
@@ -257,8 +252,8 @@ json_t *judge(const json_t *doc, const json_t *before)
 /* What another measurement can clear: a host that was busy for a moment. */
 static bool is_doubtful(const struct gathered *k, size_t a, size_t b)
 {
-	const struct blame *const figures[] = { k->slow,  k->late,     k->slower,
-						k->later, k->by[LOSS], k->by[LOPSIDED] };
+	const struct blame *const figures[] = { k->slow, k->late, k->slower, k->later,
+						k->by[LOSS] };
 
 	if (blame_has(k->by[BROKEN], a, b))
 		return false;
