@@ -336,7 +336,7 @@ static int write_file(const char *path, const json_t *doc, bool html)
 	if (file && html)
 		cluster_html(doc, file);
 	else if (file)
-		bad = json_dumpf(doc, file, JSON_INDENT(1)) < 0;
+		bad = json_dumpf(doc, file, JSON_INDENT(1) | JSON_REAL_PRECISION(9)) < 0;
 	if (file)
 		bad = (ferror(file) | fclose(file)) || bad;
 	if (bad)
@@ -353,7 +353,7 @@ static int report(const struct cluster_arguments *a, json_t *doc)
 	json_object_set_new(doc, "findings", findings);
 	json_object_set_new(doc, "status", json_integer(status));
 	if (a->json) {
-		json_dumpf(doc, stdout, JSON_INDENT(2));
+		json_dumpf(doc, stdout, JSON_INDENT(2) | JSON_REAL_PRECISION(9));
 		printf("\n");
 	} else {
 		cluster_print(doc, stdout, isatty(STDOUT_FILENO) && !getenv("NO_COLOR"));

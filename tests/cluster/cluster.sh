@@ -75,12 +75,14 @@ plug() {
 	done
 }
 
-# What stands for ssh. Names are h1 ...; $out/env.h1 has variables of that host.
+# What stands for ssh. Names are h1 ...; $out/env.h1 has variables of that host, and $pipes: two pipes
+# instead of one socket, as some logins have.
 make_ssh() {
 	cat >"$out/ssh" <<-END
 		#!/bin/bash
 		[ -e "$out/env.\$1" ] && . "$out/env.\$1"
 		[ -e "$out/banner" ] && cat "$out/banner"
+		[ -z "\$pipes" ] || { cat | ip netns exec "anc$$\$1" sh -c "\$2" | cat; exit; }
 		exec ip netns exec "anc$$\$1" sh -c "\$2"
 	END
 	chmod +x "$out/ssh"
@@ -192,7 +194,7 @@ settings)
 	plug 1000 0
 	drop 3 1 reject
 	drop 3 2 reject
-	echo 'export NCCL_ALGO=Ring WORLD_SIZE=24 RANK=0' >"$out/env.h1"
+	echo 'export NCCL_ALGO=Ring WORLD_SIZE=24 RANK=0; pipes=1' >"$out/env.h1"
 	echo 'export NCCL_ALGO=Tree WORLD_SIZE=24 RANK=8' >"$out/env.h2"
 	echo 'export NCCL_ALGO=Ring WORLD_SIZE=16 RANK=8 NCCL_SOCKET_IFNAME=lo' >"$out/env.h3"
 	{ echo 'Welcome! anynetP anyne anynetPPR'; seq 100; } >"$out/banner"
