@@ -180,7 +180,7 @@ clean)
 	cluster 1 --hosts "$(names 3)" "${rates[@]}" --save "$out/run.json" --baseline "$out/before.json"
 	found 'warning slower h2'
 	said 'h2: slower than before with 2 of 2 hosts'
-	grep -q 'once more, 2 of 2' "$out/told" || fail "what is slower was not looked at again"
+	grep -q 'once more, 2 of ' "$out/told" || fail "what is slower was not looked at again"
 	# Not measured is not worse; a host that is not there now is no fault.
 	cluster 0 --hosts h1,h3 "${brief[@]}" --save "$out/run.json" --baseline "$out/before.json"
 	found
