@@ -76,18 +76,31 @@ void anynet_net_set_name(const char *name)
 	snprintf(anynet_net.name, sizeof(anynet_net.name), "%s", name);
 }
 
+/* Store `value` if it is larger. What was there before. */
+static uint64_t advance(_Atomic uint64_t *stored, uint64_t value)
+{
+	uint64_t before = atomic_load(stored);
+
+	while (value > before && !atomic_compare_exchange_weak(stored, &before, value))
+		;
+	return before;
+}
+
+/* A thread may be held up between any two of these steps: what it brings then is no pause, and no way back. */
 uint64_t net_now_ms(void)
 {
-	static _Atomic uint64_t last, skipped;
+	static _Atomic uint64_t last, skipped, told;
 	struct timespec ts;
 	uint64_t now, before;
 
 	clock_gettime(CLOCK_MONOTONIC, &ts);
 	now = (uint64_t)ts.tv_sec * 1000 + (uint64_t)ts.tv_nsec / 1000000;
-	before = atomic_exchange(&last, now);
+	before = advance(&last, now);
 	if (before && now > before + PAUSE_COUNTS_MS)
 		atomic_fetch_add(&skipped, now - before - PAUSE_COUNTS_MS);
-	return now - atomic_load(&skipped);
+	now -= atomic_load(&skipped);
+	before = advance(&told, now);
+	return anynet_max(now, before);
 }
 
 void net_random(void *data, size_t bytes)
