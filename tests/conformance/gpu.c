@@ -348,6 +348,61 @@ static void a_call_that_fails_is_the_end_of_the_comm_only(struct test_net *net)
 		      "CUDA_ERROR_INVALID_CONTEXT");
 }
 
+/* A copy whose end nobody can be told of: the host memory it writes into serves nobody else until it is done. */
+static void what_a_failed_call_leaves_under_way_harms_nobody(struct test_net *net)
+{
+	static unsigned char host[BYTES], unused[BYTES];
+	struct deadline deadline = deadline_in(TEST_PATIENCE_MS, "a copy");
+	struct transfer send, recv, other_send, other_recv;
+	struct link link, other;
+	struct buffer from, to;
+	uint64_t waiting;
+
+	need_copies();
+	capture_allow_warn();
+	link_open(net, &link);
+	link_open(net, &other);
+	buffer_alloc(&from, BYTES);
+	buffer_alloc(&to, BYTES);
+	pattern_fill(from.data, BYTES, 1);
+	pattern_fill(host, BYTES, 2);
+	send = transfer_of(from.data, BYTES, 0, NULL);
+	other_send = transfer_of(host, BYTES, 0, NULL);
+	other_recv = transfer_of(to.data, BYTES, 0, NULL);
+	recv = transfer_of(unused, BYTES, 0, NULL);
+	struct flow flows[] = {
+		{ .comm = link.send, .is_send = true, .transfers = &send, .count = 1 },
+		{ .comm = link.recv, .transfers = &recv, .count = 1 },
+	};
+	struct flow others[] = {
+		{ .comm = other.send, .is_send = true, .transfers = &other_send, .count = 1 },
+		{ .comm = other.recv, .transfers = &other_recv, .count = 1 },
+	};
+	memory_command("hold 3000; fail cuEventRecord nth=2 code=999");
+	while (!flows[0].error) {
+		flow_step(net, &flows[0]);
+		flow_step(net, &flows[1]);
+		deadline_turn(&deadline);
+	}
+	memory_leave(net, link.send);
+	check_ok(driver_close_send(net->driver, link.send));
+	link.send = NULL;
+	waiting = memory_counts().waiting;
+	while (memory_counts().waiting < waiting + 2) {
+		flow_step(net, &others[0]);
+		flow_step(net, &others[1]);
+		deadline_turn(&deadline);
+	}
+	memory_command("hold 0");
+	flows_run(net, others, 2);
+	pattern_check(to.data, BYTES, 2);
+	memory_command("heal");
+	link_close(net, &link);
+	link_close(net, &other);
+	buffer_free(&from);
+	buffer_free(&to);
+}
+
 /* The context is lost then, and all that is in it: nothing works any more, but nothing crashes. */
 static void a_copy_that_fails_is_the_end_of_the_gpu(struct test_net *net)
 {
@@ -498,6 +553,8 @@ int main(int argc, char **argv)
 		{ .name = "slow_copies_are_waited_for", slow_copies_are_waited_for },
 		{ .name = "a_call_that_fails_is_the_end_of_the_comm_only",
 		  a_call_that_fails_is_the_end_of_the_comm_only },
+		{ .name = "what_a_failed_call_leaves_under_way_harms_nobody",
+		  what_a_failed_call_leaves_under_way_harms_nobody },
 		{ .name = "a_copy_that_fails_is_the_end_of_the_gpu",
 		  a_copy_that_fails_is_the_end_of_the_gpu },
 		{ .name = "a_pool_may_be_made_in_several_goes",

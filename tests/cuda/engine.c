@@ -69,16 +69,16 @@ static void copy_do(struct fake_stream *stream)
 
 static void *engine_main(void *unused)
 {
-	struct fake_stream *stream;
-
 	(void)unused;
 	fake_lock();
 	for (;;) {
+		struct fake_stream *stream, *oldest = NULL;
+
 		LIST_FOREACH(stream, &fake.streams, next)
 		if (is_ready(stream))
-			break;
-		if (stream)
-			copy_do(stream);
+			oldest = stream;
+		if (oldest)
+			copy_do(oldest);
 		else
 			fake_wait(&work);
 	}

@@ -11,6 +11,7 @@
 #include <stdint.h>
 
 #define CUDA_NOT_READY 600
+#define CUDA_UNKNOWN   999
 
 #define CUDA_HOST_PORTABLE 0x1u /* pinned for all contexts */
 #define CUDA_STREAM_NON_BLOCKING \

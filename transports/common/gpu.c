@@ -20,6 +20,7 @@
 #define BOUNCES  64
 #define WAITED   2     /* of these for gpu_fetch and gpu_put, which give back what they take */
 #define WAIT_MS  10000 /* a GPU that copies nothing for so long is lost */
+#define SETTLES  3     /* tries to find out whether copies are under way */
 
 struct gpu {
 	int ordinal;
@@ -29,7 +30,9 @@ struct gpu {
 	uint8_t *memory; /* pinned */
 	void *events[BOUNCES];
 	_Atomic uint64_t bounces, waited; /* bits of those that are free */
+	_Atomic uint64_t unsure; /* of those that a copy may be under way of: a call has failed */
 	_Atomic bool is_short;
+	_Atomic bool lost; /* what is under way cannot be known any more: it is not called again */
 	_Atomic int error; /* the last */
 };
 
@@ -68,7 +71,9 @@ static int enter(const struct gpu *gpu, struct call *call)
 
 	call->mode = CUDA_CAPTURE_RELAXED;
 	all.cuda.thread_exchange_capture_mode(&call->mode);
-	error = all.cuda.ctx_push(gpu->context);
+	error = atomic_load_explicit(&gpu->lost, memory_order_relaxed)
+			? atomic_load(&gpu->error)
+			: all.cuda.ctx_push(gpu->context);
 	call->entered = !error;
 	return error;
 }
@@ -223,11 +228,6 @@ int gpu_bounce_take(struct gpu *gpu)
 	return bounce;
 }
 
-void gpu_bounce_give(struct gpu *gpu, int bounce)
-{
-	give_bit(&gpu->bounces, bounce);
-}
-
 uint8_t *gpu_bounce_memory(const struct gpu *gpu, int bounce)
 {
 	return gpu->memory + (size_t)bounce * GPU_BOUNCE_BYTES;
@@ -240,6 +240,14 @@ bool gpu_is_short(const struct gpu *gpu)
 
 /* --- copies --- */
 
+/* A call that has to do with a copy of the bounce has ended. */
+static int leave_copy(struct gpu *gpu, struct call *call, int error, int bounce)
+{
+	if (anynet_unlikely(error))
+		give_bit(&gpu->unsure, bounce);
+	return leave(gpu, call, error);
+}
+
 int gpu_copy_out(struct gpu *gpu, int bounce, const void *from, size_t bytes)
 {
 	struct call call;
@@ -250,7 +258,7 @@ int gpu_copy_out(struct gpu *gpu, int bounce, const void *from, size_t bytes)
 						bytes, gpu->out);
 	if (!error)
 		error = all.cuda.event_record(gpu->events[bounce], gpu->out);
-	return leave(gpu, &call, error);
+	return leave_copy(gpu, &call, error, bounce);
 }
 
 int gpu_copy_in(struct gpu *gpu, int bounce, void *to, size_t bytes)
@@ -263,7 +271,7 @@ int gpu_copy_in(struct gpu *gpu, int bounce, void *to, size_t bytes)
 						  bytes, gpu->in);
 	if (!error)
 		error = all.cuda.event_record(gpu->events[bounce], gpu->in);
-	return leave(gpu, &call, error);
+	return leave_copy(gpu, &call, error, bounce);
 }
 
 int gpu_copy_done(struct gpu *gpu, int bounce)
@@ -277,7 +285,7 @@ int gpu_copy_done(struct gpu *gpu, int bounce)
 		leave(gpu, &call, 0);
 		return 0;
 	}
-	return leave(gpu, &call, error) ? -EIO : 1;
+	return leave_copy(gpu, &call, error, bounce) ? -EIO : 1;
 }
 
 int gpu_copy_wait(struct gpu *gpu, int bounce)
@@ -288,11 +296,52 @@ int gpu_copy_wait(struct gpu *gpu, int bounce)
 	while (!(done = gpu_copy_done(gpu, bounce))) {
 		if (net_now_ms() >= until) {
 			atomic_store(&gpu->error, CUDA_NOT_READY);
+			give_bit(&gpu->unsure, bounce);
 			return -EIO;
 		}
 		sched_yield();
 	}
 	return done < 0 ? done : 0;
+}
+
+/* Is all done that was asked of the stream? */
+static bool is_through(struct gpu *gpu, int bounce, void *stream)
+{
+	struct call call;
+	int error = enter(gpu, &call);
+
+	if (!error)
+		error = all.cuda.event_record(gpu->events[bounce], stream);
+	return !leave(gpu, &call, error) && !gpu_copy_wait(gpu, bounce);
+}
+
+/* The bounce is to be another's: nothing may be written into it, or read from it, any more. */
+static void settle(struct gpu *gpu, int bounce)
+{
+	int waited = CUDA_NOT_READY;
+
+	if (anynet_likely(!(atomic_load(&gpu->unsure) & 1ull << bounce)))
+		return;
+	for (int tries = 0; tries < SETTLES; tries++) {
+		if (is_through(gpu, bounce, gpu->out) && is_through(gpu, bounce, gpu->in)) {
+			atomic_fetch_and(&gpu->unsure, ~(1ull << bounce));
+			return;
+		}
+	}
+	atomic_compare_exchange_strong(&gpu->error, &waited, CUDA_UNKNOWN);
+	atomic_store(&gpu->lost, true);
+}
+
+void gpu_bounce_give(struct gpu *gpu, int bounce)
+{
+	settle(gpu, bounce);
+	give_bit(&gpu->bounces, bounce);
+}
+
+static void give_waited(struct gpu *gpu, int bounce)
+{
+	settle(gpu, bounce);
+	give_bit(&gpu->waited, bounce);
 }
 
 static int take_waited(struct gpu *gpu)
@@ -317,7 +366,7 @@ int gpu_fetch(struct gpu *gpu, void *to, const void *from, size_t bytes)
 		if (!ret)
 			memcpy((uint8_t *)to + at, gpu_bounce_memory(gpu, bounce), piece);
 	}
-	give_bit(&gpu->waited, bounce);
+	give_waited(gpu, bounce);
 	return ret;
 }
 
@@ -333,7 +382,7 @@ int gpu_put(struct gpu *gpu, void *to, const void *from, size_t bytes)
 		if (!ret)
 			ret = gpu_copy_wait(gpu, bounce);
 	}
-	give_bit(&gpu->waited, bounce);
+	give_waited(gpu, bounce);
 	return ret;
 }
 
