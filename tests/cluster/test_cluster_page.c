@@ -30,6 +30,9 @@ static json_t *spoilt(void)
 	json_object_set_new(made_up_host(run, 0), "error", json_string(evil));
 	json_object_set_new(run, "when", json_string(evil));
 	json_object_set_new(made_up_link(run, 1, 2), "path", json_string(evil));
+	/* One that is late, so that the heat maps have something to show. */
+	json_object_set_new(made_up_link(run, 2, 3), "us", json_real(900));
+	json_object_set_new(made_up_link(run, 2, 3), "us_least", json_real(900));
 	json_object_set_new(measured, "failure",
 			    json_pack("{s:s, s:s}", "step", evil, "reason", evil));
 	json_object_set_new(run, "findings", judge(run, NULL));
