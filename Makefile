@@ -22,7 +22,7 @@ demo:
 	tools/demo.sh $(BUILD)
 
 # All tests but the guest's (ANYNET_GUEST=1 adds those): gcc and clang, release, sanitizers, fuzzers.
-# About a quarter of an hour on 2 cores; FUZZ_SECONDS=5 shortens the one-minute fuzzers.
+# About 40 minutes on 2 cores; FUZZ_SECONDS=5 shortens the one-minute fuzzers.
 check:
 	tools/deps.sh build check package
 	tests/check.sh
