@@ -11,9 +11,9 @@
 
 #include <cmocka.h>
 
+#include "own_page.h"
 #include "pair.h"
 #include "support/capture.h"
-#include "tools/stats/page.h"
 #include "transports/common/links.h"
 #include "transports/common/registry.h"
 #include "transports/common/stats.h"
@@ -21,7 +21,6 @@
 
 static struct pair pair;
 static char dir[64];
-static uint8_t bytes[ANYNET_STATS_BYTES];
 
 static int setup(void **state)
 {
@@ -214,27 +213,6 @@ static void close_pair(void)
 	pair_close(&pair);
 }
 
-/* A reader would ask for the lock, which this process holds itself: the bytes are read here. */
-static struct page look(void)
-{
-	char command[128], path[400] = "";
-	struct page page;
-	FILE *file;
-
-	stats_look();
-	snprintf(command, sizeof(command), "ls -d %s/anynet-stats.*", dir);
-	file = popen(command, "r");
-	assert_non_null(file);
-	assert_non_null(fgets(path, sizeof(path), file));
-	pclose(file);
-	path[strcspn(path, "\n")] = 0;
-	file = fopen(path, "r");
-	assert_non_null(file);
-	assert_int_equal(page_parse(&page, bytes, fread(bytes, 1, sizeof(bytes), file)), 0);
-	fclose(file);
-	return page;
-}
-
 static const struct anynet_stats_events *events_of(const struct page *page, bool is_send)
 {
 	for (size_t i = 0; i < page->count; i++)
@@ -252,7 +230,7 @@ static void test_the_page_holds_the_last_events(void **state)
 	(void)state;
 	open_pair();
 	stats_begin();
-	page = look();
+	page = own_page_look();
 	events = events_of(&page, true);
 	assert_int_equal(events->count, 1);
 	assert_int_equal(events->events[0].kind, ANYNET_EVENT_OPENED);
@@ -260,7 +238,7 @@ static void test_the_page_holds_the_last_events(void **state)
 	page_free(&page);
 	for (unsigned i = 0; i < ANYNET_STATS_EVENTS + 7; i++)
 		recorder_note(pair.send, pair.send->rails[0], ANYNET_EVENT_REPLAY, 0, i, NULL);
-	page = look();
+	page = own_page_look();
 	events = events_of(&page, true);
 	assert_int_equal(events->count, ANYNET_STATS_EVENTS + 8);
 	for (uint64_t i = anynet_stats_first_event(events); i < events->count; i++)
@@ -278,13 +256,13 @@ static void test_a_comm_in_the_place_of_another_has_its_own_events(void **state)
 	open_pair();
 	stats_begin();
 	recorder_note(pair.send, NULL, ANYNET_EVENT_PEER_CLOSED, 0, 0, NULL);
-	page = look();
+	page = own_page_look();
 	assert_int_equal(events_of(&page, true)->events[1].kind, ANYNET_EVENT_PEER_CLOSED);
 	page_free(&page);
 	close_pair();
 	open_pair(); /* in the same places, before the next look */
 	recorder_note(pair.send, NULL, ANYNET_EVENT_LOST, 0, 0, "other");
-	page = look();
+	page = own_page_look();
 	assert_int_equal(events_of(&page, true)->count, 2);
 	assert_int_equal(events_of(&page, true)->events[1].kind, ANYNET_EVENT_LOST);
 	page_free(&page);

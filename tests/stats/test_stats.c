@@ -14,9 +14,9 @@
 
 #include <cmocka.h>
 
+#include "own_page.h"
 #include "pair.h"
 #include "support/capture.h"
-#include "tools/stats/page.h"
 #include "transports/common/registry.h"
 #include "transports/common/stats.h"
 #include "transports/common/stats_page.h"
@@ -58,39 +58,6 @@ static void close_pair(void)
 	pair_close(&pair);
 }
 
-/* The name of the one file in the directory; NULL = there is none. */
-static const char *page_file(void)
-{
-	static char path[400];
-	FILE *list;
-	char command[100];
-
-	snprintf(command, sizeof(command), "ls -d %s/anynet-stats.* 2>/dev/null", dir);
-	list = popen(command, "r");
-	assert_non_null(list);
-	if (!fgets(path, sizeof(path), list))
-		*path = 0;
-	pclose(list);
-	path[strcspn(path, "\n")] = 0;
-	return *path ? path : NULL;
-}
-
-static uint8_t bytes[ANYNET_STATS_BYTES];
-
-/* A reader would ask for the lock, which this process holds itself: the bytes are read here. */
-static struct page look(void)
-{
-	struct page page;
-	FILE *file;
-
-	stats_look();
-	file = fopen(page_file(), "r");
-	assert_non_null(file);
-	assert_int_equal(page_parse(&page, bytes, fread(bytes, 1, sizeof(bytes), file)), 0);
-	fclose(file);
-	return page;
-}
-
 static const struct anynet_stats_comm *comm_of(const struct page *page, bool is_send)
 {
 	for (size_t i = 0; i < page->count; i++)
@@ -113,7 +80,7 @@ static void test_a_page_tells_of_process_comms_and_rails(void **state)
 	reqs[1] = pair_isend(&pair, pair_out, PAIR_LARGE, 7);
 	pair_finish(reqs, 2, NULL);
 	reqs[0] = pair_irecv(&pair, pair_in, 100, 7);
-	page = look();
+	page = own_page_look();
 	assert_int_equal(page.process.pid, getpid());
 	assert_string_equal(page.process.net, "IB");
 	assert_string_equal(page.process.plugin, ANYNET_VERSION);
@@ -154,19 +121,19 @@ static void test_the_oldest_request_keeps_its_age(void **state)
 	open_pair(1);
 	stats_begin();
 	reqs[0] = pair_irecv(&pair, pair_in, 100, 0);
-	page = look();
+	page = own_page_look();
 	since = comm_of(&page, false)->oldest_ms;
 	page_free(&page);
 	reqs[1] = pair_irecv(&pair, pair_in, 100, 0);
 	while (page_clock_ms() <= since) /* so that another time is another number */
 		;
-	page = look();
+	page = own_page_look();
 	assert_in_range(comm_of(&page, false)->oldest_ms, since - 2, since + 2);
 	page_free(&page);
 	pair_send(&pair, pair_out, 100);
 	pair_send(&pair, pair_out, 100);
 	pair_finish(reqs, 2, NULL);
-	page = look();
+	page = own_page_look();
 	assert_int_equal(comm_of(&page, false)->oldest_ms, 0);
 	page_free(&page);
 	close_pair();
@@ -181,7 +148,7 @@ static void test_breaks_and_errors_are_told(void **state)
 	open_pair(2);
 	stats_begin();
 	comm_sever(pair.send, pair.send->rails[1], -ETIMEDOUT);
-	page = look();
+	page = own_page_look();
 	send = comm_of(&page, true);
 	assert_int_equal(send->breaks, 1);
 	assert_int_equal(send->heals, 0);
@@ -193,7 +160,7 @@ static void test_breaks_and_errors_are_told(void **state)
 	pair.send->rails[0]->suspect = true;
 	comm_fail(pair.recv, NULL, -ECONNRESET, "for a test");
 	capture_forget();
-	page = look();
+	page = own_page_look();
 	assert_int_equal(comm_of(&page, true)->rails[0].state, ANYNET_STATS_SUSPECT);
 	assert_int_equal(comm_of(&page, false)->error, -ECONNRESET);
 	page_free(&page);
@@ -209,13 +176,13 @@ static void test_a_stall_is_described(void **state)
 	stats_begin();
 	pair_irecv(&pair, pair_in, 100, 7);
 	pair.recv->watch.since_ms = net_now_ms() - 5000;
-	page = look();
+	page = own_page_look();
 	assert_true(comm_of(&page, false)->stalled_ms);
 	assert_string_equal(comm_of(&page, false)->asked,
 			    "1 receives, the oldest of 100 bytes, tag 7");
 	page_free(&page);
 	pair.recv->watch.since_ms = net_now_ms();
-	page = look();
+	page = own_page_look();
 	assert_int_equal(comm_of(&page, false)->stalled_ms, 0);
 	assert_string_equal(comm_of(&page, false)->asked, "");
 	page_free(&page);
@@ -229,12 +196,12 @@ static void test_a_comm_at_work_keeps_its_record(void **state)
 	(void)state;
 	open_pair(1);
 	stats_begin();
-	page = look();
+	page = own_page_look();
 	assert_int_equal(page.count, 2);
 	page_free(&page);
 	comm_enter(pair.recv);
 	pair_send(&pair, pair_out, 100);
-	page = look();
+	page = own_page_look();
 	comm_leave(pair.recv);
 	assert_int_equal(comm_of(&page, true)->requests, 1);
 	assert_int_equal(page.count, 2);
@@ -250,17 +217,17 @@ static void test_a_comm_that_is_gone_has_no_record(void **state)
 	(void)state;
 	open_pair(1);
 	stats_begin();
-	page = look();
+	page = own_page_look();
 	id = comm_of(&page, true)->id;
 	page_free(&page);
 	registry_remove(pair.send);
-	page = look();
+	page = own_page_look();
 	assert_int_equal(page.count, 1);
 	assert_int_equal(page.process.comms, 1);
 	page_free(&page);
 	close_pair();
 	open_pair(1); /* in the same places */
-	page = look();
+	page = own_page_look();
 	assert_int_equal(page.count, 2);
 	assert_int_not_equal(comm_of(&page, true)->id, id);
 	page_free(&page);
@@ -277,7 +244,7 @@ static void test_without_a_page_nothing_happens(void **state)
 		strcpy(local_cfg.stats, none[i]);
 		stats_begin();
 		stats_look();
-		assert_null(page_file());
+		assert_null(own_page_file());
 		stats_end();
 		stats_end();
 	}
@@ -295,7 +262,7 @@ static void test_a_full_disk_ends_the_page_only(void **state)
 	(void)state;
 	open_pair(1);
 	stats_begin();
-	assert_non_null(page_file());
+	assert_non_null(own_page_file());
 	assert_int_equal(getrlimit(RLIMIT_FSIZE, &old), 0);
 	small = old;
 	small.rlim_cur = ANYNET_STATS_COMMS_AT + 100;
@@ -304,9 +271,9 @@ static void test_a_full_disk_ends_the_page_only(void **state)
 	stats_look();
 	assert_int_equal(setrlimit(RLIMIT_FSIZE, &old), 0);
 	signal(SIGXFSZ, SIG_DFL);
-	assert_null(page_file());
+	assert_null(own_page_file());
 	stats_look();
-	assert_null(page_file());
+	assert_null(own_page_file());
 	pair_send(&pair, pair_out, 100);
 	close_pair();
 }
@@ -352,10 +319,10 @@ static void test_a_forked_child_does_no_harm(void **state)
 		_exit(0);
 	}
 	assert_int_equal(exit_code(pid), 0);
-	assert_non_null(page_file());
+	assert_non_null(own_page_file());
 	assert_int_equal(pages_seen(), 1); /* still held */
 	stats_end();
-	assert_null(page_file());
+	assert_null(own_page_file());
 	assert_int_equal(pages_seen(), 0);
 	close_pair();
 }
@@ -407,7 +374,7 @@ static void test_an_old_page_that_is_held_stays(void **state)
 
 	(void)state;
 	stats_begin();
-	strcpy(name, page_file());
+	strcpy(name, own_page_file());
 	assert_int_equal(utimensat(AT_FDCWD, name, times, 0), 0);
 	pid = fork();
 	if (!pid) {
@@ -419,7 +386,7 @@ static void test_an_old_page_that_is_held_stays(void **state)
 		_exit(0);
 	}
 	assert_int_equal(exit_code(pid), 0);
-	assert_non_null(page_file());
+	assert_non_null(own_page_file());
 }
 
 int main(void)
