@@ -319,10 +319,12 @@ static bool is_through(struct gpu *gpu, int bounce, void *stream)
 static void settle(struct gpu *gpu, int bounce)
 {
 	int waited = CUDA_NOT_READY;
+	uint64_t until;
 
 	if (anynet_likely(!(atomic_load(&gpu->unsure) & 1ull << bounce)))
 		return;
-	for (int tries = 0; tries < SETTLES; tries++) {
+	until = net_now_ms() + WAIT_MS;
+	for (int tries = 0; tries < SETTLES && net_now_ms() < until; tries++) {
 		if (is_through(gpu, bounce, gpu->out) && is_through(gpu, bounce, gpu->in)) {
 			atomic_fetch_and(&gpu->unsure, ~(1ull << bounce));
 			return;
