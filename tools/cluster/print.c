@@ -11,7 +11,8 @@
 #include "tools/pair/wire.h"
 
 #define MATRIX_HOSTS 20 /* that fit into a terminal */
-#define LINE_BYTES   (40 + 8 * MATRIX_HOSTS)
+#define CELL_BYTES   32 /* more than 7 only for figures that make no sense, but hosts may tell any */
+#define LINE_BYTES   (40 + CELL_BYTES * MATRIX_HOSTS)
 
 const char *cluster_verdict(const json_t *findings)
 {
@@ -69,7 +70,7 @@ static void print_matrix(const struct matrix *m, const char *title, enum figure 
 {
 	struct spread s = matrix_spread(m, figure);
 	double scale = figure == FIGURE_US ? 1 : 1e3;
-	char line[LINE_BYTES], cell[32];
+	char line[LINE_BYTES], cell[CELL_BYTES];
 
 	if (!s.count)
 		return;
