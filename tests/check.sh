@@ -38,7 +38,9 @@ run_tests() {
 }
 
 mkdir -p build/check
-configure release -DCMAKE_C_COMPILER=gcc -DBUILD_TESTING=ON -DANYNET_WERROR=ON
+# By itself: where `make` has taken cc, another compiler's name makes cmake forget what comes with it.
+configure release -DCMAKE_C_COMPILER=gcc
+configure release -DBUILD_TESTING=ON -DANYNET_WERROR=ON
 configure asan-ubsan -DCMAKE_C_COMPILER=gcc
 configure tsan -DCMAKE_C_COMPILER=gcc
 configure clang
