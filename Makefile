@@ -41,8 +41,9 @@ guest:
 	cmake --build $(BUILD) -j $(JOBS)
 	ANYNET_GUEST=1 ctest --test-dir $(BUILD) --output-on-failure -R '^guest\.'
 
-bench: all
+bench:
 	tools/deps.sh build bench
+	$(MAKE) all
 	bench/run.sh $(BUILD)
 
 # build/release/packages: a .deb and an .rpm of the plugin, the tool and the headers each.
