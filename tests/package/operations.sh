@@ -23,7 +23,7 @@ for pair in $(grep -oE 'ANYNET_[A-Z0-9_]+=[^` ,;)]+' "$page" | sort -u) \
 	said=$(env -i "$pair" "$tool" config 2>&1 >/dev/null)
 	[[ $said == *ANYNET_SECRET_FILE*cannot\ be\ opened* || -z $said ]] || fail "$pair: $said"
 done
-grep -oE 'anynet (check|config|devices|explain|export|pair|perf|serve|top|version)( --[a-z]+)*' "$page" | sort -u |
+grep -oE 'anynet [a-z]+( --[a-z]+)+' "$page" | sort -u |
 	while read -r _ command options; do
 		for option in $options; do
 			"$tool" "$command" --usage | grep -qE -- "\[${option}[]=]" || echo "anynet $command has no $option"

@@ -347,7 +347,8 @@ deb | rpm | image) [ "${PACKAGE_APART:-}" = 1 ] || apart ;;
 esac
 work=$(mktemp -d)
 upper=$work/upper root=$work/root
-trap 'umount -l "$work" 2>/dev/null || :; rm -rf "$work"' EXIT
+# Whatever is still mounted there is this system's own: rm must not go into it.
+trap 'umount -l "$work" 2>/dev/null || :; rm -rf --one-file-system "$work"' EXIT
 case $case in
 contents) contents ;;
 deb) deb ;;

@@ -33,8 +33,9 @@ export SOURCE_DATE_EPOCH
 SOURCE_DATE_EPOCH=$(sed -n 's/.*SOURCE_DATE_EPOCH} \([0-9]*\).*/\1/p' "$build/packaging/project.cmake")
 umask 077 # which is nobody else's business, either
 mkdir "$work/another name"
-(cd "$source" && tar -c --exclude=./build --exclude=./.git --exclude=./tests --exclude=./shared .) |
-	tar -x -C "$work/another name"
+# All that packages are made of: no tests, and nothing that merely lies around.
+tar -c -C "$source" CMakeLists.txt CMakePresets.json CHANGELOG.md LICENSE README.md packages.txt \
+	bench docs include packaging plugin tools transports | tar -x -C "$work/another name"
 quietly "$cmake" -S "$work/another name" -B "$work/elsewhere" -DBUILD_TESTING=OFF \
 	-DCMAKE_BUILD_TYPE="$type" -DCMAKE_C_COMPILER="$compiler"
 for target in "${targets[@]}"; do
