@@ -26,6 +26,7 @@
 #define FRAME_MAX 70000
 #define QUEUE_MAX 65536 /* frames on one way: more than any sender has in flight */
 #define BURST     64    /* frames of a port at a time */
+#define BUCKET    4096  /* bytes that pass at once, as through a shaper: ping-pong has no rate */
 #define HEADER    sizeof(struct virtio_net_hdr)
 
 struct frame {
@@ -79,7 +80,7 @@ static int open_port(const char *name)
 
 static void send_on(struct way *w, const char *data, size_t bytes)
 {
-	uint64_t now = now_ns();
+	uint64_t now = now_ns(), bucket_ns;
 	struct frame *f;
 
 	if (w->loss > 0 && drand48() < w->loss)
@@ -87,10 +88,12 @@ static void send_on(struct way *w, const char *data, size_t bytes)
 	f = w->queued < QUEUE_MAX ? malloc(sizeof(*f) + bytes) : NULL;
 	if (!f)
 		return;
-	if (w->free_ns < now)
-		w->free_ns = now;
+	bucket_ns = (uint64_t)(BUCKET / w->bytes_per_ns);
+	if (w->free_ns + bucket_ns < now)
+		w->free_ns = now - bucket_ns;
 	w->free_ns += (uint64_t)((double)bytes / w->bytes_per_ns);
-	*f = (struct frame){ .leaves_ns = w->free_ns + delay_ns, .bytes = bytes };
+	*f = (struct frame){ .leaves_ns = (w->free_ns > now ? w->free_ns : now) + delay_ns,
+			     .bytes = bytes };
 	memcpy(f->data, data, bytes);
 	*w->last = f;
 	w->last = &f->next;
