@@ -225,11 +225,10 @@ struct anynet_wire_grant {
 	uint32_t tag;
 	uint32_t check; /* of the rest (ib_link.h): it may become visible in any order */
 	uint32_t flags; /* ANYNET_GRANT_* */
-	uint32_t reserved[6];
 	uint32_t seq;
 	uint32_t mark; /* seq + 1 */
 };
-static_assert(sizeof(struct anynet_wire_grant) == 64, "wire: written as one");
+static_assert(sizeof(struct anynet_wire_grant) == 40, "wire");
 
 /* It is GPU memory: messages that would go in the frame itself are written there as well. */
 #define ANYNET_GRANT_ALL_SIZES 0x1u
@@ -242,6 +241,6 @@ struct anynet_wire_board {
 	uint32_t consumed; /* frames that the acceptor has taken from this queue pair in all */
 	uint32_t reserved[15];
 };
-static_assert(sizeof(struct anynet_wire_board) == 4160, "wire");
+static_assert(sizeof(struct anynet_wire_board) == 2624, "wire");
 
 #endif

@@ -56,14 +56,15 @@ static void stream_open(struct test_net *net)
 	stream.mhandles[1] = flow_reg(net, stream.link.recv, stream.to.data, PLACES * PLACE_BYTES);
 }
 
-static void stream_run(struct test_net *net)
+/* With so many sends at a time. */
+static void stream_run(struct test_net *net, size_t sends)
 {
 	struct flow flows[] = {
 		{ .comm = stream.link.send,
 		  .is_send = true,
 		  .transfers = stream.transfers[0],
 		  .count = MESSAGES,
-		  .window = WINDOW,
+		  .window = sends,
 		  .prepare = fill_next },
 		{ .comm = stream.link.recv,
 		  .transfers = stream.transfers[1],
@@ -100,7 +101,7 @@ static void check_by_verbs(struct test_net *net)
 
 	do {
 		before = fake_counts();
-		stream_run(net);
+		stream_run(net, WINDOW);
 		deadline_turn(&deadline);
 	} while (fake_counts().sends - before.sends < MESSAGES);
 }
@@ -115,11 +116,27 @@ static void a_grant_counts_when_all_of_it_is_there(struct test_net *net)
 	stream_close(net);
 }
 
+/* A message is one request; what tells where it may go comes in fewer. */
+static void grants_go_together(struct test_net *net)
+{
+	uint64_t sends;
+
+	stream_open(net);
+	check_by_verbs(net);
+	sends = fake_counts().sends;
+	stream_run(net, 1);
+	sends = fake_counts().sends - sends;
+	check_that(sends <= MESSAGES * 3 / 2, "%llu requests for %d messages",
+		   (unsigned long long)sends, MESSAGES);
+	stream_close(net);
+}
+
 int main(int argc, char **argv)
 {
 	const struct test_case cases[] = {
 		{ .name = "a_grant_counts_when_all_of_it_is_there",
 		  a_grant_counts_when_all_of_it_is_there },
+		{ .name = "grants_go_together", grants_go_together },
 	};
 
 	return test_main(argc, argv, cases, sizeof(cases) / sizeof(cases[0]));

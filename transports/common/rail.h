@@ -198,6 +198,10 @@ void recv_arrived(struct recv_comm *comm, struct recv_msg *msg, size_t bytes);
 bool recv_next_grant(struct recv_comm *comm, struct anynet_rail *rail, size_t eager,
 		     struct anynet_wire_grant *grant, struct anynet_mr **mr);
 
+/* Can grants wait, as the sender has several places for what it sends next? Then they go together, with
+ * fewer requests, when it has used some. */
+bool recv_holds_grants(struct recv_comm *comm, const struct anynet_rail *rail);
+
 /* Are there receives that are not granted unasked, and has the sender been told of all others? */
 bool recv_must_be_asked(const struct recv_comm *comm, const struct anynet_rail *rail);
 

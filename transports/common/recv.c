@@ -13,6 +13,9 @@
 #include "profile.h"
 #include "recv_internal.h"
 
+/* Places that a sender is left with while others wait to be told together. */
+#define GRANTS_AHEAD 4
+
 static_assert(sizeof(struct anynet_wire_frame) + ANYNET_ACK_BYTES <= RAIL_CONTROL_BYTES,
 	      "ack frame");
 
@@ -108,10 +111,15 @@ static bool ack_lazy_due(const struct recv_comm *comm)
 	return comm->complete >= ANYNET_SENDS / 4 || comm->lazy_bytes >= comm->replay_bytes / 4;
 }
 
+static bool held_due(const struct recv_comm *comm)
+{
+	return comm->held && (int32_t)(comm->announced - comm->held_until) >= 0;
+}
+
 static bool control_due(const struct recv_comm *comm)
 {
-	return comm->untold || comm->ack_prompt || comm->grants || comm->again_due ||
-	       comm->doubts || ack_lazy_due(comm);
+	return comm->untold || held_due(comm) || comm->ack_prompt || comm->grants ||
+	       comm->again_due || comm->doubts || ack_lazy_due(comm);
 }
 
 /* A control frame into `frame`, with `payload` bytes that lie behind it already. */
@@ -332,6 +340,18 @@ void recv_grant_again(const struct recv_comm *comm, struct anynet_rail *rail)
 	rail->granted = oldest_grantable(comm);
 }
 
+bool recv_holds_grants(struct recv_comm *comm, const struct anynet_rail *rail)
+{
+	uint32_t until = rail->granted - (GRANTS_AHEAD - 1);
+
+	if (!comm->plain || rail->granted == comm->grantable ||
+	    (int32_t)(comm->announced - until) >= 0)
+		return false;
+	comm->held = true;
+	comm->held_until = until;
+	return true;
+}
+
 bool recv_must_be_asked(const struct recv_comm *comm, const struct anynet_rail *rail)
 {
 	return !comm->plain && rail->granted == comm->grantable;
@@ -515,7 +535,7 @@ static int test_entered(struct recv_comm *comm, struct recv_req *req, int *done,
 
 	if (!atomic_load_explicit(&req->req.done, memory_order_acquire)) {
 		if (control_due(comm)) {
-			comm->untold = false;
+			comm->untold = comm->held = false;
 			ret = comm_transmit(&comm->base);
 			if (ret)
 				return ret;

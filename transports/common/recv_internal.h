@@ -80,6 +80,8 @@ struct recv_comm {
 	/* Receives have been posted that rails may have to tell: at the next test, not in irecv. What NCCL
 	 * sends between the two leaves first. */
 	bool untold;
+	bool held;             /* … grants wait for the sender's use of earlier ones … */
+	uint32_t held_until;   /* … until all messages before this one have been seen */
 	uint32_t replay_bytes; /* the sender's ring: told before it is full */
 	uint32_t lazy_bytes;   /* received since the first message that is to be acked */
 	uint32_t complete;     /* messages completed since the last ack … */

@@ -244,17 +244,44 @@ int ib_transmit_data(struct anynet_rail *base)
 
 /* --- a receive comm: grants and control frames --- */
 
+/* Grants of receives that follow one another: one WRITE. */
+struct grants {
+	struct anynet_wire_grant at[IB_INLINE_WANTED / sizeof(struct anynet_wire_grant)];
+	uint32_t count;
+};
+
+static bool may_join(const struct ib_link *link, const struct grants *grants, uint32_t seq)
+{
+	size_t bytes = (grants->count + 1) * sizeof(grants->at[0]);
+
+	return seq == grants->at[0].seq + grants->count && seq % ANYNET_BOARD_GRANTS &&
+	       bytes <= sizeof(grants->at) && bytes <= link->inline_bytes;
+}
+
+static int write_grants(struct ib_link *link, struct grants *grants)
+{
+	uint64_t place = grants->at[0].seq % ANYNET_BOARD_GRANTS * sizeof(grants->at[0]);
+	uint32_t bytes = grants->count * (uint32_t)sizeof(grants->at[0]);
+
+	if (!bytes)
+		return 0;
+	grants->count = 0;
+	return ib_link_write(link, grants->at, bytes, link->peer.addr + place);
+}
+
 static int post_grants(struct ib_rail *rail)
 {
 	struct ib_link *link = rail->link;
 	struct recv_comm *comm = (struct recv_comm *)rail->tcp.base.comm;
+	struct grants grants = { .count = 0 };
 	struct anynet_wire_grant grant;
 	struct anynet_mr *mr;
 	int ret = 0;
 
+	if (recv_holds_grants(comm, &rail->tcp.base))
+		return 0;
 	while (!ret && ib_link_has_room(link, 2) &&
 	       recv_next_grant(comm, &rail->tcp.base, IB_SLOT_BYTES - HEADER_BYTES, &grant, &mr)) {
-		uint64_t addr = link->peer.addr + (grant.seq % ANYNET_BOARD_GRANTS) * sizeof(grant);
 		const struct ib_mr *reg;
 		char why[200];
 
@@ -265,9 +292,11 @@ static int post_grants(struct ib_rail *rail)
 		}
 		grant.rkey = reg->rkey;
 		grant.check = ib_grant_check(&grant);
-		ret = ib_link_write(link, &grant, sizeof(grant), addr);
+		if (grants.count && !may_join(link, &grants, grant.seq))
+			ret = write_grants(link, &grants);
+		grants.at[grants.count++] = grant;
 	}
-	return ret;
+	return ret ? ret : write_grants(link, &grants);
 }
 
 /* A grant that answers an RTS tells where to, too. */
