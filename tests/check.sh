@@ -4,12 +4,13 @@
 # ctest over the release, AddressSanitizer + UndefinedBehaviorSanitizer, ThreadSanitizer and fuzz
 # builds. Ends with the tests that were skipped, and why, and ctest's summary.
 #
-# FUZZ_SECONDS: time for each fuzzer (default 60). JOBS: processors to use.
+# FUZZ_SECONDS: time for each fuzzer (default 30). JOBS: processors to use. ANYNET_GUEST=0: without the
+# tests that need an emulated machine.
 set -euo pipefail
 cd "$(dirname "$0")/.."
 
 jobs=${JOBS:-$(nproc)}
-fuzz_seconds=${FUZZ_SECONDS:-60}
+fuzz_seconds=${FUZZ_SECONDS:-30}
 log=build/check/configure.log
 builds=(release asan-ubsan tsan fuzz)
 
@@ -37,6 +38,15 @@ run_tests() {
 		awk -v log_file=build/check/Testing/Temporary/LastTest.log -f tests/skips.awk
 }
 
+# What the emulated machine needs. Where that cannot be had its tests are skipped, and say why.
+prepare_guest() {
+	[ "${ANYNET_GUEST:-}" != 0 ] || return 0
+	if ! tools/deps.sh guest || ! tests/guest/prepare.sh >/dev/null; then
+		echo "check: without the tests in an emulated machine"
+	fi
+}
+
+prepare_guest
 mkdir -p build/check
 # By itself: where `make` has taken cc, another compiler's name makes cmake forget what comes with it.
 configure release -DCMAKE_C_COMPILER=gcc

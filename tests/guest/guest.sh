@@ -8,8 +8,8 @@
 #   --cpus N      processors (default: as many as the host has)
 #   --memory MB   (default 2048)
 #   --limit S     ends the guest after that many seconds (default 300), exit 124
-#   --offline     for test suites: download nothing; exit 77 and say why if ANYNET_GUEST is not set,
-#                 or the guest is not prepared (prepare.sh) or cannot be started
+#   --offline     for test suites: download nothing; exit 77 and say why if ANYNET_GUEST is 0, or the
+#                 guest is not prepared (prepare.sh) or cannot be started
 #   --verbose     the guest kernel's messages and the time each step takes, on stderr
 #
 # The guest sees the host's whole file system, read only beneath a layer in its memory: what is built
@@ -43,9 +43,9 @@ while [ $# -gt 0 ]; do
 done
 [ $# -gt 0 ] || usage
 
-# An emulated machine takes minutes of both processors: in a suite by request only.
-if [ -n "${offline[*]}" ] && [ -z "${ANYNET_GUEST:-}" ]; then
-	echo "SKIP guest: 'make guest' runs it, or ANYNET_GUEST=1 in the environment"
+# An emulated machine takes minutes of both processors.
+if [ -n "${offline[*]}" ] && [ "${ANYNET_GUEST:-}" = 0 ]; then
+	echo "SKIP guest: ANYNET_GUEST=0 is in the environment"
 	exit 77
 fi
 cache=$("$here/prepare.sh" "${offline[@]}") || {
