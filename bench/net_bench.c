@@ -11,6 +11,8 @@
 #include <sys/utsname.h>
 #include <unistd.h>
 
+#include "args.h"
+
 #define BUSY_LOAD 0.3 /* per core: more than this and the numbers are not worth much */
 
 static const struct bench_figure *const figures[] = {
@@ -58,24 +60,6 @@ static const struct argp_option options[] = {
 	{ 0 },
 };
 
-static long parse_number(struct argp_state *state, const char *what, const char *text, long min,
-			 long max)
-{
-	char *end;
-	long value;
-
-	errno = 0;
-	value = strtol(text, &end, 10);
-	if (*end == 'K' || *end == 'k' || *end == 'M' || *end == 'm') {
-		value *= *end == 'K' || *end == 'k' ? 1024 : 1024 * 1024;
-		end++;
-	}
-	if (end == text || *end || errno || value < min || value > max)
-		argp_error(state, "%s '%s': a number from %ld to %ld is wanted", what, text, min,
-			   max);
-	return value;
-}
-
 static int parse_list(struct argp_state *state, const char *what, char *text, long max, long *list)
 {
 	int count = 0;
@@ -83,7 +67,7 @@ static int parse_list(struct argp_state *state, const char *what, char *text, lo
 	for (char *word = strtok(text, ","); word; word = strtok(NULL, ",")) {
 		if (count == BENCH_LIST_MAX)
 			argp_error(state, "%s: at most %d of them", what, BENCH_LIST_MAX);
-		list[count++] = parse_number(state, what, word, 1, max);
+		list[count++] = args_size(state, what, word, 1, max);
 	}
 	return count;
 }
@@ -123,8 +107,8 @@ static void parse_cpus(struct argp_state *state, struct bench_options *opts, cha
 	if (!second)
 		argp_error(state, "--cpus '%s': two cores, as in 0,1, are wanted", text);
 	*second++ = '\0';
-	opts->cpus[0] = (int)parse_number(state, "--cpus", text, -1, CPU_SETSIZE - 1);
-	opts->cpus[1] = (int)parse_number(state, "--cpus", second, -1, CPU_SETSIZE - 1);
+	opts->cpus[0] = (int)args_number(state, "--cpus", text, -1, CPU_SETSIZE - 1);
+	opts->cpus[1] = (int)args_number(state, "--cpus", second, -1, CPU_SETSIZE - 1);
 }
 
 static void parse_devs(struct argp_state *state, struct bench_options *opts, char *text)
@@ -133,8 +117,8 @@ static void parse_devs(struct argp_state *state, struct bench_options *opts, cha
 
 	if (second)
 		*second++ = '\0';
-	opts->devs[0] = (int)parse_number(state, "--dev", text, 0, 255);
-	opts->devs[1] = second ? (int)parse_number(state, "--dev", second, 0, 255) : opts->devs[0];
+	opts->devs[0] = (int)args_number(state, "--dev", text, 0, 255);
+	opts->devs[1] = second ? (int)args_number(state, "--dev", second, 0, 255) : opts->devs[0];
 }
 
 static void parse_netns(struct argp_state *state, struct bench_options *opts, char *text)
@@ -173,13 +157,13 @@ static error_t parse(int key, char *arg, struct argp_state *state)
 		opts->comms_count = parse_list(state, "--comms", arg, BENCH_COMMS_MAX, opts->comms);
 		break;
 	case KEY_WAYS:
-		opts->ways = (int)parse_number(state, "--ways", arg, 1, 2);
+		opts->ways = (int)args_number(state, "--ways", arg, 1, 2);
 		break;
 	case 'r':
-		opts->rounds = (int)parse_number(state, "--rounds", arg, 1, BENCH_ROUNDS_MAX);
+		opts->rounds = (int)args_number(state, "--rounds", arg, 1, BENCH_ROUNDS_MAX);
 		break;
 	case KEY_WINDOW:
-		opts->window_ms = (int)parse_number(state, "--window", arg, 10, 60000);
+		opts->window_ms = (int)args_number(state, "--window", arg, 10, 60000);
 		break;
 	case KEY_QUICK:
 		opts->quick = true;
@@ -197,7 +181,7 @@ static error_t parse(int key, char *arg, struct argp_state *state)
 		parse_devs(state, opts, arg);
 		break;
 	case KEY_ABI:
-		opts->abi = (int)parse_number(state, "--abi", arg, 5, 12);
+		opts->abi = (int)args_number(state, "--abi", arg, 5, 12);
 		break;
 	case KEY_CSV:
 		open_csv(state, opts, arg);

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Arguments that several commands take; see args.h. */
+/* Arguments that several commands and benchmarks take; see args.h. */
 #include "args.h"
 
 #include <errno.h>
@@ -9,18 +9,38 @@
 
 #include "pair/dial.h"
 
-long long args_number(struct argp_state *state, const char *what, const char *text, long long min,
-		      long long max)
+static long long parse_number(struct argp_state *state, const char *what, const char *text,
+			      const char *units, long long min, long long max)
 {
-	char *end;
+	const char *unit;
 	long long value;
+	int shift = 0;
+	char *end;
 
 	errno = 0;
 	value = strtoll(text, &end, 10);
-	if (end == text || *end || errno || value < min || value > max)
+	unit = *end ? strchr(units, *end | 0x20) : NULL;
+	if (unit) {
+		shift = 10 * (int)(unit - units + 1);
+		end++;
+	}
+	if (end == text || *end || errno || __builtin_mul_overflow(value, 1LL << shift, &value) ||
+	    value < min || value > max)
 		argp_error(state, "%s '%s': a number from %lld to %lld is wanted", what, text, min,
 			   max);
 	return value;
+}
+
+long long args_number(struct argp_state *state, const char *what, const char *text, long long min,
+		      long long max)
+{
+	return parse_number(state, what, text, "", min, max);
+}
+
+long long args_size(struct argp_state *state, const char *what, const char *text, long long min,
+		    long long max)
+{
+	return parse_number(state, what, text, "kmg", min, max);
 }
 
 int args_seconds(struct argp_state *state, const char *text)

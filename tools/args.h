@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Arguments that several commands take. What is none ends the process by argp_error. */
+/* Arguments that several commands and benchmarks take. What is none ends the process by argp_error. */
 #ifndef TOOLS_ARGS_H
 #define TOOLS_ARGS_H
 
@@ -10,6 +10,9 @@
 
 long long args_number(struct argp_state *state, const char *what, const char *text, long long min,
 		      long long max);
+/* The same of a size, which may end in K, M or G. */
+long long args_size(struct argp_state *state, const char *what, const char *text, long long min,
+		    long long max);
 
 /* --seconds, in milliseconds. */
 int args_seconds(struct argp_state *state, const char *text);

@@ -3,17 +3,17 @@
 #include "perf_args.h"
 
 #include <argp.h>
-#include <errno.h>
 #include <limits.h>
 #include <stdio.h>
-#include <stdlib.h>
 #include <string.h>
 #include <unistd.h>
 
 #include <nccl_net/util.h>
 
+#include "args.h"
+
 #define PLUGIN       "libnccl-net.so"
-#define BYTES_MAX    ((size_t)16 << 30)
+#define BYTES_MAX    (16LL << 30)
 #define DEADLINE_MAX 86400
 #define COUNT_MAX    1000000
 
@@ -64,40 +64,6 @@ static const struct perf_pattern *const patterns[] = {
 	&perf_sendrecv,
 };
 
-static long parse_number(struct argp_state *state, const char *what, const char *text, long min,
-			 long max)
-{
-	char *end;
-	long value;
-
-	errno = 0;
-	value = strtol(text, &end, 10);
-	if (end == text || *end || errno || value < min || value > max)
-		argp_error(state, "%s '%s': a number from %ld to %ld is wanted", what, text, min,
-			   max);
-	return value;
-}
-
-static size_t parse_bytes(struct argp_state *state, const char *what, const char *text)
-{
-	static const char units[] = "kmg";
-	unsigned long long value;
-	const char *unit = NULL;
-	int shift = 0;
-	char *end;
-
-	errno = 0;
-	value = strtoull(text, &end, 10);
-	if (*end)
-		unit = strchr(units, *end | 0x20);
-	if (unit)
-		shift = 10 * (int)(unit - units + 1);
-	if (end == text || *text == '-' || errno || end[unit != NULL] || !value ||
-	    value > BYTES_MAX >> shift)
-		argp_error(state, "%s '%s': 1 to 16G bytes are wanted", what, text);
-	return (size_t)value << shift;
-}
-
 static const struct perf_pattern *parse_pattern(struct argp_state *state, const char *text)
 {
 	for (size_t i = 0; i < ARRAY_SIZE(patterns); i++) {
@@ -132,31 +98,31 @@ static error_t parse(int key, char *arg, struct argp_state *state)
 		o->pattern = parse_pattern(state, arg);
 		break;
 	case 'r':
-		o->ranks = (int)parse_number(state, "--ranks", arg, 1, GROUP_MAX);
+		o->ranks = (int)args_number(state, "--ranks", arg, 1, GROUP_MAX);
 		break;
 	case KEY_CHANNELS:
-		o->channels = (int)parse_number(state, "--channels", arg, 1, PERF_CHANNELS_MAX);
+		o->channels = (int)args_number(state, "--channels", arg, 1, PERF_CHANNELS_MAX);
 		break;
 	case 'b':
-		o->min_bytes = parse_bytes(state, "-b", arg);
+		o->min_bytes = (size_t)args_size(state, "-b", arg, 1, BYTES_MAX);
 		break;
 	case 'e':
-		o->max_bytes = parse_bytes(state, "-e", arg);
+		o->max_bytes = (size_t)args_size(state, "-e", arg, 1, BYTES_MAX);
 		break;
 	case 'f':
-		o->factor = (int)parse_number(state, "-f", arg, 2, 1024);
+		o->factor = (int)args_number(state, "-f", arg, 2, 1024);
 		break;
 	case 'i':
-		o->step_bytes = parse_bytes(state, "-i", arg);
+		o->step_bytes = (size_t)args_size(state, "-i", arg, 1, BYTES_MAX);
 		break;
 	case 'n':
-		o->iterations = (int)parse_number(state, "-n", arg, 1, COUNT_MAX);
+		o->iterations = (int)args_number(state, "-n", arg, 1, COUNT_MAX);
 		break;
 	case 'w':
-		o->warmups = (int)parse_number(state, "-w", arg, 0, COUNT_MAX);
+		o->warmups = (int)args_number(state, "-w", arg, 0, COUNT_MAX);
 		break;
 	case 'c':
-		o->check = parse_number(state, "-c", arg, 0, 1);
+		o->check = args_number(state, "-c", arg, 0, 1);
 		break;
 	case 'd':
 		o->type = parse_type(state, arg);
@@ -165,13 +131,13 @@ static error_t parse(int key, char *arg, struct argp_state *state)
 		o->spec = arg;
 		break;
 	case KEY_ABI:
-		o->abi = (int)parse_number(state, "--abi", arg, 5, 12);
+		o->abi = (int)args_number(state, "--abi", arg, 5, 12);
 		break;
 	case KEY_DEV:
-		o->dev = (int)parse_number(state, "--dev", arg, 0, 255);
+		o->dev = (int)args_number(state, "--dev", arg, 0, 255);
 		break;
 	case KEY_DEADLINE:
-		o->deadline_s = (int)parse_number(state, "--deadline", arg, 1, DEADLINE_MAX);
+		o->deadline_s = (int)args_number(state, "--deadline", arg, 1, DEADLINE_MAX);
 		break;
 	case KEY_JSON:
 		o->format = PERF_JSON;

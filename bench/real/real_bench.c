@@ -4,9 +4,10 @@
 
 #include <argp.h>
 #include <errno.h>
-#include <stdlib.h>
 #include <string.h>
 #include <sys/stat.h>
+
+#include "args.h"
 
 static const char doc[] =
 	"Runs real NCCL with all ranks on one GPU, everything between them over the network, and "
@@ -49,29 +50,6 @@ static const struct argp_option options[] = {
 	{ "cudart", KEY_CUDART, "FILE", 0, "the CUDA runtime to use", 0 },
 	{ 0 },
 };
-
-static size_t parse_number(struct argp_state *state, const char *what, const char *text, size_t min,
-			   size_t max)
-{
-	static const char units[] = "KMG";
-	unsigned long long value;
-	const char *unit;
-	char *end;
-
-	errno = 0;
-	value = strtoull(text, &end, 10);
-	unit = *end ? strchr(units, *end & ~0x20) : NULL;
-	if (unit) {
-		unsigned shift = 10 * (unsigned)(unit - units + 1);
-
-		value = value > (max >> shift) ? (unsigned long long)max + 1 : value << shift;
-		end++;
-	}
-	if (end == text || *text == '-' || *end || errno || value < min || value > max)
-		argp_error(state, "%s '%s': a number from %zu to %zu is wanted", what, text, min,
-			   max);
-	return (size_t)value;
-}
 
 static void parse_tests(struct argp_state *state, struct real_options *opts, char *text)
 {
@@ -132,36 +110,36 @@ static error_t parse(int key, char *arg, struct argp_state *state)
 		parse_tests(state, opts, arg);
 		break;
 	case 'r':
-		opts->ranks = (int)parse_number(state, "--ranks", arg, 1, REAL_RANKS_MAX);
+		opts->ranks = (int)args_number(state, "--ranks", arg, 1, REAL_RANKS_MAX);
 		break;
 	case 'b':
 		opts->bytes_min =
-			parse_number(state, "--minbytes", arg, REAL_BYTES_MIN, REAL_BYTES_MAX);
+			(size_t)args_size(state, "--minbytes", arg, REAL_BYTES_MIN, REAL_BYTES_MAX);
 		break;
 	case 'e':
 		opts->bytes_max =
-			parse_number(state, "--maxbytes", arg, REAL_BYTES_MIN, REAL_BYTES_MAX);
+			(size_t)args_size(state, "--maxbytes", arg, REAL_BYTES_MIN, REAL_BYTES_MAX);
 		break;
 	case 'f':
-		opts->factor = (int)parse_number(state, "--stepfactor", arg, 2, 1 << 20);
+		opts->factor = (int)args_number(state, "--stepfactor", arg, 2, 1 << 20);
 		break;
 	case 'n':
-		opts->iterations = (int)parse_number(state, "--iters", arg, 1, 1000000);
+		opts->iterations = (int)args_number(state, "--iters", arg, 1, 1000000);
 		break;
 	case 'w':
-		opts->warmups = (int)parse_number(state, "--warmup_iters", arg, 0, 1000000);
+		opts->warmups = (int)args_number(state, "--warmup_iters", arg, 0, 1000000);
 		break;
 	case KEY_ROUNDS:
-		opts->rounds = (int)parse_number(state, "--rounds", arg, 1, REAL_ROUNDS_MAX);
+		opts->rounds = (int)args_number(state, "--rounds", arg, 1, REAL_ROUNDS_MAX);
 		break;
 	case 'd':
-		opts->device = (int)parse_number(state, "--device", arg, 0, 255);
+		opts->device = (int)args_number(state, "--device", arg, 0, 255);
 		break;
 	case KEY_CUT:
-		opts->cut_ms = (int)parse_number(state, "--cut", arg, 1, 3600000);
+		opts->cut_ms = (int)args_number(state, "--cut", arg, 1, 3600000);
 		break;
 	case KEY_LIMIT:
-		opts->limit_s = (int)parse_number(state, "--limit", arg, 1, 86400);
+		opts->limit_s = (int)args_number(state, "--limit", arg, 1, 86400);
 		break;
 	case KEY_DRY_RUN:
 		opts->dry_run = true;

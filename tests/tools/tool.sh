@@ -60,8 +60,8 @@ errors)
 	expect 1 "device 99" "$tool" perf --net "$plugin" --dev 99
 	expect 1 "a number from 1 to 64" "$tool" perf -r 65
 	expect 1 "a number from 1 to 64" "$tool" perf -r 2x
-	expect 1 "bytes are wanted" "$tool" perf -b 0
-	expect 1 "bytes are wanted" "$tool" perf -b 17G
+	expect 1 "a number from 1 to 17179869184" "$tool" perf -b 0
+	expect 1 "a number from 1 to 17179869184" "$tool" perf -b 17G
 	expect 1 "smaller than" "$tool" perf -b 1K -e 8
 	expect 1 "allreduce, alltoall or sendrecv" "$tool" perf -p broadcast
 	expect 1 "'nosuch' is no command" "$tool" nosuch
