@@ -56,7 +56,8 @@ int args_seconds(struct argp_state *state, const char *text)
 	return (int)(value * 1000);
 }
 
-void args_host(struct argp_state *state, const char *text, char host[ARGS_HOST], int *port)
+void args_host(struct argp_state *state, const char *text, char host[ARGS_HOST], int port_min,
+	       int *port)
 {
 	const char *colon = strrchr(text, ':'), *number = NULL;
 	size_t bytes = strlen(text);
@@ -77,5 +78,5 @@ void args_host(struct argp_state *state, const char *text, char host[ARGS_HOST],
 		argp_error(state, "a host of at most 255 characters is wanted");
 	snprintf(host, ARGS_HOST, "%.*s", (int)bytes, text);
 	if (number)
-		*port = (int)args_number(state, "port", number, 1, 65535);
+		*port = (int)args_number(state, "port", number, port_min, 65535);
 }

@@ -247,7 +247,7 @@ static error_t parse(int key, char *arg, struct argp_state *state)
 		return 0;
 	case KEY_RENDEZVOUS:
 		a->meeting.port = 0;
-		args_host(state, arg, a->meeting_host, &a->meeting.port);
+		args_host(state, arg, a->meeting_host, 1, &a->meeting.port);
 		if (!a->meeting.port)
 			argp_error(state, "--rendezvous '%s': HOST:PORT is wanted", arg);
 		a->meeting.host = a->meeting_host;

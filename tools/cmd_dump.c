@@ -3,9 +3,9 @@
 #include "anynet.h"
 
 #include <argp.h>
-#include <stdlib.h>
 #include <string.h>
 
+#include "args.h"
 #include "stats/print.h"
 #include "stats_dir.h"
 
@@ -23,16 +23,13 @@ struct options {
 
 static const struct argp_option arguments[] = {
 	{ "json", 'j', NULL, 0, "as JSON", 0 },
-	{ "dir", 'D', "DIR", 0, "where the jobs write, if their ANYNET_STATS differs from yours",
-	  0 },
+	STATS_DIR_OPTION,
 	{ 0 },
 };
 
 static error_t parse(int key, char *arg, struct argp_state *state)
 {
 	struct options *o = state->input;
-	unsigned long pid;
-	char *end;
 
 	switch (key) {
 	case 'j':
@@ -42,10 +39,9 @@ static error_t parse(int key, char *arg, struct argp_state *state)
 		o->dir = arg;
 		return 0;
 	case ARGP_KEY_ARG:
-		pid = strtoul(arg, &end, 10);
-		if (o->pid || *arg < '0' || *arg > '9' || *end || !pid || pid > INT32_MAX)
-			argp_error(state, "'%s': the number of one process is wanted", arg);
-		o->pid = (uint32_t)pid;
+		if (o->pid)
+			argp_error(state, "one process is wanted");
+		o->pid = (uint32_t)args_number(state, "process", arg, 1, INT32_MAX);
 		return 0;
 	case ARGP_KEY_NO_ARGS:
 		argp_error(state, "the number of a process is wanted; `anynet top` lists them");
@@ -85,14 +81,12 @@ int cmd_dump(int argc, char **argv)
 		NULL,
 		NULL,
 	};
-	struct options o = { 0 };
+	struct options o = { .dir = stats_dir() };
 	struct page_list pages;
 	int ret, status;
 
 	argp_err_exit_status = DUMP_FAILED;
 	argp_parse(&argp, argc, argv, 0, NULL, &o);
-	if (!o.dir)
-		o.dir = stats_dir();
 	ret = page_read_all(&pages, o.dir,
 			    &(struct page_wish){ .pid = o.pid, .events = true, .ended = true });
 	if (ret) {

@@ -14,6 +14,7 @@
 #include <time.h>
 #include <unistd.h>
 
+#include "args.h"
 #include "export/http_server.h"
 #include "export/metrics.h"
 #include "pair/address.h"
@@ -30,7 +31,7 @@ enum {
 
 struct options {
 	const char *dir, *listen, *textfile;
-	unsigned every; /* s; 0 = once */
+	int every; /* s; 0 = once */
 	struct sockaddr_storage addr;
 };
 
@@ -42,8 +43,7 @@ static const struct argp_option arguments[] = {
 	{ "textfile", 't', "FILE", 0,
 	  "Write to this file, for node_exporter's textfile collector: whole, or not at all", 0 },
 	{ "every", 'e', "SECONDS", 0, "again and again, with --textfile", 0 },
-	{ "dir", 'D', "DIR", 0, "where the jobs write, if their ANYNET_STATS differs from yours",
-	  0 },
+	STATS_DIR_OPTION,
 	{ 0 },
 };
 
@@ -55,49 +55,30 @@ static void stop(int signal)
 	stopped = 1;
 }
 
-static bool parse_address(const char *text, struct sockaddr_storage *addr)
+static void parse_listen(struct argp_state *state, struct options *o, const char *text)
 {
-	const char *colon = strrchr(text, ':');
-	size_t bytes = colon ? (size_t)(colon - text) : 0;
-	char host[ADDRESS_TEXT], *end;
-	long port;
+	char host[ARGS_HOST];
+	int port = -1;
 
-	if (!colon || bytes >= sizeof(host) || colon[1] < '0' || colon[1] > '9')
-		return false;
-	port = strtol(colon + 1, &end, 10);
-	if (*end || port > UINT16_MAX)
-		return false;
-	if (bytes > 1 && text[0] == '[' && text[bytes - 1] == ']') {
-		text++;
-		bytes -= 2;
-	} else if (memchr(text, ':', bytes)) {
-		return false;
-	}
-	memcpy(host, text, bytes);
-	host[bytes] = '\0';
-	return address_parse(host, (int)port, addr);
+	args_host(state, text, host, 0, &port);
+	if (port < 0 || !address_parse(host, port, &o->addr))
+		argp_error(state, "'%s': 127.0.0.1:9417 or [::1]:9417 is wanted", text);
+	o->listen = text;
 }
 
 static error_t parse(int key, char *arg, struct argp_state *state)
 {
 	struct options *o = state->input;
-	unsigned long seconds;
-	char *end;
 
 	switch (key) {
 	case 'l':
-		o->listen = arg;
-		if (!parse_address(arg, &o->addr))
-			argp_error(state, "'%s': 127.0.0.1:9417 or [::1]:9417 is wanted", arg);
+		parse_listen(state, o, arg);
 		return 0;
 	case 't':
 		o->textfile = arg;
 		return 0;
 	case 'e':
-		seconds = strtoul(arg, &end, 10);
-		if (*arg < '0' || *arg > '9' || *end || !seconds || seconds > EVERY_MAX)
-			argp_error(state, "'%s': 1 to %d seconds are wanted", arg, EVERY_MAX);
-		o->every = (unsigned)seconds;
+		o->every = (int)args_number(state, "--every", arg, 1, EVERY_MAX);
 		return 0;
 	case 'D':
 		o->dir = arg;
@@ -279,14 +260,12 @@ int cmd_export(int argc, char **argv)
 		NULL,
 		NULL,
 	};
-	struct options o = { 0 };
+	struct options o = { .dir = stats_dir() };
 	sigset_t mask;
 	int ret;
 
 	argp_err_exit_status = EXPORT_USAGE;
 	argp_parse(&argp, argc, argv, 0, NULL, &o);
-	if (!o.dir)
-		o.dir = stats_dir();
 	if (o.textfile || o.listen)
 		catch_signals(&mask);
 	if (o.listen)

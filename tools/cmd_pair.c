@@ -75,7 +75,7 @@ static error_t parse_pair(int key, char *arg, struct argp_state *state)
 	case ARGP_KEY_ARG:
 		if (a->options.host)
 			argp_error(state, "one host is wanted");
-		args_host(state, arg, a->host, &a->options.port);
+		args_host(state, arg, a->host, 1, &a->options.port);
 		a->options.host = a->host;
 		return 0;
 	case ARGP_KEY_NO_ARGS:

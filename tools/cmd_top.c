@@ -36,8 +36,7 @@ static const struct argp_option arguments[] = {
 	{ "json", 'j', NULL, 0, "as JSON, once", 0 },
 	{ "delay", 'd', "SECONDS", 0, "between two looks, from which rates are taken; 1", 0 },
 	{ "rails", 'r', NULL, 0, "Show every rail, not only those of connections in trouble", 0 },
-	{ "dir", 'D', "DIR", 0, "where the jobs write, if their ANYNET_STATS differs from yours",
-	  0 },
+	STATS_DIR_OPTION,
 	{ 0 },
 };
 
@@ -143,14 +142,12 @@ int cmd_top(int argc, char **argv)
 		NULL,
 		NULL,
 	};
-	struct options o = { .delay = 1 };
+	struct options o = { .delay = 1, .dir = stats_dir() };
 	struct page_list before = { 0 }, now;
 	int status;
 
 	argp_err_exit_status = TOP_FAILED;
 	argp_parse(&argp, argc, argv, 0, NULL, &o);
-	if (!o.dir)
-		o.dir = stats_dir();
 	if (o.once) {
 		read_pages(&before, o.dir);
 		pause_for(o.delay);
