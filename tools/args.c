@@ -7,8 +7,6 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "pair/dial.h"
-
 static long long parse_number(struct argp_state *state, const char *what, const char *text,
 			      const char *units, long long min, long long max)
 {
@@ -41,19 +39,6 @@ long long args_size(struct argp_state *state, const char *what, const char *text
 		    long long max)
 {
 	return parse_number(state, what, text, "kmg", min, max);
-}
-
-int args_seconds(struct argp_state *state, const char *text)
-{
-	char *end;
-	double value;
-
-	errno = 0;
-	value = strtod(text, &end);
-	if (end == text || *end || errno || !(value >= 0 && value <= DIAL_MS_MAX / 1000.0))
-		argp_error(state, "--seconds '%s': a number from 0 to %d is wanted", text,
-			   DIAL_MS_MAX / 1000);
-	return (int)(value * 1000);
 }
 
 void args_host(struct argp_state *state, const char *text, char host[ARGS_HOST], int port_min,

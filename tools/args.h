@@ -14,9 +14,6 @@ long long args_number(struct argp_state *state, const char *what, const char *te
 long long args_size(struct argp_state *state, const char *what, const char *text, long long min,
 		    long long max);
 
-/* --seconds, in milliseconds. */
-int args_seconds(struct argp_state *state, const char *text);
-
 /* HOST, HOST:PORT, an IPv6 address, or one in brackets and a port. *port, which is port_min at least, is
  * kept if there is none. */
 void args_host(struct argp_state *state, const char *text, char host[ARGS_HOST], int port_min,

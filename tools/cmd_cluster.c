@@ -20,9 +20,9 @@
 #include "cluster/node.h"
 #include "cluster/print.h"
 #include "cluster/worker.h"
+#include "measure_args.h"
 #include "pair/control.h"
 #include "pair/finding.h"
-#include "pair/traffic.h"
 #include "perf_args.h"
 
 #define FILE_MAX (64 << 20) /* bytes of an earlier run, or of a list of hosts */
@@ -35,10 +35,6 @@ enum {
 	KEY_RENDEZVOUS,
 	KEY_NODES,
 	KEY_WAIT,
-	KEY_SECONDS,
-	KEY_BYTES,
-	KEY_STREAMS,
-	KEY_DEV,
 	KEY_NET,
 	KEY_PORT,
 	KEY_SAVE,
@@ -48,7 +44,7 @@ enum {
 };
 
 struct cluster_arguments {
-	struct conduct_options measure;
+	struct conduct_options conduct;
 	struct worker_options worker;
 	struct remote remote;
 	struct meeting meeting;
@@ -186,19 +182,6 @@ static error_t parse_measure(int key, char *arg, struct argp_state *state,
 			     struct cluster_arguments *a)
 {
 	switch (key) {
-	case KEY_SECONDS:
-		a->measure.ms = args_seconds(state, arg);
-		return 0;
-	case KEY_BYTES:
-		a->measure.bytes = args_number(state, "--bytes", arg, 1, 65536) * 1000000;
-		return 0;
-	case KEY_STREAMS:
-		a->measure.streams =
-			(int)args_number(state, "--streams", arg, 1, TRAFFIC_CHANNELS_MAX);
-		return 0;
-	case KEY_DEV:
-		a->measure.dev = (int)args_number(state, "--dev", arg, 0, 255);
-		return 0;
 	case KEY_NET:
 		a->net = arg;
 		return 0;
@@ -209,7 +192,7 @@ static error_t parse_measure(int key, char *arg, struct argp_state *state,
 		a->meeting.wait_ms = 1000 * (int)args_number(state, "--wait", arg, 1, 3600);
 		return 0;
 	default:
-		return ARGP_ERR_UNKNOWN;
+		return measure_parse(key, arg, state, &a->conduct.measure);
 	}
 }
 
@@ -266,7 +249,7 @@ static error_t parse(int key, char *arg, struct argp_state *state)
 		return 0;
 	case KEY_BASELINE:
 		a->baseline = read_baseline(state, arg);
-		a->measure.before = a->baseline;
+		a->conduct.before = a->baseline;
 		return 0;
 	case KEY_WORKER:
 		a->is_worker = true;
@@ -373,7 +356,7 @@ static int run_by_ssh(struct cluster_arguments *a)
 	make_command(a, command, sizeof(command));
 	a->remote.command = command;
 	nodes_login(a->nodes, a->count, &a->remote, a->meeting.wait_ms);
-	return report(a, conduct(a->nodes, a->count, &a->measure));
+	return report(a, conduct(a->nodes, a->count, &a->conduct));
 }
 
 static int run_by_launcher(struct cluster_arguments *a)
@@ -394,7 +377,7 @@ static int run_by_launcher(struct cluster_arguments *a)
 	a->count = a->meeting.nodes;
 	meeting_wait(listener, &a->meeting, &a->worker, a->nodes);
 	close(listener);
-	return report(a, conduct(a->nodes, a->count, &a->measure));
+	return report(a, conduct(a->nodes, a->count, &a->conduct));
 }
 
 int cmd_cluster(int argc, char **argv)
@@ -413,10 +396,8 @@ int cmd_cluster(int argc, char **argv)
 	};
 	static struct node nodes[HOSTS_MAX];
 	struct cluster_arguments a = {
-		.measure = {
-			.streams = 4,
-			.bytes = 1024000000,
-			.ms = 500,
+		.conduct = {
+			.measure = { .streams = 4, .bytes = 1024000000, .ms = 500 },
 			.terminal = isatty(STDERR_FILENO),
 		},
 		.remote = { .ssh = "ssh -o BatchMode=yes" },

@@ -10,20 +10,15 @@
 #include <unistd.h>
 
 #include "args.h"
+#include "measure_args.h"
 #include "pair/client.h"
-#include "pair/dial.h"
 #include "pair/print.h"
 #include "pair/server.h"
-#include "pair/traffic.h"
 #include "pair/wire.h"
 #include "perf_args.h"
 
 enum {
 	KEY_NET = 0x100,
-	KEY_SECONDS,
-	KEY_BYTES,
-	KEY_STREAMS,
-	KEY_DEV,
 	KEY_BIND,
 	KEY_CLIENTS
 };
@@ -56,19 +51,6 @@ static error_t parse_pair(int key, char *arg, struct argp_state *state)
 	case 'j':
 		a->json = true;
 		return 0;
-	case KEY_SECONDS:
-		a->options.ms = args_seconds(state, arg);
-		return 0;
-	case KEY_BYTES:
-		a->options.bytes = args_number(state, "--bytes", arg, 1, 65536) * 1000000;
-		return 0;
-	case KEY_STREAMS:
-		a->options.streams =
-			(int)args_number(state, "--streams", arg, 1, TRAFFIC_CHANNELS_MAX);
-		return 0;
-	case KEY_DEV:
-		a->options.dev = (int)args_number(state, "--dev", arg, 0, 255);
-		return 0;
 	case KEY_NET:
 		a->options.plugin = arg;
 		return 0;
@@ -82,7 +64,7 @@ static error_t parse_pair(int key, char *arg, struct argp_state *state)
 		argp_error(state, "name the host that runs `anynet serve`");
 		return 0;
 	default:
-		return ARGP_ERR_UNKNOWN;
+		return measure_parse(key, arg, state, &a->options.measure);
 	}
 }
 
@@ -102,9 +84,7 @@ int cmd_pair(int argc, char **argv)
 	struct pair_arguments a = {
 		.options = {
 			.port = PAIR_PORT,
-			.streams = 4,
-			.bytes = 1024000000,
-			.ms = 1000,
+			.measure = { .streams = 4, .bytes = 1024000000, .ms = 1000 },
 			.announce = true,
 			.progress = isatty(STDERR_FILENO),
 		},

@@ -51,10 +51,7 @@ static void test_orders(void **state)
 	struct order o = { .op = ORDER_PAIR,
 			   .host = "10.0.0.1",
 			   .port = 7,
-			   .dev = 1,
-			   .streams = 2,
-			   .ms = 3,
-			   .bytes = 4 },
+			   .measure = { .dev = 1, .streams = 2, .ms = 3, .bytes = 4 } },
 		     same;
 	json_t *message = order_new(&o);
 
@@ -62,8 +59,8 @@ static void test_orders(void **state)
 	assert_int_equal(order_parse(message, &same), 0);
 	json_decref(message);
 	assert_string_equal(same.host, "10.0.0.1");
-	assert_true(same.op == ORDER_PAIR && same.port == 7 && same.dev == 1 && same.streams == 2 &&
-		    same.ms == 3 && same.bytes == 4);
+	assert_true(same.op == ORDER_PAIR && same.port == 7 && same.measure.dev == 1 &&
+		    same.measure.streams == 2 && same.measure.ms == 3 && same.measure.bytes == 4);
 	assert_int_equal(parse("{'op': 'serve'}", &o), 0);
 	assert_int_equal(o.op, ORDER_SERVE);
 	for (size_t i = 0; i < sizeof(bad) / sizeof(bad[0]); i++) {

@@ -20,12 +20,13 @@ static void check_orders(const json_t *message)
 {
 	char name[HOST_NAME];
 	struct order o;
+	const struct measure *m = &o.measure;
 	int port;
 
 	if (!order_parse(message, &o) && o.op == ORDER_PAIR)
-		must(*o.host && o.port >= 1 && o.port <= 65535 && o.dev >= 0 && o.streams >= 1 &&
-		     o.streams <= TRAFFIC_CHANNELS_MAX && o.ms >= 0 && o.ms <= DIAL_MS_MAX &&
-		     o.bytes >= 1 && o.bytes <= DIAL_BYTES_MAX);
+		must(*o.host && o.port >= 1 && o.port <= 65535 && m->dev >= 0 && m->streams >= 1 &&
+		     m->streams <= TRAFFIC_CHANNELS_MAX && m->ms >= 0 && m->ms <= DIAL_MS_MAX &&
+		     m->bytes >= 1 && m->bytes <= DIAL_BYTES_MAX);
 	if (!join_parse(message, name, &port))
 		must(host_name_is_good(name) && port >= 1 && port <= 65535);
 }

@@ -140,10 +140,7 @@ static void start_client(const struct band *b, struct node *client, const struct
 	struct order o = {
 		.op = ORDER_PAIR,
 		.port = server->port,
-		.dev = b->o->dev,
-		.streams = b->o->streams,
-		.ms = b->o->ms,
-		.bytes = b->o->bytes,
+		.measure = b->o->measure,
 	};
 
 	strcpy(o.host, server->address);
@@ -268,11 +265,12 @@ static void announce(const struct band *b)
 	fprintf(stderr, "%s%zu host%s, %zu pair%s in %zu rounds, up to %zu at once\n",
 		b->o->terminal ? "\r\033[K" : "", there, there == 1 ? "" : "s", pairs,
 		pairs == 1 ? "" : "s", rounds_count(b->count), there / 2);
-	if (b->o->ms)
+	if (b->o->measure.ms)
 		fprintf(stderr,
 			"bandwidth test: %d runs for each pair, or twice as many with verbs, each of at "
 			"most %.1f s and %.0f MB\n",
-			b->o->streams > 1 ? 6 : 4, b->o->ms / 1e3, (double)b->o->bytes / 1e6);
+			b->o->measure.streams > 1 ? 6 : 4, b->o->measure.ms / 1e3,
+			(double)b->o->measure.bytes / 1e6);
 }
 
 static json_t *describe(const struct band *b)
@@ -293,8 +291,8 @@ static json_t *describe(const struct band *b)
 						n->facts, "launcher", n->launcher));
 	}
 	return json_pack("{s:s, s:i, s:s, s:f, s:o, s:O}", "anynet", ANYNET_VERSION, "format",
-			 MATRIX_FORMAT, "when", when, "seconds", b->o->ms / 1e3, "hosts", hosts,
-			 "links", b->links);
+			 MATRIX_FORMAT, "when", when, "seconds", b->o->measure.ms / 1e3, "hosts",
+			 hosts, "links", b->links);
 }
 
 json_t *conduct(struct node *nodes, size_t count, const struct conduct_options *options)

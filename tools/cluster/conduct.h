@@ -8,9 +8,10 @@
 
 #include "node.h"
 
+#include "tools/pair/measure.h"
+
 struct conduct_options {
-	int dev, streams, ms; /* as of struct client_options */
-	long long bytes;
+	struct measure measure;
 	bool terminal; /* progress on stderr in place */
 	const json_t
 		*before; /* an earlier run, or NULL: what is worse than there is looked at again */

@@ -24,22 +24,23 @@ json_t *order_new(const struct order *o)
 	if (o->op != ORDER_PAIR)
 		return json_pack("{s:s}", "op", ops[o->op]);
 	return json_pack("{s:s, s:s, s:i, s:i, s:i, s:i, s:I}", "op", ops[o->op], "host", o->host,
-			 "port", o->port, "dev", o->dev, "streams", o->streams, "ms", o->ms,
-			 "bytes", (json_int_t)o->bytes);
+			 "port", o->port, "dev", o->measure.dev, "streams", o->measure.streams,
+			 "ms", o->measure.ms, "bytes", (json_int_t)o->measure.bytes);
 }
 
 static int parse_pair(const json_t *message, struct order *o)
 {
+	struct measure *m = &o->measure;
 	const char *host = pair_text(message, "host");
 
 	o->port = (int)pair_int(message, "port", 1, 65535, -1);
-	o->dev = (int)pair_int(message, "dev", 0, 255, -1);
-	o->streams = (int)pair_int(message, "streams", 1, TRAFFIC_CHANNELS_MAX, -1);
-	o->ms = (int)pair_int(message, "ms", 0, DIAL_MS_MAX, -1);
-	o->bytes = pair_int(message, "bytes", 1, DIAL_BYTES_MAX, -1);
+	m->dev = (int)pair_int(message, "dev", 0, 255, -1);
+	m->streams = (int)pair_int(message, "streams", 1, TRAFFIC_CHANNELS_MAX, -1);
+	m->ms = (int)pair_int(message, "ms", 0, DIAL_MS_MAX, -1);
+	m->bytes = pair_int(message, "bytes", 1, DIAL_BYTES_MAX, -1);
 	snprintf(o->host, sizeof(o->host), "%s", host);
-	return !*host || strlen(host) >= sizeof(o->host) || o->port < 0 || o->dev < 0 ||
-			       o->streams < 0 || o->ms < 0 || o->bytes < 0
+	return !*host || strlen(host) >= sizeof(o->host) || o->port < 0 || m->dev < 0 ||
+			       m->streams < 0 || m->ms < 0 || m->bytes < 0
 		       ? -1
 		       : 0;
 }

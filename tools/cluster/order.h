@@ -18,6 +18,8 @@
 
 #include "matrix.h"
 
+#include "tools/pair/measure.h"
+
 #define JOIN_MAX    1024 /* bytes of a join */
 #define ADDRESS_MAX 256
 
@@ -31,8 +33,8 @@ enum order_op {
 struct order {
 	enum order_op op;
 	char host[ADDRESS_MAX];
-	int port, dev, streams, ms;
-	long long bytes;
+	int port;
+	struct measure measure;
 };
 
 json_t *order_new(const struct order *order);

@@ -114,10 +114,7 @@ static json_t *measure(void *arg)
 		.host = e->order->host,
 		.port = e->order->port,
 		.plugin = e->w->o->plugin,
-		.dev = e->order->dev,
-		.streams = e->order->streams,
-		.bytes = e->order->bytes,
-		.ms = e->order->ms,
+		.measure = e->order->measure,
 	};
 	json_t *result = client_run(&o);
 

@@ -291,7 +291,7 @@ static int try_stream(struct client *c, const struct route *r)
 	json_t *answer;
 
 	tell(c, r->to_server ? "bandwidth of TCP, there" : "bandwidth of TCP, back");
-	answer = dial(c, r, 1, c->o->bytes, c->o->ms, 0);
+	answer = dial(c, r, 1, c->o->measure.bytes, c->o->measure.ms, 0);
 	if (!answer)
 		return -1;
 	json_object_set_new(answer, "to", json_string(r->to_server ? "server" : "client"));
@@ -319,7 +319,7 @@ static int try_ports(struct client *c, const json_t *offer, bool to_server)
 		if (!first && !strcmp(pair_text(done, "state"), "ok"))
 			first = json_array_get(list, i);
 	}
-	if (first && c->o->ms) {
+	if (first && c->o->measure.ms) {
 		const struct route r = { to_server, first, pair_text(offer, "token") };
 
 		return try_stream(c, &r);
@@ -398,10 +398,10 @@ static int measure_plugin(struct client *c, const char *transport)
 		.is_client = true,
 		.plugin = c->host->plugin,
 		.transport = transport,
-		.dev = c->o->dev,
-		.channels = c->o->streams,
-		.bytes = c->o->bytes,
-		.ms = c->o->ms,
+		.dev = c->o->measure.dev,
+		.channels = c->o->measure.streams,
+		.bytes = c->o->measure.bytes,
+		.ms = c->o->measure.ms,
 	};
 	json_t *request = json_pack("{s:s, s:s, s:i, s:i, s:I, s:i}", "op", "plugin", "transport",
 				    transport, "dev", t.dev, "channels", t.channels, "bytes",
@@ -421,14 +421,14 @@ static int measure_plugin(struct client *c, const char *transport)
 
 static void announce(const struct client *c, int transports)
 {
-	int ways = c->o->streams > 1 ? 4 : 2;
+	int ways = c->o->measure.streams > 1 ? 4 : 2;
 
-	if (!c->o->ms || !c->o->announce)
+	if (!c->o->measure.ms || !c->o->announce)
 		return;
 	tell(c, "");
 	fprintf(stderr,
 		"bandwidth test: %d runs, each of at most %.1f s and %.0f MB, one after another\n",
-		2 + transports * ways, c->o->ms / 1e3, (double)c->o->bytes / 1e6);
+		2 + transports * ways, c->o->measure.ms / 1e3, (double)c->o->measure.bytes / 1e6);
 }
 
 static int session(struct client *c)

@@ -7,17 +7,15 @@
 #include <stdbool.h>
 
 #include "host.h"
+#include "measure.h"
 
 struct client_options {
 	const char *host; /* name or address */
 	int port;
 	const char *plugin;
-	int dev;
-	int streams;
-	long long bytes; /* of each bandwidth run */
-	int ms;          /* of each; 0 = none is made */
-	bool progress;   /* on stderr, for a terminal */
-	bool announce;   /* bandwidth runs, on stderr, before they begin */
+	struct measure measure;
+	bool progress; /* on stderr, for a terminal */
+	bool announce; /* bandwidth runs, on stderr, before they begin */
 };
 
 /* The result, as verdict.h describes it and with "findings". The caller releases it. Once per process. */
