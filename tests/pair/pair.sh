@@ -96,6 +96,7 @@ rules() {
 
 # serve [VARIABLE=VALUE...]: a server in the second namespace; its port is in $port
 serve() {
+	: >"$out/served" # of an earlier server, whose port is not ours
 	ip netns exec "$b" env "$@" "$tool" serve --port 0 >"$out/served" 2>&1 &
 	server=$!
 	until port=$(grep -soP 'waiting on .*port \K[0-9]+' "$out/served"); do
