@@ -4,6 +4,8 @@
 # test's (switch.c) is the switch between them: what is slow or lossy is so on any machine, and far
 # below what a busy one can do.
 set -uo pipefail
+# shellcheck source=tests/said.sh
+. "$(dirname "$0")/../said.sh"
 PATH=$PATH:/sbin:/usr/sbin
 
 case=${1:?} build=${2:?}
@@ -11,7 +13,6 @@ tool=$build/tools/anynet
 out=$(mktemp -d)
 mid=anc$$m
 hosts=() # namespaces anc<pid>h1 ..., 10.79.0.1 ... on eth0
-switch=
 export NCCL_SOCKET_IFNAME=eth
 export ANYNET_TRANSPORT=tcp
 unset NCCL_NET NCCL_DEBUG ANYNET_DEBUG ANYNET_PORT_RANGE ANYNET_ALLOW
@@ -29,17 +30,6 @@ cleanup() {
 	rm -rf "$out"
 }
 trap cleanup EXIT
-
-fail() {
-	echo "FAIL: $*"
-	head -c 3000 "$out"/{found,said,told,nft,switch} 2>/dev/null
-	exit 1
-}
-
-skip() {
-	echo "SKIP $*"
-	exit 77
-}
 
 # make_hosts N: so many, each with a cable to the middle
 make_hosts() {
@@ -62,11 +52,10 @@ make_hosts() {
 	done
 }
 
-# plug MB_PER_S DELAY_US [LINK...]: the switch, or another one in its place
+# plug MB_PER_S DELAY_US [LINK...]: the switch
 plug() {
-	local speed=$1 delay=$2
+	local speed=$1 delay=$2 switch
 	shift 2
-	[ -z "$switch" ] || { kill "$switch"; wait "$switch" 2>/dev/null; }
 	ip netns exec "$mid" nice -n -15 "$build/tests/cluster/switch" "$speed" "$delay" \
 		$(seq -f 'p%g' ${#hosts[@]}) -- "$@" >"$out/switch" 2>&1 &
 	switch=$!
@@ -112,15 +101,6 @@ cluster() {
 	"$tool" cluster --ssh "$out/ssh" "$@" >"$out/said" 2>"$out/told"
 	got=$?
 	[[ $got = $status ]] || fail "status $got instead of $status"
-}
-
-said() {
-	grep -qE -- "$1" "$out/said" || fail "it did not say: $1"
-}
-
-not_said() {
-	grep -qE -- "$1" "$out/said" && fail "it said: $1"
-	return 0
 }
 
 # findings FILE: one in a line, "level kind hosts", without notes

@@ -3,6 +3,8 @@
 # `anynet pair` and `anynet serve` between two network namespaces: pair.sh CASE BUILD_DIR. Exit 77 =
 # skipped.
 set -uo pipefail
+# shellcheck source=tests/said.sh
+. "$(dirname "$0")/../said.sh"
 PATH=$PATH:/sbin:/usr/sbin
 
 case=${1:?} build=${2:?}
@@ -26,17 +28,6 @@ cleanup() {
 	rm -rf "$out"
 }
 trap cleanup EXIT
-
-fail() {
-	echo "FAIL: $*"
-	head -c 6000 "$out"/* 2>/dev/null
-	exit 1
-}
-
-skip() {
-	echo "SKIP $*"
-	exit 77
-}
 
 # The kernel tells of a carrier some time after the other end is up.
 await_carriers() {
@@ -111,15 +102,6 @@ pair() {
 	ip netns exec "$a" env "$@" "$tool" pair "${brief[@]}" "$address:$port" >"$out/said" 2>&1
 	got=$?
 	[[ $got = $status ]] || fail "status $got instead of $status"
-}
-
-said() {
-	grep -qE -- "$1" "$out/said" || fail "the client did not say: $1"
-}
-
-not_said() {
-	grep -qE -- "$1" "$out/said" && fail "the client said: $1"
-	return 0
 }
 
 # Waits for a line of the server's; ctest's limit ends it if it never comes.

@@ -2,6 +2,8 @@
 # SPDX-License-Identifier: Apache-2.0
 # bench/real over the fake NCCL: real.sh CASE BUILD_DIR. Loopback only; exit 77 = skipped.
 set -uo pipefail
+# shellcheck source=tests/said.sh
+. "$(dirname "$0")/../said.sh"
 
 case=${1:?} build=${2:?}
 source=$(cd "$(dirname "$0")/../.." && pwd)
@@ -12,30 +14,9 @@ trap 'rm -rf "$out"' EXIT
 export NCCL_SOCKET_IFNAME=lo ANYNET_TRANSPORT=tcp FAKE_NCCL_BUILTIN=$plugin
 unset NCCL_NET NCCL_DEBUG ANYNET_PORT_RANGE
 
-fail() {
-	echo "FAIL: $*"
-	cat "$out/log"
-	exit 1
-}
-
 bench() {
 	"$build/bench/real/real_bench" --nccl "$fake" --cudart "$fake" --logs "$out" --limit 30 \
 		-w 1 -n 2 "$@"
-}
-
-# expect STATUS TEXT COMMAND...: the status, and a text somewhere in the output
-expect() {
-	local status=$1 text=$2 got
-	shift 2
-	"$@" >"$out/log" 2>&1
-	got=$?
-	[ "$got" = "$status" ] || fail "status $got instead of $status: $*"
-	grep -qF -- "$text" "$out/log" || fail "no '$text' in the output of: $*"
-}
-
-# also TEXT: in the output of the last one
-also() {
-	grep -qE -- "$1" "$out/log" || fail "no '$1'"
 }
 
 sizes=all_reduce,all_gather,reduce_scatter,broadcast,alltoall,sendrecv
@@ -44,11 +25,11 @@ measure)
 	for ranks in 1 2 3; do
 		expect 0 "all results are right" bench -N "NCCL_NET=IB $plugin" -r $ranks -e 1M -f 64 -t $sizes
 	done
-	also '^# NET/IB carried all 12 channel ends of 3 ranks; net API v11 of '
+	said '^# NET/IB carried all 12 channel ends of 3 ranks; net API v11 of '
 	expect 0 "all results are right" bench -N "$plugin" -N builtin --rounds 3 -e 64K -f 128 \
 		-t all_reduce --csv "$out/csv"
-	also '^# NET/Socket carried all 4 channel ends of 2 ranks'
-	also '^ +all_reduce +1024 \| .* time +[0-9.]+ busbw +[0-9.]+$'
+	said '^# NET/Socket carried all 4 channel ends of 2 ranks'
+	said '^ +all_reduce +1024 \| .* time +[0-9.]+ busbw +[0-9.]+$'
 	# 2 nets, 3 rounds, 2 sizes, 2 metrics
 	[ "$(grep -c '^all_reduce,[12],' "$out/csv")" = 24 ] || fail "$(cat "$out/csv")"
 	;;
@@ -58,21 +39,21 @@ eight)
 scenes)
 	expect 0 "all results are right" bench -N "$plugin" -r 3 -t groups,splits,comms,reinit,abort
 	for scene in groups splits comms reinit abort; do
-		also "^# $scene +[^S]"
+		said "^# $scene +[^S]"
 	done
 	expect 0 "all results are right" bench -N "$plugin" -r 1 -t groups,splits,comms,reinit,abort,killed
-	also '^# killed +SKIP'
+	said '^# killed +SKIP'
 	;;
 killed)
 	expect 0 "all results are right" bench -N "$plugin" -r 3 -t killed
-	also '^# killed +[12] of the 2 others had an error of their own'
-	grep -q 'killed: the error' "$out/log" && fail "another error than the remote one"
+	said '^# killed +[12] of the 2 others had an error of their own'
+	not_said 'killed: the error'
 	FAKE_NCCL_DEAF=1 expect 0 "1 of the 2 others had an error" bench -N "$plugin" -r 3 -t killed
 	;;
 cut)
 	expect 0 "all results are right" bench -N "$plugin" -r 2 -b 4K -e 1M -n 60 -t all_reduce,alltoall \
 		--cut 5
-	also '^# [1-9][0-9]* connections of the plugin were shut meanwhile'
+	said '^# [1-9][0-9]* connections of the plugin were shut meanwhile'
 	# Without healing the first one is the end.
 	expect 1 "NCCL has an asynchronous error: remote process exited" bench \
 		-N "ANYNET_HEAL_TIMEOUT=0 $plugin" -b 1M -e 1M -n 1000 -t all_reduce --cut 5
@@ -81,7 +62,7 @@ cut)
 wrong)
 	# The warm-up and the two that are timed come before the one that is checked.
 	FAKE_NCCL_WRONG=4 expect 2 "WRONG RESULTS" bench -N "$plugin" -e 64 -b 64 -t all_reduce
-	also ' 1$'
+	said ' 1$'
 	FAKE_NCCL_WRONG=1 expect 2 "groups: 1 elements are wrong" bench -N "$plugin" -t groups
 	;;
 proof)
@@ -102,7 +83,7 @@ errors)
 	expect 1 "has no ncclGetVersion" bench -N "$plugin" --nccl "$plugin"
 	FAKE_CUDA_DEVICES=0 expect 1 "GPU 0 is asked for, and there are 0" bench -N "$plugin"
 	FAKE_CUDA_FREE=40000000 expect 0 "sizes end at 8388608 bytes" bench -N "$plugin" -b 8M -e 32M -n 1 -t broadcast
-	also '^ +8388608 '
+	said '^ +8388608 '
 	FAKE_CUDA_FREE=1000000 expect 1 "out of memory" bench -N "$plugin" -b 8M -e 32M
 	expect 1 "fake error" bench -N /nowhere.so -e 64
 	ln -s "$fake" "$out/libnccl.so.2"
@@ -122,10 +103,10 @@ dry)
 	run=$source/bench/real/run.sh
 	expect 0 "# that is the plan; nothing was run" "$run" --dry-run --out "$out/results" "$build"
 	for ranks in 2 4 8; do
-		also "^== every collective and scene, $ranks ranks, 8 B to 256M"
-		also "^real_bench '-r' '$ranks' .*'--rounds' '5'"
-		also "^$ranks ranks over Socket: python3 .*torch_train.py fsdp"
-		also "^== a rank that is killed, $ranks ranks"
+		said "^== every collective and scene, $ranks ranks, 8 B to 256M"
+		said "^real_bench '-r' '$ranks' .*'--rounds' '5'"
+		said "^$ranks ranks over Socket: python3 .*torch_train.py fsdp"
+		said "^== a rank that is killed, $ranks ranks"
 	done
 	expect 2 "no part is called 'x'" "$run" --dry-run --only x --out "$out/results" "$build"
 	expect 2 "2 to 16 are wanted" "$run" --dry-run --ranks 17 --out "$out/results" "$build"
@@ -143,9 +124,9 @@ script)
 	}
 	FAKE_NCCL_VIA=NET/anynet/0/GDRDMA expect 0 "with buffers in GPU memory" run --only gpu
 	expect 0 "of the short form is as it should be" run --only check,ib,heal,perf,killed,torch,cupy,gpu
-	also '^# fsdp-2: 3 losses, the same bits as over NET/Socket'
-	also '^# cupy-2: NET/anynet carried all channels of 2 ranks'
-	also '^SKIP: NCCL kept its buffers in host memory'
+	said '^# fsdp-2: 3 losses, the same bits as over NET/Socket'
+	said '^# cupy-2: NET/anynet carried all channels of 2 ranks'
+	said '^SKIP: NCCL kept its buffers in host memory'
 	[ "$(grep -c '^"' "$out/results/perf-2.dat")" = 2 ] || fail "medians of 2 nets"
 	if command -v gnuplot >/dev/null && ! grep -q '<svg' "$out/results/perf-2.svg"; then
 		fail "no plot"
@@ -158,8 +139,8 @@ script)
 	FAKE_NCCL_WRONG=11 expect 1 "# FAILED, see above" run --only ib
 	;;
 python)
-	command -v python3 >/dev/null || { echo "SKIP: no python3"; exit 77; }
-	PYTHONPYCACHEPREFIX=$out python3 -m py_compile "$source"/bench/real/*.py >"$out/log" 2>&1 ||
+	command -v python3 >/dev/null || skip "no python3"
+	PYTHONPYCACHEPREFIX=$out python3 -m py_compile "$source"/bench/real/*.py >"$out/said" 2>&1 ||
 		fail "they do not compile"
 	expect 1 "Usage: torch_train.py" python3 "$source/bench/real/torch_train.py" x
 	;;

@@ -1,0 +1,35 @@
+# shellcheck shell=bash
+# SPDX-License-Identifier: Apache-2.0
+# What a program says, looked at: for the shell tests of a ctest case each, which source this. $out is
+# their directory, and $out/said the output in question.
+
+fail() {
+	echo "FAIL: $*"
+	tail -c 8000 "${out:?}"/* 2>/dev/null
+	exit 1
+}
+
+skip() {
+	echo "SKIP $*"
+	exit 77
+}
+
+# expect STATUS TEXT COMMAND...: the status, and a text somewhere in the output
+expect() {
+	local status=$1 text=$2 got
+	shift 2
+	"$@" >"$out/said" 2>&1
+	got=$?
+	[ "$got" = "$status" ] || fail "status $got instead of $status: $*"
+	grep -qF -- "$text" "$out/said" || fail "no '$text' in the output of: $*"
+}
+
+# said PATTERN, not_said PATTERN
+said() {
+	grep -qE -- "$1" "$out/said" || fail "it did not say: $1"
+}
+
+not_said() {
+	grep -qE -- "$1" "$out/said" && fail "it said: $1"
+	return 0
+}
