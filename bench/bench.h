@@ -15,6 +15,7 @@
 
 #include "group.h"
 #include "net_link.h"
+#include "share.h"
 
 #define BENCH_NETS_MAX    4
 #define BENCH_LIST_MAX    32  /* sizes or numbers of comms on the command line */
@@ -109,7 +110,5 @@ static inline size_t round_up_slot(size_t bytes)
 {
 	return (bytes + 127) / 128 * 128;
 }
-
-int compare_doubles(const void *a, const void *b);
 
 #endif

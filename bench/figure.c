@@ -14,13 +14,6 @@ struct results {
 	int rounds, nets;
 };
 
-int compare_doubles(const void *a, const void *b)
-{
-	double x = *(const double *)a, y = *(const double *)b;
-
-	return x < y ? -1 : x > y;
-}
-
 static double *series(const struct results *r, int which_case, int net, int metric)
 {
 	size_t index = ((size_t)which_case * (size_t)r->nets + (size_t)net) * BENCH_METRICS_MAX +
@@ -29,19 +22,12 @@ static double *series(const struct results *r, int which_case, int net, int metr
 	return r->values + index * (size_t)r->rounds;
 }
 
-/* Sorts the values. */
-static double middle(double *values, int count)
-{
-	qsort(values, (size_t)count, sizeof(double), compare_doubles);
-	return count % 2 ? values[count / 2] : (values[count / 2 - 1] + values[count / 2]) / 2;
-}
-
 static double median(const struct results *r, int which_case, int net, int metric)
 {
 	double values[BENCH_ROUNDS_MAX];
 
 	memcpy(values, series(r, which_case, net, metric), (size_t)r->rounds * sizeof(double));
-	return middle(values, r->rounds);
+	return median_of(values, r->rounds);
 }
 
 /* First net / this net: the median of the rounds' ratios, for the speed of a virtual machine drifts
@@ -54,7 +40,7 @@ static double ratio(const struct results *r, int which_case, int net, int metric
 
 	for (int i = 0; i < r->rounds; i++)
 		ratios[i] = first[i] / other[i];
-	return middle(ratios, r->rounds);
+	return median_of(ratios, r->rounds);
 }
 
 static int metric_count(const struct bench_figure *f)

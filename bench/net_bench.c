@@ -3,7 +3,6 @@
 #include "bench.h"
 
 #include <argp.h>
-#include <errno.h>
 #include <limits.h>
 #include <sched.h>
 #include <stdlib.h>
@@ -90,13 +89,11 @@ static void parse_figure(struct argp_state *state, struct arguments *args, char 
 
 static void parse_net(struct argp_state *state, struct bench_options *opts, const char *text)
 {
-	const char *space = strrchr(text, ' ');
-
 	if (opts->net_count == BENCH_NETS_MAX)
 		argp_error(state, "at most %d nets", BENCH_NETS_MAX);
 	opts->nets[opts->net_count++] = (struct bench_net){
 		.text = text,
-		.spec = space ? space + 1 : text,
+		.spec = net_spec(text),
 	};
 }
 
@@ -130,15 +127,6 @@ static void parse_netns(struct argp_state *state, struct bench_options *opts, ch
 	*second++ = '\0';
 	opts->netns[0] = text;
 	opts->netns[1] = second;
-}
-
-static void open_csv(struct argp_state *state, struct bench_options *opts, const char *path)
-{
-	opts->csv = fopen(path, "ae");
-	if (!opts->csv)
-		argp_failure(state, 1, errno, "%s", path);
-	if (ftell(opts->csv) == 0)
-		fprintf(opts->csv, "figure,net,spec,bytes,comms,ways,round,metric,value\n");
 }
 
 static error_t parse(int key, char *arg, struct argp_state *state)
@@ -184,7 +172,7 @@ static error_t parse(int key, char *arg, struct argp_state *state)
 		opts->abi = (int)args_number(state, "--abi", arg, 5, 12);
 		break;
 	case KEY_CSV:
-		open_csv(state, opts, arg);
+		opts->csv = csv_open(state, arg);
 		break;
 	case ARGP_KEY_ARG:
 		parse_figure(state, args, arg);

@@ -54,27 +54,6 @@ static int enter_netns(struct group *g, const char *name)
 	return 0;
 }
 
-/* The VAR=VALUE words in front of the spec. */
-static void set_environment(const struct bench_options *opts, const struct bench_net *net)
-{
-	const char *word = net->text;
-
-	if (opts->ifname[0])
-		setenv("NCCL_SOCKET_IFNAME", opts->ifname, 1);
-	while (word < net->spec) {
-		size_t bytes = strcspn(word, " ");
-		char *setting = strndup(word, bytes), *equals;
-
-		equals = setting ? strchr(setting, '=') : NULL;
-		if (equals) {
-			*equals = '\0';
-			setenv(setting, equals + 1, 1);
-		}
-		free(setting);
-		word += bytes + strspn(word + bytes, " ");
-	}
-}
-
 static void raise_file_limit(void)
 {
 	struct rlimit limit;
@@ -98,7 +77,9 @@ static int end_main(struct group *g, void *arg)
 	if (g->rank >= 2)
 		return job->figure->run(&end, job->which);
 
-	set_environment(job->opts, job->net);
+	if (job->opts->ifname[0])
+		setenv("NCCL_SOCKET_IFNAME", job->opts->ifname, 1);
+	net_set_environment(job->net->text);
 	if (endpoint_open(&end.ep, g, job->net->spec, job->opts->abi, job->opts->devs[g->rank]))
 		return GROUP_ERROR;
 	if (g->rank == 0)

@@ -6,6 +6,8 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "share.h"
+
 #define LABEL_BYTES 60
 
 /* Of one row in all rounds. */
@@ -116,20 +118,12 @@ void print_rows(const struct real_board *board, int ranks)
 	fflush(stdout);
 }
 
-static int compare_doubles(const void *a, const void *b)
+static double time_median(const struct series *s, int net, int rounds)
 {
-	double x = *(const double *)a, y = *(const double *)b;
+	double values[REAL_ROUNDS_MAX];
 
-	return x < y ? -1 : x > y;
-}
-
-static double median(const double *values, int count)
-{
-	double sorted[REAL_ROUNDS_MAX];
-
-	memcpy(sorted, values, (size_t)count * sizeof(double));
-	qsort(sorted, (size_t)count, sizeof(double), compare_doubles);
-	return count % 2 ? sorted[count / 2] : (sorted[count / 2 - 1] + sorted[count / 2]) / 2;
+	memcpy(values, s->seconds[net], (size_t)rounds * sizeof(double));
+	return median_of(values, rounds);
 }
 
 /* First net's time / this net's: the median of the rounds' own, as they lie together in time. */
@@ -139,7 +133,7 @@ static double time_ratio(const struct series *s, int net, int rounds)
 
 	for (int i = 0; i < rounds; i++)
 		ratios[i] = s->seconds[0][i] / s->seconds[net][i];
-	return median(ratios, rounds);
+	return median_of(ratios, rounds);
 }
 
 static void print_series(const struct results *r, const struct series *s)
@@ -148,7 +142,7 @@ static void print_series(const struct results *r, const struct series *s)
 
 	printf("%15s %12zu", real_tests[s->row.test].name, s->row.bytes);
 	for (int net = 0; net < r->opts->net_count; net++) {
-		double seconds = median(s->seconds[net], rounds);
+		double seconds = time_median(s, net, rounds);
 
 		printf(" | %10.1f %7.2f", seconds * 1e6,
 		       bus_bandwidth(&s->row, seconds, r->opts->ranks));

@@ -3,11 +3,11 @@
 #include "real.h"
 
 #include <argp.h>
-#include <errno.h>
 #include <string.h>
 #include <sys/stat.h>
 
 #include "args.h"
+#include "share.h"
 
 static const char doc[] =
 	"Runs real NCCL with all ranks on one GPU, everything between them over the network, and "
@@ -67,23 +67,13 @@ static void parse_tests(struct argp_state *state, struct real_options *opts, cha
 
 static void parse_net(struct argp_state *state, struct real_options *opts, const char *text)
 {
-	const char *space = strrchr(text, ' ');
 	struct real_net *net = &opts->nets[opts->net_count];
 
 	if (opts->net_count == REAL_NETS_MAX)
 		argp_error(state, "at most %d nets", REAL_NETS_MAX);
-	*net = (struct real_net){ .text = text, .spec = space ? space + 1 : text };
+	*net = (struct real_net){ .text = text, .spec = net_spec(text) };
 	net->builtin = !strcmp(net->spec, "builtin");
 	opts->net_count++;
-}
-
-static void open_csv(struct argp_state *state, struct real_options *opts, const char *path)
-{
-	opts->csv = fopen(path, "ae");
-	if (!opts->csv)
-		argp_failure(state, 1, errno, "%s", path);
-	if (ftell(opts->csv) == 0)
-		fprintf(opts->csv, "figure,net,spec,bytes,comms,ways,round,metric,value\n");
 }
 
 static void finish(struct argp_state *state, const struct real_options *opts)
@@ -148,7 +138,7 @@ static error_t parse(int key, char *arg, struct argp_state *state)
 		opts->logs = arg;
 		break;
 	case KEY_CSV:
-		open_csv(state, opts, arg);
+		opts->csv = csv_open(state, arg);
 		break;
 	case KEY_NCCL:
 		opts->nccl = arg;

@@ -7,6 +7,8 @@
 #include <string.h>
 #include <unistd.h>
 
+#include "share.h"
+
 #define MEMORY_SHARE 0.7 /* of the GPU's free memory, for the buffers of all ranks */
 #define TOLD_NS      3000000000u
 #define ASK_EVERY    64 /* looks at the stream between two at the communicator's error */
@@ -228,22 +230,6 @@ static void set_default(const char *name, const char *value)
 	setenv(name, value, 0);
 }
 
-/* The words in front of the net's spec. */
-static void set_words(const struct real_net *net)
-{
-	char words[2000];
-
-	snprintf(words, sizeof(words), "%.*s", (int)(net->spec - net->text), net->text);
-	for (char *word = strtok(words, " "); word; word = strtok(NULL, " ")) {
-		char *equals = strchr(word, '=');
-
-		if (!equals)
-			continue;
-		*equals = '\0';
-		setenv(word, equals + 1, 1);
-	}
-}
-
 /* All ranks on one GPU, each a host of its own to NCCL (net-api.md §7.2). */
 static void set_environment(const struct plan *plan, const struct real_net *net, int rank)
 {
@@ -268,7 +254,7 @@ static void set_environment(const struct plan *plan, const struct real_net *net,
 		cut_port_range(text, sizeof(text));
 		setenv("ANYNET_PORT_RANGE", text, 1);
 	}
-	set_words(net);
+	net_set_environment(net->text);
 }
 
 static int rank_main(struct group *g, void *arg)
