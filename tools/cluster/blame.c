@@ -55,13 +55,6 @@ bool blame_has(const struct blame *b, size_t one, size_t other)
 	return b && at(b, one, other)->what;
 }
 
-void finding_concerns(json_t *findings, json_t *hosts)
-{
-	size_t count = json_array_size(findings);
-
-	json_object_set_new(json_array_get(findings, count - 1), "hosts", hosts);
-}
-
 struct tally {
 	size_t bad, all;
 	const struct bad *first;

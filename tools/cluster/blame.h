@@ -25,7 +25,4 @@ bool blame_has(const struct blame *b, size_t one, size_t other);
 /* Adds the findings (NULL: nobody wants them); releases b. */
 void blame_settle(struct blame *b, json_t *findings);
 
-/* Adds "hosts" to the finding that was added last. */
-void finding_concerns(json_t *findings, json_t *hosts);
-
 #endif

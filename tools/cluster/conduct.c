@@ -12,9 +12,8 @@
 #include "tools/pair/wire.h"
 
 #define SEND_MS  5000
-#define FACTS_MS 40000
+#define SLACK_MS 10000 /* beyond what a worker takes */
 #define SERVE_MS 10000
-#define PAIR_MS  160000 /* more than a worker takes at most */
 
 #define AGAIN_FEW 6 /* pairs that are measured again whatever the number of hosts */
 
@@ -87,7 +86,7 @@ static void choose_address(struct node *node)
 
 static void ask_facts(struct band *b)
 {
-	uint64_t end = pair_now_ms() + FACTS_MS;
+	uint64_t end = pair_now_ms() + ORDER_FACTS_MS + SLACK_MS;
 
 	tell(b, "versions, settings, devices");
 	order_all(b, &(struct order){ .op = ORDER_FACTS });
@@ -178,7 +177,7 @@ static void play(struct band *b, const struct match *matches, size_t count, cons
 			start_client(b, matches[i].client, matches[i].server);
 	}
 	tell(b, text);
-	end = pair_now_ms() + PAIR_MS;
+	end = pair_now_ms() + ORDER_PAIR_MS + SLACK_MS;
 	for (size_t i = 0; i < count; i++) {
 		if (is_on(&matches[i]))
 			take_result(b, &matches[i], end);

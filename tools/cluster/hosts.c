@@ -6,7 +6,6 @@
 
 #include <nccl_net/util.h>
 
-#include "blame.h"
 #include "judge.h"
 #include "launcher.h"
 #include "tools/pair/finding.h"
@@ -185,9 +184,7 @@ static void settings(json_t *findings, const json_t *hosts)
 		bool local = verdict_is_local_setting(name);
 
 		compare(findings, &t, "setting", name, local ? "note" : "warning",
-			local ? ""
-			      : "Ranks that are set up differently wait for each other in vain, or "
-				"for something that does not come.",
+			local ? "" : VERDICT_SETTING_MEANS,
 			local ? "" : "Set it alike on all hosts, or nowhere.");
 	}
 	json_decref(all);
@@ -225,14 +222,6 @@ static void describe_devices(const json_t *facts, char *text, size_t room)
 	}
 }
 
-/* The host has devices, and none leads to another host. */
-static bool has_loopback_only(const json_t *facts)
-{
-	const json_t *way = json_object_get(facts, "devices");
-
-	return json_array_size(way) && verdict_is_cut_off(facts, NULL);
-}
-
 static void devices(json_t *findings, const json_t *hosts)
 {
 	static char sets[HOSTS_MAX][VALUE_MAX];
@@ -251,7 +240,7 @@ static void devices(json_t *findings, const json_t *hosts)
 			continue;
 		describe_devices(facts, sets[i], sizeof(sets[i]));
 		t.of[i] = sets[i];
-		if (json_array_size(json_object_get(facts, "devices")) && !has_loopback_only(facts))
+		if (!verdict_is_cut_off(facts, NULL))
 			continue;
 		pair_finding_add(
 			findings, "device", "error", "NCCL cannot reach another host from it.",

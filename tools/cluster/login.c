@@ -68,10 +68,10 @@ static void login(struct node *node, const struct remote *remote)
 
 static void welcome(struct node *node, int ms)
 {
-	char said[PAIR_STRANGER_MAX + 1], name[HOST_NAME];
+	char name[HOST_NAME];
 	uint32_t version;
 	json_t *join = NULL;
-	int ret = pair_greet_after_noise(node->fd, &version, said, ms);
+	int ret = pair_greet_after_noise(node->fd, &version, ms);
 
 	if (ret == -EPROTONOSUPPORT)
 		node_fail(node, "its anynet speaks version %u of the protocol, this is %d", version,

@@ -109,7 +109,7 @@ static void let_in(struct porch *p, int listener)
 	socklen_t len = sizeof(peer);
 	int fd = accept4(listener, (struct sockaddr *)&peer, &len, SOCK_CLOEXEC), one = 1;
 	int dead = DEAD_MS, look = DEAD_MS / 6000;
-	struct door *free = &p->doors[0];
+	struct door *place = &p->doors[0];
 
 	if (fd < 0)
 		return;
@@ -120,18 +120,18 @@ static void let_in(struct porch *p, int listener)
 	for (size_t i = 0; i < DOORS_MAX; i++) { /* a free one, or that of who waits longest */
 		struct door *d = &p->doors[i];
 
-		if (d->fd < 0 || (free->fd >= 0 && d->end < free->end))
-			free = d;
+		if (d->fd < 0 || (place->fd >= 0 && d->end < place->end))
+			place = d;
 	}
-	if (free->fd >= 0)
-		shut(free);
+	if (place->fd >= 0)
+		shut(place);
 	setsockopt(fd, IPPROTO_TCP, TCP_NODELAY, &one, sizeof(one));
 	setsockopt(fd, SOL_SOCKET, SO_KEEPALIVE, &one, sizeof(one));
 	setsockopt(fd, IPPROTO_TCP, TCP_KEEPIDLE, &look, sizeof(look));
 	setsockopt(fd, IPPROTO_TCP, TCP_KEEPINTVL, &look, sizeof(look));
 	setsockopt(fd, IPPROTO_TCP, TCP_USER_TIMEOUT, &dead, sizeof(dead));
 	want(fd, PAIR_GREETING);
-	*free = (struct door){ .fd = fd, .end = pair_now_ms() + DOOR_MS };
+	*place = (struct door){ .fd = fd, .end = pair_now_ms() + DOOR_MS };
 }
 
 static void join(struct porch *p, struct door *d, const json_t *message)

@@ -23,6 +23,10 @@
 #define JOIN_MAX    1024 /* bytes of a join */
 #define ADDRESS_MAX 256
 
+/* A worker answers within these. */
+#define ORDER_FACTS_MS 30000
+#define ORDER_PAIR_MS  150000
+
 enum order_op {
 	ORDER_FACTS,
 	ORDER_SERVE,

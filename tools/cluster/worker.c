@@ -28,8 +28,6 @@
 #include "transports/common/allow.h"
 
 #define GREET_MS 30000
-#define FACTS_MS 30000
-#define PAIR_MS  150000
 #define IDLE_MS  600000 /* between two orders: a round is over before */
 #define REPLY_MS 10000
 #define PUMPED   65536
@@ -96,7 +94,7 @@ static json_t *gather(void *arg)
 
 static json_t *do_facts(const struct worker *w)
 {
-	json_t *facts = task_run(gather, (void *)(uintptr_t)w->o->plugin, FACTS_MS);
+	json_t *facts = task_run(gather, (void *)(uintptr_t)w->o->plugin, ORDER_FACTS_MS);
 
 	return facts ? facts
 		     : json_pack("{s:s}", "error", "the process that looks at this host died");
@@ -128,7 +126,7 @@ static json_t *measure(void *arg)
 /* NULL: the conductor has left meanwhile. */
 static json_t *do_pair(const struct worker *w, const struct order *order)
 {
-	uint64_t end = pair_now_ms() + PAIR_MS, now;
+	uint64_t end = pair_now_ms() + ORDER_PAIR_MS, now;
 	struct errand errand = { w, order };
 	struct task task;
 	json_t *result;

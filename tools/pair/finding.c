@@ -25,6 +25,13 @@ void pair_finding_add(json_t *list, const char *kind, const char *level, const c
 					      kind, "what", text, "means", means, "do", todo));
 }
 
+void finding_concerns(json_t *list, json_t *hosts)
+{
+	size_t count = json_array_size(list);
+
+	json_object_set_new(json_array_get(list, count - 1), "hosts", hosts);
+}
+
 static void append_level(json_t *to, const json_t *from, const char *level)
 {
 	json_t *finding;

@@ -13,6 +13,9 @@
 void pair_finding_add(json_t *list, const char *kind, const char *level, const char *means,
 		      const char *todo, const char *fmt, ...) __attribute__((format(printf, 6, 7)));
 
+/* Adds "hosts", a list of names that is released, to the finding that was added last. */
+void finding_concerns(json_t *list, json_t *hosts);
+
 /* The same findings, errors first; `list` is released. */
 json_t *findings_sorted(json_t *list);
 

@@ -30,6 +30,10 @@ extern const size_t verdict_version_count;
 
 /* Variables that may differ between hosts. */
 bool verdict_is_local_setting(const char *name);
+/* What it means when others do. */
+#define VERDICT_SETTING_MEANS                                                              \
+	"Ranks that are set up differently wait for each other in vain, or for something " \
+	"that does not come."
 
 /* The plugin is given no device there that leads to another host; `way` is that end's. */
 bool verdict_is_cut_off(const json_t *facts, const json_t *way);

@@ -63,15 +63,13 @@ static void setting(json_t *list, const char *name, const json_t *here, const js
 
 	if (a && b && !strcmp(a, b))
 		return;
-	pair_finding_add(
-		list, "setting", verdict_is_local_setting(name) ? "note" : "warning",
-		verdict_is_local_setting(name)
-			? ""
-			: "Ranks that are set up differently wait for each other in vain, or "
-			  "for something that does not come.",
-		verdict_is_local_setting(name) ? "" : "Set it alike on both hosts, or nowhere.",
-		"%.128s: %s%.200s%s here, %s%.200s%s there", name, a ? "'" : "", a ? a : "not set",
-		a ? "'" : "", b ? "'" : "", b ? b : "not set", b ? "'" : "");
+	pair_finding_add(list, "setting", verdict_is_local_setting(name) ? "note" : "warning",
+			 verdict_is_local_setting(name) ? "" : VERDICT_SETTING_MEANS,
+			 verdict_is_local_setting(name) ? ""
+							: "Set it alike on both hosts, or nowhere.",
+			 "%.128s: %s%.200s%s here, %s%.200s%s there", name, a ? "'" : "",
+			 a ? a : "not set", a ? "'" : "", b ? "'" : "", b ? b : "not set",
+			 b ? "'" : "");
 }
 
 static void settings(json_t *list, const json_t *local, const json_t *remote)

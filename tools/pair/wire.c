@@ -162,22 +162,19 @@ int pair_greet(int fd, bool speaks_first, uint32_t *version, char *stranger, int
 	return *version == PAIR_VERSION ? 0 : -EPROTONOSUPPORT;
 }
 
-int pair_greet_after_noise(int fd, uint32_t *version, char *noise, int ms)
+int pair_greet_after_noise(int fd, uint32_t *version, int ms)
 {
 	uint64_t end = pair_now_ms() + (uint64_t)ms, now;
-	size_t matched = 0, kept = 0;
+	size_t matched = 0;
 	uint32_t number;
 	char c;
 
 	*version = 0;
-	*noise = '\0';
 	for (size_t read = 0; matched < sizeof(magic); read++) {
 		ssize_t n = read < PAIR_NOISE_MAX ? read_some(fd, &c, 1, end) : -EPROTO;
 
 		if (n < 0)
 			return (int)n;
-		if (kept < PAIR_STRANGER_MAX)
-			keep_printable(noise + kept++, &c, 1);
 		/* The first letter of the magic is there only once. */
 		matched = c == magic[matched] ? matched + 1 : c == magic[0];
 	}

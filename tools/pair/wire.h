@@ -34,8 +34,8 @@ int pair_read(int fd, void *data, size_t bytes, int ms);
  */
 int pair_greet(int fd, bool speaks_first, uint32_t *version, char *stranger, int ms);
 
-/* The other end speaks first, behind whatever a login prints. The first bytes are in `noise`, as above. */
-int pair_greet_after_noise(int fd, uint32_t *version, char *noise, int ms);
+/* The other end speaks first, behind whatever a login prints. */
+int pair_greet_after_noise(int fd, uint32_t *version, int ms);
 
 int pair_send(int fd, const json_t *message, int ms);
 /* The same, and the message is released. */
