@@ -137,13 +137,6 @@ look_for_libraries() {
 
 # --- running ---
 
-wanted() {
-	case ",$parts," in
-	*",$1,"*) return 0 ;;
-	*) return 1 ;;
-	esac
-}
-
 part() {
 	echo
 	echo "== $1"
@@ -194,6 +187,18 @@ mps_stop() {
 }
 trap mps_stop EXIT
 
+# use_net anynet|Socket: what ranks of other programs find in their environment, but for who they are
+use_net() {
+	export NCCL_DEBUG=INFO NCCL_DEBUG_SUBSYS=INIT,NET NCCL_P2P_DISABLE=1 NCCL_SHM_DISABLE=1
+	export NCCL_MAX_NCHANNELS=2 NCCL_MNNVL_ENABLE=0 NCCL_NVLS_ENABLE=0
+	unset NCCL_NET
+	if [ "$1" = Socket ]; then
+		export NCCL_NET=Socket NCCL_NET_PLUGIN=none
+	else
+		export NCCL_NET_PLUGIN=$plugin
+	fi
+}
+
 # launch NAME RANKS NET COMMAND...: the ranks of another program, and what their logs say. NET: anynet
 # or Socket.
 launch() {
@@ -208,16 +213,8 @@ launch() {
 	for ((rank = 0; rank < count; rank++)); do
 		(
 			export RANK=$rank WORLD_SIZE=$count LOCAL_RANK=0 MEET=$out/$name/meet
-			export NCCL_HOSTID=anynet-host-$rank NCCL_DEBUG=INFO NCCL_DEBUG_SUBSYS=INIT,NET
-			export NCCL_DEBUG_FILE=$out/$name/rank$rank.nccl
-			export NCCL_P2P_DISABLE=1 NCCL_SHM_DISABLE=1
-			export NCCL_MAX_NCHANNELS=2 NCCL_MNNVL_ENABLE=0 NCCL_NVLS_ENABLE=0
-			unset NCCL_NET
-			if [ "$net" = Socket ]; then
-				export NCCL_NET=Socket NCCL_NET_PLUGIN=none
-			else
-				export NCCL_NET_PLUGIN=$plugin
-			fi
+			export NCCL_HOSTID=anynet-host-$rank NCCL_DEBUG_FILE=$out/$name/rank$rank.nccl
+			use_net "$net"
 			exec timeout 600 "$@"
 		) >"$out/$name/rank$rank.log" 2>&1 &
 		pids+=($!)
@@ -347,15 +344,14 @@ run_nccl_tests() {
 		! command -v "${program}_mpi" >/dev/null || program+=_mpi
 		command -v "$program" >/dev/null || continue
 		found=yes
-		nccl_test "$1" "$program" anynet "NCCL_NET_PLUGIN=$plugin"
-		nccl_test "$1" "$program" Socket "NCCL_NET_PLUGIN=none NCCL_NET=Socket"
+		nccl_test "$1" "$program" anynet
+		nccl_test "$1" "$program" Socket
 	done
 	[ -n "$found" ] || echo "SKIP: no all_reduce_perf or other of nccl-tests on PATH"
 }
 
 nccl_test() {
-	local name=$2-$1-$3 inner settings
-	read -ra settings <<<"$4"
+	local name=$2-$1-$3 inner
 	if ! command -v mpirun >/dev/null; then
 		echo "SKIP: no mpirun"
 		return 0
@@ -368,28 +364,16 @@ nccl_test() {
 	fi
 	rm -rf "${out:?}/$name"
 	mkdir -p "$out/$name"
-	env NCCL_TESTS_DEVICE=0 NCCL_DEBUG=INFO NCCL_DEBUG_SUBSYS=INIT,NET NCCL_P2P_DISABLE=1 NCCL_SHM_DISABLE=1 \
-		NCCL_MAX_NCHANNELS=2 \
-		NCCL_DEBUG_FILE="$out/$name/%p.nccl" OMPI_ALLOW_RUN_AS_ROOT=1 OMPI_ALLOW_RUN_AS_ROOT_CONFIRM=1 \
-		"${settings[@]}" timeout 900 mpirun -np "$1" --oversubscribe bash -c "$inner" "$2" \
-		-b 8 -e "$most" -f "$factor" -g 1 -c 1 2>&1 | tee "$out/$name/log"
+	(
+		export NCCL_TESTS_DEVICE=0 NCCL_DEBUG_FILE="$out/$name/%p.nccl"
+		export OMPI_ALLOW_RUN_AS_ROOT=1 OMPI_ALLOW_RUN_AS_ROOT_CONFIRM=1
+		use_net "$3"
+		exec timeout 900 mpirun -np "$1" --oversubscribe bash -c "$inner" "$2" -b 8 -e "$most" \
+			-f "$factor" -g 1 -c 1
+	) 2>&1 | tee "$out/$name/log"
 	[ "${PIPESTATUS[0]}" = 0 ] || fail "$name, see $out/$name/log"
 	grep -q 'Out of bounds values : 0 OK' "$out/$name/log" || fail "$name: wrong results, or none"
 	grep -l " via NET/$3/" "$out/$name"/*.nccl >/dev/null || fail "$name: no channel over NET/$3"
-}
-
-run_part() {
-	case $1 in
-	check) run_check "$2" ;;
-	ib) run_ib "$2" ;;
-	heal) run_heal "$2" ;;
-	gpu) run_gpu "$2" ;;
-	perf) run_perf "$2" ;;
-	killed) run_killed "$2" ;;
-	torch) run_torch "$2" ;;
-	cupy) run_cupy "$2" ;;
-	nccl-tests) run_nccl_tests "$2" ;;
-	esac
 }
 
 make_targets
@@ -398,12 +382,12 @@ look_for_libraries
 mps_start
 for count in ${ranks//,/ }; do
 	for name in ${parts//,/ }; do
-		[ "$name" = killed ] || run_part "$name" "$count"
+		[ "$name" = killed ] || "run_${name//-/_}" "$count"
 	done
 done
 mps_stop
 for count in ${ranks//,/ }; do
-	! wanted killed || run_part killed "$count"
+	[[ ,$parts, != *,killed,* ]] || run_killed "$count"
 done
 echo
 if [ -n "$dry" ]; then
