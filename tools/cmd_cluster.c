@@ -23,7 +23,8 @@
 #include "measure_args.h"
 #include "pair/control.h"
 #include "pair/finding.h"
-#include "perf_args.h"
+#include "self.h"
+#include "terminal.h"
 
 #define FILE_MAX (64 << 20) /* bytes of an earlier run, or of a list of hosts */
 
@@ -288,15 +289,13 @@ static void append_quoted(char *text, size_t room, const char *word)
 
 static void make_command(const struct cluster_arguments *a, char *text, size_t room)
 {
-	char self[PATH_MAX];
-	ssize_t n = readlink("/proc/self/exe", self, sizeof(self) - 1);
+	const char *self = self_path();
 
 	*text = '\0';
-	self[n > 0 ? n : 0] = '\0';
 	if (a->remote.command)
 		snprintf(text, room, "%s", a->remote.command);
 	else
-		append_quoted(text, room, n > 0 ? self : "anynet");
+		append_quoted(text, room, *self ? self : "anynet");
 	strncat(text, " cluster --worker", room - strlen(text) - 1);
 	if (a->worker.port) {
 		size_t at = strlen(text);
@@ -339,7 +338,7 @@ static int report(const struct cluster_arguments *a, json_t *doc)
 		json_dumpf(doc, stdout, JSON_INDENT(2) | JSON_REAL_PRECISION(9));
 		printf("\n");
 	} else {
-		cluster_print(doc, stdout, isatty(STDOUT_FILENO) && !getenv("NO_COLOR"));
+		cluster_print(doc, stdout, terminal_has_colour());
 	}
 	if (a->save)
 		wrote |= write_file(a->save, doc, false);
@@ -411,7 +410,7 @@ int cmd_cluster(int argc, char **argv)
 	argp_err_exit_status = ARGS_WRONG;
 	argp_parse(&argp, argc, argv, 0, NULL, &a);
 	signal(SIGPIPE, SIG_IGN);
-	a.worker.plugin = a.net ? a.net : perf_default_plugin();
+	a.worker.plugin = a.net ? a.net : self_plugin();
 	if (a.is_worker)
 		return worker_run_stdio(&a.worker);
 	status = a.count ? run_by_ssh(&a) : run_by_launcher(&a);

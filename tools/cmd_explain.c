@@ -15,6 +15,7 @@
 #include "explain/memory.h"
 #include "explain/print.h"
 #include "explain/scan.h"
+#include "terminal.h"
 
 #define WIDTH       100 /* columns, where the terminal does not say */
 #define WIDTH_MIN   40
@@ -235,8 +236,7 @@ static int explain(const struct options *o)
 	if (o->json)
 		print_json(report, stdout);
 	else
-		print_text(report, stdout, terminal_width(),
-			   isatty(STDOUT_FILENO) && !getenv("NO_COLOR"));
+		print_text(report, stdout, terminal_width(), terminal_has_colour());
 	status = report_status(report);
 	scan_free(scan);
 	report_free(report);

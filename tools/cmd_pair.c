@@ -15,7 +15,8 @@
 #include "pair/print.h"
 #include "pair/server.h"
 #include "pair/wire.h"
-#include "perf_args.h"
+#include "self.h"
+#include "terminal.h"
 
 enum {
 	KEY_NET = 0x100,
@@ -95,13 +96,13 @@ int cmd_pair(int argc, char **argv)
 	argp_err_exit_status = ARGS_WRONG;
 	argp_parse(&argp, argc, argv, 0, NULL, &a);
 	if (!a.options.plugin)
-		a.options.plugin = perf_default_plugin();
+		a.options.plugin = self_plugin();
 	result = client_run(&a.options);
 	if (a.json) {
 		json_dumpf(result, stdout, JSON_INDENT(2));
 		printf("\n");
 	} else {
-		print_result(result, stdout, isatty(STDOUT_FILENO) && !getenv("NO_COLOR"));
+		print_result(result, stdout, terminal_has_colour());
 	}
 	status = (int)json_integer_value(json_object_get(result, "status"));
 	json_decref(result);
@@ -164,6 +165,6 @@ int cmd_serve(int argc, char **argv)
 	argp_err_exit_status = ARGS_WRONG;
 	argp_parse(&argp, argc, argv, 0, NULL, &options);
 	if (!options.plugin)
-		options.plugin = perf_default_plugin();
+		options.plugin = self_plugin();
 	return server_run(&options);
 }

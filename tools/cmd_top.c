@@ -12,6 +12,7 @@
 
 #include "stats/print.h"
 #include "stats_dir.h"
+#include "terminal.h"
 
 #define WIDTH     120 /* columns, where the terminal does not say */
 #define WIDTH_MIN 40
@@ -89,7 +90,6 @@ static void read_pages(struct page_list *list, const char *dir)
 static struct print_style style_of(const struct options *o)
 {
 	struct print_style style = { .width = WIDTH, .rails = o->rails };
-	const char *term = getenv("TERM");
 	struct winsize size;
 
 	if (!isatty(STDOUT_FILENO))
@@ -98,7 +98,7 @@ static struct print_style style_of(const struct options *o)
 		style.width = size.ws_col < WIDTH_MIN ? WIDTH_MIN : size.ws_col;
 		style.lines = o->once ? 0 : size.ws_row - 1;
 	}
-	style.colour = !getenv("NO_COLOR") && term && strcmp(term, "dumb") != 0;
+	style.colour = terminal_has_colour();
 	return style;
 }
 

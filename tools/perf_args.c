@@ -3,16 +3,13 @@
 #include "perf_args.h"
 
 #include <argp.h>
-#include <limits.h>
-#include <stdio.h>
 #include <string.h>
-#include <unistd.h>
 
 #include <nccl_net/util.h>
 
 #include "args.h"
+#include "self.h"
 
-#define PLUGIN       "libnccl-net.so"
 #define BYTES_MAX    (16LL << 30)
 #define DEADLINE_MAX 86400
 #define COUNT_MAX    1000000
@@ -41,7 +38,7 @@ static const struct argp_option options[] = {
 	{ "datatype", 'd', "TYPE", 0, "float or int32 (float)", 3 },
 	{ "net", KEY_NET, "SPEC", 0,
 	  "plugin file, or nccl:Socket or nccl:IB for NCCL's own, nccl:Socket:PATH with the "
-	  "libnccl.so.2 of your choice (" PLUGIN " beside this tool, or where the loader finds it)",
+	  "libnccl.so.2 of your choice (libnccl-net.so beside this tool, or where the loader finds it)",
 	  4 },
 	{ "abi", KEY_ABI, "N", 0, "net API version of the plugin, 5 to 12 (the newest)", 4 },
 	{ "dev", KEY_DEV, "N", 0, "device of the net (0)", 4 },
@@ -157,25 +154,6 @@ static error_t parse(int key, char *arg, struct argp_state *state)
 	return 0;
 }
 
-const char *perf_default_plugin(void)
-{
-	static const char *const places[] = { "", "../", "../lib/anynet/", "../" ANYNET_LIBDIR "/",
-					      "../lib/" };
-	static char found[PATH_MAX + 64];
-	char self[PATH_MAX], *slash;
-	ssize_t bytes = readlink("/proc/self/exe", self, sizeof(self) - 1);
-
-	self[bytes > 0 ? bytes : 0] = '\0';
-	slash = strrchr(self, '/');
-	for (size_t i = 0; slash && i < ARRAY_SIZE(places); i++) {
-		snprintf(found, sizeof(found), "%.*s/%s%s", (int)(slash - self), self, places[i],
-			 PLUGIN);
-		if (!access(found, R_OK))
-			return found;
-	}
-	return PLUGIN;
-}
-
 void perf_parse(int argc, char **argv, struct perf_options *opts)
 {
 	static const struct argp argp = { options, parse, NULL, doc, NULL, NULL, NULL };
@@ -194,5 +172,5 @@ void perf_parse(int argc, char **argv, struct perf_options *opts)
 	argp_err_exit_status = 1;
 	argp_parse(&argp, argc, argv, 0, NULL, opts);
 	if (!opts->spec)
-		opts->spec = perf_default_plugin();
+		opts->spec = self_plugin();
 }

@@ -8,7 +8,4 @@
 /* Ends the process with a message when an argument is bad. */
 void perf_parse(int argc, char **argv, struct perf_options *opts);
 
-/* The plugin of this build or installation; else its name, for the loader. One thread. */
-const char *perf_default_plugin(void);
-
 #endif
