@@ -236,9 +236,7 @@ static uint64_t field_of(const struct metric *metric, const struct row *row)
 
 static double age_of(const struct row *row, uint64_t since_ms)
 {
-	return since_ms && since_ms < row->page->read_ms
-		       ? (double)(row->page->read_ms - since_ms) / 1000
-		       : 0;
+	return (double)page_age(row->page, since_ms) / 1000;
 }
 
 static double wall_clock(void)

@@ -24,6 +24,11 @@ uint64_t page_clock_ms(void)
 	return (uint64_t)ts.tv_sec * 1000 + (uint64_t)ts.tv_nsec / 1000000;
 }
 
+uint64_t page_age(const struct page *page, uint64_t since_ms)
+{
+	return since_ms && since_ms < page->read_ms ? page->read_ms - since_ms : 0;
+}
+
 /* --- records --- */
 
 static void clean(char *text, size_t room)

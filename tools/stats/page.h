@@ -52,4 +52,7 @@ void page_free_all(struct page_list *list);
 
 uint64_t page_clock_ms(void);
 
+/* Age of what began then, by the time at which the page was read; 0 = never. */
+uint64_t page_age(const struct page *page, uint64_t since_ms);
+
 #endif

@@ -29,7 +29,7 @@ static json_t *json_rail(const struct connection *connection, int i, const struc
 			 "resent_packets", (json_int_t)rail->resent, "delivery_bytes_per_s",
 			 (json_int_t)rail->rate, "breaks", (json_int_t)rail->breaks, "epoch",
 			 (json_int_t)rail->epoch, "down_ms",
-			 (json_int_t)view_age(page, rail->down_ms));
+			 (json_int_t)page_age(page, rail->down_ms));
 }
 
 static json_t *json_event(const struct anynet_stats_event *event, const struct page *page)
@@ -59,7 +59,7 @@ static json_t *json_event(const struct anynet_stats_event *event, const struct p
 
 	return json_pack("{s:s, s:I, s:s, s:o, s:I, s:i, s:I, s:s, s:s}", "time",
 			 words_time(page, event->at_ms, when), "age_ms",
-			 (json_int_t)view_age(page, event->at_ms), "kind", kinds[event->kind],
+			 (json_int_t)page_age(page, event->at_ms), "kind", kinds[event->kind],
 			 "rail", rail, "epoch", (json_int_t)event->epoch, "error",
 			 (int)event->error, "number", (json_int_t)event->number, "detail",
 			 event->text, "text", anynet_stats_event_text(event, text, sizeof(text)));

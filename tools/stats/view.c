@@ -15,11 +15,6 @@ const char *view_trouble_name(enum trouble trouble)
 	return names[trouble];
 }
 
-uint64_t view_age(const struct page *page, uint64_t since_ms)
-{
-	return since_ms && since_ms < page->read_ms ? page->read_ms - since_ms : 0;
-}
-
 /* --- one connection --- */
 
 static enum trouble trouble_of(const struct anynet_stats_comm *comm)
@@ -106,7 +101,7 @@ static void add_rate(double *sum, double rate)
 static int look_at_process(struct process *process, const struct page *before,
 			   const struct page *page)
 {
-	uint64_t silent = view_age(page, page->process.written_ms);
+	uint64_t silent = page_age(page, page->process.written_ms);
 
 	process->page = page;
 	process->sent = process->received = -1;
@@ -121,8 +116,8 @@ static int look_at_process(struct process *process, const struct page *before,
 
 		connection->comm = &page->comms[process->count];
 		connection->trouble = trouble_of(connection->comm);
-		connection->oldest_ms = view_age(page, connection->comm->oldest_ms);
-		connection->stalled_ms = view_age(page, connection->comm->stalled_ms);
+		connection->oldest_ms = page_age(page, connection->comm->oldest_ms);
+		connection->stalled_ms = page_age(page, connection->comm->stalled_ms);
 		measure(connection, before, page);
 		add_rate(connection->comm->is_send ? &process->sent : &process->received,
 			 connection->rate);

@@ -61,7 +61,4 @@ void view_free(struct view *view);
 /* A word for it: "stalled". */
 const char *view_trouble_name(enum trouble trouble);
 
-/* Age of what began then, by the time at which the page was read; 0 = never. */
-uint64_t view_age(const struct page *page, uint64_t since_ms);
-
 #endif

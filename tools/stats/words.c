@@ -41,7 +41,7 @@ const char *words_rail(const struct connection *connection, int i, const struct 
 
 	if (rail->state == ANYNET_STATS_DOWN)
 		snprintf(state, sizeof(state), "down for %.1f s",
-			 words_seconds(view_age(page, rail->down_ms)));
+			 words_seconds(page_age(page, rail->down_ms)));
 	else if (rail->state == ANYNET_STATS_SUSPECT)
 		snprintf(state, sizeof(state), "in doubt");
 	if (rail->resent)
@@ -67,7 +67,7 @@ const char *words_time(const struct page *page, uint64_t at_ms, char *text)
 
 	clock_gettime(CLOCK_REALTIME, &now);
 	ms = (uint64_t)now.tv_sec * 1000 + (uint64_t)now.tv_nsec / 1000000;
-	ms -= page_clock_ms() - page->read_ms + view_age(page, at_ms);
+	ms -= page_clock_ms() - page->read_ms + page_age(page, at_ms);
 	seconds = (time_t)(ms / 1000);
 	if (!gmtime_r(&seconds, &tm) || !strftime(text, WORDS_TIME, "%Y-%m-%dT%H:%M:%S", &tm))
 		*text = '\0';
