@@ -4,6 +4,8 @@
 # Its hosts are those of test_cluster_page, which tell markup wherever they can. Chromium is driven by the
 # WebDriver protocol.
 set -uo pipefail
+# shellcheck source=tests/said.sh
+. "$(dirname "$0")/../said.sh"
 
 build=${1:?} shot=${2-}
 out=$(mktemp -d)
@@ -16,13 +18,8 @@ cleanup() {
 }
 trap cleanup EXIT
 
-fail() {
-	echo "FAIL: $*"
-	exit 1
-}
-
 for program in chromium chromedriver curl jq; do
-	command -v "$program" >/dev/null || { echo "SKIP $program is missing (packages.txt, [browser])"; exit 77; }
+	command -v "$program" >/dev/null || skip "$program is missing (packages.txt, [browser])"
 done
 "$build/tests/cluster/test_cluster_page" "$out/page.html" || fail "no page"
 chromedriver --port=0 >"$out/driver" 2>&1 &

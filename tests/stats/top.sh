@@ -2,6 +2,8 @@
 # SPDX-License-Identifier: Apache-2.0
 # What `anynet top`, `dump` and `export` show of a running job: top.sh CASE BUILD_DIR. Loopback only.
 set -uo pipefail
+# shellcheck source=tests/said.sh
+. "$(dirname "$0")/../said.sh"
 
 case=${1:?} build=${2:?}
 tool=$build/tools/anynet
@@ -14,18 +16,11 @@ trap '[ -z "$run" ] || kill "$run" 2>/dev/null; rm -rf "$out"' EXIT
 export NCCL_SOCKET_IFNAME=lo ANYNET_TRANSPORT=tcp ANYNET_STATS=$pages SLURM_JOB_ID=4711
 unset NCCL_NET NCCL_DEBUG
 
-fail() {
-	echo "FAIL: $*"
-	tail -n 50 "$out"/log "$out"/top
-	ls -la "$pages"
-	exit 1
-}
-
-# top STATUS OPTION...: what it says is in $out/top
+# top STATUS OPTION...: what it says is in $out/said
 top() {
 	local status=$1 got
 	shift
-	"$tool" top --once -d 0.3 "$@" >"$out/top" 2>&1
+	"$tool" top --once -d 0.3 "$@" >"$out/said" 2>&1
 	got=$?
 	[ "$status" = any ] || [ "$got" = "$status" ] || fail "status $got instead of $status"
 }
@@ -33,7 +28,7 @@ top() {
 # shows TEXT...: each of them
 shows() {
 	for text in "$@"; do
-		grep -qF -- "$text" "$out/top" || fail "no '$text'"
+		grep -qF -- "$text" "$out/said" || fail "no '$text'"
 	done
 }
 
@@ -41,14 +36,14 @@ shows() {
 until_top() {
 	local pattern=$1
 	shift
-	while top any "$@"; ! grep -qE -- "$pattern" "$out/top"; do
+	while top any "$@"; ! grep -qE -- "$pattern" "$out/said"; do
 		kill -0 "$run" 2>/dev/null || fail "the run has ended, '$pattern' was not seen"
 	done
 }
 
 # A long run of two ranks, whose pids are $first and $second.
 start_run() {
-	"$tool" perf --net "$plugin" -r 2 -b 1M -e 1M -n 1000000 "$@" >"$out/log" 2>&1 &
+	"$tool" perf --net "$plugin" -r 2 -b 1M -e 1M -n 1000000 >"$out/log" 2>&1 &
 	run=$!
 	until grep -q '#wrong' "$out/log"; do
 		kill -0 "$run" 2>/dev/null || fail "ended before it began"
@@ -60,7 +55,7 @@ start_run() {
 
 # count_of TEXT NUMBER
 count_of() {
-	[ "$(grep -cF -- "$1" "$out/top")" = "$2" ] || fail "not $2 times '$1'"
+	[ "$(grep -cF -- "$1" "$out/said")" = "$2" ] || fail "not $2 times '$1'"
 }
 
 case $case in
@@ -73,21 +68,18 @@ live)
 	count_of "rail 0" 0
 	until_top "rail 0 TCP lo up.*rtt" --rails
 	count_of "rail 0 TCP lo up" 8
-	LC_ALL=C grep -q $'\033' "$out/top" && fail "colours in a file"
+	LC_ALL=C grep -q $'\033' "$out/said" && fail "colours in a file"
 	[ "$(stat -c %a "$pages"/*"$first".*)" = 600 ] || fail "others may read a page"
 	;;
 json)
-	command -v jq >/dev/null || {
-		echo "SKIP no jq"
-		exit 77
-	}
+	command -v jq >/dev/null || skip "no jq"
 	start_run
 	while top any --json; ! jq -e --argjson a "$first" --argjson b "$second" '
 		[.processes[].pid] == [$a, $b] and all(.processes[]; .open_connections == 4
 		and .job == "4711" and all(.connections[]; .bytes > 0 and .bytes_per_s > 0
 		and .requests > 0 and .error == 0 and .breaks == 0 and .rails[0].state == "up"
 		and .rails[0].frames > 0 and (.peer.pid == $a or .peer.pid == $b)))
-		' "$out/top" >/dev/null; do
+		' "$out/said" >/dev/null; do
 		kill -0 "$run" 2>/dev/null || fail "the run has ended"
 	done
 	;;
@@ -101,29 +93,23 @@ waits)
 	until_top '^2 processes, 8 connections.*(fine|flaps)$'
 	;;
 flap)
-	export LD_PRELOAD=$build/tests/stats/libbreak_once.so
-	tool="env -u LD_PRELOAD $build/tools/anynet"
-	"$build/tools/anynet" perf --net "$plugin" -r 2 -b 1M -e 1M -n 1000000 >"$out/log" 2>&1 &
+	LD_PRELOAD=$build/tests/stats/libbreak_once.so \
+		"$tool" perf --net "$plugin" -r 2 -b 1M -e 1M -n 1000000 >"$out/log" 2>&1 &
 	run=$!
-	unset LD_PRELOAD
-	tool=$build/tools/anynet
 	until_top 'broke 1, back 1'
 	;;
 dump)
-	command -v jq >/dev/null || {
-		echo "SKIP no jq"
-		exit 77
-	}
+	command -v jq >/dev/null || skip "no jq"
 	start_run
-	"$tool" dump "$first" >"$out/top" 2>&1 || fail "status $?"
+	"$tool" dump "$first" >"$out/said" 2>&1 || fail "status $?"
 	shows "pid $first" "job 4711" "rail 0 TCP lo up" "opened with 1 rail, the first TCP 127.0.0.1"
 	count_of " pid $second addr 127.0.0.1:" 4
 	count_of "Z opened with" 4
-	"$tool" dump --json "$second" >"$out/top" 2>&1 || fail "status $?"
+	"$tool" dump --json "$second" >"$out/said" 2>&1 || fail "status $?"
 	jq -e --argjson b "$second" '[.processes[].pid] == [$b] and .processes[0].ended == false
 		and all(.processes[0].connections[]; .events[0].kind == "opened"
 		and .events[0].number == 1 and .event_count == (.events | length))
-		' "$out/top" >/dev/null || fail "other JSON"
+		' "$out/said" >/dev/null || fail "other JSON"
 	;;
 killed)
 	# Its page tells of it afterwards, until another process comes.
@@ -131,13 +117,13 @@ killed)
 	kill -KILL "$second"
 	wait "$run"
 	run=
-	"$tool" dump "$second" >"$out/top" 2>&1 || fail "status $?"
+	"$tool" dump "$second" >"$out/said" 2>&1 || fail "status $?"
 	shows "pid $second" "the process is gone; it wrote this at" "Z opened with 1 rail"
 	count_of "Z opened with" 4
 	;;
 export)
 	start_run
-	"$tool" export >"$out/top" 2>&1 || fail "status $?"
+	"$tool" export >"$out/said" 2>&1 || fail "status $?"
 	shows 'anynet_processes 2' 'anynet_left_out 0' "{pid=\"$first\"," 'job_id="4711"'
 	count_of 'anynet_connection_bytes_total{' 8
 	count_of 'anynet_rail_up{' 8
@@ -162,7 +148,7 @@ export)
 	port=$(sed 's/.*:\([0-9]*\).*/\1/' "$out/url")
 	exec 3<>"/dev/tcp/127.0.0.1/$port"
 	printf 'GET /metrics HTTP/1.0\r\n\r\n' >&3
-	cat <&3 >"$out/top"
+	cat <&3 >"$out/said"
 	exec 3>&-
 	kill "$exporter"
 	wait "$exporter" || fail "status $? of --listen"
@@ -202,26 +188,26 @@ errors)
 	shows "0 processes, 0 connections"
 	for wrong in "" "x" "0" "-1" "1x" "1 2" "99999999999" "--what 1"; do
 		# shellcheck disable=SC2086
-		"$tool" dump $wrong >"$out/top" 2>&1
+		"$tool" dump $wrong >"$out/said" 2>&1
 		[ $? = 3 ] || fail "dump $wrong is taken"
 	done
-	"$tool" dump 1 --dir "$out/nowhere" >"$out/top" 2>&1
+	"$tool" dump 1 --dir "$out/nowhere" >"$out/said" 2>&1
 	[ $? = 3 ] || fail "no directory"
-	"$tool" dump 1 >"$out/top" 2>&1
+	"$tool" dump 1 >"$out/said" 2>&1
 	[ $? = 1 ] || fail "no process"
 	shows "process 1 has no open connections"
 	for wrong in "-l 1" "-l :" "-l x:1" "-l 127.0.0.1:65536" "-l ::1:1" "-e 1" "-t x -e 0" \
 		"-t x -l 127.0.0.1:0" "what"; do
 		# shellcheck disable=SC2086
-		"$tool" export $wrong >"$out/top" 2>&1
+		"$tool" export $wrong >"$out/said" 2>&1
 		[ $? = 3 ] || fail "export $wrong is taken"
 	done
 	for wrong in "--dir $out/nowhere" "-t $out/nowhere/file" "-l 192.0.2.1:1"; do
 		# shellcheck disable=SC2086
-		"$tool" export $wrong >"$out/top" 2>&1
+		"$tool" export $wrong >"$out/said" 2>&1
 		[ $? = 1 ] || fail "export $wrong"
 	done
-	"$tool" export >"$out/top" || fail "export of nothing"
+	"$tool" export >"$out/said" || fail "export of nothing"
 	shows "anynet_processes 0"
 	top 0 --json
 	shows '"trouble": "fine"' '"processes": []'
@@ -229,7 +215,7 @@ errors)
 	ANYNET_STATS=$out/nowhere "$tool" perf --net "$plugin" -r 2 -b 1K -e 1K -n 1 >/dev/null ||
 		fail "a directory that is not there"
 	"$tool" perf --net "$plugin" -r 2 -b 1K -e 1K -n 1 >/dev/null || fail "a run"
-	[ -z "$(ls -A "$pages")" ] || fail "a page is left"
+	[ -z "$(ls -A "$pages")" ] || fail "a page is left: $(ls -A "$pages")"
 	;;
 *)
 	echo "no case $case"
