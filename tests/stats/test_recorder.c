@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* The flight recorder: what is noted, where it goes on the page, and what is said when a comm fails. */
 #include <errno.h>
+#include <fcntl.h>
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stdio.h>
@@ -373,6 +374,29 @@ static void test_a_file_that_cannot_be_written_is_no_harm(void **state)
 	assert_int_equal(unlink(other), -1);
 }
 
+/* Another user may have made a file of the process's name, or hung one up there by a link. */
+static void test_a_file_that_is_anothers_too_is_not_written_to(void **state)
+{
+	char other[128];
+	struct stat st;
+	int fd;
+
+	(void)state;
+	strcpy(local_cfg.dump_dir, dir);
+	snprintf(other, sizeof(other), "%s/other", dir);
+	fd = open(other, O_CREAT | O_WRONLY, 0600);
+	assert_true(fd >= 0);
+	assert_int_equal(link(other, dump_path()), 0);
+	pair_open(&pair, 1);
+	comm_fail(pair.send, NULL, -ECONNRESET, "for a test");
+	assert_int_equal(capture_count(CAPTURE_INFO, "not a file of this user's alone"), 1);
+	assert_int_equal(fstat(fd, &st), 0);
+	assert_int_equal(st.st_size, 0);
+	close(fd);
+	unlink(dump_path());
+	unlink(other);
+}
+
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
@@ -390,6 +414,7 @@ int main(void)
 		TEST(test_all_of_it_is_written_where_the_setting_says),
 		TEST(test_failures_of_one_process_are_one_file),
 		TEST(test_a_file_that_cannot_be_written_is_no_harm),
+		TEST(test_a_file_that_is_anothers_too_is_not_written_to),
 	};
 
 	return cmocka_run_group_tests(tests, NULL, NULL);

@@ -207,9 +207,9 @@ void comm_fail(struct anynet_comm *comm, const struct anynet_rail *rail, int err
 		    comm->is_send ? "send to" : "receive from", peer->host, peer->pid, peer->addr,
 		    comm->dev->name, path, text, strerror(-err), pending);
 	recorder_note(comm, rail, ANYNET_EVENT_FAILED, err, pending, text);
-	recorder_tell(comm);
 	/* Whoever sees the error finds its reason in the log. */
 	atomic_compare_exchange_strong(&comm->error, &none, err);
+	recorder_tell(comm); /* to a file, which may be on a disk that does not answer */
 }
 
 static void poll_rails(struct anynet_comm *comm)

@@ -100,7 +100,7 @@ struct anynet_comm {
 		bool warned;        /* of this stall */
 	} watch;
 	struct comm_tally tally;
-	struct recorder *recorder; /* what happened to it; NULL = it is not open yet */
+	struct recorder *recorder; /* what happened to it */
 };
 
 /* Embedded first in send_msg and recv_req: what NCCL holds as void *request. */

@@ -71,7 +71,7 @@ static int enter(const struct gpu *gpu, struct call *call)
 
 	call->mode = CUDA_CAPTURE_RELAXED;
 	all.cuda.thread_exchange_capture_mode(&call->mode);
-	error = atomic_load_explicit(&gpu->lost, memory_order_relaxed)
+	error = atomic_load_explicit(&gpu->lost, memory_order_acquire)
 			? atomic_load(&gpu->error)
 			: all.cuda.ctx_push(gpu->context);
 	call->entered = !error;

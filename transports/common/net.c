@@ -86,19 +86,24 @@ static uint64_t advance(_Atomic uint64_t *stored, uint64_t value)
 	return before;
 }
 
-/* A thread may be held up between any two of these steps: what it brings then is no pause, and no way back. */
+/* A thread may be held up between any two of these steps: what it brings then is no pause, and no way back.
+ * The first one to come after a pause leaves it out for all. */
 uint64_t net_now_ms(void)
 {
-	static _Atomic uint64_t last, skipped, told;
+	static _Atomic uint64_t skipped, told;
 	struct timespec ts;
-	uint64_t now, before;
+	uint64_t clock, out, before, now;
 
 	clock_gettime(CLOCK_MONOTONIC, &ts);
-	now = (uint64_t)ts.tv_sec * 1000 + (uint64_t)ts.tv_nsec / 1000000;
-	before = advance(&last, now);
-	if (before && now > before + PAUSE_COUNTS_MS)
-		atomic_fetch_add(&skipped, now - before - PAUSE_COUNTS_MS);
-	now -= atomic_load(&skipped);
+	clock = (uint64_t)ts.tv_sec * 1000 + (uint64_t)ts.tv_nsec / 1000000;
+	out = atomic_load(&skipped);
+	do {
+		before = atomic_load(&told);
+		now = clock > out ? clock - out : 0;
+		if (!before || now <= before + PAUSE_COUNTS_MS)
+			break;
+		now = before + PAUSE_COUNTS_MS;
+	} while (!atomic_compare_exchange_weak(&skipped, &out, clock - now));
 	before = advance(&told, now);
 	return anynet_max(now, before);
 }

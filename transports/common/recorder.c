@@ -39,12 +39,9 @@ static uint8_t carrier_of(const struct anynet_comm *comm, const struct anynet_ra
 void recorder_note(struct anynet_comm *comm, const struct anynet_rail *rail,
 		   enum anynet_stats_event_kind kind, int err, uint64_t number, const char *text)
 {
-	struct anynet_stats_events *page = comm->recorder ? &comm->recorder->page : NULL;
-	struct anynet_stats_event *event;
+	struct anynet_stats_events *page = &comm->recorder->page;
+	struct anynet_stats_event *event = &page->events[page->count++ % ANYNET_STATS_EVENTS];
 
-	if (!page)
-		return;
-	event = &page->events[page->count++ % ANYNET_STATS_EVENTS];
 	memset(event, 0, sizeof(*event));
 	event->at_ms = clock_of(CLOCK_MONOTONIC);
 	event->kind = (uint8_t)kind;
@@ -61,7 +58,7 @@ void recorder_note(struct anynet_comm *comm, const struct anynet_rail *rail,
 
 void recorder_note_links(struct anynet_comm *comm)
 {
-	for (unsigned i = 0; comm->recorder && i < comm->paths.own_count; i++) {
+	for (unsigned i = 0; i < comm->paths.own_count; i++) {
 		const struct anynet_device *dev = comm->paths.own[i];
 		bool down = link_is_down(dev) || link_port_is_down(dev);
 		uint64_t bit = 1ull << i;
@@ -93,6 +90,14 @@ static void put_line(const struct anynet_comm *comm, const struct anynet_stats_e
 		 anynet_stats_event_text(event, text, sizeof(text)));
 }
 
+/* In a directory of all users, another one may have put something in its place. */
+static bool is_own_file(int fd)
+{
+	struct stat st;
+
+	return !fstat(fd, &st) && S_ISREG(st.st_mode) && st.st_uid == geteuid() && st.st_nlink == 1;
+}
+
 /* Of this process: "anynet-dump.HOST.PID" in the directory. -1 = it cannot be opened, which is said. */
 static int open_file(void)
 {
@@ -106,10 +111,13 @@ static int open_file(void)
 		if (*at == '/')
 			*at = '_';
 	fd = open(path, O_WRONLY | O_CREAT | O_APPEND | O_NOFOLLOW | O_NONBLOCK | O_CLOEXEC, 0600);
-	if (fd < 0)
-		anynet_info("what happened to the connection cannot be written to %s: %s", path,
-			    strerror(errno));
-	return fd;
+	if (fd >= 0 && is_own_file(fd))
+		return fd;
+	anynet_info("what happened to the connection cannot be written to %s: %s", path,
+		    fd < 0 ? strerror(errno) : "it is not a file of this user's alone");
+	if (fd >= 0)
+		close(fd);
+	return -1;
 }
 
 /* Lines of processes or threads that fail at the same time do not mix: in one piece. */
@@ -127,13 +135,11 @@ static void write_file(const char *text, size_t bytes)
 
 void recorder_tell(const struct anynet_comm *comm)
 {
-	const struct anynet_stats_events *page = comm->recorder ? &comm->recorder->page : NULL;
+	const struct anynet_stats_events *page = &comm->recorder->page;
 	uint64_t offset_ms = clock_of(CLOCK_REALTIME) - clock_of(CLOCK_MONOTONIC);
-	char text[ANYNET_STATS_EVENTS * LINE_BYTES];
+	char text[ANYNET_STATS_EVENTS * LINE_BYTES + 1];
 	size_t used = 0;
 
-	if (!page)
-		return;
 	for (uint64_t i = anynet_stats_first_event(page); i < page->count; i++) {
 		const struct anynet_stats_event *event = &page->events[i % ANYNET_STATS_EVENTS];
 		char line[LINE_BYTES];
