@@ -296,7 +296,7 @@ void ib_memory_release(struct anynet_mr *mr);
 
 /* A comm of an IB device: the replay ring is memory that is pinned; larger messages are written to
  * where the receiver says, in pieces. */
-#define IB_REPLAY_BYTES (40u << 10)
+#define IB_REPLAY_BYTES (24u << 10)
 #define IB_EAGER_BYTES  480
 #define IB_FRAME_BYTES  (4u << 20)
 
