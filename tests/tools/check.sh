@@ -121,14 +121,24 @@ plugin)
 	finds_not plugin-not-found
 	check LD_LIBRARY_PATH=/opt/lib NCCL_NET_PLUGIN=anynet
 	finds plugin-anynet ok "2.12 – 2.30 load /opt/lib/libnccl-net-anynet.so"
-	finds plugin-name-lost note "2.28.3 – 2.29.7" NCCL_NET_PLUGIN_REF_COUNT=1
+	finds plugin-name-kept ok "2.28.3 – 2.29.7"
+	finds_not plugin-name-lost
 	finds_not plugin-several
-	check LD_LIBRARY_PATH=/opt/lib NCCL_NET_PLUGIN=anynet NCCL_NET_PLUGIN_REF_COUNT=1
+	# The packages' file has another name of its own, so it is not found again by the usual one,
+	# unless that is anynet, too.
+	plant "$build/plugin/packaged/libnccl-net.so" /opt/packaged/libnccl-net-anynet.so
+	check LD_LIBRARY_PATH=/opt/packaged NCCL_NET_PLUGIN=anynet
+	finds plugin-name-lost note "2.28.3 – 2.29.7" NCCL_NET_PLUGIN_REF_COUNT=1
+	check LD_LIBRARY_PATH=/opt/packaged:/opt/lib NCCL_NET_PLUGIN=/opt/packaged/libnccl-net-anynet.so
+	finds plugin-name-kept ok
+	finds_not plugin-name-lost
+	check LD_LIBRARY_PATH=/opt/packaged NCCL_NET_PLUGIN=anynet NCCL_NET_PLUGIN_REF_COUNT=1
 	finds_not plugin-name-lost
 
 	# A path works from 2.21 on, a list from 2.27 on, "none" from 2.28 on.
 	check NCCL_NET_PLUGIN=/opt/lib/libnccl-net.so
 	finds plugin-not-found warn "2.13 – 2.20" "NCCL_NET_PLUGIN=anynet"
+	finds plugin-name-kept ok
 	finds plugin-anynet ok "2.21 – 2.30"
 	check LD_LIBRARY_PATH=/opt/lib NCCL_NET_PLUGIN=nothing,anynet
 	finds plugin-anynet ok "2.27 – 2.30"
@@ -176,14 +186,24 @@ plugin)
 
 	# With an NCCL on the host the others do not count.
 	plant "$fakes/libfake_nccl_2.28.9.so" /usr/local/nccl2/lib/libnccl.so.2
-	check LD_LIBRARY_PATH=/opt/lib NCCL_NET_PLUGIN=anynet
+	check LD_LIBRARY_PATH=/opt/packaged NCCL_NET_PLUGIN=anynet
 	finds plugin-name-lost warn "issue 1978"
+	check LD_LIBRARY_PATH=/opt/lib NCCL_NET_PLUGIN=anynet
+	status_is 0
 	check NCCL_NET_PLUGIN=/opt/lib/libnccl-net.so NCCL_NET_PLUGIN_REF_COUNT=1
 	finds plugin-not-found note "2.12 – 2.20"
 	status_is 0
 	plant "$fakes/libfake_plugin.so" /opt/other/libnccl-net.so
 	check LD_LIBRARY_PATH=/opt/other
-	finds plugin-init-crash warn "2.28.3 – 2.29.3" "2.29.7 or newer"
+	finds plugin-init-crash warn "2.28.3 – 2.29.3" "2.29.7 or newer" "is v8"
+	plant "$fakes/libfake_nccl_2.30.7.so" /usr/local/nccl2/lib/libnccl.so.2
+	check LD_LIBRARY_PATH=/opt/other
+	finds_not plugin-init-crash
+	rm -r "$root/usr/local/nccl2"
+	check LD_LIBRARY_PATH=/opt/other
+	finds plugin-init-crash note "/opt/other/libnccl-net.so"
+	check LD_LIBRARY_PATH=/opt/lib
+	finds_not plugin-init-crash
 	;;
 filter)
 	# Row 2: an empty NCCL_NET.

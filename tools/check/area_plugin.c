@@ -92,16 +92,6 @@ static void report_other(struct check *check, const struct group *group, const c
 			    "export NCCL_NET_PLUGIN=anynet, or put %.*s first in LD_LIBRARY_PATH",
 			    (int)(strrchr(anynet, '/') - anynet), anynet);
 	}
-	if (copies_in_range(&check->copies, 22803, 22903) && group->outcome.api <= 10) {
-		finding_add(&check->report, CHECK_WARN, AREA, "plugin-init-crash",
-			    "NCCL 2.28.3 – 2.29.3 crash if %s fails to start", group->outcome.file);
-		finding_why(&check->report,
-			    "they call a function that tables up to v10 do not have; its newest is "
-			    "v%d",
-			    group->outcome.api);
-		finding_fix(&check->report, "take NCCL 2.29.7 or newer, or a plugin that does not "
-					    "fail without hardware");
-	}
 	free(anynet);
 	free(apis);
 }
@@ -258,6 +248,54 @@ static void report_loading(struct check *check)
 	plugin_outcome_free(&group.outcome);
 }
 
+/* What NCCL 2.28 and 2.29 make of the settings, of which some releases have bugs of their own. */
+static bool resolve_2_28(const struct check *check, const char *asked,
+			 struct plugin_outcome *outcome)
+{
+	plugin_resolve(release_range_of(22803), &check->loader, asked, getenv("NCCL_NET"), outcome);
+	return outcome->state == PLUGIN_LOADED;
+}
+
+/* Net API v11 has a finalize of its own; what NCCL calls for older tables is not set yet. */
+static void report_init_crash(struct check *check)
+{
+	bool known = copies_in_range(&check->copies, 1, INT_MAX);
+	struct plugin_outcome outcome;
+
+	if (resolve_2_28(check, getenv("NCCL_NET_PLUGIN"), &outcome) && !outcome.anynet &&
+	    outcome.api <= 10 && (!known || copies_in_range(&check->copies, 22803, 22903))) {
+		finding_add(&check->report, known ? CHECK_WARN : CHECK_NOTE, AREA,
+			    "plugin-init-crash", "NCCL 2.28.3 – 2.29.3 crash if %s fails to start",
+			    outcome.file);
+		finding_why(&check->report,
+			    "they call a function that tables up to v10 do not have; its newest "
+			    "for them is v%d",
+			    outcome.api);
+		finding_fix(&check->report, "take NCCL 2.29.7 or newer, or a plugin that does not "
+					    "fail without hardware");
+	}
+	plugin_outcome_free(&outcome);
+}
+
+/* Does NCCL that has forgotten the plugin's name get anynet again? It stays loaded, so its own name
+ * (soname) does; else the file that is found by the usual name. */
+static bool is_kept(const struct check *check, const char *asked)
+{
+	struct plugin_outcome named, usual;
+	struct library library;
+	bool kept = false;
+
+	if (resolve_2_28(check, asked, &named) && named.anynet) {
+		library_read(&check->host, named.file, &library);
+		kept = !strcmp(library.soname, "libnccl-net.so");
+		library_free(&library);
+		kept |= resolve_2_28(check, NULL, &usual) && usual.anynet;
+		plugin_outcome_free(&usual);
+	}
+	plugin_outcome_free(&named);
+	return kept;
+}
+
 static void report_lost_name(struct check *check)
 {
 	const char *asked = host_env("NCCL_NET_PLUGIN");
@@ -267,6 +305,13 @@ static void report_lost_name(struct check *check)
 	if (!asked || !strcasecmp(asked, "none") || (references && atoi(references) > 0) ||
 	    (known && !copies_in_range(&check->copies, 22803, 22907)))
 		return;
+	if (is_kept(check, asked)) {
+		finding_add(&check->report, CHECK_OK, AREA, "plugin-name-kept",
+			    "NCCL 2.28.3 – 2.29.7 forget NCCL_NET_PLUGIN=%s with the last "
+			    "communicator, and find anynet again as libnccl-net.so",
+			    asked);
+		return;
+	}
 	finding_add(&check->report, known ? CHECK_WARN : CHECK_NOTE, AREA, "plugin-name-lost",
 		    "NCCL 2.28.3 – 2.29.7 forget NCCL_NET_PLUGIN=%s when the last communicator is "
 		    "destroyed",
@@ -361,5 +406,6 @@ void check_plugin(struct check *check)
 	report_loading(check);
 	report_filter(check);
 	report_lost_name(check);
+	report_init_crash(check);
 	report_several(check);
 }

@@ -118,6 +118,8 @@ static void split_path(const char *path, struct text_list *list)
 
 static void read_elf(const struct elf_file *elf, struct library *library)
 {
+	const char *soname = elf_file_dynamic(elf, DT_SONAME, 0);
+
 #ifdef OUR_MACHINE
 	if (elf->machine != OUR_MACHINE) {
 		library->error =
@@ -125,6 +127,7 @@ static void read_elf(const struct elf_file *elf, struct library *library)
 		return;
 	}
 #endif
+	snprintf(library->soname, sizeof(library->soname), "%s", soname ? soname : "");
 	for (size_t i = 0; i < NEEDED_MAX; i++) {
 		const char *name = elf_file_dynamic(elf, DT_NEEDED, i);
 

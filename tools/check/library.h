@@ -25,6 +25,7 @@ struct library {
 	struct nccl_version nccl; /* if NCCL is in it */
 	bool anynet;
 	char anynet_version[32]; /* "0.1.0 wire 3" */
+	char soname[64];         /* "" = it has none */
 	struct text_list needed;
 	struct text_list rpath, runpath; /* directories, with $ORIGIN as it is written */
 };
