@@ -487,6 +487,23 @@ network)
 	in_namespace "$(nic eth0 192.0.2.1/24) $bridge" "NCCL_SOCKET_IFNAME=^docker,lo,virbr,br-,veth"
 	finds_not nccl-takes-bridge
 	finds nccls-choice ok "without a plugin: eth0"
+	# A list of what not to take lets in what NCCL leaves out by itself: lo, as the first one.
+	in_namespace "$(nic eth0 192.0.2.1/24)" NCCL_SOCKET_IFNAME=^docker0
+	finds ifname-lets-in warn "NCCL_SOCKET_IFNAME=^docker0" "no other host: lo" \
+		"export NCCL_SOCKET_IFNAME=^docker0,lo"
+	status_is 1
+	in_namespace "$(nic eth0 192.0.2.1/24)" NCCL_SOCKET_IFNAME=^docker0,lo
+	finds_not ifname-lets-in
+	finds nccls-choice ok "without a plugin: eth0"
+	status_is 0
+	in_namespace "$(nic eth0 192.0.2.1/24) $bridge" NCCL_SOCKET_IFNAME=^=docker0,lo
+	finds ifname-lets-in warn "no other host: br-1" "over all that it takes" "^=docker0,lo,br-1"
+	in_namespace "$(nic eth0 192.0.2.1/24) $bridge" NCCL_SOCKET_IFNAME=^docker0
+	finds ifname-lets-in warn "export NCCL_SOCKET_IFNAME=^docker0,lo,br-1 or"
+	plant "$plugin" /opt/lib/libnccl-net.so
+	in_namespace "$(nic eth0 192.0.2.1/24) $bridge" NCCL_SOCKET_IFNAME=^=docker0,lo \
+		LD_LIBRARY_PATH=/opt/lib
+	finds_not ifname-lets-in
 	in_namespace "ip link set lo down"
 	finds nccls-choice warn none
 	write /proc/sys/net/ipv4/tcp_rmem "4096 131072 6291456"

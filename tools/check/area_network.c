@@ -74,14 +74,54 @@ static void report_interfaces(struct check *check)
 			    "%zu more interfaces, without address or not used", others);
 }
 
-/* Does it lead nowhere, as a bridge for containers does? */
+/* Does it lead nowhere, as lo and a bridge for containers do? */
 static bool is_local(const struct check *check, const char *name)
 {
 	for (size_t i = 0; i < check->interfaces.table.link_count; i++) {
 		if (!strcmp(check->interfaces.table.links[i].name, name))
-			return check->interfaces.verdicts[i].class == NETIF_LOCAL;
+			return check->interfaces.verdicts[i].class >= NETIF_LOCAL;
 	}
 	return false;
+}
+
+/* NCCL takes some that lead nowhere: by itself, or as a list of what it is not to take leaves them out.
+ * Who has named them is told by check_conflicts. */
+static void report_local(struct check *check, const struct text_list *names, bool first_local)
+{
+	const char *filter = host_env("NCCL_SOCKET_IFNAME");
+	char *text, *longer;
+
+	if (filter && *filter != '^')
+		return;
+	text = text_copy("", 0);
+	for (size_t i = 0; i < names->count; i++) {
+		if (!is_local(check, names->items[i]))
+			continue;
+		longer = text_format("%s%s%s", text, *text ? "," : "", names->items[i]);
+		free(text);
+		text = longer;
+	}
+	if (filter)
+		finding_add(&check->report, CHECK_WARN, AREA, "ifname-lets-in",
+			    "NCCL_SOCKET_IFNAME=%s lets in what leads to no other host: %s", filter,
+			    text);
+	else
+		finding_add(&check->report, CHECK_WARN, AREA, "nccl-takes-bridge",
+			    "NCCL itself takes what leads to no other host: %s", text);
+	finding_why(&check->report, "%s",
+		    first_local ? "its bootstrap goes over the first interface it takes: ranks on "
+				  "other hosts wait until they time out"
+				: "without a plugin it sends data over all that it takes: ranks on "
+				  "other hosts wait until they time out");
+	if (filter)
+		finding_fix(&check->report,
+			    "export NCCL_SOCKET_IFNAME=%s,%s or unset it: docker, lo and virbr are "
+			    "left out by themselves, but only while it is not set",
+			    filter, text);
+	else
+		finding_fix(&check->report,
+			    "export NCCL_SOCKET_IFNAME=^docker,lo,virbr,br-,veth or name the NIC");
+	free(text);
 }
 
 /* NCCL's own choice, for its bootstrap always and for data without a plugin. */
@@ -100,19 +140,8 @@ static void check_nccls_choice(struct check *check)
 	finding_add(&check->report, names.count ? CHECK_OK : CHECK_WARN, AREA, "nccls-choice",
 		    "NCCL's own choice, for its bootstrap and without a plugin: %s",
 		    names.count ? text : "none");
-	if (any_real && any_local && (first_local || !check->anynet_loads) &&
-	    !host_env("NCCL_SOCKET_IFNAME")) {
-		finding_add(&check->report, CHECK_WARN, AREA, "nccl-takes-bridge",
-			    "NCCL itself takes an interface that leads to no other host: %s", text);
-		finding_why(&check->report, "%s",
-			    first_local
-				    ? "its bootstrap goes over the first of them: ranks on other "
-				      "hosts wait until they time out"
-				    : "without a plugin it sends data over all of them: ranks "
-				      "on other hosts wait until they time out");
-		finding_fix(&check->report,
-			    "export NCCL_SOCKET_IFNAME=^docker,lo,virbr,br-,veth or name the NIC");
-	}
+	if (any_real && any_local && (first_local || !check->anynet_loads))
+		report_local(check, &names, first_local);
 	free(text);
 	text_list_free(&names);
 }
