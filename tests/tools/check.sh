@@ -667,6 +667,18 @@ gpu)
 		"NVRM version: NVIDIA UNIX x86_64 Kernel Module  470.223.02  Sat Oct  7 15:39:11 UTC 2023"
 	check VIRTUAL_ENV=/opt/venv
 	finds driver-old error "PyTorch 2.4.0+cu121" "525.60.13 or newer; this host has 470.223.02"
+	# CUDA's runtime, for programs that bring none: one that this driver can run will do.
+	write /usr/lib64/libcudart.so.12.1.105 x
+	ln -s libcudart.so.12.1.105 "$root/usr/lib64/libcudart.so.12"
+	check
+	finds runtime-new warn "CUDA runtime 12.1.105 in /usr/lib64" "needs driver 525.60.13" \
+		"this host has 470.223.02" "install a newer driver"
+	write /usr/lib64/libcudart.so.11.8.89 x
+	ln -s libcudart.so.11.8.89 "$root/usr/lib64/libcudart.so.11.0"
+	check
+	finds runtime ok "11.8.89 in /usr/lib64/libcudart.so.11.8.89"
+	finds runtime-new note 12.1.105
+	status_is 0
 	write /usr/local/cuda-12.1/compat/libcuda.so.1 x
 	check VIRTUAL_ENV=/opt/venv LD_LIBRARY_PATH=/usr/local/cuda-12.1/compat
 	finds driver-compat note /usr/local/cuda-12.1/compat/libcuda.so.1
@@ -676,6 +688,8 @@ gpu)
 	check VIRTUAL_ENV=/opt/venv
 	finds driver ok 535.104.05
 	finds_not driver-old
+	finds runtime ok 12.1.105
+	finds_not runtime-new
 	write /dev/kmsg "6,1,2,-;NVRM: Xid (PCI:0000:3b:00): 13, pid=7, name=python" \
 		"6,1,3,-;NVRM: Xid (PCI:0000:3d:00): 79, pid='<unknown>', GPU has fallen off the bus." \
 		"6,1,4,-;NVRM: Xid (PCI:" "NVRM: Xid (PCI:0000): x"
@@ -704,8 +718,35 @@ gpu)
 	write /dev/infiniband/uverbs0 x
 	check
 	finds way ok "0000:3d:00.0 – mlx5_0: PIX" "by dma-buf"
-	finds way ok "0000:3d:00.0 – mlx5_1: SYS" "not used at this distance"
+	finds way ok "0000:3d:00.0 – mlx5_1: SYS" "not used at this distance (NCCL_NET_GDR_LEVEL)"
 	finds_not acs
+	finds_not direct-none
+	check NCCL_NET_GDR_LEVEL=sys
+	finds way ok "mlx5_1: SYS, GPUDirect RDMA by dma-buf"
+	check NCCL_NET_GDR_LEVEL=LOC
+	finds way ok "mlx5_0: PIX" "not used at this distance (NCCL_NET_GDR_LEVEL=LOC)"
+	check NCCL_NET_GDR_LEVEL=1
+	finds way ok "mlx5_0: PIX, GPUDirect RDMA by dma-buf"
+	# Whoever is not root reads 64 bytes of a bridge's configuration.
+	finds acs-unknown note "only root"
+	for i in 0 1; do head -c 256 /dev/zero >"$root$switch/0000:3c:0$i.0/config"; done
+	head -c 256 /dev/zero >"$root$switch/config"
+	check
+	finds_not acs-unknown
+	# Why GPU memory is not reached: the modules, the kernel, a setting.
+	check NCCL_DMABUF_ENABLE=0
+	finds direct-none note "NCCL_DMABUF_ENABLE=0" "main memory" "modprobe nvidia-peermem"
+	mkdir -p "$root/sys/module/nvidia_peermem"
+	check NCCL_DMABUF_ENABLE=0
+	finds way ok "mlx5_0: PIX" "by nvidia_peermem"
+	finds_not direct-none
+	rmdir "$root/sys/module/nvidia_peermem"
+	write /proc/sys/kernel/osrelease 5.4.0-150-generic
+	check
+	finds direct-none note "Linux 5.12"
+	write /proc/sys/kernel/osrelease 6.1.0-18-amd64
+	check
+	finds_not direct-none
 	finds_not iommu
 	# ACS at the NIC's port of the switch, and an IOMMU that translates.
 	{
@@ -724,11 +765,17 @@ gpu)
 	write $switch/0000:3c:00.0/0000:3d:00.0/iommu_group/type DMA-FQ
 	check
 	finds acs warn "ACS at 0000:3c:01.0" "setpci -s 0000:3c:01.0"
+	mv "$root$switch/0000:3c:01.0/config" "$root$switch/0000:3c:00.0/config"
+	check
+	finds acs warn "ACS at 0000:3c:00.0 " "setpci -s 0000:3c:00.0"
 	finds iommu warn 0000:3d:00.0 "iommu=pt"
 	rm "$root/proc/driver/nvidia/version"
 	check
 	finds driver-none warn 0000:3d:00.0 "modprobe nvidia"
-	finds way ok mlx5_0 "neither nvidia_peermem nor dma-buf"
+	finds way ok mlx5_0 "not used: no driver"
+	write /proc/driver/nvidia/version "NVRM version: NVIDIA UNIX x86_64 Kernel Module  535.104.05  x"
+	check
+	finds direct-none note "open kernel modules"
 	;;
 clean)
 	# No false alarm: a host with a NIC, the plugin, one NCCL, PyTorch, a job that is set up well,

@@ -61,5 +61,8 @@ void check_ports_open(struct check *check, const char *area, int low, int high, 
 
 /* GPUs, their driver, and their ways to the verbs devices. */
 void check_gpu(struct check *check);
+/* Parts of it; `gpus` by PCI address. The first one tells whether there is a driver. */
+bool check_driver(struct check *check, const struct text_list *gpus);
+void check_direct(struct check *check, const struct text_list *gpus);
 
 #endif

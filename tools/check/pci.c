@@ -116,7 +116,7 @@ bool pci_redirects(const unsigned char *config, size_t bytes)
 	return false;
 }
 
-char *pci_acs_bridge(const struct host *host, const char *path)
+char *pci_acs_bridge(const struct host *host, const char *path, bool *unknown)
 {
 	char *bridge = text_copy(path, strlen(path)), *slash;
 
@@ -131,6 +131,7 @@ char *pci_acs_bridge(const struct host *host, const char *path)
 		file = text_format("%s/config", bridge);
 		config = (unsigned char *)host_read(host, file, CONFIG_BYTES, &bytes);
 		redirects = config && pci_redirects(config, bytes);
+		*unknown |= !config || bytes < EXTENDED_AT;
 		free(config);
 		free(file);
 		if (redirects)

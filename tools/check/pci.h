@@ -25,8 +25,9 @@ enum pci_distance pci_distance(const struct host *host, const char *a, const cha
 const char *pci_distance_name(enum pci_distance distance);
 
 /* The first bridge above a device that sends what passes between devices up to the processor (ACS
- * redirects it); NULL = there is none, or this user may not see it. The caller's. */
-char *pci_acs_bridge(const struct host *host, const char *path);
+ * redirects it); NULL = there is none, or *unknown has become true: this user may not read some. The
+ * caller's. */
+char *pci_acs_bridge(const struct host *host, const char *path, bool *unknown);
 
 /* Does this configuration space say so? `bytes` of it are there. */
 bool pci_redirects(const unsigned char *config, size_t bytes);

@@ -1,0 +1,188 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* GPUDirect RDMA: the way from each GPU to each verbs device, and what stands in it. */
+#include "check.h"
+
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <strings.h>
+
+#include "pci.h"
+
+#define AREA         "gpu"
+#define DEVICES      "/sys/class/infiniband"
+#define NO_DISTANCE  (-1)
+#define DMABUF_MAJOR 5 /* dma-bufs can be registered since Linux 5.12 */
+#define DMABUF_MINOR 12
+
+/* What holds for all pairs. */
+struct direct {
+	int reach;          /* the largest enum pci_distance at which it is used, or NO_DISTANCE */
+	const char *method; /* how a NIC reaches GPU memory; NULL = it does not, … */
+	const char *why;    /* … for this reason */
+	bool any_near;      /* some GPU is near enough to some NIC */
+	bool acs_unknown;   /* and between them are bridges that this user may not read */
+};
+
+/* NCCL_NET_GDR_LEVEL: a name, or a number as older releases had it. PXB if it is not set. */
+static int direct_reach(void)
+{
+	static const struct {
+		const char *text;
+		int reach;
+	} levels[] = {
+		{ "PIX", PCI_PIX }, { "PXB", PCI_PXB }, { "PXN", PCI_PXB }, { "P2C", PCI_PXB },
+		{ "PHB", PCI_PHB }, { "SYS", PCI_SYS }, { "1", PCI_PIX },   { "2", PCI_PXB },
+		{ "3", PCI_PHB },   { "4", PCI_SYS },   { "5", PCI_SYS },
+	};
+	const char *level = host_env("NCCL_NET_GDR_LEVEL");
+
+	for (size_t i = 0; level && i < ARRAY_SIZE(levels); i++) {
+		if (!strcasecmp(level, levels[i].text))
+			return levels[i].reach;
+	}
+	return level ? NO_DISTANCE : PCI_PXB;
+}
+
+static bool kernel_has_dmabuf(const struct host *host)
+{
+	char *release = host_line(host, "/proc/sys/kernel/osrelease");
+	int major = DMABUF_MAJOR, minor = DMABUF_MINOR;
+
+	if (release)
+		sscanf(release, "%4d.%4d", &major, &minor);
+	free(release);
+	return major > DMABUF_MAJOR || (major == DMABUF_MAJOR && minor >= DMABUF_MINOR);
+}
+
+static void find_method(const struct host *host, struct direct *direct)
+{
+	char *version = host_line(host, "/proc/driver/nvidia/version");
+	const char *dmabuf = host_env("NCCL_DMABUF_ENABLE");
+
+	if (host_is_directory(host, "/sys/module/nvidia_peermem"))
+		direct->method = "nvidia_peermem";
+	else if (host_is_directory(host, "/sys/module/nv_peer_mem"))
+		direct->method = "nv_peer_mem";
+	else if (!version)
+		direct->why = "no driver of NVIDIA's is loaded";
+	else if (!strstr(version, "Open Kernel Module"))
+		direct->why = "nvidia_peermem is not loaded, and dma-buf needs the open kernel "
+			      "modules of the driver";
+	else if (!kernel_has_dmabuf(host))
+		direct->why = "nvidia_peermem is not loaded, and dma-buf needs Linux 5.12";
+	else if (dmabuf && !strcmp(dmabuf, "0"))
+		direct->why = "nvidia_peermem is not loaded, and NCCL_DMABUF_ENABLE=0";
+	else
+		direct->method = "dma-buf";
+	free(version);
+}
+
+static void report_acs(struct check *check, const char *bridge, const char *gpu, const char *device)
+{
+	finding_add(&check->report, CHECK_WARN, AREA, "acs",
+		    "ACS at %s sends what passes between GPU %s and %s over the processor",
+		    strrchr(bridge, '/') + 1, gpu, device);
+	finding_why(&check->report, "GPUDirect RDMA is slow then, or hangs");
+	finding_fix(&check->report,
+		    "switch ACS off in the BIOS, or for this bridge: "
+		    "setpci -s %s ECAP_ACS+6.w=0000",
+		    strrchr(bridge, '/') + 1);
+}
+
+/* Requests turn off at the NIC's side, what answers them at the GPU's. */
+static void check_acs(struct check *check, struct direct *direct, const char *gpu,
+		      const char *gpu_path, const char *device, const char *device_path)
+{
+	char *bridges[] = { pci_acs_bridge(&check->host, device_path, &direct->acs_unknown),
+			    pci_acs_bridge(&check->host, gpu_path, &direct->acs_unknown) };
+
+	for (size_t i = 0; i < ARRAY_SIZE(bridges); i++) {
+		if (bridges[i] && (!i || !bridges[0] || strcmp(bridges[0], bridges[i]) != 0))
+			report_acs(check, bridges[i], gpu, device);
+	}
+	free(bridges[0]);
+	free(bridges[1]);
+}
+
+static void check_way(struct check *check, struct direct *direct, const char *gpu,
+		      const char *gpu_path, const char *device, const char *device_path)
+{
+	enum pci_distance distance = pci_distance(&check->host, gpu_path, device_path);
+	const char *level = host_env("NCCL_NET_GDR_LEVEL");
+	bool near = (int)distance <= direct->reach;
+
+	direct->any_near |= near;
+	if (!near)
+		finding_add(&check->report, CHECK_OK, AREA, "way",
+			    "GPU %s – %s: %s, GPUDirect RDMA not used at this distance "
+			    "(NCCL_NET_GDR_LEVEL%s%s)",
+			    gpu, device, pci_distance_name(distance), level ? "=" : "",
+			    level ? level : "");
+	else
+		finding_add(&check->report, CHECK_OK, AREA, "way",
+			    "GPU %s – %s: %s, GPUDirect RDMA %s%s", gpu, device,
+			    pci_distance_name(distance), direct->method ? "by " : "not used: ",
+			    direct->method ? direct->method : direct->why);
+	if (near && direct->method)
+		check_acs(check, direct, gpu, gpu_path, device, device_path);
+}
+
+static void check_iommu(struct check *check, const char *gpu)
+{
+	char *path = text_format("/sys/bus/pci/devices/%s/iommu_group/type", gpu);
+	char *type = host_line(&check->host, path);
+
+	if (type && !strncmp(type, "DMA", 3)) {
+		finding_add(&check->report, CHECK_WARN, AREA, "iommu",
+			    "the IOMMU translates for GPU %s (%s)", gpu, type);
+		finding_why(&check->report, "between GPU and NIC, data then pass the processor, or "
+					    "do not arrive");
+		finding_fix(&check->report, "boot with iommu=pt, or switch the IOMMU off; in a "
+					    "virtual machine leave it to the host");
+	}
+	free(type);
+	free(path);
+}
+
+static void report_direct(struct check *check, const struct direct *direct, bool has_driver)
+{
+	if (direct->any_near && !direct->method && has_driver) {
+		finding_add(&check->report, CHECK_NOTE, AREA, "direct-none",
+			    "GPUDirect RDMA is not used: %s", direct->why);
+		finding_why(&check->report, "data between GPU and NIC goes through main memory: "
+					    "slower, but right");
+		finding_fix(&check->report, "modprobe nvidia-peermem, or the open kernel modules "
+					    "of the driver with Linux 5.12 or newer");
+	}
+	if (direct->acs_unknown)
+		finding_add(&check->report, CHECK_NOTE, AREA, "acs-unknown",
+			    "whether ACS is on between GPUs and NICs only root may read: run this "
+			    "as root, too");
+}
+
+void check_direct(struct check *check, const struct text_list *gpus)
+{
+	struct text_list devices = host_list(&check->host, DEVICES);
+	struct direct direct = { .reach = direct_reach() };
+
+	find_method(&check->host, &direct);
+	for (size_t i = 0; devices.count && i < gpus->count; i++) {
+		char *gpu_path = pci_path(&check->host, gpus->items[i]);
+
+		check_iommu(check, gpus->items[i]);
+		for (size_t j = 0; gpu_path && j < devices.count; j++) {
+			char *link = text_format(DEVICES "/%s/device", devices.items[j]);
+			char *path = pci_path(&check->host, link);
+
+			if (path)
+				check_way(check, &direct, gpus->items[i], gpu_path,
+					  devices.items[j], path);
+			free(path);
+			free(link);
+		}
+		free(gpu_path);
+	}
+	report_direct(check, &direct, host_is_file(&check->host, "/proc/driver/nvidia/version"));
+	text_list_free(&devices);
+}

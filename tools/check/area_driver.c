@@ -1,0 +1,181 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* NVIDIA's driver, and the CUDAs on this host that do not run on it. */
+#include "check.h"
+
+#include <stdlib.h>
+#include <string.h>
+
+#define AREA "gpu"
+
+/* The oldest driver on which a CUDA of this major version runs. */
+static const struct {
+	int cuda;
+	int driver; /* its first number */
+	const char *text;
+} oldest_drivers[] = {
+	{ 10, 410, "410.48" },
+	{ 11, 450, "450.80.02" },
+	{ 12, 525, "525.60.13" },
+	{ 13, 580, "580.65.06" },
+};
+
+/* The driver's version as the kernel tells it, "535.104.05"; NULL = none is loaded. The caller's. */
+static char *driver_version(const struct host *host)
+{
+	char *line = host_line(host, "/proc/driver/nvidia/version"), *version = NULL;
+
+	/* "NVRM version: NVIDIA UNIX [Open] … Kernel Module [for …]  535.104.05  Sat Aug …" */
+	for (char *word = line ? strtok(line, " \t") : NULL; word && !version;
+	     word = strtok(NULL, " \t")) {
+		if (strspn(word, "0123456789.") == strlen(word) && strchr(word, '.'))
+			version = text_copy(word, strlen(word));
+	}
+	free(line);
+	return version;
+}
+
+/* A libcuda for newer CUDAs than the driver's, if it is the one that the loader takes: a package that
+ * data centre GPUs may use. The caller's. */
+static char *compat_library(const struct check *check)
+{
+	char *path = loader_find(&check->loader, "libcuda.so.1", NULL, NULL);
+
+	if (path && strstr(path, "/compat/"))
+		return path;
+	free(path);
+	return NULL;
+}
+
+/* The driver that this CUDA needs; NULL = the present one does, as far as is known. */
+static const char *needed_driver(const char *driver, const char *cuda)
+{
+	for (size_t i = 0; i < ARRAY_SIZE(oldest_drivers); i++) {
+		if (atoi(cuda) == oldest_drivers[i].cuda && atoi(driver) < oldest_drivers[i].driver)
+			return oldest_drivers[i].text;
+	}
+	return NULL;
+}
+
+static void explain_old(struct check *check)
+{
+	finding_why(&check->report, "\"CUDA driver version is insufficient for CUDA runtime "
+				    "version\", unhandled cuda error");
+	finding_fix(&check->report,
+		    "install a newer driver, or packages for an older CUDA (a cuda-compat "
+		    "package on LD_LIBRARY_PATH does for data centre GPUs)");
+}
+
+static void check_driver_for(struct check *check, const char *driver, const char *who,
+			     const char *cuda)
+{
+	const char *needed = needed_driver(driver, cuda);
+
+	if (!needed)
+		return;
+	finding_add(&check->report, CHECK_ERROR, AREA, "driver-old",
+		    "%s is for CUDA %s, which needs driver %s or newer; this host has %s", who,
+		    cuda, needed, driver);
+	explain_old(check);
+}
+
+/* "12.2.140" of a file libcudart.so.12.2.140; "" = it does not tell. */
+static const char *runtime_version(const char *path)
+{
+	static const char name[] = "libcudart.so.";
+	const char *slash = strrchr(path, '/');
+
+	return slash && !strncmp(slash + 1, name, strlen(name)) ? slash + 1 + strlen(name) : "";
+}
+
+/* CUDA's runtimes that the loader finds, each once, links followed. PyTorch and CuPy bring their own. */
+static struct text_list runtimes(const struct check *check)
+{
+	static const char *const names[] = { "libcudart.so.13", "libcudart.so.12",
+					     "libcudart.so.11.0", "libcudart.so.10.2",
+					     "libcudart.so" };
+	struct text_list files = { 0 };
+
+	for (size_t i = 0; i < ARRAY_SIZE(names); i++) {
+		char *path = loader_find(&check->loader, names[i], NULL, NULL);
+		char *real = path ? host_resolve(&check->host, path) : NULL;
+
+		if (real && *runtime_version(real) && !text_list_has(&files, real))
+			text_list_add(&files, real);
+		else
+			free(real);
+		free(path);
+	}
+	return files;
+}
+
+/* Several lie beside each other on many hosts, of which programs take what they were built for: it is
+ * bad only if none of them runs. */
+static void check_runtimes(struct check *check, const char *driver)
+{
+	struct text_list files = runtimes(check);
+	bool any_runs = false;
+
+	for (size_t i = 0; i < files.count; i++)
+		any_runs |= !driver || !needed_driver(driver, runtime_version(files.items[i]));
+	for (size_t i = 0; i < files.count; i++) {
+		const char *version = runtime_version(files.items[i]);
+		const char *needed = driver ? needed_driver(driver, version) : NULL;
+
+		if (!needed) {
+			finding_add(&check->report, CHECK_OK, AREA, "runtime",
+				    "CUDA runtime %s in %s", version, files.items[i]);
+			continue;
+		}
+		finding_add(&check->report, any_runs ? CHECK_NOTE : CHECK_WARN, AREA, "runtime-new",
+			    "CUDA runtime %s in %s needs driver %s or newer; this host has %s",
+			    version, files.items[i], needed, driver);
+		explain_old(check);
+	}
+	text_list_free(&files);
+}
+
+static void check_versions(struct check *check, const char *driver)
+{
+	const struct nccl_copies *copies = &check->copies;
+	const struct nccl_copy *by_default = copies_at(copies, &check->host, copies->by_default);
+	char *compat = compat_library(check);
+
+	finding_add(&check->report, CHECK_OK, AREA, "driver", "driver %s", driver);
+	if (compat) {
+		finding_add(&check->report, CHECK_NOTE, AREA, "driver-compat",
+			    "programs take %s, which may run newer CUDAs than the driver", compat);
+		free(compat);
+		return;
+	}
+	for (size_t i = 0; i < copies->user_count; i++) {
+		const struct nccl_user *user = &copies->users[i];
+		char *who = text_format("%s %s in %s", user->name, user->version, user->site->path);
+
+		check_driver_for(check, driver, who, *user->cuda ? user->cuda : user->nccl.cuda);
+		free(who);
+	}
+	if (by_default)
+		check_driver_for(check, driver, by_default->path, by_default->version.cuda);
+	check_runtimes(check, driver);
+}
+
+bool check_driver(struct check *check, const struct text_list *gpus)
+{
+	char *driver = driver_version(&check->host);
+	bool loaded = driver;
+
+	if (loaded) {
+		check_versions(check, driver);
+	} else {
+		check_runtimes(check, NULL);
+		if (gpus->count) {
+			finding_add(&check->report, CHECK_WARN, AREA, "driver-none",
+				    "GPU %s is there, but no driver of NVIDIA's is loaded",
+				    gpus->items[0]);
+			finding_why(&check->report, "CUDA finds no device");
+			finding_fix(&check->report, "install the driver, or modprobe nvidia");
+		}
+	}
+	free(driver);
+	return loaded;
+}
