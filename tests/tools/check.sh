@@ -47,9 +47,11 @@ write() {
 	printf '%s\n' "$@" >"$path"
 }
 
-# Runs the tool with these variables and no others; the status is left in $status.
+# Runs the tool with these variables and no others, by $as if that is set; the status is left in $status.
+as=
 check() {
-	env -i PATH=/usr/bin:/bin "$@" "$tool" check --json --root "$root" >"$work/json" 2>"$work/stderr"
+	# shellcheck disable=SC2086
+	env -i PATH=/usr/bin:/bin "$@" $as "$tool" check --json --root "$root" >"$work/json" 2>"$work/stderr"
 	status=$?
 	[ -s "$work/stderr" ] && { cat "$work/stderr"; fail "something on stderr: $*"; }
 	return 0
@@ -94,7 +96,7 @@ in_namespace() {
 		exit 77
 	fi
 	export -f check fail
-	export root work tool
+	export root work tool as
 	unshare -n $user bash -c "PATH=\$PATH:/sbin:/usr/sbin; set -e
 		ip link set lo up; $commands
 		set +e; check \"\$@\"; echo \$status >'$work/status'" -- "$@" || fail "in the namespace"
@@ -630,6 +632,44 @@ ib)
 	finds gid-empty error "NCCL_IB_GID_INDEX=4" mlx5_0:1 "unset NCCL_IB_GID_INDEX"
 	check NCCL_IB_GID_INDEX=3
 	finds_not gid-empty
+	# A GID that leads nowhere, or that only some hear: by the user's word, or an old NCCL's.
+	check NCCL_IB_GID_INDEX=0
+	finds gid-local warn "NCCL_IB_GID_INDEX=0" "link-local at mlx5_0:1" "unset NCCL_IB_GID_INDEX"
+	write $port/gids/2 0000:0000:0000:0000:0000:ffff:c000:0201
+	write $port/gid_attrs/types/2 "IB/RoCE v1"
+	write $port/gid_attrs/types/3 "RoCE v2"
+	write $port/gids/10 2001:0db8:0000:0000:0000:0000:0000:0001
+	check NCCL_IB_GID_INDEX=2
+	finds gid-v1 warn "NCCL_IB_GID_INDEX=2" "RoCE v1 at mlx5_0:1" "unset NCCL_IB_GID_INDEX"
+	check NCCL_IB_GID_INDEX=3
+	for id in gid-v1 gid-local gid-empty; do finds_not $id; done
+	plant "$fakes/libfake_nccl_2.19.3.so" /usr/local/nccl2/lib/libnccl.so.2
+	check
+	finds gid-local warn "older than 2.21 takes GID 0" "export NCCL_IB_GID_INDEX=3"
+	check NCCL_IB_GID_INDEX=3
+	finds_not gid-local
+	check LD_LIBRARY_PATH=/opt/lib
+	finds_not gid-local
+	plant "$fakes/libfake_nccl_2.28.9.so" /usr/local/nccl2/lib/libnccl.so.2
+	check
+	finds_not gid-local
+	# The interface that the packets leave by.
+	write $port/gid_attrs/ndevs/3 rdma0
+	write /sys/class/net/rdma0/mtu 1500
+	check
+	finds roce-mtu note "mlx5_0:1 goes over rdma0" "MTU of 1500" "ip link set rdma0 mtu 9000"
+	write /sys/class/net/rdma0/mtu 9000
+	check
+	finds_not roce-mtu
+	finds_not gids-local
+	mv "$root$port/gids/3" "$work/gid"
+	rm "$root$port/gids/2" "$root$port/gids/10"
+	check
+	finds gids-local warn "mlx5_0:1 has link-local GIDs only" "NCCL_IB_HCA=^=mlx5_0:1"
+	check NCCL_IB_HCA=^=mlx5_0:1
+	finds port-left-out note mlx5_0:1
+	finds_not gids-local
+	mv "$work/gid" "$root$port/gids/3"
 	write $port/counters/symbol_error 65535
 	write $port/counters/link_downed 99
 	check
@@ -638,10 +678,37 @@ ib)
 	write $port/gids/3 0000:0000:0000:0000:0000:0000:0000:0000
 	check
 	finds gids-none warn mlx5_0:1 "IP address"
-	rm -r "$root/dev"
+	check NCCL_IB_DISABLE=1
+	finds_not gids-none
+	# One of two devices is not for this user, or not given to this container.
+	for i in 0 1; do write /sys/class/infiniband_verbs/uverbs$i/ibdev mlx5_$i; done
 	check
-	finds uverbs-missing warn "--device=/dev/infiniband"
+	finds uverbs-missing warn "no /dev/infiniband/uverbs1"
+	write /dev/infiniband/uverbs1 x
+	check
+	finds_not uverbs-missing
+	finds_not uverbs-denied
+	chmod 000 "$root/dev/infiniband/uverbs1"
+	# Root opens all files, and locks what it likes: it has to give that up.
+	[ "$(id -u)" != 0 ] || as="setpriv --bounding-set -dac_override,-dac_read_search,-ipc_lock"
+	# shellcheck disable=SC2086
+	$as true || { echo "SKIP root cannot give up capabilities here"; exit 77; }
+	check
+	finds uverbs-denied warn "/dev/infiniband/uverbs1 (mlx5_1)" "Permission denied" \
+		"chmod 666 /dev/infiniband/uverbs1"
+	chmod 666 "$root/dev/infiniband/uverbs1"
+	check
+	finds_not uverbs-denied
 	(ulimit -l 64 && check && finds memlock warn "64 KiB" "ulimit -l unlimited") || fail "memlock"
+	# The limit is none for the host's root.
+	caps=$(awk '/^CapEff/ { print $2 }' /proc/self/status)
+	if grep -q 4294967295 /proc/self/uid_map && ((0x$caps >> 14 & 1)); then
+		(as= && ulimit -l 64 && check && finds_not memlock) || fail "memlock, for root"
+	fi
+	(ulimit -l 64 && check NCCL_IB_DISABLE=1 && finds_not memlock) || fail "memlock, though disabled"
+	rm -r "$root/dev" "$root/sys/class/infiniband_verbs"
+	check
+	finds uverbs-missing warn "no /dev/infiniband/uverbs*" "--device=/dev/infiniband"
 	;;
 gpu)
 	# Row 9: driver and CUDA, memory, errors.

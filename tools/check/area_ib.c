@@ -4,19 +4,22 @@
 #include "check.h"
 
 #include <errno.h>
+#include <fcntl.h>
 #include <limits.h>
 #include <netinet/in.h>
 #include <stdlib.h>
 #include <string.h>
 #include <strings.h>
+#include <sys/mman.h>
 #include <sys/resource.h>
 #include <unistd.h>
 
+#include "transports/common/name_filter.h"
+
 #define AREA          "ib"
 #define DEVICES       "/sys/class/infiniband"
+#define VERBS         "/sys/class/infiniband_verbs"
 #define MEMLOCK_LEAST ((rlim_t)64 << 20) /* a rank with a few peers pins more than that */
-#define GIDS_MAX      256
-#define EMPTY_GID     "0000:0000:0000:0000:0000:0000:0000:0000"
 
 static void report_verdicts(struct check *check)
 {
@@ -99,43 +102,6 @@ static void check_asked(struct check *check)
 	free(devices);
 }
 
-static void check_gids(struct check *check, const char *port_path, const char *name)
-{
-	const char *asked = host_env("NCCL_IB_GID_INDEX");
-	long index = asked ? strtol(asked, NULL, 0) : -1;
-	char *path = text_format("%s/gids", port_path);
-	struct text_list gids = host_list(&check->host, path);
-	size_t filled = 0;
-	bool asked_is_there = false;
-
-	for (size_t i = 0; i < gids.count && i < GIDS_MAX; i++) {
-		char *file = text_format("%s/%s", path, gids.items[i]);
-		char *gid = host_line(&check->host, file);
-
-		if (gid && *gid && strcmp(gid, EMPTY_GID) != 0) {
-			filled++;
-			asked_is_there |= strtol(gids.items[i], NULL, 10) == index;
-		}
-		free(gid);
-		free(file);
-	}
-	if (gids.count && !filled) {
-		finding_add(&check->report, CHECK_WARN, AREA, "gids-none", "%s has no GID", name);
-		finding_why(&check->report, "RoCE takes its addresses from the interface of the "
-					    "port, which has none, or is another namespace's");
-		finding_fix(&check->report, "give the interface an IP address");
-	} else if (filled && index >= 0 && !asked_is_there) {
-		finding_add(&check->report, CHECK_ERROR, AREA, "gid-empty",
-			    "NCCL_IB_GID_INDEX=%s, but %s has no GID there", asked, name);
-		finding_why(&check->report, "connecting fails with \"No such device\" or \"Network "
-					    "is unreachable\"; the numbers differ between hosts");
-		finding_fix(&check->report, "unset NCCL_IB_GID_INDEX: NCCL 2.21 and newer and "
-					    "anynet choose for each port");
-	}
-	text_list_free(&gids);
-	free(path);
-}
-
 static void check_counters(struct check *check, const char *port_path, const char *name)
 {
 	/* A few come from plugging and booting. */
@@ -173,6 +139,13 @@ static void check_counters(struct check *check, const char *port_path, const cha
 	text_list_free(&bad);
 }
 
+/* By NCCL_IB_HCA, NCCL_IB_DISABLE or anynet's names for them. */
+static bool is_left_out(const struct check *check, const char *device, const char *port)
+{
+	return check->config.ib_disable ||
+	       !name_filter_pass(check->config.ib_hca, device, (int)strtol(port, NULL, 10));
+}
+
 static void check_port_of(struct check *check, const char *device, const char *port)
 {
 	char *path = text_format(DEVICES "/%s/ports/%s", device, port), *file;
@@ -187,7 +160,10 @@ static void check_port_of(struct check *check, const char *device, const char *p
 	file = text_format("%s/rate", path);
 	rate = host_line(&check->host, file);
 	free(file);
-	if (state && strstr(state, "ACTIVE") && !strstr(state, "DEFER")) {
+	if (is_left_out(check, device, port)) {
+		finding_add(&check->report, CHECK_NOTE, AREA, "port-left-out",
+			    "%s is left out by the settings", name);
+	} else if (state && strstr(state, "ACTIVE") && !strstr(state, "DEFER")) {
 		finding_add(&check->report, CHECK_OK, AREA, "port", "%s is active, %s, %s", name,
 			    layer ? layer : "link layer not known", rate ? rate : "rate not known");
 		if (layer && !strcmp(layer, "Ethernet"))
@@ -204,11 +180,26 @@ static void check_port_of(struct check *check, const char *device, const char *p
 	free(path);
 }
 
+/* The limit does not count for those who may exceed it, which only the kernel knows: its capability
+ * (CAP_IPC_LOCK) is one of the host, not of a user namespace. Nothing is taken: pages that are locked on
+ * their first use are never used. */
+static bool may_lock(void)
+{
+	void *memory = mmap(NULL, MEMLOCK_LEAST, PROT_READ, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+	bool locked;
+
+	if (memory == MAP_FAILED)
+		return false;
+	locked = !mlock2(memory, MEMLOCK_LEAST, MLOCK_ONFAULT);
+	munmap(memory, MEMLOCK_LEAST);
+	return locked;
+}
+
 static void check_memlock(struct check *check)
 {
 	struct rlimit limit;
 
-	if (getrlimit(RLIMIT_MEMLOCK, &limit) || limit.rlim_cur >= MEMLOCK_LEAST)
+	if (getrlimit(RLIMIT_MEMLOCK, &limit) || limit.rlim_cur >= MEMLOCK_LEAST || may_lock())
 		return;
 	finding_add(&check->report, CHECK_WARN, AREA, "memlock",
 		    "a process may pin only %llu KiB of memory",
@@ -220,38 +211,84 @@ static void check_memlock(struct check *check)
 		    "the unit of slurmd or docker, docker run --ulimit memlock=-1");
 }
 
+/* Why the file cannot be opened, as a program would open the device; 0 = it can. Permissions are not
+ * all: a container's device list says no as well. */
+static int open_error(const char *name)
+{
+	int fd = open(name, O_RDWR | O_CLOEXEC | O_NONBLOCK);
+
+	if (fd < 0)
+		return errno;
+	close(fd);
+	return 0;
+}
+
+/* One verbs device of the kernel's: may this process open it? False = its file is not there. */
+static bool check_uverbs_of(struct check *check, const char *uverbs)
+{
+	char *path = text_format("/dev/infiniband/%s", uverbs);
+	char *name = host_open_name(&check->host, path);
+	char *file = text_format(VERBS "/%s/ibdev", uverbs);
+	char *device = host_line(&check->host, file);
+	int error = name ? open_error(name) : 0;
+	bool there = name;
+
+	if (there && error) {
+		finding_add(&check->report, CHECK_WARN, AREA, "uverbs-denied",
+			    "%s%s%s%s cannot be opened: %s", path, device ? " (" : "",
+			    device ? device : "", device ? ")" : "", strerror(error));
+		finding_why(&check->report, "the device is there, but not for this user: NCCL goes "
+					    "without it, and hosts with other sets of adapters may "
+					    "hang");
+		finding_fix(&check->report,
+			    "chmod 666 %s, by a udev rule of rdma-core; in a "
+			    "container --device=%s",
+			    path, path);
+	}
+	free(device);
+	free(file);
+	free(name);
+	free(path);
+	return there;
+}
+
+/* The names of the files that programs open: by the kernel's list, or in its absence /dev's. */
+static struct text_list uverbs_names(const struct check *check)
+{
+	struct text_list all = host_list(&check->host, VERBS), names = { 0 };
+
+	if (!all.count)
+		all = host_list(&check->host, "/dev/infiniband");
+	for (size_t i = 0; i < all.count; i++) {
+		if (!strncmp(all.items[i], "uverbs", 6))
+			text_list_add(&names, text_copy(all.items[i], strlen(all.items[i])));
+	}
+	text_list_free(&all);
+	return names;
+}
+
 static void check_uverbs(struct check *check)
 {
-	struct text_list entries = host_list(&check->host, "/dev/infiniband");
-	size_t count = 0;
+	struct text_list names = uverbs_names(check), missing = { 0 };
+	char *text;
 
-	for (size_t i = 0; i < entries.count; i++) {
-		char *path, *name;
-
-		if (strncmp(entries.items[i], "uverbs", 6) != 0)
-			continue;
-		count++;
-		path = text_format("/dev/infiniband/%s", entries.items[i]);
-		name = host_open_name(&check->host, path);
-		if (name && access(name, R_OK | W_OK)) {
-			finding_add(&check->report, CHECK_WARN, AREA, "uverbs-denied",
-				    "%s cannot be opened: %s", path, strerror(errno));
-			finding_why(&check->report, "the device is there, but not for this user");
-			finding_fix(&check->report, "chmod 666 %s, by a udev rule of rdma-core",
-				    path);
-		}
-		free(name);
-		free(path);
+	for (size_t i = 0; i < names.count; i++) {
+		if (!check_uverbs_of(check, names.items[i]))
+			text_list_add(&missing, text_copy(names.items[i], strlen(names.items[i])));
 	}
-	if (!count) {
+	text = text_list_join(&missing, 8);
+	if (!names.count || missing.count) {
 		finding_add(&check->report, CHECK_WARN, AREA, "uverbs-missing",
-			    "there are verbs devices, but no /dev/infiniband/uverbs*");
+			    "there are verbs devices, but no /dev/infiniband/%s",
+			    missing.count ? text : "uverbs*");
 		finding_why(&check->report, "programs cannot open them: as in a container that was "
 					    "not given them");
 		finding_fix(&check->report,
 			    "modprobe ib_uverbs; docker run --device=/dev/infiniband");
 	}
-	text_list_free(&entries);
+	free(text);
+	text_list_free(&missing);
+	text_list_free(&names);
 }
 
 void check_ib(struct check *check)
@@ -269,7 +306,7 @@ void check_ib(struct check *check)
 		text_list_free(&ports);
 		free(path);
 	}
-	if (devices.count) {
+	if (devices.count && !check->config.ib_disable) {
 		check_memlock(check);
 		check_uverbs(check);
 	}

@@ -55,6 +55,8 @@ void check_master(struct check *check, const struct layout *layout); /* a part o
 void check_network(struct check *check);
 void check_firewall(struct check *check); /* a part of it */
 void check_ib(struct check *check);
+/* A part of it: a RoCE port, "mlx5_0:1", and its directory in sysfs. */
+void check_gids(struct check *check, const char *port_path, const char *name);
 
 /* Does this host let connections to its ports low to high in? `whose`: who listens there, a sentence. */
 void check_ports_open(struct check *check, const char *area, int low, int high, const char *whose);

@@ -1,0 +1,174 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* The addresses (GIDs) of a RoCE port: which there are, which one is asked for, over which interface. */
+#include "check.h"
+
+#include <stdlib.h>
+#include <string.h>
+
+#define AREA         "ib"
+#define GIDS_MAX     256
+#define EMPTY_GID    "0000:0000:0000:0000:0000:0000:0000:0000"
+#define CHOOSES_FROM 22100 /* NCCL looks for a GID itself; older ones take number 0 */
+#define FULL_MTU     4200  /* holds RoCE's largest packets, of 4096 bytes */
+
+enum gid_kind {
+	GID_EMPTY,
+	GID_LOCAL, /* fe80:: */
+	GID_V1,    /* RoCE v1, which has no IP */
+	GID_GOOD,
+};
+
+/* What a port's table tells. */
+struct gid_table {
+	size_t filled;
+	bool has_global;    /* an address that is not link-local */
+	enum gid_kind wish; /* of the GID that is asked for */
+	long best;          /* the first good one; -1 = none */
+	char *interface;    /* of that one; NULL = not known */
+};
+
+static char *attribute(const struct check *check, const char *port_path, const char *what,
+		       const char *index)
+{
+	char *path = text_format("%s/gid_attrs/%s/%s", port_path, what, index);
+	char *line = host_line(&check->host, path);
+
+	free(path);
+	return line;
+}
+
+static enum gid_kind kind_of(const struct check *check, const char *port_path, const char *index)
+{
+	char *path = text_format("%s/gids/%s", port_path, index);
+	char *gid = host_line(&check->host, path), *type;
+	enum gid_kind kind = GID_GOOD;
+
+	free(path);
+	if (!gid || !*gid || !strcmp(gid, EMPTY_GID)) {
+		kind = GID_EMPTY;
+	} else if (!strncmp(gid, "fe80:", 5)) {
+		kind = GID_LOCAL;
+	} else {
+		type = attribute(check, port_path, "types", index);
+		if (type && strstr(type, "v1"))
+			kind = GID_V1;
+		free(type);
+	}
+	free(gid);
+	return kind;
+}
+
+static struct gid_table read_table(const struct check *check, const char *port_path,
+				   const struct text_list *indices, long wish)
+{
+	struct gid_table table = { .best = -1 };
+
+	for (size_t i = 0; i < indices->count && i < GIDS_MAX; i++) {
+		enum gid_kind kind = kind_of(check, port_path, indices->items[i]);
+		long index = strtol(indices->items[i], NULL, 10);
+
+		table.filled += kind != GID_EMPTY;
+		table.has_global |= kind > GID_LOCAL;
+		if (index == wish)
+			table.wish = kind;
+		if (kind != GID_GOOD || (table.best >= 0 && index > table.best))
+			continue;
+		table.best = index;
+		free(table.interface);
+		table.interface = attribute(check, port_path, "ndevs", indices->items[i]);
+	}
+	return table;
+}
+
+/* The GID that NCCL_IB_GID_INDEX, or NCCL older than 2.21 without it, takes of this port. */
+static void check_wish(struct check *check, const struct gid_table *table, const char *asked,
+		       const char *name)
+{
+	char *who = asked ? text_format("NCCL_IB_GID_INDEX=%s", asked)
+			  : text_format("NCCL older than 2.21 takes GID 0");
+
+	if (table->wish == GID_EMPTY) {
+		finding_add(&check->report, CHECK_ERROR, AREA, "gid-empty",
+			    "%s, but %s has no GID there", who, name);
+		finding_why(&check->report, "connecting fails with \"No such device\" or \"Network "
+					    "is unreachable\"; the numbers differ between hosts");
+	} else if (table->wish == GID_LOCAL) {
+		finding_add(&check->report, CHECK_WARN, AREA, "gid-local",
+			    "%s, which is link-local at %s", who, name);
+		finding_why(&check->report, "fe80:: reaches nobody in another subnet, and often "
+					    "not the peer in this one: error 12");
+	} else {
+		finding_add(&check->report, CHECK_WARN, AREA, "gid-v1",
+			    "%s, which is RoCE v1 at %s", who, name);
+		finding_why(&check->report, "it passes no router, and an end that uses RoCE v2 "
+					    "does not hear it: error 12");
+	}
+	if (asked)
+		finding_fix(&check->report, "unset NCCL_IB_GID_INDEX: NCCL 2.21 and newer and "
+					    "anynet choose for each port");
+	else if (table->best >= 0)
+		finding_fix(&check->report,
+			    "export NCCL_IB_GID_INDEX=%ld, if that is RoCE v2 on every host; or "
+			    "NCCL 2.21 or newer, or anynet, which choose for each port",
+			    table->best);
+	else
+		finding_fix(&check->report, "give the interface of the port an IP address");
+	free(who);
+}
+
+/* RoCE's packets are powers of two that fit into the interface's. */
+static void check_mtu(struct check *check, const char *interface, const char *name)
+{
+	char *path = text_format("/sys/class/net/%s/mtu", interface);
+	long mtu = host_number(&check->host, path, 0);
+
+	if (mtu > 0 && mtu < FULL_MTU) {
+		finding_add(&check->report, CHECK_NOTE, AREA, "roce-mtu",
+			    "%s goes over %s, whose MTU of %ld makes small packets", name,
+			    interface, mtu);
+		finding_why(&check->report,
+			    "RoCE's hold 1024 bytes at an MTU of 1500, and 4096 at "
+			    "%d and more",
+			    FULL_MTU);
+		finding_fix(&check->report,
+			    "ip link set %s mtu 9000, if the switches and all hosts take that",
+			    interface);
+	}
+	free(path);
+}
+
+void check_gids(struct check *check, const char *port_path, const char *name)
+{
+	const char *asked = host_env("NCCL_IB_GID_INDEX");
+	char *path = text_format("%s/gids", port_path);
+	struct text_list indices = host_list(&check->host, path);
+	struct gid_table table;
+	long wish = asked ? strtol(asked, NULL, 0) : -1;
+
+	if (!asked && !check->anynet_loads && copies_in_range(&check->copies, 1, CHOOSES_FROM - 1))
+		wish = 0;
+	table = read_table(check, port_path, &indices, wish);
+	if (indices.count && !table.filled) {
+		finding_add(&check->report, CHECK_WARN, AREA, "gids-none", "%s has no GID", name);
+		finding_why(&check->report, "RoCE takes its addresses from the interface of the "
+					    "port, which has none, or is another namespace's");
+		finding_fix(&check->report, "give the interface an IP address");
+	} else if (table.filled && wish >= 0 && table.wish != GID_GOOD) {
+		check_wish(check, &table, asked, name);
+	} else if (table.filled && !table.has_global) {
+		finding_add(&check->report, CHECK_WARN, AREA, "gids-local",
+			    "%s has link-local GIDs only", name);
+		finding_why(&check->report, "NCCL takes one all the same: fe80:: reaches nobody in "
+					    "another subnet, and often not the peer in this one: "
+					    "error 12; anynet leaves the port out");
+		finding_fix(&check->report,
+			    "give the interface of the port an IP address, or leave the port out: "
+			    "NCCL_IB_HCA=^=%s",
+			    name);
+	}
+	if (table.interface)
+		check_mtu(check, table.interface, name);
+	free(table.interface);
+	text_list_free(&indices);
+	free(path);
+}
