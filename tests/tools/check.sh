@@ -384,6 +384,16 @@ nccl)
 	plant "$fakes/libfake_nccl_2.15.1.so" /cuda_lib/11.x/nccl/2.15.1/lib/libnccl.so.2
 	check VIRTUAL_ENV=/opt/venv CUPY_CUDA_LIB_PATH=/cuda_lib
 	finds user-loads ok "CuPy 13.4.0" "loads NCCL 2.15.1 for CUDA 11.8" /cuda_lib/11.x
+	# An environment that conda made somewhere, and that is not the active one.
+	conda=/scratch/envs/old/lib/python3.10/site-packages
+	home=$(getent passwd "$(id -u)" | cut -d: -f6)
+	plant "$fakes/libfake_nccl_2.14.3.so" $conda/nvidia/nccl/lib/libnccl.so.2
+	check VIRTUAL_ENV=/opt/venv
+	grep -q $conda "$work/json" && fail "found by itself"
+	write "$home/.conda/environments.txt" "" relative/path /not/there /scratch/envs/old
+	check VIRTUAL_ENV=/opt/venv
+	finds nccl-copy ok "2.14.3 for CUDA 11.7 in $conda/nvidia/nccl/lib/libnccl.so.2"
+	rm -r "$root/scratch" "$root$home"
 	# PyTorch that finds none; odd files.
 	rm -r "$root/usr/lib64" "$root$site/nvidia" "$root$site"/cupy*
 	check VIRTUAL_ENV=/opt/venv

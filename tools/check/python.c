@@ -6,7 +6,8 @@
 #include <stdlib.h>
 #include <string.h>
 
-#define SITES_MAX 256
+#define SITES_MAX      256
+#define LIST_MAX_BYTES ((size_t)64 << 10)
 
 static const char *const conda_names[] = { "miniconda3", "anaconda3", "miniforge3",
 					   "mambaforge", "conda",     "micromamba" };
@@ -216,6 +217,24 @@ static void add_python_path(const struct host *host, struct python_sites *sites,
 	}
 }
 
+/* conda's own list of what it has made, a path in each line. */
+static void add_conda_list(const struct host *host, struct python_sites *sites)
+{
+	char *path = text_format("%s/.conda/environments.txt", host->home), *next;
+	char *text = host_read(host, path, LIST_MAX_BYTES, NULL);
+
+	for (char *line = text; line && *line; line = next) {
+		size_t bytes = strcspn(line, "\r\n");
+
+		next = line + bytes + strspn(line + bytes, "\r\n");
+		line[bytes] = 0;
+		if (*line == '/')
+			add_sites_of(host, sites, line);
+	}
+	free(text);
+	free(path);
+}
+
 static void add_home(const struct host *host, struct python_sites *sites)
 {
 	char *local = text_format("%s/.local", host->home);
@@ -223,6 +242,7 @@ static void add_home(const struct host *host, struct python_sites *sites)
 
 	add_sites_of(host, sites, local);
 	add_conda(host, sites, host->home);
+	add_conda_list(host, sites);
 	add_each_in(host, sites, pyenv);
 	free(pyenv);
 	free(local);
