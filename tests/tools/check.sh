@@ -429,6 +429,23 @@ launcher)
 	check RANK=3 WORLD_SIZE=8 LOCAL_RANK=3 LOCAL_WORLD_SIZE=4 NODE_RANK=1
 	finds rank-layout warn "RANK=3" "make 7"
 	finds incomplete warn "MASTER_ADDR, MASTER_PORT"
+	# Names and words with a slip in them; what torchrun and others set besides is none.
+	check RANK=0 WORLD_SIZE=1 MASTER_PROT=29500 MASTER_ADDRESS=192.0.2.9
+	finds unknown-name warn "MASTER_PROT=29500" "export MASTER_PORT=29500; unset MASTER_PROT"
+	finds unknown-name warn "MASTER_ADDR is meant" "export MASTER_ADDR=192.0.2.9"
+	check GLOO_SOCKET_IFNAMES=eth0 WORLDSIZE=8 local_rank=1 TORCH_DISTRIBUTED_DEBUG=FULL
+	finds unknown-name warn GLOO_SOCKET_IFNAMES= "GLOO_SOCKET_IFNAME is meant"
+	finds unknown-name warn "export WORLD_SIZE=8"
+	finds unknown-name warn "export LOCAL_RANK=1"
+	finds bad-value warn "TORCH_DISTRIBUTED_DEBUG=FULL" "OFF|INFO|DETAIL"
+	# shellcheck disable=SC2086
+	check RANK=0 LOCAL_RANK=0 WORLD_SIZE=1 LOCAL_WORLD_SIZE=1 GROUP_RANK=0 GROUP_WORLD_SIZE=1 \
+		ROLE_RANK=0 ROLE_NAME=default ROLE_WORLD_SIZE=1 TORCHELASTIC_RUN_ID=none \
+		TORCH_DISTRIBUTED_DEBUG=detail CUDA_DEVICE_ORDER=PCI_BUS_ID GLOBAL_RANK=0 \
+		WORLDSIZE=1 HYDRA_LOCAL_RANK=0 SLURM_LOCALID=0 NODE_NAME=n CUDA_MODULE_LOADING=LAZY \
+		$address
+	finds_not unknown-name
+	finds_not bad-value
 	check LOCAL_RANK=4 LOCAL_WORLD_SIZE=4
 	finds local-rank-too-large error "LOCAL_RANK=4"
 	check RANK=one WORLD_SIZE=-2 SLURM_NTASKS=99999999999999999999

@@ -6,8 +6,13 @@
 #include <limits.h>
 #include <stdlib.h>
 #include <string.h>
+#include <strings.h>
+#include <unistd.h>
 
-#define AREA "launcher"
+#include "plugin/config_names.h"
+
+#define AREA       "launcher"
+#define NAME_BYTES 64
 
 /* The variables of one launcher. NULL = it has none of that meaning. */
 struct launcher {
@@ -24,6 +29,82 @@ static const struct launcher launchers[] = {
 	  "OMPI_COMM_WORLD_LOCAL_SIZE", NULL, NULL },
 	{ "MPI", "PMI_RANK", "PMI_SIZE", "MPI_LOCALRANKID", "MPI_LOCALNRANKS", NULL, NULL },
 };
+
+/* Variables that people set by hand, and the words that some of them take ("a|b"). */
+static const struct {
+	const char *name, *words;
+} by_hand[] = {
+	{ "MASTER_ADDR", NULL },
+	{ "MASTER_PORT", NULL },
+	{ "WORLD_SIZE", NULL },
+	{ "LOCAL_RANK", NULL },
+	{ "LOCAL_WORLD_SIZE", NULL },
+	{ "NODE_RANK", NULL },
+	{ "GLOO_SOCKET_IFNAME", NULL },
+	{ "TP_SOCKET_IFNAME", NULL },
+	{ "TORCH_DISTRIBUTED_DEBUG", "OFF|INFO|DETAIL" },
+	{ "TORCH_CPP_LOG_LEVEL", "INFO|WARNING|ERROR|FATAL|0|1|2|3" },
+	{ "CUDA_VISIBLE_DEVICES", NULL },
+	{ "CUDA_DEVICE_ORDER", "FASTEST_FIRST|PCI_BUS_ID" },
+};
+
+static bool is_word_of(const char *words, const char *value)
+{
+	for (size_t bytes = strlen(value); *words; words += strcspn(words, "|")) {
+		words += *words == '|';
+		if (strcspn(words, "|") == bytes && !strncasecmp(words, value, bytes))
+			return true;
+	}
+	return false;
+}
+
+static void check_words(struct check *check)
+{
+	for (size_t i = 0; i < ARRAY_SIZE(by_hand); i++) {
+		const char *value = host_env(by_hand[i].name);
+
+		if (!value || !by_hand[i].words || is_word_of(by_hand[i].words, value))
+			continue;
+		finding_add(&check->report, CHECK_WARN, AREA, "bad-value", "%s=%s is not accepted",
+			    by_hand[i].name, value);
+		finding_why(&check->report, "it is ignored, or the program ends with an error");
+		finding_fix(&check->report, "set it to one of %s, or unset it", by_hand[i].words);
+	}
+}
+
+/* One letter too many, too few, another, or two swapped; or in capitals; or spelt out. One that is set
+ * besides is not missing. */
+static void check_typo(struct check *check, const char *entry)
+{
+	char name[NAME_BYTES];
+	size_t bytes = strcspn(entry, "=");
+
+	if (!entry[bytes] || bytes >= sizeof(name))
+		return;
+	memcpy(name, entry, bytes);
+	name[bytes] = 0;
+	for (size_t i = 0; i < ARRAY_SIZE(by_hand); i++) {
+		const char *meant = by_hand[i].name;
+
+		if (getenv(meant) ||
+		    (anynet_name_distance(name, meant) > 1 &&
+		     (strcmp(name, "MASTER_ADDRESS") || strcmp(meant, "MASTER_ADDR"))))
+			continue;
+		finding_add(&check->report, CHECK_WARN, AREA, "unknown-name",
+			    "%s: no launcher or PyTorch is known to read a variable of this name",
+			    entry);
+		finding_why(&check->report, "it has no effect; %s is meant, perhaps", meant);
+		finding_fix(&check->report, "export %s=%s; unset %s", meant, entry + bytes + 1,
+			    name);
+	}
+}
+
+static void check_by_hand(struct check *check)
+{
+	for (char *const *entry = environ; entry && *entry; entry++)
+		check_typo(check, *entry);
+	check_words(check);
+}
 
 /* -1 = not set, or no number, which is reported once. */
 static long number(struct check *check, const char *name)
@@ -198,6 +279,7 @@ void check_launcher(struct check *check)
 		check_ranks(check, &launchers[i], &layout);
 	}
 	check_complete(check);
+	check_by_hand(check);
 	check_master(check, &torch);
 	if (check->report.count == before)
 		finding_add(&check->report, CHECK_NOTE, AREA, "launcher-none",
