@@ -533,6 +533,25 @@ network)
 	in_namespace "$(nic eth0 192.0.2.1/24) $bridge" NCCL_SOCKET_IFNAME=^=docker0,lo \
 		LD_LIBRARY_PATH=/opt/lib
 	finds_not ifname-lets-in
+	# Two NICs in one subnet: the kernel sends by one of them; the remedy, applied.
+	pair="$(nic eth0 192.0.2.1/24; nic eth1 192.0.2.2/24)"
+	in_namespace "$pair"
+	finds same-subnet warn "what eth1 sends from 192.0.2.2 leaves by eth0" "eth0 carries the load"
+	[ "$(findings same-subnet | wc -l)" = 1 ] || fail "eth0 leaves by itself"
+	[ -z "$(findings same-subnet | grep "time out")" ] || fail "rp_filter"
+	fix=$(findings same-subnet | grep -o "ip rule .*; ip route [^;]*")
+	in_namespace "$pair $fix"
+	finds_not same-subnet
+	status_is 0
+	in_namespace "$(nic eth0 "2001:db8::1/64 nodad"; nic eth1 "2001:db8::2/64 nodad")" NCCL_SOCKET_FAMILY=AF_INET6
+	[ "$(findings same-subnet | grep -c "ip -6 route add 2001:db8::/64 dev eth")" = 1 ] || fail "IPv6"
+	in_namespace "$(nic eth0 192.0.2.1/24; nic eth1 192.0.3.2/24)"
+	finds_not same-subnet
+	write /proc/sys/net/ipv4/conf/all/rp_filter 0
+	write /proc/sys/net/ipv4/conf/eth1/rp_filter 1
+	in_namespace "$pair"
+	finds same-subnet warn "connections to it time out"
+	write /proc/sys/net/ipv4/conf/eth1/rp_filter 2
 	in_namespace "ip link set lo down"
 	finds nccls-choice warn none
 	write /proc/sys/net/ipv4/tcp_rmem "4096 131072 6291456"

@@ -258,6 +258,7 @@ void check_network(struct check *check)
 {
 	report_interfaces(check);
 	check_nccls_choice(check);
+	check_routes(check);
 	check_window(check, "tcp_rmem");
 	check_window(check, "tcp_wmem");
 	check_backlog(check);

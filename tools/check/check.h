@@ -54,6 +54,7 @@ void check_master(struct check *check, const struct layout *layout); /* a part o
 /* Interfaces and sockets; InfiniBand and RoCE. */
 void check_network(struct check *check);
 void check_firewall(struct check *check); /* a part of it */
+void check_routes(struct check *check);   /* and another one */
 void check_ib(struct check *check);
 /* A part of it: a RoCE port, "mlx5_0:1", and its directory in sysfs. */
 void check_gids(struct check *check, const char *port_path, const char *name);
