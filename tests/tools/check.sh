@@ -678,6 +678,21 @@ ib)
 	finds gid-empty error "NCCL_IB_GID_INDEX=4" mlx5_0:1 "unset NCCL_IB_GID_INDEX"
 	check NCCL_IB_GID_INDEX=3
 	finds_not gid-empty
+	# InfiniBand without a subnet manager, and on one lane.
+	other=/sys/class/infiniband/mlx5_0/ports/2
+	write $other/link_layer InfiniBand
+	write $other/state "2: INIT"
+	check
+	finds port-no-manager warn "mlx5_0:2 has a link" "2: INIT" opensm
+	write $other/state "4: ACTIVE"
+	write $other/rate "100 Gb/sec (2X HDR)"
+	check
+	finds_not port-no-manager
+	finds_not port-narrow
+	write $other/rate "25 Gb/sec (1X EDR)"
+	check
+	finds port-narrow warn "mlx5_0:2 runs on one lane: 25 Gb/sec" cable
+	write $other/state "1: DOWN"
 	# A GID that leads nowhere, or that only some hear: by the user's word, or an old NCCL's.
 	check NCCL_IB_GID_INDEX=0
 	finds gid-local warn "NCCL_IB_GID_INDEX=0" "link-local at mlx5_0:1" "unset NCCL_IB_GID_INDEX"

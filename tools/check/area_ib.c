@@ -146,6 +146,39 @@ static bool is_left_out(const struct check *check, const char *device, const cha
 	       !name_filter_pass(check->config.ib_hca, device, (int)strtol(port, NULL, 10));
 }
 
+static bool is_infiniband(const char *layer)
+{
+	return layer && !strcmp(layer, "InfiniBand");
+}
+
+/* One lane of four: a cable or a connector with three that do not work. RoCE's have one by design. */
+static void check_width(struct check *check, const char *name, const char *layer, const char *rate)
+{
+	if (!is_infiniband(layer) || !rate || !strstr(rate, "(1X "))
+		return;
+	finding_add(&check->report, CHECK_WARN, AREA, "port-narrow", "%s runs on one lane: %s",
+		    name, rate);
+	finding_why(&check->report, "a collective is as fast as its slowest port");
+	finding_fix(&check->report, "clean, seat or change the cable, and look at the switch's "
+				    "port (ibportstate, mlxlink)");
+}
+
+static void report_inactive(struct check *check, const char *name, const char *layer,
+			    const char *state)
+{
+	if (is_infiniband(layer) && state && (strstr(state, "INIT") || strstr(state, "ARMED"))) {
+		finding_add(&check->report, CHECK_WARN, AREA, "port-no-manager",
+			    "%s has a link, but is not active (%s)", name, state);
+		finding_why(&check->report, "no subnet manager has given it an address: NCCL says "
+					    "\"No device found\", or goes without it");
+		finding_fix(&check->report, "start the subnet manager (opensm, or the switch's), "
+					    "or see why it leaves this port out (sminfo)");
+	} else {
+		finding_add(&check->report, CHECK_NOTE, AREA, "port-down", "%s is not active (%s)",
+			    name, state ? state : "state not known");
+	}
+}
+
 static void check_port_of(struct check *check, const char *device, const char *port)
 {
 	char *path = text_format(DEVICES "/%s/ports/%s", device, port), *file;
@@ -168,10 +201,10 @@ static void check_port_of(struct check *check, const char *device, const char *p
 			    layer ? layer : "link layer not known", rate ? rate : "rate not known");
 		if (layer && !strcmp(layer, "Ethernet"))
 			check_gids(check, path, name);
+		check_width(check, name, layer, rate);
 		check_counters(check, path, name);
 	} else {
-		finding_add(&check->report, CHECK_NOTE, AREA, "port-down", "%s is not active (%s)",
-			    name, state ? state : "state not known");
+		report_inactive(check, name, layer, state);
 	}
 	free(rate);
 	free(layer);
