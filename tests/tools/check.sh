@@ -171,6 +171,19 @@ plugin)
 	check LD_LIBRARY_PATH=/opt/other
 	finds plugin-unusable warn "not an ELF file"
 
+	# A libc that is too old for the plugin, as in a container; and this host's own.
+	cp "$root/lib64/libc.so.6" "$work/libc"
+	plant "$fakes/libfake_libc.so" /lib64/libc.so.6
+	check LD_LIBRARY_PATH=/opt/lib
+	finds plugin-unusable warn "needs version GLIBC_2." "of libc.so.6, which /lib64/libc.so.6 does not have" \
+		"built for this system"
+	status_is 1
+	plant "$(ldd "$plugin" | awk '$1 == "libc.so.6" { print $3 }')" /lib64/libc.so.6
+	check LD_LIBRARY_PATH=/opt/lib
+	finds plugin-anynet ok "2.12 – 2.30 load"
+	finds_not plugin-unusable
+	cp "$work/libc" "$root/lib64/libc.so.6"
+
 	# Names that would do something to a terminal, or to who reads the JSON.
 	plant "$fakes/libfake_plugin.so" /opt/lib/$'libnccl-net-\033[2J\377.so'
 	check LD_LIBRARY_PATH=/opt/lib NCCL_SOMETHING=$'\033[2J\377'

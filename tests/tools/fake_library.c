@@ -10,6 +10,13 @@ void fake_nccl(void)
 }
 #endif
 
+#ifdef FAKE_LIBC
+void fake_libc(void);
+void fake_libc(void)
+{
+}
+#endif
+
 #ifdef FAKE_PLUGIN
 extern void *ncclNetPlugin_v8[19];
 void *ncclNetPlugin_v8[19] = { 0 };

@@ -10,6 +10,7 @@
 /* Libraries with huge constants (PyTorch's) are looked through so far. */
 #define SEARCHED_BYTES ((size_t)256 << 20)
 #define NEEDED_MAX     256
+#define VERSIONS_MAX   256
 
 #if defined(__x86_64__)
 #define OUR_MACHINE EM_X86_64
@@ -135,6 +136,13 @@ static void read_elf(const struct elf_file *elf, struct library *library)
 			break;
 		text_list_add(&library->needed, text_copy(name, strlen(name)));
 	}
+	for (size_t i = 0; i < VERSIONS_MAX; i++) {
+		const char *file, *version = elf_file_needed_version(elf, i, &file);
+
+		if (!version)
+			break;
+		text_list_add(&library->versions, text_format("%s %s", file, version));
+	}
 	read_tables(elf, library);
 	/* What loads NCCL does not have it inside, and may be huge. */
 	if (!text_list_has(&library->needed, "libnccl.so.2") || library->net_apis)
@@ -176,10 +184,26 @@ void library_read(const struct host *host, const char *path, struct library *lib
 	free(name);
 }
 
+bool library_has_version(const struct host *host, const char *path, const char *version)
+{
+	char *name = host_open_name(host, path);
+	struct elf_file elf;
+	char err[512];
+	bool has = true;
+
+	if (name && !elf_file_open(&elf, name, err, sizeof(err))) {
+		has = elf_file_defines_version(&elf, version);
+		elf_file_close(&elf);
+	}
+	free(name);
+	return has;
+}
+
 void library_free(struct library *library)
 {
 	free(library->error);
 	text_list_free(&library->needed);
+	text_list_free(&library->versions);
 	text_list_free(&library->rpath);
 	text_list_free(&library->runpath);
 	*library = (struct library){ 0 };

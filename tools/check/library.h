@@ -27,12 +27,16 @@ struct library {
 	char anynet_version[32]; /* "0.1.0 wire 3" */
 	char soname[64];         /* "" = it has none */
 	struct text_list needed;
+	struct text_list versions;       /* that it needs: "libc.so.6 GLIBC_2.34" */
 	struct text_list rpath, runpath; /* directories, with $ORIGIN as it is written */
 };
 
 /* Read a file of the host. The caller frees *library in any case. */
 void library_read(const struct host *host, const char *path, struct library *library);
 void library_free(struct library *library);
+
+/* Does the library at `path` have this version? If that cannot be told it counts as one that does. */
+bool library_has_version(const struct host *host, const char *path, const char *version);
 
 /* From a file in memory, aligned to 8 bytes. */
 void library_take(const void *bytes, size_t size, const char *path, struct library *library);

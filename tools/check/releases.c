@@ -19,18 +19,38 @@ static bool passes(const struct release_range *range, const char *net, const cha
 	return range->filter == FILTER_EXACT ? !strcmp(net, name) : !strcasecmp(net, name);
 }
 
-/* A library that this one needs and that is not found: dlopen fails then. NULL = there is none. */
-static const char *missing(const struct loader *loader, const struct library *library,
-			   const char *path)
+/* A version that the library needs of one that is older here; NULL = there is none. The caller's. */
+static char *too_old(const struct loader *loader, const struct library *library, const char *path)
+{
+	char *why = NULL;
+
+	for (size_t i = 0; i < library->versions.count && !why; i++) {
+		const char *both = library->versions.items[i], *blank = strchr(both, ' ');
+		char *name = text_copy(both, (size_t)(blank - both));
+		char *found = loader_find(loader, name, library, path);
+
+		if (found && !library_has_version(loader->host, found, blank + 1))
+			why = text_format("it needs version %s of %s, which %s does not have",
+					  blank + 1, name, found);
+		free(found);
+		free(name);
+	}
+	return why;
+}
+
+/* Why dlopen fails: a library that this one needs is not found, or too old. NULL = it does not. The
+ * caller's. */
+static char *obstacle(const struct loader *loader, const struct library *library, const char *path)
 {
 	for (size_t i = 0; i < library->needed.count; i++) {
 		char *found = loader_find(loader, library->needed.items[i], library, path);
 
 		if (!found)
-			return library->needed.items[i];
+			return text_format("it needs %s, which is not found",
+					   library->needed.items[i]);
 		free(found);
 	}
-	return NULL;
+	return too_old(loader, library, path);
 }
 
 /* What this release makes of the file. */
@@ -38,8 +58,6 @@ static void judge(const struct release_range *range, const struct loader *loader
 		  const char *net, struct plugin_outcome *outcome)
 {
 	struct library library;
-	const char *absent;
-
 	free(outcome->file);
 	free(outcome->why);
 	outcome->file = file;
@@ -52,13 +70,10 @@ static void judge(const struct release_range *range, const struct loader *loader
 		if (library.net_apis >> api & 1)
 			outcome->api = api;
 	}
-	absent = library.error ? NULL : missing(loader, &library, file);
-	if (library.error || absent || !outcome->api) {
+	outcome->why = library.error ? text_copy(library.error, strlen(library.error))
+				     : obstacle(loader, &library, file);
+	if (outcome->why || !outcome->api) {
 		outcome->state = PLUGIN_UNUSABLE;
-		if (library.error)
-			outcome->why = text_copy(library.error, strlen(library.error));
-		else if (absent)
-			outcome->why = text_format("it needs %s, which is not found", absent);
 	} else if (library.anynet && !passes(range, net, anynet_selector_name_for(net))) {
 		outcome->state = PLUGIN_FILTERED;
 	} else {

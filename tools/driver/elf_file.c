@@ -11,6 +11,8 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
+#define VERSIONS_MAX 4096 /* that are looked at */
+
 /* `count` elements of `each` bytes at `offset` lie inside the file and are aligned for access. */
 static bool in_file(const struct elf_file *elf, uint64_t offset, uint64_t count, uint64_t each)
 {
@@ -177,4 +179,71 @@ const char *elf_file_dynamic(const struct elf_file *elf, Elf64_Sxword tag, size_
 			return strings + entry->d_un.d_val;
 	}
 	return NULL;
+}
+
+/* `each` bytes at `at` of a section, if they are there. */
+static bool take(const unsigned char *section, uint64_t section_bytes, uint64_t at, void *to,
+		 size_t each)
+{
+	if (at > section_bytes || section_bytes - at < each)
+		return false;
+	memcpy(to, section + at, each);
+	return true;
+}
+
+const char *elf_file_needed_version(const struct elf_file *elf, size_t index, const char **file)
+{
+	const unsigned char *entries = NULL;
+	const Elf64_Shdr *section = elf_file_section(elf, ".gnu.version_r", &entries);
+	size_t bytes = 0, steps = 0;
+	const char *strings = string_section(elf, ".dynstr", &bytes);
+	Elf64_Verneed need = { .vn_next = 0 };
+	uint64_t at = 0;
+
+	if (!section || !strings)
+		return NULL;
+	do {
+		Elf64_Vernaux one = { .vna_next = 0 };
+		uint64_t one_at;
+
+		at += need.vn_next;
+		if (!take(entries, section->sh_size, at, &need, sizeof(need)))
+			break;
+		one_at = at + need.vn_aux;
+		for (unsigned i = 0; i < need.vn_cnt && steps++ < VERSIONS_MAX; i++) {
+			one_at += one.vna_next;
+			if (!take(entries, section->sh_size, one_at, &one, sizeof(one)))
+				break;
+			if (!(one.vna_flags & VER_FLG_WEAK) && one.vna_name < bytes &&
+			    need.vn_file < bytes && !index--) {
+				*file = strings + need.vn_file;
+				return strings + one.vna_name;
+			}
+		}
+	} while (need.vn_next && steps++ < VERSIONS_MAX);
+	return NULL;
+}
+
+bool elf_file_defines_version(const struct elf_file *elf, const char *version)
+{
+	const unsigned char *entries = NULL;
+	const Elf64_Shdr *section = elf_file_section(elf, ".gnu.version_d", &entries);
+	size_t bytes = 0, steps = 0;
+	const char *strings = string_section(elf, ".dynstr", &bytes);
+	Elf64_Verdef definition = { .vd_next = 0 };
+	uint64_t at = 0;
+
+	if (!section || !strings)
+		return true;
+	do {
+		Elf64_Verdaux name;
+
+		at += definition.vd_next;
+		if (!take(entries, section->sh_size, at, &definition, sizeof(definition)))
+			break;
+		if (take(entries, section->sh_size, at + definition.vd_aux, &name, sizeof(name)) &&
+		    name.vda_name < bytes && !strcmp(strings + name.vda_name, version))
+			return true;
+	} while (definition.vd_next && steps++ < VERSIONS_MAX);
+	return false;
 }

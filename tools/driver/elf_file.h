@@ -43,4 +43,11 @@ const Elf64_Sym *elf_file_dynamic_symbol(const struct elf_file *elf, const char 
  * .dynamic; NULL = there are no more. Points into the file. */
 const char *elf_file_dynamic(const struct elf_file *elf, Elf64_Sxword tag, size_t index);
 
+/* The `index`th version that it needs of another library, "GLIBC_2.34" of *file "libc.so.6"; NULL =
+ * there are no more. What it can do without is left out. */
+const char *elf_file_needed_version(const struct elf_file *elf, size_t index, const char **file);
+
+/* Does it define this version? One without any versions counts as one that does. */
+bool elf_file_defines_version(const struct elf_file *elf, const char *version);
+
 #endif
