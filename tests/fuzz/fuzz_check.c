@@ -24,6 +24,8 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t bytes);
 static void read_library(const uint8_t *data, size_t bytes)
 {
 	struct library library;
+	struct elf_file elf;
+	char err[256];
 	void *copy = NULL;
 
 	/* A mapped file is aligned; so is this, and it ends where the input does. */
@@ -32,6 +34,9 @@ static void read_library(const uint8_t *data, size_t bytes)
 	memcpy(copy, data, bytes);
 	library_take(copy, bytes, "input", &library);
 	library_free(&library);
+	if (!elf_file_take(&elf, copy, bytes, "input", err, sizeof(err)))
+		elf_file_defines_version(&elf, "GLIBC_2.34");
+	elf_file_close(&elf);
 	free(copy);
 }
 

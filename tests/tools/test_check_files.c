@@ -335,6 +335,37 @@ static void test_xids_are_found(void **state)
 	assert_null(xid_meaning(31));
 }
 
+/* This program's own: each once, and all of them defined by the libc that runs it. */
+static void test_versions_of_libraries_are_read(void **state)
+{
+	struct host host = { .root = "", .home = "" };
+	struct loader loader;
+	struct library own;
+	char *libc;
+
+	(void)state;
+	loader_open(&loader, &host);
+	library_read(&host, "/proc/self/exe", &own);
+	libc = loader_find(&loader, "libc.so.6", NULL, NULL);
+	assert_null(own.error);
+	assert_non_null(libc);
+	assert_true(own.versions.count > 1);
+	for (size_t i = 0; i < own.versions.count; i++) {
+		const char *blank = strchr(own.versions.items[i], ' ');
+
+		assert_non_null(blank);
+		for (size_t j = 0; j < i; j++)
+			assert_string_not_equal(own.versions.items[i], own.versions.items[j]);
+		if (!strncmp(own.versions.items[i], "libc.so.6 ", 10))
+			assert_true(library_has_version(&host, libc, blank + 1));
+	}
+	assert_false(library_has_version(&host, libc, "GLIBC_99.9"));
+	assert_true(library_has_version(&host, "/not/there", "GLIBC_99.9"));
+	free(libc);
+	library_free(&own);
+	loader_close(&loader);
+}
+
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
@@ -344,6 +375,7 @@ int main(void)
 		cmocka_unit_test(test_broken_caches_are_refused),
 		with_tree(test_the_loader_searches_in_order),
 		cmocka_unit_test(test_versions_are_found),
+		cmocka_unit_test(test_versions_of_libraries_are_read),
 		cmocka_unit_test(test_settings_files_are_read_as_nccl_does),
 		cmocka_unit_test(test_acs_is_read_from_configuration_space),
 		with_tree(test_distances_have_nccls_names),
