@@ -47,6 +47,15 @@ write() {
 	printf '%s\n' "$@" >"$path"
 }
 
+# device PATH VENDOR CLASS NODE: a PCI device
+device() {
+	write "$1/vendor" "$2"
+	write "$1/class" "$3"
+	write "$1/numa_node" "$4"
+	mkdir -p "$root/sys/bus/pci/devices"
+	ln -s "$1" "$root/sys/bus/pci/devices/$(basename "$1")"
+}
+
 # Runs the tool with these variables and no others, by $as if that is set; the status is left in $status.
 as=
 check() {
@@ -839,15 +848,7 @@ gpu)
 	rm "$root/dev/kmsg"
 
 	# A switch with a GPU and a NIC below it, and a NIC at another root.
-	bus=$root/sys/bus/pci/devices
 	switch=/sys/devices/pci0000:3a/0000:3a:00.0/0000:3b:00.0
-	mkdir -p "$bus"
-	device() {
-		write "$1/vendor" "$2"
-		write "$1/class" "$3"
-		write "$1/numa_node" "$4"
-		ln -s "$1" "$bus/$(basename "$1")"
-	}
 	device $switch/0000:3c:00.0/0000:3d:00.0 0x10de 0x030200 0
 	device $switch/0000:3c:01.0/0000:3e:00.0 0x15b3 0x020700 0
 	device /sys/devices/pci0000:80/0000:80:01.0/0000:81:00.0 0x15b3 0x020700 1
@@ -951,7 +952,41 @@ clean)
 	done
 	in_namespace "$interfaces"
 	status_is 0
-	rm -r "$root/usr" "$root/opt"
+	# The same with RoCE and a GPU beside each other, as they should be.
+	port=/sys/class/infiniband/mlx5_0/ports/1
+	write $port/state "4: ACTIVE"
+	write $port/link_layer Ethernet
+	write $port/rate "400 Gb/sec (4X NDR)"
+	for i in 0:fe80:0000:0000:0000:0202:c9ff:fe00:0001:v1 1:fe80:0000:0000:0000:0202:c9ff:fe00:0001:v2 \
+		2:0000:0000:0000:0000:0000:ffff:c633:6401:v1 3:0000:0000:0000:0000:0000:ffff:c633:6401:v2; do
+		write "$port/gids/${i%%:*}" "$(cut -d: -f2-9 <<<"$i")"
+		write "$port/gid_attrs/types/${i%%:*}" "RoCE ${i##*:}"
+		write "$port/gid_attrs/ndevs/${i%%:*}" rdma0
+	done
+	write /sys/class/net/rdma0/mtu 9000
+	write $port/counters/symbol_error 0
+	write /sys/class/infiniband_verbs/uverbs0/ibdev mlx5_0
+	write /dev/infiniband/uverbs0 x
+	switch=/sys/devices/pci0000:3a/0000:3a:00.0/0000:3b:00.0
+	device $switch/0000:3c:00.0/0000:3d:00.0 0x10de 0x030200 0
+	device $switch/0000:3c:01.0/0000:3e:00.0 0x15b3 0x020700 0
+	ln -s $switch/0000:3c:01.0/0000:3e:00.0 "$root/sys/class/infiniband/mlx5_0/device"
+	for i in "" /0000:3c:00.0 /0000:3c:01.0; do head -c 4096 /dev/zero >"$root$switch$i/config"; done
+	write $switch/0000:3c:00.0/0000:3d:00.0/iommu_group/type identity
+	write /proc/driver/nvidia/version \
+		"NVRM version: NVIDIA UNIX Open Kernel Module for x86_64  580.95.05  Release Build"
+	write /proc/sys/kernel/osrelease 6.8.0-45-generic
+	write /usr/lib64/libcudart.so.13.0.96 x
+	ln -s libcudart.so.13.0.96 "$root/usr/lib64/libcudart.so.13"
+	in_namespace "$interfaces" NCCL_IB_HCA=mlx5_0 CONDA_PREFIX=/opt/conda/envs/env1
+	finds port ok mlx5_0:1
+	finds way ok "PIX, GPUDirect RDMA by dma-buf"
+	finds runtime ok 13.0.96
+	# What a process may pin is this host's.
+	if [ -z "$(findings memlock)" ]; then status_is 0; fi
+	bad=$(grep -B3 -E '"verdict": "(warn|error)"' "$work/json" | grep '"id"' | grep -v memlock)
+	[ -z "$bad" ] || fail "alarms on a clean host: $bad"
+	rm -r "$root/usr" "$root/opt" "$root/sys" "$root/proc" "$root/dev"
 	in_namespace "$interfaces"
 	status_is 0
 	;;
