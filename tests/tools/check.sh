@@ -789,7 +789,7 @@ ib)
 		(as= && ulimit -l 64 && check && finds_not memlock) || fail "memlock, for root"
 	fi
 	(ulimit -l 64 && check NCCL_IB_DISABLE=1 && finds_not memlock) || fail "memlock, though disabled"
-	rm -r "$root/dev" "$root/sys/class/infiniband_verbs"
+	rm -r "${root:?}/dev" "$root/sys/class/infiniband_verbs"
 	check
 	finds uverbs-missing warn "no /dev/infiniband/uverbs*" "--device=/dev/infiniband"
 	;;
@@ -986,7 +986,7 @@ clean)
 	if [ -z "$(findings memlock)" ]; then status_is 0; fi
 	bad=$(grep -B3 -E '"verdict": "(warn|error)"' "$work/json" | grep '"id"' | grep -v memlock)
 	[ -z "$bad" ] || fail "alarms on a clean host: $bad"
-	rm -r "$root/usr" "$root/opt" "$root/sys" "$root/proc" "$root/dev"
+	rm -r "${root:?}"/{usr,opt,sys,proc,dev}
 	in_namespace "$interfaces"
 	status_is 0
 	;;
