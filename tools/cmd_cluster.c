@@ -330,6 +330,7 @@ static int write_file(const char *path, const json_t *doc, bool html)
 static int report(const struct cluster_arguments *a, json_t *doc)
 {
 	json_t *findings = judge(doc, a->baseline);
+	struct terminal terminal = terminal_of(stdout);
 	int status = findings_status(findings), wrote = 0;
 
 	json_object_set_new(doc, "findings", findings);
@@ -338,7 +339,7 @@ static int report(const struct cluster_arguments *a, json_t *doc)
 		json_dumpf(doc, stdout, JSON_INDENT(2) | JSON_REAL_PRECISION(9));
 		printf("\n");
 	} else {
-		cluster_print(doc, stdout, terminal_has_colour());
+		cluster_print(doc, stdout, &terminal);
 	}
 	if (a->save)
 		wrote |= write_file(a->save, doc, false);

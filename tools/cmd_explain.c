@@ -7,7 +7,6 @@
 #include <fcntl.h>
 #include <stdlib.h>
 #include <string.h>
-#include <sys/ioctl.h>
 #include <sys/stat.h>
 #include <time.h>
 #include <unistd.h>
@@ -17,8 +16,7 @@
 #include "explain/scan.h"
 #include "terminal.h"
 
-#define WIDTH       100 /* columns, where the terminal does not say */
-#define WIDTH_MIN   40
+#define WIDTH       100       /* columns, where the terminal does not say */
 #define RULES_BYTES (1 << 20) /* most of a file of rules */
 #define TELL_MS     250 /* between two words of progress, of which the first comes after 1 s */
 
@@ -199,27 +197,19 @@ static void read_log(struct scan *scan, const char *name, struct progress *p)
 		close(fd);
 }
 
-static int terminal_width(void)
-{
-	struct winsize size;
-
-	if (ioctl(STDOUT_FILENO, TIOCGWINSZ, &size) || !size.ws_col)
-		return WIDTH;
-	return size.ws_col < WIDTH_MIN ? WIDTH_MIN : size.ws_col;
-}
-
 static int explain(const struct options *o)
 {
 	static char *standard_input[] = { (char *)(uintptr_t) "-" };
 	char **logs = o->log_count ? o->logs : standard_input;
 	struct rules *rules = load_rules(o);
+	const struct terminal terminal = terminal_of(stdout);
 	struct report *report;
 	struct progress progress = { .wanted = isatty(STDERR_FILENO), .begin_ms = now_ms() };
 	struct scan *scan;
 	int status;
 
 	if (o->list) {
-		print_rules(rules, stdout, terminal_width());
+		print_rules(rules, stdout, terminal_width(&terminal, WIDTH));
 		rules_free(rules);
 		return 0;
 	}
@@ -236,7 +226,7 @@ static int explain(const struct options *o)
 	if (o->json)
 		print_json(report, stdout);
 	else
-		print_text(report, stdout, terminal_width(), terminal_has_colour());
+		print_text(report, stdout, terminal_width(&terminal, WIDTH), terminal.colour);
 	status = report_status(report);
 	scan_free(scan);
 	report_free(report);

@@ -90,6 +90,7 @@ int cmd_pair(int argc, char **argv)
 			.progress = isatty(STDERR_FILENO),
 		},
 	};
+	struct terminal terminal;
 	json_t *result;
 	int status;
 
@@ -102,7 +103,8 @@ int cmd_pair(int argc, char **argv)
 		json_dumpf(result, stdout, JSON_INDENT(2));
 		printf("\n");
 	} else {
-		print_result(result, stdout, terminal_has_colour());
+		terminal = terminal_of(stdout);
+		print_result(result, stdout, &terminal);
 	}
 	status = (int)json_integer_value(json_object_get(result, "status"));
 	json_decref(result);

@@ -6,16 +6,13 @@
 #include <errno.h>
 #include <stdlib.h>
 #include <string.h>
-#include <sys/ioctl.h>
 #include <time.h>
-#include <unistd.h>
 
 #include "stats/print.h"
 #include "stats_dir.h"
 #include "terminal.h"
 
 #define WIDTH     120 /* columns, where the terminal does not say */
-#define WIDTH_MIN 40
 #define DELAY_MAX 3600
 
 enum {
@@ -89,17 +86,14 @@ static void read_pages(struct page_list *list, const char *dir)
 
 static struct print_style style_of(const struct options *o)
 {
-	struct print_style style = { .width = WIDTH, .rails = o->rails };
-	struct winsize size;
+	const struct terminal terminal = terminal_of(stdout);
 
-	if (!isatty(STDOUT_FILENO))
-		return style;
-	if (!ioctl(STDOUT_FILENO, TIOCGWINSZ, &size) && size.ws_col) {
-		style.width = size.ws_col < WIDTH_MIN ? WIDTH_MIN : size.ws_col;
-		style.lines = o->once ? 0 : size.ws_row - 1;
-	}
-	style.colour = terminal_has_colour();
-	return style;
+	return (struct print_style){
+		.width = terminal_width(&terminal, WIDTH),
+		.lines = o->once || !terminal.lines ? 0 : terminal.lines - 1,
+		.colour = terminal.colour,
+		.rails = o->rails,
+	};
 }
 
 static int show(const struct options *o, const struct page_list *before,

@@ -1,10 +1,20 @@
 /* SPDX-License-Identifier: Apache-2.0 */
+/* What there is to write on: how wide, how high, with colours or not. */
 #ifndef TOOLS_TERMINAL_H
 #define TOOLS_TERMINAL_H
 
 #include <stdbool.h>
+#include <stdio.h>
 
-/* Is the standard output a terminal that shows colours, to somebody who wants them? */
-bool terminal_has_colour(void);
+struct terminal {
+	int width;   /* columns; 0 = it is no terminal, or does not say */
+	int lines;   /* likewise */
+	bool colour; /* it knows ANSI's, and NO_COLOR is not set */
+};
+
+struct terminal terminal_of(FILE *out);
+
+/* Its width, within reason: `missing` where there is none. */
+int terminal_width(const struct terminal *terminal, int missing);
 
 #endif

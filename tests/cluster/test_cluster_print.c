@@ -12,21 +12,27 @@
 #include <string.h>
 
 #include "made_up.h"
+#include "tools/cluster/judge.h"
 #include "tools/cluster/print.h"
 
 #define HOSTS 20 /* as many as have a matrix */
 
-static char *print(json_t *run)
+static char *print_on(json_t *run, const struct terminal *terminal)
 {
 	char *text = NULL;
 	size_t bytes;
 	FILE *out = open_memstream(&text, &bytes);
 
 	assert_non_null(out);
-	cluster_print(run, out, false);
+	cluster_print(run, out, terminal);
 	assert_int_equal(fclose(out), 0);
 	json_decref(run);
 	return text;
+}
+
+static char *print(json_t *run)
+{
+	return print_on(run, &(struct terminal){ 0 });
 }
 
 static void test_matrix(void **state)
@@ -37,6 +43,45 @@ static void test_matrix(void **state)
 	assert_non_null(strstr(text, "    0           100.0   100.0\n"));
 	assert_non_null(strstr(text, "    1   1.000           1.000\n"));
 	assert_non_null(strstr(text, "\nfine: "));
+	free(text);
+}
+
+/* Who goes by which path is only told host by host when not all go by the same. */
+static void test_paths(void **state)
+{
+	json_t *run = made_up_run(3);
+	char *text;
+
+	(void)state;
+	json_object_set_new(made_up_link(run, 0, 1), "path", json_string("IB"));
+	text = print(run);
+	assert_non_null(strstr(text, "3 pairs: 1 over InfiniBand or RoCE, 2 over TCP"));
+	assert_non_null(strstr(text, "    0              IB     TCP\n"));
+	free(text);
+	text = print(made_up_run(3));
+	assert_null(strstr(text, "    0             TCP     TCP\n"));
+	free(text);
+}
+
+/* No line is wider than the terminal, and every column is there. */
+static void test_narrow(void **state)
+{
+	json_t *run = made_up_run(HOSTS);
+	char *text, *line, *next;
+	size_t rows = 0;
+
+	(void)state;
+	json_object_set_new(made_up_facts(run, 1), "nccl", json_string("2.19.3"));
+	json_object_set_new(run, "findings", judge(json_incref(run), NULL));
+	json_decref(run);
+	text = next = print_on(run, &(struct terminal){ .width = 60 });
+	assert_non_null(strstr(text, "warning: the NCCL that the loader finds: "));
+	while ((line = strsep(&next, "\n"))) {
+		if (strlen(line) > 60)
+			fail_msg("%zu columns: %s", strlen(line), line);
+		rows += !strncmp(line, "   19 ", 6);
+	}
+	assert_int_equal(rows, 2 * 4); /* 6 columns at once, of latency and of bandwidth */
 	free(text);
 }
 
@@ -64,6 +109,8 @@ int main(void)
 {
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test(test_matrix),
+		cmocka_unit_test(test_paths),
+		cmocka_unit_test(test_narrow),
 		cmocka_unit_test(test_huge_figures),
 	};
 

@@ -47,7 +47,7 @@ static char *report(const json_t *doc, void (*print)(const json_t *doc, FILE *ou
 
 static void print_plain(const json_t *doc, FILE *out)
 {
-	cluster_print(doc, out, false);
+	cluster_print(doc, out, &(struct terminal){ .width = 60 });
 }
 
 /* How many elements there are is ours to say. */

@@ -65,7 +65,7 @@ static void check_result(json_t *message)
 
 	must(out && json_is_array(findings));
 	json_object_set_new(message, "findings", findings);
-	print_result(message, out, false);
+	print_result(message, out, &(struct terminal){ .width = 60 });
 	must(!fclose(out) && strlen(text) == bytes);
 	for (const char *c = text; *c; c++)
 		must((unsigned char)*c >= ' ' || *c == '\n');

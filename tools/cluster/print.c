@@ -10,7 +10,10 @@
 #include "tools/pair/print.h"
 #include "tools/pair/wire.h"
 
-#define MATRIX_HOSTS 20 /* that fit into a terminal */
+#define MATRIX_HOSTS 20 /* of which one can still be read */
+#define ROW_COLUMNS  5  /* the host's number, … */
+#define CELL_COLUMNS 8  /* … and each way */
+#define INDENT       5
 #define CELL_BYTES   32 /* more than 7 only for figures that make no sense, but hosts may tell any */
 #define LINE_BYTES   (40 + CELL_BYTES * MATRIX_HOSTS)
 
@@ -18,14 +21,14 @@ const char *cluster_verdict(const json_t *findings)
 {
 	static const char *const verdicts[] = {
 		"fine: these hosts can work together",
-		"warnings: it works, but see above",
-		"errors: a job on all these hosts will fail or hang, see above",
+		"warnings: it works, but see the findings",
+		"errors: a job on all these hosts will fail or hang, see the findings",
 	};
 
 	return verdicts[findings_status(findings)];
 }
 
-static void print_hosts(const json_t *hosts, FILE *out)
+static void print_hosts(const json_t *hosts, FILE *out, const struct terminal *t)
 {
 	const json_t *host;
 	size_t i;
@@ -36,66 +39,96 @@ static void print_hosts(const json_t *hosts, FILE *out)
 		const char *nccl = pair_text(facts, "nccl");
 
 		if (!json_is_object(facts)) {
-			print_line(out, "%3zu  %.64s", i, pair_text(host, "name"));
+			print_row(out, t, INDENT, "%3zu  %.64s", i, pair_text(host, "name"));
 			continue;
 		}
 		dev = json_array_get(json_object_get(facts, "devices"), 0);
-		print_line(out,
-			   "%3zu  %-16.64s %-16.64s anynet %.16s, NCCL %.32s, %zu device%s%s%.32s",
-			   i, pair_text(host, "name"), pair_text(host, "address"),
-			   pair_text(facts, "version"), *nccl ? nccl : "not found",
-			   json_array_size(json_object_get(facts, "devices")),
-			   json_array_size(json_object_get(facts, "devices")) == 1 ? "" : "s",
-			   dev ? ", first " : "", pair_text(dev, "name"));
+		print_row(out, t, INDENT,
+			  "%3zu  %-16.64s %-16.64s anynet %.16s, NCCL %.32s, %zu device%s%s%.32s",
+			  i, pair_text(host, "name"), pair_text(host, "address"),
+			  pair_text(facts, "version"), *nccl ? nccl : "not found",
+			  json_array_size(json_object_get(facts, "devices")),
+			  json_array_size(json_object_get(facts, "devices")) == 1 ? "" : "s",
+			  dev ? ", first " : "", pair_text(dev, "name"));
 	}
 }
 
-static void print_cell(char *text, size_t room, const struct cell *cell, enum figure figure)
+/* What a matrix shows of a way. */
+enum shown {
+	SHOWN_PATH,
+	SHOWN_US,
+	SHOWN_MB_S
+};
+
+static void print_cell(char *text, size_t room, const struct cell *cell, enum shown shown)
 {
-	double value = cell_figure(cell, figure);
+	double value = cell_figure(cell, shown == SHOWN_US ? FIGURE_US : FIGURE_MB_S);
 
 	if (!cell->link)
 		snprintf(text, room, "%7s", "-");
 	else if (!cell->is_ok)
 		snprintf(text, room, "%7s", "BROKEN");
+	else if (shown == SHOWN_PATH)
+		snprintf(text, room, "%7.7s", *cell->path ? cell->path : ".");
 	else if (value <= 0)
 		snprintf(text, room, "%7s", ".");
-	else if (figure == FIGURE_US)
+	else if (shown == SHOWN_US)
 		snprintf(text, room, "%7.1f", value);
 	else
 		snprintf(text, room, "%7.3f", value / 1e3);
 }
 
-static void print_matrix(const struct matrix *m, const char *title, enum figure figure, FILE *out)
+/* Columns `begin` to `end`. */
+static void print_part(const struct matrix *m, enum shown shown, size_t begin, size_t end,
+		       FILE *out)
 {
-	struct spread s = matrix_spread(m, figure);
-	double scale = figure == FIGURE_US ? 1 : 1e3;
 	char line[LINE_BYTES], cell[CELL_BYTES];
 
-	if (!s.count)
-		return;
-	print_line(out, "%s: least %.3f, median %.3f, most %.3f", title, s.least / scale,
-		   s.median / scale, s.most / scale);
-	if (m->hosts > MATRIX_HOSTS)
-		return;
 	strcpy(line, "     ");
-	for (size_t to = 0; to < m->hosts; to++) {
+	for (size_t to = begin; to < end; to++) {
 		snprintf(cell, sizeof(cell), " %7zu", to);
 		strcat(line, cell);
 	}
 	print_line(out, "%s", line);
 	for (size_t from = 0; from < m->hosts; from++) {
 		snprintf(line, sizeof(line), "%5zu", from);
-		for (size_t to = 0; to < m->hosts; to++) {
+		for (size_t to = begin; to < end; to++) {
 			strcat(line, " ");
-			print_cell(cell, sizeof(cell), matrix_at(m, from, to), figure);
+			print_cell(cell, sizeof(cell), matrix_at(m, from, to), shown);
 			strcat(line, from == to ? "       " : cell);
 		}
 		print_line(out, "%s", line);
 	}
 }
 
-static void print_paths(const struct matrix *m, FILE *out)
+/* As many columns at once as the terminal has room for. */
+static void print_matrix(const struct matrix *m, enum shown shown, FILE *out,
+			 const struct terminal *t)
+{
+	int width = terminal_width(t, 0);
+	size_t columns = width ? (size_t)(width - ROW_COLUMNS) / CELL_COLUMNS : MATRIX_HOSTS;
+
+	if (m->hosts > MATRIX_HOSTS)
+		return;
+	for (size_t begin = 0; begin < m->hosts; begin += columns)
+		print_part(m, shown, begin, begin + columns < m->hosts ? begin + columns : m->hosts,
+			   out);
+}
+
+static void print_figures(const struct matrix *m, const char *title, enum shown shown, FILE *out,
+			  const struct terminal *t)
+{
+	struct spread s = matrix_spread(m, shown == SHOWN_US ? FIGURE_US : FIGURE_MB_S);
+	double scale = shown == SHOWN_US ? 1 : 1e3;
+
+	if (!s.count)
+		return;
+	print_row(out, t, INDENT, "%s: least %.3f, median %.3f, most %.3f", title, s.least / scale,
+		  s.median / scale, s.most / scale);
+	print_matrix(m, shown, out, t);
+}
+
+static void print_paths(const struct matrix *m, FILE *out, const struct terminal *t)
 {
 	size_t ib = 0, tcp = 0, broken = 0, pairs = m->hosts * (m->hosts - 1) / 2;
 
@@ -108,26 +141,31 @@ static void print_paths(const struct matrix *m, FILE *out)
 			tcp += cell->is_ok && !strcmp(cell->path, "TCP");
 		}
 	}
-	print_line(
-		out,
+	print_row(
+		out, t, INDENT,
 		"%zu pair%s: %zu over InfiniBand or RoCE, %zu over TCP, %zu broken, %zu not measured",
 		pairs, pairs == 1 ? "" : "s", ib, tcp, broken, pairs - m->links);
+	if (ib && tcp)
+		print_matrix(m, SHOWN_PATH, out, t);
+	if (m->hosts > MATRIX_HOSTS)
+		print_row(out, t, INDENT, "more than %d hosts: --html FILE has the whole matrix",
+			  MATRIX_HOSTS);
 }
 
-void cluster_print(const json_t *doc, FILE *out, bool colour)
+void cluster_print(const json_t *doc, FILE *out, const struct terminal *t)
 {
 	const json_t *findings = json_object_get(doc, "findings"), *finding;
 	struct matrix m;
 	const char *why;
 	size_t i;
 
-	print_hosts(json_object_get(doc, "hosts"), out);
+	print_hosts(json_object_get(doc, "hosts"), out, t);
 	if (!matrix_read(doc, &m, &why)) {
-		print_paths(&m, out);
-		print_matrix(&m, "round trip in us", FIGURE_US, out);
-		print_matrix(&m, "bandwidth in GB/s, from row to column", FIGURE_MB_S, out);
+		print_paths(&m, out, t);
+		print_figures(&m, "round trip in us", SHOWN_US, out, t);
+		print_figures(&m, "bandwidth in GB/s, from row to column", SHOWN_MB_S, out, t);
 		matrix_free(&m);
 	}
-	json_array_foreach(findings, i, finding) print_finding(out, finding, colour);
-	print_line(out, "%s", cluster_verdict(findings));
+	json_array_foreach(findings, i, finding) print_finding(out, finding, t);
+	print_row(out, t, INDENT, "%s", cluster_verdict(findings));
 }

@@ -4,11 +4,12 @@
 #define CLUSTER_PRINT_H
 
 #include <jansson.h>
-#include <stdbool.h>
 #include <stdio.h>
 
+#include "tools/terminal.h"
+
 /* The document with its findings. */
-void cluster_print(const json_t *doc, FILE *out, bool colour);
+void cluster_print(const json_t *doc, FILE *out, const struct terminal *terminal);
 
 /* The same as one HTML page that needs nothing else: heat maps, a table to be sorted, all findings. */
 void cluster_html(const json_t *doc, FILE *out);

@@ -6,22 +6,21 @@
 #include <stdio.h>
 #include <string.h>
 
+#include "tools/explain/clean.h"
 #include "wire.h"
 
 void pair_finding_add(json_t *list, const char *kind, const char *level, const char *means,
 		      const char *todo, const char *fmt, ...)
 {
-	char what[FINDING_MAX];
+	char what[FINDING_MAX], text[FINDING_MAX];
 	va_list ap;
-	json_t *text;
 
 	va_start(ap, fmt);
 	vsnprintf(what, sizeof(what), fmt, ap);
 	va_end(ap);
-	text = json_string(what);
-	if (!text) /* cut in the middle of a character */
-		text = json_string("(something that is no text)");
-	json_array_append_new(list, json_pack("{s:s, s:s, s:o, s:s, s:s}", "level", level, "kind",
+	/* A character may be cut in its middle, and half of it is the peer's word. */
+	clean(text, sizeof(text), what, strlen(what));
+	json_array_append_new(list, json_pack("{s:s, s:s, s:s, s:s, s:s}", "level", level, "kind",
 					      kind, "what", text, "means", means, "do", todo));
 }
 

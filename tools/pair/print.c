@@ -7,25 +7,63 @@
 #include <string.h>
 
 #include "finding.h"
+#include "tools/explain/clean.h"
 #include "verdict.h"
 #include "wire.h"
 
 #define LINE_MAX_BYTES 2048
-#define WIDTH          96
-#define INDENT         "         "
+#define WIDTH          96 /* columns of advice where the terminal does not say */
+#define INDENT         7
+#define FINDING_INDENT 9
 
-/* C0 and C1 controls, of which the latter are c2 80 … c2 9f in UTF-8. */
-static void clean(char *text)
+void print_line(FILE *out, const char *fmt, ...)
 {
-	for (unsigned char *c = (unsigned char *)text; *c; c++) {
-		if (*c < ' ' || *c == 0x7f)
-			*c = '?';
-		if (*c == 0xc2 && c[1] >= 0x80 && c[1] <= 0x9f)
-			*c = c[1] = '?';
+	char line[LINE_MAX_BYTES], text[LINE_MAX_BYTES];
+	va_list ap;
+
+	va_start(ap, fmt);
+	vsnprintf(line, sizeof(line), fmt, ap);
+	va_end(ap);
+	clean(text, sizeof(text), line, strlen(line));
+	fprintf(out, "%s\n", text);
+	fflush(out);
+}
+
+/* Bytes of the first `columns` characters. */
+static size_t bytes_of(const char *text, size_t columns)
+{
+	size_t i = 0;
+
+	for (; text[i] && (columns || ((unsigned char)text[i] & 0xc0) == 0x80); i++)
+		columns -= ((unsigned char)text[i] & 0xc0) != 0x80;
+	return i;
+}
+
+/* In lines of at most `width` columns, 0 = in one; a word that is longer stays whole. */
+static void print_wrapped(FILE *out, int width, int indent, const char *text)
+{
+	int at = 0;
+
+	while (*text) {
+		size_t bytes = bytes_of(text, width > at ? (size_t)(width - at) : 1);
+		size_t begin = strspn(text, " ");
+
+		if (!width || !text[bytes]) {
+			bytes = strlen(text);
+		} else {
+			while (bytes > begin && text[bytes] != ' ')
+				bytes--;
+			if (bytes <= begin)
+				bytes = begin + strcspn(text + begin, " ");
+		}
+		print_line(out, "%*s%.*s", at, "", (int)bytes, text);
+		text += bytes;
+		text += strspn(text, " ");
+		at = indent;
 	}
 }
 
-void print_line(FILE *out, const char *fmt, ...)
+void print_row(FILE *out, const struct terminal *terminal, int indent, const char *fmt, ...)
 {
 	char line[LINE_MAX_BYTES];
 	va_list ap;
@@ -33,51 +71,38 @@ void print_line(FILE *out, const char *fmt, ...)
 	va_start(ap, fmt);
 	vsnprintf(line, sizeof(line), fmt, ap);
 	va_end(ap);
-	clean(line);
-	fprintf(out, "%s\n", line);
-	fflush(out);
+	print_wrapped(out, terminal_width(terminal, 0), indent, line);
 }
 
-/* "  do     text", wrapped at spaces. */
-static void print_wrapped(FILE *out, const char *head, const char *text)
+/* "  do     text" */
+static void print_advice(FILE *out, const struct terminal *terminal, const char *head,
+			 const char *text)
 {
-	bool first = true;
+	char line[LINE_MAX_BYTES];
 
-	while (*text) {
-		size_t room = WIDTH - sizeof(INDENT), bytes = strlen(text);
-
-		if (bytes > room) {
-			bytes = room;
-			while (bytes && text[bytes] != ' ')
-				bytes--;
-			if (!bytes)
-				bytes = strcspn(text, " ");
-		}
-		print_line(out, "  %-6s %.*s", first ? head : "", (int)bytes, text);
-		text += bytes;
-		text += strspn(text, " ");
-		first = false;
-	}
+	if (!*text)
+		return;
+	snprintf(line, sizeof(line), "  %-6s %s", head, text);
+	print_wrapped(out, terminal_width(terminal, WIDTH), FINDING_INDENT, line);
 }
 
-static void print_host(FILE *out, const char *head, const json_t *facts)
+static void print_host(FILE *out, const struct terminal *t, const char *head, const json_t *facts)
 {
 	const json_t *dev;
 	size_t i;
 
-	print_line(out, "%s %.64s: anynet %.32s, NCCL %.64s, Linux %.64s", head,
-		   pair_text(facts, "host"), pair_text(facts, "version"),
-		   *pair_text(facts, "nccl") ? pair_text(facts, "nccl")
-					     : "not on the loader's path",
-		   pair_text(facts, "kernel"));
+	print_row(out, t, INDENT, "%s %.64s: anynet %.32s, NCCL %.64s, Linux %.64s", head,
+		  pair_text(facts, "host"), pair_text(facts, "version"),
+		  *pair_text(facts, "nccl") ? pair_text(facts, "nccl") : "not on the loader's path",
+		  pair_text(facts, "kernel"));
 	json_array_foreach(json_object_get(facts, "devices"), i, dev)
-		print_line(out, "       device %zu  %.64s  %.3s  %lld Mb/s  %.16s %.64s", i,
-			   pair_text(dev, "name"), pair_text(dev, "transport"),
-			   pair_int(dev, "speed_mbps", 0, INT32_MAX, 0),
-			   pair_text(dev, "interface"), pair_text(dev, "address"));
+		print_row(out, t, INDENT, "       device %zu  %.64s  %.3s  %lld Mb/s  %.16s %.64s",
+			  i, pair_text(dev, "name"), pair_text(dev, "transport"),
+			  pair_int(dev, "speed_mbps", 0, INT32_MAX, 0), pair_text(dev, "interface"),
+			  pair_text(dev, "address"));
 }
 
-static void print_way(FILE *out, const json_t *result)
+static void print_way(FILE *out, const struct terminal *t, const json_t *result)
 {
 	const json_t *both = json_object_get(result, "way");
 	const json_t *here = json_object_get(both, "local"),
@@ -86,22 +111,24 @@ static void print_way(FILE *out, const json_t *result)
 	double offset = pair_real(clock, "offset_ns") / 1e6;
 	size_t i;
 
-	print_line(out, "way    %.64s (%.16s, MTU %lld) to %.64s (%.16s, MTU %lld)",
-		   pair_text(here, "local"), pair_text(here, "interface"),
-		   pair_int(here, "mtu", 0, INT32_MAX, 0), pair_text(there, "local"),
-		   pair_text(there, "interface"), pair_int(there, "mtu", 0, INT32_MAX, 0));
+	print_row(out, t, INDENT, "way    %.64s (%.16s, MTU %lld) to %.64s (%.16s, MTU %lld)",
+		  pair_text(here, "local"), pair_text(here, "interface"),
+		  pair_int(here, "mtu", 0, INT32_MAX, 0), pair_text(there, "local"),
+		  pair_text(there, "interface"), pair_int(there, "mtu", 0, INT32_MAX, 0));
 	json_array_foreach(json_object_get(result, "ports"), i, tcp)
 	{
 		if (strcmp(pair_text(tcp, "state"), "ok") || strcmp(pair_text(tcp, "to"), "server"))
 			continue;
-		print_line(out, "       path MTU %lld, segments of %lld bytes, by this kernel",
-			   pair_int(tcp, "pmtu", 0, INT32_MAX, 0),
-			   pair_int(tcp, "mss", 0, INT32_MAX, 0));
+		print_row(out, t, INDENT,
+			  "       path MTU %lld, segments of %lld bytes, by this kernel",
+			  pair_int(tcp, "pmtu", 0, INT32_MAX, 0),
+			  pair_int(tcp, "mss", 0, INT32_MAX, 0));
 		break;
 	}
 	if (clock)
-		print_line(out, "clock  there %.3f ms %s, right within %.3f ms", fabs(offset),
-			   offset < 0 ? "behind" : "ahead", pair_real(clock, "error_ns") / 1e6);
+		print_row(out, t, INDENT, "clock  there %.3f ms %s, right within %.3f ms",
+			  fabs(offset), offset < 0 ? "behind" : "ahead",
+			  pair_real(clock, "error_ns") / 1e6);
 }
 
 static const char *arrow(const json_t *item)
@@ -109,16 +136,16 @@ static const char *arrow(const json_t *item)
 	return strcmp(pair_text(item, "to"), "server") ? "back " : "there";
 }
 
-static void print_ports(FILE *out, const json_t *result)
+static void print_ports(FILE *out, const struct terminal *t, const json_t *result)
 {
 	const json_t *p;
 	size_t i;
 
 	json_array_foreach(json_object_get(result, "ports"), i, p)
-		print_line(out, "port   %s  %.64s:%lld%s%.64s  %.20s", arrow(p),
-			   pair_text(p, "address"), pair_int(p, "port", 0, 65535, 0),
-			   *pair_text(p, "device") ? " of " : "", pair_text(p, "device"),
-			   pair_text(p, "state"));
+		print_row(out, t, INDENT, "port   %s  %.64s:%lld%s%.64s  %.20s", arrow(p),
+			  pair_text(p, "address"), pair_int(p, "port", 0, 65535, 0),
+			  *pair_text(p, "device") ? " of " : "", pair_text(p, "device"),
+			  pair_text(p, "state"));
 }
 
 static double rate(const json_t *run)
@@ -128,7 +155,7 @@ static double rate(const json_t *run)
 	return us > 0 ? pair_real(run, "bytes") / us / 1e3 : 0;
 }
 
-static void print_streams(FILE *out, const json_t *result)
+static void print_streams(FILE *out, const struct terminal *t, const json_t *result)
 {
 	const json_t *s;
 	size_t i;
@@ -137,8 +164,8 @@ static void print_streams(FILE *out, const json_t *result)
 	{
 		if (strcmp(pair_text(s, "state"), "ok") != 0)
 			continue;
-		print_line(
-			out,
+		print_row(
+			out, t, INDENT,
 			"tcp    %s  %2lld stream%s  %7.3f GB/s  %lld of %lld packets again, limited "
 			"by the %s",
 			arrow(s), pair_int(s, "streams", 1, 64, 1),
@@ -148,60 +175,60 @@ static void print_streams(FILE *out, const json_t *result)
 	}
 }
 
-static void print_plugin(FILE *out, const json_t *p)
+static void print_plugin(FILE *out, const struct terminal *t, const json_t *p)
 {
 	const json_t *latency = json_object_get(p, "latency"), *run;
 	size_t i;
 
 	if (json_is_object(latency))
-		print_line(
-			out,
+		print_row(
+			out, t, INDENT,
 			"plugin %.3s   round trip of 8 bytes: min %.1f, median %.1f, p99 %.1f, max "
 			"%.1f us (%lld)",
 			pair_text(p, "transport"), pair_real(latency, "min"),
 			pair_real(latency, "median"), pair_real(latency, "p99"),
 			pair_real(latency, "max"), pair_int(latency, "count", 0, INT32_MAX, 0));
 	json_array_foreach(json_object_get(p, "runs"), i, run)
-		print_line(out, "plugin %.3s   %s  %2lld connection%s  %7.3f GB/s",
-			   pair_text(p, "transport"), arrow(run),
-			   pair_int(run, "channels", 1, 64, 1),
-			   pair_int(run, "channels", 1, 64, 1) == 1 ? " " : "s", rate(run));
+		print_row(out, t, INDENT, "plugin %.3s   %s  %2lld connection%s  %7.3f GB/s",
+			  pair_text(p, "transport"), arrow(run),
+			  pair_int(run, "channels", 1, 64, 1),
+			  pair_int(run, "channels", 1, 64, 1) == 1 ? " " : "s", rate(run));
 }
 
-void print_finding(FILE *out, const json_t *f, bool colour)
+void print_finding(FILE *out, const json_t *f, const struct terminal *t)
 {
 	const char *level = pair_text(f, "level");
 	const char *on = !strcmp(level, "error")     ? "\033[31m"
 			 : !strcmp(level, "warning") ? "\033[33m"
 						     : "";
 
-	if (colour)
+	if (t->colour)
 		fputs(on, out);
-	print_line(out, "%s: %s", level, pair_text(f, "what"));
-	if (colour)
+	print_row(out, t, FINDING_INDENT, "%s: %s", level, pair_text(f, "what"));
+	if (t->colour)
 		fputs("\033[0m", out);
-	print_wrapped(out, "means", pair_text(f, "means"));
-	print_wrapped(out, "do", pair_text(f, "do"));
+	print_advice(out, t, "means", pair_text(f, "means"));
+	print_advice(out, t, "do", pair_text(f, "do"));
 }
 
-void print_result(const json_t *result, FILE *out, bool colour)
+void print_result(const json_t *result, FILE *out, const struct terminal *t)
 {
 	static const char *const verdicts[] = {
 		"fine: these two hosts can work together",
-		"warnings: it works, but see above",
-		"errors: NCCL will fail or hang between these hosts, see above",
+		"warnings: it works, but see the findings",
+		"errors: NCCL will fail or hang between these hosts, see the findings",
 	};
 	const json_t *item, *findings = json_object_get(result, "findings");
 	size_t i;
 
-	print_host(out, "here  ", json_object_get(result, "local"));
+	print_host(out, t, "here  ", json_object_get(result, "local"));
 	if (json_object_get(result, "remote")) {
-		print_host(out, "there ", json_object_get(result, "remote"));
-		print_way(out, result);
+		print_host(out, t, "there ", json_object_get(result, "remote"));
+		print_way(out, t, result);
 	}
-	print_ports(out, result);
-	print_streams(out, result);
-	json_array_foreach(json_object_get(result, "plugin"), i, item) print_plugin(out, item);
-	json_array_foreach(findings, i, item) print_finding(out, item, colour);
-	print_line(out, "%s", verdicts[findings_status(findings)]);
+	print_ports(out, t, result);
+	print_streams(out, t, result);
+	json_array_foreach(json_object_get(result, "plugin"), i, item) print_plugin(out, t, item);
+	json_array_foreach(findings, i, item) print_finding(out, item, t);
+	print_row(out, t, FINDING_INDENT, "%s", verdicts[findings_status(findings)]);
 }
