@@ -298,6 +298,15 @@ usage)
 	"$tool" cluster --hosts-file "$out/list" --ssh false --save "$out/run.json" >"$out/said" 2>"$out/told"
 	[ $? = 2 ] || fail "no worker is no error"
 	found 'error missing a' 'error missing b'
+	# What 256 hosts save is 90 MB long.
+	{
+		printf '{"format": 1, "hosts": [{"name": "a"}, {"name": "b"}], "links": ['
+		head -c 90000000 /dev/zero | tr '\0' ' '
+		printf '{"a": "a", "b": "b", "measured": {}}]}'
+	} >"$out/before.json"
+	"$tool" cluster --hosts a,b --ssh false --baseline "$out/before.json" >"$out/said" 2>"$out/told"
+	[ $? = 2 ] || fail "a large run is no baseline"
+	rm "$out/before.json"
 	"$tool" cluster --hosts a,b --ssh "no-such-command-$$" >"$out/said" 2>"$out/told"
 	said "error: a: no worker came up: 'no-such-command-$$: No such file or directory'"
 	"$tool" cluster --hosts a,b --ssh yes >"$out/said" 2>"$out/told"

@@ -14,6 +14,7 @@
 #include "made_up.h"
 #include "tools/cluster/judge.h"
 #include "tools/pair/finding.h"
+#include "tools/pair/verdict.h"
 #include "tools/pair/wire.h"
 
 static char *summary(const json_t *findings)
@@ -309,6 +310,40 @@ static void test_nonsense(void **state)
 	}
 }
 
+static size_t kept(const json_t *link, const char *list)
+{
+	return json_array_size(json_object_get(json_object_get(link, "measured"), list));
+}
+
+/* A worker that tells of more than there can be fills neither memory nor the report. */
+static void test_too_much(void **state)
+{
+	json_t *many = json_array(), *link, *findings;
+	char *long_text = malloc(LINK_BYTES + 1);
+
+	(void)state;
+	for (size_t i = 0; i < 2 * LINK_PORTS; i++)
+		json_array_append_new(many, json_object());
+	link = link_new("n0", "n1",
+			json_pack("{s:o, s:o, s:[{s:s, s:o}]}", "ports", json_copy(many), "tcp",
+				  json_copy(many), "plugin", "error", "", "runs", json_copy(many)));
+	assert_int_equal(kept(link, "ports"), LINK_PORTS);
+	assert_int_equal(kept(link, "tcp"), LINK_RUNS);
+	json_decref(link);
+	json_decref(many);
+	memset(long_text, 'x', LINK_BYTES);
+	long_text[LINK_BYTES] = '\0';
+	link = link_new("n0", "n1", json_pack("{s:{s:s}}", "way", "local", long_text));
+	free(long_text);
+	assert_string_equal(pair_text(link, "state"), "broken");
+	findings = verdict_link(json_object_get(link, "measured"));
+	assert_int_equal(json_array_size(findings), 1);
+	assert_non_null(
+		strstr(pair_text(json_array_get(findings, 0), "what"), "more than there can be"));
+	json_decref(findings);
+	json_decref(link);
+}
+
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
@@ -317,7 +352,7 @@ int main(void)
 		cmocka_unit_test(test_path),      cmocka_unit_test(test_hosts),
 		cmocka_unit_test(test_launchers), cmocka_unit_test(test_before),
 		cmocka_unit_test(test_doubtful),  cmocka_unit_test(test_again),
-		cmocka_unit_test(test_nonsense),
+		cmocka_unit_test(test_nonsense),  cmocka_unit_test(test_too_much),
 	};
 
 	return cmocka_run_group_tests(tests, NULL, NULL);

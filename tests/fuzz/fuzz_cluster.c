@@ -82,6 +82,8 @@ static void check_results(json_t *result)
 	json_t *doc = json_pack("{s:i, s:o, s:[O]}", "format", MATRIX_FORMAT, "hosts", hosts,
 				"links", link);
 
+	must(json_array_size(json_object_get(json_object_get(link, "measured"), "ports")) <=
+	     LINK_PORTS);
 	link_improve(link, link_new("b", "a", json_incref(result)));
 	check_run(doc);
 	json_decref(link);

@@ -7,9 +7,11 @@
 
 #include <cmocka.h>
 
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
+#include "tools/pair/facts.h"
 #include "tools/pair/finding.h"
 #include "tools/pair/verdict.h"
 
@@ -77,6 +79,42 @@ static void test_fine(void **state)
 {
 	(void)state;
 	expect("host", "'x'", 0, "");
+}
+
+/* Facts that would be compared and printed for minutes. */
+static void test_bounds(void **state)
+{
+	static const char *const lists[] = { "devices", "candidates" };
+	static const size_t most[] = { ANYNET_DEVICES_MAX, ANYNET_CANDIDATES_MAX };
+	json_t *facts = load(FACTS), *env = json_object();
+	char name[32];
+
+	(void)state;
+	assert_true(facts_within_bounds(facts));
+	assert_false(facts_within_bounds(NULL));
+	for (size_t i = 0; i < 2; i++) {
+		json_t *list = json_array(),
+		       *before = json_incref(json_object_get(facts, lists[i]));
+
+		for (size_t n = 0; n < most[i]; n++)
+			json_array_append_new(list, json_object());
+		json_object_set(facts, lists[i], list);
+		assert_true(facts_within_bounds(facts));
+		json_array_append_new(list, json_object());
+		assert_false(facts_within_bounds(facts));
+		json_decref(list);
+		if (before)
+			json_object_set_new(facts, lists[i], before);
+		else
+			json_object_del(facts, lists[i]);
+	}
+	for (int i = 0; i <= FACTS_ENV_MAX; i++) {
+		snprintf(name, sizeof(name), "NCCL_%d", i);
+		json_object_set_new(env, name, json_string(""));
+	}
+	json_object_set_new(facts, "env", env);
+	assert_false(facts_within_bounds(facts));
+	json_decref(facts);
 }
 
 static void test_hosts(void **state)
@@ -178,10 +216,10 @@ static void test_nonsense(void **state)
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
-		cmocka_unit_test(test_fine),     cmocka_unit_test(test_hosts),
-		cmocka_unit_test(test_way),      cmocka_unit_test(test_ports),
-		cmocka_unit_test(test_streams),  cmocka_unit_test(test_limits),
-		cmocka_unit_test(test_nonsense),
+		cmocka_unit_test(test_fine),   cmocka_unit_test(test_bounds),
+		cmocka_unit_test(test_hosts),  cmocka_unit_test(test_way),
+		cmocka_unit_test(test_ports),  cmocka_unit_test(test_streams),
+		cmocka_unit_test(test_limits), cmocka_unit_test(test_nonsense),
 	};
 
 	return cmocka_run_group_tests(tests, NULL, NULL);

@@ -9,6 +9,7 @@
 
 #include "judge.h"
 #include "rounds.h"
+#include "tools/pair/facts.h"
 #include "tools/pair/wire.h"
 
 #define SEND_MS  5000
@@ -84,6 +85,13 @@ static void choose_address(struct node *node)
 	}
 }
 
+static void disbelieve(struct node *node)
+{
+	node_fail(node, "what its worker tells of the host cannot be true");
+	json_decref(node->facts);
+	node->facts = NULL;
+}
+
 static void ask_facts(struct band *b)
 {
 	uint64_t end = pair_now_ms() + ORDER_FACTS_MS + SLACK_MS;
@@ -99,6 +107,8 @@ static void ask_facts(struct band *b)
 		if (reply && !json_is_object(node->facts))
 			node_fail(node, "its worker tells nothing of the host: %.100s",
 				  pair_text(reply, "error"));
+		else if (reply && !facts_within_bounds(node->facts))
+			disbelieve(node);
 		json_decref(reply);
 		choose_address(node);
 	}

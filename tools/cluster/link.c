@@ -43,16 +43,48 @@ static double lost(const json_t *streams, const char *to)
 	return 0;
 }
 
+static void shorten(json_t *list, size_t most)
+{
+	while (json_array_size(list) > most)
+		json_array_remove(list, json_array_size(list) - 1);
+}
+
+/*
+ * A worker that has gone mad could fill the memory of the conductor, which keeps the results of all
+ * pairs, and what it finds in them.
+ */
+static json_t *bounded(json_t *result)
+{
+	json_t *run;
+	size_t i;
+
+	if (json_dumpb(result, NULL, 0, JSON_COMPACT) > LINK_BYTES) {
+		json_decref(result);
+		return json_pack("{s:{s:s, s:s}}", "failure", "step", "measuring this pair",
+				 "reason", "its worker tells more than there can be");
+	}
+	shorten(json_object_get(result, "ports"), LINK_PORTS);
+	shorten(json_object_get(result, "tcp"), LINK_RUNS);
+	shorten(json_object_get(result, "plugin"), LINK_RUNS);
+	json_array_foreach(json_object_get(result, "plugin"), i, run)
+		shorten(json_object_get(run, "runs"), LINK_RUNS);
+	return result;
+}
+
 json_t *link_new(const char *a, const char *b, json_t *result)
 {
 	static const char *const kept[] = { "failure", "way", "clock", "ports", "tcp", "plugin" };
-	const json_t *run = best_run(json_object_get(result, "plugin"));
-	const json_t *runs = json_object_get(run, "runs");
-	const json_t *tcp = json_object_get(result, "tcp");
-	const json_t *latency = json_object_get(run, "latency");
-	const char *path = pair_text(run, "transport");
-	json_t *measured = json_object(), *findings = verdict_link(result), *link;
+	const json_t *run, *runs, *tcp, *latency;
+	json_t *measured = json_object(), *findings, *link;
+	const char *path;
 
+	result = bounded(result);
+	run = best_run(json_object_get(result, "plugin"));
+	runs = json_object_get(run, "runs");
+	tcp = json_object_get(result, "tcp");
+	latency = json_object_get(run, "latency");
+	path = pair_text(run, "transport");
+	findings = verdict_link(result);
 	for (size_t i = 0; i < sizeof(kept) / sizeof(kept[0]); i++) {
 		json_t *part = json_object_get(result, kept[i]);
 

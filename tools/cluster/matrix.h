@@ -67,6 +67,11 @@ struct spread {
 /* Of what was measured. */
 struct spread matrix_spread(const struct matrix *m, enum figure figure);
 
+/* Of one pair, more than `anynet pair` tells. */
+#define LINK_BYTES 32768
+#define LINK_PORTS 32
+#define LINK_RUNS  16
+
 /* What a worker has measured becomes a link of the document; `result` is released. */
 json_t *link_new(const char *a, const char *b, json_t *result);
 

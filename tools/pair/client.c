@@ -150,8 +150,11 @@ static int exchange_facts(struct client *c)
 			    json_pack("{s:o, s:O?}", "local", facts_way(c->fd), "remote",
 				      json_object_get(reply, "way")));
 	json_decref(reply);
-	if (!json_is_object(json_object_get(c->result, "remote")))
-		return fail(c, "comparing versions and settings", "", "the server sent none");
+	if (!facts_within_bounds(json_object_get(c->result, "remote"))) {
+		json_object_del(c->result, "remote");
+		return fail(c, "comparing versions and settings", "",
+			    "what the server tells of itself cannot be true");
+	}
 	return 0;
 }
 

@@ -4,6 +4,7 @@
 #define PAIR_FACTS_H
 
 #include <jansson.h>
+#include <stdbool.h>
 
 #include <nccl_net/config.h>
 #include <nccl_net/device.h>
@@ -19,6 +20,9 @@
  * for NCCL's version, so no thread may run. The caller releases it.
  */
 json_t *facts_gather(const struct anynet_config *cfg, const struct anynet_probe *probe);
+
+/* Another host's: an object, with no more devices, candidates and variables than facts_gather tells. */
+bool facts_within_bounds(const json_t *facts);
 
 /* "local", "peer" (addresses of the socket), "interface", "mtu" of the local address. */
 json_t *facts_way(int fd);

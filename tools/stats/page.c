@@ -15,6 +15,8 @@
 #define ERRNO_MAX  4095  /* of the kernel */
 #define READ_TRIES 10    /* of a record that is half written */
 #define PAUSE_NS   50000
+#define PAUSES \
+	1000 /* of one look at all pages: they may be spoilt, and nobody writes them any more */
 
 uint64_t page_clock_ms(void)
 {
@@ -104,6 +106,7 @@ struct source {
 	int fd; /* -1: memory */
 	const uint8_t *bytes;
 	size_t count;
+	unsigned *pauses; /* that are left */
 };
 
 static bool fetch(const struct source *from, size_t at, void *to, size_t bytes)
@@ -121,8 +124,9 @@ static bool again(const struct source *from, int *tries)
 {
 	static const struct timespec moment = { .tv_nsec = PAUSE_NS };
 
-	if (from->fd < 0 || ++*tries == READ_TRIES)
+	if (from->fd < 0 || ++*tries == READ_TRIES || !*from->pauses)
 		return false;
+	--*from->pauses;
 	nanosleep(&moment, NULL);
 	return true;
 }
@@ -224,11 +228,12 @@ static bool is_held(int fd)
 	return !fcntl(fd, F_GETLK, &lock) && lock.l_type != F_UNLCK;
 }
 
-static bool read_page(int dir, const char *name, struct page *page, size_t room,
+static bool read_page(int dir, const char *name, struct page *page, size_t room, unsigned *pauses,
 		      const struct page_wish *wish)
 {
 	struct source from = { .fd = openat(dir, name,
-					    O_RDONLY | O_NOFOLLOW | O_NONBLOCK | O_CLOEXEC) };
+					    O_RDONLY | O_NOFOLLOW | O_NONBLOCK | O_CLOEXEC),
+			       .pauses = pauses };
 	bool held, good;
 	struct stat st;
 
@@ -255,6 +260,7 @@ int page_read_all(struct page_list *list, const char *dir, const struct page_wis
 {
 	DIR *entries = opendir(dir);
 	size_t room = COMMS_MAX;
+	unsigned pauses = PAUSES;
 	struct dirent *entry;
 
 	*list = (struct page_list){ 0 };
@@ -264,7 +270,7 @@ int page_read_all(struct page_list *list, const char *dir, const struct page_wis
 		struct page page, *pages;
 
 		if (strncmp(entry->d_name, ANYNET_STATS_PREFIX, strlen(ANYNET_STATS_PREFIX)) ||
-		    !read_page(dirfd(entries), entry->d_name, &page, room, wish))
+		    !read_page(dirfd(entries), entry->d_name, &page, room, &pauses, wish))
 			continue;
 		pages = realloc(list->pages, (list->count + 1) * sizeof(page));
 		if (!pages) {
