@@ -27,7 +27,7 @@
 #include "terminal.h"
 
 #define FILE_MAX \
-	(512 << 20) /* bytes of an earlier run, or of a list of hosts; 256 hosts make 90 MB */
+	(512 << 20) /* bytes of an earlier run, or of a list of hosts; 256 hosts make 130 MB */
 
 enum {
 	KEY_HOSTS = 0x100,

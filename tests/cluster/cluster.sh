@@ -298,7 +298,7 @@ usage)
 	"$tool" cluster --hosts-file "$out/list" --ssh false --save "$out/run.json" >"$out/said" 2>"$out/told"
 	[ $? = 2 ] || fail "no worker is no error"
 	found 'error missing a' 'error missing b'
-	# What 256 hosts save is 90 MB long.
+	# What 256 hosts save is longer than this.
 	{
 		printf '{"format": 1, "hosts": [{"name": "a"}, {"name": "b"}], "links": ['
 		head -c 90000000 /dev/zero | tr '\0' ' '

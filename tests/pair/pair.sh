@@ -129,14 +129,34 @@ clean)
 	said 'clock  there .* right within'
 	said 'port +there +10.78.0.2:[0-9]+ +ok'
 	said 'port +back +10.78.0.1:[0-9]+ +ok'
-	said 'round trip of 8 bytes: min'
-	said 'plugin tcp +there +2 connections'
-	said 'plugin tcp +back +1 connection '
+	said 'round trip of 8 bytes: min [0-9.]+, median [0-9.]+, p90 [0-9.]+, p99 [0-9.]+, p99.9 [0-9.]+, max'
+	said 'tcp +back +1 stream .* packets again, limited by the'
+	said 'plugin tcp +there +2 connections .* of [1-9][0-9]* packets again, limited by the'
+	said 'plugin tcp +back +1 connection .* of [1-9][0-9]* packets again, limited by the'
 	said 'bandwidth test: 6 runs, each of at most 0.2 s and 64 MB'
 	brief+=(--json)
 	pair '[01]' 10.78.0.2
 	said '"sndbuf_limited_us": [0-9]'
 	said '"findings": '
+	command -v jq >/dev/null || skip "jq is missing"
+	# Standard error is the bandwidth test's announcement.
+	sed '/^bandwidth test/d' "$out/said" | jq -e '
+		(.plugin[0].latency | .min <= .p10 and .p10 <= .median and .median <= .p90 and .p90 <= .p99
+			and .p99 <= .p999 and .p999 <= .max and .count > 0)
+		and (.plugin[0].runs | length == 4 and all(.[]; .streams == .channels and .segments > 0
+			and .retransmits >= 0 and (.limited_by | length > 0)))
+		and all(.tcp[]; .window_bytes > 0 and (.limited_by | length > 0))' >/dev/null ||
+		fail "figures that cannot be"
+	;;
+window)
+	# A receiver whose buffers are small, and no limit the other way.
+	make_hosts
+	ip netns exec "$b" sysctl -qw net.ipv4.tcp_rmem='4096 16384 16384' || skip "no tcp_rmem of a namespace"
+	serve
+	brief+=("${rates[@]}")
+	pair '[01]' 10.78.0.2
+	said "limited by the receiver's window"
+	said 'note: on the way there the receiver'
 	;;
 verbs)
 	# Adapters of the fake libibverbs at both ends, on one wire.
@@ -152,7 +172,7 @@ verbs)
 	not_said '^error|InfiniBand or RoCE'
 	said 'device 0  fake0  IB '
 	said 'plugin ib +round trip of 8 bytes: min'
-	said 'plugin ib +there +2 connections'
+	said 'plugin ib +there +2 connections +[0-9.]+ GB/s$'
 	said 'plugin ib +back +1 connection '
 	# An adapter that does not hear itself is none.
 	pair 1 10.78.0.2 "${verbs[@]}" "FAKE_VERBS=$(adapter 10.78.0.1); vanish fake0:1 any"

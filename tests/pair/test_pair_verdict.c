@@ -162,6 +162,10 @@ static void test_streams(void **state)
 	expect("tcp.0.retransmits", "11", 1, "1.10 % of the packets on the way there");
 	expect("tcp.0.retransmits", "5", 0, "0.50 %");
 	expect("tcp.0.rwnd_limited_us", "500", 0, "receiver's window is the limit");
+	expect("tcp",
+	       "[{'to': 'client', 'state': 'ok', 'us': 1000, 'busy_us': 900, 'bytes': 1,"
+	       " 'rwnd_limited_us': 500, 'rtt_us': 1, 'window_bytes': 65536}]",
+	       0, "on the way back the receiver is the limit");
 	expect("tcp.0.sndbuf_limited_us", "500", 0, "sender's socket buffer is the limit");
 	expect("plugin.0.error", "'no route'", 2, "through the plugin (tcp): no route");
 	expect("plugin.0.runs.1.bytes", "10", 1, "One direction is much slower");
@@ -177,6 +181,13 @@ static void test_limits(void **state)
 		{ "{'streams': 1, 'us': 1000, 'busy_us': 900}", "network" },
 		{ "{'streams': 4, 'us': 1000, 'busy_us': 900}", "sender" },
 		{ "{'us': 1000, 'busy_us': 900, 'rwnd_limited_us': 400}", "receiver's window" },
+		/* 64 KB under way where 64 KB are granted, and where a MB is. */
+		{ "{'us': 1000, 'busy_us': 900, 'rwnd_limited_us': 400, 'bytes': 655360, 'rtt_us': 100,"
+		  " 'window_bytes': 65536}",
+		  "receiver's window" },
+		{ "{'us': 1000, 'busy_us': 900, 'rwnd_limited_us': 400, 'bytes': 655360, 'rtt_us': 100,"
+		  " 'window_bytes': 1048576}",
+		  "receiver" },
 		{ "{'us': 1000, 'busy_us': 900, 'sndbuf_limited_us': 400}", "sender's buffer" },
 		{ "{}", "sender" },
 	};

@@ -457,6 +457,29 @@ static int session(struct client *c)
 	return ib ? measure_plugin(c, "ib") : 0;
 }
 
+/* For programs; print.c asks again. */
+static void tell_limits(json_t *runs)
+{
+	json_t *run;
+	size_t i;
+
+	json_array_foreach(runs, i, run)
+	{
+		if (pair_int(run, "segments", 1, INT64_MAX, 0))
+			json_object_set_new(run, "limited_by", json_string(verdict_limit(run)));
+	}
+}
+
+static void tell_all_limits(json_t *result)
+{
+	json_t *run;
+	size_t i;
+
+	tell_limits(json_object_get(result, "tcp"));
+	json_array_foreach(json_object_get(result, "plugin"), i, run)
+		tell_limits(json_object_get(run, "runs"));
+}
+
 json_t *client_run(const struct client_options *o)
 {
 	static struct pair_host host; /* too large for a stack */
@@ -470,6 +493,7 @@ json_t *client_run(const struct client_options *o)
 	tell(&c, "");
 	if (c.fd >= 0)
 		close(c.fd);
+	tell_all_limits(c.result);
 	json_object_set_new(c.result, "findings", verdict_find(c.result));
 	json_object_set_new(c.result, "status",
 			    json_integer(findings_status(json_object_get(c.result, "findings"))));

@@ -1,20 +1,18 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/*
- * Dialling a data port; see dial.h. <linux/tcp.h>, which knows the newer fields of tcp_info, and
- * <netinet/tcp.h> cannot be included together.
- */
+/* Dialling a data port; see dial.h. */
 #include "dial.h"
 
 #include <endian.h>
 #include <errno.h>
-#include <linux/tcp.h>
 #include <netinet/in.h>
+#include <netinet/tcp.h>
 #include <poll.h>
 #include <stdbool.h>
 #include <string.h>
 #include <time.h>
 #include <unistd.h>
 
+#include "account.h"
 #include "address.h"
 #include "wire.h"
 
@@ -223,35 +221,14 @@ static int transfer(struct run *run)
 
 static void add(json_t *object, const char *key, uint64_t value)
 {
-	json_int_t before = json_integer_value(json_object_get(object, key));
-
-	json_object_set_new(object, key, json_integer(before + (json_int_t)value));
-}
-
-/* What the kernel knows about the stream; old ones leave the later fields out. */
-static void account(json_t *object, int fd, bool first)
-{
-	struct tcp_info info = { 0 };
-	socklen_t len = sizeof(info);
-
-	if (getsockopt(fd, IPPROTO_TCP, TCP_INFO, &info, &len))
-		return;
-	if (first) {
-		add(object, "mss", info.tcpi_snd_mss);
-		add(object, "pmtu", info.tcpi_pmtu);
-		add(object, "rtt_us", info.tcpi_rtt);
-	}
-	add(object, "segments", info.tcpi_segs_out);
-	add(object, "retransmits", info.tcpi_total_retrans);
-	add(object, "busy_us", info.tcpi_busy_time);
-	add(object, "rwnd_limited_us", info.tcpi_rwnd_limited);
-	add(object, "sndbuf_limited_us", info.tcpi_sndbuf_limited);
+	json_object_set_new(object, key, json_integer((json_int_t)value));
 }
 
 json_t *dial_run(const struct dial *dial)
 {
 	struct run run = { .dial = dial, .state = "ok" };
 	json_t *object = json_object();
+	struct account account = { 0 };
 
 	for (int i = 0; i < DIAL_STREAMS_MAX; i++)
 		run.streams[i].fd = -1;
@@ -266,8 +243,10 @@ json_t *dial_run(const struct dial *dial)
 	for (int i = 0; i < dial->streams; i++) {
 		if (run.streams[i].fd < 0)
 			continue;
-		account(object, run.streams[i].fd, !i);
+		account_add(&account, run.streams[i].fd);
 		close(run.streams[i].fd);
 	}
+	if (account.streams)
+		account_tell(object, &account);
 	return object;
 }

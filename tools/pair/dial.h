@@ -30,9 +30,9 @@ struct dial {
 /*
  * "state": "ok", "refused", "no answer", "unreachable", "stalled" (connected, but the bytes do not
  * arrive), "not ours" (another program answers), or "failed" (no socket, …), with "error", a text.
- * Where it was connected: "connect_us", "bytes" (as counted by the other end), "us", "mss", "pmtu",
- * "rtt_us", "segments", "retransmits", "busy_us", "rwnd_limited_us", "sndbuf_limited_us", sums over
- * streams. Takes at most ms + 2 × DIAL_WAIT_MS. The caller releases the object.
+ * Where it was connected: "connect_us", "bytes" (as counted by the other end), "us", and the
+ * kernel's account (account.h): "mss", "pmtu", "rtt_us", "window_bytes", "segments", "retransmits",
+ * "busy_us", "rwnd_limited_us", "sndbuf_limited_us". Takes at most ms + 2 × DIAL_WAIT_MS. The caller releases the object.
  */
 json_t *dial_run(const struct dial *dial);
 

@@ -15,6 +15,7 @@
 #define WIDTH          96 /* columns of advice where the terminal does not say */
 #define INDENT         7
 #define FINDING_INDENT 9
+#define ACCOUNT_TEXT   120
 
 void print_line(FILE *out, const char *fmt, ...)
 {
@@ -155,44 +156,57 @@ static double rate(const json_t *run)
 	return us > 0 ? pair_real(run, "bytes") / us / 1e3 : 0;
 }
 
+/* "  3 of 707 packets again, limited by the network", of those that the kernel has told. */
+static const char *account(const json_t *s, char *text, size_t room)
+{
+	*text = '\0';
+	if (pair_int(s, "segments", 1, INT64_MAX, 0))
+		snprintf(text, room, "  %lld of %lld packets again, limited by the %s",
+			 pair_int(s, "retransmits", 0, INT64_MAX, 0),
+			 pair_int(s, "segments", 0, INT64_MAX, 0), verdict_limit(s));
+	return text;
+}
+
 static void print_streams(FILE *out, const struct terminal *t, const json_t *result)
 {
+	char text[ACCOUNT_TEXT];
 	const json_t *s;
 	size_t i;
 
 	json_array_foreach(json_object_get(result, "tcp"), i, s)
 	{
-		if (strcmp(pair_text(s, "state"), "ok") != 0)
-			continue;
-		print_row(
-			out, t, INDENT,
-			"tcp    %s  %2lld stream%s  %7.3f GB/s  %lld of %lld packets again, limited "
-			"by the %s",
-			arrow(s), pair_int(s, "streams", 1, 64, 1),
-			pair_int(s, "streams", 1, 64, 1) == 1 ? " " : "s", rate(s),
-			pair_int(s, "retransmits", 0, INT64_MAX, 0),
-			pair_int(s, "segments", 0, INT64_MAX, 0), verdict_limit(s));
+		long long streams = pair_int(s, "streams", 1, 64, 1);
+
+		if (!strcmp(pair_text(s, "state"), "ok"))
+			print_row(out, t, INDENT, "tcp    %s  %2lld stream%s  %7.3f GB/s%s",
+				  arrow(s), streams, streams == 1 ? " " : "s", rate(s),
+				  account(s, text, sizeof(text)));
 	}
 }
 
 static void print_plugin(FILE *out, const struct terminal *t, const json_t *p)
 {
 	const json_t *latency = json_object_get(p, "latency"), *run;
+	char text[ACCOUNT_TEXT];
 	size_t i;
 
 	if (json_is_object(latency))
 		print_row(
 			out, t, INDENT,
-			"plugin %.3s   round trip of 8 bytes: min %.1f, median %.1f, p99 %.1f, max "
-			"%.1f us (%lld)",
+			"plugin %.3s   round trip of 8 bytes: min %.1f, median %.1f, p90 %.1f, p99 "
+			"%.1f, p99.9 %.1f, max %.1f us (%lld)",
 			pair_text(p, "transport"), pair_real(latency, "min"),
-			pair_real(latency, "median"), pair_real(latency, "p99"),
+			pair_real(latency, "median"), pair_real(latency, "p90"),
+			pair_real(latency, "p99"), pair_real(latency, "p999"),
 			pair_real(latency, "max"), pair_int(latency, "count", 0, INT32_MAX, 0));
 	json_array_foreach(json_object_get(p, "runs"), i, run)
-		print_row(out, t, INDENT, "plugin %.3s   %s  %2lld connection%s  %7.3f GB/s",
-			  pair_text(p, "transport"), arrow(run),
-			  pair_int(run, "channels", 1, 64, 1),
-			  pair_int(run, "channels", 1, 64, 1) == 1 ? " " : "s", rate(run));
+	{
+		long long channels = pair_int(run, "channels", 1, 64, 1);
+
+		print_row(out, t, INDENT, "plugin %.3s   %s  %2lld connection%s  %7.3f GB/s%s",
+			  pair_text(p, "transport"), arrow(run), channels,
+			  channels == 1 ? " " : "s", rate(run), account(run, text, sizeof(text)));
+	}
 }
 
 void print_finding(FILE *out, const json_t *f, const struct terminal *t)

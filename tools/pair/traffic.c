@@ -13,6 +13,9 @@
 #include <string.h>
 #include <time.h>
 
+#include <nccl_net/util.h>
+
+#include "account.h"
 #include "task.h"
 #include "traffic_net.h"
 #include "wire.h"
@@ -114,6 +117,24 @@ static int by_value(const void *a, const void *b)
 	return (x > y) - (x < y);
 }
 
+static json_t *distribution(double *us, size_t count)
+{
+	static const struct {
+		const char *name;
+		unsigned permille;
+	} points[] = {
+		{ "min", 0 },   { "p10", 100 },  { "median", 500 }, { "p90", 900 },
+		{ "p99", 990 }, { "p999", 999 }, { "max", 1000 },
+	};
+	json_t *latency = json_pack("{s:I}", "count", (json_int_t)count);
+
+	qsort(us, count, sizeof(us[0]), by_value);
+	for (size_t i = 0; i < ARRAY_SIZE(points); i++)
+		json_object_set_new(latency, points[i].name,
+				    json_real(us[(count - 1) * points[i].permille / 1000]));
+	return latency;
+}
+
 static int ping(struct side *s)
 {
 	static double us[TRAFFIC_PINGS];
@@ -129,17 +150,13 @@ static int ping(struct side *s)
 	}
 	if (send_one(s, END_BYTES) || receive_one(s, &size))
 		return -1;
-	qsort(us, (size_t)count, sizeof(us[0]), by_value);
-	json_object_set_new(s->result, "latency",
-			    json_pack("{s:i, s:f, s:f, s:f, s:f}", "count", count, "min", us[0],
-				      "median", us[count / 2], "p99", us[count * 99 / 100], "max",
-				      us[count - 1]));
+	json_object_set_new(s->result, "latency", distribution(us, (size_t)count));
 	return 0;
 }
 
 /* --- streams --- */
 
-static int stream_out(struct side *s, int channels)
+static int send_until(struct side *s, int channels)
 {
 	struct patience p = { .end_ms = pair_now_ms() + (uint64_t)s->t->ms + STEP_MS };
 	uint64_t stop = now_ns() + (uint64_t)s->t->ms * 1000000;
@@ -170,6 +187,18 @@ static int stream_out(struct side *s, int channels)
 			return -1;
 	}
 	return 0;
+}
+
+/* *account: of TCP connections that have carried it; none where queue pairs did. */
+static int stream_out(struct side *s, int channels, struct account *account)
+{
+	static struct account_sockets before;
+	int ret;
+
+	account_look(&before);
+	ret = send_until(s, channels);
+	*account = account_since(&before);
+	return ret;
 }
 
 static int stream_in(struct side *s, int channels, uint64_t *bytes, uint64_t *us)
@@ -244,10 +273,32 @@ static int order_ping(struct side *s)
 	return ret || !reply ? -1 : 0;
 }
 
+/* The other host's account of what it has sent; its word. */
+static void copy_account(json_t *run, const json_t *theirs)
+{
+	static const char *const keys[] = { "streams",         "rtt_us",           "window_bytes",
+					    "segments",        "retransmits",      "busy_us",
+					    "rwnd_limited_us", "sndbuf_limited_us" };
+
+	for (size_t i = 0;
+	     i < ARRAY_SIZE(keys) && pair_int(theirs, "streams", 1, ACCOUNT_SOCKETS, 0); i++)
+		json_object_set_new(run, keys[i],
+				    json_integer(pair_int(theirs, keys[i], 0, INT64_MAX, 0)));
+}
+
+static json_t *account_new(const struct account *account)
+{
+	json_t *object = json_pack("{s:I}", "streams", (json_int_t)account->streams);
+
+	account_tell(object, account);
+	return object;
+}
+
 static int order_stream(struct side *s, const char *to, int channels)
 {
-	json_t *reply, *runs = json_object_get(s->result, "runs");
+	json_t *reply, *run, *mine;
 	bool out = !strcmp(to, "server");
+	struct account account = { 0 };
 	uint64_t bytes = 0, us = 0;
 	int ret = pair_send_new(s->fd,
 				json_pack("{s:s, s:s, s:i}", "op", "stream", "to", to, "channels",
@@ -255,7 +306,7 @@ static int order_stream(struct side *s, const char *to, int channels)
 				STEP_MS);
 
 	if (!ret)
-		ret = out ? stream_out(s, channels) : stream_in(s, channels, &bytes, &us);
+		ret = out ? stream_out(s, channels, &account) : stream_in(s, channels, &bytes, &us);
 	reply = get_reply(s);
 	if (ret || !reply) {
 		json_decref(reply);
@@ -265,10 +316,13 @@ static int order_stream(struct side *s, const char *to, int channels)
 		bytes = (uint64_t)pair_int(reply, "bytes", 0, INT64_MAX, 0);
 		us = (uint64_t)pair_int(reply, "us", 0, INT64_MAX, 0);
 	}
+	run = json_pack("{s:s, s:i, s:I, s:I}", "to", to, "channels", channels, "bytes",
+			(json_int_t)bytes, "us", (json_int_t)us);
+	mine = account_new(&account);
+	copy_account(run, out ? mine : json_object_get(reply, "sender"));
+	json_array_append_new(json_object_get(s->result, "runs"), run);
+	json_decref(mine);
 	json_decref(reply);
-	json_array_append_new(runs,
-			      json_pack("{s:s, s:i, s:I, s:I}", "to", to, "channels", channels,
-					"bytes", (json_int_t)bytes, "us", (json_int_t)us));
 	return 0;
 }
 
@@ -288,6 +342,7 @@ static void give_orders(struct side *s)
 static json_t *obey(struct side *s, const json_t *order)
 {
 	int channels = (int)pair_int(order, "channels", 1, s->t->channels, 1);
+	struct account account = { 0 };
 	uint64_t bytes = 0, us = 0;
 	json_t *reply;
 
@@ -298,8 +353,9 @@ static json_t *obey(struct side *s, const json_t *order)
 	else if (!strcmp(pair_text(order, "to"), "server"))
 		stream_in(s, channels, &bytes, &us);
 	else
-		stream_out(s, channels);
+		stream_out(s, channels, &account);
 	reply = reply_new(s);
+	json_object_set_new(reply, "sender", account_new(&account));
 	json_object_set_new(reply, "bytes", json_integer((json_int_t)bytes));
 	json_object_set_new(reply, "us", json_integer((json_int_t)us));
 	return reply;

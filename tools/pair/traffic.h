@@ -27,8 +27,9 @@ struct traffic {
 
 /*
  * "error" (a text; "" = all went well), "net", "device", and, of the client's, "latency" (of round
- * trips, in microseconds: "count", "min", "median", "p99", "max") and "runs", a list of "to" ("server"
- * or "client"), "channels", "bytes", "us". The caller releases it.
+ * trips, in microseconds: "count", "min", "p10", "median", "p90", "p99", "p999", "max") and "runs", a list
+ * of "to" ("server" or "client"), "channels", "bytes", "us", and, where data went over TCP, "streams" (connections
+ * that carried it) with the sender's account of them (account.h). The caller releases it.
  */
 json_t *traffic_run(int fd, const struct traffic *t);
 

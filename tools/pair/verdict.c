@@ -9,6 +9,7 @@
 
 #include <nccl_net/util.h>
 
+#include "account.h"
 #include "finding.h"
 #include "wire.h"
 
@@ -18,6 +19,7 @@
 #define RETRANSMIT_NOTE 0.001
 #define LOPSIDED        3.0 /* one direction so many times as fast as the other */
 #define LIMITED         0.3 /* of the time that data was under way */
+#define FILLED          0.5 /* of what the receiver's window allows to be under way */
 #define IDLE            0.5 /* of the whole time, without anything under way */
 
 /* --- clocks and the way --- */
@@ -116,15 +118,30 @@ static void port(json_t *list, const json_t *p)
 
 /* --- streams --- */
 
+/*
+ * The window was in the way, but was it used? A receiver that takes data out as it comes leaves the
+ * whole of it to what is under way; one that does not has the data in its buffer, and grants less and
+ * less. What it grants is known for the end of the run, when it had taken everything.
+ */
+static bool fills_window(const json_t *s)
+{
+	double window = pair_real(s, "window_bytes"), us = pair_real(s, "us");
+
+	/* Old kernels do not tell. */
+	return window <= 0 || us <= 0 ||
+	       pair_real(s, "bytes") / us * pair_real(s, "rtt_us") > FILLED * window;
+}
+
 const char *verdict_limit(const json_t *s)
 {
-	double whole = pair_real(s, "us") * anynet_max(1, (size_t)pair_int(s, "streams", 1, 64, 1));
+	double whole = pair_real(s, "us") *
+		       anynet_max(1, (size_t)pair_int(s, "streams", 1, ACCOUNT_SOCKETS, 1));
 	double busy = pair_real(s, "busy_us");
 
 	if (busy <= 0 || busy < IDLE * whole)
 		return "sender";
 	if (pair_real(s, "rwnd_limited_us") > LIMITED * busy)
-		return "receiver's window";
+		return fills_window(s) ? "receiver's window" : "receiver";
 	if (pair_real(s, "sndbuf_limited_us") > LIMITED * busy)
 		return "sender's buffer";
 	return "network";
@@ -158,7 +175,12 @@ static void stream(json_t *list, const json_t *s)
 	if (!strcmp(verdict_limit(s), "receiver's window"))
 		pair_finding_add(list, "limit", "note", "", "",
 				 "on the way %s the receiver's window is the limit "
-				 "(net.ipv4.tcp_rmem, or a busy CPU there)",
+				 "(net.ipv4.tcp_rmem)",
+				 to);
+	if (!strcmp(verdict_limit(s), "receiver"))
+		pair_finding_add(list, "limit", "note", "", "",
+				 "on the way %s the receiver is the limit: it does not take the "
+				 "data as fast as it comes (a busy CPU there)",
 				 to);
 }
 

@@ -44,7 +44,8 @@ double verdict_rate(const json_t *runs, const char *to);
 /* The share of packets that a stream of dial.h sent again. */
 double verdict_loss(const json_t *stream);
 
-/* Which side holds a stream of dial.h up: "sender", "sender's buffer", "receiver's window" or "network". */
+/* What holds a stream (dial.h, traffic.h) up: "sender", "sender's buffer", "receiver", "receiver's window"
+ * or "network". */
 const char *verdict_limit(const json_t *stream);
 
 #endif
