@@ -210,6 +210,55 @@ static void test_launchers(void **state)
 	expect(run, 2, "launcher:n0 launcher", "RANK: 8 on n1, n2");
 }
 
+/* `values` of the variables `names`, host by host; NULL = not set. */
+static json_t *launched(const char *const *names, const char *const (*values)[3], size_t hosts)
+{
+	json_t *run = made_up_run(hosts);
+
+	for (size_t i = 0; i < hosts; i++) {
+		for (size_t k = 0; k < 3 && names[k]; k++) {
+			if (values[i][k])
+				json_object_set_new(json_object_get(made_up_host(run, i),
+								    "launcher"),
+						    names[k], json_string(values[i][k]));
+		}
+	}
+	return run;
+}
+
+static void test_layout(void **state)
+{
+	static const char *const torch[3] = { "NODE_RANK", "WORLD_SIZE", "LOCAL_WORLD_SIZE" };
+	static const char *const slurm[3] = { "SLURM_NODEID", "SLURM_NNODES" };
+	static const char *const good[][3] = { { "0", "6", "2" },
+					       { "2", "6", "2" },
+					       { "1", "6", "2" } };
+	static const char *const few[][3] = { { "0", "8", "2" },
+					      { "1", "8", "2" },
+					      { "2", "8", "2" } };
+	static const char *const odd[][3] = { { "0", "7", "2" },
+					      { "1", "7", "2" },
+					      { "2", "7", "3" } };
+	static const char *const gap[][3] = { { "0", "6", "2" },
+					      { "1", "6", "2" },
+					      { "3", "6", "2" } };
+	static const char *const untold[][3] = { { "0", "8", "2" },
+						 { "1", "8", NULL },
+						 { NULL, "8", "2" } };
+	static const char *const huge[][3] = { { "0", "99999999999", "2" }, { "1", "x", "-2" } };
+	static const char *const last[][3] = { { "0", "3" }, { "1", "3" } };
+
+	(void)state;
+	expect(launched(torch, good, 3), 0, "", "");
+	expect(launched(torch, few, 3), 2, "launcher",
+	       "WORLD_SIZE is 8, and LOCAL_WORLD_SIZE of these hosts adds up to 6");
+	expect(launched(torch, odd, 3), 1, "launcher:n2", "LOCAL_WORLD_SIZE: 3 on n2; 2 on n0, n1");
+	expect(launched(torch, gap, 3), 2, "launcher", "NODE_RANK: no host has 2, of 4 hosts");
+	expect(launched(torch, untold, 3), 1, "launcher:n1", "not set on n1");
+	expect(launched(torch, huge, 2), 2, "launcher:n1 launcher:n1", "WORLD_SIZE: x on n1");
+	expect(launched(slurm, last, 2), 2, "launcher", "SLURM_NODEID: no host has 2, of 3 hosts");
+}
+
 static void test_before(void **state)
 {
 	json_t *run = made_up_run(4), *before = made_up_run(4);
@@ -350,9 +399,10 @@ int main(void)
 		cmocka_unit_test(test_fine),      cmocka_unit_test(test_one_pair),
 		cmocka_unit_test(test_one_host),  cmocka_unit_test(test_all_hosts),
 		cmocka_unit_test(test_path),      cmocka_unit_test(test_hosts),
-		cmocka_unit_test(test_launchers), cmocka_unit_test(test_before),
-		cmocka_unit_test(test_doubtful),  cmocka_unit_test(test_again),
-		cmocka_unit_test(test_nonsense),  cmocka_unit_test(test_too_much),
+		cmocka_unit_test(test_launchers), cmocka_unit_test(test_layout),
+		cmocka_unit_test(test_before),    cmocka_unit_test(test_doubtful),
+		cmocka_unit_test(test_again),     cmocka_unit_test(test_nonsense),
+		cmocka_unit_test(test_too_much),
 	};
 
 	return cmocka_run_group_tests(tests, NULL, NULL);

@@ -263,9 +263,14 @@ static void launcher_differs(json_t *findings, const json_t *hosts,
 {
 	struct texts t = texts_of(hosts, "launcher", v->name, "not set");
 
-	compare(findings, &t, "launcher", v->name, "error",
-		"Ranks on these hosts are not of one job, or wait for others that never come.",
-		"Let one launcher set it on all hosts, or set it alike everywhere.");
+	if (v->kind == LAUNCHER_MOST)
+		compare(findings, &t, "launcher", v->name, "warning",
+			"Hosts with other numbers of ranks share the network's load unevenly.",
+			"Start as many processes on each host, unless they have other numbers of GPUs.");
+	else
+		compare(findings, &t, "launcher", v->name, "error",
+			"Ranks on these hosts are not of one job, or wait for others that never come.",
+			"Let one launcher set it on all hosts, or set it alike everywhere.");
 }
 
 static void launcher_repeats(json_t *findings, const json_t *hosts,
@@ -295,9 +300,10 @@ void judge_hosts(json_t *findings, const json_t *hosts)
 	for (size_t i = 0; i < launcher_variable_count; i++) {
 		const struct launcher_variable *v = &launcher_variables[i];
 
-		if (v->is_own)
+		if (v->kind == LAUNCHER_OWN)
 			launcher_repeats(findings, hosts, v);
 		else
 			launcher_differs(findings, hosts, v);
 	}
+	judge_layout(findings, hosts);
 }

@@ -4,12 +4,15 @@
 #define CLUSTER_LAUNCHER_H
 
 #include <jansson.h>
-#include <stdbool.h>
 #include <stddef.h>
 
 struct launcher_variable {
 	const char *name;
-	bool is_own; /* of this process or host alone; else all have the same */
+	enum launcher_kind {
+		LAUNCHER_SAME, /* everywhere */
+		LAUNCHER_OWN,  /* of this process or host alone */
+		LAUNCHER_MOST, /* the same on most hosts; others are odd, but may be meant so */
+	} kind;
 };
 extern const struct launcher_variable launcher_variables[];
 extern const size_t launcher_variable_count;

@@ -1,0 +1,113 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * The ranks of a job over its hosts: whether the numbers that launchers gave them are those of one job. What
+ * one host can see by itself is anynet check's.
+ */
+#include <stdbool.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "blame.h"
+#include "judge.h"
+#include "tools/pair/finding.h"
+#include "tools/pair/wire.h"
+
+#define RANKS_MAX 1000000
+#define NAMED     8 /* numbers that are named */
+
+/* Of a host's variable; -1 = it is no number, or not set. */
+static long number(const json_t *host, const char *name)
+{
+	const char *text = pair_text(json_object_get(host, "launcher"), name);
+	char *end;
+	long value = strtol(text, &end, 10);
+
+	return end == text || *end || value < 0 || value > RANKS_MAX ? -1 : value;
+}
+
+/* "2, 5": those below `size` that no host has. Returns how many. */
+static size_t missing_numbers(const bool *seen, size_t size, char *text, size_t room)
+{
+	size_t missing = 0, at = 0;
+
+	*text = '\0';
+	for (size_t i = 0; i < size; i++) {
+		if (seen[i])
+			continue;
+		if (missing++ < NAMED)
+			at += (size_t)snprintf(text + at, room - at, "%s%zu", at ? ", " : "", i);
+	}
+	if (missing > NAMED)
+		snprintf(text + at, room - at, " and %zu more", missing - NAMED);
+	return missing;
+}
+
+/*
+ * Hosts are numbered from 0 without a gap, up to the number of them where the launcher tells that. Only
+ * if all have a number of their own: else something else is wrong, and told.
+ */
+static void gaps(json_t *findings, const json_t *hosts, const char *name, const char *size_name)
+{
+	bool seen[HOSTS_MAX] = { false };
+	const json_t *host;
+	char text[200];
+	long size = 0;
+	size_t i;
+
+	json_array_foreach(hosts, i, host)
+	{
+		long value = number(host, name), told = size_name ? number(host, size_name) : -1;
+
+		if (value < 0 || value >= HOSTS_MAX || seen[value] || told > HOSTS_MAX)
+			return;
+		seen[value] = true;
+		size = value >= size ? value + 1 : size;
+		size = told > size ? told : size;
+	}
+	if (!missing_numbers(seen, (size_t)size, text, sizeof(text)))
+		return;
+	pair_finding_add(
+		findings, "launcher", "error",
+		"NCCL waits for the ranks of a host that is not here.",
+		"Start the job on that host, too, or number the hosts from 0 without a gap.",
+		"%s: no host has %s, of %ld hosts", name, text, size);
+	finding_concerns(findings, json_array());
+}
+
+/* As many ranks as there are in all, if all hosts tell how many they have. */
+static void sums(json_t *findings, const json_t *hosts, const char *all_name, const char *here_name)
+{
+	const json_t *host;
+	long all = -1, sum = 0;
+	size_t i;
+
+	json_array_foreach(hosts, i, host)
+	{
+		long told = number(host, all_name), here = number(host, here_name);
+
+		if (told < 0 || here < 0 || (all >= 0 && told != all))
+			return;
+		all = told;
+		sum += here;
+	}
+	if (all < 0 || sum == all)
+		return;
+	pair_finding_add(
+		findings, "launcher", "error",
+		sum < all ? "NCCL waits for ranks that nobody starts."
+			  : "More processes are started than the job has ranks.",
+		"Set it to the number of all processes, or start as many; better leave both "
+		"to the launcher.",
+		"%s is %ld, and %s of these hosts adds up to %ld", all_name, all, here_name, sum);
+	finding_concerns(findings, json_array());
+}
+
+void judge_layout(json_t *findings, const json_t *hosts)
+{
+	gaps(findings, hosts, "GROUP_RANK", "GROUP_WORLD_SIZE");
+	gaps(findings, hosts, "NODE_RANK", NULL);
+	gaps(findings, hosts, "SLURM_NODEID", "SLURM_NNODES");
+	sums(findings, hosts, "WORLD_SIZE", "LOCAL_WORLD_SIZE");
+	sums(findings, hosts, "OMPI_COMM_WORLD_SIZE", "OMPI_COMM_WORLD_LOCAL_SIZE");
+}
