@@ -180,6 +180,11 @@ static void test_hosts(void **state)
 	json_object_set_new(made_up_facts(run, 1), "nccl", json_string("2.19.3"));
 	expect(run, 1, "version:n1", "2.19.3 on n1; 2.28.9 on n0, n2, n3");
 	run = made_up_run(4);
+	for (size_t i = 0; i < 4; i++)
+		json_object_set_new(made_up_facts(run, i), "gpus",
+				    json_string(i == 2 ? "7 x A" : "8 x A"));
+	expect(run, 1, "device:n2", "GPUs: 7 x A on n2; 8 x A on n0, n1, n3");
+	run = made_up_run(4);
 	json_object_set_new(made_up_facts(run, 0), "env", made_up("{'NCCL_DEBUG': 'INFO'}"));
 	expect(run, 1, "setting:n0 setting:n0", "NCCL_ALGO: not set on n0; Ring on n1, n2, n3");
 	run = made_up_run(4);

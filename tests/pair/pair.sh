@@ -148,6 +148,19 @@ clean)
 		and all(.tcp[]; .window_bytes > 0 and (.limited_by | length > 0))' >/dev/null ||
 		fail "figures that cannot be"
 	;;
+gpus)
+	make_hosts
+	mkdir "$out/nvml"
+	cp "$build/tests/tools/libfake_nvml.so" "$out/nvml/libnvidia-ml.so.1"
+	gpus=("LD_LIBRARY_PATH=$out/nvml")
+	serve "${gpus[@]}"
+	pair 0 10.78.0.2 "${gpus[@]}"
+	[ "$(grep -c '^ *1 x .*, driver 535.104.05$' "$out/said")" = 2 ] || fail "no GPU of each"
+	# One that does not come up is none.
+	pair 1 10.78.0.2 "${gpus[@]}" FAKE_NVML=18
+	said 'warning: GPUs: none here, 1 x .* there'
+	said 'note: NVIDIA.s driver: none here, 535.104.05 there'
+	;;
 window)
 	# A receiver whose buffers are small, and no limit the other way.
 	make_hosts
@@ -263,6 +276,7 @@ settings)
 	said "warning: NCCL_PROTO: 'Simple' here, not set there"
 	said "note: NCCL_DEBUG: not set here, 'WARN' there"
 	said 'warning: MTU: 1500 on eth0 here, 1400 on eth0 there'
+	not_said 'GPUs'
 	# The file's name is nobody's business. Without its secret the plugin lets nobody in.
 	not_said hush
 	said 'error: through the plugin'

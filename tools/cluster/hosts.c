@@ -160,7 +160,7 @@ static void versions(json_t *findings, const json_t *hosts)
 		const struct verdict_version *row = &verdict_versions[i];
 		struct texts t = texts_of(hosts, "facts", row->key, "");
 
-		compare(findings, &t, "version", row->what, row->level, row->means, row->todo);
+		compare(findings, &t, row->kind, row->what, row->level, row->means, row->todo);
 	}
 }
 

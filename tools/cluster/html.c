@@ -216,8 +216,8 @@ static void put_links(FILE *out, const struct matrix *m)
 
 static void put_hosts(FILE *out, const json_t *hosts)
 {
-	static const char *const names[] = { "host", "address", "anynet",
-					     "NCCL", "kernel",  "devices" };
+	static const char *const names[] = { "host",   "address", "anynet", "NCCL",
+					     "kernel", "GPUs",    "devices" };
 	const json_t *host, *dev;
 	size_t i, j;
 
@@ -233,6 +233,7 @@ static void put_hosts(FILE *out, const json_t *hosts)
 		put_element(out, "td class=\"text\"", pair_text(facts, "version"));
 		put_element(out, "td class=\"text\"", pair_text(facts, "nccl"));
 		put_element(out, "td class=\"text\"", pair_text(facts, "kernel"));
+		put_element(out, "td class=\"text\"", pair_text(facts, "gpus"));
 		fputs("<td class=\"text\">", out);
 		json_array_foreach(json_object_get(facts, "devices"), j, dev)
 		{

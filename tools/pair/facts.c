@@ -2,17 +2,12 @@
 /* What a host tells the other about itself: versions, settings, devices. */
 #include "facts.h"
 
-#include <dlfcn.h>
-#include <link.h>
 #include <net/if.h>
-#include <poll.h>
-#include <signal.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/socket.h>
 #include <sys/utsname.h>
-#include <sys/wait.h>
 #include <unistd.h>
 
 #include <nccl_net/wire.h>
@@ -20,79 +15,7 @@
 #include "address.h"
 #include "wire.h"
 
-#define NCCL_MS 5000 /* for a library to be loaded and asked */
-
 extern char **environ;
-
-/* In a process of its own: libraries that NCCL brings along run code when they are loaded. */
-static void ask_nccl(int out)
-{
-	void *lib = dlopen("libnccl.so.2", RTLD_LAZY | RTLD_LOCAL);
-	struct link_map *map = NULL;
-	int (*get)(int *) = NULL;
-	int code = 0;
-
-	if (!lib)
-		_exit(0);
-	*(void **)&get = dlsym(lib, "ncclGetVersion");
-	if (!get || get(&code) || dlinfo(lib, RTLD_DI_LINKMAP, (void *)&map))
-		_exit(0);
-	/* Up to 2.8 a version had one digit less. */
-	if (code < 10000)
-		dprintf(out, "%d.%d.%d\n%s", code / 1000, code / 100 % 10, code % 100, map->l_name);
-	else
-		dprintf(out, "%d.%d.%d\n%s", code / 10000, code / 100 % 100, code % 100,
-			map->l_name);
-	_exit(0);
-}
-
-/* "2.28.9\n/usr/lib/libnccl.so.2", or "". */
-static void read_nccl(char *text, size_t bytes)
-{
-	uint64_t end = pair_now_ms() + NCCL_MS, now;
-	size_t got = 0;
-	int fds[2];
-	pid_t pid;
-
-	*text = '\0';
-	if (pipe(fds))
-		return;
-	pid = fork();
-	if (!pid) {
-		close(fds[0]);
-		ask_nccl(fds[1]);
-	}
-	close(fds[1]);
-	while (pid > 0 && (now = pair_now_ms()) < end && got < bytes - 1) {
-		struct pollfd pfd = { .fd = fds[0], .events = POLLIN };
-		ssize_t n;
-
-		if (poll(&pfd, 1, (int)(end - now)) <= 0)
-			continue;
-		n = read(fds[0], text + got, bytes - 1 - got);
-		if (n <= 0)
-			break;
-		got += (size_t)n;
-	}
-	text[got] = '\0';
-	close(fds[0]);
-	if (pid > 0) {
-		kill(pid, SIGKILL);
-		waitpid(pid, NULL, 0);
-	}
-}
-
-static void add_nccl(json_t *facts)
-{
-	char text[4096], *file;
-
-	read_nccl(text, sizeof(text));
-	file = strchr(text, '\n');
-	if (file)
-		*file++ = '\0';
-	json_object_set_new(facts, "nccl", json_string(text));
-	json_object_set_new(facts, "nccl_file", json_string(file ? file : ""));
-}
 
 static json_t *environment(void)
 {
@@ -163,7 +86,7 @@ json_t *facts_gather(const struct anynet_config *cfg, const struct anynet_probe 
 			  "kernel", kernel.release, "port_min", cfg->port_min, "port_max",
 			  cfg->port_max, "env", environment(), "devices", devices(probe),
 			  "candidates", candidates(probe));
-	add_nccl(facts);
+	facts_ask_libraries(facts);
 	return facts;
 }
 

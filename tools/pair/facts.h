@@ -14,15 +14,18 @@
 
 /*
  * "version", "wire", "host", "kernel", "nccl" (version of the libnccl.so.2 that the loader finds, as
- * text, or ""), "nccl_file", "env" (all of NCCL_* and ANYNET_*; of ANYNET_SECRET_FILE only that it is
+ * text, or ""), "nccl_file", "gpus" ("8 x NVIDIA H200", or ""), "driver" (its version, or ""), "env" (all of NCCL_* and ANYNET_*; of ANYNET_SECRET_FILE only that it is
  * set), "devices" (with "name", "transport", "speed_mbps", "interface", "address", "mtu"),
- * "candidates" (with "transport", "name", "usable", "reason"), "port_min", "port_max". Starts a process
- * for NCCL's version, so no thread may run. The caller releases it.
+ * "candidates" (with "transport", "name", "usable", "reason"), "port_min", "port_max". Starts processes
+ * for what libraries tell, so no thread may run. The caller releases it.
  */
 json_t *facts_gather(const struct anynet_config *cfg, const struct anynet_probe *probe);
 
 /* Another host's: an object, with no more devices, candidates and variables than facts_gather tells. */
 bool facts_within_bounds(const json_t *facts);
+
+/* Adds those of them that only other libraries know. */
+void facts_ask_libraries(json_t *facts);
 
 /* "local", "peer" (addresses of the socket), "interface", "mtu" of the local address. */
 json_t *facts_way(int fd);

@@ -96,6 +96,9 @@ static void print_host(FILE *out, const struct terminal *t, const char *head, co
 		  pair_text(facts, "host"), pair_text(facts, "version"),
 		  *pair_text(facts, "nccl") ? pair_text(facts, "nccl") : "not on the loader's path",
 		  pair_text(facts, "kernel"));
+	if (*pair_text(facts, "gpus"))
+		print_row(out, t, INDENT, "       %.200s, driver %.32s", pair_text(facts, "gpus"),
+			  pair_text(facts, "driver"));
 	json_array_foreach(json_object_get(facts, "devices"), i, dev)
 		print_row(out, t, INDENT, "       device %zu  %.64s  %.3s  %lld Mb/s  %.16s %.64s",
 			  i, pair_text(dev, "name"), pair_text(dev, "transport"),

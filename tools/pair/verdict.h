@@ -21,9 +21,9 @@ json_t *verdict_link(const json_t *result);
 /* Adds what "local" and "remote" tell of the two hosts. */
 void verdict_hosts(json_t *list, const json_t *result);
 
-/* Versions that hosts tell of themselves, and what it means when they differ. */
+/* Versions and devices that hosts tell of themselves, and what it means when they differ. */
 struct verdict_version {
-	const char *key, *what, *level, *means, *todo;
+	const char *key, *kind, *what, *level, *means, *todo;
 };
 extern const struct verdict_version verdict_versions[];
 extern const size_t verdict_version_count;

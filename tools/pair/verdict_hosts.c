@@ -13,13 +13,18 @@
 /* --- versions and settings --- */
 
 const struct verdict_version verdict_versions[] = {
-	{ "version", "anynet", "warning", "Two versions of the plugin in one job.",
+	{ "version", "version", "anynet", "warning", "Two versions of the plugin in one job.",
 	  "Install the same one on both hosts." },
-	{ "nccl", "the NCCL that the loader finds", "warning",
+	{ "nccl", "version", "the NCCL that the loader finds", "warning",
 	  "Two versions of NCCL in one job do not work together; what PyTorch or CuPy bring along "
 	  "may still be the same.",
 	  "Install one version everywhere, and have only one on each host." },
-	{ "kernel", "the kernel", "note", "", "" },
+	{ "gpus", "device", "GPUs", "warning",
+	  "NCCL is as fast as the slowest, and ranks wait for those that have none.",
+	  "If it is not meant so: `nvidia-smi` on the host that differs, and what the container is "
+	  "given." },
+	{ "driver", "version", "NVIDIA's driver", "note", "", "" },
+	{ "kernel", "version", "the kernel", "note", "", "" },
 };
 const size_t verdict_version_count = ARRAY_SIZE(verdict_versions);
 
@@ -38,7 +43,7 @@ static void versions(json_t *list, const json_t *local, const json_t *remote)
 		const char *there = pair_text(remote, row->key);
 
 		if (strcmp(here, there) != 0)
-			pair_finding_add(list, "version", row->level, row->means, row->todo,
+			pair_finding_add(list, row->kind, row->level, row->means, row->todo,
 					 "%s: %.100s here, %.100s there", row->what,
 					 *here ? here : "none", *there ? there : "none");
 	}
