@@ -7,6 +7,8 @@
 
 #include <nccl_net/util.h>
 
+#include "args.h"
+
 static int cmd_help(int argc, char **argv);
 
 static const struct {
@@ -69,5 +71,5 @@ int main(int argc, char **argv)
 	if (*name)
 		fprintf(stderr, "anynet: '%s' is no command\n", name);
 	print_help(stderr);
-	return 1;
+	return ARGS_WRONG;
 }

@@ -12,7 +12,12 @@
 #include <nccl_net/util.h>
 #include <nccl_net/wire.h>
 
-#define VALUE_BYTES 300
+#include "args.h"
+
+#define VALUE_BYTES   300
+#define CONFIG_FAILED 2
+#define ABI_FIRST     5
+#define ABI_LAST      12
 
 enum format {
 	FORMAT_TEXT,
@@ -102,11 +107,11 @@ int cmd_config(int argc, char **argv)
 	enum format format = FORMAT_TEXT;
 	struct anynet_config cfg;
 
-	argp_err_exit_status = 1;
+	argp_err_exit_status = ARGS_WRONG;
 	argp_parse(&argp, argc, argv, 0, NULL, &format);
 	sources = calloc(anynet_config_row_count, sizeof(*sources));
 	if (!sources)
-		return 1;
+		return CONFIG_FAILED;
 	anynet_config_load(&cfg, sources);
 	if (format == FORMAT_MARKDOWN)
 		anynet_config_print_markdown(stdout);
@@ -120,9 +125,33 @@ int cmd_config(int argc, char **argv)
 
 int cmd_version(int argc, char **argv)
 {
-	(void)argc;
-	(void)argv;
-	printf("anynet " ANYNET_VERSION ", wire protocol %d, net API v5 to v12\n",
-	       ANYNET_WIRE_VERSION);
+	static const struct argp_option version_options[] = {
+		{ "json", 'j', NULL, 0, "as JSON", 0 },
+		{ 0 },
+	};
+	static const struct argp argp = {
+		version_options,
+		parse,
+		NULL,
+		"Prints the versions of the tool and of what it speaks.",
+		NULL,
+		NULL,
+		NULL,
+	};
+	enum format format = FORMAT_TEXT;
+	json_t *all;
+
+	argp_err_exit_status = ARGS_WRONG;
+	argp_parse(&argp, argc, argv, 0, NULL, &format);
+	if (format != FORMAT_JSON) {
+		printf("anynet " ANYNET_VERSION ", wire protocol %d, net API v%d to v%d\n",
+		       ANYNET_WIRE_VERSION, ABI_FIRST, ABI_LAST);
+		return 0;
+	}
+	all = json_pack("{s:s, s:i, s:[i, i]}", "anynet", ANYNET_VERSION, "wire",
+			ANYNET_WIRE_VERSION, "net_api", ABI_FIRST, ABI_LAST);
+	json_dumpf(all, stdout, JSON_INDENT(2));
+	printf("\n");
+	json_decref(all);
 	return 0;
 }

@@ -10,7 +10,10 @@
 
 #include <nccl_net/device.h>
 
+#include "args.h"
 #include "plugin/selector.h"
+
+#define NO_DEVICE 2 /* exit status: NCCL would fail */
 
 static const struct argp_option options[] = {
 	{ "json", 'j', NULL, 0, "as JSON", 0 },
@@ -109,7 +112,7 @@ int cmd_devices(int argc, char **argv)
 		NULL,
 		"Probes this host as the plugin does and prints what NCCL is offered. "
 		"\vThe environment counts as it does for the plugin: NCCL_NET, NCCL_IB_DISABLE, "
-		"NCCL_SOCKET_IFNAME …",
+		"NCCL_SOCKET_IFNAME … Exit status: 0 there is a device, 2 there is none, 3 wrong arguments.",
 		NULL,
 		NULL,
 		NULL,
@@ -118,7 +121,7 @@ int cmd_devices(int argc, char **argv)
 	struct anynet_config cfg;
 	bool json = false;
 
-	argp_err_exit_status = 1;
+	argp_err_exit_status = ARGS_WRONG;
 	argp_parse(&argp, argc, argv, 0, NULL, &json);
 	anynet_selector_name();
 	anynet_config_load(&cfg, NULL);
@@ -127,5 +130,5 @@ int cmd_devices(int argc, char **argv)
 		print_json(&probe);
 	else
 		print_text(&probe);
-	return 0;
+	return probe.device_count ? 0 : NO_DEVICE;
 }

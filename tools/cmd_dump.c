@@ -11,7 +11,7 @@
 
 enum {
 	DUMP_FINE,
-	DUMP_NONE, /* there is no such process */
+	DUMP_NONE = 2, /* there is no such process */
 	DUMP_FAILED = 3
 };
 
@@ -76,7 +76,7 @@ int cmd_dump(int argc, char **argv)
 		"Prints all that a process tells about its connections, and the last events of each. "
 		"Also of a process that was killed or has crashed, as long as its file is there: until "
 		"the next one with connections starts.\v"
-		"Exit status: 0 printed, 1 there is no such process, 3 nothing could be read.",
+		"Exit status: 0 printed, 2 there is no such process, 3 nothing could be read.",
 		NULL,
 		NULL,
 		NULL,

@@ -25,7 +25,7 @@
 
 enum {
 	EXPORT_FINE,
-	EXPORT_FAILED = 1,
+	EXPORT_FAILED = 2,
 	EXPORT_USAGE = 3
 };
 
@@ -254,7 +254,7 @@ int cmd_export(int argc, char **argv)
 		"Tells the connections of the jobs on this host in Prometheus' text format: of your own "
 		"processes, for root of all. To whoever asks at an address, into a file, or, without "
 		"either, once to the standard output.\v"
-		"Exit status: 0 good or ended by a signal, 1 something could not be read, written or "
+		"Exit status: 0 good or ended by a signal, 2 something could not be read, written or "
 		"listened on, 3 the command line is wrong.",
 		NULL,
 		NULL,

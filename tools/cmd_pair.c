@@ -114,6 +114,7 @@ int cmd_pair(int argc, char **argv)
 /* --- serve --- */
 
 static const struct argp_option serve_options[] = {
+	{ "json", 'j', NULL, 0, "each line as JSON", 0 },
 	{ "port", 'p', "PORT", 0, "port to wait on, 0 = any (4747)", 0 },
 	{ "bind", KEY_BIND, "ADDRESS", 0, "wait on this address of this host only (all)", 0 },
 	{ "clients", KEY_CLIENTS, "N", 0, "end after N connections (never)", 0 },
@@ -126,6 +127,9 @@ static error_t parse_serve(int key, char *arg, struct argp_state *state)
 	struct server_options *o = state->input;
 
 	switch (key) {
+	case 'j':
+		o->json = true;
+		return 0;
 	case 'p':
 		o->port = (int)args_number(state, "--port", arg, 0, 65535);
 		return 0;

@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* anynet perf: the command line; the short options are those of nccl-tests. */
 #include "perf_args.h"
+#include "args.h"
 
 #include <argp.h>
 #include <string.h>
@@ -53,7 +54,7 @@ static const char doc[] =
 	"proxy drives it; every result is checked."
 	"\vBYTES may end in K, M or G. Times are those of the slowest rank; algbw and busbw are "
 	"reckoned as in nccl-tests. The net's warnings are shown; NCCL_DEBUG=INFO shows more. "
-	"Exit status: 0 good, 1 error, 2 wrong results.";
+	"Exit status: 0 good, 1 error, 2 wrong results, 3 wrong arguments.";
 
 static const struct perf_pattern *const patterns[] = {
 	&perf_allreduce,
@@ -169,7 +170,7 @@ void perf_parse(int argc, char **argv, struct perf_options *opts)
 		.check = true,
 		.deadline_s = 60,
 	};
-	argp_err_exit_status = 1;
+	argp_err_exit_status = ARGS_WRONG;
 	argp_parse(&argp, argc, argv, 0, NULL, opts);
 	if (!opts->spec)
 		opts->spec = self_plugin();

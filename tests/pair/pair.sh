@@ -16,6 +16,7 @@ export NCCL_SOCKET_IFNAME=eth
 export ANYNET_TRANSPORT=tcp
 unset NCCL_NET NCCL_DEBUG ANYNET_PORT_RANGE ANYNET_ALLOW
 # Rates are nothing to judge here: they are those of a busy machine.
+serve_json= # or --json
 brief=(--seconds 0 --streams 2)
 rates=(--seconds 0.2 --bytes 64)
 
@@ -88,7 +89,7 @@ rules() {
 # serve [VARIABLE=VALUE...]: a server in the second namespace; its port is in $port
 serve() {
 	: >"$out/served" # of an earlier server, whose port is not ours
-	ip netns exec "$b" env "$@" "$tool" serve --port 0 >"$out/served" 2>&1 &
+	ip netns exec "$b" env "$@" "$tool" serve --port 0 $serve_json >"$out/served" 2>&1 &
 	server=$!
 	until port=$(grep -soP 'waiting on .*port \K[0-9]+' "$out/served"); do
 		kill -0 "$server" 2>/dev/null || fail "the server did not start"
@@ -150,6 +151,7 @@ clean)
 	;;
 gpus)
 	make_hosts
+	serve_json=--json
 	mkdir "$out/nvml"
 	cp "$build/tests/tools/libfake_nvml.so" "$out/nvml/libnvidia-ml.so.1"
 	gpus=("LD_LIBRARY_PATH=$out/nvml")
@@ -160,6 +162,10 @@ gpus)
 	pair 1 10.78.0.2 "${gpus[@]}" FAKE_NVML=18
 	said 'warning: GPUs: none here, 1 x .* there'
 	said 'note: NVIDIA.s driver: none here, 535.104.05 there'
+	until_served '"says":"10.78.0.1 done"'
+	command -v jq >/dev/null || skip "jq is missing"
+	jq -es 'length > 3 and all(.[]; .when and .says) and any(.[]; .client == "10.78.0.1")' "$out/served" \
+		>/dev/null || fail "what the server says is no JSON"
 	;;
 window)
 	# A receiver whose buffers are small, and no limit the other way.

@@ -194,7 +194,7 @@ errors)
 	"$tool" dump 1 --dir "$out/nowhere" >"$out/said" 2>&1
 	[ $? = 3 ] || fail "no directory"
 	"$tool" dump 1 >"$out/said" 2>&1
-	[ $? = 1 ] || fail "no process"
+	[ $? = 2 ] || fail "no process"
 	shows "process 1 has no open connections"
 	for wrong in "-l 1" "-l :" "-l x:1" "-l 127.0.0.1:65536" "-l ::1:1" "-e 1" "-t x -e 0" \
 		"-t x -l 127.0.0.1:0" "what"; do
@@ -205,7 +205,7 @@ errors)
 	for wrong in "--dir $out/nowhere" "-t $out/nowhere/file" "-l 192.0.2.1:1"; do
 		# shellcheck disable=SC2086
 		"$tool" export $wrong >"$out/said" 2>&1
-		[ $? = 1 ] || fail "export $wrong"
+		[ $? = 2 ] || fail "export $wrong"
 	done
 	"$tool" export >"$out/said" || fail "export of nothing"
 	shows "anynet_processes 0"

@@ -44,14 +44,14 @@ versions)
 errors)
 	expect 1 "/nowhere.so" "$tool" perf --net /nowhere.so
 	expect 1 "device 99" "$tool" perf --net "$plugin" --dev 99
-	expect 1 "a number from 1 to 64" "$tool" perf -r 65
-	expect 1 "a number from 1 to 64" "$tool" perf -r 2x
-	expect 1 "a number from 1 to 17179869184" "$tool" perf -b 0
-	expect 1 "a number from 1 to 17179869184" "$tool" perf -b 17G
-	expect 1 "smaller than" "$tool" perf -b 1K -e 8
-	expect 1 "allreduce, alltoall or sendrecv" "$tool" perf -p broadcast
-	expect 1 "'nosuch' is no command" "$tool" nosuch
-	expect 1 "usage:" "$tool"
+	expect 3 "a number from 1 to 64" "$tool" perf -r 65
+	expect 3 "a number from 1 to 64" "$tool" perf -r 2x
+	expect 3 "a number from 1 to 17179869184" "$tool" perf -b 0
+	expect 3 "a number from 1 to 17179869184" "$tool" perf -b 17G
+	expect 3 "smaller than" "$tool" perf -b 1K -e 8
+	expect 3 "allreduce, alltoall or sendrecv" "$tool" perf -p broadcast
+	expect 3 "'nosuch' is no command" "$tool" nosuch
+	expect 3 "usage:" "$tool"
 	expect 0 "usage:" "$tool" help
 	;;
 print)
@@ -61,7 +61,14 @@ print)
 	expect 0 "looked at" "$tool" devices
 	expect 0 '"transport": "TCP"' "$tool" devices --json
 	NCCL_NET=IB NCCL_IB_DISABLE=1 expect 0 "the net 'IB'" "$tool" devices
+	if unshare -rn true 2>/dev/null; then # where no interface is up
+		expect 2 "with 0 devices" unshare -rn "$tool" devices
+		expect 2 '"devices": []' unshare -rn "$tool" devices --json
+	fi
+	expect 3 "unrecognized option" "$tool" devices --nosuch
+	expect 3 "unrecognized option" "$tool" config --nosuch
 	expect 0 "wire protocol" "$tool" version
+	expect 0 '"net_api": [' "$tool" version --json
 	expect 0 "size_bytes,count" "$tool" perf --net "$plugin" -e 64 -n 1 --csv
 	expect 0 '"mean_busbw_gbps"' "$tool" perf --net "$plugin" -e 64 -n 1 --json
 	;;

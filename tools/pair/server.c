@@ -7,6 +7,7 @@
 #include <netinet/tcp.h>
 #include <poll.h>
 #include <signal.h>
+#include <stdarg.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -22,10 +23,44 @@
 #include "ports.h"
 #include "print.h"
 #include "request.h"
+#include "tools/explain/clean.h"
 #include "transports/common/allow.h"
 #include "wire.h"
 
 #define REPLY_MS 5000
+#define SAID_MAX 1024
+
+static bool as_json;
+static char client[ADDRESS_TEXT]; /* of this process; "" = the listener's */
+
+static void say(const char *fmt, ...) __attribute__((format(printf, 1, 2)));
+
+/* A line, or an object in a line. */
+static void say(const char *fmt, ...)
+{
+	char said[SAID_MAX], text[SAID_MAX], when[40] = "";
+	time_t now = time(NULL);
+	json_t *event;
+	struct tm utc;
+	va_list ap;
+
+	va_start(ap, fmt);
+	vsnprintf(said, sizeof(said), fmt, ap);
+	va_end(ap);
+	if (!as_json) {
+		print_line(stdout, "%s", said);
+		return;
+	}
+	clean(text, sizeof(text), said, strlen(said));
+	if (gmtime_r(&now, &utc))
+		strftime(when, sizeof(when), "%Y-%m-%dT%H:%M:%SZ", &utc);
+	event = json_pack("{s:s, s:s, s:s}", "when", when, "client", client, "says",
+			  text + strspn(text, " "));
+	json_dumpf(event, stdout, JSON_COMPACT);
+	putchar('\n');
+	fflush(stdout);
+	json_decref(event);
+}
 
 struct session {
 	int fd;
@@ -73,7 +108,7 @@ static int do_plugin(struct session *s, struct request *request)
 	request->traffic.plugin = s->host->plugin;
 	result = traffic_run(s->fd, &request->traffic);
 	if (*pair_text(result, "error"))
-		print_line(stdout, "  through the plugin: %s", pair_text(result, "error"));
+		say("  through the plugin: %s", pair_text(result, "error"));
 	json_decref(result);
 	return 0;
 }
@@ -88,8 +123,7 @@ static json_t *do_facts(const struct session *s, const json_t *message)
 {
 	const json_t *theirs = json_object_get(message, "facts");
 
-	print_line(stdout, "  it is %s, anynet %s", pair_text(theirs, "host"),
-		   pair_text(theirs, "version"));
+	say("  it is %s, anynet %s", pair_text(theirs, "host"), pair_text(theirs, "version"));
 	return json_pack("{s:O, s:o}", "facts", s->host->facts, "way", facts_way(s->fd));
 }
 
@@ -120,21 +154,18 @@ static int obey(struct session *s, const json_t *message, int64_t seen)
 		break;
 	case REQUEST_DIAL:
 		if (request.dial.bytes > DIAL_PROBE_BYTES)
-			print_line(stdout, "  bandwidth test: up to %.1f s or %.0f MB over TCP",
-				   request.dial.ms / 1e3, (double)request.dial.bytes / 1e6);
+			say("  bandwidth test: up to %.1f s or %.0f MB over TCP",
+			    request.dial.ms / 1e3, (double)request.dial.bytes / 1e6);
 		reply = do_dial(s, &request);
 		break;
 	case REQUEST_PLUGIN:
 		if (request.traffic.ms)
-			print_line(
-				stdout,
-				"  through the plugin (%s): latency, and bandwidth, up to %.1f s or "
-				"%.0f MB a run",
-				request.traffic.transport, request.traffic.ms / 1e3,
-				(double)request.traffic.bytes / 1e6);
+			say("  through the plugin (%s): latency, and bandwidth, up to %.1f s or "
+			    "%.0f MB a run",
+			    request.traffic.transport, request.traffic.ms / 1e3,
+			    (double)request.traffic.bytes / 1e6);
 		else
-			print_line(stdout, "  through the plugin (%s): latency",
-				   request.traffic.transport);
+			say("  through the plugin (%s): latency", request.traffic.transport);
 		return do_plugin(s, &request);
 	case REQUEST_BYE:
 		s->end = "done";
@@ -177,20 +208,21 @@ static void serve_client(int fd, const struct sockaddr_storage *peer, const char
 	int ret = pair_greet(fd, false, &version, opening, SERVER_GREET_MS);
 
 	address_print(peer, address);
+	strcpy(client, address);
 	if (ret == -EPROTONOSUPPORT)
-		print_line(stdout, "%s speaks version %u of the pair protocol, this is %d: closed",
-			   address, version, PAIR_VERSION);
+		say("%s speaks version %u of the pair protocol, this is %d: closed", address,
+		    version, PAIR_VERSION);
 	else if (ret)
-		print_line(stdout, "%s is no anynet pair (%s%s%s): closed", address,
-			   *opening            ? "it said '"
-			   : ret == -ETIMEDOUT ? "it said nothing"
-					       : "it left",
-			   opening, *opening ? "'" : "");
+		say("%s is no anynet pair (%s%s%s): closed", address,
+		    *opening            ? "it said '"
+		    : ret == -ETIMEDOUT ? "it said nothing"
+					: "it left",
+		    opening, *opening ? "'" : "");
 	if (ret)
 		return;
-	print_line(stdout, "%s port %d:", address, address_port(peer));
+	say("%s port %d:", address, address_port(peer));
 	pair_host_read(&host, plugin);
-	print_line(stdout, "%s %s", address, server_session(fd, &host));
+	say("%s %s", address, server_session(fd, &host));
 	json_decref(host.facts);
 }
 
@@ -211,12 +243,11 @@ static void attend(pid_t pid)
 		}
 		kill(pid, SIGKILL);
 		waitpid(pid, &status, 0);
-		print_line(stdout, "  it took more than %d s: ended", SERVER_SESSION_MS / 1000);
+		say("  it took more than %d s: ended", SERVER_SESSION_MS / 1000);
 		return;
 	}
 	if (WIFSIGNALED(status))
-		print_line(stdout, "  the process that served it was killed by signal %d",
-			   WTERMSIG(status));
+		say("  the process that served it was killed by signal %d", WTERMSIG(status));
 }
 
 static void take_client(int listener, const struct server_options *o)
@@ -231,8 +262,7 @@ static void take_client(int listener, const struct server_options *o)
 	if (fd < 0)
 		return;
 	if (!allow_permits(&peer)) {
-		print_line(stdout, "%s is not in ANYNET_ALLOW: closed",
-			   address_print(&peer, address));
+		say("%s is not in ANYNET_ALLOW: closed", address_print(&peer, address));
 		close(fd);
 		return;
 	}
@@ -251,7 +281,7 @@ static void take_client(int listener, const struct server_options *o)
 	if (pid > 0)
 		attend(pid);
 	else
-		print_line(stdout, "no process for a client: %s", strerror(errno));
+		say("no process for a client: %s", strerror(errno));
 }
 
 /* --- the listener --- */
@@ -316,11 +346,12 @@ int server_run(const struct server_options *o)
 			o->bind ? o->bind : "any address", o->port, strerror(errno));
 		return 2;
 	}
+	as_json = o->json;
 	anynet_config_load(&cfg, NULL);
 	allow_start(cfg.allow);
-	print_line(stdout, "anynet serve: waiting on %s, port %d%s",
-		   o->bind ? address_print(&at, address) : "all addresses of this host",
-		   address_port(&at), *cfg.allow ? ", for ANYNET_ALLOW" : "");
+	say("anynet serve: waiting on %s, port %d%s",
+	    o->bind ? address_print(&at, address) : "all addresses of this host", address_port(&at),
+	    *cfg.allow ? ", for ANYNET_ALLOW" : "");
 	server_loop(listener, o);
 	close(listener);
 	return 0;

@@ -21,6 +21,7 @@ struct server_options {
 	int port;         /* 0 = any */
 	const char *plugin;
 	int clients; /* end after so many sessions; 0 = never */
+	bool json;   /* what is said */
 };
 
 /* Returns the exit status: 2 when it cannot listen; else ends by a signal or after `clients`. */
