@@ -53,13 +53,14 @@ static error_t parse(int key, char *arg, struct argp_state *state)
 
 static int show(const struct options *o, const struct page_list *pages)
 {
+	const struct terminal terminal = terminal_of(stdout);
 	struct view view;
 	int ret = view_make(&view, &(struct page_list){ 0 }, pages);
 
 	if (!ret && o->json)
 		ret = print_view_json(&view, stdout);
 	else if (!ret)
-		print_dump(&view, stdout);
+		print_dump(&view, &terminal, stdout);
 	view_free(&view);
 	if (!ret && !fflush(stdout))
 		return DUMP_FINE;

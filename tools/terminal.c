@@ -31,3 +31,36 @@ int terminal_width(const struct terminal *terminal, int missing)
 
 	return width && width < WIDTH_LEAST ? WIDTH_LEAST : width;
 }
+
+/* Bytes of the first `columns` characters. */
+static size_t bytes_of(const char *text, size_t columns)
+{
+	size_t i = 0;
+
+	for (; text[i] && (columns || ((unsigned char)text[i] & 0xc0) == 0x80); i++)
+		columns -= ((unsigned char)text[i] & 0xc0) != 0x80;
+	return i;
+}
+
+void terminal_wrap(FILE *out, int width, int indent, const char *text)
+{
+	int at = 0;
+
+	do {
+		size_t bytes = bytes_of(text, width > at ? (size_t)(width - at) : 1);
+		size_t begin = strspn(text, " ");
+
+		if (!width || !text[bytes]) {
+			bytes = strlen(text);
+		} else {
+			while (bytes > begin && text[bytes] != ' ')
+				bytes--;
+			if (bytes <= begin)
+				bytes = begin + strcspn(text + begin, " ");
+		}
+		fprintf(out, "%*s%.*s\n", at, "", (int)bytes, text);
+		text += bytes;
+		text += strspn(text, " ");
+		at = indent;
+	} while (*text);
+}

@@ -17,4 +17,10 @@ struct terminal terminal_of(FILE *out);
 /* Its width, within reason: `missing` where there is none. */
 int terminal_width(const struct terminal *terminal, int missing);
 
+/*
+ * A line of text in UTF-8, broken at blanks into lines of at most `width` columns (0 = one line), of which
+ * all but the first are indented. A word that is longer stays whole.
+ */
+void terminal_wrap(FILE *out, int width, int indent, const char *text);
+
 #endif

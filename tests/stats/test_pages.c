@@ -406,7 +406,7 @@ static struct page wild(void)
 	return parse();
 }
 
-static char *dump(struct page *page, bool json)
+static char *dump_at(struct page *page, bool json, int width)
 {
 	struct page_list list = { page, 1 };
 	struct view view;
@@ -418,10 +418,15 @@ static char *dump(struct page *page, bool json)
 	if (json)
 		assert_int_equal(print_view_json(&view, out), 0);
 	else
-		print_dump(&view, out);
+		print_dump(&view, &(struct terminal){ .width = width }, out);
 	assert_int_equal(fclose(out), 0);
 	view_free(&view);
 	return text;
+}
+
+static char *dump(struct page *page, bool json)
+{
+	return dump_at(page, json, 0);
 }
 
 static void told(char *text, const char *const *wanted, size_t count)
@@ -430,6 +435,33 @@ static void told(char *text, const char *const *wanted, size_t count)
 		if (!strstr(text, wanted[i]))
 			fail_msg("no %s in %s", wanted[i], text);
 	free(text);
+}
+
+/* Replays and stalls are told by top as well, and a terminal's width is kept without a loss. */
+static void test_counters(void **state)
+{
+	struct page page;
+	char *text, *next, *row;
+
+	(void)state;
+	fill(1, 2, 1);
+	comm(0)->breaks = comm(0)->heals = 2;
+	comm(0)->again = 7;
+	comm(0)->stalls = 3;
+	seal();
+	page = parse();
+	text = print(&page, 1, 200, 0, false);
+	if (!strstr(text, "broke 2, back 2  7 frames again  stalled 3 times"))
+		fail_msg("%s", text);
+	free(text);
+	text = next = dump_at(&page, false, 40);
+	while ((row = strsep(&next, "\n")))
+		if (strlen(row) > 40)
+			fail_msg("%zu columns: %s", strlen(row), row);
+	free(text);
+	told(dump(&page, false),
+	     (const char *const[]){ "broke 2, back 2, 7 frames sent again, stalled 3\n" }, 1);
+	page_free(&page);
 }
 
 static void test_a_dump_tells_events_oldest_first(void **state)
@@ -521,6 +553,7 @@ int main(void)
 		cmocka_unit_test(test_a_page_that_ends_early_has_fewer_records),
 		cmocka_unit_test(test_texts_end_and_are_printable),
 		cmocka_unit_test(test_torn_and_false_events_are_left_out),
+		cmocka_unit_test(test_counters),
 		cmocka_unit_test(test_a_dump_tells_events_oldest_first),
 		cmocka_unit_test(test_a_dump_of_a_wild_page_is_text),
 		cmocka_unit_test(test_rates_are_of_the_time_between_two_looks),

@@ -30,38 +30,14 @@ void print_line(FILE *out, const char *fmt, ...)
 	fflush(out);
 }
 
-/* Bytes of the first `columns` characters. */
-static size_t bytes_of(const char *text, size_t columns)
+/* The same, in as many lines as it takes. */
+static void print_wrapped(FILE *out, int width, int indent, const char *line)
 {
-	size_t i = 0;
+	char text[LINE_MAX_BYTES];
 
-	for (; text[i] && (columns || ((unsigned char)text[i] & 0xc0) == 0x80); i++)
-		columns -= ((unsigned char)text[i] & 0xc0) != 0x80;
-	return i;
-}
-
-/* In lines of at most `width` columns, 0 = in one; a word that is longer stays whole. */
-static void print_wrapped(FILE *out, int width, int indent, const char *text)
-{
-	int at = 0;
-
-	while (*text) {
-		size_t bytes = bytes_of(text, width > at ? (size_t)(width - at) : 1);
-		size_t begin = strspn(text, " ");
-
-		if (!width || !text[bytes]) {
-			bytes = strlen(text);
-		} else {
-			while (bytes > begin && text[bytes] != ' ')
-				bytes--;
-			if (bytes <= begin)
-				bytes = begin + strcspn(text + begin, " ");
-		}
-		print_line(out, "%*s%.*s", at, "", (int)bytes, text);
-		text += bytes;
-		text += strspn(text, " ");
-		at = indent;
-	}
+	clean(text, sizeof(text), line, strlen(line));
+	terminal_wrap(out, width, indent, text);
+	fflush(out);
 }
 
 void print_row(FILE *out, const struct terminal *terminal, int indent, const char *fmt, ...)

@@ -13,14 +13,17 @@ struct printer {
 	int lines;
 };
 
+const char *print_colour(enum trouble trouble)
+{
+	return trouble >= TROUBLE_STALL ? "\033[31m" : trouble > TROUBLE_FLAPS ? "\033[33m" : "";
+}
+
 static void line(struct printer *printer, enum trouble trouble, const char *fmt, ...)
 	__attribute__((format(printf, 3, 4)));
 
 static void line(struct printer *printer, enum trouble trouble, const char *fmt, ...)
 {
-	const char *colour = trouble >= TROUBLE_STALL  ? "\033[31m"
-			     : trouble > TROUBLE_FLAPS ? "\033[33m"
-						       : "";
+	const char *colour = print_colour(trouble);
 	bool coloured = printer->style->colour && *colour;
 	char text[WORDS_LINE];
 	va_list args;
@@ -43,20 +46,27 @@ static void print_connection(struct printer *printer, const struct connection *c
 {
 	const struct anynet_stats_comm *comm = connection->comm;
 	bool troubled = connection->trouble > TROUBLE_FLAPS;
-	char waits[64] = "", flaps[96] = "", trouble[32] = "", rail[WORDS_LINE];
+	char waits[64] = "", flaps[96] = "", again[48] = "", stalls[48] = "", trouble[32] = "";
+	char rail[WORDS_LINE];
 
 	if (comm->pending)
 		snprintf(waits, sizeof(waits), "  %u waiting, oldest %.1f s", comm->pending,
 			 words_seconds(connection->oldest_ms));
 	if (comm->breaks)
 		snprintf(flaps, sizeof(flaps), "  broke %u, back %u", comm->breaks, comm->heals);
+	if (comm->again)
+		snprintf(again, sizeof(again), "  %u frame%s again", comm->again,
+			 words_plural(comm->again));
+	if (comm->stalls)
+		snprintf(stalls, sizeof(stalls), "  stalled %u time%s", comm->stalls,
+			 words_plural(comm->stalls));
 	if (troubled)
 		snprintf(trouble, sizeof(trouble), "  %s", view_trouble_name(connection->trouble));
-	line(printer, connection->trouble, "   %s %s %s pid %u  %s -> %s  %s/s, %s in all%s%s%s%s",
-	     troubled ? "!" : " ", comm->is_send ? "to  " : "from", comm->peer_host, comm->peer_pid,
-	     comm->device, comm->peer_device, words_amount(connection->rate),
-	     words_amount((double)comm->bytes), trouble, waits, flaps,
-	     comm->closing ? "  closing" : "");
+	line(printer, connection->trouble,
+	     "   %s %s %s pid %u  %s -> %s  %s/s, %s in all%s%s%s%s%s%s", troubled ? "!" : " ",
+	     comm->is_send ? "to  " : "from", comm->peer_host, comm->peer_pid, comm->device,
+	     comm->peer_device, words_amount(connection->rate), words_amount((double)comm->bytes),
+	     trouble, waits, flaps, again, stalls, comm->closing ? "  closing" : "");
 	if (connection->stalled_ms)
 		line(printer, connection->trouble, "       nothing has moved for %.1f s: %s",
 		     words_seconds(connection->stalled_ms), comm->asked);

@@ -5,6 +5,7 @@
 
 #include <stdio.h>
 
+#include "tools/terminal.h"
 #include "view.h"
 
 struct print_style {
@@ -14,10 +15,13 @@ struct print_style {
 	bool rails;  /* every rail, and not only those of connections in trouble */
 };
 
+/* ANSI's colour for it, "" = none. */
+const char *print_colour(enum trouble trouble);
+
 void print_view(const struct view *view, const struct print_style *style, FILE *out);
 
 /* All that the pages tell, with their events. */
-void print_dump(const struct view *view, FILE *out);
+void print_dump(const struct view *view, const struct terminal *terminal, FILE *out);
 
 /* One JSON object, with events if the pages have them. 0 or -ENOMEM. */
 int print_view_json(const struct view *view, FILE *out);
