@@ -155,8 +155,8 @@ static void join(struct porch *p, struct door *d, const json_t *message)
 	p->joined++;
 }
 
-/* What is there is looked at; nothing is waited for. */
-static void listen_to(struct porch *p, struct door *d)
+/* What is there is looked at; nothing is waited for. `gone`: more will not come. */
+static void listen_to(struct porch *p, struct door *d, bool gone)
 {
 	char seen[4 + JOIN_MAX];
 	ssize_t n = recv(d->fd, seen, sizeof(seen), MSG_PEEK | MSG_DONTWAIT);
@@ -183,7 +183,7 @@ static void listen_to(struct porch *p, struct door *d)
 	}
 	memcpy(&length, seen, sizeof(length));
 	whole = sizeof(length) + ntohl(length);
-	if (whole > sizeof(seen)) {
+	if (whole > sizeof(seen) || (gone && (size_t)n < whole)) {
 		shut(d);
 	} else if ((size_t)n < whole) {
 		want(d->fd, whole);
@@ -207,14 +207,14 @@ static void attend(struct porch *p, int listener, uint64_t end)
 			shut(d);
 		if (d->fd >= 0 && d->end < end)
 			end = d->end;
-		pfds[i] = (struct pollfd){ .fd = d->fd, .events = POLLIN };
+		pfds[i] = (struct pollfd){ .fd = d->fd, .events = POLLIN | POLLRDHUP };
 	}
 	pfds[DOORS_MAX] = (struct pollfd){ .fd = listener, .events = POLLIN };
 	if (poll(pfds, DOORS_MAX + 1, (int)(end - now)) <= 0)
 		return;
 	for (size_t i = 0; i < DOORS_MAX; i++) {
 		if (pfds[i].revents)
-			listen_to(p, &p->doors[i]);
+			listen_to(p, &p->doors[i], pfds[i].revents & (POLLRDHUP | POLLHUP));
 	}
 	if (pfds[DOORS_MAX].revents)
 		let_in(p, listener);
