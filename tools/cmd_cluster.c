@@ -24,7 +24,7 @@
 #include "pair/control.h"
 #include "pair/finding.h"
 #include "self.h"
-#include "terminal.h"
+#include "terminal/terminal.h"
 
 #define FILE_MAX \
 	(512 << 20) /* bytes of an earlier run, or of a list of hosts; 256 hosts make 130 MB */

@@ -14,7 +14,7 @@
 #include "explain/memory.h"
 #include "explain/print.h"
 #include "explain/scan.h"
-#include "terminal.h"
+#include "terminal/terminal.h"
 
 #define WIDTH       100       /* columns, where the terminal does not say */
 #define RULES_BYTES (1 << 20) /* most of a file of rules */

@@ -16,7 +16,7 @@
 #include "pair/server.h"
 #include "pair/wire.h"
 #include "self.h"
-#include "terminal.h"
+#include "terminal/terminal.h"
 
 enum {
 	KEY_NET = 0x100,

@@ -10,7 +10,7 @@
 
 #include "stats/print.h"
 #include "stats_dir.h"
-#include "terminal.h"
+#include "terminal/terminal.h"
 
 #define WIDTH     120 /* columns, where the terminal does not say */
 #define DELAY_MAX 3600
