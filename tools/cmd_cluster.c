@@ -27,7 +27,7 @@
 #include "terminal/terminal.h"
 
 #define FILE_MAX \
-	(512 << 20) /* bytes of an earlier run, or of a list of hosts; 256 hosts make 130 MB */
+	(512 << 20) /* bytes of a list of hosts, or of an earlier run: 256 hosts make 130 MB */
 
 enum {
 	KEY_HOSTS = 0x100,
