@@ -124,16 +124,35 @@ static void let_go(struct check *check)
 	findings_free(&check->report);
 }
 
+/* A name that does not resolve, or a driver that wakes up, takes seconds. NULL: the line is cleared. */
+static void tell_progress(const char *what)
+{
+	if (isatty(STDERR_FILENO))
+		fprintf(stderr, "\r\033[K%s%s", what ? "looking at " : "", what ? what : "");
+}
+
 static void run(struct check *check)
 {
-	static void (*const areas[])(struct check *) = {
-		check_plugin,  check_settings, check_nccl, check_launcher,
-		check_network, check_ib,       check_gpu,
+	static const struct {
+		const char *name;
+		void (*look)(struct check *);
+	} areas[] = {
+		{ "the plugin", check_plugin },
+		{ "settings", check_settings },
+		{ "copies of NCCL", check_nccl },
+		{ "the launcher's variables", check_launcher },
+		{ "the network", check_network },
+		{ "InfiniBand and RoCE", check_ib },
+		{ "GPUs", check_gpu },
 	};
 
+	tell_progress("libraries and devices");
 	gather(check);
-	for (size_t i = 0; i < ARRAY_SIZE(areas); i++)
-		areas[i](check);
+	for (size_t i = 0; i < ARRAY_SIZE(areas); i++) {
+		tell_progress(areas[i].name);
+		areas[i].look(check);
+	}
+	tell_progress(NULL);
 }
 
 int cmd_check(int argc, char **argv)

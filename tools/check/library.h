@@ -24,7 +24,7 @@ struct library {
 	unsigned net_apis; /* bit n: it has the table ncclNetPlugin_vn */
 	struct nccl_version nccl; /* if NCCL is in it */
 	bool anynet;
-	char anynet_version[32]; /* "0.1.0 wire 3" */
+	char anynet_version[32]; /* "0.1.0 wire 4" */
 	char soname[64];         /* "" = it has none */
 	struct text_list needed;
 	struct text_list versions;       /* that it needs: "libc.so.6 GLIBC_2.34" */

@@ -6,13 +6,11 @@
 #include <stdbool.h>
 #include <stdlib.h>
 #include <string.h>
-#include <sys/ioctl.h>
-#include <unistd.h>
 
-#define WIDTH_DEFAULT 100 /* where it cannot be asked */
-#define WIDTH_LEAST   50
-#define WIDTH_MOST    120 /* longer lines are hard to read */
-#define INDENT        7   /* behind the verdict's name */
+#include "tools/terminal/terminal.h"
+
+#define WIDTH_MOST 120 /* longer lines are hard to read */
+#define INDENT     7   /* behind the verdict's name */
 
 static const char *const colours[] = {
 	[CHECK_OK] = "\033[32m",
@@ -23,21 +21,13 @@ static const char *const colours[] = {
 
 struct print_style print_style_of(FILE *out)
 {
-	struct print_style style = { 0 };
-	struct winsize size;
-	const char *term = getenv("TERM"), *no_colour = getenv("NO_COLOR");
+	const struct terminal terminal = terminal_of(out);
+	int width = terminal_width(&terminal, 0);
 
-	if (!isatty(fileno(out)))
-		return style;
-	style.colour = (!no_colour || !*no_colour) && !(term && !strcmp(term, "dumb"));
-	style.width = WIDTH_DEFAULT;
-	if (!ioctl(fileno(out), TIOCGWINSZ, &size) && size.ws_col)
-		style.width = size.ws_col;
-	if (style.width < WIDTH_LEAST)
-		style.width = WIDTH_LEAST;
-	if (style.width > WIDTH_MOST)
-		style.width = WIDTH_MOST;
-	return style;
+	return (struct print_style){
+		.colour = terminal.colour,
+		.width = (unsigned)(width > WIDTH_MOST ? WIDTH_MOST : width),
+	};
 }
 
 /* Columns of the first `bytes` bytes: characters, counted by their first bytes. */
