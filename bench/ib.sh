@@ -3,7 +3,7 @@
 # Queue pairs beside NCCL's own IB transport, on the kernel's software RDMA, in one boot of the guest:
 # emulated processors, so that only ratios mean anything. Runs in the guest:
 #
-#   tests/guest/guest.sh --limit 900 -- bench/ib.sh BUILD_DIR [ROUNDS]
+#   tests/guest/guest.sh --limit 1500 -- bench/ib.sh BUILD_DIR [ROUNDS]
 #
 # libnccl.so.2 is looked for as net_bench does it.
 set -euo pipefail
