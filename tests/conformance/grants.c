@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Where a message may be written is told by an RDMA WRITE, whose bytes may become visible in any order:
- * on the fake libibverbs (ANYNET_IBVERBS_LIB) the end of it comes first.
+ * What it takes beside the messages, on the fake libibverbs (ANYNET_IBVERBS_LIB): memory, and grants. Those
+ * tell by an RDMA WRITE where a message may be written, and its bytes may become visible in any order: here
+ * the end of it comes first.
  */
 #include <nccl_net/wire.h>
 #include <support/buffer.h>
@@ -131,12 +132,33 @@ static void grants_go_together(struct test_net *net)
 	stream_close(net);
 }
 
+/* Both ends of a comm, in this process. */
+static void a_comm_pins_little(struct test_net *net)
+{
+	struct deadline deadline = deadline_in(STEP_MS, "a comm by a queue pair");
+	struct fake_verbs_counts before, after;
+
+	for (;;) {
+		before = fake_counts();
+		link_open(net, &stream.link);
+		after = fake_counts();
+		if (after.qps - before.qps == 2)
+			break;
+		link_close(net, &stream.link);
+		deadline_turn(&deadline);
+	}
+	check_that(after.bytes_pinned - before.bytes_pinned <= 64 << 10, "%llu bytes are pinned",
+		   (unsigned long long)(after.bytes_pinned - before.bytes_pinned));
+	link_close(net, &stream.link);
+}
+
 int main(int argc, char **argv)
 {
 	const struct test_case cases[] = {
 		{ .name = "a_grant_counts_when_all_of_it_is_there",
 		  a_grant_counts_when_all_of_it_is_there },
 		{ .name = "grants_go_together", grants_go_together },
+		{ .name = "a_comm_pins_little", a_comm_pins_little },
 	};
 
 	return test_main(argc, argv, cases, sizeof(cases) / sizeof(cases[0]));
