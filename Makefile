@@ -22,7 +22,7 @@ demo:
 	tools/demo.sh $(BUILD)
 
 # All tests: gcc and clang, release, sanitizers, fuzzers, and what runs in an emulated machine
-# (ANYNET_GUEST=0 leaves that out). About 40 minutes on 2 cores; FUZZ_SECONDS=5 shortens the fuzzers.
+# (ANYNET_GUEST=0 leaves that out). 40 to 50 minutes on 2 cores; FUZZ_SECONDS=5 shortens the fuzzers.
 check:
 	tools/deps.sh build check package
 	tests/check.sh

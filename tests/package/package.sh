@@ -3,6 +3,8 @@
 # The packages: package.sh CASE BUILD_DIR SOURCE_DIR CPACK FLOOR. Exit 77 = skipped.
 #   contents  what is in them, bill of materials, glibc floor; the .rpm holds what the .deb holds
 #   deb, rpm  installed, used, upgraded and removed in a copy of this system that nothing leaves
+#   clean     the .deb in a Debian that debootstrap has made, with what it depends on; downloads that, so
+#             by request only: ANYNET_DEBOOTSTRAP=1
 #   unit      the systemd unit, and the tool's command in it
 #   image     packaging/Dockerfile, its lines carried out in such a copy
 set -euo pipefail
@@ -275,6 +277,41 @@ deb() {
 	nothing_left "the .deb"
 }
 
+# --- .deb, on a system that has nothing else ---
+
+# The network is this system's: apt is to fetch what the packages depend on.
+clean() {
+	local before subject
+	[ "${ANYNET_DEBOOTSTRAP:-}" = 1 ] || skip "it downloads a Debian system; ANYNET_DEBOOTSTRAP=1 in the environment runs it"
+	command -v debootstrap >/dev/null || skip "no debootstrap (packages.txt, [debootstrap])"
+	[ "$(id -u)" = 0 ] || skip "needs root, for chroot"
+	mount -t tmpfs -o mode=755 anynet-package "$work" || skip "no tmpfs"
+	debootstrap --variant=minbase bookworm "$root" >"$work/log" 2>&1 ||
+		skip "debootstrap failed: $(tail -1 "$work/log")"
+	mount -t proc proc "$root/proc"
+	mount --bind /sys "$root/sys"
+	mount -t tmpfs tmpfs "$root/dev/shm"
+	cp /etc/resolv.conf "$root/etc/"
+	pack DEB "$work/deb"
+	cp "$work"/deb/anynet-nccl-net_*.deb "$root/tmp/plugin.deb"
+	cp "$work"/deb/anynet-tools_*.deb "$root/tmp/tools.deb"
+	before=$(inside dpkg-query -W -f '${Package}\n')
+	quietly inside apt-get install -y --no-install-recommends /tmp/plugin.deb /tmp/tools.deb
+	works "" /usr/lib/anynet/libnccl-net.so
+	comm -13 <(sort <<<"$before") <(inside dpkg-query -W -f '${Package}\n' | sort) | grep -v ^anynet |
+		paste -sd' ' | sed 's/^/came with them: /'
+	quietly inside apt-get install -y --no-install-recommends libcmocka0 # the suite's
+	mkdir -p "$root$build"
+	mount --bind "$build" "$root$build"
+	for subject in lifecycle transfer close; do
+		quietly inside "$build/tests/conformance/conformance_$subject" libnccl-net-anynet.so 0
+	done
+	quietly inside apt-get purge -y anynet-nccl-net anynet-tools
+	(cd "$root" && find usr/lib usr/bin usr/share/doc usr/share/man etc -name '*anynet*' -o -name 'libnccl-net*' | grep .) &&
+		fail "left behind by the .deb"
+	:
+}
+
 # --- .rpm ---
 
 rpm_package() {
@@ -344,6 +381,12 @@ unit() {
 
 case $case in
 deb | rpm | image) [ "${PACKAGE_APART:-}" = 1 ] || apart ;;
+clean) # mounts of its own
+	if [ "${PACKAGE_APART:-}" != 1 ] && [ "${ANYNET_DEBOOTSTRAP:-}" = 1 ] && [ "$(id -u)" = 0 ]; then
+		PACKAGE_APART=1 TMPDIR=/tmp exec unshare --mount --pid --fork --kill-child \
+			"$0" "$case" "$build" "$source" "$cpack" "$floor"
+	fi
+	;;
 esac
 work=$(mktemp -d)
 upper=$work/upper root=$work/root
@@ -352,6 +395,7 @@ trap 'umount -l "$work" 2>/dev/null || :; rm -rf --one-file-system "$work"' EXIT
 case $case in
 contents) contents ;;
 deb) deb ;;
+clean) clean ;;
 rpm) rpm_package ;;
 image) image ;;
 unit) unit ;;
