@@ -16,8 +16,8 @@ static void denied(struct ends *ends, const struct op *op)
 
 	assert_int_equal(end_post(&ends->a, op), 0);
 	end_wait(&ends->a, IBV_WC_REM_ACCESS_ERR);
-	assert_int_equal(qp_state(&ends->a), IBV_QPS_ERR);
-	assert_int_equal(qp_state(&ends->b), IBV_QPS_ERR);
+	qp_await(&ends->a, IBV_QPS_ERR);
+	qp_await(&ends->b, IBV_QPS_ERR);
 	assert_int_equal(end_post(&ends->a, &next), 0);
 	end_wait(&ends->a, IBV_WC_WR_FLUSH_ERR);
 	if (rig.traits->told_of_peer)
@@ -119,7 +119,7 @@ static void test_a_queue_pair_that_is_not_for_writing(void **state)
 	while (!ibv_poll_cq(ends->a.cq, 1, &wc))
 		assert_true(seconds() < until);
 	assert_true(wc.status == IBV_WC_REM_ACCESS_ERR || wc.status == IBV_WC_REM_INV_REQ_ERR);
-	assert_int_equal(qp_state(&ends->a), IBV_QPS_ERR);
+	qp_await(&ends->a, IBV_QPS_ERR);
 }
 
 static void with_a_wrong_local_key(struct ends *ends, bool quiet)
@@ -131,7 +131,7 @@ static void with_a_wrong_local_key(struct ends *ends, bool quiet)
 	write.quiet = quiet;
 	assert_int_equal(end_post(&ends->a, &write), 0);
 	end_wait(&ends->a, rig.traits->protection);
-	assert_int_equal(qp_state(&ends->a), IBV_QPS_ERR);
+	qp_await(&ends->a, IBV_QPS_ERR);
 	assert_int_equal(qp_state(&ends->b), IBV_QPS_RTS); /* it was not asked */
 }
 
@@ -155,7 +155,7 @@ static void test_a_receive_that_is_too_small(void **state)
 	assert_int_equal(end_post(&ends->a, &send), 0);
 	end_wait(&ends->a, rig.traits->short_there);
 	end_wait(&ends->b, rig.traits->short_here);
-	assert_int_equal(qp_state(&ends->b), IBV_QPS_ERR);
+	qp_await(&ends->b, IBV_QPS_ERR);
 }
 
 static void test_nobody_receives(void **state)
@@ -167,7 +167,7 @@ static void test_nobody_receives(void **state)
 	pair_connect(&ends->a, &ends->b, &terms);
 	assert_int_equal(end_post(&ends->a, &send), 0);
 	end_wait(&ends->a, IBV_WC_RNR_RETRY_EXC_ERR);
-	assert_int_equal(qp_state(&ends->a), IBV_QPS_ERR);
+	qp_await(&ends->a, IBV_QPS_ERR);
 	assert_int_equal(qp_state(&ends->b), IBV_QPS_RTS);
 }
 
@@ -203,7 +203,7 @@ static void test_the_peer_is_gone(void **state)
 	end_wait(&ends->a, IBV_WC_RETRY_EXC_ERR);
 	end_wait(&ends->a, IBV_WC_WR_FLUSH_ERR);
 	end_wait(&ends->a, IBV_WC_WR_FLUSH_ERR);
-	assert_int_equal(qp_state(&ends->a), IBV_QPS_ERR);
+	qp_await(&ends->a, IBV_QPS_ERR);
 }
 
 static void test_the_peer_is_in_error(void **state)

@@ -36,7 +36,7 @@ static void write_badly(struct ends *ends, uint32_t bytes, enum ibv_wc_status st
 
 	assert_int_equal(end_post(&ends->a, &write), 0);
 	end_wait(&ends->a, status);
-	assert_int_equal(qp_state(&ends->a), IBV_QPS_ERR);
+	qp_await(&ends->a, IBV_QPS_ERR);
 }
 
 static void test_the_kth_fails(void **state)
@@ -350,7 +350,7 @@ static void test_a_completion_queue_overruns(void **state)
 		end_post(&ends->a, &write);
 	end_wait_event(&ends->a, IBV_EVENT_CQ_ERR);
 	end_wait_event(&ends->a, IBV_EVENT_QP_FATAL);
-	assert_int_equal(qp_state(&ends->a), IBV_QPS_ERR);
+	qp_await(&ends->a, IBV_QPS_ERR);
 	while (ibv_poll_cq(ends->a.cq, 1, &wc) > 0)
 		good++;
 	assert_int_equal(good, 4);

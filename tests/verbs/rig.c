@@ -387,6 +387,17 @@ static void pause_ms(long ms)
 	nanosleep(&time, NULL);
 }
 
+void qp_await(const struct end *end, enum ibv_qp_state state)
+{
+	double until = seconds() + PATIENCE;
+
+	while (qp_state(end) != state) {
+		if (seconds() > until)
+			fail_msg("state %d, where %d was expected", (int)qp_state(end), (int)state);
+		pause_ms(1);
+	}
+}
+
 struct ibv_wc end_wait(struct end *end, enum ibv_wc_status status)
 {
 	double until = seconds() + PATIENCE;

@@ -145,6 +145,8 @@ int qp_to_rtr(const struct end *end, const struct address_card *peer, const stru
 int qp_to_rts(const struct end *end, const struct terms *terms);
 int qp_to_err(struct ibv_qp *qp);
 enum ibv_qp_state qp_state(const struct end *end);
+/* A device may report the error first, and change the state a moment later. */
+void qp_await(const struct end *end, enum ibv_qp_state state);
 
 void end_make_qp(struct end *end, const struct terms *terms); /* in INIT */
 void end_drop_qp(struct end *end);
