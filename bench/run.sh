@@ -52,7 +52,7 @@ iperf() {
 	[ ${#quick[@]} = 0 ] || seconds=1
 	for round in 0 1 2 3 4; do
 		iperf3 -s -1 -B 127.0.0.1 -p "$port" >/dev/null &
-		until ss -Hltn "sport = :$port" | grep -q .; do :; done
+		until ss -Hltn "sport = :$port" | grep . >/dev/null; do :; done
 		iperf3 -c 127.0.0.1 -p "$port" -t "$seconds" -l 512K -A 0,1 -J >"$out/iperf.json"
 		wait $!
 		rate=$(awk -F'[:,]' '/"sum_received"/ { r = 1 } r && /bits_per_second/ {

@@ -25,7 +25,7 @@ for ns in "$a" "$b"; do
 	ip netns exec "$ns" sysctl -qw net.core.somaxconn=4096
 done
 for ns in "$a" "$b"; do
-	until ip -n "$ns" -br link show eth0 | grep -q ' UP '; do
+	until ip -n "$ns" -br link show eth0 | grep ' UP ' >/dev/null; do
 		:
 	done
 done

@@ -97,7 +97,7 @@ awk -F, -v ranks="$ranks" -v net="$("$tool" devices --json 2>/dev/null |
 	}' "$out/ours.csv" "$out/builtin.csv"
 
 # Real NCCL, where it can run.
-if nvidia-smi -L 2>/dev/null | grep -q '^GPU'; then
+if nvidia-smi -L 2>/dev/null | grep '^GPU' >/dev/null; then
 	echo
 	bench/real/run.sh --short "$build" || [ $? = 77 ]
 fi

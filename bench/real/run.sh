@@ -79,7 +79,7 @@ export CUDA_VISIBLE_DEVICES=${CUDA_VISIBLE_DEVICES%%,*}
 
 # --- what this host has ---
 
-if [ -n "$cudart" ] || { command -v nvidia-smi >/dev/null && nvidia-smi -L 2>/dev/null | grep -q '^GPU'; }; then
+if [ -n "$cudart" ] || { command -v nvidia-smi >/dev/null && nvidia-smi -L 2>/dev/null | grep '^GPU' >/dev/null; }; then
 	seen_gpu=yes
 fi
 if [ -z "$seen_gpu" ] && [ -z "$dry" ]; then

@@ -46,7 +46,7 @@ make_hosts() {
 		ip -n "$mid" link set "p$i" up
 	done
 	for ns in "${hosts[@]}"; do
-		until ip -n "$ns" -br link show eth0 | grep -q ' UP '; do
+		until ip -n "$ns" -br link show eth0 | grep ' UP ' >/dev/null; do
 			:
 		done
 	done

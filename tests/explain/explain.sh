@@ -33,8 +33,8 @@ verdicts)
 	expect 2 "(stdin):3" "$tool" explain - <"$out/error"
 	expect 0 "cuda-out-of-memory (error, 10)" "$tool" explain --list
 	# No terminal, no colours; and no line that is wider than it should be.
-	"$tool" explain "$out/error" | grep -q $'\033' && fail "colours in a pipe"
-	"$tool" explain "$out/error" | grep -E '^ +(means|do) ' | grep -qE '.{101}' && fail "wide"
+	"$tool" explain "$out/error" | grep $'\033' >/dev/null && fail "colours in a pipe"
+	"$tool" explain "$out/error" | grep -E '^ +(means|do) ' | grep -E '.{101}' >/dev/null && fail "wide"
 	;;
 json)
 	printf '%s\n%s\n\xff\xfe%s\n' "$plugin" "$late" "$oom" >"$out/$(printf 'a\033[1mb')"

@@ -7,7 +7,8 @@
 #
 # With "cm-" before it the RDMA connection manager connects the queue pairs; at-one: one end wants it to,
 # cm-missing: both ends, but there is none.
-set -euo pipefail
+set -Eeuo pipefail
+trap 'echo "ib: $BASH_COMMAND (line $LINENO) failed"' ERR
 cd "$(dirname "$0")/../.."
 build=${1:?usage: tests/guest/ib.sh BUILD_DIR [SUBJECT|SCENARIO[/SETTING=VALUE]...]}
 shift
@@ -79,7 +80,7 @@ by_cm() {
 
 without_librdmacm() {
 	local library status=0
-	library=$(ldconfig -p | awk '/librdmacm\.so\.1 / { print $NF; exit }')
+	library=$(ldconfig -p | awk '/librdmacm\.so\.1 / && !n++ { print $NF }')
 	[ -z "$library" ] || mount --bind /dev/null "$(readlink -f "$library")"
 	settings+=(ANYNET_IB_CM=1)
 	scenario steady || status=1

@@ -9,7 +9,8 @@
 # Each line tells the case, what was moved, and what the kernels' counters say of the network and of
 # TCP. A case fails if a byte is wrong, something hangs, the plugin takes the peer for dead, or the
 # counters show that the network was not bad in the way it should have been.
-set -euo pipefail
+set -Eeuo pipefail
+trap 'echo "netem: $BASH_COMMAND (line $LINENO) failed"' ERR
 cd "$(dirname "$0")/../.."
 # shellcheck source=tests/guest/links.sh
 . tests/guest/links.sh

@@ -39,7 +39,7 @@ need_tools() {
 	done
 	[ -z "$missing" ] || give_up "not found:$missing; 'tools/deps.sh guest' installs them"
 	# The busybox of the package busybox-static: there are no libraries in the initramfs.
-	if LC_ALL=C ldd "$(command -v busybox)" 2>/dev/null | grep -q '=>'; then
+	if LC_ALL=C ldd "$(command -v busybox)" 2>/dev/null | grep '=>' >/dev/null; then
 		give_up "busybox is not a static one; 'tools/deps.sh guest' installs it"
 	fi
 }

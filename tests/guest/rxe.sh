@@ -85,7 +85,7 @@ await_gid() {
 # rxe_make [WIRES [WIRES_WITH_DEVICES]]: one of each, if nothing is said. Exits with 77 where that
 # cannot be had.
 rxe_make() {
-	rxe_library=$(ldconfig -p | awk '/libibverbs\.so\.1 / { print $NF; exit }')
+	rxe_library=$(ldconfig -p | awk '/libibverbs\.so\.1 / && !n++ { print $NF }')
 	if [ -z "$rxe_library" ] || ! compgen -G '/etc/libibverbs.d/rxe.driver' >/dev/null; then
 		echo "SKIP guest: libibverbs or its driver for rxe is missing; 'tools/deps.sh guest' installs it"
 		exit 77

@@ -5,7 +5,8 @@
 #   tests/guest/guest.sh -- tests/guest/verbs.sh BUILD_DIR
 #
 # As `verbs.sh link down` and `verbs.sh link up` it pulls the cable and puts it back.
-set -euo pipefail
+set -Eeuo pipefail
+trap 'echo "verbs: $BASH_COMMAND (line $LINENO) failed"' ERR
 cd "$(dirname "$0")/../.."
 
 # shellcheck source=tests/guest/rxe.sh

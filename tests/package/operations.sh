@@ -26,11 +26,11 @@ done
 grep -oE 'anynet [a-z]+( --[a-z]+)+' "$page" | sort -u |
 	while read -r _ command options; do
 		for option in $options; do
-			"$tool" "$command" --usage | grep -qE -- "\[${option}[]=]" || echo "anynet $command has no $option"
+			"$tool" "$command" --usage | grep -E -- "\[${option}[]=]" >/dev/null || echo "anynet $command has no $option"
 		done
 	done | grep . && bad=1
 for command in $(grep -oE '`anynet [a-z]+' "$page" | awk '{ print $2 }' | sort -u); do
-	"$tool" help | grep -q "^  $command " || fail "anynet $command is no command"
+	"$tool" help | grep "^  $command " >/dev/null || fail "anynet $command is no command"
 done
 for link in $(grep -oE '\]\([^)]+\)' "$page" | sed 's/^](//; s/)$//'); do
 	file=$source/docs/${link%%#*}

@@ -110,7 +110,7 @@ contents() {
 		rpm=$(echo "$work/rpm/$name"-[0-9]*.rpm)
 		diff <(list_deb "$deb") <(list_rpm "$rpm") || fail "$name: .deb and .rpm differ"
 	done
-	rpm -qp --requires "$work"/rpm/anynet-nccl-net-*.rpm 2>/dev/null | grep -q "(GLIBC_$floor)" ||
+	rpm -qp --requires "$work"/rpm/anynet-nccl-net-*.rpm 2>/dev/null | grep "(GLIBC_$floor)" >/dev/null ||
 		fail "the plugin's .rpm does not want its glibc"
 }
 
@@ -223,7 +223,7 @@ deb_upgraded() {
 	exec 3<"$root/usr/lib/anynet/libnccl-net.so" # in use
 	quietly inside update-alternatives --set libnccl-net.so /usr/lib/anynet/libnccl-net.so
 	quietly inside dpkg --no-triggers -i /tmp/next.deb
-	inside dpkg-query -W -f '${Version}' anynet-nccl-net | grep -q '+next$' || fail "no upgrade"
+	inside dpkg-query -W -f '${Version}' anynet-nccl-net | grep '+next$' >/dev/null || fail "no upgrade"
 	[ "$root/usr/lib/anynet/libnccl-net.so" -ef /proc/self/fd/3 ] && fail "the library in use was written over"
 	cmp - "$packaged" <&3
 	exec 3<&-
@@ -368,7 +368,7 @@ unit() {
 	local line option
 	line=$(sed -n 's|^ExecStart=/usr/bin/anynet ||p' "$source/packaging/anynet-export.service")
 	for option in $(grep -oE -- '--[a-z]+' <<<"$line"); do
-		"$build/tools/anynet" "${line%% *}" --usage | grep -qE -- "\[${option}[]=]" ||
+		"$build/tools/anynet" "${line%% *}" --usage | grep -E -- "\[${option}[]=]" >/dev/null ||
 			fail "the tool does not know ${line%% *} $option"
 	done
 	command -v systemd-analyze >/dev/null ||

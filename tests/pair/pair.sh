@@ -33,7 +33,7 @@ trap cleanup EXIT
 # The kernel tells of a carrier some time after the other end is up.
 await_carriers() {
 	for ns in "$@"; do
-		until ip -n "$ns" -br link show eth0 | grep -q ' UP '; do
+		until ip -n "$ns" -br link show eth0 | grep ' UP ' >/dev/null; do
 			:
 		done
 	done

@@ -112,7 +112,7 @@ dry)
 	expect 2 "2 to 16 are wanted" "$run" --dry-run --ranks 17 --out "$out/results" "$build"
 	expect 2 "Usage" "$run"
 	expect 2 "is no build directory" "$run" --dry-run --out "$out/results" "$out"
-	if ! nvidia-smi -L 2>/dev/null | grep -q '^GPU'; then
+	if ! nvidia-smi -L 2>/dev/null | grep '^GPU' >/dev/null; then
 		expect 77 "SKIP: no GPU here" "$run" --out "$out/results" "$build"
 	fi
 	;;

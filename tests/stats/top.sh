@@ -130,7 +130,7 @@ export)
 	# A file, whole, that others may read as the umask says.
 	(umask 027 && "$tool" export --textfile "$out/jobs.prom") || fail "status $?"
 	[ "$(stat -c %a "$out/jobs.prom")" = 640 ] || fail "mode $(stat -c %a "$out/jobs.prom")"
-	grep -c '^anynet_rail_up{' "$out/jobs.prom" | grep -qx 8 || fail "not the whole file"
+	grep -c '^anynet_rail_up{' "$out/jobs.prom" | grep -x 8 >/dev/null || fail "not the whole file"
 	[ "$(find "$out" -name 'jobs.prom*' | wc -l)" = 1 ] || fail "something else is left"
 	# Again and again, until it is told to end.
 	rm "$out/jobs.prom"
