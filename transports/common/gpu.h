@@ -26,8 +26,8 @@ int gpu_of(const void *addr, struct gpu **gpu, char *why, size_t why_bytes);
 /* A bounce; -1: none is free. From then on gpu_is_short until one is taken again: who has some that
  * are not copying, and cannot use them at once, gives them back. */
 int gpu_bounce_take(struct gpu *gpu);
-void gpu_bounce_give(struct gpu *gpu,
-		     int bounce); /* waits for the copies that go to it or from it */
+/* Where a copy has failed, waits until nothing goes to it or from it; 20 s at most. */
+void gpu_bounce_give(struct gpu *gpu, int bounce);
 uint8_t *gpu_bounce_memory(const struct gpu *gpu, int bounce); /* GPU_BOUNCE_BYTES */
 bool gpu_is_short(const struct gpu *gpu);
 
