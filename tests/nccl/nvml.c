@@ -1,0 +1,170 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * libnvidia-ml.so.1 of the software GPU, as much as NCCL calls for one GPU without NVLink. The rest it
+ * looks up and does without: fabrics, platforms, confidential computing. NVML's header is not in the
+ * CUDA toolkit's runtime part, so what is needed of it is declared here.
+ */
+#include "gpu.h"
+
+#include <stddef.h>
+
+typedef enum {
+	NVML_SUCCESS = 0,
+	NVML_ERROR_INVALID_ARGUMENT = 2,
+	NVML_ERROR_NOT_SUPPORTED = 3,
+	NVML_ERROR_NOT_FOUND = 6,
+} nvmlReturn_t;
+
+#define NVML_P2P_STATUS_NOT_SUPPORTED 5
+
+typedef struct nvmlDevice_st *nvmlDevice_t;
+
+typedef struct {
+	unsigned fieldId, scopeId;
+	long long timestamp, latencyUsec;
+	unsigned valueType;
+	nvmlReturn_t nvmlReturn;
+	union {
+		double number;
+		unsigned long long bits;
+	} value;
+} nvmlFieldValue_t;
+
+struct nvmlDevice_st {
+	char unused;
+};
+
+static struct nvmlDevice_st gpu;
+
+nvmlReturn_t nvmlInit_v2(void);
+nvmlReturn_t nvmlInit(void);
+nvmlReturn_t nvmlShutdown(void);
+nvmlReturn_t nvmlDeviceGetCount_v2(unsigned *count);
+nvmlReturn_t nvmlDeviceGetCount(unsigned *count);
+nvmlReturn_t nvmlDeviceGetHandleByIndex(unsigned index, nvmlDevice_t *device);
+nvmlReturn_t nvmlDeviceGetHandleByPciBusId(const char *bus_id, nvmlDevice_t *device);
+nvmlReturn_t nvmlDeviceGetIndex(nvmlDevice_t device, unsigned *index);
+const char *nvmlErrorString(nvmlReturn_t error);
+nvmlReturn_t nvmlDeviceGetCudaComputeCapability(nvmlDevice_t device, int *major, int *minor);
+nvmlReturn_t nvmlDeviceGetP2PStatus(nvmlDevice_t a, nvmlDevice_t b, int capability, int *status);
+nvmlReturn_t nvmlDeviceGetNvLinkState(nvmlDevice_t device, unsigned link, int *state);
+nvmlReturn_t nvmlDeviceGetNvLinkRemotePciInfo(nvmlDevice_t device, unsigned link, void *info);
+nvmlReturn_t nvmlDeviceGetNvLinkCapability(nvmlDevice_t device, unsigned link, int capability,
+					   unsigned *value);
+nvmlReturn_t nvmlDeviceGetFieldValues(nvmlDevice_t device, int count, nvmlFieldValue_t *values);
+
+nvmlReturn_t nvmlInit_v2(void)
+{
+	return NVML_SUCCESS;
+}
+
+nvmlReturn_t nvmlInit(void)
+{
+	return NVML_SUCCESS;
+}
+
+nvmlReturn_t nvmlShutdown(void)
+{
+	return NVML_SUCCESS;
+}
+
+nvmlReturn_t nvmlDeviceGetCount_v2(unsigned *count)
+{
+	if (!count)
+		return NVML_ERROR_INVALID_ARGUMENT;
+	*count = 1;
+	return NVML_SUCCESS;
+}
+
+nvmlReturn_t nvmlDeviceGetCount(unsigned *count)
+{
+	return nvmlDeviceGetCount_v2(count);
+}
+
+nvmlReturn_t nvmlDeviceGetHandleByIndex(unsigned index, nvmlDevice_t *device)
+{
+	if (!device || index)
+		return NVML_ERROR_INVALID_ARGUMENT;
+	*device = &gpu;
+	return NVML_SUCCESS;
+}
+
+nvmlReturn_t nvmlDeviceGetHandleByPciBusId(const char *bus_id, nvmlDevice_t *device)
+{
+	if (!bus_id || !device)
+		return NVML_ERROR_INVALID_ARGUMENT;
+	if (!gpu_is_at(bus_id))
+		return NVML_ERROR_NOT_FOUND;
+	*device = &gpu;
+	return NVML_SUCCESS;
+}
+
+nvmlReturn_t nvmlDeviceGetIndex(nvmlDevice_t device, unsigned *index)
+{
+	if (device != &gpu || !index)
+		return NVML_ERROR_INVALID_ARGUMENT;
+	*index = 0;
+	return NVML_SUCCESS;
+}
+
+const char *nvmlErrorString(nvmlReturn_t error)
+{
+	switch (error) {
+	case NVML_SUCCESS:
+		return "Success";
+	case NVML_ERROR_INVALID_ARGUMENT:
+		return "Invalid Argument";
+	case NVML_ERROR_NOT_SUPPORTED:
+		return "Not Supported";
+	case NVML_ERROR_NOT_FOUND:
+		return "Not Found";
+	}
+	return "Unknown Error";
+}
+
+nvmlReturn_t nvmlDeviceGetCudaComputeCapability(nvmlDevice_t device, int *major, int *minor)
+{
+	if (device != &gpu || !major || !minor)
+		return NVML_ERROR_INVALID_ARGUMENT;
+	*major = GPU_CAPABILITY_MAJOR;
+	*minor = GPU_CAPABILITY_MINOR;
+	return NVML_SUCCESS;
+}
+
+nvmlReturn_t nvmlDeviceGetP2PStatus(nvmlDevice_t a, nvmlDevice_t b, int capability, int *status)
+{
+	(void)capability;
+	if (a != &gpu || b != &gpu || !status)
+		return NVML_ERROR_INVALID_ARGUMENT;
+	*status = NVML_P2P_STATUS_NOT_SUPPORTED;
+	return NVML_SUCCESS;
+}
+
+nvmlReturn_t nvmlDeviceGetNvLinkState(nvmlDevice_t device, unsigned link, int *state)
+{
+	(void)link, (void)state;
+	return device == &gpu ? NVML_ERROR_NOT_SUPPORTED : NVML_ERROR_INVALID_ARGUMENT;
+}
+
+nvmlReturn_t nvmlDeviceGetNvLinkRemotePciInfo(nvmlDevice_t device, unsigned link, void *info)
+{
+	(void)link, (void)info;
+	return device == &gpu ? NVML_ERROR_NOT_SUPPORTED : NVML_ERROR_INVALID_ARGUMENT;
+}
+
+nvmlReturn_t nvmlDeviceGetNvLinkCapability(nvmlDevice_t device, unsigned link, int capability,
+					   unsigned *value)
+{
+	(void)link, (void)capability, (void)value;
+	return device == &gpu ? NVML_ERROR_NOT_SUPPORTED : NVML_ERROR_INVALID_ARGUMENT;
+}
+
+/* Each field says for itself that it is not there. */
+nvmlReturn_t nvmlDeviceGetFieldValues(nvmlDevice_t device, int count, nvmlFieldValue_t *values)
+{
+	if (device != &gpu || !values || count < 1)
+		return NVML_ERROR_INVALID_ARGUMENT;
+	for (int i = 0; i < count; i++)
+		values[i].nvmlReturn = NVML_ERROR_NOT_SUPPORTED;
+	return NVML_SUCCESS;
+}
