@@ -1,0 +1,70 @@
+#!/bin/bash
+# SPDX-License-Identifier: Apache-2.0
+# The real NCCL over the plugin, on GPUs in software: nccl.sh CASE BUILD_DIR. Loopback only; exit 77 =
+# skipped. bench/real has the program, and does the same on a real GPU.
+set -uo pipefail
+here=$(cd "$(dirname "$0")" && pwd)
+# shellcheck source=tests/said.sh
+. "$here/../said.sh"
+
+case=${1:?} build=${2:?}
+libs=$("$here/prepare.sh" --offline) || {
+	echo "$libs"
+	exit 77
+}
+plugin=$build/libnccl-net.so
+out=$(mktemp -d)
+trap 'rm -rf "$out"' EXIT
+# The kernels in software know these. Without a GPU there is nothing to tune for.
+export NCCL_ALGO=Ring NCCL_PROTO=LL,Simple LD_LIBRARY_PATH=$libs
+export NCCL_SOCKET_IFNAME=lo ANYNET_TRANSPORT=tcp
+unset NCCL_NET NCCL_DEBUG ANYNET_PORT_RANGE
+
+bench() {
+	"$build/bench/real/real_bench" --nccl "$libs/libnccl.so.2" --cudart "$libs/libcudart.so.13" \
+		--logs "$out" --limit 60 -w 1 "$@"
+}
+
+sizes=all_reduce,all_gather,reduce_scatter,broadcast,alltoall,sendrecv
+scenes=groups,splits,comms,reinit,abort
+case $case in
+# The GPU in software by itself.
+runtime)
+	expect 0 "" "$here/runtime.sh" "${CUDA_HOME:-/usr/local/cuda}/include" "$out/libs" check
+	;;
+# NCCL's own net: what fails here is not the plugin's.
+builtin)
+	expect 0 "all results are right" bench -N "NCCL_NET=Socket builtin" -r 3 -e 4M -f 32 -n 2 -t $sizes
+	said '^# NET/Socket carried all '
+	;;
+sizes)
+	for ranks in 2 4; do
+		expect 0 "all results are right" bench -N "$plugin" -r $ranks -e 16M -f 8 -n 3 -t $sizes
+		said "^# NET/anynet carried all [1-9][0-9]* channel ends of $ranks ranks; net API v11 of "
+	done
+	;;
+scenes)
+	expect 0 "all results are right" bench -N "$plugin" -r 4 -t $scenes
+	for scene in ${scenes//,/ }; do
+		said "^# $scene +[^S]"
+	done
+	;;
+eight)
+	expect 0 "all results are right" bench -N "$plugin" -r 8 -e 1M -f 64 -n 2 -t $sizes,groups,splits
+	;;
+# NCCL ends the job here, with its own nets.
+ib)
+	expect 0 "all results are right" bench -N "NCCL_NET=IB $plugin" -r 2 -e 1M -f 32 -n 3 -t $sizes,$scenes
+	said '^# NET/IB carried all '
+	;;
+cut)
+	expect 0 "all results are right" bench -N "$plugin" -r 2 -b 64K -e 4M -f 8 -n 60 --cut 20 \
+		-t all_reduce,alltoall,sendrecv
+	said '^# [1-9][0-9]* connections of the plugin were shut meanwhile'
+	;;
+killed)
+	expect 0 "all results are right" bench -N "$plugin" -r 3 -t killed
+	said '^# killed +[12] of the 2 others had an error of their own'
+	;;
+*) fail "no case $case" ;;
+esac

@@ -1,0 +1,126 @@
+#!/bin/bash
+# SPDX-License-Identifier: Apache-2.0
+# Builds the real NCCL for a host without a GPU: NVIDIA's source as Debian ships it, linked with a CUDA
+# runtime in software (runtime.sh), its device code replaced by ours for the CPU (device.mk). What NCCL does
+# on the host - the topology, the search for a net plugin, the proxies that drive it - is NVIDIA's code.
+#
+# Usage: tests/nccl/prepare.sh [--offline]
+#
+# Prints the directory that libnccl.so.2, libcudart.so.13 and libnvidia-ml.so.1 are in. The first time it
+# downloads 1.3 MB and compiles for two minutes on 2 cores. --offline: download nothing. Where something is
+# missing it prints "SKIP" with the reason and exits with 77. Needs no root.
+#
+# ANYNET_NCCL_CACHE   where it is kept, 30 MB (default $XDG_CACHE_HOME/anynet-nccl, or
+#                     ~/.cache/anynet-nccl)
+# ANYNET_NCCL_SOURCE  an archive of the source (NCCL v2.29.7) instead of Debian's
+# CUDA_HOME           where the headers of CUDA 13 are (default /usr/local/cuda)
+set -euo pipefail
+here=$(cd "$(dirname "$0")" && pwd)
+cache=${ANYNET_NCCL_CACHE:-${XDG_CACHE_HOME:-${HOME:-/root}/.cache}/anynet-nccl}
+cuda=${CUDA_HOME:-/usr/local/cuda}
+version=2.29.7
+# Of Debian's source package; our kernels are written against this version's headers.
+package=nvidia-nccl=$version-1-1
+checksum=e67239212c395bfdb398a7519491840d06fdf6b599c299f97c7ed0109777bba1
+offline=''
+
+give_up() {
+	echo "SKIP nccl: $*"
+	exit 77
+}
+
+need_tools() {
+	local tool major
+	for tool in g++ make python3; do
+		command -v $tool >/dev/null || give_up "no $tool here"
+	done
+	[ -f "$cuda/include/cuda_runtime.h" ] || give_up "no headers of CUDA in $cuda (CUDA_HOME)"
+	major=$(awk '$2 == "CUDA_VERSION" { print int($3 / 1000) }' "$cuda/include/cuda.h")
+	[ "$major" = 13 ] || give_up "the headers in $cuda are of CUDA $major, 13 is wanted"
+}
+
+# Debian's unstable, from where this host has its packages; apt's own lists are left alone.
+download() {
+	local apt=$1/apt uri
+	command -v apt-get >/dev/null || give_up "no apt-get to download the source with (ANYNET_NCCL_SOURCE)"
+	# shellcheck disable=SC2016 # apt's
+	uri=$(apt-get indextargets --format '$(REPO_URI)' 'Created-By: Packages' |
+		awk '/\/debian\/?$/ && !found { found = $0 } END { print found }')
+	[ -n "$uri" ] || give_up "apt has no Debian archive here (ANYNET_NCCL_SOURCE names the source)"
+	mkdir -p "$apt/lists/partial" "$apt/parts"
+	echo "deb-src $uri sid contrib" >"$apt/sources.list"
+	local get=(apt-get -qq -o "Dir::State::Lists=$apt/lists" -o "Dir::Etc::SourceList=$apt/sources.list"
+		-o "Dir::Etc::SourceParts=$apt/parts" -o Dir::Cache::srcpkgcache= -o Dir::Cache::pkgcache=
+		-o APT::Sandbox::User=root)
+	(cd "$apt" && "${get[@]}" update && "${get[@]}" --download-only --tar-only source "$package") \
+		>"$apt/log" 2>&1 || {
+		cat "$apt/log" >&2
+		give_up "apt-get cannot download $package (ANYNET_NCCL_SOURCE names the source)"
+	}
+	mv "$apt"/*.orig.tar.gz "$1/source.tar.gz"
+	echo "$checksum  $1/source.tar.gz" | sha256sum --check --quiet >&2 ||
+		give_up "the downloaded source is not that of NCCL $version"
+}
+
+# Built in a directory of its own first, so that what was interrupted leaves nothing half done.
+unpack() {
+	local new=${cache:?}/source.new found
+	[ ! -e "$cache/source" ] || return 0
+	rm -rf "$new"
+	mkdir -p "$new"
+	if [ -n "${ANYNET_NCCL_SOURCE:-}" ]; then
+		cp "$ANYNET_NCCL_SOURCE" "$new/source.tar.gz"
+	else
+		download "$new"
+	fi
+	tar -C "$new" --strip-components=1 -xf "$new/source.tar.gz"
+	found=$(awk -F '[ :=]+' '/^NCCL_(MAJOR|MINOR|PATCH)/ { printf "%s%s", dot, $2; dot = "." }' \
+		"$new/makefiles/version.mk")
+	[ "$found" = $version ] || give_up "the source is not that of NCCL $version"
+	# Neither debug information nor a second run of the compiler for dependencies: it does not change.
+	sed -i 's/-O3 -g$/-O1/' "$new/makefiles/common.mk"
+	# shellcheck disable=SC2016 # make's
+	sed -i '/^\t@$(CXX) .* -M $< >/d; /^\t@sed .*d\.tmp/d; /^ *sed -e .*fmt/d; /sed -e .*\$\$\/:/d; /^\t@rm -f .*d\.tmp/d' \
+		"$new/src/Makefile"
+	mv "$new" "$cache/source"
+}
+
+compile() {
+	rm -rf "${cache:?}/lib"
+	cp "$here/device.mk" "$cache/source/src/device/Makefile"
+	"$here/runtime.sh" "$cuda/include" "$cache/lib" &&
+		make -C "$cache/source/src" -j "${JOBS:-$(nproc)}" lib BUILDDIR="$cache/build" \
+			SOFTGPU="$here" CUDARTLIB=cudart CUDA_LIB="$cache/lib" CUDA_INC="$cuda/include" \
+			CUDA_MAJOR=13 CUDA_MINOR=0 &&
+		cp -L "$cache/build/lib/libnccl.so.2" "$cache/lib/"
+}
+
+# What of ours it is made of.
+mark() {
+	cat "$here"/*.c "$here"/*.cc "$here"/*.h "$here"/*.hh "$here"/*.map "$here/runtime.sh" \
+		"$here/device.mk" | sha256sum | cut -d ' ' -f 1
+}
+
+case ${1:-} in
+--offline) offline=yes ;;
+'') ;;
+*)
+	sed -n '/^# Usage/,/^$/s/^# //p' "$0" >&2
+	exit 2
+	;;
+esac
+[ "$(uname -m)" = x86_64 ] || give_up "it is for x86-64, this host is $(uname -m)"
+if [ "$(cat "$cache/lib/mark" 2>/dev/null)" != "$(mark)" ]; then
+	[ -z "$offline" ] || give_up "it is not built, or not from these files; 'make nccl' does it"
+	need_tools
+	echo "nccl: building NCCL $version in $cache" >&2
+	mkdir -p "$cache"
+	unpack
+	compile >"$cache/build.log" 2>&1 || {
+		tail -30 "$cache/build.log" >&2
+		echo "nccl: the build failed: $cache/build.log" >&2
+		exit 1
+	}
+	mark >"$cache/lib/mark"
+fi
+echo "$cache/lib"
