@@ -94,16 +94,18 @@ static int refuse(const char *path, const char *why, const char *what)
 }
 
 /* The newest table that this NCCL and the plugin both know. */
-static int expected_api(int version)
+static int expected_api(const struct real_options *opts, int version)
 {
 	const struct release_range *range = release_range_of(version);
+	int newest = opts->api_newest ? opts->api_newest : OUR_NEWEST;
 
 	if (!range)
 		return 0;
-	return range->api_newest < OUR_NEWEST ? range->api_newest : OUR_NEWEST;
+	return range->api_newest < newest ? range->api_newest : newest;
 }
 
-static int judge(const char *path, const struct account *a, bool builtin, int ranks, int version)
+/* expected: the net API that NCCL was to take */
+static int judge(const char *path, const struct account *a, bool builtin, int ranks, int expected)
 {
 	char text[40];
 
@@ -112,8 +114,8 @@ static int judge(const char *path, const struct account *a, bool builtin, int ra
 			      "NCCL's own net is asked for, and the plugin is loaded: ", a->file);
 	if (!builtin && !a->api)
 		return refuse(path, "no line of the plugin's: NCCL has not loaded it", "");
-	if (!builtin && a->api != expected_api(version)) {
-		snprintf(text, sizeof(text), "v%d and not v%d", a->api, expected_api(version));
+	if (!builtin && a->api != expected) {
+		snprintf(text, sizeof(text), "v%d and not v%d", a->api, expected);
 		return refuse(path, "NCCL has taken the net API ", text);
 	}
 	if (a->others)
@@ -134,7 +136,8 @@ int proof_check(const struct real_options *opts, const struct real_session *whic
 		struct account a = { 0 };
 
 		proof_path(opts, which, rank, path, sizeof(path));
-		if (read_log(path, builtin, &a) || judge(path, &a, builtin, opts->ranks, version))
+		if (read_log(path, builtin, &a) ||
+		    judge(path, &a, builtin, opts->ranks, expected_api(opts, version)))
 			return -GROUP_ERROR;
 		channels += a.ours;
 		gdr += a.gdr;

@@ -44,6 +44,7 @@ struct real_options {
 	size_t bytes_min, bytes_max;
 	int factor, iterations, warmups, rounds, limit_s;
 	int cut_ms;       /* 0 = no sockets are shut */
+	int api_newest;   /* of the tables in the plugin's file; 0 = all that there are */
 	const char *logs; /* directory of NCCL's logs */
 	FILE *csv;
 	unsigned tests; /* bit n: tests[n] */

@@ -20,6 +20,7 @@ static const char doc[] =
 
 enum {
 	KEY_NCCL = 0x100,
+	KEY_API,
 	KEY_CUDART,
 	KEY_CSV,
 	KEY_CUT,
@@ -46,6 +47,8 @@ static const struct argp_option options[] = {
 	{ "logs", KEY_LOGS, "DIR", 0, "directory for NCCL's logs, which must exist (.)", 0 },
 	{ "csv", KEY_CSV, "FILE", 0, "append every round's numbers to FILE", 0 },
 	{ "dry-run", KEY_DRY_RUN, NULL, 0, "only look at the command line", 0 },
+	{ "api", KEY_API, "N", 0, "the newest net API in the plugin's file (all that there are)",
+	  0 },
 	{ "nccl", KEY_NCCL, "FILE", 0, "the libnccl to use", 0 },
 	{ "cudart", KEY_CUDART, "FILE", 0, "the CUDA runtime to use", 0 },
 	{ 0 },
@@ -127,6 +130,9 @@ static error_t parse(int key, char *arg, struct argp_state *state)
 		break;
 	case KEY_CUT:
 		opts->cut_ms = (int)args_number(state, "--cut", arg, 1, 3600000);
+		break;
+	case KEY_API:
+		opts->api_newest = (int)args_number(state, "--api", arg, 5, 99);
 		break;
 	case KEY_LIMIT:
 		opts->limit_s = (int)args_number(state, "--limit", arg, 1, 86400);

@@ -72,6 +72,7 @@ proof)
 	FAKE_NCCL_QUIET=1 expect 1 "no channel goes over the plugin" bench -N "$plugin" "${few[@]}"
 	FAKE_NCCL_ABI=8 expect 1 "net API v8 and not v11" bench -N "$plugin" "${few[@]}"
 	FAKE_NCCL_ABI=8 FAKE_NCCL_VERSION=22304 expect 0 "net API v8 of" bench -N "$plugin" "${few[@]}"
+	expect 1 "net API v11 and not v8" bench -N "$plugin" --api 8 "${few[@]}"
 	expect 1 "no line of the plugin's" bench -N "NCCL_NET_PLUGIN=none $plugin" "${few[@]}"
 	expect 1 "the plugin is loaded" bench -N "NCCL_NET_PLUGIN=$plugin builtin" "${few[@]}"
 	expect 1 "has written no" bench -N "NCCL_DEBUG_FILE=$out/elsewhere $plugin" "${few[@]}"
