@@ -302,6 +302,33 @@ static void test_a_sender_uses_its_other_nic(void **state)
 	pair_close(&pair);
 }
 
+/* One between addresses of this host, say. It would be closed and made again for as long as that lasts. */
+static void test_a_connection_made_without_the_link_is_left_alone(void **state)
+{
+	struct anynet_rail *rail;
+	char in[8];
+
+	(void)state;
+	ip("link set a0 down");
+	wait_down(A0, true);
+	pair_open_recv(&pair, 1);
+	rail = pair.recv->rails[0];
+	rail->dev = &devices[A0];
+	rail->losses = link_losses(rail->dev);
+	pair_irecv(&pair, in, sizeof(in), 0);
+	look(pair.recv);
+	assert_false(rail->suspect);
+	ip("link set a0 up");
+	wait_down(A0, false);
+	look(pair.recv);
+	assert_false(rail->suspect);
+	ip("link set a0 down");
+	wait_down(A0, true);
+	look(pair.recv);
+	assert_true(rail->suspect);
+	pair_close(&pair);
+}
+
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
@@ -317,6 +344,7 @@ int main(void)
 		TEST(test_an_overrun_makes_it_forget_which_nics_are_down),
 		TEST(test_a_receiver_tells_the_sender_over_another_nic),
 		TEST(test_a_sender_uses_its_other_nic),
+		TEST(test_a_connection_made_without_the_link_is_left_alone),
 	};
 
 	netns_enter();

@@ -13,6 +13,7 @@
 
 static int links_fd = -1;
 static _Atomic bool down[ANYNET_DEVICES_MAX], port_down[ANYNET_DEVICES_MAX];
+static _Atomic unsigned losses[ANYNET_DEVICES_MAX];
 
 int link_events_open(void)
 {
@@ -46,8 +47,11 @@ static bool take_link(const struct ifinfomsg *info, bool removed)
 	const struct anynet_device *dev;
 
 	for (int i = 0; i < ANYNET_DEVICES_MAX && (dev = net_device(i)); i++)
-		if (dev->ifindex == (unsigned)info->ifi_index)
-			changed |= atomic_exchange(&down[i], now) != now;
+		if (dev->ifindex == (unsigned)info->ifi_index &&
+		    atomic_exchange(&down[i], now) != now) {
+			atomic_fetch_add(&losses[i], now);
+			changed = true;
+		}
 	return changed;
 }
 
@@ -85,11 +89,16 @@ bool link_is_down(const struct anynet_device *dev)
 
 void link_set_port(const struct anynet_device *dev, bool lost)
 {
-	if (is_listed(dev))
-		atomic_store(&port_down[dev->index], lost);
+	if (is_listed(dev) && atomic_exchange(&port_down[dev->index], lost) != lost)
+		atomic_fetch_add(&losses[dev->index], lost);
 }
 
 bool link_port_is_down(const struct anynet_device *dev)
 {
 	return is_listed(dev) && atomic_load(&port_down[dev->index]);
+}
+
+unsigned link_losses(const struct anynet_device *dev)
+{
+	return is_listed(dev) ? atomic_load(&losses[dev->index]) : 0;
 }

@@ -21,4 +21,7 @@ bool link_is_down(const struct anynet_device *dev);
 void link_set_port(const struct anynet_device *dev, bool lost);
 bool link_port_is_down(const struct anynet_device *dev);
 
+/* How often one of the two has gone so far: what was connected since does without it. Any thread. */
+unsigned link_losses(const struct anynet_device *dev);
+
 #endif

@@ -93,6 +93,7 @@ struct anynet_rail {
 	uint32_t epoch;
 	const struct anynet_device
 		*dev;                 /* NIC that the connection goes through; NULL = not known */
+	unsigned losses;              /* that NIC's link_losses() when the connection was made */
 	struct anynet_wire_rail home; /* the NICs it was planned for */
 	struct anynet_wire_rail pair; /* those it joins now */
 	bool readable, writable;      /* by the last events; set when in doubt */

@@ -46,13 +46,20 @@ static void tell_doubt(struct anynet_comm *comm, const struct anynet_rail *rail,
 		    rail->index, rail->path, why);
 }
 
+/* Between addresses of one host packets need no link, and the kernel may send by another NIC than the one
+ * with the address: what was connected without the link does without it. */
+static bool has_lost_link(const struct anynet_rail *rail)
+{
+	return rail->dev && link_is_down(rail->dev) && link_losses(rail->dev) != rail->losses;
+}
+
 static void watch_rail(struct anynet_comm *comm, struct anynet_rail *rail, uint64_t now)
 {
 	bool alternative = comm->paths.own_count > 1 || comm->paths.peer_count > 1;
 	struct rail_signs signs = { 0 };
 	bool told = rail->ops->signs(rail, &signs);
 	uint64_t silence = told ? silence_of(rail, &signs, now) : 0;
-	bool lost = signs.lost || (rail->dev && link_is_down(rail->dev)) ||
+	bool lost = signs.lost || has_lost_link(rail) ||
 		    (rail->doubted_ms && now - rail->doubted_ms < DOUBT_MS);
 
 	if (told)

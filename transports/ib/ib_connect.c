@@ -203,6 +203,7 @@ static int choose_gid(struct ib_link *link, const struct anynet_wire_qp *peer, c
 	if (peer)
 		memcpy(theirs.raw.raw, peer->gid, sizeof(peer->gid));
 	link->attr = ib_nic_attr(link->nic);
+	link->losses = link_losses(link->nic->dev);
 	return ib_nic_choose_gid(link->nic, peer ? &theirs : NULL, peer ? 1 : 0, &link->gid, &match,
 				 why, why_bytes);
 }
@@ -429,8 +430,8 @@ struct ib_link *ib_link_accept(const struct anynet_device *dev,
 	answer->reason[0] = '\0';
 	ret = accept_offer(link, hello, answer);
 	if (ret) {
-		snprintf(answer->reason, sizeof(answer->reason), "%s dev %.63s: %s", anynet_net.host,
-			 dev->name,
+		snprintf(answer->reason, sizeof(answer->reason), "%s dev %.63s: %s",
+			 anynet_net.host, dev->name,
 			 ret == -EPROTONOSUPPORT ? "another kind of link" : strerror(-ret));
 		ib_link_free(link);
 		return NULL;

@@ -66,7 +66,8 @@ struct ib_link {
 	uint32_t slot_count, slot_bytes;
 	uint32_t psn, inline_bytes;
 	struct gid gid;
-	struct ibv_port_attr attr; /* of the port when the link was made */
+	struct ibv_port_attr attr; /* of the port when the link was made … */
+	unsigned losses;           /* … and its link_losses() */
 	enum ib_link_state state;
 	bool is_send;
 	bool signal_all; /* it shares a ring: what is not known to have arrived holds up the others */

@@ -142,6 +142,12 @@ static int ib_resume(struct anynet_rail *base, uint64_t frames, uint32_t part)
 	return 0;
 }
 
+/* A port that only reaches itself may have told before the link was made that it is down. */
+static bool has_lost_port(const struct ib_link *link)
+{
+	return link_port_is_down(link->nic->dev) && link_losses(link->nic->dev) != link->losses;
+}
+
 static bool ib_signs(struct anynet_rail *base, struct rail_signs *signs)
 {
 	struct ib_rail *rail = to_ib(base);
@@ -154,7 +160,7 @@ static bool ib_signs(struct anynet_rail *base, struct rail_signs *signs)
 	}
 	if (!rail->link)
 		return rail->over_tcp->signs(base, signs);
-	*signs = (struct rail_signs){ .lost = link_port_is_down(rail->link->nic->dev) };
+	*signs = (struct rail_signs){ .lost = has_lost_port(rail->link) };
 	if (peeked < 0)
 		base->ended = true;
 	if (base->comm->is_send)

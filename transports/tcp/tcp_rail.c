@@ -7,6 +7,7 @@
 #include <unistd.h>
 
 #include "checksum.h"
+#include "links.h"
 #include "socket.h"
 #include "tcp_rail.h"
 
@@ -105,6 +106,7 @@ static void look_at_path(struct anynet_rail *base)
 
 	getsockname(base->fd, (struct sockaddr *)&local, &len);
 	base->dev = net_device_at(&local);
+	base->losses = base->dev ? link_losses(base->dev) : 0;
 	getpeername(base->fd, (struct sockaddr *)&peer, &peer_len);
 	snprintf(base->path, sizeof(base->path), "%s -> %s",
 		 socket_text(&local, from, sizeof(from)), socket_text(&peer, to, sizeof(to)));
