@@ -79,6 +79,11 @@ cudaError_t report(cudaError_t error)
 	return error;
 }
 
+void last_error_set(cudaError_t error)
+{
+	last = error;
+}
+
 cudaError_t cudaGetLastError(void)
 {
 	cudaError_t error = last;

@@ -61,6 +61,7 @@ enum place range_find(const void *start, size_t bytes, struct range *found)
 
 static cudaError_t range_add(void *start, size_t bytes, enum place place)
 {
+	static unsigned long long ids; /* the lock's */
 	struct range *range = malloc(sizeof(*range)), **found;
 	cudaError_t ret = cudaErrorMemoryAllocation;
 
@@ -68,6 +69,7 @@ static cudaError_t range_add(void *start, size_t bytes, enum place place)
 		return ret;
 	*range = (struct range){ .start = start, .bytes = bytes, .place = place };
 	pthread_mutex_lock(&lock);
+	range->id = ++ids;
 	if (place != PLACE_DEVICE || bytes <= GPU_MEMORY_BYTES - device_bytes) {
 		found = tsearch(range, &ranges, range_compare);
 		if (found)

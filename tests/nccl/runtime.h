@@ -52,6 +52,7 @@ extern struct runtime runtime;
 
 /* Remembers an error for cudaGetLastError. */
 cudaError_t report(cudaError_t error);
+void last_error_set(cudaError_t error); /* one that may be none */
 
 /* A detached thread that gets no signals. */
 int thread_start(void *(*run)(void *), void *argument, const char *name);
@@ -99,13 +100,21 @@ struct range {
 	char *start;
 	size_t bytes;
 	enum place place;
-	bool leaving; /* cudaFreeAsync has it */
+	unsigned long long id; /* no other has had it */
+	bool leaving;          /* cudaFreeAsync has it */
 };
 
 /* What memory that is; *found is the range it is in, unless it is PLACE_PAGEABLE. */
 enum place range_find(const void *start, size_t bytes, struct range *found);
 
-/* Devices and kernels */
+/* Contexts, devices and kernels */
+
+CUcontext context_primary(void);
+CUcontext context_current(void); /* the thread's, or NULL */
+
+/* What drivers of that time call cuCtxCreate. */
+CUresult cuCtxCreate_v3(CUcontext *context, CUexecAffinityParam *params, int params_count,
+			unsigned flags, CUdevice device);
 
 /* One of the device's attributes, which have the same numbers in both APIs. */
 cudaError_t device_attribute(int *value, int attribute, int device);

@@ -1,0 +1,322 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * The driver's calls: much is the runtime's once more, with the same memory, streams and events, but
+ * leaves the runtime's last error as it is.
+ */
+#include "runtime.h"
+
+/* The codes are the same; one that only the runtime has means a bad argument. */
+static CUresult driver_error(cudaError_t error)
+{
+	switch (error) {
+	case cudaErrorInvalidConfiguration:
+	case cudaErrorInvalidMemcpyDirection:
+	case cudaErrorInvalidDeviceFunction:
+		return CUDA_ERROR_INVALID_VALUE;
+	default:
+		return (CUresult)error;
+	}
+}
+
+static cudaError_t context_error(void)
+{
+	return context_current() ? cudaSuccess : cudaErrorDeviceUninitialized;
+}
+
+static CUresult leave(cudaError_t last, cudaError_t error)
+{
+	last_error_set(last);
+	return driver_error(error);
+}
+
+CUresult cuInit(unsigned flags)
+{
+	return flags ? CUDA_ERROR_INVALID_VALUE : CUDA_SUCCESS;
+}
+
+CUresult cuDriverGetVersion(int *version)
+{
+	cudaError_t last = cudaPeekAtLastError();
+
+	return leave(last, cudaDriverGetVersion(version));
+}
+
+CUresult cuGetErrorString(CUresult error, const char **text)
+{
+	if (!text)
+		return CUDA_ERROR_INVALID_VALUE;
+	*text = error_text((int)error);
+	return *text ? CUDA_SUCCESS : CUDA_ERROR_INVALID_VALUE;
+}
+
+CUresult cuGetErrorName(CUresult error, const char **name)
+{
+	if (!name)
+		return CUDA_ERROR_INVALID_VALUE;
+	*name = error_driver_name((int)error);
+	return *name ? CUDA_SUCCESS : CUDA_ERROR_INVALID_VALUE;
+}
+
+CUresult cuDeviceGetCount(int *count)
+{
+	cudaError_t last = cudaPeekAtLastError();
+
+	return leave(last, cudaGetDeviceCount(count));
+}
+
+CUresult cuDeviceGet(CUdevice *device, int ordinal)
+{
+	if (!device || ordinal)
+		return device ? CUDA_ERROR_INVALID_DEVICE : CUDA_ERROR_INVALID_VALUE;
+	*device = 0;
+	return CUDA_SUCCESS;
+}
+
+CUresult cuDeviceGetAttribute(int *value, CUdevice_attribute attribute, CUdevice device)
+{
+	return driver_error(device_attribute(value, (int)attribute, device));
+}
+
+CUresult cuMemGetAddressRange(CUdeviceptr *start, size_t *bytes, CUdeviceptr pointer)
+{
+	struct range range;
+
+	if (range_find((const void *)pointer, 1, &range) == PLACE_PAGEABLE)
+		return CUDA_ERROR_NOT_FOUND;
+	if (start)
+		*start = (CUdeviceptr)range.start;
+	if (bytes)
+		*bytes = range.bytes;
+	return CUDA_SUCCESS;
+}
+
+/* Every attribute is stored at the width that cuda.h gives it. */
+CUresult cuPointerGetAttribute(void *data, CUpointer_attribute attribute, CUdeviceptr pointer)
+{
+	struct range range;
+	enum place place = range_find((const void *)pointer, 1, &range);
+
+	if (!data || place == PLACE_PAGEABLE)
+		return CUDA_ERROR_INVALID_VALUE;
+	switch (attribute) {
+	case CU_POINTER_ATTRIBUTE_CONTEXT:
+		*(CUcontext *)data = context_primary();
+		return CUDA_SUCCESS;
+	case CU_POINTER_ATTRIBUTE_MEMORY_TYPE:
+		*(unsigned *)data =
+			place == PLACE_DEVICE ? CU_MEMORYTYPE_DEVICE : CU_MEMORYTYPE_HOST;
+		return CUDA_SUCCESS;
+	case CU_POINTER_ATTRIBUTE_HOST_POINTER:
+		if (place == PLACE_DEVICE)
+			return CUDA_ERROR_INVALID_VALUE;
+		/* fall through */
+	case CU_POINTER_ATTRIBUTE_DEVICE_POINTER:
+		*(CUdeviceptr *)data = pointer;
+		return CUDA_SUCCESS;
+	case CU_POINTER_ATTRIBUTE_BUFFER_ID:
+		*(unsigned long long *)data = range.id;
+		return CUDA_SUCCESS;
+	case CU_POINTER_ATTRIBUTE_RANGE_START_ADDR:
+		*(void **)data = range.start;
+		return CUDA_SUCCESS;
+	case CU_POINTER_ATTRIBUTE_RANGE_SIZE:
+		*(size_t *)data = range.bytes;
+		return CUDA_SUCCESS;
+	case CU_POINTER_ATTRIBUTE_DEVICE_ORDINAL:
+		*(int *)data = 0;
+		return CUDA_SUCCESS;
+	case CU_POINTER_ATTRIBUTE_SYNC_MEMOPS:
+	case CU_POINTER_ATTRIBUTE_IS_MANAGED:
+	case CU_POINTER_ATTRIBUTE_IS_LEGACY_CUDA_IPC_CAPABLE:
+	case CU_POINTER_ATTRIBUTE_IS_GPU_DIRECT_RDMA_CAPABLE:
+		*(bool *)data = false;
+		return CUDA_SUCCESS;
+	case CU_POINTER_ATTRIBUTE_MAPPED:
+		*(bool *)data = true;
+		return CUDA_SUCCESS;
+	case CU_POINTER_ATTRIBUTE_ALLOWED_HANDLE_TYPES:
+		*(unsigned long long *)data = 0;
+		return CUDA_SUCCESS;
+	default:
+		return CUDA_ERROR_NOT_SUPPORTED;
+	}
+}
+
+/* There is no device that it could be for. */
+CUresult cuMemGetHandleForAddressRange(void *handle, CUdeviceptr start, size_t bytes,
+				       CUmemRangeHandleType type, unsigned long long flags)
+{
+	(void)handle, (void)start, (void)bytes, (void)type, (void)flags;
+	return CUDA_ERROR_NOT_SUPPORTED;
+}
+
+/* Whoever writes to memory, it is the host's. */
+CUresult cuFlushGPUDirectRDMAWrites(CUflushGPUDirectRDMAWritesTarget target,
+				    CUflushGPUDirectRDMAWritesScope scope)
+{
+	if (target != CU_FLUSH_GPU_DIRECT_RDMA_WRITES_TARGET_CURRENT_CTX ||
+	    (scope != CU_FLUSH_GPU_DIRECT_RDMA_WRITES_TO_OWNER &&
+	     scope != CU_FLUSH_GPU_DIRECT_RDMA_WRITES_TO_ALL_DEVICES))
+		return CUDA_ERROR_INVALID_VALUE;
+	return driver_error(context_error());
+}
+
+CUresult cuThreadExchangeStreamCaptureMode(CUstreamCaptureMode *mode)
+{
+	cudaError_t last = cudaPeekAtLastError();
+
+	return leave(last, cudaThreadExchangeStreamCaptureMode((enum cudaStreamCaptureMode *)mode));
+}
+
+CUresult cuMemAlloc(CUdeviceptr *start, size_t bytes)
+{
+	cudaError_t last = cudaPeekAtLastError(), error = context_error();
+	void *memory = NULL;
+
+	if (!start || !bytes)
+		return CUDA_ERROR_INVALID_VALUE;
+	if (!error)
+		error = cudaMalloc(&memory, bytes);
+	*start = (CUdeviceptr)memory;
+	return leave(last, error);
+}
+
+CUresult cuMemFree(CUdeviceptr start)
+{
+	cudaError_t last = cudaPeekAtLastError();
+
+	return leave(last, cudaFree((void *)start));
+}
+
+CUresult cuMemHostAlloc(void **memory, size_t bytes, unsigned flags)
+{
+	cudaError_t last = cudaPeekAtLastError(), error = context_error();
+
+	if (!error)
+		error = cudaHostAlloc(memory, bytes, flags);
+	return leave(last, error);
+}
+
+CUresult cuMemFreeHost(void *memory)
+{
+	cudaError_t last = cudaPeekAtLastError();
+
+	return leave(last, cudaFreeHost(memory));
+}
+
+CUresult cuMemcpyHtoD(CUdeviceptr to, const void *from, size_t bytes)
+{
+	cudaError_t last = cudaPeekAtLastError(), error = context_error();
+
+	if (!error)
+		error = cudaMemcpy((void *)to, from, bytes, cudaMemcpyHostToDevice);
+	return leave(last, error);
+}
+
+CUresult cuMemcpyDtoH(void *to, CUdeviceptr from, size_t bytes)
+{
+	cudaError_t last = cudaPeekAtLastError(), error = context_error();
+
+	if (!error)
+		error = cudaMemcpy(to, (const void *)from, bytes, cudaMemcpyDeviceToHost);
+	return leave(last, error);
+}
+
+CUresult cuMemcpyHtoDAsync(CUdeviceptr to, const void *from, size_t bytes, CUstream stream)
+{
+	cudaError_t last = cudaPeekAtLastError(), error = context_error();
+
+	if (!error)
+		error = cudaMemcpyAsync((void *)to, from, bytes, cudaMemcpyHostToDevice, stream);
+	return leave(last, error);
+}
+
+CUresult cuMemcpyDtoHAsync(void *to, CUdeviceptr from, size_t bytes, CUstream stream)
+{
+	cudaError_t last = cudaPeekAtLastError(), error = context_error();
+
+	if (!error)
+		error = cudaMemcpyAsync(to, (const void *)from, bytes, cudaMemcpyDeviceToHost,
+					stream);
+	return leave(last, error);
+}
+
+CUresult cuStreamCreate(CUstream *stream, unsigned flags)
+{
+	cudaError_t last = cudaPeekAtLastError(), error = context_error();
+
+	if (!error)
+		error = cudaStreamCreateWithFlags(stream, flags);
+	return leave(last, error);
+}
+
+CUresult cuStreamDestroy(CUstream stream)
+{
+	cudaError_t last = cudaPeekAtLastError();
+
+	return leave(last, cudaStreamDestroy(stream));
+}
+
+CUresult cuStreamQuery(CUstream stream)
+{
+	cudaError_t last = cudaPeekAtLastError();
+
+	return leave(last, cudaStreamQuery(stream));
+}
+
+CUresult cuStreamSynchronize(CUstream stream)
+{
+	cudaError_t last = cudaPeekAtLastError();
+
+	return leave(last, cudaStreamSynchronize(stream));
+}
+
+CUresult cuEventCreate(CUevent *event, unsigned flags)
+{
+	cudaError_t last = cudaPeekAtLastError(), error = context_error();
+
+	if (!error)
+		error = cudaEventCreateWithFlags(event, flags);
+	return leave(last, error);
+}
+
+CUresult cuEventDestroy(CUevent event)
+{
+	cudaError_t last = cudaPeekAtLastError();
+
+	return leave(last, cudaEventDestroy(event));
+}
+
+CUresult cuEventRecord(CUevent event, CUstream stream)
+{
+	cudaError_t last = cudaPeekAtLastError(), error = context_error();
+
+	if (!error)
+		error = cudaEventRecord(event, stream);
+	return leave(last, error);
+}
+
+CUresult cuEventQuery(CUevent event)
+{
+	cudaError_t last = cudaPeekAtLastError();
+
+	return leave(last, cudaEventQuery(event));
+}
+
+CUresult cuEventSynchronize(CUevent event)
+{
+	cudaError_t last = cudaPeekAtLastError();
+
+	return leave(last, cudaEventSynchronize(event));
+}
+
+CUresult cuLaunchKernel(CUfunction kernel, unsigned grid_x, unsigned grid_y, unsigned grid_z,
+			unsigned block_x, unsigned block_y, unsigned block_z, unsigned shared_bytes,
+			CUstream stream, void **params, void **extra)
+{
+	if (params)
+		return extra ? CUDA_ERROR_INVALID_VALUE : CUDA_ERROR_NOT_SUPPORTED;
+	return driver_error(launch(kernel, (dim3){ grid_x, grid_y, grid_z },
+				   (dim3){ block_x, block_y, block_z }, shared_bytes, extra,
+				   stream));
+}
