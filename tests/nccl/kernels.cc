@@ -75,7 +75,8 @@ void load_works(const ncclDevKernelArgs *args, const ncclDevWorkBatch &batch,
 /* One batch and those that extend it. Returns the next one's index or -1. */
 int run_batch(Block &block, const ncclDevKernelArgs *args, int index)
 {
-	static const Functions functions = list_functions();
+	// Blocks may outlive the process's static objects.
+	static const Functions &functions = *new Functions(list_functions());
 	const ncclDevWorkBatch *batches = (const ncclDevWorkBatch *)(args + 1);
 	std::vector<ncclDevWorkP2p> transfers;
 	std::vector<ncclDevWorkColl> collectives;

@@ -68,6 +68,20 @@ cut)
 		-t all_reduce,alltoall,sendrecv
 	said '^# [1-9][0-9]* connections of the plugin were shut meanwhile'
 	;;
+# Over queue pairs of soft-RoCE, which takes a kernel of its own.
+guest)
+	"$here/../guest/guest.sh" --offline --limit 280 -- "$here/../guest/nccl.sh" "$build" "$libs" || exit
+	;;
+gpu)
+	net="ANYNET_TCP_CUDA=1 NCCL_NET_GDR_LEVEL=SYS NCCL_NET_GDR_READ=1 $plugin"
+	for ranks in 2 4; do
+		expect 0 "all results are right" bench -N "$net" -r $ranks -e 16M -f 8 -n 3 -t $sizes
+		said ', [1-9][0-9]* of them with buffers in GPU memory; net API v11 of '
+	done
+	expect 0 "all results are right" bench -N "ANYNET_CHECKSUM=1 $net" -r 2 -b 64K -e 4M -f 8 -n 60 --cut 20 \
+		-t all_reduce,alltoall,sendrecv
+	said '^# [1-9][0-9]* connections of the plugin were shut meanwhile'
+	;;
 killed)
 	expect 0 "all results are right" bench -N "$plugin" -r 3 -t killed
 	said '^# killed +[12] of the 2 others had an error of their own'
