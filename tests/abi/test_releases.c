@@ -2,8 +2,9 @@
 /*
  * The built plugin under the rules of every range of releases (tools/check/ranges.h), without a GPU: the
  * names each gives to dlopen and where that ends, all tables of ours it could reach, its shims'
- * included, what else it looks for in the library, and the unloads. What a real libnccl on this host
- * asks for is compared with the table. PROGRAM NET 0, with the net's directory in LD_LIBRARY_PATH.
+ * included, what else it looks for in the library, and the unloads. What a real libnccl asks for is
+ * compared with the table: each that this host has, and those named in LIBNCCL_FILES, by ':'.
+ * PROGRAM NET 0, with the net's directory in LD_LIBRARY_PATH.
  */
 #include <dlfcn.h>
 #include <link.h>
@@ -329,9 +330,17 @@ static bool has_text(const struct elf_file *elf, const char *text)
 	return memmem(elf->bytes, elf->size, text, strlen(text) + 1) != NULL;
 }
 
-static void compare_tables(const struct elf_file *elf, const struct nccl_copy *copy, void *ours)
+/* Does any text begin so? */
+static bool has_beginning(const struct elf_file *elf, const char *text)
+{
+	return memmem(elf->bytes, elf->size, text, strlen(text)) != NULL;
+}
+
+/* Returns the table that this one takes of ours. */
+static int compare_tables(const struct elf_file *elf, const struct nccl_copy *copy, void *ours)
 {
 	const struct release_range *range = release_range_of(copy->version.code);
+	int taken = 0;
 
 	check_that(range, "%s is NCCL %d", copy->path, copy->version.code);
 	for (int api = 1; api < 30; api++) {
@@ -343,14 +352,24 @@ static void compare_tables(const struct elf_file *elf, const struct nccl_copy *c
 			   copy->version.code, known ? "does not know" : "knows", symbol);
 		check_that(!dlsym(ours, symbol) == (api < OURS_OLDEST || api > OURS_NEWEST), "%s",
 			   symbol);
+		if (known && dlsym(ours, symbol))
+			taken = api;
 	}
+	check_that(taken || range->api_newest < OURS_OLDEST, "%s: NCCL %d takes no table of ours",
+		   copy->path, copy->version.code);
 	check_that(!range->none_word || has_text(elf, "none"), "%s: no 'none'", copy->path);
 	check_that(copy->version.code < 22200 || has_text(elf, "STATIC_PLUGIN"),
 		   "%s: no STATIC_PLUGIN", copy->path);
 	check_that(range->naming == NAMING_FIXED || has_text(elf, "NCCL_NET_PLUGIN"),
 		   "%s: no NCCL_NET_PLUGIN", copy->path);
-	check_that(has_text(elf, "libnccl-net") || has_text(elf, DEFAULT_NAME), "%s: no %s",
-		   copy->path, DEFAULT_NAME);
+	/* What is copied whole may be in the code, by eight letters; the beginning or the format is not. */
+	check_that(has_text(elf, "libnccl-net") || has_text(elf, DEFAULT_NAME) ||
+			   has_text(elf, "libnccl-net-%s.so"),
+		   "%s: no %s", copy->path, DEFAULT_NAME);
+	check_that(has_beginning(elf, "NCCL_NET_PLUGIN list ") == (range->naming == NAMING_LIST),
+		   "%s: NCCL %d, and NCCL_NET_PLUGIN is %s list", copy->path, copy->version.code,
+		   range->naming == NAMING_LIST ? "no" : "a");
+	return taken;
 }
 
 /* Names of plugins in the file: "ncclXyz_v7". Ours may answer for nets only. */
@@ -378,6 +397,24 @@ static unsigned compare_plugins(const struct elf_file *elf, void *ours)
 	return asked;
 }
 
+/* Whoever names a file means it: it has to be one that can be compared. */
+static void add_named(struct nccl_copies *copies, const struct host *host)
+{
+	const char *list = getenv("LIBNCCL_FILES");
+
+	while (list && *list) {
+		size_t bytes = strcspn(list, ":");
+		char *path = text_copy(list, bytes);
+		const struct nccl_copy *copy = bytes ? copies_add(copies, host, path) : NULL;
+
+		check_that(!bytes || (copy && !copy->error && copy->version.code),
+			   "LIBNCCL_FILES: %s: %s", path,
+			   copy && copy->error ? copy->error : "no libnccl");
+		free(path);
+		list += bytes + (list[bytes] == ':');
+	}
+}
+
 static void test_real_libnccl(struct test_net *net)
 {
 	struct host host = { .root = "", .home = "" };
@@ -389,17 +426,20 @@ static void test_real_libnccl(struct test_net *net)
 	check_that(ours, "%s", dlerror());
 	loader_open(&loader, &host);
 	copies_find(&copies, &loader);
+	add_named(&copies, &host);
 	for (size_t i = 0; i < copies.count; i++) {
 		const struct nccl_copy *copy = &copies.list[i];
 		struct elf_file elf;
 		char err[300];
+		int taken;
 
 		if (copy->error || !copy->version.code ||
 		    elf_file_open(&elf, copy->path, err, sizeof(err)))
 			continue;
-		compare_tables(&elf, copy, ours);
+		taken = compare_tables(&elf, copy, ours);
 		check(compare_plugins(&elf, ours) > 0);
-		printf("%s: NCCL %d asks as it should\n", copy->path, copy->version.code);
+		printf("%s: NCCL %d asks as it should, and takes v%d\n", copy->path,
+		       copy->version.code, taken);
 		elf_file_close(&elf);
 		compared++;
 	}
@@ -407,7 +447,7 @@ static void test_real_libnccl(struct test_net *net)
 	loader_close(&loader);
 	dlclose(ours);
 	if (!compared)
-		check_skip("no libnccl.so.2 is found");
+		check_skip("no libnccl.so.2 is found, and LIBNCCL_FILES names none");
 }
 
 int main(int argc, char **argv)
