@@ -6,6 +6,7 @@
 #   clean     the .deb in a Debian that debootstrap has made, with what it depends on; downloads that, so
 #             by request only: ANYNET_DEBOOTSTRAP=1
 #   unit      the systemd unit, and the tool's command in it
+#   service   the unit, by a systemd of its own in such a copy: what it may, and what it sees
 #   image     packaging/Dockerfile, its lines carried out in such a copy
 set -euo pipefail
 export LC_ALL=C PATH=$PATH:/usr/sbin:/sbin
@@ -377,10 +378,80 @@ unit() {
 		>"$work/anynet-export.service"
 	systemd-analyze verify --man=no "$work/anynet-export.service" >"$work/log" 2>&1 || fail "$(cat "$work/log")"
 	[ ! -s "$work/log" ] || fail "$(cat "$work/log")"
+	systemd-analyze security --help | grep -e --offline >/dev/null ||
+		skip "systemd $(systemctl --version | awk 'NR == 1 { print $2 }') cannot tell how exposed a unit is that it does not run"
+	# From 0 to 100. What is left is for running as root, and for reading what is others'.
+	systemd-analyze security --no-pager --offline=true --threshold=15 "$work/anynet-export.service" \
+		>"$work/log" 2>&1 || fail "$(grep '^-' "$work/log" || cat "$work/log")"
+	sed -n 's/^-> //p' "$work/log"
 }
 
+# --- the unit, running ---
+
+# This script again, as what systemd gets for a system: its mounts, processes and groups of them.
+system() {
+	mount -t proc proc "$root/proc"
+	# It sets nothing of this kernel's.
+	mount --bind "$root/proc/sys" "$root/proc/sys"
+	mount -o remount,bind,ro "$root/proc/sys"
+	umount -l "$root/sys"
+	mount -t sysfs -o ro sysfs "$root/sys"
+	mount -t cgroup2 cgroup2 "$root/sys/fs/cgroup"
+	exec chroot "$root" env -i container=anynet-package PATH=/usr/sbin:/usr/bin:/sbin:/bin \
+		/lib/systemd/systemd --system --unit=anynet-export.service
+}
+
+# control ARGUMENT...: of systemctl, which is answered inside only
+control() {
+	nsenter --target "$(pgrep -P "$system")" --mount --pid --root systemctl "$@"
+}
+
+service() {
+	local metrics job system main
+	[ -x /lib/systemd/systemd ] || skip "no systemd"
+	enter
+	mount -t proc proc /proc # of these processes
+	unshare --pid --fork --mount --cgroup mount -t cgroup2 cgroup2 "$root/mnt" 2>/dev/null || skip "no cgroup2"
+	DESTDIR=$root quietly cmake --install "$build" --component tools --prefix /usr
+	# Nothing but the unit is to be started, and once.
+	mkdir -p "$root/etc/systemd/system/anynet-export.service.d"
+	printf '[Unit]\nDefaultDependencies=no\n[Service]\nRestart=no\n' \
+		>"$root/etc/systemd/system/anynet-export.service.d/alone.conf"
+	# A job of somebody else's, whose page only he and root may read.
+	(inside setpriv --reuid 4711 --regid 4711 --clear-groups anynet perf -b 64K -e 64K -n 1000000 \
+		--net "$build/libnccl-net.so") >"$work/said" 2>&1 &
+	job=$!
+	until compgen -G "$root/dev/shm/anynet-stats.*" >/dev/null; do
+		kill -0 "$job" 2>/dev/null || fail "$(cat "$work/said")"
+	done
+	[ -z "$(find "$root/dev/shm" -name 'anynet-stats.*' -perm /077)" ] || fail "others may read a page"
+	metrics=$root/run/anynet-export/anynet.prom
+	PACKAGE_SYSTEM=$root unshare --pid --fork --kill-child --mount --uts --ipc --cgroup \
+		"$0" "$case" "$build" "$source" "$cpack" "$floor" >"$work/said" 2>&1 &
+	system=$!
+	disown "$system"
+	until [ -s "$metrics" ]; do
+		kill -0 "$system" 2>/dev/null || fail "systemd has ended: $(cat "$work/said")"
+		! control --quiet is-failed anynet-export 2>/dev/null || fail "$(control status anynet-export)"
+	done
+	grep -q '^anynet_process_info{' "$metrics" || fail "it does not see the job: $(cat "$metrics")"
+	[ "$(control show -P ActiveState anynet-export)" = active ] || fail "$(control status anynet-export)"
+	main=$(pgrep -f '^/usr/bin/anynet export --textfile')
+	for line in CapEff:0000000000000004 CapBnd:0000000000000004 NoNewPrivs:1 Seccomp:2; do
+		tr -d '\t' <"/proc/$main/status" | grep -xF "$line" >/dev/null || fail "no $line: $(cat "/proc/$main/status")"
+	done
+	control stop anynet-export
+	[ "$(control show -P Result anynet-export)" = success ] || fail "$(control status anynet-export)"
+	[ ! -e "$root/run/anynet-export" ] || fail "the metrics have not gone with the unit"
+	kill -KILL "$system"
+}
+
+if [ -n "${PACKAGE_SYSTEM:-}" ]; then
+	root=$PACKAGE_SYSTEM
+	system
+fi
 case $case in
-deb | rpm | image) [ "${PACKAGE_APART:-}" = 1 ] || apart ;;
+deb | rpm | image | service) [ "${PACKAGE_APART:-}" = 1 ] || apart ;;
 clean) # mounts of its own
 	if [ "${PACKAGE_APART:-}" != 1 ] && [ "${ANYNET_DEBOOTSTRAP:-}" = 1 ] && [ "$(id -u)" = 0 ]; then
 		PACKAGE_APART=1 TMPDIR=/tmp exec unshare --mount --pid --fork --kill-child \
@@ -399,6 +470,7 @@ clean) clean ;;
 rpm) rpm_package ;;
 image) image ;;
 unit) unit ;;
+service) service ;;
 *) fail "no case $case" ;;
 esac
 echo "package: as it should be"
