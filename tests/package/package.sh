@@ -3,8 +3,8 @@
 # The packages: package.sh CASE BUILD_DIR SOURCE_DIR CPACK FLOOR. Exit 77 = skipped.
 #   contents  what is in them, bill of materials, glibc floor; the .rpm holds what the .deb holds
 #   deb, rpm  installed, used, upgraded and removed in a copy of this system that nothing leaves
-#   clean     the .deb in a Debian that debootstrap has made, with what it depends on; downloads that, so
-#             by request only: ANYNET_DEBOOTSTRAP=1
+#   clean     the same of the .deb in a Debian that debootstrap has made, by apt, with what it depends on;
+#             downloads that, so by request only: ANYNET_DEBOOTSTRAP=1
 #   unit      the systemd unit, and the tool's command in it
 #   service   the unit, by a systemd of its own in such a copy: what it may, and what it sees
 #   image     packaging/Dockerfile, its lines carried out in such a copy
@@ -177,6 +177,14 @@ works() {
 	}
 }
 
+# The suite, on the file of that name.
+conforms() {
+	local subject
+	for subject in lifecycle transfer close; do
+		quietly inside "$build/tests/conformance/conformance_$subject" "$1" 0
+	done
+}
+
 # Another vendor's plugin: an empty library that has the name for its soname, as some have.
 vendor_library() {
 	quietly gcc -shared -nostdlib -Wl,-soname,libnccl-net.so -x c /dev/null -o "$work/vendor.so"
@@ -205,7 +213,6 @@ next_version() {
 }
 
 deb_used() {
-	local subject
 	quietly inside apt-get install -y /tmp/plugin.deb /tmp/tools.deb
 	works "" "/usr/lib/anynet/libnccl-net.so"
 	leads /usr/lib/anynet/libnccl-net.so
@@ -213,17 +220,16 @@ deb_used() {
 	works libnccl-net-anynet.so
 	quietly inside ldconfig
 	leads /usr/lib/anynet/libnccl-net.so
-	for subject in lifecycle transfer; do
-		quietly inside "$build/tests/conformance/conformance_$subject" "$loader/libnccl-net-anynet.so" 0
-	done
+	conforms libnccl-net-anynet.so
 	quietly inside man -w anynet
 	quietly inside bash -c '. /usr/share/bash-completion/completions/anynet && complete -p anynet'
 }
 
+# deb_upgraded COMMAND...: that is given the package
 deb_upgraded() {
 	exec 3<"$root/usr/lib/anynet/libnccl-net.so" # in use
 	quietly inside update-alternatives --set libnccl-net.so /usr/lib/anynet/libnccl-net.so
-	quietly inside dpkg --no-triggers -i /tmp/next.deb
+	quietly inside "$@" /tmp/next.deb
 	inside dpkg-query -W -f '${Version}' anynet-nccl-net | grep '+next$' >/dev/null || fail "no upgrade"
 	[ "$root/usr/lib/anynet/libnccl-net.so" -ef /proc/self/fd/3 ] && fail "the library in use was written over"
 	cmp - "$packaged" <&3
@@ -268,7 +274,7 @@ deb() {
 	next_version "$root/tmp/plugin.deb"
 	deb_used
 	deb_beside_other
-	deb_upgraded
+	deb_upgraded dpkg --no-triggers -i
 	quietly inside dpkg --no-triggers -r anynet-nccl-net
 	leads /opt/vendor/lib/libnccl-net.so
 	quietly inside update-alternatives --remove libnccl-net.so /opt/vendor/lib/libnccl-net.so
@@ -282,7 +288,7 @@ deb() {
 
 # The network is this system's: apt is to fetch what the packages depend on.
 clean() {
-	local before subject
+	local before install=(apt-get install -y --no-install-recommends)
 	[ "${ANYNET_DEBOOTSTRAP:-}" = 1 ] || skip "it downloads a Debian system; ANYNET_DEBOOTSTRAP=1 in the environment runs it"
 	command -v debootstrap >/dev/null || skip "no debootstrap (packages.txt, [debootstrap])"
 	[ "$(id -u)" = 0 ] || skip "needs root, for chroot"
@@ -296,18 +302,29 @@ clean() {
 	pack DEB "$work/deb"
 	cp "$work"/deb/anynet-nccl-net_*.deb "$root/tmp/plugin.deb"
 	cp "$work"/deb/anynet-tools_*.deb "$root/tmp/tools.deb"
+	next_version "$root/tmp/plugin.deb"
+	loader=/usr/lib/$(gcc -print-multiarch)
 	before=$(inside dpkg-query -W -f '${Package}\n')
-	quietly inside apt-get install -y --no-install-recommends /tmp/plugin.deb /tmp/tools.deb
+	quietly inside "${install[@]}" /tmp/plugin.deb /tmp/tools.deb
 	works "" /usr/lib/anynet/libnccl-net.so
 	comm -13 <(sort <<<"$before") <(inside dpkg-query -W -f '${Package}\n' | sort) | grep -v ^anynet |
 		paste -sd' ' | sed 's/^/came with them: /'
-	quietly inside apt-get install -y --no-install-recommends libcmocka0 # the suite's
+	quietly inside "${install[@]}" libcmocka0 # the suite's
 	mkdir -p "$root$build"
 	mount --bind "$build" "$root$build"
-	for subject in lifecycle transfer close; do
-		quietly inside "$build/tests/conformance/conformance_$subject" libnccl-net-anynet.so 0
-	done
+	conforms libnccl-net-anynet.so
+	deb_beside_other
+	deb_upgraded "${install[@]}"
+	leads /opt/vendor/lib/libnccl-net.so
+	quietly inside update-alternatives --set libnccl-net.so /usr/lib/anynet/libnccl-net.so
+	conforms libnccl-net.so
+	# And back again, as docs/operations.md has it.
+	quietly inside "${install[@]}" --allow-downgrades /tmp/plugin.deb
+	leads /usr/lib/anynet/libnccl-net.so
+	works libnccl-net.so
 	quietly inside apt-get purge -y anynet-nccl-net anynet-tools
+	leads /opt/vendor/lib/libnccl-net.so
+	quietly inside update-alternatives --remove libnccl-net.so /opt/vendor/lib/libnccl-net.so
 	(cd "$root" && find usr/lib usr/bin usr/share/doc usr/share/man etc -name '*anynet*' -o -name 'libnccl-net*' | grep .) &&
 		fail "left behind by the .deb"
 	:
