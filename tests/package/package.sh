@@ -98,6 +98,7 @@ contents() {
 		[ "$name" = anynet-dev ] || grep -qF "./${name}_$(dpkg-deb -f "$deb" Version)_" "$source/README.md" ||
 			fail "README.md: there is no ${deb##*/}"
 		check_sbom "$work/$name/usr/share/doc/$name/anynet.spdx.json"
+		[[ $(dpkg-deb -f "$deb" Maintainer) == *?" <"?*@?*">" ]] || fail "$name: nobody answers for it"
 		find "$work/$name" ! -type l -perm /022 | grep . && fail "$name: others may write"
 	done
 	cmp "$work/anynet-nccl-net/usr/lib/anynet/libnccl-net.so" "$packaged"
@@ -347,7 +348,7 @@ rpm_package() {
 	works "$loader/libnccl-net.so"
 	works "$loader/libnccl-net-anynet.so"
 	# An upgrade's %preun must leave the link alone.
-	quietly inside rpm -U --replacepkgs --nodeps --force-debian /tmp/plugin.rpm
+	quietly inside rpm -U --replacepkgs --nodeps --force-debian /tmp/plugin.rpm /tmp/tools.rpm
 	leads /usr/lib/anynet/libnccl-net.so
 	quietly inside rpm -e --nodeps anynet-nccl-net anynet-tools
 	nothing_left "the .rpm"
