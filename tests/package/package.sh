@@ -111,6 +111,8 @@ contents() {
 		name=$(dpkg-deb -f "$deb" Package)
 		rpm=$(echo "$work/rpm/$name"-[0-9]*.rpm)
 		diff <(list_deb "$deb") <(list_rpm "$rpm") || fail "$name: .deb and .rpm differ"
+		[ "$(rpm -qp --qf '[%{FILEMTIMES}\n]' "$rpm" 2>/dev/null | sort -u | wc -l)" = 1 ] ||
+			fail "$name: its files are of several moments"
 	done
 	rpm -qp --requires "$work"/rpm/anynet-nccl-net-*.rpm 2>/dev/null | grep "(GLIBC_$floor)" >/dev/null ||
 		fail "the plugin's .rpm does not want its glibc"
