@@ -36,7 +36,7 @@ for link in $(grep -oE '\]\([^)]+\)' "$page" | sed 's/^](//; s/)$//'); do
 	file=$source/docs/${link%%#*}
 	[ -e "$file" ] || fail "$link leads nowhere"
 	[[ $link != *#* ]] || sed -nE 's/^#+ //p' "$file" | tr 'A-Z ' 'a-z-' | sed 's/[^a-z0-9-]//g' |
-		grep -qxF "${link#*#}" || fail "$link: no such section"
+		grep -xF "${link#*#}" >/dev/null || fail "$link: no such section"
 done
 [ "$bad" = 0 ] && echo "operations: as it should be"
 exit "$bad"
