@@ -22,7 +22,7 @@
 
 #include <nccl_net/util.h>
 
-#include "tools/check/copies.h"
+#include "real_nccl.h"
 #include "tools/check/releases.h"
 #include "tools/driver/elf_file.h"
 
@@ -397,24 +397,6 @@ static unsigned compare_plugins(const struct elf_file *elf, void *ours)
 	return asked;
 }
 
-/* Whoever names a file means it: it has to be one that can be compared. */
-static void add_named(struct nccl_copies *copies, const struct host *host)
-{
-	const char *list = getenv("LIBNCCL_FILES");
-
-	while (list && *list) {
-		size_t bytes = strcspn(list, ":");
-		char *path = text_copy(list, bytes);
-		const struct nccl_copy *copy = bytes ? copies_add(copies, host, path) : NULL;
-
-		check_that(!bytes || (copy && !copy->error && copy->version.code),
-			   "LIBNCCL_FILES: %s: %s", path,
-			   copy && copy->error ? copy->error : "no libnccl");
-		free(path);
-		list += bytes + (list[bytes] == ':');
-	}
-}
-
 static void test_real_libnccl(struct test_net *net)
 {
 	struct host host = { .root = "", .home = "" };
@@ -425,8 +407,7 @@ static void test_real_libnccl(struct test_net *net)
 
 	check_that(ours, "%s", dlerror());
 	loader_open(&loader, &host);
-	copies_find(&copies, &loader);
-	add_named(&copies, &host);
+	real_nccl_find(&copies, &loader);
 	for (size_t i = 0; i < copies.count; i++) {
 		const struct nccl_copy *copy = &copies.list[i];
 		struct elf_file elf;

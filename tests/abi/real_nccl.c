@@ -1,0 +1,29 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "real_nccl.h"
+
+#include <stdlib.h>
+#include <string.h>
+
+#include <support/check.h>
+
+/* Whoever names a file means it. */
+static void add_named(struct nccl_copies *copies, const struct host *host, const char *list)
+{
+	while (list && *list) {
+		size_t bytes = strcspn(list, ":");
+		char *path = text_copy(list, bytes);
+		const struct nccl_copy *copy = bytes ? copies_add(copies, host, path) : NULL;
+
+		check_that(!bytes || (copy && !copy->error && copy->version.code),
+			   "LIBNCCL_FILES: %s: %s", path,
+			   copy && copy->error ? copy->error : "no libnccl");
+		free(path);
+		list += bytes + (list[bytes] == ':');
+	}
+}
+
+void real_nccl_find(struct nccl_copies *copies, const struct loader *loader)
+{
+	copies_find(copies, loader);
+	add_named(copies, loader->host, getenv("LIBNCCL_FILES"));
+}
