@@ -12,6 +12,8 @@
 #   --rounds N        rounds of perf (5)
 #   --out DIR         logs, CSV, plots (BUILD_DIR/bench/real/results)
 #   --nccl FILE, --cudart FILE, --python FILE   others than those that are found
+#   --software        no GPU: NCCL built from its source on a CUDA runtime in software, which is fetched and
+#                     compiled once (tests/nccl/prepare.sh). One channel; nothing with PyTorch or CuPy.
 #   --no-build        the build is up to date
 #   --no-mps          do not start CUDA's MPS, which runs the ranks' kernels side by side
 # Exit status: 0 good, 1 something failed, 2 usage, 77 no GPU, libnccl or CUDA runtime is found.
@@ -25,12 +27,13 @@ usage() {
 
 known=check,ib,heal,gpu,perf,killed,torch,cupy,nccl-tests
 parts=$known ranks=2,4,8 rounds=5 most=256M few=16M factor=8 mps=yes python=python3
-dry='' short='' no_build='' out='' build='' nccl='' cudart=''
+dry='' short='' software='' no_build='' out='' build='' nccl='' cudart=''
 while [ $# -gt 0 ]; do
 	case $1 in
 	--dry-run) dry=yes ;;
 	--short) short=yes ranks=2 rounds=1 most=4M few=1M factor=16 parts=check,ib,perf ;;
 	--no-mps) mps='' ;;
+	--software) software=yes ;;
 	--no-build) no_build=yes ;;
 	--ranks | --only | --rounds | --out | --nccl | --cudart | --python)
 		[ $# -gt 1 ] || usage
@@ -68,6 +71,16 @@ for count in ${ranks//,/ }; do
 	fi
 done
 
+# The kernels in software know these, and each channel is one that spins.
+if [ -n "$software" ]; then
+	libs=$("$here/../../tests/nccl/prepare.sh") || {
+		echo "$libs"
+		exit 77
+	}
+	nccl=$libs/libnccl.so.2 cudart=$libs/libcudart.so.13
+	export LD_LIBRARY_PATH=$libs NCCL_ALGO=Ring NCCL_PROTO=LL,Simple NCCL_MAX_NCHANNELS=1
+	parts=$(tr , '\n' <<<"$parts" | grep -vxE 'torch|cupy|nccl-tests' | paste -sd ,)
+fi
 plugin=$build/libnccl-net.so
 bench=$build/bench/real/real_bench
 socket='NCCL_NET=Socket builtin'
