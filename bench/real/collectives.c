@@ -201,6 +201,7 @@ const struct real_test real_tests[] = {
 	{ .name = "groups", .scene = scene_groups },
 	{ .name = "splits", .scene = scene_splits },
 	{ .name = "comms", .scene = scene_comms },
+	{ .name = "registered", .scene = scene_registered },
 	{ .name = "reinit", .scene = scene_reinit },
 	{ .name = "abort", .scene = scene_abort },
 	{ .name = "killed", .scene = scene_killed, .alone = true },

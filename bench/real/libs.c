@@ -45,6 +45,8 @@ static const struct symbol nccl_symbols[] = {
 	NCCL(send, "ncclSend"),
 	NCCL(recv, "ncclRecv"),
 	{ "ncclCommSplit", offsetof(struct libs, nccl.comm_split), true },
+	{ "ncclCommRegister", offsetof(struct libs, nccl.comm_register), true },
+	{ "ncclCommDeregister", offsetof(struct libs, nccl.comm_deregister), true },
 };
 
 static const struct symbol cuda_symbols[] = {

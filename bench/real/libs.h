@@ -12,7 +12,8 @@
 #define NCCL_ID_BYTES     128
 #define NCCL_REMOTE_ERROR 6
 #define NCCL_IN_PROGRESS  7
-#define NCCL_FLOAT32      7 /* ncclDataType_t */
+#define NCCL_INT8         0 /* ncclDataType_t */
+#define NCCL_FLOAT32      7
 #define NCCL_SUM          0 /* ncclRedOp_t */
 
 #define CUDA_NOT_READY   600 /* cudaErrorNotReady */
@@ -46,6 +47,9 @@ struct nccl_calls {
 	int (*recv)(void *data, size_t count, int type, int peer, void *comm, void *stream);
 	/* NULL before NCCL 2.18. */
 	int (*comm_split)(void *comm, int color, int key, void **part, void *config);
+	/* NULL before NCCL 2.19. */
+	int (*comm_register)(void *comm, void *data, size_t bytes, void **handle);
+	int (*comm_deregister)(void *comm, void *handle);
 };
 
 struct cuda_calls {

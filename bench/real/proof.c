@@ -15,6 +15,7 @@
 struct account {
 	unsigned ours;   /* channels over the net of this name */
 	unsigned gdr;    /* of them with buffers in GPU memory */
+	unsigned users;  /* registrations of the user's own buffers, one per connection */
 	unsigned others; /* channels over anything else */
 	char other[200]; /* the first of those */
 	char name[NAME_BYTES];
@@ -82,6 +83,8 @@ static int read_log(const char *path, bool builtin, struct account *a)
 			read_version(version, a);
 		if (via && strstr(line, "Channel "))
 			read_channel(via + 5, builtin ? "Socket" : a->name, a);
+		/* "… rank 0 - NET register userbuff 0x… (handle 0x…), buffSize 65537" */
+		a->users += strstr(line, " - NET register userbuff ") != NULL;
 	}
 	fclose(file);
 	return 0;
@@ -129,7 +132,7 @@ int proof_check(const struct real_options *opts, const struct real_session *whic
 {
 	bool builtin = opts->nets[which->net].builtin;
 	struct account last = { 0 };
-	unsigned channels = 0, gdr = 0;
+	unsigned channels = 0, gdr = 0, users = 0;
 	char path[600];
 
 	for (int rank = 0; rank < opts->ranks; rank++) {
@@ -141,12 +144,15 @@ int proof_check(const struct real_options *opts, const struct real_session *whic
 			return -GROUP_ERROR;
 		channels += a.ours;
 		gdr += a.gdr;
+		users += a.users;
 		last = a;
 	}
 	printf("# NET/%s carried all %u channel ends of %d ranks", builtin ? "Socket" : last.name,
 	       channels, opts->ranks);
 	if (gdr)
 		printf(", %u of them with buffers in GPU memory", gdr);
+	if (users)
+		printf(", and user buffers registered with it %u times", users);
 	if (!builtin)
 		printf("; net API v%d of %s", last.api, last.file);
 	printf(" (%s)\n", path);

@@ -90,10 +90,11 @@ struct session {
 	const struct real_net *net;
 	struct libs libs;
 	struct team world;
-	char *send, *recv; /* on the GPU, bytes_max each */
-	float *host;       /* the same size */
-	uint32_t seed;     /* of the next data; alike in all ranks */
-	uint64_t wrong;    /* elements that this rank has found */
+	char *send, *recv; /* on the GPU */
+	float *host;
+	size_t bytes;   /* of each of the three, at least bytes_max */
+	uint32_t seed;  /* of the next data; alike in all ranks */
+	uint64_t wrong; /* elements that this rank has found */
 };
 
 /* A collective is measured for sizes; a scene is run once and says in a note what it saw. */
@@ -135,6 +136,7 @@ const struct real_test *collective_all_reduce(void);
 int scene_groups(struct session *s, char *note, size_t note_bytes);
 int scene_splits(struct session *s, char *note, size_t note_bytes);
 int scene_comms(struct session *s, char *note, size_t note_bytes);
+int scene_registered(struct session *s, char *note, size_t note_bytes);
 int scene_reinit(struct session *s, char *note, size_t note_bytes);
 int scene_abort(struct session *s, char *note, size_t note_bytes);
 int scene_killed(struct session *s, char *note, size_t note_bytes);

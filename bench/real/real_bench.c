@@ -15,7 +15,7 @@ static const char doc[] =
 	"SPEC is a plugin file, or builtin for NCCL's own nets, with environment settings in front: "
 	"\"NCCL_NET=IB build/release/libnccl-net.so\", \"NCCL_NET=Socket builtin\". Tests are "
 	"all_reduce, all_gather, reduce_scatter, broadcast, alltoall, sendrecv, measured for all "
-	"sizes, and groups, splits, comms, reinit, abort, killed. LISTs are separated by commas, sizes may end in "
+	"sizes, and groups, splits, comms, registered, reinit, abort, killed. LISTs are separated by commas, sizes may end in "
 	"K, M or G. Exit status: 0 good, 1 an error, 2 wrong results.";
 
 enum {

@@ -261,7 +261,7 @@ carried() {
 # --- the parts ---
 
 collectives=all_reduce,all_gather,reduce_scatter,broadcast,alltoall,sendrecv
-scenes=groups,splits,comms,reinit,abort
+scenes=groups,splits,comms,registered,reinit,abort
 
 run_check() {
 	part "every collective and scene, $1 ranks, 8 B to $most"
@@ -285,7 +285,7 @@ run_gpu() {
 	local net="ANYNET_TCP_CUDA=1 NCCL_NET_GDR_LEVEL=SYS NCCL_NET_GDR_READ=1 $plugin"
 	part "GPU memory staged by the plugin, $1 ranks"
 	real "gpu-$1" -r "$1" -e "$most" -f "$factor" -n 5 -N "$net" \
-		-t "$collectives"
+		-t "$collectives,registered"
 	[ -n "$dry" ] || grep -q 'with buffers in GPU memory' "$out/gpu-$1.log" ||
 		echo "SKIP: NCCL kept its buffers in host memory, so nothing was staged; see $out/gpu-$1"
 }

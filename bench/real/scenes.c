@@ -8,10 +8,14 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
+#include <nccl_net/util.h>
+
 #define SMALL_COUNT 1000
 #define COMMS       3
 #define REINITS     10
 #define NEEDS_TWO   "SKIP: one rank has nobody to talk to"
+#define POISON      0xee /* where nothing has been received, and what has been sent */
+#define MARGIN      64   /* bytes around a message that have to stay as they are */
 
 /* Elements that fit the buffers, and take NCCL some time. */
 static size_t large_count(const struct session *s)
@@ -160,6 +164,138 @@ int scene_comms(struct session *s, char *note, size_t note_bytes)
 	snprintf(note, note_bytes, "%d more communicators at work at once", COMMS);
 	return ret;
 }
+
+/* --- registered buffers --- */
+
+/* Every size twice: at the buffers' starts, and at odd places behind them. The last is all there is. */
+static const size_t registered_sizes[] = { 1, 4096, 65537, 1000003, (4u << 20) + 1, SIZE_MAX };
+
+struct message {
+	size_t bytes, send_at, recv_at;
+};
+
+static struct message message_of(const struct session *s, size_t turn)
+{
+	struct message m = { registered_sizes[turn / 2], 0, 0 };
+	size_t room;
+
+	if (turn % 2) {
+		m.send_at = turn * 13 % MARGIN;
+		m.recv_at = turn * 29 % MARGIN;
+	}
+	room = s->bytes - (m.send_at > m.recv_at ? m.send_at : m.recv_at);
+	m.bytes = m.bytes < room ? m.bytes : room;
+	return m;
+}
+
+/* Another a power of two further on, and in the next message. */
+static uint8_t byte_value(int rank, size_t i, uint32_t seed)
+{
+	return (uint8_t)(((uint32_t)i * 2654435761u >> 24) + (uint32_t)rank * 37 + seed * 101);
+}
+
+/* The first bytes of `recv`: the message's own, and around them what it may not touch. */
+static size_t watched(const struct session *s, const struct message *m)
+{
+	size_t end = m->recv_at + m->bytes;
+
+	return end + MARGIN < s->bytes ? end + MARGIN : s->bytes;
+}
+
+/* The copy is last: it is done when it returns. */
+static int prepare_message(struct session *s, const struct message *m)
+{
+	const struct cuda_calls *cuda = &s->libs.cuda;
+	uint8_t *host = (uint8_t *)s->host;
+	int ret;
+
+	for (size_t i = 0; i < m->bytes; i++)
+		host[i] = byte_value(s->world.rank, i, s->seed);
+	ret = cuda_check(s, "cudaMemset", cuda->memset(s->recv, POISON, watched(s, m)));
+	return ret ? ret
+		   : cuda_check(s, "cudaMemcpy",
+				cuda->memcpy(s->send + m->send_at, host, m->bytes, CUDA_TO_DEVICE));
+}
+
+/* When it is done, what has been sent is the user's again. */
+static int pass_on(struct session *s, const struct message *m)
+{
+	const struct nccl_calls *nccl = &s->libs.nccl;
+	const struct team *t = &s->world;
+	int next = (t->rank + 1) % t->size, last = (t->rank + t->size - 1) % t->size;
+	int ret = nccl_check(s, "ncclGroupStart", nccl->group_start());
+
+	if (!ret)
+		ret = nccl_check(s, "ncclSend",
+				 nccl->send(s->send + m->send_at, m->bytes, NCCL_INT8, next,
+					    t->comm, t->stream));
+	if (!ret)
+		ret = nccl_check(s, "ncclRecv",
+				 nccl->recv(s->recv + m->recv_at, m->bytes, NCCL_INT8, last,
+					    t->comm, t->stream));
+	if (!ret)
+		ret = nccl_check(s, "ncclGroupEnd", nccl->group_end());
+	if (!ret)
+		ret = team_wait(s, t);
+	return ret ? ret
+		   : cuda_check(s, "cudaMemset",
+				s->libs.cuda.memset(s->send + m->send_at, POISON, m->bytes));
+}
+
+static int check_message(struct session *s, const struct message *m)
+{
+	int last = (s->world.rank + s->world.size - 1) % s->world.size;
+	const uint8_t *host = (const uint8_t *)s->host;
+	size_t end = watched(s, m);
+	int ret = cuda_check(s, "cudaMemcpy",
+			     s->libs.cuda.memcpy(s->host, s->recv, end, CUDA_TO_HOST));
+
+	for (size_t i = 0; !ret && i < end; i++) {
+		bool inside = i >= m->recv_at && i - m->recv_at < m->bytes;
+
+		s->wrong +=
+			host[i] != (inside ? byte_value(last, i - m->recv_at, s->seed) : POISON);
+	}
+	return ret;
+}
+
+/* With its buffers in GPU memory NCCL sends and receives where the user's data is. */
+int scene_registered(struct session *s, char *note, size_t note_bytes)
+{
+	const struct nccl_calls *nccl = &s->libs.nccl;
+	void *comm = s->world.comm, *send = NULL, *recv = NULL;
+	const size_t turns = 2 * ARRAY_SIZE(registered_sizes);
+	int ret;
+
+	if (!nccl->comm_register) {
+		snprintf(note, note_bytes, "SKIP: this NCCL has no ncclCommRegister");
+		return 0;
+	}
+	ret = nccl_check(s, "ncclCommRegister",
+			 nccl->comm_register(comm, s->send, s->bytes, &send));
+	if (!ret)
+		ret = nccl_check(s, "ncclCommRegister",
+				 nccl->comm_register(comm, s->recv, s->bytes, &recv));
+	for (size_t turn = 0; !ret && turn < turns; turn++) {
+		struct message m = message_of(s, turn);
+
+		s->seed++;
+		ret = prepare_message(s, &m);
+		if (!ret)
+			ret = pass_on(s, &m);
+		if (!ret)
+			ret = check_message(s, &m);
+	}
+	if (!ret)
+		ret = nccl_check(s, "ncclCommDeregister", nccl->comm_deregister(comm, send));
+	if (!ret)
+		ret = nccl_check(s, "ncclCommDeregister", nccl->comm_deregister(comm, recv));
+	snprintf(note, note_bytes, "%zu rings of sends in registered buffers, 1 to %zu bytes",
+		 turns, s->bytes);
+	return ret;
+}
+
+/* --- communicators that end --- */
 
 int scene_reinit(struct session *s, char *note, size_t note_bytes)
 {

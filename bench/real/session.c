@@ -130,6 +130,7 @@ static int allocate(struct session *s)
 	/* What is sent before any check has values, too. */
 	if (!ret)
 		ret = cuda_check(s, "cudaMemset", s->libs.cuda.memset(s->send, 0, bytes));
+	s->bytes = bytes;
 	return ret;
 }
 
@@ -241,7 +242,7 @@ static void set_environment(const struct plan *plan, const struct real_net *net,
 	unlink(text); /* what an earlier run has left proves nothing */
 	setenv("NCCL_DEBUG_FILE", text, 1);
 	setenv("NCCL_DEBUG", "INFO", 1);
-	setenv("NCCL_DEBUG_SUBSYS", "INIT,NET,ENV", 1);
+	setenv("NCCL_DEBUG_SUBSYS", "INIT,NET,ENV,REG", 1);
 	set_default("NCCL_SOCKET_IFNAME", "lo");
 	set_default("NCCL_MAX_NCHANNELS", "2"); /* small kernels where they take turns */
 	set_default("NCCL_P2P_DISABLE", "1");

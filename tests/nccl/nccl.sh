@@ -27,7 +27,7 @@ bench() {
 }
 
 sizes=all_reduce,all_gather,reduce_scatter,broadcast,alltoall,sendrecv
-scenes=groups,splits,comms,reinit,abort
+scenes=groups,splits,comms,registered,reinit,abort
 case $case in
 # The GPU in software by itself.
 runtime)
@@ -45,7 +45,7 @@ sizes)
 	done
 	;;
 scenes)
-	expect 0 "all results are right" bench -N "$plugin" -r 4 -t $scenes
+	expect 0 "all results are right" bench -N "$plugin" -r 4 -e 16M -t $scenes
 	for scene in ${scenes//,/ }; do
 		said "^# $scene +[^S]"
 	done
@@ -78,6 +78,11 @@ gpu)
 	for ranks in 2 4; do
 		expect 0 "all results are right" bench -N "$net" -r $ranks -e 16M -f 8 -n 3 -t $sizes
 		said ', [1-9][0-9]* of them with buffers in GPU memory; net API v11 of '
+	done
+	# Straight from the user's memory and to it.
+	for ranks in 2 3 4; do
+		expect 0 "all results are right" bench -N "$net" -r $ranks -e 64M -t registered
+		said ' in GPU memory, and user buffers registered with it [1-9][0-9]* times; net API v11 of '
 	done
 	expect 0 "all results are right" bench -N "ANYNET_CHECKSUM=1 $net" -r 2 -b 64K -e 4M -f 8 -n 60 --cut 20 \
 		-t all_reduce,alltoall,sendrecv

@@ -112,6 +112,19 @@ class Simple
 		store_count(out_->tail, out_step_ += slice_steps_);
 	}
 
+	/* Of buffers that are registered with the net. The proxy may put a message there from now on: */
+	void expect_direct()
+	{
+		in_->connFifo[in_step_ % NCCL_STEPS].size = 0;
+	}
+	/* The last step has left. */
+	bool is_sent() const
+	{
+		return __atomic_load_n(
+			       &out_->connFifo[(out_step_ - slice_steps_) % NCCL_STEPS].size,
+			       __ATOMIC_ACQUIRE) == -1;
+	}
+
       private:
 	ncclConnInfo *in_, *out_;
 	uint64_t in_step_ = 0, out_step_ = 0;

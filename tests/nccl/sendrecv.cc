@@ -59,6 +59,49 @@ template <typename Protocol> class TransferOver : public Transfer
 
 using Transfers = std::vector<std::unique_ptr<Transfer>>;
 
+/* The user's buffer is registered with the net, which takes it from there or puts it there: steps are
+ * only announced. */
+class DirectTransfer : public Transfer
+{
+      public:
+	DirectTransfer(bool sending, size_t bytes, Block &block, ncclConnInfo *in,
+		       ncclConnInfo *out)
+	    : protocol_(block, in, out, 1, 1, 0), sending_(sending), left_(bytes)
+	{
+		if (!sending_)
+			protocol_.expect_direct();
+	}
+
+	bool advance(bool *moved) override
+	{
+		while (!done_) {
+			const size_t n = std::min((size_t)NCCL_MAX_NET_SIZE, left_);
+
+			if (sending_ ? !protocol_.room() : !protocol_.there(n))
+				return false;
+			if (sending_) {
+				protocol_.place(n);
+				protocol_.placed(n);
+			} else {
+				protocol_.taken();
+			}
+			left_ -= n;
+			done_ = !left_;
+			*moved = true;
+		}
+		if (sending_ && !protocol_.is_sent())
+			return false; /* what comes after the kernel may write to it */
+		*moved = true;
+		return true;
+	}
+
+      private:
+	Simple protocol_;
+	const bool sending_;
+	size_t left_;
+	bool done_ = false;
+};
+
 void begin(Block &block, const ncclDevWorkP2p &work, bool sending, Transfers &transfers)
 {
 	const int parts = sending ? work.nSendChannels : work.nRecvChannels;
@@ -73,11 +116,14 @@ void begin(Block &block, const ncclDevWorkP2p &work, bool sending, Transfers &tr
 
 	if (part >= parts)
 		return;
-	if (sending ? work.sendNetReg || work.sendIpcReg : work.recvNetReg || work.recvIpcReg)
+	if (sending ? work.sendIpcReg : work.recvIpcReg)
 		cannot("registered buffer of peer", sending ? work.sendRank : work.recvRank);
 	ncclP2pPartBounds(parts, part, bytes, &first, &end);
 	char *data = (char *)(sending ? work.sendAddr : work.recvAddr) + first;
-	if (sending ? work.sendProtoLL : work.recvProtoLL)
+	if (sending ? work.sendNetReg : work.recvNetReg)
+		transfers.push_back(
+			std::make_unique<DirectTransfer>(sending, end - first, block, in, out));
+	else if (sending ? work.sendProtoLL : work.recvProtoLL)
 		transfers.push_back(std::make_unique<TransferOver<LowLatency>>(sending, data,
 									       end - first, chunk,
 									       block, in, out));

@@ -9,7 +9,8 @@
  *   FAKE_NCCL_VERSION=N      what ncclGetVersion says (22809)
  *   FAKE_NCCL_ABI=N          the table that is taken (the newest that this NCCL knows: 11)
  *   FAKE_NCCL_QUIET=1        the log has no channels
- *   FAKE_NCCL_VIA=TEXT       a channel that the log has over something else
+ *   FAKE_NCCL_VIA=TEXT       a channel that the log has over something else; with GDRDMA in it registered
+ *                            buffers are the net's, too
  *   FAKE_NCCL_WRONG=N        the Nth operation of rank 0 has a wrong element
  *   FAKE_NCCL_DEAF=RANK      this rank never has an asynchronous error
  *   FAKE_CUDA_DEVICES=N      number of GPUs (1)
@@ -28,6 +29,7 @@
 #define FAKE_RANKS_MAX 16
 #define FAKE_OPS_MAX   64 /* of a group */
 #define FAKE_ID_BYTES  128
+#define FAKE_REGS_MAX  4
 
 /* ncclResult_t */
 enum {
@@ -53,6 +55,7 @@ struct fake_comm {
 	_Atomic bool aborted;
 	_Atomic int error;   /* of the net */
 	_Atomic int pending; /* batches in streams */
+	const void *registered[FAKE_REGS_MAX];
 };
 
 enum fake_kind {
@@ -68,7 +71,7 @@ struct fake_op {
 	enum fake_kind kind;
 	const char *send;
 	char *recv;
-	size_t count; /* floats */
+	size_t count; /* floats; of sends and receives bytes */
 	int peer;     /* or root */
 };
 

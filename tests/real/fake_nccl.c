@@ -10,6 +10,7 @@
 #include <string.h>
 #include <unistd.h>
 
+#define INT8       0
 #define FLOAT32    7
 #define SUM        0
 #define LEVEL_WARN 2
@@ -25,6 +26,8 @@ int ncclCommDestroy(void *handle) FAKE_EXPORT;
 int ncclCommAbort(void *handle) FAKE_EXPORT;
 int ncclCommGetAsyncError(void *handle, int *result) FAKE_EXPORT;
 int ncclCommSplit(void *handle, int color, int key, void **part, void *config) FAKE_EXPORT;
+int ncclCommRegister(void *handle, void *data, size_t bytes, void **registered) FAKE_EXPORT;
+int ncclCommDeregister(void *handle, void *registered) FAKE_EXPORT;
 int ncclGroupStart(void) FAKE_EXPORT;
 int ncclGroupEnd(void) FAKE_EXPORT;
 int ncclAllReduce(const void *send, void *recv, size_t count, int type, int op, void *comm,
@@ -173,8 +176,12 @@ static void push(struct fake_batch *batch)
 
 static int add(void *comm, void *stream, int type, struct fake_op op)
 {
-	if (type != FLOAT32)
+	bool is_passed_on = op.kind == FAKE_SEND || op.kind == FAKE_RECV;
+
+	if (type != FLOAT32 && !(type == INT8 && is_passed_on))
 		return FAKE_INVALID_ARGUMENT;
+	if (is_passed_on)
+		op.count *= type == FLOAT32 ? sizeof(float) : 1;
 	ncclGroupStart();
 	if (group &&
 	    (group->comm != comm || group->stream != stream || group->count == FAKE_OPS_MAX)) {
@@ -243,6 +250,37 @@ int ncclSend(const void *data, size_t count, int type, int peer, void *comm, voi
 int ncclRecv(void *data, size_t count, int type, int peer, void *comm, void *stream)
 {
 	return add(comm, stream, type, (struct fake_op){ FAKE_RECV, NULL, data, count, peer });
+}
+
+int ncclCommRegister(void *handle, void *data, size_t bytes, void **registered)
+{
+	struct fake_comm *comm = handle;
+	const char *via = getenv("FAKE_NCCL_VIA");
+
+	for (int i = 0; data && bytes && i < FAKE_REGS_MAX; i++) {
+		if (comm->registered[i])
+			continue;
+		comm->registered[i] = data;
+		*registered = &comm->registered[i];
+		if (via && strstr(via, "GDRDMA"))
+			fake_log("rank %d - NET register userbuff %p (handle %p), buffSize %zu",
+				 comm->rank, data, *registered, bytes);
+		return FAKE_SUCCESS;
+	}
+	return FAKE_INVALID_ARGUMENT;
+}
+
+int ncclCommDeregister(void *handle, void *registered)
+{
+	struct fake_comm *comm = handle;
+
+	for (int i = 0; i < FAKE_REGS_MAX; i++) {
+		if (registered != &comm->registered[i] || !comm->registered[i])
+			continue;
+		comm->registered[i] = NULL;
+		return FAKE_SUCCESS;
+	}
+	return FAKE_INVALID_ARGUMENT;
 }
 
 /* What a rank brings to a split. */

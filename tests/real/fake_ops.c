@@ -83,7 +83,7 @@ static void copy_own(struct fake_batch *batch)
 		       (batch->ops[receive].kind != FAKE_RECV || batch->ops[receive].peer != rank))
 			receive++;
 		if (receive < batch->count)
-			memmove(batch->ops[receive++].recv, op->send, op->count * sizeof(float));
+			memmove(batch->ops[receive++].recv, op->send, op->count);
 	}
 }
 
@@ -106,7 +106,7 @@ static void run_sends(struct fake_batch *batch)
 		transfers[count++] =
 			(struct fake_transfer){ op->peer, op->kind == FAKE_SEND,
 						op->kind == FAKE_SEND ? send.data : op->recv,
-						op->count * sizeof(float) };
+						op->count };
 	}
 	if (count)
 		mesh_exchange(batch->comm, transfers, count);

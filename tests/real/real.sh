@@ -37,11 +37,11 @@ eight)
 	expect 0 "all results are right" bench -N "$plugin" -r 8 -e 64K -f 64 -t "$sizes,groups,splits"
 	;;
 scenes)
-	expect 0 "all results are right" bench -N "$plugin" -r 3 -t groups,splits,comms,reinit,abort
-	for scene in groups splits comms reinit abort; do
+	expect 0 "all results are right" bench -N "$plugin" -r 3 -e 16M -t groups,splits,comms,registered,reinit,abort
+	for scene in groups splits comms registered reinit abort; do
 		said "^# $scene +[^S]"
 	done
-	expect 0 "all results are right" bench -N "$plugin" -r 1 -t groups,splits,comms,reinit,abort,killed
+	expect 0 "all results are right" bench -N "$plugin" -r 1 -e 16M -t groups,splits,comms,registered,reinit,abort,killed
 	said '^# killed +SKIP'
 	;;
 killed)
@@ -64,6 +64,10 @@ wrong)
 	FAKE_NCCL_WRONG=4 expect 2 "WRONG RESULTS" bench -N "$plugin" -e 64 -b 64 -t all_reduce
 	said ' 1$'
 	FAKE_NCCL_WRONG=1 expect 2 "groups: 1 elements are wrong" bench -N "$plugin" -t groups
+	# Behind a message of one byte, and in one of more.
+	for message in 1 4; do
+		FAKE_NCCL_WRONG=$message expect 2 "registered: 1 elements are wrong" bench -N "$plugin" -t registered
+	done
 	;;
 proof)
 	few=(-e 64 -b 64 -t all_reduce)
@@ -78,6 +82,8 @@ proof)
 	expect 1 "has written no" bench -N "NCCL_DEBUG_FILE=$out/elsewhere $plugin" "${few[@]}"
 	FAKE_NCCL_VIA="NET/anynet/0/GDRDMA" expect 0 "2 of them with buffers in GPU memory" bench \
 		-N "$plugin" "${few[@]}"
+	FAKE_NCCL_VIA="NET/anynet/0/GDRDMA" expect 0 "user buffers registered with it 4 times" bench \
+		-N "$plugin" -e 64K -t registered
 	;;
 errors)
 	expect 1 "/nowhere.so" bench -N "$plugin" --nccl /nowhere.so

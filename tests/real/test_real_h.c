@@ -25,6 +25,7 @@ LIKE(ncclRedOp_t, int);
 LIKE(cudaError_t, int);
 LIKE(enum cudaMemcpyKind, int);
 
+SAME(NCCL_INT8, ncclInt8);
 SAME(NCCL_FLOAT32, ncclFloat32);
 SAME(NCCL_SUM, ncclSum);
 SAME(CUDA_NOT_READY, cudaErrorNotReady);
@@ -59,6 +60,10 @@ CALL(ncclSend, ncclResult_t, const void *, size_t, ncclDataType_t, int, ncclComm
 CALL(ncclRecv, ncclResult_t, void *, size_t, ncclDataType_t, int, ncclComm_t, cudaStream_t);
 #if NCCL_VERSION_CODE >= 21800
 CALL(ncclCommSplit, ncclResult_t, ncclComm_t, int, int, ncclComm_t *, ncclConfig_t *);
+#endif
+#if NCCL_VERSION_CODE >= 21900
+CALL(ncclCommRegister, ncclResult_t, ncclComm_t, void *, size_t, void **);
+CALL(ncclCommDeregister, ncclResult_t, ncclComm_t, void *);
 #endif
 
 CALL(cudaGetErrorString, const char *, cudaError_t);
