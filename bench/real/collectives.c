@@ -215,23 +215,23 @@ const struct real_test *collective_all_reduce(void)
 	return &real_tests[0];
 }
 
-/* This rank's data, and a result that is none yet. */
+/* This rank's data, and a result that is none yet. cudaMemset returns before it is done, cudaMemcpy, behind it, does
+ * not; the tests' streams do not wait for either. */
 static int prepare(struct session *s, const struct real_test *test, const struct team *t,
 		   size_t count)
 {
 	size_t parts = test->parts(t->size);
-	size_t elements = count * (test->send_parts ? parts : 1);
-	int ret;
+	size_t elements = count * (test->recv_parts ? parts : 1);
+	int ret = cuda_check(s, "cudaMemset",
+			     s->libs.cuda.memset(s->recv, POISON, elements * sizeof(float)));
 
+	elements = count * (test->send_parts ? parts : 1);
 	for (size_t i = 0; i < elements; i++)
 		s->host[i] = collective_value(t->members[t->rank], i, s->seed);
-	ret = cuda_check(s, "cudaMemcpy",
-			 s->libs.cuda.memcpy(s->send, s->host, elements * sizeof(float),
-					     CUDA_TO_DEVICE));
-	elements = count * (test->recv_parts ? parts : 1);
 	return ret ? ret
-		   : cuda_check(s, "cudaMemset",
-				s->libs.cuda.memset(s->recv, POISON, elements * sizeof(float)));
+		   : cuda_check(s, "cudaMemcpy",
+				s->libs.cuda.memcpy(s->send, s->host, elements * sizeof(float),
+						    CUDA_TO_DEVICE));
 }
 
 static int compare(struct session *s, const struct real_test *test, const struct team *t,
