@@ -80,6 +80,10 @@ if [ -n "$software" ]; then
 	nccl=$libs/libnccl.so.2 cudart=$libs/libcudart.so.13
 	export LD_LIBRARY_PATH=$libs NCCL_ALGO=Ring NCCL_PROTO=LL,Simple NCCL_MAX_NCHANNELS=1
 	parts=$(tr , '\n' <<<"$parts" | grep -vxE 'torch|cupy|nccl-tests' | paste -sd ,)
+	if [ -z "$parts" ]; then
+		echo "run.sh: none of these parts is for --software" >&2
+		usage
+	fi
 fi
 plugin=$build/libnccl-net.so
 bench=$build/bench/real/real_bench

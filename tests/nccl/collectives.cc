@@ -304,6 +304,8 @@ void with_reduction(Block &block, const Function &function, ncclDevWorkColl *wor
 
 void run_collective(Block &block, const Function &function, ncclDevWorkColl *work)
 {
+	if (work->regUsed || work->netRegUsed)
+		cannot("collective on registered buffers", function.coll);
 	if (work->redOpArgIsPtr)
 		cannot("argument of a reduction in device memory, of type", function.type);
 	switch (function.type) {

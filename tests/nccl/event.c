@@ -83,9 +83,8 @@ cudaError_t cudaEventRecord(cudaEvent_t handle, cudaStream_t stream_handle)
 
 	pthread_mutex_lock(&runtime.lock);
 	event = event_find(handle);
-	stream = stream_find(stream_handle);
-	if (event && stream)
-		ret = stream_order(stream);
+	if (event)
+		ret = stream_enter(stream_handle, &stream);
 	if (!ret) {
 		event_clear(event);
 		event->ticket = runtime.ticket;
@@ -133,9 +132,8 @@ cudaError_t cudaStreamWaitEvent(cudaStream_t stream_handle, cudaEvent_t handle, 
 		return report(cudaErrorInvalidValue);
 	pthread_mutex_lock(&runtime.lock);
 	event = event_find(handle);
-	stream = stream_find(stream_handle);
-	if (event && stream)
-		ret = stream_order(stream);
+	if (event)
+		ret = stream_enter(stream_handle, &stream);
 	if (!ret && event_is_pending(event))
 		ret = stream_push_wait(stream, event->stream, event->ticket);
 	pthread_mutex_unlock(&runtime.lock);

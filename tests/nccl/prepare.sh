@@ -6,7 +6,7 @@
 #
 # Usage: tests/nccl/prepare.sh [--offline]
 #
-# Prints the directory that libnccl.so.2, libcudart.so.13 and libnvidia-ml.so.1 are in. The first time it
+# Prints the directory that libnccl.so.2, libcudart.so.13, libcuda.so.1 and libnvidia-ml.so.1 are in. The first time it
 # downloads 1.3 MB and compiles for two minutes on 2 cores. --offline: download nothing. Where something is
 # missing it prints "SKIP" with the reason and exits with 77. Needs no root.
 #

@@ -75,8 +75,9 @@ void device_finish(void);
 struct CUstream_st *stream_find(cudaStream_t handle);
 void stream_put(struct CUstream_st *stream);
 
-/* Makes the stream wait for what the NULL stream and it owe to each other, before more is put on it. */
-cudaError_t stream_order(struct CUstream_st *stream);
+/* The stream, once it waits for what the NULL stream and it owe to each other: before more is put on it, or
+ * it is asked how far it is. */
+cudaError_t stream_enter(cudaStream_t handle, struct CUstream_st **stream);
 
 /* Whether something up to that ticket is yet to be done. */
 bool stream_is_behind(const struct CUstream_st *stream, uint64_t ticket);

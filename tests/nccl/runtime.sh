@@ -7,7 +7,7 @@ set -euo pipefail
 include=${1:?} out=${2:?} check=${3:-}
 here=$(cd "$(dirname "${BASH_SOURCE[0]}")" && pwd)
 read -ra flags <<<"${CFLAGS:-}"
-compile=("${CC:-gcc}" -std=c11 -D_GNU_SOURCE -O2 -g -Wall -Wextra -Wshadow -Wstrict-prototypes "${flags[@]}"
+compile=("${CC:-gcc}" -std=c11 -D_GNU_SOURCE -O2 -g -Wall -Wextra -Wshadow -Wstrict-prototypes -Werror "${flags[@]}"
 	-isystem "$include" -pthread)
 library=("${compile[@]}" -shared -fPIC "-Wl,-z,nodelete")
 [[ ${flags[*]} == *-fsanitize=* ]] || library+=("-Wl,--no-undefined") # the program brings a sanitizer's functions
@@ -24,5 +24,6 @@ ln -sf libcudart.so.13 "$out/libcudart.so"
 ln -sf libnvidia-ml.so.1 "$out/libnvidia-ml.so"
 
 [ "$check" = check ] || exit 0
-"${compile[@]}" -I.. -o "$out/runtime_check" runtime_check.c ../support/check.c -L"$out" -lcudart -ldl
+"${compile[@]}" -I.. -o "$out/runtime_check" \
+	runtime_check.c check_device.c check_memory.c check_stream.c ../support/check.c -L"$out" -lcudart -ldl
 LD_LIBRARY_PATH=$out${LD_LIBRARY_PATH:+:$LD_LIBRARY_PATH} "$out/runtime_check"

@@ -166,7 +166,8 @@ cudaError_t stream_push_wait(struct CUstream_st *stream, struct CUstream_st *tar
 	return cudaSuccess;
 }
 
-cudaError_t stream_order(struct CUstream_st *stream)
+/* For what it and the NULL stream owe to each other. */
+static cudaError_t stream_order(struct CUstream_st *stream)
 {
 	uint64_t ticket = runtime.ticket;
 	cudaError_t ret = cudaSuccess;
@@ -182,17 +183,21 @@ cudaError_t stream_order(struct CUstream_st *stream)
 	return ret;
 }
 
+cudaError_t stream_enter(cudaStream_t handle, struct CUstream_st **stream)
+{
+	*stream = stream_find(handle);
+	return *stream ? stream_order(*stream) : cudaErrorInvalidResourceHandle;
+}
+
 cudaError_t stream_push(cudaStream_t handle, struct op *op)
 {
-	cudaError_t ret = cudaErrorInvalidResourceHandle;
 	struct CUstream_st *stream;
+	cudaError_t ret;
 
 	if (!op)
 		return cudaErrorMemoryAllocation;
 	pthread_mutex_lock(&runtime.lock);
-	stream = stream_find(handle);
-	if (stream)
-		ret = stream_order(stream);
+	ret = stream_enter(handle, &stream);
 	if (ret)
 		free(op);
 	else
@@ -203,13 +208,11 @@ cudaError_t stream_push(cudaStream_t handle, struct op *op)
 
 cudaError_t stream_finish(cudaStream_t handle)
 {
-	cudaError_t ret = cudaErrorInvalidResourceHandle;
 	struct CUstream_st *stream;
+	cudaError_t ret;
 
 	pthread_mutex_lock(&runtime.lock);
-	stream = stream_find(handle);
-	if (stream)
-		ret = stream_order(stream);
+	ret = stream_enter(handle, &stream);
 	if (!ret)
 		stream_wait(stream, runtime.ticket);
 	pthread_mutex_unlock(&runtime.lock);
@@ -274,13 +277,11 @@ cudaError_t cudaStreamSynchronize(cudaStream_t handle)
 
 cudaError_t cudaStreamQuery(cudaStream_t handle)
 {
-	cudaError_t ret = cudaErrorInvalidResourceHandle;
 	struct CUstream_st *stream;
+	cudaError_t ret;
 
 	pthread_mutex_lock(&runtime.lock);
-	stream = stream_find(handle);
-	if (stream)
-		ret = stream_order(stream);
+	ret = stream_enter(handle, &stream);
 	if (!ret && stream_is_behind(stream, runtime.ticket))
 		ret = cudaErrorNotReady;
 	pthread_mutex_unlock(&runtime.lock);
