@@ -5,14 +5,12 @@ JOBS ?= $(shell nproc)
 PREFIX ?= /usr/local
 BUILD := build/release
 MAKEFLAGS += --no-print-directory
-# Tests are for `make check`: building the plugin needs none of their packages.
-CMAKE_FLAGS ?= -DBUILD_TESTING=OFF
 
 all: $(BUILD)/CMakeCache.txt
 	cmake --build $(BUILD) -j $(JOBS)
 
 $(BUILD)/CMakeCache.txt:
-	cmake --preset release $(CMAKE_FLAGS)
+	cmake --preset release
 
 # Build from nothing, then a checked all-reduce of four ranks through the plugin.
 demo:
@@ -21,11 +19,15 @@ demo:
 	cmake --build $(BUILD) -j $(JOBS) --target nccl-net --target anynet
 	tools/demo.sh $(BUILD)
 
-# All tests: gcc and clang, release, sanitizers, fuzzers, and what runs in an emulated machine
-# (ANYNET_GUEST=0 leaves that out). 40 to 50 minutes on 2 cores; FUZZ_SECONDS=5 shortens the fuzzers.
+# The quick tests, in a release and an ASan+UBSan build: under six minutes on 2 cores.
 check:
 	tools/deps.sh build check package
-	tests/check.sh
+	tests/check.sh quick
+
+# All tests: an hour on 2 cores. FUZZ_SECONDS=5 shortens the fuzzers.
+check-all:
+	tools/deps.sh build check package
+	tests/check_all.sh quick rest tsan fuzz clang guest nccl
 
 # Random faults for an hour, bytes verified: SECONDS_=600 for less, SEED=7 for the same again.
 soak:
@@ -35,20 +37,14 @@ soak:
 # Of these the tests that need a kernel of their own, in an emulated machine: the first time this
 # downloads a kernel package of 100 MB.
 guest:
-	tools/deps.sh build check guest
-	tests/guest/prepare.sh
-	cmake --preset release -DBUILD_TESTING=ON
-	cmake --build $(BUILD) -j $(JOBS)
-	ctest --test-dir $(BUILD) --output-on-failure -R '^guest\.'
+	tools/deps.sh build check
+	tests/check.sh guest
 
 # The real NCCL on GPUs in software, over the plugin: the first time this downloads NCCL's source, 1.3 MB, and
-# compiles it. Needs the headers of CUDA 13 (CUDA_HOME). Once it is built `make check` runs these tests too.
+# compiles it. Needs the headers of CUDA 13 (CUDA_HOME).
 nccl:
-	tools/deps.sh build check nccl
-	tests/nccl/prepare.sh
-	cmake --preset release -DBUILD_TESTING=ON
-	cmake --build $(BUILD) -j $(JOBS)
-	ctest --test-dir $(BUILD) --output-on-failure -R '^nccl\.'
+	tools/deps.sh build check
+	tests/check.sh nccl
 
 bench:
 	tools/deps.sh build bench
@@ -70,4 +66,4 @@ deps:
 clean:
 	rm -rf build
 
-.PHONY: all demo check soak guest nccl bench packages install deps clean
+.PHONY: all demo check check-all soak guest nccl bench packages install deps clean

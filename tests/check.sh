@@ -1,65 +1,107 @@
 #!/bin/bash
 # SPDX-License-Identifier: Apache-2.0
-# Everything that is tested, as `make check` runs it: gcc and clang with warnings as errors, then one
-# ctest over the release, AddressSanitizer + UndefinedBehaviorSanitizer, ThreadSanitizer and fuzz
-# builds. Ends with the tests that were skipped, and why, and ctest's summary.
+# Builds and runs one part of the tests. Prints the tests that were skipped, and why, and ctest's summary. A skip
+# that tests/skips.txt does not allow is a failure.
 #
-# FUZZ_SECONDS: time for each fuzzer (default 30). JOBS: processors to use. ANYNET_GUEST=0: without the
-# tests that need an emulated machine.
+# Usage: tests/check.sh PART
+#
+#   quick      the tests with the label `quick`, in a release and an ASan+UBSan build: `make check`
+#   rest       the other tests of these two builds, but for `guest` and `nccl`
+#   tsan       the tests under ThreadSanitizer
+#   fuzz       every fuzzer, for FUZZ_SECONDS each (default 30)
+#   clang      everything built with clang, warnings are errors, and the unit tests
+#   guest      what needs a kernel of its own, in an emulated machine
+#   nccl       the real NCCL on GPUs in software
+#   mutations  planted faults, each of which has to turn a test red
+#
+# JOBS: processors to use (default all).
 set -euo pipefail
 cd "$(dirname "$0")/.."
 
+[ $# = 1 ] || { sed -n '/^# Usage/,/^[^#]/s/^# \?//p' "$0" >&2; exit 2; }
+part=$1
 jobs=${JOBS:-$(nproc)}
-fuzz_seconds=${FUZZ_SECONDS:-30}
-log=build/check/configure.log
-builds=(release asan-ubsan tsan fuzz)
+dir=build/check/$part
+mkdir -p "$dir"
 
 configure() {
-	cmake --preset "$1" "${@:2}" >"$log" 2>&1 || {
-		cat "$log"
-		exit 1
+	cmake --preset "$1" "${@:2}" >"$dir/configure.log" 2>&1 || {
+		cat "$dir/configure.log"
+		return 1
+	}
+}
+
+configure_as() {
+	case $1 in
+	release)
+		# By itself: where `make` has taken cc, another compiler's name makes cmake forget what comes with it.
+		configure release -DCMAKE_C_COMPILER=gcc
+		configure release -DBUILD_TESTING=ON -DANYNET_WERROR=ON
+		;;
+	asan-ubsan | tsan) configure "$1" -DCMAKE_C_COMPILER=gcc ;;
+	clang) configure clang ;;
+	fuzz) configure fuzz -DANYNET_FUZZ_SECONDS="${FUZZ_SECONDS:-30}" ;;
+	esac
+}
+
+build() {
+	local log=$dir/build.log
+	echo "check: building $1"
+	configure_as "$1"
+	cmake --build "build/$1" -j "$jobs" -- --no-print-directory >"$log" 2>&1 || {
+		grep -vE '^\[ *[0-9]+%\]' "$log"
+		return 1
 	}
 }
 
 # Newer kernels place mappings where gcc 12's ThreadSanitizer does not expect them.
 fixed_addresses() {
+	local bits
 	bits=$(cat /proc/sys/vm/mmap_rnd_bits 2>/dev/null || echo 28)
 	if [ "$bits" -gt 28 ] && setarch -R true 2>/dev/null; then
 		echo "setarch -R"
 	fi
 }
 
-run_tests() {
-	for build in "${builds[@]}"; do
+# run "BUILD..." OPTION...: builds them, and runs one ctest over all.
+run() {
+	local build
+	for build in $1; do
+		build "$build"
+	done
+	for build in $1; do
 		echo "subdirs(\"$PWD/build/$build\")"
-	done >build/check/CTestTestfile.cmake
+	done >"$dir/CTestTestfile.cmake"
 	# shellcheck disable=SC2046
-	$(fixed_addresses) ctest --test-dir build/check --output-on-failure -j "$jobs" 2>&1 |
-		awk -v log_file=build/check/Testing/Temporary/LastTest.log -f tests/skips.awk
+	$(fixed_addresses) ctest --test-dir "$dir" --output-on-failure -j "$jobs" "${@:2}" 2>&1 |
+		awk -v log_file="$dir/Testing/Temporary/LastTest.log" -v list=tests/skips.txt \
+			-v user="$(id -u)" -f tests/skips.awk
 }
 
-# What the emulated machine needs. Where that cannot be had its tests are skipped, and say why.
-prepare_guest() {
-	[ "${ANYNET_GUEST:-}" != 0 ] || return 0
-	if ! tools/deps.sh guest || ! tests/guest/prepare.sh >/dev/null; then
-		echo "check: without the tests in an emulated machine"
+# What a part needs from outside. Where it cannot be had its tests are skipped, and say why.
+prepare() {
+	if ! { tools/deps.sh "$part" && "tests/$part/prepare.sh"; } >"$dir/prepare.log" 2>&1; then
+		tail -n 3 "$dir/prepare.log"
 	fi
 }
 
-prepare_guest
-mkdir -p build/check
-# By itself: where `make` has taken cc, another compiler's name makes cmake forget what comes with it.
-configure release -DCMAKE_C_COMPILER=gcc
-configure release -DBUILD_TESTING=ON -DANYNET_WERROR=ON
-configure asan-ubsan -DCMAKE_C_COMPILER=gcc
-configure tsan -DCMAKE_C_COMPILER=gcc
-configure clang
-configure fuzz -DANYNET_FUZZ_SECONDS="$fuzz_seconds"
-for build in "${builds[@]}" clang; do
-	echo "check: building $build"
-	cmake --build "build/$build" -j "$jobs" -- --no-print-directory >"build/check/$build.log" 2>&1 || {
-		grep -vE '^\[ *[0-9]+%\]' "build/check/$build.log"
-		exit 1
-	}
-done
-run_tests
+case $part in
+quick) run "release asan-ubsan" -L '^quick$' ;;
+rest) run "release asan-ubsan" -LE '^quick$' -E '^(asan\.)?(guest|nccl)\.' ;;
+tsan) run tsan ;;
+fuzz) run fuzz ;;
+clang) run clang -R '^test_' ;;
+guest)
+	prepare
+	run release -R '^guest\.'
+	;;
+nccl)
+	prepare
+	run "release asan-ubsan" -R '^(asan\.)?nccl\.'
+	;;
+mutations) tests/mutations.sh ;;
+*)
+	echo "check: there is no part '$part'" >&2
+	exit 2
+	;;
+esac

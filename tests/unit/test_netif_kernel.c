@@ -179,7 +179,7 @@ static void test_veth_beats_bridge_and_tunnel(void **state)
 	ip("link add docker0 type bridge");
 	ip("addr add 172.17.0.1/16 dev docker0");
 	if (!netns_ip(true, "link add vxlan7 type vxlan id 7 dstport 4789 local 127.0.0.1")) {
-		printf("this kernel makes no vxlan\n");
+		printf("SKIP this kernel makes no vxlan\n");
 		skip();
 	}
 	ip("addr add 10.7.0.1/24 dev vxlan7");
@@ -206,7 +206,7 @@ static void test_a_vlan_knows_what_it_is_stacked_on(void **state)
 	ip("link add a0 type veth peer name a1");
 	lower = read_link("a0")->index;
 	if (!netns_ip(true, "link add link a0 name a0.5 type vlan id 5")) {
-		printf("this kernel makes no VLAN\n");
+		printf("SKIP this kernel makes no VLAN\n");
 		skip();
 	}
 	link = read_link("a0.5");

@@ -1,0 +1,44 @@
+#!/bin/bash
+# SPDX-License-Identifier: Apache-2.0
+# Runs the parts of the tests (tests/check.sh) one after the other, goes on when one is red, and ends with what was
+# left out and the summary of each.
+#
+# Usage: tests/check_all.sh [--minutes N] PART...
+#
+# --minutes N: a part that is not expected to end within N minutes is left out.
+set -euo pipefail
+cd "$(dirname "$0")/.."
+
+limit=''
+if [ "${1:-}" = --minutes ]; then
+	limit=$2
+	shift 2
+fi
+[ $# -gt 0 ] || { sed -n '/^# Usage/,/^[^#]/s/^# \?//p' "$0" >&2; exit 2; }
+
+# What a part takes on 2 cores, in minutes, builds included.
+declare -A takes=([quick]=5 [rest]=16 [tsan]=14 [fuzz]=7 [clang]=3 [guest]=9 [nccl]=6 [mutations]=12)
+
+red=0
+left_out=''
+summaries=build/check/summaries
+mkdir -p build/check
+: >$summaries
+for part in "$@"; do
+	if [ -n "$limit" ] && [ $((SECONDS + 60 * ${takes[$part]:-0})) -gt $((60 * limit)) ]; then
+		left_out+=" $part"
+		continue
+	fi
+	start=$SECONDS
+	log=build/check/$part.log
+	echo "== $part"
+	tests/check.sh "$part" 2>&1 | tee "$log" || red=1
+	{
+		echo "== $part, $((SECONDS - start)) s"
+		sed -n '/^[0-9]*% tests passed/,$p; /^[0-9]* passed, [0-9]* failed/p; /^check: not allowed/p' "$log"
+	} >>$summaries
+done
+echo
+echo "left out, as the time would not do:${left_out:- nothing}"
+cat $summaries
+exit $red

@@ -1,0 +1,55 @@
+# SPDX-License-Identifier: Apache-2.0
+# What `make check` runs: the tests with the label `quick`, in a release and in an ASan+UBSan build. Together they
+# take under six minutes on 2 cores, builds included; `make check-all` runs the others too. A name is quick if
+# one of these regular expressions matches all of it (without the prefix of its build).
+
+set(anynet_quick_both
+	# Whatever takes a second: unit tests, ABI tests, the corpora of the fuzzers, the stand-ins' own checks.
+	"test_.*" "fuzz_.*" "(cuda|verbs)\\..*" "(explain|check)\\..*"
+	"faults\\.(cut-small|cut-checksum|abort-setting-up|abort-standing)")
+
+set(anynet_quick_release
+	includes artefact install "docs\\..*" "model\\.mutations"
+	# Over TCP: v8 and v12 whole (but `large`, of 1 GiB), of the other versions what a version changes.
+	"conformance\\.tcp\\.v(8|12)\\.(close|connect|crowd|doors|lifecycle|lines|logging|many|memory|nomalloc)"
+	"conformance\\.tcp\\.v(8|12)\\.(properties|replay|secret|select|strangers|threads)"
+	"conformance\\.tcp\\.v12\\.[a-z]+-(4rails|1thread|zerocopy|zerocopy-4rails|rendezvous)"
+	"conformance\\.tcp\\.v12\\.[a-km-z]+-cuda(-slow|-checksum|-strict)?"
+	"conformance\\.tcp\\.v[0-9]+\\.(transfer|connect|grouped)"
+	# Over queue pairs.
+	"conformance\\.ib\\.v12\\.(close|connect|doors|failover|grants|many|replay|strangers|transfer|grouped|insist)"
+	"conformance\\.ib\\.v12\\.(cm|connect|transfer)-cm" "conformance\\.ib\\.v12\\.(fused|failover)-fused"
+	"conformance\\.ib\\.v12\\.(gpu-cuda|transfer-cuda|transfer-cuda-dmabuf)"
+	"conformance\\.ib\\.v[0-9]+\\..*-(torn|late)"
+	"conformance\\.ib\\.(v10\\.transfer-8qps|v10\\.grouped-4qps|v9\\.transfer-checksum|v[58]\\.transfer)"
+	"faults\\.(cut-4-rails|cut-zerocopy|cut-lingering|reset-from-middle|heal-off|stopped|link-flaps|killed|close-alone)"
+	"(top|tool)\\..*"
+	"pair\\.(clean|loopback|strangers|usage|settings|vanish|verbs)" "cluster\\.(settings|meeting|page|usage)"
+	"package\\.(contents|completion|unit)" "real\\.(measure|scenes|errors|dry)")
+
+set(anynet_quick_asan
+	"conformance\\.tcp\\.v12\\.(close|connect|lifecycle|memory|strangers|threads|transfer|grouped|secret|replay)"
+	"conformance\\.tcp\\.v12\\.(transfer|grouped|memory)-4rails"
+	"conformance\\.tcp\\.v12\\.(close|gpu|memory|transfer|grouped)-cuda"
+	"conformance\\.ib\\.v12\\.(close|connect|failover|transfer|grouped|strangers)"
+	"conformance\\.ib\\.v12\\.(transfer-cm|fused-fused|gpu-cuda|transfer-cuda)"
+	"faults\\.(cut-tags|cut-many)")
+
+# anynet_is_quick(name result)
+function(anynet_is_quick name result)
+	set(patterns ${anynet_quick_both})
+	if(ANYNET_SANITIZE STREQUAL "address" AND NOT ANYNET_FUZZ)
+		list(APPEND patterns ${anynet_quick_asan})
+	elseif(NOT ANYNET_SANITIZE)
+		list(APPEND patterns ${anynet_quick_release})
+	else()
+		set(patterns "")
+	endif()
+	set(${result} OFF PARENT_SCOPE)
+	foreach(pattern ${patterns})
+		if(name MATCHES "^${pattern}$")
+			set(${result} ON PARENT_SCOPE)
+			return()
+		endif()
+	endforeach()
+endfunction()
