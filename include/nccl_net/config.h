@@ -2,7 +2,7 @@
 /*
  * Settings. A row of the table in plugin/config_rows.c is the only place where a setting exists: its
  * name, NCCL's own variable honoured as alias, default, parser and documentation. The tool, the
- * README's table and the tests are made from the rows.
+ * table in docs/settings.md and the tests are made from the rows.
  *
  * The environment is read once, by anynet_config_load under the core's init lock; afterwards the
  * structure is read-only and passed down as a const pointer. Strings point into the structure.
@@ -124,7 +124,7 @@ int anynet_config_parse(const struct anynet_config_row *row, const char *value,
 const char *anynet_config_format(const struct anynet_config_row *row,
 				 const struct anynet_config *cfg, char *buf, size_t bytes);
 
-/* The settings table as Markdown, for README.md and docs/settings.md. */
+/* The settings table as Markdown, for docs/settings.md. */
 void anynet_config_print_markdown(FILE *out);
 
 #endif

@@ -39,8 +39,10 @@ glibc_of() {
 }
 
 check_floor() {
-	local file wants built
-	grep -qF "glibc $floor" "$source/README.md" || fail "README.md does not name glibc $floor"
+	local file page wants built
+	for page in README.md docs/install.md docs/operations.md; do
+		grep -qF "glibc $floor" "$source/$page" || fail "$page does not name glibc $floor"
+	done
 	built=$(getconf GNU_LIBC_VERSION | awk '{ print $2 }')
 	for file in "$packaged" "$build/tools/anynet"; do
 		wants=$(glibc_of "$file")
@@ -95,8 +97,8 @@ contents() {
 		name=$(dpkg-deb -f "$deb" Package)
 		mkdir "$work/$name"
 		dpkg-deb -x "$deb" "$work/$name"
-		[ "$name" = anynet-dev ] || grep -qF "./${name}_$(dpkg-deb -f "$deb" Version)_" "$source/README.md" ||
-			fail "README.md: there is no ${deb##*/}"
+		[ "$name" = anynet-dev ] || grep -qF "./${name}_$(dpkg-deb -f "$deb" Version)_" "$source/docs/install.md" ||
+			fail "docs/install.md: there is no ${deb##*/}"
 		check_sbom "$work/$name/usr/share/doc/$name/anynet.spdx.json"
 		[[ $(dpkg-deb -f "$deb" Maintainer) == *?" <"?*@?*">" ]] || fail "$name: nobody answers for it"
 		find "$work/$name" ! -type l -perm /022 | grep . && fail "$name: others may write"

@@ -1,8 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * The settings table in the documents is the one that the code prints. To renew it, replace what is
- * between the marks by the output of `anynet config --markdown`.
- * Usage: test_settings_doc FILE…; a file without marks is fine, except for the first.
+ * The settings table in docs/settings.md is the one that the code prints. To renew it, replace what is between the marks by
+ * the output of `anynet config --markdown`. README.md names only settings that exist, and its own table agrees with the
+ * code in the setting, NCCL's variable and the default.
+ * Usage: test_settings_doc docs/settings.md README.md
  */
 #include <setjmp.h>
 #include <stdarg.h>
@@ -18,62 +19,109 @@
 
 static const char begin_mark[] = "<!-- settings: anynet config --markdown -->\n";
 static const char end_mark[] = "<!-- end of settings -->";
+static const char name_characters[] = "ABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789_";
 
-static char **files;
-static int file_count;
+static const char *settings_page, *readme;
 
-/* The whole of a file, or NULL if there is none. */
+/* The whole of a file. */
 static char *read_file(const char *path)
 {
 	FILE *file = fopen(path, "r");
 	char *text = NULL;
 	size_t size = 0;
 
-	if (!file)
-		return NULL;
-	if (getdelim(&text, &size, 0, file) < 0) {
-		free(text);
-		text = NULL;
-	}
+	if (!file || getdelim(&text, &size, 0, file) < 0)
+		fail_msg("%s: cannot be read", path);
 	fclose(file);
 	return text;
 }
 
-static void test_documents_hold_the_table(void **state)
+/* The table as the code prints it. */
+static char *printed_table(void)
 {
 	char *table = NULL;
 	size_t bytes = 0;
 	FILE *out = open_memstream(&table, &bytes);
 
-	(void)state;
 	assert_non_null(out);
 	anynet_config_print_markdown(out);
 	fclose(out);
-	for (int i = 0; i < file_count; i++) {
-		char *text = read_file(files[i]);
-		char *start = text ? strstr(text, begin_mark) : NULL;
+	return table;
+}
 
-		if (!start && !i)
-			fail_msg("%s: cannot be read or has no '%s'", files[i], begin_mark);
-		if (start) {
-			start += strlen(begin_mark);
-			if (strncmp(start, table, bytes) ||
-			    strncmp(start + bytes, end_mark, strlen(end_mark)))
-				fail_msg("%s: the table is not what the code prints:\n%s", files[i],
-					 table);
-		}
-		free(text);
+static void test_settings_page_holds_the_table(void **state)
+{
+	char *table = printed_table(), *text = read_file(settings_page);
+	char *start = strstr(text, begin_mark);
+
+	(void)state;
+	if (!start)
+		fail_msg("%s: no '%s'", settings_page, begin_mark);
+	start += strlen(begin_mark);
+	if (strncmp(start, table, strlen(table)) ||
+	    strncmp(start + strlen(table), end_mark, strlen(end_mark)))
+		fail_msg("%s: the table is not what the code prints:\n%s", settings_page, table);
+	free(text);
+	free(table);
+}
+
+static void test_readme_names_settings_that_exist(void **state)
+{
+	char *table = printed_table(), *text = read_file(readme);
+	const char *name = text;
+	size_t found = 0;
+
+	(void)state;
+	for (; (name = strstr(name, "ANYNET_")); found++) {
+		size_t length = strspn(name, name_characters);
+		char row[128];
+
+		snprintf(row, sizeof(row), "\n| `%.*s` |", (int)length, name);
+		if (!strstr(table, row))
+			fail_msg("%s: there is no setting %.*s", readme, (int)length, name);
+		name += length;
 	}
+	assert_true(found);
+	free(text);
+	free(table);
+}
+
+/* Its rows begin with the first three columns of the printed ones. */
+static void test_readme_rows_agree(void **state)
+{
+	char *table = printed_table(), *text = read_file(readme);
+	char *row = text;
+	size_t found = 0;
+
+	(void)state;
+	for (; (row = strstr(row, "\n| `ANYNET_")); found++) {
+		char *end = row + 1, *copy;
+
+		for (int column = 0; end && column < 3; column++)
+			end = strchr(end + 1, '|');
+		assert_non_null(end);
+		copy = strndup(row, (size_t)(end + 1 - row));
+		if (!strstr(table, copy))
+			fail_msg("%s: the code has another row than%s", readme, copy);
+		free(copy);
+		row = end;
+	}
+	assert_true(found);
+	free(text);
 	free(table);
 }
 
 int main(int argc, char **argv)
 {
 	const struct CMUnitTest tests[] = {
-		cmocka_unit_test(test_documents_hold_the_table),
+		cmocka_unit_test(test_settings_page_holds_the_table),
+		cmocka_unit_test(test_readme_names_settings_that_exist),
+		cmocka_unit_test(test_readme_rows_agree),
 	};
 
-	files = argv + 1;
-	file_count = argc - 1;
+	if (argc != 3)
+		return 2;
+	settings_page = argv[1];
+	readme = argv[2];
 	return cmocka_run_group_tests(tests, NULL, NULL);
 }
