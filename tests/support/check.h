@@ -71,7 +71,11 @@ struct deadline deadline_in(int ms, const char *what);
 bool deadline_passed(const struct deadline *deadline);
 int deadline_left_ms(const struct deadline *deadline); /* for poll; at least 0 */
 
-/* One turn of a polling loop: fails if the deadline has passed, else lets others run. */
+/* Lets others run now and then. (Not at each call: on a machine with more to do than processors a yield
+ * lasts until everybody had a turn.) */
+void yield_at_times(void);
+
+/* One turn of a polling loop: fails if the deadline has passed, else yields at times. */
 void deadline_turn(const struct deadline *deadline);
 
 #endif
