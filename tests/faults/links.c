@@ -54,11 +54,11 @@ static double time_to_resume(struct duo *duo, const struct world *world, const s
 	duo_run(duo, down_ms);
 	uint64_t messages = duo_messages(duo), up = real_ns();
 	loss->change(world, loss->side, 0, true);
-	struct deadline deadline = deadline_in(NOTICED_MS, "traffic over the link");
+	struct deadline deadline = deadline_in(SETTLED_MS, "traffic over the link");
 	while (duo_messages(duo) < messages + 3) {
 		if (deadline_passed(&deadline))
 			duo_failed(duo, "%s: no traffic %d ms after the link is back", loss->name,
-				   NOTICED_MS);
+				   SETTLED_MS);
 		duo_turn(duo);
 	}
 	return ms_of(real_ns() - up);
@@ -164,7 +164,7 @@ static void blackhole_one_of_two(const struct run *run)
 		duo_move(&duo, 50, SETTLED_MS);
 		duo_reset_stall(&duo);
 		world_drop(&world, side, 0, true);
-		duo_move(&duo, 100, NOTICED_MS);
+		duo_move(&duo, 100, SETTLED_MS);
 		printf("packets to %s vanish on one of two paths: stall of %.0f ms\n",
 		       side == 0   ? "the sender"
 		       : side == 1 ? "the receiver"
@@ -193,7 +193,7 @@ static void blackhole_only(const struct run *run)
 			duo_run(&duo, ms);
 			uint64_t back = real_ns();
 			world_drop(&world, side, 0, false);
-			duo_move(&duo, 3, NOTICED_MS);
+			duo_move(&duo, 3, SETTLED_MS);
 			printf("%d ms without packets to %s: resumed after %.0f ms\n", ms,
 			       side == 0   ? "the sender"
 			       : side == 1 ? "the receiver"

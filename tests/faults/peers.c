@@ -72,7 +72,7 @@ static double time_to_error(const struct run *run, int survivor, int state)
 	duo_kill(&duo, !survivor);
 	if (state == IDLE)
 		duo_go(&duo);
-	duo_await_error(&duo, survivor, NOTICED_MS);
+	duo_await_error(&duo, survivor, SETTLED_MS);
 	double ms = ms_of(real_ns() - began);
 	check_int(duo_error(&duo, survivor), 6); /* ncclRemoteError */
 	double close_ms = close_after_error(&duo, survivor);
@@ -135,7 +135,7 @@ static double time_to_close(const struct run *run, int survivor, int absence)
 	await_waiting(&duo, survivor);
 	double ms = close_after_error(&duo, survivor);
 	duo_continue(&duo, !survivor);
-	duo_await_error(&duo, !survivor, NOTICED_MS);
+	duo_await_error(&duo, !survivor, SETTLED_MS);
 	close_after_error(&duo, !survivor);
 	return ms;
 }
@@ -173,7 +173,7 @@ static double time_to_close_cut_off(const struct run *run, int survivor)
 	await_waiting(&duo, survivor);
 	double ms = close_after_error(&duo, survivor);
 	world_drop(&world, WORLD_BOTH, 0, false);
-	duo_await_error(&duo, !survivor, NOTICED_MS);
+	duo_await_error(&duo, !survivor, SETTLED_MS);
 	close_after_error(&duo, !survivor);
 	return ms;
 }
@@ -210,7 +210,7 @@ static void silent_host(const struct run *run)
 		uint64_t began = real_ns();
 		world_drop(&world, WORLD_BOTH, 0, true);
 		for (int side = 0; side < 2; side++) {
-			duo_await_error(&duo, side, NOTICED_MS);
+			duo_await_error(&duo, side, SETTLED_MS);
 			double ms = ms_of(real_ns() - began);
 			printf("host lost, PEER_TIMEOUT 1 s, %s: the %s knew within %.0f ms\n",
 			       cases[i].setting, roles[side], ms);
@@ -226,7 +226,7 @@ static void silent_host(const struct run *run)
 /* The WARN that a job has been told to give after 1 s, and no other. */
 static void await_warn(const struct duo *duo, int side)
 {
-	struct deadline deadline = deadline_in(NOTICED_MS, "a WARN");
+	struct deadline deadline = deadline_in(SETTLED_MS, "a WARN");
 
 	while (!duo_warns(duo, side, NULL)) {
 		if (deadline_passed(&deadline))
@@ -328,7 +328,7 @@ static void heal_timeout(const struct run *run)
 	uint64_t began = real_ns();
 	world_link(&world, 0, 0, false);
 	for (int side = 0; side < 2; side++) {
-		duo_await_error(&duo, side, NOTICED_MS);
+		duo_await_error(&duo, side, SETTLED_MS);
 		double ms = ms_of(real_ns() - began);
 		printf("the %s gave up after %.0f ms: %s\n", roles[side], ms,
 		       duo.shared->jobs[side].warn[0]);
@@ -355,8 +355,8 @@ static void heal_off(const struct run *run)
 		duo_start(&duo, &plan);
 		duo_move(&duo, 8, SETTLED_MS);
 		duo_hurt(&duo, side, HURT_SHUT, 1000);
-		duo_await_error(&duo, 0, NOTICED_MS);
-		duo_await_error(&duo, 1, NOTICED_MS);
+		duo_await_error(&duo, 0, SETTLED_MS);
+		duo_await_error(&duo, 1, SETTLED_MS);
 		for (int i = 0; i < 2; i++) {
 			check_int(duo_error(&duo, i), 6);
 			check_int(duo_warns(&duo, i, NULL), 1);

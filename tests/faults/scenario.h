@@ -8,6 +8,8 @@
 
 #include "duo.h"
 
+#include <support/check.h>
+
 #define RUN_SETTINGS_MAX 4
 
 /* The command line. */
@@ -37,12 +39,8 @@ void plan_set(struct job_plan *plan, const char *setting);
 /* run->seconds, or what the scenario takes by itself. */
 int run_ms(const struct run *run, int ms);
 
-/*
- * Bounds on waiting, for a machine that has many times more to do than processors. What is promised in less
- * is told in lines that bench/heal.sh makes figures of; without what holds the promise it would be the
- * plugin's own time-outs, which are 30 s or more where a scenario does not shorten them.
- */
-#define SETTLED_MS 30000 /* anything that recovers without waiting for something */
-#define NOTICED_MS 20000 /* what has to be noticed at once, or when a shortened time-out is over */
+/* The bound on waiting for what is promised in less: a busy machine keeps it, and the plugin's own time-outs, where
+ * a scenario does not shorten them, are longer. What it took is told, and bench/heal.sh makes figures of that. */
+#define SETTLED_MS TEST_PATIENCE_MS
 
 #endif

@@ -102,7 +102,7 @@ static void serve(int listener, const struct impostor *impostor, int fds[CONNECT
 static double connect_in_vain(struct test_net *net, struct link *link, int listener,
 			      const struct impostor *impostor)
 {
-	struct deadline deadline = deadline_in(NOTICED_MS, "connect to give up");
+	struct deadline deadline = deadline_in(SETTLED_MS, "connect to give up");
 	int fds[CONNECTIONS], count = 0, ret = 0;
 	uint64_t began = real_ns();
 
@@ -221,7 +221,7 @@ static bool connect_to_absent(const struct job_plan *plan, int steps, bool freez
 		peer_step(&peer);
 	}
 	peer_gone(&peer, freeze);
-	struct deadline deadline = deadline_in(NOTICED_MS, "connect to end");
+	struct deadline deadline = deadline_in(SETTLED_MS, "connect to end");
 	while (!ret && !link.send) {
 		measured(&job, ret = driver_connect(net.driver, net.ctx, 0, link_copy(&link),
 						    &link.send));
@@ -279,7 +279,7 @@ static void connect_to_gone(const struct run *run)
 /* With the first connector gone the listener is free for another one, or has made a comm of it. */
 static void serve_another(struct test_net *net, struct link *link, struct peer *peer)
 {
-	struct deadline deadline = deadline_in(NOTICED_MS, "another connector to be served");
+	struct deadline deadline = deadline_in(SETTLED_MS, "another connector to be served");
 
 	peer_send(peer->fd, link_handle(link), DRIVER_HANDLE_BYTES);
 	while (!link->recv) {
