@@ -16,13 +16,6 @@
 #define KIB 1024
 #define MIB (1024 * 1024)
 
-/* A close that waits for its peer does so for ANYNET_PEER_TIMEOUT (30 s) at least; one that does not is far
- * below this, on a busy machine too. What it takes on an idle one bench/heal.sh tells. */
-#define CLOSE_PATIENCE_MS 15000
-
-/* The same for the end of a peer on this host, which is known at once. */
-#define NOTICE_PATIENCE_MS 15000
-
 static void closing_nothing_is_fine(struct test_net *net)
 {
 	if (net_is_builtin(net))
@@ -32,12 +25,13 @@ static void closing_nothing_is_fine(struct test_net *net)
 	check_ok(driver_close_listen(net->driver, NULL));
 }
 
+/* One that waits for its peer does so for ANYNET_PEER_TIMEOUT, 30 s. What it takes bench/heal.sh tells. */
 static void close_promptly(struct test_net *net, struct link *link)
 {
-	struct deadline deadline = deadline_in(CLOSE_PATIENCE_MS, "close");
+	struct deadline deadline = deadline_in(TEST_PATIENCE_MS, "close");
 
 	link_close(net, link);
-	check_that(!deadline_passed(&deadline), "close took more than %d ms", CLOSE_PATIENCE_MS);
+	check_that(!deadline_passed(&deadline), "close took more than %d ms", TEST_PATIENCE_MS);
 }
 
 /* `turns` of progress, then the end of one side is closed with the other still there. */
@@ -341,7 +335,7 @@ static void check_death(struct test_net *net, bool peer_sends, bool peer_exits)
 	} else {
 		peer_kill(&peer);
 	}
-	struct deadline deadline = deadline_in(NOTICE_PATIENCE_MS, "the peer's death to be seen");
+	struct deadline deadline = deadline_in(TEST_PATIENCE_MS, "the peer's death to be seen");
 	while (!flow.error) {
 		flow_step(net, &flow);
 		deadline_turn(&deadline);
@@ -429,7 +423,7 @@ static void close_does_not_wait_for_a_frozen_peer(struct test_net *net)
 	close_promptly(net, &links[0]);
 	close_promptly(net, &links[1]);
 	buffer_free(&buffer);
-	struct deadline deadline = deadline_in(CLOSE_PATIENCE_MS, "finalize");
+	struct deadline deadline = deadline_in(TEST_PATIENCE_MS, "finalize");
 	net_close(net);
 	check(!deadline_passed(&deadline));
 	peer_kill(&peer);
