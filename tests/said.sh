@@ -5,7 +5,11 @@
 
 fail() {
 	echo "FAIL: $*"
-	tail -c 8000 "${out:?}"/* 2>/dev/null
+	for file in "${out:?}"/*; do
+		if [ -f "$file" ] && grep -qI . "$file"; then # text
+			tail -v -c 8000 "$file"
+		fi
+	done
 	exit 1
 }
 

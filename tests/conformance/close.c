@@ -7,7 +7,6 @@
 #include <support/peer.h>
 
 #include <nccl_net/abi/nccl_types.h>
-#include <sched.h>
 #include <signal.h>
 #include <stdlib.h>
 #include <string.h>
@@ -16,12 +15,6 @@
 
 #define KIB 1024
 #define MIB (1024 * 1024)
-
-/* A close that waits for its peer never comes back; one that does not is far below this. */
-#define CLOSE_PATIENCE_MS 2000
-
-/* An end of a peer on this host is known at once; this bounds the wait for it. */
-#define NOTICE_PATIENCE_MS 10000
 
 static void closing_nothing_is_fine(struct test_net *net)
 {
@@ -32,12 +25,13 @@ static void closing_nothing_is_fine(struct test_net *net)
 	check_ok(driver_close_listen(net->driver, NULL));
 }
 
+/* One that waits for its peer does so for ANYNET_PEER_TIMEOUT, 30 s. What it takes bench/heal.sh tells. */
 static void close_promptly(struct test_net *net, struct link *link)
 {
-	struct deadline deadline = deadline_in(CLOSE_PATIENCE_MS, "close");
+	struct deadline deadline = deadline_in(TEST_PATIENCE_MS, "close");
 
 	link_close(net, link);
-	check_that(!deadline_passed(&deadline), "close took more than %d ms", CLOSE_PATIENCE_MS);
+	check_that(!deadline_passed(&deadline), "close took more than %d ms", TEST_PATIENCE_MS);
 }
 
 /* `turns` of progress, then the end of one side is closed with the other still there. */
@@ -296,7 +290,8 @@ static void move_until_dead(int fd, void *arg)
 			     .is_send = doomed->is_sender,
 			     .transfers = transfers,
 			     .count = 1000 };
-	for (bool told = false;; sched_yield()) {
+	struct deadline deadline = deadline_in(TEST_PATIENCE_MS, "the end");
+	for (bool told = false;; deadline_turn(&deadline)) {
 		flow_step(doomed->net, &flow);
 		check_int(flow.error, 0);
 		if (flow.done < 2 || told)
@@ -331,7 +326,8 @@ static void check_death(struct test_net *net, bool peer_sends, bool peer_exits)
 			     .is_send = !peer_sends,
 			     .transfers = transfers,
 			     .count = 1000 };
-	for (; flow.done < 10 && !flow.error; sched_yield())
+	struct deadline moving = deadline_in(TEST_PATIENCE_MS, "messages before the peer's death");
+	for (; flow.done < 10 && !flow.error; deadline_turn(&moving))
 		flow_step(net, &flow);
 	if (peer_exits) {
 		peer_await(peer.fd);
@@ -339,7 +335,7 @@ static void check_death(struct test_net *net, bool peer_sends, bool peer_exits)
 	} else {
 		peer_kill(&peer);
 	}
-	struct deadline deadline = deadline_in(NOTICE_PATIENCE_MS, "the peer's death to be seen");
+	struct deadline deadline = deadline_in(TEST_PATIENCE_MS, "the peer's death to be seen");
 	while (!flow.error) {
 		flow_step(net, &flow);
 		deadline_turn(&deadline);
@@ -427,7 +423,7 @@ static void close_does_not_wait_for_a_frozen_peer(struct test_net *net)
 	close_promptly(net, &links[0]);
 	close_promptly(net, &links[1]);
 	buffer_free(&buffer);
-	struct deadline deadline = deadline_in(CLOSE_PATIENCE_MS, "finalize");
+	struct deadline deadline = deadline_in(TEST_PATIENCE_MS, "finalize");
 	net_close(net);
 	check(!deadline_passed(&deadline));
 	peer_kill(&peer);

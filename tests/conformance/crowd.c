@@ -19,7 +19,6 @@
 
 #define CROWD      10000
 #define CROWD_FROM 10   /* addresses that it comes from */
-#define SERVED_MS  1000 /* what the peer may take */
 #define KEPT_MAX   1500 /* descriptors of the listening process: 1024 strangers and ours */
 
 static void skip_builtin(struct test_net *net)
@@ -79,15 +78,11 @@ static void accept_until_told(struct test_net *net, struct link *link, int fd)
 	peer_await(fd);
 }
 
+/* Not when strangers are sent away for their silence: they have time here. (After how many ms is measured by
+ * `net_bench strangers`.) */
 static void check_served(struct test_net *net, struct link *link)
 {
-	uint64_t begin = clock_ns();
-
 	link_finish(net, link);
-	uint64_t ms = (clock_ns() - begin) / 1000000;
-	check_that(ms < SERVED_MS * TEST_TIME_SCALE, "the peer was served after %llu ms",
-		   (unsigned long long)ms);
-	printf("served after %llu ms\n", (unsigned long long)ms);
 	link_check(net, link, 200000);
 }
 
@@ -318,9 +313,7 @@ static void peers_wait_for_descriptors(struct test_net *net)
 	for (int i = 0; i < 1000; i++)
 		check(!link_accept_step(net, &links[1]));
 	give_back_descriptors();
-	uint64_t begin = clock_ns();
 	accept_link(net, &links[1]);
-	check((clock_ns() - begin) / 1000000 < SERVED_MS * TEST_TIME_SCALE);
 	receive_one(net, &links[1]);
 	check_int(capture_count(CAPTURE_WARN, SHORTAGE), 1);
 	peer_signal(peer.fd);
@@ -335,7 +328,8 @@ int main(int argc, char **argv)
 	const struct test_case cases[] = {
 		{ .name = "a_peer_is_served_among_ten_thousand",
 		  a_peer_is_served_among_ten_thousand,
-		  .unopened = true },
+		  .unopened = true,
+		  .settings = { "ANYNET_HANDSHAKE_TIMEOUT=10min" } },
 		{ .name = "those_who_take_their_time_are_sent_away",
 		  those_who_take_their_time_are_sent_away,
 		  .settings = { "ANYNET_HANDSHAKE_TIMEOUT=500ms" } },
@@ -347,7 +341,8 @@ int main(int argc, char **argv)
 		  .unopened = true },
 		{ .name = "peers_wait_for_descriptors",
 		  peers_wait_for_descriptors,
-		  .unopened = true },
+		  .unopened = true,
+		  .settings = { "ANYNET_HANDSHAKE_TIMEOUT=10min" } },
 	};
 	return test_main(argc, argv, cases, sizeof(cases) / sizeof(cases[0]));
 }

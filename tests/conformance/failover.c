@@ -15,7 +15,6 @@
 
 #define MESSAGES 120
 #define SIZES    5
-#define STEP_MS  20000
 
 static const size_t sizes[SIZES] = { 8, 400, 4096, 70000, 1u << 20 };
 
@@ -64,7 +63,7 @@ static void stream_open(struct test_net *net)
 /* All messages once more; `midway` is called when a third of them have come. */
 static void stream_run(struct test_net *net, void (*midway)(void))
 {
-	struct deadline deadline = deadline_in(STEP_MS, "messages over what is left");
+	struct deadline deadline = deadline_in(TEST_PATIENCE_MS, "messages over what is left");
 
 	for (int i = 0; i < MESSAGES; i++) {
 		int k = i % SIZES;
@@ -132,7 +131,7 @@ static uint64_t bytes_by_verbs(const struct fake_verbs_counts *before)
 /* Again until it does: on a busy machine a queue pair may be proved too late, and is tried again. */
 static void check_by_verbs(struct test_net *net)
 {
-	struct deadline deadline = deadline_in(STEP_MS, "queue pairs to be used");
+	struct deadline deadline = deadline_in(TEST_PATIENCE_MS, "queue pairs to be used");
 	struct fake_verbs_counts before;
 
 	do {
@@ -235,7 +234,7 @@ static void a_port_may_go_and_come_back(struct test_net *net)
 /* Their acks are not urgent, and a queue pair needs none: those must come all the same. */
 static void few_small_messages_over_tcp_hold_nothing_up(struct test_net *net)
 {
-	struct deadline deadline = deadline_in(STEP_MS, "queue pairs to be used");
+	struct deadline deadline = deadline_in(TEST_PATIENCE_MS, "queue pairs to be used");
 	struct fake_verbs_counts before;
 	struct link link;
 
@@ -432,7 +431,7 @@ static void memory_may_be_short_on_another_port(struct test_net *net)
 
 static void nothing_is_left_behind(struct test_net *net)
 {
-	struct deadline deadline = deadline_in(STEP_MS, "everything to be given back");
+	struct deadline deadline = deadline_in(TEST_PATIENCE_MS, "everything to be given back");
 	struct fake_verbs_counts before, after;
 	uint64_t kept = memory_is_cuda() ? 2 : 0; /* by which the ports that are used flush */
 

@@ -12,10 +12,9 @@
 #include <support/flow.h>
 #include <support/link.h>
 
-#define STEP_MS 20000
-#define PORTS   2
-#define LARGE   ((size_t)4 << 20)
-#define SMALL   ((size_t)100000) /* less than a chunk, more than is copied */
+#define PORTS 2
+#define LARGE ((size_t)4 << 20)
+#define SMALL ((size_t)100000) /* less than a chunk, more than is copied */
 
 static bool is_fused(struct test_net *net, int dev)
 {
@@ -34,7 +33,7 @@ static size_t spread_count(void)
 /* On a busy machine a queue pair may be proved too late, and its rail stays with TCP: once more then. */
 static void open_by_both_ports(struct test_net *net, struct link *link)
 {
-	struct deadline deadline = deadline_in(STEP_MS, "a link by two queue pairs");
+	struct deadline deadline = deadline_in(TEST_PATIENCE_MS, "a link by two queue pairs");
 
 	for (;;) {
 		capture_forget();
@@ -153,7 +152,7 @@ static void memory_is_registered_at_all_ports_at_once(struct test_net *net)
  * Which of the ports at the other end they go to is not known: then they only have to arrive. */
 static void wait_for_port(struct test_net *net, struct link *link, int port, bool wanted)
 {
-	struct deadline deadline = deadline_in(STEP_MS, "a port to carry, or not");
+	struct deadline deadline = deadline_in(TEST_PATIENCE_MS, "a port to carry, or not");
 	uint64_t sent[PORTS];
 
 	do {
@@ -233,7 +232,7 @@ static void a_port_may_be_down_at_set_up(struct test_net *net)
 /* The first port is down. */
 static void open_by_other_port(struct test_net *net, struct link *link)
 {
-	struct deadline deadline = deadline_in(STEP_MS, "a link by the other port");
+	struct deadline deadline = deadline_in(TEST_PATIENCE_MS, "a link by the other port");
 	uint64_t sent[PORTS];
 
 	for (;;) {

@@ -16,7 +16,6 @@
 #define PLACES      37 /* no divisor in common with the board: what is old there is of another place */
 #define PLACE_BYTES 8192
 #define BYTES_MIN   600 /* smaller ones are copied, and need no grant */
-#define STEP_MS     20000
 
 static struct {
 	struct link link;
@@ -97,7 +96,7 @@ static void stream_close(struct test_net *net)
 /* Again until it goes through queue pairs: on a busy machine one may be proved too late. */
 static void check_by_verbs(struct test_net *net)
 {
-	struct deadline deadline = deadline_in(STEP_MS, "queue pairs to be used");
+	struct deadline deadline = deadline_in(TEST_PATIENCE_MS, "queue pairs to be used");
 	struct fake_verbs_counts before;
 
 	do {
@@ -135,7 +134,7 @@ static void grants_go_together(struct test_net *net)
 /* Both ends of a comm, in this process. */
 static void a_comm_pins_little(struct test_net *net)
 {
-	struct deadline deadline = deadline_in(STEP_MS, "a comm by a queue pair");
+	struct deadline deadline = deadline_in(TEST_PATIENCE_MS, "a comm by a queue pair");
 	struct fake_verbs_counts before, after;
 
 	for (;;) {

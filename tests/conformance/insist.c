@@ -6,8 +6,6 @@
 #include <support/fake.h>
 #include <support/link.h>
 
-#define STEP_MS 20000
-
 static void a_queue_pair_is_all_that_is_wanted(struct test_net *net)
 {
 	struct link link;
@@ -21,7 +19,7 @@ static void a_queue_pair_is_all_that_is_wanted(struct test_net *net)
 /* connect fails, and some warning has these words. */
 static void check_refused(struct test_net *net, const char *order, const char *words)
 {
-	struct deadline deadline = deadline_in(STEP_MS, "connect to fail");
+	struct deadline deadline = deadline_in(TEST_PATIENCE_MS, "connect to fail");
 	struct link link;
 	int ret;
 

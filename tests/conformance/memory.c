@@ -137,7 +137,7 @@ __attribute__((noinline, no_sanitize("thread"))) static bool has_begun(const str
 	return *(const volatile unsigned char *)to->view != BUFFER_BLANK;
 }
 
-/* One large message under way; some of it has arrived, most has not. */
+/* One large message under way; some of it has arrived. */
 static void stuck_open(struct test_net *net, struct stuck *stuck)
 {
 	struct deadline deadline = deadline_in(TEST_PATIENCE_MS, "the first bytes of a message");
@@ -160,8 +160,12 @@ static void stuck_open(struct test_net *net, struct stuck *stuck)
 		flow_step(net, &stuck->flows[1]);
 		deadline_turn(&deadline);
 	}
-	check_that(!stuck->recv.done && !stuck->send.done, "%d bytes went in one turn",
-		   STUCK_BYTES);
+}
+
+/* All of it has gone before deregMr was called: a thread of the plugin's had a turn, and we had none. */
+static bool was_too_late(const struct stuck *stuck)
+{
+	return stuck->recv.done || stuck->send.done;
 }
 
 /* deregMr of one end's buffer, once. */
@@ -189,30 +193,24 @@ static void drive_on(struct test_net *net, struct stuck *stuck)
 	}
 }
 
-static void dereg_of_a_receive_in_flight_lets_go_of_it(struct test_net *net)
+static bool dereg_receive(struct test_net *net)
 {
 	struct stuck stuck;
 
-	if (net_is_builtin(net))
-		check_skip("NCCL's built-in Socket keeps the buffer until close");
-	capture_allow_warn();
 	stuck_open(net, &stuck);
 	stuck_dereg(net, stuck.link.recv, &stuck.recv);
 	buffer_blank(&stuck.to); /* it is somebody else's now */
 	drive_on(net, &stuck);
 	blank_check(stuck.to.data, STUCK_BYTES);
-	check(!stuck.recv.done);
-	check(stuck.flows[1].error != 0);
+	check(was_too_late(&stuck) || stuck.flows[1].error != 0);
 	stuck_close(net, &stuck);
+	return !was_too_late(&stuck);
 }
 
-static void dereg_of_a_send_in_flight_lets_go_of_it(struct test_net *net)
+static bool dereg_send(struct test_net *net)
 {
 	struct stuck stuck;
 
-	if (net_is_builtin(net))
-		check_skip("NCCL's built-in Socket keeps the buffer until close");
-	capture_allow_warn();
 	stuck_open(net, &stuck);
 	stuck_dereg(net, stuck.link.send, &stuck.send);
 	memset(stuck.from.view, 0x22, STUCK_BYTES); /* it is somebody else's now */
@@ -220,9 +218,31 @@ static void dereg_of_a_send_in_flight_lets_go_of_it(struct test_net *net)
 	stuck_dereg(net, stuck.link.recv, &stuck.recv); /* nobody writes there from now on */
 	for (size_t i = 0; i < STUCK_BYTES; i++)
 		check_that(stuck.to.view[i] != 0x22, "byte %zu was read after deregMr", i);
-	check(!stuck.recv.done && !stuck.send.done);
-	check(stuck.flows[0].error != 0);
+	check(was_too_late(&stuck) || stuck.flows[0].error != 0);
 	stuck_close(net, &stuck);
+	return !was_too_late(&stuck);
+}
+
+/* Until it was in time. */
+static void dereg_in_flight(struct test_net *net, bool (*dereg)(struct test_net *net))
+{
+	struct deadline deadline = deadline_in(TEST_PATIENCE_MS, "a message to be in flight");
+
+	if (net_is_builtin(net))
+		check_skip("NCCL's built-in Socket keeps the buffer until close");
+	capture_allow_warn();
+	while (!dereg(net))
+		deadline_turn(&deadline);
+}
+
+static void dereg_of_a_receive_in_flight_lets_go_of_it(struct test_net *net)
+{
+	dereg_in_flight(net, dereg_receive);
+}
+
+static void dereg_of_a_send_in_flight_lets_go_of_it(struct test_net *net)
+{
+	dereg_in_flight(net, dereg_send);
 }
 
 /* NCCL's order at an abort: deregMr of both buffers, free, close. */

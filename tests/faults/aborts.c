@@ -9,7 +9,6 @@
 #include "measure.h"
 #include "scenario.h"
 
-#include <sched.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -29,7 +28,7 @@
  * the descriptor in reserve. */
 #define LISTENING 3
 
-#define GONE_MS      5000
+#define GONE_MS      TEST_PATIENCE_MS
 #define LINGER_BYTES 3000 /* all of them fit where copies are kept */
 
 static struct job_state job; /* of this process */
@@ -73,7 +72,7 @@ static void turns(struct pair *pair, int count)
 	for (int i = 0; i < count; i++) {
 		flow_step(&pair->net, &pair->flows[0]);
 		flow_step(&pair->net, &pair->flows[1]);
-		sched_yield();
+		yield_at_times();
 	}
 }
 
@@ -235,7 +234,7 @@ static void abort_wounded(struct pair *pair, size_t bytes, unsigned what)
 		while (real_ns() < end) {
 			if (step & 1)
 				turns(pair, 1);
-			sched_yield();
+			yield_at_times();
 		}
 		abort_both(pair, step & 2);
 	}

@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "duo.h"
+#include "measure.h"
 
 #include <errno.h>
 #include <signal.h>
@@ -15,10 +16,10 @@
 #include <time.h>
 #include <unistd.h>
 
-#define UP_MS    30000
+#define UP_MS    60000
 #define DRAIN_MS 60000
 #define CLOSE_MS 20000
-#define HURT_MS  10000
+#define HURT_MS  60000
 #define TURN_NS  500000
 
 double ms_of(uint64_t ns)
@@ -348,6 +349,8 @@ void duo_finish(struct duo *duo, const char *what)
 		printf(", longest call that slept %.1f ms", ms_of(longest_sleep(duo)));
 	printf("\n");
 	fflush(stdout);
+	for (int side = 0; side < 2 && !duo->was_stopped; side++)
+		measure_check(&duo->shared->jobs[side]);
 	munmap(duo->shared, sizeof(*duo->shared));
 }
 

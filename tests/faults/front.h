@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
  * Functions of this program that stand in front of the C library's, for the plugin too: they let the
- * k-th call fail, and clocks jump.
+ * k-th call fail, tell what calls ask to sleep for (measure.h), and let clocks jump.
  */
 #ifndef TESTS_FAULTS_FRONT_H
 #define TESTS_FAULTS_FRONT_H

@@ -1,9 +1,11 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Calls that can be made to fail, and the clocks. */
+/* Calls that can be made to fail, those that sleep, and the clocks. */
 #include "front.h"
+#include "measure.h"
 
 #include <dlfcn.h>
 #include <errno.h>
+#include <poll.h>
 #include <pthread.h>
 #include <signal.h>
 #include <stdatomic.h>
@@ -193,6 +195,41 @@ IN_FRONT ssize_t getrandom(void *bytes, size_t count, unsigned flags)
 	BEHIND("getrandom", ssize_t, void *, size_t, unsigned)
 	FAIL_AS(FRONT_RANDOM, -1);
 	return behind(bytes, count, flags);
+}
+
+/* --- what sleeps --- */
+
+static int64_t ns_of(const struct timespec *time)
+{
+	return time ? (int64_t)time->tv_sec * 1000000000 + time->tv_nsec : -1;
+}
+
+IN_FRONT int epoll_wait(int set, struct epoll_event *events, int count, int ms)
+{
+	BEHIND("epoll_wait", int, int, struct epoll_event *, int, int)
+	measure_sleep(ms < 0 ? -1 : (int64_t)ms * 1000000);
+	return behind(set, events, count, ms);
+}
+
+IN_FRONT int poll(struct pollfd *fds, nfds_t count, int ms)
+{
+	BEHIND("poll", int, struct pollfd *, nfds_t, int)
+	measure_sleep(ms < 0 ? -1 : (int64_t)ms * 1000000);
+	return behind(fds, count, ms);
+}
+
+IN_FRONT int nanosleep(const struct timespec *time, struct timespec *left)
+{
+	BEHIND("nanosleep", int, const struct timespec *, struct timespec *)
+	measure_sleep(ns_of(time));
+	return behind(time, left);
+}
+
+IN_FRONT int usleep(useconds_t us)
+{
+	BEHIND("usleep", int, useconds_t)
+	measure_sleep((int64_t)us * 1000);
+	return behind(us);
 }
 
 /* --- clocks --- */

@@ -112,7 +112,7 @@ static bool commanded(const struct shared *shared, int side)
 static void connect_all(struct stream *streams, unsigned count, struct shared *shared, int side,
 			void *ctx)
 {
-	for (unsigned left = count; left && !commanded(shared, side); sched_yield()) {
+	for (unsigned left = count; left && !commanded(shared, side); yield_at_times()) {
 		left = 0;
 		for (unsigned i = 0; i < count; i++)
 			left += !stream_connect(&streams[i], ctx);
@@ -139,7 +139,7 @@ static void run_all(struct stream *streams, unsigned count, struct shared *share
 		atomic_store(&shared->jobs[side].held, held);
 		maybe_nap(shared, side, &seed);
 		if (!moved)
-			sched_yield();
+			yield_at_times();
 	}
 }
 

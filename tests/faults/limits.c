@@ -24,7 +24,7 @@
 #define BYTES      (200u * 1024)
 #define COUNT      24
 #define K_MAX      2000
-#define ONCE_MS    20000
+#define ONCE_MS    60000
 #define CONNECT_MS 6000
 
 enum phase {

@@ -20,7 +20,7 @@
 #include <unistd.h>
 
 #define PATIENCE_FACTOR 5
-#define PATIENCE_MORE_S 30
+#define PATIENCE_MORE_S 100
 #define DEFAULT_SEED    1
 #define DEFAULT_ABI     11
 

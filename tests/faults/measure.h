@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * How long a call of the plugin took, if it gave up the CPU of its own will: that tells a call that
- * sleeps from a process that merely had no turn on a busy machine. A short sleep (of a lock whose
- * holder had no turn) cannot be told from one by design; so few are let pass, and none is long.
+ * Calls of the plugin that sleep. What a call asks the kernel to sleep for (front_calls.c) is the same on
+ * any machine, and is what is judged. How long one took that gave up the CPU of its own will is told, and
+ * has a bound for those that hang.
  */
 #ifndef TESTS_FAULTS_MEASURE_H
 #define TESTS_FAULTS_MEASURE_H
@@ -18,7 +18,10 @@ struct measure measure_begin(void);
 /* `call` is the text of the call. */
 void measure_end(struct job_state *job, const struct measure *measure, const char *call);
 
-/* Fails the test if calls slept for too long. */
+/* This thread asks to sleep for so long, -1 = for as long as it takes. */
+void measure_sleep(int64_t ns);
+
+/* Fails the test if a call slept for too long. */
 void measure_check(const struct job_state *job);
 
 #define measured(job, call)                                \

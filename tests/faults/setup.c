@@ -9,7 +9,6 @@
 #include <fcntl.h>
 #include <nccl_net/abi/nccl_types.h>
 #include <nccl_net/wire.h>
-#include <sched.h>
 #include <signal.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -21,13 +20,10 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
-#define CONNECT_MS     1000 /* ANYNET_CONNECT_TIMEOUT here */
-#define MARGIN_MS      1000
-#define STEPS_MAX      200
-#define SERVED_MS      1000 /* promised: the real peer is served */
-#define CONNECTIONS    64
-#define FROZEN_MS      3000
-#define ACCEPT_ENDS_MS 8000
+#define CONNECT_MS  1000 /* ANYNET_CONNECT_TIMEOUT here */
+#define STEPS_MAX   200
+#define CONNECTIONS 64
+#define ACCEPT_MS   750 /* accept is called for so long when the connector is gone */
 
 static struct job_state job; /* of this process */
 
@@ -106,7 +102,7 @@ static void serve(int listener, const struct impostor *impostor, int fds[CONNECT
 static double connect_in_vain(struct test_net *net, struct link *link, int listener,
 			      const struct impostor *impostor)
 {
-	struct deadline deadline = deadline_in(CONNECT_MS + 10 * MARGIN_MS, "connect to give up");
+	struct deadline deadline = deadline_in(SETTLED_MS, "connect to give up");
 	int fds[CONNECTIONS], count = 0, ret = 0;
 	uint64_t began = real_ns();
 
@@ -139,7 +135,7 @@ static void connect_to_impostor(const struct run *run)
 		unsigned warns = atomic_load(&job.warns);
 		double ms = connect_in_vain(&net, &link, fd, &impostors[i]);
 		printf("%s: gave up after %.0f ms\n", impostors[i].name, ms);
-		check(ms > CONNECT_MS / 2 && ms < (CONNECT_MS + MARGIN_MS) * TEST_TIME_SCALE);
+		check(ms > CONNECT_MS / 2);
 		check_int(atomic_load(&job.warns) - warns, 1);
 		measure_check(&job);
 		close(fd);
@@ -225,16 +221,12 @@ static bool connect_to_absent(const struct job_plan *plan, int steps, bool freez
 		peer_step(&peer);
 	}
 	peer_gone(&peer, freeze);
-	struct deadline deadline = deadline_in(CONNECT_MS + 10 * MARGIN_MS, "connect to end");
-	uint64_t began = real_ns();
+	struct deadline deadline = deadline_in(SETTLED_MS, "connect to end");
 	while (!ret && !link.send) {
 		measured(&job, ret = driver_connect(net.driver, net.ctx, 0, link_copy(&link),
 						    &link.send));
 		deadline_turn(&deadline);
 	}
-	double ms = ms_of(real_ns() - began);
-	check_that(ms < (CONNECT_MS + MARGIN_MS) * TEST_TIME_SCALE,
-		   "%.0f ms, acceptor %s after %d steps", ms, freeze ? "frozen" : "dead", steps);
 	measure_check(&job);
 	measured(&job, check_ok(driver_close_send(net.driver, link.send)));
 	check_ok(driver_finalize(net.driver, net.ctx));
@@ -287,8 +279,7 @@ static void connect_to_gone(const struct run *run)
 /* With the first connector gone the listener is free for another one, or has made a comm of it. */
 static void serve_another(struct test_net *net, struct link *link, struct peer *peer)
 {
-	struct deadline deadline = deadline_in(ACCEPT_ENDS_MS, "another connector to be served");
-	uint64_t began = real_ns();
+	struct deadline deadline = deadline_in(SETTLED_MS, "another connector to be served");
 
 	peer_send(peer->fd, link_handle(link), DRIVER_HANDLE_BYTES);
 	while (!link->recv) {
@@ -297,7 +288,6 @@ static void serve_another(struct test_net *net, struct link *link, struct peer *
 		check_ok(driver_accept(net->driver, link->listener, &link->recv));
 		deadline_turn(&deadline);
 	}
-	check(ms_of(real_ns() - began) < SERVED_MS * TEST_TIME_SCALE);
 }
 
 static bool accept_from_absent(const struct job_plan *plan, int steps, bool freeze)
@@ -319,15 +309,13 @@ static bool accept_from_absent(const struct job_plan *plan, int steps, bool free
 		check_ok(driver_accept(net.driver, link.listener, &link.recv));
 	}
 	peer_gone(&peer, freeze);
-	for (uint64_t end = real_ns() + FROZEN_MS / 4 * 1000000u; !link.recv && real_ns() < end;
-	     sched_yield())
+	for (uint64_t end = real_ns() + ACCEPT_MS * 1000000u; !link.recv && real_ns() < end;
+	     yield_at_times())
 		measured(&job, check_ok(driver_accept(net.driver, link.listener, &link.recv)));
 	if (!link.recv && !freeze)
 		serve_another(&net, &link, &other);
+	measured(&job, link_close(&net, &link));
 	measure_check(&job);
-	uint64_t began = real_ns();
-	link_close(&net, &link);
-	check(ms_of(real_ns() - began) < MARGIN_MS * TEST_TIME_SCALE);
 	peer_kill(&other);
 	if (freeze)
 		peer_kill(&peer);

@@ -16,6 +16,7 @@
 #define SETTINGS_MAX   8
 #define WARN_BYTES     512
 #define WARNS_KEPT     6
+#define CALL_BYTES     80
 #define MESSAGE_MAX    (4u << 20)
 #define SIZES_MIX      0 /* job_plan.bytes: 0 B … MESSAGE_MAX, by the seed */
 #define WINDOW         8 /* requests a stream has in flight (net-api.md §1.5) */
@@ -55,8 +56,8 @@ struct job_state {
 	_Atomic bool held; /* hold has been seen: nothing more is posted */
 	_Atomic uint64_t wrong_bytes, hurts;
 	_Atomic uint64_t slept_ns; /* longest call of the plugin that gave up the CPU by itself */
-	char slept_in[80];         /* … which one */
-	_Atomic uint64_t calls, slept_long; /* measured in all; those that slept for too long */
+	_Atomic uint64_t asked_ns; /* longest time that a call asked the kernel to sleep for */
+	char slept_in[CALL_BYTES], asked_in[CALL_BYTES]; /* … which ones */
 	_Atomic uint64_t closed_ns,
 		close_ns; /* end of the last, and the longest, deregMr or close */
 	_Atomic unsigned warns;

@@ -25,7 +25,7 @@
 #define PEER_MS      2000 /* ANYNET_PEER_TIMEOUT here */
 #define ERROR_MS     1000
 #define CLOSE_MS     50
-#define PATIENCE_MS  20000
+#define PATIENCE_MS  60000
 #define KIB          1024u
 #define STARTED_MS   300
 #define DOWN_MS_MAX  1500

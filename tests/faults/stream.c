@@ -394,7 +394,7 @@ bool stream_turn(struct stream *stream)
 
 /* --- the end --- */
 
-static void timed_close(struct stream *stream, int ret, uint64_t began)
+static void note_close(struct stream *stream, int ret, uint64_t began)
 {
 	uint64_t now = real_ns();
 
@@ -404,28 +404,29 @@ static void timed_close(struct stream *stream, int ret, uint64_t began)
 		atomic_store(&stream->job->close_ns, now - began);
 }
 
+#define timed_close(stream, call)                     \
+	do {                                          \
+		uint64_t began_ = real_ns();          \
+		int ret_;                             \
+		measured((stream)->job, ret_ = call); \
+		note_close(stream, ret_, began_);     \
+	} while (0)
+
 void stream_close(struct stream *stream)
 {
-	uint64_t began;
-
 	for (unsigned i = 0; i < stream->buffer_count; i++) {
-		began = real_ns();
-		timed_close(stream, driver_dereg_mr(stream->net, stream->comm, stream->mhandles[i]),
-			    began);
+		timed_close(stream,
+			    driver_dereg_mr(stream->net, stream->comm, stream->mhandles[i]));
 		/* From here on it is NCCL's memory again, also if a receive was in flight. */
 		if (!stream->is_send && !stream->plan->fast) {
 			buffer_blank(&stream->buffers[i]);
 			stream->used[i] = stream->buffers[i].bytes;
 		}
 	}
-	began = real_ns();
-	timed_close(stream,
-		    stream->is_send ? driver_close_send(stream->net, stream->comm)
-				    : driver_close_recv(stream->net, stream->comm),
-		    began);
+	timed_close(stream, stream->is_send ? driver_close_send(stream->net, stream->comm)
+					    : driver_close_recv(stream->net, stream->comm));
 	stream->comm = NULL;
-	began = real_ns();
-	timed_close(stream, driver_close_listen(stream->net, stream->listener), began);
+	timed_close(stream, driver_close_listen(stream->net, stream->listener));
 	stream->listener = NULL;
 }
 

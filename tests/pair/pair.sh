@@ -168,14 +168,19 @@ gpus)
 		>/dev/null || fail "what the server says is no JSON"
 	;;
 window)
-	# A receiver whose buffers are small, and no limit the other way.
+	# A receiver whose buffers are small is seen to be one. (What that means is verdict.c's to say, by rates, and
+	# test_pair_verdict's to test.)
 	make_hosts
+	command -v jq >/dev/null || skip "jq is missing"
 	ip netns exec "$b" sysctl -qw net.ipv4.tcp_rmem='4096 16384 16384' || skip "no tcp_rmem of a namespace"
 	serve
-	brief+=("${rates[@]}")
+	brief+=("${rates[@]}" --json)
 	pair '[01]' 10.78.0.2
-	said "limited by the receiver's window"
-	said 'note: on the way there the receiver'
+	sed '/^bandwidth test/d' "$out/said" | jq -e '
+		[.tcp[] | select(.to == "server" and .streams == 1)] as $small
+		| [.tcp[] | select(.to == "client" and .streams == 1)] as $large
+		| ($small + $large | length == 2) and all($small[]; .window_bytes <= 16384 and .rwnd_limited_us > 0)
+		and all($large[]; .window_bytes > 16384)' >/dev/null || fail "it does not see the receiver's window"
 	;;
 verbs)
 	# Adapters of the fake libibverbs at both ends, on one wire.

@@ -14,6 +14,8 @@
 #define COMMS 4
 #define BYTES (ANYNET_STATS_COMMS_AT + COMMS * ANYNET_STATS_COMM_STEP)
 
+#define NOW_MS 1000000u /* when pages are written and read, unless told otherwise */
+
 static uint8_t bytes[BYTES];
 
 static struct anynet_stats_process *head(void)
@@ -49,7 +51,7 @@ static void fill(uint32_t pid, uint32_t peer, unsigned comms)
 		.version = ANYNET_STATS_VERSION,
 		.comm_bytes = sizeof(struct anynet_stats_comm),
 		.started_ms = 1,
-		.written_ms = page_clock_ms(),
+		.written_ms = NOW_MS,
 		.pid = pid,
 		.comms = comms,
 		.slots = comms,
@@ -77,6 +79,7 @@ static struct page parse(void)
 	struct page page;
 
 	assert_int_equal(page_parse(&page, bytes, sizeof(bytes)), 0);
+	page.read_ms = NOW_MS;
 	return page;
 }
 
@@ -338,7 +341,7 @@ static void test_who_waits_for_whom(void **state)
 	for (uint32_t pid = 1; pid <= 3; pid++) {
 		fill(pid, pid + 1, 2);
 		for (unsigned i = 0; i < 2 && pid < 3; i++)
-			comm(i)->stalled_ms = page_clock_ms() - 3000 * pid - i;
+			comm(i)->stalled_ms = NOW_MS - 3000 * pid - i;
 		if (pid == 3)
 			head()->written_ms -= 5000;
 		seal();
@@ -534,7 +537,7 @@ static void test_json_tells_everything(void **state)
 	comm(0)->error = -ECONNRESET;
 	comm(0)->again = 17;
 	comm(0)->rails[0].kind = ANYNET_STATS_QP;
-	comm(1)->stalled_ms = page_clock_ms() - 2000;
+	comm(1)->stalled_ms = NOW_MS - 2000;
 	seal();
 	page = parse();
 	text = print(&page, 1, 0, 0, true);

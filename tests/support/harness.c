@@ -19,6 +19,7 @@
 #include <cmocka.h>
 
 #define CASES_MAX 64
+#define CASE_MS   (4 * TEST_PATIENCE_MS) /* a case that ends by itself ends by then */
 
 static struct {
 	const char *spec;
@@ -179,19 +180,18 @@ static pid_t fork_case(const struct test_case *test)
 static void watch_case(void **state)
 {
 	const struct test_case *test = *state;
-	int patience_ms = test->patience_ms ? test->patience_ms : 3 * TEST_PATIENCE_MS;
 	int status = 0;
 
 	pid_t pid = fork_case(test);
 	if (pid < 0)
 		fail_msg("fork: %s", strerror(errno));
-	bool ended = peer_reap(pid, patience_ms, &status);
+	bool ended = peer_reap(pid, CASE_MS, &status);
 	if (!ended) {
 		kill(-pid, SIGKILL);
 		kill(pid, SIGKILL);
 		waitpid(pid, &status, 0);
 		fail_msg("%s: no end in sight after %d ms", test->name,
-			 patience_ms * TEST_TIME_SCALE);
+			 CASE_MS * TEST_TIME_SCALE);
 	}
 	kill(-pid, SIGKILL);
 	if (WIFSIGNALED(status))

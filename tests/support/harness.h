@@ -35,7 +35,6 @@ struct test_case {
 	void (*run)(struct test_net *net);
 	bool unopened; /* the case opens the net itself, or forks peers which do */
 	const char *settings[TEST_SETTINGS_MAX]; /* NAME=VALUE */
-	int patience_ms; /* a case that ends by itself ends by then; 0 = 3 × TEST_PATIENCE_MS */
 };
 
 int test_main(int argc, char **argv, const struct test_case *cases, size_t count);

@@ -17,8 +17,11 @@
 #include "local_net.h"
 #include "transports/common/socket.h"
 
-#define PORT_MIN 23450
-#define PORTS    6
+#define PORTS      6
+#define FIRST_PORT 20000
+#define LAST_PORT  30000
+
+static int port_min; /* of the range */
 
 /* An address of this process's own, so that all its ports are free. */
 static struct sockaddr_storage own_addr(void)
@@ -31,19 +34,47 @@ static struct sockaddr_storage own_addr(void)
 	return addr;
 }
 
-static int setup(void **state)
-{
-	(void)state;
-	local_net_start();
-	local_cfg.port_min = PORT_MIN;
-	local_cfg.port_max = PORT_MIN + PORTS - 1;
-	return 0;
-}
-
 static void close_all(const int *fds, int count)
 {
 	for (int i = 0; i < count; i++)
 		close(fds[i]);
+}
+
+/* Nobody else uses a port of it: what listens on all addresses would be in the way. */
+static bool is_free_range(int first)
+{
+	struct sockaddr_storage addr = own_addr();
+	int fds[PORTS], count = 0;
+
+	while (count < PORTS) {
+		local_cfg.port_min = local_cfg.port_max = first + count;
+		fds[count] = socket_listen(&addr, &local_cfg);
+		if (fds[count] < 0)
+			break;
+		count++;
+	}
+	close_all(fds, count);
+	return count == PORTS;
+}
+
+static void choose_range(void)
+{
+	if (!port_min)
+		port_min = FIRST_PORT;
+	while (!is_free_range(port_min)) {
+		port_min += PORTS;
+		assert_true(port_min + PORTS < LAST_PORT);
+	}
+	local_cfg.port_min = port_min;
+	local_cfg.port_max = port_min + PORTS - 1;
+}
+
+static int setup(void **state)
+{
+	(void)state;
+	local_net_start();
+	choose_range();
+	return 0;
 }
 
 static void test_a_range_gives_each_port_once_then_none(void **state)
@@ -59,9 +90,9 @@ static void test_a_range_gives_each_port_once_then_none(void **state)
 		fds[i] = socket_listen(&addr, &local_cfg);
 		assert_true(fds[i] >= 0);
 		port = socket_port(fds[i]);
-		assert_in_range(port, PORT_MIN, PORT_MIN + PORTS - 1);
-		assert_false(seen[port - PORT_MIN]);
-		seen[port - PORT_MIN] = true;
+		assert_in_range(port, port_min, port_min + PORTS - 1);
+		assert_false(seen[port - port_min]);
+		seen[port - port_min] = true;
 	}
 	assert_int_equal(socket_listen(&addr, &local_cfg), -EADDRINUSE);
 	close_all(fds, PORTS);
@@ -75,12 +106,12 @@ static void test_busy_ports_of_a_range_are_skipped(void **state)
 
 	(void)state;
 	for (int i = 0; i < PORTS - 1; i++) {
-		busy.port_min = busy.port_max = PORT_MIN + i + (i >= 2);
+		busy.port_min = busy.port_max = port_min + i + (i >= 2);
 		fds[i] = socket_listen(&addr, &busy);
 		assert_true(fds[i] >= 0);
 	}
 	fd = socket_listen(&addr, &local_cfg);
-	assert_int_equal(socket_port(fd), PORT_MIN + 2);
+	assert_int_equal(socket_port(fd), port_min + 2);
 	close_all(fds, PORTS - 1);
 	close(fd);
 }
@@ -162,7 +193,7 @@ static void test_a_refused_connection_says_so(void **state)
 	int fd;
 
 	(void)state;
-	((struct sockaddr_in *)&to)->sin_port = htons(PORT_MIN);
+	((struct sockaddr_in *)&to)->sin_port = htons((uint16_t)port_min);
 	fd = socket_connect(&addr, &to, &local_cfg, true);
 	if (fd >= 0) {
 		wait_for(fd, POLLOUT);

@@ -9,6 +9,8 @@
 #include <sys/eventfd.h>
 #include <unistd.h>
 
+#define YIELD 1000 /* empty polls of a thread from one yield to the next, which may last long */
+
 static struct fake_cq *cq_of(struct ibv_cq *cq)
 {
 	return (struct fake_cq *)(void *)cq;
@@ -210,13 +212,15 @@ void cq_purge(struct ibv_cq *ibv_cq, const struct fake_qp *qp)
  * other, and ThreadSanitizer would see less. */
 int cq_poll(struct ibv_cq *ibv_cq, int count, struct ibv_wc *wcs)
 {
+	static _Thread_local unsigned polls;
 	struct fake_cq *cq = cq_of(ibv_cq);
 	int done = 0;
 
 	__atomic_add_fetch(&fake.polls, 1, __ATOMIC_RELAXED);
 	if (!__atomic_load_n(&cq->count, __ATOMIC_RELAXED)) {
 		__atomic_add_fetch(&fake.empty_polls, 1, __ATOMIC_RELAXED);
-		sched_yield(); /* to the engine thread, which is the adapter */
+		if (!(++polls % YIELD))
+			sched_yield(); /* to the engine thread, which is the adapter */
 		return 0;
 	}
 	fake_lock();

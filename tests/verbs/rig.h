@@ -22,7 +22,7 @@
 #define END_BYTES ((size_t)4 << 20)
 #define CQ_SIZE   256
 #define WR_MAX    64
-#define PATIENCE  20 /* seconds, for what is going to happen */
+#define PATIENCE  60 /* seconds, for what is going to happen */
 
 struct verbs_table {
 	struct ibv_device **(*get_device_list)(int *count);
