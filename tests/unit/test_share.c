@@ -131,7 +131,7 @@ static void test_nothing_is_left_to_one_that_is_broken(void **state)
 	assert_true(takes(0));
 }
 
-/* A suspect one gets nothing, however fast it was. */
+/* … and leaves nothing undone: nobody waits for it, however fast it was. */
 static void test_a_suspect_one_takes_nothing(void **state)
 {
 	(void)state;
@@ -140,6 +140,8 @@ static void test_a_suspect_one_takes_nothing(void **state)
 	set_rail(1, 1000, 0);
 	share.pair.send->rails[0]->suspect = true;
 	assert_false(takes(0));
+	assert_true(takes(1));
+	set_rail(1, 10, 0);
 	assert_true(takes(1));
 }
 
