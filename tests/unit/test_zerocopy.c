@@ -12,6 +12,7 @@
 #include <string.h>
 #include <sys/socket.h>
 #include <sys/syscall.h>
+#include <sys/uio.h>
 #include <time.h>
 #include <unistd.h>
 
@@ -43,20 +44,25 @@ int setsockopt(int fd, int level, int name, const void *value, socklen_t bytes)
 	return 0;
 }
 
-static int count_call(int flags)
+/* The kernel reads what such a call names also later: nothing but the user's buffer will be there still. */
+static void check_is_users(const uint8_t *data, size_t bytes)
 {
-	test.calls += (flags & MSG_ZEROCOPY) != 0;
-	return flags & ~MSG_ZEROCOPY;
-}
-
-ssize_t send(int fd, const void *data, size_t bytes, int flags)
-{
-	return syscall(SYS_sendto, fd, data, bytes, count_call(flags), NULL, 0);
+	assert_true(data >= test.from && data + bytes <= test.from + BYTES);
 }
 
 ssize_t sendmsg(int fd, const struct msghdr *msg, int flags)
 {
-	return syscall(SYS_sendmsg, fd, msg, count_call(flags));
+	test.calls += (flags & MSG_ZEROCOPY) != 0;
+	for (size_t i = 0; flags & MSG_ZEROCOPY && i < msg->msg_iovlen; i++)
+		check_is_users(msg->msg_iov[i].iov_base, msg->msg_iov[i].iov_len);
+	return syscall(SYS_sendmsg, fd, msg, flags & ~MSG_ZEROCOPY);
+}
+
+ssize_t send(int fd, const void *data, size_t bytes, int flags)
+{
+	struct iovec iov = { (void *)(uintptr_t)data, bytes };
+
+	return sendmsg(fd, &(struct msghdr){ .msg_iov = &iov, .msg_iovlen = 1 }, flags);
 }
 
 /* The error queue, one notice in each call. */
