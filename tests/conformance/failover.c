@@ -192,6 +192,22 @@ static void what_never_arrives_is_sent_again(struct test_net *net)
 	stream_close(net);
 }
 
+/* The sender knows by then that it has arrived, and does not send it again. */
+static void what_has_arrived_counts_though_nobody_has_seen_it(struct test_net *net)
+{
+	char text[40];
+
+	stream_open(net);
+	check_by_verbs(net);
+	for (int nth = 1; nth <= 5; nth++) {
+		snprintf(text, sizeof(text), "fault late recv nth=%d", nth);
+		fault = text;
+		stream_run(net, strike);
+	}
+	check_by_verbs(net);
+	stream_close(net);
+}
+
 /* --- no queue pair can be had --- */
 
 /* Once `breaks` has struck the stream goes on, over TCP; after the order `mend` by queue pairs again. */
@@ -454,6 +470,8 @@ int main(int argc, char **argv)
 	const struct test_case cases[] = {
 		{ .name = "a_broken_queue_pair_is_replaced", a_broken_queue_pair_is_replaced },
 		{ .name = "what_never_arrives_is_sent_again", what_never_arrives_is_sent_again },
+		{ .name = "what_has_arrived_counts_though_nobody_has_seen_it",
+		  what_has_arrived_counts_though_nobody_has_seen_it },
 		{ .name = "without_verbs_it_goes_on_over_tcp_and_back",
 		  without_verbs_it_goes_on_over_tcp_and_back },
 		{ .name = "a_port_may_go_and_come_back", a_port_may_go_and_come_back },

@@ -16,6 +16,7 @@
 #define PLACES      37 /* no divisor in common with the board: what is old there is of another place */
 #define PLACE_BYTES 8192
 #define BYTES_MIN   600 /* smaller ones are copied, and need no grant */
+#define LINKS       8   /* opened one after the other */
 
 static struct {
 	struct link link;
@@ -116,6 +117,37 @@ static void a_grant_counts_when_all_of_it_is_there(struct test_net *net)
 	stream_close(net);
 }
 
+static void check_first(struct flow *flow, size_t i)
+{
+	(void)i;
+	pattern_check(flow->transfers->data[0], PLACE_BYTES, stream.received);
+}
+
+/* Of the first grant, when only its end is there, all but the mark is zero: so are number and tag of this
+ * message, and the check of a grant that is all zeroes. */
+static void the_first_grant_counts_when_all_of_it_is_there(struct test_net *net)
+{
+	static char from[PLACE_BYTES], to[PLACE_BYTES];
+
+	for (stream.received = 1; stream.received <= LINKS; stream.received++) {
+		struct transfer send = transfer_of(from, PLACE_BYTES, 0, NULL);
+		struct transfer recv = transfer_of(to, PLACE_BYTES, 0, NULL);
+		struct flow flows[] = {
+			{ .transfers = &recv, .count = 1, .finish = check_first },
+			{ .is_send = true, .transfers = &send, .count = 1 },
+		};
+
+		pattern_fill(from, PLACE_BYTES, stream.received);
+		link_open(net, &stream.link);
+		flows[0].comm = stream.link.recv;
+		flows[1].comm = stream.link.send;
+		fake_order("fault tear write");
+		flows_run(net, flows, 2);
+		fake_order("heal");
+		link_close(net, &stream.link);
+	}
+}
+
 /* A message is one request; what tells where it may go comes in fewer. */
 static void grants_go_together(struct test_net *net)
 {
@@ -156,6 +188,8 @@ int main(int argc, char **argv)
 	const struct test_case cases[] = {
 		{ .name = "a_grant_counts_when_all_of_it_is_there",
 		  a_grant_counts_when_all_of_it_is_there },
+		{ .name = "the_first_grant_counts_when_all_of_it_is_there",
+		  the_first_grant_counts_when_all_of_it_is_there },
 		{ .name = "grants_go_together", grants_go_together },
 		{ .name = "a_comm_pins_little", a_comm_pins_little },
 	};

@@ -2,6 +2,7 @@
 /* How a connection ends: on purpose, by the peer's death, by a message that does not fit, by NCCL
  * taking memory back. */
 #include <errno.h>
+#include <netinet/in.h>
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stdio.h>
@@ -250,6 +251,7 @@ static void test_frames_that_cannot_be_right_are_refused(void **state)
 		frame_data(0, 0, 0, 10),
 		frame_data(0, 0, 0, 10),
 		frame_data(0, 0, 0, 10),
+		frame_data(0, 0, 0, 10),
 	};
 
 	(void)state;
@@ -257,6 +259,7 @@ static void test_frames_that_cannot_be_right_are_refused(void **state)
 	frames[3].length = 11;
 	frames[4].size = (uint64_t)ANYNET_MESSAGE_MAX + 1;
 	frames[5].slot = ANYNET_WIRE_SLOTS;
+	frames[6].offset = 11;
 	for (size_t i = 0; i < ARRAY_SIZE(frames); i++) {
 		pair_open_recv(&pair, 1);
 		bad_frame(&frames[i], 0, "bad frame");
@@ -265,6 +268,43 @@ static void test_frames_that_cannot_be_right_are_refused(void **state)
 	}
 	pair_open_recv(&pair, 1);
 	bad_frame(&(struct anynet_wire_frame){ .type = 77 }, 0, "frame of unknown type 77");
+}
+
+/* Its second half names another message, tag, size, or so many bytes that they end behind the buffer. */
+static void test_frames_of_one_message_say_the_same_of_it(void **state)
+{
+	static char half[128];
+	struct anynet_wire_frame first = frame_data(0, 0, 0, 256), frames[4];
+	struct anynet_request *req;
+
+	(void)state;
+	first.length = sizeof(half);
+	for (size_t i = 0; i < ARRAY_SIZE(frames); i++) {
+		frames[i] = first;
+		frames[i].offset = sizeof(half);
+	}
+	frames[0].seq = ANYNET_WIRE_SLOTS;
+	frames[1].tag = 1;
+	frames[2].size = 4096;
+	frames[2].offset = 4096 - sizeof(half);
+	frames[3].size = 192;
+	frames[3].length = 64;
+	for (size_t i = 0; i < ARRAY_SIZE(frames); i++) {
+		pair_open_recv(&pair, 1);
+		memset(data, 0, sizeof(data));
+		req = pair_irecv(&pair, data, 256, 0);
+		frame_put(pair.fds[0], &first, half);
+		pair_idle(req);
+		memset(half, 1, sizeof(half));
+		frame_put(pair.fds[0], &frames[i], half);
+		pair_fails(req, -EPROTO);
+		warned_once("bad frame");
+		for (size_t k = 0; k < sizeof(data); k++)
+			assert_int_equal(data[k], 0);
+		memset(half, 0, sizeof(half));
+		capture_forget();
+		pair_close(&pair);
+	}
 }
 
 static void test_a_notice_with_payload_is_refused(void **state)
@@ -381,6 +421,71 @@ static void test_closing_says_bye_on_every_rail(void **state)
 	anynet_net_trim();
 }
 
+/* A receiver leaves the tail byte of the last frame in its socket: a reset because of it could overtake its
+ * last word. */
+static void test_an_unread_tail_is_no_reset(void **state)
+{
+	struct anynet_wire_frame frame;
+	struct anynet_request *req;
+
+	(void)state;
+	pair_open_recv(&pair, 1);
+	for (uint32_t seq = 0; seq < 3; seq++) {
+		req = pair_irecv(&pair, data, 8, 0);
+		pair_idle(req);
+		frame = frame_data(seq, 0, ANYNET_FLAG_TAIL, 8);
+		frame_put(pair.fds[0], &frame, "8 bytes");
+		pair_finish(&req, 1, NULL);
+	}
+	recv_comm_destroy(pair.recv);
+	pair.recv = NULL;
+	while (recv(pair.fds[0], data, sizeof(data), MSG_DONTWAIT) > 0)
+		;
+	assert_int_equal(recv(pair.fds[0], data, 1, MSG_DONTWAIT), 0);
+}
+
+/* Two ends of a TCP connection on this host. */
+static void make_tcp_pair(int fds[2])
+{
+	struct sockaddr_in addr = { .sin_family = AF_INET,
+				    .sin_addr.s_addr = htonl(INADDR_LOOPBACK) };
+	socklen_t bytes = sizeof(addr);
+	int listener = socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0);
+
+	assert_int_equal(bind(listener, (struct sockaddr *)&addr, bytes), 0);
+	assert_int_equal(listen(listener, 1), 0);
+	assert_int_equal(getsockname(listener, (struct sockaddr *)&addr, &bytes), 0);
+	fds[0] = socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0);
+	assert_int_equal(connect(fds[0], (struct sockaddr *)&addr, bytes), 0);
+	fds[1] = accept4(listener, NULL, NULL, SOCK_CLOEXEC);
+	assert_true(fds[1] >= 0);
+	close(listener);
+}
+
+/* With MSG_ZEROCOPY it would be read out of NCCL's buffers, whatever is in them by then. */
+static void test_what_the_kernel_holds_of_a_severed_rail_is_not_sent(void **state)
+{
+	static char large[8 << 20];
+	struct timeval patience = { .tv_sec = 20 };
+	int fds[2];
+	ssize_t n;
+
+	(void)state;
+	pair_open_send(&pair, 1);
+	make_tcp_pair(fds);
+	close(pair.send->rails[0]->fd);
+	pair.send->rails[0]->fd = fds[0];
+	close(pair.fds[0]);
+	pair.fds[0] = fds[1];
+	pair_idle(pair_isend(&pair, large, sizeof(large), 0));
+	comm_sever(pair.send, pair.send->rails[0], 0);
+	setsockopt(fds[1], SOL_SOCKET, SO_RCVTIMEO, &patience, sizeof(patience));
+	while ((n = recv(fds[1], large, sizeof(large), 0)) > 0)
+		;
+	assert_int_equal(n, -1); /* no orderly end behind all of it */
+	assert_int_equal(errno, ECONNRESET);
+}
+
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
@@ -395,12 +500,15 @@ int main(void)
 		TEST(test_a_message_larger_than_its_buffer_fails_with_both_sizes),
 		TEST(test_a_message_set_aside_that_is_too_large_fails_its_receive),
 		TEST(test_frames_that_cannot_be_right_are_refused),
+		TEST(test_frames_of_one_message_say_the_same_of_it),
 		TEST(test_a_notice_with_payload_is_refused),
 		TEST(test_bytes_that_come_twice_are_refused),
 		TEST(test_deregistering_under_a_receive_ends_the_comm),
 		TEST(test_deregistering_under_a_send_ends_the_comm),
 		TEST(test_deregistering_after_a_send_was_copied_harms_nothing),
 		TEST(test_closing_says_bye_on_every_rail),
+		TEST(test_an_unread_tail_is_no_reset),
+		TEST(test_what_the_kernel_holds_of_a_severed_rail_is_not_sent),
 	};
 
 	return cmocka_run_group_tests(tests, NULL, NULL);

@@ -267,6 +267,30 @@ static void test_a_receive_fails(void **state)
 	end_wait(&ends->a, IBV_WC_REM_OP_ERR);
 }
 
+static void test_a_completion_comes_late(void **state)
+{
+	struct ends *ends = *state;
+	struct op send = { .opcode = IBV_WR_SEND, .bytes = 64 };
+
+	pair_connect(&ends->a, &ends->b, NULL);
+	order("fault late recv nth=2 device=fake1");
+	fill(ends->a.memory, 64, 3);
+	for (int i = 0; i < 3; i++)
+		assert_int_equal(end_recv(&ends->b, (size_t)i * 64, 64), 0);
+	for (int i = 0; i < 3; i++)
+		assert_int_equal(end_post(&ends->a, &send), 0);
+	end_wait_opcode(&ends->a, IBV_WC_SEND);
+	end_wait_opcode(&ends->a, IBV_WC_SEND); /* it has arrived … */
+	end_wait(&ends->a, IBV_WC_RETRY_EXC_ERR);
+	end_wait_opcode(&ends->b, IBV_WC_RECV);
+	assert_true(end_is_quiet(&ends->b, 10)); /* … which is not told */
+	assert_memory_equal(ends->a.memory, ends->b.memory + 64, 64);
+	assert_int_equal(qp_to_err(ends->b.qp), 0);
+	end_wait_opcode(&ends->b, IBV_WC_RECV);
+	end_wait(&ends->b, IBV_WC_WR_FLUSH_ERR);
+	assert_true(end_is_quiet(&ends->b, 10));
+}
+
 /* Packets vanish one way only: a to b everything is well, but for the answers that b would send. */
 static void test_one_direction_vanishes(void **state)
 {
@@ -374,6 +398,7 @@ int check_faults(void)
 		FAULT(test_a_queue_pair_dies),
 		cmocka_unit_test_setup_teardown(test_a_device_dies, setup, teardown_device),
 		FAULT(test_a_receive_fails),
+		FAULT(test_a_completion_comes_late),
 		FAULT(test_one_direction_vanishes),
 		FAULT(test_calls_fail),
 		cmocka_unit_test(test_a_process_dies_at_the_kth),

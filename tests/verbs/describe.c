@@ -34,6 +34,8 @@
  *       mute    arrives, and the answer never does; nor do later ones
  *       cut     only its first half arrives
  *       tear    its last aligned 8 bytes are written 1 ms before the rest (KIND write, write-imm)
+ *       late    arrives; its completion comes when the QP goes to ERR, and until then nothing more
+ *               gets through to it (KIND recv)
  *       delay   leaves after ms=N         kill   the process
  *       port-down port-up qp-fatal device-fatal   before it leaves
  *   fault call FUNCTION [OPTION…]   at its nth=K-th call (post_send: work request) fails with

@@ -196,6 +196,8 @@ struct fake_qp {
 	uint32_t rq_head, rq_tail, rq_slots;
 	uint32_t expected_psn, received; /* packets; received stays at PSN_MASK / 2 */
 	bool heard;
+	bool has_late; /* a completion that waits for ERR: */
+	struct fake_cqe late;
 };
 
 /* Where packets come from and go to. */
@@ -277,6 +279,7 @@ int fault_call(const char *function, const struct ibv_device *device); /* errno 
 void fault_sleep(void); /* what fault_call has ordered; without the lock */
 void fault_on_send(struct fake_qp *qp, struct fake_wqe *wqe, uint64_t *hold_ns);
 enum ibv_wc_status fault_on_recv(struct fake_qp *qp, uint64_t length);
+bool fault_is_late(struct fake_qp *qp, uint64_t length);
 bool vanishes(const struct fake_device *device, int port, const struct address *to);
 
 /* device.c, event.c */

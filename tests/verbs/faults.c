@@ -21,6 +21,7 @@ enum action {
 	MUTE,
 	CUT,
 	TEAR,
+	LATE,
 	DELAY,
 	PORT_DOWN,
 	PORT_UP,
@@ -31,19 +32,11 @@ enum action {
 };
 
 static const char *const actions[] = {
-	[STATUS] = "status",
-	[LOSE] = "lose",
-	[DROP] = "drop",
-	[MUTE] = "mute",
-	[CUT] = "cut",
-	[TEAR] = "tear",
-	[DELAY] = "delay",
-	[PORT_DOWN] = "port-down",
-	[PORT_UP] = "port-up",
-	[QP_FATAL] = "qp-fatal",
-	[DEVICE_DIES] = "device-fatal",
-	[KILL] = "kill",
-	[CALL] = "call",
+	[STATUS] = "status",   [LOSE] = "lose",         [DROP] = "drop",
+	[MUTE] = "mute",       [CUT] = "cut",           [TEAR] = "tear",
+	[LATE] = "late",       [DELAY] = "delay",       [PORT_DOWN] = "port-down",
+	[PORT_UP] = "port-up", [QP_FATAL] = "qp-fatal", [DEVICE_DIES] = "device-fatal",
+	[KILL] = "kill",       [CALL] = "call",
 };
 
 struct fault {
@@ -212,6 +205,7 @@ static void strike(const struct fault *fault, struct fake_qp *qp, struct fake_wq
 	case KILL:
 		die();
 		break;
+	case LATE:
 	case CALL:
 		break;
 	}
@@ -233,6 +227,15 @@ enum ibv_wc_status fault_on_recv(struct fake_qp *qp, uint64_t length)
 		    meant(&faults[i], qp, length))
 			return (enum ibv_wc_status)faults[i].status;
 	return IBV_WC_SUCCESS;
+}
+
+bool fault_is_late(struct fake_qp *qp, uint64_t length)
+{
+	for (int i = 0; i < fault_count; i++)
+		if (faults[i].action == LATE && !strcmp(faults[i].what, "recv") &&
+		    meant(&faults[i], qp, length))
+			return true;
+	return false;
 }
 
 /* DEVICE:PORT GID | lid=N | any */

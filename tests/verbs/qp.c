@@ -261,7 +261,7 @@ static void reset(struct fake_qp *qp)
 	qp->rq_head = qp->rq_tail = qp->rq_slots = 0;
 	qp->retries = qp->rnr_retries = 0;
 	qp->received = 0;
-	qp->muted = qp->heard = false;
+	qp->muted = qp->heard = qp->has_late = false;
 	qp->wait = WAIT_NOTHING;
 	qp->attempt++;
 }

@@ -71,11 +71,19 @@ static void receive_done(struct fake_qp *qp, const struct request *request,
 		}
 	}
 	qp->rq_head++;
-	cq_push(qp->qp.recv_cq, &cqe);
+	if (!status && fault_is_late(qp, request->length)) {
+		qp->has_late = true;
+		qp->late = cqe;
+	} else {
+		cq_push(qp->qp.recv_cq, &cqe);
+	}
 }
 
 void responder_flush(struct fake_qp *qp)
 {
+	if (qp->has_late)
+		cq_push(qp->qp.recv_cq, &qp->late);
+	qp->has_late = false;
 	while (qp->rq_head != qp->rq_tail)
 		receive_done(qp, NULL, IBV_WC_WR_FLUSH_ERR);
 }
@@ -237,7 +245,7 @@ void responder_serve(const struct request *request, const struct span *payload, 
 	reply->to_device = request->from_device;
 	reply->to_qpn = request->from_qpn;
 	reply->attempt = request->attempt;
-	if (!qp)
+	if (!qp || qp->has_late)
 		return;
 	behind = (qp->expected_psn - request->psn) & PSN_MASK;
 	if (behind > qp->received) /* ahead, or from before this QP's time */

@@ -249,7 +249,7 @@ static bool too_slow(const struct send_comm *comm, struct anynet_rail *rail, siz
 		struct anynet_rail *other = comm->base.rails[i];
 		double time;
 
-		if (!other || other == rail || other->fd < 0 || other->rate <= 0)
+		if (!other || other == rail || other->fd < 0 || other->suspect || other->rate <= 0)
 			continue;
 		time = (double)(other->ops->backlog(other) + bytes) / other->rate;
 		if (best <= 0 || time < best)

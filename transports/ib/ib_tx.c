@@ -45,7 +45,8 @@ static const struct anynet_wire_grant *board_grant(const struct ib_link *link,
 	if (__atomic_load_n(&grant->mark, __ATOMIC_ACQUIRE) != msg->seq + 1)
 		return NULL;
 	memcpy(&now, grant, sizeof(now));
-	return now.check == ib_grant_check(&now) && now.tag == msg->tag ? grant : NULL;
+	/* Zeroes would pass the check with number 0: on a young link that is a grant that has only begun. */
+	return now.addr && now.check == ib_grant_check(&now) && now.tag == msg->tag ? grant : NULL;
 }
 
 const struct anynet_wire_grant *ib_find_grant(const struct ib_rail *rail,

@@ -1,0 +1,143 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* The replay ring: frames lie in one piece, and none is touched before it and all before it are released. */
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include <cmocka.h>
+
+#include "transports/common/replay.h"
+
+#define RING_BYTES  1024u
+#define LIVE_MAX    (RING_BYTES / REPLAY_ALIGN)
+#define FRAME_MAX   600u
+#define STEPS       20000
+#define WHOLE_FRAME (RING_BYTES - REPLAY_RECORD_BYTES)
+
+static struct replay_ring ring;
+
+static struct live {
+	struct replay_record *record;
+	size_t bytes;
+	uint8_t mark;
+} lives[LIVE_MAX]; /* in no order */
+static unsigned live_count;
+
+static int setup(void **state)
+{
+	(void)state;
+	live_count = 0;
+	memset(&ring, 0, sizeof(ring));
+	return replay_init(&ring, RING_BYTES + 1); /* it may have less, never more */
+}
+
+static int teardown(void **state)
+{
+	(void)state;
+	replay_fini(&ring);
+	return 0;
+}
+
+static uint8_t *frame_of(const struct live *live)
+{
+	return (uint8_t *)live->record + REPLAY_RECORD_BYTES;
+}
+
+static void check_marks(void)
+{
+	for (unsigned i = 0; i < live_count; i++) {
+		assert_false(lives[i].record->acked);
+		for (size_t k = 0; k < lives[i].bytes; k++)
+			assert_int_equal(frame_of(&lives[i])[k], lives[i].mark);
+	}
+}
+
+static bool take(size_t bytes)
+{
+	bool has_room = replay_has_room(&ring, bytes);
+	struct live live = { replay_take(&ring, bytes), bytes, (uint8_t)(rand() % 255 + 1) };
+
+	assert_int_equal(live.record != NULL, has_room);
+	if (!live.record)
+		return false;
+	assert_int_equal((uintptr_t)live.record % REPLAY_ALIGN, 0);
+	assert_true((uint8_t *)live.record >= ring.memory);
+	assert_true(frame_of(&live) + bytes <= ring.memory + RING_BYTES);
+	memset(frame_of(&live), live.mark, bytes);
+	assert_true(live_count < LIVE_MAX);
+	lives[live_count++] = live;
+	check_marks();
+	return true;
+}
+
+static void release(unsigned which)
+{
+	struct replay_record *record = lives[which].record;
+
+	lives[which] = lives[--live_count];
+	replay_release(&ring, record);
+	check_marks();
+}
+
+static void release_all(void)
+{
+	while (live_count)
+		release((unsigned)rand() % live_count);
+}
+
+static void test_frames_stay_as_they_are_until_released(void **state)
+{
+	(void)state;
+	srand(1);
+	for (int step = 0; step < STEPS; step++) {
+		if (rand() % 2)
+			take((size_t)rand() % FRAME_MAX);
+		else if (live_count)
+			release((unsigned)rand() % live_count);
+	}
+}
+
+/* Whatever was released in whatever order, the room is there again. */
+static void test_all_room_comes_back(void **state)
+{
+	(void)state;
+	srand(2);
+	for (int round = 0; round < 200; round++) {
+		while (take((size_t)rand() % FRAME_MAX))
+			;
+		release_all();
+		assert_true(take(WHOLE_FRAME));
+		assert_false(take(0));
+		release_all();
+	}
+	assert_false(take(WHOLE_FRAME + 1));
+}
+
+/* With the first of so many units free, one of that size must not close the ring: full would be empty. */
+static void test_full_is_not_empty(void **state)
+{
+	(void)state;
+	for (size_t units = 1; units < LIVE_MAX; units++) {
+		take(units * REPLAY_ALIGN - REPLAY_RECORD_BYTES);
+		take((LIVE_MAX - units) * REPLAY_ALIGN - REPLAY_RECORD_BYTES);
+		assert_int_equal(live_count, 2);
+		assert_false(take(0));
+		release(0);
+		while (take(units * REPLAY_ALIGN - REPLAY_RECORD_BYTES) || take(0))
+			;
+		release_all();
+	}
+}
+
+int main(void)
+{
+	const struct CMUnitTest tests[] = {
+		cmocka_unit_test_setup_teardown(test_frames_stay_as_they_are_until_released, setup,
+						teardown),
+		cmocka_unit_test_setup_teardown(test_all_room_comes_back, setup, teardown),
+		cmocka_unit_test_setup_teardown(test_full_is_not_empty, setup, teardown),
+	};
+
+	return cmocka_run_group_tests(tests, NULL, NULL);
+}
