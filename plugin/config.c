@@ -125,6 +125,27 @@ static void fit_eager_into_replay(struct anynet_config *cfg)
 	cfg->eager_bytes = most;
 }
 
+/* The first of these variables that is set. */
+static void take_first(const char *const *names, char *text, size_t bytes)
+{
+	const char *value = NULL;
+
+	for (; *names && !value; names++)
+		value = get_variable(*names);
+	snprintf(text, bytes, "%s", value ? value : "");
+}
+
+static void ask_launcher(struct anynet_config *cfg)
+{
+	static const char *const jobs[] = { "SLURM_JOB_ID", "PBS_JOBID",           "LSB_JOBID",
+					    "JOB_ID",       "TORCHELASTIC_RUN_ID", NULL };
+	static const char *const ranks[] = { "RANK", "SLURM_PROCID", "OMPI_COMM_WORLD_RANK",
+					     "PMI_RANK", NULL };
+
+	take_first(jobs, cfg->job, sizeof(cfg->job));
+	take_first(ranks, cfg->rank, sizeof(cfg->rank));
+}
+
 void anynet_config_load(struct anynet_config *cfg, enum anynet_config_source *sources)
 {
 	enum anynet_config_source scratch[ANYNET_CONFIG_ROWS_MAX];
@@ -136,6 +157,7 @@ void anynet_config_load(struct anynet_config *cfg, enum anynet_config_source *so
 		sources[i] = row_load(&anynet_config_rows[i], cfg);
 	honour_nccl_streams(cfg, sources);
 	fit_eager_into_replay(cfg);
+	ask_launcher(cfg);
 	anynet_config_check_names();
 }
 

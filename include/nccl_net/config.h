@@ -79,6 +79,9 @@ struct anynet_config {
 	bool profile;		  /* hand network events to NCCL's profiler (v10+) */
 	char stats[256];	  /* directory of the stats page, or "auto"; "" or "off" = none */
 	char dump_dir[256];	  /* where failed comms write what happened to them; "" = nowhere */
+
+	/* No settings: the launcher's names for the job and this process; "" = none found. */
+	char job[64], rank[16];
 };
 
 /* Where a value came from, for `anynet config`. */

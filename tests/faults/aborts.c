@@ -158,12 +158,18 @@ static void works(struct pair *pair)
 	link_close(&pair->net, &link);
 }
 
-/* Everything the plugin opened is closed, at the latest when a deadline of its own is over. */
+/* Of the background thread, which sleeps once there is nothing to do: itself, epoll, eventfd, netlink. */
+#define BACKGROUND_THREADS 1
+#define BACKGROUND_FDS     3
+
+/* Everything else the plugin opened is closed, at the latest when a deadline of its own is over. */
 static void await_nothing_left(struct pair *pair, size_t fds, size_t threads)
 {
 	struct deadline deadline = deadline_in(GONE_MS, "descriptors and threads to go");
 
 	check_ok(driver_finalize(pair->net.driver, pair->net.ctx));
+	fds += BACKGROUND_FDS;
+	threads += BACKGROUND_THREADS;
 	while (proc_fds(NULL, 0) > fds || (!TEST_SANITIZED && proc_threads(NULL, 0) > threads))
 		deadline_turn(&deadline);
 }

@@ -110,12 +110,16 @@ static bool commanded(const struct shared *shared, int side)
 
 /* Until every stream is connected or has failed; NCCL calls both kinds in turn. */
 static void connect_all(struct stream *streams, unsigned count, struct shared *shared, int side,
-			void *ctx)
+			void *ctx, enum kind kind)
 {
+	unsigned turns = 0;
+
 	for (unsigned left = count; left && !commanded(shared, side); yield_at_times()) {
 		left = 0;
 		for (unsigned i = 0; i < count; i++)
 			left += !stream_connect(&streams[i], ctx);
+		if (!turns++)
+			kind_listening(kind);
 	}
 }
 
@@ -165,11 +169,13 @@ void job_run(const struct job_plan *plan, struct shared *shared, int side)
 	job_environment(plan);
 	for (size_t i = 0; i < SETTINGS_MAX && plan->own_settings[side][i]; i++)
 		set(plan->own_settings[side][i]);
+	kind_begin(plan->kind);
 	struct driver_net *net = job_open(plan, state, &ctx);
 	for (unsigned i = 0; i < count; i++)
 		stream_init(&streams[i], plan, shared, side, i, net);
 	hurt_start(shared, side, plan->seed);
-	connect_all(streams, count, shared, side, ctx);
+	connect_all(streams, count, shared, side, ctx, plan->kind);
+	kind_up(plan->kind);
 	atomic_store(&state->stage, JOB_UP);
 	run_all(streams, count, shared, side, plan->seed + (uint64_t)side);
 	close_all(streams, count);

@@ -6,6 +6,7 @@
 #ifndef TESTS_FAULTS_JOB_H
 #define TESTS_FAULTS_JOB_H
 
+#include "kind.h"
 #include "shared.h"
 
 #include <stddef.h>
@@ -18,6 +19,7 @@ struct job_plan {
 	unsigned tags;       /* in turn; receives are posted in another order. 0 = one tag */
 	bool grouped;        /* … as one group for all of them */
 	bool fast;           /* less checking: what is measured is the plugin */
+	enum kind kind;      /* of processes */
 	bool print;          /* the plugin's lines go to stderr */
 	uint64_t seed;
 	int netns[2];                              /* descriptors; -1 = where the driver is */

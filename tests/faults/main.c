@@ -2,7 +2,7 @@
 /*
  * faults NAME [OPTION=VALUE …] runs a scenario, faults alone lists them.
  *
- *   net=FILE abi=N seed=N seconds=N print=1, and any SETTING=VALUE for the plugin
+ *   net=FILE abi=N seed=N seconds=N print=1 kind=KIND (kind.h), and any SETTING=VALUE for the plugin
  *
  * With FAULTS_KEEP=1 in the environment the jobs of a failed scenario are left, stopped.
  */
@@ -64,6 +64,8 @@ static void parse(struct run *run, const char *option)
 		run->seed = strtoull(value, NULL, 0);
 	else if ((value = value_of(option, "print")))
 		run->print = atoi(value);
+	else if ((value = value_of(option, "kind")))
+		check_that((run->kind = kind_named(value)) < KINDS, "there is no kind '%s'", value);
 	else {
 		while (i < RUN_SETTINGS_MAX && run->settings[i])
 			i++;
@@ -90,6 +92,7 @@ struct job_plan run_plan(const struct run *run)
 		.streams = { 1, 0 },
 		.seed = run->seed,
 		.print = run->print,
+		.kind = run->kind,
 		.netns = { -1, -1 },
 	};
 

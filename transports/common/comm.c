@@ -13,6 +13,7 @@
 
 #include <nccl_net/log.h>
 
+#include "fd.h"
 #include "guard.h"
 #include "heal.h"
 #include "listen.h"
@@ -21,6 +22,7 @@
 
 #define EVENTS_PER_TURN 16
 #define ENTER_YIELDS    20
+#define DRAIN_ALONE_MS  1000
 
 int comm_init(struct anynet_comm *comm, bool is_send, const struct anynet_device *dev,
 	      unsigned rail_count)
@@ -41,14 +43,38 @@ int comm_init(struct anynet_comm *comm, bool is_send, const struct anynet_device
 	return 0;
 }
 
+static int watch_rail(struct anynet_comm *comm, struct anynet_rail *rail)
+{
+	struct epoll_event event = { .events = EPOLLIN | EPOLLOUT | EPOLLRDHUP | EPOLLET,
+				     .data.ptr = rail };
+
+	if (comm->epfd < 0 || !epoll_ctl(comm->epfd, EPOLL_CTL_ADD, rail->fd, &event) ||
+	    errno == EEXIST)
+		return 0;
+	return -errno;
+}
+
+static void unwatch_rail(struct anynet_comm *comm, struct anynet_rail *rail)
+{
+	if (comm->epfd >= 0 && rail->fd >= 0)
+		epoll_ctl(comm->epfd, EPOLL_CTL_DEL, rail->fd, NULL);
+}
+
+/* For good. Out of the set first: who else holds the socket would keep it, and the freed rail, in there. */
+static void close_rail(struct anynet_comm *comm, struct anynet_rail *rail)
+{
+	comm->rails[rail->index] = NULL;
+	unwatch_rail(comm, rail);
+	rail->ops->close(rail);
+}
+
 void comm_close_rails(struct anynet_comm *comm)
 {
 	for (unsigned i = 0; i < comm->rail_count; i++) {
 		struct anynet_rail *rail = comm->rails[i];
 
-		comm->rails[i] = NULL;
 		if (rail)
-			rail->ops->close(rail);
+			close_rail(comm, rail);
 	}
 }
 
@@ -59,8 +85,7 @@ void comm_fini(struct anynet_comm *comm)
 	comm_close_rails(comm);
 	while (!LIST_EMPTY(&comm->borrowed))
 		mr_return(LIST_FIRST(&comm->borrowed));
-	if (comm->epfd >= 0)
-		close(comm->epfd);
+	fd_close(&comm->epfd);
 	if (comm->listening)
 		listen_drop();
 	free(comm->rails);
@@ -125,17 +150,6 @@ void comm_unpark(struct anynet_comm *comm)
 			comm->rails[i]->parked = false;
 }
 
-static int watch_rail(struct anynet_comm *comm, struct anynet_rail *rail)
-{
-	struct epoll_event event = { .events = EPOLLIN | EPOLLOUT | EPOLLRDHUP | EPOLLET,
-				     .data.ptr = rail };
-
-	if (comm->epfd < 0 || !epoll_ctl(comm->epfd, EPOLL_CTL_ADD, rail->fd, &event) ||
-	    errno == EEXIST)
-		return 0;
-	return -errno;
-}
-
 /* Links are looked at, without system calls, and the connections beside them with them. */
 static bool any_link(const struct anynet_comm *comm)
 {
@@ -159,9 +173,9 @@ int comm_open(struct anynet_comm *comm)
 	int ret;
 
 	if (comm->rail_count > 1 && comm->epfd < 0 && !any_link(comm)) {
-		comm->epfd = epoll_create1(EPOLL_CLOEXEC);
+		comm->epfd = fd_note(epoll_create1(EPOLL_CLOEXEC));
 		if (comm->epfd < 0)
-			return -errno;
+			return comm->epfd;
 	}
 	for (unsigned i = 0; i < comm->rail_count; i++) {
 		struct anynet_rail *rail = comm->rails[i];
@@ -236,14 +250,12 @@ void comm_end_rail(struct anynet_comm *comm, struct anynet_rail *rail)
 {
 	if (rail->fd < 0)
 		comm->down--;
-	comm->rails[rail->index] = NULL;
-	rail->ops->close(rail);
+	close_rail(comm, rail);
 }
 
 void comm_sever(struct anynet_comm *comm, struct anynet_rail *rail, int err)
 {
-	if (comm->epfd >= 0)
-		epoll_ctl(comm->epfd, EPOLL_CTL_DEL, rail->fd, NULL);
+	unwatch_rail(comm, rail);
 	if (err)
 		recorder_note(comm, rail, ANYNET_EVENT_BROKE, err, 0, NULL);
 	rail->ops->sever(rail);
@@ -451,28 +463,52 @@ void anynet_net_trim(void)
 	guard_look();
 	listen_drop_half_built();
 	listen_trim();
-	guard_reap();
+}
+
+/* Without a background thread nobody else would see a closed comm to its end. */
+static void drain_alone(struct anynet_comm *comm)
+{
+	struct timespec moment = { .tv_nsec = 1000000 };
+	bool over = false;
+
+	for (unsigned ms = 0; ms < DRAIN_ALONE_MS && !over; ms++) {
+		comm_enter(comm);
+		comm_turn(comm);
+		over = linger_over(comm);
+		comm_leave(comm);
+		if (!over)
+			nanosleep(&moment, NULL);
+	}
+}
+
+void comm_release(struct anynet_comm *comm)
+{
+	io_threads_remove(comm);
+	guard_remove(comm);
+	comm_destroy(comm);
 }
 
 void anynet_close(struct anynet_comm *comm)
 {
-	bool stays;
+	bool drains, left;
 
 	if (!comm)
 		return;
 	io_threads_remove(comm);
 	comm_enter(comm);
 	recorder_note(comm, NULL, ANYNET_EVENT_CLOSED, 0, comm_pending(comm), NULL);
-	/* Without a guardian nobody would see it to its end. */
-	stays = linger_start(comm) && comm->slot >= 0;
+	drains = linger_start(comm);
+	left = drains && comm->slot >= 0 && guard_runs();
+	/* From here on the background thread may destroy it. */
+	atomic_store(&comm->closing, left);
 	comm_leave(comm);
-	if (stays) {
+	if (left) {
 		guard_wake();
 	} else {
-		guard_remove(comm);
-		comm_destroy(comm);
+		if (drains)
+			drain_alone(comm);
+		comm_release(comm);
 	}
 	connect_trim(false);
 	listen_trim();
-	guard_reap();
 }

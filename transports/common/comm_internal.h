@@ -160,6 +160,9 @@ static inline void mr_drop(struct anynet_mr *mr)
 /* Close everything and free the comm, of either kind. Not if it is in the registry. */
 void comm_destroy(struct anynet_comm *comm);
 
+/* Take it from all threads of ours, then destroy it. */
+void comm_release(struct anynet_comm *comm);
+
 /* Set up or take down the shared part. rail_count rails, none there yet. */
 int comm_init(struct anynet_comm *comm, bool is_send, const struct anynet_device *dev,
 	      unsigned rail_count);

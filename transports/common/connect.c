@@ -13,7 +13,6 @@
 #include <nccl_net/log.h>
 
 #include "dial.h"
-#include "guard.h"
 #include "listen.h"
 #include "secret.h"
 #include "socket.h"
@@ -128,10 +127,8 @@ static void op_free(struct connect_op *op, bool handed_over)
 	free(op->extra);
 	if (!handed_over)
 		listen_drop();
-	if (op->comm) {
-		guard_remove(op->comm);
-		send_comm_destroy(op->comm);
-	}
+	if (op->comm)
+		comm_release(op->comm);
 	free(op);
 }
 

@@ -6,10 +6,10 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-#include <unistd.h>
 
 #include <nccl_net/log.h>
 
+#include "fd.h"
 #include "rail_link.h"
 #include "secret.h"
 #include "socket.h"
@@ -26,9 +26,7 @@ bool dial_pair(struct dial *dial, const struct comm_paths *paths, struct anynet_
 
 void dial_close(struct dial *dial)
 {
-	if (dial->fd >= 0)
-		close(dial->fd);
-	dial->fd = -1;
+	fd_hang_up(&dial->fd, -1);
 	ib_link_free(dial->link);
 	dial->link = NULL;
 	free(dial->hello);

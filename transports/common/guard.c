@@ -1,10 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* The guardian; see guard.h. */
+/* The background thread; see guard.h. */
 #include "guard.h"
 
 #include <errno.h>
-#include <sched.h>
-#include <signal.h>
+#include <poll.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/epoll.h>
@@ -13,15 +12,19 @@
 
 #include <nccl_net/log.h>
 
+#include "fd.h"
 #include "links.h"
 #include "listen.h"
 #include "rail_link.h"
 #include "registry.h"
 #include "stats.h"
+#include "thread.h"
 
 #define LOOK_MS       100 /* between two looks at every comm */
 #define URGENT_MS     2   /* when a comm waits to be attended to */
 #define ENDS_PER_LOOK 64  /* closed comms seen to their end in one look */
+#define EXIT_DRAIN_MS 1000 /* for closed comms when the process exits */
+#define EXIT_WAIT_MS  2000 /* for the thread to end: it may wait for a disk or a driver */
 
 enum {
 	EVENT_WAKE,
@@ -30,17 +33,31 @@ enum {
 	EVENT_ENGINE
 };
 
+enum guard_state {
+	GUARD_NONE, /* not needed yet, or it could not be started */
+	GUARD_RUNS,
+	GUARD_OVER /* the process exits */
+};
+
 static struct {
-	pthread_mutex_t lock; /* starting and ending */
+	pthread_mutex_t lock; /* of `state` */
+	enum guard_state state;
 	pthread_t thread;
-	bool running;
-	bool atexit;
-	bool left; /* not running any more, not joined yet */
-	pid_t pid; /* a forked child has no thread */
-	unsigned comms;
-	int epfd, wakefd;
-	_Atomic uintptr_t life; /* of the thread that is to run; another one has to end */
-} guard = { .lock = PTHREAD_MUTEX_INITIALIZER };
+	unsigned forks; /* fd_forks when it was started */
+	int epfd, wakefd; /* open from the start of the thread on, for ever */
+	_Atomic bool asleep;     /* it waits until it is woken */
+	_Atomic uint64_t end_ms; /* when it ends, with or without closed comms; 0 = not yet */
+} guard = { .lock = PTHREAD_MUTEX_INITIALIZER, .epfd = -1, .wakefd = -1 };
+
+bool guard_runs(void)
+{
+	bool runs;
+
+	pthread_mutex_lock(&guard.lock);
+	runs = guard.state == GUARD_RUNS;
+	pthread_mutex_unlock(&guard.lock);
+	return runs;
+}
 
 /* --- the thread --- */
 
@@ -101,6 +118,8 @@ void guard_look(void)
 
 	registry_each(visit_closed, &look);
 	end_closed(&look);
+	if (!guard_runs())
+		ib_chores_finish();
 }
 
 static void poke_all(struct anynet_comm *comm, void *arg)
@@ -123,6 +142,42 @@ static void take_event(const struct epoll_event *event)
 		registry_each(poke_all, NULL);
 }
 
+void guard_wake(void)
+{
+	uint64_t one = 1;
+
+	if (write(guard.wakefd, &one, sizeof(one)) < 0)
+		anynet_warn("cannot wake the background thread: %s", strerror(errno));
+}
+
+static void count_closed(struct anynet_comm *comm, void *count)
+{
+	*(unsigned *)count += atomic_load(&comm->closing);
+}
+
+static bool is_over(void)
+{
+	uint64_t end_ms = atomic_load(&guard.end_ms);
+	unsigned closed = 0;
+
+	if (!end_ms)
+		return false;
+	registry_each(count_closed, &closed);
+	return !closed || net_now_ms() >= end_ms;
+}
+
+/* Nobody needs it. Who adds a comm from here on sees that it sleeps. */
+static void sleep_until_woken(void)
+{
+	struct pollfd woken = { .fd = guard.wakefd, .events = POLLIN };
+
+	stats_end();
+	atomic_store(&guard.asleep, true);
+	if (registry_is_empty() && !atomic_load(&guard.end_ms))
+		poll(&woken, 1, -1);
+	atomic_store(&guard.asleep, false);
+}
+
 static void *guard_thread(void *arg)
 {
 	struct epoll_event events[4];
@@ -130,12 +185,15 @@ static void *guard_thread(void *arg)
 	bool urgent = false;
 	unsigned engine = 0;
 
-	stats_begin();
-	while (atomic_load_explicit(&guard.life, memory_order_acquire) == (uintptr_t)arg) {
+	while (!is_over()) {
 		struct look look = { 0 };
 		uint64_t now;
 		int n;
 
+		if (registry_is_empty() && !ib_chores_pending()) {
+			sleep_until_woken();
+			last = net_now_ms();
+		}
 		listen_watch(guard.epfd, EVENT_ENGINE, &engine);
 		n = epoll_wait(guard.epfd, events, 4, urgent ? URGENT_MS : LOOK_MS);
 		for (int i = 0; i < n; i++)
@@ -154,40 +212,36 @@ static void *guard_thread(void *arg)
 			registry_each(poke_all, NULL);
 		urgent = look.urgent;
 	}
-	return NULL;
+	stats_end();
+	return arg;
 }
 
 /* --- its life --- */
-
-/* The thread has ended, has not begun, or is the caller. */
-static void close_descriptors(void)
-{
-	stats_end();
-	link_events_close();
-	if (guard.epfd >= 0)
-		close(guard.epfd);
-	if (guard.wakefd >= 0)
-		close(guard.wakefd);
-}
 
 static int watch(int fd, uint32_t what)
 {
 	struct epoll_event event = { .events = EPOLLIN, .data.u32 = what };
 
-	return epoll_ctl(guard.epfd, EPOLL_CTL_ADD, fd, &event);
+	return epoll_ctl(guard.epfd, EPOLL_CTL_ADD, fd, &event) ? -errno : 0;
+}
+
+static void close_descriptors(void)
+{
+	link_events_close();
+	fd_close(&guard.epfd);
+	fd_close(&guard.wakefd);
 }
 
 static int open_descriptors(void)
 {
-	int links_fd = link_events_open(), ports_fd = ib_events_fd();
+	int links_fd = link_events_open(), ports_fd = ib_events_fd(), ret;
 
-	guard.epfd = epoll_create1(EPOLL_CLOEXEC);
-	guard.wakefd = eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK);
-	if (guard.epfd < 0 || guard.wakefd < 0 || watch(guard.wakefd, EVENT_WAKE)) {
-		int err = -errno;
-
+	guard.epfd = fd_note(epoll_create1(EPOLL_CLOEXEC));
+	guard.wakefd = fd_note(eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK));
+	ret = guard.epfd < 0 ? guard.epfd : guard.wakefd < 0 ? guard.wakefd : watch(guard.wakefd, EVENT_WAKE);
+	if (ret) {
 		close_descriptors();
-		return err;
+		return ret;
 	}
 	/* Without link events a lost link is noticed by the silence behind it. */
 	if (links_fd >= 0)
@@ -197,111 +251,42 @@ static int open_descriptors(void)
 	return 0;
 }
 
-static void join(void)
+/* At exit, after which the thread must not touch the crypto library: registered after what that has registered. The
+ * program's other threads may go on calling us: the descriptors stay. A thread that called exit in the middle of
+ * one of our functions may hold the lock. */
+static void finish(void)
 {
-	if (guard.pid == getpid())
-		pthread_join(guard.thread, NULL);
-	guard.left = false;
-}
+	bool runs;
 
-/* Tell the thread to end. */
-static void dismiss(void)
-{
-	uint64_t one = 1;
-
-	atomic_fetch_add_explicit(&guard.life, 1, memory_order_release);
-	if (write(guard.wakefd, &one, sizeof(one)) < 0)
-		anynet_warn("cannot wake the guardian: %s", strerror(errno));
+	if (guard.forks != fd_forks() || !thread_lock_within(&guard.lock, EXIT_WAIT_MS))
+		return;
+	runs = guard.state == GUARD_RUNS;
+	guard.state = GUARD_OVER;
+	pthread_mutex_unlock(&guard.lock);
+	if (!runs)
+		return;
+	atomic_store(&guard.end_ms, net_now_ms() + EXIT_DRAIN_MS);
+	guard_wake();
+	thread_join_within(guard.thread, EXIT_WAIT_MS);
+	ib_chores_leave(EXIT_WAIT_MS);
 }
 
 static int start(void)
 {
-	pthread_attr_t attr;
-	cpu_set_t cpus;
-	sigset_t all, old;
-	int ret;
+	static bool finishes;
+	int ret = open_descriptors();
 
-	if (guard.left)
-		join();
-	ret = open_descriptors();
 	if (ret)
 		return ret;
-	pthread_attr_init(&attr);
-	/* NCCL's threads may be bound to few cores; ours runs where the process may. */
-	if (!sched_getaffinity(getpid(), sizeof(cpus), &cpus))
-		pthread_attr_setaffinity_np(&attr, sizeof(cpus), &cpus);
-	sigfillset(&all);
-	pthread_sigmask(SIG_SETMASK, &all, &old);
-	ret = -pthread_create(&guard.thread, &attr, guard_thread,
-			      (void *)(atomic_load(&guard.life)));
-	pthread_sigmask(SIG_SETMASK, &old, NULL);
-	pthread_attr_destroy(&attr);
+	ret = thread_start(&guard.thread, "anynet-guard", guard_thread, NULL);
 	if (ret) {
 		close_descriptors();
 		return ret;
 	}
-	pthread_setname_np(guard.thread, "anynet-guard");
-	guard.running = true;
-	guard.pid = getpid();
+	guard.state = GUARD_RUNS;
+	guard.forks = fd_forks();
+	finishes = finishes || !atexit(finish);
 	return 0;
-}
-
-static void stop(void)
-{
-	if (guard.pid != getpid())
-		return;
-	dismiss();
-	join();
-	guard.running = false;
-	close_descriptors();
-}
-
-/* The library may be unloaded while closed comms still send: their kernel sockets go on without us.
- * Registered after what the crypto library has registered: the thread must end before that does. The
- * thread may want the lock, so it is joined without. */
-static void unload(void)
-{
-	bool running, joinable;
-
-	if (guard.pid != getpid())
-		return;
-	pthread_mutex_lock(&guard.lock);
-	running = guard.running;
-	joinable = running || guard.left;
-	if (running)
-		dismiss();
-	guard.running = guard.left = false;
-	pthread_mutex_unlock(&guard.lock);
-	if (joinable)
-		pthread_join(guard.thread, NULL);
-	if (running)
-		close_descriptors();
-	ib_chores_finish();
-}
-
-void guard_reap(void)
-{
-	bool running;
-
-	pthread_mutex_lock(&guard.lock);
-	running = guard.running;
-	pthread_mutex_unlock(&guard.lock);
-	if (!running)
-		ib_chores_finish();
-}
-
-void guard_wake(void)
-{
-	uint64_t one = 1;
-	bool running;
-
-	pthread_mutex_lock(&guard.lock);
-	running = guard.running;
-	if (running && write(guard.wakefd, &one, sizeof(one)) < 0)
-		anynet_warn("cannot wake the guardian: %s", strerror(errno));
-	pthread_mutex_unlock(&guard.lock);
-	if (!running)
-		guard_look();
 }
 
 int guard_add(struct anynet_comm *comm)
@@ -311,38 +296,17 @@ int guard_add(struct anynet_comm *comm)
 	if (ret)
 		return ret;
 	pthread_mutex_lock(&guard.lock);
-	if (!guard.atexit)
-		guard.atexit = !atexit(unload);
-	if (!guard.running && (ret = start()))
-		anynet_warn("no thread to look after connections: %s; broken ones heal only while "
+	if (guard.state == GUARD_NONE && (ret = start()))
+		anynet_warn("no thread to look after connections: %s; broken ones recover only while "
 			    "NCCL polls them",
 			    strerror(-ret));
-	guard.comms++;
+	if (guard.state == GUARD_RUNS && atomic_exchange(&guard.asleep, false))
+		guard_wake();
 	pthread_mutex_unlock(&guard.lock);
 	return 0;
 }
 
-/* By the guardian itself: it ends, and waits to be joined. */
-static void leave(void)
-{
-	atomic_fetch_add_explicit(&guard.life, 1, memory_order_release);
-	guard.running = false;
-	guard.left = true;
-	close_descriptors();
-}
-
 void guard_remove(struct anynet_comm *comm)
 {
-	if (comm->slot < 0)
-		return;
 	registry_remove(comm);
-	pthread_mutex_lock(&guard.lock);
-	guard.comms--;
-	if (!guard.comms && guard.running) {
-		if (pthread_equal(pthread_self(), guard.thread))
-			leave();
-		else
-			stop();
-	}
-	pthread_mutex_unlock(&guard.lock);
 }

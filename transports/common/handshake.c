@@ -11,12 +11,12 @@
 #include <string.h>
 #include <sys/epoll.h>
 #include <sys/queue.h>
-#include <unistd.h>
 
 #include <nccl_net/log.h>
 
 #include "allow.h"
 #include "auth.h"
+#include "fd.h"
 #include "listen_internal.h"
 #include "socket.h"
 #include "told.h"
@@ -65,7 +65,7 @@ static void handshake_end(struct handshake *hs, bool keep_fd)
 	TAILQ_REMOVE(&hs->crowd->list, hs, link);
 	hs->crowd->count--;
 	if (!keep_fd)
-		close(hs->fd);
+		fd_hang_up(&hs->fd, listen_epoll_fd());
 	free(hs->response);
 	free(hs);
 }
@@ -96,9 +96,7 @@ void handshake_abort_all(void)
 {
 	end_all(&strangers);
 	end_all(&challenged);
-	if (rest.reserve_fd >= 0)
-		close(rest.reserve_fd);
-	rest.reserve_fd = -1;
+	fd_close(&rest.reserve_fd);
 	rest.until_ms = 0;
 }
 
@@ -271,7 +269,7 @@ static void start_handshake(int epfd, int fd, const struct sockaddr_storage *fro
 	struct epoll_event event = { .events = EPOLLIN, .data.ptr = hs };
 
 	if (!hs) {
-		close(fd);
+		fd_close(&fd);
 		return;
 	}
 	hs->fd = fd;
@@ -316,8 +314,7 @@ static bool make_room(void)
 	}
 	if (rest.reserve_fd < 0)
 		return false;
-	close(rest.reserve_fd);
-	rest.reserve_fd = -1;
+	fd_close(&rest.reserve_fd);
 	return true;
 }
 
@@ -326,7 +323,7 @@ static void listen_for(int epfd, uint32_t events)
 	for (unsigned i = 0; i < ANYNET_DEVICES_MAX; i++) {
 		struct epoll_event event = { .events = events, .data.u64 = LISTEN_EVENT_SOCKET(i) };
 
-		if (listen_socket_fd(i))
+		if (listen_socket_fd(i) >= 0)
 			epoll_ctl(epfd, EPOLL_CTL_MOD, listen_socket_fd(i), &event);
 	}
 }
@@ -360,7 +357,7 @@ static void accept_waiting(int epfd, int listen_fd, uint64_t now_ms)
 			start_handshake(epfd, fd, &from, now_ms);
 			trim(&strangers, now_ms);
 		} else if (fd >= 0) {
-			close(fd);
+			fd_close(&fd);
 		} else if (is_shortage(fd)) {
 			if (make_room())
 				continue;
@@ -379,7 +376,7 @@ void handshake_turn(int epfd, uint64_t now_ms)
 	int n;
 
 	if (rest.reserve_fd < 0)
-		rest.reserve_fd = open("/dev/null", O_RDONLY | O_CLOEXEC);
+		rest.reserve_fd = fd_note(open("/dev/null", O_RDONLY | O_CLOEXEC));
 	if (rest.until_ms && rest.until_ms <= now_ms)
 		end_rest(epfd);
 	n = epoll_wait(epfd, events, EVENTS_PER_TURN, 0);

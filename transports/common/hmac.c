@@ -11,6 +11,8 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "fd.h"
+
 const char *const hmac_library_names[] = { "libcrypto.so.3", "libcrypto.so.1.1", "libcrypto.so",
 					   NULL };
 
@@ -28,6 +30,7 @@ static struct {
 	pthread_mutex_t lock;
 	struct library library;
 	bool open, exits_watched;
+	unsigned forks; /* fd_forks when it was opened */
 } crypto = { .lock = PTHREAD_MUTEX_INITIALIZER };
 
 static int compute(const struct library *lib, const void *key, size_t key_bytes, const void *data,
@@ -91,6 +94,8 @@ static const char *open_library(const char *name, struct library *lib)
 
 static void stop_at_exit(void)
 {
+	if (crypto.forks != fd_forks())
+		return;
 	pthread_mutex_lock(&crypto.lock);
 	crypto.open = false;
 	pthread_mutex_unlock(&crypto.lock);
@@ -103,6 +108,7 @@ static void opened(void)
 		atexit(stop_at_exit);
 	crypto.exits_watched = true;
 	crypto.open = true;
+	crypto.forks = fd_forks();
 }
 
 int hmac_open(const char *const *names, char *why, size_t why_bytes)

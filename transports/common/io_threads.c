@@ -5,8 +5,6 @@
  * the comm's lock. They start with the first comm and end with the last.
  */
 #include <errno.h>
-#include <sched.h>
-#include <signal.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <sys/epoll.h>
@@ -15,7 +13,9 @@
 
 #include <nccl_net/log.h>
 
+#include "fd.h"
 #include "registry.h"
+#include "thread.h"
 
 #define THREADS_MAX     16
 #define EVENTS_PER_TURN 32
@@ -23,12 +23,12 @@
 
 static struct {
 	pthread_mutex_t lock; /* adding and removing */
-	int epfd, wakefd;
+	int epfd, wakefd; /* open while there are threads */
 	pthread_t threads[THREADS_MAX];
 	int thread_count;
 	_Atomic bool stop;
 	uint32_t used;
-} pool = { .lock = PTHREAD_MUTEX_INITIALIZER };
+} pool = { .lock = PTHREAD_MUTEX_INITIALIZER, .epfd = -1, .wakefd = -1 };
 
 static void serve(uint64_t token)
 {
@@ -57,49 +57,40 @@ static void *io_thread(void *arg)
 	return NULL;
 }
 
-/* Threads of NCCL may be bound to few cores; ours run where the process may. */
-static void start_thread(int index)
+static void close_descriptors(void)
 {
-	pthread_attr_t attr;
-	cpu_set_t cpus;
-	char name[16];
-
-	pthread_attr_init(&attr);
-	if (!sched_getaffinity(getpid(), sizeof(cpus), &cpus))
-		pthread_attr_setaffinity_np(&attr, sizeof(cpus), &cpus);
-	if (!pthread_create(&pool.threads[index], &attr, io_thread, NULL)) {
-		snprintf(name, sizeof(name), "anynet-io-%d", index);
-		pthread_setname_np(pool.threads[index], name);
-		pool.thread_count++;
-	}
-	pthread_attr_destroy(&attr);
+	fd_close(&pool.epfd);
+	fd_close(&pool.wakefd);
 }
 
 static int pool_start(int threads)
 {
 	struct epoll_event event = { .events = EPOLLIN, .data.u64 = WAKE_TOKEN };
-	sigset_t all, old;
 
-	pool.epfd = epoll_create1(EPOLL_CLOEXEC);
-	pool.wakefd = eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK);
+	pool.epfd = fd_note(epoll_create1(EPOLL_CLOEXEC));
+	pool.wakefd = fd_note(eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK));
 	if (pool.epfd < 0 || pool.wakefd < 0 ||
 	    epoll_ctl(pool.epfd, EPOLL_CTL_ADD, pool.wakefd, &event)) {
 		int err = -errno;
 
-		if (pool.epfd >= 0)
-			close(pool.epfd);
-		if (pool.wakefd >= 0)
-			close(pool.wakefd);
+		close_descriptors();
 		return err;
 	}
 	atomic_store(&pool.stop, false);
-	sigfillset(&all);
-	pthread_sigmask(SIG_SETMASK, &all, &old);
-	for (int i = 0; i < threads && i < THREADS_MAX && i == pool.thread_count; i++)
-		start_thread(i);
-	pthread_sigmask(SIG_SETMASK, &old, NULL);
+	while (pool.thread_count < threads && pool.thread_count < THREADS_MAX) {
+		char name[32];
+
+		snprintf(name, sizeof(name), "anynet-io-%d", pool.thread_count);
+		if (thread_start(&pool.threads[pool.thread_count], name, io_thread, NULL))
+			break;
+		pool.thread_count++;
+	}
+	if (!pool.thread_count) {
+		close_descriptors();
+		return -EAGAIN;
+	}
 	anynet_info("%d I/O threads", pool.thread_count);
-	return pool.thread_count ? 0 : -EAGAIN;
+	return 0;
 }
 
 static void pool_stop(void)
@@ -113,8 +104,7 @@ static void pool_stop(void)
 	for (int i = 0; i < pool.thread_count; i++)
 		pthread_join(pool.threads[i], NULL);
 	pool.thread_count = 0;
-	close(pool.epfd);
-	close(pool.wakefd);
+	close_descriptors();
 }
 
 void io_threads_watch(struct anynet_comm *comm, int fd)

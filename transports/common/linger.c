@@ -41,15 +41,10 @@ bool linger_over(struct anynet_comm *comm)
 
 bool linger_start(struct anynet_comm *comm)
 {
-	bool stays;
-
 	/* With requests in flight NCCL is aborting, and may have freed their buffers. */
 	if (comm_error(comm) || comm_pending(comm) || comm->peer_closed)
 		return false;
 	(comm->is_send ? send_bye : recv_bye)(comm);
 	comm->linger_until_ms = net_now_ms() + (uint64_t)anynet_net.cfg->user_timeout_ms;
-	stays = !linger_over(comm);
-	/* From here on the guardian may end it. */
-	atomic_store(&comm->closing, stays);
-	return stays;
+	return !linger_over(comm);
 }

@@ -7,8 +7,8 @@
 #include <net/if.h>
 #include <stdatomic.h>
 #include <sys/socket.h>
-#include <unistd.h>
 
+#include "fd.h"
 #include "net.h"
 
 static int links_fd = -1;
@@ -19,9 +19,9 @@ int link_events_open(void)
 {
 	struct sockaddr_nl addr = { .nl_family = AF_NETLINK, .nl_groups = RTMGRP_LINK };
 
-	links_fd = socket(AF_NETLINK, SOCK_RAW | SOCK_CLOEXEC | SOCK_NONBLOCK, NETLINK_ROUTE);
+	links_fd = fd_note(socket(AF_NETLINK, SOCK_RAW | SOCK_CLOEXEC | SOCK_NONBLOCK, NETLINK_ROUTE));
 	if (links_fd < 0)
-		return -errno;
+		return links_fd;
 	if (bind(links_fd, (struct sockaddr *)&addr, sizeof(addr))) {
 		int err = -errno;
 
@@ -33,9 +33,7 @@ int link_events_open(void)
 
 void link_events_close(void)
 {
-	if (links_fd >= 0)
-		close(links_fd);
-	links_fd = -1;
+	fd_close(&links_fd);
 	for (int i = 0; i < ANYNET_DEVICES_MAX; i++)
 		atomic_store(&down[i], false);
 }

@@ -7,10 +7,10 @@
 #include <stdlib.h>
 #include <string.h>
 #include <sys/epoll.h>
-#include <unistd.h>
 
 #include <nccl_net/log.h>
 
+#include "fd.h"
 #include "listen_internal.h"
 #include "secret.h"
 #include "socket.h"
@@ -18,33 +18,37 @@
 /* Everything here is guarded by `lock`. */
 static struct {
 	pthread_mutex_t lock;
-	int epfd; /* listening sockets and handshakes; 0 = not open */
+	int epfd; /* listening sockets and handshakes; `sockets` means nothing while it is not open */
 	struct {
-		int fd; /* 0 = not open */
+		int fd;
 		uint16_t port;
 	} sockets[ANYNET_DEVICES_MAX];
 	int listeners;       /* with or without an endpoint of their own */
 	int holders;         /* send comms, and connects in progress */
 	unsigned generation; /* of epfd */
-} engine = { .lock = PTHREAD_MUTEX_INITIALIZER };
+} engine = { .lock = PTHREAD_MUTEX_INITIALIZER, .epfd = -1 };
 
 int listen_socket_fd(unsigned index)
 {
 	return engine.sockets[index].fd;
 }
 
+int listen_epoll_fd(void)
+{
+	return engine.epfd;
+}
+
 /* --- listening sockets --- */
 
 static int open_epoll(void)
 {
-	int fd;
-
-	if (engine.epfd)
+	if (engine.epfd >= 0)
 		return 0;
-	fd = epoll_create1(EPOLL_CLOEXEC);
-	if (fd < 0)
-		return -errno;
-	engine.epfd = fd;
+	engine.epfd = fd_note(epoll_create1(EPOLL_CLOEXEC));
+	if (engine.epfd < 0)
+		return engine.epfd;
+	for (int i = 0; i < ANYNET_DEVICES_MAX; i++)
+		engine.sockets[i].fd = -1;
 	engine.generation++;
 	return 0;
 }
@@ -57,11 +61,11 @@ static int open_socket(const struct anynet_device *dev)
 	char text[SOCKET_TEXT_BYTES];
 	int fd, port, ret;
 
-	if (engine.sockets[dev->index].fd)
-		return 0;
 	ret = open_epoll();
 	if (ret)
 		return ret;
+	if (engine.sockets[dev->index].fd >= 0)
+		return 0;
 	fd = socket_listen(&dev->addr, cfg);
 	port = fd < 0 ? fd : socket_port(fd);
 	if (port >= 0 && epoll_ctl(engine.epfd, EPOLL_CTL_ADD, fd, &event))
@@ -74,8 +78,7 @@ static int open_socket(const struct anynet_device *dev)
 		else
 			anynet_warn("dev %s addr %s: cannot listen: %s", dev->name,
 				    socket_text(&dev->addr, text, sizeof(text)), strerror(-port));
-		if (fd >= 0)
-			close(fd);
+		fd_close(&fd);
 		return port;
 	}
 	engine.sockets[dev->index].fd = fd;
@@ -117,7 +120,7 @@ void listen_turn(void)
 {
 	if (pthread_mutex_trylock(&engine.lock))
 		return;
-	if (engine.epfd)
+	if (engine.epfd >= 0)
 		handshake_turn(engine.epfd, net_now_ms());
 	pthread_mutex_unlock(&engine.lock);
 }
@@ -127,7 +130,7 @@ void listen_watch(int epfd, uint32_t data, unsigned *generation)
 	struct epoll_event event = { .events = EPOLLIN, .data.u32 = data };
 
 	pthread_mutex_lock(&engine.lock);
-	if (engine.epfd && engine.generation != *generation &&
+	if (engine.epfd >= 0 && engine.generation != *generation &&
 	    !epoll_ctl(epfd, EPOLL_CTL_ADD, engine.epfd, &event))
 		*generation = engine.generation;
 	pthread_mutex_unlock(&engine.lock);
@@ -138,14 +141,9 @@ static void trim_locked(void)
 	if (endpoints_used() || engine.listeners || engine.holders)
 		return;
 	handshake_abort_all();
-	for (int i = 0; i < ANYNET_DEVICES_MAX; i++) {
-		if (engine.sockets[i].fd)
-			close(engine.sockets[i].fd);
-		engine.sockets[i].fd = 0;
-	}
-	if (engine.epfd)
-		close(engine.epfd);
-	engine.epfd = 0;
+	for (int i = 0; engine.epfd >= 0 && i < ANYNET_DEVICES_MAX; i++)
+		fd_hang_up(&engine.sockets[i].fd, engine.epfd);
+	fd_close(&engine.epfd);
 	endpoints_free();
 }
 

@@ -58,6 +58,7 @@ void handshake_abort_all(void);
 
 /* epoll data of listening sockets: their index; of handshakes: a pointer. */
 #define LISTEN_EVENT_SOCKET(index) ((uint64_t)(index) << 1 | 1)
-int listen_socket_fd(unsigned index);
+int listen_socket_fd(unsigned index); /* -1 = not open. While the next one is open */
+int listen_epoll_fd(void);
 
 #endif

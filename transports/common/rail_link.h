@@ -45,9 +45,12 @@ bool ib_link_is_possible(const struct anynet_device *dev);
 int ib_events_fd(void);
 bool ib_events_read(void);
 
-/* What takes long (ib_chores.c): see to it that it is done, by a thread of its own; and, when there is nobody
- * any more to call this, wait for its end. True: as above. With no lock. */
+/* What takes long (ib_chores.c): see to it that it is done, by a thread of its own. True: as above. Is there
+ * anything to be done? When nobody is there to call this: do all of it. At exit: wait for that thread, but no
+ * longer than this. With no lock. */
 bool ib_chores(void);
+bool ib_chores_pending(void);
 void ib_chores_finish(void);
+void ib_chores_leave(uint64_t ms);
 
 #endif

@@ -14,6 +14,7 @@ struct slot {
 static pthread_rwlock_t lock = PTHREAD_RWLOCK_INITIALIZER;
 static struct slot *slots;
 static uint32_t slot_count;
+static _Atomic uint32_t comms; /* in it */
 
 static int grow(void)
 {
@@ -43,6 +44,7 @@ int registry_add(struct anynet_comm *comm)
 		slots[slot].comm = comm;
 		slots[slot].generation++;
 		comm->slot = (int)slot;
+		comms++;
 	}
 	pthread_rwlock_unlock(&lock);
 	return ret;
@@ -55,6 +57,7 @@ void registry_remove(struct anynet_comm *comm)
 	pthread_rwlock_wrlock(&lock);
 	slots[comm->slot].comm = NULL;
 	comm->slot = -1;
+	comms--;
 	pthread_rwlock_unlock(&lock);
 }
 
@@ -79,6 +82,11 @@ struct anynet_comm *registry_hold(uint64_t token)
 void registry_release(void)
 {
 	pthread_rwlock_unlock(&lock);
+}
+
+bool registry_is_empty(void)
+{
+	return !comms;
 }
 
 void registry_each(void (*visit)(struct anynet_comm *comm, void *arg), void *arg)

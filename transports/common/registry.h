@@ -21,6 +21,8 @@ uint64_t registry_token(const struct anynet_comm *comm);
 struct anynet_comm *registry_hold(uint64_t token);
 void registry_release(void);
 
+bool registry_is_empty(void);
+
 /* All of them, held during the call. */
 void registry_each(void (*visit)(struct anynet_comm *comm, void *arg), void *arg);
 

@@ -9,10 +9,10 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-#include <unistd.h>
 
 #include <nccl_net/log.h>
 
+#include "fd.h"
 #include "heal.h"
 #include "rail_link.h"
 #include "socket.h"
@@ -66,7 +66,7 @@ void heal_drop_posted(struct anynet_comm *comm)
 	while (mail) {
 		struct rail_mail *next = mail->next;
 
-		close(mail->fd);
+		fd_hang_up(&mail->fd, -1);
 		free(mail);
 		mail = next;
 	}
@@ -142,7 +142,7 @@ void heal_take_posted(struct anynet_comm *comm)
 		struct rail_mail *next = mail->next;
 
 		if (!resume(comm, mail))
-			close(mail->fd);
+			fd_hang_up(&mail->fd, -1);
 		free(mail);
 		mail = next;
 	}

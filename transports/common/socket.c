@@ -15,6 +15,8 @@
 
 #include <nccl_net/util.h>
 
+#include "fd.h"
+
 /* Connections may pile up while NCCL is not accepting; the kernel cuts this to somaxconn. */
 #define LISTEN_BACKLOG 16384
 
@@ -42,9 +44,7 @@ static void set_port(struct sockaddr_storage *addr, int port)
 
 static int open_stream(int family)
 {
-	int fd = socket(family, SOCK_STREAM | SOCK_NONBLOCK | SOCK_CLOEXEC, 0);
-
-	return fd < 0 ? -errno : fd;
+	return fd_note(socket(family, SOCK_STREAM | SOCK_NONBLOCK | SOCK_CLOEXEC, 0));
 }
 
 /* None of these is worth failing a job for: a refused option leaves the kernel's default. */
@@ -85,7 +85,7 @@ static int listen_at(struct sockaddr_storage *local, int port, const struct anyn
 	    listen(fd, LISTEN_BACKLOG))
 		ret = -errno;
 	if (ret) {
-		close(fd);
+		fd_close(&fd);
 		return ret;
 	}
 	return fd;
@@ -142,7 +142,7 @@ int socket_connect(const struct sockaddr_storage *from, const struct sockaddr_st
 	    errno != EINPROGRESS)
 		ret = -errno;
 	if (ret) {
-		close(fd);
+		fd_close(&fd);
 		return ret;
 	}
 	return fd;
@@ -151,11 +151,9 @@ int socket_connect(const struct sockaddr_storage *from, const struct sockaddr_st
 int socket_accept(int listen_fd, struct sockaddr_storage *from)
 {
 	socklen_t len = sizeof(*from);
-	int fd;
 
 	memset(from, 0, sizeof(*from));
-	fd = accept4(listen_fd, (struct sockaddr *)from, &len, SOCK_NONBLOCK | SOCK_CLOEXEC);
-	return fd < 0 ? -errno : fd;
+	return fd_note(accept4(listen_fd, (struct sockaddr *)from, &len, SOCK_NONBLOCK | SOCK_CLOEXEC));
 }
 
 int socket_unsent(int fd)

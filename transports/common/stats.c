@@ -21,6 +21,7 @@
 
 /* Belongs to the guardian. */
 static struct {
+	bool begun; /* since there are comms: the page is open, or there is to be none */
 	struct stats_page page;
 	uint64_t next_id;
 	uint64_t started_ms;
@@ -215,22 +216,8 @@ static void visit(struct anynet_comm *comm, void *arg)
 
 /* --- the process --- */
 
-/* The first of these variables that is set. */
-static void put_variable(char *to, size_t room, const char *const *names)
-{
-	const char *value = NULL;
-
-	for (; *names && !value; names++)
-		value = getenv(*names);
-	put_text(to, room, value ? value : "");
-}
-
 static int tell_process(const struct round *round)
 {
-	static const char *const jobs[] = { "SLURM_JOB_ID", "PBS_JOBID",           "LSB_JOBID",
-					    "JOB_ID",       "TORCHELASTIC_RUN_ID", NULL };
-	static const char *const ranks[] = { "RANK", "SLURM_PROCID", "OMPI_COMM_WORLD_RANK",
-					     "PMI_RANK", NULL };
 	struct anynet_stats_process process = {
 		.magic = ANYNET_STATS_MAGIC,
 		.version = ANYNET_STATS_VERSION,
@@ -247,8 +234,8 @@ static int tell_process(const struct round *round)
 	PUT_TEXT(process.net, anynet_net.name);
 	PUT_TEXT(process.host, anynet_net.host);
 	PUT_TEXT(process.program, program_invocation_short_name);
-	put_variable(process.job, sizeof(process.job), jobs);
-	put_variable(process.rank, sizeof(process.rank), ranks);
+	PUT_TEXT(process.job, anynet_net.cfg->job);
+	PUT_TEXT(process.rank, anynet_net.cfg->rank);
 	return stats_page_put(&stats.page, 0, &process, sizeof(process));
 }
 
@@ -275,6 +262,7 @@ void stats_begin(void)
 	int ret;
 
 	stats_end();
+	stats.begun = true;
 	if (!*dir || !strcmp(dir, "off"))
 		return;
 	memset(stats.sums, 0, sizeof(stats.sums));
@@ -291,7 +279,9 @@ void stats_look(void)
 {
 	static struct round round;
 
-	if (stats.page.fd < 0 || stats.page.pid != getpid())
+	if (!stats.begun)
+		stats_begin();
+	if (stats.page.fd < 0)
 		return;
 	memset(&round, 0, sizeof(round));
 	round.now = net_now_ms();
@@ -305,10 +295,11 @@ void stats_look(void)
 		return;
 	anynet_chat("the page for `anynet top` cannot be written any more: %s",
 		    strerror(-round.err));
-	stats_end();
+	stats_page_close(&stats.page);
 }
 
 void stats_end(void)
 {
+	stats.begun = false;
 	stats_page_close(&stats.page);
 }

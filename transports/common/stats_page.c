@@ -18,6 +18,7 @@
 
 #include <nccl_net/stats.h>
 
+#include "fd.h"
 #include "net.h"
 
 #define NAME_TRIES 8
@@ -76,12 +77,12 @@ static int create(struct stats_page *page, const char *dir)
 			     dir, (int)getpid(), number);
 		if (n < 0 || (size_t)n >= sizeof(page->path))
 			return -ENAMETOOLONG;
-		page->fd =
-			open(page->path, O_RDWR | O_CREAT | O_EXCL | O_NOFOLLOW | O_CLOEXEC, 0600);
+		page->fd = fd_note(open(page->path,
+					O_RDWR | O_CREAT | O_EXCL | O_NOFOLLOW | O_CLOEXEC, 0600));
 		if (page->fd >= 0)
 			return 0;
-		if (errno != EEXIST)
-			return -errno;
+		if (page->fd != -EEXIST)
+			return page->fd;
 	}
 	return -EEXIST;
 }
@@ -120,6 +121,5 @@ void stats_page_close(struct stats_page *page)
 		return;
 	if (page->pid == getpid())
 		unlink(page->path);
-	close(page->fd);
-	page->fd = -1;
+	fd_close(&page->fd);
 }

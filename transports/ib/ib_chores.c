@@ -5,12 +5,12 @@
  * that is there while there is something to do, so that the guardian goes on meanwhile.
  */
 #include <pthread.h>
-#include <signal.h>
 #include <unistd.h>
 
 #include "ib_events.h"
 #include "ib_link.h"
 #include "rail_link.h"
+#include "thread.h"
 
 static struct {
 	pthread_mutex_t lock;
@@ -46,17 +46,12 @@ static void join(void)
 
 bool ib_chores(void)
 {
-	sigset_t all, old;
-
 	pthread_mutex_lock(&chores.lock);
 	if (chores.exists && (chores.pid != getpid() || atomic_load(&chores.over)))
 		join();
 	if (!chores.exists && are_due()) {
 		atomic_store(&chores.over, false);
-		sigfillset(&all);
-		pthread_sigmask(SIG_SETMASK, &all, &old);
-		chores.exists = !pthread_create(&chores.thread, NULL, run, NULL);
-		pthread_sigmask(SIG_SETMASK, &old, NULL);
+		chores.exists = !thread_start(&chores.thread, "anynet-chores", run, NULL);
 		chores.pid = getpid();
 	}
 	pthread_mutex_unlock(&chores.lock);
@@ -69,4 +64,22 @@ void ib_chores_finish(void)
 	join();
 	pthread_mutex_unlock(&chores.lock);
 	ib_links_reap();
+}
+
+bool ib_chores_pending(void)
+{
+	bool exists;
+
+	pthread_mutex_lock(&chores.lock);
+	exists = chores.exists;
+	pthread_mutex_unlock(&chores.lock);
+	return exists || are_due();
+}
+
+void ib_chores_leave(uint64_t ms)
+{
+	pthread_mutex_lock(&chores.lock);
+	if (chores.exists && thread_join_within(chores.thread, ms))
+		chores.exists = false;
+	pthread_mutex_unlock(&chores.lock);
 }

@@ -9,6 +9,7 @@
 
 #include <nccl_net/log.h>
 
+#include "fd.h"
 #include "ib_cm.h"
 #include "ib_link.h"
 #include "links.h"
@@ -23,7 +24,7 @@ static struct {
 
 static void create(void)
 {
-	events.epfd = epoll_create1(EPOLL_CLOEXEC);
+	events.epfd = fd_note(epoll_create1(EPOLL_CLOEXEC));
 }
 
 int ib_events_fd(void)

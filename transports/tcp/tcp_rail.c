@@ -4,9 +4,9 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <sys/socket.h>
-#include <unistd.h>
 
 #include "checksum.h"
+#include "fd.h"
 #include "links.h"
 #include "socket.h"
 #include "tcp_rail.h"
@@ -57,8 +57,7 @@ static void tcp_close(struct anynet_rail *base)
 	 * could overtake our last ack. */
 	if (base->fd >= 0 && !base->comm->is_send && !comm_error(base->comm))
 		read_away(base->fd);
-	if (base->fd >= 0)
-		close(base->fd);
+	fd_hang_up(&base->fd, -1);
 	tcp_gpu_end(rail);
 	free(rail->rx_buf);
 	free(rail->log);
@@ -73,9 +72,7 @@ static void tcp_sever(struct anynet_rail *base)
 	struct linger now = { .l_onoff = 1, .l_linger = 0 };
 
 	setsockopt(base->fd, SOL_SOCKET, SO_LINGER, &now, sizeof(now));
-	shutdown(base->fd, SHUT_RDWR);
-	close(base->fd);
-	base->fd = -1;
+	fd_hang_up(&base->fd, -1);
 	if (base->comm->is_send)
 		tcp_gpu_rewind(rail);
 	else

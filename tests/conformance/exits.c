@@ -1,0 +1,142 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* Processes that exit: what was reported done arrives, and exit ends, whatever other threads do meanwhile. */
+#include <support/buffer.h>
+#include <support/capture.h>
+#include <support/flow.h>
+#include <support/link.h>
+#include <support/peer.h>
+
+#include <pthread.h>
+#include <signal.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/prctl.h>
+#include <sys/socket.h>
+#include <sys/wait.h>
+#include <time.h>
+#include <unistd.h>
+
+#define MESSAGES 64
+#define BYTES    3000
+#define LATE_MS  50 /* the receiver begins so long after the sender has closed */
+#define THREADS  3
+#define EXITS    40
+#define AWAY_US  3000 /* exit comes at most so long after the threads have begun */
+
+/* --- orderly ends --- */
+
+static void send_and_exit(int fd, void *arg)
+{
+	struct transfer sends[MESSAGES];
+	struct test_net *net = arg;
+	struct buffer from;
+	struct link link;
+
+	net_open(net);
+	link_open_sends(net, &link, 1, fd);
+	buffer_alloc(&from, (size_t)MESSAGES * BYTES);
+	for (size_t i = 0; i < MESSAGES; i++) {
+		pattern_fill(from.data + i * BYTES, BYTES, i);
+		sends[i] = transfer_of(from.data + i * BYTES, BYTES, 0, NULL);
+	}
+	struct flow flow = { .comm = link.send, .is_send = true, .transfers = sends, .count = MESSAGES };
+	flows_run(net, &flow, 1);
+	link_close(net, &link);
+	net_close(net);
+	peer_signal(fd);
+	exit(0);
+}
+
+static void receive_late(int fd, void *arg)
+{
+	struct transfer recvs[MESSAGES];
+	struct test_net *net = arg;
+	struct buffer to;
+	struct link link;
+
+	net_open(net);
+	link_open_recvs(net, &link, 1, fd);
+	buffer_alloc(&to, (size_t)MESSAGES * BYTES);
+	for (size_t i = 0; i < MESSAGES; i++)
+		recvs[i] = transfer_of(to.data + i * BYTES, BYTES, 0, NULL);
+	peer_await(fd);
+	nanosleep(&(struct timespec){ .tv_nsec = LATE_MS * 1000000 }, NULL);
+	struct flow flow = { .comm = link.recv, .transfers = recvs, .count = MESSAGES };
+	flows_run(net, &flow, 1);
+	for (size_t i = 0; i < MESSAGES; i++) {
+		check_int(recvs[i].sizes[0], BYTES);
+		pattern_check(to.data + i * BYTES, BYTES, i);
+	}
+	link_close(net, &link);
+	net_close(net);
+	exit(0);
+}
+
+/* Taken by this side's socket, so done before the peer has taken anything in; its socket has room for a few of them. */
+static void what_was_sent_before_exit_arrives(struct test_net *net)
+{
+	if (net_is_builtin(net))
+		check_skip("NCCL's built-in Socket reports sends done that the peer's kernel may not have");
+	peer_duo(receive_late, send_and_exit, net);
+}
+
+/* --- exit beside threads that are in calls --- */
+
+static void *open_and_close(void *arg)
+{
+	struct test_net *net = arg;
+
+	for (;;) {
+		struct link link;
+
+		link_open(net, &link);
+		link_close(net, &link);
+	}
+	return NULL;
+}
+
+static void exit_in_the_middle(struct test_net *net, unsigned round)
+{
+	struct timespec away = { .tv_nsec = (long)(round * 1000003u % (AWAY_US * 1000u)) };
+	pthread_t thread;
+
+	prctl(PR_SET_PDEATHSIG, SIGKILL);
+	check_set_report(NULL);
+	net_open(net);
+	for (int i = 0; i < THREADS; i++)
+		check_ok(pthread_create(&thread, NULL, open_and_close, net));
+	nanosleep(&away, NULL);
+	exit(0);
+}
+
+/* What the threads' calls return then is nobody's business; only that they end nothing and hold nothing up. */
+static void exit_beside_threads_in_calls_ends(struct test_net *net)
+{
+	if (net_is_builtin(net))
+		check_skip("NCCL's built-in nets have no thread that ends with the process");
+	for (unsigned round = 0; round < EXITS; round++) {
+		int status;
+		pid_t pid = fork();
+
+		check(pid >= 0);
+		if (!pid)
+			exit_in_the_middle(net, round);
+		check_that(peer_reap(pid, TEST_PATIENCE_MS, &status), "exit hangs in round %u", round);
+		check_that(!status, "round %u ended with status %#x", round, (unsigned)status);
+	}
+}
+
+static const struct test_case cases[] = {
+	{ .name = "what_was_sent_before_exit_arrives",
+	  .run = what_was_sent_before_exit_arrives,
+	  .unopened = true,
+	  .settings = { "ANYNET_TCP_REPLAY=1m", "ANYNET_TCP_EAGER=64k", "ANYNET_TCP_RCVBUF=4k" } },
+	{ .name = "exit_beside_threads_in_calls_ends",
+	  .run = exit_beside_threads_in_calls_ends,
+	  .unopened = true },
+};
+
+int main(int argc, char **argv)
+{
+	return test_main(argc, argv, cases, sizeof(cases) / sizeof(cases[0]));
+}
