@@ -323,6 +323,57 @@ static void peers_wait_for_descriptors(struct test_net *net)
 	net_close(net);
 }
 
+/* --- a small limit --- */
+
+#define SMALL_LIMIT 256
+#define SILENT      900
+#define PROGRAMS    (SMALL_LIMIT / 2) /* files that the program opens meanwhile */
+
+static void silent_ones(int fd, void *arg)
+{
+	unsigned char handle[DRIVER_HANDLE_BYTES];
+	struct target target;
+
+	(void)arg;
+	need_descriptors(SILENT + 100);
+	peer_recv(fd, handle, sizeof(handle));
+	stranger_target(handle, &target);
+	for (unsigned i = 0; i < SILENT; i++)
+		stranger_dial(&target, 2 + i % CROWD_FROM);
+	peer_signal(fd);
+	peer_await(fd);
+}
+
+static void the_program_keeps_most_of_its_descriptors(struct test_net *net)
+{
+	struct rlimit limit;
+	int opened[PROGRAMS];
+	struct peer strangers;
+	struct link link;
+
+	skip_builtin(net);
+	peer_start(&strangers, silent_ones, NULL);
+	check_ok(getrlimit(RLIMIT_NOFILE, &limit));
+	limit.rlim_cur = SMALL_LIMIT;
+	check_ok(setrlimit(RLIMIT_NOFILE, &limit));
+	net_open(net);
+	link_listen(net, &link);
+	peer_send(strangers.fd, link_handle(&link), DRIVER_HANDLE_BYTES);
+	accept_until_told(net, &link, strangers.fd);
+	check(!link_accept_step(net, &link));
+	for (int i = 0; i < PROGRAMS; i++) {
+		opened[i] = fcntl(STDERR_FILENO, F_DUPFD_CLOEXEC, 3);
+		check_that(opened[i] >= 0, "the program has got %d descriptors", i);
+	}
+	for (int i = 0; i < PROGRAMS; i++)
+		close(opened[i]);
+	check_served(net, &link);
+	peer_signal(strangers.fd);
+	peer_wait_ok(&strangers);
+	link_close(net, &link);
+	net_close(net);
+}
+
 int main(int argc, char **argv)
 {
 	const struct test_case cases[] = {
@@ -339,6 +390,10 @@ int main(int argc, char **argv)
 		{ .name = "strangers_give_way_without_descriptors",
 		  strangers_give_way_without_descriptors,
 		  .unopened = true },
+		{ .name = "the_program_keeps_most_of_its_descriptors",
+		  the_program_keeps_most_of_its_descriptors,
+		  .unopened = true,
+		  .settings = { "ANYNET_HANDSHAKE_TIMEOUT=10min" } },
 		{ .name = "peers_wait_for_descriptors",
 		  peers_wait_for_descriptors,
 		  .unopened = true,

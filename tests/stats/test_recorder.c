@@ -4,10 +4,12 @@
 #include <fcntl.h>
 #include <setjmp.h>
 #include <stdarg.h>
+#include <stdatomic.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/stat.h>
+#include <time.h>
 #include <unistd.h>
 
 #include <cmocka.h>
@@ -15,13 +17,28 @@
 #include "own_page.h"
 #include "pair.h"
 #include "support/capture.h"
+#include "transports/common/dump.h"
 #include "transports/common/links.h"
 #include "transports/common/registry.h"
 #include "transports/common/stats.h"
 #include "transports/common/watch.h"
 
+#define PATIENCE_MS 20000
+
 static struct pair pair;
 static char dir[64];
+static atomic_bool disk_hangs;
+
+ssize_t __real_write(int fd, const void *data, size_t bytes);
+ssize_t __wrap_write(int fd, const void *data, size_t bytes);
+
+/* By the linker in place of the C library's. */
+ssize_t __wrap_write(int fd, const void *data, size_t bytes)
+{
+	while (atomic_load(&disk_hangs))
+		nanosleep(&(struct timespec){ .tv_nsec = 1000000 }, NULL);
+	return __real_write(fd, data, bytes);
+}
 
 static int setup(void **state)
 {
@@ -328,6 +345,7 @@ static void test_all_of_it_is_written_where_the_setting_says(void **state)
 	strcpy(local_cfg.dump_dir, dir);
 	pair_open(&pair, 1);
 	comm_fail(pair.send, pair.send->rails[0], -ECONNRESET, "for a test");
+	assert_true(dump_flush(PATIENCE_MS));
 	assert_int_equal(lines_of(first, last), 2);
 	assert_non_null(strstr(first, "Z send to peer host-b pid 4242 dev lo: opened with 1 rail"));
 	assert_non_null(strstr(last, "failed over rail 0 with 0 requests pending: for a test"));
@@ -337,6 +355,7 @@ static void test_all_of_it_is_written_where_the_setting_says(void **state)
 			      "is cut, as it does not fit "
 			      "into an event at all");
 	comm_fail(pair.recv, NULL, -ECONNRESET, "for a test");
+	assert_true(dump_flush(PATIENCE_MS));
 	assert_int_equal(lines_of(first, last), ANYNET_STATS_EVENTS);
 	assert_non_null(strstr(first, "lost while idle: a text of a length"));
 	assert_non_null(strstr(last, "receive from peer"));
@@ -351,6 +370,7 @@ static void test_failures_of_one_process_are_one_file(void **state)
 	pair_open(&pair, 1);
 	comm_fail(pair.send, NULL, -ECONNRESET, "for a test");
 	comm_fail(pair.recv, NULL, -ECONNRESET, "for a test");
+	assert_true(dump_flush(PATIENCE_MS));
 	assert_int_equal(lines_of(first, last), 4);
 }
 
@@ -362,6 +382,7 @@ static void test_a_file_that_cannot_be_written_is_no_harm(void **state)
 	strcpy(local_cfg.dump_dir, "/nowhere/at/all");
 	pair_open(&pair, 1);
 	comm_fail(pair.send, NULL, -ECONNRESET, "for a test");
+	assert_true(dump_flush(PATIENCE_MS));
 	assert_int_equal(capture_count(CAPTURE_INFO, "cannot be written to /nowhere/at/all"), 1);
 	assert_int_equal(comm_error(pair.send), -ECONNRESET);
 	/* Nor is a link that somebody has put there, to a file that is not ours. */
@@ -369,6 +390,7 @@ static void test_a_file_that_cannot_be_written_is_no_harm(void **state)
 	snprintf(other, sizeof(other), "%s/other", dir);
 	assert_int_equal(symlink(other, dump_path()), 0);
 	comm_fail(pair.recv, NULL, -ECONNRESET, "for a test");
+	assert_true(dump_flush(PATIENCE_MS));
 	assert_int_equal(capture_count(CAPTURE_INFO, "cannot be written to"), 2);
 	unlink(dump_path());
 	assert_int_equal(unlink(other), -1);
@@ -389,12 +411,30 @@ static void test_a_file_that_is_anothers_too_is_not_written_to(void **state)
 	assert_int_equal(link(other, dump_path()), 0);
 	pair_open(&pair, 1);
 	comm_fail(pair.send, NULL, -ECONNRESET, "for a test");
+	assert_true(dump_flush(PATIENCE_MS));
 	assert_int_equal(capture_count(CAPTURE_INFO, "not a file of this user's alone"), 1);
 	assert_int_equal(fstat(fd, &st), 0);
 	assert_int_equal(st.st_size, 0);
 	close(fd);
 	unlink(dump_path());
 	unlink(other);
+}
+
+/* The comm's caller, and whoever holds the lock, must not wait for a disk that does not answer. */
+static void test_a_disk_that_hangs_holds_nobody_up(void **state)
+{
+	char first[512], last[512];
+
+	(void)state;
+	strcpy(local_cfg.dump_dir, dir);
+	pair_open(&pair, 1);
+	atomic_store(&disk_hangs, true);
+	comm_fail(pair.send, NULL, -ECONNRESET, "for a test");
+	assert_false(dump_flush(0));
+	comm_fail(pair.recv, NULL, -ECONNRESET, "for a test");
+	atomic_store(&disk_hangs, false);
+	assert_true(dump_flush(PATIENCE_MS));
+	assert_int_equal(lines_of(first, last), 4);
 }
 
 int main(void)
@@ -415,6 +455,7 @@ int main(void)
 		TEST(test_failures_of_one_process_are_one_file),
 		TEST(test_a_file_that_cannot_be_written_is_no_harm),
 		TEST(test_a_file_that_is_anothers_too_is_not_written_to),
+		TEST(test_a_disk_that_hangs_holds_nobody_up),
 	};
 
 	return cmocka_run_group_tests(tests, NULL, NULL);

@@ -36,6 +36,7 @@ static struct {
 	int fds[LINES]; /* the connector's ends */
 	int lines;
 	int lost; /* so many WELCOMEs more cannot be sent */
+	struct anynet_wire_hello answer; /* the last */
 } test;
 
 ssize_t send(int fd, const void *data, size_t bytes, int flags)
@@ -120,6 +121,7 @@ static int say(struct anynet_wire_hello hello)
 	assert_int_equal(n, sizeof(answer));
 	assert_int_equal(hello_check(&answer, ANYNET_WELCOME), 0);
 	assert_int_equal(answer.kind, hello.kind);
+	test.answer = answer;
 	return (int)answer.status;
 }
 
@@ -189,6 +191,28 @@ static void test_without_its_welcome_there_is_no_comm(void **state)
 	accept_once();
 	assert_non_null(test.comm);
 	assert_int_equal(test.comm->rails[0]->epoch, 2);
+}
+
+/* Who has no token is told nothing of this process. */
+static void test_who_guesses_is_told_one_bit(void **state)
+{
+	static const enum anynet_hello_kind kinds[] = { ANYNET_KIND_PROBE, ANYNET_KIND_RESUME };
+	static const struct anynet_wire_hello nothing;
+
+	(void)state;
+	for (size_t i = 0; i < ARRAY_SIZE(kinds); i++) {
+		struct anynet_wire_hello hello = hello_of(kinds[i], 0, 0);
+
+		hello.token[0] ^= 1;
+		assert_int_equal(say(hello), ANYNET_STATUS_GONE);
+		assert_int_equal(test.answer.pid, 0);
+		assert_int_equal(test.answer.nccl_version, 0);
+		assert_int_equal(test.answer.plugin_version, 0);
+		assert_int_equal(test.answer.speed_mbps, 0);
+		assert_memory_equal(test.answer.host, nothing.host, sizeof(nothing.host));
+		assert_memory_equal(test.answer.device, nothing.device, sizeof(nothing.device));
+		assert_memory_equal(test.answer.addrs, nothing.addrs, sizeof(nothing.addrs));
+	}
 }
 
 static void test_another_comm_may_come_after_a_lost_welcome(void **state)
@@ -291,6 +315,7 @@ int main(void)
 {
 	const struct CMUnitTest tests[] = {
 		TEST(test_without_its_welcome_there_is_no_comm),
+		TEST(test_who_guesses_is_told_one_bit),
 		TEST(test_another_comm_may_come_after_a_lost_welcome),
 		TEST(test_without_a_rails_welcome_all_begins_anew),
 		TEST(test_a_hello_heard_before_changes_nothing),

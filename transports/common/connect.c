@@ -445,7 +445,11 @@ static int op_create(const struct anynet_device *dev, const struct anynet_connec
 	memcpy(paths->token, handle->token, sizeof(paths->token));
 	paths->comm_hash = opts->comm_hash;
 	paths->traffic_class = opts->traffic_class;
-	net_random(&paths->comm_id, sizeof(paths->comm_id));
+	ret = net_random(&paths->comm_id, sizeof(paths->comm_id));
+	if (ret) {
+		free(op);
+		return ret;
+	}
 	/* Our NICs: for the plan of rails, and where the peer can ask whether we still live. */
 	paths->own_count = net_stripe(dev, paths->own, ANYNET_HELLO_ADDRS);
 	listen_hold(paths->own, paths->own_count, paths->own_addrs);

@@ -65,8 +65,12 @@ static int grow(void)
 int endpoint_take(struct anynet_listener *listener, struct anynet_wire_handle *handle,
 		  const struct anynet_wire_addr *addrs, int addr_count)
 {
+	uint8_t token[ANYNET_TOKEN_BYTES];
 	struct endpoint *endpoint;
+	int ret = net_random(token, sizeof(token));
 
+	if (ret)
+		return ret;
 	if (table.free_head < 0 && grow())
 		return -ENOMEM;
 	endpoint = &table.entries[table.free_head];
@@ -74,7 +78,7 @@ int endpoint_take(struct anynet_listener *listener, struct anynet_wire_handle *h
 	table.free_head = endpoint->next_free;
 	table.used++;
 	*endpoint = (struct endpoint){ .used = true, .listener = listener };
-	net_random(endpoint->token, sizeof(endpoint->token));
+	memcpy(endpoint->token, token, sizeof(token));
 	handle_fill(handle, listener->endpoint, endpoint->token, addrs, addr_count);
 	return 0;
 }
@@ -281,12 +285,16 @@ static void match_send_comm(struct anynet_comm *comm, void *arg)
 	atomic_store(&comm->attention, true);
 }
 
-/* The sender must know that its receiver has closed, to give up. */
+/* The sender must know that its receiver has closed, to give up. Anybody may ask: the answer tells nothing else. */
 static int answer_gone(const struct anynet_wire_hello *hello, struct anynet_wire_hello *answer)
 {
-	hello_fill(answer, &anynet_net.devices[0], NULL, 0);
+	*answer = (struct anynet_wire_hello){
+		.magic = ANYNET_HELLO_MAGIC,
+		.version = ANYNET_WIRE_VERSION,
+		.bytes = sizeof(*answer),
+		.status = ANYNET_STATUS_GONE,
+	};
 	hello_answer(answer, hello);
-	answer->status = ANYNET_STATUS_GONE;
 	return -EALREADY; /* answered; the connection is not needed any more */
 }
 

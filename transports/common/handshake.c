@@ -11,6 +11,7 @@
 #include <string.h>
 #include <sys/epoll.h>
 #include <sys/queue.h>
+#include <sys/resource.h>
 
 #include <nccl_net/log.h>
 
@@ -21,7 +22,8 @@
 #include "socket.h"
 #include "told.h"
 
-#define HANDSHAKES_MAX   1024 /* of each crowd; beyond, its oldest has to go */
+#define HANDSHAKES_MAX   1024 /* of each crowd; beyond, its oldest has to go. And no more than … */
+#define FDS_SHARE        8    /* … this part of the descriptors that the process may have */
 #define EVENTS_PER_TURN  64
 #define ACCEPTS_PER_TURN 256
 #define REST_MS          20    /* before the next accept, when there is nothing to accept with */
@@ -84,10 +86,22 @@ static void end_all(struct crowd *crowd)
 		handshake_end(TAILQ_FIRST(&crowd->list), false);
 }
 
+/* The descriptors are the program's first of all. */
+static unsigned handshakes_max(void)
+{
+	struct rlimit limit;
+
+	if (getrlimit(RLIMIT_NOFILE, &limit))
+		return HANDSHAKES_MAX;
+	return (unsigned)anynet_min(limit.rlim_cur / FDS_SHARE, HANDSHAKES_MAX);
+}
+
 /* Those that are too many, or late. Not while events of handshakes are looked at. */
 static void trim(struct crowd *crowd, uint64_t now_ms)
 {
-	while (crowd->count > HANDSHAKES_MAX ||
+	unsigned most = handshakes_max();
+
+	while (crowd->count > most ||
 	       (crowd->count && TAILQ_FIRST(&crowd->list)->deadline_ms <= now_ms))
 		handshake_end(TAILQ_FIRST(&crowd->list), false);
 }

@@ -22,7 +22,7 @@ int listen_addrs(const struct anynet_device *const *set, int count, struct anyne
 
 /* --- endpoint.c: what a handle points to, first a listener that waits, then its receive comm --- */
 
-/* A new one for a listener, and the handle that points to it. 0 or -ENOMEM. */
+/* A new one for a listener, and the handle that points to it. 0 or -errno. */
 int endpoint_take(struct anynet_listener *listener, struct anynet_wire_handle *handle,
 		  const struct anynet_wire_addr *addrs, int addr_count);
 void endpoint_release(uint32_t number);

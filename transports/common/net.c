@@ -7,9 +7,11 @@
 #include <stdio.h>
 #include <string.h>
 #include <sys/random.h>
+#include <sys/utsname.h>
 #include <time.h>
 #include <unistd.h>
 
+#include <nccl_net/log.h>
 #include <nccl_net/util.h>
 
 #include "socket.h"
@@ -46,6 +48,14 @@ static int choose_io_threads(void)
 	return 0;
 }
 
+/* Of a name of 64 characters, which Linux allows, the first 63. */
+static void take_host_name(void)
+{
+	struct utsname names;
+
+	snprintf(anynet_net.host, sizeof(anynet_net.host), "%.63s", uname(&names) ? "?" : names.nodename);
+}
+
 void anynet_net_start(const struct anynet_config *cfg, const struct anynet_device *devices,
 		      int device_count)
 {
@@ -54,8 +64,7 @@ void anynet_net_start(const struct anynet_config *cfg, const struct anynet_devic
 	anynet_net.device_count = device_count;
 	anynet_net.io_threads = choose_io_threads();
 	anynet_net.pid = (uint32_t)getpid();
-	if (gethostname(anynet_net.host, sizeof(anynet_net.host) - 1))
-		snprintf(anynet_net.host, sizeof(anynet_net.host), "?");
+	take_host_name();
 	secret_start(cfg->secret_file);
 	allow_start(cfg->allow);
 }
@@ -108,7 +117,13 @@ uint64_t net_now_ms(void)
 	return anynet_max(now, before);
 }
 
-void net_random(void *data, size_t bytes)
+static ANYNET_COLD int no_random(int err)
+{
+	anynet_warn("no random numbers from the kernel: %s; no connection can be made", strerror(-err));
+	return err;
+}
+
+int net_random(void *data, size_t bytes)
 {
 	size_t done = 0;
 
@@ -118,8 +133,9 @@ void net_random(void *data, size_t bytes)
 		if (n > 0)
 			done += (size_t)n;
 		else if (n < 0 && errno != EINTR)
-			break;
+			return no_random(-errno);
 	}
+	return 0;
 }
 
 const struct anynet_device *net_device(int index)

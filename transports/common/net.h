@@ -35,8 +35,9 @@ const struct anynet_device *net_device_at(const struct sockaddr_storage *addr);
  * its deadlines where they were. Never on the data path. */
 uint64_t net_now_ms(void);
 
-/* Fill with random bytes from the kernel. */
-void net_random(void *data, size_t bytes);
+/* Fill with random bytes from the kernel. 0 or -errno, which is logged: it refuses (seccomp), and what
+ * is there may not be used. */
+int net_random(void *data, size_t bytes) __attribute__((warn_unused_result));
 
 /* The NICs that one comm of `dev` uses: its members (a NIC is its own) first, then, if striping is on,
  * those as fast and of the same kind; of an IB device, for want of its own ports, the other ports, from

@@ -2,18 +2,15 @@
 /* What happened to a comm; see recorder.h. */
 #include "recorder.h"
 
-#include <errno.h>
-#include <fcntl.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-#include <sys/stat.h>
 #include <time.h>
-#include <unistd.h>
 
 #include <nccl_net/log.h>
 
 #include "comm_internal.h"
+#include "dump.h"
 #include "links.h"
 
 #define LINE_BYTES 512
@@ -90,55 +87,13 @@ static void put_line(const struct anynet_comm *comm, const struct anynet_stats_e
 		 anynet_stats_event_text(event, text, sizeof(text)));
 }
 
-/* In a directory of all users, another one may have put something in its place. */
-static bool is_own_file(int fd)
-{
-	struct stat st;
-
-	return !fstat(fd, &st) && S_ISREG(st.st_mode) && st.st_uid == geteuid() && st.st_nlink == 1;
-}
-
-/* Of this process: "anynet-dump.HOST.PID" in the directory. -1 = it cannot be opened, which is said. */
-static int open_file(void)
-{
-	char path[400];
-	size_t dir = strlen(anynet_net.cfg->dump_dir);
-	int fd;
-
-	snprintf(path, sizeof(path), "%s/anynet-dump.%s.%u", anynet_net.cfg->dump_dir,
-		 anynet_net.host, anynet_net.pid);
-	for (char *at = path + dir + 1; *at; at++)
-		if (*at == '/')
-			*at = '_';
-	fd = open(path, O_WRONLY | O_CREAT | O_APPEND | O_NOFOLLOW | O_NONBLOCK | O_CLOEXEC, 0600);
-	if (fd >= 0 && is_own_file(fd))
-		return fd;
-	anynet_info("what happened to the connection cannot be written to %s: %s", path,
-		    fd < 0 ? strerror(errno) : "it is not a file of this user's alone");
-	if (fd >= 0)
-		close(fd);
-	return -1;
-}
-
-/* Lines of processes or threads that fail at the same time do not mix: in one piece. */
-static void write_file(const char *text, size_t bytes)
-{
-	int fd = open_file();
-
-	if (fd < 0)
-		return;
-	if (write(fd, text, bytes) != (ssize_t)bytes)
-		anynet_info("what happened to the connection cannot be written: %s",
-			    strerror(errno));
-	close(fd);
-}
-
 void recorder_tell(const struct anynet_comm *comm)
 {
 	const struct anynet_stats_events *page = &comm->recorder->page;
 	uint64_t offset_ms = clock_of(CLOCK_REALTIME) - clock_of(CLOCK_MONOTONIC);
-	char text[ANYNET_STATS_EVENTS * LINE_BYTES + 1];
-	size_t used = 0;
+	/* Not on the stack: the caller's may be small. */
+	size_t room = ANYNET_STATS_EVENTS * LINE_BYTES + 1, used = 0;
+	char *text = *anynet_net.cfg->dump_dir ? malloc(room) : NULL;
 
 	for (uint64_t i = anynet_stats_first_event(page); i < page->count; i++) {
 		const struct anynet_stats_event *event = &page->events[i % ANYNET_STATS_EVENTS];
@@ -148,8 +103,9 @@ void recorder_tell(const struct anynet_comm *comm)
 		/* That it was opened and has failed is in the log anyway. */
 		if (event->kind != ANYNET_EVENT_OPENED && event->kind != ANYNET_EVENT_FAILED)
 			anynet_info("before that: %s", line);
-		used += (size_t)snprintf(text + used, sizeof(text) - used, "%s\n", line);
+		if (text)
+			used += (size_t)snprintf(text + used, room - used, "%s\n", line);
 	}
-	if (*anynet_net.cfg->dump_dir)
-		write_file(text, used);
+	if (text)
+		dump_append(text, used);
 }

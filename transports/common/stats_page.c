@@ -70,9 +70,10 @@ static int create(struct stats_page *page, const char *dir)
 {
 	for (int i = 0; i < NAME_TRIES; i++) {
 		uint32_t number;
-		int n;
+		int n = net_random(&number, sizeof(number));
 
-		net_random(&number, sizeof(number));
+		if (n)
+			return n;
 		n = snprintf(page->path, sizeof(page->path), "%s/" ANYNET_STATS_PREFIX "%d.%08x",
 			     dir, (int)getpid(), number);
 		if (n < 0 || (size_t)n >= sizeof(page->path))

@@ -232,8 +232,9 @@ int ib_cm_listen(struct ib_link *link, struct anynet_wire_cm *wire, char *why, s
 		return -ENOMEM;
 	}
 	own_addr(link, &addr);
-	net_random(end->nonce, sizeof(end->nonce));
-	ret = listen_at(end, &addr);
+	ret = net_random(end->nonce, sizeof(end->nonce));
+	if (!ret)
+		ret = listen_at(end, &addr);
 	if (ret) {
 		snprintf(why, why_bytes, "cannot listen at %s: %s",
 			 socket_text(&addr, text, sizeof(text)),

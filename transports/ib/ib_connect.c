@@ -227,13 +227,14 @@ static struct ib_link *create(const struct anynet_device *dev, bool is_send,
 	link->is_send = is_send;
 	link->slot_count = is_send ? IB_CONTROL_SLOTS : IB_SLOTS;
 	link->slot_bytes = is_send ? IB_CONTROL_BYTES : IB_SLOT_BYTES;
-	net_random(&link->psn, sizeof(link->psn));
-	link->psn &= PSN_MASK;
 	if (choose_gid(link, peer, why, why_bytes)) {
 		ib_link_free(link);
 		return NULL;
 	}
-	ret = make(link);
+	ret = net_random(&link->psn, sizeof(link->psn));
+	link->psn &= PSN_MASK;
+	if (!ret)
+		ret = make(link);
 	if (ret) {
 		snprintf(why, why_bytes, "dev %s: a queue pair cannot be made: %s%s", dev->name,
 			 strerror(-ret), ret == -ENOMEM ? " (RLIMIT_MEMLOCK too small?)" : "");

@@ -120,7 +120,8 @@ int ib_loop_connect(const struct ib_loop_port *port, struct ibv_qp *qp, char *wh
 	uint32_t psn = 0;
 	int ret = to_init(&loop);
 
-	net_random(&psn, sizeof(psn));
+	if (!ret)
+		ret = net_random(&psn, sizeof(psn));
 	return ret ? ret : to_ready(&loop, psn & PSN_MASK);
 }
 
