@@ -16,6 +16,7 @@
 #include <unistd.h>
 
 #define LOOK_EVERY  1024           /* idle passes between two looks at the clock */
+#define LOOK_YIELDS 16             /* … with a yield in each: one may last 50 ms on a busy machine */
 #define GRACE_NS    3000000000ull  /* for the others to end by themselves after a failure */
 #define FROZEN_NS   10000000000ull /* beyond the deadline: stuck inside a call of the net */
 #define POLL_NS     200000000l     /* parent: between two looks at the heartbeats */
@@ -119,7 +120,7 @@ int group_idle(struct group *g)
 
 	if (g->yields)
 		sched_yield();
-	if (++g->idle_passes % LOOK_EVERY)
+	if (++g->idle_passes % (g->yields ? LOOK_YIELDS : LOOK_EVERY))
 		return 0;
 
 	atomic_fetch_add_explicit(&g->shared->beats[g->rank], 1, memory_order_relaxed);

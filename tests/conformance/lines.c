@@ -13,7 +13,6 @@
 #include <support/link.h>
 
 #include <pthread.h>
-#include <sched.h>
 #include <stdio.h>
 #include <string.h>
 
@@ -105,7 +104,7 @@ static void *look_on(void *arg)
 		watch->looking = true;
 		pthread_mutex_unlock(&watch->lock);
 		look_at_all(watch);
-		sched_yield();
+		yield_at_times();
 		pthread_mutex_lock(&watch->lock);
 		watch->looking = false;
 		watch->looks++;

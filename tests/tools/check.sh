@@ -111,9 +111,11 @@ in_namespace() {
 		set +e; check \"\$@\"; echo \$status >'$work/status'" -- "$@" || fail "in the namespace"
 	status=$(cat "$work/status")
 }
+# The kernel tells of a carrier some time after both ends are up.
 nic() {
 	echo "ip link add $1 type veth peer name peer_$1; ip link set peer_$1 up
-		ip link set $1 up; ip addr add $2 dev $1;"
+		ip link set $1 up; ip addr add $2 dev $1
+		until ip -br link show $1 | grep ' UP ' >/dev/null; do :; done;"
 }
 
 case $case in
