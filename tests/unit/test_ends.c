@@ -15,6 +15,7 @@
 
 #include "pair.h"
 #include "support/capture.h"
+#include "transports/common/checksum.h"
 
 static struct pair pair;
 static char data[PAIR_LARGE];
@@ -252,6 +253,8 @@ static void test_frames_that_cannot_be_right_are_refused(void **state)
 		frame_data(0, 0, 0, 10),
 		frame_data(0, 0, 0, 10),
 		frame_data(0, 0, 0, 10),
+		frame_data(0, 0, 0, 0),
+		frame_data(0, 0, ANYNET_FLAG_CRC, 10), /* nobody has asked for checksums */
 	};
 
 	(void)state;
@@ -260,6 +263,7 @@ static void test_frames_that_cannot_be_right_are_refused(void **state)
 	frames[4].size = (uint64_t)ANYNET_MESSAGE_MAX + 1;
 	frames[5].slot = ANYNET_WIRE_SLOTS;
 	frames[6].offset = 11;
+	frames[7].size = 10;
 	for (size_t i = 0; i < ARRAY_SIZE(frames); i++) {
 		pair_open_recv(&pair, 1);
 		bad_frame(&frames[i], 0, "bad frame");
@@ -329,6 +333,26 @@ static void test_bytes_that_come_twice_are_refused(void **state)
 	assert_int_equal(send(pair.fds[0], data, 50, 0), 50);
 	pair_idle(req);
 	frame_put(pair.fds[1], &frame, data);
+	pair_fails(req, -EPROTO);
+	warned_once("bad frame");
+}
+
+/* The same of an empty message, of which only the checksum is still to come on the first rail. */
+static void test_an_empty_message_that_comes_twice_is_refused(void **state)
+{
+	struct anynet_wire_frame frame = frame_data(0, 0, 0, 0);
+	struct anynet_request *req;
+	uint32_t crc = 0;
+
+	(void)state;
+	local_cfg.checksum = true;
+	checksum_header(&frame, NULL);
+	pair_open_recv(&pair, 2);
+	req = pair_irecv(&pair, data, 100, 0);
+	frame_put(pair.fds[0], &frame, NULL);
+	pair_idle(req);
+	frame_put(pair.fds[1], &frame, NULL);
+	assert_int_equal(send(pair.fds[1], &crc, sizeof(crc), 0), sizeof(crc));
 	pair_fails(req, -EPROTO);
 	warned_once("bad frame");
 }
@@ -503,6 +527,7 @@ int main(void)
 		TEST(test_frames_of_one_message_say_the_same_of_it),
 		TEST(test_a_notice_with_payload_is_refused),
 		TEST(test_bytes_that_come_twice_are_refused),
+		TEST(test_an_empty_message_that_comes_twice_is_refused),
 		TEST(test_deregistering_under_a_receive_ends_the_comm),
 		TEST(test_deregistering_under_a_send_ends_the_comm),
 		TEST(test_deregistering_after_a_send_was_copied_harms_nothing),

@@ -60,7 +60,8 @@ struct recv_msg {
 	uint8_t told_on; /* rail that its ack or grant was told on; TOLD_NOTHING */
 	bool asked;      /* came as RTS: grant it once matched, on any rail */
 	bool wants_ack;
-	bool unsure; /* some of it has come by a path that does not tell the sender: ack it */
+	bool begun_empty; /* it has no bytes, and its only frame is begun */
+	bool unsure;      /* some of it has come by a path that does not tell the sender: ack it */
 };
 
 struct recv_flush; /* recv_flush.c */

@@ -255,6 +255,7 @@ static int announce(struct recv_comm *comm, struct recv_msg *msg,
 	msg->tag = header->tag;
 	msg->size = header->size;
 	msg->begun = msg->received = 0;
+	msg->begun_empty = false;
 	msg->asked = header->type == ANYNET_FRAME_RTS;
 	msg->asked_by = 0;
 	msg->unsure = false;
@@ -286,21 +287,33 @@ static bool has_place(const struct recv_msg *msg)
 	return (msg->arrival && msg->arrival->data) || msg->sub;
 }
 
+/* By itself: DATA without payload is an empty message; checksums are there only if agreed on. */
+static bool makes_sense(const struct recv_comm *comm, const struct anynet_wire_frame *header)
+{
+	return header->slot < ANYNET_SENDS && header->size <= ANYNET_MESSAGE_MAX &&
+	       header->offset <= header->size && header->length <= header->size - header->offset &&
+	       (header->length || !header->size || header->type != ANYNET_FRAME_DATA) &&
+	       (comm->base.checksum || !(header->flags & ANYNET_FLAG_CRC));
+}
+
+/* To what has been seen of its message: no byte comes twice, and the frame of an empty one neither, else the
+ * message would be complete twice. */
+static bool goes_on(const struct recv_msg *msg, const struct anynet_wire_frame *header)
+{
+	return msg->seq == header->seq && msg->size == header->size && msg->tag == header->tag &&
+	       has_place(msg) &&
+	       (header->length ? header->length <= msg->size - msg->begun : !msg->begun_empty);
+}
+
 /* The slot of a DATA or RTS frame, after a look at every field. NULL = comm_fail has been called. */
 static struct recv_msg *find_slot(struct recv_comm *comm, const struct anynet_wire_frame *header)
 {
 	struct recv_msg *msg = &comm->msgs[header->slot % ANYNET_SENDS];
 	uint32_t ahead = header->seq - comm->announced;
-	bool inside = header->slot < ANYNET_SENDS && header->size <= ANYNET_MESSAGE_MAX &&
-		      header->offset <= header->size &&
-		      header->length <= header->size - header->offset;
-	bool fits = msg->state == RECV_UNSEEN
-			    ? (int32_t)ahead >= 0 && !seen_early(comm, ahead)
-			    : msg->seq == header->seq && msg->size == header->size &&
-				      msg->tag == header->tag && has_place(msg) &&
-				      header->length <= msg->size - msg->begun;
+	bool fits = msg->state == RECV_UNSEEN ? (int32_t)ahead >= 0 && !seen_early(comm, ahead)
+					      : goes_on(msg, header);
 
-	if (anynet_likely(inside && fits))
+	if (anynet_likely(makes_sense(comm, header) && fits))
 		return msg;
 	bad_frame(comm, header);
 	return NULL;
@@ -323,6 +336,7 @@ int recv_place(struct recv_comm *comm, const struct anynet_wire_frame *header,
 	if (header->length)
 		*dst = (msg->arrival ? msg->arrival->data : msg->sub->data) + header->offset;
 	msg->begun += header->length;
+	msg->begun_empty = !header->length;
 	*out = msg;
 	return 0;
 }
@@ -356,6 +370,7 @@ void recv_arrived(struct recv_comm *comm, struct recv_msg *msg, size_t bytes)
 void recv_unplace(struct recv_comm *comm, struct recv_msg *msg, size_t length, size_t part)
 {
 	msg->begun -= length - part;
+	msg->begun_empty = false;
 	msg->received += part;
 	comm->bytes += part;
 	msg->unsure |= part;
