@@ -10,9 +10,9 @@
 
 #include "buffers.h"
 #include "peer.h"
+#include "recv_check.h"
 #include "transports/common/checksum.h"
 #include "transports/common/heal.h"
-#include "transports/common/recv_internal.h"
 
 #define STEPS_MAX    400
 #define PATHS        2
@@ -52,35 +52,6 @@ static struct run {
 	uint32_t next_seq;
 	struct posted posted[ANYNET_REQUESTS];
 } run;
-
-/* --- what the comm keeps of its messages --- */
-
-static void check_message(const struct recv_msg *msg)
-{
-	if (msg->state == RECV_UNSEEN) {
-		must(!msg->sub && !msg->arrival);
-		return;
-	}
-	must(msg->received <= msg->begun && msg->begun <= msg->size);
-	must(msg->state == RECV_MATCHED ? msg->sub != NULL : msg->arrival && !msg->sub);
-	must(!msg->sub || (msg->sub->owner->busy && msg->sub->owner->pending));
-	must(!msg->sub || msg->size <= msg->sub->capacity);
-	must(!msg->arrival || msg->arrival->size == msg->size);
-}
-
-static void check_comm(void)
-{
-	const struct recv_comm *comm = (const struct recv_comm *)run.comm;
-	uint32_t unfilled = 0;
-
-	if (comm_error(run.comm))
-		return;
-	for (int i = 0; i < ANYNET_SENDS; i++)
-		check_message(&comm->msgs[i]);
-	for (int i = 0; i < ANYNET_REQUESTS; i++)
-		unfilled += comm->reqs[i].busy ? comm->reqs[i].pending : 0;
-	must(unfilled == comm->unfilled);
-}
 
 /* --- receives --- */
 
@@ -133,7 +104,7 @@ static void test_all(void)
 	turn();
 	for (int i = 0; i < ANYNET_REQUESTS; i++)
 		test(&run.posted[i]);
-	check_comm();
+	recv_check(run.comm);
 }
 
 /* --- frames --- */
@@ -333,7 +304,7 @@ static void step(void)
 		break;
 	case 9:
 		test(&run.posted[input_u8(run.in) % ANYNET_REQUESTS]);
-		check_comm();
+		recv_check(run.comm);
 		break;
 	case 10:
 	case 11:

@@ -1,0 +1,72 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* What the two halves of fuzz_ib share: a comm of an IB device whose queue pairs end in the input. */
+#ifndef TESTS_FUZZ_IB_H
+#define TESTS_FUZZ_IB_H
+
+#include "buffers.h"
+#include "peer.h"
+#include "stub_verbs.h"
+#include "transports/ib/ib_rail.h"
+
+#define IB_STEPS_MAX 400
+#define IB_RAILS_MAX 2
+
+/* of the first byte */
+#define IB_SENDS     0x01 /* the comm is a send comm */
+#define IB_TWO_RAILS 0x02
+#define IB_HEALS     0x04
+#define IB_BY_HAND   0x08 /* requests are done only when the script says so */
+#define IB_ODD_LINKS 0x10 /* the script changes what the peer says of its queue pairs */
+#define IB_ADAPTIVE  0x20
+#define IB_LATE_SEQ  0x40 /* the comm has sent nearly 2^32 messages */
+#define IB_BY_CM     0x80 /* a receive comm: the sender would connect by the RDMA connection manager */
+
+#define IB_BOARD_ADDR 0x600000000000u /* a receive comm's peer has its board there … */
+#define IB_BOARD_RKEY 0x77            /* … by this key */
+
+struct ib_run {
+	struct input *in;
+	struct anynet_comm *comm;
+	uint8_t order;
+	unsigned rails;
+	int peers[IB_RAILS_MAX]; /* the other ends of the TCP connections; -1 = closed */
+	uint32_t epochs[IB_RAILS_MAX];
+	uint8_t cm_nonce[ANYNET_CM_NONCE_BYTES]; /* of the last link that waits for the manager */
+};
+
+extern struct ib_run ib;
+
+/* The rail's link, as long as it is the one that carries its frames; NULL = none. */
+struct ib_link *ib_link_of(unsigned rail);
+struct ibv_qp *ib_qp_of(unsigned rail);
+
+/* What the peer says of its queue pair, changed by the script with IB_ODD_LINKS. */
+void ib_describe_peer(struct anynet_wire_hello *hello, bool is_send);
+
+/* All that is posted is done, unless the script wants to say so. */
+void ib_complete_all(void);
+
+/* A SEND of these bytes, as many as fit into a slot. */
+void ib_bring(unsigned rail, const void *bytes, size_t count);
+void ib_bring_frame(unsigned rail, const struct anynet_wire_frame *header, const void *payload,
+		    size_t bytes);
+
+/* Bytes of the script. */
+void ib_bring_garbage(unsigned rail);
+
+/* Completions, errors, the connection manager, the TCP connection beside, time: by the byte `how`. */
+void ib_complete_some(unsigned rail, uint8_t how);
+void ib_trouble(unsigned rail, uint8_t how);
+void ib_by_cm(uint8_t how);
+void ib_over_tcp(unsigned rail, uint8_t how);
+void ib_attend(uint8_t how);
+
+/* The two halves. */
+struct anynet_comm *ib_receiver_open(void);
+void ib_receiver_step(uint8_t op, unsigned rail);
+void ib_receiver_close(void);
+struct anynet_comm *ib_sender_open(void);
+void ib_sender_step(uint8_t op, unsigned rail);
+void ib_sender_close(void);
+
+#endif

@@ -1,0 +1,362 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * A receive comm whose sender is the input. It keeps the board that the comm writes on, as a right
+ * sender does, and writes large messages where that says; between them anything may arrive.
+ */
+#include <endian.h>
+
+#include "ib.h"
+#include "recv_check.h"
+#include "transports/common/heal.h"
+#include "transports/common/recv_internal.h"
+
+#define LATE_SEQ   0xfffffffcu
+#define SMALL_MAX  480
+#define LARGE_MAX  20000
+#define FRAME_ROOM (IB_SLOT_BYTES - HEADER_BYTES)
+
+static const uint16_t sizes[] = { 0, 1, 100, 480, 481, 4096, 9000, LARGE_MAX };
+
+static struct {
+	uint32_t next_seq;
+	struct anynet_wire_board boards[IB_RAILS_MAX];
+	struct posted posted[ANYNET_REQUESTS];
+} run;
+
+/* --- the comm's writes --- */
+
+static struct anynet_wire_board *board_of(const struct ibv_qp *qp)
+{
+	for (unsigned i = 0; i < ib.rails; i++)
+		if (ib_qp_of(i) == qp)
+			return &run.boards[i];
+	return NULL;
+}
+
+/* What is written lies on the board of the peer, and what it says is right. */
+static void check_write(const struct ib_link *link, const struct ibv_send_wr *wr)
+{
+	struct anynet_wire_board *board = board_of(link->qp), spare;
+	uint64_t at = wr->wr.rdma.remote_addr - link->peer.addr;
+
+	must(wr->wr.rdma.rkey == link->peer.rkey);
+	must(at < sizeof(*board) && wr->sg_list->length <= sizeof(*board) - at);
+	memcpy((uint8_t *)(board ? board : &spare) + at, (void *)(uintptr_t)wr->sg_list->addr,
+	       wr->sg_list->length);
+}
+
+static void on_post(const struct ibv_qp *qp, const struct ibv_send_wr *wr)
+{
+	const struct ib_link *link = qp->qp_context;
+
+	must(wr->opcode == IBV_WR_SEND || wr->opcode == IBV_WR_RDMA_WRITE);
+	if (wr->opcode == IBV_WR_RDMA_WRITE)
+		check_write(link, wr);
+	else
+		must(wr->sg_list->length <= link->peer.slot_bytes);
+}
+
+/* --- links --- */
+
+static void say_hello(struct anynet_wire_hello *hello)
+{
+	hello_fill(hello, &local_dev, NULL, 0);
+	hello->type = ANYNET_HELLO;
+	ib_describe_peer(hello, true);
+}
+
+static struct ib_link *make_link(void)
+{
+	struct anynet_wire_hello hello, answer = { .type = ANYNET_WELCOME };
+
+	struct ib_link *link;
+
+	say_hello(&hello);
+	link = ib_link_accept(&local_dev, &hello, &answer);
+	if (link && link->cm)
+		memcpy(ib.cm_nonce, answer.cm.nonce, sizeof(ib.cm_nonce));
+	return link;
+}
+
+struct anynet_comm *ib_receiver_open(void)
+{
+	struct anynet_comm *comm = recv_comm_create(&local_dev, ib.rails, IB_REPLAY_BYTES);
+
+	must(comm);
+	memset(&run, 0, sizeof(run));
+	stub_on_post = on_post;
+	ib.comm = comm;
+	if (ib.order & IB_LATE_SEQ) {
+		struct recv_comm *recv = (struct recv_comm *)comm;
+
+		run.next_seq = recv->announced = recv->posted = recv->grantable = LATE_SEQ;
+		recv->completions = LATE_SEQ;
+	}
+	for (unsigned i = 0; i < ib.rails; i++) {
+		int fds[2];
+
+		peer_pair(fds);
+		ib.peers[i] = fds[1];
+		must(!comm_add_rail(comm, fds[0], (uint16_t)i, 0, (struct anynet_wire_rail){ 0, 0 },
+				    make_link()));
+	}
+	return comm;
+}
+
+/* The sender asks for a new connection, with a queue pair or without. */
+static void resume(unsigned rail)
+{
+	uint8_t choice = input_u8(ib.in);
+	struct anynet_wire_hello hello;
+	int fds[2];
+
+	say_hello(&hello);
+	if (choice & 1)
+		memset(&hello.qp, 0, sizeof(hello.qp));
+	hello.kind = ANYNET_KIND_RESUME;
+	hello.rail = (uint16_t)rail;
+	hello.epoch = ++ib.epochs[rail];
+	peer_pair(fds);
+	must(!heal_post(ib.comm, fds[0], &hello, NULL));
+	memset(&run.boards[rail], 0, sizeof(run.boards[rail]));
+	ib_attend(0);
+	peer_close(&ib.peers[rail]);
+	ib.peers[rail] = fds[1];
+	if (choice & 2)
+		ib_over_tcp(rail, 0); /* it goes by TCP after all */
+}
+
+/* --- what NCCL does --- */
+
+static void post(void)
+{
+	uint8_t shape = input_u8(ib.in);
+	struct posted *posted = posted_free_one(run.posted);
+
+	if (!posted)
+		return;
+	for (int i = 0; i < (shape & 0x80 ? 1 + shape % ANYNET_RECVS_MAX : 1); i++) {
+		uint8_t choice = input_u8(ib.in);
+		size_t bytes = sizes[choice % ARRAY_SIZE(sizes)];
+		enum buffer_kind kind = choice & 0x40 ? BUFFER_REGISTERED : BUFFER_PLAIN;
+
+		posted_add(ib.comm, posted, choice & 0x20 && !bytes ? BUFFER_NONE : kind, bytes,
+			   choice >> 3 & 3);
+	}
+	posted_post(ib.comm, posted);
+	if (!posted->req)
+		posted_blank(ib.comm, posted);
+}
+
+static void test(struct posted *posted)
+{
+	int got[ANYNET_RECVS_MAX];
+
+	if (!posted_test(ib.comm, posted, got))
+		return;
+	posted_blank(ib.comm, posted);
+	must(!comm_error(ib.comm));
+}
+
+static void test_all(void)
+{
+	ib_attend(0);
+	for (int i = 0; i < ANYNET_REQUESTS; i++)
+		test(&run.posted[i]);
+	recv_check(ib.comm);
+}
+
+/* --- right messages --- */
+
+/* NCCL still waits for something to be written there: else a sender that writes there has seen to it by
+ * itself that memory is not what it was. */
+static bool is_posted(uint64_t addr, size_t bytes)
+{
+	for (int i = 0; i < ANYNET_REQUESTS; i++)
+		for (int k = 0; run.posted[i].req && k < run.posted[i].n; k++) {
+			const struct buffer *buffer = &run.posted[i].buffers[k];
+			uint64_t at = addr - (uintptr_t)buffer->data;
+
+			if (buffer->data && at <= buffer->bytes && bytes <= buffer->bytes - at)
+				return true;
+		}
+	return false;
+}
+
+/* What it then says of the size is another matter, so the bytes are those that are there anyway. */
+static void write_payload(unsigned rail, const struct anynet_wire_grant *grant, uint64_t offset,
+			  size_t bytes)
+{
+	uint8_t payload[LARGE_MAX];
+
+	memset(payload, BLANK_BYTE, bytes);
+	if (ib_qp_of(rail) && is_posted(grant->addr + offset, bytes))
+		stub_write(ib_qp_of(rail), grant->addr + offset, grant->rkey, payload,
+			   (uint32_t)bytes);
+}
+
+static struct anynet_wire_frame header_of(uint32_t seq, uint32_t tag, uint32_t size)
+{
+	return (struct anynet_wire_frame){
+		.type = ANYNET_FRAME_DATA,
+		.tag = tag,
+		.slot = (uint16_t)(seq % ANYNET_WIRE_SLOTS),
+		.seq = seq,
+		.length = size,
+		.size = size,
+	};
+}
+
+static void small_message(unsigned rail, uint8_t choice)
+{
+	static const uint8_t payload[SMALL_MAX] = { 0xa5 };
+	uint32_t size = anynet_min(sizes[choice % ARRAY_SIZE(sizes)], SMALL_MAX);
+	struct anynet_wire_frame header = header_of(run.next_seq++, choice >> 3 & 3, size);
+
+	header.flags = choice & 0x20 ? ANYNET_FLAG_MULTI : 0;
+	ib_bring_frame(rail, &header, payload, size);
+}
+
+/* A message, or a half of it, that the board has a place for. */
+static void large_message(unsigned rail, uint8_t choice)
+{
+	const struct anynet_wire_grant *grant =
+		&run.boards[rail].grants[run.next_seq % ANYNET_BOARD_GRANTS];
+	uint32_t size = (uint32_t)anynet_min(sizes[choice % ARRAY_SIZE(sizes)], grant->size);
+	struct anynet_wire_frame header = header_of(run.next_seq, grant->tag, size);
+
+	if (grant->mark != run.next_seq + 1) {
+		header.type = choice & 0x80 ? ANYNET_FRAME_LOOK : ANYNET_FRAME_ASK;
+		header.length = 0;
+		ib_bring_frame(rail, &header, NULL, 0);
+		return;
+	}
+	if (choice & 0x80) /* two frames, on two rails if there are */
+		header.length = size / 2;
+	write_payload(rail, grant, 0, header.length);
+	run.next_seq++;
+	if (ib.rails == 1 && !(choice & 0xc0)) {
+		if (ib_qp_of(rail))
+			stub_write_imm(ib_qp_of(rail),
+				       htobe32((uint32_t)header.slot << 24 | header.length),
+				       header.length);
+		return;
+	}
+	ib_bring_frame(rail, &header, NULL, 0);
+	if (header.length == size)
+		return;
+	rail = (rail + 1) % ib.rails;
+	header.offset = header.length;
+	header.length = size - header.length;
+	write_payload(rail, grant, header.offset, header.length);
+	ib_bring_frame(rail, &header, NULL, 0);
+}
+
+/* --- others --- */
+
+/* Frames that go on with, announce, or repeat a message; of a type, size or place that may be wrong. */
+static void some_frame(unsigned rail)
+{
+	static const uint8_t types[] = {
+		ANYNET_FRAME_DATA, ANYNET_FRAME_RTS,   ANYNET_FRAME_ASK, ANYNET_FRAME_LOOK,
+		ANYNET_FRAME_PING, ANYNET_FRAME_READY, ANYNET_FRAME_BYE, ANYNET_FRAME_DATA,
+	};
+	static const uint8_t payload[FRAME_ROOM];
+	uint8_t choice = input_u8(ib.in), more = input_u8(ib.in);
+	int8_t ahead = (int8_t)input_u8(ib.in);
+	struct anynet_wire_frame header = header_of(run.next_seq + (uint32_t)ahead, choice >> 3 & 3,
+						    sizes[choice % ARRAY_SIZE(sizes)]);
+	size_t bytes = header.length;
+
+	header.type = types[more & 7];
+	header.flags = more >> 3 & 0x0f;
+	if (header.type != ANYNET_FRAME_DATA)
+		header.length = 0;
+	if (choice & 0x20)
+		header.length = input_u16(ib.in);
+	if (choice & 0x40)
+		header.offset = input_u16(ib.in);
+	if (choice & 0x80)
+		header.slot = input_u16(ib.in);
+	if (more & 0x80)
+		header.type = input_u8(ib.in);
+	if (header.type == ANYNET_FRAME_DATA && bytes > FRAME_ROOM)
+		bytes = 0; /* as if it had been written */
+	if (!ahead)
+		run.next_seq++;
+	ib_bring_frame(rail, &header, payload, header.length ? bytes : 0);
+}
+
+static void some_imm(unsigned rail)
+{
+	uint8_t choice = input_u8(ib.in), slot = input_u8(ib.in);
+	uint32_t size = sizes[choice % ARRAY_SIZE(sizes)];
+
+	if (choice & 8)
+		slot = (uint8_t)(run.next_seq++ % ANYNET_WIRE_SLOTS);
+	if (choice & 0x10)
+		size = (uint32_t)input_u16(ib.in) << (choice >> 5);
+	if (ib_qp_of(rail))
+		stub_write_imm(ib_qp_of(rail), htobe32((uint32_t)slot << 24 | (size & 0xffffff)),
+			       choice & 0x80 ? 0 : size);
+}
+
+void ib_receiver_step(uint8_t op, unsigned rail)
+{
+	switch (op) {
+	case 0:
+	case 1:
+		post();
+		break;
+	case 2:
+		small_message(rail, input_u8(ib.in));
+		break;
+	case 3:
+		large_message(rail, input_u8(ib.in));
+		break;
+	case 4:
+	case 5:
+		some_frame(rail);
+		break;
+	case 6:
+		some_imm(rail);
+		break;
+	case 7:
+		ib_bring_garbage(rail);
+		break;
+	case 8:
+		test(&run.posted[input_u8(ib.in) % ANYNET_REQUESTS]);
+		recv_check(ib.comm);
+		break;
+	case 9:
+		test_all();
+		break;
+	case 10:
+		ib_complete_some(rail, input_u8(ib.in));
+		break;
+	case 11:
+		if (ib.order & IB_BY_CM)
+			ib_by_cm(input_u8(ib.in));
+		else
+			ib_trouble(rail, input_u8(ib.in));
+		break;
+	case 12:
+		ib_over_tcp(rail, input_u8(ib.in));
+		break;
+	case 13:
+		resume(rail);
+		break;
+	case 14:
+		posted_take_back(ib.comm, &run.posted[input_u8(ib.in) % ANYNET_REQUESTS]);
+		break;
+	default:
+		ib_attend(input_u8(ib.in));
+	}
+}
+
+void ib_receiver_close(void)
+{
+	test_all();
+	test_all();
+	posted_close(ib.comm, run.posted);
+}

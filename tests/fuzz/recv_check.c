@@ -1,0 +1,32 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "recv_check.h"
+
+#include "input.h"
+#include "transports/common/recv_internal.h"
+
+static void check_message(const struct recv_msg *msg)
+{
+	if (msg->state == RECV_UNSEEN) {
+		must(!msg->sub && !msg->arrival);
+		return;
+	}
+	must(msg->received <= msg->begun && msg->begun <= msg->size);
+	must(msg->state == RECV_MATCHED ? msg->sub != NULL : msg->arrival && !msg->sub);
+	must(!msg->sub || (msg->sub->owner->busy && msg->sub->owner->pending));
+	must(!msg->sub || msg->size <= msg->sub->capacity);
+	must(!msg->arrival || msg->arrival->size == msg->size);
+}
+
+void recv_check(const struct anynet_comm *base)
+{
+	const struct recv_comm *comm = (const struct recv_comm *)base;
+	uint32_t unfilled = 0;
+
+	if (comm_error(base))
+		return;
+	for (int i = 0; i < ANYNET_SENDS; i++)
+		check_message(&comm->msgs[i]);
+	for (int i = 0; i < ANYNET_REQUESTS; i++)
+		unfilled += comm->reqs[i].busy ? comm->reqs[i].pending : 0;
+	must(unfilled == comm->unfilled);
+}
