@@ -226,6 +226,7 @@ static struct anynet_wire_hello welcome_with(enum anynet_hello_status status)
 	welcome.type = ANYNET_WELCOME;
 	welcome.kind = ANYNET_KIND_RESUME;
 	welcome.rail = 3;
+	welcome.epoch = 9;
 	welcome.status = status;
 	welcome.comm_id = 77;
 	snprintf(welcome.host, sizeof(welcome.host), "elsewhere");
@@ -257,6 +258,36 @@ static void test_without_a_secret_a_welcome_is_believed(void **state)
 
 		comes_to(&welcome, status, "his own words");
 	}
+}
+
+static void is_no_answer(const struct anynet_wire_hello *message)
+{
+	struct line line;
+
+	ring(&line);
+	answer(&line, message, sizeof(*message));
+	assert_int_equal(end_of(&line), -EPROTO);
+	hang_up(&line);
+}
+
+static void test_an_answer_to_another_question_is_none(void **state)
+{
+	struct anynet_wire_hello right = welcome_with(ANYNET_STATUS_OK), welcome;
+
+	(void)state;
+#define OTHER(field)                    \
+	do {                            \
+		welcome = right;        \
+		welcome.field++;        \
+		is_no_answer(&welcome); \
+	} while (0)
+	OTHER(kind);
+	OTHER(rail);
+	OTHER(epoch);
+	OTHER(comm_id);
+	OTHER(endpoint);
+#undef OTHER
+	comes_to(&right, ANYNET_STATUS_OK, "");
 }
 
 /* Of what is not proved only that is believed which an honest peer cannot prove. */
@@ -298,6 +329,23 @@ static void test_a_wrong_challenge_is_not_answered(void **state)
 	dial_close(&line.dial);
 	wait_for(line.fd);
 	assert_int_equal(recv(line.fd, &byte, 1, 0), 0);
+	hang_up(&line);
+}
+
+/* The proof is right, the question is another one's. */
+static void test_a_challenge_to_another_question_is_not_answered(void **state)
+{
+	struct anynet_wire_hello message;
+	struct line line;
+
+	(void)state;
+	challenge(&line, &message);
+	line.auth = (struct auth){ { 0 } };
+	assert_int_equal(auth_check(&line.auth, &line.hello), 0);
+	message.rail++;
+	assert_int_equal(auth_prove(&line.auth, &message), 0);
+	answer(&line, &message, sizeof(message));
+	assert_int_equal(end_of(&line), -EPROTO);
 	hang_up(&line);
 }
 
@@ -416,8 +464,11 @@ int main(void)
 		cmocka_unit_test_setup(test_hellos_of_every_kind_are_answered, without_secret),
 		cmocka_unit_test_setup(test_hellos_of_every_kind_are_answered, with_secret),
 		cmocka_unit_test_setup(test_without_a_secret_a_welcome_is_believed, without_secret),
+		cmocka_unit_test_setup(test_an_answer_to_another_question_is_none, without_secret),
 		cmocka_unit_test_setup(test_with_a_secret_only_refusals_need_no_proof, with_secret),
 		cmocka_unit_test_setup(test_a_wrong_challenge_is_not_answered, with_secret),
+		cmocka_unit_test_setup(test_a_challenge_to_another_question_is_not_answered,
+				       with_secret),
 		cmocka_unit_test_setup(test_a_proven_welcome_is_believed, with_secret),
 		cmocka_unit_test_setup(test_a_welcome_changed_on_the_way_is_not, with_secret),
 		cmocka_unit_test_setup(test_a_second_challenge_is_not_answered, with_secret),

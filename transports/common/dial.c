@@ -200,6 +200,7 @@ int dial_start(struct dial *dial, const struct comm_paths *paths, const struct a
 	if (!hello)
 		return -ENOMEM;
 	fill_hello(hello, paths, kind, rail, epoch);
+	dial->question = hello_question(hello);
 	offer_link(dial, dev, paths->traffic_class, hello);
 	ret = auth_hello(&dial->auth, hello);
 	if (!ret)
@@ -269,7 +270,7 @@ static bool needs_proof(const struct anynet_wire_hello *welcome)
 
 static int judge_welcome(struct dial *dial)
 {
-	int ret = hello_check(dial->hello, ANYNET_WELCOME);
+	int ret = hello_check_answer(dial->hello, ANYNET_WELCOME, &dial->question);
 
 	if (ret == -EPROTONOSUPPORT) {
 		*dial->hello = (struct anynet_wire_hello){ .status = ANYNET_STATUS_VERSION };
@@ -299,7 +300,7 @@ static int take_challenge(struct dial *dial)
 		return ret;
 	if (dial->hello->type == ANYNET_WELCOME)
 		return judge_welcome(dial); /* refused, or one who spares himself the proof */
-	ret = hello_check(dial->hello, ANYNET_CHALLENGE);
+	ret = hello_check_answer(dial->hello, ANYNET_CHALLENGE, &dial->question);
 	if (ret)
 		return ret;
 	if (auth_check(&dial->auth, dial->hello)) {

@@ -28,6 +28,7 @@ struct dial {
 	int fd; /* -1 = none; with DIAL_DONE the caller may take it */
 	size_t done;
 	struct sockaddr_storage from, to;
+	struct hello_question question;
 	struct auth auth;
 	struct ib_link *link; /* offered in the hello; with DIAL_DONE it works, and may be taken */
 	struct anynet_wire_frame frame; /* the peer's, with DIAL_AGREE */

@@ -133,6 +133,31 @@ int hello_check(struct anynet_wire_hello *hello, enum anynet_hello_type type)
 	return 0;
 }
 
+struct hello_question hello_question(const struct anynet_wire_hello *hello)
+{
+	return (struct hello_question){
+		.comm_id = hello->comm_id,
+		.endpoint = hello->endpoint,
+		.epoch = hello->epoch,
+		.rail = hello->rail,
+		.kind = hello->kind,
+	};
+}
+
+int hello_check_answer(struct anynet_wire_hello *answer, enum anynet_hello_type type,
+		       const struct hello_question *question)
+{
+	int ret = hello_check(answer, type);
+
+	if (ret)
+		return ret;
+	return answer->kind == question->kind && answer->comm_id == question->comm_id &&
+			       answer->rail == question->rail && answer->epoch == question->epoch &&
+			       answer->endpoint == question->endpoint
+		       ? 0
+		       : -EPROTO;
+}
+
 bool hello_is_foreign(const struct anynet_wire_hello *hello, size_t got)
 {
 	return got >= offsetof(struct anynet_wire_hello, rail) &&

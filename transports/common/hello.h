@@ -29,6 +29,20 @@ void hello_answer(struct anynet_wire_hello *answer, const struct anynet_wire_hel
  */
 int hello_check(struct anynet_wire_hello *hello, enum anynet_hello_type type);
 
+/* What an answer repeats of its hello. */
+struct hello_question {
+	uint64_t comm_id;
+	uint32_t endpoint, epoch;
+	uint16_t rail;
+	uint8_t kind;
+};
+
+struct hello_question hello_question(const struct anynet_wire_hello *hello);
+
+/* Check a WELCOME or CHALLENGE: as hello_check; -EPROTO as well if it is the answer to another question. */
+int hello_check_answer(struct anynet_wire_hello *answer, enum anynet_hello_type type,
+		       const struct hello_question *question);
+
 /* Make the texts safe to print, as hello_check does. */
 void hello_make_printable(struct anynet_wire_hello *hello);
 
