@@ -29,6 +29,13 @@ check-all:
 	tools/deps.sh build check package
 	tests/check_all.sh quick rest tsan fuzz clang guest nccl
 
+# Bring what the fuzzers have found (in build/fuzz, by ctest or by hand) into tests/fuzz/corpus, as far as it
+# reaches code that the corpus does not.
+fuzz-merge:
+	cmake --preset fuzz
+	cmake --build build/fuzz -j $(JOBS)
+	cmake --build build/fuzz --target fuzz-merge
+
 # Random faults for an hour, bytes verified: SECONDS_=600 for less, SEED=7 for the same again.
 soak:
 	tools/deps.sh build check
@@ -66,4 +73,4 @@ deps:
 clean:
 	rm -rf build
 
-.PHONY: all demo check check-all soak guest nccl bench packages install deps clean
+.PHONY: all demo check check-all fuzz-merge soak guest nccl bench packages install deps clean
