@@ -53,6 +53,7 @@ static struct run {
 	struct path paths[PATHS];
 	uint32_t next_seq;
 	struct anynet_wire_frame last; /* DATA */
+	bool garbage;                  /* there were bytes of the script's */
 	struct posted posted[ANYNET_REQUESTS];
 } run;
 
@@ -89,6 +90,8 @@ static void test(struct posted *posted)
 
 	if (!posted_test(run.comm, posted, got))
 		return;
+	if (!run.garbage)
+		posted_check_written(posted, got);
 	posted_blank(run.comm, posted);
 	must(!comm_error(run.comm)); /* nothing was in flight any more */
 }
@@ -141,7 +144,7 @@ static void queue_frame(struct path *path, struct anynet_wire_frame header, size
 	uint32_t crc;
 
 	payload = anynet_min(payload, sizeof(bytes));
-	memset(bytes, (int)(header.seq + 1), payload);
+	memset(bytes, (int)(header.seq << 1 | 1), payload); /* odd: not NEVER_BYTE */
 	crc = crc32c(0, bytes, payload) + wrong_crc;
 	if (run.comm->checksum && header.flags & ANYNET_FLAG_CRC)
 		checksum_header(&header, NULL);
@@ -251,6 +254,7 @@ static void garbage(struct path *path)
 {
 	uint8_t bytes[256], count = input_u8(run.in);
 
+	run.garbage = true;
 	queue(path, bytes, input_take(run.in, bytes, count));
 }
 
@@ -374,6 +378,7 @@ static void start(struct input *in)
 	memset(run.posted, 0, sizeof(run.posted));
 	run.in = in;
 	run.next_seq = 0;
+	run.garbage = false;
 	run.last = (struct anynet_wire_frame){ .type = ANYNET_FRAME_DATA };
 	run.comm = recv_comm_create(&local_dev, PATHS, LOCAL_RING_BYTES);
 	must(run.comm);
