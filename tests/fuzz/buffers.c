@@ -124,6 +124,12 @@ bool posted_test(struct anynet_comm *comm, struct posted *posted, int *got)
 	return done;
 }
 
+void posted_check_written(const struct posted *posted, const int *got)
+{
+	for (int i = 0; i < posted->n; i++)
+		must(!got[i] || !memchr(posted->buffers[i].data, NEVER_BYTE, (size_t)got[i]));
+}
+
 void posted_blank(struct anynet_comm *comm, struct posted *posted)
 {
 	for (int i = 0; i < posted->n; i++)

@@ -61,6 +61,11 @@ int posted_post(struct anynet_comm *comm, struct posted *posted);
 /* False: not done yet, or failed. got: the size of each message; nothing was written behind it. */
 bool posted_test(struct anynet_comm *comm, struct posted *posted, int *got);
 
+/* Nothing of it comes from memory of ours that nobody had written to, which AddressSanitizer has filled: if
+ * the peer has not sent NEVER_BYTE, it is not there. `got` as from posted_test. */
+#define NEVER_BYTE 0xbe
+void posted_check_written(const struct posted *posted, const int *got);
+
 /* Its buffers are freed. */
 void posted_blank(struct anynet_comm *comm, struct posted *posted);
 

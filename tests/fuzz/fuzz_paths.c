@@ -13,6 +13,8 @@
 #include "recv_check.h"
 #include "transports/common/checksum.h"
 #include "transports/common/heal.h"
+#include "transports/common/recv_internal.h"
+#include "transports/tcp/tcp_rail.h"
 
 #define STEPS_MAX    400
 #define PATHS        2
@@ -50,6 +52,8 @@ static struct run {
 	struct anynet_comm *comm;
 	struct path paths[PATHS];
 	uint32_t next_seq;
+	struct anynet_wire_frame last; /* DATA */
+	bool garbage;                  /* there were bytes of the script's */
 	struct posted posted[ANYNET_REQUESTS];
 } run;
 
@@ -86,6 +90,8 @@ static void test(struct posted *posted)
 
 	if (!posted_test(run.comm, posted, got))
 		return;
+	if (!run.garbage)
+		posted_check_written(posted, got);
 	posted_blank(run.comm, posted);
 	must(!comm_error(run.comm)); /* nothing was in flight any more */
 }
@@ -99,9 +105,22 @@ static void turn(void)
 	comm_leave(run.comm);
 }
 
+/* A message is there as long as a frame of it is coming in. */
+static void check_paths(void)
+{
+	for (unsigned i = 0; i < PATHS; i++) {
+		const struct tcp_rail *rail = (const struct tcp_rail *)run.comm->rails[i];
+
+		must(!rail || !rail->rx_open || comm_error(run.comm) ||
+		     (rail->rx_msg->state != RECV_UNSEEN &&
+		      rail->rx_msg->seq == rail->rx_frame.seq));
+	}
+}
+
 static void test_all(void)
 {
 	turn();
+	check_paths();
 	for (int i = 0; i < ANYNET_REQUESTS; i++)
 		test(&run.posted[i]);
 	recv_check(run.comm);
@@ -125,7 +144,7 @@ static void queue_frame(struct path *path, struct anynet_wire_frame header, size
 	uint32_t crc;
 
 	payload = anynet_min(payload, sizeof(bytes));
-	memset(bytes, (int)(header.seq + 1), payload);
+	memset(bytes, (int)(header.seq << 1 | 1), payload); /* odd: not NEVER_BYTE */
 	crc = crc32c(0, bytes, payload) + wrong_crc;
 	if (run.comm->checksum && header.flags & ANYNET_FLAG_CRC)
 		checksum_header(&header, NULL);
@@ -172,8 +191,8 @@ static void choose_message(struct anynet_wire_frame *header, enum frame_kind kin
 	if (kind == KIND_DATA_AGAIN) {
 		uint8_t back = input_u8(run.in);
 
-		header->seq = run.next_seq - 1 - (back & 0x3f);
-		header->slot = (uint16_t)((header->seq + (back >> 6)) % ANYNET_WIRE_SLOTS);
+		header->seq = run.next_seq - 1 - back % 8;
+		header->slot = (uint16_t)((header->seq + (back >= 0xf0)) % ANYNET_WIRE_SLOTS);
 	} else {
 		header->seq = run.next_seq++;
 		header->slot = (uint16_t)(header->seq % ANYNET_WIRE_SLOTS);
@@ -216,13 +235,26 @@ static void frame(struct path *path)
 		change_bytes(&header);
 		payload = header.length;
 	}
+	if (header.type == ANYNET_FRAME_DATA)
+		run.last = header;
 	queue_frame(path, header, payload, more & WRONG_PAYLOAD_CRC);
+}
+
+/* The last one's message once more, all of it or another part. */
+static void frame_again(struct path *path)
+{
+	struct anynet_wire_frame header = run.last;
+
+	header.offset = 0;
+	choose_part(&header, input_u8(run.in));
+	queue_frame(path, header, header.length, false);
 }
 
 static void garbage(struct path *path)
 {
 	uint8_t bytes[256], count = input_u8(run.in);
 
+	run.garbage = true;
 	queue(path, bytes, input_take(run.in, bytes, count));
 }
 
@@ -234,6 +266,14 @@ static void push(struct path *path, size_t limit)
 				anynet_min(limit, path->tail - path->head));
 	if (path->head == path->tail)
 		path->head = path->tail = 0;
+}
+
+/* The last bytes are still to come. */
+static void push_but(struct path *path, size_t count)
+{
+	size_t queued = path->tail - path->head;
+
+	push(path, queued - anynet_min(queued, count));
 }
 
 static void drain(const struct path *path)
@@ -281,8 +321,10 @@ static void step(void)
 		post();
 		break;
 	case 2:
-	case 3:
 		frame(path);
+		break;
+	case 3:
+		frame_again(path);
 		break;
 	case 4:
 		frame(path);
@@ -295,9 +337,7 @@ static void step(void)
 		push(path, 1 + (size_t)input_u8(run.in));
 		break;
 	case 7:
-		/* all but the last few bytes */
-		push(path, path->tail - path->head -
-				   anynet_min(path->tail - path->head, 1 + (size_t)(op >> 5)));
+		push_but(path, op & 0x20 ? ANYNET_CRC_BYTES : 1 + (size_t)(op >> 6));
 		break;
 	case 8:
 		garbage(path);
@@ -338,6 +378,8 @@ static void start(struct input *in)
 	memset(run.posted, 0, sizeof(run.posted));
 	run.in = in;
 	run.next_seq = 0;
+	run.garbage = false;
+	run.last = (struct anynet_wire_frame){ .type = ANYNET_FRAME_DATA };
 	run.comm = recv_comm_create(&local_dev, PATHS, LOCAL_RING_BYTES);
 	must(run.comm);
 	for (unsigned i = 0; i < PATHS; i++) {

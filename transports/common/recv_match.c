@@ -204,8 +204,9 @@ static int set_aside(struct recv_comm *comm, struct recv_msg *msg)
 	if (!msg->asked && (!comm->unfilled || (comm->aside && comm->aside + bytes > ASIDE_MAX)))
 		return -EAGAIN;
 	arrival = calloc(1, sizeof(*arrival));
+	/* A peer may count bytes as sent that it has not: they are zeros, and not what we had there before. */
 	if (arrival && !msg->asked)
-		arrival->data = malloc(anynet_max(bytes, 1));
+		arrival->data = calloc(1, anynet_max(bytes, 1));
 	if (!arrival || (!msg->asked && !arrival->data)) {
 		free(arrival);
 		comm_fail(

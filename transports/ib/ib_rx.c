@@ -49,7 +49,7 @@ static int take_data(struct ib_rail *rail, const struct ib_link *link,
 		return ret;
 	if (payload)
 		recv_put(comm, msg, dst, payload, header->length);
-	else if (header->length && !msg->sub)
+	else if (header->length && (!msg->sub || msg->arrival))
 		return bad_frame(rail, 0); /* nobody was told a place for it */
 	else if (anynet_unlikely(comm->base.gpu))
 		comm->wrote |= ib_memory_bit(link->nic);
