@@ -69,6 +69,20 @@ void sent_take_back(struct anynet_comm *comm, struct sent *sent)
 		take_back(comm, &sent->buffer);
 }
 
+void sent_close(struct anynet_comm *comm)
+{
+	bool drains;
+
+	comm_enter(comm);
+	drains = linger_start(comm);
+	for (int i = 0; i < 3 && drains; i++) {
+		comm_turn(comm);
+		drains = !linger_over(comm);
+	}
+	comm_leave(comm);
+	comm_release(comm);
+}
+
 /* --- receives --- */
 
 struct posted *posted_free_one(struct posted *all)

@@ -48,6 +48,10 @@ bool sent_test(struct anynet_comm *comm, struct sent *sent);
 /* NCCL takes the buffer back although its send is not done. It is freed if the comm has failed. */
 void sent_take_back(struct anynet_comm *comm, struct sent *sent);
 
+/* NCCL closes a comm that it has taken everything back from. As anynet_close, but that what still has to reach
+ * the peer gets a few turns instead of time: there is no background thread. */
+void sent_close(struct anynet_comm *comm);
+
 /* A free one of ANYNET_REQUESTS; NULL if there is none. */
 struct posted *posted_free_one(struct posted *all);
 

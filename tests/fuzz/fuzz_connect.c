@@ -371,10 +371,10 @@ static void close_all(void)
 {
 	for (int i = 0; i < SENT_MAX && run.comm; i++)
 		sent_take_back(run.comm, &run.sent[i]);
-	if (run.comm && !run.comm->is_send)
+	if (run.comm && run.comm->is_send)
+		sent_close(run.comm);
+	else if (run.comm)
 		posted_close(run.comm, run.posted);
-	else
-		anynet_close(run.comm);
 	anynet_net_trim();
 	for (int i = 0; i < SENT_MAX; i++)
 		free(run.sent[i].buffer.data);

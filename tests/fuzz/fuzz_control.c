@@ -142,7 +142,7 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t bytes)
 	/* NCCL has taken everything back; then it closes. */
 	for (int i = 0; i < SENT_MAX; i++)
 		sent_take_back(run.comm, &run.sent[i]);
-	anynet_close(run.comm);
+	sent_close(run.comm);
 	for (unsigned i = 0; i < run.rails; i++)
 		peer_close(&run.peers[i]);
 	anynet_net_trim();

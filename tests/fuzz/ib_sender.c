@@ -370,8 +370,7 @@ void ib_sender_close(void)
 	test_all();
 	for (int i = 0; i < SENT_MAX; i++)
 		sent_take_back(ib.comm, &run.sent[i]);
-	anynet_close(ib.comm);
-	anynet_net_trim();
+	sent_close(ib.comm);
 	for (int i = 0; i < SENT_MAX; i++)
 		free(run.sent[i].buffer.data);
 }
