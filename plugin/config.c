@@ -149,6 +149,7 @@ static void ask_launcher(struct anynet_config *cfg)
 void anynet_config_load(struct anynet_config *cfg, enum anynet_config_source *sources)
 {
 	enum anynet_config_source scratch[ANYNET_CONFIG_ROWS_MAX];
+	const char *first;
 
 	if (!sources)
 		sources = scratch;
@@ -158,6 +159,8 @@ void anynet_config_load(struct anynet_config *cfg, enum anynet_config_source *so
 	honour_nccl_streams(cfg, sources);
 	fit_eager_into_replay(cfg);
 	ask_launcher(cfg);
+	first = get_variable("TEST_ANYNET_FIRST_NUMBER");
+	cfg->first_number = first ? (uint32_t)strtoul(first, NULL, 0) : 0;
 	anynet_config_check_names();
 }
 

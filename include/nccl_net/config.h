@@ -12,6 +12,7 @@
 
 #include <stdbool.h>
 #include <stddef.h>
+#include <stdint.h>
 #include <stdio.h>
 
 #define ANYNET_AUTO (-1)
@@ -82,6 +83,9 @@ struct anynet_config {
 
 	/* No settings: the launcher's names for the job and this process; "" = none found. */
 	char job[64], rank[16];
+
+	/* For tests: the number of each comm's first message, so that they see it wrap. */
+	uint32_t first_number;
 };
 
 /* Where a value came from, for `anynet config`. */

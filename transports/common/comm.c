@@ -116,6 +116,7 @@ int comm_add_rail(struct anynet_comm *comm, int fd, uint16_t index, uint32_t epo
 	if (!rail)
 		return -ENOMEM;
 	rail->epoch = epoch;
+	rail->granted = anynet_net.cfg->first_number;
 	rail->home = rail->pair = pair;
 	comm->rails[index] = rail;
 	return 0;

@@ -35,6 +35,8 @@ struct anynet_comm *recv_comm_create(const struct anynet_device *dev, unsigned r
 	comm->plain = true;
 	comm->arrivals_end = &comm->arrivals;
 	comm->replay_bytes = replay_bytes;
+	comm->announced = comm->posted = comm->grantable = anynet_net.cfg->first_number;
+	comm->completions = comm->held_until = anynet_net.cfg->first_number;
 	for (int i = 0; i < ANYNET_SENDS; i++)
 		comm->msgs[i].told_on = TOLD_NOTHING;
 	for (int i = 0; i < ANYNET_REQUESTS; i++) {

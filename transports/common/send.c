@@ -35,6 +35,7 @@ struct anynet_comm *send_comm_create(const struct anynet_device *dev, unsigned r
 			   comm->ring.bytes / 2 - 2 * HEADER_BYTES - REPLAY_RECORD_BYTES);
 	comm->chunk_bytes =
 		anynet_max(cfg->chunk_bytes & ~(size_t)(ANYNET_PART_ALIGN - 1), ANYNET_PART_ALIGN);
+	comm->next_seq = cfg->first_number;
 	comm->ready_head = comm->ready_tail = SLOT_NONE;
 	comm->free_head = SLOT_NONE;
 	for (int i = ANYNET_SENDS - 1; i >= 0; i--) {

@@ -55,7 +55,7 @@ const struct anynet_wire_grant *ib_find_grant(const struct ib_rail *rail,
 	const struct send_comm *comm = (const struct send_comm *)rail->tcp.base.comm;
 	ptrdiff_t slot = msg - comm->msgs;
 
-	if (rail->grants && rail->grants[slot].mark && rail->grants[slot].seq == msg->seq)
+	if (rail->grants && rail->grants[slot].addr && rail->grants[slot].seq == msg->seq)
 		return &rail->grants[slot];
 	return msg->flags & ANYNET_FLAG_MULTI ? NULL : board_grant(rail->link, msg);
 }
