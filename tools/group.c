@@ -15,8 +15,8 @@
 #include <time.h>
 #include <unistd.h>
 
-#define LOOK_EVERY  1024           /* idle passes between two looks at the clock */
-#define LOOK_YIELDS 16             /* … with a yield in each: one may last 50 ms on a busy machine */
+#define LOOK_EVERY  1024 /* idle passes between two looks at the clock */
+#define LOOK_YIELDS 16   /* … with a yield in each: one may last 50 ms on a busy machine */
 #define GRACE_NS    3000000000ull  /* for the others to end by themselves after a failure */
 #define FROZEN_NS   10000000000ull /* beyond the deadline: stuck inside a call of the net */
 #define POLL_NS     200000000l     /* parent: between two looks at the heartbeats */

@@ -9,10 +9,10 @@
 #include <string.h>
 #include <support/check.h>
 
-#define CUT_MS       6000
-#define CUT_SHORT_MS 3000
-#define EVERY_US     20000
-#define KIB          1024u
+#define CUTS     75 /* of each side, unless a time is given */
+#define NAPS_MS  6000
+#define EVERY_US 20000
+#define KIB      1024u
 
 /* With the next heartbeat out of reach: nothing here has to wait for one. */
 static struct job_plan cut_plan(const struct run *run)
@@ -24,29 +24,37 @@ static struct job_plan cut_plan(const struct run *run)
 }
 
 /* Both roles are hurt at once when `side` is 2. */
-static void cut(const struct run *run, struct job_plan plan, int side, unsigned what, int ms,
+static void hurt_both(const struct run *run, struct duo *duo, int side, unsigned what, unsigned us,
+		      uint64_t cuts)
+{
+	for (int i = 0; i < 2; i++) {
+		if (side == i || side == 2)
+			duo_hurt(duo, i, what, us);
+	}
+	duo_run(duo, run_ms(run, 0));
+	for (int i = 0; i < 2; i++) {
+		if (side == i || side == 2)
+			duo_await_hurts(duo, i, cuts);
+	}
+	duo_move(duo, 1, SETTLED_MS);
+	for (int i = 0; i < 2; i++)
+		duo_hurt(duo, i, 0, 0);
+}
+
+static void cut(const struct run *run, struct job_plan plan, int side, unsigned what,
 		const char *name)
 {
 	struct duo duo;
 
 	duo_start(&duo, &plan);
-	for (int i = 0; i < 2; i++) {
-		if (side == i || side == 2)
-			duo_hurt(&duo, i, what, EVERY_US);
-	}
-	duo_run(&duo, run_ms(run, ms));
-	duo_move(&duo, 1, SETTLED_MS);
-	for (int i = 0; i < 2; i++) {
-		if (side == i || side == 2)
-			duo_hurt_end(&duo, i);
-	}
+	hurt_both(run, &duo, side, what, EVERY_US, CUTS);
 	duo_finish(&duo, name);
 }
 
 static void cut_one_rail(const struct run *run)
 {
-	cut(run, cut_plan(run), 0, HURT_SHUT, CUT_SHORT_MS, "sender");
-	cut(run, cut_plan(run), 1, HURT_SHUT, CUT_SHORT_MS, "receiver");
+	cut(run, cut_plan(run), 0, HURT_SHUT, "sender");
+	cut(run, cut_plan(run), 1, HURT_SHUT, "receiver");
 }
 
 static void cut_four_rails(const struct run *run)
@@ -54,8 +62,8 @@ static void cut_four_rails(const struct run *run)
 	struct job_plan plan = cut_plan(run);
 
 	plan_set(&plan, "ANYNET_TCP_RAILS=4");
-	cut(run, plan, 0, HURT_SHUT, CUT_SHORT_MS, "sender");
-	cut(run, plan, 1, HURT_SHUT, CUT_SHORT_MS, "receiver");
+	cut(run, plan, 0, HURT_SHUT, "sender");
+	cut(run, plan, 1, HURT_SHUT, "receiver");
 }
 
 /* One way at a time: what still arrives has to be used or dropped, not waited for. */
@@ -64,8 +72,8 @@ static void cut_half(const struct run *run)
 	struct job_plan plan = cut_plan(run);
 
 	plan_set(&plan, "ANYNET_TCP_RAILS=2");
-	cut(run, plan, 0, HURT_SHUT_HALF, CUT_SHORT_MS, "sender");
-	cut(run, plan, 1, HURT_SHUT_HALF, CUT_SHORT_MS, "receiver");
+	cut(run, plan, 0, HURT_SHUT_HALF, "sender");
+	cut(run, plan, 1, HURT_SHUT_HALF, "receiver");
 }
 
 static void cut_reset(const struct run *run)
@@ -75,8 +83,8 @@ static void cut_reset(const struct run *run)
 	if (!hurt_can_reset())
 		check_skip("the kernel ends no sockets on demand here: %s", strerror(errno));
 	plan_set(&plan, "ANYNET_TCP_RAILS=2");
-	cut(run, plan, 0, HURT_RESET, CUT_SHORT_MS, "sender");
-	cut(run, plan, 1, HURT_RESET, CUT_SHORT_MS, "receiver");
+	cut(run, plan, 0, HURT_RESET, "sender");
+	cut(run, plan, 1, HURT_RESET, "receiver");
 }
 
 /* Small messages are reported done when they are copied: they must be sent again from the copy. */
@@ -85,9 +93,9 @@ static void cut_small(const struct run *run)
 	struct job_plan plan = cut_plan(run);
 
 	plan.bytes = 1000;
-	cut(run, plan, 2, HURT_SHUT, CUT_SHORT_MS, "1000 bytes");
+	cut(run, plan, 2, HURT_SHUT, "1000 bytes");
 	plan_set(&plan, "ANYNET_TCP_RAILS=3");
-	cut(run, plan, 2, HURT_SHUT, CUT_SHORT_MS, "1000 bytes, 3 rails");
+	cut(run, plan, 2, HURT_SHUT, "1000 bytes, 3 rails");
 }
 
 /* Announced messages and their grants, out of order, over connections that break. */
@@ -97,10 +105,10 @@ static void cut_tags(const struct run *run)
 
 	plan.tags = 4;
 	plan_set(&plan, "ANYNET_TCP_RAILS=2");
-	cut(run, plan, 2, HURT_SHUT | HURT_SHUT_HALF, CUT_SHORT_MS, "4 tags");
+	cut(run, plan, 2, HURT_SHUT | HURT_SHUT_HALF, "4 tags");
 	plan.bytes = 64 * KIB;
 	plan.grouped = true;
-	cut(run, plan, 2, HURT_SHUT | HURT_SHUT_HALF, CUT_SHORT_MS, "groups of 4");
+	cut(run, plan, 2, HURT_SHUT | HURT_SHUT_HALF, "groups of 4");
 }
 
 /* Several comms both ways, a caller that rests now and then, everything hurt at both ends. */
@@ -116,12 +124,7 @@ static void cut_many(const struct run *run)
 	duo_start(&duo, &plan);
 	atomic_store(&duo.shared->nap_ms[0], 30);
 	atomic_store(&duo.shared->nap_ms[1], 30);
-	duo_hurt(&duo, 0, HURT_SHUT | HURT_SHUT_HALF | HURT_RESET, EVERY_US / 2);
-	duo_hurt(&duo, 1, HURT_SHUT | HURT_SHUT_HALF | HURT_RESET, EVERY_US / 2);
-	duo_run(&duo, run_ms(run, CUT_MS));
-	duo_move(&duo, 1, SETTLED_MS);
-	duo_hurt_end(&duo, 0);
-	duo_hurt_end(&duo, 1);
+	hurt_both(run, &duo, 2, HURT_SHUT | HURT_SHUT_HALF | HURT_RESET, EVERY_US / 2, 4 * CUTS);
 	duo_finish(&duo, "6 streams");
 }
 
@@ -132,7 +135,7 @@ static void cut_threads(const struct run *run)
 	plan.streams[1] = 1;
 	plan_set(&plan, "ANYNET_IO_THREADS=2");
 	plan_set(&plan, "ANYNET_TCP_RAILS=2");
-	cut(run, plan, 2, HURT_SHUT, CUT_SHORT_MS, "I/O threads");
+	cut(run, plan, 2, HURT_SHUT, "I/O threads");
 }
 
 static void cut_zerocopy(const struct run *run)
@@ -141,7 +144,7 @@ static void cut_zerocopy(const struct run *run)
 
 	plan_set(&plan, "ANYNET_TCP_ZEROCOPY=on");
 	plan_set(&plan, "ANYNET_TCP_RAILS=2");
-	cut(run, plan, 2, HURT_SHUT | HURT_RESET, CUT_SHORT_MS, "MSG_ZEROCOPY");
+	cut(run, plan, 2, HURT_SHUT | HURT_RESET, "MSG_ZEROCOPY");
 }
 
 static void cut_checksum(const struct run *run)
@@ -150,7 +153,7 @@ static void cut_checksum(const struct run *run)
 
 	plan_set(&plan, "ANYNET_CHECKSUM=1");
 	plan_set(&plan, "ANYNET_TCP_RAILS=2");
-	cut(run, plan, 2, HURT_SHUT | HURT_SHUT_HALF, CUT_SHORT_MS, "with checksums");
+	cut(run, plan, 2, HURT_SHUT | HURT_SHUT_HALF, "with checksums");
 }
 
 /* All connections break while nothing is under way. What comes next arrives. */
@@ -186,7 +189,7 @@ static void cut_napping(const struct run *run)
 	for (int side = 0; side < 2; side++)
 		atomic_store(&duo.shared->nap_ms[side], 900);
 	duo_hurt(&duo, 0, HURT_SHUT, EVERY_US * 5);
-	duo_run(&duo, run_ms(run, CUT_SHORT_MS * 2));
+	duo_run(&duo, run_ms(run, NAPS_MS));
 	for (int side = 0; side < 2; side++)
 		atomic_store(&duo.shared->nap_ms[side], 0);
 	duo_hurt_end(&duo, 0);

@@ -387,14 +387,19 @@ void duo_hurt(struct duo *duo, int side, unsigned what, unsigned every_us)
 	atomic_store(&duo->shared->hurt[side], what);
 }
 
-void duo_hurt_end(struct duo *duo, int side)
+void duo_await_hurts(const struct duo *duo, int side, uint64_t count)
 {
 	struct deadline deadline = deadline_in(HURT_MS, "a job to hurt itself");
 
-	while (atomic_load(&duo->shared->jobs[side].hurts) == duo->hurts_before[side]) {
+	while (atomic_load(&duo->shared->jobs[side].hurts) < duo->hurts_before[side] + count) {
 		check_fine(duo);
 		await(duo, &deadline);
 	}
+}
+
+void duo_hurt_end(struct duo *duo, int side)
+{
+	duo_await_hurts(duo, side, 1);
 	duo_hurt(duo, side, 0, 0);
 }
 

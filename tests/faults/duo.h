@@ -62,6 +62,9 @@ void duo_continue(struct duo *duo, int side);
 /* What a job does to itself from now on. */
 void duo_hurt(struct duo *duo, int side, unsigned what, unsigned every_us);
 
+/* … until it has done so `count` times. */
+void duo_await_hurts(const struct duo *duo, int side, uint64_t count);
+
 /* … and no more, once it has done some of it. */
 void duo_hurt_end(struct duo *duo, int side);
 

@@ -14,7 +14,7 @@
 #define DOWN_MS   1200
 #define PEER_MS   1000 /* ANYNET_PEER_TIMEOUT here */
 #define SEEN_MS   5000 /* for a segment to pass while messages flow */
-#define FLAP_MS   6000
+#define FLAPS     20   /* unless a time is given */
 #define RST_TRIES 20
 
 static struct job_plan world_plan(const struct run *run, const struct world *world)
@@ -134,8 +134,8 @@ static void link_flaps(const struct run *run)
 	plan.bytes = SIZES_MIX;
 	plan.streams[1] = 1;
 	duo_start(&duo, &plan);
-	for (uint64_t end = real_ns() + (uint64_t)run_ms(run, FLAP_MS) * 1000000u; real_ns() < end;
-	     flaps++) {
+	for (uint64_t end = real_ns() + (uint64_t)run_ms(run, 0) * 1000000u;
+	     flaps < FLAPS || real_ns() < end; flaps++) {
 		flap(&world, &random, up, how);
 		duo_run(&duo, 20 + (int)random_below(&random, 300));
 	}

@@ -12,8 +12,8 @@
 #define MIB       (1024u * 1024)
 #define MBIT      500
 #define BUSY_MS   300
-#define STOP_MS   3500
-#define EXPECTED  8 /* receives posted in vain */
+#define STOP_MS   2500 /* longer than PEER_TIMEOUT and HEAL_TIMEOUT together */
+#define EXPECTED  8    /* receives posted in vain */
 #define FROZEN_MS 100
 
 static const char *const roles[] = { "sender", "receiver" };

@@ -18,7 +18,7 @@ struct run {
 	int abi;
 	int seconds; /* 0 = the scenario's own */
 	uint64_t seed;
-	bool print; /* the plugin's lines */
+	bool print;     /* the plugin's lines */
 	enum kind kind; /* of the processes */
 	const char *settings[RUN_SETTINGS_MAX];
 };

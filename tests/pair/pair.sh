@@ -18,7 +18,7 @@ unset NCCL_NET NCCL_DEBUG ANYNET_PORT_RANGE ANYNET_ALLOW
 # Rates are nothing to judge here: they are those of a busy machine.
 serve_json= # or --json
 brief=(--seconds 0 --streams 2)
-rates=(--seconds 0.2 --bytes 64)
+rates=(--seconds 0.1 --bytes 64)
 
 cleanup() {
 	[ -z "$server" ] || kill "$server" 2>/dev/null
@@ -134,7 +134,7 @@ clean)
 	said 'tcp +back +1 stream .* packets again, limited by the'
 	said 'plugin tcp +there +2 connections .* of [1-9][0-9]* packets again, limited by the'
 	said 'plugin tcp +back +1 connection .* of [1-9][0-9]* packets again, limited by the'
-	said 'bandwidth test: 6 runs, each of at most 0.2 s and 64 MB'
+	said 'bandwidth test: 6 runs, each of at most 0.1 s and 64 MB'
 	brief+=(--json)
 	pair '[01]' 10.78.0.2
 	said '"sndbuf_limited_us": [0-9]'

@@ -190,8 +190,7 @@ static void watch_case(void **state)
 		kill(-pid, SIGKILL);
 		kill(pid, SIGKILL);
 		waitpid(pid, &status, 0);
-		fail_msg("%s: no end in sight after %d ms", test->name,
-			 CASE_MS * TEST_TIME_SCALE);
+		fail_msg("%s: no end in sight after %d ms", test->name, CASE_MS * TEST_TIME_SCALE);
 	}
 	kill(-pid, SIGKILL);
 	if (WIFSIGNALED(status))

@@ -26,7 +26,7 @@ struct test_net {
 	int abi; /* of the table in use; before net_open as given, maybe DRIVER_ABI_NEWEST */
 	struct driver_net *driver;
 	void *ctx;
-	int dev, listen_dev; /* the same, if TEST_FUSE says nothing else */
+	int dev, listen_dev;       /* the same, if TEST_FUSE says nothing else */
 	struct driver_props props; /* of dev */
 };
 
