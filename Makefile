@@ -37,6 +37,12 @@ fuzz-merge:
 	cmake --build build/fuzz -j $(JOBS)
 	cmake --build build/fuzz --target fuzz-merge
 
+# Plants the faults of tests/mutations.def in a copy of the sources: the tests named there have to notice
+# each of them. NAMES="hello-.*" for some of them.
+mutations:
+	tools/deps.sh build check
+	tests/mutations.sh $(NAMES)
+
 # Random faults for an hour, bytes verified: SECONDS_=600 for less, SEED=7 for the same again.
 soak:
 	tools/deps.sh build check
@@ -74,4 +80,4 @@ deps:
 clean:
 	rm -rf build
 
-.PHONY: all demo check check-all fuzz-merge soak guest nccl bench packages install deps clean
+.PHONY: all demo check check-all mutations fuzz-merge soak guest nccl bench packages install deps clean

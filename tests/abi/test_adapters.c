@@ -264,6 +264,10 @@ static void test_connect_carries_the_options_of_its_version(void **state)
 	assert_int_equal(fake.options.comm_hash, 0xc0ffee);
 	assert_int_equal(fake.options.traffic_class, 96);
 	ncclNetPlugin_v12.finalize(ctx);
+	ncclNetPlugin_v12.init(&ctx, 1, NULL, fake_logger, NULL);
+	ncclNetPlugin_v12.connect(ctx, 0, handle, &comm, NULL);
+	assert_int_equal(fake.options.traffic_class, -1);
+	ncclNetPlugin_v12.finalize(ctx);
 
 	config.traffic_class = 32;
 	ncclNetPlugin_v10.connect(0, &config, handle, &comm, NULL);

@@ -10,6 +10,7 @@
 #include <support/flow.h>
 #include <support/link.h>
 #include <support/memory.h>
+#include <support/relay.h>
 
 #include <nccl_net/device.h>
 #include <stdio.h>
@@ -296,6 +297,67 @@ static void slow_copies_are_waited_for(struct test_net *net)
 	link_close(net, &link);
 }
 
+#define STREAM       24
+#define STREAM_WIDTH 8
+
+static struct buffer stream_from[STREAM_WIDTH], stream_to[STREAM_WIDTH];
+
+static void fill_next(struct flow *flow, size_t index)
+{
+	(void)flow;
+	pattern_fill(stream_from[index % STREAM_WIDTH].data, BYTES, index);
+}
+
+static void check_next(struct flow *flow, size_t index)
+{
+	(void)flow;
+	pattern_check(stream_to[index % STREAM_WIDTH].data, BYTES, index);
+}
+
+/* With copies under way at both ends: what the new connection has to bring is copied anew. */
+static void copies_go_on_when_the_connection_breaks(struct test_net *net)
+{
+	struct transfer sends[STREAM], recvs[STREAM];
+	struct flow flows[2];
+	struct relay *relay;
+	struct link link;
+
+	need_copies();
+	link_listen(net, &link);
+	relay = relay_start(&link);
+	link_finish(net, &link);
+	for (int i = 0; i < STREAM_WIDTH; i++) {
+		buffer_alloc(&stream_from[i], BYTES);
+		buffer_alloc(&stream_to[i], BYTES);
+	}
+	for (int i = 0; i < STREAM; i++) {
+		sends[i] = transfer_of(stream_from[i % STREAM_WIDTH].data, BYTES, 0, NULL);
+		recvs[i] = transfer_of(stream_to[i % STREAM_WIDTH].data, BYTES, 0, NULL);
+	}
+	flows[0] = (struct flow){ .comm = link.send,
+				  .is_send = true,
+				  .transfers = sends,
+				  .count = STREAM,
+				  .window = STREAM_WIDTH,
+				  .prepare = fill_next };
+	flows[1] = (struct flow){ .comm = link.recv,
+				  .transfers = recvs,
+				  .count = STREAM,
+				  .window = STREAM_WIDTH,
+				  .finish = check_next };
+	memory_command(HELD);
+	while (flows[1].done < STREAM / 3)
+		flows_run_until_posted(net, flows, 2, &flows[1], flows[1].posted + 1);
+	relay_stop(relay);
+	memory_command("hold 0");
+	flows_run(net, flows, 2);
+	for (int i = 0; i < STREAM_WIDTH; i++) {
+		buffer_free(&stream_from[i]);
+		buffer_free(&stream_to[i]);
+	}
+	link_close(net, &link);
+}
+
 /* --- CUDA fails --- */
 
 /* The comm fails with CUDA's word for it, and nothing else does. */
@@ -552,6 +614,8 @@ int main(int argc, char **argv)
 		{ .name = "another_port_reaches_it_too", another_port_reaches_it_too },
 		{ .name = "dereg_waits_for_copies", dereg_waits_for_copies },
 		{ .name = "slow_copies_are_waited_for", slow_copies_are_waited_for },
+		{ .name = "copies_go_on_when_the_connection_breaks",
+		  copies_go_on_when_the_connection_breaks },
 		{ .name = "a_call_that_fails_is_the_end_of_the_comm_only",
 		  a_call_that_fails_is_the_end_of_the_comm_only },
 		{ .name = "what_a_failed_call_leaves_under_way_harms_nobody",

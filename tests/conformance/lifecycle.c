@@ -233,6 +233,24 @@ static void threads_take_no_signals(struct test_net *net)
 	link_close(net, &link);
 }
 
+/* Of the process's threads only those are left that it had before the first connection. */
+static void threads_end_with_the_last_comm(struct test_net *net)
+{
+	struct deadline deadline = deadline_in(TEST_PATIENCE_MS, "threads to end");
+	size_t before = proc_threads(NULL, 0);
+	struct link link, other;
+
+	if (net_is_builtin(net))
+		check_skip("NCCL's built-in Socket has no threads for the whole process");
+	link_open(net, &link);
+	link_open(net, &other);
+	check(proc_threads(NULL, 0) >= before + 2);
+	link_close(net, &link);
+	link_close(net, &other);
+	while (proc_threads(NULL, 0) > before)
+		deadline_turn(&deadline);
+}
+
 /* --- fork --- */
 
 static int in_child(void (*run)(struct test_net *net, struct link *link), struct test_net *net,
@@ -339,6 +357,9 @@ int main(int argc, char **argv)
 		{ .name = "threads_take_no_signals",
 		  threads_take_no_signals,
 		  .settings = { "ANYNET_IO_THREADS=1" } },
+		{ .name = "threads_end_with_the_last_comm",
+		  threads_end_with_the_last_comm,
+		  .settings = { "ANYNET_IO_THREADS=2" } },
 		{ .name = "a_forked_child_does_no_harm", a_forked_child_does_no_harm },
 		{ .name = "a_forked_child_does_no_harm_to_threads",
 		  a_forked_child_does_no_harm,

@@ -240,6 +240,21 @@ static const struct anynet_stats_events *events_of(const struct page *page, bool
 	return NULL;
 }
 
+static void test_a_long_text_is_cut(void **state)
+{
+	char text[2 * sizeof(((struct anynet_stats_event *)NULL)->text)];
+	size_t kept;
+
+	(void)state;
+	memset(text, 'x', sizeof(text) - 1);
+	text[sizeof(text) - 1] = '\0';
+	open_pair();
+	recorder_note(pair.send, NULL, ANYNET_EVENT_LOST, 0, 0, text);
+	kept = strnlen(event(pair.send, pair.send->recorder->page.count - 1)->text, sizeof(text) / 2);
+	close_pair();
+	assert_int_equal(kept, sizeof(text) / 2 - 1);
+}
+
 static void test_the_page_holds_the_last_events(void **state)
 {
 	const struct anynet_stats_events *events;
@@ -448,6 +463,7 @@ int main(void)
 		TEST(test_the_peers_doubts_are_noted_once),
 		TEST(test_the_end_is_noted),
 		TEST(test_every_kind_has_words_of_its_own),
+		TEST(test_a_long_text_is_cut),
 		TEST(test_the_page_holds_the_last_events),
 		TEST(test_a_comm_in_the_place_of_another_has_its_own_events),
 		TEST(test_what_came_before_is_logged),

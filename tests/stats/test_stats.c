@@ -257,22 +257,52 @@ static void test_without_a_page_nothing_happens(void **state)
 	close_pair();
 }
 
-static void test_a_full_disk_ends_the_page_only(void **state)
+/* Files end there, as on a disk that is full. Returns the limit so far. */
+static struct rlimit limit_files(rlim_t bytes)
 {
 	struct rlimit old, small;
+
+	assert_int_equal(getrlimit(RLIMIT_FSIZE, &old), 0);
+	small = old;
+	small.rlim_cur = bytes;
+	signal(SIGXFSZ, SIG_IGN);
+	assert_int_equal(setrlimit(RLIMIT_FSIZE, &small), 0);
+	return old;
+}
+
+static void unlimit_files(const struct rlimit *old)
+{
+	assert_int_equal(setrlimit(RLIMIT_FSIZE, old), 0);
+	signal(SIGXFSZ, SIG_DFL);
+}
+
+static void test_a_record_is_written_whole_or_it_is_an_error(void **state)
+{
+	struct stats_page page = { .fd = -1 };
+	uint64_t record[8] = { 0 };
+	struct rlimit old;
+
+	(void)state;
+	assert_int_equal(stats_page_open(&page, dir), 0);
+	assert_int_equal(stats_page_put(&page, 100, record, sizeof(record)), 0);
+	old = limit_files(100 + sizeof(record) - 1);
+	assert_int_equal(stats_page_put(&page, 100, record, sizeof(record)), -ENOSPC);
+	assert_int_equal(stats_page_put(&page, 200, record, sizeof(record)), -EFBIG);
+	unlimit_files(&old);
+	stats_page_close(&page);
+}
+
+static void test_a_full_disk_ends_the_page_only(void **state)
+{
+	struct rlimit old;
 
 	(void)state;
 	open_pair(1);
 	stats_begin();
 	assert_non_null(own_page_file());
-	assert_int_equal(getrlimit(RLIMIT_FSIZE, &old), 0);
-	small = old;
-	small.rlim_cur = ANYNET_STATS_COMMS_AT + 100;
-	signal(SIGXFSZ, SIG_IGN);
-	assert_int_equal(setrlimit(RLIMIT_FSIZE, &small), 0);
+	old = limit_files(ANYNET_STATS_COMMS_AT + 100);
 	stats_look();
-	assert_int_equal(setrlimit(RLIMIT_FSIZE, &old), 0);
-	signal(SIGXFSZ, SIG_DFL);
+	unlimit_files(&old);
 	assert_null(own_page_file());
 	stats_look();
 	assert_null(own_page_file());
@@ -305,27 +335,49 @@ static int pages_seen(void)
 	return exit_code(pid);
 }
 
+/* A sum over all that is written. */
+static uint64_t sum_of(int fd)
+{
+	static uint8_t bytes[1 << 20];
+	uint64_t sum = 0;
+	ssize_t n;
+
+	for (off_t at = 0; (n = pread(fd, bytes, sizeof(bytes), at)) > 0; at += n)
+		for (ssize_t i = 0; i < n; i++)
+			sum = sum * 31 + bytes[i];
+	assert_int_equal(n, 0);
+	return sum;
+}
+
 static void test_a_forked_child_does_no_harm(void **state)
 {
+	uint64_t written;
 	pid_t pid;
+	int fd;
 
 	(void)state;
 	open_pair(1);
 	stats_begin();
 	stats_look();
 	assert_int_equal(pages_seen(), 1);
+	fd = open(own_page_file(), O_RDONLY | O_CLOEXEC); /* to be closed last: that ends the lock */
+	assert_true(fd >= 0);
+	written = sum_of(fd);
 	pid = fork();
 	if (!pid) {
+		pair.send->tally.breaks = 99; /* what it sees of the comms is not so */
 		stats_look();
 		stats_end();
 		_exit(0);
 	}
 	assert_int_equal(exit_code(pid), 0);
 	assert_non_null(own_page_file());
+	assert_true(sum_of(fd) == written);
 	assert_int_equal(pages_seen(), 1); /* still held */
 	stats_end();
 	assert_null(own_page_file());
 	assert_int_equal(pages_seen(), 0);
+	close(fd);
 	close_pair();
 }
 
@@ -402,6 +454,7 @@ int main(void)
 		TEST(test_a_comm_at_work_keeps_its_record),
 		TEST(test_a_comm_that_is_gone_has_no_record),
 		TEST(test_without_a_page_nothing_happens),
+		TEST(test_a_record_is_written_whole_or_it_is_an_error),
 		TEST(test_a_full_disk_ends_the_page_only),
 		TEST(test_a_forked_child_does_no_harm),
 		TEST(test_old_pages_that_nobody_holds_are_removed),

@@ -6,12 +6,15 @@
 #include <stdarg.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/socket.h>
 #include <time.h>
+#include <unistd.h>
 
 #include <cmocka.h>
 
 #include "stream.h"
 #include "support/capture.h"
+#include "transports/common/heal.h"
 
 /* The stream, of which rail 0 lets so many bytes pass. */
 static void start(const struct stream_shape *shape, uint64_t left)
@@ -52,6 +55,39 @@ static void test_only_a_newer_epoch_takes_a_rail_over(void **state)
 		stream_take_done();
 	}
 	stream_check();
+}
+
+/* They may come while the comm is at work: all of them are answered, the older ones first. */
+static void test_all_who_come_at_the_same_time_are_answered(void **state)
+{
+	struct pair *pair = &stream.carrier.pair;
+	struct anynet_wire_hello answer;
+	int fds[3][2];
+
+	(void)state;
+	start(&(struct stream_shape){ .rails = 2 }, CARRIER_NEVER);
+	comm_enter(pair->recv);
+	for (unsigned i = 0; i < 3; i++) {
+		struct anynet_wire_hello hello;
+
+		hello_fill(&hello, &local_dev, NULL, 0);
+		hello.type = ANYNET_HELLO;
+		hello.kind = ANYNET_KIND_RESUME;
+		hello.rail = i / 2; /* 0, 0, 1 */
+		hello.epoch = 1 + i;
+		assert_int_equal(socketpair(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0, fds[i]), 0);
+		assert_int_equal(heal_post(pair->recv, fds[i][0], &hello, NULL), 0);
+	}
+	comm_attend(pair->recv);
+	comm_leave(pair->recv);
+	for (unsigned i = 0; i < 3; i++) {
+		assert_int_equal(recv(fds[i][1], &answer, sizeof(answer), MSG_DONTWAIT),
+				 sizeof(answer));
+		assert_int_equal(answer.status, ANYNET_STATUS_OK);
+		close(fds[i][1]);
+	}
+	assert_int_equal(pair->recv->rails[0]->epoch, 2);
+	assert_int_equal(pair->recv->rails[1]->epoch, 3);
 }
 
 static void test_a_comm_that_failed_says_so_to_who_comes_back(void **state)
@@ -215,6 +251,7 @@ int main(void)
 	const struct CMUnitTest tests[] = {
 #define TEST(name) cmocka_unit_test_setup_teardown(name, stream_setup, stream_teardown)
 		TEST(test_only_a_newer_epoch_takes_a_rail_over),
+		TEST(test_all_who_come_at_the_same_time_are_answered),
 		TEST(test_a_comm_that_failed_says_so_to_who_comes_back),
 		TEST(test_heartbeats_move_no_position),
 		TEST(test_a_byte_that_changed_is_noticed_and_sent_again),

@@ -104,6 +104,27 @@ static void test_the_last_words_on_a_connection_are_heard(void **state)
 	assert_false(atomic_load(&next->done));
 }
 
+/* Its acknowledgement cannot be told any more. */
+static void test_what_a_sender_said_before_it_went_is_received(void **state)
+{
+	struct anynet_request *req;
+
+	(void)state;
+	pair_open_recv(&pair, 1);
+	req = pair_irecv(&pair, pair_in, 100, 0);
+	for (uint32_t i = 0; i < 2; i++) {
+		struct anynet_wire_frame frame = frame_data(i, 0, ANYNET_FLAG_ACK, 100);
+
+		frame_put(pair.fds[0], &frame, pair_out + i);
+	}
+	pair_hang_up(&pair, 0);
+	pair_finish(&req, 1, NULL);
+	assert_memory_equal(pair_in, pair_out, 100);
+	req = pair_irecv(&pair, pair_in, 100, 0);
+	pair_finish(&req, 1, NULL);
+	assert_memory_equal(pair_in, pair_out + 1, 100);
+}
+
 /* --- both sides, and a connection that ends at any byte --- */
 
 /* Let what can happen happen; connections that end are replaced as long as both comms are there. */
@@ -233,6 +254,7 @@ int main(void)
 		TEST(test_an_end_without_bye_is_healed),
 		TEST(test_a_bye_while_a_send_waits_is_an_error),
 		TEST(test_the_last_words_on_a_connection_are_heard),
+		TEST(test_what_a_sender_said_before_it_went_is_received),
 		TEST(test_a_receiver_may_close_whenever_its_receives_are_done),
 		TEST(test_a_sender_may_close_whenever_its_sends_are_done),
 	};

@@ -119,6 +119,9 @@ static void test_a_hello_tells_who_we_are(void **state)
 	assert_int_equal(peer.pid, getpid());
 	assert_string_equal(peer.device, "lo");
 	assert_string_equal(peer.host, anynet_net.host);
+	assert_int_equal(hello.features, 0);
+	local_cfg.checksum = true;
+	assert_int_equal(good_hello(ANYNET_HELLO).features, ANYNET_FEATURE_CHECKSUM);
 }
 
 static void test_eight_addresses_are_counted(void **state)
@@ -187,6 +190,10 @@ static void test_another_version_is_told_from_a_stranger(void **state)
 	hello.magic ^= 1;
 	assert_int_equal(hello_check(&hello, ANYNET_HELLO), -EPROTO);
 	assert_false(hello_is_foreign(&hello, 48));
+	hello = good_hello(ANYNET_HELLO);
+	hello.version = ANYNET_WIRE_VERSION - 1;
+	assert_int_equal(hello_check(&hello, ANYNET_HELLO), -EPROTONOSUPPORT);
+	assert_true(hello_is_foreign(&hello, 48));
 }
 
 static void test_texts_from_outside_are_made_safe_to_print(void **state)
@@ -295,6 +302,11 @@ static void test_a_nic_without_a_near_one_carries_no_rail(void **state)
 	assert_string_equal(plan_of("10.0.0.1 10.1.0.1 10.1.0.3", "10.0.0.2 10.1.0.2", 1, 64),
 			    "0>0 1>1");
 	assert_string_equal(plan_of("10.0.0.1", "10.0.0.2 10.1.0.2", 1, 64), "0>0");
+	/* 16 bits in common are near, 15 are not. */
+	assert_string_equal(plan_of("10.0.0.1 10.1.0.1", "10.0.0.2 10.1.128.2", 1, 64), "0>0 1>1");
+	assert_string_equal(plan_of("10.0.0.1 10.2.0.1", "10.0.0.2 10.3.0.2", 1, 64), "0>0");
+	assert_string_equal(plan_of("10.0.0.1 fd00:0:1::1", "10.0.0.2 fd00:0:1:8000::2", 1, 64),
+			    "0>0 1>1");
 }
 
 static void test_the_longest_common_prefix_wins(void **state)

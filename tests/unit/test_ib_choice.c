@@ -230,6 +230,53 @@ static void test_who_is_in_doubt_holds_up_nobody(void **state)
 	expect_frames(0, 1, 1);
 }
 
+/* A message that has been handed to a path in full, and its frame there. */
+static struct anynet_request *send_one(struct frame_id *id)
+{
+	struct anynet_request *req;
+	unsigned frames[RAILS];
+
+	for (int i = 0; i < RAILS; i++)
+		frames[i] = takers[i].frames;
+	assert_int_equal(anynet_isend(comm, data, LARGE, 0, &mr, NULL, &req), 0);
+	assert_non_null(req);
+	for (int i = 0; i < RAILS; i++)
+		if (takers[i].frames != frames[i])
+			*id = takers[i].last;
+	assert_int_equal(id->length, LARGE);
+	send_written(to_send(comm), id);
+	return req;
+}
+
+static bool is_done(struct anynet_request *req)
+{
+	int done;
+
+	assert_int_equal(anynet_test(req, &done, NULL), 0);
+	return done;
+}
+
+/* Its message has been acknowledged over another path, and the next one has its slot. */
+static void test_a_frame_that_arrives_late_counts_for_its_own_message(void **state)
+{
+	struct anynet_wire_frame ack = { .type = ANYNET_FRAME_ACK };
+	struct frame_id first, second;
+	struct anynet_request *req = send_one(&first);
+
+	(void)state;
+	ack.slot = first.slot;
+	ack.seq = first.seq;
+	assert_false(is_done(req));
+	assert_int_equal(send_control(to_send(comm), comm->rails[0], &ack, NULL), 0);
+	assert_true(is_done(req));
+	req = send_one(&second);
+	assert_int_equal(second.slot, first.slot);
+	send_arrived(to_send(comm), &first);
+	assert_false(is_done(req));
+	send_arrived(to_send(comm), &second);
+	assert_true(is_done(req));
+}
+
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
@@ -249,6 +296,8 @@ int main(void)
 						teardown),
 		cmocka_unit_test_setup_teardown(test_who_is_in_doubt_holds_up_nobody, setup,
 						teardown),
+		cmocka_unit_test_setup_teardown(
+			test_a_frame_that_arrives_late_counts_for_its_own_message, setup, teardown),
 	};
 	return cmocka_run_group_tests(tests, NULL, NULL);
 }

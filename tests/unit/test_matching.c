@@ -10,6 +10,7 @@
 
 #include <cmocka.h>
 
+#include "narrow.h"
 #include "pair.h"
 
 static struct pair pair;
@@ -86,14 +87,15 @@ static void test_messages_of_one_tag_fill_receives_in_order(void **state)
 /* Chunks of later messages may come first, on another rail. */
 static void test_a_later_message_may_arrive_first_on_another_rail(void **state)
 {
-	struct anynet_wire_frame second = frame_data(1, 0, 0, 5), first = frame_data(0, 0, 0, 5);
-	char in[2][8] = { "", "" };
-	struct anynet_request *reqs[2];
+	struct anynet_wire_frame second = frame_data(1, 0, 0, 5), first = frame_data(0, 0, 0, 5),
+				 third = frame_data(2, 0, 0, 5);
+	char in[3][8] = { "", "", "" };
+	struct anynet_request *reqs[3];
 
 	(void)state;
 	pair_open_recv(&pair, 2);
-	reqs[0] = pair_irecv(&pair, in[0], 8, 0);
-	reqs[1] = pair_irecv(&pair, in[1], 8, 0);
+	for (int i = 0; i < 3; i++)
+		reqs[i] = pair_irecv(&pair, in[i], 8, 0);
 	frame_put(pair.fds[1], &second, "later");
 	pair_idle(reqs[0]);
 	assert_true(pair_done(reqs[1], NULL));
@@ -101,6 +103,30 @@ static void test_a_later_message_may_arrive_first_on_another_rail(void **state)
 	frame_put(pair.fds[0], &first, "first");
 	pair_finish(reqs, 1, NULL);
 	assert_string_equal(in[0], "first");
+	pair_idle(reqs[2]);
+	frame_put(pair.fds[0], &third, "third");
+	pair_finish(reqs + 2, 1, NULL);
+	assert_string_equal(in[2], "third");
+}
+
+/* With several tags it waits in its rail for the one before it, and no longer. */
+static void test_a_later_message_goes_on_when_the_one_before_it_has_come(void **state)
+{
+	struct anynet_wire_frame first = frame_data(0, 1, ANYNET_FLAG_MULTI, 5),
+				 second = frame_data(1, 2, ANYNET_FLAG_MULTI, 5);
+	char in[2][8] = { "", "" };
+	struct anynet_request *reqs[2];
+
+	(void)state;
+	pair_open_recv(&pair, 2);
+	for (int i = 0; i < 2; i++)
+		reqs[i] = pair_irecv(&pair, in[i], 8, 1 + i);
+	frame_put(pair.fds[1], &second, "later");
+	pair_idle(reqs[1]);
+	frame_put(pair.fds[0], &first, "first");
+	pair_finish(reqs, 2, NULL);
+	assert_string_equal(in[0], "first");
+	assert_string_equal(in[1], "later");
 }
 
 static void test_a_group_is_filled_by_tag(void **state)
@@ -165,6 +191,28 @@ static void test_a_message_before_its_receive_does_not_block_those_behind_it(voi
 	first = pair_irecv(&pair, in[0], 16, 1);
 	pair_finish(&first, 1, NULL);
 	assert_string_equal(in[0], "unexpected");
+}
+
+static void test_one_message_after_the_other_may_come_before_its_receive(void **state)
+{
+	struct anynet_request *waits, *send, *recv;
+	char in[3][8] = { "", "", "" };
+
+	(void)state;
+	pair_open(&pair, 1);
+	waits = pair_irecv(&pair, in[2], 8, 9);
+	for (int i = 0; i < 2; i++) {
+		send = pair_isend(&pair, i ? "two" : "one", 4, 1);
+		pair_finish(&send, 1, NULL);
+		pair_idle(waits);
+		recv = pair_irecv(&pair, in[i], 8, 1);
+		pair_finish(&recv, 1, NULL);
+	}
+	assert_string_equal(in[0], "one");
+	assert_string_equal(in[1], "two");
+	send = pair_isend(&pair, "end", 4, 9);
+	pair_finish((struct anynet_request *[]){ send, waits }, 2, NULL);
+	assert_string_equal(in[2], "end");
 }
 
 /* Set aside in part when its receive comes. */
@@ -271,6 +319,45 @@ static void test_an_announced_message_is_granted_when_its_receive_is_posted(void
 	assert_false(frame_get(pair.fds[0], &frame, NULL, 0));
 }
 
+/* More than are sent in one call: 15 grants and an acknowledgement. */
+static void test_many_words_at_once_are_told_whole(void **state)
+{
+	enum {
+		LARGE = 15
+	};
+	static uint8_t in[LARGE][PAIR_LARGE];
+	struct anynet_request *reqs[LARGE + 1];
+	struct anynet_wire_frame frame;
+	uint8_t bits[ANYNET_ACK_BYTES];
+	char small[8];
+
+	(void)state;
+	pair_open_recv(&pair, 1);
+	for (int i = 0; i < LARGE; i++)
+		reqs[i] = pair_irecv(&pair, in[i], PAIR_LARGE, i);
+	reqs[LARGE] = pair_irecv(&pair, small, sizeof(small), LARGE);
+	for (uint32_t i = 0; i < LARGE; i++) {
+		frame = frame_data(i, i, ANYNET_FLAG_MULTI | ANYNET_FLAG_ACK, PAIR_LARGE);
+		frame.type = ANYNET_FRAME_RTS;
+		frame.length = 0;
+		frame_put(pair.fds[0], &frame, NULL);
+	}
+	frame = frame_data(LARGE, LARGE, ANYNET_FLAG_MULTI | ANYNET_FLAG_ACK, 6);
+	frame_put(pair.fds[0], &frame, "small");
+	pair_idle(reqs[0]);
+	for (uint32_t i = 0; i < LARGE; i++) {
+		assert_true(frame_get(pair.fds[0], &frame, NULL, 0));
+		assert_int_equal(frame.type, ANYNET_FRAME_GRANT);
+		assert_int_equal(frame.slot, i);
+	}
+	assert_true(frame_get(pair.fds[0], &frame, bits, sizeof(bits)));
+	assert_int_equal(frame.type, ANYNET_FRAME_ACK);
+	assert_int_equal(bits[1], 1 << (LARGE - 8));
+	assert_false(frame_get(pair.fds[0], &frame, bits, sizeof(bits)));
+	assert_true(pair_done(reqs[LARGE], NULL));
+	assert_string_equal(small, "small");
+}
+
 static void test_large_messages_of_several_tags_arrive(void **state)
 {
 	static uint8_t out[2][PAIR_LARGE], in[2][PAIR_LARGE];
@@ -334,6 +421,33 @@ static void test_a_tail_is_no_part_of_the_message(void **state)
 }
 
 /* Every cut through header, payload, tail and the next header. */
+/* The sender's socket takes so many bytes, and the rest later. */
+static void test_frames_leave_in_any_pieces(void **state)
+{
+	enum {
+		FRAME = sizeof(struct anynet_wire_frame) + 6 + ANYNET_TAIL_BYTES
+	};
+
+	(void)state;
+	for (size_t taken = 0; taken <= 2 * FRAME; taken++) {
+		char in[2][8] = { "", "" };
+		struct anynet_request *reqs[4];
+
+		pair_open(&pair, 1);
+		narrow_socket(pair.send->rails[0]->fd, taken);
+		for (int i = 0; i < 2; i++) {
+			reqs[i] = pair_irecv(&pair, in[i], 8, 0);
+			reqs[2 + i] = pair_isend(&pair, i ? "worlds" : "hello", 6, 0);
+		}
+		pair_idle(reqs[1]);
+		narrow_socket(-1, 0);
+		pair_finish(reqs, 4, NULL);
+		assert_string_equal(in[0], "hello");
+		assert_memory_equal(in[1], "worlds", 6);
+		pair_close(&pair);
+	}
+}
+
 static void test_frames_arrive_in_any_pieces(void **state)
 {
 	struct anynet_wire_frame frame = frame_data(0, 0, ANYNET_FLAG_TAIL, 3);
@@ -454,16 +568,20 @@ int main(void)
 		TEST(test_every_size_arrives_over_three_rails),
 		TEST(test_messages_of_one_tag_fill_receives_in_order),
 		TEST(test_a_later_message_may_arrive_first_on_another_rail),
+		TEST(test_a_later_message_goes_on_when_the_one_before_it_has_come),
 		TEST(test_a_group_is_filled_by_tag),
 		TEST(test_a_tag_repeated_in_a_group_fills_in_posting_order),
 		TEST(test_a_message_before_its_receive_does_not_block_those_behind_it),
+		TEST(test_one_message_after_the_other_may_come_before_its_receive),
 		TEST(test_a_receive_may_come_in_the_middle_of_its_message),
 		TEST(test_many_tags_over_rails_stay_in_order),
 		TEST(test_a_large_message_among_tags_is_announced_and_granted),
 		TEST(test_an_announced_message_is_granted_when_its_receive_is_posted),
+		TEST(test_many_words_at_once_are_told_whole),
 		TEST(test_large_messages_of_several_tags_arrive),
 		TEST(test_a_message_read_before_its_receive_was_posted_is_not_forgotten),
 		TEST(test_a_tail_is_no_part_of_the_message),
+		TEST(test_frames_leave_in_any_pieces),
 		TEST(test_frames_arrive_in_any_pieces),
 		TEST(test_no_more_receives_are_taken_than_there_are_requests),
 		TEST(test_no_grant_while_a_frame_comes_in_aside),

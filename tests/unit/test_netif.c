@@ -165,6 +165,7 @@ static void test_a_bridge_of_veths_is_not_real(void **state)
 	(void)state;
 	bridge = table_add(&table, "br-1f2e", "bridge", "172.18.0.1");
 	table_add(&table, "veth12", "veth", "")->master = bridge->index;
+	table_add(&table, "guest0", "veth", "")->master = bridge->index;
 	table_add(&table, "enp1s0", "", "192.168.1.7");
 	expect_chosen("enp1s0 192.168.1.7");
 }

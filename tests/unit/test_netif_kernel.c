@@ -172,6 +172,38 @@ static void test_addresses_are_read_in_order_with_prefix_and_scope(void **state)
 		printf("no IPv6 in this kernel\n");
 }
 
+static bool has_addr(const char *wanted)
+{
+	char text[INET6_ADDRSTRLEN];
+
+	for (size_t i = 0; i < table.addr_count; i++)
+		if (!strcmp(netif_addr_text(&table.addrs[i].addr, text), wanted))
+			return true;
+	return false;
+}
+
+/* No socket can be bound to an address that another host may turn out to have. */
+static void test_an_address_that_is_asked_about_is_none_yet(void **state)
+{
+	FILE *asks;
+
+	(void)state;
+	ip("link add a0 type veth peer name a1");
+	asks = fopen("/proc/sys/net/ipv6/conf/a0/dad_transmits", "we");
+	/* So often, a second each, that it does not end meanwhile. */
+	if (!asks || fputs("1000\n", asks) < 0 || fclose(asks)) {
+		printf("SKIP no IPv6, or /proc/sys may not be written to\n");
+		skip();
+	}
+	ip("link set a1 up");
+	ip("link set a0 up");
+	ip("-6 addr add fd00::1/64 dev a0");
+	ip("-6 addr add fd00::2/64 dev a0 nodad");
+	wait_running("a0");
+	assert_false(has_addr("fd00::1"));
+	assert_true(has_addr("fd00::2"));
+}
+
 static void test_veth_beats_bridge_and_tunnel(void **state)
 {
 	(void)state;
@@ -252,6 +284,7 @@ int main(void)
 		cmocka_unit_test_teardown(test_kinds_are_the_kernels, teardown),
 		cmocka_unit_test_teardown(test_addresses_are_read_in_order_with_prefix_and_scope,
 					  teardown),
+		cmocka_unit_test_teardown(test_an_address_that_is_asked_about_is_none_yet, teardown),
 		cmocka_unit_test_teardown(test_veth_beats_bridge_and_tunnel, teardown),
 		cmocka_unit_test_teardown(test_a_vlan_knows_what_it_is_stacked_on, teardown),
 		cmocka_unit_test_teardown(test_bridge_ports_know_their_bridge, teardown),

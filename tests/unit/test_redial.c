@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* Which new connections a sender makes for a rail that broke or whose path is in doubt, as far as it is
  * decided by who looks at the comm. */
+#include <errno.h>
 #include <netinet/in.h>
 #include <poll.h>
 #include <setjmp.h>
@@ -14,6 +15,7 @@
 
 #include "carrier.h"
 #include "signs.h"
+#include "support/capture.h"
 #include "support/check.h"
 #include "transports/common/heal.h"
 #include "transports/common/socket.h"
@@ -27,14 +29,14 @@ enum {
 };
 
 static int listeners[PATHS];
-static uint64_t start; /* dialling takes no time here: nothing is given up */
+static uint64_t now; /* dialling takes no time here: nothing is given up */
 
 static int setup(void **state)
 {
 	signs_setup(state);
 	signs_open_send(1);
 	resume_listen(&signs.pair, listeners, PATHS);
-	signs.now = start = net_now_ms();
+	signs.now = now = net_now_ms();
 	return 0;
 }
 
@@ -47,18 +49,18 @@ static int teardown(void **state)
 
 static void step(void)
 {
-	heal_step(signs.pair.send, start);
+	heal_step(signs.pair.send, now);
 }
 
 /* The first connection comes over this path, and so far none over the other. */
 static void dialled_first(int path)
 {
-	struct pollfd first = { .fd = listeners[path], .events = POLLIN },
-		      second = { .fd = listeners[!path], .events = POLLIN };
+	struct pollfd fds[PATHS] = { [OWN] = { .fd = listeners[OWN], .events = POLLIN },
+				     [OTHER] = { .fd = listeners[OTHER], .events = POLLIN } };
 
 	step();
-	assert_int_equal(poll(&first, 1, TEST_PATIENCE_MS), 1);
-	assert_int_equal(poll(&second, 1, 0), 0);
+	assert_int_equal(poll(fds, PATHS, TEST_PATIENCE_MS), 1);
+	assert_int_equal(fds[path].revents, POLLIN);
 }
 
 static void suspect(void)
@@ -76,13 +78,18 @@ static void test_for_a_silent_path_others_are_tried_first(void **state)
 	dialled_first(OTHER);
 }
 
-static void test_for_a_rail_that_broke_its_own_path_is_tried_first(void **state)
+static void break_rail(void)
 {
-	(void)state;
 	pair_hang_up(&signs.pair, 0);
 	for (int i = 0; i < 5; i++)
 		comm_turn(signs.pair.send);
 	assert_int_equal(signs.pair.send->rails[0]->fd, -1);
+}
+
+static void test_for_a_rail_that_broke_its_own_path_is_tried_first(void **state)
+{
+	(void)state;
+	break_rail();
 	heal_free(signs.pair.send); /* as if there had been no memory: the next look begins again */
 	signs_look_after(0);
 	dialled_first(OWN);
@@ -139,6 +146,137 @@ static void test_what_is_being_made_begins_anew_with_a_link_event_only(void **st
 	close(filler);
 }
 
+/* --- what is said on the new connections, and answered --- */
+
+static struct anynet_wire_hello said;
+
+/* The peer's end of the next connection over this path, and the hello on it. */
+static int be_called(int path)
+{
+	struct deadline deadline = deadline_in(TEST_PATIENCE_MS, "a hello");
+	struct sockaddr_storage from;
+	size_t got = 0;
+	int fd = -1;
+
+	while (fd < 0 || socket_recv_some(fd, &said, sizeof(said), &got)) {
+		step();
+		if (fd < 0)
+			fd = socket_accept(listeners[path], &from);
+		now += fd < 0; /* it may be pausing */
+		deadline_turn(&deadline);
+	}
+	assert_int_equal(hello_check(&said, ANYNET_HELLO), 0);
+	assert_int_equal(said.kind, ANYNET_KIND_RESUME);
+	return fd;
+}
+
+static void answer(int fd, enum anynet_hello_status status)
+{
+	struct anynet_wire_hello welcome;
+	size_t sent = 0;
+
+	hello_fill(&welcome, &local_dev, NULL, 0);
+	hello_answer(&welcome, &said);
+	welcome.status = status;
+	assert_int_equal(socket_send_some(fd, &welcome, sizeof(welcome), &sent), 0);
+}
+
+static void test_each_try_has_a_newer_epoch(void **state)
+{
+	uint32_t epoch = signs.pair.send->rails[0]->epoch;
+
+	(void)state;
+	break_rail();
+	for (int i = 0; i < 4; i++) {
+		int fd = be_called(i % PATHS ? OTHER : OWN);
+
+		assert_true(said.epoch > epoch);
+		epoch = said.epoch;
+		close(fd); /* without an answer */
+	}
+}
+
+/* Of an earlier life of the connection it may know a newer epoch. */
+static void test_an_epoch_that_was_too_old_is_left_far_behind(void **state)
+{
+	uint32_t epoch;
+	int fd;
+
+	(void)state;
+	break_rail();
+	fd = be_called(OWN);
+	epoch = said.epoch;
+	answer(fd, ANYNET_STATUS_STALE);
+	close(fd);
+	fd = be_called(OTHER);
+	assert_true(said.epoch >= epoch + 10);
+	close(fd);
+}
+
+static void test_a_receiver_that_has_closed_ends_it_at_once(void **state)
+{
+	struct deadline deadline = deadline_in(TEST_PATIENCE_MS, "an error");
+	struct sockaddr_storage from;
+	int fd;
+
+	(void)state;
+	capture_allow_warn();
+	break_rail();
+	fd = be_called(OWN);
+	answer(fd, ANYNET_STATUS_GONE);
+	while (!comm_error(signs.pair.send)) {
+		/* No further try. */
+		assert_int_equal(socket_accept(listeners[OWN], &from), -EAGAIN);
+		assert_int_equal(socket_accept(listeners[OTHER], &from), -EAGAIN);
+		now++;
+		step();
+		deadline_turn(&deadline);
+	}
+	assert_int_equal(comm_error(signs.pair.send), -ECONNRESET);
+	close(fd);
+}
+
+static void test_a_path_that_answers_again_needs_no_other(void **state)
+{
+	int filler = fill_backlog(listeners[OTHER]), fd = dup(filler);
+
+	(void)state;
+	close(fd);
+	suspect();
+	step();
+	assert_true(being_made(fd));
+	signs.rails[0] = signs_healthy;
+	signs_look_after(100);
+	assert_false(signs_suspect(0));
+	assert_int_equal(being_made(fd), 0);
+	close(filler);
+}
+
+/* The receiver may have gone over to the new connection, and given up the one that answers. */
+static void test_who_has_said_resume_waits_for_the_answer(void **state)
+{
+	struct deadline deadline = deadline_in(TEST_PATIENCE_MS, "the rail's return");
+	struct anynet_rail *rail = signs.pair.send->rails[0];
+	char byte;
+	int fd;
+
+	(void)state;
+	suspect();
+	fd = be_called(OTHER);
+	signs.rails[0] = signs_healthy;
+	signs_look_after(100);
+	assert_false(signs_suspect(0));
+	assert_int_equal(recv(fd, &byte, 1, MSG_DONTWAIT), -1);
+	assert_int_equal(errno, EAGAIN);
+	answer(fd, ANYNET_STATUS_OK);
+	while (rail->epoch != said.epoch) {
+		step();
+		deadline_turn(&deadline);
+	}
+	assert_int_equal(rail->pair.to, OTHER);
+	close(fd);
+}
+
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
@@ -146,6 +284,11 @@ int main(void)
 		TEST(test_for_a_silent_path_others_are_tried_first),
 		TEST(test_for_a_rail_that_broke_its_own_path_is_tried_first),
 		TEST(test_what_is_being_made_begins_anew_with_a_link_event_only),
+		TEST(test_each_try_has_a_newer_epoch),
+		TEST(test_an_epoch_that_was_too_old_is_left_far_behind),
+		TEST(test_a_receiver_that_has_closed_ends_it_at_once),
+		TEST(test_a_path_that_answers_again_needs_no_other),
+		TEST(test_who_has_said_resume_waits_for_the_answer),
 	};
 
 	return cmocka_run_group_tests(tests, NULL, NULL);

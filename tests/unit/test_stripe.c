@@ -82,6 +82,9 @@ static void test_of_an_ib_device_its_ports_come_first(void **state)
 	assert_string_equal(set_of(fuse("98"), 8), "980123s");
 	assert_string_equal(set_of(fuse("01234567"), 8), "01234567");
 	assert_string_equal(set_of(fuse("0123456"), 8), "0123456s");
+	/* Who stands by with a port's own address is no other way. */
+	((struct sockaddr_in *)&nics[3].addr)->sin_addr.s_addr = htonl(INADDR_LOOPBACK);
+	assert_string_equal(set_of(&nics[0], 8), "012345");
 }
 
 static void test_of_an_ib_device_all_ports_want_rails(void **state)

@@ -83,17 +83,59 @@ static void test_a_lost_ack_is_told_again_on_its_rail(void **state)
 {
 	(void)state;
 	pair_open_recv(&pair, 3);
-	put_message(1, 0, 5); /* acknowledged on rail 0 */
+	put_message(1, 0, 205); /* acknowledged on rail 0 */
 	turns();
 	for (int again = 0; again < 3; again++) {
 		resume_recv_ok(&pair, 0, NULL);
-		told_once(0, ANYNET_FRAME_ACK, 5, 0);
+		told_once(0, ANYNET_FRAME_ACK, 205, 0);
 		told_nothing();
 	}
 	/* It was not told there. */
 	resume_recv_ok(&pair, 1, NULL);
 	resume_recv_ok(&pair, 2, NULL);
 	told_nothing();
+}
+
+/* Message 0 is there, and so much of its acknowledgement, which goes on rail 0, is out. */
+static void tell_in_part(size_t bytes)
+{
+	pair_open_recv(&pair, 2);
+	narrow_socket(pair.recv->rails[0]->fd, bytes);
+	put_message(1, 0, 205);
+	turns();
+	assert_int_equal(narrow_room(), 0);
+	narrow_socket(-1, 0);
+}
+
+static void test_a_word_half_told_is_told_whole_again(void **state)
+{
+	(void)state;
+	tell_in_part(10);
+	resume_recv_ok(&pair, 0, NULL);
+	told_once(0, ANYNET_FRAME_ACK, 205, 0);
+	told_nothing();
+}
+
+static void test_a_heartbeat_waits_for_the_end_of_a_word(void **state)
+{
+	uint8_t bytes[2 * sizeof(struct anynet_wire_frame) + ANYNET_ACK_BYTES];
+	struct anynet_rail *rail;
+	struct anynet_wire_frame header;
+
+	(void)state;
+	tell_in_part(10);
+	rail = pair.recv->rails[0];
+	assert_int_equal(recv(pair.fds[0], bytes, sizeof(bytes), MSG_DONTWAIT), 10);
+	rail->ops->ping(rail); /* nothing is under way, but for what is not out yet */
+	turns();
+	assert_int_equal(recv(pair.fds[0], bytes + 10, sizeof(bytes) - 10, MSG_DONTWAIT),
+			 sizeof(header) + ANYNET_ACK_BYTES - 10);
+	memcpy(&header, bytes, sizeof(header));
+	assert_int_equal(header.type, ANYNET_FRAME_ACK);
+	assert_int_equal(header.length, ANYNET_ACK_BYTES);
+	rail->ops->ping(rail);
+	assert_int_equal(recv(pair.fds[0], bytes, sizeof(bytes), MSG_DONTWAIT), sizeof(header));
+	assert_int_equal(bytes[0], ANYNET_FRAME_PING);
 }
 
 /* Whatever it was told, when the sender uses the slot again it has understood. */
@@ -436,6 +478,8 @@ int main(void)
 #define TEST(name) \
 	cmocka_unit_test_prestate_setup_teardown(name, pair_setup_healing, teardown, &pair)
 		TEST(test_a_lost_ack_is_told_again_on_its_rail),
+		TEST(test_a_word_half_told_is_told_whole_again),
+		TEST(test_a_heartbeat_waits_for_the_end_of_a_word),
 		TEST(test_a_slot_used_again_needs_no_word_about_before),
 		TEST(test_a_message_that_waits_in_its_rail_is_a_word_too),
 		TEST(test_an_ack_moves_to_the_rail_that_it_was_told_on_last),

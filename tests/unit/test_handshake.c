@@ -1,0 +1,231 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* Handshakes from outside: who is shut out, when, and what he is told before that. test_accept.c goes on with
+ * those who are let in. */
+#include <errno.h>
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdint.h>
+#include <sys/socket.h>
+#include <unistd.h>
+
+#include <cmocka.h>
+
+#include "environment.h"
+#include "local_net.h"
+#include "support/capture.h"
+#include "support/check.h"
+#include "transports/common/hello.h"
+#include "transports/common/listen.h"
+#include "transports/common/socket.h"
+
+static struct anynet_listener *listener;
+static struct anynet_comm *accepted;
+static union {
+	struct anynet_wire_handle wire;
+	uint8_t bytes[ANYNET_HANDLE_BYTES];
+} handle;
+
+static int setup(void **state)
+{
+	(void)state;
+	log_to_capture();
+	capture_allow_warn();
+	local_net_start();
+	return anynet_listen(&local_dev, handle.bytes, &listener);
+}
+
+static void close_all(void)
+{
+	if (listener)
+		anynet_close_listener(listener);
+	anynet_close(accepted);
+	listener = NULL;
+	accepted = NULL;
+	anynet_net_trim();
+}
+
+static int teardown(void **state)
+{
+	(void)state;
+	close_all();
+	return 0;
+}
+
+static void turn(void)
+{
+	if (accepted)
+		listen_turn();
+	else
+		assert_int_equal(anynet_accept(listener, &accepted), 0);
+}
+
+/* A connection to the listener's port: 0, or -errno. */
+static int try_to_dial(int *fd)
+{
+	struct sockaddr_storage to;
+
+	assert_true(socket_from_wire(&handle.wire.addrs[0], 0, &to));
+	*fd = socket(to.ss_family, SOCK_STREAM | SOCK_CLOEXEC, 0);
+	assert_true(*fd >= 0);
+	return connect(*fd, (struct sockaddr *)&to, (socklen_t)socket_addr_bytes(&to)) ? -errno : 0;
+}
+
+/* One that has said the first bytes of a message. */
+static int say(const void *message, size_t bytes)
+{
+	int fd;
+
+	assert_int_equal(try_to_dial(&fd), 0);
+	assert_int_equal(send(fd, message, bytes, MSG_NOSIGNAL), bytes);
+	return fd;
+}
+
+/* Of a comm with two rails, which waits for its sender's READY when it has been made. */
+static struct anynet_wire_hello good_hello(void)
+{
+	struct anynet_wire_hello hello;
+
+	hello_fill(&hello, &local_dev, handle.wire.addrs, 1);
+	hello.type = ANYNET_HELLO;
+	hello.kind = ANYNET_KIND_COMM;
+	hello.rails = 2;
+	hello.endpoint = handle.wire.endpoint;
+	hello.comm_id = 0x1234;
+	memcpy(hello.token, handle.wire.token, sizeof(hello.token));
+	return hello;
+}
+
+/* Has the engine hung up, by now? */
+static bool is_shut_out(int fd)
+{
+	char byte;
+	ssize_t n = recv(fd, &byte, 1, MSG_PEEK | MSG_DONTWAIT);
+
+	return !n || (n < 0 && errno == ECONNRESET);
+}
+
+/* True: an answer, which goes to *answer; false: he is shut out without one. */
+static bool is_answered(int fd, struct anynet_wire_hello *answer)
+{
+	struct deadline deadline = deadline_in(TEST_PATIENCE_MS, "an answer, or an end");
+	size_t got = 0;
+
+	while (socket_recv_some(fd, answer, sizeof(*answer), &got)) {
+		if (is_shut_out(fd)) {
+			assert_int_equal(got, 0);
+			return false;
+		}
+		turn();
+		deadline_turn(&deadline);
+	}
+	assert_int_equal(answer->type, ANYNET_WELCOME);
+	return true;
+}
+
+/* The real peer's first connection: all who came before have been looked at when it is answered. */
+static int be_welcomed(struct anynet_wire_hello hello)
+{
+	struct anynet_wire_hello answer;
+	int fd = say(&hello, sizeof(hello));
+
+	assert_true(is_answered(fd, &answer));
+	assert_int_equal(answer.status, ANYNET_STATUS_OK);
+	return fd;
+}
+
+static void check_shut_out(struct anynet_wire_hello hello)
+{
+	struct anynet_wire_hello answer;
+	int fd = say(&hello, sizeof(hello));
+
+	assert_false(is_answered(fd, &answer));
+	close(fd);
+}
+
+static void test_a_token_is_wanted(void **state)
+{
+	(void)state;
+	for (size_t i = 0; i < ANYNET_TOKEN_BYTES; i++) {
+		struct anynet_wire_hello hello = good_hello();
+
+		hello.token[i] ^= 0x10;
+		check_shut_out(hello);
+	}
+}
+
+static void test_another_version_is_told_to_who_has_the_token(void **state)
+{
+	struct anynet_wire_hello hello = good_hello(), answer;
+	int fd;
+
+	(void)state;
+	hello.version++;
+	fd = say(&hello, sizeof(hello));
+	assert_true(is_answered(fd, &answer));
+	assert_int_equal(answer.status, ANYNET_STATUS_VERSION);
+	close(fd);
+	hello.token[0] ^= 1;
+	check_shut_out(hello);
+}
+
+static void test_the_first_wrong_byte_ends_it(void **state)
+{
+	struct anynet_wire_hello hello = good_hello();
+	int stranger = say("G", 1), slow = say(&hello, 1), peer = be_welcomed(hello);
+
+	(void)state;
+	assert_true(is_shut_out(stranger));
+	assert_false(is_shut_out(slow));
+	close(stranger);
+	close(slow);
+	close(peer);
+}
+
+static void test_who_says_too_little_has_a_time(void **state)
+{
+	struct anynet_wire_hello hello = good_hello();
+	int silent, slow, peer;
+	uint64_t until;
+
+	(void)state;
+	local_cfg.handshake_timeout_ms = 1;
+	assert_int_equal(try_to_dial(&silent), 0);
+	slow = say(&hello, sizeof(hello) - 1);
+	peer = be_welcomed(hello);
+	until = net_now_ms() + 1;
+	while (net_now_ms() < until)
+		;
+	turn();
+	assert_true(is_shut_out(silent));
+	assert_true(is_shut_out(slow));
+	assert_false(is_shut_out(peer));
+	close(silent);
+	close(slow);
+	close(peer);
+}
+
+static void test_the_port_is_shut_when_nobody_listens(void **state)
+{
+	int fd;
+
+	(void)state;
+	close(be_welcomed(good_hello()));
+	close_all();
+	assert_int_equal(try_to_dial(&fd), -ECONNREFUSED);
+	close(fd);
+}
+
+int main(void)
+{
+	const struct CMUnitTest tests[] = {
+#define TEST(name) cmocka_unit_test_setup_teardown(name, setup, teardown)
+		TEST(test_a_token_is_wanted),
+		TEST(test_another_version_is_told_to_who_has_the_token),
+		TEST(test_the_first_wrong_byte_ends_it),
+		TEST(test_who_says_too_little_has_a_time),
+		TEST(test_the_port_is_shut_when_nobody_listens),
+	};
+
+	return cmocka_run_group_tests_name("handshake", tests, NULL, NULL);
+}
