@@ -159,7 +159,8 @@ static void test_0_is_a_descriptor(void **state)
 	assert_int_equal(ends[0], 0);
 	fd = fd_note(0);
 	assert_int_equal(fd, 0);
-	fd_hang_up(&fd, -1);
+	fd_close(&fd);
+	assert_int_equal(fd, -1);
 	expect_end(ends[1]);
 	if (input >= 0) {
 		dup2(input, 0);
