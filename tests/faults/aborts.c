@@ -158,10 +158,6 @@ static void works(struct pair *pair)
 	link_close(&pair->net, &link);
 }
 
-/* Of the background thread, which sleeps once there is nothing to do: itself, epoll, eventfd, netlink. */
-#define BACKGROUND_THREADS 1
-#define BACKGROUND_FDS     3
-
 /* Everything else the plugin opened is closed, at the latest when a deadline of its own is over. */
 static void await_nothing_left(struct pair *pair, size_t fds, size_t threads)
 {

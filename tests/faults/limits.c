@@ -200,7 +200,7 @@ static int try_once(const struct job_plan *plan, const struct limit *limit, unsi
 	works_again();
 	check_ok(driver_finalize(try.net.driver, try.net.ctx));
 	struct deadline deadline = deadline_in(CONNECT_MS * 2, "descriptors to be closed");
-	while (proc_fds(NULL, 0) > fds)
+	while (proc_fds(NULL, 0) > fds + BACKGROUND_FDS)
 		deadline_turn(&deadline);
 	return TRIED | (failed ? FAILED_ONCE : 0) | (fine ? 0 : GAVE_UP);
 }

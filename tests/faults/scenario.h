@@ -29,6 +29,10 @@ struct scenario {
 	int seconds; /* it takes by default, about; what is over five times that and 100 s, hangs */
 };
 
+/* What stays of the background thread, which sleeps once there is nothing to do: itself; epoll, eventfd, netlink. */
+#define BACKGROUND_THREADS 1
+#define BACKGROUND_FDS     3
+
 /* Ends with an entry without a name. */
 extern const struct scenario cut_scenarios[], link_scenarios[], peer_scenarios[], setup_scenarios[],
 	abort_scenarios[], limit_scenarios[], soak_scenarios[], figure_scenarios[];

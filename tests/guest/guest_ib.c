@@ -155,7 +155,7 @@ static void killed(struct duo *duo)
 {
 	await_device(duo, "rxe0");
 	duo_kill(duo, 1);
-	printf("peer killed: error after %.0f ms\n", ms_of(duo_await_error(duo, 0, 10000)));
+	printf("peer killed: error after %.0f ms\n", ms_of(duo_await_error(duo, 0, WAY_MS)));
 }
 
 static const struct {
