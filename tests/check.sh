@@ -6,7 +6,8 @@
 # Usage: tests/check.sh PART
 #
 #   quick      the tests with the label `quick`, in a release and an ASan+UBSan build: `make check`
-#   rest       the other tests of these two builds, but for `guest` and `nccl`
+#   rest       the other tests of these two builds, but for those of the parts `kinds`, `guest` and `nccl`
+#   kinds      the fault suite in other kinds of processes (tests/faults/kind.h)
 #   tsan       the tests under ThreadSanitizer
 #   fuzz       every fuzzer, for FUZZ_SECONDS each (default 30)
 #   clang      everything built with clang, warnings are errors, and the unit tests
@@ -85,9 +86,11 @@ prepare() {
 	fi
 }
 
+kinds='^faults\..*-(worker|stdio|setenv)$'
 case $part in
 quick) run "release asan-ubsan" -L '^quick$' ;;
-rest) run "release asan-ubsan" -LE '^quick$' -E '^(asan\.)?(guest|nccl)\.' ;;
+rest) run "release asan-ubsan" -LE '^quick$' -E "^(asan\.)?(guest|nccl)\.|$kinds" ;;
+kinds) run release -R "$kinds" ;;
 tsan) run tsan ;;
 fuzz) run fuzz ;;
 clang) run clang -R '^test_' ;;
