@@ -181,6 +181,34 @@ static void another_port_reaches_it_too(struct test_net *net)
 	link_close(net, &link);
 }
 
+/* What would travel in a frame, and be copied from there by the receiver: with the grant there in time NICs write
+ * it where it belongs. */
+static void small_messages_are_not_copied_either(struct test_net *net)
+{
+	struct deadline deadline = deadline_in(TEST_PATIENCE_MS, "a message without copies");
+	static unsigned char host[100];
+	struct buffer gpu;
+	struct link link;
+	uint64_t copies;
+
+	need_gpu();
+	if (!getenv("ANYNET_IBVERBS_LIB"))
+		check_skip("no NIC reaches GPU memory");
+	link_open(net, &link);
+	buffer_alloc(&gpu, BYTES);
+	do {
+		copies = memory_counts().copies;
+		pattern_fill(host, sizeof(host), copies);
+		check_int(flow_exchange(net, link.send, link.recv, host, sizeof(host), gpu.data,
+					BYTES),
+			  sizeof(host));
+		pattern_check(gpu.data, sizeof(host), copies);
+		deadline_turn(&deadline);
+	} while (memory_counts().copies != copies);
+	buffer_free(&gpu);
+	link_close(net, &link);
+}
+
 /* --- copies that take long --- */
 
 /* A message with copies on the streams, at one end or both. */
@@ -612,6 +640,8 @@ int main(int argc, char **argv)
 		  two_gpus_talk,
 		  .settings = { "FAKE_CUDA=device; device" } },
 		{ .name = "another_port_reaches_it_too", another_port_reaches_it_too },
+		{ .name = "small_messages_are_not_copied_either",
+		  small_messages_are_not_copied_either },
 		{ .name = "dereg_waits_for_copies", dereg_waits_for_copies },
 		{ .name = "slow_copies_are_waited_for", slow_copies_are_waited_for },
 		{ .name = "copies_go_on_when_the_connection_breaks",
