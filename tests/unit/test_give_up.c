@@ -346,6 +346,7 @@ static void test_a_way_home_is_not_lost_with_the_old_connection(void **state)
 	hear(ANYNET_KIND_RESUME);
 	answer_ok();
 	assert_int_equal(test.comm->rails[0]->pair.to, 1);
+	assert_false(heal_announced(test.comm, test.comm->rails[0]));
 	test.lost_port = 0;
 	hear(ANYNET_KIND_RESUME);
 	cut();
