@@ -17,6 +17,7 @@
 #define PLACE_BYTES 8192
 #define BYTES_MIN   600 /* smaller ones are copied, and need no grant */
 #define LINKS       8   /* opened one after the other */
+#define COPIED      60  /* messages, and twice the slots of a receiver */
 #define LOOKS       4   /* requests: a grant, and words about what waits for one */
 
 static struct {
@@ -180,6 +181,32 @@ static struct fake_verbs_counts open_by_verbs(struct test_net *net)
 	}
 }
 
+/* Copied ones, more than the receiver has slots for, and it consumes none: who knows of no free slot waits. */
+static void no_send_meets_an_empty_receive_queue(struct test_net *net)
+{
+	static char from[COPIED][8], to[COPIED][8];
+	struct flow flows[] = {
+		{ .is_send = true, .transfers = stream.transfers[0], .count = COPIED },
+		{ .transfers = stream.transfers[1], .count = COPIED },
+	};
+
+	open_by_verbs(net);
+	flows[0].comm = stream.link.send;
+	flows[1].comm = stream.link.recv;
+	for (size_t i = 0; i < COPIED; i++) {
+		pattern_fill(from[i], sizeof(from[i]), seed_of(i));
+		stream.transfers[0][i] = transfer_of(from[i], sizeof(from[i]), 7, NULL);
+		stream.transfers[1][i] = transfer_of(to[i], sizeof(to[i]), 7, NULL);
+	}
+	for (int i = 0; i < 10 * COPIED; i++)
+		flow_step(net, &flows[0]);
+	flows_run(net, flows, 2);
+	for (size_t i = 0; i < COPIED; i++)
+		pattern_check(to[i], sizeof(to[i]), seed_of(i));
+	check_int(fake_counts().rnr, 0);
+	link_close(net, &stream.link);
+}
+
 /* While a message waits for its grant the receiver is shown it from time to time. The receive that has its
  * number may be another tag's, and too small for it. */
 static void a_message_is_compared_with_receives_of_its_tag(struct test_net *net)
@@ -240,6 +267,8 @@ int main(int argc, char **argv)
 		{ .name = "the_first_grant_counts_when_all_of_it_is_there",
 		  the_first_grant_counts_when_all_of_it_is_there },
 		{ .name = "grants_go_together", grants_go_together },
+		{ .name = "no_send_meets_an_empty_receive_queue",
+		  no_send_meets_an_empty_receive_queue },
 		{ .name = "a_message_is_compared_with_receives_of_its_tag",
 		  a_message_is_compared_with_receives_of_its_tag },
 		{ .name = "a_comm_pins_little", a_comm_pins_little },
