@@ -25,6 +25,7 @@ static struct {
 	struct transfer sends[MESSAGES], recvs[MESSAGES];
 	struct flow flows[2];
 	uint64_t sent, received;
+	int tags; /* in turns */
 } stream;
 
 static uint64_t seed_of(uint64_t number)
@@ -49,6 +50,7 @@ static void check_next(struct flow *flow, size_t index)
 static void stream_open(struct test_net *net)
 {
 	memset(&stream, 0, sizeof(stream));
+	stream.tags = 1;
 	link_open(net, &stream.link);
 	for (int i = 0; i < SIZES; i++) {
 		buffer_alloc(&stream.from[i], sizes[i]);
@@ -68,10 +70,10 @@ static void stream_run(struct test_net *net, void (*midway)(void))
 	for (int i = 0; i < MESSAGES; i++) {
 		int k = i % SIZES;
 
-		stream.sends[i] =
-			transfer_of(stream.from[k].data, sizes[k], 7, stream.mhandles[0][k]);
-		stream.recvs[i] =
-			transfer_of(stream.to[k].data, sizes[k], 7, stream.mhandles[1][k]);
+		stream.sends[i] = transfer_of(stream.from[k].data, sizes[k], i % stream.tags,
+					      stream.mhandles[0][k]);
+		stream.recvs[i] = transfer_of(stream.to[k].data, sizes[k], i % stream.tags,
+					      stream.mhandles[1][k]);
 	}
 	stream.flows[0] = (struct flow){
 		.comm = stream.link.send,
@@ -206,6 +208,58 @@ static void what_has_arrived_counts_though_nobody_has_seen_it(struct test_net *n
 	}
 	check_by_verbs(net);
 	stream_close(net);
+}
+
+/* Of what the sender had to ask for: what it has been told goes with the queue pair. */
+static void grants_are_asked_for_again(struct test_net *net)
+{
+	char text[80];
+
+	stream_open(net);
+	check_by_verbs(net);
+	stream.tags = 3;
+	for (int nth = 1; nth < 12; nth += 2) {
+		snprintf(text, sizeof(text), "fault status write-imm nth=%d status=12", nth);
+		fault = text;
+		stream_run(net, strike);
+	}
+	check_by_verbs(net);
+	stream_close(net);
+}
+
+/* The sender has been closed, and what it has posted leaves later. */
+static void what_was_sent_arrives_after_close(struct test_net *net)
+{
+	enum {
+		COUNT = 10,
+		BYTES = 8
+	};
+	static struct transfer sends[COUNT], recvs[COUNT];
+	char from[COUNT][BYTES], to[COUNT][BYTES];
+	struct flow flows[] = {
+		{ .is_send = true, .transfers = sends, .count = COUNT, .window = COUNT },
+		{ .transfers = recvs, .count = COUNT, .window = COUNT },
+	};
+	struct link link;
+
+	link_open(net, &link);
+	flows[0].comm = link.send;
+	flows[1].comm = link.recv;
+	link_check(net, &link, BYTES);
+	for (int i = 0; i < COUNT; i++) {
+		pattern_fill(from[i], BYTES, seed_of((uint64_t)i));
+		sends[i] = transfer_of(from[i], BYTES, 1, NULL);
+		recvs[i] = transfer_of(to[i], BYTES, 1, NULL);
+	}
+	fake_order("fault delay send ms=30 nth=2");
+	flows_run(net, flows, 1);
+	memory_leave(net, link.send);
+	check_ok(driver_close_send(net->driver, link.send));
+	link.send = NULL;
+	flows_run(net, &flows[1], 1);
+	for (int i = 0; i < COUNT; i++)
+		pattern_check(to[i], BYTES, seed_of((uint64_t)i));
+	link_close(net, &link);
 }
 
 /* --- no queue pair can be had --- */
@@ -472,6 +526,8 @@ int main(int argc, char **argv)
 		{ .name = "what_never_arrives_is_sent_again", what_never_arrives_is_sent_again },
 		{ .name = "what_has_arrived_counts_though_nobody_has_seen_it",
 		  what_has_arrived_counts_though_nobody_has_seen_it },
+		{ .name = "grants_are_asked_for_again", grants_are_asked_for_again },
+		{ .name = "what_was_sent_arrives_after_close", what_was_sent_arrives_after_close },
 		{ .name = "without_verbs_it_goes_on_over_tcp_and_back",
 		  without_verbs_it_goes_on_over_tcp_and_back },
 		{ .name = "a_port_may_go_and_come_back", a_port_may_go_and_come_back },

@@ -37,6 +37,13 @@ static void need_copies(void)
 		check_skip("NICs reach GPU memory");
 }
 
+static void need_nics(void)
+{
+	need_gpu();
+	if (!getenv("ANYNET_IBVERBS_LIB"))
+		check_skip("no NIC reaches GPU memory");
+}
+
 static void what_is_no_gpu_memory_is_refused(struct test_net *net)
 {
 	void *host = malloc(4096), *mhandle = host;
@@ -152,9 +159,7 @@ static void another_port_reaches_it_too(struct test_net *net)
 	void *mhandles[2];
 	uint64_t copies;
 
-	need_gpu();
-	if (!getenv("ANYNET_IBVERBS_LIB"))
-		check_skip("no NIC reaches GPU memory");
+	need_nics();
 	link_open(net, &link);
 	buffer_alloc(&from, BYTES);
 	buffer_alloc(&to, BYTES);
@@ -178,6 +183,101 @@ static void another_port_reaches_it_too(struct test_net *net)
 	check_ok(driver_dereg_mr(net->driver, link.recv, mhandles[1]));
 	buffer_free(&from);
 	buffer_free(&to);
+	link_close(net, &link);
+}
+
+/* What would travel in a frame, and be copied from there by the receiver: with the grant there in time NICs write
+ * it where it belongs. */
+static void small_messages_are_not_copied_either(struct test_net *net)
+{
+	struct deadline deadline = deadline_in(TEST_PATIENCE_MS, "a message without copies");
+	static unsigned char host[100];
+	struct buffer gpu;
+	struct link link;
+	uint64_t copies;
+
+	need_nics();
+	link_open(net, &link);
+	buffer_alloc(&gpu, BYTES);
+	do {
+		copies = memory_counts().copies;
+		pattern_fill(host, sizeof(host), copies);
+		check_int(flow_exchange(net, link.send, link.recv, host, sizeof(host), gpu.data,
+					BYTES),
+			  sizeof(host));
+		pattern_check(gpu.data, sizeof(host), copies);
+		deadline_turn(&deadline);
+	} while (memory_counts().copies != copies);
+	buffer_free(&gpu);
+	link_close(net, &link);
+}
+
+/* A NIC that would write there by its grant knows nothing of the receive's end, but by what the grant says. */
+static void nothing_small_is_written_past_its_receive(struct test_net *net)
+{
+	struct deadline deadline = deadline_in(TEST_PATIENCE_MS, "a grant by a queue pair");
+	static unsigned char host[100];
+	struct transfer send = transfer_of(host, sizeof(host), 0, NULL), recv;
+	struct flow flows[] = {
+		{ .is_send = true, .transfers = &send, .count = 1 },
+		{ .transfers = &recv, .count = 1, .posted = 1 },
+	};
+	struct link link, other;
+	struct buffer gpu;
+	uint64_t before;
+
+	need_nics();
+	capture_allow_warn();
+	link_open(net, &other);
+	for (before = fake_counts().qps; link_open(net, &link), fake_counts().qps < before + 2;
+	     before = fake_counts().qps) {
+		link_close(net, &link);
+		deadline_turn(&deadline);
+	}
+	buffer_alloc(&gpu, BYTES);
+	buffer_blank(&gpu);
+	recv = transfer_of(gpu.data, 60, 0, flow_reg(net, link.recv, gpu.data, BYTES));
+	before = fake_counts().sends;
+	for (transfer_post_soon(net, link.recv, false, &recv); fake_counts().sends == before;
+	     deadline_turn(&deadline))
+		check_ok(transfer_test(net, &recv));
+	flows[0].comm = link.send;
+	flows[1].comm = link.recv;
+	check(flows_run_until_error(net, flows, 2, &flows[1]));
+	link_check(net, &other, BYTES); /* whatever was written is seen now */
+	blank_check(gpu.data, BYTES);
+	check_ok(driver_dereg_mr(net->driver, link.recv, recv.mhandles[0]));
+	link_close(net, &link);
+	link_close(net, &other);
+	buffer_free(&gpu);
+}
+
+/* Nothing else makes the NIC's bytes seen here: the sender's memory is the host's, and all stays registered. */
+static void a_slow_flush_is_waited_for(struct test_net *net)
+{
+	static unsigned char host[BYTES];
+	struct buffer gpu;
+	struct link link;
+
+	need_nics();
+	link_open(net, &link);
+	buffer_alloc(&gpu, BYTES);
+	fake_order("fault delay read ms=20 count=1000000");
+	for (uint64_t i = 0; i < 5; i++) {
+		struct transfer send = transfer_of(host, BYTES, 0, NULL),
+				recv = transfer_of(gpu.data, BYTES, 0, NULL);
+		struct flow flows[] = {
+			{ .comm = link.recv, .transfers = &recv, .count = 1 },
+			{ .comm = link.send, .is_send = true, .transfers = &send, .count = 1 },
+		};
+
+		pattern_fill(host, BYTES, i);
+		flows_run(net, flows, 2);
+		pattern_check(gpu.data, BYTES, i);
+	}
+	fake_order("heal");
+	memory_leave(net, link.recv);
+	buffer_free(&gpu);
 	link_close(net, &link);
 }
 
@@ -612,6 +712,11 @@ int main(int argc, char **argv)
 		  two_gpus_talk,
 		  .settings = { "FAKE_CUDA=device; device" } },
 		{ .name = "another_port_reaches_it_too", another_port_reaches_it_too },
+		{ .name = "small_messages_are_not_copied_either",
+		  small_messages_are_not_copied_either },
+		{ .name = "nothing_small_is_written_past_its_receive",
+		  nothing_small_is_written_past_its_receive },
+		{ .name = "a_slow_flush_is_waited_for", a_slow_flush_is_waited_for },
 		{ .name = "dereg_waits_for_copies", dereg_waits_for_copies },
 		{ .name = "slow_copies_are_waited_for", slow_copies_are_waited_for },
 		{ .name = "copies_go_on_when_the_connection_breaks",

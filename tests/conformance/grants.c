@@ -17,6 +17,8 @@
 #define PLACE_BYTES 8192
 #define BYTES_MIN   600 /* smaller ones are copied, and need no grant */
 #define LINKS       8   /* opened one after the other */
+#define COPIED      60  /* messages, and twice the slots of a receiver */
+#define LOOKS       4   /* requests: a grant, and words about what waits for one */
 
 static struct {
 	struct link link;
@@ -163,21 +165,95 @@ static void grants_go_together(struct test_net *net)
 	stream_close(net);
 }
 
-/* Both ends of a comm, in this process. */
-static void a_comm_pins_little(struct test_net *net)
+/* Again until there are queue pairs, as above. What there was before. */
+static struct fake_verbs_counts open_by_verbs(struct test_net *net)
 {
 	struct deadline deadline = deadline_in(TEST_PATIENCE_MS, "a comm by a queue pair");
-	struct fake_verbs_counts before, after;
+	struct fake_verbs_counts before;
 
 	for (;;) {
 		before = fake_counts();
 		link_open(net, &stream.link);
-		after = fake_counts();
-		if (after.qps - before.qps == 2)
-			break;
+		if (fake_counts().qps - before.qps == 2)
+			return before;
 		link_close(net, &stream.link);
 		deadline_turn(&deadline);
 	}
+}
+
+/* Copied ones, more than the receiver has slots for, and it consumes none: who knows of no free slot waits. */
+static void no_send_meets_an_empty_receive_queue(struct test_net *net)
+{
+	static char from[COPIED][8], to[COPIED][8];
+	struct flow flows[] = {
+		{ .is_send = true, .transfers = stream.transfers[0], .count = COPIED },
+		{ .transfers = stream.transfers[1], .count = COPIED },
+	};
+
+	open_by_verbs(net);
+	flows[0].comm = stream.link.send;
+	flows[1].comm = stream.link.recv;
+	for (size_t i = 0; i < COPIED; i++) {
+		pattern_fill(from[i], sizeof(from[i]), seed_of(i));
+		stream.transfers[0][i] = transfer_of(from[i], sizeof(from[i]), 7, NULL);
+		stream.transfers[1][i] = transfer_of(to[i], sizeof(to[i]), 7, NULL);
+	}
+	for (int i = 0; i < 10 * COPIED; i++)
+		flow_step(net, &flows[0]);
+	flows_run(net, flows, 2);
+	for (size_t i = 0; i < COPIED; i++)
+		pattern_check(to[i], sizeof(to[i]), seed_of(i));
+	check_int(fake_counts().rnr, 0);
+	link_close(net, &stream.link);
+}
+
+/* While a message waits for its grant the receiver is shown it from time to time. The receive that has its
+ * number may be another tag's, and too small for it. */
+static void a_message_is_compared_with_receives_of_its_tag(struct test_net *net)
+{
+	struct deadline deadline =
+		deadline_in(TEST_PATIENCE_MS, "the receiver to be shown a message");
+	static char from[2][PLACE_BYTES], to[2][PLACE_BYTES];
+	static const size_t bytes[] = { BYTES_MIN, PLACE_BYTES };
+	struct transfer sends[2], recvs[2];
+	uint64_t requests;
+
+	open_by_verbs(net);
+	for (int tag = 0; tag < 2; tag++) {
+		pattern_fill(from[tag], bytes[tag], seed_of((uint64_t)tag));
+		sends[tag] = transfer_of(from[tag], bytes[tag], tag, NULL);
+		recvs[tag] = transfer_of(to[tag], bytes[tag], tag, NULL);
+	}
+	transfer_post_soon(net, stream.link.recv, false, &recvs[0]);
+	transfer_post_soon(net, stream.link.send, true, &sends[1]);
+	for (requests = fake_counts().sends; fake_counts().sends < requests + LOOKS;
+	     deadline_turn(&deadline)) {
+		check_ok(transfer_test(net, &recvs[0]));
+		check_ok(transfer_test(net, &sends[1]));
+	}
+	for (int tag = 1; tag >= 0; tag--) {
+		struct flow flows[] = {
+			{ .comm = stream.link.send,
+			  .is_send = true,
+			  .transfers = &sends[tag],
+			  .count = 1,
+			  .posted = (size_t)tag },
+			{ .comm = stream.link.recv,
+			  .transfers = &recvs[tag],
+			  .count = 1,
+			  .posted = (size_t)!tag },
+		};
+		flows_run(net, flows, 2);
+		pattern_check(to[tag], bytes[tag], seed_of((uint64_t)tag));
+	}
+	link_close(net, &stream.link);
+}
+
+/* Both ends of a comm, in this process. */
+static void a_comm_pins_little(struct test_net *net)
+{
+	struct fake_verbs_counts before = open_by_verbs(net), after = fake_counts();
+
 	check_that(after.bytes_pinned - before.bytes_pinned <= 64 << 10, "%llu bytes are pinned",
 		   (unsigned long long)(after.bytes_pinned - before.bytes_pinned));
 	link_close(net, &stream.link);
@@ -191,6 +267,10 @@ int main(int argc, char **argv)
 		{ .name = "the_first_grant_counts_when_all_of_it_is_there",
 		  the_first_grant_counts_when_all_of_it_is_there },
 		{ .name = "grants_go_together", grants_go_together },
+		{ .name = "no_send_meets_an_empty_receive_queue",
+		  no_send_meets_an_empty_receive_queue },
+		{ .name = "a_message_is_compared_with_receives_of_its_tag",
+		  a_message_is_compared_with_receives_of_its_tag },
 		{ .name = "a_comm_pins_little", a_comm_pins_little },
 	};
 

@@ -2,6 +2,7 @@
 /* regMr and deregMr (net-api.md §3.7, §3.10, §8 rows 12 and 13). */
 #include <support/buffer.h>
 #include <support/capture.h>
+#include <support/fake.h>
 #include <support/flow.h>
 #include <support/link.h>
 #include <support/memory.h>
@@ -10,6 +11,7 @@
 #include <nccl_net/device.h>
 #include <pthread.h>
 #include <stdatomic.h>
+#include <stdlib.h>
 #include <string.h>
 
 #define MIB (1024 * 1024)
@@ -245,6 +247,57 @@ static void dereg_of_a_send_in_flight_lets_go_of_it(struct test_net *net)
 	dereg_in_flight(net, dereg_send);
 }
 
+/* Another handle of the same memory keeps it open to its NICs: what is on its way must not get there by that. Nor does
+ * it help that the queue pair is going to be destroyed, as this can take long. */
+static void what_another_handle_keeps_registered_is_not_written_either(struct test_net *net)
+{
+	struct deadline deadline = deadline_in(TEST_PATIENCE_MS, "a message and its end"), left;
+	struct fake_verbs_counts before;
+	struct transfer send, recv;
+	struct link link, other;
+	struct buffer from, to;
+	void *kept;
+
+	if (!getenv("ANYNET_IBVERBS_LIB"))
+		check_skip("no NIC writes to memory");
+	capture_allow_warn();
+	link_open(net, &link);
+	link_open(net, &other);
+	buffer_alloc(&from, MIB);
+	buffer_alloc(&to, MIB);
+	pattern_fill(from.data, MIB, 6);
+	send = transfer_of(from.data, MIB, 0, flow_reg(net, link.send, from.data, MIB));
+	recv = transfer_of(to.data, MIB, 0, flow_reg(net, link.recv, to.data, MIB));
+	kept = flow_reg(net, other.recv, to.data, MIB);
+	fake_order("fault call destroy_qp errno=16 count=1000000; fault delay write-imm ms=50");
+	before = fake_counts();
+	transfer_post_soon(net, link.recv, false, &recv);
+	transfer_post_soon(net, link.send, true, &send);
+	while (fake_counts().bytes_sent[0] < before.bytes_sent[0] + MIB) {
+		check_ok(transfer_test(net, &recv));
+		check_ok(transfer_test(net, &send));
+		deadline_turn(&deadline);
+	}
+	before = fake_counts();
+	left = deadline_in(1000, "the message to leave");
+	check_ok(driver_dereg_mr(net->driver, link.recv, recv.mhandles[0]));
+	buffer_blank(&to); /* it is somebody else's now */
+	/* It leaves before long, if it did not before. */
+	while (fake_counts().transmissions == before.transmissions && !deadline_passed(&left))
+		deadline_turn(&deadline);
+	blank_check(to.data, MIB);
+	while (!send.done && !transfer_test(net, &send))
+		deadline_turn(&deadline);
+	blank_check(to.data, MIB);
+	fake_order("heal");
+	check_ok(driver_dereg_mr(net->driver, link.send, send.mhandles[0]));
+	check_ok(driver_dereg_mr(net->driver, other.recv, kept));
+	link_close(net, &link);
+	link_close(net, &other);
+	buffer_free(&from);
+	buffer_free(&to);
+}
+
 /* NCCL's order at an abort: deregMr of both buffers, free, close. */
 static void close_after_dereg_touches_nothing(struct test_net *net)
 {
@@ -328,6 +381,8 @@ int main(int argc, char **argv)
 		  dereg_of_a_receive_in_flight_lets_go_of_it },
 		{ .name = "dereg_of_a_send_in_flight_lets_go_of_it",
 		  dereg_of_a_send_in_flight_lets_go_of_it },
+		{ .name = "what_another_handle_keeps_registered_is_not_written_either",
+		  what_another_handle_keeps_registered_is_not_written_either },
 		{ .name = "close_after_dereg_touches_nothing", close_after_dereg_touches_nothing },
 		{ .name = "other_buffers_come_and_go_beside_messages",
 		  other_buffers_come_and_go_beside_messages },

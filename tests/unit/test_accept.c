@@ -20,7 +20,9 @@
 #include "support/capture.h"
 #include "support/check.h"
 #include "transports/common/listen_internal.h"
+#include "transports/common/registry.h"
 #include "transports/common/secret.h"
+#include "transports/common/socket.h"
 
 #define COMM_ID  0x1234
 #define LINES    8
@@ -309,6 +311,80 @@ static void test_a_rail_does_not_join_twice(void **state)
 	stands(1);
 }
 
+/* --- a receiver asks after its sender --- */
+
+static void test_a_probe_finds_a_comm_by_number_and_token(void **state)
+{
+	struct anynet_wire_hello probe = hello_of(ANYNET_KIND_PROBE, 0, 1), other = probe;
+	struct anynet_comm *send = send_comm_create(&local_dev, 1);
+
+	(void)state;
+	assert_non_null(send);
+	send->paths.comm_id = COMM_ID;
+	memset(send->paths.token, 0x5a, sizeof(send->paths.token));
+	memcpy(probe.token, send->paths.token, sizeof(probe.token));
+	assert_int_equal(say(probe), ANYNET_STATUS_GONE);
+	assert_int_equal(registry_add(send), 0);
+	assert_int_equal(say(other), ANYNET_STATUS_GONE); /* of another token */
+	other = probe;
+	other.comm_id++;
+	assert_int_equal(say(other), ANYNET_STATUS_GONE);
+	assert_false(send->probed);
+	assert_int_equal(say(probe), ANYNET_STATUS_OK);
+	assert_true(send->probed && send->attention); /* it looks at its rails */
+	send->error = -ETIMEDOUT;
+	assert_int_equal(say(probe), ANYNET_STATUS_GONE);
+	registry_remove(send);
+	send_comm_destroy(send);
+}
+
+/* --- what either side may want for both --- */
+
+static void test_the_connector_may_want_checksums(void **state)
+{
+	struct anynet_wire_hello hello = of_one_rail(hello_of(ANYNET_KIND_COMM, 0, 0));
+
+	(void)state;
+	hello.features |= ANYNET_FEATURE_CHECKSUM;
+	assert_int_equal(say(hello), ANYNET_STATUS_OK);
+	accept_once();
+	assert_true(test.comm->checksum);
+}
+
+/* The test as acceptor, with a listening socket of its own. */
+static void test_the_acceptor_may_want_checksums(void **state)
+{
+	struct anynet_connect_options opts = { .traffic_class = -1 };
+	struct deadline deadline = deadline_in(TEST_PATIENCE_MS, "a connection");
+	int listener = socket_listen(&local_dev.addr, &local_cfg), fd = -1;
+	struct anynet_wire_handle handle = test.handle.wire;
+	struct sockaddr_storage from;
+	struct anynet_wire_hello hello, welcome;
+	struct anynet_comm *comm = NULL;
+	size_t got = 0;
+
+	(void)state;
+	handle.addrs[0].port = (uint16_t)socket_port(listener);
+	while (fd < 0 || socket_recv_some(fd, &hello, sizeof(hello), &got)) {
+		assert_int_equal(anynet_connect(&local_dev, &opts, &handle, &comm), 0);
+		fd = fd < 0 ? socket_accept(listener, &from) : fd;
+		deadline_turn(&deadline);
+	}
+	hello_fill(&welcome, &local_dev, handle.addrs, 1);
+	hello_answer(&welcome, &hello);
+	welcome.rails = 1;
+	welcome.features |= ANYNET_FEATURE_CHECKSUM;
+	assert_int_equal(send(fd, &welcome, sizeof(welcome), 0), sizeof(welcome));
+	while (!comm) {
+		assert_int_equal(anynet_connect(&local_dev, &opts, &handle, &comm), 0);
+		deadline_turn(&deadline);
+	}
+	assert_true(comm->checksum);
+	close(fd);
+	close(listener);
+	anynet_close(comm);
+}
+
 #define TEST(name) cmocka_unit_test_setup_teardown(name, setup, teardown)
 
 int main(void)
@@ -323,6 +399,9 @@ int main(void)
 		TEST(test_another_comm_has_no_place_beside_the_first),
 		TEST(test_only_rails_of_the_plan_join_once_and_in_time),
 		TEST(test_a_rail_does_not_join_twice),
+		TEST(test_a_probe_finds_a_comm_by_number_and_token),
+		TEST(test_the_connector_may_want_checksums),
+		TEST(test_the_acceptor_may_want_checksums),
 	};
 
 	return cmocka_run_group_tests(tests, NULL, NULL);

@@ -96,6 +96,22 @@ static void test_acknowledgement_comes_before_the_replay_ring_is_full(void **sta
 	assert_in_range(named, 2, LOCAL_RING_BYTES / 1000 - 1);
 }
 
+/* In the ring they take room, too. */
+static void test_so_it_does_for_messages_without_bytes(void **state)
+{
+	const uint32_t headers = 1024 / 4 / sizeof(struct anynet_wire_frame);
+
+	(void)state;
+	local_cfg.replay_bytes = 1024;
+	pair_open_recv(&pair, 1);
+	for (uint32_t seq = 0; seq < headers; seq++) {
+		deliver(seq, 0, 0);
+		assert_int_equal(ack_came(), -1);
+	}
+	pair_idle(pair_irecv(&pair, data, 8, 0));
+	assert_int_equal(ack_came(), headers);
+}
+
 static void test_each_slot_is_acknowledged_once_in_any_order(void **state)
 {
 	struct anynet_wire_frame frame = frame_data(2, 0, ANYNET_FLAG_ACK, 3);
@@ -477,6 +493,7 @@ int main(void)
 		TEST(test_a_message_that_asks_is_acknowledged_at_once),
 		TEST(test_small_messages_are_acknowledged_by_the_quarter_of_the_slots),
 		TEST(test_acknowledgement_comes_before_the_replay_ring_is_full),
+		TEST(test_so_it_does_for_messages_without_bytes),
 		TEST(test_each_slot_is_acknowledged_once_in_any_order),
 		TEST(test_a_message_set_aside_is_acknowledged_before_anybody_receives_it),
 		TEST(test_a_small_send_is_done_without_an_ack_a_large_one_with_it),

@@ -57,6 +57,21 @@ static void test_a_bye_ends_an_idle_sender_without_an_error(void **state)
 	assert_false(linger_start(pair.send));
 }
 
+/* … and a receiver whose sender has said it: it need not come back. */
+static void test_who_comes_back_after_bye_is_told_that_it_is_over(void **state)
+{
+	struct anynet_wire_hello welcome;
+
+	(void)state;
+	pair_open_recv(&pair, 1);
+	put_bye(0);
+	for (int i = 0; i < 5; i++)
+		comm_turn(pair.recv);
+	assert_true(pair.recv->peer_closed);
+	assert_int_equal(resume_recv(&pair, 0, 1, &welcome), -1);
+	assert_int_equal(welcome.status, ANYNET_STATUS_GONE);
+}
+
 static void test_an_end_without_bye_is_healed(void **state)
 {
 	(void)state;
@@ -251,6 +266,7 @@ int main(void)
 #define TEST(name) \
 	cmocka_unit_test_prestate_setup_teardown(name, pair_setup_healing, teardown, &pair)
 		TEST(test_a_bye_ends_an_idle_sender_without_an_error),
+		TEST(test_who_comes_back_after_bye_is_told_that_it_is_over),
 		TEST(test_an_end_without_bye_is_healed),
 		TEST(test_a_bye_while_a_send_waits_is_an_error),
 		TEST(test_the_last_words_on_a_connection_are_heard),

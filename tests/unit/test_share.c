@@ -180,6 +180,23 @@ static void test_all_are_done_at_about_the_same_time(void **state)
 	}
 }
 
+/* The receiver waits for it on the rail by which it knows the comm. */
+static void test_ready_goes_first_on_rail_0(void **state)
+{
+	struct send_comm *comm;
+	struct frame_id id;
+
+	(void)state;
+	open_rails(2);
+	comm = (struct send_comm *)share.pair.send;
+	send_ready(share.pair.send, 2);
+	assert_true(send_next(comm, share.pair.send->rails[1], &id));
+	assert_int_equal(id.type, ANYNET_FRAME_DATA);
+	assert_true(send_next(comm, share.pair.send->rails[0], &id));
+	assert_int_equal(id.type, ANYNET_FRAME_READY);
+	assert_true(takes(0)); /* once */
+}
+
 #define SHARE(test) \
 	cmocka_unit_test_prestate_setup_teardown(test, pair_setup, pair_teardown, &share.pair)
 
@@ -192,6 +209,7 @@ int main(void)
 		SHARE(test_nothing_is_left_to_one_that_is_broken),
 		SHARE(test_a_suspect_one_takes_nothing),
 		SHARE(test_all_are_done_at_about_the_same_time),
+		SHARE(test_ready_goes_first_on_rail_0),
 	};
 
 	return cmocka_run_group_tests(tests, NULL, NULL);

@@ -49,6 +49,28 @@ static void test_a_path_that_tells_nothing_is_not_suspect(void **state)
 	assert_true(signs.pair.send->rails[0]->fd >= 0);
 }
 
+/* It has been reported done, and may have to be sent again. */
+static void test_what_was_copied_is_watched_until_it_is_acknowledged(void **state)
+{
+	const uint16_t slot = 0;
+
+	(void)state;
+	signs_open_idle_send(1);
+	pair_send(&signs.pair, signs.out, 8);
+	signs_lose(0);
+	signs_look_after(SIGNS_PEER_TIMEOUT_MS - 1);
+	assert_true(signs_suspect(0));
+	signs.rails[0] = signs_healthy;
+	signs_look_after(0);
+	assert_false(signs_suspect(0));
+	frame_put_ack(signs.pair.fds[0], &slot, 1);
+	comm_turn(signs.pair.send);
+	signs.rails[0] = signs_dead;
+	signs_look_after(0);
+	signs_look_after(SIGNS_PEER_TIMEOUT_MS - 1);
+	assert_false(signs_suspect(0));
+}
+
 static void suspect_after(uint8_t own_paths, uint8_t peer_paths, uint64_t ms)
 {
 	struct anynet_comm *comm = signs_comm();
@@ -276,6 +298,7 @@ int main(void)
 #define TEST(name) cmocka_unit_test_setup_teardown(name, signs_setup, signs_teardown)
 		TEST(test_a_path_that_answers_is_not_suspect),
 		TEST(test_a_path_that_tells_nothing_is_not_suspect),
+		TEST(test_what_was_copied_is_watched_until_it_is_acknowledged),
 		TEST(test_a_silent_path_is_suspected_sooner_when_there_is_another),
 		TEST(test_each_silence_is_one_line_for_who_wants_to_know),
 		TEST(test_a_path_that_answers_again_is_trusted_again),
