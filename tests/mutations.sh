@@ -283,7 +283,7 @@ plant() {
 		# shellcheck disable=SC2086
 		red=$(run "$copy" --stop-on-failure ${tests[n]} |
 			sed -nE '/\*\*\*(Skipped|Not Run)/d; s/^([^ ]*) .*\*\*\*([A-Za-z]*).*/\1 (\2)/p')
-		result="${red:+killed by $red}"
+		result="${red:+killed by ${red%%$'\n'*}}"
 		result="${result:-SURVIVED ${reds[n]}} in $((SECONDS - began)) s"
 	fi
 	printf '%s' "$before${olds[n]}$after" >"$file"

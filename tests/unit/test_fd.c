@@ -148,6 +148,31 @@ static void test_a_child_keeps_the_numbers_and_nothing_else(void **state)
 	close(ends[1]);
 }
 
+/* A number that was ours is somebody else's by the time of the fork. */
+static void test_a_child_keeps_what_was_ours_before(void **state)
+{
+	int ends[2], status, theirs;
+	char byte;
+
+	(void)state;
+	note_pair(ends);
+	theirs = ends[0];
+	fd_close(&ends[0]);
+	assert_int_equal(dup2(ends[1], theirs), theirs);
+	close(ends[1]);
+	assert_int_equal(pipe(ends), 0);
+	assert_int_equal(dup2(ends[1], theirs), theirs);
+	close(ends[1]);
+	pid_t pid = fork();
+	if (!pid)
+		_exit(write(theirs, "x", 1) != 1);
+	assert_int_equal(waitpid(pid, &status, 0), pid);
+	assert_int_equal(status, 0);
+	assert_int_equal(read(ends[0], &byte, 1), 1);
+	close(ends[0]);
+	close(theirs);
+}
+
 /* Where a program has closed its standard input. */
 static void test_0_is_a_descriptor(void **state)
 {
@@ -177,6 +202,7 @@ int main(void)
 		cmocka_unit_test(test_a_connection_ends_though_a_copy_lives),
 		cmocka_unit_test(test_an_epoll_set_forgets_what_was_hung_up),
 		cmocka_unit_test(test_a_child_keeps_the_numbers_and_nothing_else),
+		cmocka_unit_test(test_a_child_keeps_what_was_ours_before),
 		cmocka_unit_test(test_0_is_a_descriptor),
 	};
 

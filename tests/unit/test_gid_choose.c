@@ -149,6 +149,10 @@ static void test_a_range_is_a_filter(void **state)
 	expect(1, -1);
 	snprintf(cfg.ib_addr_range, sizeof(cfg.ib_addr_range), "192.168.5.1");
 	expect(2, -1);
+	add_own(4, "::ffff:192.168.5.2", IBV_GID_TYPE_ROCE_V2);
+	snprintf(cfg.ib_addr_range, sizeof(cfg.ib_addr_range), "192.168.5.2");
+	expect(4, -1);
+	own_count--;
 	snprintf(cfg.ib_addr_range, sizeof(cfg.ib_addr_range), "172.16.0.0/12");
 	expect_error(-EADDRNOTAVAIL, "none of its 3 GIDs is in NCCL_IB_ADDR_RANGE=172.16.0.0/12");
 }
@@ -174,6 +178,32 @@ static void test_the_peers_network_decides(void **state)
 	expect(3, 8); /* 10.0.0.1 and .2 have the most in common */
 	own_count = 1;
 	expect(3, 8);
+}
+
+/* Where they differ in one byte the bits count. */
+static void test_the_peers_network_may_end_within_a_byte(void **state)
+{
+	(void)state;
+	add_own(3, "::ffff:10.0.0.1", IBV_GID_TYPE_ROCE_V2);
+	add_own(5, "::ffff:10.0.64.1", IBV_GID_TYPE_ROCE_V2);
+	add_peer(9, "::ffff:10.0.80.2", IBV_GID_TYPE_ROCE_V2);
+	expect(5, 9);
+}
+
+static bool route_of_version_1_only(const struct gid *from, const struct gid *to)
+{
+	(void)to;
+	return from->type == IBV_GID_TYPE_ROCE_V1;
+}
+
+static void test_the_version_counts_more_than_a_route(void **state)
+{
+	(void)state;
+	add_usual("::ffff:10.0.0.1");
+	add_peer(2, "::ffff:10.0.0.2", IBV_GID_TYPE_ROCE_V1);
+	add_peer(3, "::ffff:10.0.0.2", IBV_GID_TYPE_ROCE_V2);
+	wish.routes = route_of_version_1_only;
+	expect(3, 3);
 }
 
 static void test_both_ends_must_speak_the_same(void **state)
@@ -311,6 +341,8 @@ int main(void)
 		cmocka_unit_test_setup(test_a_range_is_a_filter, setup),
 		cmocka_unit_test_setup(test_link_local_never_by_itself, setup),
 		cmocka_unit_test_setup(test_the_peers_network_decides, setup),
+		cmocka_unit_test_setup(test_the_peers_network_may_end_within_a_byte, setup),
+		cmocka_unit_test_setup(test_the_version_counts_more_than_a_route, setup),
 		cmocka_unit_test_setup(test_both_ends_must_speak_the_same, setup),
 		cmocka_unit_test_setup(test_a_route_counts_more_than_family_and_network, setup),
 		cmocka_unit_test_setup(test_both_sides_choose_the_same_pair, setup),

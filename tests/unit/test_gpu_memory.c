@@ -144,6 +144,46 @@ static void test_the_probe_leaves_nothing_behind(void **state)
 	assert_int_equal(fake_live(), 0);
 }
 
+static struct ibv_pd *alloc_pd(struct ibv_context *context)
+{
+	(void)context;
+	return &fake.pd;
+}
+
+static int dealloc_pd(struct ibv_pd *pd)
+{
+	(void)pd;
+	return 0;
+}
+
+/* What is set counts, and not what is loaded. */
+static void test_peer_memory_may_be_said_to_be_there_or_not(void **state)
+{
+	struct anynet_config cfg = { .ib_peer_memory = ANYNET_SWITCH_AUTO };
+	char text[ANYNET_REASON_BYTES];
+
+	(void)state;
+	fake_reset();
+	fake.error = EOPNOTSUPP;
+	fake.verbs.alloc_pd = alloc_pd;
+	fake.verbs.dealloc_pd = dealloc_pd;
+	assert_int_equal(gpu_ptr_support(&cfg, &fake.verbs, NULL, tree_root(), text, sizeof(text)), 0);
+	cfg.ib_peer_memory = ANYNET_SWITCH_ON;
+	assert_int_equal(gpu_ptr_support(&cfg, &fake.verbs, NULL, tree_root(), text, sizeof(text)),
+			 ANYNET_PTR_CUDA);
+	assert_non_null(strstr(text, "reached: ANYNET_IB_PEER_MEMORY=on; "));
+	make_version("module/nvidia_peermem", "1\n");
+	cfg.ib_peer_memory = ANYNET_SWITCH_AUTO;
+	assert_int_equal(gpu_ptr_support(&cfg, &fake.verbs, NULL, tree_root(), text, sizeof(text)),
+			 ANYNET_PTR_CUDA);
+	cfg.ib_peer_memory = ANYNET_SWITCH_OFF;
+	assert_int_equal(gpu_ptr_support(&cfg, &fake.verbs, NULL, tree_root(), text, sizeof(text)), 0);
+	assert_non_null(strstr(text, "not reached: ANYNET_IB_PEER_MEMORY=off; "));
+	fake.error = EBADF;
+	assert_int_equal(gpu_ptr_support(&cfg, &fake.verbs, NULL, tree_root(), text, sizeof(text)),
+			 ANYNET_PTR_DMABUF);
+}
+
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
@@ -155,6 +195,7 @@ int main(void)
 		cmocka_unit_test(test_the_device_tells_whether_it_takes_dmabufs),
 		cmocka_unit_test(test_an_old_library_takes_no_dmabufs),
 		cmocka_unit_test(test_the_probe_leaves_nothing_behind),
+		with_tree(test_peer_memory_may_be_said_to_be_there_or_not),
 	};
 
 	return cmocka_run_group_tests(tests, NULL, NULL);

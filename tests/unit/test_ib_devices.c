@@ -130,7 +130,9 @@ static void test_virtual_functions_may_be_merged(void **state)
 	(void)state;
 	add("mlx5_0", 1, 1, "0000:3b:00.0", 5);
 	add("mlx5_9", 1, 1, "0000:3b:02.3", 5);
+	add("mlx5_33", 1, 1, "0000:3b:10.1", 5);
 	expect_device(1, "mlx5_9", "0000:3b:00.0", 2);
+	expect_device(2, "mlx5_33", "0000:3b:00.0", 3);
 	cfg.ib_merge_vfs = false;
 	expect_device(1, "mlx5_9", "0000:3b:02.0", 1);
 }

@@ -63,7 +63,7 @@ static void change(const struct ib_nic *nic, const char *script)
 
 static void test_a_nic_is_opened_once_under_its_name(void **state)
 {
-	struct ib_nic *first, *second;
+	struct ib_nic *first, *second, *other;
 
 	(void)state;
 	offer("a " ETH_UP " " ETH_UP "; b " ETH_DOWN " " ETH_UP);
@@ -84,7 +84,25 @@ static void test_a_nic_is_opened_once_under_its_name(void **state)
 	assert_int_equal(second->port, 2);
 	assert_ptr_not_equal(second, first);
 	assert_int_equal(count_of("fake_verbs_open_count"), 2);
+	other = ib_nic_open(&probe.devices[0], why, sizeof(why)); /* the first port of that device */
+	assert_int_equal(other->port, 1);
+	assert_ptr_not_equal(other, first);
 	assert_int_equal(count_of("fake_verbs_list_count"), 0);
+}
+
+static void test_a_device_that_has_failed_is_opened_anew(void **state)
+{
+	struct ib_nic *failed, *nic;
+
+	(void)state;
+	offer("c " ETH_UP);
+	failed = ib_nic_open(&probe.devices[0], why, sizeof(why));
+	assert_non_null(failed);
+	atomic_store(&failed->failed, true);
+	nic = ib_nic_open(&probe.devices[0], why, sizeof(why));
+	assert_non_null(nic);
+	assert_ptr_not_equal(nic, failed);
+	assert_ptr_equal(ib_nic_open(&probe.devices[0], why, sizeof(why)), nic);
 }
 
 static void test_what_was_not_offered_is_not_opened(void **state)
@@ -219,6 +237,7 @@ int main(int argc, char **argv)
 {
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test(test_a_nic_is_opened_once_under_its_name),
+		cmocka_unit_test(test_a_device_that_has_failed_is_opened_anew),
 		cmocka_unit_test(test_what_was_not_offered_is_not_opened),
 		cmocka_unit_test(test_failing_to_open_is_told_and_may_be_tried_again),
 		cmocka_unit_test(test_a_port_that_is_down_can_be_opened),

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Which CUDA driver libraries will do. */
+/* Libraries that are opened at run time: which will do. (libibverbs is test_ib_probe.c's.) */
 #include <errno.h>
 #include <setjmp.h>
 #include <stdarg.h>
@@ -10,8 +10,9 @@
 #include <cmocka.h>
 
 #include "transports/common/cuda.h"
+#include "transports/ib/rdmacm.h"
 
-static const char *whole, *older, *lacking; /* the files */
+static const char *whole, *older, *lacking, *cm; /* the files */
 
 static void test_a_driver_has_all(void **state)
 {
@@ -54,18 +55,37 @@ static void test_what_is_missing_is_named(void **state)
 	assert_null(cuda.library);
 }
 
+static void test_the_rdma_cm_is_wanted_whole(void **state)
+{
+	struct rdmacm rdmacm;
+	char why[200];
+
+	(void)state;
+	assert_int_equal(rdmacm_open(cm, &rdmacm, why, sizeof(why)), 0);
+	assert_non_null(rdmacm.create_id);
+	assert_non_null(rdmacm.establish);
+	assert_non_null(rdmacm.init_qp_attr);
+	rdmacm_close(&rdmacm);
+	assert_null(rdmacm.library);
+	assert_int_equal(rdmacm_open("libc.so.6", &rdmacm, why, sizeof(why)), -ENOSYS);
+	assert_non_null(strstr(why, "lacks rdma_create_event_channel@RDMACM_1.0"));
+	assert_null(rdmacm.library);
+}
+
 int main(int argc, char **argv)
 {
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test(test_a_driver_has_all),
 		cmocka_unit_test(test_an_older_driver_does_without_what_is_new),
 		cmocka_unit_test(test_what_is_missing_is_named),
+		cmocka_unit_test(test_the_rdma_cm_is_wanted_whole),
 	};
 
-	if (argc != 4)
+	if (argc != 5)
 		return 2;
 	whole = argv[1];
 	older = argv[2];
 	lacking = argv[3];
-	return cmocka_run_group_tests_name("cuda", tests, NULL, NULL);
+	cm = argv[4];
+	return cmocka_run_group_tests_name("libraries", tests, NULL, NULL);
 }
