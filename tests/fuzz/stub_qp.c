@@ -168,10 +168,14 @@ static void flush(struct stub_qp *qp)
 static struct ibv_qp *create_qp(struct ibv_pd *pd, struct ibv_qp_init_attr *attr)
 {
 	static uint32_t next_number = 0x11;
-	struct stub_qp *qp = stub_make(sizeof(*qp));
+	struct stub_qp *qp;
 
+	if (count_of_all == QPS_MAX) { /* as a device that has no more */
+		errno = ENOMEM;
+		return NULL;
+	}
+	qp = stub_make(sizeof(*qp));
 	must(attr->cap.max_send_wr <= SENDS_MAX && attr->cap.max_recv_wr <= RECVS_MAX);
-	must(count_of_all < QPS_MAX);
 	all[count_of_all++] = &qp->qp;
 	qp->cap = attr->cap;
 	qp->cq = (struct stub_cq *)attr->send_cq;
