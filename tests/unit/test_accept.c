@@ -37,7 +37,7 @@ static struct {
 	} handle;
 	int fds[LINES]; /* the connector's ends */
 	int lines;
-	int lost; /* so many WELCOMEs more cannot be sent */
+	int lost;                        /* so many WELCOMEs more cannot be sent */
 	struct anynet_wire_hello answer; /* the last */
 } test;
 
@@ -351,9 +351,10 @@ static void test_the_connector_may_want_checksums(void **state)
 	assert_true(test.comm->checksum);
 }
 
-/* The test as acceptor, with a listening socket of its own. */
+/* The test as acceptor, with a listening socket of its own. It may be asked for before it stands. */
 static void test_the_acceptor_may_want_checksums(void **state)
 {
+	struct anynet_wire_hello probe = hello_of(ANYNET_KIND_PROBE, 0, 1);
 	struct anynet_connect_options opts = { .traffic_class = -1 };
 	struct deadline deadline = deadline_in(TEST_PATIENCE_MS, "a connection");
 	int listener = socket_listen(&local_dev.addr, &local_cfg), fd = -1;
@@ -370,6 +371,9 @@ static void test_the_acceptor_may_want_checksums(void **state)
 		fd = fd < 0 ? socket_accept(listener, &from) : fd;
 		deadline_turn(&deadline);
 	}
+	assert_int_equal(say(probe), ANYNET_STATUS_GONE);
+	probe.comm_id = hello.comm_id;
+	assert_int_equal(say(probe), ANYNET_STATUS_OK);
 	hello_fill(&welcome, &local_dev, handle.addrs, 1);
 	hello_answer(&welcome, &hello);
 	welcome.rails = 1;

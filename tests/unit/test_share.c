@@ -20,6 +20,7 @@ static struct {
 	struct pair pair;
 	struct anynet_rail_ops ops; /* the real ones, but for these */
 	size_t backlog[PAIR_RAILS_MAX];
+	bool granted[PAIR_RAILS_MAX];
 } share;
 
 static size_t scripted_backlog(struct anynet_rail *rail)
@@ -180,6 +181,35 @@ static void test_all_are_done_at_about_the_same_time(void **state)
 	}
 }
 
+static bool scripted_grant(struct anynet_rail *rail, const struct send_msg *msg)
+{
+	(void)msg;
+	return share.granted[rail->index];
+}
+
+/* Where queue pairs may be had: by a rail with the grant, of several by the one with the least to do. */
+static void test_the_freest_of_those_with_the_grant_takes_it(void **state)
+{
+	(void)state;
+	local_dev.link = ANYNET_LINK_IB;
+	open_rails(3);
+	share.pair.send->unlinked =
+		false; /* there are none here, but that is not the rails' business */
+	share.ops.granted = scripted_grant;
+	memcpy(share.granted, (bool[]){ true, true, false }, sizeof(bool[3]));
+	set_rail(0, 0, 8 * CHUNK);
+	assert_false(takes(0));
+	assert_true(takes(1));
+	assert_false(takes(2));
+	set_rail(1, 0, 9 * CHUNK);
+	assert_true(takes(0));
+	assert_false(takes(1));
+	set_rail(1, 0, 0);
+	share.pair.send->rails[1]->suspect = true;
+	assert_true(takes(0));
+	assert_false(takes(1));
+}
+
 /* The receiver waits for it on the rail by which it knows the comm. */
 static void test_ready_goes_first_on_rail_0(void **state)
 {
@@ -209,6 +239,7 @@ int main(void)
 		SHARE(test_nothing_is_left_to_one_that_is_broken),
 		SHARE(test_a_suspect_one_takes_nothing),
 		SHARE(test_all_are_done_at_about_the_same_time),
+		SHARE(test_the_freest_of_those_with_the_grant_takes_it),
 		SHARE(test_ready_goes_first_on_rail_0),
 	};
 
