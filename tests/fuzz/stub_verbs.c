@@ -132,13 +132,13 @@ static struct ibv_mr *reg_mr(struct ibv_pd *pd, void *addr, size_t bytes, int ac
 	struct stub_mr *mr;
 	unsigned i = 0;
 
-	if (stub_refused_mrs) {
-		stub_refused_mrs--;
+	while (i < MRS_MAX && stub.mrs[i])
+		i++;
+	if (stub_refused_mrs || i == MRS_MAX) {
+		stub_refused_mrs -= !!stub_refused_mrs;
 		errno = ENOMEM;
 		return NULL;
 	}
-	while (stub.mrs[i])
-		must(++i < MRS_MAX);
 	mr = stub.mrs[i] = stub_make(sizeof(*mr));
 	mr->mr = (struct ibv_mr){ .context = pd->context,
 				  .pd = pd,
