@@ -329,7 +329,8 @@ static void open_receiver(void)
 	paths->own_addrs[0] = acceptor_addr(2);
 	for (unsigned i = 0; i < 2; i++)
 		paths->peer[i] = acceptor_addr(i);
-	acceptor.lines[0] = (struct line){ .fd = local_rail(run.comm, 0), .theirs = -1 };
+	acceptor.lines[0] =
+		(struct line){ .fd = local_rail(run.comm, 0), .theirs = -1, .asked = true };
 	acceptor.count = 1;
 	must(!comm_open(run.comm));
 }
