@@ -6,13 +6,13 @@
 #include <sys/socket.h>
 
 #include "transports/common/hello.h"
+#include "transports/common/socket.h"
 #include "transports/ib/verbs.h"
 #include "unit/local_net.h"
 
 struct acceptor acceptor;
 
-int __wrap_socket_connect(const struct sockaddr_storage *from, const struct sockaddr_storage *to,
-			  const struct anynet_config *cfg, bool same_host);
+__typeof__(socket_connect) __wrap_socket_connect;
 
 /* A dial: a new line. */
 int __wrap_socket_connect(const struct sockaddr_storage *from, const struct sockaddr_storage *to,

@@ -11,8 +11,8 @@
 static uint64_t now_ms = 1000 * SECOND_MS, noise;
 static unsigned calls;
 
-uint64_t __wrap_net_now_ms(void);
-void __wrap_net_random(void *data, size_t bytes);
+__typeof__(net_now_ms) __wrap_net_now_ms;
+__typeof__(net_random) __wrap_net_random;
 
 void clock_start(void)
 {
@@ -33,10 +33,11 @@ uint64_t __wrap_net_now_ms(void)
 	return now_ms;
 }
 
-void __wrap_net_random(void *data, size_t bytes)
+int __wrap_net_random(void *data, size_t bytes)
 {
 	for (size_t i = 0; i < bytes; i++) {
 		noise = noise * 6364136223846793005u + 1442695040888963407u;
 		((uint8_t *)data)[i] = (uint8_t)(noise >> 56);
 	}
+	return 0;
 }

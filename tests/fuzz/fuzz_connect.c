@@ -39,11 +39,12 @@ static struct {
 		uint8_t bytes[ANYNET_HANDLE_BYTES];
 	} handle;
 	struct anynet_comm *comm;
+	bool refused; /* some dial may have been */
 	struct sent sent[SENT_MAX];
 	struct posted posted[ANYNET_REQUESTS];
 } run;
 
-int __wrap_guard_add(struct anynet_comm *comm);
+__typeof__(guard_add) __wrap_guard_add;
 
 /* Its caller does without a thread that looks after it. */
 int __wrap_guard_add(struct anynet_comm *comm)
@@ -82,6 +83,7 @@ static void connect_step(void)
 		return;
 	ret = anynet_connect(&local_dev, &opts, run.handle.bytes, &comm);
 	must(!ret || !comm);
+	must(!ret || acceptor.count || run.refused); /* it has dialled */
 	run.comm = comm;
 	if (!comm)
 		return;
@@ -297,6 +299,7 @@ static void step(void)
 		break;
 	case 15:
 		acceptor.refuses = refusals[(op >> 4) % ARRAY_SIZE(refusals)];
+		run.refused = true;
 		break;
 	default:
 		if (line)
@@ -329,7 +332,8 @@ static void open_receiver(void)
 	paths->own_addrs[0] = acceptor_addr(2);
 	for (unsigned i = 0; i < 2; i++)
 		paths->peer[i] = acceptor_addr(i);
-	acceptor.lines[0] = (struct line){ .fd = local_rail(run.comm, 0), .theirs = -1 };
+	acceptor.lines[0] =
+		(struct line){ .fd = local_rail(run.comm, 0), .theirs = -1, .asked = true };
 	acceptor.count = 1;
 	must(!comm_open(run.comm));
 }

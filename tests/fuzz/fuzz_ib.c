@@ -19,7 +19,7 @@
 
 struct ib_run ib;
 
-const struct anynet_device *__wrap_comm_device_at(const struct anynet_comm *comm, int fd);
+__typeof__(comm_device_at) __wrap_comm_device_at;
 
 const struct anynet_device *__wrap_comm_device_at(const struct anynet_comm *comm, int fd)
 {

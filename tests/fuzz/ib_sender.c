@@ -99,12 +99,14 @@ struct anynet_comm *ib_sender_open(void)
 	if (ib.order & IB_LATE_SEQ)
 		run.first_seq = run.next_seq = ((struct send_comm *)comm)->next_seq = LATE_SEQ;
 	for (unsigned i = 0; i < ib.rails; i++) {
+		struct ib_link *link = make_link();
 		int fds[2];
 
+		must(link || ib.order & IB_ODD_LINKS);
 		peer_pair(fds);
 		ib.peers[i] = fds[1];
 		must(!comm_add_rail(comm, fds[0], (uint16_t)i, 0, (struct anynet_wire_rail){ 0, 0 },
-				    make_link()));
+				    link));
 	}
 	return comm;
 }

@@ -36,7 +36,7 @@ static struct {
 uint32_t stub_cm_qpn;
 int stub_cm_refuses;
 
-int __wrap_rdmacm_open(const char *file, struct rdmacm *rdmacm, char *why, size_t why_bytes);
+__typeof__(rdmacm_open) __wrap_rdmacm_open;
 
 static int result(void)
 {
