@@ -270,6 +270,18 @@ obstacle() {
 	[ -n "$passed" ] || echo "skipped, as its tests are: ${reds[$1]}"
 }
 
+# Those of a copy: ctest ends a test that hangs, but not what the test has started.
+end_programs() {
+	local exe
+
+	for exe in /proc/[0-9]*/exe; do
+		if [[ $(readlink "$exe") == "$1"/* ]]; then
+			exe=${exe%/exe}
+			kill -KILL "${exe#/proc/}" 2>/dev/null || true
+		fi
+	done
+}
+
 # plant COPY N: one mutation. The next one finds the file as it was.
 plant() {
 	local copy=$1 n=$2 file=$1/src/${files[$2]} began=$SECONDS before after red result
@@ -278,13 +290,14 @@ plant() {
 	printf '%s' "$before${news[n]}$after" >"$file"
 	# shellcheck disable=SC2086
 	if ! build "$copy" 1 ${tests[n]}; then
-		result="STALE: $(grep -m1 -E 'error|undefined' "$copy/log")"
+		result="STALE: it does not compile: $(grep -m1 -E 'error|undefined' "$copy/log" || true)"
 	else
 		# shellcheck disable=SC2086
 		red=$(run "$copy" --stop-on-failure ${tests[n]} |
 			sed -nE '/\*\*\*(Skipped|Not Run)/d; s/^([^ ]*) .*\*\*\*([A-Za-z]*).*/\1 (\2)/p')
 		result="${red:+killed by ${red%%$'\n'*}}"
 		result="${result:-SURVIVED ${reds[n]}} in $((SECONDS - began)) s"
+		[[ $red != *Timeout* ]] || end_programs "$copy"
 	fi
 	printf '%s' "$before${olds[n]}$after" >"$file"
 	report "$n" "$result"

@@ -109,6 +109,8 @@ IN_FRONT int front_connect(int fd, const struct sockaddr *addr, socklen_t bytes)
 IN_FRONT int front_bind(int fd, const struct sockaddr *addr, socklen_t bytes) __asm__("bind");
 IN_FRONT int front_getsockname(int fd, struct sockaddr *addr,
 			       socklen_t *bytes) __asm__("getsockname");
+/* This one as the headers may define an inline function of that name. */
+IN_FRONT int front_poll(struct pollfd *fds, nfds_t count, int ms) __asm__("poll");
 
 IN_FRONT int socket(int domain, int type, int protocol)
 {
@@ -211,7 +213,7 @@ IN_FRONT int epoll_wait(int set, struct epoll_event *events, int count, int ms)
 	return behind(set, events, count, ms);
 }
 
-IN_FRONT int poll(struct pollfd *fds, nfds_t count, int ms)
+int front_poll(struct pollfd *fds, nfds_t count, int ms)
 {
 	BEHIND("poll", int, struct pollfd *, nfds_t, int)
 	measure_sleep(ms < 0 ? -1 : (int64_t)ms * 1000000);
