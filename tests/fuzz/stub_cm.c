@@ -323,7 +323,8 @@ bool stub_cm_request(const void *data, uint8_t bytes)
 			.param.conn = { .private_data = data, .private_data_len = bytes },
 		};
 
-		if (!cm.ids[i]->listens || cm.event_count == EVENTS_MAX || cm.id_count == IDS_MAX)
+		if (!cm.ids[i]->listens || cm.event_count == EVENTS_MAX ||
+		    cm.id_count >= IDS_MAX / 2) /* the rest is for the plugin's own */
 			continue;
 		event.id = make_id(cm.ids[i]->id.context);
 		bind_id(event.id);
