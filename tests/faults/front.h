@@ -40,6 +40,13 @@ bool front_over(void);
 /* For the fronts: errno if this call is to fail, else 0. */
 int front_verdict(enum front_call call);
 
+/* From now on one bit of each large piece that is sent is another one on the wire than in memory. */
+void front_flip(void);
+
+/* From now on connections end, both ways, once FRONT_SHORT_BYTES have come in over them. */
+#define FRONT_SHORT_BYTES (64u << 10)
+void front_shorten(void);
+
 /* Jumps of what clock_gettime tells the whole process. */
 void front_wall_jump(int64_t seconds);
 void front_clock_jump(int64_t seconds);

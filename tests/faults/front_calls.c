@@ -102,6 +102,24 @@ static void *look_up(_Atomic(void *) *found, const char *name)
 		}                               \
 	} while (0)
 
+/* --- what is received --- */
+
+#define COUNTED_FDS 1024
+
+static _Atomic bool shortens;
+static _Atomic size_t came[COUNTED_FDS]; /* over each descriptor's connection */
+
+void front_shorten(void)
+{
+	atomic_store(&shortens, true);
+}
+
+static void forget_what_came(int fd)
+{
+	if (fd >= 0 && fd < COUNTED_FDS)
+		atomic_store(&came[fd], 0);
+}
+
 /* Under names of their own, as the headers declare theirs with types that ISO C does not have. */
 IN_FRONT int front_accept4(int fd, struct sockaddr *addr, socklen_t *bytes,
 			   int flags) __asm__("accept4");
@@ -123,7 +141,9 @@ int front_accept4(int fd, struct sockaddr *addr, socklen_t *bytes, int flags)
 {
 	BEHIND("accept4", int, int, struct sockaddr *, socklen_t *, int)
 	FAIL_AS(FRONT_ACCEPT, -1);
-	return behind(fd, addr, bytes, flags);
+	fd = behind(fd, addr, bytes, flags);
+	forget_what_came(fd);
+	return fd;
 }
 
 int front_connect(int fd, const struct sockaddr *addr, socklen_t bytes)
@@ -197,6 +217,62 @@ IN_FRONT ssize_t getrandom(void *bytes, size_t count, unsigned flags)
 	BEHIND("getrandom", ssize_t, void *, size_t, unsigned)
 	FAIL_AS(FRONT_RANDOM, -1);
 	return behind(bytes, count, flags);
+}
+
+/* --- what is sent --- */
+
+#define FLIP_BYTES 4096
+
+static _Atomic bool flips;
+
+void front_flip(void)
+{
+	atomic_store(&flips, true);
+}
+
+static void flip(const struct msghdr *msg)
+{
+	for (size_t i = 0; i < msg->msg_iovlen; i++)
+		if (msg->msg_iov[i].iov_len >= FLIP_BYTES)
+			((uint8_t *)msg->msg_iov[i].iov_base)[FLIP_BYTES / 2] ^= 1;
+}
+
+IN_FRONT ssize_t sendmsg(int fd, const struct msghdr *msg, int flags)
+{
+	bool flipped = atomic_load(&flips);
+	ssize_t sent;
+
+	BEHIND("sendmsg", ssize_t, int, const struct msghdr *, int)
+	if (flipped)
+		flip(msg);
+	sent = behind(fd, msg, flags);
+	if (flipped)
+		flip(msg);
+	return sent;
+}
+
+static ssize_t count_what_came(int fd, ssize_t bytes, int flags)
+{
+	if (!atomic_load(&shortens) || bytes <= 0 || flags & MSG_PEEK || fd >= COUNTED_FDS)
+		return bytes;
+	if (atomic_fetch_add(&came[fd], (size_t)bytes) + (size_t)bytes >= FRONT_SHORT_BYTES)
+		shutdown(fd, SHUT_RDWR);
+	return bytes;
+}
+
+/* Under names of their own, as above. */
+IN_FRONT ssize_t front_recv(int fd, void *data, size_t bytes, int flags) __asm__("recv");
+
+ssize_t front_recv(int fd, void *data, size_t bytes, int flags)
+{
+	BEHIND("recv", ssize_t, int, void *, size_t, int)
+	return count_what_came(fd, behind(fd, data, bytes, flags), flags);
+}
+
+IN_FRONT ssize_t recvmsg(int fd, struct msghdr *msg, int flags)
+{
+	BEHIND("recvmsg", ssize_t, int, struct msghdr *, int)
+	return count_what_came(fd, behind(fd, msg, flags), flags);
 }
 
 /* --- what sleeps --- */

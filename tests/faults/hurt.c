@@ -194,7 +194,7 @@ static bool hurt_one_connection(unsigned what)
 static unsigned choose(unsigned what)
 {
 	for (;;) {
-		unsigned one = 1u << random_below(&hurt.random, 5);
+		unsigned one = 1u << random_below(&hurt.random, 7);
 		if (what & one)
 			return one;
 	}
@@ -222,6 +222,10 @@ static void hurt_once(unsigned what)
 		front_wall_jump(random_next(&hurt.random) & 1 ? HOUR_S : -HOUR_S);
 	else if (one == HURT_CLOCK)
 		front_clock_jump(HOUR_S);
+	else if (one == HURT_FLIP)
+		front_flip();
+	else if (one == HURT_SHORT)
+		front_shorten();
 	else
 		done = hurt_one_connection(one);
 	if (done)

@@ -15,7 +15,7 @@
 #define STREAMS_MAX    12
 #define SETTINGS_MAX   8
 #define WARN_BYTES     512
-#define WARNS_KEPT     6
+#define WARNS_KEPT     12
 #define CALL_BYTES     80
 #define MESSAGE_MAX    (4u << 20)
 #define SIZES_MIX      0 /* job_plan.bytes: 0 B … MESSAGE_MAX, by the seed */
@@ -27,6 +27,8 @@
 #define HURT_RESET     0x04u /* the kernel ends it, as with ss -K: an error here, RST there */
 #define HURT_WALL      0x08u /* CLOCK_REALTIME jumps an hour */
 #define HURT_CLOCK     0x10u /* CLOCK_MONOTONIC jumps an hour ahead */
+#define HURT_FLIP      0x20u /* from now on one bit of whatever large is sent is turned over */
+#define HURT_SHORT     0x40u /* … each connection that was accepted ends once it has brought 64 KiB */
 
 enum job_stage {
 	JOB_NEW,

@@ -146,3 +146,54 @@ void world_drop(const struct world *world, int side, unsigned path, bool on)
 			run_in(world->middle, "tc qdisc del dev s%dp%u root", host, path);
 	}
 }
+
+/* Towards both hosts, two classes: one goes on, the other has a queue without room. */
+static void make_classes(const struct world *world, unsigned path, unsigned usual)
+{
+	if (!command_in(world->middle, "tc qdisc add dev probe2 root handle 1: htb && "
+				       "tc qdisc del dev probe2 root"))
+		check_skip("this kernel has no htb");
+	for (int host = 0; host < 2; host++) {
+		/* Packets as they are on a wire, not many in one. */
+		run_in(world->host[host], "ip link set " WORLD_IFNAME "%u gso_max_segs 1", path);
+		run_in(world->middle, "tc qdisc add dev s%dp%u root handle 1: htb default %u", host,
+		       path, usual);
+		for (int class = 1; class <= 2; class ++)
+			run_in(world->middle,
+			       "tc class add dev s%dp%u parent 1: classid 1:%d htb rate 10gbit quantum 60000",
+			       host, path, class);
+		run_in(world->middle, "tc qdisc add dev s%dp%u parent 1:2 handle 2: pfifo limit 0",
+		       host, path);
+	}
+}
+
+/* By two bytes of the IPv4 header's beginning, as u32 counts: the length is at 2. */
+static void classify(const struct world *world, unsigned path, unsigned value, unsigned mask,
+		     int class)
+{
+	for (int host = 0; host < 2; host++)
+		run_in(world->middle,
+		       "tc filter add dev s%dp%u parent 1: protocol ip prio 1 u32 match u16 %#x %#x at 2 "
+		       "flowid 1:%d",
+		       host, path, value, mask, class);
+}
+
+void world_drop_large(const struct world *world, unsigned path)
+{
+	make_classes(world, path, 1);
+	for (unsigned bit = WORLD_MTU + 1; bit <= 0x8000; bit <<= 1)
+		classify(world, path, bit, bit, 2);
+}
+
+void world_drop_data(const struct world *world, unsigned path, unsigned hello_bytes)
+{
+	unsigned headers = 20 + 20 + 12; /* IPv4, TCP, its time stamps */
+
+	make_classes(world, path, 2);
+	classify(world, path, 0, 0xff80, 1);
+	classify(world, path, headers + hello_bytes, 0xffff, 1);
+	for (int host = 0; host < 2; host++)
+		run_in(world->middle,
+		       "tc filter add dev s%dp%u parent 1: protocol arp prio 2 u32 match u32 0 0 flowid 1:1",
+		       host, path);
+}

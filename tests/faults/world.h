@@ -30,6 +30,12 @@ void world_carrier(const struct world *world, int side, unsigned path, bool on);
 /* Packets towards that host disappear, and nobody is told. */
 void world_drop(const struct world *world, int side, unsigned path, bool on);
 
+/* Packets larger than WORLD_MTU, either way, disappear, and nobody is told; or all but handshakes do: those
+ * as small as acknowledgements, and those with a hello of `hello_bytes`. */
+#define WORLD_MTU 1023
+void world_drop_large(const struct world *world, unsigned path);
+void world_drop_data(const struct world *world, unsigned path, unsigned hello_bytes);
+
 /* Somebody on the path ends the next connection that has traffic, with an RST to that host. False if
  * there was none within `ms`. */
 bool world_rst(const struct world *world, int side, unsigned path, int ms);

@@ -16,7 +16,7 @@ __typeof__(socket_connect) __wrap_socket_connect;
 
 /* A dial: a new line. */
 int __wrap_socket_connect(const struct sockaddr_storage *from, const struct sockaddr_storage *to,
-			  const struct anynet_config *cfg, bool same_host)
+			  const struct anynet_config *cfg, bool same_host, int segment_bytes)
 {
 	struct line *line = &acceptor.lines[acceptor.count];
 	int fds[2];
@@ -25,6 +25,7 @@ int __wrap_socket_connect(const struct sockaddr_storage *from, const struct sock
 	(void)to;
 	(void)cfg;
 	(void)same_host;
+	(void)segment_bytes;
 	if (acceptor.refuses)
 		return -acceptor.refuses;
 	if (acceptor.count == LINES_MAX)

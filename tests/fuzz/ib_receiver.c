@@ -119,6 +119,7 @@ static void resume(unsigned rail)
 	hello.rail = (uint16_t)rail;
 	hello.epoch = ++ib.epochs[rail];
 	peer_pair(fds);
+	ib_links_reap(); /* the background thread does so between two */
 	must(!heal_post(ib.comm, fds[0], &hello, NULL));
 	memset(&run.boards[rail], 0, sizeof(run.boards[rail]));
 	ib_attend(0);

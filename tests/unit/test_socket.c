@@ -158,7 +158,7 @@ static void test_a_message_crosses_a_connection_in_pieces(void **state)
 	assert_int_equal(socket_accept(listener, &peer), -EAGAIN);
 	assert_true(socket_to_wire(&addr, (uint16_t)socket_port(listener), 0, &wire));
 	assert_true(socket_from_wire(&wire, 0, &to));
-	from = socket_connect(&addr, &to, &local_cfg, true);
+	from = socket_connect(&addr, &to, &local_cfg, true, 0);
 	assert_true(from >= 0);
 	wait_for(listener, POLLIN);
 	accepted = socket_accept(listener, &peer);
@@ -194,7 +194,7 @@ static void test_a_refused_connection_says_so(void **state)
 
 	(void)state;
 	((struct sockaddr_in *)&to)->sin_port = htons((uint16_t)port_min);
-	fd = socket_connect(&addr, &to, &local_cfg, true);
+	fd = socket_connect(&addr, &to, &local_cfg, true, 0);
 	if (fd >= 0) {
 		wait_for(fd, POLLOUT);
 		assert_int_equal(socket_send_some(fd, "x", 1, &sent), -ECONNREFUSED);

@@ -17,6 +17,8 @@
 #include "guard.h"
 #include "heal.h"
 #include "listen.h"
+#include "pairs.h"
+#include "progress.h"
 #include "socket.h"
 #include "watch.h"
 
@@ -118,6 +120,7 @@ int comm_add_rail(struct anynet_comm *comm, int fd, uint16_t index, uint32_t epo
 	rail->epoch = epoch;
 	rail->granted = anynet_net.cfg->first_number;
 	rail->home = rail->pair = pair;
+	rail->progress.narrow = PAIRS_NONE;
 	comm->rails[index] = rail;
 	return 0;
 }
@@ -180,15 +183,15 @@ int comm_open(struct anynet_comm *comm)
 	}
 	for (unsigned i = 0; i < comm->rail_count; i++) {
 		struct anynet_rail *rail = comm->rails[i];
-		struct rail_signs signs;
 
 		if (!rail || rail->fd < 0)
 			continue;
 		ret = watch_rail(comm, rail);
 		if (ret)
 			return ret;
-		if (rail->ops->signs(rail, &signs) && signs.rtt_us > comm->rtt_us)
-			comm->rtt_us = signs.rtt_us;
+		progress_begin(rail, rail->ops->frames(rail), 0);
+		if (rail->seen.rtt_us > comm->rtt_us)
+			comm->rtt_us = rail->seen.rtt_us;
 	}
 	recorder_note(comm, comm->rails[0], ANYNET_EVENT_OPENED, 0, rails_standing(comm),
 		      comm_first_path(comm));
@@ -256,9 +259,12 @@ void comm_end_rail(struct anynet_comm *comm, struct anynet_rail *rail)
 
 void comm_sever(struct anynet_comm *comm, struct anynet_rail *rail, int err)
 {
+	uint64_t now = net_now_ms();
+
 	unwatch_rail(comm, rail);
 	if (err)
 		recorder_note(comm, rail, ANYNET_EVENT_BROKE, err, 0, NULL);
+	progress_end(rail, now);
 	rail->ops->sever(rail);
 	rail->broke_by = err;
 	rail->readable = rail->writable = rail->parked = rail->ended = false;
@@ -268,13 +274,16 @@ void comm_sever(struct anynet_comm *comm, struct anynet_rail *rail, int err)
 	if (!comm->is_send)
 		recv_doubt(comm, rail->index, false);
 	if (err) {
-		rail->broke_ms = net_now_ms();
+		rail->broke_ms = now;
 		rail->breaks++;
 		comm->tally.breaks++;
-		anynet_info("%s peer %s pid %u dev %s rail %u of %u (%s) broke: %s; it is replaced",
-			    comm->is_send ? "send to" : "receive from", comm->peer.host,
-			    comm->peer.pid, comm->dev->name, rail->index, comm->rail_count,
-			    rail->path, strerror(-err));
+		if (progress_is_news(rail->breaks))
+			anynet_info(
+				"%s peer %s pid %u dev %s rail %u of %u (%s) broke: %s; it is replaced "
+				"(break %u)",
+				comm->is_send ? "send to" : "receive from", comm->peer.host,
+				comm->peer.pid, comm->dev->name, rail->index, comm->rail_count,
+				rail->path, strerror(-err), rail->breaks);
 	}
 }
 
@@ -312,6 +321,7 @@ void comm_rail_back(struct anynet_comm *comm, struct anynet_rail *rail, int fd, 
 		comm_rail_broke(comm, rail, ret);
 		return;
 	}
+	progress_begin(rail, frames, part);
 	rail->readable = rail->writable = true;
 	io_threads_watch(comm, fd);
 	if (!comm->is_send) {
@@ -320,7 +330,7 @@ void comm_rail_back(struct anynet_comm *comm, struct anynet_rail *rail, int fd, 
 	}
 	comm->tally.heals += rail->broke_by != 0;
 	note_return(comm, rail, comm->tally.again - again);
-	if (rail->broke_by)
+	if (rail->broke_by && progress_is_news(rail->breaks))
 		anynet_info("%s peer %s pid %u dev %s rail %u of %u is back after %.3f s: %s",
 			    comm->is_send ? "send to" : "receive from", comm->peer.host,
 			    comm->peer.pid, comm->dev->name, rail->index, comm->rail_count,

@@ -94,6 +94,8 @@ struct anynet_comm {
 	struct comm_watch { /* watch.c */
 		uint64_t progress; /* sum of progress counts when last looked */
 		uint64_t
+			acked; /* sender: bytes that the peer's host has acknowledged, when last looked */
+		uint64_t
 			since_ms; /* since when it has not changed while something waits; 0 = not */
 		uint64_t looked_ms; /* when that was */
 		uint64_t pinged_ms; /* last heartbeat */
@@ -322,7 +324,7 @@ uint32_t recv_requests(const struct anynet_comm *comm);
 uint64_t send_bytes(const struct anynet_comm *comm);
 uint64_t recv_bytes(const struct anynet_comm *comm);
 
-/* Counts that change when something moves: messages acknowledged, bytes placed. */
+/* Counts that change when something has arrived: messages acknowledged, bytes placed. */
 uint64_t send_progress(const struct anynet_comm *comm);
 uint64_t recv_progress(const struct anynet_comm *comm);
 

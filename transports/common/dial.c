@@ -10,6 +10,7 @@
 #include <nccl_net/log.h>
 
 #include "fd.h"
+#include "progress.h"
 #include "rail_link.h"
 #include "secret.h"
 #include "socket.h"
@@ -206,7 +207,8 @@ int dial_start(struct dial *dial, const struct comm_paths *paths, const struct a
 	if (!ret)
 		ret = socket_connect(&dial->from, &dial->to, anynet_net.cfg,
 				     net_device_at(&dial->to) ||
-					     socket_same_ip(&dial->from, &dial->to));
+					     socket_same_ip(&dial->from, &dial->to),
+				     dial->narrow ? PROGRESS_NARROW_BYTES : 0);
 	if (ret < 0) {
 		free(hello);
 		dial_close(dial);

@@ -32,6 +32,7 @@ struct dial {
 	struct auth auth;
 	struct ib_link *link; /* offered in the hello; with DIAL_DONE it works, and may be taken */
 	struct anynet_wire_frame frame; /* the peer's, with DIAL_AGREE */
+	bool narrow; /* set before dial_start: with packets that are no larger than the hello's */
 	bool without_cm;   /* the RDMA connection manager has failed: later dials do without */
 	uint64_t proof_ms; /* until when the link is to be connected, or proven */
 	struct anynet_wire_hello *hello; /* the message being sent or received, last the welcome */

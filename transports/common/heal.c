@@ -11,6 +11,7 @@
 
 #include "dial.h"
 #include "pairs.h"
+#include "progress.h"
 #include "socket.h"
 
 #define PAUSE_MIN_MS   10
@@ -23,6 +24,7 @@
 #define PROBE_PAUSE_MS 1000
 #define GONE_MS        500 /* nobody there at any address for so long: the peer is gone */
 #define GONE_REFUSALS  2
+#define VAIN_LINKS     2
 #define EPOCH_STEP     16 /* on from an epoch that was too old */
 
 /* A connection being made for one rail (sender), or to ask about the sender (receiver). */
@@ -103,9 +105,9 @@ void heal_rail(struct anynet_comm *comm, struct anynet_rail *rail, bool elsewher
 	if (redial->dial.state <= DIAL_HELLO)
 		dial_close(&redial->dial);
 	redial->wanted = true;
-	redial->order = elsewhere ? PAIRS_ELSEWHERE : PAIRS_OWN_FIRST;
+	redial->order = elsewhere || rail->progress.vain > 1 ? PAIRS_ELSEWHERE : PAIRS_OWN_FIRST;
 	redial->tries = 0;
-	redial->next_ms = 0;
+	redial->next_ms = net_now_ms() + progress_pause_ms(rail);
 	redial->pause_ms = PAUSE_MIN_MS;
 }
 
@@ -197,9 +199,23 @@ static uint64_t connect_limit(const struct anynet_comm *comm)
 	return CONNECT_MS + CONNECT_RTTS * (uint64_t)comm->rtt_us / 1000;
 }
 
+/* Packets of full size were lost there, or are being lost now. */
+static bool is_narrow(struct anynet_rail *rail, struct anynet_wire_rail pair)
+{
+	return progress_is_narrow(rail, pair) ||
+	       (rail->fd >= 0 && rail->silent_ms && pairs_equal(rail->pair, pair) &&
+		rail->ops->moved(rail) == RAIL_STUCK);
+}
+
+/* One whose links stand and carry nothing does without. */
+static bool may_link(const struct anynet_rail *rail)
+{
+	return !rail->comm->unlinked && rail->progress.vain < VAIN_LINKS;
+}
+
 /* Begin a dial over the next pair: 0, -EAGAIN = there is none now, or -errno of this one. */
-static int start_dial(struct anynet_comm *comm, const struct anynet_rail *rail,
-		      struct redial *redial, uint64_t now)
+static int start_dial(struct anynet_comm *comm, struct anynet_rail *rail, struct redial *redial,
+		      uint64_t now)
 {
 	const struct comm_paths *paths = &comm->paths;
 	struct anynet_wire_rail pairs[PAIRS_MAX];
@@ -218,15 +234,16 @@ static int start_dial(struct anynet_comm *comm, const struct anynet_rail *rail,
 	if (!dial_pair(&redial->dial, paths, redial->pair))
 		return -EADDRNOTAVAIL;
 	dev = paths->own[redial->pair.from];
-	ret = dial_start(&redial->dial, paths, rail && !comm->unlinked ? dev : NULL,
+	redial->dial.narrow = rail && is_narrow(rail, redial->pair);
+	ret = dial_start(&redial->dial, paths, rail && may_link(rail) ? dev : NULL,
 			 rail ? ANYNET_KIND_RESUME : ANYNET_KIND_PROBE, rail ? rail->index : 0,
 			 ++redial->epoch);
 	return ret == -EAGAIN ? -EBUSY : ret; /* no port of ours is free */
 }
 
 /* One step of a dial: 0 = answered, -EAGAIN = later or failed. */
-static int step_dial(struct anynet_comm *comm, const struct anynet_rail *rail,
-		     struct redial *redial, uint64_t now)
+static int step_dial(struct anynet_comm *comm, struct anynet_rail *rail, struct redial *redial,
+		     uint64_t now)
 {
 	struct dial *dial = &redial->dial;
 	int ret = 0;
@@ -304,6 +321,21 @@ static void give_up(struct anynet_comm *comm, int err, const char *why, uint64_t
 	comm_close_rails(comm);
 }
 
+/* Connections stand, and nothing gets through them. */
+static void give_up_if_stuck(struct anynet_comm *comm, uint64_t now)
+{
+	for (unsigned i = 0; i < comm->rail_count; i++) {
+		struct anynet_rail *rail = comm->rails[i];
+		char why[300];
+
+		if (!rail || !progress_is_over(rail, now))
+			continue;
+		progress_describe(rail, why, sizeof(why));
+		give_up(comm, rail->broke_by == -EBADMSG ? -EBADMSG : -ETIMEDOUT, why, now);
+		return;
+	}
+}
+
 /* --- the sender: dial --- */
 
 static void came_back(struct anynet_comm *comm, struct anynet_rail *rail, struct redial *redial)
@@ -315,6 +347,13 @@ static void came_back(struct anynet_comm *comm, struct anynet_rail *rail, struct
 	if (rail->fd >= 0)
 		comm_sever(comm, rail, 0);
 	redial->dial.fd = -1;
+	if (redial->dial.narrow && progress_is_news(++rail->progress.narrowed))
+		anynet_warn(
+			"send to peer %s pid %u dev %s rail %u of %u (%s): a connection stood, and "
+			"packets of full size did not get through it: replaced by one with "
+			"packets of %d bytes; look at the MTU of the path",
+			comm->peer.host, comm->peer.pid, comm->dev->name, rail->index,
+			comm->rail_count, rail->path, PROGRESS_NARROW_BYTES);
 	if (!comm->unlinked) { /* else the dial ends it */
 		rail->next_link = redial->dial.link;
 		redial->dial.link = NULL;
@@ -456,6 +495,9 @@ void heal_step(struct anynet_comm *comm, uint64_t now)
 			step_rail(comm, comm->rails[i], &heal->redials[i], now);
 	if (!comm->is_send)
 		step_probe(comm, now);
+	if (!comm->heal)
+		return;
+	give_up_if_stuck(comm, now);
 	if (!comm->heal)
 		return;
 	if (heal->since_ms) {

@@ -23,6 +23,12 @@ struct recv_comm;
 struct recv_msg;
 struct rail_signs;
 
+enum rail_moved {
+	RAIL_IDLE,  /* there was nothing to carry */
+	RAIL_MOVED, /* something has arrived, or the peer's host has taken it in */
+	RAIL_STUCK, /* there was something to carry, and none of it has arrived as it should */
+};
+
 /*
  * All calls come with the comm to themselves (its one caller, or under its lock when I/O threads
  * serve it) and wait for nobody: with a link for at most 30 ms for what its queue pair is to flush, and
@@ -44,6 +50,9 @@ struct anynet_rail_ops {
 
 	/* Frames of its stream that have been sent or consumed. */
 	uint64_t (*frames)(const struct anynet_rail *rail);
+
+	/* What has become of the stream over this connection so far (progress.h). */
+	enum rail_moved (*moved)(struct anynet_rail *rail);
 
 	/* If nothing is under way, send a heartbeat, so that signs will tell. */
 	void (*ping)(struct anynet_rail *rail);
@@ -77,10 +86,25 @@ struct rail_signs {
 	unsigned tries;    /* sent again in a row without an answer */
 	unsigned quiet_ms; /* since anything was last heard from the peer's host */
 	unsigned rtt_us;
-	bool lost; /* its NIC has said so */
+	bool lost;      /* its NIC has said so */
+	uint64_t acked; /* bytes of this connection that the peer's host has acknowledged */
 	/* Of its connection, for the stats page; 0 = not known. */
 	unsigned resent; /* packets sent again by the kernel */
 	uint64_t rate;   /* the kernel's delivery rate, bytes per s */
+};
+
+/* Of a rail, over its connections: progress.c. */
+struct rail_progress {
+	uint64_t frames; /* the receiver's position when the connection began … */
+	uint32_t part;
+	uint64_t acked; /* … and what was acknowledged of it by then */
+	uint64_t began_ms;
+	unsigned same;     /* connections in a row that began at the position of the one before */
+	unsigned vain;     /* … that stood and moved nothing … */
+	uint64_t since_ms; /* … since when nothing has moved, as far as is known */
+	unsigned narrowed; /* connections made with small packets */
+	struct anynet_wire_rail
+		narrow; /* the pair of the last of them; none = its `from` is UINT8_MAX */
 };
 
 /* The stream of frames of one path. It outlives connections: a new one goes on where the receiver
@@ -112,6 +136,7 @@ struct anynet_rail {
 	struct ib_link *next_link; /* of the connection that comes; resume takes it. NULL = none */
 	char path[112];            /* "10.0.0.1:4711 -> 10.0.0.2:9000" for messages */
 
+	struct rail_progress progress;
 	uint32_t breaks;        /* connections that broke */
 	struct rail_signs seen; /* when it was last looked at */
 };

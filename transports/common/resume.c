@@ -130,7 +130,8 @@ static bool resume(struct anynet_comm *comm, struct rail_mail *mail)
 		return false; /* the sender tries again */
 	}
 	rail->next_link = link;
-	comm_rail_back(comm, rail, mail->fd, mail->hello.epoch, rail->home, 0, 0);
+	comm_rail_back(comm, rail, mail->fd, mail->hello.epoch, rail->home, answer.frames,
+		       answer.part);
 	return true;
 }
 

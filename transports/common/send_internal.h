@@ -43,7 +43,7 @@ struct send_comm {
 	uint32_t outstanding;    /* requests not yet reported done */
 	uint32_t undone;         /* of these, not done yet */
 	uint32_t unconfirmed;    /* messages not acknowledged */
-	uint64_t moved;          /* chunks written and messages acknowledged */
+	uint64_t moved;          /* messages acknowledged */
 	uint16_t ready_head, ready_tail;
 	bool ready_due;        /* READY is to be sent */
 	bool closing;          /* BYE is to be sent on every rail */

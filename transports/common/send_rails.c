@@ -381,7 +381,6 @@ void send_written(struct send_comm *comm, const struct frame_id *id)
 	if (id->type != ANYNET_FRAME_DATA)
 		return;
 	msg->chunks--;
-	comm->moved++;
 	if (!msg->copied || msg->chunks || msg->state != SEND_GIVEN)
 		return;
 	if (!atomic_load_explicit(&msg->req.done, memory_order_relaxed))

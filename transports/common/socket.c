@@ -120,7 +120,7 @@ static void avoid_pacing(int fd)
 }
 
 int socket_connect(const struct sockaddr_storage *from, const struct sockaddr_storage *to,
-		   const struct anynet_config *cfg, bool same_host)
+		   const struct anynet_config *cfg, bool same_host, int segment_bytes)
 {
 	struct sockaddr_storage local = *from;
 	int one = 1, ret = 0;
@@ -131,6 +131,8 @@ int socket_connect(const struct sockaddr_storage *from, const struct sockaddr_st
 	socket_tune(fd, cfg);
 	if (same_host && !cfg->congestion[0])
 		avoid_pacing(fd);
+	if (segment_bytes)
+		setsockopt(fd, IPPROTO_TCP, TCP_MAXSEG, &segment_bytes, sizeof(segment_bytes));
 	if (local.ss_family == to->ss_family) {
 		/* The port is chosen at connect: thousands of connections then share local ports. */
 		setsockopt(fd, IPPROTO_IP, IP_BIND_ADDRESS_NO_PORT, &one, sizeof(one));

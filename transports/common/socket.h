@@ -21,9 +21,10 @@
 int socket_listen(const struct sockaddr_storage *addr, const struct anynet_config *cfg);
 
 /* Start connecting from `from` (any port; skipped when the families differ) to `to`. Until the
- * connection stands sending says -EAGAIN, and if it never does, why. `same_host`: `to` is ours. */
+ * connection stands sending says -EAGAIN, and if it never does, why. `same_host`: `to` is ours.
+ * `segment_bytes`: of TCP segments at most, options included, both ways; 0 = as the path has it. */
 int socket_connect(const struct sockaddr_storage *from, const struct sockaddr_storage *to,
-		   const struct anynet_config *cfg, bool same_host);
+		   const struct anynet_config *cfg, bool same_host, int segment_bytes);
 
 /* A connection waiting on `listen_fd`, and who is at its other end; -EAGAIN = none. */
 int socket_accept(int listen_fd, struct sockaddr_storage *from);

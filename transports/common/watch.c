@@ -14,6 +14,7 @@
 
 #include "heal.h"
 #include "links.h"
+#include "progress.h"
 
 #define SUSPECT_TRIES     2 /* unanswered in a row: with other paths at hand … */
 #define SUSPECT_MS        300
@@ -62,6 +63,8 @@ static void watch_rail(struct anynet_comm *comm, struct anynet_rail *rail, uint6
 	bool lost = signs.lost || has_lost_link(rail) ||
 		    (rail->doubted_ms && now - rail->doubted_ms < DOUBT_MS);
 
+	if (told && signs.acked >= rail->seen.acked + PROGRESS_BYTES)
+		comm->watch.acked += signs.acked - rail->seen.acked;
 	if (told)
 		rail->seen = signs;
 	if (silence >= peer_timeout() && (comm->is_send || !heal_wanted())) {
@@ -126,7 +129,8 @@ static void warn_of_stall(struct anynet_comm *comm, uint64_t now)
 void watch_comm(struct anynet_comm *comm, uint64_t now)
 {
 	struct comm_watch *watch = &comm->watch;
-	uint64_t progress = comm->is_send ? send_progress(comm) : recv_progress(comm);
+	uint64_t progress =
+		comm->is_send ? send_progress(comm) + watch->acked : recv_progress(comm);
 	bool waits = comm_pending(comm) || (comm->is_send && !send_confirmed(comm));
 
 	watch->looked_ms = now;

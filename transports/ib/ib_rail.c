@@ -168,6 +168,19 @@ static bool ib_signs(struct anynet_rail *base, struct rail_signs *signs)
 	return true;
 }
 
+/* What a link has brought only its sender judges. */
+static enum rail_moved ib_moved(struct anynet_rail *base)
+{
+	struct ib_rail *rail = to_ib(base);
+	bool is_send = base->comm->is_send;
+
+	if (!rail->link)
+		return rail->over_tcp->moved(base);
+	if ((is_send ? rail->arrived : rail->tcp.rx_frames) != base->progress.frames)
+		return RAIL_MOVED;
+	return is_send && rail->tcp.tx_next != rail->arrived ? RAIL_STUCK : RAIL_IDLE;
+}
+
 static void ib_ping(struct anynet_rail *base)
 {
 	struct ib_link *link = to_ib(base)->link;
@@ -255,6 +268,7 @@ static const struct anynet_rail_ops ib_send_rail_ops = {
 	.backlog = ib_backlog,
 	.signs = ib_signs,
 	.frames = tcp_frames,
+	.moved = ib_moved,
 	.ping = ib_ping,
 	.sever = ib_sever,
 	.position = ib_position,
@@ -270,6 +284,7 @@ static const struct anynet_rail_ops ib_recv_rail_ops = {
 	.backlog = ib_backlog,
 	.signs = ib_signs,
 	.frames = tcp_frames,
+	.moved = ib_moved,
 	.ping = ib_ping,
 	.sever = ib_sever,
 	.position = ib_position,

@@ -56,5 +56,6 @@ bool tcp_signs(struct anynet_rail *base, struct rail_signs *signs)
 	signs->rtt_us = info.tcpi_rtt;
 	signs->resent = info.tcpi_total_retrans;
 	signs->rate = info.tcpi_delivery_rate;
+	signs->acked = info.tcpi_bytes_acked;
 	return true;
 }

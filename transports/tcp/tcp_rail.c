@@ -8,6 +8,7 @@
 #include "checksum.h"
 #include "fd.h"
 #include "links.h"
+#include "progress.h"
 #include "socket.h"
 #include "tcp_rail.h"
 
@@ -95,6 +96,36 @@ uint64_t tcp_frames(const struct anynet_rail *base)
 	return base->comm->is_send ? rail->tx_next : rail->rx_frames;
 }
 
+/* A receiver may be slow to take what has arrived, its kernel is not. */
+static enum rail_moved sent(struct anynet_rail *base)
+{
+	const struct tcp_rail *rail = to_tcp(base);
+	struct rail_signs signs = { 0 };
+	uint64_t carried;
+
+	tcp_signs(base, &signs);
+	carried = signs.acked - anynet_min(signs.acked, base->progress.acked);
+	if (rail->tx_next == rail->log_end && socket_unsent(base->fd) <= 0)
+		return carried ? RAIL_MOVED : RAIL_IDLE;
+	return carried >= PROGRESS_BYTES ? RAIL_MOVED : RAIL_STUCK;
+}
+
+/* What is parked, or kept of a frame that has begun, is no reason for concern. */
+static enum rail_moved received(const struct tcp_rail *rail)
+{
+	const struct anynet_rail *base = &rail->base;
+	bool begun = rail->rx_open || rail->rx_head != rail->rx_tail;
+
+	if (rail->rx_frames != base->progress.frames || tcp_kept_bytes(rail))
+		return RAIL_MOVED;
+	return begun && !base->parked ? RAIL_STUCK : RAIL_IDLE;
+}
+
+enum rail_moved tcp_moved(struct anynet_rail *base)
+{
+	return base->comm->is_send ? sent(base) : received(to_tcp(base));
+}
+
 static void look_at_path(struct anynet_rail *base)
 {
 	struct sockaddr_storage local = { 0 }, peer = { 0 };
@@ -147,6 +178,7 @@ static const struct anynet_rail_ops tcp_send_rail_ops = {
 	.backlog = tcp_backlog,
 	.signs = tcp_signs,
 	.frames = tcp_frames,
+	.moved = tcp_moved,
 	.ping = tcp_ping,
 	.sever = tcp_sever,
 	.position = tcp_position,
@@ -161,6 +193,7 @@ static const struct anynet_rail_ops tcp_recv_rail_ops = {
 	.backlog = tcp_backlog,
 	.signs = tcp_signs,
 	.frames = tcp_frames,
+	.moved = tcp_moved,
 	.ping = tcp_ping,
 	.sever = tcp_sever,
 	.position = tcp_position,

@@ -76,6 +76,7 @@ int tcp_rail_init(struct tcp_rail *rail, struct anynet_comm *comm, int fd, uint1
 int tcp_receive_data(struct anynet_rail *rail);    /* of a receive comm */
 int tcp_receive_control(struct anynet_rail *rail); /* of a send comm */
 void tcp_receive_severed(struct tcp_rail *rail);   /* of either: the connection has ended */
+uint32_t tcp_kept_bytes(const struct tcp_rail *rail); /* of a frame that has begun, if it ended now */
 int tcp_transmit_data(struct anynet_rail *rail);
 int tcp_transmit_control(struct anynet_rail *rail);
 
@@ -95,6 +96,7 @@ void tcp_rate_refresh(struct tcp_rail *rail);
 bool tcp_signs(struct anynet_rail *rail, struct rail_signs *signs);
 
 uint64_t tcp_frames(const struct anynet_rail *rail);
+enum rail_moved tcp_moved(struct anynet_rail *rail);
 
 /*
  * tcp_gpu.c: payload in GPU memory, which is copied through host memory. An error has failed the comm.

@@ -14,6 +14,7 @@
 
 #include "checksum.h"
 #include "copy.h"
+#include "progress.h"
 #include "tcp_rail.h"
 
 #define HEADER_BYTES sizeof(struct anynet_wire_frame)
@@ -132,10 +133,11 @@ static int read_some(struct tcp_rail *rail, bool *drained)
 
 static ANYNET_COLD int corrupt(struct tcp_rail *rail, const char *what)
 {
-	anynet_warn("receive from peer %s dev %s rail %u (%s): wrong checksum of a %s; the "
-		    "connection is replaced and the data sent again",
-		    rail->base.comm->peer.host, rail->base.comm->dev->name, rail->base.index,
-		    rail->base.path, what);
+	if (progress_is_news(rail->base.breaks + 1))
+		anynet_warn("receive from peer %s dev %s rail %u (%s): wrong checksum of a %s; the "
+			    "connection is replaced and the data sent again (break %u)",
+			    rail->base.comm->peer.host, rail->base.comm->dev->name,
+			    rail->base.index, rail->base.path, what, rail->base.breaks + 1);
 	return -EBADMSG;
 }
 
@@ -264,18 +266,25 @@ static int consume(struct tcp_rail *rail)
 	}
 }
 
+uint32_t tcp_kept_bytes(const struct tcp_rail *rail)
+{
+	const struct anynet_wire_frame *frame = &rail->rx_frame;
+	uint32_t placed = frame->length - rail->rx_left;
+
+	if (!rail->rx_open || frame->flags & (ANYNET_FLAG_TAIL | ANYNET_FLAG_CRC))
+		return 0;
+	return placed - placed % ANYNET_PART_ALIGN;
+}
+
 void tcp_receive_severed(struct tcp_rail *rail)
 {
 	const struct anynet_wire_frame *frame = &rail->rx_frame;
-	uint32_t placed = frame->length - rail->rx_left, keep;
+	uint32_t keep = tcp_kept_bytes(rail);
 
 	rail->rx_head = rail->rx_tail = rail->rx_skip = 0;
 	rail->rx_last = 0;
 	rail->rx_quiet = false;
 	if (rail->rx_open) {
-		keep = frame->flags & (ANYNET_FLAG_TAIL | ANYNET_FLAG_CRC)
-			       ? 0
-			       : placed - placed % ANYNET_PART_ALIGN;
 		rail->rx_open = false;
 		recv_unplace((struct recv_comm *)rail->base.comm, rail->rx_msg, frame->length,
 			     keep);
