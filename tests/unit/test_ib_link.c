@@ -280,6 +280,29 @@ static void test_a_receiver_is_sure_when_something_comes(void **state)
 	assert_int_equal(link->state, IB_LINK_UP);
 }
 
+/* The errno says where to try next: after silence, another way first. */
+static void test_how_it_breaks_is_told(void **state)
+{
+	static const struct {
+		enum ibv_wc_status status;
+		int err;
+	} ends[] = {
+		{ IBV_WC_RETRY_EXC_ERR, -ETIMEDOUT },   { IBV_WC_RNR_RETRY_EXC_ERR, -EBUSY },
+		{ IBV_WC_REM_ACCESS_ERR, -EREMOTEIO },  { IBV_WC_REM_OP_ERR, -EREMOTEIO },
+		{ IBV_WC_WR_FLUSH_ERR, -ECONNABORTED }, { IBV_WC_LOC_PROT_ERR, -EIO },
+	};
+
+	(void)state;
+	for (size_t i = 0; i < sizeof(ends) / sizeof(ends[0]); i++) {
+		link = ib_connector(true);
+		assert_int_equal(ib_link_ping(link), 0);
+		stub_complete(link->qp, 1, ends[i].status);
+		assert_int_equal(ib_link_poll(link, NULL), ends[i].err);
+		ib_link_free(link);
+	}
+	link = NULL;
+}
+
 /* --- the RDMA connection manager --- */
 
 static void test_a_path_of_another_port_is_not_taken(void **state)
@@ -317,6 +340,7 @@ int main(void)
 		T(test_the_queue_is_never_overrun),
 		T(test_a_sender_is_sure_when_its_own_packet_has_arrived),
 		T(test_a_receiver_is_sure_when_something_comes),
+		T(test_how_it_breaks_is_told),
 		T(test_a_path_of_another_port_is_not_taken),
 	};
 
