@@ -31,10 +31,37 @@ static void on_post(const struct ibv_qp *qp, const struct ibv_send_wr *wr)
 	posted[posted_count++] = qp;
 }
 
+/* In the middle of a registration of this memory another thread registers it, too. */
+static struct anynet_mr *rival;
+static const struct verbs *stub;
+static struct verbs verbs;
+
+static struct ibv_mr *reg_mr(struct ibv_pd *pd, void *addr, size_t bytes, int access)
+{
+	struct anynet_mr *mr = rival;
+
+	rival = NULL;
+	if (mr)
+		assert_non_null(ib_memory_on(mr, nics[0], why, sizeof(why)));
+	return stub->reg_mr(pd, addr, bytes, access);
+}
+
+/* Before the nic registers anything: what does that keeps its functions. */
+static void watch_registrations(struct ib_nic *nic)
+{
+	if (stub)
+		return;
+	stub = nic->verbs;
+	verbs = *stub;
+	verbs.reg_mr = reg_mr;
+	nic->verbs = &verbs;
+}
+
 static int setup(void **state)
 {
 	pair_setup(state);
 	nics[0] = ib_ends_start();
+	watch_registrations(nics[0]);
 	other = local_dev;
 	strcpy(other.name, "lo:2");
 	other.index = 1;
@@ -101,6 +128,20 @@ static void test_a_port_that_is_gone_keeps_the_others_from_nothing(void **state)
 	stub_refused_mrs = 1;
 	register_on(&local_dev, &gone, -ENOMEM, 0);
 	assert_int_equal(stub_refused_mrs, 0);
+}
+
+static void test_of_two_threads_that_register_the_same_neither_leaks(void **state)
+{
+	struct anynet_mr mr = { .addr = data, .bytes = sizeof(data), .fd = -1 };
+	unsigned before = stub_objects();
+
+	(void)state;
+	rival = &mr;
+	assert_non_null(ib_memory_on(&mr, nics[0], why, sizeof(why)));
+	assert_null(rival);
+	assert_int_equal(stub_objects(), before + 1);
+	ib_memory_release(&mr);
+	assert_int_equal(stub_objects(), before);
 }
 
 /* --- flushes: any registered memory will do --- */
@@ -196,6 +237,7 @@ int main(void)
 	const struct CMUnitTest tests[] = {
 		T(test_memory_is_released_with_its_registration),
 		T(test_a_port_that_is_gone_keeps_the_others_from_nothing),
+		T(test_of_two_threads_that_register_the_same_neither_leaks),
 		T(test_a_flush_is_done_when_its_own_read_is),
 		T(test_a_flush_ends_with_its_queue_pair),
 		T(test_every_nic_that_has_written_is_asked),
