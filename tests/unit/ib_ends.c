@@ -111,6 +111,12 @@ struct ib_rail *ib_rail_of(const struct anynet_comm *comm, unsigned index)
 	return to_ib(comm->rails[index]);
 }
 
+struct ib_link *ib_link_of(const struct anynet_comm *comm, unsigned rail)
+{
+	assert_non_null(ib_rail_of(comm, rail)->link);
+	return ib_rail_of(comm, rail)->link;
+}
+
 void ib_bring(struct ib_link *link, const struct anynet_wire_frame *header, const void *payload,
 	      size_t bytes)
 {
@@ -134,4 +140,31 @@ void ib_turn(struct anynet_comm *comm)
 	comm_enter(comm);
 	comm_turn(comm);
 	comm_leave(comm);
+}
+
+struct ib_posted ib_posted[IB_POSTED_MAX];
+unsigned ib_posted_count;
+
+static void on_post(const struct ibv_qp *qp, const struct ibv_send_wr *wr)
+{
+	struct ib_posted *next = &ib_posted[ib_posted_count];
+
+	if (ib_posted_count++ >= IB_POSTED_MAX)
+		return;
+	*next = (struct ib_posted){
+		.qp = qp,
+		.opcode = wr->opcode,
+		.addr = wr->wr.rdma.remote_addr,
+		.rkey = wr->wr.rdma.rkey,
+		.imm = wr->imm_data,
+		.bytes = wr->sg_list->length,
+	};
+	if (wr->opcode == IBV_WR_SEND)
+		memcpy(&next->frame, (void *)(uintptr_t)wr->sg_list->addr, sizeof(next->frame));
+}
+
+void ib_note_posted(void)
+{
+	ib_posted_count = 0;
+	stub_on_post = on_post;
 }

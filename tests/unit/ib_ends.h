@@ -31,6 +31,9 @@ void ib_open_send(struct pair *pair, unsigned rails, unsigned linked);
 void ib_open_recv(struct pair *pair, unsigned rails, unsigned linked);
 struct ib_rail *ib_rail_of(const struct anynet_comm *comm, unsigned index);
 
+/* The link that carries that rail's frames. */
+struct ib_link *ib_link_of(const struct anynet_comm *comm, unsigned rail);
+
 /* A frame by the link, with `bytes` behind its header. */
 void ib_bring(struct ib_link *link, const struct anynet_wire_frame *header, const void *payload,
 	      size_t bytes);
@@ -39,5 +42,21 @@ void ib_bring(struct ib_link *link, const struct anynet_wire_frame *header, cons
 void ib_complete(struct ib_link *link);
 
 void ib_turn(struct anynet_comm *comm);
+
+/* What was posted to any queue pair since ib_note_posted(); the first so many. */
+#define IB_POSTED_MAX 64
+
+struct ib_posted {
+	const struct ibv_qp *qp;
+	enum ibv_wr_opcode opcode;
+	struct anynet_wire_frame frame; /* of a SEND */
+	uint64_t addr;
+	uint32_t rkey, imm, bytes;
+};
+
+extern struct ib_posted ib_posted[IB_POSTED_MAX];
+extern unsigned ib_posted_count;
+
+void ib_note_posted(void);
 
 #endif

@@ -180,6 +180,23 @@ static void test_a_queue_pair_that_begins_anew_has_its_receives_once(void **stat
 	assert_non_null(link->qp); /* it has flushed */
 }
 
+static void test_what_came_before_a_link_was_left_is_there(void **state)
+{
+	const struct anynet_wire_frame ping = { .type = ANYNET_FRAME_PING };
+
+	(void)state;
+	link = ib_acceptor();
+	stub_hold_back(link->qp);
+	for (int i = 0; i < 3; i++)
+		ib_bring(link, &ping, NULL, 0);
+	assert_int_equal(ib_link_poll(link, NULL), 0);
+	assert_null(ib_link_arrival(link));
+	ib_link_fence(link, NULL);
+	assert_int_equal(link->qp->state, IBV_QPS_ERR);
+	assert_int_equal(link->recvs, 0);
+	assert_int_equal(link->arrival_tail - link->arrival_head, 3);
+}
+
 /* --- service --- */
 
 static void test_nccls_traffic_class_is_the_wish_where_nothing_is_set(void **state)
@@ -334,6 +351,7 @@ int main(void)
 		T(test_ends_of_different_kinds_do_not_go_together),
 		T(test_an_end_that_cannot_be_is_refused),
 		T(test_a_queue_pair_that_begins_anew_has_its_receives_once),
+		T(test_what_came_before_a_link_was_left_is_there),
 		T(test_nccls_traffic_class_is_the_wish_where_nothing_is_set),
 		T(test_where_packets_overtake_each_other_only_small_messages_are_one_request),
 		T(test_a_sender_posts_no_more_than_the_peer_has_slots),

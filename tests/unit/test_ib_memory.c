@@ -12,24 +12,13 @@
 #include "transports/common/recv_internal.h"
 #include "transports/ib/ib_flush.h"
 
-#define BYTES      8192
-#define POSTED_MAX 16
+#define BYTES 8192
 
 static struct anynet_device other; /* the second port */
 static struct ib_nic *nics[2];
 static struct pair pair;
 static uint8_t data[BYTES];
 static char why[ANYNET_REASON_BYTES];
-
-static const struct ibv_qp *posted[POSTED_MAX];
-static unsigned posted_count;
-
-static void on_post(const struct ibv_qp *qp, const struct ibv_send_wr *wr)
-{
-	assert_int_equal(wr->opcode, IBV_WR_RDMA_READ);
-	assert_true(posted_count < POSTED_MAX);
-	posted[posted_count++] = qp;
-}
 
 /* In the middle of a registration of this memory another thread registers it, too. */
 static struct anynet_mr *rival;
@@ -80,7 +69,6 @@ static int teardown(void **state)
 {
 	(void)state;
 	stub_on_post = NULL;
-	posted_count = 0;
 	pair_close(&pair);
 	ib_chores_finish();
 	capture_check();
@@ -167,14 +155,14 @@ static void test_a_flush_is_done_when_its_own_read_is(void **state)
 	uint64_t tickets[2];
 
 	(void)state;
-	stub_on_post = on_post;
+	ib_note_posted();
 	for (int i = 0; i < 2; i++)
 		tickets[i] = post_flush(nics[0], &mr);
 	assert_int_equal(ib_flush_done(nics[0], tickets[0]), 0);
-	complete(posted[0], IBV_WC_SUCCESS);
+	complete(ib_posted[0].qp, IBV_WC_SUCCESS);
 	assert_int_equal(ib_flush_done(nics[0], tickets[0]), 1);
 	assert_int_equal(ib_flush_done(nics[0], tickets[1]), 0);
-	complete(posted[0], IBV_WC_SUCCESS);
+	complete(ib_posted[0].qp, IBV_WC_SUCCESS);
 	assert_int_equal(ib_flush_done(nics[0], tickets[1]), 1);
 	ib_memory_release(&mr);
 }
@@ -186,17 +174,17 @@ static void test_a_flush_ends_with_its_queue_pair(void **state)
 	uint64_t old[2], fresh;
 
 	(void)state;
-	stub_on_post = on_post;
+	ib_note_posted();
 	for (int i = 0; i < 2; i++)
 		old[i] = post_flush(nics[0], &mr);
-	complete(posted[0], IBV_WC_REM_ACCESS_ERR);
+	complete(ib_posted[0].qp, IBV_WC_REM_ACCESS_ERR);
 	assert_int_equal(ib_flush_done(nics[0], old[0]), -EIO);
 	assert_int_equal(ib_flush_done(nics[0], old[1]), -EIO);
 	assert_int_equal(ib_flush_prepare(nics[0], why, sizeof(why)), 0);
 	fresh = post_flush(nics[0], &mr);
 	assert_int_equal(ib_flush_done(nics[0], old[0]), -EIO);
 	assert_int_equal(ib_flush_done(nics[0], fresh), 0);
-	complete(posted[2], IBV_WC_SUCCESS);
+	complete(ib_posted[2].qp, IBV_WC_SUCCESS);
 	assert_int_equal(ib_flush_done(nics[0], fresh), 1);
 	assert_int_equal(ib_flush_done(nics[0], old[1]), -EIO);
 	ib_memory_release(&mr);
@@ -217,15 +205,15 @@ static void test_every_nic_that_has_written_is_asked(void **state)
 		comm->wrote |= ib_memory_bit(nics[i]);
 	}
 	mr.gpu = (struct gpu *)(uintptr_t)1; /* nobody looks into it */
-	stub_on_post = on_post;
+	ib_note_posted();
 	assert_int_equal(anynet_iflush(pair.recv, 1, buffers, NULL, mrs, &req), 0);
 	assert_non_null(req);
 	for (unsigned asked = 1; asked <= 2; asked++) {
 		assert_false(pair_done(req, NULL));
-		assert_int_equal(posted_count, asked);
-		complete(posted[asked - 1], IBV_WC_SUCCESS);
+		assert_int_equal(ib_posted_count, asked);
+		complete(ib_posted[asked - 1].qp, IBV_WC_SUCCESS);
 	}
-	assert_ptr_not_equal(posted[0], posted[1]);
+	assert_ptr_not_equal(ib_posted[0].qp, ib_posted[1].qp);
 	assert_true(pair_done(req, NULL));
 	mr.gpu = NULL;
 	ib_memory_release(&mr);
