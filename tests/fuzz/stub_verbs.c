@@ -11,6 +11,7 @@
 
 #define MRS_MAX    1024
 #define EVENTS_MAX 16
+#define PORTS      2
 
 #undef ibv_reg_mr /* the header has macros of these names */
 #undef ibv_query_port
@@ -105,12 +106,15 @@ static ssize_t query_gid_table(struct ibv_context *context, struct ibv_gid_entry
 {
 	(void)context;
 	(void)flags;
-	must(count && entry_bytes == sizeof(*entries));
-	entries[0] = (struct ibv_gid_entry){ .port_num = 1, .gid_type = IBV_GID_TYPE_IB };
-	entries[0].gid.raw[0] = 0xfe;
-	entries[0].gid.raw[1] = 0x80;
-	entries[0].gid.raw[15] = 1;
-	return 1;
+	must(count >= PORTS && entry_bytes == sizeof(*entries));
+	for (uint8_t i = 0; i < PORTS; i++) {
+		entries[i] =
+			(struct ibv_gid_entry){ .port_num = i + 1u, .gid_type = IBV_GID_TYPE_IB };
+		entries[i].gid.raw[0] = 0xfe;
+		entries[i].gid.raw[1] = 0x80;
+		entries[i].gid.raw[15] = i + 1;
+	}
+	return PORTS;
 }
 
 static struct ibv_pd *alloc_pd(struct ibv_context *context)
@@ -188,15 +192,24 @@ static void ack_async_event(struct ibv_async_event *event)
 	(void)event;
 }
 
-void stub_event(struct ibv_qp *qp, enum ibv_event_type type)
+static void put_event(const struct ibv_async_event *event)
 {
 	uint64_t one = 1;
 
 	if (stub.event_count == EVENTS_MAX)
 		return;
-	stub.events[stub.event_count++] =
-		(struct ibv_async_event){ .element.qp = qp, .event_type = type };
+	stub.events[stub.event_count++] = *event;
 	must(write(stub.context.async_fd, &one, sizeof(one)) == sizeof(one));
+}
+
+void stub_event(struct ibv_qp *qp, enum ibv_event_type type)
+{
+	put_event(&(struct ibv_async_event){ .element.qp = qp, .event_type = type });
+}
+
+void stub_port_event(int port, enum ibv_event_type type)
+{
+	put_event(&(struct ibv_async_event){ .element.port_num = port, .event_type = type });
 }
 
 void stub_forget_events(void)

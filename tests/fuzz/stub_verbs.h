@@ -13,7 +13,7 @@
 #include "input.h"
 #include "transports/ib/verbs.h"
 
-#define STUB_NAME "stub0" /* of the verbs device, which has one InfiniBand port */
+#define STUB_NAME "stub0" /* of the verbs device, which has two InfiniBand ports */
 
 /* Offer port 1 of it under this name; once. */
 void stub_offer(const struct anynet_config *cfg, const char *name);
@@ -58,6 +58,7 @@ void stub_hold_back(struct ibv_qp *qp);
 
 /* The queue pair, or the device, has failed: an async event, which the product reads by itself. */
 void stub_event(struct ibv_qp *qp, enum ibv_event_type type);
+void stub_port_event(int port, enum ibv_event_type type);
 void stub_forget_events(void);
 
 #endif

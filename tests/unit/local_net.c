@@ -45,10 +45,16 @@ void local_net_start(void)
 
 int local_rail(struct anynet_comm *comm, unsigned index)
 {
+	return local_rail_by(comm, index, NULL);
+}
+
+int local_rail_by(struct anynet_comm *comm, unsigned index, struct ib_link *link)
+{
 	int fds[2];
 
 	if (socketpair(AF_UNIX, SOCK_STREAM | SOCK_NONBLOCK | SOCK_CLOEXEC, 0, fds) ||
-	    comm_add_rail(comm, fds[0], (uint16_t)index, 0, (struct anynet_wire_rail){ 0, 0 }, NULL))
+	    comm_add_rail(comm, fds[0], (uint16_t)index, 0, (struct anynet_wire_rail){ 0, 0 },
+			  link))
 		abort();
 	return fds[1];
 }

@@ -1,0 +1,170 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "ib_ends.h"
+
+#include <setjmp.h>
+#include <stdarg.h>
+#include <string.h>
+
+#include <cmocka.h>
+
+#include "transports/common/hello.h"
+
+static const uint8_t subnet[] = { 0xfe, 0x80 }; /* the stub's */
+
+struct ib_nic *ib_ends_start(void)
+{
+	static bool offered;
+	struct ib_nic *nic;
+	char why[160];
+
+	local_net_start();
+	local_cfg.ib_gid_index = ANYNET_AUTO;
+	local_cfg.ib_flid_gid_index = ANYNET_AUTO;
+	local_cfg.ib_sl = ANYNET_AUTO;
+	local_cfg.ib_tc = ANYNET_AUTO;
+	local_cfg.ib_ar_threshold = 8192;
+	local_dev.link = ANYNET_LINK_IB;
+	if (!offered)
+		stub_offer(&local_cfg, local_dev.name);
+	offered = true;
+	nic = ib_nic_open(&local_dev, why, sizeof(why));
+	assert_non_null(nic);
+	assert_int_equal(ib_nic_refresh(nic), 0);
+	return nic;
+}
+
+struct anynet_wire_hello ib_peer(bool is_send)
+{
+	struct anynet_wire_hello hello;
+
+	hello_fill(&hello, &local_dev, NULL, 0);
+	hello.qp = (struct anynet_wire_qp){
+		.link = 1, /* InfiniBand */
+		.mtu = IBV_MTU_4096,
+		.lid = 9,
+		.qpn = PEER_QPN,
+		.psn = PEER_PSN,
+		.rkey = is_send ? PEER_RKEY : 0,
+		.addr = is_send ? PEER_ADDR : 0,
+		.slots = is_send ? IB_CONTROL_SLOTS : IB_SLOTS,
+		.slot_bytes = is_send ? IB_CONTROL_BYTES : IB_SLOT_BYTES,
+	};
+	memcpy(hello.qp.gid, subnet, sizeof(subnet));
+	return hello;
+}
+
+struct ib_link *ib_connector(bool up)
+{
+	struct anynet_wire_hello hello = { .type = ANYNET_HELLO }, welcome = ib_peer(false);
+	char why[160] = "";
+	struct ib_link *link = ib_link_offer(&local_dev, -1, &hello, why, sizeof(why));
+
+	assert_non_null(link);
+	assert_int_equal(ib_link_join(link, &welcome), 0);
+	if (up) {
+		assert_int_equal(ib_link_ping(link), 0);
+		ib_complete(link);
+		assert_int_equal(ib_link_prove(link), 0);
+	}
+	return link;
+}
+
+struct ib_link *ib_acceptor(void)
+{
+	struct anynet_wire_hello hello = ib_peer(true), answer = { .type = ANYNET_WELCOME };
+	struct ib_link *link = ib_link_accept(&local_dev, &hello, &answer);
+
+	assert_non_null(link);
+	return link;
+}
+
+static void open_rails(struct pair *pair, struct anynet_comm *comm, unsigned linked)
+{
+	assert_non_null(comm);
+	for (unsigned i = 0; i < pair->rails; i++) {
+		struct ib_link *link = i >= linked     ? NULL
+				       : comm->is_send ? ib_connector(true)
+						       : ib_acceptor();
+
+		pair->fds[i] = local_rail_by(comm, i, link);
+	}
+	assert_int_equal(comm_open(comm), 0);
+}
+
+void ib_open_send(struct pair *pair, unsigned rails, unsigned linked)
+{
+	*pair = (struct pair){ .rails = rails };
+	pair->send = send_comm_create(&local_dev, rails);
+	open_rails(pair, pair->send, linked);
+}
+
+void ib_open_recv(struct pair *pair, unsigned rails, unsigned linked)
+{
+	*pair = (struct pair){ .rails = rails };
+	pair->recv = recv_comm_create(&local_dev, rails, IB_REPLAY_BYTES);
+	open_rails(pair, pair->recv, linked);
+}
+
+struct ib_rail *ib_rail_of(const struct anynet_comm *comm, unsigned index)
+{
+	assert_non_null(comm->rails[index]);
+	return to_ib(comm->rails[index]);
+}
+
+struct ib_link *ib_link_of(const struct anynet_comm *comm, unsigned rail)
+{
+	assert_non_null(ib_rail_of(comm, rail)->link);
+	return ib_rail_of(comm, rail)->link;
+}
+
+void ib_bring(struct ib_link *link, const struct anynet_wire_frame *header, const void *payload,
+	      size_t bytes)
+{
+	uint8_t frame[IB_SLOT_BYTES];
+
+	assert_true(sizeof(*header) + bytes <= sizeof(frame));
+	memcpy(frame, header, sizeof(*header));
+	if (bytes)
+		memcpy(frame + sizeof(*header), payload, bytes);
+	assert_true(stub_send(link->qp, frame, (uint32_t)(sizeof(*header) + bytes), NULL));
+}
+
+void ib_complete(struct ib_link *link)
+{
+	stub_complete(link->qp, IB_SQ_WRS, IBV_WC_SUCCESS);
+	assert_int_equal(ib_link_poll(link, NULL), 0);
+}
+
+void ib_turn(struct anynet_comm *comm)
+{
+	comm_enter(comm);
+	comm_turn(comm);
+	comm_leave(comm);
+}
+
+struct ib_posted ib_posted[IB_POSTED_MAX];
+unsigned ib_posted_count;
+
+static void on_post(const struct ibv_qp *qp, const struct ibv_send_wr *wr)
+{
+	struct ib_posted *next = &ib_posted[ib_posted_count];
+
+	if (ib_posted_count++ >= IB_POSTED_MAX)
+		return;
+	*next = (struct ib_posted){
+		.qp = qp,
+		.opcode = wr->opcode,
+		.addr = wr->wr.rdma.remote_addr,
+		.rkey = wr->wr.rdma.rkey,
+		.imm = wr->imm_data,
+		.bytes = wr->sg_list->length,
+	};
+	if (wr->opcode == IBV_WR_SEND)
+		memcpy(&next->frame, (void *)(uintptr_t)wr->sg_list->addr, sizeof(next->frame));
+}
+
+void ib_note_posted(void)
+{
+	ib_posted_count = 0;
+	stub_on_post = on_post;
+}

@@ -1,0 +1,366 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* One end of a queue pair: how it is connected, and how much may be posted to it. */
+#include <errno.h>
+#include <setjmp.h>
+#include <stdarg.h>
+#include <string.h>
+
+#include <cmocka.h>
+
+#include "fuzz/stub_cm.h"
+#include "ib_ends.h"
+#include "support/capture.h"
+
+#define ROCE_V2 3 /* anynet_wire_qp.link */
+
+static struct ib_nic *nic;
+static const struct verbs *stub;
+static struct verbs verbs; /* the stub's, but that the test sees these: */
+static struct ibv_qp_attr rtr, rts;
+static struct ib_link *link;
+
+static int modify_qp(struct ibv_qp *qp, struct ibv_qp_attr *attr, int mask)
+{
+	if (attr->qp_state == IBV_QPS_RTR)
+		rtr = *attr;
+	if (attr->qp_state == IBV_QPS_RTS)
+		rts = *attr;
+	return stub->modify_qp(qp, attr, mask);
+}
+
+static int setup(void **state)
+{
+	pair_setup(state);
+	nic = ib_ends_start();
+	if (!stub)
+		stub = nic->verbs;
+	verbs = *stub;
+	verbs.modify_qp = modify_qp;
+	nic->verbs = &verbs;
+	nic->port = 1;
+	return 0;
+}
+
+static int teardown(void **state)
+{
+	(void)state;
+	ib_link_free(link);
+	link = NULL;
+	capture_check();
+	assert_int_equal(stub_objects(), 0);
+	return 0;
+}
+
+/* --- connecting --- */
+
+static struct ib_link *offer(int traffic_class, struct anynet_wire_hello *hello)
+{
+	char why[160] = "";
+
+	*hello = (struct anynet_wire_hello){ .type = ANYNET_HELLO };
+	link = ib_link_offer(&local_dev, traffic_class, hello, why, sizeof(why));
+	assert_non_null(link);
+	return link;
+}
+
+static int join(const struct anynet_wire_hello *welcome)
+{
+	struct anynet_wire_hello hello;
+	int ret;
+
+	ret = ib_link_join(offer(-1, &hello), welcome);
+	if (!ret)
+		assert_int_equal(rts.sq_psn, hello.qp.psn);
+	ib_link_free(link);
+	link = NULL;
+	return ret;
+}
+
+static void test_each_end_takes_the_others_numbers(void **state)
+{
+	struct anynet_wire_hello welcome = ib_peer(false);
+
+	(void)state;
+	welcome.qp.psn |= 0xff000000; /* 24 bits count */
+	assert_int_equal(join(&welcome), 0);
+	assert_int_equal(rtr.dest_qp_num, PEER_QPN);
+	assert_int_equal(rtr.rq_psn, PEER_PSN);
+	assert_int_equal(rtr.ah_attr.dlid, 9);
+	assert_int_equal(rtr.ah_attr.port_num, 1);
+}
+
+static void test_packets_are_as_large_as_both_ends_can_take(void **state)
+{
+	struct anynet_wire_hello welcome = ib_peer(false);
+
+	(void)state;
+	welcome.qp.mtu = IBV_MTU_1024;
+	assert_int_equal(join(&welcome), 0);
+	assert_int_equal(rtr.path_mtu, IBV_MTU_1024);
+	welcome.qp.mtu = IBV_MTU_4096;
+	nic->state.attr.active_mtu = IBV_MTU_2048;
+	assert_int_equal(join(&welcome), 0);
+	assert_int_equal(rtr.path_mtu, IBV_MTU_2048);
+}
+
+static void test_within_a_subnet_packets_need_no_global_route(void **state)
+{
+	struct anynet_wire_hello welcome = ib_peer(false);
+
+	(void)state;
+	assert_int_equal(join(&welcome), 0);
+	assert_int_equal(rtr.ah_attr.is_global, 0);
+	welcome.qp.gid[7] = 1; /* another subnet */
+	assert_int_equal(join(&welcome), 0);
+	assert_int_equal(rtr.ah_attr.is_global, 1);
+	assert_memory_equal(rtr.ah_attr.grh.dgid.raw, welcome.qp.gid, sizeof(welcome.qp.gid));
+	assert_int_equal(rtr.ah_attr.grh.hop_limit, 255);
+	welcome.qp.gid[7] = 0;
+	nic->state.attr.flags |= IBV_QPF_GRH_REQUIRED;
+	assert_int_equal(join(&welcome), 0);
+	assert_int_equal(rtr.ah_attr.is_global, 1);
+}
+
+static void test_over_ethernet_all_routes_are_global(void **state)
+{
+	struct anynet_wire_hello welcome = ib_peer(false), hello;
+
+	(void)state;
+	offer(-1, &hello);
+	link->attr.link_layer = IBV_LINK_LAYER_ETHERNET;
+	link->gid.type = IBV_GID_TYPE_ROCE_V2;
+	welcome.qp.link = ROCE_V2;
+	welcome.service.tc = 106;
+	assert_int_equal(ib_link_join(link, &welcome), 0);
+	assert_int_equal(rtr.ah_attr.is_global, 1);
+	assert_int_equal(rtr.ah_attr.grh.traffic_class, 106);
+}
+
+static void test_ends_of_different_kinds_do_not_go_together(void **state)
+{
+	struct anynet_wire_hello welcome = ib_peer(false), hello = ib_peer(true),
+				 answer = { .type = ANYNET_WELCOME };
+
+	(void)state;
+	welcome.qp.link = ROCE_V2;
+	assert_int_equal(join(&welcome), -EPROTONOSUPPORT);
+	hello.qp.link = ROCE_V2;
+	assert_null(ib_link_accept(&local_dev, &hello, &answer));
+	assert_string_not_equal(answer.reason, "");
+}
+
+static void test_an_end_that_cannot_be_is_refused(void **state)
+{
+	struct anynet_wire_hello good = ib_peer(false), bad = good;
+
+	(void)state;
+	bad.qp.mtu = 0;
+	assert_int_equal(join(&bad), -EPROTO);
+	bad = good;
+	bad.qp.mtu = IBV_MTU_4096 + 1;
+	assert_int_equal(join(&bad), -EPROTO);
+	bad = good;
+	bad.qp.slots = IB_CONTROL_SLOTS - 1;
+	assert_int_equal(join(&bad), -EPROTO);
+	bad = good;
+	bad.qp.slot_bytes = IB_SLOT_BYTES - 1;
+	assert_int_equal(join(&bad), -EPROTO);
+	assert_int_equal(join(&good), 0);
+}
+
+static void test_a_queue_pair_that_begins_anew_has_its_receives_once(void **state)
+{
+	(void)state;
+	link = ib_acceptor();
+	assert_int_equal(link->recvs, IB_SLOTS);
+	assert_int_equal(ib_link_rejoin(link), 0);
+	assert_int_equal(link->recvs, IB_SLOTS);
+	ib_link_fence(link, NULL);
+	assert_int_equal(link->recvs, 0);
+	assert_non_null(link->qp); /* it has flushed */
+}
+
+static void test_what_came_before_a_link_was_left_is_there(void **state)
+{
+	const struct anynet_wire_frame ping = { .type = ANYNET_FRAME_PING };
+
+	(void)state;
+	link = ib_acceptor();
+	stub_hold_back(link->qp);
+	for (int i = 0; i < 3; i++)
+		ib_bring(link, &ping, NULL, 0);
+	assert_int_equal(ib_link_poll(link, NULL), 0);
+	assert_null(ib_link_arrival(link));
+	ib_link_fence(link, NULL);
+	assert_int_equal(link->qp->state, IBV_QPS_ERR);
+	assert_int_equal(link->recvs, 0);
+	assert_int_equal(link->arrival_tail - link->arrival_head, 3);
+}
+
+/* --- service --- */
+
+static void test_nccls_traffic_class_is_the_wish_where_nothing_is_set(void **state)
+{
+	struct anynet_wire_hello hello;
+
+	(void)state;
+	ib_link_free(offer(0x65, &hello));
+	assert_int_equal(hello.service.sl, 5); /* of 16 levels */
+	assert_int_equal(hello.service.tc, 0x65);
+	local_cfg.ib_sl = 3;
+	local_cfg.ib_tc = 0x28;
+	offer(0x65, &hello);
+	assert_int_equal(hello.service.sl, 3);
+	assert_int_equal(hello.service.tc, 0x28);
+}
+
+static void test_where_packets_overtake_each_other_only_small_messages_are_one_request(void **state)
+{
+	struct anynet_wire_hello welcome = ib_peer(false), hello;
+
+	(void)state;
+	assert_int_equal(ib_link_join(offer(-1, &hello), &welcome), 0);
+	assert_int_equal(link->whole_max, IB_IMM_SIZE_MAX);
+	ib_link_free(link);
+	welcome.service.adaptive = 1;
+	assert_int_equal(ib_link_join(offer(-1, &hello), &welcome), 0);
+	assert_int_equal(link->whole_max, local_cfg.ib_ar_threshold);
+}
+
+/* --- what may be posted --- */
+
+static void test_a_sender_posts_no_more_than_the_peer_has_slots(void **state)
+{
+	static const uint8_t frame[sizeof(struct anynet_wire_frame)];
+	uint32_t taken = 5, posted = 0;
+
+	(void)state;
+	link = ib_connector(false);
+	while (ib_link_has_room(link, 1) && ib_link_credits(link)) {
+		assert_int_equal(ib_link_say(link, frame, sizeof(frame), true), 0);
+		ib_complete(link); /* it has arrived; nobody has taken it */
+		posted++;
+	}
+	assert_int_equal(posted, IB_SLOTS);
+	assert_true(stub_write(link->qp, (uintptr_t)&link->board->consumed, link->mr->rkey, &taken,
+			       sizeof(taken)));
+	assert_int_equal(ib_link_credits(link), taken);
+}
+
+/* As many as there is room for. */
+static uint32_t fill_queue(void)
+{
+	uint32_t word = 0, posted = 0;
+
+	while (ib_link_has_room(link, 1)) {
+		assert_int_equal(ib_link_write(link, &word, sizeof(word), PEER_ADDR), 0);
+		posted++;
+	}
+	return posted;
+}
+
+static void test_the_queue_is_never_overrun(void **state)
+{
+	(void)state;
+	link = ib_acceptor();
+	assert_int_equal(fill_queue(), IB_SQ_WRS); /* else the stub ends the program */
+	stub_complete(link->qp, 40, IBV_WC_SUCCESS);
+	assert_int_equal(ib_link_poll(link, NULL), 0);
+	assert_int_equal(fill_queue(), 32); /* every 16th has a completion */
+}
+
+/* --- what proves that packets get through --- */
+
+static void test_a_sender_is_sure_when_its_own_packet_has_arrived(void **state)
+{
+	const struct anynet_wire_frame ping = { .type = ANYNET_FRAME_PING };
+
+	(void)state;
+	link = ib_connector(false);
+	assert_int_equal(ib_link_ping(link), 0);
+	ib_bring(link, &ping, NULL, 0);
+	assert_int_equal(ib_link_prove(link), -EAGAIN);
+	ib_complete(link);
+	assert_int_equal(ib_link_prove(link), 0);
+}
+
+static void test_a_receiver_is_sure_when_something_comes(void **state)
+{
+	const struct anynet_wire_frame ping = { .type = ANYNET_FRAME_PING };
+
+	(void)state;
+	link = ib_acceptor();
+	assert_int_equal(ib_link_poll(link, NULL), 0);
+	assert_int_equal(link->state, IB_LINK_JOINED);
+	ib_bring(link, &ping, NULL, 0);
+	assert_int_equal(ib_link_poll(link, NULL), 0);
+	assert_int_equal(link->state, IB_LINK_UP);
+}
+
+/* The errno says where to try next: after silence, another way first. */
+static void test_how_it_breaks_is_told(void **state)
+{
+	static const struct {
+		enum ibv_wc_status status;
+		int err;
+	} ends[] = {
+		{ IBV_WC_RETRY_EXC_ERR, -ETIMEDOUT },   { IBV_WC_RNR_RETRY_EXC_ERR, -EBUSY },
+		{ IBV_WC_REM_ACCESS_ERR, -EREMOTEIO },  { IBV_WC_REM_OP_ERR, -EREMOTEIO },
+		{ IBV_WC_WR_FLUSH_ERR, -ECONNABORTED }, { IBV_WC_LOC_PROT_ERR, -EIO },
+	};
+
+	(void)state;
+	for (size_t i = 0; i < sizeof(ends) / sizeof(ends[0]); i++) {
+		link = ib_connector(true);
+		assert_int_equal(ib_link_ping(link), 0);
+		stub_complete(link->qp, 1, ends[i].status);
+		assert_int_equal(ib_link_poll(link, NULL), ends[i].err);
+		ib_link_free(link);
+	}
+	link = NULL;
+}
+
+/* --- the RDMA connection manager --- */
+
+static void test_a_path_of_another_port_is_not_taken(void **state)
+{
+	struct anynet_wire_hello welcome = ib_peer(false), hello = { .type = ANYNET_HELLO };
+	char why[160] = "";
+
+	(void)state;
+	local_cfg.ib_cm = true;
+	hello.cm.wanted = 1;
+	welcome.cm.addr = (struct anynet_wire_addr){ .family = 4, .port = 9000 };
+	link = ib_link_offer(&local_dev, -1, &hello, why, sizeof(why));
+	assert_non_null(link);
+	assert_int_equal(ib_link_join(link, &welcome), -EINPROGRESS);
+	nic->port = 2; /* the manager finds port 1 of this card */
+	assert_true(stub_cm_event(RDMA_CM_EVENT_ADDR_RESOLVED));
+	assert_int_equal(ib_link_joined(link, why, sizeof(why)), -ECONNABORTED);
+	assert_non_null(strstr(why, "the way to the peer leads through another port"));
+}
+
+int main(void)
+{
+#define T(name) cmocka_unit_test_setup_teardown(name, setup, teardown)
+	const struct CMUnitTest tests[] = {
+		T(test_each_end_takes_the_others_numbers),
+		T(test_packets_are_as_large_as_both_ends_can_take),
+		T(test_within_a_subnet_packets_need_no_global_route),
+		T(test_over_ethernet_all_routes_are_global),
+		T(test_ends_of_different_kinds_do_not_go_together),
+		T(test_an_end_that_cannot_be_is_refused),
+		T(test_a_queue_pair_that_begins_anew_has_its_receives_once),
+		T(test_what_came_before_a_link_was_left_is_there),
+		T(test_nccls_traffic_class_is_the_wish_where_nothing_is_set),
+		T(test_where_packets_overtake_each_other_only_small_messages_are_one_request),
+		T(test_a_sender_posts_no_more_than_the_peer_has_slots),
+		T(test_the_queue_is_never_overrun),
+		T(test_a_sender_is_sure_when_its_own_packet_has_arrived),
+		T(test_a_receiver_is_sure_when_something_comes),
+		T(test_how_it_breaks_is_told),
+		T(test_a_path_of_another_port_is_not_taken),
+	};
+
+	return cmocka_run_group_tests(tests, NULL, NULL);
+}

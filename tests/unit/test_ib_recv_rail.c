@@ -1,0 +1,235 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* A receive comm with queue pairs: what it takes of what the peer's adapter brings, and what it tells the peer. */
+#include <endian.h>
+#include <errno.h>
+#include <setjmp.h>
+#include <stdarg.h>
+#include <string.h>
+
+#include <cmocka.h>
+
+#include "ib_ends.h"
+#include "support/capture.h"
+
+#define LARGE 4096
+
+static struct pair pair;
+
+static int setup(void **state)
+{
+	pair_setup(state);
+	ib_ends_start();
+	return 0;
+}
+
+static int teardown(void **state)
+{
+	(void)state;
+	stub_on_post = NULL;
+	pair_close(&pair);
+	ib_chores_finish();
+	capture_check();
+	assert_int_equal(stub_objects(), 0);
+	return 0;
+}
+
+static void open_recv(unsigned rails)
+{
+	ib_open_recv(&pair, rails, rails);
+}
+
+static void bring(unsigned rail, uint32_t seq, uint32_t bytes)
+{
+	const struct anynet_wire_frame frame = frame_data(seq, 0, 0, bytes);
+
+	ib_bring(ib_link_of(pair.recv, rail), &frame, pair_out, bytes);
+}
+
+static void test_a_write_is_for_the_message_that_asked(void **state)
+{
+	struct anynet_wire_frame ping = { .type = ANYNET_FRAME_PING };
+	struct anynet_request *reqs[2];
+
+	(void)state;
+	open_recv(1);
+	ib_bring(ib_link_of(pair.recv, 0), &ping, NULL, 0);
+	for (int tag = 0; tag < 2; tag++)
+		reqs[tag] = pair_irecv(&pair, pair_in, LARGE, tag);
+	for (uint32_t seq = 0; seq < 2; seq++) {
+		struct anynet_wire_frame rts = frame_data(seq, 1 - seq, ANYNET_FLAG_MULTI, 0);
+
+		rts.type = ANYNET_FRAME_RTS;
+		rts.size = LARGE;
+		ib_bring(ib_link_of(pair.recv, 0), &rts, NULL, 0);
+	}
+	pair_idle(reqs[0]);
+	pair_idle(reqs[1]);
+	for (uint32_t slot = 0; slot < 2; slot++) {
+		assert_true(stub_write_imm(ib_link_of(pair.recv, 0)->qp,
+					   htobe32(slot << 24 | LARGE), LARGE));
+		assert_true(pair_done(reqs[1 - slot], NULL));
+	}
+}
+
+static void test_a_frame_has_to_have_the_length_it_says(void **state)
+{
+	struct anynet_wire_frame frame = frame_data(0, 0, 0, 100);
+	struct anynet_request *req;
+
+	(void)state;
+	capture_allow_warn();
+	open_recv(1);
+	req = pair_irecv(&pair, pair_in, 200, 0);
+	ib_bring(ib_link_of(pair.recv, 0), &frame, pair_out, 50);
+	pair_fails(req, -EPROTO);
+}
+
+/* Which of several messages it is would be anybody's guess. */
+static void test_a_write_does_for_a_message_on_a_single_rail_only(void **state)
+{
+	struct anynet_request *req;
+
+	(void)state;
+	capture_allow_warn();
+	open_recv(2);
+	req = pair_irecv(&pair, pair_in, LARGE, 0);
+	assert_true(stub_write_imm(ib_link_of(pair.recv, 1)->qp, htobe32(LARGE), LARGE));
+	pair_fails(req, -EPROTO);
+}
+
+static void position(uint64_t expected)
+{
+	struct anynet_rail *rail = pair.recv->rails[0];
+	uint64_t frames = UINT64_MAX;
+	uint32_t part;
+
+	rail->ops->position(rail, &frames, &part);
+	assert_int_equal(frames, expected);
+}
+
+static void test_what_a_queue_pair_had_brought_when_it_broke_counts(void **state)
+{
+	struct anynet_wire_frame ask = frame_data(0, 0, 0, 0), look = ask,
+				 ping = { .type = ANYNET_FRAME_PING };
+	struct anynet_request *req;
+	const struct ibv_qp *qp;
+	struct ib_link *link;
+
+	(void)state;
+	ask.type = ANYNET_FRAME_ASK;
+	look.type = ANYNET_FRAME_LOOK;
+	open_recv(1);
+	link = ib_link_of(pair.recv, 0);
+	qp = link->qp;
+	req = pair_irecv(&pair, pair_in, 100, 0);
+	ib_bring(link, &ping, NULL, 0);
+	bring(0, 0, 100);
+	pair_finish(&req, 1, NULL);
+	position(1);
+	for (uint32_t i = 1; i <= 2; i++)
+		bring(0, i, 100); /* nobody has posted a receive for those */
+	ib_bring(link, &ping, NULL, 0);
+	ib_bring(link, &ask, NULL, 0);
+	ib_bring(link, &look, NULL, 0);
+	comm_enter(pair.recv);
+	comm_sever(pair.recv, pair.recv->rails[0], 0);
+	comm_leave(pair.recv);
+	assert_int_equal(qp->state, IBV_QPS_ERR); /* nothing is written any more */
+	position(3);
+	for (int i = 0; i < 2; i++) {
+		req = pair_irecv(&pair, pair_in, 100, 0);
+		comm_enter(pair.recv);
+		pair.recv->rails[0]->ops->receive(pair.recv->rails[0]);
+		comm_leave(pair.recv);
+		assert_true(pair_done(req, NULL));
+		assert_memory_equal(pair_in, pair_out, 100);
+	}
+	position(3);
+}
+
+/* Receives are told on the sender's board, neighbours together, and none beyond its end. */
+static void test_grants_stay_on_the_board(void **state)
+{
+	const uint32_t first = ANYNET_BOARD_GRANTS - 3;
+	struct anynet_wire_frame ping = { .type = ANYNET_FRAME_PING };
+	struct anynet_request *reqs[6];
+	unsigned granted = 0;
+
+	(void)state;
+	local_cfg.first_number = first;
+	open_recv(1);
+	ib_bring(ib_link_of(pair.recv, 0), &ping, NULL, 0);
+	ib_note_posted();
+	for (int i = 0; i < 6; i++)
+		reqs[i] = pair_irecv(&pair, pair_in, sizeof(pair_in), 0);
+	pair_idle(reqs[0]);
+	for (unsigned i = 0; i < ib_posted_count; i++) {
+		const uint64_t size = sizeof(struct anynet_wire_grant);
+
+		assert_int_equal(ib_posted[i].opcode, IBV_WR_RDMA_WRITE);
+		assert_int_equal(ib_posted[i].rkey, PEER_RKEY);
+		assert_int_equal(ib_posted[i].addr,
+				 PEER_ADDR + (first + granted) % ANYNET_BOARD_GRANTS * size);
+		assert_true(ib_posted[i].addr + ib_posted[i].bytes <=
+			    PEER_ADDR + ANYNET_BOARD_GRANTS * size);
+		granted += ib_posted[i].bytes / size;
+	}
+	assert_int_equal(granted, 6);
+	assert_true(ib_posted_count < 6);
+}
+
+/* A WRITE for each of them would cost more than it saves: not before the sender has few places left. */
+static void test_grants_wait_for_others(void **state)
+{
+	struct anynet_wire_frame ping = { .type = ANYNET_FRAME_PING };
+	struct anynet_request *reqs[8];
+	struct ib_link *link;
+
+	(void)state;
+	open_recv(1);
+	link = ib_link_of(pair.recv, 0);
+	ib_bring(link, &ping, NULL, 0);
+	for (int i = 0; i < 6; i++)
+		reqs[i] = pair_irecv(&pair, pair_in, LARGE, 0);
+	pair_idle(reqs[0]);
+	ib_note_posted();
+	for (int i = 6; i < 8; i++)
+		reqs[i] = pair_irecv(&pair, pair_in, LARGE, 0);
+	for (uint32_t i = 0; i < 3; i++) {
+		pair_idle(reqs[i]);
+		assert_int_equal(ib_posted_count, 0);
+		assert_true(stub_write_imm(link->qp, htobe32(i << 24 | LARGE), LARGE));
+		assert_true(pair_done(reqs[i], NULL));
+	}
+	pair_idle(reqs[3]);
+	assert_int_equal(ib_posted_count, 1);
+	assert_int_equal(ib_posted[0].addr, PEER_ADDR + 6 * sizeof(struct anynet_wire_grant));
+	assert_int_equal(ib_posted[0].bytes, 2 * sizeof(struct anynet_wire_grant));
+}
+
+static void test_nothing_is_written_when_a_comm_is_closed(void **state)
+{
+	const struct ibv_qp *qp;
+
+	(void)state;
+	open_recv(1);
+	qp = ib_link_of(pair.recv, 0)->qp;
+	pair_close(&pair);
+	assert_int_equal(qp->state, IBV_QPS_ERR);
+}
+
+int main(void)
+{
+#define T(name) cmocka_unit_test_setup_teardown(name, setup, teardown)
+	const struct CMUnitTest tests[] = {
+		T(test_a_write_is_for_the_message_that_asked),
+		T(test_a_frame_has_to_have_the_length_it_says),
+		T(test_a_write_does_for_a_message_on_a_single_rail_only),
+		T(test_what_a_queue_pair_had_brought_when_it_broke_counts),
+		T(test_grants_stay_on_the_board),
+		T(test_grants_wait_for_others),
+		T(test_nothing_is_written_when_a_comm_is_closed),
+	};
+
+	return cmocka_run_group_tests(tests, NULL, NULL);
+}
