@@ -83,13 +83,12 @@ enum anynet_nccl_result abi_v12_listen(void *ctx, int dev, void *handle, void **
 	struct anynet_listener *listener = NULL;
 	int ret;
 
-	(void)ctx;
 	*lcomm = NULL;
 	if (!device)
 		return ANYNET_NCCL_INVALID_USAGE;
 	if (!anynet_core_may_open())
 		return ANYNET_NCCL_SYSTEM_ERROR;
-	ret = anynet_listen(device, handle, &listener);
+	ret = anynet_listen(device, ctx, handle, &listener);
 	if (!ret)
 		*lcomm = listener;
 	return anynet_core_result(ret);

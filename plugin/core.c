@@ -218,6 +218,7 @@ struct anynet_context *anynet_core_context_open(uint64_t comm_hash, int traffic_
 		return NULL;
 	ctx->options.comm_hash = comm_hash;
 	ctx->options.traffic_class = traffic_class;
+	ctx->options.owner = ctx;
 	core_lock();
 	TAILQ_INSERT_TAIL(&core.contexts, ctx, link);
 	core_unlock();
@@ -227,7 +228,6 @@ struct anynet_context *anynet_core_context_open(uint64_t comm_hash, int traffic_
 void anynet_core_context_close(struct anynet_context *ctx)
 {
 	struct anynet_context *known;
-	bool last;
 
 	core_lock();
 	TAILQ_FOREACH (known, &core.contexts, link)
@@ -235,11 +235,10 @@ void anynet_core_context_close(struct anynet_context *ctx)
 			break;
 	if (known)
 		TAILQ_REMOVE(&core.contexts, known, link);
-	last = TAILQ_EMPTY(&core.contexts);
 	core_unlock();
+	if (known && atomic_load(&core.probed) && !anynet_core_is_stranger())
+		anynet_net_trim(known);
 	free(known);
-	if (last && atomic_load(&core.probed) && !anynet_core_is_stranger())
-		anynet_net_trim();
 }
 
 struct anynet_connect_options anynet_core_options(const struct anynet_context *ctx)

@@ -46,18 +46,20 @@ void anynet_net_set_nccl(int version, const char *path);
 /* The name that NCCL knows us by, for `anynet top`. */
 void anynet_net_set_name(const char *name);
 
-/* NCCL has ended its last communicator: gives back half-open connects, lingering rails whose peer has
- * everything, and the listening sockets if no listener or receive comm is left. */
-void anynet_net_trim(void);
+/* NCCL has ended a communicator: gives back half-open connects and accepts of this owner, closed comms
+ * whose peer has everything, and the listening sockets if no listener or receive comm is left. */
+void anynet_net_trim(const void *owner);
 
 /* Per connection, from NCCL's context. */
 struct anynet_connect_options {
 	uint64_t comm_hash; /* NCCL's commId (v11+), 0 = not known; in the hello, for messages */
 	int traffic_class;  /* -1 = unset */
+	const void *owner;  /* NCCL's context; NULL = none, and no trim ends the connect */
 };
 
-/* `handle` is 128 bytes that NCCL carries to the peer; all of them are written. */
-int anynet_listen(const struct anynet_device *dev, void *handle, struct anynet_listener **listener);
+/* `handle` is 128 bytes that NCCL carries to the peer; all of them are written. `owner` as in the options. */
+int anynet_listen(const struct anynet_device *dev, const void *owner, void *handle,
+		  struct anynet_listener **listener);
 
 /*
  * One step of connecting to the listener behind `handle`, from device `dev`. *comm stays NULL until

@@ -9,8 +9,9 @@
  * reads one that is half written finds that the sum is wrong, and reads it again. A record whose `sum` is
  * 0 is empty, and so is what lies behind the end of the file.
  *
- * Whoever writes a page holds a write lock (fcntl) on its first byte. A page without one belongs to nobody
- * any more. For a reader a page is untrusted: any byte may be anything, texts need not end.
+ * The writer of a page holds an open file description lock (F_OFD_SETLK, for writing) on its first byte. A page
+ * without one belongs to nobody any more; process numbers say nothing, as containers with the same /dev/shm each
+ * have a process 1. For a reader a page is untrusted: any byte may be anything, texts need not end.
  *
  * Numbers are little-endian. Times are in ms of CLOCK_MONOTONIC, which is the same for all processes of a
  * host; 0 = never.

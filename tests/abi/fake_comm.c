@@ -141,18 +141,21 @@ void anynet_net_set_name(const char *name)
 	(void)name;
 }
 
-void anynet_net_trim(void)
+void anynet_net_trim(const void *owner)
 {
+	fake.trimmed = owner;
 	atomic_fetch_add(&fake.trims, 1);
 }
 
-int anynet_listen(const struct anynet_device *dev, void *handle, struct anynet_listener **listener)
+int anynet_listen(const struct anynet_device *dev, const void *owner, void *handle,
+		  struct anynet_listener **listener)
 {
 	void *out;
 	int ret = answer(&out, FAKE_LISTENER);
 
 	atomic_fetch_add(&fake.listens, 1);
 	(void)dev; /* not recorded: listen is called from several threads at once */
+	fake.owner = owner;
 	memset(handle, 0x5a, ANYNET_HANDLE_BYTES);
 	*listener = out;
 	return ret;

@@ -24,6 +24,8 @@ struct fake_comm {
 	int more_nics;         /* TCP devices behind the usual two, every other a slower one */
 	atomic_bool hold_probe, probe_held; /* let a probe wait until hold_probe is false */
 
+	const void *_Atomic owner;   /* of the last listen */
+	const void *_Atomic trimmed; /* the last owner that was */
 	struct anynet_connect_options options;
 	const struct anynet_device *dev;
 	const void *data;

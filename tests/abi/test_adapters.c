@@ -263,6 +263,9 @@ static void test_connect_carries_the_options_of_its_version(void **state)
 	assert_int_equal(fake.dev->index, 1);
 	assert_int_equal(fake.options.comm_hash, 0xc0ffee);
 	assert_int_equal(fake.options.traffic_class, 96);
+	assert_ptr_equal(fake.options.owner, ctx);
+	ncclNetPlugin_v12.listen(ctx, 1, handle, &comm);
+	assert_ptr_equal(fake.owner, ctx);
 	ncclNetPlugin_v12.finalize(ctx);
 	ncclNetPlugin_v12.init(&ctx, 1, NULL, fake_logger, NULL);
 	ncclNetPlugin_v12.connect(ctx, 0, handle, &comm, NULL);
@@ -273,6 +276,9 @@ static void test_connect_carries_the_options_of_its_version(void **state)
 	ncclNetPlugin_v10.connect(0, &config, handle, &comm, NULL);
 	assert_int_equal(fake.options.comm_hash, 0);
 	assert_int_equal(fake.options.traffic_class, 32);
+	assert_null(fake.options.owner);
+	ncclNetPlugin_v10.listen(0, handle, &comm);
+	assert_null(fake.owner);
 	ncclNetPlugin_v10.connect(0, NULL, handle, &comm, NULL);
 	assert_int_equal(fake.options.traffic_class, -1);
 

@@ -109,7 +109,7 @@ static void init_in_many_threads(void)
 	check(fake.probes == 1 && fake.starts == 1);
 	for (int i = 0; i < THREADS; i++)
 		check(ncclNetPlugin_v12.finalize(ctx[i]) == ANYNET_NCCL_SUCCESS);
-	check(fake.trims == 1);
+	check(fake.trims == THREADS);
 }
 
 static void test_init_from_many_threads_probes_once(void **state)
@@ -130,14 +130,15 @@ static void finalize_orders(void)
 	ncclNetPlugin_v11.init(&b, 1, NULL, NULL, NULL); /* the same communicator hash */
 	check(a && b && a != b);
 	check(ncclNetPlugin_v11.finalize(a) == ANYNET_NCCL_SUCCESS);
-	check(fake.trims == 0); /* b may be in the middle of a connect */
+	check(fake.trims == 1 && fake.trimmed == a); /* b may be in the middle of a connect */
 	ncclNetPlugin_v11.init(&c, 3, NULL, NULL, NULL);
 	check(ncclNetPlugin_v11.finalize(c) == ANYNET_NCCL_SUCCESS);
-	check(fake.trims == 0);
+	check(fake.trims == 2 && fake.trimmed == c);
 	check(ncclNetPlugin_v11.finalize(b) == ANYNET_NCCL_SUCCESS);
-	check(fake.trims == 1);
+	check(fake.trims == 3 && fake.trimmed == b);
 	check(ncclNetPlugin_v11.finalize(b) == ANYNET_NCCL_SUCCESS); /* twice */
 	check(ncclNetPlugin_v11.finalize(NULL) == ANYNET_NCCL_SUCCESS);
+	check(fake.trims == 3);
 	ncclNetPlugin_v12.init(&a, 1, NULL, NULL, NULL);
 	check(a && device_count() == 2);
 	check(fake.probes == 1);

@@ -51,7 +51,7 @@ static unsigned find_connections(int fds[CONNECTIONS_MAX])
 {
 	unsigned count = 0;
 
-	for (int fd = 3; fd < DESCRIPTORS_MAX && count < CONNECTIONS_MAX; fd++) {
+	for (int fd = 0; fd < DESCRIPTORS_MAX && count < CONNECTIONS_MAX; fd++) {
 		if (hurt_is_connection(fd))
 			fds[count++] = fd;
 	}

@@ -75,7 +75,7 @@ static void complete_all(void)
 
 static void connect_step(void)
 {
-	struct anynet_connect_options opts = { .traffic_class = -1 };
+	struct anynet_connect_options opts = { .traffic_class = -1, .owner = &local_dev };
 	struct anynet_comm *comm;
 	int ret;
 
@@ -379,7 +379,7 @@ static void close_all(void)
 		sent_close(run.comm);
 	else if (run.comm)
 		posted_close(run.comm, run.posted);
-	anynet_net_trim();
+	anynet_net_trim(&local_dev);
 	for (int i = 0; i < SENT_MAX; i++)
 		free(run.sent[i].buffer.data);
 	acceptor_stop();

@@ -145,7 +145,7 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t bytes)
 	sent_close(run.comm);
 	for (unsigned i = 0; i < run.rails; i++)
 		peer_close(&run.peers[i]);
-	anynet_net_trim();
+	anynet_net_trim(&local_dev);
 	for (int i = 0; i < SENT_MAX; i++)
 		free(run.sent[i].buffer.data);
 	return 0;

@@ -201,7 +201,7 @@ static void step(struct run *run)
 
 static void real_peer(struct run *run)
 {
-	struct anynet_connect_options opts = { .traffic_class = -1 };
+	struct anynet_connect_options opts = { .traffic_class = -1, .owner = &local_dev };
 	struct anynet_comm *comm = NULL;
 
 	for (int i = 0; i < REAL_STEPS_MAX && (!comm || !run->comm); i++) {
@@ -247,7 +247,7 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t bytes)
 	run.order = input_u8(&in);
 	start();
 	run.secret = fuzz_net_secret(run.order & WITH_SECRET) && run.order & WITH_SECRET;
-	must(!anynet_listen(&local_dev, run.handle.bytes, &run.listener));
+	must(!anynet_listen(&local_dev, &local_dev, run.handle.bytes, &run.listener));
 	for (int i = 0; in.left && i < STEPS_MAX; i++)
 		step(&run);
 	accept_step(&run);
@@ -263,6 +263,6 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t bytes)
 	anynet_close_listener(run.listener);
 	if (run.comm && !(run.order & CLOSE_COMM_FIRST))
 		use_comm(&run);
-	anynet_net_trim();
+	anynet_net_trim(&local_dev);
 	return 0;
 }

@@ -28,7 +28,6 @@ const char *own_page_file(void)
 	return *path ? path : NULL;
 }
 
-/* A reader would ask for the lock, which this process holds itself: the bytes are read here. */
 struct page own_page_look(void)
 {
 	static uint8_t bytes[ANYNET_STATS_BYTES];

@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* The stats page of this process, as its reader sees it. */
+#include <dirent.h>
 #include <errno.h>
 #include <fcntl.h>
 #include <setjmp.h>
@@ -360,7 +361,7 @@ static void test_a_forked_child_does_no_harm(void **state)
 	stats_begin();
 	stats_look();
 	assert_int_equal(pages_seen(), 1);
-	fd = open(own_page_file(), O_RDONLY | O_CLOEXEC); /* to be closed last: that ends the lock */
+	fd = open(own_page_file(), O_RDONLY | O_CLOEXEC);
 	assert_true(fd >= 0);
 	written = sum_of(fd);
 	pid = fork();
@@ -379,6 +380,26 @@ static void test_a_forked_child_does_no_harm(void **state)
 	assert_int_equal(pages_seen(), 0);
 	close(fd);
 	close_pair();
+}
+
+/* Files of the directory that a living process holds, by the lock alone. */
+static int pages_held(void)
+{
+	struct dirent *entry;
+	DIR *list = opendir(dir);
+	int held = 0;
+
+	assert_non_null(list);
+	while ((entry = readdir(list))) {
+		struct flock lock = { .l_type = F_RDLCK, .l_whence = SEEK_SET, .l_len = 1 };
+		int fd = *entry->d_name == '.' ? -1 : openat(dirfd(list), entry->d_name, O_RDONLY | O_CLOEXEC);
+
+		held += fd >= 0 && !fcntl(fd, F_OFD_GETLK, &lock) && lock.l_type != F_UNLCK;
+		if (fd >= 0)
+			close(fd);
+	}
+	closedir(list);
+	return held;
 }
 
 static void make_file(const char *name, bool old)
@@ -412,12 +433,12 @@ static void test_old_pages_that_nobody_holds_are_removed(void **state)
 	make_file("anynet-stats.1.00000000", true);
 	make_file("anynet-stats.2.00000000", false); /* may be being made */
 	make_file("anynet.1.00000000", true);
-	make_file(own, true); /* of another copy of us */
+	make_file(own, true); /* of another process with our number */
 	stats_begin();
 	assert_false(remove_file("anynet-stats.1.00000000"));
 	assert_true(remove_file("anynet-stats.2.00000000"));
 	assert_true(remove_file("anynet.1.00000000"));
-	assert_true(remove_file(own));
+	assert_false(remove_file(own));
 }
 
 static void test_an_old_page_that_is_held_stays(void **state)
@@ -443,6 +464,67 @@ static void test_an_old_page_that_is_held_stays(void **state)
 	assert_non_null(own_page_file());
 }
 
+/* As in two containers with one /dev/shm, where both processes are number 1. */
+static void test_an_old_page_of_another_process_with_our_number_stays(void **state)
+{
+	struct timespec times[2] = { { 0 }, { 0 } };
+	struct stats_page first, second;
+
+	(void)state;
+	assert_int_equal(stats_page_open(&first, dir), 0);
+	assert_int_equal(utimensat(AT_FDCWD, first.path, times, 0), 0);
+	assert_int_equal(stats_page_open(&second, dir), 0);
+	assert_int_equal(access(first.path, F_OK), 0);
+	assert_int_equal(pages_held(), 2);
+	stats_page_close(&second);
+	stats_page_close(&first);
+}
+
+/* Of the test, unless it ends us. */
+_Noreturn static void await_the_end(void)
+{
+	alarm(60);
+	for (;;)
+		pause();
+}
+
+/* A process with a page and a forked worker, which tells its number. */
+_Noreturn static void keep_page_and_worker(int tell)
+{
+	struct stats_page page;
+	pid_t worker;
+
+	if (stats_page_open(&page, dir))
+		_exit(1);
+	worker = fork();
+	if (!worker)
+		await_the_end();
+	if (write(tell, &worker, sizeof(worker)) != sizeof(worker))
+		_exit(1);
+	await_the_end();
+}
+
+static void test_a_worker_does_not_hold_the_page_of_its_parent(void **state)
+{
+	pid_t pid, worker;
+	int tell[2];
+
+	(void)state;
+	assert_int_equal(pipe(tell), 0);
+	pid = fork();
+	if (!pid)
+		keep_page_and_worker(tell[1]);
+	assert_int_equal(read(tell[0], &worker, sizeof(worker)), sizeof(worker));
+	assert_int_equal(pages_held(), 1);
+	kill(pid, SIGKILL);
+	assert_int_equal(waitpid(pid, NULL, 0), pid);
+	assert_int_equal(pages_held(), 0);
+	kill(worker, SIGKILL);
+	assert_int_equal(unlink(own_page_file()), 0);
+	close(tell[0]);
+	close(tell[1]);
+}
+
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
@@ -459,6 +541,8 @@ int main(void)
 		TEST(test_a_forked_child_does_no_harm),
 		TEST(test_old_pages_that_nobody_holds_are_removed),
 		TEST(test_an_old_page_that_is_held_stays),
+		TEST(test_an_old_page_of_another_process_with_our_number_stays),
+		TEST(test_a_worker_does_not_hold_the_page_of_its_parent),
 	};
 
 	return cmocka_run_group_tests(tests, NULL, NULL);

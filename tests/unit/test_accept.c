@@ -60,7 +60,7 @@ static int setup(void **state)
 	local_net_start();
 	secret_start("");
 	memset(&test, 0, sizeof(test));
-	assert_int_equal(anynet_listen(&local_dev, test.handle.bytes, &test.listener), 0);
+	assert_int_equal(anynet_listen(&local_dev, &local_dev, test.handle.bytes, &test.listener), 0);
 	return 0;
 }
 
@@ -71,7 +71,7 @@ static int teardown(void **state)
 		close(test.fds[i]);
 	anynet_close_listener(test.listener);
 	anynet_close(test.comm);
-	anynet_net_trim();
+	anynet_net_trim(&local_dev);
 	return 0;
 }
 
@@ -355,7 +355,7 @@ static void test_the_connector_may_want_checksums(void **state)
 static void test_the_acceptor_may_want_checksums(void **state)
 {
 	struct anynet_wire_hello probe = hello_of(ANYNET_KIND_PROBE, 0, 1);
-	struct anynet_connect_options opts = { .traffic_class = -1 };
+	struct anynet_connect_options opts = { .traffic_class = -1, .owner = &local_dev };
 	struct deadline deadline = deadline_in(TEST_PATIENCE_MS, "a connection");
 	int listener = socket_listen(&local_dev.addr, &local_cfg), fd = -1;
 	struct anynet_wire_handle handle = test.handle.wire;

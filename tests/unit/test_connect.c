@@ -28,7 +28,8 @@ struct door {
 	} handle;
 };
 
-static int setup(void **state)
+/* Once: the background thread that the first connection starts reads the settings from then on. */
+static int start(void **state)
 {
 	(void)state;
 	log_to_capture();
@@ -40,7 +41,7 @@ static int setup(void **state)
 static int teardown(void **state)
 {
 	(void)state;
-	anynet_net_trim();
+	anynet_net_trim(&local_dev);
 	return 0;
 }
 
@@ -58,7 +59,7 @@ static void open_door(struct door *door, uint8_t token_byte)
 
 static int connect_step(struct door *door, struct anynet_comm **comm)
 {
-	struct anynet_connect_options opts = { .traffic_class = -1 };
+	struct anynet_connect_options opts = { .traffic_class = -1, .owner = &local_dev };
 
 	return anynet_connect(&local_dev, &opts, door->handle.bytes, comm);
 }
@@ -219,16 +220,46 @@ static void test_who_gives_up_listens_no_longer(void **state)
 	close(door.fd);
 }
 
+/* Of two NCCLs in one process the one that ends leaves the other's connects alone. */
+static void test_an_owner_that_ends_takes_its_own_connects(void **state)
+{
+	struct anynet_comm *comm;
+	struct door one, other;
+	uint64_t number, ended;
+	char owner = 0;
+
+	(void)state;
+	open_door(&one, 1);
+	open_door(&other, 2);
+	assert_int_equal(anynet_connect(&local_dev, &(struct anynet_connect_options){ .owner = &owner },
+					other.handle.bytes, &comm),
+			 0);
+	assert_int_equal(connect_step(&one, &comm), 0);
+	number = one.handle.wire.local[0];
+	ended = other.handle.wire.local[0];
+	anynet_net_trim(&owner);
+	assert_int_equal(connect_step(&other, &comm), 0);
+	assert_int_not_equal(other.handle.wire.local[0], ended);
+	assert_int_equal(connect_step(&one, &comm), 0);
+	assert_int_equal(one.handle.wire.local[0], number);
+	anynet_net_trim(&local_dev);
+	assert_int_equal(connect_step(&one, &comm), 0);
+	assert_int_not_equal(one.handle.wire.local[0], number);
+	close(one.fd);
+	close(other.fd);
+}
+
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
-#define TEST(name) cmocka_unit_test_setup_teardown(name, setup, teardown)
+#define TEST(name) cmocka_unit_test_teardown(name, teardown)
 		TEST(test_the_next_address_is_tried),
 		TEST(test_who_is_busy_is_asked_again),
 		TEST(test_another_refusal_is_final),
 		TEST(test_a_handle_finds_its_own_connect_only),
 		TEST(test_who_gives_up_listens_no_longer),
+		TEST(test_an_owner_that_ends_takes_its_own_connects),
 	};
 
-	return cmocka_run_group_tests_name("connect", tests, NULL, NULL);
+	return cmocka_run_group_tests_name("connect", tests, start, NULL);
 }

@@ -75,7 +75,7 @@ static struct comm_paths listen_for(uint64_t comm_id)
 		uint8_t bytes[ANYNET_HANDLE_BYTES];
 	} handle;
 
-	assert_int_equal(anynet_listen(&local_dev, handle.bytes, &listener), 0);
+	assert_int_equal(anynet_listen(&local_dev, &local_dev, handle.bytes, &listener), 0);
 	paths.endpoint = handle.wire.endpoint;
 	memcpy(paths.token, handle.wire.token, sizeof(paths.token));
 	paths.dev = paths.own[0] = &local_dev;
@@ -135,7 +135,7 @@ static void test_hellos_of_every_kind_are_answered(void **state)
 	if (accepted)
 		anynet_close(accepted);
 	accepted = NULL;
-	anynet_net_trim();
+	anynet_net_trim(&local_dev);
 }
 
 /* --- somebody else --- */

@@ -442,7 +442,7 @@ static void test_closing_says_bye_on_every_rail(void **state)
 		assert_int_equal(frame.seq, 1);
 		assert_int_equal(recv(pair.fds[i], data, 1, MSG_DONTWAIT), 0);
 	}
-	anynet_net_trim();
+	anynet_net_trim(&local_dev);
 }
 
 /* A receiver leaves the tail byte of the last frame in its socket: a reset because of it could overtake its

@@ -32,7 +32,7 @@ static int setup(void **state)
 	log_to_capture();
 	capture_allow_warn();
 	local_net_start();
-	return anynet_listen(&local_dev, handle.bytes, &listener);
+	return anynet_listen(&local_dev, &local_dev, handle.bytes, &listener);
 }
 
 static void close_all(void)
@@ -42,7 +42,7 @@ static void close_all(void)
 	anynet_close(accepted);
 	listener = NULL;
 	accepted = NULL;
-	anynet_net_trim();
+	anynet_net_trim(&local_dev);
 }
 
 static int teardown(void **state)

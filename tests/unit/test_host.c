@@ -47,7 +47,7 @@ static int teardown(void **state)
 {
 	(void)state;
 	refuses = false;
-	anynet_net_trim();
+	anynet_net_trim(&local_dev);
 	return 0;
 }
 
@@ -73,18 +73,18 @@ static void test_names_of_every_length_are_told(void **state)
 static void test_without_random_numbers_nothing_is_connected(void **state)
 {
 	uint8_t handle[ANYNET_HANDLE_BYTES], told[ANYNET_HANDLE_BYTES];
-	struct anynet_connect_options options = { .traffic_class = -1 };
+	struct anynet_connect_options options = { .traffic_class = -1, .owner = &local_dev };
 	struct anynet_listener *listener;
 	struct anynet_comm *comm;
 
 	(void)state;
-	assert_int_equal(anynet_listen(&local_dev, handle, &listener), 0);
+	assert_int_equal(anynet_listen(&local_dev, &local_dev, handle, &listener), 0);
 	memcpy(told, handle, sizeof(told));
 	refuses = true;
 	assert_int_equal(anynet_connect(&local_dev, &options, told, &comm), -EPERM);
 	assert_null(comm);
 	anynet_close_listener(listener);
-	assert_int_equal(anynet_listen(&local_dev, handle, &listener), -EPERM);
+	assert_int_equal(anynet_listen(&local_dev, &local_dev, handle, &listener), -EPERM);
 	assert_null(listener);
 	assert_int_equal(capture_count(CAPTURE_WARN, "no random numbers from the kernel"), 2);
 }

@@ -225,7 +225,7 @@ static bool is_held(int fd)
 {
 	struct flock lock = { .l_type = F_RDLCK, .l_whence = SEEK_SET, .l_len = 1 };
 
-	return !fcntl(fd, F_GETLK, &lock) && lock.l_type != F_UNLCK;
+	return !fcntl(fd, F_OFD_GETLK, &lock) && lock.l_type != F_UNLCK;
 }
 
 static bool read_page(int dir, const char *name, struct page *page, size_t room, unsigned *pauses,

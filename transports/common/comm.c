@@ -468,11 +468,11 @@ int anynet_test(struct anynet_request *req, int *done, int *sizes)
 	return req->comm->is_send ? send_test(req, done, sizes) : recv_test(req, done, sizes);
 }
 
-void anynet_net_trim(void)
+void anynet_net_trim(const void *owner)
 {
-	connect_trim(true);
+	connect_trim(owner);
 	guard_look();
-	listen_drop_half_built();
+	listen_drop_half_built(owner);
 	listen_trim();
 }
 
@@ -520,6 +520,6 @@ void anynet_close(struct anynet_comm *comm)
 			drain_alone(comm);
 		comm_release(comm);
 	}
-	connect_trim(false);
+	connect_trim(NULL);
 	listen_trim();
 }

@@ -365,8 +365,8 @@ void io_threads_remove(struct anynet_comm *comm);
 /* Is the send comm of this name still being connected? */
 bool connect_knows(uint64_t comm_id, const uint8_t token[ANYNET_TOKEN_BYTES]);
 
-/* Free connects that NCCL abandoned: those past their deadline, or all that no call works on. */
-void connect_trim(bool all);
+/* Free connects that NCCL abandoned and no call works on: those past their deadline, and all of this owner (NULL = nobody). */
+void connect_trim(const void *owner);
 
 /* --- linger.c: what sends reported done still has to reach the peer after close --- */
 

@@ -26,6 +26,7 @@ struct connect_op {
 	uint32_t slot, generation;
 	bool busy; /* a step is under way; under the table's lock */
 	const struct anynet_device *dev;
+	const void *owner;
 	struct anynet_wire_handle handle;
 	struct comm_paths paths;
 	uint32_t tries; /* of rail 0: the epoch in its hello */
@@ -132,8 +133,9 @@ static void op_free(struct connect_op *op, bool handed_over)
 	free(op);
 }
 
-/* Connects whose handle NCCL has thrown away without ever calling again (net-api.md §3.3). */
-static struct connect_op *table_take_abandoned(bool all, uint64_t now)
+/* A connect whose handle NCCL has thrown away without ever calling again (net-api.md §3.3): its communicator has
+ * ended, or it is past its deadline. */
+static struct connect_op *table_take_abandoned(const void *owner, uint64_t now)
 {
 	struct connect_op *op = NULL;
 
@@ -141,7 +143,7 @@ static struct connect_op *table_take_abandoned(bool all, uint64_t now)
 	for (uint32_t i = 0; table.used && i < table.count && !op; i++) {
 		if (!table.ops[i] || table.ops[i]->busy)
 			continue;
-		if (!all && now <= table.ops[i]->deadline_ms)
+		if ((!owner || table.ops[i]->owner != owner) && now <= table.ops[i]->deadline_ms)
 			continue;
 		op = table.ops[i];
 		table.ops[i] = NULL;
@@ -163,12 +165,12 @@ bool connect_knows(uint64_t comm_id, const uint8_t token[ANYNET_TOKEN_BYTES])
 	return known;
 }
 
-void connect_trim(bool all)
+void connect_trim(const void *owner)
 {
 	uint64_t now = net_now_ms();
 	struct connect_op *op;
 
-	while ((op = table_take_abandoned(all, now)))
+	while ((op = table_take_abandoned(owner, now)))
 		op_free(op, false);
 }
 
@@ -434,6 +436,7 @@ static int op_create(const struct anynet_device *dev, const struct anynet_connec
 	if (!op)
 		return -ENOMEM;
 	op->dev = dev;
+	op->owner = opts->owner;
 	op->handle = *handle;
 	op->busy = true;
 	op->first.fd = -1;

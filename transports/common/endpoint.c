@@ -116,11 +116,14 @@ void endpoint_drop_half_built(struct anynet_listener *listener)
 	listener->comm = endpoint->comm = NULL;
 }
 
-void endpoints_drop_half_built(void)
+void endpoints_drop_half_built(const void *owner)
 {
-	for (int i = 0; i < table.count; i++)
-		if (table.entries[i].used && table.entries[i].listener && table.entries[i].comm)
-			endpoint_drop_half_built(table.entries[i].listener);
+	for (int i = 0; i < table.count; i++) {
+		struct endpoint *endpoint = &table.entries[i];
+
+		if (endpoint->used && endpoint->comm && endpoint->listener && endpoint->listener->owner == owner)
+			endpoint_drop_half_built(endpoint->listener);
+	}
 }
 
 struct anynet_comm *endpoint_hand_over(struct anynet_listener *listener)

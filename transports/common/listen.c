@@ -147,10 +147,10 @@ static void trim_locked(void)
 	endpoints_free();
 }
 
-void listen_drop_half_built(void)
+void listen_drop_half_built(const void *owner)
 {
 	pthread_mutex_lock(&engine.lock);
-	endpoints_drop_half_built();
+	endpoints_drop_half_built(owner);
 	pthread_mutex_unlock(&engine.lock);
 }
 
@@ -163,7 +163,8 @@ void listen_trim(void)
 
 /* --- listen, accept, close --- */
 
-int anynet_listen(const struct anynet_device *dev, void *handle, struct anynet_listener **out)
+int anynet_listen(const struct anynet_device *dev, const void *owner, void *handle,
+		  struct anynet_listener **out)
 {
 	const struct anynet_device *set[ANYNET_HANDLE_ADDRS];
 	struct anynet_wire_addr addrs[ANYNET_HANDLE_ADDRS];
@@ -181,6 +182,7 @@ int anynet_listen(const struct anynet_device *dev, void *handle, struct anynet_l
 	if (!listener)
 		return -ENOMEM;
 	listener->dev = dev;
+	listener->owner = owner;
 	pthread_mutex_lock(&engine.lock);
 	/* To find each other by: the first NIC's addresses do, and there is no room for many. */
 	count = net_stripe(anynet_member(dev, 0), set, ANYNET_HANDLE_ADDRS);

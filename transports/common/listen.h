@@ -26,8 +26,8 @@ void listen_turn(void);
 /* Let `epfd` tell, with `data`, when a turn is due; *generation (0 at first) is what was added last. */
 void listen_watch(int epfd, uint32_t data, unsigned *generation);
 
-/* NCCL has ended its last communicator: drop what waits to be accepted. */
-void listen_drop_half_built(void);
+/* NCCL has ended the communicator of this context: drop what its listeners have half accepted. */
+void listen_drop_half_built(const void *owner);
 
 /* Close the listening sockets if no endpoint is left. */
 void listen_trim(void);

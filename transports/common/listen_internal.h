@@ -9,6 +9,7 @@
 
 struct anynet_listener {
 	const struct anynet_device *dev;
+	const void *owner;
 	uint32_t endpoint;
 	uint64_t deadline_ms;     /* of the accept: set when its hello has come */
 	struct anynet_comm *comm; /* being built; NULL until a hello has come */
@@ -33,7 +34,7 @@ void endpoint_close_listener(struct anynet_listener *listener);
 
 /* The peer went away or stalled before the comm stood: be ready for its next try. */
 void endpoint_drop_half_built(struct anynet_listener *listener);
-void endpoints_drop_half_built(void);
+void endpoints_drop_half_built(const void *owner);
 
 int endpoints_used(void);
 void endpoints_free(void); /* when none is used */

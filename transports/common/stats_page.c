@@ -23,12 +23,9 @@
 
 #define NAME_TRIES 8
 
-/* Our own pages are not opened: closing any descriptor of a file ends this process's locks on it. */
-static bool is_anothers_page(const char *name)
+static bool is_page(const char *name)
 {
-	size_t prefix = strlen(ANYNET_STATS_PREFIX);
-
-	return !strncmp(name, ANYNET_STATS_PREFIX, prefix) && atol(name + prefix) != getpid();
+	return !strncmp(name, ANYNET_STATS_PREFIX, strlen(ANYNET_STATS_PREFIX));
 }
 
 /* Nobody holds it or has written to it lately, so nobody is just making it either. */
@@ -41,7 +38,7 @@ static bool is_stale(int fd)
 	clock_gettime(CLOCK_REALTIME, &now);
 	return !fstat(fd, &st) && S_ISREG(st.st_mode) && st.st_uid == geteuid() &&
 	       (now.tv_sec - st.st_mtim.tv_sec) * 1000 > ANYNET_STATS_STALE_MS &&
-	       !fcntl(fd, F_GETLK, &lock) && lock.l_type == F_UNLCK;
+	       !fcntl(fd, F_OFD_GETLK, &lock) && lock.l_type == F_UNLCK;
 }
 
 static void remove_stale(const char *dir)
@@ -52,7 +49,7 @@ static void remove_stale(const char *dir)
 	while (list && (entry = readdir(list))) {
 		int fd;
 
-		if (!is_anothers_page(entry->d_name))
+		if (!is_page(entry->d_name))
 			continue;
 		fd = openat(dirfd(list), entry->d_name,
 			    O_RDONLY | O_NOFOLLOW | O_NONBLOCK | O_CLOEXEC);
@@ -94,10 +91,10 @@ int stats_page_open(struct stats_page *page, const char *dir)
 	int ret;
 
 	page->fd = -1;
-	page->pid = getpid();
+	page->forks = fd_forks();
 	remove_stale(dir);
 	ret = create(page, dir);
-	if (!ret && fcntl(page->fd, F_SETLK, &lock)) {
+	if (!ret && fcntl(page->fd, F_OFD_SETLK, &lock)) {
 		ret = -errno;
 		stats_page_close(page);
 	}
@@ -120,7 +117,7 @@ void stats_page_close(struct stats_page *page)
 {
 	if (page->fd < 0)
 		return;
-	if (page->pid == getpid())
+	if (page->forks == fd_forks())
 		unlink(page->path);
 	fd_close(&page->fd);
 }

@@ -5,11 +5,10 @@
 
 #include <stdbool.h>
 #include <stddef.h>
-#include <sys/types.h>
 
 struct stats_page {
-	int fd;    /* -1 = there is none */
-	pid_t pid; /* that made it: a forked child has no page */
+	int fd;         /* -1 = there is none */
+	unsigned forks; /* fd_forks when it was made: a forked child has no page */
 	char path[320];
 };
 
