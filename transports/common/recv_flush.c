@@ -98,7 +98,7 @@ static int iflush_entered(struct recv_comm *comm, int n, void *const *data,
 	if (ret)
 		return ret < 0 ? ret : 0;
 	flush->busy = true;
-	mr_hold(flush->mr);
+	mr_hold(&comm->base, flush->mr);
 	*req = &flush->req;
 	return 0;
 }
@@ -118,6 +118,14 @@ int anynet_iflush(struct anynet_comm *base, int n, void *const *data, const int 
 	return ret;
 }
 
+bool recv_flush_uses(const struct recv_comm *comm, const struct anynet_mr *mr)
+{
+	for (int i = 0; comm->flushes && i < ANYNET_REQUESTS; i++)
+		if (comm->flushes[i].busy && comm->flushes[i].mr == mr)
+			return true;
+	return false;
+}
+
 int recv_test_flush(struct recv_comm *comm, struct anynet_request *req, int *done)
 {
 	struct recv_flush *flush = (struct recv_flush *)req;
@@ -125,7 +133,7 @@ int recv_test_flush(struct recv_comm *comm, struct anynet_request *req, int *don
 
 	if (ret <= 0)
 		return ret;
-	mr_drop(flush->mr);
+	mr_drop(&comm->base, flush->mr);
 	flush->busy = false;
 	*done = 1;
 	return 0;
