@@ -281,6 +281,61 @@ static void a_slow_flush_is_waited_for(struct test_net *net)
 	link_close(net, &link);
 }
 
+/* Two receives are done, and then flushed: the first READ is of both, and still under way when the second flush is
+ * asked for, whichever of them is tested first. */
+static void a_flush_waits_for_those_before_it(struct test_net *net)
+{
+	static unsigned char host[BYTES];
+	struct deadline deadline = deadline_in(TEST_PATIENCE_MS, "a flush");
+	struct transfer sends[2], recvs[2];
+	struct buffer gpu[2];
+	struct link link;
+	void *mhandles[2], *flushes[2];
+
+	need_nics();
+	link_open(net, &link);
+	for (int i = 0; i < 2; i++) {
+		buffer_alloc(&gpu[i], BYTES);
+		mhandles[i] = flow_reg(net, link.recv, gpu[i].data, BYTES);
+	}
+	pattern_fill(host, BYTES, 9);
+	fake_order("fault delay read ms=20 count=1000000");
+	for (int i = 0; i < 2; i++) {
+		recvs[i] = transfer_of(gpu[i].data, BYTES, 0, mhandles[i]);
+		sends[i] = transfer_of(host, BYTES, 0, NULL);
+		transfer_post_soon(net, link.recv, false, &recvs[i]);
+		recvs[i].flushed = true; /* by us */
+		transfer_post_soon(net, link.send, true, &sends[i]);
+	}
+	for (int i = 0; i < 2; i++) {
+		while (!recvs[i].done || !sends[i].done) {
+			if (!sends[i].done)
+				check_ok(transfer_test(net, &sends[i]));
+			if (!recvs[i].done)
+				check_ok(transfer_test(net, &recvs[i]));
+			deadline_turn(&deadline);
+		}
+	}
+	for (int i = 0; i < 2; i++) {
+		int bytes = (int)BYTES;
+
+		check_ok(driver_iflush(net->driver, link.recv, 1, &recvs[i].data[0], &bytes,
+				       &mhandles[i], &flushes[i]));
+	}
+	for (int i = 1; i >= 0; i--) {
+		for (int done = 0; flushes[i] && !done; deadline_turn(&deadline))
+			check_ok(driver_test(net->driver, flushes[i], &done, NULL));
+		pattern_check(gpu[i].data, BYTES, 9);
+	}
+	fake_order("heal");
+	for (int i = 0; i < 2; i++) {
+		check_ok(driver_dereg_mr(net->driver, link.recv, mhandles[i]));
+		buffer_free(&gpu[i]);
+	}
+	memory_leave(net, link.send);
+	link_close(net, &link);
+}
+
 /* --- copies that take long --- */
 
 /* A message with copies on the streams, at one end or both. */
@@ -717,6 +772,7 @@ int main(int argc, char **argv)
 		{ .name = "nothing_small_is_written_past_its_receive",
 		  nothing_small_is_written_past_its_receive },
 		{ .name = "a_slow_flush_is_waited_for", a_slow_flush_is_waited_for },
+		{ .name = "a_flush_waits_for_those_before_it", a_flush_waits_for_those_before_it },
 		{ .name = "dereg_waits_for_copies", dereg_waits_for_copies },
 		{ .name = "slow_copies_are_waited_for", slow_copies_are_waited_for },
 		{ .name = "copies_go_on_when_the_connection_breaks",

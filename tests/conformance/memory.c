@@ -139,8 +139,10 @@ __attribute__((noinline, no_sanitize("thread"))) static bool has_begun(const str
 	return *(const volatile unsigned char *)to->view != BUFFER_BLANK;
 }
 
-/* One large message under way; some of it has arrived. */
-static void stuck_open(struct test_net *net, struct stuck *stuck)
+/* One large message under way; some of it has arrived. Its buffers are registered on these comms, NULL = its
+ * own. */
+static void stuck_open_with(struct test_net *net, struct stuck *stuck, void *send_home,
+			    void *recv_home)
 {
 	struct deadline deadline = deadline_in(TEST_PATIENCE_MS, "the first bytes of a message");
 
@@ -149,9 +151,11 @@ static void stuck_open(struct test_net *net, struct stuck *stuck)
 	buffer_alloc(&stuck->to, STUCK_BYTES);
 	memset(stuck->from.view, 0x11, STUCK_BYTES);
 	stuck->send = transfer_of(stuck->from.data, STUCK_BYTES, 0,
-				  flow_reg(net, stuck->link.send, stuck->from.data, STUCK_BYTES));
+				  flow_reg(net, send_home ? send_home : stuck->link.send,
+					   stuck->from.data, STUCK_BYTES));
 	stuck->recv = transfer_of(stuck->to.data, STUCK_BYTES, 0,
-				  flow_reg(net, stuck->link.recv, stuck->to.data, STUCK_BYTES));
+				  flow_reg(net, recv_home ? recv_home : stuck->link.recv,
+					   stuck->to.data, STUCK_BYTES));
 	stuck->flows[0] = (struct flow){
 		.comm = stuck->link.send, .is_send = true, .transfers = &stuck->send, .count = 1
 	};
@@ -162,6 +166,11 @@ static void stuck_open(struct test_net *net, struct stuck *stuck)
 		flow_step(net, &stuck->flows[1]);
 		deadline_turn(&deadline);
 	}
+}
+
+static void stuck_open(struct test_net *net, struct stuck *stuck)
+{
+	stuck_open_with(net, stuck, NULL, NULL);
 }
 
 /* All of it has gone before deregMr was called: a thread of the plugin's had a turn, and we had none. */
@@ -298,6 +307,154 @@ static void what_another_handle_keeps_registered_is_not_written_either(struct te
 	buffer_free(&to);
 }
 
+/* --- a handle that is not used where it was made --- */
+
+enum place {
+	MADE, /* the comm that it was made on */
+	USED, /* the one whose requests use it */
+	OTHER,
+	PLACES
+};
+
+/* A message in flight whose receive (send) has a handle of another comm; deregMr is called on `where`. False: all
+ * of it had arrived before. */
+static bool dereg_elsewhere(struct test_net *net, bool of_send, enum place where)
+{
+	struct link links[PLACES];
+	struct stuck stuck;
+	struct transfer *transfer;
+	struct buffer *buffer;
+	bool too_late;
+
+	for (int i = 0; i < PLACES; i++)
+		if (i != USED)
+			link_open(net, &links[i]);
+	stuck_open_with(net, &stuck, of_send ? links[MADE].send : NULL,
+			of_send ? NULL : links[MADE].recv);
+	links[USED] = stuck.link;
+	transfer = of_send ? &stuck.send : &stuck.recv;
+	buffer = of_send ? &stuck.from : &stuck.to;
+	stuck_dereg(net, of_send ? links[where].send : links[where].recv, transfer);
+	memset(buffer->view, BUFFER_BLANK, STUCK_BYTES); /* it is somebody else's now */
+	drive_on(net, &stuck);
+	too_late = was_too_late(&stuck);
+	check(too_late || stuck.flows[of_send ? 0 : 1].error != 0);
+	if (!of_send)
+		blank_check(stuck.to.data, STUCK_BYTES);
+	link_check(net, &links[MADE], 1000); /* which had nothing in flight */
+	stuck_close(net, &stuck);
+	for (int i = 0; i < PLACES; i++)
+		if (i != USED)
+			link_close(net, &links[i]);
+	return !too_late;
+}
+
+static void dereg_elsewhere_in_time(struct test_net *net, bool of_send)
+{
+	struct deadline deadline = deadline_in(TEST_PATIENCE_MS, "a message to be in flight");
+
+	if (!net->props.reg_is_global)
+		check_skip("the device does not say regIsGlobal");
+	capture_allow_warn();
+	for (int where = 0; where < PLACES; where++)
+		while (!dereg_elsewhere(net, of_send, (enum place)where))
+			deadline_turn(&deadline);
+}
+
+static void dereg_reaches_receives_of_other_comms(struct test_net *net)
+{
+	dereg_elsewhere_in_time(net, false);
+}
+
+static void dereg_reaches_sends_of_other_comms(struct test_net *net)
+{
+	dereg_elsewhere_in_time(net, true);
+}
+
+/* Messages of one thread on one comm, with a handle that another thread deregisters. */
+struct rival {
+	struct test_net *net;
+	struct stuck *stuck;
+	atomic_bool over;
+};
+
+static void *drive_until_over(void *arg)
+{
+	struct rival *rival = arg;
+
+	while (!atomic_load(&rival->over)) {
+		flow_step(rival->net, &rival->stuck->flows[0]);
+		flow_step(rival->net, &rival->stuck->flows[1]);
+	}
+	return NULL;
+}
+
+static bool dereg_beside(struct test_net *net)
+{
+	struct rival rival = { .net = net };
+	struct stuck stuck;
+	struct link made;
+	pthread_t thread;
+	void *mhandle;
+
+	link_open(net, &made);
+	stuck_open_with(net, &stuck, NULL, made.recv);
+	rival.stuck = &stuck;
+	check_ok(pthread_create(&thread, NULL, drive_until_over, &rival));
+	mhandle = stuck.recv.mhandles[0];
+	check_ok(driver_dereg_mr(net->driver, made.recv, mhandle));
+	memset(stuck.to.view, BUFFER_BLANK, STUCK_BYTES);
+	blank_check(stuck.to.data, STUCK_BYTES);
+	atomic_store(&rival.over, true);
+	check_ok(pthread_join(thread, NULL));
+	stuck.recv.mhandles[0] = NULL;
+	blank_check(stuck.to.data, STUCK_BYTES);
+	check(was_too_late(&stuck) || stuck.flows[1].error != 0);
+	rival.stuck = NULL;
+	stuck_close(net, &stuck);
+	link_close(net, &made);
+	return !was_too_late(&stuck);
+}
+
+static void dereg_reaches_comms_of_other_threads(struct test_net *net)
+{
+	struct deadline deadline = deadline_in(TEST_PATIENCE_MS, "a message to be in flight");
+
+	if (!net->props.reg_is_global)
+		check_skip("the device does not say regIsGlobal");
+	capture_allow_warn();
+	while (!dereg_beside(net))
+		deadline_turn(&deadline);
+}
+
+/* The comm that it was made on is closed, and another one may be where that was. */
+static void a_handle_outlives_its_comm(struct test_net *net)
+{
+	struct deadline deadline = deadline_in(TEST_PATIENCE_MS, "a message to be in flight");
+	struct link made, next;
+	struct stuck stuck;
+	bool too_late = true;
+
+	if (!net->props.reg_is_global)
+		check_skip("the device does not say regIsGlobal");
+	capture_allow_warn();
+	while (too_late) {
+		link_open(net, &made);
+		stuck_open_with(net, &stuck, NULL, made.recv);
+		link_close(net, &made);
+		link_open(net, &next);
+		stuck_dereg(net, next.recv, &stuck.recv);
+		buffer_blank(&stuck.to);
+		drive_on(net, &stuck);
+		blank_check(stuck.to.data, STUCK_BYTES);
+		too_late = was_too_late(&stuck);
+		link_check(net, &next, 1000);
+		stuck_close(net, &stuck);
+		link_close(net, &next);
+		deadline_turn(&deadline);
+	}
+}
+
 /* NCCL's order at an abort: deregMr of both buffers, free, close. */
 static void close_after_dereg_touches_nothing(struct test_net *net)
 {
@@ -383,6 +540,13 @@ int main(int argc, char **argv)
 		  dereg_of_a_send_in_flight_lets_go_of_it },
 		{ .name = "what_another_handle_keeps_registered_is_not_written_either",
 		  what_another_handle_keeps_registered_is_not_written_either },
+		{ .name = "dereg_reaches_receives_of_other_comms",
+		  dereg_reaches_receives_of_other_comms },
+		{ .name = "dereg_reaches_sends_of_other_comms",
+		  dereg_reaches_sends_of_other_comms },
+		{ .name = "dereg_reaches_comms_of_other_threads",
+		  dereg_reaches_comms_of_other_threads },
+		{ .name = "a_handle_outlives_its_comm", a_handle_outlives_its_comm },
 		{ .name = "close_after_dereg_touches_nothing", close_after_dereg_touches_nothing },
 		{ .name = "other_buffers_come_and_go_beside_messages",
 		  other_buffers_come_and_go_beside_messages },

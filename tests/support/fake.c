@@ -6,13 +6,18 @@
 #include <stdlib.h>
 #include <string.h>
 
-static void *fake_symbol(const char *name)
+static void *fake_open(void)
 {
 	const char *file = getenv("ANYNET_IBVERBS_LIB");
-	void *fake = dlopen(file ? file : "", RTLD_NOW | RTLD_NOLOAD);
-	void *symbol;
 
-	check_that(fake, "%s is not loaded", file ? file : "ANYNET_IBVERBS_LIB");
+	return dlopen(file ? file : "", RTLD_NOW | RTLD_NOLOAD);
+}
+
+static void *fake_symbol(const char *name)
+{
+	void *fake = fake_open(), *symbol;
+
+	check_that(fake, "ANYNET_IBVERBS_LIB is not loaded");
 	symbol = dlsym(fake, name);
 	check_that(symbol, "%s", name);
 	dlclose(fake);
@@ -37,4 +42,17 @@ struct fake_verbs_counts fake_counts(void)
 	memcpy(&ask, &symbol, sizeof(ask));
 	ask(&now);
 	return now;
+}
+
+void fake_check_memory(void)
+{
+	void *fake = getenv("ANYNET_IBVERBS_LIB") ? fake_open() : NULL;
+
+	if (!fake)
+		return;
+	if (dlsym(fake, "fake_verbs_counts")) {
+		check_int(fake_counts().ragged, 0);
+		check_int(fake_counts().orphans, 0);
+	}
+	dlclose(fake);
 }

@@ -10,4 +10,7 @@ void fake_order(const char *script);
 
 struct fake_verbs_counts fake_counts(void);
 
+/* Registered were whole pages, and as long as they were mapped. Nothing, if the fake is not loaded. */
+void fake_check_memory(void);
+
 #endif

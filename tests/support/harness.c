@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "harness.h"
 #include "capture.h"
+#include "fake.h"
 #include "memory.h"
 #include "peer.h"
 
@@ -123,6 +124,7 @@ void net_open(struct test_net *net)
 void net_close(struct test_net *net)
 {
 	check_ok(driver_finalize(net->driver, net->ctx));
+	fake_check_memory();
 	memory_net_closed();
 	driver_close(net->driver);
 	net->driver = NULL;

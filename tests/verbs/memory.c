@@ -70,6 +70,24 @@ static int touch(void *addr, size_t bytes, bool write)
 	return errno == ENOMEM ? ENOMEM : EFAULT;
 }
 
+static bool is_whole(const void *addr, size_t bytes)
+{
+	size_t page = (size_t)sysconf(_SC_PAGESIZE);
+
+	return (uintptr_t)addr % page == 0 && bytes % page == 0;
+}
+
+/* All that a registration reaches. */
+static bool is_mapped(const struct ibv_mr *mr)
+{
+	size_t page = (size_t)sysconf(_SC_PAGESIZE);
+	char *first = (char *)mr->addr - (uintptr_t)mr->addr % page;
+
+	return !mr->length ||
+	       !madvise(first, (size_t)((char *)mr->addr - first) + mr->length, MADV_NORMAL) ||
+	       errno != ENOMEM;
+}
+
 static int mr_refusal(const struct ibv_pd *pd, size_t bytes, unsigned access)
 {
 	int ret = fault_call("reg_mr", pd->context->device);
@@ -130,6 +148,8 @@ static struct ibv_mr *reg(struct ibv_pd *pd, void *addr, size_t bytes, uint64_t 
 		ret = touch(addr, bytes, access & ACCESS_WRITES);
 	if (!ret)
 		mr = mr_add(pd, addr, bytes, iova, access);
+	if (mr)
+		fake.counts.ragged += !is_whole(addr, bytes);
 	if (mr && view) {
 		fake_mr_of(mr)->memory = view;
 		fake_mr_of(mr)->kind = MEMORY_PEER;
@@ -222,6 +242,8 @@ int ibv_dereg_mr(struct ibv_mr *ibv_mr)
 	if (!ret) {
 		if (mr->kind != MEMORY_HOST)
 			gpu_show(); /* while there is a place for it */
+		else
+			fake.counts.orphans += !is_mapped(ibv_mr);
 		LIST_REMOVE(mr, next);
 		((struct fake_pd *)(void *)ibv_mr->pd)->users--;
 		fake.counts.mrs--;

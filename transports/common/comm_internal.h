@@ -123,9 +123,12 @@ struct anynet_mr {
 	bool dmabuf;     /* NICs reach it by a dmabuf … */
 	int fd;          /* … this one, while it is being registered; -1: one is to be made … */
 	uint64_t offset; /* … and of `addr` in that */
-	/* Requests in flight that use it. Written by the comm's data thread only (its one caller, or
-	 * whoever holds the lock), read by deregMr in another. */
+	/* The comm that it was made on, which may be closed by now: only compared. */
+	const struct anynet_comm *home;
+	/* Requests of that comm in flight that use it. Written by its data thread only (its one caller,
+	 * or whoever holds the lock), read by deregMr in another. */
 	_Atomic unsigned in_flight;
+	_Atomic bool shared; /* other comms have used it: deregMr asks all of them */
 	struct ib_mr *_Atomic ib[ANYNET_MR_NICS]; /* its registrations on verbs devices */
 	/* Made for one request whose caller had none, and over with it: among its comm's. */
 	bool borrowed;
@@ -134,20 +137,25 @@ struct anynet_mr {
 
 void mr_return(struct anynet_mr *mr) ANYNET_COLD; /* memory.c */
 
-static inline void mr_hold(struct anynet_mr *mr)
+/* A request of the comm uses it from now on; no more. With the comm's lock. */
+static inline void mr_hold(const struct anynet_comm *comm, struct anynet_mr *mr)
 {
-	if (mr)
+	if (!mr)
+		return;
+	if (anynet_unlikely(mr->home != comm))
+		atomic_store_explicit(&mr->shared, true, memory_order_release);
+	else
 		atomic_store_explicit(&mr->in_flight,
 				      atomic_load_explicit(&mr->in_flight, memory_order_relaxed) +
 					      1,
 				      memory_order_relaxed);
 }
 
-static inline void mr_drop(struct anynet_mr *mr)
+static inline void mr_drop(const struct anynet_comm *comm, struct anynet_mr *mr)
 {
 	bool borrowed;
 
-	if (!mr)
+	if (!mr || anynet_unlikely(mr->home != comm))
 		return;
 	borrowed = mr->borrowed; /* after the store deregMr may free it */
 	atomic_store_explicit(&mr->in_flight,
@@ -272,6 +280,9 @@ void comm_unlink(struct anynet_comm *comm, const char *why) ANYNET_COLD;
 /* A registration for memory that a request came without; mr_drop ends it. May break rails. 0 or -errno. */
 int comm_borrow_mr(struct anynet_comm *comm, const void *addr, size_t bytes, struct anynet_mr **mr);
 
+/* All requests end here: nothing touches their memory when it returns. False: it had failed before. */
+bool comm_cancel(struct anynet_comm *comm);
+
 /* A request uses GPU memory: from now on the comm knows. */
 static inline void comm_note_gpu(struct anynet_comm *comm, const struct anynet_mr *mr)
 {
@@ -313,6 +324,10 @@ void recv_comm_destroy(struct anynet_comm *comm);
 
 int send_test(struct anynet_request *req, int *done, int *sizes);
 int recv_test(struct anynet_request *req, int *done, int *sizes);
+
+/* Does a request in flight use this memory? */
+bool send_uses(const struct anynet_comm *comm, const struct anynet_mr *mr);
+bool recv_uses(const struct anynet_comm *comm, const struct anynet_mr *mr);
 
 /* How many requests are not done. */
 unsigned send_pending(const struct anynet_comm *comm);

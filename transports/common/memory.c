@@ -7,6 +7,7 @@
 #include <nccl_net/log.h>
 
 #include "heal.h"
+#include "registry.h"
 
 void comm_unlink(struct anynet_comm *comm, const char *why)
 {
@@ -60,12 +61,13 @@ static int register_on_nic(struct anynet_comm *comm, struct anynet_mr *mr, bool 
 	return 0;
 }
 
-static struct anynet_mr *make(void *addr, size_t bytes, int type)
+static struct anynet_mr *make(const struct anynet_comm *comm, void *addr, size_t bytes, int type)
 {
 	struct anynet_mr *mr = calloc(1, sizeof(*mr));
 
 	if (!mr)
 		return NULL;
+	mr->home = comm;
 	mr->addr = addr;
 	mr->bytes = bytes;
 	mr->type = type;
@@ -108,12 +110,12 @@ int anynet_reg_mr(struct anynet_comm *comm, void *addr, size_t bytes, int type,
 	*out = NULL;
 	if (!(type & comm->dev->ptr_support))
 		return -EOPNOTSUPP;
-	return register_made(comm, make(addr, bytes, type), out);
+	return register_made(comm, make(comm, addr, bytes, type), out);
 }
 
 int comm_borrow_mr(struct anynet_comm *comm, const void *addr, size_t bytes, struct anynet_mr **mr)
 {
-	*mr = make((void *)(uintptr_t)addr, bytes, ANYNET_PTR_HOST);
+	*mr = make(comm, (void *)(uintptr_t)addr, bytes, ANYNET_PTR_HOST);
 	if (!*mr)
 		return -ENOMEM;
 	register_on_nic(comm, *mr, true); /* host memory: no error */
@@ -150,7 +152,7 @@ int anynet_reg_mr_dmabuf(struct anynet_comm *comm, void *addr, size_t bytes, int
 	*out = NULL;
 	if (!(comm->dev->ptr_support & ANYNET_PTR_DMABUF))
 		return -EOPNOTSUPP;
-	mr = make(addr, bytes, type);
+	mr = make(comm, addr, bytes, type);
 	if (mr) {
 		mr->dmabuf = true;
 		mr->fd = fd;
@@ -162,24 +164,44 @@ int anynet_reg_mr_dmabuf(struct anynet_comm *comm, void *addr, size_t bytes, int
 	return ret;
 }
 
+bool comm_cancel(struct anynet_comm *comm)
+{
+	int none = 0;
+	bool first = atomic_compare_exchange_strong(&comm->error, &none, -ECANCELED);
+
+	comm_close_rails(comm);
+	return first;
+}
+
+static void let_go(struct anynet_comm *comm, void *arg)
+{
+	const struct anynet_mr *mr = arg;
+
+	if ((comm->is_send ? send_uses : recv_uses)(comm, mr) && comm_cancel(comm)) {
+		recorder_note(comm, NULL, ANYNET_EVENT_CANCELLED, -ECANCELED, 0, NULL);
+		anynet_info(
+			"%s peer %s dev %s: memory deregistered with requests in flight, they are cancelled",
+			comm->is_send ? "send to" : "receive from", comm->peer.host,
+			comm->dev->name);
+	}
+}
+
+/* With requests in flight NCCL is aborting: the comms that have them end, so that nothing touches the memory
+ * any more. It may be in use on other comms than this one, by other threads, and the one that it was made on
+ * may be gone. */
 void anynet_dereg_mr(struct anynet_comm *comm, struct anynet_mr *mr)
 {
+	bool shared, used;
+
 	if (!mr)
 		return;
-	if (atomic_load_explicit(&mr->in_flight, memory_order_acquire)) {
-		/* NCCL is aborting: end the comm, so that nothing touches the buffer any more. */
-		int none = 0;
-
+	shared = atomic_load_explicit(&mr->shared, memory_order_acquire);
+	used = atomic_load_explicit(&mr->in_flight, memory_order_acquire);
+	if (shared || (used && mr->home != comm)) {
+		registry_each_entered(let_go, mr);
+	} else if (used) {
 		comm_enter(comm);
-		if (atomic_compare_exchange_strong(&comm->error, &none, -ECANCELED)) {
-			recorder_note(comm, NULL, ANYNET_EVENT_CANCELLED, -ECANCELED, 0, NULL);
-			anynet_info(
-				"%s peer %s dev %s: memory deregistered with requests in flight, they "
-				"are cancelled",
-				comm->is_send ? "send to" : "receive from", comm->peer.host,
-				comm->dev->name);
-		}
-		comm_close_rails(comm);
+		let_go(comm, mr);
 		comm_leave(comm);
 	}
 	mr_return(mr);

@@ -66,6 +66,17 @@ unsigned recv_pending(const struct anynet_comm *base)
 	return comm->posted - comm->completions;
 }
 
+bool recv_uses(const struct anynet_comm *base, const struct anynet_mr *mr)
+{
+	const struct recv_comm *comm = (const struct recv_comm *)base;
+
+	for (int i = 0; i < ANYNET_REQUESTS; i++)
+		for (int k = 0; k < ANYNET_RECVS_MAX; k++)
+			if (comm->reqs[i].subs[k].mr == mr)
+				return true;
+	return recv_flush_uses(comm, mr);
+}
+
 uint32_t recv_requests(const struct anynet_comm *base)
 {
 	return ((const struct recv_comm *)base)->posted;
@@ -428,7 +439,7 @@ static void post_sub(struct recv_comm *comm, struct recv_req *req, int i, void *
 	sub->next = NULL;
 	comm->unfilled++;
 	comm_note_gpu(&comm->base, mr);
-	mr_hold(mr);
+	mr_hold(&comm->base, mr);
 	if (comm->unmatched_tail)
 		comm->unmatched_tail->next = sub;
 	else

@@ -76,20 +76,34 @@ static int choose(int n, struct anynet_mr *const *mrs)
 	return -1;
 }
 
+/* Of flushes that are not over: what they are to make seen may be this flush's as well. */
+static uint32_t under_way(const struct recv_comm *comm)
+{
+	uint32_t due = 0;
+
+	for (int i = 0; comm->flushes && i < ANYNET_REQUESTS; i++)
+		due |= comm->flushes[i].busy ? comm->flushes[i].due : 0;
+	return due;
+}
+
 static int iflush_entered(struct recv_comm *comm, int n, void *const *data,
 			  struct anynet_mr *const *mrs, struct anynet_request **req)
 {
 	int ret = comm_error(&comm->base), which = choose(n, mrs);
 	struct recv_flush *flush;
+	uint32_t due;
 
-	if (ret || which < 0 || !comm->wrote)
+	if (ret || which < 0)
 		return ret;
+	due = comm->wrote | under_way(comm);
+	if (!due)
+		return 0;
 	flush = take(comm);
 	if (!flush) {
 		comm->wrote = 0;
 		return flush_by_cuda(comm);
 	}
-	flush->due = comm->wrote;
+	flush->due = due;
 	comm->wrote = 0; /* what is written from now on is the next flush's */
 	flush->posted = false;
 	flush->data = data[which];
@@ -98,7 +112,7 @@ static int iflush_entered(struct recv_comm *comm, int n, void *const *data,
 	if (ret)
 		return ret < 0 ? ret : 0;
 	flush->busy = true;
-	mr_hold(flush->mr);
+	mr_hold(&comm->base, flush->mr);
 	*req = &flush->req;
 	return 0;
 }
@@ -118,6 +132,14 @@ int anynet_iflush(struct anynet_comm *base, int n, void *const *data, const int 
 	return ret;
 }
 
+bool recv_flush_uses(const struct recv_comm *comm, const struct anynet_mr *mr)
+{
+	for (int i = 0; comm->flushes && i < ANYNET_REQUESTS; i++)
+		if (comm->flushes[i].busy && comm->flushes[i].mr == mr)
+			return true;
+	return false;
+}
+
 int recv_test_flush(struct recv_comm *comm, struct anynet_request *req, int *done)
 {
 	struct recv_flush *flush = (struct recv_flush *)req;
@@ -125,7 +147,7 @@ int recv_test_flush(struct recv_comm *comm, struct anynet_request *req, int *don
 
 	if (ret <= 0)
 		return ret;
-	mr_drop(flush->mr);
+	mr_drop(&comm->base, flush->mr);
 	flush->busy = false;
 	*done = 1;
 	return 0;

@@ -109,6 +109,9 @@ struct recv_comm {
 /* A request of iflush. */
 int recv_test_flush(struct recv_comm *comm, struct anynet_request *req, int *done);
 
+/* Does one of them use this memory? */
+bool recv_flush_uses(const struct recv_comm *comm, const struct anynet_mr *mr);
+
 /* --- recv_match.c --- */
 
 /* The sender has said that a message waits for its grant. 0, -EAGAIN or -errno as for recv_place. */

@@ -52,7 +52,7 @@ static void fill_sub(struct recv_comm *comm, struct recv_sub *sub, size_t size)
 	struct recv_req *req = sub->owner;
 
 	sub->size = size;
-	mr_drop(sub->mr);
+	mr_drop(&comm->base, sub->mr);
 	sub->mr = NULL;
 	comm->unfilled--;
 	if (--req->pending)

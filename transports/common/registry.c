@@ -4,6 +4,7 @@
 
 #include <errno.h>
 #include <stdlib.h>
+#include <time.h>
 
 struct slot {
 	struct anynet_comm *comm; /* NULL = free */
@@ -96,4 +97,37 @@ void registry_each(void (*visit)(struct anynet_comm *comm, void *arg), void *arg
 		if (slots[i].comm)
 			visit(slots[i].comm, arg);
 	pthread_rwlock_unlock(&lock);
+}
+
+/* False: there is no such slot. *busy: somebody else is at work on the comm in it. */
+static bool visit_slot(uint32_t slot, void (*visit)(struct anynet_comm *comm, void *arg), void *arg,
+		       bool *busy)
+{
+	struct anynet_comm *comm;
+	bool exists;
+
+	pthread_rwlock_rdlock(&lock);
+	exists = slot < slot_count;
+	comm = exists ? slots[slot].comm : NULL;
+	*busy = comm && !comm_try_enter(comm);
+	if (comm && !*busy) {
+		visit(comm, arg);
+		comm_leave(comm);
+	}
+	pthread_rwlock_unlock(&lock);
+	return exists;
+}
+
+/* Waits without the lock: who is at work on a comm may wait for somebody who needs that. */
+void registry_each_entered(void (*visit)(struct anynet_comm *comm, void *arg), void *arg)
+{
+	struct timespec moment = { .tv_nsec = 20000 };
+	uint32_t slot = 0;
+	bool busy;
+
+	while (visit_slot(slot, visit, arg, &busy))
+		if (busy)
+			nanosleep(&moment, NULL);
+		else
+			slot++;
 }

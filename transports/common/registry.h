@@ -26,4 +26,7 @@ bool registry_is_empty(void);
 /* All of them, held during the call. */
 void registry_each(void (*visit)(struct anynet_comm *comm, void *arg), void *arg);
 
+/* All that are there for the whole of the call, each with its lock, which is waited for. */
+void registry_each_entered(void (*visit)(struct anynet_comm *comm, void *arg), void *arg);
+
 #endif

@@ -4,20 +4,21 @@
 
 #include <assert.h>
 #include <errno.h>
-#include <stdlib.h>
+
+#include "pinned.h"
 
 static_assert(sizeof(struct replay_record) <= REPLAY_RECORD_BYTES, "room before the frame");
 
 int replay_init(struct replay_ring *ring, size_t bytes)
 {
 	ring->bytes = (uint32_t)bytes & ~(REPLAY_ALIGN - 1);
-	ring->memory = aligned_alloc(REPLAY_ALIGN, ring->bytes);
+	ring->memory = pinned_alloc(ring->bytes);
 	return ring->memory ? 0 : -ENOMEM;
 }
 
 void replay_fini(struct replay_ring *ring)
 {
-	free(ring->memory);
+	pinned_free(ring->memory, ring->bytes);
 }
 
 /* Bytes that a frame takes, its record included. */

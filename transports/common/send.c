@@ -66,6 +66,16 @@ unsigned send_pending(const struct anynet_comm *base)
 	return ((const struct send_comm *)base)->undone;
 }
 
+bool send_uses(const struct anynet_comm *base, const struct anynet_mr *mr)
+{
+	const struct send_comm *comm = (const struct send_comm *)base;
+
+	for (int i = 0; i < ANYNET_SENDS; i++)
+		if (comm->msgs[i].mr == mr)
+			return true;
+	return false;
+}
+
 bool send_confirmed(const struct anynet_comm *base)
 {
 	return !((const struct send_comm *)base)->unconfirmed;
@@ -208,7 +218,7 @@ static void start_message(struct send_comm *comm, struct send_msg *msg, const vo
 		msg->mr = mr;
 		msg->flags |= ANYNET_FLAG_ACK;
 		msg->rts_due = comm->multi;
-		mr_hold(mr);
+		mr_hold(&comm->base, mr);
 	}
 	comm->next_seq++;
 	comm->undone++;

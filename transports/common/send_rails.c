@@ -111,7 +111,7 @@ void send_free_if_over(struct send_comm *comm, struct send_msg *msg)
 static void complete(struct send_comm *comm, struct send_msg *msg)
 {
 	comm->undone--;
-	mr_drop(msg->mr);
+	mr_drop(&comm->base, msg->mr);
 	msg->mr = NULL;
 	atomic_store_explicit(&msg->req.done, true, memory_order_release);
 }

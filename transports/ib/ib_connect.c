@@ -4,7 +4,6 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-#include <unistd.h>
 
 #include <nccl_net/log.h>
 #include <nccl_net/util.h>
@@ -13,6 +12,7 @@
 #include "ib_service.h"
 #include "links.h"
 #include "net.h"
+#include "pinned.h"
 
 #define CQ_ENTRIES    (IB_SQ_WRS + IB_SLOTS)
 #define PSN_MASK      0xffffff
@@ -37,24 +37,23 @@ static uint8_t link_kind(const struct ib_link *link)
 
 static size_t memory_bytes(const struct ib_link *link)
 {
-	return (size_t)link->slot_count * link->slot_bytes +
-	       (link->is_send ? sizeof(struct anynet_wire_board) : 0);
+	return pinned_round((size_t)link->slot_count * link->slot_bytes +
+			    (link->is_send ? sizeof(struct anynet_wire_board) : 0));
 }
 
 static int make_memory(struct ib_link *link)
 {
-	size_t bytes = memory_bytes(link), page = (size_t)sysconf(_SC_PAGESIZE);
-
-	if (posix_memalign((void **)&link->memory, page, bytes))
+	link->memory_bytes = memory_bytes(link);
+	link->memory = pinned_alloc(link->memory_bytes);
+	if (!link->memory)
 		return -ENOMEM;
-	memset(link->memory, 0, bytes);
 	link->slots = link->memory;
 	if (link->is_send) {
 		link->board = (struct anynet_wire_board *)(void *)link->memory;
 		link->slots += sizeof(struct anynet_wire_board);
 	}
 	errno = 0;
-	link->mr = link->nic->verbs->reg_mr(link->nic->pd, link->memory, bytes,
+	link->mr = link->nic->verbs->reg_mr(link->nic->pd, link->memory, link->memory_bytes,
 					    IBV_ACCESS_LOCAL_WRITE |
 						    (link->is_send ? IBV_ACCESS_REMOTE_WRITE : 0));
 	return link->mr ? 0 : errno ? -errno : -EIO;

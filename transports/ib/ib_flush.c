@@ -12,11 +12,11 @@
 #include <nccl_net/util.h>
 
 #include "ib_loopback.h"
+#include "pinned.h"
 
-#define DEPTH         256 /* under way at once */
-#define TICKET_BITS   48  /* of a ticket that count; above is which queue pair gave it */
-#define LANDING_BYTES 64
-#define POLL_BATCH    16
+#define DEPTH       256 /* under way at once */
+#define TICKET_BITS 48  /* of a ticket that count; above is which queue pair gave it */
+#define POLL_BATCH  16
 
 struct ib_flush {
 	_Atomic bool busy; /* the lock of all of it */
@@ -25,7 +25,7 @@ struct ib_flush {
 	struct ibv_mr *mr;
 	uint64_t generation; /* of qp */
 	uint64_t posted, done;
-	uint8_t landing[LANDING_BYTES]; /* the byte that is read goes here */
+	uint8_t *landing; /* the byte that is read goes here; a page, there as long as this is */
 };
 
 static bool try_enter(struct ib_flush *flush)
@@ -61,8 +61,8 @@ static int make_queues(struct ib_nic *nic, struct ib_flush *flush)
 						  .max_send_sge = 1,
 						  .max_recv_sge = 1 } };
 
-	flush->mr =
-		nic->verbs->reg_mr(nic->pd, flush->landing, LANDING_BYTES, IBV_ACCESS_LOCAL_WRITE);
+	flush->mr = nic->verbs->reg_mr(nic->pd, flush->landing, pinned_round(1),
+				       IBV_ACCESS_LOCAL_WRITE);
 	if (flush->mr)
 		flush->cq = nic->verbs->create_cq(nic->context, DEPTH, NULL, NULL, 0);
 	init.send_cq = init.recv_cq = flush->cq;
@@ -99,6 +99,19 @@ static int make(struct ib_nic *nic, struct ib_flush *flush, char *why, size_t wh
 	return 0;
 }
 
+static struct ib_flush *create(void)
+{
+	struct ib_flush *flush = calloc(1, sizeof(*flush));
+
+	if (flush)
+		flush->landing = pinned_alloc(1);
+	if (flush && !flush->landing) {
+		free(flush);
+		flush = NULL;
+	}
+	return flush;
+}
+
 int ib_flush_prepare(struct ib_nic *nic, char *why, size_t why_bytes)
 {
 	static pthread_mutex_t making = PTHREAD_MUTEX_INITIALIZER;
@@ -108,7 +121,7 @@ int ib_flush_prepare(struct ib_nic *nic, char *why, size_t why_bytes)
 	pthread_mutex_lock(&making);
 	flush = atomic_load(&nic->flush);
 	if (!flush) {
-		flush = calloc(1, sizeof(*flush));
+		flush = create();
 		atomic_store(&nic->flush, flush);
 	}
 	if (flush) {

@@ -11,6 +11,7 @@
 
 #include "ib_cm.h"
 #include "net.h"
+#include "pinned.h"
 
 #define RECV_WR      (1ull << 63) /* in wr_id: a receive, the rest is its slot */
 #define SIGNAL_EVERY 16           /* of the requests that need no completion for themselves */
@@ -240,9 +241,7 @@ void ib_link_free(struct ib_link *link)
 		link->nic->verbs->destroy_cq(link->cq);
 	if (link->mr)
 		link->nic->verbs->dereg_mr(link->mr);
-	if (link->ring)
-		ib_mr_put(link->ring_cache, link->ring);
-	free(link->memory);
+	pinned_free(link->memory, link->memory_bytes);
 	free(link);
 }
 

@@ -61,6 +61,7 @@ struct ib_link {
 	struct ibv_qp *qp;
 	struct ibv_mr *mr;
 	uint8_t *memory; /* sending end: the board, then slots; receiving end: slots */
+	size_t memory_bytes;
 	struct anynet_wire_board *board;
 	uint8_t *slots;
 	uint32_t slot_count, slot_bytes;
@@ -73,7 +74,8 @@ struct ib_link {
 	bool signal_all; /* it shares a ring: what is not known to have arrived holds up the others */
 	int err;         /* -errno, with IB_LINK_BROKEN */
 	_Atomic bool failed; /* an async event said so; from another thread */
-	struct ib_mr *ring;  /* of its rail's comm, given back with it; from this cache */
+	struct ib_mr
+		*ring; /* of its rail's comm, given back when the rail drops it; from this cache */
 	struct ib_mr_cache *ring_cache;
 	struct anynet_wire_qp peer; /* from joining on */
 	struct anynet_wire_service service;

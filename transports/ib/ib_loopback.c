@@ -6,15 +6,14 @@
 #include <stdarg.h>
 #include <stdbool.h>
 #include <stdio.h>
-#include <stdlib.h>
 #include <string.h>
 #include <time.h>
-#include <unistd.h>
 
 #include <nccl_net/util.h>
 
 #include "ib_port.h"
 #include "net.h"
+#include "pinned.h"
 
 #define BUFFER_BYTES ((size_t)4 << 20) /* as NCCL's own, of which it registers at least one */
 #define DEADLINE_MS  3000
@@ -175,7 +174,7 @@ static int make(struct loopback *loop)
 		.cap = { .max_send_wr = 1, .max_recv_wr = 1, .max_send_sge = 1, .max_recv_sge = 1 }
 	};
 
-	loop->memory = aligned_alloc((size_t)sysconf(_SC_PAGESIZE), BUFFER_BYTES);
+	loop->memory = pinned_alloc(BUFFER_BYTES);
 	if (!loop->memory)
 		return fail(loop, -ENOMEM, "out of memory");
 	errno = 0;
@@ -207,7 +206,7 @@ static void unmake(struct loopback *loop)
 		loop->verbs->dereg_mr(loop->mr);
 	if (loop->pd)
 		loop->verbs->dealloc_pd(loop->pd);
-	free(loop->memory);
+	pinned_free(loop->memory, BUFFER_BYTES);
 }
 
 static int post(struct loopback *loop)

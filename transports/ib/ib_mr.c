@@ -14,12 +14,12 @@
 #include <stdlib.h>
 #include <string.h>
 #include <sys/stat.h>
-#include <unistd.h>
 
 #include <nccl_net/log.h>
 #include <nccl_net/util.h>
 
 #include "ib_port.h"
+#include "pinned.h"
 
 #define ACCESS (IBV_ACCESS_LOCAL_WRITE | IBV_ACCESS_REMOTE_WRITE | IBV_ACCESS_REMOTE_READ)
 
@@ -407,21 +407,19 @@ void ib_mr_put(struct ib_mr_cache *cache, struct ib_mr *mr)
 struct ib_mr_cache *ib_mr_cache_create(const struct verbs *verbs, struct ibv_pd *pd,
 				       bool relaxed_ordering)
 {
-	size_t page_bytes = (size_t)sysconf(_SC_PAGESIZE);
 	struct ib_mr_cache *cache = calloc(1, sizeof(*cache));
 
 	if (!cache)
 		return NULL;
-	cache->nothing = aligned_alloc(page_bytes, page_bytes);
+	cache->nothing = pinned_alloc(1);
 	if (!cache->nothing) {
 		free(cache);
 		return NULL;
 	}
-	memset(cache->nothing, 0, page_bytes);
 	cache->verbs = verbs;
 	cache->pd = pd;
 	cache->relaxed_ordering = relaxed_ordering && verbs->reg_mr_iova2;
-	cache->in_page = page_bytes - 1;
+	cache->in_page = pinned_round(1) - 1;
 	atomic_flag_clear(&cache->told);
 	pthread_mutex_init(&cache->lock, NULL);
 	return cache;
@@ -435,6 +433,6 @@ void ib_mr_cache_destroy(struct ib_mr_cache *cache)
 		deregister(cache, cache->slots[i].mr);
 	pthread_mutex_destroy(&cache->lock);
 	free(cache->slots);
-	free(cache->nothing);
+	pinned_free(cache->nothing, 1);
 	free(cache);
 }

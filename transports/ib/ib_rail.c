@@ -58,6 +58,9 @@ void ib_rail_drop_link(struct ib_rail *rail)
 	rail->granting = rail->asks = false;
 	free(rail->grants);
 	rail->grants = NULL;
+	/* Now: it is freed when there is time for that, and the ring with its comm. */
+	ib_mr_put(link->ring_cache, link->ring);
+	link->ring = NULL;
 	ib_link_retire(link);
 }
 
