@@ -93,6 +93,8 @@ static void one_of_two(const struct run *run, bool large, const char *what)
 	duo_move(&duo, 20, SETTLED_MS);
 	printf("stall of %.0f ms\n", ms_of(duo_stall_ns(&duo)));
 	duo_run(&duo, run_ms(run, HEAL_MS * 2));
+	if (large && !duo_warns(&duo, 0, "packets of full size"))
+		duo_failed(&duo, "the first path was not tried with smaller packets");
 	duo_finish(&duo, what);
 }
 

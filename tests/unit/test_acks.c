@@ -25,6 +25,21 @@ static int setup(void **state)
 	return pair_setup(state);
 }
 
+/* --- how the socket is read --- */
+
+ssize_t __real_recv(int fd, void *to, size_t bytes, int flags);
+ssize_t __wrap_recv(int fd, void *to, size_t bytes, int flags);
+
+static unsigned reads; /* that brought something */
+
+ssize_t __wrap_recv(int fd, void *to, size_t bytes, int flags)
+{
+	ssize_t n = __real_recv(fd, to, bytes, flags);
+
+	reads += n > 0;
+	return n;
+}
+
 /* --- receiver --- */
 
 /* The test's message `seq` reaches a receive. */
@@ -191,6 +206,21 @@ static void test_a_small_send_is_done_without_an_ack_a_large_one_with_it(void **
 	pair_idle(large);
 	put_ack(0, 1, 2);
 	pair_finish(&large, 1, NULL);
+}
+
+/* A sender that waits for an ack finds nothing, again and again, and then a header with a bitmap behind it. */
+static void test_an_ack_is_read_in_one_call(void **state)
+{
+	struct anynet_request *req;
+
+	(void)state;
+	pair_open_send(&pair, 1);
+	req = pair_isend(&pair, data, LOCAL_EAGER_BYTES + 1, 0);
+	pair_idle(req);
+	put_ack(0, 0, 1);
+	reads = 0;
+	assert_true(pair_done(req, NULL));
+	assert_int_equal(reads, 1);
 }
 
 static void test_only_sends_that_wait_ask_for_acks(void **state)
@@ -497,6 +527,7 @@ int main(void)
 		TEST(test_each_slot_is_acknowledged_once_in_any_order),
 		TEST(test_a_message_set_aside_is_acknowledged_before_anybody_receives_it),
 		TEST(test_a_small_send_is_done_without_an_ack_a_large_one_with_it),
+		TEST(test_an_ack_is_read_in_one_call),
 		TEST(test_only_sends_that_wait_ask_for_acks),
 		TEST(test_an_ack_completes_what_it_names),
 		TEST(test_sends_beyond_the_replay_ring_wait_for_their_ack),

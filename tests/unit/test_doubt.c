@@ -86,6 +86,33 @@ static void test_a_rail_does_not_doubt_itself(void **state)
 	}
 }
 
+/* With nobody to leave it to it is told there all the same. */
+static void test_acks_go_by_a_rail_that_is_not_in_doubt(void **state)
+{
+	static uint8_t data[100], bitmap[ANYNET_ACK_BYTES];
+
+	(void)state;
+	for (unsigned rails = 2; rails >= 1; rails--) {
+		struct anynet_wire_frame frame = frame_data(0, 0, ANYNET_FLAG_ACK, sizeof(data));
+		struct anynet_request *req;
+
+		signs_open_recv(rails);
+		signs_lose(0);
+		signs_look_after(1100);
+		assert_true(signs_suspect(0));
+		assert_int_equal(doubt_came(rails - 1, 0), rails > 1);
+		req = pair_irecv(&signs.pair, data, sizeof(data), 0);
+		frame_put(signs.pair.fds[rails - 1], &frame, data);
+		pair_finish(&req, 1, NULL);
+		assert_int_equal(comm_transmit(signs.pair.recv), 0);
+		if (rails > 1)
+			assert_false(frame_get(signs.pair.fds[0], &frame, bitmap, sizeof(bitmap)));
+		assert_true(frame_get(signs.pair.fds[rails - 1], &frame, bitmap, sizeof(bitmap)));
+		assert_int_equal(frame.type, ANYNET_FRAME_ACK);
+		pair_close(&signs.pair);
+	}
+}
+
 /* A reset may have come to this side only. */
 static void test_a_receiver_tells_of_a_rail_that_stays_broken(void **state)
 {
@@ -209,6 +236,7 @@ int main(void)
 		TEST(test_a_receiver_tells_of_a_doubt_once_on_another_rail),
 		TEST(test_a_doubt_waits_for_a_rail_that_works),
 		TEST(test_a_rail_does_not_doubt_itself),
+		TEST(test_acks_go_by_a_rail_that_is_not_in_doubt),
 		TEST(test_a_receiver_tells_of_a_rail_that_stays_broken),
 		TEST(test_a_doubt_of_an_older_connection_counts_no_more),
 		TEST(test_a_probe_makes_the_sender_ask_every_rail),

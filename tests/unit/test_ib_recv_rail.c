@@ -97,6 +97,24 @@ static void test_a_write_does_for_a_message_on_a_single_rail_only(void **state)
 	pair_fails(req, -EPROTO);
 }
 
+/* NCCL tests in any order, and messages come in any order over several rails. */
+static void test_a_receive_is_granted_again_though_later_ones_are_over(void **state)
+{
+	struct anynet_request *first, *second;
+
+	(void)state;
+	open_recv(2);
+	first = pair_irecv(&pair, pair_in, LARGE, 0);
+	second = pair_irecv(&pair, pair_in + LARGE, 100, 0);
+	bring(1, 1, 100);
+	pair_finish(&second, 1, NULL);
+	pair_idle(first);
+	comm_enter(pair.recv);
+	recv_grant_again((struct recv_comm *)pair.recv, pair.recv->rails[0]);
+	comm_leave(pair.recv);
+	assert_int_equal(pair.recv->rails[0]->granted, 0);
+}
+
 static void position(uint64_t expected)
 {
 	struct anynet_rail *rail = pair.recv->rails[0];
@@ -225,6 +243,7 @@ int main(void)
 		T(test_a_write_is_for_the_message_that_asked),
 		T(test_a_frame_has_to_have_the_length_it_says),
 		T(test_a_write_does_for_a_message_on_a_single_rail_only),
+		T(test_a_receive_is_granted_again_though_later_ones_are_over),
 		T(test_what_a_queue_pair_had_brought_when_it_broke_counts),
 		T(test_grants_stay_on_the_board),
 		T(test_grants_wait_for_others),

@@ -35,7 +35,8 @@ struct anynet_comm *recv_comm_create(const struct anynet_device *dev, unsigned r
 	comm->plain = true;
 	comm->arrivals_end = &comm->arrivals;
 	comm->replay_bytes = replay_bytes;
-	comm->announced = comm->posted = comm->grantable = anynet_net.cfg->first_number;
+	comm->announced = comm->posted = comm->grantable = comm->oldest =
+		anynet_net.cfg->first_number;
 	comm->completions = comm->held_until = anynet_net.cfg->first_number;
 	for (int i = 0; i < ANYNET_SENDS; i++)
 		comm->msgs[i].told_on = TOLD_NOTHING;
@@ -97,7 +98,7 @@ void recv_describe(const struct anynet_comm *base, char *text, size_t bytes)
 	const struct recv_comm *comm = (const struct recv_comm *)base;
 	const struct recv_req *req = &comm->reqs[comm->completions & RECV_REQ_MASK];
 
-	for (uint32_t i = comm->posted - comm->outstanding; i != comm->posted; i++) {
+	for (uint32_t i = comm->oldest; i != comm->posted; i++) {
 		req = &comm->reqs[i & RECV_REQ_MASK];
 		if (!atomic_load(&req->req.done))
 			break;
@@ -306,6 +307,17 @@ void recv_bye(struct anynet_comm *base)
 			base->rails[i]->bye_due = true;
 }
 
+/* What is told over a path in doubt may be lost with it. */
+static bool leave_to_others(const struct anynet_comm *comm, const struct anynet_rail *rail)
+{
+	if (anynet_likely(!rail->suspect))
+		return false;
+	for (unsigned i = 0; i < comm->rail_count; i++)
+		if (comm->rails[i] && comm->rails[i]->fd >= 0 && !comm->rails[i]->suspect)
+			return true;
+	return false;
+}
+
 size_t recv_next_control(struct recv_comm *comm, struct anynet_rail *rail,
 			 uint8_t frame[RAIL_CONTROL_BYTES])
 {
@@ -315,9 +327,10 @@ size_t recv_next_control(struct recv_comm *comm, struct anynet_rail *rail,
 		return make_doubt(comm, frame);
 	if (anynet_unlikely(comm->again_due))
 		bytes = make_again(comm, rail->index, frame);
-	if (!bytes && comm->grants)
+	if (!bytes && comm->grants && !leave_to_others(&comm->base, rail))
 		bytes = make_grant(comm, rail->index, frame);
-	if (!bytes && (comm->ack_prompt || ack_lazy_due(comm)))
+	if (!bytes && (comm->ack_prompt || ack_lazy_due(comm)) &&
+	    !leave_to_others(&comm->base, rail))
 		bytes = make_ack(comm, rail->index, frame);
 	if (!bytes && anynet_unlikely(rail->bye_due))
 		bytes = make_bye(comm, rail, frame);
@@ -343,9 +356,7 @@ static struct anynet_mr *fill_grant(const struct recv_sub *sub, uint32_t seq,
 /* The oldest receive that the sender may still have to be told of. */
 static uint32_t oldest_grantable(const struct recv_comm *comm)
 {
-	uint32_t oldest = comm->posted - comm->outstanding;
-
-	return (int32_t)(comm->grantable - oldest) < 0 ? comm->grantable : oldest;
+	return (int32_t)(comm->grantable - comm->oldest) < 0 ? comm->grantable : comm->oldest;
 }
 
 void recv_grant_again(const struct recv_comm *comm, struct anynet_rail *rail)
@@ -536,6 +547,8 @@ static void report(struct recv_comm *comm, struct recv_req *req, int *done, int 
 	}
 	req->busy = false;
 	comm->outstanding--;
+	while (comm->oldest != comm->posted && !comm->reqs[comm->oldest & RECV_REQ_MASK].busy)
+		comm->oldest++;
 	*done = 1;
 	/* With nothing posted NCCL may not call again for long: what the sender waits for goes now. */
 	if (!comm->outstanding && (comm->ack_prompt || comm->grants))

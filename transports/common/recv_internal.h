@@ -73,6 +73,7 @@ struct recv_comm {
 	uint32_t posted;         /* receives posted in all … */
 	uint32_t grantable;      /* … and of these while plain: number k is for message k */
 	uint32_t outstanding;    /* requests not reported done */
+	uint32_t oldest;         /* all before this one are; tests come in any order */
 	uint32_t completions;    /* requests completed in all */
 	uint32_t tag;            /* the one tag, while plain */
 	bool plain;              /* one tag, single receives */

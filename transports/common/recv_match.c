@@ -390,10 +390,11 @@ int recv_announced(struct recv_comm *comm, const struct anynet_wire_frame *heade
 
 int recv_looked(struct recv_comm *comm, const struct anynet_wire_frame *header)
 {
-	uint32_t after = comm->posted - header->seq; /* receives from that one on */
+	bool posted = (int32_t)(header->seq - comm->oldest) >= 0 &&
+		      (int32_t)(header->seq - comm->posted) < 0;
 
 	/* Of another tag it is not for that receive: the sender will hear that it has to ask. */
-	if (!comm->plain || header->tag != comm->tag || !after || after > comm->outstanding)
+	if (!comm->plain || header->tag != comm->tag || !posted)
 		return 0;
 	return check_fits(comm, header->size, &comm->reqs[header->seq & RECV_REQ_MASK].subs[0]);
 }

@@ -49,6 +49,8 @@ static size_t read_ahead(const struct tcp_rail *rail, size_t direct, size_t room
 {
 	size_t expect = HEADER_BYTES - staged(rail) % HEADER_BYTES;
 
+	if (rail->base.comm->is_send) /* acks, which nothing large follows */
+		return room;
 	if (rail->rx_last >= TCP_LARGE_BYTES) /* the next will be large, too: only its header */
 		return anynet_min(room, (direct ? 0 : rail->rx_left) + rail->rx_crc +
 						rail->rx_skip + expect);
