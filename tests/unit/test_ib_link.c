@@ -44,6 +44,7 @@ static int setup(void **state)
 static int teardown(void **state)
 {
 	(void)state;
+	stub_on_post = NULL;
 	ib_link_free(link);
 	link = NULL;
 	capture_check();
@@ -247,6 +248,26 @@ static void test_a_sender_posts_no_more_than_the_peer_has_slots(void **state)
 	assert_int_equal(ib_link_credits(link), taken);
 }
 
+/* … which hears of free ones when half of them are, by a WRITE to its board. */
+static void test_a_receiver_tells_of_its_slots_in_time(void **state)
+{
+	const struct anynet_wire_frame ping = { .type = ANYNET_FRAME_PING };
+
+	(void)state;
+	link = ib_acceptor();
+	ib_note_posted();
+	for (unsigned i = 1; i <= IB_SLOTS; i++) {
+		ib_bring(link, &ping, NULL, 0);
+		assert_int_equal(ib_link_poll(link, NULL), 0);
+		assert_int_equal(ib_link_consumed(link), 0);
+		assert_int_equal(ib_posted_count, i / (IB_SLOTS / 2));
+	}
+	assert_int_equal(ib_posted[1].opcode, IBV_WR_RDMA_WRITE);
+	assert_int_equal(ib_posted[1].addr,
+			 PEER_ADDR + offsetof(struct anynet_wire_board, consumed));
+	assert_int_equal(ib_posted[1].rkey, PEER_RKEY);
+}
+
 /* As many as there is room for. */
 static uint32_t fill_queue(void)
 {
@@ -355,6 +376,7 @@ int main(void)
 		T(test_nccls_traffic_class_is_the_wish_where_nothing_is_set),
 		T(test_where_packets_overtake_each_other_only_small_messages_are_one_request),
 		T(test_a_sender_posts_no_more_than_the_peer_has_slots),
+		T(test_a_receiver_tells_of_its_slots_in_time),
 		T(test_the_queue_is_never_overrun),
 		T(test_a_sender_is_sure_when_its_own_packet_has_arrived),
 		T(test_a_receiver_is_sure_when_something_comes),

@@ -288,14 +288,14 @@ static void test_a_heartbeat_needs_a_slot_of_the_peers(void **state)
 	assert_int_equal(ib_posted_count, IB_SLOTS - 1); /* one took the proof */
 }
 
-static void test_a_message_without_a_place_asks_for_one_once(void **state)
+static void check_asking(uint32_t number)
 {
 	const struct anynet_wire_frame ask_all = { .type = ANYNET_FRAME_ASK_ALL };
-	struct anynet_wire_frame go = { .type = ANYNET_FRAME_GRANT };
-	const struct anynet_wire_grant place = grant_of(0, LARGE);
+	struct anynet_wire_frame go = { .type = ANYNET_FRAME_GRANT, .seq = number };
+	const struct anynet_wire_grant place = grant_of(number, LARGE);
 	struct anynet_request *req;
 
-	(void)state;
+	local_cfg.first_number = number;
 	ib_open_send(&pair, 1, 1);
 	ib_bring(ib_link_of(pair.send, 0), &ask_all, NULL, 0);
 	ib_note_posted();
@@ -307,15 +307,23 @@ static void test_a_message_without_a_place_asks_for_one_once(void **state)
 	pair_idle(req);
 	assert_int_equal(ib_posted_count, 2);
 	assert_int_equal(ib_posted[1].frame.type, ANYNET_FRAME_ASK);
-	assert_int_equal(ib_posted[1].frame.seq, 0);
+	assert_int_equal(ib_posted[1].frame.seq, number);
 	go.length = sizeof(place);
 	ib_bring(ib_link_of(pair.send, 0), &go, &place, sizeof(place));
 	pair_idle(req);
 	assert_int_equal(ib_posted_count, 3);
 	assert_int_equal(ib_posted[2].opcode, IBV_WR_RDMA_WRITE_WITH_IMM);
-	assert_int_equal(ib_posted[2].addr, PLACE);
+	assert_int_equal(ib_posted[2].addr, place.addr);
 	arrive(0);
 	assert_true(pair_done(req, NULL));
+	pair_close(&pair);
+}
+
+static void test_a_message_without_a_place_asks_for_one_once(void **state)
+{
+	(void)state;
+	check_asking(0);
+	check_asking(UINT32_MAX); /* whose mark is 0 */
 }
 
 static void test_a_grant_for_a_slot_that_cannot_be_is_refused(void **state)

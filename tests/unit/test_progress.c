@@ -1,8 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Connections of one rail, by what they have moved. */
+/* Connections that stand and move nothing, on a clock and a rail of the test's: when they count, and when it is
+ * over (progress.h). */
 #include <setjmp.h>
 #include <stdarg.h>
-#include <stdlib.h>
+#include <stdint.h>
 #include <string.h>
 
 #include <cmocka.h>
@@ -11,37 +12,27 @@
 #include "transports/common/pairs.h"
 #include "transports/common/progress.h"
 
-#define HEAL_MS 3000
+#define HEAL_MS 1000
 
-static uint64_t now = 1000000;
+static enum rail_moved moved;
+static struct anynet_comm comm;
+static struct anynet_rail rail;
+static uint64_t began; /* the newest connection */
 
-uint64_t __wrap_net_now_ms(void);
-
-uint64_t __wrap_net_now_ms(void)
+static enum rail_moved tell_moved(struct anynet_rail *asked)
 {
-	return now;
+	(void)asked;
+	return moved;
 }
 
-/* --- a rail of which the test says how it is --- */
-
-static enum rail_moved verdict;
-
-static enum rail_moved moved(struct anynet_rail *rail)
+static bool tell_signs(struct anynet_rail *asked, struct rail_signs *signs)
 {
-	(void)rail;
-	return verdict;
-}
-
-static bool signs(struct anynet_rail *rail, struct rail_signs *told)
-{
-	(void)rail;
-	told->acked = 1000;
+	(void)asked;
+	signs->acked = 77;
 	return true;
 }
 
-static const struct anynet_rail_ops ops = { .moved = moved, .signs = signs };
-static struct anynet_comm comm;
-static struct anynet_rail rail;
+static const struct anynet_rail_ops ops = { .moved = tell_moved, .signs = tell_signs };
 
 static int setup(void **state)
 {
@@ -50,117 +41,127 @@ static int setup(void **state)
 	local_cfg.heal_timeout_ms = HEAL_MS;
 	memset(&comm, 0, sizeof(comm));
 	comm.is_send = true;
-	rail = (struct anynet_rail){ .ops = &ops, .comm = &comm, .fd = 3 };
-	rail.progress.narrow = PAIRS_NONE;
-	verdict = RAIL_IDLE;
-	progress_begin(&rail, 0, 0);
+	rail = (struct anynet_rail){
+		.comm = &comm,
+		.ops = &ops,
+		.fd = -1,
+		.pair = { 1, 2 },
+		.progress.narrow = PAIRS_NONE,
+	};
 	return 0;
 }
 
-/* A connection of so many ms, then the next one from this position. */
-static void live(uint64_t ms, enum rail_moved as, uint64_t frames)
+/* One from this position, which ends `ms` later. */
+static void connection(uint64_t frames, uint32_t part, enum rail_moved what, uint64_t ms)
 {
-	now += ms;
-	verdict = as;
-	progress_end(&rail, now);
-	progress_begin(&rail, frames, 0);
+	progress_begin(&rail, frames, part);
+	began = rail.progress.began_ms;
+	moved = what;
+	progress_end(&rail, began + ms);
 }
 
-static bool is_over(void)
+static void test_it_is_over_when_nothing_has_moved_for_long(void **state)
 {
-	verdict = RAIL_STUCK;
-	return progress_is_over(&rail, now);
+	uint64_t since;
+
+	(void)state;
+	connection(5, 0, RAIL_STUCK, 300);
+	since = began + 300; /* nothing waited before: it may have stood for hours */
+	connection(5, 0, RAIL_STUCK, 300);
+	connection(5, 0, RAIL_STUCK, 300);
+	assert_false(progress_is_over(&rail, since + HEAL_MS - 1));
+	assert_true(progress_is_over(&rail, since + HEAL_MS));
 }
 
-/* --- --- */
-
-static void test_in_vain_for_the_time_out_is_over(void **state)
+static void test_what_waited_counts(void **state)
 {
 	(void)state;
-	comm.watch.since_ms = now;
-	for (int i = 0; i < 5; i++) {
-		assert_false(is_over());
-		live(HEAL_MS / 5, RAIL_STUCK, 0);
+	progress_begin(&rail, 5, 0);
+	began = rail.progress.began_ms;
+	comm.watch.since_ms = began + 100;
+	moved = RAIL_STUCK;
+	progress_end(&rail, began + 400);
+	assert_false(progress_is_over(&rail, began + 100 + HEAL_MS - 1));
+	assert_true(progress_is_over(&rail, began + 100 + HEAL_MS));
+}
+
+static void test_what_moves_now_is_not_over(void **state)
+{
+	(void)state;
+	connection(5, 0, RAIL_STUCK, 0);
+	progress_begin(&rail, 5, 0);
+	rail.fd = 0;
+	moved = RAIL_MOVED;
+	assert_false(progress_is_over(&rail, began + 10 * HEAL_MS));
+	moved = RAIL_STUCK;
+	assert_true(progress_is_over(&rail, began + 10 * HEAL_MS));
+}
+
+static void test_progress_begins_a_new_row(void **state)
+{
+	(void)state;
+	connection(5, 0, RAIL_STUCK, 0);
+	connection(5, 0, RAIL_MOVED, 100); /* as its kernel says */
+	assert_false(progress_is_over(&rail, began + 10 * HEAL_MS));
+	connection(5, 0, RAIL_STUCK, 0);
+	connection(5, 128, RAIL_STUCK, 0); /* the receiver has more of it */
+	assert_int_equal(rail.progress.vain, 1);
+	connection(6, 0, RAIL_STUCK, 0);
+	assert_int_equal(rail.progress.vain, 1);
+	connection(6, 0, RAIL_STUCK, 0);
+	assert_int_equal(rail.progress.vain, 2);
+}
+
+static void test_idle_time_says_nothing(void **state)
+{
+	uint64_t since;
+
+	(void)state;
+	connection(5, 0, RAIL_STUCK, 0);
+	since = began;
+	connection(5, 0, RAIL_IDLE, 700);
+	assert_false(progress_is_over(&rail, since + 700 + HEAL_MS - 1));
+	assert_true(progress_is_over(&rail, since + 700 + HEAL_MS));
+}
+
+static void test_the_same_place_again_is_put_off(void **state)
+{
+	static const uint64_t pauses[] = { 0, 20, 40, 80, 160, 250, 250 };
+
+	(void)state;
+	for (size_t i = 0; i < sizeof(pauses) / sizeof(pauses[0]); i++) {
+		connection(5, 0, RAIL_MOVED, 0);
+		assert_int_equal(progress_pause_ms(&rail), pauses[i]);
 	}
-	assert_true(is_over());
-	verdict = RAIL_MOVED; /* the present one does better */
-	assert_false(progress_is_over(&rail, now));
-}
-
-static void test_one_that_moves_something_ends_the_row(void **state)
-{
-	(void)state;
-	comm.watch.since_ms = now;
-	live(HEAL_MS - 1, RAIL_STUCK, 0);
-	live(10, RAIL_MOVED, 0);
-	live(10, RAIL_STUCK, 0);
-	assert_false(is_over());
-}
-
-/* Its kernel was slow to say so, or had more to send. */
-static void test_the_receivers_position_counts_whatever_was_acknowledged(void **state)
-{
-	(void)state;
-	comm.watch.since_ms = now;
-	for (uint64_t i = 1; i < 10; i++) {
-		live(HEAL_MS / 2, RAIL_STUCK, i);
-		assert_false(is_over());
-	}
-}
-
-static void test_a_connection_may_be_idle_for_hours(void **state)
-{
-	(void)state;
-	now += 3600000;
-	comm.watch.since_ms = now - 10; /* something is sent, and the connection breaks */
-	live(10, RAIL_STUCK, 0);
-	assert_false(is_over());
-	live(3600000, RAIL_IDLE, 0);
-	live(10, RAIL_STUCK, 0);
-	assert_false(is_over());
-}
-
-/* Of the last one that moved something, too. */
-static void test_silence_counts_from_its_beginning(void **state)
-{
-	(void)state;
-	now += 1000;
-	rail.silent_ms = now;
-	comm.watch.since_ms = now;
-	live(HEAL_MS - 100, RAIL_MOVED, 0);
-	live(100, RAIL_STUCK, 0);
-	assert_true(is_over());
-}
-
-static void test_silence_alone_tells_of_lost_packets(void **state)
-{
-	struct anynet_wire_rail pair = { 0, 0 };
-
-	(void)state;
-	live(10, RAIL_STUCK, 0);
-	assert_false(progress_is_narrow(&rail, pair)); /* it was reset */
-	rail.silent_ms = now;
-	live(10, RAIL_STUCK, 0);
-	assert_true(progress_is_narrow(&rail, pair));
-	assert_false(progress_is_narrow(&rail, (struct anynet_wire_rail){ 1, 1 }));
-	live(10, RAIL_MOVED, 0);
-	assert_false(progress_is_narrow(&rail, pair)); /* the next one is to find out */
-}
-
-static void test_connections_from_the_same_position_pause_longer_and_longer(void **state)
-{
-	uint64_t last = 0;
-
-	(void)state;
+	connection(6, 0, RAIL_MOVED, 0);
 	assert_int_equal(progress_pause_ms(&rail), 0);
-	for (int i = 0; i < 100; i++) {
-		live(1, RAIL_MOVED, 0);
-		assert_true(progress_pause_ms(&rail) > 0);
-		assert_in_range(progress_pause_ms(&rail), last, 250);
-		last = progress_pause_ms(&rail);
-	}
-	live(1, RAIL_MOVED, 1);
-	assert_int_equal(progress_pause_ms(&rail), 0);
+}
+
+static void test_silence_makes_a_pair_narrow(void **state)
+{
+	const struct anynet_wire_rail other = { 2, 1 };
+
+	(void)state;
+	connection(5, 0, RAIL_STUCK, 0);
+	assert_false(progress_is_narrow(&rail, rail.pair)); /* it was reset */
+	rail.silent_ms = 1;
+	connection(5, 0, RAIL_STUCK, 0);
+	assert_true(progress_is_narrow(&rail, rail.pair));
+	assert_false(progress_is_narrow(&rail, other));
+	rail.pair = other;
+	connection(5, 0, RAIL_MOVED, 0);
+	assert_true(progress_is_narrow(&rail, (struct anynet_wire_rail){ 1, 2 }));
+	rail.pair = (struct anynet_wire_rail){ 1, 2 };
+	connection(5, 0, RAIL_MOVED, 0);
+	assert_false(progress_is_narrow(&rail, rail.pair));
+}
+
+static void test_what_was_acknowledged_before_is_noted(void **state)
+{
+	(void)state;
+	progress_begin(&rail, 5, 0);
+	assert_int_equal(rail.progress.acked, 77);
+	assert_int_equal(rail.seen.acked, 77);
 }
 
 static void test_a_thousand_breaks_are_ten_lines(void **state)
@@ -178,13 +179,14 @@ int main(void)
 {
 #define T(name) cmocka_unit_test_setup(name, setup)
 	const struct CMUnitTest tests[] = {
-		T(test_in_vain_for_the_time_out_is_over),
-		T(test_one_that_moves_something_ends_the_row),
-		T(test_the_receivers_position_counts_whatever_was_acknowledged),
-		T(test_a_connection_may_be_idle_for_hours),
-		T(test_silence_counts_from_its_beginning),
-		T(test_silence_alone_tells_of_lost_packets),
-		T(test_connections_from_the_same_position_pause_longer_and_longer),
+		T(test_it_is_over_when_nothing_has_moved_for_long),
+		T(test_what_waited_counts),
+		T(test_what_moves_now_is_not_over),
+		T(test_progress_begins_a_new_row),
+		T(test_idle_time_says_nothing),
+		T(test_the_same_place_again_is_put_off),
+		T(test_silence_makes_a_pair_narrow),
+		T(test_what_was_acknowledged_before_is_noted),
 		T(test_a_thousand_breaks_are_ten_lines),
 	};
 

@@ -283,6 +283,16 @@ int tcp_gpu_filled(struct tcp_rail *rail, size_t bytes)
 	return tg->filled == GPU_BOUNCE_BYTES ? copy_open(rail) : 0;
 }
 
+void tcp_gpu_wait(struct tcp_rail *rail)
+{
+	struct tcp_gpu *tg = rail->gpu;
+
+	if (!tg || tg->open == NO_PIECE || tg->filled)
+		return;
+	gpu_bounce_give(tg->gpu, tg->open);
+	tg->open = NO_PIECE;
+}
+
 int tcp_gpu_end_frame(struct tcp_rail *rail, struct recv_msg *msg, uint32_t length)
 {
 	struct tcp_gpu *tg = rail->gpu;

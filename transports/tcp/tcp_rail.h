@@ -133,6 +133,9 @@ uint8_t *tcp_gpu_room(struct tcp_rail *rail, size_t *bytes);
 /* That much of it has been filled. 0 or -errno. */
 int tcp_gpu_filled(struct tcp_rail *rail, size_t bytes);
 
+/* Nothing comes for now: room that nothing has been put into is others'. */
+void tcp_gpu_wait(struct tcp_rail *rail);
+
 /* A frame's payload is all there: it counts as placed when it has been copied. 0 or -errno. */
 int tcp_gpu_end_frame(struct tcp_rail *rail, struct recv_msg *msg, uint32_t length);
 

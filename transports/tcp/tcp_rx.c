@@ -300,6 +300,8 @@ static void wait_readable(struct tcp_rail *rail)
 {
 	struct anynet_rail *base = &rail->base;
 
+	if (anynet_unlikely(rail->gpu))
+		tcp_gpu_wait(rail);
 	base->readable = base->comm->epfd < 0 || base->ended || tcp_gpu_is_busy(rail);
 }
 
