@@ -163,6 +163,14 @@ static void warn_no_ib(const char *asked, const struct anynet_probe *probe)
 		    device_list(probe, devices, sizeof(devices)));
 }
 
+static const char *why_no_network(const struct anynet_probe *probe)
+{
+	for (int i = 0; i < probe->candidate_count; i++)
+		if (probe->candidates[i].link == ANYNET_LINK_TCP && !strcmp(probe->candidates[i].name, "interfaces"))
+			return probe->candidates[i].reason;
+	return "no interface with an IP address is up, not even lo";
+}
+
 void anynet_selector_run_as(const char *name, const struct anynet_config *cfg,
 			    struct anynet_probe *probe)
 {
@@ -186,7 +194,7 @@ void anynet_selector_run_as(const char *name, const struct anynet_config *cfg,
 	}
 	log_devices(probe);
 	if (!probe->device_count)
-		anynet_warn("no network: no interface with an IP address is up, not even lo");
+		anynet_warn("no network: %s", why_no_network(probe));
 }
 
 void anynet_selector_run(const struct anynet_config *cfg, struct anynet_probe *probe)

@@ -88,16 +88,28 @@ static void enter_netns(int fd)
 		fprintf(stderr, "cannot mount this namespace's /sys: %s\n", strerror(errno));
 }
 
-struct driver_net *job_open(const struct job_plan *plan, struct job_state *state, void **ctx)
+struct driver_net *job_load(const struct job_plan *plan, struct job_state *state)
 {
 	char err[1024];
-	int count = 0;
 
 	logging.state = state;
 	logging.print = plan->print;
 	struct driver_net *net = driver_open(plan->net, plan->abi, err, sizeof(err));
 	check_that(net, "%s", err);
-	check_ok(driver_init(net, ctx, COMM_ID, -1, log_line, NULL));
+	return net;
+}
+
+int job_init(struct driver_net *net, void **ctx)
+{
+	return driver_init(net, ctx, COMM_ID, -1, log_line, NULL);
+}
+
+struct driver_net *job_open(const struct job_plan *plan, struct job_state *state, void **ctx)
+{
+	struct driver_net *net = job_load(plan, state);
+	int count = 0;
+
+	check_ok(job_init(net, ctx));
 	check_ok(driver_devices(net, &count));
 	check_that(count > 0, "no devices");
 	return net;

@@ -45,6 +45,10 @@ _Noreturn void job_run(const struct job_plan *plan, struct shared *shared, int s
 /* Open and init as a job does, with its logger; fails the test otherwise. `state` takes WARNs. */
 struct driver_net *job_open(const struct job_plan *plan, struct job_state *state, void **ctx);
 
+/* The two steps of that, for whoever has something to do between them. */
+struct driver_net *job_load(const struct job_plan *plan, struct job_state *state);
+int job_init(struct driver_net *net, void **ctx);
+
 /* The plan's environment, for whoever opens the net in this process. */
 void job_environment(const struct job_plan *plan);
 

@@ -4,6 +4,7 @@
  * while broken ones are healed. Nothing crashes or hangs, no byte is wrong, nothing leaks; and what
  * can be tried again is tried again.
  */
+#include "attempt.h"
 #include "front.h"
 #include "hurt.h"
 #include "scenario.h"
@@ -12,20 +13,14 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-#include <support/buffer.h>
 #include <support/check.h>
-#include <support/flow.h>
-#include <support/link.h>
 #include <support/peer.h>
 #include <support/proc.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
-#define BYTES      (200u * 1024)
-#define COUNT      24
 #define K_MAX      2000
-#define ONCE_MS    60000
-#define CONNECT_MS 6000
+#define CLOSED_MS  12000
 
 enum phase {
 	SETTING_UP, /* listen, connect, accept, messages, close */
@@ -84,99 +79,12 @@ static const char *phase_name(const struct limit *limit)
 	return limit->phase == HEALING ? "healing" : "setting up";
 }
 
-/* All memory of a try, taken before anything may fail. */
-static struct {
-	struct job_state job;
-	struct test_net net;
-	struct link link;
-	struct buffer from, to;
-	struct transfer sends[COUNT], recvs[COUNT];
-	struct flow flows[2];
-} try;
-
-static bool connect_both(void)
-{
-	struct deadline deadline = deadline_in(CONNECT_MS * 2, "a connection or an error");
-	struct test_net *net = &try.net;
-	struct link *link = &try.link;
-
-	memset(link, 0, sizeof(*link));
-	if (driver_listen(net->driver, net->ctx, 0, link_handle(link), &link->listener))
-		return false;
-	memcpy(link_copy(link), link_handle(link), DRIVER_HANDLE_BYTES);
-	while (!link->send || !link->recv) {
-		if (!link->send &&
-		    driver_connect(net->driver, net->ctx, 0, link_copy(link), &link->send))
-			return false;
-		if (!link->recv && driver_accept(net->driver, link->listener, &link->recv))
-			return false;
-		deadline_turn(&deadline);
-	}
-	return true;
-}
-
-static void new_flows(uint64_t seed)
-{
-	pattern_fill(try.from.data, BYTES, seed);
-	buffer_blank(&try.to);
-	for (size_t i = 0; i < COUNT; i++) {
-		size_t bytes = i % 3 ? BYTES : 100;
-		try.sends[i] = transfer_of(try.from.data, bytes, 0, NULL);
-		try.recvs[i] = transfer_of(try.to.data + i * BYTES, bytes, 0, NULL);
-	}
-	try.flows[0] = (struct flow){
-		.comm = try.link.send, .is_send = true, .transfers = try.sends, .count = COUNT
-	};
-	try.flows[1] =
-		(struct flow){ .comm = try.link.recv, .transfers = try.recvs, .count = COUNT };
-}
-
-/* True if all arrived; false if there was an error, which both ends need not have. */
-static bool exchange(uint64_t seed, bool hurt)
-{
-	struct deadline deadline = deadline_in(ONCE_MS / 2, "messages or an error");
-
-	new_flows(seed);
-	for (bool over = false; !over;) {
-		bool sent = flow_step(&try.net, &try.flows[0]);
-		bool received = flow_step(&try.net, &try.flows[1]);
-		if (hurt && try.flows[1].done > COUNT / 2) {
-			hurt_all(HURT_SHUT);
-			hurt = false;
-		}
-		if (try.flows[0].error || try.flows[1].error)
-			return false;
-		over = sent && received;
-		deadline_turn(&deadline);
-	}
-	for (size_t i = 0; i < COUNT; i++)
-		pattern_check(try.recvs[i].data[0], (size_t)try.recvs[i].sizes[0], seed);
-	return true;
-}
-
-static void close_both(void)
-{
-	struct test_net *net = &try.net;
-
-	check_ok(driver_close_send(net->driver, try.link.send));
-	check_ok(driver_close_recv(net->driver, try.link.recv));
-	check_ok(driver_close_listen(net->driver, try.link.listener));
-}
-
 /* With every resource there again, the same process works. */
 static void works_again(void)
 {
-	check(connect_both());
-	check(exchange(2, false));
-	close_both();
-}
-
-static void prepare(const struct job_plan *plan)
-{
-	job_environment(plan);
-	buffer_alloc(&try.from, BYTES);
-	buffer_alloc(&try.to, BYTES * COUNT);
-	try.net.driver = job_open(plan, &try.job, &try.net.ctx);
+	check(attempt_connect());
+	check(attempt_exchange(2, false));
+	attempt_close();
 }
 
 static int try_once(const struct job_plan *plan, const struct limit *limit, unsigned k)
@@ -184,22 +92,23 @@ static int try_once(const struct job_plan *plan, const struct limit *limit, unsi
 	bool fine;
 
 	size_t fds = proc_fds(NULL, 0);
-	prepare(plan);
+	attempt_prepare(plan);
+	attempt.net.driver = job_open(plan, &attempt.job, &attempt.net.ctx);
 	if (limit->phase == SETTING_UP) {
 		front_fail(limit->call, k, limit->more, limit->err);
-		fine = connect_both() && exchange(1, false);
+		fine = attempt_connect() && attempt_exchange(1, false);
 	} else {
-		check(connect_both());
-		check(exchange(1, false));
+		check(attempt_connect());
+		check(attempt_exchange(1, false));
 		front_fail(limit->call, k, limit->more, limit->err);
 		hurt_all(HURT_SHUT);
-		fine = exchange(3, true);
+		fine = attempt_exchange(3, true);
 	}
-	close_both();
+	attempt_close();
 	bool failed = front_over();
 	works_again();
-	check_ok(driver_finalize(try.net.driver, try.net.ctx));
-	struct deadline deadline = deadline_in(CONNECT_MS * 2, "descriptors to be closed");
+	check_ok(driver_finalize(attempt.net.driver, attempt.net.ctx));
+	struct deadline deadline = deadline_in(CLOSED_MS, "descriptors to be closed");
 	while (proc_fds(NULL, 0) > fds + BACKGROUND_FDS)
 		deadline_turn(&deadline);
 	return TRIED | (failed ? FAILED_ONCE : 0) | (fine ? 0 : GAVE_UP);
@@ -214,7 +123,7 @@ static int try_apart(const struct job_plan *plan, const struct limit *limit, uns
 	check(pid >= 0);
 	if (!pid)
 		exit(try_once(plan, limit, k)); /* with what is done at exit */
-	check_that(peer_reap(pid, 2 * ONCE_MS, &status), "%s %u hangs", front_names[limit->call],
+	check_that(peer_reap(pid, 2 * ATTEMPT_MS, &status), "%s %u hangs", front_names[limit->call],
 		   k);
 	check_that(WIFEXITED(status) && WEXITSTATUS(status) & TRIED,
 		   "%s, %s at call %u: status 0x%x", front_names[limit->call], phase_name(limit), k,

@@ -350,9 +350,12 @@ static void begin_rest(int epfd, int err, uint64_t now_ms)
 	if (rest.warned_ms && now_ms - rest.warned_ms < REST_WARN_MS)
 		return;
 	rest.warned_ms = now_ms;
-	anynet_warn("cannot accept connections for want of %s: %s; they wait until there is some%s",
-		    err == -EMFILE || err == -ENFILE ? "descriptors" : "memory", strerror(-err),
-		    err == -EMFILE ? " (ulimit -n)" : "");
+	if (is_shortage(err))
+		anynet_warn("cannot accept connections for want of %s: %s; they wait until there is some%s",
+			    err == -EMFILE || err == -ENFILE ? "descriptors" : "memory", strerror(-err),
+			    err == -EMFILE ? " (ulimit -n)" : "");
+	else
+		anynet_warn("cannot accept connections: %s; they wait", strerror(-err));
 }
 
 static void end_rest(int epfd)
@@ -363,24 +366,27 @@ static void end_rest(int epfd)
 
 static void accept_waiting(int epfd, int listen_fd, uint64_t now_ms)
 {
+	int fd = 0;
+
 	for (int i = 0; i < ACCEPTS_PER_TURN; i++) {
 		struct sockaddr_storage from;
-		int fd = socket_accept(listen_fd, &from);
+
+		fd = socket_accept(listen_fd, &from);
 
 		if (fd >= 0 && is_allowed(&from)) {
 			start_handshake(epfd, fd, &from, now_ms);
 			trim(&strangers, now_ms);
 		} else if (fd >= 0) {
 			fd_close(&fd);
-		} else if (is_shortage(fd)) {
-			if (make_room())
-				continue;
-			begin_rest(epfd, fd, now_ms);
+		} else if (fd == -EAGAIN) {
 			return;
-		} else if (!is_lost(fd)) {
-			return;
+		} else if (!is_lost(fd) && !(is_shortage(fd) && make_room())) {
+			break;
 		}
 	}
+	/* All were lost? Then it is no connection's own trouble: a filter that refuses the call, say. */
+	if (fd < 0)
+		begin_rest(epfd, fd, now_ms);
 }
 
 void handshake_turn(int epfd, uint64_t now_ms)
@@ -394,6 +400,8 @@ void handshake_turn(int epfd, uint64_t now_ms)
 	if (rest.until_ms && rest.until_ms <= now_ms)
 		end_rest(epfd);
 	n = epoll_wait(epfd, events, EVENTS_PER_TURN, 0);
+	if (n < 0 && errno != EINTR)
+		begin_rest(epfd, -errno, now_ms);
 	/* Handshakes first: accepting may end one that has an event here. */
 	for (int i = 0; i < n; i++) {
 		if (events[i].data.u64 & 1)

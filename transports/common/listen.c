@@ -59,19 +59,18 @@ static int open_socket(const struct anynet_device *dev)
 	struct epoll_event event = { .events = EPOLLIN,
 				     .data.u64 = LISTEN_EVENT_SOCKET(dev->index) };
 	char text[SOCKET_TEXT_BYTES];
-	int fd, port, ret;
+	int fd = -1, port, ret;
 
 	ret = open_epoll();
-	if (ret)
-		return ret;
-	if (engine.sockets[dev->index].fd >= 0)
+	if (!ret && engine.sockets[dev->index].fd >= 0)
 		return 0;
-	fd = socket_listen(&dev->addr, cfg);
-	port = fd < 0 ? fd : socket_port(fd);
+	if (!ret)
+		ret = fd = socket_listen(&dev->addr, cfg);
+	port = ret < 0 ? ret : socket_port(fd);
 	if (port >= 0 && epoll_ctl(engine.epfd, EPOLL_CTL_ADD, fd, &event))
 		port = -errno;
 	if (port < 0) {
-		if (cfg->port_max)
+		if (cfg->port_max && engine.epfd >= 0)
 			anynet_warn("dev %s addr %s: cannot listen on any port of %d-%d: %s",
 				    dev->name, socket_text(&dev->addr, text, sizeof(text)),
 				    cfg->port_min, cfg->port_max, strerror(-port));

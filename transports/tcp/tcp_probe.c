@@ -112,7 +112,7 @@ static void tcp_probe(const struct anynet_config *cfg, struct anynet_probe *prob
 
 	if (ret)
 		anynet_probe_verdict(probe, ANYNET_LINK_TCP, "interfaces", false,
-				     "the kernel does not list them: %s", strerror(-ret));
+				     "the kernel does not list the interfaces (netlink): %s", strerror(-ret));
 	tcp_probe_table(cfg, &table, ANYNET_SYSFS, probe);
 	netif_free(&table);
 }

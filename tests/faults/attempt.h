@@ -1,0 +1,36 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * A connection whose ends are both on this thread, and messages over it, where any call may fail: an error is a result
+ * here, a wrong byte or a hang fails the test. One for each process.
+ */
+#ifndef TESTS_FAULTS_ATTEMPT_H
+#define TESTS_FAULTS_ATTEMPT_H
+
+#include "job.h"
+
+#include <support/link.h>
+
+#define ATTEMPT_MS 60000 /* a whole one takes at most; longer ones hang */
+
+struct attempt {
+	struct job_state job;
+	struct test_net net; /* the caller opens it */
+	struct link link;
+};
+
+extern struct attempt attempt;
+
+/* The environment, and all memory. */
+void attempt_prepare(const struct job_plan *plan);
+
+/* False if a call failed. */
+bool attempt_connect(void);
+
+/* True if all arrived; false if there was an error, which both ends need not have. `hurt`: all connections are shut in
+ * the middle. */
+bool attempt_exchange(uint64_t seed, bool hurt);
+
+/* Whatever there is. */
+void attempt_close(void);
+
+#endif
