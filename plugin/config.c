@@ -17,7 +17,7 @@
 int anynet_config_parse(const struct anynet_config_row *row, const char *value,
 			struct anynet_config *cfg)
 {
-	char text[512];
+	char text[ANYNET_LIST_BYTES];
 	size_t bytes;
 
 	value += strspn(value, " \t\r\n");
@@ -54,11 +54,19 @@ static const char *get_variable(const char *name)
 	return value && *value ? value : NULL;
 }
 
+/* A list that cannot be honoured restricts all the same; one of a single character is none, as in NCCL. */
+static const char *instead_of(const struct anynet_config_row *row, const char *value)
+{
+	bool is_none = row->parse == anynet_parse_ifname && !value[1];
+
+	return row->refused && !is_none ? row->refused : row->initial;
+}
+
 static enum anynet_config_source row_load(const struct anynet_config_row *row,
 					  struct anynet_config *cfg)
 {
 	const char *value = get_variable(row->name);
-	const char *instead = row->refused ? row->refused : row->initial;
+	const char *instead;
 	enum anynet_config_source source = ANYNET_FROM_ENV;
 
 	if (anynet_config_parse(row, row->initial, cfg))
@@ -73,6 +81,7 @@ static enum anynet_config_source row_load(const struct anynet_config_row *row,
 		return source;
 	if (source == ANYNET_FROM_ALIAS && row_lower_count(row, value, cfg))
 		return source;
+	instead = instead_of(row, value);
 	anynet_warn("%s '%.80s' is not accepted (%s); using %s",
 		    source == ANYNET_FROM_ENV ? row->name : row->alias, value, row->accepts,
 		    *instead ? instead : "the default");

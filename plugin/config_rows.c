@@ -39,9 +39,10 @@ const struct anynet_config_row anynet_config_rows[] = {
 		.name = "ANYNET_IB_HCA",
 		.alias = "NCCL_IB_HCA",
 		.initial = "",
-		.accepts = "[^][=]name[:port],... of at most 255 characters",
+		.accepts = "[^][=]name[:port],... of at most 4095 characters",
 		.doc = "Verbs devices to use, by prefix. A leading `^` excludes the list instead; a "
 		       "`=` after it compares whole names.",
+		.refused = "^", /* none */
 		.parse = anynet_parse_text,
 		.offset = offsetof(struct anynet_config, ib_hca),
 		.max = TEXT_MAX(ib_hca),
@@ -328,9 +329,10 @@ const struct anynet_config_row anynet_config_rows[] = {
 		.name = "ANYNET_SOCKET_IFNAME",
 		.alias = "NCCL_SOCKET_IFNAME",
 		.initial = "",
-		.accepts = "[^][=]name,... of 2 to 255 characters",
+		.accepts = "[^][=]name,... of 2 to 4095 characters",
 		.doc = "Interfaces to use, by prefix. A leading `^` excludes the list instead; a `=` "
 		       "after it compares whole names. Unset: NICs before virtual ones.",
+		.refused = "=lo", /* no NIC */
 		.parse = anynet_parse_ifname,
 		.offset = offsetof(struct anynet_config, socket_ifname),
 		.max = TEXT_MAX(socket_ifname),

@@ -14,7 +14,7 @@
 
 #include "args.h"
 
-#define VALUE_BYTES   300
+#define VALUE_BYTES   ANYNET_LIST_BYTES
 #define CONFIG_FAILED 2
 #define ABI_FIRST     5
 #define ABI_LAST      12

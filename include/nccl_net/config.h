@@ -15,7 +15,8 @@
 #include <stdint.h>
 #include <stdio.h>
 
-#define ANYNET_AUTO (-1)
+#define ANYNET_AUTO       (-1)
+#define ANYNET_LIST_BYTES 4096 /* of a list of NICs */
 
 enum anynet_transport_choice { ANYNET_CHOOSE_AUTO, ANYNET_CHOOSE_IB, ANYNET_CHOOSE_TCP };
 enum anynet_switch { ANYNET_SWITCH_AUTO = -1, ANYNET_SWITCH_OFF = 0, ANYNET_SWITCH_ON = 1 };
@@ -23,7 +24,7 @@ enum anynet_switch { ANYNET_SWITCH_AUTO = -1, ANYNET_SWITCH_OFF = 0, ANYNET_SWIT
 struct anynet_config {
 	int transport;	     /* enum anynet_transport_choice; ANYNET_TRANSPORT */
 	bool ib_disable;     /* NCCL_IB_DISABLE */
-	char ib_hca[256];    /* NCCL_IB_HCA syntax (net-api.md §5.4); "" = all */
+	char ib_hca[ANYNET_LIST_BYTES]; /* NCCL_IB_HCA syntax (net-api.md §5.4); "" = all */
 	char ibverbs_lib[256]; /* file name tried first; "" = libibverbs.so.1 */
 	int ib_gid_index;      /* RoCE: this entry and no other; ANYNET_AUTO = choose well */
 	int ib_roce_version;   /* 1 or 2: the one preferred */
@@ -52,7 +53,7 @@ struct anynet_config {
 	bool tcp_cuda;	       /* TCP devices take GPU memory, which is copied through host memory */
 	bool flush_disable;    /* what a NIC has written to GPU memory is not flushed */
 
-	char socket_ifname[256]; /* NCCL_SOCKET_IFNAME syntax (§5.3); "" = choose well */
+	char socket_ifname[ANYNET_LIST_BYTES]; /* NCCL_SOCKET_IFNAME syntax (§5.3); "" = choose well */
 	int socket_family;	 /* AF_UNSPEC, AF_INET or AF_INET6 */
 	char socket_subnet[64];	 /* prefer interfaces in this network: "addr[/prefix]"; "" = any */
 	int port_min, port_max;	 /* listening ports; 0, 0 = ephemeral */

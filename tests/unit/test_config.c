@@ -266,7 +266,11 @@ static void refuse_value(const struct anynet_config_row *row, const char *value)
 	assert_non_null(strstr(newest_line(), row->accepts));
 	if (strlen(value) < 80)
 		assert_non_null(strstr(newest_line(), value));
-	assert_string_equal(value_of(row->name), row->refused ? row->refused : row->initial);
+	/* A list of interfaces of one character is none. */
+	if (row->refused && (row->parse != anynet_parse_ifname || value[1]))
+		assert_string_equal(value_of(row->name), row->refused);
+	else
+		assert_string_equal(value_of(row->name), row->initial);
 	assert_int_equal(source_of(row->name), ANYNET_FROM_DEFAULT);
 }
 
@@ -308,8 +312,7 @@ static void test_flags_are_numbers_too(void **state)
 
 static void test_texts_that_do_not_fit_are_refused(void **state)
 {
-	static const char *const names[] = { "ANYNET_IB_HCA",        "ANYNET_IBVERBS_LIB",
-					     "ANYNET_SOCKET_IFNAME", "ANYNET_TCP_CONGESTION",
+	static const char *const names[] = { "ANYNET_IBVERBS_LIB", "ANYNET_TCP_CONGESTION",
 					     "ANYNET_SOCKET_SUBNET", "ANYNET_SECRET_FILE" };
 	static const size_t lengths[] = { 256, 511, 512, 1000 };
 	char value[1001];
@@ -320,6 +323,35 @@ static void test_texts_that_do_not_fit_are_refused(void **state)
 			memset(value, 'x', lengths[j]);
 			value[lengths[j]] = 0;
 			refuse_value(row_of(names[i]), value);
+		}
+	}
+}
+
+/* Names of NICs that do not fit must not open those that they were to shut; most do fit. */
+static void test_long_lists_restrict(void **state)
+{
+	static const struct {
+		const char *name, *shut;
+	} lists[] = { { "ANYNET_IB_HCA", "^" },
+		      { "NCCL_IB_HCA", "^" },
+		      { "ANYNET_SOCKET_IFNAME", "=lo" },
+		      { "NCCL_SOCKET_IFNAME", "=lo" } };
+	static const size_t lengths[] = { 256, 1000, 4095, 4096, 70000 };
+	static char entry[70100], value[70001];
+
+	(void)state;
+	for (size_t i = 0; i < ARRAY_SIZE(lists); i++) {
+		const char *field = strstr(lists[i].name, "HCA") ? cfg.ib_hca : cfg.socket_ifname;
+
+		for (size_t j = 0; j < ARRAY_SIZE(lengths); j++) {
+			bool fits = lengths[j] < 4096;
+
+			memset(value, 'x', lengths[j]);
+			value[lengths[j]] = 0;
+			snprintf(entry, sizeof(entry), "%s=%s", lists[i].name, value);
+			load_with(entry, NULL);
+			assert_int_equal(capture_count(ANYNET_LOG_WARN, NULL), fits ? 0 : 1);
+			assert_string_equal(field, fits ? value : lists[i].shut);
 		}
 	}
 }
@@ -651,6 +683,7 @@ int main(void)
 		cmocka_unit_test_setup(test_bad_values_are_quoted_and_the_default_kept, setup),
 		cmocka_unit_test_setup(test_flags_are_numbers_too, setup),
 		cmocka_unit_test_setup(test_texts_that_do_not_fit_are_refused, setup),
+		cmocka_unit_test_setup(test_long_lists_restrict, setup),
 		cmocka_unit_test_setup(test_an_empty_variable_is_unset, setup),
 		cmocka_unit_test_setup(test_every_alias_is_honoured_and_ours_wins, setup),
 		cmocka_unit_test_setup(test_numbers_are_read_as_nccl_reads_them, setup),

@@ -3,12 +3,24 @@
  * Copying into NCCL's receive buffers. With the LL protocols the GPU watches the buffer itself while it
  * is being written (net-api.md §3.5): addresses must be written in ascending order, and 8-byte words
  * in one piece. The C library's memcpy promises neither (it writes the first bytes of a piece last).
+ * LL128 takes 128-byte lines whose last word says that all of it is there: nothing before that word may be
+ * seen after it.
  */
 #ifndef ANYNET_COPY_H
 #define ANYNET_COPY_H
 
 #include <stddef.h>
 #include <stdint.h>
+
+#define COPY_LINE_BYTES 128
+#define COPY_LAST_WORD  (COPY_LINE_BYTES - 8) /* its offset in a line */
+
+/* Between stores, as devices see them. Where stores are seen in their order there is none. (A test has its own.) */
+#if !defined(COPY_BARRIER) && defined(__aarch64__)
+#define COPY_BARRIER() __asm__ __volatile__("dmb oshst" ::: "memory")
+#elif !defined(COPY_BARRIER) && !defined(__x86_64__)
+#define COPY_BARRIER() __atomic_thread_fence(__ATOMIC_SEQ_CST)
+#endif
 
 typedef uint64_t copy_piece __attribute__((vector_size(16), aligned(1), may_alias));
 
@@ -22,7 +34,7 @@ typedef uint64_t copy_piece __attribute__((vector_size(16), aligned(1), may_alia
 		left -= (bytes);                                         \
 	} while (0)
 
-static inline void copy_ascending(uint8_t *to, const uint8_t *from, size_t left)
+static inline void copy_pieces(uint8_t *to, const uint8_t *from, size_t left)
 {
 	typedef uint64_t word __attribute__((aligned(1), may_alias));
 
@@ -38,5 +50,27 @@ static inline void copy_ascending(uint8_t *to, const uint8_t *from, size_t left)
 }
 
 #undef COPY_STEP
+
+static inline void copy_ascending(uint8_t *to, const uint8_t *from, size_t left)
+{
+#ifdef COPY_BARRIER
+	while (left) {
+		size_t part = (COPY_LAST_WORD - (uintptr_t)to) % COPY_LINE_BYTES;
+
+		if (!part) {
+			COPY_BARRIER();
+			part = COPY_LINE_BYTES; /* up to the last word of the next line */
+		}
+		if (part > left)
+			part = left;
+		copy_pieces(to, from, part);
+		to += part;
+		from += part;
+		left -= part;
+	}
+#else
+	copy_pieces(to, from, left);
+#endif
+}
 
 #endif

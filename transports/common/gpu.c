@@ -12,7 +12,6 @@
 
 #include <nccl_net/util.h>
 
-#include "copy.h"
 #include "cuda.h"
 #include "net.h"
 
