@@ -488,19 +488,19 @@ _Noreturn static void await_the_end(void)
 		pause();
 }
 
-/* A process with a page and a forked worker, which tells its number. */
+/* A process with a page and a forked worker. The worker tells its number itself: by then it has let go of the page. */
 _Noreturn static void keep_page_and_worker(int tell)
 {
 	struct stats_page page;
-	pid_t worker;
+	pid_t self;
 
 	if (stats_page_open(&page, dir))
 		_exit(1);
-	worker = fork();
-	if (!worker)
-		await_the_end();
-	if (write(tell, &worker, sizeof(worker)) != sizeof(worker))
-		_exit(1);
+	if (!fork()) {
+		self = getpid();
+		if (write(tell, &self, sizeof(self)) != sizeof(self))
+			_exit(1);
+	}
 	await_the_end();
 }
 
