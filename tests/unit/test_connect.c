@@ -212,7 +212,8 @@ static void test_who_gives_up_listens_no_longer(void **state)
 	assert_true(ret < 0);
 	listen_trim();
 	own_fd = socket(own.ss_family, SOCK_STREAM | SOCK_CLOEXEC, 0);
-	assert_int_equal(connect(own_fd, (struct sockaddr *)&own, (socklen_t)socket_addr_bytes(&own)),
+	assert_int_equal(connect(own_fd, (struct sockaddr *)&own,
+				 (socklen_t)socket_addr_bytes(&own)),
 			 -1);
 	assert_int_equal(errno, ECONNREFUSED);
 	close(own_fd);
@@ -231,7 +232,8 @@ static void test_an_owner_that_ends_takes_its_own_connects(void **state)
 	(void)state;
 	open_door(&one, 1);
 	open_door(&other, 2);
-	assert_int_equal(anynet_connect(&local_dev, &(struct anynet_connect_options){ .owner = &owner },
+	assert_int_equal(anynet_connect(&local_dev,
+					&(struct anynet_connect_options){ .owner = &owner },
 					other.handle.bytes, &comm),
 			 0);
 	assert_int_equal(connect_step(&one, &comm), 0);
@@ -249,6 +251,29 @@ static void test_an_owner_that_ends_takes_its_own_connects(void **state)
 	close(other.fd);
 }
 
+/* Another thread's close looks for abandoned connects just when the deadline of this one has passed. */
+static void test_a_connect_that_is_called_reports_its_own_time_out(void **state)
+{
+	struct deadline deadline = deadline_in(TEST_PATIENCE_MS, "the clock");
+	int usual = local_cfg.connect_timeout_ms;
+	struct anynet_comm *comm;
+	struct door door;
+	uint64_t begin;
+
+	(void)state;
+	open_door(&door, 1);
+	local_cfg.connect_timeout_ms = 20;
+	while (connect_step(&door, &comm)) /* the first step alone took longer */
+		local_cfg.connect_timeout_ms *= 2;
+	begin = net_now_ms();
+	while (net_now_ms() <= begin + (uint64_t)local_cfg.connect_timeout_ms)
+		deadline_turn(&deadline);
+	local_cfg.connect_timeout_ms = usual;
+	anynet_net_trim(NULL);
+	assert_true(connect_step(&door, &comm) < 0);
+	close(door.fd);
+}
+
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
@@ -259,6 +284,7 @@ int main(void)
 		TEST(test_a_handle_finds_its_own_connect_only),
 		TEST(test_who_gives_up_listens_no_longer),
 		TEST(test_an_owner_that_ends_takes_its_own_connects),
+		TEST(test_a_connect_that_is_called_reports_its_own_time_out),
 	};
 
 	return cmocka_run_group_tests_name("connect", tests, start, NULL);

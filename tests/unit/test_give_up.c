@@ -62,7 +62,9 @@ int connect(int fd, __CONST_SOCKADDR_ARG addr, socklen_t bytes)
 		test.longest_pause_ms = test.now - test.dialled_ms;
 	test.dialled_ms = test.now;
 	if (test.network != ANSWERED || ntohs(to.sin_port) == test.lost_port) {
-		errno = test.network == REFUSES ? ECONNREFUSED : EHOSTUNREACH;
+		errno = test.network == REFUSES && ntohs(to.sin_port) != test.lost_port
+				? ECONNREFUSED
+				: EHOSTUNREACH;
 		return -1;
 	}
 	assert_int_equal(socketpair(AF_UNIX, SOCK_STREAM | SOCK_NONBLOCK | SOCK_CLOEXEC, 0, ends),
@@ -102,38 +104,51 @@ static int teardown(void **state)
 	return 0;
 }
 
-/* One address at either end. */
-static void know_paths(void)
+/* So many addresses at either end. */
+static void know_paths(unsigned count)
 {
 	struct comm_paths *paths = &test.comm->paths;
 
-	paths->own_count = paths->peer_count = 1;
-	paths->dev = paths->own[0] = &local_dev;
-	assert_true(socket_to_wire(&local_dev.addr, 0, 0, &paths->own_addrs[0]));
-	assert_true(socket_to_wire(&local_dev.addr, PORT, 0, &paths->peer[0]));
+	paths->own_count = paths->peer_count = (uint8_t)count;
+	paths->dev = &local_dev;
+	for (unsigned i = 0; i < count; i++) {
+		paths->own[i] = &local_dev;
+		assert_true(socket_to_wire(&local_dev.addr, 0, 0, &paths->own_addrs[i]));
+		assert_true(
+			socket_to_wire(&local_dev.addr, (uint16_t)(PORT + i), 0, &paths->peer[i]));
+		test.comm->rails[i]->home = test.comm->rails[i]->pair =
+			(struct anynet_wire_rail){ (uint8_t)i, (uint8_t)i };
+	}
+}
+
+static struct anynet_request *open_send_over(unsigned paths)
+{
+	pair_open_send(&test.pair, paths);
+	test.comm = test.pair.send;
+	know_paths(paths);
+	return pair_isend(&test.pair, pair_out, sizeof(pair_out), 0);
 }
 
 static struct anynet_request *open_send(void)
 {
-	pair_open_send(&test.pair, 1);
-	test.comm = test.pair.send;
-	know_paths();
-	return pair_isend(&test.pair, pair_out, sizeof(pair_out), 0);
+	return open_send_over(1);
 }
 
 static void open_recv(void)
 {
 	pair_open_recv(&test.pair, 1);
 	test.comm = test.pair.recv;
-	know_paths();
+	know_paths(1);
 }
 
 static void cut(void)
 {
-	pair_hang_up(&test.pair, 0);
+	for (unsigned i = 0; i < test.pair.rails; i++)
+		pair_hang_up(&test.pair, i);
 	for (int i = 0; i < 5; i++)
 		comm_turn(test.comm);
-	assert_int_equal(test.comm->rails[0]->fd, -1);
+	for (unsigned i = 0; i < test.pair.rails; i++)
+		assert_int_equal(test.comm->rails[i]->fd, -1);
 }
 
 static bool is_over(void)
@@ -208,6 +223,18 @@ static void test_a_peer_that_nobody_listens_for_is_gone(void **state)
 	assert_int_equal(pass(2 * HEAL_MS), GONE_MS);
 	assert_int_equal(comm_error(test.comm), -ECONNRESET);
 	warned_of("the peer process is gone");
+}
+
+/* A firewall says no on one path, and the other one is silent: the process may live. */
+static void test_a_refusal_on_one_path_is_not_the_end_while_another_is_silent(void **state)
+{
+	(void)state;
+	open_send_over(2);
+	test.lost_port = PORT + 1;
+	cut();
+	assert_int_equal(pass(2 * HEAL_MS), HEAL_MS);
+	assert_int_equal(comm_error(test.comm), -ETIMEDOUT);
+	warned_of("did not come back within ANYNET_HEAL_TIMEOUT");
 }
 
 /* Somebody was there meanwhile, though he said nothing. */
@@ -435,6 +462,7 @@ int main(void)
 {
 	const struct CMUnitTest tests[] = {
 		TEST(test_a_peer_that_nobody_listens_for_is_gone),
+		TEST(test_a_refusal_on_one_path_is_not_the_end_while_another_is_silent),
 		TEST(test_it_is_not_with_an_answer_in_between),
 		TEST(test_what_does_not_come_back_is_given_up_in_time),
 		TEST(test_it_is_dialled_again_and_again),

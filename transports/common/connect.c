@@ -29,7 +29,8 @@ struct connect_op {
 	const void *owner;
 	struct anynet_wire_handle handle;
 	struct comm_paths paths;
-	uint32_t tries; /* of rail 0: the epoch in its hello */
+	uint32_t tries;     /* of rail 0: the epoch in its hello */
+	uint64_t called_ms; /* NCCL's last call; under the table's lock */
 	uint64_t deadline_ms, next_try_ms, pause_ms, extra_deadline_ms;
 	int addr; /* of the handle's, being tried */
 	int last_err;
@@ -99,8 +100,10 @@ static struct connect_op *table_find(const struct anynet_wire_handle *handle)
 	if (slot < table.count && table.ops[slot] && table.ops[slot]->generation == generation &&
 	    token_equal(table.ops[slot]->handle.token, handle->token))
 		op = table.ops[slot];
-	if (op)
+	if (op) {
 		op->busy = true;
+		op->called_ms = net_now_ms();
+	}
 	pthread_mutex_unlock(&table.lock);
 	return op;
 }
@@ -134,20 +137,22 @@ static void op_free(struct connect_op *op, bool handed_over)
 }
 
 /* A connect whose handle NCCL has thrown away without ever calling again (net-api.md §3.3): its communicator has
- * ended, or it is past its deadline. */
+ * ended, or NCCL has not called for as long as it may take. Past its deadline alone it still has an error to report. */
 static struct connect_op *table_take_abandoned(const void *owner, uint64_t now)
 {
+	uint64_t patience = (uint64_t)anynet_net.cfg->connect_timeout_ms;
 	struct connect_op *op = NULL;
 
 	pthread_mutex_lock(&table.lock);
-	for (uint32_t i = 0; table.used && i < table.count && !op; i++) {
-		if (!table.ops[i] || table.ops[i]->busy)
-			continue;
-		if ((!owner || table.ops[i]->owner != owner) && now <= table.ops[i]->deadline_ms)
-			continue;
+	for (uint32_t i = 0; table.used && i < table.count; i++) {
 		op = table.ops[i];
-		table.ops[i] = NULL;
-		table.used--;
+		if (op && !op->busy &&
+		    ((owner && op->owner == owner) || now > op->called_ms + patience)) {
+			table.ops[i] = NULL;
+			table.used--;
+			break;
+		}
+		op = NULL;
 	}
 	pthread_mutex_unlock(&table.lock);
 	return op;
@@ -400,6 +405,14 @@ static int step_extra(struct connect_op *op, uint64_t now)
 	return 0;
 }
 
+static void log_connection(const struct anynet_comm *comm)
+{
+	hello_warn_nccl(&comm->peer);
+	anynet_chat("send to peer %s pid %u dev %s: %u rail%s on dev %s, first %s", comm->peer.host,
+		    comm->peer.pid, comm->peer.device, comm->rail_count,
+		    comm->rail_count > 1 ? "s" : "", comm->dev->name, comm_first_path(comm));
+}
+
 static int op_step(struct connect_op *op)
 {
 	uint64_t now = net_now_ms();
@@ -416,8 +429,10 @@ static int op_step(struct connect_op *op)
 	ret = step_extra(op, now);
 	if (!ret)
 		ret = comm_open(op->comm);
-	if (!ret)
+	if (!ret) {
+		log_connection(op->comm); /* while it is ours alone */
 		comm_look_after(op->comm);
+	}
 	if (!ret && op->welcome.rails > 1) {
 		comm_enter(op->comm);
 		ret = comm_transmit(op->comm); /* READY */
@@ -441,7 +456,8 @@ static int op_create(const struct anynet_device *dev, const struct anynet_connec
 	op->busy = true;
 	op->first.fd = -1;
 	op->pause_ms = PAUSE_MIN_MS;
-	op->deadline_ms = net_now_ms() + (uint64_t)anynet_net.cfg->connect_timeout_ms;
+	op->called_ms = net_now_ms();
+	op->deadline_ms = op->called_ms + (uint64_t)anynet_net.cfg->connect_timeout_ms;
 	paths = &op->paths;
 	paths->dev = dev;
 	paths->endpoint = handle->endpoint;
@@ -464,14 +480,6 @@ static int op_create(const struct anynet_device *dev, const struct anynet_connec
 	}
 	*out = op;
 	return 0;
-}
-
-static void log_connection(const struct anynet_comm *comm)
-{
-	hello_warn_nccl(&comm->peer);
-	anynet_chat("send to peer %s pid %u dev %s: %u rail%s on dev %s, first %s", comm->peer.host,
-		    comm->peer.pid, comm->peer.device, comm->rail_count,
-		    comm->rail_count > 1 ? "s" : "", comm->dev->name, comm_first_path(comm));
 }
 
 int anynet_connect(const struct anynet_device *dev, const struct anynet_connect_options *opts,
@@ -512,7 +520,6 @@ int anynet_connect(const struct anynet_device *dev, const struct anynet_connect_
 		*out = op->comm;
 		(*out)->listening = true; /* our hold on the listening sockets is its now */
 		op->comm = NULL;
-		log_connection(*out);
 	}
 	table_remove(op);
 	op_free(op, !ret);

@@ -165,10 +165,27 @@ static void note_refusal(struct heal *heal, uint64_t now)
 		heal->refused_ms = now;
 }
 
-static bool peer_is_gone(const struct heal *heal, uint64_t now)
+/* No word comes back from there: what has been refused elsewhere a firewall may have said. */
+static bool is_silent(const struct heal *heal, struct anynet_wire_rail pair)
 {
-	return heal->refused_ms && heal->refusals >= GONE_REFUSALS &&
-	       now - heal->refused_ms >= GONE_MS;
+	for (unsigned i = 0; i < heal->attempt_count; i++)
+		if (pairs_equal(heal->attempts[i].pair, pair))
+			return heal->attempts[i].err == -ETIMEDOUT ||
+			       heal->attempts[i].err == -EHOSTUNREACH;
+	return false;
+}
+
+/* By all paths that have carried a rail and that can tell. */
+static bool peer_is_gone(const struct anynet_comm *comm, uint64_t now)
+{
+	const struct heal *heal = comm->heal;
+
+	if (!heal->refused_ms || heal->refusals < GONE_REFUSALS || now - heal->refused_ms < GONE_MS)
+		return false;
+	for (unsigned i = 0; i < comm->rail_count; i++)
+		if (comm->rails[i] && is_silent(heal, comm->rails[i]->home))
+			return false;
+	return true;
 }
 
 static void next_try(struct redial *redial, uint64_t now)
@@ -501,7 +518,7 @@ void heal_step(struct anynet_comm *comm, uint64_t now)
 	if (!comm->heal)
 		return;
 	if (heal->since_ms) {
-		if (peer_is_gone(heal, now))
+		if (peer_is_gone(comm, now))
 			give_up(comm, -ECONNRESET,
 				"the peer process is gone; look at its log first", now);
 		else if (now - heal->since_ms >= (uint64_t)anynet_net.cfg->heal_timeout_ms)

@@ -254,12 +254,12 @@ int anynet_accept(struct anynet_listener *listener, struct anynet_comm **out)
 	if (*out) {
 		struct anynet_comm *comm = *out;
 
-		comm_look_after(comm);
 		hello_warn_nccl(&comm->peer);
 		anynet_chat("receive from peer %s pid %u dev %s: %u rail%s on dev %s, first %s",
 			    comm->peer.host, comm->peer.pid, comm->peer.device, comm->rail_count,
 			    comm->rail_count > 1 ? "s" : "", comm->dev->name,
 			    comm_first_path(comm));
+		comm_look_after(comm); /* from here on it is not ours alone */
 	}
 	return ret;
 }
