@@ -195,6 +195,19 @@ static void test_without_its_welcome_there_is_no_comm(void **state)
 	assert_int_equal(test.comm->rails[0]->epoch, 2);
 }
 
+/* Another communicator of this process has nothing to do with it. */
+static void test_a_half_built_comm_ends_with_its_own_communicator(void **state)
+{
+	static const int another;
+
+	(void)state;
+	assert_int_equal(say_comm(0), ANYNET_STATUS_OK);
+	listen_drop_half_built(&another);
+	stands(0);
+	listen_drop_half_built(&local_dev); /* as it was listened for */
+	is_closed(0);
+}
+
 /* Who has no token is told nothing of this process. */
 static void test_who_guesses_is_told_one_bit(void **state)
 {
@@ -395,6 +408,7 @@ int main(void)
 {
 	const struct CMUnitTest tests[] = {
 		TEST(test_without_its_welcome_there_is_no_comm),
+		TEST(test_a_half_built_comm_ends_with_its_own_communicator),
 		TEST(test_who_guesses_is_told_one_bit),
 		TEST(test_another_comm_may_come_after_a_lost_welcome),
 		TEST(test_without_a_rails_welcome_all_begins_anew),

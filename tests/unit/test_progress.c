@@ -67,6 +67,7 @@ static void test_it_is_over_when_nothing_has_moved_for_long(void **state)
 	(void)state;
 	connection(5, 0, RAIL_STUCK, 300);
 	since = began + 300; /* nothing waited before: it may have stood for hours */
+	assert_false(progress_is_over(&rail, since - 1)); /* by a look that began before */
 	connection(5, 0, RAIL_STUCK, 300);
 	connection(5, 0, RAIL_STUCK, 300);
 	assert_false(progress_is_over(&rail, since + HEAL_MS - 1));
