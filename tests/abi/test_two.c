@@ -86,7 +86,8 @@ static void link_between(struct test_net *from, struct test_net *to, struct link
 	struct deadline deadline = deadline_in(TEST_PATIENCE_MS, "a connection");
 
 	link_listen(to, link);
-	for (bool connected = false, accepted = false; !connected || !accepted; deadline_turn(&deadline)) {
+	for (bool connected = false, accepted = false; !connected || !accepted;
+	     deadline_turn(&deadline)) {
 		connected = link_connect_step(from, link);
 		accepted = link_accept_step(to, link);
 	}
@@ -95,7 +96,9 @@ static void link_between(struct test_net *from, struct test_net *to, struct link
 static void send_between(struct test_net *from, struct test_net *to, struct link *link)
 {
 	struct transfer sends[MESSAGES], recvs[MESSAGES];
-	struct flow send = { .comm = link->send, .is_send = true, .transfers = sends, .count = MESSAGES };
+	struct flow send = {
+		.comm = link->send, .is_send = true, .transfers = sends, .count = MESSAGES
+	};
 	struct flow recv = { .comm = link->recv, .transfers = recvs, .count = MESSAGES };
 	struct deadline deadline = deadline_in(TEST_PATIENCE_MS, "messages");
 	struct buffer out, in;
@@ -245,7 +248,8 @@ int main(int argc, char **argv)
 		{ "the end of one leaves the connects of the other",
 		  test_the_end_of_one_leaves_the_connects_of_the_other, .unopened = true,
 		  .settings = { "ANYNET_CONNECT_TIMEOUT=3s", "NCCL_DEBUG=TRACE" } },
-		{ "two copies talk to each other", test_two_copies_talk_to_each_other, .unopened = true },
+		{ "two copies talk to each other", test_two_copies_talk_to_each_other,
+		  .unopened = true },
 		{ "two namespaces talk to each other", test_two_namespaces_talk_to_each_other,
 		  .unopened = true },
 	};

@@ -20,6 +20,15 @@ static struct {
 	struct flow flows[2];
 } memory;
 
+bool attempt_start(void)
+{
+	struct test_net *net = &attempt.net;
+	int count = 0;
+
+	return !job_init(net->driver, &net->ctx) && !driver_devices(net->driver, &count) &&
+	       count > 0;
+}
+
 bool attempt_connect(void)
 {
 	struct deadline deadline = deadline_in(CONNECT_MS, "a connection or an error");
@@ -50,11 +59,13 @@ static void new_flows(uint64_t seed)
 		memory.sends[i] = transfer_of(memory.from.data, bytes, 0, NULL);
 		memory.recvs[i] = transfer_of(memory.to.data + i * BYTES, bytes, 0, NULL);
 	}
-	memory.flows[0] = (struct flow){
-		.comm = attempt.link.send, .is_send = true, .transfers = memory.sends, .count = COUNT
-	};
-	memory.flows[1] =
-		(struct flow){ .comm = attempt.link.recv, .transfers = memory.recvs, .count = COUNT };
+	memory.flows[0] = (struct flow){ .comm = attempt.link.send,
+					 .is_send = true,
+					 .transfers = memory.sends,
+					 .count = COUNT };
+	memory.flows[1] = (struct flow){ .comm = attempt.link.recv,
+					 .transfers = memory.recvs,
+					 .count = COUNT };
 }
 
 bool attempt_exchange(uint64_t seed, bool hurt)

@@ -23,6 +23,9 @@ extern struct attempt attempt;
 /* The environment, and all memory. */
 void attempt_prepare(const struct job_plan *plan);
 
+/* Of a net that is loaded: init, and a device. False if there is none, or a call failed. */
+bool attempt_start(void);
+
 /* False if a call failed. */
 bool attempt_connect(void);
 

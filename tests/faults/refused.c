@@ -27,10 +27,10 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
-#define SECRET     "the secret of all ranks of this job\n"
-#define HEAR_MS    1500
-#define AT_ONCE    3 /* processes */
-#define ANY        (-1)
+#define SECRET  "the secret of all ranks of this job\n"
+#define HEAR_MS 1500
+#define AT_ONCE 3 /* processes */
+#define ANY     (-1)
 
 #if defined(__x86_64__)
 #define ARCH AUDIT_ARCH_X86_64
@@ -57,8 +57,10 @@ struct refusal {
 	enum promise promise;
 };
 
-#define CALL(name, err, promise) { #name, SYS_##name, err, ANY, promise }
-
+#define CALL(name, err, promise)                     \
+	{                                            \
+#name, SYS_##name, err, ANY, promise \
+	}
 
 /* Left out is what the C library itself needs to do anything (futex, brk, munmap, exit_group), what cannot fail
  * (getpid, close, clock_gettime) and what happens before (dlopen's). */
@@ -133,7 +135,8 @@ static const struct refusal refusals[] = {
 
 static void install(const struct refusal *refusal)
 {
-	const unsigned nr = offsetof(struct seccomp_data, nr), arch = offsetof(struct seccomp_data, arch),
+	const unsigned nr = offsetof(struct seccomp_data, nr),
+		       arch = offsetof(struct seccomp_data, arch),
 		       first = offsetof(struct seccomp_data, args[0]);
 	struct sock_filter code[] = {
 		BPF_STMT(BPF_LD | BPF_W | BPF_ABS, arch),
@@ -169,7 +172,7 @@ static struct stranger {
 	_Atomic bool told;
 	unsigned char handle[DRIVER_HANDLE_BYTES];
 	_Atomic int answer;
-} *stranger;
+} * stranger;
 
 static void be_stranger(int fd, void *arg)
 {
@@ -211,7 +214,8 @@ static void meet_stranger(enum answer wanted)
 	if (wanted)
 		check_int(atomic_load(&stranger->answer), wanted);
 	else
-		check_that(!comm && atomic_load(&stranger->answer) != WELCOMED, "who has no secret is let in");
+		check_that(!comm && atomic_load(&stranger->answer) != WELCOMED,
+			   "who has no secret is let in");
 	check_ok(driver_close_recv(net->driver, comm));
 	check_ok(driver_close_listen(net->driver, listener));
 }
@@ -220,20 +224,13 @@ static void invite_stranger(void)
 {
 	static struct peer peer;
 
-	stranger = mmap(NULL, sizeof(*stranger), PROT_READ | PROT_WRITE, MAP_SHARED | MAP_ANONYMOUS, -1, 0);
+	stranger = mmap(NULL, sizeof(*stranger), PROT_READ | PROT_WRITE, MAP_SHARED | MAP_ANONYMOUS,
+			-1, 0);
 	check(stranger != MAP_FAILED);
 	peer_start(&peer, be_stranger, NULL);
 }
 
 /* --- one call --- */
-
-static bool start(void)
-{
-	struct test_net *net = &attempt.net;
-	int count = 0;
-
-	return !job_init(net->driver, &net->ctx) && !driver_devices(net->driver, &count) && count > 0;
-}
 
 static int try_once(const struct job_plan *plan, const struct refusal *refusal, bool with_secret)
 {
@@ -244,7 +241,7 @@ static int try_once(const struct job_plan *plan, const struct refusal *refusal, 
 	if (with_secret || refusal->nr < 0)
 		invite_stranger();
 	install(refusal);
-	fine = start() && attempt_connect();
+	fine = attempt_start() && attempt_connect();
 	if (fine) {
 		meet_stranger(with_secret ? WAITS : WELCOMED);
 		fine = attempt_exchange(1, false);
@@ -256,10 +253,13 @@ static int try_once(const struct job_plan *plan, const struct refusal *refusal, 
 	if (!fine)
 		meet_stranger(WAITS);
 	check_that(fine || atomic_load(&attempt.job.warns), "an error, and not a word about it");
-	check_that(fine || with_secret || refusal->promise == FAILS, "it should do without: %s", attempt.job.warn[0]);
-	check_that(!fine || with_secret || refusal->promise == WORKS, "it goes on as if nothing were wrong");
+	check_that(fine || with_secret || refusal->promise == FAILS, "it should do without: %s",
+		   attempt.job.warn[0]);
+	check_that(!fine || with_secret || refusal->promise == WORKS,
+		   "it goes on as if nothing were wrong");
 	if (!fine)
-		printf("%-20s %s: %.*s\n", refusal->name, strerror(refusal->err), WARN_BYTES, attempt.job.warn[0]);
+		printf("%-20s %s: %.*s\n", refusal->name, strerror(refusal->err), WARN_BYTES,
+		       attempt.job.warn[0]);
 	else
 		printf("%-20s %s: works\n", refusal->name, strerror(refusal->err));
 	attempt_close();
@@ -301,8 +301,8 @@ static void refuse_all(const struct job_plan *plan, bool with_secret)
 		bool ended = peer_reap(pids[i - AT_ONCE], 2 * ATTEMPT_MS, &status);
 		if (ended && WIFEXITED(status) && WEXITSTATUS(status) & TRIED)
 			continue;
-		fprintf(stderr, "%s refused with %s: %s, status 0x%x\n", refusal->name, strerror(refusal->err),
-			ended ? "fails" : "hangs", (unsigned)status);
+		fprintf(stderr, "%s refused with %s: %s, status 0x%x\n", refusal->name,
+			strerror(refusal->err), ended ? "fails" : "hangs", (unsigned)status);
 		failed++;
 	}
 	check_int(failed, 0);

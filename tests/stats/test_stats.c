@@ -6,6 +6,7 @@
 #include <setjmp.h>
 #include <signal.h>
 #include <stdarg.h>
+#include <stdatomic.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <sys/resource.h>
@@ -18,6 +19,7 @@
 #include "own_page.h"
 #include "pair.h"
 #include "support/capture.h"
+#include "support/check.h"
 #include "transports/common/registry.h"
 #include "transports/common/stats.h"
 #include "transports/common/stats_page.h"
@@ -311,6 +313,48 @@ static void test_a_full_disk_ends_the_page_only(void **state)
 	close_pair();
 }
 
+/* --- a disk that hangs --- */
+
+static atomic_bool disk_hangs, write_hangs;
+
+ssize_t __real_pwrite(int fd, const void *data, size_t bytes, off_t at);
+ssize_t __wrap_pwrite(int fd, const void *data, size_t bytes, off_t at);
+
+/* By the linker in place of the C library's. */
+ssize_t __wrap_pwrite(int fd, const void *data, size_t bytes, off_t at)
+{
+	while (atomic_load(&disk_hangs)) {
+		atomic_store(&write_hangs, true);
+		nanosleep(&(struct timespec){ .tv_nsec = 1000000 }, NULL);
+	}
+	return __real_pwrite(fd, data, bytes, at);
+}
+
+/* Comms come and go meanwhile, and the process may exit. (What holds them up ends the test by its alarm.) */
+static void test_a_disk_that_hangs_holds_nobody_up(void **state)
+{
+	struct deadline deadline = deadline_in(TEST_PATIENCE_MS, "a write that hangs");
+	struct anynet_comm other = { .slot = -1 };
+
+	(void)state;
+	open_pair(1);
+	atomic_store(&disk_hangs, true);
+	stats_want(true);
+	while (!atomic_load(&write_hangs))
+		deadline_turn(&deadline);
+	alarm(TEST_PATIENCE_MS / 1000);
+	assert_int_equal(registry_add(&other), 0);
+	registry_remove(&other);
+	stats_want(false);
+	stats_want(true);
+	assert_false(stats_leave(10));
+	alarm(0);
+	atomic_store(&disk_hangs, false);
+	assert_true(stats_leave(TEST_PATIENCE_MS));
+	assert_null(own_page_file());
+	close_pair();
+}
+
 /* --- other processes --- */
 
 static int exit_code(pid_t pid)
@@ -538,6 +582,7 @@ int main(void)
 		TEST(test_without_a_page_nothing_happens),
 		TEST(test_a_record_is_written_whole_or_it_is_an_error),
 		TEST(test_a_full_disk_ends_the_page_only),
+		TEST(test_a_disk_that_hangs_holds_nobody_up),
 		TEST(test_a_forked_child_does_no_harm),
 		TEST(test_old_pages_that_nobody_holds_are_removed),
 		TEST(test_an_old_page_that_is_held_stays),

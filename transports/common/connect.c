@@ -288,6 +288,13 @@ static ANYNET_COLD int no_link(const struct connect_op *op)
 	return -ECONNREFUSED;
 }
 
+static ANYNET_COLD int not_made(const struct connect_op *op, int err)
+{
+	anynet_warn("connect from dev %s to %s: this side cannot make the connection: %s", op->dev->name,
+		    op->last_addr, strerror(-err));
+	return err;
+}
+
 /* Between IB devices the plan leaves our ports to us. */
 static void complete_plan(struct connect_op *op)
 {
@@ -307,7 +314,7 @@ static int make_comm(struct connect_op *op)
 		return no_link(op);
 	op->comm = send_comm_create(op->dev, welcome->rails);
 	if (!op->comm)
-		return -ENOMEM;
+		return not_made(op, -ENOMEM);
 	complete_plan(op);
 	pair = welcome->plan[0];
 	op->comm->spread = rail_plan_spreads(welcome->plan, welcome->rails);
@@ -322,7 +329,7 @@ static int make_comm(struct connect_op *op)
 	snprintf(op->comm->peer.addr, sizeof(op->comm->peer.addr), "%s", op->last_addr);
 	ret = comm_add_rail(op->comm, op->first.fd, 0, op->tries - 1, pair, op->first.link);
 	if (ret)
-		return ret;
+		return not_made(op, ret);
 	op->first.fd = -1;
 	op->first.link = NULL;
 	dial_close(&op->first);
@@ -332,7 +339,7 @@ static int make_comm(struct connect_op *op)
 	for (int i = 0; op->extra && i < welcome->rails; i++)
 		op->extra[i].dial.fd = -1;
 	op->extra_deadline_ms = anynet_min(net_now_ms() + EXTRA_RAIL_MS, op->deadline_ms);
-	return op->extra ? 0 : -ENOMEM;
+	return op->extra ? 0 : not_made(op, -ENOMEM);
 }
 
 static int dial_extra(struct connect_op *op, int rail)
@@ -427,8 +434,8 @@ static int op_step(struct connect_op *op)
 			return ret;
 	}
 	ret = step_extra(op, now);
-	if (!ret)
-		ret = comm_open(op->comm);
+	if (!ret && (ret = comm_open(op->comm)))
+		return not_made(op, ret);
 	if (!ret) {
 		log_connection(op->comm); /* while it is ours alone */
 		comm_look_after(op->comm);
@@ -504,6 +511,8 @@ int anynet_connect(const struct anynet_device *dev, const struct anynet_connect_
 	op = handle.local[0] ? table_find(&handle) : NULL;
 	if (!op) {
 		ret = op_create(dev, opts, &handle, &op);
+		if (ret == -ENOMEM)
+			anynet_warn("no memory to connect from dev %s", dev->name);
 		if (ret)
 			return ret;
 		handle.local[0] = (uint64_t)op->generation << 32 | (op->slot + 1);

@@ -171,7 +171,7 @@ static void sleep_until_woken(void)
 {
 	struct pollfd woken = { .fd = guard.wakefd, .events = POLLIN };
 
-	stats_end();
+	stats_want(false);
 	atomic_store(&guard.asleep, true);
 	if (registry_is_empty() && !atomic_load(&guard.end_ms))
 		poll(&woken, 1, -1);
@@ -206,13 +206,13 @@ static void *guard_thread(void *arg)
 		}
 		registry_each(visit, &look);
 		if (look.due)
-			stats_look();
+			stats_want(true);
 		end_closed(&look);
 		if (ib_chores())
 			registry_each(poke_all, NULL);
 		urgent = look.urgent;
 	}
-	stats_end();
+	stats_want(false);
 	return arg;
 }
 
@@ -268,6 +268,7 @@ static void finish(void)
 	atomic_store(&guard.end_ms, net_now_ms() + EXIT_DRAIN_MS);
 	guard_wake();
 	thread_join_within(guard.thread, EXIT_WAIT_MS);
+	stats_leave(EXIT_WAIT_MS);
 	ib_chores_leave(EXIT_WAIT_MS);
 }
 

@@ -162,6 +162,14 @@ void listen_trim(void)
 
 /* --- listen, accept, close --- */
 
+/* Sockets have said themselves why they cannot be had. */
+static ANYNET_COLD int not_opened(const struct anynet_device *dev, int err)
+{
+	if (err == -ENOMEM)
+		anynet_warn("no memory to listen on dev %s", dev->name);
+	return err;
+}
+
 int anynet_listen(const struct anynet_device *dev, const void *owner, void *handle,
 		  struct anynet_listener **out)
 {
@@ -179,7 +187,7 @@ int anynet_listen(const struct anynet_device *dev, const void *owner, void *hand
 	}
 	listener = calloc(1, sizeof(*listener));
 	if (!listener)
-		return -ENOMEM;
+		return not_opened(dev, -ENOMEM);
 	listener->dev = dev;
 	listener->owner = owner;
 	pthread_mutex_lock(&engine.lock);
@@ -192,7 +200,7 @@ int anynet_listen(const struct anynet_device *dev, const void *owner, void *hand
 	pthread_mutex_unlock(&engine.lock);
 	if (ret) {
 		free(listener);
-		return ret;
+		return not_opened(dev, ret);
 	}
 	memcpy(handle, &wire, sizeof(wire));
 	*out = listener;

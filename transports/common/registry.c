@@ -90,6 +90,18 @@ bool registry_is_empty(void)
 	return !comms;
 }
 
+bool registry_at(uint32_t slot, void (*visit)(struct anynet_comm *comm, void *arg), void *arg)
+{
+	bool there;
+
+	pthread_rwlock_rdlock(&lock);
+	there = slot < slot_count;
+	if (there && slots[slot].comm)
+		visit(slots[slot].comm, arg);
+	pthread_rwlock_unlock(&lock);
+	return there;
+}
+
 void registry_each(void (*visit)(struct anynet_comm *comm, void *arg), void *arg)
 {
 	pthread_rwlock_rdlock(&lock);

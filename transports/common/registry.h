@@ -23,6 +23,9 @@ void registry_release(void);
 
 bool registry_is_empty(void);
 
+/* The comm at this place, if there is one, held during the call. False: there are no more places. */
+bool registry_at(uint32_t slot, void (*visit)(struct anynet_comm *comm, void *arg), void *arg);
+
 /* All of them, held during the call. */
 void registry_each(void (*visit)(struct anynet_comm *comm, void *arg), void *arg);
 

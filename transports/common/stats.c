@@ -19,7 +19,7 @@
 #define ENTER_TRIES 20   /* to get at a comm between two calls of its user */
 #define ASKED_MS    1000 /* what waits for so long is described */
 
-/* Belongs to the guardian. */
+/* Of whoever calls, one thread at a time. */
 static struct {
 	bool begun; /* since there are comms: the page is open, or there is to be none */
 	struct stats_page page;
@@ -39,6 +39,7 @@ struct round {
 	uint64_t now, clock_ms;
 	unsigned comms;
 	int err;
+	bool told, happened; /* the record, the events of the comm at hand are new */
 	bool seen[ANYNET_STATS_COMMS];
 };
 
@@ -183,12 +184,11 @@ static bool take_events(const struct anynet_comm *comm, unsigned slot)
 	return true;
 }
 
+/* While the comm is held: nothing is written here. */
 static void visit(struct anynet_comm *comm, void *arg)
 {
 	struct round *round = arg;
 	unsigned slot = (unsigned)comm->slot;
-	bool happened;
-	uint64_t sum;
 
 	round->comms++;
 	if (slot >= ANYNET_STATS_COMMS)
@@ -197,21 +197,27 @@ static void visit(struct anynet_comm *comm, void *arg)
 	if (round->err || !enter(comm))
 		return;
 	tell_comm(comm, round, &stats.record);
-	happened = take_events(comm, slot);
+	round->happened = take_events(comm, slot);
+	round->told = true;
 	comm_leave(comm);
+}
+
+/* The file system may not answer. */
+static int put_comm(unsigned slot, bool happened)
+{
+	uint64_t sum = anynet_stats_sum(&stats.record, sizeof(stats.record));
+	int ret = 0;
+
 	if (happened)
-		round->err = stats_page_put(&stats.page, anynet_stats_events_at(slot),
-					    &stats.events, sizeof(stats.events));
-	if (round->err)
-		return;
-	sum = anynet_stats_sum(&stats.record, sizeof(stats.record));
-	if (sum == stats.sums[slot])
-		return;
+		ret = stats_page_put(&stats.page, anynet_stats_events_at(slot), &stats.events,
+				     sizeof(stats.events));
+	if (ret || sum == stats.sums[slot])
+		return ret;
 	stats.sums[slot] = sum;
 	if (slot >= stats.slots)
 		stats.slots = slot + 1;
-	round->err = stats_page_put(&stats.page, anynet_stats_comm_at(slot), &stats.record,
-				    sizeof(stats.record));
+	return stats_page_put(&stats.page, anynet_stats_comm_at(slot), &stats.record,
+			      sizeof(stats.record));
 }
 
 /* --- the process --- */
@@ -286,7 +292,11 @@ void stats_look(void)
 	memset(&round, 0, sizeof(round));
 	round.now = net_now_ms();
 	round.clock_ms = clock_ms();
-	registry_each(visit, &round);
+	for (unsigned slot = 0; registry_at(slot, visit, &round); slot++) {
+		if (round.told && !round.err)
+			round.err = put_comm(slot, round.happened);
+		round.told = round.happened = false;
+	}
 	if (!round.err)
 		round.err = forget(&round);
 	if (!round.err)
