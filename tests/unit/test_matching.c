@@ -12,6 +12,7 @@
 
 #include "narrow.h"
 #include "pair.h"
+#include "transports/common/recv_internal.h"
 
 static struct pair pair;
 
@@ -191,6 +192,38 @@ static void test_a_message_before_its_receive_does_not_block_those_behind_it(voi
 	first = pair_irecv(&pair, in[0], 16, 1);
 	pair_finish(&first, 1, NULL);
 	assert_string_equal(in[0], "unexpected");
+}
+
+/* A message without bytes is set aside like others, and no more of them than others: their sender waits then. */
+static void test_empty_messages_set_aside_have_a_bound(void **state)
+{
+	const unsigned most = 1000 + ANYNET_SENDS; /* that there is room for, and on the way */
+	struct anynet_request *send = NULL, *waits, *recv;
+	unsigned taken = 0, tries = 0;
+	int got = -1, done;
+	char in[16];
+
+	(void)state;
+	pair_open(&pair, 1);
+	((struct recv_comm *)pair.recv)->aside = (64u << 20) - 1000 * 128; /* the rest is taken */
+	waits = pair_irecv(&pair, in, sizeof(in), 9);
+	while (tries < 1000 && taken <= most) {
+		if (!send)
+			assert_int_equal(anynet_isend(pair.send, "", 0, 2, NULL, NULL, &send), 0);
+		assert_int_equal(anynet_test(waits, &done, NULL), 0);
+		if (send && pair_done(send, NULL)) {
+			send = NULL;
+			taken++;
+			tries = 0;
+		}
+		tries++;
+	}
+	assert_in_range(taken, 900, most);
+	for (int i = 0; i < 3; i++) {
+		recv = pair_irecv(&pair, in, sizeof(in), 2);
+		pair_finish(&recv, 1, &got);
+		assert_int_equal(got, 0);
+	}
 }
 
 static void test_one_message_after_the_other_may_come_before_its_receive(void **state)
@@ -572,6 +605,7 @@ int main(void)
 		TEST(test_a_group_is_filled_by_tag),
 		TEST(test_a_tag_repeated_in_a_group_fills_in_posting_order),
 		TEST(test_a_message_before_its_receive_does_not_block_those_behind_it),
+		TEST(test_empty_messages_set_aside_have_a_bound),
 		TEST(test_one_message_after_the_other_may_come_before_its_receive),
 		TEST(test_a_receive_may_come_in_the_middle_of_its_message),
 		TEST(test_many_tags_over_rails_stay_in_order),

@@ -21,10 +21,16 @@
  * this much, in messages of ANYNET_TCP_EAGER at most, to a tag that nobody receives. */
 #define ASIDE_MAX ((size_t)64 << 20)
 
+/* What it takes of that: its bytes, and about what the heap takes for itself and for them. */
+static size_t aside_cost(size_t bytes)
+{
+	return bytes + 128;
+}
+
 static void arrival_free(struct recv_comm *comm, struct arrival *arrival)
 {
 	if (arrival->data)
-		comm->aside -= arrival->size;
+		comm->aside -= aside_cost(arrival->size);
 	free(arrival->data);
 	free(arrival);
 }
@@ -198,10 +204,10 @@ static void note_seen(struct recv_comm *comm, uint32_t seq)
  * may be behind it, or when too much lies aside already; else it is taken out of the way. */
 static int set_aside(struct recv_comm *comm, struct recv_msg *msg)
 {
-	size_t bytes = msg->asked ? 0 : msg->size;
+	size_t bytes = msg->asked ? 0 : msg->size, cost = msg->asked ? 0 : aside_cost(bytes);
 	struct arrival *arrival;
 
-	if (!msg->asked && (!comm->unfilled || (comm->aside && comm->aside + bytes > ASIDE_MAX)))
+	if (!msg->asked && (!comm->unfilled || (comm->aside && comm->aside + cost > ASIDE_MAX)))
 		return -EAGAIN;
 	arrival = calloc(1, sizeof(*arrival));
 	/* A peer may count bytes as sent that it has not: they are zeros, and not what we had there before. */
@@ -218,7 +224,7 @@ static int set_aside(struct recv_comm *comm, struct recv_msg *msg)
 	arrival->msg = msg;
 	arrival->size = msg->size;
 	arrival->tag = msg->tag;
-	comm->aside += bytes;
+	comm->aside += cost;
 	*comm->arrivals_end = arrival;
 	comm->arrivals_end = &arrival->next;
 	msg->arrival = arrival;

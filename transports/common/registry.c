@@ -11,8 +11,9 @@ struct slot {
 	uint32_t generation;
 };
 
-/* Held shared by whoever works on a comm, alone to change the table. */
-static pthread_rwlock_t lock = PTHREAD_RWLOCK_INITIALIZER;
+/* Held shared by whoever works on a comm, alone to change the table. Who waits to change it goes first: several I/O
+ * threads at work hold it without a gap. So nobody takes it twice, or waits with it for somebody who needs it. */
+static pthread_rwlock_t lock = PTHREAD_RWLOCK_WRITER_NONRECURSIVE_INITIALIZER_NP;
 static struct slot *slots;
 static uint32_t slot_count;
 static _Atomic uint32_t comms; /* in it */

@@ -50,6 +50,23 @@ static int tcp_linger(struct anynet_rail *base)
 	return socket_unsent(base->fd) ? -EAGAIN : 0;
 }
 
+/* What the kernel still has to send goes nowhere: it may be in NCCL's buffers, which are over for us. */
+static void discard_unsent(int fd)
+{
+	struct linger now = { .l_onoff = 1, .l_linger = 0 };
+
+	setsockopt(fd, SOL_SOCKET, SO_LINGER, &now, sizeof(now));
+}
+
+/* After an orderly end all is delivered, and large messages have been. With requests that fail the kernel may
+ * have some of NCCL's memory to send, by MSG_ZEROCOPY. */
+static bool may_send_freed(const struct tcp_rail *rail)
+{
+	const struct anynet_comm *comm = rail->base.comm;
+
+	return rail->zc_sent != rail->zc_done && (comm_error(comm) || comm_pending(comm));
+}
+
 static void tcp_close(struct anynet_rail *base)
 {
 	struct tcp_rail *rail = to_tcp(base);
@@ -58,6 +75,8 @@ static void tcp_close(struct anynet_rail *base)
 	 * could overtake our last ack. */
 	if (base->fd >= 0 && !base->comm->is_send && !comm_error(base->comm))
 		read_away(base->fd);
+	if (base->fd >= 0 && may_send_freed(rail))
+		discard_unsent(base->fd);
 	fd_hang_up(&base->fd, -1);
 	tcp_gpu_end(rail);
 	free(rail->rx_buf);
@@ -65,14 +84,12 @@ static void tcp_close(struct anynet_rail *base)
 	free(rail);
 }
 
-/* The connection must end for the peer, too, also when a forked child holds the descriptor; and what
- * the kernel still has to send of NCCL's buffers must not go out any more. */
+/* The connection must end for the peer, too, also when a forked child holds the descriptor. */
 static void tcp_sever(struct anynet_rail *base)
 {
 	struct tcp_rail *rail = to_tcp(base);
-	struct linger now = { .l_onoff = 1, .l_linger = 0 };
 
-	setsockopt(base->fd, SOL_SOCKET, SO_LINGER, &now, sizeof(now));
+	discard_unsent(base->fd);
 	fd_hang_up(&base->fd, -1);
 	if (base->comm->is_send)
 		tcp_gpu_rewind(rail);

@@ -1,0 +1,103 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* Comms come and go while threads of the plugin's are at work on others all the time. */
+#include <pthread.h>
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stdatomic.h>
+#include <stdlib.h>
+#include <time.h>
+#include <unistd.h>
+
+#include <cmocka.h>
+
+#include "transports/common/registry.h"
+
+#define READERS 6
+#define ROUNDS  20
+
+static atomic_bool over;
+
+/* As an I/O thread: with a comm for a millisecond, then with the next. */
+static void *work(void *token)
+{
+	const struct timespec moment = { .tv_nsec = 1000000 };
+
+	while (!atomic_load(&over)) {
+		registry_hold(*(const uint64_t *)token);
+		nanosleep(&moment, NULL);
+		registry_release();
+	}
+	return NULL;
+}
+
+static void test_a_new_comm_does_not_wait_for_ever(void **state)
+{
+	struct anynet_comm busy = { .slot = -1 }, new = { .slot = -1 };
+	pthread_t threads[READERS];
+	uint64_t token;
+
+	(void)state;
+	assert_int_equal(registry_add(&busy), 0);
+	token = registry_token(&busy);
+	for (int i = 0; i < READERS; i++)
+		assert_int_equal(pthread_create(&threads[i], NULL, work, &token), 0);
+	alarm(60); /* in vain by then */
+	for (int i = 0; i < ROUNDS; i++) {
+		assert_int_equal(registry_add(&new), 0);
+		registry_remove(&new);
+	}
+	alarm(0);
+	atomic_store(&over, true);
+	for (int i = 0; i < READERS; i++)
+		pthread_join(threads[i], NULL);
+	registry_remove(&busy);
+}
+
+static void note(struct anynet_comm *comm, void *sum)
+{
+	assert_false(comm_try_enter(comm));
+	*(unsigned *)sum += 1u << comm->slot;
+}
+
+/* Somebody is at work on one of them for a while. */
+static void *leave_late(void *comm)
+{
+	const struct timespec moment = { .tv_nsec = 20000000 };
+
+	nanosleep(&moment, NULL);
+	comm_leave(comm);
+	return NULL;
+}
+
+static void test_each_comm_is_entered_once(void **state)
+{
+	struct anynet_comm comms[5];
+	pthread_t thread;
+	unsigned sum = 0;
+
+	(void)state;
+	for (int i = 0; i < 5; i++) {
+		comms[i] = (struct anynet_comm){ .slot = -1 };
+		assert_int_equal(registry_add(&comms[i]), 0);
+	}
+	registry_remove(&comms[1]);
+	assert_true(comm_try_enter(&comms[3]));
+	assert_int_equal(pthread_create(&thread, NULL, leave_late, &comms[3]), 0);
+	registry_each_entered(note, &sum);
+	assert_int_equal(sum, 1u << 0 | 1u << 2 | 1u << 3 | 1u << 4);
+	pthread_join(thread, NULL);
+	for (int i = 0; i < 5; i++) {
+		assert_true(comm_try_enter(&comms[i]));
+		registry_remove(&comms[i]);
+	}
+}
+
+int main(void)
+{
+	const struct CMUnitTest tests[] = {
+		cmocka_unit_test(test_a_new_comm_does_not_wait_for_ever),
+		cmocka_unit_test(test_each_comm_is_entered_once),
+	};
+
+	return cmocka_run_group_tests(tests, NULL, NULL);
+}
