@@ -115,6 +115,20 @@ static void test_a_receive_is_granted_again_though_later_ones_are_over(void **st
 	assert_int_equal(pair.recv->rails[0]->granted, 0);
 }
 
+/* The sender is gone: nobody will prove the queue pair. */
+static void test_the_tcp_connection_counts_until_the_queue_pair_is_proven(void **state)
+{
+	struct anynet_request *req;
+
+	(void)state;
+	capture_allow_warn();
+	open_recv(1);
+	req = pair_irecv(&pair, pair_in, 100, 0);
+	pair_idle(req);
+	pair_hang_up(&pair, 0);
+	pair_fails(req, -ECONNRESET);
+}
+
 static void position(uint64_t expected)
 {
 	struct anynet_rail *rail = pair.recv->rails[0];
@@ -244,6 +258,7 @@ int main(void)
 		T(test_a_frame_has_to_have_the_length_it_says),
 		T(test_a_write_does_for_a_message_on_a_single_rail_only),
 		T(test_a_receive_is_granted_again_though_later_ones_are_over),
+		T(test_the_tcp_connection_counts_until_the_queue_pair_is_proven),
 		T(test_what_a_queue_pair_had_brought_when_it_broke_counts),
 		T(test_grants_stay_on_the_board),
 		T(test_grants_wait_for_others),

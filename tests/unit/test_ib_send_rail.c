@@ -249,6 +249,36 @@ static void test_only_what_has_arrived_is_done(void **state)
 	}
 }
 
+/* The receiver may acknowledge what came to it by several ways before our adapter knows that it did: the log is
+ * trimmed then, and other frames are where those were. */
+static void test_what_was_acknowledged_is_not_confirmed_again(void **state)
+{
+	uint8_t bits[ANYNET_ACK_BYTES] = { 0 };
+	const struct anynet_wire_frame ack = { .type = ANYNET_FRAME_ACK, .length = sizeof(bits) };
+	struct ib_link *link;
+
+	(void)state;
+	ib_open_send(&pair, 1, 1);
+	link = ib_link_of(pair.send, 0);
+	for (unsigned i = 0; i < TCP_LOG_FRAMES - 1; i++) {
+		uint32_t consumed = link->frames_posted;
+
+		pair_send(&pair, pair_out, 8);
+		assert_true(stub_write(link->qp, (uintptr_t)&link->board->consumed, link->mr->rkey,
+				       &consumed, sizeof(consumed)));
+		bits[i / 8] |= (uint8_t)(1u << i % 8);
+	}
+	ib_bring(link, &ack, bits, sizeof(bits));
+	ib_turn(pair.send);
+	assert_true(send_confirmed(pair.send));
+	for (int i = 0; i < 2; i++)
+		pair_send(&pair, pair_out, 8); /* the second in the place of the first frame */
+	assert_int_equal(ib_rail_of(pair.send, 0)->tcp.log_room, TCP_LOG_FRAMES);
+	stub_complete(link->qp, TCP_LOG_FRAMES - 1, IBV_WC_SUCCESS);
+	ib_turn(pair.send);
+	assert_int_equal(to_send(pair.send)->unconfirmed, 2);
+}
+
 /* It is the slower way, and between two connections nobody knows which is first. */
 static void test_a_message_waits_for_another_rails_queue_pair(void **state)
 {
@@ -399,6 +429,7 @@ int main(void)
 		T(test_the_tcp_connection_tells_that_the_peer_is_gone),
 		T(test_nothing_is_written_when_a_comm_is_closed),
 		T(test_only_what_has_arrived_is_done),
+		T(test_what_was_acknowledged_is_not_confirmed_again),
 		T(test_a_message_waits_for_another_rails_queue_pair),
 		T(test_a_heartbeat_needs_a_slot_of_the_peers),
 		T(test_a_message_without_a_place_asks_for_one_once),
