@@ -11,6 +11,7 @@
 #include <stdlib.h>
 #include <string.h>
 #include <sys/prctl.h>
+#include <sys/resource.h>
 #include <sys/socket.h>
 #include <sys/wait.h>
 #include <time.h>
@@ -18,7 +19,7 @@
 
 #define MESSAGES 5
 #define BYTES    60000 /* the receiver acknowledges the first of them while others are on their way */
-#define LATE_MS  50 /* the receiver begins so long after the sender has closed */
+#define LATE_MS  50    /* the receiver begins so long after the sender has closed */
 #define THREADS  3
 #define EXITS    40
 #define AWAY_US  3000 /* exit comes at most so long after the threads have begun */
@@ -39,7 +40,9 @@ static void send_and_exit(int fd, void *arg)
 		pattern_fill(from.data + i * BYTES, BYTES, i);
 		sends[i] = transfer_of(from.data + i * BYTES, BYTES, 0, NULL);
 	}
-	struct flow flow = { .comm = link.send, .is_send = true, .transfers = sends, .count = MESSAGES };
+	struct flow flow = {
+		.comm = link.send, .is_send = true, .transfers = sends, .count = MESSAGES
+	};
 	flows_run(net, &flow, 1);
 	link_close(net, &link);
 	net_close(net);
@@ -77,7 +80,8 @@ static void receive_late(int fd, void *arg)
 static void what_was_sent_before_exit_arrives(struct test_net *net)
 {
 	if (net_is_builtin(net))
-		check_skip("NCCL's built-in Socket reports sends done that the peer's kernel may not have");
+		check_skip(
+			"NCCL's built-in Socket reports sends done that the peer's kernel may not have");
 	peer_duo(receive_late, send_and_exit, net);
 }
 
@@ -96,7 +100,44 @@ static void *open_and_close(void *arg)
 	return NULL;
 }
 
-static void exit_in_the_middle(struct test_net *net, unsigned round)
+/* How a process ends, and what its parent sees. */
+static void by_exit(void)
+{
+	exit(0);
+}
+
+static void by_exit_at_once(void)
+{
+	_exit(0);
+}
+
+static void by_quick_exit(void)
+{
+	quick_exit(0);
+}
+
+static void by_abort(void)
+{
+	abort();
+}
+
+static void by_sigterm(void)
+{
+	kill(getpid(), SIGTERM);
+	for (;;)
+		pause();
+}
+
+static const struct end {
+	void (*end)(void);
+	int status; /* of waitpid */
+} ends[] = {
+	{ by_exit, 0 },        { by_exit_at_once, 0 },  { by_quick_exit, 0 },
+	{ by_abort, SIGABRT }, { by_sigterm, SIGTERM },
+};
+#define ENDS (sizeof(ends) / sizeof(ends[0]))
+
+_Noreturn static void end_in_the_middle(struct test_net *net, unsigned round, const struct end *end)
 {
 	struct timespec away = { .tv_nsec = (long)(round * 1000003u % (AWAY_US * 1000u)) };
 	pthread_t thread;
@@ -107,7 +148,24 @@ static void exit_in_the_middle(struct test_net *net, unsigned round)
 	for (int i = 0; i < THREADS; i++)
 		check_ok(pthread_create(&thread, NULL, open_and_close, net));
 	nanosleep(&away, NULL);
-	exit(0);
+	end->end();
+	abort();
+}
+
+static void end_beside_threads(struct test_net *net, const struct end *end, unsigned rounds)
+{
+	for (unsigned round = 0; round < rounds; round++) {
+		int status;
+		pid_t pid = fork();
+
+		check(pid >= 0);
+		if (!pid)
+			end_in_the_middle(net, round, end);
+		check_that(peer_reap(pid, TEST_PATIENCE_MS, &status), "the end hangs in round %u",
+			   round);
+		check_that((status & ~0x80) == end->status, "round %u ended with status %#x", round,
+			   (unsigned)status); /* 0x80: a core file */
+	}
 }
 
 /* What the threads' calls return then is nobody's business; only that they end nothing and hold nothing up. */
@@ -115,16 +173,18 @@ static void exit_beside_threads_in_calls_ends(struct test_net *net)
 {
 	if (net_is_builtin(net))
 		check_skip("NCCL's built-in nets have no thread that ends with the process");
-	for (unsigned round = 0; round < EXITS; round++) {
-		int status;
-		pid_t pid = fork();
+	end_beside_threads(net, &ends[0], EXITS);
+}
 
-		check(pid >= 0);
-		if (!pid)
-			exit_in_the_middle(net, round);
-		check_that(peer_reap(pid, TEST_PATIENCE_MS, &status), "exit hangs in round %u", round);
-		check_that(!status, "round %u ended with status %#x", round, (unsigned)status);
-	}
+static void other_ends_beside_threads_in_calls_end(struct test_net *net)
+{
+	const struct rlimit none = { 0, 0 };
+
+	if (net_is_builtin(net))
+		check_skip("NCCL's built-in nets have no thread that ends with the process");
+	check_ok(setrlimit(RLIMIT_CORE, &none));
+	for (size_t i = 1; i < ENDS; i++)
+		end_beside_threads(net, &ends[i], EXITS / ENDS);
 }
 
 static const struct test_case cases[] = {
@@ -135,6 +195,9 @@ static const struct test_case cases[] = {
 			"ANYNET_TCP_SNDBUF=4m" } },
 	{ .name = "exit_beside_threads_in_calls_ends",
 	  .run = exit_beside_threads_in_calls_ends,
+	  .unopened = true },
+	{ .name = "other_ends_beside_threads_in_calls_end",
+	  .run = other_ends_beside_threads_in_calls_end,
 	  .unopened = true },
 };
 

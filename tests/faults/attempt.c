@@ -2,10 +2,17 @@
 #include "attempt.h"
 #include "hurt.h"
 
+#include <signal.h>
+#include <stdio.h>
+#include <stdlib.h>
 #include <string.h>
 #include <support/buffer.h>
 #include <support/check.h>
 #include <support/flow.h>
+#include <support/peer.h>
+#include <sys/prctl.h>
+#include <sys/wait.h>
+#include <unistd.h>
 
 #define BYTES      (200u * 1024)
 #define COUNT      24
@@ -97,6 +104,31 @@ void attempt_close(void)
 	check_ok(driver_close_send(net->driver, attempt.link.send));
 	check_ok(driver_close_recv(net->driver, attempt.link.recv));
 	check_ok(driver_close_listen(net->driver, attempt.link.listener));
+}
+
+bool attempt_all(void)
+{
+	if (!attempt_start() || !attempt_connect() || !attempt_exchange(1, false))
+		return false;
+	hurt_all(HURT_SHUT);
+	return attempt_exchange(3, true);
+}
+
+void attempt_apart(const char *name, int (*run)(const struct job_plan *plan, const void *arg),
+		   const struct job_plan *plan, const void *arg)
+{
+	int status;
+
+	fflush(NULL);
+	pid_t pid = fork();
+	check(pid >= 0);
+	if (!pid) {
+		prctl(PR_SET_PDEATHSIG, SIGKILL);
+		exit(run(plan, arg));
+	}
+	check_that(peer_reap(pid, 2 * ATTEMPT_MS, &status), "%s: hangs", name);
+	check_that(WIFEXITED(status) && WEXITSTATUS(status) == ATTEMPT_DONE, "%s: status 0x%x",
+		   name, (unsigned)status);
 }
 
 void attempt_prepare(const struct job_plan *plan)

@@ -33,7 +33,15 @@ bool attempt_connect(void);
  * the middle. */
 bool attempt_exchange(uint64_t seed, bool hurt);
 
+/* All of that, with a connection that is replaced. False if a call failed. */
+bool attempt_all(void);
+
 /* Whatever there is. */
 void attempt_close(void);
+
+/* `run` in a process of its own, which ends by exit with what it returns: ATTEMPT_DONE, or the test fails. */
+#define ATTEMPT_DONE 0x10
+void attempt_apart(const char *name, int (*run)(const struct job_plan *plan, const void *arg),
+		   const struct job_plan *plan, const void *arg);
 
 #endif

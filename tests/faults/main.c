@@ -26,7 +26,7 @@
 
 static const struct scenario *const tables[] = {
 	cut_scenarios,   link_scenarios,  peer_scenarios, setup_scenarios,
-	abort_scenarios, limit_scenarios, refused_scenarios, rlimit_scenarios,
+	abort_scenarios, limit_scenarios, refused_scenarios, rlimit_scenarios, file_scenarios,
 	soak_scenarios, figure_scenarios, vain_scenarios,
 };
 #define TABLES (sizeof(tables) / sizeof(tables[0]))

@@ -102,7 +102,7 @@ static const struct refusal refusals[] = {
 	CALL(unlinkat, EPERM, WORKS),
 	CALL(fcntl, EPERM, WORKS),
 	CALL(ftruncate, EPERM, WORKS),
-	CALL(mmap, EPERM, WORKS),
+	CALL(mmap, EPERM, FAILS),
 	CALL(mprotect, EPERM, WORKS),
 	CALL(madvise, EPERM, WORKS),
 	CALL(clone3, ENOSYS, WORKS),

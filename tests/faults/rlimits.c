@@ -4,7 +4,6 @@
  * and the log says why.
  */
 #include "attempt.h"
-#include "hurt.h"
 #include "scenario.h"
 
 #include <dirent.h>
@@ -16,16 +15,12 @@
 #include <stdlib.h>
 #include <string.h>
 #include <support/check.h>
-#include <support/peer.h>
 #include <support/proc.h>
-#include <sys/prctl.h>
 #include <sys/resource.h>
 #include <sys/stat.h>
-#include <sys/wait.h>
 #include <unistd.h>
 
 #define NOBODY      65534
-#define TRIED       0x10        /* exit of a try, above any other */
 #define STACK_BYTES (16u << 10) /* of a caller, above PTHREAD_STACK_MIN; 12 KiB suffice */
 #define MIB         (1u << 20)
 
@@ -106,79 +101,46 @@ static void leave_in_the_middle(void)
 	}
 }
 
-static bool try_everything(void)
+static int try_narrow(const struct job_plan *plan, const void *row)
 {
-	bool fine = attempt_start() && attempt_connect() && attempt_exchange(1, false);
-
-	if (fine) {
-		hurt_all(HURT_SHUT);
-		fine = attempt_exchange(3, true);
-	}
-	if (fine)
-		leave_in_the_middle();
-	attempt_close();
-	check_ok(driver_finalize(attempt.net.driver, attempt.net.ctx));
-	return fine;
-}
-
-static int try_narrow(const struct job_plan *plan, const struct narrow *narrow)
-{
+	const struct narrow *narrow = row;
 	bool fine;
 
 	attempt_prepare(plan);
 	attempt.net.driver = job_load(plan, &attempt.job);
 	signal(SIGXFSZ, SIG_DFL);
 	apply(narrow);
-	fine = try_everything();
+	fine = attempt_all();
+	if (fine)
+		leave_in_the_middle();
+	attempt_close();
+	check_ok(driver_finalize(attempt.net.driver, attempt.net.ctx));
 	check_that(fine || atomic_load(&attempt.job.warns), "an error, and not a word about it");
 	check_that(fine || !narrow->works, "it should do with that: %s", attempt.job.warn[0]);
 	if (narrow->resource != RLIMIT_FSIZE) /* for us, too */
 		printf("%-18s %.*s\n", narrow->name, WARN_BYTES,
 		       fine ? "works" : attempt.job.warn[0]);
-	return TRIED;
-}
-
-/* In a process of its own, which ends by exit. */
-static void in_process(const char *name,
-		       int (*run)(const struct job_plan *plan, const struct narrow *narrow),
-		       const struct job_plan *plan, const struct narrow *narrow)
-{
-	int status;
-
-	fflush(NULL);
-	pid_t pid = fork();
-	check(pid >= 0);
-	if (!pid) {
-		prctl(PR_SET_PDEATHSIG, SIGKILL);
-		exit(run(plan, narrow));
-	}
-	check_that(peer_reap(pid, 2 * ATTEMPT_MS, &status), "%s: hangs", name);
-	check_that(WIFEXITED(status) && WEXITSTATUS(status) == TRIED, "%s: status 0x%x", name,
-		   (unsigned)status);
+	return ATTEMPT_DONE;
 }
 
 /* --- small stacks --- */
 
 static void *with_small_stack(void *arg)
 {
-	*(bool *)arg = attempt_start() && attempt_connect() && attempt_exchange(1, false);
-	if (*(bool *)arg) {
-		hurt_all(HURT_SHUT);
-		*(bool *)arg = attempt_exchange(3, true);
-	}
+	*(bool *)arg = attempt_all();
 	leave_in_the_middle();
 	attempt_close();
 	return arg;
 }
 
-static int try_stack(const struct job_plan *plan, const struct narrow *narrow)
+static int try_stack(const struct job_plan *plan, const void *row)
 {
 	const char *bytes = getenv("STACK_BYTES");
 	pthread_attr_t attr;
 	pthread_t thread;
 	bool fine = false;
 
-	(void)narrow;
+	(void)row;
 	attempt_prepare(plan);
 	attempt.net.driver = job_load(plan, &attempt.job);
 	check_ok(pthread_attr_init(&attr));
@@ -189,7 +151,7 @@ static int try_stack(const struct job_plan *plan, const struct narrow *narrow)
 	check_ok(pthread_join(thread, NULL));
 	check(fine);
 	check_ok(driver_finalize(attempt.net.driver, attempt.net.ctx));
-	return TRIED;
+	return ATTEMPT_DONE;
 }
 
 /* --- all --- */
@@ -224,9 +186,9 @@ static void limit_process(const struct run *run)
 	for (size_t i = 0; i < NARROWS; i++)
 		if ((!wanted || !strcmp(wanted, narrows[i].name)) &&
 		    !(TEST_SANITIZED && narrows[i].resource == RLIMIT_AS))
-			in_process(narrows[i].name, try_narrow, &plan, &narrows[i]);
+			attempt_apart(narrows[i].name, try_narrow, &plan, &narrows[i]);
 	if (!TEST_SANITIZED && !wanted)
-		in_process("a small stack", try_stack, &plan, NULL);
+		attempt_apart("a small stack", try_stack, &plan, NULL);
 	remove_directory(dir);
 }
 

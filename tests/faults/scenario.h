@@ -35,7 +35,7 @@ struct scenario {
 
 /* Ends with an entry without a name. */
 extern const struct scenario cut_scenarios[], link_scenarios[], peer_scenarios[], setup_scenarios[],
-	abort_scenarios[], limit_scenarios[], refused_scenarios[], rlimit_scenarios[], soak_scenarios[], figure_scenarios[],
+	abort_scenarios[], limit_scenarios[], refused_scenarios[], rlimit_scenarios[], file_scenarios[], soak_scenarios[], figure_scenarios[],
 	vain_scenarios[];
 
 /* A plan with the run's net, seed and settings: one stream from job 0 to job 1. */

@@ -80,7 +80,7 @@ static int teardown(void **state)
 	for (size_t i = 0; i < table.link_count; i++) {
 		char command[64];
 
-		snprintf(command, sizeof(command), "link del %.15s", table.links[i].name);
+		snprintf(command, sizeof(command), "link del dev '%.15s'", table.links[i].name);
 		netns_ip(true, command);
 	}
 	netif_free(&table);
@@ -277,6 +277,36 @@ static void test_a_hundred_interfaces_are_read_in_the_order_of_names(void **stat
 	assert_string_equal(table.links[1].name, "eth2");
 }
 
+/* Linux allows 1 to 15 bytes, none of them a slash, a colon or white space. */
+static void test_short_long_and_odd_names(void **state)
+{
+	static const char *const names[] = {
+		"n",         "n2345678901234", "n23456789012345", "=a",    "^a",
+		"a.b-c_d@e", "a\\b",           "\303\274ber",     "a*?[]", "\"a\""
+	};
+	char expected[80], command[160];
+
+	(void)state;
+	for (size_t i = 0; i < ARRAY_SIZE(names); i++) {
+		snprintf(command, sizeof(command), "link add name '%s' type veth peer name peer%zu",
+			 names[i], i);
+		ip(command);
+		snprintf(command, sizeof(command), "addr add 10.0.%zu.1/24 dev '%s'", i, names[i]);
+		ip(command);
+		snprintf(command, sizeof(command), "link set dev '%s' up", names[i]);
+		ip(command);
+		snprintf(command, sizeof(command), "link set dev peer%zu up", i);
+		ip(command);
+	}
+	for (size_t i = 0; i < ARRAY_SIZE(names); i++) {
+		wait_running(names[i]);
+		snprintf(cfg.socket_ifname, sizeof(cfg.socket_ifname), "=%s", names[i]);
+		snprintf(expected, sizeof(expected), "%s 10.0.%zu.1", names[i], i);
+		expect_chosen(expected);
+		assert_string_equal(notes.ifname, "");
+	}
+}
+
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
@@ -284,12 +314,14 @@ int main(void)
 		cmocka_unit_test_teardown(test_kinds_are_the_kernels, teardown),
 		cmocka_unit_test_teardown(test_addresses_are_read_in_order_with_prefix_and_scope,
 					  teardown),
-		cmocka_unit_test_teardown(test_an_address_that_is_asked_about_is_none_yet, teardown),
+		cmocka_unit_test_teardown(test_an_address_that_is_asked_about_is_none_yet,
+					  teardown),
 		cmocka_unit_test_teardown(test_veth_beats_bridge_and_tunnel, teardown),
 		cmocka_unit_test_teardown(test_a_vlan_knows_what_it_is_stacked_on, teardown),
 		cmocka_unit_test_teardown(test_bridge_ports_know_their_bridge, teardown),
 		cmocka_unit_test_teardown(test_a_hundred_interfaces_are_read_in_the_order_of_names,
 					  teardown),
+		cmocka_unit_test_teardown(test_short_long_and_odd_names, teardown),
 	};
 
 	netns_enter();

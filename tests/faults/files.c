@@ -1,0 +1,208 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * Files that are not there: /proc, /sys, /dev and /dev/shm empty, read-only or full, as in containers, and one /dev/shm
+ * for containers in which every process is number 1. The network works without any of them.
+ */
+#include "attempt.h"
+#include "scenario.h"
+
+#include <dirent.h>
+#include <errno.h>
+#include <fcntl.h>
+#include <sched.h>
+#include <signal.h>
+#include <stdio.h>
+#include <string.h>
+#include <support/check.h>
+#include <sys/mount.h>
+#include <sys/prctl.h>
+#include <sys/stat.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include <nccl_net/stats.h>
+
+#define PLACES_MAX 4
+#define SHM        "/dev/shm"
+
+struct lack {
+	const char *name;
+	const char *places[PLACES_MAX]; /* where an empty file system is mounted … */
+	const char *options;            /* … with these */
+	unsigned long flags;
+	bool full; /* nothing can be written there */
+};
+
+static const struct lack lacks[] = {
+	{ "everything there", { NULL }, "", 0, false },
+	{ "no /proc", { "/proc" }, "", MS_RDONLY, false },
+	{ "no /sys", { "/sys" }, "", MS_RDONLY, false },
+	{ "no /dev", { "/dev" }, "", MS_RDONLY, false },
+	{ "read-only /dev/shm", { SHM }, "", MS_RDONLY, false },
+	{ "full /dev/shm", { SHM }, "size=4k", 0, true },
+	{ "/dev/shm without inodes", { SHM }, "nr_inodes=1", 0, false },
+	{ "nothing at all", { "/proc", "/sys", "/dev", "/etc" }, "", MS_RDONLY, false },
+};
+#define LACKS (sizeof(lacks) / sizeof(lacks[0]))
+
+static void own_mounts(void)
+{
+	if (unshare(CLONE_NEWNS) || mount("none", "/", NULL, MS_REC | MS_PRIVATE, NULL))
+		check_skip("no mount namespace: %s", strerror(errno));
+}
+
+static void fill(const char *place)
+{
+	char path[64], page[4096] = { 0 };
+	int fd;
+
+	snprintf(path, sizeof(path), "%s/filler", place);
+	fd = open(path, O_WRONLY | O_CREAT | O_CLOEXEC, 0600);
+	check(fd >= 0);
+	while (write(fd, page, sizeof(page)) > 0)
+		;
+	check_int(errno, ENOSPC);
+	close(fd);
+}
+
+static void apply(const struct lack *lack)
+{
+	own_mounts();
+	for (int i = 0; i < PLACES_MAX && lack->places[i]; i++) {
+		check_that(!mount("none", lack->places[i], "tmpfs", lack->flags, lack->options),
+			   "mount: %s", strerror(errno));
+		if (lack->full)
+			fill(lack->places[i]);
+	}
+}
+
+static int try_without(const struct job_plan *plan, const void *row)
+{
+	const struct lack *lack = row;
+
+	attempt_prepare(plan);
+	attempt.net.driver = job_load(plan, &attempt.job);
+	apply(lack);
+	check_that(attempt_all(), "an error: %s", attempt.job.warn[0]);
+	check_int(atomic_load(&attempt.job.warns), 0);
+	attempt_close();
+	check_ok(driver_finalize(attempt.net.driver, attempt.net.ctx));
+	return ATTEMPT_DONE;
+}
+
+static struct job_plan files_plan(const struct run *run)
+{
+	struct job_plan plan = run_plan(run);
+
+	plan_set(&plan, "ANYNET_TCP_RAILS=2");
+	return plan;
+}
+
+static void files(const struct run *run)
+{
+	struct job_plan plan = files_plan(run);
+
+	if (geteuid())
+		check_skip("mount namespaces need root");
+	for (size_t i = 0; i < LACKS; i++)
+		attempt_apart(lacks[i].name, try_without, &plan, &lacks[i]);
+}
+
+/* --- every process is number 1 --- */
+
+struct pages {
+	unsigned all, held; /* files, and those that a living process holds */
+};
+
+/* Each file is `seconds` older afterwards. */
+static struct pages count_pages(time_t seconds)
+{
+	struct pages pages = { 0, 0 };
+	DIR *list = opendir(SHM);
+	struct dirent *entry;
+
+	check(list);
+	while ((entry = readdir(list))) {
+		struct flock lock = { .l_type = F_RDLCK, .l_whence = SEEK_SET, .l_len = 1 };
+		struct timespec times[2];
+		struct stat st;
+		int fd;
+
+		if (strncmp(entry->d_name, ANYNET_STATS_PREFIX, strlen(ANYNET_STATS_PREFIX)))
+			continue;
+		fd = openat(dirfd(list), entry->d_name, O_RDONLY | O_CLOEXEC);
+		if (fd < 0) /* it has gone meanwhile */
+			continue;
+		check(!fstat(fd, &st) && !fcntl(fd, F_OFD_GETLK, &lock));
+		times[0] = times[1] = (struct timespec){ .tv_sec = st.st_mtim.tv_sec - seconds };
+		check(!seconds || !futimens(fd, times));
+		pages.all++;
+		pages.held += lock.l_type != F_UNLCK;
+		close(fd);
+	}
+	closedir(list);
+	return pages;
+}
+
+static void await_held(unsigned count)
+{
+	struct deadline deadline = deadline_in(TEST_PATIENCE_MS, "statistics files");
+
+	while (count_pages(0).held != count)
+		deadline_turn(&deadline);
+}
+
+_Noreturn static void be_container(const struct job_plan *plan)
+{
+	prctl(PR_SET_PDEATHSIG, SIGKILL);
+	check_int(getpid(), 1);
+	attempt_prepare(plan);
+	attempt.net.driver = job_load(plan, &attempt.job);
+	check(attempt_start() && attempt_connect());
+	for (;;)
+		pause();
+}
+
+/* A process that is connected, and number 1, until its parent is killed, which is returned. */
+static pid_t start_container(const struct job_plan *plan)
+{
+	fflush(NULL);
+	pid_t parent = fork(), pid;
+	check(parent >= 0);
+	if (parent)
+		return parent;
+	prctl(PR_SET_PDEATHSIG, SIGKILL);
+	check_that(!unshare(CLONE_NEWPID), "unshare: %s", strerror(errno));
+	pid = fork();
+	check(pid >= 0);
+	if (!pid)
+		be_container(plan);
+	waitpid(pid, NULL, 0);
+	_exit(TEST_FAILED);
+}
+
+static void one_shm(const struct run *run)
+{
+	struct job_plan plan = files_plan(run);
+	pid_t first;
+
+	if (geteuid())
+		check_skip("PID namespaces need root");
+	apply(&(struct lack){ "", { SHM }, "", 0, false });
+	first = start_container(&plan);
+	await_held(1);
+	start_container(&plan);
+	await_held(2);
+	check(!kill(first, SIGKILL));
+	await_held(1);
+	check_int(count_pages(3600).all, 2); /* it has left its file */
+	start_container(&plan);
+	await_held(2);
+	check_int(count_pages(0).all, 2);
+}
+
+const struct scenario file_scenarios[] = {
+	{ "files", files, 10 },
+	{ "one-shm", one_shm, 5 },
+	{ 0 },
+};
