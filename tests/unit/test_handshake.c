@@ -6,6 +6,9 @@
 #include <stdarg.h>
 #include <stddef.h>
 #include <stdint.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <sys/resource.h>
 #include <sys/socket.h>
 #include <unistd.h>
 
@@ -15,8 +18,10 @@
 #include "local_net.h"
 #include "support/capture.h"
 #include "support/check.h"
+#include "transports/common/auth.h"
 #include "transports/common/hello.h"
 #include "transports/common/listen.h"
+#include "transports/common/secret.h"
 #include "transports/common/socket.h"
 
 static struct anynet_listener *listener;
@@ -49,6 +54,7 @@ static int teardown(void **state)
 {
 	(void)state;
 	close_all();
+	secret_start("");
 	return 0;
 }
 
@@ -205,6 +211,98 @@ static void test_who_says_too_little_has_a_time(void **state)
 	close(peer);
 }
 
+/* --- those who have been challenged --- */
+
+#define DESCRIPTORS 400 /* of which handshakes of each kind may have an eighth */
+#define REPLAYS     100
+
+static void start_secret(void)
+{
+	char path[] = "/tmp/anynet-secret-XXXXXX";
+	int fd = mkstemp(path);
+
+	assert_true(fd >= 0);
+	assert_int_equal(write(fd, "the secret of all ranks", 23), 23);
+	close(fd);
+	secret_start(path);
+	unlink(path);
+	assert_true(secret_known());
+}
+
+/* Until an answer of this type has come. */
+static void await(int fd, uint8_t type, struct anynet_wire_hello *answer)
+{
+	struct deadline deadline = deadline_in(TEST_PATIENCE_MS, "an answer");
+	size_t got = 0;
+
+	while (socket_recv_some(fd, answer, sizeof(*answer), &got)) {
+		assert_false(is_shut_out(fd));
+		turn();
+		deadline_turn(&deadline);
+	}
+	assert_int_equal(answer->type, type);
+}
+
+/* A peer has been challenged, and answers late: a hello that somebody has heard, and says again and again meanwhile,
+ * takes nothing from it. */
+static void check_late_peer(struct anynet_wire_hello theirs)
+{
+	struct anynet_wire_hello hello, challenge, answer, response;
+	struct anynet_listener *other;
+	struct rlimit before, few;
+	int replays[REPLAYS], fd;
+	struct auth auth;
+
+	assert_int_equal(getrlimit(RLIMIT_NOFILE, &before), 0);
+	few = (struct rlimit){ DESCRIPTORS, before.rlim_max };
+	assert_int_equal(setrlimit(RLIMIT_NOFILE, &few), 0);
+	assert_int_equal(anynet_listen(&local_dev, &local_dev, handle.bytes, &other), 0);
+	hello = good_hello();
+	hello.rails = 1;
+	assert_int_equal(auth_hello(&auth, &hello), 0);
+	fd = say(&hello, sizeof(hello));
+	await(fd, ANYNET_CHALLENGE, &challenge);
+	assert_int_equal(auth_check(&auth, &challenge), 0);
+	for (int i = 0; i < REPLAYS; i++) {
+		replays[i] = say(&theirs, sizeof(theirs));
+		turn();
+	}
+	await(replays[REPLAYS - 1], ANYNET_CHALLENGE, &answer);
+	assert_int_equal(auth_response(&auth, &challenge, &response), 0);
+	assert_int_equal(send(fd, &response, sizeof(response), MSG_NOSIGNAL), sizeof(response));
+	await(fd, ANYNET_WELCOME, &answer);
+	assert_int_equal(answer.status, ANYNET_STATUS_OK);
+	for (int i = 0; i < REPLAYS; i++)
+		close(replays[i]);
+	close(fd);
+	anynet_close_listener(other);
+	setrlimit(RLIMIT_NOFILE, &before);
+}
+
+static void test_hellos_said_again_take_no_place_of_others(void **state)
+{
+	struct anynet_wire_hello heard = good_hello();
+	struct auth auth;
+
+	(void)state;
+	start_secret();
+	assert_int_equal(auth_hello(&auth, &heard), 0);
+	check_late_peer(heard);
+}
+
+static void test_hellos_of_closed_comms_take_no_place_of_others(void **state)
+{
+	struct anynet_wire_hello heard = good_hello();
+	struct auth auth;
+
+	(void)state;
+	start_secret();
+	heard.kind = ANYNET_KIND_RESUME;
+	heard.token[0] ^= 1;
+	assert_int_equal(auth_hello(&auth, &heard), 0);
+	check_late_peer(heard);
+}
+
 static void test_the_port_is_shut_when_nobody_listens(void **state)
 {
 	int fd;
@@ -224,6 +322,8 @@ int main(void)
 		TEST(test_another_version_is_told_to_who_has_the_token),
 		TEST(test_the_first_wrong_byte_ends_it),
 		TEST(test_who_says_too_little_has_a_time),
+		TEST(test_hellos_said_again_take_no_place_of_others),
+		TEST(test_hellos_of_closed_comms_take_no_place_of_others),
 		TEST(test_the_port_is_shut_when_nobody_listens),
 	};
 

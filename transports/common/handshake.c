@@ -22,7 +22,7 @@
 #include "socket.h"
 #include "told.h"
 
-#define HANDSHAKES_MAX   1024 /* of each crowd; beyond, its oldest has to go. And no more than … */
+#define HANDSHAKES_MAX   1024 /* of each crowd; beyond, one has to go. And no more than … */
 #define FDS_SHARE        8    /* … this part of the descriptors that the process may have */
 #define EVENTS_PER_TURN  64
 #define ACCEPTS_PER_TURN 256
@@ -36,6 +36,7 @@ struct handshake {
 	struct sockaddr_storage from;
 	uint64_t deadline_ms;
 	size_t got;
+	int64_t endpoint; /* that its hello is for; -1: none that is known, or no hello yet */
 	struct auth auth;
 	struct anynet_wire_hello *response; /* NULL until there was a challenge */
 	struct anynet_wire_hello hello;
@@ -43,7 +44,7 @@ struct handshake {
 
 /* Oldest first; so are the deadlines. */
 struct crowd {
-	TAILQ_HEAD(, handshake) list;
+	TAILQ_HEAD(handshakes, handshake) list;
 	unsigned count;
 };
 
@@ -96,14 +97,27 @@ static unsigned handshakes_max(void)
 	return (unsigned)anynet_min(limit.rlim_cur / FDS_SHARE, HANDSHAKES_MAX);
 }
 
+/* Who goes for the newest: the oldest for the same endpoint, so that a hello that is said again drives out none but
+ * its like; if there is none, the oldest of all. */
+static struct handshake *victim(struct crowd *crowd)
+{
+	struct handshake *newest = TAILQ_LAST(&crowd->list, handshakes), *hs;
+
+	TAILQ_FOREACH (hs, &crowd->list, link)
+		if (hs != newest && hs->endpoint == newest->endpoint)
+			return hs;
+	return TAILQ_FIRST(&crowd->list);
+}
+
 /* Those that are too many, or late. Not while events of handshakes are looked at. */
 static void trim(struct crowd *crowd, uint64_t now_ms)
 {
 	unsigned most = handshakes_max();
 
-	while (crowd->count > most ||
-	       (crowd->count && TAILQ_FIRST(&crowd->list)->deadline_ms <= now_ms))
+	while (crowd->count && TAILQ_FIRST(&crowd->list)->deadline_ms <= now_ms)
 		handshake_end(TAILQ_FIRST(&crowd->list), false);
+	while (crowd->count > most)
+		handshake_end(victim(crowd), false);
 }
 
 void handshake_abort_all(void)
@@ -203,6 +217,7 @@ static int greet(struct handshake *hs, uint64_t now_ms)
 	if (ret)
 		return ret;
 	known = endpoint_expects(&hs->hello);
+	hs->endpoint = known ? (int64_t)hs->hello.endpoint : -1;
 	/* Those who ask for a comm that is closed are told so: one bit about a random number. */
 	if (!known && hs->hello.kind != ANYNET_KIND_PROBE && hs->hello.kind != ANYNET_KIND_RESUME)
 		return -ENOENT;
@@ -288,6 +303,7 @@ static void start_handshake(int epfd, int fd, const struct sockaddr_storage *fro
 	}
 	hs->fd = fd;
 	hs->from = *from;
+	hs->endpoint = -1;
 	join(hs, &strangers, now_ms);
 	/* Most bring their hello with them and never enter the set. */
 	if (handshake_step(hs, now_ms) && epoll_ctl(epfd, EPOLL_CTL_ADD, fd, &event))
