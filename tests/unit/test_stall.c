@@ -86,6 +86,25 @@ static void warned(unsigned count, const char *text)
 	fail_msg("'%s' does not say '%s'", line, text);
 }
 
+/* What its kernel takes in is progress of a slow peer; heartbeats of a stopped one it takes in as well. */
+static void test_acknowledged_heartbeats_are_no_progress(void **state)
+{
+	(void)state;
+	capture_allow_warn();
+	signs_open_send(1);
+	signs_look_after(0);
+	for (int i = 0; i < 8; i++) {
+		signs.rails[0].acked += 4096;
+		signs_look_after(SIGNS_STALL_MS / 2);
+	}
+	warned(0, NULL);
+	for (int i = 0; i < 8; i++) {
+		signs.rails[0].acked += sizeof(struct anynet_wire_frame);
+		signs_look_after(SIGNS_STALL_MS / 4);
+	}
+	warned(1, "may be stopped");
+}
+
 static void test_a_stall_is_told_once_with_who_and_what_and_how_long(void **state)
 {
 	struct anynet_wire_frame frame = frame_data(0, 7, 0, 5);
@@ -213,6 +232,7 @@ int main(void)
 		TEST(test_heartbeats_go_out_only_while_requests_wait),
 		TEST(test_no_heartbeat_while_there_is_progress),
 		TEST(test_a_sender_that_waits_sends_heartbeats_on_what_stands),
+		TEST(test_acknowledged_heartbeats_are_no_progress),
 		TEST(test_a_stall_is_told_once_with_who_and_what_and_how_long),
 		TEST(test_a_sender_says_what_its_sends_wait_for),
 		TEST(test_a_stall_of_broken_connections_says_so),
