@@ -127,7 +127,6 @@ static void test_hellos_of_every_kind_are_answered(void **state)
 	assert_int_equal(call(&paths, ANYNET_KIND_RESUME, 0, 1), ANYNET_STATUS_GONE);
 	assert_int_equal(call(&paths, ANYNET_KIND_PROBE, 0, 0), ANYNET_STATUS_GONE);
 	assert_int_equal(call(&paths, ANYNET_KIND_COMM, 0, 0), ANYNET_STATUS_OK);
-	assert_int_equal(call(&paths, ANYNET_KIND_RAIL, 5, 0), ANYNET_STATUS_STALE);
 	assert_int_equal(call(&paths, ANYNET_KIND_PROBE, 0, 0), ANYNET_STATUS_GONE);
 	assert_int_equal(call(&wrong, ANYNET_KIND_RAIL, 0, 0), -ENODATA);
 	assert_int_equal(call(&wrong, ANYNET_KIND_RESUME, 0, 9), ANYNET_STATUS_GONE);

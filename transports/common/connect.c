@@ -31,6 +31,8 @@ struct connect_op {
 	struct comm_paths paths;
 	uint32_t tries;     /* of rail 0: the epoch in its hello */
 	uint64_t called_ms; /* NCCL's last call; under the table's lock */
+	uint64_t stood_ms,
+		told_ms; /* since when it waits for an answer, and when that was last told; 0 = it does not */
 	uint64_t deadline_ms, next_try_ms, pause_ms, extra_deadline_ms;
 	int addr; /* of the handle's, being tried */
 	int last_err;
@@ -235,17 +237,40 @@ static ANYNET_COLD int timed_out(struct connect_op *op)
 	int err = op->last_err;
 
 	if (!err) {
-		err = op->first.state > DIAL_HELLO ? -ETIMEDOUT : -EINPROGRESS;
+		err = -EINPROGRESS;
 		socket_text(&op->first.to, op->last_addr, sizeof(op->last_addr));
 	}
 	anynet_warn("connect from dev %s to %s: not connected within %d ms: %s%s", op->dev->name,
 		    op->last_addr, anynet_net.cfg->connect_timeout_ms,
-		    err == -EINPROGRESS ? "no answer" : socket_error(err),
-		    op->first.state > DIAL_HELLO
-			    ? "; it accepted but never answered: is the peer in "
-			      "another collective, or its process stopped?"
-			    : explain(err));
-	return err == -EINPROGRESS ? -ETIMEDOUT : err;
+		    err == -EINPROGRESS ? "no answer" : socket_error(err), explain(err));
+	return err == -EINPROGRESS ? -ETIMEDOUT : err == -ENODATA ? -ECONNRESET : err;
+}
+
+/* The peer's kernel has accepted: its process is late, and NCCL would wait for it for ever. Told after
+ * ANYNET_STALL_WARN, then ever less often. */
+static void wait_for_answer(struct connect_op *op, uint64_t now)
+{
+	uint64_t patience = (uint64_t)anynet_net.cfg->stall_warn_ms;
+	char to[SOCKET_TEXT_BYTES];
+
+	if (!op->stood_ms)
+		op->stood_ms = op->told_ms = now;
+	if (!patience || now - op->told_ms < anynet_max(patience, op->told_ms - op->stood_ms))
+		return;
+	op->told_ms = now;
+	anynet_warn(
+		"connect from dev %s to %s: connected, and no answer for %.0f s: the peer's process is "
+		"stopped, or is none of anynet's; it is waited for",
+		op->dev->name, socket_text(&op->first.to, to, sizeof(to)),
+		(double)(now - op->stood_ms) / 1000);
+}
+
+/* Only the time without a connection counts. */
+static void wait_is_over(struct connect_op *op, uint64_t now)
+{
+	if (op->stood_ms)
+		op->deadline_ms += now - op->stood_ms;
+	op->stood_ms = 0;
 }
 
 static int step_first(struct connect_op *op, uint64_t now)
@@ -262,6 +287,11 @@ static int step_first(struct connect_op *op, uint64_t now)
 	}
 	if (!ret)
 		ret = dial_step(&op->first);
+	if (ret == -EAGAIN && op->first.state > DIAL_HELLO) {
+		wait_for_answer(op, now);
+		return ret;
+	}
+	wait_is_over(op, now);
 	if (ret == -EAGAIN)
 		return now < op->deadline_ms ? ret : timed_out(op);
 	if (ret) {
@@ -290,8 +320,8 @@ static ANYNET_COLD int no_link(const struct connect_op *op)
 
 static ANYNET_COLD int not_made(const struct connect_op *op, int err)
 {
-	anynet_warn("connect from dev %s to %s: this side cannot make the connection: %s", op->dev->name,
-		    op->last_addr, strerror(-err));
+	anynet_warn("connect from dev %s to %s: this side cannot make the connection: %s",
+		    op->dev->name, op->last_addr, strerror(-err));
 	return err;
 }
 
@@ -399,8 +429,6 @@ static int step_extra(struct connect_op *op, uint64_t now)
 	unsigned standing = 1;
 	int ret = 0;
 
-	if (op->welcome.rails == 1)
-		return 0;
 	for (int i = 1; i < op->welcome.rails; i++)
 		if (step_extra_rail(op, i, now))
 			ret = -EAGAIN;
@@ -440,9 +468,10 @@ static int op_step(struct connect_op *op)
 		log_connection(op->comm); /* while it is ours alone */
 		comm_look_after(op->comm);
 	}
-	if (!ret && op->welcome.rails > 1) {
+	if (!ret) {
 		comm_enter(op->comm);
-		ret = comm_transmit(op->comm); /* READY */
+		ret = comm_transmit(
+			op->comm); /* READY, which accept waits for: this is the comm that NCCL has */
 		comm_leave(op->comm);
 	}
 	return ret;

@@ -121,7 +121,8 @@ void endpoints_drop_half_built(const void *owner)
 	for (int i = 0; i < table.count; i++) {
 		struct endpoint *endpoint = &table.entries[i];
 
-		if (endpoint->used && endpoint->comm && endpoint->listener && endpoint->listener->owner == owner)
+		if (endpoint->used && endpoint->comm && endpoint->listener &&
+		    endpoint->listener->owner == owner)
 			endpoint_drop_half_built(endpoint->listener);
 	}
 }
@@ -238,7 +239,7 @@ static int admit_comm(struct endpoint *endpoint, const struct anynet_wire_hello 
 	memcpy(comm->paths.own_addrs, addrs, (size_t)count * sizeof(*addrs));
 	memcpy(comm->paths.peer, hello->addrs, sizeof(hello->addrs));
 	endpoint->comm = listener->comm = comm;
-	listener->deadline_ms = net_now_ms() + (uint64_t)anynet_net.cfg->connect_timeout_ms;
+	listener->deadline_ms = 0;
 	return 0;
 }
 

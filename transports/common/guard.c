@@ -20,9 +20,9 @@
 #include "stats.h"
 #include "thread.h"
 
-#define LOOK_MS       100 /* between two looks at every comm */
-#define URGENT_MS     2   /* when a comm waits to be attended to */
-#define ENDS_PER_LOOK 64  /* closed comms seen to their end in one look */
+#define LOOK_MS       100  /* between two looks at every comm */
+#define URGENT_MS     2    /* when a comm waits to be attended to */
+#define ENDS_PER_LOOK 64   /* closed comms seen to their end in one look */
 #define EXIT_DRAIN_MS 1000 /* for closed comms when the process exits */
 #define EXIT_WAIT_MS  2000 /* for the thread to end: it may wait for a disk or a driver */
 
@@ -43,8 +43,8 @@ static struct {
 	pthread_mutex_t lock; /* of `state` */
 	enum guard_state state;
 	pthread_t thread;
-	unsigned forks; /* fd_forks when it was started */
-	int epfd, wakefd; /* open from the start of the thread on, for ever */
+	unsigned forks;          /* fd_forks when it was started */
+	int epfd, wakefd;        /* open from the start of the thread on, for ever */
 	_Atomic bool asleep;     /* it waits until it is woken */
 	_Atomic uint64_t end_ms; /* when it ends, with or without closed comms; 0 = not yet */
 } guard = { .lock = PTHREAD_MUTEX_INITIALIZER, .epfd = -1, .wakefd = -1 };
@@ -166,6 +166,11 @@ static bool is_over(void)
 	return !closed || net_now_ms() >= end_ms;
 }
 
+static bool nothing_to_do(void)
+{
+	return registry_is_empty() && !listen_in_use();
+}
+
 /* Nobody needs it. Who adds a comm from here on sees that it sleeps. */
 static void sleep_until_woken(void)
 {
@@ -173,7 +178,7 @@ static void sleep_until_woken(void)
 
 	stats_want(false);
 	atomic_store(&guard.asleep, true);
-	if (registry_is_empty() && !atomic_load(&guard.end_ms))
+	if (nothing_to_do() && !atomic_load(&guard.end_ms))
 		poll(&woken, 1, -1);
 	atomic_store(&guard.asleep, false);
 }
@@ -190,7 +195,7 @@ static void *guard_thread(void *arg)
 		uint64_t now;
 		int n;
 
-		if (registry_is_empty() && !ib_chores_pending()) {
+		if (nothing_to_do() && !ib_chores_pending()) {
 			sleep_until_woken();
 			last = net_now_ms();
 		}
@@ -238,7 +243,9 @@ static int open_descriptors(void)
 
 	guard.epfd = fd_note(epoll_create1(EPOLL_CLOEXEC));
 	guard.wakefd = fd_note(eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK));
-	ret = guard.epfd < 0 ? guard.epfd : guard.wakefd < 0 ? guard.wakefd : watch(guard.wakefd, EVENT_WAKE);
+	ret = guard.epfd < 0     ? guard.epfd
+	      : guard.wakefd < 0 ? guard.wakefd
+				 : watch(guard.wakefd, EVENT_WAKE);
 	if (ret) {
 		close_descriptors();
 		return ret;
@@ -290,21 +297,28 @@ static int start(void)
 	return 0;
 }
 
+void guard_rouse(void)
+{
+	int ret;
+
+	pthread_mutex_lock(&guard.lock);
+	if (guard.state == GUARD_NONE && (ret = start()))
+		anynet_warn(
+			"no thread to look after connections: %s; broken ones recover only while "
+			"NCCL polls them",
+			strerror(-ret));
+	if (guard.state == GUARD_RUNS && atomic_exchange(&guard.asleep, false))
+		guard_wake();
+	pthread_mutex_unlock(&guard.lock);
+}
+
 int guard_add(struct anynet_comm *comm)
 {
 	int ret = registry_add(comm);
 
-	if (ret)
-		return ret;
-	pthread_mutex_lock(&guard.lock);
-	if (guard.state == GUARD_NONE && (ret = start()))
-		anynet_warn("no thread to look after connections: %s; broken ones recover only while "
-			    "NCCL polls them",
-			    strerror(-ret));
-	if (guard.state == GUARD_RUNS && atomic_exchange(&guard.asleep, false))
-		guard_wake();
-	pthread_mutex_unlock(&guard.lock);
-	return 0;
+	if (!ret)
+		guard_rouse();
+	return ret;
 }
 
 void guard_remove(struct anynet_comm *comm)

@@ -11,6 +11,7 @@
 #include <nccl_net/log.h>
 
 #include "fd.h"
+#include "guard.h"
 #include "listen_internal.h"
 #include "secret.h"
 #include "socket.h"
@@ -106,6 +107,7 @@ void listen_hold(const struct anynet_device *const *set, int count, struct anyne
 	engine.holders++;
 	listen_addrs(set, count, addrs);
 	pthread_mutex_unlock(&engine.lock);
+	guard_rouse();
 }
 
 void listen_drop(void)
@@ -113,6 +115,16 @@ void listen_drop(void)
 	pthread_mutex_lock(&engine.lock);
 	engine.holders--;
 	pthread_mutex_unlock(&engine.lock);
+}
+
+bool listen_in_use(void)
+{
+	bool used;
+
+	pthread_mutex_lock(&engine.lock);
+	used = engine.epfd >= 0;
+	pthread_mutex_unlock(&engine.lock);
+	return used;
 }
 
 void listen_turn(void)
@@ -204,23 +216,33 @@ int anynet_listen(const struct anynet_device *dev, const void *owner, void *hand
 	}
 	memcpy(handle, &wire, sizeof(wire));
 	*out = listener;
+	guard_rouse(); /* who connects is answered, however late accept is called */
 	return 0;
 }
 
-/* Do all rails stand that are going to? The sender says so on rail 0 when there are several. */
-static int rails_ready(struct anynet_listener *listener)
+/* Has the sender's connect returned this comm, with all rails that are going to stand? It says so on rail 0. Of several
+ * connects under way for one of NCCL's connections only one does (contract.md F1). */
+static int sender_ready(struct anynet_listener *listener)
 {
 	struct anynet_comm *comm = listener->comm;
 
-	if (comm->rail_count == 1 || recv_comm_ready(comm))
+	if (recv_comm_ready(comm))
 		return 0;
 	comm_enter(comm);
 	comm_attend(comm);
 	comm_turn(comm);
 	comm_leave(comm);
-	if (comm_error(comm) || comm->peer_closed)
-		return -ECONNRESET;
-	return recv_comm_ready(comm) ? 0 : -EAGAIN;
+	if (recv_comm_ready(comm))
+		return 0;
+	return comm_error(comm) || comm->peer_closed ? -ECONNRESET : -EAGAIN;
+}
+
+/* Of something: descriptors, memory. There is time for that to change. */
+static bool is_short(struct anynet_listener *listener, uint64_t now)
+{
+	if (!listener->deadline_ms)
+		listener->deadline_ms = now + (uint64_t)anynet_net.cfg->connect_timeout_ms;
+	return now < listener->deadline_ms;
 }
 
 static int accept_locked(struct anynet_listener *listener, struct anynet_comm **out)
@@ -231,15 +253,16 @@ static int accept_locked(struct anynet_listener *listener, struct anynet_comm **
 	handshake_turn(engine.epfd, now);
 	if (!listener->comm)
 		return 0;
-	ret = rails_ready(listener);
+	ret = sender_ready(listener);
+	if (ret == -EAGAIN)
+		return 0; /* it is late, and its connection stands */
 	if (!ret)
 		ret = comm_open(listener->comm);
-	/* Short of something (descriptors, memory), or of a rail: there is time until the deadline. */
-	if (ret && ret != -ECONNRESET && now < listener->deadline_ms)
+	if (ret && ret != -ECONNRESET && is_short(listener, now))
 		return 0;
 	if (ret) {
 		endpoint_drop_half_built(listener);
-		return ret == -ECONNRESET ? 0 : ret == -EAGAIN ? -ETIMEDOUT : ret;
+		return ret == -ECONNRESET ? 0 : ret;
 	}
 	*out = endpoint_hand_over(listener);
 	return 0;

@@ -20,6 +20,9 @@ void listen_forget(struct anynet_comm *comm);
 void listen_hold(const struct anynet_device *const *set, int count, struct anynet_wire_addr *addrs);
 void listen_drop(void);
 
+/* Are sockets open, which somebody may connect to at any time? */
+bool listen_in_use(void);
+
 /* One turn of the accept engine, if nobody else is at it. */
 void listen_turn(void);
 

@@ -11,7 +11,7 @@ struct anynet_listener {
 	const struct anynet_device *dev;
 	const void *owner;
 	uint32_t endpoint;
-	uint64_t deadline_ms;     /* of the accept: set when its hello has come */
+	uint64_t deadline_ms;     /* for what is short, once something is; 0 = nothing has been */
 	struct anynet_comm *comm; /* being built; NULL until a hello has come */
 };
 
