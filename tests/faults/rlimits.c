@@ -184,10 +184,9 @@ static void limit_process(const struct run *run)
 	plan_set(&plan, "ANYNET_PEER_TIMEOUT=2s");
 	plan_set(&plan, "ANYNET_HEAL_TIMEOUT=3s");
 	for (size_t i = 0; i < NARROWS; i++)
-		if ((!wanted || !strcmp(wanted, narrows[i].name)) &&
-		    !(TEST_SANITIZED && narrows[i].resource == RLIMIT_AS))
+		if (!wanted || !strcmp(wanted, narrows[i].name))
 			attempt_apart(narrows[i].name, try_narrow, &plan, &narrows[i]);
-	if (!TEST_SANITIZED && !wanted)
+	if (!wanted)
 		attempt_apart("a small stack", try_stack, &plan, NULL);
 	remove_directory(dir);
 }

@@ -29,21 +29,22 @@ static bool wait_for_change(uint64_t ms)
 	return !pthread_cond_timedwait(&writer.changed, &writer.lock, &until);
 }
 
+/* At least once: a process that is over already removes what others have left, too. */
 static void *write_stats(void *arg)
 {
 	pthread_mutex_lock(&writer.lock);
-	while (writer.wanted) {
-		while (writer.wanted) {
+	do {
+		do {
 			pthread_mutex_unlock(&writer.lock);
 			stats_look();
 			pthread_mutex_lock(&writer.lock);
 			if (writer.wanted)
 				wait_for_change(ANYNET_STATS_LOOK_MS);
-		}
+		} while (writer.wanted);
 		pthread_mutex_unlock(&writer.lock);
 		stats_end();
 		pthread_mutex_lock(&writer.lock);
-	}
+	} while (writer.wanted);
 	writer.runs = false;
 	pthread_cond_broadcast(&writer.changed);
 	pthread_mutex_unlock(&writer.lock);
