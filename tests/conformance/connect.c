@@ -272,6 +272,48 @@ static void a_connect_may_be_abandoned(struct test_net *net)
 	link_close(net, &link);
 }
 
+/* A rank that comes late has listened, and calls accept long after its peer's connect (contract.md F2). */
+static void a_connect_does_not_wait_for_accept(struct test_net *net)
+{
+	struct deadline deadline = deadline_in(TEST_PATIENCE_MS, "a comm without accept");
+	struct link link;
+
+	link_listen(net, &link);
+	while (!link_connect_step(net, &link))
+		deadline_turn(&deadline);
+	link_finish(net, &link);
+	check_link(net, link.send, link.recv, 7);
+	link_close(net, &link);
+}
+
+/* Several connects are under way for one of NCCL's connections (PXN), each to a listener of its own: the one that
+ * returns a comm decides which accept does (contract.md F1). */
+static void the_connect_that_returns_decides(struct test_net *net)
+{
+	static struct link links[8];
+	struct deadline deadline = deadline_in(TEST_PATIENCE_MS, "both ends of one comm");
+	size_t winner = 8;
+
+	for (size_t i = 0; i < 8; i++)
+		link_listen(net, &links[i]);
+	while (winner == 8) {
+		for (size_t i = 8; i-- > 0 && winner == 8;)
+			if (link_connect_step(net, &links[i]))
+				winner = i;
+		deadline_turn(&deadline);
+	}
+	for (int turn = 0; turn < 100 || !links[winner].recv; turn++) {
+		for (size_t i = 0; i < 8; i++)
+			check(!link_accept_step(net, &links[i]) || i == winner);
+		deadline_turn(&deadline);
+	}
+	check_link(net, links[winner].send, links[winner].recv, 8);
+	link_close(net, &links[winner]);
+	for (size_t i = 0; i < 8; i++)
+		if (i != winner)
+			check_ok(driver_close_listen(net->driver, links[i].listener));
+}
+
 /* The listener is gone: an error within the connect's deadline, not a connect without end. */
 static void connecting_to_a_closed_listener_fails(struct test_net *net)
 {
@@ -308,6 +350,9 @@ int main(int argc, char **argv)
 		{ .name = "a_wrong_token_never_gets_in", a_wrong_token_never_gets_in },
 		{ .name = "a_listener_may_close_unused", a_listener_may_close_unused },
 		{ .name = "a_connect_may_be_abandoned", a_connect_may_be_abandoned },
+		{ .name = "a_connect_does_not_wait_for_accept",
+		  a_connect_does_not_wait_for_accept },
+		{ .name = "the_connect_that_returns_decides", the_connect_that_returns_decides },
 		{ .name = "connecting_to_a_closed_listener_fails",
 		  connecting_to_a_closed_listener_fails,
 		  .settings = { "ANYNET_CONNECT_TIMEOUT=300ms" } },

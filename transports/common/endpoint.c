@@ -116,6 +116,13 @@ void endpoint_drop_half_built(struct anynet_listener *listener)
 	listener->comm = endpoint->comm = NULL;
 }
 
+void endpoints_visit_half_built(void (*visit)(struct anynet_listener *listener))
+{
+	for (int i = 0; i < table.count; i++)
+		if (table.entries[i].used && table.entries[i].comm && table.entries[i].listener)
+			visit(table.entries[i].listener);
+}
+
 void endpoints_drop_half_built(const void *owner)
 {
 	for (int i = 0; i < table.count; i++) {

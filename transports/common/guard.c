@@ -211,7 +211,7 @@ static void *guard_thread(void *arg)
 		}
 		registry_each(visit, &look);
 		if (look.due)
-			stats_want(true);
+			stats_want(!registry_is_empty());
 		end_closed(&look);
 		if (ib_chores())
 			registry_each(poke_all, NULL);

@@ -117,6 +117,32 @@ void listen_drop(void)
 	pthread_mutex_unlock(&engine.lock);
 }
 
+/* --- turns --- */
+
+/* Has the sender's connect returned this comm, with all rails that are going to stand? It says so on rail 0. Of several
+ * connects under way for one of NCCL's connections only one does (contract.md F1). */
+static int sender_ready(struct anynet_listener *listener)
+{
+	struct anynet_comm *comm = listener->comm;
+
+	if (recv_comm_ready(comm))
+		return 0;
+	comm_enter(comm);
+	comm_attend(comm);
+	comm_turn(comm);
+	comm_leave(comm);
+	if (recv_comm_ready(comm))
+		return 0;
+	return comm_error(comm) || comm->peer_closed ? -ECONNRESET : -EAGAIN;
+}
+
+/* Nobody may call accept any more: what is over makes room. */
+static void drop_if_over(struct anynet_listener *listener)
+{
+	if (sender_ready(listener) == -ECONNRESET)
+		endpoint_drop_half_built(listener);
+}
+
 bool listen_in_use(void)
 {
 	bool used;
@@ -133,6 +159,7 @@ void listen_turn(void)
 		return;
 	if (engine.epfd >= 0)
 		handshake_turn(engine.epfd, net_now_ms());
+	endpoints_visit_half_built(drop_if_over);
 	pthread_mutex_unlock(&engine.lock);
 }
 
@@ -218,23 +245,6 @@ int anynet_listen(const struct anynet_device *dev, const void *owner, void *hand
 	*out = listener;
 	guard_rouse(); /* who connects is answered, however late accept is called */
 	return 0;
-}
-
-/* Has the sender's connect returned this comm, with all rails that are going to stand? It says so on rail 0. Of several
- * connects under way for one of NCCL's connections only one does (contract.md F1). */
-static int sender_ready(struct anynet_listener *listener)
-{
-	struct anynet_comm *comm = listener->comm;
-
-	if (recv_comm_ready(comm))
-		return 0;
-	comm_enter(comm);
-	comm_attend(comm);
-	comm_turn(comm);
-	comm_leave(comm);
-	if (recv_comm_ready(comm))
-		return 0;
-	return comm_error(comm) || comm->peer_closed ? -ECONNRESET : -EAGAIN;
 }
 
 /* Of something: descriptors, memory. There is time for that to change. */

@@ -35,6 +35,7 @@ void endpoint_close_listener(struct anynet_listener *listener);
 /* The peer went away or stalled before the comm stood: be ready for its next try. */
 void endpoint_drop_half_built(struct anynet_listener *listener);
 void endpoints_drop_half_built(const void *owner);
+void endpoints_visit_half_built(void (*visit)(struct anynet_listener *listener));
 
 int endpoints_used(void);
 void endpoints_free(void); /* when none is used */
