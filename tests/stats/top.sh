@@ -165,7 +165,8 @@ stale)
 	ln -s /etc/passwd "$pages/anynet-stats.3.0badcafe"
 	mkfifo "$pages/anynet-stats.4.0badcafe"
 	until_top '^2 processes'
-	"$tool" perf --net "$plugin" -r 2 -b 1K -e 1K -n 1 >/dev/null || fail "a second job"
+	# One that lasts for longer than a tenth of a second, which is when a process makes its page.
+	"$tool" perf --net "$plugin" -r 2 -b 1M -e 1M -n 1000 >/dev/null || fail "a second job"
 	[ -e "$pages/anynet-stats.1.0badcafe" ] && fail "an old page is still there"
 	for file in "anynet-stats.2.0badcafe" "another file" "anynet-stats.3.0badcafe"; do
 		[ -e "$pages/$file" ] || fail "$file is gone"
