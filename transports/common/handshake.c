@@ -59,6 +59,7 @@ static struct {
 	int reserve_fd;    /* given up for a connection that cannot have another; -1 = not open */
 	uint64_t until_ms; /* no accepts before; 0 = not resting */
 	uint64_t warned_ms;
+	int err; /* why it rests */
 } rest = { .reserve_fd = -1 };
 
 /* --- crowds --- */
@@ -362,14 +363,16 @@ static void listen_for(int epfd, uint32_t events)
 static void begin_rest(int epfd, int err, uint64_t now_ms)
 {
 	rest.until_ms = now_ms + REST_MS;
+	rest.err = err;
 	listen_for(epfd, 0);
 	if (rest.warned_ms && now_ms - rest.warned_ms < REST_WARN_MS)
 		return;
 	rest.warned_ms = now_ms;
 	if (is_shortage(err))
-		anynet_warn("cannot accept connections for want of %s: %s; they wait until there is some%s",
-			    err == -EMFILE || err == -ENFILE ? "descriptors" : "memory", strerror(-err),
-			    err == -EMFILE ? " (ulimit -n)" : "");
+		anynet_warn(
+			"cannot accept connections for want of %s: %s; they wait until there is some%s",
+			err == -EMFILE || err == -ENFILE ? "descriptors" : "memory", strerror(-err),
+			err == -EMFILE ? " (ulimit -n)" : "");
 	else
 		anynet_warn("cannot accept connections: %s; they wait", strerror(-err));
 }
@@ -377,6 +380,7 @@ static void begin_rest(int epfd, int err, uint64_t now_ms)
 static void end_rest(int epfd)
 {
 	rest.until_ms = 0;
+	rest.err = 0;
 	listen_for(epfd, EPOLLIN);
 }
 
@@ -403,6 +407,11 @@ static void accept_waiting(int epfd, int listen_fd, uint64_t now_ms)
 	/* All were lost? Then it is no connection's own trouble: a filter that refuses the call, say. */
 	if (fd < 0)
 		begin_rest(epfd, fd, now_ms);
+}
+
+int handshake_refused(void)
+{
+	return rest.err == -EPERM || rest.err == -EACCES || rest.err == -ENOSYS ? rest.err : 0;
 }
 
 void handshake_turn(int epfd, uint64_t now_ms)

@@ -262,7 +262,7 @@ static int accept_locked(struct anynet_listener *listener, struct anynet_comm **
 
 	handshake_turn(engine.epfd, now);
 	if (!listener->comm)
-		return 0;
+		return handshake_refused();
 	ret = sender_ready(listener);
 	if (ret == -EAGAIN)
 		return 0; /* it is late, and its connection stands */

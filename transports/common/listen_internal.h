@@ -56,6 +56,9 @@ int endpoint_admit(const struct anynet_wire_hello *hello, int fd, const struct a
 void endpoint_withdraw(uint32_t number);
 
 void handshake_turn(int epfd, uint64_t now_ms);
+
+/* -errno of a system call without which nobody can be let in, and which this process may not make; 0 = none. */
+int handshake_refused(void);
 void handshake_abort_all(void);
 
 /* epoll data of listening sockets: their index; of handshakes: a pointer. */
