@@ -409,9 +409,9 @@ static void accept_waiting(int epfd, int listen_fd, uint64_t now_ms)
 		begin_rest(epfd, fd, now_ms);
 }
 
-int handshake_refused(void)
+int handshake_trouble(void)
 {
-	return rest.err == -EPERM || rest.err == -EACCES || rest.err == -ENOSYS ? rest.err : 0;
+	return rest.err;
 }
 
 void handshake_turn(int epfd, uint64_t now_ms)

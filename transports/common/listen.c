@@ -255,6 +255,18 @@ static bool is_short(struct anynet_listener *listener, uint64_t now)
 	return now < listener->deadline_ms;
 }
 
+/* No hello has come: that may be this process's fault. What a filter refuses it will not have later either. */
+static int trouble(struct anynet_listener *listener, uint64_t now)
+{
+	int err = handshake_trouble();
+
+	if (err == -EPERM || err == -EACCES || err == -ENOSYS)
+		return err;
+	if (!err)
+		listener->deadline_ms = 0;
+	return err && !is_short(listener, now) ? err : 0;
+}
+
 static int accept_locked(struct anynet_listener *listener, struct anynet_comm **out)
 {
 	uint64_t now = net_now_ms();
@@ -262,7 +274,7 @@ static int accept_locked(struct anynet_listener *listener, struct anynet_comm **
 
 	handshake_turn(engine.epfd, now);
 	if (!listener->comm)
-		return handshake_refused();
+		return trouble(listener, now);
 	ret = sender_ready(listener);
 	if (ret == -EAGAIN)
 		return 0; /* it is late, and its connection stands */

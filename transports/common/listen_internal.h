@@ -57,8 +57,8 @@ void endpoint_withdraw(uint32_t number);
 
 void handshake_turn(int epfd, uint64_t now_ms);
 
-/* -errno of a system call without which nobody can be let in, and which this process may not make; 0 = none. */
-int handshake_refused(void);
+/* Why nobody can be let in for now, as -errno; 0 = who comes is. */
+int handshake_trouble(void);
 void handshake_abort_all(void);
 
 /* epoll data of listening sockets: their index; of handshakes: a pointer. */
