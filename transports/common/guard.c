@@ -208,6 +208,7 @@ static void *guard_thread(void *arg)
 		if (look.due) {
 			last = now;
 			listen_turn(); /* strangers whose time is over */
+			listen_look();
 		}
 		registry_each(visit, &look);
 		if (look.due)

@@ -159,6 +159,13 @@ void listen_turn(void)
 		return;
 	if (engine.epfd >= 0)
 		handshake_turn(engine.epfd, net_now_ms());
+	pthread_mutex_unlock(&engine.lock);
+}
+
+void listen_look(void)
+{
+	if (pthread_mutex_trylock(&engine.lock))
+		return;
 	endpoints_visit_half_built(drop_if_over);
 	pthread_mutex_unlock(&engine.lock);
 }

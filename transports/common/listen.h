@@ -26,6 +26,9 @@ bool listen_in_use(void);
 /* One turn of the accept engine, if nobody else is at it. */
 void listen_turn(void);
 
+/* Ten times a second: comms that wait for accept, and whose connector has gone, make room. */
+void listen_look(void);
+
 /* Let `epfd` tell, with `data`, when a turn is due; *generation (0 at first) is what was added last. */
 void listen_watch(int epfd, uint32_t data, unsigned *generation);
 
