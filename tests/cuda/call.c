@@ -33,6 +33,11 @@ void fake_wait(pthread_cond_t *condition)
 	pthread_cond_wait(condition, &lock);
 }
 
+void fake_cuda_own(int own)
+{
+	fake_thread.own = own;
+}
+
 struct fake_context *context_current(void)
 {
 	return fake_thread.depth ? fake_thread.stack[fake_thread.depth - 1] : NULL;
@@ -55,6 +60,7 @@ CUresult call_begin(const char *name, unsigned needs)
 
 	call_name = name;
 	fake_lock();
+	fake.counts.calls += !fake_thread.own;
 	if (fake.owner && fake.owner != getpid())
 		return misuse(CUDA_ERROR_NOT_INITIALIZED, "in a forked child");
 	ret = failure_of(name);

@@ -103,6 +103,7 @@ struct fake {
 struct fake_thread {
 	struct fake_context *stack[STACK_MAX]; /* NULL entries are allowed */
 	int depth, capture_mode;
+	int own; /* its calls are not counted */
 };
 
 extern struct fake fake;

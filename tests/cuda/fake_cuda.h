@@ -24,6 +24,7 @@ struct fake_cuda_counts {
 	uint64_t dmabufs;              /* handed out */
 	uint64_t flushes;              /* cuFlushGPUDirectRDMAWrites */
 	uint64_t misuses;              /* calls that a line on stderr complains of */
+	uint64_t calls;                /* of any function, but for those with fake_cuda_own */
 };
 
 /* Obeys some lines of the language. 0, or -1 with the reason on stderr. */
@@ -33,6 +34,9 @@ int fake_cuda_script(const char *text);
 void fake_cuda_reset(void);
 
 void fake_cuda_counts(struct fake_cuda_counts *counts);
+
+/* Calls of this thread, until the next time, are the test's own, and not counted; or not. */
+void fake_cuda_own(int own);
 
 /* Where the processor may read and write the `bytes` of device memory at `device`, until they are
  * freed; NULL if they are not all within one allocation. */

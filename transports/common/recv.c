@@ -346,7 +346,6 @@ static struct anynet_mr *fill_grant(const struct recv_sub *sub, uint32_t seq,
 		.addr = (uintptr_t)sub->data,
 		.size = sub->capacity,
 		.tag = sub->tag,
-		.flags = sub->on_gpu ? ANYNET_GRANT_ALL_SIZES : 0,
 		.seq = seq,
 		.mark = seq + 1,
 	};
@@ -381,6 +380,13 @@ bool recv_must_be_asked(const struct recv_comm *comm, const struct anynet_rail *
 	return !comm->plain && rail->granted == comm->grantable;
 }
 
+bool recv_takes_frames(const struct recv_comm *comm)
+{
+	unsigned gpu = comm->base.dev->ptr_support & (ANYNET_PTR_CUDA | ANYNET_PTR_DMABUF);
+
+	return comm->memory == RECV_HOST || (comm->memory == RECV_NOTHING && !gpu);
+}
+
 bool recv_next_grant(struct recv_comm *comm, struct anynet_rail *rail, size_t eager,
 		     struct anynet_wire_grant *grant, struct anynet_mr **mr)
 {
@@ -392,7 +398,7 @@ bool recv_next_grant(struct recv_comm *comm, struct anynet_rail *rail, size_t ea
 		uint32_t seq = rail->granted++;
 		const struct recv_sub *sub = &comm->reqs[seq & RECV_REQ_MASK].subs[0];
 
-		if ((sub->capacity <= eager && !sub->on_gpu) || !sub->mr)
+		if ((sub->capacity <= eager && recv_takes_frames(comm)) || !sub->mr)
 			continue;
 		*mr = fill_grant(sub, seq, grant);
 		return true;
@@ -436,6 +442,15 @@ int recv_control(struct recv_comm *comm, struct anynet_rail *rail,
 
 /* --- irecv and test --- */
 
+/* From the first GPU memory on nothing comes in frames, so that what was too small for a grant needs one. */
+static ANYNET_COLD void note_memory(struct recv_comm *comm, enum recv_memory memory)
+{
+	comm->memory = memory;
+	for (unsigned i = 0; i < comm->base.rail_count && memory == RECV_GPU; i++)
+		if (comm->base.rails[i])
+			recv_grant_again(comm, comm->base.rails[i]);
+}
+
 static void post_sub(struct recv_comm *comm, struct recv_req *req, int i, void *data, size_t bytes,
 		     int tag, struct anynet_mr *mr, void *event)
 {
@@ -446,6 +461,8 @@ static void post_sub(struct recv_comm *comm, struct recv_req *req, int i, void *
 	sub->tag = (uint32_t)tag;
 	sub->mr = mr;
 	sub->on_gpu = mr && mr->gpu;
+	if (anynet_unlikely(comm->memory < (sub->on_gpu ? RECV_GPU : RECV_HOST) && bytes))
+		note_memory(comm, sub->on_gpu ? RECV_GPU : RECV_HOST);
 	sub->event = event;
 	sub->next = NULL;
 	comm->unfilled++;

@@ -59,12 +59,18 @@ static int make_memory(struct ib_link *link)
 	return link->mr ? 0 : errno ? -errno : -EIO;
 }
 
-/* With as much inline data as there is. */
+/* With as much inline data, and as many pieces for a request, as there are. */
 static int make_qp(struct ib_link *link)
 {
-	static const uint32_t inline_bytes[] = { IB_INLINE_WANTED, IB_INLINE_MIN };
+	static const struct {
+		uint32_t inline_bytes, sges;
+	} wanted[] = {
+		{ IB_INLINE_WANTED, 2 },
+		{ IB_INLINE_MIN, 2 },
+		{ IB_INLINE_MIN, 1 },
+	};
 
-	for (size_t i = 0; i < ARRAY_SIZE(inline_bytes) && !link->qp; i++) {
+	for (size_t i = 0; i < ARRAY_SIZE(wanted) && !link->qp; i++) {
 		struct ibv_qp_init_attr attr = {
 			.qp_context = link,
 			.send_cq = link->cq,
@@ -73,15 +79,16 @@ static int make_qp(struct ib_link *link)
 			.cap = {
 				.max_send_wr = IB_SQ_WRS,
 				.max_recv_wr = link->slot_count,
-				.max_send_sge = 1,
+				.max_send_sge = wanted[i].sges,
 				.max_recv_sge = 1,
-				.max_inline_data = inline_bytes[i],
+				.max_inline_data = wanted[i].inline_bytes,
 			},
 		};
 
 		errno = 0;
 		link->qp = link->nic->verbs->create_qp(link->nic->pd, &attr);
 		link->inline_bytes = attr.cap.max_inline_data;
+		link->sges = anynet_min(wanted[i].sges, attr.cap.max_send_sge);
 	}
 	return link->qp ? 0 : errno ? -errno : -EIO;
 }
