@@ -13,6 +13,7 @@
 #include <support/relay.h>
 
 #include <nccl_net/device.h>
+#include <pthread.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -696,6 +697,167 @@ static void copies_go_on_when_the_connection_breaks(struct test_net *net)
 	link_close(net, &link);
 }
 
+/* --- what the application does with the GPU meanwhile --- */
+
+static void free_memory(const struct cuda_calls *cuda, void *memory)
+{
+	check_ok(cuda->cuMemFree_v2((CUdeviceptr)memory));
+}
+
+static void *free_in_thread(void *memory)
+{
+	memory_as_application(free_memory, memory);
+	return NULL;
+}
+
+static void alloc_memory(const struct cuda_calls *cuda, void *memory)
+{
+	check_ok(cuda->cuMemAlloc_v2(memory, BYTES));
+}
+
+/* The kernel that the application's call waits for is NCCL's, and waits for this message. */
+static void a_call_of_the_application_holds_nothing_up(struct test_net *net)
+{
+	struct deadline deadline = deadline_in(TEST_PATIENCE_MS, "cuMemFree");
+	struct transfer send, recv;
+	struct buffer from, to;
+	CUdeviceptr unused;
+	pthread_t thread;
+	struct link link;
+
+	need_gpu();
+	link_open(net, &link);
+	buffer_alloc(&from, BYTES);
+	buffer_alloc(&to, BYTES);
+	send = transfer_of(from.data, BYTES, 0, flow_reg(net, link.send, from.data, BYTES));
+	recv = transfer_of(to.data, BYTES, 0, flow_reg(net, link.recv, to.data, BYTES));
+	struct flow flows[] = {
+		{ .comm = link.send, .is_send = true, .transfers = &send, .count = 1 },
+		{ .comm = link.recv, .transfers = &recv, .count = 1 },
+	};
+	memory_as_application(alloc_memory, &unused);
+	pattern_fill(from.data, BYTES, 4);
+	memory_command("busy on; locks on");
+	check(!pthread_create(&thread, NULL, free_in_thread, (void *)unused));
+	while (!memory_counts().frees_waiting)
+		deadline_turn(&deadline);
+	flows_run(net, flows, 2);
+	pattern_check(to.data, BYTES, 4);
+	memory_command("heal");
+	pthread_join(thread, NULL);
+	check_ok(driver_dereg_mr(net->driver, link.send, send.mhandles[0]));
+	check_ok(driver_dereg_mr(net->driver, link.recv, recv.mhandles[0]));
+	buffer_free(&from);
+	buffer_free(&to);
+	link_close(net, &link);
+}
+
+struct stuck {
+	CUdeviceptr memory;
+	void *host;
+	CUstream stream;
+};
+
+static void begin_stuck(const struct cuda_calls *cuda, void *arg)
+{
+	struct stuck *stuck = arg;
+
+	check_ok(cuda->cuMemAlloc_v2(&stuck->memory, BYTES));
+	check_ok(cuda->cuMemHostAlloc(&stuck->host, BYTES, 0));
+	check_ok(cuda->cuStreamCreate(&stuck->stream, 0));
+	check_ok(cuda->cuMemcpyDtoHAsync_v2(stuck->host, stuck->memory, BYTES, stuck->stream));
+}
+
+static void end_stuck(const struct cuda_calls *cuda, void *arg)
+{
+	struct stuck *stuck = arg;
+
+	check_ok(cuda->cuStreamSynchronize(stuck->stream));
+	check_ok(cuda->cuStreamDestroy_v2(stuck->stream));
+	check_ok(cuda->cuMemFree_v2(stuck->memory));
+	check_ok(cuda->cuMemFreeHost(stuck->host));
+}
+
+/* It waits for a kernel, in the device's only queue for streams of its priority. */
+static void a_copy_of_the_application_holds_nothing_up(struct test_net *net)
+{
+	struct stuck stuck;
+	struct link link;
+
+	need_gpu();
+	link_open(net, &link);
+	memory_command("busy on; queues one");
+	memory_as_application(begin_stuck, &stuck);
+	link_check(net, &link, BYTES);
+	memory_command("heal");
+	memory_as_application(end_stuck, &stuck);
+	link_close(net, &link);
+}
+
+/* The driver gives no context of our own, or one that does not reach the application's memory. */
+static void without_a_context_of_its_own(struct test_net *net, const char *script, const char *says)
+{
+	char line[CAPTURE_LINE_BYTES];
+
+	need_copies();
+	memory_command(script);
+	a_copy_of_the_application_holds_nothing_up(net);
+	check(capture_find(CAPTURE_INFO, says, line));
+}
+
+static void without_a_context_of_its_own_streams_have_priority(struct test_net *net)
+{
+	without_a_context_of_its_own(net, "fail cuCtxCreate code=2", "CUDA_ERROR_OUT_OF_MEMORY");
+}
+
+static void a_context_that_does_not_reach_memory_is_not_used(struct test_net *net)
+{
+	without_a_context_of_its_own(net, "fail copy code=700", "CUDA_ERROR_ILLEGAL_ADDRESS");
+}
+
+static void reset_device(const struct cuda_calls *cuda, void *unused)
+{
+	(void)unused;
+	check_ok(cuda->cuDevicePrimaryCtxReset_v2(0));
+}
+
+/* What was in the primary context is gone, this memory with it. The comm fails, or it may be used with other
+ * memory; new ones work. */
+static void a_reset_of_the_device_is_noticed(struct test_net *net)
+{
+	bool own = !getenv("ANYNET_CUDA_OWN_CONTEXT");
+	struct transfer send, recv;
+	struct buffer from, to;
+	struct link link;
+	char line[CAPTURE_LINE_BYTES];
+
+	need_copies();
+	capture_allow_warn();
+	link_open(net, &link);
+	link_check(net, &link, BYTES);
+	buffer_alloc(&from, BYTES);
+	buffer_alloc(&to, BYTES);
+	send = transfer_in(net, link.send, &from);
+	recv = transfer_in(net, link.recv, &to);
+	struct flow flows[] = {
+		{ .comm = link.send, .is_send = true, .transfers = &send, .count = 1 },
+		{ .comm = link.recv, .transfers = &recv, .count = 1 },
+	};
+	memory_as_application(reset_device, NULL);
+	if (own)
+		memory_allow_misuse(); /* copies of memory that is not there */
+	check(flows_run_until_error(net, flows, 2, &flows[0]));
+	check(capture_find(CAPTURE_WARN, own ? "CUDA_ERROR_INVALID_VALUE" : "has reset GPU 0", line));
+	check_ok(driver_dereg_mr(net->driver, link.send, send.mhandles[0]));
+	check_ok(driver_dereg_mr(net->driver, link.recv, recv.mhandles[0]));
+	memory_forsake(from.area);
+	memory_forsake(to.area);
+	link_close(net, &link);
+	link_open(net, &link);
+	link_check(net, &link, BYTES);
+	link_close(net, &link);
+}
+
 /* --- CUDA fails --- */
 
 /* The comm fails with CUDA's word for it, and nothing else does. */
@@ -709,10 +871,11 @@ static void check_failure(struct test_net *net, const char *script, const char *
 
 	capture_forget();
 	link_open(net, &link);
+	link_check(net, &link, BYTES); /* the pool is there */
 	buffer_alloc(&from, BYTES);
 	buffer_alloc(&to, BYTES);
-	send = transfer_of(from.data, BYTES, 0, NULL);
-	recv = transfer_of(to.data, BYTES, 0, NULL);
+	send = transfer_of(from.data, BYTES, 1, NULL);
+	recv = transfer_of(to.data, BYTES, 1, NULL);
 	struct flow flows[] = {
 		{ .comm = link.send, .is_send = true, .transfers = &send, .count = 1 },
 		{ .comm = link.recv, .transfers = &recv, .count = 1 },
@@ -841,8 +1004,9 @@ static void a_pool_may_be_made_in_several_goes(struct test_net *net)
 	static const char *const failures[] = {
 		"fail cuPointerGetAttribute code=1",    "fail cuDeviceGet code=101",
 		"fail cuDevicePrimaryCtxRetain code=2", "fail cuCtxPushCurrent code=201",
-		"fail cuMemHostAlloc code=2",           "fail cuStreamCreate code=2",
-		"fail cuStreamCreate nth=2 code=999",   "fail cuEventCreate code=2",
+		"fail cuMemHostRegister code=2",        "fail cuPointerGetAttribute nth=2 code=1",
+		"fail cuCtxGetStreamPriorityRange code=1", "fail cuStreamCreateWithPriority code=2",
+		"fail cuStreamCreateWithPriority nth=2 code=999", "fail cuEventCreate code=2",
 		"fail cuEventCreate nth=20 code=999",
 	};
 	struct fake_cuda_counts counts;
@@ -969,6 +1133,18 @@ int main(int argc, char **argv)
 		{ .name = "slow_copies_are_waited_for", slow_copies_are_waited_for },
 		{ .name = "copies_go_on_when_the_connection_breaks",
 		  copies_go_on_when_the_connection_breaks },
+		{ .name = "a_call_of_the_application_holds_nothing_up",
+		  a_call_of_the_application_holds_nothing_up },
+		{ .name = "a_copy_of_the_application_holds_nothing_up",
+		  a_copy_of_the_application_holds_nothing_up },
+		{ .name = "without_a_context_of_its_own_streams_have_priority",
+		  without_a_context_of_its_own_streams_have_priority },
+		{ .name = "a_context_that_does_not_reach_memory_is_not_used",
+		  a_context_that_does_not_reach_memory_is_not_used },
+		{ .name = "a_reset_of_the_device_is_noticed", a_reset_of_the_device_is_noticed },
+		{ .name = "a_reset_of_the_primary_context_is_noticed",
+		  a_reset_of_the_device_is_noticed,
+		  .settings = { "ANYNET_CUDA_OWN_CONTEXT=0" } },
 		{ .name = "a_call_that_fails_is_the_end_of_the_comm_only",
 		  a_call_that_fails_is_the_end_of_the_comm_only },
 		{ .name = "what_a_failed_call_leaves_under_way_harms_nobody",

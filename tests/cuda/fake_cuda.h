@@ -12,12 +12,13 @@
 
 struct fake_cuda_counts {
 	/* alive now: all zero means that nothing has leaked */
-	uint64_t contexts; /* times that primary contexts are retained */
+	uint64_t contexts; /* times that primary contexts are retained, and contexts made */
 	uint64_t allocations, device_bytes;
-	uint64_t pinned, pinned_bytes; /* cuMemHostAlloc */
+	uint64_t pinned, pinned_bytes; /* cuMemHostAlloc, cuMemHostRegister */
 	uint64_t streams, events;
 	uint64_t registrations; /* fake_cuda_pin */
 	uint64_t waiting;       /* copies on streams */
+	uint64_t frees_waiting; /* cuMemFree, for a kernel */
 	/* since the start, or fake_cuda_reset */
 	uint64_t copies, copied_bytes; /* done, on streams */
 	uint64_t queries;              /* cuEventQuery, cuStreamQuery */
