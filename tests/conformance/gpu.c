@@ -14,6 +14,7 @@
 
 #include <nccl_net/device.h>
 #include <pthread.h>
+#include <sched.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -697,6 +698,118 @@ static void copies_go_on_when_the_connection_breaks(struct test_net *net)
 	link_close(net, &link);
 }
 
+/* --- LL128: the GPU polls the receive for flags, the last 8 of each 128 bytes --- */
+
+#define LINES      200
+#define LINE_BYTES 128
+#define LINE_WORDS (LINE_BYTES / 8)
+#define LINE_ROUNDS 10
+
+struct kernel {
+	const uint64_t *lines; /* as the GPU sees them */
+	uint64_t round;
+	bool torn;
+};
+
+/* As NCCL's: a line whose flag is there is taken. */
+static void *run_kernel(void *arg)
+{
+	struct kernel *kernel = arg;
+
+	for (int i = 0; i < LINES; i++) {
+		const uint64_t *line = kernel->lines + (size_t)i * LINE_WORDS;
+
+		while (__atomic_load_n(&line[LINE_WORDS - 1], __ATOMIC_ACQUIRE) != kernel->round)
+			sched_yield();
+		for (int k = 0; k < LINE_WORDS - 1; k++)
+			kernel->torn |= __atomic_load_n(&line[k], __ATOMIC_RELAXED) !=
+					kernel->round;
+	}
+	return NULL;
+}
+
+static void need_hint(const struct test_net *net)
+{
+	if (driver_abi(net->driver) < 9)
+		check_skip("NCCL does not say that a receive is LL or LL128 before v9");
+}
+
+static void flags_of_lines_come_last(struct test_net *net)
+{
+	static uint64_t host[LINES * LINE_WORDS];
+	struct kernel kernel = { .round = 0 };
+	void *gpu;
+	struct link link;
+
+	need_copies();
+	need_hint(net);
+	link_open(net, &link);
+	gpu = memory_alloc(sizeof(host));
+	kernel.lines = memory_view(gpu, sizeof(host));
+	memset(memory_view(gpu, sizeof(host)), 0, sizeof(host));
+	memory_command("sectors on");
+	while (kernel.round++ < LINE_ROUNDS) {
+		struct transfer send = transfer_of(host, sizeof(host), 0, NULL),
+				recv = transfer_of(gpu, sizeof(host), 0, NULL);
+		struct flow flows[] = {
+			{ .comm = link.recv, .transfers = &recv, .count = 1 },
+			{ .comm = link.send, .is_send = true, .transfers = &send, .count = 1 },
+		};
+		pthread_t thread;
+
+		for (size_t i = 0; i < LINES * LINE_WORDS; i++)
+			host[i] = kernel.round;
+		recv.optional = true;
+		check(!pthread_create(&thread, NULL, run_kernel, &kernel));
+		flows_run(net, flows, 2);
+		pthread_join(thread, NULL);
+		check(!kernel.torn);
+	}
+	memory_command("sectors off");
+	memory_leave(net, link.recv);
+	memory_free(gpu);
+	link_close(net, &link);
+}
+
+/* Of the first and the last line there may be a part only. */
+static void lines_may_begin_and_end_anywhere(struct test_net *net)
+{
+	static const size_t sizes[] = { 1, 7, 8, 119, 120, 121, 127, 128, 129, 248, 300, 70001 };
+	static const size_t offsets[] = { 0, 1, 100, 119, 120, 125, 127 };
+	unsigned char *host = malloc(BYTES);
+	struct link link;
+	char *gpu, *view;
+
+	need_copies();
+	need_hint(net);
+	link_open(net, &link);
+	gpu = memory_alloc(BYTES);
+	view = memory_view(gpu, BYTES);
+	for (size_t i = 0; i < sizeof(sizes) / sizeof(sizes[0]); i++) {
+		for (size_t k = 0; k < sizeof(offsets) / sizeof(offsets[0]); k++) {
+			struct transfer send = transfer_of(host, sizes[i], 0, NULL),
+					recv = transfer_of(gpu + offsets[k], sizes[i], 0, NULL);
+			struct flow flows[] = {
+				{ .comm = link.recv, .transfers = &recv, .count = 1 },
+				{ .comm = link.send, .is_send = true, .transfers = &send, .count = 1 },
+			};
+
+			pattern_fill(host, sizes[i], i + k);
+			memset(view, 0x5a, BYTES);
+			recv.optional = true;
+			flows_run(net, flows, 2);
+			check(!memcmp(view + offsets[k], host, sizes[i]));
+			for (size_t at = 0; at < BYTES; at++)
+				check(view[at] == 0x5a ||
+				      (at >= offsets[k] && at < offsets[k] + sizes[i]));
+		}
+	}
+	memory_leave(net, link.recv);
+	memory_free(gpu);
+	free(host);
+	link_close(net, &link);
+}
+
 /* --- what the application does with the GPU meanwhile --- */
 
 static void free_memory(const struct cuda_calls *cuda, void *memory)
@@ -1133,6 +1246,8 @@ int main(int argc, char **argv)
 		{ .name = "slow_copies_are_waited_for", slow_copies_are_waited_for },
 		{ .name = "copies_go_on_when_the_connection_breaks",
 		  copies_go_on_when_the_connection_breaks },
+		{ .name = "flags_of_lines_come_last", flags_of_lines_come_last },
+		{ .name = "lines_may_begin_and_end_anywhere", lines_may_begin_and_end_anywhere },
 		{ .name = "a_call_of_the_application_holds_nothing_up",
 		  a_call_of_the_application_holds_nothing_up },
 		{ .name = "a_copy_of_the_application_holds_nothing_up",

@@ -38,6 +38,7 @@ static const struct symbol {
 	ENTRY(mem_host_unregister, "cuMemHostUnregister", false),
 	ENTRY(memcpy_to_host, "cuMemcpyDtoHAsync_v2", false),
 	ENTRY(memcpy_to_device, "cuMemcpyHtoDAsync_v2", false),
+	ENTRY(memcpy_2d, "cuMemcpy2DAsync_v2", false),
 	ENTRY(ctx_create, "cuCtxCreate_v2", true),
 	ENTRY(ctx_destroy, "cuCtxDestroy_v2", true),
 	ENTRY(mem_get_handle, "cuMemGetHandleForAddressRange", true),

@@ -27,6 +27,26 @@
 #define CUDA_FLUSH_CONTEXT   0
 #define CUDA_FLUSH_TO_ALL    200 /* devices see it, not only the one that has the memory */
 
+#define CUDA_MEMORY_HOST     1
+#define CUDA_MEMORY_DEVICE   2
+
+/* CUDA_MEMCPY2D: rows of `width` bytes, a pitch from one to the next. */
+struct cuda_copy_2d {
+	size_t from_x, from_y;
+	int from_type; /* CUDA_MEMORY_* */
+	const void *from_host;
+	uint64_t from_device;
+	void *from_array;
+	size_t from_pitch;
+	size_t to_x, to_y;
+	int to_type;
+	void *to_host;
+	uint64_t to_device;
+	void *to_array;
+	size_t to_pitch;
+	size_t width, rows;
+};
+
 struct cuda {
 	void *library; /* NULL = not open */
 
@@ -48,6 +68,7 @@ struct cuda {
 	int (*mem_host_unregister)(void *memory);
 	int (*memcpy_to_host)(void *to, uint64_t from, size_t bytes, void *stream);
 	int (*memcpy_to_device)(uint64_t to, const void *from, size_t bytes, void *stream);
+	int (*memcpy_2d)(const struct cuda_copy_2d *copy, void *stream);
 
 	int (*ctx_create)(void **context, unsigned flags, int device); /* pushed; NULL = none */
 	int (*ctx_destroy)(void *context);

@@ -379,6 +379,9 @@ bool gpu_is_short(const struct gpu *gpu)
 
 /* --- copies --- */
 
+#define LINE_BYTES (uint64_t)128 /* of LL128, whose flag … */
+#define LINE_FLAG  120           /* … begins here */
+
 /* A call that has to do with a copy of the bounce has ended. */
 static int leave_copy(struct gpu *gpu, struct call *call, int error, int bounce)
 {
@@ -400,14 +403,58 @@ int gpu_copy_out(struct gpu *gpu, int bounce, const void *from, size_t bytes)
 	return leave_copy(gpu, &call, error, bounce);
 }
 
-int gpu_copy_in(struct gpu *gpu, int bounce, void *to, size_t bytes)
+/* [from, end) of every line of LINE_BYTES within `bytes` at `to`: whole lines in one copy, what there is of the first
+ * and of the last each in one. */
+static int copy_of_lines(struct gpu *gpu, uint64_t to, const uint8_t *host, size_t bytes,
+			 size_t from, size_t end)
+{
+	uint64_t first = anynet_min(to + bytes, (to + LINE_BYTES - 1) & ~(LINE_BYTES - 1));
+	uint64_t last = anynet_max(first, (to + bytes) & ~(LINE_BYTES - 1));
+	const struct cuda_copy_2d rows = {
+		.from_type = CUDA_MEMORY_HOST,
+		.from_host = host + (first - to) + from,
+		.from_pitch = LINE_BYTES,
+		.to_type = CUDA_MEMORY_DEVICE,
+		.to_device = first + from,
+		.to_pitch = LINE_BYTES,
+		.width = end - from,
+		.rows = (last - first) / LINE_BYTES,
+	};
+	const uint64_t ends[2][2] = { { to, first }, { last, to + bytes } };
+	int error = 0;
+
+	if (rows.rows)
+		error = all.cuda.memcpy_2d(&rows, gpu->in);
+	for (int i = 0; i < 2 && !error; i++) {
+		uint64_t line = ends[i][0] & ~(LINE_BYTES - 1);
+		uint64_t begin = anynet_max(ends[i][0], line + from);
+		uint64_t stop = anynet_min(ends[i][1], line + end);
+
+		if (begin < stop)
+			error = all.cuda.memcpy_to_device(begin, host + (begin - to),
+							  stop - begin, gpu->in);
+	}
+	return error;
+}
+
+static int copy_to_device(struct gpu *gpu, void *to, const void *from, size_t bytes, bool polled)
+{
+	int error;
+
+	if (anynet_likely(!polled))
+		return all.cuda.memcpy_to_device((uintptr_t)to, from, bytes, gpu->in);
+	error = copy_of_lines(gpu, (uintptr_t)to, from, bytes, 0, LINE_FLAG);
+	return error ? error
+		     : copy_of_lines(gpu, (uintptr_t)to, from, bytes, LINE_FLAG, LINE_BYTES);
+}
+
+int gpu_copy_in(struct gpu *gpu, int bounce, void *to, size_t bytes, bool polled)
 {
 	struct call call;
 	int error = enter(gpu, &call);
 
 	if (!error)
-		error = all.cuda.memcpy_to_device((uintptr_t)to, gpu_bounce_memory(gpu, bounce),
-						  bytes, gpu->in);
+		error = copy_to_device(gpu, to, gpu_bounce_memory(gpu, bounce), bytes, polled);
 	if (!error)
 		error = all.cuda.event_record(gpu->events[bounce], gpu->in);
 	return leave_copy(gpu, &call, error, bounce);
@@ -512,7 +559,7 @@ int gpu_fetch(struct gpu *gpu, void *to, const void *from, size_t bytes)
 	return ret;
 }
 
-int gpu_put(struct gpu *gpu, void *to, const void *from, size_t bytes)
+int gpu_put(struct gpu *gpu, void *to, const void *from, size_t bytes, bool polled)
 {
 	int bounce = take_waited(gpu), ret = 0;
 
@@ -520,7 +567,7 @@ int gpu_put(struct gpu *gpu, void *to, const void *from, size_t bytes)
 		size_t piece = anynet_min(bytes - at, GPU_BOUNCE_BYTES);
 
 		memcpy(gpu_bounce_memory(gpu, bounce), (const uint8_t *)from + at, piece);
-		ret = gpu_copy_in(gpu, bounce, (uint8_t *)to + at, piece);
+		ret = gpu_copy_in(gpu, bounce, (uint8_t *)to + at, piece, polled);
 		if (!ret)
 			ret = gpu_copy_wait(gpu, bounce);
 	}

@@ -211,6 +211,9 @@ int recv_place(struct recv_comm *comm, const struct anynet_wire_frame *header,
 /* Do the bytes of a message go to GPU memory? Until its last frame is placed. */
 bool recv_is_on_gpu(const struct recv_msg *msg);
 
+/* Does the GPU look for flags there meanwhile? */
+bool recv_is_polled(const struct recv_msg *msg);
+
 /* Copy payload to its place, from memory of ours. */
 void recv_put(struct recv_comm *comm, const struct recv_msg *msg, uint8_t *to, const uint8_t *from,
 	      size_t bytes);

@@ -452,7 +452,7 @@ static ANYNET_COLD void note_memory(struct recv_comm *comm, enum recv_memory mem
 }
 
 static void post_sub(struct recv_comm *comm, struct recv_req *req, int i, void *data, size_t bytes,
-		     int tag, struct anynet_mr *mr, void *event)
+		     int tag, struct anynet_mr *mr, void *event, bool polled)
 {
 	struct recv_sub *sub = &req->subs[i];
 
@@ -463,6 +463,7 @@ static void post_sub(struct recv_comm *comm, struct recv_req *req, int i, void *
 	sub->on_gpu = mr && mr->gpu;
 	if (anynet_unlikely(comm->memory < (sub->on_gpu ? RECV_GPU : RECV_HOST) && bytes))
 		note_memory(comm, sub->on_gpu ? RECV_GPU : RECV_HOST);
+	sub->polled = polled;
 	sub->event = event;
 	sub->next = NULL;
 	comm->unfilled++;
@@ -494,7 +495,7 @@ static int borrow_missing(struct recv_comm *comm, int n, void *const *data, cons
 
 static int irecv_entered(struct recv_comm *comm, int n, void *const *data, const size_t *bytes,
 			 const int *tags, struct anynet_mr *const *mrs, void *const *phandles,
-			 struct anynet_request **out)
+			 bool polled, struct anynet_request **out)
 {
 	struct recv_req *req = &comm->reqs[comm->posted & RECV_REQ_MASK];
 	struct anynet_mr *borrowed[ANYNET_RECVS_MAX];
@@ -523,7 +524,8 @@ static int irecv_entered(struct recv_comm *comm, int n, void *const *data, const
 	atomic_store_explicit(&req->req.done, false, memory_order_relaxed);
 	for (int i = 0; i < n; i++)
 		post_sub(comm, req, i, data[i], bytes[i], tags[i], mrs ? mrs[i] : NULL,
-			 profile_start(&comm->base, phandles ? phandles[i] : NULL, bytes[i]));
+			 profile_start(&comm->base, phandles ? phandles[i] : NULL, bytes[i]),
+			 polled);
 	comm->posted++;
 	comm->outstanding++;
 	if (comm->plain)
@@ -540,7 +542,7 @@ static int irecv_entered(struct recv_comm *comm, int n, void *const *data, const
 }
 
 int anynet_irecv(struct anynet_comm *base, int n, void *const *data, const size_t *bytes,
-		 const int *tags, struct anynet_mr *const *mrs, void *const *phandles,
+		 const int *tags, struct anynet_mr *const *mrs, void *const *phandles, bool polled,
 		 struct anynet_request **req)
 {
 	int ret;
@@ -550,7 +552,7 @@ int anynet_irecv(struct anynet_comm *base, int n, void *const *data, const size_
 		return -EINVAL;
 	if (anynet_unlikely(!comm_try_enter(base)))
 		return comm_error(base);
-	ret = irecv_entered(to_recv(base), n, data, bytes, tags, mrs, phandles, req);
+	ret = irecv_entered(to_recv(base), n, data, bytes, tags, mrs, phandles, polled, req);
 	comm_leave(base);
 	return ret;
 }

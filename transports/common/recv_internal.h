@@ -22,7 +22,8 @@ struct recv_sub {
 	struct recv_sub *next; /* in the list of unmatched buffers, posting order */
 	struct recv_req *owner;
 	uint32_t tag;
-	bool on_gpu; /* `data` is GPU memory */
+	bool on_gpu; /* `data` is GPU memory … */
+	bool polled; /* … in which the GPU looks for flags meanwhile */
 };
 
 struct recv_req {
