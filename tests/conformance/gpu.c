@@ -521,6 +521,120 @@ static void a_flush_waits_for_those_before_it(struct test_net *net)
 	link_close(net, &link);
 }
 
+/* A message out of host memory has come, and a flush of it is asked for. NULL: it is done already. */
+static void *begin_flush(struct test_net *net, const struct link *link, struct buffer *gpu,
+			 void *mhandle, uint64_t seed)
+{
+	static unsigned char host[BYTES];
+	struct transfer send = transfer_of(host, BYTES, 0, NULL),
+			recv = transfer_of(gpu->data, BYTES, 0, mhandle);
+	struct deadline deadline = deadline_in(TEST_PATIENCE_MS, "a message");
+	int bytes = (int)BYTES;
+	void *flush;
+
+	pattern_fill(host, BYTES, seed);
+	transfer_post_soon(net, link->recv, false, &recv);
+	recv.flushed = true; /* by us */
+	transfer_post_soon(net, link->send, true, &send);
+	while (!send.done || !recv.done) {
+		if (!send.done)
+			check_ok(transfer_test(net, &send));
+		if (!recv.done)
+			check_ok(transfer_test(net, &recv));
+		deadline_turn(&deadline);
+	}
+	check_ok(driver_iflush(net->driver, link->recv, 1, &recv.data[0], &bytes, &mhandle, &flush));
+	return flush;
+}
+
+static void end_flush(struct test_net *net, void *flush)
+{
+	struct deadline deadline = deadline_in(TEST_PATIENCE_MS, "a flush");
+
+	for (int done = 0; flush && !done; deadline_turn(&deadline))
+		check_ok(driver_test(net->driver, flush, &done, NULL));
+}
+
+/* … and what it brought is seen then. */
+static void flush_one(struct test_net *net, const struct link *link, struct buffer *gpu,
+		      void *mhandle, uint64_t seed)
+{
+	end_flush(net, begin_flush(net, link, gpu, mhandle, seed));
+	pattern_check(gpu->data, BYTES, seed);
+}
+
+/* Its READ is on the queue pair of all comms: what it reads stays registered until it is over. */
+static void an_aborted_flush_breaks_no_others(struct test_net *net)
+{
+	struct link links[2];
+	struct buffer gpu[2];
+	void *mhandles[2];
+	uint64_t by_cuda;
+
+	need_nics();
+	for (int i = 0; i < 2; i++) {
+		open_linked(net, &links[i]);
+		buffer_alloc(&gpu[i], BYTES);
+		mhandles[i] = flow_reg(net, links[i].recv, gpu[i].data, BYTES);
+		flush_one(net, &links[i], &gpu[i], mhandles[i], 5);
+	}
+	by_cuda = memory_counts().flushes;
+	fake_order("fault delay read ms=50");
+	check(begin_flush(net, &links[0], &gpu[0], mhandles[0], 6));
+	check_ok(driver_dereg_mr(net->driver, links[0].recv, mhandles[0]));
+	link_close(net, &links[0]);
+	buffer_free(&gpu[0]);
+	for (uint64_t i = 0; i < 5; i++)
+		flush_one(net, &links[1], &gpu[1], mhandles[1], i);
+	check_int(memory_counts().flushes, by_cuda);
+	check_ok(driver_dereg_mr(net->driver, links[1].recv, mhandles[1]));
+	buffer_free(&gpu[1]);
+	link_close(net, &links[1]);
+}
+
+/* CUDA flushes while the queue pair for that is broken; it is made again. */
+static void a_broken_flush_is_mended(struct test_net *net, bool by_cuda)
+{
+	struct deadline deadline = deadline_in(TEST_PATIENCE_MS, "flushes by READ");
+	uint64_t seed = 0, before, now;
+	struct buffer gpu;
+	struct link link;
+	void *mhandle;
+
+	need_nics();
+	open_linked(net, &link);
+	buffer_alloc(&gpu, BYTES);
+	mhandle = flow_reg(net, link.recv, gpu.data, BYTES);
+	fake_order("fault status read status=12");
+	if (!by_cuda)
+		memory_command("fail cuFlushGPUDirectRDMAWrites count=1000000 code=801");
+	before = memory_counts().flushes;
+	flush_one(net, &link, &gpu, mhandle, seed);
+	if (by_cuda)
+		check(memory_counts().flushes > before);
+	do {
+		now = memory_counts().flushes;
+		flush_one(net, &link, &gpu, mhandle, ++seed);
+		deadline_turn(&deadline);
+	} while (memory_counts().flushes != now);
+	fake_order("heal");
+	memory_command("heal");
+	check_ok(driver_dereg_mr(net->driver, link.recv, mhandle));
+	buffer_free(&gpu);
+	link_close(net, &link);
+}
+
+static void a_broken_queue_pair_for_flushes_is_made_again(struct test_net *net)
+{
+	a_broken_flush_is_mended(net, true);
+}
+
+/* Older GPUs and drivers have no such call. */
+static void where_cuda_cannot_flush_it_is_waited_for(struct test_net *net)
+{
+	a_broken_flush_is_mended(net, false);
+}
+
 /* --- copies that take long --- */
 
 /* A message with copies on the streams, at one end or both. */
@@ -1242,6 +1356,11 @@ int main(int argc, char **argv)
 		  nothing_small_is_written_past_its_receive },
 		{ .name = "a_slow_flush_is_waited_for", a_slow_flush_is_waited_for },
 		{ .name = "a_flush_waits_for_those_before_it", a_flush_waits_for_those_before_it },
+		{ .name = "an_aborted_flush_breaks_no_others", an_aborted_flush_breaks_no_others },
+		{ .name = "a_broken_queue_pair_for_flushes_is_made_again",
+		  a_broken_queue_pair_for_flushes_is_made_again },
+		{ .name = "where_cuda_cannot_flush_it_is_waited_for",
+		  where_cuda_cannot_flush_it_is_waited_for },
 		{ .name = "dereg_waits_for_copies", dereg_waits_for_copies },
 		{ .name = "slow_copies_are_waited_for", slow_copies_are_waited_for },
 		{ .name = "copies_go_on_when_the_connection_breaks",

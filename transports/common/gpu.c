@@ -584,7 +584,9 @@ int gpu_flush(struct gpu *gpu)
 		error = all.cuda.flush_writes
 				? all.cuda.flush_writes(CUDA_FLUSH_CONTEXT, CUDA_FLUSH_TO_ALL)
 				: CUDA_NOT_SUPPORTED;
-	return leave(gpu, &call, error);
+	return leave(gpu, &call, error) && error == CUDA_NOT_SUPPORTED ? -EOPNOTSUPP
+	       : error                                               ? -EIO
+								      : 0;
 }
 
 int gpu_dmabuf_fd(struct gpu *gpu, const void *addr, size_t bytes)

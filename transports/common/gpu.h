@@ -46,8 +46,8 @@ int gpu_copy_wait(struct gpu *gpu, int bounce);
 int gpu_fetch(struct gpu *gpu, void *to, const void *from, size_t bytes);
 int gpu_put(struct gpu *gpu, void *to, const void *from, size_t bytes, bool polled);
 
-/* What other devices have written to the GPU's memory is there for it when this returns; up to 100 us. 0 or
- * -EIO. */
+/* What other devices have written to the GPU's memory is there for it when this returns; up to 100 us. 0,
+ * -EOPNOTSUPP: the driver or the GPU cannot, or -EIO. */
 int gpu_flush(struct gpu *gpu);
 
 /* An fd for a dmabuf of these whole pages, the caller's; -EOPNOTSUPP: the driver is too old. */
