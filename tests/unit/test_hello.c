@@ -79,7 +79,7 @@ static void test_a_wrong_handle_is_refused_with_the_reason(void **state)
 	handle_is_refused(&handle, "does not run anynet");
 	handle = good_handle();
 	handle.version = 2;
-	handle_is_refused(&handle, "wire version 2, this process 5");
+	handle_is_refused(&handle, "speaks wire version 2, this process ");
 	handle = good_handle();
 	handle.transports = 1u << ANYNET_LINK_IB;
 	handle_is_refused(&handle, "no TCP address");

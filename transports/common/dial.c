@@ -82,7 +82,7 @@ static void drop_link(struct dial *dial, const char *why)
 /* The link is connected: see whether it works. */
 static void begin_proof(struct dial *dial)
 {
-	int ret = ib_link_ping(dial->link);
+	int ret = ib_link_begin_proof(dial->link);
 
 	if (ret) {
 		drop_link(dial, strerror(-ret));
@@ -177,16 +177,15 @@ static int join(struct dial *dial)
 
 static int prove(struct dial *dial)
 {
-	int ret = ib_link_prove(dial->link);
+	char why[112];
+	int ret = ib_link_prove(dial->link, why, sizeof(why));
 
-	if (!ret)
-		dial->state = DIAL_DONE;
-	else if (ret != -EAGAIN && ret != -ETIMEDOUT)
-		drop_link(dial, strerror(-ret));
-	else if (ret == -EAGAIN && net_now_ms() < dial->proof_ms)
-		return -EAGAIN;
+	if (ret == -EAGAIN && net_now_ms() < dial->proof_ms)
+		return ret;
+	if (ret)
+		drop_link(dial, why);
 	else
-		drop_link(dial, "packets do not get through");
+		dial->state = DIAL_DONE;
 	return 0;
 }
 

@@ -23,10 +23,10 @@ int ib_link_join(struct ib_link *link, const struct anynet_wire_hello *welcome);
 int ib_link_joined(struct ib_link *link, char *why, size_t why_bytes);
 int ib_link_rejoin(struct ib_link *link);
 
-/* The sending end asks whether packets get through: a PING is under way; and whether it has arrived:
- * 0, -EAGAIN: not yet, or -errno. */
-int ib_link_ping(struct ib_link *link);
-int ib_link_prove(struct ib_link *link);
+/* The connector's end finds out whether the link carries what it is for (ib_prove.c): begin, then ask: 0, -EAGAIN:
+ * not known yet, or -errno and `why`. */
+int ib_link_begin_proof(struct ib_link *link);
+int ib_link_prove(struct ib_link *link, char *why, size_t why_bytes);
 
 void ib_link_free(struct ib_link *link); /* NULL is fine */
 
