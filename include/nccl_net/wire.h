@@ -60,6 +60,8 @@ enum anynet_hello_kind {
 	ANYNET_KIND_RAIL = 2,	/* a further rail of a comm */
 	ANYNET_KIND_RESUME = 3, /* a new connection for a rail; `epoch` is larger than all before */
 	ANYNET_KIND_PROBE = 4,	/* acceptor → connector: does the send comm comm_id still exist? */
+	ANYNET_KIND_LINK = 5,	/* a queue pair for a rail, to be proven while another path carries
+				 * that; a RESUME with the same `qp` takes it over */
 };
 
 enum anynet_hello_status {

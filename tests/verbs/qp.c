@@ -106,6 +106,7 @@ struct ibv_qp *ibv_create_qp(struct ibv_pd *pd, struct ibv_qp_init_attr *init)
 		qp->qp.qp_num = qpn_take(device);
 		qp->qp.state = qp->state = IBV_QPS_RESET;
 		device->qp_count++;
+		fake.counts.qps_made++;
 		((struct fake_pd *)(void *)pd)->users++;
 		((struct fake_cq *)(void *)init->send_cq)->users++;
 		((struct fake_cq *)(void *)init->recv_cq)->users++;

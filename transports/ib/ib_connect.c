@@ -249,7 +249,13 @@ static struct ib_link *create(const struct anynet_device *dev, bool is_send,
 	return link;
 }
 
-static void describe(const struct ib_link *link, struct anynet_wire_hello *hello)
+bool ib_link_is_with(const struct ib_link *link, const struct anynet_wire_qp *peer)
+{
+	return link->peer.qpn == peer->qpn && link->peer.psn == peer->psn &&
+	       !memcmp(link->peer.gid, peer->gid, sizeof(peer->gid));
+}
+
+void ib_link_describe(const struct ib_link *link, struct anynet_wire_hello *hello)
 {
 	hello->service = link->service;
 	hello->qp = (struct anynet_wire_qp){
@@ -275,7 +281,7 @@ struct ib_link *ib_link_offer(const struct anynet_device *dev, int traffic_class
 	if (!link)
 		return NULL;
 	ib_service_wish(link, traffic_class);
-	describe(link, hello);
+	ib_link_describe(link, hello);
 	link->wants_cm = ib_cm_is_wanted(no_cm, sizeof(no_cm)) && hello->cm.wanted;
 	if (*no_cm)
 		snprintf(hello->reason, sizeof(hello->reason), "%s: %s", anynet_net.host, no_cm);
@@ -427,6 +433,6 @@ struct ib_link *ib_link_accept(const struct anynet_device *dev,
 		return NULL;
 	}
 	ib_service_answer(link);
-	describe(link, answer);
+	ib_link_describe(link, answer);
 	return link;
 }

@@ -277,6 +277,8 @@ static struct {
 
 void ib_link_retire(struct ib_link *link)
 {
+	if (!link)
+		return;
 	pthread_mutex_lock(&retired.lock);
 	link->next = retired.links;
 	retired.links = link;

@@ -178,10 +178,7 @@ int ib_link_to_rts(struct ib_link *link, const struct ib_path *path);
  * flush; what had arrived before is queued. */
 void ib_link_fence(struct ib_link *link, uint64_t *arrived);
 
-/* Free a fenced link soon (ib_chores.c): the kernel may take seconds to destroy a queue pair, until its last
- * packets are off the wire. Any thread, and so for those below, which free all of them, and tell if there are
- * any. */
-void ib_link_retire(struct ib_link *link);
+/* Free all that are retired; are there any? Any thread. */
 void ib_links_reap(void);
 bool ib_links_retired(void);
 
