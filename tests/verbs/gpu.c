@@ -5,6 +5,10 @@
  *
  * With "unflushed", what adapters write to GPU memory is not seen there before something has been read
  * from GPU memory by an adapter, or CUDA has flushed, which is what real ones need.
+ *
+ * With "lossy" it never is, and with "unreadable" READs of it fail: so it is where PCI bridges send what is for another
+ * device upwards (Access Control Services), and nothing there takes it. WRITEs are posted, nobody hears
+ * of them (NVIDIA's documents on GPUDirect RDMA and NCCL's on troubleshooting tell of ACS).
  */
 #include "fake.h"
 
@@ -33,12 +37,16 @@ int gpu_set(char *words)
 {
 	const char *word;
 
-	fake.peer_memory = fake.unflushed = false;
+	fake.peer_memory = fake.unflushed = fake.lossy = fake.unreadable = false;
 	while ((word = strtok_r(words, " \t", &words))) {
 		if (!strcmp(word, "peer-memory"))
 			fake.peer_memory = true;
 		else if (!strcmp(word, "unflushed"))
 			fake.unflushed = true;
+		else if (!strcmp(word, "lossy"))
+			fake.lossy = true;
+		else if (!strcmp(word, "unreadable"))
+			fake.unreadable = true;
 		else
 			return -EINVAL;
 	}
@@ -115,10 +123,17 @@ static bool is_gpu(const char *at)
 	return false;
 }
 
+bool gpu_refuses_read(const char *from)
+{
+	return fake.unreadable && is_gpu(from);
+}
+
 bool gpu_write(char *to, const char *from, size_t bytes)
 {
 	struct late_write *write;
 
+	if (fake.lossy && is_gpu(to))
+		return true;
 	if (!fake.unflushed || !is_gpu(to))
 		return false;
 	write = malloc(sizeof(*write) + bytes);

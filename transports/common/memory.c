@@ -9,14 +9,25 @@
 #include "heal.h"
 #include "registry.h"
 
-void comm_unlink(struct anynet_comm *comm, const char *why)
+/* `told`: of what concerns all comms the first one has warned. */
+static void unlink_told(struct anynet_comm *comm, const char *why, bool told)
 {
 	if (atomic_exchange(&comm->unlinked, true))
 		return;
 	recorder_note(comm, NULL, ANYNET_EVENT_UNLINKED, 0, 0, why);
-	anynet_warn("%s peer %s pid %u dev %s: going on over TCP, which is slower: %s",
-		    comm->is_send ? "send to" : "receive from", comm->peer.host, comm->peer.pid,
-		    comm->dev->name, why);
+	if (told)
+		anynet_info("%s peer %s pid %u dev %s: going on over TCP: %s",
+			    comm->is_send ? "send to" : "receive from", comm->peer.host,
+			    comm->peer.pid, comm->dev->name, why);
+	else
+		anynet_warn("%s peer %s pid %u dev %s: going on over TCP, which is slower: %s",
+			    comm->is_send ? "send to" : "receive from", comm->peer.host,
+			    comm->peer.pid, comm->dev->name, why);
+}
+
+void comm_unlink(struct anynet_comm *comm, const char *why)
+{
+	unlink_told(comm, why, false);
 }
 
 /* Its links have no use any more. */
@@ -54,7 +65,7 @@ static int register_on_nic(struct anynet_comm *comm, struct anynet_mr *mr, bool 
 	}
 	if (!entered)
 		comm_enter(comm);
-	comm_unlink(comm, why);
+	unlink_told(comm, why, ret == -EALREADY);
 	leave_links(comm);
 	if (!entered)
 		comm_leave(comm);
