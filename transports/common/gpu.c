@@ -43,6 +43,7 @@ struct gpu {
 	_Atomic bool is_short;
 	_Atomic int error; /* the last */
 	uint64_t scratch; /* 0 = not asked for yet */
+	struct gpu *former; /* the same before it was reset: comms may still hold bounces of that */
 };
 
 static struct {
@@ -306,9 +307,14 @@ static int find(const void *addr, struct gpu **out, char *why, size_t why_bytes)
 	gpu = all.gpus[ordinal];
 	if (gpu && atomic_load(&gpu->state) == GPU_MADE)
 		check_context(gpu);
-	/* Of one that has been reset comms may still hold bounces: it stays, and they fail. */
-	if (!gpu || atomic_load(&gpu->state) == GPU_RESET)
-		gpu = all.gpus[ordinal] = calloc(1, sizeof(*gpu));
+	if (!gpu || atomic_load(&gpu->state) == GPU_RESET) {
+		struct gpu *former = gpu;
+
+		gpu = calloc(1, sizeof(*gpu));
+		if (gpu)
+			gpu->former = former;
+		all.gpus[ordinal] = gpu ? gpu : former;
+	}
 	if (!gpu) {
 		snprintf(why, why_bytes, "out of memory");
 		return -ENOMEM;
