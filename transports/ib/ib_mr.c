@@ -8,12 +8,12 @@
 
 #include <assert.h>
 #include <errno.h>
+#include <fcntl.h>
 #include <pthread.h>
 #include <stdatomic.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-#include <sys/stat.h>
 
 #include <nccl_net/log.h>
 #include <nccl_net/util.h>
@@ -67,11 +67,9 @@ static int compare_keys(const struct ib_mr_key *a, const struct ib_mr_key *b)
 	if (!order)
 		order = compare(a->is_dmabuf, b->is_dmabuf);
 	if (!order)
-		order = compare(a->dev, b->dev);
+		order = compare(a->memory.first, b->memory.first);
 	if (!order)
-		order = compare(a->inode, b->inode);
-	if (!order)
-		order = compare(a->shift, b->shift);
+		order = compare(a->memory.last, b->memory.last);
 	return order;
 }
 
@@ -312,6 +310,7 @@ static int set_range(const struct ib_mr_cache *cache, struct request *req, uintp
 		     size_t bytes, char *why, size_t why_bytes)
 {
 	if (!bytes) {
+		req->key.memory = (struct memory_id){ 0 };
 		addr = (uintptr_t)cache->nothing;
 		bytes = 1;
 	}
@@ -325,10 +324,10 @@ static int set_range(const struct ib_mr_cache *cache, struct request *req, uintp
 	return -EINVAL;
 }
 
-int ib_mr_get(struct ib_mr_cache *cache, void *addr, size_t bytes, unsigned flags,
-	      struct ib_mr **mr, char *why, size_t why_bytes)
+int ib_mr_get(struct ib_mr_cache *cache, void *addr, size_t bytes, struct memory_id memory,
+	      unsigned flags, struct ib_mr **mr, char *why, size_t why_bytes)
 {
-	struct request req = { .key.flags = flags };
+	struct request req = { .key = { .flags = flags, .memory = memory } };
 	int ret;
 
 	assert(!(flags & ~IB_MR_STRICT));
@@ -342,7 +341,6 @@ static int set_dmabuf(const struct ib_mr_cache *cache, struct request *req, uint
 		      uint64_t offset, int fd, char *why, size_t why_bytes)
 {
 	uint64_t in_page = offset & cache->in_page;
-	struct stat file;
 
 	if (in_page && in_page != (addr & cache->in_page)) {
 		snprintf(why, why_bytes,
@@ -351,8 +349,7 @@ static int set_dmabuf(const struct ib_mr_cache *cache, struct request *req, uint
 			 (unsigned long long)offset, (unsigned long)addr);
 		return -EINVAL;
 	}
-	/* A registration keeps its dmabuf, so the inode is not another's as long as we look at it. */
-	if (fstat(fd, &file)) {
+	if (fcntl(fd, F_GETFD) < 0) {
 		int error = errno;
 
 		snprintf(why, why_bytes, "fd %d is not a dmabuf: %s", fd, strerror(error));
@@ -361,16 +358,14 @@ static int set_dmabuf(const struct ib_mr_cache *cache, struct request *req, uint
 	req->fd = fd;
 	req->offset = offset - in_page;
 	req->key.is_dmabuf = true;
-	req->key.dev = file.st_dev;
-	req->key.inode = file.st_ino;
-	req->key.shift = req->first - req->offset;
 	return 0;
 }
 
-int ib_mr_get_dmabuf(struct ib_mr_cache *cache, void *addr, size_t bytes, uint64_t offset, int fd,
-		     unsigned flags, struct ib_mr **mr, char *why, size_t why_bytes)
+int ib_mr_get_dmabuf(struct ib_mr_cache *cache, void *addr, size_t bytes, struct memory_id memory,
+		     uint64_t offset, int fd, unsigned flags, struct ib_mr **mr, char *why,
+		     size_t why_bytes)
 {
-	struct request req = { .key.flags = flags };
+	struct request req = { .key = { .flags = flags, .memory = memory } };
 	int ret;
 
 	assert(!(flags & ~IB_MR_STRICT));
