@@ -34,6 +34,8 @@
  *       mute    arrives, and the answer never does; nor do later ones
  *       cut     only its first half arrives
  *       tear    its last aligned 8 bytes are written 1 ms before the rest (KIND write, write-imm)
+ *       overtake  leaves after 2 ms; a WRITE of up to 256 bytes posted behind it within 1 ms is in memory
+ *               before it, as with adaptive routing (KIND write, of up to 256 bytes)
  *       late    arrives; its completion comes when the QP goes to ERR, and until then nothing more
  *               gets through to it (KIND recv)
  *       delay   leaves after ms=N         kill   the process

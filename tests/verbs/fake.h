@@ -152,6 +152,8 @@ struct fake_wqe {
 	enum wqe_state state;
 	/* what the faults have in store for it */
 	bool begun, lost, cut, torn, mute;
+	bool overtaken; /* the next one is to be written first */
+	bool placed;    /* it was */
 	int drops;
 	enum ibv_wc_status status;
 };
@@ -214,7 +216,9 @@ struct request {
 	uint32_t from_qpn, to_qpn, psn, psn_count, mtu, imm, rkey, attempt;
 	uint64_t remote_addr, length;
 	bool solicited, cut, mute;
-	bool torn; /* its end only, the rest comes later */
+	bool torn;   /* its end only, the rest comes later */
+	bool ahead;  /* written before its turn … */
+	bool placed; /* … which this is */
 };
 
 enum outcome {
