@@ -122,6 +122,29 @@ static void test_within_a_subnet_packets_need_no_global_route(void **state)
 	assert_int_equal(rtr.ah_attr.is_global, 1);
 }
 
+/* The LID of the peer's port means nothing in our subnet. */
+static void test_to_another_subnet_packets_go_to_its_router(void **state)
+{
+	struct anynet_wire_hello welcome = ib_peer(false);
+
+	(void)state;
+	welcome.qp.gid[4] = 0x12; /* FLID */
+	welcome.qp.gid[5] = 0x34;
+	assert_int_equal(join(&welcome), 0);
+	assert_int_equal(rtr.ah_attr.dlid, 9);
+	for (int byte = 6; byte < 8; byte++) {
+		welcome.qp.gid[byte] = 1;
+		assert_int_equal(join(&welcome), 0);
+		assert_int_equal(rtr.ah_attr.is_global, 1);
+		assert_int_equal(rtr.ah_attr.dlid, 0x1234);
+		welcome.qp.gid[byte] = 0;
+	}
+	welcome.qp.gid[7] = 1;
+	welcome.qp.gid[4] = welcome.qp.gid[5] = 0; /* it has none */
+	assert_int_equal(join(&welcome), 0);
+	assert_int_equal(rtr.ah_attr.dlid, 9);
+}
+
 static void test_over_ethernet_all_routes_are_global(void **state)
 {
 	struct anynet_wire_hello welcome = ib_peer(false), hello;
@@ -368,6 +391,7 @@ int main(void)
 		T(test_each_end_takes_the_others_numbers),
 		T(test_packets_are_as_large_as_both_ends_can_take),
 		T(test_within_a_subnet_packets_need_no_global_route),
+		T(test_to_another_subnet_packets_go_to_its_router),
 		T(test_over_ethernet_all_routes_are_global),
 		T(test_ends_of_different_kinds_do_not_go_together),
 		T(test_an_end_that_cannot_be_is_refused),

@@ -206,6 +206,8 @@ struct fake_qp {
 struct address {
 	union ibv_gid gid;
 	uint32_t gid_type, lid;
+	uint32_t
+		subnet; /* InfiniBand: the sender's, in which the LID leads to a port, or to a router */
 	bool global;
 };
 
