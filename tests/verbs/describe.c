@@ -10,6 +10,7 @@
  *   port [PROPERTY…]            one more port of that device:
  *                               query=ERRNO layer=ib|eth|N state=down|init|armed|active|N lid=N
  *                               mtu=1…5 speed=N width=N (as in struct ibv_port_attr)
+ *                               rate=N (100 Mb/s, by ibv_query_port_speed)
  *                               gid=INDEX,ADDRESS|none[,ib|v1|v2[,NETDEV]]
  *   list errno=ERRNO            the list of devices cannot be had
  *   memlock BYTES               that much may be registered
@@ -163,6 +164,7 @@ static int port_property(struct fake_port *port, const char *word)
 		{ "mtu", offsetof(struct fake_port, mtu), only_numbers },
 		{ "speed", offsetof(struct fake_port, speed), only_numbers },
 		{ "width", offsetof(struct fake_port, width), only_numbers },
+		{ "rate", offsetof(struct fake_port, rate), only_numbers },
 	};
 	const char *value = value_of(word, "gid");
 

@@ -45,7 +45,7 @@ struct fake_gid {
 };
 
 struct fake_port {
-	int query_error, layer, state, lid, mtu, speed, width;
+	int query_error, layer, state, lid, mtu, speed, width, rate;
 	struct fake_gid gids[GID_TABLE];
 };
 

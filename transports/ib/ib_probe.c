@@ -46,7 +46,7 @@ static void describe_port(const struct ib_port *port, char *text, size_t bytes)
 	if (port->attr.link_layer == IBV_LINK_LAYER_INFINIBAND)
 		snprintf(lid, sizeof(lid), "LID %u, ", port->attr.lid);
 	snprintf(text, bytes, "ACTIVE, %s, %d Mb/s, %sGID index %d (%s), memlock %s",
-		 ib_port_kind(&port->attr), ib_port_speed(&port->attr), lid, port->gid.index,
+		 ib_port_kind(&port->attr), port->speed_mbps, lid, port->gid.index,
 		 gid_text(&port->gid.raw, gid), ib_memlock_text(memlock, sizeof(memlock)));
 }
 
@@ -63,7 +63,7 @@ static void take_port(struct ib_probe *probe, struct ibv_context *context,
 	found->port_count = device->phys_port_cnt;
 	sysfs_pci_path(ANYNET_SYSFS, "infiniband", verbs_name, found->pci_path);
 	found->guid = device->sys_image_guid ? device->sys_image_guid : device->node_guid;
-	found->speed_mbps = ib_port_speed(&port->attr);
+	found->speed_mbps = port->speed_mbps;
 	found->max_qp = device->max_qp;
 	found->is_roce = port->attr.link_layer == IBV_LINK_LAYER_ETHERNET;
 	found->gpu_support = gpu_ptr_support(probe->cfg, &probe->verbs, context, ANYNET_SYSFS,

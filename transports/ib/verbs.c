@@ -51,6 +51,7 @@ static const struct symbol {
 	{ "ibv_set_ece", offsetof(struct verbs, set_ece), "IBVERBS_1.10", false },
 	{ "_ibv_query_gid_table", offsetof(struct verbs, query_gid_table), "IBVERBS_1.11", false },
 	{ "ibv_reg_dmabuf_mr", offsetof(struct verbs, reg_dmabuf_mr), "IBVERBS_1.12", false },
+	{ "ibv_query_port_speed", offsetof(struct verbs, query_port_speed), "IBVERBS_1.16", false },
 };
 
 static void keep(struct verbs *verbs, size_t offset, void *address)

@@ -48,6 +48,8 @@ struct verbs {
 				   size_t count, uint32_t flags, size_t entry_bytes); /* 1.11 */
 	struct ibv_mr *(*reg_dmabuf_mr)(struct ibv_pd *pd, uint64_t offset, size_t bytes,
 					uint64_t iova, int fd, int access); /* 1.12 */
+	int (*query_port_speed)(struct ibv_context *context, uint32_t port,
+				uint64_t *speed); /* 1.16; in 100 Mb/s; EOPNOTSUPP: ask otherwise */
 };
 
 /*
