@@ -39,9 +39,9 @@ const struct anynet_config_row anynet_config_rows[] = {
 		.name = "ANYNET_IB_HCA",
 		.alias = "NCCL_IB_HCA",
 		.initial = "",
-		.accepts = "[^][=]name[:port],... of at most 4095 characters",
+		.accepts = "[^][=]name[:port[:rail[:plane]]],... of at most 4095 characters",
 		.doc = "Verbs devices to use, by prefix. A leading `^` excludes the list instead; a "
-		       "`=` after it compares whole names.",
+		       "`=` after it compares whole names. NCCL 2.30 is told rail and plane.",
 		.refused = "^", /* none */
 		.parse = anynet_parse_text,
 		.offset = offsetof(struct anynet_config, ib_hca),

@@ -69,6 +69,20 @@ static void expect_device(int i, const char *name, const char *pci, int port)
 	assert_int_equal(dev.port, port);
 }
 
+static void test_rail_and_plane_are_those_of_the_setting(void **state)
+{
+	(void)state;
+	strcpy(cfg.ib_hca, "=a:1:3:4,a:2");
+	add("a", 1, 2, "", 1);
+	add("a", 2, 2, "", 1);
+	expect_device(0, "a:1", "", 1);
+	assert_int_equal(dev.rail_id, 3);
+	assert_int_equal(dev.plane_id, 4);
+	expect_device(1, "a:2", "", 2);
+	assert_int_equal(dev.rail_id, -1);
+	assert_int_equal(dev.plane_id, -1);
+}
+
 static void test_order_is_by_pci_address_name_and_port(void **state)
 {
 	static const char *const sorted[] = { "mlx5_7:1", "mlx5_2:1", "mlx5_2:2", "rxe2:1",
@@ -180,6 +194,7 @@ static void test_a_long_name_keeps_its_port(void **state)
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
+		cmocka_unit_test_setup(test_rail_and_plane_are_those_of_the_setting, setup),
 		cmocka_unit_test_setup(test_order_is_by_pci_address_name_and_port, setup),
 		cmocka_unit_test_setup(test_a_port_is_named_only_where_a_card_has_several, setup),
 		cmocka_unit_test_setup(test_functions_of_a_card_are_its_ports, setup),

@@ -10,6 +10,8 @@
 #include <nccl_net/comm.h>
 #include <nccl_net/util.h>
 
+#include "name_filter.h"
+
 static int by_pci_address(const void *a, const void *b)
 {
 	const struct ib_found *one = a, *other = b;
@@ -86,6 +88,7 @@ void ib_devices_describe(const struct anynet_config *cfg, const struct ib_found 
 		snprintf(dev->name, sizeof(dev->name), "%.63s", port->verbs_name);
 	card_path(cfg, port, dev->pci_path);
 	dev->is_roce = port->is_roce;
+	name_filter_place(cfg->ib_hca, port->verbs_name, port->port, &dev->rail_id, &dev->plane_id);
 	dev->guid = port->guid;
 	dev->port = port->port + ports_before(cfg, found, i);
 	dev->speed_mbps = port->speed_mbps;
