@@ -12,7 +12,7 @@
 #include <support/link.h>
 
 #define MESSAGES    (5 * ANYNET_BOARD_GRANTS)
-#define WINDOW      16
+#define WINDOW      32
 #define PLACES      37 /* no divisor in common with the board: what is old there is of another place */
 #define PLACE_BYTES 8192
 #define BYTES_MIN   600  /* smaller ones are copied, and need no grant */
