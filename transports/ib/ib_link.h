@@ -161,8 +161,9 @@ int ib_link_post_slots(struct ib_link *link);
 /* Its queue pair from INIT to RTS, by this path; part of joining one. 0 or -errno. */
 int ib_link_to_rts(struct ib_link *link, const struct ib_path *path);
 
-/* Nothing is written through it any more when it returns, within 30 ms unless the queue pair does not even
- * flush; what had arrived before is queued. */
+/* Nothing is written through it any more when it returns, 30 ms after the last completion at the latest; what had
+ * arrived before is queued. A queue pair that does not flush all of its receives is destroyed, and with it what
+ * they may have held. */
 void ib_link_fence(struct ib_link *link, uint64_t *arrived);
 
 /* Free a fenced link soon (ib_chores.c): the kernel may take seconds to destroy a queue pair, until its last
