@@ -135,7 +135,8 @@ static void test_active_ports_that_still_cannot_be_used(void **state)
 	expect_verdict(1, "m:2", "has no LID");
 	expect_verdict(2, "m:3", "GID table is empty");
 	expect_verdict(3, "m:4", "GID table is empty");
-	expect_verdict(4, "w", "iWARP");
+	expect_verdict(4, "w",
+		       "is an iWARP device (as Alibaba's eRDMA is), whose queue pairs only");
 }
 
 static void test_the_hca_list_filters_devices_and_ports(void **state)

@@ -178,7 +178,10 @@ static void probe_device(struct ib_probe *probe, struct ibv_device *device)
 		return;
 	}
 	if (device->transport_type == IBV_TRANSPORT_IWARP) {
-		refuse(probe, name, "is an iWARP device, which lacks RDMA WRITE with immediate");
+		/* Not for want of WRITE WITH IMM: Chelsio's and Alibaba's (eRDMA) have that. */
+		refuse(probe, name,
+		       "is an iWARP device (as Alibaba's eRDMA is), whose queue pairs only an iWARP "
+		       "connection manager connects");
 		return;
 	}
 	errno = 0;
