@@ -178,20 +178,20 @@ static void test_the_last_put_deregisters_at_once(void **state)
 
 static void test_other_flags_are_another_registration(void **state)
 {
-	struct ib_mr *any = get_pages(0, 4), *strict, *inner;
+	struct ib_mr *any = get_pages(0, 4), *local, *inner;
 
 	(void)state;
-	strict = get_at(BASE, page, IB_MR_STRICT);
-	assert_ptr_not_equal(strict, any);
-	inner = get_at(BASE, 1, IB_MR_STRICT);
-	assert_ptr_equal(inner, strict);
+	local = get_at(BASE, page, IB_MR_LOCAL);
+	assert_ptr_not_equal(local, any);
+	inner = get_at(BASE, 1, IB_MR_LOCAL);
+	assert_ptr_equal(inner, local);
 	put(inner);
 	inner = get_pages(0, 1);
 	assert_ptr_equal(inner, any);
 	assert_int_equal(fake.regs, 2);
 	put(inner);
 	put(any);
-	put(strict);
+	put(local);
 }
 
 /* cudaFree and cudaMalloc may give other memory at the same addresses while the first is still registered. */
@@ -228,7 +228,7 @@ static void test_no_registration_is_overlooked(void **state)
 	for (unsigned step = 0; step < 30000; step++) {
 		size_t at = (size_t)rand_r(&seed) % ARRAY_SIZE(held);
 		size_t first = (size_t)rand_r(&seed) % 512, count = 1;
-		unsigned flags = rand_r(&seed) % 4 ? 0 : IB_MR_STRICT, regs = fake.regs;
+		unsigned flags = rand_r(&seed) % 4 ? 0 : IB_MR_LOCAL, regs = fake.regs;
 		uintptr_t low = BASE + first * page, last;
 		bool covered = false;
 
@@ -261,8 +261,8 @@ static void test_relaxed_ordering_is_asked_for_where_it_may_be(void **state)
 	assert_int_equal(fake.last.iova, BASE);
 	assert_true(mr->is_relaxed);
 	put(mr);
-	mr = get_at(BASE, page, IB_MR_STRICT);
-	expect_last(BASE, page, FAKE_PLAIN, FAKE_ACCESS);
+	mr = get_at(BASE, page, IB_MR_LOCAL);
+	expect_last(BASE, page, FAKE_PLAIN, IBV_ACCESS_LOCAL_WRITE);
 	assert_false(mr->is_relaxed);
 	put(mr);
 
@@ -436,7 +436,7 @@ static void test_what_is_left_is_given_back_at_the_end(void **state)
 	get_pages(0, 1);
 	get_pages(0, 1);
 	get_pages(1, 4);
-	get_at(BASE, 0, IB_MR_STRICT);
+	get_at(BASE, 0, IB_MR_LOCAL);
 	assert_int_equal(fake_live(), 3);
 	ib_mr_cache_destroy(cache);
 	cache = NULL;

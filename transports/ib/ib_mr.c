@@ -162,7 +162,8 @@ static void remove_at(struct ib_mr_cache *cache, size_t at)
 static struct ibv_mr *try_register(const struct ib_mr_cache *cache, const struct request *req,
 				   bool relaxed)
 {
-	unsigned access = ACCESS | (relaxed ? IBV_ACCESS_RELAXED_ORDERING : 0);
+	unsigned access = (req->key.flags & IB_MR_LOCAL ? IBV_ACCESS_LOCAL_WRITE : ACCESS) |
+			  (relaxed ? IBV_ACCESS_RELAXED_ORDERING : 0);
 	void *addr = (void *)req->first;
 	size_t bytes = span(req->first, req->last);
 
@@ -185,7 +186,7 @@ static bool refuses_access(int error)
 static int register_pages(const struct ib_mr_cache *cache, const struct request *req,
 			  struct ib_mr *mr)
 {
-	bool relaxed = cache->relaxed_ordering && !(req->key.flags & IB_MR_STRICT);
+	bool relaxed = cache->relaxed_ordering && !(req->key.flags & IB_MR_LOCAL);
 	struct ibv_mr *verbs_mr = try_register(cache, req, relaxed);
 
 	if (!verbs_mr && relaxed && refuses_access(errno)) {
@@ -330,7 +331,7 @@ int ib_mr_get(struct ib_mr_cache *cache, void *addr, size_t bytes, struct memory
 	struct request req = { .key = { .flags = flags, .memory = memory } };
 	int ret;
 
-	assert(!(flags & ~IB_MR_STRICT));
+	assert(!(flags & ~IB_MR_LOCAL));
 	*mr = NULL;
 	ret = set_range(cache, &req, (uintptr_t)addr, bytes, why, why_bytes);
 	return ret ? ret : get(cache, &req, mr, why, why_bytes);
@@ -368,7 +369,7 @@ int ib_mr_get_dmabuf(struct ib_mr_cache *cache, void *addr, size_t bytes, struct
 	struct request req = { .key = { .flags = flags, .memory = memory } };
 	int ret;
 
-	assert(!(flags & ~IB_MR_STRICT));
+	assert(!(flags & ~IB_MR_LOCAL));
 	*mr = NULL;
 	if (!cache->verbs->reg_dmabuf_mr) {
 		snprintf(why, why_bytes,

@@ -14,8 +14,8 @@
 #include "gpu.h"
 #include "verbs.h"
 
-/* Writes must be seen in the order they were made: no relaxed ordering. */
-#define IB_MR_STRICT 0x1u
+/* For requests of this process only: no peer may write there, or read. */
+#define IB_MR_LOCAL 0x1u
 
 /* What a registration is of. Requests share one only when all of this agrees. */
 struct ib_mr_key {
@@ -48,7 +48,8 @@ struct ib_mr_cache *ib_mr_cache_create(const struct verbs *verbs, struct ibv_pd 
 void ib_mr_cache_destroy(struct ib_mr_cache *cache);
 
 /*
- * A registration that covers [addr, addr + bytes), for local writes and remote reads and writes: one
+ * A registration that covers [addr, addr + bytes), for local writes and, unless flags forbid that, remote reads and
+ * writes: one
  * that is there for the same memory with the same flags, or a new one. The range may end with the address
  * space. An empty range may be anywhere, mapped or not: its keys are good for empty messages only.
  *
