@@ -86,6 +86,7 @@ struct anynet_probe {
 	int device_count;
 	struct anynet_candidate candidates[ANYNET_CANDIDATES_MAX];
 	int candidate_count;
+	bool stands_by; /* its devices are not for NCCL: all paths are wanted, whatever NCCL would take */
 };
 
 /*
