@@ -113,6 +113,19 @@ const struct anynet_config_row anynet_config_rows[] = {
 		.max = UINT8_MAX,
 	},
 	{
+		.name = "ANYNET_IB_DATA_DIRECT",
+		.alias = "NCCL_IB_DATA_DIRECT",
+		.initial = "1",
+		.accepts = "0 to 2",
+		.doc = "An adapter that reaches GPU memory by a Data Direct engine (ConnectX-8) is "
+		       "offered as `NAME_dma`, by that engine's place on PCI. 1: instead of the plain "
+		       "one. 2: besides. 0: not.",
+		.parse = anynet_parse_int,
+		.offset = offsetof(struct anynet_config, ib_data_direct),
+		.min = 0,
+		.max = 2,
+	},
+	{
 		.name = "ANYNET_IB_MERGE_VFS",
 		.alias = "NCCL_IB_MERGE_VFS",
 		.initial = "1",

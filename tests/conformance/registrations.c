@@ -9,6 +9,9 @@
 #include <support/memory.h>
 
 #include <nccl_net/device.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
 #include <sys/mman.h>
 
 #define BYTES ((size_t)300000)
@@ -115,6 +118,49 @@ static void what_was_registered_for_a_send_is_nobody_elses(struct test_net *net)
 	munmap(data, BYTES);
 }
 
+/* As TEST_DEVICES has them. A Data Direct engine is a device with a place on PCI of its own, which NCCL has to flush. */
+static void data_direct_engines_are_devices(struct test_net *net)
+{
+	static const char *const engines[] = { "/sys/devices/pci0000:00/0000:00:07.1",
+					       "/sys/devices/pci0000:00/0000:00:08.1" };
+	char expected[200], *rest = expected;
+	struct driver_props props;
+	uint64_t direct = fake_counts().direct, made;
+	int count = 0;
+
+	if (!getenv("TEST_DEVICES"))
+		check_skip("TEST_DEVICES is not set");
+	snprintf(expected, sizeof(expected), "%s", getenv("TEST_DEVICES"));
+	check_ok(driver_devices(net->driver, &count));
+	for (int dev = 0; dev < count; dev++) {
+		const char *name = strsep(&rest, ",");
+		bool is_direct = name && strstr(name, "_dma");
+		struct link link;
+		struct buffer buffer;
+		void *mhandle;
+
+		check_ok(driver_properties(net->driver, dev, &props));
+		check_that(name && !strcmp(props.name, name), "device %d is %s", dev, props.name);
+		check_int(props.force_flush, is_direct);
+		check(props.ptr_support & ANYNET_PTR_DMABUF);
+		if (is_direct)
+			check_that(props.pci_path &&
+					   !strcmp(props.pci_path, engines[name[4] - '0']),
+				   "%s is at %s", name, props.pci_path);
+		net->dev = net->listen_dev = dev;
+		link_open(net, &link);
+		buffer_alloc(&buffer, BYTES);
+		mhandle = flow_reg(net, link.send, buffer.data, BYTES);
+		made = fake_counts().direct - direct;
+		check_int(made > 0, is_direct);
+		direct += made;
+		check_ok(driver_dereg_mr(net->driver, link.send, mhandle));
+		buffer_free(&buffer);
+		link_close(net, &link);
+	}
+	check(!rest);
+}
+
 int main(int argc, char **argv)
 {
 	const struct test_case cases[] = {
@@ -125,6 +171,7 @@ int main(int argc, char **argv)
 		  .settings = { "FAKE_CUDA=device; version 12080" } },
 		{ .name = "what_was_registered_for_a_send_is_nobody_elses",
 		  what_was_registered_for_a_send_is_nobody_elses },
+		{ .name = "data_direct_engines_are_devices", data_direct_engines_are_devices },
 	};
 	return test_main(argc, argv, cases, sizeof(cases) / sizeof(cases[0]));
 }

@@ -6,6 +6,7 @@
  * mapped one.
  *
  *   device NAME [PROPERTY…]     open=ERRNO query=ERRNO iwarp dmabuf ece sysfs=DIRECTORY max_qp=N
+ *                               data_direct=DIRECTORY (below /sys: gpu.c)
  *                               max_wr=N max_sge=N max_cqe=N inline=BYTES rd_atomic=N
  *   port [PROPERTY…]            one more port of that device:
  *                               query=ERRNO layer=ib|eth|N state=down|init|armed|active|N lid=N
@@ -220,7 +221,7 @@ static int device_property(struct fake_device *device, const char *word)
 		{ "inline", offsetof(struct fake_device, max_inline) },
 		{ "rd_atomic", offsetof(struct fake_device, max_rd_atomic) },
 	};
-	const char *value = value_of(word, "sysfs");
+	const char *value = value_of(word, "sysfs"), *direct = value_of(word, "data_direct");
 
 	for (size_t i = 0; i < sizeof(known) / sizeof(*known); i++) {
 		const char *count = value_of(word, known[i].name);
@@ -229,6 +230,8 @@ static int device_property(struct fake_device *device, const char *word)
 	}
 	if (value)
 		snprintf(device->device.ibdev_path, sizeof(device->device.ibdev_path), "%s", value);
+	else if (direct)
+		snprintf(device->data_direct, sizeof(device->data_direct), "%s", direct);
 	else if (!strcmp(word, "iwarp"))
 		device->device.transport_type = IBV_TRANSPORT_IWARP;
 	else if (!strcmp(word, "dmabuf"))

@@ -54,7 +54,8 @@ struct fake_device {
 	int open_error, query_error;
 	int max_qp, max_wr, max_sge, max_cqe, max_inline, max_rd_atomic;
 	bool dmabuf, ece;
-	bool dead; /* after DEVICE_FATAL */
+	char data_direct[128]; /* its engine's directory below /sys; "" = it has none */
+	bool dead;             /* after DEVICE_FATAL */
 	int port_count, qp_count;
 	struct fake_port ports[PORTS_MAX];
 	uint32_t next_qpn;
@@ -100,6 +101,7 @@ struct fake_mr {
 	enum memory_kind kind;
 	const void *mapped; /* MEMORY_MAPPED: from here … */
 	size_t mapped_bytes;
+	bool direct; /* by a Data Direct engine */
 };
 
 struct fake_channel {

@@ -50,13 +50,17 @@ static void describe_port(const struct ib_port *port, char *text, size_t bytes)
 		 gid_text(&port->gid.raw, gid), ib_memlock_text(memlock, sizeof(memlock)));
 }
 
-static void take_port(struct ib_probe *probe, struct ibv_context *context,
-		      const struct ibv_device_attr *device, uint8_t number,
-		      const struct ib_port *port, const char *text)
+/* NULL: the list is full. */
+static struct ib_found *take_port(struct ib_probe *probe, struct ibv_context *context,
+				  const struct ibv_device_attr *device, uint8_t number,
+				  const struct ib_port *port, const char *text)
 {
-	struct ib_found *found = &probe->found[probe->found_count++];
+	struct ib_found *found = &probe->found[probe->found_count];
 	const char *verbs_name = probe->verbs.get_device_name(context->device);
 
+	if (probe->found_count == PORTS_MAX)
+		return NULL;
+	probe->found_count++;
 	memset(found, 0, sizeof(*found));
 	snprintf(found->verbs_name, sizeof(found->verbs_name), "%s", verbs_name);
 	found->port = number;
@@ -70,6 +74,34 @@ static void take_port(struct ib_probe *probe, struct ibv_context *context,
 					     found->gpu_memory, sizeof(found->gpu_memory));
 	found->gid = port->gid;
 	snprintf(found->verdict, sizeof(found->verdict), "%s", text);
+	return found;
+}
+
+/* Its Data Direct engine is a device of its own, as in NCCL's IB: instead of the plain one, or beside that. */
+static void take_data_direct(struct ib_probe *probe, struct ibv_context *context,
+			     const struct ibv_device_attr *device, uint8_t number,
+			     const struct ib_port *port, const char *text)
+{
+	const struct verbs direct = verbs_by_data_direct(&probe->verbs);
+	char path[PATH_MAX], gpu_memory[ANYNET_REASON_BYTES];
+	struct ib_found *found;
+	int support;
+
+	if (!probe->cfg->ib_data_direct ||
+	    !verbs_data_direct(&probe->verbs, context, path, sizeof(path)))
+		return;
+	support = gpu_ptr_support(probe->cfg, &direct, context, ANYNET_SYSFS, gpu_memory,
+				  sizeof(gpu_memory));
+	if (!(support & ANYNET_PTR_DMABUF))
+		return;
+	probe->found_count -= probe->cfg->ib_data_direct == 1;
+	found = take_port(probe, context, device, number, port, text);
+	if (!found)
+		return;
+	found->data_direct = true;
+	memcpy(found->pci_path, path, sizeof(path));
+	found->gpu_support = support;
+	memcpy(found->gpu_memory, gpu_memory, sizeof(gpu_memory));
 }
 
 /* Before anything is registered: on kernels before 5.12 a fork would part the process from its registered
@@ -101,8 +133,8 @@ static void accept_port(struct ib_probe *probe, struct ibv_context *context,
 		anynet_probe_verdict(probe->out, ANYNET_LINK_IB, name, true, "%s", text);
 	else if (prove(probe, context, number, port, why, sizeof(why)))
 		refuse(probe, name, "%s", why);
-	else
-		take_port(probe, context, device, number, port, text);
+	else if (take_port(probe, context, device, number, port, text))
+		take_data_direct(probe, context, device, number, port, text);
 }
 
 static void probe_port(struct ib_probe *probe, struct ibv_context *context,
@@ -230,7 +262,7 @@ static void offer_port(struct ib_probe *probe, const struct netif_table *table, 
 		probe->out->device_count--;
 		return;
 	}
-	ib_nic_offer(dev->name, found->verbs_name, found->port);
+	ib_nic_offer(dev->name, found->verbs_name, found->port, found->data_direct);
 	anynet_probe_verdict(probe->out, ANYNET_LINK_IB, dev->name, true, "%s, control on %s %s",
 			     found->verdict, dev->ifname, netif_addr_text(&dev->addr, addr));
 }
