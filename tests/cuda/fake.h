@@ -42,6 +42,7 @@ struct allocation {
 	struct fake_context *context;
 	uintptr_t at;
 	size_t bytes;
+	uint64_t id; /* CU_POINTER_ATTRIBUTE_BUFFER_ID: unique in the process, never used again */
 	/* device memory */
 	bool device, freed; /* freed: still there for a registration only */
 	char *shown, *view; /* `mapped` bytes each; at is in the first page of shown */

@@ -180,6 +180,7 @@ static const struct sample {
 	{ "ANYNET_IB_ADDR_FAMILY", "AF_INET6", "AF_INET6", "ipv6" },
 	{ "ANYNET_IB_ADDR_RANGE", "10.0.0.0/8", "10.0.0.0/8", "10.0.0.0/33" },
 	{ "ANYNET_IB_ROUTABLE_FLID_GID_INDEX", "0", "0", "-1" },
+	{ "ANYNET_IB_DATA_DIRECT", "2", "2", "3" },
 	{ "ANYNET_IB_MERGE_VFS", "0", "0", "some" },
 	{ "ANYNET_IB_MERGE_NICS", "2", "2", "3" },
 	{ "ANYNET_IB_DEVICE_PCI_ORDER", "0", "0", "pci" },

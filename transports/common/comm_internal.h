@@ -120,6 +120,7 @@ struct anynet_mr {
 	size_t bytes;
 	int type;        /* ANYNET_PTR_HOST or ANYNET_PTR_CUDA */
 	struct gpu *gpu; /* that it is on; NULL = host memory */
+	struct memory_id id;
 	bool dmabuf;     /* NICs reach it by a dmabuf … */
 	int fd;          /* … this one, while it is being registered; -1: one is to be made … */
 	uint64_t offset; /* … and of `addr` in that */

@@ -105,6 +105,19 @@ static int to_init(struct ib_link *link)
 						    IBV_QP_ACCESS_FLAGS);
 }
 
+/* InfiniBand: where packets for the peer go within our subnet. To another one (its number is in the last 16 bits of
+ * the prefix) that is a router, whose LID for that subnet the subnet manager puts into the GIDs there, if it
+ * knows routers (NCCL src/transport/net_ib/connect.cc:92, :422@v2.30.7). */
+static uint16_t dlid_of(const struct ib_link *link)
+{
+	uint16_t flid;
+	union ibv_gid gid;
+
+	memcpy(gid.raw, link->peer.gid, sizeof(gid.raw));
+	flid = gid_flid(&gid);
+	return flid && memcmp(&gid.raw[6], &link->gid.raw.raw[6], 2) ? flid : link->peer.lid;
+}
+
 /* As the ends have told each other in hello and WELCOME. */
 static struct ib_path path_by_hello(const struct ib_link *link)
 {
@@ -116,12 +129,13 @@ static struct ib_path path_by_hello(const struct ib_link *link)
 		.recv_psn = peer->psn & PSN_MASK,
 		.pkey_index = (uint16_t)anynet_net.cfg->ib_pkey,
 		.ah = {
-			.dlid = peer->lid,
 			.sl = link->service.sl,
 			.port_num = link->nic->port,
 		},
 	};
 
+	if (peer->link == LINK_IB)
+		path.ah.dlid = dlid_of(link);
 	if (peer->link != LINK_IB || link->attr.flags & IBV_QPF_GRH_REQUIRED ||
 	    memcmp(peer->gid, link->gid.raw.raw, 8)) {
 		path.ah.is_global = 1;

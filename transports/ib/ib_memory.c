@@ -74,8 +74,8 @@ static int get_dmabuf(struct ib_mr_cache *cache, const struct anynet_mr *mr, str
 	int fd, ret;
 
 	if (mr->fd >= 0)
-		return ib_mr_get_dmabuf(cache, mr->addr, mr->bytes, mr->offset, mr->fd, 0, made,
-					why, why_bytes);
+		return ib_mr_get_dmabuf(cache, mr->addr, mr->bytes, mr->id, mr->offset, mr->fd, 0,
+					made, why, why_bytes);
 	fd = gpu_dmabuf_fd(mr->gpu, (void *)first, bytes);
 	if (fd < 0) {
 		snprintf(why, why_bytes, "no dmabuf of GPU memory can be had: %s",
@@ -83,7 +83,7 @@ static int get_dmabuf(struct ib_mr_cache *cache, const struct anynet_mr *mr, str
 				    : "the CUDA driver is older than 11.7");
 		return fd;
 	}
-	ret = ib_mr_get_dmabuf(cache, mr->addr, mr->bytes, addr - first, fd, 0, made, why,
+	ret = ib_mr_get_dmabuf(cache, mr->addr, mr->bytes, mr->id, addr - first, fd, 0, made, why,
 			       why_bytes);
 	close(fd);
 	return ret;
@@ -94,7 +94,7 @@ static int get(struct ib_mr_cache *cache, const struct anynet_mr *mr, struct ib_
 {
 	if (mr->dmabuf)
 		return get_dmabuf(cache, mr, made, why, why_bytes);
-	return ib_mr_get(cache, mr->addr, mr->bytes, 0, made, why, why_bytes);
+	return ib_mr_get(cache, mr->addr, mr->bytes, mr->id, 0, made, why, why_bytes);
 }
 
 const struct ib_mr *ib_memory_on(struct anynet_mr *mr, struct ib_nic *nic, char *why,

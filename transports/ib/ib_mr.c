@@ -8,12 +8,12 @@
 
 #include <assert.h>
 #include <errno.h>
+#include <fcntl.h>
 #include <pthread.h>
 #include <stdatomic.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-#include <sys/stat.h>
 
 #include <nccl_net/log.h>
 #include <nccl_net/util.h>
@@ -67,11 +67,9 @@ static int compare_keys(const struct ib_mr_key *a, const struct ib_mr_key *b)
 	if (!order)
 		order = compare(a->is_dmabuf, b->is_dmabuf);
 	if (!order)
-		order = compare(a->dev, b->dev);
+		order = compare(a->memory.first, b->memory.first);
 	if (!order)
-		order = compare(a->inode, b->inode);
-	if (!order)
-		order = compare(a->shift, b->shift);
+		order = compare(a->memory.last, b->memory.last);
 	return order;
 }
 
@@ -164,7 +162,8 @@ static void remove_at(struct ib_mr_cache *cache, size_t at)
 static struct ibv_mr *try_register(const struct ib_mr_cache *cache, const struct request *req,
 				   bool relaxed)
 {
-	unsigned access = ACCESS | (relaxed ? IBV_ACCESS_RELAXED_ORDERING : 0);
+	unsigned access = (req->key.flags & IB_MR_LOCAL ? IBV_ACCESS_LOCAL_WRITE : ACCESS) |
+			  (relaxed ? IBV_ACCESS_RELAXED_ORDERING : 0);
 	void *addr = (void *)req->first;
 	size_t bytes = span(req->first, req->last);
 
@@ -187,7 +186,7 @@ static bool refuses_access(int error)
 static int register_pages(const struct ib_mr_cache *cache, const struct request *req,
 			  struct ib_mr *mr)
 {
-	bool relaxed = cache->relaxed_ordering && !(req->key.flags & IB_MR_STRICT);
+	bool relaxed = cache->relaxed_ordering && !(req->key.flags & IB_MR_LOCAL);
 	struct ibv_mr *verbs_mr = try_register(cache, req, relaxed);
 
 	if (!verbs_mr && relaxed && refuses_access(errno)) {
@@ -312,6 +311,7 @@ static int set_range(const struct ib_mr_cache *cache, struct request *req, uintp
 		     size_t bytes, char *why, size_t why_bytes)
 {
 	if (!bytes) {
+		req->key.memory = (struct memory_id){ 0 };
 		addr = (uintptr_t)cache->nothing;
 		bytes = 1;
 	}
@@ -325,13 +325,13 @@ static int set_range(const struct ib_mr_cache *cache, struct request *req, uintp
 	return -EINVAL;
 }
 
-int ib_mr_get(struct ib_mr_cache *cache, void *addr, size_t bytes, unsigned flags,
-	      struct ib_mr **mr, char *why, size_t why_bytes)
+int ib_mr_get(struct ib_mr_cache *cache, void *addr, size_t bytes, struct memory_id memory,
+	      unsigned flags, struct ib_mr **mr, char *why, size_t why_bytes)
 {
-	struct request req = { .key.flags = flags };
+	struct request req = { .key = { .flags = flags, .memory = memory } };
 	int ret;
 
-	assert(!(flags & ~IB_MR_STRICT));
+	assert(!(flags & ~IB_MR_LOCAL));
 	*mr = NULL;
 	ret = set_range(cache, &req, (uintptr_t)addr, bytes, why, why_bytes);
 	return ret ? ret : get(cache, &req, mr, why, why_bytes);
@@ -342,7 +342,6 @@ static int set_dmabuf(const struct ib_mr_cache *cache, struct request *req, uint
 		      uint64_t offset, int fd, char *why, size_t why_bytes)
 {
 	uint64_t in_page = offset & cache->in_page;
-	struct stat file;
 
 	if (in_page && in_page != (addr & cache->in_page)) {
 		snprintf(why, why_bytes,
@@ -351,8 +350,7 @@ static int set_dmabuf(const struct ib_mr_cache *cache, struct request *req, uint
 			 (unsigned long long)offset, (unsigned long)addr);
 		return -EINVAL;
 	}
-	/* A registration keeps its dmabuf, so the inode is not another's as long as we look at it. */
-	if (fstat(fd, &file)) {
+	if (fcntl(fd, F_GETFD) < 0) {
 		int error = errno;
 
 		snprintf(why, why_bytes, "fd %d is not a dmabuf: %s", fd, strerror(error));
@@ -361,19 +359,17 @@ static int set_dmabuf(const struct ib_mr_cache *cache, struct request *req, uint
 	req->fd = fd;
 	req->offset = offset - in_page;
 	req->key.is_dmabuf = true;
-	req->key.dev = file.st_dev;
-	req->key.inode = file.st_ino;
-	req->key.shift = req->first - req->offset;
 	return 0;
 }
 
-int ib_mr_get_dmabuf(struct ib_mr_cache *cache, void *addr, size_t bytes, uint64_t offset, int fd,
-		     unsigned flags, struct ib_mr **mr, char *why, size_t why_bytes)
+int ib_mr_get_dmabuf(struct ib_mr_cache *cache, void *addr, size_t bytes, struct memory_id memory,
+		     uint64_t offset, int fd, unsigned flags, struct ib_mr **mr, char *why,
+		     size_t why_bytes)
 {
-	struct request req = { .key.flags = flags };
+	struct request req = { .key = { .flags = flags, .memory = memory } };
 	int ret;
 
-	assert(!(flags & ~IB_MR_STRICT));
+	assert(!(flags & ~IB_MR_LOCAL));
 	*mr = NULL;
 	if (!cache->verbs->reg_dmabuf_mr) {
 		snprintf(why, why_bytes,
