@@ -349,6 +349,16 @@ const struct anynet_config_row anynet_config_rows[] = {
 		.max = TEXT_MAX(cuda_lib),
 	},
 	{
+		.name = "ANYNET_CUDA_OWN_CONTEXT",
+		.initial = "1",
+		.accepts = "0 or 1",
+		.doc = "1: GPU memory that goes over TCP is copied in a CUDA context of the plugin's own, so "
+		       "that no call waits for one of the application's. Like every context it takes "
+		       "memory of the GPU. 0: in the application's.",
+		.parse = anynet_parse_flag,
+		.offset = offsetof(struct anynet_config, cuda_own_context),
+	},
+	{
 		.name = "ANYNET_SOCKET_IFNAME",
 		.alias = "NCCL_SOCKET_IFNAME",
 		.initial = "",

@@ -131,6 +131,7 @@ struct anynet_mr {
 	_Atomic unsigned in_flight;
 	_Atomic bool shared; /* other comms have used it: deregMr asks all of them */
 	struct ib_mr *_Atomic ib[ANYNET_MR_NICS]; /* its registrations on verbs devices */
+	_Atomic uint32_t read_by; /* bits of those whose flushes have read it */
 	/* Made for one request whose caller had none, and over with it: among its comm's. */
 	bool borrowed;
 	LIST_ENTRY(anynet_mr) among;

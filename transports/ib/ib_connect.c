@@ -60,13 +60,18 @@ static int make_memory(struct ib_link *link)
 	return link->mr ? 0 : errno ? -errno : -EIO;
 }
 
-/* With as much inline data as there is; some adapters give less than was asked for, and say so. */
+/* With as much inline data, and as many pieces for a request, as there are; some adapters give less than was asked for,
+ * and say so. */
 static int make_qp(struct ib_link *link)
 {
-	static const uint32_t inline_bytes[] = { IB_INLINE_WANTED, IB_COPY_BYTES, 0 };
+	static const struct {
+		uint32_t inline_bytes, sges;
+	} wanted[] = {
+		{ IB_INLINE_WANTED, 2 }, { IB_COPY_BYTES, 2 }, { IB_COPY_BYTES, 1 },
+		{ 0, 2 },                { 0, 1 },
+	};
 
-	for (size_t i = link->nic->takes_inline ? 0 : 2;
-	     i < ARRAY_SIZE(inline_bytes) && !link->qp; i++) {
+	for (size_t i = link->nic->takes_inline ? 0 : 3; i < ARRAY_SIZE(wanted) && !link->qp; i++) {
 		struct ibv_qp_init_attr attr = {
 			.qp_context = link,
 			.send_cq = link->cq,
@@ -75,15 +80,16 @@ static int make_qp(struct ib_link *link)
 			.cap = {
 				.max_send_wr = IB_SQ_WRS,
 				.max_recv_wr = link->slot_count,
-				.max_send_sge = 1,
+				.max_send_sge = wanted[i].sges,
 				.max_recv_sge = 1,
-				.max_inline_data = inline_bytes[i],
+				.max_inline_data = wanted[i].inline_bytes,
 			},
 		};
 
 		errno = 0;
 		link->qp = link->nic->verbs->create_qp(link->nic->pd, &attr);
-		link->inline_bytes = anynet_min(attr.cap.max_inline_data, inline_bytes[i]);
+		link->inline_bytes = anynet_min(attr.cap.max_inline_data, wanted[i].inline_bytes);
+		link->sges = anynet_min(wanted[i].sges, attr.cap.max_send_sge);
 	}
 	if (link->inline_bytes < IB_COPY_BYTES)
 		link->inline_bytes = 0;

@@ -91,15 +91,15 @@ static int to_ready(const struct loop_qp *loop, uint32_t psn)
 					  .path_mtu = loop->port->attr->active_mtu,
 					  .dest_qp_num = loop->qp->qp_num,
 					  .rq_psn = psn,
-					  .max_dest_rd_atomic = 1,
+					  .max_dest_rd_atomic = loop->port->reads,
 					  .min_rnr_timer = RNR_TIMER,
 					  .ah_attr = own_address(loop->port) };
 	struct ibv_qp_attr to_send = { .qp_state = IBV_QPS_RTS,
-				       .timeout = ACK_TIMEOUT,
-				       .retry_cnt = RETRIES,
+				       .timeout = loop->port->timeout,
+				       .retry_cnt = loop->port->retries,
 				       .rnr_retry = RETRIES,
 				       .sq_psn = psn,
-				       .max_rd_atomic = 1 };
+				       .max_rd_atomic = loop->port->reads };
 	int ret = modify(loop, &to_receive,
 			 IBV_QP_STATE | IBV_QP_AV | IBV_QP_PATH_MTU | IBV_QP_DEST_QPN |
 				 IBV_QP_RQ_PSN | IBV_QP_MAX_DEST_RD_ATOMIC | IBV_QP_MIN_RNR_TIMER,
@@ -367,7 +367,8 @@ int ib_loopback(const struct anynet_config *cfg, const struct verbs *verbs,
 		struct ibv_context *context, uint8_t port, const struct ibv_port_attr *attr,
 		const struct gid *gid, bool *takes_inline, char *why, size_t why_bytes)
 {
-	const struct ib_loop_port itself = { cfg, verbs, port, attr, gid };
+	const struct ib_loop_port itself = { cfg,	  verbs,   port, attr, gid,
+					     ACK_TIMEOUT, RETRIES, 1 };
 	struct loopback loop = { .verbs = verbs,
 				 .context = context,
 				 .why = why,

@@ -157,7 +157,10 @@ int ib_memory_flush(unsigned number, struct anynet_mr *mr, const void *data, uin
 {
 	const struct ib_mr *made = atomic_load_explicit(&mr->ib[number], memory_order_acquire);
 
-	return made ? ib_flush_post(table.entries[number].nic, data, made->rkey, ticket) : -EIO;
+	if (!made)
+		return -EIO;
+	atomic_fetch_or_explicit(&mr->read_by, (uint32_t)1 << number, memory_order_relaxed);
+	return ib_flush_post(table.entries[number].nic, data, made->rkey, ticket);
 }
 
 int ib_memory_flushed(unsigned number, uint64_t ticket)
@@ -165,9 +168,16 @@ int ib_memory_flushed(unsigned number, uint64_t ticket)
 	return ib_flush_done(table.entries[number].nic, ticket);
 }
 
+/* READs for flushes are on queue pairs of all comms: they end before the memory does. */
 void ib_memory_release(struct anynet_mr *mr)
 {
-	for (unsigned i = 0; i < ANYNET_MR_NICS; i++)
-		if (mr->ib[i])
-			ib_mr_put(table.entries[i].cache, mr->ib[i]);
+	uint32_t read_by = atomic_load(&mr->read_by);
+
+	for (unsigned i = 0; i < ANYNET_MR_NICS; i++) {
+		if (!mr->ib[i])
+			continue;
+		if (read_by & (uint32_t)1 << i)
+			ib_flush_drain(table.entries[i].nic);
+		ib_mr_put(table.entries[i].cache, mr->ib[i]);
+	}
 }
