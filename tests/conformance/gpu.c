@@ -29,18 +29,23 @@ static void need_gpu(void)
 		check_skip("TEST_MEMORY is not cuda");
 }
 
+static bool nics_reach_it(const struct test_net *net)
+{
+	return getenv("ANYNET_IBVERBS_LIB") && memory_is_offered(net);
+}
+
 /* Where NICs reach GPU memory nothing is copied. */
-static void need_copies(void)
+static void need_copies(const struct test_net *net)
 {
 	need_gpu();
-	if (getenv("ANYNET_IBVERBS_LIB"))
+	if (nics_reach_it(net))
 		check_skip("NICs reach GPU memory");
 }
 
-static void need_nics(void)
+static void need_nics(const struct test_net *net)
 {
 	need_gpu();
-	if (!getenv("ANYNET_IBVERBS_LIB"))
+	if (!nics_reach_it(net))
 		check_skip("no NIC reaches GPU memory");
 }
 
@@ -51,8 +56,6 @@ static void what_is_no_gpu_memory_is_refused(struct test_net *net)
 	char line[CAPTURE_LINE_BYTES];
 
 	need_gpu();
-	if (!(net->props.ptr_support & ANYNET_PTR_CUDA))
-		check_skip("the device takes GPU memory by dma-bufs only");
 	capture_allow_warn();
 	link_open(net, &link);
 	check(driver_reg_mr(net->driver, link.send, host, 4096, ANYNET_PTR_CUDA, &mhandle) != 0);
@@ -94,6 +97,31 @@ static void a_flush_may_be_of_nothing(struct test_net *net)
 	flush_with(net, link.recv, buffer.data + 1000, 0, mhandle);
 	flush_with(net, link.recv, buffer.data, 1, mhandle);
 	check_ok(driver_dereg_mr(net->driver, link.recv, mhandle));
+	buffer_free(&buffer);
+	link_close(net, &link);
+}
+
+/* NCCL uses GPUDirect on whatever a topology file or another net says has it. */
+static void what_nobody_offered_is_copied(struct test_net *net)
+{
+	bool is_ib = getenv("ANYNET_IBVERBS_LIB");
+	struct buffer buffer;
+	struct link link;
+	void *mhandles[4];
+
+	need_gpu();
+	if (memory_is_offered(net))
+		check_skip("the device reports GPU support");
+	link_open(net, &link);
+	buffer_alloc(&buffer, BYTES);
+	for (int i = 0; i < 4; i++)
+		mhandles[i] = flow_reg(net, i % 2 ? link.recv : link.send, buffer.data, BYTES);
+	link_check(net, &link, BYTES);
+	check(memory_counts().copies != 0);
+	check_int(capture_count(is_ib ? CAPTURE_WARN : CAPTURE_INFO, "NCCL uses GPUDirect on it"), 1);
+	check_int(capture_count(CAPTURE_WARN, NULL), is_ib);
+	for (int i = 0; i < 4; i++)
+		check_ok(driver_dereg_mr(net->driver, i % 2 ? link.recv : link.send, mhandles[i]));
 	buffer_free(&buffer);
 	link_close(net, &link);
 }
@@ -159,7 +187,7 @@ static void another_port_reaches_it_too(struct test_net *net)
 	void *mhandles[2];
 	uint64_t copies;
 
-	need_nics();
+	need_nics(net);
 	link_open(net, &link);
 	buffer_alloc(&from, BYTES);
 	buffer_alloc(&to, BYTES);
@@ -196,7 +224,7 @@ static void small_messages_are_not_copied_either(struct test_net *net)
 	struct link link;
 	uint64_t copies;
 
-	need_nics();
+	need_nics(net);
 	link_open(net, &link);
 	buffer_alloc(&gpu, BYTES);
 	do {
@@ -226,7 +254,7 @@ static void nothing_small_is_written_past_its_receive(struct test_net *net)
 	struct buffer gpu;
 	uint64_t before;
 
-	need_nics();
+	need_nics(net);
 	capture_allow_warn();
 	link_open(net, &other);
 	for (before = fake_counts().qps; link_open(net, &link), fake_counts().qps < before + 2;
@@ -259,7 +287,7 @@ static void a_slow_flush_is_waited_for(struct test_net *net)
 	struct buffer gpu;
 	struct link link;
 
-	need_nics();
+	need_nics(net);
 	link_open(net, &link);
 	buffer_alloc(&gpu, BYTES);
 	fake_order("fault delay read ms=20 count=1000000");
@@ -292,7 +320,7 @@ static void a_flush_waits_for_those_before_it(struct test_net *net)
 	struct link link;
 	void *mhandles[2], *flushes[2];
 
-	need_nics();
+	need_nics(net);
 	link_open(net, &link);
 	for (int i = 0; i < 2; i++) {
 		buffer_alloc(&gpu[i], BYTES);
@@ -414,7 +442,7 @@ static void dereg_waits_for_copies(struct test_net *net)
 	struct held held;
 	struct deadline deadline;
 
-	need_copies();
+	need_copies(net);
 	capture_allow_warn();
 	for (int end = 0; end < 2; end++) {
 		struct transfer *transfer = end ? &held.recv : &held.send;
@@ -443,7 +471,7 @@ static void slow_copies_are_waited_for(struct test_net *net)
 	const size_t sizes[] = { 1, 5000, 65536, BYTES };
 	struct link link;
 
-	need_copies();
+	need_copies(net);
 	link_open(net, &link);
 	memory_command("hold 100");
 	for (size_t i = 0; i < sizeof(sizes) / sizeof(sizes[0]); i++)
@@ -477,7 +505,7 @@ static void copies_go_on_when_the_connection_breaks(struct test_net *net)
 	struct relay *relay;
 	struct link link;
 
-	need_copies();
+	need_copies(net);
 	link_listen(net, &link);
 	relay = relay_start(&link);
 	link_finish(net, &link);
@@ -554,7 +582,7 @@ static void check_failure(struct test_net *net, const char *script, const char *
 
 static void a_call_that_fails_is_the_end_of_the_comm_only(struct test_net *net)
 {
-	need_copies();
+	need_copies(net);
 	capture_allow_warn();
 	check_failure(net, "fail cuMemcpyDtoHAsync code=1", "CUDA_ERROR_INVALID_VALUE");
 	check_failure(net, "fail cuMemcpyDtoHAsync nth=3 code=2", "CUDA_ERROR_OUT_OF_MEMORY");
@@ -576,7 +604,7 @@ static void what_a_failed_call_leaves_under_way_harms_nobody(struct test_net *ne
 	struct buffer from, to;
 	uint64_t waiting;
 
-	need_copies();
+	need_copies(net);
 	capture_allow_warn();
 	link_open(net, &link);
 	link_open(net, &other);
@@ -629,7 +657,7 @@ static void a_copy_that_fails_is_the_end_of_the_gpu(struct test_net *net)
 	struct link link;
 	char line[CAPTURE_LINE_BYTES];
 
-	need_copies();
+	need_copies(net);
 	capture_allow_warn();
 	link_open(net, &link);
 	buffer_alloc(&from, BYTES);
@@ -671,13 +699,10 @@ static void a_pool_may_be_made_in_several_goes(struct test_net *net)
 	memory = memory_alloc(BYTES);
 	link_open(net, &link);
 	for (size_t i = 0; i < sizeof(failures) / sizeof(failures[0]); i++) {
-		int type = net->props.ptr_support & ANYNET_PTR_CUDA;
-
-		if (!type)
-			check_skip("the device takes GPU memory by dma-bufs only");
 		capture_forget();
 		memory_command(failures[i]);
-		check_that(driver_reg_mr(net->driver, link.send, memory, BYTES, type, &mhandle),
+		check_that(driver_reg_mr(net->driver, link.send, memory, BYTES, ANYNET_PTR_CUDA,
+					 &mhandle),
 			   "regMr does not mind '%s'", failures[i]);
 		check(!mhandle);
 		check_int(capture_count(CAPTURE_WARN, "GPU memory cannot be registered"), 1);
@@ -701,8 +726,6 @@ static void check_no_driver(struct test_net *net, const char *says)
 	char line[CAPTURE_LINE_BYTES];
 
 	capture_allow_warn();
-	if (!(net->props.ptr_support & ANYNET_PTR_CUDA))
-		check_skip("the device takes GPU memory by dma-bufs only");
 	link_open(net, &link);
 	check(driver_reg_mr(net->driver, link.recv, host, 4096, ANYNET_PTR_CUDA, &mhandle) != 0);
 	check(!mhandle);
@@ -762,6 +785,7 @@ int main(int argc, char **argv)
 	const struct test_case cases[] = {
 		{ .name = "what_is_no_gpu_memory_is_refused", what_is_no_gpu_memory_is_refused },
 		{ .name = "a_flush_may_be_of_nothing", a_flush_may_be_of_nothing },
+		{ .name = "what_nobody_offered_is_copied", what_nobody_offered_is_copied },
 		{ .name = "host_and_gpu_memory_mix", host_and_gpu_memory_mix },
 		{ .name = "two_gpus_talk",
 		  two_gpus_talk,
