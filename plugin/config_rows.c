@@ -398,7 +398,7 @@ const struct anynet_config_row anynet_config_rows[] = {
 		.name = "ANYNET_TCP_STRIPE",
 		.initial = "auto",
 		.accepts = "auto, on or off",
-		.doc = "Spread every connection over all equal NICs.",
+		.doc = "Spread every connection over all equal NICs. `auto`: not where the host has as many of them as GPUs, since NCCL spreads its channels.",
 		.parse = anynet_parse_switch,
 		.offset = offsetof(struct anynet_config, stripe),
 	},
