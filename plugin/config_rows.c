@@ -423,6 +423,16 @@ const struct anynet_config_row anynet_config_rows[] = {
 		.max = 64 * MIB,
 	},
 	{
+		.name = "ANYNET_TCP_KEEP",
+		.initial = "auto",
+		.accepts = "0 to 64m bytes, suffix k or m, or auto",
+		.doc = "Memory per sending connection for large sends that are copied and complete when the kernel has taken them. `auto`: where round trip times speed exceeds 1m, twice that, 8m at most; else none. Not with `ANYNET_TCP_ZEROCOPY=on`.",
+		.parse = anynet_parse_auto_size,
+		.offset = offsetof(struct anynet_config, keep_bytes),
+		.min = 0,
+		.max = 64 * MIB,
+	},
+	{
 		.name = "ANYNET_TCP_CHUNK",
 		.initial = "128k",
 		.accepts = "4k to 1g bytes, a multiple of 128, suffix k, m or g",
