@@ -75,6 +75,7 @@ struct anynet_config {
 	int stripe;          /* enum anynet_switch: one comm over all equal NICs */
 	size_t eager_bytes;  /* sends up to this are copied and done at once */
 	size_t replay_bytes; /* size of a send comm's replay ring */
+	int keep_bytes; /* of large sends that are done before they are acknowledged; ANYNET_AUTO; 0 = none are */
 	size_t chunk_bytes;  /* largest chunk when a comm has several rails */
 	int zerocopy;        /* enum anynet_switch: MSG_ZEROCOPY */
 	int sndbuf_bytes;    /* SO_SNDBUF; ANYNET_AUTO = the kernel's autotuning */

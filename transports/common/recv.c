@@ -37,7 +37,7 @@ struct anynet_comm *recv_comm_create(const struct anynet_device *dev, unsigned r
 	comm->plain = true;
 	comm->arrivals_end = &comm->arrivals;
 	comm->replay_bytes = replay_bytes;
-	comm->announced = comm->posted = comm->grantable = comm->oldest =
+	comm->announced = comm->completed = comm->posted = comm->grantable = comm->oldest =
 		anynet_net.cfg->first_number;
 	comm->completions = comm->held_until = anynet_net.cfg->first_number;
 	for (int i = 0; i < ANYNET_SENDS; i++)

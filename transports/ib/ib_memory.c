@@ -92,9 +92,16 @@ static int get_dmabuf(struct ib_mr_cache *cache, const struct anynet_mr *mr, str
 static int get(struct ib_mr_cache *cache, const struct anynet_mr *mr, struct ib_mr **made,
 	       char *why, size_t why_bytes)
 {
-	if (mr->dmabuf)
+	switch (mr->way) {
+	case MR_BY_ADDRESS:
+		return ib_mr_get(cache, mr->addr, mr->bytes, mr->id, 0, made, why, why_bytes);
+	case MR_BY_DMABUF:
 		return get_dmabuf(cache, mr, made, why, why_bytes);
-	return ib_mr_get(cache, mr->addr, mr->bytes, mr->id, 0, made, why, why_bytes);
+	case MR_COPIED:
+		break;
+	}
+	snprintf(why, why_bytes, "the device does not reach GPU memory");
+	return -EOPNOTSUPP;
 }
 
 const struct ib_mr *ib_memory_on(struct anynet_mr *mr, struct ib_nic *nic, char *why,
@@ -125,7 +132,7 @@ static int register_on(struct anynet_mr *mr, const struct anynet_device *port, b
 
 	if (!nic)
 		return -ENODEV;
-	if (mr->gpu && is_flushed && ib_flush_prepare(nic, why, why_bytes))
+	if (mr->gpu && mr->way != MR_COPIED && is_flushed && ib_flush_prepare(nic, why, why_bytes))
 		return -ENOMEM;
 	return ib_memory_on(mr, nic, why, why_bytes) ? 0 : -ENOMEM;
 }
