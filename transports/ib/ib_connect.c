@@ -10,6 +10,7 @@
 
 #include "ib_cm.h"
 #include "ib_service.h"
+#include "libc_text.h"
 #include "links.h"
 #include "net.h"
 #include "pinned.h"
@@ -262,7 +263,7 @@ static struct ib_link *create(const struct anynet_device *dev, bool is_send,
 		ret = make(link);
 	if (ret) {
 		snprintf(why, why_bytes, "dev %s: a queue pair cannot be made: %s%s", dev->name,
-			 strerror(-ret), ret == -ENOMEM ? " (RLIMIT_MEMLOCK too small?)" : "");
+			 error_text(-ret), ret == -ENOMEM ? " (RLIMIT_MEMLOCK too small?)" : "");
 		ib_link_free(link);
 		return NULL;
 	}
@@ -448,7 +449,7 @@ struct ib_link *ib_link_accept(const struct anynet_device *dev,
 	if (ret) {
 		snprintf(answer->reason, sizeof(answer->reason), "%s dev %.63s: %s",
 			 anynet_net.host, dev->name,
-			 ret == -EPROTONOSUPPORT ? "another kind of link" : strerror(-ret));
+			 ret == -EPROTONOSUPPORT ? "another kind of link" : error_text(-ret));
 		ib_link_free(link);
 		return NULL;
 	}

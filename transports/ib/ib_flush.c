@@ -12,6 +12,7 @@
 #include <nccl_net/util.h>
 
 #include "ib_loopback.h"
+#include "libc_text.h"
 #include "net.h"
 #include "pinned.h"
 
@@ -118,7 +119,7 @@ static int make(struct ib_nic *nic, const struct ib_flush *flush, struct queues 
 	errno = 0;
 	ret = make_queues(nic, flush, queues);
 	if (ret)
-		snprintf(what, sizeof(what), "%s", errno ? strerror(errno) : "no reason given");
+		snprintf(what, sizeof(what), "%s", errno ? error_text(errno) : "no reason given");
 	else
 		ret = ib_nic_choose_gid(nic, NULL, 0, &gid, &match, what, sizeof(what));
 	if (!ret)

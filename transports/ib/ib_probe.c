@@ -19,6 +19,7 @@
 #include "ib_nic.h"
 #include "ib_port.h"
 #include "ib_standby.h"
+#include "libc_text.h"
 #include "name_filter.h"
 #include "netif.h"
 #include "probe.h"
@@ -169,7 +170,7 @@ static void probe_open_device(struct ib_probe *probe, struct ibv_context *contex
 	memset(&attr, 0, sizeof(attr));
 	ret = probe->verbs.query_device(context, &attr);
 	if (ret) {
-		refuse(probe, name, "cannot be queried: %s", strerror(ret > 0 ? ret : errno));
+		refuse(probe, name, "cannot be queried: %s", error_text(ret > 0 ? ret : errno));
 		return;
 	}
 	if (!attr.phys_port_cnt)
@@ -229,7 +230,7 @@ static void probe_device(struct ib_probe *probe, struct ibv_device *device)
 		int error = open_error(device, errno);
 
 		refuse(probe, name, "cannot open /dev/infiniband/%.60s: %s%s", device->dev_name,
-		       error ? strerror(error) : "no reason given", open_hint(error));
+		       error ? error_text(error) : "no reason given", open_hint(error));
 		return;
 	}
 	probe_open_device(probe, context, name);
@@ -244,7 +245,7 @@ static void probe_devices(struct ib_probe *probe)
 	errno = 0;
 	list = probe->verbs.get_device_list(&count);
 	if (!list) {
-		refuse(probe, "libibverbs", "cannot list devices: %s%s", strerror(errno),
+		refuse(probe, "libibverbs", "cannot list devices: %s%s", error_text(errno),
 		       errno == ENOSYS ? "; the kernel has no RDMA support loaded" : "");
 		return;
 	}
