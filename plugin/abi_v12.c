@@ -72,8 +72,8 @@ enum anynet_nccl_result abi_v12_get_properties(int dev, struct anynet_net_props_
 	props->max_p2p_bytes = OFFERED_MESSAGE_BYTES;
 	props->max_coll_bytes = OFFERED_MESSAGE_BYTES;
 	props->max_multi_request = 1;
-	props->rail_id = ANYNET_NCCL_UNSET;
-	props->plane_id = ANYNET_NCCL_UNSET;
+	props->rail_id = (int16_t)device->rail_id;
+	props->plane_id = (int16_t)device->plane_id;
 	return ANYNET_NCCL_SUCCESS;
 }
 

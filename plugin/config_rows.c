@@ -39,9 +39,9 @@ const struct anynet_config_row anynet_config_rows[] = {
 		.name = "ANYNET_IB_HCA",
 		.alias = "NCCL_IB_HCA",
 		.initial = "",
-		.accepts = "[^][=]name[:port],... of at most 4095 characters",
+		.accepts = "[^][=]name[:port[:rail[:plane]]],... of at most 4095 characters",
 		.doc = "Verbs devices to use, by prefix. A leading `^` excludes the list instead; a "
-		       "`=` after it compares whole names.",
+		       "`=` after it compares whole names. NCCL 2.30 is told rail and plane.",
 		.refused = "^", /* none */
 		.parse = anynet_parse_text,
 		.offset = offsetof(struct anynet_config, ib_hca),
@@ -111,6 +111,19 @@ const struct anynet_config_row anynet_config_rows[] = {
 		.offset = offsetof(struct anynet_config, ib_flid_gid_index),
 		.min = 0,
 		.max = UINT8_MAX,
+	},
+	{
+		.name = "ANYNET_IB_DATA_DIRECT",
+		.alias = "NCCL_IB_DATA_DIRECT",
+		.initial = "1",
+		.accepts = "0 to 2",
+		.doc = "An adapter that reaches GPU memory by a Data Direct engine (ConnectX-8) is "
+		       "offered as `NAME_dma`, by that engine's place on PCI. 1: instead of the plain "
+		       "one. 2: besides. 0: not.",
+		.parse = anynet_parse_int,
+		.offset = offsetof(struct anynet_config, ib_data_direct),
+		.min = 0,
+		.max = 2,
 	},
 	{
 		.name = "ANYNET_IB_MERGE_VFS",
@@ -418,7 +431,7 @@ const struct anynet_config_row anynet_config_rows[] = {
 		.name = "ANYNET_TCP_STRIPE",
 		.initial = "auto",
 		.accepts = "auto, on or off",
-		.doc = "Spread every connection over all equal NICs.",
+		.doc = "Spread every connection over all equal NICs. `auto`: not where the host has as many of them as GPUs, since NCCL spreads its channels.",
 		.parse = anynet_parse_switch,
 		.offset = offsetof(struct anynet_config, stripe),
 	},
@@ -440,6 +453,16 @@ const struct anynet_config_row anynet_config_rows[] = {
 		.parse = anynet_parse_size,
 		.offset = offsetof(struct anynet_config, replay_bytes),
 		.min = 4 * KIB,
+		.max = 64 * MIB,
+	},
+	{
+		.name = "ANYNET_TCP_KEEP",
+		.initial = "auto",
+		.accepts = "0 to 64m bytes, suffix k or m, or auto",
+		.doc = "Memory per sending connection for large sends that are copied and complete when the kernel has taken them. `auto`: where round trip times speed exceeds 1m, twice that, 8m at most; else none. Not with `ANYNET_TCP_ZEROCOPY=on`.",
+		.parse = anynet_parse_auto_size,
+		.offset = offsetof(struct anynet_config, keep_bytes),
+		.min = 0,
 		.max = 64 * MIB,
 	},
 	{

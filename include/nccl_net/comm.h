@@ -74,9 +74,9 @@ int anynet_accept(struct anynet_listener *listener, struct anynet_comm **comm);
 
 void anynet_close_listener(struct anynet_listener *listener); /* NULL is fine */
 
-/* `type` is one ANYNET_PTR_* bit. *mr is never NULL on success and is valid for every comm of the
- * same device. -EOPNOTSUPP: this device cannot register that kind of memory. Host memory that a NIC
- * cannot register is no error: the comm goes over TCP from then on. */
+/* `type` is ANYNET_PTR_HOST or ANYNET_PTR_CUDA; -EOPNOTSUPP: another. *mr is never NULL on success and is
+ * valid for every comm of the same device. GPU memory is taken on every device, whatever it reports. Memory
+ * that a NIC cannot register is no error: the comm goes over TCP from then on. */
 int anynet_reg_mr(struct anynet_comm *comm, void *addr, size_t bytes, int type,
 		  struct anynet_mr **mr);
 int anynet_reg_mr_dmabuf(struct anynet_comm *comm, void *addr, size_t bytes, int type,

@@ -182,8 +182,8 @@ static void test_properties_v12(void **state)
 	CHECK_OFFLOAD();
 	CHECK_LIMITS();
 	assert_int_equal(props.max_multi_request, 1);
-	assert_int_equal(props.rail_id, -1);
-	assert_int_equal(props.plane_id, -1);
+	assert_int_equal(props.rail_id, 5);
+	assert_int_equal(props.plane_id, 6);
 }
 
 static void test_a_bad_device_is_invalid_usage_and_said(void **state)

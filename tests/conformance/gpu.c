@@ -31,18 +31,23 @@ static void need_gpu(void)
 		check_skip("TEST_MEMORY is not cuda");
 }
 
+static bool nics_reach_it(const struct test_net *net)
+{
+	return getenv("ANYNET_IBVERBS_LIB") && memory_is_offered(net);
+}
+
 /* Where NICs reach GPU memory nothing is copied. */
-static void need_copies(void)
+static void need_copies(const struct test_net *net)
 {
 	need_gpu();
-	if (getenv("ANYNET_IBVERBS_LIB"))
+	if (nics_reach_it(net))
 		check_skip("NICs reach GPU memory");
 }
 
-static void need_nics(void)
+static void need_nics(const struct test_net *net)
 {
 	need_gpu();
-	if (!getenv("ANYNET_IBVERBS_LIB"))
+	if (!nics_reach_it(net))
 		check_skip("no NIC reaches GPU memory");
 }
 
@@ -53,8 +58,6 @@ static void what_is_no_gpu_memory_is_refused(struct test_net *net)
 	char line[CAPTURE_LINE_BYTES];
 
 	need_gpu();
-	if (!(net->props.ptr_support & ANYNET_PTR_CUDA))
-		check_skip("the device takes GPU memory by dma-bufs only");
 	capture_allow_warn();
 	link_open(net, &link);
 	check(driver_reg_mr(net->driver, link.send, host, 4096, ANYNET_PTR_CUDA, &mhandle) != 0);
@@ -96,6 +99,31 @@ static void a_flush_may_be_of_nothing(struct test_net *net)
 	flush_with(net, link.recv, buffer.data + 1000, 0, mhandle);
 	flush_with(net, link.recv, buffer.data, 1, mhandle);
 	check_ok(driver_dereg_mr(net->driver, link.recv, mhandle));
+	buffer_free(&buffer);
+	link_close(net, &link);
+}
+
+/* NCCL uses GPUDirect on whatever a topology file or another net says has it. */
+static void what_nobody_offered_is_copied(struct test_net *net)
+{
+	bool is_ib = getenv("ANYNET_IBVERBS_LIB");
+	struct buffer buffer;
+	struct link link;
+	void *mhandles[4];
+
+	need_gpu();
+	if (memory_is_offered(net))
+		check_skip("the device reports GPU support");
+	link_open(net, &link);
+	buffer_alloc(&buffer, BYTES);
+	for (int i = 0; i < 4; i++)
+		mhandles[i] = flow_reg(net, i % 2 ? link.recv : link.send, buffer.data, BYTES);
+	link_check(net, &link, BYTES);
+	check(memory_counts().copies != 0);
+	check_int(capture_count(is_ib ? CAPTURE_WARN : CAPTURE_INFO, "NCCL uses GPUDirect on it"), 1);
+	check_int(capture_count(CAPTURE_WARN, NULL), is_ib);
+	for (int i = 0; i < 4; i++)
+		check_ok(driver_dereg_mr(net->driver, i % 2 ? link.recv : link.send, mhandles[i]));
 	buffer_free(&buffer);
 	link_close(net, &link);
 }
@@ -161,7 +189,7 @@ static void another_port_reaches_it_too(struct test_net *net)
 	void *mhandles[2];
 	uint64_t copies;
 
-	need_nics();
+	need_nics(net);
 	link_open(net, &link);
 	buffer_alloc(&from, BYTES);
 	buffer_alloc(&to, BYTES);
@@ -302,7 +330,7 @@ static void silent_comm(struct test_net *net, int n, bool from_host)
 
 static void no_call_of_cuda_while_queue_pairs_carry_the_data(struct test_net *net)
 {
-	need_nics();
+	need_nics(net);
 	for (int from_host = 0; from_host < 2; from_host++) {
 		silent_comm(net, 1, from_host);
 		if (net->props.max_recvs >= SILENT_GROUP)
@@ -320,7 +348,7 @@ static void the_first_gpu_memory_strands_no_small_receive(struct test_net *net)
 	struct buffer gpu;
 	struct link link;
 
-	need_nics();
+	need_nics(net);
 	open_linked(net, &link);
 	buffer_alloc(&gpu, sizeof(to));
 	recvs[0] = transfer_of(to, sizeof(to), 0, NULL);
@@ -359,7 +387,7 @@ static void adapters_that_gather_nothing_are_used(struct test_net *net)
 	struct link link;
 	uint64_t sends;
 
-	need_nics();
+	need_nics(net);
 	open_linked(net, &link);
 	buffer_alloc(&gpu, sizeof(host));
 	sends = fake_counts().sends;
@@ -385,7 +413,7 @@ static void small_messages_are_not_copied_either(struct test_net *net)
 	struct link link;
 	uint64_t copies;
 
-	need_nics();
+	need_nics(net);
 	link_open(net, &link);
 	buffer_alloc(&gpu, BYTES);
 	do {
@@ -415,7 +443,7 @@ static void nothing_small_is_written_past_its_receive(struct test_net *net)
 	struct buffer gpu;
 	uint64_t before;
 
-	need_nics();
+	need_nics(net);
 	capture_allow_warn();
 	link_open(net, &other);
 	open_linked(net, &link);
@@ -444,7 +472,7 @@ static void a_slow_flush_is_waited_for(struct test_net *net)
 	struct buffer gpu;
 	struct link link;
 
-	need_nics();
+	need_nics(net);
 	link_open(net, &link);
 	buffer_alloc(&gpu, BYTES);
 	fake_order("fault delay read ms=20 count=1000000");
@@ -477,7 +505,7 @@ static void a_flush_waits_for_those_before_it(struct test_net *net)
 	struct link link;
 	void *mhandles[2], *flushes[2];
 
-	need_nics();
+	need_nics(net);
 	link_open(net, &link);
 	for (int i = 0; i < 2; i++) {
 		buffer_alloc(&gpu[i], BYTES);
@@ -571,7 +599,7 @@ static void an_aborted_flush_breaks_no_others(struct test_net *net)
 	void *mhandles[2];
 	uint64_t by_cuda;
 
-	need_nics();
+	need_nics(net);
 	for (int i = 0; i < 2; i++) {
 		open_linked(net, &links[i]);
 		buffer_alloc(&gpu[i], BYTES);
@@ -601,7 +629,7 @@ static void a_broken_flush_is_mended(struct test_net *net, bool by_cuda)
 	struct link link;
 	void *mhandle;
 
-	need_nics();
+	need_nics(net);
 	open_linked(net, &link);
 	buffer_alloc(&gpu, BYTES);
 	mhandle = flow_reg(net, link.recv, gpu.data, BYTES);
@@ -647,7 +675,7 @@ static void check_not_reached(struct test_net *net, const char *says)
 	char line[CAPTURE_LINE_BYTES];
 	struct link links[3];
 
-	need_nics();
+	need_nics(net);
 	capture_allow_warn();
 	for (int i = 0; i < 3; i++) {
 		link_open(net, &links[i]);
@@ -753,7 +781,7 @@ static void dereg_waits_for_copies(struct test_net *net)
 	struct held held;
 	struct deadline deadline;
 
-	need_copies();
+	need_copies(net);
 	capture_allow_warn();
 	for (int end = 0; end < 2; end++) {
 		struct transfer *transfer = end ? &held.recv : &held.send;
@@ -782,7 +810,7 @@ static void slow_copies_are_waited_for(struct test_net *net)
 	const size_t sizes[] = { 1, 5000, 65536, BYTES };
 	struct link link;
 
-	need_copies();
+	need_copies(net);
 	link_open(net, &link);
 	memory_command("hold 100");
 	for (size_t i = 0; i < sizeof(sizes) / sizeof(sizes[0]); i++)
@@ -816,7 +844,7 @@ static void copies_go_on_when_the_connection_breaks(struct test_net *net)
 	struct relay *relay;
 	struct link link;
 
-	need_copies();
+	need_copies(net);
 	link_listen(net, &link);
 	relay = relay_start(&link);
 	link_finish(net, &link);
@@ -895,7 +923,7 @@ static void flags_of_lines_come_last(struct test_net *net)
 	void *gpu;
 	struct link link;
 
-	need_copies();
+	need_copies(net);
 	need_hint(net);
 	link_open(net, &link);
 	gpu = memory_alloc(sizeof(host));
@@ -934,7 +962,7 @@ static void lines_may_begin_and_end_anywhere(struct test_net *net)
 	struct link link;
 	char *gpu, *view;
 
-	need_copies();
+	need_copies(net);
 	need_hint(net);
 	link_open(net, &link);
 	gpu = memory_alloc(BYTES);
@@ -1066,7 +1094,7 @@ static void without_a_context_of_its_own(struct test_net *net, const char *scrip
 {
 	char line[CAPTURE_LINE_BYTES];
 
-	need_copies();
+	need_copies(net);
 	memory_command(script);
 	a_copy_of_the_application_holds_nothing_up(net);
 	check(capture_find(CAPTURE_INFO, says, line));
@@ -1098,7 +1126,7 @@ static void a_reset_of_the_device_is_noticed(struct test_net *net)
 	struct link link;
 	char line[CAPTURE_LINE_BYTES];
 
-	need_copies();
+	need_copies(net);
 	capture_allow_warn();
 	link_open(net, &link);
 	link_check(net, &link, BYTES);
@@ -1167,7 +1195,7 @@ static void check_failure(struct test_net *net, const char *script, const char *
 
 static void a_call_that_fails_is_the_end_of_the_comm_only(struct test_net *net)
 {
-	need_copies();
+	need_copies(net);
 	capture_allow_warn();
 	check_failure(net, "fail cuMemcpyDtoHAsync code=1", "CUDA_ERROR_INVALID_VALUE");
 	check_failure(net, "fail cuMemcpyDtoHAsync nth=3 code=2", "CUDA_ERROR_OUT_OF_MEMORY");
@@ -1189,7 +1217,7 @@ static void what_a_failed_call_leaves_under_way_harms_nobody(struct test_net *ne
 	struct buffer from, to;
 	uint64_t waiting;
 
-	need_copies();
+	need_copies(net);
 	capture_allow_warn();
 	link_open(net, &link);
 	link_open(net, &other);
@@ -1242,7 +1270,7 @@ static void a_copy_that_fails_is_the_end_of_the_gpu(struct test_net *net)
 	struct link link;
 	char line[CAPTURE_LINE_BYTES];
 
-	need_copies();
+	need_copies(net);
 	capture_allow_warn();
 	link_open(net, &link);
 	buffer_alloc(&from, BYTES);
@@ -1285,13 +1313,10 @@ static void a_pool_may_be_made_in_several_goes(struct test_net *net)
 	memory = memory_alloc(BYTES);
 	link_open(net, &link);
 	for (size_t i = 0; i < sizeof(failures) / sizeof(failures[0]); i++) {
-		int type = net->props.ptr_support & ANYNET_PTR_CUDA;
-
-		if (!type)
-			check_skip("the device takes GPU memory by dma-bufs only");
 		capture_forget();
 		memory_command(failures[i]);
-		check_that(driver_reg_mr(net->driver, link.send, memory, BYTES, type, &mhandle),
+		check_that(driver_reg_mr(net->driver, link.send, memory, BYTES, ANYNET_PTR_CUDA,
+					 &mhandle),
 			   "regMr does not mind '%s'", failures[i]);
 		check(!mhandle);
 		check_int(capture_count(CAPTURE_WARN, "GPU memory cannot be registered"), 1);
@@ -1315,8 +1340,6 @@ static void check_no_driver(struct test_net *net, const char *says)
 	char line[CAPTURE_LINE_BYTES];
 
 	capture_allow_warn();
-	if (!(net->props.ptr_support & ANYNET_PTR_CUDA))
-		check_skip("the device takes GPU memory by dma-bufs only");
 	link_open(net, &link);
 	check(driver_reg_mr(net->driver, link.recv, host, 4096, ANYNET_PTR_CUDA, &mhandle) != 0);
 	check(!mhandle);
@@ -1376,6 +1399,7 @@ int main(int argc, char **argv)
 	const struct test_case cases[] = {
 		{ .name = "what_is_no_gpu_memory_is_refused", what_is_no_gpu_memory_is_refused },
 		{ .name = "a_flush_may_be_of_nothing", a_flush_may_be_of_nothing },
+		{ .name = "what_nobody_offered_is_copied", what_nobody_offered_is_copied },
 		{ .name = "host_and_gpu_memory_mix", host_and_gpu_memory_mix },
 		{ .name = "two_gpus_talk",
 		  two_gpus_talk,

@@ -44,7 +44,7 @@ struct allocation {
 	struct fake_context *context;
 	uintptr_t at;
 	size_t bytes;
-	uint64_t id;     /* of the process */
+	uint64_t id; /* CU_POINTER_ATTRIBUTE_BUFFER_ID: unique in the process, never used again */
 	bool registered; /* host memory that is the caller's */
 	/* device memory */
 	bool device, freed; /* freed: still there for a registration only */

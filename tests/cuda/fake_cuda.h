@@ -22,7 +22,8 @@ struct fake_cuda_counts {
 	/* since the start, or fake_cuda_reset */
 	uint64_t copies, copied_bytes; /* done, on streams */
 	uint64_t queries;              /* cuEventQuery, cuStreamQuery */
-	uint64_t dmabufs;              /* handed out */
+	uint64_t dmabufs;              /* handed out … */
+	uint64_t dmabufs_by_pcie;      /* … of which with that flag */
 	uint64_t flushes;              /* cuFlushGPUDirectRDMAWrites */
 	uint64_t misuses;              /* calls that a line on stderr complains of */
 	uint64_t calls;                /* of any function, but for those with fake_cuda_own */

@@ -35,10 +35,12 @@ char *allocation_view(const struct allocation *allocation, uintptr_t at)
 
 static struct allocation *allocation_add(size_t bytes, bool device)
 {
+	static uint64_t ids;
 	struct allocation *made = calloc(1, sizeof(*made));
 
 	if (!made)
 		return NULL;
+	made->id = ++ids;
 	made->context = context_current();
 	made->bytes = bytes;
 	made->device = device;
@@ -278,6 +280,8 @@ CUresult cuPointerGetAttribute(void *data, int attribute, CUdeviceptr pointer)
 		*(uint64_t *)data = found->id;
 	else if (attribute == CU_POINTER_ATTRIBUTE_DEVICE_ORDINAL)
 		*(int *)data = found->context->device;
+	else if (attribute == CU_POINTER_ATTRIBUTE_BUFFER_ID)
+		*(uint64_t *)data = found->id;
 	else
 		ret = misuse(CUDA_ERROR_INVALID_VALUE, "attribute %d is not in the fake",
 			     attribute);

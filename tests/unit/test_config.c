@@ -88,6 +88,7 @@ static void test_defaults_load_without_a_word(void **state)
 	assert_int_equal(cfg.stripe, ANYNET_SWITCH_AUTO);
 	assert_int_equal(cfg.eager_bytes, 8 << 10);
 	assert_int_equal(cfg.replay_bytes, 32 << 10);
+	assert_int_equal(cfg.keep_bytes, ANYNET_AUTO);
 	assert_int_equal(cfg.chunk_bytes, 128 << 10);
 	assert_int_equal(cfg.sndbuf_bytes, ANYNET_AUTO);
 	assert_int_equal(cfg.user_timeout_ms, 30000);
@@ -180,6 +181,7 @@ static const struct sample {
 	{ "ANYNET_IB_ADDR_FAMILY", "AF_INET6", "AF_INET6", "ipv6" },
 	{ "ANYNET_IB_ADDR_RANGE", "10.0.0.0/8", "10.0.0.0/8", "10.0.0.0/33" },
 	{ "ANYNET_IB_ROUTABLE_FLID_GID_INDEX", "0", "0", "-1" },
+	{ "ANYNET_IB_DATA_DIRECT", "2", "2", "3" },
 	{ "ANYNET_IB_MERGE_VFS", "0", "0", "some" },
 	{ "ANYNET_IB_MERGE_NICS", "2", "2", "3" },
 	{ "ANYNET_IB_DEVICE_PCI_ORDER", "0", "0", "pci" },
@@ -211,6 +213,7 @@ static const struct sample {
 	{ "ANYNET_TCP_STRIPE", "ON", "on", "2" },
 	{ "ANYNET_TCP_EAGER", "16K", "16k", "2m" },
 	{ "ANYNET_TCP_REPLAY", "65536", "64k", "1k" },
+	{ "ANYNET_TCP_KEEP", "0", "0", "65m" },
 	{ "ANYNET_TCP_CHUNK", "1m", "1m", "100000" },
 	{ "ANYNET_TCP_ZEROCOPY", "off", "off", "sometimes" },
 	{ "ANYNET_TCP_SNDBUF", "4m", "4m", "-3" },

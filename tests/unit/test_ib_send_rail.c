@@ -278,6 +278,25 @@ static void test_nothing_is_written_when_a_comm_is_closed(void **state)
 	assert_int_equal(qp->state, IBV_QPS_ERR);
 }
 
+/* The peer may write to the board, and no further: what small messages are sent from is ours alone. */
+static void test_a_peer_does_not_write_into_the_ring(void **state)
+{
+	const uint8_t bytes[4] = { 1, 2, 3, 4 };
+	const struct send_comm *comm;
+	struct ib_link *link;
+
+	(void)state;
+	capture_allow_warn();
+	ib_open_send(&pair, 1, 1);
+	comm = (const struct send_comm *)pair.send;
+	link = ib_link_of(pair.send, 0);
+	assert_true(
+		stub_write(link->qp, (uintptr_t)&link->board->consumed, link->mr->rkey, bytes, 0));
+	assert_false(stub_write(link->qp, (uintptr_t)comm->ring.memory, link->ring->rkey, bytes,
+				sizeof(bytes)));
+	assert_int_equal(link->qp->state, IBV_QPS_ERR);
+}
+
 static void test_only_what_has_arrived_is_done(void **state)
 {
 	struct anynet_request *reqs[3];
@@ -480,6 +499,7 @@ int main(void)
 		T(test_the_oldest_message_that_waits_is_shown),
 		T(test_the_tcp_connection_tells_that_the_peer_is_gone),
 		T(test_nothing_is_written_when_a_comm_is_closed),
+		T(test_a_peer_does_not_write_into_the_ring),
 		T(test_only_what_has_arrived_is_done),
 		T(test_what_was_acknowledged_is_not_confirmed_again),
 		T(test_a_message_waits_for_another_rails_queue_pair),

@@ -115,13 +115,20 @@ struct anynet_request {
 #define ANYNET_MR_NICS 32 /* verbs devices of a process that memory is registered on */
 
 /* Registered memory. TCP needs none; it is what deregMr's promise hangs on. */
+enum mr_way {
+	MR_BY_ADDRESS,
+	MR_BY_DMABUF,
+	MR_COPIED, /* GPU memory of a device that offers neither: it goes over TCP */
+};
+
 struct anynet_mr {
 	void *addr;
 	size_t bytes;
 	int type;        /* ANYNET_PTR_HOST or ANYNET_PTR_CUDA */
 	struct gpu *gpu; /* that it is on; NULL = host memory */
-	bool dmabuf;     /* NICs reach it by a dmabuf … */
-	int fd;          /* … this one, while it is being registered; -1: one is to be made … */
+	struct memory_id id;
+	enum mr_way way; /* in which verbs devices register it */
+	int fd;          /* its dmabuf while it is being registered; -1: one is to be made … */
 	uint64_t offset; /* … and of `addr` in that */
 	/* The comm that it was made on, which may be closed by now: only compared. */
 	const struct anynet_comm *home;

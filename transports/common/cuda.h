@@ -19,9 +19,10 @@
 #define CUDA_STREAM_NON_BLOCKING \
 	0x1u /* does not wait for the legacy stream, in which kernels may spin */
 #define CUDA_EVENT_NO_TIMING 0x2u
-#define CUDA_POINTER_BUFFER  7 /* attribute: which allocation or registration of the process, uint64_t */
+#define CUDA_POINTER_BUFFER  7 /* attribute: number of the allocation or registration, never used again; uint64_t */
 #define CUDA_POINTER_ORDINAL 9 /* attribute: which device, int */
 #define CUDA_RANGE_DMABUF    1
+#define CUDA_RANGE_BY_PCIE   1 /* flag, CUDA 12.8: not by NVLink C2C, where there are both */
 #define CUDA_CAPTURE_RELAXED 2
 #define CUDA_NOT_SUPPORTED   801
 #define CUDA_FLUSH_CONTEXT   0

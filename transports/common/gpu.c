@@ -616,6 +616,8 @@ void *gpu_scratch(struct gpu *gpu)
 	return error ? NULL : (void *)(uintptr_t)((gpu->scratch + page - 1) & ~(uint64_t)(page - 1));
 }
 
+/* By PCIe where the driver knows that, which is what NCCL asks for where GPU and NIC are behind one switch
+ * (NCCL src/graph/paths.cc:540@v2.30.7), and tries first for GIN (src/gin/gin_host_proxy.cc:98). */
 int gpu_dmabuf_fd(struct gpu *gpu, const void *addr, size_t bytes)
 {
 	struct call call;
@@ -624,7 +626,27 @@ int gpu_dmabuf_fd(struct gpu *gpu, const void *addr, size_t bytes)
 	if (!all.cuda.mem_get_handle)
 		return -EOPNOTSUPP;
 	error = enter_context(gpu->primary, check_context(gpu), &call);
-	if (!error)
+	if (!error && all.cuda.mem_get_handle(&fd, (uintptr_t)addr, bytes, CUDA_RANGE_DMABUF,
+					      CUDA_RANGE_BY_PCIE))
 		error = all.cuda.mem_get_handle(&fd, (uintptr_t)addr, bytes, CUDA_RANGE_DMABUF, 0);
 	return leave(gpu, &call, error) ? -EIO : fd;
+}
+
+struct memory_id memory_id_unique(void)
+{
+	static _Atomic uint64_t serial;
+	uint64_t id = 1ull << 63 | atomic_fetch_add(&serial, 1); /* CUDA counts from 1 */
+
+	return (struct memory_id){ id, id };
+}
+
+struct memory_id gpu_memory_id(const void *addr, size_t bytes)
+{
+	uintptr_t first = (uintptr_t)addr, last = first + (bytes ? bytes - 1 : 0);
+	struct memory_id id;
+
+	if (all.cuda.pointer_get_attribute(&id.first, CUDA_POINTER_BUFFER, first) ||
+	    all.cuda.pointer_get_attribute(&id.last, CUDA_POINTER_BUFFER, last))
+		return memory_id_unique();
+	return id;
 }

@@ -21,6 +21,19 @@
 
 struct gpu;
 
+/*
+ * Which memory is at a range of addresses: of a GPU's what CUDA calls the allocations that hold the first and
+ * the last byte (CU_POINTER_ATTRIBUTE_BUFFER_ID), which tell cudaFree and cudaMalloc at one address apart. A
+ * dmabuf does not tell: each export is another one, and NCCL exports for each connection (NCCL
+ * src/transport/net.cc:994@v2.30.7). 0 and 0: the host's.
+ */
+struct memory_id {
+	uint64_t first, last;
+};
+
+/* The id of no other memory. Any thread. */
+struct memory_id memory_id_unique(void);
+
 /* The GPU that has the memory at `addr`, with its pool. 0, or -errno: -ENOENT without a CUDA driver;
  * `why` then tells. May block for as long as CUDA takes. */
 int gpu_of(const void *addr, struct gpu **gpu, char *why, size_t why_bytes);
@@ -61,6 +74,9 @@ int gpu_ordinal(const struct gpu *gpu);
 /* GPU_SCRATCH_BYTES of the GPU's memory, for the life of the process: to free memory may wait for kernels. The
  * caller sees to it that it is one thread's at a time. NULL = none (gpu_why). May block for as long as CUDA takes. */
 void *gpu_scratch(struct gpu *gpu);
+
+/* After gpu_of for `addr`. A unique id where CUDA does not tell. */
+struct memory_id gpu_memory_id(const void *addr, size_t bytes);
 
 /* What CUDA last had to say: "CUDA_ERROR_UNKNOWN (unknown error)". Returns `text`. */
 const char *gpu_why(const struct gpu *gpu, char *text, size_t bytes);

@@ -172,6 +172,11 @@ void send_frame(const struct send_comm *comm, const struct frame_id *id, struct 
 /* The last byte of a chunk has been handed to the path. */
 void send_written(struct send_comm *comm, const struct frame_id *id);
 
+/* Of a new comm, whose first connection has had this round trip (0 = not known): are its sends to be done before
+ * they are acknowledged? Then nothing may be sent by reference. */
+void send_keep_start(struct send_comm *comm, uint32_t rtt_us);
+bool send_keeps(const struct send_comm *comm);
+
 /* For rails with `granted`: messages whose grant has come go on. */
 void send_look_for_grants(struct send_comm *comm, struct anynet_rail *rail);
 

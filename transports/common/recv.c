@@ -13,8 +13,10 @@
 #include "profile.h"
 #include "recv_internal.h"
 
-/* Places that a sender is left with while others wait to be told together. */
-#define GRANTS_AHEAD 4
+/* What a sender is left with while other places wait to be told together: so many, and what its NIC sends in the
+ * time that words take there and data back. */
+#define GRANTS_AHEAD 8
+#define AHEAD_US     10
 
 static_assert(sizeof(struct anynet_wire_frame) + ANYNET_ACK_BYTES <= RAIL_CONTROL_BYTES,
 	      "ack frame");
@@ -35,7 +37,7 @@ struct anynet_comm *recv_comm_create(const struct anynet_device *dev, unsigned r
 	comm->plain = true;
 	comm->arrivals_end = &comm->arrivals;
 	comm->replay_bytes = replay_bytes;
-	comm->announced = comm->posted = comm->grantable = comm->oldest =
+	comm->announced = comm->completed = comm->posted = comm->grantable = comm->oldest =
 		anynet_net.cfg->first_number;
 	comm->completions = comm->held_until = anynet_net.cfg->first_number;
 	for (int i = 0; i < ANYNET_SENDS; i++)
@@ -363,12 +365,23 @@ void recv_grant_again(const struct recv_comm *comm, struct anynet_rail *rail)
 	rail->granted = oldest_grantable(comm);
 }
 
+/* How many receives like the next one that is to be told. */
+static uint32_t receives_ahead(const struct recv_comm *comm, const struct anynet_rail *rail)
+{
+	size_t bytes = (size_t)comm->base.dev->speed_mbps * AHEAD_US / 8;
+	size_t each = comm->reqs[rail->granted & RECV_REQ_MASK].subs[0].capacity;
+
+	return each * GRANTS_AHEAD >= bytes ? GRANTS_AHEAD : (uint32_t)(bytes / (each | 1)) + 1;
+}
+
 bool recv_holds_grants(struct recv_comm *comm, const struct anynet_rail *rail)
 {
-	uint32_t until = rail->granted - (GRANTS_AHEAD - 1);
+	uint32_t until;
 
-	if (!comm->plain || rail->granted == comm->grantable ||
-	    (int32_t)(comm->announced - until) >= 0)
+	if (!comm->plain || rail->granted == comm->grantable)
+		return false;
+	until = rail->granted - (receives_ahead(comm, rail) - 1);
+	if ((int32_t)(comm->announced - until) >= 0)
 		return false;
 	comm->held = true;
 	comm->held_until = until;

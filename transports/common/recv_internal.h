@@ -78,6 +78,7 @@ struct recv_comm {
 	struct anynet_comm base; /* first */
 	uint32_t announced;      /* all messages before have been seen */
 	uint64_t early;          /* bit i: message announced + 1 + i has been seen, too */
+	uint32_t completed;      /* no message from this one on is complete */
 	uint32_t posted;         /* receives posted in all … */
 	uint32_t grantable;      /* … and of these while plain: number k is for message k */
 	uint32_t outstanding;    /* requests not reported done */

@@ -88,6 +88,7 @@ static void deliver(struct recv_comm *comm, struct arrival *arrival, struct recv
 static void complete_message(struct recv_comm *comm, struct recv_msg *msg)
 {
 	unsigned slot = (unsigned)(msg - comm->msgs);
+	bool late;
 
 	if (msg->sub && msg->arrival)
 		deliver(comm, msg->arrival, msg->sub);
@@ -101,10 +102,14 @@ static void complete_message(struct recv_comm *comm, struct recv_msg *msg)
 	/* Of its grant: the ack is to be told now. */
 	msg->told_on = TOLD_NOTHING;
 	comm->again[slot / 64] &= ~(1ull << slot % 64);
+	late = (int32_t)(msg->seq - comm->completed) < 0;
+	if (anynet_likely(!late))
+		comm->completed = msg->seq + 1;
 	if (msg->unsure) {
 		comm->ack_bits[slot / 64] |= 1ull << slot % 64;
 		comm->complete++;
-		comm->ack_prompt |= msg->wants_ack;
+		/* The sender's ring may be full of messages behind a late one, all acked already. */
+		comm->ack_prompt |= msg->wants_ack || late;
 	} else if (anynet_likely(!comm->complete)) {
 		return;
 	}

@@ -56,6 +56,7 @@ void send_comm_destroy(struct anynet_comm *base)
 	struct send_comm *comm = to_send(base);
 
 	comm_fini(base);
+	replay_fini(&comm->kept);
 	replay_fini(&comm->ring);
 	free(comm->fetched);
 	free(comm);
@@ -223,7 +224,7 @@ static void start_message(struct send_comm *comm, struct send_msg *msg, const vo
 	msg->chunks = msg->unsure = 0;
 	msg->flags = comm->multi ? ANYNET_FLAG_MULTI : 0;
 	msg->acked = msg->tested = msg->acked_early = false;
-	msg->record = NULL;
+	msg->record = msg->kept = NULL;
 	msg->on_gpu = false;
 	msg->copied = bytes <= comm->eager_bytes;
 	if (anynet_unlikely(mr && mr->gpu && bytes)) {

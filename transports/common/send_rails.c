@@ -108,7 +108,7 @@ void send_free_if_over(struct send_comm *comm, struct send_msg *msg)
 	comm->free_head = (uint16_t)(msg - comm->msgs);
 }
 
-static void complete(struct send_comm *comm, struct send_msg *msg)
+void send_complete(struct send_comm *comm, struct send_msg *msg)
 {
 	comm->undone--;
 	mr_drop(&comm->base, msg->mr);
@@ -135,8 +135,10 @@ static int acknowledge(struct send_comm *comm, struct send_msg *msg)
 	comm->moved++;
 	if (msg->record)
 		replay_release(&comm->ring, msg->record);
-	if (!msg->copied)
-		complete(comm, msg);
+	if (anynet_unlikely(msg->kept))
+		replay_release(&comm->kept, msg->kept);
+	if (!msg->copied && !msg->kept)
+		send_complete(comm, msg);
 	send_free_if_over(comm, msg);
 	return 0;
 }
@@ -382,10 +384,15 @@ void send_written(struct send_comm *comm, const struct frame_id *id)
 	if (id->type != ANYNET_FRAME_DATA)
 		return;
 	msg->chunks--;
-	if (!msg->copied || msg->chunks || msg->state != SEND_GIVEN)
+	if (msg->chunks || msg->state != SEND_GIVEN)
 		return;
+	if (!msg->copied) {
+		if (anynet_unlikely(comm->kept.memory))
+			send_keep(comm, msg);
+		return;
+	}
 	if (!atomic_load_explicit(&msg->req.done, memory_order_relaxed))
-		complete(comm, msg);
+		send_complete(comm, msg);
 	if (anynet_unlikely(msg->acked_early))
 		acknowledge(comm, msg);
 }

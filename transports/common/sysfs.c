@@ -14,6 +14,9 @@
 /* VLAN on a bond on a team …: deeper stacks than this do not exist, loops must end. */
 #define STACK_MAX 8
 
+#define VENDOR_NVIDIA 0x10de
+#define CLASS_DISPLAY 0x03 /* also 3D controllers, which have no display */
+
 /* Is it dddd:bb:dd.f? A domain may have more than four digits (Hyper-V, VMD). */
 static bool is_pci_address(const char *text)
 {
@@ -111,6 +114,43 @@ const char *sysfs_pci_path(const char *root, const char *class_name, const char 
 	return path;
 }
 
+/* The number in a file; -1 = none. */
+static long read_hex(const char *dir, const char *name, const char *file)
+{
+	char path[PATH_MAX];
+	unsigned value;
+	FILE *stream;
+	int found;
+
+	if ((size_t)snprintf(path, sizeof(path), "%s/%s/%s", dir, name, file) >= sizeof(path))
+		return -1;
+	stream = fopen(path, "re");
+	if (!stream)
+		return -1;
+	found = fscanf(stream, "%x", &value);
+	fclose(stream);
+	return found == 1 ? (long)value : -1;
+}
+
+int sysfs_gpus(const char *root)
+{
+	char dir[PATH_MAX];
+	const struct dirent *entry;
+	DIR *stream;
+	int count = 0;
+
+	if ((size_t)snprintf(dir, sizeof(dir), "%s/bus/pci/devices", root) >= sizeof(dir))
+		return 0;
+	stream = opendir(dir);
+	if (!stream)
+		return 0;
+	while ((entry = readdir(stream)))
+		count += read_hex(dir, entry->d_name, "vendor") == VENDOR_NVIDIA &&
+			 read_hex(dir, entry->d_name, "class") >> 16 == CLASS_DISPLAY;
+	closedir(stream);
+	return count;
+}
+
 int sysfs_net_speed(const char *root, const char *ifname)
 {
 	char path[PATH_MAX];
@@ -127,4 +167,23 @@ int sysfs_net_speed(const char *root, const char *ifname)
 		speed = 0; /* -1, and an error when reading, mean: not known */
 	fclose(file);
 	return speed;
+}
+
+/* "800 Gb/sec (4X XDR)", "2.5 Gb/sec (1X SDR)" (Linux drivers/infiniband/core/sysfs.c, rate_show). */
+int sysfs_ib_rate(const char *root, const char *device, unsigned port)
+{
+	unsigned gbps = 0, tenths = 0;
+	char path[PATH_MAX];
+	FILE *file;
+	int found;
+
+	if ((size_t)snprintf(path, sizeof(path), "%s/class/infiniband/%s/ports/%u/rate", root,
+			     device, port) >= sizeof(path))
+		return 0;
+	file = fopen(path, "re");
+	if (!file)
+		return 0;
+	found = fscanf(file, "%6u.%1u", &gbps, &tenths);
+	fclose(file);
+	return found >= 1 ? (int)(gbps * 1000 + tenths * 100) : 0;
 }

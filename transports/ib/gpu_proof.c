@@ -122,7 +122,7 @@ static int unproven(const struct proof *proof, const char *why)
 static int prove(struct proof *proof, struct ib_mr_cache *cache, const struct anynet_mr *mr,
 		 gpu_register *how)
 {
-	struct anynet_mr probe = { .type = mr->type, .gpu = mr->gpu, .dmabuf = mr->dmabuf, .fd = -1 };
+	struct anynet_mr probe = { .type = mr->type, .gpu = mr->gpu, .way = mr->way, .fd = -1 };
 	struct ib_mr *made;
 	char why[200];
 	int ret;
@@ -135,6 +135,7 @@ static int prove(struct proof *proof, struct ib_mr_cache *cache, const struct an
 	}
 	probe.addr = (void *)(uintptr_t)proof->memory;
 	probe.bytes = GPU_SCRATCH_BYTES;
+	probe.id = gpu_memory_id(probe.addr, probe.bytes);
 	ret = how(cache, &probe, &made, why, sizeof(why));
 	if (!ret) {
 		proof->rkey = made->rkey;

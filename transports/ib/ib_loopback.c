@@ -13,6 +13,7 @@
 
 #include "ib_link.h"
 #include "ib_port.h"
+#include "libc_text.h"
 #include "net.h"
 #include "pinned.h"
 
@@ -47,7 +48,7 @@ static int modify(const struct loop_qp *loop, struct ibv_qp_attr *attr, int mask
 	if (!ret)
 		return 0;
 	snprintf(loop->why, loop->why_bytes, "a queue pair on GID %d (%s) does not become %s: %s",
-		 gid->index, gid_text(&gid->raw, text), state, strerror(ret > 0 ? ret : errno));
+		 gid->index, gid_text(&gid->raw, text), state, error_text(ret > 0 ? ret : errno));
 	return -EIO;
 }
 
@@ -168,7 +169,7 @@ static int fail_making(struct loopback *loop, const char *what, int error)
 	/* EPERM is how the kernel says that nothing at all may be pinned */
 	if (error != ENOMEM && error != EPERM)
 		return fail(loop, -EIO, "cannot have %s: %s", what,
-			    error ? strerror(error) : "no reason given");
+			    error ? error_text(error) : "no reason given");
 	return fail(loop, -ENOMEM,
 		    "cannot have %s: out of memory that may be pinned: RLIMIT_MEMLOCK is %s; raise "
 		    "it (ulimit -l unlimited; docker --ulimit memlock=-1)",
@@ -283,7 +284,7 @@ static int post(struct loopback *loop)
 	memset(copied, 0, sizeof(copied));
 	if (!ret)
 		return 0;
-	return fail(loop, -EIO, "a queue pair takes no work: %s", strerror(ret > 0 ? ret : errno));
+	return fail(loop, -EIO, "a queue pair takes no work: %s", error_text(ret > 0 ? ret : errno));
 }
 
 static uint64_t now_ms(void)

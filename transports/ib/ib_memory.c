@@ -75,8 +75,8 @@ static int get_dmabuf(struct ib_mr_cache *cache, const struct anynet_mr *mr, str
 	int fd, ret;
 
 	if (mr->fd >= 0)
-		return ib_mr_get_dmabuf(cache, mr->addr, mr->bytes, mr->offset, mr->fd, 0, made,
-					why, why_bytes);
+		return ib_mr_get_dmabuf(cache, mr->addr, mr->bytes, mr->id, mr->offset, mr->fd, 0,
+					made, why, why_bytes);
 	fd = gpu_dmabuf_fd(mr->gpu, (void *)first, bytes);
 	if (fd < 0) {
 		snprintf(why, why_bytes, "no dmabuf of GPU memory can be had: %s",
@@ -84,7 +84,7 @@ static int get_dmabuf(struct ib_mr_cache *cache, const struct anynet_mr *mr, str
 				    : "the CUDA driver is older than 11.7");
 		return fd;
 	}
-	ret = ib_mr_get_dmabuf(cache, mr->addr, mr->bytes, addr - first, fd, 0, made, why,
+	ret = ib_mr_get_dmabuf(cache, mr->addr, mr->bytes, mr->id, addr - first, fd, 0, made, why,
 			       why_bytes);
 	close(fd);
 	return ret;
@@ -93,9 +93,16 @@ static int get_dmabuf(struct ib_mr_cache *cache, const struct anynet_mr *mr, str
 static int get(struct ib_mr_cache *cache, const struct anynet_mr *mr, struct ib_mr **made,
 	       char *why, size_t why_bytes)
 {
-	if (mr->dmabuf)
+	switch (mr->way) {
+	case MR_BY_ADDRESS:
+		return ib_mr_get(cache, mr->addr, mr->bytes, mr->id, 0, made, why, why_bytes);
+	case MR_BY_DMABUF:
 		return get_dmabuf(cache, mr, made, why, why_bytes);
-	return ib_mr_get(cache, mr->addr, mr->bytes, 0, made, why, why_bytes);
+	case MR_COPIED:
+		break;
+	}
+	snprintf(why, why_bytes, "the device does not reach GPU memory");
+	return -EOPNOTSUPP;
 }
 
 const struct ib_mr *ib_memory_on(struct anynet_mr *mr, struct ib_nic *nic, char *why,
@@ -126,7 +133,7 @@ static int register_on(struct anynet_mr *mr, const struct anynet_device *port, b
 
 	if (!nic)
 		return -ENODEV;
-	if (mr->gpu && mr->bytes) {
+	if (mr->gpu && mr->bytes && mr->way != MR_COPIED) {
 		int number = number_of(nic), ret = 0;
 
 		if (number >= 0)
@@ -135,7 +142,7 @@ static int register_on(struct anynet_mr *mr, const struct anynet_device *port, b
 		if (ret)
 			return ret;
 	}
-	if (mr->gpu && is_flushed && ib_flush_prepare(nic, why, why_bytes))
+	if (mr->gpu && mr->way != MR_COPIED && is_flushed && ib_flush_prepare(nic, why, why_bytes))
 		return -ENOMEM;
 	return ib_memory_on(mr, nic, why, why_bytes) ? 0 : -ENOMEM;
 }

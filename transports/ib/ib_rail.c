@@ -99,8 +99,9 @@ static void register_ring(struct ib_rail *rail)
 	char why[160];
 
 	link->ring_cache = ib_memory_cache(link->nic);
-	if (!link->ring_cache || ib_mr_get(link->ring_cache, comm->ring.memory, comm->ring.bytes, 0,
-					   &link->ring, why, sizeof(why)))
+	if (!link->ring_cache ||
+	    ib_mr_get(link->ring_cache, comm->ring.memory, comm->ring.bytes,
+		      (struct memory_id){ 0 }, IB_MR_LOCAL, &link->ring, why, sizeof(why)))
 		link->ring = NULL;
 }
 

@@ -9,6 +9,7 @@
 #include <nccl_net/util.h>
 
 #include "ib_loopback.h"
+#include "libc_text.h"
 #include "pinned.h"
 
 #define READS_MAX 16 /* on their way at once, if the device can */
@@ -53,7 +54,7 @@ int ib_self_make(struct ib_nic *nic, void *landing, struct ib_self *self, char *
 	errno = 0;
 	ret = make_queues(nic, landing, self);
 	if (ret)
-		snprintf(why, why_bytes, "%s", errno ? strerror(errno) : "no reason given");
+		snprintf(why, why_bytes, "%s", errno ? error_text(errno) : "no reason given");
 	else
 		ret = ib_nic_choose_gid(nic, NULL, 0, &gid, &match, why, why_bytes);
 	if (!ret)
