@@ -25,6 +25,7 @@ struct ib_found {
 	int speed_mbps;
 	int max_qp;
 	bool is_roce;
+	bool takes_inline;                    /* ib_nic.h */
 	int gpu_support;                      /* ANYNET_PTR_CUDA, ANYNET_PTR_DMABUF */
 	char gpu_memory[ANYNET_REASON_BYTES]; /* how or why not */
 	bool data_direct;                  /* by its Data Direct engine; pci_path is that one's */
