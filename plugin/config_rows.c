@@ -349,6 +349,16 @@ const struct anynet_config_row anynet_config_rows[] = {
 		.max = TEXT_MAX(cuda_lib),
 	},
 	{
+		.name = "ANYNET_CUDA_OWN_CONTEXT",
+		.initial = "1",
+		.accepts = "0 or 1",
+		.doc = "1: GPU memory that goes over TCP is copied in a CUDA context of the plugin's own, so "
+		       "that no call waits for one of the application's. Like every context it takes "
+		       "memory of the GPU. 0: in the application's.",
+		.parse = anynet_parse_flag,
+		.offset = offsetof(struct anynet_config, cuda_own_context),
+	},
+	{
 		.name = "ANYNET_SOCKET_IFNAME",
 		.alias = "NCCL_SOCKET_IFNAME",
 		.initial = "",
@@ -421,7 +431,7 @@ const struct anynet_config_row anynet_config_rows[] = {
 		.name = "ANYNET_TCP_STRIPE",
 		.initial = "auto",
 		.accepts = "auto, on or off",
-		.doc = "Spread every connection over all equal NICs.",
+		.doc = "Spread every connection over all equal NICs. `auto`: not where the host has as many of them as GPUs, since NCCL spreads its channels.",
 		.parse = anynet_parse_switch,
 		.offset = offsetof(struct anynet_config, stripe),
 	},
@@ -443,6 +453,16 @@ const struct anynet_config_row anynet_config_rows[] = {
 		.parse = anynet_parse_size,
 		.offset = offsetof(struct anynet_config, replay_bytes),
 		.min = 4 * KIB,
+		.max = 64 * MIB,
+	},
+	{
+		.name = "ANYNET_TCP_KEEP",
+		.initial = "auto",
+		.accepts = "0 to 64m bytes, suffix k or m, or auto",
+		.doc = "Memory per sending connection for large sends that are copied and complete when the kernel has taken them. `auto`: where round trip times speed exceeds 1m, twice that, 8m at most; else none. Not with `ANYNET_TCP_ZEROCOPY=on`.",
+		.parse = anynet_parse_auto_size,
+		.offset = offsetof(struct anynet_config, keep_bytes),
+		.min = 0,
 		.max = 64 * MIB,
 	},
 	{

@@ -74,9 +74,9 @@ int anynet_accept(struct anynet_listener *listener, struct anynet_comm **comm);
 
 void anynet_close_listener(struct anynet_listener *listener); /* NULL is fine */
 
-/* `type` is one ANYNET_PTR_* bit. *mr is never NULL on success and is valid for every comm of the
- * same device. -EOPNOTSUPP: this device cannot register that kind of memory. Host memory that a NIC
- * cannot register is no error: the comm goes over TCP from then on. */
+/* `type` is ANYNET_PTR_HOST or ANYNET_PTR_CUDA; -EOPNOTSUPP: another. *mr is never NULL on success and is
+ * valid for every comm of the same device. GPU memory is taken on every device, whatever it reports. Memory
+ * that a NIC cannot register is no error: the comm goes over TCP from then on. */
 int anynet_reg_mr(struct anynet_comm *comm, void *addr, size_t bytes, int type,
 		  struct anynet_mr **mr);
 int anynet_reg_mr_dmabuf(struct anynet_comm *comm, void *addr, size_t bytes, int type,
@@ -91,9 +91,10 @@ int anynet_isend(struct anynet_comm *comm, const void *data, size_t bytes, int t
 		 struct anynet_mr *mr, void *phandle, struct anynet_request **req);
 
 /* Post `n` buffers, to be filled by n sends matched by tag in posting order. The arrays are read
- * during the call only. phandles may be NULL. -EMSGSIZE comes from test, not from here. */
+ * during the call only. phandles may be NULL. `polled`: the GPU polls them for flags while they are filled, LL
+ * or LL128 (net-api.md §3.5). -EMSGSIZE comes from test, not from here. */
 int anynet_irecv(struct anynet_comm *comm, int n, void *const *data, const size_t *bytes,
-		 const int *tags, struct anynet_mr *const *mrs, void *const *phandles,
+		 const int *tags, struct anynet_mr *const *mrs, void *const *phandles, bool polled,
 		 struct anynet_request **req);
 
 /* *req NULL with 0 = nothing to wait for. */

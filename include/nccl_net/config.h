@@ -52,6 +52,7 @@ struct anynet_config {
 
 	int ib_peer_memory;    /* enum anynet_switch: NICs reach GPU memory by a peer-memory module */
 	char cuda_lib[256];    /* CUDA driver library; "" = libcuda.so.1 */
+	bool cuda_own_context; /* copies of GPU memory are made in a CUDA context of our own */
 	bool tcp_cuda;	       /* TCP devices take GPU memory, which is copied through host memory */
 	bool flush_disable;    /* what a NIC has written to GPU memory is not flushed */
 
@@ -65,6 +66,7 @@ struct anynet_config {
 	int stripe;	   /* enum anynet_switch: one comm over all equal NICs */
 	size_t eager_bytes;  /* sends up to this are copied and done at once */
 	size_t replay_bytes; /* size of a send comm's replay ring */
+	int keep_bytes; /* of large sends that are done before they are acknowledged; ANYNET_AUTO; 0 = none are */
 	size_t chunk_bytes;  /* largest chunk when a comm has several rails */
 	int zerocopy;	     /* enum anynet_switch: MSG_ZEROCOPY */
 	int sndbuf_bytes;    /* SO_SNDBUF; ANYNET_AUTO = the kernel's autotuning */

@@ -245,7 +245,7 @@ int anynet_isend(struct anynet_comm *comm, const void *data, size_t bytes, int t
 }
 
 int anynet_irecv(struct anynet_comm *comm, int n, void *const *data, const size_t *bytes,
-		 const int *tags, struct anynet_mr *const *mrs, void *const *phandles,
+		 const int *tags, struct anynet_mr *const *mrs, void *const *phandles, bool polled,
 		 struct anynet_request **req)
 {
 	void *out;
@@ -253,6 +253,7 @@ int anynet_irecv(struct anynet_comm *comm, int n, void *const *data, const size_
 
 	(void)comm;
 	fake.n = n;
+	fake.polled = polled;
 	fake.data = data[0];
 	for (int i = 0; i < n; i++) {
 		fake.bytes[i] = bytes[i];

@@ -37,6 +37,7 @@ struct fake_comm {
 	struct anynet_mr *mr[ANYNET_RECVS_MAX];
 	void *phandle;
 	void *const *phandles;
+	bool polled;
 	anynet_profiler profiler;
 };
 

@@ -147,6 +147,16 @@ static void cut_zerocopy(const struct run *run)
 	cut(run, plan, 2, HURT_SHUT | HURT_RESET, "MSG_ZEROCOPY");
 }
 
+/* Large sends are done before they are acknowledged: NCCL has its buffer back, and fills it anew. */
+static void cut_keep(const struct run *run)
+{
+	struct job_plan plan = cut_plan(run);
+
+	plan_set(&plan, "ANYNET_TCP_KEEP=2m");
+	plan_set(&plan, "ANYNET_TCP_RAILS=2");
+	cut(run, plan, 2, HURT_SHUT | HURT_RESET, "large sends kept");
+}
+
 static void cut_checksum(const struct run *run)
 {
 	struct job_plan plan = cut_plan(run);
@@ -206,6 +216,7 @@ const struct scenario cut_scenarios[] = {
 	{ "cut-many", cut_many, 7 },
 	{ "cut-threads", cut_threads, 4 },
 	{ "cut-zerocopy", cut_zerocopy, 4 },
+	{ "cut-keep", cut_keep, 4 },
 	{ "cut-checksum", cut_checksum, 4 },
 	{ "cut-idle", cut_idle, 5 },
 	{ "cut-napping", cut_napping, 7 },

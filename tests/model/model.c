@@ -14,10 +14,16 @@ static_assert(sizeof(struct model_state) ==
 			      SLOT_MAX * sizeof(struct slot_state) + REST_BYTES,
 	      "states are compared as bytes: nothing between the fields");
 
-/* One message: "c" copied, "1" … "3" that many chunks; then perhaps "b" for the second tag. */
+/* One message: "c" copied, "1" … "3" that many chunks, "k1" … "k3" and kept; then perhaps "b" for the second tag. */
 static const char *parse_message(struct message_kind *kind, const char *text)
 {
-	*kind = (struct message_kind){ .chunks = 1, .units = 1, .copied = *text == 'c' };
+	*kind = (struct message_kind){
+		.chunks = 1,
+		.units = 1,
+		.copied = *text == 'c',
+		.kept = *text == 'k',
+	};
+	text += kind->kept;
 	if (!kind->copied) {
 		if (*text < '1' || *text > '0' + CHUNK_MAX)
 			return NULL;

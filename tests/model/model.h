@@ -72,7 +72,8 @@ enum faulty {
 struct message_kind {
 	uint8_t chunks, units; /* units in each chunk */
 	uint8_t tag;           /* 0 or 1 */
-	bool copied;           /* done when handed over; else when acknowledged */
+	bool copied;           /* done when handed over; else when acknowledged … */
+	bool kept;             /* … or copied when it has been handed over */
 };
 
 struct model_config {

@@ -27,6 +27,12 @@ static const struct {
 	{ true,
 	  { "checksums: no part", "2,c", NULL, .slots = 2, .units = 2, .round = 0, .posted = 2,
 	    .in_flight = 3, .breaks = 2, .replays = 1 } },
+	{ true,
+	  { "kept when handed over", "k2,c", NULL, .slots = 2, .units = 2, .round = 1, .posted = 1,
+	    .in_flight = 3, .breaks = 2, .replays = 1, .close = true } },
+	{ false,
+	  { "kept, two tags", "k1,1b", "ba", .slots = 2, .units = 1, .round = 1, .posted = 0,
+	    .in_flight = 3, .breaks = 2, .replays = 1, .close = true } },
 	{ false,
 	  { "a slot for each", "c,1,c", NULL, .slots = 3, .units = 1, .round = 1, .posted = 3,
 	    .in_flight = 3, .breaks = 2, .replays = 1 } },
@@ -162,7 +168,7 @@ static int usage(const char *program)
 		"usage: %s [--quick]     the configurations of the test\n"
 		"       %s --mutations   every deliberate fault has to be found\n"
 		"       %s OPTION…       one configuration:\n"
-		"  -m LIST  messages: c copied, 1 to 3 that many chunks, then b for tag b: c,2b,1\n"
+		"  -m LIST  messages: c copied, 1 to 3 that many chunks, k before it: kept, then b for tag b: c,2b,k1\n"
 		"  -r TAGS  of the posted receives in order, if not that of the messages: aba\n"
 		"  -s N     slots            -u N  units in a chunk    -R N  part is rounded to\n"
 		"  -p N     receives posted at the beginning           -f N  frames in flight\n"

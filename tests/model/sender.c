@@ -8,7 +8,9 @@ static bool is_done(const struct model *m, unsigned message)
 {
 	uint8_t state = m->s.sends[message].state;
 
-	return state == SEND_ACKED || (state == SEND_GIVEN && kind_of(m, message)->copied);
+	const struct message_kind *kind = kind_of(m, message);
+
+	return state == SEND_ACKED || (state == SEND_GIVEN && (kind->copied || kind->kept));
 }
 
 bool send_all_done(const struct model *m)
@@ -125,7 +127,8 @@ static void check_memory(struct model *m, uint8_t frame)
 		return;
 	if (m->s.sends[FRAME_MESSAGE(frame)].state == SEND_ACKED)
 		model_fault(m, "a frame of an acknowledged message is to be sent again");
-	if (mutated(m, MUTATION_COPY_DROPPED) && kind_of(m, FRAME_MESSAGE(frame))->copied)
+	if (mutated(m, MUTATION_COPY_DROPPED) && (kind_of(m, FRAME_MESSAGE(frame))->copied ||
+						  kind_of(m, FRAME_MESSAGE(frame))->kept))
 		model_fault(m, "a frame to be sent again is no longer there");
 }
 

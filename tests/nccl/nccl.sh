@@ -88,6 +88,15 @@ gpu)
 		-t all_reduce,alltoall,sendrecv
 	said '^# [1-9][0-9]* connections of the plugin were shut meanwhile'
 	;;
+# GPUDirect on a device that has not reported it: a topology file has the last word.
+topology)
+	expect 0 "all results are right" bench -N "NCCL_TOPO_DUMP_FILE=$out/host.xml $plugin" -r 2 -e 8 -n 1 \
+		-t all_reduce
+	sed -E 's/(<net .*)gdr="0"/\1gdr="1"/; s/ (host_hash|rank)="[^"]*"//' "$out/host.xml" >"$out/gdr.xml"
+	expect 0 "all results are right" bench -r 3 -e 4M -f 32 -n 3 -t $sizes,registered \
+		-N "NCCL_TOPO_FILE=$out/gdr.xml NCCL_NET_GDR_LEVEL=SYS NCCL_NET_GDR_READ=1 $plugin"
+	said ' in GPU memory, and user buffers registered with it [1-9][0-9]* times; net API v11 of '
+	;;
 killed)
 	expect 0 "all results are right" bench -N "$plugin" -r 3 -t killed
 	said '^# killed +[12] of the 2 others had an error of their own'

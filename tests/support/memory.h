@@ -29,11 +29,18 @@ void memory_forsake(void *memory);
 /* Where a processor reads and writes it; host memory is its own view. */
 void *memory_view(const void *memory, size_t bytes);
 
+/* What an application does with CUDA, in a context of its own on this thread. */
+void memory_as_application(void (*run)(const struct cuda_calls *cuda, void *arg), void *arg);
+
 /* Is it a GPU's? */
 bool memory_is_device(const void *memory);
 
-/* regMr as NCCL does it: HOST, or of GPU memory CUDA or a dma-buf, as the device reports and, if it
- * reports both, in turn. The result of the call. */
+/* Does the device report that it takes a GPU's? If not NCCL may use it all the same: what others say of the NIC
+ * counts as well. */
+bool memory_is_offered(const struct test_net *net);
+
+/* regMr as NCCL does it: HOST, or of GPU memory CUDA, in turn with a dma-buf if the device reports that it
+ * takes those. The result of the call. */
 int memory_reg(struct test_net *net, void *comm, void *data, size_t bytes, void **mhandle);
 
 /* For what the test has not registered: `mhandle` as it is for host memory or if there is one, else one of

@@ -921,6 +921,83 @@ gpu)
 	check
 	finds direct-none note "open kernel modules"
 	;;
+report)
+	# What is sent to us: what a row of the table of adapters needs, and nobody's names or secrets.
+	switch=/sys/devices/pci0000:3a/0000:3a:00.0/0000:3b:00.0
+	nic=$switch/0000:3c:01.0/0000:3e:00.0
+	device $switch/0000:3c:00.0/0000:3d:00.0 0x10de 0x030200 0
+	device $nic 0x15b3 0x020700 0
+	write $nic/device 0x1021
+	write $nic/current_link_speed "32.0 GT/s PCIe"
+	write $nic/iommu_group/type identity
+	mkdir -p "$root/sys/bus/pci/drivers/mlx5_core" "$root/sys/class/infiniband/fake0"
+	ln -s /sys/bus/pci/drivers/mlx5_core "$root$nic/driver"
+	ln -s $nic "$root/sys/class/infiniband/fake0/device"
+	adapter=/sys/class/infiniband/fake0
+	write $adapter/fw_ver 28.39.1002
+	write $adapter/board_id MT_0000000838
+	write $adapter/node_guid b8ce:f603:0001:0203
+	write $adapter/node_desc "gpu07 mlx5_0"
+	port=$adapter/ports/1
+	write $port/link_layer Ethernet
+	write $port/rate "400 Gb/sec (4X NDR)"
+	write $port/gids/0 fe80:0000:0000:0000:bace:f6ff:fe01:0203
+	write $port/gids/3 0000:0000:0000:0000:0000:ffff:0a01:0203
+	write $port/gids/4 0000:0000:0000:0000:0000:0000:0000:0000
+	write $port/gid_attrs/types/3 "RoCE v2"
+	write /proc/cmdline "root=UUID=12345678 iommu=pt intel_iommu=on password=letmein"
+	write /proc/sys/kernel/osrelease 6.8.0-45-generic
+	write /etc/os-release 'PRETTY_NAME="Some Linux 1"'
+	write /sys/module/mlx5_ib/version 24.10
+	write /etc/hosts "10.1.2.3 gpu07"
+	plant "$fakes/libfake_nccl_2.28.9.so" /usr/lib64/libnccl.so.2
+	report() {
+		env -i PATH=/usr/bin:/bin USER=alice API_TOKEN=hunter22 NCCL_MINE=swordfish HF_KEY=openseame \
+			ANYNET_SECRET_FILE=/home/alice/secret NCCL_COMM_ID=10.1.2.3:5000 MASTER_ADDR=gpu07 \
+			NCCL_SOCKET_IFNAME=^docker0 ANYNET_IBVERBS_LIB="$build/tests/verbs/libibverbs.so.1" \
+			FAKE_VERBS="device fake0 inline=256; port layer=eth gid=0,127.0.0.1,v2,lo" \
+			"$tool" check --root "$root" --report "$@" >"$work/stdout" 2>"$work/stderr"
+		status=$?
+		[ -s "$work/stderr" ] && { cat "$work/stderr"; fail "something on stderr"; }
+	}
+	# has TEXT...: in the file, blanks and line ends aside
+	has() {
+		local text
+		for text; do
+			tr -d ' \n' <"$work/json" | grep -qF -- "${text// /}" || fail "no '$text' in the report"
+		done
+	}
+	report "$work/json"
+	[ -s "$work/stdout" ] || fail "no findings are printed beside it"
+	[ "$(stat -c %a "$work/json")" = 600 ] || fail "others may read it"
+	python3 -c 'import json, sys; json.load(open(sys.argv[1]))' "$work/json" 2>/dev/null ||
+		! command -v python3 >/dev/null || fail "it is not JSON"
+	has '"name": "fake0"' '"firmware": "28.39.1002"' '"board": "MT_0000000838"' '"driver": "mlx5_core"' \
+		'"device": "0x1021"' '"current_link_speed": "32.0 GT/s PCIe"' '"iommu": "identity"' \
+		'"virtual_function": false' '"link_layer": "Ethernet"' '"rate": "400 Gb/sec (4X NDR)"' \
+		'{"index": 0, "address": "link-local"}' '{"index": 3, "address": "IPv4", "type": "RoCE v2"}' \
+		'"max_inline": 256' '"max_sge": 16' '"transport": "IB"' \
+		'"gpu": "0000:3d:00.0", "adapter": "fake0", "distance": "PIX"' '"acs": "not readable"' \
+		'"release": "6.8.0-45-generic"' '"distribution": "Some Linux 1"' '"iommu=pt", "intel_iommu=on"' \
+		'"mlx5_ib": {"version": "24.10"}' '"version": "2.28.9"' \
+		'"network": "IB", "name": "fake0", "used": true' '"NCCL_SOCKET_IFNAME": "^docker0"' \
+		'"NCCL_MINE": "[left out]"' '"ANYNET_SECRET_FILE": "[left out]"' '"id": "' '"gpu_memory": "'
+	for secret in hunter22 swordfish openseame letmein alice /home/alice/secret gpu07 10.1.2.3 b8ce:f603 \
+		bace:f6ff 0a01:0203 12345678 "$(uname -n)"; do
+		grep -wqF -- "$secret" "$work/json" && fail "'$secret' is in the report"
+	done
+	report "$work/json" --keep-names
+	has '"NCCL_COMM_ID": "10.1.2.3:5000"'
+	for secret in hunter22 swordfish openseame letmein; do
+		grep -qF -- "$secret" "$work/json" && fail "'$secret' is in the report, with names"
+	done
+	report -
+	cp "$work/stdout" "$work/json"
+	has '{"report": 1'
+	env -i PATH=/usr/bin:/bin "$tool" check --root "$root" --report /nowhere/x >/dev/null 2>"$work/stderr"
+	[ $? = 3 ] || fail "a file that cannot be written is no error"
+	grep -q "/nowhere/x cannot be written: No such file" "$work/stderr" || fail "nor is it named"
+	;;
 clean)
 	# No false alarm: a host with a NIC, the plugin, one NCCL, PyTorch, a job that is set up well,
 	# and 20 interfaces and 5 Pythons, which take no time to speak of.

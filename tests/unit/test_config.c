@@ -88,6 +88,7 @@ static void test_defaults_load_without_a_word(void **state)
 	assert_int_equal(cfg.stripe, ANYNET_SWITCH_AUTO);
 	assert_int_equal(cfg.eager_bytes, 8 << 10);
 	assert_int_equal(cfg.replay_bytes, 32 << 10);
+	assert_int_equal(cfg.keep_bytes, ANYNET_AUTO);
 	assert_int_equal(cfg.chunk_bytes, 128 << 10);
 	assert_int_equal(cfg.sndbuf_bytes, ANYNET_AUTO);
 	assert_int_equal(cfg.user_timeout_ms, 30000);
@@ -202,6 +203,7 @@ static const struct sample {
 	{ "ANYNET_GDR_FLUSH_DISABLE", "1", "1", "some" },
 	{ "ANYNET_TCP_CUDA", "1", "1", "please" },
 	{ "ANYNET_CUDA_LIB", "/opt/lib/libcuda.so.1", "/opt/lib/libcuda.so.1", NULL },
+	{ "ANYNET_CUDA_OWN_CONTEXT", "0", "0", "mine" },
 	{ "ANYNET_SOCKET_IFNAME", "\t =eth0,eth1 \n", "=eth0,eth1", "e" },
 	{ "ANYNET_SOCKET_FAMILY", "af_inet6", "AF_INET6", "inet7" },
 	{ "ANYNET_SOCKET_SUBNET", "10.1.0.0/16", "10.1.0.0/16", "10.1.0.0/33" },
@@ -211,6 +213,7 @@ static const struct sample {
 	{ "ANYNET_TCP_STRIPE", "ON", "on", "2" },
 	{ "ANYNET_TCP_EAGER", "16K", "16k", "2m" },
 	{ "ANYNET_TCP_REPLAY", "65536", "64k", "1k" },
+	{ "ANYNET_TCP_KEEP", "0", "0", "65m" },
 	{ "ANYNET_TCP_CHUNK", "1m", "1m", "100000" },
 	{ "ANYNET_TCP_ZEROCOPY", "off", "off", "sometimes" },
 	{ "ANYNET_TCP_SNDBUF", "4m", "4m", "-3" },

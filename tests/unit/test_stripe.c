@@ -40,6 +40,7 @@ static void start(enum anynet_link link, int count)
 		ib_standby_number(count);
 	}
 	anynet_net_start(&local_cfg, nics, count);
+	anynet_net.gpu_count = 0; /* this host's */
 }
 
 /* The device of these NICs: "21" is of nic2 and nic1. */
@@ -114,9 +115,52 @@ static void test_a_tcp_device_is_striped_from_its_members_on(void **state)
 	assert_string_equal(set_of(fuse("31"), 2), "31");
 }
 
+/* Where NCCL itself spreads over the NICs, one is enough for a comm; the others are ways round. */
+static void test_a_nic_for_each_gpu_is_enough(void **state)
+{
+	(void)state;
+	start(ANYNET_LINK_TCP, 8);
+	anynet_net.gpu_count = 0; /* not known */
+	assert_int_equal(net_spread(&nics[2], 8), 8);
+	anynet_net.gpu_count = 9;
+	assert_int_equal(net_spread(&nics[2], 8), 8);
+	anynet_net.gpu_count = 8;
+	assert_int_equal(net_spread(&nics[2], 8), 1);
+	assert_int_equal(net_spread(fuse("31"), 8), 2);
+	assert_string_equal(set_of(&nics[2], 8), "20134567");
+	local_cfg.stripe = ANYNET_SWITCH_ON;
+	assert_int_equal(net_spread(&nics[2], 8), 8);
+	local_cfg.stripe = ANYNET_SWITCH_AUTO;
+	nics[7].speed_mbps = 10000; /* management */
+	assert_int_equal(net_spread(&nics[2], 7), 7);
+	assert_int_equal(net_spread(&nics[7], 1), 1);
+}
+
+/* Eight in all, unless the user wants more. */
+static void test_connections_are_bounded_over_all_nics(void **state)
+{
+	(void)state;
+	start(ANYNET_LINK_TCP, 8);
+	for (int i = 0; i < 8; i++)
+		nics[i].speed_mbps = 100000;
+	anynet_net.gpu_count = 0;
+	assert_int_equal(net_rails_wanted(&nics[0]), 1);
+	anynet_net.gpu_count = 8;
+	assert_int_equal(net_rails_wanted(&nics[0]), 4);
+	assert_int_equal(net_rails_wanted(fuse("01")), 4);
+	assert_int_equal(net_rails_wanted(fuse("0123")), 2);
+	anynet_net_start(&local_cfg, nics, 4);
+	anynet_net.gpu_count = 0;
+	assert_int_equal(net_rails_wanted(&nics[0]), 2);
+	local_cfg.rails_per_nic = 16;
+	assert_int_equal(net_rails_wanted(&nics[0]), 16);
+}
+
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
+		cmocka_unit_test(test_a_nic_for_each_gpu_is_enough),
+		cmocka_unit_test(test_connections_are_bounded_over_all_nics),
 		cmocka_unit_test(test_of_an_ib_device_its_ports_come_first),
 		cmocka_unit_test(test_of_an_ib_device_all_ports_want_rails),
 		cmocka_unit_test(test_a_tcp_device_is_striped_from_its_members_on),

@@ -142,9 +142,35 @@ static void test_speed(void **state)
 	assert_int_equal(sysfs_net_speed(tree_root(), "nothing"), 0);
 }
 
+static void make_pci(const char *address, const char *vendor, const char *class)
+{
+	char path[128];
+
+	snprintf(path, sizeof(path), "bus/pci/devices/%s/vendor", address);
+	tree_file(path, vendor);
+	snprintf(path, sizeof(path), "bus/pci/devices/%s/class", address);
+	tree_file(path, class);
+}
+
+static void test_gpus_are_counted(void **state)
+{
+	(void)state;
+	assert_int_equal(sysfs_gpus(tree_root()), 0);
+	make_pci("0000:00:02.0", "0x8086\n", "0x030000\n"); /* of the host */
+	make_pci("0000:3b:00.0", "0x15b3\n", "0x020000\n");
+	make_pci("0000:17:00.0", "0x10de\n", "0x068000\n"); /* NVSwitch */
+	assert_int_equal(sysfs_gpus(tree_root()), 0);
+	make_pci("0000:18:00.0", "0x10de\n", "0x030200\n");
+	make_pci("0000:19:00.0", "0x10de\n", "0x030000\n");
+	make_pci("0000:20:00.0", "0x10de\n", "");
+	tree_dir("bus/pci/devices/0000:21:00.0");
+	assert_int_equal(sysfs_gpus(tree_root()), 2);
+}
+
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
+		with_tree(test_gpus_are_counted),
 		with_tree(test_a_nic_is_its_pci_function),
 		with_tree(test_verbs_devices_have_their_own_class),
 		with_tree(test_virtio_is_the_pci_function_it_sits_on),

@@ -16,16 +16,23 @@
 #include "plugin/selector.h"
 
 #include "check.h"
+#include "report.h"
 
 #define FAILED_STATUS 3 /* nothing was looked at */
 
 struct options {
-	bool json;
+	bool json, keep_names;
+	const char *report;
 	const char *root;
 };
 
 static const struct argp_option options[] = {
 	{ "json", 'j', NULL, 0, "as JSON", 0 },
+	{ "report", 'o', "FILE", 0,
+	  "also write a report about this host to FILE, for the table of adapters; names and addresses "
+	  "are replaced; \"-\": to standard output, and nothing else",
+	  0 },
+	{ "keep-names", 'k', NULL, 0, "leave names and addresses in the report", 0 },
 	{ "root", 'r', "DIR", 0,
 	  "read files below DIR, as another host's; interfaces, verbs devices and GPUs are still "
 	  "this host's",
@@ -41,6 +48,12 @@ static error_t parse(int key, char *arg, struct argp_state *state)
 	switch (key) {
 	case 'j':
 		opt->json = true;
+		return 0;
+	case 'o':
+		opt->report = arg;
+		return 0;
+	case 'k':
+		opt->keep_names = true;
 		return 0;
 	case 'r':
 		if (stat(arg, &st) || !S_ISDIR(st.st_mode))
@@ -155,6 +168,17 @@ static void run(struct check *check)
 	tell_progress(NULL);
 }
 
+/* 0, or the exit status. */
+static int write_report(const struct check *check, const struct options *opt)
+{
+	int ret = opt->report ? report_write(check, opt->report, opt->keep_names) : 0;
+
+	if (!ret)
+		return 0;
+	fprintf(stderr, "anynet check: %s cannot be written: %s\n", opt->report, strerror(-ret));
+	return FAILED_STATUS;
+}
+
 int cmd_check(int argc, char **argv)
 {
 	static const struct argp argp = { options, parse, NULL, doc, NULL, NULL, NULL };
@@ -174,11 +198,14 @@ int cmd_check(int argc, char **argv)
 		check.host.home = home;
 	run(&check);
 	style = print_style_of(stdout);
-	if (opt.json)
+	status = write_report(&check, &opt);
+	if (status || (opt.report && !strcmp(opt.report, "-")))
+		; /* that was all */
+	else if (opt.json)
 		findings_print_json(&check.report, stdout);
 	else
 		findings_print_text(&check.report, &style, stdout);
-	status = exit_status(&check.report);
+	status = status ? status : exit_status(&check.report);
 	let_go(&check);
 	free(home);
 	free(root);

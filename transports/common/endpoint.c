@@ -189,8 +189,8 @@ static int plan_rails(const struct anynet_device *dev, const struct anynet_wire_
 
 	if (ib && hello->transports & 1u << ANYNET_LINK_IB)
 		return rail_plan_ports(anynet_members(dev), wanted, plan, ANYNET_RAILS_MAX);
-	return rail_plan(hello->addrs, hello_addr_count(hello), addrs, ib ? 1 : addr_count, wanted,
-			 plan, ANYNET_RAILS_MAX);
+	return rail_plan(hello->addrs, hello_addr_count(hello), addrs,
+			 ib ? 1 : net_spread(dev, addr_count), wanted, plan, ANYNET_RAILS_MAX);
 }
 
 /* The first connection of a comm: make the comm, this is its rail 0. */

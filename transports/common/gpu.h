@@ -44,9 +44,11 @@ void gpu_bounce_give(struct gpu *gpu, int bounce);
 uint8_t *gpu_bounce_memory(const struct gpu *gpu, int bounce); /* GPU_BOUNCE_BYTES */
 bool gpu_is_short(const struct gpu *gpu);
 
-/* Start a copy between the beginning of a bounce and GPU memory. 0 or -EIO (gpu_why). */
+/* Start a copy between the beginning of a bounce and GPU memory. `polled`: the GPU looks for flags there
+ * meanwhile, which LL128 has in the last 8 of each 128 bytes (net-api.md §3.5); CUDA promises no order of the
+ * bytes of a copy, so they are copied when the others are there. 0 or -EIO (gpu_why). */
 int gpu_copy_out(struct gpu *gpu, int bounce, const void *from, size_t bytes);
-int gpu_copy_in(struct gpu *gpu, int bounce, void *to, size_t bytes);
+int gpu_copy_in(struct gpu *gpu, int bounce, void *to, size_t bytes, bool polled);
 
 /* Is the copy that was started last done? 1, 0 or -EIO; the other waits: 0 or -EIO. */
 int gpu_copy_done(struct gpu *gpu, int bounce);
@@ -55,10 +57,10 @@ int gpu_copy_wait(struct gpu *gpu, int bounce);
 /* For little, and what is rare: copy, and wait for it; some ten microseconds for each GPU_BOUNCE_BYTES.
  * 0 or -EIO. */
 int gpu_fetch(struct gpu *gpu, void *to, const void *from, size_t bytes);
-int gpu_put(struct gpu *gpu, void *to, const void *from, size_t bytes);
+int gpu_put(struct gpu *gpu, void *to, const void *from, size_t bytes, bool polled);
 
-/* What other devices have written to the GPU's memory is there for it when this returns; up to 100 us. 0 or
- * -EIO. */
+/* What other devices have written to the GPU's memory is there for it when this returns; up to 100 us. 0,
+ * -EOPNOTSUPP: the driver or the GPU cannot, or -EIO. */
 int gpu_flush(struct gpu *gpu);
 
 /* An fd for a dmabuf of these whole pages, the caller's; -EOPNOTSUPP: the driver is too old. */

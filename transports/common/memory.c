@@ -9,14 +9,39 @@
 #include "heal.h"
 #include "registry.h"
 
-void comm_unlink(struct anynet_comm *comm, const char *why)
+/* False: it was already. */
+static bool unlink_comm(struct anynet_comm *comm, const char *why)
 {
 	if (atomic_exchange(&comm->unlinked, true))
-		return;
+		return false;
 	recorder_note(comm, NULL, ANYNET_EVENT_UNLINKED, 0, 0, why);
-	anynet_warn("%s peer %s pid %u dev %s: going on over TCP, which is slower: %s",
-		    comm->is_send ? "send to" : "receive from", comm->peer.host, comm->peer.pid,
-		    comm->dev->name, why);
+	return true;
+}
+
+void comm_unlink(struct anynet_comm *comm, const char *why)
+{
+	if (unlink_comm(comm, why))
+		anynet_warn("%s peer %s pid %u dev %s: going on over TCP, which is slower: %s",
+			    comm->is_send ? "send to" : "receive from", comm->peer.host,
+			    comm->peer.pid, comm->dev->name, why);
+}
+
+/* NCCL takes a NIC for capable of GPUDirect if a topology file or another net (GIN) says so, whatever this
+ * device reports. One line for the process: it is so for every comm. */
+static ANYNET_COLD void note_copied(const struct anynet_comm *comm)
+{
+	static atomic_flag noted = ATOMIC_FLAG_INIT;
+
+	if (atomic_flag_test_and_set(&noted))
+		return;
+	if (comm_is_ib(comm))
+		anynet_warn(
+			"dev %s does not reach GPU memory, but NCCL uses GPUDirect on it: it is copied through host memory and goes over TCP, which is slower; with NCCL_NET_GDR_LEVEL=LOC NCCL copies it, and RDMA carries it",
+			comm->dev->name);
+	else
+		anynet_info(
+			"dev %s: NCCL uses GPUDirect on it: GPU memory is copied through host memory",
+			comm->dev->name);
 }
 
 /* Its links have no use any more. */
@@ -37,6 +62,8 @@ static int register_on_nic(struct anynet_comm *comm, struct anynet_mr *mr, bool 
 	char why[ANYNET_REASON_BYTES];
 	int ret;
 
+	if (mr->way == MR_COPIED)
+		note_copied(comm);
 	if (!comm_is_ib(comm) || comm->unlinked)
 		return 0;
 	ret = ib_memory_register(mr, comm->dev, !comm->is_send && !anynet_net.cfg->flush_disable,
@@ -54,7 +81,10 @@ static int register_on_nic(struct anynet_comm *comm, struct anynet_mr *mr, bool 
 	}
 	if (!entered)
 		comm_enter(comm);
-	comm_unlink(comm, why);
+	if (mr->way == MR_COPIED)
+		unlink_comm(comm, why);
+	else
+		comm_unlink(comm, why);
 	leave_links(comm);
 	if (!entered)
 		comm_leave(comm);
@@ -106,13 +136,25 @@ static int register_made(struct anynet_comm *comm, struct anynet_mr *mr, struct 
 	return ret;
 }
 
+static enum mr_way way_of(const struct anynet_device *dev, int type)
+{
+	if (type == ANYNET_PTR_HOST || dev->ptr_support & ANYNET_PTR_CUDA)
+		return MR_BY_ADDRESS;
+	return dev->ptr_support & ANYNET_PTR_DMABUF ? MR_BY_DMABUF : MR_COPIED;
+}
+
 int anynet_reg_mr(struct anynet_comm *comm, void *addr, size_t bytes, int type,
 		  struct anynet_mr **out)
 {
+	struct anynet_mr *mr;
+
 	*out = NULL;
-	if (!(type & comm->dev->ptr_support))
+	if (type != ANYNET_PTR_HOST && type != ANYNET_PTR_CUDA)
 		return -EOPNOTSUPP;
-	return register_made(comm, make(comm, addr, bytes, type), out);
+	mr = make(comm, addr, bytes, type);
+	if (mr)
+		mr->way = way_of(comm->dev, type);
+	return register_made(comm, mr, out);
 }
 
 int comm_borrow_mr(struct anynet_comm *comm, const void *addr, size_t bytes, struct anynet_mr **mr)
@@ -151,14 +193,12 @@ int anynet_reg_mr_dmabuf(struct anynet_comm *comm, void *addr, size_t bytes, int
 	struct anynet_mr *mr;
 	int ret;
 
-	if (type == ANYNET_PTR_HOST)
+	if (type != ANYNET_PTR_CUDA || !(comm->dev->ptr_support & ANYNET_PTR_DMABUF))
 		return anynet_reg_mr(comm, addr, bytes, type, out);
 	*out = NULL;
-	if (!(comm->dev->ptr_support & ANYNET_PTR_DMABUF))
-		return -EOPNOTSUPP;
 	mr = make(comm, addr, bytes, type);
 	if (mr) {
-		mr->dmabuf = true;
+		mr->way = MR_BY_DMABUF;
 		mr->fd = fd;
 		mr->offset = offset;
 	}

@@ -14,10 +14,12 @@
 #include <nccl_net/log.h>
 #include <nccl_net/util.h>
 
+#include "libc_text.h"
 #include "socket.h"
 
 #include "allow.h"
 #include "secret.h"
+#include "sysfs.h"
 
 /* Automatic choices. One stream carries 10-20 Gb/s on a server core; several also get past per-flow
  * caps. I/O threads pay only where cores are plentiful: NCCL's own thread already polls. */
@@ -26,6 +28,9 @@
 #define IO_THREADS_FROM_MBPS  40000
 #define IO_THREADS_FROM_CORES 16
 #define IO_THREADS_DEFAULT    2
+
+/* Connections of a comm over all its NICs, if nothing is set: more streams than that only cost descriptors. */
+#define RAILS_MAX_AUTO 8
 
 #define STANDBY_MIN 2 /* of an IB comm's paths, for TCP */
 
@@ -53,7 +58,8 @@ static void take_host_name(void)
 {
 	struct utsname names;
 
-	snprintf(anynet_net.host, sizeof(anynet_net.host), "%.63s", uname(&names) ? "?" : names.nodename);
+	snprintf(anynet_net.host, sizeof(anynet_net.host), "%.63s",
+		 uname(&names) ? "?" : names.nodename);
 }
 
 void anynet_net_start(const struct anynet_config *cfg, const struct anynet_device *devices,
@@ -63,6 +69,7 @@ void anynet_net_start(const struct anynet_config *cfg, const struct anynet_devic
 	anynet_net.devices = devices;
 	anynet_net.device_count = device_count;
 	anynet_net.io_threads = choose_io_threads();
+	anynet_net.gpu_count = sysfs_gpus(ANYNET_SYSFS);
 	anynet_net.pid = (uint32_t)getpid();
 	take_host_name();
 	secret_start(cfg->secret_file);
@@ -119,7 +126,8 @@ uint64_t net_now_ms(void)
 
 static ANYNET_COLD int no_random(int err)
 {
-	anynet_warn("no random numbers from the kernel: %s; no connection can be made", strerror(-err));
+	anynet_warn("no random numbers from the kernel: %s; no connection can be made",
+		    error_text(-err));
 	return err;
 }
 
@@ -194,6 +202,13 @@ static int add_ways_round(const struct anynet_device **set, int count, int max)
 	return count;
 }
 
+/* May a comm of one TCP device spread over the other? */
+static bool is_equal(const struct anynet_device *dev, const struct anynet_device *other)
+{
+	return other->link == dev->link && other->speed_mbps == anynet_member(dev, 0)->speed_mbps &&
+	       other->addr.ss_family == dev->addr.ss_family && strcmp(other->ifname, "lo");
+}
+
 int net_stripe(const struct anynet_device *dev, const struct anynet_device **set, int max)
 {
 	int count = 0;
@@ -209,11 +224,26 @@ int net_stripe(const struct anynet_device *dev, const struct anynet_device **set
 	for (int i = 0; i < anynet_net.device_count && count < max; i++) {
 		const struct anynet_device *other = &anynet_net.devices[i];
 
-		if (!has(set, count, other) && other->link == dev->link &&
-		    other->speed_mbps == set[0]->speed_mbps &&
-		    other->addr.ss_family == dev->addr.ss_family && strcmp(other->ifname, "lo"))
+		if (!has(set, count, other) && is_equal(dev, other))
 			set[count++] = other;
 	}
+	return count;
+}
+
+/* NCCL gives the channels of a host with a NIC for each GPU to all of them. */
+static bool has_nic_for_each_gpu(const struct anynet_device *dev)
+{
+	int nics = 0;
+
+	for (int i = 0; i < anynet_net.device_count; i++)
+		nics += is_equal(dev, &anynet_net.devices[i]);
+	return anynet_net.gpu_count > 0 && nics >= anynet_net.gpu_count;
+}
+
+int net_spread(const struct anynet_device *dev, int count)
+{
+	if (anynet_net.cfg->stripe == ANYNET_SWITCH_AUTO && has_nic_for_each_gpu(dev))
+		return (int)anynet_min((size_t)count, (size_t)anynet_members(dev));
 	return count;
 }
 
@@ -222,16 +252,26 @@ bool net_needs_link(const struct anynet_device *dev)
 	return dev->link == ANYNET_LINK_IB && anynet_net.cfg->transport == ANYNET_CHOOSE_IB;
 }
 
+static int rails_by_speed(int speed_mbps)
+{
+	if (speed_mbps < RAILS_2_FROM_MBPS)
+		return 1;
+	return speed_mbps < RAILS_4_FROM_MBPS ? 2 : 4;
+}
+
 int net_rails_wanted(const struct anynet_device *dev)
 {
-	int speed_mbps = anynet_member(dev, 0)->speed_mbps;
+	const struct anynet_device *set[ANYNET_HELLO_ADDRS];
+	size_t pairs;
 
 	if (dev->link == ANYNET_LINK_IB)
 		return (int)anynet_min((size_t)(anynet_members(dev) * anynet_net.cfg->ib_qps),
 				       ANYNET_RAILS_MAX);
 	if (anynet_net.cfg->rails_per_nic > 0)
 		return anynet_net.cfg->rails_per_nic;
-	if (dev->copies_in_kernel || speed_mbps < RAILS_2_FROM_MBPS)
+	if (dev->copies_in_kernel)
 		return 1;
-	return speed_mbps < RAILS_4_FROM_MBPS ? 2 : 4;
+	pairs = (size_t)net_spread(dev, net_stripe(dev, set, ANYNET_HELLO_ADDRS));
+	return (int)anynet_min((size_t)rails_by_speed(anynet_member(dev, 0)->speed_mbps),
+			       RAILS_MAX_AUTO / pairs);
 }

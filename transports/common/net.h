@@ -15,6 +15,7 @@ struct anynet_net {
 	const struct anynet_device *devices;
 	int device_count;
 	int io_threads;           /* to run, 0 = none */
+	int gpu_count;            /* NVIDIA's on this host; 0 = not known */
 	anynet_profiler profiler; /* NULL = events are off */
 	int nccl_version;         /* 0 = not found */
 	char nccl_path[256];
@@ -39,10 +40,14 @@ uint64_t net_now_ms(void);
  * is there may not be used. */
 int net_random(void *data, size_t bytes) __attribute__((warn_unused_result));
 
-/* The NICs that one comm of `dev` uses: its members (a NIC is its own) first, then, if striping is on,
+/* The NICs that one comm of `dev` may use: its members (a NIC is its own) first, then, if striping is on,
  * those as fast and of the same kind; of an IB device, for want of its own ports, the other ports, from
  * the first one on, and the TCP devices that stand by. Returns the count, at most `max`. */
 int net_stripe(const struct anynet_device *dev, const struct anynet_device **set, int max);
+
+/* Over how many of these `count` a comm of a TCP device spreads, the first ones; to the others it goes when a path
+ * breaks. */
+int net_spread(const struct anynet_device *dev, int count);
 
 /* Is it an error if a comm of this device has to go over TCP from its beginning? */
 bool net_needs_link(const struct anynet_device *dev);

@@ -25,7 +25,8 @@ struct send_msg {
 	struct anynet_mr *mr;
 	void *event; /* profiler's */
 	uint32_t seq, tag;
-	struct replay_record *record; /* copied: of its frame */
+	struct replay_record *record; /* of its frame in the ring; NULL: it has none there */
+	struct replay_record *kept;   /* done before its ACK: of its payload; NULL: it is not */
 	uint16_t next;                /* in the ready queue or the free list */
 	uint16_t chunks;              /* handed to rails, not all written */
 	uint16_t unsure;              /* handed to rails, not known to have arrived but by an ACK */
@@ -57,6 +58,7 @@ struct send_comm {
 	size_t eager_bytes, chunk_bytes;
 	size_t frame_bytes; /* of payload, at most */
 	struct replay_ring ring;
+	struct replay_ring kept; /* send_keep.c; no memory: none are */
 	uint8_t *
 		fetched; /* IB_EAGER_BYTES: of a small message out of GPU memory; NULL = none so far */
 	struct send_msg msgs[ANYNET_SENDS];
@@ -80,7 +82,15 @@ static inline struct anynet_wire_frame send_header(const struct send_comm *comm,
 	};
 }
 
+/* --- send_keep.c --- */
+
+/* All of a message that is not copied is out: it is, if there is room, and its send is done. */
+void send_keep(struct send_comm *comm, struct send_msg *msg);
+
 /* --- send_rails.c --- */
+
+/* Its send is done: NCCL may have its buffer back. */
+void send_complete(struct send_comm *comm, struct send_msg *msg);
 
 /* To the end of the ready queue: the messages with bytes (or an RTS) to hand to rails, oldest first. */
 void send_queue(struct send_comm *comm, struct send_msg *msg);

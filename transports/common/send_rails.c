@@ -51,7 +51,7 @@ bool send_granted(const struct send_comm *comm, const struct send_msg *msg)
 /* The comm has used one tag, but the receiver has not. */
 static void ask_for(struct send_comm *comm, struct send_msg *msg)
 {
-	if (!msg->copied) {
+	if (!msg->record || !send_granted(comm, msg)) {
 		msg->flags |= ANYNET_FLAG_MULTI;
 		msg->rts_due = true;
 	}
@@ -75,7 +75,7 @@ void send_look_for_grants(struct send_comm *comm, struct anynet_rail *rail)
 	while (comm->waiting_head != comm->waiting_tail) {
 		struct send_msg *msg =
 			&comm->msgs[comm->waiting[comm->waiting_head % ANYNET_SENDS]];
-		bool goes = msg->copied || rail->ops->granted(rail, msg);
+		bool goes = rail->ops->granted(rail, msg);
 
 		if (!goes && !comm->ask_all)
 			return;
@@ -108,7 +108,7 @@ void send_free_if_over(struct send_comm *comm, struct send_msg *msg)
 	comm->free_head = (uint16_t)(msg - comm->msgs);
 }
 
-static void complete(struct send_comm *comm, struct send_msg *msg)
+void send_complete(struct send_comm *comm, struct send_msg *msg)
 {
 	comm->undone--;
 	mr_drop(&comm->base, msg->mr);
@@ -133,10 +133,12 @@ static int acknowledge(struct send_comm *comm, struct send_msg *msg)
 	msg->acked = true;
 	comm->unconfirmed--;
 	comm->moved++;
-	if (msg->copied)
+	if (msg->record)
 		replay_release(&comm->ring, msg->record);
-	else
-		complete(comm, msg);
+	if (anynet_unlikely(msg->kept))
+		replay_release(&comm->kept, msg->kept);
+	if (!msg->copied && !msg->kept)
+		send_complete(comm, msg);
 	send_free_if_over(comm, msg);
 	return 0;
 }
@@ -280,13 +282,13 @@ static bool is_freer(struct anynet_rail *rail, struct anynet_rail *other)
 static bool better_by_another(const struct send_comm *comm, struct anynet_rail *rail,
 			      const struct send_msg *msg)
 {
-	bool granted = msg->copied || rail->ops->granted(rail, msg);
+	bool granted = rail->ops->granted(rail, msg);
 
 	for (unsigned i = 0; i < comm->base.rail_count; i++) {
 		struct anynet_rail *other = comm->base.rails[i];
 
 		if (!other || other == rail || other->fd < 0 || other->suspect ||
-		    !(msg->copied || other->ops->granted(other, msg)))
+		    !other->ops->granted(other, msg))
 			continue;
 		if (!granted || is_freer(other, rail))
 			return true;
@@ -360,6 +362,7 @@ void send_frame(const struct send_comm *comm, const struct frame_id *id, struct 
 	} else if (id->type == ANYNET_FRAME_RTS) {
 		frame->header = send_header(comm, msg);
 		frame->header.type = ANYNET_FRAME_RTS;
+		frame->header.flags &= (uint8_t)~ANYNET_FLAG_TAIL;
 	} else {
 		frame->header = (struct anynet_wire_frame){ .type = id->type };
 		if (id->type == ANYNET_FRAME_READY)
@@ -381,10 +384,15 @@ void send_written(struct send_comm *comm, const struct frame_id *id)
 	if (id->type != ANYNET_FRAME_DATA)
 		return;
 	msg->chunks--;
-	if (!msg->copied || msg->chunks || msg->state != SEND_GIVEN)
+	if (msg->chunks || msg->state != SEND_GIVEN)
 		return;
+	if (!msg->copied) {
+		if (anynet_unlikely(comm->kept.memory))
+			send_keep(comm, msg);
+		return;
+	}
 	if (!atomic_load_explicit(&msg->req.done, memory_order_relaxed))
-		complete(comm, msg);
+		send_complete(comm, msg);
 	if (anynet_unlikely(msg->acked_early))
 		acknowledge(comm, msg);
 }

@@ -14,6 +14,9 @@
 /* VLAN on a bond on a team …: deeper stacks than this do not exist, loops must end. */
 #define STACK_MAX 8
 
+#define VENDOR_NVIDIA 0x10de
+#define CLASS_DISPLAY 0x03 /* also 3D controllers, which have no display */
+
 /* Is it dddd:bb:dd.f? A domain may have more than four digits (Hyper-V, VMD). */
 static bool is_pci_address(const char *text)
 {
@@ -109,6 +112,43 @@ const char *sysfs_pci_path(const char *root, const char *class_name, const char 
 	}
 	*path = 0;
 	return path;
+}
+
+/* The number in a file; -1 = none. */
+static long read_hex(const char *dir, const char *name, const char *file)
+{
+	char path[PATH_MAX];
+	unsigned value;
+	FILE *stream;
+	int found;
+
+	if ((size_t)snprintf(path, sizeof(path), "%s/%s/%s", dir, name, file) >= sizeof(path))
+		return -1;
+	stream = fopen(path, "re");
+	if (!stream)
+		return -1;
+	found = fscanf(stream, "%x", &value);
+	fclose(stream);
+	return found == 1 ? (long)value : -1;
+}
+
+int sysfs_gpus(const char *root)
+{
+	char dir[PATH_MAX];
+	const struct dirent *entry;
+	DIR *stream;
+	int count = 0;
+
+	if ((size_t)snprintf(dir, sizeof(dir), "%s/bus/pci/devices", root) >= sizeof(dir))
+		return 0;
+	stream = opendir(dir);
+	if (!stream)
+		return 0;
+	while ((entry = readdir(stream)))
+		count += read_hex(dir, entry->d_name, "vendor") == VENDOR_NVIDIA &&
+			 read_hex(dir, entry->d_name, "class") >> 16 == CLASS_DISPLAY;
+	closedir(stream);
+	return count;
 }
 
 int sysfs_net_speed(const char *root, const char *ifname)

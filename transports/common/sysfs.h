@@ -19,6 +19,9 @@
  */
 const char *sysfs_pci_path(const char *root, const char *class_name, const char *name, char *path);
 
+/* NVIDIA's GPUs on the PCI bus, whoever uses them; 0 = none, or not known. */
+int sysfs_gpus(const char *root);
+
 /* Speed of a network interface in Mb/s; 0 = not known (virtual, or no carrier). */
 int sysfs_net_speed(const char *root, const char *ifname);
 

@@ -80,6 +80,7 @@ struct ib_link {
 	uint32_t inline_bytes; /* IB_COPY_BYTES at least, or 0 */
 	uint32_t packet_bytes; /* MTU of the path */
 	enum ib_proof proving;
+	uint32_t sges; /* pieces of memory that a request may be gathered from: 1 or 2 */
 	struct gid gid;
 	struct ibv_port_attr attr; /* of the port when the link was made … */
 	unsigned losses;           /* … and its link_losses() */
@@ -117,7 +118,7 @@ static inline uint32_t ib_grant_check(const struct anynet_wire_grant *grant)
 {
 	uint64_t sum = grant->addr * 0x9e3779b97f4a7c15u;
 
-	sum = (sum ^ sum >> 29 ^ grant->size ^ (uint64_t)grant->flags << 32) * 0xbf58476d1ce4e5b9u;
+	sum = (sum ^ sum >> 29 ^ grant->size) * 0xbf58476d1ce4e5b9u;
 	sum = (sum ^ sum >> 32 ^ ((uint64_t)grant->rkey << 32 | grant->tag)) * 0x94d049bb133111ebu;
 	sum = (sum ^ sum >> 31 ^ grant->seq) * 0x9e3779b97f4a7c15u;
 	return (uint32_t)(sum >> 32);
@@ -144,6 +145,12 @@ static inline uint32_t ib_link_credits(struct ib_link *link)
 	taken = link->frames_posted - told;
 	link->consumed = told;
 	return taken < link->peer.slots ? link->peer.slots - taken : 0;
+}
+
+/* May small messages come in frames? Else each that has bytes waits for its grant. */
+static inline bool ib_link_takes_frames(const struct ib_link *link)
+{
+	return __atomic_load_n(&link->board->frames, __ATOMIC_ACQUIRE);
 }
 
 /* Post a chain that ends in `last`, of `wrs` requests. `frame`: if the last one is signalled, the number

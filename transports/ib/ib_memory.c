@@ -92,9 +92,16 @@ static int get_dmabuf(struct ib_mr_cache *cache, const struct anynet_mr *mr, str
 static int get(struct ib_mr_cache *cache, const struct anynet_mr *mr, struct ib_mr **made,
 	       char *why, size_t why_bytes)
 {
-	if (mr->dmabuf)
+	switch (mr->way) {
+	case MR_BY_ADDRESS:
+		return ib_mr_get(cache, mr->addr, mr->bytes, mr->id, 0, made, why, why_bytes);
+	case MR_BY_DMABUF:
 		return get_dmabuf(cache, mr, made, why, why_bytes);
-	return ib_mr_get(cache, mr->addr, mr->bytes, mr->id, 0, made, why, why_bytes);
+	case MR_COPIED:
+		break;
+	}
+	snprintf(why, why_bytes, "the device does not reach GPU memory");
+	return -EOPNOTSUPP;
 }
 
 const struct ib_mr *ib_memory_on(struct anynet_mr *mr, struct ib_nic *nic, char *why,
@@ -125,7 +132,7 @@ static int register_on(struct anynet_mr *mr, const struct anynet_device *port, b
 
 	if (!nic)
 		return -ENODEV;
-	if (mr->gpu && is_flushed && ib_flush_prepare(nic, why, why_bytes))
+	if (mr->gpu && mr->way != MR_COPIED && is_flushed && ib_flush_prepare(nic, why, why_bytes))
 		return -ENOMEM;
 	return ib_memory_on(mr, nic, why, why_bytes) ? 0 : -ENOMEM;
 }
@@ -157,7 +164,10 @@ int ib_memory_flush(unsigned number, struct anynet_mr *mr, const void *data, uin
 {
 	const struct ib_mr *made = atomic_load_explicit(&mr->ib[number], memory_order_acquire);
 
-	return made ? ib_flush_post(table.entries[number].nic, data, made->rkey, ticket) : -EIO;
+	if (!made)
+		return -EIO;
+	atomic_fetch_or_explicit(&mr->read_by, (uint32_t)1 << number, memory_order_relaxed);
+	return ib_flush_post(table.entries[number].nic, data, made->rkey, ticket);
 }
 
 int ib_memory_flushed(unsigned number, uint64_t ticket)
@@ -165,9 +175,16 @@ int ib_memory_flushed(unsigned number, uint64_t ticket)
 	return ib_flush_done(table.entries[number].nic, ticket);
 }
 
+/* READs for flushes are on queue pairs of all comms: they end before the memory does. */
 void ib_memory_release(struct anynet_mr *mr)
 {
-	for (unsigned i = 0; i < ANYNET_MR_NICS; i++)
-		if (mr->ib[i])
-			ib_mr_put(table.entries[i].cache, mr->ib[i]);
+	uint32_t read_by = atomic_load(&mr->read_by);
+
+	for (unsigned i = 0; i < ANYNET_MR_NICS; i++) {
+		if (!mr->ib[i])
+			continue;
+		if (read_by & (uint32_t)1 << i)
+			ib_flush_drain(table.entries[i].nic);
+		ib_mr_put(table.entries[i].cache, mr->ib[i]);
+	}
 }

@@ -19,6 +19,7 @@
 #include <nccl_net/util.h>
 
 #include "ib_port.h"
+#include "libc_text.h"
 #include "pinned.h"
 
 #define ACCESS (IBV_ACCESS_LOCAL_WRITE | IBV_ACCESS_REMOTE_WRITE | IBV_ACCESS_REMOTE_READ)
@@ -215,7 +216,7 @@ static void deregister(struct ib_mr_cache *cache, struct ib_mr *mr)
 	if (error && !atomic_flag_test_and_set(&cache->told))
 		anynet_warn("dev %s: %zu bytes at %#lx stay registered: %s",
 			    cache->pd->context->device->name, span(mr->first, mr->last),
-			    (unsigned long)mr->first, strerror(error));
+			    (unsigned long)mr->first, error_text(error));
 	free(mr);
 }
 
@@ -233,7 +234,7 @@ static void explain(const struct request *req, int ret, char *why, size_t why_by
 			 "module");
 	snprintf(why, why_bytes, "cannot register %zu bytes of %s at %#lx: %s%s",
 		 span(req->first, req->last), req->key.is_dmabuf ? "a dmabuf" : "memory",
-		 (unsigned long)req->first, strerror(-ret), hint);
+		 (unsigned long)req->first, error_text(-ret), hint);
 }
 
 static struct ib_mr *take_existing(struct ib_mr_cache *cache, const struct request *req)
@@ -353,7 +354,7 @@ static int set_dmabuf(const struct ib_mr_cache *cache, struct request *req, uint
 	if (fcntl(fd, F_GETFD) < 0) {
 		int error = errno;
 
-		snprintf(why, why_bytes, "fd %d is not a dmabuf: %s", fd, strerror(error));
+		snprintf(why, why_bytes, "fd %d is not a dmabuf: %s", fd, error_text(error));
 		return -error;
 	}
 	req->fd = fd;

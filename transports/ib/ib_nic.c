@@ -8,6 +8,7 @@
 #include <string.h>
 
 #include "ib_events.h"
+#include "libc_text.h"
 #include "sysfs.h"
 
 /* Set by the probe; the lock is for `opened`, and held while a device is being opened. */
@@ -49,9 +50,9 @@ void ib_nic_offer(const char *name, const char *verbs_name, uint8_t port, bool t
 	if (nics.offer_count >= ANYNET_DEVICES_MAX)
 		return;
 	offer = &nics.offers[nics.offer_count++];
-	*offer = (struct offer){ .port = port,
-				 .takes_inline = takes_inline,
-				 .data_direct = data_direct };
+	*offer = (struct offer){
+		.port = port, .takes_inline = takes_inline, .data_direct = data_direct
+	};
 	snprintf(offer->name, sizeof(offer->name), "%s", name);
 	snprintf(offer->verbs_name, sizeof(offer->verbs_name), "%s", verbs_name);
 }
@@ -90,7 +91,7 @@ static struct ibv_context *open_verbs_device(const char *name, char *why, size_t
 	errno = 0;
 	list = nics.verbs.get_device_list(&count);
 	if (!list) {
-		snprintf(why, why_bytes, "cannot list devices: %s", strerror(errno));
+		snprintf(why, why_bytes, "cannot list devices: %s", error_text(errno));
 		return NULL;
 	}
 	snprintf(why, why_bytes, "%s is no longer there", name);
@@ -102,7 +103,7 @@ static struct ibv_context *open_verbs_device(const char *name, char *why, size_t
 		errno = 0;
 		context = nics.verbs.open_device(list[i]);
 		if (!context)
-			snprintf(why, why_bytes, "cannot open %s: %s", name, strerror(errno));
+			snprintf(why, why_bytes, "cannot open %s: %s", name, error_text(errno));
 	}
 	nics.verbs.free_device_list(list); /* an open device stays */
 	return context;
@@ -114,13 +115,13 @@ static int set_up(struct ib_nic *nic, char *why, size_t why_bytes)
 
 	if (ret) {
 		snprintf(why, why_bytes, "cannot query the device: %s",
-			 strerror(ret > 0 ? ret : errno));
+			 error_text(ret > 0 ? ret : errno));
 		return -EIO;
 	}
 	errno = 0;
 	nic->pd = nic->verbs->alloc_pd(nic->context);
 	if (!nic->pd) {
-		snprintf(why, why_bytes, "cannot have a protection domain: %s", strerror(errno));
+		snprintf(why, why_bytes, "cannot have a protection domain: %s", error_text(errno));
 		return -ENOMEM;
 	}
 	return ib_port_read(nic->cfg, nic->verbs, nic->context, nic->port, ANYNET_SYSFS,

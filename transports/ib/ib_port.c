@@ -10,6 +10,7 @@
 
 #include <nccl_net/util.h>
 
+#include "libc_text.h"
 #include "sysfs.h"
 
 static const char *state_text(enum ibv_port_state state)
@@ -104,7 +105,7 @@ static int read_gids(const struct anynet_config *cfg, const struct verbs *verbs,
 	char reason[160];
 
 	if (ret) {
-		snprintf(why, why_bytes, "its GIDs cannot be read: %s", strerror(-ret));
+		snprintf(why, why_bytes, "its GIDs cannot be read: %s", error_text(-ret));
 		return -EADDRNOTAVAIL;
 	}
 	ret = gid_choose(&wish, port->gids.gids, port->gids.count, &chosen, &peer, reason,
@@ -127,7 +128,7 @@ int ib_port_read(const struct anynet_config *cfg, const struct verbs *verbs,
 	memset(&attr, 0, sizeof(attr));
 	ret = verbs->query_port(context, number, &attr);
 	if (ret) {
-		snprintf(why, why_bytes, "cannot be queried: %s", strerror(ret > 0 ? ret : errno));
+		snprintf(why, why_bytes, "cannot be queried: %s", error_text(ret > 0 ? ret : errno));
 		return -EIO;
 	}
 	memset(port, 0, sizeof(*port));

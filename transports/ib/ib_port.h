@@ -15,6 +15,7 @@ struct ib_port {
 	int speed_mbps;
 	struct gid_table gids;
 	struct gid gid; /* that gid_choose takes while no peer is known */
+	bool takes_inline; /* as the loopback has found */
 };
 
 /*

@@ -19,6 +19,7 @@
 #include "ib_nic.h"
 #include "ib_port.h"
 #include "ib_standby.h"
+#include "libc_text.h"
 #include "name_filter.h"
 #include "netif.h"
 #include "probe.h"
@@ -39,21 +40,24 @@ struct ib_probe {
 	anynet_probe_verdict((probe)->out, ANYNET_LINK_IB, name, false, __VA_ARGS__)
 
 /* "ACTIVE, RoCE, 100000 Mb/s, GID index 3 (10.0.0.2), memlock unlimited" */
-static void describe_port(const struct ib_port *port, char *text, size_t bytes)
+static void describe_port(const struct ib_probe *probe, const struct ib_port *port, char *text,
+			  size_t bytes)
 {
 	char lid[24] = "", gid[INET6_ADDRSTRLEN], memlock[32];
 
 	if (port->attr.link_layer == IBV_LINK_LAYER_INFINIBAND)
 		snprintf(lid, sizeof(lid), "LID %u, ", port->attr.lid);
-	snprintf(text, bytes, "ACTIVE, %s, %d Mb/s, %sGID index %d (%s), memlock %s",
+	snprintf(text, bytes, "ACTIVE, %s, %d Mb/s, %sGID index %d (%s), memlock %s%s%s",
 		 ib_port_kind(&port->attr), port->speed_mbps, lid, port->gid.index,
-		 gid_text(&port->gid.raw, gid), ib_memlock_text(memlock, sizeof(memlock)));
+		 gid_text(&port->gid.raw, gid), ib_memlock_text(memlock, sizeof(memlock)),
+		 port->takes_inline ? "" : ", no inline data",
+		 probe->cfg->ib_loopback ? "" : ", not proven (ANYNET_IB_LOOPBACK=0)");
 }
 
 /* NULL: the list is full. */
 static struct ib_found *take_port(struct ib_probe *probe, struct ibv_context *context,
 				  const struct ibv_device_attr *device, uint8_t number,
-				  const struct ib_port *port, bool takes_inline, const char *text)
+				  const struct ib_port *port, const char *text)
 {
 	struct ib_found *found = &probe->found[probe->found_count];
 	const char *verbs_name = probe->verbs.get_device_name(context->device);
@@ -70,20 +74,18 @@ static struct ib_found *take_port(struct ib_probe *probe, struct ibv_context *co
 	found->speed_mbps = port->speed_mbps;
 	found->max_qp = device->max_qp;
 	found->is_roce = port->attr.link_layer == IBV_LINK_LAYER_ETHERNET;
-	found->takes_inline = takes_inline;
+	found->takes_inline = port->takes_inline;
 	found->gpu_support = gpu_ptr_support(probe->cfg, &probe->verbs, context, ANYNET_SYSFS,
 					     found->gpu_memory, sizeof(found->gpu_memory));
 	found->gid = port->gid;
-	snprintf(found->verdict, sizeof(found->verdict), "%s%s%s", text,
-		 takes_inline ? "" : ", no inline data",
-		 probe->cfg->ib_loopback ? "" : ", not proven (ANYNET_IB_LOOPBACK=0)");
+	snprintf(found->verdict, sizeof(found->verdict), "%s", text);
 	return found;
 }
 
 /* Its Data Direct engine is a device of its own, as in NCCL's IB: instead of the plain one, or beside that. */
 static void take_data_direct(struct ib_probe *probe, struct ibv_context *context,
 			     const struct ibv_device_attr *device, uint8_t number,
-			     const struct ib_port *port, bool takes_inline, const char *text)
+			     const struct ib_port *port, const char *text)
 {
 	const struct verbs direct = verbs_by_data_direct(&probe->verbs);
 	char path[PATH_MAX], gpu_memory[ANYNET_REASON_BYTES];
@@ -98,7 +100,7 @@ static void take_data_direct(struct ib_probe *probe, struct ibv_context *context
 	if (!(support & ANYNET_PTR_DMABUF))
 		return;
 	probe->found_count -= probe->cfg->ib_data_direct == 1;
-	found = take_port(probe, context, device, number, port, takes_inline, text);
+	found = take_port(probe, context, device, number, port, text);
 	if (!found)
 		return;
 	found->data_direct = true;
@@ -116,32 +118,31 @@ static void survive_forks(const struct ib_probe *probe)
 }
 
 static int prove(const struct ib_probe *probe, struct ibv_context *context, uint8_t number,
-		 const struct ib_port *port, bool *takes_inline, char *why, size_t why_bytes)
+		 struct ib_port *port, char *why, size_t why_bytes)
 {
 	survive_forks(probe);
-	*takes_inline = true;
+	port->takes_inline = true;
 	if (!probe->cfg->ib_loopback)
 		return 0;
 	return ib_loopback(probe->cfg, &probe->verbs, context, number, &port->attr, &port->gid,
-			   takes_inline, why, why_bytes);
+			   &port->takes_inline, why, why_bytes);
 }
 
 static void accept_port(struct ib_probe *probe, struct ibv_context *context,
 			const struct ibv_device_attr *device, uint8_t number, const char *name,
-			const struct ib_port *port)
+			struct ib_port *port)
 {
-	char text[140], why[ANYNET_REASON_BYTES];
-	bool takes_inline;
+	char text[180], why[ANYNET_REASON_BYTES];
 
-	describe_port(port, text, sizeof(text));
-	if (!probe->found)
-		refuse(probe, name, "out of memory");
-	else if (probe->found_count == PORTS_MAX)
+	if (!probe->found || prove(probe, context, number, port, why, sizeof(why))) {
+		refuse(probe, name, "%s", probe->found ? why : "out of memory");
+		return;
+	}
+	describe_port(probe, port, text, sizeof(text));
+	if (take_port(probe, context, device, number, port, text))
+		take_data_direct(probe, context, device, number, port, text);
+	else
 		anynet_probe_verdict(probe->out, ANYNET_LINK_IB, name, true, "%s", text);
-	else if (prove(probe, context, number, port, &takes_inline, why, sizeof(why)))
-		refuse(probe, name, "%s", why);
-	else if (take_port(probe, context, device, number, port, takes_inline, text))
-		take_data_direct(probe, context, device, number, port, takes_inline, text);
 }
 
 static void probe_port(struct ib_probe *probe, struct ibv_context *context,
@@ -169,7 +170,7 @@ static void probe_open_device(struct ib_probe *probe, struct ibv_context *contex
 	memset(&attr, 0, sizeof(attr));
 	ret = probe->verbs.query_device(context, &attr);
 	if (ret) {
-		refuse(probe, name, "cannot be queried: %s", strerror(ret > 0 ? ret : errno));
+		refuse(probe, name, "cannot be queried: %s", error_text(ret > 0 ? ret : errno));
 		return;
 	}
 	if (!attr.phys_port_cnt)
@@ -229,7 +230,7 @@ static void probe_device(struct ib_probe *probe, struct ibv_device *device)
 		int error = open_error(device, errno);
 
 		refuse(probe, name, "cannot open /dev/infiniband/%.60s: %s%s", device->dev_name,
-		       error ? strerror(error) : "no reason given", open_hint(error));
+		       error ? error_text(error) : "no reason given", open_hint(error));
 		return;
 	}
 	probe_open_device(probe, context, name);
@@ -244,7 +245,7 @@ static void probe_devices(struct ib_probe *probe)
 	errno = 0;
 	list = probe->verbs.get_device_list(&count);
 	if (!list) {
-		refuse(probe, "libibverbs", "cannot list devices: %s%s", strerror(errno),
+		refuse(probe, "libibverbs", "cannot list devices: %s%s", error_text(errno),
 		       errno == ENOSYS ? "; the kernel has no RDMA support loaded" : "");
 		return;
 	}

@@ -42,6 +42,16 @@ void tcp_rate_refresh(struct tcp_rail *rail)
 	rail->rate_acked = info.tcpi_bytes_acked;
 }
 
+uint32_t tcp_round_trip_us(int fd)
+{
+	struct tcp_info info = { 0 };
+	socklen_t len = sizeof(info);
+
+	if (getsockopt(fd, IPPROTO_TCP, TCP_INFO, &info, &len) || info.tcpi_min_rtt == UINT32_MAX)
+		return 0;
+	return info.tcpi_min_rtt;
+}
+
 /* While a receiver's window is shut nothing is under way but probes, which a living host answers. */
 bool tcp_signs(struct anynet_rail *base, struct rail_signs *signs)
 {

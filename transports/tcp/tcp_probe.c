@@ -8,6 +8,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "libc_text.h"
 #include "probe.h"
 #include "sysfs.h"
 
@@ -115,7 +116,7 @@ static void tcp_probe(const struct anynet_config *cfg, struct anynet_probe *prob
 	if (ret)
 		anynet_probe_verdict(probe, ANYNET_LINK_TCP, "interfaces", false,
 				     "the kernel does not list the interfaces (netlink): %s",
-				     strerror(-ret));
+				     error_text(-ret));
 	tcp_probe_table(cfg, &table, ANYNET_SYSFS, probe);
 	netif_free(&table);
 }

@@ -233,6 +233,8 @@ int tcp_rail_init(struct tcp_rail *rail, struct anynet_comm *comm, int fd, uint1
 	rail->base.index = index;
 	rail->base.readable = rail->base.writable = true;
 	look_at_path(&rail->base);
+	if (comm->is_send && !index)
+		send_keep_start((struct send_comm *)comm, tcp_round_trip_us(fd));
 	if (comm->is_send)
 		tcp_zerocopy_init(rail);
 	return 0;

@@ -93,6 +93,8 @@ static inline struct tcp_log_frame *tcp_log_at(struct tcp_rail *rail, uint64_t n
 /* tcp_info.c: what the kernel knows. Keep base.rate up to date: cheap, and only needed when rails
  * share messages. */
 void tcp_rate_refresh(struct tcp_rail *rail);
+/* The least round trip that the kernel has seen; 0 = none. */
+uint32_t tcp_round_trip_us(int fd);
 bool tcp_signs(struct anynet_rail *rail, struct rail_signs *signs);
 
 uint64_t tcp_frames(const struct anynet_rail *rail);

@@ -18,7 +18,7 @@ void tcp_zerocopy_init(struct tcp_rail *rail)
 {
 	int one = 1, choice = anynet_net.cfg->zerocopy;
 
-	if (choice == ANYNET_SWITCH_OFF)
+	if (choice == ANYNET_SWITCH_OFF || send_keeps((struct send_comm *)rail->base.comm))
 		return;
 	if (choice == ANYNET_SWITCH_AUTO && rail->base.comm->dev->copies_in_kernel)
 		return;

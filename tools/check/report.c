@@ -1,0 +1,165 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* A host's report; see report.h. */
+#include "report.h"
+
+#include <errno.h>
+#include <fcntl.h>
+#include <stdlib.h>
+#include <string.h>
+#include <time.h>
+#include <unistd.h>
+
+#include "scrub.h"
+
+#define REPORT_VERSION 1
+
+extern char **environ;
+
+void report_line(json_t *object, const char *name, const struct host *host, const char *dir,
+		 const char *file)
+{
+	char *path = text_format("%s/%s", dir, file);
+	char *line = host_line(host, path), *text = line ? text_printable(line) : NULL;
+
+	if (text && *text)
+		json_object_set_new(object, name, json_string(text));
+	free(text);
+	free(line);
+	free(path);
+}
+
+static json_t *verdicts(const struct anynet_probe *probe)
+{
+	json_t *list = json_array();
+
+	for (int i = 0; i < probe->candidate_count; i++) {
+		const struct anynet_candidate *candidate = &probe->candidates[i];
+		char *name = text_printable(candidate->name),
+		     *reason = text_printable(candidate->reason);
+
+		json_array_append_new(list,
+				      json_pack("{s:s, s:s, s:b, s:s}", "network",
+						candidate->link == ANYNET_LINK_IB ? "IB" : "TCP",
+						"name", name, "used", candidate->usable, "reason",
+						reason));
+		free(reason);
+		free(name);
+	}
+	return list;
+}
+
+static json_t *devices(const struct anynet_probe *probe)
+{
+	json_t *list = json_array();
+
+	for (int i = 0; i < probe->device_count; i++) {
+		const struct anynet_device *dev = &probe->devices[i];
+		char *memory = text_printable(dev->gpu_memory);
+
+		json_array_append_new(list,
+				      json_pack("{s:s, s:s, s:i, s:b, s:b, s:b, s:s}", "name",
+						dev->name, "network",
+						dev->link == ANYNET_LINK_TCP ? "TCP"
+						: dev->is_roce               ? "RoCE"
+									     : "InfiniBand",
+						"mbps", dev->speed_mbps, "cuda",
+						(dev->ptr_support & ANYNET_PTR_CUDA) != 0, "dmabuf",
+						(dev->ptr_support & ANYNET_PTR_DMABUF) != 0,
+						"force_flush", dev->force_flush, "gpu_memory",
+						memory));
+		free(memory);
+	}
+	return list;
+}
+
+static json_t *findings(const struct check_report *report)
+{
+	json_t *list = json_array();
+
+	for (size_t i = 0; i < report->count; i++) {
+		const struct check_finding *finding = &report->findings[i];
+
+		json_array_append_new(list, json_pack("{s:s, s:s, s:s, s:s}", "area", finding->area,
+						      "id", finding->id, "verdict",
+						      verdict_name(finding->verdict), "found",
+						      finding->found));
+	}
+	return list;
+}
+
+/* Variables of NCCL and ours; of others with such names that they are there. */
+static json_t *settings(void)
+{
+	json_t *all = json_object();
+
+	for (char **variable = environ; *variable; variable++) {
+		const char *value = strchr(*variable, '=');
+		char *name, *text;
+
+		if (!value ||
+		    (strncmp(*variable, "NCCL_", 5) != 0 && strncmp(*variable, "ANYNET_", 7) != 0))
+			continue;
+		name = text_copy(*variable, (size_t)(value - *variable));
+		text = text_printable(scrub_is_known(name) ? value + 1 : "[left out]");
+		json_object_set_new(all, name, json_string(text));
+		free(text);
+		free(name);
+	}
+	return all;
+}
+
+static json_t *document(const struct check *check)
+{
+	time_t now = time(NULL);
+	char day[32] = "";
+	struct tm tm;
+
+	if (gmtime_r(&now, &tm))
+		strftime(day, sizeof(day), "%Y-%m-%d", &tm);
+	return json_pack("{s:i, s:{s:s}, s:s, s:o, s:o, s:o, s:o, s:o, s:o, s:o, s:o}", "report",
+			 REPORT_VERSION, "anynet", "version", ANYNET_VERSION, "day", day, "system",
+			 report_system(check), "libraries", report_libraries(check), "adapters",
+			 report_adapters(check), "gpus", report_gpus(check), "settings", settings(),
+			 "verdicts", verdicts(check->probe), "devices", devices(check->probe),
+			 "check", findings(&check->report));
+}
+
+/* For its owner only, who may look at it before it is sent. */
+static FILE *open_file(const char *path)
+{
+	int fd = open(path, O_WRONLY | O_CREAT | O_TRUNC | O_CLOEXEC | O_NOFOLLOW, 0600);
+	FILE *file = fd < 0 ? NULL : fdopen(fd, "w");
+
+	if (!file && fd >= 0)
+		close(fd);
+	return file;
+}
+
+static int write_json(const json_t *json, FILE *file)
+{
+	int ret = json_dumpf(json, file, JSON_INDENT(2)) ? -EIO : 0;
+
+	if (fputc('\n', file) == EOF || fflush(file) || ferror(file))
+		ret = errno ? -errno : -EIO;
+	return ret;
+}
+
+int report_write(const struct check *check, const char *path, bool keep_names)
+{
+	json_t *all = document(check), *told;
+	struct scrub scrub;
+	FILE *file;
+	int ret;
+
+	scrub_open(&scrub, &check->host, keep_names);
+	told = scrub_json(&scrub, all);
+	scrub_close(&scrub);
+	json_decref(all);
+	errno = 0;
+	file = strcmp(path, "-") ? open_file(path) : stdout;
+	ret = file ? write_json(told, file) : -errno;
+	if (file && file != stdout && fclose(file) && !ret)
+		ret = -errno;
+	json_decref(told);
+	return ret;
+}

@@ -1,0 +1,379 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* What a report does not tell; see scrub.h. */
+#include "scrub.h"
+
+#include <arpa/inet.h>
+#include <ctype.h>
+#include <pwd.h>
+#include <stdlib.h>
+#include <string.h>
+#include <strings.h>
+#include <sys/utsname.h>
+#include <unistd.h>
+
+#include <nccl_net/config.h>
+
+#include "variables.h"
+
+#define SECRET_LEAST 4  /* bytes of a value worth hiding: a shorter one is in every text */
+#define SERIAL_LEAST 12 /* hexadecimal digits in a row that are taken for a serial number */
+#define TOKEN_BYTES  64
+#define HOSTS_BYTES  (256 << 10) /* that are read of /etc/hosts */
+
+extern char **environ;
+
+static bool is_secret(const char *name)
+{
+	static const char *const words[] = { "SECRET", "TOKEN", "PASS",  "KEY",
+					     "CRED",   "AUTH",  "COOKIE" };
+
+	for (size_t i = 0; i < ARRAY_SIZE(words); i++)
+		if (strcasestr(name, words[i]))
+			return true;
+	return false;
+}
+
+bool scrub_is_known(const char *name)
+{
+	if (is_secret(name))
+		return false;
+	for (size_t i = 0; i < anynet_config_row_count; i++)
+		if (!strcmp(name, anynet_config_rows[i].name))
+			return true;
+	return variable_of(name);
+}
+
+/* May a variable of this name hold a secret, or who knows what? */
+static bool is_private(const char *name)
+{
+	return is_secret(name) || ((!strncmp(name, "NCCL_", 5) || !strncmp(name, "ANYNET_", 7)) &&
+				   !scrub_is_known(name));
+}
+
+static bool is_word(char c)
+{
+	return isalnum((unsigned char)c) || c == '_' || c == '-';
+}
+
+static void add(struct text_list *list, const char *text, size_t bytes)
+{
+	char *item = text_copy(text, bytes);
+
+	if (!bytes || text_list_has(list, item))
+		free(item);
+	else
+		text_list_add(list, item);
+}
+
+/* A name, and what it is called without its domain. */
+static void add_host(struct scrub *scrub, const char *name, size_t bytes)
+{
+	size_t first = strcspn(name, ".");
+
+	if (!bytes || !strspn(name, "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ") ||
+	    !strncasecmp(name, "localhost", 9) || !strncmp(name, "ip6-", 4))
+		return;
+	add(&scrub->hosts, name, bytes);
+	add(&scrub->hosts, name, first < bytes ? first : bytes);
+}
+
+/* "node1,node[3-4]": each name, of a range what is before it. */
+static void add_hosts(struct scrub *scrub, const char *text)
+{
+	while (*text) {
+		size_t bytes = strcspn(text, ", \t\n[]:");
+
+		add_host(scrub, text, bytes);
+		text += bytes;
+		if (*text == '[')
+			text += strcspn(text, "]");
+		text += *text ? 1 : 0;
+	}
+}
+
+static void add_from_environment(struct scrub *scrub)
+{
+	static const char *const hosts[] = {
+		"HOSTNAME",
+		"MASTER_ADDR",
+		"NCCL_COMM_ID",
+		"SLURM_NODELIST",
+		"SLURM_JOB_NODELIST",
+		"NODELIST",
+		"LSB_HOSTS",
+		"SLURMD_NODENAME",
+		"PMIX_HOSTNAME",
+		"SLURM_LAUNCH_NODE_IPADDR",
+		"HOST",
+		"NODE_NAME",
+		"POD_NAME",
+	};
+	static const char *const users[] = { "USER", "LOGNAME", "USERNAME", "SUDO_USER" };
+
+	for (size_t i = 0; i < ARRAY_SIZE(hosts); i++)
+		if (host_env(hosts[i]))
+			add_hosts(scrub, host_env(hosts[i]));
+	for (size_t i = 0; i < ARRAY_SIZE(users); i++)
+		if (host_env(users[i]) && strcmp(host_env(users[i]), "root") != 0)
+			add(&scrub->users, host_env(users[i]), strlen(host_env(users[i])));
+	for (char **variable = environ; *variable; variable++) {
+		const char *value = strchr(*variable, '=');
+		char *name = value ? text_copy(*variable, (size_t)(value - *variable)) : NULL;
+
+		if (name && is_private(name) && strlen(value + 1) >= SECRET_LEAST)
+			add(&scrub->secrets, value + 1, strlen(value + 1));
+		free(name);
+	}
+}
+
+static void add_from_hosts_file(struct scrub *scrub, const struct host *host)
+{
+	char *text = host_read(host, "/etc/hosts", HOSTS_BYTES, NULL), *state = NULL;
+
+	for (char *line = text ? strtok_r(text, "\n", &state) : NULL; line;
+	     line = strtok_r(NULL, "\n", &state)) {
+		line[strcspn(line, "#")] = 0;
+		add_hosts(scrub, line + strcspn(line, " \t"));
+	}
+	free(text);
+}
+
+static int longest_first(const void *a, const void *b)
+{
+	size_t first = strlen(*(char *const *)a), second = strlen(*(char *const *)b);
+
+	return (first < second) - (first > second);
+}
+
+void scrub_open(struct scrub *scrub, const struct host *host, bool keep_names)
+{
+	const struct passwd *user = getpwuid(getuid());
+	struct utsname names;
+
+	*scrub = (struct scrub){ .keep_names = keep_names };
+	if (!uname(&names))
+		add_host(scrub, names.nodename, strlen(names.nodename));
+	if (user && strcmp(user->pw_name, "root") != 0)
+		add(&scrub->users, user->pw_name, strlen(user->pw_name));
+	add_from_environment(scrub);
+	add_from_hosts_file(scrub, host);
+	if (scrub->hosts.count)
+		qsort(scrub->hosts.items, scrub->hosts.count, sizeof(char *), longest_first);
+}
+
+void scrub_close(struct scrub *scrub)
+{
+	text_list_free(&scrub->hosts);
+	text_list_free(&scrub->users);
+	text_list_free(&scrub->secrets);
+	text_list_free(&scrub->addresses);
+	text_list_free(&scrub->seen_hosts);
+	text_list_free(&scrub->seen_users);
+}
+
+static size_t number_of(struct text_list *list, const char *item)
+{
+	for (size_t i = 0; i < list->count; i++)
+		if (!strcmp(list->items[i], item))
+			return i + 1;
+	text_list_add(list, text_copy(item, strlen(item)));
+	return list->count;
+}
+
+/* The name that `at` begins with, as a word: its number, and its length; 0 = none. */
+static size_t name_at(const struct text_list *names, struct text_list *seen, const char *at,
+		      size_t *bytes)
+{
+	for (size_t i = 0; i < names->count; i++) {
+		char *name;
+		size_t number;
+
+		*bytes = strlen(names->items[i]);
+		if (strncasecmp(at, names->items[i], *bytes) != 0 || is_word(at[*bytes]))
+			continue;
+		name = text_copy(names->items[i], strcspn(names->items[i], "."));
+		number = number_of(seen, name);
+		free(name);
+		return number;
+	}
+	return 0;
+}
+
+static size_t groups(const char *token, size_t digits)
+{
+	size_t count = 0, in = 0;
+
+	for (;; token++) {
+		if (isxdigit((unsigned char)*token)) {
+			in++;
+			continue;
+		}
+		if (in != digits)
+			return 0;
+		count++;
+		in = 0;
+		if (!*token)
+			return count;
+	}
+}
+
+static bool is_serial(const char *token)
+{
+	size_t hex = strspn(token, "0123456789abcdefABCDEF");
+
+	if (!token[hex])
+		return hex >= SERIAL_LEAST && strpbrk(token, "0123456789");
+	return groups(token, 2) == 6 || groups(token, 2) == 8 || groups(token, 2) == 20 ||
+	       groups(token, 4) == 4;
+}
+
+/* What kind of address it is; NULL = none, or one that every host has. */
+static const char *kind_of(const char *token)
+{
+	struct in6_addr six;
+	struct in_addr four;
+
+	if (inet_pton(AF_INET, token, &four) == 1) {
+		uint32_t address = ntohl(four.s_addr);
+
+		return !address || address >> 24 == 127 ? NULL
+		       : address >> 16 == 0xa9fe        ? "link-local"
+							: "ipv4";
+	}
+	if (is_serial(token))
+		return "serial";
+	if (inet_pton(AF_INET6, token, &six) != 1 || IN6_IS_ADDR_UNSPECIFIED(&six) ||
+	    IN6_IS_ADDR_LOOPBACK(&six))
+		return NULL;
+	return IN6_IS_ADDR_LINKLOCAL(&six)  ? "link-local"
+	       : IN6_IS_ADDR_V4MAPPED(&six) ? "ipv4-mapped"
+					    : "ipv6";
+}
+
+/* The address at `at`: its kind, and its length. */
+static const char *address_at(struct scrub *scrub, const char *at, size_t *bytes, size_t *number)
+{
+	size_t span = strspn(at, "0123456789abcdefABCDEF:."), prefix = 0;
+	char token[TOKEN_BYTES];
+	const char *kind;
+
+	if (!strncmp(at, "0x", 2)) {
+		prefix = 2;
+		span = strspn(at + 2, "0123456789abcdefABCDEF");
+	}
+	while (span &&
+	       (at[prefix + span - 1] == '.' ||
+		(at[prefix + span - 1] == ':' && (span < 2 || at[prefix + span - 2] != ':'))))
+		span--;
+	if (span < 2 || span >= sizeof(token) || isalnum((unsigned char)at[prefix + span]))
+		return NULL;
+	memcpy(token, at + prefix, span);
+	token[span] = 0;
+	kind = kind_of(token);
+	if (!kind && strrchr(token, ':') && strrchr(token, ':') > token) {
+		*strrchr(token, ':') = 0; /* a port behind it */
+		span = strlen(token);
+		kind = strchr(token, ':') ? NULL : kind_of(token);
+	}
+	if (!kind)
+		return NULL;
+	*bytes = prefix + span;
+	*number = number_of(&scrub->addresses, token);
+	return kind;
+}
+
+static char *append(char *text, char *more)
+{
+	char *both = text_format("%s%s", text, more);
+
+	free(text);
+	free(more);
+	return both;
+}
+
+/* What is in place of the beginning of `at`; NULL: nothing. The caller's; *bytes are replaced. */
+static char *replacement(struct scrub *scrub, const char *at, char before, size_t *bytes)
+{
+	const char *kind;
+	size_t number;
+
+	for (size_t i = 0; i < scrub->secrets.count; i++) {
+		*bytes = strlen(scrub->secrets.items[i]);
+		if (!strncmp(at, scrub->secrets.items[i], *bytes))
+			return text_format("[secret]");
+	}
+	if (scrub->keep_names || isalnum((unsigned char)before))
+		return NULL;
+	number = is_word(before) ? 0 : name_at(&scrub->hosts, &scrub->seen_hosts, at, bytes);
+	if (number)
+		return text_format("host-%zu", number);
+	number = is_word(before) ? 0 : name_at(&scrub->users, &scrub->seen_users, at, bytes);
+	if (number)
+		return text_format("user-%zu", number);
+	if (before == ':' || before == '.')
+		return NULL;
+	kind = address_at(scrub, at, bytes, &number);
+	return kind ? text_format("%s-%zu", kind, number) : NULL;
+}
+
+char *scrub_text(struct scrub *scrub, const char *text)
+{
+	char *done = text_copy("", 0);
+	const char *plain = text, *at = text;
+
+	while (*at) {
+		size_t bytes;
+		char *word = replacement(scrub, at, at == text ? ' ' : at[-1], &bytes);
+
+		if (!word) {
+			at++;
+			continue;
+		}
+		done = append(done, text_copy(plain, (size_t)(at - plain)));
+		done = append(done, word);
+		at += bytes;
+		plain = at;
+	}
+	return append(done, text_copy(plain, strlen(plain)));
+}
+
+/* Texts that are neither, and may look like an address: "5.8.2.0". */
+static bool is_plain(const char *name)
+{
+	static const char *const names[] = { "firmware", "version", "release", "driver" };
+
+	for (size_t i = 0; i < ARRAY_SIZE(names); i++)
+		if (!strcmp(name, names[i]))
+			return true;
+	return false;
+}
+
+json_t *scrub_json(struct scrub *scrub, json_t *value)
+{
+	json_t *copy, *item;
+	const char *name;
+	size_t index;
+	char *text;
+
+	switch (json_typeof(value)) {
+	case JSON_STRING:
+		text = scrub_text(scrub, json_string_value(value));
+		copy = json_string(text);
+		free(text);
+		return copy;
+	case JSON_ARRAY:
+		copy = json_array();
+		json_array_foreach(value, index, item)
+			json_array_append_new(copy, scrub_json(scrub, item));
+		return copy;
+	case JSON_OBJECT:
+		copy = json_object();
+		json_object_foreach(value, name, item)
+			json_object_set_new(copy, name,
+					    is_plain(name) ? json_deep_copy(item)
+							   : scrub_json(scrub, item));
+		return copy;
+	default:
+		return json_deep_copy(value);
+	}
+}
