@@ -259,6 +259,16 @@ const struct anynet_config_row anynet_config_rows[] = {
 		.offset = offsetof(struct anynet_config, ib_ece),
 	},
 	{
+		.name = "ANYNET_IB_LOOPBACK",
+		.initial = "1",
+		.accepts = "0 or 1",
+		.doc = "1: a port is offered if a queue pair on it can write to itself; 0: without that, for "
+		       "adapters and virtual functions whose packets to themselves are filtered. Each queue "
+		       "pair proves itself to its peer all the same.",
+		.parse = anynet_parse_flag,
+		.offset = offsetof(struct anynet_config, ib_loopback),
+	},
+	{
 		.name = "ANYNET_IB_CM",
 		.initial = "0",
 		.accepts = "0 or 1",

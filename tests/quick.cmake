@@ -17,10 +17,10 @@ set(anynet_quick_release
 	"conformance\\.tcp\\.v12\\.[a-km-z]+-cuda(-slow|-checksum|-strict)?"
 	"conformance\\.tcp\\.v[0-9]+\\.(transfer|connect|grouped)"
 	# Over queue pairs.
-	"conformance\\.ib\\.v12\\.(close|connect|doors|failover|grants|many|replay|strangers|transfer|grouped|insist)"
+	"conformance\\.ib\\.v12\\.(close|connect|dead-alone|doors|failover|grants|many|replay|strangers|transfer|grouped|insist)"
 	"conformance\\.ib\\.v12\\.(cm|connect|transfer)-cm" "conformance\\.ib\\.v12\\.(fused|failover)-fused"
 	"conformance\\.ib\\.v12\\.(gpu-cuda|transfer-cuda|transfer-cuda-dmabuf)"
-	"conformance\\.ib\\.v[0-9]+\\..*-(torn|late)" "conformance\\.(tcp|ib)\\.v12\\.(transfer|grouped)-wrap"
+	"conformance\\.ib\\.v[0-9]+\\..*-(torn|late)" "conformance\\.ib\\.v12\\.(transfer|grouped)-copies" "conformance\\.(tcp|ib)\\.v12\\.(transfer|grouped)-wrap"
 	"conformance\\.ib\\.(v10\\.transfer-8qps|v10\\.grouped-4qps|v9\\.transfer-checksum|v[58]\\.transfer)"
 	"faults\\.(cut-4-rails|cut-zerocopy|cut-lingering|reset-from-middle|heal-off|stopped|link-flaps|killed|close-alone|killed-worker)"
 	"(top|tool)\\..*"

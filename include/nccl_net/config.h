@@ -44,6 +44,7 @@ struct anynet_config {
 	int ib_qps;            /* queue pairs of a comm */
 	bool ib_split;         /* … and is a message cut to go through several of them? */
 	bool ib_ece;           /* negotiate enhanced connections */
+	bool ib_loopback;      /* a port has to reach itself to be offered */
 	bool ib_cm;	       /* connect queue pairs by the RDMA CM if both ends want that */
 	char rdmacm_lib[256];  /* file name tried first; "" = librdmacm.so.1 */
 	int ib_relaxed;        /* relaxed ordering: 0 = never; else where libibverbs knows it */

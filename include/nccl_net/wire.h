@@ -12,7 +12,7 @@
 #include <assert.h>
 #include <stdint.h>
 
-#define ANYNET_WIRE_VERSION 5
+#define ANYNET_WIRE_VERSION 6
 #define ANYNET_HANDLE_MAGIC 0x3148544e594e41ffull /* ff "ANYNTH1" */
 #define ANYNET_HELLO_MAGIC  0x314f4c454e4e41ffull /* ff "ANNELO1" */
 #define ANYNET_TOKEN_BYTES  16
@@ -60,6 +60,8 @@ enum anynet_hello_kind {
 	ANYNET_KIND_RAIL = 2,	/* a further rail of a comm */
 	ANYNET_KIND_RESUME = 3, /* a new connection for a rail; `epoch` is larger than all before */
 	ANYNET_KIND_PROBE = 4,	/* acceptor → connector: does the send comm comm_id still exist? */
+	ANYNET_KIND_LINK = 5,	/* a queue pair for a rail, to be proven while another path carries
+				 * that; a RESUME with the same `qp` takes it over */
 };
 
 enum anynet_hello_status {
@@ -94,8 +96,8 @@ struct anynet_wire_qp {
 	uint16_t lid;
 	uint32_t qpn;
 	uint32_t psn;	/* of the first packet from this end */
-	uint32_t rkey;	/* connector: of its board … */
-	uint64_t addr;	/* … and where that is */
+	uint32_t rkey;	/* of the connector's board, of the acceptor's slots … */
+	uint64_t addr;	/* … and where they are */
 	uint8_t gid[16];
 	uint32_t slots;	     /* frames that this end takes before it has consumed one */
 	uint32_t slot_bytes; /* largest frame, header included */

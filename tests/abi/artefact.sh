@@ -53,6 +53,12 @@ awk '$1 == "LOAD" && /RWE/' <<<"$segments" | grep . && fail "a writable and exec
 
 grep -qaF "$source_dir" "$lib" && fail "the build directory's name is inside"
 
+# What reads the environment or the program's locale on its way (gmtime_r: TZ, at its first call), while the program may
+# change them in another thread.
+readers=$(nm -D --undefined-only "$lib" | awk '{ sub("@.*", "", $NF); print $NF }' |
+	grep -xE 'gmtime(_r)?|localtime(_r)?|mktime|timegm|tzset|ctime(_r)?|strftime|setlocale|getaddrinfo|gethostbyname(_r)?|tmpfile|syslog' || true)
+same "calls that read the environment" "" "$readers"
+
 floor=$(readelf -VW "$lib" | grep -oE 'GLIBC_[0-9.]+' | sort -uV | tail -1)
 echo "runs from ${floor/_/ } on, $(stat -c %s "$lib") bytes with debug information"
 [ "$bad" = 0 ] && echo "artefact: as it should be"

@@ -12,136 +12,7 @@
 #include <support/flow.h>
 #include <support/link.h>
 #include <support/memory.h>
-
-#define MESSAGES 120
-#define SIZES    5
-
-static const size_t sizes[SIZES] = { 8, 400, 4096, 70000, 1u << 20 };
-
-static struct {
-	struct link link;
-	struct buffer from[SIZES], to[SIZES];
-	void *mhandles[2][SIZES];
-	struct transfer sends[MESSAGES], recvs[MESSAGES];
-	struct flow flows[2];
-	uint64_t sent, received;
-	int tags; /* in turns */
-} stream;
-
-static uint64_t seed_of(uint64_t number)
-{
-	return number * 77 + 5;
-}
-
-/* One buffer for each size; as the window is one message of each, none is used twice at a time. */
-static void fill_next(struct flow *flow, size_t index)
-{
-	(void)flow;
-	pattern_fill(stream.from[index % SIZES].data, sizes[index % SIZES], seed_of(stream.sent++));
-}
-
-static void check_next(struct flow *flow, size_t index)
-{
-	check_int(flow->transfers[index].sizes[0], sizes[index % SIZES]);
-	pattern_check(stream.to[index % SIZES].data, sizes[index % SIZES],
-		      seed_of(stream.received++));
-}
-
-static void stream_open(struct test_net *net)
-{
-	memset(&stream, 0, sizeof(stream));
-	stream.tags = 1;
-	link_open(net, &stream.link);
-	for (int i = 0; i < SIZES; i++) {
-		buffer_alloc(&stream.from[i], sizes[i]);
-		buffer_alloc(&stream.to[i], sizes[i]);
-		stream.mhandles[0][i] =
-			flow_reg(net, stream.link.send, stream.from[i].data, sizes[i]);
-		stream.mhandles[1][i] =
-			flow_reg(net, stream.link.recv, stream.to[i].data, sizes[i]);
-	}
-}
-
-/* All messages once more; `midway` is called when a third of them have come. */
-static void stream_run(struct test_net *net, void (*midway)(void))
-{
-	struct deadline deadline = deadline_in(TEST_PATIENCE_MS, "messages over what is left");
-
-	for (int i = 0; i < MESSAGES; i++) {
-		int k = i % SIZES;
-
-		stream.sends[i] = transfer_of(stream.from[k].data, sizes[k], i % stream.tags,
-					      stream.mhandles[0][k]);
-		stream.recvs[i] = transfer_of(stream.to[k].data, sizes[k], i % stream.tags,
-					      stream.mhandles[1][k]);
-	}
-	stream.flows[0] = (struct flow){
-		.comm = stream.link.send,
-		.is_send = true,
-		.transfers = stream.sends,
-		.count = MESSAGES,
-		.window = SIZES,
-		.prepare = fill_next,
-	};
-	stream.flows[1] = (struct flow){
-		.comm = stream.link.recv,
-		.transfers = stream.recvs,
-		.count = MESSAGES,
-		.window = SIZES,
-		.finish = check_next,
-	};
-	for (bool over = false; !over;) {
-		over = flow_step(net, &stream.flows[0]);
-		over = flow_step(net, &stream.flows[1]) && over;
-		if (midway && stream.flows[1].done > MESSAGES / 3) {
-			midway();
-			midway = NULL;
-		}
-		check_int(stream.flows[0].error, 0);
-		check_int(stream.flows[1].error, 0);
-		deadline_turn(&deadline);
-	}
-}
-
-static void stream_close(struct test_net *net)
-{
-	for (int i = 0; i < SIZES; i++) {
-		check_ok(driver_dereg_mr(net->driver, stream.link.send, stream.mhandles[0][i]));
-		check_ok(driver_dereg_mr(net->driver, stream.link.recv, stream.mhandles[1][i]));
-		buffer_free(&stream.from[i]);
-		buffer_free(&stream.to[i]);
-	}
-	link_close(net, &stream.link);
-}
-
-/* Work requests posted since `before`: does the stream go through queue pairs? */
-static bool by_verbs(const struct fake_verbs_counts *before)
-{
-	return fake_counts().sends - before->sends >= MESSAGES;
-}
-
-static uint64_t bytes_by_verbs(const struct fake_verbs_counts *before)
-{
-	struct fake_verbs_counts now = fake_counts();
-	uint64_t bytes = 0;
-
-	for (size_t i = 0; i < FAKE_VERBS_DEVICES; i++)
-		bytes += now.bytes_sent[i] - before->bytes_sent[i];
-	return bytes;
-}
-
-/* Again until it does: on a busy machine a queue pair may be proved too late, and is tried again. */
-static void check_by_verbs(struct test_net *net)
-{
-	struct deadline deadline = deadline_in(TEST_PATIENCE_MS, "queue pairs to be used");
-	struct fake_verbs_counts before;
-
-	do {
-		before = fake_counts();
-		stream_run(net, NULL);
-		deadline_turn(&deadline);
-	} while (!by_verbs(&before));
-}
+#include <support/stream.h>
 
 /* --- one queue pair breaks --- */
 
@@ -160,17 +31,17 @@ static void a_broken_queue_pair_is_replaced(struct test_net *net)
 	char text[80];
 
 	stream_open(net);
-	check_by_verbs(net);
+	stream_check_by_verbs(net);
 	for (unsigned k = 0; k < 4; k++) {
 		for (int nth = 1; nth < 12; nth += 5) {
 			snprintf(text, sizeof(text), "fault status %s nth=%d status=%d", kinds[k],
 				 nth, status[(k + (unsigned)nth) % 4]);
 			fault = text;
 			stream_run(net, strike);
-			stream_run(net, NULL);
+			fake_order("heal");
+			stream_check_by_verbs(net);
 		}
 	}
-	check_by_verbs(net);
 	stream_close(net);
 }
 
@@ -190,7 +61,7 @@ static void what_never_arrives_is_sent_again(struct test_net *net)
 		stream_run(net, strike);
 		fake_order("heal");
 	}
-	check_by_verbs(net);
+	stream_check_by_verbs(net);
 	stream_close(net);
 }
 
@@ -200,13 +71,13 @@ static void what_has_arrived_counts_though_nobody_has_seen_it(struct test_net *n
 	char text[40];
 
 	stream_open(net);
-	check_by_verbs(net);
+	stream_check_by_verbs(net);
 	for (int nth = 1; nth <= 5; nth++) {
 		snprintf(text, sizeof(text), "fault late recv nth=%d", nth);
 		fault = text;
 		stream_run(net, strike);
 	}
-	check_by_verbs(net);
+	stream_check_by_verbs(net);
 	stream_close(net);
 }
 
@@ -216,14 +87,14 @@ static void grants_are_asked_for_again(struct test_net *net)
 	char text[80];
 
 	stream_open(net);
-	check_by_verbs(net);
+	stream_check_by_verbs(net);
 	stream.tags = 3;
 	for (int nth = 1; nth < 12; nth += 2) {
 		snprintf(text, sizeof(text), "fault status write-imm nth=%d status=12", nth);
 		fault = text;
 		stream_run(net, strike);
 	}
-	check_by_verbs(net);
+	stream_check_by_verbs(net);
 	stream_close(net);
 }
 
@@ -247,7 +118,7 @@ static void what_was_sent_arrives_after_close(struct test_net *net)
 	flows[1].comm = link.recv;
 	link_check(net, &link, BYTES);
 	for (int i = 0; i < COUNT; i++) {
-		pattern_fill(from[i], BYTES, seed_of((uint64_t)i));
+		pattern_fill(from[i], BYTES, stream_seed((uint64_t)i));
 		sends[i] = transfer_of(from[i], BYTES, 1, NULL);
 		recvs[i] = transfer_of(to[i], BYTES, 1, NULL);
 	}
@@ -258,7 +129,7 @@ static void what_was_sent_arrives_after_close(struct test_net *net)
 	link.send = NULL;
 	flows_run(net, &flows[1], 1);
 	for (int i = 0; i < COUNT; i++)
-		pattern_check(to[i], BYTES, seed_of((uint64_t)i));
+		pattern_check(to[i], BYTES, stream_seed((uint64_t)i));
 	link_close(net, &link);
 }
 
@@ -270,13 +141,13 @@ static void goes_on_over_tcp_and_back(struct test_net *net, void (*breaks)(void)
 	struct fake_verbs_counts before;
 
 	stream_open(net);
-	check_by_verbs(net);
+	stream_check_by_verbs(net);
 	stream_run(net, breaks);
 	before = fake_counts();
 	stream_run(net, NULL);
-	check_that(!by_verbs(&before), "no queue pair can have brought it");
+	check_that(!stream_by_verbs(&before), "no queue pair can have brought it");
 	fake_order(mend);
-	check_by_verbs(net);
+	stream_check_by_verbs(net);
 	stream_close(net);
 }
 
@@ -343,7 +214,7 @@ static void another_port_takes_over(struct test_net *net)
 	for (size_t i = 0; i < sizeof(events) / sizeof(events[0]); i++) {
 		fault = events[i];
 		stream_run(net, strike);
-		check_by_verbs(net);
+		stream_check_by_verbs(net);
 	}
 	stream_close(net);
 }
@@ -363,7 +234,7 @@ static void what_nothing_is_posted_for_survives_the_queue_pair(struct test_net *
 	for (int round = 0; round < 4; round++) {
 		memset(to, 0, sizeof(to));
 		for (int i = 0; i < COUNT; i++) {
-			pattern_fill(from[i], BYTES, seed_of((uint64_t)(round * COUNT + i)));
+			pattern_fill(from[i], BYTES, stream_seed((uint64_t)(round * COUNT + i)));
 			sends[i] = transfer_of(from[i], BYTES, 0, NULL);
 			recvs[i] = transfer_of(to[i], BYTES, 0, NULL);
 			transfer_post_soon(net, link.send, true, &sends[i]);
@@ -383,7 +254,7 @@ static void what_nothing_is_posted_for_survives_the_queue_pair(struct test_net *
 			fake_order("event fake0 qp-fatal; event fake1 qp-fatal");
 		flows_run(net, &flows[1], 1);
 		for (int i = 0; i < COUNT; i++)
-			pattern_check(to[i], BYTES, seed_of((uint64_t)(round * COUNT + i)));
+			pattern_check(to[i], BYTES, stream_seed((uint64_t)(round * COUNT + i)));
 	}
 	link_close(net, &link);
 }
@@ -397,7 +268,7 @@ static void receives_of_another_tag_may_come_first(struct test_net *net)
 
 	link_open(net, &link);
 	for (int i = 0; i < 2; i++) {
-		pattern_fill(from[i], sizeof(from[i]), seed_of((uint64_t)i));
+		pattern_fill(from[i], sizeof(from[i]), stream_seed((uint64_t)i));
 		sends[i] = transfer_of(from[i], sizeof(from[i]), i, NULL);
 		recvs[!i] = transfer_of(to[i], sizeof(to[i]), i, NULL);
 	}
@@ -409,7 +280,7 @@ static void receives_of_another_tag_may_come_first(struct test_net *net)
 			{ .comm = link.recv, .transfers = &recvs[!i], .count = 1, .posted = 1 },
 		};
 		flows_run(net, flows, 2);
-		pattern_check(to[i], sizeof(to[i]), seed_of((uint64_t)i));
+		pattern_check(to[i], sizeof(to[i]), stream_seed((uint64_t)i));
 	}
 	link_close(net, &link);
 }
@@ -426,7 +297,7 @@ static void packets_that_do_not_get_through_are_noticed_at_set_up(struct test_ne
 	stream_open(net);
 	before = fake_counts();
 	stream_run(net, NULL);
-	check_that(!by_verbs(&before), "what vanishes cannot have brought it");
+	check_that(!stream_by_verbs(&before), "what vanishes cannot have brought it");
 	stream_close(net);
 	fake_order("heal");
 }
@@ -473,7 +344,7 @@ static void what_cannot_be_registered_goes_over_tcp(struct test_net *net)
 		before = fake_counts();
 		link_check(net, &stream.link, bytes);
 		/* some bytes there may be: queue pairs of other ports are still being proved */
-		check_that(bytes_by_verbs(&before) < bytes, "the message goes over TCP");
+		check_that(stream_bytes_by_verbs(&before) < bytes, "the message goes over TCP");
 		check_int(capture_count(CAPTURE_WARN, "going on over TCP"), i == 2 ? 2 : 1);
 		link_close(net, &stream.link);
 		fake_order("heal");

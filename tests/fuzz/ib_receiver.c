@@ -105,7 +105,21 @@ struct anynet_comm *ib_receiver_open(void)
 	return comm;
 }
 
-/* The sender asks for a new connection, with a queue pair or without. */
+/* The sender wants a queue pair beside the rail. */
+static void link_beside(struct anynet_wire_hello hello, unsigned rail)
+{
+	int fds[2];
+
+	hello.kind = ANYNET_KIND_LINK;
+	hello.rail = (uint16_t)rail;
+	hello.epoch = ++ib.epochs[rail];
+	peer_pair(fds);
+	must(!heal_post(ib.comm, fds[0], &hello, NULL));
+	ib_attend(0);
+	peer_close(&fds[1]);
+}
+
+/* The sender asks for a new connection, with a queue pair or without, or with one that there is not. */
 static void resume(unsigned rail)
 {
 	uint8_t choice = input_u8(ib.in);
@@ -115,6 +129,9 @@ static void resume(unsigned rail)
 	say_hello(&hello);
 	if (choice & 1)
 		memset(&hello.qp, 0, sizeof(hello.qp));
+	else
+		link_beside(hello, rail);
+	hello.qp.qpn += (choice & 12) == 12;
 	hello.kind = ANYNET_KIND_RESUME;
 	hello.rail = (uint16_t)rail;
 	hello.epoch = ++ib.epochs[rail];

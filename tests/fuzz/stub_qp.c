@@ -10,6 +10,7 @@
 #define RECVS_MAX 64
 #define SENDS_MAX 256
 #define CQES_MAX  512
+#define WRITTEN_MAX 4096
 
 struct stub_qp;
 
@@ -41,6 +42,7 @@ struct stub_qp {
 	struct stub_request recvs[RECVS_MAX], sends[SENDS_MAX];
 	uint32_t held;
 	struct stub_cqe late[RECVS_MAX];
+	uint8_t written[WRITTEN_MAX]; /* at the peer, last of all */
 };
 
 static struct ibv_qp *all[QPS_MAX];
@@ -270,7 +272,14 @@ static void post_one(struct stub_qp *qp, const struct ibv_send_wr *wr)
 	};
 	must(!req->is_inline || req->sge.length <= qp->cap.max_inline_data);
 	must(req->is_inline ||
-	     stub_is_registered(req->sge.lkey, req->sge.addr, req->sge.length, 0));
+	     stub_is_registered(req->sge.lkey, req->sge.addr, req->sge.length,
+				wr->opcode == IBV_WR_RDMA_READ ? IBV_ACCESS_LOCAL_WRITE : 0));
+	if (wr->opcode == IBV_WR_RDMA_READ)
+		memcpy((void *)(uintptr_t)req->sge.addr, qp->written,
+		       anynet_min(req->sge.length, (uint32_t)WRITTEN_MAX));
+	else if (wr->opcode == IBV_WR_RDMA_WRITE)
+		memcpy(qp->written, (const void *)(uintptr_t)req->sge.addr,
+		       anynet_min(req->sge.length, (uint32_t)WRITTEN_MAX));
 	if (stub_on_post)
 		stub_on_post(&qp->qp, wr);
 }

@@ -18,7 +18,11 @@
  *              | step "=" errno            pd, mr, cq, qp, init, rtr, rts, recv, send or poll fails
  *              | "status=" number          of every completion
  *              | "silent"                  nothing ever completes
- *              | "garbles"                 other bytes arrive than were sent
+ *              | "garbles"                 other bytes arrive than were written
+ *              | "clamps"                  gives less inline data than is asked for (hns)
+ *              | "ignores-inline"          takes the flag for inline data and does not know it (mana,
+ *                                          vmw_pvrdma): the bytes are looked for in registered memory
+ *              | "garbles-inline"          the same, and other bytes arrive
  */
 #include "fake_verbs.h"
 
@@ -124,6 +128,12 @@ static void parse_property(struct fake_device *fake, const char *text)
 		fake->silent = true;
 	else if (!strcmp(text, "garbles"))
 		fake->garbles = true;
+	else if (!strcmp(text, "clamps"))
+		fake->clamps = true;
+	else if (!strcmp(text, "ignores-inline"))
+		fake->ignores_inline = true;
+	else if (!strcmp(text, "garbles-inline"))
+		fake->garbles_inline = true;
 	else if (!parse_port(fake, text) && !parse_gid(fake, text) && !parse_step(fake, text))
 		abort();
 }

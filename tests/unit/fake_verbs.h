@@ -39,7 +39,8 @@ struct fake_device {
 	int errors[FAKE_STEPS]; /* errno, 0 = it works */
 	int status;             /* of every completion */
 	bool silent;            /* nothing ever completes */
-	bool garbles;           /* other bytes arrive than were sent */
+	bool garbles;           /* other bytes arrive than were written */
+	bool clamps, ignores_inline, garbles_inline;
 	struct fake_port ports[FAKE_PORTS_MAX];
 };
 

@@ -29,6 +29,8 @@ struct fake_qp {
 	struct fake_cq *cq;
 	uint8_t port;
 	int receives;
+	uint32_t inline_bytes;
+	struct ibv_sge second; /* of the receive for the SEND */
 	struct ibv_qp_attr to_receive;
 };
 
@@ -135,6 +137,9 @@ struct ibv_qp *ibv_create_qp(struct ibv_pd *pd, struct ibv_qp_init_attr *attr)
 	qp->qp.qp_num = QP_NUMBER;
 	qp->qp.state = IBV_QPS_RESET;
 	qp->cq = (struct fake_cq *)(void *)attr->send_cq;
+	if (fake_of(pd->context)->clamps && attr->cap.max_inline_data > 32)
+		attr->cap.max_inline_data = 32;
+	qp->inline_bytes = attr->cap.max_inline_data;
 	return &qp->qp;
 }
 
@@ -245,25 +250,27 @@ static int post_recv(struct ibv_qp *base, struct ibv_recv_wr *wr, struct ibv_rec
 	*bad = wr;
 	if (fake_of(base->context)->errors[FAKE_RECV])
 		return fake_of(base->context)->errors[FAKE_RECV];
-	if (base->state == IBV_QPS_RESET)
-		return EINVAL;
-	qp->receives++;
+	for (; wr; wr = wr->next) {
+		*bad = wr;
+		if (base->state == IBV_QPS_RESET)
+			return EINVAL;
+		if (wr->num_sge)
+			qp->second = wr->sg_list[0];
+		qp->receives++;
+	}
 	return 0;
 }
 
-static void complete(struct fake_qp *qp, enum ibv_wc_opcode opcode, uint32_t imm, uint32_t bytes)
+static void complete(struct fake_qp *qp, const struct ibv_wc *wc)
 {
-	const struct fake_device *fake = fake_of(qp->qp.context);
+	struct ibv_wc *next = &qp->cq->wcs[qp->cq->tail % WCS_MAX];
 
-	if (fake->silent)
+	if (fake_of(qp->qp.context)->silent)
 		return;
-	qp->cq->wcs[qp->cq->tail++ % WCS_MAX] =
-		(struct ibv_wc){ .status = (enum ibv_wc_status)fake->status,
-				 .opcode = opcode,
-				 .vendor_err = fake->status ? 0x81 : 0,
-				 .imm_data = imm,
-				 .byte_len = bytes,
-				 .qp_num = qp->qp.qp_num };
+	qp->cq->tail++;
+	*next = *wc;
+	next->vendor_err = wc->status ? 0x81 : 0;
+	next->qp_num = qp->qp.qp_num;
 }
 
 static bool is_registered(uint64_t addr, uint32_t bytes)
@@ -273,30 +280,71 @@ static bool is_registered(uint64_t addr, uint32_t bytes)
 	return registered && addr >= start && addr + bytes <= start + registered->length;
 }
 
-static int post_send(struct ibv_qp *base, struct ibv_send_wr *wr, struct ibv_send_wr **bad)
+static int take_write(struct fake_qp *qp, const struct ibv_send_wr *wr)
 {
-	struct fake_qp *qp = (struct fake_qp *)(void *)base;
-	const struct fake_device *fake = fake_of(base->context);
+	const struct fake_device *fake = fake_of(qp->qp.context);
 	const struct ibv_sge *sge = wr->sg_list;
 	uint8_t *to = (uint8_t *)(uintptr_t)wr->wr.rdma.remote_addr;
+	struct ibv_wc wc = { .wr_id = wr->wr_id,
+			     .status = (enum ibv_wc_status)fake->status,
+			     .opcode = IBV_WC_RDMA_WRITE };
 
-	*bad = wr;
-	if (fake->errors[FAKE_SEND])
-		return fake->errors[FAKE_SEND];
-	if (base->state != IBV_QPS_RTS || wr->opcode != IBV_WR_RDMA_WRITE_WITH_IMM || wr->next ||
-	    wr->num_sge != 1 || !qp->receives || sge->lkey != LKEY || wr->wr.rdma.rkey != RKEY ||
+	if (sge->lkey != LKEY || wr->wr.rdma.rkey != RKEY ||
 	    !is_registered(sge->addr, sge->length) || !is_registered((uintptr_t)to, sge->length))
 		return EINVAL;
 	proofs++;
-	qp->receives--;
 	if (!fake->status)
 		memcpy(to, (const void *)(uintptr_t)sge->addr, sge->length);
 	if (fake->garbles)
 		to[0] ^= 1;
-	complete(qp, IBV_WC_RDMA_WRITE, 0, 0);
+	complete(qp, &wc);
+	wc.opcode = IBV_WC_RECV_RDMA_WITH_IMM;
+	wc.imm_data = wr->imm_data;
 	if (!fake->status)
-		complete(qp, IBV_WC_RECV_RDMA_WITH_IMM, wr->imm_data, sge->length);
+		complete(qp, &wc);
 	return 0;
+}
+
+/* As a driver does that does not know the flag for inline data: it looks for the bytes in registered memory. */
+static int take_send(struct fake_qp *qp, const struct ibv_send_wr *wr)
+{
+	const struct fake_device *fake = fake_of(qp->qp.context);
+	const struct ibv_sge *sge = wr->sg_list;
+	bool inlined = wr->send_flags & IBV_SEND_INLINE;
+	struct ibv_wc wc = { .wr_id = wr->wr_id, .opcode = IBV_WC_SEND };
+
+	if (inlined ? sge->length > qp->inline_bytes : sge->lkey != LKEY)
+		return EINVAL;
+	if (inlined && fake->ignores_inline)
+		wc.status = IBV_WC_LOC_PROT_ERR;
+	else if (!inlined || !fake->garbles_inline)
+		memcpy((void *)(uintptr_t)qp->second.addr, (const void *)(uintptr_t)sge->addr,
+		       sge->length);
+	complete(qp, &wc);
+	wc.opcode = IBV_WC_RECV;
+	if (!wc.status)
+		complete(qp, &wc);
+	return 0;
+}
+
+static int post_send(struct ibv_qp *base, struct ibv_send_wr *wr, struct ibv_send_wr **bad)
+{
+	struct fake_qp *qp = (struct fake_qp *)(void *)base;
+	const struct fake_device *fake = fake_of(base->context);
+	int ret = fake->errors[FAKE_SEND];
+
+	for (; wr && !ret; wr = wr->next) {
+		*bad = wr;
+		if (base->state != IBV_QPS_RTS || wr->num_sge != 1 || !qp->receives--)
+			return EINVAL;
+		if (wr->opcode == IBV_WR_RDMA_WRITE_WITH_IMM)
+			ret = take_write(qp, wr);
+		else
+			ret = wr->opcode == IBV_WR_SEND ? take_send(qp, wr) : EINVAL;
+		if (fake->status)
+			break;
+	}
+	return ret;
 }
 
 static int poll_cq(struct ibv_cq *base, int entries, struct ibv_wc *wc)

@@ -44,8 +44,8 @@ struct anynet_wire_hello ib_peer(bool is_send)
 		.lid = 9,
 		.qpn = PEER_QPN,
 		.psn = PEER_PSN,
-		.rkey = is_send ? PEER_RKEY : 0,
-		.addr = is_send ? PEER_ADDR : 0,
+		.rkey = PEER_RKEY,
+		.addr = PEER_ADDR,
 		.slots = is_send ? IB_CONTROL_SLOTS : IB_SLOTS,
 		.slot_bytes = is_send ? IB_CONTROL_BYTES : IB_SLOT_BYTES,
 	};
@@ -62,9 +62,12 @@ struct ib_link *ib_connector(bool up)
 	assert_non_null(link);
 	assert_int_equal(ib_link_join(link, &welcome), 0);
 	if (up) {
-		assert_int_equal(ib_link_ping(link), 0);
-		ib_complete(link);
-		assert_int_equal(ib_link_prove(link), 0);
+		assert_int_equal(ib_link_begin_proof(link), 0);
+		for (int step = 0; step < 3; step++) {
+			assert_int_equal(ib_link_prove(link, why, sizeof(why)), -EAGAIN);
+			ib_complete(link);
+		}
+		assert_int_equal(ib_link_prove(link, why, sizeof(why)), 0);
 	}
 	return link;
 }
@@ -158,6 +161,7 @@ static void on_post(const struct ibv_qp *qp, const struct ibv_send_wr *wr)
 		.rkey = wr->wr.rdma.rkey,
 		.imm = wr->imm_data,
 		.bytes = wr->sg_list->length,
+		.local = wr->sg_list->addr,
 	};
 	if (wr->opcode == IBV_WR_SEND)
 		memcpy(&next->frame, (void *)(uintptr_t)wr->sg_list->addr, sizeof(next->frame));

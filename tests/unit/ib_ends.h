@@ -50,7 +50,7 @@ struct ib_posted {
 	const struct ibv_qp *qp;
 	enum ibv_wr_opcode opcode;
 	struct anynet_wire_frame frame; /* of a SEND */
-	uint64_t addr;
+	uint64_t addr, local;
 	uint32_t rkey, imm, bytes;
 };
 

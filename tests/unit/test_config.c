@@ -194,6 +194,7 @@ static const struct sample {
 	{ "ANYNET_IB_QPS_PER_CONNECTION", "4", "4", "65" },
 	{ "ANYNET_IB_SPLIT_DATA_ON_QPS", "1", "1", "some" },
 	{ "ANYNET_IB_ECE_ENABLE", "0", "0", "some" },
+	{ "ANYNET_IB_LOOPBACK", "0", "0", "maybe" },
 	{ "ANYNET_IB_CM", "1", "1", "please" },
 	{ "ANYNET_RDMACM_LIB", "/opt/lib/librdmacm.so.1", "/opt/lib/librdmacm.so.1", NULL },
 	{ "ANYNET_IB_PCI_RELAXED_ORDERING", "0", "0", "3" },

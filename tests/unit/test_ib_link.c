@@ -292,17 +292,106 @@ static void test_the_queue_is_never_overrun(void **state)
 
 /* --- what proves that packets get through --- */
 
-static void test_a_sender_is_sure_when_its_own_packet_has_arrived(void **state)
+static void test_a_sender_is_sure_when_what_it_wrote_has_come_back(void **state)
 {
+	const enum ibv_wr_opcode steps[] = { IBV_WR_RDMA_WRITE, IBV_WR_RDMA_READ, IBV_WR_SEND };
 	const struct anynet_wire_frame ping = { .type = ANYNET_FRAME_PING };
+	const uint64_t slots = IB_SLOTS * IB_SLOT_BYTES;
+	char why[160];
 
 	(void)state;
 	link = ib_connector(false);
-	assert_int_equal(ib_link_ping(link), 0);
+	ib_note_posted();
+	assert_int_equal(ib_link_begin_proof(link), 0);
 	ib_bring(link, &ping, NULL, 0);
-	assert_int_equal(ib_link_prove(link), -EAGAIN);
+	for (unsigned i = 0; i < 3; i++) {
+		assert_int_equal(ib_link_prove(link, why, sizeof(why)), -EAGAIN);
+		assert_int_equal(link->state, IB_LINK_JOINED);
+		assert_int_equal(ib_posted_count, i + 1);
+		assert_int_equal(ib_posted[i].opcode, steps[i]);
+		if (steps[i] != IBV_WR_SEND) { /* a packet of full size, where no frame comes to */
+			assert_int_equal(ib_posted[i].bytes, 4096);
+			assert_int_equal(ib_posted[i].addr, PEER_ADDR + slots - 4096);
+			assert_int_equal(ib_posted[i].rkey, PEER_RKEY);
+		}
+		ib_complete(link);
+	}
+	assert_int_equal(ib_link_prove(link, why, sizeof(why)), 0);
+	assert_int_equal(link->state, IB_LINK_UP);
+	assert_int_equal(ib_link_credits(link), IB_SLOTS - 1); /* the PING's */
+}
+
+static void test_a_link_that_brings_other_bytes_back_is_none(void **state)
+{
+	char why[160];
+
+	(void)state;
+	link = ib_connector(false);
+	assert_int_equal(ib_link_begin_proof(link), 0);
 	ib_complete(link);
-	assert_int_equal(ib_link_prove(link), 0);
+	assert_int_equal(ib_link_prove(link, why, sizeof(why)), -EAGAIN);
+	link->proof[4095] ^= 1;
+	ib_complete(link);
+	assert_int_equal(ib_link_prove(link, why, sizeof(why)), -EBADMSG);
+	assert_string_equal(why, "a READ brings other bytes than were written");
+}
+
+/* Each step says what it was about. */
+static void test_a_proof_that_fails_names_the_step(void **state)
+{
+	static const struct {
+		enum ibv_wc_status status;
+		int err;
+		const char *words[3];
+	} ends[] = {
+		{ IBV_WC_RETRY_EXC_ERR,
+		  -ETIMEDOUT,
+		  { "packets of 4096 bytes do not get through: no answer to a WRITE",
+		    "packets of 4096 bytes do not get through: no answer to a READ",
+		    "packets of 32 bytes do not get through: no answer to a SEND" } },
+		{ IBV_WC_REM_ACCESS_ERR,
+		  -EREMOTEIO,
+		  { "a WRITE of 4096 bytes fails: Remote I/O error",
+		    "a READ of 4096 bytes fails: Remote I/O error",
+		    "a SEND of 32 bytes fails: Remote I/O error" } },
+	};
+	char why[160];
+
+	(void)state;
+	for (unsigned i = 0; i < 2; i++) {
+		for (int step = 0; step < 3; step++) {
+			link = ib_connector(false);
+			assert_int_equal(ib_link_begin_proof(link), 0);
+			for (int done = 0; done < step; done++) {
+				ib_complete(link);
+				assert_int_equal(ib_link_prove(link, why, sizeof(why)), -EAGAIN);
+			}
+			stub_complete(link->qp, 1, ends[i].status);
+			assert_int_equal(ib_link_prove(link, why, sizeof(why)), ends[i].err);
+			assert_string_equal(why, ends[i].words[step]);
+			ib_link_free(link);
+		}
+	}
+	link = NULL;
+}
+
+/* Where an adapter copies nothing the link does, each into a place of its own. */
+static void test_without_inline_data_copies_are_posted(void **state)
+{
+	const struct anynet_wire_frame frame = { .type = ANYNET_FRAME_PING, .seq = 7 };
+
+	(void)state;
+	nic->takes_inline = false;
+	link = ib_connector(true);
+	nic->takes_inline = true;
+	assert_int_equal(link->inline_bytes, 0);
+	assert_int_equal(ib_link_copy_max(link), IB_COPY_BYTES);
+	ib_note_posted();
+	for (int i = 0; i < 2; i++)
+		assert_int_equal(ib_link_say(link, &frame, sizeof(frame), true), 0);
+	assert_int_equal(ib_posted[0].frame.seq, 7);
+	assert_true(ib_posted[0].local != ib_posted[1].local);
+	ib_complete(link);
 }
 
 static void test_a_receiver_is_sure_when_something_comes(void **state)
@@ -378,7 +467,10 @@ int main(void)
 		T(test_a_sender_posts_no_more_than_the_peer_has_slots),
 		T(test_a_receiver_tells_of_its_slots_in_time),
 		T(test_the_queue_is_never_overrun),
-		T(test_a_sender_is_sure_when_its_own_packet_has_arrived),
+		T(test_a_sender_is_sure_when_what_it_wrote_has_come_back),
+		T(test_a_link_that_brings_other_bytes_back_is_none),
+		T(test_a_proof_that_fails_names_the_step),
+		T(test_without_inline_data_copies_are_posted),
 		T(test_a_receiver_is_sure_when_something_comes),
 		T(test_how_it_breaks_is_told),
 		T(test_a_path_of_another_port_is_not_taken),

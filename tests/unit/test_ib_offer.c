@@ -117,7 +117,7 @@ static void test_every_step_of_the_proof_has_its_words(void **state)
 		{ "poll=5", "its completion queue cannot be polled" },
 		{ "status=12", "no answer: its packets are lost (status 12, vendor 0x81)" },
 		{ "status=10", "an RDMA WRITE to itself failed with status 10, vendor 0x81" },
-		{ "silent", "an RDMA WRITE to itself got 0 of 2 completions in 3 s" },
+		{ "silent", "an RDMA WRITE and a SEND to itself got 0 of 4 completions in 3 s" },
 		{ "garbles", "an RDMA WRITE to itself brought other bytes" },
 	};
 
@@ -130,6 +130,31 @@ static void test_every_step_of_the_proof_has_its_words(void **state)
 		assert_int_equal(ib_probed.device_count, 0);
 		expect_verdict("mlx5_0:1", false, steps[i].words);
 	}
+}
+
+/* … and is offered all the same: links copy by themselves then. */
+static void test_an_adapter_without_inline_data_is_noticed(void **state)
+{
+	static const char *const kinds[] = { "clamps", "ignores-inline", "garbles-inline" };
+
+	(void)state;
+	for (size_t i = 0; i < sizeof(kinds) / sizeof(kinds[0]); i++) {
+		char script[160];
+
+		snprintf(script, sizeof(script), "mlx5_0 %s " ETH_PORT, kinds[i]);
+		probing_run(script);
+		assert_int_equal(ib_probed.device_count, 1);
+		expect_verdict("mlx5_0", true, ", no inline data, control on");
+	}
+}
+
+static void test_a_port_that_is_not_to_prove_itself_is_offered(void **state)
+{
+	(void)state;
+	ib_cfg.ib_loopback = false;
+	probing_run("mlx5_0 silent " ETH_PORT);
+	assert_int_equal(ib_probed.device_count, 1);
+	expect_verdict("mlx5_0", true, ", not proven (ANYNET_IB_LOOPBACK=0), control on");
 }
 
 static void test_what_fails_leaves_the_others(void **state)
@@ -207,6 +232,8 @@ int main(int argc, char **argv)
 		TEST(test_a_verdict_says_how_much_memory_may_be_locked),
 		TEST(test_infiniband_ports_of_one_card),
 		TEST(test_every_step_of_the_proof_has_its_words),
+		TEST(test_an_adapter_without_inline_data_is_noticed),
+		TEST(test_a_port_that_is_not_to_prove_itself_is_offered),
 		TEST(test_what_fails_leaves_the_others),
 		TEST(test_tcp_stands_by_beside_ib_only),
 		TEST(test_an_interface_that_is_not_wanted_gets_no_control_connections),

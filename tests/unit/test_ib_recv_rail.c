@@ -5,11 +5,14 @@
 #include <setjmp.h>
 #include <stdarg.h>
 #include <string.h>
+#include <sys/socket.h>
+#include <unistd.h>
 
 #include <cmocka.h>
 
 #include "ib_ends.h"
 #include "support/capture.h"
+#include "transports/common/heal.h"
 
 #define LARGE 4096
 
@@ -179,6 +182,156 @@ static void test_what_a_queue_pair_had_brought_when_it_broke_counts(void **state
 	position(3);
 }
 
+/* The sender has given the queue pair up after all, and has read nothing that came by it. */
+static void test_what_was_told_by_a_queue_pair_that_is_given_up_is_told_again(void **state)
+{
+	struct anynet_wire_frame ping = { .type = ANYNET_FRAME_PING }, data, word;
+	uint8_t acks[ANYNET_ACK_BYTES];
+	struct anynet_request *req;
+	struct anynet_rail *rail;
+	int fds[2];
+
+	(void)state;
+	ib_open_recv(&pair, 1, 0);
+	rail = pair.recv->rails[0];
+	req = pair_irecv(&pair, pair_in, 100, 0);
+	data = frame_data(0, 0, ANYNET_FLAG_ACK, 100);
+	frame_put(pair.fds[0], &data, pair_out);
+	pair_finish(&req, 1, NULL);
+	assert_true(frame_get(pair.fds[0], &word, acks, sizeof(acks)));
+	assert_int_equal(word.type, ANYNET_FRAME_ACK);
+
+	assert_int_equal(socketpair(AF_UNIX, SOCK_STREAM, 0, fds), 0);
+	comm_enter(pair.recv);
+	comm_sever(pair.recv, rail, 0);
+	rail->next_link = ib_acceptor();
+	comm_rail_back(pair.recv, rail, fds[0], 1, rail->home, 1, 0);
+	comm_leave(pair.recv);
+	close(pair.fds[0]);
+	pair.fds[0] = fds[1];
+	ib_note_posted();
+	ib_bring(ib_link_of(pair.recv, 0), &ping, NULL, 0);
+	ib_turn(pair.recv);
+	assert_int_equal(ib_posted[0].frame.type, ANYNET_FRAME_ACK);
+
+	assert_int_equal(write(fds[1], &ping, sizeof(ping)), sizeof(ping));
+	pair.recv->watch.looked_ms = 0;
+	pair_irecv(&pair, pair_in, 100, 0);
+	atomic_store(&pair.recv->attention, true);
+	ib_turn(pair.recv);
+	assert_false(ib_rail_is_linked(rail));
+	ib_turn(pair.recv);
+	assert_true(frame_get(fds[1], &word, acks, sizeof(acks)));
+	assert_int_equal(word.type, ANYNET_FRAME_ACK);
+	assert_int_equal(word.length, 0);
+}
+
+/* --- a queue pair beside the path that carries the rail --- */
+
+__typeof__(comm_device_at) __wrap_comm_device_at; /* connections of the test's have no address */
+
+const struct anynet_device *__wrap_comm_device_at(const struct anynet_comm *comm, int fd)
+{
+	(void)fd;
+	return comm->dev;
+}
+
+/* A hello for rail 0 from the sender whose end has this number. The answer's status; *fd: where that was
+ * read, -1 = the receiver has closed it. */
+static enum anynet_hello_status hear(enum anynet_hello_kind kind, uint32_t epoch, uint32_t qpn,
+				     struct anynet_wire_hello *answer, int *fd)
+{
+	struct anynet_wire_hello hello = ib_peer(true);
+	char byte;
+	int fds[2];
+
+	hello.type = ANYNET_HELLO;
+	hello.kind = (uint8_t)kind;
+	hello.epoch = epoch;
+	hello.qp.qpn = qpn;
+	if (!qpn)
+		hello.qp.link = 0;
+	assert_int_equal(socketpair(AF_UNIX, SOCK_STREAM, 0, fds), 0);
+	assert_int_equal(heal_post(pair.recv, fds[0], &hello, NULL), 0);
+	ib_turn(pair.recv);
+	assert_int_equal(recv(fds[1], answer, sizeof(*answer), 0), sizeof(*answer));
+	assert_int_equal(answer->kind, kind);
+	*fd = fds[1];
+	if (!recv(fds[1], &byte, 1, MSG_DONTWAIT)) {
+		close(fds[1]);
+		*fd = -1;
+	}
+	return answer->status;
+}
+
+static void resumes(uint32_t epoch, uint32_t qpn, struct anynet_wire_hello *answer)
+{
+	int fd;
+
+	assert_int_equal(hear(ANYNET_KIND_RESUME, epoch, qpn, answer, &fd), ANYNET_STATUS_OK);
+	assert_true(fd >= 0);
+	close(pair.fds[0]);
+	pair.fds[0] = fd;
+}
+
+static void test_a_link_waits_for_the_resume_that_names_it(void **state)
+{
+	struct anynet_wire_hello answer, again;
+	struct anynet_rail *rail;
+	int fd;
+
+	(void)state;
+	ib_open_recv(&pair, 1, 0);
+	rail = pair.recv->rails[0];
+	assert_int_equal(hear(ANYNET_KIND_LINK, 1, 5, &answer, &fd), ANYNET_STATUS_OK);
+	assert_int_equal(fd, -1);
+	assert_int_equal(answer.qp.link, 1);
+	assert_int_equal(rail->epoch, 0); /* the rail goes on as it did */
+	assert_false(ib_rail_is_linked(rail));
+	/* The same hello once more, recorded by somebody: it changes nothing. */
+	assert_int_equal(hear(ANYNET_KIND_LINK, 1, 5, &again, &fd), ANYNET_STATUS_STALE);
+	resumes(2, 5, &again);
+	assert_int_equal(again.qp.qpn, answer.qp.qpn);
+	assert_true(ib_rail_is_linked(rail));
+}
+
+static void test_a_resume_that_names_another_link_goes_by_tcp(void **state)
+{
+	static const uint32_t others[] = { 6, 0 };
+	struct anynet_wire_hello answer;
+	uint32_t epoch = 0;
+	int fd;
+
+	(void)state;
+	ib_open_recv(&pair, 1, 0);
+	for (size_t i = 0; i < 2; i++) {
+		assert_int_equal(hear(ANYNET_KIND_LINK, ++epoch, 5, &answer, &fd), ANYNET_STATUS_OK);
+		resumes(++epoch, others[i], &answer);
+		assert_int_equal(answer.qp.link, 0);
+		assert_false(ib_rail_is_linked(pair.recv->rails[0]));
+		resumes(++epoch, 5, &answer); /* it has been given up */
+		assert_int_equal(answer.qp.link, 0);
+	}
+}
+
+/* Of those that no RESUME has followed only the newest is kept. */
+static void test_a_newer_link_takes_the_place_of_an_older_one(void **state)
+{
+	struct anynet_wire_hello answer;
+	int fd;
+
+	(void)state;
+	ib_open_recv(&pair, 1, 0);
+	for (uint32_t epoch = 1; epoch < 100; epoch++) {
+		assert_int_equal(hear(ANYNET_KIND_LINK, epoch, epoch + 5, &answer, &fd),
+				 ANYNET_STATUS_OK);
+		assert_int_equal(answer.qp.link, 1);
+		ib_chores_finish();
+	}
+	resumes(100, 104, &answer);
+	assert_true(ib_rail_is_linked(pair.recv->rails[0]));
+}
+
 /* Receives are told on the sender's board, neighbours together, and none beyond its end. */
 static void test_grants_stay_on_the_board(void **state)
 {
@@ -260,6 +413,10 @@ int main(void)
 		T(test_a_receive_is_granted_again_though_later_ones_are_over),
 		T(test_the_tcp_connection_counts_until_the_queue_pair_is_proven),
 		T(test_what_a_queue_pair_had_brought_when_it_broke_counts),
+		T(test_what_was_told_by_a_queue_pair_that_is_given_up_is_told_again),
+		T(test_a_link_waits_for_the_resume_that_names_it),
+		T(test_a_resume_that_names_another_link_goes_by_tcp),
+		T(test_a_newer_link_takes_the_place_of_an_older_one),
 		T(test_grants_stay_on_the_board),
 		T(test_grants_wait_for_others),
 		T(test_nothing_is_written_when_a_comm_is_closed),

@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* Connections that stand and move nothing, on a clock and a rail of the test's: when they count, and when it is
  * over (progress.h). */
+#include <errno.h>
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stdint.h>
@@ -138,6 +139,21 @@ static void test_the_same_place_again_is_put_off(void **state)
 	assert_int_equal(progress_pause_ms(&rail), 0);
 }
 
+/* One that brought something is followed by the next at once; a WRITE that is refused will be again. */
+static void test_links_made_in_vain_follow_each_other_ever_more_slowly(void **state)
+{
+	static const uint64_t seconds[] = { 1, 2, 4, 8, 16, 32, 64, 128, 256, 512, 512 };
+
+	(void)state;
+	assert_int_equal(progress_link_pause_ms(&rail), 0);
+	for (size_t i = 0; i < sizeof(seconds) / sizeof(seconds[0]); i++) {
+		progress_link_end(&rail, i % 2 ? -ETIMEDOUT : -EREMOTEIO, i % 2 ? 15 : 1000);
+		assert_int_equal(progress_link_pause_ms(&rail), seconds[i] * 1000);
+	}
+	progress_link_end(&rail, -ETIMEDOUT, 16);
+	assert_int_equal(progress_link_pause_ms(&rail), 0);
+}
+
 static void test_silence_makes_a_pair_narrow(void **state)
 {
 	const struct anynet_wire_rail other = { 2, 1 };
@@ -186,6 +202,7 @@ int main(void)
 		T(test_progress_begins_a_new_row),
 		T(test_idle_time_says_nothing),
 		T(test_the_same_place_again_is_put_off),
+		T(test_links_made_in_vain_follow_each_other_ever_more_slowly),
 		T(test_silence_makes_a_pair_narrow),
 		T(test_what_was_acknowledged_before_is_noted),
 		T(test_a_thousand_breaks_are_ten_lines),

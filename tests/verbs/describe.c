@@ -7,6 +7,8 @@
  *
  *   device NAME [PROPERTY…]     open=ERRNO query=ERRNO iwarp dmabuf ece sysfs=DIRECTORY max_qp=N
  *                               max_wr=N max_sge=N max_cqe=N inline=BYTES rd_atomic=N
+ *                               clamp: more inline data than there is gives what there is (hns);
+ *                               no-inline: the flag for it is ignored (mana, vmw_pvrdma)
  *   port [PROPERTY…]            one more port of that device:
  *                               query=ERRNO layer=ib|eth|N state=down|init|armed|active|N lid=N
  *                               mtu=1…5 speed=N width=N (as in struct ibv_port_attr)
@@ -231,6 +233,10 @@ static int device_property(struct fake_device *device, const char *word)
 		device->dmabuf = true;
 	else if (!strcmp(word, "ece"))
 		device->ece = true;
+	else if (!strcmp(word, "clamp"))
+		device->clamps = true;
+	else if (!strcmp(word, "no-inline"))
+		device->ignores_inline = true;
 	else
 		return -EINVAL;
 	return 0;

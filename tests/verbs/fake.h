@@ -53,7 +53,7 @@ struct fake_device {
 	struct ibv_device device; /* first */
 	int open_error, query_error;
 	int max_qp, max_wr, max_sge, max_cqe, max_inline, max_rd_atomic;
-	bool dmabuf, ece;
+	bool dmabuf, ece, clamps, ignores_inline;
 	bool dead; /* after DEVICE_FATAL */
 	int port_count, qp_count;
 	struct fake_port ports[PORTS_MAX];

@@ -77,6 +77,8 @@ static void add_send(struct fake_qp *qp, const struct ibv_send_wr *wr)
 		wqe->flags |= IBV_SEND_SIGNALED;
 	if (wr->num_sge)
 		memcpy(wqe->sges, wr->sg_list, (size_t)wr->num_sge * sizeof(*wqe->sges));
+	if (qp->device->ignores_inline)
+		wqe->flags &= ~(unsigned)IBV_SEND_INLINE;
 	if (wqe->flags & IBV_SEND_INLINE)
 		copy_inline(wqe, wr);
 	wqe->psn = qp->psn;

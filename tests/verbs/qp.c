@@ -29,7 +29,7 @@ static int qp_refusal(const struct fake_device *device, const struct ibv_qp_init
 	    cap->max_recv_wr > (uint32_t)device->max_wr ||
 	    cap->max_send_sge > (uint32_t)device->max_sge ||
 	    cap->max_recv_sge > (uint32_t)device->max_sge ||
-	    cap->max_inline_data > (uint32_t)device->max_inline)
+	    (cap->max_inline_data > (uint32_t)device->max_inline && !device->clamps))
 		return EINVAL;
 	return device->qp_count >= device->max_qp ? ENOMEM : 0;
 }
@@ -88,6 +88,8 @@ struct ibv_qp *ibv_create_qp(struct ibv_pd *pd, struct ibv_qp_init_attr *init)
 
 	fake_lock();
 	ret = qp_refusal(device, init);
+	if (init->cap.max_inline_data > (uint32_t)device->max_inline)
+		init->cap.max_inline_data = (uint32_t)device->max_inline;
 	if (!ret) {
 		qp = qp_new(&init->cap);
 		ret = qp ? 0 : ENOMEM;
@@ -104,6 +106,7 @@ struct ibv_qp *ibv_create_qp(struct ibv_pd *pd, struct ibv_qp_init_attr *init)
 		qp->qp.qp_num = qpn_take(device);
 		qp->qp.state = qp->state = IBV_QPS_RESET;
 		device->qp_count++;
+		fake.counts.qps_made++;
 		((struct fake_pd *)(void *)pd)->users++;
 		((struct fake_cq *)(void *)init->send_cq)->users++;
 		((struct fake_cq *)(void *)init->recv_cq)->users++;

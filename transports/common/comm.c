@@ -265,8 +265,8 @@ void comm_sever(struct anynet_comm *comm, struct anynet_rail *rail, int err)
 	if (err)
 		recorder_note(comm, rail, ANYNET_EVENT_BROKE, err, 0, NULL);
 	progress_end(rail, now);
-	rail->ops->sever(rail);
 	rail->broke_by = err;
+	rail->ops->sever(rail);
 	rail->readable = rail->writable = rail->parked = rail->ended = false;
 	rail->suspect = false;
 	rail->silent_ms = rail->doubted_ms = 0;

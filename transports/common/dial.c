@@ -57,7 +57,9 @@ static void offer_link(struct dial *dial, const struct anynet_device *dev, int t
 {
 	char why[160] = "ANYNET_CHECKSUM is set";
 
-	if (!dev || dev->link != ANYNET_LINK_IB)
+	if (dial->link)
+		ib_link_describe(dial->link, hello);
+	if (dial->link || !dev || dev->link != ANYNET_LINK_IB)
 		return;
 	hello->cm.wanted = !dial->without_cm;
 	if (!anynet_net.cfg->checksum)
@@ -71,7 +73,8 @@ static void offer_link(struct dial *dial, const struct anynet_device *dev, int t
 
 static void drop_link(struct dial *dial, const char *why)
 {
-	hello_say_no_link(dial->hello, why);
+	if (!dial->quiet)
+		hello_say_no_link(dial->hello, why);
 	if (why != dial->hello->reason)
 		snprintf(dial->hello->reason, sizeof(dial->hello->reason), "%s", why);
 	ib_link_free(dial->link);
@@ -82,7 +85,7 @@ static void drop_link(struct dial *dial, const char *why)
 /* The link is connected: see whether it works. */
 static void begin_proof(struct dial *dial)
 {
-	int ret = ib_link_ping(dial->link);
+	int ret = ib_link_begin_proof(dial->link);
 
 	if (ret) {
 		drop_link(dial, strerror(-ret));
@@ -93,10 +96,10 @@ static void begin_proof(struct dial *dial)
 }
 
 /* For the RDMA connection manager. Where all start at once a subnet's may be slow to tell the paths; the
- * further rails have to stand before long (connect.c); one that is resumed cannot go on meanwhile. */
-static unsigned join_ms(uint8_t kind)
+ * further rails have to stand before long (connect.c). */
+static unsigned join_ms(enum anynet_hello_kind kind)
 {
-	return kind == ANYNET_KIND_COMM ? 5000 : kind == ANYNET_KIND_RAIL ? 2000 : 400;
+	return kind == ANYNET_KIND_COMM ? 5000 : 2000;
 }
 
 /* Answered: join what the peer made for us. */
@@ -112,14 +115,16 @@ static void begin_join(struct dial *dial)
 			drop_link(dial, welcome->reason);
 		return;
 	}
+	if (dial->kind == ANYNET_KIND_RESUME)
+		return; /* it has been proven, and the peer has it still */
 	ret = ib_link_join(dial->link, welcome);
 	if (ret == -EINPROGRESS) {
-		dial->proof_ms = net_now_ms() + join_ms(welcome->kind);
+		dial->proof_ms = net_now_ms() + join_ms(dial->kind);
 		dial->state = DIAL_JOIN;
 	} else if (ret) {
 		drop_link(dial, strerror(-ret));
 	} else {
-		if (welcome->reason[0] && welcome->kind == ANYNET_KIND_COMM)
+		if (welcome->reason[0] && dial->kind == ANYNET_KIND_COMM)
 			hello_say_no_cm(welcome, welcome->reason);
 		begin_proof(dial);
 	}
@@ -169,7 +174,10 @@ static int join(struct dial *dial)
 	if (ret) {
 		hello_say_no_cm(dial->hello, why);
 		dial->without_cm = true;
-		return begin_agreeing(dial);
+		if (dial->kind != ANYNET_KIND_LINK)
+			return begin_agreeing(dial);
+		drop_link(dial, why); /* nobody reads this connection any more: another one, without */
+		return 0;
 	}
 	begin_proof(dial);
 	return 0;
@@ -177,16 +185,15 @@ static int join(struct dial *dial)
 
 static int prove(struct dial *dial)
 {
-	int ret = ib_link_prove(dial->link);
+	char why[112];
+	int ret = ib_link_prove(dial->link, why, sizeof(why));
 
-	if (!ret)
-		dial->state = DIAL_DONE;
-	else if (ret != -EAGAIN && ret != -ETIMEDOUT)
-		drop_link(dial, strerror(-ret));
-	else if (ret == -EAGAIN && net_now_ms() < dial->proof_ms)
-		return -EAGAIN;
+	if (ret == -EAGAIN && net_now_ms() < dial->proof_ms)
+		return ret;
+	if (ret)
+		drop_link(dial, why);
 	else
-		drop_link(dial, "packets do not get through");
+		dial->state = DIAL_DONE;
 	return 0;
 }
 
@@ -200,6 +207,7 @@ int dial_start(struct dial *dial, const struct comm_paths *paths, const struct a
 
 	if (!hello)
 		return -ENOMEM;
+	dial->kind = kind;
 	fill_hello(hello, paths, kind, rail, epoch);
 	dial->question = hello_question(hello);
 	offer_link(dial, dev, paths->traffic_class, hello);

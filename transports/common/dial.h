@@ -25,15 +25,18 @@ enum dial_state {
 
 struct dial {
 	enum dial_state state;
+	enum anynet_hello_kind kind; /* of the last dial */
 	int fd; /* -1 = none; with DIAL_DONE the caller may take it */
 	size_t done;
 	struct sockaddr_storage from, to;
 	struct hello_question question;
 	struct auth auth;
-	struct ib_link *link; /* offered in the hello; with DIAL_DONE it works, and may be taken */
+	struct ib_link *link; /* offered in the hello, or before dial_start the proven one that a RESUME is for; with
+			       * DIAL_DONE it works, and may be taken */
 	struct anynet_wire_frame frame; /* the peer's, with DIAL_AGREE */
 	bool narrow; /* set before dial_start: with packets that are no larger than the hello's */
 	bool without_cm;   /* the RDMA connection manager has failed: later dials do without */
+	bool quiet;        /* why there is no link has been said before */
 	uint64_t proof_ms; /* until when the link is to be connected, or proven */
 	struct anynet_wire_hello *hello; /* the message being sent or received, last the welcome */
 };

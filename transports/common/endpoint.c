@@ -342,7 +342,7 @@ int endpoint_admit(const struct anynet_wire_hello *hello, int fd, const struct a
 	if (hello->kind == ANYNET_KIND_PROBE)
 		return answer_probe(hello, answer);
 	endpoint = find(hello->endpoint, hello->token);
-	if (hello->kind == ANYNET_KIND_RESUME) {
+	if (hello->kind == ANYNET_KIND_RESUME || hello->kind == ANYNET_KIND_LINK) {
 		if (!endpoint || !endpoint->comm || endpoint->comm_id != hello->comm_id)
 			return answer_gone(hello, answer);
 		return heal_post(endpoint->comm, fd, hello, auth) ? -ENOENT : -EINPROGRESS;

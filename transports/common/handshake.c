@@ -220,7 +220,7 @@ static int greet(struct handshake *hs, uint64_t now_ms)
 	known = endpoint_expects(&hs->hello);
 	hs->endpoint = known ? (int64_t)hs->hello.endpoint : -1;
 	/* Those who ask for a comm that is closed are told so: one bit about a random number. */
-	if (!known && hs->hello.kind != ANYNET_KIND_PROBE && hs->hello.kind != ANYNET_KIND_RESUME)
+	if (!known && hs->hello.kind < ANYNET_KIND_RESUME)
 		return -ENOENT;
 	switch (auth_judge(&hs->auth, &hs->hello, why, sizeof(why))) {
 	case AUTH_ADMIT:

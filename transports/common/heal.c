@@ -24,7 +24,6 @@
 #define PROBE_PAUSE_MS 1000
 #define GONE_MS        500 /* nobody there at any address for so long: the peer is gone */
 #define GONE_REFUSALS  2
-#define VAIN_LINKS     2
 #define EPOCH_STEP     16 /* on from an epoch that was too old */
 
 /* A connection being made for one rail (sender), or to ask about the sender (receiver). */
@@ -101,8 +100,8 @@ void heal_rail(struct anynet_comm *comm, struct anynet_rail *rail, bool elsewher
 	redial = &heal->redials[rail->index];
 	if (redial->wanted && !is_homeward(redial))
 		return;
-	/* A homeward hello that is out may be what ended the old connection: its answer is on the way. */
-	if (redial->dial.state <= DIAL_HELLO)
+	/* A homeward RESUME that is out may be what ended the old connection: its answer is on the way. */
+	if (redial->dial.state <= DIAL_HELLO || redial->dial.kind == ANYNET_KIND_LINK)
 		dial_close(&redial->dial);
 	redial->wanted = true;
 	redial->order = elsewhere || rail->progress.vain > 1 ? PAIRS_ELSEWHERE : PAIRS_OWN_FIRST;
@@ -224,10 +223,31 @@ static bool is_narrow(struct anynet_rail *rail, struct anynet_wire_rail pair)
 		rail->ops->moved(rail) == RAIL_STUCK);
 }
 
-/* One whose links stand and carry nothing does without. */
-static bool may_link(const struct anynet_rail *rail)
+/*
+ * A rail goes on by TCP at once, whatever it was carried by: that costs a round trip. A link is made beside it, and
+ * takes the rail over once it has proven itself. So a fabric that is dead, or refuses what matters, holds up nobody.
+ */
+static enum anynet_hello_kind kind_of(const struct anynet_comm *comm,
+				      const struct anynet_rail *rail, const struct redial *redial)
 {
-	return !rail->comm->unlinked && rail->progress.vain < VAIN_LINKS;
+	if (!rail)
+		return ANYNET_KIND_PROBE;
+	return is_homeward(redial) && !redial->dial.link && pairs_want_link(comm, rail)
+		       ? ANYNET_KIND_LINK
+		       : ANYNET_KIND_RESUME;
+}
+
+/* The next pair; false = there is none. Where a link has been proven it is that one again. */
+static bool choose_pair(struct anynet_comm *comm, struct anynet_rail *rail, struct redial *redial)
+{
+	struct anynet_wire_rail pairs[PAIRS_MAX];
+
+	if (redial->dial.link)
+		return true;
+	redial->pairs = pairs_list(comm, rail, redial->order, pairs);
+	if (redial->pairs)
+		redial->pair = pairs[redial->tries % redial->pairs];
+	return redial->pairs;
 }
 
 /* Begin a dial over the next pair: 0, -EAGAIN = there is none now, or -errno of this one. */
@@ -235,26 +255,26 @@ static int start_dial(struct anynet_comm *comm, struct anynet_rail *rail, struct
 		      uint64_t now)
 {
 	const struct comm_paths *paths = &comm->paths;
-	struct anynet_wire_rail pairs[PAIRS_MAX];
-	const struct anynet_device *dev;
+	enum anynet_hello_kind kind = kind_of(comm, rail, redial);
 	int ret;
 
 	if (now < redial->next_ms)
 		return -EAGAIN;
-	redial->pairs = pairs_list(comm, rail, redial->order, pairs);
-	if (!redial->pairs) {
+	if (comm->unlinked)
+		dial_close(&redial->dial); /* with a link that has been proven meanwhile */
+	if (!choose_pair(comm, rail, redial)) {
 		next_try(redial, now);
 		return -EAGAIN;
 	}
-	redial->pair = pairs[redial->tries % redial->pairs];
 	redial->limit_ms = now + connect_limit(comm);
 	if (!dial_pair(&redial->dial, paths, redial->pair))
 		return -EADDRNOTAVAIL;
-	dev = paths->own[redial->pair.from];
 	redial->dial.narrow = rail && is_narrow(rail, redial->pair);
-	ret = dial_start(&redial->dial, paths, rail && may_link(rail) ? dev : NULL,
-			 rail ? ANYNET_KIND_RESUME : ANYNET_KIND_PROBE, rail ? rail->index : 0,
-			 ++redial->epoch);
+	redial->dial.quiet =
+		kind == ANYNET_KIND_LINK && !progress_is_news(rail->progress.links_failed + 1);
+	ret = dial_start(&redial->dial, paths,
+			 kind == ANYNET_KIND_LINK ? paths->own[redial->pair.from] : NULL, kind,
+			 rail ? rail->index : 0, ++redial->epoch);
 	return ret == -EAGAIN ? -EBUSY : ret; /* no port of ours is free */
 }
 
@@ -272,7 +292,7 @@ static int step_dial(struct anynet_comm *comm, struct anynet_rail *rail, struct 
 	}
 	if (!ret)
 		ret = dial_step(dial);
-	redial->said |= dial->state > DIAL_HELLO;
+	redial->said |= dial->state > DIAL_HELLO && dial->kind != ANYNET_KIND_LINK;
 	if (ret == -EAGAIN && now < redial->limit_ms + (dial->state == DIAL_HELLO ? 0 : ANSWER_MS))
 		return -EAGAIN;
 	if (ret)
@@ -381,12 +401,30 @@ static void came_back(struct anynet_comm *comm, struct anynet_rail *rail, struct
 	/* Who went home in vain does so ever less often. */
 	redial->pause_ms =
 		is_homeward(redial) ? anynet_min(redial->pause_ms * 2, HOME_MAX_MS) : HOME_MIN_MS;
-	redial->next_ms = net_now_ms() + redial->pause_ms;
+	redial->next_ms = net_now_ms() + (pairs_want_link(comm, rail) ? progress_link_pause_ms(rail)
+								      : redial->pause_ms);
 	redial->order = PAIRS_HOME;
 	redial->said = false;
 	redial->tries = 0;
 	comm->heal->refused_ms = 0;
 	comm->heal->refusals = 0;
+}
+
+/* The peer has answered about a link. If that has proven itself it takes the rail over, by a connection of its own. */
+static void link_answered(struct anynet_rail *rail, struct redial *redial, uint64_t now)
+{
+	struct ib_link *link = redial->dial.link;
+
+	if (!link) {
+		rail->progress.links_failed++;
+		next_try(redial, now);
+		return;
+	}
+	rail->progress.links_failed = 0;
+	redial->dial.link = NULL;
+	dial_close(&redial->dial);
+	redial->dial.link = link;
+	redial->next_ms = now;
 }
 
 /* The receiver has closed the comm, or it has failed there. Its other rails may still bring its last
@@ -417,7 +455,10 @@ static void step_rail(struct anynet_comm *comm, struct anynet_rail *rail, struct
 		return;
 	switch (redial->dial.hello->status) {
 	case ANYNET_STATUS_OK:
-		came_back(comm, rail, redial);
+		if (redial->dial.kind == ANYNET_KIND_LINK)
+			link_answered(rail, redial, now);
+		else
+			came_back(comm, rail, redial);
 		break;
 	case ANYNET_STATUS_GONE:
 		peer_has_ended(comm, rail, redial, now);

@@ -120,7 +120,7 @@ int hello_check(struct anynet_wire_hello *hello, enum anynet_hello_type type)
 	    hello->rail >= ANYNET_RAILS_MAX || hello->rails > ANYNET_RAILS_MAX)
 		return -EPROTO;
 	if (type == ANYNET_HELLO &&
-	    (hello->kind < ANYNET_KIND_COMM || hello->kind > ANYNET_KIND_PROBE || !hello->rails ||
+	    (hello->kind < ANYNET_KIND_COMM || hello->kind > ANYNET_KIND_LINK || !hello->rails ||
 	     hello->replay_bytes < 1024))
 		return -EPROTO;
 	if (type == ANYNET_WELCOME && hello->status == ANYNET_STATUS_OK &&

@@ -56,8 +56,7 @@ static void add_all(struct list *list, bool lost, struct anynet_wire_rail avoid)
 			add_but(list, (struct anynet_wire_rail){ from, to }, avoid);
 }
 
-/* One that never had a link is not asked for: to ask takes the rail's connection from it. */
-static bool wants_link(const struct anynet_comm *comm, const struct anynet_rail *rail)
+bool pairs_want_link(const struct anynet_comm *comm, const struct anynet_rail *rail)
 {
 	return comm_is_ib(comm) && !comm->unlinked && ib_rail_had_link(rail);
 }
@@ -65,7 +64,7 @@ static bool wants_link(const struct anynet_comm *comm, const struct anynet_rail 
 bool pairs_away(const struct anynet_comm *comm, const struct anynet_rail *rail)
 {
 	return !pairs_equal(rail->pair, rail->home) ||
-	       (wants_link(comm, rail) && !ib_rail_is_linked(rail));
+	       (pairs_want_link(comm, rail) && !ib_rail_is_linked(rail));
 }
 
 /* May a link come of a dial through this NIC? */
@@ -80,7 +79,7 @@ static bool may_link(const struct list *list, unsigned from)
 static void add_home(struct list *list, const struct anynet_comm *comm,
 		     const struct anynet_rail *rail)
 {
-	bool ib = wants_link(comm, rail);
+	bool ib = pairs_want_link(comm, rail);
 
 	if (ib ? may_link(list, rail->home.from) : !is_lost(list, rail->home.from))
 		add(list, rail->home);

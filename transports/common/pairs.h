@@ -26,4 +26,7 @@ static inline bool pairs_equal(struct anynet_wire_rail a, struct anynet_wire_rai
 /* Is a rail that works not where it belongs: on another pair than its own, or without a link? */
 bool pairs_away(const struct anynet_comm *comm, const struct anynet_rail *rail);
 
+/* Is it one that a link is to be made for? One that never had any is not. */
+bool pairs_want_link(const struct anynet_comm *comm, const struct anynet_rail *rail);
+
 #endif

@@ -11,6 +11,10 @@
 #define PAUSE_MAX_MS 250
 #define PAUSE_SHIFTS 5 /* doublings up to the longest */
 
+#define LINK_FRAMES       16 /* one that brought fewer brought nothing */
+#define LINK_PAUSE_MS     1000
+#define LINK_PAUSE_SHIFTS 9 /* doublings, up to 8.5 minutes */
+
 void progress_begin(struct anynet_rail *rail, uint64_t frames, uint32_t part)
 {
 	struct rail_progress *progress = &rail->progress;
@@ -81,6 +85,21 @@ uint64_t progress_pause_ms(const struct anynet_rail *rail)
 	unsigned same = rail->progress.same;
 
 	return !same ? 0 : anynet_min(PAUSE_MIN_MS << anynet_min(same, PAUSE_SHIFTS), PAUSE_MAX_MS);
+}
+
+void progress_link_end(struct anynet_rail *rail, int err, uint64_t frames)
+{
+	struct rail_progress *progress = &rail->progress;
+
+	progress->links_vain =
+		err == -EREMOTEIO || frames < LINK_FRAMES ? progress->links_vain + 1 : 0;
+}
+
+uint64_t progress_link_pause_ms(const struct anynet_rail *rail)
+{
+	unsigned vain = rail->progress.links_vain;
+
+	return vain ? (uint64_t)LINK_PAUSE_MS << anynet_min(vain - 1, LINK_PAUSE_SHIFTS) : 0;
 }
 
 bool progress_is_narrow(const struct anynet_rail *rail, struct anynet_wire_rail pair)

@@ -31,6 +31,11 @@ bool progress_is_over(struct anynet_rail *rail, uint64_t now_ms);
  * at once. */
 uint64_t progress_pause_ms(const struct anynet_rail *rail);
 
+/* A link that was used has broken, with this -errno, after so many frames had arrived. A fabric may carry all but
+ * what matters: the next link is put off for so long then, ever longer. */
+void progress_link_end(struct anynet_rail *rail, int err, uint64_t frames);
+uint64_t progress_link_pause_ms(const struct anynet_rail *rail);
+
 /* Are packets of full size lost between these two NICs, by all that is known? */
 bool progress_is_narrow(const struct anynet_rail *rail, struct anynet_wire_rail pair);
 

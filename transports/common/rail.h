@@ -103,6 +103,8 @@ struct rail_progress {
 	unsigned vain;     /* … that stood and moved nothing … */
 	uint64_t since_ms; /* … since when nothing has moved, as far as is known */
 	unsigned narrowed; /* connections made with small packets */
+	unsigned links_vain;   /* links in a row that were used and brought nearly nothing */
+	unsigned links_failed; /* … that did not come to that */
 	struct anynet_wire_rail
 		narrow; /* the pair of the last of them; none = its `from` is UINT8_MAX */
 };
@@ -134,6 +136,7 @@ struct anynet_rail {
 	double rate;         /* bytes per ms as last estimated; 0 = not known */
 	uint32_t granted;    /* receive comm: all before are told on it, or over */
 	struct ib_link *next_link; /* of the connection that comes; resume takes it. NULL = none */
+	uint32_t link_epoch;       /* receive comm: of the last link that was to be proven */
 	char path[112];            /* "10.0.0.1:4711 -> 10.0.0.2:9000" for messages */
 
 	struct rail_progress progress;

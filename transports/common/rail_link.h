@@ -15,6 +15,10 @@ struct ib_link;
 struct ib_link *ib_link_offer(const struct anynet_device *dev, int traffic_class,
 			      struct anynet_wire_hello *hello, char *why, size_t why_bytes);
 
+/* Either end's description, in hello or answer; and is it the end that this one has been joined with? */
+void ib_link_describe(const struct ib_link *link, struct anynet_wire_hello *hello);
+bool ib_link_is_with(const struct ib_link *link, const struct anynet_wire_qp *peer);
+
 /* Connect to the end that the WELCOME describes: it can be posted to then. 0, -EINPROGRESS: by the RDMA
  * connection manager, ask ib_link_joined, or -errno. */
 int ib_link_join(struct ib_link *link, const struct anynet_wire_hello *welcome);
@@ -23,12 +27,15 @@ int ib_link_join(struct ib_link *link, const struct anynet_wire_hello *welcome);
 int ib_link_joined(struct ib_link *link, char *why, size_t why_bytes);
 int ib_link_rejoin(struct ib_link *link);
 
-/* The sending end asks whether packets get through: a PING is under way; and whether it has arrived:
- * 0, -EAGAIN: not yet, or -errno. */
-int ib_link_ping(struct ib_link *link);
-int ib_link_prove(struct ib_link *link);
+/* The connector's end finds out whether the link carries what it is for (ib_prove.c): begin, then ask: 0, -EAGAIN:
+ * not known yet, or -errno and `why`. */
+int ib_link_begin_proof(struct ib_link *link);
+int ib_link_prove(struct ib_link *link, char *why, size_t why_bytes);
 
-void ib_link_free(struct ib_link *link); /* NULL is fine */
+/* NULL is fine. `retire`: soon (ib_chores.c), as the kernel may take seconds to destroy a queue pair, until its last
+ * packets are off the wire; any thread. */
+void ib_link_free(struct ib_link *link);
+void ib_link_retire(struct ib_link *link);
 
 /* The acceptor's end for an offer in a hello, joined, or waiting for the RDMA connection manager to do it;
  * described in `answer`. Where the manager is not used, though one end would have liked that,

@@ -11,6 +11,7 @@
 
 #include "comm_internal.h"
 #include "dump.h"
+#include "libc_text.h"
 #include "links.h"
 
 #define LINE_BYTES 512
@@ -73,17 +74,12 @@ void recorder_note_links(struct anynet_comm *comm)
 static void put_line(const struct anynet_comm *comm, const struct anynet_stats_event *event,
 		     uint64_t clock_offset_ms, char line[LINE_BYTES])
 {
-	char text[ANYNET_STATS_EVENT_BYTES];
-	uint64_t at_ms = clock_offset_ms + event->at_ms;
-	time_t seconds = (time_t)(at_ms / 1000);
-	struct tm tm = { 0 };
+	char text[ANYNET_STATS_EVENT_BYTES], at[UTC_TEXT_BYTES];
 
-	gmtime_r(&seconds, &tm);
-	snprintf(line, LINE_BYTES,
-		 "%04d-%02d-%02dT%02d:%02d:%02d.%03uZ %s peer %s pid %u dev %s: %s",
-		 tm.tm_year + 1900, tm.tm_mon + 1, tm.tm_mday, tm.tm_hour, tm.tm_min, tm.tm_sec,
-		 (unsigned)(at_ms % 1000), comm->is_send ? "send to" : "receive from",
-		 comm->peer.host, comm->peer.pid, comm->dev->name,
+	snprintf(line, LINE_BYTES, "%s %s peer %s pid %u dev %s: %s",
+		 utc_text(clock_offset_ms + event->at_ms, at),
+		 comm->is_send ? "send to" : "receive from", comm->peer.host, comm->peer.pid,
+		 comm->dev->name,
 		 anynet_stats_event_text(event, text, sizeof(text)));
 }
 

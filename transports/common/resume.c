@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * The receiver's side of resuming a rail: connections that said RESUME are handed over by the accept
+ * The receiver's side of resuming a rail: connections that said RESUME, or LINK, are handed over by the accept
  * engine and answered by whoever works on the comm next. Answering fences the rail: its old connection
  * is closed first, so that nothing can be placed through it any more, and only then the sender is told
  * what it has brought.
@@ -84,6 +84,14 @@ static bool send_answer(struct rail_mail *mail, struct anynet_wire_hello *answer
 	return !socket_send_some(mail->fd, answer, sizeof(*answer), &done);
 }
 
+/* Epochs count tries: is this hello the newest? */
+static bool is_newest(const struct anynet_rail *rail, const struct anynet_wire_hello *hello)
+{
+	return (int32_t)(hello->epoch - rail->epoch) > 0 &&
+	       (hello->kind != ANYNET_KIND_LINK ||
+		(int32_t)(hello->epoch - rail->link_epoch) > 0);
+}
+
 /* The rail that a hello may take over; NULL: answer->status says why not. */
 static struct anynet_rail *find_rail(struct anynet_comm *comm,
 				     const struct anynet_wire_hello *hello,
@@ -96,21 +104,62 @@ static struct anynet_rail *find_rail(struct anynet_comm *comm,
 		if (comm_error(comm))
 			snprintf(answer->reason, sizeof(answer->reason), "%s",
 				 strerror(-comm_error(comm)));
-	} else if (!rail || (int32_t)(hello->epoch - rail->epoch) <= 0) {
+	} else if (!rail || !is_newest(rail, hello)) {
 		answer->status = ANYNET_STATUS_STALE;
 	}
 	return answer->status ? NULL : rail;
+}
+
+static void begin_answer(const struct anynet_comm *comm, const struct rail_mail *mail,
+			 struct anynet_wire_hello *answer)
+{
+	hello_fill(answer, comm->dev, NULL, 0);
+	hello_answer(answer, &mail->hello);
+}
+
+/* Make the end of a queue pair that is to be proven while the rail goes on as it does. It is kept for the RESUME
+ * that may follow; the connection is of no further use. */
+static void answer_link(struct anynet_comm *comm, struct rail_mail *mail)
+{
+	struct anynet_wire_hello answer;
+	struct anynet_rail *rail;
+
+	begin_answer(comm, mail, &answer);
+	rail = find_rail(comm, &mail->hello, &answer);
+	if (rail) {
+		ib_link_retire(rail->next_link);
+		rail->next_link = NULL;
+		rail->link_epoch = mail->hello.epoch;
+		if (comm->unlinked)
+			snprintf(answer.reason, sizeof(answer.reason),
+				 "memory cannot be registered on %s", anynet_net.host);
+		else
+			rail->next_link = ib_link_accept(comm_device_at(comm, mail->fd),
+							 &mail->hello, &answer);
+	}
+	send_answer(mail, &answer);
+}
+
+/* The link that has been proven, if the sender means it. */
+static struct ib_link *take_link(struct anynet_rail *rail, const struct anynet_wire_hello *hello)
+{
+	struct ib_link *link = rail->next_link;
+
+	rail->next_link = NULL;
+	if (!link || (hello->qp.link && ib_link_is_with(link, &hello->qp)))
+		return link;
+	ib_link_retire(link);
+	return NULL;
 }
 
 /* True: the comm owns mail->fd now. */
 static bool resume(struct anynet_comm *comm, struct rail_mail *mail)
 {
 	struct anynet_wire_hello answer;
-	struct ib_link *link = NULL;
 	struct anynet_rail *rail;
+	struct ib_link *link;
 
-	hello_fill(&answer, comm->dev, NULL, 0);
-	hello_answer(&answer, &mail->hello);
+	begin_answer(comm, mail, &answer);
 	rail = find_rail(comm, &mail->hello, &answer);
 	if (!rail) {
 		send_answer(mail, &answer);
@@ -120,13 +169,14 @@ static bool resume(struct anynet_comm *comm, struct rail_mail *mail)
 		comm_sever(comm, rail, 0);
 	rail->epoch = mail->hello.epoch;
 	rail->ops->position(rail, &answer.frames, &answer.part);
-	if (mail->hello.qp.link && comm->unlinked)
-		snprintf(answer.reason, sizeof(answer.reason), "memory cannot be registered on %s",
-			 anynet_net.host);
+	link = take_link(rail, &mail->hello);
+	if (link)
+		ib_link_describe(link, &answer);
 	else if (mail->hello.qp.link)
-		link = ib_link_accept(comm_device_at(comm, mail->fd), &mail->hello, &answer);
+		snprintf(answer.reason, sizeof(answer.reason), "%s has given its end up",
+			 anynet_net.host);
 	if (!send_answer(mail, &answer)) {
-		ib_link_free(link);
+		ib_link_retire(link);
 		return false; /* the sender tries again */
 	}
 	rail->next_link = link;
@@ -142,7 +192,9 @@ void heal_take_posted(struct anynet_comm *comm)
 	while (mail) {
 		struct rail_mail *next = mail->next;
 
-		if (!resume(comm, mail))
+		if (mail->hello.kind == ANYNET_KIND_LINK)
+			answer_link(comm, mail);
+		if (mail->hello.kind == ANYNET_KIND_LINK || !resume(comm, mail))
 			fd_hang_up(&mail->fd, -1);
 		free(mail);
 		mail = next;

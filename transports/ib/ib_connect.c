@@ -35,36 +35,38 @@ static uint8_t link_kind(const struct ib_link *link)
 	return link->gid.type == IBV_GID_TYPE_ROCE_V1 ? LINK_ROCE_V1 : LINK_ROCE_V2;
 }
 
-static size_t memory_bytes(const struct ib_link *link)
-{
-	return pinned_round((size_t)link->slot_count * link->slot_bytes +
-			    (link->is_send ? sizeof(struct anynet_wire_board) : 0));
-}
-
+/* A sending end's board, the slots, and what only some need. */
 static int make_memory(struct ib_link *link)
 {
-	link->memory_bytes = memory_bytes(link);
+	size_t board = link->is_send ? sizeof(struct anynet_wire_board) : 0,
+	       slots = (size_t)link->slot_count * link->slot_bytes,
+	       proof = link->is_send ? IB_PROOF_BYTES : 0,
+	       copies = link->inline_bytes ? 0 : (size_t)IB_SQ_WRS * IB_COPY_BYTES;
+
+	link->memory_bytes = pinned_round(board + slots + proof + copies);
 	link->memory = pinned_alloc(link->memory_bytes);
 	if (!link->memory)
 		return -ENOMEM;
-	link->slots = link->memory;
-	if (link->is_send) {
+	if (link->is_send)
 		link->board = (struct anynet_wire_board *)(void *)link->memory;
-		link->slots += sizeof(struct anynet_wire_board);
-	}
+	link->slots = link->memory + board;
+	link->proof = link->slots + slots;
+	link->copies = link->proof + proof;
 	errno = 0;
+	/* The peer writes to the board, and proves itself on the slots. */
 	link->mr = link->nic->verbs->reg_mr(link->nic->pd, link->memory, link->memory_bytes,
-					    IBV_ACCESS_LOCAL_WRITE |
-						    (link->is_send ? IBV_ACCESS_REMOTE_WRITE : 0));
+					    IBV_ACCESS_LOCAL_WRITE | IBV_ACCESS_REMOTE_WRITE |
+						    (link->is_send ? 0 : IBV_ACCESS_REMOTE_READ));
 	return link->mr ? 0 : errno ? -errno : -EIO;
 }
 
-/* With as much inline data as there is. */
+/* With as much inline data as there is; some adapters give less than was asked for, and say so. */
 static int make_qp(struct ib_link *link)
 {
-	static const uint32_t inline_bytes[] = { IB_INLINE_WANTED, IB_INLINE_MIN };
+	static const uint32_t inline_bytes[] = { IB_INLINE_WANTED, IB_COPY_BYTES, 0 };
 
-	for (size_t i = 0; i < ARRAY_SIZE(inline_bytes) && !link->qp; i++) {
+	for (size_t i = link->nic->takes_inline ? 0 : 2;
+	     i < ARRAY_SIZE(inline_bytes) && !link->qp; i++) {
 		struct ibv_qp_init_attr attr = {
 			.qp_context = link,
 			.send_cq = link->cq,
@@ -81,8 +83,10 @@ static int make_qp(struct ib_link *link)
 
 		errno = 0;
 		link->qp = link->nic->verbs->create_qp(link->nic->pd, &attr);
-		link->inline_bytes = attr.cap.max_inline_data;
+		link->inline_bytes = anynet_min(attr.cap.max_inline_data, inline_bytes[i]);
 	}
+	if (link->inline_bytes < IB_COPY_BYTES)
+		link->inline_bytes = 0;
 	return link->qp ? 0 : errno ? -errno : -EIO;
 }
 
@@ -92,7 +96,8 @@ static int to_init(struct ib_link *link)
 		.qp_state = IBV_QPS_INIT,
 		.pkey_index = (uint16_t)anynet_net.cfg->ib_pkey,
 		.port_num = link->nic->port,
-		.qp_access_flags = IBV_ACCESS_LOCAL_WRITE | IBV_ACCESS_REMOTE_WRITE,
+		.qp_access_flags = IBV_ACCESS_LOCAL_WRITE | IBV_ACCESS_REMOTE_WRITE |
+				   IBV_ACCESS_REMOTE_READ,
 	};
 
 	return -link->nic->verbs->modify_qp(link->qp, &attr,
@@ -170,20 +175,21 @@ int ib_link_to_rts(struct ib_link *link, const struct ib_path *path)
 {
 	int ret = to_rtr(link, path);
 
+	link->packet_bytes = 128u << path->mtu;
 	return ret ? ret : to_rts(link, path);
 }
 
 static int make(struct ib_link *link)
 {
-	int ret = make_memory(link);
+	int ret;
 
-	if (ret)
-		return ret;
 	errno = 0;
 	link->cq = link->nic->verbs->create_cq(link->nic->context, CQ_ENTRIES, link, NULL, 0);
 	if (!link->cq)
 		return errno ? -errno : -EIO;
 	ret = make_qp(link);
+	if (!ret)
+		ret = make_memory(link);
 	if (!ret)
 		ret = to_init(link);
 	return ret ? ret : ib_link_post_slots(link);
@@ -243,7 +249,13 @@ static struct ib_link *create(const struct anynet_device *dev, bool is_send,
 	return link;
 }
 
-static void describe(const struct ib_link *link, struct anynet_wire_hello *hello)
+bool ib_link_is_with(const struct ib_link *link, const struct anynet_wire_qp *peer)
+{
+	return link->peer.qpn == peer->qpn && link->peer.psn == peer->psn &&
+	       !memcmp(link->peer.gid, peer->gid, sizeof(peer->gid));
+}
+
+void ib_link_describe(const struct ib_link *link, struct anynet_wire_hello *hello)
 {
 	hello->service = link->service;
 	hello->qp = (struct anynet_wire_qp){
@@ -252,8 +264,8 @@ static void describe(const struct ib_link *link, struct anynet_wire_hello *hello
 		.lid = link->attr.lid,
 		.qpn = link->qp->qp_num,
 		.psn = link->psn,
-		.rkey = link->is_send ? link->mr->rkey : 0,
-		.addr = link->is_send ? (uintptr_t)link->board : 0,
+		.rkey = link->mr->rkey,
+		.addr = (uintptr_t)(link->is_send ? (void *)link->board : link->slots),
 		.slots = link->slot_count,
 		.slot_bytes = link->slot_bytes,
 	};
@@ -269,7 +281,7 @@ struct ib_link *ib_link_offer(const struct anynet_device *dev, int traffic_class
 	if (!link)
 		return NULL;
 	ib_service_wish(link, traffic_class);
-	describe(link, hello);
+	ib_link_describe(link, hello);
 	link->wants_cm = ib_cm_is_wanted(no_cm, sizeof(no_cm)) && hello->cm.wanted;
 	if (*no_cm)
 		snprintf(hello->reason, sizeof(hello->reason), "%s: %s", anynet_net.host, no_cm);
@@ -343,28 +355,12 @@ int ib_link_joined(struct ib_link *link, char *why, size_t why_bytes)
 	return ret;
 }
 
-int ib_link_ping(struct ib_link *link)
-{
-	struct anynet_wire_frame frame = { .type = ANYNET_FRAME_PING };
-
-	return ib_link_say(link, &frame, sizeof(frame), true);
-}
-
 bool ib_link_is_possible(const struct anynet_device *dev)
 {
 	char why[160];
 	struct ib_nic *nic = ib_nic_open(dev, why, sizeof(why));
 
 	return nic && !link_port_is_down(dev);
-}
-
-int ib_link_prove(struct ib_link *link)
-{
-	int ret = ib_link_poll(link, NULL);
-
-	if (ret)
-		return ret;
-	return link->state == IB_LINK_UP ? 0 : -EAGAIN;
 }
 
 /* False: `why` tells both ends, unless neither has an IB device. */
@@ -437,6 +433,6 @@ struct ib_link *ib_link_accept(const struct anynet_device *dev,
 		return NULL;
 	}
 	ib_service_answer(link);
-	describe(link, answer);
+	ib_link_describe(link, answer);
 	return link;
 }

@@ -25,6 +25,7 @@ struct ib_found {
 	int speed_mbps;
 	int max_qp;
 	bool is_roce;
+	bool takes_inline;                    /* ib_nic.h */
 	int gpu_support;                      /* ANYNET_PTR_CUDA, ANYNET_PTR_DMABUF */
 	char gpu_memory[ANYNET_REASON_BYTES]; /* how or why not */
 	struct gid gid;                       /* that it uses while no peer is known */

@@ -29,13 +29,18 @@ static void broke(struct ib_link *link, int err)
 
 /* --- posting --- */
 
+static bool takes_slot(enum ibv_wr_opcode opcode)
+{
+	return opcode != IBV_WR_RDMA_WRITE && opcode != IBV_WR_RDMA_READ;
+}
+
 int ib_link_post(struct ib_link *link, struct ibv_send_wr *first, struct ibv_send_wr *last,
 		 uint32_t wrs, uint64_t frame)
 {
 	struct ibv_send_wr *bad;
 	int ret;
 
-	link->frames_posted += link->is_send; /* each chain of a sending end takes a slot */
+	link->frames_posted += link->is_send && takes_slot(last->opcode);
 	link->unsignalled += wrs;
 	if (!(last->send_flags & IBV_SEND_SIGNALED) &&
 	    (link->signal_all || link->unsignalled >= SIGNAL_EVERY))
@@ -54,18 +59,40 @@ int ib_link_post(struct ib_link *link, struct ibv_send_wr *first, struct ibv_sen
 	return 0;
 }
 
+uint32_t ib_link_copy_max(const struct ib_link *link)
+{
+	return link->inline_bytes ? link->inline_bytes : IB_COPY_BYTES;
+}
+
+void ib_link_copy(struct ib_link *link, struct ibv_send_wr *wr, const void *data, uint32_t bytes)
+{
+	uint8_t *copy;
+
+	*wr->sg_list = (struct ibv_sge){ .addr = (uintptr_t)data, .length = bytes };
+	if (anynet_likely(link->inline_bytes)) {
+		wr->send_flags |= IBV_SEND_INLINE;
+		return;
+	}
+	/* Nothing else uses it until this request is done: no more than IB_SQ_WRS are under way. */
+	copy = link->copies + (size_t)(link->wrs_posted % IB_SQ_WRS) * IB_COPY_BYTES;
+	memcpy(copy, data, bytes);
+	wr->sg_list->addr = (uintptr_t)copy;
+	wr->sg_list->lkey = link->mr->lkey;
+}
+
 static int say(struct ib_link *link, enum ibv_wr_opcode opcode, const void *data, uint32_t bytes,
 	       uint64_t addr, bool last)
 {
-	struct ibv_sge sge = { .addr = (uintptr_t)data, .length = bytes };
+	struct ibv_sge sge;
 	struct ibv_send_wr wr = {
 		.sg_list = &sge,
 		.num_sge = 1,
 		.opcode = opcode,
-		.send_flags = IBV_SEND_INLINE | (last ? IBV_SEND_SIGNALED : 0),
+		.send_flags = last ? IBV_SEND_SIGNALED : 0,
 		.wr.rdma = { .remote_addr = addr, .rkey = link->peer.rkey },
 	};
 
+	ib_link_copy(link, &wr, data, bytes);
 	return ib_link_post(link, &wr, &wr, 1, 0);
 }
 
@@ -174,8 +201,6 @@ static void take(struct ib_link *link, const struct ibv_wc *wc, uint64_t *arrive
 		link->wrs_done = signal->wrs;
 		if (arrived && signal->frame)
 			*arrived = signal->frame;
-		if (link->state == IB_LINK_JOINED && link->is_send)
-			link->state = IB_LINK_UP;
 	}
 }
 
@@ -252,6 +277,8 @@ static struct {
 
 void ib_link_retire(struct ib_link *link)
 {
+	if (!link)
+		return;
 	pthread_mutex_lock(&retired.lock);
 	link->next = retired.links;
 	retired.links = link;

@@ -20,12 +20,13 @@
 #define IB_IMM_SIZE_MAX  0xffffffu /* the size is told in 24 bits */
 #define IB_SQ_WRS        128
 #define IB_ARRIVALS      (IB_SLOTS * 2)
-#define IB_INLINE_MIN    96 /* a grant, or a control frame */
+#define IB_COPY_BYTES    96 /* a grant, or a control frame: what is posted as a copy */
 #define IB_INLINE_WANTED 220
+#define IB_PROOF_BYTES   4096 /* a packet of the largest MTU */
 
 enum ib_link_state {
 	IB_LINK_NEW,    /* the other end is not known */
-	IB_LINK_JOINED, /* connected; whether packets get through is not known */
+	IB_LINK_JOINED, /* connected; whether packets get through is not known, see ib_prove.c */
 	IB_LINK_UP,     /* they do */
 	IB_LINK_BROKEN, /* error, see `err` */
 };
@@ -54,18 +55,30 @@ struct ib_path {
 
 struct ib_cm; /* ib_cm.c */
 
+/* What the connector's proof waits for. */
+enum ib_proof {
+	IB_PROOF_WRITE,
+	IB_PROOF_READ,
+	IB_PROOF_SEND,
+};
+
 struct ib_link {
 	struct ib_link *next; /* among those that a rail has behind it */
 	struct ib_nic *nic;
 	struct ibv_cq *cq;
 	struct ibv_qp *qp;
 	struct ibv_mr *mr;
-	uint8_t *memory; /* sending end: the board, then slots; receiving end: slots */
+	uint8_t *memory; /* slots; a sending end's board before them, behind them `proof` and `copies` */
 	size_t memory_bytes;
 	struct anynet_wire_board *board;
 	uint8_t *slots;
+	uint8_t *proof;  /* sending end: IB_PROOF_BYTES */
+	uint8_t *copies; /* IB_COPY_BYTES for each request, if inline_bytes is 0 */
 	uint32_t slot_count, slot_bytes;
-	uint32_t psn, inline_bytes;
+	uint32_t psn;
+	uint32_t inline_bytes; /* IB_COPY_BYTES at least, or 0 */
+	uint32_t packet_bytes; /* MTU of the path */
+	enum ib_proof proving;
 	struct gid gid;
 	struct ibv_port_attr attr; /* of the port when the link was made … */
 	unsigned losses;           /* … and its link_losses() */
@@ -127,8 +140,12 @@ static inline uint32_t ib_link_credits(const struct ib_link *link)
 int ib_link_post(struct ib_link *link, struct ibv_send_wr *first, struct ibv_send_wr *last,
 		 uint32_t wrs, uint64_t frame);
 
-/* A copy of `bytes` (IB_INLINE_MIN at most) to the peer: as a frame, or to `addr` on its board. `last`: it
- * has a completion. */
+/* Have a request that is about to be posted send a copy of these bytes (ib_link_copy_max at most): inline, or
+ * out of the link's own memory where the adapter takes no inline data. One in each chain. */
+void ib_link_copy(struct ib_link *link, struct ibv_send_wr *wr, const void *data, uint32_t bytes);
+uint32_t ib_link_copy_max(const struct ib_link *link);
+
+/* A copy to the peer: as a frame, or to `addr` on its board. `last`: it has a completion. */
 int ib_link_say(struct ib_link *link, const void *data, uint32_t bytes, bool last);
 int ib_link_write(struct ib_link *link, const void *data, uint32_t bytes, uint64_t addr);
 
@@ -148,6 +165,9 @@ static inline struct ib_arrival *ib_link_arrival(struct ib_link *link)
 int ib_link_consumed(struct ib_link *link);
 int ib_link_tell(struct ib_link *link);
 
+/* A frame that says nothing, and has a completion. */
+int ib_link_ping(struct ib_link *link);
+
 /* Post a receive for each slot; part of making one. */
 int ib_link_post_slots(struct ib_link *link);
 
@@ -158,10 +178,7 @@ int ib_link_to_rts(struct ib_link *link, const struct ib_path *path);
  * flush; what had arrived before is queued. */
 void ib_link_fence(struct ib_link *link, uint64_t *arrived);
 
-/* Free a fenced link soon (ib_chores.c): the kernel may take seconds to destroy a queue pair, until its last
- * packets are off the wire. Any thread, and so for those below, which free all of them, and tell if there are
- * any. */
-void ib_link_retire(struct ib_link *link);
+/* Free all that are retired; are there any? Any thread. */
 void ib_links_reap(void);
 bool ib_links_retired(void);
 

@@ -11,6 +11,7 @@
 
 #include <nccl_net/util.h>
 
+#include "ib_link.h"
 #include "ib_port.h"
 #include "net.h"
 #include "pinned.h"
@@ -24,9 +25,8 @@
 #define RNR_TIMER    12   /* 0.64 ms */
 #define HOP_LIMIT    255
 #define PSN_MASK     0xffffff
-#define MESSAGE      0x6c6f6f706261636bull
 #define IMMEDIATE    0x616e796eu
-#define COMPLETIONS  2 /* one for the write, one for its arrival */
+#define COMPLETIONS  4 /* of a WRITE and a SEND, and of their arrival */
 
 /* --- a queue pair to itself --- */
 
@@ -132,11 +132,20 @@ struct loopback {
 	char *why;
 	size_t why_bytes;
 
-	uint64_t *memory; /* BUFFER_BYTES; [0] is written to [1] */
+	bool inlined;    /* the SEND is … */
+	bool inline_bad; /* … and fails */
+	uint32_t packet_bytes;
+	uint8_t *memory; /* BUFFER_BYTES: what is written, where to, and what was sent */
 	struct ibv_pd *pd;
 	struct ibv_mr *mr;
 	struct ibv_cq *cq;
 	struct ibv_qp *qp;
+};
+
+/* wr_id */
+enum {
+	WRITE,
+	SEND,
 };
 
 static int fail(struct loopback *loop, int ret, const char *fmt, ...) ANYNET_PRINTF(3, 4);
@@ -169,10 +178,13 @@ static int fail_making(struct loopback *loop, const char *what, int error)
 static int make(struct loopback *loop)
 {
 	const struct verbs *verbs = loop->verbs;
-	struct ibv_qp_init_attr init = {
-		.qp_type = IBV_QPT_RC,
-		.cap = { .max_send_wr = 1, .max_recv_wr = 1, .max_send_sge = 1, .max_recv_sge = 1 }
-	};
+	struct ibv_qp_init_attr init = { .qp_type = IBV_QPT_RC,
+					 .cap = { .max_send_wr = 2,
+						  .max_recv_wr = 2,
+						  .max_send_sge = 1,
+						  .max_recv_sge = 1,
+						  .max_inline_data =
+							  loop->inlined ? IB_COPY_BYTES : 0 } };
 
 	loop->memory = pinned_alloc(BUFFER_BYTES);
 	if (!loop->memory)
@@ -193,6 +205,11 @@ static int make(struct loopback *loop)
 	init.send_cq = init.recv_cq = loop->cq;
 	errno = 0;
 	loop->qp = verbs->create_qp(loop->pd, &init);
+	if (!loop->qp && loop->inlined && errno == EINVAL) {
+		init.cap.max_inline_data = 0;
+		loop->qp = verbs->create_qp(loop->pd, &init);
+	}
+	loop->inlined &= init.cap.max_inline_data >= IB_COPY_BYTES;
 	return loop->qp ? 0 : fail_making(loop, "a queue pair", errno);
 }
 
@@ -207,28 +224,63 @@ static void unmake(struct loopback *loop)
 	if (loop->pd)
 		loop->verbs->dealloc_pd(loop->pd);
 	pinned_free(loop->memory, BUFFER_BYTES);
+	loop->qp = NULL;
+	loop->cq = NULL;
+	loop->mr = NULL;
+	loop->pd = NULL;
 }
 
+/* For the WRITE's immediate value, and for the SEND. */
+static int post_receives(const struct loopback *loop)
+{
+	struct ibv_sge sge = { .addr = (uintptr_t)(loop->memory + 2 * (size_t)loop->packet_bytes),
+			       .length = IB_COPY_BYTES,
+			       .lkey = loop->mr->lkey };
+	struct ibv_recv_wr second = { .wr_id = SEND, .sg_list = &sge, .num_sge = 1 },
+			   first = { .wr_id = WRITE, .next = &second }, *bad;
+
+	return ibv_post_recv(loop->qp, &first, &bad);
+}
+
+/* What data needs, and what control frames need: a packet of full size, and one that is copied when it is
+ * posted. There are drivers that take the flag for that and do not copy. */
 static int post(struct loopback *loop)
 {
-	struct ibv_sge sge = { .addr = (uintptr_t)&loop->memory[0],
-			       .length = sizeof(loop->memory[0]),
-			       .lkey = loop->mr->lkey };
-	struct ibv_send_wr send = { .sg_list = &sge,
+	uint8_t copied[IB_COPY_BYTES];
+	struct ibv_sge sges[2] = {
+		{ .addr = (uintptr_t)loop->memory,
+		  .length = loop->packet_bytes,
+		  .lkey = loop->mr->lkey },
+		{ .addr = (uintptr_t)(loop->inlined ? copied : loop->memory),
+		  .length = IB_COPY_BYTES,
+		  .lkey = loop->inlined ? 0 : loop->mr->lkey },
+	};
+	struct ibv_send_wr send = { .wr_id = SEND,
+				    .sg_list = &sges[1],
 				    .num_sge = 1,
-				    .opcode = IBV_WR_RDMA_WRITE_WITH_IMM,
-				    .send_flags = IBV_SEND_SIGNALED,
-				    .imm_data = IMMEDIATE,
-				    .wr.rdma = { .remote_addr = (uintptr_t)&loop->memory[1],
-						 .rkey = loop->mr->rkey } },
-			   *bad_send;
-	struct ibv_recv_wr receive = { .num_sge = 0 }, *bad_receive;
-	int ret = ibv_post_recv(loop->qp, &receive, &bad_receive);
+				    .opcode = IBV_WR_SEND,
+				    .send_flags = IBV_SEND_SIGNALED |
+						  (loop->inlined ? IBV_SEND_INLINE : 0) };
+	struct ibv_send_wr write = { .wr_id = WRITE,
+				     .next = &send,
+				     .sg_list = &sges[0],
+				     .num_sge = 1,
+				     .opcode = IBV_WR_RDMA_WRITE_WITH_IMM,
+				     .send_flags = IBV_SEND_SIGNALED,
+				     .imm_data = IMMEDIATE,
+				     .wr.rdma = { .remote_addr = (uintptr_t)(loop->memory +
+									     loop->packet_bytes),
+						  .rkey = loop->mr->rkey } };
+	struct ibv_send_wr *bad;
+	int ret = post_receives(loop);
 
-	loop->memory[0] = MESSAGE;
-	loop->memory[1] = 0;
+	for (uint32_t i = 0; i < loop->packet_bytes; i++)
+		loop->memory[i] = (uint8_t)(i * 7 + 1);
+	memset(loop->memory + loop->packet_bytes, 0, loop->packet_bytes + IB_COPY_BYTES);
+	memcpy(copied, loop->memory, sizeof(copied));
 	if (!ret)
-		ret = ibv_post_send(loop->qp, &send, &bad_send);
+		ret = ibv_post_send(loop->qp, &write, &bad);
+	memset(copied, 0, sizeof(copied));
 	if (!ret)
 		return 0;
 	return fail(loop, -EIO, "a queue pair takes no work: %s", strerror(ret > 0 ? ret : errno));
@@ -244,6 +296,11 @@ static uint64_t now_ms(void)
 
 static int check(struct loopback *loop, const struct ibv_wc *wc)
 {
+	if (wc->status != IBV_WC_SUCCESS && wc->wr_id == SEND) {
+		loop->inline_bad = loop->inlined;
+		return fail(loop, -EIO, "a SEND to itself failed with status %d, vendor %#x",
+			    wc->status, wc->vendor_err);
+	}
 	if (wc->status == IBV_WC_RETRY_EXC_ERR)
 		return fail(loop, -EIO,
 			    "an RDMA WRITE to itself got no answer: its packets are lost (status "
@@ -276,32 +333,52 @@ static int await(struct loopback *loop)
 		seen += n;
 		if (!n && now_ms() >= deadline)
 			return fail(loop, -ETIMEDOUT,
-				    "an RDMA WRITE to itself got %d of 2 completions in %d s", seen,
-				    DEADLINE_MS / 1000);
+				    "an RDMA WRITE and a SEND to itself got %d of %d completions "
+				    "in %d s",
+				    seen, COMPLETIONS, DEADLINE_MS / 1000);
 		if (!n && polls++ > BUSY_POLLS)
 			nanosleep(&pause, NULL);
 	}
-	if (loop->memory[1] != MESSAGE)
+	if (memcmp(loop->memory, loop->memory + loop->packet_bytes, loop->packet_bytes) != 0)
 		return fail(loop, -EBADMSG, "an RDMA WRITE to itself brought other bytes");
+	if (memcmp(loop->memory, loop->memory + 2 * (size_t)loop->packet_bytes, IB_COPY_BYTES) !=
+	    0) {
+		loop->inline_bad = loop->inlined;
+		return fail(loop, -EBADMSG, "a SEND to itself brought other bytes");
+	}
 	return 0;
+}
+
+static int try(struct loopback *loop, const struct ib_loop_port *port)
+{
+	int ret = make(loop);
+
+	if (!ret)
+		ret = ib_loop_connect(port, loop->qp, loop->why, loop->why_bytes);
+	if (!ret)
+		ret = post(loop);
+	if (!ret)
+		ret = await(loop);
+	unmake(loop);
+	return ret;
 }
 
 int ib_loopback(const struct anynet_config *cfg, const struct verbs *verbs,
 		struct ibv_context *context, uint8_t port, const struct ibv_port_attr *attr,
-		const struct gid *gid, char *why, size_t why_bytes)
+		const struct gid *gid, bool *takes_inline, char *why, size_t why_bytes)
 {
 	const struct ib_loop_port itself = { cfg, verbs, port, attr, gid };
-	struct loopback loop = {
-		.verbs = verbs, .context = context, .why = why, .why_bytes = why_bytes
-	};
-	int ret = make(&loop);
+	struct loopback loop = { .verbs = verbs,
+				 .context = context,
+				 .why = why,
+				 .why_bytes = why_bytes,
+				 .inlined = true,
+				 .packet_bytes = (uint32_t)ib_port_mtu(attr) };
+	int ret = try(&loop, &itself);
 
-	if (!ret)
-		ret = ib_loop_connect(&itself, loop.qp, why, why_bytes);
-	if (!ret)
-		ret = post(&loop);
-	if (!ret)
-		ret = await(&loop);
-	unmake(&loop);
-	return ret;
+	*takes_inline = loop.inlined;
+	if (!loop.inline_bad)
+		return ret;
+	*takes_inline = loop.inlined = loop.inline_bad = false;
+	return try(&loop, &itself);
 }

@@ -18,6 +18,7 @@ static struct {
 		char name[sizeof(((struct anynet_device *)NULL)->name)];
 		char verbs_name[IBV_SYSFS_NAME_MAX];
 		uint8_t port;
+		bool takes_inline;
 	} offers[ANYNET_DEVICES_MAX];
 	int offer_count;
 	pthread_mutex_t lock;
@@ -39,14 +40,14 @@ void ib_nic_offer_start(const struct anynet_config *cfg, struct verbs *verbs)
 	verbs_close(verbs);
 }
 
-void ib_nic_offer(const char *name, const char *verbs_name, uint8_t port)
+void ib_nic_offer(const char *name, const char *verbs_name, uint8_t port, bool takes_inline)
 {
 	struct offer *offer;
 
 	if (nics.offer_count >= ANYNET_DEVICES_MAX)
 		return;
 	offer = &nics.offers[nics.offer_count++];
-	*offer = (struct offer){ .port = port };
+	*offer = (struct offer){ .port = port, .takes_inline = takes_inline };
 	snprintf(offer->name, sizeof(offer->name), "%s", name);
 	snprintf(offer->verbs_name, sizeof(offer->verbs_name), "%s", verbs_name);
 }
@@ -148,6 +149,7 @@ static struct ib_nic *open_nic(const struct anynet_device *dev, const struct off
 	nic->verbs = &nics.verbs;
 	memcpy(nic->verbs_name, offer->verbs_name, sizeof(nic->verbs_name));
 	nic->port = offer->port;
+	nic->takes_inline = offer->takes_inline;
 	nic->context = open_verbs_device(offer->verbs_name, why, why_bytes);
 	ret = nic->context ? set_up(nic, why, why_bytes) : -ENODEV;
 	if (!ret || ret == -ENETDOWN || ret == -EADDRNOTAVAIL) {

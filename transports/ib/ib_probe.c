@@ -52,7 +52,7 @@ static void describe_port(const struct ib_port *port, char *text, size_t bytes)
 
 static void take_port(struct ib_probe *probe, struct ibv_context *context,
 		      const struct ibv_device_attr *device, uint8_t number,
-		      const struct ib_port *port, const char *text)
+		      const struct ib_port *port, bool takes_inline, const char *text)
 {
 	struct ib_found *found = &probe->found[probe->found_count++];
 	const char *verbs_name = probe->verbs.get_device_name(context->device);
@@ -66,10 +66,13 @@ static void take_port(struct ib_probe *probe, struct ibv_context *context,
 	found->speed_mbps = ib_port_speed(&port->attr);
 	found->max_qp = device->max_qp;
 	found->is_roce = port->attr.link_layer == IBV_LINK_LAYER_ETHERNET;
+	found->takes_inline = takes_inline;
 	found->gpu_support = gpu_ptr_support(probe->cfg, &probe->verbs, context, ANYNET_SYSFS,
 					     found->gpu_memory, sizeof(found->gpu_memory));
 	found->gid = port->gid;
-	snprintf(found->verdict, sizeof(found->verdict), "%s", text);
+	snprintf(found->verdict, sizeof(found->verdict), "%s%s%s", text,
+		 takes_inline ? "" : ", no inline data",
+		 probe->cfg->ib_loopback ? "" : ", not proven (ANYNET_IB_LOOPBACK=0)");
 }
 
 /* Before anything is registered: on kernels before 5.12 a fork would part the process from its registered
@@ -81,11 +84,14 @@ static void survive_forks(const struct ib_probe *probe)
 }
 
 static int prove(const struct ib_probe *probe, struct ibv_context *context, uint8_t number,
-		 const struct ib_port *port, char *why, size_t why_bytes)
+		 const struct ib_port *port, bool *takes_inline, char *why, size_t why_bytes)
 {
 	survive_forks(probe);
-	return ib_loopback(probe->cfg, &probe->verbs, context, number, &port->attr, &port->gid, why,
-			   why_bytes);
+	*takes_inline = true;
+	if (!probe->cfg->ib_loopback)
+		return 0;
+	return ib_loopback(probe->cfg, &probe->verbs, context, number, &port->attr, &port->gid,
+			   takes_inline, why, why_bytes);
 }
 
 static void accept_port(struct ib_probe *probe, struct ibv_context *context,
@@ -93,16 +99,17 @@ static void accept_port(struct ib_probe *probe, struct ibv_context *context,
 			const struct ib_port *port)
 {
 	char text[140], why[ANYNET_REASON_BYTES];
+	bool takes_inline;
 
 	describe_port(port, text, sizeof(text));
 	if (!probe->found)
 		refuse(probe, name, "out of memory");
 	else if (probe->found_count == PORTS_MAX)
 		anynet_probe_verdict(probe->out, ANYNET_LINK_IB, name, true, "%s", text);
-	else if (prove(probe, context, number, port, why, sizeof(why)))
+	else if (prove(probe, context, number, port, &takes_inline, why, sizeof(why)))
 		refuse(probe, name, "%s", why);
 	else
-		take_port(probe, context, device, number, port, text);
+		take_port(probe, context, device, number, port, takes_inline, text);
 }
 
 static void probe_port(struct ib_probe *probe, struct ibv_context *context,
@@ -227,7 +234,7 @@ static void offer_port(struct ib_probe *probe, const struct netif_table *table, 
 		probe->out->device_count--;
 		return;
 	}
-	ib_nic_offer(dev->name, found->verbs_name, found->port);
+	ib_nic_offer(dev->name, found->verbs_name, found->port, found->takes_inline);
 	anynet_probe_verdict(probe->out, ANYNET_LINK_IB, dev->name, true, "%s, control on %s %s",
 			     found->verdict, dev->ifname, netif_addr_text(&dev->addr, addr));
 }

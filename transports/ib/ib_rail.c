@@ -11,6 +11,7 @@
 
 #include "checksum.h"
 #include "links.h"
+#include "progress.h"
 #include "rail_link.h"
 #include "send_internal.h"
 #include "socket.h"
@@ -64,15 +65,27 @@ void ib_rail_drop_link(struct ib_rail *rail)
 	ib_link_retire(link);
 }
 
+/* Of a send comm. */
+static void leave_link(struct ib_rail *rail)
+{
+	struct anynet_rail *base = &rail->tcp.base;
+	uint64_t arrived = 0;
+	int err = ib_link_poll(rail->link, &arrived); /* why, before the fence covers it */
+
+	ib_link_fence(rail->link, &arrived);
+	ib_confirm(rail, arrived);
+	if (err || base->broke_by)
+		progress_link_end(base, err ? err : base->broke_by,
+				  rail->arrived - base->progress.frames);
+	ib_rail_drop_link(rail);
+}
+
 static void ib_sever(struct anynet_rail *base)
 {
 	struct ib_rail *rail = to_ib(base);
-	uint64_t arrived = 0;
 
 	if (rail->link && base->comm->is_send) {
-		ib_link_fence(rail->link, &arrived);
-		ib_confirm(rail, arrived);
-		ib_rail_drop_link(rail);
+		leave_link(rail);
 	} else if (rail->link) {
 		ib_leave_link(rail);
 	}
@@ -156,9 +169,11 @@ static bool ib_signs(struct anynet_rail *base, struct rail_signs *signs)
 	struct ib_rail *rail = to_ib(base);
 	int peeked = rail->link ? ib_peek(rail) : 0;
 
-	/* The sender has thought better of it: its proof was lost, or it lacks memory. */
+	/* The sender does without the link: its proof was lost, or it lacks memory. What it has been told by that it
+	 * has not read. */
 	if (peeked > 0 && !base->comm->is_send) {
 		ib_leave_link(rail);
+		recv_tell_again(base->comm, base->index);
 		base->readable = true;
 	}
 	if (!rail->link)

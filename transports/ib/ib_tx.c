@@ -71,13 +71,16 @@ static struct ibv_send_wr wr_of(enum ibv_wr_opcode opcode, struct ibv_sge *sge, 
 static int post_small(struct ib_rail *rail, uint64_t n, const struct rail_frame *frame)
 {
 	struct ib_link *link = rail->link;
-	const void *data =
-		frame->framed ? frame->payload - HEADER_BYTES : (const void *)&frame->header;
-	uint32_t bytes = (uint32_t)HEADER_BYTES + (frame->framed ? frame->header.length : 0);
+	uint32_t bytes = (uint32_t)HEADER_BYTES + frame->header.length;
 	struct ibv_sge sge;
-	struct ibv_send_wr wr = wr_of(IBV_WR_SEND, &sge, data, bytes, rail->link->ring->lkey);
+	struct ibv_send_wr wr = { .sg_list = &sge, .num_sge = 1, .opcode = IBV_WR_SEND };
 
-	if (bytes <= link->inline_bytes)
+	if (!frame->framed)
+		ib_link_copy(link, &wr, &frame->header, HEADER_BYTES);
+	else
+		wr = wr_of(IBV_WR_SEND, &sge, frame->payload - HEADER_BYTES, bytes,
+			   link->ring->lkey);
+	if (frame->framed && bytes <= link->inline_bytes)
 		wr.send_flags = IBV_SEND_INLINE;
 	if (frame->header.type == ANYNET_FRAME_BYE)
 		wr.send_flags |= IBV_SEND_SIGNALED;
@@ -107,12 +110,13 @@ static int post_part(struct ib_rail *rail, uint64_t n, const struct rail_frame *
 	struct ibv_sge sges[2];
 	struct ibv_send_wr write =
 		wr_of(IBV_WR_RDMA_WRITE, &sges[0], frame->payload, frame->header.length, mr->lkey);
-	struct ibv_send_wr send = wr_of(IBV_WR_SEND, &sges[1], &frame->header, HEADER_BYTES, 0);
+	struct ibv_send_wr send = wr_of(IBV_WR_SEND, &sges[1], NULL, 0, 0);
 
 	write.wr.rdma.remote_addr = grant->addr + frame->header.offset;
 	write.wr.rdma.rkey = grant->rkey;
 	write.next = &send;
-	send.send_flags = IBV_SEND_INLINE | IBV_SEND_SIGNALED;
+	send.send_flags = IBV_SEND_SIGNALED;
+	ib_link_copy(rail->link, &send, &frame->header, HEADER_BYTES);
 	return ib_link_post(rail->link, &write, &send, 2, n + 1);
 }
 
@@ -256,7 +260,7 @@ static bool may_join(const struct ib_link *link, const struct grants *grants, ui
 	size_t bytes = (grants->count + 1) * sizeof(grants->at[0]);
 
 	return seq == grants->at[0].seq + grants->count && seq % ANYNET_BOARD_GRANTS &&
-	       bytes <= sizeof(grants->at) && bytes <= link->inline_bytes;
+	       bytes <= sizeof(grants->at) && bytes <= ib_link_copy_max(link);
 }
 
 static int write_grants(struct ib_link *link, struct grants *grants)

@@ -1,0 +1,51 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* Texts that are made without libc, against libc's (libc_text.h). */
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdint.h>
+#include <stdio.h>
+#include <time.h>
+
+#include <cmocka.h>
+
+#include "transports/common/libc_text.h"
+
+#define DAY_MS 86400000ull
+
+static void as_libc_has_it(uint64_t ms)
+{
+	time_t seconds = (time_t)(ms / 1000);
+	char expected[64], text[UTC_TEXT_BYTES];
+	struct tm tm;
+
+	assert_non_null(gmtime_r(&seconds, &tm));
+	snprintf(expected, sizeof(expected), "%04d-%02d-%02dT%02d:%02d:%02d.%03uZ",
+		 tm.tm_year + 1900, tm.tm_mon + 1, tm.tm_mday, tm.tm_hour, tm.tm_min, tm.tm_sec,
+		 (unsigned)(ms % 1000));
+	assert_string_equal(utc_text(ms, text), expected);
+}
+
+static void test_every_day_of_five_centuries(void **state)
+{
+	(void)state;
+	for (uint64_t day = 0; day < 500 * 366; day++)
+		as_libc_has_it(day * DAY_MS + day * 7919 % DAY_MS);
+}
+
+static void test_the_ends_of_a_day(void **state)
+{
+	(void)state;
+	as_libc_has_it(20000 * DAY_MS);
+	as_libc_has_it(20001 * DAY_MS - 1);
+}
+
+int main(void)
+{
+	const struct CMUnitTest tests[] = {
+		cmocka_unit_test(test_every_day_of_five_centuries),
+		cmocka_unit_test(test_the_ends_of_a_day),
+	};
+
+	return cmocka_run_group_tests(tests, NULL, NULL);
+}
