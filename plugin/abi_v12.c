@@ -72,8 +72,8 @@ enum anynet_nccl_result abi_v12_get_properties(int dev, struct anynet_net_props_
 	props->max_p2p_bytes = OFFERED_MESSAGE_BYTES;
 	props->max_coll_bytes = OFFERED_MESSAGE_BYTES;
 	props->max_multi_request = 1;
-	props->rail_id = ANYNET_NCCL_UNSET;
-	props->plane_id = ANYNET_NCCL_UNSET;
+	props->rail_id = (int16_t)device->rail_id;
+	props->plane_id = (int16_t)device->plane_id;
 	return ANYNET_NCCL_SUCCESS;
 }
 
@@ -186,11 +186,12 @@ enum anynet_nccl_result abi_v12_isend(void *scomm, void *data, size_t bytes, int
 	return anynet_core_result(ret);
 }
 
-/* *request on entry may be ANYNET_NCCL_OPTIONAL_COMPLETION: that hint is not used, every request
- * completes when its data is there. */
+/* *request on entry may be ANYNET_NCCL_OPTIONAL_COMPLETION, for LL and LL128. Every request completes when its data
+ * is there all the same. */
 enum anynet_nccl_result abi_v12_irecv(void *rcomm, int n, void **data, size_t *bytes, int *tags,
 				      void **mhandles, void **phandles, void **request)
 {
+	bool polled = *request == ANYNET_NCCL_OPTIONAL_COMPLETION;
 	struct anynet_mr *mrs[ANYNET_RECVS_MAX];
 	struct anynet_request *req = NULL;
 	int ret;
@@ -204,7 +205,7 @@ enum anynet_nccl_result abi_v12_irecv(void *rcomm, int n, void **data, size_t *b
 	}
 	for (int i = 0; i < n; i++)
 		mrs[i] = mhandles ? mhandles[i] : NULL;
-	ret = anynet_irecv(rcomm, n, data, bytes, tags, mrs, phandles, &req);
+	ret = anynet_irecv(rcomm, n, data, bytes, tags, mrs, phandles, polled, &req);
 	if (anynet_likely(!ret))
 		*request = req;
 	return anynet_core_result(ret);

@@ -56,9 +56,9 @@ enum anynet_nccl_result abi_v8_irecv(void *rcomm, int n, void **data, int *bytes
 {
 	size_t wide[ANYNET_RECVS_MAX] = { 0 };
 
+	*request = NULL; /* what it is on entry means something from v9 on only */
 	for (int i = 0; i < n && i < ANYNET_RECVS_MAX; i++) {
 		if (anynet_unlikely(bytes[i] < 0)) {
-			*request = NULL;
 			anynet_warn("receive of %d bytes tag %d: a size above 2 GiB does not fit "
 				    "net api v8",
 				    bytes[i], tags[i]);

@@ -39,9 +39,9 @@ const struct anynet_config_row anynet_config_rows[] = {
 		.name = "ANYNET_IB_HCA",
 		.alias = "NCCL_IB_HCA",
 		.initial = "",
-		.accepts = "[^][=]name[:port],... of at most 4095 characters",
+		.accepts = "[^][=]name[:port[:rail[:plane]]],... of at most 4095 characters",
 		.doc = "Verbs devices to use, by prefix. A leading `^` excludes the list instead; a "
-		       "`=` after it compares whole names.",
+		       "`=` after it compares whole names. NCCL 2.30 is told rail and plane.",
 		.refused = "^", /* none */
 		.parse = anynet_parse_text,
 		.offset = offsetof(struct anynet_config, ib_hca),
@@ -111,6 +111,19 @@ const struct anynet_config_row anynet_config_rows[] = {
 		.offset = offsetof(struct anynet_config, ib_flid_gid_index),
 		.min = 0,
 		.max = UINT8_MAX,
+	},
+	{
+		.name = "ANYNET_IB_DATA_DIRECT",
+		.alias = "NCCL_IB_DATA_DIRECT",
+		.initial = "1",
+		.accepts = "0 to 2",
+		.doc = "An adapter that reaches GPU memory by a Data Direct engine (ConnectX-8) is "
+		       "offered as `NAME_dma`, by that engine's place on PCI. 1: instead of the plain "
+		       "one. 2: besides. 0: not.",
+		.parse = anynet_parse_int,
+		.offset = offsetof(struct anynet_config, ib_data_direct),
+		.min = 0,
+		.max = 2,
 	},
 	{
 		.name = "ANYNET_IB_MERGE_VFS",
@@ -334,6 +347,16 @@ const struct anynet_config_row anynet_config_rows[] = {
 		.parse = anynet_parse_text,
 		.offset = offsetof(struct anynet_config, cuda_lib),
 		.max = TEXT_MAX(cuda_lib),
+	},
+	{
+		.name = "ANYNET_CUDA_OWN_CONTEXT",
+		.initial = "1",
+		.accepts = "0 or 1",
+		.doc = "1: GPU memory that goes over TCP is copied in a CUDA context of the plugin's own, so "
+		       "that no call waits for one of the application's. Like every context it takes "
+		       "memory of the GPU. 0: in the application's.",
+		.parse = anynet_parse_flag,
+		.offset = offsetof(struct anynet_config, cuda_own_context),
 	},
 	{
 		.name = "ANYNET_SOCKET_IFNAME",

@@ -12,7 +12,9 @@
 #include <nccl_net/log.h>
 #include <nccl_net/util.h>
 
-#define MADE_MAX 256 /* in the life of the process */
+#define MADE_MAX     256 /* in the life of the process */
+#define PLANES_MAX   14
+#define PLANES_FUSED (1 << PLANES_MAX)
 
 /*
  * `places` and `count` are what NCCL sees. Whoever unloads the plugin with the last communicator and
@@ -130,6 +132,8 @@ static bool may_join(const struct anynet_config *cfg, const struct anynet_device
 	return false;
 }
 
+/* Not of those that go with the first: the rest would be lost to NCCL 2.24 to 2.29 (docs/architecture.md; NCCL
+ * src/graph/topo.cc:1007@v2.27.7). */
 static bool may_be_one(const struct anynet_config *cfg, const struct anynet_device *nics,
 		       int nic_count, const int *indices, int count)
 {
@@ -175,9 +179,44 @@ static void add_member(struct anynet_device *dev, const struct anynet_device *ni
 		dev->max_comms = nic->max_comms;
 	if (nic->max_recvs < dev->max_recvs)
 		dev->max_recvs = nic->max_recvs;
+	if (nic->rail_id != dev->rail_id)
+		dev->rail_id = -1;
 	dev->ptr_support &= nic->ptr_support;
 	dev->reg_is_global &= nic->reg_is_global;
 	dev->force_flush |= nic->force_flush;
+}
+
+/* Place of a NIC's plane among those that there are, in the order of the NICs; 0 = it is not known. */
+static int plane_number(const struct anynet_device *nics, const struct anynet_device *nic)
+{
+	int number = nic->plane_id >= 0;
+
+	for (int i = 0; nic->plane_id >= 0 && nics[i].plane_id != nic->plane_id; i++) {
+		bool is_new = nics[i].plane_id >= 0;
+
+		for (int j = 0; j < i; j++)
+			is_new &= nics[j].plane_id != nics[i].plane_id;
+		number += is_new;
+	}
+	return number;
+}
+
+/* A plane of its own for each combination, told from others by a bit, as NCCL's own IB has it (NCCL
+ * src/transport/net_ib/init.cc:95@v2.30.7): NCCL does not connect devices of different planes. */
+static int common_plane(const struct anynet_device *dev, const struct anynet_device *nics)
+{
+	int plane = PLANES_FUSED;
+	bool any = false;
+
+	for (int i = 0; i < dev->member_count; i++) {
+		int number = plane_number(nics, dev->members[i]);
+
+		if (number >= PLANES_MAX)
+			return -1;
+		plane |= 1 << number;
+		any |= number;
+	}
+	return any ? plane : -1;
 }
 
 static bool join_names(struct anynet_device *dev)
@@ -208,6 +247,7 @@ static int make(const struct anynet_device *nics, const int *indices, int count,
 	dev->index = ANYNET_DEVICES_MAX;
 	for (int i = 0; i < count; i++)
 		add_member(dev, &nics[indices[i]]);
+	dev->plane_id = common_plane(dev, nics);
 	if (!join_names(dev)) {
 		anynet_warn("no fused device can be made of %d whose names together are too long: "
 			    "%.60s...",

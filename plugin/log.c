@@ -5,6 +5,7 @@
 #include <errno.h>
 #include <stdarg.h>
 #include <stdatomic.h>
+#include <stdbool.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -49,6 +50,14 @@ static void stderr_sink(int level, unsigned long flags, const char *file, int li
 	fprintf(stderr, "anynet %s %s:%d %s\n", level_names[level], file, line, text);
 }
 
+/* NCCL 2.32: levels that are printed besides those of NCCL_DEBUG. Which, NCCL knows. */
+static bool has_more_levels(void)
+{
+	const char *levels = getenv("NCCL_DEBUG_LEVELS");
+
+	return levels && *levels;
+}
+
 /*
  * NCCL filters by itself, and keeps the text of a WARN even when it does not print it
  * (ncclGetLastError): a WARN always goes out. Below that, what its level would drop is not worth
@@ -59,6 +68,8 @@ static int level_from_environment(anynet_log_sink sink)
 	const char *text = getenv(sink ? "NCCL_DEBUG" : "ANYNET_DEBUG");
 	int level = level_parse(text);
 
+	if (sink && has_more_levels())
+		return ANYNET_LOG_TRACE;
 	if (sink)
 		return level > ANYNET_LOG_WARN ? level : ANYNET_LOG_WARN;
 	if (level >= 0)

@@ -91,9 +91,10 @@ int anynet_isend(struct anynet_comm *comm, const void *data, size_t bytes, int t
 		 struct anynet_mr *mr, void *phandle, struct anynet_request **req);
 
 /* Post `n` buffers, to be filled by n sends matched by tag in posting order. The arrays are read
- * during the call only. phandles may be NULL. -EMSGSIZE comes from test, not from here. */
+ * during the call only. phandles may be NULL. `polled`: the GPU polls them for flags while they are filled, LL
+ * or LL128 (net-api.md §3.5). -EMSGSIZE comes from test, not from here. */
 int anynet_irecv(struct anynet_comm *comm, int n, void *const *data, const size_t *bytes,
-		 const int *tags, struct anynet_mr *const *mrs, void *const *phandles,
+		 const int *tags, struct anynet_mr *const *mrs, void *const *phandles, bool polled,
 		 struct anynet_request **req);
 
 /* *req NULL with 0 = nothing to wait for. */

@@ -19,11 +19,14 @@
 #define ANYNET_MEMBERS_MAX    8   /* NICs of a fused device (net-api.md §1.5) */
 #define ANYNET_NAME_BYTES     256 /* NCCL's topology keeps no more of a name */
 
-enum anynet_link { ANYNET_LINK_TCP, ANYNET_LINK_IB };
+enum anynet_link {
+	ANYNET_LINK_TCP,
+	ANYNET_LINK_IB
+};
 
 /* NCCL's pointer kinds (net-api.md §1.2). */
-#define ANYNET_PTR_HOST	  0x1
-#define ANYNET_PTR_CUDA	  0x2
+#define ANYNET_PTR_HOST   0x1
+#define ANYNET_PTR_CUDA   0x2
 #define ANYNET_PTR_DMABUF 0x4
 
 /* Immutable once the selector has published it, so any thread reads it without a lock.
@@ -41,7 +44,8 @@ struct anynet_device {
 	int max_comms;
 	int max_recvs;
 	int ptr_support; /* ANYNET_PTR_* */
-	char gpu_memory[ANYNET_REASON_BYTES]; /* how it reaches GPU memory, or why not; "" = it is TCP's */
+	char gpu_memory
+		[ANYNET_REASON_BYTES]; /* how it reaches GPU memory, or why not; "" = it is TCP's */
 	bool reg_is_global;
 	bool force_flush;
 
@@ -50,6 +54,7 @@ struct anynet_device {
 	char ifname[16];
 	bool copies_in_kernel; /* lo, veth …: MSG_ZEROCOPY would copy all the same */
 	bool is_roce;          /* of an IB device: its link layer is Ethernet */
+	int rail_id, plane_id; /* as the user numbers them (NCCL_IB_HCA); -1 = not known */
 
 	/* A fused device: the NICs that it stands for, whose comms have rails over all of them. What is
 	 * above is the first one's, but for names and sums. 0 = this is a NIC itself. */
@@ -81,6 +86,7 @@ struct anynet_probe {
 	int device_count;
 	struct anynet_candidate candidates[ANYNET_CANDIDATES_MAX];
 	int candidate_count;
+	bool stands_by; /* its devices are not for NCCL: all paths are wanted, whatever NCCL would take */
 };
 
 /*

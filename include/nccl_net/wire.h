@@ -226,14 +226,11 @@ struct anynet_wire_grant {
 	uint32_t rkey;
 	uint32_t tag;
 	uint32_t check; /* of the rest (ib_link.h): it may become visible in any order */
-	uint32_t flags; /* ANYNET_GRANT_* */
+	uint32_t reserved;
 	uint32_t seq;
 	uint32_t mark; /* seq + 1 */
 };
 static_assert(sizeof(struct anynet_wire_grant) == 40, "wire");
-
-/* It is GPU memory: messages that would go in the frame itself are written there as well. */
-#define ANYNET_GRANT_ALL_SIZES 0x1u
 
 #define ANYNET_BOARD_GRANTS 64
 
@@ -241,7 +238,9 @@ static_assert(sizeof(struct anynet_wire_grant) == 40, "wire");
 struct anynet_wire_board {
 	struct anynet_wire_grant grants[ANYNET_BOARD_GRANTS];
 	uint32_t consumed; /* frames that the acceptor has taken from this queue pair in all */
-	uint32_t reserved[15];
+	uint32_t frames;   /* 1: small messages may come in the frame itself; 0: the acceptor receives into
+			    * GPU memory, or does not know yet: every message that has bytes needs a grant */
+	uint32_t reserved[14];
 };
 static_assert(sizeof(struct anynet_wire_board) == 2624, "wire");
 

@@ -53,10 +53,10 @@ awk '$1 == "LOAD" && /RWE/' <<<"$segments" | grep . && fail "a writable and exec
 
 grep -qaF "$source_dir" "$lib" && fail "the build directory's name is inside"
 
-# What reads the environment or the program's locale on its way (gmtime_r: TZ, at its first call), while the program may
-# change them in another thread.
+# What reads the environment or the program's locale on its way (gmtime_r: TZ, at its first call; strerror: LANGUAGE),
+# while the program may change them in another thread.
 readers=$(nm -D --undefined-only "$lib" | awk '{ sub("@.*", "", $NF); print $NF }' |
-	grep -xE 'gmtime(_r)?|localtime(_r)?|mktime|timegm|tzset|ctime(_r)?|strftime|setlocale|getaddrinfo|gethostbyname(_r)?|tmpfile|syslog' || true)
+	grep -xE 'gmtime(_r)?|localtime(_r)?|mktime|timegm|tzset|ctime(_r)?|strftime|setlocale|strerror(_r)?|getaddrinfo|gethostbyname(_r)?|tmpfile|syslog' || true)
 same "calls that read the environment" "" "$readers"
 
 floor=$(readelf -VW "$lib" | grep -oE 'GLIBC_[0-9.]+' | sort -uV | tail -1)

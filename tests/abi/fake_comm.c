@@ -54,6 +54,13 @@ static void add_device(struct anynet_probe *probe, const char *name, const char 
 	dev->ptr_support = ANYNET_PTR_HOST | ANYNET_PTR_DMABUF;
 	dev->reg_is_global = true;
 	dev->force_flush = true;
+	dev->rail_id = 5;
+	dev->plane_id = 6;
+}
+
+static int digit_of(const char *digits, size_t i)
+{
+	return digits && digits[i] != '-' ? digits[i] - '0' : -1;
 }
 
 static void probe_tcp(const struct anynet_config *cfg, struct anynet_probe *probe)
@@ -96,6 +103,8 @@ static void probe_ib(const struct anynet_config *cfg, struct anynet_probe *probe
 		dev->max_recvs = 8 - (int)i % 4;
 		dev->ptr_support = ANYNET_PTR_HOST | (i % 4 == 3 ? 0 : ANYNET_PTR_DMABUF);
 		dev->force_flush = i % 4 == 2;
+		dev->rail_id = digit_of(fake.rails, i);
+		dev->plane_id = digit_of(fake.planes, i);
 	}
 }
 
@@ -236,7 +245,7 @@ int anynet_isend(struct anynet_comm *comm, const void *data, size_t bytes, int t
 }
 
 int anynet_irecv(struct anynet_comm *comm, int n, void *const *data, const size_t *bytes,
-		 const int *tags, struct anynet_mr *const *mrs, void *const *phandles,
+		 const int *tags, struct anynet_mr *const *mrs, void *const *phandles, bool polled,
 		 struct anynet_request **req)
 {
 	void *out;
@@ -244,6 +253,7 @@ int anynet_irecv(struct anynet_comm *comm, int n, void *const *data, const size_
 
 	(void)comm;
 	fake.n = n;
+	fake.polled = polled;
 	fake.data = data[0];
 	for (int i = 0; i < n; i++) {
 		fake.bytes[i] = bytes[i];

@@ -20,8 +20,9 @@ struct fake_comm {
 	atomic_int probes, starts, trims, listens, closes, listener_closes, deregs;
 	/* Verbs ports that are found: "iirv" = InfiniBand twice, RoCE, virtual; NULL = none. */
 	const char *ports;
-	const char *port_name; /* their names begin with it; NULL = "mlx5_" */
-	int more_nics;         /* TCP devices behind the usual two, every other a slower one */
+	const char *rails, *planes; /* of these, digits or '-'; NULL = none have any */
+	const char *port_name;      /* their names begin with it; NULL = "mlx5_" */
+	int more_nics;              /* TCP devices behind the usual two, every other a slower one */
 	atomic_bool hold_probe, probe_held; /* let a probe wait until hold_probe is false */
 
 	const void *_Atomic owner;   /* of the last listen */
@@ -36,6 +37,7 @@ struct fake_comm {
 	struct anynet_mr *mr[ANYNET_RECVS_MAX];
 	void *phandle;
 	void *const *phandles;
+	bool polled;
 	anynet_profiler profiler;
 };
 

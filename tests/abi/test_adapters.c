@@ -182,8 +182,8 @@ static void test_properties_v12(void **state)
 	CHECK_OFFLOAD();
 	CHECK_LIMITS();
 	assert_int_equal(props.max_multi_request, 1);
-	assert_int_equal(props.rail_id, -1);
-	assert_int_equal(props.plane_id, -1);
+	assert_int_equal(props.rail_id, 5);
+	assert_int_equal(props.plane_id, 6);
 }
 
 static void test_a_bad_device_is_invalid_usage_and_said(void **state)
@@ -442,10 +442,11 @@ static void test_no_room_now_is_success_with_a_null_request(void **state)
 	assert_int_equal(ncclNetPlugin_v8.isend(FAKE_COMM, data, 8, 0, mr, &req),
 			 ANYNET_NCCL_SUCCESS);
 	assert_null(req);
-	req = STALE;
+	req = ANYNET_NCCL_OPTIONAL_COMPLETION; /* left there by chance */
 	assert_int_equal(ncclNetPlugin_v8.irecv(FAKE_COMM, 1, &data, &bytes, &tag, &mr, &req),
 			 ANYNET_NCCL_SUCCESS);
 	assert_null(req);
+	assert_false(fake.polled);
 	req = ANYNET_NCCL_OPTIONAL_COMPLETION;
 	assert_int_equal(ncclNetPlugin_v9.irecv(FAKE_COMM, 1, &data, &wide, &tag, &mr, &req),
 			 ANYNET_NCCL_SUCCESS);
@@ -530,9 +531,11 @@ static void test_irecv_from_v9_on(void **state)
 	assert_int_equal(ncclNetPlugin_v9.irecv(FAKE_COMM, 1, &data, &bytes, &tag, &mr, &req),
 			 ANYNET_NCCL_SUCCESS);
 	assert_ptr_equal(req, FAKE_REQUEST); /* a genuine one, hint or not */
+	assert_true(fake.polled);
 	assert_true(fake.bytes[0] == bytes);
 	assert_null(fake.phandles);
 	ncclNetPlugin_v10.irecv(FAKE_COMM, 1, &data, &bytes, &tag, &mr, &phandle, &req);
+	assert_false(fake.polled);
 	assert_ptr_equal(fake.phandles[0], phandle);
 	ncclNetPlugin_v12.irecv(FAKE_COMM, 1, &data, &bytes, &tag, NULL, NULL, &req);
 	assert_null(fake.mr[0]);

@@ -143,6 +143,45 @@ static void test_it_has_what_its_members_have(void **state)
 	assert_int_equal(in_process(properties), 0);
 }
 
+static void expect_place(int a, int b, int rail, int plane)
+{
+	int dev = make(2, (const int[]){ a, b });
+
+	check_int(props_of(dev).rail_id, rail);
+	check_int(props_of(dev).plane_id, plane);
+}
+
+/* NCCL fuses by rail if asked to, and connects no two devices of different planes. */
+static void rails_and_planes(void)
+{
+	fake.rails = "00117-";
+	fake.planes = "35537-";
+	begin("iiiiii");
+	check_int(props_of(4).rail_id, 7);
+	check_int(props_of(4).plane_id, 7);
+	check_int(props_of(5).rail_id, -1);
+	check_int(props_of(5).plane_id, -1);
+	expect_place(0, 1, 0, 0x4000 | 1 << 1 | 1 << 2);
+	expect_place(2, 3, 1, 0x4000 | 1 << 1 | 1 << 2); /* the same planes as those */
+	expect_place(1, 2, -1, 0x4000 | 1 << 2);
+	expect_place(0, 4, -1, 0x4000 | 1 << 1 | 1 << 3);
+	expect_place(3, 5, -1, 0x4000 | 1 << 1 | 1);
+	expect_place(5, 3, -1, 0x4000 | 1 << 1 | 1);
+}
+
+static void no_rails_and_planes(void)
+{
+	begin("ii");
+	expect_place(0, 1, -1, -1);
+}
+
+static void test_rails_and_planes_are_told(void **state)
+{
+	(void)state;
+	assert_int_equal(in_process(rails_and_planes), 0);
+	assert_int_equal(in_process(no_rails_and_planes), 0);
+}
+
 /* A table of four cannot tell of eight. */
 static void read_by_older_tables(void)
 {
@@ -470,6 +509,7 @@ int main(void)
 	static const struct CMUnitTest tests[] = {
 		cmocka_unit_test(test_every_version_fuses),
 		cmocka_unit_test(test_it_has_what_its_members_have),
+		cmocka_unit_test(test_rails_and_planes_are_told),
 		cmocka_unit_test(test_older_tables_tell_what_they_can),
 		cmocka_unit_test(test_it_is_a_device_for_connections),
 		cmocka_unit_test(test_of_one_it_is_that_one),

@@ -116,7 +116,7 @@ static void what_was_sent_arrives_after_close(struct test_net *net)
 	link_open(net, &link);
 	flows[0].comm = link.send;
 	flows[1].comm = link.recv;
-	link_check(net, &link, BYTES);
+	link_check_host(net, &link, BYTES);
 	for (int i = 0; i < COUNT; i++) {
 		pattern_fill(from[i], BYTES, stream_seed((uint64_t)i));
 		sends[i] = transfer_of(from[i], BYTES, 1, NULL);
@@ -231,12 +231,13 @@ static void what_nothing_is_posted_for_survives_the_queue_pair(struct test_net *
 	struct link link;
 
 	link_open(net, &link);
+	link_check_host(net, &link, BYTES);
 	for (int round = 0; round < 4; round++) {
 		memset(to, 0, sizeof(to));
 		for (int i = 0; i < COUNT; i++) {
 			pattern_fill(from[i], BYTES, stream_seed((uint64_t)(round * COUNT + i)));
-			sends[i] = transfer_of(from[i], BYTES, 0, NULL);
-			recvs[i] = transfer_of(to[i], BYTES, 0, NULL);
+			sends[i] = transfer_of(from[i], BYTES, 1, NULL);
+			recvs[i] = transfer_of(to[i], BYTES, 1, NULL);
 			transfer_post_soon(net, link.send, true, &sends[i]);
 		}
 		struct flow flows[] = {

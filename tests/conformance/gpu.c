@@ -13,6 +13,8 @@
 #include <support/relay.h>
 
 #include <nccl_net/device.h>
+#include <pthread.h>
+#include <sched.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -214,6 +216,193 @@ static void another_port_reaches_it_too(struct test_net *net)
 	link_close(net, &link);
 }
 
+/* --- no call of CUDA, which may wait for a kernel that waits for us, while queue pairs carry the data --- */
+
+#define SILENT_PLACE ((size_t)128 << 10)
+#define SILENT_GROUP 8
+
+struct silent {
+	struct link link;
+	struct buffer to;
+	unsigned char *from; /* SILENT_GROUP places, as in `to` */
+	void *mhandles[2];
+	struct transfer sends[SILENT_GROUP], recv;
+};
+
+/* One that has queue pairs: on a busy machine they may be proved too late. */
+static void open_linked(struct test_net *net, struct link *link)
+{
+	struct deadline deadline = deadline_in(TEST_PATIENCE_MS, "a queue pair");
+	uint64_t before = fake_counts().qps;
+
+	while (link_open(net, link), fake_counts().qps < before + 2) {
+		link_close(net, link);
+		before = fake_counts().qps;
+		deadline_turn(&deadline);
+	}
+}
+
+static void silent_send(struct test_net *net, struct silent *silent, uint64_t seed, size_t bytes)
+{
+	for (int i = 0; i < silent->recv.n; i++) {
+		unsigned char *from = silent->from + (size_t)i * SILENT_PLACE;
+
+		pattern_fill(from, bytes, seed + (uint64_t)i);
+		silent->sends[i] = transfer_of(from, bytes, i, silent->mhandles[0]);
+		transfer_post_soon(net, silent->link.send, true, &silent->sends[i]);
+	}
+}
+
+/* A turn of everything; true when all is done. */
+static bool silent_turn(struct test_net *net, struct silent *silent)
+{
+	bool done = true;
+
+	for (int i = 0; i <= silent->recv.n; i++) {
+		struct transfer *each = i < silent->recv.n ? &silent->sends[i] : &silent->recv;
+
+		if (each->req && !each->done)
+			check_ok(transfer_test(net, each));
+		done = done && each->done;
+	}
+	return done;
+}
+
+/* `recv_first`: the receive is posted, and told, before the messages are sent; or long after. */
+static void silent_exchange(struct test_net *net, struct silent *silent, int n, size_t bytes,
+			    bool recv_first)
+{
+	struct deadline deadline = deadline_in(TEST_PATIENCE_MS, "messages");
+	static uint64_t seed;
+
+	seed += SILENT_GROUP;
+	buffer_blank(&silent->to);
+	silent->recv = (struct transfer){ .n = n };
+	memset(silent->sends, 0, sizeof(silent->sends));
+	for (int i = 0; i < n; i++) {
+		silent->recv.data[i] = silent->to.data + (size_t)i * SILENT_PLACE;
+		silent->recv.bytes[i] = bytes;
+		silent->recv.tags[i] = i;
+		silent->recv.mhandles[i] = silent->mhandles[1];
+	}
+	if (!recv_first)
+		silent_send(net, silent, seed, bytes);
+	for (int i = 0; i < 20 && !recv_first; i++)
+		silent_turn(net, silent);
+	transfer_post_soon(net, silent->link.recv, false, &silent->recv);
+	for (int i = 0; i < 20 && recv_first; i++)
+		silent_turn(net, silent);
+	if (recv_first)
+		silent_send(net, silent, seed, bytes);
+	while (!silent_turn(net, silent))
+		deadline_turn(&deadline);
+	for (int i = 0; i < n; i++) {
+		check_int(silent->recv.sizes[i], bytes);
+		pattern_check(silent->recv.data[i], bytes, seed + (uint64_t)i);
+	}
+}
+
+static void silent_comm(struct test_net *net, int n, bool from_host)
+{
+	static const size_t sizes[] = { 0, 8, 480, 481, (size_t)64 << 10 };
+	static unsigned char host[SILENT_GROUP * SILENT_PLACE];
+	struct silent silent;
+	struct buffer gpu;
+	uint64_t calls;
+
+	open_linked(net, &silent.link);
+	buffer_alloc(&gpu, sizeof(host));
+	buffer_alloc(&silent.to, sizeof(host));
+	silent.from = from_host ? host : gpu.data;
+	silent.mhandles[0] = flow_reg(net, silent.link.send, silent.from, sizeof(host));
+	silent.mhandles[1] = flow_reg(net, silent.link.recv, silent.to.data, sizeof(host));
+	calls = memory_counts().calls;
+	for (size_t i = 0; i < 4 * sizeof(sizes) / sizeof(sizes[0]); i++)
+		silent_exchange(net, &silent, n, sizes[i / 2 % (sizeof(sizes) / sizeof(sizes[0]))],
+				i % 2);
+	check_ok(driver_dereg_mr(net->driver, silent.link.send, silent.mhandles[0]));
+	check_ok(driver_dereg_mr(net->driver, silent.link.recv, silent.mhandles[1]));
+	link_close(net, &silent.link);
+	check_int(memory_counts().calls, calls);
+	buffer_free(&gpu);
+	buffer_free(&silent.to);
+}
+
+static void no_call_of_cuda_while_queue_pairs_carry_the_data(struct test_net *net)
+{
+	need_nics(net);
+	for (int from_host = 0; from_host < 2; from_host++) {
+		silent_comm(net, 1, from_host);
+		if (net->props.max_recvs >= SILENT_GROUP)
+			silent_comm(net, SILENT_GROUP, from_host);
+	}
+}
+
+/* A receive in host memory that is too small to be granted, as such messages may come in frames; and then, before
+ * its message, the comm's first one in GPU memory, from which on nothing may. */
+static void the_first_gpu_memory_strands_no_small_receive(struct test_net *net)
+{
+	static unsigned char from[2][100], to[100];
+	struct deadline deadline = deadline_in(TEST_PATIENCE_MS, "two messages");
+	struct transfer sends[2], recvs[2];
+	struct buffer gpu;
+	struct link link;
+
+	need_nics(net);
+	open_linked(net, &link);
+	buffer_alloc(&gpu, sizeof(to));
+	recvs[0] = transfer_of(to, sizeof(to), 0, NULL);
+	recvs[1] = transfer_of(gpu.data, sizeof(to), 0, NULL);
+	for (int i = 0; i < 2; i++) {
+		transfer_post_soon(net, link.recv, false, &recvs[i]);
+		for (int turn = 0; turn < 10; turn++)
+			check_ok(transfer_test(net, &recvs[0]));
+	}
+	for (int i = 0; i < 2; i++) {
+		pattern_fill(from[i], sizeof(to), (uint64_t)i);
+		sends[i] = transfer_of(from[i], sizeof(to), 0, NULL);
+		transfer_post_soon(net, link.send, true, &sends[i]);
+	}
+	while (!recvs[1].done) {
+		for (int i = 0; i < 2; i++) {
+			if (!sends[i].done)
+				check_ok(transfer_test(net, &sends[i]));
+			if (!recvs[i].done)
+				check_ok(transfer_test(net, &recvs[i]));
+		}
+		deadline_turn(&deadline);
+	}
+	check(recvs[0].done);
+	pattern_check(to, sizeof(to), 0);
+	pattern_check(gpu.data, sizeof(to), 1);
+	buffer_free(&gpu);
+	link_close(net, &link);
+}
+
+/* Without two pieces to a request small messages still go by queue pairs. */
+static void adapters_that_gather_nothing_are_used(struct test_net *net)
+{
+	static unsigned char host[100];
+	struct buffer gpu;
+	struct link link;
+	uint64_t sends;
+
+	need_nics(net);
+	open_linked(net, &link);
+	buffer_alloc(&gpu, sizeof(host));
+	sends = fake_counts().sends;
+	for (uint64_t i = 0; i < 10; i++) {
+		pattern_fill(gpu.data, sizeof(host), i);
+		check_int(flow_exchange(net, link.send, link.recv, gpu.data, sizeof(host), host,
+					sizeof(host)),
+			  sizeof(host));
+		pattern_check(host, sizeof(host), i);
+	}
+	check(fake_counts().sends >= sends + 10);
+	buffer_free(&gpu);
+	link_close(net, &link);
+}
+
 /* What would travel in a frame, and be copied from there by the receiver: with the grant there in time NICs write
  * it where it belongs. */
 static void small_messages_are_not_copied_either(struct test_net *net)
@@ -257,11 +446,7 @@ static void nothing_small_is_written_past_its_receive(struct test_net *net)
 	need_nics(net);
 	capture_allow_warn();
 	link_open(net, &other);
-	for (before = fake_counts().qps; link_open(net, &link), fake_counts().qps < before + 2;
-	     before = fake_counts().qps) {
-		link_close(net, &link);
-		deadline_turn(&deadline);
-	}
+	open_linked(net, &link);
 	buffer_alloc(&gpu, BYTES);
 	buffer_blank(&gpu);
 	recv = transfer_of(gpu.data, 60, 0, flow_reg(net, link.recv, gpu.data, BYTES));
@@ -362,6 +547,120 @@ static void a_flush_waits_for_those_before_it(struct test_net *net)
 	}
 	memory_leave(net, link.send);
 	link_close(net, &link);
+}
+
+/* A message out of host memory has come, and a flush of it is asked for. NULL: it is done already. */
+static void *begin_flush(struct test_net *net, const struct link *link, struct buffer *gpu,
+			 void *mhandle, uint64_t seed)
+{
+	static unsigned char host[BYTES];
+	struct transfer send = transfer_of(host, BYTES, 0, NULL),
+			recv = transfer_of(gpu->data, BYTES, 0, mhandle);
+	struct deadline deadline = deadline_in(TEST_PATIENCE_MS, "a message");
+	int bytes = (int)BYTES;
+	void *flush;
+
+	pattern_fill(host, BYTES, seed);
+	transfer_post_soon(net, link->recv, false, &recv);
+	recv.flushed = true; /* by us */
+	transfer_post_soon(net, link->send, true, &send);
+	while (!send.done || !recv.done) {
+		if (!send.done)
+			check_ok(transfer_test(net, &send));
+		if (!recv.done)
+			check_ok(transfer_test(net, &recv));
+		deadline_turn(&deadline);
+	}
+	check_ok(driver_iflush(net->driver, link->recv, 1, &recv.data[0], &bytes, &mhandle, &flush));
+	return flush;
+}
+
+static void end_flush(struct test_net *net, void *flush)
+{
+	struct deadline deadline = deadline_in(TEST_PATIENCE_MS, "a flush");
+
+	for (int done = 0; flush && !done; deadline_turn(&deadline))
+		check_ok(driver_test(net->driver, flush, &done, NULL));
+}
+
+/* … and what it brought is seen then. */
+static void flush_one(struct test_net *net, const struct link *link, struct buffer *gpu,
+		      void *mhandle, uint64_t seed)
+{
+	end_flush(net, begin_flush(net, link, gpu, mhandle, seed));
+	pattern_check(gpu->data, BYTES, seed);
+}
+
+/* Its READ is on the queue pair of all comms: what it reads stays registered until it is over. */
+static void an_aborted_flush_breaks_no_others(struct test_net *net)
+{
+	struct link links[2];
+	struct buffer gpu[2];
+	void *mhandles[2];
+	uint64_t by_cuda;
+
+	need_nics(net);
+	for (int i = 0; i < 2; i++) {
+		open_linked(net, &links[i]);
+		buffer_alloc(&gpu[i], BYTES);
+		mhandles[i] = flow_reg(net, links[i].recv, gpu[i].data, BYTES);
+		flush_one(net, &links[i], &gpu[i], mhandles[i], 5);
+	}
+	by_cuda = memory_counts().flushes;
+	fake_order("fault delay read ms=50");
+	check(begin_flush(net, &links[0], &gpu[0], mhandles[0], 6));
+	check_ok(driver_dereg_mr(net->driver, links[0].recv, mhandles[0]));
+	link_close(net, &links[0]);
+	buffer_free(&gpu[0]);
+	for (uint64_t i = 0; i < 5; i++)
+		flush_one(net, &links[1], &gpu[1], mhandles[1], i);
+	check_int(memory_counts().flushes, by_cuda);
+	check_ok(driver_dereg_mr(net->driver, links[1].recv, mhandles[1]));
+	buffer_free(&gpu[1]);
+	link_close(net, &links[1]);
+}
+
+/* CUDA flushes while the queue pair for that is broken; it is made again. */
+static void a_broken_flush_is_mended(struct test_net *net, bool by_cuda)
+{
+	struct deadline deadline = deadline_in(TEST_PATIENCE_MS, "flushes by READ");
+	uint64_t seed = 0, before, now;
+	struct buffer gpu;
+	struct link link;
+	void *mhandle;
+
+	need_nics(net);
+	open_linked(net, &link);
+	buffer_alloc(&gpu, BYTES);
+	mhandle = flow_reg(net, link.recv, gpu.data, BYTES);
+	fake_order("fault status read status=12");
+	if (!by_cuda)
+		memory_command("fail cuFlushGPUDirectRDMAWrites count=1000000 code=801");
+	before = memory_counts().flushes;
+	flush_one(net, &link, &gpu, mhandle, seed);
+	if (by_cuda)
+		check(memory_counts().flushes > before);
+	do {
+		now = memory_counts().flushes;
+		flush_one(net, &link, &gpu, mhandle, ++seed);
+		deadline_turn(&deadline);
+	} while (memory_counts().flushes != now);
+	fake_order("heal");
+	memory_command("heal");
+	check_ok(driver_dereg_mr(net->driver, link.recv, mhandle));
+	buffer_free(&gpu);
+	link_close(net, &link);
+}
+
+static void a_broken_queue_pair_for_flushes_is_made_again(struct test_net *net)
+{
+	a_broken_flush_is_mended(net, true);
+}
+
+/* Older GPUs and drivers have no such call. */
+static void where_cuda_cannot_flush_it_is_waited_for(struct test_net *net)
+{
+	a_broken_flush_is_mended(net, false);
 }
 
 /* --- copies that take long --- */
@@ -541,6 +840,279 @@ static void copies_go_on_when_the_connection_breaks(struct test_net *net)
 	link_close(net, &link);
 }
 
+/* --- LL128: the GPU polls the receive for flags, the last 8 of each 128 bytes --- */
+
+#define LINES      200
+#define LINE_BYTES 128
+#define LINE_WORDS (LINE_BYTES / 8)
+#define LINE_ROUNDS 10
+
+struct kernel {
+	const uint64_t *lines; /* as the GPU sees them */
+	uint64_t round;
+	bool torn;
+};
+
+/* As NCCL's: a line whose flag is there is taken. */
+static void *run_kernel(void *arg)
+{
+	struct kernel *kernel = arg;
+
+	for (int i = 0; i < LINES; i++) {
+		const uint64_t *line = kernel->lines + (size_t)i * LINE_WORDS;
+
+		while (__atomic_load_n(&line[LINE_WORDS - 1], __ATOMIC_ACQUIRE) != kernel->round)
+			sched_yield();
+		for (int k = 0; k < LINE_WORDS - 1; k++)
+			kernel->torn |= __atomic_load_n(&line[k], __ATOMIC_RELAXED) !=
+					kernel->round;
+	}
+	return NULL;
+}
+
+static void need_hint(const struct test_net *net)
+{
+	if (driver_abi(net->driver) < 9)
+		check_skip("NCCL does not say that a receive is LL or LL128 before v9");
+}
+
+static void flags_of_lines_come_last(struct test_net *net)
+{
+	static uint64_t host[LINES * LINE_WORDS];
+	struct kernel kernel = { .round = 0 };
+	void *gpu;
+	struct link link;
+
+	need_copies(net);
+	need_hint(net);
+	link_open(net, &link);
+	gpu = memory_alloc(sizeof(host));
+	kernel.lines = memory_view(gpu, sizeof(host));
+	memset(memory_view(gpu, sizeof(host)), 0, sizeof(host));
+	memory_command("sectors on");
+	while (kernel.round++ < LINE_ROUNDS) {
+		struct transfer send = transfer_of(host, sizeof(host), 0, NULL),
+				recv = transfer_of(gpu, sizeof(host), 0, NULL);
+		struct flow flows[] = {
+			{ .comm = link.recv, .transfers = &recv, .count = 1 },
+			{ .comm = link.send, .is_send = true, .transfers = &send, .count = 1 },
+		};
+		pthread_t thread;
+
+		for (size_t i = 0; i < LINES * LINE_WORDS; i++)
+			host[i] = kernel.round;
+		recv.optional = true;
+		check(!pthread_create(&thread, NULL, run_kernel, &kernel));
+		flows_run(net, flows, 2);
+		pthread_join(thread, NULL);
+		check(!kernel.torn);
+	}
+	memory_command("sectors off");
+	memory_leave(net, link.recv);
+	memory_free(gpu);
+	link_close(net, &link);
+}
+
+/* Of the first and the last line there may be a part only. */
+static void lines_may_begin_and_end_anywhere(struct test_net *net)
+{
+	static const size_t sizes[] = { 1, 7, 8, 119, 120, 121, 127, 128, 129, 248, 300, 70001 };
+	static const size_t offsets[] = { 0, 1, 100, 119, 120, 125, 127 };
+	unsigned char *host = malloc(BYTES);
+	struct link link;
+	char *gpu, *view;
+
+	need_copies(net);
+	need_hint(net);
+	link_open(net, &link);
+	gpu = memory_alloc(BYTES);
+	view = memory_view(gpu, BYTES);
+	for (size_t i = 0; i < sizeof(sizes) / sizeof(sizes[0]); i++) {
+		for (size_t k = 0; k < sizeof(offsets) / sizeof(offsets[0]); k++) {
+			struct transfer send = transfer_of(host, sizes[i], 0, NULL),
+					recv = transfer_of(gpu + offsets[k], sizes[i], 0, NULL);
+			struct flow flows[] = {
+				{ .comm = link.recv, .transfers = &recv, .count = 1 },
+				{ .comm = link.send, .is_send = true, .transfers = &send, .count = 1 },
+			};
+
+			pattern_fill(host, sizes[i], i + k);
+			memset(view, 0x5a, BYTES);
+			recv.optional = true;
+			flows_run(net, flows, 2);
+			check(!memcmp(view + offsets[k], host, sizes[i]));
+			for (size_t at = 0; at < BYTES; at++)
+				check(view[at] == 0x5a ||
+				      (at >= offsets[k] && at < offsets[k] + sizes[i]));
+		}
+	}
+	memory_leave(net, link.recv);
+	memory_free(gpu);
+	free(host);
+	link_close(net, &link);
+}
+
+/* --- what the application does with the GPU meanwhile --- */
+
+static void free_memory(const struct cuda_calls *cuda, void *memory)
+{
+	check_ok(cuda->cuMemFree_v2((CUdeviceptr)memory));
+}
+
+static void *free_in_thread(void *memory)
+{
+	memory_as_application(free_memory, memory);
+	return NULL;
+}
+
+static void alloc_memory(const struct cuda_calls *cuda, void *memory)
+{
+	check_ok(cuda->cuMemAlloc_v2(memory, BYTES));
+}
+
+/* The kernel that the application's call waits for is NCCL's, and waits for this message. */
+static void a_call_of_the_application_holds_nothing_up(struct test_net *net)
+{
+	struct deadline deadline = deadline_in(TEST_PATIENCE_MS, "cuMemFree");
+	struct transfer send, recv;
+	struct buffer from, to;
+	CUdeviceptr unused;
+	pthread_t thread;
+	struct link link;
+
+	need_gpu();
+	link_open(net, &link);
+	buffer_alloc(&from, BYTES);
+	buffer_alloc(&to, BYTES);
+	send = transfer_of(from.data, BYTES, 0, flow_reg(net, link.send, from.data, BYTES));
+	recv = transfer_of(to.data, BYTES, 0, flow_reg(net, link.recv, to.data, BYTES));
+	struct flow flows[] = {
+		{ .comm = link.send, .is_send = true, .transfers = &send, .count = 1 },
+		{ .comm = link.recv, .transfers = &recv, .count = 1 },
+	};
+	memory_as_application(alloc_memory, &unused);
+	pattern_fill(from.data, BYTES, 4);
+	memory_command("busy on; locks on");
+	check(!pthread_create(&thread, NULL, free_in_thread, (void *)unused));
+	while (!memory_counts().frees_waiting)
+		deadline_turn(&deadline);
+	flows_run(net, flows, 2);
+	pattern_check(to.data, BYTES, 4);
+	memory_command("heal");
+	pthread_join(thread, NULL);
+	check_ok(driver_dereg_mr(net->driver, link.send, send.mhandles[0]));
+	check_ok(driver_dereg_mr(net->driver, link.recv, recv.mhandles[0]));
+	buffer_free(&from);
+	buffer_free(&to);
+	link_close(net, &link);
+}
+
+struct stuck {
+	CUdeviceptr memory;
+	void *host;
+	CUstream stream;
+};
+
+static void begin_stuck(const struct cuda_calls *cuda, void *arg)
+{
+	struct stuck *stuck = arg;
+
+	check_ok(cuda->cuMemAlloc_v2(&stuck->memory, BYTES));
+	check_ok(cuda->cuMemHostAlloc(&stuck->host, BYTES, 0));
+	check_ok(cuda->cuStreamCreate(&stuck->stream, 0));
+	check_ok(cuda->cuMemcpyDtoHAsync_v2(stuck->host, stuck->memory, BYTES, stuck->stream));
+}
+
+static void end_stuck(const struct cuda_calls *cuda, void *arg)
+{
+	struct stuck *stuck = arg;
+
+	check_ok(cuda->cuStreamSynchronize(stuck->stream));
+	check_ok(cuda->cuStreamDestroy_v2(stuck->stream));
+	check_ok(cuda->cuMemFree_v2(stuck->memory));
+	check_ok(cuda->cuMemFreeHost(stuck->host));
+}
+
+/* It waits for a kernel, in the device's only queue for streams of its priority. */
+static void a_copy_of_the_application_holds_nothing_up(struct test_net *net)
+{
+	struct stuck stuck;
+	struct link link;
+
+	need_gpu();
+	link_open(net, &link);
+	memory_command("busy on; queues one");
+	memory_as_application(begin_stuck, &stuck);
+	link_check(net, &link, BYTES);
+	memory_command("heal");
+	memory_as_application(end_stuck, &stuck);
+	link_close(net, &link);
+}
+
+/* The driver gives no context of our own, or one that does not reach the application's memory. */
+static void without_a_context_of_its_own(struct test_net *net, const char *script, const char *says)
+{
+	char line[CAPTURE_LINE_BYTES];
+
+	need_copies(net);
+	memory_command(script);
+	a_copy_of_the_application_holds_nothing_up(net);
+	check(capture_find(CAPTURE_INFO, says, line));
+}
+
+static void without_a_context_of_its_own_streams_have_priority(struct test_net *net)
+{
+	without_a_context_of_its_own(net, "fail cuCtxCreate code=2", "CUDA_ERROR_OUT_OF_MEMORY");
+}
+
+static void a_context_that_does_not_reach_memory_is_not_used(struct test_net *net)
+{
+	without_a_context_of_its_own(net, "fail copy code=700", "CUDA_ERROR_ILLEGAL_ADDRESS");
+}
+
+static void reset_device(const struct cuda_calls *cuda, void *unused)
+{
+	(void)unused;
+	check_ok(cuda->cuDevicePrimaryCtxReset_v2(0));
+}
+
+/* What was in the primary context is gone, this memory with it. The comm fails, or it may be used with other
+ * memory; new ones work. */
+static void a_reset_of_the_device_is_noticed(struct test_net *net)
+{
+	bool own = !getenv("ANYNET_CUDA_OWN_CONTEXT");
+	struct transfer send, recv;
+	struct buffer from, to;
+	struct link link;
+	char line[CAPTURE_LINE_BYTES];
+
+	need_copies(net);
+	capture_allow_warn();
+	link_open(net, &link);
+	link_check(net, &link, BYTES);
+	buffer_alloc(&from, BYTES);
+	buffer_alloc(&to, BYTES);
+	send = transfer_in(net, link.send, &from);
+	recv = transfer_in(net, link.recv, &to);
+	struct flow flows[] = {
+		{ .comm = link.send, .is_send = true, .transfers = &send, .count = 1 },
+		{ .comm = link.recv, .transfers = &recv, .count = 1 },
+	};
+	memory_as_application(reset_device, NULL);
+	if (own)
+		memory_allow_misuse(); /* copies of memory that is not there */
+	check(flows_run_until_error(net, flows, 2, &flows[0]));
+	check(capture_find(CAPTURE_WARN, own ? "CUDA_ERROR_INVALID_VALUE" : "has reset GPU 0", line));
+	check_ok(driver_dereg_mr(net->driver, link.send, send.mhandles[0]));
+	check_ok(driver_dereg_mr(net->driver, link.recv, recv.mhandles[0]));
+	memory_forsake(from.area);
+	memory_forsake(to.area);
+	link_close(net, &link);
+	link_open(net, &link);
+	link_check(net, &link, BYTES);
+	link_close(net, &link);
+}
+
 /* --- CUDA fails --- */
 
 /* The comm fails with CUDA's word for it, and nothing else does. */
@@ -554,10 +1126,11 @@ static void check_failure(struct test_net *net, const char *script, const char *
 
 	capture_forget();
 	link_open(net, &link);
+	link_check(net, &link, BYTES); /* the pool is there */
 	buffer_alloc(&from, BYTES);
 	buffer_alloc(&to, BYTES);
-	send = transfer_of(from.data, BYTES, 0, NULL);
-	recv = transfer_of(to.data, BYTES, 0, NULL);
+	send = transfer_of(from.data, BYTES, 1, NULL);
+	recv = transfer_of(to.data, BYTES, 1, NULL);
 	struct flow flows[] = {
 		{ .comm = link.send, .is_send = true, .transfers = &send, .count = 1 },
 		{ .comm = link.recv, .transfers = &recv, .count = 1 },
@@ -686,8 +1259,9 @@ static void a_pool_may_be_made_in_several_goes(struct test_net *net)
 	static const char *const failures[] = {
 		"fail cuPointerGetAttribute code=1",    "fail cuDeviceGet code=101",
 		"fail cuDevicePrimaryCtxRetain code=2", "fail cuCtxPushCurrent code=201",
-		"fail cuMemHostAlloc code=2",           "fail cuStreamCreate code=2",
-		"fail cuStreamCreate nth=2 code=999",   "fail cuEventCreate code=2",
+		"fail cuMemHostRegister code=2",        "fail cuPointerGetAttribute nth=2 code=1",
+		"fail cuCtxGetStreamPriorityRange code=1", "fail cuStreamCreateWithPriority code=2",
+		"fail cuStreamCreateWithPriority nth=2 code=999", "fail cuEventCreate code=2",
 		"fail cuEventCreate nth=20 code=999",
 	};
 	struct fake_cuda_counts counts;
@@ -791,16 +1365,44 @@ int main(int argc, char **argv)
 		  two_gpus_talk,
 		  .settings = { "FAKE_CUDA=device; device" } },
 		{ .name = "another_port_reaches_it_too", another_port_reaches_it_too },
+		{ .name = "no_call_of_cuda_while_queue_pairs_carry_the_data",
+		  no_call_of_cuda_while_queue_pairs_carry_the_data },
+		{ .name = "the_first_gpu_memory_strands_no_small_receive",
+		  the_first_gpu_memory_strands_no_small_receive },
+		{ .name = "adapters_that_gather_nothing_are_used",
+		  adapters_that_gather_nothing_are_used,
+		  .settings = { "FAKE_VERBS=gpu peer-memory unflushed; device fake0 max_sge=1 dmabuf; "
+				"port layer=eth gid=0,127.0.0.1,v2,lo; device fake1 max_sge=1 dmabuf; "
+				"port layer=eth gid=0,127.0.0.1,v2,lo" } },
 		{ .name = "small_messages_are_not_copied_either",
 		  small_messages_are_not_copied_either },
 		{ .name = "nothing_small_is_written_past_its_receive",
 		  nothing_small_is_written_past_its_receive },
 		{ .name = "a_slow_flush_is_waited_for", a_slow_flush_is_waited_for },
 		{ .name = "a_flush_waits_for_those_before_it", a_flush_waits_for_those_before_it },
+		{ .name = "an_aborted_flush_breaks_no_others", an_aborted_flush_breaks_no_others },
+		{ .name = "a_broken_queue_pair_for_flushes_is_made_again",
+		  a_broken_queue_pair_for_flushes_is_made_again },
+		{ .name = "where_cuda_cannot_flush_it_is_waited_for",
+		  where_cuda_cannot_flush_it_is_waited_for },
 		{ .name = "dereg_waits_for_copies", dereg_waits_for_copies },
 		{ .name = "slow_copies_are_waited_for", slow_copies_are_waited_for },
 		{ .name = "copies_go_on_when_the_connection_breaks",
 		  copies_go_on_when_the_connection_breaks },
+		{ .name = "flags_of_lines_come_last", flags_of_lines_come_last },
+		{ .name = "lines_may_begin_and_end_anywhere", lines_may_begin_and_end_anywhere },
+		{ .name = "a_call_of_the_application_holds_nothing_up",
+		  a_call_of_the_application_holds_nothing_up },
+		{ .name = "a_copy_of_the_application_holds_nothing_up",
+		  a_copy_of_the_application_holds_nothing_up },
+		{ .name = "without_a_context_of_its_own_streams_have_priority",
+		  without_a_context_of_its_own_streams_have_priority },
+		{ .name = "a_context_that_does_not_reach_memory_is_not_used",
+		  a_context_that_does_not_reach_memory_is_not_used },
+		{ .name = "a_reset_of_the_device_is_noticed", a_reset_of_the_device_is_noticed },
+		{ .name = "a_reset_of_the_primary_context_is_noticed",
+		  a_reset_of_the_device_is_noticed,
+		  .settings = { "ANYNET_CUDA_OWN_CONTEXT=0" } },
 		{ .name = "a_call_that_fails_is_the_end_of_the_comm_only",
 		  a_call_that_fails_is_the_end_of_the_comm_only },
 		{ .name = "what_a_failed_call_leaves_under_way_harms_nobody",

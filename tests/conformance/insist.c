@@ -49,10 +49,10 @@ static void packets_have_to_get_through(struct test_net *net)
 
 static void either_end_may_fail_to_make_it(struct test_net *net)
 {
-	/* Each tries twice: with room for more inlined bytes, and for less. */
-	check_refused(net, "fault call create_qp nth=1 count=3 errno=12",
+	/* Each tries five times: with room for more inlined bytes, for less, for none, and with one piece to a request. */
+	check_refused(net, "fault call create_qp nth=1 count=5 errno=12",
 		      "a queue pair cannot be made");
-	check_refused(net, "fault call create_qp nth=2 count=3 errno=12",
+	check_refused(net, "fault call create_qp nth=2 count=5 errno=12",
 		      "a queue pair cannot be made");
 }
 

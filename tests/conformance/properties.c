@@ -7,6 +7,7 @@
 #include <nccl_net/abi/nccl_types.h>
 #include <nccl_net/device.h>
 #include <pthread.h>
+#include <stdlib.h>
 #include <string.h>
 
 /* What driver_properties leaves in fields that the plugin did not write. */
@@ -61,6 +62,8 @@ static void check_sensible(const struct driver_props *props, int dev)
 	check(props->reg_is_global == 0 || props->reg_is_global == 1);
 	check(props->force_flush == 0 || props->force_flush == 1);
 	check(props->speed_mbps > 0);
+	if (getenv("TEST_SPEED"))
+		check_int(props->speed_mbps, atoi(getenv("TEST_SPEED")));
 	check(props->max_comms > 0);
 	check(props->max_recvs >= 1 && props->max_recvs <= 8);
 	check_int(props->net_device_type, ANYNET_NCCL_DEVICE_HOST);

@@ -70,7 +70,8 @@ static CUresult handle_refusal(CUdeviceptr memory, size_t bytes)
 							   : CUDA_ERROR_NOT_SUPPORTED;
 }
 
-/* The descriptor, or -1. */
+/* The descriptor, or -1. Each export is a dma-buf of its own, as with nv_dma_buf_export (NVIDIA's
+ * open-gpu-kernel-modules, kernel-open/nvidia/nv-dmabuf.c). */
 static int dmabuf_add(uintptr_t at, size_t bytes)
 {
 	struct dmabuf *made = calloc(1, sizeof(*made));
@@ -92,18 +93,21 @@ static int dmabuf_add(uintptr_t at, size_t bytes)
 	return fd;
 }
 
+/* A driver before 12.8 knows no flags. */
 CUresult cuMemGetHandleForAddressRange(void *handle, CUdeviceptr memory, size_t bytes, int type,
 				       unsigned long long flags)
 {
 	CUresult ret = call_begin("cuMemGetHandleForAddressRange", CONTEXT);
 
-	if (!ret && (type != CU_MEM_RANGE_HANDLE_TYPE_DMA_BUF_FD || flags > 1))
+	if (!ret &&
+	    (type != CU_MEM_RANGE_HANDLE_TYPE_DMA_BUF_FD || flags > (fake.version >= 12080)))
 		ret = CUDA_ERROR_INVALID_VALUE;
 	if (!ret)
 		ret = handle_refusal(memory, bytes);
 	if (!ret) {
 		*(int *)handle = dmabuf_add(memory, bytes);
 		ret = *(int *)handle < 0 ? CUDA_ERROR_OUT_OF_MEMORY : CUDA_SUCCESS;
+		fake.counts.dmabufs_by_pcie += !ret && flags;
 	}
 	return call_end(ret);
 }

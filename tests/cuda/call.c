@@ -33,6 +33,34 @@ void fake_wait(pthread_cond_t *condition)
 	pthread_cond_wait(condition, &lock);
 }
 
+void fake_cuda_own(int own)
+{
+	fake_thread.own = own;
+}
+
+static pthread_cond_t idle = PTHREAD_COND_INITIALIZER;
+
+void fake_idle(void)
+{
+	pthread_cond_broadcast(&idle);
+}
+
+/*
+ * cuMemFree waits for the kernels of its context, and calls of other threads in that context wait for it: where one
+ * of those threads has to go on for NCCL's kernel to end, all hang (NVIDIA/nccl issues 48 and 803;
+ * pytorch/pytorch pull request 880).
+ */
+void fake_wait_idle(struct fake_context *context)
+{
+	context->locked++;
+	fake.counts.frees_waiting++;
+	while (fake.busy && fake.locks)
+		fake_wait(&idle);
+	context->locked--;
+	fake.counts.frees_waiting--;
+	fake_idle();
+}
+
 struct fake_context *context_current(void)
 {
 	return fake_thread.depth ? fake_thread.stack[fake_thread.depth - 1] : NULL;
@@ -55,8 +83,11 @@ CUresult call_begin(const char *name, unsigned needs)
 
 	call_name = name;
 	fake_lock();
+	fake.counts.calls += !fake_thread.own;
 	if (fake.owner && fake.owner != getpid())
 		return misuse(CUDA_ERROR_NOT_INITIALIZED, "in a forked child");
+	while ((needs & CONTEXT) == CONTEXT && context_current() && context_current()->locked)
+		fake_wait(&idle);
 	ret = failure_of(name);
 	if (!ret && (needs & INIT) && !fake.owner)
 		ret = misuse(CUDA_ERROR_NOT_INITIALIZED, "before cuInit");

@@ -52,6 +52,35 @@ static void a_dmabuf_is_of_whole_pages(void)
 	rig_end(4);
 }
 
+static void a_dmabuf_by_pcie(void)
+{
+	CUdeviceptr memory;
+	int fd;
+
+	rig_begin();
+	memory = device_alloc((size_t)2 << 20);
+	check_ok(rig.cuda.cuMemGetHandleForAddressRange(&fd, memory, PAGE, 1, 1));
+	close(fd);
+	check_int(rig.cuda.cuMemGetHandleForAddressRange(&fd, memory, PAGE, 1, 2),
+		  CUDA_ERROR_INVALID_VALUE);
+	check_int(counts_now().dmabufs_by_pcie, 1);
+	check_ok(rig.cuda.cuMemFree_v2(memory));
+	rig_end(0);
+}
+
+static void an_old_driver_knows_no_flags(void)
+{
+	CUdeviceptr memory;
+	int fd;
+
+	rig_begin();
+	memory = device_alloc((size_t)2 << 20);
+	check_int(rig.cuda.cuMemGetHandleForAddressRange(&fd, memory, PAGE, 1, 1),
+		  CUDA_ERROR_INVALID_VALUE);
+	check_ok(rig.cuda.cuMemFree_v2(memory));
+	rig_end(0);
+}
+
 static void a_device_without_dmabufs(void)
 {
 	CUdeviceptr memory;
@@ -111,6 +140,8 @@ static void flushes_are_passed_on(void)
 const struct check adapter_checks[] = {
 	{ "a dma-buf is the memory", a_dmabuf_is_the_memory, NULL },
 	{ "a dma-buf is of whole pages", a_dmabuf_is_of_whole_pages, NULL },
+	{ "a dma-buf by PCIe", a_dmabuf_by_pcie, "version 12080" },
+	{ "an old driver knows no flags", an_old_driver_knows_no_flags, "version 12070" },
 	{ "a device without dma-bufs", a_device_without_dmabufs, "device dmabuf=0" },
 	{ "what an adapter has stays readable", what_an_adapter_has_stays_readable, NULL },
 	{ "flushes are passed on", flushes_are_passed_on, NULL },

@@ -136,11 +136,40 @@ static void only_what_is_there_is_freed(void)
 	rig_end(4);
 }
 
+static uint64_t id_of(CUdeviceptr memory)
+{
+	uint64_t id = 0;
+
+	check_ok(rig.cuda.cuPointerGetAttribute(&id, CU_POINTER_ATTRIBUTE_BUFFER_ID, memory));
+	return id;
+}
+
+static void every_allocation_has_its_own_id(void)
+{
+	CUdeviceptr one, other;
+	uint64_t first;
+
+	rig_begin();
+	one = device_alloc(64);
+	other = device_alloc(64);
+	first = id_of(one);
+	check(first);
+	check(id_of(one + 63) == first);
+	check(id_of(other) != first);
+	check_ok(rig.cuda.cuMemFree_v2(one));
+	one = device_alloc(64);
+	check(id_of(one) != first);
+	check_ok(rig.cuda.cuMemFree_v2(one));
+	check_ok(rig.cuda.cuMemFree_v2(other));
+	rig_end(0);
+}
+
 const struct check memory_checks[] = {
 	{ "processors may not touch it", processors_may_not_touch_it, NULL },
 	{ "views end where the allocation does", views_end_where_the_allocation_does, NULL },
 	{ "alignment is 512 bytes and no more", alignment_is_512_bytes_and_no_more, NULL },
 	{ "pointers are known", pointers_are_known, "device; device" },
+	{ "every allocation has its own id", every_allocation_has_its_own_id, NULL },
 	{ "only what is there is freed", only_what_is_there_is_freed, NULL },
 	{ NULL, NULL, NULL },
 };

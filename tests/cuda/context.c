@@ -2,6 +2,7 @@
 /* Init, devices, primary contexts, and the stack of current ones that every thread has. */
 #include "fake.h"
 
+#include <stdlib.h>
 #include <unistd.h>
 
 static const struct {
@@ -134,6 +135,73 @@ static void context_end(struct fake_context *context)
 	context->error = CUDA_SUCCESS;
 }
 
+/* It stays retained, and what is in it is gone: memory, streams, events, registrations (cuda.h of CUDA 13,
+ * cuDevicePrimaryCtxReset: "destroy all allocations and reset all state on the primary context"). */
+CUresult cuDevicePrimaryCtxReset_v2(CUdevice device)
+{
+	CUresult ret = call_begin("cuDevicePrimaryCtxReset", INIT);
+
+	if (!ret)
+		ret = check_device(device);
+	if (!ret)
+		context_end(&fake.contexts[device]);
+	return call_end(ret);
+}
+
+/* It is current in this thread then. */
+CUresult cuCtxCreate_v2(CUcontext *context, unsigned flags, CUdevice device)
+{
+	CUresult ret = call_begin("cuCtxCreate", INIT | UNSAFE);
+	struct fake_context *made = NULL;
+
+	if (!ret && flags)
+		ret = misuse(CUDA_ERROR_INVALID_VALUE, "flags %#x are not in the fake", flags);
+	if (!ret)
+		ret = check_device(device);
+	if (!ret && fake_thread.depth == STACK_MAX)
+		ret = misuse(CUDA_ERROR_INVALID_VALUE, "%d contexts are pushed", STACK_MAX);
+	if (!ret && !(made = calloc(1, sizeof(*made))))
+		ret = CUDA_ERROR_OUT_OF_MEMORY;
+	if (!ret) {
+		made->device = device;
+		made->retained = 1;
+		LIST_INSERT_HEAD(&fake.made, made, next);
+		fake.counts.contexts++;
+		fake_thread.stack[fake_thread.depth++] = made;
+		*context = (CUcontext)(void *)made;
+	}
+	return call_end(ret);
+}
+
+CUresult cuCtxDestroy_v2(CUcontext handle)
+{
+	CUresult ret = call_begin("cuCtxDestroy", INIT | UNSAFE);
+	struct fake_context *context;
+
+	LIST_FOREACH(context, &fake.made, next)
+	if ((CUcontext)(void *)context == handle)
+		break;
+	if (!ret && (!context || !context->retained))
+		ret = misuse(CUDA_ERROR_INVALID_CONTEXT, "no such context was made");
+	if (!ret) {
+		context->retained = 0;
+		fake.counts.contexts--;
+		context_end(context);
+	}
+	return call_end(ret);
+}
+
+CUresult cuCtxGetStreamPriorityRange(int *least, int *greatest)
+{
+	CUresult ret = call_begin("cuCtxGetStreamPriorityRange", CONTEXT);
+
+	if (!ret) {
+		*least = 0;
+		*greatest = -5;
+	}
+	return call_end(ret);
+}
+
 CUresult cuDevicePrimaryCtxRelease_v2(CUdevice device)
 {
 	CUresult ret = call_begin("cuDevicePrimaryCtxRelease", INIT);
@@ -153,14 +221,20 @@ CUresult cuDevicePrimaryCtxRelease_v2(CUdevice device)
 /* NULL is a context that may be current: none. */
 static CUresult check_context(const struct fake_context *context)
 {
+	const struct fake_context *made;
+	bool is = false;
+
 	if (!context)
 		return CUDA_SUCCESS;
 	for (int i = 0; i < fake.device_count; i++)
-		if (context == &fake.contexts[i])
-			return context->retained ? CUDA_SUCCESS
-						 : misuse(CUDA_ERROR_CONTEXT_IS_DESTROYED,
-							  "the context is not retained");
-	return misuse(CUDA_ERROR_INVALID_CONTEXT, "no such context");
+		is = is || context == &fake.contexts[i];
+	LIST_FOREACH(made, &fake.made, next)
+	is = is || context == made;
+	if (!is)
+		return misuse(CUDA_ERROR_INVALID_CONTEXT, "no such context");
+	return context->retained ? CUDA_SUCCESS
+				 : misuse(CUDA_ERROR_CONTEXT_IS_DESTROYED,
+					  "the context is not retained, or destroyed");
 }
 
 CUresult cuCtxPushCurrent_v2(CUcontext handle)

@@ -34,15 +34,34 @@ enum {
 	CUDA_ERROR_UNKNOWN = 999,
 };
 
+/* CUDA_MEMCPY2D: rows of `width` bytes, each a pitch behind the one before; no arrays here. */
+struct cuda_copy_2d {
+	size_t from_x, from_y;
+	int from_type; /* CU_MEMORYTYPE_* */
+	const void *from_host;
+	CUdeviceptr from_device;
+	void *from_array;
+	size_t from_pitch;
+	size_t to_x, to_y;
+	int to_type;
+	void *to_host;
+	CUdeviceptr to_device;
+	void *to_array;
+	size_t to_pitch;
+	size_t width, rows;
+};
+
 enum {
 	CU_DEVICE_ATTRIBUTE_GPU_DIRECT_RDMA_SUPPORTED = 116,
 	CU_DEVICE_ATTRIBUTE_DMA_BUF_SUPPORTED = 124,
 	CU_POINTER_ATTRIBUTE_MEMORY_TYPE = 2,
+	CU_POINTER_ATTRIBUTE_BUFFER_ID = 7,
 	CU_POINTER_ATTRIBUTE_DEVICE_ORDINAL = 9,
 	CU_MEMORYTYPE_HOST = 1,
 	CU_MEMORYTYPE_DEVICE = 2,
 	CU_STREAM_NON_BLOCKING = 1,
 	CU_MEM_RANGE_HANDLE_TYPE_DMA_BUF_FD = 1,
+	CU_MEM_RANGE_FLAG_DMA_BUF_MAPPING_TYPE_PCIE = 1, /* CUDA 12.8 */
 	CU_FLUSH_TARGET_CURRENT_CTX = 0,
 	CU_FLUSH_TO_OWNER = 100,
 	CU_FLUSH_TO_ALL_DEVICES = 200,
@@ -62,6 +81,10 @@ enum {
 	X(cuDeviceGetAttribute, (int *value, int attribute, CUdevice device))                      \
 	X(cuDevicePrimaryCtxRetain, (CUcontext * context, CUdevice device))                        \
 	X(cuDevicePrimaryCtxRelease_v2, (CUdevice device))                                         \
+	X(cuDevicePrimaryCtxReset_v2, (CUdevice device))                                           \
+	X(cuCtxCreate_v2, (CUcontext * context, unsigned flags, CUdevice device))                  \
+	X(cuCtxDestroy_v2, (CUcontext context))                                                    \
+	X(cuCtxGetStreamPriorityRange, (int *least, int *greatest))                                \
 	X(cuCtxPushCurrent_v2, (CUcontext context))                                                \
 	X(cuCtxPopCurrent_v2, (CUcontext * context))                                               \
 	X(cuCtxGetCurrent, (CUcontext * context))                                                  \
@@ -70,6 +93,8 @@ enum {
 	X(cuPointerGetAttribute, (void *data, int attribute, CUdeviceptr pointer))                 \
 	X(cuMemHostAlloc, (void **memory, size_t bytes, unsigned flags))                           \
 	X(cuMemFreeHost, (void *memory))                                                           \
+	X(cuMemHostRegister_v2, (void *memory, size_t bytes, unsigned flags))                      \
+	X(cuMemHostUnregister, (void *memory))                                                     \
 	X(cuMemAlloc_v2, (CUdeviceptr * memory, size_t bytes))                                     \
 	X(cuMemFree_v2, (CUdeviceptr memory))                                                      \
 	X(cuMemGetHandleForAddressRange,                                                           \
@@ -79,7 +104,9 @@ enum {
 	X(cuMemcpyDtoH_v2, (void *to, CUdeviceptr from, size_t bytes))                             \
 	X(cuMemcpyHtoDAsync_v2, (CUdeviceptr to, const void *from, size_t bytes, CUstream stream)) \
 	X(cuMemcpyDtoHAsync_v2, (void *to, CUdeviceptr from, size_t bytes, CUstream stream))       \
+	X(cuMemcpy2DAsync_v2, (const struct cuda_copy_2d *copy, CUstream stream))                  \
 	X(cuStreamCreate, (CUstream * stream, unsigned flags))                                     \
+	X(cuStreamCreateWithPriority, (CUstream * stream, unsigned flags, int priority))           \
 	X(cuStreamDestroy_v2, (CUstream stream))                                                   \
 	X(cuStreamQuery, (CUstream stream))                                                        \
 	X(cuStreamSynchronize, (CUstream stream))                                                  \

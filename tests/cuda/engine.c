@@ -2,10 +2,13 @@
 /* The copy engine: one thread, which does what is on the streams, in the order of each. */
 #include "fake.h"
 
+#include <sched.h>
 #include <signal.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+
+#define SECTOR_BYTES 32u
 
 static pthread_cond_t work = PTHREAD_COND_INITIALIZER;
 static pthread_cond_t done = PTHREAD_COND_INITIALIZER;
@@ -27,13 +30,66 @@ static void copy_finish(struct fake_stream *stream)
 	pthread_cond_broadcast(&done);
 }
 
+/*
+ * A device has a few hardware queues, one with CUDA_DEVICE_MAX_CONNECTIONS=1, which the streams of a context and
+ * priority share: what was put there first is begun first, whatever stream it is of (CUDA C Programming Guide,
+ * environment variables, CUDA_DEVICE_MAX_CONNECTIONS).
+ */
+static bool is_behind_another(const struct fake_stream *stream, const struct copy *copy)
+{
+	const struct fake_stream *other;
+
+	if (!fake.one_queue)
+		return false;
+	LIST_FOREACH(other, &fake.streams, next)
+	{
+		const struct copy *first = STAILQ_FIRST(&other->copies);
+
+		if (first && other->context == stream->context &&
+		    other->priority == stream->priority && first->number < copy->number)
+			return true;
+	}
+	return false;
+}
+
 static bool is_ready(const struct fake_stream *stream)
 {
 	const struct copy *copy = STAILQ_FIRST(&stream->copies);
 
-	if (!copy || (fake.busy && !stream->non_blocking))
+	if (!copy || (fake.busy && !stream->non_blocking) || is_behind_another(stream, copy))
 		return false;
 	return copy->awaited || copy->asked >= fake.hold || stream->context->error;
+}
+
+/*
+ * With "sectors" device memory gets its bytes in pieces of 32, aligned, in any order, with time between them: CUDA
+ * promises no order within a copy, and 32 bytes are what GPU memory is accessed in (CUDA C Best Practices
+ * Guide, "Coalesced Access to Global Memory").
+ */
+void copy_bytes(char *to, const char *from, size_t bytes, bool to_device)
+{
+	size_t skew = (uintptr_t)to % SECTOR_BYTES;
+	size_t count = (skew + bytes + SECTOR_BYTES - 1) / SECTOR_BYTES, step = 7;
+	static size_t first;
+
+	if (!fake.sectors || !to_device) {
+		memcpy(to, from, bytes);
+		return;
+	}
+	while (count > 1 && count % step == 0)
+		step = step * 3 % 101 + 2;
+	first += 5;
+	for (size_t i = 0; i < count; i++) {
+		size_t sector = (first + i * step) % count;
+		size_t begin = sector ? sector * SECTOR_BYTES - skew : 0;
+		size_t end = (sector + 1) * SECTOR_BYTES - skew;
+
+		end = end < bytes ? end : bytes;
+		for (size_t at = begin; at < end; at++)
+			__atomic_store_n(&to[at], from[at], __ATOMIC_RELEASE);
+		if (i % 4 == 0)
+			sched_yield();
+	}
 }
 
 /* With the lock, which is free while bytes are moved. */
@@ -55,14 +111,20 @@ static void copy_do(struct fake_stream *stream)
 		view = allocation_view(device, copy->device);
 		fake.under_way = copy;
 		fake_unlock();
-		memcpy(copy->to_device ? view : copy->host, copy->to_device ? copy->host : view,
-		       copy->bytes);
+		for (size_t row = 0; row < copy->rows; row++) {
+			char *device_row = view + row * copy->device_pitch,
+			     *host_row = copy->host + row * copy->host_pitch;
+
+			copy_bytes(copy->to_device ? device_row : host_row,
+				   copy->to_device ? host_row : device_row, copy->width,
+				   copy->to_device);
+		}
 		fake_lock();
 		fake.under_way = NULL;
 	}
 	if (!*error) {
 		fake.counts.copies++;
-		fake.counts.copied_bytes += copy->bytes;
+		fake.counts.copied_bytes += copy->rows * copy->width;
 	}
 	copy_finish(stream);
 }
@@ -110,6 +172,7 @@ void copy_queue(struct fake_stream *stream, const struct copy *copy)
 	if (!made)
 		abort();
 	*made = *copy;
+	made->number = ++fake.copies_asked;
 	STAILQ_INSERT_TAIL(&stream->copies, made, next);
 	stream->queued++;
 	fake.counts.waiting++;

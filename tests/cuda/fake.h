@@ -26,11 +26,13 @@
 #define NAME_BYTES  48
 #define PAGE_BYTES  4096u
 
-/* A device's primary context. There are no others. */
+/* A device's primary context, or one that was made. */
 struct fake_context {
+	LIST_ENTRY(fake_context) next; /* of those that were made, which are never freed */
 	int device;
 	uint64_t retained;
 	CUresult error; /* a copy in it has failed: of no use from then on */
+	unsigned locked; /* calls that hold its lock and wait for a kernel */
 };
 
 struct fake_device {
@@ -42,6 +44,8 @@ struct allocation {
 	struct fake_context *context;
 	uintptr_t at;
 	size_t bytes;
+	uint64_t id; /* CU_POINTER_ATTRIBUTE_BUFFER_ID: unique in the process, never used again */
+	bool registered; /* host memory that is the caller's */
 	/* device memory */
 	bool device, freed; /* freed: still there for a registration only */
 	char *shown, *view; /* `mapped` bytes each; at is in the first page of shown */
@@ -62,8 +66,10 @@ struct copy {
 	STAILQ_ENTRY(copy) next;
 	uintptr_t device;
 	char *host;
-	size_t bytes;
+	size_t bytes; /* from the first to the last, on the side whose rows lie farther apart */
+	size_t width, rows, device_pitch, host_pitch;
 	bool to_device;
+	uint64_t number; /* among all of the process */
 	uint64_t asked; /* queries that waited for it while it was its stream's first */
 	bool awaited;   /* by a synchronising call */
 };
@@ -73,6 +79,7 @@ struct fake_stream {
 	LIST_ENTRY(fake_stream) next;
 	struct fake_context *context;
 	bool non_blocking, destroyed;
+	int priority;
 	STAILQ_HEAD(, copy) copies; /* the first one may be under way */
 	uint64_t queued, done;
 };
@@ -90,7 +97,9 @@ struct fake {
 	struct fake_context contexts[DEVICES_MAX];
 	int device_count, version;
 	uint64_t hold;        /* queries before a copy is done */
-	bool capturing, busy; /* see script.c */
+	bool capturing, busy, locks, one_queue, sectors; /* see script.c */
+	uint64_t copies_asked, allocated;
+	LIST_HEAD(, fake_context) made;
 	pid_t owner;          /* who has called cuInit; 0 = nobody */
 	LIST_HEAD(, allocation) allocations;
 	LIST_HEAD(, dmabuf) dmabufs;
@@ -103,6 +112,7 @@ struct fake {
 struct fake_thread {
 	struct fake_context *stack[STACK_MAX]; /* NULL entries are allowed */
 	int depth, capture_mode;
+	int own; /* its calls are not counted */
 };
 
 extern struct fake fake;
@@ -127,6 +137,8 @@ CUresult misuse(CUresult code, const char *fmt, ...) __attribute__((format(print
 void fake_lock(void);
 void fake_unlock(void);
 void fake_wait(pthread_cond_t *condition);
+void fake_wait_idle(struct fake_context *context); /* until no kernel runs, with the context's lock */
+void fake_idle(void);                              /* busy, or something like it, is over */
 struct fake_context *context_current(void); /* NULL = none */
 
 /* script.c; with the lock. describe: from the environment. 0 or -1. */
@@ -151,6 +163,7 @@ void streams_end(const struct fake_context *context);
 CUresult engine_start(void);
 void engine_wake(void); /* look again what can be done */
 void copy_queue(struct fake_stream *stream, const struct copy *copy);
+void copy_bytes(char *to, const char *from, size_t bytes, bool to_device);
 void copies_drop(struct fake_stream *stream); /* but for the one under way */
 CUresult stream_wait(struct fake_stream *stream,
 		     uint64_t position); /* the lock is free meanwhile */

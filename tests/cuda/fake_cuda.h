@@ -12,18 +12,21 @@
 
 struct fake_cuda_counts {
 	/* alive now: all zero means that nothing has leaked */
-	uint64_t contexts; /* times that primary contexts are retained */
+	uint64_t contexts; /* times that primary contexts are retained, and contexts made */
 	uint64_t allocations, device_bytes;
-	uint64_t pinned, pinned_bytes; /* cuMemHostAlloc */
+	uint64_t pinned, pinned_bytes; /* cuMemHostAlloc, cuMemHostRegister */
 	uint64_t streams, events;
 	uint64_t registrations; /* fake_cuda_pin */
 	uint64_t waiting;       /* copies on streams */
+	uint64_t frees_waiting; /* cuMemFree, for a kernel */
 	/* since the start, or fake_cuda_reset */
 	uint64_t copies, copied_bytes; /* done, on streams */
 	uint64_t queries;              /* cuEventQuery, cuStreamQuery */
-	uint64_t dmabufs;              /* handed out */
+	uint64_t dmabufs;              /* handed out … */
+	uint64_t dmabufs_by_pcie;      /* … of which with that flag */
 	uint64_t flushes;              /* cuFlushGPUDirectRDMAWrites */
 	uint64_t misuses;              /* calls that a line on stderr complains of */
+	uint64_t calls;                /* of any function, but for those with fake_cuda_own */
 };
 
 /* Obeys some lines of the language. 0, or -1 with the reason on stderr. */
@@ -33,6 +36,9 @@ int fake_cuda_script(const char *text);
 void fake_cuda_reset(void);
 
 void fake_cuda_counts(struct fake_cuda_counts *counts);
+
+/* Calls of this thread, until the next time, are the test's own, and not counted; or not. */
+void fake_cuda_own(int own);
 
 /* Where the processor may read and write the `bytes` of device memory at `device`, until they are
  * freed; NULL if they are not all within one allocation. */

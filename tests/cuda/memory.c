@@ -35,13 +35,16 @@ char *allocation_view(const struct allocation *allocation, uintptr_t at)
 
 static struct allocation *allocation_add(size_t bytes, bool device)
 {
+	static uint64_t ids;
 	struct allocation *made = calloc(1, sizeof(*made));
 
 	if (!made)
 		return NULL;
+	made->id = ++ids;
 	made->context = context_current();
 	made->bytes = bytes;
 	made->device = device;
+	made->id = ++fake.allocated;
 	LIST_INSERT_HEAD(&fake.allocations, made, next);
 	return made;
 }
@@ -144,7 +147,8 @@ static void free_host(struct allocation *allocation)
 	check_unused(allocation);
 	fake.counts.pinned--;
 	fake.counts.pinned_bytes -= allocation->bytes;
-	free((void *)allocation->at);
+	if (!allocation->registered)
+		free((void *)allocation->at);
 	allocation_forget(allocation);
 }
 
@@ -153,6 +157,8 @@ CUresult cuMemFree_v2(CUdeviceptr memory)
 	CUresult ret = call_begin("cuMemFree", CONTEXT | UNSAFE);
 	struct allocation *found;
 
+	if (!ret && fake.busy && fake.locks)
+		fake_wait_idle(context_current());
 	if (!ret && memory) {
 		found = allocation_at(memory, 0, true);
 		if (found && found->at == memory)
@@ -205,6 +211,41 @@ CUresult cuMemFreeHost(void *memory)
 	return call_end(ret);
 }
 
+/* The memory stays the caller's. It is a process's own, which CUDA knows until then, or until its context ends. */
+CUresult cuMemHostRegister_v2(void *memory, size_t bytes, unsigned flags)
+{
+	CUresult ret = call_begin("cuMemHostRegister", CONTEXT | UNSAFE);
+	struct allocation *made = NULL;
+
+	if (!ret && (!bytes || flags > 7))
+		ret = CUDA_ERROR_INVALID_VALUE;
+	if (!ret && !(made = allocation_add(bytes, false)))
+		ret = CUDA_ERROR_OUT_OF_MEMORY;
+	if (!ret) {
+		made->at = (uintptr_t)memory;
+		made->registered = true;
+		memset(memory, POISON, bytes);
+		fake.counts.pinned++;
+		fake.counts.pinned_bytes += bytes;
+	}
+	return call_end(ret);
+}
+
+CUresult cuMemHostUnregister(void *memory)
+{
+	CUresult ret = call_begin("cuMemHostUnregister", CONTEXT | UNSAFE);
+	struct allocation *found;
+
+	if (!ret) {
+		found = allocation_at((uintptr_t)memory, 0, false);
+		if (found && found->at == (uintptr_t)memory && found->registered)
+			free_host(found);
+		else
+			ret = misuse(CUDA_ERROR_INVALID_VALUE, "%p is not registered", memory);
+	}
+	return call_end(ret);
+}
+
 /* What has been left in a context goes with it. */
 void allocations_end(const struct fake_context *context)
 {
@@ -235,8 +276,12 @@ CUresult cuPointerGetAttribute(void *data, int attribute, CUdeviceptr pointer)
 		ret = CUDA_ERROR_INVALID_VALUE;
 	else if (attribute == CU_POINTER_ATTRIBUTE_MEMORY_TYPE)
 		*(unsigned *)data = found->device ? CU_MEMORYTYPE_DEVICE : CU_MEMORYTYPE_HOST;
+	else if (attribute == CU_POINTER_ATTRIBUTE_BUFFER_ID)
+		*(uint64_t *)data = found->id;
 	else if (attribute == CU_POINTER_ATTRIBUTE_DEVICE_ORDINAL)
 		*(int *)data = found->context->device;
+	else if (attribute == CU_POINTER_ATTRIBUTE_BUFFER_ID)
+		*(uint64_t *)data = found->id;
 	else
 		ret = misuse(CUDA_ERROR_INVALID_VALUE, "attribute %d is not in the fake",
 			     attribute);

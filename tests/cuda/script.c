@@ -18,6 +18,11 @@
  *                           threads whose mode says otherwise
  *   busy on|off             a kernel is running that does not end: nothing happens on the legacy default
  *                           stream, and on streams that wait for it
+ *   locks on|off            while it runs, cuMemFree waits for it, with its context's lock: no other call in that
+ *                           context returns
+ *   queues one|many         one: what is on streams of one context and priority is begun in the order in which
+ *                           it was asked for, whatever stream it is on
+ *   sectors on|off          what is copied to device memory comes in pieces of 32 bytes, in any order
  *   heal                    none of these
  */
 #include "fake.h"
@@ -153,14 +158,37 @@ static int set_capture(char *words)
 
 static int set_busy(char *words)
 {
-	return set_switch(words, &fake.busy);
+	int ret = set_switch(words, &fake.busy);
+
+	fake_idle();
+	return ret;
+}
+
+static int set_locks(char *words)
+{
+	int ret = set_switch(words, &fake.locks);
+
+	fake_idle();
+	return ret;
+}
+
+static int set_sectors(char *words)
+{
+	return set_switch(words, &fake.sectors);
+}
+
+static int set_queues(char *words)
+{
+	fake.one_queue = !strcmp(words, "one");
+	return fake.one_queue || !strcmp(words, "many") ? 0 : -1;
 }
 
 static int heal(char *words)
 {
 	failures_forget();
 	fake.hold = 0;
-	fake.capturing = fake.busy = false;
+	fake.capturing = fake.busy = fake.locks = fake.one_queue = fake.sectors = false;
+	fake_idle();
 	return *words ? -1 : 0;
 }
 
@@ -171,7 +199,8 @@ static const struct command {
 } commands[] = {
 	{ "device", add_device }, { "version", set_version }, { "hold", set_hold },
 	{ "fail", fail },         { "capture", set_capture }, { "busy", set_busy },
-	{ "heal", heal },
+	{ "heal", heal },         { "locks", set_locks },     { "queues", set_queues },
+	{ "sectors", set_sectors },
 };
 
 static int obey_line(char *line)

@@ -48,9 +48,8 @@ static CUresult query(struct fake_stream *stream, uint64_t position)
 	return CUDA_ERROR_NOT_READY;
 }
 
-CUresult cuStreamCreate(CUstream *stream, unsigned flags)
+static CUresult create(CUresult ret, CUstream *stream, unsigned flags, int priority)
 {
-	CUresult ret = call_begin("cuStreamCreate", CONTEXT);
 	struct fake_stream *made = NULL;
 
 	if (!ret && flags > CU_STREAM_NON_BLOCKING)
@@ -64,11 +63,22 @@ CUresult cuStreamCreate(CUstream *stream, unsigned flags)
 		return call_end(CUDA_ERROR_OUT_OF_MEMORY);
 	made->context = context_current();
 	made->non_blocking = flags;
+	made->priority = priority;
 	STAILQ_INIT(&made->copies);
 	LIST_INSERT_HEAD(&fake.streams, made, next);
 	fake.counts.streams++;
 	*stream = (CUstream)(void *)made;
 	return call_end(CUDA_SUCCESS);
+}
+
+CUresult cuStreamCreate(CUstream *stream, unsigned flags)
+{
+	return create(call_begin("cuStreamCreate", CONTEXT), stream, flags, 0);
+}
+
+CUresult cuStreamCreateWithPriority(CUstream *stream, unsigned flags, int priority)
+{
+	return create(call_begin("cuStreamCreateWithPriority", CONTEXT), stream, flags, priority);
 }
 
 /* What is on it is still done. */
@@ -245,13 +255,42 @@ CUresult cuMemcpyHtoDAsync_v2(CUdeviceptr to, const void *from, size_t bytes, CU
 			  (struct copy){ .device = to,
 					 .host = (char *)(uintptr_t)from,
 					 .bytes = bytes,
+					 .width = bytes,
+					 .rows = 1,
 					 .to_device = true });
+}
+
+/* Between the host and the device; the rows of one side may lie apart. */
+CUresult cuMemcpy2DAsync_v2(const struct cuda_copy_2d *asked, CUstream stream)
+{
+	bool to_device = asked->to_type == CU_MEMORYTYPE_DEVICE;
+	struct copy copy = {
+		.device = to_device ? asked->to_device : asked->from_device,
+		.host = to_device ? (char *)(uintptr_t)asked->from_host : asked->to_host,
+		.width = asked->width,
+		.rows = asked->rows,
+		.device_pitch = to_device ? asked->to_pitch : asked->from_pitch,
+		.host_pitch = to_device ? asked->from_pitch : asked->to_pitch,
+		.to_device = to_device,
+	};
+	size_t pitch = copy.device_pitch > copy.host_pitch ? copy.device_pitch : copy.host_pitch;
+
+	if (asked->from_x || asked->from_y || asked->to_x || asked->to_y ||
+	    asked->from_type + asked->to_type != CU_MEMORYTYPE_HOST + CU_MEMORYTYPE_DEVICE ||
+	    asked->width > asked->from_pitch || asked->width > asked->to_pitch)
+		return CUDA_ERROR_INVALID_VALUE;
+	copy.bytes = copy.rows && copy.width ? (copy.rows - 1) * pitch + copy.width : 0;
+	return copy_async("cuMemcpy2DAsync", stream, copy);
 }
 
 CUresult cuMemcpyDtoHAsync_v2(void *to, CUdeviceptr from, size_t bytes, CUstream stream)
 {
 	return copy_async("cuMemcpyDtoHAsync", stream,
-			  (struct copy){ .device = from, .host = to, .bytes = bytes });
+			  (struct copy){ .device = from,
+					 .host = to,
+					 .bytes = bytes,
+					 .width = bytes,
+					 .rows = 1 });
 }
 
 /* On the legacy default stream: behind all that is on streams which do not say they are non-blocking,

@@ -112,7 +112,7 @@ int posted_post(struct anynet_comm *comm, struct posted *posted)
 		bytes[i] = posted->buffers[i].bytes;
 		mrs[i] = posted->buffers[i].mr;
 	}
-	ret = anynet_irecv(comm, posted->n, data, bytes, posted->tags, mrs, NULL, &posted->req);
+	ret = anynet_irecv(comm, posted->n, data, bytes, posted->tags, mrs, NULL, false, &posted->req);
 	must(!ret || (comm_error(comm) && !posted->req));
 	return ret;
 }

@@ -21,6 +21,7 @@ static struct {
 	uint32_t first_seq, next_seq;
 	struct sent sent[SENT_MAX];
 	uint32_t tags[SENT_MAX]; /* of message number (modulo) */
+	bool gpu;                /* the receiver's memory: nothing small may come in frames */
 } run;
 
 /* --- the comm's writes --- */
@@ -178,7 +179,6 @@ static struct anynet_wire_grant make_grant(uint32_t seq, uint8_t choice)
 		.size = choice & 0x80 ? sizes[choice % ARRAY_SIZE(sizes)] : 70000,
 		.rkey = PLACE_KEY + seq % SENT_MAX,
 		.tag = run.tags[seq % SENT_MAX],
-		.flags = choice & 0x40 ? ANYNET_GRANT_ALL_SIZES : 0,
 		.seq = seq,
 		.mark = seq + 1,
 	};
@@ -245,6 +245,8 @@ static void say_consumed(unsigned rail)
 				 : link->frames_posted - (choice & 0x1f);
 	write_board(rail, offsetof(struct anynet_wire_board, consumed), &consumed,
 		    sizeof(consumed));
+	if (choice & 0x40)
+		run.gpu = choice & 0x20;
 }
 
 /* --- what the receiver says --- */
@@ -319,8 +321,16 @@ static void say_something(unsigned rail)
 		       anynet_min(header.length, sizeof(bytes) - sizeof(header)));
 }
 
+static void say_frames(unsigned rail)
+{
+	const uint32_t frames = !run.gpu;
+
+	write_board(rail, offsetof(struct anynet_wire_board, frames), &frames, sizeof(frames));
+}
+
 void ib_sender_step(uint8_t op, unsigned rail)
 {
+	say_frames(rail);
 	switch (op) {
 	case 0:
 	case 1:

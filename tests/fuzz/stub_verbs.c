@@ -265,5 +265,5 @@ void stub_offer(const struct anynet_config *cfg, const char *name)
 	strcpy(stub.device.name, STUB_NAME);
 	stub.list[0] = &stub.device;
 	ib_nic_offer_start(cfg, &verbs);
-	ib_nic_offer(name, STUB_NAME, 1, true);
+	ib_nic_offer(name, STUB_NAME, 1, true, false);
 }

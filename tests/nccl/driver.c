@@ -197,6 +197,22 @@ CUresult cuMemHostAlloc(void **memory, size_t bytes, unsigned flags)
 	return leave(last, error);
 }
 
+CUresult cuMemHostRegister(void *memory, size_t bytes, unsigned flags)
+{
+	cudaError_t last = cudaPeekAtLastError(), error = context_error();
+
+	if (!error)
+		error = cudaHostRegister(memory, bytes, flags);
+	return leave(last, error);
+}
+
+CUresult cuMemHostUnregister(void *memory)
+{
+	cudaError_t last = cudaPeekAtLastError();
+
+	return leave(last, cudaHostUnregister(memory));
+}
+
 CUresult cuMemFreeHost(void *memory)
 {
 	cudaError_t last = cudaPeekAtLastError();
@@ -247,6 +263,35 @@ CUresult cuStreamCreate(CUstream *stream, unsigned flags)
 
 	if (!error)
 		error = cudaStreamCreateWithFlags(stream, flags);
+	return leave(last, error);
+}
+
+/* There is one priority. */
+CUresult cuCtxGetStreamPriorityRange(int *least, int *greatest)
+{
+	*least = *greatest = 0;
+	return driver_error(context_error());
+}
+
+CUresult cuStreamCreateWithPriority(CUstream *stream, unsigned flags, int priority)
+{
+	(void)priority;
+	return cuStreamCreate(stream, flags);
+}
+
+/* Between pitched memory, a row after the other. */
+CUresult cuMemcpy2DAsync(const CUDA_MEMCPY2D *copy, CUstream stream)
+{
+	bool in = copy->dstMemoryType == CU_MEMORYTYPE_DEVICE;
+	cudaError_t last = cudaPeekAtLastError(), error = context_error();
+	const char *from = in ? copy->srcHost : (const char *)copy->srcDevice;
+	char *to = in ? (char *)copy->dstDevice : copy->dstHost;
+
+	for (size_t row = 0; row < copy->Height && !error; row++)
+		error = cudaMemcpyAsync(to + row * copy->dstPitch, from + row * copy->srcPitch,
+					copy->WidthInBytes,
+					in ? cudaMemcpyHostToDevice : cudaMemcpyDeviceToHost,
+					stream);
 	return leave(last, error);
 }
 

@@ -195,7 +195,7 @@ static void test_the_end_is_noted(void **state)
 	comm_unlink(pair.send, "for a test");
 	newest(pair.send, ANYNET_EVENT_UNLINKED, "TCP only from here on: for a test");
 	assert_int_equal(anynet_reg_mr(pair.recv, pair_in, 100, ANYNET_PTR_HOST, &mr), 0);
-	assert_int_equal(anynet_irecv(pair.recv, 1, &data, &size, &tag, &mr, NULL, &req), 0);
+	assert_int_equal(anynet_irecv(pair.recv, 1, &data, &size, &tag, &mr, NULL, false, &req), 0);
 	anynet_dereg_mr(pair.recv, mr);
 	newest(pair.recv, ANYNET_EVENT_CANCELLED, "cancelled, memory was deregistered in use");
 }

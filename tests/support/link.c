@@ -5,6 +5,7 @@
 #include "memory.h"
 #include "peer.h"
 
+#include <stdlib.h>
 #include <string.h>
 
 #define GUARD_BYTE 0xd7
@@ -131,6 +132,18 @@ void link_check(struct test_net *net, struct link *link, size_t bytes)
 	pattern_check(to, bytes, bytes);
 	memory_free(from);
 	memory_free(to);
+}
+
+void link_check_host(struct test_net *net, struct link *link, size_t bytes)
+{
+	unsigned char *from = malloc(bytes), *to = calloc(1, bytes);
+
+	check(from && to);
+	pattern_fill(from, bytes, bytes);
+	check_int(flow_exchange(net, link->send, link->recv, from, bytes, to, bytes), bytes);
+	pattern_check(to, bytes, bytes);
+	free(from);
+	free(to);
 }
 
 void link_close(struct test_net *net, struct link *link)

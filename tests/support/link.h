@@ -39,6 +39,10 @@ void link_open_recvs(struct test_net *net, struct link *links, size_t count, int
 /* A message of `bytes` bytes crosses it unharmed, both ends on this thread. */
 void link_check(struct test_net *net, struct link *link, size_t bytes);
 
+/* … in host memory, whatever TEST_MEMORY is. A receiver that may want GPU memory takes copies of small messages only
+ * from then on, until its first receive of that. */
+void link_check_host(struct test_net *net, struct link *link, size_t bytes);
+
 /* Whatever is open of it. */
 void link_close(struct test_net *net, struct link *link);
 

@@ -29,6 +29,9 @@ void memory_forsake(void *memory);
 /* Where a processor reads and writes it; host memory is its own view. */
 void *memory_view(const void *memory, size_t bytes);
 
+/* What an application does with CUDA, in a context of its own on this thread. */
+void memory_as_application(void (*run)(const struct cuda_calls *cuda, void *arg), void *arg);
+
 /* Is it a GPU's? */
 bool memory_is_device(const void *memory);
 

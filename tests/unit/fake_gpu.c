@@ -58,7 +58,7 @@ void __wrap_gpu_bounce_give(struct gpu *gpu, int bounce);
 uint8_t *__wrap_gpu_bounce_memory(const struct gpu *gpu, int bounce);
 bool __wrap_gpu_is_short(const struct gpu *gpu);
 int __wrap_gpu_copy_out(struct gpu *gpu, int bounce, const void *from, size_t bytes);
-int __wrap_gpu_copy_in(struct gpu *gpu, int bounce, void *to, size_t bytes);
+int __wrap_gpu_copy_in(struct gpu *gpu, int bounce, void *to, size_t bytes, bool polled);
 int __wrap_gpu_copy_done(struct gpu *gpu, int bounce);
 int __wrap_gpu_copy_wait(struct gpu *gpu, int bounce);
 
@@ -122,8 +122,9 @@ int __wrap_gpu_copy_out(struct gpu *gpu, int bounce, const void *from, size_t by
 	return begin(gpu, bounce, fake.memory[bounce], from, bytes);
 }
 
-int __wrap_gpu_copy_in(struct gpu *gpu, int bounce, void *to, size_t bytes)
+int __wrap_gpu_copy_in(struct gpu *gpu, int bounce, void *to, size_t bytes, bool polled)
 {
+	(void)polled;
 	return begin(gpu, bounce, to, fake.memory[bounce], bytes);
 }
 

@@ -53,6 +53,14 @@ struct anynet_wire_hello ib_peer(bool is_send)
 	return hello;
 }
 
+void ib_takes_frames(struct ib_link *link, bool takes)
+{
+	const uint32_t frames = takes;
+
+	assert_true(stub_write(link->qp, (uintptr_t)&link->board->frames, link->mr->rkey, &frames,
+			       sizeof(frames)));
+}
+
 struct ib_link *ib_connector(bool up)
 {
 	struct anynet_wire_hello hello = { .type = ANYNET_HELLO }, welcome = ib_peer(false);
@@ -68,6 +76,7 @@ struct ib_link *ib_connector(bool up)
 			ib_complete(link);
 		}
 		assert_int_equal(ib_link_prove(link, why, sizeof(why)), 0);
+		ib_takes_frames(link, true);
 	}
 	return link;
 }

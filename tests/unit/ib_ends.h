@@ -22,9 +22,12 @@ struct ib_nic *ib_ends_start(void);
 /* What the peer says of its end: the connector's with `is_send`. */
 struct anynet_wire_hello ib_peer(bool is_send);
 
-/* Our ends, joined with that peer; the connector's is proven if `up`. */
+/* Our ends, joined with that peer; the connector's is proven if `up`, and small messages may come in frames. */
 struct ib_link *ib_connector(bool up);
 struct ib_link *ib_acceptor(void);
+
+/* The peer says that they may, or not. */
+void ib_takes_frames(struct ib_link *link, bool takes);
 
 /* A comm with `rails` rails, of which the first `linked` have a link; pair->fds are their TCP connections. */
 void ib_open_send(struct pair *pair, unsigned rails, unsigned linked);

@@ -71,7 +71,7 @@ static void test_a_peer_that_said_bye_may_close(void **state)
 			comm_turn(pair.recv);
 		assert_int_equal(comm_error(pair.recv), 0);
 		/* Asking for more is an error. */
-		assert_int_equal(anynet_irecv(pair.recv, 1, &buffer, &bytes, &tag, NULL, NULL,
+		assert_int_equal(anynet_irecv(pair.recv, 1, &buffer, &bytes, &tag, NULL, NULL, false,
 					      &refused),
 				 -ECONNRESET);
 		assert_null(refused);
@@ -226,7 +226,7 @@ static void test_a_message_set_aside_that_is_too_large_fails_its_receive(void **
 	req = pair_irecv(&pair, data, 8, 2);
 	frame_put(pair.fds[0], &frame, data);
 	pair_idle(req);
-	assert_int_equal(anynet_irecv(pair.recv, 1, &buffer, &bytes, &tag, NULL, NULL, &refused),
+	assert_int_equal(anynet_irecv(pair.recv, 1, &buffer, &bytes, &tag, NULL, NULL, false, &refused),
 			 -EMSGSIZE);
 	assert_null(refused);
 	warned_once("message of 500 bytes for a posted receive of 100 bytes");
@@ -370,7 +370,7 @@ static void test_deregistering_under_a_receive_ends_the_comm(void **state)
 	assert_non_null(buffer);
 	pair_open_recv(&pair, 1);
 	mr = reg(pair.recv, buffer, 20);
-	assert_int_equal(anynet_irecv(pair.recv, 1, &buffer, &bytes, &tag, &mr, NULL, &reqs[0]), 0);
+	assert_int_equal(anynet_irecv(pair.recv, 1, &buffer, &bytes, &tag, &mr, NULL, false, &reqs[0]), 0);
 	reqs[1] = pair_irecv(&pair, data, 8, 0);
 	frame_put(pair.fds[0], &frame, NULL);
 	assert_int_equal(send(pair.fds[0], data, 10, 0), 10);

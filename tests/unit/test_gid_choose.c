@@ -157,14 +157,26 @@ static void test_a_range_is_a_filter(void **state)
 	expect_error(-EADDRNOTAVAIL, "none of its 3 GIDs is in NCCL_IB_ADDR_RANGE=172.16.0.0/12");
 }
 
-static void test_link_local_never_by_itself(void **state)
+/* Nothing tells whether the peer is on the same wire: the queue pair has to prove it. */
+static void test_link_local_where_there_is_no_other(void **state)
 {
 	(void)state;
 	expect_error(-EADDRNOTAVAIL, "its GID table is empty");
-	add_own(0, "fe80::1", IBV_GID_TYPE_ROCE_V2);
-	expect_error(-EADDRNOTAVAIL, "link-local GIDs only");
-	cfg.ib_gid_index = 0;
+	add_own(0, "fe80::1", IBV_GID_TYPE_ROCE_V1);
 	expect(0, -1);
+	add_own(1, "fe80::1", IBV_GID_TYPE_ROCE_V2);
+	expect(1, -1);
+	add_peer(7, "fe80::7", IBV_GID_TYPE_ROCE_V2);
+	expect(1, 7);
+	add_own(2, "fd00::1",
+		IBV_GID_TYPE_ROCE_V1); /* not the wanted version, but more than a wire */
+	expect(1, 7);
+	add_peer(8, "fd00::8", IBV_GID_TYPE_ROCE_V1);
+	expect(2, 8);
+	wish.peer_count = 0;
+	expect(2, -1);
+	snprintf(cfg.ib_addr_range, sizeof(cfg.ib_addr_range), "10.0.0.0/8");
+	expect_error(-EADDRNOTAVAIL, "none of its 3 GIDs is in NCCL_IB_ADDR_RANGE=10.0.0.0/8");
 }
 
 static void test_the_peers_network_decides(void **state)
@@ -299,6 +311,7 @@ static void test_infiniband_and_roce_do_not_meet(void **state)
 
 static void test_candidates_come_best_first(void **state)
 {
+	static const int best_first[] = { 3, 4, 2, 1, 0 };
 	struct gid_table table = { .count = 0 };
 	struct gid out[MAX];
 
@@ -307,10 +320,9 @@ static void test_candidates_come_best_first(void **state)
 	add_own(4, "fd00::1", IBV_GID_TYPE_ROCE_V2);
 	table.count = own_count;
 	memcpy(table.gids, own, sizeof(own[0]) * (size_t)own_count);
-	assert_int_equal(gid_candidates(&cfg, IBV_LINK_LAYER_ETHERNET, &table, out, MAX), 3);
-	assert_int_equal(out[0].index, 3);
-	assert_int_equal(out[1].index, 4);
-	assert_int_equal(out[2].index, 2);
+	assert_int_equal(gid_candidates(&cfg, IBV_LINK_LAYER_ETHERNET, &table, out, MAX), 5);
+	for (int i = 0; i < 5; i++)
+		assert_int_equal(out[i].index, best_first[i]);
 	assert_int_equal(gid_candidates(&cfg, IBV_LINK_LAYER_ETHERNET, &table, out, 1), 1);
 	cfg.ib_gid_index = 1;
 	assert_int_equal(gid_candidates(&cfg, IBV_LINK_LAYER_ETHERNET, &table, out, MAX), 1);
@@ -339,7 +351,7 @@ int main(void)
 		cmocka_unit_test_setup(test_the_family_is_a_wish, setup),
 		cmocka_unit_test_setup(test_the_users_index_and_no_other, setup),
 		cmocka_unit_test_setup(test_a_range_is_a_filter, setup),
-		cmocka_unit_test_setup(test_link_local_never_by_itself, setup),
+		cmocka_unit_test_setup(test_link_local_where_there_is_no_other, setup),
 		cmocka_unit_test_setup(test_the_peers_network_decides, setup),
 		cmocka_unit_test_setup(test_the_peers_network_may_end_within_a_byte, setup),
 		cmocka_unit_test_setup(test_the_version_counts_more_than_a_route, setup),

@@ -72,7 +72,7 @@ static void start(const struct shape *shape)
 		for (size_t j = 0; j < BYTES_MAX; j++)
 			out[i][j] = (uint8_t)(1 + i * 37 + j * 7 + j / 251);
 		assert_int_equal(anynet_irecv(carrier.pair.recv, 1, &data, &sizes[i], &tag, &mr,
-					      NULL, &recvs[i]),
+					      NULL, false, &recvs[i]),
 				 0);
 		assert_int_equal(anynet_isend(carrier.pair.send, out[i], sizes[i], tag, &from, NULL,
 					      &sends[i]),

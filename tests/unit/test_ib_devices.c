@@ -69,6 +69,40 @@ static void expect_device(int i, const char *name, const char *pci, int port)
 	assert_int_equal(dev.port, port);
 }
 
+/* As in NCCL's own IB: a device of its own, at its own place, though its ports are the plain one's. */
+static void test_a_data_direct_engine_is_another_device(void **state)
+{
+	(void)state;
+	add("a", 1, 1, "0000:01:00.0", 1);
+	add("a", 1, 1, "0000:02:00.3", 1)->data_direct = true;
+	add("b", 1, 1, "0000:01:00.1", 1);
+	add("b", 1, 1, "0000:02:00.4", 1)->data_direct = true;
+	expect_device(0, "a", "0000:01:00.0", 1);
+	assert_false(dev.force_flush);
+	expect_device(1, "a_dma", "0000:02:00.3", 1);
+	assert_true(dev.force_flush);
+	expect_device(2, "b", "0000:01:00.0", 2);
+	expect_device(3, "b_dma", "0000:02:00.4", 1);
+	add("c", 1, 2, "0000:03:00.0", 2)->data_direct = true;
+	add("c", 2, 2, "0000:03:00.0", 2)->data_direct = true;
+	expect_device(4, "c_dma:1", "0000:03:00.0", 1);
+	expect_device(5, "c_dma:2", "0000:03:00.0", 2);
+}
+
+static void test_rail_and_plane_are_those_of_the_setting(void **state)
+{
+	(void)state;
+	strcpy(cfg.ib_hca, "=a:1:3:4,a:2");
+	add("a", 1, 2, "", 1);
+	add("a", 2, 2, "", 1);
+	expect_device(0, "a:1", "", 1);
+	assert_int_equal(dev.rail_id, 3);
+	assert_int_equal(dev.plane_id, 4);
+	expect_device(1, "a:2", "", 2);
+	assert_int_equal(dev.rail_id, -1);
+	assert_int_equal(dev.plane_id, -1);
+}
+
 static void test_order_is_by_pci_address_name_and_port(void **state)
 {
 	static const char *const sorted[] = { "mlx5_7:1", "mlx5_2:1", "mlx5_2:2", "rxe2:1",
@@ -180,6 +214,8 @@ static void test_a_long_name_keeps_its_port(void **state)
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
+		cmocka_unit_test_setup(test_a_data_direct_engine_is_another_device, setup),
+		cmocka_unit_test_setup(test_rail_and_plane_are_those_of_the_setting, setup),
 		cmocka_unit_test_setup(test_order_is_by_pci_address_name_and_port, setup),
 		cmocka_unit_test_setup(test_a_port_is_named_only_where_a_card_has_several, setup),
 		cmocka_unit_test_setup(test_functions_of_a_card_are_its_ports, setup),

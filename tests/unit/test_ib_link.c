@@ -122,6 +122,29 @@ static void test_within_a_subnet_packets_need_no_global_route(void **state)
 	assert_int_equal(rtr.ah_attr.is_global, 1);
 }
 
+/* The LID of the peer's port means nothing in our subnet. */
+static void test_to_another_subnet_packets_go_to_its_router(void **state)
+{
+	struct anynet_wire_hello welcome = ib_peer(false);
+
+	(void)state;
+	welcome.qp.gid[4] = 0x12; /* FLID */
+	welcome.qp.gid[5] = 0x34;
+	assert_int_equal(join(&welcome), 0);
+	assert_int_equal(rtr.ah_attr.dlid, 9);
+	for (int byte = 6; byte < 8; byte++) {
+		welcome.qp.gid[byte] = 1;
+		assert_int_equal(join(&welcome), 0);
+		assert_int_equal(rtr.ah_attr.is_global, 1);
+		assert_int_equal(rtr.ah_attr.dlid, 0x1234);
+		welcome.qp.gid[byte] = 0;
+	}
+	welcome.qp.gid[7] = 1;
+	welcome.qp.gid[4] = welcome.qp.gid[5] = 0; /* it has none */
+	assert_int_equal(join(&welcome), 0);
+	assert_int_equal(rtr.ah_attr.dlid, 9);
+}
+
 static void test_over_ethernet_all_routes_are_global(void **state)
 {
 	struct anynet_wire_hello welcome = ib_peer(false), hello;
@@ -194,6 +217,46 @@ static void test_what_came_before_a_link_was_left_is_there(void **state)
 	assert_null(ib_link_arrival(link));
 	ib_link_fence(link, NULL);
 	assert_int_equal(link->qp->state, IBV_QPS_ERR);
+	assert_int_equal(link->recvs, 0);
+	assert_int_equal(link->arrival_tail - link->arrival_head, 3);
+}
+
+/* A clock that tells another millisecond each time, and a queue pair that takes some of them for each receive. */
+static bool ticking;
+uint64_t __real_net_now_ms(void);
+uint64_t __wrap_net_now_ms(void);
+uint64_t __wrap_net_now_ms(void)
+{
+	static uint64_t now = 1000;
+
+	return ticking ? ++now : __real_net_now_ms();
+}
+
+static int (*poll_at_once)(struct ibv_cq *cq, int count, struct ibv_wc *wcs);
+
+static int poll_slowly(struct ibv_cq *cq, int count, struct ibv_wc *wcs)
+{
+	static unsigned polls;
+
+	return ++polls % 2000 ? 0 : poll_at_once(cq, anynet_min(count, 1), wcs);
+}
+
+static void test_a_link_is_left_when_its_receives_are_back_however_slowly(void **state)
+{
+	const struct anynet_wire_frame ping = { .type = ANYNET_FRAME_PING };
+
+	(void)state;
+	link = ib_acceptor();
+	stub_hold_back(link->qp);
+	for (int i = 0; i < 3; i++)
+		ib_bring(link, &ping, NULL, 0);
+	poll_at_once = link->cq->context->ops.poll_cq;
+	link->cq->context->ops.poll_cq = poll_slowly;
+	ticking = true;
+	ib_link_fence(link, NULL);
+	ticking = false;
+	link->cq->context->ops.poll_cq = poll_at_once;
+	assert_non_null(link->qp);
 	assert_int_equal(link->recvs, 0);
 	assert_int_equal(link->arrival_tail - link->arrival_head, 3);
 }
@@ -457,11 +520,13 @@ int main(void)
 		T(test_each_end_takes_the_others_numbers),
 		T(test_packets_are_as_large_as_both_ends_can_take),
 		T(test_within_a_subnet_packets_need_no_global_route),
+		T(test_to_another_subnet_packets_go_to_its_router),
 		T(test_over_ethernet_all_routes_are_global),
 		T(test_ends_of_different_kinds_do_not_go_together),
 		T(test_an_end_that_cannot_be_is_refused),
 		T(test_a_queue_pair_that_begins_anew_has_its_receives_once),
 		T(test_what_came_before_a_link_was_left_is_there),
+		T(test_a_link_is_left_when_its_receives_are_back_however_slowly),
 		T(test_nccls_traffic_class_is_the_wish_where_nothing_is_set),
 		T(test_where_packets_overtake_each_other_only_small_messages_are_one_request),
 		T(test_a_sender_posts_no_more_than_the_peer_has_slots),

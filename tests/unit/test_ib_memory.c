@@ -56,7 +56,7 @@ static int setup(void **state)
 	other.index = 1;
 	nics[1] = ib_nic_open(&other, why, sizeof(why));
 	if (!nics[1]) {
-		ib_nic_offer(other.name, STUB_NAME, 2, true);
+		ib_nic_offer(other.name, STUB_NAME, 2, true, false);
 		nics[1] = ib_nic_open(&other, why, sizeof(why));
 	}
 	assert_non_null(nics[1]);

@@ -29,6 +29,7 @@ static size_t page;
 static struct ib_mr_cache *cache;
 static char why[ANYNET_REASON_BYTES];
 static bool no_memory;
+static const struct memory_id host;
 
 /* The C library's, for the cache to fail at. */
 void *reallocarray(void *old, size_t count, size_t bytes)
@@ -68,7 +69,7 @@ static struct ib_mr *get_at(uintptr_t addr, size_t bytes, unsigned flags)
 	struct ib_mr *mr = NULL;
 
 	*why = 0;
-	if (ib_mr_get(cache, (void *)addr, bytes, flags, &mr, why, sizeof(why)))
+	if (ib_mr_get(cache, (void *)addr, bytes, host, flags, &mr, why, sizeof(why)))
 		fail_msg("%s", why);
 	assert_non_null(mr);
 	assert_string_equal(why, "");
@@ -90,7 +91,7 @@ static void expect_refused(uintptr_t addr, size_t bytes, int ret, const char *pa
 {
 	struct ib_mr *mr = (void *)1;
 
-	if (ib_mr_get(cache, (void *)addr, bytes, 0, &mr, why, sizeof(why)) != ret ||
+	if (ib_mr_get(cache, (void *)addr, bytes, host, 0, &mr, why, sizeof(why)) != ret ||
 	    !strstr(why, part))
 		fail_msg("%s lacks '%s'", why, part);
 	assert_null(mr);
@@ -177,20 +178,44 @@ static void test_the_last_put_deregisters_at_once(void **state)
 
 static void test_other_flags_are_another_registration(void **state)
 {
-	struct ib_mr *any = get_pages(0, 4), *strict, *inner;
+	struct ib_mr *any = get_pages(0, 4), *local, *inner;
 
 	(void)state;
-	strict = get_at(BASE, page, IB_MR_STRICT);
-	assert_ptr_not_equal(strict, any);
-	inner = get_at(BASE, 1, IB_MR_STRICT);
-	assert_ptr_equal(inner, strict);
+	local = get_at(BASE, page, IB_MR_LOCAL);
+	assert_ptr_not_equal(local, any);
+	inner = get_at(BASE, 1, IB_MR_LOCAL);
+	assert_ptr_equal(inner, local);
 	put(inner);
 	inner = get_pages(0, 1);
 	assert_ptr_equal(inner, any);
 	assert_int_equal(fake.regs, 2);
 	put(inner);
 	put(any);
-	put(strict);
+	put(local);
+}
+
+/* cudaFree and cudaMalloc may give other memory at the same addresses while the first is still registered. */
+static void test_other_memory_at_an_address_is_another_registration(void **state)
+{
+	const struct memory_id ids[] = { { 0, 0 }, { 7, 7 }, { 7, 8 }, { 8, 7 }, { 8, 8 } };
+	struct ib_mr *mrs[ARRAY_SIZE(ids)], *again;
+
+	(void)state;
+	for (size_t i = 0; i < ARRAY_SIZE(ids); i++) {
+		assert_int_equal(ib_mr_get(cache, (void *)BASE, page, ids[i], 0, &mrs[i], why,
+					   sizeof(why)),
+				 0);
+		assert_int_equal(fake.regs, i + 1);
+	}
+	for (size_t i = 0; i < ARRAY_SIZE(ids); i++) {
+		assert_int_equal(ib_mr_get(cache, (void *)BASE, page, ids[i], 0, &again, why,
+					   sizeof(why)),
+				 0);
+		assert_ptr_equal(again, mrs[i]);
+		put(again);
+		put(mrs[i]);
+	}
+	assert_int_equal(fake.regs, ARRAY_SIZE(ids));
 }
 
 /* Random gets and puts; a linear search tells whether a get must register. */
@@ -203,7 +228,7 @@ static void test_no_registration_is_overlooked(void **state)
 	for (unsigned step = 0; step < 30000; step++) {
 		size_t at = (size_t)rand_r(&seed) % ARRAY_SIZE(held);
 		size_t first = (size_t)rand_r(&seed) % 512, count = 1;
-		unsigned flags = rand_r(&seed) % 4 ? 0 : IB_MR_STRICT, regs = fake.regs;
+		unsigned flags = rand_r(&seed) % 4 ? 0 : IB_MR_LOCAL, regs = fake.regs;
 		uintptr_t low = BASE + first * page, last;
 		bool covered = false;
 
@@ -236,8 +261,8 @@ static void test_relaxed_ordering_is_asked_for_where_it_may_be(void **state)
 	assert_int_equal(fake.last.iova, BASE);
 	assert_true(mr->is_relaxed);
 	put(mr);
-	mr = get_at(BASE, page, IB_MR_STRICT);
-	expect_last(BASE, page, FAKE_PLAIN, FAKE_ACCESS);
+	mr = get_at(BASE, page, IB_MR_LOCAL);
+	expect_last(BASE, page, FAKE_PLAIN, IBV_ACCESS_LOCAL_WRITE);
 	assert_false(mr->is_relaxed);
 	put(mr);
 
@@ -290,7 +315,9 @@ static void test_an_empty_range_may_be_anywhere(void **state)
 	}
 	mr = get_at(UINTPTR_MAX, 0, 0);
 	assert_ptr_equal(mr, nothing);
-	assert_int_equal(ib_mr_get_dmabuf(cache, NULL, 0, 1, -1, 0, &mr, why, sizeof(why)), 0);
+	assert_int_equal(ib_mr_get_dmabuf(cache, NULL, 0, (struct memory_id){ 9, 9 }, 1, -1, 0, &mr,
+					  why, sizeof(why)),
+			 0);
 	assert_ptr_equal(mr, nothing);
 	assert_int_equal(fake.regs, 1);
 	for (int i = 0; i < 3; i++)
@@ -371,12 +398,12 @@ static void test_why_may_be_short(void **state)
 
 	(void)state;
 	fake.error = ENOMEM;
-	assert_int_equal(ib_mr_get(cache, (void *)BASE, 1, 0, &mr, text, 4), -ENOMEM);
+	assert_int_equal(ib_mr_get(cache, (void *)BASE, 1, host, 0, &mr, text, 4), -ENOMEM);
 	assert_memory_equal(text,
 			    "can\0"
 			    "567",
 			    8);
-	assert_int_equal(ib_mr_get(cache, (void *)BASE, 1, 0, &mr, NULL, 0), -ENOMEM);
+	assert_int_equal(ib_mr_get(cache, (void *)BASE, 1, host, 0, &mr, NULL, 0), -ENOMEM);
 }
 
 static void test_a_table_that_cannot_grow_gives_back(void **state)
@@ -393,7 +420,7 @@ static void test_a_table_that_cannot_grow_gives_back(void **state)
 	held[count++] = get_pages(0, 1);
 	no_memory = true;
 	while (count < ARRAY_SIZE(held) &&
-	       !ib_mr_get(cache, (void *)(BASE + count * page), 1, 0, &held[count], why, 0))
+	       !ib_mr_get(cache, (void *)(BASE + count * page), 1, host, 0, &held[count], why, 0))
 		count++;
 	assert_in_range(count, 1, ARRAY_SIZE(held) - 1);
 	assert_null(held[count]);
@@ -409,7 +436,7 @@ static void test_what_is_left_is_given_back_at_the_end(void **state)
 	get_pages(0, 1);
 	get_pages(0, 1);
 	get_pages(1, 4);
-	get_at(BASE, 0, IB_MR_STRICT);
+	get_at(BASE, 0, IB_MR_LOCAL);
 	assert_int_equal(fake_live(), 3);
 	ib_mr_cache_destroy(cache);
 	cache = NULL;
@@ -458,6 +485,7 @@ int main(void)
 		T(test_a_small_one_does_not_hide_a_large_one),
 		T(test_the_last_put_deregisters_at_once),
 		T(test_other_flags_are_another_registration),
+		T(test_other_memory_at_an_address_is_another_registration),
 		T(test_no_registration_is_overlooked),
 		T(test_relaxed_ordering_is_asked_for_where_it_may_be),
 		T(test_refused_relaxed_ordering_is_left_out_once),

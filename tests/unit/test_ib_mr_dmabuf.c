@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Registrations of dmabufs. Files in memory stand in for them: what counts is which one an fd is. */
+/* Registrations of dmabufs, for which files in memory stand in. */
 #include <errno.h>
 #include <setjmp.h>
 #include <stdarg.h>
@@ -12,6 +12,7 @@
 #include <cmocka.h>
 
 #include <nccl_net/device.h>
+#include <nccl_net/util.h>
 
 #include "fake_mr.h"
 #include "transports/ib/ib_mr.h"
@@ -21,6 +22,7 @@
 static size_t page;
 static struct ib_mr_cache *cache;
 static char why[ANYNET_REASON_BYTES];
+static const struct memory_id gpu = { 5, 5 };
 
 static int setup(void **state)
 {
@@ -48,21 +50,27 @@ static int new_dmabuf(void)
 	return fd;
 }
 
-static struct ib_mr *get(uintptr_t addr, size_t bytes, uint64_t offset, int fd)
+static struct ib_mr *get_of(struct memory_id id, uintptr_t addr, size_t bytes, uint64_t offset,
+			    int fd)
 {
 	struct ib_mr *mr = NULL;
 
-	if (ib_mr_get_dmabuf(cache, (void *)addr, bytes, offset, fd, 0, &mr, why, sizeof(why)))
+	if (ib_mr_get_dmabuf(cache, (void *)addr, bytes, id, offset, fd, 0, &mr, why, sizeof(why)))
 		fail_msg("%s", why);
 	assert_non_null(mr);
 	return mr;
+}
+
+static struct ib_mr *get(uintptr_t addr, size_t bytes, uint64_t offset, int fd)
+{
+	return get_of(gpu, addr, bytes, offset, fd);
 }
 
 static struct ib_mr *get_host(uintptr_t addr, size_t bytes)
 {
 	struct ib_mr *mr = NULL;
 
-	assert_int_equal(ib_mr_get(cache, (void *)addr, bytes, 0, &mr, why, sizeof(why)), 0);
+	assert_int_equal(ib_mr_get(cache, (void *)addr, bytes, gpu, 0, &mr, why, sizeof(why)), 0);
 	return mr;
 }
 
@@ -70,7 +78,8 @@ static void expect_refused(uintptr_t addr, uint64_t offset, int fd, int ret, con
 {
 	struct ib_mr *mr = (void *)1;
 
-	if (ib_mr_get_dmabuf(cache, (void *)addr, 1, offset, fd, 0, &mr, why, sizeof(why)) != ret ||
+	if (ib_mr_get_dmabuf(cache, (void *)addr, 1, gpu, offset, fd, 0, &mr, why, sizeof(why)) !=
+		    ret ||
 	    !strstr(why, part))
 		fail_msg("%s lacks '%s'", why, part);
 	assert_null(mr);
@@ -139,50 +148,44 @@ static void test_dmabufs_and_host_memory_are_kept_apart(void **state)
 	close(fd);
 }
 
-static void test_only_the_same_place_of_a_dmabuf_is_shared(void **state)
+/* NCCL exports a new one for each connection, of the whole buffer or of a part. */
+static void test_whatever_dmabuf_it_is_the_memory_is_registered_once(void **state)
 {
-	int fd = new_dmabuf(), other = new_dmabuf();
-	struct ib_mr *mr = get(BASE, 4 * page, 0, fd), *another_offset, *another, *strict;
+	int fds[8];
+	struct ib_mr *mrs[ARRAY_SIZE(fds)];
 
 	(void)state;
-	another_offset = get(BASE, page, page, fd);
-	assert_ptr_not_equal(another_offset, mr);
-	another = get(BASE, page, 0, other);
-	assert_ptr_not_equal(another, mr);
-	assert_int_equal(ib_mr_get_dmabuf(cache, (void *)BASE, page, 0, fd, IB_MR_STRICT, &strict,
-					  why, sizeof(why)),
-			 0);
-	assert_ptr_not_equal(strict, mr);
-	assert_int_equal(fake.regs, 4);
-	ib_mr_put(cache, mr);
-	ib_mr_put(cache, another_offset);
-	ib_mr_put(cache, another);
-	ib_mr_put(cache, strict);
-	close(fd);
-	close(other);
+	for (size_t i = 0; i < ARRAY_SIZE(fds); i++) {
+		fds[i] = new_dmabuf();
+		mrs[i] = get(BASE + i % 2 * page, 4 * page - i % 2 * page, 0, fds[i]);
+		assert_ptr_equal(mrs[i], mrs[0]);
+		close(fds[i]);
+	}
+	assert_int_equal(fake.regs, 1);
+	for (size_t i = 0; i < ARRAY_SIZE(fds); i++) {
+		assert_int_equal(fake.deregs, 0);
+		ib_mr_put(cache, mrs[i]);
+	}
+	assert_int_equal(fake.deregs, 1);
 }
 
-static void test_the_number_of_an_fd_says_nothing(void **state)
+static void test_other_memory_is_not_shared(void **state)
 {
-	int fd = new_dmabuf(), duplicate = dup(fd), other = new_dmabuf();
-	struct ib_mr *mr = get(BASE, page, 0, fd), *found;
+	int fd = new_dmabuf();
+	struct ib_mr *mr = get(BASE, 4 * page, 0, fd), *other, *local;
 
 	(void)state;
-	found = get(BASE, page, 0, duplicate);
-	assert_ptr_equal(found, mr);
-	ib_mr_put(cache, found);
-	assert_int_equal(dup2(other, fd), fd);
-	found = get(BASE, page, 0, fd);
-	assert_ptr_not_equal(found, mr);
-	ib_mr_put(cache, found);
-	close(fd);
-	/* The fd that it was registered by is gone, the registration is not. */
-	found = get(BASE, page, 0, duplicate);
-	assert_ptr_equal(found, mr);
-	ib_mr_put(cache, found);
+	other = get_of((struct memory_id){ 6, 6 }, BASE, page, 0, fd);
+	assert_ptr_not_equal(other, mr);
+	assert_int_equal(ib_mr_get_dmabuf(cache, (void *)BASE, page, gpu, 0, fd, IB_MR_LOCAL,
+					  &local, why, sizeof(why)),
+			 0);
+	assert_ptr_not_equal(local, mr);
+	assert_int_equal(fake.regs, 3);
 	ib_mr_put(cache, mr);
-	close(duplicate);
-	close(other);
+	ib_mr_put(cache, other);
+	ib_mr_put(cache, local);
+	close(fd);
 }
 
 static void test_no_dmabuf_is_an_error_at_once(void **state)
@@ -243,8 +246,8 @@ int main(void)
 		T(test_whole_pages_of_a_dmabuf_are_registered),
 		T(test_places_in_pages_must_agree),
 		T(test_dmabufs_and_host_memory_are_kept_apart),
-		T(test_only_the_same_place_of_a_dmabuf_is_shared),
-		T(test_the_number_of_an_fd_says_nothing),
+		T(test_whatever_dmabuf_it_is_the_memory_is_registered_once),
+		T(test_other_memory_is_not_shared),
 		T(test_no_dmabuf_is_an_error_at_once),
 		T(test_a_failure_leaves_nothing_behind),
 		T(test_relaxed_ordering_holds_for_dmabufs_too),

@@ -27,6 +27,7 @@
 
 static size_t page;
 static struct ib_mr_cache *cache;
+static const struct memory_id host;
 static pthread_barrier_t barrier;
 
 static int setup(void **state)
@@ -61,7 +62,7 @@ static void *run_getter(void *arg)
 {
 	struct getter *getter = arg;
 
-	getter->ret = ib_mr_get(cache, (void *)BASE, getter->pages * page, 0, &getter->mr,
+	getter->ret = ib_mr_get(cache, (void *)BASE, getter->pages * page, host, 0, &getter->mr,
 				getter->why, sizeof(getter->why));
 	return NULL;
 }
@@ -77,7 +78,8 @@ static struct ib_mr *get_pages(size_t first, size_t count)
 	struct ib_mr *mr = NULL;
 	char why[ANYNET_REASON_BYTES];
 
-	if (ib_mr_get(cache, (void *)(BASE + first * page), count * page, 0, &mr, why, sizeof(why)))
+	if (ib_mr_get(cache, (void *)(BASE + first * page), count * page, host, 0, &mr, why,
+		      sizeof(why)))
 		fail_msg("%s", why);
 	return mr;
 }
@@ -209,10 +211,10 @@ static const char *get_and_check(unsigned *seed, struct ib_mr **mr)
 {
 	uintptr_t first = BASE + (size_t)rand_r(seed) % 12 * page;
 	size_t bytes = (1 + (size_t)rand_r(seed) % 4) * page;
-	unsigned flags = rand_r(seed) % 2 ? IB_MR_STRICT : 0;
+	unsigned flags = rand_r(seed) % 2 ? IB_MR_LOCAL : 0;
 	char why[ANYNET_REASON_BYTES];
 
-	if (ib_mr_get(cache, (void *)first, bytes, flags, mr, why, sizeof(why)))
+	if (ib_mr_get(cache, (void *)first, bytes, host, flags, mr, why, sizeof(why)))
 		return "a get fails";
 	if ((*mr)->first > first || (*mr)->last < first + bytes - 1)
 		return "a registration does not cover what it is for";

@@ -154,26 +154,76 @@ static void test_a_grant_counts_when_all_of_it_is_there(void **state)
 	assert_int_equal(ib_posted_count, 1);
 }
 
-/* Small messages go in the frame; but where the receive is in GPU memory they are written there. */
+/* Small messages go in the frame; but where receives are in GPU memory they are written there. */
 static void test_a_small_message_is_written_where_that_is_wanted(void **state)
 {
 	static const uint64_t rooms[] = { 99, 100 };
 
 	(void)state;
 	ib_open_send(&pair, 1, 1);
+	ib_takes_frames(ib_link_of(pair.send, 0), false);
 	ib_note_posted();
 	for (uint32_t i = 0; i < 2; i++) {
-		struct anynet_wire_grant place = grant_of(i, rooms[i]);
-
-		place.flags = ANYNET_GRANT_ALL_SIZES;
-		place.check = ib_grant_check(&place);
-		put_grant(0, i, &place);
+		grant(0, i, rooms[i]);
 		pair_send(&pair, pair_out, 100);
 	}
 	assert_int_equal(ib_posted_count, 2);
 	assert_int_equal(ib_posted[0].opcode, IBV_WR_SEND); /* the peer says what is wrong */
 	assert_int_equal(ib_posted[1].opcode, IBV_WR_RDMA_WRITE_WITH_IMM);
 	assert_int_equal(ib_posted[1].addr, PLACE + 0x10000);
+}
+
+/* … for which they wait, all but those without bytes. With several tags they have to ask. */
+static void test_a_small_message_waits_for_its_grant_then(void **state)
+{
+	struct anynet_request *req;
+	struct ib_link *link;
+
+	(void)state;
+	ib_open_send(&pair, 1, 1);
+	link = ib_link_of(pair.send, 0);
+	ib_takes_frames(link, false);
+	ib_note_posted();
+	pair_send(&pair, pair_out, 0);
+	req = pair_isend(&pair, pair_out, 100, 0);
+	pair_idle(req);
+	assert_int_equal(ib_posted_count, 1);
+	grant(0, 1, 100);
+	assert_true(pair_done(req, NULL) || pair_done(req, NULL));
+	assert_int_equal(ib_posted_count, 2);
+	assert_int_equal(ib_posted[1].opcode, IBV_WR_RDMA_WRITE_WITH_IMM);
+	req = pair_isend(&pair, pair_out, 100, 0);
+	pair_idle(req);
+	assert_int_equal(ib_posted_count, 2);
+	pair_isend(&pair, pair_out, 100, 1); /* the first asks now as well */
+	pair_idle(req);
+	assert_int_equal(ib_posted_count, 4);
+	for (unsigned i = 2; i < 4; i++) {
+		assert_int_equal(ib_posted[i].frame.type, ANYNET_FRAME_RTS);
+		assert_int_equal(ib_posted[i].frame.seq, i);
+		assert_int_equal(ib_posted[i].frame.flags, ANYNET_FLAG_MULTI);
+	}
+}
+
+/* They wait until the receiver says that they may come in frames, too. */
+static void test_a_small_message_goes_when_it_may(void **state)
+{
+	struct anynet_request *req;
+	struct ib_link *link;
+
+	(void)state;
+	ib_open_send(&pair, 1, 1);
+	link = ib_link_of(pair.send, 0);
+	ib_takes_frames(link, false);
+	ib_note_posted();
+	req = pair_isend(&pair, pair_out, 100, 0);
+	pair_idle(req);
+	assert_int_equal(ib_posted_count, 0);
+	ib_takes_frames(link, true);
+	assert_true(pair_done(req, NULL) || pair_done(req, NULL));
+	assert_int_equal(ib_posted_count, 1);
+	assert_int_equal(ib_posted[0].opcode, IBV_WR_SEND);
+	assert_int_equal(ib_posted[0].bytes, sizeof(struct anynet_wire_frame) + 100);
 }
 
 /* It may be larger than its receive, for which there will be no grant then. */
@@ -226,6 +276,25 @@ static void test_nothing_is_written_when_a_comm_is_closed(void **state)
 	qp = ib_link_of(pair.send, 0)->qp;
 	pair_close(&pair);
 	assert_int_equal(qp->state, IBV_QPS_ERR);
+}
+
+/* The peer may write to the board, and no further: what small messages are sent from is ours alone. */
+static void test_a_peer_does_not_write_into_the_ring(void **state)
+{
+	const uint8_t bytes[4] = { 1, 2, 3, 4 };
+	const struct send_comm *comm;
+	struct ib_link *link;
+
+	(void)state;
+	capture_allow_warn();
+	ib_open_send(&pair, 1, 1);
+	comm = (const struct send_comm *)pair.send;
+	link = ib_link_of(pair.send, 0);
+	assert_true(
+		stub_write(link->qp, (uintptr_t)&link->board->consumed, link->mr->rkey, bytes, 0));
+	assert_false(stub_write(link->qp, (uintptr_t)comm->ring.memory, link->ring->rkey, bytes,
+				sizeof(bytes)));
+	assert_int_equal(link->qp->state, IBV_QPS_ERR);
 }
 
 static void test_only_what_has_arrived_is_done(void **state)
@@ -425,9 +494,12 @@ int main(void)
 		T(test_a_message_larger_than_its_receive_is_not_written),
 		T(test_a_grant_counts_when_all_of_it_is_there),
 		T(test_a_small_message_is_written_where_that_is_wanted),
+		T(test_a_small_message_waits_for_its_grant_then),
+		T(test_a_small_message_goes_when_it_may),
 		T(test_the_oldest_message_that_waits_is_shown),
 		T(test_the_tcp_connection_tells_that_the_peer_is_gone),
 		T(test_nothing_is_written_when_a_comm_is_closed),
+		T(test_a_peer_does_not_write_into_the_ring),
 		T(test_only_what_has_arrived_is_done),
 		T(test_what_was_acknowledged_is_not_confirmed_again),
 		T(test_a_message_waits_for_another_rails_queue_pair),

@@ -1,10 +1,13 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* Texts that are made without libc, against libc's (libc_text.h). */
+#include <errno.h>
+#include <locale.h>
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>
 #include <stdint.h>
 #include <stdio.h>
+#include <stdlib.h>
 #include <time.h>
 
 #include <cmocka.h>
@@ -40,11 +43,23 @@ static void test_the_ends_of_a_day(void **state)
 	as_libc_has_it(20001 * DAY_MS - 1);
 }
 
+/* With the environment and the locale of a program that speaks another language. */
+static void test_errors_are_in_english(void **state)
+{
+	(void)state;
+	setenv("LANGUAGE", "de", 1);
+	setlocale(LC_ALL, "de_DE.UTF-8"); /* if it is there */
+	assert_string_equal(error_text(ECONNRESET), "Connection reset by peer");
+	assert_string_equal(error_text(0), "Success");
+	assert_string_equal(error_text(12345), "Unknown error 12345");
+}
+
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test(test_every_day_of_five_centuries),
 		cmocka_unit_test(test_the_ends_of_a_day),
+		cmocka_unit_test(test_errors_are_in_english),
 	};
 
 	return cmocka_run_group_tests(tests, NULL, NULL);

@@ -90,6 +90,21 @@ static void test_info_is_dropped_when_nccl_would_not_print_it(void **state)
 	}
 }
 
+/* NCCL 2.32 prints what is named there, too; it knows which. */
+static void test_levels_beside_nccl_debug_are_nccls_to_filter(void **state)
+{
+	(void)state;
+	setenv("NCCL_DEBUG_LEVELS", "INFO", 1);
+	set_nccl_debug("");
+	anynet_info("one");
+	assert_int_equal(capture_count(0, NULL), 1);
+	setenv("NCCL_DEBUG_LEVELS", "", 1);
+	set_nccl_debug("");
+	anynet_info("one");
+	assert_int_equal(capture_count(0, NULL), 0);
+	unsetenv("NCCL_DEBUG_LEVELS");
+}
+
 static void test_trace_needs_trace(void **state)
 {
 	(void)state;
@@ -211,6 +226,7 @@ int main(void)
 		cmocka_unit_test_setup(test_a_line_has_the_product_name_and_keeps_nccls_rules,
 				       setup),
 		cmocka_unit_test_setup(test_info_is_dropped_when_nccl_would_not_print_it, setup),
+		cmocka_unit_test_setup(test_levels_beside_nccl_debug_are_nccls_to_filter, setup),
 		cmocka_unit_test_setup(test_trace_needs_trace, setup),
 		cmocka_unit_test_setup(test_percent_signs_in_values_are_harmless, setup),
 		cmocka_unit_test_setup(test_a_line_stays_one_line, setup),

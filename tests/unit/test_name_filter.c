@@ -89,6 +89,39 @@ static void test_device_lists_with_ports(void **state)
 	check(rows, ARRAY_SIZE(rows));
 }
 
+static void test_items_tell_the_place(void **state)
+{
+	static const struct {
+		const char *filter, *name;
+		int port, rail, plane;
+	} rows[] = {
+		{ "", "mlx5_0", 1, -1, -1 },
+		{ "mlx5_0", "mlx5_0", 1, -1, -1 },
+		{ "=mlx5_0:1:2:3", "mlx5_0", 1, 2, 3 },
+		{ "mlx5_0::2", "mlx5_0", 7, 2, -1 },
+		{ "mlx5_0:::3", "mlx5_0", 7, -1, 3 },
+		{ "mlx5_0:1:0:0:9", "mlx5_0", 1, 0, 0 }, /* there are no more fields */
+		{ "mlx5_0:1:2:3,mlx5_0:2:4:5", "mlx5_0", 2, 4, 5 },
+		{ "mlx5:1:2:3,mlx5_0:1:4:5", "mlx5_0", 1, 2, 3 }, /* the first */
+		{ "mlx5_1:1:2:3", "mlx5_0", 1, -1, -1 },
+		{ "^mlx5_0:1:2:3", "mlx5_0", 1, -1, -1 },
+		{ "^mlx5_0:1:2:3", "mlx5_1", 1, -1, -1 },
+		{ "mlx5_0:1:x:-1", "mlx5_0", 1, -1, -1 },
+		{ "mlx5_0:1:32767:16383", "mlx5_0", 1, 32767, 16383 },
+		{ "mlx5_0:1:32768:16384", "mlx5_0", 1, -1, -1 },
+		{ "mlx5_0:1:99999999999:99999999999", "mlx5_0", 1, -1, -1 },
+	};
+
+	(void)state;
+	for (size_t i = 0; i < ARRAY_SIZE(rows); i++) {
+		int rail = 4711, plane = 4711;
+
+		name_filter_place(rows[i].filter, rows[i].name, rows[i].port, &rail, &plane);
+		if (rail != rows[i].rail || plane != rows[i].plane)
+			fail_msg("%s: rail %d, plane %d", rows[i].filter, rail, plane);
+	}
+}
+
 static void test_excluding_and_naming(void **state)
 {
 	(void)state;
@@ -109,6 +142,7 @@ int main(void)
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test(test_interface_lists),
 		cmocka_unit_test(test_device_lists_with_ports),
+		cmocka_unit_test(test_items_tell_the_place),
 		cmocka_unit_test(test_excluding_and_naming),
 	};
 

@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* TCP's probe: chosen interfaces become devices, the others get verdicts. */
 #include <net/if.h>
+#include <net/if_arp.h>
 #include <netinet/in.h>
 #include <setjmp.h>
 #include <stdarg.h>
@@ -42,6 +43,56 @@ static const struct anynet_candidate *verdict_on(const char *name)
 			return &probe.candidates[i];
 	}
 	return NULL;
+}
+
+static void expect_devices(const char *expected)
+{
+	char names[200] = "";
+
+	for (int i = 0; i < probe.device_count; i++)
+		snprintf(names + strlen(names), sizeof(names) - strlen(names), "%s%s", i ? " " : "",
+			 probe.devices[i].name);
+	assert_string_equal(names, expected);
+}
+
+/* As NCCL's Socket net, which takes interfaces called ib... alone. */
+static void test_ip_over_infiniband_is_used_alone(void **state)
+{
+	(void)state;
+	table_add(&table, "eth0", "", "10.0.0.2/24");
+	table_add(&table, "ib9", "", "10.0.1.2/24"); /* Ethernet, whatever its name */
+	run("/nowhere");
+	expect_devices("eth0 ib9");
+	table_add(&table, "ibp3s0", "", "10.0.2.2/24")->type = ARPHRD_INFINIBAND;
+	table_add(&table, "mgmt.8001", "ipoib", "10.0.3.2/24");
+	run("/nowhere");
+	expect_devices("ibp3s0 mgmt.8001");
+	assert_string_equal(verdict_on("eth0")->reason,
+			    "ibp3s0 is IP over InfiniBand, which is used alone, as by NCCL");
+	memset(&probe, 0, sizeof(probe));
+	probe.stands_by = true;
+	tcp_probe_table(&cfg, &table, "/nowhere", &probe);
+	expect_devices("eth0 ib9 ibp3s0 mgmt.8001");
+}
+
+static void test_ip_over_infiniband_is_not_preferred_to_what_is_asked_for(void **state)
+{
+	(void)state;
+	table_add(&table, "eth0", "", "10.0.0.2/24");
+	table_add(&table, "ib0", "", "10.0.2.2/24")->type = ARPHRD_INFINIBAND;
+	strcpy(cfg.socket_ifname, "eth,ib");
+	run("/nowhere");
+	expect_devices("eth0 ib0");
+	strcpy(cfg.socket_ifname, "^docker");
+	run("/nowhere");
+	expect_devices("ib0");
+	strcpy(cfg.socket_ifname, "^ib");
+	run("/nowhere");
+	expect_devices("eth0");
+	*cfg.socket_ifname = 0;
+	strcpy(cfg.socket_subnet, "10.0.0.0/8");
+	run("/nowhere");
+	expect_devices("eth0 ib0");
 }
 
 static void test_a_device_is_described_as_nccl_wants_it(void **state)
@@ -197,6 +248,9 @@ static void test_this_host_has_a_network(void **state)
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
+		cmocka_unit_test_setup(test_ip_over_infiniband_is_used_alone, setup),
+		cmocka_unit_test_setup(
+			test_ip_over_infiniband_is_not_preferred_to_what_is_asked_for, setup),
 		cmocka_unit_test_setup(test_a_device_is_described_as_nccl_wants_it, setup),
 		cmocka_unit_test_setup(test_an_unknown_speed_is_assumed_and_said, setup),
 		cmocka_unit_test_setup(test_several_devices_differ_in_name_index_and_guid, setup),

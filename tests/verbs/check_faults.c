@@ -171,6 +171,37 @@ static void test_the_end_comes_before_the_beginning(void **state)
 		assert_false(write_torn(ends, 8, bytes));
 }
 
+static void write_twice(struct ends *ends, char *seen)
+{
+	struct op first = op_write(&ends->b, 0, 0, 8), second = op_write(&ends->b, 8, 0, 8);
+
+	memset(ends->a.memory, 1, 8);
+	memset(ends->a.memory + 8, 2, 8);
+	assert_int_equal(end_post(&ends->a, &first), 0);
+	assert_int_equal(end_post(&ends->a, &second), 0);
+	end_wait_opcode(&ends->a, IBV_WC_RDMA_WRITE);
+	end_wait_opcode(&ends->a, IBV_WC_RDMA_WRITE);
+	*seen = *ends->b.memory;
+}
+
+static void test_a_write_overtakes_another(void **state)
+{
+	struct ends *ends = *state;
+	struct op alone = op_write(&ends->b, 0, 0, 8);
+	char seen;
+
+	pair_connect(&ends->a, &ends->b, NULL);
+	order("fault overtake write");
+	write_twice(ends, &seen);
+	assert_int_equal(seen, 1);
+	write_twice(ends, &seen);
+	assert_int_equal(seen, 2);
+	order("fault overtake write");
+	assert_int_equal(end_post(&ends->a, &alone), 0);
+	end_wait_opcode(&ends->a, IBV_WC_RDMA_WRITE);
+	assert_int_equal(*ends->b.memory, 1);
+}
+
 static void test_a_delay_keeps_the_order(void **state)
 {
 	struct ends *ends = *state;
@@ -393,6 +424,7 @@ int check_faults(void)
 		FAULT(test_the_answer_is_lost),
 		FAULT(test_half_of_it_arrives),
 		FAULT(test_the_end_comes_before_the_beginning),
+		FAULT(test_a_write_overtakes_another),
 		FAULT(test_a_delay_keeps_the_order),
 		FAULT(test_a_port_goes_down_at_the_kth),
 		FAULT(test_a_queue_pair_dies),

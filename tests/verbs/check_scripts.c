@@ -138,6 +138,46 @@ static void test_infiniband_goes_by_lids(void **state)
 	close_xy(&ends);
 }
 
+/* … and across subnets by the LID of a router, which the GID of the other side has in it. */
+static void connect_by_flid(struct end *end, const struct end *peer, uint16_t dlid)
+{
+	struct terms terms = { .timeout = 0 };
+	struct address_card card = end_card(peer);
+
+	card.lid = dlid;
+	card.other_subnet = true;
+	end_connect(end, &card, &terms);
+}
+
+static void write_across(uint16_t dlid, enum ibv_wc_status status)
+{
+	struct terms terms = { .timeout = 0 };
+	struct ends ends;
+
+	open_xy(&ends,
+		"device x; port layer=ib lid=4 gid=0,fe80:0:0:1::4,ib gid=1,fec0:0:11:1::4,ib "
+		"gid=2,10.0.0.1,v2; "
+		"device y; port layer=ib lid=4 gid=0,fe80:0:0:2::5,ib gid=1,fec0:0:22:2::5,ib "
+		"gid=2,10.0.0.2,v2");
+	ends.a.gid_index = ends.b.gid_index = 1;
+	assert_int_equal(rig.verbs.query_gid(ends.a.context, 1, 1, &ends.a.gid), 0);
+	assert_int_equal(rig.verbs.query_gid(ends.b.context, 1, 1, &ends.b.gid), 0);
+	end_make_qp(&ends.a, &terms);
+	end_make_qp(&ends.b, &terms);
+	connect_by_flid(&ends.a, &ends.b, dlid);
+	connect_by_flid(&ends.b, &ends.a, 0x11);
+	write_gives(&ends, status);
+	close_xy(&ends);
+}
+
+static void test_routers_have_lids_of_their_own(void **state)
+{
+	(void)state;
+	write_across(0x22, IBV_WC_SUCCESS);
+	write_across(4, IBV_WC_RETRY_EXC_ERR);    /* the port's, in its own subnet */
+	write_across(0x11, IBV_WC_RETRY_EXC_ERR); /* another subnet's router */
+}
+
 static void test_versions_of_roce_do_not_mix(void **state)
 {
 	struct ends ends;
@@ -301,6 +341,7 @@ int check_scripts(void)
 		SCRIPT(test_nonsense_is_not_obeyed),
 		SCRIPT(test_a_list_that_cannot_be_had),
 		SCRIPT(test_infiniband_goes_by_lids),
+		SCRIPT(test_routers_have_lids_of_their_own),
 		SCRIPT(test_versions_of_roce_do_not_mix),
 		SCRIPT(test_a_gid_that_changes),
 		SCRIPT(test_a_limit_on_memory),

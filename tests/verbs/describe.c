@@ -6,12 +6,14 @@
  * mapped one.
  *
  *   device NAME [PROPERTY…]     open=ERRNO query=ERRNO iwarp dmabuf ece sysfs=DIRECTORY max_qp=N
+ *                               data_direct=DIRECTORY (below /sys: gpu.c)
  *                               max_wr=N max_sge=N max_cqe=N inline=BYTES rd_atomic=N
  *                               clamp: more inline data than there is gives what there is (hns);
  *                               no-inline: the flag for it is ignored (mana, vmw_pvrdma)
  *   port [PROPERTY…]            one more port of that device:
  *                               query=ERRNO layer=ib|eth|N state=down|init|armed|active|N lid=N
  *                               mtu=1…5 speed=N width=N (as in struct ibv_port_attr)
+ *                               rate=N (100 Mb/s, by ibv_query_port_speed)
  *                               gid=INDEX,ADDRESS|none[,ib|v1|v2[,NETDEV]]
  *   list errno=ERRNO            the list of devices cannot be had
  *   memlock BYTES               that much may be registered
@@ -36,6 +38,8 @@
  *       mute    arrives, and the answer never does; nor do later ones
  *       cut     only its first half arrives
  *       tear    its last aligned 8 bytes are written 1 ms before the rest (KIND write, write-imm)
+ *       overtake  leaves after 2 ms; a WRITE of up to 256 bytes posted behind it within 1 ms is in memory
+ *               before it, as with adaptive routing (KIND write, of up to 256 bytes)
  *       late    arrives; its completion comes when the QP goes to ERR, and until then nothing more
  *               gets through to it (KIND recv)
  *       delay   leaves after ms=N         kill   the process
@@ -163,6 +167,7 @@ static int port_property(struct fake_port *port, const char *word)
 		{ "mtu", offsetof(struct fake_port, mtu), only_numbers },
 		{ "speed", offsetof(struct fake_port, speed), only_numbers },
 		{ "width", offsetof(struct fake_port, width), only_numbers },
+		{ "rate", offsetof(struct fake_port, rate), only_numbers },
 	};
 	const char *value = value_of(word, "gid");
 
@@ -218,7 +223,7 @@ static int device_property(struct fake_device *device, const char *word)
 		{ "inline", offsetof(struct fake_device, max_inline) },
 		{ "rd_atomic", offsetof(struct fake_device, max_rd_atomic) },
 	};
-	const char *value = value_of(word, "sysfs");
+	const char *value = value_of(word, "sysfs"), *direct = value_of(word, "data_direct");
 
 	for (size_t i = 0; i < sizeof(known) / sizeof(*known); i++) {
 		const char *count = value_of(word, known[i].name);
@@ -227,6 +232,8 @@ static int device_property(struct fake_device *device, const char *word)
 	}
 	if (value)
 		snprintf(device->device.ibdev_path, sizeof(device->device.ibdev_path), "%s", value);
+	else if (direct)
+		snprintf(device->data_direct, sizeof(device->data_direct), "%s", direct);
 	else if (!strcmp(word, "iwarp"))
 		device->device.transport_type = IBV_TRANSPORT_IWARP;
 	else if (!strcmp(word, "dmabuf"))

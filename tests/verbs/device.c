@@ -212,6 +212,24 @@ int ibv_query_port(struct ibv_context *context, uint8_t number,
 	return ret;
 }
 
+/* As libibverbs 62; a kernel that does not know the call, or its driver: EOPNOTSUPP (rdma-core
+ * libibverbs/dummy_ops.c). */
+int ibv_query_port_speed(struct ibv_context *context, uint32_t number, uint64_t *speed);
+int ibv_query_port_speed(struct ibv_context *context, uint32_t number, uint64_t *speed)
+{
+	const struct fake_device *device = device_of(context);
+	int ret = EOPNOTSUPP;
+
+	fake_lock();
+	if (number >= 1 && number <= (uint32_t)device->port_count &&
+	    device->ports[number - 1].rate) {
+		*speed = (uint64_t)device->ports[number - 1].rate;
+		ret = 0;
+	}
+	fake_unlock();
+	return ret;
+}
+
 static const struct fake_gid *gid_at(struct ibv_context *context, uint32_t port, uint32_t index)
 {
 	const struct fake_device *device = device_of(context);

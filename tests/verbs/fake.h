@@ -45,7 +45,7 @@ struct fake_gid {
 };
 
 struct fake_port {
-	int query_error, layer, state, lid, mtu, speed, width;
+	int query_error, layer, state, lid, mtu, speed, width, rate;
 	struct fake_gid gids[GID_TABLE];
 };
 
@@ -54,7 +54,8 @@ struct fake_device {
 	int open_error, query_error;
 	int max_qp, max_wr, max_sge, max_cqe, max_inline, max_rd_atomic;
 	bool dmabuf, ece, clamps, ignores_inline;
-	bool dead; /* after DEVICE_FATAL */
+	char data_direct[128]; /* its engine's directory below /sys; "" = it has none */
+	bool dead;             /* after DEVICE_FATAL */
 	int port_count, qp_count;
 	struct fake_port ports[PORTS_MAX];
 	uint32_t next_qpn;
@@ -100,6 +101,7 @@ struct fake_mr {
 	enum memory_kind kind;
 	const void *mapped; /* MEMORY_MAPPED: from here … */
 	size_t mapped_bytes;
+	bool direct; /* by a Data Direct engine */
 };
 
 struct fake_channel {
@@ -152,6 +154,8 @@ struct fake_wqe {
 	enum wqe_state state;
 	/* what the faults have in store for it */
 	bool begun, lost, cut, torn, mute;
+	bool overtaken; /* the next one is to be written first */
+	bool placed;    /* it was */
 	int drops;
 	enum ibv_wc_status status;
 };
@@ -204,6 +208,8 @@ struct fake_qp {
 struct address {
 	union ibv_gid gid;
 	uint32_t gid_type, lid;
+	uint32_t
+		subnet; /* InfiniBand: the sender's, in which the LID leads to a port, or to a router */
 	bool global;
 };
 
@@ -214,7 +220,9 @@ struct request {
 	uint32_t from_qpn, to_qpn, psn, psn_count, mtu, imm, rkey, attempt;
 	uint64_t remote_addr, length;
 	bool solicited, cut, mute;
-	bool torn; /* its end only, the rest comes later */
+	bool torn;   /* its end only, the rest comes later */
+	bool ahead;  /* written before its turn … */
+	bool placed; /* … which this is */
 };
 
 enum outcome {

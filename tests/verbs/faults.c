@@ -21,6 +21,7 @@ enum action {
 	MUTE,
 	CUT,
 	TEAR,
+	OVERTAKE,
 	LATE,
 	DELAY,
 	PORT_DOWN,
@@ -32,11 +33,21 @@ enum action {
 };
 
 static const char *const actions[] = {
-	[STATUS] = "status",   [LOSE] = "lose",         [DROP] = "drop",
-	[MUTE] = "mute",       [CUT] = "cut",           [TEAR] = "tear",
-	[LATE] = "late",       [DELAY] = "delay",       [PORT_DOWN] = "port-down",
-	[PORT_UP] = "port-up", [QP_FATAL] = "qp-fatal", [DEVICE_DIES] = "device-fatal",
-	[KILL] = "kill",       [CALL] = "call",
+	[STATUS] = "status",
+	[LOSE] = "lose",
+	[DROP] = "drop",
+	[MUTE] = "mute",
+	[CUT] = "cut",
+	[TEAR] = "tear",
+	[OVERTAKE] = "overtake",
+	[LATE] = "late",
+	[DELAY] = "delay",
+	[PORT_DOWN] = "port-down",
+	[PORT_UP] = "port-up",
+	[QP_FATAL] = "qp-fatal",
+	[DEVICE_DIES] = "device-fatal",
+	[KILL] = "kill",
+	[CALL] = "call",
 };
 
 struct fault {
@@ -186,6 +197,9 @@ static void strike(const struct fault *fault, struct fake_qp *qp, struct fake_wq
 	case TEAR:
 		wqe->torn = wqe->length > WORD_BYTES &&
 			    (is_kind("write", wqe->opcode) || is_kind("write-imm", wqe->opcode));
+		break;
+	case OVERTAKE:
+		wqe->overtaken = is_kind("write", wqe->opcode);
 		break;
 	case DELAY:
 		*hold_ns = fault->ms * NS_PER_MS;

@@ -4,7 +4,9 @@
  * gives the view that an adapter has of it.
  *
  * With "unflushed", what adapters write to GPU memory is not seen there before something has been read
- * from GPU memory by an adapter, or CUDA has flushed, which is what real ones need.
+ * from GPU memory by an adapter, or CUDA has flushed, which is what real ones need. So it is always by an adapter's
+ * Data Direct engine (ConnectX-8): data goes by its own PCI function, completions by another way (NCCL
+ * src/graph/paths.cc:588@v2.30.7).
  */
 #include "fake.h"
 
@@ -105,21 +107,23 @@ bool gpu_is_freed(const void *addr)
 	return !cuda_view(addr, 1);
 }
 
-static bool is_gpu(const char *at)
+/* The registration of GPU memory that `at` is in; NULL: it is not a GPU's. */
+static const struct fake_mr *mr_of_gpu(const char *at)
 {
 	const struct fake_mr *mr;
 
 	LIST_FOREACH(mr, &fake.mrs, next)
 	if (mr->kind != MEMORY_HOST && at >= mr->memory && at < mr->memory + mr->mr.length)
-		return true;
-	return false;
+		return mr;
+	return NULL;
 }
 
 bool gpu_write(char *to, const char *from, size_t bytes)
 {
+	const struct fake_mr *mr = mr_of_gpu(to);
 	struct late_write *write;
 
-	if (!fake.unflushed || !is_gpu(to))
+	if (!mr || !(fake.unflushed || mr->direct))
 		return false;
 	write = malloc(sizeof(*write) + bytes);
 	if (!write)
@@ -134,7 +138,7 @@ bool gpu_write(char *to, const char *from, size_t bytes)
 void gpu_read(const struct span *spans, int count)
 {
 	for (int i = 0; i < count && !STAILQ_EMPTY(&late_writes); i++)
-		if (spans[i].bytes && is_gpu(spans[i].at))
+		if (spans[i].bytes && mr_of_gpu(spans[i].at))
 			gpu_show();
 }
 

@@ -211,8 +211,8 @@ static int dmabuf_add(struct ibv_pd *pd, uint64_t offset, size_t length, uint64_
 	return 0;
 }
 
-struct ibv_mr *ibv_reg_dmabuf_mr(struct ibv_pd *pd, uint64_t offset, size_t length, uint64_t iova,
-				 int fd, int access)
+static struct ibv_mr *reg_dmabuf(struct ibv_pd *pd, uint64_t offset, size_t length, uint64_t iova,
+				 int fd, int access, bool direct)
 {
 	const struct fake_device *device = device_of(pd->context);
 	struct ibv_mr *mr = NULL;
@@ -226,10 +226,48 @@ struct ibv_mr *ibv_reg_dmabuf_mr(struct ibv_pd *pd, uint64_t offset, size_t leng
 		ret = dmabuf_refusal(fd, offset, length, iova);
 	if (!ret)
 		ret = dmabuf_add(pd, offset, length, iova, fd, (unsigned)access, &mr);
+	if (mr && direct) {
+		fake_mr_of(mr)->direct = true;
+		fake.counts.direct++;
+	}
 	fake_unlock();
 	if (!mr)
 		errno = ret;
 	return mr;
+}
+
+struct ibv_mr *ibv_reg_dmabuf_mr(struct ibv_pd *pd, uint64_t offset, size_t length, uint64_t iova,
+				 int fd, int access)
+{
+	return reg_dmabuf(pd, offset, length, iova, fd, access, false);
+}
+
+/* libmlx5's, as of rdma-core 56: the same for a device without an engine is refused by the kernel. */
+struct ibv_mr *mlx5dv_reg_dmabuf_mr(struct ibv_pd *pd, uint64_t offset, size_t length,
+				    uint64_t iova, int fd, int access, int mlx5_access);
+struct ibv_mr *mlx5dv_reg_dmabuf_mr(struct ibv_pd *pd, uint64_t offset, size_t length,
+				    uint64_t iova, int fd, int access, int mlx5_access)
+{
+	bool direct = mlx5_access & 1; /* MLX5DV_REG_DMABUF_ACCESS_DATA_DIRECT */
+
+	if (mlx5_access & ~1 || (direct && !*device_of(pd->context)->data_direct)) {
+		errno = EOPNOTSUPP;
+		return NULL;
+	}
+	return reg_dmabuf(pd, offset, length, iova, fd, access, direct);
+}
+
+int mlx5dv_get_data_direct_sysfs_path(struct ibv_context *context, char *path, size_t bytes);
+int mlx5dv_get_data_direct_sysfs_path(struct ibv_context *context, char *path, size_t bytes)
+{
+	const char *engine = device_of(context)->data_direct;
+
+	if (!*engine)
+		return ENODEV;
+	if (strlen(engine) >= bytes)
+		return ENOSPC;
+	strcpy(path, engine);
+	return 0;
 }
 
 int ibv_dereg_mr(struct ibv_mr *ibv_mr)

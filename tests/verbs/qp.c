@@ -357,11 +357,21 @@ int ibv_set_ece(struct ibv_qp *ibv_qp, struct ibv_ece *ece)
 	return 0;
 }
 
+/* The last 16 bits of a port's subnet prefix, as its first GID has it. */
+static uint32_t subnet_of(const struct fake_port *port)
+{
+	const uint8_t *raw = port->gids[0].gid.raw;
+
+	return (uint32_t)raw[6] << 8 | raw[7];
+}
+
 struct address qp_source(const struct fake_qp *qp)
 {
 	const struct fake_port *port = &qp->device->ports[qp->attr.port_num - 1];
 	const struct ibv_ah_attr *path = &qp->attr.ah_attr;
-	struct address address = { .lid = (uint32_t)port->lid, .global = path->is_global };
+	struct address address = { .lid = (uint32_t)port->lid,
+				   .subnet = subnet_of(port),
+				   .global = path->is_global };
 
 	if (address.global) {
 		address.gid = port->gids[path->grh.sgid_index].gid;
@@ -381,9 +391,24 @@ struct address qp_destination(const struct fake_qp *qp)
 	return address;
 }
 
+/*
+ * Switches take a packet to the port of the subnet that has its DLID. One that is to leave the subnet has the LID of
+ * a router there, for which the subnet manager makes one for each other subnet, the FLID. It is part of the GIDs over
+ * there: 10 bits fixed, 22 of 0, 16 FLID, 16 subnet (NCCL src/transport/net_ib/connect.cc:92@v2.30.7). The
+ * router goes by the GID.
+ */
+static bool dlid_leads_to(const struct fake_port *port, const struct address *address)
+{
+	const uint8_t *gid = address->gid.raw;
+
+	if (address->subnet == subnet_of(port))
+		return address->lid == (uint32_t)port->lid;
+	return address->global && address->lid && address->lid == ((uint32_t)gid[4] << 8 | gid[5]);
+}
+
 bool port_has(const struct fake_port *port, const struct address *address)
 {
-	if (port->layer == IBV_LINK_LAYER_INFINIBAND && address->lid != (uint32_t)port->lid)
+	if (port->layer == IBV_LINK_LAYER_INFINIBAND && !dlid_leads_to(port, address))
 		return false;
 	for (int i = 0; address->global && i < GID_TABLE; i++)
 		if (port->gids[i].type == address->gid_type &&

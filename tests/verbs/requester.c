@@ -167,6 +167,7 @@ static struct request request_of(const struct fake_qp *qp, const struct fake_wqe
 		.solicited = (wqe->flags & IBV_SEND_SOLICITED) != 0,
 		.cut = wqe->cut,
 		.mute = qp->muted || wqe->mute,
+		.placed = wqe->placed,
 	};
 }
 
@@ -224,6 +225,41 @@ static void transmit_end(const struct fake_qp *qp, const struct fake_wqe *wqe)
 		wire_send(request.to_qpn >> SLOT_SHIFT, &request, payload);
 }
 
+static bool is_write(const struct fake_wqe *wqe)
+{
+	return wqe->opcode == IBV_WR_RDMA_WRITE && wqe->length <= 256; /* one packet */
+}
+
+/*
+ * The WRITE behind it is in memory before it. On ports with adaptive routing packets take several paths, and an
+ * mlx5 adapter places those of WRITEs as they come; what completes a receive waits for all before it (NCCL
+ * sends WRITE and then WRITE WITH IMM for that reason: src/transport/net_ib/p2p.cc@v2.30.7,
+ * NCCL_IB_AR_THRESHOLD).
+ */
+static void let_overtake(struct fake_qp *qp, struct fake_wqe *wqe)
+{
+	uint32_t behind = qp->sq_next + 1;
+	struct span payload[SGE_MAX];
+	struct request request;
+	struct fake_wqe *next;
+	struct reply unused;
+
+	wqe->overtaken = false;
+	if (behind == qp->sq_tail)
+		return;
+	next = wqe_at(qp, behind);
+	request = request_of(qp, next);
+	request.ahead = true;
+	if (!is_write(wqe) || !is_write(next) || next->begun || wqe_spans(qp, next, payload) < 0 ||
+	    !can_leave(qp, &request.to))
+		return;
+	next->begun = next->placed = true;
+	if (request.to_qpn >> SLOT_SHIFT == fake.slot)
+		responder_serve(&request, payload, &unused);
+	else
+		wire_send(request.to_qpn >> SLOT_SHIFT, &request, payload);
+}
+
 /* Before the first transmission: what the faults say to it. False = not now. */
 static bool begin(struct fake_qp *qp, struct fake_wqe *wqe)
 {
@@ -236,6 +272,11 @@ static bool begin(struct fake_qp *qp, struct fake_wqe *wqe)
 			transmit_end(qp, wqe);
 			hold_ns += WAIT_MIN_NS;
 		}
+		if (wqe->overtaken) /* something may follow */
+			hold_ns += WAIT_MIN_NS;
+	} else if (wqe->overtaken) {
+		let_overtake(qp, wqe);
+		hold_ns += WAIT_MIN_NS; /* long enough to be seen */
 	}
 	if (hold_ns)
 		wait_for(qp, WAIT_TURN, hold_ns);

@@ -150,7 +150,17 @@ static void apply_write(struct fake_qp *qp, const struct request *request,
 		return;
 	}
 	payload = whole_or_half(request, payload, &bytes);
-	dma_copy(&to, payload, bytes);
+	if (!request->placed)
+		dma_copy(&to, payload, bytes);
+}
+
+/* It has overtaken those before it; its turn is still to come. What is wrong with it turns out then. */
+static void place_ahead(struct fake_qp *qp, const struct request *request,
+			const struct span *payload)
+{
+	struct reply unused;
+
+	apply_write(qp, request, payload, &unused);
 }
 
 static void show_end(const struct fake_qp *qp, const struct request *request,
@@ -247,6 +257,11 @@ void responder_serve(const struct request *request, const struct span *payload, 
 	reply->attempt = request->attempt;
 	if (!qp || qp->has_late)
 		return;
+	if (request->ahead) {
+		reply->outcome = OUT_PENDING;
+		place_ahead(qp, request, payload);
+		return;
+	}
 	behind = (qp->expected_psn - request->psn) & PSN_MASK;
 	if (behind > qp->received) /* ahead, or from before this QP's time */
 		return;

@@ -212,7 +212,8 @@ int qp_to_rtr(const struct end *end, const struct address_card *peer, const stru
 		.rq_psn = terms->psn_expected,
 		.max_dest_rd_atomic = 1,
 		.min_rnr_timer = 12,
-		.ah_attr = { .is_global = end->port.link_layer == IBV_LINK_LAYER_ETHERNET,
+		.ah_attr = { .is_global = end->port.link_layer == IBV_LINK_LAYER_ETHERNET ||
+					  peer->other_subnet,
 			     .dlid = (uint16_t)peer->lid,
 			     .port_num = 1,
 			     .grh = { .dgid = peer->gid,

@@ -103,6 +103,7 @@ struct address_card {
 	union ibv_gid gid;
 	uint32_t qpn, lid, rkey;
 	uint64_t addr;
+	bool other_subnet; /* of InfiniBand */
 };
 
 struct end {

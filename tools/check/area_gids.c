@@ -160,7 +160,7 @@ void check_gids(struct check *check, const char *port_path, const char *name)
 			    "%s has link-local GIDs only", name);
 		finding_why(&check->report, "NCCL takes one all the same: fe80:: reaches nobody in "
 					    "another subnet, and often not the peer in this one: "
-					    "error 12; anynet leaves the port out");
+					    "error 12; anynet goes over TCP then");
 		finding_fix(&check->report,
 			    "give the interface of the port an IP address, or leave the port out: "
 			    "NCCL_IB_HCA=^=%s",

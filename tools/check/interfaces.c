@@ -20,6 +20,7 @@ void interfaces_read(struct interfaces *interfaces, const struct anynet_config *
 	interfaces->verdicts =
 		text_grow(NULL, (interfaces->table.link_count + 1) * sizeof(*interfaces->verdicts));
 	netif_choose(&interfaces->table, cfg, interfaces->verdicts, &interfaces->notes);
+	netif_prefer_ipoib(&interfaces->table, cfg, interfaces->verdicts);
 }
 
 void interfaces_free(struct interfaces *interfaces)

@@ -16,6 +16,7 @@
 #include "fd.h"
 #include "guard.h"
 #include "heal.h"
+#include "libc_text.h"
 #include "listen.h"
 #include "pairs.h"
 #include "progress.h"
@@ -223,7 +224,7 @@ void comm_fail(struct anynet_comm *comm, const struct anynet_rail *rail, int err
 			 rail->path);
 	anynet_warn("%s peer %s pid %u addr %s dev %s%s: %s (%s); %u pending requests fail",
 		    comm->is_send ? "send to" : "receive from", peer->host, peer->pid, peer->addr,
-		    comm->dev->name, path, text, strerror(-err), pending);
+		    comm->dev->name, path, text, error_text(-err), pending);
 	recorder_note(comm, rail, ANYNET_EVENT_FAILED, err, pending, text);
 	/* Whoever sees the error finds its reason in the log. */
 	atomic_compare_exchange_strong(&comm->error, &none, err);
@@ -283,7 +284,7 @@ void comm_sever(struct anynet_comm *comm, struct anynet_rail *rail, int err)
 				"(break %u)",
 				comm->is_send ? "send to" : "receive from", comm->peer.host,
 				comm->peer.pid, comm->dev->name, rail->index, comm->rail_count,
-				rail->path, strerror(-err), rail->breaks);
+				rail->path, error_text(-err), rail->breaks);
 	}
 }
 

@@ -126,6 +126,7 @@ struct anynet_mr {
 	size_t bytes;
 	int type;        /* ANYNET_PTR_HOST or ANYNET_PTR_CUDA */
 	struct gpu *gpu; /* that it is on; NULL = host memory */
+	struct memory_id id;
 	enum mr_way way; /* in which verbs devices register it */
 	int fd;          /* its dmabuf while it is being registered; -1: one is to be made … */
 	uint64_t offset; /* … and of `addr` in that */
@@ -136,6 +137,7 @@ struct anynet_mr {
 	_Atomic unsigned in_flight;
 	_Atomic bool shared; /* other comms have used it: deregMr asks all of them */
 	struct ib_mr *_Atomic ib[ANYNET_MR_NICS]; /* its registrations on verbs devices */
+	_Atomic uint32_t read_by; /* bits of those whose flushes have read it */
 	/* Made for one request whose caller had none, and over with it: among its comm's. */
 	bool borrowed;
 	LIST_ENTRY(anynet_mr) among;

@@ -13,6 +13,7 @@
 #include <nccl_net/log.h>
 
 #include "dial.h"
+#include "libc_text.h"
 #include "listen.h"
 #include "secret.h"
 #include "socket.h"
@@ -321,7 +322,7 @@ static ANYNET_COLD int no_link(const struct connect_op *op)
 static ANYNET_COLD int not_made(const struct connect_op *op, int err)
 {
 	anynet_warn("connect from dev %s to %s: this side cannot make the connection: %s",
-		    op->dev->name, op->last_addr, strerror(-err));
+		    op->dev->name, op->last_addr, error_text(-err));
 	return err;
 }
 
@@ -417,7 +418,7 @@ static int step_extra_rail(struct connect_op *op, int rail, uint64_t now)
 			op->welcome.plan[rail].from < op->paths.own_count
 				? op->paths.own[op->welcome.plan[rail].from]->name
 				: "?",
-			strerror(ret == -EAGAIN ? ETIMEDOUT : -ret));
+			error_text(ret == -EAGAIN ? ETIMEDOUT : -ret));
 		extra->failed = true;
 	}
 	dial_close(&extra->dial);

@@ -10,6 +10,7 @@
 #include <nccl_net/log.h>
 
 #include "fd.h"
+#include "libc_text.h"
 #include "progress.h"
 #include "rail_link.h"
 #include "secret.h"
@@ -88,7 +89,7 @@ static void begin_proof(struct dial *dial)
 	int ret = ib_link_begin_proof(dial->link);
 
 	if (ret) {
-		drop_link(dial, strerror(-ret));
+		drop_link(dial, error_text(-ret));
 		return;
 	}
 	dial->proof_ms = net_now_ms() + PROOF_MS;
@@ -122,7 +123,7 @@ static void begin_join(struct dial *dial)
 		dial->proof_ms = net_now_ms() + join_ms(dial->kind);
 		dial->state = DIAL_JOIN;
 	} else if (ret) {
-		drop_link(dial, strerror(-ret));
+		drop_link(dial, error_text(-ret));
 	} else {
 		if (welcome->reason[0] && dial->kind == ANYNET_KIND_COMM)
 			hello_say_no_cm(welcome, welcome->reason);
@@ -158,7 +159,7 @@ static int agree(struct dial *dial)
 	else if (ret != -EAGAIN)
 		return ret;
 	if (ret)
-		drop_link(dial, ret == -EAGAIN ? "no word from the peer" : strerror(-ret));
+		drop_link(dial, ret == -EAGAIN ? "no word from the peer" : error_text(-ret));
 	else
 		begin_proof(dial);
 	return 0;

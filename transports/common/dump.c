@@ -15,6 +15,7 @@
 #include <nccl_net/log.h>
 
 #include "fd.h"
+#include "libc_text.h"
 #include "net.h"
 #include "thread.h"
 
@@ -58,7 +59,7 @@ static int open_file(void)
 	if (fd >= 0 && is_own_file(fd))
 		return fd;
 	anynet_info("what happened to the connection cannot be written to %s: %s", path,
-		    fd < 0 ? strerror(errno) : "it is not a file of this user's alone");
+		    fd < 0 ? error_text(errno) : "it is not a file of this user's alone");
 	if (fd >= 0)
 		close(fd);
 	return -1;
@@ -71,7 +72,7 @@ static void write_piece(struct piece *piece)
 
 	if (fd >= 0 && write(fd, piece->text, piece->bytes) != (ssize_t)piece->bytes)
 		anynet_info("what happened to the connection cannot be written: %s",
-			    strerror(errno));
+			    error_text(errno));
 	if (fd >= 0)
 		close(fd);
 	free(piece->text);

@@ -6,6 +6,8 @@
 
 #include <nccl_net/stats.h>
 
+#include "libc_text.h"
+
 static const char *plural(uint32_t number)
 {
 	return number == 1 ? "" : "s";
@@ -25,7 +27,7 @@ static int rail_text(const struct anynet_stats_event *event, char *text, size_t 
 	switch (event->kind) {
 	case ANYNET_EVENT_BROKE:
 		return snprintf(text, bytes, "rail %u (%s, epoch %u) broke: %s", event->rail,
-				carrier, event->epoch, strerror(-event->error));
+				carrier, event->epoch, error_text(-event->error));
 	case ANYNET_EVENT_BACK:
 		return snprintf(text, bytes, "rail %u (%s, epoch %u) is back after %.3f s: %s",
 				event->rail, carrier, event->epoch, seconds, event->text);
@@ -77,7 +79,7 @@ static int comm_text(const struct anynet_stats_event *event, char *text, size_t 
 			snprintf(rail, sizeof(rail), " over rail %u", event->rail);
 		return snprintf(text, bytes, "failed%s with %u request%s pending: %s (%s)", rail,
 				event->number, plural(event->number), event->text,
-				strerror(-event->error));
+				error_text(-event->error));
 	default:
 		return snprintf(text, bytes, "event %u", event->kind);
 	}

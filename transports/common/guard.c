@@ -13,6 +13,7 @@
 #include <nccl_net/log.h>
 
 #include "fd.h"
+#include "libc_text.h"
 #include "links.h"
 #include "listen.h"
 #include "rail_link.h"
@@ -147,7 +148,7 @@ void guard_wake(void)
 	uint64_t one = 1;
 
 	if (write(guard.wakefd, &one, sizeof(one)) < 0)
-		anynet_warn("cannot wake the background thread: %s", strerror(errno));
+		anynet_warn("cannot wake the background thread: %s", error_text(errno));
 }
 
 static void count_closed(struct anynet_comm *comm, void *count)
@@ -307,7 +308,7 @@ void guard_rouse(void)
 		anynet_warn(
 			"no thread to look after connections: %s; broken ones recover only while "
 			"NCCL polls them",
-			strerror(-ret));
+			error_text(-ret));
 	if (guard.state == GUARD_RUNS && atomic_exchange(&guard.asleep, false))
 		guard_wake();
 	pthread_mutex_unlock(&guard.lock);

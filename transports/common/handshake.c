@@ -18,6 +18,7 @@
 #include "allow.h"
 #include "auth.h"
 #include "fd.h"
+#include "libc_text.h"
 #include "listen_internal.h"
 #include "socket.h"
 #include "told.h"
@@ -371,10 +372,10 @@ static void begin_rest(int epfd, int err, uint64_t now_ms)
 	if (is_shortage(err))
 		anynet_warn(
 			"cannot accept connections for want of %s: %s; they wait until there is some%s",
-			err == -EMFILE || err == -ENFILE ? "descriptors" : "memory", strerror(-err),
+			err == -EMFILE || err == -ENFILE ? "descriptors" : "memory", error_text(-err),
 			err == -EMFILE ? " (ulimit -n)" : "");
 	else
-		anynet_warn("cannot accept connections: %s; they wait", strerror(-err));
+		anynet_warn("cannot accept connections: %s; they wait", error_text(-err));
 }
 
 static void end_rest(int epfd)

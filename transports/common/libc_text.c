@@ -2,10 +2,25 @@
 /* See libc_text.h. */
 #include "libc_text.h"
 
+#include <locale.h>
 #include <stdio.h>
+#include <string.h>
 
 #define DAYS_OF_400_YEARS 146097
 #define DAYS_TO_1970      719468 /* from 1 March of year 0, with which leap days end years */
+
+static locale_t plain;
+
+/* When the library is loaded: newlocale reads the environment, too. */
+__attribute__((constructor)) static void make_plain(void)
+{
+	plain = newlocale(LC_ALL_MASK, "C", (locale_t)0);
+}
+
+const char *error_text(int error)
+{
+	return plain ? strerror_l(error, plain) : "no text for this error";
+}
 
 struct date {
 	unsigned year, month, day;

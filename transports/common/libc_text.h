@@ -14,4 +14,7 @@
 #define UTC_TEXT_BYTES 64
 const char *utc_text(uint64_t ms, char text[UTC_TEXT_BYTES]);
 
+/* strerror of this positive errno, in English: translated texts are looked for by LANGUAGE, at every call. */
+const char *error_text(int error);
+
 #endif

@@ -12,6 +12,7 @@
 
 #include "fd.h"
 #include "guard.h"
+#include "libc_text.h"
 #include "listen_internal.h"
 #include "secret.h"
 #include "socket.h"
@@ -74,10 +75,10 @@ static int open_socket(const struct anynet_device *dev)
 		if (cfg->port_max && engine.epfd >= 0)
 			anynet_warn("dev %s addr %s: cannot listen on any port of %d-%d: %s",
 				    dev->name, socket_text(&dev->addr, text, sizeof(text)),
-				    cfg->port_min, cfg->port_max, strerror(-port));
+				    cfg->port_min, cfg->port_max, error_text(-port));
 		else
 			anynet_warn("dev %s addr %s: cannot listen: %s", dev->name,
-				    socket_text(&dev->addr, text, sizeof(text)), strerror(-port));
+				    socket_text(&dev->addr, text, sizeof(text)), error_text(-port));
 		fd_close(&fd);
 		return port;
 	}
@@ -310,7 +311,7 @@ int anynet_accept(struct anynet_listener *listener, struct anynet_comm **out)
 	if (ret)
 		anynet_warn("accept on dev %s: the connection did not stand within %d ms: %s",
 			    listener->dev->name, anynet_net.cfg->connect_timeout_ms,
-			    strerror(-ret));
+			    error_text(-ret));
 	if (*out) {
 		struct anynet_comm *comm = *out;
 

@@ -118,6 +118,8 @@ static int find_gpu(struct anynet_comm *comm, struct anynet_mr *mr)
 		anynet_warn("%s peer %s dev %s: GPU memory cannot be registered: %s",
 			    comm->is_send ? "send to" : "receive from", comm->peer.host,
 			    comm->dev->name, why);
+	else
+		mr->id = gpu_memory_id(mr->addr, mr->bytes);
 	return ret;
 }
 
@@ -160,8 +162,10 @@ int comm_borrow_mr(struct anynet_comm *comm, const void *addr, size_t bytes, str
 	*mr = make(comm, (void *)(uintptr_t)addr, bytes, ANYNET_PTR_HOST);
 	if (!*mr)
 		return -ENOMEM;
-	register_on_nic(comm, *mr, true); /* host memory: no error */
+	/* It ends with the request, or with the comm, when the memory may be other memory already. */
+	(*mr)->id = memory_id_unique();
 	(*mr)->borrowed = true;
+	register_on_nic(comm, *mr, true); /* host memory: no error */
 	LIST_INSERT_HEAD(&comm->borrowed, *mr, among);
 	return comm_error(comm);
 }

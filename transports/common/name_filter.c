@@ -3,7 +3,10 @@
 #include "name_filter.h"
 
 #include <stddef.h>
+#include <stdint.h>
 #include <string.h>
+
+#include <nccl_net/util.h>
 
 struct list {
 	bool exclude, exact;
@@ -24,21 +27,31 @@ static struct list open_list(const char *filter)
 struct item {
 	const char *name; /* not terminated */
 	size_t name_bytes;
-	int port; /* -1 = any; -2 = not a number, so none */
+	int fields[3]; /* port, rail, plane; -1 = any; -2 = not a number, so none */
 };
 
-static int parse_port(const char *text, const char *end)
-{
-	int port = 0;
+enum {
+	PORT,
+	RAIL,
+	PLANE
+};
 
-	if (text == end || *text == ':')
-		return -1;
-	for (; text < end && *text != ':'; text++) {
-		if (*text < '0' || *text > '9' || port > 65535)
-			return -2;
-		port = port * 10 + (*text - '0');
+#define RAIL_MAX  INT16_MAX
+#define PLANE_MAX 0x3fff /* NCCL marks those of fused devices by the next bit */
+
+/* The number at *text, which moves behind it and a colon. */
+static int parse_field(const char **text, const char *end)
+{
+	int number = 0, digits = 0;
+
+	for (; *text < end && **text != ':'; (*text)++, digits++) {
+		if (number < 0 || **text < '0' || **text > '9' || number > 65535)
+			number = -2;
+		else
+			number = number * 10 + (**text - '0');
 	}
-	return port;
+	*text += *text < end;
+	return digits ? number : -1;
 }
 
 /* The item at *rest, which moves behind it. False at the end of the list. */
@@ -52,9 +65,10 @@ static bool next_item(const char **rest, struct item *item)
 
 	item->name = *rest;
 	item->name_bytes = strcspn(*rest, ":,");
-	item->port = -1;
-	if (item->name[item->name_bytes] == ':')
-		item->port = parse_port(item->name + item->name_bytes + 1, end);
+	*rest = item->name + item->name_bytes;
+	*rest += *rest < end;
+	for (size_t i = 0; i < ARRAY_SIZE(item->fields); i++)
+		item->fields[i] = parse_field(rest, end);
 	*rest = end;
 	return true;
 }
@@ -63,7 +77,7 @@ static bool item_matches(const struct item *item, bool exact, const char *name, 
 {
 	if (strncmp(name, item->name, item->name_bytes) || (exact && name[item->name_bytes]))
 		return false;
-	return port == -1 || item->port == -1 || item->port == port;
+	return port == -1 || item->fields[PORT] == -1 || item->fields[PORT] == port;
 }
 
 bool name_filter_pass(const char *filter, const char *name, int port)
@@ -78,6 +92,26 @@ bool name_filter_pass(const char *filter, const char *name, int port)
 	}
 	/* In NCCL a list without names matches every name, so "^" alone excludes all of them. */
 	return (matched || empty) != list.exclude;
+}
+
+static int within(int number, int most)
+{
+	return number >= 0 && number <= most ? number : -1;
+}
+
+void name_filter_place(const char *filter, const char *name, int port, int *rail, int *plane)
+{
+	struct list list = open_list(filter);
+	struct item item;
+
+	*rail = *plane = -1;
+	while (!list.exclude && next_item(&list.items, &item)) {
+		if (!item_matches(&item, list.exact, name, port))
+			continue;
+		*rail = within(item.fields[RAIL], RAIL_MAX);
+		*plane = within(item.fields[PLANE], PLANE_MAX);
+		return;
+	}
 }
 
 bool name_filter_excludes(const char *filter)

@@ -14,6 +14,7 @@
 #include <nccl_net/log.h>
 #include <nccl_net/util.h>
 
+#include "libc_text.h"
 #include "socket.h"
 
 #include "allow.h"
@@ -126,7 +127,7 @@ uint64_t net_now_ms(void)
 static ANYNET_COLD int no_random(int err)
 {
 	anynet_warn("no random numbers from the kernel: %s; no connection can be made",
-		    strerror(-err));
+		    error_text(-err));
 	return err;
 }
 

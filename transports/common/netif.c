@@ -442,3 +442,26 @@ void netif_choose(const struct netif_table *table, const struct anynet_config *c
 	drop_slow(&choosing);
 	keep_one_per_wire(&choosing);
 }
+
+static bool is_ipoib(const struct netif_link *link)
+{
+	return link->type == ARPHRD_INFINIBAND || !strcmp(link->kind, "ipoib");
+}
+
+void netif_prefer_ipoib(const struct netif_table *table, const struct anynet_config *cfg,
+			struct netif_verdict *verdicts)
+{
+	size_t first = 0;
+
+	while (first < table->link_count &&
+	       !(verdicts[first].chosen && is_ipoib(&table->links[first])))
+		first++;
+	if (first == table->link_count || *cfg->socket_subnet ||
+	    (*cfg->socket_ifname && !name_filter_excludes(cfg->socket_ifname)))
+		return;
+	for (size_t i = 0; i < table->link_count; i++)
+		if (verdicts[i].chosen && !is_ipoib(&table->links[i]))
+			refuse(&verdicts[i],
+			       "%s is IP over InfiniBand, which is used alone, as by NCCL",
+			       table->links[first].name);
+}

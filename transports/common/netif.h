@@ -76,6 +76,11 @@ struct netif_notes {
 void netif_choose(const struct netif_table *table, const struct anynet_config *cfg,
 		  struct netif_verdict *verdicts, struct netif_notes *notes);
 
+/* Of what netif_choose has chosen by itself, leave IP over InfiniBand only, if it has: NCCL's Socket net does so by the
+ * names ib* (src/misc/socket.cc:206@v2.30.7). Not for a list of names, or a subnet. */
+void netif_prefer_ipoib(const struct netif_table *table, const struct anynet_config *cfg,
+			struct netif_verdict *verdicts);
+
 /* Whether what is sent through the link is copied by the kernel even with MSG_ZEROCOPY. */
 bool netif_copies(const struct netif_table *table, const struct netif_link *link);
 

@@ -33,6 +33,7 @@ struct anynet_device *probe_add_device(struct anynet_probe *probe, enum anynet_l
 	memset(dev, 0, sizeof(*dev));
 	dev->link = link;
 	dev->index = probe->device_count++;
+	dev->rail_id = dev->plane_id = -1;
 	snprintf(dev->name, sizeof(dev->name), "%s", name);
 	return dev;
 }

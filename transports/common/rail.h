@@ -219,6 +219,9 @@ int recv_place(struct recv_comm *comm, const struct anynet_wire_frame *header,
 /* Do the bytes of a message go to GPU memory? Until its last frame is placed. */
 bool recv_is_on_gpu(const struct recv_msg *msg);
 
+/* Does the GPU look for flags there meanwhile? */
+bool recv_is_polled(const struct recv_msg *msg);
+
 /* Copy payload to its place, from memory of ours. */
 void recv_put(struct recv_comm *comm, const struct recv_msg *msg, uint8_t *to, const uint8_t *from,
 	      size_t bytes);
@@ -227,8 +230,11 @@ void recv_put(struct recv_comm *comm, const struct recv_msg *msg, uint8_t *to, c
 void recv_placed(struct recv_comm *comm, struct recv_msg *msg, size_t bytes);
 void recv_arrived(struct recv_comm *comm, struct recv_msg *msg, size_t bytes);
 
-/* The next posted receive that the sender has not been told of on this rail, if it is for more than
- * `eager` bytes: everything but rkey is filled. False = none. */
+/* May small messages come in frames, so far? Not into GPU memory, where only NICs write without CUDA. */
+bool recv_takes_frames(const struct recv_comm *comm);
+
+/* The next posted receive that the sender has not been told of on this rail: everything but rkey is filled.
+ * False = none. Those of no more than `eager` bytes are left out where such messages come in frames. */
 bool recv_next_grant(struct recv_comm *comm, struct anynet_rail *rail, size_t eager,
 		     struct anynet_wire_grant *grant, struct anynet_mr **mr);
 
@@ -274,5 +280,8 @@ struct anynet_rail *ib_rail_create(struct anynet_comm *comm, int fd, uint16_t in
 /* Of an IB device's comm: does it have a link now, did it ever? */
 bool ib_rail_is_linked(const struct anynet_rail *rail);
 bool ib_rail_had_link(const struct anynet_rail *rail);
+
+/* Can its link send a frame whose payload does not lie behind its header? */
+bool ib_rail_gathers(const struct anynet_rail *rail);
 
 #endif

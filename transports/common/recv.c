@@ -13,8 +13,10 @@
 #include "profile.h"
 #include "recv_internal.h"
 
-/* Places that a sender is left with while others wait to be told together. */
-#define GRANTS_AHEAD 4
+/* What a sender is left with while other places wait to be told together: so many, and what its NIC sends in the
+ * time that words take there and data back. */
+#define GRANTS_AHEAD 8
+#define AHEAD_US     10
 
 static_assert(sizeof(struct anynet_wire_frame) + ANYNET_ACK_BYTES <= RAIL_CONTROL_BYTES,
 	      "ack frame");
@@ -346,7 +348,6 @@ static struct anynet_mr *fill_grant(const struct recv_sub *sub, uint32_t seq,
 		.addr = (uintptr_t)sub->data,
 		.size = sub->capacity,
 		.tag = sub->tag,
-		.flags = sub->on_gpu ? ANYNET_GRANT_ALL_SIZES : 0,
 		.seq = seq,
 		.mark = seq + 1,
 	};
@@ -364,12 +365,23 @@ void recv_grant_again(const struct recv_comm *comm, struct anynet_rail *rail)
 	rail->granted = oldest_grantable(comm);
 }
 
+/* How many receives like the next one that is to be told. */
+static uint32_t receives_ahead(const struct recv_comm *comm, const struct anynet_rail *rail)
+{
+	size_t bytes = (size_t)comm->base.dev->speed_mbps * AHEAD_US / 8;
+	size_t each = comm->reqs[rail->granted & RECV_REQ_MASK].subs[0].capacity;
+
+	return each * GRANTS_AHEAD >= bytes ? GRANTS_AHEAD : (uint32_t)(bytes / (each | 1)) + 1;
+}
+
 bool recv_holds_grants(struct recv_comm *comm, const struct anynet_rail *rail)
 {
-	uint32_t until = rail->granted - (GRANTS_AHEAD - 1);
+	uint32_t until;
 
-	if (!comm->plain || rail->granted == comm->grantable ||
-	    (int32_t)(comm->announced - until) >= 0)
+	if (!comm->plain || rail->granted == comm->grantable)
+		return false;
+	until = rail->granted - (receives_ahead(comm, rail) - 1);
+	if ((int32_t)(comm->announced - until) >= 0)
 		return false;
 	comm->held = true;
 	comm->held_until = until;
@@ -379,6 +391,13 @@ bool recv_holds_grants(struct recv_comm *comm, const struct anynet_rail *rail)
 bool recv_must_be_asked(const struct recv_comm *comm, const struct anynet_rail *rail)
 {
 	return !comm->plain && rail->granted == comm->grantable;
+}
+
+bool recv_takes_frames(const struct recv_comm *comm)
+{
+	unsigned gpu = comm->base.dev->ptr_support & (ANYNET_PTR_CUDA | ANYNET_PTR_DMABUF);
+
+	return comm->memory == RECV_HOST || (comm->memory == RECV_NOTHING && !gpu);
 }
 
 bool recv_next_grant(struct recv_comm *comm, struct anynet_rail *rail, size_t eager,
@@ -392,7 +411,7 @@ bool recv_next_grant(struct recv_comm *comm, struct anynet_rail *rail, size_t ea
 		uint32_t seq = rail->granted++;
 		const struct recv_sub *sub = &comm->reqs[seq & RECV_REQ_MASK].subs[0];
 
-		if ((sub->capacity <= eager && !sub->on_gpu) || !sub->mr)
+		if ((sub->capacity <= eager && recv_takes_frames(comm)) || !sub->mr)
 			continue;
 		*mr = fill_grant(sub, seq, grant);
 		return true;
@@ -436,8 +455,17 @@ int recv_control(struct recv_comm *comm, struct anynet_rail *rail,
 
 /* --- irecv and test --- */
 
+/* From the first GPU memory on nothing comes in frames, so that what was too small for a grant needs one. */
+static ANYNET_COLD void note_memory(struct recv_comm *comm, enum recv_memory memory)
+{
+	comm->memory = memory;
+	for (unsigned i = 0; i < comm->base.rail_count && memory == RECV_GPU; i++)
+		if (comm->base.rails[i])
+			recv_grant_again(comm, comm->base.rails[i]);
+}
+
 static void post_sub(struct recv_comm *comm, struct recv_req *req, int i, void *data, size_t bytes,
-		     int tag, struct anynet_mr *mr, void *event)
+		     int tag, struct anynet_mr *mr, void *event, bool polled)
 {
 	struct recv_sub *sub = &req->subs[i];
 
@@ -446,6 +474,9 @@ static void post_sub(struct recv_comm *comm, struct recv_req *req, int i, void *
 	sub->tag = (uint32_t)tag;
 	sub->mr = mr;
 	sub->on_gpu = mr && mr->gpu;
+	if (anynet_unlikely(comm->memory < (sub->on_gpu ? RECV_GPU : RECV_HOST) && bytes))
+		note_memory(comm, sub->on_gpu ? RECV_GPU : RECV_HOST);
+	sub->polled = polled;
 	sub->event = event;
 	sub->next = NULL;
 	comm->unfilled++;
@@ -477,7 +508,7 @@ static int borrow_missing(struct recv_comm *comm, int n, void *const *data, cons
 
 static int irecv_entered(struct recv_comm *comm, int n, void *const *data, const size_t *bytes,
 			 const int *tags, struct anynet_mr *const *mrs, void *const *phandles,
-			 struct anynet_request **out)
+			 bool polled, struct anynet_request **out)
 {
 	struct recv_req *req = &comm->reqs[comm->posted & RECV_REQ_MASK];
 	struct anynet_mr *borrowed[ANYNET_RECVS_MAX];
@@ -506,7 +537,8 @@ static int irecv_entered(struct recv_comm *comm, int n, void *const *data, const
 	atomic_store_explicit(&req->req.done, false, memory_order_relaxed);
 	for (int i = 0; i < n; i++)
 		post_sub(comm, req, i, data[i], bytes[i], tags[i], mrs ? mrs[i] : NULL,
-			 profile_start(&comm->base, phandles ? phandles[i] : NULL, bytes[i]));
+			 profile_start(&comm->base, phandles ? phandles[i] : NULL, bytes[i]),
+			 polled);
 	comm->posted++;
 	comm->outstanding++;
 	if (comm->plain)
@@ -523,7 +555,7 @@ static int irecv_entered(struct recv_comm *comm, int n, void *const *data, const
 }
 
 int anynet_irecv(struct anynet_comm *base, int n, void *const *data, const size_t *bytes,
-		 const int *tags, struct anynet_mr *const *mrs, void *const *phandles,
+		 const int *tags, struct anynet_mr *const *mrs, void *const *phandles, bool polled,
 		 struct anynet_request **req)
 {
 	int ret;
@@ -533,7 +565,7 @@ int anynet_irecv(struct anynet_comm *base, int n, void *const *data, const size_
 		return -EINVAL;
 	if (anynet_unlikely(!comm_try_enter(base)))
 		return comm_error(base);
-	ret = irecv_entered(to_recv(base), n, data, bytes, tags, mrs, phandles, req);
+	ret = irecv_entered(to_recv(base), n, data, bytes, tags, mrs, phandles, polled, req);
 	comm_leave(base);
 	return ret;
 }

@@ -15,6 +15,7 @@ struct recv_flush {
 	bool posted;               /* of the first NIC in `due` */
 	uint32_t due;              /* bits of the NICs */
 	uint64_t ticket;
+	uint64_t since_ms; /* when it began to wait for a NIC that cannot, nor CUDA; 0 = it does not */
 	const void *data; /* of the receive, registered with … */
 	struct anynet_mr *mr;
 };
@@ -34,10 +35,20 @@ static struct recv_flush *take(struct recv_comm *comm)
 	return NULL;
 }
 
-/* Without a NIC that can, or a request to wait with. */
-static int flush_by_cuda(struct recv_comm *comm)
+/* Without a NIC that can, or a request to wait with. -EAGAIN: CUDA cannot, and the NIC will again. */
+static int flush_by_cuda(struct recv_comm *comm, struct recv_flush *flush)
 {
-	return gpu_flush(comm->base.gpu) ? comm_gpu_failed(&comm->base, NULL) : 0;
+	int ret = gpu_flush(comm->base.gpu);
+
+	if (!ret)
+		return 0;
+	if (ret == -EOPNOTSUPP && flush) {
+		if (!flush->since_ms)
+			flush->since_ms = net_now_ms();
+		if (net_now_ms() - flush->since_ms < (uint64_t)anynet_net.cfg->heal_timeout_ms)
+			return -EAGAIN;
+	}
+	return comm_gpu_failed(&comm->base, NULL);
 }
 
 /* 1: all is there; 0: not yet; or -errno. */
@@ -57,11 +68,14 @@ static int step(struct recv_comm *comm, struct recv_flush *flush)
 			ret = ib_memory_flushed(nic, flush->ticket);
 		if (!ret)
 			return 0;
+		if (ret < 0) {
+			flush->posted = false;
+			ret = flush_by_cuda(comm, flush);
+		}
 		if (ret < 0)
-			ret = flush_by_cuda(comm);
-		if (ret < 0)
-			return ret;
+			return ret == -EAGAIN ? 0 : ret;
 		flush->posted = false;
+		flush->since_ms = 0;
 		flush->due &= flush->due - 1;
 	}
 	return 1;
@@ -101,11 +115,12 @@ static int iflush_entered(struct recv_comm *comm, int n, void *const *data,
 	flush = take(comm);
 	if (!flush) {
 		comm->wrote = 0;
-		return flush_by_cuda(comm);
+		return flush_by_cuda(comm, NULL);
 	}
 	flush->due = due;
 	comm->wrote = 0; /* what is written from now on is the next flush's */
 	flush->posted = false;
+	flush->since_ms = 0;
 	flush->data = data[which];
 	flush->mr = mrs[which];
 	ret = step(comm, flush);

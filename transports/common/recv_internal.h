@@ -22,7 +22,8 @@ struct recv_sub {
 	struct recv_sub *next; /* in the list of unmatched buffers, posting order */
 	struct recv_req *owner;
 	uint32_t tag;
-	bool on_gpu; /* `data` is GPU memory */
+	bool on_gpu; /* `data` is GPU memory … */
+	bool polled; /* … in which the GPU looks for flags meanwhile */
 };
 
 struct recv_req {
@@ -66,6 +67,13 @@ struct recv_msg {
 
 struct recv_flush; /* recv_flush.c */
 
+/* What its receives have been so far. */
+enum recv_memory {
+	RECV_NOTHING,
+	RECV_HOST, /* host memory only */
+	RECV_GPU,  /* GPU memory, if only once */
+};
+
 struct recv_comm {
 	struct anynet_comm base; /* first */
 	uint32_t announced;      /* all messages before have been seen */
@@ -78,6 +86,7 @@ struct recv_comm {
 	uint32_t completions;    /* requests completed in all */
 	uint32_t tag;            /* the one tag, while plain */
 	bool plain;              /* one tag, single receives */
+	enum recv_memory memory;
 	bool ready;              /* the sender's READY has come */
 	bool ack_prompt;         /* the sender waits for an ack */
 	/* Receives have been posted that rails may have to tell: at the next test, not in irecv. What NCCL

@@ -67,20 +67,20 @@ static void fill_sub(struct recv_comm *comm, struct recv_sub *sub, size_t size)
 	atomic_store_explicit(&req->req.done, true, memory_order_release);
 }
 
-/* From memory of ours. If that cannot be, the comm has failed. */
-static inline void copy_to(struct recv_comm *comm, bool on_gpu, uint8_t *to, const uint8_t *from,
-			   size_t bytes)
+/* From memory of ours into a buffer's, or with NULL into ours. If that cannot be, the comm has failed. */
+static inline void copy_to(struct recv_comm *comm, const struct recv_sub *sub, uint8_t *to,
+			   const uint8_t *from, size_t bytes)
 {
-	if (anynet_likely(!on_gpu))
+	if (anynet_likely(!sub || !sub->on_gpu))
 		copy_ascending(to, from, bytes);
-	else if (bytes && gpu_put(comm->base.gpu, to, from, bytes))
+	else if (bytes && gpu_put(comm->base.gpu, to, from, bytes, sub->polled))
 		comm_gpu_failed(&comm->base, NULL);
 }
 
 /* A message set aside goes where it belongs. */
 static void deliver(struct recv_comm *comm, struct arrival *arrival, struct recv_sub *sub)
 {
-	copy_to(comm, sub->on_gpu, sub->data, arrival->data, arrival->size);
+	copy_to(comm, sub, sub->data, arrival->data, arrival->size);
 	fill_sub(comm, sub, arrival->size);
 	arrival_free(comm, arrival);
 }
@@ -358,10 +358,15 @@ bool recv_is_on_gpu(const struct recv_msg *msg)
 	return !(msg->arrival && msg->arrival->data) && msg->sub && msg->sub->on_gpu;
 }
 
+bool recv_is_polled(const struct recv_msg *msg)
+{
+	return msg->sub && msg->sub->polled;
+}
+
 void recv_put(struct recv_comm *comm, const struct recv_msg *msg, uint8_t *to, const uint8_t *from,
 	      size_t bytes)
 {
-	copy_to(comm, recv_is_on_gpu(msg), to, from, bytes);
+	copy_to(comm, recv_is_on_gpu(msg) ? msg->sub : NULL, to, from, bytes);
 }
 
 void recv_placed(struct recv_comm *comm, struct recv_msg *msg, size_t bytes)
@@ -440,7 +445,7 @@ void recv_settle(struct recv_comm *comm, struct recv_msg *msg)
 
 	if (!arrival || !arrival->data)
 		return;
-	copy_to(comm, msg->sub->on_gpu, msg->sub->data, arrival->data, msg->begun);
+	copy_to(comm, msg->sub, msg->sub->data, arrival->data, msg->begun);
 	msg->arrival = NULL;
 	arrival_free(comm, arrival);
 }

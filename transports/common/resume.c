@@ -14,6 +14,7 @@
 
 #include "fd.h"
 #include "heal.h"
+#include "libc_text.h"
 #include "rail_link.h"
 #include "socket.h"
 
@@ -103,7 +104,7 @@ static struct anynet_rail *find_rail(struct anynet_comm *comm,
 		answer->status = ANYNET_STATUS_GONE;
 		if (comm_error(comm))
 			snprintf(answer->reason, sizeof(answer->reason), "%s",
-				 strerror(-comm_error(comm)));
+				 error_text(-comm_error(comm)));
 	} else if (!rail || !is_newest(rail, hello)) {
 		answer->status = ANYNET_STATUS_STALE;
 	}

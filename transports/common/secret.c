@@ -11,6 +11,8 @@
 
 #include <nccl_net/log.h>
 
+#include "libc_text.h"
+
 static struct {
 	size_t bytes; /* 0 = none, or not usable */
 	char problem[640];
@@ -60,14 +62,14 @@ static size_t take_secret(int fd, char *why, size_t why_bytes)
 	ssize_t got;
 
 	if (fstat(fd, &st)) {
-		snprintf(why, why_bytes, "cannot be examined: %s", strerror(errno));
+		snprintf(why, why_bytes, "cannot be examined: %s", error_text(errno));
 		return 0;
 	}
 	if (!is_private(&st, why, why_bytes))
 		return 0;
 	got = read_all(fd);
 	if (got < 0) {
-		snprintf(why, why_bytes, "cannot be read: %s", strerror((int)-got));
+		snprintf(why, why_bytes, "cannot be read: %s", error_text((int)-got));
 		return 0;
 	}
 	if (got && secret.key[got - 1] == '\n')
@@ -87,7 +89,7 @@ static size_t read_secret(const char *file, char *why, size_t why_bytes)
 	size_t bytes;
 
 	if (fd < 0) {
-		snprintf(why, why_bytes, "cannot be opened: %s", strerror(errno));
+		snprintf(why, why_bytes, "cannot be opened: %s", error_text(errno));
 		return 0;
 	}
 	bytes = take_secret(fd, why, why_bytes);

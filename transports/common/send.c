@@ -181,14 +181,35 @@ static void learn_tag(struct send_comm *comm, uint32_t tag)
 	}
 }
 
-/* Do rails write to where the receiver says, and has it not said so yet on any of them? None overtakes
- * another that waits: the receiver may match them in their order. */
+/* With one tag: do rails write to where the receiver says, and has it not said so yet on any of them? None
+ * overtakes another that waits: the receiver may match them in their order. */
 static bool must_wait(const struct send_comm *comm, const struct send_msg *msg)
 {
-	if (!comm_is_ib(&comm->base))
+	if (!comm_is_ib(&comm->base) || comm->multi)
 		return false;
-	return comm->waiting_head != comm->waiting_tail ||
-	       (!msg->copied && !send_granted(comm, msg));
+	return comm->waiting_head != comm->waiting_tail || !send_granted(comm, msg);
+}
+
+/* With several: a small message only where a receiver takes it unasked. */
+static bool must_ask(const struct send_comm *comm, const struct send_msg *msg)
+{
+	if (!comm->multi)
+		return false;
+	return !msg->record || (comm_is_ib(&comm->base) && !send_granted(comm, msg));
+}
+
+/* In place, its bytes being NCCL's until it is acknowledged. A small one of an IB device, in GPU memory, has
+ * its header in the ring: a NIC may gather its frame. */
+static void refer_to(struct send_comm *comm, struct send_msg *msg, const void *data,
+		     struct anynet_mr *mr)
+{
+	msg->copied = false;
+	msg->data = data;
+	msg->mr = mr;
+	msg->flags |= ANYNET_FLAG_ACK;
+	if (msg->on_gpu && comm_is_ib(&comm->base) && msg->bytes <= comm->eager_bytes)
+		msg->record = replay_take(&comm->ring, HEADER_BYTES);
+	mr_hold(&comm->base, mr);
 }
 
 static void start_message(struct send_comm *comm, struct send_msg *msg, const void *data,
@@ -202,8 +223,9 @@ static void start_message(struct send_comm *comm, struct send_msg *msg, const vo
 	msg->tag = tag;
 	msg->chunks = msg->unsure = 0;
 	msg->flags = comm->multi ? ANYNET_FLAG_MULTI : 0;
-	msg->acked = msg->tested = msg->rts_due = msg->acked_early = false;
-	msg->on_gpu = msg->kept = false;
+	msg->acked = msg->tested = msg->acked_early = false;
+	msg->record = msg->kept = NULL;
+	msg->on_gpu = false;
 	msg->copied = bytes <= comm->eager_bytes;
 	if (anynet_unlikely(mr && mr->gpu && bytes)) {
 		comm_note_gpu(&comm->base, mr);
@@ -211,20 +233,15 @@ static void start_message(struct send_comm *comm, struct send_msg *msg, const vo
 		msg->copied = false;
 	}
 	atomic_store_explicit(&msg->req.done, false, memory_order_relaxed);
-	if (msg->copied && copy_in(comm, msg, data)) {
+	if (msg->copied && copy_in(comm, msg, data))
 		msg->mr = NULL;
-	} else {
-		msg->copied = false;
-		msg->data = data;
-		msg->mr = mr;
-		msg->flags |= ANYNET_FLAG_ACK;
-		msg->rts_due = comm->multi;
-		mr_hold(&comm->base, mr);
-	}
+	else
+		refer_to(comm, msg, data, mr);
+	msg->rts_due = must_ask(comm, msg);
 	comm->next_seq++;
 	comm->undone++;
 	comm->unconfirmed++;
-	if (!comm->multi && anynet_unlikely(must_wait(comm, msg)))
+	if (anynet_unlikely(must_wait(comm, msg)))
 		send_wait_for_grant(comm, msg);
 	else
 		send_queue(comm, msg);
@@ -246,7 +263,7 @@ static int prepare_for_link(struct send_comm *comm, const void *data, size_t byt
 	return ret ? ret : replay_has_room(&comm->ring, need) ? 0 : -EAGAIN;
 }
 
-/* Of an IB device: small GPU memory goes like host memory, as the receiver may have told no place for it. */
+/* Small GPU memory that a NIC cannot gather goes like host memory. */
 static ANYNET_COLD int fetch_small(struct send_comm *comm, const void **data, size_t bytes,
 				   struct anynet_mr **mr)
 {
@@ -260,6 +277,14 @@ static ANYNET_COLD int fetch_small(struct send_comm *comm, const void **data, si
 	*data = comm->fetched;
 	*mr = NULL;
 	return 0;
+}
+
+static bool can_gather(const struct send_comm *comm)
+{
+	for (unsigned i = 0; i < comm->base.rail_count; i++)
+		if (comm->base.rails[i] && !ib_rail_gathers(comm->base.rails[i]))
+			return false;
+	return true;
 }
 
 static int isend_entered(struct send_comm *comm, const void *data, size_t bytes, int tag,
@@ -283,8 +308,8 @@ static int isend_entered(struct send_comm *comm, const void *data, size_t bytes,
 			return ret == -EAGAIN ? 0 : ret;
 		if (anynet_unlikely(comm->base.peer_closed))
 			return comm_refuse(&comm->base);
-		if (anynet_unlikely(mr && mr->gpu && bytes <= comm->eager_bytes) &&
-		    (ret = fetch_small(comm, &data, bytes, &mr)))
+		if (anynet_unlikely(mr && mr->gpu && bytes && bytes <= comm->eager_bytes) &&
+		    !can_gather(comm) && (ret = fetch_small(comm, &data, bytes, &mr)))
 			return ret;
 	}
 	msg = &comm->msgs[comm->free_head];

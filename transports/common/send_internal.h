@@ -25,7 +25,8 @@ struct send_msg {
 	struct anynet_mr *mr;
 	void *event; /* profiler's */
 	uint32_t seq, tag;
-	struct replay_record *record; /* copied: of its frame; kept: of its payload */
+	struct replay_record *record; /* of its frame in the ring; NULL: it has none there */
+	struct replay_record *kept;   /* done before its ACK: of its payload; NULL: it is not */
 	uint16_t next;                /* in the ready queue or the free list */
 	uint16_t chunks;              /* handed to rails, not all written */
 	uint16_t unsure;              /* handed to rails, not known to have arrived but by an ACK */
@@ -33,7 +34,6 @@ struct send_msg {
 	uint8_t flags;                /* ANYNET_FLAG_* of its frames */
 	bool copied, acked, tested, rts_due;
 	bool on_gpu;      /* `data` is GPU memory */
-	bool kept;        /* done before its ACK: `data` is in send_comm.kept */
 	bool acked_early; /* before its last byte was written */
 };
 

@@ -51,8 +51,7 @@ void send_keep(struct send_comm *comm, struct send_msg *msg)
 		return;
 	if (msg->bytes) /* else NCCL's buffer may be NULL */
 		memcpy((uint8_t *)record + REPLAY_RECORD_BYTES, msg->data, msg->bytes);
-	msg->record = record;
 	msg->data = (uint8_t *)record + REPLAY_RECORD_BYTES;
-	msg->kept = true;
+	msg->kept = record;
 	send_complete(comm, msg);
 }

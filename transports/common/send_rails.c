@@ -51,7 +51,7 @@ bool send_granted(const struct send_comm *comm, const struct send_msg *msg)
 /* The comm has used one tag, but the receiver has not. */
 static void ask_for(struct send_comm *comm, struct send_msg *msg)
 {
-	if (!msg->copied) {
+	if (!msg->record || !send_granted(comm, msg)) {
 		msg->flags |= ANYNET_FLAG_MULTI;
 		msg->rts_due = true;
 	}
@@ -75,7 +75,7 @@ void send_look_for_grants(struct send_comm *comm, struct anynet_rail *rail)
 	while (comm->waiting_head != comm->waiting_tail) {
 		struct send_msg *msg =
 			&comm->msgs[comm->waiting[comm->waiting_head % ANYNET_SENDS]];
-		bool goes = msg->copied || rail->ops->granted(rail, msg);
+		bool goes = rail->ops->granted(rail, msg);
 
 		if (!goes && !comm->ask_all)
 			return;
@@ -133,11 +133,11 @@ static int acknowledge(struct send_comm *comm, struct send_msg *msg)
 	msg->acked = true;
 	comm->unconfirmed--;
 	comm->moved++;
-	if (msg->copied)
+	if (msg->record)
 		replay_release(&comm->ring, msg->record);
-	else if (anynet_unlikely(msg->kept))
-		replay_release(&comm->kept, msg->record);
-	else
+	if (anynet_unlikely(msg->kept))
+		replay_release(&comm->kept, msg->kept);
+	if (!msg->copied && !msg->kept)
 		send_complete(comm, msg);
 	send_free_if_over(comm, msg);
 	return 0;
@@ -282,13 +282,13 @@ static bool is_freer(struct anynet_rail *rail, struct anynet_rail *other)
 static bool better_by_another(const struct send_comm *comm, struct anynet_rail *rail,
 			      const struct send_msg *msg)
 {
-	bool granted = msg->copied || rail->ops->granted(rail, msg);
+	bool granted = rail->ops->granted(rail, msg);
 
 	for (unsigned i = 0; i < comm->base.rail_count; i++) {
 		struct anynet_rail *other = comm->base.rails[i];
 
 		if (!other || other == rail || other->fd < 0 || other->suspect ||
-		    !(msg->copied || other->ops->granted(other, msg)))
+		    !other->ops->granted(other, msg))
 			continue;
 		if (!granted || is_freer(other, rail))
 			return true;
@@ -362,6 +362,7 @@ void send_frame(const struct send_comm *comm, const struct frame_id *id, struct 
 	} else if (id->type == ANYNET_FRAME_RTS) {
 		frame->header = send_header(comm, msg);
 		frame->header.type = ANYNET_FRAME_RTS;
+		frame->header.flags &= (uint8_t)~ANYNET_FLAG_TAIL;
 	} else {
 		frame->header = (struct anynet_wire_frame){ .type = id->type };
 		if (id->type == ANYNET_FRAME_READY)

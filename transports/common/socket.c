@@ -16,6 +16,7 @@
 #include <nccl_net/util.h>
 
 #include "fd.h"
+#include "libc_text.h"
 
 /* Connections may pile up while NCCL is not accepting; the kernel cuts this to somaxconn. */
 #define LISTEN_BACKLOG 16384
@@ -209,7 +210,7 @@ int socket_send_some(int fd, const void *data, size_t bytes, size_t *done)
 
 const char *socket_error(int err)
 {
-	return err == -ENODATA ? "closed without an answer" : strerror(-err);
+	return err == -ENODATA ? "closed without an answer" : error_text(-err);
 }
 
 bool socket_to_wire(const struct sockaddr_storage *addr, uint16_t port, uint8_t device,

@@ -13,6 +13,7 @@
 #include <nccl_net/log.h>
 #include <nccl_net/stats.h>
 
+#include "libc_text.h"
 #include "registry.h"
 #include "stats_page.h"
 
@@ -278,7 +279,7 @@ void stats_begin(void)
 	dir = strcmp(dir, "auto") ? dir : ANYNET_STATS_DIR;
 	ret = stats_page_open(&stats.page, dir);
 	if (ret)
-		anynet_chat("no page for `anynet top` in %s: %s", dir, strerror(-ret));
+		anynet_chat("no page for `anynet top` in %s: %s", dir, error_text(-ret));
 }
 
 void stats_look(void)
@@ -304,7 +305,7 @@ void stats_look(void)
 	if (!round.err)
 		return;
 	anynet_chat("the page for `anynet top` cannot be written any more: %s",
-		    strerror(-round.err));
+		    error_text(-round.err));
 	stats_page_close(&stats.page);
 }
 

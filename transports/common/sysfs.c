@@ -168,3 +168,22 @@ int sysfs_net_speed(const char *root, const char *ifname)
 	fclose(file);
 	return speed;
 }
+
+/* "800 Gb/sec (4X XDR)", "2.5 Gb/sec (1X SDR)" (Linux drivers/infiniband/core/sysfs.c, rate_show). */
+int sysfs_ib_rate(const char *root, const char *device, unsigned port)
+{
+	unsigned gbps = 0, tenths = 0;
+	char path[PATH_MAX];
+	FILE *file;
+	int found;
+
+	if ((size_t)snprintf(path, sizeof(path), "%s/class/infiniband/%s/ports/%u/rate", root,
+			     device, port) >= sizeof(path))
+		return 0;
+	file = fopen(path, "re");
+	if (!file)
+		return 0;
+	found = fscanf(file, "%6u.%1u", &gbps, &tenths);
+	fclose(file);
+	return found >= 1 ? (int)(gbps * 1000 + tenths * 100) : 0;
+}

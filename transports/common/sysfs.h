@@ -25,4 +25,7 @@ int sysfs_gpus(const char *root);
 /* Speed of a network interface in Mb/s; 0 = not known (virtual, or no carrier). */
 int sysfs_net_speed(const char *root, const char *ifname);
 
+/* Rate of a port of an RDMA device in Mb/s; 0 = not known. */
+int sysfs_ib_rate(const char *root, const char *device, unsigned port);
+
 #endif

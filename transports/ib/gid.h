@@ -79,7 +79,7 @@ struct gid_wish {
 
 /*
  * Choose own[i], and with peers given peers[j] to go with it: of the same type and family, in this
- * order by the wanted RoCE version, a route, the wanted family, the number of leading bits in
+ * order by an address that is not link-local, the wanted RoCE version, a route, the wanted family, the number of leading bits in
  * common, the lower indices. On InfiniBand the first GID, or the one that can be routed.
  *
  * *peer is -1 without peers. 0; -EADDRNOTAVAIL: no GID can be used; -EHOSTUNREACH: none goes with one

@@ -32,6 +32,7 @@ bool gid_has_route(const struct gid *own, const struct gid *peer)
 
 /* How good a pair is: each counts more than all behind it. */
 struct score {
+	bool global;           /* no link-local address, which leads no further than the wire */
 	bool version;          /* is the wanted one */
 	bool route;            /* leads to the peer */
 	bool family;           /* is the wanted one */
@@ -41,6 +42,8 @@ struct score {
 
 static int compare(const struct score *a, const struct score *b)
 {
+	if (a->global != b->global)
+		return a->global - b->global;
 	if (a->version != b->version)
 		return a->version - b->version;
 	if (a->route != b->route)
@@ -77,6 +80,7 @@ static struct score score_of(const struct gid_wish *wish, const struct gid *own,
 	int family = gid_is_ipv4(&own->raw) ? AF_INET : AF_INET6;
 
 	return (struct score){
+		.global = !gid_is_link_local(&own->raw),
 		.version = own->type == wanted_type(wish->cfg),
 		.route = !peer || !wish->routes || wish->routes(own, peer),
 		.family = family == wish->cfg->ib_addr_family,
@@ -109,13 +113,13 @@ static bool in_range(const char *range, const struct gid *gid)
 	return subnet_holds(&subnet, subnet.prefix, &addr);
 }
 
-/* May it be chosen? A link-local one leads no further than the wire, and nothing tells on which wire
- * the peer is: the user has to name it. */
+/* May it be chosen? A link-local one as well, if there is nothing else: nothing tells on which wire the peer is, but
+ * the queue pair has to prove itself. */
 static bool is_candidate(const struct anynet_config *cfg, const struct gid *gid)
 {
 	if (cfg->ib_gid_index >= 0)
 		return gid->index == cfg->ib_gid_index;
-	return !gid_is_link_local(&gid->raw) && in_range(cfg->ib_addr_range, gid);
+	return in_range(cfg->ib_addr_range, gid);
 }
 
 static int find_index(const struct gid *gids, int count, int index)
@@ -155,13 +159,9 @@ static int no_candidate(const struct anynet_config *cfg, int own_count, char *wh
 	else if (cfg->ib_gid_index >= 0)
 		snprintf(why, why_bytes, "its GID %d is not set (NCCL_IB_GID_INDEX)",
 			 cfg->ib_gid_index);
-	else if (*cfg->ib_addr_range)
+	else
 		snprintf(why, why_bytes, "none of its %d GIDs is in NCCL_IB_ADDR_RANGE=%s",
 			 own_count, cfg->ib_addr_range);
-	else
-		snprintf(why, why_bytes,
-			 "it has link-local GIDs only: give its network interface an IP address, "
-			 "or set NCCL_IB_GID_INDEX");
 	return -EADDRNOTAVAIL;
 }
 

@@ -11,6 +11,8 @@
 #include <nccl_net/device.h>
 #include <nccl_net/util.h>
 
+#include "libc_text.h"
+
 /* Modules, and the names under which they register with the RDMA stack. */
 static const char *const peers[] = {
 	"module/nvidia_peermem",
@@ -86,14 +88,14 @@ bool gpu_dmabuf(const struct verbs *verbs, struct ibv_pd *pd, char *why, size_t 
 	 * buffer; wrongly not costs a copy. */
 	if (error == EOPNOTSUPP)
 		snprintf(why, why_bytes, "the device's driver takes no dmabufs (%s)",
-			 strerror(error));
+			 error_text(error));
 	else if (error == EPROTONOSUPPORT)
 		snprintf(why, why_bytes,
 			 "the kernel has no dmabufs for verbs; Linux 5.12 does (%s)",
-			 strerror(error));
+			 error_text(error));
 	else
 		snprintf(why, why_bytes, "the device does not tell whether it takes dmabufs: %s",
-			 error ? strerror(error) : "no reason given");
+			 error ? error_text(error) : "no reason given");
 	return false;
 }
 

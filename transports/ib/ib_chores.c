@@ -1,13 +1,14 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * What may take the kernel seconds: destroying queue pairs whose packets are still on their way, and
- * asking for the state of ports whose network interface comes or goes. It is done by a thread of its own
+ * What may take the kernel seconds: destroying queue pairs whose packets are still on their way, making those
+ * for flushes again, and asking for the state of ports whose network interface comes or goes. It is done by a thread of its own
  * that is there while there is something to do, so that the guardian goes on meanwhile.
  */
 #include <pthread.h>
 #include <unistd.h>
 
 #include "ib_events.h"
+#include "ib_flush.h"
 #include "ib_link.h"
 #include "rail_link.h"
 #include "thread.h"
@@ -23,13 +24,14 @@ static struct {
 
 static bool are_due(void)
 {
-	return ib_links_retired() || ib_events_stale();
+	return ib_links_retired() || ib_events_stale() || ib_flush_is_due();
 }
 
 static void *run(void *arg)
 {
 	while (are_due()) {
 		ib_links_reap();
+		ib_flush_mend();
 		if (ib_events_settle())
 			atomic_store(&chores.changed, true);
 	}

@@ -14,6 +14,7 @@
 
 #include "hello.h"
 #include "ib_events.h"
+#include "libc_text.h"
 #include "net.h"
 #include "rdmacm.h"
 #include "socket.h"
@@ -76,14 +77,14 @@ static int open_channel(void)
 	if (!cm.channel) {
 		snprintf(cm.why, sizeof(cm.why),
 			 "no event channel (is the kernel's module rdma_ucm loaded?): %s",
-			 strerror(errno));
+			 error_text(errno));
 		return -ENODEV;
 	}
 	flags = fcntl(cm.channel->fd, F_GETFL);
 	if (flags >= 0 && !fcntl(cm.channel->fd, F_SETFL, flags | O_NONBLOCK) &&
 	    !ib_events_watch_cm(cm.channel->fd))
 		return 0;
-	snprintf(cm.why, sizeof(cm.why), "its events cannot be waited for: %s", strerror(errno));
+	snprintf(cm.why, sizeof(cm.why), "its events cannot be waited for: %s", error_text(errno));
 	cm.lib.destroy_event_channel(cm.channel);
 	cm.channel = NULL;
 	return -EIO;
@@ -238,7 +239,7 @@ int ib_cm_listen(struct ib_link *link, struct anynet_wire_cm *wire, char *why, s
 	if (ret) {
 		snprintf(why, why_bytes, "cannot listen at %s: %s",
 			 socket_text(&addr, text, sizeof(text)),
-			 ret == -EXDEV ? "it is another port's address" : strerror(-ret));
+			 ret == -EXDEV ? "it is another port's address" : error_text(-ret));
 		ib_cm_free(link);
 		return ret;
 	}
@@ -272,7 +273,7 @@ static void take_request(struct ib_cm *end, const struct rdma_cm_event *event)
 	}
 	if (expected)
 		anynet_info("dev %s: a queue pair cannot be connected by the RDMA CM: %s",
-			    end->link->nic->dev->name, strerror(-ret));
+			    end->link->nic->dev->name, error_text(-ret));
 	cm.lib.reject(event->id, NULL, 0);
 	cm.lib.destroy_id(event->id);
 }
@@ -307,7 +308,7 @@ int ib_cm_connect(struct ib_link *link, const struct anynet_wire_cm *wire)
 	if (socket_from_wire(&wire->addr, link->gid.ifindex, &end->to))
 		ret = begin(end);
 	if (ret)
-		fail(end, "it cannot be begun: %s", strerror(-ret));
+		fail(end, "it cannot be begun: %s", error_text(-ret));
 	pthread_mutex_unlock(&end->lock);
 	return 0;
 }
@@ -326,7 +327,7 @@ static void begin_again(struct ib_cm *end)
 	pthread_mutex_lock(&end->lock);
 	ret = begin(end);
 	if (ret)
-		fail(end, "it cannot be begun again: %s", strerror(-ret));
+		fail(end, "it cannot be begun again: %s", error_text(-ret));
 	pthread_mutex_unlock(&end->lock);
 }
 
@@ -336,7 +337,7 @@ static void addr_resolved(struct ib_cm *end)
 		fail(end, "the way to the peer leads through another port than %s:%u",
 		     end->link->nic->verbs_name, end->link->nic->port);
 	else if (cm.lib.resolve_route(end->id, RESOLVE_MS))
-		fail(end, "no path: %s", strerror(errno));
+		fail(end, "no path: %s", error_text(errno));
 }
 
 static void route_resolved(struct ib_cm *end)
@@ -345,7 +346,7 @@ static void route_resolved(struct ib_cm *end)
 
 	atomic_store(&end->asked_ms, net_now_ms());
 	if (cm.lib.connect(end->id, &param))
-		fail(end, "cannot connect: %s", strerror(errno));
+		fail(end, "cannot connect: %s", error_text(errno));
 }
 
 static int finish(struct ib_cm *end)
@@ -355,7 +356,7 @@ static int finish(struct ib_cm *end)
 	if (!ret)
 		ret = last_error(cm.lib.establish(end->id));
 	if (ret) {
-		fail(end, "the queue pair does not follow: %s", strerror(-ret));
+		fail(end, "the queue pair does not follow: %s", error_text(-ret));
 		return ret;
 	}
 	atomic_store(&end->state, IB_CM_UP);

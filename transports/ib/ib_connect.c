@@ -10,6 +10,7 @@
 
 #include "ib_cm.h"
 #include "ib_service.h"
+#include "libc_text.h"
 #include "links.h"
 #include "net.h"
 #include "pinned.h"
@@ -60,13 +61,18 @@ static int make_memory(struct ib_link *link)
 	return link->mr ? 0 : errno ? -errno : -EIO;
 }
 
-/* With as much inline data as there is; some adapters give less than was asked for, and say so. */
+/* With as much inline data, and as many pieces for a request, as there are; some adapters give less than was asked for,
+ * and say so. */
 static int make_qp(struct ib_link *link)
 {
-	static const uint32_t inline_bytes[] = { IB_INLINE_WANTED, IB_COPY_BYTES, 0 };
+	static const struct {
+		uint32_t inline_bytes, sges;
+	} wanted[] = {
+		{ IB_INLINE_WANTED, 2 }, { IB_COPY_BYTES, 2 }, { IB_COPY_BYTES, 1 },
+		{ 0, 2 },                { 0, 1 },
+	};
 
-	for (size_t i = link->nic->takes_inline ? 0 : 2;
-	     i < ARRAY_SIZE(inline_bytes) && !link->qp; i++) {
+	for (size_t i = link->nic->takes_inline ? 0 : 3; i < ARRAY_SIZE(wanted) && !link->qp; i++) {
 		struct ibv_qp_init_attr attr = {
 			.qp_context = link,
 			.send_cq = link->cq,
@@ -75,15 +81,16 @@ static int make_qp(struct ib_link *link)
 			.cap = {
 				.max_send_wr = IB_SQ_WRS,
 				.max_recv_wr = link->slot_count,
-				.max_send_sge = 1,
+				.max_send_sge = wanted[i].sges,
 				.max_recv_sge = 1,
-				.max_inline_data = inline_bytes[i],
+				.max_inline_data = wanted[i].inline_bytes,
 			},
 		};
 
 		errno = 0;
 		link->qp = link->nic->verbs->create_qp(link->nic->pd, &attr);
-		link->inline_bytes = anynet_min(attr.cap.max_inline_data, inline_bytes[i]);
+		link->inline_bytes = anynet_min(attr.cap.max_inline_data, wanted[i].inline_bytes);
+		link->sges = anynet_min(wanted[i].sges, attr.cap.max_send_sge);
 	}
 	if (link->inline_bytes < IB_COPY_BYTES)
 		link->inline_bytes = 0;
@@ -105,6 +112,19 @@ static int to_init(struct ib_link *link)
 						    IBV_QP_ACCESS_FLAGS);
 }
 
+/* InfiniBand: where packets for the peer go within our subnet. To another one (its number is in the last 16 bits of
+ * the prefix) that is a router, whose LID for that subnet the subnet manager puts into the GIDs there, if it
+ * knows routers (NCCL src/transport/net_ib/connect.cc:92, :422@v2.30.7). */
+static uint16_t dlid_of(const struct ib_link *link)
+{
+	uint16_t flid;
+	union ibv_gid gid;
+
+	memcpy(gid.raw, link->peer.gid, sizeof(gid.raw));
+	flid = gid_flid(&gid);
+	return flid && memcmp(&gid.raw[6], &link->gid.raw.raw[6], 2) ? flid : link->peer.lid;
+}
+
 /* As the ends have told each other in hello and WELCOME. */
 static struct ib_path path_by_hello(const struct ib_link *link)
 {
@@ -116,12 +136,13 @@ static struct ib_path path_by_hello(const struct ib_link *link)
 		.recv_psn = peer->psn & PSN_MASK,
 		.pkey_index = (uint16_t)anynet_net.cfg->ib_pkey,
 		.ah = {
-			.dlid = peer->lid,
 			.sl = link->service.sl,
 			.port_num = link->nic->port,
 		},
 	};
 
+	if (peer->link == LINK_IB)
+		path.ah.dlid = dlid_of(link);
 	if (peer->link != LINK_IB || link->attr.flags & IBV_QPF_GRH_REQUIRED ||
 	    memcmp(peer->gid, link->gid.raw.raw, 8)) {
 		path.ah.is_global = 1;
@@ -242,7 +263,7 @@ static struct ib_link *create(const struct anynet_device *dev, bool is_send,
 		ret = make(link);
 	if (ret) {
 		snprintf(why, why_bytes, "dev %s: a queue pair cannot be made: %s%s", dev->name,
-			 strerror(-ret), ret == -ENOMEM ? " (RLIMIT_MEMLOCK too small?)" : "");
+			 error_text(-ret), ret == -ENOMEM ? " (RLIMIT_MEMLOCK too small?)" : "");
 		ib_link_free(link);
 		return NULL;
 	}
@@ -428,7 +449,7 @@ struct ib_link *ib_link_accept(const struct anynet_device *dev,
 	if (ret) {
 		snprintf(answer->reason, sizeof(answer->reason), "%s dev %.63s: %s",
 			 anynet_net.host, dev->name,
-			 ret == -EPROTONOSUPPORT ? "another kind of link" : strerror(-ret));
+			 ret == -EPROTONOSUPPORT ? "another kind of link" : error_text(-ret));
 		ib_link_free(link);
 		return NULL;
 	}

@@ -10,6 +10,8 @@
 #include <nccl_net/comm.h>
 #include <nccl_net/util.h>
 
+#include "name_filter.h"
+
 static int by_pci_address(const void *a, const void *b)
 {
 	const struct ib_found *one = a, *other = b;
@@ -37,12 +39,18 @@ static const char *card_path(const struct anynet_config *cfg, const struct ib_fo
 
 	snprintf(path, PATH_MAX, "%s", found->pci_path);
 	bytes = strlen(path);
-	if (bytes < sizeof("bb:dd.f") - 1)
+	if (bytes < sizeof("bb:dd.f") - 1 || found->data_direct)
 		return path;
 	path[bytes - 1] = '0';
 	if (cfg->ib_merge_vfs)
 		path[bytes - 3] = path[bytes - 4] = '0';
 	return path;
+}
+
+/* As NCCL's own IB, a device is there once more for its Data Direct engine. */
+static bool is_same_device(const struct ib_found *a, const struct ib_found *b)
+{
+	return a->data_direct == b->data_direct && !strcmp(a->verbs_name, b->verbs_name);
 }
 
 /* Ports of the card's functions that come before found[i]'s. */
@@ -56,8 +64,8 @@ static int ports_before(const struct anynet_config *cfg, const struct ib_found *
 		bool is_known = false;
 
 		for (int k = 0; k < j; k++)
-			is_known |= !strcmp(found[k].verbs_name, found[j].verbs_name);
-		if (is_known || !strcmp(found[j].verbs_name, found[i].verbs_name) ||
+			is_known |= is_same_device(&found[k], &found[j]);
+		if (is_known || is_same_device(&found[j], &found[i]) ||
 		    found[j].guid != found[i].guid ||
 		    strcmp(card_path(cfg, &found[j], other), card))
 			continue;
@@ -69,7 +77,7 @@ static int ports_before(const struct anynet_config *cfg, const struct ib_found *
 static bool has_sibling(const struct ib_found *found, int count, int i)
 {
 	for (int j = 0; j < count; j++)
-		if (j != i && !strcmp(found[j].verbs_name, found[i].verbs_name))
+		if (j != i && is_same_device(&found[j], &found[i]))
 			return true;
 	return false;
 }
@@ -78,14 +86,17 @@ void ib_devices_describe(const struct anynet_config *cfg, const struct ib_found 
 			 int i, struct anynet_device *dev)
 {
 	const struct ib_found *port = &found[i];
+	const char *engine = port->data_direct ? "_dma" : "";
 
 	dev->link = ANYNET_LINK_IB;
 	if (has_sibling(found, count, i))
-		snprintf(dev->name, sizeof(dev->name), "%.58s:%u", port->verbs_name, port->port);
+		snprintf(dev->name, sizeof(dev->name), "%.58s%s:%u", port->verbs_name, engine,
+			 port->port);
 	else
-		snprintf(dev->name, sizeof(dev->name), "%.63s", port->verbs_name);
+		snprintf(dev->name, sizeof(dev->name), "%.63s%s", port->verbs_name, engine);
 	card_path(cfg, port, dev->pci_path);
 	dev->is_roce = port->is_roce;
+	name_filter_place(cfg->ib_hca, port->verbs_name, port->port, &dev->rail_id, &dev->plane_id);
 	dev->guid = port->guid;
 	dev->port = port->port + ports_before(cfg, found, i);
 	dev->speed_mbps = port->speed_mbps;
@@ -95,5 +106,5 @@ void ib_devices_describe(const struct anynet_config *cfg, const struct ib_found 
 	dev->ptr_support = ANYNET_PTR_HOST | port->gpu_support;
 	memcpy(dev->gpu_memory, port->gpu_memory, sizeof(dev->gpu_memory));
 	dev->reg_is_global = true;
-	dev->force_flush = false;
+	dev->force_flush = port->data_direct; /* completions come by another way than data */
 }

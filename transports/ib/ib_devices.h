@@ -28,8 +28,9 @@ struct ib_found {
 	bool takes_inline;                    /* ib_nic.h */
 	int gpu_support;                      /* ANYNET_PTR_CUDA, ANYNET_PTR_DMABUF */
 	char gpu_memory[ANYNET_REASON_BYTES]; /* how or why not */
-	struct gid gid;                       /* that it uses while no peer is known */
-	char verdict[ANYNET_REASON_BYTES];    /* what the probe has to say about it */
+	bool data_direct;                  /* by its Data Direct engine; pci_path is that one's */
+	struct gid gid;                    /* that it uses while no peer is known */
+	char verdict[ANYNET_REASON_BYTES]; /* what the probe has to say about it */
 };
 
 /* By PCI address, name and port, if the settings do not want the kernel's order, in which they are. */

@@ -12,6 +12,7 @@
 #include "fd.h"
 #include "ib_cm.h"
 #include "ib_link.h"
+#include "libc_text.h"
 #include "links.h"
 #include "rail_link.h"
 
@@ -43,7 +44,7 @@ void ib_events_watch(struct ib_nic *nic)
 	if (ib_events_fd() < 0 || flags < 0 || fcntl(fd, F_SETFL, flags | O_NONBLOCK) ||
 	    epoll_ctl(events.epfd, EPOLL_CTL_ADD, fd, &event))
 		anynet_info("dev %s: without async events, what fails is noticed later: %s",
-			    nic->dev->name, strerror(errno));
+			    nic->dev->name, error_text(errno));
 }
 
 int ib_events_watch_cm(int fd)

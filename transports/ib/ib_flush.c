@@ -12,25 +12,52 @@
 #include <nccl_net/util.h>
 
 #include "ib_loopback.h"
+#include "libc_text.h"
+#include "net.h"
 #include "pinned.h"
 
 #define DEPTH       256 /* under way at once */
 #define TICKET_BITS 48  /* of a ticket that count; above is which queue pair gave it */
 #define POLL_BATCH  16
+#define READS_MAX   16    /* that the queue pair has on their way at once, if the device can */
+#define RETRY_MS    1000  /* between tries to make it again */
+#define DRAIN_MS    10000 /* a READ that is not over by then never will be */
+
+enum flush_state {
+	FLUSH_NONE,   /* not made yet */
+	FLUSH_READY,
+	FLUSH_BROKEN, /* what there is of it is of no use; ib_flush_mend makes another */
+};
+
+struct queues {
+	struct ibv_cq *cq;
+	struct ibv_qp *qp;
+	struct ibv_mr *mr;
+};
 
 struct ib_flush {
-	_Atomic bool busy; /* the lock of all of it */
-	struct ibv_cq *cq;
-	struct ibv_qp *qp; /* NULL: there is none, or it has broken */
-	struct ibv_mr *mr;
-	uint64_t generation; /* of qp */
+	_Atomic bool busy; /* the lock of what follows */
+	_Atomic enum flush_state state;
+	struct queues queues;
+	uint64_t generation; /* of them */
 	uint64_t posted, done;
+	_Atomic uint64_t retry_ms; /* FLUSH_BROKEN: when to try again */
 	uint8_t *landing; /* the byte that is read goes here; a page, there as long as this is */
 };
+
+/* Who makes or unmakes queues, of any nic. Taken before the lock of a flush, which is not held meanwhile. */
+static pthread_mutex_t making = PTHREAD_MUTEX_INITIALIZER;
 
 static bool try_enter(struct ib_flush *flush)
 {
 	return !atomic_exchange_explicit(&flush->busy, true, memory_order_acquire);
+}
+
+/* Others hold it for well under a millisecond. */
+static void enter(struct ib_flush *flush)
+{
+	while (!try_enter(flush))
+		sched_yield();
 }
 
 static void leave(struct ib_flush *flush)
@@ -40,20 +67,18 @@ static void leave(struct ib_flush *flush)
 
 /* --- making --- */
 
-static void unmake(struct ib_nic *nic, struct ib_flush *flush)
+static void unmake(struct ib_nic *nic, struct queues *queues)
 {
-	if (flush->qp)
-		nic->verbs->destroy_qp(flush->qp);
-	if (flush->cq)
-		nic->verbs->destroy_cq(flush->cq);
-	if (flush->mr)
-		nic->verbs->dereg_mr(flush->mr);
-	flush->qp = NULL;
-	flush->cq = NULL;
-	flush->mr = NULL;
+	if (queues->qp)
+		nic->verbs->destroy_qp(queues->qp);
+	if (queues->cq)
+		nic->verbs->destroy_cq(queues->cq);
+	if (queues->mr)
+		nic->verbs->dereg_mr(queues->mr);
+	*queues = (struct queues){ .qp = NULL };
 }
 
-static int make_queues(struct ib_nic *nic, struct ib_flush *flush)
+static int make_queues(struct ib_nic *nic, const struct ib_flush *flush, struct queues *queues)
 {
 	struct ibv_qp_init_attr init = { .qp_type = IBV_QPT_RC,
 					 .cap = { .max_send_wr = DEPTH,
@@ -61,42 +86,73 @@ static int make_queues(struct ib_nic *nic, struct ib_flush *flush)
 						  .max_send_sge = 1,
 						  .max_recv_sge = 1 } };
 
-	flush->mr = nic->verbs->reg_mr(nic->pd, flush->landing, pinned_round(1),
-				       IBV_ACCESS_LOCAL_WRITE);
-	if (flush->mr)
-		flush->cq = nic->verbs->create_cq(nic->context, DEPTH, NULL, NULL, 0);
-	init.send_cq = init.recv_cq = flush->cq;
-	if (flush->cq)
-		flush->qp = nic->verbs->create_qp(nic->pd, &init);
-	return flush->qp ? 0 : -ENOMEM;
+	queues->mr = nic->verbs->reg_mr(nic->pd, flush->landing, pinned_round(1),
+					IBV_ACCESS_LOCAL_WRITE);
+	if (queues->mr)
+		queues->cq = nic->verbs->create_cq(nic->context, DEPTH, NULL, NULL, 0);
+	init.send_cq = init.recv_cq = queues->cq;
+	if (queues->cq)
+		queues->qp = nic->verbs->create_qp(nic->pd, &init);
+	return queues->qp ? 0 : -ENOMEM;
 }
 
-static int make(struct ib_nic *nic, struct ib_flush *flush, char *why, size_t why_bytes)
+static int make(struct ib_nic *nic, const struct ib_flush *flush, struct queues *queues, char *why,
+		size_t why_bytes)
 {
 	struct ibv_port_attr attr = ib_nic_attr(nic);
 	struct gid gid;
-	const struct ib_loop_port itself = { nic->cfg, nic->verbs, nic->port, &attr, &gid };
+	const struct ib_loop_port itself = {
+		.cfg = nic->cfg,
+		.verbs = nic->verbs,
+		.number = nic->port,
+		.attr = &attr,
+		.gid = &gid,
+		.timeout = (uint8_t)nic->cfg->ib_timeout,
+		.retries = (uint8_t)nic->cfg->ib_retry_cnt,
+		.reads = (uint8_t)anynet_max(
+			1, anynet_min(READS_MAX, anynet_min(nic->limits.max_qp_rd_atom,
+							    nic->limits.max_qp_init_rd_atom))),
+	};
 	char what[160];
 	int match, ret;
 
-	unmake(nic, flush);
 	errno = 0;
-	ret = make_queues(nic, flush);
+	ret = make_queues(nic, flush, queues);
 	if (ret)
-		snprintf(what, sizeof(what), "%s", errno ? strerror(errno) : "no reason given");
+		snprintf(what, sizeof(what), "%s", errno ? error_text(errno) : "no reason given");
 	else
 		ret = ib_nic_choose_gid(nic, NULL, 0, &gid, &match, what, sizeof(what));
 	if (!ret)
-		ret = ib_loop_connect(&itself, flush->qp, what, sizeof(what));
-	if (ret) {
-		snprintf(why, why_bytes, "a queue pair to flush GPU memory cannot be made: %s",
-			 what);
-		unmake(nic, flush);
-		return ret;
+		ret = ib_loop_connect(&itself, queues->qp, what, sizeof(what));
+	if (!ret)
+		return 0;
+	snprintf(why, why_bytes, "a queue pair to flush GPU memory cannot be made: %s", what);
+	unmake(nic, queues);
+	return ret;
+}
+
+/* With `making`: new queues in place of those that there are. Flushes go on elsewhere meanwhile. */
+static int renew(struct ib_nic *nic, struct ib_flush *flush, char *why, size_t why_bytes)
+{
+	struct queues queues;
+	int ret;
+
+	enter(flush);
+	queues = flush->queues;
+	flush->queues = (struct queues){ .qp = NULL };
+	leave(flush);
+	unmake(nic, &queues);
+	ret = make(nic, flush, &queues, why, why_bytes);
+	enter(flush);
+	if (!ret) {
+		flush->queues = queues;
+		flush->generation++;
+		flush->posted = flush->done = 0;
+		atomic_store(&flush->state, FLUSH_READY);
 	}
-	flush->generation++;
-	flush->posted = flush->done = 0;
-	return 0;
+	atomic_store(&flush->retry_ms, net_now_ms() + RETRY_MS);
+	leave(flush);
+	return ret;
 }
 
 static struct ib_flush *create(void)
@@ -114,7 +170,6 @@ static struct ib_flush *create(void)
 
 int ib_flush_prepare(struct ib_nic *nic, char *why, size_t why_bytes)
 {
-	static pthread_mutex_t making = PTHREAD_MUTEX_INITIALIZER;
 	struct ib_flush *flush;
 	int ret = 0;
 
@@ -124,34 +179,65 @@ int ib_flush_prepare(struct ib_nic *nic, char *why, size_t why_bytes)
 		flush = create();
 		atomic_store(&nic->flush, flush);
 	}
-	if (flush) {
-		while (!try_enter(flush))
-			sched_yield();
-		if (!flush->qp)
-			ret = make(nic, flush, why, why_bytes);
-		leave(flush);
-	} else {
+	if (!flush) {
 		snprintf(why, why_bytes, "out of memory");
 		ret = -ENOMEM;
+	} else if (atomic_load(&flush->state) != FLUSH_READY) {
+		ret = renew(nic, flush, why, why_bytes);
 	}
 	pthread_mutex_unlock(&making);
 	return ret;
 }
 
+static bool is_due(const struct ib_nic *nic)
+{
+	const struct ib_flush *flush = atomic_load(&nic->flush);
+
+	return flush && atomic_load(&flush->state) == FLUSH_BROKEN && !atomic_load(&nic->failed) &&
+	       net_now_ms() >= atomic_load(&flush->retry_ms);
+}
+
+bool ib_flush_is_due(void)
+{
+	const struct ib_nic *nic;
+
+	for (int i = 0; (nic = ib_nic_opened(i)); i++)
+		if (is_due(nic))
+			return true;
+	return false;
+}
+
+void ib_flush_mend(void)
+{
+	struct ib_nic *nic;
+	char why[200];
+
+	for (int i = 0; (nic = ib_nic_opened(i)); i++) {
+		if (!is_due(nic))
+			continue;
+		pthread_mutex_lock(&making);
+		if (is_due(nic) && !renew(nic, atomic_load(&nic->flush), why, sizeof(why)))
+			anynet_info("dev %s: GPU memory is flushed by a queue pair again",
+				    nic->dev->name);
+		pthread_mutex_unlock(&making);
+	}
+}
+
 /* --- use --- */
 
-static ANYNET_COLD void broke(struct ib_nic *nic, struct ib_flush *flush, int status)
+static ANYNET_COLD void broke(const struct ib_nic *nic, struct ib_flush *flush, int status)
 {
 	anynet_info(
 		"dev %s: the queue pair that flushes GPU memory broke (status %d); CUDA does it until there is another",
 		nic->dev->name, status);
-	unmake(nic, flush);
+	atomic_store(&flush->retry_ms, 0);
+	atomic_store(&flush->state, FLUSH_BROKEN);
 }
 
-static void take_completions(struct ib_nic *nic, struct ib_flush *flush)
+static void take_completions(const struct ib_nic *nic, struct ib_flush *flush)
 {
 	struct ibv_wc wcs[POLL_BATCH];
-	int n = ibv_poll_cq(flush->cq, POLL_BATCH, wcs);
+	int n = ibv_poll_cq(flush->queues.cq, POLL_BATCH, wcs);
 
 	for (int i = 0; i < n; i++) {
 		if (wcs[i].status != IBV_WC_SUCCESS) {
@@ -162,6 +248,11 @@ static void take_completions(struct ib_nic *nic, struct ib_flush *flush)
 	}
 	if (n < 0)
 		broke(nic, flush, n);
+}
+
+static bool is_ready(const struct ib_flush *flush)
+{
+	return atomic_load_explicit(&flush->state, memory_order_relaxed) == FLUSH_READY;
 }
 
 int ib_flush_post(struct ib_nic *nic, const void *addr, uint32_t rkey, uint64_t *ticket)
@@ -180,13 +271,13 @@ int ib_flush_post(struct ib_nic *nic, const void *addr, uint32_t rkey, uint64_t 
 		return -EIO;
 	if (!try_enter(flush))
 		return -EAGAIN;
-	if (flush->qp && flush->posted - flush->done == DEPTH)
+	if (is_ready(flush) && flush->posted - flush->done == DEPTH)
 		take_completions(nic, flush);
-	if (flush->qp && flush->posted - flush->done == DEPTH) {
+	if (is_ready(flush) && flush->posted - flush->done == DEPTH) {
 		ret = -EAGAIN;
-	} else if (flush->qp) {
-		sge = (struct ibv_sge){ (uintptr_t)flush->landing, 1, flush->mr->lkey };
-		ret = ibv_post_send(flush->qp, &wr, &bad);
+	} else if (is_ready(flush)) {
+		sge = (struct ibv_sge){ (uintptr_t)flush->landing, 1, flush->queues.mr->lkey };
+		ret = ibv_post_send(flush->queues.qp, &wr, &bad);
 		if (ret)
 			broke(nic, flush, ret);
 		ret = ret ? -EIO : 0;
@@ -196,20 +287,47 @@ int ib_flush_post(struct ib_nic *nic, const void *addr, uint32_t rkey, uint64_t 
 	return ret;
 }
 
+/* With the lock: is all before the ticket over? */
+static int look(const struct ib_nic *nic, struct ib_flush *flush, uint64_t ticket)
+{
+	uint64_t number = ticket & (((uint64_t)1 << TICKET_BITS) - 1);
+
+	if (!is_ready(flush) || flush->generation != ticket >> TICKET_BITS)
+		return -EIO;
+	if (flush->done < number)
+		take_completions(nic, flush);
+	return is_ready(flush) ? flush->done >= number : -EIO;
+}
+
 int ib_flush_done(struct ib_nic *nic, uint64_t ticket)
 {
 	struct ib_flush *flush = atomic_load_explicit(&nic->flush, memory_order_acquire);
-	uint64_t number = ticket & (((uint64_t)1 << TICKET_BITS) - 1);
-	int ret = -EIO;
+	int ret;
 
 	if (!try_enter(flush))
 		return 0;
-	if (flush->qp && flush->generation == ticket >> TICKET_BITS) {
-		if (flush->done < number)
-			take_completions(nic, flush);
-		if (flush->qp)
-			ret = flush->done >= number;
-	}
+	ret = look(nic, flush, ticket);
 	leave(flush);
 	return ret;
+}
+
+void ib_flush_drain(struct ib_nic *nic)
+{
+	struct ib_flush *flush = atomic_load_explicit(&nic->flush, memory_order_acquire);
+	uint64_t until = net_now_ms() + DRAIN_MS, ticket;
+	int over = 0;
+
+	if (!flush)
+		return;
+	enter(flush);
+	ticket = flush->generation << TICKET_BITS | flush->posted;
+	while (!(over = look(nic, flush, ticket)) && !atomic_load(&nic->failed) &&
+	       net_now_ms() < until) {
+		leave(flush);
+		sched_yield();
+		enter(flush);
+	}
+	if (!over)
+		broke(nic, flush, -ETIMEDOUT);
+	leave(flush);
 }

@@ -16,8 +16,9 @@
 #define RECV_WR      (1ull << 63) /* in wr_id: a receive, the rest is its slot */
 #define SIGNAL_EVERY 16           /* of the requests that need no completion for themselves */
 #define POLL_BATCH   16
-#define FENCE_MS     30 /* flushed receives come within microseconds; never wait for long */
-#define FENCE_POLLS  256
+#define FENCE_MS \
+	30 /* for the next of the flushed receives, which mostly come within microseconds */
+#define FENCE_POLLS 256
 
 static void broke(struct ib_link *link, int err)
 {
@@ -241,15 +242,20 @@ static void destroy_qp(struct ib_link *link)
 void ib_link_fence(struct ib_link *link, uint64_t *arrived)
 {
 	struct ibv_qp_attr attr = { .qp_state = IBV_QPS_ERR };
-	uint64_t until = net_now_ms() + FENCE_MS;
+	uint64_t until;
+	uint32_t left;
 
 	if (!link->qp)
 		return;
 	ib_cm_quit(link);
 	link->nic->verbs->modify_qp(link->qp, &attr, IBV_QP_STATE);
 	broke(link, -ECONNABORTED);
-	while (!all_flushed(link, arrived) && net_now_ms() < until)
-		;
+	do { /* as long as some come: what the sender knows to have arrived may be among the last */
+		left = link->recvs;
+		until = net_now_ms() + FENCE_MS;
+		while (!all_flushed(link, arrived) && link->recvs == left && net_now_ms() < until)
+			;
+	} while (link->recvs && link->recvs != left);
 	if (link->recvs) /* a queue pair that does not even flush: without it nothing can come */
 		destroy_qp(link);
 }

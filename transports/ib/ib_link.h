@@ -79,6 +79,7 @@ struct ib_link {
 	uint32_t inline_bytes; /* IB_COPY_BYTES at least, or 0 */
 	uint32_t packet_bytes; /* MTU of the path */
 	enum ib_proof proving;
+	uint32_t sges; /* pieces of memory that a request may be gathered from: 1 or 2 */
 	struct gid gid;
 	struct ibv_port_attr attr; /* of the port when the link was made … */
 	unsigned losses;           /* … and its link_losses() */
@@ -103,8 +104,9 @@ struct ib_link {
 
 	uint32_t frames_posted; /* sending end: what the peer's slots are needed for */
 	uint32_t recvs;         /* slots that are posted and have no completion */
-	uint32_t consumed;      /* receiving end: slots posted again … */
-	uint32_t consumed_told; /* … as the peer knows */
+	/* Receiving end: slots posted again, and as the peer knows; sending end: the most that the board said. */
+	uint32_t consumed;
+	uint32_t consumed_told;
 	struct ib_arrival arrivals[IB_ARRIVALS];
 	uint32_t arrival_head, arrival_tail;
 };
@@ -115,7 +117,7 @@ static inline uint32_t ib_grant_check(const struct anynet_wire_grant *grant)
 {
 	uint64_t sum = grant->addr * 0x9e3779b97f4a7c15u;
 
-	sum = (sum ^ sum >> 29 ^ grant->size ^ (uint64_t)grant->flags << 32) * 0xbf58476d1ce4e5b9u;
+	sum = (sum ^ sum >> 29 ^ grant->size) * 0xbf58476d1ce4e5b9u;
 	sum = (sum ^ sum >> 32 ^ ((uint64_t)grant->rkey << 32 | grant->tag)) * 0x94d049bb133111ebu;
 	sum = (sum ^ sum >> 31 ^ grant->seq) * 0x9e3779b97f4a7c15u;
 	return (uint32_t)(sum >> 32);
@@ -127,12 +129,24 @@ static inline bool ib_link_has_room(const struct ib_link *link, uint32_t wrs)
 	return link->wrs_posted - link->wrs_done + wrs <= IB_SQ_WRS;
 }
 
-/* Slots of the peer that are free, as far as known. */
-static inline uint32_t ib_link_credits(const struct ib_link *link)
+/* Slots of the peer that are free, as far as known. What the peer writes may come in another order where
+ * packets take several paths (adaptive routing): less than was known, or more than was posted, is passed over. */
+static inline uint32_t ib_link_credits(struct ib_link *link)
 {
-	uint32_t consumed = __atomic_load_n(&link->board->consumed, __ATOMIC_ACQUIRE);
+	uint32_t told = __atomic_load_n(&link->board->consumed, __ATOMIC_ACQUIRE);
+	uint32_t taken = link->frames_posted - link->consumed;
 
-	return link->peer.slots - (link->frames_posted - consumed);
+	if (told - link->consumed <= taken) {
+		taken -= told - link->consumed;
+		link->consumed = told;
+	}
+	return taken < link->peer.slots ? link->peer.slots - taken : 0;
+}
+
+/* May small messages come in frames? Else each that has bytes waits for its grant. */
+static inline bool ib_link_takes_frames(const struct ib_link *link)
+{
+	return __atomic_load_n(&link->board->frames, __ATOMIC_ACQUIRE);
 }
 
 /* Post a chain that ends in `last`, of `wrs` requests. `frame`: if the last one is signalled, the number
@@ -174,8 +188,9 @@ int ib_link_post_slots(struct ib_link *link);
 /* Its queue pair from INIT to RTS, by this path; part of joining one. 0 or -errno. */
 int ib_link_to_rts(struct ib_link *link, const struct ib_path *path);
 
-/* Nothing is written through it any more when it returns, within 30 ms unless the queue pair does not even
- * flush; what had arrived before is queued. */
+/* Nothing is written through it any more when it returns, 30 ms after the last completion at the latest; what had
+ * arrived before is queued. A queue pair that does not flush all of its receives is destroyed, and with it what
+ * they may have held. */
 void ib_link_fence(struct ib_link *link, uint64_t *arrived);
 
 /* Free all that are retired; are there any? Any thread. */

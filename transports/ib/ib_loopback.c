@@ -13,6 +13,7 @@
 
 #include "ib_link.h"
 #include "ib_port.h"
+#include "libc_text.h"
 #include "net.h"
 #include "pinned.h"
 
@@ -47,7 +48,7 @@ static int modify(const struct loop_qp *loop, struct ibv_qp_attr *attr, int mask
 	if (!ret)
 		return 0;
 	snprintf(loop->why, loop->why_bytes, "a queue pair on GID %d (%s) does not become %s: %s",
-		 gid->index, gid_text(&gid->raw, text), state, strerror(ret > 0 ? ret : errno));
+		 gid->index, gid_text(&gid->raw, text), state, error_text(ret > 0 ? ret : errno));
 	return -EIO;
 }
 
@@ -91,15 +92,15 @@ static int to_ready(const struct loop_qp *loop, uint32_t psn)
 					  .path_mtu = loop->port->attr->active_mtu,
 					  .dest_qp_num = loop->qp->qp_num,
 					  .rq_psn = psn,
-					  .max_dest_rd_atomic = 1,
+					  .max_dest_rd_atomic = loop->port->reads,
 					  .min_rnr_timer = RNR_TIMER,
 					  .ah_attr = own_address(loop->port) };
 	struct ibv_qp_attr to_send = { .qp_state = IBV_QPS_RTS,
-				       .timeout = ACK_TIMEOUT,
-				       .retry_cnt = RETRIES,
+				       .timeout = loop->port->timeout,
+				       .retry_cnt = loop->port->retries,
 				       .rnr_retry = RETRIES,
 				       .sq_psn = psn,
-				       .max_rd_atomic = 1 };
+				       .max_rd_atomic = loop->port->reads };
 	int ret = modify(loop, &to_receive,
 			 IBV_QP_STATE | IBV_QP_AV | IBV_QP_PATH_MTU | IBV_QP_DEST_QPN |
 				 IBV_QP_RQ_PSN | IBV_QP_MAX_DEST_RD_ATOMIC | IBV_QP_MIN_RNR_TIMER,
@@ -168,7 +169,7 @@ static int fail_making(struct loopback *loop, const char *what, int error)
 	/* EPERM is how the kernel says that nothing at all may be pinned */
 	if (error != ENOMEM && error != EPERM)
 		return fail(loop, -EIO, "cannot have %s: %s", what,
-			    error ? strerror(error) : "no reason given");
+			    error ? error_text(error) : "no reason given");
 	return fail(loop, -ENOMEM,
 		    "cannot have %s: out of memory that may be pinned: RLIMIT_MEMLOCK is %s; raise "
 		    "it (ulimit -l unlimited; docker --ulimit memlock=-1)",
@@ -283,7 +284,7 @@ static int post(struct loopback *loop)
 	memset(copied, 0, sizeof(copied));
 	if (!ret)
 		return 0;
-	return fail(loop, -EIO, "a queue pair takes no work: %s", strerror(ret > 0 ? ret : errno));
+	return fail(loop, -EIO, "a queue pair takes no work: %s", error_text(ret > 0 ? ret : errno));
 }
 
 static uint64_t now_ms(void)
@@ -367,7 +368,8 @@ int ib_loopback(const struct anynet_config *cfg, const struct verbs *verbs,
 		struct ibv_context *context, uint8_t port, const struct ibv_port_attr *attr,
 		const struct gid *gid, bool *takes_inline, char *why, size_t why_bytes)
 {
-	const struct ib_loop_port itself = { cfg, verbs, port, attr, gid };
+	const struct ib_loop_port itself = { cfg,	  verbs,   port, attr, gid,
+					     ACK_TIMEOUT, RETRIES, 1 };
 	struct loopback loop = { .verbs = verbs,
 				 .context = context,
 				 .why = why,

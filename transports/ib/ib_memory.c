@@ -74,8 +74,8 @@ static int get_dmabuf(struct ib_mr_cache *cache, const struct anynet_mr *mr, str
 	int fd, ret;
 
 	if (mr->fd >= 0)
-		return ib_mr_get_dmabuf(cache, mr->addr, mr->bytes, mr->offset, mr->fd, 0, made,
-					why, why_bytes);
+		return ib_mr_get_dmabuf(cache, mr->addr, mr->bytes, mr->id, mr->offset, mr->fd, 0,
+					made, why, why_bytes);
 	fd = gpu_dmabuf_fd(mr->gpu, (void *)first, bytes);
 	if (fd < 0) {
 		snprintf(why, why_bytes, "no dmabuf of GPU memory can be had: %s",
@@ -83,7 +83,7 @@ static int get_dmabuf(struct ib_mr_cache *cache, const struct anynet_mr *mr, str
 				    : "the CUDA driver is older than 11.7");
 		return fd;
 	}
-	ret = ib_mr_get_dmabuf(cache, mr->addr, mr->bytes, addr - first, fd, 0, made, why,
+	ret = ib_mr_get_dmabuf(cache, mr->addr, mr->bytes, mr->id, addr - first, fd, 0, made, why,
 			       why_bytes);
 	close(fd);
 	return ret;
@@ -94,7 +94,7 @@ static int get(struct ib_mr_cache *cache, const struct anynet_mr *mr, struct ib_
 {
 	switch (mr->way) {
 	case MR_BY_ADDRESS:
-		return ib_mr_get(cache, mr->addr, mr->bytes, 0, made, why, why_bytes);
+		return ib_mr_get(cache, mr->addr, mr->bytes, mr->id, 0, made, why, why_bytes);
 	case MR_BY_DMABUF:
 		return get_dmabuf(cache, mr, made, why, why_bytes);
 	case MR_COPIED:
@@ -164,7 +164,10 @@ int ib_memory_flush(unsigned number, struct anynet_mr *mr, const void *data, uin
 {
 	const struct ib_mr *made = atomic_load_explicit(&mr->ib[number], memory_order_acquire);
 
-	return made ? ib_flush_post(table.entries[number].nic, data, made->rkey, ticket) : -EIO;
+	if (!made)
+		return -EIO;
+	atomic_fetch_or_explicit(&mr->read_by, (uint32_t)1 << number, memory_order_relaxed);
+	return ib_flush_post(table.entries[number].nic, data, made->rkey, ticket);
 }
 
 int ib_memory_flushed(unsigned number, uint64_t ticket)
@@ -172,9 +175,16 @@ int ib_memory_flushed(unsigned number, uint64_t ticket)
 	return ib_flush_done(table.entries[number].nic, ticket);
 }
 
+/* READs for flushes are on queue pairs of all comms: they end before the memory does. */
 void ib_memory_release(struct anynet_mr *mr)
 {
-	for (unsigned i = 0; i < ANYNET_MR_NICS; i++)
-		if (mr->ib[i])
-			ib_mr_put(table.entries[i].cache, mr->ib[i]);
+	uint32_t read_by = atomic_load(&mr->read_by);
+
+	for (unsigned i = 0; i < ANYNET_MR_NICS; i++) {
+		if (!mr->ib[i])
+			continue;
+		if (read_by & (uint32_t)1 << i)
+			ib_flush_drain(table.entries[i].nic);
+		ib_mr_put(table.entries[i].cache, mr->ib[i]);
+	}
 }

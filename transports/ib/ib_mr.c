@@ -8,17 +8,18 @@
 
 #include <assert.h>
 #include <errno.h>
+#include <fcntl.h>
 #include <pthread.h>
 #include <stdatomic.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-#include <sys/stat.h>
 
 #include <nccl_net/log.h>
 #include <nccl_net/util.h>
 
 #include "ib_port.h"
+#include "libc_text.h"
 #include "pinned.h"
 
 #define ACCESS (IBV_ACCESS_LOCAL_WRITE | IBV_ACCESS_REMOTE_WRITE | IBV_ACCESS_REMOTE_READ)
@@ -67,11 +68,9 @@ static int compare_keys(const struct ib_mr_key *a, const struct ib_mr_key *b)
 	if (!order)
 		order = compare(a->is_dmabuf, b->is_dmabuf);
 	if (!order)
-		order = compare(a->dev, b->dev);
+		order = compare(a->memory.first, b->memory.first);
 	if (!order)
-		order = compare(a->inode, b->inode);
-	if (!order)
-		order = compare(a->shift, b->shift);
+		order = compare(a->memory.last, b->memory.last);
 	return order;
 }
 
@@ -164,7 +163,8 @@ static void remove_at(struct ib_mr_cache *cache, size_t at)
 static struct ibv_mr *try_register(const struct ib_mr_cache *cache, const struct request *req,
 				   bool relaxed)
 {
-	unsigned access = ACCESS | (relaxed ? IBV_ACCESS_RELAXED_ORDERING : 0);
+	unsigned access = (req->key.flags & IB_MR_LOCAL ? IBV_ACCESS_LOCAL_WRITE : ACCESS) |
+			  (relaxed ? IBV_ACCESS_RELAXED_ORDERING : 0);
 	void *addr = (void *)req->first;
 	size_t bytes = span(req->first, req->last);
 
@@ -187,7 +187,7 @@ static bool refuses_access(int error)
 static int register_pages(const struct ib_mr_cache *cache, const struct request *req,
 			  struct ib_mr *mr)
 {
-	bool relaxed = cache->relaxed_ordering && !(req->key.flags & IB_MR_STRICT);
+	bool relaxed = cache->relaxed_ordering && !(req->key.flags & IB_MR_LOCAL);
 	struct ibv_mr *verbs_mr = try_register(cache, req, relaxed);
 
 	if (!verbs_mr && relaxed && refuses_access(errno)) {
@@ -216,7 +216,7 @@ static void deregister(struct ib_mr_cache *cache, struct ib_mr *mr)
 	if (error && !atomic_flag_test_and_set(&cache->told))
 		anynet_warn("dev %s: %zu bytes at %#lx stay registered: %s",
 			    cache->pd->context->device->name, span(mr->first, mr->last),
-			    (unsigned long)mr->first, strerror(error));
+			    (unsigned long)mr->first, error_text(error));
 	free(mr);
 }
 
@@ -234,7 +234,7 @@ static void explain(const struct request *req, int ret, char *why, size_t why_by
 			 "module");
 	snprintf(why, why_bytes, "cannot register %zu bytes of %s at %#lx: %s%s",
 		 span(req->first, req->last), req->key.is_dmabuf ? "a dmabuf" : "memory",
-		 (unsigned long)req->first, strerror(-ret), hint);
+		 (unsigned long)req->first, error_text(-ret), hint);
 }
 
 static struct ib_mr *take_existing(struct ib_mr_cache *cache, const struct request *req)
@@ -312,6 +312,7 @@ static int set_range(const struct ib_mr_cache *cache, struct request *req, uintp
 		     size_t bytes, char *why, size_t why_bytes)
 {
 	if (!bytes) {
+		req->key.memory = (struct memory_id){ 0 };
 		addr = (uintptr_t)cache->nothing;
 		bytes = 1;
 	}
@@ -325,13 +326,13 @@ static int set_range(const struct ib_mr_cache *cache, struct request *req, uintp
 	return -EINVAL;
 }
 
-int ib_mr_get(struct ib_mr_cache *cache, void *addr, size_t bytes, unsigned flags,
-	      struct ib_mr **mr, char *why, size_t why_bytes)
+int ib_mr_get(struct ib_mr_cache *cache, void *addr, size_t bytes, struct memory_id memory,
+	      unsigned flags, struct ib_mr **mr, char *why, size_t why_bytes)
 {
-	struct request req = { .key.flags = flags };
+	struct request req = { .key = { .flags = flags, .memory = memory } };
 	int ret;
 
-	assert(!(flags & ~IB_MR_STRICT));
+	assert(!(flags & ~IB_MR_LOCAL));
 	*mr = NULL;
 	ret = set_range(cache, &req, (uintptr_t)addr, bytes, why, why_bytes);
 	return ret ? ret : get(cache, &req, mr, why, why_bytes);
@@ -342,7 +343,6 @@ static int set_dmabuf(const struct ib_mr_cache *cache, struct request *req, uint
 		      uint64_t offset, int fd, char *why, size_t why_bytes)
 {
 	uint64_t in_page = offset & cache->in_page;
-	struct stat file;
 
 	if (in_page && in_page != (addr & cache->in_page)) {
 		snprintf(why, why_bytes,
@@ -351,29 +351,26 @@ static int set_dmabuf(const struct ib_mr_cache *cache, struct request *req, uint
 			 (unsigned long long)offset, (unsigned long)addr);
 		return -EINVAL;
 	}
-	/* A registration keeps its dmabuf, so the inode is not another's as long as we look at it. */
-	if (fstat(fd, &file)) {
+	if (fcntl(fd, F_GETFD) < 0) {
 		int error = errno;
 
-		snprintf(why, why_bytes, "fd %d is not a dmabuf: %s", fd, strerror(error));
+		snprintf(why, why_bytes, "fd %d is not a dmabuf: %s", fd, error_text(error));
 		return -error;
 	}
 	req->fd = fd;
 	req->offset = offset - in_page;
 	req->key.is_dmabuf = true;
-	req->key.dev = file.st_dev;
-	req->key.inode = file.st_ino;
-	req->key.shift = req->first - req->offset;
 	return 0;
 }
 
-int ib_mr_get_dmabuf(struct ib_mr_cache *cache, void *addr, size_t bytes, uint64_t offset, int fd,
-		     unsigned flags, struct ib_mr **mr, char *why, size_t why_bytes)
+int ib_mr_get_dmabuf(struct ib_mr_cache *cache, void *addr, size_t bytes, struct memory_id memory,
+		     uint64_t offset, int fd, unsigned flags, struct ib_mr **mr, char *why,
+		     size_t why_bytes)
 {
-	struct request req = { .key.flags = flags };
+	struct request req = { .key = { .flags = flags, .memory = memory } };
 	int ret;
 
-	assert(!(flags & ~IB_MR_STRICT));
+	assert(!(flags & ~IB_MR_LOCAL));
 	*mr = NULL;
 	if (!cache->verbs->reg_dmabuf_mr) {
 		snprintf(why, why_bytes,

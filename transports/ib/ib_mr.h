@@ -11,17 +11,17 @@
 #include <stddef.h>
 #include <stdint.h>
 
+#include "gpu.h"
 #include "verbs.h"
 
-/* Writes must be seen in the order they were made: no relaxed ordering. */
-#define IB_MR_STRICT 0x1u
+/* For requests of this process only: no peer may write there, or read. */
+#define IB_MR_LOCAL 0x1u
 
 /* What a registration is of. Requests share one only when all of this agrees. */
 struct ib_mr_key {
 	unsigned flags; /* IB_MR_* */
 	bool is_dmabuf;
-	uint64_t dev, inode; /* which dmabuf; its fd's number may be another's later */
-	uint64_t shift;      /* address minus offset in the dmabuf, modulo 2^64 */
+	struct memory_id memory;
 };
 
 /* Immutable from the time it is handed out until it is put for the last time, so that the data path
@@ -48,24 +48,26 @@ struct ib_mr_cache *ib_mr_cache_create(const struct verbs *verbs, struct ibv_pd 
 void ib_mr_cache_destroy(struct ib_mr_cache *cache);
 
 /*
- * A registration that covers [addr, addr + bytes), for local writes and remote reads and writes: one
- * that is there with the same flags, or a new one. The range may end with the address space. An
- * empty range may be anywhere, mapped or not: its keys are good for empty messages only.
+ * A registration that covers [addr, addr + bytes), for local writes and, unless flags forbid that, remote reads and
+ * writes: one
+ * that is there for the same memory with the same flags, or a new one. The range may end with the address
+ * space. An empty range may be anywhere, mapped or not: its keys are good for empty messages only.
  *
  * 0 or -errno, never -EAGAIN; *mr is then NULL and `why`, of `why_bytes`, says what was tried, why
  * it failed, and what may help.
  */
-int ib_mr_get(struct ib_mr_cache *cache, void *addr, size_t bytes, unsigned flags,
-	      struct ib_mr **mr, char *why, size_t why_bytes);
+int ib_mr_get(struct ib_mr_cache *cache, void *addr, size_t bytes, struct memory_id memory,
+	      unsigned flags, struct ib_mr **mr, char *why, size_t why_bytes);
 
 /*
  * The same for memory behind the dmabuf `fd`, which may be closed as soon as this returns. `offset`
  * is that of addr's byte in the dmabuf; one at the start of a page may also mean the page that addr
- * is in, as NCCL has it. Shared with requests for the same place of the same dmabuf only, by
- * whatever fd. -EOPNOTSUPP: libibverbs is too old, or the device takes no dmabufs.
+ * is in, as NCCL has it. Shared with requests for the same memory by whatever dmabuf.
+ * -EOPNOTSUPP: libibverbs is too old, or the device takes no dmabufs.
  */
-int ib_mr_get_dmabuf(struct ib_mr_cache *cache, void *addr, size_t bytes, uint64_t offset, int fd,
-		     unsigned flags, struct ib_mr **mr, char *why, size_t why_bytes);
+int ib_mr_get_dmabuf(struct ib_mr_cache *cache, void *addr, size_t bytes, struct memory_id memory,
+		     uint64_t offset, int fd, unsigned flags, struct ib_mr **mr, char *why,
+		     size_t why_bytes);
 
 /* Once for each get. The last one deregisters at once: the memory may be unmapped afterwards, so the
  * caller sees to it that no work request uses the keys any more. NULL is fine. */

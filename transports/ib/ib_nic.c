@@ -8,17 +8,18 @@
 #include <string.h>
 
 #include "ib_events.h"
+#include "libc_text.h"
 #include "sysfs.h"
 
 /* Set by the probe; the lock is for `opened`, and held while a device is being opened. */
 static struct {
 	const struct anynet_config *cfg;
-	struct verbs verbs;
+	struct verbs verbs, direct; /* direct: of Data Direct engines */
 	struct offer {
 		char name[sizeof(((struct anynet_device *)NULL)->name)];
 		char verbs_name[IBV_SYSFS_NAME_MAX];
 		uint8_t port;
-		bool takes_inline;
+		bool takes_inline, data_direct;
 	} offers[ANYNET_DEVICES_MAX];
 	int offer_count;
 	pthread_mutex_t lock;
@@ -35,19 +36,23 @@ void ib_nic_offer_start(const struct anynet_config *cfg, struct verbs *verbs)
 	if (!nics.opened_count) {
 		verbs_close(&nics.verbs);
 		nics.verbs = *verbs;
+		nics.direct = verbs_by_data_direct(verbs);
 		*verbs = (struct verbs){ .library = NULL };
 	}
 	verbs_close(verbs);
 }
 
-void ib_nic_offer(const char *name, const char *verbs_name, uint8_t port, bool takes_inline)
+void ib_nic_offer(const char *name, const char *verbs_name, uint8_t port, bool takes_inline,
+		  bool data_direct)
 {
 	struct offer *offer;
 
 	if (nics.offer_count >= ANYNET_DEVICES_MAX)
 		return;
 	offer = &nics.offers[nics.offer_count++];
-	*offer = (struct offer){ .port = port, .takes_inline = takes_inline };
+	*offer = (struct offer){
+		.port = port, .takes_inline = takes_inline, .data_direct = data_direct
+	};
 	snprintf(offer->name, sizeof(offer->name), "%s", name);
 	snprintf(offer->verbs_name, sizeof(offer->verbs_name), "%s", verbs_name);
 }
@@ -70,8 +75,8 @@ static struct ib_nic *find_opened(const struct offer *offer)
 	for (int i = 0; i < nics.opened_count; i++) {
 		struct ib_nic *nic = nics.opened[i];
 
-		if (nic->port == offer->port && !atomic_load(&nic->failed) &&
-		    !strcmp(nic->verbs_name, offer->verbs_name))
+		if (nic->port == offer->port && nic->data_direct == offer->data_direct &&
+		    !atomic_load(&nic->failed) && !strcmp(nic->verbs_name, offer->verbs_name))
 			return nic;
 	}
 	return NULL;
@@ -86,7 +91,7 @@ static struct ibv_context *open_verbs_device(const char *name, char *why, size_t
 	errno = 0;
 	list = nics.verbs.get_device_list(&count);
 	if (!list) {
-		snprintf(why, why_bytes, "cannot list devices: %s", strerror(errno));
+		snprintf(why, why_bytes, "cannot list devices: %s", error_text(errno));
 		return NULL;
 	}
 	snprintf(why, why_bytes, "%s is no longer there", name);
@@ -98,7 +103,7 @@ static struct ibv_context *open_verbs_device(const char *name, char *why, size_t
 		errno = 0;
 		context = nics.verbs.open_device(list[i]);
 		if (!context)
-			snprintf(why, why_bytes, "cannot open %s: %s", name, strerror(errno));
+			snprintf(why, why_bytes, "cannot open %s: %s", name, error_text(errno));
 	}
 	nics.verbs.free_device_list(list); /* an open device stays */
 	return context;
@@ -110,13 +115,13 @@ static int set_up(struct ib_nic *nic, char *why, size_t why_bytes)
 
 	if (ret) {
 		snprintf(why, why_bytes, "cannot query the device: %s",
-			 strerror(ret > 0 ? ret : errno));
+			 error_text(ret > 0 ? ret : errno));
 		return -EIO;
 	}
 	errno = 0;
 	nic->pd = nic->verbs->alloc_pd(nic->context);
 	if (!nic->pd) {
-		snprintf(why, why_bytes, "cannot have a protection domain: %s", strerror(errno));
+		snprintf(why, why_bytes, "cannot have a protection domain: %s", error_text(errno));
 		return -ENOMEM;
 	}
 	return ib_port_read(nic->cfg, nic->verbs, nic->context, nic->port, ANYNET_SYSFS,
@@ -146,7 +151,8 @@ static struct ib_nic *open_nic(const struct anynet_device *dev, const struct off
 	pthread_mutex_init(&nic->lock, NULL);
 	nic->dev = dev;
 	nic->cfg = nics.cfg;
-	nic->verbs = &nics.verbs;
+	nic->verbs = offer->data_direct ? &nics.direct : &nics.verbs;
+	nic->data_direct = offer->data_direct;
 	memcpy(nic->verbs_name, offer->verbs_name, sizeof(nic->verbs_name));
 	nic->port = offer->port;
 	nic->takes_inline = offer->takes_inline;

@@ -29,6 +29,7 @@ struct ib_nic {
 	char verbs_name[IBV_SYSFS_NAME_MAX];
 	uint8_t port; /* of that verbs device, from 1 */
 	bool takes_inline; /* small requests may be inline */
+	bool data_direct;
 	/* The device has failed as a whole, what was made of it is of no use. Set by ib_events.c. */
 	_Atomic bool failed;
 	_Atomic bool stale;               /* `state` is to be read again */
@@ -72,8 +73,9 @@ int ib_nic_gids(struct ib_nic *nic, struct gid *gids, int max);
  */
 void ib_nic_offer_start(const struct anynet_config *cfg, struct verbs *verbs);
 
-/* The device called `name` in NCCL's list is port `port` of the verbs device `verbs_name`; what the loopback
- * has found about it. */
-void ib_nic_offer(const char *name, const char *verbs_name, uint8_t port, bool takes_inline);
+/* The device called `name` in NCCL's list is port `port` of the verbs device `verbs_name`. `takes_inline`: as the
+ * loopback has found; `data_direct`: it registers dmabufs for its Data Direct engine. */
+void ib_nic_offer(const char *name, const char *verbs_name, uint8_t port, bool takes_inline,
+		  bool data_direct);
 
 #endif

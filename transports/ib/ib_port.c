@@ -3,11 +3,15 @@
 #include "ib_port.h"
 
 #include <errno.h>
+#include <limits.h>
 #include <stdio.h>
 #include <string.h>
 #include <sys/resource.h>
 
 #include <nccl_net/util.h>
+
+#include "libc_text.h"
+#include "sysfs.h"
 
 static const char *state_text(enum ibv_port_state state)
 {
@@ -30,7 +34,7 @@ static int lowest_bit(unsigned value, int most)
 	return bit < most ? bit : most;
 }
 
-int ib_port_speed(const struct ibv_port_attr *attr)
+static int speed_of_lanes(const struct ibv_port_attr *attr)
 {
 	/* both are given as bits (net-api.md §5.4) */
 	static const int lane_mbps[] = { 2500,  5000,  10000,  10000, 14000,
@@ -39,6 +43,19 @@ int ib_port_speed(const struct ibv_port_attr *attr)
 
 	return lane_mbps[lowest_bit(attr->active_speed, ARRAY_SIZE(lane_mbps) - 1)] *
 	       lanes[lowest_bit(attr->active_width, ARRAY_SIZE(lanes) - 1)];
+}
+
+int ib_port_speed(const struct verbs *verbs, struct ibv_context *context, uint8_t number,
+		  const char *sysfs, const struct ibv_port_attr *attr)
+{
+	int lanes = speed_of_lanes(attr), rate;
+	uint64_t speed;
+
+	if (verbs->query_port_speed && !verbs->query_port_speed(context, number, &speed) && speed &&
+	    speed <= INT_MAX / 100)
+		return (int)speed * 100;
+	rate = sysfs_ib_rate(sysfs, verbs->get_device_name(context->device), number);
+	return rate > lanes ? rate : lanes;
 }
 
 int ib_port_mtu(const struct ibv_port_attr *attr)
@@ -88,7 +105,7 @@ static int read_gids(const struct anynet_config *cfg, const struct verbs *verbs,
 	char reason[160];
 
 	if (ret) {
-		snprintf(why, why_bytes, "its GIDs cannot be read: %s", strerror(-ret));
+		snprintf(why, why_bytes, "its GIDs cannot be read: %s", error_text(-ret));
 		return -EADDRNOTAVAIL;
 	}
 	ret = gid_choose(&wish, port->gids.gids, port->gids.count, &chosen, &peer, reason,
@@ -111,11 +128,12 @@ int ib_port_read(const struct anynet_config *cfg, const struct verbs *verbs,
 	memset(&attr, 0, sizeof(attr));
 	ret = verbs->query_port(context, number, &attr);
 	if (ret) {
-		snprintf(why, why_bytes, "cannot be queried: %s", strerror(ret > 0 ? ret : errno));
+		snprintf(why, why_bytes, "cannot be queried: %s", error_text(ret > 0 ? ret : errno));
 		return -EIO;
 	}
 	memset(port, 0, sizeof(*port));
 	port->attr = attr;
+	port->speed_mbps = ib_port_speed(verbs, context, number, sysfs, &attr);
 	ret = judge(&attr, why, why_bytes);
 	return ret ? ret : read_gids(cfg, verbs, context, number, sysfs, port, why, why_bytes);
 }

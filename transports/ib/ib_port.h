@@ -12,8 +12,10 @@
 
 struct ib_port {
 	struct ibv_port_attr attr;
+	int speed_mbps;
 	struct gid_table gids;
 	struct gid gid; /* that gid_choose takes while no peer is known */
+	bool takes_inline; /* as the loopback has found */
 };
 
 /*
@@ -26,8 +28,13 @@ int ib_port_read(const struct anynet_config *cfg, const struct verbs *verbs,
 		 struct ibv_context *context, uint8_t number, const char *sysfs,
 		 struct ib_port *port, char *why, size_t why_bytes);
 
-/* Lane speed times width, in Mb/s. */
-int ib_port_speed(const struct ibv_port_attr *attr);
+/*
+ * In Mb/s: what libibverbs says if it can; else the kernel's rate of the port (`sysfs` as for gid_table_read); else
+ * lane speed times width of *attr, which has no lanes faster than NDR's 100 Gb/s: its 8 bits hold none, and
+ * Linux tells the fastest that they hold (drivers/infiniband/core/uverbs_std_types_device.c, copy_port_attr_to_resp).
+ */
+int ib_port_speed(const struct verbs *verbs, struct ibv_context *context, uint8_t number,
+		  const char *sysfs, const struct ibv_port_attr *attr);
 
 /* The active MTU in bytes. */
 int ib_port_mtu(const struct ibv_port_attr *attr);

@@ -19,6 +19,7 @@
 #include "ib_nic.h"
 #include "ib_port.h"
 #include "ib_standby.h"
+#include "libc_text.h"
 #include "name_filter.h"
 #include "netif.h"
 #include "probe.h"
@@ -39,40 +40,73 @@ struct ib_probe {
 	anynet_probe_verdict((probe)->out, ANYNET_LINK_IB, name, false, __VA_ARGS__)
 
 /* "ACTIVE, RoCE, 100000 Mb/s, GID index 3 (10.0.0.2), memlock unlimited" */
-static void describe_port(const struct ib_port *port, char *text, size_t bytes)
+static void describe_port(const struct ib_probe *probe, const struct ib_port *port, char *text,
+			  size_t bytes)
 {
 	char lid[24] = "", gid[INET6_ADDRSTRLEN], memlock[32];
 
 	if (port->attr.link_layer == IBV_LINK_LAYER_INFINIBAND)
 		snprintf(lid, sizeof(lid), "LID %u, ", port->attr.lid);
-	snprintf(text, bytes, "ACTIVE, %s, %d Mb/s, %sGID index %d (%s), memlock %s",
-		 ib_port_kind(&port->attr), ib_port_speed(&port->attr), lid, port->gid.index,
-		 gid_text(&port->gid.raw, gid), ib_memlock_text(memlock, sizeof(memlock)));
+	snprintf(text, bytes, "ACTIVE, %s, %d Mb/s, %sGID index %d (%s), memlock %s%s%s",
+		 ib_port_kind(&port->attr), port->speed_mbps, lid, port->gid.index,
+		 gid_text(&port->gid.raw, gid), ib_memlock_text(memlock, sizeof(memlock)),
+		 port->takes_inline ? "" : ", no inline data",
+		 probe->cfg->ib_loopback ? "" : ", not proven (ANYNET_IB_LOOPBACK=0)");
 }
 
-static void take_port(struct ib_probe *probe, struct ibv_context *context,
-		      const struct ibv_device_attr *device, uint8_t number,
-		      const struct ib_port *port, bool takes_inline, const char *text)
+/* NULL: the list is full. */
+static struct ib_found *take_port(struct ib_probe *probe, struct ibv_context *context,
+				  const struct ibv_device_attr *device, uint8_t number,
+				  const struct ib_port *port, const char *text)
 {
-	struct ib_found *found = &probe->found[probe->found_count++];
+	struct ib_found *found = &probe->found[probe->found_count];
 	const char *verbs_name = probe->verbs.get_device_name(context->device);
 
+	if (probe->found_count == PORTS_MAX)
+		return NULL;
+	probe->found_count++;
 	memset(found, 0, sizeof(*found));
 	snprintf(found->verbs_name, sizeof(found->verbs_name), "%s", verbs_name);
 	found->port = number;
 	found->port_count = device->phys_port_cnt;
 	sysfs_pci_path(ANYNET_SYSFS, "infiniband", verbs_name, found->pci_path);
 	found->guid = device->sys_image_guid ? device->sys_image_guid : device->node_guid;
-	found->speed_mbps = ib_port_speed(&port->attr);
+	found->speed_mbps = port->speed_mbps;
 	found->max_qp = device->max_qp;
 	found->is_roce = port->attr.link_layer == IBV_LINK_LAYER_ETHERNET;
-	found->takes_inline = takes_inline;
+	found->takes_inline = port->takes_inline;
 	found->gpu_support = gpu_ptr_support(probe->cfg, &probe->verbs, context, ANYNET_SYSFS,
 					     found->gpu_memory, sizeof(found->gpu_memory));
 	found->gid = port->gid;
-	snprintf(found->verdict, sizeof(found->verdict), "%s%s%s", text,
-		 takes_inline ? "" : ", no inline data",
-		 probe->cfg->ib_loopback ? "" : ", not proven (ANYNET_IB_LOOPBACK=0)");
+	snprintf(found->verdict, sizeof(found->verdict), "%s", text);
+	return found;
+}
+
+/* Its Data Direct engine is a device of its own, as in NCCL's IB: instead of the plain one, or beside that. */
+static void take_data_direct(struct ib_probe *probe, struct ibv_context *context,
+			     const struct ibv_device_attr *device, uint8_t number,
+			     const struct ib_port *port, const char *text)
+{
+	const struct verbs direct = verbs_by_data_direct(&probe->verbs);
+	char path[PATH_MAX], gpu_memory[ANYNET_REASON_BYTES];
+	struct ib_found *found;
+	int support;
+
+	if (!probe->cfg->ib_data_direct ||
+	    !verbs_data_direct(&probe->verbs, context, path, sizeof(path)))
+		return;
+	support = gpu_ptr_support(probe->cfg, &direct, context, ANYNET_SYSFS, gpu_memory,
+				  sizeof(gpu_memory));
+	if (!(support & ANYNET_PTR_DMABUF))
+		return;
+	probe->found_count -= probe->cfg->ib_data_direct == 1;
+	found = take_port(probe, context, device, number, port, text);
+	if (!found)
+		return;
+	found->data_direct = true;
+	memcpy(found->pci_path, path, sizeof(path));
+	found->gpu_support = support;
+	memcpy(found->gpu_memory, gpu_memory, sizeof(gpu_memory));
 }
 
 /* Before anything is registered: on kernels before 5.12 a fork would part the process from its registered
@@ -84,32 +118,31 @@ static void survive_forks(const struct ib_probe *probe)
 }
 
 static int prove(const struct ib_probe *probe, struct ibv_context *context, uint8_t number,
-		 const struct ib_port *port, bool *takes_inline, char *why, size_t why_bytes)
+		 struct ib_port *port, char *why, size_t why_bytes)
 {
 	survive_forks(probe);
-	*takes_inline = true;
+	port->takes_inline = true;
 	if (!probe->cfg->ib_loopback)
 		return 0;
 	return ib_loopback(probe->cfg, &probe->verbs, context, number, &port->attr, &port->gid,
-			   takes_inline, why, why_bytes);
+			   &port->takes_inline, why, why_bytes);
 }
 
 static void accept_port(struct ib_probe *probe, struct ibv_context *context,
 			const struct ibv_device_attr *device, uint8_t number, const char *name,
-			const struct ib_port *port)
+			struct ib_port *port)
 {
-	char text[140], why[ANYNET_REASON_BYTES];
-	bool takes_inline;
+	char text[180], why[ANYNET_REASON_BYTES];
 
-	describe_port(port, text, sizeof(text));
-	if (!probe->found)
-		refuse(probe, name, "out of memory");
-	else if (probe->found_count == PORTS_MAX)
+	if (!probe->found || prove(probe, context, number, port, why, sizeof(why))) {
+		refuse(probe, name, "%s", probe->found ? why : "out of memory");
+		return;
+	}
+	describe_port(probe, port, text, sizeof(text));
+	if (probe->found_count == PORTS_MAX)
 		anynet_probe_verdict(probe->out, ANYNET_LINK_IB, name, true, "%s", text);
-	else if (prove(probe, context, number, port, &takes_inline, why, sizeof(why)))
-		refuse(probe, name, "%s", why);
-	else
-		take_port(probe, context, device, number, port, takes_inline, text);
+	else if (take_port(probe, context, device, number, port, text))
+		take_data_direct(probe, context, device, number, port, text);
 }
 
 static void probe_port(struct ib_probe *probe, struct ibv_context *context,
@@ -137,7 +170,7 @@ static void probe_open_device(struct ib_probe *probe, struct ibv_context *contex
 	memset(&attr, 0, sizeof(attr));
 	ret = probe->verbs.query_device(context, &attr);
 	if (ret) {
-		refuse(probe, name, "cannot be queried: %s", strerror(ret > 0 ? ret : errno));
+		refuse(probe, name, "cannot be queried: %s", error_text(ret > 0 ? ret : errno));
 		return;
 	}
 	if (!attr.phys_port_cnt)
@@ -185,7 +218,10 @@ static void probe_device(struct ib_probe *probe, struct ibv_device *device)
 		return;
 	}
 	if (device->transport_type == IBV_TRANSPORT_IWARP) {
-		refuse(probe, name, "is an iWARP device, which lacks RDMA WRITE with immediate");
+		/* Not for want of WRITE WITH IMM: Chelsio's and Alibaba's (eRDMA) have that. */
+		refuse(probe, name,
+		       "is an iWARP device (as Alibaba's eRDMA is), whose queue pairs only an iWARP "
+		       "connection manager connects");
 		return;
 	}
 	errno = 0;
@@ -194,7 +230,7 @@ static void probe_device(struct ib_probe *probe, struct ibv_device *device)
 		int error = open_error(device, errno);
 
 		refuse(probe, name, "cannot open /dev/infiniband/%.60s: %s%s", device->dev_name,
-		       error ? strerror(error) : "no reason given", open_hint(error));
+		       error ? error_text(error) : "no reason given", open_hint(error));
 		return;
 	}
 	probe_open_device(probe, context, name);
@@ -209,7 +245,7 @@ static void probe_devices(struct ib_probe *probe)
 	errno = 0;
 	list = probe->verbs.get_device_list(&count);
 	if (!list) {
-		refuse(probe, "libibverbs", "cannot list devices: %s%s", strerror(errno),
+		refuse(probe, "libibverbs", "cannot list devices: %s%s", error_text(errno),
 		       errno == ENOSYS ? "; the kernel has no RDMA support loaded" : "");
 		return;
 	}
@@ -234,7 +270,8 @@ static void offer_port(struct ib_probe *probe, const struct netif_table *table, 
 		probe->out->device_count--;
 		return;
 	}
-	ib_nic_offer(dev->name, found->verbs_name, found->port, found->takes_inline);
+	ib_nic_offer(dev->name, found->verbs_name, found->port, found->takes_inline,
+		     found->data_direct);
 	anynet_probe_verdict(probe->out, ANYNET_LINK_IB, dev->name, true, "%s, control on %s %s",
 			     found->verdict, dev->ifname, netif_addr_text(&dev->addr, addr));
 }

@@ -12,6 +12,7 @@
 #include <nccl_net/util.h>
 
 #include "ib_link.h"
+#include "libc_text.h"
 
 static uint8_t pattern_at(const struct ib_link *link, uint32_t i)
 {
@@ -113,6 +114,6 @@ int ib_link_prove(struct ib_link *link, char *why, size_t why_bytes)
 			 step_bytes(link), step_text(link));
 	else
 		snprintf(why, why_bytes, "%s of %u bytes fails: %s", step_text(link),
-			 step_bytes(link), strerror(-ret));
+			 step_bytes(link), error_text(-ret));
 	return ret ? ret : -EAGAIN;
 }

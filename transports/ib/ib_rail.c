@@ -56,7 +56,7 @@ void ib_rail_drop_link(struct ib_rail *rail)
 	struct ib_link *link = rail->link;
 
 	rail->link = NULL;
-	rail->granting = rail->asks = false;
+	rail->granting = rail->asks = rail->takes_frames = false;
 	free(rail->grants);
 	rail->grants = NULL;
 	/* Now: it is freed when there is time for that, and the ring with its comm. */
@@ -99,8 +99,9 @@ static void register_ring(struct ib_rail *rail)
 	char why[160];
 
 	link->ring_cache = ib_memory_cache(link->nic);
-	if (!link->ring_cache || ib_mr_get(link->ring_cache, comm->ring.memory, comm->ring.bytes, 0,
-					   &link->ring, why, sizeof(why)))
+	if (!link->ring_cache ||
+	    ib_mr_get(link->ring_cache, comm->ring.memory, comm->ring.bytes,
+		      (struct memory_id){ 0 }, IB_MR_LOCAL, &link->ring, why, sizeof(why)))
 		link->ring = NULL;
 }
 
@@ -231,8 +232,8 @@ static bool ib_granted(struct anynet_rail *base, const struct send_msg *msg)
 
 	/* Over TCP it need not be, but links are faster; between two connections, who knows. */
 	if (!rail->link)
-		return base->fd >= 0 && !others_linked(base);
-	return ib_find_grant(rail, msg) != NULL;
+		return (base->fd >= 0 || msg->record) && !others_linked(base);
+	return ib_goes_in_frame(rail->link, msg) || ib_find_grant(rail, msg);
 }
 
 static int ib_linger(struct anynet_rail *base)
@@ -331,6 +332,13 @@ struct anynet_rail *ib_rail_create(struct anynet_comm *comm, int fd, uint16_t in
 bool ib_rail_is_linked(const struct anynet_rail *rail)
 {
 	return ((const struct ib_rail *)rail)->link != NULL;
+}
+
+bool ib_rail_gathers(const struct anynet_rail *rail)
+{
+	const struct ib_link *link = ((const struct ib_rail *)rail)->link;
+
+	return !link || link->sges > 1;
 }
 
 bool ib_rail_had_link(const struct anynet_rail *rail)

@@ -23,6 +23,7 @@ struct ib_rail {
 	size_t bytes_out; /* … and in the others, as they lie on the wire */
 	uint64_t asked;   /* the frame that ASK was sent for, plus one */
 	bool granting;    /* receive comm: posted receives are told to the sender */
+	bool takes_frames; /* … and that small messages may come in frames */
 	bool asks;        /* … and it knows from which on it has to ask */
 	struct anynet_wire_grant *grants; /* send comm: of messages that had to ask, by slot */
 };
@@ -53,6 +54,9 @@ int ib_receive_control(struct anynet_rail *rail);
 /* Send comm: where the link may write this message; NULL: the peer has not said so on this rail. */
 const struct anynet_wire_grant *ib_find_grant(const struct ib_rail *rail,
 					      const struct send_msg *msg);
+
+/* Send comm: may the message go in a frame? Without bytes it does. */
+bool ib_goes_in_frame(const struct ib_link *link, const struct send_msg *msg);
 
 /* Frames before number `end` have arrived. */
 void ib_confirm(struct ib_rail *rail, uint64_t end);

@@ -149,7 +149,7 @@ void ib_leave_link(struct ib_rail *rail)
 
 	ib_link_fence(link, NULL);
 	rail->link = NULL;
-	rail->granting = rail->asks = false;
+	rail->granting = rail->asks = rail->takes_frames = false;
 	while (*end)
 		end = &(*end)->next;
 	*end = link;

@@ -52,6 +52,7 @@ int ib_standby_find(const struct anynet_config *cfg, struct anynet_probe *probe)
 	standby.count = 0;
 	if (!tcp)
 		return -ENOMEM;
+	tcp->stands_by = true; /* when InfiniBand fails, so does IP over it */
 	anynet_tcp_transport.probe(cfg, tcp);
 	for (int i = 0; i < tcp->device_count && i < IB_STANDBY_MAX; i++) {
 		standby.devices[i] = tcp->devices[i];

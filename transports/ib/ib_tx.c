@@ -6,6 +6,7 @@
  * it is of follows from the order.
  */
 #include <errno.h>
+#include <stdio.h>
 #include <string.h>
 
 #include <nccl_net/log.h>
@@ -67,6 +68,11 @@ static struct ibv_send_wr wr_of(enum ibv_wr_opcode opcode, struct ibv_sge *sge, 
 	return (struct ibv_send_wr){ .sg_list = sge, .num_sge = 1, .opcode = opcode };
 }
 
+bool ib_goes_in_frame(const struct ib_link *link, const struct send_msg *msg)
+{
+	return msg->record && (!msg->bytes || ib_link_takes_frames(link));
+}
+
 /* Header, and payload where it lies behind it already. */
 static int post_small(struct ib_rail *rail, uint64_t n, const struct rail_frame *frame)
 {
@@ -85,6 +91,24 @@ static int post_small(struct ib_rail *rail, uint64_t n, const struct rail_frame 
 	if (frame->header.type == ANYNET_FRAME_BYE)
 		wr.send_flags |= IBV_SEND_SIGNALED;
 	return ib_link_post(link, &wr, &wr, 1, n + 1);
+}
+
+/* A small message in GPU memory: gathered by the NIC behind its header, which has a place in the ring. */
+static int post_gathered(struct ib_rail *rail, uint64_t n, const struct rail_frame *frame,
+			 const struct ib_mr *mr, const struct replay_record *record)
+{
+	uint8_t *header = (uint8_t *)(uintptr_t)record + REPLAY_RECORD_BYTES;
+	struct ibv_sge sges[2];
+	struct ibv_send_wr wr =
+		wr_of(IBV_WR_SEND, &sges[0], header, HEADER_BYTES, rail->link->ring->lkey);
+
+	memcpy(header, &frame->header, HEADER_BYTES);
+	sges[1] = (struct ibv_sge){ .addr = (uintptr_t)frame->payload,
+				    .length = frame->header.length,
+				    .lkey = mr->lkey };
+	wr.num_sge = 2;
+	wr.send_flags = IBV_SEND_SIGNALED;
+	return ib_link_post(rail->link, &wr, &wr, 1, n + 1);
 }
 
 /* The whole message in one request: the peer knows the rest from its grant. */
@@ -145,7 +169,6 @@ void ib_show_oldest(struct ib_rail *rail)
 	if (comm->waiting_head == comm->waiting_tail || rail->link->state != IB_LINK_UP ||
 	    !ib_rail_has_room(rail))
 		return;
-	/* The oldest is no copied one: those do not wait by themselves. */
 	header = send_header(comm, &comm->msgs[comm->waiting[comm->waiting_head % ANYNET_SENDS]]);
 	header.type = ANYNET_FRAME_LOOK;
 	ib_link_say(rail->link, &header, sizeof(header), false); /* if it fails, so will the next */
@@ -161,35 +184,31 @@ static int post_write(struct ib_rail *rail, uint64_t n, const struct rail_frame 
 	return post_part(rail, n, frame, mr, grant);
 }
 
-/* The grant for a copied message whose receive is in GPU memory: bytes in a frame would have to be copied
- * there. NULL: it goes in the frame. */
-static const struct anynet_wire_grant *grant_of_copied(const struct ib_rail *rail,
-						       const struct rail_frame *frame)
-{
-	const struct send_comm *comm = (const struct send_comm *)rail->tcp.base.comm;
-	const struct anynet_wire_grant *grant =
-		ib_find_grant(rail, &comm->msgs[frame->header.slot]);
-
-	return grant && grant->flags & ANYNET_GRANT_ALL_SIZES && frame->header.size <= grant->size
-		       ? grant
-		       : NULL;
-}
-
-static int post_large(struct ib_rail *rail, uint64_t n, const struct rail_frame *frame)
+static int post_data(struct ib_rail *rail, uint64_t n, const struct rail_frame *frame)
 {
 	struct send_comm *comm = (struct send_comm *)rail->tcp.base.comm;
 	struct send_msg *msg = &comm->msgs[frame->header.slot];
-	const struct anynet_wire_grant *grant = ib_find_grant(rail, msg);
-	const struct ib_mr *mr;
+	bool in_frame = ib_goes_in_frame(rail->link, msg);
+	const struct anynet_wire_grant *grant = in_frame ? NULL : ib_find_grant(rail, msg);
+	const struct ib_mr *mr = rail->link->ring;
 	char why[200];
 
-	if (!grant)
+	if (in_frame && frame->framed)
+		return post_small(rail, n, frame);
+	if (!in_frame && !grant)
 		return ask(rail, n, frame);
-	mr = ib_memory_on(msg->mr, rail->link->nic, why, sizeof(why));
+	if (in_frame && rail->link->sges < 2) { /* it began its way by an adapter that can */
+		snprintf(why, sizeof(why), "an adapter gathers nothing");
+		mr = NULL;
+	} else if (!frame->framed) {
+		mr = ib_memory_on(msg->mr, rail->link->nic, why, sizeof(why));
+	}
 	if (!mr) {
 		comm_unlink(&comm->base, why);
 		return -ENOMEM;
 	}
+	if (in_frame)
+		return post_gathered(rail, n, frame, mr, msg->record);
 	if (frame->header.size > grant->size) /* the peer says what is wrong with that */
 		return post_small(rail, n, frame);
 	return post_write(rail, n, frame, mr, grant);
@@ -197,17 +216,12 @@ static int post_large(struct ib_rail *rail, uint64_t n, const struct rail_frame 
 
 static int post_frame(struct ib_rail *rail, uint64_t n)
 {
-	const struct anynet_wire_grant *grant;
 	struct rail_frame frame;
 
 	send_frame((struct send_comm *)rail->tcp.base.comm, &tcp_log_at(&rail->tcp, n)->id, &frame);
 	if (frame.header.type != ANYNET_FRAME_DATA || !frame.header.length)
 		return post_small(rail, n, &frame);
-	if (!frame.framed)
-		return post_large(rail, n, &frame);
-	grant = grant_of_copied(rail, &frame);
-	return grant ? post_write(rail, n, &frame, rail->link->ring, grant)
-		     : post_small(rail, n, &frame);
+	return post_data(rail, n, &frame);
 }
 
 /* The next frame to post; false = none, or no room for it. */
@@ -304,6 +318,19 @@ static int post_grants(struct ib_rail *rail)
 	return ret ? ret : write_grants(link, &grants);
 }
 
+/* Before the grants: from the first one of GPU memory on nothing is to come in frames. */
+static int tell_frames(struct ib_rail *rail)
+{
+	struct ib_link *link = rail->link;
+	uint32_t frames = recv_takes_frames((struct recv_comm *)rail->tcp.base.comm);
+
+	if (frames == rail->takes_frames || !ib_link_has_room(link, 1))
+		return 0;
+	rail->takes_frames = frames;
+	return ib_link_write(link, &frames, sizeof(frames),
+			     link->peer.addr + offsetof(struct anynet_wire_board, frames));
+}
+
 /* A grant that answers an RTS tells where to, too. */
 static int complete_grant(struct ib_rail *rail, uint8_t *frame, size_t *bytes)
 {
@@ -359,6 +386,8 @@ int ib_transmit_control(struct anynet_rail *base)
 		recv_grant_again(comm, base);
 	rail->granting = true;
 	ret = ib_link_tell(rail->link);
+	if (!ret)
+		ret = tell_frames(rail);
 	if (!ret)
 		ret = post_grants(rail);
 	if (!ret)

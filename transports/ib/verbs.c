@@ -51,6 +51,7 @@ static const struct symbol {
 	{ "ibv_set_ece", offsetof(struct verbs, set_ece), "IBVERBS_1.10", false },
 	{ "_ibv_query_gid_table", offsetof(struct verbs, query_gid_table), "IBVERBS_1.11", false },
 	{ "ibv_reg_dmabuf_mr", offsetof(struct verbs, reg_dmabuf_mr), "IBVERBS_1.12", false },
+	{ "ibv_query_port_speed", offsetof(struct verbs, query_port_speed), "IBVERBS_1.16", false },
 };
 
 static void keep(struct verbs *verbs, size_t offset, void *address)
@@ -103,4 +104,64 @@ void verbs_close(struct verbs *verbs)
 	if (verbs->library)
 		dlclose(verbs->library);
 	*verbs = (struct verbs){ .library = NULL };
+}
+
+/* --- libmlx5 --- */
+
+#define REG_DATA_DIRECT 1 /* MLX5DV_REG_DMABUF_ACCESS_DATA_DIRECT */
+
+/* As <infiniband/mlx5dv.h> of rdma-core 56 declares them. */
+static struct {
+	int (*data_direct_path)(struct ibv_context *context, char *path, size_t bytes);
+	struct ibv_mr *(*reg_dmabuf_mr)(struct ibv_pd *pd, uint64_t offset, size_t bytes,
+					uint64_t iova, int fd, int access, int mlx5_access);
+} mlx5;
+
+static void find_mlx5(const char *name, void *function, void *library)
+{
+	void *address = dlvsym(library, name, "MLX5_1.25");
+
+	memcpy(function, &address, sizeof(address));
+}
+
+/* libibverbs loads it for mlx5 devices; it stays. In tests libibverbs has its functions itself. */
+static bool open_mlx5(const struct verbs *verbs)
+{
+	void *library = verbs->library;
+
+	find_mlx5("mlx5dv_reg_dmabuf_mr", &mlx5.reg_dmabuf_mr, library);
+	if (!mlx5.reg_dmabuf_mr) {
+		library = dlopen("libmlx5.so.1", RTLD_NOW | RTLD_NOLOAD);
+		if (!library)
+			return false;
+		find_mlx5("mlx5dv_reg_dmabuf_mr", &mlx5.reg_dmabuf_mr, library);
+	}
+	find_mlx5("mlx5dv_get_data_direct_sysfs_path", &mlx5.data_direct_path, library);
+	return mlx5.reg_dmabuf_mr && mlx5.data_direct_path;
+}
+
+bool verbs_data_direct(const struct verbs *verbs, struct ibv_context *context, char *path,
+		       size_t path_bytes)
+{
+	static const char root[] = "/sys";
+
+	if (path_bytes < sizeof(root) || !open_mlx5(verbs))
+		return false;
+	memcpy(path, root, sizeof(root));
+	return !mlx5.data_direct_path(context, path + sizeof(root) - 1,
+				      path_bytes - (sizeof(root) - 1));
+}
+
+static struct ibv_mr *reg_data_direct(struct ibv_pd *pd, uint64_t offset, size_t bytes,
+				      uint64_t iova, int fd, int access)
+{
+	return mlx5.reg_dmabuf_mr(pd, offset, bytes, iova, fd, access, REG_DATA_DIRECT);
+}
+
+struct verbs verbs_by_data_direct(const struct verbs *verbs)
+{
+	struct verbs direct = *verbs;
+
+	direct.reg_dmabuf_mr = reg_data_direct;
+	return direct;
 }

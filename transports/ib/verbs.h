@@ -8,6 +8,7 @@
 #define ANYNET_VERBS_H
 
 #include <infiniband/verbs.h>
+#include <stdbool.h>
 #include <stddef.h>
 
 struct verbs {
@@ -48,6 +49,8 @@ struct verbs {
 				   size_t count, uint32_t flags, size_t entry_bytes); /* 1.11 */
 	struct ibv_mr *(*reg_dmabuf_mr)(struct ibv_pd *pd, uint64_t offset, size_t bytes,
 					uint64_t iova, int fd, int access); /* 1.12 */
+	int (*query_port_speed)(struct ibv_context *context, uint32_t port,
+				uint64_t *speed); /* 1.16; in 100 Mb/s; EOPNOTSUPP: ask otherwise */
 };
 
 /*
@@ -59,5 +62,16 @@ int verbs_open(const char *file, struct verbs *verbs, char *why, size_t why_byte
 
 /* A table that is not open is fine. */
 void verbs_close(struct verbs *verbs);
+
+/*
+ * ConnectX-8 and newer: has the device a Data Direct engine, which reaches GPU memory by a PCI function of its own,
+ * next to the GPU? If so its directory in sysfs goes to `path`. Asks libmlx5 if libibverbs has loaded that
+ * (mlx5dv_get_data_direct_sysfs_path, rdma-core 56).
+ */
+bool verbs_data_direct(const struct verbs *verbs, struct ibv_context *context, char *path,
+		       size_t path_bytes);
+
+/* The same library, whose reg_dmabuf_mr registers for Data Direct engines. After verbs_data_direct has said yes. */
+struct verbs verbs_by_data_direct(const struct verbs *verbs);
 
 #endif

@@ -41,6 +41,7 @@ struct tcp_gpu {
 	int open;
 	uint32_t filled;
 	uint8_t *to; /* where its first byte goes */
+	bool polled; /* the GPU looks for flags there */
 };
 
 static struct piece *piece_at(struct tcp_gpu *tg, uint32_t i)
@@ -250,6 +251,7 @@ uint8_t *tcp_gpu_room(struct tcp_rail *rail, size_t *bytes)
 		tg->open = tg->tail - tg->head < PIECES ? gpu_bounce_take(tg->gpu) : NO_PIECE;
 		tg->filled = 0;
 		tg->to = rail->rx_dst;
+		tg->polled = recv_is_polled(rail->rx_msg);
 	}
 	*bytes = tg->open == NO_PIECE ? 0 : GPU_BOUNCE_BYTES - tg->filled;
 	return tg->open == NO_PIECE ? NULL : gpu_bounce_memory(tg->gpu, tg->open) + tg->filled;
@@ -269,7 +271,7 @@ static int copy_open(struct tcp_rail *rail)
 		return 0;
 	}
 	*piece_at(tg, tg->tail++) = (struct piece){ .bounce = bounce };
-	return gpu_copy_in(tg->gpu, bounce, tg->to, tg->filled) ? failed(rail) : 0;
+	return gpu_copy_in(tg->gpu, bounce, tg->to, tg->filled, tg->polled) ? failed(rail) : 0;
 }
 
 int tcp_gpu_filled(struct tcp_rail *rail, size_t bytes)

@@ -8,6 +8,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "libc_text.h"
 #include "probe.h"
 #include "sysfs.h"
 
@@ -98,6 +99,8 @@ void tcp_probe_table(const struct anynet_config *cfg, const struct netif_table *
 		return;
 	}
 	netif_choose(table, cfg, verdicts, &notes);
+	if (!probe->stands_by)
+		netif_prefer_ipoib(table, cfg, verdicts);
 	note(probe, "NCCL_SOCKET_IFNAME", notes.ifname);
 	note(probe, "NCCL_SOCKET_FAMILY", notes.family);
 	note(probe, cfg->socket_subnet, notes.subnet);
@@ -112,7 +115,8 @@ static void tcp_probe(const struct anynet_config *cfg, struct anynet_probe *prob
 
 	if (ret)
 		anynet_probe_verdict(probe, ANYNET_LINK_TCP, "interfaces", false,
-				     "the kernel does not list the interfaces (netlink): %s", strerror(-ret));
+				     "the kernel does not list the interfaces (netlink): %s",
+				     error_text(-ret));
 	tcp_probe_table(cfg, &table, ANYNET_SYSFS, probe);
 	netif_free(&table);
 }
