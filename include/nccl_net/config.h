@@ -18,82 +18,73 @@
 #define ANYNET_AUTO       (-1)
 #define ANYNET_LIST_BYTES 4096 /* of a list of NICs */
 
-enum anynet_transport_choice {
-	ANYNET_CHOOSE_AUTO,
-	ANYNET_CHOOSE_IB,
-	ANYNET_CHOOSE_TCP
-};
-enum anynet_switch {
-	ANYNET_SWITCH_AUTO = -1,
-	ANYNET_SWITCH_OFF = 0,
-	ANYNET_SWITCH_ON = 1
-};
+enum anynet_transport_choice { ANYNET_CHOOSE_AUTO, ANYNET_CHOOSE_IB, ANYNET_CHOOSE_TCP };
+enum anynet_switch { ANYNET_SWITCH_AUTO = -1, ANYNET_SWITCH_OFF = 0, ANYNET_SWITCH_ON = 1 };
 
 struct anynet_config {
-	int transport;                  /* enum anynet_transport_choice; ANYNET_TRANSPORT */
-	bool ib_disable;                /* NCCL_IB_DISABLE */
+	int transport;	     /* enum anynet_transport_choice; ANYNET_TRANSPORT */
+	bool ib_disable;     /* NCCL_IB_DISABLE */
 	char ib_hca[ANYNET_LIST_BYTES]; /* NCCL_IB_HCA syntax (net-api.md §5.4); "" = all */
-	char ibverbs_lib[256];          /* file name tried first; "" = libibverbs.so.1 */
-	int ib_gid_index;       /* RoCE: this entry and no other; ANYNET_AUTO = choose well */
-	int ib_roce_version;    /* 1 or 2: the one preferred */
-	int ib_addr_family;     /* AF_INET or AF_INET6: the one preferred; AF_UNSPEC: any */
+	char ibverbs_lib[256]; /* file name tried first; "" = libibverbs.so.1 */
+	int ib_gid_index;      /* RoCE: this entry and no other; ANYNET_AUTO = choose well */
+	int ib_roce_version;   /* 1 or 2: the one preferred */
+	int ib_addr_family;    /* AF_INET or AF_INET6: the one preferred; AF_UNSPEC: any */
 	char ib_addr_range[64]; /* RoCE: GIDs in this network only: "addr/prefix"; "" = any */
-	int ib_flid_gid_index;  /* InfiniBand: this GID if it can be routed, else the first */
-	bool ib_merge_vfs;      /* virtual functions count as ports of the card they are of */
-	int ib_data_direct; /* 1: adapters' Data Direct engines instead of plain ones; 2: besides */
-	int ib_merge_nics;  /* 1: ports may be fused to one device; 2: virtual ones, too */
-	bool ib_pci_order;  /* devices by PCI address; false = in the kernel's order */
-	int ib_timeout;     /* QP's ack timeout: 4.096 us * 2^this */
-	int ib_retry_cnt;   /* QP's retries after that, 0 … 7 */
-	int ib_sl;          /* service level; ANYNET_AUTO = NCCL's traffic class, else 0 */
-	int ib_tc;          /* traffic class; ANYNET_AUTO = NCCL's, else 0 */
-	int ib_pkey;        /* index of the partition key */
-	int ib_adaptive;    /* adaptive routing: 0, 1; ANYNET_AUTO = on InfiniBand */
+	int ib_flid_gid_index; /* InfiniBand: this GID if it can be routed, else the first */
+	bool ib_merge_vfs;     /* virtual functions count as ports of the card they are of */
+	int ib_data_direct;    /* 1: adapters' Data Direct engines instead of plain ones; 2: besides */
+	int ib_merge_nics;     /* 1: ports may be fused to one device; 2: virtual ones, too */
+	bool ib_pci_order;     /* devices by PCI address; false = in the kernel's order */
+	int ib_timeout;	       /* QP's ack timeout: 4.096 us * 2^this */
+	int ib_retry_cnt;      /* QP's retries after that, 0 … 7 */
+	int ib_sl;	       /* service level; ANYNET_AUTO = NCCL's traffic class, else 0 */
+	int ib_tc;	       /* traffic class; ANYNET_AUTO = NCCL's, else 0 */
+	int ib_pkey;	       /* index of the partition key */
+	int ib_adaptive;       /* adaptive routing: 0, 1; ANYNET_AUTO = on InfiniBand */
 	size_t ib_ar_threshold; /* larger writes are posted for adaptive routing */
-	int ib_qps;             /* queue pairs of a comm */
-	bool ib_split;          /* … and is a message cut to go through several of them? */
-	bool ib_ece;            /* negotiate enhanced connections */
-	bool ib_loopback;       /* a port has to reach itself to be offered */
-	bool ib_cm;             /* connect queue pairs by the RDMA CM if both ends want that */
-	char rdmacm_lib[256];   /* file name tried first; "" = librdmacm.so.1 */
-	int ib_relaxed;         /* relaxed ordering: 0 = never; else where libibverbs knows it */
+	int ib_qps;            /* queue pairs of a comm */
+	bool ib_split;         /* … and is a message cut to go through several of them? */
+	bool ib_ece;           /* negotiate enhanced connections */
+	bool ib_loopback;      /* a port has to reach itself to be offered */
+	bool ib_cm;	       /* connect queue pairs by the RDMA CM if both ends want that */
+	char rdmacm_lib[256];  /* file name tried first; "" = librdmacm.so.1 */
+	int ib_relaxed;        /* relaxed ordering: 0 = never; else where libibverbs knows it */
 
-	int ib_peer_memory; /* enum anynet_switch: NICs reach GPU memory by a peer-memory module */
-	char cuda_lib[256]; /* CUDA driver library; "" = libcuda.so.1 */
+	int ib_peer_memory;    /* enum anynet_switch: NICs reach GPU memory by a peer-memory module */
+	char cuda_lib[256];    /* CUDA driver library; "" = libcuda.so.1 */
 	bool cuda_own_context; /* copies of GPU memory are made in a CUDA context of our own */
-	bool tcp_cuda;      /* TCP devices take GPU memory, which is copied through host memory */
-	bool flush_disable; /* what a NIC has written to GPU memory is not flushed */
+	bool tcp_cuda;	       /* TCP devices take GPU memory, which is copied through host memory */
+	bool flush_disable;    /* what a NIC has written to GPU memory is not flushed */
 
-	char socket_ifname
-		[ANYNET_LIST_BYTES]; /* NCCL_SOCKET_IFNAME syntax (§5.3); "" = choose well */
-	int socket_family;           /* AF_UNSPEC, AF_INET or AF_INET6 */
-	char socket_subnet[64]; /* prefer interfaces in this network: "addr[/prefix]"; "" = any */
-	int port_min, port_max; /* listening ports; 0, 0 = ephemeral */
+	char socket_ifname[ANYNET_LIST_BYTES]; /* NCCL_SOCKET_IFNAME syntax (§5.3); "" = choose well */
+	int socket_family;	 /* AF_UNSPEC, AF_INET or AF_INET6 */
+	char socket_subnet[64];	 /* prefer interfaces in this network: "addr[/prefix]"; "" = any */
+	int port_min, port_max;	 /* listening ports; 0, 0 = ephemeral */
 
-	int io_threads;      /* shared I/O threads of the process; ANYNET_AUTO */
-	int rails_per_nic;   /* TCP rails of a comm on each NIC pair; ANYNET_AUTO */
-	int stripe;          /* enum anynet_switch: one comm over all equal NICs */
+	int io_threads;	   /* shared I/O threads of the process; ANYNET_AUTO */
+	int rails_per_nic; /* TCP rails of a comm on each NIC pair; ANYNET_AUTO */
+	int stripe;	   /* enum anynet_switch: one comm over all equal NICs */
 	size_t eager_bytes;  /* sends up to this are copied and done at once */
 	size_t replay_bytes; /* size of a send comm's replay ring */
 	int keep_bytes; /* of large sends that are done before they are acknowledged; ANYNET_AUTO; 0 = none are */
 	size_t chunk_bytes;  /* largest chunk when a comm has several rails */
-	int zerocopy;        /* enum anynet_switch: MSG_ZEROCOPY */
+	int zerocopy;	     /* enum anynet_switch: MSG_ZEROCOPY */
 	int sndbuf_bytes;    /* SO_SNDBUF; ANYNET_AUTO = the kernel's autotuning */
 	int rcvbuf_bytes;    /* SO_RCVBUF; ANYNET_AUTO */
 	char congestion[16]; /* TCP_CONGESTION; "" = the kernel's */
 	int user_timeout_ms; /* keepalive's bound: silent loss of the peer's host */
 	int heal_timeout_ms; /* how long a comm waits without a rail; 0 = fails at once */
 	int stall_warn_ms;   /* requests without progress are warned about; 0 = never */
-	bool checksum;       /* CRC32C behind each chunk */
+	bool checksum;	     /* CRC32C behind each chunk */
 
-	int connect_timeout_ms;   /* one deadline for the whole of a connect or accept */
+	int connect_timeout_ms;	  /* one deadline for the whole of a connect or accept */
 	int handshake_timeout_ms; /* what an accepted stranger may take to say hello */
-	char allow[512]; /* "addr[/prefix],…" that may connect to us; "" = everybody, "none" */
-	char secret_file[256]; /* holds the secret that every peer has to know; "" = none */
-	int max_recvs;         /* grouped receives offered to NCCL, 1 … 8 */
-	bool profile;          /* hand network events to NCCL's profiler (v10+) */
-	char stats[256];       /* directory of the stats page, or "auto"; "" or "off" = none */
-	char dump_dir[256];    /* where failed comms write what happened to them; "" = nowhere */
+	char allow[512];	  /* "addr[/prefix],…" that may connect to us; "" = everybody, "none" */
+	char secret_file[256];	  /* holds the secret that every peer has to know; "" = none */
+	int max_recvs;		  /* grouped receives offered to NCCL, 1 … 8 */
+	bool profile;		  /* hand network events to NCCL's profiler (v10+) */
+	char stats[256];	  /* directory of the stats page, or "auto"; "" or "off" = none */
+	char dump_dir[256];	  /* where failed comms write what happened to them; "" = nowhere */
 
 	/* No settings: the launcher's names for the job and this process; "" = none found. */
 	char job[64], rank[16];
@@ -103,11 +94,7 @@ struct anynet_config {
 };
 
 /* Where a value came from, for `anynet config`. */
-enum anynet_config_source {
-	ANYNET_FROM_DEFAULT,
-	ANYNET_FROM_ENV,
-	ANYNET_FROM_ALIAS
-};
+enum anynet_config_source { ANYNET_FROM_DEFAULT, ANYNET_FROM_ENV, ANYNET_FROM_ALIAS };
 
 /*
  * One row. `initial` is written as a user would type it and goes through `parse` like any other

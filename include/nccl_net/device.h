@@ -19,14 +19,11 @@
 #define ANYNET_MEMBERS_MAX    8   /* NICs of a fused device (net-api.md §1.5) */
 #define ANYNET_NAME_BYTES     256 /* NCCL's topology keeps no more of a name */
 
-enum anynet_link {
-	ANYNET_LINK_TCP,
-	ANYNET_LINK_IB
-};
+enum anynet_link { ANYNET_LINK_TCP, ANYNET_LINK_IB };
 
 /* NCCL's pointer kinds (net-api.md §1.2). */
-#define ANYNET_PTR_HOST   0x1
-#define ANYNET_PTR_CUDA   0x2
+#define ANYNET_PTR_HOST	  0x1
+#define ANYNET_PTR_CUDA	  0x2
 #define ANYNET_PTR_DMABUF 0x4
 
 /* Immutable once the selector has published it, so any thread reads it without a lock.
@@ -44,8 +41,7 @@ struct anynet_device {
 	int max_comms;
 	int max_recvs;
 	int ptr_support; /* ANYNET_PTR_* */
-	char gpu_memory
-		[ANYNET_REASON_BYTES]; /* how it reaches GPU memory, or why not; "" = it is TCP's */
+	char gpu_memory[ANYNET_REASON_BYTES]; /* how it reaches GPU memory, or why not; "" = it is TCP's */
 	bool reg_is_global;
 	bool force_flush;
 

@@ -967,6 +967,7 @@ report)
 			tr -d ' \n' <"$work/json" | grep -qF -- "${text// /}" || fail "no '$text' in the report"
 		done
 	}
+	(umask 0 && true >"$work/json")
 	report "$work/json"
 	[ -s "$work/stdout" ] || fail "no findings are printed beside it"
 	[ "$(stat -c %a "$work/json")" = 600 ] || fail "others may read it"

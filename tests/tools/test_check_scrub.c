@@ -32,6 +32,7 @@ static void begin(bool keep_names)
 	setenv("SOME_API_TOKEN", "hunter22", 1);
 	setenv("NCCL_OWN_THING", "swordfish", 1);
 	setenv("SHORT_KEY", "1", 1);
+	setenv("LONG_PASSWORD", "hunter22-and-a-half\n\001", 1);
 	scrub_open(&scrub, &host, keep_names);
 }
 
@@ -42,6 +43,7 @@ static void test_hosts_and_users_have_numbers(void **state)
 	expect("gpu07 and GPU07 are one; xgpu07 and gpu07x are not",
 	       "host-1 and host-1 are one; xgpu07 and gpu07x are not");
 	expect("gpu07.example.com, gpu07.", "host-1, host-1.");
+	expect("login1.hpc.example.com:22, login1.", "host-2:22, host-2.");
 	expect("login1:29500", "host-2:29500");
 	expect("/home/alice/.nccl.conf and /home/alicex",
 	       "/home/user-1/.nccl.conf and /home/alicex");
@@ -71,6 +73,8 @@ static void test_secrets_go_in_any_case(void **state)
 	begin(true);
 	expect("gpu07 10.1.2.3 alice: xhunter22x, NCCL_OWN_THING=swordfish, 1",
 	       "gpu07 10.1.2.3 alice: x[secret]x, NCCL_OWN_THING=[secret], 1");
+	expect("hunter22-and-a-half\\x0a\\x01, hunter22-and ..., hunter2",
+	       "[secret], [secret] ..., hunter2");
 	scrub_close(&scrub);
 	assert_true(scrub_is_known("NCCL_IB_HCA"));
 	assert_true(scrub_is_known("ANYNET_TCP_RAILS"));

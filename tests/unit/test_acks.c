@@ -127,6 +127,28 @@ static void test_so_it_does_for_messages_without_bytes(void **state)
 	assert_int_equal(ack_came(), headers);
 }
 
+/* The sender's ring is used in its order: behind this one all may be full of what has been acknowledged. */
+static void test_a_message_that_was_overtaken_is_acknowledged_at_once(void **state)
+{
+	struct anynet_wire_frame frame = frame_data(1, 0, 0, 3);
+	struct anynet_request *reqs[3];
+
+	(void)state;
+	pair_open_recv(&pair, 2);
+	for (int i = 0; i < 3; i++)
+		reqs[i] = pair_irecv(&pair, data, 8, 0);
+	frame_put(pair.fds[1], &frame, "two");
+	pair_finish(&reqs[1], 1, NULL);
+	pair_idle(reqs[0]);
+	assert_int_equal(ack_came(), -1);
+	frame = frame_data(0, 0, 0, 3);
+	frame_put(pair.fds[0], &frame, "one");
+	pair_finish(&reqs[0], 1, NULL);
+	pair_idle(reqs[2]);
+	assert_int_equal(ack_came(), 2);
+	assert_int_equal(ack_came(), -1);
+}
+
 static void test_each_slot_is_acknowledged_once_in_any_order(void **state)
 {
 	struct anynet_wire_frame frame = frame_data(2, 0, ANYNET_FLAG_ACK, 3);
@@ -524,6 +546,7 @@ int main(void)
 		TEST(test_small_messages_are_acknowledged_by_the_quarter_of_the_slots),
 		TEST(test_acknowledgement_comes_before_the_replay_ring_is_full),
 		TEST(test_so_it_does_for_messages_without_bytes),
+		TEST(test_a_message_that_was_overtaken_is_acknowledged_at_once),
 		TEST(test_each_slot_is_acknowledged_once_in_any_order),
 		TEST(test_a_message_set_aside_is_acknowledged_before_anybody_receives_it),
 		TEST(test_a_small_send_is_done_without_an_ack_a_large_one_with_it),

@@ -8,6 +8,8 @@
 #include <cmocka.h>
 
 #include "fuzz/stub_cm.h"
+#include <nccl_net/util.h>
+
 #include "ib_ends.h"
 #include "support/capture.h"
 
@@ -311,6 +313,27 @@ static void test_a_sender_posts_no_more_than_the_peer_has_slots(void **state)
 	assert_int_equal(ib_link_credits(link), taken);
 }
 
+/* The peer's words about that may come in another order, and they may be nonsense. */
+static void test_slots_that_were_free_are_not_taken_back(void **state)
+{
+	static const struct {
+		uint32_t taken, credits;
+	} words[] = { { 5, 5 }, { 3, 0 }, { 0, 0 }, { 1000, 0 }, { UINT32_MAX, 0 }, { 7, 2 } };
+	static const uint8_t frame[sizeof(struct anynet_wire_frame)];
+
+	(void)state;
+	link = ib_connector(false);
+	for (size_t i = 0; i < ARRAY_SIZE(words); i++) {
+		while (ib_link_credits(link)) {
+			assert_int_equal(ib_link_say(link, frame, sizeof(frame), true), 0);
+			ib_complete(link);
+		}
+		assert_true(stub_write(link->qp, (uintptr_t)&link->board->consumed, link->mr->rkey,
+				       &words[i].taken, sizeof(words[i].taken)));
+		assert_int_equal(ib_link_credits(link), words[i].credits);
+	}
+}
+
 /* … which hears of free ones when half of them are, by a WRITE to its board. */
 static void test_a_receiver_tells_of_its_slots_in_time(void **state)
 {
@@ -530,6 +553,7 @@ int main(void)
 		T(test_nccls_traffic_class_is_the_wish_where_nothing_is_set),
 		T(test_where_packets_overtake_each_other_only_small_messages_are_one_request),
 		T(test_a_sender_posts_no_more_than_the_peer_has_slots),
+		T(test_slots_that_were_free_are_not_taken_back),
 		T(test_a_receiver_tells_of_its_slots_in_time),
 		T(test_the_queue_is_never_overrun),
 		T(test_a_sender_is_sure_when_what_it_wrote_has_come_back),

@@ -129,7 +129,10 @@ static FILE *open_file(const char *path)
 {
 	int fd = open(path, O_WRONLY | O_CREAT | O_TRUNC | O_CLOEXEC | O_NOFOLLOW, 0600);
 	FILE *file = fd < 0 ? NULL : fdopen(fd, "w");
+	struct stat st;
 
+	if (fd >= 0 && !fstat(fd, &st) && S_ISREG(st.st_mode) && fchmod(fd, 0600))
+		errno = 0; /* another's file that we may write to: he has it anyway */
 	if (!file && fd >= 0)
 		close(fd);
 	return file;

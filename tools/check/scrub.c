@@ -16,6 +16,7 @@
 #include "variables.h"
 
 #define SECRET_LEAST 4  /* bytes of a value worth hiding: a shorter one is in every text */
+#define SECRET_PART  12 /* … and of one that stands for all of it */
 #define SERIAL_LEAST 12 /* hexadecimal digits in a row that are taken for a serial number */
 #define TOKEN_BYTES  64
 #define HOSTS_BYTES  (256 << 10) /* that are read of /etc/hosts */
@@ -120,8 +121,12 @@ static void add_from_environment(struct scrub *scrub)
 		const char *value = strchr(*variable, '=');
 		char *name = value ? text_copy(*variable, (size_t)(value - *variable)) : NULL;
 
-		if (name && is_private(name) && strlen(value + 1) >= SECRET_LEAST)
-			add(&scrub->secrets, value + 1, strlen(value + 1));
+		if (name && is_private(name) && strlen(value + 1) >= SECRET_LEAST) {
+			char *text = text_printable(value + 1); /* as it is in findings */
+
+			add(&scrub->secrets, text, strlen(text));
+			free(text);
+		}
 		free(name);
 	}
 }
@@ -291,22 +296,50 @@ static char *append(char *text, char *more)
 	return both;
 }
 
+/* The bytes of a secret that are here: all of it, or so much that a longer text was cut; 0 = none. */
+static size_t secret_at(const struct text_list *secrets, const char *at)
+{
+	size_t most = 0;
+
+	for (size_t i = 0; i < secrets->count; i++) {
+		const char *secret = secrets->items[i];
+		size_t same = 0;
+
+		while (secret[same] && secret[same] == at[same])
+			same++;
+		if ((!secret[same] || same >= SECRET_PART) && same > most)
+			most = same;
+	}
+	return most;
+}
+
+/* ".example.com" behind a host's name. */
+static size_t domain_at(const char *at)
+{
+	size_t bytes = 0;
+
+	while (at[bytes] == '.' && isalpha((unsigned char)at[bytes + 1]))
+		for (bytes++; is_word(at[bytes]);)
+			bytes++;
+	return bytes;
+}
+
 /* What is in place of the beginning of `at`; NULL: nothing. The caller's; *bytes are replaced. */
 static char *replacement(struct scrub *scrub, const char *at, char before, size_t *bytes)
 {
 	const char *kind;
 	size_t number;
 
-	for (size_t i = 0; i < scrub->secrets.count; i++) {
-		*bytes = strlen(scrub->secrets.items[i]);
-		if (!strncmp(at, scrub->secrets.items[i], *bytes))
-			return text_format("[secret]");
-	}
+	*bytes = secret_at(&scrub->secrets, at);
+	if (*bytes)
+		return text_format("[secret]");
 	if (scrub->keep_names || isalnum((unsigned char)before))
 		return NULL;
 	number = is_word(before) ? 0 : name_at(&scrub->hosts, &scrub->seen_hosts, at, bytes);
-	if (number)
+	if (number) {
+		*bytes += domain_at(at + *bytes);
 		return text_format("host-%zu", number);
+	}
 	number = is_word(before) ? 0 : name_at(&scrub->users, &scrub->seen_users, at, bytes);
 	if (number)
 		return text_format("user-%zu", number);

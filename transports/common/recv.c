@@ -376,9 +376,10 @@ static uint32_t receives_ahead(const struct recv_comm *comm, const struct anynet
 
 bool recv_holds_grants(struct recv_comm *comm, const struct anynet_rail *rail)
 {
-	uint32_t until;
+	uint32_t until = rail->granted - (GRANTS_AHEAD - 1);
 
-	if (!comm->plain || rail->granted == comm->grantable)
+	if (!comm->plain || rail->granted == comm->grantable ||
+	    (int32_t)(comm->announced - until) >= 0)
 		return false;
 	until = rail->granted - (receives_ahead(comm, rail) - 1);
 	if ((int32_t)(comm->announced - until) >= 0)

@@ -49,7 +49,8 @@ void send_keep(struct send_comm *comm, struct send_msg *msg)
 	record = replay_take(&comm->kept, msg->bytes);
 	if (!record)
 		return;
-	memcpy((uint8_t *)record + REPLAY_RECORD_BYTES, msg->data, msg->bytes);
+	if (msg->bytes) /* else NCCL's buffer may be NULL */
+		memcpy((uint8_t *)record + REPLAY_RECORD_BYTES, msg->data, msg->bytes);
 	msg->data = (uint8_t *)record + REPLAY_RECORD_BYTES;
 	msg->kept = record;
 	send_complete(comm, msg);

@@ -7,6 +7,7 @@
 #ifndef ANYNET_IB_LINK_H
 #define ANYNET_IB_LINK_H
 
+#include <nccl_net/util.h>
 #include <nccl_net/wire.h>
 
 #include "ib_mr.h"
@@ -129,17 +130,20 @@ static inline bool ib_link_has_room(const struct ib_link *link, uint32_t wrs)
 	return link->wrs_posted - link->wrs_done + wrs <= IB_SQ_WRS;
 }
 
-/* Slots of the peer that are free, as far as known. What the peer writes may come in another order where
- * packets take several paths (adaptive routing): less than was known, or more than was posted, is passed over. */
+/* Slots of the peer that are free, as far as known; the board is looked at when none is. What the peer writes there may
+ * come in another order where packets take several paths (adaptive routing): less than was known, or more than was
+ * posted, is passed over. */
 static inline uint32_t ib_link_credits(struct ib_link *link)
 {
-	uint32_t told = __atomic_load_n(&link->board->consumed, __ATOMIC_ACQUIRE);
-	uint32_t taken = link->frames_posted - link->consumed;
+	uint32_t taken = link->frames_posted - link->consumed, told;
 
-	if (told - link->consumed <= taken) {
-		taken -= told - link->consumed;
-		link->consumed = told;
-	}
+	if (anynet_likely(taken < link->peer.slots))
+		return link->peer.slots - taken;
+	told = __atomic_load_n(&link->board->consumed, __ATOMIC_ACQUIRE);
+	if (told - link->consumed > taken)
+		return 0;
+	taken = link->frames_posted - told;
+	link->consumed = told;
 	return taken < link->peer.slots ? link->peer.slots - taken : 0;
 }
 

@@ -139,10 +139,10 @@ static void accept_port(struct ib_probe *probe, struct ibv_context *context,
 		return;
 	}
 	describe_port(probe, port, text, sizeof(text));
-	if (probe->found_count == PORTS_MAX)
-		anynet_probe_verdict(probe->out, ANYNET_LINK_IB, name, true, "%s", text);
-	else if (take_port(probe, context, device, number, port, text))
+	if (take_port(probe, context, device, number, port, text))
 		take_data_direct(probe, context, device, number, port, text);
+	else
+		anynet_probe_verdict(probe->out, ANYNET_LINK_IB, name, true, "%s", text);
 }
 
 static void probe_port(struct ib_probe *probe, struct ibv_context *context,
