@@ -663,6 +663,49 @@ static void where_cuda_cannot_flush_it_is_waited_for(struct test_net *net)
 	a_broken_flush_is_mended(net, false);
 }
 
+/* More than goes in one piece: a WRITE, and its frame behind it. The frame is lost, and the message comes again over TCP;
+ * what the WRITE has brought may not be seen when the buffer has the next one. */
+static void a_write_without_its_frame_is_flushed(struct test_net *net)
+{
+	enum {
+		LARGE = 5 << 20
+	};
+	unsigned char *host = malloc(LARGE);
+	struct buffer gpu, other;
+	struct link link;
+	void *mhandles[2];
+
+	need_nics(net);
+	check(host);
+	open_linked(net, &link);
+	buffer_alloc(&gpu, LARGE);
+	buffer_alloc(&other, BYTES);
+	mhandles[0] = flow_reg(net, link.recv, gpu.data, LARGE);
+	mhandles[1] = flow_reg(net, link.recv, other.data, BYTES);
+	for (uint64_t i = 0; i < 3; i++) {
+		struct transfer send = transfer_of(host, LARGE, 0, NULL),
+				recv = transfer_of(gpu.data, LARGE, 0, mhandles[0]);
+		struct flow flows[] = {
+			{ .comm = link.recv, .transfers = &recv, .count = 1 },
+			{ .comm = link.send, .is_send = true, .transfers = &send, .count = 1 },
+		};
+
+		pattern_fill(host, LARGE, i);
+		flows_run(net, flows, 2);
+		pattern_check(gpu.data, LARGE, i);
+		if (!i)
+			fake_order("fault lose send count=1000000");
+	}
+	check_ok(driver_dereg_mr(net->driver, link.recv, mhandles[1])); /* all is seen now */
+	pattern_check(gpu.data, LARGE, 2);
+	fake_order("heal");
+	check_ok(driver_dereg_mr(net->driver, link.recv, mhandles[0]));
+	buffer_free(&gpu);
+	buffer_free(&other);
+	link_close(net, &link);
+	free(host);
+}
+
 /* --- GPU memory that can be registered, and is not reached --- */
 
 #define LOST_PORTS                                                                           \
@@ -1425,6 +1468,8 @@ int main(int argc, char **argv)
 		  a_broken_queue_pair_for_flushes_is_made_again },
 		{ .name = "where_cuda_cannot_flush_it_is_waited_for",
 		  where_cuda_cannot_flush_it_is_waited_for },
+		{ .name = "a_write_without_its_frame_is_flushed",
+		  a_write_without_its_frame_is_flushed },
 		{ .name = "memory_whose_writes_are_lost_is_not_used",
 		  memory_whose_writes_are_lost_is_not_used,
 		  .settings = { "FAKE_VERBS=gpu peer-memory lossy; " LOST_PORTS } },
