@@ -17,13 +17,13 @@
 #include "net.h"
 #include "pinned.h"
 
-#define BOUNCES  64
-#define WAITED   2     /* of these for gpu_fetch and gpu_put, which give back what they take */
-#define WAIT_MS  10000 /* a GPU that copies nothing for so long is lost */
-#define SETTLES  3     /* tries to find out whether copies are under way */
+#define BOUNCES 64
+#define WAITED  2     /* of these for gpu_fetch and gpu_put, which give back what they take */
+#define WAIT_MS 10000 /* a GPU that copies nothing for so long is lost */
+#define SETTLES 3     /* tries to find out whether copies are under way */
 
 enum gpu_state {
-	GPU_NEW,   /* its pool is not made yet, or in part */
+	GPU_NEW, /* its pool is not made yet, or in part */
 	GPU_MADE,
 	GPU_LOST,  /* what is under way cannot be known any more: it is not called again */
 	GPU_RESET, /* the application has reset the device, and its context is gone: the same */
@@ -32,8 +32,8 @@ enum gpu_state {
 struct gpu {
 	int ordinal;
 	_Atomic enum gpu_state state;
-	void *primary; /* the device's context that the CUDA runtime uses … */
-	void *context; /* … and the one that copies are made in: ours, or that */
+	void *primary;   /* the device's context that the CUDA runtime uses … */
+	void *context;   /* … and the one that copies are made in: ours, or that */
 	void *out, *in;  /* streams, one each way */
 	uint8_t *memory; /* ours, so that it stays when the context goes … */
 	uint64_t pinned; /* … and CUDA's number for it as long as it is registered */
@@ -41,8 +41,8 @@ struct gpu {
 	_Atomic uint64_t bounces, waited; /* bits of those that are free */
 	_Atomic uint64_t unsure; /* of those that a copy may be under way of: a call has failed */
 	_Atomic bool is_short;
-	_Atomic int error; /* the last */
-	uint64_t scratch; /* 0 = not asked for yet */
+	_Atomic int error;  /* the last */
+	uint64_t scratch;   /* 0 = not asked for yet */
 	struct gpu *former; /* the same before it was reset: comms may still hold bounces of that */
 };
 
@@ -220,9 +220,10 @@ static int prove_context(struct gpu *gpu, const void *addr)
 	bounce = __builtin_ctzll(atomic_load(&gpu->bounces));
 	if (!gpu_copy_out(gpu, bounce, addr, 1) && !gpu_copy_wait(gpu, bounce))
 		return 0;
-	anynet_info("GPU %d: a CUDA context of our own does not reach the application's memory (%s), "
-		    "copies are made in the application's",
-		    gpu->ordinal, gpu_why(gpu, text, sizeof(text)));
+	anynet_info(
+		"GPU %d: a CUDA context of our own does not reach the application's memory (%s), "
+		"copies are made in the application's",
+		gpu->ordinal, gpu_why(gpu, text, sizeof(text)));
 	if (!enter_context(gpu->context, 0, &call))
 		unmake_pool(gpu);
 	leave(gpu, &call, 0);
@@ -437,8 +438,8 @@ static int copy_of_lines(struct gpu *gpu, uint64_t to, const uint8_t *host, size
 		uint64_t stop = anynet_min(ends[i][1], line + end);
 
 		if (begin < stop)
-			error = all.cuda.memcpy_to_device(begin, host + (begin - to),
-							  stop - begin, gpu->in);
+			error = all.cuda.memcpy_to_device(begin, host + (begin - to), stop - begin,
+							  gpu->in);
 	}
 	return error;
 }
@@ -591,8 +592,8 @@ int gpu_flush(struct gpu *gpu)
 				? all.cuda.flush_writes(CUDA_FLUSH_CONTEXT, CUDA_FLUSH_TO_ALL)
 				: CUDA_NOT_SUPPORTED;
 	return leave(gpu, &call, error) && error == CUDA_NOT_SUPPORTED ? -EOPNOTSUPP
-	       : error                                               ? -EIO
-								      : 0;
+	       : error                                                 ? -EIO
+								       : 0;
 }
 
 int gpu_ordinal(const struct gpu *gpu)
@@ -613,7 +614,8 @@ void *gpu_scratch(struct gpu *gpu)
 			error = all.cuda.mem_alloc(&gpu->scratch, GPU_SCRATCH_BYTES + page);
 		leave(gpu, &call, error);
 	}
-	return error ? NULL : (void *)(uintptr_t)((gpu->scratch + page - 1) & ~(uint64_t)(page - 1));
+	return error ? NULL
+		     : (void *)(uintptr_t)((gpu->scratch + page - 1) & ~(uint64_t)(page - 1));
 }
 
 /* By PCIe where the driver knows that, which is what NCCL asks for where GPU and NIC are behind one switch

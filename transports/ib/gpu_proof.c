@@ -19,7 +19,11 @@
 #define DEADLINE_MS 10000
 #define POLL_NS     100000
 
-enum verdict { NOT_TRIED, REACHED, NOT_REACHED };
+enum verdict {
+	NOT_TRIED,
+	REACHED,
+	NOT_REACHED
+};
 
 static struct {
 	pthread_mutex_t lock; /* one proof at a time */
@@ -143,8 +147,9 @@ static int prove(struct proof *proof, struct ib_mr_cache *cache, const struct an
 		if (ret)
 			ret = unproven(proof, why);
 		else
-			ret = works(proof) ? try(proof)
-					   : unproven(proof, "a queue pair to itself brings nothing");
+			ret = works(proof)
+				      ? try(proof)
+				      : unproven(proof, "a queue pair to itself brings nothing");
 		ib_self_unmake(proof->nic, &proof->self);
 		ib_mr_put(cache, made);
 	} else {

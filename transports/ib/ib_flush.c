@@ -15,13 +15,13 @@
 #include "net.h"
 #include "pinned.h"
 
-#define TICKET_BITS 48  /* of a ticket that count; above is which queue pair gave it */
+#define TICKET_BITS 48 /* of a ticket that count; above is which queue pair gave it */
 #define POLL_BATCH  16
 #define RETRY_MS    1000  /* between tries to make it again */
 #define DRAIN_MS    10000 /* a READ that is not over by then never will be */
 
 enum flush_state {
-	FLUSH_NONE,   /* not made yet */
+	FLUSH_NONE, /* not made yet */
 	FLUSH_READY,
 	FLUSH_BROKEN, /* what there is of it is of no use; ib_flush_mend makes another */
 };
