@@ -12,7 +12,7 @@
 #include <assert.h>
 #include <stdint.h>
 
-#define ANYNET_WIRE_VERSION 6
+#define ANYNET_WIRE_VERSION 7
 #define ANYNET_HANDLE_MAGIC 0x3148544e594e41ffull /* ff "ANYNTH1" */
 #define ANYNET_HELLO_MAGIC  0x314f4c454e4e41ffull /* ff "ANNELO1" */
 #define ANYNET_TOKEN_BYTES  16

@@ -663,6 +663,46 @@ static void where_cuda_cannot_flush_it_is_waited_for(struct test_net *net)
 	a_broken_flush_is_mended(net, false);
 }
 
+/* --- GPU memory that can be registered, and is not reached --- */
+
+#define LOST_PORTS                                                                           \
+	"device fake0 dmabuf; port layer=eth gid=0,127.0.0.1,v2,lo; device fake1 dmabuf; " \
+	"port layer=eth gid=0,127.0.0.1,v2,lo"
+
+/* One WARN says why, and that it goes over TCP, where it is copied through host memory. */
+static void check_not_reached(struct test_net *net, const char *says)
+{
+	char line[CAPTURE_LINE_BYTES];
+	struct link links[3];
+
+	need_nics(net);
+	capture_allow_warn();
+	for (int i = 0; i < 3; i++) {
+		link_open(net, &links[i]);
+		link_check(net, &links[i], BYTES);
+		link_check(net, &links[i], 100);
+	}
+	check(capture_find(CAPTURE_WARN, "going on over TCP", line));
+	check_that(strstr(line, says), "no word of '%s' in: %s", says, line);
+	/* one for each port, and that is all */
+	check(capture_count(CAPTURE_WARN, "is not reached by GPUDirect RDMA") <= 2);
+	check_int(capture_count(CAPTURE_WARN, NULL),
+		  capture_count(CAPTURE_WARN, "is not reached by GPUDirect RDMA"));
+	check(capture_count(CAPTURE_INFO, "as has been told") > 0);
+	for (int i = 0; i < 3; i++)
+		link_close(net, &links[i]);
+}
+
+static void memory_whose_writes_are_lost_is_not_used(struct test_net *net)
+{
+	check_not_reached(net, "other bytes than an RDMA WRITE has put there");
+}
+
+static void memory_that_cannot_be_read_is_not_used(struct test_net *net)
+{
+	check_not_reached(net, "an RDMA READ of its memory fails with status 11");
+}
+
 /* --- copies that take long --- */
 
 /* A message with copies on the streams, at one end or both. */
@@ -1350,7 +1390,7 @@ static void a_pool_is_all_that_is_kept(struct test_net *net)
 	check_int(now.pinned_bytes, first.pinned_bytes);
 	check_int(now.streams, first.streams);
 	check_int(now.events, first.events);
-	check_int(now.allocations, 0);
+	check_int(now.allocations, first.allocations);
 	check_int(now.waiting, 0);
 }
 
@@ -1385,6 +1425,12 @@ int main(int argc, char **argv)
 		  a_broken_queue_pair_for_flushes_is_made_again },
 		{ .name = "where_cuda_cannot_flush_it_is_waited_for",
 		  where_cuda_cannot_flush_it_is_waited_for },
+		{ .name = "memory_whose_writes_are_lost_is_not_used",
+		  memory_whose_writes_are_lost_is_not_used,
+		  .settings = { "FAKE_VERBS=gpu peer-memory lossy; " LOST_PORTS } },
+		{ .name = "memory_that_cannot_be_read_is_not_used",
+		  memory_that_cannot_be_read_is_not_used,
+		  .settings = { "FAKE_VERBS=gpu peer-memory unflushed unreadable; " LOST_PORTS } },
 		{ .name = "dereg_waits_for_copies", dereg_waits_for_copies },
 		{ .name = "slow_copies_are_waited_for", slow_copies_are_waited_for },
 		{ .name = "copies_go_on_when_the_connection_breaks",

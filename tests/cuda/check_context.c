@@ -150,6 +150,65 @@ static void a_released_context_takes_all_with_it(void)
 	rig_end(2);
 }
 
+/* Streams are of one context, memory is not. */
+static void made_contexts_share_memory_only(void)
+{
+	CUcontext primary = rig_begin(), made, seen;
+	CUdeviceptr device = device_alloc(64);
+	char *pinned = pinned_alloc(64);
+	CUstream theirs = stream_new(), ours;
+	int least, greatest;
+
+	check_ok(rig.cuda.cuCtxCreate_v2(&made, 0, 0));
+	check_ok(rig.cuda.cuCtxGetCurrent(&seen));
+	check(seen == made && made != primary);
+	check_ok(rig.cuda.cuCtxGetStreamPriorityRange(&least, &greatest));
+	check(greatest < least);
+	check_ok(rig.cuda.cuStreamCreateWithPriority(&ours, 1, greatest));
+	strcpy(view_of(device, 64), "shared");
+	check_ok(rig.cuda.cuMemcpyDtoHAsync_v2(pinned, device, 64, ours));
+	check_ok(rig.cuda.cuStreamSynchronize(ours));
+	check(!strcmp(pinned, "shared"));
+	check_int(rig.cuda.cuStreamQuery(theirs), CUDA_ERROR_INVALID_HANDLE);
+	check_ok(rig.cuda.cuCtxDestroy_v2(made));
+	check_int(rig.cuda.cuStreamQuery(ours), CUDA_ERROR_CONTEXT_IS_DESTROYED);
+	check_ok(rig.cuda.cuCtxPopCurrent_v2(&seen));
+	check_ok(rig.cuda.cuStreamDestroy_v2(theirs));
+	check_ok(rig.cuda.cuMemFree_v2(device));
+	check_ok(rig.cuda.cuMemFreeHost(pinned));
+	rig_end(2);
+}
+
+/* The context stays retained, and other contexts are as they were; registered memory is the caller's. */
+static void a_reset_empties_the_primary_context(void)
+{
+	CUcontext primary = rig_begin(), made, seen;
+	CUdeviceptr device = device_alloc(64);
+	CUstream stream = stream_new();
+	static char ours[4096];
+	uint64_t id = 0;
+
+	pinned_alloc(64);
+	check_ok(rig.cuda.cuMemHostRegister_v2(ours, sizeof(ours), 1));
+	check_ok(rig.cuda.cuPointerGetAttribute(&id, CU_POINTER_ATTRIBUTE_BUFFER_ID,
+						(CUdeviceptr)ours));
+	check(id);
+	check_ok(rig.cuda.cuCtxCreate_v2(&made, 0, 0));
+	check_ok(rig.cuda.cuDevicePrimaryCtxReset_v2(0));
+	ours[0] = 1;
+	check_int(rig.cuda.cuPointerGetAttribute(&id, CU_POINTER_ATTRIBUTE_BUFFER_ID,
+						 (CUdeviceptr)ours),
+		  CUDA_ERROR_INVALID_VALUE);
+	check(!rig.view((void *)device, 64));
+	check_int(counts_now().pinned, 0);
+	check_ok(rig.cuda.cuCtxDestroy_v2(made));
+	check_ok(rig.cuda.cuCtxPopCurrent_v2(&seen));
+	check_ok(rig.cuda.cuCtxGetCurrent(&seen));
+	check(seen == primary);
+	check_int(rig.cuda.cuStreamQuery(stream), CUDA_ERROR_INVALID_HANDLE);
+	rig_end(1);
+}
+
 static void a_forked_child_has_no_cuda(void)
 {
 	CUdeviceptr memory;
@@ -181,6 +240,8 @@ const struct check context_checks[] = {
 	{ "every thread has its own", every_thread_has_its_own, NULL },
 	{ "work needs a context", work_needs_a_context, NULL },
 	{ "a released context takes all with it", a_released_context_takes_all_with_it, NULL },
+	{ "made contexts share memory only", made_contexts_share_memory_only, NULL },
+	{ "a reset empties the primary context", a_reset_empties_the_primary_context, NULL },
 	{ "a forked child has no CUDA", a_forked_child_has_no_cuda, NULL },
 	{ NULL, NULL, NULL },
 };

@@ -248,6 +248,72 @@ static void a_stream_may_go_before_its_work(void)
 	rig_end(0);
 }
 
+/* What cannot begin holds up those behind it in the queue, which are of its priority. */
+static void streams_of_one_priority_share_a_queue(void)
+{
+	CUstream blocking, streams[2];
+	CUdeviceptr device;
+	char *pinned;
+
+	rig_begin();
+	device = device_alloc(64);
+	pinned = pinned_alloc(64);
+	check_ok(rig.cuda.cuStreamCreate(&blocking, 0));
+	for (int i = 0; i < 2; i++)
+		check_ok(rig.cuda.cuStreamCreateWithPriority(&streams[i], 1, -i));
+	order("busy on; queues one");
+	check_ok(rig.cuda.cuMemcpyDtoHAsync_v2(pinned, device, 8, blocking));
+	for (int i = 0; i < 2; i++)
+		check_ok(rig.cuda.cuMemcpyDtoHAsync_v2(pinned + 8 + 8 * i, device, 8, streams[i]));
+	check_ok(rig.cuda.cuStreamSynchronize(streams[1]));
+	check_int(rig.cuda.cuStreamQuery(streams[0]), CUDA_ERROR_NOT_READY);
+	order("busy off");
+	check_ok(rig.cuda.cuStreamSynchronize(streams[0]));
+	for (int i = 0; i < 2; i++)
+		check_ok(rig.cuda.cuStreamDestroy_v2(streams[i]));
+	check_ok(rig.cuda.cuStreamDestroy_v2(blocking));
+	check_ok(rig.cuda.cuMemFree_v2(device));
+	check_ok(rig.cuda.cuMemFreeHost(pinned));
+	rig_end(0);
+}
+
+/* Rows of 20 bytes, 100 apart there and 50 apart here; what lies between them stays. */
+static void rows_are_copied_in_sectors(void)
+{
+	struct cuda_copy_2d copy = { .from_type = CU_MEMORYTYPE_HOST,
+				     .from_pitch = 50,
+				     .to_type = CU_MEMORYTYPE_DEVICE,
+				     .to_pitch = 100,
+				     .width = 20,
+				     .rows = 10 };
+	CUdeviceptr device;
+	char *pinned, *view;
+	CUstream stream;
+
+	rig_begin();
+	device = device_alloc(1000);
+	pinned = pinned_alloc(500);
+	view = view_of(device, 1000);
+	stream = stream_new();
+	for (int i = 0; i < 500; i++)
+		pinned[i] = (char)(i % 50);
+	memset(view, 99, 1000);
+	copy.from_host = pinned + 3;
+	copy.to_device = device + 7;
+	order("sectors on");
+	check_ok(rig.cuda.cuMemcpy2DAsync_v2(&copy, stream));
+	check_ok(rig.cuda.cuStreamSynchronize(stream));
+	for (int i = 0; i < 1000; i++) {
+		int column = i % 100 - 7;
+
+		check_int(view[i], column >= 0 && column < 20 ? 3 + column : 99);
+	}
+	check_ok(rig.cuda.cuStreamDestroy_v2(stream));
+	check_ok(rig.cuda.cuMemFree_v2(device));
+	check_ok(rig.cuda.cuMemFreeHost(pinned));
+	rig_end(0);
+}
+
 const struct check stream_checks[] = {
 	{ "copies move bytes", copies_move_bytes, NULL },
 	{ "copies are held back", copies_are_held_back, NULL },
@@ -259,5 +325,7 @@ const struct check stream_checks[] = {
 	{ "handles are checked", handles_are_checked, "device; device" },
 	{ "memory freed too early", memory_freed_too_early, NULL },
 	{ "a stream may go before its work", a_stream_may_go_before_its_work, NULL },
+	{ "streams of one priority share a queue", streams_of_one_priority_share_a_queue, NULL },
+	{ "rows are copied in sectors", rows_are_copied_in_sectors, NULL },
 	{ NULL, NULL, NULL },
 };

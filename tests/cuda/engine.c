@@ -18,6 +18,11 @@ void engine_wake(void)
 	pthread_cond_signal(&work);
 }
 
+size_t copy_span(const struct copy *copy, size_t pitch)
+{
+	return copy->bytes ? (copy->rows - 1) * pitch + copy->width : 0;
+}
+
 /* Its first copy is taken off the stream. */
 static void copy_finish(struct fake_stream *stream)
 {
@@ -96,8 +101,10 @@ void copy_bytes(char *to, const char *from, size_t bytes, bool to_device)
 static void copy_do(struct fake_stream *stream)
 {
 	const struct copy *copy = STAILQ_FIRST(&stream->copies);
-	const struct allocation *device = allocation_at(copy->device, copy->bytes, true);
-	const struct allocation *host = allocation_at((uintptr_t)copy->host, copy->bytes, false);
+	const struct allocation *device =
+		allocation_at(copy->device, copy_span(copy, copy->device_pitch), true);
+	const struct allocation *host =
+		allocation_at((uintptr_t)copy->host, copy_span(copy, copy->host_pitch), false);
 	CUresult *error = &stream->context->error;
 	char *view;
 
@@ -124,7 +131,7 @@ static void copy_do(struct fake_stream *stream)
 	}
 	if (!*error) {
 		fake.counts.copies++;
-		fake.counts.copied_bytes += copy->rows * copy->width;
+		fake.counts.copied_bytes += copy->bytes;
 	}
 	copy_finish(stream);
 }
@@ -212,8 +219,10 @@ static bool overlap(const struct copy *copy, uintptr_t at, size_t bytes)
 {
 	uintptr_t host = (uintptr_t)copy->host;
 
-	return copy->bytes && ((copy->device < at + bytes && at < copy->device + copy->bytes) ||
-			       (host < at + bytes && at < host + copy->bytes));
+	return copy->bytes && ((copy->device < at + bytes &&
+				at < copy->device + copy_span(copy, copy->device_pitch)) ||
+			       (host < at + bytes &&
+				at < host + copy_span(copy, copy->host_pitch)));
 }
 
 bool copies_touch(uintptr_t at, size_t bytes)

@@ -66,7 +66,7 @@ struct copy {
 	STAILQ_ENTRY(copy) next;
 	uintptr_t device;
 	char *host;
-	size_t bytes; /* from the first to the last, on the side whose rows lie farther apart */
+	size_t bytes; /* in all */
 	size_t width, rows, device_pitch, host_pitch;
 	bool to_device;
 	uint64_t number; /* among all of the process */
@@ -163,6 +163,7 @@ void streams_end(const struct fake_context *context);
 CUresult engine_start(void);
 void engine_wake(void); /* look again what can be done */
 void copy_queue(struct fake_stream *stream, const struct copy *copy);
+size_t copy_span(const struct copy *copy, size_t pitch); /* from its first byte to its last */
 void copy_bytes(char *to, const char *from, size_t bytes, bool to_device);
 void copies_drop(struct fake_stream *stream); /* but for the one under way */
 CUresult stream_wait(struct fake_stream *stream,

@@ -224,11 +224,11 @@ static CUresult copy_refusal(const struct copy *copy, bool pinned)
 {
 	if (!copy->bytes)
 		return CUDA_SUCCESS;
-	if (!allocation_at(copy->device, copy->bytes, true))
+	if (!allocation_at(copy->device, copy_span(copy, copy->device_pitch), true))
 		return misuse(CUDA_ERROR_INVALID_VALUE,
 			      "%zu bytes at %#lx are not within an allocation", copy->bytes,
 			      copy->device);
-	if (pinned && !allocation_at((uintptr_t)copy->host, copy->bytes, false))
+	if (pinned && !allocation_at((uintptr_t)copy->host, copy_span(copy, copy->host_pitch), false))
 		return misuse(CUDA_ERROR_INVALID_VALUE,
 			      "%zu bytes at %p are not pinned: this would wait for the copy",
 			      copy->bytes, (void *)copy->host);
@@ -273,13 +273,12 @@ CUresult cuMemcpy2DAsync_v2(const struct cuda_copy_2d *asked, CUstream stream)
 		.host_pitch = to_device ? asked->from_pitch : asked->to_pitch,
 		.to_device = to_device,
 	};
-	size_t pitch = copy.device_pitch > copy.host_pitch ? copy.device_pitch : copy.host_pitch;
 
 	if (asked->from_x || asked->from_y || asked->to_x || asked->to_y ||
 	    asked->from_type + asked->to_type != CU_MEMORYTYPE_HOST + CU_MEMORYTYPE_DEVICE ||
 	    asked->width > asked->from_pitch || asked->width > asked->to_pitch)
 		return CUDA_ERROR_INVALID_VALUE;
-	copy.bytes = copy.rows && copy.width ? (copy.rows - 1) * pitch + copy.width : 0;
+	copy.bytes = copy.rows * copy.width;
 	return copy_async("cuMemcpy2DAsync", stream, copy);
 }
 
@@ -321,11 +320,17 @@ CUresult cuMemcpyHtoD_v2(CUdeviceptr to, const void *from, size_t bytes)
 	return copy_now("cuMemcpyHtoD", (struct copy){ .device = to,
 						       .host = (char *)(uintptr_t)from,
 						       .bytes = bytes,
+						       .width = bytes,
+						       .rows = 1,
 						       .to_device = true });
 }
 
 CUresult cuMemcpyDtoH_v2(void *to, CUdeviceptr from, size_t bytes)
 {
 	return copy_now("cuMemcpyDtoH",
-			(struct copy){ .device = from, .host = to, .bytes = bytes });
+			(struct copy){ .device = from,
+				       .host = to,
+				       .bytes = bytes,
+				       .width = bytes,
+				       .rows = 1 });
 }

@@ -17,8 +17,9 @@
  *                               gid=INDEX,ADDRESS|none[,ib|v1|v2[,NETDEV]]
  *   list errno=ERRNO            the list of devices cannot be had
  *   memlock BYTES               that much may be registered
- *   gpu [peer-memory] [unflushed]   GPU memory may be registered by its address; what is written there
- *                               is seen late (gpu.c)
+ *   gpu [peer-memory] [unflushed] [lossy] [unreadable]
+ *                               GPU memory may be registered by its address; what is written there
+ *                               is seen late (gpu.c), or never; READs of it fail
  *   hurry N                     timeouts are N times shorter than real ones (64), at least 1 ms
  *   progress caller|thread      who posts also sends (caller), or always the library's thread
  *   wire DIRECTORY              processes with the same one reach each other; if nothing is said,

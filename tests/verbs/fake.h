@@ -251,7 +251,7 @@ struct fake {
 	uint64_t memlock;            /* bytes */
 	unsigned hurry;              /* times are so many times shorter */
 	bool by_thread;              /* the engine thread sends, not who posts */
-	bool peer_memory, unflushed; /* describe.c */
+	bool peer_memory, unflushed, lossy, unreadable; /* describe.c */
 	char wire[80];               /* directory; "" = this process is alone */
 	uint32_t slot, next_key;
 	struct fake_verbs_counts counts; /* but for these two, which take no lock: */
@@ -317,7 +317,8 @@ int gpu_pin(void *addr, size_t bytes, char **view); /* view = NULL: not a GPU's;
 char *gpu_pin_dmabuf(int fd, uint64_t offset, size_t bytes); /* NULL: not of CUDA's */
 void gpu_unpin(const char *view);
 bool gpu_is_freed(const void *addr);                      /* that has been pinned */
-bool gpu_write(char *to, const char *from, size_t bytes); /* true: it will be seen later */
+bool gpu_write(char *to, const char *from, size_t bytes); /* true: it will be seen later, or never */
+bool gpu_refuses_read(const char *from);
 void gpu_read(const struct span *spans, int count);       /* an adapter is going to */
 void gpu_show(void);                                      /* what has been written */
 

@@ -7,6 +7,10 @@
  * from GPU memory by an adapter, or CUDA has flushed, which is what real ones need. So it is always by an adapter's
  * Data Direct engine (ConnectX-8): data goes by its own PCI function, completions by another way (NCCL
  * src/graph/paths.cc:588@v2.30.7).
+ *
+ * With "lossy" it never is, and with "unreadable" READs of it fail: so it is where PCI bridges send what is for another
+ * device upwards (Access Control Services), and nothing there takes it. WRITEs are posted, nobody hears
+ * of them (NVIDIA's documents on GPUDirect RDMA and NCCL's on troubleshooting tell of ACS).
  */
 #include "fake.h"
 
@@ -35,12 +39,16 @@ int gpu_set(char *words)
 {
 	const char *word;
 
-	fake.peer_memory = fake.unflushed = false;
+	fake.peer_memory = fake.unflushed = fake.lossy = fake.unreadable = false;
 	while ((word = strtok_r(words, " \t", &words))) {
 		if (!strcmp(word, "peer-memory"))
 			fake.peer_memory = true;
 		else if (!strcmp(word, "unflushed"))
 			fake.unflushed = true;
+		else if (!strcmp(word, "lossy"))
+			fake.lossy = true;
+		else if (!strcmp(word, "unreadable"))
+			fake.unreadable = true;
 		else
 			return -EINVAL;
 	}
@@ -118,11 +126,18 @@ static const struct fake_mr *mr_of_gpu(const char *at)
 	return NULL;
 }
 
+bool gpu_refuses_read(const char *from)
+{
+	return fake.unreadable && mr_of_gpu(from);
+}
+
 bool gpu_write(char *to, const char *from, size_t bytes)
 {
 	const struct fake_mr *mr = mr_of_gpu(to);
 	struct late_write *write;
 
+	if (mr && fake.lossy)
+		return true;
 	if (!mr || !(fake.unflushed || mr->direct))
 		return false;
 	write = malloc(sizeof(*write) + bytes);

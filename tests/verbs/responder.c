@@ -186,6 +186,10 @@ static void apply_read(struct fake_qp *qp, const struct request *request, struct
 		refuse(reply, IBV_WC_REM_ACCESS_ERR);
 		return;
 	}
+	if (gpu_refuses_read(reply->data)) {
+		refuse(reply, IBV_WC_REM_OP_ERR);
+		return;
+	}
 	gpu_read(&(struct span){ .at = (char *)(uintptr_t)reply->data, .bytes = 1 }, 1);
 }
 

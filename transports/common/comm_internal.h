@@ -304,7 +304,8 @@ int comm_gpu_failed(struct anynet_comm *comm, const struct anynet_rail *rail) AN
 /* --- ib_memory.c --- */
 
 /* Register *mr (its addr and bytes) on the ports of an IB device; `is_flushed`: what is written to it there
- * will be, if it is a GPU's. 0, -ENODEV: none is there now, or -ENOMEM and `why`. */
+ * will be, if it is a GPU's. 0, -ENODEV: none is there now, or -ENOMEM and `why`; -EALREADY: the same, and the
+ * user has been told so. */
 int ib_memory_register(struct anynet_mr *mr, const struct anynet_device *dev, bool is_flushed,
 		       char *why, size_t why_bytes);
 

@@ -34,6 +34,7 @@ static const struct symbol {
 	ENTRY(event_create, "cuEventCreate", false),
 	ENTRY(event_record, "cuEventRecord", false),
 	ENTRY(event_query, "cuEventQuery", false),
+	ENTRY(mem_alloc, "cuMemAlloc_v2", false),
 	ENTRY(mem_host_register, "cuMemHostRegister_v2", false),
 	ENTRY(mem_host_unregister, "cuMemHostUnregister", false),
 	ENTRY(memcpy_to_host, "cuMemcpyDtoHAsync_v2", false),

@@ -65,6 +65,7 @@ struct cuda {
 	int (*event_create)(void **event, unsigned flags);
 	int (*event_record)(void *event, void *stream);
 	int (*event_query)(void *event); /* CUDA_NOT_READY: not yet */
+	int (*mem_alloc)(uint64_t *memory, size_t bytes);
 	int (*mem_host_register)(void *memory, size_t bytes, unsigned flags);
 	int (*mem_host_unregister)(void *memory);
 	int (*memcpy_to_host)(void *to, uint64_t from, size_t bytes, void *stream);

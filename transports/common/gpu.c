@@ -17,7 +17,6 @@
 #include "net.h"
 #include "pinned.h"
 
-#define GPUS_MAX 64
 #define BOUNCES  64
 #define WAITED   2     /* of these for gpu_fetch and gpu_put, which give back what they take */
 #define WAIT_MS  10000 /* a GPU that copies nothing for so long is lost */
@@ -43,6 +42,8 @@ struct gpu {
 	_Atomic uint64_t unsure; /* of those that a copy may be under way of: a call has failed */
 	_Atomic bool is_short;
 	_Atomic int error; /* the last */
+	uint64_t scratch; /* 0 = not asked for yet */
+	struct gpu *former; /* the same before it was reset: comms may still hold bounces of that */
 };
 
 static struct {
@@ -306,9 +307,14 @@ static int find(const void *addr, struct gpu **out, char *why, size_t why_bytes)
 	gpu = all.gpus[ordinal];
 	if (gpu && atomic_load(&gpu->state) == GPU_MADE)
 		check_context(gpu);
-	/* Of one that has been reset comms may still hold bounces: it stays, and they fail. */
-	if (!gpu || atomic_load(&gpu->state) == GPU_RESET)
-		gpu = all.gpus[ordinal] = calloc(1, sizeof(*gpu));
+	if (!gpu || atomic_load(&gpu->state) == GPU_RESET) {
+		struct gpu *former = gpu;
+
+		gpu = calloc(1, sizeof(*gpu));
+		if (gpu)
+			gpu->former = former;
+		all.gpus[ordinal] = gpu ? gpu : former;
+	}
 	if (!gpu) {
 		snprintf(why, why_bytes, "out of memory");
 		return -ENOMEM;
@@ -587,6 +593,27 @@ int gpu_flush(struct gpu *gpu)
 	return leave(gpu, &call, error) && error == CUDA_NOT_SUPPORTED ? -EOPNOTSUPP
 	       : error                                               ? -EIO
 								      : 0;
+}
+
+int gpu_ordinal(const struct gpu *gpu)
+{
+	return gpu->ordinal;
+}
+
+/* In the primary context, as the application's is, with room to begin it on a page. */
+void *gpu_scratch(struct gpu *gpu)
+{
+	size_t page = pinned_round(1);
+	struct call call;
+	int error = 0;
+
+	if (!gpu->scratch) {
+		error = enter_context(gpu->primary, check_context(gpu), &call);
+		if (!error)
+			error = all.cuda.mem_alloc(&gpu->scratch, GPU_SCRATCH_BYTES + page);
+		leave(gpu, &call, error);
+	}
+	return error ? NULL : (void *)(uintptr_t)((gpu->scratch + page - 1) & ~(uint64_t)(page - 1));
 }
 
 /* By PCIe where the driver knows that, which is what NCCL asks for where GPU and NIC are behind one switch

@@ -15,7 +15,9 @@
 #include <stddef.h>
 #include <stdint.h>
 
-#define GPU_BOUNCE_BYTES ((size_t)64 << 10)
+#define GPU_BOUNCE_BYTES  ((size_t)64 << 10)
+#define GPU_SCRATCH_BYTES ((size_t)64 << 10) /* of whole pages */
+#define GPUS_MAX          64
 
 struct gpu;
 
@@ -65,6 +67,13 @@ int gpu_flush(struct gpu *gpu);
 
 /* An fd for a dmabuf of these whole pages, the caller's; -EOPNOTSUPP: the driver is too old. */
 int gpu_dmabuf_fd(struct gpu *gpu, const void *addr, size_t bytes);
+
+/* CUDA's number for it, less than GPUS_MAX. */
+int gpu_ordinal(const struct gpu *gpu);
+
+/* GPU_SCRATCH_BYTES of the GPU's memory, for the life of the process: to free memory may wait for kernels. The
+ * caller sees to it that it is one thread's at a time. NULL = none (gpu_why). May block for as long as CUDA takes. */
+void *gpu_scratch(struct gpu *gpu);
 
 /* After gpu_of for `addr`. A unique id where CUDA does not tell. */
 struct memory_id gpu_memory_id(const void *addr, size_t bytes);

@@ -18,6 +18,15 @@ static bool unlink_comm(struct anynet_comm *comm, const char *why)
 	return true;
 }
 
+/* What concerns all comms, and the first one has warned of. */
+static void unlink_told(struct anynet_comm *comm, const char *why)
+{
+	if (unlink_comm(comm, why))
+		anynet_info("%s peer %s pid %u dev %s: going on over TCP: %s",
+			    comm->is_send ? "send to" : "receive from", comm->peer.host,
+			    comm->peer.pid, comm->dev->name, why);
+}
+
 void comm_unlink(struct anynet_comm *comm, const char *why)
 {
 	if (unlink_comm(comm, why))
@@ -83,6 +92,8 @@ static int register_on_nic(struct anynet_comm *comm, struct anynet_mr *mr, bool 
 		comm_enter(comm);
 	if (mr->way == MR_COPIED)
 		unlink_comm(comm, why);
+	else if (ret == -EALREADY)
+		unlink_told(comm, why);
 	else
 		comm_unlink(comm, why);
 	leave_links(comm);

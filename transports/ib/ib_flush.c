@@ -11,15 +11,12 @@
 #include <nccl_net/log.h>
 #include <nccl_net/util.h>
 
-#include "ib_loopback.h"
-#include "libc_text.h"
+#include "ib_self.h"
 #include "net.h"
 #include "pinned.h"
 
-#define DEPTH       256 /* under way at once */
 #define TICKET_BITS 48  /* of a ticket that count; above is which queue pair gave it */
 #define POLL_BATCH  16
-#define READS_MAX   16    /* that the queue pair has on their way at once, if the device can */
 #define RETRY_MS    1000  /* between tries to make it again */
 #define DRAIN_MS    10000 /* a READ that is not over by then never will be */
 
@@ -29,23 +26,17 @@ enum flush_state {
 	FLUSH_BROKEN, /* what there is of it is of no use; ib_flush_mend makes another */
 };
 
-struct queues {
-	struct ibv_cq *cq;
-	struct ibv_qp *qp;
-	struct ibv_mr *mr;
-};
-
 struct ib_flush {
 	_Atomic bool busy; /* the lock of what follows */
 	_Atomic enum flush_state state;
-	struct queues queues;
-	uint64_t generation; /* of them */
+	struct ib_self self;
+	uint64_t generation; /* of that */
 	uint64_t posted, done;
 	_Atomic uint64_t retry_ms; /* FLUSH_BROKEN: when to try again */
 	uint8_t *landing; /* the byte that is read goes here; a page, there as long as this is */
 };
 
-/* Who makes or unmakes queues, of any nic. Taken before the lock of a flush, which is not held meanwhile. */
+/* Who makes or unmakes queue pairs, of any nic. Taken before the lock of a flush, which is not held meanwhile. */
 static pthread_mutex_t making = PTHREAD_MUTEX_INITIALIZER;
 
 static bool try_enter(struct ib_flush *flush)
@@ -67,85 +58,25 @@ static void leave(struct ib_flush *flush)
 
 /* --- making --- */
 
-static void unmake(struct ib_nic *nic, struct queues *queues)
-{
-	if (queues->qp)
-		nic->verbs->destroy_qp(queues->qp);
-	if (queues->cq)
-		nic->verbs->destroy_cq(queues->cq);
-	if (queues->mr)
-		nic->verbs->dereg_mr(queues->mr);
-	*queues = (struct queues){ .qp = NULL };
-}
-
-static int make_queues(struct ib_nic *nic, const struct ib_flush *flush, struct queues *queues)
-{
-	struct ibv_qp_init_attr init = { .qp_type = IBV_QPT_RC,
-					 .cap = { .max_send_wr = DEPTH,
-						  .max_recv_wr = 1,
-						  .max_send_sge = 1,
-						  .max_recv_sge = 1 } };
-
-	queues->mr = nic->verbs->reg_mr(nic->pd, flush->landing, pinned_round(1),
-					IBV_ACCESS_LOCAL_WRITE);
-	if (queues->mr)
-		queues->cq = nic->verbs->create_cq(nic->context, DEPTH, NULL, NULL, 0);
-	init.send_cq = init.recv_cq = queues->cq;
-	if (queues->cq)
-		queues->qp = nic->verbs->create_qp(nic->pd, &init);
-	return queues->qp ? 0 : -ENOMEM;
-}
-
-static int make(struct ib_nic *nic, const struct ib_flush *flush, struct queues *queues, char *why,
-		size_t why_bytes)
-{
-	struct ibv_port_attr attr = ib_nic_attr(nic);
-	struct gid gid;
-	const struct ib_loop_port itself = {
-		.cfg = nic->cfg,
-		.verbs = nic->verbs,
-		.number = nic->port,
-		.attr = &attr,
-		.gid = &gid,
-		.timeout = (uint8_t)nic->cfg->ib_timeout,
-		.retries = (uint8_t)nic->cfg->ib_retry_cnt,
-		.reads = (uint8_t)anynet_max(
-			1, anynet_min(READS_MAX, anynet_min(nic->limits.max_qp_rd_atom,
-							    nic->limits.max_qp_init_rd_atom))),
-	};
-	char what[160];
-	int match, ret;
-
-	errno = 0;
-	ret = make_queues(nic, flush, queues);
-	if (ret)
-		snprintf(what, sizeof(what), "%s", errno ? error_text(errno) : "no reason given");
-	else
-		ret = ib_nic_choose_gid(nic, NULL, 0, &gid, &match, what, sizeof(what));
-	if (!ret)
-		ret = ib_loop_connect(&itself, queues->qp, what, sizeof(what));
-	if (!ret)
-		return 0;
-	snprintf(why, why_bytes, "a queue pair to flush GPU memory cannot be made: %s", what);
-	unmake(nic, queues);
-	return ret;
-}
-
-/* With `making`: new queues in place of those that there are. Flushes go on elsewhere meanwhile. */
+/* With `making`: a new queue pair in place of what there is. Flushes go on elsewhere meanwhile. */
 static int renew(struct ib_nic *nic, struct ib_flush *flush, char *why, size_t why_bytes)
 {
-	struct queues queues;
+	struct ib_self self;
+	char what[160];
 	int ret;
 
 	enter(flush);
-	queues = flush->queues;
-	flush->queues = (struct queues){ .qp = NULL };
+	self = flush->self;
+	flush->self = (struct ib_self){ .qp = NULL };
 	leave(flush);
-	unmake(nic, &queues);
-	ret = make(nic, flush, &queues, why, why_bytes);
+	ib_self_unmake(nic, &self);
+	ret = ib_self_make(nic, flush->landing, &self, what, sizeof(what));
+	if (ret)
+		snprintf(why, why_bytes, "a queue pair to flush GPU memory cannot be made: %s",
+			 what);
 	enter(flush);
 	if (!ret) {
-		flush->queues = queues;
+		flush->self = self;
 		flush->generation++;
 		flush->posted = flush->done = 0;
 		atomic_store(&flush->state, FLUSH_READY);
@@ -237,7 +168,7 @@ static ANYNET_COLD void broke(const struct ib_nic *nic, struct ib_flush *flush, 
 static void take_completions(const struct ib_nic *nic, struct ib_flush *flush)
 {
 	struct ibv_wc wcs[POLL_BATCH];
-	int n = ibv_poll_cq(flush->queues.cq, POLL_BATCH, wcs);
+	int n = ibv_poll_cq(flush->self.cq, POLL_BATCH, wcs);
 
 	for (int i = 0; i < n; i++) {
 		if (wcs[i].status != IBV_WC_SUCCESS) {
@@ -258,26 +189,19 @@ static bool is_ready(const struct ib_flush *flush)
 int ib_flush_post(struct ib_nic *nic, const void *addr, uint32_t rkey, uint64_t *ticket)
 {
 	struct ib_flush *flush = atomic_load_explicit(&nic->flush, memory_order_acquire);
-	struct ibv_sge sge;
-	struct ibv_send_wr wr = { .sg_list = &sge,
-				  .num_sge = 1,
-				  .opcode = IBV_WR_RDMA_READ,
-				  .send_flags = IBV_SEND_SIGNALED,
-				  .wr.rdma = { .remote_addr = (uintptr_t)addr, .rkey = rkey } },
-			   *bad;
 	int ret = -EIO;
 
 	if (!flush)
 		return -EIO;
 	if (!try_enter(flush))
 		return -EAGAIN;
-	if (is_ready(flush) && flush->posted - flush->done == DEPTH)
+	if (is_ready(flush) && flush->posted - flush->done == IB_SELF_DEPTH)
 		take_completions(nic, flush);
-	if (is_ready(flush) && flush->posted - flush->done == DEPTH) {
+	if (is_ready(flush) && flush->posted - flush->done == IB_SELF_DEPTH) {
 		ret = -EAGAIN;
 	} else if (is_ready(flush)) {
-		sge = (struct ibv_sge){ (uintptr_t)flush->landing, 1, flush->queues.mr->lkey };
-		ret = ibv_post_send(flush->queues.qp, &wr, &bad);
+		ret = ib_self_post(&flush->self, IBV_WR_RDMA_READ, flush->landing, 1,
+				   (uintptr_t)addr, rkey);
 		if (ret)
 			broke(nic, flush, ret);
 		ret = ret ? -EIO : 0;

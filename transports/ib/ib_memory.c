@@ -7,6 +7,7 @@
 #include <stdio.h>
 #include <unistd.h>
 
+#include "gpu_proof.h"
 #include "ib_flush.h"
 
 /* Caches by nic, found again by their number. Only ever added to. */
@@ -132,6 +133,15 @@ static int register_on(struct anynet_mr *mr, const struct anynet_device *port, b
 
 	if (!nic)
 		return -ENODEV;
+	if (mr->gpu && mr->bytes && mr->way != MR_COPIED) {
+		int number = number_of(nic), ret = 0;
+
+		if (number >= 0)
+			ret = gpu_prove(nic, (unsigned)number, table.entries[number].cache, mr,
+					get, why, why_bytes);
+		if (ret)
+			return ret;
+	}
 	if (mr->gpu && mr->way != MR_COPIED && is_flushed && ib_flush_prepare(nic, why, why_bytes))
 		return -ENOMEM;
 	return ib_memory_on(mr, nic, why, why_bytes) ? 0 : -ENOMEM;
@@ -146,7 +156,7 @@ int ib_memory_register(struct anynet_mr *mr, const struct anynet_device *dev, bo
 	for (int i = 0; i < anynet_members(dev); i++) {
 		int ret = register_on(mr, anynet_member(dev, i), is_flushed, why, why_bytes);
 
-		if (ret == -ENOMEM)
+		if (ret == -ENOMEM || ret == -EALREADY)
 			return ret;
 		result = ret ? result : 0;
 	}

@@ -148,6 +148,9 @@ void ib_leave_link(struct ib_rail *rail)
 	struct ib_link *link = rail->link, **end = &rail->rest;
 
 	ib_link_fence(link, NULL);
+	/* It may have written what no frame has told of, and what comes again another way. */
+	if (rail->tcp.base.comm->gpu)
+		((struct recv_comm *)rail->tcp.base.comm)->wrote |= ib_memory_bit(link->nic);
 	rail->link = NULL;
 	rail->granting = rail->asks = rail->takes_frames = false;
 	while (*end)
