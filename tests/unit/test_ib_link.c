@@ -432,14 +432,14 @@ static void test_a_proof_that_fails_names_the_step(void **state)
 	} ends[] = {
 		{ IBV_WC_RETRY_EXC_ERR,
 		  -ETIMEDOUT,
-		  { "packets of 4096 bytes do not get through: no answer to a WRITE",
-		    "packets of 4096 bytes do not get through: no answer to a READ",
-		    "packets of 32 bytes do not get through: no answer to a SEND" } },
+		  { "packets of 4096 bytes do not get through: no answer to a WRITE (status 12, vendor 0)",
+		    "packets of 4096 bytes do not get through: no answer to a READ (status 12, vendor 0)",
+		    "packets of 32 bytes do not get through: no answer to a SEND (status 12, vendor 0)" } },
 		{ IBV_WC_REM_ACCESS_ERR,
 		  -EREMOTEIO,
-		  { "a WRITE of 4096 bytes fails: Remote I/O error",
-		    "a READ of 4096 bytes fails: Remote I/O error",
-		    "a SEND of 32 bytes fails: Remote I/O error" } },
+		  { "a WRITE of 4096 bytes fails: Remote I/O error (status 10, vendor 0)",
+		    "a READ of 4096 bytes fails: Remote I/O error (status 10, vendor 0)",
+		    "a SEND of 32 bytes fails: Remote I/O error (status 10, vendor 0)" } },
 	};
 	char why[160];
 

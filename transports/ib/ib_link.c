@@ -175,7 +175,14 @@ static int status_errno(enum ibv_wc_status status)
 
 static void take_error(struct ib_link *link, const struct ibv_wc *wc)
 {
-	if (link->state != IB_LINK_BROKEN && wc->status != IBV_WC_WR_FLUSH_ERR)
+	bool flushed = wc->status == IBV_WC_WR_FLUSH_ERR;
+
+	if (!flushed && link->state != IB_LINK_BROKEN) {
+		link->status = wc->status;
+		link->vendor = wc->vendor_err;
+	}
+	/* Of a proof that fails the caller says it, who knows whether it is news. */
+	if (!flushed && link->state == IB_LINK_UP)
 		anynet_info("dev %s queue pair %u: completion with status %u, vendor %u",
 			    link->nic->dev->name, link->qp->qp_num, wc->status, wc->vendor_err);
 	broke(link, status_errno(wc->status));

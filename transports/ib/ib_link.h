@@ -88,6 +88,7 @@ struct ib_link {
 	bool is_send;
 	bool signal_all; /* it shares a ring: what is not known to have arrived holds up the others */
 	int err;         /* -errno, with IB_LINK_BROKEN */
+	uint32_t status, vendor; /* of the first completion with an error */
 	_Atomic bool failed; /* an async event said so; from another thread */
 	struct ib_mr
 		*ring; /* of its rail's comm, given back when the rail drops it; from this cache */

@@ -96,6 +96,24 @@ static const char *step_text(const struct ib_link *link)
 						: "a SEND";
 }
 
+static void describe(const struct ib_link *link, int err, char *why, size_t why_bytes)
+{
+	char completion[64] = "";
+
+	if (link->status)
+		snprintf(completion, sizeof(completion), " (status %u, vendor %#x)", link->status,
+			 link->vendor);
+	if (err == -EBADMSG)
+		snprintf(why, why_bytes, "a READ brings other bytes than were written");
+	else if (!err || err == -ETIMEDOUT)
+		snprintf(why, why_bytes,
+			 "packets of %u bytes do not get through: no answer to %s%s",
+			 step_bytes(link), step_text(link), completion);
+	else
+		snprintf(why, why_bytes, "%s of %u bytes fails: %s%s", step_text(link),
+			 step_bytes(link), error_text(-err), completion);
+}
+
 int ib_link_prove(struct ib_link *link, char *why, size_t why_bytes)
 {
 	int ret = ib_link_poll(link, NULL);
@@ -107,13 +125,6 @@ int ib_link_prove(struct ib_link *link, char *why, size_t why_bytes)
 	}
 	if (!ret && link->state == IB_LINK_UP)
 		return 0;
-	if (ret == -EBADMSG)
-		snprintf(why, why_bytes, "a READ brings other bytes than were written");
-	else if (!ret || ret == -ETIMEDOUT)
-		snprintf(why, why_bytes, "packets of %u bytes do not get through: no answer to %s",
-			 step_bytes(link), step_text(link));
-	else
-		snprintf(why, why_bytes, "%s of %u bytes fails: %s", step_text(link),
-			 step_bytes(link), error_text(-ret));
+	describe(link, ret, why, why_bytes);
 	return ret ? ret : -EAGAIN;
 }
