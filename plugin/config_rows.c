@@ -350,12 +350,13 @@ const struct anynet_config_row anynet_config_rows[] = {
 	},
 	{
 		.name = "ANYNET_CUDA_OWN_CONTEXT",
-		.initial = "1",
-		.accepts = "0 or 1",
-		.doc = "1: GPU memory that goes over TCP is copied in a CUDA context of the plugin's own, so "
-		       "that no call waits for one of the application's. Like every context it takes "
-		       "memory of the GPU. 0: in the application's.",
-		.parse = anynet_parse_flag,
+		.initial = "auto",
+		.accepts = "auto, on or off",
+		.doc = "GPU memory that goes over TCP is copied in a CUDA context of the plugin's own, so that "
+		       "no call waits for one of the application's. Like every context it takes some "
+		       "hundred MB of the GPU. `auto`: not beside NICs that reach the GPU, where TCP is "
+		       "for emergencies.",
+		.parse = anynet_parse_switch,
 		.offset = offsetof(struct anynet_config, cuda_own_context),
 	},
 	{

@@ -52,7 +52,7 @@ struct anynet_config {
 
 	int ib_peer_memory;    /* enum anynet_switch: NICs reach GPU memory by a peer-memory module */
 	char cuda_lib[256];    /* CUDA driver library; "" = libcuda.so.1 */
-	bool cuda_own_context; /* copies of GPU memory are made in a CUDA context of our own */
+	int cuda_own_context;  /* enum anynet_switch: copies of GPU memory in a CUDA context of our own */
 	bool tcp_cuda;	       /* TCP devices take GPU memory, which is copied through host memory */
 	bool flush_disable;    /* what a NIC has written to GPU memory is not flushed */
 

@@ -1493,7 +1493,7 @@ int main(int argc, char **argv)
 		{ .name = "a_reset_of_the_device_is_noticed", a_reset_of_the_device_is_noticed },
 		{ .name = "a_reset_of_the_primary_context_is_noticed",
 		  a_reset_of_the_device_is_noticed,
-		  .settings = { "ANYNET_CUDA_OWN_CONTEXT=0" } },
+		  .settings = { "ANYNET_CUDA_OWN_CONTEXT=off" } },
 		{ .name = "a_call_that_fails_is_the_end_of_the_comm_only",
 		  a_call_that_fails_is_the_end_of_the_comm_only },
 		{ .name = "what_a_failed_call_leaves_under_way_harms_nobody",

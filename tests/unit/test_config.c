@@ -203,7 +203,7 @@ static const struct sample {
 	{ "ANYNET_GDR_FLUSH_DISABLE", "1", "1", "some" },
 	{ "ANYNET_TCP_CUDA", "1", "1", "please" },
 	{ "ANYNET_CUDA_LIB", "/opt/lib/libcuda.so.1", "/opt/lib/libcuda.so.1", NULL },
-	{ "ANYNET_CUDA_OWN_CONTEXT", "0", "0", "mine" },
+	{ "ANYNET_CUDA_OWN_CONTEXT", "off", "off", "mine" },
 	{ "ANYNET_SOCKET_IFNAME", "\t =eth0,eth1 \n", "=eth0,eth1", "e" },
 	{ "ANYNET_SOCKET_FAMILY", "af_inet6", "AF_INET6", "inet7" },
 	{ "ANYNET_SOCKET_SUBNET", "10.1.0.0/16", "10.1.0.0/16", "10.1.0.0/33" },

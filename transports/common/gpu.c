@@ -186,6 +186,19 @@ static void unmake_pool(struct gpu *gpu)
 	memset(gpu->events, 0, sizeof(gpu->events));
 }
 
+static bool wants_context(void)
+{
+	int wish = anynet_net.cfg->cuda_own_context;
+
+	if (wish != ANYNET_SWITCH_AUTO)
+		return wish;
+	for (int i = 0; i < anynet_net.device_count; i++)
+		if (anynet_net.devices[i].link == ANYNET_LINK_IB &&
+		    anynet_net.devices[i].ptr_support & (ANYNET_PTR_CUDA | ANYNET_PTR_DMABUF))
+			return false;
+	return true;
+}
+
 /* A context of our own shares no lock and no queue with the application's calls. */
 static void choose_context(struct gpu *gpu, int device)
 {
@@ -195,7 +208,7 @@ static void choose_context(struct gpu *gpu, int device)
 	if (gpu->context)
 		return;
 	gpu->context = gpu->primary;
-	if (!anynet_net.cfg->cuda_own_context || !all.cuda.ctx_create || !all.cuda.ctx_destroy)
+	if (!wants_context() || !all.cuda.ctx_create || !all.cuda.ctx_destroy)
 		return;
 	error = all.cuda.ctx_create(&gpu->context, 0, device);
 	if (!error) {
