@@ -272,7 +272,7 @@ static void a_connect_may_be_abandoned(struct test_net *net)
 	link_close(net, &link);
 }
 
-/* A rank that comes late has listened, and calls accept long after its peer's connect (contract.md F2). */
+/* A rank that comes late has listened, and calls accept long after its peer's connect. */
 static void a_connect_does_not_wait_for_accept(struct test_net *net)
 {
 	struct deadline deadline = deadline_in(TEST_PATIENCE_MS, "a comm without accept");
@@ -287,31 +287,37 @@ static void a_connect_does_not_wait_for_accept(struct test_net *net)
 }
 
 /* Several connects are under way for one of NCCL's connections (PXN), each to a listener of its own: the one that
- * returns a comm decides which accept does (contract.md F1). */
-static void the_connect_that_returns_decides(struct test_net *net)
+ * returns a comm decides which accept does. */
+static void one_connect_of(struct test_net *net, size_t count)
 {
 	static struct link links[8];
 	struct deadline deadline = deadline_in(TEST_PATIENCE_MS, "both ends of one comm");
-	size_t winner = 8;
+	size_t winner = count;
 
-	for (size_t i = 0; i < 8; i++)
+	for (size_t i = 0; i < count; i++)
 		link_listen(net, &links[i]);
-	while (winner == 8) {
-		for (size_t i = 8; i-- > 0 && winner == 8;)
+	while (winner == count) {
+		for (size_t i = count; i-- > 0 && winner == count;)
 			if (link_connect_step(net, &links[i]))
 				winner = i;
 		deadline_turn(&deadline);
 	}
 	for (int turn = 0; turn < 100 || !links[winner].recv; turn++) {
-		for (size_t i = 0; i < 8; i++)
+		for (size_t i = 0; i < count; i++)
 			check(!link_accept_step(net, &links[i]) || i == winner);
 		deadline_turn(&deadline);
 	}
 	check_link(net, links[winner].send, links[winner].recv, 8);
 	link_close(net, &links[winner]);
-	for (size_t i = 0; i < 8; i++)
+	for (size_t i = 0; i < count; i++)
 		if (i != winner)
 			check_ok(driver_close_listen(net->driver, links[i].listener));
+}
+
+static void the_connect_that_returns_decides(struct test_net *net)
+{
+	one_connect_of(net, 2);
+	one_connect_of(net, 8);
 }
 
 /* The listener is gone: an error within the connect's deadline, not a connect without end. */

@@ -121,7 +121,7 @@ void listen_drop(void)
 /* --- turns --- */
 
 /* Has the sender's connect returned this comm, with all rails that are going to stand? It says so on rail 0. Of several
- * connects under way for one of NCCL's connections only one does (contract.md F1). */
+ * connects under way for one of NCCL's connections only one does. */
 static int sender_ready(struct anynet_listener *listener)
 {
 	struct anynet_comm *comm = listener->comm;
