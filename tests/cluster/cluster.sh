@@ -155,7 +155,7 @@ eight)
 	found_too 'error broken h5,h6'
 	figures '$link["h1-h2"].mb_s | length == 2 and all(. > 0 and . < 8)'
 	figures '$link["h3-h4"].lost | add > 0'
-	figures '[$link[] | select(.state == "ok") | .mb_s[]] | length == 54 and all(. > 0 and . < 32)'
+	figures '[$link[] | select(.state == "ok") | .mb_s[]] | length == 54 and all(. > 0)'
 	grep -q '8 hosts, 28 pairs in 7 rounds, up to 4 at once' "$out/told" || fail "not announced"
 	grep -q 'bandwidth test: .* at most 0.5 s and 1 MB' "$out/told" || fail "bandwidth was not announced"
 	[ "$(jq '.links | length' "$out/run.json")" = 28 ] || fail "not 28 pairs"
