@@ -255,13 +255,14 @@ static int start_dial(struct anynet_comm *comm, struct anynet_rail *rail, struct
 		      uint64_t now)
 {
 	const struct comm_paths *paths = &comm->paths;
-	enum anynet_hello_kind kind = kind_of(comm, rail, redial);
+	enum anynet_hello_kind kind;
 	int ret;
 
 	if (now < redial->next_ms)
 		return -EAGAIN;
 	if (comm->unlinked)
 		dial_close(&redial->dial); /* with a link that has been proven meanwhile */
+	kind = kind_of(comm, rail, redial);
 	if (!choose_pair(comm, rail, redial)) {
 		next_try(redial, now);
 		return -EAGAIN;

@@ -120,7 +120,7 @@ static void begin_answer(const struct anynet_comm *comm, const struct rail_mail 
 
 /* Make the end of a queue pair that is to be proven while the rail goes on as it does. It is kept for the RESUME
  * that may follow; the connection is of no further use. */
-static void answer_link(struct anynet_comm *comm, struct rail_mail *mail)
+static void offer_link(struct anynet_comm *comm, struct rail_mail *mail)
 {
 	struct anynet_wire_hello answer;
 	struct anynet_rail *rail;
@@ -153,8 +153,8 @@ static struct ib_link *take_link(struct anynet_rail *rail, const struct anynet_w
 	return NULL;
 }
 
-/* True: the comm owns mail->fd now. */
-static bool resume(struct anynet_comm *comm, struct rail_mail *mail)
+/* Takes mail->fd if it becomes the rail's connection. */
+static void resume(struct anynet_comm *comm, struct rail_mail *mail)
 {
 	struct anynet_wire_hello answer;
 	struct anynet_rail *rail;
@@ -164,7 +164,7 @@ static bool resume(struct anynet_comm *comm, struct rail_mail *mail)
 	rail = find_rail(comm, &mail->hello, &answer);
 	if (!rail) {
 		send_answer(mail, &answer);
-		return false;
+		return;
 	}
 	if (rail->fd >= 0)
 		comm_sever(comm, rail, 0);
@@ -178,12 +178,20 @@ static bool resume(struct anynet_comm *comm, struct rail_mail *mail)
 			 anynet_net.host);
 	if (!send_answer(mail, &answer)) {
 		ib_link_retire(link);
-		return false; /* the sender tries again */
+		return; /* the sender tries again */
 	}
 	rail->next_link = link;
 	comm_rail_back(comm, rail, mail->fd, mail->hello.epoch, rail->home, answer.frames,
 		       answer.part);
-	return true;
+	mail->fd = -1;
+}
+
+static void answer(struct anynet_comm *comm, struct rail_mail *mail)
+{
+	if (mail->hello.kind == ANYNET_KIND_LINK)
+		offer_link(comm, mail);
+	else
+		resume(comm, mail);
 }
 
 void heal_take_posted(struct anynet_comm *comm)
@@ -193,10 +201,8 @@ void heal_take_posted(struct anynet_comm *comm)
 	while (mail) {
 		struct rail_mail *next = mail->next;
 
-		if (mail->hello.kind == ANYNET_KIND_LINK)
-			answer_link(comm, mail);
-		if (mail->hello.kind == ANYNET_KIND_LINK || !resume(comm, mail))
-			fd_hang_up(&mail->fd, -1);
+		answer(comm, mail);
+		fd_hang_up(&mail->fd, -1);
 		free(mail);
 		mail = next;
 	}
