@@ -88,7 +88,7 @@ static struct ib_link *make_link(void)
 	}
 	do {
 		stub_complete(link->qp, 1, IBV_WC_SUCCESS);
-	} while (ib_link_prove(link, why, sizeof(why)) == -EAGAIN);
+	} while (ib_link_prove(link) == -EAGAIN);
 	must(link->state == IB_LINK_UP || link->err);
 	return link;
 }

@@ -72,10 +72,10 @@ struct ib_link *ib_connector(bool up)
 	if (up) {
 		assert_int_equal(ib_link_begin_proof(link), 0);
 		for (int step = 0; step < 3; step++) {
-			assert_int_equal(ib_link_prove(link, why, sizeof(why)), -EAGAIN);
+			assert_int_equal(ib_link_prove(link), -EAGAIN);
 			ib_complete(link);
 		}
-		assert_int_equal(ib_link_prove(link, why, sizeof(why)), 0);
+		assert_int_equal(ib_link_prove(link), 0);
 		ib_takes_frames(link, true);
 	}
 	return link;

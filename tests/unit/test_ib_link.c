@@ -383,7 +383,6 @@ static void test_a_sender_is_sure_when_what_it_wrote_has_come_back(void **state)
 	const enum ibv_wr_opcode steps[] = { IBV_WR_RDMA_WRITE, IBV_WR_RDMA_READ, IBV_WR_SEND };
 	const struct anynet_wire_frame ping = { .type = ANYNET_FRAME_PING };
 	const uint64_t slots = IB_SLOTS * IB_SLOT_BYTES;
-	char why[160];
 
 	(void)state;
 	link = ib_connector(false);
@@ -391,7 +390,7 @@ static void test_a_sender_is_sure_when_what_it_wrote_has_come_back(void **state)
 	assert_int_equal(ib_link_begin_proof(link), 0);
 	ib_bring(link, &ping, NULL, 0);
 	for (unsigned i = 0; i < 3; i++) {
-		assert_int_equal(ib_link_prove(link, why, sizeof(why)), -EAGAIN);
+		assert_int_equal(ib_link_prove(link), -EAGAIN);
 		assert_int_equal(link->state, IB_LINK_JOINED);
 		assert_int_equal(ib_posted_count, i + 1);
 		assert_int_equal(ib_posted[i].opcode, steps[i]);
@@ -402,7 +401,7 @@ static void test_a_sender_is_sure_when_what_it_wrote_has_come_back(void **state)
 		}
 		ib_complete(link);
 	}
-	assert_int_equal(ib_link_prove(link, why, sizeof(why)), 0);
+	assert_int_equal(ib_link_prove(link), 0);
 	assert_int_equal(link->state, IB_LINK_UP);
 	assert_int_equal(ib_link_credits(link), IB_SLOTS - 1); /* the PING's */
 }
@@ -415,10 +414,11 @@ static void test_a_link_that_brings_other_bytes_back_is_none(void **state)
 	link = ib_connector(false);
 	assert_int_equal(ib_link_begin_proof(link), 0);
 	ib_complete(link);
-	assert_int_equal(ib_link_prove(link, why, sizeof(why)), -EAGAIN);
+	assert_int_equal(ib_link_prove(link), -EAGAIN);
 	link->proof[4095] ^= 1;
 	ib_complete(link);
-	assert_int_equal(ib_link_prove(link, why, sizeof(why)), -EBADMSG);
+	assert_int_equal(ib_link_prove(link), -EBADMSG);
+	ib_link_unproven(link, -EBADMSG, why, sizeof(why));
 	assert_string_equal(why, "a READ brings other bytes than were written");
 }
 
@@ -450,10 +450,11 @@ static void test_a_proof_that_fails_names_the_step(void **state)
 			assert_int_equal(ib_link_begin_proof(link), 0);
 			for (int done = 0; done < step; done++) {
 				ib_complete(link);
-				assert_int_equal(ib_link_prove(link, why, sizeof(why)), -EAGAIN);
+				assert_int_equal(ib_link_prove(link), -EAGAIN);
 			}
 			stub_complete(link->qp, 1, ends[i].status);
-			assert_int_equal(ib_link_prove(link, why, sizeof(why)), ends[i].err);
+			assert_int_equal(ib_link_prove(link), ends[i].err);
+			ib_link_unproven(link, ends[i].err, why, sizeof(why));
 			assert_string_equal(why, ends[i].words[step]);
 			ib_link_free(link);
 		}

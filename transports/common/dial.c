@@ -186,15 +186,16 @@ static int join(struct dial *dial)
 
 static int prove(struct dial *dial)
 {
+	int ret = ib_link_prove(dial->link);
 	char why[112];
-	int ret = ib_link_prove(dial->link, why, sizeof(why));
 
 	if (ret == -EAGAIN && net_now_ms() < dial->proof_ms)
 		return ret;
-	if (ret)
+	dial->state = DIAL_DONE;
+	if (ret) {
+		ib_link_unproven(dial->link, ret, why, sizeof(why));
 		drop_link(dial, why);
-	else
-		dial->state = DIAL_DONE;
+	}
 	return 0;
 }
 

@@ -27,10 +27,11 @@ int ib_link_join(struct ib_link *link, const struct anynet_wire_hello *welcome);
 int ib_link_joined(struct ib_link *link, char *why, size_t why_bytes);
 int ib_link_rejoin(struct ib_link *link);
 
-/* The connector's end finds out whether the link carries what it is for (ib_prove.c): begin, then ask: 0, -EAGAIN:
- * not known yet, or -errno and `why`. */
+/* The connector's end finds out whether the link carries what it is for (ib_prove.c): begin, 0 or -errno; then ask: 0,
+ * -EAGAIN: not known yet, or -errno. Why it has not proven itself, in words, after such an answer. */
 int ib_link_begin_proof(struct ib_link *link);
-int ib_link_prove(struct ib_link *link, char *why, size_t why_bytes);
+int ib_link_prove(struct ib_link *link);
+void ib_link_unproven(const struct ib_link *link, int err, char *why, size_t why_bytes);
 
 /* NULL is fine. `retire`: soon (ib_chores.c), as the kernel may take seconds to destroy a queue pair, until its last
  * packets are off the wire; any thread. */

@@ -96,7 +96,7 @@ static const char *step_text(const struct ib_link *link)
 						: "a SEND";
 }
 
-static void describe(const struct ib_link *link, int err, char *why, size_t why_bytes)
+void ib_link_unproven(const struct ib_link *link, int err, char *why, size_t why_bytes)
 {
 	char completion[64] = "";
 
@@ -105,7 +105,7 @@ static void describe(const struct ib_link *link, int err, char *why, size_t why_
 			 link->vendor);
 	if (err == -EBADMSG)
 		snprintf(why, why_bytes, "a READ brings other bytes than were written");
-	else if (!err || err == -ETIMEDOUT)
+	else if (err == -EAGAIN || err == -ETIMEDOUT)
 		snprintf(why, why_bytes,
 			 "packets of %u bytes do not get through: no answer to %s%s",
 			 step_bytes(link), step_text(link), completion);
@@ -114,7 +114,7 @@ static void describe(const struct ib_link *link, int err, char *why, size_t why_
 			 step_bytes(link), error_text(-err), completion);
 }
 
-int ib_link_prove(struct ib_link *link, char *why, size_t why_bytes)
+int ib_link_prove(struct ib_link *link)
 {
 	int ret = ib_link_poll(link, NULL);
 
@@ -123,8 +123,5 @@ int ib_link_prove(struct ib_link *link, char *why, size_t why_bytes)
 		if (!ret)
 			ret = ib_link_poll(link, NULL);
 	}
-	if (!ret && link->state == IB_LINK_UP)
-		return 0;
-	describe(link, ret, why, why_bytes);
-	return ret ? ret : -EAGAIN;
+	return ret ? ret : link->state == IB_LINK_UP ? 0 : -EAGAIN;
 }
