@@ -395,7 +395,7 @@ static void test_grants_wait_for_others(void **state)
 	assert_int_equal(ib_posted[0].bytes, 2 * sizeof(struct anynet_wire_grant));
 }
 
-/* … and few is what does not fill the way there and back: 10 us of the NIC's speed. */
+/* … and few is less than bandwidth x delay: 10 us of the NIC's speed. */
 static void test_small_receives_are_told_while_the_way_is_not_full(void **state)
 {
 	const unsigned full = 10 * LOCAL_MBPS / 8 / SMALL + 1;

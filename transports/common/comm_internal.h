@@ -114,13 +114,13 @@ struct anynet_request {
 
 #define ANYNET_MR_NICS 32 /* verbs devices of a process that memory is registered on */
 
-/* Registered memory. TCP needs none; it is what deregMr's promise hangs on. */
 enum mr_way {
 	MR_BY_ADDRESS,
 	MR_BY_DMABUF,
 	MR_COPIED, /* GPU memory of a device that offers neither: it goes over TCP */
 };
 
+/* Registered memory. TCP needs none; it is what deregMr's promise hangs on. */
 struct anynet_mr {
 	void *addr;
 	size_t bytes;

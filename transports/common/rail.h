@@ -135,7 +135,7 @@ struct anynet_rail {
 	uint64_t bytes_sent; /* payload, for balancing and statistics */
 	double rate;         /* bytes per ms as last estimated; 0 = not known */
 	uint32_t granted;    /* receive comm: all before are told on it, or over */
-	struct ib_link *next_link; /* of the connection that comes; resume takes it. NULL = none */
+	struct ib_link *next_link; /* that resume takes over; of a receive comm also one that is being proven. NULL = none */
 	uint32_t link_epoch;       /* receive comm: of the last link that was to be proven */
 	char path[112];            /* "10.0.0.1:4711 -> 10.0.0.2:9000" for messages */
 

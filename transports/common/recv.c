@@ -13,8 +13,8 @@
 #include "profile.h"
 #include "recv_internal.h"
 
-/* What a sender is left with while other places wait to be told together: so many, and what its NIC sends in the
- * time that words take there and data back. */
+/* What a sender is left with while other grants wait to be sent together: so many, and bandwidth x delay of its
+ * NIC. */
 #define GRANTS_AHEAD 8
 #define AHEAD_US     10
 

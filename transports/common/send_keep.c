@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Large sends over a long way. A send is done when its message is acknowledged, a round trip after it left, and
- * NCCL has no more than IN_FLIGHT_BYTES under way on a connection: where the way holds more than that, it would
- * run dry. There a message that the kernel has taken is copied, and its send is done; from then on frames that have
+ * Large sends over a path with a long round trip. A send is done when its message is acknowledged, a round trip after it left, and
+ * NCCL has no more than IN_FLIGHT_BYTES in flight on a connection: where bandwidth x delay is more than that, the path
+ * would idle. There a message that the kernel has taken is copied, and its send is done; from then on frames that have
  * to be sent again come from the copy. A message for which there is no room waits for its acknowledgement.
  */
 #include <string.h>
@@ -13,7 +13,7 @@
 #define MBPS_MOST       32000            /* of one comm: its thread copies and sends no more */
 #define KEEP_MOST       ((size_t)8 << 20)
 
-/* Twice what the way holds; 0: NCCL has that under way by itself. */
+/* Twice bandwidth x delay; 0: NCCL has that in flight by itself. */
 static size_t room_for(const struct anynet_device *dev, uint32_t rtt_us)
 {
 	size_t mbps = anynet_min((size_t)anynet_member(dev, 0)->speed_mbps, MBPS_MOST);

@@ -218,7 +218,7 @@ static void probe_device(struct ib_probe *probe, struct ibv_device *device)
 		return;
 	}
 	if (device->transport_type == IBV_TRANSPORT_IWARP) {
-		/* Not for want of WRITE WITH IMM: Chelsio's and Alibaba's (eRDMA) have that. */
+		/* Not because WRITE WITH IMM is missing: Chelsio's and Alibaba's (eRDMA) have it. */
 		refuse(probe, name,
 		       "is an iWARP device (as Alibaba's eRDMA is), whose queue pairs only an iWARP "
 		       "connection manager connects");
