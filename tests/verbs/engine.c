@@ -103,9 +103,16 @@ static int timeout_ms(uint64_t at_ns)
 {
 	uint64_t now = now_ns();
 
-	if (!at_ns)
+	if (at_ns == NEVER)
 		return -1;
 	return at_ns <= now ? 0 : (int)((at_ns - now + NS_PER_MS - 1) / NS_PER_MS);
+}
+
+static uint64_t timers(void)
+{
+	uint64_t sends = requester_timers(), receives = responder_timers();
+
+	return sends < receives ? sends : receives;
 }
 
 static void *engine_main(void *unused)
@@ -117,7 +124,7 @@ static void *engine_main(void *unused)
 	(void)unused;
 	for (;;) {
 		fake_lock();
-		timeout = timeout_ms(requester_timers());
+		timeout = timeout_ms(timers());
 		if (engine.stop) {
 			wire_close();
 			fake_unlock();
