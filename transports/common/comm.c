@@ -302,6 +302,7 @@ static void note_return(struct anynet_comm *comm, const struct anynet_rail *rail
 void comm_rail_back(struct anynet_comm *comm, struct anynet_rail *rail, int fd, uint32_t epoch,
 		    struct anynet_wire_rail pair, uint64_t frames, uint32_t part)
 {
+	char seconds[SECONDS_TEXT_BYTES];
 	uint32_t again = comm->tally.again;
 	int ret;
 
@@ -332,10 +333,10 @@ void comm_rail_back(struct anynet_comm *comm, struct anynet_rail *rail, int fd, 
 	comm->tally.heals += rail->broke_by != 0;
 	note_return(comm, rail, comm->tally.again - again);
 	if (rail->broke_by && progress_is_news(rail->breaks))
-		anynet_info("%s peer %s pid %u dev %s rail %u of %u is back after %.3f s: %s",
+		anynet_info("%s peer %s pid %u dev %s rail %u of %u is back after %s s: %s",
 			    comm->is_send ? "send to" : "receive from", comm->peer.host,
 			    comm->peer.pid, comm->dev->name, rail->index, comm->rail_count,
-			    (double)(net_now_ms() - rail->broke_ms) / 1000, rail->path);
+			    seconds_text(net_now_ms() - rail->broke_ms, 3, seconds), rail->path);
 	rail->broke_by = 0;
 }
 

@@ -10,6 +10,7 @@
 #include <nccl_net/log.h>
 
 #include "dial.h"
+#include "libc_text.h"
 #include "pairs.h"
 #include "progress.h"
 #include "socket.h"
@@ -334,7 +335,8 @@ static void read_last_words(struct anynet_comm *comm)
 
 static void give_up(struct anynet_comm *comm, int err, const char *why, uint64_t now)
 {
-	char attempts[400], asked[160] = "";
+	char attempts[400], asked[160] = "", lost[SECONDS_TEXT_BYTES],
+		stalled[SECONDS_TEXT_BYTES];
 
 	read_last_words(comm);
 	if (comm_error(comm))
@@ -351,10 +353,10 @@ static void give_up(struct anynet_comm *comm, int err, const char *why, uint64_t
 		return;
 	}
 	(comm->is_send ? send_describe : recv_describe)(comm, asked, sizeof(asked));
-	comm_fail(comm, NULL, err, "%s%s; without a connection for %.1f s; pending: %s, for %.1f s",
+	comm_fail(comm, NULL, err, "%s%s; without a connection for %s s; pending: %s, for %s s",
 		  why, attempts,
-		  comm->heal->since_ms ? (double)(now - comm->heal->since_ms) / 1000 : 0.0, asked,
-		  comm->watch.since_ms ? (double)(now - comm->watch.since_ms) / 1000 : 0.0);
+		  seconds_text(comm->heal->since_ms ? now - comm->heal->since_ms : 0, 1, lost), asked,
+		  seconds_text(comm->watch.since_ms ? now - comm->watch.since_ms : 0, 1, stalled));
 	heal_free(comm);
 	comm_close_rails(comm);
 }
