@@ -479,7 +479,29 @@ static void step_rail(struct anynet_comm *comm, struct anynet_rail *rail, struct
 
 /* --- the receiver: ask --- */
 
-static void step_probe(struct anynet_comm *comm, uint64_t now)
+/*
+ * A link that was left may have brought all that the sender, who has closed since, ever sent. As long as some of it waits for
+ * receives the comm is not lost, and with the sender's BYE it ends in order. Is there more of it?
+ */
+static bool take_rest(struct anynet_comm *comm)
+{
+	bool more = false;
+
+	for (unsigned i = 0; comm_is_ib(comm) && i < comm->rail_count; i++) {
+		struct anynet_rail *rail = comm->rails[i];
+
+		if (!rail || rail->fd >= 0)
+			continue;
+		more |= ib_rail_take_rest(rail);
+		if (rail->bye)
+			comm_rail_broke(comm, rail, -ECONNRESET);
+		if (comm_error(comm) || comm->peer_closed)
+			return false;
+	}
+	return more;
+}
+
+static void step_probe(struct anynet_comm *comm, bool more, uint64_t now)
 {
 	struct redial *probe = &comm->heal->redials[0];
 
@@ -494,7 +516,7 @@ static void step_probe(struct anynet_comm *comm, uint64_t now)
 	}
 	if (step_dial(comm, NULL, probe, now))
 		return;
-	if (probe->dial.hello->status == ANYNET_STATUS_GONE) {
+	if (probe->dial.hello->status == ANYNET_STATUS_GONE && !more) {
 		give_up(comm, -ECONNRESET, "the peer has ended this connection: see its log", now);
 		return;
 	}
@@ -542,7 +564,10 @@ static bool waits(const struct anynet_comm *comm)
 void heal_step(struct anynet_comm *comm, uint64_t now)
 {
 	struct heal *heal = comm->heal;
+	bool more = !comm->is_send && take_rest(comm);
 
+	if (!comm->heal || comm_error(comm) || comm->peer_closed)
+		return;
 	if (any_rail_works(comm))
 		heal->told = false;
 	if (any_rail_works(comm) || !waits(comm)) {
@@ -555,13 +580,13 @@ void heal_step(struct anynet_comm *comm, uint64_t now)
 		if (heal->redials[i].wanted && comm->rails[i])
 			step_rail(comm, comm->rails[i], &heal->redials[i], now);
 	if (!comm->is_send)
-		step_probe(comm, now);
+		step_probe(comm, more, now);
 	if (!comm->heal)
 		return;
 	give_up_if_stuck(comm, now);
 	if (!comm->heal)
 		return;
-	if (heal->since_ms) {
+	if (heal->since_ms && !more) {
 		if (peer_is_gone(comm, now))
 			give_up(comm, -ECONNRESET,
 				"the peer process is gone; look at its log first", now);

@@ -281,6 +281,10 @@ struct anynet_rail *ib_rail_create(struct anynet_comm *comm, int fd, uint16_t in
 bool ib_rail_is_linked(const struct anynet_rail *rail);
 bool ib_rail_had_link(const struct anynet_rail *rail);
 
+/* Of a receive comm: take in what the links that it has left had brought, as far as something is posted for it. False:
+ * nothing is left of that. */
+bool ib_rail_take_rest(struct anynet_rail *rail);
+
 /* Can its link send a frame whose payload does not lie behind its header? */
 bool ib_rail_gathers(const struct anynet_rail *rail);
 
