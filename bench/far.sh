@@ -5,7 +5,7 @@
 # FAR_RATE is the link's in bytes a second (300000000), 0 = as fast as it goes.
 # Needs root. Usage: bench/far.sh BUILD_DIR [ROUND_TRIP_MS,...] [SIZE,...] [ROUNDS] [NET...]
 #
-#   FAR_RATE is not passed on into the guest: tests/guest/guest.sh --limit 1500 -- env FAR_RATE=50000000 bench/far.sh build/release 1,10,30,100
+#   tests/guest/guest.sh --limit 1500 -- env FAR_RATE=50000000 bench/far.sh build/release 1,10,30,100
 set -euo pipefail
 cd "$(dirname "$0")/.."
 build=${1:?usage: bench/far.sh BUILD_DIR [ROUND_TRIP_MS,...] [SIZE,...] [ROUNDS] [NET...]}
