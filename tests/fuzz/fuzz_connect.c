@@ -11,10 +11,10 @@
 #include "acceptor.h"
 #include "buffers.h"
 #include "clock.h"
+#include "stub_cm.h"
 #include "transports/path/ib/ib_rail.h"
 #include "transports/service/guard.h"
 #include "transports/session/listen.h"
-#include "stub_cm.h"
 #include "transports/wire/checksum.h"
 #include "transports/wire/hello.h"
 

@@ -6,8 +6,8 @@
 #include <endian.h>
 
 #include "ib.h"
-#include "transports/message/recv_internal.h"
 #include "recv_check.h"
+#include "transports/message/recv_internal.h"
 #include "transports/session/heal.h"
 
 #define LATE_SEQ   0xfffffffcu

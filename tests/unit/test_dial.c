@@ -15,12 +15,12 @@
 
 #include <cmocka.h>
 
-#include "transports/base/socket.h"
 #include "environment.h"
 #include "local_net.h"
-#include "transports/session/dial.h"
 #include "support/capture.h"
 #include "support/check.h"
+#include "transports/base/socket.h"
+#include "transports/session/dial.h"
 #include "transports/wire/secret.h"
 
 static char dir[] = "/tmp/anynet-dial-XXXXXX";

@@ -260,7 +260,7 @@ void comm_end_rail(struct anynet_comm *comm, struct anynet_rail *rail)
 
 void comm_sever(struct anynet_comm *comm, struct anynet_rail *rail, int err)
 {
-	uint64_t now = net_now_ms();
+	uint64_t now = os_now_ms();
 
 	unwatch_rail(comm, rail);
 	if (err)
@@ -291,7 +291,7 @@ void comm_sever(struct anynet_comm *comm, struct anynet_rail *rail, int err)
 static void note_return(struct anynet_comm *comm, const struct anynet_rail *rail, uint32_t again)
 {
 	if (rail->broke_by)
-		recorder_note(comm, rail, ANYNET_EVENT_BACK, 0, net_now_ms() - rail->broke_ms,
+		recorder_note(comm, rail, ANYNET_EVENT_BACK, 0, os_now_ms() - rail->broke_ms,
 			      rail->path);
 	else
 		recorder_note(comm, rail, ANYNET_EVENT_MOVED, 0, 0, rail->path);
@@ -335,7 +335,7 @@ void comm_rail_back(struct anynet_comm *comm, struct anynet_rail *rail, int fd, 
 		anynet_info("%s peer %s pid %u dev %s rail %u of %u is back after %.3f s: %s",
 			    comm->is_send ? "send to" : "receive from", comm->peer.host,
 			    comm->peer.pid, comm->dev->name, rail->index, comm->rail_count,
-			    (double)(net_now_ms() - rail->broke_ms) / 1000, rail->path);
+			    (double)(os_now_ms() - rail->broke_ms) / 1000, rail->path);
 	rail->broke_by = 0;
 }
 
@@ -408,7 +408,7 @@ void comm_attend(struct anynet_comm *comm)
 		heal_take_posted(comm);
 	if (comm_error(comm) || comm->peer_closed)
 		return;
-	now = net_now_ms();
+	now = os_now_ms();
 	if (now - comm->watch.looked_ms >= WATCH_MS || atomic_load(&comm->link_event) ||
 	    atomic_load(&comm->probed))
 		watch_comm(comm, now);

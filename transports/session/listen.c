@@ -159,7 +159,7 @@ void listen_turn(void)
 	if (pthread_mutex_trylock(&engine.lock))
 		return;
 	if (engine.epfd >= 0)
-		handshake_turn(engine.epfd, net_now_ms());
+		handshake_turn(engine.epfd, os_now_ms());
 	pthread_mutex_unlock(&engine.lock);
 }
 
@@ -239,7 +239,7 @@ int anynet_listen(const struct anynet_device *dev, const void *owner, void *hand
 	listener->owner = owner;
 	pthread_mutex_lock(&engine.lock);
 	/* To find each other by: the first NIC's addresses do, and there is no room for many. */
-	count = net_stripe(anynet_member(dev, 0), set, ANYNET_HANDLE_ADDRS);
+	count = nic_stripe(anynet_member(dev, 0), set, ANYNET_HANDLE_ADDRS);
 	ret = listen_addrs(set, count, addrs);
 	if (!ret)
 		ret = endpoint_take(listener, &wire, addrs, count);
@@ -277,7 +277,7 @@ static int trouble(struct anynet_listener *listener, uint64_t now)
 
 static int accept_locked(struct anynet_listener *listener, struct anynet_comm **out)
 {
-	uint64_t now = net_now_ms();
+	uint64_t now = os_now_ms();
 	int ret;
 
 	handshake_turn(engine.epfd, now);
