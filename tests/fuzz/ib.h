@@ -69,4 +69,10 @@ struct anynet_comm *ib_sender_open(void);
 void ib_sender_step(uint8_t op, unsigned rail);
 void ib_sender_close(void);
 
+/* The link of a queue pair, whose context is the link's `failed`. */
+static inline const struct ib_link *stub_link_of(const struct ibv_qp *qp)
+{
+	return (const struct ib_link *)((const char *)qp->qp_context - offsetof(struct ib_link, failed));
+}
+
 #endif

@@ -75,7 +75,7 @@ struct anynet_comm {
 	int epfd;          /* tells which of several rails are ready; -1 with one rail */
 	bool ended;        /* closed, and over: whoever has set this destroys it */
 	int slot;          /* in the registry; -1 = not there */
-	bool threaded;     /* I/O threads serve it … */
+	int io_epfd;       /* of the I/O threads that serve it; -1 = none do … */
 	uint64_t io_token; /* … by this name */
 	unsigned rtt_us;   /* of its slowest rail when it was opened */
 	/* Something waits for comm_attend: set by anybody, seen at the next turn. */
@@ -113,9 +113,6 @@ struct anynet_request {
 
 /* Close everything and free the comm, of either kind. Not if it is in the registry. */
 void comm_destroy(struct anynet_comm *comm);
-
-/* Take it from all threads of ours, then destroy it. */
-void comm_release(struct anynet_comm *comm);
 
 /* Set up or take down the shared part. rail_count rails, none there yet. */
 int comm_init(struct anynet_comm *comm, bool is_send, const struct anynet_device *dev,
@@ -162,9 +159,8 @@ void comm_rail_back(struct anynet_comm *comm, struct anynet_rail *rail, int fd, 
 /* All rails that will come are there: arrange polling. */
 int comm_open(struct anynet_comm *comm);
 
-/* Leave an open comm to the guardian and the I/O threads as well: from now on only with its lock.
- * Without memory for that it has to do with its caller. Not with the engine's lock. */
-void comm_look_after(struct anynet_comm *comm);
+/* The I/O threads have begun to serve it (io_epfd): this connection, too. */
+void comm_watch_by_threads(struct anynet_comm *comm, const struct anynet_rail *rail);
 
 /* End the comm: one WARN (peer, rail, cause, requests), and every request fails with `err` from now
  * on. Only the first call counts. The caller returns an error; whoever drives the rails closes them. */
@@ -290,21 +286,6 @@ bool recv_comm_ready(const struct anynet_comm *comm);
 /* Send comm: queue READY (first frame) or BYE (last frame). */
 void send_ready(struct anynet_comm *comm, unsigned rails);
 void send_bye(struct anynet_comm *comm);
-
-/* --- io_threads.c --- */
-
-/* For comms in the registry only. Without threads all of these do nothing. */
-void io_threads_add(struct anynet_comm *comm);
-void io_threads_watch(struct anynet_comm *comm, int fd); /* a rail's new connection */
-void io_threads_remove(struct anynet_comm *comm);
-
-/* --- connect.c --- */
-
-/* Is the send comm of this name still being connected? */
-bool connect_knows(uint64_t comm_id, const uint8_t token[ANYNET_TOKEN_BYTES]);
-
-/* Free connects that NCCL abandoned and no call works on: those past their deadline, and all of this owner (NULL = nobody). */
-void connect_trim(const void *owner);
 
 /* --- linger.c: what sends reported done still has to reach the peer after close --- */
 

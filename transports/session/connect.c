@@ -14,6 +14,7 @@
 
 #include "base/libc_text.h"
 #include "base/socket.h"
+#include "session/connect.h"
 #include "session/dial.h"
 #include "session/listen.h"
 #include "wire/secret.h"
@@ -135,7 +136,7 @@ static void op_free(struct connect_op *op, bool handed_over)
 	if (!handed_over)
 		listen_drop();
 	if (op->comm)
-		comm_release(op->comm);
+		comm_destroy(op->comm);
 	free(op);
 }
 
@@ -465,17 +466,10 @@ static int op_step(struct connect_op *op)
 	ret = step_extra(op, now);
 	if (!ret && (ret = comm_open(op->comm)))
 		return not_made(op, ret);
-	if (!ret) {
-		log_connection(op->comm); /* while it is ours alone */
-		comm_look_after(op->comm);
-	}
-	if (!ret) {
-		comm_enter(op->comm);
-		ret = comm_transmit(
-			op->comm); /* READY, which accept waits for: this is the comm that NCCL has */
-		comm_leave(op->comm);
-	}
-	return ret;
+	if (ret)
+		return ret;
+	log_connection(op->comm);
+	return comm_transmit(op->comm); /* READY, which accept waits for: this is the comm that NCCL has */
 }
 
 static int op_create(const struct anynet_device *dev, const struct anynet_connect_options *opts,
@@ -519,8 +513,8 @@ static int op_create(const struct anynet_device *dev, const struct anynet_connec
 	return 0;
 }
 
-int anynet_connect(const struct anynet_device *dev, const struct anynet_connect_options *opts,
-		   void *buffer, struct anynet_comm **out)
+int connect_step(const struct anynet_device *dev, const struct anynet_connect_options *opts,
+		 void *buffer, struct anynet_comm **out)
 {
 	struct anynet_wire_handle handle; /* NCCL's buffer need not be aligned */
 	struct connect_op *op;

@@ -8,6 +8,7 @@
 #include <nccl_net/log.h>
 
 #include "path/rail_link.h"
+#include "session/connect.h"
 #include "session/heal.h"
 #include "session/listen_internal.h"
 #include "session/registry.h"

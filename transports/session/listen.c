@@ -13,7 +13,6 @@
 #include "base/fd.h"
 #include "base/libc_text.h"
 #include "base/socket.h"
-#include "service/guard.h"
 #include "session/listen_internal.h"
 #include "wire/secret.h"
 
@@ -108,7 +107,6 @@ void listen_hold(const struct anynet_device *const *set, int count, struct anyne
 	engine.holders++;
 	listen_addrs(set, count, addrs);
 	pthread_mutex_unlock(&engine.lock);
-	guard_rouse();
 }
 
 void listen_drop(void)
@@ -217,8 +215,8 @@ static ANYNET_COLD int not_opened(const struct anynet_device *dev, int err)
 	return err;
 }
 
-int anynet_listen(const struct anynet_device *dev, const void *owner, void *handle,
-		  struct anynet_listener **out)
+int listen_start(const struct anynet_device *dev, const void *owner, void *handle,
+		 struct anynet_listener **out)
 {
 	const struct anynet_device *set[ANYNET_HANDLE_ADDRS];
 	struct anynet_wire_addr addrs[ANYNET_HANDLE_ADDRS];
@@ -251,7 +249,6 @@ int anynet_listen(const struct anynet_device *dev, const void *owner, void *hand
 	}
 	memcpy(handle, &wire, sizeof(wire));
 	*out = listener;
-	guard_rouse(); /* who connects is answered, however late accept is called */
 	return 0;
 }
 
@@ -298,7 +295,7 @@ static int accept_locked(struct anynet_listener *listener, struct anynet_comm **
 	return 0;
 }
 
-int anynet_accept(struct anynet_listener *listener, struct anynet_comm **out)
+int listen_accept(struct anynet_listener *listener, struct anynet_comm **out)
 {
 	int ret;
 
@@ -313,19 +310,18 @@ int anynet_accept(struct anynet_listener *listener, struct anynet_comm **out)
 			    listener->dev->name, anynet_net.cfg->connect_timeout_ms,
 			    error_text(-ret));
 	if (*out) {
-		struct anynet_comm *comm = *out;
+		const struct anynet_comm *comm = *out;
 
 		hello_warn_nccl(&comm->peer);
 		anynet_chat("receive from peer %s pid %u dev %s: %u rail%s on dev %s, first %s",
 			    comm->peer.host, comm->peer.pid, comm->peer.device, comm->rail_count,
 			    comm->rail_count > 1 ? "s" : "", comm->dev->name,
 			    comm_first_path(comm));
-		comm_look_after(comm); /* from here on it is not ours alone */
 	}
 	return ret;
 }
 
-void anynet_close_listener(struct anynet_listener *listener)
+void listen_stop(struct anynet_listener *listener)
 {
 	if (!listener)
 		return;

@@ -1,0 +1,60 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* Which lines are worth formatting: the environment is read here, when the plugin is started, and lines are written
+ * by transports/base/log.c. */
+#include <stdbool.h>
+#include <stdlib.h>
+#include <strings.h>
+
+#include <nccl_net/log.h>
+
+static const char *const level_names[] = {
+	[ANYNET_LOG_NONE] = "NONE", [ANYNET_LOG_VERSION] = "VERSION", [ANYNET_LOG_WARN] = "WARN",
+	[ANYNET_LOG_INFO] = "INFO", [ANYNET_LOG_ABORT] = "ABORT",     [ANYNET_LOG_TRACE] = "TRACE",
+};
+
+static int level_parse(const char *text)
+{
+	for (size_t i = 0; text && i < ARRAY_SIZE(level_names); i++) {
+		if (!strcasecmp(text, level_names[i]))
+			return (int)i;
+	}
+	return -1;
+}
+
+/* NCCL 2.32: levels that are printed besides those of NCCL_DEBUG. Which, NCCL knows. */
+static bool has_more_levels(void)
+{
+	const char *levels = getenv("NCCL_DEBUG_LEVELS");
+
+	return levels && *levels;
+}
+
+/*
+ * NCCL filters by itself, and keeps the text of a WARN even when it does not print it
+ * (ncclGetLastError): a WARN always goes out. Below that, what its level would drop is not worth
+ * formatting. On stderr there is nobody else to filter.
+ */
+static int level_from_environment(anynet_log_sink sink)
+{
+	const char *text = getenv(sink ? "NCCL_DEBUG" : "ANYNET_DEBUG");
+	int level = level_parse(text);
+
+	if (sink && has_more_levels())
+		return ANYNET_LOG_TRACE;
+	if (sink)
+		return level > ANYNET_LOG_WARN ? level : ANYNET_LOG_WARN;
+	if (level >= 0)
+		return level;
+	if (text && *text)
+		anynet_warn("ANYNET_DEBUG '%s' is not a level: none, version, warn, info, abort or "
+			    "trace; using warn",
+			    text);
+	return ANYNET_LOG_WARN;
+}
+
+void anynet_log_set_sink(anynet_log_sink sink)
+{
+	int level = level_from_environment(sink);
+
+	anynet_log_start(sink, level);
+}
