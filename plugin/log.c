@@ -45,6 +45,7 @@ static int level_from_environment(anynet_log_sink sink)
 		return level > ANYNET_LOG_WARN ? level : ANYNET_LOG_WARN;
 	if (level >= 0)
 		return level;
+	anynet_log_start(NULL, ANYNET_LOG_WARN);
 	if (text && *text)
 		anynet_warn("ANYNET_DEBUG '%s' is not a level: none, version, warn, info, abort or "
 			    "trace; using warn",
@@ -54,7 +55,5 @@ static int level_from_environment(anynet_log_sink sink)
 
 void anynet_log_set_sink(anynet_log_sink sink)
 {
-	int level = level_from_environment(sink);
-
-	anynet_log_start(sink, level);
+	anynet_log_start(sink, level_from_environment(sink));
 }
