@@ -5,10 +5,10 @@
 #include <errno.h>
 #include <sys/socket.h>
 
-#include "transports/common/hello.h"
-#include "transports/common/socket.h"
-#include "transports/ib/verbs.h"
+#include "transports/base/socket.h"
+#include "transports/device/verbs.h"
 #include "unit/local_net.h"
+#include "transports/wire/hello.h"
 
 struct acceptor acceptor;
 

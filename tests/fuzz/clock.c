@@ -3,7 +3,7 @@
 
 #include <stddef.h>
 
-#include "transports/common/net.h"
+#include "transports/base/net.h"
 
 #define SECOND_MS    1000
 #define CALLS_PER_MS 2 /* whoever waits for a time to come sees it come */

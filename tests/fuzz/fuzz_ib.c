@@ -11,9 +11,9 @@
 
 #include "clock.h"
 #include "ib.h"
+#include "transports/path/rail_link.h"
+#include "transports/service/guard.h"
 #include "stub_cm.h"
-#include "transports/common/guard.h"
-#include "transports/common/rail_link.h"
 
 #define PEER_QPN 0x99
 

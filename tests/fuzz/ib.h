@@ -4,9 +4,9 @@
 #define TESTS_FUZZ_IB_H
 
 #include "buffers.h"
+#include "transports/path/ib/ib_rail.h"
 #include "peer.h"
 #include "stub_verbs.h"
-#include "transports/ib/ib_rail.h"
 
 #define IB_STEPS_MAX 400
 #define IB_RAILS_MAX 2

@@ -6,9 +6,9 @@
 #include <endian.h>
 
 #include "ib.h"
+#include "transports/message/recv_internal.h"
 #include "recv_check.h"
-#include "transports/common/heal.h"
-#include "transports/common/recv_internal.h"
+#include "transports/session/heal.h"
 
 #define LATE_SEQ   0xfffffffcu
 #define SMALL_MAX  480

@@ -6,9 +6,9 @@
 #include <endian.h>
 
 #include "ib.h"
-#include "transports/common/hello.h"
-#include "transports/common/rail_link.h"
-#include "transports/common/send_internal.h"
+#include "transports/message/send_internal.h"
+#include "transports/path/rail_link.h"
+#include "transports/wire/hello.h"
 
 #define LATE_SEQ   0xfffffffcu
 #define SENT_MAX   ANYNET_SENDS

@@ -14,14 +14,14 @@
 
 #include <cmocka.h>
 
+#include "transports/base/dump.h"
+#include "transports/device/links.h"
 #include "own_page.h"
 #include "pair.h"
+#include "transports/service/stats.h"
+#include "transports/session/registry.h"
+#include "transports/session/watch.h"
 #include "support/capture.h"
-#include "transports/common/dump.h"
-#include "transports/common/links.h"
-#include "transports/common/registry.h"
-#include "transports/common/stats.h"
-#include "transports/common/watch.h"
 
 #define PATIENCE_MS 20000
 

@@ -18,11 +18,11 @@
 
 #include "own_page.h"
 #include "pair.h"
+#include "transports/service/stats.h"
+#include "transports/service/stats_page.h"
+#include "transports/session/registry.h"
 #include "support/capture.h"
 #include "support/check.h"
-#include "transports/common/registry.h"
-#include "transports/common/stats.h"
-#include "transports/common/stats_page.h"
 
 static struct pair pair;
 static char dir[64];

@@ -8,7 +8,7 @@
 
 #include <cmocka.h>
 
-#include "transports/common/net.h"
+#include "transports/base/net.h"
 
 #define PAUSE_MS 1000 /* as much of a pause counts */
 

@@ -11,13 +11,13 @@
 
 #include <cmocka.h>
 
+#include "transports/base/socket.h"
 #include "environment.h"
 #include "local_net.h"
+#include "transports/session/listen.h"
 #include "support/capture.h"
 #include "support/check.h"
-#include "transports/common/hello.h"
-#include "transports/common/listen.h"
-#include "transports/common/socket.h"
+#include "transports/wire/hello.h"
 
 /* Somebody's listening socket, and a handle that leads there. */
 struct door {

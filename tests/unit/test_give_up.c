@@ -15,10 +15,10 @@
 
 #include <cmocka.h>
 
+#include "transports/base/socket.h"
 #include "carrier.h"
+#include "transports/session/heal.h"
 #include "support/capture.h"
-#include "transports/common/heal.h"
-#include "transports/common/socket.h"
 
 #define PORT     4711 /* of the peer, where nothing is sent to */
 #define STEP_MS  10

@@ -14,16 +14,16 @@
 
 #include <cmocka.h>
 
+#include "transports/base/socket.h"
 #include "environment.h"
 #include "local_net.h"
+#include "transports/session/listen.h"
 #include "support/capture.h"
 #include "support/check.h"
-#include "transports/common/auth.h"
-#include "transports/common/hello.h"
-#include "transports/common/hmac.h"
-#include "transports/common/listen.h"
-#include "transports/common/secret.h"
-#include "transports/common/socket.h"
+#include "transports/wire/auth.h"
+#include "transports/wire/hello.h"
+#include "transports/wire/hmac.h"
+#include "transports/wire/secret.h"
 
 static struct anynet_listener *listener;
 static struct anynet_comm *accepted;

@@ -14,13 +14,13 @@
 
 #include <cmocka.h>
 
+#include "transports/device/links.h"
 #include "environment.h"
 #include "netns.h"
 #include "pair.h"
+#include "transports/session/watch.h"
 #include "support/capture.h"
 #include "support/check.h"
-#include "transports/common/links.h"
-#include "transports/common/watch.h"
 
 enum {
 	A0, /* one end of a cable whose other end is a1 */

@@ -13,12 +13,12 @@
 
 #include <cmocka.h>
 
+#include "transports/base/socket.h"
 #include "carrier.h"
+#include "transports/session/heal.h"
 #include "signs.h"
 #include "support/capture.h"
 #include "support/check.h"
-#include "transports/common/heal.h"
-#include "transports/common/socket.h"
 
 static const struct rail_signs dead = { .waiting = true, .tries = 2 };
 

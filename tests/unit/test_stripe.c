@@ -7,8 +7,8 @@
 
 #include <cmocka.h>
 
+#include "transports/device/ib_standby.h"
 #include "local_net.h"
-#include "transports/ib/ib_standby.h"
 
 #define NICS 10
 

@@ -8,9 +8,9 @@
 #include <cmocka.h>
 
 #include "environment.h"
+#include "transports/session/heal.h"
 #include "signs.h"
 #include "support/capture.h"
-#include "transports/common/heal.h"
 
 static const struct rail_signs tried_once = { .waiting = true, .tries = 1 };
 static const struct rail_signs answered = { .tries = 2, .rtt_us = 100 };

@@ -1,0 +1,21 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * Async events of open ports: a port or a device that fails is known at once, and not when a queue pair
+ * has tried in vain for long. One descriptor for all of them, read by the guardian (rail_link.h).
+ */
+#ifndef ANYNET_IB_EVENTS_H
+#define ANYNET_IB_EVENTS_H
+
+#include "device/ib_nic.h"
+
+/* A nic was opened: its events from now on, and how its port is now. Any thread. */
+void ib_events_watch(struct ib_nic *nic);
+
+/* The RDMA connection manager's events as well (ib_cm.c). 0 or -errno, also in errno. */
+int ib_events_watch_cm(int fd);
+
+/* Ports that are to be asked how they are: are there any; ask them, which may take long. True: some were. */
+bool ib_events_stale(void);
+bool ib_events_settle(void);
+
+#endif
