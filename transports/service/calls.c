@@ -2,7 +2,7 @@
 /* NCCL's calls that open and close (nccl_net/comm.h), and who looks after a comm in between. */
 #include <time.h>
 
-#include "path/rail_link.h"
+#include "path/ib/rail_link.h"
 #include "service/guard.h"
 #include "service/io_threads.h"
 #include "session/connect.h"

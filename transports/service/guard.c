@@ -17,7 +17,7 @@
 #include "base/thread.h"
 #include "device/ib_events.h"
 #include "device/links.h"
-#include "path/rail_link.h"
+#include "path/ib/rail_link.h"
 #include "service/stats.h"
 #include "session/listen.h"
 #include "session/registry.h"

@@ -17,7 +17,7 @@
 #include "memory/gpu.h"
 #include "memory/ib_memory.h"
 #include "memory/mr.h"
-#include "path/rail.h"
+#include "message/rail.h"
 #include "session/recorder.h"
 #include "wire/hello.h"
 

@@ -12,9 +12,9 @@
 
 #include <nccl_net/log.h>
 
+#include "session/connect.h"
 #include "base/libc_text.h"
 #include "base/socket.h"
-#include "session/connect.h"
 #include "session/dial.h"
 #include "session/listen.h"
 #include "wire/secret.h"

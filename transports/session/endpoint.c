@@ -7,7 +7,7 @@
 
 #include <nccl_net/log.h>
 
-#include "path/rail_link.h"
+#include "path/ib/rail_link.h"
 #include "session/connect.h"
 #include "session/heal.h"
 #include "session/listen_internal.h"

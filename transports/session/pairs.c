@@ -3,7 +3,7 @@
 #include "session/pairs.h"
 
 #include "device/links.h"
-#include "path/rail_link.h"
+#include "path/ib/rail_link.h"
 
 struct list {
 	const struct comm_paths *paths;

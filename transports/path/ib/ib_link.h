@@ -12,7 +12,7 @@
 
 #include "device/ib_nic.h"
 #include "memory/ib_mr.h"
-#include "path/rail_link.h"
+#include "path/ib/rail_link.h"
 
 #define IB_SLOTS         32  /* frames that a receiving end takes before it has consumed one */
 #define IB_SLOT_BYTES    512 /* header included: small messages travel in the frame */

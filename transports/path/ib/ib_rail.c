@@ -12,7 +12,7 @@
 #include "base/socket.h"
 #include "device/links.h"
 #include "message/send_internal.h"
-#include "path/rail_link.h"
+#include "path/ib/rail_link.h"
 #include "session/progress.h"
 #include "wire/checksum.h"
 
