@@ -217,7 +217,7 @@ void resume_send(struct pair *pair, unsigned rail, uint64_t frames, uint32_t par
 
 void resume_listen(struct pair *pair, int *listeners, unsigned count)
 {
-	struct comm_paths *paths = &pair->send->paths;
+	struct comm_paths *paths = &pair->send->session->paths;
 
 	paths->own_count = 1;
 	paths->dev = paths->own[0] = &local_dev;

@@ -3,8 +3,8 @@
 #ifndef ANYNET_SEND_INTERNAL_H
 #define ANYNET_SEND_INTERNAL_H
 
+#include "message/message.h"
 #include "message/replay.h"
-#include "session/comm_internal.h"
 
 #define SLOT_NONE 0xffff
 

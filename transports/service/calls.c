@@ -96,14 +96,14 @@ void anynet_close(struct anynet_comm *comm)
 	comm_enter(comm);
 	recorder_note(comm, NULL, ANYNET_EVENT_CLOSED, 0, comm_pending(comm), NULL);
 	drains = linger_start(comm);
-	left = drains && comm->slot >= 0 && guard_runs();
+	left = drains && comm->session->slot >= 0 && guard_runs();
 	/* Requests end while deregMr, in another thread, still finds the comm in the registry. */
 	if (comm_pending(comm)) {
 		comm_close_rails(comm);
 		comm_cancel(comm);
 	}
 	/* From here on the background thread may destroy it. */
-	atomic_store(&comm->closing, left);
+	atomic_store(&comm->session->closing, left);
 	comm_leave(comm);
 	if (left) {
 		guard_wake();

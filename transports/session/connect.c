@@ -352,7 +352,7 @@ static int make_comm(struct connect_op *op)
 	op->comm->spread = rail_plan_spreads(welcome->plan, welcome->rails);
 	op->paths.peer_count = hello_addr_count(welcome);
 	memcpy(op->paths.peer, welcome->addrs, sizeof(op->paths.peer));
-	op->comm->paths = op->paths;
+	op->comm->session->paths = op->paths;
 	if (pair.from >= op->paths.own_count) /* its word for our own NICs */
 		pair.from = 0;
 	op->comm->checksum |= welcome->features & ANYNET_FEATURE_CHECKSUM;
@@ -551,7 +551,7 @@ int connect_step(const struct anynet_device *dev, const struct anynet_connect_op
 	memcpy(buffer, &handle, sizeof(handle));
 	if (!ret) {
 		*out = op->comm;
-		(*out)->listening = true; /* our hold on the listening sockets is its now */
+		(*out)->session->listening = true; /* our hold on the listening sockets is its now */
 		op->comm = NULL;
 	}
 	table_remove(op);

@@ -234,7 +234,7 @@ static int admit_comm(struct endpoint *endpoint, const struct anynet_wire_hello 
 	snprintf(comm->peer.addr, sizeof(comm->peer.addr), "%s",
 		 strrchr(comm->rails[0]->path, ' ') + 1);
 	endpoint->comm_id = hello->comm_id;
-	comm->paths = (struct comm_paths){
+	comm->session->paths = (struct comm_paths){
 		.comm_id = hello->comm_id,
 		.comm_hash = hello->comm_hash,
 		.dev = listener->dev,
@@ -242,10 +242,10 @@ static int admit_comm(struct endpoint *endpoint, const struct anynet_wire_hello 
 		.own_count = (uint8_t)count,
 		.peer_count = (uint8_t)hello_addr_count(hello),
 	};
-	memcpy(comm->paths.token, endpoint->token, sizeof(endpoint->token));
-	memcpy(comm->paths.own, set, (size_t)count * sizeof(*set));
-	memcpy(comm->paths.own_addrs, addrs, (size_t)count * sizeof(*addrs));
-	memcpy(comm->paths.peer, hello->addrs, sizeof(hello->addrs));
+	memcpy(comm->session->paths.token, endpoint->token, sizeof(endpoint->token));
+	memcpy(comm->session->paths.own, set, (size_t)count * sizeof(*set));
+	memcpy(comm->session->paths.own_addrs, addrs, (size_t)count * sizeof(*addrs));
+	memcpy(comm->session->paths.peer, hello->addrs, sizeof(hello->addrs));
 	endpoint->comm = listener->comm = comm;
 	listener->deadline_ms = 0;
 	return 0;
@@ -288,12 +288,12 @@ static void match_send_comm(struct anynet_comm *comm, void *arg)
 {
 	struct wanted *wanted = arg;
 
-	if (!comm->is_send || comm_error(comm) || comm->paths.comm_id != wanted->hello->comm_id ||
-	    !token_equal(comm->paths.token, wanted->hello->token))
+	if (!comm->is_send || comm_error(comm) || comm->session->paths.comm_id != wanted->hello->comm_id ||
+	    !token_equal(comm->session->paths.token, wanted->hello->token))
 		return;
 	wanted->found = true;
 	/* The peer sees none of its rails, and this side may not know it yet. */
-	atomic_store(&comm->probed, true);
+	atomic_store(&comm->session->probed, true);
 	atomic_store(&comm->attention, true);
 }
 

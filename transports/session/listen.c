@@ -335,6 +335,6 @@ void listen_stop(struct anynet_listener *listener)
 void listen_forget(struct anynet_comm *comm)
 {
 	pthread_mutex_lock(&engine.lock);
-	endpoint_release(comm->paths.endpoint);
+	endpoint_release(comm->session->paths.endpoint);
 	pthread_mutex_unlock(&engine.lock);
 }

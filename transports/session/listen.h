@@ -10,7 +10,7 @@
 #ifndef ANYNET_LISTEN_H
 #define ANYNET_LISTEN_H
 
-#include "session/comm_internal.h"
+#include "session/comm.h"
 
 /* What anynet_listen, anynet_accept and anynet_close_listener do. A comm that is accepted is the caller's alone. */
 int listen_start(const struct anynet_device *dev, const void *owner, void *handle,

@@ -13,7 +13,6 @@
 #include "device/links.h"
 #include "message/send_internal.h"
 #include "path/ib/rail_link.h"
-#include "session/progress.h"
 #include "wire/checksum.h"
 
 /* The sender does without the RDMA connection manager, by the same link: that has come over TCP. */
@@ -51,11 +50,18 @@ int ib_peek(struct ib_rail *rail)
 	return n ? 1 : -ECONNRESET;
 }
 
+void ib_rail_set_link(struct ib_rail *rail, struct ib_link *link)
+{
+	rail->link = link;
+	rail->tcp.base.linked = link;
+	rail->tcp.base.gathers = !link || link->sges > 1;
+}
+
 void ib_rail_drop_link(struct ib_rail *rail)
 {
 	struct ib_link *link = rail->link;
 
-	rail->link = NULL;
+	ib_rail_set_link(rail, NULL);
 	rail->granting = rail->asks = rail->takes_frames = false;
 	free(rail->grants);
 	rail->grants = NULL;
@@ -74,9 +80,8 @@ static void leave_link(struct ib_rail *rail)
 
 	ib_link_fence(rail->link, &arrived);
 	ib_confirm(rail, arrived);
-	if (err || base->broke_by)
-		progress_link_end(base, err ? err : base->broke_by,
-				  rail->arrived - base->progress.frames);
+	base->link_err = err ? err : base->broke_by;
+	base->link_frames = rail->arrived - base->progress.frames;
 	ib_rail_drop_link(rail);
 }
 
@@ -121,7 +126,7 @@ static void take_link(struct ib_rail *rail, struct ib_link *link)
 {
 	struct anynet_rail *base = &rail->tcp.base;
 
-	rail->link = link;
+	ib_rail_set_link(rail, link);
 	rail->had_link |= link != NULL;
 	if (!base->comm->is_send)
 		return;
@@ -220,7 +225,7 @@ static bool others_linked(const struct anynet_rail *base)
 		const struct anynet_rail *other = comm->rails[i];
 
 		if (other && other != base && other->fd >= 0 && !other->suspect &&
-		    ib_rail_is_linked(other))
+		    other->linked)
 			return true;
 	}
 	return false;
@@ -327,18 +332,6 @@ struct anynet_rail *ib_rail_create(struct anynet_comm *comm, int fd, uint16_t in
 	rail->tcp.base.ops = comm->is_send ? &ib_send_rail_ops : &ib_recv_rail_ops;
 	take_link(rail, link);
 	return &rail->tcp.base;
-}
-
-bool ib_rail_is_linked(const struct anynet_rail *rail)
-{
-	return ((const struct ib_rail *)rail)->link != NULL;
-}
-
-bool ib_rail_gathers(const struct anynet_rail *rail)
-{
-	const struct ib_link *link = ((const struct ib_rail *)rail)->link;
-
-	return !link || link->sges > 1;
 }
 
 bool ib_rail_had_link(const struct anynet_rail *rail)

@@ -43,6 +43,9 @@ static inline bool ib_rail_has_room(const struct ib_rail *rail)
  * RDMA connection manager has failed is taken here. */
 int ib_peek(struct ib_rail *rail);
 
+/* The link that frames go by; NULL = over TCP. */
+void ib_rail_set_link(struct ib_rail *rail, struct ib_link *link);
+
 /* Frames cannot go over the link any more, or never could. */
 void ib_rail_drop_link(struct ib_rail *rail);
 

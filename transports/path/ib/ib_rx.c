@@ -14,7 +14,7 @@
 
 static int bad_frame(struct ib_rail *rail, uint32_t bytes)
 {
-	comm_fail(rail->tcp.base.comm, &rail->tcp.base, -EPROTO,
+	comm_note_fault(rail->tcp.base.comm, &rail->tcp.base, -EPROTO,
 		  "a frame of %u bytes by the queue pair that makes no sense", bytes);
 	return -EPROTO;
 }
@@ -54,7 +54,7 @@ static int take_data(struct ib_rail *rail, const struct ib_link *link,
 	else if (anynet_unlikely(comm->base.gpu))
 		comm->wrote |= ib_memory_bit(link->nic);
 	recv_arrived(comm, msg, header->length);
-	return comm_error(&comm->base);
+	return comm->base.fault.err;
 }
 
 static const uint8_t *slot_of(const struct ib_link *link, const struct ib_arrival *arrival)
@@ -151,7 +151,7 @@ void ib_leave_link(struct ib_rail *rail)
 	/* It may have written what no frame has told of, and what comes again another way. */
 	if (rail->tcp.base.comm->gpu)
 		((struct recv_comm *)rail->tcp.base.comm)->wrote |= ib_memory_bit(link->nic);
-	rail->link = NULL;
+	ib_rail_set_link(rail, NULL);
 	rail->granting = rail->asks = rail->takes_frames = false;
 	while (*end)
 		end = &(*end)->next;
