@@ -193,6 +193,7 @@ static void test_the_end_is_noted(void **state)
 	(void)state;
 	pair_open(&pair, 1);
 	comm_unlink(pair.send, "for a test");
+	assert_int_equal(comm_settle(pair.send), 0);
 	newest(pair.send, ANYNET_EVENT_UNLINKED, "TCP only from here on: for a test");
 	assert_int_equal(anynet_reg_mr(pair.recv, pair_in, 100, ANYNET_PTR_HOST, &mr), 0);
 	assert_int_equal(anynet_irecv(pair.recv, 1, &data, &size, &tag, &mr, NULL, false, &req), 0);
