@@ -204,14 +204,19 @@ static void note_failure(struct connect_op *op, int err)
 
 static ANYNET_COLD int refused(struct connect_op *op, const struct anynet_wire_hello *welcome)
 {
-	int err = welcome->status == ANYNET_STATUS_VERSION ? -EPROTONOSUPPORT : -ECONNREFUSED;
+	const struct anynet_wire_handle *handle = &op->handle;
 
+	if (welcome->status == ANYNET_STATUS_VERSION) {
+		anynet_warn(
+			"connect from dev %s to %s: the peer (pid %u) speaks wire versions %u to %u, this process %u "
+			"to %u: install the same anynet on every host",
+			op->dev->name, op->last_addr, handle->pid, handle->oldest, handle->version,
+			wire_oldest(), wire_newest());
+		return -EPROTONOSUPPORT;
+	}
 	anynet_warn("connect from dev %s to %s: peer %s refused: %s", op->dev->name, op->last_addr,
-		    welcome->host[0] ? welcome->host : "?",
-		    welcome->status == ANYNET_STATUS_VERSION
-			    ? "other wire version; install the same anynet on every host"
-			    : welcome->reason);
-	return err;
+		    welcome->host[0] ? welcome->host : "?", welcome->reason);
+	return -ECONNREFUSED;
 }
 
 static const char *explain(int err)
@@ -496,6 +501,7 @@ static int op_create(const struct anynet_device *dev, const struct anynet_connec
 	op->called_ms = net_now_ms();
 	op->deadline_ms = op->called_ms + (uint64_t)anynet_net.cfg->connect_timeout_ms;
 	paths = &op->paths;
+	paths->version = handle_version(handle);
 	paths->dev = dev;
 	paths->endpoint = handle->endpoint;
 	memcpy(paths->token, handle->token, sizeof(paths->token));
