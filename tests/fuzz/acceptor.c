@@ -7,8 +7,8 @@
 
 #include "transports/base/socket.h"
 #include "transports/device/verbs.h"
-#include "unit/local_net.h"
 #include "transports/wire/hello.h"
+#include "unit/local_net.h"
 
 struct acceptor acceptor;
 

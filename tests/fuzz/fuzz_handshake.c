@@ -9,13 +9,13 @@
 #include <sys/socket.h>
 #include <unistd.h>
 
-#include "transports/base/socket.h"
 #include "peer.h"
+#include "transports/base/socket.h"
 #include "transports/service/guard.h"
 #include "transports/session/listen_internal.h"
-#include "unit/local_net.h"
 #include "transports/wire/auth.h"
 #include "transports/wire/hello.h"
+#include "unit/local_net.h"
 
 /* of the first byte */
 #define CLOSE_COMM_FIRST 0x01

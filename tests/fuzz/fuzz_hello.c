@@ -6,8 +6,8 @@
 #include <ctype.h>
 #include <errno.h>
 
-#include "transports/base/socket.h"
 #include "input.h"
+#include "transports/base/socket.h"
 #include "transports/wire/auth.h"
 #include "transports/wire/hello.h"
 

@@ -11,9 +11,10 @@
 
 #include "clock.h"
 #include "ib.h"
+#include "stub_cm.h"
+#include "transports/device/ib_events.h"
 #include "transports/path/rail_link.h"
 #include "transports/service/guard.h"
-#include "stub_cm.h"
 
 #define PEER_QPN 0x99
 

@@ -7,8 +7,8 @@
 #include <nccl_net/log.h>
 
 #include "input.h"
-#include "unit/local_net.h"
 #include "transports/wire/secret.h"
+#include "unit/local_net.h"
 
 const char *__asan_default_options(void);
 

@@ -9,10 +9,10 @@
 #include <sys/socket.h>
 
 #include "buffers.h"
-#include "transports/message/recv_internal.h"
-#include "transports/path/tcp/tcp_rail.h"
 #include "peer.h"
 #include "recv_check.h"
+#include "transports/message/recv_internal.h"
+#include "transports/path/tcp/tcp_rail.h"
 #include "transports/session/heal.h"
 #include "transports/wire/checksum.h"
 

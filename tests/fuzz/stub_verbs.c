@@ -6,8 +6,8 @@
 
 #include <nccl_net/util.h>
 
-#include "transports/device/ib_nic.h"
 #include "stub_internal.h"
+#include "transports/device/ib_nic.h"
 
 #define MRS_MAX    1024
 #define EVENTS_MAX 16

@@ -10,8 +10,8 @@
 
 #include <nccl_net/config.h>
 
-#include "transports/device/verbs.h"
 #include "input.h"
+#include "transports/device/verbs.h"
 
 #define STUB_NAME "stub0" /* of the verbs device, which has two InfiniBand ports */
 

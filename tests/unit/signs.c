@@ -8,8 +8,8 @@
 
 #include <cmocka.h>
 
-#include "transports/session/watch.h"
 #include "support/capture.h"
+#include "transports/session/watch.h"
 
 struct signs signs;
 

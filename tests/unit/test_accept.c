@@ -15,13 +15,13 @@
 
 #include <cmocka.h>
 
-#include "transports/base/socket.h"
 #include "environment.h"
 #include "local_net.h"
-#include "transports/session/listen_internal.h"
-#include "transports/session/registry.h"
 #include "support/capture.h"
 #include "support/check.h"
+#include "transports/base/socket.h"
+#include "transports/session/listen_internal.h"
+#include "transports/session/registry.h"
 #include "transports/wire/secret.h"
 
 #define COMM_ID  0x1234

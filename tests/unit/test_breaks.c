@@ -12,9 +12,9 @@
 
 #include <cmocka.h>
 
-#include "transports/session/heal.h"
 #include "stream.h"
 #include "support/capture.h"
+#include "transports/session/heal.h"
 
 /* The stream, of which rail 0 lets so many bytes pass. */
 static void start(const struct stream_shape *shape, uint64_t left)

@@ -15,8 +15,8 @@
 
 #include <nccl_net/util.h>
 
-#include "transports/device/gid.h"
 #include "sysfs_tree.h"
+#include "transports/device/gid.h"
 
 #define ENTRIES 16
 

@@ -15,8 +15,8 @@
 #include <nccl_net/util.h>
 
 #include "fake_mr.h"
-#include "transports/memory/gpu_memory.h"
 #include "sysfs_tree.h"
+#include "transports/device/gpu_memory.h"
 
 /* A module, or what one has registered, with its version. */
 static void make_version(const char *path, const char *version)

@@ -14,10 +14,10 @@
 
 #include <cmocka.h>
 
-#include "transports/base/net.h"
 #include "environment.h"
 #include "local_net.h"
 #include "support/capture.h"
+#include "transports/base/net.h"
 
 #define NAME_MAX_BYTES 64 /* Linux's; 63 of them are told */
 

@@ -8,9 +8,9 @@
 #include <cmocka.h>
 
 #include "ib_ends.h"
+#include "support/capture.h"
 #include "transports/memory/ib_flush.h"
 #include "transports/message/recv_internal.h"
-#include "support/capture.h"
 
 #define BYTES 8192
 

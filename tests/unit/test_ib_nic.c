@@ -18,8 +18,8 @@
 #include <arpa/inet.h>
 #include <cmocka.h>
 
-#include "transports/device/ib_nic.h"
 #include "environment.h"
+#include "transports/device/ib_nic.h"
 
 #define ETH_UP   "port=2:4:0:99 gid=3/2/::ffff:127.0.0.1/1"
 #define ETH_DOWN "port=2:1:0:99 gid=3/2/::ffff:127.0.0.1/1"

@@ -11,8 +11,8 @@
 #include <cmocka.h>
 
 #include "ib_ends.h"
-#include "transports/session/heal.h"
 #include "support/capture.h"
+#include "transports/session/heal.h"
 
 #define LARGE      4096
 #define SMALL      601 /* more than a slot has room for */

@@ -13,8 +13,8 @@
 #include <arpa/inet.h>
 #include <cmocka.h>
 
-#include "transports/device/ib_standby.h"
 #include "netif_table.h"
+#include "transports/device/ib_standby.h"
 
 static struct netif_table table;
 static struct anynet_config cfg;

@@ -7,8 +7,8 @@
 #include <cmocka.h>
 
 #include "carrier.h"
-#include "transports/message/send_internal.h"
 #include "support/capture.h"
+#include "transports/message/send_internal.h"
 
 #define BYTES     (LOCAL_RING_BYTES * 2)
 #define ROOM_FOR  2 /* messages */

@@ -13,12 +13,12 @@
 
 #include <cmocka.h>
 
-#include "transports/base/socket.h"
 #include "carrier.h"
 #include "narrow.h"
-#include "transports/session/heal.h"
 #include "support/capture.h"
 #include "support/check.h"
+#include "transports/base/socket.h"
+#include "transports/session/heal.h"
 
 static struct pair pair;
 

@@ -10,9 +10,9 @@
 
 #include <cmocka.h>
 
-#include "transports/message/recv_internal.h"
 #include "narrow.h"
 #include "pair.h"
+#include "transports/message/recv_internal.h"
 
 static struct pair pair;
 

@@ -15,8 +15,8 @@
 
 #include <nccl_net/util.h>
 
-#include "transports/device/netif.h"
 #include "netns.h"
+#include "transports/device/netif.h"
 
 static struct netif_table table;
 static struct anynet_config cfg;

@@ -11,8 +11,8 @@
 
 #include "carrier.h"
 #include "narrow.h"
-#include "transports/path/tcp/tcp_rail.h"
 #include "support/capture.h"
+#include "transports/path/tcp/tcp_rail.h"
 
 #define SMALL LOCAL_EAGER_BYTES
 #define LARGE 3000

@@ -10,8 +10,8 @@
 
 #include <cmocka.h>
 
-#include "transports/message/send_internal.h"
 #include "pair.h"
+#include "transports/message/send_internal.h"
 
 #define CHUNK  LOCAL_CHUNK_BYTES
 #define CHUNKS 40

@@ -14,8 +14,8 @@
 
 #include <cmocka.h>
 
-#include "transports/base/socket.h"
 #include "local_net.h"
+#include "transports/base/socket.h"
 
 #define PORTS      6
 #define FIRST_PORT 20000

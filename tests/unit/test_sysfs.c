@@ -9,8 +9,8 @@
 
 #include <cmocka.h>
 
-#include "transports/device/sysfs.h"
 #include "sysfs_tree.h"
+#include "transports/device/sysfs.h"
 
 /* A device directory with a subsystem. */
 static void make_device(const char *path, const char *subsystem)

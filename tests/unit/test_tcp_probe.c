@@ -12,9 +12,9 @@
 
 #include <cmocka.h>
 
-#include "transports/device/tcp_probe.h"
 #include "netif_table.h"
 #include "sysfs_tree.h"
+#include "transports/device/tcp_probe.h"
 
 static struct netif_table table;
 static struct anynet_config cfg;

@@ -12,15 +12,13 @@
 #include "base/fd.h"
 #include "base/libc_text.h"
 #include "device/links.h"
-#include "path/ib/ib_cm.h"
-#include "path/ib/ib_link.h"
-#include "path/rail_link.h"
 
 #define EVENTS_PER_TURN 8
 
 static struct {
 	pthread_once_t once;
 	int epfd; /* of the nics' descriptors */
+	bool (*read_cm)(bool wait);
 } events = { .once = PTHREAD_ONCE_INIT, .epfd = -1 };
 
 static void create(void)
@@ -47,10 +45,11 @@ void ib_events_watch(struct ib_nic *nic)
 			    nic->dev->name, error_text(errno));
 }
 
-int ib_events_watch_cm(int fd)
+int ib_events_watch_cm(int fd, bool (*read)(bool wait))
 {
 	struct epoll_event event = { .events = EPOLLIN, .data.ptr = NULL };
 
+	events.read_cm = read;
 	return epoll_ctl(ib_events_fd(), EPOLL_CTL_ADD, fd, &event) ? -errno : 0;
 }
 
@@ -66,12 +65,12 @@ static bool device_failed(struct ib_nic *nic, const char *what)
 }
 
 /* NULL: a queue pair for flushes, whose next completion tells. */
-static bool link_failed(struct ib_nic *nic, struct ib_link *link, const char *what)
+static bool qp_failed(struct ib_nic *nic, _Atomic bool *failed, const char *what)
 {
-	if (!link)
+	if (!failed)
 		return false;
 	anynet_info("dev %s: %s", nic->dev->name, what);
-	atomic_store(&link->failed, true);
+	atomic_store(failed, true);
 	return true;
 }
 
@@ -136,13 +135,13 @@ static bool take(struct ib_nic *nic, const struct ibv_async_event *event)
 	case IBV_EVENT_DEVICE_FATAL:
 		return device_failed(nic, "has failed (DEVICE_FATAL)");
 	case IBV_EVENT_QP_FATAL:
-		return link_failed(nic, event->element.qp->qp_context, "a queue pair has failed");
+		return qp_failed(nic, event->element.qp->qp_context, "a queue pair has failed");
 	case IBV_EVENT_QP_REQ_ERR:
 	case IBV_EVENT_QP_ACCESS_ERR:
-		return link_failed(nic, event->element.qp->qp_context,
+		return qp_failed(nic, event->element.qp->qp_context,
 				   "a queue pair was asked for what it may not do");
 	case IBV_EVENT_CQ_ERR:
-		return link_failed(nic, event->element.cq->cq_context,
+		return qp_failed(nic, event->element.cq->cq_context,
 				   "a completion queue has failed");
 	default:
 		return false;
@@ -173,6 +172,6 @@ bool ib_events_read(void)
 	bool changed = false;
 
 	for (int i = 0; i < n; i++)
-		changed |= ready[i].data.ptr ? take_all(ready[i].data.ptr) : ib_cm_read(true);
+		changed |= ready[i].data.ptr ? take_all(ready[i].data.ptr) : events.read_cm(true);
 	return changed;
 }

@@ -12,10 +12,10 @@
 #include <nccl_net/util.h>
 
 #include "base/libc_text.h"
-#include "base/net.h"
+#include "base/os.h"
 #include "base/pinned.h"
+#include "device/ib_nic.h"
 #include "device/ib_port.h"
-#include "path/ib/ib_link.h"
 
 #define BUFFER_BYTES ((size_t)4 << 20) /* as NCCL's own, of which it registers at least one */
 #define DEADLINE_MS  3000
@@ -121,7 +121,7 @@ int ib_loop_connect(const struct ib_loop_port *port, struct ibv_qp *qp, char *wh
 	int ret = to_init(&loop);
 
 	if (!ret)
-		ret = net_random(&psn, sizeof(psn));
+		ret = os_random(&psn, sizeof(psn));
 	return ret ? ret : to_ready(&loop, psn & PSN_MASK);
 }
 

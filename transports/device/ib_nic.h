@@ -18,6 +18,9 @@
 
 struct ib_flush; /* ib_flush.c */
 
+/* What a queue pair of ours sends as a copy, inline where that works: a grant, or a control frame. */
+#define IB_COPY_BYTES 96
+
 struct ib_nic {
 	const struct anynet_device *dev;
 	const struct anynet_config *cfg;

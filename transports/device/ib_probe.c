@@ -14,6 +14,7 @@
 #include <nccl_net/util.h>
 
 #include "base/libc_text.h"
+#include "device/gpu_memory.h"
 #include "device/ib_devices.h"
 #include "device/ib_loopback.h"
 #include "device/ib_nic.h"
@@ -24,7 +25,6 @@
 #include "device/probe.h"
 #include "device/sysfs.h"
 #include "device/verbs.h"
-#include "memory/gpu_memory.h"
 
 #define PORTS_MAX (ANYNET_DEVICES_MAX - IB_STANDBY_MAX) /* that are offered */
 

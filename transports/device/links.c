@@ -9,7 +9,7 @@
 #include <sys/socket.h>
 
 #include "base/fd.h"
-#include "base/net.h"
+#include "device/nics.h"
 
 static int links_fd = -1;
 static _Atomic bool down[ANYNET_DEVICES_MAX], port_down[ANYNET_DEVICES_MAX];
@@ -44,7 +44,7 @@ static bool take_link(const struct ifinfomsg *info, bool removed)
 	     changed = false;
 	const struct anynet_device *dev;
 
-	for (int i = 0; i < ANYNET_DEVICES_MAX && (dev = net_device(i)); i++)
+	for (int i = 0; i < ANYNET_DEVICES_MAX && (dev = nic_at(i)); i++)
 		if (dev->ifindex == (unsigned)info->ifi_index &&
 		    atomic_exchange(&down[i], now) != now) {
 			atomic_fetch_add(&losses[i], now);

@@ -6,7 +6,7 @@
 
 #include <nccl_net/util.h>
 
-#include "base/net.h"
+#include "base/os.h"
 #include "memory/gpu_internal.h"
 
 #define WAIT_MS 10000 /* a GPU that copies nothing for so long is lost */
@@ -150,11 +150,11 @@ int gpu_copy_done(struct gpu *gpu, int bounce)
 
 int gpu_copy_wait(struct gpu *gpu, int bounce)
 {
-	uint64_t until = net_now_ms() + WAIT_MS;
+	uint64_t until = os_now_ms() + WAIT_MS;
 	int done;
 
 	while (!(done = gpu_copy_done(gpu, bounce))) {
-		if (net_now_ms() >= until) {
+		if (os_now_ms() >= until) {
 			atomic_store(&gpu->error, CUDA_NOT_READY);
 			give_bit(&gpu->unsure, bounce);
 			return -EIO;
@@ -184,8 +184,8 @@ static void settle(struct gpu *gpu, int bounce)
 
 	if (anynet_likely(!(atomic_load(&gpu->unsure) & 1ull << bounce)))
 		return;
-	until = net_now_ms() + WAIT_MS;
-	for (int tries = 0; tries < SETTLES && net_now_ms() < until; tries++) {
+	until = os_now_ms() + WAIT_MS;
+	for (int tries = 0; tries < SETTLES && os_now_ms() < until; tries++) {
 		if (is_through(gpu, bounce, gpu->out) && is_through(gpu, bounce, gpu->in)) {
 			atomic_fetch_and(&gpu->unsure, ~(1ull << bounce));
 			return;

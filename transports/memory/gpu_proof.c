@@ -11,7 +11,7 @@
 #include <nccl_net/log.h>
 #include <nccl_net/util.h>
 
-#include "base/net.h"
+#include "base/os.h"
 #include "base/pinned.h"
 #include "device/ib_self.h"
 
@@ -54,11 +54,11 @@ static int not_reached(const struct proof *proof, const char *what)
 static int await(const struct proof *proof)
 {
 	const struct timespec pause = { .tv_nsec = POLL_NS };
-	uint64_t until = net_now_ms() + DEADLINE_MS;
+	uint64_t until = os_now_ms() + DEADLINE_MS;
 	struct ibv_wc wc;
 	int n;
 
-	while (!(n = ibv_poll_cq(proof->self.cq, 1, &wc)) && net_now_ms() < until)
+	while (!(n = ibv_poll_cq(proof->self.cq, 1, &wc)) && os_now_ms() < until)
 		nanosleep(&pause, NULL);
 	return n > 0 ? (int)wc.status : -1;
 }
@@ -88,7 +88,7 @@ static int move_gpu(struct proof *proof, enum ibv_wr_opcode opcode, uint8_t *loc
 static int try(struct proof *proof)
 {
 	uint8_t *out = proof->page, *in = proof->page + PROOF_BYTES;
-	int ret = net_random(out, PROOF_BYTES);
+	int ret = os_random(out, PROOF_BYTES);
 
 	if (!ret)
 		ret = move_gpu(proof, IBV_WR_RDMA_WRITE, out, "WRITE");

@@ -9,7 +9,7 @@
 
 #include "device/ib_nic.h"
 #include "memory/ib_mr.h"
-#include "session/comm_internal.h"
+#include "memory/mr.h"
 
 /* How memory like *mr is registered on this nic: by address or as a dmabuf. 0 or -errno, and `why`. */
 typedef int gpu_register(struct ib_mr_cache *cache, const struct anynet_mr *mr, struct ib_mr **made,

@@ -11,7 +11,7 @@
 #include <nccl_net/log.h>
 #include <nccl_net/util.h>
 
-#include "base/net.h"
+#include "base/os.h"
 #include "base/pinned.h"
 #include "device/ib_self.h"
 
@@ -81,7 +81,7 @@ static int renew(struct ib_nic *nic, struct ib_flush *flush, char *why, size_t w
 		flush->posted = flush->done = 0;
 		atomic_store(&flush->state, FLUSH_READY);
 	}
-	atomic_store(&flush->retry_ms, net_now_ms() + RETRY_MS);
+	atomic_store(&flush->retry_ms, os_now_ms() + RETRY_MS);
 	leave(flush);
 	return ret;
 }
@@ -125,7 +125,7 @@ static bool is_due(const struct ib_nic *nic)
 	const struct ib_flush *flush = atomic_load(&nic->flush);
 
 	return flush && atomic_load(&flush->state) == FLUSH_BROKEN && !atomic_load(&nic->failed) &&
-	       net_now_ms() >= atomic_load(&flush->retry_ms);
+	       os_now_ms() >= atomic_load(&flush->retry_ms);
 }
 
 bool ib_flush_is_due(void)
@@ -238,7 +238,7 @@ int ib_flush_done(struct ib_nic *nic, uint64_t ticket)
 void ib_flush_drain(struct ib_nic *nic)
 {
 	struct ib_flush *flush = atomic_load_explicit(&nic->flush, memory_order_acquire);
-	uint64_t until = net_now_ms() + DRAIN_MS, ticket;
+	uint64_t until = os_now_ms() + DRAIN_MS, ticket;
 	int over = 0;
 
 	if (!flush)
@@ -246,7 +246,7 @@ void ib_flush_drain(struct ib_nic *nic)
 	enter(flush);
 	ticket = flush->generation << TICKET_BITS | flush->posted;
 	while (!(over = look(nic, flush, ticket)) && !atomic_load(&nic->failed) &&
-	       net_now_ms() < until) {
+	       os_now_ms() < until) {
 		leave(flush);
 		sched_yield();
 		enter(flush);

@@ -44,8 +44,8 @@ static int flush_by_cuda(struct recv_comm *comm, struct recv_flush *flush)
 		return 0;
 	if (ret == -EOPNOTSUPP && flush) {
 		if (!flush->since_ms)
-			flush->since_ms = net_now_ms();
-		if (net_now_ms() - flush->since_ms < (uint64_t)anynet_net.cfg->heal_timeout_ms)
+			flush->since_ms = os_now_ms();
+		if (os_now_ms() - flush->since_ms < (uint64_t)anynet_net.cfg->heal_timeout_ms)
 			return -EAGAIN;
 	}
 	return comm_gpu_failed(&comm->base, NULL);

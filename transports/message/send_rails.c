@@ -187,7 +187,7 @@ static int on_doubt(struct send_comm *comm, unsigned index, uint32_t epoch)
 			recorder_note(&comm->base, rail, ANYNET_EVENT_SUSPECT, 0, 0,
 				      "the peer has doubts");
 		rail->suspect = true;
-		rail->doubted_ms = net_now_ms();
+		rail->doubted_ms = os_now_ms();
 		heal_rail(&comm->base, rail, true);
 	}
 	return 0;

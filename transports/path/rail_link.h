@@ -48,11 +48,6 @@ struct ib_link *ib_link_accept(const struct anynet_device *dev,
 /* Is the device's port in a state in which a link is worth a try, as far as known? */
 bool ib_link_is_possible(const struct anynet_device *dev);
 
-/* Async events of all open ports (ib_events.c), by one thread at a time: a descriptor to poll, for the life of
- * the process, -1 = none; read what there is. True: comms should look at their ports. */
-int ib_events_fd(void);
-bool ib_events_read(void);
-
 /* What takes long (ib_chores.c): see to it that it is done, by a thread of its own. True: as above. Is there
  * anything to be done? When nobody is there to call this: do all of it. At exit: wait for that thread, but no
  * longer than this. With no lock. */

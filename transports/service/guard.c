@@ -15,6 +15,7 @@
 #include "base/fd.h"
 #include "base/libc_text.h"
 #include "base/thread.h"
+#include "device/ib_events.h"
 #include "device/links.h"
 #include "path/rail_link.h"
 #include "service/stats.h"
@@ -164,7 +165,7 @@ static bool is_over(void)
 	if (!end_ms)
 		return false;
 	registry_each(count_closed, &closed);
-	return !closed || net_now_ms() >= end_ms;
+	return !closed || os_now_ms() >= end_ms;
 }
 
 static bool nothing_to_do(void)
@@ -198,13 +199,13 @@ static void *guard_thread(void *arg)
 
 		if (nothing_to_do() && !ib_chores_pending()) {
 			sleep_until_woken();
-			last = net_now_ms();
+			last = os_now_ms();
 		}
 		listen_watch(guard.epfd, EVENT_ENGINE, &engine);
 		n = epoll_wait(guard.epfd, events, 4, urgent ? URGENT_MS : LOOK_MS);
 		for (int i = 0; i < n; i++)
 			take_event(&events[i]);
-		now = net_now_ms();
+		now = os_now_ms();
 		look.due = now - last >= LOOK_MS;
 		if (look.due) {
 			last = now;
@@ -274,7 +275,7 @@ static void finish(void)
 	pthread_mutex_unlock(&guard.lock);
 	if (!runs)
 		return;
-	atomic_store(&guard.end_ms, net_now_ms() + EXIT_DRAIN_MS);
+	atomic_store(&guard.end_ms, os_now_ms() + EXIT_DRAIN_MS);
 	guard_wake();
 	thread_join_within(guard.thread, EXIT_WAIT_MS);
 	stats_leave(EXIT_WAIT_MS);

@@ -1,9 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/*
- * Optional I/O threads, a few per process whatever the number of comms. They help: whenever a rail
- * has become readable or writable they run the same turn that NCCL's own thread runs from test, under
- * the comm's lock. They start with the first comm and end with the last.
- */
+/* See io_threads.h. */
+#include "service/io_threads.h"
+
 #include <errno.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -107,15 +105,6 @@ static void pool_stop(void)
 	close_descriptors();
 }
 
-void io_threads_watch(struct anynet_comm *comm, int fd)
-{
-	struct epoll_event event = { .events = EPOLLIN | EPOLLOUT | EPOLLET,
-				     .data.u64 = comm->io_token };
-
-	if (comm->threaded)
-		epoll_ctl(pool.epfd, EPOLL_CTL_ADD, fd, &event);
-}
-
 void io_threads_add(struct anynet_comm *comm)
 {
 	if (!anynet_net.io_threads)
@@ -125,10 +114,10 @@ void io_threads_add(struct anynet_comm *comm)
 		pool.used++;
 		comm->io_token = registry_token(comm);
 		comm_enter(comm); /* the guardian may be at it already */
-		comm->threaded = true;
+		comm->io_epfd = pool.epfd;
 		for (unsigned i = 0; i < comm->rail_count; i++)
 			if (comm->rails[i] && comm->rails[i]->fd >= 0)
-				io_threads_watch(comm, comm->rails[i]->fd);
+				comm_watch_by_threads(comm, comm->rails[i]);
 		comm_leave(comm);
 	}
 	pthread_mutex_unlock(&pool.lock);
@@ -137,11 +126,11 @@ void io_threads_add(struct anynet_comm *comm)
 /* A thread may still come by with an old event: the registry tells it that the comm is gone. */
 void io_threads_remove(struct anynet_comm *comm)
 {
-	if (!comm->threaded)
+	if (comm->io_epfd < 0)
 		return;
 	pthread_mutex_lock(&pool.lock);
 	comm_enter(comm);
-	comm->threaded = false;
+	comm->io_epfd = -1;
 	for (unsigned i = 0; i < comm->rail_count; i++)
 		if (comm->rails[i] && comm->rails[i]->fd >= 0)
 			epoll_ctl(pool.epfd, EPOLL_CTL_DEL, comm->rails[i]->fd, NULL);

@@ -35,7 +35,7 @@ static struct {
 	struct anynet_stats_events events;
 } stats = { .page.fd = -1 };
 
-/* One look. Ages are taken by net_now_ms, which leaves long pauses out, and told by the clock. */
+/* One look. Ages are taken by os_now_ms, which leaves long pauses out, and told by the clock. */
 struct round {
 	uint64_t now, clock_ms;
 	unsigned comms;
@@ -291,7 +291,7 @@ void stats_look(void)
 	if (stats.page.fd < 0)
 		return;
 	memset(&round, 0, sizeof(round));
-	round.now = net_now_ms();
+	round.now = os_now_ms();
 	round.clock_ms = clock_ms();
 	for (unsigned slot = 0; registry_at(slot, visit, &round); slot++) {
 		if (round.told && !round.err)

@@ -19,7 +19,7 @@
 #include <nccl_net/stats.h>
 
 #include "base/fd.h"
-#include "base/net.h"
+#include "base/os.h"
 
 #define NAME_TRIES 8
 
@@ -67,7 +67,7 @@ static int create(struct stats_page *page, const char *dir)
 {
 	for (int i = 0; i < NAME_TRIES; i++) {
 		uint32_t number;
-		int n = net_random(&number, sizeof(number));
+		int n = os_random(&number, sizeof(number));
 
 		if (n)
 			return n;

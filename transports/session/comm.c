@@ -16,7 +16,6 @@
 #include "base/fd.h"
 #include "base/libc_text.h"
 #include "base/socket.h"
-#include "service/guard.h"
 #include "session/heal.h"
 #include "session/listen.h"
 #include "session/pairs.h"
@@ -25,7 +24,6 @@
 
 #define EVENTS_PER_TURN 16
 #define ENTER_YIELDS    20
-#define DRAIN_ALONE_MS  1000
 
 int comm_init(struct anynet_comm *comm, bool is_send, const struct anynet_device *dev,
 	      unsigned rail_count)
@@ -40,10 +38,20 @@ int comm_init(struct anynet_comm *comm, bool is_send, const struct anynet_device
 	comm->is_send = is_send;
 	comm->dev = dev;
 	comm->rail_count = (uint16_t)rail_count;
-	comm->epfd = -1;
+	comm->epfd = comm->io_epfd = -1;
 	comm->slot = -1;
 	comm->checksum = anynet_net.cfg->checksum;
 	return 0;
+}
+
+/* A connection that is closed leaves the set by itself: only we hold it. */
+void comm_watch_by_threads(struct anynet_comm *comm, const struct anynet_rail *rail)
+{
+	struct epoll_event event = { .events = EPOLLIN | EPOLLOUT | EPOLLET,
+				     .data.u64 = comm->io_token };
+
+	if (comm->io_epfd >= 0)
+		epoll_ctl(comm->io_epfd, EPOLL_CTL_ADD, rail->fd, &event);
 }
 
 static int watch_rail(struct anynet_comm *comm, struct anynet_rail *rail)
@@ -51,6 +59,7 @@ static int watch_rail(struct anynet_comm *comm, struct anynet_rail *rail)
 	struct epoll_event event = { .events = EPOLLIN | EPOLLOUT | EPOLLRDHUP | EPOLLET,
 				     .data.ptr = rail };
 
+	comm_watch_by_threads(comm, rail);
 	if (comm->epfd < 0 || !epoll_ctl(comm->epfd, EPOLL_CTL_ADD, rail->fd, &event) ||
 	    errno == EEXIST)
 		return 0;
@@ -199,12 +208,6 @@ int comm_open(struct anynet_comm *comm)
 	return 0;
 }
 
-void comm_look_after(struct anynet_comm *comm)
-{
-	if (!guard_add(comm))
-		io_threads_add(comm);
-}
-
 void comm_fail(struct anynet_comm *comm, const struct anynet_rail *rail, int err, const char *fmt,
 	       ...)
 {
@@ -260,7 +263,7 @@ void comm_end_rail(struct anynet_comm *comm, struct anynet_rail *rail)
 
 void comm_sever(struct anynet_comm *comm, struct anynet_rail *rail, int err)
 {
-	uint64_t now = net_now_ms();
+	uint64_t now = os_now_ms();
 
 	unwatch_rail(comm, rail);
 	if (err)
@@ -291,7 +294,7 @@ void comm_sever(struct anynet_comm *comm, struct anynet_rail *rail, int err)
 static void note_return(struct anynet_comm *comm, const struct anynet_rail *rail, uint32_t again)
 {
 	if (rail->broke_by)
-		recorder_note(comm, rail, ANYNET_EVENT_BACK, 0, net_now_ms() - rail->broke_ms,
+		recorder_note(comm, rail, ANYNET_EVENT_BACK, 0, os_now_ms() - rail->broke_ms,
 			      rail->path);
 	else
 		recorder_note(comm, rail, ANYNET_EVENT_MOVED, 0, 0, rail->path);
@@ -324,7 +327,6 @@ void comm_rail_back(struct anynet_comm *comm, struct anynet_rail *rail, int fd, 
 	}
 	progress_begin(rail, frames, part);
 	rail->readable = rail->writable = true;
-	io_threads_watch(comm, fd);
 	if (!comm->is_send) {
 		recv_doubt(comm, rail->index, false);
 		recv_tell_again(comm, rail->index);
@@ -335,7 +337,7 @@ void comm_rail_back(struct anynet_comm *comm, struct anynet_rail *rail, int fd, 
 		anynet_info("%s peer %s pid %u dev %s rail %u of %u is back after %.3f s: %s",
 			    comm->is_send ? "send to" : "receive from", comm->peer.host,
 			    comm->peer.pid, comm->dev->name, rail->index, comm->rail_count,
-			    (double)(net_now_ms() - rail->broke_ms) / 1000, rail->path);
+			    (double)(os_now_ms() - rail->broke_ms) / 1000, rail->path);
 	rail->broke_by = 0;
 }
 
@@ -408,7 +410,7 @@ void comm_attend(struct anynet_comm *comm)
 		heal_take_posted(comm);
 	if (comm_error(comm) || comm->peer_closed)
 		return;
-	now = net_now_ms();
+	now = os_now_ms();
 	if (now - comm->watch.looked_ms >= WATCH_MS || atomic_load(&comm->link_event) ||
 	    atomic_load(&comm->probed))
 		watch_comm(comm, now);
@@ -467,65 +469,4 @@ int anynet_test(struct anynet_request *req, int *done, int *sizes)
 {
 	*done = 0;
 	return req->comm->is_send ? send_test(req, done, sizes) : recv_test(req, done, sizes);
-}
-
-void anynet_net_trim(const void *owner)
-{
-	connect_trim(owner);
-	guard_look();
-	listen_drop_half_built(owner);
-	listen_trim();
-}
-
-/* Without a background thread nobody else would see a closed comm to its end. */
-static void drain_alone(struct anynet_comm *comm)
-{
-	struct timespec moment = { .tv_nsec = 1000000 };
-	bool over = false;
-
-	for (unsigned ms = 0; ms < DRAIN_ALONE_MS && !over; ms++) {
-		comm_enter(comm);
-		comm_turn(comm);
-		over = linger_over(comm);
-		comm_leave(comm);
-		if (!over)
-			nanosleep(&moment, NULL);
-	}
-}
-
-void comm_release(struct anynet_comm *comm)
-{
-	io_threads_remove(comm);
-	guard_remove(comm);
-	comm_destroy(comm);
-}
-
-void anynet_close(struct anynet_comm *comm)
-{
-	bool drains, left;
-
-	if (!comm)
-		return;
-	io_threads_remove(comm);
-	comm_enter(comm);
-	recorder_note(comm, NULL, ANYNET_EVENT_CLOSED, 0, comm_pending(comm), NULL);
-	drains = linger_start(comm);
-	left = drains && comm->slot >= 0 && guard_runs();
-	/* Requests end while deregMr, in another thread, still finds the comm in the registry. */
-	if (comm_pending(comm)) {
-		comm_close_rails(comm);
-		comm_cancel(comm);
-	}
-	/* From here on the background thread may destroy it. */
-	atomic_store(&comm->closing, left);
-	comm_leave(comm);
-	if (left) {
-		guard_wake();
-	} else {
-		if (drains)
-			drain_alone(comm);
-		comm_release(comm);
-	}
-	connect_trim(NULL);
-	listen_trim();
 }

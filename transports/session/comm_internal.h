@@ -12,17 +12,14 @@
 #include <nccl_net/wire.h>
 
 #include "base/net.h"
+#include "base/os.h"
+#include "device/nics.h"
 #include "memory/gpu.h"
+#include "memory/ib_memory.h"
+#include "memory/mr.h"
 #include "path/rail.h"
 #include "session/recorder.h"
-
-struct anynet_peer {
-	char host[64];
-	char device[64];
-	char addr[64]; /* of rail 0 */
-	uint32_t pid;
-	uint32_t nccl_version;
-};
+#include "wire/hello.h"
 
 /* What the two ends of a comm need to find each other again. */
 struct comm_paths {
@@ -79,7 +76,7 @@ struct anynet_comm {
 	int epfd;          /* tells which of several rails are ready; -1 with one rail */
 	bool ended;        /* closed, and over: whoever has set this destroys it */
 	int slot;          /* in the registry; -1 = not there */
-	bool threaded;     /* I/O threads serve it … */
+	int io_epfd;       /* of the I/O threads that serve it; -1 = none do … */
 	uint64_t io_token; /* … by this name */
 	unsigned rtt_us;   /* of its slowest rail when it was opened */
 	/* Something waits for comm_attend: set by anybody, seen at the next turn. */
@@ -113,74 +110,10 @@ struct anynet_request {
 	bool is_flush;
 };
 
-#define ANYNET_MR_NICS 32 /* verbs devices of a process that memory is registered on */
-
-enum mr_way {
-	MR_BY_ADDRESS,
-	MR_BY_DMABUF,
-	MR_COPIED, /* GPU memory of a device that offers neither: it goes over TCP */
-};
-
-/* Registered memory. TCP needs none; it is what deregMr's promise hangs on. */
-struct anynet_mr {
-	void *addr;
-	size_t bytes;
-	int type;        /* ANYNET_PTR_HOST or ANYNET_PTR_CUDA */
-	struct gpu *gpu; /* that it is on; NULL = host memory */
-	struct memory_id id;
-	enum mr_way way; /* in which verbs devices register it */
-	int fd;          /* its dmabuf while it is being registered; -1: one is to be made … */
-	uint64_t offset; /* … and of `addr` in that */
-	/* The comm that it was made on, which may be closed by now: only compared. */
-	const struct anynet_comm *home;
-	/* Requests of that comm in flight that use it. Written by its data thread only (its one caller,
-	 * or whoever holds the lock), read by deregMr in another. */
-	_Atomic unsigned in_flight;
-	_Atomic bool shared; /* other comms have used it: deregMr asks all of them */
-	struct ib_mr *_Atomic ib[ANYNET_MR_NICS]; /* its registrations on verbs devices */
-	_Atomic uint32_t read_by; /* bits of those whose flushes have read it */
-	/* Made for one request whose caller had none, and over with it: among its comm's. */
-	bool borrowed;
-	LIST_ENTRY(anynet_mr) among;
-};
-
-void mr_return(struct anynet_mr *mr) ANYNET_COLD; /* memory.c */
-
-/* A request of the comm uses it from now on; no more. With the comm's lock. */
-static inline void mr_hold(const struct anynet_comm *comm, struct anynet_mr *mr)
-{
-	if (!mr)
-		return;
-	if (anynet_unlikely(mr->home != comm))
-		atomic_store_explicit(&mr->shared, true, memory_order_release);
-	else
-		atomic_store_explicit(&mr->in_flight,
-				      atomic_load_explicit(&mr->in_flight, memory_order_relaxed) +
-					      1,
-				      memory_order_relaxed);
-}
-
-static inline void mr_drop(const struct anynet_comm *comm, struct anynet_mr *mr)
-{
-	bool borrowed;
-
-	if (!mr || anynet_unlikely(mr->home != comm))
-		return;
-	borrowed = mr->borrowed; /* after the store deregMr may free it */
-	atomic_store_explicit(&mr->in_flight,
-			      atomic_load_explicit(&mr->in_flight, memory_order_relaxed) - 1,
-			      memory_order_release);
-	if (anynet_unlikely(borrowed))
-		mr_return(mr);
-}
-
 /* --- comm.c --- */
 
 /* Close everything and free the comm, of either kind. Not if it is in the registry. */
 void comm_destroy(struct anynet_comm *comm);
-
-/* Take it from all threads of ours, then destroy it. */
-void comm_release(struct anynet_comm *comm);
 
 /* Set up or take down the shared part. rail_count rails, none there yet. */
 int comm_init(struct anynet_comm *comm, bool is_send, const struct anynet_device *dev,
@@ -227,9 +160,8 @@ void comm_rail_back(struct anynet_comm *comm, struct anynet_rail *rail, int fd, 
 /* All rails that will come are there: arrange polling. */
 int comm_open(struct anynet_comm *comm);
 
-/* Leave an open comm to the guardian and the I/O threads as well: from now on only with its lock.
- * Without memory for that it has to do with its caller. Not with the engine's lock. */
-void comm_look_after(struct anynet_comm *comm);
+/* The I/O threads have begun to serve it (io_epfd): this connection, too. */
+void comm_watch_by_threads(struct anynet_comm *comm, const struct anynet_rail *rail);
 
 /* End the comm: one WARN (peer, rail, cause, requests), and every request fails with `err` from now
  * on. Only the first call counts. The caller returns an error; whoever drives the rails closes them. */
@@ -302,29 +234,7 @@ static inline void comm_note_gpu(struct anynet_comm *comm, const struct anynet_m
 /* Memory of the GPU could not be copied: ends the comm. Returns the error. */
 int comm_gpu_failed(struct anynet_comm *comm, const struct anynet_rail *rail) ANYNET_COLD;
 
-/* --- ib_memory.c --- */
-
-/* Register *mr (its addr and bytes) on the ports of an IB device; `is_flushed`: what is written to it there
- * will be, if it is a GPU's. 0, -ENODEV: none is there now, or -ENOMEM and `why`; -EALREADY: the same, and the
- * user has been told so. */
-int ib_memory_register(struct anynet_mr *mr, const struct anynet_device *dev, bool is_flushed,
-		       char *why, size_t why_bytes);
-
-/* Begin to flush what the NIC of this number wrote to GPU memory; `data` is some of it, registered with
- * `mr`. As ib_flush_post and ib_flush_done. */
-int ib_memory_flush(unsigned number, struct anynet_mr *mr, const void *data, uint64_t *ticket);
-int ib_memory_flushed(unsigned number, uint64_t ticket);
-
-/* Give back all registrations of *mr. */
-void ib_memory_release(struct anynet_mr *mr);
-
 /* --- send.c, recv.c: the two kinds of comm --- */
-
-/* A comm of an IB device: the replay ring is memory that is pinned; larger messages are written to
- * where the receiver says, in pieces. */
-#define IB_REPLAY_BYTES (24u << 10)
-#define IB_EAGER_BYTES  480
-#define IB_FRAME_BYTES  (4u << 20)
 
 struct anynet_comm *send_comm_create(const struct anynet_device *dev, unsigned rail_count);
 struct anynet_comm *recv_comm_create(const struct anynet_device *dev, unsigned rail_count,
@@ -377,21 +287,6 @@ bool recv_comm_ready(const struct anynet_comm *comm);
 /* Send comm: queue READY (first frame) or BYE (last frame). */
 void send_ready(struct anynet_comm *comm, unsigned rails);
 void send_bye(struct anynet_comm *comm);
-
-/* --- io_threads.c --- */
-
-/* For comms in the registry only. Without threads all of these do nothing. */
-void io_threads_add(struct anynet_comm *comm);
-void io_threads_watch(struct anynet_comm *comm, int fd); /* a rail's new connection */
-void io_threads_remove(struct anynet_comm *comm);
-
-/* --- connect.c --- */
-
-/* Is the send comm of this name still being connected? */
-bool connect_knows(uint64_t comm_id, const uint8_t token[ANYNET_TOKEN_BYTES]);
-
-/* Free connects that NCCL abandoned and no call works on: those past their deadline, and all of this owner (NULL = nobody). */
-void connect_trim(const void *owner);
 
 /* --- linger.c: what sends reported done still has to reach the peer after close --- */
 

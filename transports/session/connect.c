@@ -14,6 +14,7 @@
 
 #include "base/libc_text.h"
 #include "base/socket.h"
+#include "session/connect.h"
 #include "session/dial.h"
 #include "session/listen.h"
 #include "wire/secret.h"
@@ -105,7 +106,7 @@ static struct connect_op *table_find(const struct anynet_wire_handle *handle)
 		op = table.ops[slot];
 	if (op) {
 		op->busy = true;
-		op->called_ms = net_now_ms();
+		op->called_ms = os_now_ms();
 	}
 	pthread_mutex_unlock(&table.lock);
 	return op;
@@ -135,7 +136,7 @@ static void op_free(struct connect_op *op, bool handed_over)
 	if (!handed_over)
 		listen_drop();
 	if (op->comm)
-		comm_release(op->comm);
+		comm_destroy(op->comm);
 	free(op);
 }
 
@@ -175,7 +176,7 @@ bool connect_knows(uint64_t comm_id, const uint8_t token[ANYNET_TOKEN_BYTES])
 
 void connect_trim(const void *owner)
 {
-	uint64_t now = net_now_ms();
+	uint64_t now = os_now_ms();
 	struct connect_op *op;
 
 	while ((op = table_take_abandoned(owner, now)))
@@ -198,7 +199,7 @@ static void note_failure(struct connect_op *op, int err)
 	if (address_at(op, ++op->addr))
 		return;
 	op->addr = 0;
-	op->next_try_ms = net_now_ms() + op->pause_ms;
+	op->next_try_ms = os_now_ms() + op->pause_ms;
 	op->pause_ms = anynet_min(op->pause_ms * 2, PAUSE_MAX_MS);
 }
 
@@ -346,7 +347,7 @@ static int make_comm(struct connect_op *op)
 	struct anynet_wire_rail pair;
 	int ret;
 
-	if (!op->first.link && net_needs_link(op->dev))
+	if (!op->first.link && nic_needs_link(op->dev))
 		return no_link(op);
 	op->comm = send_comm_create(op->dev, welcome->rails);
 	if (!op->comm)
@@ -374,7 +375,7 @@ static int make_comm(struct connect_op *op)
 	op->extra = calloc(welcome->rails, sizeof(*op->extra));
 	for (int i = 0; op->extra && i < welcome->rails; i++)
 		op->extra[i].dial.fd = -1;
-	op->extra_deadline_ms = anynet_min(net_now_ms() + EXTRA_RAIL_MS, op->deadline_ms);
+	op->extra_deadline_ms = anynet_min(os_now_ms() + EXTRA_RAIL_MS, op->deadline_ms);
 	return op->extra ? 0 : not_made(op, -ENOMEM);
 }
 
@@ -456,7 +457,7 @@ static void log_connection(const struct anynet_comm *comm)
 
 static int op_step(struct connect_op *op)
 {
-	uint64_t now = net_now_ms();
+	uint64_t now = os_now_ms();
 	int ret;
 
 	if (!op->comm) {
@@ -470,17 +471,10 @@ static int op_step(struct connect_op *op)
 	ret = step_extra(op, now);
 	if (!ret && (ret = comm_open(op->comm)))
 		return not_made(op, ret);
-	if (!ret) {
-		log_connection(op->comm); /* while it is ours alone */
-		comm_look_after(op->comm);
-	}
-	if (!ret) {
-		comm_enter(op->comm);
-		ret = comm_transmit(
-			op->comm); /* READY, which accept waits for: this is the comm that NCCL has */
-		comm_leave(op->comm);
-	}
-	return ret;
+	if (ret)
+		return ret;
+	log_connection(op->comm);
+	return comm_transmit(op->comm); /* READY, which accept waits for: this is the comm that NCCL has */
 }
 
 static int op_create(const struct anynet_device *dev, const struct anynet_connect_options *opts,
@@ -498,7 +492,7 @@ static int op_create(const struct anynet_device *dev, const struct anynet_connec
 	op->busy = true;
 	op->first.fd = -1;
 	op->pause_ms = PAUSE_MIN_MS;
-	op->called_ms = net_now_ms();
+	op->called_ms = os_now_ms();
 	op->deadline_ms = op->called_ms + (uint64_t)anynet_net.cfg->connect_timeout_ms;
 	paths = &op->paths;
 	paths->version = handle_version(handle);
@@ -507,13 +501,13 @@ static int op_create(const struct anynet_device *dev, const struct anynet_connec
 	memcpy(paths->token, handle->token, sizeof(paths->token));
 	paths->comm_hash = opts->comm_hash;
 	paths->traffic_class = opts->traffic_class;
-	ret = net_random(&paths->comm_id, sizeof(paths->comm_id));
+	ret = os_random(&paths->comm_id, sizeof(paths->comm_id));
 	if (ret) {
 		free(op);
 		return ret;
 	}
 	/* Our NICs: for the plan of rails, and where the peer can ask whether we still live. */
-	paths->own_count = net_stripe(dev, paths->own, ANYNET_HELLO_ADDRS);
+	paths->own_count = nic_stripe(dev, paths->own, ANYNET_HELLO_ADDRS);
 	listen_hold(paths->own, paths->own_count, paths->own_addrs);
 	ret = table_add(op);
 	if (ret) {
@@ -525,8 +519,8 @@ static int op_create(const struct anynet_device *dev, const struct anynet_connec
 	return 0;
 }
 
-int anynet_connect(const struct anynet_device *dev, const struct anynet_connect_options *opts,
-		   void *buffer, struct anynet_comm **out)
+int connect_step(const struct anynet_device *dev, const struct anynet_connect_options *opts,
+		 void *buffer, struct anynet_comm **out)
 {
 	struct anynet_wire_handle handle; /* NCCL's buffer need not be aligned */
 	struct connect_op *op;

@@ -44,7 +44,7 @@ static void fill_hello(struct anynet_wire_hello *hello, const struct comm_paths 
 	hello->type = ANYNET_HELLO;
 	hello->kind = (uint8_t)kind;
 	hello->rail = (uint16_t)rail;
-	hello->rails = (uint16_t)net_rails_wanted(paths->dev);
+	hello->rails = (uint16_t)nic_rails_wanted(paths->dev);
 	hello->epoch = epoch;
 	hello->endpoint = paths->endpoint;
 	hello->comm_id = paths->comm_id;
@@ -93,7 +93,7 @@ static void begin_proof(struct dial *dial)
 		drop_link(dial, error_text(-ret));
 		return;
 	}
-	dial->proof_ms = net_now_ms() + PROOF_MS;
+	dial->proof_ms = os_now_ms() + PROOF_MS;
 	dial->state = DIAL_PROOF;
 }
 
@@ -121,7 +121,7 @@ static void begin_join(struct dial *dial)
 		return; /* it has been proven, and the peer has it still */
 	ret = ib_link_join(dial->link, welcome);
 	if (ret == -EINPROGRESS) {
-		dial->proof_ms = net_now_ms() + join_ms(dial->kind);
+		dial->proof_ms = os_now_ms() + join_ms(dial->kind);
 		dial->state = DIAL_JOIN;
 	} else if (ret) {
 		drop_link(dial, error_text(-ret));
@@ -142,7 +142,7 @@ static int begin_agreeing(struct dial *dial)
 	    sizeof(dial->frame))
 		return -ECONNABORTED;
 	dial->done = 0;
-	dial->proof_ms = net_now_ms() + PROOF_MS;
+	dial->proof_ms = os_now_ms() + PROOF_MS;
 	dial->state = DIAL_AGREE;
 	return 0;
 }
@@ -151,7 +151,7 @@ static int agree(struct dial *dial)
 {
 	int ret = socket_recv_some(dial->fd, &dial->frame, sizeof(dial->frame), &dial->done);
 
-	if (ret == -EAGAIN && net_now_ms() < dial->proof_ms)
+	if (ret == -EAGAIN && os_now_ms() < dial->proof_ms)
 		return ret;
 	if (!ret && (dial->frame.type != ANYNET_FRAME_PING || dial->frame.seq != ANYNET_PING_JOIN))
 		return -EPROTO;
@@ -171,7 +171,7 @@ static int join(struct dial *dial)
 	char why[112] = "no answer";
 	int ret = ib_link_joined(dial->link, why, sizeof(why));
 
-	if (ret == -EAGAIN && net_now_ms() < dial->proof_ms)
+	if (ret == -EAGAIN && os_now_ms() < dial->proof_ms)
 		return ret;
 	if (ret) {
 		hello_say_no_cm(dial->hello, why);
@@ -190,7 +190,7 @@ static int prove(struct dial *dial)
 	int ret = ib_link_prove(dial->link);
 	char why[112];
 
-	if (ret == -EAGAIN && net_now_ms() < dial->proof_ms)
+	if (ret == -EAGAIN && os_now_ms() < dial->proof_ms)
 		return ret;
 	dial->state = DIAL_DONE;
 	if (ret) {
@@ -217,7 +217,7 @@ int dial_start(struct dial *dial, const struct comm_paths *paths, const struct a
 	ret = auth_hello(&dial->auth, hello);
 	if (!ret)
 		ret = socket_connect(&dial->from, &dial->to, anynet_net.cfg,
-				     net_device_at(&dial->to) ||
+				     nic_with_addr(&dial->to) ||
 					     socket_same_ip(&dial->from, &dial->to),
 				     dial->narrow ? PROGRESS_NARROW_BYTES : 0);
 	if (ret < 0) {

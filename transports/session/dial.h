@@ -6,8 +6,8 @@
 #ifndef ANYNET_DIAL_H
 #define ANYNET_DIAL_H
 
+#include "session/comm_internal.h"
 #include "wire/auth.h"
-#include "wire/hello.h"
 
 enum dial_state {
 	DIAL_IDLE,

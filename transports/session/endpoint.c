@@ -8,6 +8,7 @@
 #include <nccl_net/log.h>
 
 #include "path/rail_link.h"
+#include "session/connect.h"
 #include "session/heal.h"
 #include "session/listen_internal.h"
 #include "session/registry.h"
@@ -67,7 +68,7 @@ int endpoint_take(struct anynet_listener *listener, struct anynet_wire_handle *h
 {
 	uint8_t token[ANYNET_TOKEN_BYTES];
 	struct endpoint *endpoint;
-	int ret = net_random(token, sizeof(token));
+	int ret = os_random(token, sizeof(token));
 
 	if (ret)
 		return ret;
@@ -184,13 +185,13 @@ static int plan_rails(const struct anynet_device *dev, const struct anynet_wire_
 		      const struct anynet_wire_addr *addrs, int addr_count,
 		      struct anynet_wire_rail plan[ANYNET_RAILS_MAX])
 {
-	int wanted = (int)anynet_max((size_t)net_rails_wanted(dev), hello->rails);
+	int wanted = (int)anynet_max((size_t)nic_rails_wanted(dev), hello->rails);
 	bool ib = dev->link == ANYNET_LINK_IB;
 
 	if (ib && hello->transports & 1u << ANYNET_LINK_IB)
 		return rail_plan_ports(anynet_members(dev), wanted, plan, ANYNET_RAILS_MAX);
 	return rail_plan(hello->addrs, hello_addr_count(hello), addrs,
-			 ib ? 1 : net_spread(dev, addr_count), wanted, plan, ANYNET_RAILS_MAX);
+			 ib ? 1 : nic_spread(dev, addr_count), wanted, plan, ANYNET_RAILS_MAX);
 }
 
 /* The first connection of a comm: make the comm, this is its rail 0. */
@@ -204,7 +205,7 @@ static int admit_comm(struct endpoint *endpoint, const struct anynet_wire_hello 
 	struct anynet_comm *comm;
 	struct ib_link *link;
 
-	count = net_stripe(listener->dev, set, ANYNET_HELLO_ADDRS);
+	count = nic_stripe(listener->dev, set, ANYNET_HELLO_ADDRS);
 	ret = listen_addrs(set, count, addrs);
 	if (ret)
 		return refuse(answer, ANYNET_STATUS_BUSY, ret, "cannot listen");
@@ -214,7 +215,7 @@ static int admit_comm(struct endpoint *endpoint, const struct anynet_wire_hello 
 	if (!comm)
 		return refuse(answer, ANYNET_STATUS_BUSY, -ENOMEM, "out of memory");
 	link = ib_link_accept(set[0], hello, answer);
-	if (!link && net_needs_link(listener->dev)) {
+	if (!link && nic_needs_link(listener->dev)) {
 		recv_comm_destroy(comm);
 		return refuse_without_link(hello, answer);
 	}

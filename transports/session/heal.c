@@ -106,7 +106,7 @@ void heal_rail(struct anynet_comm *comm, struct anynet_rail *rail, bool elsewher
 	redial->wanted = true;
 	redial->order = elsewhere || rail->progress.vain > 1 ? PAIRS_ELSEWHERE : PAIRS_OWN_FIRST;
 	redial->tries = 0;
-	redial->next_ms = net_now_ms() + progress_pause_ms(rail);
+	redial->next_ms = os_now_ms() + progress_pause_ms(rail);
 	redial->pause_ms = PAUSE_MIN_MS;
 }
 
@@ -402,7 +402,7 @@ static void came_back(struct anynet_comm *comm, struct anynet_rail *rail, struct
 	/* Who went home in vain does so ever less often. */
 	redial->pause_ms =
 		is_homeward(redial) ? anynet_min(redial->pause_ms * 2, HOME_MAX_MS) : HOME_MIN_MS;
-	redial->next_ms = net_now_ms() + (pairs_want_link(comm, rail) ? progress_link_pause_ms(rail)
+	redial->next_ms = os_now_ms() + (pairs_want_link(comm, rail) ? progress_link_pause_ms(rail)
 								      : redial->pause_ms);
 	redial->order = PAIRS_HOME;
 	redial->said = false;

@@ -8,8 +8,8 @@
 #ifndef ANYNET_HEAL_H
 #define ANYNET_HEAL_H
 
+#include "session/comm_internal.h"
 #include "wire/auth.h"
-#include "wire/hello.h"
 
 static inline bool heal_wanted(void)
 {

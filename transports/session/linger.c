@@ -35,7 +35,7 @@ static bool must_linger(struct anynet_comm *comm)
 bool linger_over(struct anynet_comm *comm)
 {
 	comm_transmit(comm);
-	return comm_error(comm) || comm->peer_closed || net_now_ms() >= comm->linger_until_ms ||
+	return comm_error(comm) || comm->peer_closed || os_now_ms() >= comm->linger_until_ms ||
 	       !must_linger(comm);
 }
 
@@ -45,6 +45,6 @@ bool linger_start(struct anynet_comm *comm)
 	if (comm_error(comm) || comm_pending(comm) || comm->peer_closed)
 		return false;
 	(comm->is_send ? send_bye : recv_bye)(comm);
-	comm->linger_until_ms = net_now_ms() + (uint64_t)anynet_net.cfg->user_timeout_ms;
+	comm->linger_until_ms = os_now_ms() + (uint64_t)anynet_net.cfg->user_timeout_ms;
 	return !linger_over(comm);
 }

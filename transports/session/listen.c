@@ -13,7 +13,6 @@
 #include "base/fd.h"
 #include "base/libc_text.h"
 #include "base/socket.h"
-#include "service/guard.h"
 #include "session/listen_internal.h"
 #include "wire/secret.h"
 
@@ -108,7 +107,6 @@ void listen_hold(const struct anynet_device *const *set, int count, struct anyne
 	engine.holders++;
 	listen_addrs(set, count, addrs);
 	pthread_mutex_unlock(&engine.lock);
-	guard_rouse();
 }
 
 void listen_drop(void)
@@ -159,7 +157,7 @@ void listen_turn(void)
 	if (pthread_mutex_trylock(&engine.lock))
 		return;
 	if (engine.epfd >= 0)
-		handshake_turn(engine.epfd, net_now_ms());
+		handshake_turn(engine.epfd, os_now_ms());
 	pthread_mutex_unlock(&engine.lock);
 }
 
@@ -217,8 +215,8 @@ static ANYNET_COLD int not_opened(const struct anynet_device *dev, int err)
 	return err;
 }
 
-int anynet_listen(const struct anynet_device *dev, const void *owner, void *handle,
-		  struct anynet_listener **out)
+int listen_start(const struct anynet_device *dev, const void *owner, void *handle,
+		 struct anynet_listener **out)
 {
 	const struct anynet_device *set[ANYNET_HANDLE_ADDRS];
 	struct anynet_wire_addr addrs[ANYNET_HANDLE_ADDRS];
@@ -239,7 +237,7 @@ int anynet_listen(const struct anynet_device *dev, const void *owner, void *hand
 	listener->owner = owner;
 	pthread_mutex_lock(&engine.lock);
 	/* To find each other by: the first NIC's addresses do, and there is no room for many. */
-	count = net_stripe(anynet_member(dev, 0), set, ANYNET_HANDLE_ADDRS);
+	count = nic_stripe(anynet_member(dev, 0), set, ANYNET_HANDLE_ADDRS);
 	ret = listen_addrs(set, count, addrs);
 	if (!ret)
 		ret = endpoint_take(listener, &wire, addrs, count);
@@ -251,7 +249,6 @@ int anynet_listen(const struct anynet_device *dev, const void *owner, void *hand
 	}
 	memcpy(handle, &wire, sizeof(wire));
 	*out = listener;
-	guard_rouse(); /* who connects is answered, however late accept is called */
 	return 0;
 }
 
@@ -277,7 +274,7 @@ static int trouble(struct anynet_listener *listener, uint64_t now)
 
 static int accept_locked(struct anynet_listener *listener, struct anynet_comm **out)
 {
-	uint64_t now = net_now_ms();
+	uint64_t now = os_now_ms();
 	int ret;
 
 	handshake_turn(engine.epfd, now);
@@ -298,7 +295,7 @@ static int accept_locked(struct anynet_listener *listener, struct anynet_comm **
 	return 0;
 }
 
-int anynet_accept(struct anynet_listener *listener, struct anynet_comm **out)
+int listen_accept(struct anynet_listener *listener, struct anynet_comm **out)
 {
 	int ret;
 
@@ -313,19 +310,18 @@ int anynet_accept(struct anynet_listener *listener, struct anynet_comm **out)
 			    listener->dev->name, anynet_net.cfg->connect_timeout_ms,
 			    error_text(-ret));
 	if (*out) {
-		struct anynet_comm *comm = *out;
+		const struct anynet_comm *comm = *out;
 
 		hello_warn_nccl(&comm->peer);
 		anynet_chat("receive from peer %s pid %u dev %s: %u rail%s on dev %s, first %s",
 			    comm->peer.host, comm->peer.pid, comm->peer.device, comm->rail_count,
 			    comm->rail_count > 1 ? "s" : "", comm->dev->name,
 			    comm_first_path(comm));
-		comm_look_after(comm); /* from here on it is not ours alone */
 	}
 	return ret;
 }
 
-void anynet_close_listener(struct anynet_listener *listener)
+void listen_stop(struct anynet_listener *listener)
 {
 	if (!listener)
 		return;

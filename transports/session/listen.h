@@ -12,6 +12,12 @@
 
 #include "session/comm_internal.h"
 
+/* What anynet_listen, anynet_accept and anynet_close_listener do. A comm that is accepted is the caller's alone. */
+int listen_start(const struct anynet_device *dev, const void *owner, void *handle,
+		 struct anynet_listener **listener);
+int listen_accept(struct anynet_listener *listener, struct anynet_comm **comm);
+void listen_stop(struct anynet_listener *listener);
+
 /* The receive comm is closing: no rail may join it any more. */
 void listen_forget(struct anynet_comm *comm);
 

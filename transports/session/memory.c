@@ -190,14 +190,6 @@ int comm_gpu_failed(struct anynet_comm *comm, const struct anynet_rail *rail)
 	return comm_error(comm);
 }
 
-void mr_return(struct anynet_mr *mr)
-{
-	if (mr->borrowed)
-		LIST_REMOVE(mr, among);
-	ib_memory_release(mr);
-	free(mr);
-}
-
 int anynet_reg_mr_dmabuf(struct anynet_comm *comm, void *addr, size_t bytes, int type,
 			 uint64_t offset, int fd, struct anynet_mr **out)
 {

@@ -20,7 +20,7 @@ void progress_begin(struct anynet_rail *rail, uint64_t frames, uint32_t part)
 	struct rail_progress *progress = &rail->progress;
 	struct rail_signs signs = { 0 };
 
-	progress->began_ms = net_now_ms();
+	progress->began_ms = os_now_ms();
 	progress->same++;
 	/* What the receiver has by now moved, whatever its kernel said at the time. */
 	if (frames != progress->frames || part != progress->part || !progress->since_ms) {
@@ -110,7 +110,7 @@ bool progress_is_narrow(const struct anynet_rail *rail, struct anynet_wire_rail 
 void progress_describe(const struct anynet_rail *rail, char *text, size_t bytes)
 {
 	const struct rail_progress *progress = &rail->progress;
-	double seconds = (double)(net_now_ms() - progress->since_ms) / 1000;
+	double seconds = (double)(os_now_ms() - progress->since_ms) / 1000;
 
 	if (rail->comm->is_send)
 		snprintf(

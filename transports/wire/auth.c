@@ -7,6 +7,8 @@
 #include <stdio.h>
 #include <string.h>
 
+#include "base/net.h"
+#include "base/os.h"
 #include "wire/hello.h"
 #include "wire/secret.h"
 
@@ -67,7 +69,7 @@ int auth_hello(struct auth *auth, struct anynet_wire_hello *hello)
 	if (!secret_known())
 		return 0;
 	hello->features |= ANYNET_FEATURE_SECRET;
-	return net_random(hello->nonce, sizeof(hello->nonce)) || auth_prove(auth, hello) ? -EACCES : 0;
+	return os_random(hello->nonce, sizeof(hello->nonce)) || auth_prove(auth, hello) ? -EACCES : 0;
 }
 
 enum auth_verdict auth_judge(struct auth *auth, const struct anynet_wire_hello *hello, char *why,
@@ -129,7 +131,7 @@ int auth_challenge(struct auth *auth, const struct anynet_wire_hello *hello,
 		   struct anynet_wire_hello *challenge)
 {
 	*challenge = next_message(hello, ANYNET_CHALLENGE);
-	return net_random(challenge->nonce, sizeof(challenge->nonce)) ? -EACCES : auth_prove(auth, challenge);
+	return os_random(challenge->nonce, sizeof(challenge->nonce)) ? -EACCES : auth_prove(auth, challenge);
 }
 
 int auth_response(struct auth *auth, const struct anynet_wire_hello *challenge,

@@ -4,10 +4,13 @@
 
 #include <ctype.h>
 #include <errno.h>
+#include <stdatomic.h>
 #include <stdio.h>
 #include <string.h>
 
 #include <nccl_net/log.h>
+
+#include "base/net.h"
 
 /* Two NICs are taken to be on one network if this many leading bits of their addresses agree: own
  * networks are rarely larger, and a pair that cannot talk costs a dial and a line in the log. */

@@ -4,7 +4,23 @@
 #ifndef ANYNET_HELLO_H
 #define ANYNET_HELLO_H
 
-#include "session/comm_internal.h"
+#include <nccl_net/device.h>
+#include <nccl_net/wire.h>
+
+/* A comm of an IB device: the replay ring is memory that is pinned; larger messages are written to
+ * where the receiver says, in pieces. */
+#define IB_REPLAY_BYTES (24u << 10)
+#define IB_EAGER_BYTES  480
+#define IB_FRAME_BYTES  (4u << 20)
+
+/* Who is at the other end. */
+struct anynet_peer {
+	char host[64];
+	char device[64];
+	char addr[64]; /* of rail 0 */
+	uint32_t pid;
+	uint32_t nccl_version;
+};
 
 /* A handle for listener `endpoint`, reachable at those of `addrs` that have a port (the first
  * ANYNET_HANDLE_ADDRS). */

@@ -14,6 +14,7 @@
 
 #include "base/libc_text.h"
 #include "base/net.h"
+#include "base/os.h"
 #include "base/socket.h"
 #include "device/ib_events.h"
 #include "device/rdmacm.h"
@@ -82,7 +83,7 @@ static int open_channel(void)
 	}
 	flags = fcntl(cm.channel->fd, F_GETFL);
 	if (flags >= 0 && !fcntl(cm.channel->fd, F_SETFL, flags | O_NONBLOCK) &&
-	    !ib_events_watch_cm(cm.channel->fd))
+	    !ib_events_watch_cm(cm.channel->fd, ib_cm_read))
 		return 0;
 	snprintf(cm.why, sizeof(cm.why), "its events cannot be waited for: %s", error_text(errno));
 	cm.lib.destroy_event_channel(cm.channel);
@@ -233,7 +234,7 @@ int ib_cm_listen(struct ib_link *link, struct anynet_wire_cm *wire, char *why, s
 		return -ENOMEM;
 	}
 	own_addr(link, &addr);
-	ret = net_random(end->nonce, sizeof(end->nonce));
+	ret = os_random(end->nonce, sizeof(end->nonce));
 	if (!ret)
 		ret = listen_at(end, &addr);
 	if (ret) {
@@ -344,7 +345,7 @@ static void route_resolved(struct ib_cm *end)
 {
 	struct rdma_conn_param param = own_side(end);
 
-	atomic_store(&end->asked_ms, net_now_ms());
+	atomic_store(&end->asked_ms, os_now_ms());
 	if (cm.lib.connect(end->id, &param))
 		fail(end, "cannot connect: %s", error_text(errno));
 }
@@ -373,7 +374,7 @@ int ib_cm_step(struct ib_link *link, char *why, size_t why_bytes)
 	if (atomic_load(&end->state) == IB_CM_WAITS) {
 		uint64_t asked_ms = atomic_load(&end->asked_ms);
 
-		if (asked_ms && net_now_ms() - asked_ms >= AGAIN_MS)
+		if (asked_ms && os_now_ms() - asked_ms >= AGAIN_MS)
 			begin_again(end);
 		return -EAGAIN;
 	}

@@ -10,6 +10,7 @@
 
 #include "base/libc_text.h"
 #include "base/net.h"
+#include "base/os.h"
 #include "base/pinned.h"
 #include "device/links.h"
 #include "path/ib/ib_cm.h"
@@ -74,7 +75,7 @@ static int make_qp(struct ib_link *link)
 
 	for (size_t i = link->nic->takes_inline ? 0 : 3; i < ARRAY_SIZE(wanted) && !link->qp; i++) {
 		struct ibv_qp_init_attr attr = {
-			.qp_context = link,
+			.qp_context = &link->failed,
 			.send_cq = link->cq,
 			.recv_cq = link->cq,
 			.qp_type = IBV_QPT_RC,
@@ -205,7 +206,8 @@ static int make(struct ib_link *link)
 	int ret;
 
 	errno = 0;
-	link->cq = link->nic->verbs->create_cq(link->nic->context, CQ_ENTRIES, link, NULL, 0);
+	link->cq = link->nic->verbs->create_cq(link->nic->context, CQ_ENTRIES, &link->failed, NULL,
+						     0);
 	if (!link->cq)
 		return errno ? -errno : -EIO;
 	ret = make_qp(link);
@@ -257,7 +259,7 @@ static struct ib_link *create(const struct anynet_device *dev, bool is_send,
 		ib_link_free(link);
 		return NULL;
 	}
-	ret = net_random(&link->psn, sizeof(link->psn));
+	ret = os_random(&link->psn, sizeof(link->psn));
 	link->psn &= PSN_MASK;
 	if (!ret)
 		ret = make(link);

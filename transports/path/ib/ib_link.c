@@ -9,7 +9,7 @@
 #include <nccl_net/log.h>
 #include <nccl_net/util.h>
 
-#include "base/net.h"
+#include "base/os.h"
 #include "base/pinned.h"
 #include "path/ib/ib_cm.h"
 
@@ -259,8 +259,8 @@ void ib_link_fence(struct ib_link *link, uint64_t *arrived)
 	broke(link, -ECONNABORTED);
 	do { /* as long as some come: what the sender knows to have arrived may be among the last */
 		left = link->recvs;
-		until = net_now_ms() + FENCE_MS;
-		while (!all_flushed(link, arrived) && link->recvs == left && net_now_ms() < until)
+		until = os_now_ms() + FENCE_MS;
+		while (!all_flushed(link, arrived) && link->recvs == left && os_now_ms() < until)
 			;
 	} while (link->recvs && link->recvs != left);
 	if (link->recvs) /* a queue pair that does not even flush: without it nothing can come */

@@ -21,7 +21,6 @@
 #define IB_IMM_SIZE_MAX  0xffffffu /* the size is told in 24 bits */
 #define IB_SQ_WRS        128
 #define IB_ARRIVALS      (IB_SLOTS * 2)
-#define IB_COPY_BYTES    96 /* a grant, or a control frame: what is posted as a copy */
 #define IB_INLINE_WANTED 220
 #define IB_PROOF_BYTES   4096 /* a packet of the largest MTU */
 

@@ -150,7 +150,7 @@ static void look_at_path(struct anynet_rail *base)
 	char from[SOCKET_TEXT_BYTES], to[SOCKET_TEXT_BYTES];
 
 	getsockname(base->fd, (struct sockaddr *)&local, &len);
-	base->dev = net_device_at(&local);
+	base->dev = nic_with_addr(&local);
 	base->losses = base->dev ? link_losses(base->dev) : 0;
 	getpeername(base->fd, (struct sockaddr *)&peer, &peer_len);
 	snprintf(base->path, sizeof(base->path), "%s -> %s",

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* Whether this host lets verbs reach GPU memory; see gpu_memory.h. */
-#include "memory/gpu_memory.h"
+#include "device/gpu_memory.h"
 
 #include <errno.h>
 #include <limits.h>
