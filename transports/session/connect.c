@@ -355,7 +355,7 @@ static int make_comm(struct connect_op *op)
 	complete_plan(op);
 	pair = welcome->plan[0];
 	op->comm->spread = rail_plan_spreads(welcome->plan, welcome->rails);
-	op->paths.peer_count = hello_addr_count(welcome);
+	op->paths.peer_count = (uint8_t)hello_addr_count(welcome);
 	memcpy(op->paths.peer, welcome->addrs, sizeof(op->paths.peer));
 	op->comm->paths = op->paths;
 	if (pair.from >= op->paths.own_count) /* its word for our own NICs */
@@ -474,7 +474,8 @@ static int op_step(struct connect_op *op)
 	if (ret)
 		return ret;
 	log_connection(op->comm);
-	return comm_transmit(op->comm); /* READY, which accept waits for: this is the comm that NCCL has */
+	return comm_transmit(
+		op->comm); /* READY, which accept waits for: this is the comm that NCCL has */
 }
 
 static int op_create(const struct anynet_device *dev, const struct anynet_connect_options *opts,
@@ -507,7 +508,7 @@ static int op_create(const struct anynet_device *dev, const struct anynet_connec
 		return ret;
 	}
 	/* Our NICs: for the plan of rails, and where the peer can ask whether we still live. */
-	paths->own_count = nic_stripe(dev, paths->own, ANYNET_HELLO_ADDRS);
+	paths->own_count = (uint8_t)nic_stripe(dev, paths->own, ANYNET_HELLO_ADDRS);
 	listen_hold(paths->own, paths->own_count, paths->own_addrs);
 	ret = table_add(op);
 	if (ret) {
