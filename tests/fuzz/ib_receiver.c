@@ -232,7 +232,7 @@ static struct anynet_wire_frame header_of(uint32_t seq, uint32_t tag, uint32_t s
 static void small_message(unsigned rail, uint8_t choice)
 {
 	static const uint8_t payload[SMALL_MAX] = { 0xa5 };
-	uint32_t size = anynet_min(sizes[choice % ARRAY_SIZE(sizes)], SMALL_MAX);
+	uint32_t size = (uint32_t)anynet_min(sizes[choice % ARRAY_SIZE(sizes)], SMALL_MAX);
 	struct anynet_wire_frame header = header_of(run.next_seq++, choice >> 3 & 3, size);
 
 	header.flags = choice & 0x20 ? ANYNET_FLAG_MULTI : 0;
@@ -285,9 +285,9 @@ static void some_frame(unsigned rail)
 	};
 	static const uint8_t payload[FRAME_ROOM];
 	uint8_t choice = input_u8(ib.in), more = input_u8(ib.in);
-	int8_t ahead = (int8_t)input_u8(ib.in);
-	struct anynet_wire_frame header = header_of(run.next_seq + (uint32_t)ahead, choice >> 3 & 3,
-						    sizes[choice % ARRAY_SIZE(sizes)]);
+	uint32_t ahead = input_step(ib.in);
+	struct anynet_wire_frame header =
+		header_of(run.next_seq + ahead, choice >> 3 & 3, sizes[choice % ARRAY_SIZE(sizes)]);
 	size_t bytes;
 
 	header.type = types[more & 7];

@@ -213,7 +213,8 @@ static void grant_on_board(unsigned rail)
 /* Places for all that has been posted. */
 static void grant_all(unsigned rail)
 {
-	uint32_t seq = run.next_seq - anynet_min(run.next_seq - run.first_seq, ANYNET_BOARD_GRANTS);
+	uint32_t seq = run.next_seq -
+		       (uint32_t)anynet_min(run.next_seq - run.first_seq, ANYNET_BOARD_GRANTS);
 
 	for (; seq != run.next_seq; seq++) {
 		struct anynet_wire_grant grant = make_grant(seq, 0);

@@ -219,6 +219,7 @@ void resume_listen(struct pair *pair, int *listeners, unsigned count)
 {
 	struct comm_paths *paths = &pair->send->session->paths;
 
+	paths->version = ANYNET_WIRE_VERSION;
 	paths->own_count = 1;
 	paths->dev = paths->own[0] = &local_dev;
 	assert_true(socket_to_wire(&local_dev.addr, 0, 0, &paths->own_addrs[0]));

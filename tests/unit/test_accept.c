@@ -168,6 +168,7 @@ static void make_ready(int line)
 		deadline_turn(&deadline);
 	}
 	assert_int_equal(test.comm->session->paths.comm_id, COMM_ID);
+	assert_int_equal(test.comm->session->paths.version, ANYNET_WIRE_VERSION);
 	stands(line);
 }
 

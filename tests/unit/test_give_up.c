@@ -109,6 +109,7 @@ static void know_paths(unsigned count)
 {
 	struct comm_paths *paths = &test.comm->session->paths;
 
+	paths->version = ANYNET_WIRE_VERSION;
 	paths->own_count = paths->peer_count = (uint8_t)count;
 	paths->dev = &local_dev;
 	for (unsigned i = 0; i < count; i++) {

@@ -307,7 +307,8 @@ static void test_a_resume_that_names_another_link_goes_by_tcp(void **state)
 	(void)state;
 	ib_open_recv(&pair, 1, 0);
 	for (size_t i = 0; i < 2; i++) {
-		assert_int_equal(hear(ANYNET_KIND_LINK, ++epoch, 5, &answer, &fd), ANYNET_STATUS_OK);
+		assert_int_equal(hear(ANYNET_KIND_LINK, ++epoch, 5, &answer, &fd),
+				 ANYNET_STATUS_OK);
 		resumes(++epoch, others[i], &answer);
 		assert_int_equal(answer.qp.link, 0);
 		assert_false(pair.recv->rails[0]->linked);
@@ -360,7 +361,7 @@ static void test_grants_stay_on_the_board(void **state)
 				 PEER_ADDR + (first + granted) % ANYNET_BOARD_GRANTS * size);
 		assert_true(ib_posted[i].addr + ib_posted[i].bytes <=
 			    PEER_ADDR + ANYNET_BOARD_GRANTS * size);
-		granted += ib_posted[i].bytes / size;
+		granted += (unsigned)(ib_posted[i].bytes / size);
 	}
 	assert_int_equal(granted, 6);
 	assert_true(ib_posted_count < 6);

@@ -15,6 +15,7 @@
 
 /* What the two ends of a comm need to find each other again. */
 struct comm_paths {
+	uint16_t version; /* of the wire, for all its connections */
 	uint64_t comm_id;
 	uint64_t comm_hash; /* NCCL's, 0 = not known … */
 	int traffic_class;  /* … -1 = unset */

@@ -205,14 +205,19 @@ static void note_failure(struct connect_op *op, int err)
 
 static ANYNET_COLD int refused(struct connect_op *op, const struct anynet_wire_hello *welcome)
 {
-	int err = welcome->status == ANYNET_STATUS_VERSION ? -EPROTONOSUPPORT : -ECONNREFUSED;
+	const struct anynet_wire_handle *handle = &op->handle;
 
+	if (welcome->status == ANYNET_STATUS_VERSION) {
+		anynet_warn(
+			"connect from dev %s to %s: the peer (pid %u) speaks wire versions %u to %u, this process %u "
+			"to %u: install the same anynet on every host",
+			op->dev->name, op->last_addr, handle->pid, handle->oldest, handle->version,
+			wire_oldest(), wire_newest());
+		return -EPROTONOSUPPORT;
+	}
 	anynet_warn("connect from dev %s to %s: peer %s refused: %s", op->dev->name, op->last_addr,
-		    welcome->host[0] ? welcome->host : "?",
-		    welcome->status == ANYNET_STATUS_VERSION
-			    ? "other wire version; install the same anynet on every host"
-			    : welcome->reason);
-	return err;
+		    welcome->host[0] ? welcome->host : "?", welcome->reason);
+	return -ECONNREFUSED;
 }
 
 static const char *explain(int err)
@@ -350,7 +355,7 @@ static int make_comm(struct connect_op *op)
 	complete_plan(op);
 	pair = welcome->plan[0];
 	op->comm->spread = rail_plan_spreads(welcome->plan, welcome->rails);
-	op->paths.peer_count = hello_addr_count(welcome);
+	op->paths.peer_count = (uint8_t)hello_addr_count(welcome);
 	memcpy(op->paths.peer, welcome->addrs, sizeof(op->paths.peer));
 	op->comm->session->paths = op->paths;
 	if (pair.from >= op->paths.own_count) /* its word for our own NICs */
@@ -469,7 +474,8 @@ static int op_step(struct connect_op *op)
 	if (ret)
 		return ret;
 	log_connection(op->comm);
-	return comm_transmit(op->comm); /* READY, which accept waits for: this is the comm that NCCL has */
+	return comm_transmit(
+		op->comm); /* READY, which accept waits for: this is the comm that NCCL has */
 }
 
 static int op_create(const struct anynet_device *dev, const struct anynet_connect_options *opts,
@@ -490,6 +496,7 @@ static int op_create(const struct anynet_device *dev, const struct anynet_connec
 	op->called_ms = os_now_ms();
 	op->deadline_ms = op->called_ms + (uint64_t)anynet_net.cfg->connect_timeout_ms;
 	paths = &op->paths;
+	paths->version = handle_version(handle);
 	paths->dev = dev;
 	paths->endpoint = handle->endpoint;
 	memcpy(paths->token, handle->token, sizeof(paths->token));
@@ -501,7 +508,7 @@ static int op_create(const struct anynet_device *dev, const struct anynet_connec
 		return ret;
 	}
 	/* Our NICs: for the plan of rails, and where the peer can ask whether we still live. */
-	paths->own_count = nic_stripe(dev, paths->own, ANYNET_HELLO_ADDRS);
+	paths->own_count = (uint8_t)nic_stripe(dev, paths->own, ANYNET_HELLO_ADDRS);
 	listen_hold(paths->own, paths->own_count, paths->own_addrs);
 	ret = table_add(op);
 	if (ret) {

@@ -235,6 +235,7 @@ static int admit_comm(struct endpoint *endpoint, const struct anynet_wire_hello 
 		 strrchr(comm->rails[0]->path, ' ') + 1);
 	endpoint->comm_id = hello->comm_id;
 	comm->session->paths = (struct comm_paths){
+		.version = hello->version,
 		.comm_id = hello->comm_id,
 		.comm_hash = hello->comm_hash,
 		.dev = listener->dev,
@@ -302,7 +303,6 @@ static int answer_gone(const struct anynet_wire_hello *hello, struct anynet_wire
 {
 	*answer = (struct anynet_wire_hello){
 		.magic = ANYNET_HELLO_MAGIC,
-		.version = ANYNET_WIRE_VERSION,
 		.bytes = sizeof(*answer),
 		.status = ANYNET_STATUS_GONE,
 	};

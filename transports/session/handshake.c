@@ -145,7 +145,6 @@ static void refuse(struct handshake *hs, enum anynet_hello_status status, const 
 {
 	struct anynet_wire_hello refusal = {
 		.magic = ANYNET_HELLO_MAGIC,
-		.version = ANYNET_WIRE_VERSION,
 		.bytes = sizeof(refusal),
 		.status = status,
 		.pid = anynet_net.pid,
@@ -169,8 +168,8 @@ static void refuse_version(struct handshake *hs)
 		return;
 	snprintf(
 		reason, sizeof(reason),
-		"it speaks wire version %u, this process %u: install the same anynet on every host",
-		hs->hello.version, ANYNET_WIRE_VERSION);
+		"it speaks wire version %u, this process %u to %u: install the same anynet on every host",
+		hs->hello.version, wire_oldest(), wire_newest());
 	refuse(hs, ANYNET_STATUS_VERSION, reason);
 }
 

@@ -69,8 +69,11 @@ static int make_qp(struct ib_link *link)
 	static const struct {
 		uint32_t inline_bytes, sges;
 	} wanted[] = {
-		{ IB_INLINE_WANTED, 2 }, { IB_COPY_BYTES, 2 }, { IB_COPY_BYTES, 1 },
-		{ 0, 2 },                { 0, 1 },
+		{ IB_INLINE_WANTED, 2 },
+		{ IB_COPY_BYTES, 2 },
+		{ IB_COPY_BYTES, 1 },
+		{ 0, 2 },
+		{ 0, 1 },
 	};
 
 	for (size_t i = link->nic->takes_inline ? 0 : 3; i < ARRAY_SIZE(wanted) && !link->qp; i++) {
@@ -90,8 +93,9 @@ static int make_qp(struct ib_link *link)
 
 		errno = 0;
 		link->qp = link->nic->verbs->create_qp(link->nic->pd, &attr);
-		link->inline_bytes = anynet_min(attr.cap.max_inline_data, wanted[i].inline_bytes);
-		link->sges = anynet_min(wanted[i].sges, attr.cap.max_send_sge);
+		link->inline_bytes =
+			(uint32_t)anynet_min(attr.cap.max_inline_data, wanted[i].inline_bytes);
+		link->sges = (uint32_t)anynet_min(wanted[i].sges, attr.cap.max_send_sge);
 	}
 	if (link->inline_bytes < IB_COPY_BYTES)
 		link->inline_bytes = 0;
@@ -104,8 +108,8 @@ static int to_init(struct ib_link *link)
 		.qp_state = IBV_QPS_INIT,
 		.pkey_index = (uint16_t)anynet_net.cfg->ib_pkey,
 		.port_num = link->nic->port,
-		.qp_access_flags = IBV_ACCESS_LOCAL_WRITE | IBV_ACCESS_REMOTE_WRITE |
-				   IBV_ACCESS_REMOTE_READ,
+		.qp_access_flags =
+			IBV_ACCESS_LOCAL_WRITE | IBV_ACCESS_REMOTE_WRITE | IBV_ACCESS_REMOTE_READ,
 	};
 
 	return -link->nic->verbs->modify_qp(link->qp, &attr,
@@ -131,7 +135,7 @@ static struct ib_path path_by_hello(const struct ib_link *link)
 {
 	const struct anynet_wire_qp *peer = &link->peer;
 	struct ib_path path = {
-		.mtu = (enum ibv_mtu)anynet_min((int)peer->mtu, (int)link->attr.active_mtu),
+		.mtu = (enum ibv_mtu)anynet_min(peer->mtu, link->attr.active_mtu),
 		.qpn = peer->qpn,
 		.send_psn = link->psn,
 		.recv_psn = peer->psn & PSN_MASK,
@@ -206,8 +210,8 @@ static int make(struct ib_link *link)
 	int ret;
 
 	errno = 0;
-	link->cq = link->nic->verbs->create_cq(link->nic->context, CQ_ENTRIES, &link->failed, NULL,
-						     0);
+	link->cq =
+		link->nic->verbs->create_cq(link->nic->context, CQ_ENTRIES, &link->failed, NULL, 0);
 	if (!link->cq)
 		return errno ? -errno : -EIO;
 	ret = make_qp(link);
