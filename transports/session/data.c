@@ -192,7 +192,7 @@ static ANYNET_COLD int test_flush(struct anynet_comm *comm, struct anynet_reques
 	int ret = settled(comm, recv_flush_done(req));
 
 	*done = ret > 0;
-	return anynet_min(ret, 0);
+	return ret < 0 ? ret : 0;
 }
 
 int anynet_test(struct anynet_request *req, int *done, int *sizes)
