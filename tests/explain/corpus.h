@@ -10,12 +10,13 @@
 
 struct corpus_case {
 	char *name, *from;
-	char *says;     /* NULL, or a regular expression that the first finding's text has to match */
+	char *says; /* NULL, or a regular expression that the first finding's text has to match */
 	char *says_not; /* NULL, or one that it must not match */
 	bool healthy;
 	char *text;
 	size_t bytes;
-	bool causes[CORPUS_LINES + 1]; /* by line, from 1: the first finding is to quote one of them */
+	bool causes[CORPUS_LINES +
+		    1]; /* by line, from 1: the first finding is to quote one of them */
 	int line_count;
 };
 

@@ -13,19 +13,21 @@
 #include "support/check.h"
 
 /* In percent of the cases; false alarms have none. */
-#define FLOOR_RIGHT   55
-#define CEILING_WRONG 9
+#define FLOOR_RIGHT   90
+#define CEILING_WRONG 2
 
 enum outcome {
 	RIGHT,
-	WRONG,  /* with confidence */
+	WRONG,  /* and said to be certain */
+	LIKELY, /* wrong, and said to be likely */
 	HEDGED, /* wrong, and said to be a consequence only */
 	SILENT,
 	FALSE_ALARM,
 	OUTCOMES,
 };
 
-static const char *const names[] = { "right", "wrong", "hedged", "silent", "false alarm" };
+static const char *const names[] = { "right",       "wrong",  "likely",
+				     "consequence", "silent", "false alarm" };
 
 static bool matches(const char *regex, const struct finding *f)
 {
@@ -58,7 +60,11 @@ static enum outcome outcome_of(const struct corpus_case *c, const struct report 
 		return SILENT;
 	if (is_right(c, f))
 		return RIGHT;
-	return f->kind == RULE_FOLLOWS ? HEDGED : WRONG;
+	if (!r->error_count)
+		return LIKELY;
+	return f->confidence == CONFIDENCE_CERTAIN  ? WRONG
+	       : f->confidence == CONFIDENCE_LIKELY ? LIKELY
+						    : HEDGED;
 }
 
 static void tell(const struct corpus_case *c, const struct report *r, enum outcome outcome)
@@ -69,7 +75,8 @@ static void tell(const struct corpus_case *c, const struct report *r, enum outco
 
 	printf("%-11s %s (%s)\n", names[outcome], c->name, c->from);
 	if (f)
-		printf("            [%s] line %lu: %.160s\n", f->rule->id, f->first.line, f->message);
+		printf("            [%s] line %lu: %.160s\n", f->rule->id, f->first.line,
+		       f->message);
 }
 
 static void print_half(const char *name, const unsigned *counts)
