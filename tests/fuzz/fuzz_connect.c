@@ -12,11 +12,11 @@
 #include "buffers.h"
 #include "clock.h"
 #include "stub_cm.h"
-#include "transports/common/checksum.h"
-#include "transports/common/guard.h"
-#include "transports/common/hello.h"
-#include "transports/common/listen.h"
-#include "transports/ib/ib_rail.h"
+#include "transports/path/ib/ib_rail.h"
+#include "transports/service/guard.h"
+#include "transports/session/listen.h"
+#include "transports/wire/checksum.h"
+#include "transports/wire/hello.h"
 
 #define STEPS_MAX 300
 #define SENT_MAX  32

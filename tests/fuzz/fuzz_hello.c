@@ -7,9 +7,9 @@
 #include <errno.h>
 
 #include "input.h"
-#include "transports/common/auth.h"
-#include "transports/common/hello.h"
-#include "transports/common/socket.h"
+#include "transports/base/socket.h"
+#include "transports/wire/auth.h"
+#include "transports/wire/hello.h"
 
 #define RIGHT_MAGIC   0x01
 #define RIGHT_VERSION 0x02

@@ -7,8 +7,8 @@
 
 #include "ib.h"
 #include "recv_check.h"
-#include "transports/common/heal.h"
-#include "transports/common/recv_internal.h"
+#include "transports/message/recv_internal.h"
+#include "transports/session/heal.h"
 
 #define LATE_SEQ   0xfffffffcu
 #define SMALL_MAX  480
@@ -47,7 +47,7 @@ static void check_write(const struct ib_link *link, const struct ibv_send_wr *wr
 
 static void on_post(const struct ibv_qp *qp, const struct ibv_send_wr *wr)
 {
-	const struct ib_link *link = qp->qp_context;
+	const struct ib_link *link = stub_link_of(qp);
 
 	must(wr->opcode == IBV_WR_SEND || wr->opcode == IBV_WR_RDMA_WRITE);
 	if (wr->opcode == IBV_WR_RDMA_WRITE)

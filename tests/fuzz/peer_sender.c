@@ -3,8 +3,8 @@
 
 #include <sys/socket.h>
 
-#include "transports/common/checksum.h"
-#include "transports/common/recv_internal.h"
+#include "transports/message/recv_internal.h"
+#include "transports/wire/checksum.h"
 
 /* --- what there is to send --- */
 

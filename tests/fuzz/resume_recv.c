@@ -9,7 +9,7 @@
 
 #include "buffers.h"
 #include "peer_sender.h"
-#include "transports/common/heal.h"
+#include "transports/session/heal.h"
 
 /* The messages and receives of a tag, in order. */
 struct tag_state {

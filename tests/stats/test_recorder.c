@@ -17,11 +17,11 @@
 #include "own_page.h"
 #include "pair.h"
 #include "support/capture.h"
-#include "transports/common/dump.h"
-#include "transports/common/links.h"
-#include "transports/common/registry.h"
-#include "transports/common/stats.h"
-#include "transports/common/watch.h"
+#include "transports/base/dump.h"
+#include "transports/device/links.h"
+#include "transports/service/stats.h"
+#include "transports/session/registry.h"
+#include "transports/session/watch.h"
 
 #define PATIENCE_MS 20000
 
@@ -124,7 +124,7 @@ static void test_a_connection_that_was_replaced_in_time_has_moved(void **state)
 static void test_a_stall_is_noted_and_its_end(void **state)
 {
 	struct anynet_request *req;
-	uint64_t now = net_now_ms();
+	uint64_t now = os_now_ms();
 
 	(void)state;
 	local_cfg.stall_warn_ms = 30000;
@@ -153,18 +153,18 @@ static void test_links_of_its_nics_are_noted_when_they_change(void **state)
 	pair.send->paths.own[0] = &local_dev;
 	pair.send->paths.own_count = 1;
 	atomic_store(&pair.send->link_event, true);
-	watch_comm(pair.send, net_now_ms());
+	watch_comm(pair.send, os_now_ms());
 	assert_int_equal(pair.send->recorder->page.count, 1);
 	for (int i = 0; i < 2; i++) {
 		link_set_port(&local_dev, true);
 		atomic_store(&pair.send->link_event, true);
-		watch_comm(pair.send, net_now_ms());
+		watch_comm(pair.send, os_now_ms());
 		newest(pair.send, ANYNET_EVENT_LINK_DOWN, "dev lo has no link");
 		assert_int_equal(pair.send->recorder->page.count, 2);
 	}
 	link_set_port(&local_dev, false);
 	atomic_store(&pair.send->link_event, true);
-	watch_comm(pair.send, net_now_ms());
+	watch_comm(pair.send, os_now_ms());
 	newest(pair.send, ANYNET_EVENT_LINK_UP, "dev lo has its link again");
 }
 

@@ -11,8 +11,8 @@
 
 #include <cmocka.h>
 
-#include "transports/common/heal.h"
-#include "transports/common/socket.h"
+#include "transports/base/socket.h"
+#include "transports/session/heal.h"
 
 #define NOTICE_TURNS 20
 #define SETTLE_TURNS 1000

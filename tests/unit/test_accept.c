@@ -19,10 +19,10 @@
 #include "local_net.h"
 #include "support/capture.h"
 #include "support/check.h"
-#include "transports/common/listen_internal.h"
-#include "transports/common/registry.h"
-#include "transports/common/secret.h"
-#include "transports/common/socket.h"
+#include "transports/base/socket.h"
+#include "transports/session/listen_internal.h"
+#include "transports/session/registry.h"
+#include "transports/wire/secret.h"
 
 #define COMM_ID  0x1234
 #define LINES    8

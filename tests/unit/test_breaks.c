@@ -14,7 +14,7 @@
 
 #include "stream.h"
 #include "support/capture.h"
-#include "transports/common/heal.h"
+#include "transports/session/heal.h"
 
 /* The stream, of which rail 0 lets so many bytes pass. */
 static void start(const struct stream_shape *shape, uint64_t left)

@@ -19,9 +19,9 @@
 #include "local_net.h"
 #include "support/capture.h"
 #include "support/check.h"
-#include "transports/common/dial.h"
-#include "transports/common/secret.h"
-#include "transports/common/socket.h"
+#include "transports/base/socket.h"
+#include "transports/session/dial.h"
+#include "transports/wire/secret.h"
 
 static char dir[] = "/tmp/anynet-dial-XXXXXX";
 static char file[sizeof(dir) + 16];

@@ -17,8 +17,8 @@
 
 #include "carrier.h"
 #include "support/capture.h"
-#include "transports/common/heal.h"
-#include "transports/common/socket.h"
+#include "transports/base/socket.h"
+#include "transports/session/heal.h"
 
 #define PORT     4711 /* of the peer, where nothing is sent to */
 #define STEP_MS  10
@@ -161,7 +161,7 @@ static void step(void)
 	if (!test.comm->is_send && !is_over() && !test.comm->heal)
 		heal_rail(test.comm, test.comm->rails[0], false); /* as the guardian's look does */
 	if (test.comm->heal && !is_over())
-		heal_step(test.comm, net_now_ms());
+		heal_step(test.comm, os_now_ms());
 }
 
 /* Until it is given up, at most so long. Returns how long that was. */

@@ -14,7 +14,7 @@
 #include "environment.h"
 #include "local_net.h"
 #include "support/capture.h"
-#include "transports/common/hello.h"
+#include "transports/wire/hello.h"
 
 static const uint8_t token[ANYNET_TOKEN_BYTES] = "0123456789abcdef";
 

@@ -8,8 +8,8 @@
 #include <cmocka.h>
 
 #include "local_net.h"
-#include "transports/common/send_internal.h"
-#include "transports/ib/ib_rail.h"
+#include "transports/message/send_internal.h"
+#include "transports/path/ib/ib_rail.h"
 
 #define RAILS 3
 #define SMALL 100

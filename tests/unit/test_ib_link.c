@@ -225,13 +225,13 @@ static void test_what_came_before_a_link_was_left_is_there(void **state)
 
 /* A clock that tells another millisecond each time, and a queue pair that takes some of them for each receive. */
 static bool ticking;
-uint64_t __real_net_now_ms(void);
-uint64_t __wrap_net_now_ms(void);
-uint64_t __wrap_net_now_ms(void)
+uint64_t __real_os_now_ms(void);
+uint64_t __wrap_os_now_ms(void);
+uint64_t __wrap_os_now_ms(void)
 {
 	static uint64_t now = 1000;
 
-	return ticking ? ++now : __real_net_now_ms();
+	return ticking ? ++now : __real_os_now_ms();
 }
 
 static int (*poll_at_once)(struct ibv_cq *cq, int count, struct ibv_wc *wcs);

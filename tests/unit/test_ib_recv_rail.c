@@ -12,7 +12,7 @@
 
 #include "ib_ends.h"
 #include "support/capture.h"
-#include "transports/common/heal.h"
+#include "transports/session/heal.h"
 
 #define LARGE      4096
 #define SMALL      601 /* more than a slot has room for */

@@ -9,8 +9,8 @@
 
 #include <cmocka.h>
 
-#include "transports/common/links.h"
-#include "transports/common/pairs.h"
+#include "transports/device/links.h"
+#include "transports/session/pairs.h"
 
 static struct anynet_device nics[ANYNET_HELLO_ADDRS];
 static struct anynet_rail broken, other;

@@ -10,8 +10,8 @@
 #include <cmocka.h>
 
 #include "local_net.h"
-#include "transports/common/pairs.h"
-#include "transports/common/progress.h"
+#include "transports/session/pairs.h"
+#include "transports/session/progress.h"
 
 #define HEAL_MS 1000
 

@@ -17,8 +17,8 @@
 #include "signs.h"
 #include "support/capture.h"
 #include "support/check.h"
-#include "transports/common/heal.h"
-#include "transports/common/socket.h"
+#include "transports/base/socket.h"
+#include "transports/session/heal.h"
 
 static const struct rail_signs dead = { .waiting = true, .tries = 2 };
 
@@ -36,7 +36,7 @@ static int setup(void **state)
 	signs_setup(state);
 	signs_open_send(1);
 	resume_listen(&signs.pair, listeners, PATHS);
-	signs.now = now = net_now_ms();
+	signs.now = now = os_now_ms();
 	return 0;
 }
 
@@ -50,7 +50,7 @@ static int teardown(void **state)
 /* What was put off until now, by the clock, is due. */
 static void step(void)
 {
-	heal_step(signs.pair.send, anynet_max(now, net_now_ms()));
+	heal_step(signs.pair.send, anynet_max(now, os_now_ms()));
 }
 
 /* The first connection comes over this path, and so far none over the other. */

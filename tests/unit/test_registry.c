@@ -10,7 +10,7 @@
 
 #include <cmocka.h>
 
-#include "transports/common/registry.h"
+#include "transports/session/registry.h"
 
 #define READERS 6
 #define ROUNDS  20

@@ -12,7 +12,7 @@
 #include "carrier.h"
 #include "narrow.h"
 #include "support/capture.h"
-#include "transports/tcp/tcp_rail.h"
+#include "transports/path/tcp/tcp_rail.h"
 
 #define SMALL LOCAL_EAGER_BYTES
 #define LARGE 3000

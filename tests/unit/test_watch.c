@@ -10,7 +10,7 @@
 #include "environment.h"
 #include "signs.h"
 #include "support/capture.h"
-#include "transports/common/heal.h"
+#include "transports/session/heal.h"
 
 static const struct rail_signs tried_once = { .waiting = true, .tries = 1 };
 static const struct rail_signs answered = { .tries = 2, .rtt_us = 100 };
@@ -240,7 +240,7 @@ static void test_a_rail_that_broke_or_ended_is_not_looked_at(void **state)
 	assert_int_equal(signs.pair.send->rails[1]->fd, -1);
 	signs.rails[1] = signs_dead;
 	heal_free(signs.pair.send); /* as if there had been no memory */
-	signs.now = net_now_ms();
+	signs.now = os_now_ms();
 	signs_look_after(0);
 	assert_non_null(signs.pair.send->heal);
 	signs_look_after(1100);

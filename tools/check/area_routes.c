@@ -10,7 +10,7 @@
 #include <sys/socket.h>
 #include <unistd.h>
 
-#include "transports/common/netif.h"
+#include "transports/device/netif.h"
 
 #define AREA        "network"
 #define TRIES       256 /* addresses of a subnet, to find one that is not this host's */
