@@ -86,7 +86,7 @@ static const char *kind_of(const struct anynet_device *nic)
 	return nic->is_roce ? "RoCE" : "InfiniBand";
 }
 
-/* Does a comm of one use the other anyway (net_stripe)? */
+/* Does a comm of one use the other anyway (nic_stripe)? */
 static bool stripe_together(const struct anynet_config *cfg, const struct anynet_device *a,
 			    const struct anynet_device *b)
 {

@@ -1,8 +1,8 @@
 #!/bin/sh
 # SPDX-License-Identifier: Apache-2.0
 # Who may include whom (docs/architecture.md): plugin/ and transports/ meet only in
-# include/nccl_net/, ib builds on tcp's rail and tcp does not know it, and NCCL's own ABI is known to
-# plugin/, tools/, bench/ and tests/ alone; and what nothing there may use. Usage: check_includes.sh SOURCE_DIR
+# include/nccl_net/, and NCCL's own ABI is known to plugin/, tools/, bench/ and tests/ alone; and what nothing there may
+# use. The folders of transports/ among themselves: check_floors.py. Usage: check_includes.sh SOURCE_DIR
 set -eu
 cd "$1"
 bad=0
@@ -27,14 +27,10 @@ forbid() {
 
 up='(\.\./)*'
 forbid "plugin/ reaches transports through include/nccl_net/ only" \
-	"${up}(transports|common|tcp|ib)/" plugin
+	"${up}(transports|base|wire|device|memory|path|message|session|service)/" plugin
 forbid "transports never include plugin/" "${up}plugin/" transports
 forbid "plugin headers by name" '(core|selector|abi)\.h"' transports
 forbid "NCCL's ABI is not the transports' business" '(.*/)?abi/' transports
-forbid "tcp does not know ib" "(.*/)?ib/" transports/tcp
-forbid "ib knows tcp's rail, which its own goes on over, and nothing else of it" \
-	"(.*/)?tcp/(tcp_[^r]|[^t])" transports/ib
-forbid "common knows neither transport" "(.*/)?(ib|tcp)/" transports/common
 forbid "the contracts include only each other" '(.*/)?(plugin|transports|tools|tests)/' include
 forbid "the contracts do not know NCCL's ABI" '(nccl_net/)?abi/' \
 	include/nccl_net/comm.h include/nccl_net/config.h include/nccl_net/device.h \

@@ -5,6 +5,7 @@
 #include <stdio.h>
 #include <string.h>
 
+#include <nccl_net/log.h>
 #include <nccl_net/util.h>
 
 #include "args.h"
@@ -57,6 +58,7 @@ int main(int argc, char **argv)
 	const char *name = argc > 1 ? argv[1] : "";
 	char who[64];
 
+	anynet_log_set_sink(NULL);
 	if (!strcmp(name, "--help") || !strcmp(name, "-h"))
 		name = "help";
 	if (!strcmp(name, "--version") || !strcmp(name, "-V"))

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
  * The message layer as the plugin core sees it: NCCL's listen … close* on comms over rails
- * (docs/architecture.md). Implemented in transports/common.
+ * (docs/architecture.md). Implemented in transports/.
  *
  * Results: 0 or -errno. -EAGAIN never leaves this layer: "not now" is 0 with a NULL output, as
  * NCCL wants it (net-api.md §3.3, §3.5). Outputs are always written. No call blocks or sleeps, but

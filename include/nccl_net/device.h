@@ -107,7 +107,7 @@ extern const struct anynet_transport anynet_tcp_transport;
 
 /* Append a verdict; further ones than ANYNET_CANDIDATES_MAX are dropped. A candidate named like a
  * variable (NCCL_…, ANYNET_…) is a setting that could not be honoured: the selector warns. More
- * usable verdicts than devices mean that the device list was full. transports/common. */
+ * usable verdicts than devices mean that the device list was full. */
 void anynet_probe_verdict(struct anynet_probe *probe, enum anynet_link link, const char *name,
 			  bool usable, const char *fmt, ...) __attribute__((format(printf, 5, 6)));
 

@@ -31,8 +31,11 @@ enum anynet_log_level {
 typedef void (*anynet_log_sink)(int level, unsigned long flags, const char *file, int line,
 				const char *fmt, ...);
 
-/* NULL restores stderr, where only WARN is printed unless ANYNET_DEBUG names a level. */
+/* NULL: stderr, where only WARN is printed unless ANYNET_DEBUG names a level. Reads the environment. */
 void anynet_log_set_sink(anynet_log_sink sink);
+
+/* The same, but with lines up to this level whatever the environment says. */
+void anynet_log_start(anynet_log_sink sink, int level);
 
 void anynet_log(int level, unsigned long flags, const char *file, int line, const char *fmt, ...)
 	ANYNET_PRINTF(5, 6);

@@ -2,7 +2,7 @@
 /*
  * The stats page: what a process with open comms tells about itself, in a file that `anynet top`, `dump` and
  * `export` read.
- * The layout is here, the writer is transports/common/stats.c, the reader tools/stats/page.c.
+ * The layout is here, the writer is transports/service/stats.c, the reader tools/stats/page.c.
  *
  * A page is made of records at fixed offsets, which the writer's guardian overwrites ten times a second,
  * each in one write. The writer waits for no reader: a record carries a sum of its bytes, and whoever

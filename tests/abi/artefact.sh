@@ -1,10 +1,10 @@
 #!/bin/bash
 # SPDX-License-Identifier: Apache-2.0
 # What the built library looks like from outside (net-api.md §0.4, §8.1): exports, dependencies, flags.
-# Usage: artefact.sh LIBRARY SOURCE_DIR
+# Usage: artefact.sh LIBRARY SOURCE_DIR GLIBC (the oldest to run with; "": that of this system)
 set -euo pipefail
 export LC_ALL=C
-lib=$1 source_dir=$2
+lib=$1 source_dir=$2 glibc=$3
 bad=0
 
 fail() {
@@ -38,7 +38,8 @@ ncclNetPlugin_v11 object 176
 ncclNetPlugin_v12 object 176" "$exported"
 
 dynamic=$(readelf -dW "$lib")
-same "needed libraries" "libc.so.6" "$(sed -n 's/.*(NEEDED).*\[\(.*\)\]/\1/p' <<<"$dynamic")"
+# Before glibc 2.34 its threads and dlopen were libraries of their own.
+same "needed libraries" "${glibc:+libpthread.so.0 libdl.so.2 }libc.so.6" "$(sed -n 's/.*(NEEDED).*\[\(.*\)\]/\1/p' <<<"$dynamic" | paste -sd' ')"
 same "soname" "libnccl-net.so" "$(sed -n 's/.*(SONAME).*\[\(.*\)\]/\1/p' <<<"$dynamic")"
 flags=$(grep '(FLAGS_1)' <<<"$dynamic" || true)
 [[ $flags == *NODELETE* ]] || fail "not marked NODELETE: ${flags:-no FLAGS_1}"
@@ -60,6 +61,9 @@ readers=$(nm -D --undefined-only "$lib" | awk '{ sub("@.*", "", $NF); print $NF 
 same "calls that read the environment" "" "$readers"
 
 floor=$(readelf -VW "$lib" | grep -oE 'GLIBC_[0-9.]+' | sort -uV | tail -1)
-echo "runs from ${floor/_/ } on, $(stat -c %s "$lib") bytes with debug information"
+floor=${floor#GLIBC_}
+[ -z "$glibc" ] || [ "$(printf '%s\n' "$floor" "$glibc" | sort -V | tail -1)" = "$glibc" ] ||
+	fail "wants glibc $floor, more than $glibc"
+echo "runs with glibc $floor and newer, $(stat -c %s "$lib") bytes with debug information"
 [ "$bad" = 0 ] && echo "artefact: as it should be"
 exit "$bad"

@@ -5,9 +5,9 @@
 #include <errno.h>
 #include <sys/socket.h>
 
-#include "transports/common/hello.h"
-#include "transports/common/socket.h"
-#include "transports/ib/verbs.h"
+#include "transports/base/socket.h"
+#include "transports/device/verbs.h"
+#include "transports/wire/hello.h"
 #include "unit/local_net.h"
 
 struct acceptor acceptor;

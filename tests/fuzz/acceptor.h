@@ -7,7 +7,7 @@
 #define TESTS_FUZZ_ACCEPTOR_H
 
 #include "peer.h"
-#include "transports/common/auth.h"
+#include "transports/wire/auth.h"
 
 #define LINES_MAX      24
 #define ACCEPTOR_ADDRS 3

@@ -1,6 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "buffers.h"
 
+#include "transports/session/registry.h"
+
 void buffer_make(struct anynet_comm *comm, struct buffer *buffer, enum buffer_kind kind,
 		 size_t bytes)
 {
@@ -80,7 +82,8 @@ void sent_close(struct anynet_comm *comm)
 		drains = !linger_over(comm);
 	}
 	comm_leave(comm);
-	comm_release(comm);
+	registry_remove(comm);
+	comm_destroy(comm);
 }
 
 /* --- receives --- */

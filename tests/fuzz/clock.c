@@ -3,7 +3,7 @@
 
 #include <stddef.h>
 
-#include "transports/common/net.h"
+#include "transports/base/os.h"
 
 #define SECOND_MS    1000
 #define CALLS_PER_MS 2 /* whoever waits for a time to come sees it come */
@@ -11,8 +11,8 @@
 static uint64_t now_ms = 1000 * SECOND_MS, noise;
 static unsigned calls;
 
-__typeof__(net_now_ms) __wrap_net_now_ms;
-__typeof__(net_random) __wrap_net_random;
+__typeof__(os_now_ms) __wrap_os_now_ms;
+__typeof__(os_random) __wrap_os_random;
 
 void clock_start(void)
 {
@@ -26,14 +26,14 @@ void clock_pass(uint32_t ms)
 	now_ms += ms;
 }
 
-uint64_t __wrap_net_now_ms(void)
+uint64_t __wrap_os_now_ms(void)
 {
 	if (++calls % CALLS_PER_MS == 0)
 		now_ms++;
 	return now_ms;
 }
 
-int __wrap_net_random(void *data, size_t bytes)
+int __wrap_os_random(void *data, size_t bytes)
 {
 	for (size_t i = 0; i < bytes; i++) {
 		noise = noise * 6364136223846793005u + 1442695040888963407u;

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Time and randomness of the program, which is linked with --wrap=net_now_ms and --wrap=net_random: an
+ * Time and randomness of the program, which is linked with --wrap=os_now_ms and --wrap=os_random: an
  * input does the same every time it runs, and what takes minutes takes one step.
  */
 #ifndef TESTS_FUZZ_CLOCK_H

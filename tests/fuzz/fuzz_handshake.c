@@ -10,11 +10,11 @@
 #include <unistd.h>
 
 #include "peer.h"
-#include "transports/common/auth.h"
-#include "transports/common/hello.h"
-#include "transports/common/guard.h"
-#include "transports/common/listen_internal.h"
-#include "transports/common/socket.h"
+#include "transports/base/socket.h"
+#include "transports/service/guard.h"
+#include "transports/session/listen_internal.h"
+#include "transports/wire/auth.h"
+#include "transports/wire/hello.h"
 #include "unit/local_net.h"
 
 /* of the first byte */

@@ -12,8 +12,9 @@
 #include "clock.h"
 #include "ib.h"
 #include "stub_cm.h"
-#include "transports/common/guard.h"
-#include "transports/common/rail_link.h"
+#include "transports/device/ib_events.h"
+#include "transports/path/ib/rail_link.h"
+#include "transports/service/guard.h"
 
 #define PEER_QPN 0x99
 

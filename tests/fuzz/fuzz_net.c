@@ -7,7 +7,7 @@
 #include <nccl_net/log.h>
 
 #include "input.h"
-#include "transports/common/secret.h"
+#include "transports/wire/secret.h"
 #include "unit/local_net.h"
 
 const char *__asan_default_options(void);

@@ -11,10 +11,10 @@
 #include "buffers.h"
 #include "peer.h"
 #include "recv_check.h"
-#include "transports/common/checksum.h"
-#include "transports/common/heal.h"
-#include "transports/common/recv_internal.h"
-#include "transports/tcp/tcp_rail.h"
+#include "transports/message/recv_internal.h"
+#include "transports/path/tcp/tcp_rail.h"
+#include "transports/session/heal.h"
+#include "transports/wire/checksum.h"
 
 #define STEPS_MAX    400
 #define PATHS        2

@@ -10,8 +10,8 @@
 
 #include <nccl_net/config.h>
 
-#include "transports/common/name_filter.h"
-#include "transports/common/netif.h"
+#include "transports/device/name_filter.h"
+#include "transports/device/netif.h"
 
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t bytes);
 

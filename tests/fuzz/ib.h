@@ -6,7 +6,7 @@
 #include "buffers.h"
 #include "peer.h"
 #include "stub_verbs.h"
-#include "transports/ib/ib_rail.h"
+#include "transports/path/ib/ib_rail.h"
 
 #define IB_STEPS_MAX 400
 #define IB_RAILS_MAX 2
@@ -68,5 +68,11 @@ void ib_receiver_close(void);
 struct anynet_comm *ib_sender_open(void);
 void ib_sender_step(uint8_t op, unsigned rail);
 void ib_sender_close(void);
+
+/* The link of a queue pair, whose context is the link's `failed`. */
+static inline const struct ib_link *stub_link_of(const struct ibv_qp *qp)
+{
+	return (const struct ib_link *)((const char *)qp->qp_context - offsetof(struct ib_link, failed));
+}
 
 #endif

@@ -7,8 +7,8 @@
 
 #include "ib.h"
 #include "recv_check.h"
-#include "transports/common/heal.h"
-#include "transports/common/recv_internal.h"
+#include "transports/message/recv_internal.h"
+#include "transports/session/heal.h"
 
 #define LATE_SEQ   0xfffffffcu
 #define SMALL_MAX  480
@@ -47,7 +47,7 @@ static void check_write(const struct ib_link *link, const struct ibv_send_wr *wr
 
 static void on_post(const struct ibv_qp *qp, const struct ibv_send_wr *wr)
 {
-	const struct ib_link *link = qp->qp_context;
+	const struct ib_link *link = stub_link_of(qp);
 
 	must(wr->opcode == IBV_WR_SEND || wr->opcode == IBV_WR_RDMA_WRITE);
 	if (wr->opcode == IBV_WR_RDMA_WRITE)
@@ -232,7 +232,7 @@ static struct anynet_wire_frame header_of(uint32_t seq, uint32_t tag, uint32_t s
 static void small_message(unsigned rail, uint8_t choice)
 {
 	static const uint8_t payload[SMALL_MAX] = { 0xa5 };
-	uint32_t size = anynet_min(sizes[choice % ARRAY_SIZE(sizes)], SMALL_MAX);
+	uint32_t size = (uint32_t)anynet_min(sizes[choice % ARRAY_SIZE(sizes)], SMALL_MAX);
 	struct anynet_wire_frame header = header_of(run.next_seq++, choice >> 3 & 3, size);
 
 	header.flags = choice & 0x20 ? ANYNET_FLAG_MULTI : 0;
@@ -285,9 +285,9 @@ static void some_frame(unsigned rail)
 	};
 	static const uint8_t payload[FRAME_ROOM];
 	uint8_t choice = input_u8(ib.in), more = input_u8(ib.in);
-	int8_t ahead = (int8_t)input_u8(ib.in);
-	struct anynet_wire_frame header = header_of(run.next_seq + (uint32_t)ahead, choice >> 3 & 3,
-						    sizes[choice % ARRAY_SIZE(sizes)]);
+	uint32_t ahead = input_step(ib.in);
+	struct anynet_wire_frame header =
+		header_of(run.next_seq + ahead, choice >> 3 & 3, sizes[choice % ARRAY_SIZE(sizes)]);
 	size_t bytes;
 
 	header.type = types[more & 7];

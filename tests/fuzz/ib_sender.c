@@ -6,9 +6,9 @@
 #include <endian.h>
 
 #include "ib.h"
-#include "transports/common/hello.h"
-#include "transports/common/rail_link.h"
-#include "transports/common/send_internal.h"
+#include "transports/message/send_internal.h"
+#include "transports/path/ib/rail_link.h"
+#include "transports/wire/hello.h"
 
 #define LATE_SEQ   0xfffffffcu
 #define SENT_MAX   ANYNET_SENDS
@@ -53,7 +53,7 @@ static void check_write(const struct ib_link *link, const struct ibv_send_wr *wr
 
 static void on_post(const struct ibv_qp *qp, const struct ibv_send_wr *wr)
 {
-	const struct ib_link *link = qp->qp_context;
+	const struct ib_link *link = stub_link_of(qp);
 
 	if (link->state == IB_LINK_JOINED)
 		return; /* proves itself */
@@ -213,7 +213,8 @@ static void grant_on_board(unsigned rail)
 /* Places for all that has been posted. */
 static void grant_all(unsigned rail)
 {
-	uint32_t seq = run.next_seq - anynet_min(run.next_seq - run.first_seq, ANYNET_BOARD_GRANTS);
+	uint32_t seq = run.next_seq -
+		       (uint32_t)anynet_min(run.next_seq - run.first_seq, ANYNET_BOARD_GRANTS);
 
 	for (; seq != run.next_seq; seq++) {
 		struct anynet_wire_grant grant = make_grant(seq, 0);

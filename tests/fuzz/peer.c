@@ -7,7 +7,7 @@
 
 #include <nccl_net/util.h>
 
-#include "transports/common/checksum.h"
+#include "transports/wire/checksum.h"
 
 size_t peer_send(int fd, const void *data, size_t bytes)
 {

@@ -3,7 +3,7 @@
 
 #include <sys/socket.h>
 
-#include "transports/common/checksum.h"
+#include "transports/wire/checksum.h"
 
 #define TOLD_NOTHING 0xff
 

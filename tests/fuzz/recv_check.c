@@ -2,7 +2,7 @@
 #include "recv_check.h"
 
 #include "input.h"
-#include "transports/common/recv_internal.h"
+#include "transports/message/recv_internal.h"
 
 static void check_message(const struct recv_msg *msg)
 {

@@ -5,7 +5,7 @@
 #include <sys/eventfd.h>
 #include <unistd.h>
 
-#include "transports/ib/rdmacm.h"
+#include "transports/device/rdmacm.h"
 
 #include "stub_cm.h"
 #include "stub_internal.h"

@@ -7,7 +7,7 @@
 #include <nccl_net/util.h>
 
 #include "stub_internal.h"
-#include "transports/ib/ib_nic.h"
+#include "transports/device/ib_nic.h"
 
 #define MRS_MAX    1024
 #define EVENTS_MAX 16

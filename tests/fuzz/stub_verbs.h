@@ -11,7 +11,7 @@
 #include <nccl_net/config.h>
 
 #include "input.h"
-#include "transports/ib/verbs.h"
+#include "transports/device/verbs.h"
 
 #define STUB_NAME "stub0" /* of the verbs device, which has two InfiniBand ports */
 

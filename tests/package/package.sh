@@ -5,12 +5,14 @@
 #   deb, rpm  installed, used, upgraded and removed in a copy of this system that nothing leaves
 #   clean     the same of the .deb in a Debian that debootstrap has made, by apt, with what it depends on;
 #             downloads that, so by request only: ANYNET_DEBOOTSTRAP=1
+#   old       the .deb and a part of the suite in the oldest Debian that can be had, as `clean`
+#   source    cmake, cmake --build, cmake --install in a Debian that has the [build] packages only, as `clean`
 #   unit      the systemd unit, and the tool's command in it
 #   service   the unit, by a systemd of its own in such a copy: what it may, and what it sees
 #   image     packaging/Dockerfile, its lines carried out in such a copy
 set -euo pipefail
 export LC_ALL=C PATH=$PATH:/usr/sbin:/sbin
-case=${1:?} build=${2:?} source=${3:?} cpack=${4:?} floor=${5:?}
+case=${1:?} build=${2:?} source=${3:?} cpack=${4:?} floor=${5?}
 packaged=$build/plugin/packaged/libnccl-net.so
 
 fail() {
@@ -39,15 +41,14 @@ glibc_of() {
 }
 
 check_floor() {
-	local file page wants built
+	local file page wants
+	[ -n "$floor" ] || skip "built for the glibc of this system"
 	for page in README.md docs/install.md docs/operations.md; do
 		grep -qF "glibc $floor" "$source/$page" || fail "$page does not name glibc $floor"
 	done
-	built=$(getconf GNU_LIBC_VERSION | awk '{ print $2 }')
 	for file in "$packaged" "$build/tools/anynet"; do
 		wants=$(glibc_of "$file")
 		[ "$(printf '%s\n' "$wants" "$floor" | sort -V | tail -1)" != "$floor" ] || continue
-		[ "$built" = 2.36 ] || skip "the floor is that of Debian 12; this is glibc $built, and $wants is wanted"
 		fail "$file wants glibc $wants, more than $floor"
 	done
 }
@@ -68,7 +69,7 @@ check_sbom() {
 	needed=$(readelf -dW "$packaged" "$build/tools/anynet" |
 		sed -n 's/.*(NEEDED).*\[\(.*\)\]/\1/p' | grep -v '^ld-' | sort -u)
 	listed=$(jq -r '[.relationships[] | select(.relationshipType == "DEPENDENCY_OF").spdxElementId] as $linked
-		| .packages[] | select(.SPDXID | IN($linked[])).packageFileName' "$sbom" | sort -u)
+		| .packages[] | select(.SPDXID | IN($linked[])).packageFileName // empty' "$sbom" | sort -u)
 	diff <(echo "$needed") <(echo "$listed") || fail "$sbom: linked are other libraries"
 	diff <(awk '/^\[/ { inside = $1 == "[build]"; next } inside && NF' "$source/packages.txt" | sort) \
 		<(jq -r '[.relationships[] | select(.relationshipType == "BUILD_DEPENDENCY_OF").spdxElementId] as $built
@@ -116,8 +117,8 @@ contents() {
 		[ "$(rpm -qp --qf '[%{FILEMTIMES}\n]' "$rpm" 2>/dev/null | sort -u | wc -l)" = 1 ] ||
 			fail "$name: its files are of several moments"
 	done
-	rpm -qp --requires "$work"/rpm/anynet-nccl-net-*.rpm 2>/dev/null | grep "(GLIBC_$floor)" >/dev/null ||
-		fail "the plugin's .rpm does not want its glibc"
+	rpm -qp --requires "$work"/rpm/anynet-nccl-net-*.rpm 2>/dev/null |
+		grep "(GLIBC_$(glibc_of "$packaged"))" >/dev/null || fail "the plugin's .rpm does not want its glibc"
 }
 
 # --- a copy of this system, of which everything that changes is in $upper ---
@@ -291,19 +292,28 @@ deb() {
 
 # --- .deb, on a system that has nothing else ---
 
-# The network is this system's: apt is to fetch what the packages depend on.
-clean() {
-	local before install=(apt-get install -y --no-install-recommends)
-	[ "${ANYNET_DEBOOTSTRAP:-}" = 1 ] || skip "it downloads a Debian system; ANYNET_DEBOOTSTRAP=1 in the environment runs it"
+by_request() {
+	[ "${ANYNET_DEBOOTSTRAP:-}" = 1 ] ||
+		skip "it downloads a Debian system; ANYNET_DEBOOTSTRAP=1 in the environment runs it"
+}
+
+# A new Debian of that release in $root. The network is this system's: apt is to fetch what the suite needs.
+bootstrap() {
 	command -v debootstrap >/dev/null || skip "no debootstrap (packages.txt, [debootstrap])"
 	[ "$(id -u)" = 0 ] || skip "needs root, for chroot"
 	mount -t tmpfs -o mode=755 anynet-package "$work" || skip "no tmpfs"
-	debootstrap --variant=minbase bookworm "$root" >"$work/log" 2>&1 ||
+	debootstrap --variant=minbase "$1" "$root" >"$work/log" 2>&1 ||
 		skip "debootstrap failed: $(tail -1 "$work/log")"
 	mount -t proc proc "$root/proc"
 	mount --bind /sys "$root/sys"
 	mount -t tmpfs tmpfs "$root/dev/shm"
 	cp /etc/resolv.conf "$root/etc/"
+}
+
+clean() {
+	local before install=(apt-get install -y --no-install-recommends)
+	by_request
+	bootstrap bookworm
 	pack DEB "$work/deb"
 	cp "$work"/deb/anynet-nccl-net_*.deb "$root/tmp/plugin.deb"
 	cp "$work"/deb/anynet-tools_*.deb "$root/tmp/tools.deb"
@@ -312,8 +322,8 @@ clean() {
 	before=$(inside dpkg-query -W -f '${Package}\n')
 	quietly inside "${install[@]}" /tmp/plugin.deb /tmp/tools.deb
 	works "" /usr/lib/anynet/libnccl-net.so
-	comm -13 <(sort <<<"$before") <(inside dpkg-query -W -f '${Package}\n' | sort) | grep -v ^anynet |
-		paste -sd' ' | sed 's/^/came with them: /'
+	comm -13 <(sort <<<"$before") <(inside dpkg-query -W -f '${Package}\n' | sort) | grep -v ^anynet &&
+		fail "the packages depend on more than what every system has"
 	quietly inside "${install[@]}" libcmocka0 # the suite's
 	mkdir -p "$root$build"
 	mount --bind "$build" "$root$build"
@@ -333,6 +343,42 @@ clean() {
 	(cd "$root" && find usr/lib usr/bin usr/share/doc usr/share/man etc -name '*anynet*' -o -name 'libnccl-net*' | grep .) &&
 		fail "left behind by the .deb"
 	:
+}
+
+# --- .deb, on an old system ---
+
+old() {
+	by_request
+	bootstrap bullseye
+	pack DEB "$work/deb"
+	cp "$work"/deb/anynet-nccl-net_*.deb "$root/tmp/plugin.deb"
+	cp "$work"/deb/anynet-tools_*.deb "$root/tmp/tools.deb"
+	quietly inside apt-get install -y --no-install-recommends /tmp/plugin.deb /tmp/tools.deb
+	quietly inside apt-get install -y --no-install-recommends libcmocka0 # the suite's
+	echo "tried with $(inside getconf GNU_LIBC_VERSION)"
+	works "" /usr/lib/anynet/libnccl-net.so
+	quietly inside anynet devices
+	mkdir -p "$root$build"
+	mount --bind "$build" "$root$build"
+	conforms libnccl-net-anynet.so
+}
+
+# --- the source, on a system that has [build] and nothing else ---
+
+from_source() {
+	by_request
+	bootstrap bookworm
+	# shellcheck disable=SC2046
+	quietly inside apt-get install -y --no-install-recommends \
+		$(awk '/^\[/ { inside = $1 == "[build]"; next } inside && NF' "$source/packages.txt")
+	mkdir -p "$root$source"
+	mount --bind "$source" "$root$source"
+	quietly inside cmake -S "$source" -B /tmp/build
+	quietly inside cmake --build /tmp/build -j 2
+	quietly inside cmake --install /tmp/build
+	quietly inside ldconfig
+	quietly inside /usr/local/bin/anynet perf -e 64K -n 2 -w 1 --net libnccl-net.so
+	grep -qF 'Out of bounds values : 0 OK' "$work/log" || fail "anynet perf: not verified"
 }
 
 # --- .rpm ---
@@ -474,7 +520,7 @@ if [ -n "${PACKAGE_SYSTEM:-}" ]; then
 fi
 case $case in
 deb | rpm | image | service) [ "${PACKAGE_APART:-}" = 1 ] || apart ;;
-clean) # mounts of its own
+clean | old | source) # mounts of its own
 	if [ "${PACKAGE_APART:-}" != 1 ] && [ "${ANYNET_DEBOOTSTRAP:-}" = 1 ] && [ "$(id -u)" = 0 ]; then
 		PACKAGE_APART=1 TMPDIR=/tmp exec unshare --mount --pid --fork --kill-child \
 			"$0" "$case" "$build" "$source" "$cpack" "$floor"
@@ -489,6 +535,8 @@ case $case in
 contents) contents ;;
 deb) deb ;;
 clean) clean ;;
+old) old ;;
+source) from_source ;;
 rpm) rpm_package ;;
 image) image ;;
 unit) unit ;;

@@ -2,9 +2,9 @@
 # SPDX-License-Identifier: Apache-2.0
 # The same source makes the same bytes, in whatever directory. Compared with what is built in BUILD_DIR:
 # the plugin; with ANYNET_REPRODUCE=1, which takes a minute, all packages.
-# Usage: reproducible.sh BUILD_DIR SOURCE_DIR CMAKE CPACK COMPILER BUILD_TYPE. Exit 77 = skipped.
+# Usage: reproducible.sh BUILD_DIR SOURCE_DIR CMAKE CPACK COMPILER BUILD_TYPE GLIBC STATIC. Exit 77 = skipped.
 set -euo pipefail
-build=${1:?} source=${2:?} cmake=${3:?} cpack=${4:?} compiler=${5:?} type=${6:?}
+build=${1:?} source=${2:?} cmake=${3:?} cpack=${4:?} compiler=${5:?} type=${6:?} glibc=${7?} static=${8:?}
 work=$(mktemp -d)
 trap 'rm -rf "$work"' EXIT
 
@@ -37,7 +37,7 @@ mkdir "$work/another name"
 tar -c -C "$source" CMakeLists.txt CMakePresets.json CHANGELOG.md LICENSE README.md packages.txt \
 	bench docs include packaging plugin tools transports | tar -x -C "$work/another name"
 quietly "$cmake" -S "$work/another name" -B "$work/elsewhere" -DBUILD_TESTING=OFF \
-	-DCMAKE_BUILD_TYPE="$type" -DCMAKE_C_COMPILER="$compiler"
+	-DANYNET_GLIBC="$glibc" -DANYNET_STATIC="$static" -DCMAKE_BUILD_TYPE="$type" -DCMAKE_C_COMPILER="$compiler"
 for target in "${targets[@]}"; do
 	quietly "$cmake" --build "$work/elsewhere" -j 2 --target "$target"
 done

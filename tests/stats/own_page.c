@@ -9,7 +9,7 @@
 #include <cmocka.h>
 
 #include "local_net.h"
-#include "transports/common/stats.h"
+#include "transports/service/stats.h"
 
 const char *own_page_file(void)
 {

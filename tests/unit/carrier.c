@@ -11,8 +11,8 @@
 
 #include <cmocka.h>
 
-#include "transports/common/heal.h"
-#include "transports/common/socket.h"
+#include "transports/base/socket.h"
+#include "transports/session/heal.h"
 
 #define NOTICE_TURNS 20
 #define SETTLE_TURNS 1000
@@ -217,8 +217,9 @@ void resume_send(struct pair *pair, unsigned rail, uint64_t frames, uint32_t par
 
 void resume_listen(struct pair *pair, int *listeners, unsigned count)
 {
-	struct comm_paths *paths = &pair->send->paths;
+	struct comm_paths *paths = &pair->send->session->paths;
 
+	paths->version = ANYNET_WIRE_VERSION;
 	paths->own_count = 1;
 	paths->dev = paths->own[0] = &local_dev;
 	assert_true(socket_to_wire(&local_dev.addr, 0, 0, &paths->own_addrs[0]));

@@ -8,7 +8,7 @@ tmp=$(mktemp -d) || exit 1
 trap 'rm -rf "$tmp"' EXIT
 command -v clang >/dev/null || { echo "SKIP: no clang"; exit 77; }
 cat >"$tmp/copy.c" <<'EOF'
-#include "transports/common/copy.h"
+#include "transports/memory/copy.h"
 void copy(uint8_t *to, const uint8_t *from, size_t bytes);
 void copy(uint8_t *to, const uint8_t *from, size_t bytes)
 {

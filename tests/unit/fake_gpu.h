@@ -7,7 +7,7 @@
 #ifndef TESTS_UNIT_FAKE_GPU_H
 #define TESTS_UNIT_FAKE_GPU_H
 
-#include "transports/common/gpu.h"
+#include "transports/memory/gpu.h"
 
 #define FAKE_GPU_BOUNCES 32
 

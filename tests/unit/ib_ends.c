@@ -7,7 +7,7 @@
 
 #include <cmocka.h>
 
-#include "transports/common/hello.h"
+#include "transports/wire/hello.h"
 
 static const uint8_t subnet[] = { 0xfe, 0x80 }; /* the stub's */
 

@@ -3,7 +3,7 @@
 #ifndef TESTS_UNIT_NETIF_TABLE_H
 #define TESTS_UNIT_NETIF_TABLE_H
 
-#include "transports/common/netif.h"
+#include "transports/device/netif.h"
 
 #define TEST_LINKS_MAX 100
 

@@ -9,7 +9,7 @@
 #include <cmocka.h>
 
 #include "support/capture.h"
-#include "transports/common/watch.h"
+#include "transports/session/watch.h"
 
 struct signs signs;
 

@@ -12,9 +12,9 @@
 
 #include <nccl_net/util.h>
 
-#include "transports/common/allow.h"
-#include "transports/common/subnet.h"
-#include "transports/common/told.h"
+#include "transports/base/subnet.h"
+#include "transports/base/told.h"
+#include "transports/wire/allow.h"
 
 static struct sockaddr_storage addr_of(const char *text)
 {

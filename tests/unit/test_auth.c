@@ -17,9 +17,9 @@
 #include "environment.h"
 #include "local_net.h"
 #include "support/capture.h"
-#include "transports/common/auth.h"
-#include "transports/common/hello.h"
-#include "transports/common/secret.h"
+#include "transports/wire/auth.h"
+#include "transports/wire/hello.h"
+#include "transports/wire/secret.h"
 
 static char dir[] = "/tmp/anynet-auth-XXXXXX";
 static char ours[sizeof(dir) + 16], others[sizeof(dir) + 16];

@@ -8,7 +8,7 @@
 
 #include <cmocka.h>
 
-#include "transports/common/net.h"
+#include "transports/base/os.h"
 
 #define PAUSE_MS 1000 /* as much of a pause counts */
 
@@ -25,7 +25,7 @@ int clock_gettime(clockid_t clock, struct timespec *ts)
 static uint64_t after(uint64_t ms)
 {
 	clock_ms += ms;
-	return net_now_ms();
+	return os_now_ms();
 }
 
 static void test_it_goes_as_the_clock_does(void **state)
@@ -58,7 +58,7 @@ static void test_it_never_goes_back(void **state)
 
 	(void)state;
 	clock_ms -= 50;
-	assert_int_equal(net_now_ms(), start);
+	assert_int_equal(os_now_ms(), start);
 	assert_int_equal(after(60), start + 10);
 }
 

@@ -15,9 +15,9 @@
 #include "local_net.h"
 #include "support/capture.h"
 #include "support/check.h"
-#include "transports/common/hello.h"
-#include "transports/common/listen.h"
-#include "transports/common/socket.h"
+#include "transports/base/socket.h"
+#include "transports/session/listen.h"
+#include "transports/wire/hello.h"
 
 /* Somebody's listening socket, and a handle that leads there. */
 struct door {
@@ -266,8 +266,8 @@ static void test_a_connect_that_is_called_reports_its_own_time_out(void **state)
 	local_cfg.connect_timeout_ms = 20;
 	while (connect_step(&door, &comm)) /* the first step alone took longer */
 		local_cfg.connect_timeout_ms *= 2;
-	begin = net_now_ms();
-	while (net_now_ms() <= begin + (uint64_t)local_cfg.connect_timeout_ms)
+	begin = os_now_ms();
+	while (os_now_ms() <= begin + (uint64_t)local_cfg.connect_timeout_ms)
 		deadline_turn(&deadline);
 	local_cfg.connect_timeout_ms = usual;
 	anynet_net_trim(NULL);

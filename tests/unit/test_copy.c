@@ -10,7 +10,7 @@
 
 static void note_barrier(void);
 #define COPY_BARRIER() note_barrier()
-#include "transports/common/copy.h"
+#include "transports/memory/copy.h"
 
 #define LINES  8
 #define BYTES  (LINES * COPY_LINE_BYTES)

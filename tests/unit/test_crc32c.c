@@ -12,7 +12,7 @@
 
 #include <cmocka.h>
 
-#include "transports/common/crc32c.h"
+#include "transports/wire/crc32c.h"
 
 #define SHORT_MAX 300
 #define LONGEST   (3 * 4096 * 3 + 3 * 256 * 3 + 17) /* more than once through every loop */

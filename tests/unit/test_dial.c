@@ -19,9 +19,9 @@
 #include "local_net.h"
 #include "support/capture.h"
 #include "support/check.h"
-#include "transports/common/dial.h"
-#include "transports/common/secret.h"
-#include "transports/common/socket.h"
+#include "transports/base/socket.h"
+#include "transports/session/dial.h"
+#include "transports/wire/secret.h"
 
 static char dir[] = "/tmp/anynet-dial-XXXXXX";
 static char file[sizeof(dir) + 16];
@@ -69,7 +69,9 @@ static struct anynet_comm *accepted;
 
 static struct comm_paths listen_for(uint64_t comm_id)
 {
-	struct comm_paths paths = { .comm_id = comm_id, .own_count = 1, .peer_count = 1 };
+	struct comm_paths paths = {
+		.version = ANYNET_WIRE_VERSION, .comm_id = comm_id, .own_count = 1, .peer_count = 1
+	};
 	union {
 		struct anynet_wire_handle wire;
 		uint8_t bytes[ANYNET_HANDLE_BYTES];
@@ -143,7 +145,9 @@ static int other; /* his listening socket */
 
 static struct comm_paths find_other(void)
 {
-	struct comm_paths paths = { .comm_id = 77, .own_count = 1, .peer_count = 1 };
+	struct comm_paths paths = {
+		.version = ANYNET_WIRE_VERSION, .comm_id = 77, .own_count = 1, .peer_count = 1
+	};
 
 	other = socket_listen(&local_dev.addr, &local_cfg);
 	assert_true(other >= 0);

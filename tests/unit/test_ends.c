@@ -15,7 +15,7 @@
 
 #include "pair.h"
 #include "support/capture.h"
-#include "transports/common/checksum.h"
+#include "transports/wire/checksum.h"
 
 static struct pair pair;
 static char data[PAIR_LARGE];

@@ -15,7 +15,7 @@
 
 #include <cmocka.h>
 
-#include "transports/common/fd.h"
+#include "transports/base/fd.h"
 
 #define PATIENCE_MS 20000
 

@@ -16,7 +16,7 @@
 #include <nccl_net/util.h>
 
 #include "sysfs_tree.h"
-#include "transports/ib/gid.h"
+#include "transports/device/gid.h"
 
 #define ENTRIES 16
 

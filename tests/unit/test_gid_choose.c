@@ -12,7 +12,7 @@
 #include <arpa/inet.h>
 #include <cmocka.h>
 
-#include "transports/ib/gid.h"
+#include "transports/device/gid.h"
 
 #define MAX 8
 

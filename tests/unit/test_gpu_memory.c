@@ -16,7 +16,7 @@
 
 #include "fake_mr.h"
 #include "sysfs_tree.h"
-#include "transports/ib/gpu_memory.h"
+#include "transports/device/gpu_memory.h"
 
 /* A module, or what one has registered, with its version. */
 static void make_version(const char *path, const char *version)

@@ -18,12 +18,12 @@
 #include "local_net.h"
 #include "support/capture.h"
 #include "support/check.h"
-#include "transports/common/auth.h"
-#include "transports/common/hello.h"
-#include "transports/common/hmac.h"
-#include "transports/common/listen.h"
-#include "transports/common/secret.h"
-#include "transports/common/socket.h"
+#include "transports/base/socket.h"
+#include "transports/session/listen.h"
+#include "transports/wire/auth.h"
+#include "transports/wire/hello.h"
+#include "transports/wire/hmac.h"
+#include "transports/wire/secret.h"
 
 static struct anynet_listener *listener;
 static struct anynet_comm *accepted;
@@ -171,6 +171,7 @@ static void test_another_version_is_told_to_who_has_the_token(void **state)
 	fd = say(&hello, sizeof(hello));
 	assert_true(is_answered(fd, &answer));
 	assert_int_equal(answer.status, ANYNET_STATUS_VERSION);
+	assert_int_equal(answer.version, ANYNET_WIRE_VERSION);
 	close(fd);
 	hello.token[0] ^= 1;
 	check_shut_out(hello);
@@ -200,8 +201,8 @@ static void test_who_says_too_little_has_a_time(void **state)
 	assert_int_equal(try_to_dial(&silent), 0);
 	slow = say(&hello, sizeof(hello) - 1);
 	peer = be_welcomed(hello);
-	until = net_now_ms() + 1;
-	while (net_now_ms() < until)
+	until = os_now_ms() + 1;
+	while (os_now_ms() < until)
 		;
 	turn();
 	assert_true(is_shut_out(silent));

@@ -17,7 +17,7 @@
 #include "environment.h"
 #include "local_net.h"
 #include "support/capture.h"
-#include "transports/common/net.h"
+#include "transports/base/net.h"
 
 #define NAME_MAX_BYTES 64 /* Linux's; 63 of them are told */
 

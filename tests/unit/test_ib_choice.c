@@ -8,8 +8,8 @@
 #include <cmocka.h>
 
 #include "local_net.h"
-#include "transports/common/send_internal.h"
-#include "transports/ib/ib_rail.h"
+#include "transports/message/send_internal.h"
+#include "transports/path/ib/ib_rail.h"
 
 #define RAILS 3
 #define SMALL 100
@@ -93,6 +93,7 @@ static int setup(void **state)
 		rail->index = i;
 		rail->readable = rail->writable = true;
 		takers[i].rail.link = (struct ib_link *)takers; /* there is one */
+		rail->linked = true;
 		takers[i].may_write = true;
 		comm->rails[i] = rail;
 	}
@@ -159,6 +160,7 @@ static void test_links_are_preferred(void **state)
 {
 	(void)state;
 	takers[0].rail.link = NULL;
+	takers[0].rail.tcp.base.linked = false;
 	takers[0].may_write = false;
 	send_messages(4, SMALL);
 	expect_frames(0, 2, 2);

@@ -10,7 +10,7 @@
 
 #include <cmocka.h>
 
-#include "transports/ib/ib_devices.h"
+#include "transports/device/ib_devices.h"
 
 #define MAX 8
 

@@ -11,8 +11,8 @@
 
 #include "ib_ends.h"
 #include "support/capture.h"
-#include "transports/common/links.h"
-#include "transports/ib/ib_events.h"
+#include "transports/device/ib_events.h"
+#include "transports/device/links.h"
 
 #define OTHER_PORT 2
 #define HELD_S     5 /* a guardian that waits for a chore gets on after this, and the test fails */

@@ -9,8 +9,8 @@
 
 #include "ib_ends.h"
 #include "support/capture.h"
-#include "transports/common/recv_internal.h"
-#include "transports/ib/ib_flush.h"
+#include "transports/memory/ib_flush.h"
+#include "transports/message/recv_internal.h"
 
 #define BYTES 8192
 

@@ -17,7 +17,7 @@
 #include <nccl_net/util.h>
 
 #include "fake_mr.h"
-#include "transports/ib/ib_mr.h"
+#include "transports/memory/ib_mr.h"
 
 #define BASE    ((uintptr_t)0x7f0000000000)
 #define THREADS 4

@@ -19,7 +19,7 @@
 #include <cmocka.h>
 
 #include "environment.h"
-#include "transports/ib/ib_nic.h"
+#include "transports/device/ib_nic.h"
 
 #define ETH_UP   "port=2:4:0:99 gid=3/2/::ffff:127.0.0.1/1"
 #define ETH_DOWN "port=2:1:0:99 gid=3/2/::ffff:127.0.0.1/1"

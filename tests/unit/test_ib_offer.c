@@ -17,7 +17,7 @@
 #include <cmocka.h>
 
 #include "ib_probing.h"
-#include "transports/ib/ib_standby.h"
+#include "transports/device/ib_standby.h"
 
 #define IB_PORT  "port=1:4:7:0"
 #define ETH_PORT "port=2:4:0:99 gid=0/1/fe80::1/1 gid=3/2/::ffff:127.0.0.1/1" /* ifindex 1: lo */

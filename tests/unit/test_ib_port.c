@@ -8,7 +8,7 @@
 #include <cmocka.h>
 
 #include "sysfs_tree.h"
-#include "transports/ib/ib_port.h"
+#include "transports/device/ib_port.h"
 
 static uint64_t told; /* by libibverbs, in 100 Mb/s */
 static int told_error;

@@ -10,7 +10,7 @@
 
 #include "ib_ends.h"
 #include "support/capture.h"
-#include "transports/common/send_internal.h"
+#include "transports/message/send_internal.h"
 
 #define LARGE     4096
 #define PLACE     0x500000000000u /* of message number 0, as the receiver says; the others follow */

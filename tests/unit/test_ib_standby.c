@@ -14,7 +14,7 @@
 #include <cmocka.h>
 
 #include "netif_table.h"
-#include "transports/ib/ib_standby.h"
+#include "transports/device/ib_standby.h"
 
 static struct netif_table table;
 static struct anynet_config cfg;

@@ -8,7 +8,7 @@
 
 #include "carrier.h"
 #include "support/capture.h"
-#include "transports/common/send_internal.h"
+#include "transports/message/send_internal.h"
 
 #define BYTES     (LOCAL_RING_BYTES * 2)
 #define ROOM_FOR  2 /* messages */

@@ -12,7 +12,7 @@
 
 #include <cmocka.h>
 
-#include "transports/common/libc_text.h"
+#include "transports/base/libc_text.h"
 
 #define DAY_MS 86400000ull
 

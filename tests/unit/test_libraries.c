@@ -9,8 +9,8 @@
 
 #include <cmocka.h>
 
-#include "transports/common/cuda.h"
-#include "transports/ib/rdmacm.h"
+#include "transports/device/rdmacm.h"
+#include "transports/memory/cuda.h"
 
 static const char *whole, *older, *lacking, *cm; /* the files */
 

@@ -17,8 +17,8 @@
 #include "narrow.h"
 #include "support/capture.h"
 #include "support/check.h"
-#include "transports/common/heal.h"
-#include "transports/common/socket.h"
+#include "transports/base/socket.h"
+#include "transports/session/heal.h"
 
 static struct pair pair;
 

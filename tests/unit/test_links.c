@@ -19,8 +19,8 @@
 #include "pair.h"
 #include "support/capture.h"
 #include "support/check.h"
-#include "transports/common/links.h"
-#include "transports/common/watch.h"
+#include "transports/device/links.h"
+#include "transports/session/watch.h"
 
 enum {
 	A0, /* one end of a cable whose other end is a1 */
@@ -239,7 +239,7 @@ static struct pair pair;
 
 static void look(struct anynet_comm *comm)
 {
-	watch_comm(comm, net_now_ms());
+	watch_comm(comm, os_now_ms());
 }
 
 static void test_a_receiver_tells_the_sender_over_another_nic(void **state)

@@ -12,7 +12,7 @@
 
 #include "narrow.h"
 #include "pair.h"
-#include "transports/common/recv_internal.h"
+#include "transports/message/recv_internal.h"
 
 static struct pair pair;
 

@@ -10,7 +10,7 @@
 
 #include <nccl_net/util.h>
 
-#include "transports/common/name_filter.h"
+#include "transports/device/name_filter.h"
 
 struct row {
 	const char *filter, *name;

@@ -16,7 +16,7 @@
 #include <nccl_net/util.h>
 
 #include "netns.h"
-#include "transports/common/netif.h"
+#include "transports/device/netif.h"
 
 static struct netif_table table;
 static struct anynet_config cfg;

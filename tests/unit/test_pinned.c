@@ -10,8 +10,8 @@
 
 #include <cmocka.h>
 
-#include "transports/common/pinned.h"
-#include "transports/common/replay.h"
+#include "transports/base/pinned.h"
+#include "transports/message/replay.h"
 
 static size_t page(void)
 {

@@ -17,8 +17,8 @@
 #include "signs.h"
 #include "support/capture.h"
 #include "support/check.h"
-#include "transports/common/heal.h"
-#include "transports/common/socket.h"
+#include "transports/base/socket.h"
+#include "transports/session/heal.h"
 
 static const struct rail_signs dead = { .waiting = true, .tries = 2 };
 
@@ -36,7 +36,7 @@ static int setup(void **state)
 	signs_setup(state);
 	signs_open_send(1);
 	resume_listen(&signs.pair, listeners, PATHS);
-	signs.now = now = net_now_ms();
+	signs.now = now = os_now_ms();
 	return 0;
 }
 
@@ -50,7 +50,7 @@ static int teardown(void **state)
 /* What was put off until now, by the clock, is due. */
 static void step(void)
 {
-	heal_step(signs.pair.send, anynet_max(now, net_now_ms()));
+	heal_step(signs.pair.send, anynet_max(now, os_now_ms()));
 }
 
 /* The first connection comes over this path, and so far none over the other. */
@@ -136,9 +136,9 @@ static void test_what_is_being_made_begins_anew_with_a_link_event_only(void **st
 			step();
 			assert_int_equal(being_made(fd), made);
 		}
-		atomic_store(&send->link_event, true);
+		atomic_store(&send->session->link_event, true);
 		signs_look_after(100);
-		assert_false(atomic_load(&send->link_event));
+		assert_false(atomic_load(&send->session->link_event));
 		assert_int_equal(being_made(fd), 0);
 		step();
 		made = being_made(fd);

@@ -7,7 +7,7 @@
 
 #include <cmocka.h>
 
-#include "transports/common/replay.h"
+#include "transports/message/replay.h"
 
 #define RING_BYTES  1024u
 #define LIVE_MAX    (RING_BYTES / REPLAY_ALIGN)

@@ -19,7 +19,7 @@
 
 #include "environment.h"
 #include "support/capture.h"
-#include "transports/common/secret.h"
+#include "transports/wire/secret.h"
 
 #define GOOD "sixteen bytes, 16"
 

@@ -11,7 +11,7 @@
 #include <cmocka.h>
 
 #include "pair.h"
-#include "transports/common/send_internal.h"
+#include "transports/message/send_internal.h"
 
 #define CHUNK  LOCAL_CHUNK_BYTES
 #define CHUNKS 40

@@ -15,7 +15,7 @@
 #include <cmocka.h>
 
 #include "local_net.h"
-#include "transports/common/socket.h"
+#include "transports/base/socket.h"
 
 #define PORTS      6
 #define FIRST_PORT 20000

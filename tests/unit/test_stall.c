@@ -66,7 +66,7 @@ static void test_a_sender_that_waits_sends_heartbeats_on_what_stands(void **stat
 	for (int i = 0; i < 5; i++)
 		comm_turn(signs.pair.send);
 	assert_int_equal(signs.pair.send->rails[0]->fd, -1);
-	signs.now = net_now_ms();
+	signs.now = os_now_ms();
 	signs_look_after(1);
 	signs_look_after(HEARTBEAT_MS);
 	assert_int_equal(signs.pings[0], 0);
@@ -166,7 +166,7 @@ static void test_a_stall_of_broken_connections_says_so(void **state)
 	pair_hang_up(&signs.pair, 0);
 	for (int i = 0; i < 5; i++)
 		comm_turn(signs.pair.recv);
-	signs.now = net_now_ms();
+	signs.now = os_now_ms();
 	stall();
 	warned(1, "broken or silent and being replaced");
 }

@@ -8,7 +8,7 @@
 #include <cmocka.h>
 
 #include "local_net.h"
-#include "transports/ib/ib_standby.h"
+#include "transports/device/ib_standby.h"
 
 #define NICS 10
 
@@ -31,7 +31,8 @@ static void start(enum anynet_link link, int count)
 		nics[i].copies_in_kernel = false;
 		snprintf(nics[i].name, sizeof(nics[i].name), "nic%d", i);
 		snprintf(nics[i].ifname, sizeof(nics[i].ifname), "nic%d", i);
-		((struct sockaddr_in *)&nics[i].addr)->sin_addr.s_addr = htonl(0x0a000001u + i);
+		((struct sockaddr_in *)&nics[i].addr)->sin_addr.s_addr =
+			htonl(0x0a000001u + (uint32_t)i);
 	}
 	ib_standby_drop();
 	if (link == ANYNET_LINK_IB) {
@@ -61,7 +62,7 @@ static const char *set_of(const struct anynet_device *dev, int max)
 {
 	static char text[16];
 	const struct anynet_device *set[ANYNET_HELLO_ADDRS];
-	int count = net_stripe(dev, set, max);
+	int count = nic_stripe(dev, set, max);
 
 	for (int i = 0; i < count; i++)
 		text[i] =
@@ -92,13 +93,13 @@ static void test_of_an_ib_device_all_ports_want_rails(void **state)
 {
 	(void)state;
 	start(ANYNET_LINK_IB, 10);
-	assert_int_equal(net_rails_wanted(&nics[0]), 1);
-	assert_int_equal(net_rails_wanted(fuse("12")), 2);
+	assert_int_equal(nic_rails_wanted(&nics[0]), 1);
+	assert_int_equal(nic_rails_wanted(fuse("12")), 2);
 	local_cfg.ib_qps = 3;
-	assert_int_equal(net_rails_wanted(&nics[0]), 3);
-	assert_int_equal(net_rails_wanted(fuse("1234")), 12);
+	assert_int_equal(nic_rails_wanted(&nics[0]), 3);
+	assert_int_equal(nic_rails_wanted(fuse("1234")), 12);
 	local_cfg.ib_qps = 64;
-	assert_int_equal(net_rails_wanted(fuse("12345678")), ANYNET_RAILS_MAX);
+	assert_int_equal(nic_rails_wanted(fuse("12345678")), ANYNET_RAILS_MAX);
 }
 
 /* What NCCL adds up is what a comm uses anyway; each NIC's rails are by its own speed. */
@@ -108,8 +109,8 @@ static void test_a_tcp_device_is_striped_from_its_members_on(void **state)
 	start(ANYNET_LINK_TCP, 4);
 	assert_string_equal(set_of(&nics[2], 8), "2013");
 	assert_string_equal(set_of(fuse("31"), 8), "3102");
-	assert_int_equal(net_rails_wanted(&nics[0]), 2);
-	assert_int_equal(net_rails_wanted(fuse("0123")), 2);
+	assert_int_equal(nic_rails_wanted(&nics[0]), 2);
+	assert_int_equal(nic_rails_wanted(fuse("0123")), 2);
 	nics[0].speed_mbps = 10000;
 	assert_string_equal(set_of(fuse("31"), 8), "312");
 	assert_string_equal(set_of(fuse("31"), 2), "31");
@@ -121,19 +122,19 @@ static void test_a_nic_for_each_gpu_is_enough(void **state)
 	(void)state;
 	start(ANYNET_LINK_TCP, 8);
 	anynet_net.gpu_count = 0; /* not known */
-	assert_int_equal(net_spread(&nics[2], 8), 8);
+	assert_int_equal(nic_spread(&nics[2], 8), 8);
 	anynet_net.gpu_count = 9;
-	assert_int_equal(net_spread(&nics[2], 8), 8);
+	assert_int_equal(nic_spread(&nics[2], 8), 8);
 	anynet_net.gpu_count = 8;
-	assert_int_equal(net_spread(&nics[2], 8), 1);
-	assert_int_equal(net_spread(fuse("31"), 8), 2);
+	assert_int_equal(nic_spread(&nics[2], 8), 1);
+	assert_int_equal(nic_spread(fuse("31"), 8), 2);
 	assert_string_equal(set_of(&nics[2], 8), "20134567");
 	local_cfg.stripe = ANYNET_SWITCH_ON;
-	assert_int_equal(net_spread(&nics[2], 8), 8);
+	assert_int_equal(nic_spread(&nics[2], 8), 8);
 	local_cfg.stripe = ANYNET_SWITCH_AUTO;
 	nics[7].speed_mbps = 10000; /* management */
-	assert_int_equal(net_spread(&nics[2], 7), 7);
-	assert_int_equal(net_spread(&nics[7], 1), 1);
+	assert_int_equal(nic_spread(&nics[2], 7), 7);
+	assert_int_equal(nic_spread(&nics[7], 1), 1);
 }
 
 /* Eight in all, unless the user wants more. */
@@ -144,16 +145,16 @@ static void test_connections_are_bounded_over_all_nics(void **state)
 	for (int i = 0; i < 8; i++)
 		nics[i].speed_mbps = 100000;
 	anynet_net.gpu_count = 0;
-	assert_int_equal(net_rails_wanted(&nics[0]), 1);
+	assert_int_equal(nic_rails_wanted(&nics[0]), 1);
 	anynet_net.gpu_count = 8;
-	assert_int_equal(net_rails_wanted(&nics[0]), 4);
-	assert_int_equal(net_rails_wanted(fuse("01")), 4);
-	assert_int_equal(net_rails_wanted(fuse("0123")), 2);
+	assert_int_equal(nic_rails_wanted(&nics[0]), 4);
+	assert_int_equal(nic_rails_wanted(fuse("01")), 4);
+	assert_int_equal(nic_rails_wanted(fuse("0123")), 2);
 	anynet_net_start(&local_cfg, nics, 4);
 	anynet_net.gpu_count = 0;
-	assert_int_equal(net_rails_wanted(&nics[0]), 2);
+	assert_int_equal(nic_rails_wanted(&nics[0]), 2);
 	local_cfg.rails_per_nic = 16;
-	assert_int_equal(net_rails_wanted(&nics[0]), 16);
+	assert_int_equal(nic_rails_wanted(&nics[0]), 16);
 }
 
 int main(void)

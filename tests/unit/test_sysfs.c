@@ -10,7 +10,7 @@
 #include <cmocka.h>
 
 #include "sysfs_tree.h"
-#include "transports/common/sysfs.h"
+#include "transports/device/sysfs.h"
 
 /* A device directory with a subsystem. */
 static void make_device(const char *path, const char *subsystem)

@@ -14,7 +14,7 @@
 
 #include "netif_table.h"
 #include "sysfs_tree.h"
-#include "transports/tcp/tcp_probe.h"
+#include "transports/device/tcp_probe.h"
 
 static struct netif_table table;
 static struct anynet_config cfg;

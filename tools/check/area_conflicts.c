@@ -6,7 +6,7 @@
 #include <string.h>
 #include <strings.h>
 
-#include "transports/common/name_filter.h"
+#include "transports/device/name_filter.h"
 
 #define AREA "settings"
 

@@ -14,7 +14,7 @@
 #include <sys/resource.h>
 #include <unistd.h>
 
-#include "transports/common/name_filter.h"
+#include "transports/device/name_filter.h"
 
 #define AREA          "ib"
 #define DEVICES       "/sys/class/infiniband"

@@ -6,8 +6,8 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "transports/common/name_filter.h"
-#include "transports/common/subnet.h"
+#include "transports/base/subnet.h"
+#include "transports/device/name_filter.h"
 
 #include "host.h"
 

@@ -3,7 +3,7 @@
 #ifndef CHECK_INTERFACES_H
 #define CHECK_INTERFACES_H
 
-#include "transports/common/netif.h"
+#include "transports/device/netif.h"
 
 #include "text.h"
 

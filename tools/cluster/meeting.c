@@ -25,7 +25,7 @@
 #include "tools/pair/control.h"
 #include "tools/pair/server.h"
 #include "tools/pair/wire.h"
-#include "transports/common/allow.h"
+#include "transports/wire/allow.h"
 
 #define DOORS_MAX 64
 #define DOOR_MS   10000

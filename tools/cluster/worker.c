@@ -25,7 +25,7 @@
 #include "tools/pair/server.h"
 #include "tools/pair/task.h"
 #include "tools/pair/wire.h"
-#include "transports/common/allow.h"
+#include "transports/wire/allow.h"
 
 #define GREET_MS 30000
 #define IDLE_MS  600000 /* between two orders: a round is over before */

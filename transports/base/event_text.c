@@ -1,0 +1,96 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* Events of the flight recorder in words: for the log, and for `anynet dump`. */
+#include <stdbool.h>
+#include <stdio.h>
+#include <string.h>
+
+#include <nccl_net/stats.h>
+
+#include "base/libc_text.h"
+
+static const char *plural(uint32_t number)
+{
+	return number == 1 ? "" : "s";
+}
+
+static const char *carrier_name(const struct anynet_stats_event *event)
+{
+	return event->carrier == ANYNET_STATS_QP ? "queue pair" : "TCP";
+}
+
+/* Of one of its rails. */
+static int rail_text(const struct anynet_stats_event *event, char *text, size_t bytes)
+{
+	const char *carrier = carrier_name(event);
+	char seconds[SECONDS_TEXT_BYTES];
+
+	switch (event->kind) {
+	case ANYNET_EVENT_BROKE:
+		return snprintf(text, bytes, "rail %u (%s, epoch %u) broke: %s", event->rail,
+				carrier, event->epoch, error_text(-event->error));
+	case ANYNET_EVENT_BACK:
+		return snprintf(text, bytes, "rail %u (%s, epoch %u) is back after %s s: %s",
+				event->rail, carrier, event->epoch,
+				seconds_text(event->number, 3, seconds), event->text);
+	case ANYNET_EVENT_MOVED:
+		return snprintf(text, bytes, "rail %u (%s, epoch %u) has moved to %s", event->rail,
+				carrier, event->epoch, event->text);
+	case ANYNET_EVENT_REPLAY:
+		return snprintf(text, bytes, "rail %u: %u frame%s to be sent again", event->rail,
+				event->number, plural(event->number));
+	case ANYNET_EVENT_SUSPECT:
+		return snprintf(text, bytes, "rail %u in doubt: %s", event->rail, event->text);
+	default: /* ANYNET_EVENT_TRUSTED */
+		return snprintf(text, bytes, "rail %u in doubt no longer", event->rail);
+	}
+}
+
+static int comm_text(const struct anynet_stats_event *event, char *text, size_t bytes)
+{
+	char rail[32] = "", seconds[SECONDS_TEXT_BYTES];
+
+	switch (event->kind) {
+	case ANYNET_EVENT_OPENED:
+		return snprintf(text, bytes, "opened with %u rail%s, the first %s %s",
+				event->number, plural(event->number), carrier_name(event),
+				event->text);
+	case ANYNET_EVENT_LINK_DOWN:
+		return snprintf(text, bytes, "dev %s has no link", event->text);
+	case ANYNET_EVENT_LINK_UP:
+		return snprintf(text, bytes, "dev %s has its link again", event->text);
+	case ANYNET_EVENT_STALLED:
+		return snprintf(text, bytes, "stalled, nothing has moved for %s s: %s",
+				seconds_text(event->number, 1, seconds), event->text);
+	case ANYNET_EVENT_MOVING:
+		return snprintf(text, bytes, "moves again after %s s",
+				seconds_text(event->number, 1, seconds));
+	case ANYNET_EVENT_UNLINKED:
+		return snprintf(text, bytes, "TCP only from here on: %s", event->text);
+	case ANYNET_EVENT_PEER_CLOSED:
+		return snprintf(text, bytes, "closed by the peer");
+	case ANYNET_EVENT_LOST:
+		return snprintf(text, bytes, "lost while idle: %s", event->text);
+	case ANYNET_EVENT_CANCELLED:
+		return snprintf(text, bytes, "cancelled, memory was deregistered in use");
+	case ANYNET_EVENT_CLOSED:
+		return snprintf(text, bytes, "closed by NCCL, %u request%s pending", event->number,
+				plural(event->number));
+	case ANYNET_EVENT_FAILED:
+		if (event->rail != ANYNET_STATS_NO_RAIL)
+			snprintf(rail, sizeof(rail), " over rail %u", event->rail);
+		return snprintf(text, bytes, "failed%s with %u request%s pending: %s (%s)", rail,
+				event->number, plural(event->number), event->text,
+				error_text(-event->error));
+	default:
+		return snprintf(text, bytes, "event %u", event->kind);
+	}
+}
+
+const char *anynet_stats_event_text(const struct anynet_stats_event *event, char *text,
+				    size_t bytes)
+{
+	bool of_rail = event->kind >= ANYNET_EVENT_BROKE && event->kind <= ANYNET_EVENT_TRUSTED;
+
+	(of_rail ? rail_text : comm_text)(event, text, bytes);
+	return text;
+}

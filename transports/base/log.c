@@ -1,0 +1,75 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* Logging: lines are formatted here and handed, finished, to NCCL's logger or to stderr. */
+#include <nccl_net/log.h>
+
+#include <errno.h>
+#include <stdarg.h>
+#include <stdatomic.h>
+#include <stdio.h>
+
+/* NCCL keeps 1024 bytes of a line, its own prefix included (net-api.md §4.2). */
+#define LINE_BYTES 1024
+
+static _Atomic(anynet_log_sink) log_sink;
+
+/* The most talkative level that is worth formatting. */
+static atomic_int log_level = ANYNET_LOG_WARN;
+
+static const char *const level_names[] = {
+	[ANYNET_LOG_NONE] = "NONE", [ANYNET_LOG_VERSION] = "VERSION", [ANYNET_LOG_WARN] = "WARN",
+	[ANYNET_LOG_INFO] = "INFO", [ANYNET_LOG_ABORT] = "ABORT",     [ANYNET_LOG_TRACE] = "TRACE",
+};
+
+static void stderr_sink(int level, unsigned long flags, const char *file, int line, const char *fmt,
+			...) ANYNET_PRINTF(5, 6);
+
+static void stderr_sink(int level, unsigned long flags, const char *file, int line, const char *fmt,
+			...)
+{
+	char text[LINE_BYTES];
+	va_list args;
+
+	(void)flags;
+	va_start(args, fmt);
+	vsnprintf(text, sizeof(text), fmt, args);
+	va_end(args);
+	fprintf(stderr, "anynet %s %s:%d %s\n", level_names[level], file, line, text);
+}
+
+void anynet_log_start(anynet_log_sink sink, int level)
+{
+	atomic_store(&log_sink, sink);
+	atomic_store(&log_level, level);
+}
+
+/* Texts from the environment and the peer end up in lines: keep a line one line. */
+static void flatten(char *text)
+{
+	for (; *text; text++) {
+		if ((unsigned char)*text < ' ' || *text == 0x7f)
+			*text = ' ';
+	}
+}
+
+void anynet_log(int level, unsigned long flags, const char *file, int line, const char *fmt, ...)
+{
+	int saved_errno = errno;
+	anynet_log_sink sink = atomic_load(&log_sink);
+	int most = atomic_load(&log_level);
+	char text[LINE_BYTES];
+	va_list args;
+
+	if (level < ANYNET_LOG_VERSION || level > most) {
+		errno = saved_errno;
+		return;
+	}
+	va_start(args, fmt);
+	vsnprintf(text, sizeof(text), fmt, args);
+	va_end(args);
+	flatten(text);
+	if (sink)
+		sink(level, flags, file, line, "anynet: %s", text);
+	else
+		stderr_sink(level, flags, file, line, "%s", text);
+	errno = saved_errno;
+}

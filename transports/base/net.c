@@ -1,0 +1,35 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* What is so for the whole process; see net.h. */
+#include "base/net.h"
+
+#include <stdio.h>
+#include <sys/utsname.h>
+#include <unistd.h>
+
+struct anynet_net anynet_net;
+
+void net_identify(void)
+{
+	struct utsname names;
+
+	anynet_net.pid = (uint32_t)getpid();
+	/* Of a name of 64 characters, which Linux allows, the first 63. */
+	snprintf(anynet_net.host, sizeof(anynet_net.host), "%.63s",
+		 uname(&names) ? "?" : names.nodename);
+}
+
+void anynet_net_set_profiler(anynet_profiler profiler)
+{
+	anynet_net.profiler = anynet_net.cfg && anynet_net.cfg->profile ? profiler : NULL;
+}
+
+void anynet_net_set_nccl(int version, const char *path)
+{
+	anynet_net.nccl_version = version;
+	snprintf(anynet_net.nccl_path, sizeof(anynet_net.nccl_path), "%s", path ? path : "");
+}
+
+void anynet_net_set_name(const char *name)
+{
+	snprintf(anynet_net.name, sizeof(anynet_net.name), "%s", name);
+}

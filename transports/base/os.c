@@ -1,0 +1,71 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* Time and random numbers; see os.h. */
+#include "base/os.h"
+
+#include <errno.h>
+#include <stdatomic.h>
+#include <sys/random.h>
+#include <time.h>
+
+#include <nccl_net/log.h>
+#include <nccl_net/util.h>
+
+#include "base/libc_text.h"
+
+/* A process that was stopped, or a machine that slept, must not find all its deadlines over: a pause
+ * counts for no more than this. */
+#define PAUSE_COUNTS_MS 1000
+
+/* Store `value` if it is larger. What was there before. */
+static uint64_t advance(_Atomic uint64_t *stored, uint64_t value)
+{
+	uint64_t before = atomic_load(stored);
+
+	while (value > before && !atomic_compare_exchange_weak(stored, &before, value))
+		;
+	return before;
+}
+
+/* A thread may be held up between any two of these steps: what it brings then is no pause, and no way back.
+ * The first one to come after a pause leaves it out for all. */
+uint64_t os_now_ms(void)
+{
+	static _Atomic uint64_t skipped, told;
+	struct timespec ts;
+	uint64_t clock, out, before, now;
+
+	clock_gettime(CLOCK_MONOTONIC, &ts);
+	clock = (uint64_t)ts.tv_sec * 1000 + (uint64_t)ts.tv_nsec / 1000000;
+	out = atomic_load(&skipped);
+	do {
+		before = atomic_load(&told);
+		now = clock > out ? clock - out : 0;
+		if (!before || now <= before + PAUSE_COUNTS_MS)
+			break;
+		now = before + PAUSE_COUNTS_MS;
+	} while (!atomic_compare_exchange_weak(&skipped, &out, clock - now));
+	before = advance(&told, now);
+	return anynet_max(now, before);
+}
+
+static ANYNET_COLD int no_random(int err)
+{
+	anynet_warn("no random numbers from the kernel: %s; no connection can be made",
+		    error_text(-err));
+	return err;
+}
+
+int os_random(void *data, size_t bytes)
+{
+	size_t done = 0;
+
+	while (done < bytes) {
+		ssize_t n = getrandom((char *)data + done, bytes - done, 0);
+
+		if (n > 0)
+			done += (size_t)n;
+		else if (n < 0 && errno != EINTR)
+			return no_random(-errno);
+	}
+	return 0;
+}

@@ -1,0 +1,67 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* Threads; see thread.h. */
+#include "base/thread.h"
+
+#include <errno.h>
+#include <sched.h>
+#include <signal.h>
+#include <unistd.h>
+
+#define STACK_BYTES (512u << 10) /* 8 KiB are used; libibverbs' drivers take more, sanitizers much more */
+
+static void mask_signals(sigset_t *old)
+{
+	static const int faults[] = { SIGSEGV, SIGBUS, SIGFPE, SIGILL, SIGTRAP, SIGSYS, SIGABRT };
+	sigset_t mask;
+
+	sigfillset(&mask);
+	for (size_t i = 0; i < sizeof(faults) / sizeof(faults[0]); i++)
+		sigdelset(&mask, faults[i]);
+	pthread_sigmask(SIG_SETMASK, &mask, old);
+}
+
+int thread_start(pthread_t *thread, const char *name, void *(*run)(void *), void *arg)
+{
+	pthread_attr_t attr;
+	cpu_set_t cpus;
+	sigset_t old;
+	int ret;
+
+	pthread_attr_init(&attr);
+	pthread_attr_setstacksize(&attr, STACK_BYTES);
+	if (!sched_getaffinity(getpid(), sizeof(cpus), &cpus))
+		pthread_attr_setaffinity_np(&attr, sizeof(cpus), &cpus);
+	mask_signals(&old);
+	ret = pthread_create(thread, &attr, run, arg);
+	pthread_sigmask(SIG_SETMASK, &old, NULL);
+	pthread_attr_destroy(&attr);
+	if (!ret)
+		pthread_setname_np(*thread, name);
+	return -ret;
+}
+
+struct timespec thread_after(clockid_t clock, uint64_t ms)
+{
+	struct timespec until;
+
+	clock_gettime(clock, &until);
+	until.tv_sec += (time_t)(ms / 1000);
+	until.tv_nsec += (long)(ms % 1000) * 1000000;
+	until.tv_sec += until.tv_nsec / 1000000000;
+	until.tv_nsec %= 1000000000;
+	return until;
+}
+
+bool thread_join_within(pthread_t thread, uint64_t ms)
+{
+	struct timespec until = thread_after(CLOCK_REALTIME, ms);
+
+	return !pthread_timedjoin_np(thread, NULL, &until);
+}
+
+bool thread_lock_within(pthread_mutex_t *lock, uint64_t ms)
+{
+	struct timespec until = thread_after(CLOCK_REALTIME, ms);
+
+	return !pthread_mutex_timedlock(lock, &until);
+}

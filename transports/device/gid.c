@@ -1,0 +1,197 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* Reading a port's GIDs, and what one says; see gid.h. */
+#include "device/gid.h"
+
+#include <arpa/inet.h>
+#include <errno.h>
+#include <limits.h>
+#include <net/if.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "device/sysfs.h"
+
+#define ENTRIES_MAX 1024 /* of a port's table that are looked at */
+
+/* For those that are set, of all ports of a device. The kernel is told in 16 bits how many bytes there are:
+ * libibverbs (rdma-core 44) fails with EINVAL if there are more, without asking it. */
+#define ENTRIES_ROOM (UINT16_MAX / sizeof(struct ibv_gid_entry))
+
+static const uint8_t mapped_prefix[12] = { [10] = 0xff, [11] = 0xff };
+
+bool gid_is_ipv4(const union ibv_gid *raw)
+{
+	return !memcmp(raw->raw, mapped_prefix, sizeof(mapped_prefix));
+}
+
+bool gid_is_link_local(const union ibv_gid *raw)
+{
+	return raw->raw[0] == 0xfe && (raw->raw[1] & 0xc0) == 0x80;
+}
+
+bool gid_is_zero(const union ibv_gid *raw)
+{
+	static const union ibv_gid zero;
+
+	return !memcmp(raw, &zero, sizeof(zero));
+}
+
+uint16_t gid_flid(const union ibv_gid *raw)
+{
+	/* 10 bits fixed, 22 bits 0, 16 bits FLID, 16 bits subnet, 64 bits port */
+	return (uint16_t)(raw->raw[4] << 8 | raw->raw[5]);
+}
+
+void gid_addr(const struct gid *gid, struct sockaddr_storage *addr)
+{
+	struct sockaddr_in *v4 = (struct sockaddr_in *)addr;
+	struct sockaddr_in6 *v6 = (struct sockaddr_in6 *)addr;
+
+	memset(addr, 0, sizeof(*addr));
+	if (gid_is_ipv4(&gid->raw)) {
+		v4->sin_family = AF_INET;
+		memcpy(&v4->sin_addr, gid->raw.raw + sizeof(mapped_prefix), sizeof(v4->sin_addr));
+		return;
+	}
+	v6->sin6_family = AF_INET6;
+	memcpy(&v6->sin6_addr, gid->raw.raw, sizeof(v6->sin6_addr));
+	if (gid_is_link_local(&gid->raw))
+		v6->sin6_scope_id = gid->ifindex;
+}
+
+const char *gid_text(const union ibv_gid *raw, char buf[INET6_ADDRSTRLEN])
+{
+	bool ipv4 = gid_is_ipv4(raw);
+
+	if (!inet_ntop(ipv4 ? AF_INET : AF_INET6, raw->raw + (ipv4 ? sizeof(mapped_prefix) : 0),
+		       buf, INET6_ADDRSTRLEN))
+		snprintf(buf, INET6_ADDRSTRLEN, "?");
+	return buf;
+}
+
+const char *gid_type_text(enum ibv_gid_type type)
+{
+	switch (type) {
+	case IBV_GID_TYPE_IB:
+		return "InfiniBand";
+	case IBV_GID_TYPE_ROCE_V1:
+		return "RoCE v1";
+	case IBV_GID_TYPE_ROCE_V2:
+		return "RoCE v2";
+	}
+	return "of an unknown type";
+}
+
+/* Room for an entry that is set; NULL when the table is full. */
+static struct gid *add(struct gid_table *table, const union ibv_gid *raw, int index)
+{
+	struct gid *gid = table->count < GIDS_MAX ? &table->gids[table->count++] : NULL;
+
+	if (gid)
+		*gid = (struct gid){ .raw = *raw, .index = index };
+	return gid;
+}
+
+static int by_index(const void *a, const void *b)
+{
+	return ((const struct gid *)a)->index - ((const struct gid *)b)->index;
+}
+
+/* One call for the whole device. -EOPNOTSUPP: the library has none, or the kernel does not answer. */
+static int read_at_once(const struct gid_port *port, struct gid_table *table)
+{
+	struct ibv_gid_entry *entries;
+	ssize_t count = -1;
+
+	if (!port->verbs->query_gid_table)
+		return -EOPNOTSUPP;
+	entries = calloc(ENTRIES_ROOM, sizeof(*entries));
+	if (!entries)
+		return -ENOMEM;
+	count = port->verbs->query_gid_table(port->context, entries, ENTRIES_ROOM, 0,
+					     sizeof(*entries));
+	for (ssize_t i = 0; i < count; i++) {
+		const struct ibv_gid_entry *entry = &entries[i];
+		struct gid *gid;
+
+		if (entry->port_num != port->number || gid_is_zero(&entry->gid))
+			continue;
+		gid = add(table, &entry->gid, (int)entry->gid_index);
+		if (!gid)
+			break;
+		gid->type = (enum ibv_gid_type)entry->gid_type;
+		gid->ifindex = entry->ndev_ifindex;
+	}
+	free(entries);
+	qsort(table->gids, (size_t)table->count, sizeof(table->gids[0]), by_index);
+	return count < 0 ? -EOPNOTSUPP : 0;
+}
+
+/* The line in …/gid_attrs/<what>/<index>; "" = there is none. */
+static void read_attr(const struct gid_port *port, const char *sysfs, const char *what, int index,
+		      char *line, int bytes)
+{
+	char path[PATH_MAX];
+	FILE *file;
+
+	*line = 0;
+	if ((size_t)snprintf(path, sizeof(path), "%s/class/infiniband/%s/ports/%d/gid_attrs/%s/%d",
+			     sysfs, port->context->device->name, port->number, what,
+			     index) >= sizeof(path))
+		return;
+	file = fopen(path, "re");
+	if (!file)
+		return;
+	if (!fgets(line, bytes, file))
+		*line = 0;
+	line[strcspn(line, "\n")] = 0;
+	fclose(file);
+}
+
+/* An older kernel knows version 1 only, and says nothing. */
+static void read_attrs(const struct gid_port *port, const char *sysfs, struct gid *gid)
+{
+	char type[32], ndev[IF_NAMESIZE + 1];
+
+	if (port->link_layer == IBV_LINK_LAYER_INFINIBAND)
+		return;
+	read_attr(port, sysfs, "types", gid->index, type, sizeof(type));
+	gid->type = strcmp(type, "RoCE v2") ? IBV_GID_TYPE_ROCE_V1 : IBV_GID_TYPE_ROCE_V2;
+	read_attr(port, sysfs, "ndevs", gid->index, ndev, sizeof(ndev));
+	if (*ndev)
+		gid->ifindex = if_nametoindex(ndev);
+}
+
+static int read_one_by_one(const struct gid_port *port, const char *sysfs, struct gid_table *table)
+{
+	int failed = 0;
+
+	for (int i = 0; i < port->entries && i < ENTRIES_MAX; i++) {
+		union ibv_gid raw;
+		struct gid *gid;
+
+		memset(&raw, 0, sizeof(raw));
+		errno = 0;
+		if (port->verbs->query_gid(port->context, port->number, i, &raw)) {
+			failed = errno ? -errno : -EIO;
+			continue;
+		}
+		if (gid_is_zero(&raw))
+			continue;
+		gid = add(table, &raw, i);
+		if (!gid)
+			break;
+		read_attrs(port, sysfs, gid);
+	}
+	return table->count ? 0 : failed;
+}
+
+int gid_table_read(const struct gid_port *port, const char *sysfs, struct gid_table *table)
+{
+	table->count = 0;
+	if (!read_at_once(port, table))
+		return 0;
+	table->count = 0;
+	return read_one_by_one(port, sysfs, table);
+}

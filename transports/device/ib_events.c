@@ -1,0 +1,177 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* Async events; see ib_events.h. */
+#include "device/ib_events.h"
+
+#include <errno.h>
+#include <fcntl.h>
+#include <string.h>
+#include <sys/epoll.h>
+
+#include <nccl_net/log.h>
+
+#include "base/fd.h"
+#include "base/libc_text.h"
+#include "device/links.h"
+
+#define EVENTS_PER_TURN 8
+
+static struct {
+	pthread_once_t once;
+	int epfd; /* of the nics' descriptors */
+	bool (*read_cm)(bool wait);
+} events = { .once = PTHREAD_ONCE_INIT, .epfd = -1 };
+
+static void create(void)
+{
+	events.epfd = fd_note(epoll_create1(EPOLL_CLOEXEC));
+}
+
+int ib_events_fd(void)
+{
+	if (ib_nic_on_offer())
+		pthread_once(&events.once, create);
+	return events.epfd;
+}
+
+void ib_events_watch(struct ib_nic *nic)
+{
+	struct epoll_event event = { .events = EPOLLIN, .data.ptr = nic };
+	int fd = nic->context->async_fd, flags = fcntl(fd, F_GETFL);
+
+	link_set_port(nic->dev, nic->state.attr.state != IBV_PORT_ACTIVE);
+	if (ib_events_fd() < 0 || flags < 0 || fcntl(fd, F_SETFL, flags | O_NONBLOCK) ||
+	    epoll_ctl(events.epfd, EPOLL_CTL_ADD, fd, &event))
+		anynet_info("dev %s: without async events, what fails is noticed later: %s",
+			    nic->dev->name, error_text(errno));
+}
+
+int ib_events_watch_cm(int fd, bool (*read)(bool wait))
+{
+	struct epoll_event event = { .events = EPOLLIN, .data.ptr = NULL };
+
+	events.read_cm = read;
+	return epoll_ctl(ib_events_fd(), EPOLL_CTL_ADD, fd, &event) ? -errno : 0;
+}
+
+/* What fails with it: its queue pairs, for good. A device that comes back is opened again. */
+static bool device_failed(struct ib_nic *nic, const char *what)
+{
+	epoll_ctl(events.epfd, EPOLL_CTL_DEL, nic->context->async_fd, NULL);
+	link_set_port(nic->dev, true);
+	if (!atomic_exchange(&nic->failed, true))
+		anynet_info("dev %s: %s %s; its traffic goes another way", nic->dev->name,
+			    nic->verbs_name, what);
+	return true;
+}
+
+/* NULL: a queue pair for flushes, whose next completion tells. */
+static bool qp_failed(struct ib_nic *nic, _Atomic bool *failed, const char *what)
+{
+	if (!failed)
+		return false;
+	anynet_info("dev %s: %s", nic->dev->name, what);
+	atomic_store(failed, true);
+	return true;
+}
+
+static void set_port(struct ib_nic *nic, bool lost)
+{
+	if (lost != link_port_is_down(nic->dev))
+		anynet_info("dev %s: port %u of %s is %s", nic->dev->name, nic->port,
+			    nic->verbs_name, lost ? "down" : "up again");
+	link_set_port(nic->dev, lost);
+}
+
+/* To ask the kernel may take it seconds, with a network interface on its way up or down: later. */
+static bool port_changed(struct ib_nic *nic, const struct ibv_async_event *event)
+{
+	bool lost = event->event_type == IBV_EVENT_PORT_ERR;
+
+	if (event->element.port_num != nic->port)
+		return false;
+	if (lost)
+		set_port(nic, true);
+	else
+		atomic_store(&nic->stale, true);
+	return lost;
+}
+
+bool ib_events_stale(void)
+{
+	struct ib_nic *nic;
+
+	for (int i = 0; (nic = ib_nic_opened(i)); i++)
+		if (!atomic_load(&nic->failed) && atomic_load(&nic->stale))
+			return true;
+	return false;
+}
+
+bool ib_events_settle(void)
+{
+	bool changed = false;
+	struct ib_nic *nic;
+
+	for (int i = 0; (nic = ib_nic_opened(i)); i++) {
+		if (atomic_load(&nic->failed) || !atomic_exchange(&nic->stale, false))
+			continue;
+		set_port(nic, ib_nic_refresh(nic) == -ENETDOWN);
+		changed = true;
+	}
+	return changed;
+}
+
+/* True: comms are to look at it. */
+static bool take(struct ib_nic *nic, const struct ibv_async_event *event)
+{
+	switch (event->event_type) {
+	case IBV_EVENT_PORT_ERR:
+	case IBV_EVENT_PORT_ACTIVE:
+	case IBV_EVENT_LID_CHANGE:
+	case IBV_EVENT_PKEY_CHANGE:
+	case IBV_EVENT_GID_CHANGE:
+	case IBV_EVENT_SM_CHANGE:
+	case IBV_EVENT_CLIENT_REREGISTER:
+		return port_changed(nic, event);
+	case IBV_EVENT_DEVICE_FATAL:
+		return device_failed(nic, "has failed (DEVICE_FATAL)");
+	case IBV_EVENT_QP_FATAL:
+		return qp_failed(nic, event->element.qp->qp_context, "a queue pair has failed");
+	case IBV_EVENT_QP_REQ_ERR:
+	case IBV_EVENT_QP_ACCESS_ERR:
+		return qp_failed(nic, event->element.qp->qp_context,
+				   "a queue pair was asked for what it may not do");
+	case IBV_EVENT_CQ_ERR:
+		return qp_failed(nic, event->element.cq->cq_context,
+				   "a completion queue has failed");
+	default:
+		return false;
+	}
+}
+
+static bool take_all(struct ib_nic *nic)
+{
+	struct ibv_async_event event;
+	bool changed = false;
+
+	errno = 0;
+	while (!atomic_load(&nic->failed) && !nic->verbs->get_async_event(nic->context, &event)) {
+		changed |= take(nic, &event);
+		/* What it is about may be freed from here on. */
+		nic->verbs->ack_async_event(&event);
+		errno = 0;
+	}
+	if (errno && errno != EAGAIN && errno != EINTR)
+		changed |= device_failed(nic, "is gone");
+	return changed;
+}
+
+bool ib_events_read(void)
+{
+	struct epoll_event ready[EVENTS_PER_TURN];
+	int n = epoll_wait(events.epfd, ready, EVENTS_PER_TURN, 0);
+	bool changed = false;
+
+	for (int i = 0; i < n; i++)
+		changed |= ready[i].data.ptr ? take_all(ready[i].data.ptr) : events.read_cm(true);
+	return changed;
+}

@@ -1,0 +1,386 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* A queue pair that writes to itself; see ib_loopback.h. */
+#include "device/ib_loopback.h"
+
+#include <errno.h>
+#include <stdarg.h>
+#include <stdbool.h>
+#include <stdio.h>
+#include <string.h>
+#include <time.h>
+
+#include <nccl_net/util.h>
+
+#include "base/libc_text.h"
+#include "base/os.h"
+#include "base/pinned.h"
+#include "device/ib_nic.h"
+#include "device/ib_port.h"
+
+#define BUFFER_BYTES ((size_t)4 << 20) /* as NCCL's own, of which it registers at least one */
+#define DEADLINE_MS  3000
+#define POLL_MS      1
+#define BUSY_POLLS   1000 /* before it sleeps between them */
+#define ACK_TIMEOUT  14   /* 67 ms */
+#define RETRIES      3    /* 7 would be for ever on soft-RoCE */
+#define RNR_TIMER    12   /* 0.64 ms */
+#define HOP_LIMIT    255
+#define PSN_MASK     0xffffff
+#define IMMEDIATE    0x616e796eu
+#define COMPLETIONS  4 /* of a WRITE and a SEND, and of their arrival */
+
+/* --- a queue pair to itself --- */
+
+/* One being connected. */
+struct loop_qp {
+	const struct ib_loop_port *port;
+	struct ibv_qp *qp;
+	char *why;
+	size_t why_bytes;
+};
+
+static int modify(const struct loop_qp *loop, struct ibv_qp_attr *attr, int mask, const char *state)
+{
+	const struct gid *gid = loop->port->gid;
+	char text[INET6_ADDRSTRLEN];
+	int ret = loop->port->verbs->modify_qp(loop->qp, attr, mask);
+
+	if (!ret)
+		return 0;
+	snprintf(loop->why, loop->why_bytes, "a queue pair on GID %d (%s) does not become %s: %s",
+		 gid->index, gid_text(&gid->raw, text), state, error_text(ret > 0 ? ret : errno));
+	return -EIO;
+}
+
+static int to_init(const struct loop_qp *loop)
+{
+	struct ibv_qp_attr attr = { .qp_state = IBV_QPS_INIT,
+				    .pkey_index = (uint16_t)loop->port->cfg->ib_pkey,
+				    .port_num = loop->port->number,
+				    .qp_access_flags =
+					    IBV_ACCESS_REMOTE_WRITE | IBV_ACCESS_REMOTE_READ };
+
+	return modify(loop, &attr,
+		      IBV_QP_STATE | IBV_QP_PKEY_INDEX | IBV_QP_PORT | IBV_QP_ACCESS_FLAGS, "INIT");
+}
+
+/* The way to ourselves. */
+static struct ibv_ah_attr own_address(const struct ib_loop_port *port)
+{
+	bool roce = port->attr->link_layer == IBV_LINK_LAYER_ETHERNET;
+	int sl = port->cfg->ib_sl, traffic_class = port->cfg->ib_tc;
+	struct ibv_ah_attr address = {
+		.dlid = port->attr->lid,
+		.sl = (uint8_t)(sl >= 0 ? sl : 0),
+		.port_num = port->number,
+		.is_global = roce || port->attr->flags & IBV_QPF_GRH_REQUIRED,
+	};
+
+	if (address.is_global)
+		address.grh = (struct ibv_global_route){
+			.dgid = port->gid->raw,
+			.sgid_index = (uint8_t)port->gid->index,
+			.hop_limit = HOP_LIMIT,
+			.traffic_class = (uint8_t)(traffic_class >= 0 ? traffic_class : 0),
+		};
+	return address;
+}
+
+static int to_ready(const struct loop_qp *loop, uint32_t psn)
+{
+	struct ibv_qp_attr to_receive = { .qp_state = IBV_QPS_RTR,
+					  .path_mtu = loop->port->attr->active_mtu,
+					  .dest_qp_num = loop->qp->qp_num,
+					  .rq_psn = psn,
+					  .max_dest_rd_atomic = loop->port->reads,
+					  .min_rnr_timer = RNR_TIMER,
+					  .ah_attr = own_address(loop->port) };
+	struct ibv_qp_attr to_send = { .qp_state = IBV_QPS_RTS,
+				       .timeout = loop->port->timeout,
+				       .retry_cnt = loop->port->retries,
+				       .rnr_retry = RETRIES,
+				       .sq_psn = psn,
+				       .max_rd_atomic = loop->port->reads };
+	int ret = modify(loop, &to_receive,
+			 IBV_QP_STATE | IBV_QP_AV | IBV_QP_PATH_MTU | IBV_QP_DEST_QPN |
+				 IBV_QP_RQ_PSN | IBV_QP_MAX_DEST_RD_ATOMIC | IBV_QP_MIN_RNR_TIMER,
+			 "RTR");
+
+	if (ret)
+		return ret;
+	return modify(loop, &to_send,
+		      IBV_QP_STATE | IBV_QP_TIMEOUT | IBV_QP_RETRY_CNT | IBV_QP_RNR_RETRY |
+			      IBV_QP_SQ_PSN | IBV_QP_MAX_QP_RD_ATOMIC,
+		      "RTS");
+}
+
+int ib_loop_connect(const struct ib_loop_port *port, struct ibv_qp *qp, char *why, size_t why_bytes)
+{
+	struct loop_qp loop = { port, qp, why, why_bytes };
+	uint32_t psn = 0;
+	int ret = to_init(&loop);
+
+	if (!ret)
+		ret = os_random(&psn, sizeof(psn));
+	return ret ? ret : to_ready(&loop, psn & PSN_MASK);
+}
+
+/* --- the proof --- */
+
+struct loopback {
+	const struct verbs *verbs;
+	struct ibv_context *context;
+	char *why;
+	size_t why_bytes;
+
+	bool inlined;    /* the SEND is … */
+	bool inline_bad; /* … and fails */
+	uint32_t packet_bytes;
+	uint8_t *memory; /* BUFFER_BYTES: what is written, where to, and what was sent */
+	struct ibv_pd *pd;
+	struct ibv_mr *mr;
+	struct ibv_cq *cq;
+	struct ibv_qp *qp;
+};
+
+/* wr_id */
+enum {
+	WRITE,
+	SEND,
+};
+
+static int fail(struct loopback *loop, int ret, const char *fmt, ...) ANYNET_PRINTF(3, 4);
+
+static int fail(struct loopback *loop, int ret, const char *fmt, ...)
+{
+	va_list args;
+
+	va_start(args, fmt);
+	vsnprintf(loop->why, loop->why_bytes, fmt, args);
+	va_end(args);
+	return ret;
+}
+
+/* A step failed for want of something: mostly pinned memory, for which a limit says how much. */
+static int fail_making(struct loopback *loop, const char *what, int error)
+{
+	char memlock[32];
+
+	/* EPERM is how the kernel says that nothing at all may be pinned */
+	if (error != ENOMEM && error != EPERM)
+		return fail(loop, -EIO, "cannot have %s: %s", what,
+			    error ? error_text(error) : "no reason given");
+	return fail(loop, -ENOMEM,
+		    "cannot have %s: out of memory that may be pinned: RLIMIT_MEMLOCK is %s; raise "
+		    "it (ulimit -l unlimited; docker --ulimit memlock=-1)",
+		    what, ib_memlock_text(memlock, sizeof(memlock)));
+}
+
+static int make(struct loopback *loop)
+{
+	const struct verbs *verbs = loop->verbs;
+	struct ibv_qp_init_attr init = { .qp_type = IBV_QPT_RC,
+					 .cap = { .max_send_wr = 2,
+						  .max_recv_wr = 2,
+						  .max_send_sge = 1,
+						  .max_recv_sge = 1,
+						  .max_inline_data =
+							  loop->inlined ? IB_COPY_BYTES : 0 } };
+
+	loop->memory = pinned_alloc(BUFFER_BYTES);
+	if (!loop->memory)
+		return fail(loop, -ENOMEM, "out of memory");
+	errno = 0;
+	loop->pd = verbs->alloc_pd(loop->context);
+	if (!loop->pd)
+		return fail_making(loop, "a protection domain", errno);
+	errno = 0;
+	loop->mr = verbs->reg_mr(loop->pd, loop->memory, BUFFER_BYTES,
+				 IBV_ACCESS_LOCAL_WRITE | IBV_ACCESS_REMOTE_WRITE);
+	if (!loop->mr)
+		return fail_making(loop, "4 MiB of memory registered", errno);
+	errno = 0;
+	loop->cq = verbs->create_cq(loop->context, COMPLETIONS, NULL, NULL, 0);
+	if (!loop->cq)
+		return fail_making(loop, "a completion queue", errno);
+	init.send_cq = init.recv_cq = loop->cq;
+	errno = 0;
+	loop->qp = verbs->create_qp(loop->pd, &init);
+	if (!loop->qp && loop->inlined && errno == EINVAL) {
+		init.cap.max_inline_data = 0;
+		loop->qp = verbs->create_qp(loop->pd, &init);
+	}
+	loop->inlined &= init.cap.max_inline_data >= IB_COPY_BYTES;
+	return loop->qp ? 0 : fail_making(loop, "a queue pair", errno);
+}
+
+static void unmake(struct loopback *loop)
+{
+	if (loop->qp)
+		loop->verbs->destroy_qp(loop->qp);
+	if (loop->cq)
+		loop->verbs->destroy_cq(loop->cq);
+	if (loop->mr)
+		loop->verbs->dereg_mr(loop->mr);
+	if (loop->pd)
+		loop->verbs->dealloc_pd(loop->pd);
+	pinned_free(loop->memory, BUFFER_BYTES);
+	loop->qp = NULL;
+	loop->cq = NULL;
+	loop->mr = NULL;
+	loop->pd = NULL;
+}
+
+/* For the WRITE's immediate value, and for the SEND. */
+static int post_receives(const struct loopback *loop)
+{
+	struct ibv_sge sge = { .addr = (uintptr_t)(loop->memory + 2 * (size_t)loop->packet_bytes),
+			       .length = IB_COPY_BYTES,
+			       .lkey = loop->mr->lkey };
+	struct ibv_recv_wr second = { .wr_id = SEND, .sg_list = &sge, .num_sge = 1 },
+			   first = { .wr_id = WRITE, .next = &second }, *bad;
+
+	return ibv_post_recv(loop->qp, &first, &bad);
+}
+
+/* What data needs, and what control frames need: a packet of full size, and one that is copied when it is
+ * posted. There are drivers that take the flag for that and do not copy. */
+static int post(struct loopback *loop)
+{
+	uint8_t copied[IB_COPY_BYTES];
+	struct ibv_sge sges[2] = {
+		{ .addr = (uintptr_t)loop->memory,
+		  .length = loop->packet_bytes,
+		  .lkey = loop->mr->lkey },
+		{ .addr = (uintptr_t)(loop->inlined ? copied : loop->memory),
+		  .length = IB_COPY_BYTES,
+		  .lkey = loop->inlined ? 0 : loop->mr->lkey },
+	};
+	struct ibv_send_wr send = { .wr_id = SEND,
+				    .sg_list = &sges[1],
+				    .num_sge = 1,
+				    .opcode = IBV_WR_SEND,
+				    .send_flags = IBV_SEND_SIGNALED |
+						  (loop->inlined ? IBV_SEND_INLINE : 0) };
+	struct ibv_send_wr write = { .wr_id = WRITE,
+				     .next = &send,
+				     .sg_list = &sges[0],
+				     .num_sge = 1,
+				     .opcode = IBV_WR_RDMA_WRITE_WITH_IMM,
+				     .send_flags = IBV_SEND_SIGNALED,
+				     .imm_data = IMMEDIATE,
+				     .wr.rdma = { .remote_addr = (uintptr_t)(loop->memory +
+									     loop->packet_bytes),
+						  .rkey = loop->mr->rkey } };
+	struct ibv_send_wr *bad;
+	int ret = post_receives(loop);
+
+	for (uint32_t i = 0; i < loop->packet_bytes; i++)
+		loop->memory[i] = (uint8_t)(i * 7 + 1);
+	memset(loop->memory + loop->packet_bytes, 0, loop->packet_bytes + IB_COPY_BYTES);
+	memcpy(copied, loop->memory, sizeof(copied));
+	if (!ret)
+		ret = ibv_post_send(loop->qp, &write, &bad);
+	memset(copied, 0, sizeof(copied));
+	if (!ret)
+		return 0;
+	return fail(loop, -EIO, "a queue pair takes no work: %s", error_text(ret > 0 ? ret : errno));
+}
+
+static uint64_t now_ms(void)
+{
+	struct timespec ts;
+
+	clock_gettime(CLOCK_MONOTONIC, &ts);
+	return (uint64_t)ts.tv_sec * 1000 + (uint64_t)ts.tv_nsec / 1000000;
+}
+
+static int check(struct loopback *loop, const struct ibv_wc *wc)
+{
+	if (wc->status != IBV_WC_SUCCESS && wc->wr_id == SEND) {
+		loop->inline_bad = loop->inlined;
+		return fail(loop, -EIO, "a SEND to itself failed with status %d, vendor %#x",
+			    wc->status, wc->vendor_err);
+	}
+	if (wc->status == IBV_WC_RETRY_EXC_ERR)
+		return fail(loop, -EIO,
+			    "an RDMA WRITE to itself got no answer: its packets are lost (status "
+			    "%d, vendor %#x)",
+			    wc->status, wc->vendor_err);
+	if (wc->status != IBV_WC_SUCCESS)
+		return fail(loop, -EIO, "an RDMA WRITE to itself failed with status %d, vendor %#x",
+			    wc->status, wc->vendor_err);
+	if (wc->opcode == IBV_WC_RECV_RDMA_WITH_IMM && wc->imm_data != IMMEDIATE)
+		return fail(loop, -EBADMSG, "an RDMA WRITE to itself arrived with immediate %#x",
+			    wc->imm_data);
+	return 0;
+}
+
+static int await(struct loopback *loop)
+{
+	const struct timespec pause = { .tv_nsec = POLL_MS * 1000000 };
+	uint64_t deadline = now_ms() + DEADLINE_MS;
+	int seen = 0, polls = 0;
+
+	while (seen < COMPLETIONS) {
+		struct ibv_wc wc;
+		int n = ibv_poll_cq(loop->cq, 1, &wc);
+		int ret = n > 0 ? check(loop, &wc) : 0;
+
+		if (n < 0)
+			return fail(loop, -EIO, "its completion queue cannot be polled");
+		if (ret)
+			return ret;
+		seen += n;
+		if (!n && now_ms() >= deadline)
+			return fail(loop, -ETIMEDOUT,
+				    "an RDMA WRITE and a SEND to itself got %d of %d completions "
+				    "in %d s",
+				    seen, COMPLETIONS, DEADLINE_MS / 1000);
+		if (!n && polls++ > BUSY_POLLS)
+			nanosleep(&pause, NULL);
+	}
+	if (memcmp(loop->memory, loop->memory + loop->packet_bytes, loop->packet_bytes) != 0)
+		return fail(loop, -EBADMSG, "an RDMA WRITE to itself brought other bytes");
+	if (memcmp(loop->memory, loop->memory + 2 * (size_t)loop->packet_bytes, IB_COPY_BYTES) !=
+	    0) {
+		loop->inline_bad = loop->inlined;
+		return fail(loop, -EBADMSG, "a SEND to itself brought other bytes");
+	}
+	return 0;
+}
+
+static int try(struct loopback *loop, const struct ib_loop_port *port)
+{
+	int ret = make(loop);
+
+	if (!ret)
+		ret = ib_loop_connect(port, loop->qp, loop->why, loop->why_bytes);
+	if (!ret)
+		ret = post(loop);
+	if (!ret)
+		ret = await(loop);
+	unmake(loop);
+	return ret;
+}
+
+int ib_loopback(const struct anynet_config *cfg, const struct verbs *verbs,
+		struct ibv_context *context, uint8_t port, const struct ibv_port_attr *attr,
+		const struct gid *gid, bool *takes_inline, char *why, size_t why_bytes)
+{
+	const struct ib_loop_port itself = { cfg,	  verbs,   port, attr, gid,
+					     ACK_TIMEOUT, RETRIES, 1 };
+	struct loopback loop = { .verbs = verbs,
+				 .context = context,
+				 .why = why,
+				 .why_bytes = why_bytes,
+				 .inlined = true,
+				 .packet_bytes = (uint32_t)ib_port_mtu(attr) };
+	int ret = try(&loop, &itself);
+
+	*takes_inline = loop.inlined;
+	if (!loop.inline_bad)
+		return ret;
+	*takes_inline = loop.inlined = loop.inline_bad = false;
+	return try(&loop, &itself);
+}

@@ -1,0 +1,241 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* Verbs ports that are open, and those that could be; see ib_nic.h. */
+#include "device/ib_nic.h"
+
+#include <errno.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "base/libc_text.h"
+#include "device/ib_events.h"
+#include "device/sysfs.h"
+
+/* Set by the probe; the lock is for `opened`, and held while a device is being opened. */
+static struct {
+	const struct anynet_config *cfg;
+	struct verbs verbs, direct; /* direct: of Data Direct engines */
+	struct offer {
+		char name[sizeof(((struct anynet_device *)NULL)->name)];
+		char verbs_name[IBV_SYSFS_NAME_MAX];
+		uint8_t port;
+		bool takes_inline, data_direct;
+	} offers[ANYNET_DEVICES_MAX];
+	int offer_count;
+	pthread_mutex_t lock;
+	struct ib_nic *opened[ANYNET_DEVICES_MAX];
+	int opened_count;
+} nics = { .lock = PTHREAD_MUTEX_INITIALIZER };
+
+void ib_nic_offer_start(const struct anynet_config *cfg, struct verbs *verbs)
+{
+	nics.cfg = cfg;
+	nics.offer_count = 0;
+	if (!verbs)
+		return;
+	if (!nics.opened_count) {
+		verbs_close(&nics.verbs);
+		nics.verbs = *verbs;
+		nics.direct = verbs_by_data_direct(verbs);
+		*verbs = (struct verbs){ .library = NULL };
+	}
+	verbs_close(verbs);
+}
+
+void ib_nic_offer(const char *name, const char *verbs_name, uint8_t port, bool takes_inline,
+		  bool data_direct)
+{
+	struct offer *offer;
+
+	if (nics.offer_count >= ANYNET_DEVICES_MAX)
+		return;
+	offer = &nics.offers[nics.offer_count++];
+	*offer = (struct offer){
+		.port = port, .takes_inline = takes_inline, .data_direct = data_direct
+	};
+	snprintf(offer->name, sizeof(offer->name), "%s", name);
+	snprintf(offer->verbs_name, sizeof(offer->verbs_name), "%s", verbs_name);
+}
+
+bool ib_nic_on_offer(void)
+{
+	return nics.offer_count;
+}
+
+static const struct offer *find_offer(const char *name)
+{
+	for (int i = 0; i < nics.offer_count; i++)
+		if (!strcmp(nics.offers[i].name, name))
+			return &nics.offers[i];
+	return NULL;
+}
+
+static struct ib_nic *find_opened(const struct offer *offer)
+{
+	for (int i = 0; i < nics.opened_count; i++) {
+		struct ib_nic *nic = nics.opened[i];
+
+		if (nic->port == offer->port && nic->data_direct == offer->data_direct &&
+		    !atomic_load(&nic->failed) && !strcmp(nic->verbs_name, offer->verbs_name))
+			return nic;
+	}
+	return NULL;
+}
+
+static struct ibv_context *open_verbs_device(const char *name, char *why, size_t why_bytes)
+{
+	struct ibv_context *context = NULL;
+	struct ibv_device **list;
+	int count = 0;
+
+	errno = 0;
+	list = nics.verbs.get_device_list(&count);
+	if (!list) {
+		snprintf(why, why_bytes, "cannot list devices: %s", error_text(errno));
+		return NULL;
+	}
+	snprintf(why, why_bytes, "%s is no longer there", name);
+	for (int i = 0; i < count && !context; i++) {
+		const char *this_name = nics.verbs.get_device_name(list[i]);
+
+		if (!this_name || strcmp(this_name, name))
+			continue;
+		errno = 0;
+		context = nics.verbs.open_device(list[i]);
+		if (!context)
+			snprintf(why, why_bytes, "cannot open %s: %s", name, error_text(errno));
+	}
+	nics.verbs.free_device_list(list); /* an open device stays */
+	return context;
+}
+
+static int set_up(struct ib_nic *nic, char *why, size_t why_bytes)
+{
+	int ret = nic->verbs->query_device(nic->context, &nic->limits);
+
+	if (ret) {
+		snprintf(why, why_bytes, "cannot query the device: %s",
+			 error_text(ret > 0 ? ret : errno));
+		return -EIO;
+	}
+	errno = 0;
+	nic->pd = nic->verbs->alloc_pd(nic->context);
+	if (!nic->pd) {
+		snprintf(why, why_bytes, "cannot have a protection domain: %s", error_text(errno));
+		return -ENOMEM;
+	}
+	return ib_port_read(nic->cfg, nic->verbs, nic->context, nic->port, ANYNET_SYSFS,
+			    &nic->state, why, why_bytes);
+}
+
+static void tear_down(struct ib_nic *nic)
+{
+	if (nic->pd)
+		nic->verbs->dealloc_pd(nic->pd);
+	if (nic->context)
+		nic->verbs->close_device(nic->context);
+	pthread_mutex_destroy(&nic->lock);
+	free(nic);
+}
+
+static struct ib_nic *open_nic(const struct anynet_device *dev, const struct offer *offer,
+			       char *why, size_t why_bytes)
+{
+	struct ib_nic *nic = calloc(1, sizeof(*nic));
+	int ret;
+
+	if (!nic) {
+		snprintf(why, why_bytes, "out of memory");
+		return NULL;
+	}
+	pthread_mutex_init(&nic->lock, NULL);
+	nic->dev = dev;
+	nic->cfg = nics.cfg;
+	nic->verbs = offer->data_direct ? &nics.direct : &nics.verbs;
+	nic->data_direct = offer->data_direct;
+	memcpy(nic->verbs_name, offer->verbs_name, sizeof(nic->verbs_name));
+	nic->port = offer->port;
+	nic->takes_inline = offer->takes_inline;
+	nic->context = open_verbs_device(offer->verbs_name, why, why_bytes);
+	ret = nic->context ? set_up(nic, why, why_bytes) : -ENODEV;
+	if (!ret || ret == -ENETDOWN || ret == -EADDRNOTAVAIL) {
+		ib_events_watch(nic);
+		return nic;
+	}
+	tear_down(nic);
+	return NULL;
+}
+
+struct ib_nic *ib_nic_open(const struct anynet_device *dev, char *why, size_t why_bytes)
+{
+	const struct offer *offer = find_offer(dev->name);
+	struct ib_nic *nic;
+
+	if (!offer) {
+		snprintf(why, why_bytes, "%s is no verbs device on offer", dev->name);
+		return NULL;
+	}
+	snprintf(why, why_bytes, "too many devices are open");
+	pthread_mutex_lock(&nics.lock);
+	nic = find_opened(offer);
+	if (!nic && nics.opened_count < ANYNET_DEVICES_MAX) {
+		nic = open_nic(dev, offer, why, why_bytes);
+		if (nic)
+			nics.opened[nics.opened_count++] = nic;
+	}
+	pthread_mutex_unlock(&nics.lock);
+	return nic;
+}
+
+struct ib_nic *ib_nic_opened(int i)
+{
+	struct ib_nic *nic;
+
+	pthread_mutex_lock(&nics.lock);
+	nic = i < nics.opened_count ? nics.opened[i] : NULL;
+	pthread_mutex_unlock(&nics.lock);
+	return nic;
+}
+
+int ib_nic_refresh(struct ib_nic *nic)
+{
+	struct ib_port state;
+	char why[ANYNET_REASON_BYTES];
+	int ret = ib_port_read(nic->cfg, nic->verbs, nic->context, nic->port, ANYNET_SYSFS, &state,
+			       why, sizeof(why));
+
+	if (ret == -EIO)
+		return ret;
+	pthread_mutex_lock(&nic->lock);
+	nic->state = state;
+	pthread_mutex_unlock(&nic->lock);
+	return ret;
+}
+
+struct ibv_port_attr ib_nic_attr(struct ib_nic *nic)
+{
+	struct ibv_port_attr attr;
+
+	pthread_mutex_lock(&nic->lock);
+	attr = nic->state.attr;
+	pthread_mutex_unlock(&nic->lock);
+	return attr;
+}
+
+int ib_nic_choose_gid(struct ib_nic *nic, const struct gid *peers, int peer_count, struct gid *own,
+		      int *peer, char *why, size_t why_bytes)
+{
+	struct gid_wish wish = {
+		.cfg = nic->cfg, .peers = peers, .peer_count = peer_count, .routes = gid_has_route
+	};
+	int chosen, ret;
+
+	pthread_mutex_lock(&nic->lock);
+	wish.link_layer = nic->state.attr.link_layer;
+	ret = gid_choose(&wish, nic->state.gids.gids, nic->state.gids.count, &chosen, peer, why,
+			 why_bytes);
+	if (!ret)
+		*own = nic->state.gids.gids[chosen];
+	pthread_mutex_unlock(&nic->lock);
+	return ret;
+}

@@ -1,0 +1,346 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * IB's probe: what stands between this host and verbs, one verdict for each thing looked at. Each usable
+ * port has to prove itself, and becomes a device.
+ */
+#include <errno.h>
+#include <fcntl.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+#include <nccl_net/device.h>
+#include <nccl_net/util.h>
+
+#include "base/libc_text.h"
+#include "device/gpu_memory.h"
+#include "device/ib_devices.h"
+#include "device/ib_loopback.h"
+#include "device/ib_nic.h"
+#include "device/ib_port.h"
+#include "device/ib_standby.h"
+#include "device/name_filter.h"
+#include "device/netif.h"
+#include "device/probe.h"
+#include "device/sysfs.h"
+#include "device/verbs.h"
+
+#define PORTS_MAX (ANYNET_DEVICES_MAX - IB_STANDBY_MAX) /* that are offered */
+
+struct ib_probe {
+	const struct anynet_config *cfg;
+	struct anynet_probe *out;
+	struct verbs verbs;
+	struct ib_found *found; /* PORTS_MAX, to be offered */
+	int found_count;
+};
+
+#define refuse(probe, name, ...) \
+	anynet_probe_verdict((probe)->out, ANYNET_LINK_IB, name, false, __VA_ARGS__)
+
+/* "ACTIVE, RoCE, 100000 Mb/s, GID index 3 (10.0.0.2), memlock unlimited" */
+static void describe_port(const struct ib_probe *probe, const struct ib_port *port, char *text,
+			  size_t bytes)
+{
+	char lid[24] = "", gid[INET6_ADDRSTRLEN], memlock[32];
+
+	if (port->attr.link_layer == IBV_LINK_LAYER_INFINIBAND)
+		snprintf(lid, sizeof(lid), "LID %u, ", port->attr.lid);
+	snprintf(text, bytes, "ACTIVE, %s, %d Mb/s, %sGID index %d (%s), memlock %s%s%s",
+		 ib_port_kind(&port->attr), port->speed_mbps, lid, port->gid.index,
+		 gid_text(&port->gid.raw, gid), ib_memlock_text(memlock, sizeof(memlock)),
+		 port->takes_inline ? "" : ", no inline data",
+		 probe->cfg->ib_loopback ? "" : ", not proven (ANYNET_IB_LOOPBACK=0)");
+}
+
+/* NULL: the list is full. */
+static struct ib_found *take_port(struct ib_probe *probe, struct ibv_context *context,
+				  const struct ibv_device_attr *device, uint8_t number,
+				  const struct ib_port *port, const char *text)
+{
+	struct ib_found *found = &probe->found[probe->found_count];
+	const char *verbs_name = probe->verbs.get_device_name(context->device);
+
+	if (probe->found_count == PORTS_MAX)
+		return NULL;
+	probe->found_count++;
+	memset(found, 0, sizeof(*found));
+	snprintf(found->verbs_name, sizeof(found->verbs_name), "%s", verbs_name);
+	found->port = number;
+	found->port_count = device->phys_port_cnt;
+	sysfs_pci_path(ANYNET_SYSFS, "infiniband", verbs_name, found->pci_path);
+	found->guid = device->sys_image_guid ? device->sys_image_guid : device->node_guid;
+	found->speed_mbps = port->speed_mbps;
+	found->max_qp = device->max_qp;
+	found->is_roce = port->attr.link_layer == IBV_LINK_LAYER_ETHERNET;
+	found->takes_inline = port->takes_inline;
+	found->gpu_support = gpu_ptr_support(probe->cfg, &probe->verbs, context, ANYNET_SYSFS,
+					     found->gpu_memory, sizeof(found->gpu_memory));
+	found->gid = port->gid;
+	snprintf(found->verdict, sizeof(found->verdict), "%s", text);
+	return found;
+}
+
+/* Its Data Direct engine is a device of its own, as in NCCL's IB: instead of the plain one, or beside that. */
+static void take_data_direct(struct ib_probe *probe, struct ibv_context *context,
+			     const struct ibv_device_attr *device, uint8_t number,
+			     const struct ib_port *port, const char *text)
+{
+	const struct verbs direct = verbs_by_data_direct(&probe->verbs);
+	char path[PATH_MAX], gpu_memory[ANYNET_REASON_BYTES];
+	struct ib_found *found;
+	int support;
+
+	if (!probe->cfg->ib_data_direct ||
+	    !verbs_data_direct(&probe->verbs, context, path, sizeof(path)))
+		return;
+	support = gpu_ptr_support(probe->cfg, &direct, context, ANYNET_SYSFS, gpu_memory,
+				  sizeof(gpu_memory));
+	if (!(support & ANYNET_PTR_DMABUF))
+		return;
+	probe->found_count -= probe->cfg->ib_data_direct == 1;
+	found = take_port(probe, context, device, number, port, text);
+	if (!found)
+		return;
+	found->data_direct = true;
+	memcpy(found->pci_path, path, sizeof(path));
+	found->gpu_support = support;
+	memcpy(found->gpu_memory, gpu_memory, sizeof(gpu_memory));
+}
+
+/* Before anything is registered: on kernels before 5.12 a fork would part the process from its registered
+ * pages. Where that is no danger it does nothing. */
+static void survive_forks(const struct ib_probe *probe)
+{
+	if (probe->verbs.fork_init)
+		probe->verbs.fork_init();
+}
+
+static int prove(const struct ib_probe *probe, struct ibv_context *context, uint8_t number,
+		 struct ib_port *port, char *why, size_t why_bytes)
+{
+	survive_forks(probe);
+	port->takes_inline = true;
+	if (!probe->cfg->ib_loopback)
+		return 0;
+	return ib_loopback(probe->cfg, &probe->verbs, context, number, &port->attr, &port->gid,
+			   &port->takes_inline, why, why_bytes);
+}
+
+static void accept_port(struct ib_probe *probe, struct ibv_context *context,
+			const struct ibv_device_attr *device, uint8_t number, const char *name,
+			struct ib_port *port)
+{
+	char text[180], why[ANYNET_REASON_BYTES];
+
+	if (!probe->found || prove(probe, context, number, port, why, sizeof(why))) {
+		refuse(probe, name, "%s", probe->found ? why : "out of memory");
+		return;
+	}
+	describe_port(probe, port, text, sizeof(text));
+	if (take_port(probe, context, device, number, port, text))
+		take_data_direct(probe, context, device, number, port, text);
+	else
+		anynet_probe_verdict(probe->out, ANYNET_LINK_IB, name, true, "%s", text);
+}
+
+static void probe_port(struct ib_probe *probe, struct ibv_context *context,
+		       const struct ibv_device_attr *device, uint8_t number)
+{
+	const char *verbs_name = probe->verbs.get_device_name(context->device);
+	char name[sizeof(probe->out->candidates[0].name)], why[ANYNET_REASON_BYTES];
+	struct ib_port port;
+
+	snprintf(name, sizeof(name), "%.50s:%u", verbs_name, number);
+	if (!name_filter_pass(probe->cfg->ib_hca, verbs_name, number))
+		refuse(probe, name, "filtered by NCCL_IB_HCA=%s", probe->cfg->ib_hca);
+	else if (ib_port_read(probe->cfg, &probe->verbs, context, number, ANYNET_SYSFS, &port, why,
+			      sizeof(why)))
+		refuse(probe, name, "%s", why);
+	else
+		accept_port(probe, context, device, number, name, &port);
+}
+
+static void probe_open_device(struct ib_probe *probe, struct ibv_context *context, const char *name)
+{
+	struct ibv_device_attr attr;
+	int ret;
+
+	memset(&attr, 0, sizeof(attr));
+	ret = probe->verbs.query_device(context, &attr);
+	if (ret) {
+		refuse(probe, name, "cannot be queried: %s", error_text(ret > 0 ? ret : errno));
+		return;
+	}
+	if (!attr.phys_port_cnt)
+		refuse(probe, name, "has no port");
+	for (int port = 1; port <= attr.phys_port_cnt; port++)
+		probe_port(probe, context, &attr, (uint8_t)port);
+}
+
+static const char *open_hint(int error)
+{
+	if (error == EACCES || error == EPERM)
+		return "; this user may not use it, or the container was not given it";
+	if (error == ENOENT || error == ENXIO || error == ENODEV)
+		return "; is the device node there, also inside the container?";
+	return "";
+}
+
+/* Why a device cannot be opened: libibverbs says ENOENT of a node that it may not open, too. */
+static int open_error(const struct ibv_device *device, int error)
+{
+	char path[sizeof("/dev/infiniband/") + IBV_SYSFS_NAME_MAX];
+	int fd;
+
+	snprintf(path, sizeof(path), "/dev/infiniband/%s", device->dev_name);
+	fd = open(path, O_RDWR | O_CLOEXEC);
+	if (fd < 0)
+		return errno == ENOENT && error ? error : errno;
+	close(fd);
+	return error;
+}
+
+static void probe_device(struct ib_probe *probe, struct ibv_device *device)
+{
+	const char *name = probe->verbs.get_device_name(device);
+	const char *filter = probe->cfg->ib_hca;
+	struct ibv_context *context;
+
+	if (!name) {
+		refuse(probe, "libibverbs", "lists a device without a name");
+		return;
+	}
+	/* What to exclude may depend on the port, so those are opened first. */
+	if (!name_filter_excludes(filter) && !name_filter_pass(filter, name, -1)) {
+		refuse(probe, name, "filtered by NCCL_IB_HCA=%s", filter);
+		return;
+	}
+	if (device->transport_type == IBV_TRANSPORT_IWARP) {
+		/* Not because WRITE WITH IMM is missing: Chelsio's and Alibaba's (eRDMA) have it. */
+		refuse(probe, name,
+		       "is an iWARP device (as Alibaba's eRDMA is), whose queue pairs only an iWARP "
+		       "connection manager connects");
+		return;
+	}
+	errno = 0;
+	context = probe->verbs.open_device(device);
+	if (!context) {
+		int error = open_error(device, errno);
+
+		refuse(probe, name, "cannot open /dev/infiniband/%.60s: %s%s", device->dev_name,
+		       error ? error_text(error) : "no reason given", open_hint(error));
+		return;
+	}
+	probe_open_device(probe, context, name);
+	probe->verbs.close_device(context);
+}
+
+static void probe_devices(struct ib_probe *probe)
+{
+	struct ibv_device **list;
+	int count = 0;
+
+	errno = 0;
+	list = probe->verbs.get_device_list(&count);
+	if (!list) {
+		refuse(probe, "libibverbs", "cannot list devices: %s%s", error_text(errno),
+		       errno == ENOSYS ? "; the kernel has no RDMA support loaded" : "");
+		return;
+	}
+	if (!count)
+		refuse(probe, "libibverbs", "finds no RDMA device");
+	for (int i = 0; i < count; i++)
+		probe_device(probe, list[i]);
+	probe->verbs.free_device_list(list);
+}
+
+/* Append found[i] to NCCL's devices, if it has somewhere to bind its control connections. */
+static void offer_port(struct ib_probe *probe, const struct netif_table *table, int i)
+{
+	const struct ib_found *found = &probe->found[i];
+	struct anynet_device *dev = probe_add_device(probe->out, ANYNET_LINK_IB, "");
+	char addr[INET6_ADDRSTRLEN];
+
+	ib_devices_describe(probe->cfg, probe->found, probe->found_count, i, dev);
+	if (!ib_standby_bind(probe->cfg, table, &found->gid, dev)) {
+		refuse(probe, dev->name,
+		       "no network interface has an IP address for control connections");
+		probe->out->device_count--;
+		return;
+	}
+	ib_nic_offer(dev->name, found->verbs_name, found->port, found->takes_inline,
+		     found->data_direct);
+	anynet_probe_verdict(probe->out, ANYNET_LINK_IB, dev->name, true, "%s, control on %s %s",
+			     found->verdict, dev->ifname, netif_addr_text(&dev->addr, addr));
+}
+
+/* What was found becomes NCCL's, with TCP standing by; the library stays open then. */
+static void offer_found(struct ib_probe *probe)
+{
+	struct netif_table table;
+
+	if (netif_read(&table) || ib_standby_find(probe->cfg, probe->out)) {
+		refuse(probe, "libibverbs", "the network interfaces cannot be listed");
+		netif_free(&table);
+		return;
+	}
+	ib_devices_sort(probe->cfg, probe->found, probe->found_count);
+	ib_nic_offer_start(probe->cfg, &probe->verbs);
+	for (int i = 0; i < probe->found_count; i++)
+		offer_port(probe, &table, i);
+	ib_standby_number(probe->out->device_count);
+	if (!probe->out->device_count)
+		ib_standby_drop();
+	netif_free(&table);
+}
+
+/* Open the user's library, or the first of the usual ones. A verdict for each that is there but
+ * does not do, and one if none is there. */
+static int open_library(struct ib_probe *probe)
+{
+	const char *files[] = { probe->cfg->ibverbs_lib, "libibverbs.so.1", "libibverbs.so" };
+	char why[ANYNET_REASON_BYTES], first_why[ANYNET_REASON_BYTES] = "";
+	int ret = -ENOENT;
+
+	for (size_t i = 0; i < ARRAY_SIZE(files) && ret; i++) {
+		if (!*files[i])
+			continue;
+		ret = verbs_open(files[i], &probe->verbs, why, sizeof(why));
+		if (ret == -ENOSYS || (ret && files[i] == probe->cfg->ibverbs_lib))
+			refuse(probe, "libibverbs", "%s", why);
+		else if (ret && !*first_why)
+			snprintf(first_why, sizeof(first_why), "%s", why);
+	}
+	if (ret && *first_why)
+		refuse(probe, "libibverbs", "%s", first_why);
+	return ret;
+}
+
+static void ib_probe(const struct anynet_config *cfg, struct anynet_probe *out)
+{
+	struct ib_probe probe = { .cfg = cfg, .out = out };
+
+	ib_nic_offer_start(cfg, NULL);
+	ib_standby_drop();
+	if (cfg->ib_disable) {
+		refuse(&probe, "libibverbs", "not opened: NCCL_IB_DISABLE=1");
+		return;
+	}
+	if (open_library(&probe))
+		return;
+	probe.found = calloc(PORTS_MAX, sizeof(*probe.found));
+	probe_devices(&probe);
+	if (probe.found_count)
+		offer_found(&probe);
+	free(probe.found);
+	verbs_close(&probe.verbs);
+}
+
+const struct anynet_transport anynet_ib_transport = {
+	.name = "IB",
+	.link = ANYNET_LINK_IB,
+	.probe = ib_probe,
+	.standby = ib_standby,
+};

@@ -1,0 +1,126 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* TCP devices beside IB devices; see ib_standby.h. */
+#include "device/ib_standby.h"
+
+#include <errno.h>
+#include <net/if.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "base/socket.h"
+#include "device/name_filter.h"
+
+static struct {
+	struct anynet_device devices[IB_STANDBY_MAX];
+	const struct anynet_device *list[IB_STANDBY_MAX];
+	int count;
+} standby;
+
+const struct anynet_device *const *ib_standby(int *count)
+{
+	*count = standby.count;
+	return standby.list;
+}
+
+void ib_standby_drop(void)
+{
+	standby.count = 0;
+}
+
+void ib_standby_number(int first)
+{
+	for (int i = 0; i < standby.count; i++)
+		standby.devices[i].index = first + i;
+}
+
+/* What the probe of TCP said, where "usable" would mean that NCCL gets it. */
+static void report(const struct anynet_probe *tcp, struct anynet_probe *probe)
+{
+	for (int i = 0; i < tcp->candidate_count; i++) {
+		const struct anynet_candidate *candidate = &tcp->candidates[i];
+
+		anynet_probe_verdict(probe, candidate->link, candidate->name, false, "%s%s",
+				     candidate->usable ? "stands by: " : "", candidate->reason);
+	}
+}
+
+int ib_standby_find(const struct anynet_config *cfg, struct anynet_probe *probe)
+{
+	struct anynet_probe *tcp = calloc(1, sizeof(*tcp));
+
+	standby.count = 0;
+	if (!tcp)
+		return -ENOMEM;
+	tcp->stands_by = true; /* when InfiniBand fails, so does IP over it */
+	anynet_tcp_transport.probe(cfg, tcp);
+	for (int i = 0; i < tcp->device_count && i < IB_STANDBY_MAX; i++) {
+		standby.devices[i] = tcp->devices[i];
+		standby.list[i] = &standby.devices[i];
+		standby.count++;
+	}
+	report(tcp, probe);
+	free(tcp);
+	return 0;
+}
+
+static const struct netif_link *find_link(const struct netif_table *table, unsigned ifindex)
+{
+	for (size_t i = 0; i < table->link_count; i++)
+		if (ifindex && table->links[i].index == ifindex)
+			return &table->links[i];
+	return NULL;
+}
+
+static bool is_link_local(const struct sockaddr_storage *addr)
+{
+	return addr->ss_family == AF_INET6 &&
+	       IN6_IS_ADDR_LINKLOCAL(&((const struct sockaddr_in6 *)addr)->sin6_addr);
+}
+
+/* An address of the interface: the wished one if it has that, else its first lasting one. */
+static const struct netif_addr *find_addr(const struct anynet_config *cfg,
+					  const struct netif_table *table, unsigned ifindex,
+					  const struct sockaddr_storage *wished)
+{
+	const struct netif_addr *found = NULL;
+
+	for (size_t i = 0; i < table->addr_count; i++) {
+		const struct netif_addr *addr = &table->addrs[i];
+
+		if (addr->ifindex != ifindex || is_link_local(&addr->addr) ||
+		    (cfg->socket_family != AF_UNSPEC && addr->addr.ss_family != cfg->socket_family))
+			continue;
+		if (socket_same_ip(&addr->addr, wished))
+			return addr;
+		if (!found || (found->fading && !addr->fading))
+			found = addr;
+	}
+	return found;
+}
+
+bool ib_standby_bind(const struct anynet_config *cfg, const struct netif_table *table,
+		     const struct gid *gid, struct anynet_device *dev)
+{
+	const struct netif_link *link = find_link(table, gid->ifindex);
+	const struct netif_addr *addr = NULL;
+	struct sockaddr_storage wished;
+
+	gid_addr(gid, &wished);
+	if (link && link->flags & IFF_UP && name_filter_pass(cfg->socket_ifname, link->name, -1))
+		addr = find_addr(cfg, table, link->index, &wished);
+	if (addr) {
+		dev->addr = addr->addr;
+		dev->ifindex = link->index;
+		snprintf(dev->ifname, sizeof(dev->ifname), "%s", link->name);
+		dev->copies_in_kernel = netif_copies(table, link);
+		return true;
+	}
+	if (!standby.count)
+		return false;
+	dev->addr = standby.devices[0].addr;
+	dev->ifindex = standby.devices[0].ifindex;
+	snprintf(dev->ifname, sizeof(dev->ifname), "%s", standby.devices[0].ifname);
+	dev->copies_in_kernel = standby.devices[0].copies_in_kernel;
+	return true;
+}

@@ -1,0 +1,112 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* Link events; see links.h. */
+#include "device/links.h"
+
+#include <errno.h>
+#include <linux/rtnetlink.h>
+#include <net/if.h>
+#include <stdatomic.h>
+#include <sys/socket.h>
+
+#include "base/fd.h"
+#include "device/nics.h"
+
+static int links_fd = -1;
+static _Atomic bool down[ANYNET_DEVICES_MAX], port_down[ANYNET_DEVICES_MAX];
+static _Atomic unsigned losses[ANYNET_DEVICES_MAX];
+
+int link_events_open(void)
+{
+	struct sockaddr_nl addr = { .nl_family = AF_NETLINK, .nl_groups = RTMGRP_LINK };
+
+	links_fd =
+		fd_note(socket(AF_NETLINK, SOCK_RAW | SOCK_CLOEXEC | SOCK_NONBLOCK, NETLINK_ROUTE));
+	if (links_fd < 0)
+		return links_fd;
+	if (bind(links_fd, (struct sockaddr *)&addr, sizeof(addr))) {
+		int err = -errno;
+
+		link_events_close();
+		return err;
+	}
+	return links_fd;
+}
+
+void link_events_close(void)
+{
+	fd_close(&links_fd);
+	for (int i = 0; i < ANYNET_DEVICES_MAX; i++)
+		atomic_store(&down[i], false);
+}
+
+static bool take_link(const struct ifinfomsg *info, bool removed)
+{
+	bool now = removed || !(info->ifi_flags & IFF_UP) || !(info->ifi_flags & IFF_RUNNING),
+	     changed = false;
+	const struct anynet_device *dev;
+
+	for (int i = 0; i < ANYNET_DEVICES_MAX && (dev = nic_at(i)); i++)
+		if (dev->ifindex == (unsigned)info->ifi_index &&
+		    atomic_exchange(&down[i], now) != now) {
+			atomic_fetch_add(&losses[i], now);
+			changed = true;
+		}
+	return changed;
+}
+
+static bool take_messages(const char *buf, size_t bytes)
+{
+	const struct nlmsghdr *msg;
+	bool changed = false;
+
+	for (size_t at = 0; at + sizeof(*msg) <= bytes; at += NLMSG_ALIGN(msg->nlmsg_len)) {
+		msg = (const void *)(buf + at);
+		if (msg->nlmsg_len < sizeof(*msg) || msg->nlmsg_len > bytes - at)
+			break;
+		if ((msg->nlmsg_type == RTM_NEWLINK || msg->nlmsg_type == RTM_DELLINK) &&
+		    msg->nlmsg_len >= NLMSG_LENGTH(sizeof(struct ifinfomsg)))
+			changed |= take_link(NLMSG_DATA(msg), msg->nlmsg_type == RTM_DELLINK);
+	}
+	return changed;
+}
+
+bool link_events_read(void)
+{
+	_Alignas(struct nlmsghdr) char buf[8192];
+	bool changed = false;
+	ssize_t n;
+
+	while ((n = recv(links_fd, buf, sizeof(buf), 0)) > 0 || (n < 0 && errno == ENOBUFS)) {
+		/* Events were lost: forget what may be wrong, silence will tell. */
+		for (int i = 0; n < 0 && i < ANYNET_DEVICES_MAX; i++)
+			changed |= atomic_exchange(&down[i], false);
+		changed |= n > 0 && take_messages(buf, (size_t)n);
+	}
+	return changed;
+}
+
+static bool is_listed(const struct anynet_device *dev)
+{
+	return dev->index >= 0 && dev->index < ANYNET_DEVICES_MAX;
+}
+
+bool link_is_down(const struct anynet_device *dev)
+{
+	return is_listed(dev) && atomic_load(&down[dev->index]);
+}
+
+void link_set_port(const struct anynet_device *dev, bool lost)
+{
+	if (is_listed(dev) && atomic_exchange(&port_down[dev->index], lost) != lost)
+		atomic_fetch_add(&losses[dev->index], lost);
+}
+
+bool link_port_is_down(const struct anynet_device *dev)
+{
+	return is_listed(dev) && atomic_load(&port_down[dev->index]);
+}
+
+unsigned link_losses(const struct anynet_device *dev)
+{
+	return is_listed(dev) ? atomic_load(&losses[dev->index]) : 0;
+}

@@ -1,0 +1,467 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* Which network interfaces to use; see netif.h. docs/settings.md tells the rules to users. */
+#include "device/netif.h"
+
+#include <arpa/inet.h>
+#include <limits.h>
+#include <net/if.h>
+#include <net/if_arp.h>
+#include <netinet/in.h>
+#include <stdarg.h>
+#include <stdio.h>
+#include <string.h>
+
+#include <nccl_net/util.h>
+
+#include "base/subnet.h"
+#include "device/name_filter.h"
+
+#define STACK_MAX  8  /* a VLAN on a VLAN …; a loop must end */
+#define SLOW_RATIO 10 /* a NIC this many times slower than another is for management */
+
+/* What the kernel's link kinds are worth. Kinds that are not here count as tunnels. */
+static const struct kind {
+	const char *name;
+	enum netif_class class;
+	bool copies;  /* hands packets to a local receiver, or makes new ones */
+	bool stacked; /* shares the wire of the link below */
+} kinds[] = {
+	{ .name = "bond", .class = NETIF_REAL },
+	{ .name = "team", .class = NETIF_REAL },
+	{ .name = "vlan", .class = NETIF_REAL, .stacked = true },
+	{ .name = "ipoib", .class = NETIF_REAL, .stacked = true },
+	{ .name = "macsec", .class = NETIF_REAL, .copies = true, .stacked = true },
+	{ .name = "dsa", .class = NETIF_REAL },
+	{ .name = "macvlan", .class = NETIF_CONTAINER, .stacked = true },
+	{ .name = "macvtap", .class = NETIF_CONTAINER, .stacked = true },
+	{ .name = "ipvlan", .class = NETIF_CONTAINER, .stacked = true },
+	{ .name = "ipvtap", .class = NETIF_CONTAINER, .stacked = true },
+	{ .name = "veth", .class = NETIF_CONTAINER, .copies = true },
+	{ .name = "netkit", .class = NETIF_CONTAINER, .copies = true },
+	{ .name = "openvswitch", .class = NETIF_CONTAINER },
+	{ .name = "netdevsim", .class = NETIF_CONTAINER, .copies = true },
+	{ .name = "bridge", .class = NETIF_LOCAL, .copies = true }, /* unless it has a NIC */
+	{ .name = "dummy", .class = NETIF_LOCAL, .copies = true },
+	{ .name = "ifb", .class = NETIF_LOCAL, .copies = true },
+	{ .name = "vrf", .class = NETIF_LOCAL, .copies = true },
+	{ .name = "nlmon", .class = NETIF_LOCAL, .copies = true },
+};
+
+static const struct kind unknown_kind = { .name = "", .class = NETIF_TUNNEL, .copies = true };
+static const struct kind nic_kind = { .name = "", .class = NETIF_REAL };
+
+/* Virtual interfaces whose drivers do not tell the kernel their kind, by the names they get. */
+static const char *const virtual_names[] = {
+	"docker", "virbr", "br-", "veth", "cni", "flannel", "cali", "vmnet", "vboxnet", "lxcbr",
+};
+
+static bool has_virtual_name(const char *name)
+{
+	for (size_t i = 0; i < ARRAY_SIZE(virtual_names); i++) {
+		if (!strncmp(name, virtual_names[i], strlen(virtual_names[i])))
+			return true;
+	}
+	return false;
+}
+
+static const struct kind *link_kind(const struct netif_link *link)
+{
+	for (size_t i = 0; *link->kind && i < ARRAY_SIZE(kinds); i++) {
+		if (!strcmp(link->kind, kinds[i].name))
+			return &kinds[i];
+	}
+	if (*link->kind)
+		return &unknown_kind;
+	return link->type == ARPHRD_ETHER || link->type == ARPHRD_INFINIBAND ? &nic_kind
+									     : &unknown_kind;
+}
+
+static bool has_nic_as_port(const struct netif_table *table, const struct netif_link *bridge)
+{
+	for (size_t i = 0; i < table->link_count; i++) {
+		const struct netif_link *link = &table->links[i];
+
+		if (link->master == bridge->index && link_kind(link)->class == NETIF_REAL &&
+		    !has_virtual_name(link->name))
+			return true;
+	}
+	return false;
+}
+
+static enum netif_class link_class(const struct netif_table *table, const struct netif_link *link)
+{
+	const struct kind *kind = link_kind(link);
+
+	if (link->flags & IFF_LOOPBACK)
+		return NETIF_LOOPBACK;
+	if (!strcmp(kind->name, "bridge") && has_nic_as_port(table, link))
+		return NETIF_REAL;
+	/* A tap carries Ethernet frames for somebody, as in a sandboxed container; a tun is a VPN. */
+	if (!strcmp(link->kind, "tun") && link->type == ARPHRD_ETHER)
+		return NETIF_CONTAINER;
+	if (!*link->kind && has_virtual_name(link->name))
+		return NETIF_LOCAL;
+	return kind->class;
+}
+
+bool netif_copies(const struct netif_table *table, const struct netif_link *link)
+{
+	if (link->flags & IFF_LOOPBACK || (!*link->kind && has_virtual_name(link->name)))
+		return true;
+	if (!strcmp(link->kind, "bridge"))
+		return !has_nic_as_port(table, link);
+	return link_kind(link)->copies;
+}
+
+const char *netif_addr_text(const struct sockaddr_storage *addr, char *buf)
+{
+	const struct sockaddr_in *v4 = (const void *)addr;
+	const struct sockaddr_in6 *v6 = (const void *)addr;
+
+	if (!inet_ntop(addr->ss_family,
+		       addr->ss_family == AF_INET ? (const void *)&v4->sin_addr : &v6->sin6_addr,
+		       buf, INET6_ADDRSTRLEN))
+		snprintf(buf, INET6_ADDRSTRLEN, "?");
+	return buf;
+}
+
+/* The less, the better an address is for connections between hosts. */
+enum addr_rank {
+	ADDR_GOOD,
+	ADDR_FADING,
+	ADDR_AUTOIP,
+	ADDR_LAST_RESORT,
+	ADDR_NEVER
+};
+
+static enum addr_rank addr_rank(const struct netif_addr *addr)
+{
+	const struct sockaddr_in *v4 = (const void *)&addr->addr;
+	const struct sockaddr_in6 *v6 = (const void *)&addr->addr;
+
+	if (addr->addr.ss_family == AF_INET) {
+		uint32_t ip = ntohl(v4->sin_addr.s_addr);
+
+		if (ip == INADDR_ANY || IN_MULTICAST(ip))
+			return ADDR_NEVER;
+		if (ip >> 16 == 0xa9fe) /* 169.254: nobody gave it an address */
+			return ADDR_AUTOIP;
+		return addr->fading ? ADDR_FADING : ADDR_GOOD;
+	}
+	if (IN6_IS_ADDR_UNSPECIFIED(&v6->sin6_addr) || IN6_IS_ADDR_MULTICAST(&v6->sin6_addr) ||
+	    IN6_IS_ADDR_V4MAPPED(&v6->sin6_addr))
+		return ADDR_NEVER;
+	/* A link-local address says nothing without the number of an interface, which is another on
+	 * the peer's host. */
+	if (IN6_IS_ADDR_LINKLOCAL(&v6->sin6_addr) || IN6_IS_ADDR_LOOPBACK(&v6->sin6_addr))
+		return ADDR_LAST_RESORT;
+	return addr->fading ? ADDR_FADING : ADDR_GOOD;
+}
+
+/* The address of `link` to use; IPv4 before IPv6, then the kernel's order. */
+static const struct netif_addr *best_addr(const struct netif_table *table,
+					  const struct netif_link *link, int family,
+					  enum addr_rank worst)
+{
+	const struct netif_addr *best = NULL;
+	int best_rank = INT_MAX;
+
+	for (size_t i = 0; i < table->addr_count; i++) {
+		const struct netif_addr *addr = &table->addrs[i];
+		enum addr_rank rank = addr_rank(addr);
+		int score = (int)rank * 2 + (addr->addr.ss_family == AF_INET6);
+
+		if (addr->ifindex != link->index || rank > worst || score >= best_rank)
+			continue;
+		if (family != AF_UNSPEC && addr->addr.ss_family != family)
+			continue;
+		best = addr;
+		best_rank = score;
+	}
+	return best;
+}
+
+/* One try at honouring the settings. */
+struct choosing {
+	const struct netif_table *table;
+	struct netif_verdict *verdicts;
+	const char *ifname; /* filter, or "" */
+	int family;
+};
+
+static void refuse(struct netif_verdict *verdict, const char *fmt, ...) ANYNET_PRINTF(2, 3);
+
+static void refuse(struct netif_verdict *verdict, const char *fmt, ...)
+{
+	va_list args;
+
+	verdict->chosen = false;
+	va_start(args, fmt);
+	vsnprintf(verdict->reason, sizeof(verdict->reason), fmt, args);
+	va_end(args);
+}
+
+/* Whether the user has named the interfaces, which then are taken as they are. */
+static bool names_are_given(const struct choosing *choosing)
+{
+	return *choosing->ifname && !name_filter_excludes(choosing->ifname);
+}
+
+static const char *family_text(int family)
+{
+	return family == AF_INET ? "IPv4" : family == AF_INET6 ? "IPv6" : "IP";
+}
+
+static void judge_link(const struct choosing *choosing, const struct netif_link *link,
+		       struct netif_verdict *verdict)
+{
+	bool forced = name_filter_names(choosing->ifname, link->name);
+	bool last_resort = forced || link->flags & IFF_LOOPBACK;
+
+	*verdict = (struct netif_verdict){ .chosen = true };
+	verdict->class = link_class(choosing->table, link);
+	verdict->addr = best_addr(choosing->table, link, choosing->family,
+				  last_resort ? ADDR_LAST_RESORT : ADDR_AUTOIP);
+	if (verdict->addr && addr_rank(verdict->addr) == ADDR_AUTOIP &&
+	    verdict->class < NETIF_LOCAL)
+		verdict->class = NETIF_LOCAL;
+	if (!name_filter_pass(choosing->ifname, link->name, -1))
+		refuse(verdict, "filtered by NCCL_SOCKET_IFNAME=%s", choosing->ifname);
+	else if (!(link->flags & IFF_UP))
+		refuse(verdict, "is down");
+	else if (!(link->flags & IFF_RUNNING))
+		refuse(verdict, "has no carrier");
+	else if (!verdict->addr && choosing->family != AF_INET &&
+		 best_addr(choosing->table, link, AF_INET6, ADDR_LAST_RESORT))
+		refuse(verdict, "has only a link-local IPv6 address");
+	else if (!verdict->addr)
+		refuse(verdict, "has no %s address", family_text(choosing->family));
+}
+
+/* Returns the best class among those that passed; > NETIF_LOOPBACK = none did. */
+static int judge(const struct choosing *choosing)
+{
+	int best = NETIF_LOOPBACK + 1;
+
+	for (size_t i = 0; i < choosing->table->link_count; i++) {
+		struct netif_verdict *verdict = &choosing->verdicts[i];
+
+		judge_link(choosing, &choosing->table->links[i], verdict);
+		if (verdict->chosen && (int)verdict->class < best)
+			best = (int)verdict->class;
+	}
+	return best;
+}
+
+/* Without a prefix the subnet is an address in an interface's network. */
+static bool in_subnet(const struct subnet *subnet, const struct netif_addr *addr)
+{
+	int prefix = subnet->prefix >= 0 ? subnet->prefix : addr->prefix;
+
+	return subnet_holds(subnet, prefix, &addr->addr);
+}
+
+static const struct netif_addr *addr_in_subnet(const struct netif_table *table, unsigned ifindex,
+					       const struct subnet *subnet)
+{
+	for (size_t i = 0; i < table->addr_count; i++) {
+		const struct netif_addr *addr = &table->addrs[i];
+
+		if (addr->ifindex == ifindex && addr_rank(addr) <= ADDR_AUTOIP &&
+		    in_subnet(subnet, addr))
+			return addr;
+	}
+	return NULL;
+}
+
+/* Keep those in the network, if there are any; their address in it is the one to use. */
+static void keep_subnet(const struct choosing *choosing, const char *text,
+			struct netif_notes *notes)
+{
+	const struct netif_table *table = choosing->table;
+	struct subnet subnet;
+	bool found = false;
+
+	if (!subnet_parse(text, strlen(text), &subnet))
+		return;
+	for (size_t i = 0; i < table->link_count; i++)
+		found |= choosing->verdicts[i].chosen &&
+			 addr_in_subnet(table, table->links[i].index, &subnet);
+	if (!found) {
+		snprintf(notes->subnet, sizeof(notes->subnet),
+			 "no interface is in that network; chosen without it");
+		return;
+	}
+	for (size_t i = 0; i < table->link_count; i++) {
+		struct netif_verdict *verdict = &choosing->verdicts[i];
+		const struct netif_addr *addr;
+
+		if (!verdict->chosen)
+			continue;
+		addr = addr_in_subnet(table, table->links[i].index, &subnet);
+		if (addr)
+			verdict->addr = addr;
+		else
+			refuse(verdict, "is not in the network of %s", text);
+	}
+}
+
+static const char *class_text(const struct netif_link *link, const struct netif_verdict *verdict)
+{
+	if (verdict->class == NETIF_LOOPBACK)
+		return "the loopback interface";
+	if (verdict->addr && addr_rank(verdict->addr) == ADDR_AUTOIP)
+		return "one with a 169.254 address";
+	return *link->kind ? link->kind : "a virtual interface";
+}
+
+static void keep_best_class(const struct choosing *choosing)
+{
+	const struct netif_table *table = choosing->table;
+	size_t best = table->link_count;
+
+	for (size_t i = 0; i < table->link_count; i++) {
+		if (choosing->verdicts[i].chosen &&
+		    (best == table->link_count ||
+		     choosing->verdicts[i].class < choosing->verdicts[best].class))
+			best = i;
+	}
+	for (size_t i = 0; i < table->link_count; i++) {
+		struct netif_verdict *verdict = &choosing->verdicts[i];
+
+		if (verdict->chosen && verdict->class > choosing->verdicts[best].class)
+			refuse(verdict, "%s is preferred to %s", table->links[best].name,
+			       class_text(&table->links[i], verdict));
+	}
+}
+
+/* Beside a 100 Gb/s NIC, the 1 Gb/s port on the board is for management. */
+static void drop_slow(const struct choosing *choosing)
+{
+	const struct netif_table *table = choosing->table;
+	const struct netif_link *fastest = NULL;
+
+	for (size_t i = 0; i < table->link_count; i++) {
+		if (choosing->verdicts[i].chosen &&
+		    (!fastest || table->links[i].speed_mbps > fastest->speed_mbps))
+			fastest = &table->links[i];
+	}
+	for (size_t i = 0; i < table->link_count; i++) {
+		int speed = table->links[i].speed_mbps;
+
+		if (choosing->verdicts[i].chosen && speed > 0 &&
+		    speed <= fastest->speed_mbps / SLOW_RATIO)
+			refuse(&choosing->verdicts[i], "%d Mb/s, where %s has %d", speed,
+			       fastest->name, fastest->speed_mbps);
+	}
+}
+
+static const struct netif_link *link_below(const struct netif_table *table,
+					   const struct netif_link *link)
+{
+	for (size_t i = 0; link_kind(link)->stacked && link->lower && i < table->link_count; i++) {
+		if (table->links[i].index == link->lower)
+			return &table->links[i];
+	}
+	return NULL;
+}
+
+/* The link at the bottom of a stack, and how deep it lies. */
+static const struct netif_link *wire_of(const struct netif_table *table,
+					const struct netif_link *link, int *depth)
+{
+	const struct netif_link *below = link_below(table, link);
+
+	for (*depth = 0; below && *depth < STACK_MAX; (*depth)++) {
+		link = below;
+		below = link_below(table, link);
+	}
+	return link;
+}
+
+/* NCCL would count the bandwidth of two interfaces on one wire twice: keep the lower one. */
+static void keep_one_per_wire(const struct choosing *choosing)
+{
+	const struct netif_table *table = choosing->table;
+
+	for (size_t i = 0; i < table->link_count; i++) {
+		int depth, other_depth;
+		const struct netif_link *wire = wire_of(table, &table->links[i], &depth);
+
+		for (size_t j = 0; j < table->link_count && choosing->verdicts[i].chosen; j++) {
+			if (j == i || !choosing->verdicts[j].chosen ||
+			    wire_of(table, &table->links[j], &other_depth) != wire)
+				continue;
+			if (other_depth < depth || (other_depth == depth && j < i))
+				refuse(&choosing->verdicts[i], "shares the wire of %s",
+				       table->links[j].name);
+		}
+	}
+}
+
+/*
+ * Settings that leave nothing but loopback are given up, the family first: an address of the other
+ * family still reaches other hosts. Returns false if there is no interface at all.
+ */
+static bool judge_with_fallbacks(struct choosing *choosing, const struct anynet_config *cfg)
+{
+	for (int worst = NETIF_LOCAL; worst <= NETIF_LOOPBACK; worst++) {
+		for (int relaxed = 0; relaxed < 4; relaxed++) {
+			choosing->family = relaxed & 1 ? AF_UNSPEC : cfg->socket_family;
+			choosing->ifname = relaxed & 2 ? "" : cfg->socket_ifname;
+			int best = judge(choosing);
+
+			if (best <= worst || (best == NETIF_LOOPBACK && names_are_given(choosing)))
+				return true;
+		}
+	}
+	return false;
+}
+
+void netif_choose(const struct netif_table *table, const struct anynet_config *cfg,
+		  struct netif_verdict *verdicts, struct netif_notes *notes)
+{
+	struct choosing choosing = { .table = table, .verdicts = verdicts };
+
+	*notes = (struct netif_notes){ .ifname = "" };
+	if (!judge_with_fallbacks(&choosing, cfg))
+		return;
+	if (*cfg->socket_ifname && !*choosing.ifname)
+		snprintf(notes->ifname, sizeof(notes->ifname),
+			 "'%.100s' leaves no interface that is up with an address; ignored",
+			 cfg->socket_ifname);
+	if (cfg->socket_family != choosing.family)
+		snprintf(notes->family, sizeof(notes->family),
+			 "no interface has an %s address to use; ignored",
+			 family_text(cfg->socket_family));
+	if (names_are_given(&choosing))
+		return;
+	if (!*cfg->socket_ifname && *cfg->socket_subnet)
+		keep_subnet(&choosing, cfg->socket_subnet, notes);
+	keep_best_class(&choosing);
+	drop_slow(&choosing);
+	keep_one_per_wire(&choosing);
+}
+
+static bool is_ipoib(const struct netif_link *link)
+{
+	return link->type == ARPHRD_INFINIBAND || !strcmp(link->kind, "ipoib");
+}
+
+void netif_prefer_ipoib(const struct netif_table *table, const struct anynet_config *cfg,
+			struct netif_verdict *verdicts)
+{
+	size_t first = 0;
+
+	while (first < table->link_count &&
+	       !(verdicts[first].chosen && is_ipoib(&table->links[first])))
+		first++;
+	if (first == table->link_count || *cfg->socket_subnet ||
+	    (*cfg->socket_ifname && !name_filter_excludes(cfg->socket_ifname)))
+		return;
+	for (size_t i = 0; i < table->link_count; i++)
+		if (verdicts[i].chosen && !is_ipoib(&table->links[i]))
+			refuse(&verdicts[i],
+			       "%s is IP over InfiniBand, which is used alone, as by NCCL",
+			       table->links[first].name);
+}

@@ -1,0 +1,295 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* Reads the table of interfaces from the kernel over rtnetlink; see netif.h. */
+#include "device/netif.h"
+
+#include <errno.h>
+#include <linux/if_addr.h>
+#include <linux/if_link.h>
+#include <linux/netlink.h>
+#include <linux/rtnetlink.h>
+#include <net/if_arp.h>
+#include <netinet/in.h>
+#include <stdint.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/time.h>
+#include <unistd.h>
+
+#include <nccl_net/util.h>
+
+#include "device/sysfs.h"
+
+#define DUMP_BYTES   (64 * 1024) /* the kernel fills at most 32 KiB at a time */
+#define DUMP_TRIES   5           /* a dump is repeated when the table changed meanwhile */
+#define DUMP_TIMEOUT 5           /* seconds; the kernel answers at once */
+
+/* Attributes of one message by type; those after `max` are not looked at. */
+static void parse_attributes(const struct rtattr **attrs, unsigned short max,
+			     const struct rtattr *attr, size_t bytes)
+{
+	memset(attrs, 0, (max + 1u) * sizeof(*attrs));
+	while (bytes >= sizeof(*attr) && attr->rta_len >= sizeof(*attr) && attr->rta_len <= bytes) {
+		unsigned short type = (unsigned short)(attr->rta_type & (unsigned)NLA_TYPE_MASK);
+		size_t step = RTA_ALIGN(attr->rta_len);
+
+		if (type <= max)
+			attrs[type] = attr;
+		if (step >= bytes)
+			return;
+		bytes -= step;
+		attr = (const void *)((const char *)attr + step);
+	}
+}
+
+static const void *attribute_data(const struct rtattr *attr)
+{
+	return (const char *)attr + RTA_LENGTH(0);
+}
+
+static size_t attribute_bytes(const struct rtattr *attr)
+{
+	return attr->rta_len - RTA_LENGTH(0);
+}
+
+static uint32_t attribute_u32(const struct rtattr *attr)
+{
+	uint32_t value = 0;
+
+	if (attr && attribute_bytes(attr) >= sizeof(value))
+		memcpy(&value, attribute_data(attr), sizeof(value));
+	return value;
+}
+
+static void attribute_text(const struct rtattr *attr, char *text, size_t bytes)
+{
+	size_t length = attr ? strnlen(attribute_data(attr), attribute_bytes(attr)) : 0;
+
+	if (length >= bytes)
+		length = bytes - 1;
+	if (length)
+		memcpy(text, attribute_data(attr), length);
+	text[length] = 0;
+}
+
+/* One more entry at the end of an array. NULL: no memory. */
+static void *append(void **array, size_t *count, size_t entry_bytes)
+{
+	char *more = reallocarray(*array, *count + 1, entry_bytes);
+
+	if (!more)
+		return NULL;
+	*array = more;
+	return memset(more + (*count)++ * entry_bytes, 0, entry_bytes);
+}
+
+static int take_link(struct netif_table *table, const struct nlmsghdr *header)
+{
+	const struct ifinfomsg *info = (const void *)((const char *)header + NLMSG_HDRLEN);
+	const struct rtattr *attrs[IFLA_LINK_NETNSID + 1];
+	const struct rtattr *info_attrs[IFLA_INFO_KIND + 1] = { NULL };
+	void *links = table->links;
+	struct netif_link *link;
+
+	if (header->nlmsg_len < NLMSG_LENGTH(sizeof(*info)))
+		return -EBADMSG;
+	parse_attributes(attrs, IFLA_LINK_NETNSID, (const void *)(info + 1),
+			 header->nlmsg_len - NLMSG_LENGTH(sizeof(*info)));
+	link = append(&links, &table->link_count, sizeof(*link));
+	if (!link)
+		return -ENOMEM;
+	table->links = links;
+	link->index = (unsigned)info->ifi_index;
+	link->flags = info->ifi_flags;
+	link->type = info->ifi_type;
+	link->master = attribute_u32(attrs[IFLA_MASTER]);
+	if (!attrs[IFLA_LINK_NETNSID]) /* else it is a number in another namespace */
+		link->lower = attribute_u32(attrs[IFLA_LINK]);
+	if (link->lower == link->index)
+		link->lower = 0; /* how tunnels without a device below are reported */
+	attribute_text(attrs[IFLA_IFNAME], link->name, sizeof(link->name));
+	if (attrs[IFLA_LINKINFO])
+		parse_attributes(info_attrs, IFLA_INFO_KIND, attribute_data(attrs[IFLA_LINKINFO]),
+				 attribute_bytes(attrs[IFLA_LINKINFO]));
+	attribute_text(info_attrs[IFLA_INFO_KIND], link->kind, sizeof(link->kind));
+	return 0;
+}
+
+static void set_addr(struct netif_addr *entry, unsigned char family, const struct rtattr *attr)
+{
+	struct sockaddr_in *v4 = (void *)&entry->addr;
+	struct sockaddr_in6 *v6 = (void *)&entry->addr;
+
+	entry->addr.ss_family = family;
+	if (family == AF_INET) {
+		memcpy(&v4->sin_addr, attribute_data(attr), sizeof(v4->sin_addr));
+		return;
+	}
+	memcpy(&v6->sin6_addr, attribute_data(attr), sizeof(v6->sin6_addr));
+	if (IN6_IS_ADDR_LINKLOCAL(&v6->sin6_addr))
+		v6->sin6_scope_id = entry->ifindex;
+}
+
+static int take_addr(struct netif_table *table, const struct nlmsghdr *header)
+{
+	const struct ifaddrmsg *info = (const void *)((const char *)header + NLMSG_HDRLEN);
+	const struct rtattr *attrs[IFA_FLAGS + 1], *address;
+	void *addrs = table->addrs;
+	struct netif_addr *entry;
+	uint32_t flags;
+	size_t bytes;
+
+	if (header->nlmsg_len < NLMSG_LENGTH(sizeof(*info)))
+		return -EBADMSG;
+	parse_attributes(attrs, IFA_FLAGS, (const void *)(info + 1),
+			 header->nlmsg_len - NLMSG_LENGTH(sizeof(*info)));
+	/* On a point-to-point link IFA_ADDRESS is the other end. */
+	address = attrs[IFA_LOCAL] ? attrs[IFA_LOCAL] : attrs[IFA_ADDRESS];
+	bytes = info->ifa_family == AF_INET    ? sizeof(struct in_addr)
+		: info->ifa_family == AF_INET6 ? sizeof(struct in6_addr)
+					       : 0;
+	if (!bytes || !address || attribute_bytes(address) < bytes)
+		return 0;
+	flags = attrs[IFA_FLAGS] ? attribute_u32(attrs[IFA_FLAGS]) : info->ifa_flags;
+	/* Another host has it, or the kernel is still asking: no socket can be bound to it. */
+	if (flags & IFA_F_DADFAILED || (flags & IFA_F_TENTATIVE && !(flags & IFA_F_OPTIMISTIC)))
+		return 0;
+	entry = append(&addrs, &table->addr_count, sizeof(*entry));
+	if (!entry)
+		return -ENOMEM;
+	table->addrs = addrs;
+	entry->ifindex = info->ifa_index;
+	entry->prefix = info->ifa_prefixlen;
+	/* IFA_F_TEMPORARY has the value of IFA_F_SECONDARY, which IPv4 uses for something else. */
+	entry->fading = flags & IFA_F_DEPRECATED ||
+			(info->ifa_family == AF_INET6 && flags & IFA_F_TEMPORARY);
+	set_addr(entry, info->ifa_family, address);
+	return 0;
+}
+
+static int send_request(int fd, unsigned short type, uint32_t seq)
+{
+	struct {
+		struct nlmsghdr header;
+		struct rtgenmsg body;
+	} request = {
+		.header = {
+			.nlmsg_len = NLMSG_LENGTH(sizeof(request.body)),
+			.nlmsg_type = type,
+			.nlmsg_flags = NLM_F_REQUEST | NLM_F_DUMP,
+			.nlmsg_seq = seq,
+		},
+		.body.rtgen_family = AF_UNSPEC,
+	};
+	struct sockaddr_nl kernel = { .nl_family = AF_NETLINK };
+
+	if (sendto(fd, &request, request.header.nlmsg_len, 0, (void *)&kernel, sizeof(kernel)) < 0)
+		return -errno;
+	return 0;
+}
+
+static int take_error(const struct nlmsghdr *header)
+{
+	const struct nlmsgerr *error = (const void *)((const char *)header + NLMSG_HDRLEN);
+
+	if (header->nlmsg_len < NLMSG_LENGTH(sizeof(*error)) || error->error >= 0)
+		return -EBADMSG;
+	return error->error;
+}
+
+/* The messages of one datagram. 1 = that was the end; 0 = there is more; -EINTR = try again. */
+static int take_messages(struct netif_table *table, const char *data, size_t bytes, uint32_t seq)
+{
+	bool interrupted = false;
+	int ret = 0;
+
+	while (!ret && bytes >= sizeof(struct nlmsghdr)) {
+		const struct nlmsghdr *header = (const void *)data;
+		size_t step = NLMSG_ALIGN((size_t)header->nlmsg_len);
+
+		if (header->nlmsg_len < sizeof(*header) || header->nlmsg_len > bytes)
+			return -EBADMSG;
+		data += anynet_min(step, bytes);
+		bytes -= anynet_min(step, bytes);
+		if (header->nlmsg_seq != seq)
+			continue;
+		interrupted |= (header->nlmsg_flags & NLM_F_DUMP_INTR) != 0;
+		if (header->nlmsg_type == RTM_NEWLINK)
+			ret = take_link(table, header);
+		else if (header->nlmsg_type == RTM_NEWADDR)
+			ret = take_addr(table, header);
+		else if (header->nlmsg_type == NLMSG_DONE)
+			ret = 1;
+		else if (header->nlmsg_type == NLMSG_ERROR)
+			ret = take_error(header);
+	}
+	return interrupted && ret >= 0 ? -EINTR : ret;
+}
+
+static int dump(int fd, unsigned short type, uint32_t seq, char *buf, struct netif_table *table)
+{
+	int ret = send_request(fd, type, seq);
+
+	while (!ret) {
+		ssize_t bytes = recv(fd, buf, DUMP_BYTES, MSG_TRUNC);
+
+		if (bytes < 0 && errno == EINTR)
+			continue;
+		if (bytes < 0)
+			return errno == EAGAIN ? -ETIMEDOUT : -errno;
+		if (bytes > DUMP_BYTES)
+			return -EMSGSIZE;
+		ret = take_messages(table, buf, (size_t)bytes, seq);
+	}
+	return ret < 0 ? ret : 0;
+}
+
+/* One consistent picture, or -EINTR. */
+static int read_once(char *buf, struct netif_table *table)
+{
+	struct timeval timeout = { .tv_sec = DUMP_TIMEOUT };
+	int fd = socket(AF_NETLINK, SOCK_RAW | SOCK_CLOEXEC, NETLINK_ROUTE);
+	int ret;
+
+	if (fd < 0)
+		return -errno;
+	setsockopt(fd, SOL_SOCKET, SO_RCVTIMEO, &timeout, sizeof(timeout));
+	ret = dump(fd, RTM_GETLINK, 1, buf, table);
+	if (!ret)
+		ret = dump(fd, RTM_GETADDR, 2, buf, table);
+	close(fd);
+	return ret;
+}
+
+static int by_name(const void *a, const void *b)
+{
+	const struct netif_link *left = a, *right = b;
+
+	return strverscmp(left->name, right->name);
+}
+
+int netif_read(struct netif_table *table)
+{
+	char *buf = malloc(DUMP_BYTES);
+	int ret = -EINTR;
+
+	*table = (struct netif_table){ 0 };
+	if (!buf)
+		return -ENOMEM;
+	for (int i = 0; i < DUMP_TRIES && ret == -EINTR; i++) {
+		netif_free(table);
+		ret = read_once(buf, table);
+	}
+	free(buf);
+	if (table->link_count)
+		qsort(table->links, table->link_count, sizeof(*table->links), by_name);
+	for (size_t i = 0; i < table->link_count; i++)
+		table->links[i].speed_mbps = sysfs_net_speed(ANYNET_SYSFS, table->links[i].name);
+	return ret;
+}
+
+void netif_free(struct netif_table *table)
+{
+	free(table->links);
+	free(table->addrs);
+	*table = (struct netif_table){ 0 };
+}

@@ -1,0 +1,149 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* The devices of this process, and which of them a comm uses; see nics.h. */
+#include "device/nics.h"
+
+#include <string.h>
+
+#include <nccl_net/util.h>
+#include <nccl_net/wire.h>
+
+#include "base/socket.h"
+
+/* Automatic choices. One stream carries 10-20 Gb/s on a server core; several also get past per-flow caps. */
+#define RAILS_2_FROM_MBPS  25000
+#define RAILS_4_FROM_MBPS  100000
+
+/* Connections of a comm over all its NICs, if nothing is set: more streams than that only cost descriptors. */
+#define RAILS_MAX_AUTO 8
+
+#define STANDBY_MIN 2 /* of an IB comm's paths, for TCP */
+
+const struct anynet_device *nic_at(int index)
+{
+	const struct anynet_device *const *others;
+	int standby;
+
+	if (index < anynet_net.device_count)
+		return &anynet_net.devices[index];
+	others = anynet_ib_transport.standby(&standby);
+	index -= anynet_net.device_count;
+	return index < standby ? others[index] : NULL;
+}
+
+const struct anynet_device *nic_with_addr(const struct sockaddr_storage *addr)
+{
+	const struct anynet_device *dev;
+
+	for (int i = 0; (dev = nic_at(i)); i++)
+		if (socket_same_ip(&dev->addr, addr))
+			return dev;
+	return NULL;
+}
+
+static bool has(const struct anynet_device *const *set, int count, const struct anynet_device *dev)
+{
+	for (int i = 0; i < count; i++)
+		if (set[i] == dev)
+			return true;
+	return false;
+}
+
+static bool has_addr(const struct anynet_device *const *set, int count,
+		     const struct anynet_device *dev)
+{
+	for (int i = 0; i < count; i++)
+		if (socket_same_ip(&set[i]->addr, &dev->addr))
+			return true;
+	return false;
+}
+
+/* Behind the ports of an IB device: others of its kind, each with a link of its own to be had, and TCP. */
+static int add_ways_round(const struct anynet_device **set, int count, int max)
+{
+	const struct anynet_device *other;
+	int first = set[0]->index, ports = max - STANDBY_MIN;
+
+	for (int i = 1; i < anynet_net.device_count && count < ports; i++) {
+		other = nic_at((first + i) % anynet_net.device_count);
+		if (other->link == set[0]->link && !has(set, count, other))
+			set[count++] = other;
+	}
+	for (int i = anynet_net.device_count; count < max && (other = nic_at(i)); i++)
+		if (!has_addr(set, count, other))
+			set[count++] = other;
+	return count;
+}
+
+/* May a comm of one TCP device spread over the other? */
+static bool is_equal(const struct anynet_device *dev, const struct anynet_device *other)
+{
+	return other->link == dev->link && other->speed_mbps == anynet_member(dev, 0)->speed_mbps &&
+	       other->addr.ss_family == dev->addr.ss_family && strcmp(other->ifname, "lo");
+}
+
+int nic_stripe(const struct anynet_device *dev, const struct anynet_device **set, int max)
+{
+	int count = 0;
+
+	while (count < anynet_members(dev) && count < max) {
+		set[count] = anynet_member(dev, count);
+		count++;
+	}
+	if (dev->link == ANYNET_LINK_IB)
+		return add_ways_round(set, count, max);
+	if (anynet_net.cfg->stripe == ANYNET_SWITCH_OFF)
+		return count;
+	for (int i = 0; i < anynet_net.device_count && count < max; i++) {
+		const struct anynet_device *other = &anynet_net.devices[i];
+
+		if (!has(set, count, other) && is_equal(dev, other))
+			set[count++] = other;
+	}
+	return count;
+}
+
+/* NCCL gives the channels of a host with a NIC for each GPU to all of them. */
+static bool has_nic_for_each_gpu(const struct anynet_device *dev)
+{
+	int nics = 0;
+
+	for (int i = 0; i < anynet_net.device_count; i++)
+		nics += is_equal(dev, &anynet_net.devices[i]);
+	return anynet_net.gpu_count > 0 && nics >= anynet_net.gpu_count;
+}
+
+int nic_spread(const struct anynet_device *dev, int count)
+{
+	if (anynet_net.cfg->stripe == ANYNET_SWITCH_AUTO && has_nic_for_each_gpu(dev))
+		return (int)anynet_min((size_t)count, (size_t)anynet_members(dev));
+	return count;
+}
+
+bool nic_needs_link(const struct anynet_device *dev)
+{
+	return dev->link == ANYNET_LINK_IB && anynet_net.cfg->transport == ANYNET_CHOOSE_IB;
+}
+
+static int rails_by_speed(int speed_mbps)
+{
+	if (speed_mbps < RAILS_2_FROM_MBPS)
+		return 1;
+	return speed_mbps < RAILS_4_FROM_MBPS ? 2 : 4;
+}
+
+int nic_rails_wanted(const struct anynet_device *dev)
+{
+	const struct anynet_device *set[ANYNET_HELLO_ADDRS];
+	size_t pairs;
+
+	if (dev->link == ANYNET_LINK_IB)
+		return (int)anynet_min((size_t)(anynet_members(dev) * anynet_net.cfg->ib_qps),
+				       ANYNET_RAILS_MAX);
+	if (anynet_net.cfg->rails_per_nic > 0)
+		return anynet_net.cfg->rails_per_nic;
+	if (dev->copies_in_kernel)
+		return 1;
+	pairs = (size_t)nic_spread(dev, nic_stripe(dev, set, ANYNET_HELLO_ADDRS));
+	return (int)anynet_min((size_t)rails_by_speed(anynet_member(dev, 0)->speed_mbps),
+			       RAILS_MAX_AUTO / pairs);
+}

@@ -1,0 +1,39 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* What every transport's probe does with its findings. */
+#include "device/probe.h"
+
+#include <stdarg.h>
+#include <stdio.h>
+#include <string.h>
+
+void anynet_probe_verdict(struct anynet_probe *probe, enum anynet_link link, const char *name,
+			  bool usable, const char *fmt, ...)
+{
+	struct anynet_candidate *candidate;
+	va_list args;
+
+	if (probe->candidate_count >= ANYNET_CANDIDATES_MAX)
+		return;
+	candidate = &probe->candidates[probe->candidate_count++];
+	*candidate = (struct anynet_candidate){ .link = link, .usable = usable };
+	snprintf(candidate->name, sizeof(candidate->name), "%s", name);
+	va_start(args, fmt);
+	vsnprintf(candidate->reason, sizeof(candidate->reason), fmt, args);
+	va_end(args);
+}
+
+struct anynet_device *probe_add_device(struct anynet_probe *probe, enum anynet_link link,
+				       const char *name)
+{
+	struct anynet_device *dev;
+
+	if (probe->device_count >= ANYNET_DEVICES_MAX)
+		return NULL;
+	dev = &probe->devices[probe->device_count];
+	memset(dev, 0, sizeof(*dev));
+	dev->link = link;
+	dev->index = probe->device_count++;
+	dev->rail_id = dev->plane_id = -1;
+	snprintf(dev->name, sizeof(dev->name), "%s", name);
+	return dev;
+}

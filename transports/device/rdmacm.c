@@ -1,0 +1,72 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* librdmacm, opened at run time; see rdmacm.h. */
+#include "device/rdmacm.h"
+
+#include <dlfcn.h>
+#include <errno.h>
+#include <stdio.h>
+#include <string.h>
+
+#include <nccl_net/util.h>
+
+#define ENTRY(function, version)                                               \
+	{                                                                      \
+		"rdma_" #function, offsetof(struct rdmacm, function), version, \
+	}
+
+/* All are needed. Those of 1.2 (2018) are for queue pairs that librdmacm has not made. */
+static const struct symbol {
+	const char *name;
+	size_t offset; /* in struct rdmacm */
+	const char *version;
+} symbols[] = {
+	ENTRY(create_event_channel, "RDMACM_1.0"),
+	ENTRY(destroy_event_channel, "RDMACM_1.0"),
+	ENTRY(get_cm_event, "RDMACM_1.0"),
+	ENTRY(ack_cm_event, "RDMACM_1.0"),
+	ENTRY(event_str, "RDMACM_1.0"),
+	ENTRY(create_id, "RDMACM_1.0"),
+	ENTRY(destroy_id, "RDMACM_1.0"),
+	ENTRY(set_option, "RDMACM_1.0"),
+	ENTRY(bind_addr, "RDMACM_1.0"),
+	ENTRY(listen, "RDMACM_1.0"),
+	ENTRY(get_src_port, "RDMACM_1.0"),
+	ENTRY(accept, "RDMACM_1.0"),
+	ENTRY(reject, "RDMACM_1.0"),
+	ENTRY(resolve_addr, "RDMACM_1.0"),
+	ENTRY(resolve_route, "RDMACM_1.0"),
+	ENTRY(connect, "RDMACM_1.0"),
+	ENTRY(establish, "RDMACM_1.2"),
+	ENTRY(init_qp_attr, "RDMACM_1.2"),
+};
+
+int rdmacm_open(const char *file, struct rdmacm *rdmacm, char *why, size_t why_bytes)
+{
+	*rdmacm = (struct rdmacm){ .library = dlopen(file, RTLD_NOW | RTLD_LOCAL) };
+	if (!rdmacm->library) {
+		const char *error = dlerror();
+
+		snprintf(why, why_bytes, "%s", error ? error : file);
+		return -ENOENT;
+	}
+	for (size_t i = 0; i < ARRAY_SIZE(symbols); i++) {
+		void *address = dlvsym(rdmacm->library, symbols[i].name, symbols[i].version);
+
+		if (!address) {
+			snprintf(why, why_bytes, "%s lacks %s@%s", file, symbols[i].name,
+				 symbols[i].version);
+			rdmacm_close(rdmacm);
+			return -ENOSYS;
+		}
+		/* As in verbs.c: ISO C has no such conversion. */
+		memcpy((char *)rdmacm + symbols[i].offset, &address, sizeof(address));
+	}
+	return 0;
+}
+
+void rdmacm_close(struct rdmacm *rdmacm)
+{
+	if (rdmacm->library)
+		dlclose(rdmacm->library);
+	*rdmacm = (struct rdmacm){ .library = NULL };
+}

@@ -1,0 +1,189 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* What sysfs tells of a network card; see sysfs.h. */
+#include "device/sysfs.h"
+
+#include <ctype.h>
+#include <dirent.h>
+#include <limits.h>
+#include <stdbool.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+/* VLAN on a bond on a team …: deeper stacks than this do not exist, loops must end. */
+#define STACK_MAX 8
+
+#define VENDOR_NVIDIA 0x10de
+#define CLASS_DISPLAY 0x03 /* also 3D controllers, which have no display */
+
+/* Is it dddd:bb:dd.f? A domain may have more than four digits (Hyper-V, VMD). */
+static bool is_pci_address(const char *text)
+{
+	static const char shape[] = ":hh:hh.o";
+	size_t domain = strspn(text, "0123456789abcdef");
+
+	if (domain < 4 || domain > 8 || strlen(text) != domain + strlen(shape))
+		return false;
+	for (size_t i = 0; shape[i]; i++) {
+		char c = text[domain + i];
+
+		if (shape[i] == 'h'   ? !isxdigit((unsigned char)c)
+		    : shape[i] == 'o' ? c < '0' || c > '7'
+				      : c != shape[i])
+			return false;
+	}
+	return true;
+}
+
+static bool has_pci_subsystem(const char *dir)
+{
+	char path[PATH_MAX], target[PATH_MAX];
+	const char *last;
+	ssize_t bytes;
+
+	if ((size_t)snprintf(path, sizeof(path), "%s/subsystem", dir) >= sizeof(path))
+		return false;
+	bytes = readlink(path, target, sizeof(target) - 1);
+	if (bytes < 0)
+		return false;
+	target[bytes] = 0;
+	last = strrchr(target, '/');
+	return !strcmp(last ? last + 1 : target, "pci");
+}
+
+/* Cut `path` back to the nearest PCI function on it. */
+static bool climb_to_pci(char *path)
+{
+	for (;;) {
+		char *last = strrchr(path, '/');
+
+		if (!last || last == path)
+			return false;
+		if (is_pci_address(last + 1) && has_pci_subsystem(path))
+			return true;
+		*last = 0;
+	}
+}
+
+/* The first, in the order of names, of the interfaces that `dir` is stacked on. */
+static bool lower_interface(const char *dir, char *lower, size_t bytes)
+{
+	static const char prefix[] = "lower_";
+	DIR *stream = opendir(dir);
+	const struct dirent *entry;
+	bool found = false;
+
+	if (!stream)
+		return false;
+	while ((entry = readdir(stream))) {
+		const char *name = entry->d_name + strlen(prefix);
+
+		if (strncmp(entry->d_name, prefix, strlen(prefix)) || strlen(name) >= bytes)
+			continue;
+		if (found && strcmp(name, lower) >= 0)
+			continue;
+		snprintf(lower, bytes, "%s", name);
+		found = true;
+	}
+	closedir(stream);
+	return found;
+}
+
+const char *sysfs_pci_path(const char *root, const char *class_name, const char *name, char *path)
+{
+	char dir[PATH_MAX], device[PATH_MAX], lower[NAME_MAX + 1];
+
+	snprintf(lower, sizeof(lower), "%s", name);
+	for (int depth = 0; depth < STACK_MAX; depth++) {
+		int bytes = snprintf(dir, sizeof(dir), "%s/class/%s/%s", root, class_name, lower);
+
+		if (bytes < 0 || (size_t)bytes + sizeof("/device") > sizeof(device))
+			break;
+		memcpy(device, dir, (size_t)bytes);
+		memcpy(device + bytes, "/device", sizeof("/device"));
+		if (realpath(device, path)) {
+			if (climb_to_pci(path))
+				return path;
+			break;
+		}
+		if (!lower_interface(dir, lower, sizeof(lower)))
+			break;
+	}
+	*path = 0;
+	return path;
+}
+
+/* The number in a file; -1 = none. */
+static long read_hex(const char *dir, const char *name, const char *file)
+{
+	char path[PATH_MAX];
+	unsigned value;
+	FILE *stream;
+	int found;
+
+	if ((size_t)snprintf(path, sizeof(path), "%s/%s/%s", dir, name, file) >= sizeof(path))
+		return -1;
+	stream = fopen(path, "re");
+	if (!stream)
+		return -1;
+	found = fscanf(stream, "%x", &value);
+	fclose(stream);
+	return found == 1 ? (long)value : -1;
+}
+
+int sysfs_gpus(const char *root)
+{
+	char dir[PATH_MAX];
+	const struct dirent *entry;
+	DIR *stream;
+	int count = 0;
+
+	if ((size_t)snprintf(dir, sizeof(dir), "%s/bus/pci/devices", root) >= sizeof(dir))
+		return 0;
+	stream = opendir(dir);
+	if (!stream)
+		return 0;
+	while ((entry = readdir(stream)))
+		count += read_hex(dir, entry->d_name, "vendor") == VENDOR_NVIDIA &&
+			 read_hex(dir, entry->d_name, "class") >> 16 == CLASS_DISPLAY;
+	closedir(stream);
+	return count;
+}
+
+int sysfs_net_speed(const char *root, const char *ifname)
+{
+	char path[PATH_MAX];
+	int speed = 0;
+	FILE *file;
+
+	if ((size_t)snprintf(path, sizeof(path), "%s/class/net/%s/speed", root, ifname) >=
+	    sizeof(path))
+		return 0;
+	file = fopen(path, "re");
+	if (!file)
+		return 0;
+	if (fscanf(file, "%d", &speed) != 1 || speed < 0)
+		speed = 0; /* -1, and an error when reading, mean: not known */
+	fclose(file);
+	return speed;
+}
+
+/* "800 Gb/sec (4X XDR)", "2.5 Gb/sec (1X SDR)" (Linux drivers/infiniband/core/sysfs.c, rate_show). */
+int sysfs_ib_rate(const char *root, const char *device, unsigned port)
+{
+	unsigned gbps = 0, tenths = 0;
+	char path[PATH_MAX];
+	FILE *file;
+	int found;
+
+	if ((size_t)snprintf(path, sizeof(path), "%s/class/infiniband/%s/ports/%u/rate", root,
+			     device, port) >= sizeof(path))
+		return 0;
+	file = fopen(path, "re");
+	if (!file)
+		return 0;
+	found = fscanf(file, "%6u.%1u", &gbps, &tenths);
+	fclose(file);
+	return found >= 1 ? (int)(gbps * 1000 + tenths * 100) : 0;
+}

@@ -1,0 +1,128 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* TCP's probe: every chosen interface is a device, every other one gets a verdict. */
+#include "device/tcp_probe.h"
+
+#include <net/if.h>
+#include <netinet/in.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "base/libc_text.h"
+#include "device/probe.h"
+#include "device/sysfs.h"
+
+#define TCP_COMMS_MAX 65536 /* NCCL's own value; sockets end long before */
+
+static void add_device(const struct anynet_config *cfg, const struct netif_table *table,
+		       const struct netif_link *link, const struct netif_verdict *verdict,
+		       const char *sysfs, struct anynet_probe *probe)
+{
+	struct anynet_device *dev = probe_add_device(probe, ANYNET_LINK_TCP, link->name);
+	char addr[INET6_ADDRSTRLEN];
+	int speed = link->speed_mbps > 0 ? link->speed_mbps : SYSFS_SPEED_DEFAULT;
+
+	anynet_probe_verdict(probe, ANYNET_LINK_TCP, link->name, true, "%s, %d Mb/s%s",
+			     netif_addr_text(&verdict->addr->addr, addr), speed,
+			     link->speed_mbps > 0 ? "" : " assumed");
+	if (!dev)
+		return;
+	sysfs_pci_path(sysfs, "net", link->name, dev->pci_path);
+	dev->guid = (uint64_t)dev->index; /* one port each, so the index is as good as a chip's */
+	dev->speed_mbps = speed;
+	dev->max_comms = TCP_COMMS_MAX;
+	dev->max_recvs = cfg->max_recvs;
+	dev->ptr_support = ANYNET_PTR_HOST | (cfg->tcp_cuda ? ANYNET_PTR_CUDA : 0);
+	dev->addr = verdict->addr->addr;
+	dev->ifindex = link->index;
+	snprintf(dev->ifname, sizeof(dev->ifname), "%s", link->name);
+	dev->copies_in_kernel = netif_copies(table, link);
+}
+
+/* A NIC is worth a line in any state. */
+static bool is_news(const struct netif_verdict *verdict)
+{
+	return verdict->addr || verdict->class == NETIF_REAL;
+}
+
+/* A host of containers has hundreds of interfaces without an address: one line for all of them. */
+static void summarize_others(const struct netif_table *table, const struct netif_verdict *verdicts,
+			     struct anynet_probe *probe)
+{
+	char names[ANYNET_REASON_BYTES - 40] = "";
+	size_t used = 0, count = 0;
+
+	for (size_t i = 0; i < table->link_count; i++) {
+		if (verdicts[i].chosen || is_news(&verdicts[i]))
+			continue;
+		if (used < sizeof(names))
+			used += (size_t)snprintf(names + used, sizeof(names) - used, "%s%s",
+						 count ? " " : "", table->links[i].name);
+		count++;
+	}
+	if (count)
+		anynet_probe_verdict(probe, ANYNET_LINK_TCP, "others", false,
+				     "%zu virtual ones without address: %s%s", count, names,
+				     used >= sizeof(names) ? " ..." : "");
+}
+
+static void note(struct anynet_probe *probe, const char *name, const char *text)
+{
+	if (*text)
+		anynet_probe_verdict(probe, ANYNET_LINK_TCP, name, false, "%s", text);
+}
+
+/* Settings first, then what is used: the list of verdicts is cut at its end. */
+static void report(const struct anynet_config *cfg, const struct netif_table *table,
+		   const struct netif_verdict *verdicts, const char *sysfs,
+		   struct anynet_probe *probe)
+{
+	for (size_t i = 0; i < table->link_count; i++) {
+		if (verdicts[i].chosen)
+			add_device(cfg, table, &table->links[i], &verdicts[i], sysfs, probe);
+	}
+	for (size_t i = 0; i < table->link_count; i++) {
+		if (!verdicts[i].chosen && is_news(&verdicts[i]))
+			note(probe, table->links[i].name, verdicts[i].reason);
+	}
+	summarize_others(table, verdicts, probe);
+}
+
+void tcp_probe_table(const struct anynet_config *cfg, const struct netif_table *table,
+		     const char *sysfs, struct anynet_probe *probe)
+{
+	struct netif_verdict *verdicts = calloc(table->link_count + 1, sizeof(*verdicts));
+	struct netif_notes notes;
+
+	if (!verdicts) {
+		note(probe, "interfaces", "out of memory");
+		return;
+	}
+	netif_choose(table, cfg, verdicts, &notes);
+	if (!probe->stands_by)
+		netif_prefer_ipoib(table, cfg, verdicts);
+	note(probe, "NCCL_SOCKET_IFNAME", notes.ifname);
+	note(probe, "NCCL_SOCKET_FAMILY", notes.family);
+	note(probe, cfg->socket_subnet, notes.subnet);
+	report(cfg, table, verdicts, sysfs, probe);
+	free(verdicts);
+}
+
+static void tcp_probe(const struct anynet_config *cfg, struct anynet_probe *probe)
+{
+	struct netif_table table;
+	int ret = netif_read(&table);
+
+	if (ret)
+		anynet_probe_verdict(probe, ANYNET_LINK_TCP, "interfaces", false,
+				     "the kernel does not list the interfaces (netlink): %s",
+				     error_text(-ret));
+	tcp_probe_table(cfg, &table, ANYNET_SYSFS, probe);
+	netif_free(&table);
+}
+
+const struct anynet_transport anynet_tcp_transport = {
+	.name = "TCP",
+	.link = ANYNET_LINK_TCP,
+	.probe = tcp_probe,
+};

@@ -1,0 +1,167 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* libibverbs, opened at run time; see verbs.h. */
+#include "device/verbs.h"
+
+#include <dlfcn.h>
+#include <errno.h>
+#include <stdbool.h>
+#include <stdio.h>
+#include <string.h>
+
+#include <nccl_net/util.h>
+
+#define ENTRY(function)                                                                 \
+	{                                                                               \
+		"ibv_" #function, offsetof(struct verbs, function), "IBVERBS_1.1", true \
+	}
+
+/*
+ * What a usable libibverbs has, and what a newer one may have. Every function of 1.1 also exists as
+ * @IBVERBS_1.0 with other types, so the version is part of the name (net-api.md §6 trap 6).
+ */
+static const struct symbol {
+	const char *name;
+	size_t offset; /* in struct verbs */
+	const char *version;
+	bool needed;
+} symbols[] = {
+	ENTRY(get_device_list),
+	ENTRY(free_device_list),
+	ENTRY(get_device_name),
+	ENTRY(open_device),
+	ENTRY(close_device),
+	ENTRY(query_device),
+	ENTRY(query_port),
+	ENTRY(query_gid),
+	ENTRY(alloc_pd),
+	ENTRY(dealloc_pd),
+	ENTRY(reg_mr),
+	ENTRY(dereg_mr),
+	ENTRY(create_cq),
+	ENTRY(destroy_cq),
+	ENTRY(create_qp),
+	ENTRY(modify_qp),
+	ENTRY(query_qp),
+	ENTRY(destroy_qp),
+	ENTRY(get_async_event),
+	ENTRY(ack_async_event),
+	{ "ibv_fork_init", offsetof(struct verbs, fork_init), "IBVERBS_1.1", false },
+	{ "ibv_reg_mr_iova2", offsetof(struct verbs, reg_mr_iova2), "IBVERBS_1.8", false },
+	{ "ibv_query_ece", offsetof(struct verbs, query_ece), "IBVERBS_1.10", false },
+	{ "ibv_set_ece", offsetof(struct verbs, set_ece), "IBVERBS_1.10", false },
+	{ "_ibv_query_gid_table", offsetof(struct verbs, query_gid_table), "IBVERBS_1.11", false },
+	{ "ibv_reg_dmabuf_mr", offsetof(struct verbs, reg_dmabuf_mr), "IBVERBS_1.12", false },
+	{ "ibv_query_port_speed", offsetof(struct verbs, query_port_speed), "IBVERBS_1.16", false },
+};
+
+static void keep(struct verbs *verbs, size_t offset, void *address)
+{
+	/* ISO C knows no conversion from a data pointer to a function pointer; POSIX has the bytes
+	 * be the same. */
+	memcpy((char *)verbs + offset, &address, sizeof(address));
+}
+
+/* Count of missing functions; `why` names them as far as it goes. */
+static size_t fill(struct verbs *verbs, char *why, size_t why_bytes)
+{
+	size_t missing = 0, used = 0;
+
+	for (size_t i = 0; i < ARRAY_SIZE(symbols); i++) {
+		void *address = dlvsym(verbs->library, symbols[i].name, symbols[i].version);
+
+		keep(verbs, symbols[i].offset, address);
+		if (address || !symbols[i].needed)
+			continue;
+		if (used < why_bytes)
+			used += (size_t)snprintf(why + used, why_bytes - used, "%s%s@%s",
+						 missing ? ", " : "", symbols[i].name,
+						 symbols[i].version);
+		missing++;
+	}
+	return missing;
+}
+
+int verbs_open(const char *file, struct verbs *verbs, char *why, size_t why_bytes)
+{
+	char missing[160];
+
+	*verbs = (struct verbs){ .library = dlopen(file, RTLD_NOW | RTLD_LOCAL) };
+	if (!verbs->library) {
+		const char *error = dlerror();
+
+		snprintf(why, why_bytes, "%s", error ? error : file);
+		return -ENOENT;
+	}
+	if (!fill(verbs, missing, sizeof(missing)))
+		return 0;
+	snprintf(why, why_bytes, "%s lacks %s", file, missing);
+	verbs_close(verbs);
+	return -ENOSYS;
+}
+
+void verbs_close(struct verbs *verbs)
+{
+	if (verbs->library)
+		dlclose(verbs->library);
+	*verbs = (struct verbs){ .library = NULL };
+}
+
+/* --- libmlx5 --- */
+
+#define REG_DATA_DIRECT 1 /* MLX5DV_REG_DMABUF_ACCESS_DATA_DIRECT */
+
+/* As <infiniband/mlx5dv.h> of rdma-core 56 declares them. */
+static struct {
+	int (*data_direct_path)(struct ibv_context *context, char *path, size_t bytes);
+	struct ibv_mr *(*reg_dmabuf_mr)(struct ibv_pd *pd, uint64_t offset, size_t bytes,
+					uint64_t iova, int fd, int access, int mlx5_access);
+} mlx5;
+
+static void find_mlx5(const char *name, void *function, void *library)
+{
+	void *address = dlvsym(library, name, "MLX5_1.25");
+
+	memcpy(function, &address, sizeof(address));
+}
+
+/* libibverbs loads it for mlx5 devices; it stays. In tests libibverbs has its functions itself. */
+static bool open_mlx5(const struct verbs *verbs)
+{
+	void *library = verbs->library;
+
+	find_mlx5("mlx5dv_reg_dmabuf_mr", &mlx5.reg_dmabuf_mr, library);
+	if (!mlx5.reg_dmabuf_mr) {
+		library = dlopen("libmlx5.so.1", RTLD_NOW | RTLD_NOLOAD);
+		if (!library)
+			return false;
+		find_mlx5("mlx5dv_reg_dmabuf_mr", &mlx5.reg_dmabuf_mr, library);
+	}
+	find_mlx5("mlx5dv_get_data_direct_sysfs_path", &mlx5.data_direct_path, library);
+	return mlx5.reg_dmabuf_mr && mlx5.data_direct_path;
+}
+
+bool verbs_data_direct(const struct verbs *verbs, struct ibv_context *context, char *path,
+		       size_t path_bytes)
+{
+	static const char root[] = "/sys";
+
+	if (path_bytes < sizeof(root) || !open_mlx5(verbs))
+		return false;
+	memcpy(path, root, sizeof(root));
+	return !mlx5.data_direct_path(context, path + sizeof(root) - 1,
+				      path_bytes - (sizeof(root) - 1));
+}
+
+static struct ibv_mr *reg_data_direct(struct ibv_pd *pd, uint64_t offset, size_t bytes,
+				      uint64_t iova, int fd, int access)
+{
+	return mlx5.reg_dmabuf_mr(pd, offset, bytes, iova, fd, access, REG_DATA_DIRECT);
+}
+
+struct verbs verbs_by_data_direct(const struct verbs *verbs)
+{
+	struct verbs direct = *verbs;
+
+	direct.reg_dmabuf_mr = reg_data_direct;
+	return direct;
+}

@@ -1,0 +1,179 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* The proof that a NIC reaches a GPU's memory; see gpu_proof.h. */
+#include "memory/gpu_proof.h"
+
+#include <errno.h>
+#include <pthread.h>
+#include <stdio.h>
+#include <string.h>
+#include <time.h>
+
+#include <nccl_net/log.h>
+#include <nccl_net/util.h>
+
+#include "base/os.h"
+#include "base/pinned.h"
+#include "device/ib_self.h"
+
+#define PROOF_BYTES 256
+#define DEADLINE_MS 10000
+#define POLL_NS     100000
+
+enum verdict {
+	NOT_TRIED,
+	REACHED,
+	NOT_REACHED
+};
+
+static struct {
+	pthread_mutex_t lock; /* one proof at a time */
+	uint8_t verdicts[ANYNET_MR_NICS][GPUS_MAX];
+} proofs = { .lock = PTHREAD_MUTEX_INITIALIZER };
+
+struct proof {
+	struct ib_nic *nic;
+	struct gpu *gpu;
+	struct ib_self self;
+	uint8_t *page;   /* PROOF_BYTES that are written, and as many that are read */
+	uint64_t memory; /* the GPU's … */
+	uint32_t rkey;   /* … registered with this */
+	char *why;
+	size_t why_bytes;
+};
+
+static int not_reached(const struct proof *proof, const char *what)
+{
+	snprintf(proof->why, proof->why_bytes,
+		 "GPU %d is not reached by GPUDirect RDMA: %s (PCI ACS, or an IOMMU between the "
+		 "two?)",
+		 gpu_ordinal(proof->gpu), what);
+	return -ENOMEM;
+}
+
+/* The status of the one request that is posted; -1: it has no completion. */
+static int await(const struct proof *proof)
+{
+	const struct timespec pause = { .tv_nsec = POLL_NS };
+	uint64_t until = os_now_ms() + DEADLINE_MS;
+	struct ibv_wc wc;
+	int n;
+
+	while (!(n = ibv_poll_cq(proof->self.cq, 1, &wc)) && os_now_ms() < until)
+		nanosleep(&pause, NULL);
+	return n > 0 ? (int)wc.status : -1;
+}
+
+/* PROOF_BYTES between the page and memory that is registered with this key. */
+static int move(struct proof *proof, enum ibv_wr_opcode opcode, uint8_t *local, uint64_t remote,
+		uint32_t rkey)
+{
+	int ret = ib_self_post(&proof->self, opcode, local, PROOF_BYTES, remote, rkey);
+
+	return ret ? -1 : await(proof);
+}
+
+static int move_gpu(struct proof *proof, enum ibv_wr_opcode opcode, uint8_t *local,
+		    const char *verb)
+{
+	int status = move(proof, opcode, local, proof->memory, proof->rkey);
+	char what[80];
+
+	if (status == IBV_WC_SUCCESS)
+		return 0;
+	snprintf(what, sizeof(what), "an RDMA %s of its memory fails with status %d", verb, status);
+	return not_reached(proof, what);
+}
+
+/* Bytes go there by WRITE, and come back by READ, and by CUDA. */
+static int try(struct proof *proof)
+{
+	uint8_t *out = proof->page, *in = proof->page + PROOF_BYTES;
+	int ret = os_random(out, PROOF_BYTES);
+
+	if (!ret)
+		ret = move_gpu(proof, IBV_WR_RDMA_WRITE, out, "WRITE");
+	if (!ret)
+		ret = move_gpu(proof, IBV_WR_RDMA_READ, in, "READ");
+	if (ret)
+		return ret;
+	if (memcmp(out, in, PROOF_BYTES))
+		return not_reached(proof,
+				   "an RDMA READ of its memory brings other bytes than an RDMA "
+				   "WRITE has put there");
+	memset(in, 0, PROOF_BYTES);
+	if (!gpu_fetch(proof->gpu, in, (void *)(uintptr_t)proof->memory, PROOF_BYTES) &&
+	    memcmp(out, in, PROOF_BYTES))
+		return not_reached(proof, "CUDA finds other bytes in its memory than an RDMA WRITE "
+					  "has put there");
+	return 0;
+}
+
+/* Does the queue pair work at all? The port may be down by now. */
+static bool works(struct proof *proof)
+{
+	return !move(proof, IBV_WR_RDMA_READ, proof->page + PROOF_BYTES, (uintptr_t)proof->page,
+		     proof->self.mr->rkey);
+}
+
+/* It cannot be found out: then it is taken for granted, as ever. */
+static int unproven(const struct proof *proof, const char *why)
+{
+	anynet_info("dev %s: GPU %d: it is not proven that GPUDirect RDMA works: %s",
+		    proof->nic->dev->name, gpu_ordinal(proof->gpu), why);
+	return 0;
+}
+
+static int prove(struct proof *proof, struct ib_mr_cache *cache, const struct anynet_mr *mr,
+		 gpu_register *how)
+{
+	struct anynet_mr probe = { .type = mr->type, .gpu = mr->gpu, .way = mr->way, .fd = -1 };
+	struct ib_mr *made;
+	char why[200];
+	int ret;
+
+	proof->memory = (uintptr_t)gpu_scratch(proof->gpu);
+	proof->page = pinned_alloc(2 * PROOF_BYTES);
+	if (!proof->memory || !proof->page) {
+		pinned_free(proof->page, 2 * PROOF_BYTES);
+		return unproven(proof, "no memory for that");
+	}
+	probe.addr = (void *)(uintptr_t)proof->memory;
+	probe.bytes = GPU_SCRATCH_BYTES;
+	probe.id = gpu_memory_id(probe.addr, probe.bytes);
+	ret = how(cache, &probe, &made, why, sizeof(why));
+	if (!ret) {
+		proof->rkey = made->rkey;
+		ret = ib_self_make(proof->nic, proof->page, &proof->self, why, sizeof(why));
+		if (ret)
+			ret = unproven(proof, why);
+		else
+			ret = works(proof)
+				      ? try(proof)
+				      : unproven(proof, "a queue pair to itself brings nothing");
+		ib_self_unmake(proof->nic, &proof->self);
+		ib_mr_put(cache, made);
+	} else {
+		ret = unproven(proof, why);
+	}
+	pinned_free(proof->page, 2 * PROOF_BYTES);
+	return ret;
+}
+
+int gpu_prove(struct ib_nic *nic, unsigned number, struct ib_mr_cache *cache,
+	      const struct anynet_mr *mr, gpu_register *how, char *why, size_t why_bytes)
+{
+	struct proof proof = { .nic = nic, .gpu = mr->gpu, .why = why, .why_bytes = why_bytes };
+	uint8_t *verdict = &proofs.verdicts[number][gpu_ordinal(mr->gpu)];
+	int ret = 0;
+
+	pthread_mutex_lock(&proofs.lock);
+	if (*verdict == NOT_TRIED) {
+		ret = prove(&proof, cache, mr, how);
+		*verdict = ret ? NOT_REACHED : REACHED;
+	} else if (*verdict == NOT_REACHED) {
+		not_reached(&proof, "as has been told");
+		ret = -EALREADY;
+	}
+	pthread_mutex_unlock(&proofs.lock);
+	return ret;
+}

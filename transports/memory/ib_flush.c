@@ -1,0 +1,257 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* A nic's queue pair for flushes; see ib_flush.h. */
+#include "memory/ib_flush.h"
+
+#include <errno.h>
+#include <sched.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include <nccl_net/log.h>
+#include <nccl_net/util.h>
+
+#include "base/os.h"
+#include "base/pinned.h"
+#include "device/ib_self.h"
+
+#define TICKET_BITS 48 /* of a ticket that count; above is which queue pair gave it */
+#define POLL_BATCH  16
+#define RETRY_MS    1000  /* between tries to make it again */
+#define DRAIN_MS    10000 /* a READ that is not over by then never will be */
+
+enum flush_state {
+	FLUSH_NONE, /* not made yet */
+	FLUSH_READY,
+	FLUSH_BROKEN, /* what there is of it is of no use; ib_flush_mend makes another */
+};
+
+struct ib_flush {
+	_Atomic bool busy; /* the lock of what follows */
+	_Atomic enum flush_state state;
+	struct ib_self self;
+	uint64_t generation; /* of that */
+	uint64_t posted, done;
+	_Atomic uint64_t retry_ms; /* FLUSH_BROKEN: when to try again */
+	uint8_t *landing; /* the byte that is read goes here; a page, there as long as this is */
+};
+
+/* Who makes or unmakes queue pairs, of any nic. Taken before the lock of a flush, which is not held meanwhile. */
+static pthread_mutex_t making = PTHREAD_MUTEX_INITIALIZER;
+
+static bool try_enter(struct ib_flush *flush)
+{
+	return !atomic_exchange_explicit(&flush->busy, true, memory_order_acquire);
+}
+
+/* Others hold it for well under a millisecond. */
+static void enter(struct ib_flush *flush)
+{
+	while (!try_enter(flush))
+		sched_yield();
+}
+
+static void leave(struct ib_flush *flush)
+{
+	atomic_store_explicit(&flush->busy, false, memory_order_release);
+}
+
+/* --- making --- */
+
+/* With `making`: a new queue pair in place of what there is. Flushes go on elsewhere meanwhile. */
+static int renew(struct ib_nic *nic, struct ib_flush *flush, char *why, size_t why_bytes)
+{
+	struct ib_self self;
+	char what[160];
+	int ret;
+
+	enter(flush);
+	self = flush->self;
+	flush->self = (struct ib_self){ .qp = NULL };
+	leave(flush);
+	ib_self_unmake(nic, &self);
+	ret = ib_self_make(nic, flush->landing, &self, what, sizeof(what));
+	if (ret)
+		snprintf(why, why_bytes, "a queue pair to flush GPU memory cannot be made: %s",
+			 what);
+	enter(flush);
+	if (!ret) {
+		flush->self = self;
+		flush->generation++;
+		flush->posted = flush->done = 0;
+		atomic_store(&flush->state, FLUSH_READY);
+	}
+	atomic_store(&flush->retry_ms, os_now_ms() + RETRY_MS);
+	leave(flush);
+	return ret;
+}
+
+static struct ib_flush *create(void)
+{
+	struct ib_flush *flush = calloc(1, sizeof(*flush));
+
+	if (flush)
+		flush->landing = pinned_alloc(1);
+	if (flush && !flush->landing) {
+		free(flush);
+		flush = NULL;
+	}
+	return flush;
+}
+
+int ib_flush_prepare(struct ib_nic *nic, char *why, size_t why_bytes)
+{
+	struct ib_flush *flush;
+	int ret = 0;
+
+	pthread_mutex_lock(&making);
+	flush = atomic_load(&nic->flush);
+	if (!flush) {
+		flush = create();
+		atomic_store(&nic->flush, flush);
+	}
+	if (!flush) {
+		snprintf(why, why_bytes, "out of memory");
+		ret = -ENOMEM;
+	} else if (atomic_load(&flush->state) != FLUSH_READY) {
+		ret = renew(nic, flush, why, why_bytes);
+	}
+	pthread_mutex_unlock(&making);
+	return ret;
+}
+
+static bool is_due(const struct ib_nic *nic)
+{
+	const struct ib_flush *flush = atomic_load(&nic->flush);
+
+	return flush && atomic_load(&flush->state) == FLUSH_BROKEN && !atomic_load(&nic->failed) &&
+	       os_now_ms() >= atomic_load(&flush->retry_ms);
+}
+
+bool ib_flush_is_due(void)
+{
+	const struct ib_nic *nic;
+
+	for (int i = 0; (nic = ib_nic_opened(i)); i++)
+		if (is_due(nic))
+			return true;
+	return false;
+}
+
+void ib_flush_mend(void)
+{
+	struct ib_nic *nic;
+	char why[200];
+
+	for (int i = 0; (nic = ib_nic_opened(i)); i++) {
+		if (!is_due(nic))
+			continue;
+		pthread_mutex_lock(&making);
+		if (is_due(nic) && !renew(nic, atomic_load(&nic->flush), why, sizeof(why)))
+			anynet_info("dev %s: GPU memory is flushed by a queue pair again",
+				    nic->dev->name);
+		pthread_mutex_unlock(&making);
+	}
+}
+
+/* --- use --- */
+
+static ANYNET_COLD void broke(const struct ib_nic *nic, struct ib_flush *flush, int status)
+{
+	anynet_info(
+		"dev %s: the queue pair that flushes GPU memory broke (status %d); CUDA does it until there is another",
+		nic->dev->name, status);
+	atomic_store(&flush->retry_ms, 0);
+	atomic_store(&flush->state, FLUSH_BROKEN);
+}
+
+static void take_completions(const struct ib_nic *nic, struct ib_flush *flush)
+{
+	struct ibv_wc wcs[POLL_BATCH];
+	int n = ibv_poll_cq(flush->self.cq, POLL_BATCH, wcs);
+
+	for (int i = 0; i < n; i++) {
+		if (wcs[i].status != IBV_WC_SUCCESS) {
+			broke(nic, flush, (int)wcs[i].status);
+			return;
+		}
+		flush->done++;
+	}
+	if (n < 0)
+		broke(nic, flush, n);
+}
+
+static bool is_ready(const struct ib_flush *flush)
+{
+	return atomic_load_explicit(&flush->state, memory_order_relaxed) == FLUSH_READY;
+}
+
+int ib_flush_post(struct ib_nic *nic, const void *addr, uint32_t rkey, uint64_t *ticket)
+{
+	struct ib_flush *flush = atomic_load_explicit(&nic->flush, memory_order_acquire);
+	int ret = -EIO;
+
+	if (!flush)
+		return -EIO;
+	if (!try_enter(flush))
+		return -EAGAIN;
+	if (is_ready(flush) && flush->posted - flush->done == IB_SELF_DEPTH)
+		take_completions(nic, flush);
+	if (is_ready(flush) && flush->posted - flush->done == IB_SELF_DEPTH) {
+		ret = -EAGAIN;
+	} else if (is_ready(flush)) {
+		ret = ib_self_post(&flush->self, IBV_WR_RDMA_READ, flush->landing, 1,
+				   (uintptr_t)addr, rkey);
+		if (ret)
+			broke(nic, flush, ret);
+		ret = ret ? -EIO : 0;
+		*ticket = flush->generation << TICKET_BITS | ++flush->posted;
+	}
+	leave(flush);
+	return ret;
+}
+
+/* With the lock: is all before the ticket over? */
+static int look(const struct ib_nic *nic, struct ib_flush *flush, uint64_t ticket)
+{
+	uint64_t number = ticket & (((uint64_t)1 << TICKET_BITS) - 1);
+
+	if (!is_ready(flush) || flush->generation != ticket >> TICKET_BITS)
+		return -EIO;
+	if (flush->done < number)
+		take_completions(nic, flush);
+	return is_ready(flush) ? flush->done >= number : -EIO;
+}
+
+int ib_flush_done(struct ib_nic *nic, uint64_t ticket)
+{
+	struct ib_flush *flush = atomic_load_explicit(&nic->flush, memory_order_acquire);
+	int ret;
+
+	if (!try_enter(flush))
+		return 0;
+	ret = look(nic, flush, ticket);
+	leave(flush);
+	return ret;
+}
+
+void ib_flush_drain(struct ib_nic *nic)
+{
+	struct ib_flush *flush = atomic_load_explicit(&nic->flush, memory_order_acquire);
+	uint64_t until = os_now_ms() + DRAIN_MS, ticket;
+	int over = 0;
+
+	if (!flush)
+		return;
+	enter(flush);
+	ticket = flush->generation << TICKET_BITS | flush->posted;
+	while (!(over = look(nic, flush, ticket)) && !atomic_load(&nic->failed) &&
+	       os_now_ms() < until) {
+		leave(flush);
+		sched_yield();
+		enter(flush);
+	}
+	if (!over)
+		broke(nic, flush, -ETIMEDOUT);
+	leave(flush);
+}

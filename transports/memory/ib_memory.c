@@ -1,0 +1,200 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* Registered memory on verbs devices; see ib_memory.h. */
+#include "memory/ib_memory.h"
+
+#include <errno.h>
+#include <pthread.h>
+#include <stdio.h>
+#include <unistd.h>
+
+#include "memory/gpu_proof.h"
+#include "memory/ib_flush.h"
+
+/* Caches by nic, found again by their number. Only ever added to. */
+static struct {
+	pthread_mutex_t lock;
+	_Atomic unsigned count;
+	struct {
+		struct ib_nic *nic;
+		struct ib_mr_cache *cache;
+	} entries[ANYNET_MR_NICS];
+} table = { .lock = PTHREAD_MUTEX_INITIALIZER };
+
+static int find(const struct ib_nic *nic)
+{
+	unsigned count = atomic_load_explicit(&table.count, memory_order_acquire);
+
+	for (unsigned i = 0; i < count; i++)
+		if (table.entries[i].nic == nic)
+			return (int)i;
+	return -ENOENT;
+}
+
+static int add(struct ib_nic *nic)
+{
+	unsigned count;
+	int ret;
+
+	pthread_mutex_lock(&table.lock);
+	ret = find(nic);
+	count = atomic_load(&table.count);
+	if (ret < 0 && count < ANYNET_MR_NICS) {
+		table.entries[count].nic = nic;
+		table.entries[count].cache =
+			ib_mr_cache_create(nic->verbs, nic->pd, nic->cfg->ib_relaxed);
+		ret = table.entries[count].cache ? (int)count : -ENOMEM;
+		if (ret >= 0)
+			atomic_store_explicit(&table.count, count + 1, memory_order_release);
+	}
+	pthread_mutex_unlock(&table.lock);
+	return ret;
+}
+
+static int number_of(struct ib_nic *nic)
+{
+	int ret = find(nic);
+
+	return ret < 0 ? add(nic) : ret;
+}
+
+struct ib_mr_cache *ib_memory_cache(struct ib_nic *nic)
+{
+	int number = number_of(nic);
+
+	return number < 0 ? NULL : table.entries[number].cache;
+}
+
+/* Of GPU memory whose dmabuf the caller did not give us, or has closed, CUDA makes another. */
+static int get_dmabuf(struct ib_mr_cache *cache, const struct anynet_mr *mr, struct ib_mr **made,
+		      char *why, size_t why_bytes)
+{
+	uintptr_t page = (uintptr_t)sysconf(_SC_PAGESIZE), addr = (uintptr_t)mr->addr;
+	uintptr_t first = addr & ~(page - 1);
+	size_t bytes = (addr + mr->bytes - first + page - 1) & ~(page - 1);
+	char cuda_why[160];
+	int fd, ret;
+
+	if (mr->fd >= 0)
+		return ib_mr_get_dmabuf(cache, mr->addr, mr->bytes, mr->id, mr->offset, mr->fd, 0,
+					made, why, why_bytes);
+	fd = gpu_dmabuf_fd(mr->gpu, (void *)first, bytes);
+	if (fd < 0) {
+		snprintf(why, why_bytes, "no dmabuf of GPU memory can be had: %s",
+			 fd == -EIO ? gpu_why(mr->gpu, cuda_why, sizeof(cuda_why))
+				    : "the CUDA driver is older than 11.7");
+		return fd;
+	}
+	ret = ib_mr_get_dmabuf(cache, mr->addr, mr->bytes, mr->id, addr - first, fd, 0, made, why,
+			       why_bytes);
+	close(fd);
+	return ret;
+}
+
+static int get(struct ib_mr_cache *cache, const struct anynet_mr *mr, struct ib_mr **made,
+	       char *why, size_t why_bytes)
+{
+	switch (mr->way) {
+	case MR_BY_ADDRESS:
+		return ib_mr_get(cache, mr->addr, mr->bytes, mr->id, 0, made, why, why_bytes);
+	case MR_BY_DMABUF:
+		return get_dmabuf(cache, mr, made, why, why_bytes);
+	case MR_COPIED:
+		break;
+	}
+	snprintf(why, why_bytes, "the device does not reach GPU memory");
+	return -EOPNOTSUPP;
+}
+
+const struct ib_mr *ib_memory_on(struct anynet_mr *mr, struct ib_nic *nic, char *why,
+				 size_t why_bytes)
+{
+	int number = number_of(nic);
+	struct ib_mr *made, *there = NULL;
+
+	if (number < 0) {
+		snprintf(why, why_bytes, "memory cannot be registered on so many devices");
+		return NULL;
+	}
+	made = atomic_load_explicit(&mr->ib[number], memory_order_acquire);
+	if (made)
+		return made;
+	if (get(table.entries[number].cache, mr, &made, why, why_bytes))
+		return NULL;
+	if (atomic_compare_exchange_strong(&mr->ib[number], &there, made))
+		return made;
+	ib_mr_put(table.entries[number].cache, made);
+	return there;
+}
+
+static int register_on(struct anynet_mr *mr, const struct anynet_device *port, bool is_flushed,
+		       char *why, size_t why_bytes)
+{
+	struct ib_nic *nic = ib_nic_open(port, why, why_bytes);
+
+	if (!nic)
+		return -ENODEV;
+	if (mr->gpu && mr->bytes && mr->way != MR_COPIED) {
+		int number = number_of(nic), ret = 0;
+
+		if (number >= 0)
+			ret = gpu_prove(nic, (unsigned)number, table.entries[number].cache, mr,
+					get, why, why_bytes);
+		if (ret)
+			return ret;
+	}
+	if (mr->gpu && mr->way != MR_COPIED && is_flushed && ib_flush_prepare(nic, why, why_bytes))
+		return -ENOMEM;
+	return ib_memory_on(mr, nic, why, why_bytes) ? 0 : -ENOMEM;
+}
+
+/* A port that is gone for now keeps the others of a fused device from nothing. */
+int ib_memory_register(struct anynet_mr *mr, const struct anynet_device *dev, bool is_flushed,
+		       char *why, size_t why_bytes)
+{
+	int result = -ENODEV;
+
+	for (int i = 0; i < anynet_members(dev); i++) {
+		int ret = register_on(mr, anynet_member(dev, i), is_flushed, why, why_bytes);
+
+		if (ret == -ENOMEM || ret == -EALREADY)
+			return ret;
+		result = ret ? result : 0;
+	}
+	return result;
+}
+
+uint32_t ib_memory_bit(const struct ib_nic *nic)
+{
+	int number = find(nic);
+
+	return number < 0 ? 0 : (uint32_t)1 << number;
+}
+
+int ib_memory_flush(unsigned number, struct anynet_mr *mr, const void *data, uint64_t *ticket)
+{
+	const struct ib_mr *made = atomic_load_explicit(&mr->ib[number], memory_order_acquire);
+
+	if (!made)
+		return -EIO;
+	atomic_fetch_or_explicit(&mr->read_by, (uint32_t)1 << number, memory_order_relaxed);
+	return ib_flush_post(table.entries[number].nic, data, made->rkey, ticket);
+}
+
+int ib_memory_flushed(unsigned number, uint64_t ticket)
+{
+	return ib_flush_done(table.entries[number].nic, ticket);
+}
+
+/* READs for flushes are on queue pairs of all comms: they end before the memory does. */
+void ib_memory_release(struct anynet_mr *mr)
+{
+	uint32_t read_by = atomic_load(&mr->read_by);
+
+	for (unsigned i = 0; i < ANYNET_MR_NICS; i++) {
+		if (!mr->ib[i])
+			continue;
+		if (read_by & (uint32_t)1 << i)
+			ib_flush_drain(table.entries[i].nic);
+		ib_mr_put(table.entries[i].cache, mr->ib[i]);
+	}
+}

@@ -1,0 +1,435 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * The cache of memory registrations; see ib_mr.h. Registrations stand in an array, sorted by key
+ * and by address. They may overlap, so each slot also tells how far the slots up to it reach: the
+ * first one that reaches far enough is the one to use.
+ */
+#include "memory/ib_mr.h"
+
+#include <assert.h>
+#include <errno.h>
+#include <fcntl.h>
+#include <pthread.h>
+#include <stdatomic.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include <nccl_net/log.h>
+#include <nccl_net/util.h>
+
+#include "base/libc_text.h"
+#include "base/pinned.h"
+#include "device/ib_port.h"
+
+#define ACCESS (IBV_ACCESS_LOCAL_WRITE | IBV_ACCESS_REMOTE_WRITE | IBV_ACCESS_REMOTE_READ)
+
+struct slot {
+	struct ib_mr *mr;
+	uintptr_t reach; /* the largest `last` from the first slot of this key up to here */
+	size_t refs;     /* > 0 */
+};
+
+struct ib_mr_cache {
+	const struct verbs *verbs;
+	struct ibv_pd *pd;
+	bool relaxed_ordering;
+	uintptr_t in_page; /* page size - 1 */
+	void *nothing;     /* a page of our own, registered for empty ranges */
+	atomic_flag told;  /* that a registration could not be given back */
+
+	pthread_mutex_t lock; /* of what follows */
+	struct slot *slots;   /* by key, `first`, `last`; no two have all of them equal */
+	size_t count, capacity;
+};
+
+/* What is asked for, in whole pages. */
+struct request {
+	struct ib_mr_key key;
+	uintptr_t first, last;
+	uint64_t offset; /* of `first` in the dmabuf */
+	int fd;
+};
+
+static size_t span(uintptr_t first, uintptr_t last)
+{
+	return last - first + 1;
+}
+
+static int compare(uint64_t a, uint64_t b)
+{
+	return (a > b) - (a < b);
+}
+
+static int compare_keys(const struct ib_mr_key *a, const struct ib_mr_key *b)
+{
+	int order = compare(a->flags, b->flags);
+
+	if (!order)
+		order = compare(a->is_dmabuf, b->is_dmabuf);
+	if (!order)
+		order = compare(a->memory.first, b->memory.first);
+	if (!order)
+		order = compare(a->memory.last, b->memory.last);
+	return order;
+}
+
+/* Count of slots up to this place in the order, a slot at the place itself included. */
+static size_t slots_up_to(const struct ib_mr_cache *cache, const struct ib_mr_key *key,
+			  uintptr_t first, uintptr_t last)
+{
+	size_t low = 0, high = cache->count;
+
+	while (low < high) {
+		size_t middle = low + (high - low) / 2;
+		const struct ib_mr *mr = cache->slots[middle].mr;
+		int order = compare_keys(&mr->key, key);
+
+		if (!order)
+			order = compare(mr->first, first);
+		if (!order)
+			order = compare(mr->last, last);
+		if (order <= 0)
+			low = middle + 1;
+		else
+			high = middle;
+	}
+	return low;
+}
+
+/* The slot that covers a request, or NULL. */
+static struct slot *find(const struct ib_mr_cache *cache, const struct request *req)
+{
+	/* A registration is never the byte 0 alone, so nothing is lost in front. */
+	size_t low = slots_up_to(cache, &req->key, 0, 0);
+	size_t end = slots_up_to(cache, &req->key, req->first, UINTPTR_MAX);
+	size_t high = end;
+
+	while (low < high) {
+		size_t middle = low + (high - low) / 2;
+
+		if (cache->slots[middle].reach < req->last)
+			low = middle + 1;
+		else
+			high = middle;
+	}
+	return low < end ? &cache->slots[low] : NULL;
+}
+
+/* Slot `start` is another than before: tell anew how far it and those behind it reach. */
+static void update_reach(struct ib_mr_cache *cache, size_t start)
+{
+	for (size_t i = start; i < cache->count; i++) {
+		struct slot *slot = &cache->slots[i];
+
+		slot->reach = slot->mr->last;
+		if (i && !compare_keys(&slot[-1].mr->key, &slot->mr->key))
+			slot->reach = anynet_max(slot->reach, slot[-1].reach);
+		else if (i > start)
+			return;
+	}
+}
+
+static int insert(struct ib_mr_cache *cache, struct ib_mr *mr)
+{
+	size_t at = slots_up_to(cache, &mr->key, mr->first, mr->last);
+
+	if (cache->count == cache->capacity) {
+		size_t capacity = cache->capacity ? 2 * cache->capacity : 16;
+		struct slot *slots = reallocarray(cache->slots, capacity, sizeof(*slots));
+
+		if (!slots)
+			return -ENOMEM;
+		cache->slots = slots;
+		cache->capacity = capacity;
+	}
+	memmove(&cache->slots[at + 1], &cache->slots[at],
+		(cache->count - at) * sizeof(*cache->slots));
+	cache->slots[at] = (struct slot){ .mr = mr, .refs = 1 };
+	cache->count++;
+	update_reach(cache, at);
+	return 0;
+}
+
+static void remove_at(struct ib_mr_cache *cache, size_t at)
+{
+	cache->count--;
+	memmove(&cache->slots[at], &cache->slots[at + 1],
+		(cache->count - at) * sizeof(*cache->slots));
+	update_reach(cache, at);
+}
+
+/* NULL with errno set. */
+static struct ibv_mr *try_register(const struct ib_mr_cache *cache, const struct request *req,
+				   bool relaxed)
+{
+	unsigned access = (req->key.flags & IB_MR_LOCAL ? IBV_ACCESS_LOCAL_WRITE : ACCESS) |
+			  (relaxed ? IBV_ACCESS_RELAXED_ORDERING : 0);
+	void *addr = (void *)req->first;
+	size_t bytes = span(req->first, req->last);
+
+	errno = 0;
+	if (req->key.is_dmabuf)
+		return cache->verbs->reg_dmabuf_mr(cache->pd, req->offset, bytes, req->first,
+						   req->fd, (int)access);
+	if (relaxed)
+		return cache->verbs->reg_mr_iova2(cache->pd, addr, bytes, req->first, access);
+	return cache->verbs->reg_mr(cache->pd, addr, bytes, (int)access);
+}
+
+/* May the access flags be what is wrong? */
+static bool refuses_access(int error)
+{
+	return error == EINVAL || error == EOPNOTSUPP || error == EPROTONOSUPPORT ||
+	       error == ENOSYS;
+}
+
+static int register_pages(const struct ib_mr_cache *cache, const struct request *req,
+			  struct ib_mr *mr)
+{
+	bool relaxed = cache->relaxed_ordering && !(req->key.flags & IB_MR_LOCAL);
+	struct ibv_mr *verbs_mr = try_register(cache, req, relaxed);
+
+	if (!verbs_mr && relaxed && refuses_access(errno)) {
+		relaxed = false;
+		verbs_mr = try_register(cache, req, relaxed);
+	}
+	if (!verbs_mr) /* EAGAIN would mean "not now" further up */
+		return errno == EAGAIN ? -ENOMEM : errno ? -errno : -EIO;
+	*mr = (struct ib_mr){
+		.lkey = verbs_mr->lkey,
+		.rkey = verbs_mr->rkey,
+		.is_relaxed = relaxed,
+		.first = req->first,
+		.last = req->last,
+		.key = req->key,
+		.verbs_mr = verbs_mr,
+	};
+	return 0;
+}
+
+static void deregister(struct ib_mr_cache *cache, struct ib_mr *mr)
+{
+	int error = cache->verbs->dereg_mr(mr->verbs_mr);
+
+	/* A device that is gone refuses all of them. */
+	if (error && !atomic_flag_test_and_set(&cache->told))
+		anynet_warn("dev %s: %zu bytes at %#lx stay registered: %s",
+			    cache->pd->context->device->name, span(mr->first, mr->last),
+			    (unsigned long)mr->first, error_text(error));
+	free(mr);
+}
+
+static void explain(const struct request *req, int ret, char *why, size_t why_bytes)
+{
+	char hint[160] = "", memlock[32];
+
+	if (ret == -ENOMEM)
+		snprintf(hint, sizeof(hint),
+			 "; RLIMIT_MEMLOCK is %s (ulimit -l, or the container's memlock limit)",
+			 ib_memlock_text(memlock, sizeof(memlock)));
+	else if (ret == -EFAULT && !req->key.is_dmabuf)
+		snprintf(hint, sizeof(hint),
+			 "; it is not mapped or not writable, or a GPU's without a peer-memory "
+			 "module");
+	snprintf(why, why_bytes, "cannot register %zu bytes of %s at %#lx: %s%s",
+		 span(req->first, req->last), req->key.is_dmabuf ? "a dmabuf" : "memory",
+		 (unsigned long)req->first, error_text(-ret), hint);
+}
+
+static struct ib_mr *take_existing(struct ib_mr_cache *cache, const struct request *req)
+{
+	struct ib_mr *mr = NULL;
+	struct slot *slot;
+
+	pthread_mutex_lock(&cache->lock);
+	slot = find(cache, req);
+	if (slot) {
+		slot->refs++;
+		mr = slot->mr;
+	}
+	pthread_mutex_unlock(&cache->lock);
+	return mr;
+}
+
+/* Put *mr, which is new, into the cache; or take what another thread has put there meanwhile, and
+ * give *mr back as on an error. */
+static int publish(struct ib_mr_cache *cache, const struct request *req, struct ib_mr **mr)
+{
+	struct ib_mr *mine = *mr;
+	struct slot *slot;
+	int ret = 0;
+
+	pthread_mutex_lock(&cache->lock);
+	slot = find(cache, req);
+	if (slot) {
+		slot->refs++;
+		*mr = slot->mr;
+	} else {
+		ret = insert(cache, mine);
+	}
+	pthread_mutex_unlock(&cache->lock);
+	if (slot || ret)
+		deregister(cache, mine);
+	return ret;
+}
+
+static int get(struct ib_mr_cache *cache, const struct request *req, struct ib_mr **out, char *why,
+	       size_t why_bytes)
+{
+	struct ib_mr *mr;
+	int ret;
+
+	*out = take_existing(cache, req);
+	if (*out)
+		return 0;
+	mr = calloc(1, sizeof(*mr));
+	if (!mr)
+		goto err_memory;
+	ret = register_pages(cache, req, mr);
+	if (ret) {
+		free(mr);
+		/* What has used up the limit may be the same range, by another thread. */
+		*out = take_existing(cache, req);
+		if (*out)
+			return 0;
+		explain(req, ret, why, why_bytes);
+		return ret;
+	}
+	ret = publish(cache, req, &mr);
+	if (ret)
+		goto err_memory;
+	*out = mr;
+	return 0;
+
+err_memory:
+	snprintf(why, why_bytes, "no memory to note down a registration");
+	return -ENOMEM;
+}
+
+/* Whole pages around [addr, addr + bytes), or the page of our own. */
+static int set_range(const struct ib_mr_cache *cache, struct request *req, uintptr_t addr,
+		     size_t bytes, char *why, size_t why_bytes)
+{
+	if (!bytes) {
+		req->key.memory = (struct memory_id){ 0 };
+		addr = (uintptr_t)cache->nothing;
+		bytes = 1;
+	}
+	req->first = addr & ~cache->in_page;
+	req->last = (addr + bytes - 1) | cache->in_page;
+	/* All of the address space is a size that size_t does not hold. */
+	if (bytes - 1 <= UINTPTR_MAX - addr && req->last - req->first < UINTPTR_MAX)
+		return 0;
+	snprintf(why, why_bytes, "%zu bytes at %#lx end behind the address space", bytes,
+		 (unsigned long)addr);
+	return -EINVAL;
+}
+
+int ib_mr_get(struct ib_mr_cache *cache, void *addr, size_t bytes, struct memory_id memory,
+	      unsigned flags, struct ib_mr **mr, char *why, size_t why_bytes)
+{
+	struct request req = { .key = { .flags = flags, .memory = memory } };
+	int ret;
+
+	assert(!(flags & ~IB_MR_LOCAL));
+	*mr = NULL;
+	ret = set_range(cache, &req, (uintptr_t)addr, bytes, why, why_bytes);
+	return ret ? ret : get(cache, &req, mr, why, why_bytes);
+}
+
+/* Where in which dmabuf the request's first page is. */
+static int set_dmabuf(const struct ib_mr_cache *cache, struct request *req, uintptr_t addr,
+		      uint64_t offset, int fd, char *why, size_t why_bytes)
+{
+	uint64_t in_page = offset & cache->in_page;
+
+	if (in_page && in_page != (addr & cache->in_page)) {
+		snprintf(why, why_bytes,
+			 "offset %llu of a dmabuf and address %#lx are at different places in "
+			 "their pages",
+			 (unsigned long long)offset, (unsigned long)addr);
+		return -EINVAL;
+	}
+	if (fcntl(fd, F_GETFD) < 0) {
+		int error = errno;
+
+		snprintf(why, why_bytes, "fd %d is not a dmabuf: %s", fd, error_text(error));
+		return -error;
+	}
+	req->fd = fd;
+	req->offset = offset - in_page;
+	req->key.is_dmabuf = true;
+	return 0;
+}
+
+int ib_mr_get_dmabuf(struct ib_mr_cache *cache, void *addr, size_t bytes, struct memory_id memory,
+		     uint64_t offset, int fd, unsigned flags, struct ib_mr **mr, char *why,
+		     size_t why_bytes)
+{
+	struct request req = { .key = { .flags = flags, .memory = memory } };
+	int ret;
+
+	assert(!(flags & ~IB_MR_LOCAL));
+	*mr = NULL;
+	if (!cache->verbs->reg_dmabuf_mr) {
+		snprintf(why, why_bytes,
+			 "libibverbs is older than rdma-core 34 and has no dmabufs");
+		return -EOPNOTSUPP;
+	}
+	ret = set_range(cache, &req, (uintptr_t)addr, bytes, why, why_bytes);
+	if (!ret && bytes)
+		ret = set_dmabuf(cache, &req, (uintptr_t)addr, offset, fd, why, why_bytes);
+	return ret ? ret : get(cache, &req, mr, why, why_bytes);
+}
+
+void ib_mr_put(struct ib_mr_cache *cache, struct ib_mr *mr)
+{
+	bool was_last;
+	size_t at;
+
+	if (!mr)
+		return;
+	pthread_mutex_lock(&cache->lock);
+	at = slots_up_to(cache, &mr->key, mr->first, mr->last) - 1;
+	assert(at < cache->count && cache->slots[at].mr == mr);
+	was_last = !--cache->slots[at].refs;
+	if (was_last)
+		remove_at(cache, at);
+	pthread_mutex_unlock(&cache->lock);
+	if (was_last)
+		deregister(cache, mr);
+}
+
+struct ib_mr_cache *ib_mr_cache_create(const struct verbs *verbs, struct ibv_pd *pd,
+				       bool relaxed_ordering)
+{
+	struct ib_mr_cache *cache = calloc(1, sizeof(*cache));
+
+	if (!cache)
+		return NULL;
+	cache->nothing = pinned_alloc(1);
+	if (!cache->nothing) {
+		free(cache);
+		return NULL;
+	}
+	cache->verbs = verbs;
+	cache->pd = pd;
+	cache->relaxed_ordering = relaxed_ordering && verbs->reg_mr_iova2;
+	cache->in_page = pinned_round(1) - 1;
+	atomic_flag_clear(&cache->told);
+	pthread_mutex_init(&cache->lock, NULL);
+	return cache;
+}
+
+void ib_mr_cache_destroy(struct ib_mr_cache *cache)
+{
+	if (!cache)
+		return;
+	for (size_t i = 0; i < cache->count; i++)
+		deregister(cache, cache->slots[i].mr);
+	pthread_mutex_destroy(&cache->lock);
+	free(cache->slots);
+	pinned_free(cache->nothing, 1);
+	free(cache);
+}

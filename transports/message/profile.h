@@ -1,0 +1,40 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* Network events for NCCL's profiler (net-api.md §4.3): one per request, from isend/irecv to done. */
+#ifndef ANYNET_PROFILE_H
+#define ANYNET_PROFILE_H
+
+#include "message/comm.h"
+
+/* NCCL's socket descriptor, version 1. */
+struct profile_socket_event {
+	uint8_t type; /* 1 */
+	struct {
+		int fd;
+		int op; /* 0 send, 1 receive */
+		size_t length;
+	} socket;
+};
+static_assert(sizeof(struct profile_socket_event) == 24 &&
+		      offsetof(struct profile_socket_event, socket) == 8,
+	      "net-api.md §4.3");
+
+#define PROFILE_SOCKET_ID ((int64_t)2 << 16 | 1)
+
+ANYNET_COLD void *profile_start_event(struct anynet_comm *comm, void *phandle, size_t bytes);
+ANYNET_COLD void profile_stop_event(void *event);
+
+/* The event to stop later, or NULL: no profiler, or it does not want network events. */
+static inline void *profile_start(struct anynet_comm *comm, void *phandle, size_t bytes)
+{
+	if (anynet_likely(!anynet_net.profiler || !phandle))
+		return NULL;
+	return profile_start_event(comm, phandle, bytes);
+}
+
+static inline void profile_stop(void *event)
+{
+	if (anynet_unlikely(event))
+		profile_stop_event(event);
+}
+
+#endif

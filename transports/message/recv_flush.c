@@ -1,0 +1,155 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * iflush: what NICs have written to GPU memory is to be seen by the GPU (net-api.md §3.6). What came by a
+ * copy of ours is already. Each NIC that has written since the last flush is asked in turn; where one
+ * cannot be, CUDA does it.
+ */
+#include <errno.h>
+#include <stdlib.h>
+
+#include "message/recv_internal.h"
+
+struct recv_flush {
+	struct anynet_request req; /* first */
+	bool busy;                 /* between iflush and the test that reported it done */
+	bool posted;               /* of the first NIC in `due` */
+	uint32_t due;              /* bits of the NICs */
+	uint64_t ticket;
+	uint64_t since_ms; /* when it began to wait for a NIC that cannot, nor CUDA; 0 = it does not */
+	const void *data; /* of the receive, registered with … */
+	struct anynet_mr *mr;
+};
+
+static struct recv_flush *take(struct recv_comm *comm)
+{
+	if (!comm->flushes) {
+		comm->flushes = calloc(ANYNET_REQUESTS, sizeof(*comm->flushes));
+		for (int i = 0; comm->flushes && i < ANYNET_REQUESTS; i++) {
+			comm->flushes[i].req.comm = &comm->base;
+			comm->flushes[i].req.is_flush = true;
+		}
+	}
+	for (int i = 0; comm->flushes && i < ANYNET_REQUESTS; i++)
+		if (!comm->flushes[i].busy)
+			return &comm->flushes[i];
+	return NULL;
+}
+
+/* Without a NIC that can, or a request to wait with. -EAGAIN: CUDA cannot, and the NIC will again. */
+static int flush_by_cuda(struct recv_comm *comm, struct recv_flush *flush)
+{
+	int ret = gpu_flush(comm->base.gpu);
+
+	if (!ret)
+		return 0;
+	if (ret == -EOPNOTSUPP && flush) {
+		if (!flush->since_ms)
+			flush->since_ms = os_now_ms();
+		if (os_now_ms() - flush->since_ms < (uint64_t)anynet_net.cfg->heal_timeout_ms)
+			return -EAGAIN;
+	}
+	return comm_note_gpu_fault(&comm->base, NULL);
+}
+
+/* 1: all is there; 0: not yet; or -errno. */
+static int step(struct recv_comm *comm, struct recv_flush *flush)
+{
+	while (flush->due) {
+		unsigned nic = (unsigned)__builtin_ctz(flush->due);
+		int ret = 1;
+
+		if (!flush->posted) {
+			ret = ib_memory_flush(nic, flush->mr, flush->data, &flush->ticket);
+			if (ret == -EAGAIN)
+				return 0;
+			flush->posted = !ret;
+		}
+		if (flush->posted)
+			ret = ib_memory_flushed(nic, flush->ticket);
+		if (!ret)
+			return 0;
+		if (ret < 0) {
+			flush->posted = false;
+			ret = flush_by_cuda(comm, flush);
+		}
+		if (ret < 0)
+			return ret == -EAGAIN ? 0 : ret;
+		flush->posted = false;
+		flush->since_ms = 0;
+		flush->due &= flush->due - 1;
+	}
+	return 1;
+}
+
+/* The first of the buffers that a NIC may have written to. */
+static int choose(int n, struct anynet_mr *const *mrs)
+{
+	for (int i = 0; i < n; i++)
+		if (mrs[i] && mrs[i]->gpu)
+			return i;
+	return -1;
+}
+
+/* Of flushes that are not over: what they are to make seen may be this flush's as well. */
+static uint32_t under_way(const struct recv_comm *comm)
+{
+	uint32_t due = 0;
+
+	for (int i = 0; comm->flushes && i < ANYNET_REQUESTS; i++)
+		due |= comm->flushes[i].busy ? comm->flushes[i].due : 0;
+	return due;
+}
+
+int recv_flush(struct anynet_comm *base, int n, void *const *data, struct anynet_mr *const *mrs,
+	       struct anynet_request **req)
+{
+	struct recv_comm *comm = (struct recv_comm *)base;
+	int which = choose(n, mrs), ret;
+	struct recv_flush *flush;
+	uint32_t due;
+
+	if (which < 0)
+		return 0;
+	due = comm->wrote | under_way(comm);
+	if (!due)
+		return 0;
+	flush = take(comm);
+	if (!flush) {
+		comm->wrote = 0;
+		return flush_by_cuda(comm, NULL);
+	}
+	flush->due = due;
+	comm->wrote = 0; /* what is written from now on is the next flush's */
+	flush->posted = false;
+	flush->since_ms = 0;
+	flush->data = data[which];
+	flush->mr = mrs[which];
+	ret = step(comm, flush);
+	if (ret)
+		return ret < 0 ? ret : 0;
+	flush->busy = true;
+	mr_hold(&comm->base, flush->mr);
+	*req = &flush->req;
+	return 0;
+}
+
+bool recv_flush_uses(const struct recv_comm *comm, const struct anynet_mr *mr)
+{
+	for (int i = 0; comm->flushes && i < ANYNET_REQUESTS; i++)
+		if (comm->flushes[i].busy && comm->flushes[i].mr == mr)
+			return true;
+	return false;
+}
+
+int recv_flush_done(struct anynet_request *req)
+{
+	struct recv_comm *comm = (struct recv_comm *)req->comm;
+	struct recv_flush *flush = (struct recv_flush *)req;
+	int ret = step(comm, flush);
+
+	if (ret > 0) {
+		mr_drop(&comm->base, flush->mr);
+		flush->busy = false;
+	}
+	return ret;
+}

@@ -1,0 +1,136 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* A receive comm from the inside: recv.c has its requests and its words to the sender, recv_match.c
+ * brings messages and posted buffers together. */
+#ifndef ANYNET_RECV_INTERNAL_H
+#define ANYNET_RECV_INTERNAL_H
+
+#include "message/message.h"
+
+#define RECV_REQ_MASK (ANYNET_REQUESTS - 1)
+
+static_assert((ANYNET_REQUESTS & RECV_REQ_MASK) == 0, "requests are found by mask");
+
+struct recv_req;
+
+/* One posted buffer. */
+struct recv_sub {
+	uint8_t *data;
+	size_t capacity;
+	size_t size; /* of the message that filled it */
+	struct anynet_mr *mr;
+	void *event;           /* profiler's */
+	struct recv_sub *next; /* in the list of unmatched buffers, posting order */
+	struct recv_req *owner;
+	uint32_t tag;
+	bool on_gpu; /* `data` is GPU memory … */
+	bool polled; /* … in which the GPU looks for flags meanwhile */
+};
+
+struct recv_req {
+	struct anynet_request req; /* first */
+	bool busy;                 /* between irecv and the test that reported it done */
+	uint8_t n, pending;        /* buffers in the group, those not filled yet */
+	struct recv_sub subs[ANYNET_RECVS_MAX];
+};
+
+/* A message seen before a buffer was posted for it, in the order of numbers. */
+struct arrival {
+	struct arrival *next;
+	struct recv_msg *msg; /* its slot; NULL once it is complete */
+	uint8_t *data;        /* its bytes; NULL if it came as RTS and has none yet */
+	size_t size;
+	uint32_t tag;
+};
+
+enum recv_state {
+	RECV_UNSEEN,
+	RECV_WAITING, /* seen; nothing posted for it yet */
+	RECV_MATCHED,
+};
+
+#define TOLD_NOTHING 0xff
+
+/* What is in a slot of the sender: from the first frame until the last byte is there. */
+struct recv_msg {
+	struct recv_sub *sub;         /* NULL: none yet */
+	struct arrival *arrival;      /* its bytes go there; NULL: straight into the buffer */
+	size_t size, begun, received; /* begun: in frames whose payload has a place */
+	uint64_t asked_by;            /* rails on which the sender wants the grant as well */
+	uint32_t seq, tag;
+	uint8_t state;   /* enum recv_state */
+	uint8_t told_on; /* rail that its ack or grant was told on; TOLD_NOTHING */
+	bool asked;      /* came as RTS: grant it once matched, on any rail */
+	bool wants_ack;
+	bool begun_empty; /* it has no bytes, and its only frame is begun */
+	bool unsure;      /* some of it has come by a path that does not tell the sender: ack it */
+};
+
+struct recv_flush; /* recv_flush.c */
+
+/* What its receives have been so far. */
+enum recv_memory {
+	RECV_NOTHING,
+	RECV_HOST, /* host memory only */
+	RECV_GPU,  /* GPU memory, if only once */
+};
+
+struct recv_comm {
+	struct anynet_comm base; /* first */
+	uint32_t announced;      /* all messages before have been seen */
+	uint64_t early;          /* bit i: message announced + 1 + i has been seen, too */
+	uint32_t completed;      /* no message from this one on is complete */
+	uint32_t posted;         /* receives posted in all … */
+	uint32_t grantable;      /* … and of these while plain: number k is for message k */
+	uint32_t outstanding;    /* requests not reported done */
+	uint32_t oldest;         /* all before this one are; tests come in any order */
+	uint32_t completions;    /* requests completed in all */
+	uint32_t tag;            /* the one tag, while plain */
+	bool plain;              /* one tag, single receives */
+	enum recv_memory memory;
+	bool ready;              /* the sender's READY has come */
+	bool ack_prompt;         /* the sender waits for an ack */
+	/* Receives have been posted that rails may have to tell: at the next test, not in irecv. What NCCL
+	 * sends between the two leaves first. */
+	bool untold;
+	bool held;             /* … grants wait for the sender's use of earlier ones … */
+	uint32_t held_until;   /* … until all messages before this one have been seen */
+	uint32_t replay_bytes; /* the sender's ring: told before it is full */
+	uint32_t lazy_bytes;   /* received since the first message that is to be acked */
+	uint32_t complete;     /* messages completed since the last ack … */
+	uint64_t ack_bits[ANYNET_WIRE_SLOTS / 64]; /* … and their slots */
+	uint64_t again[ANYNET_WIRE_SLOTS / 64]; /* slots whose ack or grant is to be told again … */
+	bool closing;                           /* BYE is due, also on a rail that is resumed */
+	bool again_due;                         /* … if there are any */
+	uint64_t doubts;                        /* rails whose path is in doubt, to be told */
+	uint64_t moved;                         /* chunks placed in all … */
+	uint64_t bytes;                         /* … and payload */
+	uint32_t grants;                        /* to be told */
+	uint32_t unfilled; /* posted buffers that wait for a message or its rest */
+	size_t aside;      /* bytes in arrivals */
+	struct arrival *arrivals, **arrivals_end; /* without a buffer, oldest first */
+	struct recv_sub *unmatched_head, *unmatched_tail;
+	uint32_t wrote; /* bits of NICs that have written to GPU memory since the last flush */
+	struct recv_flush *flushes; /* ANYNET_REQUESTS; NULL = none so far */
+	struct recv_req reqs[ANYNET_REQUESTS];
+	struct recv_msg msgs[ANYNET_SENDS];
+};
+
+/* --- recv_flush.c --- */
+
+/* Does one of them use this memory? */
+bool recv_flush_uses(const struct recv_comm *comm, const struct anynet_mr *mr);
+
+/* --- recv_match.c --- */
+
+/* The sender has said that a message waits for its grant. 0, -EAGAIN or -errno as for recv_place. */
+int recv_announced(struct recv_comm *comm, const struct anynet_wire_frame *header);
+
+/* Buffers have been posted: give them to the messages that came before, oldest first. */
+int recv_match_arrivals(struct recv_comm *comm);
+
+/* What has come of a matched message and was set aside goes to its buffer: the rest will, too. */
+void recv_settle(struct recv_comm *comm, struct recv_msg *msg);
+
+void recv_free_arrivals(struct recv_comm *comm);
+
+#endif

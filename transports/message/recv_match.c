@@ -1,0 +1,499 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * Messages meet posted buffers: the k-th message of a tag fills the k-th posted buffer of that tag.
+ *
+ * As long as a comm has used one tag and single receives only ("plain"), that is message number k into
+ * receive number k, in whatever order chunks arrive. Otherwise messages are matched strictly in the
+ * order of their numbers: a rail whose head is a later one is parked until the earlier ones have been
+ * seen. A message that nothing is posted for stays in its rail while no posted receive waits; when
+ * one does, it is set aside, so that nothing blocks what is behind it.
+ */
+#include <errno.h>
+#include <inttypes.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "memory/copy.h"
+#include "message/recv_internal.h"
+
+#define EARLY_MAX 64 /* messages seen before an earlier one: fewer than posted receives */
+/* What may be set aside of one comm. Beyond, messages stay in their rails: by then a sender has sent
+ * this much, in messages of ANYNET_TCP_EAGER at most, to a tag that nobody receives. */
+#define ASIDE_MAX ((size_t)64 << 20)
+
+/* What it takes of that: its bytes, and about what the heap takes for itself and for them. */
+static size_t aside_cost(size_t bytes)
+{
+	return bytes + 128;
+}
+
+static void arrival_free(struct recv_comm *comm, struct arrival *arrival)
+{
+	if (arrival->data)
+		comm->aside -= aside_cost(arrival->size);
+	free(arrival->data);
+	free(arrival);
+}
+
+void recv_free_arrivals(struct recv_comm *comm)
+{
+	/* Those in the list, and those matched while their bytes were still coming. */
+	while (comm->arrivals) {
+		struct arrival *next = comm->arrivals->next;
+
+		if (comm->arrivals->msg)
+			comm->arrivals->msg->arrival = NULL;
+		arrival_free(comm, comm->arrivals);
+		comm->arrivals = next;
+	}
+	for (int i = 0; i < ANYNET_SENDS; i++)
+		if (comm->msgs[i].arrival)
+			arrival_free(comm, comm->msgs[i].arrival);
+}
+
+/* --- completion --- */
+
+static void fill_sub(struct recv_comm *comm, struct recv_sub *sub, size_t size)
+{
+	struct recv_req *req = sub->owner;
+
+	sub->size = size;
+	mr_drop(&comm->base, sub->mr);
+	sub->mr = NULL;
+	comm->unfilled--;
+	if (--req->pending)
+		return;
+	comm->completions++;
+	atomic_store_explicit(&req->req.done, true, memory_order_release);
+}
+
+/* From memory of ours into a buffer's, or with NULL into ours. If that cannot be, a fault is noted. */
+static inline void copy_to(struct recv_comm *comm, const struct recv_sub *sub, uint8_t *to,
+			   const uint8_t *from, size_t bytes)
+{
+	if (anynet_likely(!sub || !sub->on_gpu))
+		copy_ascending(to, from, bytes);
+	else if (bytes && gpu_put(comm->base.gpu, to, from, bytes, sub->polled))
+		comm_note_gpu_fault(&comm->base, NULL);
+}
+
+/* A message set aside goes where it belongs. */
+static void deliver(struct recv_comm *comm, struct arrival *arrival, struct recv_sub *sub)
+{
+	copy_to(comm, sub, sub->data, arrival->data, arrival->size);
+	fill_sub(comm, sub, arrival->size);
+	arrival_free(comm, arrival);
+}
+
+static void complete_message(struct recv_comm *comm, struct recv_msg *msg)
+{
+	unsigned slot = (unsigned)(msg - comm->msgs);
+	bool late;
+
+	if (msg->sub && msg->arrival)
+		deliver(comm, msg->arrival, msg->sub);
+	else if (msg->sub)
+		fill_sub(comm, msg->sub, msg->size);
+	else
+		msg->arrival->msg = NULL; /* stays in the list until a buffer is posted */
+	msg->sub = NULL;
+	msg->arrival = NULL;
+	msg->state = RECV_UNSEEN;
+	/* Of its grant: the ack is to be told now. */
+	msg->told_on = TOLD_NOTHING;
+	comm->again[slot / 64] &= ~(1ull << slot % 64);
+	late = (int32_t)(msg->seq - comm->completed) < 0;
+	if (anynet_likely(!late))
+		comm->completed = msg->seq + 1;
+	if (msg->unsure) {
+		comm->ack_bits[slot / 64] |= 1ull << slot % 64;
+		comm->complete++;
+		/* The sender's ring may be full of messages behind a late one, all acked already. */
+		comm->ack_prompt |= msg->wants_ack || late;
+	} else if (anynet_likely(!comm->complete)) {
+		return;
+	}
+	/* Also of one that needs no ack: in the sender's ring it lies behind those that do. */
+	comm->lazy_bytes += (uint32_t)(sizeof(struct anynet_wire_frame) +
+				       anynet_min(msg->size, comm->replay_bytes));
+}
+
+/* --- matching --- */
+
+static int check_fits(struct recv_comm *comm, size_t size, const struct recv_sub *sub)
+{
+	if (anynet_likely(size <= sub->capacity))
+		return 0;
+	comm_note_fault(
+		&comm->base, NULL, -EMSGSIZE,
+		"message of %zu bytes for a posted receive of %zu bytes (tag %u); the ranks disagree "
+		"about sizes",
+		size, sub->capacity, sub->tag);
+	return -EMSGSIZE;
+}
+
+static void unmatched_remove(struct recv_comm *comm, struct recv_sub *prev, struct recv_sub *sub)
+{
+	if (prev)
+		prev->next = sub->next;
+	else
+		comm->unmatched_head = sub->next;
+	if (comm->unmatched_tail == sub)
+		comm->unmatched_tail = prev;
+	sub->next = NULL;
+}
+
+static int bind_buffer(struct recv_comm *comm, struct recv_msg *msg, struct recv_sub *sub)
+{
+	int ret = check_fits(comm, msg->size, sub);
+
+	if (ret)
+		return ret;
+	msg->sub = sub;
+	msg->state = RECV_MATCHED;
+	comm->grants += msg->asked + (uint32_t)__builtin_popcountll(msg->asked_by);
+	return 0;
+}
+
+/* Take the first posted buffer of this tag that has no message yet; NULL = none. */
+static struct recv_sub *unmatched_take(struct recv_comm *comm, uint32_t tag)
+{
+	struct recv_sub *prev = NULL;
+
+	for (struct recv_sub *sub = comm->unmatched_head; sub; prev = sub, sub = sub->next) {
+		if (sub->tag != tag)
+			continue;
+		unmatched_remove(comm, prev, sub);
+		return sub;
+	}
+	return NULL;
+}
+
+/* The buffer of receive number seq, in a plain comm. -EAGAIN: not posted yet. */
+static int match_plain(struct recv_comm *comm, struct recv_msg *msg, uint32_t seq)
+{
+	struct recv_sub *sub = &comm->reqs[seq & RECV_REQ_MASK].subs[0], *prev = NULL;
+
+	if ((int32_t)(seq - comm->posted) >= 0)
+		return -EAGAIN;
+	for (struct recv_sub *at = comm->unmatched_head; at != sub; at = at->next) {
+		if (!at) {
+			comm_note_fault(&comm->base, NULL, -EPROTO, "message %u came twice", seq);
+			return -EPROTO;
+		}
+		prev = at;
+	}
+	unmatched_remove(comm, prev, sub);
+	return bind_buffer(comm, msg, sub);
+}
+
+static void note_seen(struct recv_comm *comm, uint32_t seq)
+{
+	if (seq != comm->announced) {
+		comm->early |= 1ull << (seq - comm->announced - 1);
+		return;
+	}
+	do {
+		bool next_seen = comm->early & 1;
+
+		comm->announced++;
+		comm->early >>= 1;
+		if (!next_seen)
+			break;
+	} while (true);
+	if (comm->base.rail_count > 1)
+		comm_unpark(&comm->base);
+}
+
+/* Nothing is posted for a message at the head of a rail. It stays there while nobody waits for what
+ * may be behind it, or when too much lies aside already; else it is taken out of the way. */
+static int set_aside(struct recv_comm *comm, struct recv_msg *msg)
+{
+	size_t bytes = msg->asked ? 0 : msg->size, cost = msg->asked ? 0 : aside_cost(bytes);
+	struct arrival *arrival;
+
+	if (!msg->asked && (!comm->unfilled || (comm->aside && comm->aside + cost > ASIDE_MAX)))
+		return -EAGAIN;
+	arrival = calloc(1, sizeof(*arrival));
+	/* A peer may count bytes as sent that it has not: they are zeros, and not what we had there before. */
+	if (arrival && !msg->asked)
+		arrival->data = calloc(1, anynet_max(bytes, 1));
+	if (!arrival || (!msg->asked && !arrival->data)) {
+		free(arrival);
+		comm_note_fault(
+			&comm->base, NULL, -ENOMEM,
+			"no memory to set aside a message of %zu bytes that came before its receive",
+			msg->size);
+		return -ENOMEM;
+	}
+	arrival->msg = msg;
+	arrival->size = msg->size;
+	arrival->tag = msg->tag;
+	comm->aside += cost;
+	*comm->arrivals_end = arrival;
+	comm->arrivals_end = &arrival->next;
+	msg->arrival = arrival;
+	msg->state = RECV_WAITING;
+	return 0;
+}
+
+static int match_in_order(struct recv_comm *comm, struct recv_msg *msg)
+{
+	struct recv_sub *sub;
+
+	comm->plain = false;
+	if (msg->seq != comm->announced)
+		return -EAGAIN;
+	sub = unmatched_take(comm, msg->tag);
+	return sub ? bind_buffer(comm, msg, sub) : set_aside(comm, msg);
+}
+
+/* First sight of a message. -EAGAIN: it has to wait in its rail. */
+static int announce(struct recv_comm *comm, struct recv_msg *msg,
+		    const struct anynet_wire_frame *header)
+{
+	bool plain = comm->plain && !(header->flags & ANYNET_FLAG_MULTI) &&
+		     (!comm->posted || header->tag == comm->tag);
+	int ret;
+
+	if (msg->told_on != TOLD_NOTHING) {
+		/* The sender uses the slot again: it knows what was told. */
+		unsigned slot = (unsigned)(msg - comm->msgs);
+
+		msg->told_on = TOLD_NOTHING;
+		comm->again[slot / 64] &= ~(1ull << slot % 64);
+	}
+	msg->seq = header->seq;
+	msg->tag = header->tag;
+	msg->size = header->size;
+	msg->begun = msg->received = 0;
+	msg->begun_empty = false;
+	msg->asked = header->type == ANYNET_FRAME_RTS;
+	msg->asked_by = 0;
+	msg->unsure = false;
+	msg->wants_ack = header->flags & ANYNET_FLAG_ACK;
+	ret = plain ? match_plain(comm, msg, header->seq) : match_in_order(comm, msg);
+	if (!ret)
+		note_seen(comm, header->seq);
+	return ret;
+}
+
+static ANYNET_COLD int bad_frame(struct recv_comm *comm, const struct anynet_wire_frame *header)
+{
+	comm_note_fault(&comm->base, NULL, -EPROTO,
+		  "bad frame: type %u slot %u message %u (seen up to %u) offset %" PRIu64
+		  " length %u size %" PRIu64,
+		  header->type, header->slot, header->seq, comm->announced, header->offset,
+		  header->length, header->size);
+	return -EPROTO;
+}
+
+static bool seen_early(const struct recv_comm *comm, uint32_t ahead)
+{
+	return ahead && ahead <= EARLY_MAX && comm->early >> (ahead - 1) & 1;
+}
+
+/* Where the bytes of a message that has been seen go: a buffer of ours, or the one it was matched with. */
+static bool has_place(const struct recv_msg *msg)
+{
+	return (msg->arrival && msg->arrival->data) || msg->sub;
+}
+
+/* By itself: DATA without payload is an empty message; checksums are there only if agreed on. */
+static bool makes_sense(const struct recv_comm *comm, const struct anynet_wire_frame *header)
+{
+	return header->slot < ANYNET_SENDS && header->size <= ANYNET_MESSAGE_MAX &&
+	       header->offset <= header->size && header->length <= header->size - header->offset &&
+	       (header->length || !header->size || header->type != ANYNET_FRAME_DATA) &&
+	       (comm->base.checksum || !(header->flags & ANYNET_FLAG_CRC));
+}
+
+/* To what has been seen of its message: no byte comes twice, and the frame of an empty one neither, else the
+ * message would be complete twice. */
+static bool goes_on(const struct recv_msg *msg, const struct anynet_wire_frame *header)
+{
+	return msg->seq == header->seq && msg->size == header->size && msg->tag == header->tag &&
+	       has_place(msg) &&
+	       (header->length ? header->length <= msg->size - msg->begun : !msg->begun_empty);
+}
+
+/* The slot of a DATA or RTS frame, after a look at every field. NULL = the fault is noted. */
+static struct recv_msg *find_slot(struct recv_comm *comm, const struct anynet_wire_frame *header)
+{
+	struct recv_msg *msg = &comm->msgs[header->slot % ANYNET_SENDS];
+	uint32_t ahead = header->seq - comm->announced;
+	bool fits = msg->state == RECV_UNSEEN ? (int32_t)ahead >= 0 && !seen_early(comm, ahead)
+					      : goes_on(msg, header);
+
+	if (anynet_likely(makes_sense(comm, header) && fits))
+		return msg;
+	bad_frame(comm, header);
+	return NULL;
+}
+
+int recv_place(struct recv_comm *comm, const struct anynet_wire_frame *header,
+	       struct recv_msg **out, uint8_t **dst)
+{
+	struct recv_msg *msg = find_slot(comm, header);
+	int ret;
+
+	if (!msg)
+		return -EPROTO;
+	if (msg->state == RECV_UNSEEN) {
+		ret = announce(comm, msg, header);
+		if (ret)
+			return ret;
+	}
+	*dst = NULL;
+	if (header->length)
+		*dst = (msg->arrival ? msg->arrival->data : msg->sub->data) + header->offset;
+	msg->begun += header->length;
+	msg->begun_empty = !header->length;
+	*out = msg;
+	return 0;
+}
+
+bool recv_is_on_gpu(const struct recv_msg *msg)
+{
+	return !(msg->arrival && msg->arrival->data) && msg->sub && msg->sub->on_gpu;
+}
+
+bool recv_is_polled(const struct recv_msg *msg)
+{
+	return msg->sub && msg->sub->polled;
+}
+
+void recv_put(struct recv_comm *comm, const struct recv_msg *msg, uint8_t *to, const uint8_t *from,
+	      size_t bytes)
+{
+	copy_to(comm, recv_is_on_gpu(msg) ? msg->sub : NULL, to, from, bytes);
+}
+
+void recv_placed(struct recv_comm *comm, struct recv_msg *msg, size_t bytes)
+{
+	msg->unsure = true;
+	recv_arrived(comm, msg, bytes);
+}
+
+void recv_arrived(struct recv_comm *comm, struct recv_msg *msg, size_t bytes)
+{
+	comm->bytes += bytes;
+	comm->moved++;
+	msg->received += bytes;
+	if (msg->received == msg->size)
+		complete_message(comm, msg);
+}
+
+void recv_unplace(struct recv_comm *comm, struct recv_msg *msg, size_t length, size_t part)
+{
+	msg->begun -= length - part;
+	msg->begun_empty = false;
+	msg->received += part;
+	comm->bytes += part;
+	msg->unsure |= part;
+}
+
+int recv_announced(struct recv_comm *comm, const struct anynet_wire_frame *header)
+{
+	struct recv_msg *msg = find_slot(comm, header);
+
+	if (!msg)
+		return -EPROTO;
+	if (msg->state != RECV_UNSEEN || !(header->flags & ANYNET_FLAG_MULTI))
+		return bad_frame(comm, header);
+	return announce(comm, msg, header);
+}
+
+int recv_looked(struct recv_comm *comm, const struct anynet_wire_frame *header)
+{
+	bool posted = (int32_t)(header->seq - comm->oldest) >= 0 &&
+		      (int32_t)(header->seq - comm->posted) < 0;
+
+	/* Of another tag it is not for that receive: the sender will hear that it has to ask. */
+	if (!comm->plain || header->tag != comm->tag || !posted)
+		return 0;
+	return check_fits(comm, header->size, &comm->reqs[header->seq & RECV_REQ_MASK].subs[0]);
+}
+
+int recv_asked(struct recv_comm *comm, const struct anynet_rail *rail,
+	       const struct anynet_wire_frame *header)
+{
+	struct recv_msg *msg = &comm->msgs[header->slot % ANYNET_SENDS];
+	struct anynet_wire_frame rts = *header;
+	uint64_t bit = 1ull << rail->index;
+	int ret;
+
+	if (msg->state == RECV_UNSEEN && comm->plain)
+		return recv_looked(comm, header); /* its grant comes without being asked for */
+	if (msg->state == RECV_UNSEEN) {
+		rts.type = ANYNET_FRAME_RTS;
+		msg = find_slot(comm, &rts);
+		ret = msg ? announce(comm, msg, &rts) : -EPROTO;
+		if (ret)
+			return ret;
+	}
+	if (msg->seq != header->seq)
+		return bad_frame(comm, header);
+	comm->grants += !(msg->asked_by & bit) && msg->state == RECV_MATCHED;
+	msg->asked_by |= bit;
+	return 0;
+}
+
+void recv_settle(struct recv_comm *comm, struct recv_msg *msg)
+{
+	struct arrival *arrival = msg->arrival;
+
+	if (!arrival || !arrival->data)
+		return;
+	copy_to(comm, msg->sub, msg->sub->data, arrival->data, msg->begun);
+	msg->arrival = NULL;
+	arrival_free(comm, arrival);
+}
+
+/* Give an arrival its buffer. */
+static int match_arrival(struct recv_comm *comm, struct arrival *arrival, struct recv_sub *sub)
+{
+	struct recv_msg *msg = arrival->msg;
+	int ret = check_fits(comm, arrival->size, sub);
+
+	if (ret) {
+		if (msg)
+			msg->arrival = NULL;
+		arrival_free(comm, arrival);
+		return ret;
+	}
+	if (!msg) {
+		deliver(comm, arrival, sub);
+		return 0;
+	}
+	if (!arrival->data) {
+		msg->arrival = NULL;
+		arrival_free(comm, arrival);
+	}
+	return bind_buffer(comm, msg, sub);
+}
+
+/* Messages that came before their buffer was posted, oldest first. */
+int recv_match_arrivals(struct recv_comm *comm)
+{
+	struct arrival **link = &comm->arrivals;
+
+	while (*link && comm->unmatched_head) {
+		struct arrival *arrival = *link;
+		struct recv_sub *sub = unmatched_take(comm, arrival->tag);
+		int ret;
+
+		if (!sub) {
+			link = &arrival->next;
+			continue;
+		}
+		*link = arrival->next;
+		if (!*link)
+			comm->arrivals_end = link;
+		arrival->next = NULL;
+		ret = match_arrival(comm, arrival, sub);
+		if (ret)
+			return ret;
+	}
+	return 0;
+}

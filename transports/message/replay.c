@@ -1,0 +1,73 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* The replay ring; see replay.h. */
+#include "message/replay.h"
+
+#include <assert.h>
+#include <errno.h>
+
+#include "base/pinned.h"
+
+static_assert(sizeof(struct replay_record) <= REPLAY_RECORD_BYTES, "room before the frame");
+
+int replay_init(struct replay_ring *ring, size_t bytes)
+{
+	ring->bytes = (uint32_t)bytes & ~(REPLAY_ALIGN - 1);
+	ring->memory = pinned_alloc(ring->bytes);
+	return ring->memory ? 0 : -ENOMEM;
+}
+
+void replay_fini(struct replay_ring *ring)
+{
+	pinned_free(ring->memory, ring->bytes);
+}
+
+/* Bytes that a frame takes, its record included. */
+static uint32_t size_of(size_t bytes)
+{
+	return (uint32_t)(REPLAY_RECORD_BYTES + bytes + REPLAY_ALIGN - 1) & ~(REPLAY_ALIGN - 1);
+}
+
+/* Where it would begin. A frame never wraps: the rest of the ring is skipped. UINT32_MAX: nowhere. */
+static uint32_t find_room(const struct replay_ring *ring, uint32_t need)
+{
+	if (ring->head < ring->tail)
+		return need < ring->tail - ring->head ? ring->head : UINT32_MAX;
+	if (need <= ring->bytes - ring->head)
+		return ring->head;
+	return need < ring->tail ? 0 : UINT32_MAX;
+}
+
+bool replay_has_room(const struct replay_ring *ring, size_t bytes)
+{
+	return find_room(ring, size_of(bytes)) != UINT32_MAX;
+}
+
+struct replay_record *replay_take(struct replay_ring *ring, size_t bytes)
+{
+	uint32_t need = size_of(bytes), at = find_room(ring, need);
+	struct replay_record *record;
+
+	if (at == UINT32_MAX)
+		return NULL;
+	if (at != ring->head)
+		ring->wrap = ring->head;
+	ring->head = at + need;
+	record = (struct replay_record *)(void *)(ring->memory + at);
+	record->end = ring->head;
+	record->acked = false;
+	return record;
+}
+
+void replay_release(struct replay_ring *ring, struct replay_record *record)
+{
+	record->acked = true;
+	while (ring->tail != ring->head) {
+		if (ring->tail == ring->wrap && ring->tail > ring->head)
+			ring->tail = 0;
+		record = (struct replay_record *)(void *)(ring->memory + ring->tail);
+		if (!record->acked)
+			return;
+		ring->tail = record->end;
+	}
+	ring->tail = ring->head = 0;
+}

@@ -1,0 +1,319 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * Sends, posted and reported. A message takes a slot from isend until it is
+ * both acknowledged and tested, whatever becomes of those before it: one that nobody receives holds
+ * its own slot and no other. Small ones are copied, header first, into the replay ring and are done
+ * when a rail has taken them; large ones are read from NCCL's buffer and are done when the receiver
+ * has acknowledged them.
+ */
+#include <errno.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "message/profile.h"
+#include "message/send_internal.h"
+#include "wire/checksum.h"
+
+#define HEADER_BYTES sizeof(struct anynet_wire_frame)
+
+struct anynet_comm *send_create(const struct anynet_device *dev)
+{
+	const struct anynet_config *cfg = anynet_net.cfg;
+	struct send_comm *comm = calloc(1, sizeof(*comm));
+	bool ib = dev->link == ANYNET_LINK_IB;
+
+	if (!comm)
+		return NULL;
+	if (replay_init(&comm->ring, ib ? IB_REPLAY_BYTES : cfg->replay_bytes)) {
+		free(comm);
+		return NULL;
+	}
+	comm->frame_bytes = ib ? IB_FRAME_BYTES : SIZE_MAX;
+	comm->eager_bytes =
+		anynet_min(ib ? IB_EAGER_BYTES : cfg->eager_bytes,
+			   comm->ring.bytes / 2 - 2 * HEADER_BYTES - REPLAY_RECORD_BYTES);
+	comm->chunk_bytes =
+		anynet_max(cfg->chunk_bytes & ~(size_t)(ANYNET_PART_ALIGN - 1), ANYNET_PART_ALIGN);
+	comm->next_seq = cfg->first_number;
+	comm->ready_head = comm->ready_tail = SLOT_NONE;
+	comm->free_head = SLOT_NONE;
+	for (int i = ANYNET_SENDS - 1; i >= 0; i--) {
+		comm->msgs[i].req.comm = &comm->base;
+		comm->msgs[i].next = comm->free_head;
+		comm->free_head = (uint16_t)i;
+	}
+	comm->base.is_send = true;
+	comm->base.dev = dev;
+	return &comm->base;
+}
+
+void send_free(struct anynet_comm *base)
+{
+	struct send_comm *comm = to_send(base);
+
+	replay_fini(&comm->kept);
+	replay_fini(&comm->ring);
+	free(comm->fetched);
+	free(comm);
+}
+
+unsigned send_pending(const struct anynet_comm *base)
+{
+	return ((const struct send_comm *)base)->undone;
+}
+
+bool send_uses(const struct anynet_comm *base, const struct anynet_mr *mr)
+{
+	const struct send_comm *comm = (const struct send_comm *)base;
+
+	for (int i = 0; i < ANYNET_SENDS; i++)
+		if (comm->msgs[i].mr == mr)
+			return true;
+	return false;
+}
+
+bool send_confirmed(const struct anynet_comm *base)
+{
+	return !((const struct send_comm *)base)->unconfirmed;
+}
+
+uint32_t send_requests(const struct anynet_comm *base)
+{
+	return ((const struct send_comm *)base)->next_seq;
+}
+
+uint64_t send_bytes(const struct anynet_comm *base)
+{
+	uint64_t bytes = 0;
+
+	for (unsigned i = 0; i < base->rail_count; i++)
+		bytes += base->rails[i] ? base->rails[i]->bytes_sent : 0;
+	return bytes;
+}
+
+uint64_t send_progress(const struct anynet_comm *base)
+{
+	return ((const struct send_comm *)base)->moved;
+}
+
+/* The oldest of those not done tells most. */
+void send_describe(const struct anynet_comm *base, char *text, size_t bytes)
+{
+	const struct send_comm *comm = (const struct send_comm *)base;
+	const struct send_msg *oldest = NULL;
+
+	for (int i = 0; i < ANYNET_SENDS; i++) {
+		const struct send_msg *msg = &comm->msgs[i];
+
+		if (msg->req.comm && !msg->tested && !atomic_load(&msg->req.done) &&
+		    msg->state != SEND_FREE && (!oldest || (int32_t)(msg->seq - oldest->seq) < 0))
+			oldest = msg;
+	}
+	if (!oldest)
+		snprintf(text, bytes, "nothing");
+	else
+		snprintf(text, bytes, "%u sends, the oldest of %zu bytes, tag %u (%s)",
+			 comm->undone, oldest->bytes, oldest->tag,
+			 oldest->state == SEND_GIVEN   ? "sent, not acknowledged"
+			 : oldest->state == SEND_ASKED ? "no receive posted for it yet"
+						       : "not sent in full");
+}
+
+void send_ready(struct anynet_comm *base, unsigned rails)
+{
+	to_send(base)->ready_due = true;
+	to_send(base)->rails_standing = rails;
+}
+
+void send_bye(struct anynet_comm *base)
+{
+	to_send(base)->closing = true;
+	for (unsigned i = 0; i < base->rail_count; i++)
+		if (base->rails[i])
+			base->rails[i]->bye_due = true;
+}
+
+/* --- posting and reporting --- */
+
+/* Copy a small message, header first, into the replay ring. */
+static bool copy_in(struct send_comm *comm, struct send_msg *msg, const void *data)
+{
+	size_t crc_bytes = comm->base.checksum ? ANYNET_CRC_BYTES : 0;
+	struct replay_record *record =
+		replay_take(&comm->ring, HEADER_BYTES + msg->bytes + crc_bytes + ANYNET_TAIL_BYTES);
+	struct anynet_wire_frame header;
+	uint8_t *frame;
+
+	if (!record)
+		return false;
+	frame = (uint8_t *)record + REPLAY_RECORD_BYTES;
+	msg->record = record;
+	msg->flags |= ANYNET_FLAG_TAIL;
+	header = send_header(comm, msg);
+	header.length = (uint32_t)msg->bytes;
+	if (anynet_unlikely(crc_bytes)) {
+		uint32_t crc = crc32c(0, data, msg->bytes);
+
+		checksum_header(&header, NULL);
+		memcpy(frame + HEADER_BYTES + msg->bytes, &crc, sizeof(crc));
+	}
+	memcpy(frame, &header, HEADER_BYTES);
+	if (msg->bytes)
+		memcpy(frame + HEADER_BYTES, data, msg->bytes);
+	frame[HEADER_BYTES + msg->bytes + crc_bytes] = 0;
+	msg->data = frame + HEADER_BYTES;
+	return true;
+}
+
+static void learn_tag(struct send_comm *comm, uint32_t tag)
+{
+	if (!comm->tag_known) {
+		comm->tag_known = true;
+		comm->tag = tag;
+	} else if (tag != comm->tag) {
+		comm->multi = true;
+		send_ask_for_waiting(comm); /* what comes from now on is matched behind them */
+	}
+}
+
+/* With one tag: do rails write to where the receiver says, and has it not said so yet on any of them? None
+ * overtakes another that waits: the receiver may match them in their order. */
+static bool must_wait(const struct send_comm *comm, const struct send_msg *msg)
+{
+	if (!comm_is_ib(&comm->base) || comm->multi)
+		return false;
+	return comm->waiting_head != comm->waiting_tail || !send_granted(comm, msg);
+}
+
+/* With several: a small message only where a receiver takes it unasked. */
+static bool must_ask(const struct send_comm *comm, const struct send_msg *msg)
+{
+	if (!comm->multi)
+		return false;
+	return !msg->record || (comm_is_ib(&comm->base) && !send_granted(comm, msg));
+}
+
+/* In place, its bytes being NCCL's until it is acknowledged. A small one of an IB device, in GPU memory, has
+ * its header in the ring: a NIC may gather its frame. */
+static void refer_to(struct send_comm *comm, struct send_msg *msg, const void *data,
+		     struct anynet_mr *mr)
+{
+	msg->copied = false;
+	msg->data = data;
+	msg->mr = mr;
+	msg->flags |= ANYNET_FLAG_ACK;
+	if (msg->on_gpu && comm_is_ib(&comm->base) && msg->bytes <= comm->eager_bytes)
+		msg->record = replay_take(&comm->ring, HEADER_BYTES);
+	mr_hold(&comm->base, mr);
+}
+
+static void start_message(struct send_comm *comm, struct send_msg *msg, const void *data,
+			  size_t bytes, uint32_t tag, struct anynet_mr *mr)
+{
+	if (anynet_unlikely(!comm->multi && (!comm->tag_known || tag != comm->tag)))
+		learn_tag(comm, tag);
+	msg->bytes = bytes;
+	msg->given = 0;
+	msg->seq = comm->next_seq;
+	msg->tag = tag;
+	msg->chunks = msg->unsure = 0;
+	msg->flags = comm->multi ? ANYNET_FLAG_MULTI : 0;
+	msg->acked = msg->tested = msg->acked_early = false;
+	msg->record = msg->kept = NULL;
+	msg->on_gpu = false;
+	msg->copied = bytes <= comm->eager_bytes;
+	if (anynet_unlikely(mr && mr->gpu && bytes)) {
+		comm_note_gpu(&comm->base, mr);
+		msg->on_gpu = true;
+		msg->copied = false;
+	}
+	atomic_store_explicit(&msg->req.done, false, memory_order_relaxed);
+	if (msg->copied && copy_in(comm, msg, data))
+		msg->mr = NULL;
+	else
+		refer_to(comm, msg, data, mr);
+	msg->rts_due = must_ask(comm, msg);
+	comm->next_seq++;
+	comm->undone++;
+	comm->unconfirmed++;
+	if (anynet_unlikely(must_wait(comm, msg)))
+		send_wait_for_grant(comm, msg);
+	else
+		send_queue(comm, msg);
+}
+
+/* Small GPU memory that a NIC cannot gather goes like host memory. */
+static ANYNET_COLD int fetch_small(struct send_comm *comm, const void **data, size_t bytes,
+				   struct anynet_mr **mr)
+{
+	comm_note_gpu(&comm->base, *mr);
+	if (!comm->fetched)
+		comm->fetched = malloc(IB_EAGER_BYTES);
+	if (!comm->fetched)
+		return -ENOMEM;
+	if (gpu_fetch((*mr)->gpu, comm->fetched, *data, bytes))
+		return comm_note_gpu_fault(&comm->base, NULL);
+	*data = comm->fetched;
+	*mr = NULL;
+	return 0;
+}
+
+static bool can_gather(const struct send_comm *comm)
+{
+	for (unsigned i = 0; i < comm->base.rail_count; i++)
+		if (comm->base.rails[i] && !comm->base.rails[i]->gathers)
+			return false;
+	return true;
+}
+
+bool send_has_room(const struct anynet_comm *base, size_t bytes)
+{
+	const struct send_comm *comm = (const struct send_comm *)base;
+
+	if (anynet_unlikely(comm->free_head == SLOT_NONE))
+		return false;
+	/* By queue pairs small messages go from the ring only. */
+	return !comm_is_ib(base) || bytes > comm->eager_bytes ||
+	       replay_has_room(&comm->ring, HEADER_BYTES + bytes + ANYNET_TAIL_BYTES);
+}
+
+bool send_needs_mr(const struct anynet_comm *base, size_t bytes)
+{
+	return comm_is_ib(base) && bytes > ((const struct send_comm *)base)->eager_bytes;
+}
+
+int send_post(struct anynet_comm *base, const void *data, size_t bytes, uint32_t tag, struct anynet_mr *mr,
+	      void *phandle, struct anynet_request **req, bool *alone)
+{
+	struct send_comm *comm = to_send(base);
+	struct send_msg *msg;
+
+	if (anynet_unlikely(mr && mr->gpu && bytes && bytes <= comm->eager_bytes) && comm_is_ib(base) &&
+	    !can_gather(comm)) {
+		int ret = fetch_small(comm, &data, bytes, &mr);
+
+		if (ret)
+			return ret;
+	}
+	msg = &comm->msgs[comm->free_head];
+	comm->free_head = msg->next;
+	start_message(comm, msg, data, bytes, tag, mr);
+	msg->event = profile_start(base, phandle, bytes);
+	*alone = comm->outstanding++ == 0;
+	*req = &msg->req;
+	return 0;
+}
+
+void send_report(struct anynet_request *req, int *sizes)
+{
+	struct send_comm *comm = to_send(req->comm);
+	struct send_msg *msg = (struct send_msg *)req;
+
+	profile_stop(msg->event);
+	if (sizes)
+		sizes[0] = (int)msg->bytes;
+	msg->tested = true;
+	send_free_if_over(comm, msg);
+	comm->outstanding--;
+}

@@ -1,0 +1,420 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* What rails pull from a send comm, and the acknowledgements and grants they bring to it. */
+#include <errno.h>
+#include <string.h>
+
+#include "message/send_internal.h"
+#include "wire/checksum.h"
+
+#define UNKNOWN_BYTES (256u << 10) /* a rail of unknown rate gets no more than this to start with */
+#define SLOWER_BY     1.5 /* a rail that would be this much later leaves a chunk to the others */
+
+/* --- the ready queue: messages with bytes (or an RTS) to hand to rails, oldest first --- */
+
+void send_queue(struct send_comm *comm, struct send_msg *msg)
+{
+	uint16_t slot = (uint16_t)(msg - comm->msgs);
+
+	msg->state = SEND_QUEUED;
+	msg->next = SLOT_NONE;
+	if (comm->ready_tail == SLOT_NONE)
+		comm->ready_head = slot;
+	else
+		comm->msgs[comm->ready_tail].next = slot;
+	comm->ready_tail = slot;
+}
+
+static void ready_pop(struct send_comm *comm, enum send_state state)
+{
+	struct send_msg *msg = &comm->msgs[comm->ready_head];
+
+	msg->state = (uint8_t)state;
+	comm->ready_head = msg->next;
+	if (comm->ready_head == SLOT_NONE)
+		comm->ready_tail = SLOT_NONE;
+}
+
+/* --- messages that wait for a grant without having asked --- */
+
+bool send_granted(const struct send_comm *comm, const struct send_msg *msg)
+{
+	for (unsigned i = 0; i < comm->base.rail_count; i++) {
+		struct anynet_rail *rail = comm->base.rails[i];
+
+		if (rail && rail->ops->granted(rail, msg))
+			return true;
+	}
+	return false;
+}
+
+/* The comm has used one tag, but the receiver has not. */
+static void ask_for(struct send_comm *comm, struct send_msg *msg)
+{
+	if (!msg->record || !send_granted(comm, msg)) {
+		msg->flags |= ANYNET_FLAG_MULTI;
+		msg->rts_due = true;
+	}
+	send_queue(comm, msg);
+}
+
+void send_wait_for_grant(struct send_comm *comm, struct send_msg *msg)
+{
+	msg->state = SEND_ASKED;
+	comm->waiting[comm->waiting_tail++ % ANYNET_SENDS] = (uint16_t)(msg - comm->msgs);
+}
+
+void send_ask_for_waiting(struct send_comm *comm)
+{
+	while (comm->waiting_head != comm->waiting_tail)
+		ask_for(comm, &comm->msgs[comm->waiting[comm->waiting_head++ % ANYNET_SENDS]]);
+}
+
+void send_look_for_grants(struct send_comm *comm, struct anynet_rail *rail)
+{
+	while (comm->waiting_head != comm->waiting_tail) {
+		struct send_msg *msg =
+			&comm->msgs[comm->waiting[comm->waiting_head % ANYNET_SENDS]];
+		bool goes = rail->ops->granted(rail, msg);
+
+		if (!goes && !comm->ask_all)
+			return;
+		comm->waiting_head++;
+		if (goes)
+			send_queue(comm, msg);
+		else
+			ask_for(comm, msg);
+	}
+}
+
+bool send_may_ask(const struct send_comm *comm)
+{
+	return comm->multi || comm->ask_all;
+}
+
+void send_ask_all(struct send_comm *comm)
+{
+	comm->ask_all = true;
+}
+
+/* --- completion --- */
+
+void send_free_if_over(struct send_comm *comm, struct send_msg *msg)
+{
+	if (!msg->acked || !msg->tested)
+		return;
+	msg->state = SEND_FREE;
+	msg->next = comm->free_head;
+	comm->free_head = (uint16_t)(msg - comm->msgs);
+}
+
+void send_complete(struct send_comm *comm, struct send_msg *msg)
+{
+	comm->undone--;
+	mr_drop(&comm->base, msg->mr);
+	msg->mr = NULL;
+	atomic_store_explicit(&msg->req.done, true, memory_order_release);
+}
+
+static int acknowledge(struct send_comm *comm, struct send_msg *msg)
+{
+	/* The receiver needs no tail byte, the socket may still have to take it. */
+	if (anynet_unlikely(msg->copied && msg->chunks && msg->state == SEND_GIVEN &&
+			    !msg->acked)) {
+		msg->acked_early = true;
+		return 0;
+	}
+	if (msg->state != SEND_GIVEN || msg->chunks || msg->acked) {
+		comm_note_fault(&comm->base, NULL, -EPROTO,
+			  "slot %d acknowledged, which has nothing sent in full",
+			  (int)(msg - comm->msgs));
+		return -EPROTO;
+	}
+	msg->acked = true;
+	comm->unconfirmed--;
+	comm->moved++;
+	if (msg->record)
+		replay_release(&comm->ring, msg->record);
+	if (anynet_unlikely(msg->kept))
+		replay_release(&comm->kept, msg->kept);
+	if (!msg->copied && !msg->kept)
+		send_complete(comm, msg);
+	send_free_if_over(comm, msg);
+	return 0;
+}
+
+static int on_ack(struct send_comm *comm, const uint8_t bitmap[ANYNET_ACK_BYTES])
+{
+	int ret = 0;
+
+	for (unsigned word = 0; word < ANYNET_ACK_BYTES / 8; word++) {
+		uint64_t bits;
+
+		memcpy(&bits, bitmap + 8 * word, sizeof(bits));
+		for (; bits && !ret; bits &= bits - 1)
+			ret = acknowledge(comm,
+					  &comm->msgs[64 * word + (unsigned)__builtin_ctzll(bits)]);
+	}
+	return ret;
+}
+
+/* Told again on a resumed rail: it may have been known already. */
+static int on_ack_again(struct send_comm *comm, const struct anynet_wire_frame *header)
+{
+	struct send_msg *msg = &comm->msgs[header->slot];
+
+	if (msg->state == SEND_FREE || msg->acked || msg->seq != header->seq)
+		return 0;
+	return acknowledge(comm, msg);
+}
+
+static int on_grant(struct send_comm *comm, const struct anynet_wire_frame *header)
+{
+	struct send_msg *msg = &comm->msgs[header->slot];
+
+	/* Else it is told again, on a rail that was resumed. */
+	if (msg->seq == header->seq && msg->state == SEND_ASKED && msg->flags & ANYNET_FLAG_MULTI)
+		send_queue(comm, msg);
+	return 0;
+}
+
+static int on_doubt(struct send_comm *comm, unsigned index, uint32_t epoch)
+{
+	struct anynet_rail *rail = index < comm->base.rail_count ? comm->base.rails[index] : NULL;
+
+	if (rail && rail->fd >= 0 && rail->epoch == epoch)
+		comm->base.noted = rail->doubted = true;
+	return 0;
+}
+
+int send_control(struct send_comm *comm, struct anynet_rail *rail,
+		 const struct anynet_wire_frame *header, const uint8_t *payload)
+{
+	if (header->slot >= ANYNET_SENDS) {
+		comm_note_fault(&comm->base, rail, -EPROTO, "frame of type %u for slot %u", header->type,
+			  header->slot);
+		return -EPROTO;
+	}
+	if (header->type == ANYNET_FRAME_ACK && header->length == ANYNET_ACK_BYTES)
+		return on_ack(comm, payload);
+	if (header->type == ANYNET_FRAME_ACK && !header->length)
+		return on_ack_again(comm, header);
+	if (header->type == ANYNET_FRAME_GRANT && !header->length)
+		return on_grant(comm, header);
+	if (header->type == ANYNET_FRAME_DOUBT && !header->length)
+		return on_doubt(comm, header->slot, header->seq);
+	if (header->type == ANYNET_FRAME_PING && !header->length)
+		return 0;
+	if (header->type == ANYNET_FRAME_BYE && !header->length) {
+		rail->bye = true;
+		return 0;
+	}
+	comm_note_fault(&comm->base, rail, -EPROTO, "frame of type %u with %u bytes", header->type,
+		  header->length);
+	return -EPROTO;
+}
+
+/* --- what rails pull --- */
+
+/* READY goes first, on rail 0; BYE last, on every rail. */
+static bool next_notice(struct send_comm *comm, struct anynet_rail *rail, struct frame_id *id)
+{
+	if (comm->ready_due && !rail->index) {
+		comm->ready_due = false;
+		*id = (struct frame_id){ .type = ANYNET_FRAME_READY };
+		return true;
+	}
+	if (rail->bye_due && comm->ready_head == SLOT_NONE) {
+		rail->bye_due = false;
+		*id = (struct frame_id){ .type = ANYNET_FRAME_BYE };
+		return true;
+	}
+	return false;
+}
+
+/* With several rails: would this one finish a chunk later than the best of the others would finish
+ * it after all they have? Then leave it to them. */
+static bool too_slow(const struct send_comm *comm, struct anynet_rail *rail, size_t bytes)
+{
+	double own, best = 0;
+
+	if (rail->rate <= 0)
+		return rail->ops->backlog(rail) > UNKNOWN_BYTES;
+	own = (double)(rail->ops->backlog(rail) + bytes) / rail->rate;
+	for (unsigned i = 0; i < comm->base.rail_count; i++) {
+		struct anynet_rail *other = comm->base.rails[i];
+		double time;
+
+		if (!other || other == rail || other->fd < 0 || other->suspect || other->rate <= 0)
+			continue;
+		time = (double)(other->ops->backlog(other) + bytes) / other->rate;
+		if (best <= 0 || time < best)
+			best = time;
+	}
+	return best > 0 && own > SLOWER_BY * best;
+}
+
+static bool may_have_links(const struct send_comm *comm)
+{
+	return comm_is_ib(&comm->base) && !comm->base.unlinked;
+}
+
+/* Has it a link that has room, and the other none? Else: has it less to do than the other, or, if it is the
+ * same, had it so far? */
+static bool is_freer(struct anynet_rail *rail, struct anynet_rail *other)
+{
+	size_t own = rail->ops->backlog(rail), others = other->ops->backlog(other);
+	bool linked = rail->linked;
+
+	if (linked != other->linked)
+		return linked ? own != SIZE_MAX : others == SIZE_MAX;
+	return own < others || (own == others && rail->bytes_sent < other->bytes_sent);
+}
+
+/* With links: a message goes by a rail that has its grant; if none has it any more, one may ask. Of
+ * those that may carry it, by the freest one. */
+static bool better_by_another(const struct send_comm *comm, struct anynet_rail *rail,
+			      const struct send_msg *msg)
+{
+	bool granted = rail->ops->granted(rail, msg);
+
+	for (unsigned i = 0; i < comm->base.rail_count; i++) {
+		struct anynet_rail *other = comm->base.rails[i];
+
+		if (!other || other == rail || other->fd < 0 || other->suspect ||
+		    !other->ops->granted(other, msg))
+			continue;
+		if (!granted || is_freer(other, rail))
+			return true;
+	}
+	return false;
+}
+
+static size_t chunk_size(const struct send_comm *comm, const struct anynet_rail *rail,
+			 const struct send_msg *msg)
+{
+	size_t left = anynet_min(msg->bytes - msg->given, comm->frame_bytes);
+	bool whole = comm->base.rail_count == 1
+			     ? !comm->base.checksum
+			     : comm_is_ib(&comm->base) && rail->linked &&
+				       !anynet_net.cfg->ib_split && !comm->base.spread;
+
+	if (msg->copied || left <= comm->chunk_bytes || whole)
+		return anynet_min(left, UINT32_MAX & ~(size_t)(ANYNET_PART_ALIGN - 1));
+	return comm->chunk_bytes;
+}
+
+bool send_next(struct send_comm *comm, struct anynet_rail *rail, struct frame_id *id)
+{
+	struct send_msg *msg;
+	size_t bytes;
+
+	if (anynet_unlikely(comm->ready_due || comm->closing) && next_notice(comm, rail, id))
+		return true;
+	if (comm->ready_head == SLOT_NONE)
+		return false;
+	if (comm->base.rail_count > 1 && anynet_unlikely(rail->suspect))
+		return false;
+	msg = &comm->msgs[comm->ready_head];
+	id->slot = comm->ready_head;
+	id->seq = msg->seq;
+	id->at = id->length = 0;
+	if (anynet_unlikely(msg->rts_due)) {
+		msg->rts_due = false;
+		id->type = ANYNET_FRAME_RTS;
+		ready_pop(comm, SEND_ASKED);
+		return true;
+	}
+	bytes = chunk_size(comm, rail, msg);
+	if (comm->base.rail_count > 1 && (may_have_links(comm) ? better_by_another(comm, rail, msg)
+							       : too_slow(comm, rail, bytes)))
+		return false;
+	id->type = ANYNET_FRAME_DATA;
+	id->length = (uint32_t)bytes;
+	id->at = (uint32_t)(msg->given / ANYNET_PART_ALIGN);
+	msg->given += bytes;
+	msg->chunks++;
+	msg->unsure++;
+	if (msg->given == msg->bytes)
+		ready_pop(comm, SEND_GIVEN);
+	return true;
+}
+
+void send_frame(const struct send_comm *comm, const struct frame_id *id, struct rail_frame *frame)
+{
+	const struct send_msg *msg = &comm->msgs[id->slot];
+
+	frame->payload = NULL;
+	frame->framed = frame->on_gpu = false;
+	if (anynet_likely(id->type == ANYNET_FRAME_DATA)) {
+		frame->header = send_header(comm, msg);
+		frame->header.offset = (uint64_t)id->at * ANYNET_PART_ALIGN;
+		frame->header.length = id->length;
+		frame->payload = id->at ? msg->data + frame->header.offset : msg->data;
+		frame->framed = msg->copied;
+		frame->on_gpu = msg->on_gpu;
+	} else if (id->type == ANYNET_FRAME_RTS) {
+		frame->header = send_header(comm, msg);
+		frame->header.type = ANYNET_FRAME_RTS;
+		frame->header.flags &= (uint8_t)~ANYNET_FLAG_TAIL;
+	} else {
+		frame->header = (struct anynet_wire_frame){ .type = id->type };
+		if (id->type == ANYNET_FRAME_READY)
+			frame->header.size = comm->rails_standing;
+		else
+			frame->header.seq = comm->next_seq;
+	}
+	if (anynet_unlikely(comm->base.checksum)) {
+		frame->header.flags |= ANYNET_FLAG_CRC;
+		if (!frame->framed) /* else it is in the copy */
+			checksum_header(&frame->header, NULL);
+	}
+}
+
+void send_written(struct send_comm *comm, const struct frame_id *id)
+{
+	struct send_msg *msg = &comm->msgs[id->slot];
+
+	if (id->type != ANYNET_FRAME_DATA)
+		return;
+	msg->chunks--;
+	if (msg->chunks || msg->state != SEND_GIVEN)
+		return;
+	if (!msg->copied) {
+		if (anynet_unlikely(comm->kept.memory))
+			send_keep(comm, msg);
+		return;
+	}
+	if (!atomic_load_explicit(&msg->req.done, memory_order_relaxed))
+		send_complete(comm, msg);
+	if (anynet_unlikely(msg->acked_early))
+		acknowledge(comm, msg);
+}
+
+void send_arrived(struct send_comm *comm, const struct frame_id *id)
+{
+	struct send_msg *msg = &comm->msgs[id->slot];
+
+	if (id->type != ANYNET_FRAME_DATA || msg->seq != id->seq || msg->acked)
+		return;
+	if (!--msg->unsure && msg->state == SEND_GIVEN && !msg->chunks)
+		acknowledge(comm, msg);
+}
+
+void send_begun(struct send_comm *comm, const struct frame_id *id)
+{
+	comm->msgs[id->slot].unsure++;
+}
+
+void send_rewound(struct send_comm *comm, const struct frame_id *id)
+{
+	comm->base.rewound++;
+	if (id->type == ANYNET_FRAME_DATA)
+		comm->msgs[id->slot].chunks++;
+}
+
+bool send_frame_over(const struct send_comm *comm, const struct frame_id *id)
+{
+	const struct send_msg *msg = &comm->msgs[id->slot];
+
+	return msg->seq != id->seq || msg->acked;
+}

@@ -1,0 +1,87 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * What may take the kernel seconds: destroying queue pairs whose packets are still on their way, making those
+ * for flushes again, and asking for the state of ports whose network interface comes or goes. It is done by a thread of its own
+ * that is there while there is something to do, so that the guardian goes on meanwhile.
+ */
+#include <pthread.h>
+#include <unistd.h>
+
+#include "base/thread.h"
+#include "device/ib_events.h"
+#include "memory/ib_flush.h"
+#include "path/ib/ib_link.h"
+#include "path/ib/rail_link.h"
+
+static struct {
+	pthread_mutex_t lock;
+	pthread_t thread;
+	bool exists;
+	pid_t pid;            /* a forked child has no thread */
+	_Atomic bool over;    /* the thread has nothing more to do */
+	_Atomic bool changed; /* comms should look at their ports */
+} chores = { .lock = PTHREAD_MUTEX_INITIALIZER };
+
+static bool are_due(void)
+{
+	return ib_links_retired() || ib_events_stale() || ib_flush_is_due();
+}
+
+static void *run(void *arg)
+{
+	while (are_due()) {
+		ib_links_reap();
+		ib_flush_mend();
+		if (ib_events_settle())
+			atomic_store(&chores.changed, true);
+	}
+	atomic_store(&chores.over, true);
+	return arg;
+}
+
+static void join(void)
+{
+	if (chores.exists && chores.pid == getpid())
+		pthread_join(chores.thread, NULL);
+	chores.exists = false;
+}
+
+bool ib_chores(void)
+{
+	pthread_mutex_lock(&chores.lock);
+	if (chores.exists && (chores.pid != getpid() || atomic_load(&chores.over)))
+		join();
+	if (!chores.exists && are_due()) {
+		atomic_store(&chores.over, false);
+		chores.exists = !thread_start(&chores.thread, "anynet-chores", run, NULL);
+		chores.pid = getpid();
+	}
+	pthread_mutex_unlock(&chores.lock);
+	return atomic_exchange(&chores.changed, false);
+}
+
+void ib_chores_finish(void)
+{
+	pthread_mutex_lock(&chores.lock);
+	join();
+	pthread_mutex_unlock(&chores.lock);
+	ib_links_reap();
+}
+
+bool ib_chores_pending(void)
+{
+	bool exists;
+
+	pthread_mutex_lock(&chores.lock);
+	exists = chores.exists;
+	pthread_mutex_unlock(&chores.lock);
+	return exists || are_due();
+}
+
+void ib_chores_leave(uint64_t ms)
+{
+	pthread_mutex_lock(&chores.lock);
+	if (chores.exists && thread_join_within(chores.thread, ms))
+		chores.exists = false;
+	pthread_mutex_unlock(&chores.lock);
+}

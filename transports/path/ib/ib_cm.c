@@ -1,0 +1,474 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* Links by the RDMA connection manager; see ib_cm.h. */
+#include "path/ib/ib_cm.h"
+
+#include <errno.h>
+#include <fcntl.h>
+#include <stdarg.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include <nccl_net/log.h>
+#include <nccl_net/util.h>
+
+#include "base/libc_text.h"
+#include "base/net.h"
+#include "base/os.h"
+#include "base/socket.h"
+#include "device/ib_events.h"
+#include "device/rdmacm.h"
+#include "wire/hello.h"
+
+#define RESOLVE_MS      2000 /* for the address, and again for the path; dial.c waits for all of it */
+#define AGAIN_MS        500 /* the kernel repeats a request that was lost after 4 s only */
+#define BACKLOG         8   /* one is awaited, others are strangers */
+#define EVENTS_PER_TURN 64
+#define RNR_FOR_EVER    7
+
+enum ib_cm_state {
+	IB_CM_WAITS,    /* for the other end */
+	IB_CM_ANSWERED, /* connector: its queue pair has to follow */
+	IB_CM_UP,
+	IB_CM_FAILED, /* `why` tells */
+};
+
+/* What the manager has of a link. The ids' context; it outlives them. */
+struct ib_cm {
+	pthread_mutex_t lock; /* of what events change; also held while they do something */
+	struct ib_link *link;
+	struct rdma_cm_id *id;            /* acceptor: NULL until the peer has come */
+	struct rdma_cm_id *listener;      /* acceptor */
+	bool gone;                        /* the link is not to be touched any more */
+	struct sockaddr_storage from, to; /* connector, since: */
+	_Atomic uint64_t asked_ms;        /* 0 = the path is not found yet */
+	uint8_t nonce[ANYNET_CM_NONCE_BYTES];
+	_Atomic enum ib_cm_state state;
+	char why[IB_CM_WHY_BYTES];
+};
+static_assert(ANYNET_CM_NONCE_BYTES == ANYNET_TOKEN_BYTES, "compared like tokens");
+
+static struct {
+	pthread_once_t once;
+	pthread_mutex_t lock; /* held by who reads events */
+	struct rdmacm lib;
+	struct rdma_event_channel *channel; /* NULL = it is not to be had */
+	char why[IB_CM_WHY_BYTES];
+} cm = { .once = PTHREAD_ONCE_INIT, .lock = PTHREAD_MUTEX_INITIALIZER };
+
+/* --- the library and its channel, at the first link that wants them --- */
+
+static int open_library(void)
+{
+	const char *files[] = { anynet_net.cfg->rdmacm_lib, "librdmacm.so.1" };
+	int ret = -ENOENT;
+
+	for (size_t i = 0; i < ARRAY_SIZE(files) && ret; i++)
+		if (*files[i])
+			ret = rdmacm_open(files[i], &cm.lib, cm.why, sizeof(cm.why));
+	return ret;
+}
+
+static int open_channel(void)
+{
+	int flags;
+
+	errno = 0;
+	cm.channel = cm.lib.create_event_channel();
+	if (!cm.channel) {
+		snprintf(cm.why, sizeof(cm.why),
+			 "no event channel (is the kernel's module rdma_ucm loaded?): %s",
+			 error_text(errno));
+		return -ENODEV;
+	}
+	flags = fcntl(cm.channel->fd, F_GETFL);
+	if (flags >= 0 && !fcntl(cm.channel->fd, F_SETFL, flags | O_NONBLOCK) &&
+	    !ib_events_watch_cm(cm.channel->fd, ib_cm_read))
+		return 0;
+	snprintf(cm.why, sizeof(cm.why), "its events cannot be waited for: %s", error_text(errno));
+	cm.lib.destroy_event_channel(cm.channel);
+	cm.channel = NULL;
+	return -EIO;
+}
+
+static void open_once(void)
+{
+	pthread_mutex_lock(&cm.lock);
+	if (!open_library() && open_channel())
+		rdmacm_close(&cm.lib);
+	pthread_mutex_unlock(&cm.lock);
+	if (!cm.channel)
+		anynet_warn("ANYNET_IB_CM: the RDMA CM cannot be used, queue pairs are connected "
+			    "without it: %s",
+			    cm.why);
+}
+
+bool ib_cm_is_wanted(char *why, size_t why_bytes)
+{
+	*why = '\0';
+	if (!anynet_net.cfg->ib_cm)
+		return false;
+	pthread_once(&cm.once, open_once);
+	if (!cm.channel)
+		snprintf(why, why_bytes, "%s", cm.why);
+	return cm.channel;
+}
+
+/* --- both ends --- */
+
+ANYNET_PRINTF(2, 3) static void fail(struct ib_cm *end, const char *fmt, ...)
+{
+	va_list args;
+
+	va_start(args, fmt);
+	vsnprintf(end->why, sizeof(end->why), fmt, args);
+	va_end(args);
+	atomic_store(&end->state, IB_CM_FAILED);
+}
+
+static struct ib_cm *end_new(struct ib_link *link)
+{
+	struct ib_cm *end = calloc(1, sizeof(*end));
+
+	if (!end)
+		return NULL;
+	pthread_mutex_init(&end->lock, NULL);
+	end->link = link;
+	link->cm = end;
+	return end;
+}
+
+/* The IP address by which the manager knows the link's port. */
+static void own_addr(const struct ib_link *link, struct sockaddr_storage *addr)
+{
+	if (link->attr.link_layer == IBV_LINK_LAYER_INFINIBAND)
+		*addr = link->nic->dev->addr;
+	else
+		gid_addr(&link->gid, addr);
+}
+
+/* By the address the manager has found a device. Is it the one that the queue pair is on? */
+static bool is_on_port(const struct rdma_cm_id *id, const struct ib_link *link)
+{
+	const struct ib_nic *nic = link->nic;
+
+	return id->verbs && id->port_num == nic->port &&
+	       !strcmp(nic->verbs->get_device_name(id->verbs->device), nic->verbs_name);
+}
+
+static struct rdma_conn_param own_side(const struct ib_cm *end)
+{
+	return (struct rdma_conn_param){
+		.private_data = end->nonce,
+		.private_data_len = sizeof(end->nonce),
+		.responder_resources = 1,
+		.initiator_depth = 1,
+		.retry_count = (uint8_t)anynet_net.cfg->ib_retry_cnt,
+		.rnr_retry_count = RNR_FOR_EVER,
+		.qp_num = end->link->qp->qp_num,
+	};
+}
+
+/* The manager's word for the path; service level and traffic class as the ends have agreed, but that
+ * InfiniBand's subnet manager chooses the level if nobody has. */
+static int read_path(struct rdma_cm_id *id, const struct ib_link *link, struct ib_path *path)
+{
+	struct ibv_qp_attr init = { .qp_state = IBV_QPS_INIT }, rtr = { .qp_state = IBV_QPS_RTR },
+			   rts = { .qp_state = IBV_QPS_RTS };
+	int mask;
+
+	if (cm.lib.init_qp_attr(id, &init, &mask) || cm.lib.init_qp_attr(id, &rtr, &mask) ||
+	    cm.lib.init_qp_attr(id, &rts, &mask))
+		return errno ? -errno : -EIO;
+	*path = (struct ib_path){
+		.ah = rtr.ah_attr,
+		.mtu = (enum ibv_mtu)anynet_min(rtr.path_mtu, link->peer.mtu),
+		.qpn = rtr.dest_qp_num,
+		.send_psn = rts.sq_psn,
+		.recv_psn = rtr.rq_psn,
+		.pkey_index = init.pkey_index,
+	};
+	if (link->service.sl || link->attr.link_layer != IBV_LINK_LAYER_INFINIBAND)
+		path->ah.sl = link->service.sl;
+	path->ah.grh.traffic_class = link->service.tc;
+	return path->qpn == link->peer.qpn ? 0 : -EPROTO;
+}
+
+/* The link's queue pair to RTS, as the manager says. */
+static int connect_qp(struct rdma_cm_id *id, struct ib_link *link)
+{
+	struct ib_path path;
+	int ret = read_path(id, link, &path);
+
+	return ret ? ret : ib_link_to_rts(link, &path);
+}
+
+static int last_error(int ret)
+{
+	return !ret ? 0 : errno ? -errno : -EIO;
+}
+
+/* --- the acceptor --- */
+
+static int listen_at(struct ib_cm *end, struct sockaddr_storage *addr)
+{
+	const struct rdmacm *lib = &cm.lib;
+	int ret = last_error(lib->create_id(cm.channel, &end->listener, end, RDMA_PS_TCP));
+
+	if (!ret)
+		ret = last_error(lib->bind_addr(end->listener, (struct sockaddr *)addr));
+	if (!ret && !is_on_port(end->listener, end->link))
+		return -EXDEV;
+	return ret ? ret : last_error(lib->listen(end->listener, BACKLOG));
+}
+
+int ib_cm_listen(struct ib_link *link, struct anynet_wire_cm *wire, char *why, size_t why_bytes)
+{
+	struct ib_cm *end = end_new(link);
+	char text[SOCKET_TEXT_BYTES];
+	struct sockaddr_storage addr;
+	int ret;
+
+	if (!end) {
+		snprintf(why, why_bytes, "out of memory");
+		return -ENOMEM;
+	}
+	own_addr(link, &addr);
+	ret = os_random(end->nonce, sizeof(end->nonce));
+	if (!ret)
+		ret = listen_at(end, &addr);
+	if (ret) {
+		snprintf(why, why_bytes, "cannot listen at %s: %s",
+			 socket_text(&addr, text, sizeof(text)),
+			 ret == -EXDEV ? "it is another port's address" : error_text(-ret));
+		ib_cm_free(link);
+		return ret;
+	}
+	memcpy(wire->nonce, end->nonce, sizeof(wire->nonce));
+	socket_to_wire(&addr, be16toh(cm.lib.get_src_port(end->listener)), 0, &wire->addr);
+	socket_from_wire(&wire->addr, 0, &addr);
+	anynet_chat("dev %s: queue pair 0x%x is to be connected by the RDMA CM at %s",
+		    link->nic->dev->name, link->qp->qp_num, socket_text(&addr, text, sizeof(text)));
+	return 0;
+}
+
+static int answer(struct ib_cm *end, struct rdma_cm_id *id)
+{
+	struct rdma_conn_param param = own_side(end);
+	int ret = is_on_port(id, end->link) ? connect_qp(id, end->link) : -EXDEV;
+
+	return ret ? ret : last_error(cm.lib.accept(id, &param));
+}
+
+/* Who does not know the nonce is a stranger, and those are normal: no line about them. */
+static void take_request(struct ib_cm *end, const struct rdma_cm_event *event)
+{
+	const struct rdma_conn_param *peer = &event->param.conn;
+	bool expected = !end->gone && !end->id && peer->private_data_len >= sizeof(end->nonce) &&
+			token_equal(peer->private_data, end->nonce);
+	int ret = expected ? answer(end, event->id) : -EACCES;
+
+	if (!ret) {
+		end->id = event->id;
+		return;
+	}
+	if (expected)
+		anynet_info("dev %s: a queue pair cannot be connected by the RDMA CM: %s",
+			    end->link->nic->dev->name, error_text(-ret));
+	cm.lib.reject(event->id, NULL, 0);
+	cm.lib.destroy_id(event->id);
+}
+
+/* --- the connector --- */
+
+static int begin(struct ib_cm *end)
+{
+	const struct rdmacm *lib = &cm.lib;
+	int ret = last_error(lib->create_id(cm.channel, &end->id, end, RDMA_PS_TCP));
+
+	if (ret)
+		return ret;
+	if (end->link->service.tc) /* it may be of weight in the choice of the path */
+		lib->set_option(end->id, RDMA_OPTION_ID, RDMA_OPTION_ID_TOS, &end->link->service.tc,
+				sizeof(end->link->service.tc));
+	atomic_store(&end->asked_ms, 0);
+	return last_error(lib->resolve_addr(end->id, (struct sockaddr *)&end->from,
+					    (struct sockaddr *)&end->to, RESOLVE_MS));
+}
+
+int ib_cm_connect(struct ib_link *link, const struct anynet_wire_cm *wire)
+{
+	struct ib_cm *end = end_new(link);
+	int ret = -EPROTO;
+
+	if (!end)
+		return -ENOMEM;
+	memcpy(end->nonce, wire->nonce, sizeof(end->nonce));
+	own_addr(link, &end->from);
+	pthread_mutex_lock(&end->lock);
+	if (socket_from_wire(&wire->addr, link->gid.ifindex, &end->to))
+		ret = begin(end);
+	if (ret)
+		fail(end, "it cannot be begun: %s", error_text(-ret));
+	pthread_mutex_unlock(&end->lock);
+	return 0;
+}
+
+/* A new request, by an id of its own. If the peer has taken the one before, and its answer was lost, it rejects this. */
+static void begin_again(struct ib_cm *end)
+{
+	struct rdma_cm_id *old;
+	int ret;
+
+	pthread_mutex_lock(&end->lock);
+	old = end->id;
+	end->id = NULL;
+	pthread_mutex_unlock(&end->lock);
+	cm.lib.destroy_id(old);
+	pthread_mutex_lock(&end->lock);
+	ret = begin(end);
+	if (ret)
+		fail(end, "it cannot be begun again: %s", error_text(-ret));
+	pthread_mutex_unlock(&end->lock);
+}
+
+static void addr_resolved(struct ib_cm *end)
+{
+	if (!is_on_port(end->id, end->link))
+		fail(end, "the way to the peer leads through another port than %s:%u",
+		     end->link->nic->verbs_name, end->link->nic->port);
+	else if (cm.lib.resolve_route(end->id, RESOLVE_MS))
+		fail(end, "no path: %s", error_text(errno));
+}
+
+static void route_resolved(struct ib_cm *end)
+{
+	struct rdma_conn_param param = own_side(end);
+
+	atomic_store(&end->asked_ms, os_now_ms());
+	if (cm.lib.connect(end->id, &param))
+		fail(end, "cannot connect: %s", error_text(errno));
+}
+
+static int finish(struct ib_cm *end)
+{
+	int ret = connect_qp(end->id, end->link);
+
+	if (!ret)
+		ret = last_error(cm.lib.establish(end->id));
+	if (ret) {
+		fail(end, "the queue pair does not follow: %s", error_text(-ret));
+		return ret;
+	}
+	atomic_store(&end->state, IB_CM_UP);
+	anynet_chat("dev %s: queue pair 0x%x connected by the RDMA CM to 0x%x",
+		    end->link->nic->dev->name, end->link->qp->qp_num, end->link->peer.qpn);
+	return 0;
+}
+
+int ib_cm_step(struct ib_link *link, char *why, size_t why_bytes)
+{
+	struct ib_cm *end = link->cm;
+
+	ib_cm_read(false);
+	if (atomic_load(&end->state) == IB_CM_WAITS) {
+		uint64_t asked_ms = atomic_load(&end->asked_ms);
+
+		if (asked_ms && os_now_ms() - asked_ms >= AGAIN_MS)
+			begin_again(end);
+		return -EAGAIN;
+	}
+	if (atomic_load(&end->state) == IB_CM_ANSWERED && !finish(end))
+		return 0;
+	snprintf(why, why_bytes, "%s", end->why);
+	return -ECONNABORTED;
+}
+
+/* --- events --- */
+
+/* True: the link is broken by it. */
+static bool take_of_link(struct ib_cm *end, const struct rdma_cm_event *event)
+{
+	switch (event->event) {
+	case RDMA_CM_EVENT_ADDR_RESOLVED:
+		addr_resolved(end);
+		return false;
+	case RDMA_CM_EVENT_ROUTE_RESOLVED:
+		route_resolved(end);
+		return false;
+	case RDMA_CM_EVENT_CONNECT_RESPONSE:
+		atomic_store(&end->state, IB_CM_ANSWERED);
+		return false;
+	case RDMA_CM_EVENT_DEVICE_REMOVAL:
+		atomic_store(&end->link->failed, true);
+		return true;
+	case RDMA_CM_EVENT_ESTABLISHED:
+	case RDMA_CM_EVENT_DISCONNECTED: /* why the peer has left the link its RESUME tells, or TCP */
+	case RDMA_CM_EVENT_ADDR_CHANGE:
+	case RDMA_CM_EVENT_TIMEWAIT_EXIT:
+		return false;
+	default: /* it has failed, which for both ends is the connector's to see */
+		if (end->link->is_send && atomic_load(&end->state) == IB_CM_WAITS)
+			fail(end, "%s, status %d", cm.lib.event_str(event->event), event->status);
+		return false;
+	}
+}
+
+static bool take(const struct rdma_cm_event *event)
+{
+	bool is_request = event->event == RDMA_CM_EVENT_CONNECT_REQUEST, broken = false;
+	struct ib_cm *end = (is_request ? event->listen_id : event->id)->context;
+
+	pthread_mutex_lock(&end->lock);
+	if (is_request)
+		take_request(end, event);
+	else if (!end->gone && (event->id == end->id || event->id == end->listener))
+		broken = take_of_link(end, event);
+	pthread_mutex_unlock(&end->lock);
+	return broken;
+}
+
+bool ib_cm_read(bool wait)
+{
+	struct rdma_cm_event *event;
+	bool broken = false;
+
+	if (wait)
+		pthread_mutex_lock(&cm.lock);
+	else if (pthread_mutex_trylock(&cm.lock))
+		return false;
+	for (int i = 0; i < EVENTS_PER_TURN && !cm.lib.get_cm_event(cm.channel, &event); i++) {
+		broken |= take(event);
+		cm.lib.ack_cm_event(event); /* what it is about may be freed from here on */
+	}
+	pthread_mutex_unlock(&cm.lock);
+	return broken;
+}
+
+/* --- the end --- */
+
+void ib_cm_quit(struct ib_link *link)
+{
+	if (!link->cm)
+		return;
+	pthread_mutex_lock(&link->cm->lock);
+	link->cm->gone = true;
+	pthread_mutex_unlock(&link->cm->lock);
+}
+
+void ib_cm_free(struct ib_link *link)
+{
+	struct ib_cm *end = link->cm;
+
+	if (!end)
+		return;
+	ib_cm_quit(link);
+	/* With no lock: it waits for whoever has an event of theirs in hand. */
+	if (end->id)
+		cm.lib.destroy_id(end->id);
+	if (end->listener)
+		cm.lib.destroy_id(end->listener);
+	pthread_mutex_destroy(&end->lock);
+	free(end);
+	link->cm = NULL;
+}

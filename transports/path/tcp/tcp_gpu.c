@@ -1,0 +1,361 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * A TCP rail's payload in GPU memory: it goes through bounces (gpu.h), in the order of the stream.
+ *
+ * Sending, bounces are filled ahead of what the socket has taken, from `ahead` on, and given back when it
+ * has taken theirs. Receiving, one is filled from the socket and copied when it is full or the frame has
+ * ended; the frame counts as placed when its last copy is done. No bounce waits for the peer while others
+ * want one: a receiver copies what it has, a sender forgets what the socket does not take.
+ */
+#include <errno.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "path/tcp/tcp_rail.h"
+#include "wire/crc32c.h"
+
+#define PIECES   16 /* of a rail, copying or full */
+#define NO_PIECE (-1)
+
+/* A bounce in use. */
+struct piece {
+	int bounce;
+	bool copied;        /* sending: it holds its bytes */
+	uint64_t frame;     /* sending: whose payload it has … */
+	uint32_t at, bytes; /* … this part of it */
+	struct recv_msg *
+		msg; /* receiving: the frame that ends with it is this message's; NULL = none does … */
+	uint32_t length; /* … and has so much payload */
+};
+
+struct tcp_gpu {
+	struct gpu *gpu;
+	struct piece pieces[PIECES]; /* [head, tail), in the order of the stream */
+	uint32_t head, tail;
+
+	/* Sending: what is to be copied next. */
+	uint64_t ahead_frame;
+	uint32_t ahead_at;
+
+	/* Receiving: the bounce that is being filled. */
+	int open;
+	uint32_t filled;
+	uint8_t *to; /* where its first byte goes */
+	bool polled; /* the GPU looks for flags there */
+};
+
+static struct piece *piece_at(struct tcp_gpu *tg, uint32_t i)
+{
+	return &tg->pieces[i % PIECES];
+}
+
+static int failed(struct tcp_rail *rail)
+{
+	return comm_note_gpu_fault(rail->base.comm, &rail->base);
+}
+
+int tcp_gpu_begin(struct tcp_rail *rail)
+{
+	struct tcp_gpu *tg = rail->gpu;
+
+	if (tg)
+		return 0;
+	tg = rail->gpu = calloc(1, sizeof(*tg));
+	if (!tg) {
+		comm_note_fault(rail->base.comm, &rail->base, -ENOMEM, "no memory to copy GPU memory");
+		return -ENOMEM;
+	}
+	tg->gpu = rail->base.comm->gpu;
+	tg->open = NO_PIECE;
+	tg->ahead_frame = rail->tx_next;
+	return 0;
+}
+
+bool tcp_gpu_is_busy(const struct tcp_rail *rail)
+{
+	return rail->gpu && (rail->gpu->head != rail->gpu->tail || rail->gpu->open != NO_PIECE);
+}
+
+static void drop_first(struct tcp_gpu *tg)
+{
+	gpu_bounce_give(tg->gpu, piece_at(tg, tg->head++)->bounce);
+}
+
+/* A copy that is not done yet is waited for: its bounce is to be another's, its memory NCCL's. */
+static void forget(struct tcp_gpu *tg)
+{
+	while (tg->head != tg->tail) {
+		const struct piece *piece = piece_at(tg, tg->head);
+
+		if (!piece->copied)
+			gpu_copy_wait(tg->gpu, piece->bounce);
+		drop_first(tg);
+	}
+	if (tg->open != NO_PIECE)
+		gpu_bounce_give(tg->gpu, tg->open);
+	tg->open = NO_PIECE;
+}
+
+/* --- sending --- */
+
+/* Notice what has been copied. */
+static int take_copied(struct tcp_rail *rail)
+{
+	struct tcp_gpu *tg = rail->gpu;
+
+	for (uint32_t i = tg->head; i != tg->tail; i++) {
+		struct piece *piece = piece_at(tg, i);
+		int done = piece->copied ? 1 : gpu_copy_done(tg->gpu, piece->bounce);
+
+		if (done < 0)
+			return failed(rail);
+		if (!done)
+			return 0;
+		piece->copied = true;
+	}
+	return 0;
+}
+
+/* Begin the copy of the next bounce of a frame. 1, 0: none is free, or -errno. */
+static int copy_piece(struct tcp_rail *rail, const struct rail_frame *frame)
+{
+	struct tcp_gpu *tg = rail->gpu;
+	struct piece *piece = piece_at(tg, tg->tail);
+	uint32_t left = frame->header.length - tg->ahead_at;
+	int bounce = tg->tail - tg->head < PIECES ? gpu_bounce_take(tg->gpu) : NO_PIECE;
+
+	if (bounce == NO_PIECE)
+		return 0;
+	*piece = (struct piece){
+		.bounce = bounce,
+		.frame = tg->ahead_frame,
+		.at = tg->ahead_at,
+		.bytes = (uint32_t)anynet_min(left, GPU_BOUNCE_BYTES),
+	};
+	tg->tail++;
+	if (gpu_copy_out(tg->gpu, bounce, frame->payload + piece->at, piece->bytes))
+		return failed(rail);
+	tg->ahead_at += piece->bytes;
+	return 1;
+}
+
+int tcp_gpu_copy_ahead(struct tcp_rail *rail)
+{
+	struct tcp_gpu *tg;
+	int ret = tcp_gpu_begin(rail);
+
+	if (ret)
+		return ret;
+	tg = rail->gpu;
+	if (tg->ahead_frame < rail->tx_next) {
+		tg->ahead_frame = rail->tx_next;
+		tg->ahead_at = 0;
+	}
+	while (tg->ahead_frame != rail->log_end) {
+		struct rail_frame frame;
+
+		send_frame((struct send_comm *)rail->base.comm,
+			   &tcp_log_at(rail, tg->ahead_frame)->id, &frame);
+		while (frame.on_gpu && tg->ahead_at < frame.header.length) {
+			ret = copy_piece(rail, &frame);
+			if (ret <= 0)
+				return ret < 0 ? ret : take_copied(rail);
+		}
+		tg->ahead_frame++;
+		tg->ahead_at = 0;
+	}
+	return take_copied(rail);
+}
+
+const uint8_t *tcp_gpu_copied(struct tcp_rail *rail, uint64_t frame, uint32_t from, size_t *bytes)
+{
+	struct tcp_gpu *tg = rail->gpu;
+
+	for (uint32_t i = tg->head; i != tg->tail; i++) {
+		struct piece *piece = piece_at(tg, i);
+
+		if (!piece->copied)
+			return NULL;
+		if (piece->frame != frame || from < piece->at || from >= piece->at + piece->bytes)
+			continue;
+		*bytes = piece->at + piece->bytes - from;
+		return gpu_bounce_memory(tg->gpu, piece->bounce) + (from - piece->at);
+	}
+	return NULL;
+}
+
+/* Over a frame's payload up to the end of a piece, given that over all before it. */
+static uint32_t checksum_with(const struct tcp_gpu *tg, const struct piece *piece, uint32_t before)
+{
+	return crc32c(piece->at ? before : 0, gpu_bounce_memory(tg->gpu, piece->bounce),
+		      piece->bytes);
+}
+
+uint32_t tcp_gpu_checksum(struct tcp_rail *rail, uint64_t frame)
+{
+	struct tcp_gpu *tg = rail->gpu;
+	uint32_t crc = tcp_log_at(rail, frame)->crc; /* over what has been sent */
+
+	for (uint32_t i = tg->head; i != tg->tail; i++)
+		if (piece_at(tg, i)->frame == frame)
+			crc = checksum_with(tg, piece_at(tg, i), crc);
+	return crc;
+}
+
+void tcp_gpu_sent(struct tcp_rail *rail, uint32_t payload_gone)
+{
+	struct tcp_gpu *tg = rail->gpu;
+
+	while (tg->head != tg->tail) {
+		const struct piece *piece = piece_at(tg, tg->head);
+
+		if (piece->frame > rail->tx_next ||
+		    (piece->frame == rail->tx_next && piece->at + piece->bytes > payload_gone))
+			return;
+		if (rail->base.comm->checksum && piece->frame == rail->tx_next) {
+			struct tcp_log_frame *entry = tcp_log_at(rail, piece->frame);
+
+			entry->crc = checksum_with(tg, piece, entry->crc);
+		}
+		drop_first(tg);
+	}
+}
+
+void tcp_gpu_yield(struct tcp_rail *rail)
+{
+	struct tcp_gpu *tg = rail->gpu;
+
+	if (!tg || tg->head == tg->tail || !gpu_is_short(tg->gpu))
+		return;
+	tg->ahead_frame = piece_at(tg, tg->head)->frame;
+	tg->ahead_at = piece_at(tg, tg->head)->at;
+	forget(tg);
+}
+
+void tcp_gpu_rewind(struct tcp_rail *rail)
+{
+	if (!rail->gpu)
+		return;
+	forget(rail->gpu);
+	rail->gpu->ahead_frame = rail->tx_next;
+	rail->gpu->ahead_at = 0;
+}
+
+/* --- receiving --- */
+
+uint8_t *tcp_gpu_room(struct tcp_rail *rail, size_t *bytes)
+{
+	struct tcp_gpu *tg = rail->gpu;
+
+	if (tg->open == NO_PIECE) {
+		tg->open = tg->tail - tg->head < PIECES ? gpu_bounce_take(tg->gpu) : NO_PIECE;
+		tg->filled = 0;
+		tg->to = rail->rx_dst;
+		tg->polled = recv_is_polled(rail->rx_msg);
+	}
+	*bytes = tg->open == NO_PIECE ? 0 : GPU_BOUNCE_BYTES - tg->filled;
+	return tg->open == NO_PIECE ? NULL : gpu_bounce_memory(tg->gpu, tg->open) + tg->filled;
+}
+
+/* What the open bounce has goes to its place. */
+static int copy_open(struct tcp_rail *rail)
+{
+	struct tcp_gpu *tg = rail->gpu;
+	int bounce = tg->open;
+
+	if (bounce == NO_PIECE)
+		return 0;
+	tg->open = NO_PIECE;
+	if (!tg->filled) {
+		gpu_bounce_give(tg->gpu, bounce);
+		return 0;
+	}
+	*piece_at(tg, tg->tail++) = (struct piece){ .bounce = bounce };
+	return gpu_copy_in(tg->gpu, bounce, tg->to, tg->filled, tg->polled) ? failed(rail) : 0;
+}
+
+int tcp_gpu_filled(struct tcp_rail *rail, size_t bytes)
+{
+	struct tcp_gpu *tg = rail->gpu;
+
+	if (rail->rx_crc)
+		rail->rx_sum = crc32c(rail->rx_sum,
+				      gpu_bounce_memory(tg->gpu, tg->open) + tg->filled, bytes);
+	tg->filled += (uint32_t)bytes;
+	return tg->filled == GPU_BOUNCE_BYTES ? copy_open(rail) : 0;
+}
+
+void tcp_gpu_wait(struct tcp_rail *rail)
+{
+	struct tcp_gpu *tg = rail->gpu;
+
+	if (!tg || tg->open == NO_PIECE || tg->filled)
+		return;
+	gpu_bounce_give(tg->gpu, tg->open);
+	tg->open = NO_PIECE;
+}
+
+int tcp_gpu_end_frame(struct tcp_rail *rail, struct recv_msg *msg, uint32_t length)
+{
+	struct tcp_gpu *tg = rail->gpu;
+	int ret = copy_open(rail);
+
+	if (ret)
+		return ret;
+	if (tg->head == tg->tail) {
+		recv_placed((struct recv_comm *)rail->base.comm, msg, length);
+	} else {
+		piece_at(tg, tg->tail - 1)->msg = msg;
+		piece_at(tg, tg->tail - 1)->length = length;
+	}
+	return 0;
+}
+
+static void finish_first(struct tcp_rail *rail)
+{
+	struct piece piece = *piece_at(rail->gpu, rail->gpu->head);
+
+	drop_first(rail->gpu);
+	if (piece.msg)
+		recv_placed((struct recv_comm *)rail->base.comm, piece.msg, piece.length);
+}
+
+int tcp_gpu_take_placed(struct tcp_rail *rail)
+{
+	struct tcp_gpu *tg = rail->gpu;
+
+	while (tg->head != tg->tail) {
+		int done = gpu_copy_done(tg->gpu, piece_at(tg, tg->head)->bounce);
+
+		if (done < 0)
+			return failed(rail);
+		if (!done)
+			break;
+		finish_first(rail);
+	}
+	/* Others want bounces, and what comes next may come late. */
+	return gpu_is_short(tg->gpu) ? copy_open(rail) : 0;
+}
+
+void tcp_gpu_place_all(struct tcp_rail *rail)
+{
+	struct tcp_gpu *tg = rail->gpu;
+
+	if (!tg || copy_open(rail))
+		return;
+	while (tg->head != tg->tail) {
+		if (gpu_copy_wait(tg->gpu, piece_at(tg, tg->head)->bounce)) {
+			failed(rail);
+			return;
+		}
+		finish_first(rail);
+	}
+}
+
+void tcp_gpu_end(struct tcp_rail *rail)
+{
+	if (rail->gpu)
+		forget(rail->gpu);
+	free(rail->gpu);
+	rail->gpu = NULL;
+}

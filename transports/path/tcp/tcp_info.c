@@ -1,0 +1,71 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * What the kernel knows about a connection. A file of its own because <linux/tcp.h>, which knows the
+ * newer fields of tcp_info, and <netinet/tcp.h> cannot be included together.
+ */
+#include <linux/tcp.h>
+#include <netinet/in.h>
+#include <sys/socket.h>
+
+#include "path/tcp/tcp_rail.h"
+
+#define REFRESH_BYTES (128u << 10)
+#define SAMPLE_US     20000 /* busy_time counts in timer ticks: below, it is too coarse */
+#define OLD_SHARE     0.5   /* of the estimate so far in the new one */
+
+/*
+ * How fast a rail delivers: bytes acknowledged per time with data under way, both counted by the
+ * kernel. (Its own delivery rate is a burst's: behind a token bucket it was 10 to 100 times the link's
+ * rate.)
+ */
+void tcp_rate_refresh(struct tcp_rail *rail)
+{
+	struct tcp_info info = { 0 };
+	socklen_t len = sizeof(info);
+	uint64_t busy_us, acked;
+	double rate;
+
+	if (rail->base.bytes_sent < rail->rate_at)
+		return;
+	rail->rate_at = rail->base.bytes_sent + REFRESH_BYTES;
+	if (getsockopt(rail->base.fd, IPPROTO_TCP, TCP_INFO, &info, &len) ||
+	    len < offsetof(struct tcp_info, tcpi_busy_time) + sizeof(info.tcpi_busy_time))
+		return;
+	busy_us = info.tcpi_busy_time - rail->rate_busy_us;
+	acked = info.tcpi_bytes_acked - rail->rate_acked;
+	if (busy_us < SAMPLE_US)
+		return;
+	rate = (double)acked * 1000 / (double)busy_us;
+	rail->base.rate =
+		rail->base.rate > 0 ? OLD_SHARE * rail->base.rate + (1 - OLD_SHARE) * rate : rate;
+	rail->rate_busy_us = info.tcpi_busy_time;
+	rail->rate_acked = info.tcpi_bytes_acked;
+}
+
+uint32_t tcp_round_trip_us(int fd)
+{
+	struct tcp_info info = { 0 };
+	socklen_t len = sizeof(info);
+
+	if (getsockopt(fd, IPPROTO_TCP, TCP_INFO, &info, &len) || info.tcpi_min_rtt == UINT32_MAX)
+		return 0;
+	return info.tcpi_min_rtt;
+}
+
+/* While a receiver's window is shut nothing is under way but probes, which a living host answers. */
+bool tcp_signs(struct anynet_rail *base, struct rail_signs *signs)
+{
+	struct tcp_info info = { 0 };
+	socklen_t len = sizeof(info);
+
+	if (base->fd < 0 || getsockopt(base->fd, IPPROTO_TCP, TCP_INFO, &info, &len))
+		return false;
+	signs->waiting = info.tcpi_unacked || info.tcpi_probes;
+	signs->tries = (unsigned)anynet_max(info.tcpi_retransmits, info.tcpi_probes);
+	signs->quiet_ms = (unsigned)anynet_min(info.tcpi_last_ack_recv, info.tcpi_last_data_recv);
+	signs->rtt_us = info.tcpi_rtt;
+	signs->resent = info.tcpi_total_retrans;
+	signs->rate = info.tcpi_delivery_rate;
+	signs->acked = info.tcpi_bytes_acked;
+	return true;
+}

@@ -1,0 +1,295 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * The sending side of a TCP rail: frames pulled from the comm leave many at a time, header and payload
+ * in one sendmsg. Payload is read where it lies; a frame stays queued until its last byte is out.
+ */
+#include <errno.h>
+#include <string.h>
+#include <sys/socket.h>
+#include <sys/uio.h>
+
+#include "path/tcp/tcp_rail.h"
+#include "wire/crc32c.h"
+
+#define HEADER_BYTES   sizeof(struct anynet_wire_frame)
+#define ZEROCOPY_BYTES (64u << 10) /* below, pinning pages costs more than the copy */
+
+static void add_checksum(const struct send_comm *comm, struct tcp_log_frame *entry)
+{
+	struct rail_frame frame;
+
+	send_frame(comm, &entry->id, &frame);
+	if (frame.on_gpu)
+		return; /* it is known when that has been copied */
+	entry->crc = crc32c(0, frame.payload, frame.payload ? frame.header.length : 0);
+}
+
+/* Take frames from the comm until there are enough for a call. */
+static void pull(struct tcp_rail *rail)
+{
+	struct send_comm *comm = (struct send_comm *)rail->base.comm;
+	size_t queued = 0;
+
+	for (uint64_t n = rail->tx_next; n != rail->log_end; n++) {
+		if (n - rail->tx_next == TCP_TX_FRAMES)
+			return;
+		queued += tcp_log_at(rail, n)->id.length;
+	}
+	while (rail->log_end - rail->tx_next < TCP_TX_FRAMES && queued < TCP_TX_TURN) {
+		struct tcp_log_frame *frame;
+
+		if (!tcp_log_has_room(rail))
+			return;
+		frame = tcp_log_at(rail, rail->log_end);
+		if (!send_next(comm, &rail->base, &frame->id))
+			return;
+		frame->crc = 0;
+		if (anynet_unlikely(rail->base.comm->checksum))
+			add_checksum(comm, frame);
+		queued += frame->id.length;
+		rail->log_end++;
+		/* With several rails each takes one chunk at a time: whoever is free takes the next. */
+		if (rail->base.comm->rail_count > 1)
+			return;
+	}
+}
+
+static unsigned add_piece(struct iovec *iov, unsigned n, const void *data, size_t bytes)
+{
+	if (!bytes)
+		return n;
+	if (n && (const char *)iov[n - 1].iov_base + iov[n - 1].iov_len == (const char *)data) {
+		iov[n - 1].iov_len += bytes;
+		return n;
+	}
+	iov[n].iov_base = (void *)(uintptr_t)data;
+	iov[n].iov_len = bytes;
+	return n + 1;
+}
+
+/* What one call sends. Three pieces for each frame: header, payload, checksum. */
+struct tx_call {
+	struct iovec iov[3 * TCP_TX_FRAMES];
+	unsigned pieces, frames;
+	size_t bytes;
+	int flags; /* MSG_ZEROCOPY: payload by reference; MSG_MORE: its payload follows */
+	struct anynet_wire_frame headers[TCP_TX_FRAMES];
+	size_t totals[TCP_TX_FRAMES]; /* of the frames that begin with tx_next */
+	uint32_t checksums[TCP_TX_FRAMES];
+};
+
+static bool by_reference(const struct tcp_rail *rail, const struct rail_frame *frame)
+{
+	return rail->zerocopy && !frame->framed && frame->header.length >= ZEROCOPY_BYTES;
+}
+
+/* Add what of a piece is not out yet; *skip counts down. */
+static void call_add(struct tx_call *call, const void *data, size_t bytes, size_t *skip)
+{
+	size_t gone = anynet_min(bytes, *skip);
+
+	*skip -= gone;
+	call->pieces =
+		add_piece(call->iov, call->pieces, (const uint8_t *)data + gone, bytes - gone);
+	call->bytes += bytes - gone;
+}
+
+/* Bytes of a frame behind its payload. */
+static size_t trailer_bytes(const struct rail_frame *frame)
+{
+	return (frame->header.flags & ANYNET_FLAG_CRC && frame->header.type == ANYNET_FRAME_DATA
+			? (size_t)ANYNET_CRC_BYTES
+			: 0) +
+	       (frame->framed ? (size_t)ANYNET_TAIL_BYTES : 0);
+}
+
+/* A frame whose payload lies in GPU memory: as much as has been copied. False: the call ends here. */
+static bool call_gpu_frame(struct tcp_rail *rail, struct tx_call *call, uint64_t n,
+			   const struct rail_frame *frame, size_t *skip)
+{
+	uint32_t length = frame->header.length, *checksum = &call->checksums[call->frames];
+	size_t gone = *skip > HEADER_BYTES ? *skip - HEADER_BYTES : 0, bytes;
+	uint32_t from = (uint32_t)anynet_min(gone, length);
+	const uint8_t *data;
+
+	if (from < length && !tcp_gpu_copied(rail, n, from, &bytes))
+		return false;
+	call->headers[call->frames] = frame->header;
+	call_add(call, &call->headers[call->frames++], HEADER_BYTES, skip);
+	for (*skip -= from; from < length; from += (uint32_t)bytes) {
+		data = tcp_gpu_copied(rail, n, from, &bytes);
+		if (!data)
+			return false;
+		call->pieces = add_piece(call->iov, call->pieces, data, bytes);
+		call->bytes += bytes;
+	}
+	if (trailer_bytes(frame)) {
+		*checksum = tcp_gpu_checksum(rail, n);
+		call_add(call, checksum, trailer_bytes(frame), skip);
+	}
+	return true;
+}
+
+/* False: the call ends here. */
+static bool call_frame(struct tcp_rail *rail, struct tx_call *call, uint64_t n, size_t *skip)
+{
+	struct tcp_log_frame *entry = tcp_log_at(rail, n);
+	struct rail_frame frame;
+	size_t trailer, room;
+
+	send_frame((struct send_comm *)rail->base.comm, &entry->id, &frame);
+	trailer = trailer_bytes(&frame);
+	call->totals[call->frames] = HEADER_BYTES + frame.header.length + trailer;
+	if (anynet_unlikely(frame.on_gpu))
+		return call_gpu_frame(rail, call, n, &frame, skip);
+	if (frame.framed) {
+		call_add(call, frame.payload - HEADER_BYTES,
+			 HEADER_BYTES + frame.header.length + trailer, skip);
+		call->frames++;
+		return true;
+	}
+	call->headers[call->frames] = frame.header;
+	call_add(call, &call->headers[call->frames++], HEADER_BYTES, skip);
+	if (by_reference(rail, &frame)) {
+		/* Such a payload has a call of its own: the kernel still reads what the call names
+		 * when the frame is long over, and the header is another's by then. */
+		if (call->bytes) {
+			call->flags = MSG_MORE;
+			return false;
+		}
+		call->flags = MSG_ZEROCOPY;
+	}
+	room = *skip + TCP_TX_TURN;
+	if (frame.payload)
+		call_add(call, frame.payload, anynet_min(frame.header.length, room), skip);
+	if (frame.header.length > room || (call->flags & MSG_ZEROCOPY && call->bytes))
+		return false;
+	call->flags = 0;
+	call_add(call, &entry->crc, trailer, skip);
+	return true;
+}
+
+/* As much of what is queued as goes into one call, without the first tx_gone bytes. */
+static void gather(struct tcp_rail *rail, struct tx_call *call)
+{
+	size_t skip = rail->tx_gone;
+
+	call->pieces = call->frames = 0;
+	call->bytes = 0;
+	call->flags = 0;
+	for (uint64_t n = rail->tx_next; n != rail->log_end && call->frames < TCP_TX_FRAMES; n++)
+		if (!call_frame(rail, call, n, &skip) || call->bytes >= TCP_TX_TURN)
+			return;
+}
+
+/* `bytes` more have been taken by the socket. */
+static void advance(struct tcp_rail *rail, const struct tx_call *call, size_t bytes)
+{
+	bytes += rail->tx_gone;
+	for (unsigned i = 0; i < call->frames && bytes >= call->totals[i]; i++) {
+		const struct frame_id *id = &tcp_log_at(rail, rail->tx_next)->id;
+
+		bytes -= call->totals[i];
+		rail->base.bytes_sent += id->length;
+		rail->tx_next++;
+		send_written((struct send_comm *)rail->base.comm, id);
+	}
+	rail->tx_gone = (uint32_t)bytes;
+	if (anynet_unlikely(rail->gpu))
+		tcp_gpu_sent(rail, bytes > HEADER_BYTES ? (uint32_t)(bytes - HEADER_BYTES) : 0);
+}
+
+static ssize_t send_call(struct tcp_rail *rail, struct tx_call *call)
+{
+	struct msghdr msg = { .msg_iov = call->iov, .msg_iovlen = call->pieces };
+	ssize_t sent;
+
+	for (;;) {
+		int flags = call->flags | MSG_DONTWAIT | MSG_NOSIGNAL;
+
+		sent = call->pieces == 1 ? send(rail->base.fd, call->iov[0].iov_base,
+						call->iov[0].iov_len, flags)
+					 : sendmsg(rail->base.fd, &msg, flags);
+		if (sent >= 0) {
+			rail->zc_sent += call->flags == MSG_ZEROCOPY;
+			return sent;
+		}
+		if (errno == ENOBUFS && call->flags == MSG_ZEROCOPY) {
+			call->flags = 0; /* optmem or memlock limit */
+			rail->zerocopy = false;
+		} else if (errno != EINTR) {
+			return -errno;
+		}
+	}
+}
+
+int tcp_transmit_data(struct anynet_rail *base)
+{
+	struct tcp_rail *rail = to_tcp(base);
+	struct tx_call call;
+	size_t gone = 0;
+
+	while (gone < TCP_TX_TURN) {
+		ssize_t sent;
+
+		pull(rail);
+		if (rail->tx_next == rail->log_end)
+			return 0;
+		if (anynet_unlikely(base->comm->gpu)) {
+			int ret = tcp_gpu_copy_ahead(rail);
+
+			if (ret)
+				return ret;
+		}
+		gather(rail, &call);
+		if (anynet_unlikely(!call.bytes))
+			return 0; /* it is being copied */
+		sent = send_call(rail, &call);
+		if (sent < 0 && sent != -EAGAIN)
+			return (int)sent;
+		if (sent > 0)
+			advance(rail, &call, (size_t)sent);
+		if (base->comm->rail_count > 1)
+			tcp_rate_refresh(rail);
+		if (sent < 0 || (size_t)sent < call.bytes) {
+			if (anynet_unlikely(rail->gpu))
+				tcp_gpu_yield(rail);
+			base->writable = base->comm->epfd < 0 || tcp_gpu_is_busy(rail);
+			return 0;
+		}
+		gone += (size_t)sent;
+	}
+	return 0;
+}
+
+/* Acks and grants of a receive comm. A sender that is gone cannot be told anything, but what it sent
+ * before may still be read: only receiving ends the rail. */
+int tcp_transmit_control(struct anynet_rail *base)
+{
+	struct tcp_rail *rail = to_tcp(base);
+	struct recv_comm *comm = (struct recv_comm *)base->comm;
+
+	while (!rail->control_broken) {
+		size_t bytes = 1;
+		ssize_t sent;
+
+		if (rail->control_gone == rail->control_bytes)
+			rail->control_gone = rail->control_bytes = 0;
+		while (bytes && rail->control_bytes + RAIL_CONTROL_BYTES <= TCP_CONTROL_BYTES) {
+			bytes = recv_next_control(comm, base, rail->control + rail->control_bytes);
+			rail->control_bytes += (uint32_t)bytes;
+		}
+		if (rail->control_gone == rail->control_bytes)
+			return 0;
+		sent = send(base->fd, rail->control + rail->control_gone,
+			    rail->control_bytes - rail->control_gone, MSG_DONTWAIT | MSG_NOSIGNAL);
+		if (sent < 0 && errno == EINTR)
+			continue;
+		if (sent < 0) {
+			rail->control_broken = errno != EAGAIN;
+			return 0;
+		}
+		rail->control_gone += (uint32_t)sent;
+	}
+	return 0;
+}

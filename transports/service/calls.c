@@ -1,0 +1,117 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* NCCL's calls that open and close (nccl_net/comm.h), and who looks after a comm in between. */
+#include <time.h>
+
+#include "path/ib/rail_link.h"
+#include "service/guard.h"
+#include "service/io_threads.h"
+#include "session/connect.h"
+#include "session/listen.h"
+
+#define DRAIN_ALONE_MS 1000
+
+/* Leave an open comm to the background thread and the I/O threads as well: from now on only with its lock. Without
+ * memory for that it has to do with its caller. */
+static void look_after(struct anynet_comm *comm)
+{
+	if (!guard_add(comm))
+		io_threads_add(comm);
+}
+
+int anynet_listen(const struct anynet_device *dev, const void *owner, void *handle,
+		  struct anynet_listener **listener)
+{
+	int ret = listen_start(dev, owner, handle, listener);
+
+	if (!ret)
+		guard_rouse(); /* who connects is answered, however late accept is called */
+	return ret;
+}
+
+int anynet_connect(const struct anynet_device *dev, const struct anynet_connect_options *opts,
+		   void *handle, struct anynet_comm **comm)
+{
+	int ret = connect_step(dev, opts, handle, comm);
+
+	if (*comm)
+		look_after(*comm);
+	else if (!ret)
+		guard_rouse(); /* the peer may ask whether we live */
+	return ret;
+}
+
+int anynet_accept(struct anynet_listener *listener, struct anynet_comm **comm)
+{
+	int ret = listen_accept(listener, comm);
+
+	if (*comm)
+		look_after(*comm);
+	return ret;
+}
+
+void anynet_close_listener(struct anynet_listener *listener)
+{
+	listen_stop(listener);
+}
+
+void anynet_net_trim(const void *owner)
+{
+	connect_trim(owner);
+	guard_look();
+	listen_drop_half_built(owner);
+	listen_trim();
+}
+
+/* Without a background thread nobody else would see a closed comm to its end. */
+static void drain_alone(struct anynet_comm *comm)
+{
+	struct timespec moment = { .tv_nsec = 1000000 };
+	bool over = false;
+
+	for (unsigned ms = 0; ms < DRAIN_ALONE_MS && !over; ms++) {
+		comm_enter(comm);
+		comm_turn(comm);
+		over = linger_over(comm);
+		comm_leave(comm);
+		if (!over)
+			nanosleep(&moment, NULL);
+	}
+}
+
+/* Take it from all threads of ours, then destroy it. */
+static void release(struct anynet_comm *comm)
+{
+	io_threads_remove(comm);
+	guard_remove(comm);
+	comm_destroy(comm);
+}
+
+void anynet_close(struct anynet_comm *comm)
+{
+	bool drains, left;
+
+	if (!comm)
+		return;
+	io_threads_remove(comm);
+	comm_enter(comm);
+	recorder_note(comm, NULL, ANYNET_EVENT_CLOSED, 0, comm_pending(comm), NULL);
+	drains = linger_start(comm);
+	left = drains && comm->session->slot >= 0 && guard_runs();
+	/* Requests end while deregMr, in another thread, still finds the comm in the registry. */
+	if (comm_pending(comm)) {
+		comm_close_rails(comm);
+		comm_cancel(comm);
+	}
+	/* From here on the background thread may destroy it. */
+	atomic_store(&comm->session->closing, left);
+	comm_leave(comm);
+	if (left) {
+		guard_wake();
+	} else {
+		if (drains)
+			drain_alone(comm);
+		release(comm);
+	}
+	connect_trim(NULL);
+	listen_trim();
+}

@@ -1,0 +1,330 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* The background thread; see guard.h. */
+#include "service/guard.h"
+
+#include <errno.h>
+#include <poll.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/epoll.h>
+#include <sys/eventfd.h>
+#include <unistd.h>
+
+#include <nccl_net/log.h>
+
+#include "base/fd.h"
+#include "base/libc_text.h"
+#include "base/thread.h"
+#include "device/ib_events.h"
+#include "device/links.h"
+#include "path/ib/rail_link.h"
+#include "service/stats.h"
+#include "session/listen.h"
+#include "session/registry.h"
+
+#define LOOK_MS       100  /* between two looks at every comm */
+#define URGENT_MS     2    /* when a comm waits to be attended to */
+#define ENDS_PER_LOOK 64   /* closed comms seen to their end in one look */
+#define EXIT_DRAIN_MS 1000 /* for closed comms when the process exits */
+#define EXIT_WAIT_MS  2000 /* for the thread to end: it may wait for a disk or a driver */
+
+enum {
+	EVENT_WAKE,
+	EVENT_LINKS,
+	EVENT_PORTS,
+	EVENT_ENGINE
+};
+
+enum guard_state {
+	GUARD_NONE, /* not needed yet, or it could not be started */
+	GUARD_RUNS,
+	GUARD_OVER /* the process exits */
+};
+
+static struct {
+	pthread_mutex_t lock; /* of `state` */
+	enum guard_state state;
+	pthread_t thread;
+	unsigned forks;          /* fd_forks when it was started */
+	int epfd, wakefd;        /* open from the start of the thread on, for ever */
+	_Atomic bool asleep;     /* it waits until it is woken */
+	_Atomic uint64_t end_ms; /* when it ends, with or without closed comms; 0 = not yet */
+} guard = { .lock = PTHREAD_MUTEX_INITIALIZER, .epfd = -1, .wakefd = -1 };
+
+bool guard_runs(void)
+{
+	bool runs;
+
+	pthread_mutex_lock(&guard.lock);
+	runs = guard.state == GUARD_RUNS;
+	pthread_mutex_unlock(&guard.lock);
+	return runs;
+}
+
+/* --- the thread --- */
+
+struct look {
+	bool due;    /* it is time for a look at every comm */
+	bool urgent; /* somebody has to be attended to soon */
+	unsigned ended;
+	struct anynet_comm *ends[ENDS_PER_LOOK];
+};
+
+/* Of a comm that nobody polls, so that nobody else attends to it. */
+static void serve(struct anynet_comm *comm, struct look *look)
+{
+	if (!comm_try_enter(comm)) {
+		look->urgent = true;
+		return;
+	}
+	if (!comm_error(comm))
+		comm_turn(comm);
+	if (comm->session->closing && !comm->session->ended && look->ended < ENDS_PER_LOOK && linger_over(comm)) {
+		comm->session->ended = true;
+		look->ends[look->ended++] = comm;
+	}
+	look->urgent |= atomic_load(&comm->attention) || comm->session->closing;
+	comm_leave(comm);
+}
+
+/* A caller who polls takes up the word himself; at the second visit it is clear that none does. */
+static void visit(struct anynet_comm *comm, void *arg)
+{
+	struct look *look = arg;
+
+	if (atomic_load(&comm->attention) || atomic_load(&comm->session->closing))
+		serve(comm, look);
+	else if (look->due)
+		atomic_store(&comm->attention, true);
+}
+
+static void end_closed(struct look *look)
+{
+	for (unsigned i = 0; i < look->ended; i++) {
+		guard_remove(look->ends[i]);
+		comm_destroy(look->ends[i]);
+	}
+	if (look->ended)
+		listen_trim();
+}
+
+static void visit_closed(struct anynet_comm *comm, void *arg)
+{
+	if (atomic_load(&comm->session->closing))
+		serve(comm, arg);
+}
+
+void guard_look(void)
+{
+	struct look look = { 0 };
+
+	registry_each(visit_closed, &look);
+	end_closed(&look);
+	if (!guard_runs())
+		ib_chores_finish();
+}
+
+static void poke_all(struct anynet_comm *comm, void *arg)
+{
+	(void)arg;
+	atomic_store(&comm->session->link_event, true);
+	atomic_store(&comm->attention, true);
+}
+
+static void take_event(const struct epoll_event *event)
+{
+	uint64_t count;
+
+	if (event->data.u32 == EVENT_WAKE && read(guard.wakefd, &count, sizeof(count)) < 0)
+		return;
+	if (event->data.u32 == EVENT_ENGINE)
+		listen_turn();
+	else if ((event->data.u32 == EVENT_LINKS && link_events_read()) ||
+		 (event->data.u32 == EVENT_PORTS && ib_events_read()))
+		registry_each(poke_all, NULL);
+}
+
+void guard_wake(void)
+{
+	uint64_t one = 1;
+
+	if (write(guard.wakefd, &one, sizeof(one)) < 0)
+		anynet_warn("cannot wake the background thread: %s", error_text(errno));
+}
+
+static void count_closed(struct anynet_comm *comm, void *count)
+{
+	*(unsigned *)count += atomic_load(&comm->session->closing);
+}
+
+static bool is_over(void)
+{
+	uint64_t end_ms = atomic_load(&guard.end_ms);
+	unsigned closed = 0;
+
+	if (!end_ms)
+		return false;
+	registry_each(count_closed, &closed);
+	return !closed || os_now_ms() >= end_ms;
+}
+
+static bool nothing_to_do(void)
+{
+	return registry_is_empty() && !listen_in_use();
+}
+
+/* Nobody needs it. Who adds a comm from here on sees that it sleeps. */
+static void sleep_until_woken(void)
+{
+	struct pollfd woken = { .fd = guard.wakefd, .events = POLLIN };
+
+	stats_want(false);
+	atomic_store(&guard.asleep, true);
+	if (nothing_to_do() && !atomic_load(&guard.end_ms))
+		poll(&woken, 1, -1);
+	atomic_store(&guard.asleep, false);
+}
+
+static void *guard_thread(void *arg)
+{
+	struct epoll_event events[4];
+	uint64_t last = 0;
+	bool urgent = false;
+	unsigned engine = 0;
+
+	while (!is_over()) {
+		struct look look = { 0 };
+		uint64_t now;
+		int n;
+
+		if (nothing_to_do() && !ib_chores_pending()) {
+			sleep_until_woken();
+			last = os_now_ms();
+		}
+		listen_watch(guard.epfd, EVENT_ENGINE, &engine);
+		n = epoll_wait(guard.epfd, events, 4, urgent ? URGENT_MS : LOOK_MS);
+		for (int i = 0; i < n; i++)
+			take_event(&events[i]);
+		now = os_now_ms();
+		look.due = now - last >= LOOK_MS;
+		if (look.due) {
+			last = now;
+			listen_turn(); /* strangers whose time is over */
+			listen_look();
+		}
+		registry_each(visit, &look);
+		if (look.due)
+			stats_want(!registry_is_empty());
+		end_closed(&look);
+		if (ib_chores())
+			registry_each(poke_all, NULL);
+		urgent = look.urgent;
+	}
+	stats_want(false);
+	return arg;
+}
+
+/* --- its life --- */
+
+static int watch(int fd, uint32_t what)
+{
+	struct epoll_event event = { .events = EPOLLIN, .data.u32 = what };
+
+	return epoll_ctl(guard.epfd, EPOLL_CTL_ADD, fd, &event) ? -errno : 0;
+}
+
+static void close_descriptors(void)
+{
+	link_events_close();
+	fd_close(&guard.epfd);
+	fd_close(&guard.wakefd);
+}
+
+static int open_descriptors(void)
+{
+	int links_fd = link_events_open(), ports_fd = ib_events_fd(), ret;
+
+	guard.epfd = fd_note(epoll_create1(EPOLL_CLOEXEC));
+	guard.wakefd = fd_note(eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK));
+	ret = guard.epfd < 0     ? guard.epfd
+	      : guard.wakefd < 0 ? guard.wakefd
+				 : watch(guard.wakefd, EVENT_WAKE);
+	if (ret) {
+		close_descriptors();
+		return ret;
+	}
+	/* Without link events a lost link is noticed by the silence behind it. */
+	if (links_fd >= 0)
+		watch(links_fd, EVENT_LINKS);
+	if (ports_fd >= 0)
+		watch(ports_fd, EVENT_PORTS);
+	return 0;
+}
+
+/* At exit, after which the thread must not touch the crypto library: registered after what that has registered. The
+ * program's other threads may go on calling us: the descriptors stay. A thread that called exit in the middle of
+ * one of our functions may hold the lock. */
+static void finish(void)
+{
+	bool runs;
+
+	if (guard.forks != fd_forks() || !thread_lock_within(&guard.lock, EXIT_WAIT_MS))
+		return;
+	runs = guard.state == GUARD_RUNS;
+	guard.state = GUARD_OVER;
+	pthread_mutex_unlock(&guard.lock);
+	if (!runs)
+		return;
+	atomic_store(&guard.end_ms, os_now_ms() + EXIT_DRAIN_MS);
+	guard_wake();
+	thread_join_within(guard.thread, EXIT_WAIT_MS);
+	stats_leave(EXIT_WAIT_MS);
+	ib_chores_leave(EXIT_WAIT_MS);
+}
+
+static int start(void)
+{
+	static bool finishes;
+	int ret = open_descriptors();
+
+	if (ret)
+		return ret;
+	ret = thread_start(&guard.thread, "anynet-guard", guard_thread, NULL);
+	if (ret) {
+		close_descriptors();
+		return ret;
+	}
+	guard.state = GUARD_RUNS;
+	guard.forks = fd_forks();
+	finishes = finishes || !atexit(finish);
+	return 0;
+}
+
+void guard_rouse(void)
+{
+	int ret;
+
+	pthread_mutex_lock(&guard.lock);
+	if (guard.state == GUARD_NONE && (ret = start()))
+		anynet_warn(
+			"no thread to look after connections: %s; broken ones recover only while "
+			"NCCL polls them",
+			error_text(-ret));
+	if (guard.state == GUARD_RUNS && atomic_exchange(&guard.asleep, false))
+		guard_wake();
+	pthread_mutex_unlock(&guard.lock);
+}
+
+int guard_add(struct anynet_comm *comm)
+{
+	int ret = registry_add(comm);
+
+	if (!ret)
+		guard_rouse();
+	return ret;
+}
+
+void guard_remove(struct anynet_comm *comm)
+{
+	registry_remove(comm);
+}

@@ -1,0 +1,141 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* See io_threads.h. */
+#include "service/io_threads.h"
+
+#include <errno.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <sys/epoll.h>
+#include <sys/eventfd.h>
+#include <unistd.h>
+
+#include <nccl_net/log.h>
+
+#include "base/fd.h"
+#include "base/thread.h"
+#include "session/registry.h"
+
+#define THREADS_MAX     16
+#define EVENTS_PER_TURN 32
+#define WAKE_TOKEN      UINT64_MAX
+
+static struct {
+	pthread_mutex_t lock; /* adding and removing */
+	int epfd, wakefd; /* open while there are threads */
+	pthread_t threads[THREADS_MAX];
+	int thread_count;
+	_Atomic bool stop;
+	uint32_t used;
+} pool = { .lock = PTHREAD_MUTEX_INITIALIZER, .epfd = -1, .wakefd = -1 };
+
+static void serve(uint64_t token)
+{
+	struct anynet_comm *comm = registry_hold(token);
+
+	if (comm && comm_try_enter(comm)) {
+		if (!comm_error(comm))
+			comm_turn(comm);
+		comm_leave(comm);
+	}
+	registry_release();
+}
+
+static void *io_thread(void *arg)
+{
+	struct epoll_event events[EVENTS_PER_TURN];
+
+	(void)arg;
+	while (!atomic_load_explicit(&pool.stop, memory_order_acquire)) {
+		int n = epoll_wait(pool.epfd, events, EVENTS_PER_TURN, -1);
+
+		for (int i = 0; i < n; i++)
+			if (events[i].data.u64 != WAKE_TOKEN)
+				serve(events[i].data.u64);
+	}
+	return NULL;
+}
+
+static void close_descriptors(void)
+{
+	fd_close(&pool.epfd);
+	fd_close(&pool.wakefd);
+}
+
+static int pool_start(int threads)
+{
+	struct epoll_event event = { .events = EPOLLIN, .data.u64 = WAKE_TOKEN };
+
+	pool.epfd = fd_note(epoll_create1(EPOLL_CLOEXEC));
+	pool.wakefd = fd_note(eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK));
+	if (pool.epfd < 0 || pool.wakefd < 0 ||
+	    epoll_ctl(pool.epfd, EPOLL_CTL_ADD, pool.wakefd, &event)) {
+		int err = -errno;
+
+		close_descriptors();
+		return err;
+	}
+	atomic_store(&pool.stop, false);
+	while (pool.thread_count < threads && pool.thread_count < THREADS_MAX) {
+		char name[32];
+
+		snprintf(name, sizeof(name), "anynet-io-%d", pool.thread_count);
+		if (thread_start(&pool.threads[pool.thread_count], name, io_thread, NULL))
+			break;
+		pool.thread_count++;
+	}
+	if (!pool.thread_count) {
+		close_descriptors();
+		return -EAGAIN;
+	}
+	anynet_info("%d I/O threads", pool.thread_count);
+	return 0;
+}
+
+static void pool_stop(void)
+{
+	uint64_t one = 1;
+
+	atomic_store_explicit(&pool.stop, true, memory_order_release);
+	/* Level-triggered and never read: it wakes every thread. */
+	if (write(pool.wakefd, &one, sizeof(one)) < 0)
+		anynet_warn("cannot wake the I/O threads");
+	for (int i = 0; i < pool.thread_count; i++)
+		pthread_join(pool.threads[i], NULL);
+	pool.thread_count = 0;
+	close_descriptors();
+}
+
+void io_threads_add(struct anynet_comm *comm)
+{
+	if (!anynet_net.io_threads)
+		return;
+	pthread_mutex_lock(&pool.lock);
+	if (pool.thread_count || !pool_start(anynet_net.io_threads)) {
+		pool.used++;
+		comm->session->io_token = registry_token(comm);
+		comm_enter(comm); /* the guardian may be at it already */
+		comm->session->io_epfd = pool.epfd;
+		for (unsigned i = 0; i < comm->rail_count; i++)
+			if (comm->rails[i] && comm->rails[i]->fd >= 0)
+				comm_watch_by_threads(comm, comm->rails[i]);
+		comm_leave(comm);
+	}
+	pthread_mutex_unlock(&pool.lock);
+}
+
+/* A thread may still come by with an old event: the registry tells it that the comm is gone. */
+void io_threads_remove(struct anynet_comm *comm)
+{
+	if (comm->session->io_epfd < 0)
+		return;
+	pthread_mutex_lock(&pool.lock);
+	comm_enter(comm);
+	comm->session->io_epfd = -1;
+	for (unsigned i = 0; i < comm->rail_count; i++)
+		if (comm->rails[i] && comm->rails[i]->fd >= 0)
+			epoll_ctl(pool.epfd, EPOLL_CTL_DEL, comm->rails[i]->fd, NULL);
+	comm_leave(comm);
+	if (!--pool.used)
+		pool_stop();
+	pthread_mutex_unlock(&pool.lock);
+}

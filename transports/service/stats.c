@@ -1,0 +1,316 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* What goes onto the stats page; see stats.h. */
+#include "service/stats.h"
+
+#include <errno.h>
+#include <sched.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <time.h>
+#include <unistd.h>
+
+#include <nccl_net/log.h>
+#include <nccl_net/stats.h>
+
+#include "base/libc_text.h"
+#include "service/stats_page.h"
+#include "session/registry.h"
+
+#define ENTER_TRIES 20   /* to get at a comm between two calls of its user */
+#define ASKED_MS    1000 /* what waits for so long is described */
+
+/* Of whoever calls, one thread at a time. */
+static struct {
+	bool begun; /* since there are comms: the page is open, or there is to be none */
+	struct stats_page page;
+	uint64_t next_id;
+	uint64_t started_ms;
+	unsigned slots;                    /* used so far … */
+	uint64_t sums[ANYNET_STATS_COMMS]; /* … and what was written there; 0 = nothing */
+	struct {
+		uint64_t id, count; /* likewise: whose events, how many there had been */
+	} told[ANYNET_STATS_COMMS];
+	struct anynet_stats_comm record; /* of the comm that is being looked at */
+	struct anynet_stats_events events;
+} stats = { .page.fd = -1 };
+
+/* One look. Ages are taken by os_now_ms, which leaves long pauses out, and told by the clock. */
+struct round {
+	uint64_t now, clock_ms;
+	unsigned comms;
+	int err;
+	bool told, happened; /* the record, the events of the comm at hand are new */
+	bool seen[ANYNET_STATS_COMMS];
+};
+
+static uint64_t clock_ms(void)
+{
+	struct timespec ts;
+
+	clock_gettime(CLOCK_MONOTONIC, &ts);
+	return (uint64_t)ts.tv_sec * 1000 + (uint64_t)ts.tv_nsec / 1000000;
+}
+
+static uint64_t by_clock(const struct round *round, uint64_t since)
+{
+	uint64_t age = since < round->now ? round->now - since : 0;
+
+	return !since ? 0 : age < round->clock_ms ? round->clock_ms - age : 1;
+}
+
+/* Zeros what is behind the text, as all of it is written. Of a name that is too long, what fits. */
+static void put_text(char *to, size_t room, const char *from)
+{
+	size_t bytes = strnlen(from, room - 1);
+
+	memcpy(to, from, bytes);
+	memset(to + bytes, 0, room - bytes);
+}
+#define PUT_TEXT(field, from) put_text(field, sizeof(field), from)
+
+/* --- a comm, with its lock --- */
+
+static void tell_rail(const struct anynet_comm *comm, const struct anynet_rail *rail,
+		      const struct round *round, struct anynet_stats_rail *out)
+{
+	out->bytes = rail->bytes_sent;
+	out->frames = rail->ops->frames(rail);
+	out->rate = comm->is_send ? rail->seen.rate : 0;
+	out->resent = rail->seen.resent;
+	out->rtt_us = rail->seen.rtt_us;
+	out->breaks = rail->breaks;
+	out->down_ms = rail->fd < 0 ? by_clock(round, rail->broke_ms) : 0;
+	out->index = rail->index;
+	out->epoch = rail->epoch;
+	out->kind =
+		comm_is_ib(comm) && rail->linked ? ANYNET_STATS_QP : ANYNET_STATS_TCP;
+	out->state = rail->fd < 0    ? ANYNET_STATS_DOWN
+		     : rail->suspect ? ANYNET_STATS_SUSPECT
+				     : ANYNET_STATS_UP;
+	PUT_TEXT(out->device, rail->dev ? rail->dev->name : "");
+	PUT_TEXT(out->path, rail->path);
+}
+
+/* Requests end in about the order in which they come: while fewer are done than there were at some look
+ * in the past, the oldest is as old as that. */
+static uint64_t oldest_since(struct comm_tally *tally, unsigned pending, uint64_t now)
+{
+	if (!pending || tally->requests - pending >= tally->mark) {
+		tally->mark = tally->requests;
+		tally->mark_ms = now;
+	}
+	return pending ? tally->mark_ms : 0;
+}
+
+static void tell_requests(struct anynet_comm *comm, const struct round *round,
+			  struct anynet_stats_comm *out)
+{
+	struct comm_tally *tally = &comm->session->tally;
+	uint32_t count = comm->is_send ? send_requests(comm) : recv_requests(comm);
+	uint64_t stalled = comm->session->watch.since_ms;
+
+	tally->requests += (uint32_t)(count - tally->counted);
+	tally->counted = count;
+	out->requests = tally->requests;
+	out->pending = comm_pending(comm);
+	out->oldest_ms = by_clock(round, oldest_since(tally, out->pending, round->now));
+	/* It begins anew at each progress: a moment is no stall. */
+	if (!out->pending || round->now < stalled + ASKED_MS || !stalled)
+		return;
+	out->stalled_ms = by_clock(round, stalled);
+	(comm->is_send ? send_describe : recv_describe)(comm, out->asked, sizeof(out->asked));
+}
+
+static void tell_peer(const struct anynet_comm *comm, struct anynet_stats_comm *out)
+{
+	out->peer_pid = comm->peer.pid;
+	PUT_TEXT(out->peer_host, comm->peer.host);
+	PUT_TEXT(out->peer_device, comm->peer.device);
+	PUT_TEXT(out->peer_addr, comm->peer.addr);
+	PUT_TEXT(out->device, comm->dev->name);
+}
+
+static void tell_comm(struct anynet_comm *comm, const struct round *round,
+		      struct anynet_stats_comm *out)
+{
+	struct comm_tally *tally = &comm->session->tally;
+	unsigned told = 0;
+
+	memset(out, 0, sizeof(*out));
+	if (!tally->id) {
+		tally->id = ++stats.next_id;
+		tally->opened_ms = round->clock_ms;
+	}
+	out->id = tally->id;
+	out->opened_ms = tally->opened_ms;
+	out->comm_hash = comm->session->paths.comm_hash;
+	out->bytes = comm->is_send ? send_bytes(comm) : recv_bytes(comm);
+	out->breaks = tally->breaks;
+	out->heals = tally->heals;
+	out->again = comm->rewound;
+	out->stalls = tally->stalls;
+	out->error = comm_error(comm);
+	out->is_send = comm->is_send;
+	out->closing = atomic_load(&comm->session->closing);
+	out->rail_count = comm->rail_count;
+	tell_peer(comm, out);
+	tell_requests(comm, round, out);
+	for (unsigned i = 0; i < comm->rail_count && told < ANYNET_STATS_RAILS; i++)
+		if (comm->rails[i])
+			tell_rail(comm, comm->rails[i], round, &out->rails[told++]);
+}
+
+static bool enter(struct anynet_comm *comm)
+{
+	for (int i = 0; i < ENTER_TRIES; i++) {
+		if (comm_try_enter(comm))
+			return true;
+		sched_yield();
+	}
+	return false;
+}
+
+/* Has anything happened to the comm since it was written? Then that is to be. */
+static bool take_events(const struct anynet_comm *comm, unsigned slot)
+{
+	uint64_t count = comm->session->recorder->page.count;
+
+	if (stats.told[slot].id == comm->session->tally.id && stats.told[slot].count == count)
+		return false;
+	stats.told[slot].id = comm->session->tally.id;
+	stats.told[slot].count = count;
+	stats.events = comm->session->recorder->page;
+	stats.events.id = comm->session->tally.id;
+	return true;
+}
+
+/* While the comm is held: nothing is written here. */
+static void visit(struct anynet_comm *comm, void *arg)
+{
+	struct round *round = arg;
+	unsigned slot = (unsigned)comm->session->slot;
+
+	round->comms++;
+	if (slot >= ANYNET_STATS_COMMS)
+		return;
+	round->seen[slot] = true;
+	if (round->err || !enter(comm))
+		return;
+	tell_comm(comm, round, &stats.record);
+	round->happened = take_events(comm, slot);
+	round->told = true;
+	comm_leave(comm);
+}
+
+/* The file system may not answer. */
+static int put_comm(unsigned slot, bool happened)
+{
+	uint64_t sum = anynet_stats_sum(&stats.record, sizeof(stats.record));
+	int ret = 0;
+
+	if (happened)
+		ret = stats_page_put(&stats.page, anynet_stats_events_at(slot), &stats.events,
+				     sizeof(stats.events));
+	if (ret || sum == stats.sums[slot])
+		return ret;
+	stats.sums[slot] = sum;
+	if (slot >= stats.slots)
+		stats.slots = slot + 1;
+	return stats_page_put(&stats.page, anynet_stats_comm_at(slot), &stats.record,
+			      sizeof(stats.record));
+}
+
+/* --- the process --- */
+
+static int tell_process(const struct round *round)
+{
+	struct anynet_stats_process process = {
+		.magic = ANYNET_STATS_MAGIC,
+		.version = ANYNET_STATS_VERSION,
+		.comm_bytes = sizeof(struct anynet_stats_comm),
+		.started_ms = stats.started_ms,
+		.written_ms = round->clock_ms,
+		.pid = anynet_net.pid,
+		.nccl_version = (uint32_t)anynet_net.nccl_version,
+		.comms = round->comms,
+		.slots = stats.slots,
+	};
+
+	PUT_TEXT(process.plugin, ANYNET_VERSION);
+	PUT_TEXT(process.net, anynet_net.name);
+	PUT_TEXT(process.host, anynet_net.host);
+	PUT_TEXT(process.program, program_invocation_short_name);
+	PUT_TEXT(process.job, anynet_net.cfg->job);
+	PUT_TEXT(process.rank, anynet_net.cfg->rank);
+	return stats_page_put(&stats.page, 0, &process, sizeof(process));
+}
+
+/* Records of comms that are gone. */
+static int forget(const struct round *round)
+{
+	static struct anynet_stats_comm nothing;
+	int ret = 0;
+
+	for (unsigned slot = 0; slot < stats.slots && !ret; slot++) {
+		if (round->seen[slot] || !stats.sums[slot])
+			continue;
+		stats.sums[slot] = 0;
+		memset(&nothing, 0, sizeof(nothing)); /* with a sum: a record of no comm */
+		ret = stats_page_put(&stats.page, anynet_stats_comm_at(slot), &nothing,
+				     sizeof(nothing));
+	}
+	return ret;
+}
+
+void stats_begin(void)
+{
+	const char *dir = anynet_net.cfg->stats;
+	int ret;
+
+	stats_end();
+	stats.begun = true;
+	if (!*dir || !strcmp(dir, "off"))
+		return;
+	memset(stats.sums, 0, sizeof(stats.sums));
+	memset(stats.told, 0, sizeof(stats.told));
+	stats.slots = 0;
+	stats.started_ms = clock_ms();
+	dir = strcmp(dir, "auto") ? dir : ANYNET_STATS_DIR;
+	ret = stats_page_open(&stats.page, dir);
+	if (ret)
+		anynet_chat("no page for `anynet top` in %s: %s", dir, error_text(-ret));
+}
+
+void stats_look(void)
+{
+	static struct round round;
+
+	if (!stats.begun)
+		stats_begin();
+	if (stats.page.fd < 0)
+		return;
+	memset(&round, 0, sizeof(round));
+	round.now = os_now_ms();
+	round.clock_ms = clock_ms();
+	for (unsigned slot = 0; registry_at(slot, visit, &round); slot++) {
+		if (round.told && !round.err)
+			round.err = put_comm(slot, round.happened);
+		round.told = round.happened = false;
+	}
+	if (!round.err)
+		round.err = forget(&round);
+	if (!round.err)
+		round.err = tell_process(&round);
+	if (!round.err)
+		return;
+	anynet_chat("the page for `anynet top` cannot be written any more: %s",
+		    error_text(-round.err));
+	stats_page_close(&stats.page);
+}
+
+void stats_end(void)
+{
+	stats.begun = false;
+	stats_page_close(&stats.page);
+}

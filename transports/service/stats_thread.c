@@ -1,0 +1,90 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* The thread that writes the statistics file; see stats.h. */
+#include <pthread.h>
+
+#include <nccl_net/stats.h>
+
+#include "base/fd.h"
+#include "base/thread.h"
+#include "service/stats.h"
+
+static struct {
+	pthread_mutex_t lock;
+	pthread_cond_t changed; /* by CLOCK_MONOTONIC, from the first start on */
+	bool wanted, runs;
+	unsigned forks; /* fd_forks when it was started */
+} writer = { .lock = PTHREAD_MUTEX_INITIALIZER };
+
+/* Under the lock. False: the time is over. */
+static bool wait_for_change(uint64_t ms)
+{
+	struct timespec until = thread_after(CLOCK_MONOTONIC, ms);
+
+	return !pthread_cond_timedwait(&writer.changed, &writer.lock, &until);
+}
+
+/* At least once: a process that is over already removes what others have left, too. */
+static void *write_stats(void *arg)
+{
+	pthread_mutex_lock(&writer.lock);
+	do {
+		do {
+			pthread_mutex_unlock(&writer.lock);
+			stats_look();
+			pthread_mutex_lock(&writer.lock);
+			if (writer.wanted)
+				wait_for_change(ANYNET_STATS_LOOK_MS);
+		} while (writer.wanted);
+		pthread_mutex_unlock(&writer.lock);
+		stats_end();
+		pthread_mutex_lock(&writer.lock);
+	} while (writer.wanted);
+	writer.runs = false;
+	pthread_cond_broadcast(&writer.changed);
+	pthread_mutex_unlock(&writer.lock);
+	return arg;
+}
+
+/* Under the lock. */
+static void start(void)
+{
+	static bool ready;
+	pthread_condattr_t attr;
+	pthread_t thread;
+
+	if (!ready) {
+		pthread_condattr_init(&attr);
+		pthread_condattr_setclock(&attr, CLOCK_MONOTONIC);
+		pthread_cond_init(&writer.changed, &attr);
+		pthread_condattr_destroy(&attr);
+		ready = true;
+	}
+	writer.runs = !thread_start(&thread, "anynet-stats", write_stats, NULL);
+	writer.forks = fd_forks();
+	if (writer.runs)
+		pthread_detach(thread);
+}
+
+void stats_want(bool wanted)
+{
+	pthread_mutex_lock(&writer.lock);
+	if (writer.wanted && !wanted && writer.runs)
+		pthread_cond_broadcast(&writer.changed);
+	writer.wanted = wanted;
+	if (wanted && !writer.runs)
+		start();
+	pthread_mutex_unlock(&writer.lock);
+}
+
+bool stats_leave(uint64_t ms)
+{
+	bool in_time = true, over;
+
+	stats_want(false);
+	pthread_mutex_lock(&writer.lock);
+	while (writer.runs && writer.forks == fd_forks() && in_time)
+		in_time = wait_for_change(ms);
+	over = !writer.runs;
+	pthread_mutex_unlock(&writer.lock);
+	return over;
+}

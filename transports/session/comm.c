@@ -1,0 +1,532 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* What both kinds of comm share: rails, turns, errors, memory registration, test and close. */
+#include <errno.h>
+#include <sched.h>
+#include <stdarg.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/epoll.h>
+#include <sys/socket.h>
+#include <time.h>
+#include <unistd.h>
+
+#include <nccl_net/log.h>
+
+#include "base/fd.h"
+#include "base/libc_text.h"
+#include "base/socket.h"
+#include "session/heal.h"
+#include "session/listen.h"
+#include "session/pairs.h"
+#include "session/progress.h"
+#include "session/watch.h"
+
+#define EVENTS_PER_TURN 16
+#define ENTER_YIELDS    20
+
+/* NULL: no memory, and `comm` is the caller's to free. */
+static struct anynet_comm *init(struct anynet_comm *comm, unsigned rail_count)
+{
+	struct session *session = comm ? calloc(1, sizeof(*session)) : NULL;
+
+	if (!session)
+		return NULL;
+	session->recorder = recorder_create();
+	comm->rails = calloc(rail_count, sizeof(*comm->rails));
+	if (!comm->rails || !session->recorder) {
+		free(comm->rails);
+		free(session->recorder);
+		free(session);
+		return NULL;
+	}
+	session->slot = session->io_epfd = -1;
+	comm->session = session;
+	comm->rail_count = (uint16_t)rail_count;
+	comm->epfd = -1;
+	comm->checksum = anynet_net.cfg->checksum;
+	return comm;
+}
+
+struct anynet_comm *send_comm_create(const struct anynet_device *dev, unsigned rail_count)
+{
+	struct anynet_comm *comm = send_create(dev);
+
+	if (comm && !init(comm, rail_count)) {
+		send_free(comm);
+		return NULL;
+	}
+	return comm;
+}
+
+struct anynet_comm *recv_comm_create(const struct anynet_device *dev, unsigned rail_count,
+				     uint32_t replay_bytes)
+{
+	struct anynet_comm *comm = recv_create(dev, replay_bytes);
+
+	if (comm && !init(comm, rail_count)) {
+		recv_free(comm);
+		return NULL;
+	}
+	return comm;
+}
+
+/* A connection that is closed leaves the set by itself: only we hold it. */
+void comm_watch_by_threads(struct anynet_comm *comm, const struct anynet_rail *rail)
+{
+	struct epoll_event event = { .events = EPOLLIN | EPOLLOUT | EPOLLET,
+				     .data.u64 = comm->session->io_token };
+
+	if (comm->session->io_epfd >= 0)
+		epoll_ctl(comm->session->io_epfd, EPOLL_CTL_ADD, rail->fd, &event);
+}
+
+static int watch_rail(struct anynet_comm *comm, struct anynet_rail *rail)
+{
+	struct epoll_event event = { .events = EPOLLIN | EPOLLOUT | EPOLLRDHUP | EPOLLET,
+				     .data.ptr = rail };
+
+	comm_watch_by_threads(comm, rail);
+	if (comm->epfd < 0 || !epoll_ctl(comm->epfd, EPOLL_CTL_ADD, rail->fd, &event) ||
+	    errno == EEXIST)
+		return 0;
+	return -errno;
+}
+
+static void unwatch_rail(struct anynet_comm *comm, struct anynet_rail *rail)
+{
+	if (comm->epfd >= 0 && rail->fd >= 0)
+		epoll_ctl(comm->epfd, EPOLL_CTL_DEL, rail->fd, NULL);
+}
+
+/* For good. Out of the set first: who else holds the socket would keep it, and the freed rail, in there. */
+static void close_rail(struct anynet_comm *comm, struct anynet_rail *rail)
+{
+	comm->rails[rail->index] = NULL;
+	unwatch_rail(comm, rail);
+	rail->ops->close(rail);
+}
+
+void comm_close_rails(struct anynet_comm *comm)
+{
+	for (unsigned i = 0; i < comm->rail_count; i++) {
+		struct anynet_rail *rail = comm->rails[i];
+
+		if (rail)
+			close_rail(comm, rail);
+	}
+}
+
+static void fini(struct anynet_comm *comm)
+{
+	heal_free(comm);
+	heal_drop_posted(comm);
+	comm_close_rails(comm);
+	while (!LIST_EMPTY(&comm->session->borrowed))
+		mr_return(LIST_FIRST(&comm->session->borrowed));
+	fd_close(&comm->epfd);
+	if (comm->session->listening)
+		listen_drop();
+	free(comm->rails);
+	free(comm->session->recorder);
+	free(comm->session);
+}
+
+void send_comm_destroy(struct anynet_comm *comm)
+{
+	fini(comm);
+	send_free(comm);
+}
+
+void recv_comm_destroy(struct anynet_comm *comm)
+{
+	fini(comm);
+	recv_free(comm);
+}
+
+void comm_destroy(struct anynet_comm *comm)
+{
+	if (comm->is_send) {
+		send_comm_destroy(comm);
+	} else {
+		listen_forget(comm);
+		recv_comm_destroy(comm);
+	}
+}
+
+unsigned comm_pending(const struct anynet_comm *comm)
+{
+	return comm->is_send ? send_pending(comm) : recv_pending(comm);
+}
+
+int comm_add_rail(struct anynet_comm *comm, int fd, uint16_t index, uint32_t epoch,
+		  struct anynet_wire_rail pair, struct ib_link *link)
+{
+	struct anynet_rail *rail = comm_is_ib(comm) ? ib_rail_create(comm, fd, index, link)
+						    : tcp_rail_create(comm, fd, index);
+
+	if (!rail)
+		return -ENOMEM;
+	rail->epoch = epoch;
+	rail->granted = anynet_net.cfg->first_number;
+	rail->home = rail->pair = pair;
+	rail->progress.narrow = PAIRS_NONE;
+	comm->rails[index] = rail;
+	if (comm->noted)
+		comm_settle(comm); /* its link may have come to nothing */
+	return 0;
+}
+
+const struct anynet_device *comm_device_at(const struct anynet_comm *comm, int fd)
+{
+	struct sockaddr_storage local = { 0 };
+	socklen_t bytes = sizeof(local);
+
+	getsockname(fd, (struct sockaddr *)&local, &bytes);
+	for (unsigned i = 0; i < comm->session->paths.own_count; i++)
+		if (socket_same_ip(&comm->session->paths.own[i]->addr, &local) &&
+		    comm->session->paths.own_addrs[i].port == socket_port(fd))
+			return comm->session->paths.own[i];
+	return NULL;
+}
+
+void comm_enter(struct anynet_comm *comm)
+{
+	struct timespec moment = { .tv_nsec = 20000 };
+
+	for (unsigned tries = 0; !comm_try_enter(comm); tries++)
+		if (tries > ENTER_YIELDS || sched_yield())
+			nanosleep(&moment, NULL);
+}
+
+/* Links are looked at, without system calls, and the connections beside them with them. */
+static bool any_link(const struct anynet_comm *comm)
+{
+	for (unsigned i = 0; comm_is_ib(comm) && i < comm->rail_count; i++)
+		if (comm->rails[i] && comm->rails[i]->linked)
+			return true;
+	return false;
+}
+
+static unsigned rails_standing(const struct anynet_comm *comm)
+{
+	unsigned count = 0;
+
+	for (unsigned i = 0; i < comm->rail_count; i++)
+		count += comm->rails[i] != NULL;
+	return count;
+}
+
+int comm_open(struct anynet_comm *comm)
+{
+	int ret;
+
+	if (comm->rail_count > 1 && comm->epfd < 0 && !any_link(comm)) {
+		comm->epfd = fd_note(epoll_create1(EPOLL_CLOEXEC));
+		if (comm->epfd < 0)
+			return comm->epfd;
+	}
+	for (unsigned i = 0; i < comm->rail_count; i++) {
+		struct anynet_rail *rail = comm->rails[i];
+
+		if (!rail || rail->fd < 0)
+			continue;
+		ret = watch_rail(comm, rail);
+		if (ret)
+			return ret;
+		progress_begin(rail, rail->ops->frames(rail), 0);
+		if (rail->seen.rtt_us > comm->session->rtt_us)
+			comm->session->rtt_us = rail->seen.rtt_us;
+	}
+	recorder_note(comm, comm->rails[0], ANYNET_EVENT_OPENED, 0, rails_standing(comm),
+		      comm_first_path(comm));
+	return 0;
+}
+
+void comm_fail(struct anynet_comm *comm, const struct anynet_rail *rail, int err, const char *fmt,
+	       ...)
+{
+	const struct anynet_peer *peer = &comm->peer;
+	unsigned pending = comm_pending(comm);
+	char text[800], path[160] = "";
+	int none = 0;
+	va_list args;
+
+	if (comm_error(comm) || atomic_exchange(&comm->session->failing, true))
+		return;
+	va_start(args, fmt);
+	vsnprintf(text, sizeof(text), fmt, args);
+	va_end(args);
+	if (rail)
+		snprintf(path, sizeof(path), " rail %u of %u (%s)", rail->index, comm->rail_count,
+			 rail->path);
+	anynet_warn("%s peer %s pid %u addr %s dev %s%s: %s (%s); %u pending requests fail",
+		    comm->is_send ? "send to" : "receive from", peer->host, peer->pid, peer->addr,
+		    comm->dev->name, path, text, error_text(-err), pending);
+	recorder_note(comm, rail, ANYNET_EVENT_FAILED, err, pending, text);
+	/* Whoever sees the error finds its reason in the log. */
+	atomic_compare_exchange_strong(&comm->error, &none, err);
+	recorder_tell(comm); /* to a file, which may be on a disk that does not answer */
+}
+
+static void poll_rails(struct anynet_comm *comm)
+{
+	struct epoll_event events[EVENTS_PER_TURN];
+	int n = epoll_wait(comm->epfd, events, EVENTS_PER_TURN, 0);
+
+	for (int i = 0; i < n; i++) {
+		struct anynet_rail *rail = events[i].data.ptr;
+
+		if (events[i].events & (EPOLLIN | EPOLLHUP | EPOLLERR | EPOLLRDHUP))
+			rail->readable = true;
+		/* No further event tells of the end if it came with the last bytes. */
+		if (events[i].events & (EPOLLHUP | EPOLLERR | EPOLLRDHUP))
+			rail->ended = true;
+		if (events[i].events & (EPOLLOUT | EPOLLHUP | EPOLLERR))
+			rail->writable = true;
+	}
+}
+
+/* --- rails that end --- */
+
+void comm_end_rail(struct anynet_comm *comm, struct anynet_rail *rail)
+{
+	if (rail->fd < 0)
+		comm->session->down--;
+	close_rail(comm, rail);
+}
+
+void comm_sever(struct anynet_comm *comm, struct anynet_rail *rail, int err)
+{
+	uint64_t now = os_now_ms();
+
+	unwatch_rail(comm, rail);
+	if (err)
+		recorder_note(comm, rail, ANYNET_EVENT_BROKE, err, 0, NULL);
+	progress_end(rail, now);
+	rail->broke_by = err;
+	rail->ops->sever(rail);
+	progress_link_end(rail);
+	rail->readable = rail->writable = rail->parked = rail->ended = false;
+	rail->suspect = false;
+	rail->silent_ms = rail->doubted_ms = 0;
+	comm->session->down++;
+	if (!comm->is_send)
+		recv_doubt(comm, rail->index, false);
+	if (err) {
+		rail->broke_ms = now;
+		rail->breaks++;
+		comm->session->tally.breaks++;
+		if (rail_is_news(rail->breaks))
+			anynet_info(
+				"%s peer %s pid %u dev %s rail %u of %u (%s) broke: %s; it is replaced "
+				"(break %u)",
+				comm->is_send ? "send to" : "receive from", comm->peer.host,
+				comm->peer.pid, comm->dev->name, rail->index, comm->rail_count,
+				rail->path, error_text(-err), rail->breaks);
+	}
+}
+
+static void note_return(struct anynet_comm *comm, const struct anynet_rail *rail, uint32_t again)
+{
+	if (rail->broke_by)
+		recorder_note(comm, rail, ANYNET_EVENT_BACK, 0, os_now_ms() - rail->broke_ms,
+			      rail->path);
+	else
+		recorder_note(comm, rail, ANYNET_EVENT_MOVED, 0, 0, rail->path);
+	if (again)
+		recorder_note(comm, rail, ANYNET_EVENT_REPLAY, 0, again, NULL);
+}
+
+void comm_rail_back(struct anynet_comm *comm, struct anynet_rail *rail, int fd, uint32_t epoch,
+		    struct anynet_wire_rail pair, uint64_t frames, uint32_t part)
+{
+	char seconds[SECONDS_TEXT_BYTES];
+	uint32_t again = comm->rewound;
+	int ret;
+
+	rail->fd = fd;
+	rail->epoch = epoch;
+	rail->pair = pair;
+	comm->session->down--;
+	ret = rail->ops->resume(rail, frames, part);
+	if (ret) {
+		comm_fail(comm, rail, ret,
+			  "the peer's position in the stream (frame %llu, offset %u) is impossible",
+			  (unsigned long long)frames, part);
+		comm_close_rails(comm);
+		return;
+	}
+	ret = watch_rail(comm, rail);
+	if (ret) {
+		comm_rail_broke(comm, rail, ret);
+		return;
+	}
+	progress_begin(rail, frames, part);
+	rail->readable = rail->writable = true;
+	if (!comm->is_send) {
+		recv_doubt(comm, rail->index, false);
+		recv_tell_again(comm, rail->index);
+	}
+	comm->session->tally.heals += rail->broke_by != 0;
+	note_return(comm, rail, comm->rewound - again);
+	if (rail->broke_by && rail_is_news(rail->breaks))
+		anynet_info("%s peer %s pid %u dev %s rail %u of %u is back after %s s: %s",
+			    comm->is_send ? "send to" : "receive from", comm->peer.host,
+			    comm->peer.pid, comm->dev->name, rail->index, comm->rail_count,
+			    seconds_text(os_now_ms() - rail->broke_ms, 3, seconds), rail->path);
+	rail->broke_by = 0;
+}
+
+bool comm_has_rails(const struct anynet_comm *comm)
+{
+	for (unsigned i = 0; i < comm->rail_count; i++)
+		if (comm->rails[i])
+			return true;
+	return false;
+}
+
+/* The peer has said that it closes. No error until something is asked of it again. */
+static void rail_ended(struct anynet_comm *comm, struct anynet_rail *rail)
+{
+	bool said_bye = rail->bye;
+
+	comm_end_rail(comm, rail);
+	if (said_bye && comm_has_rails(comm))
+		return;
+	comm->peer_closed = true;
+	recorder_note(comm, NULL, ANYNET_EVENT_PEER_CLOSED, 0, 0, NULL);
+	if (comm_pending(comm))
+		comm_fail(comm, NULL, -ECONNRESET,
+			  "the peer closed the connection without %s what is waited for",
+			  comm->is_send ? "receiving" : "sending");
+}
+
+int comm_rail_broke(struct anynet_comm *comm, struct anynet_rail *rail, int err)
+{
+	/* Its last words may still be there to be read. */
+	if (comm->is_send && !rail->bye && !comm_error(comm))
+		rail->ops->receive(rail);
+	if (comm->noted)
+		comm_settle(comm);
+	if (comm_error(comm)) {
+		comm_close_rails(comm);
+		return comm_error(comm);
+	}
+	if (rail->bye || (!heal_wanted() && !comm_pending(comm))) {
+		rail_ended(comm, rail);
+	} else if (heal_wanted()) {
+		comm_sever(comm, rail, err);
+		heal_rail(comm, rail, err != -ECONNRESET && err != -EPIPE && err != -EBADMSG);
+	} else {
+		comm_fail(comm, rail, err, "%s",
+			  err == -ECONNRESET
+				  ? "the peer closed the connection; if its process is gone, "
+				    "look at its log first"
+				  : "the connection broke");
+	}
+	if (comm_error(comm) || comm->peer_closed)
+		comm_close_rails(comm);
+	return comm_error(comm);
+}
+
+/* The receiver sees what its path does not, and says so. */
+static void take_doubt(struct anynet_comm *comm, struct anynet_rail *rail)
+{
+	rail->doubted = false;
+	if (rail->fd < 0 || !heal_wanted())
+		return;
+	if (!rail->suspect)
+		recorder_note(comm, rail, ANYNET_EVENT_SUSPECT, 0, 0, "the peer has doubts");
+	rail->suspect = true;
+	rail->doubted_ms = os_now_ms();
+	heal_rail(comm, rail, true);
+}
+
+int comm_settle(struct anynet_comm *comm)
+{
+	comm->noted = false;
+	if (*comm->unlinked_why && !comm->session->unlinked_told)
+		comm_tell_unlinked(comm, ANYNET_LOG_WARN);
+	for (unsigned i = 0; i < comm->rail_count; i++)
+		if (comm->rails[i] && comm->rails[i]->doubted)
+			take_doubt(comm, comm->rails[i]);
+	if (comm->fault.err)
+		comm_fail(comm, comm->fault.rail, comm->fault.err, "%s", comm->fault.text);
+	return comm_error(comm);
+}
+
+int comm_refuse(struct anynet_comm *comm)
+{
+	comm_fail(comm, NULL, -ECONNRESET,
+		  comm->session->peer_lost ? "the peer was lost while nothing was asked of it"
+				  : "the peer closed the connection");
+	return -ECONNRESET;
+}
+
+/* --- turns --- */
+
+void comm_attend(struct anynet_comm *comm)
+{
+	uint64_t now;
+
+	atomic_store(&comm->attention, false);
+	if (atomic_load(&comm->session->mail))
+		heal_take_posted(comm);
+	if (comm_error(comm) || comm->peer_closed)
+		return;
+	now = os_now_ms();
+	if (now - comm->session->watch.looked_ms >= WATCH_MS || atomic_load(&comm->session->link_event) ||
+	    atomic_load(&comm->session->probed))
+		watch_comm(comm, now);
+	if (!comm->is_send && !comm_error(comm))
+		comm_transmit(comm); /* what there is to be told about it */
+	if (comm->session->heal && !comm_error(comm))
+		heal_step(comm, now);
+}
+
+void comm_poke(struct anynet_comm *comm)
+{
+	atomic_store(&comm->attention, true);
+	if (!comm_try_enter(comm))
+		return; /* who is at work on it will see; the guardian comes by, too */
+	comm_attend(comm);
+	comm_leave(comm);
+}
+
+int comm_transmit(struct anynet_comm *comm)
+{
+	for (unsigned i = 0; i < comm->rail_count; i++) {
+		struct anynet_rail *rail = comm->rails[i];
+		int ret;
+
+		if (!rail || !rail->writable)
+			continue;
+		ret = rail->ops->transmit(rail);
+		if (anynet_unlikely(ret) && (ret = comm_rail_broke(comm, rail, ret)))
+			return ret;
+	}
+	return anynet_unlikely(comm->noted) ? comm_settle(comm) : comm_error(comm);
+}
+
+int comm_turn(struct anynet_comm *comm)
+{
+	int ret;
+
+	if (anynet_unlikely(atomic_load_explicit(&comm->attention, memory_order_relaxed)))
+		comm_attend(comm);
+	if (comm->epfd >= 0)
+		poll_rails(comm);
+	for (unsigned i = 0; i < comm->rail_count; i++) {
+		struct anynet_rail *rail = comm->rails[i];
+
+		if (!rail || !rail->readable || rail->parked)
+			continue;
+		ret = rail->ops->receive(rail);
+		if (anynet_unlikely(ret) && (ret = comm_rail_broke(comm, rail, ret)))
+			return ret;
+	}
+	if (anynet_unlikely(comm->noted) && (ret = comm_settle(comm)))
+		return ret;
+	return comm->is_send ? comm_transmit(comm) : comm_error(comm);
+}

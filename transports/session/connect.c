@@ -1,0 +1,567 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * Connecting, as steps that never block: dial, hello, welcome for rail 0; then the same for the other
+ * rails, side by side; then READY. NCCL calls again with the same handle buffer (net-api.md §3.3); the
+ * handle's local area holds a number into the table of connects in progress, never a pointer, so that
+ * a damaged handle does no harm. Waiting is by timestamp, within one deadline.
+ */
+#include <errno.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include <nccl_net/log.h>
+
+#include "session/connect.h"
+#include "base/libc_text.h"
+#include "base/socket.h"
+#include "session/dial.h"
+#include "session/listen.h"
+#include "wire/secret.h"
+
+#define PAUSE_MIN_MS   10
+#define PAUSE_MAX_MS   1000
+#define EXTRA_RAIL_MS  5000 /* a further rail that does not stand by then is done without */
+#define CONNECTS_LIMIT (1 << 20)
+
+struct connect_op {
+	uint32_t slot, generation;
+	bool busy; /* a step is under way; under the table's lock */
+	const struct anynet_device *dev;
+	const void *owner;
+	struct anynet_wire_handle handle;
+	struct comm_paths paths;
+	uint32_t tries;     /* of rail 0: the epoch in its hello */
+	uint64_t called_ms; /* NCCL's last call; under the table's lock */
+	uint64_t stood_ms,
+		told_ms; /* since when it waits for an answer, and when that was last told; 0 = it does not */
+	uint64_t deadline_ms, next_try_ms, pause_ms, extra_deadline_ms;
+	int addr; /* of the handle's, being tried */
+	int last_err;
+	char last_addr[SOCKET_TEXT_BYTES];
+	struct dial first;
+	struct anynet_wire_hello welcome;
+	struct anynet_comm *comm; /* from the first welcome on */
+	struct extra_rail {       /* rails 1 … */
+		struct dial dial;
+		bool failed;
+	} * extra;
+};
+
+/* Connects in progress. The lock guards the table; an op is used by one NCCL thread at a time. */
+static struct {
+	pthread_mutex_t lock;
+	struct connect_op **ops;
+	uint32_t count, used;
+	uint32_t generation;
+} table = { .lock = PTHREAD_MUTEX_INITIALIZER };
+
+/* --- the table --- */
+
+static int table_grow(void)
+{
+	uint32_t count = table.count ? table.count * 2 : 64;
+	struct connect_op **grown;
+
+	if (count > CONNECTS_LIMIT)
+		return -ENOMEM;
+	grown = realloc(table.ops, count * sizeof(*grown));
+	if (!grown)
+		return -ENOMEM;
+	memset(grown + table.count, 0, (count - table.count) * sizeof(*grown));
+	table.ops = grown;
+	table.count = count;
+	return 0;
+}
+
+static int table_add(struct connect_op *op)
+{
+	uint32_t slot = 0;
+	int ret = 0;
+
+	pthread_mutex_lock(&table.lock);
+	while (slot < table.count && table.ops[slot])
+		slot++;
+	if (slot == table.count)
+		ret = table_grow();
+	if (!ret) {
+		table.ops[slot] = op;
+		table.used++;
+		op->slot = slot;
+		op->generation = ++table.generation;
+	}
+	pthread_mutex_unlock(&table.lock);
+	return ret;
+}
+
+static struct connect_op *table_find(const struct anynet_wire_handle *handle)
+{
+	uint32_t slot = (uint32_t)handle->local[0] - 1,
+		 generation = (uint32_t)(handle->local[0] >> 32);
+	struct connect_op *op = NULL;
+
+	pthread_mutex_lock(&table.lock);
+	if (slot < table.count && table.ops[slot] && table.ops[slot]->generation == generation &&
+	    token_equal(table.ops[slot]->handle.token, handle->token))
+		op = table.ops[slot];
+	if (op) {
+		op->busy = true;
+		op->called_ms = os_now_ms();
+	}
+	pthread_mutex_unlock(&table.lock);
+	return op;
+}
+
+static void table_put(struct connect_op *op)
+{
+	pthread_mutex_lock(&table.lock);
+	op->busy = false;
+	pthread_mutex_unlock(&table.lock);
+}
+
+static void table_remove(struct connect_op *op)
+{
+	pthread_mutex_lock(&table.lock);
+	table.ops[op->slot] = NULL;
+	table.used--;
+	pthread_mutex_unlock(&table.lock);
+}
+
+static void op_free(struct connect_op *op, bool handed_over)
+{
+	dial_close(&op->first);
+	for (int i = 1; op->extra && i < op->welcome.rails; i++)
+		dial_close(&op->extra[i].dial);
+	free(op->extra);
+	if (!handed_over)
+		listen_drop();
+	if (op->comm)
+		comm_destroy(op->comm);
+	free(op);
+}
+
+/* A connect whose handle NCCL has thrown away without ever calling again (net-api.md §3.3): its communicator has
+ * ended, or NCCL has not called for as long as it may take. Past its deadline alone it still has an error to report. */
+static struct connect_op *table_take_abandoned(const void *owner, uint64_t now)
+{
+	uint64_t patience = (uint64_t)anynet_net.cfg->connect_timeout_ms;
+	struct connect_op *op = NULL;
+
+	pthread_mutex_lock(&table.lock);
+	for (uint32_t i = 0; table.used && i < table.count; i++) {
+		op = table.ops[i];
+		if (op && !op->busy &&
+		    ((owner && op->owner == owner) || now > op->called_ms + patience)) {
+			table.ops[i] = NULL;
+			table.used--;
+			break;
+		}
+		op = NULL;
+	}
+	pthread_mutex_unlock(&table.lock);
+	return op;
+}
+
+bool connect_knows(uint64_t comm_id, const uint8_t token[ANYNET_TOKEN_BYTES])
+{
+	bool known = false;
+
+	pthread_mutex_lock(&table.lock);
+	for (uint32_t i = 0; table.used && i < table.count && !known; i++)
+		known = table.ops[i] && table.ops[i]->paths.comm_id == comm_id &&
+			token_equal(table.ops[i]->paths.token, token);
+	pthread_mutex_unlock(&table.lock);
+	return known;
+}
+
+void connect_trim(const void *owner)
+{
+	uint64_t now = os_now_ms();
+	struct connect_op *op;
+
+	while ((op = table_take_abandoned(owner, now)))
+		op_free(op, false);
+}
+
+/* --- rail 0: over the handle's addresses in turn, with growing pauses --- */
+
+static bool address_at(struct connect_op *op, int index)
+{
+	return index < ANYNET_HANDLE_ADDRS &&
+	       socket_from_wire(&op->handle.addrs[index], op->paths.own[0]->ifindex, &op->first.to);
+}
+
+static void note_failure(struct connect_op *op, int err)
+{
+	op->last_err = err;
+	socket_text(&op->first.to, op->last_addr, sizeof(op->last_addr));
+	dial_close(&op->first);
+	if (address_at(op, ++op->addr))
+		return;
+	op->addr = 0;
+	op->next_try_ms = os_now_ms() + op->pause_ms;
+	op->pause_ms = anynet_min(op->pause_ms * 2, PAUSE_MAX_MS);
+}
+
+static ANYNET_COLD int refused(struct connect_op *op, const struct anynet_wire_hello *welcome)
+{
+	const struct anynet_wire_handle *handle = &op->handle;
+
+	if (welcome->status == ANYNET_STATUS_VERSION) {
+		anynet_warn(
+			"connect from dev %s to %s: the peer (pid %u) speaks wire versions %u to %u, this process %u "
+			"to %u: install the same anynet on every host",
+			op->dev->name, op->last_addr, handle->pid, handle->oldest, handle->version,
+			wire_oldest(), wire_newest());
+		return -EPROTONOSUPPORT;
+	}
+	anynet_warn("connect from dev %s to %s: peer %s refused: %s", op->dev->name, op->last_addr,
+		    welcome->host[0] ? welcome->host : "?", welcome->reason);
+	return -ECONNREFUSED;
+}
+
+static const char *explain(int err)
+{
+	switch (err) {
+	case -ECONNREFUSED:
+		return "; nothing listens there: is the peer process gone, or the address another host's?";
+	case -ETIMEDOUT:
+	case -EINPROGRESS:
+		return "; no answer: a firewall, a wrong interface (see NCCL_SOCKET_IFNAME) or a dead host";
+	case -ENETUNREACH:
+	case -EHOSTUNREACH:
+		return "; no route from this interface: see NCCL_SOCKET_IFNAME";
+	case -ECONNRESET:
+	case -ENODATA:
+		return "; the peer process closed it: see its log";
+	default:
+		return "";
+	}
+}
+
+static ANYNET_COLD int timed_out(struct connect_op *op)
+{
+	int err = op->last_err;
+
+	if (!err) {
+		err = -EINPROGRESS;
+		socket_text(&op->first.to, op->last_addr, sizeof(op->last_addr));
+	}
+	anynet_warn("connect from dev %s to %s: not connected within %d ms: %s%s", op->dev->name,
+		    op->last_addr, anynet_net.cfg->connect_timeout_ms,
+		    err == -EINPROGRESS ? "no answer" : socket_error(err), explain(err));
+	return err == -EINPROGRESS ? -ETIMEDOUT : err == -ENODATA ? -ECONNRESET : err;
+}
+
+/* The peer's kernel has accepted: its process is late, and NCCL would wait for it for ever. Told after
+ * ANYNET_STALL_WARN, then ever less often. */
+static void wait_for_answer(struct connect_op *op, uint64_t now)
+{
+	uint64_t patience = (uint64_t)anynet_net.cfg->stall_warn_ms;
+	char to[SOCKET_TEXT_BYTES], seconds[SECONDS_TEXT_BYTES];
+
+	if (!op->stood_ms)
+		op->stood_ms = op->told_ms = now;
+	if (!patience || now - op->told_ms < anynet_max(patience, op->told_ms - op->stood_ms))
+		return;
+	op->told_ms = now;
+	anynet_warn(
+		"connect from dev %s to %s: connected, and no answer for %s s: the peer's process is "
+		"stopped, or is none of anynet's; it is waited for",
+		op->dev->name, socket_text(&op->first.to, to, sizeof(to)),
+		seconds_text(now - op->stood_ms, 0, seconds));
+}
+
+/* Only the time without a connection counts. */
+static void wait_is_over(struct connect_op *op, uint64_t now)
+{
+	if (op->stood_ms)
+		op->deadline_ms += now - op->stood_ms;
+	op->stood_ms = 0;
+}
+
+static int step_first(struct connect_op *op, uint64_t now)
+{
+	int ret = 0;
+
+	if (op->first.state == DIAL_IDLE) {
+		if (now < op->next_try_ms)
+			return now < op->deadline_ms ? -EAGAIN : timed_out(op);
+		address_at(op, op->addr);
+		op->first.from = op->paths.own[0]->addr;
+		ret = dial_start(&op->first, &op->paths, op->paths.own[0], ANYNET_KIND_COMM, 0,
+				 op->tries++);
+	}
+	if (!ret)
+		ret = dial_step(&op->first);
+	if (ret == -EAGAIN && op->first.state > DIAL_HELLO) {
+		wait_for_answer(op, now);
+		return ret;
+	}
+	wait_is_over(op, now);
+	if (ret == -EAGAIN)
+		return now < op->deadline_ms ? ret : timed_out(op);
+	if (ret) {
+		note_failure(op, ret);
+		return now < op->deadline_ms ? -EAGAIN : timed_out(op);
+	}
+	op->welcome = *op->first.hello;
+	socket_text(&op->first.to, op->last_addr, sizeof(op->last_addr));
+	if (op->welcome.status == ANYNET_STATUS_BUSY) {
+		note_failure(op, -ECONNREFUSED);
+		return -EAGAIN;
+	}
+	return op->welcome.status ? refused(op, &op->welcome) : 0;
+}
+
+/* --- the comm and its further rails --- */
+
+static ANYNET_COLD int no_link(const struct connect_op *op)
+{
+	anynet_warn("connect from dev %s to %s: peer %s pid %u: no queue pair can be had, and "
+		    "ANYNET_TRANSPORT=ib wants one: %s",
+		    op->dev->name, op->last_addr, op->welcome.host, op->welcome.pid,
+		    op->welcome.reason[0] ? op->welcome.reason : "see its log");
+	return -ECONNREFUSED;
+}
+
+static ANYNET_COLD int not_made(const struct connect_op *op, int err)
+{
+	anynet_warn("connect from dev %s to %s: this side cannot make the connection: %s",
+		    op->dev->name, op->last_addr, error_text(-err));
+	return err;
+}
+
+/* Between IB devices the plan leaves our ports to us. */
+static void complete_plan(struct connect_op *op)
+{
+	struct anynet_wire_hello *welcome = &op->welcome;
+
+	if (op->dev->link == ANYNET_LINK_IB && welcome->transports & 1u << ANYNET_LINK_IB)
+		rail_plan_own_ports(anynet_members(op->dev), welcome->plan, welcome->rails);
+}
+
+static int make_comm(struct connect_op *op)
+{
+	const struct anynet_wire_hello *welcome = &op->welcome;
+	struct anynet_wire_rail pair;
+	int ret;
+
+	if (!op->first.link && nic_needs_link(op->dev))
+		return no_link(op);
+	op->comm = send_comm_create(op->dev, welcome->rails);
+	if (!op->comm)
+		return not_made(op, -ENOMEM);
+	complete_plan(op);
+	pair = welcome->plan[0];
+	op->comm->spread = rail_plan_spreads(welcome->plan, welcome->rails);
+	op->paths.peer_count = (uint8_t)hello_addr_count(welcome);
+	memcpy(op->paths.peer, welcome->addrs, sizeof(op->paths.peer));
+	op->comm->session->paths = op->paths;
+	if (pair.from >= op->paths.own_count) /* its word for our own NICs */
+		pair.from = 0;
+	op->comm->checksum |= welcome->features & ANYNET_FEATURE_CHECKSUM;
+	op->comm->unlinked = !hello_may_link(welcome);
+	hello_peer(welcome, &op->comm->peer);
+	snprintf(op->comm->peer.addr, sizeof(op->comm->peer.addr), "%s", op->last_addr);
+	ret = comm_add_rail(op->comm, op->first.fd, 0, op->tries - 1, pair, op->first.link);
+	if (ret)
+		return not_made(op, ret);
+	op->first.fd = -1;
+	op->first.link = NULL;
+	dial_close(&op->first);
+	if (welcome->rails == 1)
+		return 0;
+	op->extra = calloc(welcome->rails, sizeof(*op->extra));
+	for (int i = 0; op->extra && i < welcome->rails; i++)
+		op->extra[i].dial.fd = -1;
+	op->extra_deadline_ms = anynet_min(os_now_ms() + EXTRA_RAIL_MS, op->deadline_ms);
+	return op->extra ? 0 : not_made(op, -ENOMEM);
+}
+
+static int dial_extra(struct connect_op *op, int rail)
+{
+	struct dial *dial = &op->extra[rail].dial;
+	int ret = 0;
+
+	if (dial->state == DIAL_IDLE) {
+		if (!dial_pair(dial, &op->paths, op->welcome.plan[rail]))
+			return -EINVAL;
+		ret = dial_start(dial, &op->paths,
+				 op->comm->unlinked ? NULL
+						    : op->paths.own[op->welcome.plan[rail].from],
+				 ANYNET_KIND_RAIL, (unsigned)rail, 0);
+	}
+	if (!ret)
+		ret = dial_step(dial);
+	if (!ret && dial->hello->status)
+		ret = -ECONNREFUSED;
+	if (!ret)
+		ret = comm_add_rail(op->comm, dial->fd, (uint16_t)rail, 0, op->welcome.plan[rail],
+				    dial->link);
+	if (!ret) {
+		dial->fd = -1;
+		dial->link = NULL;
+	}
+	return ret;
+}
+
+static int step_extra_rail(struct connect_op *op, int rail, uint64_t now)
+{
+	struct extra_rail *extra = &op->extra[rail];
+	int ret;
+
+	if (extra->failed || op->comm->rails[rail])
+		return 0;
+	ret = dial_extra(op, rail);
+	if (ret == -EAGAIN && now < op->extra_deadline_ms)
+		return ret;
+	if (ret) {
+		anynet_info(
+			"connect from dev %s to peer %s: rail %d of %d from dev %s cannot be opened: %s; "
+			"going on without it",
+			op->dev->name, op->comm->peer.host, rail, op->welcome.rails,
+			op->welcome.plan[rail].from < op->paths.own_count
+				? op->paths.own[op->welcome.plan[rail].from]->name
+				: "?",
+			error_text(ret == -EAGAIN ? ETIMEDOUT : -ret));
+		extra->failed = true;
+	}
+	dial_close(&extra->dial);
+	return 0;
+}
+
+static int step_extra(struct connect_op *op, uint64_t now)
+{
+	unsigned standing = 1;
+	int ret = 0;
+
+	for (int i = 1; i < op->welcome.rails; i++)
+		if (step_extra_rail(op, i, now))
+			ret = -EAGAIN;
+	if (ret)
+		return ret;
+	for (int i = 1; i < op->welcome.rails; i++)
+		standing += op->comm->rails[i] != NULL;
+	send_ready(op->comm, standing);
+	return 0;
+}
+
+static void log_connection(const struct anynet_comm *comm)
+{
+	hello_warn_nccl(&comm->peer);
+	anynet_chat("send to peer %s pid %u dev %s: %u rail%s on dev %s, first %s", comm->peer.host,
+		    comm->peer.pid, comm->peer.device, comm->rail_count,
+		    comm->rail_count > 1 ? "s" : "", comm->dev->name, comm_first_path(comm));
+}
+
+static int op_step(struct connect_op *op)
+{
+	uint64_t now = os_now_ms();
+	int ret;
+
+	if (!op->comm) {
+		ret = step_first(op, now);
+		if (ret)
+			return ret;
+		ret = make_comm(op);
+		if (ret)
+			return ret;
+	}
+	ret = step_extra(op, now);
+	if (!ret && (ret = comm_open(op->comm)))
+		return not_made(op, ret);
+	if (ret)
+		return ret;
+	log_connection(op->comm);
+	return comm_transmit(
+		op->comm); /* READY, which accept waits for: this is the comm that NCCL has */
+}
+
+static int op_create(const struct anynet_device *dev, const struct anynet_connect_options *opts,
+		     const struct anynet_wire_handle *handle, struct connect_op **out)
+{
+	struct connect_op *op = calloc(1, sizeof(*op));
+	struct comm_paths *paths;
+	int ret;
+
+	if (!op)
+		return -ENOMEM;
+	op->dev = dev;
+	op->owner = opts->owner;
+	op->handle = *handle;
+	op->busy = true;
+	op->first.fd = -1;
+	op->pause_ms = PAUSE_MIN_MS;
+	op->called_ms = os_now_ms();
+	op->deadline_ms = op->called_ms + (uint64_t)anynet_net.cfg->connect_timeout_ms;
+	paths = &op->paths;
+	paths->version = handle_version(handle);
+	paths->dev = dev;
+	paths->endpoint = handle->endpoint;
+	memcpy(paths->token, handle->token, sizeof(paths->token));
+	paths->comm_hash = opts->comm_hash;
+	paths->traffic_class = opts->traffic_class;
+	ret = os_random(&paths->comm_id, sizeof(paths->comm_id));
+	if (ret) {
+		free(op);
+		return ret;
+	}
+	/* Our NICs: for the plan of rails, and where the peer can ask whether we still live. */
+	paths->own_count = (uint8_t)nic_stripe(dev, paths->own, ANYNET_HELLO_ADDRS);
+	listen_hold(paths->own, paths->own_count, paths->own_addrs);
+	ret = table_add(op);
+	if (ret) {
+		listen_drop();
+		free(op);
+		return ret;
+	}
+	*out = op;
+	return 0;
+}
+
+int connect_step(const struct anynet_device *dev, const struct anynet_connect_options *opts,
+		 void *buffer, struct anynet_comm **out)
+{
+	struct anynet_wire_handle handle; /* NCCL's buffer need not be aligned */
+	struct connect_op *op;
+	char why[160];
+	int ret;
+
+	*out = NULL;
+	if (secret_problem()) {
+		anynet_warn("connect from dev %s: %s", dev->name, secret_problem());
+		return -EACCES;
+	}
+	memcpy(&handle, buffer, sizeof(handle));
+	ret = handle_check(&handle, why, sizeof(why));
+	if (ret) {
+		anynet_warn("connect from dev %s: %s", dev->name, why);
+		return ret;
+	}
+	op = handle.local[0] ? table_find(&handle) : NULL;
+	if (!op) {
+		ret = op_create(dev, opts, &handle, &op);
+		if (ret == -ENOMEM)
+			anynet_warn("no memory to connect from dev %s", dev->name);
+		if (ret)
+			return ret;
+		handle.local[0] = (uint64_t)op->generation << 32 | (op->slot + 1);
+		memcpy(buffer, &handle, sizeof(handle));
+	}
+	ret = op_step(op);
+	if (ret == -EAGAIN) {
+		table_put(op);
+		return 0;
+	}
+	handle.local[0] = 0;
+	memcpy(buffer, &handle, sizeof(handle));
+	if (!ret) {
+		*out = op->comm;
+		(*out)->session->listening = true; /* our hold on the listening sockets is its now */
+		op->comm = NULL;
+	}
+	table_remove(op);
+	op_free(op, !ret);
+	return ret;
+}

@@ -1,0 +1,341 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* Dialling; see dial.h. */
+#include "session/dial.h"
+
+#include <errno.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include <nccl_net/log.h>
+
+#include "base/fd.h"
+#include "base/libc_text.h"
+#include "base/socket.h"
+#include "path/ib/rail_link.h"
+#include "session/progress.h"
+#include "wire/secret.h"
+
+#define PROOF_MS 3000 /* the kernel may have to find the peer's Ethernet address first */
+
+bool dial_pair(struct dial *dial, const struct comm_paths *paths, struct anynet_wire_rail pair)
+{
+	if (pair.from >= paths->own_count || pair.to >= paths->peer_count)
+		return false;
+	dial->from = paths->own[pair.from]->addr;
+	return socket_from_wire(&paths->peer[pair.to], paths->own[pair.from]->ifindex, &dial->to);
+}
+
+void dial_close(struct dial *dial)
+{
+	fd_hang_up(&dial->fd, -1);
+	ib_link_free(dial->link);
+	dial->link = NULL;
+	free(dial->hello);
+	dial->hello = NULL;
+	dial->state = DIAL_IDLE;
+}
+
+static void fill_hello(struct anynet_wire_hello *hello, const struct comm_paths *paths,
+		       enum anynet_hello_kind kind, unsigned rail, uint32_t epoch)
+{
+	hello_fill(hello, paths->dev, paths->own_addrs, paths->own_count);
+	hello->version = paths->version;
+	hello->type = ANYNET_HELLO;
+	hello->kind = (uint8_t)kind;
+	hello->rail = (uint16_t)rail;
+	hello->rails = (uint16_t)nic_rails_wanted(paths->dev);
+	hello->epoch = epoch;
+	hello->endpoint = paths->endpoint;
+	hello->comm_id = paths->comm_id;
+	hello->comm_hash = paths->comm_hash;
+	memcpy(hello->token, paths->token, sizeof(hello->token));
+}
+
+/* --- the link beside the connection --- */
+
+static void offer_link(struct dial *dial, const struct anynet_device *dev, int traffic_class,
+		       struct anynet_wire_hello *hello)
+{
+	char why[160] = "ANYNET_CHECKSUM is set";
+
+	if (dial->link)
+		ib_link_describe(dial->link, hello);
+	if (dial->link || !dev || dev->link != ANYNET_LINK_IB)
+		return;
+	hello->cm.wanted = !dial->without_cm;
+	if (!anynet_net.cfg->checksum)
+		dial->link = ib_link_offer(dev, traffic_class, hello, why, sizeof(why));
+	if (!dial->link)
+		snprintf(hello->reason, sizeof(hello->reason), "%s: %s", anynet_net.host, why);
+	else if (dial->without_cm && !hello->reason[0])
+		snprintf(hello->reason, sizeof(hello->reason), "%s: it has failed before",
+			 anynet_net.host);
+}
+
+static void drop_link(struct dial *dial, const char *why)
+{
+	if (!dial->quiet)
+		hello_say_no_link(dial->hello, why);
+	if (why != dial->hello->reason)
+		snprintf(dial->hello->reason, sizeof(dial->hello->reason), "%s", why);
+	ib_link_free(dial->link);
+	dial->link = NULL;
+	dial->state = DIAL_DONE;
+}
+
+/* The link is connected: see whether it works. */
+static void begin_proof(struct dial *dial)
+{
+	int ret = ib_link_begin_proof(dial->link);
+
+	if (ret) {
+		drop_link(dial, error_text(-ret));
+		return;
+	}
+	dial->proof_ms = os_now_ms() + PROOF_MS;
+	dial->state = DIAL_PROOF;
+}
+
+/* For the RDMA connection manager. Where all start at once a subnet's may be slow to tell the paths; the
+ * further rails have to stand before long (connect.c). */
+static unsigned join_ms(enum anynet_hello_kind kind)
+{
+	return kind == ANYNET_KIND_COMM ? 5000 : 2000;
+}
+
+/* Answered: join what the peer made for us. */
+static void begin_join(struct dial *dial)
+{
+	const struct anynet_wire_hello *welcome = dial->hello;
+	int ret;
+
+	if (welcome->status)
+		return;
+	if (!dial->link || !welcome->qp.link) {
+		if (dial->link || welcome->reason[0])
+			drop_link(dial, welcome->reason);
+		return;
+	}
+	if (dial->kind == ANYNET_KIND_RESUME)
+		return; /* it has been proven, and the peer has it still */
+	ret = ib_link_join(dial->link, welcome);
+	if (ret == -EINPROGRESS) {
+		dial->proof_ms = os_now_ms() + join_ms(dial->kind);
+		dial->state = DIAL_JOIN;
+	} else if (ret) {
+		drop_link(dial, error_text(-ret));
+	} else {
+		if (welcome->reason[0] && dial->kind == ANYNET_KIND_COMM)
+			hello_say_no_cm(welcome, welcome->reason);
+		begin_proof(dial);
+	}
+}
+
+/* Without the manager after all: the peer is told over TCP, and says so when its end is ready. */
+static int begin_agreeing(struct dial *dial)
+{
+	dial->frame =
+		(struct anynet_wire_frame){ .type = ANYNET_FRAME_PING, .seq = ANYNET_PING_JOIN };
+	/* The first bytes of a connection: there is room for them. */
+	if (send(dial->fd, &dial->frame, sizeof(dial->frame), MSG_DONTWAIT | MSG_NOSIGNAL) !=
+	    sizeof(dial->frame))
+		return -ECONNABORTED;
+	dial->done = 0;
+	dial->proof_ms = os_now_ms() + PROOF_MS;
+	dial->state = DIAL_AGREE;
+	return 0;
+}
+
+static int agree(struct dial *dial)
+{
+	int ret = socket_recv_some(dial->fd, &dial->frame, sizeof(dial->frame), &dial->done);
+
+	if (ret == -EAGAIN && os_now_ms() < dial->proof_ms)
+		return ret;
+	if (!ret && (dial->frame.type != ANYNET_FRAME_PING || dial->frame.seq != ANYNET_PING_JOIN))
+		return -EPROTO;
+	if (!ret)
+		ret = ib_link_rejoin(dial->link);
+	else if (ret != -EAGAIN)
+		return ret;
+	if (ret)
+		drop_link(dial, ret == -EAGAIN ? "no word from the peer" : error_text(-ret));
+	else
+		begin_proof(dial);
+	return 0;
+}
+
+static int join(struct dial *dial)
+{
+	char why[112] = "no answer";
+	int ret = ib_link_joined(dial->link, why, sizeof(why));
+
+	if (ret == -EAGAIN && os_now_ms() < dial->proof_ms)
+		return ret;
+	if (ret) {
+		hello_say_no_cm(dial->hello, why);
+		dial->without_cm = true;
+		if (dial->kind != ANYNET_KIND_LINK)
+			return begin_agreeing(dial);
+		drop_link(dial, why); /* nobody reads this connection any more: another one, without */
+		return 0;
+	}
+	begin_proof(dial);
+	return 0;
+}
+
+static int prove(struct dial *dial)
+{
+	int ret = ib_link_prove(dial->link);
+	char why[112];
+
+	if (ret == -EAGAIN && os_now_ms() < dial->proof_ms)
+		return ret;
+	dial->state = DIAL_DONE;
+	if (ret) {
+		ib_link_unproven(dial->link, ret, why, sizeof(why));
+		drop_link(dial, why);
+	}
+	return 0;
+}
+
+/* --- the connection --- */
+
+int dial_start(struct dial *dial, const struct comm_paths *paths, const struct anynet_device *dev,
+	       enum anynet_hello_kind kind, unsigned rail, uint32_t epoch)
+{
+	struct anynet_wire_hello *hello = malloc(sizeof(*hello));
+	int ret;
+
+	if (!hello)
+		return -ENOMEM;
+	dial->kind = kind;
+	fill_hello(hello, paths, kind, rail, epoch);
+	dial->question = hello_question(hello);
+	offer_link(dial, dev, paths->traffic_class, hello);
+	ret = auth_hello(&dial->auth, hello);
+	if (!ret)
+		ret = socket_connect(&dial->from, &dial->to, anynet_net.cfg,
+				     nic_with_addr(&dial->to) ||
+					     socket_same_ip(&dial->from, &dial->to),
+				     dial->narrow ? PROGRESS_NARROW_BYTES : 0);
+	if (ret < 0) {
+		free(hello);
+		dial_close(dial);
+		return ret;
+	}
+	dial->fd = ret;
+	dial->hello = hello;
+	dial->done = 0;
+	dial->state = DIAL_HELLO;
+	return 0;
+}
+
+/* Send the message in dial->hello; `next` comes behind it. */
+static int say(struct dial *dial, enum dial_state next)
+{
+	int ret = socket_send_some(dial->fd, dial->hello, sizeof(*dial->hello), &dial->done);
+
+	if (!ret) {
+		dial->state = next;
+		dial->done = 0;
+	}
+	return ret;
+}
+
+static int say_hello(struct dial *dial)
+{
+	return say(dial, secret_known() ? DIAL_CHALLENGE : DIAL_WELCOME);
+}
+
+static int say_response(struct dial *dial)
+{
+	return say(dial, DIAL_WELCOME);
+}
+
+static int hear(struct dial *dial)
+{
+	int ret = socket_recv_some(dial->fd, dial->hello, sizeof(*dial->hello), &dial->done);
+
+	/* another version's may be shorter: the peer closed behind it */
+	return ret && hello_is_foreign(dial->hello, dial->done) ? 0 : ret;
+}
+
+/* The peer may be anybody: its answer is not passed on. */
+static void refuse_unproven(struct dial *dial)
+{
+	struct anynet_wire_hello refusal = { .status = ANYNET_STATUS_AUTH };
+
+	snprintf(refusal.host, sizeof(refusal.host), "%s", dial->hello->host);
+	snprintf(refusal.reason, sizeof(refusal.reason),
+		 "it has not proved that it knows the secret (ANYNET_SECRET_FILE)");
+	*dial->hello = refusal;
+	dial->state = DIAL_DONE;
+}
+
+/* If there is a secret only these need no proof: their sender may have none to give. */
+static bool needs_proof(const struct anynet_wire_hello *welcome)
+{
+	return secret_known() && welcome->status != ANYNET_STATUS_VERSION &&
+	       welcome->status != ANYNET_STATUS_AUTH;
+}
+
+static int judge_welcome(struct dial *dial)
+{
+	int ret = hello_check_answer(dial->hello, ANYNET_WELCOME, &dial->question);
+
+	if (ret == -EPROTONOSUPPORT) {
+		*dial->hello = (struct anynet_wire_hello){ .status = ANYNET_STATUS_VERSION };
+		ret = 0;
+	}
+	if (ret)
+		return ret;
+	if (needs_proof(dial->hello) && auth_check(&dial->auth, dial->hello))
+		refuse_unproven(dial);
+	dial->state = DIAL_DONE;
+	begin_join(dial);
+	return 0;
+}
+
+static int take_welcome(struct dial *dial)
+{
+	int ret = hear(dial);
+
+	return ret ? ret : judge_welcome(dial);
+}
+
+static int take_challenge(struct dial *dial)
+{
+	int ret = hear(dial);
+
+	if (ret)
+		return ret;
+	if (dial->hello->type == ANYNET_WELCOME)
+		return judge_welcome(dial); /* refused, or one who spares himself the proof */
+	ret = hello_check_answer(dial->hello, ANYNET_CHALLENGE, &dial->question);
+	if (ret)
+		return ret;
+	if (auth_check(&dial->auth, dial->hello)) {
+		refuse_unproven(dial);
+		return 0;
+	}
+	dial->done = 0;
+	dial->state = DIAL_RESPONSE;
+	return auth_response(&dial->auth, dial->hello, dial->hello);
+}
+
+int dial_step(struct dial *dial)
+{
+	static int (*const steps[])(struct dial *) = {
+		[DIAL_HELLO] = say_hello,       [DIAL_CHALLENGE] = take_challenge,
+		[DIAL_RESPONSE] = say_response, [DIAL_WELCOME] = take_welcome,
+		[DIAL_AGREE] = agree,           [DIAL_JOIN] = join,
+		[DIAL_PROOF] = prove,
+	};
+	int ret = 0;
+
+	while (!ret && dial->state != DIAL_DONE)
+		ret = steps[dial->state](dial);
+	return ret;
+}

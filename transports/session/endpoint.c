@@ -1,0 +1,366 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* The endpoints that handles point to, and which connection is given to which; see listen_internal.h. */
+#include <errno.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include <nccl_net/log.h>
+
+#include "path/ib/rail_link.h"
+#include "session/connect.h"
+#include "session/heal.h"
+#include "session/listen_internal.h"
+#include "session/registry.h"
+
+#define ENDPOINTS_MAX (1 << 20)
+
+/* An entry's number is in the handle. */
+struct endpoint {
+	bool used;
+	uint8_t token[ANYNET_TOKEN_BYTES];
+	struct anynet_listener *listener; /* while it waits */
+	struct anynet_comm *comm;         /* from the hello on */
+	uint64_t comm_id;
+	int next_free;
+};
+
+static struct {
+	struct endpoint *entries;
+	int count, used;
+	int free_head; /* -1 = none */
+} table = { .free_head = -1 };
+
+int endpoints_used(void)
+{
+	return table.used;
+}
+
+void endpoints_free(void)
+{
+	free(table.entries);
+	table.entries = NULL;
+	table.count = 0;
+	table.free_head = -1;
+}
+
+static int grow(void)
+{
+	int old = table.count, count = old ? old * 2 : 64;
+	struct endpoint *grown;
+
+	if (count > ENDPOINTS_MAX)
+		return -ENOMEM;
+	grown = realloc(table.entries, (size_t)count * sizeof(*grown));
+	if (!grown)
+		return -ENOMEM;
+	memset(grown + old, 0, (size_t)(count - old) * sizeof(*grown));
+	for (int i = old; i < count; i++)
+		grown[i].next_free = i + 1 < count ? i + 1 : -1;
+	table.entries = grown;
+	table.count = count;
+	table.free_head = old;
+	return 0;
+}
+
+int endpoint_take(struct anynet_listener *listener, struct anynet_wire_handle *handle,
+		  const struct anynet_wire_addr *addrs, int addr_count)
+{
+	uint8_t token[ANYNET_TOKEN_BYTES];
+	struct endpoint *endpoint;
+	int ret = os_random(token, sizeof(token));
+
+	if (ret)
+		return ret;
+	if (table.free_head < 0 && grow())
+		return -ENOMEM;
+	endpoint = &table.entries[table.free_head];
+	listener->endpoint = (uint32_t)table.free_head;
+	table.free_head = endpoint->next_free;
+	table.used++;
+	*endpoint = (struct endpoint){ .used = true, .listener = listener };
+	memcpy(endpoint->token, token, sizeof(token));
+	handle_fill(handle, listener->endpoint, endpoint->token, addrs, addr_count);
+	return 0;
+}
+
+void endpoint_release(uint32_t number)
+{
+	struct endpoint *endpoint = &table.entries[number];
+
+	memset(endpoint, 0, sizeof(*endpoint));
+	endpoint->next_free = table.free_head;
+	table.free_head = (int)number;
+	table.used--;
+}
+
+static struct endpoint *find(uint32_t number, const uint8_t token[ANYNET_TOKEN_BYTES])
+{
+	struct endpoint *endpoint;
+
+	if (number >= (uint32_t)table.count)
+		return NULL;
+	endpoint = &table.entries[number];
+	return endpoint->used && token_equal(endpoint->token, token) ? endpoint : NULL;
+}
+
+/* The peer went away or stalled before the comm stood: be ready for its next try. */
+void endpoint_drop_half_built(struct anynet_listener *listener)
+{
+	struct endpoint *endpoint = &table.entries[listener->endpoint];
+
+	anynet_chat(
+		"dev %s peer %s pid %u addr %s: gave up before the connection stood, still listening",
+		listener->dev->name, listener->comm->peer.host, listener->comm->peer.pid,
+		listener->comm->peer.addr);
+	recv_comm_destroy(listener->comm);
+	listener->comm = endpoint->comm = NULL;
+}
+
+void endpoints_visit_half_built(void (*visit)(struct anynet_listener *listener))
+{
+	for (int i = 0; i < table.count; i++)
+		if (table.entries[i].used && table.entries[i].comm && table.entries[i].listener)
+			visit(table.entries[i].listener);
+}
+
+void endpoints_drop_half_built(const void *owner)
+{
+	for (int i = 0; i < table.count; i++) {
+		struct endpoint *endpoint = &table.entries[i];
+
+		if (endpoint->used && endpoint->comm && endpoint->listener &&
+		    endpoint->listener->owner == owner)
+			endpoint_drop_half_built(endpoint->listener);
+	}
+}
+
+struct anynet_comm *endpoint_hand_over(struct anynet_listener *listener)
+{
+	struct anynet_comm *comm = listener->comm;
+
+	listener->comm = NULL;
+	table.entries[listener->endpoint].listener = NULL;
+	return comm;
+}
+
+void endpoint_close_listener(struct anynet_listener *listener)
+{
+	if (listener->comm)
+		endpoint_drop_half_built(listener);
+	/* After a comm has come out of it the endpoint is the comm's. */
+	if (table.entries[listener->endpoint].listener == listener)
+		endpoint_release(listener->endpoint);
+}
+
+/* --- who is let in --- */
+
+bool endpoint_expects(const struct anynet_wire_hello *hello)
+{
+	return find(hello->endpoint, hello->token) != NULL;
+}
+
+static int refuse(struct anynet_wire_hello *answer, enum anynet_hello_status status, int err,
+		  const char *why)
+{
+	answer->status = status;
+	snprintf(answer->reason, sizeof(answer->reason), "%s", why);
+	return err;
+}
+
+static ANYNET_COLD int refuse_without_link(const struct anynet_wire_hello *hello,
+					   struct anynet_wire_hello *answer)
+{
+	char why[sizeof(answer->reason)];
+
+	snprintf(why, sizeof(why),
+		 "no queue pair can be had, and ANYNET_TRANSPORT=ib wants one: %.140s",
+		 answer->reason);
+	anynet_warn("peer %s pid %u is refused: %s", hello->host, hello->pid, why);
+	return refuse(answer, ANYNET_STATUS_TRANSPORT, -EPROTONOSUPPORT, why);
+}
+
+/* Of an IB device only its own ports, the other devices stand by; for a peer without one the first. */
+static int plan_rails(const struct anynet_device *dev, const struct anynet_wire_hello *hello,
+		      const struct anynet_wire_addr *addrs, int addr_count,
+		      struct anynet_wire_rail plan[ANYNET_RAILS_MAX])
+{
+	int wanted = (int)anynet_max((size_t)nic_rails_wanted(dev), hello->rails);
+	bool ib = dev->link == ANYNET_LINK_IB;
+
+	if (ib && hello->transports & 1u << ANYNET_LINK_IB)
+		return rail_plan_ports(anynet_members(dev), wanted, plan, ANYNET_RAILS_MAX);
+	return rail_plan(hello->addrs, hello_addr_count(hello), addrs,
+			 ib ? 1 : nic_spread(dev, addr_count), wanted, plan, ANYNET_RAILS_MAX);
+}
+
+/* The first connection of a comm: make the comm, this is its rail 0. */
+static int admit_comm(struct endpoint *endpoint, const struct anynet_wire_hello *hello, int fd,
+		      struct anynet_wire_hello *answer)
+{
+	struct anynet_listener *listener = endpoint->listener;
+	const struct anynet_device *set[ANYNET_HELLO_ADDRS];
+	struct anynet_wire_addr addrs[ANYNET_HELLO_ADDRS];
+	int ret, count;
+	struct anynet_comm *comm;
+	struct ib_link *link;
+
+	count = nic_stripe(listener->dev, set, ANYNET_HELLO_ADDRS);
+	ret = listen_addrs(set, count, addrs);
+	if (ret)
+		return refuse(answer, ANYNET_STATUS_BUSY, ret, "cannot listen");
+	hello_fill(answer, listener->dev, addrs, count);
+	answer->rails = (uint16_t)plan_rails(listener->dev, hello, addrs, count, answer->plan);
+	comm = recv_comm_create(listener->dev, answer->rails, hello->replay_bytes);
+	if (!comm)
+		return refuse(answer, ANYNET_STATUS_BUSY, -ENOMEM, "out of memory");
+	link = ib_link_accept(set[0], hello, answer);
+	if (!link && nic_needs_link(listener->dev)) {
+		recv_comm_destroy(comm);
+		return refuse_without_link(hello, answer);
+	}
+	if (!link && answer->reason[0])
+		hello_say_no_link(hello, answer->reason);
+	else if (answer->reason[0])
+		hello_say_no_cm(hello, answer->reason);
+	if (comm_add_rail(comm, fd, 0, hello->epoch, answer->plan[0], link)) {
+		ib_link_free(link);
+		recv_comm_destroy(comm);
+		return refuse(answer, ANYNET_STATUS_BUSY, -ENOMEM, "out of memory");
+	}
+	comm->checksum |= hello->features & ANYNET_FEATURE_CHECKSUM;
+	comm->unlinked = !hello_may_link(hello);
+	hello_peer(hello, &comm->peer);
+	snprintf(comm->peer.addr, sizeof(comm->peer.addr), "%s",
+		 strrchr(comm->rails[0]->path, ' ') + 1);
+	endpoint->comm_id = hello->comm_id;
+	comm->session->paths = (struct comm_paths){
+		.version = hello->version,
+		.comm_id = hello->comm_id,
+		.comm_hash = hello->comm_hash,
+		.dev = listener->dev,
+		.endpoint = listener->endpoint,
+		.own_count = (uint8_t)count,
+		.peer_count = (uint8_t)hello_addr_count(hello),
+	};
+	memcpy(comm->session->paths.token, endpoint->token, sizeof(endpoint->token));
+	memcpy(comm->session->paths.own, set, (size_t)count * sizeof(*set));
+	memcpy(comm->session->paths.own_addrs, addrs, (size_t)count * sizeof(*addrs));
+	memcpy(comm->session->paths.peer, hello->addrs, sizeof(hello->addrs));
+	endpoint->comm = listener->comm = comm;
+	listener->deadline_ms = 0;
+	return 0;
+}
+
+static int admit_rail(struct endpoint *endpoint, const struct anynet_wire_hello *hello, int fd,
+		      struct anynet_wire_hello *answer)
+{
+	struct anynet_comm *comm = endpoint->comm;
+	struct ib_link *link = NULL;
+
+	hello_fill(answer, comm->dev, NULL, 0);
+	if (!endpoint->listener || hello->rail >= comm->rail_count || comm->rails[hello->rail] ||
+	    hello->epoch)
+		return refuse(answer, ANYNET_STATUS_STALE, -ESTALE, "no such rail is awaited");
+	if (hello->qp.link && !comm->unlinked)
+		link = ib_link_accept(comm_device_at(comm, fd), hello, answer);
+	if (comm_add_rail(comm, fd, hello->rail, hello->epoch,
+			  (struct anynet_wire_rail){ UINT8_MAX, UINT8_MAX }, link)) {
+		ib_link_free(link);
+		return refuse(answer, ANYNET_STATUS_BUSY, -ENOMEM, "out of memory");
+	}
+	return 0;
+}
+
+void endpoint_withdraw(uint32_t number)
+{
+	struct endpoint *endpoint = &table.entries[number];
+
+	if (endpoint->listener && endpoint->comm)
+		endpoint_drop_half_built(endpoint->listener);
+}
+
+struct wanted {
+	const struct anynet_wire_hello *hello;
+	bool found;
+};
+
+static void match_send_comm(struct anynet_comm *comm, void *arg)
+{
+	struct wanted *wanted = arg;
+
+	if (!comm->is_send || comm_error(comm) || comm->session->paths.comm_id != wanted->hello->comm_id ||
+	    !token_equal(comm->session->paths.token, wanted->hello->token))
+		return;
+	wanted->found = true;
+	/* The peer sees none of its rails, and this side may not know it yet. */
+	atomic_store(&comm->session->probed, true);
+	atomic_store(&comm->attention, true);
+}
+
+/* The sender must know that its receiver has closed, to give up. Anybody may ask: the answer tells nothing else. */
+static int answer_gone(const struct anynet_wire_hello *hello, struct anynet_wire_hello *answer)
+{
+	*answer = (struct anynet_wire_hello){
+		.magic = ANYNET_HELLO_MAGIC,
+		.bytes = sizeof(*answer),
+		.status = ANYNET_STATUS_GONE,
+	};
+	hello_answer(answer, hello);
+	return -EALREADY; /* answered; the connection is not needed any more */
+}
+
+/* A receiver without rails asks whether its sender still exists. */
+static int answer_probe(const struct anynet_wire_hello *hello, struct anynet_wire_hello *answer)
+{
+	struct wanted wanted = { .hello = hello };
+
+	registry_each(match_send_comm, &wanted);
+	answer_gone(hello, answer);
+	if (wanted.found || connect_knows(hello->comm_id, hello->token))
+		answer->status = ANYNET_STATUS_OK;
+	return -EALREADY;
+}
+
+/* A sender that tries again has given up what it had begun; another one has no place while the first
+ * is connected. */
+static bool begins_anew(const struct endpoint *endpoint, const struct anynet_wire_hello *hello)
+{
+	const struct anynet_rail *rail = endpoint->comm->rails[0];
+
+	if (!rail) /* closed before it stood */
+		return true;
+	return endpoint->comm_id == hello->comm_id ? (int32_t)(hello->epoch - rail->epoch) > 0
+						   : rail->fd < 0;
+}
+
+int endpoint_admit(const struct anynet_wire_hello *hello, int fd, const struct auth *auth,
+		   struct anynet_wire_hello *answer)
+{
+	struct endpoint *endpoint;
+	int ret;
+
+	if (hello->kind == ANYNET_KIND_PROBE)
+		return answer_probe(hello, answer);
+	endpoint = find(hello->endpoint, hello->token);
+	if (hello->kind == ANYNET_KIND_RESUME || hello->kind == ANYNET_KIND_LINK) {
+		if (!endpoint || !endpoint->comm || endpoint->comm_id != hello->comm_id)
+			return answer_gone(hello, answer);
+		return heal_post(endpoint->comm, fd, hello, auth) ? -ENOENT : -EINPROGRESS;
+	}
+	if (!endpoint)
+		return -ENOENT;
+	if (hello->kind == ANYNET_KIND_COMM && endpoint->listener) {
+		if (endpoint->comm && begins_anew(endpoint, hello))
+			endpoint_drop_half_built(endpoint->listener);
+		ret = endpoint->comm ? -ENOENT : admit_comm(endpoint, hello, fd, answer);
+	} else if (hello->kind == ANYNET_KIND_RAIL && endpoint->comm &&
+		   endpoint->comm_id == hello->comm_id) {
+		ret = admit_rail(endpoint, hello, fd, answer);
+	} else {
+		ret = -ENOENT; /* a hello replayed */
+	}
+	if (ret != -ENOENT)
+		hello_answer(answer, hello);
+	return ret;
+}

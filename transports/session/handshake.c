@@ -1,0 +1,442 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * Handshakes of the accept engine: each accepted connection has a slot until it has said a hello that
+ * belongs to an endpoint and, if there is a secret, proved that it knows it; or until its deadline.
+ * Most connections bring their hello with them and are done in one step. Everything here runs under
+ * the engine's lock.
+ */
+#include <errno.h>
+#include <fcntl.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/epoll.h>
+#include <sys/queue.h>
+#include <sys/resource.h>
+
+#include <nccl_net/log.h>
+
+#include "base/fd.h"
+#include "base/libc_text.h"
+#include "base/socket.h"
+#include "base/told.h"
+#include "session/listen_internal.h"
+#include "wire/allow.h"
+#include "wire/auth.h"
+
+#define HANDSHAKES_MAX   1024 /* of each crowd; beyond, one has to go. And no more than … */
+#define FDS_SHARE        8    /* … this part of the descriptors that the process may have */
+#define EVENTS_PER_TURN  64
+#define ACCEPTS_PER_TURN 256
+#define REST_MS          20    /* before the next accept, when there is nothing to accept with */
+#define REST_WARN_MS     60000 /* between two lines about that */
+
+struct handshake {
+	TAILQ_ENTRY(handshake) link;
+	struct crowd *crowd; /* that it is in */
+	int fd;
+	struct sockaddr_storage from;
+	uint64_t deadline_ms;
+	size_t got;
+	int64_t endpoint; /* that its hello is for; -1: none that is known, or no hello yet */
+	struct auth auth;
+	struct anynet_wire_hello *response; /* NULL until there was a challenge */
+	struct anynet_wire_hello hello;
+};
+
+/* Oldest first; so are the deadlines. */
+struct crowd {
+	TAILQ_HEAD(handshakes, handshake) list;
+	unsigned count;
+};
+
+/* Those who have been challenged seem to know the secret: no number of strangers drives them out. */
+static struct crowd strangers = { .list = TAILQ_HEAD_INITIALIZER(strangers.list) };
+static struct crowd challenged = { .list = TAILQ_HEAD_INITIALIZER(challenged.list) };
+
+static struct told told_barred, told_refused;
+
+/* What there is for a shortage of descriptors or memory. */
+static struct {
+	int reserve_fd;    /* given up for a connection that cannot have another; -1 = not open */
+	uint64_t until_ms; /* no accepts before; 0 = not resting */
+	uint64_t warned_ms;
+	int err; /* why it rests */
+} rest = { .reserve_fd = -1 };
+
+/* --- crowds --- */
+
+static void handshake_end(struct handshake *hs, bool keep_fd)
+{
+	TAILQ_REMOVE(&hs->crowd->list, hs, link);
+	hs->crowd->count--;
+	if (!keep_fd)
+		fd_hang_up(&hs->fd, listen_epoll_fd());
+	free(hs->response);
+	free(hs);
+}
+
+static void join(struct handshake *hs, struct crowd *crowd, uint64_t now_ms)
+{
+	hs->crowd = crowd;
+	hs->deadline_ms = now_ms + (uint64_t)anynet_net.cfg->handshake_timeout_ms;
+	TAILQ_INSERT_TAIL(&crowd->list, hs, link);
+	crowd->count++;
+}
+
+static void end_all(struct crowd *crowd)
+{
+	while (!TAILQ_EMPTY(&crowd->list))
+		handshake_end(TAILQ_FIRST(&crowd->list), false);
+}
+
+/* The descriptors are the program's first of all. */
+static unsigned handshakes_max(void)
+{
+	struct rlimit limit;
+
+	if (getrlimit(RLIMIT_NOFILE, &limit))
+		return HANDSHAKES_MAX;
+	return (unsigned)anynet_min(limit.rlim_cur / FDS_SHARE, HANDSHAKES_MAX);
+}
+
+/* Who goes for the newest: the oldest for the same endpoint, so that a hello that is said again drives out none but
+ * its like; if there is none, the oldest of all. */
+static struct handshake *victim(struct crowd *crowd)
+{
+	struct handshake *newest = TAILQ_LAST(&crowd->list, handshakes), *hs;
+
+	TAILQ_FOREACH (hs, &crowd->list, link)
+		if (hs != newest && hs->endpoint == newest->endpoint)
+			return hs;
+	return TAILQ_FIRST(&crowd->list);
+}
+
+/* Those that are too many, or late. Not while events of handshakes are looked at. */
+static void trim(struct crowd *crowd, uint64_t now_ms)
+{
+	unsigned most = handshakes_max();
+
+	while (crowd->count && TAILQ_FIRST(&crowd->list)->deadline_ms <= now_ms)
+		handshake_end(TAILQ_FIRST(&crowd->list), false);
+	while (crowd->count > most)
+		handshake_end(victim(crowd), false);
+}
+
+void handshake_abort_all(void)
+{
+	end_all(&strangers);
+	end_all(&challenged);
+	fd_close(&rest.reserve_fd);
+	rest.until_ms = 0;
+}
+
+/* --- one handshake --- */
+
+/* A fresh socket's buffer has room for the answer; a peer that sees less of it sees the connection
+ * closed and tries again. */
+static int answer(struct handshake *hs, const struct anynet_wire_hello *message)
+{
+	size_t done = 0;
+
+	return socket_send_some(hs->fd, message, sizeof(*message), &done);
+}
+
+static void refuse(struct handshake *hs, enum anynet_hello_status status, const char *reason)
+{
+	struct anynet_wire_hello refusal = {
+		.magic = ANYNET_HELLO_MAGIC,
+		.bytes = sizeof(refusal),
+		.status = status,
+		.pid = anynet_net.pid,
+	};
+	char addr[SOCKET_TEXT_BYTES];
+
+	hello_answer(&refusal, &hs->hello);
+	snprintf(refusal.host, sizeof(refusal.host), "%.63s", anynet_net.host);
+	snprintf(refusal.reason, sizeof(refusal.reason), "%s", reason);
+	if (told_first(&told_refused, &hs->from))
+		anynet_warn("refused peer %s: %s", socket_text(&hs->from, addr, sizeof(addr)),
+			    reason);
+	answer(hs, &refusal);
+}
+
+static void refuse_version(struct handshake *hs)
+{
+	char reason[128];
+
+	if (!endpoint_expects(&hs->hello))
+		return;
+	snprintf(
+		reason, sizeof(reason),
+		"it speaks wire version %u, this process %u to %u: install the same anynet on every host",
+		hs->hello.version, wire_oldest(), wire_newest());
+	refuse(hs, ANYNET_STATUS_VERSION, reason);
+}
+
+static int admit(struct handshake *hs, bool proven)
+{
+	struct anynet_wire_hello welcome = { 0 };
+	int ret = endpoint_admit(&hs->hello, hs->fd, proven ? &hs->auth : NULL, &welcome);
+
+	if (ret == -ENOENT || ret == -EINPROGRESS)
+		return ret;
+	if (proven)
+		welcome.features |= ANYNET_FEATURE_SECRET;
+	if (((proven && auth_prove(&hs->auth, &welcome)) || answer(hs, &welcome)) && !ret)
+		endpoint_withdraw(hs->hello.endpoint);
+	return ret;
+}
+
+static int challenge(struct handshake *hs, uint64_t now_ms)
+{
+	struct anynet_wire_hello message;
+	int ret = auth_challenge(&hs->auth, &hs->hello, &message);
+
+	if (!ret)
+		ret = answer(hs, &message);
+	if (ret)
+		return ret == -EAGAIN ? -ENOBUFS : ret;
+	hs->response = calloc(1, sizeof(*hs->response));
+	if (!hs->response)
+		return -ENOMEM;
+	hs->got = 0;
+	TAILQ_REMOVE(&hs->crowd->list, hs, link);
+	hs->crowd->count--;
+	join(hs, &challenged, now_ms);
+	return -EAGAIN;
+}
+
+/* The hello is complete. -EAGAIN: the response is to come. */
+static int greet(struct handshake *hs, uint64_t now_ms)
+{
+	char why[sizeof(hs->hello.reason)];
+	bool known;
+	int ret = hello_check(&hs->hello, ANYNET_HELLO);
+
+	if (ret == -EPROTONOSUPPORT)
+		refuse_version(hs);
+	if (ret)
+		return ret;
+	known = endpoint_expects(&hs->hello);
+	hs->endpoint = known ? (int64_t)hs->hello.endpoint : -1;
+	/* Those who ask for a comm that is closed are told so: one bit about a random number. */
+	if (!known && hs->hello.kind < ANYNET_KIND_RESUME)
+		return -ENOENT;
+	switch (auth_judge(&hs->auth, &hs->hello, why, sizeof(why))) {
+	case AUTH_ADMIT:
+		return admit(hs, false);
+	case AUTH_CHALLENGE:
+		return challenge(hs, now_ms);
+	default:
+		/* Anybody can ask; a peer had the right secret when its comm was made. */
+		if (known)
+			refuse(hs, ANYNET_STATUS_AUTH, why);
+		return -EACCES;
+	}
+}
+
+/* The response is complete. */
+static int judge_response(struct handshake *hs)
+{
+	int ret = hello_check(hs->response, ANYNET_RESPONSE);
+
+	if (!ret)
+		ret = auth_check(&hs->auth, hs->response);
+	if (!ret)
+		return admit(hs, true);
+	refuse(hs, ANYNET_STATUS_AUTH,
+	       "it has not proved that it knows the secret (ANYNET_SECRET_FILE): was its hello "
+	       "somebody else's?");
+	return ret;
+}
+
+/* Take in what there is of the hello. A stranger is sent away at the first wrong byte. */
+static int read_hello(struct handshake *hs)
+{
+	int ret = socket_recv_some(hs->fd, &hs->hello, sizeof(hs->hello), &hs->got);
+	uint64_t magic = ANYNET_HELLO_MAGIC;
+
+	if (memcmp(&hs->hello, &magic, anynet_min(hs->got, sizeof(magic))))
+		return -EPROTO;
+	return hello_is_foreign(&hs->hello, hs->got) ? 0 : ret;
+}
+
+/* Go on as far as it goes. True: there is more to come; else the handshake is over, and gone. */
+static bool handshake_step(struct handshake *hs, uint64_t now_ms)
+{
+	int ret;
+
+	if (hs->response) {
+		ret = socket_recv_some(hs->fd, hs->response, sizeof(*hs->response), &hs->got);
+		if (!ret)
+			ret = judge_response(hs);
+	} else {
+		ret = read_hello(hs);
+		if (!ret)
+			ret = greet(hs, now_ms);
+	}
+	if (ret == -EAGAIN)
+		return true;
+	handshake_end(hs, !ret || ret == -EINPROGRESS);
+	return false;
+}
+
+static void go_on(int epfd, struct handshake *hs, uint64_t now_ms)
+{
+	struct epoll_event event = { .events = EPOLLIN, .data.ptr = hs };
+
+	/* Out of the set before the rail that it may become can be closed. */
+	epoll_ctl(epfd, EPOLL_CTL_DEL, hs->fd, NULL);
+	if (handshake_step(hs, now_ms) && epoll_ctl(epfd, EPOLL_CTL_ADD, hs->fd, &event))
+		handshake_end(hs, false);
+}
+
+/* --- accepting --- */
+
+static void start_handshake(int epfd, int fd, const struct sockaddr_storage *from, uint64_t now_ms)
+{
+	struct handshake *hs = calloc(1, sizeof(*hs));
+	struct epoll_event event = { .events = EPOLLIN, .data.ptr = hs };
+
+	if (!hs) {
+		fd_close(&fd);
+		return;
+	}
+	hs->fd = fd;
+	hs->from = *from;
+	hs->endpoint = -1;
+	join(hs, &strangers, now_ms);
+	/* Most bring their hello with them and never enter the set. */
+	if (handshake_step(hs, now_ms) && epoll_ctl(epfd, EPOLL_CTL_ADD, fd, &event))
+		handshake_end(hs, false);
+}
+
+static bool is_allowed(const struct sockaddr_storage *from)
+{
+	char addr[SOCKET_TEXT_BYTES];
+
+	if (allow_permits(from))
+		return true;
+	if (told_first(&told_barred, from))
+		anynet_info("connection from %s refused: not in ANYNET_ALLOW",
+			    socket_text(from, addr, sizeof(addr)));
+	return false;
+}
+
+static bool is_shortage(int err)
+{
+	return err == -EMFILE || err == -ENFILE || err == -ENOBUFS || err == -ENOMEM;
+}
+
+/* The one that waited has gone again; Linux tells here what became of it. */
+static bool is_lost(int err)
+{
+	return err == -ECONNABORTED || err == -EINTR || err == -EPROTO || err == -EPERM ||
+	       err == -ENETDOWN || err == -ENETUNREACH || err == -EHOSTDOWN ||
+	       err == -EHOSTUNREACH || err == -ENOPROTOOPT || err == -EOPNOTSUPP || err == -ENONET;
+}
+
+/* Out of descriptors or memory: the oldest stranger gives up its own for the one that waits. */
+static bool make_room(void)
+{
+	if (!TAILQ_EMPTY(&strangers.list)) {
+		handshake_end(TAILQ_FIRST(&strangers.list), false);
+		return true;
+	}
+	if (rest.reserve_fd < 0)
+		return false;
+	fd_close(&rest.reserve_fd);
+	return true;
+}
+
+static void listen_for(int epfd, uint32_t events)
+{
+	for (unsigned i = 0; i < ANYNET_DEVICES_MAX; i++) {
+		struct epoll_event event = { .events = events, .data.u64 = LISTEN_EVENT_SOCKET(i) };
+
+		if (listen_socket_fd(i) >= 0)
+			epoll_ctl(epfd, EPOLL_CTL_MOD, listen_socket_fd(i), &event);
+	}
+}
+
+/* Who waits goes on waiting in the kernel, and we do not spin meanwhile. */
+static void begin_rest(int epfd, int err, uint64_t now_ms)
+{
+	rest.until_ms = now_ms + REST_MS;
+	rest.err = err;
+	listen_for(epfd, 0);
+	if (rest.warned_ms && now_ms - rest.warned_ms < REST_WARN_MS)
+		return;
+	rest.warned_ms = now_ms;
+	if (is_shortage(err))
+		anynet_warn(
+			"cannot accept connections for want of %s: %s; they wait until there is some%s",
+			err == -EMFILE || err == -ENFILE ? "descriptors" : "memory", error_text(-err),
+			err == -EMFILE ? " (ulimit -n)" : "");
+	else
+		anynet_warn("cannot accept connections: %s; they wait", error_text(-err));
+}
+
+static void end_rest(int epfd)
+{
+	rest.until_ms = 0;
+	rest.err = 0;
+	listen_for(epfd, EPOLLIN);
+}
+
+static void accept_waiting(int epfd, int listen_fd, uint64_t now_ms)
+{
+	int fd = 0;
+
+	for (int i = 0; i < ACCEPTS_PER_TURN; i++) {
+		struct sockaddr_storage from;
+
+		fd = socket_accept(listen_fd, &from);
+
+		if (fd >= 0 && is_allowed(&from)) {
+			start_handshake(epfd, fd, &from, now_ms);
+			trim(&strangers, now_ms);
+		} else if (fd >= 0) {
+			fd_close(&fd);
+		} else if (fd == -EAGAIN) {
+			return;
+		} else if (!is_lost(fd) && !(is_shortage(fd) && make_room())) {
+			break;
+		}
+	}
+	/* All were lost? Then it is no connection's own trouble: a filter that refuses the call, say. */
+	if (fd < 0)
+		begin_rest(epfd, fd, now_ms);
+}
+
+int handshake_trouble(void)
+{
+	return rest.err;
+}
+
+void handshake_turn(int epfd, uint64_t now_ms)
+{
+	struct epoll_event events[EVENTS_PER_TURN];
+	bool accepting[ANYNET_DEVICES_MAX] = { false };
+	int n;
+
+	if (rest.reserve_fd < 0)
+		rest.reserve_fd = fd_note(open("/dev/null", O_RDONLY | O_CLOEXEC));
+	if (rest.until_ms && rest.until_ms <= now_ms)
+		end_rest(epfd);
+	n = epoll_wait(epfd, events, EVENTS_PER_TURN, 0);
+	if (n < 0 && errno != EINTR)
+		begin_rest(epfd, -errno, now_ms);
+	/* Handshakes first: accepting may end one that has an event here. */
+	for (int i = 0; i < n; i++) {
+		if (events[i].data.u64 & 1)
+			accepting[events[i].data.u64 >> 1] = true;
+		else
+			go_on(epfd, events[i].data.ptr, now_ms);
+	}
+	for (unsigned i = 0; n > 0 && i < ANYNET_DEVICES_MAX; i++)
+		if (accepting[i])
+			accept_waiting(epfd, listen_socket_fd(i), now_ms);
+	trim(&strangers, now_ms);
+	trim(&challenged, now_ms);
+}

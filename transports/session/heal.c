@@ -1,0 +1,606 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* Healing, the dialling part; see heal.h. The receiver's answers are in resume.c. */
+#include "session/heal.h"
+
+#include <errno.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include <nccl_net/log.h>
+
+#include "base/libc_text.h"
+#include "base/socket.h"
+#include "session/dial.h"
+#include "session/pairs.h"
+#include "session/progress.h"
+
+#define PAUSE_MIN_MS   10
+#define PAUSE_MAX_MS   250  /* so that a path that came back is found within a second */
+#define HOME_MIN_MS    1000 /* between tries to get back to a rail's own path */
+#define HOME_MAX_MS    10000
+#define CONNECT_MS     500  /* for a connection to stand, at least … */
+#define CONNECT_RTTS   6    /* … and this many round trips */
+#define ANSWER_MS      5000 /* for the WELCOME: the path works, the peer may be slow */
+#define PROBE_PAUSE_MS 1000
+#define GONE_MS        500 /* nobody there at any address for so long: the peer is gone */
+#define GONE_REFUSALS  2
+#define EPOCH_STEP     16 /* on from an epoch that was too old */
+
+/* A connection being made for one rail (sender), or to ask about the sender (receiver). */
+struct redial {
+	bool wanted;
+	bool said;              /* a hello is out, or was: the receiver may have changed over */
+	enum pairs_order order; /* PAIRS_HOME: the rail works, but not where it belongs */
+	struct dial dial;
+	struct anynet_wire_rail pair; /* being dialled … */
+	unsigned pairs;               /* … of so many */
+	unsigned tries;
+	uint32_t epoch; /* last used */
+	uint64_t next_ms, limit_ms, pause_ms;
+};
+
+struct attempt {
+	struct anynet_wire_rail pair;
+	int err;
+};
+
+struct heal {
+	uint64_t since_ms;   /* since when no rail works; 0 = one does */
+	uint64_t refused_ms; /* since when nobody is there at any address; 0 = not so */
+	bool told;           /* receiver: the sender has answered since no rail works */
+	unsigned refusals;
+	unsigned attempt_count;
+	struct attempt attempts[PAIRS_MAX]; /* the last failure over each pair */
+	unsigned rails;
+	struct redial redials[];
+};
+
+static bool is_homeward(const struct redial *redial)
+{
+	return redial->order == PAIRS_HOME;
+}
+
+static struct heal *heal_get(struct anynet_comm *comm)
+{
+	unsigned rails = comm->is_send ? comm->rail_count : 1;
+	struct heal *heal = comm->session->heal;
+
+	if (heal)
+		return heal;
+	heal = calloc(1, sizeof(*heal) + rails * sizeof(heal->redials[0]));
+	if (!heal)
+		return NULL;
+	heal->rails = rails;
+	for (unsigned i = 0; i < rails; i++) {
+		heal->redials[i].dial.fd = -1;
+		heal->redials[i].pair = PAIRS_NONE;
+	}
+	comm->session->heal = heal;
+	return heal;
+}
+
+void heal_free(struct anynet_comm *comm)
+{
+	struct heal *heal = comm->session->heal;
+
+	for (unsigned i = 0; heal && i < heal->rails; i++)
+		dial_close(&heal->redials[i].dial);
+	free(heal);
+	comm->session->heal = NULL;
+}
+
+void heal_rail(struct anynet_comm *comm, struct anynet_rail *rail, bool elsewhere)
+{
+	struct heal *heal = heal_get(comm);
+	struct redial *redial;
+
+	atomic_store(&comm->attention, true);
+	if (!heal || !comm->is_send)
+		return; /* without memory the guardian's next look comes here again */
+	redial = &heal->redials[rail->index];
+	if (redial->wanted && !is_homeward(redial))
+		return;
+	/* A homeward RESUME that is out may be what ended the old connection: its answer is on the way. */
+	if (redial->dial.state <= DIAL_HELLO || redial->dial.kind == ANYNET_KIND_LINK)
+		dial_close(&redial->dial);
+	redial->wanted = true;
+	redial->order = elsewhere || rail->progress.vain > 1 ? PAIRS_ELSEWHERE : PAIRS_OWN_FIRST;
+	redial->tries = 0;
+	redial->next_ms = os_now_ms() + progress_pause_ms(rail);
+	redial->pause_ms = PAUSE_MIN_MS;
+}
+
+void heal_cancel(struct anynet_comm *comm, struct anynet_rail *rail)
+{
+	struct redial *redial;
+
+	if (!comm->session->heal || !comm->is_send || rail->fd < 0)
+		return;
+	redial = &comm->session->heal->redials[rail->index];
+	if (redial->wanted && !is_homeward(redial) && !redial->said) {
+		dial_close(&redial->dial);
+		redial->wanted = false;
+	}
+}
+
+bool heal_announced(const struct anynet_comm *comm, const struct anynet_rail *rail)
+{
+	return comm->is_send && comm->session->heal && comm->session->heal->redials[rail->index].said;
+}
+
+void heal_hurry(struct anynet_comm *comm)
+{
+	struct heal *heal = comm->session->heal;
+
+	for (unsigned i = 0; heal && i < heal->rails; i++) {
+		heal->redials[i].next_ms = 0;
+		heal->redials[i].pause_ms =
+			is_homeward(&heal->redials[i]) ? HOME_MIN_MS : PAUSE_MIN_MS;
+		if (heal->redials[i].dial.state == DIAL_HELLO)
+			dial_close(&heal->redials[i].dial);
+	}
+}
+
+/* --- what became of a try --- */
+
+static void note(struct heal *heal, struct anynet_wire_rail pair, int err)
+{
+	unsigned i = 0;
+
+	while (i < heal->attempt_count && !pairs_equal(heal->attempts[i].pair, pair))
+		i++;
+	if (i == PAIRS_MAX)
+		return;
+	if (i == heal->attempt_count)
+		heal->attempt_count++;
+	heal->attempts[i] = (struct attempt){ pair, err };
+}
+
+/* Nobody listens there: the sockets of a process that lives are open as long as our comm. */
+static void note_refusal(struct heal *heal, uint64_t now)
+{
+	heal->refusals++;
+	if (!heal->refused_ms)
+		heal->refused_ms = now;
+}
+
+/* No word comes back from there: what has been refused elsewhere a firewall may have said. */
+static bool is_silent(const struct heal *heal, struct anynet_wire_rail pair)
+{
+	for (unsigned i = 0; i < heal->attempt_count; i++)
+		if (pairs_equal(heal->attempts[i].pair, pair))
+			return heal->attempts[i].err == -ETIMEDOUT ||
+			       heal->attempts[i].err == -EHOSTUNREACH;
+	return false;
+}
+
+/* By all paths that have carried a rail and that can tell. */
+static bool peer_is_gone(const struct anynet_comm *comm, uint64_t now)
+{
+	const struct heal *heal = comm->session->heal;
+
+	if (!heal->refused_ms || heal->refusals < GONE_REFUSALS || now - heal->refused_ms < GONE_MS)
+		return false;
+	for (unsigned i = 0; i < comm->rail_count; i++)
+		if (comm->rails[i] && is_silent(heal, comm->rails[i]->home))
+			return false;
+	return true;
+}
+
+static void next_try(struct redial *redial, uint64_t now)
+{
+	dial_close(&redial->dial);
+	redial->next_ms = now;
+	if (redial->pairs && ++redial->tries % redial->pairs)
+		return;
+	redial->next_ms = now + redial->pause_ms;
+	redial->pause_ms =
+		anynet_min(redial->pause_ms * 2, is_homeward(redial) ? HOME_MAX_MS : PAUSE_MAX_MS);
+}
+
+static void failed(struct anynet_comm *comm, struct redial *redial, int err, uint64_t now)
+{
+	note(comm->session->heal, redial->pair, err);
+	if (is_homeward(redial))
+		;
+	else if (err == -ECONNREFUSED)
+		note_refusal(comm->session->heal, now);
+	else if (redial->dial.state > DIAL_HELLO)
+		comm->session->heal->refused_ms = comm->session->heal->refusals = 0; /* somebody is there */
+	next_try(redial, now);
+}
+
+static uint64_t connect_limit(const struct anynet_comm *comm)
+{
+	return CONNECT_MS + CONNECT_RTTS * (uint64_t)comm->session->rtt_us / 1000;
+}
+
+/* Packets of full size were lost there, or are being lost now. */
+static bool is_narrow(struct anynet_rail *rail, struct anynet_wire_rail pair)
+{
+	return progress_is_narrow(rail, pair) ||
+	       (rail->fd >= 0 && rail->silent_ms && pairs_equal(rail->pair, pair) &&
+		rail->ops->moved(rail) == RAIL_STUCK);
+}
+
+/*
+ * A rail goes on by TCP at once, whatever it was carried by: that costs a round trip. A link is made beside it, and
+ * takes the rail over once it has proven itself. So a fabric that is dead, or refuses what matters, holds up nobody.
+ */
+static enum anynet_hello_kind kind_of(const struct anynet_comm *comm,
+				      const struct anynet_rail *rail, const struct redial *redial)
+{
+	if (!rail)
+		return ANYNET_KIND_PROBE;
+	return is_homeward(redial) && !redial->dial.link && pairs_want_link(comm, rail)
+		       ? ANYNET_KIND_LINK
+		       : ANYNET_KIND_RESUME;
+}
+
+/* The next pair; false = there is none. Where a link has been proven it is that one again. */
+static bool choose_pair(struct anynet_comm *comm, struct anynet_rail *rail, struct redial *redial)
+{
+	struct anynet_wire_rail pairs[PAIRS_MAX];
+
+	if (redial->dial.link)
+		return true;
+	redial->pairs = pairs_list(comm, rail, redial->order, pairs);
+	if (redial->pairs)
+		redial->pair = pairs[redial->tries % redial->pairs];
+	return redial->pairs;
+}
+
+/* Begin a dial over the next pair: 0, -EAGAIN = there is none now, or -errno of this one. */
+static int start_dial(struct anynet_comm *comm, struct anynet_rail *rail, struct redial *redial,
+		      uint64_t now)
+{
+	const struct comm_paths *paths = &comm->session->paths;
+	enum anynet_hello_kind kind;
+	int ret;
+
+	if (now < redial->next_ms)
+		return -EAGAIN;
+	if (comm->unlinked)
+		dial_close(&redial->dial); /* with a link that has been proven meanwhile */
+	kind = kind_of(comm, rail, redial);
+	if (!choose_pair(comm, rail, redial)) {
+		next_try(redial, now);
+		return -EAGAIN;
+	}
+	redial->limit_ms = now + connect_limit(comm);
+	if (!dial_pair(&redial->dial, paths, redial->pair))
+		return -EADDRNOTAVAIL;
+	redial->dial.narrow = rail && is_narrow(rail, redial->pair);
+	redial->dial.quiet =
+		kind == ANYNET_KIND_LINK && !rail_is_news(rail->progress.links_failed + 1);
+	ret = dial_start(&redial->dial, paths,
+			 kind == ANYNET_KIND_LINK ? paths->own[redial->pair.from] : NULL, kind,
+			 rail ? rail->index : 0, ++redial->epoch);
+	return ret == -EAGAIN ? -EBUSY : ret; /* no port of ours is free */
+}
+
+/* One step of a dial: 0 = answered, -EAGAIN = later or failed. */
+static int step_dial(struct anynet_comm *comm, struct anynet_rail *rail, struct redial *redial,
+		     uint64_t now)
+{
+	struct dial *dial = &redial->dial;
+	int ret = 0;
+
+	if (dial->state == DIAL_IDLE) {
+		ret = start_dial(comm, rail, redial, now);
+		if (ret == -EAGAIN)
+			return ret;
+	}
+	if (!ret)
+		ret = dial_step(dial);
+	redial->said |= dial->state > DIAL_HELLO && dial->kind != ANYNET_KIND_LINK;
+	if (ret == -EAGAIN && now < redial->limit_ms + (dial->state == DIAL_HELLO ? 0 : ANSWER_MS))
+		return -EAGAIN;
+	if (ret)
+		failed(comm, redial, ret == -EAGAIN ? -ETIMEDOUT : ret, now);
+	return ret ? -EAGAIN : 0;
+}
+
+/* --- giving up --- */
+
+static void describe_attempts(const struct anynet_comm *comm, char *text, size_t bytes)
+{
+	const struct heal *heal = comm->session->heal;
+	size_t used = 0;
+
+	text[0] = '\0';
+	for (unsigned i = 0; i < heal->attempt_count && used < bytes; i++) {
+		char from[SOCKET_TEXT_BYTES], to[SOCKET_TEXT_BYTES];
+		struct dial dial = DIAL_INIT;
+		int n;
+
+		if (!dial_pair(&dial, &comm->session->paths, heal->attempts[i].pair))
+			continue;
+		n = snprintf(text + used, bytes - used, "%s%s -> %s (%s)", used ? ", " : "; tried ",
+			     socket_text(&dial.from, from, sizeof(from)),
+			     socket_text(&dial.to, to, sizeof(to)),
+			     socket_error(heal->attempts[i].err));
+		used += n > 0 ? (size_t)n : 0;
+	}
+}
+
+/* What the peer said last may lie unread in connections that still stand. */
+static void read_last_words(struct anynet_comm *comm)
+{
+	for (unsigned i = 0; comm->is_send && i < comm->rail_count; i++)
+		if (comm->rails[i] && comm->rails[i]->fd >= 0)
+			comm->rails[i]->ops->receive(comm->rails[i]);
+}
+
+static void give_up(struct anynet_comm *comm, int err, const char *why, uint64_t now)
+{
+	char attempts[400], asked[160] = "", lost[SECONDS_TEXT_BYTES], stalled[SECONDS_TEXT_BYTES];
+	const struct heal *heal = comm->session->heal;
+	uint64_t stalled_ms = comm->session->watch.since_ms ? now - comm->session->watch.since_ms : 0;
+
+	read_last_words(comm);
+	if (comm_error(comm))
+		return;
+	describe_attempts(comm, attempts, sizeof(attempts));
+	if (!comm_pending(comm)) {
+		anynet_info("%s peer %s pid %u dev %s: lost while idle: %s%s",
+			    comm->is_send ? "send to" : "receive from", comm->peer.host,
+			    comm->peer.pid, comm->dev->name, why, attempts);
+		recorder_note(comm, NULL, ANYNET_EVENT_LOST, err, 0, why);
+		comm->peer_closed = comm->session->peer_lost = true;
+		heal_free(comm);
+		comm_close_rails(comm);
+		return;
+	}
+	(comm->is_send ? send_describe : recv_describe)(comm, asked, sizeof(asked));
+	comm_fail(comm, NULL, err, "%s%s; without a connection for %s s; pending: %s, for %s s",
+		  why, attempts,
+		  seconds_text(heal->since_ms ? now - heal->since_ms : 0, 1, lost), asked,
+		  seconds_text(stalled_ms, 1, stalled));
+	heal_free(comm);
+	comm_close_rails(comm);
+}
+
+/* Connections stand, and nothing gets through them. */
+static void give_up_if_stuck(struct anynet_comm *comm, uint64_t now)
+{
+	for (unsigned i = 0; i < comm->rail_count; i++) {
+		struct anynet_rail *rail = comm->rails[i];
+		char why[300];
+
+		if (!rail || !progress_is_over(rail, now))
+			continue;
+		progress_describe(rail, why, sizeof(why));
+		give_up(comm, rail->broke_by == -EBADMSG ? -EBADMSG : -ETIMEDOUT, why, now);
+		return;
+	}
+}
+
+/* --- the sender: dial --- */
+
+static void came_back(struct anynet_comm *comm, struct anynet_rail *rail, struct redial *redial)
+{
+	const struct anynet_wire_hello *welcome = redial->dial.hello;
+	unsigned index = rail->index;
+	int fd = redial->dial.fd;
+
+	if (rail->fd >= 0)
+		comm_sever(comm, rail, 0);
+	redial->dial.fd = -1;
+	if (redial->dial.narrow && rail_is_news(++rail->progress.narrowed))
+		anynet_warn(
+			"send to peer %s pid %u dev %s rail %u of %u (%s): a connection stood, and "
+			"packets of full size did not get through it: replaced by one with "
+			"packets of %d bytes; look at the MTU of the path",
+			comm->peer.host, comm->peer.pid, comm->dev->name, rail->index,
+			comm->rail_count, rail->path, PROGRESS_NARROW_BYTES);
+	if (!comm->unlinked) { /* else the dial ends it */
+		rail->next_link = redial->dial.link;
+		redial->dial.link = NULL;
+	}
+	comm_rail_back(comm, rail, fd, redial->epoch, redial->pair, welcome->frames, welcome->part);
+	dial_close(&redial->dial);
+	redial->wanted = comm->rails[index] == rail && pairs_away(comm, rail);
+	/* Who went home in vain does so ever less often. */
+	redial->pause_ms =
+		is_homeward(redial) ? anynet_min(redial->pause_ms * 2, HOME_MAX_MS) : HOME_MIN_MS;
+	redial->next_ms = os_now_ms() + (pairs_want_link(comm, rail) ? progress_link_pause_ms(rail)
+								      : redial->pause_ms);
+	redial->order = PAIRS_HOME;
+	redial->said = false;
+	redial->tries = 0;
+	comm->session->heal->refused_ms = 0;
+	comm->session->heal->refusals = 0;
+}
+
+/* The peer has answered about a link. If that has proven itself it takes the rail over, by a connection of its own. */
+static void link_answered(struct anynet_rail *rail, struct redial *redial, uint64_t now)
+{
+	struct ib_link *link = redial->dial.link;
+
+	if (!link) {
+		rail->progress.links_failed++;
+		next_try(redial, now);
+		return;
+	}
+	rail->progress.links_failed = 0;
+	redial->dial.link = NULL;
+	dial_close(&redial->dial);
+	redial->dial.link = link;
+	redial->next_ms = now;
+}
+
+/* The receiver has closed the comm, or it has failed there. Its other rails may still bring its last
+ * words: this one is over, and with the last one the comm. */
+static void peer_has_ended(struct anynet_comm *comm, struct anynet_rail *rail,
+			   struct redial *redial, uint64_t now)
+{
+	char why[160];
+
+	snprintf(why, sizeof(why), "the peer has ended this connection: %.100s",
+		 redial->dial.hello->reason[0] ? redial->dial.hello->reason : "see its log");
+	dial_close(&redial->dial);
+	redial->wanted = false;
+	read_last_words(comm);
+	if (comm_error(comm))
+		return;
+	comm_end_rail(comm, rail);
+	if (!comm_has_rails(comm))
+		give_up(comm, -ECONNRESET, why, now);
+}
+
+static void step_rail(struct anynet_comm *comm, struct anynet_rail *rail, struct redial *redial,
+		      uint64_t now)
+{
+	if (redial->epoch < rail->epoch)
+		redial->epoch = rail->epoch;
+	if (step_dial(comm, rail, redial, now))
+		return;
+	switch (redial->dial.hello->status) {
+	case ANYNET_STATUS_OK:
+		if (redial->dial.kind == ANYNET_KIND_LINK)
+			link_answered(rail, redial, now);
+		else
+			came_back(comm, rail, redial);
+		break;
+	case ANYNET_STATUS_GONE:
+		peer_has_ended(comm, rail, redial, now);
+		break;
+	case ANYNET_STATUS_STALE:
+		redial->epoch += EPOCH_STEP;
+		redial->pairs = 1;
+		next_try(redial, now);
+		break;
+	default:
+		redial->pairs = 1;
+		failed(comm, redial, -EACCES, now);
+	}
+}
+
+/* --- the receiver: ask --- */
+
+/*
+ * A link that was left may have brought all that the sender, who has closed since, ever sent. As long as some of it waits for
+ * receives the comm is not lost, and with the sender's BYE it ends in order. Is there more of it?
+ */
+static bool take_rest(struct anynet_comm *comm)
+{
+	bool more = false;
+
+	for (unsigned i = 0; comm_is_ib(comm) && i < comm->rail_count; i++) {
+		struct anynet_rail *rail = comm->rails[i];
+
+		if (!rail || rail->fd >= 0)
+			continue;
+		more |= ib_rail_take_rest(rail);
+		if (rail->bye)
+			comm_rail_broke(comm, rail, -ECONNRESET);
+		if (comm_error(comm) || comm->peer_closed)
+			return false;
+	}
+	return more;
+}
+
+static void step_probe(struct anynet_comm *comm, bool more, uint64_t now)
+{
+	struct redial *probe = &comm->session->heal->redials[0];
+
+	if (!comm->session->heal->since_ms) {
+		dial_close(&probe->dial);
+		probe->wanted = false;
+		return;
+	}
+	if (!probe->wanted) {
+		probe->wanted = true;
+		probe->pause_ms = PAUSE_MIN_MS;
+	}
+	if (step_dial(comm, NULL, probe, now))
+		return;
+	if (probe->dial.hello->status == ANYNET_STATUS_GONE && !more) {
+		give_up(comm, -ECONNRESET, "the peer has ended this connection: see its log", now);
+		return;
+	}
+	comm->session->heal->refused_ms = 0;
+	comm->session->heal->refusals = 0;
+	comm->session->heal->told = true;
+	dial_close(&probe->dial);
+	probe->next_ms = now + PROBE_PAUSE_MS;
+}
+
+/* --- steps --- */
+
+static bool any_rail_works(const struct anynet_comm *comm)
+{
+	for (unsigned i = 0; i < comm->rail_count; i++)
+		if (comm->rails[i] && comm->rails[i]->fd >= 0 && !comm->rails[i]->suspect)
+			return true;
+	return false;
+}
+
+/* Is anything to be done before the guardian's next look? */
+static bool is_busy(const struct heal *heal, uint64_t now)
+{
+	for (unsigned i = 0; i < heal->rails; i++)
+		if (heal->redials[i].wanted && (heal->redials[i].dial.state != DIAL_IDLE ||
+						heal->redials[i].next_ms < now + PAUSE_MAX_MS / 2))
+			return true;
+	return false;
+}
+
+static bool is_over(const struct anynet_comm *comm)
+{
+	for (unsigned i = 0; comm->is_send && i < comm->session->heal->rails; i++)
+		if (comm->session->heal->redials[i].wanted)
+			return false;
+	return !comm->session->down && any_rail_works(comm);
+}
+
+/* An idle receiver waits for nothing, once the sender knows. */
+static bool waits(const struct anynet_comm *comm)
+{
+	return comm->is_send || comm_pending(comm) || !comm->session->heal->told;
+}
+
+void heal_step(struct anynet_comm *comm, uint64_t now)
+{
+	struct heal *heal = comm->session->heal;
+	bool more = !comm->is_send && take_rest(comm);
+
+	if (!comm->session->heal || comm_error(comm) || comm->peer_closed)
+		return;
+	if (any_rail_works(comm))
+		heal->told = false;
+	if (any_rail_works(comm) || !waits(comm)) {
+		heal->since_ms = heal->refused_ms = 0;
+		heal->refusals = 0;
+	} else if (!heal->since_ms) {
+		heal->since_ms = now;
+	}
+	for (unsigned i = 0; comm->is_send && comm->session->heal && i < heal->rails; i++)
+		if (heal->redials[i].wanted && comm->rails[i])
+			step_rail(comm, comm->rails[i], &heal->redials[i], now);
+	if (!comm->is_send)
+		step_probe(comm, more, now);
+	if (!comm->session->heal)
+		return;
+	give_up_if_stuck(comm, now);
+	if (!comm->session->heal)
+		return;
+	if (heal->since_ms && !more) {
+		if (peer_is_gone(comm, now))
+			give_up(comm, -ECONNRESET,
+				"the peer process is gone; look at its log first", now);
+		else if (now - heal->since_ms >= (uint64_t)anynet_net.cfg->heal_timeout_ms)
+			give_up(comm, -ETIMEDOUT,
+				"the connection broke and did not come back within "
+				"ANYNET_HEAL_TIMEOUT",
+				now);
+	}
+	if (!comm->session->heal)
+		return;
+	if (is_over(comm))
+		heal_free(comm);
+	else if (is_busy(heal, now))
+		atomic_store(&comm->attention, true);
+}

@@ -1,0 +1,340 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* Listening sockets, and NCCL's listen, accept and closeListen; see listen.h. */
+#include "session/listen.h"
+
+#include <errno.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/epoll.h>
+
+#include <nccl_net/log.h>
+
+#include "base/fd.h"
+#include "base/libc_text.h"
+#include "base/socket.h"
+#include "session/listen_internal.h"
+#include "wire/secret.h"
+
+/* Everything here is guarded by `lock`. */
+static struct {
+	pthread_mutex_t lock;
+	int epfd; /* listening sockets and handshakes; `sockets` means nothing while it is not open */
+	struct {
+		int fd;
+		uint16_t port;
+	} sockets[ANYNET_DEVICES_MAX];
+	int listeners;       /* with or without an endpoint of their own */
+	int holders;         /* send comms, and connects in progress */
+	unsigned generation; /* of epfd */
+} engine = { .lock = PTHREAD_MUTEX_INITIALIZER, .epfd = -1 };
+
+int listen_socket_fd(unsigned index)
+{
+	return engine.sockets[index].fd;
+}
+
+int listen_epoll_fd(void)
+{
+	return engine.epfd;
+}
+
+/* --- listening sockets --- */
+
+static int open_epoll(void)
+{
+	if (engine.epfd >= 0)
+		return 0;
+	engine.epfd = fd_note(epoll_create1(EPOLL_CLOEXEC));
+	if (engine.epfd < 0)
+		return engine.epfd;
+	for (int i = 0; i < ANYNET_DEVICES_MAX; i++)
+		engine.sockets[i].fd = -1;
+	engine.generation++;
+	return 0;
+}
+
+static int open_socket(const struct anynet_device *dev)
+{
+	const struct anynet_config *cfg = anynet_net.cfg;
+	struct epoll_event event = { .events = EPOLLIN,
+				     .data.u64 = LISTEN_EVENT_SOCKET(dev->index) };
+	char text[SOCKET_TEXT_BYTES];
+	int fd = -1, port, ret;
+
+	ret = open_epoll();
+	if (!ret && engine.sockets[dev->index].fd >= 0)
+		return 0;
+	if (!ret)
+		ret = fd = socket_listen(&dev->addr, cfg);
+	port = ret < 0 ? ret : socket_port(fd);
+	if (port >= 0 && epoll_ctl(engine.epfd, EPOLL_CTL_ADD, fd, &event))
+		port = -errno;
+	if (port < 0) {
+		if (cfg->port_max && engine.epfd >= 0)
+			anynet_warn("dev %s addr %s: cannot listen on any port of %d-%d: %s",
+				    dev->name, socket_text(&dev->addr, text, sizeof(text)),
+				    cfg->port_min, cfg->port_max, error_text(-port));
+		else
+			anynet_warn("dev %s addr %s: cannot listen: %s", dev->name,
+				    socket_text(&dev->addr, text, sizeof(text)), error_text(-port));
+		fd_close(&fd);
+		return port;
+	}
+	engine.sockets[dev->index].fd = fd;
+	engine.sockets[dev->index].port = (uint16_t)port;
+	return 0;
+}
+
+int listen_addrs(const struct anynet_device *const *set, int count, struct anynet_wire_addr *addrs)
+{
+	int first = 0;
+
+	for (int i = 0; i < count; i++) {
+		int ret = open_socket(set[i]);
+
+		if (!i)
+			first = ret;
+		socket_to_wire(&set[i]->addr, ret ? 0 : engine.sockets[set[i]->index].port,
+			       (uint8_t)set[i]->index, &addrs[i]);
+	}
+	return first;
+}
+
+void listen_hold(const struct anynet_device *const *set, int count, struct anynet_wire_addr *addrs)
+{
+	pthread_mutex_lock(&engine.lock);
+	engine.holders++;
+	listen_addrs(set, count, addrs);
+	pthread_mutex_unlock(&engine.lock);
+}
+
+void listen_drop(void)
+{
+	pthread_mutex_lock(&engine.lock);
+	engine.holders--;
+	pthread_mutex_unlock(&engine.lock);
+}
+
+/* --- turns --- */
+
+/* Has the sender's connect returned this comm, with all rails that are going to stand? It says so on rail 0. Of several
+ * connects under way for one of NCCL's connections only one does. */
+static int sender_ready(struct anynet_listener *listener)
+{
+	struct anynet_comm *comm = listener->comm;
+
+	if (recv_comm_ready(comm))
+		return 0;
+	comm_enter(comm);
+	comm_attend(comm);
+	comm_turn(comm);
+	comm_leave(comm);
+	if (recv_comm_ready(comm))
+		return 0;
+	return comm_error(comm) || comm->peer_closed ? -ECONNRESET : -EAGAIN;
+}
+
+/* Nobody may call accept any more: what is over makes room. */
+static void drop_if_over(struct anynet_listener *listener)
+{
+	if (sender_ready(listener) == -ECONNRESET)
+		endpoint_drop_half_built(listener);
+}
+
+bool listen_in_use(void)
+{
+	bool used;
+
+	pthread_mutex_lock(&engine.lock);
+	used = engine.epfd >= 0;
+	pthread_mutex_unlock(&engine.lock);
+	return used;
+}
+
+void listen_turn(void)
+{
+	if (pthread_mutex_trylock(&engine.lock))
+		return;
+	if (engine.epfd >= 0)
+		handshake_turn(engine.epfd, os_now_ms());
+	pthread_mutex_unlock(&engine.lock);
+}
+
+void listen_look(void)
+{
+	if (pthread_mutex_trylock(&engine.lock))
+		return;
+	endpoints_visit_half_built(drop_if_over);
+	pthread_mutex_unlock(&engine.lock);
+}
+
+void listen_watch(int epfd, uint32_t data, unsigned *generation)
+{
+	struct epoll_event event = { .events = EPOLLIN, .data.u32 = data };
+
+	pthread_mutex_lock(&engine.lock);
+	if (engine.epfd >= 0 && engine.generation != *generation &&
+	    !epoll_ctl(epfd, EPOLL_CTL_ADD, engine.epfd, &event))
+		*generation = engine.generation;
+	pthread_mutex_unlock(&engine.lock);
+}
+
+static void trim_locked(void)
+{
+	if (endpoints_used() || engine.listeners || engine.holders)
+		return;
+	handshake_abort_all();
+	for (int i = 0; engine.epfd >= 0 && i < ANYNET_DEVICES_MAX; i++)
+		fd_hang_up(&engine.sockets[i].fd, engine.epfd);
+	fd_close(&engine.epfd);
+	endpoints_free();
+}
+
+void listen_drop_half_built(const void *owner)
+{
+	pthread_mutex_lock(&engine.lock);
+	endpoints_drop_half_built(owner);
+	pthread_mutex_unlock(&engine.lock);
+}
+
+void listen_trim(void)
+{
+	pthread_mutex_lock(&engine.lock);
+	trim_locked();
+	pthread_mutex_unlock(&engine.lock);
+}
+
+/* --- listen, accept, close --- */
+
+/* Sockets have said themselves why they cannot be had. */
+static ANYNET_COLD int not_opened(const struct anynet_device *dev, int err)
+{
+	if (err == -ENOMEM)
+		anynet_warn("no memory to listen on dev %s", dev->name);
+	return err;
+}
+
+int listen_start(const struct anynet_device *dev, const void *owner, void *handle,
+		 struct anynet_listener **out)
+{
+	const struct anynet_device *set[ANYNET_HANDLE_ADDRS];
+	struct anynet_wire_addr addrs[ANYNET_HANDLE_ADDRS];
+	struct anynet_listener *listener;
+	struct anynet_wire_handle wire;
+	int count, ret;
+
+	*out = NULL;
+	memset(handle, 0, ANYNET_HANDLE_BYTES);
+	if (secret_problem()) {
+		anynet_warn("listen on dev %s: %s", dev->name, secret_problem());
+		return -EACCES;
+	}
+	listener = calloc(1, sizeof(*listener));
+	if (!listener)
+		return not_opened(dev, -ENOMEM);
+	listener->dev = dev;
+	listener->owner = owner;
+	pthread_mutex_lock(&engine.lock);
+	/* To find each other by: the first NIC's addresses do, and there is no room for many. */
+	count = nic_stripe(anynet_member(dev, 0), set, ANYNET_HANDLE_ADDRS);
+	ret = listen_addrs(set, count, addrs);
+	if (!ret)
+		ret = endpoint_take(listener, &wire, addrs, count);
+	engine.listeners += !ret;
+	pthread_mutex_unlock(&engine.lock);
+	if (ret) {
+		free(listener);
+		return not_opened(dev, ret);
+	}
+	memcpy(handle, &wire, sizeof(wire));
+	*out = listener;
+	return 0;
+}
+
+/* Of something: descriptors, memory. There is time for that to change. */
+static bool is_short(struct anynet_listener *listener, uint64_t now)
+{
+	if (!listener->deadline_ms)
+		listener->deadline_ms = now + (uint64_t)anynet_net.cfg->connect_timeout_ms;
+	return now < listener->deadline_ms;
+}
+
+/* No hello has come: that may be this process's fault. What a filter refuses it will not have later either. */
+static int trouble(struct anynet_listener *listener, uint64_t now)
+{
+	int err = handshake_trouble();
+
+	if (err == -EPERM || err == -EACCES || err == -ENOSYS)
+		return err;
+	if (!err)
+		listener->deadline_ms = 0;
+	return err && !is_short(listener, now) ? err : 0;
+}
+
+static int accept_locked(struct anynet_listener *listener, struct anynet_comm **out)
+{
+	uint64_t now = os_now_ms();
+	int ret;
+
+	handshake_turn(engine.epfd, now);
+	if (!listener->comm)
+		return trouble(listener, now);
+	ret = sender_ready(listener);
+	if (ret == -EAGAIN)
+		return 0; /* it is late, and its connection stands */
+	if (!ret)
+		ret = comm_open(listener->comm);
+	if (ret && ret != -ECONNRESET && is_short(listener, now))
+		return 0;
+	if (ret) {
+		endpoint_drop_half_built(listener);
+		return ret == -ECONNRESET ? 0 : ret;
+	}
+	*out = endpoint_hand_over(listener);
+	return 0;
+}
+
+int listen_accept(struct anynet_listener *listener, struct anynet_comm **out)
+{
+	int ret;
+
+	*out = NULL;
+	if (!listener)
+		return -EINVAL;
+	pthread_mutex_lock(&engine.lock);
+	ret = accept_locked(listener, out);
+	pthread_mutex_unlock(&engine.lock);
+	if (ret)
+		anynet_warn("accept on dev %s: the connection did not stand within %d ms: %s",
+			    listener->dev->name, anynet_net.cfg->connect_timeout_ms,
+			    error_text(-ret));
+	if (*out) {
+		const struct anynet_comm *comm = *out;
+
+		hello_warn_nccl(&comm->peer);
+		anynet_chat("receive from peer %s pid %u dev %s: %u rail%s on dev %s, first %s",
+			    comm->peer.host, comm->peer.pid, comm->peer.device, comm->rail_count,
+			    comm->rail_count > 1 ? "s" : "", comm->dev->name,
+			    comm_first_path(comm));
+	}
+	return ret;
+}
+
+void listen_stop(struct anynet_listener *listener)
+{
+	if (!listener)
+		return;
+	pthread_mutex_lock(&engine.lock);
+	endpoint_close_listener(listener);
+	engine.listeners--;
+	pthread_mutex_unlock(&engine.lock);
+	free(listener);
+}
+
+void listen_forget(struct anynet_comm *comm)
+{
+	pthread_mutex_lock(&engine.lock);
+	endpoint_release(comm->session->paths.endpoint);
+	pthread_mutex_unlock(&engine.lock);
+}

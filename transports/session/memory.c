@@ -1,0 +1,232 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* Registered memory, as NCCL sees it. TCP needs no registration, NICs do; what cannot be registered goes
+ * over TCP. */
+#include <errno.h>
+#include <stdlib.h>
+
+#include <nccl_net/log.h>
+
+#include "session/heal.h"
+#include "session/registry.h"
+
+void comm_tell_unlinked(struct anynet_comm *comm, int level)
+{
+	const char *direction = comm->is_send ? "send to" : "receive from";
+
+	comm->session->unlinked_told = true;
+	recorder_note(comm, NULL, ANYNET_EVENT_UNLINKED, 0, 0, comm->unlinked_why);
+	if (level == ANYNET_LOG_WARN)
+		anynet_warn("%s peer %s pid %u dev %s: going on over TCP, which is slower: %s", direction,
+			    comm->peer.host, comm->peer.pid, comm->dev->name, comm->unlinked_why);
+	else if (level == ANYNET_LOG_INFO)
+		anynet_info("%s peer %s pid %u dev %s: going on over TCP: %s", direction,
+			    comm->peer.host, comm->peer.pid, comm->dev->name, comm->unlinked_why);
+}
+
+/* NCCL takes a NIC for capable of GPUDirect if a topology file or another net (GIN) says so, whatever this
+ * device reports. One line for the process: it is so for every comm. */
+static ANYNET_COLD void note_copied(const struct anynet_comm *comm)
+{
+	static atomic_flag noted = ATOMIC_FLAG_INIT;
+
+	if (atomic_flag_test_and_set(&noted))
+		return;
+	if (comm_is_ib(comm))
+		anynet_warn(
+			"dev %s does not reach GPU memory, but NCCL uses GPUDirect on it: it is copied through host memory and goes over TCP, which is slower; with NCCL_NET_GDR_LEVEL=LOC NCCL copies it, and RDMA carries it",
+			comm->dev->name);
+	else
+		anynet_info(
+			"dev %s: NCCL uses GPUDirect on it: GPU memory is copied through host memory",
+			comm->dev->name);
+}
+
+/* Its links have no use any more. */
+static void leave_links(struct anynet_comm *comm)
+{
+	for (unsigned i = 0; i < comm->rail_count && !comm_error(comm); i++) {
+		struct anynet_rail *rail = comm->rails[i];
+
+		if (rail && rail->fd >= 0 && rail->linked)
+			comm_rail_broke(comm, rail, -ENOMEM);
+	}
+}
+
+/* On the comm's own NICs; on others when they are first used. `entered`: with the comm's lock. 0, or
+ * -ENOMEM: it is GPU memory that NCCL does without. */
+static int register_on_nic(struct anynet_comm *comm, struct anynet_mr *mr, bool entered)
+{
+	char why[ANYNET_REASON_BYTES];
+	int ret;
+
+	if (mr->way == MR_COPIED)
+		note_copied(comm);
+	if (!comm_is_ib(comm) || comm->unlinked)
+		return 0;
+	ret = ib_memory_register(mr, comm->dev, !comm->is_send && !anynet_net.cfg->flush_disable,
+				 why, sizeof(why));
+	if (!ret || ret == -ENODEV) { /* gone for now: registered when it is used again */
+		if (mr->gpu && mr->bytes && !ret)
+			comm->session->gpu_direct = true;
+		return 0;
+	}
+	/* NCCL's own buffers are registered first. What follows is the user's, and if that cannot be
+	 * (it may be larger than what the NIC reaches of the GPU) NCCL copies it to its own. */
+	if (mr->gpu && comm->session->gpu_direct) {
+		anynet_info("dev %s: %s", comm->dev->name, why);
+		return -ENOMEM;
+	}
+	if (!entered)
+		comm_enter(comm);
+	if (comm_unlink(comm, why)) /* what concerns all comms the first one has warned of */
+		comm_tell_unlinked(comm, mr->way == MR_COPIED ? ANYNET_LOG_NONE
+					 : ret == -EALREADY   ? ANYNET_LOG_INFO
+							      : ANYNET_LOG_WARN);
+	leave_links(comm);
+	if (!entered)
+		comm_leave(comm);
+	return 0;
+}
+
+static struct anynet_mr *make(const struct anynet_comm *comm, void *addr, size_t bytes, int type)
+{
+	struct anynet_mr *mr = calloc(1, sizeof(*mr));
+
+	if (!mr)
+		return NULL;
+	mr->home = comm;
+	mr->addr = addr;
+	mr->bytes = bytes;
+	mr->type = type;
+	mr->fd = -1;
+	return mr;
+}
+
+/* GPU memory that a NIC reaches may still have to go over TCP one day. */
+static int find_gpu(struct anynet_comm *comm, struct anynet_mr *mr)
+{
+	char why[ANYNET_REASON_BYTES];
+	int ret;
+
+	if (mr->type == ANYNET_PTR_HOST)
+		return 0;
+	ret = gpu_of(mr->addr, &mr->gpu, why, sizeof(why));
+	if (ret)
+		anynet_warn("%s peer %s dev %s: GPU memory cannot be registered: %s",
+			    comm->is_send ? "send to" : "receive from", comm->peer.host,
+			    comm->dev->name, why);
+	else
+		mr->id = gpu_memory_id(mr->addr, mr->bytes);
+	return ret;
+}
+
+static int register_made(struct anynet_comm *comm, struct anynet_mr *mr, struct anynet_mr **out)
+{
+	int ret = mr ? find_gpu(comm, mr) : -ENOMEM;
+
+	if (!ret)
+		ret = register_on_nic(comm, mr, false);
+	if (ret && mr)
+		mr_return(mr); /* some ports may have it */
+	else if (!ret)
+		*out = mr;
+	return ret;
+}
+
+static enum mr_way way_of(const struct anynet_device *dev, int type)
+{
+	if (type == ANYNET_PTR_HOST || dev->ptr_support & ANYNET_PTR_CUDA)
+		return MR_BY_ADDRESS;
+	return dev->ptr_support & ANYNET_PTR_DMABUF ? MR_BY_DMABUF : MR_COPIED;
+}
+
+int anynet_reg_mr(struct anynet_comm *comm, void *addr, size_t bytes, int type,
+		  struct anynet_mr **out)
+{
+	struct anynet_mr *mr;
+
+	*out = NULL;
+	if (type != ANYNET_PTR_HOST && type != ANYNET_PTR_CUDA)
+		return -EOPNOTSUPP;
+	mr = make(comm, addr, bytes, type);
+	if (mr)
+		mr->way = way_of(comm->dev, type);
+	return register_made(comm, mr, out);
+}
+
+int comm_borrow_mr(struct anynet_comm *comm, const void *addr, size_t bytes, struct anynet_mr **mr)
+{
+	*mr = make(comm, (void *)(uintptr_t)addr, bytes, ANYNET_PTR_HOST);
+	if (!*mr)
+		return -ENOMEM;
+	/* It ends with the request, or with the comm, when the memory may be other memory already. */
+	(*mr)->id = memory_id_unique();
+	(*mr)->borrowed = true;
+	register_on_nic(comm, *mr, true); /* host memory: no error */
+	LIST_INSERT_HEAD(&comm->session->borrowed, *mr, among);
+	return comm_error(comm);
+}
+
+int anynet_reg_mr_dmabuf(struct anynet_comm *comm, void *addr, size_t bytes, int type,
+			 uint64_t offset, int fd, struct anynet_mr **out)
+{
+	struct anynet_mr *mr;
+	int ret;
+
+	if (type != ANYNET_PTR_CUDA || !(comm->dev->ptr_support & ANYNET_PTR_DMABUF))
+		return anynet_reg_mr(comm, addr, bytes, type, out);
+	*out = NULL;
+	mr = make(comm, addr, bytes, type);
+	if (mr) {
+		mr->way = MR_BY_DMABUF;
+		mr->fd = fd;
+		mr->offset = offset;
+	}
+	ret = register_made(comm, mr, out);
+	if (!ret)
+		mr->fd = -1; /* NCCL closes it */
+	return ret;
+}
+
+bool comm_cancel(struct anynet_comm *comm)
+{
+	int none = 0;
+	bool first = atomic_compare_exchange_strong(&comm->error, &none, -ECANCELED);
+
+	comm_close_rails(comm);
+	return first;
+}
+
+static void let_go(struct anynet_comm *comm, void *arg)
+{
+	const struct anynet_mr *mr = arg;
+
+	if ((comm->is_send ? send_uses : recv_uses)(comm, mr) && comm_cancel(comm)) {
+		recorder_note(comm, NULL, ANYNET_EVENT_CANCELLED, -ECANCELED, 0, NULL);
+		anynet_info(
+			"%s peer %s dev %s: memory deregistered with requests in flight, they are cancelled",
+			comm->is_send ? "send to" : "receive from", comm->peer.host,
+			comm->dev->name);
+	}
+}
+
+/* With requests in flight NCCL is aborting: the comms that have them end, so that nothing touches the memory
+ * any more. It may be in use on other comms than this one, by other threads, and the one that it was made on
+ * may be gone. */
+void anynet_dereg_mr(struct anynet_comm *comm, struct anynet_mr *mr)
+{
+	bool shared, used;
+
+	if (!mr)
+		return;
+	shared = atomic_load_explicit(&mr->shared, memory_order_acquire);
+	used = atomic_load_explicit(&mr->in_flight, memory_order_acquire);
+	if (shared || (used && mr->home != comm)) {
+		registry_each_entered(let_go, mr);
+	} else if (used) {
+		comm_enter(comm);
+		let_go(comm, mr);
+		comm_leave(comm);
+	}
+	mr_return(mr);
+}

@@ -1,0 +1,135 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* What connections have moved; see progress.h. */
+#include "session/progress.h"
+
+#include <errno.h>
+#include <stdio.h>
+
+#include "base/libc_text.h"
+#include "session/pairs.h"
+
+#define PAUSE_MIN_MS 10
+#define PAUSE_MAX_MS 250
+#define PAUSE_SHIFTS 5 /* doublings up to the longest */
+
+#define LINK_FRAMES       16 /* one that brought fewer brought nothing */
+#define LINK_PAUSE_MS     1000
+#define LINK_PAUSE_SHIFTS 9 /* doublings, up to 8.5 minutes */
+
+void progress_begin(struct anynet_rail *rail, uint64_t frames, uint32_t part)
+{
+	struct rail_progress *progress = &rail->progress;
+	struct rail_signs signs = { 0 };
+
+	progress->began_ms = os_now_ms();
+	progress->same++;
+	/* What the receiver has by now moved, whatever its kernel said at the time. */
+	if (frames != progress->frames || part != progress->part || !progress->since_ms) {
+		progress->vain = progress->same = 0;
+		progress->since_ms = progress->began_ms;
+	}
+	progress->frames = frames;
+	progress->part = part;
+	progress->acked = rail->ops->signs(rail, &signs) ? signs.acked : 0;
+	rail->seen = signs;
+}
+
+/* After one that moved something: silence may have come before its end. */
+static void begin_row(struct rail_progress *progress, uint64_t since_ms)
+{
+	progress->vain = 0;
+	progress->since_ms = since_ms;
+}
+
+static void stuck(struct anynet_rail *rail, uint64_t now)
+{
+	struct rail_progress *progress = &rail->progress;
+	uint64_t waits_ms = rail->comm->session->watch.since_ms ? rail->comm->session->watch.since_ms : now;
+
+	/* It may have stood for hours before there was something to carry. */
+	if (!progress->vain++)
+		progress->since_ms = anynet_max(progress->since_ms, waits_ms);
+	if (rail->silent_ms)
+		progress->narrow = rail->pair;
+}
+
+void progress_end(struct anynet_rail *rail, uint64_t now)
+{
+	struct rail_progress *progress = &rail->progress;
+
+	switch (rail->ops->moved(rail)) {
+	case RAIL_STUCK:
+		stuck(rail, now);
+		break;
+	case RAIL_MOVED:
+		begin_row(progress, rail->silent_ms ? rail->silent_ms : now);
+		if (pairs_equal(progress->narrow, rail->pair))
+			progress->narrow =
+				PAIRS_NONE; /* the next one is to show whether it still is */
+		break;
+	case RAIL_IDLE:
+		progress->since_ms += now - progress->began_ms; /* says nothing */
+	}
+}
+
+bool progress_is_over(struct anynet_rail *rail, uint64_t now)
+{
+	const struct rail_progress *progress = &rail->progress;
+
+	/* It may have begun after `now` was read. */
+	return progress->vain && (rail->fd < 0 || rail->ops->moved(rail) == RAIL_STUCK) &&
+	       now >= progress->since_ms + (uint64_t)anynet_net.cfg->heal_timeout_ms;
+}
+
+uint64_t progress_pause_ms(const struct anynet_rail *rail)
+{
+	unsigned same = rail->progress.same;
+
+	return !same ? 0 : anynet_min(PAUSE_MIN_MS << anynet_min(same, PAUSE_SHIFTS), PAUSE_MAX_MS);
+}
+
+void progress_link_end(struct anynet_rail *rail)
+{
+	struct rail_progress *progress = &rail->progress;
+
+	if (rail->link_err == -EREMOTEIO || (rail->link_err && rail->link_frames < LINK_FRAMES))
+		progress->links_vain++;
+	else if (rail->link_err)
+		progress->links_vain = 0;
+	rail->link_err = 0;
+}
+
+uint64_t progress_link_pause_ms(const struct anynet_rail *rail)
+{
+	unsigned vain = rail->progress.links_vain;
+
+	return vain ? (uint64_t)LINK_PAUSE_MS << anynet_min(vain - 1, LINK_PAUSE_SHIFTS) : 0;
+}
+
+bool progress_is_narrow(const struct anynet_rail *rail, struct anynet_wire_rail pair)
+{
+	return pairs_equal(rail->progress.narrow, pair);
+}
+
+void progress_describe(const struct anynet_rail *rail, char *text, size_t bytes)
+{
+	const struct rail_progress *progress = &rail->progress;
+	char seconds[SECONDS_TEXT_BYTES];
+
+	seconds_text(os_now_ms() - progress->since_ms, 1, seconds);
+	if (rail->comm->is_send)
+		snprintf(
+			text, bytes,
+			"nothing that was sent has arrived for %s s, over connections that stood (%u, of "
+			"all %u with packets of %d bytes): the network lets no more than handshakes "
+			"through; look at the MTU of the path (ping -M do -s SIZE) and at firewalls",
+			seconds, progress->vain, progress->narrowed, PROGRESS_NARROW_BYTES);
+	else
+		snprintf(
+			text, bytes,
+			"%u connections in a row ended within the same frame, for %s s: %s",
+			progress->vain, seconds,
+			rail->broke_by == -EBADMSG
+				? "its checksum is never right: the sender's memory, or a NIC, changes bytes"
+				: "something between the hosts ends them");
+}

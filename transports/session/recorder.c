@@ -1,0 +1,107 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* What happened to a comm; see recorder.h. */
+#include "session/recorder.h"
+
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <time.h>
+
+#include <nccl_net/log.h>
+
+#include "base/dump.h"
+#include "base/libc_text.h"
+#include "device/links.h"
+#include "session/comm.h"
+
+#define LINE_BYTES 512
+
+struct recorder *recorder_create(void)
+{
+	return calloc(1, sizeof(struct recorder));
+}
+
+static uint64_t clock_of(clockid_t clock)
+{
+	struct timespec ts;
+
+	clock_gettime(clock, &ts);
+	return (uint64_t)ts.tv_sec * 1000 + (uint64_t)ts.tv_nsec / 1000000;
+}
+
+static uint8_t carrier_of(const struct anynet_comm *comm, const struct anynet_rail *rail)
+{
+	return comm_is_ib(comm) && rail->linked ? ANYNET_STATS_QP : ANYNET_STATS_TCP;
+}
+
+void recorder_note(struct anynet_comm *comm, const struct anynet_rail *rail,
+		   enum anynet_stats_event_kind kind, int err, uint64_t number, const char *text)
+{
+	struct anynet_stats_events *page = &comm->session->recorder->page;
+	struct anynet_stats_event *event = &page->events[page->count++ % ANYNET_STATS_EVENTS];
+
+	memset(event, 0, sizeof(*event));
+	event->at_ms = clock_of(CLOCK_MONOTONIC);
+	event->kind = (uint8_t)kind;
+	event->error = err;
+	event->number = (uint32_t)anynet_min(number, (uint64_t)UINT32_MAX);
+	event->rail = rail ? rail->index : ANYNET_STATS_NO_RAIL;
+	if (rail) {
+		event->epoch = rail->epoch;
+		event->carrier = carrier_of(comm, rail);
+	}
+	if (text)
+		memcpy(event->text, text, strnlen(text, sizeof(event->text) - 1));
+}
+
+void recorder_note_links(struct anynet_comm *comm)
+{
+	for (unsigned i = 0; i < comm->session->paths.own_count; i++) {
+		const struct anynet_device *dev = comm->session->paths.own[i];
+		bool down = link_is_down(dev) || link_port_is_down(dev);
+		uint64_t bit = 1ull << i;
+
+		if (!(comm->session->recorder->links_down & bit) == !down)
+			continue;
+		comm->session->recorder->links_down ^= bit;
+		recorder_note(comm, NULL, down ? ANYNET_EVENT_LINK_DOWN : ANYNET_EVENT_LINK_UP, 0,
+			      0, dev->name);
+	}
+}
+
+/* --- when it fails --- */
+
+static void put_line(const struct anynet_comm *comm, const struct anynet_stats_event *event,
+		     uint64_t clock_offset_ms, char line[LINE_BYTES])
+{
+	char text[ANYNET_STATS_EVENT_BYTES], at[UTC_TEXT_BYTES];
+
+	snprintf(line, LINE_BYTES, "%s %s peer %s pid %u dev %s: %s",
+		 utc_text(clock_offset_ms + event->at_ms, at),
+		 comm->is_send ? "send to" : "receive from", comm->peer.host, comm->peer.pid,
+		 comm->dev->name,
+		 anynet_stats_event_text(event, text, sizeof(text)));
+}
+
+void recorder_tell(const struct anynet_comm *comm)
+{
+	const struct anynet_stats_events *page = &comm->session->recorder->page;
+	uint64_t offset_ms = clock_of(CLOCK_REALTIME) - clock_of(CLOCK_MONOTONIC);
+	/* Not on the stack: the caller's may be small. */
+	size_t room = ANYNET_STATS_EVENTS * LINE_BYTES + 1, used = 0;
+	char *text = *anynet_net.cfg->dump_dir ? malloc(room) : NULL;
+
+	for (uint64_t i = anynet_stats_first_event(page); i < page->count; i++) {
+		const struct anynet_stats_event *event = &page->events[i % ANYNET_STATS_EVENTS];
+		char line[LINE_BYTES];
+
+		put_line(comm, event, offset_ms, line);
+		/* That it was opened and has failed is in the log anyway. */
+		if (event->kind != ANYNET_EVENT_OPENED && event->kind != ANYNET_EVENT_FAILED)
+			anynet_info("before that: %s", line);
+		if (text)
+			used += (size_t)snprintf(text + used, room - used, "%s\n", line);
+	}
+	if (text)
+		dump_append(text, used);
+}

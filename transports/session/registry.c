@@ -1,0 +1,146 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* The open comms of this process; see registry.h. */
+#include "session/registry.h"
+
+#include <errno.h>
+#include <stdlib.h>
+#include <time.h>
+
+struct slot {
+	struct anynet_comm *comm; /* NULL = free */
+	uint32_t generation;
+};
+
+/* Held shared by whoever works on a comm, alone to change the table. Who waits to change it goes first: several I/O
+ * threads at work hold it without a gap. So nobody takes it twice, or waits with it for somebody who needs it. */
+static pthread_rwlock_t lock = PTHREAD_RWLOCK_WRITER_NONRECURSIVE_INITIALIZER_NP;
+static struct slot *slots;
+static uint32_t slot_count;
+static _Atomic uint32_t comms; /* in it */
+
+static int grow(void)
+{
+	uint32_t count = slot_count ? slot_count * 2 : 64;
+	struct slot *grown = realloc(slots, count * sizeof(*grown));
+
+	if (!grown)
+		return -ENOMEM;
+	for (uint32_t i = slot_count; i < count; i++)
+		grown[i] = (struct slot){ NULL, 0 };
+	slots = grown;
+	slot_count = count;
+	return 0;
+}
+
+int registry_add(struct anynet_comm *comm)
+{
+	uint32_t slot = 0;
+	int ret = 0;
+
+	pthread_rwlock_wrlock(&lock);
+	while (slot < slot_count && slots[slot].comm)
+		slot++;
+	if (slot == slot_count)
+		ret = grow();
+	if (!ret) {
+		slots[slot].comm = comm;
+		slots[slot].generation++;
+		comm->session->slot = (int)slot;
+		comms++;
+	}
+	pthread_rwlock_unlock(&lock);
+	return ret;
+}
+
+void registry_remove(struct anynet_comm *comm)
+{
+	if (comm->session->slot < 0)
+		return;
+	pthread_rwlock_wrlock(&lock);
+	slots[comm->session->slot].comm = NULL;
+	comm->session->slot = -1;
+	comms--;
+	pthread_rwlock_unlock(&lock);
+}
+
+uint64_t registry_token(const struct anynet_comm *comm)
+{
+	uint64_t token;
+
+	pthread_rwlock_rdlock(&lock);
+	token = (uint64_t)slots[comm->session->slot].generation << 32 | (uint32_t)comm->session->slot;
+	pthread_rwlock_unlock(&lock);
+	return token;
+}
+
+struct anynet_comm *registry_hold(uint64_t token)
+{
+	uint32_t slot = (uint32_t)token, generation = (uint32_t)(token >> 32);
+
+	pthread_rwlock_rdlock(&lock);
+	return slot < slot_count && slots[slot].generation == generation ? slots[slot].comm : NULL;
+}
+
+void registry_release(void)
+{
+	pthread_rwlock_unlock(&lock);
+}
+
+bool registry_is_empty(void)
+{
+	return !comms;
+}
+
+bool registry_at(uint32_t slot, void (*visit)(struct anynet_comm *comm, void *arg), void *arg)
+{
+	bool there;
+
+	pthread_rwlock_rdlock(&lock);
+	there = slot < slot_count;
+	if (there && slots[slot].comm)
+		visit(slots[slot].comm, arg);
+	pthread_rwlock_unlock(&lock);
+	return there;
+}
+
+void registry_each(void (*visit)(struct anynet_comm *comm, void *arg), void *arg)
+{
+	pthread_rwlock_rdlock(&lock);
+	for (uint32_t i = 0; i < slot_count; i++)
+		if (slots[i].comm)
+			visit(slots[i].comm, arg);
+	pthread_rwlock_unlock(&lock);
+}
+
+/* False: there is no such slot. *busy: somebody else is at work on the comm in it. */
+static bool visit_slot(uint32_t slot, void (*visit)(struct anynet_comm *comm, void *arg), void *arg,
+		       bool *busy)
+{
+	struct anynet_comm *comm;
+	bool exists;
+
+	pthread_rwlock_rdlock(&lock);
+	exists = slot < slot_count;
+	comm = exists ? slots[slot].comm : NULL;
+	*busy = comm && !comm_try_enter(comm);
+	if (comm && !*busy) {
+		visit(comm, arg);
+		comm_leave(comm);
+	}
+	pthread_rwlock_unlock(&lock);
+	return exists;
+}
+
+/* Waits without the lock: who is at work on a comm may wait for somebody who needs that. */
+void registry_each_entered(void (*visit)(struct anynet_comm *comm, void *arg), void *arg)
+{
+	struct timespec moment = { .tv_nsec = 20000 };
+	uint32_t slot = 0;
+	bool busy;
+
+	while (visit_slot(slot, visit, arg, &busy))
+		if (busy)
+			nanosleep(&moment, NULL);
+		else
+			slot++;
+}

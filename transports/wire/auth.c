@@ -1,0 +1,144 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* Proofs of the secret; see auth.h. */
+#include "wire/auth.h"
+
+#include <errno.h>
+#include <stdbool.h>
+#include <stdio.h>
+#include <string.h>
+
+#include "base/net.h"
+#include "base/os.h"
+#include "wire/hello.h"
+#include "wire/secret.h"
+
+static_assert(ANYNET_PROOF_BYTES == HMAC_BYTES, "wire");
+
+/* What a proof is the MAC of. The type within the message says whose it is and which. */
+struct proven {
+	char label[16];
+	uint8_t chain[HMAC_BYTES];
+	struct anynet_wire_hello message; /* its proof is zeros here */
+};
+static_assert(sizeof(struct proven) == 48 + sizeof(struct anynet_wire_hello), "wire");
+
+static int mac_of(const struct auth *auth, const struct anynet_wire_hello *message,
+		  uint8_t mac[HMAC_BYTES])
+{
+	struct proven proven = { .label = "anynet hello v2", .message = *message };
+
+	memcpy(proven.chain, auth->chain, sizeof(proven.chain));
+	memset(proven.message.proof, 0, sizeof(proven.message.proof));
+	return secret_mac(&proven, sizeof(proven), mac);
+}
+
+/* In a time that does not depend on where they differ. */
+static bool mac_equal(const uint8_t a[HMAC_BYTES], const uint8_t b[HMAC_BYTES])
+{
+	volatile uint8_t differ = 0;
+
+	for (int i = 0; i < HMAC_BYTES; i++)
+		differ |= a[i] ^ b[i];
+	return !differ;
+}
+
+int auth_prove(struct auth *auth, struct anynet_wire_hello *message)
+{
+	hello_make_printable(message); /* as its receiver does before he looks at it */
+	if (mac_of(auth, message, auth->chain))
+		return -EIO;
+	memcpy(message->proof, auth->chain, sizeof(message->proof));
+	return 0;
+}
+
+int auth_check(struct auth *auth, const struct anynet_wire_hello *message)
+{
+	uint8_t mac[HMAC_BYTES];
+
+	if (mac_of(auth, message, mac) || !mac_equal(mac, message->proof))
+		return -EACCES;
+	memcpy(auth->chain, mac, sizeof(auth->chain));
+	return 0;
+}
+
+int auth_hello(struct auth *auth, struct anynet_wire_hello *hello)
+{
+	*auth = (struct auth){ { 0 } };
+	if (secret_problem())
+		return -EACCES;
+	if (!secret_known())
+		return 0;
+	hello->features |= ANYNET_FEATURE_SECRET;
+	return os_random(hello->nonce, sizeof(hello->nonce)) || auth_prove(auth, hello) ? -EACCES : 0;
+}
+
+enum auth_verdict auth_judge(struct auth *auth, const struct anynet_wire_hello *hello, char *why,
+			     size_t why_bytes)
+{
+	bool theirs = hello->features & ANYNET_FEATURE_SECRET;
+
+	*auth = (struct auth){ { 0 } };
+	if (secret_problem())
+		snprintf(why, why_bytes,
+			 "host %s pid %u cannot use its secret file (ANYNET_SECRET_FILE), see its "
+			 "log",
+			 anynet_net.host, anynet_net.pid);
+	else if (theirs && !secret_known())
+		snprintf(
+			why, why_bytes,
+			"host %s pid %u has a secret (ANYNET_SECRET_FILE), host %s pid %u has none",
+			hello->host, hello->pid, anynet_net.host, anynet_net.pid);
+	else if (!theirs && secret_known())
+		snprintf(
+			why, why_bytes,
+			"host %s pid %u has a secret (ANYNET_SECRET_FILE), host %s pid %u has none",
+			anynet_net.host, anynet_net.pid, hello->host, hello->pid);
+	else if (!theirs)
+		return AUTH_ADMIT;
+	else if (!auth_check(auth, hello))
+		return AUTH_CHALLENGE;
+	else
+		snprintf(why, why_bytes,
+			 "host %s pid %u and host %s pid %u have different secrets "
+			 "(ANYNET_SECRET_FILE)",
+			 hello->host, hello->pid, anynet_net.host, anynet_net.pid);
+	return AUTH_REFUSE;
+}
+
+/* The fields that every message of one handshake has in common. */
+static struct anynet_wire_hello next_message(const struct anynet_wire_hello *hello,
+					     enum anynet_hello_type type)
+{
+	struct anynet_wire_hello next = {
+		.magic = ANYNET_HELLO_MAGIC,
+		.version = hello->version,
+		.type = (uint8_t)type,
+		.kind = hello->kind,
+		.bytes = sizeof(next),
+		.endpoint = hello->endpoint,
+		.comm_id = hello->comm_id,
+		.rail = hello->rail,
+		.epoch = hello->epoch,
+		.pid = anynet_net.pid,
+		.features = ANYNET_FEATURE_SECRET,
+	};
+
+	snprintf(next.host, sizeof(next.host), "%.63s", anynet_net.host);
+	return next;
+}
+
+int auth_challenge(struct auth *auth, const struct anynet_wire_hello *hello,
+		   struct anynet_wire_hello *challenge)
+{
+	*challenge = next_message(hello, ANYNET_CHALLENGE);
+	return os_random(challenge->nonce, sizeof(challenge->nonce)) ? -EACCES : auth_prove(auth, challenge);
+}
+
+int auth_response(struct auth *auth, const struct anynet_wire_hello *challenge,
+		  struct anynet_wire_hello *response)
+{
+	struct anynet_wire_hello next = next_message(challenge, ANYNET_RESPONSE);
+
+	*response = next;
+	return auth_prove(auth, response);
+}

@@ -1,0 +1,334 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* Handles and hellos; see hello.h. */
+#include "wire/hello.h"
+
+#include <ctype.h>
+#include <errno.h>
+#include <stdatomic.h>
+#include <stdio.h>
+#include <string.h>
+
+#include <nccl_net/log.h>
+
+#include "base/net.h"
+
+/* Two NICs are taken to be on one network if this many leading bits of their addresses agree: own
+ * networks are rarely larger, and a pair that cannot talk costs a dial and a line in the log. */
+#define PAIR_BITS_V4 16
+#define PAIR_BITS_V6 48
+
+#define PLUGIN_VERSION \
+	((uint32_t)ANYNET_VERSION_MAJOR << 16 | ANYNET_VERSION_MINOR << 8 | ANYNET_VERSION_PATCH)
+
+uint16_t wire_oldest(void)
+{
+	return (uint16_t)(ANYNET_WIRE_OLDEST + anynet_net.cfg->wire_oldest_later);
+}
+
+uint16_t wire_newest(void)
+{
+	return (uint16_t)(ANYNET_WIRE_VERSION + anynet_net.cfg->wire_newest_later);
+}
+
+static bool is_spoken(uint16_t version)
+{
+	return version >= wire_oldest() && version <= wire_newest();
+}
+
+void handle_fill(struct anynet_wire_handle *handle, uint32_t endpoint,
+		 const uint8_t token[ANYNET_TOKEN_BYTES], const struct anynet_wire_addr *addrs,
+		 int addr_count)
+{
+	*handle = (struct anynet_wire_handle){
+		.magic = ANYNET_HANDLE_MAGIC,
+		.version = wire_newest(),
+		.oldest = (uint8_t)wire_oldest(),
+		.transports = 1u << ANYNET_LINK_TCP,
+		.endpoint = endpoint,
+		.pid = anynet_net.pid,
+	};
+	memcpy(handle->token, token, ANYNET_TOKEN_BYTES);
+	for (int i = 0, n = 0; i < addr_count && n < ANYNET_HANDLE_ADDRS; i++)
+		if (addrs[i].port)
+			handle->addrs[n++] = addrs[i];
+}
+
+uint16_t handle_version(const struct anynet_wire_handle *handle)
+{
+	uint16_t version = handle->version < wire_newest() ? handle->version : wire_newest();
+
+	return version > wire_oldest() ? version : wire_oldest();
+}
+
+int handle_check(const struct anynet_wire_handle *handle, char *why, size_t bytes)
+{
+	if (handle->magic != ANYNET_HANDLE_MAGIC) {
+		snprintf(
+			why, bytes,
+			"the handle is not ours: the peer does not run anynet (is libnccl-net.so on "
+			"every host?)");
+	} else if (!(handle->transports & 1u << ANYNET_LINK_TCP) ||
+		   (handle->addrs[0].family != 4 && handle->addrs[0].family != 6)) {
+		snprintf(why, bytes, "the peer offers no TCP address");
+	} else {
+		return 0;
+	}
+	return -EINVAL;
+}
+
+void hello_fill(struct anynet_wire_hello *hello, const struct anynet_device *dev,
+		const struct anynet_wire_addr *addrs, int addr_count)
+{
+	*hello = (struct anynet_wire_hello){
+		.magic = ANYNET_HELLO_MAGIC,
+		.version = wire_newest(),
+		.bytes = sizeof(*hello),
+		.pid = anynet_net.pid,
+		.nccl_version = (uint32_t)anynet_net.nccl_version,
+		.plugin_version = PLUGIN_VERSION,
+		.transports = 1u << ANYNET_LINK_TCP,
+		.chunk_bytes = (uint32_t)anynet_net.cfg->chunk_bytes,
+		.replay_bytes = (uint32_t)anynet_net.cfg->replay_bytes,
+		.max_recvs = (uint32_t)dev->max_recvs,
+		.speed_mbps = (uint32_t)dev->speed_mbps,
+	};
+	if (dev->link == ANYNET_LINK_IB) {
+		hello->transports |= 1u << ANYNET_LINK_IB;
+		hello->replay_bytes = IB_REPLAY_BYTES;
+	}
+	if (anynet_net.cfg->checksum)
+		hello->features |= ANYNET_FEATURE_CHECKSUM;
+	for (int i = 0; i < addr_count && i < ANYNET_HELLO_ADDRS; i++)
+		hello->addrs[i] = addrs[i];
+	snprintf(hello->host, sizeof(hello->host), "%.63s", anynet_net.host);
+	snprintf(hello->device, sizeof(hello->device), "%.63s", dev->name);
+}
+
+void hello_answer(struct anynet_wire_hello *answer, const struct anynet_wire_hello *hello)
+{
+	answer->version = is_spoken(hello->version) ? hello->version : wire_newest();
+	answer->type = ANYNET_WELCOME;
+	answer->kind = hello->kind;
+	answer->rail = hello->rail;
+	answer->epoch = hello->epoch;
+	answer->comm_id = hello->comm_id;
+	answer->endpoint = hello->endpoint;
+}
+
+static void make_printable(char *text, size_t bytes)
+{
+	text[bytes - 1] = '\0';
+	for (size_t i = 0; text[i]; i++)
+		if (!isprint((unsigned char)text[i]))
+			text[i] = '?';
+}
+
+void hello_make_printable(struct anynet_wire_hello *hello)
+{
+	make_printable(hello->host, sizeof(hello->host));
+	make_printable(hello->device, sizeof(hello->device));
+	make_printable(hello->reason, sizeof(hello->reason));
+}
+
+int hello_check(struct anynet_wire_hello *hello, enum anynet_hello_type type)
+{
+	if (hello->magic != ANYNET_HELLO_MAGIC || hello->type != type)
+		return -EPROTO;
+	if (!is_spoken(hello->version))
+		return -EPROTONOSUPPORT;
+	hello_make_printable(hello);
+	if (hello->bytes != sizeof(*hello) || hello->status >= ANYNET_STATUS_COUNT ||
+	    hello->rail >= ANYNET_RAILS_MAX || hello->rails > ANYNET_RAILS_MAX)
+		return -EPROTO;
+	if (type == ANYNET_HELLO &&
+	    (hello->kind < ANYNET_KIND_COMM || hello->kind > ANYNET_KIND_LINK || !hello->rails ||
+	     hello->replay_bytes < 1024))
+		return -EPROTO;
+	if (type == ANYNET_WELCOME && hello->status == ANYNET_STATUS_OK &&
+	    hello->kind == ANYNET_KIND_COMM && (!hello->rails || !hello_addr_count(hello)))
+		return -EPROTO;
+	for (int i = 0; type == ANYNET_WELCOME && i < hello->rails; i++)
+		if (hello->plan[i].from >= ANYNET_HELLO_ADDRS ||
+		    hello->plan[i].to >= hello_addr_count(hello))
+			return -EPROTO;
+	return 0;
+}
+
+struct hello_question hello_question(const struct anynet_wire_hello *hello)
+{
+	return (struct hello_question){
+		.comm_id = hello->comm_id,
+		.endpoint = hello->endpoint,
+		.epoch = hello->epoch,
+		.version = hello->version,
+		.rail = hello->rail,
+		.kind = hello->kind,
+	};
+}
+
+int hello_check_answer(struct anynet_wire_hello *answer, enum anynet_hello_type type,
+		       const struct hello_question *question)
+{
+	int ret = hello_check(answer, type);
+
+	if (ret)
+		return ret;
+	return answer->version == question->version && answer->kind == question->kind &&
+			       answer->comm_id == question->comm_id &&
+			       answer->rail == question->rail && answer->epoch == question->epoch &&
+			       answer->endpoint == question->endpoint
+		       ? 0
+		       : -EPROTO;
+}
+
+bool hello_is_foreign(const struct anynet_wire_hello *hello, size_t got)
+{
+	return got >= offsetof(struct anynet_wire_hello, rail) &&
+	       hello->magic == ANYNET_HELLO_MAGIC && !is_spoken(hello->version);
+}
+
+int hello_addr_count(const struct anynet_wire_hello *hello)
+{
+	int n = 0;
+
+	while (n < ANYNET_HELLO_ADDRS &&
+	       (hello->addrs[n].family == 4 || hello->addrs[n].family == 6))
+		n++;
+	return n;
+}
+
+void hello_peer(const struct anynet_wire_hello *hello, struct anynet_peer *peer)
+{
+	snprintf(peer->host, sizeof(peer->host), "%s", hello->host);
+	snprintf(peer->device, sizeof(peer->device), "%s", hello->device);
+	peer->pid = hello->pid;
+	peer->nccl_version = hello->nccl_version;
+}
+
+bool hello_may_link(const struct anynet_wire_hello *peer)
+{
+	return peer->transports & 1u << ANYNET_LINK_IB &&
+	       !(peer->features & ANYNET_FEATURE_CHECKSUM) && !anynet_net.cfg->checksum;
+}
+
+void hello_say_no_link(const struct anynet_wire_hello *peer, const char *why)
+{
+	anynet_info("peer %s pid %u: data goes over TCP and not through queue pairs: %s",
+		    peer->host, peer->pid, why);
+}
+
+void hello_say_no_cm(const struct anynet_wire_hello *peer, const char *why)
+{
+	anynet_info("peer %s pid %u: the queue pair is connected without the RDMA CM: %s",
+		    peer->host, peer->pid, why);
+}
+
+/* NCCL_VERSION_CODE: 1000 * major + 100 * minor + patch before 2.9, 10000 * … since. */
+static const char *nccl_text(uint32_t code, char *buf, size_t bytes)
+{
+	if (code < 10000)
+		snprintf(buf, bytes, "%u.%u.%u", code / 1000, code / 100 % 10, code % 100);
+	else
+		snprintf(buf, bytes, "%u.%u.%u", code / 10000, code / 100 % 100, code % 100);
+	return buf;
+}
+
+void hello_warn_nccl(const struct anynet_peer *peer)
+{
+	static _Atomic bool warned;
+	char own[32], other[32];
+
+	if (!peer->nccl_version || !anynet_net.nccl_version ||
+	    peer->nccl_version == (uint32_t)anynet_net.nccl_version ||
+	    atomic_exchange(&warned, true))
+		return;
+	anynet_warn(
+		"host %s pid %u runs NCCL %s, this process (host %s pid %u) NCCL %s from %s: install "
+		"one version on every host",
+		peer->host, peer->pid, nccl_text(peer->nccl_version, other, sizeof(other)),
+		anynet_net.host, anynet_net.pid,
+		nccl_text((uint32_t)anynet_net.nccl_version, own, sizeof(own)),
+		anynet_net.nccl_path);
+}
+
+bool token_equal(const uint8_t a[ANYNET_TOKEN_BYTES], const uint8_t b[ANYNET_TOKEN_BYTES])
+{
+	volatile uint8_t differ = 0;
+
+	for (int i = 0; i < ANYNET_TOKEN_BYTES; i++)
+		differ |= a[i] ^ b[i];
+	return !differ;
+}
+
+static int common_bits(const struct anynet_wire_addr *a, const struct anynet_wire_addr *b)
+{
+	int bits = 0, max = a->family == 4 ? 32 : 128;
+
+	if (a->family != b->family)
+		return 0;
+	while (bits < max && !((a->ip[bits / 8] ^ b->ip[bits / 8]) & 0x80 >> bits % 8))
+		bits++;
+	return bits;
+}
+
+/* The unused acceptor NIC nearest to `from`; -1 = none is near. */
+static int nearest(const struct anynet_wire_addr *from, const struct anynet_wire_addr *to,
+		   int to_count, uint32_t used)
+{
+	int best = -1, best_bits = from->family == 4 ? PAIR_BITS_V4 - 1 : PAIR_BITS_V6 - 1;
+
+	for (int i = 0; i < to_count; i++) {
+		int bits = used & 1u << i || !to[i].port ? 0 : common_bits(from, &to[i]);
+
+		if (bits > best_bits) {
+			best = i;
+			best_bits = bits;
+		}
+	}
+	return best;
+}
+
+int rail_plan(const struct anynet_wire_addr *from, int from_count,
+	      const struct anynet_wire_addr *to, int to_count, int per_nic,
+	      struct anynet_wire_rail *plan, int max)
+{
+	struct anynet_wire_rail pairs[ANYNET_HELLO_ADDRS] = { { 0, 0 } };
+	uint32_t used = 1;
+	int pair_count = 1, count = 0;
+
+	for (int i = 1; i < from_count && i < ANYNET_HELLO_ADDRS; i++) {
+		int peer = nearest(&from[i], to, to_count, used);
+
+		if (peer < 0)
+			continue;
+		used |= 1u << peer;
+		pairs[pair_count++] = (struct anynet_wire_rail){ (uint8_t)i, (uint8_t)peer };
+	}
+	for (int k = 0; k < per_nic; k++)
+		for (int i = 0; i < pair_count && count < max; i++)
+			plan[count++] = pairs[i];
+	return count;
+}
+
+int rail_plan_ports(int ports, int rails, struct anynet_wire_rail *plan, int max)
+{
+	int count = 0;
+
+	for (; count < rails && count < max; count++)
+		plan[count] = (struct anynet_wire_rail){ .to = (uint8_t)(count % ports) };
+	return count;
+}
+
+void rail_plan_own_ports(int ports, struct anynet_wire_rail *plan, int rails)
+{
+	for (int i = 0; i < rails; i++)
+		plan[i].from = (uint8_t)(i % ports);
+}
+
+bool rail_plan_spreads(const struct anynet_wire_rail *plan, int rails)
+{
+	for (int i = 1; i < rails; i++)
+		if (plan[i].from != plan[0].from || plan[i].to != plan[0].to)
+			return true;
+	return false;
+}

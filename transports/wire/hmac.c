@@ -1,0 +1,143 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* HMAC-SHA256; see hmac.h. */
+#include "wire/hmac.h"
+
+#include <dlfcn.h>
+#include <errno.h>
+#include <limits.h>
+#include <pthread.h>
+#include <stdbool.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "base/fd.h"
+
+const char *const hmac_library_names[] = { "libcrypto.so.3", "libcrypto.so.1.1", "libcrypto.so",
+					   NULL };
+
+/* These two have had the same types since OpenSSL 0.9.7, and in its forks. */
+struct library {
+	const void *(*sha256)(void);
+	unsigned char *(*hmac)(const void *digest, const void *key, int key_bytes,
+			       const unsigned char *data, size_t bytes, unsigned char *mac,
+			       unsigned *mac_bytes);
+};
+
+/* libcrypto takes itself down when the process exits, while other threads may still connect. So it
+ * is used under a lock, and no more once exit has begun. */
+static struct {
+	pthread_mutex_t lock;
+	struct library library;
+	bool open, exits_watched;
+	unsigned forks; /* fd_forks when it was opened */
+} crypto = { .lock = PTHREAD_MUTEX_INITIALIZER };
+
+static int compute(const struct library *lib, const void *key, size_t key_bytes, const void *data,
+		   size_t bytes, uint8_t mac[HMAC_BYTES])
+{
+	const void *digest = lib->sha256();
+	unsigned mac_bytes = 0;
+
+	if (!digest || key_bytes > INT_MAX ||
+	    !lib->hmac(digest, key, (int)key_bytes, data, bytes, mac, &mac_bytes) ||
+	    mac_bytes != HMAC_BYTES)
+		return -EIO;
+	return 0;
+}
+
+/* RFC 4231, test case 2. */
+static bool computes_right(const struct library *lib)
+{
+	static const char key[] = "Jefe", data[] = "what do ya want for nothing?";
+	static const uint8_t wanted[HMAC_BYTES] = {
+		0x5b, 0xdc, 0xc1, 0x46, 0xbf, 0x60, 0x75, 0x4e, 0x6a, 0x04, 0x24,
+		0x26, 0x08, 0x95, 0x75, 0xc7, 0x5a, 0x00, 0x3f, 0x08, 0x9d, 0x27,
+		0x39, 0x83, 0x9d, 0xec, 0x58, 0xb9, 0x64, 0xec, 0x38, 0x43,
+	};
+	uint8_t mac[HMAC_BYTES];
+
+	return !compute(lib, key, strlen(key), data, strlen(data), mac) &&
+	       !memcmp(mac, wanted, sizeof(mac));
+}
+
+/* ISO C knows no conversion from a data pointer to a function pointer; POSIX has the bytes be the
+ * same. */
+static bool find_function(void *handle, const char *name, void *function)
+{
+	void *address = dlsym(handle, name);
+
+	memcpy(function, &address, sizeof(address));
+	return address;
+}
+
+/* NULL, or why not. */
+static const char *open_library(const char *name, struct library *lib)
+{
+	void *handle = dlopen(name, RTLD_NOW | RTLD_LOCAL);
+	const char *why;
+
+	if (!handle) {
+		why = dlerror();
+		return why ? why : "cannot be opened";
+	}
+	if (!find_function(handle, "EVP_sha256", &lib->sha256) ||
+	    !find_function(handle, "HMAC", &lib->hmac))
+		why = "it has no HMAC or no EVP_sha256";
+	else if (!computes_right(lib))
+		why = "it does not compute HMAC-SHA256";
+	else
+		return NULL;
+	dlclose(handle);
+	return why;
+}
+
+static void stop_at_exit(void)
+{
+	if (crypto.forks != fd_forks())
+		return;
+	pthread_mutex_lock(&crypto.lock);
+	crypto.open = false;
+	pthread_mutex_unlock(&crypto.lock);
+}
+
+static void opened(void)
+{
+	/* After libcrypto has asked for the same: the last to ask is the first to go. */
+	if (!crypto.exits_watched)
+		atexit(stop_at_exit);
+	crypto.exits_watched = true;
+	crypto.open = true;
+	crypto.forks = fd_forks();
+}
+
+int hmac_open(const char *const *names, char *why, size_t why_bytes)
+{
+	size_t used = (size_t)snprintf(why, why_bytes, "no usable libcrypto (OpenSSL)");
+
+	crypto.open = false;
+	for (; *names; names++) {
+		const char *reason = open_library(*names, &crypto.library);
+
+		if (!reason) {
+			opened();
+			return 0;
+		}
+		if (used < why_bytes)
+			used += (size_t)snprintf(why + used, why_bytes - used, "; %s: %s", *names,
+						 reason);
+	}
+	return -ENOENT;
+}
+
+int hmac_sha256(const void *key, size_t key_bytes, const void *data, size_t bytes,
+		uint8_t mac[HMAC_BYTES])
+{
+	int ret = -EIO;
+
+	pthread_mutex_lock(&crypto.lock);
+	if (crypto.open)
+		ret = compute(&crypto.library, key, key_bytes, data, bytes, mac);
+	pthread_mutex_unlock(&crypto.lock);
+	return ret;
+}
