@@ -133,13 +133,36 @@ static void mount_hung(int fuse, const char *place)
 }
 
 struct hung {
-	const char *place;
+	const char *place, *thread; /* that is held up there */
 	int fuse;
 };
+
+static bool has_thread(const char *wanted)
+{
+	DIR *list = opendir("/proc/self/task");
+	struct dirent *entry;
+	bool found = false;
+
+	check(list);
+	while (!found && (entry = readdir(list))) {
+		char path[300], name[32] = "";
+		FILE *file;
+
+		snprintf(path, sizeof(path), "/proc/self/task/%s/comm", entry->d_name);
+		file = fopen(path, "re");
+		found = file && fgets(name, sizeof(name), file) &&
+			!strncmp(name, wanted, strlen(wanted));
+		if (file)
+			fclose(file);
+	}
+	closedir(list);
+	return found;
+}
 
 /* A comm fails, of which there is a story to be written; others do as ever, and the process ends. */
 static int try_hung(const struct job_plan *plan, const void *arg)
 {
+	struct deadline deadline = deadline_in(TEST_PATIENCE_MS, "the statistics thread");
 	const struct hung *hung = arg;
 
 	own_mounts();
@@ -149,10 +172,13 @@ static int try_hung(const struct job_plan *plan, const void *arg)
 	check(attempt_start());
 	for (uint64_t i = 0; i < 3; i++) {
 		check(attempt_connect() && attempt_exchange(i, false));
+		while (!has_thread("anynet-stats")) /* soon after the first comm */
+			deadline_turn(&deadline);
 		hurt_all(HURT_SHUT);
 		check(!attempt_exchange(i, true));
 		attempt_close();
 	}
+	check(has_thread(hung->thread));
 	check_ok(driver_finalize(attempt.net.driver, attempt.net.ctx));
 	return ATTEMPT_DONE;
 }
@@ -162,18 +188,17 @@ static void hung_disk(const struct run *run)
 	struct job_plan plan = run_plan(run);
 	struct deadline deadline = deadline_in(TEST_PATIENCE_MS, "the directory to be free");
 	char dir[] = "/tmp/anynet-hung-XXXXXX", setting[64];
-	struct hung hung = { .fuse = open_fuse() };
+	struct hung hung = { SHM, "anynet-stats", open_fuse() };
 
 	if (geteuid())
 		check_skip("mount namespaces need root");
 	plan_set(&plan, "ANYNET_HEAL_TIMEOUT=0");
-	hung.place = SHM;
 	attempt_apart("a /dev/shm that hangs", try_hung, &plan, &hung);
 	close(hung.fuse);
 	check(mkdtemp(dir));
 	snprintf(setting, sizeof(setting), "ANYNET_DUMP_DIR=%s", dir);
 	plan_set(&plan, setting);
-	hung = (struct hung){ dir, open_fuse() };
+	hung = (struct hung){ dir, "anynet-dump", open_fuse() };
 	attempt_apart("a directory for dumps that hangs", try_hung, &plan, &hung);
 	close(hung.fuse);
 	while (rmdir(dir)) /* namespaces end late */
