@@ -255,6 +255,7 @@ static enum anynet_hello_status hear(enum anynet_hello_kind kind, uint32_t epoch
 		hello.qp.link = 0;
 	assert_int_equal(socketpair(AF_UNIX, SOCK_STREAM, 0, fds), 0);
 	assert_int_equal(heal_post(pair.recv, fds[0], &hello, NULL), 0);
+	comm_poke(pair.recv);
 	ib_turn(pair.recv);
 	assert_int_equal(recv(fds[1], answer, sizeof(*answer), 0), sizeof(*answer));
 	assert_int_equal(answer->kind, kind);

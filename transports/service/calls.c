@@ -83,7 +83,7 @@ static void release(struct anynet_comm *comm)
 {
 	io_threads_remove(comm);
 	guard_remove(comm);
-	comm_destroy(comm);
+	listen_destroy_comm(comm);
 }
 
 void anynet_close(struct anynet_comm *comm)

@@ -102,7 +102,7 @@ static void end_closed(struct look *look)
 {
 	for (unsigned i = 0; i < look->ended; i++) {
 		guard_remove(look->ends[i]);
-		comm_destroy(look->ends[i]);
+		listen_destroy_comm(look->ends[i]);
 	}
 	if (look->ended)
 		listen_trim();

@@ -52,7 +52,6 @@ struct session {
 	_Atomic bool gpu_direct; /* GPU memory has been registered on its NIC */
 	_Atomic bool link_event; /* look at the links of its NICs now */
 	_Atomic bool probed;     /* sender: the peer has asked, for want of a rail */
-	uint16_t down;     /* rails that stood once and have no connection */
 	int slot;          /* in the registry; -1 = not there */
 	int io_epfd;       /* of the I/O threads that serve it; -1 = none do … */
 	uint64_t io_token; /* … by this name */
@@ -83,9 +82,6 @@ struct anynet_comm *recv_comm_create(const struct anynet_device *dev, unsigned r
 				     uint32_t replay_bytes);
 void send_comm_destroy(struct anynet_comm *comm);
 void recv_comm_destroy(struct anynet_comm *comm);
-
-/* Close everything and free the comm, of either kind. Not if it is in the registry. */
-void comm_destroy(struct anynet_comm *comm);
 
 /* Give a comm its rail `index` over a connected socket, which it owns on success, and so it does `link`
  * (NULL = none). `pair`: the NICs it joins, in the comm's paths. */

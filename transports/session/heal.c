@@ -553,7 +553,7 @@ static bool is_over(const struct anynet_comm *comm)
 	for (unsigned i = 0; comm->is_send && i < comm->session->heal->rails; i++)
 		if (comm->session->heal->redials[i].wanted)
 			return false;
-	return !comm->session->down && any_rail_works(comm);
+	return !comm->down && any_rail_works(comm);
 }
 
 /* An idle receiver waits for nothing, once the sender knows. */

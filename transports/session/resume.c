@@ -41,7 +41,6 @@ int heal_post(struct anynet_comm *comm, int fd, const struct anynet_wire_hello *
 	mail->next = atomic_load(&comm->session->mail);
 	while (!atomic_compare_exchange_weak(&comm->session->mail, &mail->next, mail))
 		;
-	comm_poke(comm);
 	return 0;
 }
 
