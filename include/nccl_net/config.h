@@ -91,6 +91,8 @@ struct anynet_config {
 
 	/* For tests: the number of each comm's first message, so that they see it wrap. */
 	uint32_t first_number;
+	/* Test only: added to ANYNET_WIRE_OLDEST and ANYNET_WIRE_VERSION. */
+	uint16_t wire_oldest_later, wire_newest_later;
 };
 
 /* Where a value came from, for `anynet config`. */

@@ -324,8 +324,10 @@ static void open_receiver(void)
 
 	run.comm = recv_comm_create(&local_dev, 1, LOCAL_RING_BYTES);
 	must(run.comm);
-	paths = &run.comm->paths;
-	*paths = (struct comm_paths){ .comm_id = 0xc0, .endpoint = 5, .traffic_class = -1 };
+	paths = &run.comm->session->paths;
+	*paths = (struct comm_paths){
+		.version = ANYNET_WIRE_VERSION, .comm_id = 0xc0, .endpoint = 5, .traffic_class = -1
+	};
 	paths->dev = paths->own[0] = &local_dev;
 	paths->own_count = 1;
 	paths->peer_count = 2;

@@ -75,7 +75,7 @@ static void lie(uint32_t *frames, uint32_t *part)
 
 	run.receiver.lied = true;
 	if (choice & 1)
-		*frames += (uint32_t)((int8_t)input_u8(run.in) % 4);
+		*frames += input_step(run.in) % 8 - 4;
 	if (choice & 2)
 		*part = input_u8(run.in) * (uint32_t)ANYNET_PART_ALIGN;
 	if (choice & 4)

@@ -238,7 +238,7 @@ static void close_sender_behind_data(uint64_t at, bool noticed)
 	pair_finish(reqs, 3, sizes);
 	for (int i = 0; i < 3; i++) {
 		assert_int_equal(sizes[i], 10 + i);
-		assert_memory_equal(pair_in + 20 * i, pair_out + i, 10 + i);
+		assert_memory_equal(pair_in + 20 * i, pair_out + i, 10 + (size_t)i);
 	}
 	/* The comm is destroyed now: the connection ends behind BYE. */
 	carrier_carry(&carrier);

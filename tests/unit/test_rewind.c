@@ -144,7 +144,7 @@ static void test_a_part_that_was_not_sent_is_impossible(void **state)
 	(void)state;
 	possible((struct stream){ 0 }, 1, last);
 	impossible((struct stream){ 0 }, 1, last + ANYNET_PART_ALIGN);
-	impossible((struct stream){ 0 }, 1, UINT32_MAX & ~(ANYNET_PART_ALIGN - 1));
+	impossible((struct stream){ 0 }, 1, UINT32_MAX & ~(uint32_t)(ANYNET_PART_ALIGN - 1));
 	/* The socket took the payload up to here. */
 	possible((struct stream){ .taken = first + 1280 }, 1, 1280);
 	impossible((struct stream){ .taken = first + 1279 }, 1, 1280);
