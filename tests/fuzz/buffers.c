@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "buffers.h"
 
+#include "transports/session/listen.h"
 #include "transports/session/registry.h"
 
 void buffer_make(struct anynet_comm *comm, struct buffer *buffer, enum buffer_kind kind,
@@ -83,7 +84,7 @@ void sent_close(struct anynet_comm *comm)
 	}
 	comm_leave(comm);
 	registry_remove(comm);
-	comm_destroy(comm);
+	listen_destroy_comm(comm);
 }
 
 /* --- receives --- */

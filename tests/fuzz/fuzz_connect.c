@@ -324,7 +324,7 @@ static void open_receiver(void)
 
 	run.comm = recv_comm_create(&local_dev, 1, LOCAL_RING_BYTES);
 	must(run.comm);
-	paths = &run.comm->paths;
+	paths = &run.comm->session->paths;
 	*paths = (struct comm_paths){
 		.version = ANYNET_WIRE_VERSION, .comm_id = 0xc0, .endpoint = 5, .traffic_class = -1
 	};

@@ -13,7 +13,7 @@
 #include "ib.h"
 #include "stub_cm.h"
 #include "transports/device/ib_events.h"
-#include "transports/path/rail_link.h"
+#include "transports/path/ib/rail_link.h"
 #include "transports/service/guard.h"
 
 #define PEER_QPN 0x99

@@ -297,6 +297,7 @@ static void resume(struct path *path, uint8_t choice)
 	hello.epoch = ++path->epoch;
 	peer_pair(fds);
 	must(!heal_post(run.comm, fds[0], &hello, NULL));
+	comm_poke(run.comm);
 	comm_attend(run.comm);
 	if (recv(fds[1], &welcome, sizeof(welcome), MSG_DONTWAIT) != sizeof(welcome) ||
 	    welcome.status) {

@@ -115,6 +115,7 @@ static void link_beside(struct anynet_wire_hello hello, unsigned rail)
 	hello.epoch = ++ib.epochs[rail];
 	peer_pair(fds);
 	must(!heal_post(ib.comm, fds[0], &hello, NULL));
+	comm_poke(ib.comm);
 	ib_attend(0);
 	peer_close(&fds[1]);
 }
@@ -138,6 +139,7 @@ static void resume(unsigned rail)
 	peer_pair(fds);
 	ib_links_reap(); /* the background thread does so between two */
 	must(!heal_post(ib.comm, fds[0], &hello, NULL));
+	comm_poke(ib.comm);
 	memset(&run.boards[rail], 0, sizeof(run.boards[rail]));
 	ib_attend(0);
 	peer_close(&ib.peers[rail]);

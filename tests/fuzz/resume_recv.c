@@ -53,6 +53,7 @@ static int say_resume(uint16_t rail, uint32_t epoch)
 	hello.epoch = epoch;
 	peer_pair(fds);
 	must(!heal_post(run.comm, fds[0], &hello, NULL));
+	comm_poke(run.comm);
 	return fds[1];
 }
 

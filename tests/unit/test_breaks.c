@@ -77,6 +77,7 @@ static void test_all_who_come_at_the_same_time_are_answered(void **state)
 		hello.epoch = 1 + i;
 		assert_int_equal(socketpair(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0, fds[i]), 0);
 		assert_int_equal(heal_post(pair->recv, fds[i][0], &hello, NULL), 0);
+		comm_poke(pair->recv);
 	}
 	comm_attend(pair->recv);
 	comm_leave(pair->recv);

@@ -174,7 +174,7 @@ static void test_a_probe_makes_the_sender_ask_every_rail(void **state)
 	signs_look_after(0);
 	assert_int_equal(signs.pings[0] + signs.pings[1], 0);
 	for (unsigned i = 1; i < 3; i++) {
-		atomic_store(&signs.pair.send->probed, true);
+		atomic_store(&signs.pair.send->session->probed, true);
 		comm_attend(signs.pair.send);
 		comm_attend(signs.pair.send);
 		assert_int_equal(signs.pings[0], i);

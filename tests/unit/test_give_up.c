@@ -107,7 +107,7 @@ static int teardown(void **state)
 /* So many addresses at either end. */
 static void know_paths(unsigned count)
 {
-	struct comm_paths *paths = &test.comm->paths;
+	struct comm_paths *paths = &test.comm->session->paths;
 
 	paths->version = ANYNET_WIRE_VERSION;
 	paths->own_count = paths->peer_count = (uint8_t)count;
@@ -159,9 +159,9 @@ static bool is_over(void)
 
 static void step(void)
 {
-	if (!test.comm->is_send && !is_over() && !test.comm->heal)
+	if (!test.comm->is_send && !is_over() && !test.comm->session->heal)
 		heal_rail(test.comm, test.comm->rails[0], false); /* as the guardian's look does */
-	if (test.comm->heal && !is_over())
+	if (test.comm->session->heal && !is_over())
 		heal_step(test.comm, os_now_ms());
 }
 
@@ -367,7 +367,7 @@ static void test_a_way_home_is_not_lost_with_the_old_connection(void **state)
 	test.network = ANSWERED;
 	test.lost_port = PORT;
 	open_send();
-	paths = &test.comm->paths;
+	paths = &test.comm->session->paths;
 	assert_true(socket_to_wire(&local_dev.addr, PORT + 1, 0, &paths->peer[1]));
 	paths->peer_count = 2;
 	cut();
@@ -453,7 +453,7 @@ static void test_an_idle_one_that_nobody_answers_gives_up_quietly(void **state)
 	open_recv();
 	cut();
 	assert_int_equal(pass(2 * HEAL_MS), HEAL_MS);
-	assert_true(test.comm->peer_closed && test.comm->peer_lost);
+	assert_true(test.comm->peer_closed && test.comm->session->peer_lost);
 	assert_int_equal(comm_error(test.comm), 0);
 }
 

@@ -136,9 +136,9 @@ static void test_what_is_being_made_begins_anew_with_a_link_event_only(void **st
 			step();
 			assert_int_equal(being_made(fd), made);
 		}
-		atomic_store(&send->link_event, true);
+		atomic_store(&send->session->link_event, true);
 		signs_look_after(100);
-		assert_false(atomic_load(&send->link_event));
+		assert_false(atomic_load(&send->session->link_event));
 		assert_int_equal(being_made(fd), 0);
 		step();
 		made = being_made(fd);

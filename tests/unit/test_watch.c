@@ -34,7 +34,7 @@ static void test_a_path_that_answers_is_not_suspect(void **state)
 	signs_look_after(5000);
 	assert_false(signs_suspect(0));
 	assert_true(signs.pair.send->rails[0]->fd >= 0);
-	assert_int_equal(signs.pair.send->watch.looked_ms, signs.now);
+	assert_int_equal(signs.pair.send->session->watch.looked_ms, signs.now);
 }
 
 static void test_a_path_that_tells_nothing_is_not_suspect(void **state)
@@ -75,15 +75,15 @@ static void suspect_after(uint8_t own_paths, uint8_t peer_paths, uint64_t ms)
 {
 	struct anynet_comm *comm = signs_comm();
 
-	comm->paths.own_count = own_paths;
-	comm->paths.peer_count = peer_paths;
+	comm->session->paths.own_count = own_paths;
+	comm->session->paths.peer_count = peer_paths;
 	signs_lose(0);
 	signs_look_after(ms - 50);
 	assert_false(signs_suspect(0));
-	assert_null(comm->heal);
+	assert_null(comm->session->heal);
 	signs_look_after(100);
 	assert_true(signs_suspect(0));
-	assert_non_null(comm->heal);
+	assert_non_null(comm->session->heal);
 	assert_true(atomic_load(&comm->attention));
 	assert_true(comm->rails[0]->fd >= 0);
 	assert_int_equal(comm_error(comm), 0);
@@ -139,7 +139,7 @@ static void test_a_path_that_answers_again_is_trusted_again(void **state)
 	signs_look_after(100);
 	assert_false(signs_suspect(0));
 	comm_attend(signs.pair.send);
-	assert_null(signs.pair.send->heal); /* no new connection is wanted any more */
+	assert_null(signs.pair.send->session->heal); /* no new connection is wanted any more */
 	/* The next silence is counted from its own beginning. */
 	signs_lose(0);
 	signs_look_after(500);
@@ -242,7 +242,7 @@ static void test_a_rail_that_broke_or_ended_is_not_looked_at(void **state)
 	heal_free(signs.pair.send); /* as if there had been no memory */
 	signs.now = os_now_ms();
 	signs_look_after(0);
-	assert_non_null(signs.pair.send->heal);
+	assert_non_null(signs.pair.send->session->heal);
 	signs_look_after(1100);
 	assert_false(signs_suspect(1));
 	signs_look_after(SIGNS_PEER_TIMEOUT_MS);

@@ -2,7 +2,7 @@
 /* NCCL's calls that open and close (nccl_net/comm.h), and who looks after a comm in between. */
 #include <time.h>
 
-#include "path/rail_link.h"
+#include "path/ib/rail_link.h"
 #include "service/guard.h"
 #include "service/io_threads.h"
 #include "session/connect.h"
@@ -83,7 +83,7 @@ static void release(struct anynet_comm *comm)
 {
 	io_threads_remove(comm);
 	guard_remove(comm);
-	comm_destroy(comm);
+	listen_destroy_comm(comm);
 }
 
 void anynet_close(struct anynet_comm *comm)
@@ -96,14 +96,14 @@ void anynet_close(struct anynet_comm *comm)
 	comm_enter(comm);
 	recorder_note(comm, NULL, ANYNET_EVENT_CLOSED, 0, comm_pending(comm), NULL);
 	drains = linger_start(comm);
-	left = drains && comm->slot >= 0 && guard_runs();
+	left = drains && comm->session->slot >= 0 && guard_runs();
 	/* Requests end while deregMr, in another thread, still finds the comm in the registry. */
 	if (comm_pending(comm)) {
 		comm_close_rails(comm);
 		comm_cancel(comm);
 	}
 	/* From here on the background thread may destroy it. */
-	atomic_store(&comm->closing, left);
+	atomic_store(&comm->session->closing, left);
 	comm_leave(comm);
 	if (left) {
 		guard_wake();

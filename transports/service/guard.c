@@ -17,7 +17,7 @@
 #include "base/thread.h"
 #include "device/ib_events.h"
 #include "device/links.h"
-#include "path/rail_link.h"
+#include "path/ib/rail_link.h"
 #include "service/stats.h"
 #include "session/listen.h"
 #include "session/registry.h"
@@ -79,11 +79,11 @@ static void serve(struct anynet_comm *comm, struct look *look)
 	}
 	if (!comm_error(comm))
 		comm_turn(comm);
-	if (comm->closing && !comm->ended && look->ended < ENDS_PER_LOOK && linger_over(comm)) {
-		comm->ended = true;
+	if (comm->session->closing && !comm->session->ended && look->ended < ENDS_PER_LOOK && linger_over(comm)) {
+		comm->session->ended = true;
 		look->ends[look->ended++] = comm;
 	}
-	look->urgent |= atomic_load(&comm->attention) || comm->closing;
+	look->urgent |= atomic_load(&comm->attention) || comm->session->closing;
 	comm_leave(comm);
 }
 
@@ -92,7 +92,7 @@ static void visit(struct anynet_comm *comm, void *arg)
 {
 	struct look *look = arg;
 
-	if (atomic_load(&comm->attention) || atomic_load(&comm->closing))
+	if (atomic_load(&comm->attention) || atomic_load(&comm->session->closing))
 		serve(comm, look);
 	else if (look->due)
 		atomic_store(&comm->attention, true);
@@ -102,7 +102,7 @@ static void end_closed(struct look *look)
 {
 	for (unsigned i = 0; i < look->ended; i++) {
 		guard_remove(look->ends[i]);
-		comm_destroy(look->ends[i]);
+		listen_destroy_comm(look->ends[i]);
 	}
 	if (look->ended)
 		listen_trim();
@@ -110,7 +110,7 @@ static void end_closed(struct look *look)
 
 static void visit_closed(struct anynet_comm *comm, void *arg)
 {
-	if (atomic_load(&comm->closing))
+	if (atomic_load(&comm->session->closing))
 		serve(comm, arg);
 }
 
@@ -127,7 +127,7 @@ void guard_look(void)
 static void poke_all(struct anynet_comm *comm, void *arg)
 {
 	(void)arg;
-	atomic_store(&comm->link_event, true);
+	atomic_store(&comm->session->link_event, true);
 	atomic_store(&comm->attention, true);
 }
 
@@ -154,7 +154,7 @@ void guard_wake(void)
 
 static void count_closed(struct anynet_comm *comm, void *count)
 {
-	*(unsigned *)count += atomic_load(&comm->closing);
+	*(unsigned *)count += atomic_load(&comm->session->closing);
 }
 
 static bool is_over(void)

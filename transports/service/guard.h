@@ -11,7 +11,7 @@
 #ifndef ANYNET_GUARD_H
 #define ANYNET_GUARD_H
 
-#include "session/comm_internal.h"
+#include "session/comm.h"
 
 /* A comm is open, from now on it is looked after; no more. guard_remove is also the end of any other
  * thread's work on it. 0 or -errno: nobody but its caller looks after it. */

@@ -6,7 +6,7 @@
 #ifndef ANYNET_DIAL_H
 #define ANYNET_DIAL_H
 
-#include "session/comm_internal.h"
+#include "session/comm.h"
 #include "wire/auth.h"
 
 enum dial_state {

@@ -20,6 +20,7 @@
 #include "base/socket.h"
 #include "base/told.h"
 #include "session/listen_internal.h"
+#include "session/sockets.h"
 #include "wire/allow.h"
 #include "wire/auth.h"
 
@@ -70,7 +71,7 @@ static void handshake_end(struct handshake *hs, bool keep_fd)
 	TAILQ_REMOVE(&hs->crowd->list, hs, link);
 	hs->crowd->count--;
 	if (!keep_fd)
-		fd_hang_up(&hs->fd, listen_epoll_fd());
+		fd_hang_up(&hs->fd, sockets_epoll_fd());
 	free(hs->response);
 	free(hs);
 }
@@ -354,8 +355,8 @@ static void listen_for(int epfd, uint32_t events)
 	for (unsigned i = 0; i < ANYNET_DEVICES_MAX; i++) {
 		struct epoll_event event = { .events = events, .data.u64 = LISTEN_EVENT_SOCKET(i) };
 
-		if (listen_socket_fd(i) >= 0)
-			epoll_ctl(epfd, EPOLL_CTL_MOD, listen_socket_fd(i), &event);
+		if (sockets_fd(i) >= 0)
+			epoll_ctl(epfd, EPOLL_CTL_MOD, sockets_fd(i), &event);
 	}
 }
 
@@ -436,7 +437,7 @@ void handshake_turn(int epfd, uint64_t now_ms)
 	}
 	for (unsigned i = 0; n > 0 && i < ANYNET_DEVICES_MAX; i++)
 		if (accepting[i])
-			accept_waiting(epfd, listen_socket_fd(i), now_ms);
+			accept_waiting(epfd, sockets_fd(i), now_ms);
 	trim(&strangers, now_ms);
 	trim(&challenged, now_ms);
 }

@@ -63,7 +63,7 @@ static bool is_homeward(const struct redial *redial)
 static struct heal *heal_get(struct anynet_comm *comm)
 {
 	unsigned rails = comm->is_send ? comm->rail_count : 1;
-	struct heal *heal = comm->heal;
+	struct heal *heal = comm->session->heal;
 
 	if (heal)
 		return heal;
@@ -75,18 +75,18 @@ static struct heal *heal_get(struct anynet_comm *comm)
 		heal->redials[i].dial.fd = -1;
 		heal->redials[i].pair = PAIRS_NONE;
 	}
-	comm->heal = heal;
+	comm->session->heal = heal;
 	return heal;
 }
 
 void heal_free(struct anynet_comm *comm)
 {
-	struct heal *heal = comm->heal;
+	struct heal *heal = comm->session->heal;
 
 	for (unsigned i = 0; heal && i < heal->rails; i++)
 		dial_close(&heal->redials[i].dial);
 	free(heal);
-	comm->heal = NULL;
+	comm->session->heal = NULL;
 }
 
 void heal_rail(struct anynet_comm *comm, struct anynet_rail *rail, bool elsewhere)
@@ -114,9 +114,9 @@ void heal_cancel(struct anynet_comm *comm, struct anynet_rail *rail)
 {
 	struct redial *redial;
 
-	if (!comm->heal || !comm->is_send || rail->fd < 0)
+	if (!comm->session->heal || !comm->is_send || rail->fd < 0)
 		return;
-	redial = &comm->heal->redials[rail->index];
+	redial = &comm->session->heal->redials[rail->index];
 	if (redial->wanted && !is_homeward(redial) && !redial->said) {
 		dial_close(&redial->dial);
 		redial->wanted = false;
@@ -125,12 +125,12 @@ void heal_cancel(struct anynet_comm *comm, struct anynet_rail *rail)
 
 bool heal_announced(const struct anynet_comm *comm, const struct anynet_rail *rail)
 {
-	return comm->is_send && comm->heal && comm->heal->redials[rail->index].said;
+	return comm->is_send && comm->session->heal && comm->session->heal->redials[rail->index].said;
 }
 
 void heal_hurry(struct anynet_comm *comm)
 {
-	struct heal *heal = comm->heal;
+	struct heal *heal = comm->session->heal;
 
 	for (unsigned i = 0; heal && i < heal->rails; i++) {
 		heal->redials[i].next_ms = 0;
@@ -177,7 +177,7 @@ static bool is_silent(const struct heal *heal, struct anynet_wire_rail pair)
 /* By all paths that have carried a rail and that can tell. */
 static bool peer_is_gone(const struct anynet_comm *comm, uint64_t now)
 {
-	const struct heal *heal = comm->heal;
+	const struct heal *heal = comm->session->heal;
 
 	if (!heal->refused_ms || heal->refusals < GONE_REFUSALS || now - heal->refused_ms < GONE_MS)
 		return false;
@@ -200,19 +200,19 @@ static void next_try(struct redial *redial, uint64_t now)
 
 static void failed(struct anynet_comm *comm, struct redial *redial, int err, uint64_t now)
 {
-	note(comm->heal, redial->pair, err);
+	note(comm->session->heal, redial->pair, err);
 	if (is_homeward(redial))
 		;
 	else if (err == -ECONNREFUSED)
-		note_refusal(comm->heal, now);
+		note_refusal(comm->session->heal, now);
 	else if (redial->dial.state > DIAL_HELLO)
-		comm->heal->refused_ms = comm->heal->refusals = 0; /* somebody is there */
+		comm->session->heal->refused_ms = comm->session->heal->refusals = 0; /* somebody is there */
 	next_try(redial, now);
 }
 
 static uint64_t connect_limit(const struct anynet_comm *comm)
 {
-	return CONNECT_MS + CONNECT_RTTS * (uint64_t)comm->rtt_us / 1000;
+	return CONNECT_MS + CONNECT_RTTS * (uint64_t)comm->session->rtt_us / 1000;
 }
 
 /* Packets of full size were lost there, or are being lost now. */
@@ -254,7 +254,7 @@ static bool choose_pair(struct anynet_comm *comm, struct anynet_rail *rail, stru
 static int start_dial(struct anynet_comm *comm, struct anynet_rail *rail, struct redial *redial,
 		      uint64_t now)
 {
-	const struct comm_paths *paths = &comm->paths;
+	const struct comm_paths *paths = &comm->session->paths;
 	enum anynet_hello_kind kind;
 	int ret;
 
@@ -272,7 +272,7 @@ static int start_dial(struct anynet_comm *comm, struct anynet_rail *rail, struct
 		return -EADDRNOTAVAIL;
 	redial->dial.narrow = rail && is_narrow(rail, redial->pair);
 	redial->dial.quiet =
-		kind == ANYNET_KIND_LINK && !progress_is_news(rail->progress.links_failed + 1);
+		kind == ANYNET_KIND_LINK && !rail_is_news(rail->progress.links_failed + 1);
 	ret = dial_start(&redial->dial, paths,
 			 kind == ANYNET_KIND_LINK ? paths->own[redial->pair.from] : NULL, kind,
 			 rail ? rail->index : 0, ++redial->epoch);
@@ -305,7 +305,7 @@ static int step_dial(struct anynet_comm *comm, struct anynet_rail *rail, struct 
 
 static void describe_attempts(const struct anynet_comm *comm, char *text, size_t bytes)
 {
-	const struct heal *heal = comm->heal;
+	const struct heal *heal = comm->session->heal;
 	size_t used = 0;
 
 	text[0] = '\0';
@@ -314,7 +314,7 @@ static void describe_attempts(const struct anynet_comm *comm, char *text, size_t
 		struct dial dial = DIAL_INIT;
 		int n;
 
-		if (!dial_pair(&dial, &comm->paths, heal->attempts[i].pair))
+		if (!dial_pair(&dial, &comm->session->paths, heal->attempts[i].pair))
 			continue;
 		n = snprintf(text + used, bytes - used, "%s%s -> %s (%s)", used ? ", " : "; tried ",
 			     socket_text(&dial.from, from, sizeof(from)),
@@ -345,7 +345,7 @@ static void give_up(struct anynet_comm *comm, int err, const char *why, uint64_t
 			    comm->is_send ? "send to" : "receive from", comm->peer.host,
 			    comm->peer.pid, comm->dev->name, why, attempts);
 		recorder_note(comm, NULL, ANYNET_EVENT_LOST, err, 0, why);
-		comm->peer_closed = comm->peer_lost = true;
+		comm->peer_closed = comm->session->peer_lost = true;
 		heal_free(comm);
 		comm_close_rails(comm);
 		return;
@@ -353,8 +353,8 @@ static void give_up(struct anynet_comm *comm, int err, const char *why, uint64_t
 	(comm->is_send ? send_describe : recv_describe)(comm, asked, sizeof(asked));
 	comm_fail(comm, NULL, err, "%s%s; without a connection for %.1f s; pending: %s, for %.1f s",
 		  why, attempts,
-		  comm->heal->since_ms ? (double)(now - comm->heal->since_ms) / 1000 : 0.0, asked,
-		  comm->watch.since_ms ? (double)(now - comm->watch.since_ms) / 1000 : 0.0);
+		  comm->session->heal->since_ms ? (double)(now - comm->session->heal->since_ms) / 1000 : 0.0, asked,
+		  comm->session->watch.since_ms ? (double)(now - comm->session->watch.since_ms) / 1000 : 0.0);
 	heal_free(comm);
 	comm_close_rails(comm);
 }
@@ -385,7 +385,7 @@ static void came_back(struct anynet_comm *comm, struct anynet_rail *rail, struct
 	if (rail->fd >= 0)
 		comm_sever(comm, rail, 0);
 	redial->dial.fd = -1;
-	if (redial->dial.narrow && progress_is_news(++rail->progress.narrowed))
+	if (redial->dial.narrow && rail_is_news(++rail->progress.narrowed))
 		anynet_warn(
 			"send to peer %s pid %u dev %s rail %u of %u (%s): a connection stood, and "
 			"packets of full size did not get through it: replaced by one with "
@@ -407,8 +407,8 @@ static void came_back(struct anynet_comm *comm, struct anynet_rail *rail, struct
 	redial->order = PAIRS_HOME;
 	redial->said = false;
 	redial->tries = 0;
-	comm->heal->refused_ms = 0;
-	comm->heal->refusals = 0;
+	comm->session->heal->refused_ms = 0;
+	comm->session->heal->refusals = 0;
 }
 
 /* The peer has answered about a link. If that has proven itself it takes the rail over, by a connection of its own. */
@@ -479,9 +479,9 @@ static void step_rail(struct anynet_comm *comm, struct anynet_rail *rail, struct
 
 static void step_probe(struct anynet_comm *comm, uint64_t now)
 {
-	struct redial *probe = &comm->heal->redials[0];
+	struct redial *probe = &comm->session->heal->redials[0];
 
-	if (!comm->heal->since_ms) {
+	if (!comm->session->heal->since_ms) {
 		dial_close(&probe->dial);
 		probe->wanted = false;
 		return;
@@ -496,9 +496,9 @@ static void step_probe(struct anynet_comm *comm, uint64_t now)
 		give_up(comm, -ECONNRESET, "the peer has ended this connection: see its log", now);
 		return;
 	}
-	comm->heal->refused_ms = 0;
-	comm->heal->refusals = 0;
-	comm->heal->told = true;
+	comm->session->heal->refused_ms = 0;
+	comm->session->heal->refusals = 0;
+	comm->session->heal->told = true;
 	dial_close(&probe->dial);
 	probe->next_ms = now + PROBE_PAUSE_MS;
 }
@@ -525,8 +525,8 @@ static bool is_busy(const struct heal *heal, uint64_t now)
 
 static bool is_over(const struct anynet_comm *comm)
 {
-	for (unsigned i = 0; comm->is_send && i < comm->heal->rails; i++)
-		if (comm->heal->redials[i].wanted)
+	for (unsigned i = 0; comm->is_send && i < comm->session->heal->rails; i++)
+		if (comm->session->heal->redials[i].wanted)
 			return false;
 	return !comm->down && any_rail_works(comm);
 }
@@ -534,12 +534,12 @@ static bool is_over(const struct anynet_comm *comm)
 /* An idle receiver waits for nothing, once the sender knows. */
 static bool waits(const struct anynet_comm *comm)
 {
-	return comm->is_send || comm_pending(comm) || !comm->heal->told;
+	return comm->is_send || comm_pending(comm) || !comm->session->heal->told;
 }
 
 void heal_step(struct anynet_comm *comm, uint64_t now)
 {
-	struct heal *heal = comm->heal;
+	struct heal *heal = comm->session->heal;
 
 	if (any_rail_works(comm))
 		heal->told = false;
@@ -549,15 +549,15 @@ void heal_step(struct anynet_comm *comm, uint64_t now)
 	} else if (!heal->since_ms) {
 		heal->since_ms = now;
 	}
-	for (unsigned i = 0; comm->is_send && comm->heal && i < heal->rails; i++)
+	for (unsigned i = 0; comm->is_send && comm->session->heal && i < heal->rails; i++)
 		if (heal->redials[i].wanted && comm->rails[i])
 			step_rail(comm, comm->rails[i], &heal->redials[i], now);
 	if (!comm->is_send)
 		step_probe(comm, now);
-	if (!comm->heal)
+	if (!comm->session->heal)
 		return;
 	give_up_if_stuck(comm, now);
-	if (!comm->heal)
+	if (!comm->session->heal)
 		return;
 	if (heal->since_ms) {
 		if (peer_is_gone(comm, now))
@@ -569,7 +569,7 @@ void heal_step(struct anynet_comm *comm, uint64_t now)
 				"ANYNET_HEAL_TIMEOUT",
 				now);
 	}
-	if (!comm->heal)
+	if (!comm->session->heal)
 		return;
 	if (is_over(comm))
 		heal_free(comm);

@@ -8,7 +8,7 @@
 #ifndef ANYNET_HEAL_H
 #define ANYNET_HEAL_H
 
-#include "session/comm_internal.h"
+#include "session/comm.h"
 #include "wire/auth.h"
 
 static inline bool heal_wanted(void)

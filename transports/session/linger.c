@@ -5,7 +5,9 @@
  * NCCL, until the peer's kernel has everything or the peer timeout is over. The guardian turns it.
  */
 #include <errno.h>
+#include <stdlib.h>
 
+#include "base/fd.h"
 #include "session/heal.h"
 
 /* May a rail that has no connection owe the peer something? */
@@ -35,7 +37,7 @@ static bool must_linger(struct anynet_comm *comm)
 bool linger_over(struct anynet_comm *comm)
 {
 	comm_transmit(comm);
-	return comm_error(comm) || comm->peer_closed || os_now_ms() >= comm->linger_until_ms ||
+	return comm_error(comm) || comm->peer_closed || os_now_ms() >= comm->session->linger_until_ms ||
 	       !must_linger(comm);
 }
 
@@ -45,6 +47,33 @@ bool linger_start(struct anynet_comm *comm)
 	if (comm_error(comm) || comm_pending(comm) || comm->peer_closed)
 		return false;
 	(comm->is_send ? send_bye : recv_bye)(comm);
-	comm->linger_until_ms = os_now_ms() + (uint64_t)anynet_net.cfg->user_timeout_ms;
+	comm->session->linger_until_ms = os_now_ms() + (uint64_t)anynet_net.cfg->user_timeout_ms;
 	return !linger_over(comm);
+}
+
+/* --- its end --- */
+
+static void fini(struct anynet_comm *comm)
+{
+	heal_free(comm);
+	heal_drop_posted(comm);
+	comm_close_rails(comm);
+	while (!LIST_EMPTY(&comm->session->borrowed))
+		mr_return(LIST_FIRST(&comm->session->borrowed));
+	fd_close(&comm->epfd);
+	free(comm->rails);
+	free(comm->session->recorder);
+	free(comm->session);
+}
+
+void send_comm_destroy(struct anynet_comm *comm)
+{
+	fini(comm);
+	send_free(comm);
+}
+
+void recv_comm_destroy(struct anynet_comm *comm)
+{
+	fini(comm);
+	recv_free(comm);
 }

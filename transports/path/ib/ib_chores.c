@@ -11,7 +11,7 @@
 #include "device/ib_events.h"
 #include "memory/ib_flush.h"
 #include "path/ib/ib_link.h"
-#include "path/rail_link.h"
+#include "path/ib/rail_link.h"
 
 static struct {
 	pthread_mutex_t lock;

@@ -9,7 +9,7 @@
 #include "base/fd.h"
 #include "base/socket.h"
 #include "device/links.h"
-#include "session/progress.h"
+#include "device/nics.h"
 #include "wire/checksum.h"
 
 static size_t tcp_backlog(struct anynet_rail *base)
@@ -64,7 +64,7 @@ static bool may_send_freed(const struct tcp_rail *rail)
 {
 	const struct anynet_comm *comm = rail->base.comm;
 
-	return rail->zc_sent != rail->zc_done && (comm_error(comm) || comm_pending(comm));
+	return rail->zc_sent != rail->zc_done && (comm_error(comm) || send_pending(comm));
 }
 
 static void tcp_close(struct anynet_rail *base)
@@ -124,7 +124,7 @@ static enum rail_moved sent(struct anynet_rail *base)
 	carried = signs.acked - anynet_min(signs.acked, base->progress.acked);
 	if (rail->tx_next == rail->log_end && socket_unsent(base->fd) <= 0)
 		return carried ? RAIL_MOVED : RAIL_IDLE;
-	return carried >= PROGRESS_BYTES ? RAIL_MOVED : RAIL_STUCK;
+	return carried >= RAIL_PROGRESS_BYTES ? RAIL_MOVED : RAIL_STUCK;
 }
 
 /* What is parked, or kept of a frame that has begun, is no reason for concern. */

@@ -1,25 +1,17 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* What send and receive comms share, and the pieces of the message layer that know it. */
-#ifndef ANYNET_COMM_INTERNAL_H
-#define ANYNET_COMM_INTERNAL_H
+/* A comm's life: what is known of it beyond messages and paths, its rails, turns and errors. */
+#ifndef ANYNET_SESSION_COMM_H
+#define ANYNET_SESSION_COMM_H
 
 #include <pthread.h>
 #include <stdatomic.h>
 #include <sys/queue.h>
 
-#include <nccl_net/comm.h>
-#include <nccl_net/util.h>
 #include <nccl_net/wire.h>
 
-#include "base/net.h"
-#include "base/os.h"
 #include "device/nics.h"
-#include "memory/gpu.h"
-#include "memory/ib_memory.h"
-#include "memory/mr.h"
-#include "path/rail.h"
+#include "message/message.h"
 #include "session/recorder.h"
-#include "wire/hello.h"
 
 /* What the two ends of a comm need to find each other again. */
 struct comm_paths {
@@ -39,7 +31,6 @@ struct comm_paths {
 /* For the stats page: what happened to a comm, and what stats.c remembers of it between two looks. */
 struct comm_tally {
 	uint32_t breaks, heals; /* connections that broke, that were replaced */
-	uint32_t again;         /* frames to be sent again */
 	uint32_t stalls;        /* that were warned about */
 	uint32_t counted;       /* requests when last looked, and in all: */
 	uint64_t requests;
@@ -50,51 +41,30 @@ struct comm_tally {
 struct heal;
 struct rail_mail;
 
-/* One direction of traffic to one peer. Embedded first in send_comm and recv_comm. */
-struct anynet_comm {
-	bool is_send;
-	bool peer_closed; /* the peer's end is shut, and nothing waited for it */
-	bool peer_lost;   /* peer_closed, but it did not say so */
-	bool listening;   /* send comm: holds the listening sockets (listen_hold) */
-	bool checksum;    /* frames carry checksums: either side wants it */
-	bool spread;      /* send comm of an IB device: its rails are of several pairs of ports */
-	/* Of an IB device: no queue pairs for it, since the peer has none, or memory cannot be registered. */
-	_Atomic bool unlinked;
-	_Atomic bool
-		closing;   /* closed by NCCL, but not everything has reached the peer (linger.c) */
-	_Atomic int error; /* 0, or the -errno that ended the comm */
-	_Atomic bool failing;    /* it is being set, or was: the first error counts */
-	struct gpu *gpu;         /* that memory of its requests is on; NULL = none is */
+/* Of one comm. */
+struct session {
+	bool peer_lost; /* comm->peer_closed, but it did not say so */
+	bool listening; /* send comm: holds the listening sockets (listen_hold) */
+	bool unlinked_told; /* comm_tell_unlinked has been called */
+	bool ended;     /* closed, and over: whoever has set this destroys it */
+	_Atomic bool closing; /* closed by NCCL, but not everything has reached the peer (linger.c) */
+	_Atomic bool failing; /* comm->error is being set, or was: the first error counts */
 	_Atomic bool gpu_direct; /* GPU memory has been registered on its NIC */
-	uint16_t rail_count;
-	uint16_t down;              /* rails that stood once and have no connection */
-	struct anynet_rail **rails; /* rail_count entries, NULL = never stood, or ended by BYE */
-	const struct anynet_device *dev;
-	/* The lock of all of it, but `error`, `attention`, `mail`, … A flag and no mutex, because data
-	 * calls only ever try it: one locked instruction (mutex: 9 % of small messages' time). */
-	_Atomic bool busy;
-	int epfd;          /* tells which of several rails are ready; -1 with one rail */
-	bool ended;        /* closed, and over: whoever has set this destroys it */
+	_Atomic bool link_event; /* look at the links of its NICs now */
+	_Atomic bool probed;     /* sender: the peer has asked, for want of a rail */
 	int slot;          /* in the registry; -1 = not there */
 	int io_epfd;       /* of the I/O threads that serve it; -1 = none do … */
 	uint64_t io_token; /* … by this name */
 	unsigned rtt_us;   /* of its slowest rail when it was opened */
-	/* Something waits for comm_attend: set by anybody, seen at the next turn. */
-	_Atomic bool attention;
-	_Atomic bool link_event;          /* look at the links of its NICs now */
-	_Atomic bool probed;              /* sender: the peer has asked, for want of a rail */
 	_Atomic(struct rail_mail *) mail; /* connections that resume a rail; newest first */
 	struct comm_paths paths;
-	struct anynet_peer peer;
 	uint64_t linger_until_ms;
 	LIST_HEAD(, anynet_mr) borrowed;
 	struct heal *heal;  /* heal.c: what is being done about broken rails; NULL = nothing */
 	struct comm_watch { /* watch.c */
 		uint64_t progress; /* sum of progress counts when last looked */
-		uint64_t
-			acked; /* sender: bytes that the peer's host has acknowledged, when last looked */
-		uint64_t
-			since_ms; /* since when it has not changed while something waits; 0 = not */
+		uint64_t acked; /* sender: bytes that the peer's host has acknowledged, when last looked */
+		uint64_t since_ms; /* since when it has not changed while something waits; 0 = not */
 		uint64_t looked_ms; /* when that was */
 		uint64_t pinged_ms; /* last heartbeat */
 		bool warned;        /* of this stall */
@@ -103,22 +73,15 @@ struct anynet_comm {
 	struct recorder *recorder; /* what happened to it */
 };
 
-/* Embedded first in send_msg and recv_req: what NCCL holds as void *request. */
-struct anynet_request {
-	struct anynet_comm *comm;
-	_Atomic bool done; /* release by whoever completes it, acquire in test */
-	bool is_flush;
-};
-
 /* --- comm.c --- */
 
-/* Close everything and free the comm, of either kind. Not if it is in the registry. */
-void comm_destroy(struct anynet_comm *comm);
-
-/* Set up or take down the shared part. rail_count rails, none there yet. */
-int comm_init(struct anynet_comm *comm, bool is_send, const struct anynet_device *dev,
-	      unsigned rail_count);
-void comm_fini(struct anynet_comm *comm);
+/* A comm of either kind with room for so many rails, none there yet. NULL = no memory. Not to be freed while it is in the
+ * registry. */
+struct anynet_comm *send_comm_create(const struct anynet_device *dev, unsigned rail_count);
+struct anynet_comm *recv_comm_create(const struct anynet_device *dev, unsigned rail_count,
+				     uint32_t replay_bytes);
+void send_comm_destroy(struct anynet_comm *comm);
+void recv_comm_destroy(struct anynet_comm *comm);
 
 /* Give a comm its rail `index` over a connected socket, which it owns on success, and so it does `link`
  * (NULL = none). `pair`: the NICs it joins, in the comm's paths. */
@@ -135,12 +98,6 @@ bool comm_has_rails(const struct anynet_comm *comm);
 
 /* The NIC of ours that this connection was made to; NULL = none of the comm's. */
 const struct anynet_device *comm_device_at(const struct anynet_comm *comm, int fd);
-
-/* Is it an IB device's: memory is registered, receives are granted? */
-static inline bool comm_is_ib(const struct anynet_comm *comm)
-{
-	return comm->dev->link == ANYNET_LINK_IB;
-}
 
 /* For a message. */
 static inline const char *comm_first_path(const struct anynet_comm *comm)
@@ -174,9 +131,6 @@ int comm_refuse(struct anynet_comm *comm) ANYNET_COLD;
 /* End every rail; the peer sees it. Not from inside a rail's code. */
 void comm_close_rails(struct anynet_comm *comm);
 
-/* Rails parked at a frame may have become able to go on. */
-void comm_unpark(struct anynet_comm *comm);
-
 /* What somebody left for this comm: connections that resume a rail, a look at how it is doing, steps
  * of healing. Called with the lock, from comm_turn and by the guardian. */
 void comm_attend(struct anynet_comm *comm);
@@ -193,11 +147,6 @@ int comm_turn(struct anynet_comm *comm);
 /* Only the sending half: what is queued and has room. */
 int comm_transmit(struct anynet_comm *comm);
 
-static inline int comm_error(const struct anynet_comm *comm)
-{
-	return atomic_load_explicit(&comm->error, memory_order_acquire);
-}
-
 /* For calls that must not wait: if somebody else is at work on the comm, the call is unnecessary. */
 static inline bool comm_try_enter(struct anynet_comm *comm)
 {
@@ -213,80 +162,19 @@ static inline void comm_leave(struct anynet_comm *comm)
 	atomic_store_explicit(&comm->busy, false, memory_order_release);
 }
 
+/* What has been noted below: it is told, and what follows from it is done. Returns the comm's error. */
+int comm_settle(struct anynet_comm *comm) ANYNET_COLD;
+
 /* --- memory.c --- */
 
-/* From now on no rail has a link; `why` is a WARN. Those that have one are the caller's to break. */
-void comm_unlink(struct anynet_comm *comm, const char *why) ANYNET_COLD;
+/* It is unlinked: one line of this level (ANYNET_LOG_NONE: the user has been told). Once. */
+void comm_tell_unlinked(struct anynet_comm *comm, int level) ANYNET_COLD;
 
 /* A registration for memory that a request came without; mr_drop ends it. May break rails. 0 or -errno. */
 int comm_borrow_mr(struct anynet_comm *comm, const void *addr, size_t bytes, struct anynet_mr **mr);
 
 /* All requests end here: nothing touches their memory when it returns. False: it had failed before. */
 bool comm_cancel(struct anynet_comm *comm);
-
-/* A request uses GPU memory: from now on the comm knows. */
-static inline void comm_note_gpu(struct anynet_comm *comm, const struct anynet_mr *mr)
-{
-	if (anynet_unlikely(mr && mr->gpu && !comm->gpu))
-		comm->gpu = mr->gpu;
-}
-
-/* Memory of the GPU could not be copied: ends the comm. Returns the error. */
-int comm_gpu_failed(struct anynet_comm *comm, const struct anynet_rail *rail) ANYNET_COLD;
-
-/* --- send.c, recv.c: the two kinds of comm --- */
-
-struct anynet_comm *send_comm_create(const struct anynet_device *dev, unsigned rail_count);
-struct anynet_comm *recv_comm_create(const struct anynet_device *dev, unsigned rail_count,
-				     uint32_t replay_bytes);
-void send_comm_destroy(struct anynet_comm *comm);
-void recv_comm_destroy(struct anynet_comm *comm);
-
-int send_test(struct anynet_request *req, int *done, int *sizes);
-int recv_test(struct anynet_request *req, int *done, int *sizes);
-
-/* Does a request in flight use this memory? */
-bool send_uses(const struct anynet_comm *comm, const struct anynet_mr *mr);
-bool recv_uses(const struct anynet_comm *comm, const struct anynet_mr *mr);
-
-/* How many requests are not done. */
-unsigned send_pending(const struct anynet_comm *comm);
-unsigned recv_pending(const struct anynet_comm *comm);
-
-/* How many there have been, as a count that wraps; payload bytes sent or placed in all. */
-uint32_t send_requests(const struct anynet_comm *comm);
-uint32_t recv_requests(const struct anynet_comm *comm);
-uint64_t send_bytes(const struct anynet_comm *comm);
-uint64_t recv_bytes(const struct anynet_comm *comm);
-
-/* Counts that change when something has arrived: messages acknowledged, bytes placed. */
-uint64_t send_progress(const struct anynet_comm *comm);
-uint64_t recv_progress(const struct anynet_comm *comm);
-
-/* What the requests wait for, for a message: "3 sends, the first of 1048576 bytes, tag 7". */
-void send_describe(const struct anynet_comm *comm, char *text, size_t bytes);
-void recv_describe(const struct anynet_comm *comm, char *text, size_t bytes);
-
-/* Send comm: has the peer acknowledged every message? */
-bool send_confirmed(const struct anynet_comm *comm);
-
-/* Receive comm: tell on rail `index` again what the sender may have missed there. */
-void recv_tell_again(struct anynet_comm *comm, unsigned index);
-
-/* Receive comm: has something been told on rail `index` that the sender may not know? */
-bool recv_told_on(const struct anynet_comm *comm, unsigned index);
-
-/* Receive comm: the path of rail `index` is in doubt, tell the sender over another rail; or it is not. */
-void recv_doubt(struct anynet_comm *comm, unsigned index, bool doubt);
-
-/* Receive comm: the words for closing on purpose. */
-void recv_bye(struct anynet_comm *comm);
-
-/* Receive comm: has the sender said that all its rails stand? */
-bool recv_comm_ready(const struct anynet_comm *comm);
-/* Send comm: queue READY (first frame) or BYE (last frame). */
-void send_ready(struct anynet_comm *comm, unsigned rails);
-void send_bye(struct anynet_comm *comm);
 
 /* --- linger.c: what sends reported done still has to reach the peer after close --- */
 
