@@ -12,8 +12,8 @@
 
 #include <nccl_net/util.h>
 
-#include "transports/base/subnet.h"
 #include "transports/base/log_limit.h"
+#include "transports/base/subnet.h"
 #include "transports/wire/allow.h"
 
 static struct sockaddr_storage addr_of(const char *text)

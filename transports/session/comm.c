@@ -16,10 +16,10 @@
 #include "base/fd.h"
 #include "base/libc_text.h"
 #include "base/socket.h"
-#include "session/recovery.h"
 #include "session/listen.h"
 #include "session/pairs.h"
 #include "session/progress.h"
+#include "session/recovery.h"
 #include "session/watch.h"
 
 #define EVENTS_PER_TURN 16

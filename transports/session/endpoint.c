@@ -9,8 +9,8 @@
 
 #include "path/ib/rail_link.h"
 #include "session/connect.h"
-#include "session/recovery.h"
 #include "session/listen_internal.h"
+#include "session/recovery.h"
 #include "session/registry.h"
 #include "session/sockets.h"
 

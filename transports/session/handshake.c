@@ -17,8 +17,8 @@
 
 #include "base/fd.h"
 #include "base/libc_text.h"
-#include "base/socket.h"
 #include "base/log_limit.h"
+#include "base/socket.h"
 #include "session/listen_internal.h"
 #include "session/sockets.h"
 #include "wire/allow.h"

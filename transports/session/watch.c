@@ -13,8 +13,8 @@
 #include <nccl_net/log.h>
 
 #include "device/links.h"
-#include "session/recovery.h"
 #include "session/progress.h"
+#include "session/recovery.h"
 
 #define SUSPECT_TRIES     2 /* unanswered in a row: with other paths at hand … */
 #define SUSPECT_MS        300
