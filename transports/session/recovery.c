@@ -480,28 +480,6 @@ static void step_rail(struct anynet_comm *comm, struct anynet_rail *rail, struct
 
 /* --- the receiver: ask --- */
 
-/*
- * A link that was left may have brought all that the sender, who has closed since, ever sent. As long as some of it waits for
- * receives the comm is not lost, and with the sender's BYE it ends in order. Is there more of it?
- */
-static bool take_rest(struct anynet_comm *comm)
-{
-	bool more = false;
-
-	for (unsigned i = 0; comm_is_ib(comm) && i < comm->rail_count; i++) {
-		struct anynet_rail *rail = comm->rails[i];
-
-		if (!rail || rail->fd >= 0)
-			continue;
-		more |= ib_rail_take_rest(rail);
-		if (rail->bye)
-			comm_rail_broke(comm, rail, -ECONNRESET);
-		if (comm_error(comm) || comm->peer_closed)
-			return false;
-	}
-	return more;
-}
-
 static void step_probe(struct anynet_comm *comm, bool more, uint64_t now)
 {
 	struct redial *probe = &comm->session->recovery->redials[0];
@@ -562,13 +540,10 @@ static bool waits(const struct anynet_comm *comm)
 	return comm->is_send || comm_pending(comm) || !comm->session->recovery->told;
 }
 
-void recovery_step(struct anynet_comm *comm, uint64_t now)
+void recovery_step(struct anynet_comm *comm, bool more, uint64_t now)
 {
 	struct recovery *recovery = comm->session->recovery;
-	bool more = !comm->is_send && take_rest(comm);
 
-	if (!comm->session->recovery || comm_error(comm) || comm->peer_closed)
-		return;
 	if (any_rail_works(comm))
 		recovery->told = false;
 	if (any_rail_works(comm) || !waits(comm)) {
