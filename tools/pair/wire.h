@@ -34,6 +34,10 @@ int pair_read(int fd, void *data, size_t bytes, int ms);
  */
 int pair_greet(int fd, bool speaks_first, uint32_t *version, char *stranger, int ms);
 
+/* Its two halves: what this side says, and what it hears (-EPROTO as above; any version is fine). */
+int pair_speak(int fd, int ms);
+int pair_hear(int fd, uint32_t *version, char *stranger, int ms);
+
 /* The other end speaks first, behind whatever a login prints. */
 int pair_greet_after_noise(int fd, uint32_t *version, int ms);
 
