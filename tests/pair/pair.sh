@@ -310,7 +310,7 @@ vanish)
 	make_hosts
 	serve
 	# A client that leaves in the middle of a frame, and one whose host goes with all its packets.
-	ip netns exec "$a" bash -c "exec 3<>/dev/tcp/10.78.0.2/$port; printf 'anynetPR\0\0\0\1\0\0\1\0{' >&3"
+	ip netns exec "$a" bash -c "exec 3<>/dev/tcp/10.78.0.2/$port; printf 'anynetPR\0\0\0\2\0\0\1\0{' >&3"
 	until_served '10.78.0.1 vanished'
 	ip netns exec "$a" "$tool" pair --seconds 3 --bytes 65536 "10.78.0.2:$port" >"$out/gone" 2>&1 &
 	gone=$!
@@ -350,9 +350,9 @@ strangers)
 	until_served '10.78.0.1 is no anynet pair \(it said nothing\)'
 	ip netns exec "$a" bash -c "exec 3<>/dev/tcp/10.78.0.2/$port; printf 'anynetPR\0\0\0\x63' >&3; cat <&3" >"$out/version"
 	until_served 'speaks version 99'
-	ip netns exec "$a" bash -c "exec 3<>/dev/tcp/10.78.0.2/$port; printf 'anynetPR\0\0\0\1\xff\xff\xff\xff' >&3; cat <&3" >"$out/long"
+	ip netns exec "$a" bash -c "exec 3<>/dev/tcp/10.78.0.2/$port; printf 'anynetPR\0\0\0\2\xff\xff\xff\xff' >&3; cat <&3" >"$out/long"
 	until_served 'sent something that is not understood'
-	ip netns exec "$a" bash -c "exec 3<>/dev/tcp/10.78.0.2/$port; printf 'anynetPR\0\0\0\1\0\0\0\x0e{\"op\":\"sh -c\"}' >&3; cat <&3" >"$out/op"
+	ip netns exec "$a" bash -c "exec 3<>/dev/tcp/10.78.0.2/$port; printf 'anynetPR\0\0\0\2\0\0\0\x0e{\"op\":\"sh -c\"}' >&3; cat <&3" >"$out/op"
 	until_served 'sent something|asked for something that is not understood'
 	pair 0 10.78.0.2
 	said 'fine: '

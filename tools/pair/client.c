@@ -210,6 +210,9 @@ static json_t *dial_from_here(const struct client *c, const struct route *r,
 		address_set_port(&d.from, 0);
 		address_set_port(&d.to, parsed->dial_port);
 	}
+	if (!ports_may_dial(c->fd, json_object_get(c->result, "remote"), &d.to))
+		return json_pack("{s:s, s:s}", "state", "failed", "error",
+				 "the address is not one of that host's devices");
 	return dial_run(&d);
 }
 

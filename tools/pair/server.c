@@ -29,8 +29,9 @@
 #include "transports/wire/allow.h"
 #include "wire.h"
 
-#define REPLY_MS 5000
-#define SAID_MAX 1024
+#define REPLY_MS  5000
+#define SAID_MAX  1024
+#define DIALS_MAX 256 /* of a session */
 
 static bool as_json;
 static char client[ADDRESS_TEXT]; /* of this process; "" = the listener's */
@@ -69,6 +70,8 @@ struct session {
 	int fd;
 	struct pair_host *host;
 	struct responder *responder;
+	unsigned dials;
+	json_t *theirs;  /* what the client has told of itself */
 	const char *end; /* how it ended, once it has */
 };
 
@@ -88,6 +91,11 @@ static json_t *do_dial(struct session *s, struct request *request)
 	struct dial *d = &request->dial;
 	socklen_t len = sizeof(d->to);
 
+	if (++s->dials > DIALS_MAX ||
+	    (d->to.ss_family && !ports_may_dial(s->fd, s->theirs, &d->to)))
+		return json_pack("{s:s, s:s}", "state", "failed", "error",
+				 "the address is not one of that host's devices, or there were "
+				 "too many");
 	if (d->to.ss_family)
 		return dial_run(d);
 	if (getpeername(s->fd, (struct sockaddr *)&d->to, &len))
@@ -122,9 +130,12 @@ static json_t *do_clock(int64_t seen)
 			 (json_int_t)clock_now_ns());
 }
 
-static json_t *do_facts(const struct session *s, const json_t *message)
+static json_t *do_facts(struct session *s, const json_t *message)
 {
-	const json_t *theirs = json_object_get(message, "facts");
+	json_t *theirs = json_object_get(message, "facts");
+
+	if (!s->theirs)
+		s->theirs = json_incref(theirs);
 
 	say("  it is %s, anynet %s", pair_text(theirs, "host"), pair_text(theirs, "version"));
 	return json_pack("{s:O, s:o}", "facts", s->host->facts, "way", facts_way(s->fd));
@@ -198,6 +209,7 @@ const char *server_session(int fd, struct pair_host *host)
 		json_decref(message);
 	}
 	responder_stop(s.responder);
+	json_decref(s.theirs);
 	return s.end;
 }
 

@@ -15,7 +15,7 @@
 #include <stdint.h>
 
 #define PAIR_PORT         4747
-#define PAIR_VERSION      1
+#define PAIR_VERSION      2
 #define PAIR_FRAME_MAX    (256 * 1024)
 #define PAIR_GREETING     12
 #define PAIR_CONTROL_MSS  536 /* control frames pass every path, also one that eats large packets */
