@@ -41,8 +41,8 @@ static void faults(void **state)
 	refused("[a]\n" BODY "line 12345678\n", "has no sample");
 	refused("[a]\ntitle t\nmeans m\ndo d\nline 12345678\nsample 12345678\n", "has no kind");
 	refused("[a]\nkind error\nline 12345678\nsample 12345678\n", "title, means and do");
-	refused("[a]\n" BODY "line 1234567\n", "eight bytes");
-	refused("[a]\n" BODY "line 1234{*}5678\n", "eight bytes");
+	refused("[a]\n" BODY "line 123456\n", "seven bytes");
+	refused("[a]\n" BODY "line 1234{*}5678\n", "seven bytes");
 	refused("[a]\n" BODY "line 12345678{x\n", "without its partner");
 	refused("[a]\n" BODY "line 12345678{X}\n", "other characters");
 	refused("[a]\n" BODY "line 12345678{x}{x}\n", "a field twice");

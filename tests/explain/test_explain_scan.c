@@ -58,7 +58,7 @@ static void ranks_interleaved(void **state)
 	check_who(report, "ib-retry-exceeded", "ranks 2-3 on node2");
 	check_who(report, "watchdog-timeout", "rank 1");
 	assert_int_equal(report->errors[0]->follow_count, 3);
-	assert_string_equal(report->errors[0]->follows[0]->rule->id, "peer-closed");
+	assert_string_equal(report->errors[0]->follows[0]->rule->id, "watchdog-timeout");
 	assert_int_equal(report_status(report), 2);
 	report_free(report);
 }

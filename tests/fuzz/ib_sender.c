@@ -7,7 +7,7 @@
 
 #include "ib.h"
 #include "transports/message/send_internal.h"
-#include "transports/path/rail_link.h"
+#include "transports/path/ib/rail_link.h"
 #include "transports/wire/hello.h"
 
 #define LATE_SEQ   0xfffffffcu

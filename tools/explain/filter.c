@@ -1,11 +1,11 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* The filter: shifts by the last three bytes of a window of eight. */
+/* The filter: shifts by the last three bytes of a window of seven. */
 #include "filter.h"
 
 #include <stdlib.h>
 #include <string.h>
 
-#define KEY       8
+#define KEY       7
 #define GRAM      3
 #define SHIFT_MAX (KEY - GRAM + 1)
 #define HASH_BITS 15
@@ -37,6 +37,15 @@ static inline uint32_t hash(const char *four)
 static uint32_t key_hash(const uint64_t *bytes)
 {
 	return hash((const char *)bytes + KEY - 4);
+}
+
+/* The key at `p`, of which KEY bytes may be read. */
+static inline uint64_t key_at(const char *p)
+{
+	uint64_t bytes = 0;
+
+	memcpy(&bytes, p, KEY);
+	return bytes;
 }
 
 static int by_bucket(const void *left, const void *right)
@@ -97,7 +106,7 @@ struct filter *filter_new(const char *const *keys, size_t count)
 		return NULL;
 	}
 	for (size_t i = 0; i < count; i++) {
-		memcpy(&entries[i].bytes, keys[i], KEY);
+		entries[i].bytes = key_at(keys[i]);
 		entries[i].user = (uint16_t)i;
 	}
 	qsort(entries, count, sizeof(*entries), by_bucket);
@@ -126,7 +135,7 @@ const char *filter_next(const struct filter *f, const char *p, const char *end,
 			p += f->shift[h];
 			continue;
 		}
-		memcpy(&here, p, sizeof(here));
+		here = key_at(p);
 		for (size_t k = f->bucket[h]; k < f->bucket[h + 1]; k++) {
 			if (f->keys[k].bytes == here) {
 				*key = &f->keys[k];

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Where in a block of text one of many keys of eight bytes is, looking at every sixth byte only where
+ * Where in a block of text one of many keys of seven bytes is, looking at every fifth byte only where
  * there is nothing like a key (Wu and Manber, 1994).
  */
 #ifndef EXPLAIN_FILTER_H
@@ -18,7 +18,7 @@ struct filter_key {
 };
 
 /*
- * `keys[i]` is eight bytes of text, for user i; several users may have the same. At most 65535.
+ * `keys[i]` is seven bytes of text, for user i; several users may have the same. At most 65535.
  * NULL = out of memory. Read only afterwards.
  */
 struct filter *filter_new(const char *const *keys, size_t count);

@@ -48,8 +48,13 @@ static void put(struct builder *b, const char *text, size_t bytes)
 	b->pattern->regex_bytes += bytes;
 }
 
+/* A blank is one or more: logs are padded. */
 static void put_text(struct builder *b, char c)
 {
+	if (c == ' ') {
+		put(b, " +", 2);
+		return;
+	}
 	if (!isalnum((unsigned char)c) && !((unsigned char)c & 0x80))
 		put(b, "\\", 1);
 	put(b, &c, 1);
@@ -151,7 +156,7 @@ static int build(struct builder *b)
 	if (end_run(b, p))
 		return -1;
 	if (!b->pattern->run_count)
-		return complain(b, "eight bytes of text in a row are wanted");
+		return complain(b, "seven bytes of text in a row are wanted");
 	return 0;
 }
 

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
  * What a line of a log looks like: text, in which {name} stands for a word, {name:REGEX} for what the
- * Perl regular expression matches, {*} for anything, {{ for a brace. Somewhere there are eight bytes
- * of text in a row (`key`), so that most lines need no regular expression (filter.h).
+ * Perl regular expression matches, {*} for anything, {{ for a brace; a blank stands for any number of
+ * them. Somewhere there are seven bytes of text in a row (`key`), so that most lines need no regular expression (filter.h).
  */
 #ifndef EXPLAIN_PATTERN_H
 #define EXPLAIN_PATTERN_H
@@ -10,7 +10,7 @@
 #include <stdbool.h>
 #include <stddef.h>
 
-#define PATTERN_KEY    8  /* bytes */
+#define PATTERN_KEY    7  /* bytes */
 #define PATTERN_FIELDS 12 /* most that one pattern may have */
 #define PATTERN_NAME   24 /* bytes of a field's name, with its end */
 

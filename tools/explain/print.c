@@ -139,8 +139,10 @@ static void print_finding(const struct printer *p, const struct finding *f, cons
 		wrap(p, 3, "see    ", f->rule->see);
 	if (f->kind == RULE_FOLLOWS)
 		wrap(p, 3, "note   ",
-		     "This follows from something that is not in this log: look at the logs of the "
+		     "This is a consequence, and its cause is not in this log: look at the logs of the "
 		     "other ranks, and at what the first one to fail says before.");
+	else if (f->kind == RULE_ERROR && f->confidence == CONFIDENCE_LIKELY)
+		wrap(p, 3, "note   ", "Likely, not certain.");
 	print_follows(p, f);
 }
 

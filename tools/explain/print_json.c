@@ -72,6 +72,9 @@ static json_t *finding_json(const struct report *r, const struct finding *f)
 	json_object_set_new(json, "id", json_string(f->rule->id));
 	json_object_set_new(json, "kind", json_string(rule_kind_text(f->kind)));
 	json_object_set_new(json, "cause", json_integer(f->rule->cause));
+	if (f->kind == RULE_ERROR || f->kind == RULE_FOLLOWS)
+		json_object_set_new(json, "confidence",
+				    json_string(report_confidence_text(f->confidence)));
 	json_object_set_new(json, "title", json_string(f->title));
 	json_object_set_new(json, "message", json_string(f->message));
 	json_object_set_new(json, "first", first);

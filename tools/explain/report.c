@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Findings: adding to them, and the order in which they are told. */
+/* Findings: adding to them. What they mean together is in inquiry.c. */
 #include "report.h"
 
 #include <stdio.h>
@@ -35,6 +35,9 @@ void report_free(struct report *r)
 		for (int v = 0; v < f->value_count; v++)
 			free(f->values[v].sources.bits);
 		free(f->values);
+		for (size_t p = 0; p < f->progress_count; p++)
+			free(f->progress[p].group);
+		free(f->progress);
 		free(f->sources.bits);
 		free(f->follows);
 		free(f->message);
@@ -233,106 +236,6 @@ void report_add(struct report *r, const struct rule *rule, const struct place *p
 	f->first = *place;
 	f->first_source = source;
 	quote(f, line, bytes, match);
-}
-
-/* --- the end --- */
-
-static bool by_time; /* in this order: all have one */
-
-static int nearer_cause(const void *left, const void *right)
-{
-	const struct finding *a = *(struct finding *const *)left;
-	const struct finding *b = *(struct finding *const *)right;
-
-	if (a->rule->cause != b->rule->cause)
-		return a->rule->cause < b->rule->cause ? -1 : 1;
-	if (by_time && a->first.time_us != b->first.time_us)
-		return a->first.time_us < b->first.time_us ? -1 : 1;
-	if (a->first.file != b->first.file)
-		return a->first.file < b->first.file ? -1 : 1;
-	if (a->first.line != b->first.line)
-		return a->first.line < b->first.line ? -1 : 1;
-	return a->rule->number < b->rule->number ? -1 : 1;
-}
-
-/* Those of one kind, in order. The caller frees. */
-static struct finding **list(struct report *r, enum rule_kind kind, size_t *count)
-{
-	struct finding **found = memory_get((r->rule_count + 1) * sizeof(*found));
-	size_t n = 0;
-
-	by_time = r->file_count > 1;
-	for (size_t i = 0; i < r->rule_count; i++) {
-		struct finding *f = &r->findings[i];
-
-		if (!f->count || f->kind != kind)
-			continue;
-		found[n++] = f;
-		if (f->first.time_us == ORIGIN_NO_TIME)
-			by_time = false;
-	}
-	qsort(found, n, sizeof(struct finding *), nearer_cause);
-	*count = n;
-	return found;
-}
-
-/* Values that differ can be harmless; if the job has failed they are suspects. */
-static void judge_differences(struct report *r)
-{
-	bool failed = false;
-
-	for (size_t i = 0; i < r->rule_count; i++)
-		failed |= r->findings[i].count && (r->findings[i].kind == RULE_ERROR ||
-						   r->findings[i].kind == RULE_FOLLOWS);
-	for (size_t i = 0; i < r->rule_count; i++) {
-		struct finding *f = &r->findings[i];
-
-		if (f->kind == RULE_DIFFER && f->value_count > 1)
-			f->kind = failed ? RULE_ERROR : RULE_WARNING;
-	}
-}
-
-/* Whether `a` may have caused `b`: it did not come later, as far as can be told. */
-static bool may_precede(const struct place *a, const struct place *b)
-{
-	if (a->file == b->file)
-		return a->line <= b->line;
-	return a->time_us == ORIGIN_NO_TIME || b->time_us == ORIGIN_NO_TIME ||
-	       a->time_us <= b->time_us;
-}
-
-/* Puts it under the first cause that came before it; if all came later, under the first. */
-static void attach(struct report *r, struct finding *follow)
-{
-	struct finding *cause = r->errors[0];
-
-	for (size_t i = 0; i < r->error_count; i++) {
-		if (!may_precede(&r->errors[i]->first, &follow->first))
-			continue;
-		cause = r->errors[i];
-		break;
-	}
-	cause->follows =
-		memory_resize(cause->follows, (cause->follow_count + 1) * sizeof(struct finding *));
-	cause->follows[cause->follow_count++] = follow;
-}
-
-void report_conclude(struct report *r)
-{
-	struct finding **follows;
-	size_t count, first = 0;
-
-	judge_differences(r);
-	r->errors = list(r, RULE_ERROR, &r->error_count);
-	r->warnings = list(r, RULE_WARNING, &r->warning_count);
-	r->harmless = list(r, RULE_HARMLESS, &r->harmless_count);
-	follows = list(r, RULE_FOLLOWS, &count);
-	/* Without an error its cause is not in the log. */
-	if (count && !r->error_count)
-		r->errors[r->error_count++] = follows[first++];
-	for (; first < count; first++)
-		attach(r, follows[first]);
-	free(follows);
 }
 
 int report_status(const struct report *r)

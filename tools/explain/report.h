@@ -29,9 +29,25 @@ struct value {
 	struct source_set sources;
 };
 
+/* Of a finding that is told: whether it is what went wrong. */
+enum confidence {
+	CONFIDENCE_CERTAIN,
+	CONFIDENCE_LIKELY,      /* no rule knows it, or another error came before it */
+	CONFIDENCE_CONSEQUENCE, /* something went wrong before, of which the log has nothing */
+};
+
+/* The furthest that a rank has come, of a RULE_BEHIND. */
+struct rank_progress {
+	char *group; /* what is compared only with its like */
+	int rank;
+	unsigned long long value;
+};
+
 struct finding {
 	const struct rule *rule;
-	enum rule_kind kind; /* the rule's, but a RULE_DIFFER becomes an error or a warning */
+	/* The rule's; of RULE_DIFFER, _UNKNOWN, _PROGRAM, _NEXT and _BEHIND it becomes an error or a warning. */
+	enum rule_kind kind;
+	enum confidence confidence;
 	unsigned long count; /* lines */
 	struct place first;
 	unsigned first_source;
@@ -40,6 +56,8 @@ struct finding {
 	struct source_set sources;
 	struct value *values; /* of a RULE_DIFFER */
 	int value_count;
+	struct rank_progress *progress; /* of a RULE_BEHIND */
+	size_t progress_count;
 	struct finding **follows; /* what it leads to, the nearest first */
 	size_t follow_count;
 };
@@ -68,8 +86,10 @@ int report_file(struct report *report, const char *name);
 void report_add(struct report *report, const struct rule *rule, const struct place *place,
 		unsigned source, const char *line, size_t bytes, const struct match *match);
 
-/* Once, when all has been read. */
+/* Once, when all has been read (inquiry.c). */
 void report_conclude(struct report *report);
+
+const char *report_confidence_text(enum confidence confidence);
 
 /* 0 nothing, or what is harmless; 1 warnings only; 2 errors. */
 int report_status(const struct report *report);

@@ -10,8 +10,9 @@
 
 #include "clean.h"
 
-#define GRAM      3
-#define GRAM_BITS 18
+#define GRAM        3
+#define GRAM_BITS   18
+#define BLANK_SCORE 60 /* for a key with a blank in it */
 
 /* Text that NCCL writes in its good days: a key is better made of other things. */
 static const char everyday[] =
@@ -36,9 +37,18 @@ const char *rule_kind_text(enum rule_kind kind)
 		[RULE_ERROR] = "error",       [RULE_WARNING] = "warning",
 		[RULE_HARMLESS] = "harmless", [RULE_FOLLOWS] = "follows",
 		[RULE_DIFFER] = "differ",     [RULE_WHO] = "who",
+		[RULE_BEHIND] = "behind",     [RULE_UNKNOWN] = "unknown",
+		[RULE_PROGRAM] = "program",   [RULE_NEXT] = "next",
+		[RULE_SETTING] = "setting",
 	};
 
 	return names[kind];
+}
+
+bool rule_is_aside(const struct rule *rule)
+{
+	return rule->kind == RULE_DIFFER || rule->kind == RULE_WHO || rule->kind == RULE_BEHIND ||
+	       rule->kind == RULE_SETTING;
 }
 
 struct rules *rules_new(void)
@@ -56,6 +66,7 @@ void rule_free(struct rule *rule)
 		free(rule->samples[i]);
 	for (int i = 0; i < rule->format_count; i++)
 		free(rule->formats[i]);
+	free(rule->explains);
 	free(rule->see);
 	free(rule->versions);
 	free(rule->remedy);
@@ -97,7 +108,8 @@ static void count_grams(uint16_t *counts, const char *text, uint16_t weight)
 	}
 }
 
-/* The eight bytes of the pattern's text that are least like anything else. */
+/* The seven bytes of the pattern's text that are least like anything else, without a blank if it can be:
+ * a log may have two where the pattern has one. */
 static const char *choose_key(const struct pattern *pattern, const uint16_t *counts)
 {
 	unsigned best_score = UINT32_MAX;
@@ -109,6 +121,8 @@ static const char *choose_key(const struct pattern *pattern, const uint16_t *cou
 
 			for (int at = 0; at + GRAM <= PATTERN_KEY; at++)
 				score += counts[gram(p + at)];
+			if (memchr(p, ' ', PATTERN_KEY))
+				score += BLANK_SCORE;
 			if (score < best_score) {
 				best_score = score;
 				best = p;
@@ -182,8 +196,7 @@ struct rule *rules_find(struct rules *rules, const char *line, size_t bytes, str
 	for (size_t i = 0; i < rules->count; i++) {
 		struct rule *rule = rules->rules[i];
 
-		if (rule->kind != RULE_DIFFER && rule->kind != RULE_WHO &&
-		    matches(rule, line, bytes, match))
+		if (!rule_is_aside(rule) && matches(rule, line, bytes, match))
 			return rule;
 	}
 	return NULL;
@@ -195,7 +208,7 @@ static int check_sample(struct rules *rules, const struct rule *rule, const char
 	const struct rule *found;
 	struct match match;
 
-	if (rule->kind == RULE_DIFFER || rule->kind == RULE_WHO)
+	if (rule_is_aside(rule))
 		found = matches(rule, sample, strlen(sample), &match) ? rule : NULL;
 	else
 		found = rules_find(rules, sample, strlen(sample), &match);

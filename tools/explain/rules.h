@@ -19,6 +19,11 @@ enum rule_kind {
 	RULE_FOLLOWS, /* what a cause leads to: put under it if the log has one */
 	RULE_DIFFER,  /* {value} should be the same in all processes */
 	RULE_WHO,     /* says which rank a process is */
+	RULE_BEHIND,  /* {value} says how far {rank} of {group} has come */
+	RULE_UNKNOWN, /* an error that no rule knows: a warning where nothing has failed */
+	RULE_PROGRAM, /* the same, of the program itself: errors of the network come after it */
+	RULE_NEXT,    /* the line behind it is an error of NCCL, {text} */
+	RULE_SETTING, /* told only where it explains an error */
 };
 
 #define RULE_TEXTS 16 /* most patterns, samples or formats of a rule */
@@ -32,6 +37,7 @@ struct rule {
 	char *remedy;   /* what to do */
 	char *versions; /* NULL = all */
 	char *see;      /* where this was reported, or NULL */
+	char *explains; /* ids of rules, with blanks: a warning is their cause if it came before; or NULL */
 	struct pattern *lines[RULE_TEXTS];
 	int line_count;
 	char *samples[RULE_TEXTS];
@@ -84,7 +90,10 @@ int rules_finish(struct rules *rules, char *why, size_t why_bytes);
  */
 int rules_check(struct rules *rules, size_t count, char *why, size_t why_bytes);
 
-/* The rule for a line, looking at all of them; RULE_DIFFER and RULE_WHO do not count. NULL = none. */
+/* Such a rule is judged beside the one that has the line. */
+bool rule_is_aside(const struct rule *rule);
+
+/* The rule for a line, looking at all of them but those aside. NULL = none. */
 struct rule *rules_find(struct rules *rules, const char *line, size_t bytes, struct match *match);
 
 /*

@@ -78,11 +78,14 @@ static int check_rule(struct parser *p, const struct rule *rule)
 	}
 	if (!rule->title || !rule->means || !rule->remedy)
 		return complain(p, "[%s] lacks one of title, means and do", rule->id);
-	if (rule->kind == RULE_DIFFER) {
+	if (rule->kind == RULE_DIFFER || rule->kind == RULE_BEHIND) {
 		for (int i = 0; i < rule->line_count; i++)
 			if (!pattern_has_field(rule->lines[i], "value"))
 				return complain(p, "[%s] has a line without {value}", rule->id);
 	}
+	/* Their fields are not of the line. */
+	if (rule->kind == RULE_BEHIND || rule->kind == RULE_NEXT)
+		return 0;
 	return check_fields(p, rule, rule->means) || check_fields(p, rule, rule->remedy) ||
 			       check_fields(p, rule, rule->title)
 		       ? -1
@@ -146,13 +149,16 @@ static int begin_rule(struct parser *p, const char *text)
 
 static int set_kind(struct parser *p, const char *value)
 {
-	for (int kind = RULE_ERROR; kind <= RULE_WHO; kind++) {
+	for (int kind = RULE_ERROR; kind <= RULE_SETTING; kind++) {
 		if (!strcmp(value, rule_kind_text((enum rule_kind)kind))) {
 			p->rule->kind = (enum rule_kind)kind;
 			return 0;
 		}
 	}
-	return complain(p, "kind %.40s: error, warning, harmless, follows, differ or who", value);
+	return complain(
+		p,
+		"kind %.40s: error, warning, harmless, follows, differ, who, behind, unknown, program, next or setting",
+		value);
 }
 
 static int set_cause(struct parser *p, const char *value)
@@ -227,9 +233,11 @@ static int set(struct parser *p, const char *name, const char *value)
 		return set_text(p, &rule->versions, value);
 	if (!strcmp(name, "see"))
 		return set_text(p, &rule->see, value);
+	if (!strcmp(name, "explains"))
+		return set_text(p, &rule->explains, value);
 	return complain(p,
 			"%.40s is none of kind, cause, title, line, means, do, versions, see, "
-			"sample, format",
+			"explains, sample, format",
 			name);
 }
 

@@ -13,6 +13,7 @@
 
 #include <nccl_net/util.h>
 
+#include "behind.h"
 #include "clean.h"
 #include "memory.h"
 
@@ -29,9 +30,10 @@ struct scan {
 	uint64_t *hits; /* bits: patterns whose key is in the line */
 	size_t hit_words;
 	int file;
-	unsigned long line;   /* of the block's first byte, from 1 */
-	bool in_line;         /* that byte is not the first of its line */
-	struct origin origin; /* who began that line */
+	unsigned long line;         /* of the block's first byte, from 1 */
+	bool in_line;               /* that byte is not the first of its line */
+	struct origin origin;       /* who began that line */
+	const struct rule *awaited; /* a RULE_NEXT whose text is the next line */
 };
 
 struct scan *scan_new(struct rules *rules, struct report *report, size_t block)
@@ -77,12 +79,31 @@ static int number_of(const struct field *field)
 	return value;
 }
 
+static void note_progress(struct scan *s, const struct rule *rule, const struct window *w,
+			  const struct match *match, int rank)
+{
+	const struct field *group = match_field(match, "group");
+	int value = number_of(match_field(match, "value"));
+
+	if (rank < 0)
+		rank = w->origin.rank;
+	if (rank >= 0 && value >= 0)
+		behind_add(&s->report->findings[rule->number], group ? group->data : "",
+			   group ? group->bytes : 0, rank, (unsigned long long)value);
+}
+
 static void matched(struct scan *s, const struct rule *rule, const struct window *w,
 		    const struct match *match)
 {
 	unsigned source;
 	int rank = number_of(match_field(match, "rank"));
 
+	if (rule->kind == RULE_NEXT) {
+		s->awaited = rule;
+		return;
+	}
+	if (rule->kind == RULE_BEHIND)
+		note_progress(s, rule, w, match, rank);
 	if (rule->kind == RULE_WHO) {
 		source = sources_find(&s->report->sources, &w->origin);
 		if (rank >= 0)
@@ -101,8 +122,9 @@ static void matched(struct scan *s, const struct rule *rule, const struct window
 		   match);
 }
 
-/* The first rule of a table that matches is the line's, beside all that compare values. */
-static void judge(struct scan *s, const struct window *w)
+/* The first rule of a table that matches is the line's, beside all that compare values. Returns whether
+ * there is one. */
+static bool judge(struct scan *s, const struct window *w)
 {
 	bool found = false;
 	struct match match;
@@ -111,8 +133,7 @@ static void judge(struct scan *s, const struct window *w)
 		while (s->hits[word]) {
 			size_t i = word * 64 + (size_t)__builtin_ctzll(s->hits[word]);
 			const struct rule_line *line = &s->rules->lines[i];
-			bool beside =
-				line->rule->kind == RULE_DIFFER || line->rule->kind == RULE_WHO;
+			bool beside = rule_is_aside(line->rule);
 
 			s->hits[word] &= s->hits[word] - 1;
 			if (found && !beside)
@@ -124,6 +145,7 @@ static void judge(struct scan *s, const struct window *w)
 			found |= !beside;
 		}
 	}
+	return found;
 }
 
 static void note_key(struct scan *s, const struct filter_key *key)
@@ -132,6 +154,14 @@ static void note_key(struct scan *s, const struct filter_key *key)
 
 	for (int i = 0; i < key->count; i++)
 		s->hits[users[i] / 64] |= 1ull << users[i] % 64;
+}
+
+static void note_keys(struct scan *s, const char *p, const char *end)
+{
+	const struct filter_key *key;
+
+	for (; (p = filter_next(s->rules->filter, p, end, &key)); p++)
+		note_key(s, key);
 }
 
 /* --- blocks --- */
@@ -193,11 +223,44 @@ static void take_line(struct scan *s, struct text *text, const char *p,
 		origin_parse(&w.origin, text->line, (size_t)(w.end - text->line));
 	w.place = (struct place){ s->file, text->number, w.origin.time_us };
 	note_key(s, key);
-	while ((p = filter_next(s->rules->filter, p + 1, w.end, &key)))
-		note_key(s, key);
+	note_keys(s, p + 1, w.end);
 	judge(s, &w);
 	/* The end of a window may have cut a key in two. */
 	text->seen = w.end == stop && stop < text->end ? stop - (PATTERN_KEY - 1) : w.end;
+}
+
+/* The line behind one that announced it: its own rule's, or else what that one's rule quotes. */
+static void take_awaited(struct scan *s, struct text *text)
+{
+	const struct rule *rule = s->awaited;
+	/* Nothing of this text has been seen yet: the other line was the last one of the text before. */
+	const char *begin = text->seen == text->data ? text->data : line_end(text->seen, text->end);
+	struct window w;
+
+	while (begin < text->end && (*begin == '\n' || *begin == '\r'))
+		begin++;
+	if (begin == text->end)
+		return;
+	s->awaited = NULL;
+	text->line = begin;
+	text->number += count_lines(text->counted, begin);
+	text->counted = begin;
+	w.begin = begin;
+	w.end = line_end(begin, begin + anynet_min((size_t)(text->end - begin), WINDOW));
+	origin_parse(&w.origin, begin, (size_t)(w.end - begin));
+	w.place = (struct place){ s->file, text->number, w.origin.time_us };
+	note_keys(s, begin, w.end);
+	if (!judge(s, &w) && w.begin + w.origin.message < w.end) {
+		const struct match match = {
+			.field_count = 1,
+			.fields = { { "text", begin + w.origin.message,
+				      (size_t)(w.end - begin) - w.origin.message } },
+		};
+
+		report_add(s->report, rule, &w.place, sources_find(&s->report->sources, &w.origin),
+			   begin, (size_t)(w.end - begin), &match);
+	}
+	text->seen = w.end;
 }
 
 /* Text that begins where the last one ended; `cut`: its last line goes on in the next one. */
@@ -207,8 +270,16 @@ static void take_text(struct scan *s, const char *data, size_t bytes, bool cut)
 	const struct filter_key *key;
 	const char *p, *last;
 
-	while ((p = filter_next(s->rules->filter, text.seen, text.end, &key)))
+	if (s->awaited && s->in_line)
+		s->awaited = NULL;
+	for (;;) {
+		if (s->awaited)
+			take_awaited(s, &text);
+		p = filter_next(s->rules->filter, text.seen, text.end, &key);
+		if (!p)
+			break;
 		take_line(s, &text, p, key);
+	}
 	s->line = text.number + count_lines(text.counted, text.end);
 	if (!bytes)
 		return;
@@ -257,6 +328,7 @@ static void begin_file(struct scan *s, const char *name)
 	s->used = 0;
 	s->line = 1;
 	s->in_line = false;
+	s->awaited = NULL;
 }
 
 static void end_file(struct scan *s)

@@ -12,7 +12,7 @@
 #include "base/fd.h"
 #include "base/libc_text.h"
 #include "base/socket.h"
-#include "path/rail_link.h"
+#include "path/ib/rail_link.h"
 #include "session/progress.h"
 #include "wire/secret.h"
 

@@ -43,7 +43,7 @@ static void begin_row(struct rail_progress *progress, uint64_t since_ms)
 static void stuck(struct anynet_rail *rail, uint64_t now)
 {
 	struct rail_progress *progress = &rail->progress;
-	uint64_t waits_ms = rail->comm->watch.since_ms ? rail->comm->watch.since_ms : now;
+	uint64_t waits_ms = rail->comm->session->watch.since_ms ? rail->comm->session->watch.since_ms : now;
 
 	/* It may have stood for hours before there was something to carry. */
 	if (!progress->vain++)
@@ -77,7 +77,7 @@ bool progress_is_over(struct anynet_rail *rail, uint64_t now)
 
 	/* It may have begun after `now` was read. */
 	return progress->vain && (rail->fd < 0 || rail->ops->moved(rail) == RAIL_STUCK) &&
-	       now >= progress->since_ms + (uint64_t)anynet_net.cfg->heal_timeout_ms;
+	       now >= progress->since_ms + (uint64_t)anynet_net.cfg->recovery_timeout_ms;
 }
 
 uint64_t progress_pause_ms(const struct anynet_rail *rail)
@@ -87,12 +87,15 @@ uint64_t progress_pause_ms(const struct anynet_rail *rail)
 	return !same ? 0 : anynet_min(PAUSE_MIN_MS << anynet_min(same, PAUSE_SHIFTS), PAUSE_MAX_MS);
 }
 
-void progress_link_end(struct anynet_rail *rail, int err, uint64_t frames)
+void progress_link_end(struct anynet_rail *rail)
 {
 	struct rail_progress *progress = &rail->progress;
 
-	progress->links_vain =
-		err == -EREMOTEIO || frames < LINK_FRAMES ? progress->links_vain + 1 : 0;
+	if (rail->link_err == -EREMOTEIO || (rail->link_err && rail->link_frames < LINK_FRAMES))
+		progress->links_vain++;
+	else if (rail->link_err)
+		progress->links_vain = 0;
+	rail->link_err = 0;
 }
 
 uint64_t progress_link_pause_ms(const struct anynet_rail *rail)

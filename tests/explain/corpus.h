@@ -1,0 +1,36 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* The corpus: excerpts of logs with what is to be found in each (corpus/README.md has the form). */
+#ifndef TESTS_EXPLAIN_CORPUS_H
+#define TESTS_EXPLAIN_CORPUS_H
+
+#include <stdbool.h>
+#include <stddef.h>
+
+#define CORPUS_LINES 64
+
+struct corpus_case {
+	char *name, *from;
+	char *says; /* NULL, or a regular expression that the first finding's text has to match */
+	char *says_not; /* NULL, or one that it must not match */
+	bool healthy;
+	char *text;
+	size_t bytes;
+	bool causes[CORPUS_LINES +
+		    1]; /* by line, from 1: the first finding is to quote one of them */
+	int line_count;
+};
+
+struct corpus {
+	struct corpus_case *cases;
+	size_t count;
+};
+
+/* Ends the process with a message if a file is not in its form. The caller frees. */
+struct corpus *corpus_read(char *const *files, int file_count);
+
+void corpus_free(struct corpus *corpus);
+
+/* Half of the cases, by their names: rules are written for these; the others are only a score. */
+bool corpus_is_working(const struct corpus_case *c);
+
+#endif

@@ -1,0 +1,188 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* What went wrong first: causes and consequences by layer, order and process. */
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdint.h>
+
+#include <cmocka.h>
+
+#include <stdio.h>
+#include <string.h>
+
+#include "reading.h"
+
+#define CLOSED \
+	"b:2:3 [0] misc/socket.cc:49 NCCL WARN socketProgress: Connection closed by remote peer a<1>\n"
+#define REFUSED \
+	"b:2:3 [0] NCCL WARN Call to connect to 10.0.0.2<43210> failed : Connection refused\n"
+#define STRANGE "a:1:2 [0] graph/topo.cc:99 NCCL WARN Something that nobody has met yet\n"
+
+static struct report *read_text(const char *text)
+{
+	return reading_report(text, strlen(text), SCAN_BLOCK);
+}
+
+static void check_first(const char *text, const char *id, enum confidence confidence)
+{
+	struct report *report = read_text(text);
+
+	if (!report->error_count)
+		fail_msg("no error in: %s", text);
+	if (strcmp(report->errors[0]->rule->id, id) != 0)
+		fail_msg("%s instead of %s in: %s", report->errors[0]->rule->id, id, text);
+	if (report->errors[0]->confidence != confidence)
+		fail_msg("%s is %s in: %s", id,
+			 report_confidence_text(report->errors[0]->confidence), text);
+	report_free(report);
+}
+
+/* A failure of the program comes before errors of the network that are behind it, and not before others. */
+static void program(void **state)
+{
+	(void)state;
+	check_first("[rank1]: KeyError: 'loss'\n" REFUSED, "exception", CONFIDENCE_LIKELY);
+	check_first(REFUSED "[rank1]: KeyError: 'loss'\n", "socket-refused", CONFIDENCE_CERTAIN);
+	check_first("[rank1]: KeyError: 'loss'\n" CLOSED, "exception", CONFIDENCE_LIKELY);
+	check_first(CLOSED "[rank1]: KeyError: 'loss'\n", "exception", CONFIDENCE_LIKELY);
+	check_first("[rank1]: KeyError: 'loss'\n[rank1]: CUDA out of memory\n",
+		    "cuda-out-of-memory", CONFIDENCE_LIKELY);
+	check_first("ERROR 05-29 04:08:22 core.py:145] mine.OddError: odd\n", "exception",
+		    CONFIDENCE_LIKELY);
+	check_first("a.out: x.c:9: f: Assertion `n > 0' failed.\n" CLOSED, "assertion",
+		    CONFIDENCE_LIKELY);
+}
+
+/* Source of a traceback and messages about handled errors are no failure. */
+static void no_program(void **state)
+{
+	static const char *const lines[] = {
+		"    except KeyError: pass",
+		"INFO could not save: ValueError: x is retried",
+		"Error: something",
+		"the KeyError: is gone",
+	};
+
+	(void)state;
+	for (size_t i = 0; i < sizeof(lines) / sizeof(*lines); i++) {
+		struct report *report = read_text(lines[i]);
+
+		/* "save: ValueError: …" has the form of a chained exception. */
+		if (i != 1 && report->error_count)
+			fail_msg("an error in: %s", lines[i]);
+		report_free(report);
+	}
+}
+
+/* What no rule knows is a warning alone, and where something has failed the error above what follows. */
+static void unknown(void **state)
+{
+	struct report *report = read_text(STRANGE);
+
+	(void)state;
+	assert_int_equal(report->error_count, 0);
+	assert_int_equal(report->warning_count, 1);
+	report_free(report);
+	check_first(STRANGE CLOSED, "nccl-warn", CONFIDENCE_LIKELY);
+	check_first(CLOSED STRANGE, "nccl-warn", CONFIDENCE_LIKELY);
+	check_first(STRANGE REFUSED, "socket-refused", CONFIDENCE_CERTAIN);
+	report = read_text(REFUSED STRANGE);
+	assert_int_equal(report->error_count, 1);
+	assert_int_equal(report->errors[0]->follow_count, 1);
+	report_free(report);
+}
+
+static void only_consequences(void **state)
+{
+	struct report *report = read_text(CLOSED);
+
+	(void)state;
+	assert_int_equal(report->error_count, 1);
+	assert_int_equal(report->errors[0]->confidence, CONFIDENCE_CONSEQUENCE);
+	report_free(report);
+	check_first("slurmstepd: error: *** STEP 8.0 ON n1 CANCELLED AT 2025-03-05T10:00:00 ***\n"
+		    "[rank1]: KeyError: 'loss'\n",
+		    "exception", CONFIDENCE_LIKELY);
+	check_first("failed (exitcode: -6) local_rank: 3 (pid: 4) of binary: x\n" CLOSED,
+		    "peer-closed", CONFIDENCE_CONSEQUENCE);
+}
+
+/* The line behind "Last error:", wherever a block ends; it may have a rule of its own. */
+static void last_error(void **state)
+{
+	static const char own[] = "[rank3]: Last error:\n[rank3]: something new failed : 7\n";
+
+	(void)state;
+	for (size_t block = 256; block < 300; block++) {
+		char text[512];
+		struct report *report;
+
+		snprintf(text, sizeof(text), "%*s\n%s", (int)(256 - sizeof(own) / 2), "x", own);
+		report = reading_report(text, strlen(text), block);
+		assert_int_equal(report->error_count, 1);
+		assert_string_equal(report->errors[0]->rule->id, "nccl-last-error");
+		assert_int_equal(report->errors[0]->first.line, 3);
+		assert_string_equal(report->errors[0]->means, "something new failed : 7");
+		report_free(report);
+	}
+	check_first(
+		"Last error:\r\nDuplicate GPU detected : rank 1 and rank 0 both on CUDA device 10\r\n",
+		"duplicate-gpu", CONFIDENCE_CERTAIN);
+	check_first("Last error:\nNet : Connection closed by remote peer a<1>\n", "peer-closed",
+		    CONFIDENCE_CONSEQUENCE);
+}
+
+static void explained(void **state)
+{
+	static const char port[] = "NCCL WARN NET/IB : mlx5_0:1 Got async event : port error\n";
+	static const char retry[] =
+		"NCCL WARN NET/IB : Got completion from peer b<1> with status=12 opcode=0 len=0\n";
+	char text[512];
+
+	(void)state;
+	snprintf(text, sizeof(text), "%s%s", port, retry);
+	check_first(text, "ib-port-error", CONFIDENCE_LIKELY);
+	snprintf(text, sizeof(text), "%s%s", retry, port);
+	check_first(text, "ib-retry-exceeded", CONFIDENCE_CERTAIN);
+}
+
+static void behind(void **state)
+{
+#define WAITS(rank, at)                                                                 \
+	"[E x.cpp:458] [Rank " #rank "] Watchdog caught collective operation timeout: " \
+	"WorkNCCL(SeqNum=" #at ", OpType=ALLREDUCE, Timeout(ms)=1800000) ran for 2 ms\n"
+	struct report *report =
+		read_text(WAITS(0, 96120) WAITS(0, 96125) WAITS(7, 64088) WAITS(3, 96117));
+
+	(void)state;
+	assert_string_equal(report->errors[0]->rule->id, "rank-behind");
+	assert_string_equal(report->errors[0]->title, "rank 7 is behind the others");
+	assert_non_null(
+		strstr(report->errors[0]->means, "operation 64088, the others to 96117 to 96125"));
+	report_free(report);
+	check_first(WAITS(0, 12) WAITS(1, 12) WAITS(2, 12), "watchdog-timeout",
+		    CONFIDENCE_CONSEQUENCE);
+	check_first(WAITS(0, 12) WAITS(1, 17) WAITS(2, 15), "watchdog-timeout",
+		    CONFIDENCE_CONSEQUENCE);
+	check_first(WAITS(0, 12) WAITS(1, 11) WAITS(2, 12), "rank-behind", CONFIDENCE_LIKELY);
+}
+
+/* Runs of blanks are one. */
+static void blanks(void **state)
+{
+	(void)state;
+	check_first("slurmstepd:   error:  mpi/pmix_v4: _errhandler\n" CLOSED, "launcher-error",
+		    CONFIDENCE_LIKELY);
+}
+
+int main(void)
+{
+	const struct CMUnitTest tests[] = {
+		cmocka_unit_test(program),    cmocka_unit_test(no_program),
+		cmocka_unit_test(unknown),    cmocka_unit_test(only_consequences),
+		cmocka_unit_test(last_error), cmocka_unit_test(explained),
+		cmocka_unit_test(behind),     cmocka_unit_test(blanks),
+	};
+
+	return cmocka_run_group_tests(tests, NULL, NULL);
+}

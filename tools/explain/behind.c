@@ -1,0 +1,114 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* Ranks that are behind. */
+#include "behind.h"
+
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "memory.h"
+
+#define GROUP_BYTES 64
+#define RANKS_MAX   4096 /* more are not kept */
+#define NAMED_MAX   8    /* ranks that are named */
+#define JITTER      8    /* operations between ranks that are well */
+
+void behind_add(struct finding *f, const char *group, size_t group_bytes, int rank,
+		unsigned long long value)
+{
+	char name[GROUP_BYTES];
+	struct rank_progress *p;
+
+	snprintf(name, sizeof(name), "%.*s", (int)(group_bytes < 60 ? group_bytes : 60), group);
+	for (size_t i = f->progress_count; i-- > 0;) {
+		p = &f->progress[i];
+		if (p->rank != rank || strcmp(p->group, name) != 0)
+			continue;
+		if (value > p->value)
+			p->value = value;
+		return;
+	}
+	if (f->progress_count == RANKS_MAX)
+		return;
+	f->progress = memory_resize(f->progress, (f->progress_count + 1) * sizeof(*f->progress));
+	f->progress[f->progress_count++] = (struct rank_progress){ memory_text(name), rank, value };
+}
+
+static int by_group_and_value(const void *left, const void *right)
+{
+	const struct rank_progress *a = left, *b = right;
+	int order = strcmp(a->group, b->group);
+
+	if (order)
+		return order;
+	if (a->value != b->value)
+		return a->value < b->value ? -1 : 1;
+	return (a->rank > b->rank) - (a->rank < b->rank);
+}
+
+/* How many of `count` ranks, the lowest first, are behind: less than half, and with a gap above them that
+ * is wider than those that are well are apart. */
+static size_t count_behind(const struct rank_progress *p, size_t count)
+{
+	unsigned long long apart;
+
+	for (size_t n = 1; n * 2 < count || (n == 1 && count == 2); n++) {
+		apart = p[count - 1].value - p[n].value;
+		if (p[n].value - p[n - 1].value > apart + (apart ? JITTER : 0))
+			return n;
+	}
+	return 0;
+}
+
+static struct field text_field(const char *name, const char *text)
+{
+	return (struct field){ name, text, strlen(text) };
+}
+
+static void expand(struct finding *f, const struct rank_progress *p, size_t behind, size_t count)
+{
+	char ranks[256] = "", value[32], least[32], most[32], text[4096];
+	struct match match = { .field_count = 4 };
+	size_t at = 0;
+
+	for (size_t i = 0; i < behind && i < NAMED_MAX && at < sizeof(ranks) - 24; i++)
+		at += (size_t)snprintf(ranks + at, sizeof(ranks) - at, "%s%d", i ? ", " : "",
+				       p[i].rank);
+	if (behind > NAMED_MAX)
+		snprintf(ranks + at, sizeof(ranks) - at, ", …");
+	snprintf(value, sizeof(value), "%llu", p[0].value);
+	snprintf(least, sizeof(least), "%llu", p[behind].value);
+	snprintf(most, sizeof(most), "%llu", p[count - 1].value);
+	match.fields[0] = text_field("behind", ranks);
+	match.fields[1] = text_field("value", value);
+	match.fields[2] = text_field("least", least);
+	match.fields[3] = text_field("most", most);
+	free(f->title);
+	rules_expand(text, sizeof(text), f->rule->title, &match);
+	f->title = memory_text(text);
+	free(f->means);
+	rules_expand(text, sizeof(text), f->rule->means, &match);
+	f->means = memory_text(text);
+	free(f->remedy);
+	rules_expand(text, sizeof(text), f->rule->remedy, &match);
+	f->remedy = memory_text(text);
+}
+
+bool behind_judge(struct finding *f)
+{
+	qsort(f->progress, f->progress_count, sizeof(*f->progress), by_group_and_value);
+	for (size_t i = 0, next; i < f->progress_count; i = next) {
+		size_t behind;
+
+		for (next = i + 1; next < f->progress_count &&
+				   !strcmp(f->progress[next].group, f->progress[i].group);
+		     next++)
+			;
+		behind = count_behind(f->progress + i, next - i);
+		if (!behind)
+			continue;
+		expand(f, f->progress + i, behind, next - i);
+		return true;
+	}
+	return false;
+}

@@ -1,0 +1,252 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * The inquiry: of what was found, what went wrong first, and what only followed. The number `cause` of a
+ * rule is its layer, from the hardware up; what a program did wrong by itself comes before every error
+ * of the network behind it.
+ */
+#include <stdlib.h>
+#include <string.h>
+
+#include "behind.h"
+#include "memory.h"
+#include "report.h"
+
+#define CAUSE_CONNECTING 30 /* from here on an error may be a consequence of what a program did */
+#define CAUSE_ELSEWHERE  60 /* … may be someone else's fault */
+
+const char *report_confidence_text(enum confidence confidence)
+{
+	static const char *const names[] = { "certain", "likely", "consequence" };
+
+	return names[confidence];
+}
+
+/* No rule knows what it means. */
+static bool is_unexplained(const struct finding *f)
+{
+	return f->rule->kind == RULE_UNKNOWN || f->rule->kind == RULE_PROGRAM ||
+	       f->rule->kind == RULE_NEXT;
+}
+
+/* --- order --- */
+
+static bool by_time; /* in this order: all have one */
+
+static int nearer_cause(const void *left, const void *right)
+{
+	const struct finding *a = *(struct finding *const *)left;
+	const struct finding *b = *(struct finding *const *)right;
+
+	if (a->rule->cause != b->rule->cause)
+		return a->rule->cause < b->rule->cause ? -1 : 1;
+	if (by_time && a->first.time_us != b->first.time_us)
+		return a->first.time_us < b->first.time_us ? -1 : 1;
+	if (a->first.file != b->first.file)
+		return a->first.file < b->first.file ? -1 : 1;
+	if (a->first.line != b->first.line)
+		return a->first.line < b->first.line ? -1 : 1;
+	return a->rule->number < b->rule->number ? -1 : 1;
+}
+
+/* Those of one kind, in order. The caller frees. */
+static struct finding **list(struct report *r, enum rule_kind kind, size_t *count)
+{
+	struct finding **found = memory_get((r->rule_count + 1) * sizeof(*found));
+	size_t n = 0;
+
+	by_time = r->file_count > 1;
+	for (size_t i = 0; i < r->rule_count; i++) {
+		struct finding *f = &r->findings[i];
+
+		if (!f->count || f->kind != kind)
+			continue;
+		found[n++] = f;
+		if (f->first.time_us == ORIGIN_NO_TIME)
+			by_time = false;
+	}
+	qsort(found, n, sizeof(struct finding *), nearer_cause);
+	*count = n;
+	return found;
+}
+
+/* Whether `a` may have caused `b`: it did not come later, as far as can be told. */
+static bool may_precede(const struct place *a, const struct place *b)
+{
+	if (a->file == b->file)
+		return a->line <= b->line;
+	return a->time_us == ORIGIN_NO_TIME || b->time_us == ORIGIN_NO_TIME ||
+	       a->time_us <= b->time_us;
+}
+
+/* --- what depends on whether anything has failed --- */
+
+static bool has_failed(const struct report *r)
+{
+	for (size_t i = 0; i < r->rule_count; i++) {
+		const struct finding *f = &r->findings[i];
+
+		if (f->count && (f->kind == RULE_ERROR || f->kind == RULE_FOLLOWS ||
+				 f->kind == RULE_PROGRAM || f->kind == RULE_NEXT))
+			return true;
+	}
+	return false;
+}
+
+/* Values that differ can be harmless, and so can what nobody knows; if the job has failed they are suspects. */
+static void judge_suspects(struct report *r)
+{
+	enum rule_kind kind = has_failed(r) ? RULE_ERROR : RULE_WARNING;
+
+	for (size_t i = 0; i < r->rule_count; i++) {
+		struct finding *f = &r->findings[i];
+
+		if (!f->count)
+			continue;
+		if (is_unexplained(f) || (f->kind == RULE_DIFFER && f->value_count > 1) ||
+		    (f->kind == RULE_BEHIND && behind_judge(f)))
+			f->kind = f->kind == RULE_PROGRAM ? RULE_ERROR : kind;
+	}
+}
+
+static bool has_word(const char *words, const char *word)
+{
+	size_t bytes = strlen(word);
+
+	for (const char *at = words; (at = strstr(at, word)); at += bytes)
+		if ((at == words || at[-1] == ' ') && (!at[bytes] || at[bytes] == ' '))
+			return true;
+	return false;
+}
+
+/* What explains an error behind it is the error, and the other one follows. */
+static void promote(struct report *r, struct finding *cause)
+{
+	for (size_t i = 0; i < r->rule_count; i++) {
+		struct finding *f = &r->findings[i];
+
+		if (!f->count || (f->kind != RULE_ERROR && f->kind != RULE_FOLLOWS) ||
+		    !has_word(cause->rule->explains, f->rule->id) ||
+		    !may_precede(&cause->first, &f->first))
+			continue;
+		cause->kind = RULE_ERROR;
+		f->kind = RULE_FOLLOWS;
+	}
+}
+
+static void promote_causes(struct report *r)
+{
+	for (size_t i = 0; i < r->rule_count; i++) {
+		struct finding *f = &r->findings[i];
+
+		if (f->count && f->rule->explains &&
+		    (f->kind == RULE_WARNING || f->kind == RULE_SETTING || f->kind == RULE_ERROR))
+			promote(r, f);
+	}
+}
+
+/* --- the first failure --- */
+
+/* The place in r->errors of what went wrong first: a program's own failure comes before the errors of the
+ * network behind it; else the lowest layer. */
+static size_t find_first(const struct report *r)
+{
+	const struct finding *lowest = r->errors[0];
+
+	if (lowest->rule->cause < CAUSE_CONNECTING)
+		return 0;
+	for (size_t i = 0; i < r->error_count; i++)
+		if (r->errors[i]->rule->kind == RULE_PROGRAM &&
+		    may_precede(&r->errors[i]->first, &lowest->first))
+			return i;
+	return 0;
+}
+
+static void put_first(struct report *r)
+{
+	size_t place = r->error_count ? find_first(r) : 0;
+	struct finding *first;
+
+	if (!place)
+		return;
+	first = r->errors[place];
+	memmove(r->errors + 1, r->errors, place * sizeof(*r->errors));
+	r->errors[0] = first;
+}
+
+static void add_follow(struct finding *cause, struct finding *follow)
+{
+	cause->follows =
+		memory_resize(cause->follows, (cause->follow_count + 1) * sizeof(struct finding *));
+	cause->follows[cause->follow_count++] = follow;
+}
+
+/* What nobody knows and comes behind the first failure follows from it. */
+static void take_unexplained(struct report *r)
+{
+	size_t kept = 1;
+
+	for (size_t i = 1; i < r->error_count; i++) {
+		struct finding *f = r->errors[i];
+
+		if (is_unexplained(f) && may_precede(&r->errors[0]->first, &f->first))
+			add_follow(r->errors[0], f);
+		else
+			r->errors[kept++] = f;
+	}
+	r->error_count = kept;
+}
+
+/* Puts it under the first cause that came before it; if all came later, under the first. */
+static void attach(struct report *r, struct finding *follow)
+{
+	struct finding *cause = r->errors[0];
+
+	for (size_t i = 0; i < r->error_count; i++) {
+		if (!may_precede(&r->errors[i]->first, &follow->first))
+			continue;
+		cause = r->errors[i];
+		break;
+	}
+	add_follow(cause, follow);
+}
+
+static enum confidence confidence_of(const struct report *r, const struct finding *f)
+{
+	if (f->kind == RULE_FOLLOWS)
+		return CONFIDENCE_CONSEQUENCE;
+	if (is_unexplained(f) || f->rule->kind != f->kind || f->rule->cause >= CAUSE_ELSEWHERE)
+		return CONFIDENCE_LIKELY;
+	for (size_t i = 0; i < r->error_count; i++)
+		if (r->errors[i] != f &&
+		    (!is_unexplained(r->errors[i]) || r->errors[i]->rule->kind == RULE_PROGRAM) &&
+		    r->errors[i]->first.file == f->first.file &&
+		    r->errors[i]->first.line < f->first.line)
+			return CONFIDENCE_LIKELY;
+	return CONFIDENCE_CERTAIN;
+}
+
+void report_conclude(struct report *r)
+{
+	struct finding **follows;
+	size_t count, first = 0;
+
+	judge_suspects(r);
+	promote_causes(r);
+	r->errors = list(r, RULE_ERROR, &r->error_count);
+	r->warnings = list(r, RULE_WARNING, &r->warning_count);
+	r->harmless = list(r, RULE_HARMLESS, &r->harmless_count);
+	follows = list(r, RULE_FOLLOWS, &count);
+	put_first(r);
+	/* Without an error its cause is not in the log. */
+	if (count && !r->error_count)
+		r->errors[r->error_count++] = follows[first++];
+	if (r->error_count)
+		take_unexplained(r);
+	for (; first < count; first++) {
+		follows[first]->confidence = CONFIDENCE_CONSEQUENCE;
+		attach(r, follows[first]);
+	}
+	free(follows);
+	for (size_t i = 0; i < r->error_count; i++)
+		r->errors[i]->confidence = confidence_of(r, r->errors[i]);
+}
