@@ -317,7 +317,7 @@ static void test_rates_are_of_the_time_between_two_looks(void **state)
 			 0);
 	assert_int_equal(view.processes[0].connections[0].rate, 10000);
 	assert_int_equal(view.processes[0].connections[0].rail_rates[0], 8000);
-	assert_int_equal(view.processes[0].connections[1].rail_rates[0], -1);
+	assert_true(view.processes[0].connections[1].rail_rates[0] < 0);
 	assert_int_equal(view.sent, 10000);
 	assert_int_equal(view.received, 140);
 	view_free(&view);
@@ -326,9 +326,9 @@ static void test_rates_are_of_the_time_between_two_looks(void **state)
 	assert_int_equal(view_make(&view, &(struct page_list){ .pages = &pages[0], .count = 1 },
 				   &(struct page_list){ .pages = &pages[1], .count = 1 }),
 			 0);
-	assert_int_equal(view.processes[0].connections[0].rate, -1);
-	assert_int_equal(view.processes[0].sent, -1);
-	assert_int_equal(view.sent, -1);
+	assert_true(view.processes[0].connections[0].rate < 0);
+	assert_true(view.processes[0].sent < 0);
+	assert_true(view.sent < 0);
 	view_free(&view);
 	page_free(&pages[0]);
 	page_free(&pages[1]);
