@@ -146,7 +146,7 @@ static void the_first_grant_counts_when_all_of_it_is_there(struct test_net *net)
 		flows[1].comm = stream.link.send;
 		fake_order("fault tear write");
 		flows_run(net, flows, 2);
-		fake_order("heal");
+		fake_order("recovery");
 		link_close(net, &stream.link);
 	}
 }

@@ -77,10 +77,10 @@ void sent_close(struct anynet_comm *comm)
 	bool drains;
 
 	comm_enter(comm);
-	drains = linger_start(comm);
+	drains = drain_start(comm);
 	for (int i = 0; i < 3 && drains; i++) {
 		comm_turn(comm);
-		drains = !linger_over(comm);
+		drains = !drain_over(comm);
 	}
 	comm_leave(comm);
 	registry_remove(comm);

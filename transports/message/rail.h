@@ -71,7 +71,7 @@ struct anynet_rail_ops {
 
 	/* The comm is about to be closed on purpose: let what was sent arrive. 0: it has, close now;
 	 * -EAGAIN: not yet, ask again; else the rail has broken. */
-	int (*linger)(struct anynet_rail *rail);
+	int (*drain)(struct anynet_rail *rail);
 
 	/* Send comm: may the bytes of this message go without asking first? NULL: always. */
 	bool (*granted)(struct anynet_rail *rail, const struct send_msg *msg);

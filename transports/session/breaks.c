@@ -4,7 +4,7 @@
 
 #include <nccl_net/log.h>
 
-#include "session/heal.h"
+#include "session/recovery.h"
 
 void comm_tell_unlinked(struct anynet_comm *comm, int level)
 {
@@ -47,11 +47,11 @@ int comm_rail_broke(struct anynet_comm *comm, struct anynet_rail *rail, int err)
 		comm_close_rails(comm);
 		return comm_error(comm);
 	}
-	if (rail->bye || (!heal_wanted() && !comm_pending(comm))) {
+	if (rail->bye || (!recovery_wanted() && !comm_pending(comm))) {
 		rail_ended(comm, rail);
-	} else if (heal_wanted()) {
+	} else if (recovery_wanted()) {
 		comm_sever(comm, rail, err);
-		heal_rail(comm, rail, err != -ECONNRESET && err != -EPIPE && err != -EBADMSG);
+		recovery_rail(comm, rail, err != -ECONNRESET && err != -EPIPE && err != -EBADMSG);
 	} else {
 		comm_fail(comm, rail, err, "%s",
 			  err == -ECONNRESET
@@ -68,13 +68,13 @@ int comm_rail_broke(struct anynet_comm *comm, struct anynet_rail *rail, int err)
 static void take_doubt(struct anynet_comm *comm, struct anynet_rail *rail)
 {
 	rail->doubted = false;
-	if (rail->fd < 0 || !heal_wanted())
+	if (rail->fd < 0 || !recovery_wanted())
 		return;
 	if (!rail->suspect)
 		recorder_note(comm, rail, ANYNET_EVENT_SUSPECT, 0, 0, "the peer has doubts");
 	rail->suspect = true;
 	rail->doubted_ms = os_now_ms();
-	heal_rail(comm, rail, true);
+	recovery_rail(comm, rail, true);
 }
 
 int comm_settle(struct anynet_comm *comm)

@@ -16,10 +16,10 @@
 #include "base/fd.h"
 #include "base/libc_text.h"
 #include "base/socket.h"
-#include "session/heal.h"
 #include "session/listen.h"
 #include "session/pairs.h"
 #include "session/progress.h"
+#include "session/recovery.h"
 #include "session/watch.h"
 
 #define EVENTS_PER_TURN 16
@@ -310,7 +310,7 @@ void comm_rail_back(struct anynet_comm *comm, struct anynet_rail *rail, int fd, 
 		recv_doubt(comm, rail->index, false);
 		recv_tell_again(comm, rail->index);
 	}
-	comm->session->tally.heals += rail->broke_by != 0;
+	comm->session->tally.recoveries += rail->broke_by != 0;
 	note_return(comm, rail, comm->rewound - again);
 	if (rail->broke_by && rail_is_news(rail->breaks))
 		anynet_info("%s peer %s pid %u dev %s rail %u of %u is back after %.3f s: %s",

@@ -9,8 +9,8 @@
 
 #include "path/ib/rail_link.h"
 #include "session/connect.h"
-#include "session/heal.h"
 #include "session/listen_internal.h"
+#include "session/recovery.h"
 #include "session/registry.h"
 #include "session/sockets.h"
 
@@ -347,7 +347,7 @@ int endpoint_admit(const struct anynet_wire_hello *hello, int fd, const struct a
 	if (hello->kind == ANYNET_KIND_RESUME || hello->kind == ANYNET_KIND_LINK) {
 		if (!endpoint || !endpoint->comm || endpoint->comm_id != hello->comm_id)
 			return answer_gone(hello, answer);
-		if (heal_post(endpoint->comm, fd, hello, auth))
+		if (recovery_post(endpoint->comm, fd, hello, auth))
 			return -ENOENT;
 		comm_poke(endpoint->comm);
 		return -EINPROGRESS;

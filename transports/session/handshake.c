@@ -17,8 +17,8 @@
 
 #include "base/fd.h"
 #include "base/libc_text.h"
+#include "base/log_limit.h"
 #include "base/socket.h"
-#include "base/told.h"
 #include "session/listen_internal.h"
 #include "session/sockets.h"
 #include "wire/allow.h"
@@ -54,7 +54,7 @@ struct crowd {
 static struct crowd strangers = { .list = TAILQ_HEAD_INITIALIZER(strangers.list) };
 static struct crowd challenged = { .list = TAILQ_HEAD_INITIALIZER(challenged.list) };
 
-static struct told told_barred, told_refused;
+static struct log_limit told_barred, told_refused;
 
 /* What there is for a shortage of descriptors or memory. */
 static struct {
@@ -155,7 +155,7 @@ static void refuse(struct handshake *hs, enum anynet_hello_status status, const 
 	hello_answer(&refusal, &hs->hello);
 	snprintf(refusal.host, sizeof(refusal.host), "%.63s", anynet_net.host);
 	snprintf(refusal.reason, sizeof(refusal.reason), "%s", reason);
-	if (told_first(&told_refused, &hs->from))
+	if (log_limit_first(&told_refused, &hs->from))
 		anynet_warn("refused peer %s: %s", socket_text(&hs->from, addr, sizeof(addr)),
 			    reason);
 	answer(hs, &refusal);
@@ -318,7 +318,7 @@ static bool is_allowed(const struct sockaddr_storage *from)
 
 	if (allow_permits(from))
 		return true;
-	if (told_first(&told_barred, from))
+	if (log_limit_first(&told_barred, from))
 		anynet_info("connection from %s refused: not in ANYNET_ALLOW",
 			    socket_text(from, addr, sizeof(addr)));
 	return false;

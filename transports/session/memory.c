@@ -6,7 +6,7 @@
 
 #include <nccl_net/log.h>
 
-#include "session/heal.h"
+#include "session/recovery.h"
 #include "session/registry.h"
 
 /* NCCL takes a NIC for capable of GPUDirect if a topology file or another net (GIN) says so, whatever this

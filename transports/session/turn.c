@@ -2,7 +2,7 @@
 /* A comm's turns: what rails bring is taken in, what is queued goes out, and what waits for attention gets it. */
 #include <sys/epoll.h>
 
-#include "session/heal.h"
+#include "session/recovery.h"
 #include "session/watch.h"
 
 #define EVENTS_PER_TURN 16
@@ -31,7 +31,7 @@ void comm_attend(struct anynet_comm *comm)
 
 	atomic_store(&comm->attention, false);
 	if (atomic_load(&comm->session->mail))
-		heal_take_posted(comm);
+		recovery_take_posted(comm);
 	if (comm_error(comm) || comm->peer_closed)
 		return;
 	now = os_now_ms();
@@ -40,15 +40,15 @@ void comm_attend(struct anynet_comm *comm)
 		watch_comm(comm, now);
 	if (!comm->is_send && !comm_error(comm))
 		comm_transmit(comm); /* what there is to be told about it */
-	if (comm->session->heal && !comm_error(comm))
-		heal_step(comm, now);
+	if (comm->session->recovery && !comm_error(comm))
+		recovery_step(comm, now);
 }
 
 void comm_poke(struct anynet_comm *comm)
 {
 	atomic_store(&comm->attention, true);
 	if (!comm_try_enter(comm))
-		return; /* who is at work on it will see; the guardian comes by, too */
+		return; /* who is at work on it will see; the background thread comes by, too */
 	comm_attend(comm);
 	comm_leave(comm);
 }

@@ -199,13 +199,13 @@ static bool ib_granted(struct anynet_rail *base, const struct send_msg *msg)
 	return ib_goes_in_frame(rail->link, msg) || ib_find_grant(rail, msg);
 }
 
-static int ib_linger(struct anynet_rail *base)
+static int ib_drain(struct anynet_rail *base)
 {
 	struct ib_rail *rail = to_ib(base);
 	int ret;
 
 	if (!rail->link)
-		return rail->over_tcp->linger(base);
+		return rail->over_tcp->drain(base);
 	ret = base->ops->receive(base);
 	if (ret && ret != -EAGAIN)
 		return ret;
@@ -255,7 +255,7 @@ static const struct anynet_rail_ops ib_send_rail_ops = {
 	.sever = ib_sever,
 	.position = ib_position,
 	.resume = ib_resume,
-	.linger = ib_linger,
+	.drain = ib_drain,
 	.close = ib_close,
 	.granted = ib_granted,
 };
@@ -271,7 +271,7 @@ static const struct anynet_rail_ops ib_recv_rail_ops = {
 	.sever = ib_sever,
 	.position = ib_position,
 	.resume = ib_resume,
-	.linger = ib_linger,
+	.drain = ib_drain,
 	.close = ib_close,
 };
 
