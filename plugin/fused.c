@@ -132,7 +132,7 @@ static bool may_join(const struct anynet_config *cfg, const struct anynet_device
 	return false;
 }
 
-/* Not of those that go with the first: the rest would be lost to NCCL 2.24 to 2.29 (docs/architecture.md; NCCL
+/* Not of those that go with the first: the rest would be lost to NCCL 2.24 to 2.29 (docs/nccl.md; NCCL
  * src/graph/topo.cc:1007@v2.27.7). */
 static bool may_be_one(const struct anynet_config *cfg, const struct anynet_device *nics,
 		       int nic_count, const int *indices, int count)

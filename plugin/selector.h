@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * What networks there are, which of them NCCL gets, and why not the others: docs/architecture.md,
+ * What networks there are, which of them NCCL gets, and why not the others: docs/nccl.md,
  * "Selection".
  */
 #ifndef ANYNET_SELECTOR_H

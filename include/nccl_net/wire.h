@@ -179,7 +179,7 @@ enum anynet_frame_type {
 				 * message in slot i is there; told once, the slot is free then.
 				 * length = 0, told again on a resumed rail: `slot` and `seq` only */
 	ANYNET_FRAME_GRANT = 7, /* receiver: the message in `slot` may come; through a queue pair with
-				 * `length` = 64 bytes, struct anynet_wire_grant */
+				 * `length` = 40 bytes, struct anynet_wire_grant */
 	ANYNET_FRAME_DOUBT = 8, /* receiver: rail `slot`, of epoch `seq`, is broken or its path in doubt:
 				 * use another connection */
 	ANYNET_FRAME_ASK = 9,	/* sender, through a queue pair: where may message `seq` in `slot` be

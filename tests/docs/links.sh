@@ -1,13 +1,27 @@
 #!/bin/sh
 # SPDX-License-Identifier: Apache-2.0
-# No relative link of the documents is dead, and README.md has at most 200 lines. Usage: links.sh SOURCE_DIR
+# No relative link of the documents is dead, README.md has at most 200 lines, and docs/architecture.md at most 250; it
+# names every source of plugin/ and transports/, and none that does not exist. Usage: links.sh SOURCE_DIR
 set -u
 cd "${1:?}" || exit 1
 bad=0
-awk -f tests/docs/links.awk README.md CHANGELOG.md docs/*.md bench/*.md || bad=1
-lines=$(wc -l <README.md)
-if [ "$lines" -gt 200 ]; then
-	echo "README.md has $lines lines: more than 200"
+awk -f tests/docs/links.awk *.md docs/*.md bench/*.md || bad=1
+
+at_most() {
+	lines=$(wc -l <"$2")
+	[ "$lines" -le "$1" ] && return
+	echo "$2 has $lines lines: more than $1"
 	bad=1
-fi
+}
+at_most 200 README.md
+at_most 250 docs/architecture.md
+
+sources=$(find plugin transports -name '*.c' -exec basename {} \; | sort -u)
+floors=$(sed -n '/^## Floors/,/^## Words/p' docs/architecture.md | grep -o '`[a-z0-9_]*\.c`' | tr -d '`' | sort -u)
+for name in $sources; do
+	echo "$floors" | grep -qx "$name" || { echo "docs/architecture.md does not name $name" && bad=1; }
+done
+for name in $floors; do
+	echo "$sources" | grep -qx "$name" || { echo "docs/architecture.md names $name, which does not exist" && bad=1; }
+done
 exit "$bad"

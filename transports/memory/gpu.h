@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
  * GPU memory that has to go by a path which the GPU does not reach: it is copied through *bounces*,
- * pieces of pinned host memory, by the GPU's copy engines (docs/architecture.md, "GPU memory"). A GPU
+ * pieces of pinned host memory, by the GPU's copy engines (docs/ib.md, "GPU memory over TCP"). A GPU
  * has one pool of them for all comms, made when the first memory of it is registered, and kept for the
  * life of the process: to pin memory, to make streams or events may wait for kernels that wait for us.
  *

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * A rail: one path under a comm. The message layer (comm.c, send.c, recv.c) knows what has to move;
- * a rail knows how. This header is the contract between them, both ways.
+ * A rail: a stream of frames of a comm, and the connection that carries it now. The message layer knows what has to
+ * move; a path knows how. This header is the contract between them, both ways.
  */
 #ifndef ANYNET_RAIL_H
 #define ANYNET_RAIL_H

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* Links as those who set up connections see them: made at either end, described in the hello and its
- * answer, joined, proven, and given to a rail. What they are is in transports/path/ib/ib_link.h. */
+ * answer, joined, proven, and given to a rail. What they are is in ib_link.h. */
 #ifndef ANYNET_RAIL_LINK_H
 #define ANYNET_RAIL_LINK_H
 
