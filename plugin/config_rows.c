@@ -528,13 +528,13 @@ const struct anynet_config_row anynet_config_rows[] = {
 		.max = 3600 * SEC,
 	},
 	{
-		.name = "ANYNET_HEAL_TIMEOUT",
+		.name = "ANYNET_RECOVERY_TIMEOUT",
 		.initial = "60s",
 		.accepts = "0 to 60min, suffix ms, s or min; a bare number is seconds",
 		.doc = "How long to try to restore the last connection to a peer before its requests "
 		       "fail. 0: a broken connection fails at once.",
 		.parse = anynet_parse_time,
-		.offset = offsetof(struct anynet_config, heal_timeout_ms),
+		.offset = offsetof(struct anynet_config, recovery_timeout_ms),
 		.min = 0,
 		.max = 3600 * SEC,
 	},

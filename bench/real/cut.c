@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
  * Connections of the plugin are shut behind its back. NCCL has sockets of its own in the same process,
- * which do not heal: the plugin's are known by their ports, one end of each is in ANYNET_PORT_RANGE.
+ * which do not recover: the plugin's are known by their ports, one end of each is in ANYNET_PORT_RANGE.
  */
 #include "real.h"
 

@@ -73,7 +73,7 @@ struct anynet_config {
 	int rcvbuf_bytes;    /* SO_RCVBUF; ANYNET_AUTO */
 	char congestion[16]; /* TCP_CONGESTION; "" = the kernel's */
 	int user_timeout_ms; /* keepalive's bound: silent loss of the peer's host */
-	int heal_timeout_ms; /* how long a comm waits without a rail; 0 = fails at once */
+	int recovery_timeout_ms; /* how long a comm waits without a rail; 0 = fails at once */
 	int stall_warn_ms;   /* requests without progress are warned about; 0 = never */
 	bool checksum;	     /* CRC32C behind each chunk */
 

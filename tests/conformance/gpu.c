@@ -488,7 +488,7 @@ static void a_slow_flush_is_waited_for(struct test_net *net)
 		flows_run(net, flows, 2);
 		pattern_check(gpu.data, BYTES, i);
 	}
-	fake_order("heal");
+	fake_order("recovery");
 	memory_leave(net, link.recv);
 	buffer_free(&gpu);
 	link_close(net, &link);
@@ -540,7 +540,7 @@ static void a_flush_waits_for_those_before_it(struct test_net *net)
 			check_ok(driver_test(net->driver, flushes[i], &done, NULL));
 		pattern_check(gpu[i].data, BYTES, 9);
 	}
-	fake_order("heal");
+	fake_order("recovery");
 	for (int i = 0; i < 2; i++) {
 		check_ok(driver_dereg_mr(net->driver, link.recv, mhandles[i]));
 		buffer_free(&gpu[i]);
@@ -652,7 +652,7 @@ static void late_flushes_are_waited_for(struct test_net *net)
 		check_int(memory_counts().flushes, by_cuda);
 		deadline_turn(&deadline);
 	} while (fake_counts().reads_at_once < COMMS);
-	fake_order("hurry 64; heal");
+	fake_order("hurry 64; recovery");
 	for (int i = 0; i < COMMS; i++) {
 		check_ok(driver_dereg_mr(net->driver, links[i].recv, mhandles[i]));
 		buffer_free(&gpu[i]);
@@ -685,8 +685,8 @@ static void a_broken_flush_is_mended(struct test_net *net, bool by_cuda)
 		flush_one(net, &link, &gpu, mhandle, ++seed);
 		deadline_turn(&deadline);
 	} while (memory_counts().flushes != now);
-	fake_order("heal");
-	memory_command("heal");
+	fake_order("recovery");
+	memory_command("recovery");
 	check_ok(driver_dereg_mr(net->driver, link.recv, mhandle));
 	buffer_free(&gpu);
 	link_close(net, &link);
@@ -738,7 +738,7 @@ static void a_write_without_its_frame_is_flushed(struct test_net *net)
 	}
 	check_ok(driver_dereg_mr(net->driver, link.recv, mhandles[1])); /* all is seen now */
 	pattern_check(gpu.data, LARGE, 2);
-	fake_order("heal");
+	fake_order("recovery");
 	check_ok(driver_dereg_mr(net->driver, link.recv, mhandles[0]));
 	buffer_free(&gpu);
 	buffer_free(&other);
@@ -1121,7 +1121,7 @@ static void a_call_of_the_application_holds_nothing_up(struct test_net *net)
 		deadline_turn(&deadline);
 	flows_run(net, flows, 2);
 	pattern_check(to.data, BYTES, 4);
-	memory_command("heal");
+	memory_command("recovery");
 	pthread_join(thread, NULL);
 	check_ok(driver_dereg_mr(net->driver, link.send, send.mhandles[0]));
 	check_ok(driver_dereg_mr(net->driver, link.recv, recv.mhandles[0]));
@@ -1167,7 +1167,7 @@ static void a_copy_of_the_application_holds_nothing_up(struct test_net *net)
 	memory_command("busy on; queues one");
 	memory_as_application(begin_stuck, &stuck);
 	link_check(net, &link, BYTES);
-	memory_command("heal");
+	memory_command("recovery");
 	memory_as_application(end_stuck, &stuck);
 	link_close(net, &link);
 }
@@ -1268,7 +1268,7 @@ static void check_failure(struct test_net *net, const char *script, const char *
 	check_that(capture_find(CAPTURE_WARN, says, line), "no word of %s", says);
 	check(strstr(line, "127.0.0.1"));
 	link_close(net, &link);
-	memory_command("heal");
+	memory_command("recovery");
 	buffer_free(&from);
 	buffer_free(&to);
 	link_open(net, &link);
@@ -1338,7 +1338,7 @@ static void what_a_failed_call_leaves_under_way_harms_nobody(struct test_net *ne
 	memory_command("hold 0");
 	flows_run(net, others, 2);
 	pattern_check(to.data, BYTES, 2);
-	memory_command("heal");
+	memory_command("recovery");
 	link_close(net, &link);
 	link_close(net, &other);
 	buffer_free(&from);
@@ -1371,7 +1371,7 @@ static void a_copy_that_fails_is_the_end_of_the_gpu(struct test_net *net)
 	memory_leave(net, link.send);
 	memory_leave(net, link.recv);
 	link_close(net, &link);
-	memory_command("heal");
+	memory_command("recovery");
 	memory_forsake(from.area); /* CUDA does not free it any more */
 	memory_forsake(to.area);
 }
@@ -1404,7 +1404,7 @@ static void a_pool_may_be_made_in_several_goes(struct test_net *net)
 		check(!mhandle);
 		check_int(capture_count(CAPTURE_WARN, "GPU memory cannot be registered"), 1);
 		memory_check_thread();
-		memory_command("heal");
+		memory_command("recovery");
 	}
 	link_check(net, &link, BYTES);
 	counts = memory_counts();

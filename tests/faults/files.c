@@ -192,7 +192,7 @@ static void hung_disk(const struct run *run)
 
 	if (geteuid())
 		check_skip("mount namespaces need root");
-	plan_set(&plan, "ANYNET_HEAL_TIMEOUT=0");
+	plan_set(&plan, "ANYNET_RECOVERY_TIMEOUT=0");
 	attempt_apart("a /dev/shm that hangs", try_hung, &plan, &hung);
 	close(hung.fuse);
 	check(mkdtemp(dir));

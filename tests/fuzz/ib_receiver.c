@@ -8,7 +8,7 @@
 #include "ib.h"
 #include "recv_check.h"
 #include "transports/message/recv_internal.h"
-#include "transports/session/heal.h"
+#include "transports/session/recovery.h"
 
 #define LATE_SEQ   0xfffffffcu
 #define SMALL_MAX  480
@@ -114,7 +114,8 @@ static void link_beside(struct anynet_wire_hello hello, unsigned rail)
 	hello.rail = (uint16_t)rail;
 	hello.epoch = ++ib.epochs[rail];
 	peer_pair(fds);
-	must(!heal_post(ib.comm, fds[0], &hello, NULL));
+	must(!recovery_post(ib.comm, fds[0], &hello, NULL));
+	comm_poke(ib.comm);
 	ib_attend(0);
 	peer_close(&fds[1]);
 }
@@ -137,7 +138,8 @@ static void resume(unsigned rail)
 	hello.epoch = ++ib.epochs[rail];
 	peer_pair(fds);
 	ib_links_reap(); /* the background thread does so between two */
-	must(!heal_post(ib.comm, fds[0], &hello, NULL));
+	must(!recovery_post(ib.comm, fds[0], &hello, NULL));
+	comm_poke(ib.comm);
 	memset(&run.boards[rail], 0, sizeof(run.boards[rail]));
 	ib_attend(0);
 	peer_close(&ib.peers[rail]);

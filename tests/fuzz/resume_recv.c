@@ -9,7 +9,7 @@
 
 #include "buffers.h"
 #include "peer_sender.h"
-#include "transports/session/heal.h"
+#include "transports/session/recovery.h"
 
 /* The messages and receives of a tag, in order. */
 struct tag_state {
@@ -52,7 +52,8 @@ static int say_resume(uint16_t rail, uint32_t epoch)
 	hello.rail = rail;
 	hello.epoch = epoch;
 	peer_pair(fds);
-	must(!heal_post(run.comm, fds[0], &hello, NULL));
+	must(!recovery_post(run.comm, fds[0], &hello, NULL));
+	comm_poke(run.comm);
 	return fds[1];
 }
 
@@ -385,7 +386,7 @@ static void bring_home(void)
 		for (unsigned i = 0; i < run.rails; i++)
 			sender_push(&run.sender, i, SIZE_MAX);
 		test_all();
-		comm_attend(run.comm); /* as the guardian does when nothing is posted */
+		comm_attend(run.comm); /* as the background thread does when nothing is posted */
 		for (unsigned i = 0; i < run.rails; i++)
 			sender_hear(&run.sender, i);
 	}

@@ -277,15 +277,15 @@ static void bring_home(void)
 	}
 }
 
-/* NCCL closes it; the guardian's part is played here. */
+/* NCCL closes it; the background thread's part is played here. */
 static void close_comm(void)
 {
-	bool stays = linger_start(run.comm);
+	bool stays = drain_start(run.comm);
 
 	for (int i = 0; i < 8 && stays; i++) {
 		for (unsigned k = 0; k < run.rails; k++)
 			receiver_pull(&run.receiver, k, SIZE_MAX);
-		stays = !linger_over(run.comm);
+		stays = !drain_over(run.comm);
 	}
 	for (unsigned k = 0; strict() && k < run.rails; k++) {
 		receiver_pull(&run.receiver, k, SIZE_MAX);

@@ -46,7 +46,7 @@ static int setup(void **state)
 	strcpy(dir, "/tmp/anynet-test-XXXXXX");
 	if (!mkdtemp(dir))
 		return -1;
-	pair_setup_healing(state);
+	pair_setup_recovery(state);
 	strcpy(local_cfg.stats, dir);
 	return 0;
 }

@@ -32,7 +32,7 @@ static int setup(void **state)
 	strcpy(dir, "/tmp/anynet-test-XXXXXX");
 	if (!mkdtemp(dir))
 		return -1;
-	pair_setup_healing(state);
+	pair_setup_recovery(state);
 	strcpy(local_cfg.stats, dir);
 	anynet_net_set_name("IB");
 	return 0;
@@ -156,7 +156,7 @@ static void test_breaks_and_errors_are_told(void **state)
 	page = own_page_look();
 	send = comm_of(&page, true);
 	assert_int_equal(send->breaks, 1);
-	assert_int_equal(send->heals, 0);
+	assert_int_equal(send->recoveries, 0);
 	assert_int_equal(send->rails[1].breaks, 1);
 	assert_int_equal(send->rails[1].state, ANYNET_STATS_DOWN);
 	assert_int_equal(send->rails[0].state, ANYNET_STATS_UP);

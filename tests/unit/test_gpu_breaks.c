@@ -38,7 +38,7 @@ static uint8_t out[MESSAGES][BYTES_MAX], in[MESSAGES][BYTES_MAX + 1];
 
 static int setup(void **state)
 {
-	pair_setup_healing(state);
+	pair_setup_recovery(state);
 	local_cfg.chunk_bytes = (long long)(3 * GPU_BOUNCE_BYTES);
 	return 0;
 }

@@ -12,7 +12,7 @@
 
 #include "ib_ends.h"
 #include "support/capture.h"
-#include "transports/session/heal.h"
+#include "transports/session/recovery.h"
 
 #define LARGE      4096
 #define SMALL      601 /* more than a slot has room for */
@@ -254,7 +254,8 @@ static enum anynet_hello_status hear(enum anynet_hello_kind kind, uint32_t epoch
 	if (!qpn)
 		hello.qp.link = 0;
 	assert_int_equal(socketpair(AF_UNIX, SOCK_STREAM, 0, fds), 0);
-	assert_int_equal(heal_post(pair.recv, fds[0], &hello, NULL), 0);
+	assert_int_equal(recovery_post(pair.recv, fds[0], &hello, NULL), 0);
+	comm_poke(pair.recv);
 	ib_turn(pair.recv);
 	assert_int_equal(recv(fds[1], answer, sizeof(*answer), 0), sizeof(*answer));
 	assert_int_equal(answer->kind, kind);

@@ -20,7 +20,7 @@ static uint8_t out[ROOM_FOR + 1][BYTES], in[ROOM_FOR + 1][BYTES], want[ROOM_FOR 
 
 static int setup(void **state)
 {
-	pair_setup_healing(state);
+	pair_setup_recovery(state);
 	local_cfg.keep_bytes = KEPT;
 	memset(in, 0, sizeof(in));
 	for (size_t i = 0; i <= ROOM_FOR; i++)

@@ -332,7 +332,7 @@ int main(void)
 {
 	const struct CMUnitTest tests[] = {
 #define TEST(name) \
-	cmocka_unit_test_prestate_setup_teardown(name, pair_setup_healing, teardown, &pair)
+	cmocka_unit_test_prestate_setup_teardown(name, pair_setup_recovery, teardown, &pair)
 		TEST(test_a_position_beyond_what_was_sent_is_impossible),
 		TEST(test_a_part_of_what_has_no_parts_is_impossible),
 		TEST(test_a_part_that_was_not_sent_is_impossible),

@@ -55,7 +55,7 @@
  *       port-down port-up qp-fatal device-fatal   before it leaves
  *   fault call FUNCTION [OPTION…]   at its nth=K-th call (post_send: work request) fails with
  *                                   errno=N; ms=N: reg_mr takes that long
- *   heal                            no more faults, nothing vanishes, what is slow to be received is told
+ *   recovery                        no more faults, nothing vanishes, what is slow to be received is told
  */
 #include "fake.h"
 
@@ -416,7 +416,7 @@ static int set_list(char *words)
 	return value ? number(value, &fake.list_error) : -EINVAL;
 }
 
-static int heal(char *words)
+static int recovery(char *words)
 {
 	(void)words;
 	faults_forget();
@@ -436,7 +436,7 @@ static const struct command {
 	{ "hurry", set_hurry, false },     { "progress", set_progress, false },
 	{ "set", set_port, false },        { "event", raise_event, false },
 	{ "fatal", fatal, false },         { "vanish", vanish_set, false },
-	{ "fault", fault_add, false },     { "heal", heal, false },
+	{ "fault", fault_add, false },     { "recovery", recovery, false },
 };
 
 static int obey_line(char *line)

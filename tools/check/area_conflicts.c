@@ -185,6 +185,30 @@ static void check_ib_disabled(struct check *check)
 	}
 }
 
+/* The least of something above the most of it. */
+static void check_limits(struct check *check)
+{
+	static const struct {
+		const char *least, *most;
+	} pairs[] = {
+		{ "NCCL_MIN_NCHANNELS", "NCCL_MAX_NCHANNELS" },
+		{ "NCCL_MIN_NRINGS", "NCCL_MAX_NRINGS" },
+		{ "NCCL_MIN_P2P_NCHANNELS", "NCCL_MAX_P2P_NCHANNELS" },
+		{ "NCCL_MIN_CTAS", "NCCL_MAX_CTAS" },
+	};
+
+	for (size_t i = 0; i < ARRAY_SIZE(pairs); i++) {
+		const char *least = host_env(pairs[i].least), *most = host_env(pairs[i].most);
+
+		if (!least || !most || strtol(least, NULL, 0) <= strtol(most, NULL, 0))
+			continue;
+		finding_add(&check->report, CHECK_WARN, AREA, "least-above-most",
+			    "%s=%s is above %s=%s", pairs[i].least, least, pairs[i].most, most);
+		finding_why(&check->report, "NCCL takes one of the two, which is not told");
+		finding_fix(&check->report, "unset one of them");
+	}
+}
+
 static void check_hca(struct check *check)
 {
 	const char *filter = host_env("NCCL_IB_HCA");
@@ -193,11 +217,12 @@ static void check_hca(struct check *check)
 
 	for (size_t i = 0; filter && i < devices.count; i++)
 		matches |= name_filter_pass(filter, devices.items[i], -1);
-	if (filter && devices.count && !matches) {
-		char *names = text_list_join(&devices, 16);
+	if (filter && !matches && (devices.count || *filter != '^')) {
+		char *names = devices.count ? text_list_join(&devices, 16)
+					    : text_format("the devices of this host: it has none");
 
-		finding_add(&check->report, CHECK_WARN, AREA, "hca-none",
-			    "NCCL_IB_HCA=%s matches none of %s", filter, names);
+		finding_add(&check->report, devices.count ? CHECK_WARN : CHECK_NOTE, AREA,
+			    "hca-none", "NCCL_IB_HCA=%s matches none of %s", filter, names);
 		finding_why(&check->report, "InfiniBand and RoCE are not used then");
 		finding_fix(&check->report, "unset it, or name one of these");
 		free(names);
@@ -232,6 +257,7 @@ void check_conflicts(struct check *check)
 	check_gloo(check, "TP_SOCKET_IFNAME");
 	check_streams(check);
 	check_ib_disabled(check);
+	check_limits(check);
 	check_hca(check);
 	check_notes(check);
 }

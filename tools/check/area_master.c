@@ -208,6 +208,64 @@ static bool has_several_hosts(const struct layout *layout)
 	       (layout->size > 0 && layout->local_size > 0 && layout->size > layout->local_size);
 }
 
+/* The kernel's way to the address, found without sending anything. 0, or errno; the interface is stored. */
+static int route_to(const struct check *check, const struct sockaddr_storage *addr,
+		    const char **dev)
+{
+	struct sockaddr_storage to = *addr, from = { 0 };
+	socklen_t bytes =
+		to.ss_family == AF_INET ? sizeof(struct sockaddr_in) : sizeof(struct sockaddr_in6);
+	socklen_t from_bytes = sizeof(from);
+	int fd = socket(to.ss_family, SOCK_DGRAM | SOCK_CLOEXEC, 0), error = 0;
+	size_t ip_bytes, own_bytes;
+	const void *ip;
+
+	*dev = NULL;
+	if (fd < 0)
+		return errno;
+	if (to.ss_family == AF_INET)
+		((struct sockaddr_in *)(void *)&to)->sin_port = htons(9);
+	else
+		((struct sockaddr_in6 *)(void *)&to)->sin6_port = htons(9);
+	if (connect(fd, (struct sockaddr *)&to, bytes) ||
+	    getsockname(fd, (struct sockaddr *)&from, &from_bytes))
+		error = errno;
+	close(fd);
+	ip = ip_of(&from, &ip_bytes);
+	for (size_t i = 0; !error && i < check->interfaces.table.addr_count; i++) {
+		const struct netif_addr *own = &check->interfaces.table.addrs[i];
+
+		if (own->addr.ss_family == from.ss_family &&
+		    !memcmp(ip_of(&own->addr, &own_bytes), ip, ip_bytes))
+			*dev = interface_of_address(&check->interfaces, own);
+	}
+	return error;
+}
+
+static void check_route(struct check *check, const char *name, const struct sockaddr_storage *addr)
+{
+	const char *dev;
+	char text[INET6_ADDRSTRLEN];
+	int error = route_to(check, addr, &dev);
+
+	netif_addr_text(addr, text);
+	if (error) {
+		finding_add(&check->report, CHECK_ERROR, AREA, "master-no-route",
+			    "there is no route from this host to MASTER_ADDR=%s (%s): %s", name,
+			    text, strerror(error));
+		finding_why(&check->report,
+			    "its ranks wait for the master until they time out, and so do "
+			    "all others");
+		finding_fix(&check->report,
+			    "ip route get %s; an address of rank 0's host in a network "
+			    "that this host is in",
+			    text);
+	} else if (dev) {
+		finding_add(&check->report, CHECK_OK, AREA, "master-route",
+			    "the way to MASTER_ADDR=%s goes over %s", name, dev);
+	}
+}
+
 static void check_place(struct check *check, const struct layout *layout, const char *name,
 			const struct sockaddr_storage *addr)
 {
@@ -245,7 +303,70 @@ static void check_place(struct check *check, const struct layout *layout, const 
 		finding_add(&check->report, CHECK_OK, AREA, "master",
 			    "MASTER_ADDR=%s is %s, %s host", name, text, here ? "this" : "another");
 	}
+	if (!here)
+		check_route(check, name, addr);
 	check_port(check, layout, here);
+}
+
+/* A name or an address, and nothing else. */
+static bool has_form(struct check *check, const char *name)
+{
+	const char *colon = strchr(name, ':');
+	bool url = strstr(name, "://") || strchr(name, '/');
+
+	if (!url && !(colon && !strchr(colon + 1, ':') && *name != '['))
+		return true;
+	finding_add(&check->report, CHECK_ERROR, AREA, "master-form", "MASTER_ADDR=%s %s", name,
+		    url ? "is a URL" : "has a port");
+	finding_why(&check->report,
+		    "it is a host's name or address alone: nothing of this name is found");
+	finding_fix(&check->report, "MASTER_ADDR=HOST and MASTER_PORT=PORT");
+	return false;
+}
+
+/* What the host calls itself: gloo and torchrun give that to the others. */
+static void check_own_name(struct check *check)
+{
+	struct sockaddr_storage addr = { 0 };
+	char name[256] = "";
+
+	if (*check->host.root || /* whose name is not known */
+	    gethostname(name, sizeof(name) - 1) || !*name || resolve(name, &addr) ||
+	    !is_loopback(&addr))
+		return;
+	finding_add(&check->report, CHECK_WARN, AREA, "hostname-loopback",
+		    "this host's name, %s, resolves to an address of the loopback interface", name);
+	finding_why(&check->report,
+		    "gloo and torchrun tell the others that address: \"connectFullMesh "
+		    "failed\", time-outs");
+	finding_fix(&check->report, "correct the name's line in /etc/hosts (127.0.1.1), or set "
+				    "GLOO_SOCKET_IFNAME and MASTER_ADDR");
+}
+
+/* A job of several hosts needs an interface that leads to them. */
+static void check_way_out(struct check *check)
+{
+	struct text_list names = interfaces_of_nccl(&check->interfaces);
+	char *text = text_list_join(&names, 8);
+	bool any = false;
+
+	for (size_t i = 0; i < names.count; i++)
+		any |= interface_leads_out(&check->interfaces, names.items[i]);
+	if (!any) {
+		finding_add(
+			&check->report, CHECK_ERROR, AREA, "no-way-out",
+			"the job has several hosts, and NCCL takes no interface here that leads to "
+			"another one: %s",
+			names.count ? text : "none");
+		finding_why(&check->report,
+			    "ranks on other hosts wait for this one's until they time "
+			    "out");
+		finding_fix(&check->report,
+			    "ip -br addr: bring the NIC up and give it an address; "
+			    "docker run --network=host; look at NCCL_SOCKET_IFNAME");
+	}
+	free(text);
+	text_list_free(&names);
 }
 
 void check_master(struct check *check, const struct layout *layout)
@@ -254,6 +375,12 @@ void check_master(struct check *check, const struct layout *layout)
 	struct sockaddr_storage addr = { 0 };
 	int error;
 
+	if (has_several_hosts(layout)) {
+		check_way_out(check);
+		check_own_name(check);
+	}
+	if (name && !has_form(check, name))
+		return;
 	if (!name) {
 		check_port(check, layout, false);
 		return;

@@ -5,7 +5,8 @@
 #include <stdlib.h>
 #include <string.h>
 
-#define AREA "nccl"
+#define AREA           "nccl"
+#define METADATA_BYTES ((size_t)1 << 20)
 
 /* "2.19.3 for CUDA 12.3". The caller's. */
 static char *version_text(const struct nccl_version *version)
@@ -178,6 +179,96 @@ static void check_default(struct check *check)
 	}
 }
 
+/* LD_PRELOAD comes before every search path. */
+static void check_preload(struct check *check)
+{
+	const char *list = host_env("LD_PRELOAD");
+	size_t bytes;
+
+	for (; list && *list; list += bytes + (list[bytes] != 0)) {
+		struct library library;
+		char *path, *text;
+
+		bytes = strcspn(list, ": ");
+		if (!bytes)
+			continue;
+		text = text_copy(list, bytes);
+		path = loader_find(&check->loader, text, NULL, NULL);
+		library_read(&check->host, path ? path : text, &library);
+		if (library.nccl.code) {
+			char version[16];
+
+			finding_add(&check->report, CHECK_WARN, AREA, "preloaded",
+				    "LD_PRELOAD puts NCCL %s (%s) into every program",
+				    nccl_version_text(library.nccl.code, version), text);
+			finding_why(&check->report,
+				    "it comes before the copy that PyTorch or CuPy brings "
+				    "and before LD_LIBRARY_PATH: hosts without it run "
+				    "another release");
+			finding_fix(&check->report,
+				    "unset LD_PRELOAD, or set it on every host, to a "
+				    "release that fits the program");
+		} else if (!path) {
+			finding_add(&check->report, CHECK_NOTE, AREA, "preload-missing",
+				    "LD_PRELOAD names %s, which the loader does not find", text);
+		}
+		library_free(&library);
+		free(path);
+		free(text);
+	}
+}
+
+/* "==2.19.3" behind the wheel's name in what PyTorch asks pip for. The caller's; NULL = nothing. */
+static char *asked_version(const char *metadata, const char *wheel, size_t wheel_bytes)
+{
+	static const char mark[] = "Requires-Dist: ";
+	const char *end;
+
+	for (const char *line = metadata; (line = strstr(line, mark));) {
+		line += strlen(mark);
+		if (strncmp(line, wheel, wheel_bytes) != 0)
+			continue;
+		line += wheel_bytes;
+		line += strspn(line, " (");
+		if (strncmp(line, "==", 2) != 0)
+			continue;
+		line += 2;
+		end = line + strspn(line, "0123456789.");
+		return text_copy(line, (size_t)(end - line));
+	}
+	return NULL;
+}
+
+static void check_asked_wheel(struct check *check, const struct python_site *site)
+{
+	char *version = python_distribution(&check->host, site->path, "torch", NULL);
+	char *path =
+		version ? text_format("%s/torch-%s.dist-info/METADATA", site->path, version) : NULL;
+	char *metadata = path ? host_read(&check->host, path, METADATA_BYTES, NULL) : NULL;
+
+	for (size_t i = 0; metadata && i < site->nccl_wheels.count; i++) {
+		const char *wheel = site->nccl_wheels.items[i], *blank = strchr(wheel, ' ');
+		char *asked =
+			blank ? asked_version(metadata, wheel, (size_t)(blank - wheel)) : NULL;
+
+		if (asked && strcmp(asked, blank + 1) != 0) {
+			finding_add(&check->report, CHECK_WARN, AREA, "wheel-not-asked",
+				    "PyTorch %s in %s asks for %.*s %s, and %s is installed",
+				    version, site->path, (int)(blank - wheel), wheel, asked,
+				    blank + 1);
+			finding_why(&check->report,
+				    "it was built for that release: \"undefined symbol: "
+				    "nccl…\", and other hosts may have the right one");
+			finding_fix(&check->report, "pip install %.*s==%s", (int)(blank - wheel),
+				    wheel, asked);
+		}
+		free(asked);
+	}
+	free(metadata);
+	free(path);
+	free(version);
+}
+
 void check_nccl(struct check *check)
 {
 	const struct nccl_copies *copies = &check->copies;
@@ -190,7 +281,10 @@ void check_nccl(struct check *check)
 		for (size_t j = 0; j < i; j++)
 			check_pair(check, &copies->users[j], &copies->users[i]);
 	}
-	for (size_t i = 0; i < copies->sites.count; i++)
+	for (size_t i = 0; i < copies->sites.count; i++) {
 		check_wheels(check, &copies->sites.list[i]);
+		check_asked_wheel(check, &copies->sites.list[i]);
+	}
+	check_preload(check);
 	check_default(check);
 }

@@ -100,7 +100,17 @@ static void report_not_found(struct check *check, const struct group *group, con
 {
 	const char *asked = getenv("NCCL_NET_PLUGIN");
 	char *tried = text_list_join(&group->outcome.tried, 6);
+	char *unreadable = loader_unreadable(&check->loader, &group->outcome.tried);
 
+	if (unreadable) {
+		finding_add(&check->report, CHECK_WARN, AREA, "plugin-unreadable",
+			    "%s is there, but this user cannot read it", unreadable);
+		finding_why(&check->report, "NCCL %s go on as if it was not there", releases);
+		finding_fix(&check->report, "chmod a+r %s, and its directories a+x", unreadable);
+		free(unreadable);
+		free(tried);
+		return;
+	}
 	if (!asked || !*asked) {
 		finding_add(
 			&check->report, CHECK_NOTE, AREA, "plugin-none",
@@ -224,7 +234,7 @@ static void report_loading(struct check *check)
 		bool here = counts(check, range);
 		struct plugin_outcome outcome;
 
-		if (range->from < OLDEST_SHOWN && !here)
+		if (!here && (!check->all_releases || range->from < OLDEST_SHOWN))
 			continue;
 		plugin_resolve(range, &check->loader, asked, net, &outcome);
 		if (here && (outcome.state != PLUGIN_LOADED || !outcome.anynet))
@@ -244,7 +254,8 @@ static void report_loading(struct check *check)
 		group.counts = group.counts || here;
 		group.outcome = outcome;
 	}
-	report_group(check, &group);
+	if (group.first)
+		report_group(check, &group);
 	plugin_outcome_free(&group.outcome);
 }
 

@@ -28,6 +28,7 @@ struct check {
 	struct anynet_probe *probe; /* what the plugin's selector found */
 	json_t *firewall;           /* rules; NULL = they cannot be read */
 	bool anynet_loads;          /* every NCCL on this host takes anynet; set by check_plugin */
+	bool all_releases;          /* speak of releases of NCCL that are not on this host, too */
 	struct check_report report;
 };
 
@@ -50,6 +51,9 @@ struct layout {
 
 void check_launcher(struct check *check);
 void check_master(struct check *check, const struct layout *layout); /* a part of it */
+
+/* Shared memory, sysfs, files that settings name. */
+void check_system(struct check *check);
 
 /* Interfaces and sockets; InfiniBand and RoCE. */
 void check_network(struct check *check);

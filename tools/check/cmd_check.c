@@ -21,13 +21,41 @@
 #define FAILED_STATUS 3 /* nothing was looked at */
 
 struct options {
-	bool json, keep_names;
+	bool json, keep_names, quiet, all_releases;
+	const char *only; /* the id of one area */
 	const char *report;
 	const char *root;
 };
 
+static const struct area {
+	const char *id, *name;
+	void (*look)(struct check *);
+} areas[] = {
+	{ "plugin", "the plugin", check_plugin },
+	{ "settings", "settings", check_settings },
+	{ "nccl", "copies of NCCL", check_nccl },
+	{ "launcher", "the launcher's variables", check_launcher },
+	{ "system", "the system", check_system },
+	{ "network", "the network", check_network },
+	{ "ib", "InfiniBand and RoCE", check_ib },
+	{ "gpu", "GPUs", check_gpu },
+};
+
+static bool is_area(const char *id)
+{
+	for (size_t i = 0; i < ARRAY_SIZE(areas); i++)
+		if (!strcmp(areas[i].id, id))
+			return true;
+	return false;
+}
+
 static const struct argp_option options[] = {
 	{ "json", 'j', NULL, 0, "as JSON", 0 },
+	{ "only", 'O', "AREA", 0,
+	  "look at one area: plugin, settings, nccl, launcher, system, network, ib or gpu", 0 },
+	{ "quiet", 'q', NULL, 0, "print warnings and errors only", 0 },
+	{ "all-releases", 'A', NULL, 0,
+	  "tell what every release of NCCL would load, not only those on this host", 0 },
 	{ "report", 'o', "FILE", 0,
 	  "also write a report about this host to FILE, for the table of adapters; names and addresses "
 	  "are replaced; \"-\": to standard output, and nothing else",
@@ -48,6 +76,20 @@ static error_t parse(int key, char *arg, struct argp_state *state)
 	switch (key) {
 	case 'j':
 		opt->json = true;
+		return 0;
+	case 'O':
+		if (!is_area(arg))
+			argp_error(state,
+				   "%s is no area: plugin, settings, nccl, launcher, system, "
+				   "network, ib or gpu",
+				   arg);
+		opt->only = arg;
+		return 0;
+	case 'q':
+		opt->quiet = true;
+		return 0;
+	case 'A':
+		opt->all_releases = true;
 		return 0;
 	case 'o':
 		opt->report = arg;
@@ -144,26 +186,21 @@ static void tell_progress(const char *what)
 		fprintf(stderr, "\r\033[K%s%s", what ? "looking at " : "", what ? what : "");
 }
 
-static void run(struct check *check)
+/* What the plugin loads counts for others, too: that area is looked at in any case. */
+static void run(struct check *check, const struct options *opt)
 {
-	static const struct {
-		const char *name;
-		void (*look)(struct check *);
-	} areas[] = {
-		{ "the plugin", check_plugin },
-		{ "settings", check_settings },
-		{ "copies of NCCL", check_nccl },
-		{ "the launcher's variables", check_launcher },
-		{ "the network", check_network },
-		{ "InfiniBand and RoCE", check_ib },
-		{ "GPUs", check_gpu },
-	};
-
 	tell_progress("libraries and devices");
 	gather(check);
 	for (size_t i = 0; i < ARRAY_SIZE(areas); i++) {
+		size_t before = check->report.count;
+
+		if (opt->only && strcmp(opt->only, areas[i].id) != 0 &&
+		    areas[i].look != check_plugin)
+			continue;
 		tell_progress(areas[i].name);
 		areas[i].look(check);
+		if (opt->only && strcmp(opt->only, areas[i].id) != 0)
+			findings_drop(&check->report, before);
 	}
 	tell_progress(NULL);
 }
@@ -196,7 +233,10 @@ int cmd_check(int argc, char **argv)
 	check.host.root = root;
 	if (home)
 		check.host.home = home;
-	run(&check);
+	check.all_releases = opt.all_releases;
+	run(&check, &opt);
+	if (opt.quiet)
+		findings_keep(&check.report, CHECK_WARN);
 	style = print_style_of(stdout);
 	status = write_report(&check, &opt);
 	if (status || (opt.report && !strcmp(opt.report, "-")))

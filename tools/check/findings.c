@@ -90,13 +90,35 @@ size_t findings_count(const struct check_report *report, enum check_verdict verd
 	return count;
 }
 
+static void finding_free(struct check_finding *finding)
+{
+	free(finding->found);
+	free(finding->why);
+	free(finding->fix);
+}
+
+void findings_drop(struct check_report *report, size_t count)
+{
+	while (report->count > count)
+		finding_free(&report->findings[--report->count]);
+}
+
+void findings_keep(struct check_report *report, enum check_verdict least)
+{
+	size_t kept = 0;
+
+	for (size_t i = 0; i < report->count; i++) {
+		if (report->findings[i].verdict >= least)
+			report->findings[kept++] = report->findings[i];
+		else
+			finding_free(&report->findings[i]);
+	}
+	report->count = kept;
+}
+
 void findings_free(struct check_report *report)
 {
-	for (size_t i = 0; i < report->count; i++) {
-		free(report->findings[i].found);
-		free(report->findings[i].why);
-		free(report->findings[i].fix);
-	}
+	findings_drop(report, 0);
 	free(report->findings);
 	*report = (struct check_report){ 0 };
 }

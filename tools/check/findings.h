@@ -45,6 +45,10 @@ void finding_fix(struct check_report *report, const char *fmt, ...) ANYNET_PRINT
 enum check_verdict findings_worst(const struct check_report *report);
 size_t findings_count(const struct check_report *report, enum check_verdict verdict);
 
+/* Forgets all behind the first `count`; all that are better than `least`. */
+void findings_drop(struct check_report *report, size_t count);
+void findings_keep(struct check_report *report, enum check_verdict least);
+
 void findings_free(struct check_report *report);
 
 /* "ok", "note", "warn", "error" */

@@ -103,6 +103,24 @@ struct text_list interfaces_of_nccl(const struct interfaces *interfaces)
 	return names;
 }
 
+bool interface_leads_out(const struct interfaces *interfaces, const char *name)
+{
+	for (size_t i = 0; i < interfaces->table.link_count; i++)
+		if (!strcmp(interfaces->table.links[i].name, name))
+			return interfaces->verdicts[i].class < NETIF_LOCAL ||
+			       (interfaces->verdicts[i].class == NETIF_LOCAL &&
+				strcmp(interface_kind(interfaces, i), "bridge") != 0);
+	return true;
+}
+
+const char *interface_of_address(const struct interfaces *interfaces, const struct netif_addr *addr)
+{
+	for (size_t i = 0; i < interfaces->table.link_count; i++)
+		if (interfaces->table.links[i].index == addr->ifindex)
+			return interfaces->table.links[i].name;
+	return NULL;
+}
+
 const char *interface_address(const struct interfaces *interfaces, size_t i, char *text)
 {
 	const struct netif_addr *addr = interfaces->verdicts[i].addr;

@@ -28,6 +28,13 @@ struct text_list interfaces_matching(const struct interfaces *interfaces, const 
 /* What NCCL's own networks and its bootstrap choose in this environment. */
 struct text_list interfaces_of_nccl(const struct interfaces *interfaces);
 
+/* Could it lead to another host? Not lo, nor a bridge that the host itself has made. */
+bool interface_leads_out(const struct interfaces *interfaces, const char *name);
+
+/* The name of the interface that has this address; NULL = none. */
+const char *interface_of_address(const struct interfaces *interfaces,
+				 const struct netif_addr *addr);
+
 /* "10.0.0.2", of the address that anynet would use; "-" = none. In `text` of INET6_ADDRSTRLEN. */
 const char *interface_address(const struct interfaces *interfaces, size_t i, char *text);
 

@@ -7,16 +7,8 @@
 #include <stdlib.h>
 #include <string.h>
 
-/* Libraries with huge constants (PyTorch's) are looked through so far. */
-#define SEARCHED_BYTES ((size_t)256 << 20)
-#define NEEDED_MAX     256
-#define VERSIONS_MAX   256
-
-#if defined(__x86_64__)
-#define OUR_MACHINE EM_X86_64
-#elif defined(__aarch64__)
-#define OUR_MACHINE EM_AARCH64
-#endif
+#define NEEDED_MAX   256
+#define VERSIONS_MAX 256
 
 static const char version_mark[] = "NCCL version ";
 static const char own_mark[] = "anynet plugin ";
@@ -77,13 +69,11 @@ struct nccl_version nccl_version_in(const char *bytes, size_t size)
 static void read_constants(const struct elf_file *elf, struct library *library)
 {
 	const unsigned char *data;
-	const Elf64_Shdr *section = elf_file_section(elf, ".rodata", &data);
+	size_t bytes = elf_file_constants(elf, &data);
 	const char *text = (const char *)data, *own;
-	size_t bytes;
 
-	if (!section)
+	if (!bytes)
 		return;
-	bytes = anynet_min(section->sh_size, SEARCHED_BYTES);
 	library->nccl = nccl_version_in(text, bytes);
 	if (!library->net_apis)
 		return;
@@ -175,7 +165,7 @@ void library_read(const struct host *host, const char *path, struct library *lib
 		library->error = text_format("%s is not there", path);
 		return;
 	}
-	if (elf_file_open(&elf, name, err, sizeof(err))) {
+	if (elf_file_open_by_sections(&elf, name, err, sizeof(err))) {
 		library->error = text_copy(err, strlen(err));
 	} else {
 		read_elf(&elf, library);
@@ -191,7 +181,7 @@ bool library_has_version(const struct host *host, const char *path, const char *
 	char err[512];
 	bool has = true;
 
-	if (name && !elf_file_open(&elf, name, err, sizeof(err))) {
+	if (name && !elf_file_open_by_sections(&elf, name, err, sizeof(err))) {
 		has = elf_file_defines_version(&elf, version);
 		elf_file_close(&elf);
 	}

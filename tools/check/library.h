@@ -10,6 +10,12 @@
 
 #include "host.h"
 
+#if defined(__x86_64__)
+#define OUR_MACHINE EM_X86_64
+#elif defined(__aarch64__)
+#define OUR_MACHINE EM_AARCH64
+#endif
+
 #define NET_API_OLDEST 4
 #define NET_API_NEWEST 12
 

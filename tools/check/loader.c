@@ -64,14 +64,25 @@ void loader_close(struct loader *loader)
 	*loader = (struct loader){ 0 };
 }
 
-/* Files for other word sizes are passed over in silence; whatever else is there is taken. */
+#define HEAD_BYTES (EI_NIDENT + 4) /* with the type and the machine */
+
+/* Files for other word sizes and processors are passed over in silence; whatever else is there is taken, a
+ * directory as well: the loader fails with it then. */
 static bool is_taken(const struct loader *loader, const char *path)
 {
 	size_t bytes = 0;
-	char *head = host_read(loader->host, path, EI_NIDENT, &bytes);
-	bool taken = head && !(bytes == EI_NIDENT && !memcmp(head, ELFMAG, SELFMAG) &&
-			       head[EI_CLASS] != ELFCLASS64);
+	char *head;
+	bool taken;
 
+	if (host_is_directory(loader->host, path))
+		return true;
+	head = host_read(loader->host, path, HEAD_BYTES, &bytes);
+	taken = head && !(bytes >= EI_NIDENT && !memcmp(head, ELFMAG, SELFMAG) &&
+			  head[EI_CLASS] != ELFCLASS64);
+#ifdef OUR_MACHINE
+	if (taken && bytes == HEAD_BYTES && !memcmp(head, ELFMAG, SELFMAG))
+		taken = ((unsigned char)head[18] | (unsigned char)head[19] << 8) == OUR_MACHINE;
+#endif
 	free(head);
 	return taken;
 }
@@ -149,7 +160,8 @@ char *loader_find(const struct loader *loader, const char *name, const struct li
 	if (strchr(name, '/')) {
 		char *path = absolute(name, strlen(name));
 
-		if (is_taken(loader, path))
+		/* What is wrong with one that is named by its path is told. */
+		if (host_is_file(loader->host, path) || is_taken(loader, path))
 			return path;
 		free(path);
 		return NULL;
@@ -200,4 +212,26 @@ struct text_list loader_directories(const struct loader *loader)
 	for (size_t i = 0; i < ARRAY_SIZE(usual_directories); i++)
 		add_directory(&list, usual_directories[i], strlen(usual_directories[i]));
 	return list;
+}
+
+char *loader_unreadable(const struct loader *loader, const struct text_list *names)
+{
+	struct text_list directories = loader_directories(loader);
+	char *found = NULL;
+
+	for (size_t i = 0; i < directories.count && !found; i++) {
+		for (size_t j = 0; j < names->count && !found; j++) {
+			char *path = text_format("%s/%s", directories.items[i], names->items[j]);
+			char *name = host_is_file(loader->host, path)
+					     ? host_open_name(loader->host, path)
+					     : NULL;
+
+			if (name && access(name, R_OK))
+				found = text_copy(path, strlen(path));
+			free(name);
+			free(path);
+		}
+	}
+	text_list_free(&directories);
+	return found;
 }

@@ -32,4 +32,8 @@ char *loader_find(const struct loader *loader, const char *name, const struct li
  * each once. The caller's. */
 struct text_list loader_directories(const struct loader *loader);
 
+/* A file of one of these names where libraries are looked for that this user cannot read; NULL = none.
+ * The caller's. */
+char *loader_unreadable(const struct loader *loader, const struct text_list *names);
+
 #endif

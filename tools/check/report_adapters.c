@@ -6,8 +6,8 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "transports/device/verbs.h"
 #include "pci.h"
+#include "transports/device/verbs.h"
 
 #define DEVICES "/sys/class/infiniband"
 

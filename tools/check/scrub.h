@@ -12,10 +12,10 @@
 #include "host.h"
 
 struct scrub {
-	bool keep_names;            /* secrets are taken out all the same */
-	struct text_list hosts;     /* names of hosts, longest first */
-	struct text_list users;     /* … of users */
-	struct text_list secrets;   /* values */
+	bool keep_names;          /* secrets are taken out all the same */
+	struct text_list hosts;   /* names of hosts, longest first */
+	struct text_list users;   /* … of users */
+	struct text_list secrets; /* values */
 	/* What was seen so far; the place is the number. A host is here without its domain. */
 	struct text_list addresses, seen_hosts, seen_users;
 };

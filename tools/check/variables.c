@@ -11,8 +11,8 @@
 #include <strings.h>
 #include <sys/socket.h>
 
-#include "transports/base/subnet.h"
 #include "plugin/config_names.h"
+#include "transports/base/subnet.h"
 
 #include "text.h"
 

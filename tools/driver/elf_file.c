@@ -6,12 +6,14 @@
 #include <fcntl.h>
 #include <stdbool.h>
 #include <stdio.h>
+#include <stdlib.h>
 #include <string.h>
 #include <sys/mman.h>
 #include <sys/stat.h>
 #include <unistd.h>
 
-#define VERSIONS_MAX 4096 /* that are looked at */
+#define VERSIONS_MAX 4096                  /* that are looked at */
+#define SECTION_MAX  ((uint64_t)256 << 20) /* bytes of a section that are looked at */
 
 /* `count` elements of `each` bytes at `offset` lie inside the file and are aligned for access. */
 static bool in_file(const struct elf_file *elf, uint64_t offset, uint64_t count, uint64_t each)
@@ -19,65 +21,147 @@ static bool in_file(const struct elf_file *elf, uint64_t offset, uint64_t count,
 	return offset <= elf->size && count <= (elf->size - offset) / each && offset % 8 == 0;
 }
 
-static int map_file(struct elf_file *elf, const char *path, char *err, size_t err_bytes)
+/* A regular file that may be one. Its descriptor, or -1 and why not. */
+static int open_file(struct elf_file *elf, const char *path, char *err, size_t err_bytes)
 {
-	int fd = open(path, O_RDONLY | O_CLOEXEC);
+	int fd = open(path, O_RDONLY | O_CLOEXEC | O_NONBLOCK);
+	struct stat st;
+
 	if (fd < 0) {
 		snprintf(err, err_bytes, "cannot open %s: %s", path, strerror(errno));
 		return -1;
 	}
-	struct stat st;
 	if (fstat(fd, &st) || !S_ISREG(st.st_mode) || st.st_size < (off_t)sizeof(Elf64_Ehdr)) {
-		snprintf(err, err_bytes, "%s is not an ELF file", path);
+		snprintf(err, err_bytes, "%s is %s", path,
+			 S_ISDIR(st.st_mode) ? "a directory" : "not an ELF file");
 		close(fd);
 		return -1;
 	}
-	void *bytes = mmap(NULL, (size_t)st.st_size, PROT_READ, MAP_PRIVATE, fd, 0);
+	elf->size = (size_t)st.st_size;
+	return fd;
+}
+
+static int map_file(struct elf_file *elf, const char *path, char *err, size_t err_bytes)
+{
+	int fd = open_file(elf, path, err, err_bytes);
+	void *bytes;
+
+	if (fd < 0)
+		return -1;
+	bytes = mmap(NULL, elf->size, PROT_READ, MAP_PRIVATE, fd, 0);
 	close(fd);
 	if (bytes == MAP_FAILED) {
 		snprintf(err, err_bytes, "cannot map %s: %s", path, strerror(errno));
 		return -1;
 	}
 	elf->bytes = bytes;
-	elf->size = (size_t)st.st_size;
 	elf->mapped = true;
+	return 0;
+}
+
+/* `bytes` at `offset` of the file: of one that is read by sections a copy, to be freed. NULL = not there. */
+static const void *bytes_at(const struct elf_file *elf, uint64_t offset, uint64_t bytes)
+{
+	unsigned char *copy;
+
+	if (offset > elf->size || bytes > elf->size - offset)
+		return NULL;
+	if (elf->bytes)
+		return elf->bytes + offset;
+	copy = malloc(bytes ? bytes : 1);
+	for (uint64_t got = 0; copy && got < bytes;) {
+		ssize_t n = pread(elf->fd, copy + got, bytes - got, (off_t)(offset + got));
+
+		if (n <= 0) {
+			free(copy);
+			return NULL;
+		}
+		got += (uint64_t)n;
+	}
+	return copy;
+}
+
+static void free_bytes(const struct elf_file *elf, const void *bytes)
+{
+	if (!elf->bytes)
+		free((void *)(uintptr_t)bytes);
+}
+
+static bool is_usable(const Elf64_Ehdr *header)
+{
+	return !memcmp(header->e_ident, ELFMAG, SELFMAG) &&
+	       header->e_ident[EI_CLASS] == ELFCLASS64 && header->e_ident[EI_DATA] == ELFDATA2LSB;
+}
+
+static int read_names(struct elf_file *elf, const Elf64_Ehdr *header)
+{
+	const Elf64_Shdr *names = &elf->sections[header->e_shstrndx];
+
+	if (!names->sh_size || names->sh_size > SECTION_MAX)
+		return -1;
+	elf->section_names = bytes_at(elf, names->sh_offset, names->sh_size);
+	elf->section_names_bytes = names->sh_size;
+	return elf->section_names && !elf->section_names[names->sh_size - 1] ? 0 : -1;
+}
+
+static int read_headers(struct elf_file *elf, const Elf64_Ehdr *header, const char *path, char *err,
+			size_t err_bytes)
+{
+	if (!is_usable(header)) {
+		snprintf(err, err_bytes, "%s is not a little-endian ELF64 file", path);
+		return -1;
+	}
+	elf->machine = header->e_machine;
+	if (header->e_shnum && header->e_shentsize == sizeof(Elf64_Shdr) &&
+	    header->e_shstrndx < header->e_shnum &&
+	    in_file(elf, header->e_shoff, header->e_shnum, sizeof(Elf64_Shdr)))
+		elf->sections = bytes_at(elf, header->e_shoff,
+					 header->e_shnum * (uint64_t)sizeof(Elf64_Shdr));
+	if (!elf->sections) {
+		snprintf(err, err_bytes, "%s has no usable section headers", path);
+		return -1;
+	}
+	elf->section_count = header->e_shnum;
+	if (read_names(elf, header)) {
+		snprintf(err, err_bytes, "%s has no usable section names", path);
+		return -1;
+	}
+	if (!elf->bytes)
+		elf->loaded = calloc(elf->section_count, sizeof(*elf->loaded));
 	return 0;
 }
 
 static int check_header(struct elf_file *elf, const char *path, char *err, size_t err_bytes)
 {
-	const Elf64_Ehdr *header = (const void *)elf->bytes;
+	const Elf64_Ehdr *header = bytes_at(elf, 0, sizeof(*header));
+	int ret;
 
-	if (memcmp(header->e_ident, ELFMAG, SELFMAG) || header->e_ident[EI_CLASS] != ELFCLASS64 ||
-	    header->e_ident[EI_DATA] != ELFDATA2LSB) {
-		snprintf(err, err_bytes, "%s is not a little-endian ELF64 file", path);
+	if (!header) {
+		snprintf(err, err_bytes, "%s cannot be read", path);
 		return -1;
 	}
-	if (!header->e_shnum || header->e_shentsize != sizeof(Elf64_Shdr) ||
-	    header->e_shstrndx >= header->e_shnum ||
-	    !in_file(elf, header->e_shoff, header->e_shnum, sizeof(Elf64_Shdr))) {
-		snprintf(err, err_bytes, "%s has no usable section headers", path);
-		return -1;
-	}
-	elf->machine = header->e_machine;
-	elf->sections = (const void *)(elf->bytes + header->e_shoff);
-	elf->section_count = header->e_shnum;
-
-	const Elf64_Shdr *names = &elf->sections[header->e_shstrndx];
-	if (names->sh_offset > elf->size || names->sh_size > elf->size - names->sh_offset ||
-	    !names->sh_size || elf->bytes[names->sh_offset + names->sh_size - 1]) {
-		snprintf(err, err_bytes, "%s has no usable section names", path);
-		return -1;
-	}
-	elf->section_names = (const char *)(elf->bytes + names->sh_offset);
-	elf->section_names_bytes = names->sh_size;
-	return 0;
+	ret = read_headers(elf, header, path, err, err_bytes);
+	free_bytes(elf, header);
+	return ret;
 }
 
 int elf_file_open(struct elf_file *elf, const char *path, char *err, size_t err_bytes)
 {
-	*elf = (struct elf_file){ 0 };
+	*elf = (struct elf_file){ .fd = -1 };
 	if (map_file(elf, path, err, err_bytes))
+		return -1;
+	if (check_header(elf, path, err, err_bytes)) {
+		elf_file_close(elf);
+		return -1;
+	}
+	return 0;
+}
+
+int elf_file_open_by_sections(struct elf_file *elf, const char *path, char *err, size_t err_bytes)
+{
+	*elf = (struct elf_file){ .fd = -1 };
+	elf->fd = open_file(elf, path, err, err_bytes);
+	if (elf->fd < 0)
 		return -1;
 	if (check_header(elf, path, err, err_bytes)) {
 		elf_file_close(elf);
@@ -89,7 +173,7 @@ int elf_file_open(struct elf_file *elf, const char *path, char *err, size_t err_
 int elf_file_take(struct elf_file *elf, const void *bytes, size_t size, const char *path, char *err,
 		  size_t err_bytes)
 {
-	*elf = (struct elf_file){ .bytes = bytes, .size = size };
+	*elf = (struct elf_file){ .bytes = bytes, .size = size, .fd = -1 };
 	if (size < sizeof(Elf64_Ehdr)) {
 		snprintf(err, err_bytes, "%s is not an ELF file", path);
 		return -1;
@@ -101,24 +185,65 @@ void elf_file_close(struct elf_file *elf)
 {
 	if (elf->mapped)
 		munmap((void *)(uintptr_t)elf->bytes, elf->size);
-	*elf = (struct elf_file){ 0 };
+	if (elf->fd >= 0) {
+		for (size_t i = 0; elf->loaded && i < elf->section_count; i++)
+			free(elf->loaded[i]);
+		free(elf->loaded);
+		free_bytes(elf, elf->section_names);
+		free_bytes(elf, elf->sections);
+		close(elf->fd);
+	}
+	*elf = (struct elf_file){ .fd = -1 };
+}
+
+/* Where the section is in memory, at most SECTION_MAX bytes of it; NULL = nowhere. */
+static const unsigned char *section_data(const struct elf_file *elf, size_t i)
+{
+	const Elf64_Shdr *section = &elf->sections[i];
+	uint64_t bytes = section->sh_size < SECTION_MAX ? section->sh_size : SECTION_MAX;
+
+	if (section->sh_type == SHT_NOBITS || section->sh_offset > elf->size ||
+	    section->sh_size > elf->size - section->sh_offset)
+		return NULL;
+	if (elf->bytes)
+		return elf->bytes + section->sh_offset;
+	if (elf->loaded && !elf->loaded[i])
+		elf->loaded[i] =
+			(unsigned char *)(uintptr_t)bytes_at(elf, section->sh_offset, bytes);
+	return elf->loaded ? elf->loaded[i] : NULL;
+}
+
+static const Elf64_Shdr *find_section(const struct elf_file *elf, const char *name)
+{
+	for (size_t i = 0; i < elf->section_count; i++) {
+		const Elf64_Shdr *section = &elf->sections[i];
+
+		if (section->sh_name < elf->section_names_bytes &&
+		    !strcmp(elf->section_names + section->sh_name, name))
+			return section;
+	}
+	return NULL;
 }
 
 const Elf64_Shdr *elf_file_section(const struct elf_file *elf, const char *name,
 				   const unsigned char **data)
 {
-	for (size_t i = 0; i < elf->section_count; i++) {
-		const Elf64_Shdr *section = &elf->sections[i];
-		if (section->sh_name >= elf->section_names_bytes ||
-		    strcmp(elf->section_names + section->sh_name, name))
-			continue;
-		if (section->sh_type == SHT_NOBITS || section->sh_offset > elf->size ||
-		    section->sh_size > elf->size - section->sh_offset)
-			return NULL;
-		*data = elf->bytes + section->sh_offset;
-		return section;
-	}
-	return NULL;
+	const Elf64_Shdr *section = find_section(elf, name);
+
+	if (!section || section->sh_size > SECTION_MAX)
+		return NULL;
+	*data = section_data(elf, (size_t)(section - elf->sections));
+	return *data ? section : NULL;
+}
+
+size_t elf_file_constants(const struct elf_file *elf, const unsigned char **data)
+{
+	const Elf64_Shdr *section = find_section(elf, ".rodata");
+
+	*data = section ? section_data(elf, (size_t)(section - elf->sections)) : NULL;
+	if (!*data)
+		return 0;
+	return section->sh_size < SECTION_MAX ? section->sh_size : SECTION_MAX;
 }
 
 /* A section of strings, whose last byte is a zero, as a table of symbols or .dynamic needs one. */

@@ -24,8 +24,8 @@
 #include "print.h"
 #include "request.h"
 #include "tools/explain/clean.h"
-#include "wire.h"
 #include "transports/wire/allow.h"
+#include "wire.h"
 
 #define REPLY_MS 5000
 #define SAID_MAX 1024

@@ -44,6 +44,7 @@ struct anynet_comm {
 	bool noted; /* something has been noted for the session: a fault, a doubt, that it is unlinked */
 	int epfd;   /* tells which of several rails are ready; -1 with one rail */
 	uint16_t rail_count;
+	uint16_t down;              /* rails that stood once and have no connection */
 	struct anynet_rail **rails; /* rail_count entries, NULL = never stood, or ended by BYE */
 	const struct anynet_device *dev;
 	struct gpu *gpu;  /* that memory of its requests is on; NULL = none is */

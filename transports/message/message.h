@@ -15,19 +15,16 @@ struct anynet_comm *recv_create(const struct anynet_device *dev, uint32_t replay
 void send_free(struct anynet_comm *comm);
 void recv_free(struct anynet_comm *comm);
 
-/* Is there a slot, and room for a copy if there has to be one? Has memory of so many bytes to be registered? */
-bool send_has_room(const struct anynet_comm *comm, size_t bytes);
-bool send_needs_mr(const struct anynet_comm *comm, size_t bytes);
-
-/* Post a send; there is room. *alone: no other waits to be done. 0 or -errno. */
+/* Post a send. 1: no other waits to be done; 0: others do; -EAGAIN: no slot is free, or no room for a copy;
+ * -EADDRNOTAVAIL: its memory has to be registered; or another -errno. *req only with 0 and 1. */
 int send_post(struct anynet_comm *comm, const void *data, size_t bytes, uint32_t tag, struct anynet_mr *mr,
-	      void *phandle, struct anynet_request **req, bool *alone);
+	      void *phandle, struct anynet_request **req);
 
 /* Report one that is done: its request is free for reuse. */
 void send_report(struct anynet_request *req, int *sizes);
 
-/* Is there room for a receive? Post one, as anynet_irecv has it; there is. 0 or -errno. */
-bool recv_has_room(const struct anynet_comm *comm);
+/* Post a receive, as anynet_irecv has it. 0, -EAGAIN: all requests are in use, -EADDRNOTAVAIL: as above, or another
+ * -errno. */
 int recv_post(struct anynet_comm *comm, int n, void *const *data, const size_t *bytes, const int *tags,
 	      struct anynet_mr *const *mrs, void *const *phandles, bool polled, struct anynet_request **req);
 

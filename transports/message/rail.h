@@ -71,7 +71,7 @@ struct anynet_rail_ops {
 
 	/* The comm is about to be closed on purpose: let what was sent arrive. 0: it has, close now;
 	 * -EAGAIN: not yet, ask again; else the rail has broken. */
-	int (*linger)(struct anynet_rail *rail);
+	int (*drain)(struct anynet_rail *rail);
 
 	/* Send comm: may the bytes of this message go without asking first? NULL: always. */
 	bool (*granted)(struct anynet_rail *rail, const struct send_msg *msg);
@@ -134,6 +134,7 @@ struct anynet_rail {
 	bool doubted;        /* … and that is still to be looked at */
 	bool suspect;        /* its path gives no sign: nothing new is given to it */
 	bool linked;         /* frames go by a link … */
+	const uint32_t *frames; /* … whose peer says here whether small messages may come in them; NULL = none */
 	bool gathers;        /* … if so, also those whose payload does not lie behind its header */
 	int link_err;        /* of an IB device: the -errno that ended its last link; 0 = none … */
 	uint64_t link_frames; /* … after so many frames had arrived by it */
@@ -292,6 +293,12 @@ bool ib_rail_had_link(const struct anynet_rail *rail);
 /* Of a receive comm: take in what the links that it has left had brought, as far as something is posted for it. False:
  * nothing is left of that. */
 bool ib_rail_take_rest(struct anynet_rail *rail);
+
+/* By a link: may a small message go in a frame, without a grant? */
+static inline bool rail_takes_frames(const struct anynet_rail *rail)
+{
+	return rail && rail->frames && __atomic_load_n(rail->frames, __ATOMIC_ACQUIRE);
+}
 
 /* Lines about what happens again and again: the first, the second, the fourth … time. */
 static inline bool rail_is_news(uint32_t times)

@@ -484,13 +484,6 @@ static void post_sub(struct recv_comm *comm, struct recv_req *req, int i, void *
 	comm->unmatched_tail = sub;
 }
 
-bool recv_has_room(const struct anynet_comm *base)
-{
-	const struct recv_comm *comm = (const struct recv_comm *)base;
-
-	return !comm->reqs[comm->posted & RECV_REQ_MASK].busy;
-}
-
 int recv_post(struct anynet_comm *base, int n, void *const *data, const size_t *bytes, const int *tags,
 	      struct anynet_mr *const *mrs, void *const *phandles, bool polled, struct anynet_request **out)
 {
@@ -498,6 +491,11 @@ int recv_post(struct anynet_comm *base, int n, void *const *data, const size_t *
 	struct recv_req *req = &comm->reqs[comm->posted & RECV_REQ_MASK];
 	int ret = 0;
 
+	if (anynet_unlikely(req->busy))
+		return -EAGAIN;
+	for (int i = 0; i < n && comm_is_ib(base); i++)
+		if (anynet_unlikely(!(mrs && mrs[i]) && bytes[i]))
+			return -EADDRNOTAVAIL;
 	if (!comm->posted)
 		comm->tag = (uint32_t)tags[0];
 	if (n > 1 || (uint32_t)tags[0] != comm->tag)

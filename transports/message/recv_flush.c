@@ -45,7 +45,7 @@ static int flush_by_cuda(struct recv_comm *comm, struct recv_flush *flush)
 	if (ret == -EOPNOTSUPP && flush) {
 		if (!flush->since_ms)
 			flush->since_ms = os_now_ms();
-		if (os_now_ms() - flush->since_ms < (uint64_t)anynet_net.cfg->heal_timeout_ms)
+		if (os_now_ms() - flush->since_ms < (uint64_t)anynet_net.cfg->recovery_timeout_ms)
 			return -EAGAIN;
 	}
 	return comm_note_gpu_fault(&comm->base, NULL);

@@ -183,6 +183,9 @@ static bool must_wait(const struct send_comm *comm, const struct send_msg *msg)
 {
 	if (!comm_is_ib(&comm->base) || comm->multi)
 		return false;
+	if (anynet_likely(comm->waiting_head == comm->waiting_tail && msg->record &&
+			  rail_takes_frames(comm->base.rails[0])))
+		return false;
 	return comm->waiting_head != comm->waiting_tail || !send_granted(comm, msg);
 }
 
@@ -267,42 +270,37 @@ static bool can_gather(const struct send_comm *comm)
 	return true;
 }
 
-bool send_has_room(const struct anynet_comm *base, size_t bytes)
+/* By queue pairs small messages go from the ring only, others from registered memory. */
+static int check_for_link(const struct send_comm *comm, size_t bytes, const struct anynet_mr *mr)
 {
-	const struct send_comm *comm = (const struct send_comm *)base;
-
-	if (anynet_unlikely(comm->free_head == SLOT_NONE))
-		return false;
-	/* By queue pairs small messages go from the ring only. */
-	return !comm_is_ib(base) || bytes > comm->eager_bytes ||
-	       replay_has_room(&comm->ring, HEADER_BYTES + bytes + ANYNET_TAIL_BYTES);
-}
-
-bool send_needs_mr(const struct anynet_comm *base, size_t bytes)
-{
-	return comm_is_ib(base) && bytes > ((const struct send_comm *)base)->eager_bytes;
+	if (bytes > comm->eager_bytes)
+		return mr ? 0 : -EADDRNOTAVAIL;
+	return replay_has_room(&comm->ring, HEADER_BYTES + bytes + ANYNET_TAIL_BYTES) ? 0 : -EAGAIN;
 }
 
 int send_post(struct anynet_comm *base, const void *data, size_t bytes, uint32_t tag, struct anynet_mr *mr,
-	      void *phandle, struct anynet_request **req, bool *alone)
+	      void *phandle, struct anynet_request **req)
 {
 	struct send_comm *comm = to_send(base);
 	struct send_msg *msg;
+	int ret;
 
-	if (anynet_unlikely(mr && mr->gpu && bytes && bytes <= comm->eager_bytes) && comm_is_ib(base) &&
-	    !can_gather(comm)) {
-		int ret = fetch_small(comm, &data, bytes, &mr);
-
-		if (ret)
+	if (anynet_unlikely(comm->free_head == SLOT_NONE))
+		return -EAGAIN;
+	if (comm_is_ib(base)) {
+		ret = check_for_link(comm, bytes, mr);
+		if (anynet_unlikely(ret))
+			return ret;
+		if (anynet_unlikely(mr && mr->gpu && bytes && bytes <= comm->eager_bytes) &&
+		    !can_gather(comm) && (ret = fetch_small(comm, &data, bytes, &mr)))
 			return ret;
 	}
 	msg = &comm->msgs[comm->free_head];
 	comm->free_head = msg->next;
 	start_message(comm, msg, data, bytes, tag, mr);
 	msg->event = profile_start(base, phandle, bytes);
-	*alone = comm->outstanding++ == 0;
 	*req = &msg->req;
-	return 0;
+	return comm->outstanding++ == 0;
 }
 
 void send_report(struct anynet_request *req, int *sizes)

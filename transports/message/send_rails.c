@@ -107,14 +107,6 @@ void send_free_if_over(struct send_comm *comm, struct send_msg *msg)
 	comm->free_head = (uint16_t)(msg - comm->msgs);
 }
 
-void send_complete(struct send_comm *comm, struct send_msg *msg)
-{
-	comm->undone--;
-	mr_drop(&comm->base, msg->mr);
-	msg->mr = NULL;
-	atomic_store_explicit(&msg->req.done, true, memory_order_release);
-}
-
 static int acknowledge(struct send_comm *comm, struct send_msg *msg)
 {
 	/* The receiver needs no tail byte, the socket may still have to take it. */

@@ -113,7 +113,7 @@ void io_threads_add(struct anynet_comm *comm)
 	if (pool.thread_count || !pool_start(anynet_net.io_threads)) {
 		pool.used++;
 		comm->session->io_token = registry_token(comm);
-		comm_enter(comm); /* the guardian may be at it already */
+		comm_enter(comm); /* the background thread may be at it already */
 		comm->session->io_epfd = pool.epfd;
 		for (unsigned i = 0; i < comm->rail_count; i++)
 			if (comm->rails[i] && comm->rails[i]->fd >= 0)

@@ -147,7 +147,7 @@ static void tell_comm(struct anynet_comm *comm, const struct round *round,
 	out->comm_hash = comm->session->paths.comm_hash;
 	out->bytes = comm->is_send ? send_bytes(comm) : recv_bytes(comm);
 	out->breaks = tally->breaks;
-	out->heals = tally->heals;
+	out->recoveries = tally->recoveries;
 	out->again = comm->rewound;
 	out->stalls = tally->stalls;
 	out->error = comm_error(comm);

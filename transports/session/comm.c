@@ -16,10 +16,10 @@
 #include "base/fd.h"
 #include "base/libc_text.h"
 #include "base/socket.h"
-#include "session/heal.h"
 #include "session/listen.h"
 #include "session/pairs.h"
 #include "session/progress.h"
+#include "session/recovery.h"
 #include "session/watch.h"
 
 #define EVENTS_PER_TURN 16
@@ -117,43 +117,6 @@ void comm_close_rails(struct anynet_comm *comm)
 	}
 }
 
-static void fini(struct anynet_comm *comm)
-{
-	heal_free(comm);
-	heal_drop_posted(comm);
-	comm_close_rails(comm);
-	while (!LIST_EMPTY(&comm->session->borrowed))
-		mr_return(LIST_FIRST(&comm->session->borrowed));
-	fd_close(&comm->epfd);
-	if (comm->session->listening)
-		listen_drop();
-	free(comm->rails);
-	free(comm->session->recorder);
-	free(comm->session);
-}
-
-void send_comm_destroy(struct anynet_comm *comm)
-{
-	fini(comm);
-	send_free(comm);
-}
-
-void recv_comm_destroy(struct anynet_comm *comm)
-{
-	fini(comm);
-	recv_free(comm);
-}
-
-void comm_destroy(struct anynet_comm *comm)
-{
-	if (comm->is_send) {
-		send_comm_destroy(comm);
-	} else {
-		listen_forget(comm);
-		recv_comm_destroy(comm);
-	}
-}
-
 unsigned comm_pending(const struct anynet_comm *comm)
 {
 	return comm->is_send ? send_pending(comm) : recv_pending(comm);
@@ -172,8 +135,6 @@ int comm_add_rail(struct anynet_comm *comm, int fd, uint16_t index, uint32_t epo
 	rail->home = rail->pair = pair;
 	rail->progress.narrow = PAIRS_NONE;
 	comm->rails[index] = rail;
-	if (comm->noted)
-		comm_settle(comm); /* its link may have come to nothing */
 	return 0;
 }
 
@@ -269,30 +230,12 @@ void comm_fail(struct anynet_comm *comm, const struct anynet_rail *rail, int err
 	recorder_tell(comm); /* to a file, which may be on a disk that does not answer */
 }
 
-static void poll_rails(struct anynet_comm *comm)
-{
-	struct epoll_event events[EVENTS_PER_TURN];
-	int n = epoll_wait(comm->epfd, events, EVENTS_PER_TURN, 0);
-
-	for (int i = 0; i < n; i++) {
-		struct anynet_rail *rail = events[i].data.ptr;
-
-		if (events[i].events & (EPOLLIN | EPOLLHUP | EPOLLERR | EPOLLRDHUP))
-			rail->readable = true;
-		/* No further event tells of the end if it came with the last bytes. */
-		if (events[i].events & (EPOLLHUP | EPOLLERR | EPOLLRDHUP))
-			rail->ended = true;
-		if (events[i].events & (EPOLLOUT | EPOLLHUP | EPOLLERR))
-			rail->writable = true;
-	}
-}
-
 /* --- rails that end --- */
 
 void comm_end_rail(struct anynet_comm *comm, struct anynet_rail *rail)
 {
 	if (rail->fd < 0)
-		comm->session->down--;
+		comm->down--;
 	close_rail(comm, rail);
 }
 
@@ -310,7 +253,7 @@ void comm_sever(struct anynet_comm *comm, struct anynet_rail *rail, int err)
 	rail->readable = rail->writable = rail->parked = rail->ended = false;
 	rail->suspect = false;
 	rail->silent_ms = rail->doubted_ms = 0;
-	comm->session->down++;
+	comm->down++;
 	if (!comm->is_send)
 		recv_doubt(comm, rail->index, false);
 	if (err) {
@@ -348,7 +291,7 @@ void comm_rail_back(struct anynet_comm *comm, struct anynet_rail *rail, int fd, 
 	rail->fd = fd;
 	rail->epoch = epoch;
 	rail->pair = pair;
-	comm->session->down--;
+	comm->down--;
 	ret = rail->ops->resume(rail, frames, part);
 	if (ret) {
 		comm_fail(comm, rail, ret,
@@ -358,8 +301,8 @@ void comm_rail_back(struct anynet_comm *comm, struct anynet_rail *rail, int fd, 
 		return;
 	}
 	ret = watch_rail(comm, rail);
-	if (ret) {
-		comm_rail_broke(comm, rail, ret);
+	if (ret) { /* no memory: another connection is made when the comm is looked at */
+		comm_sever(comm, rail, ret);
 		return;
 	}
 	progress_begin(rail, frames, part);
@@ -368,7 +311,7 @@ void comm_rail_back(struct anynet_comm *comm, struct anynet_rail *rail, int fd, 
 		recv_doubt(comm, rail->index, false);
 		recv_tell_again(comm, rail->index);
 	}
-	comm->session->tally.heals += rail->broke_by != 0;
+	comm->session->tally.recoveries += rail->broke_by != 0;
 	note_return(comm, rail, comm->rewound - again);
 	if (rail->broke_by && rail_is_news(rail->breaks))
 		anynet_info("%s peer %s pid %u dev %s rail %u of %u is back after %s s: %s",
@@ -386,147 +329,10 @@ bool comm_has_rails(const struct anynet_comm *comm)
 	return false;
 }
 
-/* The peer has said that it closes. No error until something is asked of it again. */
-static void rail_ended(struct anynet_comm *comm, struct anynet_rail *rail)
-{
-	bool said_bye = rail->bye;
-
-	comm_end_rail(comm, rail);
-	if (said_bye && comm_has_rails(comm))
-		return;
-	comm->peer_closed = true;
-	recorder_note(comm, NULL, ANYNET_EVENT_PEER_CLOSED, 0, 0, NULL);
-	if (comm_pending(comm))
-		comm_fail(comm, NULL, -ECONNRESET,
-			  "the peer closed the connection without %s what is waited for",
-			  comm->is_send ? "receiving" : "sending");
-}
-
-int comm_rail_broke(struct anynet_comm *comm, struct anynet_rail *rail, int err)
-{
-	/* Its last words may still be there to be read. */
-	if (comm->is_send && !rail->bye && !comm_error(comm))
-		rail->ops->receive(rail);
-	if (comm->noted)
-		comm_settle(comm);
-	if (comm_error(comm)) {
-		comm_close_rails(comm);
-		return comm_error(comm);
-	}
-	if (rail->bye || (!heal_wanted() && !comm_pending(comm))) {
-		rail_ended(comm, rail);
-	} else if (heal_wanted()) {
-		comm_sever(comm, rail, err);
-		heal_rail(comm, rail, err != -ECONNRESET && err != -EPIPE && err != -EBADMSG);
-	} else {
-		comm_fail(comm, rail, err, "%s",
-			  err == -ECONNRESET
-				  ? "the peer closed the connection; if its process is gone, "
-				    "look at its log first"
-				  : "the connection broke");
-	}
-	if (comm_error(comm) || comm->peer_closed)
-		comm_close_rails(comm);
-	return comm_error(comm);
-}
-
-/* The receiver sees what its path does not, and says so. */
-static void take_doubt(struct anynet_comm *comm, struct anynet_rail *rail)
-{
-	rail->doubted = false;
-	if (rail->fd < 0 || !heal_wanted())
-		return;
-	if (!rail->suspect)
-		recorder_note(comm, rail, ANYNET_EVENT_SUSPECT, 0, 0, "the peer has doubts");
-	rail->suspect = true;
-	rail->doubted_ms = os_now_ms();
-	heal_rail(comm, rail, true);
-}
-
-int comm_settle(struct anynet_comm *comm)
-{
-	comm->noted = false;
-	if (*comm->unlinked_why && !comm->session->unlinked_told)
-		comm_tell_unlinked(comm, ANYNET_LOG_WARN);
-	for (unsigned i = 0; i < comm->rail_count; i++)
-		if (comm->rails[i] && comm->rails[i]->doubted)
-			take_doubt(comm, comm->rails[i]);
-	if (comm->fault.err)
-		comm_fail(comm, comm->fault.rail, comm->fault.err, "%s", comm->fault.text);
-	return comm_error(comm);
-}
-
 int comm_refuse(struct anynet_comm *comm)
 {
 	comm_fail(comm, NULL, -ECONNRESET,
 		  comm->session->peer_lost ? "the peer was lost while nothing was asked of it"
 				  : "the peer closed the connection");
 	return -ECONNRESET;
-}
-
-/* --- turns --- */
-
-void comm_attend(struct anynet_comm *comm)
-{
-	uint64_t now;
-
-	atomic_store(&comm->attention, false);
-	if (atomic_load(&comm->session->mail))
-		heal_take_posted(comm);
-	if (comm_error(comm) || comm->peer_closed)
-		return;
-	now = os_now_ms();
-	if (now - comm->session->watch.looked_ms >= WATCH_MS || atomic_load(&comm->session->link_event) ||
-	    atomic_load(&comm->session->probed))
-		watch_comm(comm, now);
-	if (!comm->is_send && !comm_error(comm))
-		comm_transmit(comm); /* what there is to be told about it */
-	if (comm->session->heal && !comm_error(comm))
-		heal_step(comm, now);
-}
-
-void comm_poke(struct anynet_comm *comm)
-{
-	atomic_store(&comm->attention, true);
-	if (!comm_try_enter(comm))
-		return; /* who is at work on it will see; the guardian comes by, too */
-	comm_attend(comm);
-	comm_leave(comm);
-}
-
-int comm_transmit(struct anynet_comm *comm)
-{
-	for (unsigned i = 0; i < comm->rail_count; i++) {
-		struct anynet_rail *rail = comm->rails[i];
-		int ret;
-
-		if (!rail || !rail->writable)
-			continue;
-		ret = rail->ops->transmit(rail);
-		if (anynet_unlikely(ret) && (ret = comm_rail_broke(comm, rail, ret)))
-			return ret;
-	}
-	return anynet_unlikely(comm->noted) ? comm_settle(comm) : comm_error(comm);
-}
-
-int comm_turn(struct anynet_comm *comm)
-{
-	int ret;
-
-	if (anynet_unlikely(atomic_load_explicit(&comm->attention, memory_order_relaxed)))
-		comm_attend(comm);
-	if (comm->epfd >= 0)
-		poll_rails(comm);
-	for (unsigned i = 0; i < comm->rail_count; i++) {
-		struct anynet_rail *rail = comm->rails[i];
-
-		if (!rail || !rail->readable || rail->parked)
-			continue;
-		ret = rail->ops->receive(rail);
-		if (anynet_unlikely(ret) && (ret = comm_rail_broke(comm, rail, ret)))
-			return ret;
-	}
-	if (anynet_unlikely(comm->noted) && (ret = comm_settle(comm)))
-		return ret;
-	return comm->is_send ? comm_transmit(comm) : comm_error(comm);
 }

@@ -30,7 +30,7 @@ struct comm_paths {
 
 /* For the stats page: what happened to a comm, and what stats.c remembers of it between two looks. */
 struct comm_tally {
-	uint32_t breaks, heals; /* connections that broke, that were replaced */
+	uint32_t breaks, recoveries; /* connections that broke, that were replaced */
 	uint32_t stalls;        /* that were warned about */
 	uint32_t counted;       /* requests when last looked, and in all: */
 	uint64_t requests;
@@ -38,7 +38,7 @@ struct comm_tally {
 	uint64_t id, opened_ms; /* 0 = not looked at yet */
 };
 
-struct heal;
+struct recovery;
 struct rail_mail;
 
 /* Of one comm. */
@@ -47,21 +47,20 @@ struct session {
 	bool listening; /* send comm: holds the listening sockets (listen_hold) */
 	bool unlinked_told; /* comm_tell_unlinked has been called */
 	bool ended;     /* closed, and over: whoever has set this destroys it */
-	_Atomic bool closing; /* closed by NCCL, but not everything has reached the peer (linger.c) */
+	_Atomic bool closing; /* closed by NCCL, but not everything has reached the peer (drain.c) */
 	_Atomic bool failing; /* comm->error is being set, or was: the first error counts */
 	_Atomic bool gpu_direct; /* GPU memory has been registered on its NIC */
 	_Atomic bool link_event; /* look at the links of its NICs now */
 	_Atomic bool probed;     /* sender: the peer has asked, for want of a rail */
-	uint16_t down;     /* rails that stood once and have no connection */
 	int slot;          /* in the registry; -1 = not there */
 	int io_epfd;       /* of the I/O threads that serve it; -1 = none do … */
 	uint64_t io_token; /* … by this name */
 	unsigned rtt_us;   /* of its slowest rail when it was opened */
 	_Atomic(struct rail_mail *) mail; /* connections that resume a rail; newest first */
 	struct comm_paths paths;
-	uint64_t linger_until_ms;
+	uint64_t drain_until_ms;
 	LIST_HEAD(, anynet_mr) borrowed;
-	struct heal *heal;  /* heal.c: what is being done about broken rails; NULL = nothing */
+	struct recovery *recovery;  /* recovery.c: what is being done about broken rails; NULL = nothing */
 	struct comm_watch { /* watch.c */
 		uint64_t progress; /* sum of progress counts when last looked */
 		uint64_t acked; /* sender: bytes that the peer's host has acknowledged, when last looked */
@@ -83,9 +82,6 @@ struct anynet_comm *recv_comm_create(const struct anynet_device *dev, unsigned r
 				     uint32_t replay_bytes);
 void send_comm_destroy(struct anynet_comm *comm);
 void recv_comm_destroy(struct anynet_comm *comm);
-
-/* Close everything and free the comm, of either kind. Not if it is in the registry. */
-void comm_destroy(struct anynet_comm *comm);
 
 /* Give a comm its rail `index` over a connected socket, which it owns on success, and so it does `link`
  * (NULL = none). `pair`: the NICs it joins, in the comm's paths. */
@@ -136,7 +132,7 @@ int comm_refuse(struct anynet_comm *comm) ANYNET_COLD;
 void comm_close_rails(struct anynet_comm *comm);
 
 /* What somebody left for this comm: connections that resume a rail, a look at how it is doing, steps
- * of healing. Called with the lock, from comm_turn and by the guardian. */
+ * of recovery. Called with the lock, from comm_turn and by the background thread. */
 void comm_attend(struct anynet_comm *comm);
 
 /* From any thread, without the lock: let it attend soon, at once if nobody is at work on it. */
@@ -180,12 +176,12 @@ int comm_borrow_mr(struct anynet_comm *comm, const void *addr, size_t bytes, str
 /* All requests end here: nothing touches their memory when it returns. False: it had failed before. */
 bool comm_cancel(struct anynet_comm *comm);
 
-/* --- linger.c: what sends reported done still has to reach the peer after close --- */
+/* --- drain.c: what sends reported done still has to reach the peer after close --- */
 
 /* NCCL has closed it: say so to the peer. False: nothing is left to be done, destroy it. */
-bool linger_start(struct anynet_comm *comm);
+bool drain_start(struct anynet_comm *comm);
 
 /* A look at a closed comm, with its lock: may it be destroyed? */
-bool linger_over(struct anynet_comm *comm);
+bool drain_over(struct anynet_comm *comm);
 
 #endif

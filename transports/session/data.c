@@ -23,35 +23,42 @@ static int settled(struct anynet_comm *comm, int ret)
 	return err ? err : ret;
 }
 
+/* What keeps a send from being posted may be mended: acknowledgements that wait make room, memory is registered. */
+static ANYNET_COLD int post_after(struct anynet_comm *comm, int why, const void *data, size_t bytes,
+				  int tag, struct anynet_mr *mr, void *phandle,
+				  struct anynet_request **req)
+{
+	int ret;
+
+	if (why == -EAGAIN)
+		ret = comm_turn(comm);
+	else if (why == -EADDRNOTAVAIL)
+		ret = comm_borrow_mr(comm, data, bytes, &mr);
+	else
+		return settled(comm, why);
+	if (!ret && comm->peer_closed)
+		ret = comm_refuse(comm);
+	if (ret)
+		return ret;
+	ret = send_post(comm, data, bytes, (uint32_t)tag, mr, phandle, req);
+	return ret == -EAGAIN ? 0 : ret < 0 ? settled(comm, ret) : ret;
+}
+
 static int isend(struct anynet_comm *comm, const void *data, size_t bytes, int tag, struct anynet_mr *mr,
 		 void *phandle, struct anynet_request **req)
 {
-	struct anynet_request *posted = NULL;
-	bool alone = false;
 	int ret = check(comm);
 
 	if (anynet_unlikely(ret))
 		return ret;
-	if (anynet_unlikely(!send_has_room(comm, bytes))) {
-		ret = comm_turn(comm); /* acks may be waiting */
-		if (ret || !send_has_room(comm, bytes))
-			return ret;
-	}
-	if (!mr && send_needs_mr(comm, bytes)) {
-		ret = comm_borrow_mr(comm, data, bytes, &mr);
-		if (ret)
-			return ret;
-	}
-	if (anynet_unlikely(comm->peer_closed))
-		return comm_refuse(comm);
-	ret = send_post(comm, data, bytes, (uint32_t)tag, mr, phandle, &posted, &alone);
-	if (anynet_unlikely(ret))
-		return settled(comm, ret);
+	ret = send_post(comm, data, bytes, (uint32_t)tag, mr, phandle, req);
+	if (anynet_unlikely(ret < 0))
+		ret = post_after(comm, ret, data, bytes, tag, mr, phandle, req);
 	/* The first message leaves at once; those behind it leave together at the next test. */
-	if (alone)
+	if (ret > 0)
 		ret = comm_transmit(comm);
-	if (anynet_likely(!ret))
-		*req = posted;
+	if (anynet_unlikely(ret))
+		*req = NULL;
 	return ret;
 }
 
@@ -70,9 +77,10 @@ int anynet_isend(struct anynet_comm *comm, const void *data, size_t bytes, int t
 	return ret;
 }
 
-/* Of an IB device: a buffer that may be written to by the NIC is registered, by whomever. */
-static int borrow_missing(struct anynet_comm *comm, int n, void *const *data, const size_t *bytes,
-			  struct anynet_mr *const *given, struct anynet_mr **mrs)
+/* Buffers that a NIC may write to are registered, by whomever. */
+static ANYNET_COLD int borrow_missing(struct anynet_comm *comm, int n, void *const *data,
+				      const size_t *bytes, struct anynet_mr *const *given,
+				      struct anynet_mr **mrs)
 {
 	int ret = 0, i;
 
@@ -81,7 +89,7 @@ static int borrow_missing(struct anynet_comm *comm, int n, void *const *data, co
 		if (!mrs[i] && bytes[i])
 			ret = comm_borrow_mr(comm, data[i], bytes[i], &mrs[i]);
 	}
-	if (!ret && anynet_unlikely(comm->peer_closed))
+	if (!ret && comm->peer_closed)
 		ret = comm_refuse(comm);
 	for (; ret && i--;)
 		if (mrs[i] && mrs[i]->borrowed)
@@ -94,24 +102,21 @@ static int irecv(struct anynet_comm *comm, int n, void *const *data, const size_
 		 struct anynet_request **req)
 {
 	struct anynet_mr *borrowed[ANYNET_RECVS_MAX];
-	int ret = comm_error(comm);
+	int ret = check(comm);
 
-	if (anynet_unlikely(ret) || !recv_has_room(comm))
-		return ret;
-	ret = check(comm);
 	if (anynet_unlikely(ret))
 		return ret;
-	if (comm_is_ib(comm)) {
+	ret = recv_post(comm, n, data, bytes, tags, mrs, phandles, polled, req);
+	if (anynet_unlikely(ret == -EADDRNOTAVAIL)) {
 		ret = borrow_missing(comm, n, data, bytes, mrs, borrowed);
 		if (ret)
 			return ret;
-		mrs = borrowed;
+		ret = recv_post(comm, n, data, bytes, tags, borrowed, phandles, polled, req);
 	}
-	ret = recv_post(comm, n, data, bytes, tags, mrs, phandles, polled, req);
-	if (anynet_unlikely(ret)) {
-		ret = settled(comm, ret);
-		comm_close_rails(comm);
-	}
+	if (anynet_likely(!ret) || ret == -EAGAIN)
+		return 0;
+	ret = settled(comm, ret);
+	comm_close_rails(comm);
 	return ret;
 }
 
@@ -213,7 +218,7 @@ int anynet_test(struct anynet_request *req, int *done, int *sizes)
 		ret = test_flush(comm, req, done);
 	else
 		ret = test_receive(comm, req, done, sizes);
-	answer = !comm->is_send && comm->session->down;
+	answer = !comm->is_send && comm->down;
 	comm_leave(comm);
 	/* The sender dials: answer without waiting for the background thread to get a core. */
 	if (anynet_unlikely(answer))

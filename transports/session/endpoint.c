@@ -9,9 +9,10 @@
 
 #include "path/ib/rail_link.h"
 #include "session/connect.h"
-#include "session/heal.h"
 #include "session/listen_internal.h"
+#include "session/recovery.h"
 #include "session/registry.h"
+#include "session/sockets.h"
 
 #define ENDPOINTS_MAX (1 << 20)
 
@@ -206,7 +207,7 @@ static int admit_comm(struct endpoint *endpoint, const struct anynet_wire_hello 
 	struct ib_link *link;
 
 	count = nic_stripe(listener->dev, set, ANYNET_HELLO_ADDRS);
-	ret = listen_addrs(set, count, addrs);
+	ret = sockets_listen(set, count, addrs);
 	if (ret)
 		return refuse(answer, ANYNET_STATUS_BUSY, ret, "cannot listen");
 	hello_fill(answer, listener->dev, addrs, count);
@@ -346,7 +347,10 @@ int endpoint_admit(const struct anynet_wire_hello *hello, int fd, const struct a
 	if (hello->kind == ANYNET_KIND_RESUME || hello->kind == ANYNET_KIND_LINK) {
 		if (!endpoint || !endpoint->comm || endpoint->comm_id != hello->comm_id)
 			return answer_gone(hello, answer);
-		return heal_post(endpoint->comm, fd, hello, auth) ? -ENOENT : -EINPROGRESS;
+		if (recovery_post(endpoint->comm, fd, hello, auth))
+			return -ENOENT;
+		comm_poke(endpoint->comm);
+		return -EINPROGRESS;
 	}
 	if (!endpoint)
 		return -ENOENT;

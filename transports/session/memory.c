@@ -6,22 +6,8 @@
 
 #include <nccl_net/log.h>
 
-#include "session/heal.h"
+#include "session/recovery.h"
 #include "session/registry.h"
-
-void comm_tell_unlinked(struct anynet_comm *comm, int level)
-{
-	const char *direction = comm->is_send ? "send to" : "receive from";
-
-	comm->session->unlinked_told = true;
-	recorder_note(comm, NULL, ANYNET_EVENT_UNLINKED, 0, 0, comm->unlinked_why);
-	if (level == ANYNET_LOG_WARN)
-		anynet_warn("%s peer %s pid %u dev %s: going on over TCP, which is slower: %s", direction,
-			    comm->peer.host, comm->peer.pid, comm->dev->name, comm->unlinked_why);
-	else if (level == ANYNET_LOG_INFO)
-		anynet_info("%s peer %s pid %u dev %s: going on over TCP: %s", direction,
-			    comm->peer.host, comm->peer.pid, comm->dev->name, comm->unlinked_why);
-}
 
 /* NCCL takes a NIC for capable of GPUDirect if a topology file or another net (GIN) says so, whatever this
  * device reports. One line for the process: it is so for every comm. */

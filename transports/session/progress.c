@@ -78,7 +78,7 @@ bool progress_is_over(struct anynet_rail *rail, uint64_t now)
 
 	/* It may have begun after `now` was read. */
 	return progress->vain && (rail->fd < 0 || rail->ops->moved(rail) == RAIL_STUCK) &&
-	       now >= progress->since_ms + (uint64_t)anynet_net.cfg->heal_timeout_ms;
+	       now >= progress->since_ms + (uint64_t)anynet_net.cfg->recovery_timeout_ms;
 }
 
 uint64_t progress_pause_ms(const struct anynet_rail *rail)

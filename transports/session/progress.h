@@ -4,7 +4,7 @@
  * network may let a handshake through and lose every larger packet, a middlebox may reset it after the
  * same byte each time, the bytes of a chunk may never match their checksum. Only the peer's position
  * does, or its kernel's acknowledgements where the peer's process is slow. Connections that moved nothing
- * although there was something to move are counted, and the time they took; after ANYNET_HEAL_TIMEOUT
+ * although there was something to move are counted, and the time they took; after ANYNET_RECOVERY_TIMEOUT
  * of it the comm fails. All calls with the comm's lock.
  */
 #ifndef ANYNET_PROGRESS_H

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * The open comms of this process, for the threads that look after them without NCCL (guard.c,
+ * The open comms of this process, for the threads that look after them without NCCL (background.c,
  * io_threads.c). Between registry_hold and registry_release no comm can be destroyed; registry_remove
  * waits for that, so what is held must be held for a short time (session/comm.h, comm_enter).
  */

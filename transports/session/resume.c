@@ -16,7 +16,7 @@
 #include "base/libc_text.h"
 #include "base/socket.h"
 #include "path/ib/rail_link.h"
-#include "session/heal.h"
+#include "session/recovery.h"
 
 struct rail_mail {
 	struct rail_mail *next;
@@ -26,7 +26,7 @@ struct rail_mail {
 	struct anynet_wire_hello hello;
 };
 
-int heal_post(struct anynet_comm *comm, int fd, const struct anynet_wire_hello *hello,
+int recovery_post(struct anynet_comm *comm, int fd, const struct anynet_wire_hello *hello,
 	      const struct auth *auth)
 {
 	struct rail_mail *mail = malloc(sizeof(*mail));
@@ -41,7 +41,6 @@ int heal_post(struct anynet_comm *comm, int fd, const struct anynet_wire_hello *
 	mail->next = atomic_load(&comm->session->mail);
 	while (!atomic_compare_exchange_weak(&comm->session->mail, &mail->next, mail))
 		;
-	comm_poke(comm);
 	return 0;
 }
 
@@ -60,7 +59,7 @@ static struct rail_mail *take_all(struct anynet_comm *comm)
 	return oldest;
 }
 
-void heal_drop_posted(struct anynet_comm *comm)
+void recovery_drop_posted(struct anynet_comm *comm)
 {
 	struct rail_mail *mail = take_all(comm);
 
@@ -194,7 +193,7 @@ static void answer(struct anynet_comm *comm, struct rail_mail *mail)
 		resume(comm, mail);
 }
 
-void heal_take_posted(struct anynet_comm *comm)
+void recovery_take_posted(struct anynet_comm *comm)
 {
 	struct rail_mail *mail = take_all(comm);
 

@@ -14,8 +14,8 @@
 
 #include "base/libc_text.h"
 #include "device/links.h"
-#include "session/heal.h"
 #include "session/progress.h"
+#include "session/recovery.h"
 
 #define SUSPECT_TRIES     2 /* unanswered in a row: with other paths at hand … */
 #define SUSPECT_MS        300
@@ -68,9 +68,9 @@ static void watch_rail(struct anynet_comm *comm, struct anynet_rail *rail, uint6
 		comm->session->watch.acked += signs.acked - rail->seen.acked;
 	if (told)
 		rail->seen = signs;
-	if (silence >= peer_timeout() && (comm->is_send || !heal_wanted())) {
+	if (silence >= peer_timeout() && (comm->is_send || !recovery_wanted())) {
 		comm_rail_broke(comm, rail, -ETIMEDOUT);
-	} else if (heal_wanted() &&
+	} else if (recovery_wanted() &&
 		   (lost || silence >= (alternative ? SUSPECT_MS : SUSPECT_SINGLE_MS))) {
 		if (!rail->suspect && !comm->is_send)
 			recv_doubt(comm, rail->index, true);
@@ -78,11 +78,11 @@ static void watch_rail(struct anynet_comm *comm, struct anynet_rail *rail, uint6
 			tell_doubt(comm, rail,
 				   lost ? "the NIC has lost its link" : "no sign from the peer");
 		rail->suspect = true;
-		heal_rail(comm, rail, alternative);
+		recovery_rail(comm, rail, alternative);
 	} else if (rail->suspect && !rail->silent_ms) {
 		rail->suspect = false;
 		recorder_note(comm, rail, ANYNET_EVENT_TRUSTED, 0, 0, NULL);
-		heal_cancel(comm, rail);
+		recovery_cancel(comm, rail);
 		if (!comm->is_send)
 			recv_doubt(comm, rail->index, false);
 	}
@@ -137,7 +137,7 @@ void watch_comm(struct anynet_comm *comm, uint64_t now)
 	watch->looked_ms = now;
 	if (atomic_exchange(&comm->session->link_event, false)) {
 		recorder_note_links(comm);
-		heal_hurry(comm);
+		recovery_hurry(comm);
 	}
 	/* A rail that stands only here is answered with a reset. */
 	if (atomic_exchange(&comm->session->probed, false))
@@ -157,10 +157,10 @@ void watch_comm(struct anynet_comm *comm, uint64_t now)
 	for (unsigned i = 0; i < comm->rail_count && !comm_error(comm); i++)
 		if (comm->rails[i] && comm->rails[i]->fd >= 0 && (waits || comm->rails[i]->suspect))
 			watch_rail(comm, comm->rails[i], now);
-	for (unsigned i = 0; i < comm->rail_count && !comm_error(comm) && heal_wanted(); i++) {
+	for (unsigned i = 0; i < comm->rail_count && !comm_error(comm) && recovery_wanted(); i++) {
 		if (!comm->rails[i] || comm->rails[i]->fd >= 0)
 			continue;
-		heal_rail(comm, comm->rails[i], false);
+		recovery_rail(comm, comm->rails[i], false);
 		/* The sender may not know: a reset can come to one side only. */
 		if (!comm->is_send && now - comm->rails[i]->broke_ms >= WATCH_MS)
 			recv_doubt(comm, i, true);

@@ -6,6 +6,7 @@
 #include <errno.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/socket.h>
 
 #include "message/recv_internal.h"
 #include "path/ib/ib_rail.h"
@@ -147,7 +148,7 @@ void ib_leave_link(struct ib_rail *rail)
 {
 	struct ib_link *link = rail->link, **end = &rail->rest;
 
-	ib_link_fence(link, NULL);
+	ib_link_end(link, NULL);
 	/* It may have written what no frame has told of, and what comes again another way. */
 	if (rail->tcp.base.comm->gpu)
 		((struct recv_comm *)rail->tcp.base.comm)->wrote |= ib_memory_bit(link->nic);
@@ -186,6 +187,43 @@ void ib_free_rest(struct ib_rail *rail)
 		rail->rest = link->next;
 		ib_link_retire(link);
 	}
+}
+
+/* --- what has come beside the link --- */
+
+/* The sender does without the RDMA connection manager, by the same link: that has come over TCP. */
+static bool wants_rejoin(const struct ib_rail *rail, const struct anynet_wire_frame *frame)
+{
+	return rail->link && rail->link->cm && rail->link->state == IB_LINK_JOINED &&
+	       frame->type == ANYNET_FRAME_PING && frame->seq == ANYNET_PING_JOIN;
+}
+
+/* It waits for our word that it can; without that it goes on over TCP. */
+static int rejoin(struct ib_rail *rail)
+{
+	struct anynet_wire_frame frame;
+	int fd = rail->tcp.base.fd;
+
+	recv(fd, &frame, sizeof(frame), MSG_DONTWAIT);
+	if (ib_link_rejoin(rail->link))
+		return 1;
+	send(fd, &frame, sizeof(frame), MSG_DONTWAIT | MSG_NOSIGNAL);
+	return 0;
+}
+
+int ib_peek(struct ib_rail *rail)
+{
+	struct anynet_wire_frame frame;
+	ssize_t n;
+
+	if (rail->tcp.base.fd < 0)
+		return 0;
+	n = recv(rail->tcp.base.fd, &frame, sizeof(frame), MSG_PEEK | MSG_DONTWAIT);
+	if (n == sizeof(frame) && wants_rejoin(rail, &frame))
+		return rejoin(rail);
+	if (n < 0)
+		return errno == EAGAIN || errno == EINTR ? 0 : -errno;
+	return n ? 1 : -ECONNRESET;
 }
 
 /* --- receive comm --- */

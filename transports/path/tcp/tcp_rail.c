@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* A TCP rail's life: create, backlog, linger, close, and its table. */
+/* A TCP rail's life: create, backlog, drain, close, and its table. */
 #include <errno.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -34,7 +34,7 @@ static int read_away(int fd)
 /* Acks that were never read would make close() send a reset, and a reset throws away what the
  * kernel has not delivered yet. So: read them, say that no more data comes, and wait until the
  * peer's kernel has everything. */
-static int tcp_linger(struct anynet_rail *base)
+static int tcp_drain(struct anynet_rail *base)
 {
 	struct tcp_rail *rail = to_tcp(base);
 	int ret;
@@ -200,7 +200,7 @@ static const struct anynet_rail_ops tcp_send_rail_ops = {
 	.sever = tcp_sever,
 	.position = tcp_position,
 	.resume = tcp_resume,
-	.linger = tcp_linger,
+	.drain = tcp_drain,
 	.close = tcp_close,
 };
 
@@ -215,7 +215,7 @@ static const struct anynet_rail_ops tcp_recv_rail_ops = {
 	.sever = tcp_sever,
 	.position = tcp_position,
 	.resume = tcp_resume,
-	.linger = tcp_linger,
+	.drain = tcp_drain,
 	.close = tcp_close,
 };
 

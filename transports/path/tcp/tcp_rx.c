@@ -313,7 +313,7 @@ static int receive_data(struct anynet_rail *base)
 	int ret;
 
 	if (anynet_unlikely(rail->shut))
-		return 0; /* closed: tcp_linger reads, and forgets */
+		return 0; /* closed: tcp_drain reads, and forgets */
 	ret = anynet_unlikely(rail->gpu) ? tcp_gpu_take_placed(rail) : 0;
 	if (!ret)
 		ret = consume(rail);

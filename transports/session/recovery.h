@@ -1,47 +1,47 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Healing: new connections for rails that broke or give no sign (docs/wire.md, "Resume"). The sender
+ * Recovery: new connections for rails that broke or give no sign (docs/wire.md, "Resume"). The sender
  * dials, over every pair of addresses that both sides know; the receiver, while none of its rails
  * works and it waits for something, asks whether the sender still lives. A comm that finds nothing
- * within ANYNET_HEAL_TIMEOUT, or whose peer is gone, fails. All calls with the comm's lock.
+ * within ANYNET_RECOVERY_TIMEOUT, or whose peer is gone, fails. All calls with the comm's lock.
  */
-#ifndef ANYNET_HEAL_H
-#define ANYNET_HEAL_H
+#ifndef ANYNET_RECOVERY_H
+#define ANYNET_RECOVERY_H
 
 #include "session/comm.h"
 #include "wire/auth.h"
 
-static inline bool heal_wanted(void)
+static inline bool recovery_wanted(void)
 {
-	return anynet_net.cfg->heal_timeout_ms > 0;
+	return anynet_net.cfg->recovery_timeout_ms > 0;
 }
 
 /* A rail has broken, or its path is in doubt. `elsewhere`: begin with other paths than its present one. */
-void heal_rail(struct anynet_comm *comm, struct anynet_rail *rail, bool elsewhere);
+void recovery_rail(struct anynet_comm *comm, struct anynet_rail *rail, bool elsewhere);
 
 /* The path of a rail is well again by itself. */
-void heal_cancel(struct anynet_comm *comm, struct anynet_rail *rail);
+void recovery_cancel(struct anynet_comm *comm, struct anynet_rail *rail);
 
 /* Has the peer been told of a new connection for this rail, which does not stand yet? */
-bool heal_announced(const struct anynet_comm *comm, const struct anynet_rail *rail);
+bool recovery_announced(const struct anynet_comm *comm, const struct anynet_rail *rail);
 
 /* Something has changed (a link came back): try at once what was put off. */
-void heal_hurry(struct anynet_comm *comm);
+void recovery_hurry(struct anynet_comm *comm);
 
 /* One step of what is under way. */
-void heal_step(struct anynet_comm *comm, uint64_t now_ms);
+void recovery_step(struct anynet_comm *comm, uint64_t now_ms);
 
-void heal_free(struct anynet_comm *comm);
+void recovery_free(struct anynet_comm *comm);
 
 /* --- the receiver's side --- */
 
 /* A connection that is to resume a rail, handed over by the accept engine (any thread, without the
  * lock). It owns `fd`. -ENOMEM: it does not. `auth` as for endpoint_admit. */
-int heal_post(struct anynet_comm *comm, int fd, const struct anynet_wire_hello *hello,
+int recovery_post(struct anynet_comm *comm, int fd, const struct anynet_wire_hello *hello,
 	      const struct auth *auth);
 
 /* Answer those that were handed over. */
-void heal_take_posted(struct anynet_comm *comm);
-void heal_drop_posted(struct anynet_comm *comm);
+void recovery_take_posted(struct anynet_comm *comm);
+void recovery_drop_posted(struct anynet_comm *comm);
 
 #endif
