@@ -480,29 +480,7 @@ static void step_rail(struct anynet_comm *comm, struct anynet_rail *rail, struct
 
 /* --- the receiver: ask --- */
 
-/*
- * A link that was left may have brought all that the sender, who has closed since, ever sent. As long as some of it waits for
- * receives the comm is not lost, and with the sender's BYE it ends in order. Is there more of it?
- */
-static bool take_rest(struct anynet_comm *comm)
-{
-	bool more = false;
-
-	for (unsigned i = 0; comm_is_ib(comm) && i < comm->rail_count; i++) {
-		struct anynet_rail *rail = comm->rails[i];
-
-		if (!rail || rail->fd >= 0)
-			continue;
-		more |= ib_rail_take_rest(rail);
-		if (rail->bye)
-			comm_rail_broke(comm, rail, -ECONNRESET);
-		if (comm_error(comm) || comm->peer_closed)
-			return false;
-	}
-	return more;
-}
-
-static void step_probe(struct anynet_comm *comm, bool more, uint64_t now)
+static void step_probe(struct anynet_comm *comm, uint64_t now)
 {
 	struct redial *probe = &comm->session->recovery->redials[0];
 
@@ -517,7 +495,7 @@ static void step_probe(struct anynet_comm *comm, bool more, uint64_t now)
 	}
 	if (step_dial(comm, NULL, probe, now))
 		return;
-	if (probe->dial.hello->status == ANYNET_STATUS_GONE && !more) {
+	if (probe->dial.hello->status == ANYNET_STATUS_GONE && !comm->session->unread) {
 		give_up(comm, -ECONNRESET, "the peer has ended this connection: see its log", now);
 		return;
 	}
@@ -565,10 +543,7 @@ static bool waits(const struct anynet_comm *comm)
 void recovery_step(struct anynet_comm *comm, uint64_t now)
 {
 	struct recovery *recovery = comm->session->recovery;
-	bool more = !comm->is_send && take_rest(comm);
 
-	if (!comm->session->recovery || comm_error(comm) || comm->peer_closed)
-		return;
 	if (any_rail_works(comm))
 		recovery->told = false;
 	if (any_rail_works(comm) || !waits(comm)) {
@@ -581,13 +556,13 @@ void recovery_step(struct anynet_comm *comm, uint64_t now)
 		if (recovery->redials[i].wanted && comm->rails[i])
 			step_rail(comm, comm->rails[i], &recovery->redials[i], now);
 	if (!comm->is_send)
-		step_probe(comm, more, now);
+		step_probe(comm, now);
 	if (!comm->session->recovery)
 		return;
 	give_up_if_stuck(comm, now);
 	if (!comm->session->recovery)
 		return;
-	if (recovery->since_ms && !more) {
+	if (recovery->since_ms && !comm->session->unread) {
 		if (peer_is_gone(comm, now))
 			give_up(comm, -ECONNRESET,
 				"the peer process is gone; look at its log first", now);

@@ -40,7 +40,9 @@ void comm_attend(struct anynet_comm *comm)
 		watch_comm(comm, now);
 	if (!comm->is_send && !comm_error(comm))
 		comm_transmit(comm); /* what there is to be told about it */
-	if (comm->session->recovery && !comm_error(comm))
+	if (!comm->is_send && comm->down)
+		comm_take_rest(comm);
+	if (comm->session->recovery && !comm_error(comm) && !comm->peer_closed)
 		recovery_step(comm, now);
 }
 
