@@ -71,6 +71,12 @@ packages:
 	$(MAKE) all
 	cd $(BUILD) && cpack -G DEB && cpack -G RPM
 
+# In the same place: a tarball and a wheel, for who is not root.
+dist:
+	tools/deps.sh build package
+	$(MAKE) all
+	cmake --build $(BUILD) --target dist
+
 install: all
 	cmake --install $(BUILD) --prefix $(PREFIX)
 
@@ -80,4 +86,4 @@ deps:
 clean:
 	rm -rf build
 
-.PHONY: all demo check check-all mutations fuzz-merge soak guest nccl bench packages install deps clean
+.PHONY: all demo check check-all mutations fuzz-merge soak guest nccl bench packages dist install deps clean

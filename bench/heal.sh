@@ -1,10 +1,10 @@
 #!/bin/bash
 # SPDX-License-Identifier: Apache-2.0
-# What faults cost: rates while connections break, time to resume, time to an error, and what healing
+# What faults cost: rates while connections break, time to resume, time to an error, and what recovery
 # costs when nothing breaks. Every byte is verified. Prints a Markdown table, as in
 # docs/reliability.md; the full output of each scenario is kept in OUT.
 #
-# Usage: bench/heal.sh [--quick] [--only ROW[,ROW...]] [--out DIR] BUILD_DIR
+# Usage: bench/recovery.sh [--quick] [--only ROW[,ROW...]] [--out DIR] BUILD_DIR
 # ROW: cut link lost peers stopped cost
 # BUILD_DIR has to be configured with BUILD_TESTING=ON.
 set -euo pipefail
@@ -30,7 +30,7 @@ done
 [ -n "$build" ] || usage
 faults=$build/tests/faults/faults
 net=$build/libnccl-net.so
-out=${out:-$build/bench/heal}
+out=${out:-$build/bench/recovery}
 mkdir -p "$out"
 failed=0
 
@@ -132,12 +132,12 @@ stopped_rows() {
 # Medians over the rounds, each pair measured one after the other.
 cost_rows() {
 	local log=$out/cost
-	local specs=(--rounds "$rounds" --net "$net" --net "ANYNET_HEAL_TIMEOUT=0 $net")
+	local specs=(--rounds "$rounds" --net "$net" --net "ANYNET_RECOVERY_TIMEOUT=0 $net")
 	"$build/bench/net_bench" lat -s 8 "${specs[@]}" >"$log-lat.log"
-	row "healing on, off: half a round trip of 8 B" "$(awk -F'|' '$1 ~ /^ *8 *$/ {
+	row "recovery on, off: half a round trip of 8 B" "$(awk -F'|' '$1 ~ /^ *8 *$/ {
 		split($2, on, " "); split($3, off, " "); printf "%s, %s µs", on[1], off[1] }' "$log-lat.log")"
 	"$build/bench/net_bench" bw -c 1 -s 512K --ways 1 "${specs[@]}" >"$log-bw.log"
-	row "healing on, off: one comm, 512 KiB" "$(awk -F'|' '$1 ~ /^ *524288 / {
+	row "recovery on, off: one comm, 512 KiB" "$(awk -F'|' '$1 ~ /^ *524288 / {
 		split($2, on, " "); split($3, off, " "); split($4, ratio, " ")
 		printf "%s, %s GB/s: %s", on[1], off[1], ratio[1] }' "$log-bw.log")"
 }

@@ -158,7 +158,7 @@ static void ask_launcher(struct anynet_config *cfg)
 void anynet_config_load(struct anynet_config *cfg, enum anynet_config_source *sources)
 {
 	enum anynet_config_source scratch[ANYNET_CONFIG_ROWS_MAX];
-	const char *first;
+	const char *first, *wire;
 
 	if (!sources)
 		sources = scratch;
@@ -170,6 +170,9 @@ void anynet_config_load(struct anynet_config *cfg, enum anynet_config_source *so
 	ask_launcher(cfg);
 	first = get_variable("TEST_ANYNET_FIRST_NUMBER");
 	cfg->first_number = first ? (uint32_t)strtoul(first, NULL, 0) : 0;
+	wire = get_variable("TEST_ANYNET_WIRE");
+	if (wire)
+		sscanf(wire, "%hu,%hu", &cfg->wire_oldest_later, &cfg->wire_newest_later);
 	anynet_config_check_names();
 }
 

@@ -1,12 +1,12 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: Apache-2.0
-"""Calls and includes of plugin/ and transports/ run downwards only (docs/architecture.md, The floors).
+"""Calls and includes of plugin/ and transports/ run downwards only, and no files need each other in a circle
+(docs/architecture.md, Who may include whom).
 
 Usage: check_floors.py SOURCE_DIR NM OBJECT...
 
 A folder may use the names and the headers of the folders below it and of its own. A use is an include, or a
-name that one folder's objects define and another's need. What still runs upwards is on tests/floors_left.txt;
-the test fails for any that is not on it, and for a line of it that has come true.
+name that one folder's objects define and another's need.
 """
 
 import os
@@ -20,10 +20,9 @@ FLOORS = (
     ("wire",),
     ("device",),
     ("memory",),
-    ("path",),
+    ("message",),
     ("path/tcp",),
     ("path/ib",),
-    ("message",),
     ("session",),
     ("service",),
     ("plugin",),
@@ -75,11 +74,44 @@ def symbols(nm, objects):
     return defined, needed
 
 
-def calls(nm, objects):
+def name_of(path):
+    return f"{folder_of(path)}/{file_of(path)}"
+
+
+def uses(nm, objects):
+    """Which files need which others, and one name of each for that."""
     defined, needed = symbols(nm, objects)
+    found = {path: {} for path in objects}
     for path, name in needed:
-        if name in defined and is_upward(folder_of(path), folder_of(defined[name])):
-            yield f"{folder_of(path)}/{file_of(path)}", name
+        if defined.get(name, path) != path:
+            found[path][defined[name]] = name
+    return found
+
+
+def calls(found):
+    for path, others in found.items():
+        for other, name in others.items():
+            if is_upward(folder_of(path), folder_of(other)):
+                yield f"{name_of(path)} {name}"
+
+
+def circles(found):
+    """Each file is taken away that needs none of those that are left: what stays needs itself, or leads to such."""
+    left = {path: set(others) for path, others in found.items()}
+    while True:
+        done = {path for path, others in left.items() if not others & left.keys()}
+        if not done:
+            break
+        left = {path: others for path, others in left.items() if path not in done}
+    while left:
+        used = set().union(*left.values())
+        unused = {path for path in left if path not in used}
+        if not unused:
+            break
+        left = {path: others for path, others in left.items() if path not in unused}
+    for path, others in left.items():
+        for other in others & left.keys():
+            yield f"{name_of(path)} {name_of(other)} ({found[path][other]})"
 
 
 def main(source_dir, nm, *objects):
@@ -87,16 +119,16 @@ def main(source_dir, nm, *objects):
     unplaced = {folder_of(path) for path in objects} - set(FLOOR_OF)
     if unplaced:
         sys.exit(f"not on any floor: {', '.join(map(str, sorted(unplaced)))}")
-    found = {f"include {user} {used}" for user, used in includes(source_dir)}
-    found |= {f"call {user} {used}" for user, used in calls(nm, objects)}
-    with open(os.path.join(source_dir, "tests", "floors_left.txt"), encoding="utf-8") as file:
-        left = {line.strip() for line in file if line.strip() and not line.startswith("#")}
-    for use in sorted(found - left):
+    upward = {f"include {user} {used}" for user, used in includes(source_dir)}
+    found = uses(nm, objects)
+    upward |= {f"call {call}" for call in calls(found)}
+    in_circle = sorted(circles(found))
+    for use in sorted(upward):
         print(f"upward: {use}")
-    for use in sorted(left - found):
-        print(f"gone, take it off tests/floors_left.txt: {use}")
-    print(f"{len(found)} upward uses in {len(objects)} objects")
-    return found != left
+    for use in in_circle:
+        print(f"in a circle: {use}")
+    print(f"{len(upward)} upward uses, {len(in_circle)} in circles, of {len(objects)} objects")
+    return bool(upward or in_circle)
 
 
 if __name__ == "__main__":

@@ -170,7 +170,7 @@ int cmd_perf(int argc, char **argv)
 		fprintf(stderr, "anynet perf: no shared memory\n");
 		return GROUP_ERROR;
 	}
-	g.deadline_ns = (uint64_t)opts.deadline_s * 1000000000ull;
+	g.deadline_ns = (uint64_t)opts.deadline_s * 1000000000u;
 	result = group_run(&g, rank_main, &opts);
 	if (result == GROUP_WRONG)
 		fprintf(stderr, "anynet perf: WRONG RESULTS\n");

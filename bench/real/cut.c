@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
  * Connections of the plugin are shut behind its back. NCCL has sockets of its own in the same process,
- * which do not heal: the plugin's are known by their ports, one end of each is in ANYNET_PORT_RANGE.
+ * which do not recover: the plugin's are known by their ports, one end of each is in ANYNET_PORT_RANGE.
  */
 #include "real.h"
 
@@ -80,7 +80,7 @@ static void cut_one(void)
 		if (is_connection(fd))
 			found[count++] = fd;
 	}
-	if (count && !shutdown(found[rand_r(&cut.random) % (unsigned)count], SHUT_RDWR))
+	if (count && !shutdown(found[(unsigned)rand_r(&cut.random) % (unsigned)count], SHUT_RDWR))
 		atomic_fetch_add(&cut.session->board->cuts, 1);
 }
 
@@ -88,7 +88,7 @@ static void *cut_main(void *arg)
 {
 	(void)arg;
 	while (!atomic_load(&cut.over)) {
-		unsigned ms = 1 + rand_r(&cut.random) % (2 * cut.every_ms);
+		unsigned ms = 1 + (unsigned)rand_r(&cut.random) % (2 * cut.every_ms);
 		struct timespec pause = { .tv_sec = ms / 1000,
 					  .tv_nsec = (long)(ms % 1000) * 1000000 };
 

@@ -8,7 +8,7 @@
 #   --dry-run         build, look at the arguments of every command, print the plan
 #   --short           2 ranks, sizes to 4 MiB, one round: what `make demo` shows
 #   --ranks LIST      numbers of ranks (2,4,8)
-#   --only LIST       parts: check ib heal gpu perf killed torch cupy nccl-tests
+#   --only LIST       parts: check ib recovery gpu perf killed torch cupy nccl-tests
 #   --rounds N        rounds of perf (5)
 #   --out DIR         logs, CSV, plots (BUILD_DIR/bench/real/results)
 #   --nccl FILE, --cudart FILE, --python FILE   others than those that are found
@@ -25,7 +25,7 @@ usage() {
 	exit 2
 }
 
-known=check,ib,heal,gpu,perf,killed,torch,cupy,nccl-tests
+known=check,ib,recovery,gpu,perf,killed,torch,cupy,nccl-tests
 parts=$known ranks=2,4,8 rounds=5 most=256M few=16M factor=8 mps=yes python=python3
 dry='' short='' software='' no_build='' out='' build='' nccl='' cudart=''
 while [ $# -gt 0 ]; do
@@ -278,9 +278,9 @@ run_ib() {
 	real "ib-$1" -r "$1" -e "$few" -f 16 -n 5 -N "NCCL_NET=IB $plugin" -t "$collectives,$scenes"
 }
 
-run_heal() {
+run_recovery() {
 	part "connections shut at random, $1 ranks"
-	real "heal-$1" -r "$1" -b 64K -e "$few" -f 4 -n 50 --cut 50 -N "$plugin" \
+	real "recovery-$1" -r "$1" -b 64K -e "$few" -f 4 -n 50 --cut 50 -N "$plugin" \
 		-t all_reduce,alltoall,sendrecv
 }
 

@@ -294,7 +294,7 @@ int session_run(struct group *g, const struct real_options *opts, const struct r
 		fprintf(stderr, "real_bench: no shared memory: %s\n", strerror(-err));
 		return GROUP_ERROR;
 	}
-	g->deadline_ns = (uint64_t)opts->limit_s * 1000000000ull;
+	g->deadline_ns = (uint64_t)opts->limit_s * 1000000000u;
 	result = group_run(g, rank_main, &plan);
 	board = g->board;
 	for (int i = 0; result == GROUP_OK && i < board->row_count; i++) {

@@ -73,7 +73,7 @@ struct anynet_config {
 	int rcvbuf_bytes;    /* SO_RCVBUF; ANYNET_AUTO */
 	char congestion[16]; /* TCP_CONGESTION; "" = the kernel's */
 	int user_timeout_ms; /* keepalive's bound: silent loss of the peer's host */
-	int heal_timeout_ms; /* how long a comm waits without a rail; 0 = fails at once */
+	int recovery_timeout_ms; /* how long a comm waits without a rail; 0 = fails at once */
 	int stall_warn_ms;   /* requests without progress are warned about; 0 = never */
 	bool checksum;	     /* CRC32C behind each chunk */
 
@@ -91,6 +91,8 @@ struct anynet_config {
 
 	/* For tests: the number of each comm's first message, so that they see it wrap. */
 	uint32_t first_number;
+	/* Test only: added to ANYNET_WIRE_OLDEST and ANYNET_WIRE_VERSION. */
+	uint16_t wire_oldest_later, wire_newest_later;
 };
 
 /* Where a value came from, for `anynet config`. */

@@ -4,7 +4,7 @@
  * `export` read.
  * The layout is here, the writer is transports/service/stats.c, the reader tools/stats/page.c.
  *
- * A page is made of records at fixed offsets, which the writer's guardian overwrites ten times a second,
+ * A page is made of records at fixed offsets, which the writer's background thread overwrites ten times a second,
  * each in one write. The writer waits for no reader: a record carries a sum of its bytes, and whoever
  * reads one that is half written finds that the sum is wrong, and reads it again. A record whose `sum` is
  * 0 is empty, and so is what lies behind the end of the file.
@@ -97,7 +97,7 @@ struct anynet_stats_comm {
 	uint64_t
 		stalled_ms; /* since when nothing has moved although requests wait; 0 = something does */
 	uint32_t pending;       /* requests that are not done */
-	uint32_t breaks, heals; /* connections that broke, that were replaced */
+	uint32_t breaks, recoveries; /* connections that broke, that were replaced */
 	uint32_t again;         /* frames that were sent again because of that (sender) */
 	uint32_t stalls;        /* times that requests waited for ANYNET_STALL_WARN */
 	int32_t error;          /* 0, or the -errno that ended it */

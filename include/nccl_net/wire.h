@@ -4,7 +4,7 @@
  * when a connection opens, and the frames on a rail, over TCP or through a queue pair (with its board
  * of grants). docs/wire.md tells the protocol; this file is the layout. All integers are little-endian;
  * every reserved byte is zero when sent and ignored when received. Any change of meaning or layout
- * raises ANYNET_WIRE_VERSION.
+ * raises ANYNET_WIRE_VERSION. Two ends use the highest version that both speak.
  */
 #ifndef ANYNET_WIRE_H
 #define ANYNET_WIRE_H
@@ -12,7 +12,8 @@
 #include <assert.h>
 #include <stdint.h>
 
-#define ANYNET_WIRE_VERSION 7
+#define ANYNET_WIRE_VERSION 7 /* the newest that this release speaks, */
+#define ANYNET_WIRE_OLDEST  7 /* and the oldest */
 #define ANYNET_HANDLE_MAGIC 0x3148544e594e41ffull /* ff "ANYNTH1" */
 #define ANYNET_HELLO_MAGIC  0x314f4c454e4e41ffull /* ff "ANNELO1" */
 #define ANYNET_TOKEN_BYTES  16
@@ -32,13 +33,14 @@ static_assert(sizeof(struct anynet_wire_addr) == 20, "wire");
 
 #define ANYNET_HANDLE_ADDRS 3
 
-/* What listen writes and connect reads. `local` is zero on the wire; the connecting process keeps
+/* What listen writes and connect reads. All up to `addrs` never changes: any two versions can find out that they have
+ * none in common, and tell both ends. `local` is zero on the wire; the connecting process keeps
  * the identity of its connect in progress there (an index into its own table, never a pointer). */
 struct anynet_wire_handle {
 	uint64_t magic;
-	uint16_t version;
+	uint16_t version;   /* the newest that the listener speaks */
 	uint8_t transports; /* 1 << enum anynet_link; only TCP's is set here */
-	uint8_t reserved0;
+	uint8_t oldest;     /* and the oldest */
 	uint32_t endpoint; /* which listener of the process */
 	uint8_t token[ANYNET_TOKEN_BYTES];
 	struct anynet_wire_addr addrs[ANYNET_HANDLE_ADDRS]; /* in the order they are to be tried */
@@ -127,7 +129,7 @@ static_assert(sizeof(struct anynet_wire_cm) == 40, "wire");
  * other with a text. */
 struct anynet_wire_hello {
 	uint64_t magic;
-	uint16_t version;
+	uint16_t version; /* of this connection, chosen by its connector */
 	uint8_t type;	/* enum anynet_hello_type */
 	uint8_t kind;	/* enum anynet_hello_kind */
 	uint32_t bytes; /* of the whole message */

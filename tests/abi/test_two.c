@@ -2,13 +2,8 @@
 /* Two NCCLs in one process, of different releases: on one copy of the plugin, on two, in two namespaces of the
  * dynamic linker. What one of them does is nothing to the other. */
 #include <dlfcn.h>
-#include <fcntl.h>
 #include <stdio.h>
-#include <stdlib.h>
 #include <string.h>
-#include <sys/sendfile.h>
-#include <sys/stat.h>
-#include <unistd.h>
 
 #include <nccl_net/abi/net_v8.h>
 #include <nccl_net/device.h>
@@ -18,20 +13,13 @@
 #include <support/harness.h>
 #include <support/link.h>
 
-#define OLD_ABI  8
-#define NEW_ABI  12
-#define STEPS    24 /* of a connection that stands before */
-#define BYTES    200000
-#define MESSAGES 8
-#define TAG      7
+#include "two.h"
 
-static struct test_net open_abi(const char *spec, int abi)
-{
-	struct test_net one = { .spec = spec, .abi = abi };
-
-	net_open(&one);
-	return one;
-}
+#define OLD_ABI 8
+#define NEW_ABI 12
+#define STEPS   24 /* of a connection that stands before */
+#define BYTES   200000
+#define TAG     7
 
 /* --- one copy --- */
 
@@ -67,85 +55,18 @@ static void test_the_end_of_one_leaves_the_connects_of_the_other(struct test_net
 
 /* --- two copies --- */
 
-/* A file of its own: the dynamic linker knows files by device and inode. */
-static void copy_file(const char *from, char *dir, char *path, size_t bytes)
-{
-	struct stat st;
-	int in = open(from, O_RDONLY | O_CLOEXEC), out;
-
-	check(in >= 0 && !fstat(in, &st) && mkdtemp(dir));
-	snprintf(path, bytes, "%s/libnccl-net-two.so", dir);
-	out = open(path, O_WRONLY | O_CREAT | O_EXCL | O_CLOEXEC, 0700);
-	check(out >= 0 && sendfile(out, in, NULL, (size_t)st.st_size) == st.st_size);
-	close(in);
-	close(out);
-}
-
-/* The listener is one's, the connector the other's. */
-static void link_between(struct test_net *from, struct test_net *to, struct link *link)
-{
-	struct deadline deadline = deadline_in(TEST_PATIENCE_MS, "a connection");
-
-	link_listen(to, link);
-	for (bool connected = false, accepted = false; !connected || !accepted;
-	     deadline_turn(&deadline)) {
-		connected = link_connect_step(from, link);
-		accepted = link_accept_step(to, link);
-	}
-}
-
-static void send_between(struct test_net *from, struct test_net *to, struct link *link)
-{
-	struct transfer sends[MESSAGES], recvs[MESSAGES];
-	struct flow send = {
-		.comm = link->send, .is_send = true, .transfers = sends, .count = MESSAGES
-	};
-	struct flow recv = { .comm = link->recv, .transfers = recvs, .count = MESSAGES };
-	struct deadline deadline = deadline_in(TEST_PATIENCE_MS, "messages");
-	struct buffer out, in;
-
-	buffer_alloc(&out, BYTES);
-	buffer_alloc(&in, (size_t)MESSAGES * BYTES);
-	pattern_fill(out.data, BYTES, TAG);
-	for (size_t i = 0; i < MESSAGES; i++) {
-		sends[i] = transfer_of(out.data, BYTES, TAG, NULL);
-		recvs[i] = transfer_of(in.data + i * BYTES, BYTES, TAG, NULL);
-	}
-	for (bool sent = false, received = false; !sent || !received; deadline_turn(&deadline)) {
-		sent = flow_step(from, &send);
-		received = flow_step(to, &recv);
-		check(!send.error && !recv.error);
-	}
-	for (size_t i = 0; i < MESSAGES; i++)
-		pattern_check(in.data + i * BYTES, BYTES, TAG);
-	buffer_free(&out);
-	buffer_free(&in);
-}
-
-static void close_between(struct test_net *from, struct test_net *to, struct link *link)
-{
-	check_ok(driver_close_send(from->driver, link->send));
-	check_ok(driver_close_recv(to->driver, link->recv));
-}
-
 static void test_two_copies_talk_to_each_other(struct test_net *net)
 {
-	char dir[] = "/tmp/anynet-test-XXXXXX", path[64];
-	struct test_net old, new;
+	struct test_net old = open_abi(net->spec, OLD_ABI), new = open_copy(net->spec, NEW_ABI);
 	struct link there, back;
 
-	copy_file(net->spec, dir, path, sizeof(path));
-	old = open_abi(net->spec, OLD_ABI);
-	new = open_abi(path, NEW_ABI);
-	check_ok(unlink(path));
-	check_ok(rmdir(dir));
 	check(strcmp(driver_path(old.driver), driver_path(new.driver)));
 	link_between(&old, &new, &there);
 	link_between(&new, &old, &back);
-	send_between(&old, &new, &there);
-	send_between(&new, &old, &back);
+	send_between(&old, &new, &there, BYTES);
+	send_between(&new, &old, &back, BYTES);
 	close_between(&old, &new, &there);
-	send_between(&new, &old, &back);
+	send_between(&new, &old, &back, BYTES);
 	close_between(&new, &old, &back);
 	net_close(&new);
 	link_open(&old, &there); /* the other one is over */

@@ -25,7 +25,7 @@ static void closing_nothing_is_fine(struct test_net *net)
 	check_ok(driver_close_listen(net->driver, NULL));
 }
 
-/* One that waits for its peer does so for ANYNET_PEER_TIMEOUT, 30 s. What it takes bench/heal.sh tells. */
+/* One that waits for its peer does so for ANYNET_PEER_TIMEOUT, 30 s. What it takes bench/recovery.sh tells. */
 static void close_promptly(struct test_net *net, struct link *link)
 {
 	struct deadline deadline = deadline_in(TEST_PATIENCE_MS, "close");

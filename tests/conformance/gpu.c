@@ -488,7 +488,7 @@ static void a_slow_flush_is_waited_for(struct test_net *net)
 		flows_run(net, flows, 2);
 		pattern_check(gpu.data, BYTES, i);
 	}
-	fake_order("heal");
+	fake_order("recovery");
 	memory_leave(net, link.recv);
 	buffer_free(&gpu);
 	link_close(net, &link);
@@ -540,7 +540,7 @@ static void a_flush_waits_for_those_before_it(struct test_net *net)
 			check_ok(driver_test(net->driver, flushes[i], &done, NULL));
 		pattern_check(gpu[i].data, BYTES, 9);
 	}
-	fake_order("heal");
+	fake_order("recovery");
 	for (int i = 0; i < 2; i++) {
 		check_ok(driver_dereg_mr(net->driver, link.recv, mhandles[i]));
 		buffer_free(&gpu[i]);
@@ -620,6 +620,46 @@ static void an_aborted_flush_breaks_no_others(struct test_net *net)
 	link_close(net, &links[1]);
 }
 
+/* A READ of memory that much is being written to takes its time, and those of other comms do not wait for it. In real
+ * time, as it is the adapter's timeout that must not end it. */
+static void late_flushes_are_waited_for(struct test_net *net)
+{
+	enum {
+		COMMS = 3
+	};
+	struct deadline deadline = deadline_in(TEST_PATIENCE_MS, "flushes at the same time");
+	struct link links[COMMS];
+	struct buffer gpu[COMMS];
+	void *mhandles[COMMS], *flushes[COMMS];
+	uint64_t by_cuda;
+
+	need_nics(net);
+	for (int i = 0; i < COMMS; i++) {
+		open_linked(net, &links[i]);
+		buffer_alloc(&gpu[i], BYTES);
+		mhandles[i] = flow_reg(net, links[i].recv, gpu[i].data, BYTES);
+		flush_one(net, &links[i], &gpu[i], mhandles[i], 5);
+	}
+	by_cuda = memory_counts().flushes;
+	fake_order("hurry 1; fault slow read ms=400 count=1000000");
+	do {
+		for (int i = 0; i < COMMS; i++)
+			flushes[i] = begin_flush(net, &links[i], &gpu[i], mhandles[i], 6);
+		for (int i = 0; i < COMMS; i++) {
+			end_flush(net, flushes[i]);
+			pattern_check(gpu[i].data, BYTES, 6);
+		}
+		check_int(memory_counts().flushes, by_cuda);
+		deadline_turn(&deadline);
+	} while (fake_counts().reads_at_once < COMMS);
+	fake_order("hurry 64; recovery");
+	for (int i = 0; i < COMMS; i++) {
+		check_ok(driver_dereg_mr(net->driver, links[i].recv, mhandles[i]));
+		buffer_free(&gpu[i]);
+		link_close(net, &links[i]);
+	}
+}
+
 /* CUDA flushes while the queue pair for that is broken; it is made again. */
 static void a_broken_flush_is_mended(struct test_net *net, bool by_cuda)
 {
@@ -645,8 +685,8 @@ static void a_broken_flush_is_mended(struct test_net *net, bool by_cuda)
 		flush_one(net, &link, &gpu, mhandle, ++seed);
 		deadline_turn(&deadline);
 	} while (memory_counts().flushes != now);
-	fake_order("heal");
-	memory_command("heal");
+	fake_order("recovery");
+	memory_command("recovery");
 	check_ok(driver_dereg_mr(net->driver, link.recv, mhandle));
 	buffer_free(&gpu);
 	link_close(net, &link);
@@ -698,7 +738,7 @@ static void a_write_without_its_frame_is_flushed(struct test_net *net)
 	}
 	check_ok(driver_dereg_mr(net->driver, link.recv, mhandles[1])); /* all is seen now */
 	pattern_check(gpu.data, LARGE, 2);
-	fake_order("heal");
+	fake_order("recovery");
 	check_ok(driver_dereg_mr(net->driver, link.recv, mhandles[0]));
 	buffer_free(&gpu);
 	buffer_free(&other);
@@ -1081,7 +1121,7 @@ static void a_call_of_the_application_holds_nothing_up(struct test_net *net)
 		deadline_turn(&deadline);
 	flows_run(net, flows, 2);
 	pattern_check(to.data, BYTES, 4);
-	memory_command("heal");
+	memory_command("recovery");
 	pthread_join(thread, NULL);
 	check_ok(driver_dereg_mr(net->driver, link.send, send.mhandles[0]));
 	check_ok(driver_dereg_mr(net->driver, link.recv, recv.mhandles[0]));
@@ -1127,7 +1167,7 @@ static void a_copy_of_the_application_holds_nothing_up(struct test_net *net)
 	memory_command("busy on; queues one");
 	memory_as_application(begin_stuck, &stuck);
 	link_check(net, &link, BYTES);
-	memory_command("heal");
+	memory_command("recovery");
 	memory_as_application(end_stuck, &stuck);
 	link_close(net, &link);
 }
@@ -1228,7 +1268,7 @@ static void check_failure(struct test_net *net, const char *script, const char *
 	check_that(capture_find(CAPTURE_WARN, says, line), "no word of %s", says);
 	check(strstr(line, "127.0.0.1"));
 	link_close(net, &link);
-	memory_command("heal");
+	memory_command("recovery");
 	buffer_free(&from);
 	buffer_free(&to);
 	link_open(net, &link);
@@ -1298,7 +1338,7 @@ static void what_a_failed_call_leaves_under_way_harms_nobody(struct test_net *ne
 	memory_command("hold 0");
 	flows_run(net, others, 2);
 	pattern_check(to.data, BYTES, 2);
-	memory_command("heal");
+	memory_command("recovery");
 	link_close(net, &link);
 	link_close(net, &other);
 	buffer_free(&from);
@@ -1331,7 +1371,7 @@ static void a_copy_that_fails_is_the_end_of_the_gpu(struct test_net *net)
 	memory_leave(net, link.send);
 	memory_leave(net, link.recv);
 	link_close(net, &link);
-	memory_command("heal");
+	memory_command("recovery");
 	memory_forsake(from.area); /* CUDA does not free it any more */
 	memory_forsake(to.area);
 }
@@ -1364,7 +1404,7 @@ static void a_pool_may_be_made_in_several_goes(struct test_net *net)
 		check(!mhandle);
 		check_int(capture_count(CAPTURE_WARN, "GPU memory cannot be registered"), 1);
 		memory_check_thread();
-		memory_command("heal");
+		memory_command("recovery");
 	}
 	link_check(net, &link, BYTES);
 	counts = memory_counts();
@@ -1464,6 +1504,7 @@ int main(int argc, char **argv)
 		{ .name = "a_slow_flush_is_waited_for", a_slow_flush_is_waited_for },
 		{ .name = "a_flush_waits_for_those_before_it", a_flush_waits_for_those_before_it },
 		{ .name = "an_aborted_flush_breaks_no_others", an_aborted_flush_breaks_no_others },
+		{ .name = "late_flushes_are_waited_for", late_flushes_are_waited_for },
 		{ .name = "a_broken_queue_pair_for_flushes_is_made_again",
 		  a_broken_queue_pair_for_flushes_is_made_again },
 		{ .name = "where_cuda_cannot_flush_it_is_waited_for",

@@ -301,7 +301,7 @@ static void what_another_handle_keeps_registered_is_not_written_either(struct te
 	while (!send.done && !transfer_test(net, &send))
 		deadline_turn(&deadline);
 	blank_check(to.data, MIB);
-	fake_order("heal");
+	fake_order("recovery");
 	check_ok(driver_dereg_mr(net->driver, link.send, send.mhandles[0]));
 	check_ok(driver_dereg_mr(net->driver, other.recv, kept));
 	link_close(net, &link);

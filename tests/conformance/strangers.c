@@ -56,7 +56,8 @@ static void replays_the_handle(int fd, const struct target *target, uint64_t *st
 static void guesses_the_token(int fd, const struct target *target, uint64_t *state)
 {
 	struct anynet_wire_hello hello = stranger_hello(target);
-	hello.token[random_below(state, sizeof(hello.token))] ^= 1 + random_below(state, 255);
+	hello.token[random_below(state, sizeof(hello.token))] ^=
+		(uint8_t)(1 + random_below(state, 255));
 	stranger_say(fd, &hello, sizeof(hello));
 }
 

@@ -16,7 +16,7 @@ static void nonsense_is_not_obeyed(void)
 					     "fail cuInit nth=1 code",
 					     "capture perhaps",
 					     "device x=1",
-					     "heal all" };
+					     "recovery all" };
 
 	for (size_t i = 0; i < sizeof(wrong) / sizeof(*wrong); i++)
 		check_that(rig.script(wrong[i]) == -1, "'%s' is obeyed", wrong[i]);
@@ -69,7 +69,7 @@ static void a_failed_copy_is_the_end_of_a_context(void)
 	event = event_new();
 	order("fail copy nth=2 code=700");
 	for (int i = 0; i < 2; i++)
-		check_ok(rig.cuda.cuMemcpyHtoDAsync_v2(device + 8 * i, pinned, 8, stream));
+		check_ok(rig.cuda.cuMemcpyHtoDAsync_v2(device + 8 * (size_t)i, pinned, 8, stream));
 	/* Refused, if the second has failed already. */
 	rig.cuda.cuMemcpyHtoDAsync_v2(device + 16, pinned, 8, stream);
 	check_int(rig.cuda.cuStreamSynchronize(stream), CUDA_ERROR_ILLEGAL_ADDRESS);

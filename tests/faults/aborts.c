@@ -242,7 +242,7 @@ static void abort_wounded(struct pair *pair, size_t bytes, unsigned what)
 	}
 }
 
-/* Sends are done, nobody has read them, and the sender has closed: it lingers. */
+/* Sends are done, nobody has read them, and the sender has closed: it drains. */
 static void abort_lingering(struct pair *pair)
 {
 	for (int step = 0; step < 4; step++) {
@@ -279,12 +279,12 @@ static void abort_standing(const struct run *run)
 	abort_lingering(&pair);
 	works(&pair);
 	await_nothing_left(&pair, fds, threads);
-	printf("aborted in flight, wounded and lingering; longest call that slept %.1f ms\n",
+	printf("aborted in flight, wounded and draining; longest call that slept %.1f ms\n",
 	       ms_of(atomic_load(&job.slept_ns)));
 }
 
 /* Sends that were reported done arrive, also if the connections break after the sender has closed. */
-static void lingering(const struct run *run)
+static void draining(const struct run *run)
 {
 	struct job_plan plan = run_plan(run);
 	struct pair pair;
@@ -314,6 +314,6 @@ static void lingering(const struct run *run)
 const struct scenario abort_scenarios[] = {
 	{ "abort-setting-up", abort_setting_up, 5 },
 	{ "abort-standing", abort_standing, 8 },
-	{ "cut-lingering", lingering, 4 },
+	{ "cut-draining", draining, 4 },
 	{ 0 },
 };

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* What bench/heal.sh measures: rates with and without faults, in turns, on one connection. Lines
+/* What bench/recovery.sh measures: rates with and without faults, in turns, on one connection. Lines
  * that begin with "figure" are for it. */
 #include "scenario.h"
 #include "world.h"

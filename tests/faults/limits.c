@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
  * The k-th allocation, socket, accept and so on fails, for every k: while connections are made, and
- * while broken ones are healed. Nothing crashes or hangs, no byte is wrong, nothing leaks; and what
+ * while broken ones are recovered. Nothing crashes or hangs, no byte is wrong, nothing leaks; and what
  * can be tried again is tried again.
  */
 #include "attempt.h"
@@ -24,7 +24,7 @@
 
 enum phase {
 	SETTING_UP, /* listen, connect, accept, messages, close */
-	HEALING     /* messages over connections that have all been shut, close */
+	RECOVERY     /* messages over connections that have all been shut, close */
 };
 
 /* Exit of one try: a set of these, above any other exit. */
@@ -56,27 +56,27 @@ static const struct limit limits[] = {
 	{ FRONT_EVENTFD, ENFILE, SETTING_UP, 0, false },
 	{ FRONT_THREAD, EAGAIN, SETTING_UP, 0, false },
 	{ FRONT_RANDOM, EINTR, SETTING_UP, 0, false },
-	{ FRONT_SOCKET, ENFILE, HEALING, 0, true },
-	{ FRONT_SOCKET, EMFILE, HEALING, 20, true },
-	{ FRONT_CONNECT, EADDRNOTAVAIL, HEALING, 0, true },
-	{ FRONT_ACCEPT, EMFILE, HEALING, 0, true },
-	{ FRONT_ACCEPT, ENFILE, HEALING, 20, true },
-	{ FRONT_BIND, EADDRINUSE, HEALING, 0, true },
-	{ FRONT_SETSOCKOPT, ENOMEM, HEALING, 0, true },
-	{ FRONT_EPOLL_CTL, ENOMEM, HEALING, 0, true },
+	{ FRONT_SOCKET, ENFILE, RECOVERY, 0, true },
+	{ FRONT_SOCKET, EMFILE, RECOVERY, 20, true },
+	{ FRONT_CONNECT, EADDRNOTAVAIL, RECOVERY, 0, true },
+	{ FRONT_ACCEPT, EMFILE, RECOVERY, 0, true },
+	{ FRONT_ACCEPT, ENFILE, RECOVERY, 20, true },
+	{ FRONT_BIND, EADDRINUSE, RECOVERY, 0, true },
+	{ FRONT_SETSOCKOPT, ENOMEM, RECOVERY, 0, true },
+	{ FRONT_EPOLL_CTL, ENOMEM, RECOVERY, 0, true },
 };
 #define LIMITS (sizeof(limits) / sizeof(limits[0]))
 
 static const struct limit memory_limits[] = {
 	{ FRONT_MEMORY, ENOMEM, SETTING_UP, 0, false },
-	{ FRONT_MEMORY, ENOMEM, HEALING, 0, true },
-	{ FRONT_MEMORY, ENOMEM, HEALING, 10, true },
+	{ FRONT_MEMORY, ENOMEM, RECOVERY, 0, true },
+	{ FRONT_MEMORY, ENOMEM, RECOVERY, 10, true },
 };
 #define MEMORY_LIMITS (sizeof(memory_limits) / sizeof(memory_limits[0]))
 
 static const char *phase_name(const struct limit *limit)
 {
-	return limit->phase == HEALING ? "healing" : "setting up";
+	return limit->phase == RECOVERY ? "recovery" : "setting up";
 }
 
 /* With every resource there again, the same process works. */

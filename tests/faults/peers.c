@@ -12,7 +12,7 @@
 #define MIB       (1024u * 1024)
 #define MBIT      500
 #define BUSY_MS   300
-#define STOP_MS   2500 /* longer than PEER_TIMEOUT and HEAL_TIMEOUT together */
+#define STOP_MS   2500 /* longer than PEER_TIMEOUT and RECOVERY_TIMEOUT together */
 #define EXPECTED  8    /* receives posted in vain */
 #define FROZEN_MS 100
 
@@ -195,8 +195,8 @@ static void silent_host(const struct run *run)
 		const char *setting;
 		int least_ms;
 	} cases[] = {
-		{ "ANYNET_HEAL_TIMEOUT=0", 0 },
-		{ "ANYNET_HEAL_TIMEOUT=1s", 1000 },
+		{ "ANYNET_RECOVERY_TIMEOUT=0", 0 },
+		{ "ANYNET_RECOVERY_TIMEOUT=1s", 1000 },
 	};
 
 	world_make(&world, 1, MBIT);
@@ -242,7 +242,7 @@ static void stopped(const struct run *run)
 		struct job_plan plan = run_plan(run);
 		struct duo duo;
 		plan_set(&plan, "ANYNET_PEER_TIMEOUT=1s");
-		plan_set(&plan, "ANYNET_HEAL_TIMEOUT=1s");
+		plan_set(&plan, "ANYNET_RECOVERY_TIMEOUT=1s");
 		plan_set(&plan, "ANYNET_STALL_WARN=1s");
 		plan_set(&plan, "ANYNET_TCP_RAILS=2");
 		duo_start(&duo, &plan);
@@ -270,7 +270,7 @@ static void stopped_both(const struct run *run)
 
 	plan.streams[1] = 1;
 	plan_set(&plan, "ANYNET_PEER_TIMEOUT=1s");
-	plan_set(&plan, "ANYNET_HEAL_TIMEOUT=1s");
+	plan_set(&plan, "ANYNET_RECOVERY_TIMEOUT=1s");
 	duo_start(&duo, &plan);
 	duo_move(&duo, 8, SETTLED_MS);
 	duo_stop(&duo, 0);
@@ -313,7 +313,7 @@ static void stall_warn(const struct run *run)
 /* --- giving up --- */
 
 /* The only link is gone for good. */
-static void heal_timeout(const struct run *run)
+static void recovery_timeout(const struct run *run)
 {
 	struct job_plan plan;
 	struct duo duo;
@@ -322,7 +322,7 @@ static void heal_timeout(const struct run *run)
 	world_make(&world, 1, MBIT);
 	plan = world_plan(run);
 	plan_set(&plan, "ANYNET_PEER_TIMEOUT=1s");
-	plan_set(&plan, "ANYNET_HEAL_TIMEOUT=2s");
+	plan_set(&plan, "ANYNET_RECOVERY_TIMEOUT=2s");
 	duo_start(&duo, &plan);
 	duo_move(&duo, 8, SETTLED_MS);
 	uint64_t began = real_ns();
@@ -344,13 +344,13 @@ static void heal_timeout(const struct run *run)
 		close_after_error(&duo, side);
 }
 
-/* Healing switched off: as before, the first break is the end. */
-static void heal_off(const struct run *run)
+/* Recovery switched off: as before, the first break is the end. */
+static void recovery_off(const struct run *run)
 {
 	for (int side = 0; side < 2; side++) {
 		struct job_plan plan = run_plan(run);
 		struct duo duo;
-		plan_set(&plan, "ANYNET_HEAL_TIMEOUT=0");
+		plan_set(&plan, "ANYNET_RECOVERY_TIMEOUT=0");
 		plan_set(&plan, "ANYNET_TCP_RAILS=2");
 		duo_start(&duo, &plan);
 		duo_move(&duo, 8, SETTLED_MS);
@@ -374,7 +374,7 @@ const struct scenario peer_scenarios[] = {
 	{ "stopped", stopped, 9 },
 	{ "stopped-both", stopped_both, 5 },
 	{ "stall-warn", stall_warn, 5 },
-	{ "heal-timeout", heal_timeout, 8 },
-	{ "heal-off", heal_off, 3 },
+	{ "recovery-timeout", recovery_timeout, 8 },
+	{ "recovery-off", recovery_off, 3 },
 	{ 0 },
 };

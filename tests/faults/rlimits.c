@@ -182,7 +182,7 @@ static void limit_process(const struct run *run)
 	plan_set(&plan, "ANYNET_TCP_RAILS=2");
 	plan_set(&plan, "ANYNET_CONNECT_TIMEOUT=3s");
 	plan_set(&plan, "ANYNET_PEER_TIMEOUT=2s");
-	plan_set(&plan, "ANYNET_HEAL_TIMEOUT=3s");
+	plan_set(&plan, "ANYNET_RECOVERY_TIMEOUT=3s");
 	for (size_t i = 0; i < NARROWS; i++)
 		if (!wanted || !strcmp(wanted, narrows[i].name))
 			attempt_apart(narrows[i].name, try_narrow, &plan, &narrows[i]);

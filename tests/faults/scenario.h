@@ -46,7 +46,7 @@ void plan_set(struct job_plan *plan, const char *setting);
 int run_ms(const struct run *run, int ms);
 
 /* The bound on waiting for what is promised in less: a busy machine keeps it, and the plugin's own time-outs, where
- * a scenario does not shorten them, are longer. What it took is told, and bench/heal.sh makes figures of that. */
+ * a scenario does not shorten them, are longer. What it took is told, and bench/recovery.sh makes figures of that. */
 #define SETTLED_MS TEST_PATIENCE_MS
 
 #endif

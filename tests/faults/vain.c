@@ -11,7 +11,7 @@
 
 #define MBIT      1000
 #define KIB       1024u
-#define HEAL_MS   3000 /* ANYNET_HEAL_TIMEOUT here */
+#define RECOVERY_MS   3000 /* ANYNET_RECOVERY_TIMEOUT here */
 #define WARNS_MAX 12   /* of a connection that is replaced for as long as that */
 
 static const char *const roles[] = { "sender", "receiver" };
@@ -22,7 +22,7 @@ static struct job_plan vain_plan(const struct run *run)
 
 	plan.bytes = 512 * KIB;
 	plan_set(&plan, "ANYNET_PEER_TIMEOUT=3s");
-	plan_set(&plan, "ANYNET_HEAL_TIMEOUT=3s");
+	plan_set(&plan, "ANYNET_RECOVERY_TIMEOUT=3s");
 	return plan;
 }
 
@@ -92,7 +92,7 @@ static void one_of_two(const struct run *run, bool large, const char *what)
 		world_drop_data(&world, 0, sizeof(struct anynet_wire_hello));
 	duo_move(&duo, 20, SETTLED_MS);
 	printf("stall of %.0f ms\n", ms_of(duo_stall_ns(&duo)));
-	duo_run(&duo, run_ms(run, HEAL_MS * 2));
+	duo_run(&duo, run_ms(run, RECOVERY_MS * 2));
 	if (large && !duo_warns(&duo, 0, "packets of full size"))
 		duo_failed(&duo, "the first path was not tried with smaller packets");
 	duo_finish(&duo, what);
@@ -160,7 +160,7 @@ static void reset_often(const struct run *run)
 	duo_start(&duo, &plan);
 	duo_move(&duo, 8, SETTLED_MS);
 	duo_hurt(&duo, 1, HURT_SHORT, 1000);
-	duo_run(&duo, run_ms(run, HEAL_MS * 2));
+	duo_run(&duo, run_ms(run, RECOVERY_MS * 2));
 	duo_move(&duo, 8, SETTLED_MS);
 	for (int side = 0; side < 2; side++)
 		if (duo_warns(&duo, side, NULL))

@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "buffers.h"
 
+#include "transports/session/listen.h"
 #include "transports/session/registry.h"
 
 void buffer_make(struct anynet_comm *comm, struct buffer *buffer, enum buffer_kind kind,
@@ -76,14 +77,14 @@ void sent_close(struct anynet_comm *comm)
 	bool drains;
 
 	comm_enter(comm);
-	drains = linger_start(comm);
+	drains = drain_start(comm);
 	for (int i = 0; i < 3 && drains; i++) {
 		comm_turn(comm);
-		drains = !linger_over(comm);
+		drains = !drain_over(comm);
 	}
 	comm_leave(comm);
 	registry_remove(comm);
-	comm_destroy(comm);
+	listen_destroy_comm(comm);
 }
 
 /* --- receives --- */

@@ -13,7 +13,7 @@
 #include "clock.h"
 #include "stub_cm.h"
 #include "transports/path/ib/ib_rail.h"
-#include "transports/service/guard.h"
+#include "transports/service/background.h"
 #include "transports/session/listen.h"
 #include "transports/wire/checksum.h"
 #include "transports/wire/hello.h"
@@ -25,7 +25,7 @@
 #define WITH_SECRET 0x01
 #define IB_DEVICE   0x02
 #define CHECKSUMS   0x04
-#define HEALS       0x08
+#define RECOVERIES       0x08
 #define RECEIVES    0x10 /* the comm is a receive comm, there from the beginning; it asks */
 #define TWO_RAILS   0x20 /* are wanted */
 #define LINKS_ONLY  0x40
@@ -44,10 +44,10 @@ static struct {
 	struct posted posted[ANYNET_REQUESTS];
 } run;
 
-__typeof__(guard_add) __wrap_guard_add;
+__typeof__(background_add) __wrap_background_add;
 
 /* Its caller does without a thread that looks after it. */
-int __wrap_guard_add(struct anynet_comm *comm)
+int __wrap_background_add(struct anynet_comm *comm)
 {
 	(void)comm;
 	return -ENOMEM;
@@ -91,7 +91,7 @@ static void connect_step(void)
 	check_rails();
 }
 
-/* As the guardian does. */
+/* As the background thread does. */
 static void attend(void)
 {
 	comm_enter(run.comm);
@@ -324,8 +324,10 @@ static void open_receiver(void)
 
 	run.comm = recv_comm_create(&local_dev, 1, LOCAL_RING_BYTES);
 	must(run.comm);
-	paths = &run.comm->paths;
-	*paths = (struct comm_paths){ .comm_id = 0xc0, .endpoint = 5, .traffic_class = -1 };
+	paths = &run.comm->session->paths;
+	*paths = (struct comm_paths){
+		.version = ANYNET_WIRE_VERSION, .comm_id = 0xc0, .endpoint = 5, .traffic_class = -1
+	};
 	paths->dev = paths->own[0] = &local_dev;
 	paths->own_count = 1;
 	paths->peer_count = 2;
@@ -357,7 +359,7 @@ static void start(void)
 	start_once();
 	clock_start();
 	local_cfg.checksum = run.order & CHECKSUMS;
-	local_cfg.heal_timeout_ms = run.order & HEALS ? 600000 : 0;
+	local_cfg.recovery_timeout_ms = run.order & RECOVERIES ? 600000 : 0;
 	local_cfg.rails_per_nic = local_cfg.ib_qps = run.order & TWO_RAILS ? 2 : 1;
 	local_cfg.ib_gid_index = local_cfg.ib_flid_gid_index = ANYNET_AUTO;
 	local_cfg.ib_cm = run.order & BY_CM;
@@ -408,8 +410,8 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t bytes)
 }
 
 /* Nor does the background thread start. */
-__typeof__(guard_rouse) __wrap_guard_rouse;
+__typeof__(background_rouse) __wrap_background_rouse;
 
-void __wrap_guard_rouse(void)
+void __wrap_background_rouse(void)
 {
 }

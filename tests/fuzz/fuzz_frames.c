@@ -106,7 +106,7 @@ static void plausible_frame(struct run *run, unsigned rail)
 		.type = more & 0x80 ? more & 7 : ANYNET_FRAME_DATA,
 		.flags = more >> 3 & 0x0b,
 		.tag = choice >> 3 & 3,
-		.seq = run->next_seq + (uint32_t)(int8_t)input_u8(run->in),
+		.seq = run->next_seq + input_step(run->in),
 		.size = sizes[choice % ARRAY_SIZE(sizes)],
 	};
 
@@ -174,7 +174,7 @@ static void step(struct run *run)
 		drain(run, rail);
 		break;
 	case 14:
-		run->next_seq += (uint32_t)(int8_t)input_u8(run->in);
+		run->next_seq += input_step(run->in);
 		break;
 	default:
 		must(anynet_iflush(run->comm, 0, NULL, NULL, NULL,

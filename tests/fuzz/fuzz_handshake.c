@@ -11,7 +11,7 @@
 
 #include "peer.h"
 #include "transports/base/socket.h"
-#include "transports/service/guard.h"
+#include "transports/service/background.h"
 #include "transports/session/listen_internal.h"
 #include "transports/wire/auth.h"
 #include "transports/wire/hello.h"
@@ -269,8 +269,8 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t bytes)
 }
 
 /* The background thread would accept beside us: it does not start. */
-__typeof__(guard_rouse) __wrap_guard_rouse;
+__typeof__(background_rouse) __wrap_background_rouse;
 
-void __wrap_guard_rouse(void)
+void __wrap_background_rouse(void)
 {
 }

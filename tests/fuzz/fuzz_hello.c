@@ -45,7 +45,7 @@ static void use_handle(struct input *in, uint8_t choice)
 		text_is_safe(why, sizeof(why));
 		return;
 	}
-	must(handle.magic == ANYNET_HANDLE_MAGIC && handle.version == ANYNET_WIRE_VERSION);
+	must(handle.magic == ANYNET_HANDLE_MAGIC && handle_version(&handle) == ANYNET_WIRE_VERSION);
 	for (int i = 0; i < ANYNET_HANDLE_ADDRS; i++)
 		if (socket_from_wire(&handle.addrs[i], 1, &addr))
 			text_is_safe(socket_text(&addr, text, sizeof(text)), sizeof(text));

@@ -13,8 +13,8 @@
 #include "ib.h"
 #include "stub_cm.h"
 #include "transports/device/ib_events.h"
-#include "transports/path/rail_link.h"
-#include "transports/service/guard.h"
+#include "transports/path/ib/rail_link.h"
+#include "transports/service/background.h"
 
 #define PEER_QPN 0x99
 
@@ -230,7 +230,7 @@ void ib_over_tcp(unsigned rail, uint8_t how)
 	}
 }
 
-/* As the guardian does. */
+/* As the background thread does. */
 void ib_attend(uint8_t how)
 {
 	comm_enter(ib.comm);
@@ -259,7 +259,7 @@ static void start(void)
 	local_cfg.ib_ar_threshold = 8192;
 	local_cfg.ib_gid_index = ANYNET_AUTO;
 	local_cfg.ib_flid_gid_index = ANYNET_AUTO;
-	local_cfg.heal_timeout_ms = ib.order & IB_HEALS ? 600000 : 0;
+	local_cfg.recovery_timeout_ms = ib.order & IB_RECOVERIES ? 600000 : 0;
 	local_dev.link = ANYNET_LINK_IB;
 	if (!started)
 		stub_offer(&local_cfg, local_dev.name);

@@ -13,7 +13,7 @@
 #include "recv_check.h"
 #include "transports/message/recv_internal.h"
 #include "transports/path/tcp/tcp_rail.h"
-#include "transports/session/heal.h"
+#include "transports/session/recovery.h"
 #include "transports/wire/checksum.h"
 
 #define STEPS_MAX    400
@@ -22,7 +22,7 @@
 
 /* of the first byte */
 #define CHECKSUMS 0x01
-#define HEALS     0x02
+#define RECOVERIES     0x02
 #define IB_DEVICE 0x04 /* the comm of an IB device, over TCP */
 
 /* of a frame's second byte, besides the flags of the header */
@@ -96,7 +96,7 @@ static void test(struct posted *posted)
 	must(!comm_error(run.comm)); /* nothing was in flight any more */
 }
 
-/* As the guardian does, whatever is posted. */
+/* As the background thread does, whatever is posted. */
 static void turn(void)
 {
 	comm_enter(run.comm);
@@ -296,7 +296,8 @@ static void resume(struct path *path, uint8_t choice)
 	hello.rail = (uint16_t)(path - run.paths);
 	hello.epoch = ++path->epoch;
 	peer_pair(fds);
-	must(!heal_post(run.comm, fds[0], &hello, NULL));
+	must(!recovery_post(run.comm, fds[0], &hello, NULL));
+	comm_poke(run.comm);
 	comm_attend(run.comm);
 	if (recv(fds[1], &welcome, sizeof(welcome), MSG_DONTWAIT) != sizeof(welcome) ||
 	    welcome.status) {
@@ -373,7 +374,7 @@ static void start(struct input *in)
 
 	fuzz_net_start();
 	local_cfg.checksum = order & CHECKSUMS;
-	local_cfg.heal_timeout_ms = order & HEALS ? 600000 : 0;
+	local_cfg.recovery_timeout_ms = order & RECOVERIES ? 600000 : 0;
 	local_dev.link = order & IB_DEVICE ? ANYNET_LINK_IB : ANYNET_LINK_TCP;
 	memset(run.posted, 0, sizeof(run.posted));
 	run.in = in;

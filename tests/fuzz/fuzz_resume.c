@@ -101,7 +101,7 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t bytes)
 	fuzz_net_start();
 	take_budget = SIZE_MAX;
 	take_short = 0;
-	local_cfg.heal_timeout_ms = 600000;
+	local_cfg.recovery_timeout_ms = 600000;
 	local_cfg.checksum = order & CHECKSUMS;
 	(order & SENDS ? resume_sending : resume_receiving)(&in, order);
 	return 0;

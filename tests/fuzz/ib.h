@@ -14,7 +14,7 @@
 /* of the first byte */
 #define IB_SENDS     0x01 /* the comm is a send comm */
 #define IB_TWO_RAILS 0x02
-#define IB_HEALS     0x04
+#define IB_RECOVERIES     0x04
 #define IB_BY_HAND   0x08 /* requests are done only when the script says so */
 #define IB_ODD_LINKS 0x10 /* the script changes what the peer says of its queue pairs */
 #define IB_ADAPTIVE  0x20

@@ -8,7 +8,7 @@
 #include "ib.h"
 #include "recv_check.h"
 #include "transports/message/recv_internal.h"
-#include "transports/session/heal.h"
+#include "transports/session/recovery.h"
 
 #define LATE_SEQ   0xfffffffcu
 #define SMALL_MAX  480
@@ -114,7 +114,8 @@ static void link_beside(struct anynet_wire_hello hello, unsigned rail)
 	hello.rail = (uint16_t)rail;
 	hello.epoch = ++ib.epochs[rail];
 	peer_pair(fds);
-	must(!heal_post(ib.comm, fds[0], &hello, NULL));
+	must(!recovery_post(ib.comm, fds[0], &hello, NULL));
+	comm_poke(ib.comm);
 	ib_attend(0);
 	peer_close(&fds[1]);
 }
@@ -137,7 +138,8 @@ static void resume(unsigned rail)
 	hello.epoch = ++ib.epochs[rail];
 	peer_pair(fds);
 	ib_links_reap(); /* the background thread does so between two */
-	must(!heal_post(ib.comm, fds[0], &hello, NULL));
+	must(!recovery_post(ib.comm, fds[0], &hello, NULL));
+	comm_poke(ib.comm);
 	memset(&run.boards[rail], 0, sizeof(run.boards[rail]));
 	ib_attend(0);
 	peer_close(&ib.peers[rail]);
@@ -232,7 +234,7 @@ static struct anynet_wire_frame header_of(uint32_t seq, uint32_t tag, uint32_t s
 static void small_message(unsigned rail, uint8_t choice)
 {
 	static const uint8_t payload[SMALL_MAX] = { 0xa5 };
-	uint32_t size = anynet_min(sizes[choice % ARRAY_SIZE(sizes)], SMALL_MAX);
+	uint32_t size = (uint32_t)anynet_min(sizes[choice % ARRAY_SIZE(sizes)], SMALL_MAX);
 	struct anynet_wire_frame header = header_of(run.next_seq++, choice >> 3 & 3, size);
 
 	header.flags = choice & 0x20 ? ANYNET_FLAG_MULTI : 0;
@@ -285,9 +287,9 @@ static void some_frame(unsigned rail)
 	};
 	static const uint8_t payload[FRAME_ROOM];
 	uint8_t choice = input_u8(ib.in), more = input_u8(ib.in);
-	int8_t ahead = (int8_t)input_u8(ib.in);
-	struct anynet_wire_frame header = header_of(run.next_seq + (uint32_t)ahead, choice >> 3 & 3,
-						    sizes[choice % ARRAY_SIZE(sizes)]);
+	uint32_t ahead = input_step(ib.in);
+	struct anynet_wire_frame header =
+		header_of(run.next_seq + ahead, choice >> 3 & 3, sizes[choice % ARRAY_SIZE(sizes)]);
 	size_t bytes;
 
 	header.type = types[more & 7];

@@ -7,7 +7,7 @@
 
 #include "ib.h"
 #include "transports/message/send_internal.h"
-#include "transports/path/rail_link.h"
+#include "transports/path/ib/rail_link.h"
 #include "transports/wire/hello.h"
 
 #define LATE_SEQ   0xfffffffcu
@@ -213,7 +213,8 @@ static void grant_on_board(unsigned rail)
 /* Places for all that has been posted. */
 static void grant_all(unsigned rail)
 {
-	uint32_t seq = run.next_seq - anynet_min(run.next_seq - run.first_seq, ANYNET_BOARD_GRANTS);
+	uint32_t seq = run.next_seq -
+		       (uint32_t)anynet_min(run.next_seq - run.first_seq, ANYNET_BOARD_GRANTS);
 
 	for (; seq != run.next_seq; seq++) {
 		struct anynet_wire_grant grant = make_grant(seq, 0);

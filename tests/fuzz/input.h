@@ -43,6 +43,12 @@ static inline uint8_t input_u8(struct input *in)
 	return value;
 }
 
+/* From -128 to 127, for what is added modulo 2^32. */
+static inline uint32_t input_step(struct input *in)
+{
+	return (uint32_t)(int8_t)input_u8(in);
+}
+
 static inline uint16_t input_u16(struct input *in)
 {
 	uint16_t value;

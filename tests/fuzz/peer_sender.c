@@ -41,7 +41,7 @@ static void queue_data(struct sender *sender, struct sender_message *msg)
 	each = (msg->size / chunks + ANYNET_PART_ALIGN - 1) & ~(ANYNET_PART_ALIGN - 1u);
 	do {
 		header.offset = at;
-		header.length = anynet_min(each, msg->size - at);
+		header.length = (uint32_t)anynet_min(each, msg->size - at);
 		queue_frame(&sender->rail[rail], &header);
 		msg->frames++;
 		at += header.length;
@@ -127,7 +127,7 @@ static void note_written(struct sender_rail *rail, struct sender_frame *frame, s
 	if (rail->spoiled)
 		return;
 	payload = anynet_min(payload, frame->end - frame->from);
-	frame->reached = anynet_max(frame->reached, frame->from + (uint32_t)payload);
+	frame->reached = (uint32_t)anynet_max(frame->reached, frame->from + (uint32_t)payload);
 	frame->whole |= rail->gone >= needed;
 }
 

@@ -3,7 +3,7 @@
 #ifndef TESTS_FUZZ_RECV_CHECK_H
 #define TESTS_FUZZ_RECV_CHECK_H
 
-#include "transports/session/comm_internal.h"
+#include "transports/session/comm.h"
 
 void recv_check(const struct anynet_comm *comm);
 

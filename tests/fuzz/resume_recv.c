@@ -9,7 +9,7 @@
 
 #include "buffers.h"
 #include "peer_sender.h"
-#include "transports/session/heal.h"
+#include "transports/session/recovery.h"
 
 /* The messages and receives of a tag, in order. */
 struct tag_state {
@@ -52,7 +52,8 @@ static int say_resume(uint16_t rail, uint32_t epoch)
 	hello.rail = rail;
 	hello.epoch = epoch;
 	peer_pair(fds);
-	must(!heal_post(run.comm, fds[0], &hello, NULL));
+	must(!recovery_post(run.comm, fds[0], &hello, NULL));
+	comm_poke(run.comm);
 	return fds[1];
 }
 
@@ -137,7 +138,7 @@ static void resume_somehow(unsigned rail)
 		peer_close(&run.sender.rail[rail].fd);
 	switch (choice & 7) {
 	case 0:
-		epoch += (uint32_t)(int8_t)input_u8(run.in);
+		epoch += input_step(run.in);
 		break;
 	case 1:
 		epoch ^= (uint32_t)input_u16(run.in) << 16;
@@ -164,7 +165,7 @@ static void new_message(unsigned rail, uint32_t tag, uint32_t size, uint8_t layo
 	struct tag_state *line = &run.tags[tag];
 
 	if (line->posted > line->sent)
-		size = anynet_min(size, line->room[line->sent]);
+		size = (uint32_t)anynet_min(size, line->room[line->sent]);
 	line->messages[line->sent++] = run.sender.count;
 	sender_message(&run.sender, rail, tag, size, layout);
 }
@@ -385,7 +386,7 @@ static void bring_home(void)
 		for (unsigned i = 0; i < run.rails; i++)
 			sender_push(&run.sender, i, SIZE_MAX);
 		test_all();
-		comm_attend(run.comm); /* as the guardian does when nothing is posted */
+		comm_attend(run.comm); /* as the background thread does when nothing is posted */
 		for (unsigned i = 0; i < run.rails; i++)
 			sender_hear(&run.sender, i);
 	}

@@ -75,7 +75,7 @@ static void lie(uint32_t *frames, uint32_t *part)
 
 	run.receiver.lied = true;
 	if (choice & 1)
-		*frames += (uint32_t)((int8_t)input_u8(run.in) % 4);
+		*frames += input_step(run.in) % 8 - 4;
 	if (choice & 2)
 		*part = input_u8(run.in) * (uint32_t)ANYNET_PART_ALIGN;
 	if (choice & 4)
@@ -277,15 +277,15 @@ static void bring_home(void)
 	}
 }
 
-/* NCCL closes it; the guardian's part is played here. */
+/* NCCL closes it; the background thread's part is played here. */
 static void close_comm(void)
 {
-	bool stays = linger_start(run.comm);
+	bool stays = drain_start(run.comm);
 
 	for (int i = 0; i < 8 && stays; i++) {
 		for (unsigned k = 0; k < run.rails; k++)
 			receiver_pull(&run.receiver, k, SIZE_MAX);
-		stays = !linger_over(run.comm);
+		stays = !drain_over(run.comm);
 	}
 	for (unsigned k = 0; strict() && k < run.rails; k++) {
 		receiver_pull(&run.receiver, k, SIZE_MAX);

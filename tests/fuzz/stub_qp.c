@@ -6,10 +6,10 @@
 
 #include "stub_internal.h"
 
-#define QPS_MAX   64
-#define RECVS_MAX 64
-#define SENDS_MAX 256
-#define CQES_MAX  512
+#define QPS_MAX     64
+#define RECVS_MAX   64
+#define SENDS_MAX   256
+#define CQES_MAX    512
 #define WRITTEN_MAX 4096
 
 struct stub_qp;
@@ -67,7 +67,7 @@ static bool read_memory(const struct stub_request *req)
 
 	must(there || stub_peer_lies);
 	for (uint32_t n, at = 0; there && !req->is_inline && at < req->sge.length; at += n) {
-		n = anynet_min(req->sge.length - at, (uint32_t)sizeof(sink));
+		n = (uint32_t)anynet_min(req->sge.length - at, (uint32_t)sizeof(sink));
 		memcpy(sink, from + at, n);
 	}
 	return there;

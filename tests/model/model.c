@@ -106,7 +106,7 @@ static const struct {
 	[STEP_NOTICE] = { send_notice, RAILS, 1, false },
 	[STEP_REDIAL] = { send_redial, RAILS, 1, false },
 	[STEP_WELCOME] = { send_welcome, RAILS, 1, false },
-	[STEP_OVER] = { send_linger_over, RAILS, 1, false },
+	[STEP_OVER] = { send_drain_over, RAILS, 1, false },
 	[STEP_RECV_POST] = { recv_post, 1, 1, false },
 	[STEP_READ] = { recv_read, RAILS, 1, false },
 	[STEP_TELL] = { recv_tell, RAILS, 4, false },

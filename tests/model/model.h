@@ -29,7 +29,7 @@
  * The sender may dial while its connection still stands (a path in doubt, the way back to a rail's own
  * path). It reads and writes the old one until it has read WELCOME on the new one.
  *
- * A side that closes lingers: until all it has said is with the other's kernel (which it then will
+ * A side that closes drains: until all it has said is with the other's kernel (which it then will
  * read), unless a hello is out that could make the other drop it. Nothing is cut after that.
  *
  * Writing a frame is one step, since a frame cut off anywhere is the same as one written whole and cut
@@ -288,7 +288,7 @@ typedef bool step_fn(struct model *m, unsigned rail, unsigned arg);
 /* --- sender.c --- */
 
 step_fn send_post, send_write, send_control, send_notice, send_dial, send_redial, send_welcome,
-	send_linger_over;
+	send_drain_over;
 
 /* Every message is done for the sender's NCCL. */
 bool send_all_done(const struct model *m);

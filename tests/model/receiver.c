@@ -419,7 +419,7 @@ static bool acks_due(const struct model *m)
 	return false;
 }
 
-/* The receive comm has lingered long enough: its connections are closed, its endpoint is forgotten. */
+/* The receive comm has drained long enough: its connections are closed, its endpoint is forgotten. */
 bool recv_gone(struct model *m, unsigned r, unsigned arg)
 {
 	bool forgets = mutated(m, MUTATION_CLOSE_FORGETS);

@@ -174,7 +174,7 @@ bool send_write(struct model *m, unsigned r, unsigned arg)
 
 /* BYE is with the receiver's kernel and so is all before it: the connection is left to itself. Not if
  * a hello is out, which could close it at the receiver before it is read. */
-bool send_linger_over(struct model *m, unsigned r, unsigned arg)
+bool send_drain_over(struct model *m, unsigned r, unsigned arg)
 {
 	struct rail_state *rail = &m->s.rails[r];
 

@@ -25,6 +25,7 @@ pack() {
 	for kind in DEB $(! command -v rpmbuild >/dev/null || echo RPM); do
 		(cd "$2" && quietly "$cpack" -G "$kind" -B "$1" -D CPACK_CMAKE_GENERATOR=Ninja)
 	done
+	quietly "$source/packaging/dist.sh" "$cmake" "$2" "$1" 0.1.0 "$glibc" "$SOURCE_DATE_EPOCH"
 }
 
 targets=(nccl-net-packaged)
@@ -46,7 +47,7 @@ cmp "$build/plugin/packaged/libnccl-net.so" "$work/elsewhere/plugin/packaged/lib
 if [ "${ANYNET_REPRODUCE:-}" = 1 ]; then
 	pack "$work/first" "$build"
 	pack "$work/second" "$work/elsewhere"
-	(cd "$work/first" && sha256sum ./*.deb ./*.rpm 2>/dev/null) >"$work/sums"
+	(cd "$work/first" && sha256sum ./*.deb ./*.rpm ./*.tar.gz ./*.whl 2>/dev/null) >"$work/sums"
 	cat "$work/sums"
 	(cd "$work/second" && sha256sum -c "$work/sums") || fail "packages differ"
 fi

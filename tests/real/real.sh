@@ -54,9 +54,9 @@ cut)
 	expect 0 "all results are right" bench -N "$plugin" -r 2 -b 4K -e 1M -n 60 -t all_reduce,alltoall \
 		--cut 5
 	said '^# [1-9][0-9]* connections of the plugin were shut meanwhile'
-	# Without healing the first one is the end.
+	# Without recovery the first one is the end.
 	expect 1 "NCCL has an asynchronous error: remote process exited" bench \
-		-N "ANYNET_HEAL_TIMEOUT=0 $plugin" -b 1M -e 1M -n 1000 -t all_reduce --cut 5
+		-N "ANYNET_RECOVERY_TIMEOUT=0 $plugin" -b 1M -e 1M -n 1000 -t all_reduce --cut 5
 	expect 1 "--cut needs ANYNET_PORT_RANGE" bench -N "ANYNET_PORT_RANGE=auto $plugin" -e 64 --cut 5
 	;;
 wrong)
@@ -131,7 +131,7 @@ script)
 			--python "$source/tests/real/python.sh" "$@" "$build"
 	}
 	FAKE_NCCL_VIA=NET/anynet/0/GDRDMA expect 0 "with buffers in GPU memory" run --only gpu
-	expect 0 "of the short form is as it should be" run --only check,ib,heal,perf,killed,torch,cupy,gpu
+	expect 0 "of the short form is as it should be" run --only check,ib,recovery,perf,killed,torch,cupy,gpu
 	said '^# fsdp-2: 3 losses, the same bits as over NET/Socket'
 	said '^# cupy-2: NET/anynet carried all channels of 2 ranks'
 	said '^SKIP: NCCL kept its buffers in host memory'

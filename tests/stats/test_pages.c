@@ -507,7 +507,7 @@ static void test_counters(void **state)
 
 	(void)state;
 	fill(1, 2, 1);
-	comm(0)->breaks = comm(0)->heals = 2;
+	comm(0)->breaks = comm(0)->recoveries = 2;
 	comm(0)->again = 7;
 	comm(0)->stalls = 3;
 	seal();

@@ -46,7 +46,7 @@ static int setup(void **state)
 	strcpy(dir, "/tmp/anynet-test-XXXXXX");
 	if (!mkdtemp(dir))
 		return -1;
-	pair_setup_healing(state);
+	pair_setup_recovery(state);
 	strcpy(local_cfg.stats, dir);
 	return 0;
 }
@@ -63,8 +63,8 @@ static int teardown(void **state)
 /* What the recorder of a comm holds: its event number i. */
 static const struct anynet_stats_event *event(const struct anynet_comm *comm, uint64_t i)
 {
-	assert_true(i < comm->recorder->page.count);
-	return &comm->recorder->page.events[i % ANYNET_STATS_EVENTS];
+	assert_true(i < comm->session->recorder->page.count);
+	return &comm->session->recorder->page.events[i % ANYNET_STATS_EVENTS];
 }
 
 /* The newest event is of this kind, and these are its words. */
@@ -73,8 +73,8 @@ static void newest(const struct anynet_comm *comm, enum anynet_stats_event_kind 
 {
 	char text[ANYNET_STATS_EVENT_BYTES];
 
-	assert_int_equal(event(comm, comm->recorder->page.count - 1)->kind, kind);
-	anynet_stats_event_text(event(comm, comm->recorder->page.count - 1), text, sizeof(text));
+	assert_int_equal(event(comm, comm->session->recorder->page.count - 1)->kind, kind);
+	anynet_stats_event_text(event(comm, comm->session->recorder->page.count - 1), text, sizeof(text));
 	assert_string_equal(text, words);
 }
 
@@ -101,7 +101,7 @@ static void test_breaks_returns_and_replays_are_noted(void **state)
 	newest(pair.send, ANYNET_EVENT_REPLAY, "rail 0: 1 frame to be sent again");
 	assert_int_equal(event(pair.send, 2)->kind, ANYNET_EVENT_BACK);
 	assert_int_equal(event(pair.send, 2)->epoch, 3);
-	assert_int_equal(pair.send->recorder->page.count, 4);
+	assert_int_equal(pair.send->session->recorder->page.count, 4);
 }
 
 static void test_a_connection_that_was_replaced_in_time_has_moved(void **state)
@@ -118,7 +118,7 @@ static void test_a_connection_that_was_replaced_in_time_has_moved(void **state)
 	close(fds[1]);
 	newest(pair.send, ANYNET_EVENT_MOVED,
 	       "rail 0 (TCP, epoch 1) has moved to 0.0.0.0:0 -> 0.0.0.0:0");
-	assert_int_equal(pair.send->recorder->page.count, 2);
+	assert_int_equal(pair.send->session->recorder->page.count, 2);
 }
 
 static void test_a_stall_is_noted_and_its_end(void **state)
@@ -132,38 +132,38 @@ static void test_a_stall_is_noted_and_its_end(void **state)
 	req = pair_irecv(&pair, pair_in, 100, 0);
 	watch_comm(pair.recv, now);
 	watch_comm(pair.recv, now + 29000);
-	assert_int_equal(pair.recv->recorder->page.count, 1);
+	assert_int_equal(pair.recv->session->recorder->page.count, 1);
 	watch_comm(pair.recv, now + 31000);
 	watch_comm(pair.recv, now + 32000);
 	newest(pair.recv, ANYNET_EVENT_STALLED,
 	       "stalled, nothing has moved for 31.0 s: 1 receives, the oldest of 100 bytes, tag 0");
-	assert_int_equal(pair.recv->recorder->page.count, 2);
+	assert_int_equal(pair.recv->session->recorder->page.count, 2);
 	pair_send(&pair, pair_out, 100);
 	pair_finish(&req, 1, NULL);
 	watch_comm(pair.recv, now + 33000);
 	newest(pair.recv, ANYNET_EVENT_MOVING, "moves again after 33.0 s");
 	watch_comm(pair.recv, now + 34000);
-	assert_int_equal(pair.recv->recorder->page.count, 3);
+	assert_int_equal(pair.recv->session->recorder->page.count, 3);
 }
 
 static void test_links_of_its_nics_are_noted_when_they_change(void **state)
 {
 	(void)state;
 	pair_open(&pair, 1);
-	pair.send->paths.own[0] = &local_dev;
-	pair.send->paths.own_count = 1;
-	atomic_store(&pair.send->link_event, true);
+	pair.send->session->paths.own[0] = &local_dev;
+	pair.send->session->paths.own_count = 1;
+	atomic_store(&pair.send->session->link_event, true);
 	watch_comm(pair.send, os_now_ms());
-	assert_int_equal(pair.send->recorder->page.count, 1);
+	assert_int_equal(pair.send->session->recorder->page.count, 1);
 	for (int i = 0; i < 2; i++) {
 		link_set_port(&local_dev, true);
-		atomic_store(&pair.send->link_event, true);
+		atomic_store(&pair.send->session->link_event, true);
 		watch_comm(pair.send, os_now_ms());
 		newest(pair.send, ANYNET_EVENT_LINK_DOWN, "dev lo has no link");
-		assert_int_equal(pair.send->recorder->page.count, 2);
+		assert_int_equal(pair.send->session->recorder->page.count, 2);
 	}
 	link_set_port(&local_dev, false);
-	atomic_store(&pair.send->link_event, true);
+	atomic_store(&pair.send->session->link_event, true);
 	watch_comm(pair.send, os_now_ms());
 	newest(pair.send, ANYNET_EVENT_LINK_UP, "dev lo has its link again");
 }
@@ -179,7 +179,7 @@ static void test_the_peers_doubts_are_noted_once(void **state)
 		comm_turn(pair.send);
 	}
 	newest(pair.send, ANYNET_EVENT_SUSPECT, "rail 1 in doubt: the peer has doubts");
-	assert_int_equal(pair.send->recorder->page.count, 2);
+	assert_int_equal(pair.send->session->recorder->page.count, 2);
 }
 
 static void test_the_end_is_noted(void **state)
@@ -193,6 +193,7 @@ static void test_the_end_is_noted(void **state)
 	(void)state;
 	pair_open(&pair, 1);
 	comm_unlink(pair.send, "for a test");
+	assert_int_equal(comm_settle(pair.send), 0);
 	newest(pair.send, ANYNET_EVENT_UNLINKED, "TCP only from here on: for a test");
 	assert_int_equal(anynet_reg_mr(pair.recv, pair_in, 100, ANYNET_PTR_HOST, &mr), 0);
 	assert_int_equal(anynet_irecv(pair.recv, 1, &data, &size, &tag, &mr, NULL, false, &req), 0);
@@ -250,7 +251,7 @@ static void test_a_long_text_is_cut(void **state)
 	text[sizeof(text) - 1] = '\0';
 	open_pair();
 	recorder_note(pair.send, NULL, ANYNET_EVENT_LOST, 0, 0, text);
-	kept = strnlen(event(pair.send, pair.send->recorder->page.count - 1)->text, sizeof(text) / 2);
+	kept = strnlen(event(pair.send, pair.send->session->recorder->page.count - 1)->text, sizeof(text) / 2);
 	close_pair();
 	assert_int_equal(kept, sizeof(text) / 2 - 1);
 }

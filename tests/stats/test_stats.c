@@ -32,7 +32,7 @@ static int setup(void **state)
 	strcpy(dir, "/tmp/anynet-test-XXXXXX");
 	if (!mkdtemp(dir))
 		return -1;
-	pair_setup_healing(state);
+	pair_setup_recovery(state);
 	strcpy(local_cfg.stats, dir);
 	anynet_net_set_name("IB");
 	return 0;
@@ -126,7 +126,7 @@ static void test_the_oldest_request_keeps_its_age(void **state)
 	reqs[0] = pair_irecv(&pair, pair_in, 100, 0);
 	page = own_page_look();
 	page_free(&page);
-	since = pair.recv->tally.mark_ms;
+	since = pair.recv->session->tally.mark_ms;
 	reqs[1] = pair_irecv(&pair, pair_in, 100, 0);
 	while (os_now_ms() <= since) /* so that another time is another number */
 		;
@@ -156,7 +156,7 @@ static void test_breaks_and_errors_are_told(void **state)
 	page = own_page_look();
 	send = comm_of(&page, true);
 	assert_int_equal(send->breaks, 1);
-	assert_int_equal(send->heals, 0);
+	assert_int_equal(send->recoveries, 0);
 	assert_int_equal(send->rails[1].breaks, 1);
 	assert_int_equal(send->rails[1].state, ANYNET_STATS_DOWN);
 	assert_int_equal(send->rails[0].state, ANYNET_STATS_UP);
@@ -180,13 +180,13 @@ static void test_a_stall_is_described(void **state)
 	open_pair(1);
 	stats_begin();
 	pair_irecv(&pair, pair_in, 100, 7);
-	pair.recv->watch.since_ms = os_now_ms() - 5000;
+	pair.recv->session->watch.since_ms = os_now_ms() - 5000;
 	page = own_page_look();
 	assert_true(comm_of(&page, false)->stalled_ms);
 	assert_string_equal(comm_of(&page, false)->asked,
 			    "1 receives, the oldest of 100 bytes, tag 7");
 	page_free(&page);
-	pair.recv->watch.since_ms = os_now_ms() + 60000; /* how long the look takes is not known */
+	pair.recv->session->watch.since_ms = os_now_ms() + 60000; /* how long the look takes is not known */
 	page = own_page_look();
 	assert_int_equal(comm_of(&page, false)->stalled_ms, 0);
 	assert_string_equal(comm_of(&page, false)->asked, "");
@@ -334,7 +334,8 @@ ssize_t __wrap_pwrite(int fd, const void *data, size_t bytes, off_t at)
 static void test_a_disk_that_hangs_holds_nobody_up(void **state)
 {
 	struct deadline deadline = deadline_in(TEST_PATIENCE_MS, "a write that hangs");
-	struct anynet_comm other = { .slot = -1 };
+	struct session session = { .slot = -1 };
+	struct anynet_comm other = { .session = &session };
 
 	(void)state;
 	open_pair(1);
@@ -410,7 +411,7 @@ static void test_a_forked_child_does_no_harm(void **state)
 	written = sum_of(fd);
 	pid = fork();
 	if (!pid) {
-		pair.send->tally.breaks = 99; /* what it sees of the comms is not so */
+		pair.send->session->tally.breaks = 99; /* what it sees of the comms is not so */
 		stats_look();
 		stats_end();
 		_exit(0);

@@ -54,6 +54,32 @@ errors)
 	expect 3 "usage:" "$tool"
 	expect 0 "usage:" "$tool" help
 	;;
+env)
+	dir=$(realpath "$build")
+	expect 0 "export LD_LIBRARY_PATH='$dir'" "$tool" env
+	# shellcheck disable=SC2016
+	expect 0 "$dir:/before anynet" env LD_LIBRARY_PATH=/before sh -c \
+		'eval "$("$1" env)" && echo "$LD_LIBRARY_PATH $NCCL_NET_PLUGIN"' sh "$tool"
+	# shellcheck disable=SC2016
+	expect 0 "$dir anynet --n" env -u LD_LIBRARY_PATH "$tool" run \
+		sh -c 'echo "$LD_LIBRARY_PATH $NCCL_NET_PLUGIN $1"' sh --n
+	expect 0 "from $dir/libnccl-net" "$tool" run "$tool" perf -e 64K -n 2 --net libnccl-net-anynet.so
+	expect 7 "ended" "$tool" run sh -c 'echo ended; exit 7'
+	expect 127 "no-such-command: No such file" "$tool" run no-such-command
+	expect 126 "Permission denied" "$tool" run /dev/null
+	expect 3 "Usage: anynet run" "$tool" run
+	expect 3 "Too many arguments" "$tool" env operand
+	# A directory whose name a shell would take apart, and no plugin but on the loader's path.
+	mkdir -p "$out/it's \$HOME/bin" "$out/it's \$HOME/lib" "$out/alone"
+	cp "$tool" "$out/it's \$HOME/bin/"
+	cp "$plugin" "$out/it's \$HOME/lib/libnccl-net.so"
+	cp "$plugin" "$out/it's \$HOME/lib/libnccl-net-anynet.so"
+	# shellcheck disable=SC2016
+	expect 0 "$out/it's \$HOME/lib" sh -c 'eval "$("$1" env)" && echo "$LD_LIBRARY_PATH"' sh "$out/it's \$HOME/bin/anynet"
+	cp "$tool" "$out/alone/"
+	expect 0 "export NCCL_NET_PLUGIN=anynet" "$out/alone/anynet" env
+	"$out/alone/anynet" env | grep LD_LIBRARY_PATH && fail "a path, and no plugin is there"
+	;;
 print)
 	expect 0 "from NCCL_SOCKET_IFNAME" "$tool" config
 	expect 0 '"source": "alias"' "$tool" config --json

@@ -12,7 +12,7 @@
 #include <cmocka.h>
 
 #include "transports/base/socket.h"
-#include "transports/session/heal.h"
+#include "transports/session/recovery.h"
 
 #define NOTICE_TURNS 20
 #define SETTLE_TURNS 1000
@@ -173,7 +173,8 @@ int resume_recv(struct pair *pair, unsigned rail, uint32_t epoch, struct anynet_
 	char byte;
 
 	make_socket_pair(fds);
-	assert_int_equal(heal_post(pair->recv, fds[0], &hello, NULL), 0);
+	assert_int_equal(recovery_post(pair->recv, fds[0], &hello, NULL), 0);
+	comm_poke(pair->recv);
 	assert_int_equal(recv(fds[1], welcome, sizeof(*welcome), MSG_DONTWAIT), sizeof(*welcome));
 	assert_int_equal(hello_check(welcome, ANYNET_WELCOME), 0);
 	assert_int_equal(welcome->kind, ANYNET_KIND_RESUME);
@@ -217,8 +218,9 @@ void resume_send(struct pair *pair, unsigned rail, uint64_t frames, uint32_t par
 
 void resume_listen(struct pair *pair, int *listeners, unsigned count)
 {
-	struct comm_paths *paths = &pair->send->paths;
+	struct comm_paths *paths = &pair->send->session->paths;
 
+	paths->version = ANYNET_WIRE_VERSION;
 	paths->own_count = 1;
 	paths->dev = paths->own[0] = &local_dev;
 	assert_true(socket_to_wire(&local_dev.addr, 0, 0, &paths->own_addrs[0]));

@@ -7,6 +7,7 @@
 
 #include <cmocka.h>
 
+#include "transports/device/ib_events.h"
 #include "transports/wire/hello.h"
 
 static const uint8_t subnet[] = { 0xfe, 0x80 }; /* the stub's */
@@ -27,7 +28,7 @@ struct ib_nic *ib_ends_start(void)
 	if (!offered)
 		stub_offer(&local_cfg, local_dev.name);
 	offered = true;
-	nic = ib_nic_open(&local_dev, why, sizeof(why));
+	nic = ib_events_open(&local_dev, why, sizeof(why));
 	assert_non_null(nic);
 	assert_int_equal(ib_nic_refresh(nic), 0);
 	return nic;

@@ -9,7 +9,7 @@
 #include "fuzz/stub_verbs.h"
 #include "pair.h"
 #include "transports/path/ib/ib_rail.h"
-#include "transports/path/rail_link.h"
+#include "transports/path/ib/rail_link.h"
 
 #define PEER_QPN  0x99
 #define PEER_PSN  0x123456

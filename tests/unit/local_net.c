@@ -23,7 +23,7 @@ void local_net_start(void)
 		.sndbuf_bytes = ANYNET_AUTO,
 		.rcvbuf_bytes = ANYNET_AUTO,
 		.user_timeout_ms = 30000,
-		.heal_timeout_ms = 0,
+		.recovery_timeout_ms = 0,
 		.connect_timeout_ms = 20000,
 		.handshake_timeout_ms = 20000,
 		.max_recvs = ANYNET_RECVS_MAX,

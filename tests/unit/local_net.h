@@ -3,7 +3,7 @@
 #ifndef TESTS_UNIT_LOCAL_NET_H
 #define TESTS_UNIT_LOCAL_NET_H
 
-#include "transports/session/comm_internal.h"
+#include "transports/session/comm.h"
 
 #define LOCAL_RING_BYTES  8192
 #define LOCAL_EAGER_BYTES 1024

@@ -28,10 +28,10 @@ int pair_setup(void **state)
 	return 0;
 }
 
-int pair_setup_healing(void **state)
+int pair_setup_recovery(void **state)
 {
 	pair_setup(state);
-	local_cfg.heal_timeout_ms = 60000;
+	local_cfg.recovery_timeout_ms = 60000;
 	return 0;
 }
 

@@ -21,9 +21,9 @@ struct pair {
 /* For a test: a pattern to send, and room for what comes. */
 extern uint8_t pair_out[PAIR_LARGE], pair_in[PAIR_LARGE];
 
-/* cmocka's setup, with healing off or on, and teardown; the test's prestate is its pair, open or not. */
+/* cmocka's setup, with recovery off or on, and teardown; the test's prestate is its pair, open or not. */
 int pair_setup(void **state);
-int pair_setup_healing(void **state);
+int pair_setup_recovery(void **state);
 int pair_teardown(void **state);
 
 void pair_open(struct pair *pair, unsigned rails);

@@ -24,7 +24,7 @@ extern struct signs signs;
  * been sent again in vain. */
 extern const struct rail_signs signs_healthy, signs_waits, signs_dead;
 
-/* cmocka's setup and teardown: healing is on, the times are those above. */
+/* cmocka's setup and teardown: recovery is on, the times are those above. */
 int signs_setup(void **state);
 int signs_teardown(void **state);
 

@@ -34,7 +34,7 @@ static uint8_t out[STREAM_MESSAGES][BYTES_MAX], in[STREAM_MESSAGES][BYTES_MAX];
 
 int stream_setup(void **state)
 {
-	pair_setup_healing(state);
+	pair_setup_recovery(state);
 	local_cfg.eager_bytes = STREAM_EAGER_BYTES;
 	local_cfg.chunk_bytes = STREAM_CHUNK_BYTES;
 	for (size_t i = 0; i < STREAM_MESSAGES; i++)

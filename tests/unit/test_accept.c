@@ -167,7 +167,8 @@ static void make_ready(int line)
 		accept_once();
 		deadline_turn(&deadline);
 	}
-	assert_int_equal(test.comm->paths.comm_id, COMM_ID);
+	assert_int_equal(test.comm->session->paths.comm_id, COMM_ID);
+	assert_int_equal(test.comm->session->paths.version, ANYNET_WIRE_VERSION);
 	stands(line);
 }
 
@@ -334,18 +335,18 @@ static void test_a_probe_finds_a_comm_by_number_and_token(void **state)
 
 	(void)state;
 	assert_non_null(send);
-	send->paths.comm_id = COMM_ID;
-	memset(send->paths.token, 0x5a, sizeof(send->paths.token));
-	memcpy(probe.token, send->paths.token, sizeof(probe.token));
+	send->session->paths.comm_id = COMM_ID;
+	memset(send->session->paths.token, 0x5a, sizeof(send->session->paths.token));
+	memcpy(probe.token, send->session->paths.token, sizeof(probe.token));
 	assert_int_equal(say(probe), ANYNET_STATUS_GONE);
 	assert_int_equal(registry_add(send), 0);
 	assert_int_equal(say(other), ANYNET_STATUS_GONE); /* of another token */
 	other = probe;
 	other.comm_id++;
 	assert_int_equal(say(other), ANYNET_STATUS_GONE);
-	assert_false(send->probed);
+	assert_false(send->session->probed);
 	assert_int_equal(say(probe), ANYNET_STATUS_OK);
-	assert_true(send->probed && send->attention); /* it looks at its rails */
+	assert_true(send->session->probed && send->attention); /* it looks at its rails */
 	send->error = -ETIMEDOUT;
 	assert_int_equal(say(probe), ANYNET_STATUS_GONE);
 	registry_remove(send);

@@ -12,8 +12,8 @@
 
 #include <nccl_net/util.h>
 
+#include "transports/base/log_limit.h"
 #include "transports/base/subnet.h"
-#include "transports/base/told.h"
 #include "transports/wire/allow.h"
 
 static struct sockaddr_storage addr_of(const char *text)
@@ -142,29 +142,29 @@ static void test_the_longest_list_is_kept(void **state)
 static void test_each_address_is_told_about_once(void **state)
 {
 	struct sockaddr_storage a = addr_of("10.0.0.1"), b = addr_of("fd00::1");
-	struct told told = { 0 };
+	struct log_limit told = { 0 };
 
 	(void)state;
-	assert_true(told_first(&told, &a));
-	assert_true(told_first(&told, &b));
-	assert_false(told_first(&told, &a));
+	assert_true(log_limit_first(&told, &a));
+	assert_true(log_limit_first(&told, &b));
+	assert_false(log_limit_first(&told, &a));
 	((struct sockaddr_in *)&a)->sin_port = 4711;
-	assert_false(told_first(&told, &a));
-	assert_false(told_first(&told, &b));
+	assert_false(log_limit_first(&told, &a));
+	assert_false(log_limit_first(&told, &b));
 }
 
 static void test_a_crowd_does_not_fill_the_log(void **state)
 {
 	struct sockaddr_storage addr = addr_of("10.0.0.0");
-	struct told told = { 0 };
+	struct log_limit told = { 0 };
 	unsigned lines = 0;
 
 	(void)state;
 	for (uint32_t i = 0; i < 1000; i++) {
 		((struct sockaddr_in *)&addr)->sin_addr.s_addr = htonl(0x0a000000 + i);
-		lines += told_first(&told, &addr);
+		lines += log_limit_first(&told, &addr);
 	}
-	assert_int_equal(lines, TOLD_MAX);
+	assert_int_equal(lines, LOG_LIMIT_MAX);
 }
 
 int main(void)

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* Breaks that are no cut at a byte: somebody who comes too late, bytes that change on their way, a comm
- * that is not to be healed or cannot be. */
+ * that is not to be recovered or cannot be. */
 #include <errno.h>
 #include <setjmp.h>
 #include <stdarg.h>
@@ -14,7 +14,7 @@
 
 #include "stream.h"
 #include "support/capture.h"
-#include "transports/session/heal.h"
+#include "transports/session/recovery.h"
 
 /* The stream, of which rail 0 lets so many bytes pass. */
 static void start(const struct stream_shape *shape, uint64_t left)
@@ -73,10 +73,11 @@ static void test_all_who_come_at_the_same_time_are_answered(void **state)
 		hello_fill(&hello, &local_dev, NULL, 0);
 		hello.type = ANYNET_HELLO;
 		hello.kind = ANYNET_KIND_RESUME;
-		hello.rail = i / 2; /* 0, 0, 1 */
+		hello.rail = (uint16_t)(i / 2); /* 0, 0, 1 */
 		hello.epoch = 1 + i;
 		assert_int_equal(socketpair(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0, fds[i]), 0);
-		assert_int_equal(heal_post(pair->recv, fds[i][0], &hello, NULL), 0);
+		assert_int_equal(recovery_post(pair->recv, fds[i][0], &hello, NULL), 0);
+		comm_poke(pair->recv);
 	}
 	comm_attend(pair->recv);
 	comm_leave(pair->recv);
@@ -181,14 +182,14 @@ static void test_a_byte_that_changed_is_noticed_and_sent_again(void **state)
 		run_flipped(TO_SENDER, at);
 }
 
-/* --- without healing --- */
+/* --- without recovery --- */
 
-static void test_without_healing_a_cut_is_the_end(void **state)
+static void test_without_recovery_a_cut_is_the_end(void **state)
 {
 	struct anynet_wire_hello welcome;
 
 	(void)state;
-	local_cfg.heal_timeout_ms = 0;
+	local_cfg.recovery_timeout_ms = 0;
 	start(&(struct stream_shape){ .rails = 2 }, 200);
 	carrier_settle(&stream.carrier);
 	carrier_cut(&stream.carrier, 0);
@@ -205,10 +206,10 @@ static void test_without_healing_a_cut_is_the_end(void **state)
 }
 
 /* One that nobody waits for ends in silence. */
-static void test_without_healing_an_idle_end_is_no_error(void **state)
+static void test_without_recovery_an_idle_end_is_no_error(void **state)
 {
 	(void)state;
-	local_cfg.heal_timeout_ms = 0;
+	local_cfg.recovery_timeout_ms = 0;
 	carrier_open(&stream.carrier, 1);
 	carrier_cut(&stream.carrier, 0);
 	for (int i = 0; i < 10; i++) {
@@ -221,12 +222,12 @@ static void test_without_healing_an_idle_end_is_no_error(void **state)
 }
 
 /* Nobody brings the rail back. */
-static void test_after_the_heal_timeout_every_request_fails(void **state)
+static void test_after_the_recovery_timeout_every_request_fails(void **state)
 {
 	const struct timespec pause = { .tv_nsec = 1000000 };
 
 	(void)state;
-	local_cfg.heal_timeout_ms = 20;
+	local_cfg.recovery_timeout_ms = 20;
 	start(&(struct stream_shape){ .rails = 1 }, 200);
 	carrier_settle(&stream.carrier);
 	carrier_cut(&stream.carrier, 0);
@@ -242,7 +243,7 @@ static void test_after_the_heal_timeout_every_request_fails(void **state)
 	pair_fails(stream.recvs[2], -ETIMEDOUT);
 	assert_int_equal(capture_count(CAPTURE_WARN, NULL), 2);
 	assert_int_equal(capture_count(CAPTURE_WARN,
-				       "did not come back within ANYNET_HEAL_TIMEOUT"),
+				       "did not come back within ANYNET_RECOVERY_TIMEOUT"),
 			 2);
 }
 
@@ -255,9 +256,9 @@ int main(void)
 		TEST(test_a_comm_that_failed_says_so_to_who_comes_back),
 		TEST(test_heartbeats_move_no_position),
 		TEST(test_a_byte_that_changed_is_noticed_and_sent_again),
-		TEST(test_without_healing_a_cut_is_the_end),
-		TEST(test_without_healing_an_idle_end_is_no_error),
-		TEST(test_after_the_heal_timeout_every_request_fails),
+		TEST(test_without_recovery_a_cut_is_the_end),
+		TEST(test_without_recovery_an_idle_end_is_no_error),
+		TEST(test_after_the_recovery_timeout_every_request_fails),
 	};
 
 	return cmocka_run_group_tests(tests, NULL, NULL);

@@ -92,7 +92,7 @@ static void test_defaults_load_without_a_word(void **state)
 	assert_int_equal(cfg.chunk_bytes, 128 << 10);
 	assert_int_equal(cfg.sndbuf_bytes, ANYNET_AUTO);
 	assert_int_equal(cfg.user_timeout_ms, 30000);
-	assert_int_equal(cfg.heal_timeout_ms, 60000);
+	assert_int_equal(cfg.recovery_timeout_ms, 60000);
 	assert_int_equal(cfg.stall_warn_ms, 30000);
 	assert_false(cfg.checksum);
 	assert_int_equal(cfg.connect_timeout_ms, 60000);
@@ -220,7 +220,7 @@ static const struct sample {
 	{ "ANYNET_TCP_RCVBUF", "1000000", "1000000", "8g" },
 	{ "ANYNET_TCP_CONGESTION", "bbr", "bbr", "bbr; rm" },
 	{ "ANYNET_PEER_TIMEOUT", "1500ms", "1500ms", "10h" },
-	{ "ANYNET_HEAL_TIMEOUT", "0", "0s", "61min" },
+	{ "ANYNET_RECOVERY_TIMEOUT", "0", "0s", "61min" },
 	{ "ANYNET_STALL_WARN", "250ms", "250ms", "soon" },
 	{ "ANYNET_CHECKSUM", "1", "1", "crc" },
 	{ "ANYNET_CONNECT_TIMEOUT", "2min", "120s", "-1" },

@@ -69,7 +69,9 @@ static struct anynet_comm *accepted;
 
 static struct comm_paths listen_for(uint64_t comm_id)
 {
-	struct comm_paths paths = { .comm_id = comm_id, .own_count = 1, .peer_count = 1 };
+	struct comm_paths paths = {
+		.version = ANYNET_WIRE_VERSION, .comm_id = comm_id, .own_count = 1, .peer_count = 1
+	};
 	union {
 		struct anynet_wire_handle wire;
 		uint8_t bytes[ANYNET_HANDLE_BYTES];
@@ -143,7 +145,9 @@ static int other; /* his listening socket */
 
 static struct comm_paths find_other(void)
 {
-	struct comm_paths paths = { .comm_id = 77, .own_count = 1, .peer_count = 1 };
+	struct comm_paths paths = {
+		.version = ANYNET_WIRE_VERSION, .comm_id = 77, .own_count = 1, .peer_count = 1
+	};
 
 	other = socket_listen(&local_dev.addr, &local_cfg);
 	assert_true(other >= 0);

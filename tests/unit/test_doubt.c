@@ -174,7 +174,7 @@ static void test_a_probe_makes_the_sender_ask_every_rail(void **state)
 	signs_look_after(0);
 	assert_int_equal(signs.pings[0] + signs.pings[1], 0);
 	for (unsigned i = 1; i < 3; i++) {
-		atomic_store(&signs.pair.send->probed, true);
+		atomic_store(&signs.pair.send->session->probed, true);
 		comm_attend(signs.pair.send);
 		comm_attend(signs.pair.send);
 		assert_int_equal(signs.pings[0], i);
@@ -220,10 +220,10 @@ static void test_a_doubted_path_that_is_silent_stays_suspect(void **state)
 	assert_false(signs_suspect(0));
 }
 
-static void test_without_healing_a_doubt_changes_nothing(void **state)
+static void test_without_recovery_a_doubt_changes_nothing(void **state)
 {
 	(void)state;
-	local_cfg.heal_timeout_ms = 0;
+	local_cfg.recovery_timeout_ms = 0;
 	signs_open_send(2);
 	put_doubt(1, 0);
 	assert_false(signs_suspect(0));
@@ -242,7 +242,7 @@ int main(void)
 		TEST(test_a_probe_makes_the_sender_ask_every_rail),
 		TEST(test_a_sender_believes_a_doubt_for_a_while),
 		TEST(test_a_doubted_path_that_is_silent_stays_suspect),
-		TEST(test_without_healing_a_doubt_changes_nothing),
+		TEST(test_without_recovery_a_doubt_changes_nothing),
 	};
 
 	return cmocka_run_group_tests(tests, NULL, NULL);

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * A rail is broken: how often it is dialled, what the answers mean, and when the comm is given up (heal.c). The
+ * A rail is broken: how often it is dialled, what the answers mean, and when the comm is given up (recovery.c). The
  * clock is the test's, and so is connect(): nobody is there, no packet gets through, or the test answers.
  */
 #include <errno.h>
@@ -18,11 +18,11 @@
 #include "carrier.h"
 #include "support/capture.h"
 #include "transports/base/socket.h"
-#include "transports/session/heal.h"
+#include "transports/session/recovery.h"
 
 #define PORT     4711 /* of the peer, where nothing is sent to */
 #define STEP_MS  10
-#define HEAL_MS  3000
+#define RECOVERY_MS  3000
 #define GONE_MS  500 /* nobody there for so long */
 #define PAUSE_MS 250 /* between dials, at most */
 
@@ -87,8 +87,8 @@ static int setup(void **state)
 {
 	uint64_t now = test.now; /* the clock never goes back */
 
-	pair_setup_healing(state);
-	local_cfg.heal_timeout_ms = HEAL_MS;
+	pair_setup_recovery(state);
+	local_cfg.recovery_timeout_ms = RECOVERY_MS;
 	memset(&test, 0, sizeof(test));
 	test.peer = -1;
 	test.start = test.now = now;
@@ -107,8 +107,9 @@ static int teardown(void **state)
 /* So many addresses at either end. */
 static void know_paths(unsigned count)
 {
-	struct comm_paths *paths = &test.comm->paths;
+	struct comm_paths *paths = &test.comm->session->paths;
 
+	paths->version = ANYNET_WIRE_VERSION;
 	paths->own_count = paths->peer_count = (uint8_t)count;
 	paths->dev = &local_dev;
 	for (unsigned i = 0; i < count; i++) {
@@ -158,10 +159,10 @@ static bool is_over(void)
 
 static void step(void)
 {
-	if (!test.comm->is_send && !is_over() && !test.comm->heal)
-		heal_rail(test.comm, test.comm->rails[0], false); /* as the guardian's look does */
-	if (test.comm->heal && !is_over())
-		heal_step(test.comm, os_now_ms());
+	if (!test.comm->is_send && !is_over() && !test.comm->session->recovery)
+		recovery_rail(test.comm, test.comm->rails[0], false); /* as the background thread's look does */
+	if (test.comm->session->recovery && !is_over())
+		recovery_step(test.comm, false, os_now_ms());
 }
 
 /* Until it is given up, at most so long. Returns how long that was. */
@@ -220,7 +221,7 @@ static void test_a_peer_that_nobody_listens_for_is_gone(void **state)
 	(void)state;
 	open_send();
 	cut();
-	assert_int_equal(pass(2 * HEAL_MS), GONE_MS);
+	assert_int_equal(pass(2 * RECOVERY_MS), GONE_MS);
 	assert_int_equal(comm_error(test.comm), -ECONNRESET);
 	warned_of("the peer process is gone");
 }
@@ -232,9 +233,9 @@ static void test_a_refusal_on_one_path_is_not_the_end_while_another_is_silent(vo
 	open_send_over(2);
 	test.lost_port = PORT + 1;
 	cut();
-	assert_int_equal(pass(2 * HEAL_MS), HEAL_MS);
+	assert_int_equal(pass(2 * RECOVERY_MS), RECOVERY_MS);
 	assert_int_equal(comm_error(test.comm), -ETIMEDOUT);
-	warned_of("did not come back within ANYNET_HEAL_TIMEOUT");
+	warned_of("did not come back within ANYNET_RECOVERY_TIMEOUT");
 }
 
 /* Somebody was there meanwhile, though he said nothing. */
@@ -249,7 +250,7 @@ static void test_it_is_not_with_an_answer_in_between(void **state)
 	hang_up();
 	step();
 	test.network = REFUSES;
-	assert_true(pass(2 * HEAL_MS) >= GONE_MS);
+	assert_true(pass(2 * RECOVERY_MS) >= GONE_MS);
 	assert_int_equal(comm_error(test.comm), -ECONNRESET);
 	warned_of("the peer process is gone");
 }
@@ -260,16 +261,16 @@ static void test_what_does_not_come_back_is_given_up_in_time(void **state)
 	test.network = UNREACHABLE;
 	open_send();
 	cut();
-	assert_int_equal(pass(2 * HEAL_MS), HEAL_MS);
+	assert_int_equal(pass(2 * RECOVERY_MS), RECOVERY_MS);
 	assert_int_equal(comm_error(test.comm), -ETIMEDOUT);
-	warned_of("did not come back within ANYNET_HEAL_TIMEOUT");
+	warned_of("did not come back within ANYNET_RECOVERY_TIMEOUT");
 }
 
 /* So that a path that is back is found before long; and not in a loop. */
 static void test_it_is_dialled_again_and_again(void **state)
 {
 	(void)state;
-	local_cfg.heal_timeout_ms = 60000;
+	local_cfg.recovery_timeout_ms = 60000;
 	test.network = UNREACHABLE;
 	open_send();
 	cut();
@@ -303,7 +304,7 @@ static void test_its_last_words_count(void **state)
 	while (recv(test.pair.fds[0], pair_in, sizeof(pair_in), MSG_DONTWAIT) > 0)
 		pair_idle(req);
 	frame_put_ack(test.pair.fds[0], &slot, 1);
-	heal_rail(test.comm, test.comm->rails[0], true); /* its path is in doubt */
+	recovery_rail(test.comm, test.comm->rails[0], true); /* its path is in doubt */
 	hear(ANYNET_KIND_RESUME);
 	answer(ANYNET_STATUS_GONE);
 	assert_int_equal(comm_error(test.comm), 0);
@@ -366,14 +367,14 @@ static void test_a_way_home_is_not_lost_with_the_old_connection(void **state)
 	test.network = ANSWERED;
 	test.lost_port = PORT;
 	open_send();
-	paths = &test.comm->paths;
+	paths = &test.comm->session->paths;
 	assert_true(socket_to_wire(&local_dev.addr, PORT + 1, 0, &paths->peer[1]));
 	paths->peer_count = 2;
 	cut();
 	hear(ANYNET_KIND_RESUME);
 	answer_ok();
 	assert_int_equal(test.comm->rails[0]->pair.to, 1);
-	assert_false(heal_announced(test.comm, test.comm->rails[0]));
+	assert_false(recovery_announced(test.comm, test.comm->rails[0]));
 	test.lost_port = 0;
 	hear(ANYNET_KIND_RESUME);
 	cut();
@@ -387,12 +388,12 @@ static void test_a_hello_that_is_out_is_waited_for(void **state)
 	(void)state;
 	test.network = ANSWERED;
 	open_send();
-	heal_rail(test.comm, test.comm->rails[0], true);
+	recovery_rail(test.comm, test.comm->rails[0], true);
 	hear(ANYNET_KIND_RESUME);
-	assert_true(heal_announced(test.comm, test.comm->rails[0]));
-	heal_cancel(test.comm, test.comm->rails[0]);
+	assert_true(recovery_announced(test.comm, test.comm->rails[0]));
+	recovery_cancel(test.comm, test.comm->rails[0]);
 	answer_ok();
-	assert_false(heal_announced(test.comm, test.comm->rails[0]));
+	assert_false(recovery_announced(test.comm, test.comm->rails[0]));
 }
 
 /* --- the receiver --- */
@@ -425,8 +426,8 @@ static void test_with_a_receive_it_waits_no_longer_than_the_sender(void **state)
 	hear(ANYNET_KIND_PROBE);
 	answer(ANYNET_STATUS_OK);
 	test.network = UNREACHABLE;
-	pass(2 * HEAL_MS);
-	assert_int_equal(test.now - test.start, HEAL_MS);
+	pass(2 * RECOVERY_MS);
+	assert_int_equal(test.now - test.start, RECOVERY_MS);
 	assert_int_equal(comm_error(test.comm), -ETIMEDOUT);
 	warned_of("did not come back");
 }
@@ -441,7 +442,7 @@ static void test_an_idle_one_waits_once_it_has_been_answered(void **state)
 	hear(ANYNET_KIND_PROBE);
 	answer(ANYNET_STATUS_OK);
 	test.network = REFUSES;
-	pass(10 * HEAL_MS);
+	pass(10 * RECOVERY_MS);
 	assert_false(is_over());
 }
 
@@ -451,8 +452,8 @@ static void test_an_idle_one_that_nobody_answers_gives_up_quietly(void **state)
 	test.network = UNREACHABLE;
 	open_recv();
 	cut();
-	assert_int_equal(pass(2 * HEAL_MS), HEAL_MS);
-	assert_true(test.comm->peer_closed && test.comm->peer_lost);
+	assert_int_equal(pass(2 * RECOVERY_MS), RECOVERY_MS);
+	assert_true(test.comm->peer_closed && test.comm->session->peer_lost);
 	assert_int_equal(comm_error(test.comm), 0);
 }
 

@@ -54,7 +54,7 @@ static void test_a_bye_ends_an_idle_sender_without_an_error(void **state)
 	turns();
 	assert_true(pair.send->peer_closed);
 	assert_int_equal(comm_error(pair.send), 0);
-	assert_false(linger_start(pair.send));
+	assert_false(drain_start(pair.send));
 }
 
 /* … and a receiver whose sender has said it: it need not come back. */
@@ -72,7 +72,7 @@ static void test_who_comes_back_after_bye_is_told_that_it_is_over(void **state)
 	assert_int_equal(welcome.status, ANYNET_STATUS_GONE);
 }
 
-static void test_an_end_without_bye_is_healed(void **state)
+static void test_an_end_without_bye_is_recovered(void **state)
 {
 	(void)state;
 	pair_open_send(&pair, 1);
@@ -155,16 +155,16 @@ static bool finish(bool (*is_done)(void))
 	return false;
 }
 
-/* While a comm lingers; by the receiver the cut is noticed now, or not before the hello. */
-static void cut_and_mend(struct anynet_comm *lingering, bool noticed)
+/* While a comm drains; by the receiver the cut is noticed now, or not before the hello. */
+static void cut_and_mend(struct anynet_comm *draining, bool noticed)
 {
-	assert_false(linger_over(lingering));
+	assert_false(drain_over(draining));
 	if (noticed)
 		carrier_cut(&carrier, 0);
 	else
 		carrier_cut_sender(&carrier, 0);
 	comm_turn(carrier.pair.recv);
-	assert_false(linger_over(lingering));
+	assert_false(drain_over(draining));
 	carrier_mend(&carrier, 0);
 }
 
@@ -191,7 +191,7 @@ static void close_receiver_behind_ack(uint64_t at, bool noticed)
 		carrier_turn(&carrier);
 	}
 	assert_memory_equal(pair_in, pair_out, PAIR_LARGE);
-	linger_start(recv);
+	drain_start(recv);
 	carrier_settle(&carrier);
 	if (!pair_done(pending, NULL)) {
 		cut_and_mend(recv, noticed);
@@ -227,18 +227,18 @@ static void close_sender_behind_data(uint64_t at, bool noticed)
 	carrier.rails[0].left[TO_RECEIVER] = at;
 	for (int i = 0; i < 3; i++)
 		pair_send(&carrier.pair, pair_out + i, (size_t)(10 + i));
-	assert_true(linger_start(send));
+	assert_true(drain_start(send));
 	carrier_settle(&carrier);
 	cut_and_mend(send, noticed);
 	for (int i = 0; i < 3; i++)
 		reqs[i] = pair_irecv(&carrier.pair, pair_in + 20 * i, 20, 0);
-	for (int i = 0; i < 100 && !linger_over(send); i++)
+	for (int i = 0; i < 100 && !drain_over(send); i++)
 		carrier_turn(&carrier);
-	assert_true(linger_over(send));
+	assert_true(drain_over(send));
 	pair_finish(reqs, 3, sizes);
 	for (int i = 0; i < 3; i++) {
 		assert_int_equal(sizes[i], 10 + i);
-		assert_memory_equal(pair_in + 20 * i, pair_out + i, 10 + i);
+		assert_memory_equal(pair_in + 20 * i, pair_out + i, 10 + (size_t)i);
 	}
 	/* The comm is destroyed now: the connection ends behind BYE. */
 	carrier_carry(&carrier);
@@ -264,10 +264,10 @@ int main(void)
 {
 	const struct CMUnitTest tests[] = {
 #define TEST(name) \
-	cmocka_unit_test_prestate_setup_teardown(name, pair_setup_healing, teardown, &pair)
+	cmocka_unit_test_prestate_setup_teardown(name, pair_setup_recovery, teardown, &pair)
 		TEST(test_a_bye_ends_an_idle_sender_without_an_error),
 		TEST(test_who_comes_back_after_bye_is_told_that_it_is_over),
-		TEST(test_an_end_without_bye_is_healed),
+		TEST(test_an_end_without_bye_is_recovered),
 		TEST(test_a_bye_while_a_send_waits_is_an_error),
 		TEST(test_the_last_words_on_a_connection_are_heard),
 		TEST(test_what_a_sender_said_before_it_went_is_received),

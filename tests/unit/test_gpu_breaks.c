@@ -38,7 +38,7 @@ static uint8_t out[MESSAGES][BYTES_MAX], in[MESSAGES][BYTES_MAX + 1];
 
 static int setup(void **state)
 {
-	pair_setup_healing(state);
+	pair_setup_recovery(state);
 	local_cfg.chunk_bytes = (long long)(3 * GPU_BOUNCE_BYTES);
 	return 0;
 }
@@ -70,7 +70,7 @@ static void start(const struct shape *shape)
 		const int tag = 0;
 
 		for (size_t j = 0; j < BYTES_MAX; j++)
-			out[i][j] = (uint8_t)(1 + i * 37 + j * 7 + j / 251);
+			out[i][j] = (uint8_t)(1 + (size_t)i * 37 + j * 7 + j / 251);
 		assert_int_equal(anynet_irecv(carrier.pair.recv, 1, &data, &sizes[i], &tag, &mr,
 					      NULL, false, &recvs[i]),
 				 0);
@@ -92,7 +92,7 @@ static unsigned test_all(void)
 			assert_memory_equal(in[i], out[i], sizes[i]);
 			recvs[i] = NULL;
 		}
-		open += (sends[i] != NULL) + (recvs[i] != NULL);
+		open += (unsigned)(sends[i] != NULL) + (unsigned)(recvs[i] != NULL);
 	}
 	return open;
 }

@@ -171,6 +171,7 @@ static void test_another_version_is_told_to_who_has_the_token(void **state)
 	fd = say(&hello, sizeof(hello));
 	assert_true(is_answered(fd, &answer));
 	assert_int_equal(answer.status, ANYNET_STATUS_VERSION);
+	assert_int_equal(answer.version, ANYNET_WIRE_VERSION);
 	close(fd);
 	hello.token[0] ^= 1;
 	check_shut_out(hello);

@@ -11,6 +11,8 @@
 
 #include <cmocka.h>
 
+#include <nccl_net/util.h>
+
 #include "environment.h"
 #include "local_net.h"
 #include "support/capture.h"
@@ -78,14 +80,40 @@ static void test_a_wrong_handle_is_refused_with_the_reason(void **state)
 	handle.magic ^= 1;
 	handle_is_refused(&handle, "does not run anynet");
 	handle = good_handle();
-	handle.version = 2;
-	handle_is_refused(&handle, "speaks wire version 2, this process ");
-	handle = good_handle();
 	handle.transports = 1u << ANYNET_LINK_IB;
 	handle_is_refused(&handle, "no TCP address");
 	handle = good_handle();
 	handle.addrs[0].family = 5;
 	handle_is_refused(&handle, "no TCP address");
+}
+
+/* What this process speaks, what its peer speaks, and what is spoken then. */
+static void test_the_highest_version_that_both_speak_is_used(void **state)
+{
+	static const struct {
+		uint16_t oldest, newest, peer_oldest, peer_newest, version;
+	} rows
+		[] = {
+			{ 7, 7, 7, 7, 7 },  { 7, 8, 7, 7, 7 },     { 7, 7, 7, 8, 7 },
+			{ 7, 9, 8, 10, 9 }, { 8, 9, 7, 12, 9 },    { 7, 8, 9, 10, 8 },
+			{ 9, 10, 7, 8, 9 }, /* none: our nearest */
+			{ 7, 7, 0, 7, 7 },  { 7, 7, 0, 65535, 7 },
+		};
+	struct anynet_config cfg = local_cfg;
+	struct anynet_wire_handle handle = good_handle();
+
+	(void)state;
+	assert_int_equal(handle.oldest, ANYNET_WIRE_OLDEST);
+	assert_int_equal(handle.version, ANYNET_WIRE_VERSION);
+	anynet_net.cfg = &cfg;
+	for (size_t i = 0; i < ARRAY_SIZE(rows); i++) {
+		cfg.wire_oldest_later = (uint16_t)(rows[i].oldest - ANYNET_WIRE_OLDEST);
+		cfg.wire_newest_later = (uint16_t)(rows[i].newest - ANYNET_WIRE_VERSION);
+		handle.oldest = (uint8_t)rows[i].peer_oldest;
+		handle.version = rows[i].peer_newest;
+		assert_int_equal(handle_version(&handle), rows[i].version);
+	}
+	anynet_net.cfg = &local_cfg;
 }
 
 /* --- hellos --- */
@@ -380,6 +408,7 @@ int main(void)
 #define TEST(name) cmocka_unit_test_setup(name, setup)
 		TEST(test_a_handle_says_where_to_connect),
 		TEST(test_a_wrong_handle_is_refused_with_the_reason),
+		TEST(test_the_highest_version_that_both_speak_is_used),
 		TEST(test_a_hello_tells_who_we_are),
 		TEST(test_eight_addresses_are_counted),
 		TEST(test_fields_out_of_range_are_refused),

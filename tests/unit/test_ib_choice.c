@@ -93,6 +93,7 @@ static int setup(void **state)
 		rail->index = i;
 		rail->readable = rail->writable = true;
 		takers[i].rail.link = (struct ib_link *)takers; /* there is one */
+		rail->linked = true;
 		takers[i].may_write = true;
 		comm->rails[i] = rail;
 	}
@@ -159,6 +160,7 @@ static void test_links_are_preferred(void **state)
 {
 	(void)state;
 	takers[0].rail.link = NULL;
+	takers[0].rail.tcp.base.linked = false;
 	takers[0].may_write = false;
 	send_messages(4, SMALL);
 	expect_frames(0, 2, 2);

@@ -15,7 +15,7 @@
 #include "transports/device/links.h"
 
 #define OTHER_PORT 2
-#define HELD_S     5 /* a guardian that waits for a chore gets on after this, and the test fails */
+#define HELD_S     5 /* a background thread that waits for a chore gets on after this, and the test fails */
 
 static struct ib_nic *nic;
 static struct verbs stub, verbs; /* the stub's, and with what the test sees */
@@ -106,7 +106,7 @@ static void test_every_event_is_acknowledged(void **state)
 	ib_events_settle();
 }
 
-/* --- chores: the guardian does not wait for them --- */
+/* --- chores: the background thread does not wait for them --- */
 
 static int destroy_qp(struct ibv_qp *qp)
 {
@@ -120,7 +120,7 @@ static int destroy_qp(struct ibv_qp *qp)
 	return stub.destroy_qp(qp);
 }
 
-static void test_the_guardian_goes_on_while_queue_pairs_are_destroyed(void **state)
+static void test_the_background_thread_goes_on_while_queue_pairs_are_destroyed(void **state)
 {
 	(void)state;
 	sem_init(&begun, 0, 0);
@@ -161,7 +161,7 @@ int main(void)
 		T(test_one_port_is_not_the_other),
 		T(test_a_queue_pair_fails_alone),
 		T(test_every_event_is_acknowledged),
-		T(test_the_guardian_goes_on_while_queue_pairs_are_destroyed),
+		T(test_the_background_thread_goes_on_while_queue_pairs_are_destroyed),
 		T(test_with_a_device_all_of_its_queue_pairs_fail),
 	};
 

@@ -9,6 +9,7 @@
 
 #include "ib_ends.h"
 #include "support/capture.h"
+#include "transports/device/ib_events.h"
 #include "transports/memory/ib_flush.h"
 #include "transports/message/recv_internal.h"
 
@@ -54,10 +55,10 @@ static int setup(void **state)
 	other = local_dev;
 	strcpy(other.name, "lo:2");
 	other.index = 1;
-	nics[1] = ib_nic_open(&other, why, sizeof(why));
+	nics[1] = ib_events_open(&other, why, sizeof(why));
 	if (!nics[1]) {
 		ib_nic_offer(other.name, STUB_NAME, 2, true, false);
-		nics[1] = ib_nic_open(&other, why, sizeof(why));
+		nics[1] = ib_events_open(&other, why, sizeof(why));
 	}
 	assert_non_null(nics[1]);
 	for (int i = 0; i < 2; i++)

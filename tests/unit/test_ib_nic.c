@@ -19,6 +19,7 @@
 #include <cmocka.h>
 
 #include "environment.h"
+#include "transports/device/ib_events.h"
 #include "transports/device/ib_nic.h"
 
 #define ETH_UP   "port=2:4:0:99 gid=3/2/::ffff:127.0.0.1/1"
@@ -70,7 +71,7 @@ static void test_a_nic_is_opened_once_under_its_name(void **state)
 	assert_int_equal(probe.device_count, 3);
 	assert_int_equal(count_of("fake_verbs_open_count"), 0); /* not before it is needed */
 	assert_string_equal(probe.devices[1].name, "a:2");
-	first = ib_nic_open(&probe.devices[1], why, sizeof(why));
+	first = ib_events_open(&probe.devices[1], why, sizeof(why));
 	assert_non_null(first);
 	assert_ptr_equal(first->dev, &probe.devices[1]);
 	assert_ptr_equal(first->cfg, &cfg);
@@ -78,13 +79,13 @@ static void test_a_nic_is_opened_once_under_its_name(void **state)
 	assert_string_equal(first->context->device->name, "a");
 	assert_non_null(first->pd);
 	assert_int_equal(first->limits.max_qp, 1000);
-	assert_ptr_equal(ib_nic_open(&probe.devices[1], why, sizeof(why)), first);
+	assert_ptr_equal(ib_events_open(&probe.devices[1], why, sizeof(why)), first);
 	assert_string_equal(probe.devices[2].name, "b");
-	second = ib_nic_open(&probe.devices[2], why, sizeof(why));
+	second = ib_events_open(&probe.devices[2], why, sizeof(why));
 	assert_int_equal(second->port, 2);
 	assert_ptr_not_equal(second, first);
 	assert_int_equal(count_of("fake_verbs_open_count"), 2);
-	other = ib_nic_open(&probe.devices[0], why, sizeof(why)); /* the first port of that device */
+	other = ib_events_open(&probe.devices[0], why, sizeof(why)); /* the first port of that device */
 	assert_int_equal(other->port, 1);
 	assert_ptr_not_equal(other, first);
 	assert_int_equal(count_of("fake_verbs_list_count"), 0);
@@ -96,13 +97,13 @@ static void test_a_device_that_has_failed_is_opened_anew(void **state)
 
 	(void)state;
 	offer("c " ETH_UP);
-	failed = ib_nic_open(&probe.devices[0], why, sizeof(why));
+	failed = ib_events_open(&probe.devices[0], why, sizeof(why));
 	assert_non_null(failed);
 	atomic_store(&failed->failed, true);
-	nic = ib_nic_open(&probe.devices[0], why, sizeof(why));
+	nic = ib_events_open(&probe.devices[0], why, sizeof(why));
 	assert_non_null(nic);
 	assert_ptr_not_equal(nic, failed);
-	assert_ptr_equal(ib_nic_open(&probe.devices[0], why, sizeof(why)), nic);
+	assert_ptr_equal(ib_events_open(&probe.devices[0], why, sizeof(why)), nic);
 }
 
 static void test_what_was_not_offered_is_not_opened(void **state)
@@ -111,7 +112,7 @@ static void test_what_was_not_offered_is_not_opened(void **state)
 
 	(void)state;
 	offer("d " ETH_UP);
-	assert_null(ib_nic_open(&stranger, why, sizeof(why)));
+	assert_null(ib_events_open(&stranger, why, sizeof(why)));
 	assert_non_null(strstr(why, "eth0 is no verbs device on offer"));
 }
 
@@ -123,27 +124,27 @@ static void test_failing_to_open_is_told_and_may_be_tried_again(void **state)
 	(void)state;
 	offer("e " ETH_UP);
 	setenv("FAKE_VERBS", "e open=13 " ETH_UP, 1);
-	assert_null(ib_nic_open(&probe.devices[0], why, sizeof(why)));
+	assert_null(ib_events_open(&probe.devices[0], why, sizeof(why)));
 	assert_string_equal(why, "cannot open e: Permission denied");
 	setenv("FAKE_VERBS", "f " ETH_UP, 1);
-	assert_null(ib_nic_open(&probe.devices[0], why, sizeof(why)));
+	assert_null(ib_events_open(&probe.devices[0], why, sizeof(why)));
 	assert_string_equal(why, "e is no longer there");
 	setenv("FAKE_VERBS", "errno 12", 1);
-	assert_null(ib_nic_open(&probe.devices[0], why, sizeof(why)));
+	assert_null(ib_events_open(&probe.devices[0], why, sizeof(why)));
 	assert_string_equal(why, "cannot list devices: Cannot allocate memory");
 	setenv("FAKE_VERBS", "e query=5 " ETH_UP, 1);
-	assert_null(ib_nic_open(&probe.devices[0], why, sizeof(why)));
+	assert_null(ib_events_open(&probe.devices[0], why, sizeof(why)));
 	assert_string_equal(why, "cannot query the device: Input/output error");
 	setenv("FAKE_VERBS", "e pd=12 " ETH_UP, 1);
-	assert_null(ib_nic_open(&probe.devices[0], why, sizeof(why)));
+	assert_null(ib_events_open(&probe.devices[0], why, sizeof(why)));
 	assert_string_equal(why, "cannot have a protection domain: Cannot allocate memory");
 	setenv("FAKE_VERBS", "e port=errno:22", 1);
-	assert_null(ib_nic_open(&probe.devices[0], why, sizeof(why)));
+	assert_null(ib_events_open(&probe.devices[0], why, sizeof(why)));
 	assert_string_equal(why, "cannot be queried: Invalid argument");
 	assert_int_equal(count_of("fake_verbs_open_count"), opened);
 	assert_int_equal(count_of("fake_verbs_object_count"), objects);
 	setenv("FAKE_VERBS", "e " ETH_UP, 1);
-	assert_non_null(ib_nic_open(&probe.devices[0], why, sizeof(why)));
+	assert_non_null(ib_events_open(&probe.devices[0], why, sizeof(why)));
 }
 
 static void test_a_port_that_is_down_can_be_opened(void **state)
@@ -153,23 +154,23 @@ static void test_a_port_that_is_down_can_be_opened(void **state)
 	(void)state;
 	offer("g " ETH_UP);
 	setenv("FAKE_VERBS", "g " ETH_DOWN, 1);
-	nic = ib_nic_open(&probe.devices[0], why, sizeof(why));
+	nic = ib_events_open(&probe.devices[0], why, sizeof(why));
 	assert_non_null(nic);
 	assert_int_equal(ib_nic_attr(nic).state, IBV_PORT_DOWN);
 }
 
 static void test_refreshing_tells_what_became_of_the_port(void **state)
 {
-	struct gid gids[4], own;
 	struct ib_nic *nic;
+	struct gid own;
 	int peer;
 
 	(void)state;
 	offer("h " ETH_UP);
-	nic = ib_nic_open(&probe.devices[0], why, sizeof(why));
+	nic = ib_events_open(&probe.devices[0], why, sizeof(why));
 	assert_int_equal(ib_nic_refresh(nic), 0);
-	assert_int_equal(ib_nic_gids(nic, gids, 4), 1);
-	assert_int_equal(gids[0].index, 3);
+	assert_int_equal(ib_nic_choose_gid(nic, NULL, 0, &own, &peer, why, sizeof(why)), 0);
+	assert_int_equal(own.index, 3);
 	change(nic, "h " ETH_DOWN);
 	assert_int_equal(ib_nic_refresh(nic), -ENETDOWN);
 	assert_int_equal(ib_nic_attr(nic).state, IBV_PORT_DOWN);
@@ -200,7 +201,7 @@ static void test_a_gid_is_chosen_for_a_peer(void **state)
 	inet_pton(AF_INET6, "fd00::9", peers[0].raw.raw);
 	inet_pton(AF_INET6, "::ffff:127.0.0.9", peers[1].raw.raw);
 	offer("i " ETH_UP);
-	nic = ib_nic_open(&probe.devices[0], why, sizeof(why));
+	nic = ib_events_open(&probe.devices[0], why, sizeof(why));
 	assert_int_equal(ib_nic_choose_gid(nic, peers, 2, &own, &peer, why, sizeof(why)), 0);
 	assert_int_equal(own.index, 3);
 	assert_int_equal(peer, 1);
@@ -213,7 +214,7 @@ static void *open_first(void *nic)
 {
 	char my_why[ANYNET_REASON_BYTES];
 
-	*(struct ib_nic **)nic = ib_nic_open(&probe.devices[0], my_why, sizeof(my_why));
+	*(struct ib_nic **)nic = ib_events_open(&probe.devices[0], my_why, sizeof(my_why));
 	return NULL;
 }
 

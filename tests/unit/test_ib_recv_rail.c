@@ -12,7 +12,7 @@
 
 #include "ib_ends.h"
 #include "support/capture.h"
-#include "transports/session/heal.h"
+#include "transports/session/recovery.h"
 
 #define LARGE      4096
 #define SMALL      601 /* more than a slot has room for */
@@ -217,11 +217,11 @@ static void test_what_was_told_by_a_queue_pair_that_is_given_up_is_told_again(vo
 	assert_int_equal(ib_posted[ib_posted_count - 1].frame.type, ANYNET_FRAME_ACK);
 
 	assert_int_equal(write(fds[1], &ping, sizeof(ping)), sizeof(ping));
-	pair.recv->watch.looked_ms = 0;
+	pair.recv->session->watch.looked_ms = 0;
 	pair_irecv(&pair, pair_in, 100, 0);
 	atomic_store(&pair.recv->attention, true);
 	ib_turn(pair.recv);
-	assert_false(ib_rail_is_linked(rail));
+	assert_false(rail->linked);
 	ib_turn(pair.recv);
 	assert_true(frame_get(fds[1], &word, acks, sizeof(acks)));
 	assert_int_equal(word.type, ANYNET_FRAME_ACK);
@@ -254,7 +254,8 @@ static enum anynet_hello_status hear(enum anynet_hello_kind kind, uint32_t epoch
 	if (!qpn)
 		hello.qp.link = 0;
 	assert_int_equal(socketpair(AF_UNIX, SOCK_STREAM, 0, fds), 0);
-	assert_int_equal(heal_post(pair.recv, fds[0], &hello, NULL), 0);
+	assert_int_equal(recovery_post(pair.recv, fds[0], &hello, NULL), 0);
+	comm_poke(pair.recv);
 	ib_turn(pair.recv);
 	assert_int_equal(recv(fds[1], answer, sizeof(*answer), 0), sizeof(*answer));
 	assert_int_equal(answer->kind, kind);
@@ -289,12 +290,12 @@ static void test_a_link_waits_for_the_resume_that_names_it(void **state)
 	assert_int_equal(fd, -1);
 	assert_int_equal(answer.qp.link, 1);
 	assert_int_equal(rail->epoch, 0); /* the rail goes on as it did */
-	assert_false(ib_rail_is_linked(rail));
+	assert_false(rail->linked);
 	/* The same hello once more, recorded by somebody: it changes nothing. */
 	assert_int_equal(hear(ANYNET_KIND_LINK, 1, 5, &again, &fd), ANYNET_STATUS_STALE);
 	resumes(2, 5, &again);
 	assert_int_equal(again.qp.qpn, answer.qp.qpn);
-	assert_true(ib_rail_is_linked(rail));
+	assert_true(rail->linked);
 }
 
 static void test_a_resume_that_names_another_link_goes_by_tcp(void **state)
@@ -307,10 +308,11 @@ static void test_a_resume_that_names_another_link_goes_by_tcp(void **state)
 	(void)state;
 	ib_open_recv(&pair, 1, 0);
 	for (size_t i = 0; i < 2; i++) {
-		assert_int_equal(hear(ANYNET_KIND_LINK, ++epoch, 5, &answer, &fd), ANYNET_STATUS_OK);
+		assert_int_equal(hear(ANYNET_KIND_LINK, ++epoch, 5, &answer, &fd),
+				 ANYNET_STATUS_OK);
 		resumes(++epoch, others[i], &answer);
 		assert_int_equal(answer.qp.link, 0);
-		assert_false(ib_rail_is_linked(pair.recv->rails[0]));
+		assert_false(pair.recv->rails[0]->linked);
 		resumes(++epoch, 5, &answer); /* it has been given up */
 		assert_int_equal(answer.qp.link, 0);
 	}
@@ -331,7 +333,7 @@ static void test_a_newer_link_takes_the_place_of_an_older_one(void **state)
 		ib_chores_finish();
 	}
 	resumes(100, 104, &answer);
-	assert_true(ib_rail_is_linked(pair.recv->rails[0]));
+	assert_true(pair.recv->rails[0]->linked);
 }
 
 /* Receives are told on the sender's board, neighbours together, and none beyond its end. */
@@ -360,7 +362,7 @@ static void test_grants_stay_on_the_board(void **state)
 				 PEER_ADDR + (first + granted) % ANYNET_BOARD_GRANTS * size);
 		assert_true(ib_posted[i].addr + ib_posted[i].bytes <=
 			    PEER_ADDR + ANYNET_BOARD_GRANTS * size);
-		granted += ib_posted[i].bytes / size;
+		granted += (unsigned)(ib_posted[i].bytes / size);
 	}
 	assert_int_equal(granted, 6);
 	assert_true(ib_posted_count < 6);

@@ -447,14 +447,14 @@ static void test_a_closed_comm_waits_until_its_bye_is_through(void **state)
 	ib_open_send(&pair, 1, 1);
 	rail = pair.send->rails[0];
 	send_bye(pair.send);
-	assert_int_equal(rail->ops->linger(rail), -EAGAIN);
+	assert_int_equal(rail->ops->drain(rail), -EAGAIN);
 	ib_note_posted();
 	assert_int_equal(comm_transmit(pair.send), 0);
 	assert_int_equal(ib_posted_count, 1);
 	assert_int_equal(ib_posted[0].frame.type, ANYNET_FRAME_BYE);
-	assert_int_equal(rail->ops->linger(rail), -EAGAIN);
+	assert_int_equal(rail->ops->drain(rail), -EAGAIN);
 	arrive(0);
-	assert_int_equal(rail->ops->linger(rail), 0);
+	assert_int_equal(rail->ops->drain(rail), 0);
 }
 
 /* A queue pair that broke did not tell of all that it has brought; the receiver does. */

@@ -79,7 +79,7 @@ static int setup(void **state)
 	(void)state;
 	log_to_capture();
 	local_net_start();
-	local_cfg.heal_timeout_ms = 60000;
+	local_cfg.recovery_timeout_ms = 60000;
 	ip("link add a0 type veth peer name a1");
 	ip("link add b0 type veth peer name b1");
 	ip("link add c0 type veth peer name c1");

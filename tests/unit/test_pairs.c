@@ -15,6 +15,7 @@
 static struct anynet_device nics[ANYNET_HELLO_ADDRS];
 static struct anynet_rail broken, other;
 static struct anynet_rail *rails[] = { &broken, &other };
+static struct session session;
 static struct anynet_comm comm;
 
 /* One rail, which had a connection from our first NIC to the peer's, and belongs there; another one that
@@ -22,17 +23,18 @@ static struct anynet_comm comm;
 static int setup(void **state)
 {
 	(void)state;
-	comm = (struct anynet_comm){ .is_send = true, .dev = nics, .rail_count = 2, .rails = rails };
+	comm = (struct anynet_comm){ .is_send = true, .dev = nics, .rail_count = 2, .rails = rails,
+				     .session = &session };
 	broken = (struct anynet_rail){ .comm = &comm, .fd = -1 };
 	other = (struct anynet_rail){ .comm = &comm, .fd = -1, .index = 1 };
 	for (int i = 0; i < ANYNET_HELLO_ADDRS; i++) {
 		nics[i].index = i;
 		link_set_port(&nics[i], false);
-		comm.paths.own[i] = &nics[i];
-		comm.paths.own_addrs[i] = (struct anynet_wire_addr){ .family = 4, .port = 1 };
-		comm.paths.peer[i] = (struct anynet_wire_addr){ .family = 4, .port = 1 };
+		session.paths.own[i] = &nics[i];
+		session.paths.own_addrs[i] = (struct anynet_wire_addr){ .family = 4, .port = 1 };
+		session.paths.peer[i] = (struct anynet_wire_addr){ .family = 4, .port = 1 };
 	}
-	comm.paths.own_count = comm.paths.peer_count = 2;
+	session.paths.own_count = session.paths.peer_count = 2;
 	return 0;
 }
 
@@ -94,9 +96,9 @@ static void test_nics_without_carrier_come_last(void **state)
 static void test_ipv4_and_ipv6_are_no_pair(void **state)
 {
 	(void)state;
-	comm.paths.own_addrs[1].family = 6;
+	session.paths.own_addrs[1].family = 6;
 	check(PAIRS_OWN_FIRST, "0>0 0>1");
-	comm.paths.peer[1].family = 6;
+	session.paths.peer[1].family = 6;
 	check(PAIRS_OWN_FIRST, "0>0 1>1");
 	check(PAIRS_ELSEWHERE, "1>1 0>0");
 }
@@ -104,7 +106,7 @@ static void test_ipv4_and_ipv6_are_no_pair(void **state)
 static void test_a_peer_that_does_not_listen_there_is_left_out(void **state)
 {
 	(void)state;
-	comm.paths.peer[0].port = 0;
+	session.paths.peer[0].port = 0;
 	check(PAIRS_OWN_FIRST, "1>1 0>1");
 }
 
@@ -125,7 +127,7 @@ static void test_the_list_has_an_end(void **state)
 	struct anynet_wire_rail pairs[PAIRS_MAX + 1] = { [PAIRS_MAX] = PAIRS_NONE };
 
 	(void)state;
-	comm.paths.own_count = comm.paths.peer_count = ANYNET_HELLO_ADDRS;
+	session.paths.own_count = session.paths.peer_count = ANYNET_HELLO_ADDRS;
 	assert_int_equal(pairs_list(&comm, &broken, PAIRS_ELSEWHERE, pairs), PAIRS_MAX);
 	assert_true(pairs_equal(pairs[PAIRS_MAX], PAIRS_NONE));
 	assert_int_equal(pairs_list(&comm, NULL, PAIRS_OWN_FIRST, pairs), PAIRS_MAX);

@@ -18,7 +18,7 @@
 #include "support/capture.h"
 #include "support/check.h"
 #include "transports/base/socket.h"
-#include "transports/session/heal.h"
+#include "transports/session/recovery.h"
 
 static const struct rail_signs dead = { .waiting = true, .tries = 2 };
 
@@ -50,7 +50,7 @@ static int teardown(void **state)
 /* What was put off until now, by the clock, is due. */
 static void step(void)
 {
-	heal_step(signs.pair.send, anynet_max(now, os_now_ms()));
+	recovery_step(signs.pair.send, false, anynet_max(now, os_now_ms()));
 }
 
 /* The first connection comes over this path, and so far none over the other. */
@@ -91,7 +91,7 @@ static void test_for_a_rail_that_broke_its_own_path_is_tried_first(void **state)
 {
 	(void)state;
 	break_rail();
-	heal_free(signs.pair.send); /* as if there had been no memory: the next look begins again */
+	recovery_free(signs.pair.send); /* as if there had been no memory: the next look begins again */
 	signs_look_after(0);
 	dialled_first(OWN);
 }
@@ -136,9 +136,9 @@ static void test_what_is_being_made_begins_anew_with_a_link_event_only(void **st
 			step();
 			assert_int_equal(being_made(fd), made);
 		}
-		atomic_store(&send->link_event, true);
+		atomic_store(&send->session->link_event, true);
 		signs_look_after(100);
-		assert_false(atomic_load(&send->link_event));
+		assert_false(atomic_load(&send->session->link_event));
 		assert_int_equal(being_made(fd), 0);
 		step();
 		made = being_made(fd);

@@ -32,7 +32,8 @@ static void *work(void *token)
 
 static void test_a_new_comm_does_not_wait_for_ever(void **state)
 {
-	struct anynet_comm busy = { .slot = -1 }, new = { .slot = -1 };
+	struct session sessions[] = { { .slot = -1 }, { .slot = -1 } };
+	struct anynet_comm busy = { .session = &sessions[0] }, new = { .session = &sessions[1] };
 	pthread_t threads[READERS];
 	uint64_t token;
 
@@ -56,7 +57,7 @@ static void test_a_new_comm_does_not_wait_for_ever(void **state)
 static void note(struct anynet_comm *comm, void *sum)
 {
 	assert_false(comm_try_enter(comm));
-	*(unsigned *)sum += 1u << comm->slot;
+	*(unsigned *)sum += 1u << comm->session->slot;
 }
 
 /* Somebody is at work on one of them for a while. */
@@ -71,13 +72,15 @@ static void *leave_late(void *comm)
 
 static void test_each_comm_is_entered_once(void **state)
 {
+	struct session sessions[5];
 	struct anynet_comm comms[5];
 	pthread_t thread;
 	unsigned sum = 0;
 
 	(void)state;
 	for (int i = 0; i < 5; i++) {
-		comms[i] = (struct anynet_comm){ .slot = -1 };
+		sessions[i] = (struct session){ .slot = -1 };
+		comms[i] = (struct anynet_comm){ .session = &sessions[i] };
 		assert_int_equal(registry_add(&comms[i]), 0);
 	}
 	registry_remove(&comms[1]);

@@ -144,7 +144,7 @@ static void test_a_part_that_was_not_sent_is_impossible(void **state)
 	(void)state;
 	possible((struct stream){ 0 }, 1, last);
 	impossible((struct stream){ 0 }, 1, last + ANYNET_PART_ALIGN);
-	impossible((struct stream){ 0 }, 1, UINT32_MAX & ~(ANYNET_PART_ALIGN - 1));
+	impossible((struct stream){ 0 }, 1, UINT32_MAX & ~(uint32_t)(ANYNET_PART_ALIGN - 1));
 	/* The socket took the payload up to here. */
 	possible((struct stream){ .taken = first + 1280 }, 1, 1280);
 	impossible((struct stream){ .taken = first + 1279 }, 1, 1280);
@@ -332,7 +332,7 @@ int main(void)
 {
 	const struct CMUnitTest tests[] = {
 #define TEST(name) \
-	cmocka_unit_test_prestate_setup_teardown(name, pair_setup_healing, teardown, &pair)
+	cmocka_unit_test_prestate_setup_teardown(name, pair_setup_recovery, teardown, &pair)
 		TEST(test_a_position_beyond_what_was_sent_is_impossible),
 		TEST(test_a_part_of_what_has_no_parts_is_impossible),
 		TEST(test_a_part_that_was_not_sent_is_impossible),

@@ -31,7 +31,8 @@ static void start(enum anynet_link link, int count)
 		nics[i].copies_in_kernel = false;
 		snprintf(nics[i].name, sizeof(nics[i].name), "nic%d", i);
 		snprintf(nics[i].ifname, sizeof(nics[i].ifname), "nic%d", i);
-		((struct sockaddr_in *)&nics[i].addr)->sin_addr.s_addr = htonl(0x0a000001u + i);
+		((struct sockaddr_in *)&nics[i].addr)->sin_addr.s_addr =
+			htonl(0x0a000001u + (uint32_t)i);
 	}
 	ib_standby_drop();
 	if (link == ANYNET_LINK_IB) {

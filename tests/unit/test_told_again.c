@@ -437,7 +437,7 @@ static void test_an_ack_may_come_before_the_tail_is_out(void **state)
 	uint16_t slot, slot_of_next;
 
 	(void)state;
-	for (int healed = 0; healed < 2; healed++) {
+	for (int recovered = 0; recovered < 2; recovered++) {
 		pair_open_send(&pair, 1);
 		narrow_socket(pair.send->rails[0]->fd, frame);
 		req = pair_isend(&pair, pair_out, LOCAL_EAGER_BYTES, 0);
@@ -453,7 +453,7 @@ static void test_an_ack_may_come_before_the_tail_is_out(void **state)
 		next = pair_isend(&pair, pair_out, PAIR_LARGE, 0);
 		pair_idle(next);
 		narrow_socket(-1, 0);
-		if (healed) {
+		if (recovered) {
 			resume_send(&pair, 0, 1, 0);
 		} else {
 			assert_int_equal(comm_turn(pair.send), 0);
@@ -476,7 +476,7 @@ int main(void)
 {
 	const struct CMUnitTest tests[] = {
 #define TEST(name) \
-	cmocka_unit_test_prestate_setup_teardown(name, pair_setup_healing, teardown, &pair)
+	cmocka_unit_test_prestate_setup_teardown(name, pair_setup_recovery, teardown, &pair)
 		TEST(test_a_lost_ack_is_told_again_on_its_rail),
 		TEST(test_a_word_half_told_is_told_whole_again),
 		TEST(test_a_heartbeat_waits_for_the_end_of_a_word),

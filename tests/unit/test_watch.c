@@ -10,7 +10,7 @@
 #include "environment.h"
 #include "signs.h"
 #include "support/capture.h"
-#include "transports/session/heal.h"
+#include "transports/session/recovery.h"
 
 static const struct rail_signs tried_once = { .waiting = true, .tries = 1 };
 static const struct rail_signs answered = { .tries = 2, .rtt_us = 100 };
@@ -34,7 +34,7 @@ static void test_a_path_that_answers_is_not_suspect(void **state)
 	signs_look_after(5000);
 	assert_false(signs_suspect(0));
 	assert_true(signs.pair.send->rails[0]->fd >= 0);
-	assert_int_equal(signs.pair.send->watch.looked_ms, signs.now);
+	assert_int_equal(signs.pair.send->session->watch.looked_ms, signs.now);
 }
 
 static void test_a_path_that_tells_nothing_is_not_suspect(void **state)
@@ -75,15 +75,15 @@ static void suspect_after(uint8_t own_paths, uint8_t peer_paths, uint64_t ms)
 {
 	struct anynet_comm *comm = signs_comm();
 
-	comm->paths.own_count = own_paths;
-	comm->paths.peer_count = peer_paths;
+	comm->session->paths.own_count = own_paths;
+	comm->session->paths.peer_count = peer_paths;
 	signs_lose(0);
 	signs_look_after(ms - 50);
 	assert_false(signs_suspect(0));
-	assert_null(comm->heal);
+	assert_null(comm->session->recovery);
 	signs_look_after(100);
 	assert_true(signs_suspect(0));
-	assert_non_null(comm->heal);
+	assert_non_null(comm->session->recovery);
 	assert_true(atomic_load(&comm->attention));
 	assert_true(comm->rails[0]->fd >= 0);
 	assert_int_equal(comm_error(comm), 0);
@@ -139,7 +139,7 @@ static void test_a_path_that_answers_again_is_trusted_again(void **state)
 	signs_look_after(100);
 	assert_false(signs_suspect(0));
 	comm_attend(signs.pair.send);
-	assert_null(signs.pair.send->heal); /* no new connection is wanted any more */
+	assert_null(signs.pair.send->session->recovery); /* no new connection is wanted any more */
 	/* The next silence is counted from its own beginning. */
 	signs_lose(0);
 	signs_look_after(500);
@@ -239,10 +239,10 @@ static void test_a_rail_that_broke_or_ended_is_not_looked_at(void **state)
 	assert_null(signs.pair.send->rails[0]);
 	assert_int_equal(signs.pair.send->rails[1]->fd, -1);
 	signs.rails[1] = signs_dead;
-	heal_free(signs.pair.send); /* as if there had been no memory */
+	recovery_free(signs.pair.send); /* as if there had been no memory */
 	signs.now = os_now_ms();
 	signs_look_after(0);
-	assert_non_null(signs.pair.send->heal);
+	assert_non_null(signs.pair.send->session->recovery);
 	signs_look_after(1100);
 	assert_false(signs_suspect(1));
 	signs_look_after(SIGNS_PEER_TIMEOUT_MS);
@@ -270,7 +270,7 @@ static void test_a_receiver_never_gives_a_rail_up_for_silence(void **state)
 	assert_string_equal((char *)signs.in, "first");
 }
 
-static void fails_without_healing(struct anynet_request *req)
+static void fails_without_recovery(struct anynet_request *req)
 {
 	signs_lose(0);
 	signs_look_after(SIGNS_PEER_TIMEOUT_MS - 1);
@@ -283,13 +283,13 @@ static void fails_without_healing(struct anynet_request *req)
 	pair_close(&signs.pair);
 }
 
-static void test_without_healing_silence_is_an_error_for_both(void **state)
+static void test_without_recovery_silence_is_an_error_for_both(void **state)
 {
 	(void)state;
-	local_cfg.heal_timeout_ms = 0;
+	local_cfg.recovery_timeout_ms = 0;
 	local_cfg.stall_warn_ms = 0;
-	fails_without_healing(signs_open_send(1));
-	fails_without_healing(signs_open_recv(1));
+	fails_without_recovery(signs_open_send(1));
+	fails_without_recovery(signs_open_recv(1));
 }
 
 int main(void)
@@ -308,7 +308,7 @@ int main(void)
 		TEST(test_after_the_peer_timeout_a_sender_gives_a_silent_rail_up),
 		TEST(test_a_rail_that_broke_or_ended_is_not_looked_at),
 		TEST(test_a_receiver_never_gives_a_rail_up_for_silence),
-		TEST(test_without_healing_silence_is_an_error_for_both),
+		TEST(test_without_recovery_silence_is_an_error_for_both),
 	};
 
 	return cmocka_run_group_tests(tests, NULL, NULL);

@@ -21,7 +21,7 @@ enum order_kind {
 	LEAVE,
 };
 
-struct told {
+struct log_limit {
 	enum order_kind kind;
 	char bytes[64];
 };
@@ -44,7 +44,7 @@ static void hear(int fd, void *what, size_t bytes)
 		fail_msg("the other process says nothing: %s", strerror(errno));
 }
 
-static void obey_one(struct end *end, const struct address_card *card, struct told *told)
+static void obey_one(struct end *end, const struct address_card *card, struct log_limit *told)
 {
 	struct op write = {
 		.opcode = IBV_WR_RDMA_WRITE, .bytes = 64, .rkey = card->rkey, .remote = card->addr
@@ -79,7 +79,7 @@ static _Noreturn void be_the_other(int fd)
 {
 	struct terms terms = { .timeout = 0 };
 	struct address_card card;
-	struct told told = { .kind = SHOW };
+	struct log_limit told = { .kind = SHOW };
 	struct end end;
 
 	asserts_end_the_process();
@@ -105,7 +105,7 @@ static struct other start_other(struct end *end)
 	struct terms terms = { .timeout = 0 };
 	struct address_card card;
 	struct other other;
-	struct told told;
+	struct log_limit told;
 	int fds[2];
 
 	fflush(stdout);
@@ -128,9 +128,9 @@ static struct other start_other(struct end *end)
 	return other;
 }
 
-static struct told tell(const struct other *other, enum order_kind kind, char byte)
+static struct log_limit tell(const struct other *other, enum order_kind kind, char byte)
 {
-	struct told told = { .kind = kind };
+	struct log_limit told = { .kind = kind };
 
 	memset(told.bytes, byte, sizeof(told.bytes));
 	say(other->fd, &told, sizeof(told));
@@ -140,7 +140,7 @@ static struct told tell(const struct other *other, enum order_kind kind, char by
 
 static void leave(const struct other *other, struct end *end)
 {
-	struct told told = { .kind = LEAVE };
+	struct log_limit told = { .kind = LEAVE };
 	int status;
 
 	say(other->fd, &told, sizeof(told));
@@ -164,7 +164,7 @@ static void test_writes_land_by_themselves(void **state)
 	struct end end;
 	struct other other = start_other(&end);
 	struct op write = op_to(&other, IBV_WR_RDMA_WRITE, BIG);
-	struct told told;
+	struct log_limit told;
 
 	(void)state;
 	fill(end.memory, BIG, 1);
@@ -186,7 +186,7 @@ static void test_writes_land_by_themselves(void **state)
 static void test_the_end_may_land_first(void **state)
 {
 	double until = seconds() + PATIENCE;
-	struct told told = { .bytes = "" };
+	struct log_limit told = { .bytes = "" };
 	struct op write;
 	struct other other;
 	struct end end;
@@ -209,7 +209,7 @@ static void test_the_end_may_land_first(void **state)
 	}
 	told = tell(&other, SHOW, 0);
 	assert_memory_equal(told.bytes, end.memory, sizeof(told.bytes));
-	order("heal");
+	order("recovery");
 	leave(&other, &end);
 }
 
@@ -218,7 +218,7 @@ static void test_both_ways(void **state)
 	struct end end;
 	struct other other = start_other(&end);
 	struct op send = op_to(&other, IBV_WR_SEND, 64);
-	struct told told;
+	struct log_limit told;
 
 	(void)state;
 	tell(&other, FILL, 'f');

@@ -75,6 +75,14 @@ static bool neighbour(const struct netif_table *table, const struct netif_addr *
 	return false;
 }
 
+static struct rtattr *next_attribute(struct rtattr *attribute, int *left)
+{
+	unsigned step = RTA_ALIGN(attribute->rta_len);
+
+	*left -= (int)step;
+	return (struct rtattr *)(void *)((uint8_t *)attribute + step);
+}
+
 /* "ip route get PEER from OWN": the index of the interface, or 0. */
 static unsigned route_between(int fd, const struct address *own, const struct address *peer)
 {
@@ -109,7 +117,7 @@ static unsigned route_between(int fd, const struct address *own, const struct ad
 		return 0;
 	left = (int)RTM_PAYLOAD(&reply.head);
 	for (attribute = RTM_RTA(NLMSG_DATA(&reply.head)); RTA_OK(attribute, left);
-	     attribute = RTA_NEXT(attribute, left)) {
+	     attribute = next_attribute(attribute, &left)) {
 		if (attribute->rta_type == RTA_OIF && RTA_PAYLOAD(attribute) >= sizeof(unsigned)) {
 			unsigned index;
 
@@ -147,7 +155,7 @@ static bool is_strict(const struct check *check, const char *link)
 	long all = host_number(&check->host, "/proc/sys/net/ipv4/conf/all/rp_filter", 0);
 
 	free(path);
-	return anynet_max(own, all) == 1;
+	return (own > all ? own : all) == 1;
 }
 
 static void report_wrong_way(struct check *check, const struct netif_link *link,

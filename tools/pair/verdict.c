@@ -134,8 +134,7 @@ static bool fills_window(const json_t *s)
 
 const char *verdict_limit(const json_t *s)
 {
-	double whole = pair_real(s, "us") *
-		       anynet_max(1, (size_t)pair_int(s, "streams", 1, ACCOUNT_SOCKETS, 1));
+	double whole = pair_real(s, "us") * (double)pair_int(s, "streams", 1, ACCOUNT_SOCKETS, 1);
 	double busy = pair_real(s, "busy_us");
 
 	if (busy <= 0 || busy < IDLE * whole)

@@ -53,7 +53,7 @@ static void print_connection(struct printer *printer, const struct connection *c
 		snprintf(waits, sizeof(waits), "  %u waiting, oldest %.1f s", comm->pending,
 			 words_seconds(connection->oldest_ms));
 	if (comm->breaks)
-		snprintf(flaps, sizeof(flaps), "  broke %u, back %u", comm->breaks, comm->heals);
+		snprintf(flaps, sizeof(flaps), "  broke %u, back %u", comm->breaks, comm->recoveries);
 	if (comm->again)
 		snprintf(again, sizeof(again), "  %u frame%s again", comm->again,
 			 words_plural(comm->again));

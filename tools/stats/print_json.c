@@ -97,7 +97,7 @@ static json_t *json_connection(const struct connection *connection, const struct
 		json_rate(connection->rate), "requests", (json_int_t)comm->requests, "pending",
 		(json_int_t)comm->pending, "oldest_ms", (json_int_t)connection->oldest_ms,
 		"stalled_ms", (json_int_t)connection->stalled_ms, "asked", comm->asked, "breaks",
-		(json_int_t)comm->breaks, "heals", (json_int_t)comm->heals, "frames_again",
+		(json_int_t)comm->breaks, "recoveries", (json_int_t)comm->recoveries, "frames_again",
 		(json_int_t)comm->again, "stalls", (json_int_t)comm->stalls, "error",
 		(int)comm->error, "closing", comm->closing != 0, "rail_count",
 		(int)comm->rail_count, "rails", rails);

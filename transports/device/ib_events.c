@@ -33,7 +33,7 @@ int ib_events_fd(void)
 	return events.epfd;
 }
 
-void ib_events_watch(struct ib_nic *nic)
+static void watch(struct ib_nic *nic)
 {
 	struct epoll_event event = { .events = EPOLLIN, .data.ptr = nic };
 	int fd = nic->context->async_fd, flags = fcntl(fd, F_GETFL);
@@ -43,6 +43,16 @@ void ib_events_watch(struct ib_nic *nic)
 	    epoll_ctl(events.epfd, EPOLL_CTL_ADD, fd, &event))
 		anynet_info("dev %s: without async events, what fails is noticed later: %s",
 			    nic->dev->name, error_text(errno));
+}
+
+struct ib_nic *ib_events_open(const struct anynet_device *dev, char *why, size_t why_bytes)
+{
+	bool is_new;
+	struct ib_nic *nic = ib_nic_open(dev, &is_new, why, why_bytes);
+
+	if (is_new)
+		watch(nic);
+	return nic;
 }
 
 int ib_events_watch_cm(int fd, bool (*read)(bool wait))

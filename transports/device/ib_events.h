@@ -11,8 +11,8 @@
 
 #include "device/ib_nic.h"
 
-/* A nic was opened: its events from now on, and how its port is now. Any thread. */
-void ib_events_watch(struct ib_nic *nic);
+/* As ib_nic_open; its events are read from then on, and how its port is is known. Any thread. */
+struct ib_nic *ib_events_open(const struct anynet_device *dev, char *why, size_t why_bytes);
 
 /* A descriptor to poll, for the life of the process, -1 = none; read what there is, one thread at a time. True: comms
  * should look at their ports. */

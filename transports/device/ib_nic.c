@@ -8,7 +8,6 @@
 #include <string.h>
 
 #include "base/libc_text.h"
-#include "device/ib_events.h"
 #include "device/sysfs.h"
 
 /* Set by the probe; the lock is for `opened`, and held while a device is being opened. */
@@ -158,19 +157,19 @@ static struct ib_nic *open_nic(const struct anynet_device *dev, const struct off
 	nic->takes_inline = offer->takes_inline;
 	nic->context = open_verbs_device(offer->verbs_name, why, why_bytes);
 	ret = nic->context ? set_up(nic, why, why_bytes) : -ENODEV;
-	if (!ret || ret == -ENETDOWN || ret == -EADDRNOTAVAIL) {
-		ib_events_watch(nic);
+	if (!ret || ret == -ENETDOWN || ret == -EADDRNOTAVAIL)
 		return nic;
-	}
 	tear_down(nic);
 	return NULL;
 }
 
-struct ib_nic *ib_nic_open(const struct anynet_device *dev, char *why, size_t why_bytes)
+struct ib_nic *ib_nic_open(const struct anynet_device *dev, bool *is_new, char *why,
+			   size_t why_bytes)
 {
 	const struct offer *offer = find_offer(dev->name);
 	struct ib_nic *nic;
 
+	*is_new = false;
 	if (!offer) {
 		snprintf(why, why_bytes, "%s is no verbs device on offer", dev->name);
 		return NULL;
@@ -182,6 +181,7 @@ struct ib_nic *ib_nic_open(const struct anynet_device *dev, char *why, size_t wh
 		nic = open_nic(dev, offer, why, why_bytes);
 		if (nic)
 			nics.opened[nics.opened_count++] = nic;
+		*is_new = nic;
 	}
 	pthread_mutex_unlock(&nics.lock);
 	return nic;
@@ -238,14 +238,4 @@ int ib_nic_choose_gid(struct ib_nic *nic, const struct gid *peers, int peer_coun
 		*own = nic->state.gids.gids[chosen];
 	pthread_mutex_unlock(&nic->lock);
 	return ret;
-}
-
-int ib_nic_gids(struct ib_nic *nic, struct gid *gids, int max)
-{
-	int count;
-
-	pthread_mutex_lock(&nic->lock);
-	count = gid_candidates(nic->cfg, nic->state.attr.link_layer, &nic->state.gids, gids, max);
-	pthread_mutex_unlock(&nic->lock);
-	return count;
 }

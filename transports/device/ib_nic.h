@@ -47,8 +47,9 @@ bool ib_nic_on_offer(void);
 
 /* The nic of a device that the probe has offered, found by the device's name; a new one if that has
  * failed. May block for as long as the driver takes to open it. A port that is down is no error. Any thread. NULL: `why` tells, in
- * `why_bytes`; it may be tried again. */
-struct ib_nic *ib_nic_open(const struct anynet_device *dev, char *why, size_t why_bytes);
+ * `why_bytes`; it may be tried again. *is_new: nobody had opened it. */
+struct ib_nic *ib_nic_open(const struct anynet_device *dev, bool *is_new, char *why,
+			   size_t why_bytes);
 
 /* Number `i` of those that are open, in the order of opening; NULL = there are no more. Any thread. */
 struct ib_nic *ib_nic_opened(int i);
@@ -63,9 +64,6 @@ struct ibv_port_attr ib_nic_attr(struct ib_nic *nic);
 /* gid_choose by what was last read and the kernel's routes; *own is a copy. Any thread. */
 int ib_nic_choose_gid(struct ib_nic *nic, const struct gid *peers, int peer_count, struct gid *own,
 		      int *peer, char *why, size_t why_bytes);
-
-/* gid_candidates by what was last read. Any thread. */
-int ib_nic_gids(struct ib_nic *nic, struct gid *gids, int max);
 
 /* --- for the probe, under the core's init lock --- */
 

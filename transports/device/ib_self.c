@@ -35,7 +35,8 @@ static int make_queues(struct ib_nic *nic, void *landing, struct ib_self *self)
 int ib_self_make(struct ib_nic *nic, void *landing, struct ib_self *self, char *why,
 		 size_t why_bytes)
 {
-	int reads = anynet_min(nic->limits.max_qp_rd_atom, nic->limits.max_qp_init_rd_atom);
+	size_t reads = anynet_min((size_t)nic->limits.max_qp_rd_atom,
+				  (size_t)nic->limits.max_qp_init_rd_atom);
 	struct ibv_port_attr attr = ib_nic_attr(nic);
 	struct gid gid;
 	const struct ib_loop_port itself = {

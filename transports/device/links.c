@@ -19,7 +19,8 @@ int link_events_open(void)
 {
 	struct sockaddr_nl addr = { .nl_family = AF_NETLINK, .nl_groups = RTMGRP_LINK };
 
-	links_fd = fd_note(socket(AF_NETLINK, SOCK_RAW | SOCK_CLOEXEC | SOCK_NONBLOCK, NETLINK_ROUTE));
+	links_fd =
+		fd_note(socket(AF_NETLINK, SOCK_RAW | SOCK_CLOEXEC | SOCK_NONBLOCK, NETLINK_ROUTE));
 	if (links_fd < 0)
 		return links_fd;
 	if (bind(links_fd, (struct sockaddr *)&addr, sizeof(addr))) {
@@ -53,6 +54,22 @@ static bool take_link(const struct ifinfomsg *info, bool removed)
 	return changed;
 }
 
+static bool take_messages(const char *buf, size_t bytes)
+{
+	const struct nlmsghdr *msg;
+	bool changed = false;
+
+	for (size_t at = 0; at + sizeof(*msg) <= bytes; at += NLMSG_ALIGN(msg->nlmsg_len)) {
+		msg = (const void *)(buf + at);
+		if (msg->nlmsg_len < sizeof(*msg) || msg->nlmsg_len > bytes - at)
+			break;
+		if ((msg->nlmsg_type == RTM_NEWLINK || msg->nlmsg_type == RTM_DELLINK) &&
+		    msg->nlmsg_len >= NLMSG_LENGTH(sizeof(struct ifinfomsg)))
+			changed |= take_link(NLMSG_DATA(msg), msg->nlmsg_type == RTM_DELLINK);
+	}
+	return changed;
+}
+
 bool link_events_read(void)
 {
 	_Alignas(struct nlmsghdr) char buf[8192];
@@ -60,17 +77,10 @@ bool link_events_read(void)
 	ssize_t n;
 
 	while ((n = recv(links_fd, buf, sizeof(buf), 0)) > 0 || (n < 0 && errno == ENOBUFS)) {
-		int left = (int)n;
-
 		/* Events were lost: forget what may be wrong, silence will tell. */
 		for (int i = 0; n < 0 && i < ANYNET_DEVICES_MAX; i++)
 			changed |= atomic_exchange(&down[i], false);
-		for (struct nlmsghdr *msg = (struct nlmsghdr *)buf;
-		     n > 0 && NLMSG_OK(msg, (unsigned)left); msg = NLMSG_NEXT(msg, left))
-			if ((msg->nlmsg_type == RTM_NEWLINK || msg->nlmsg_type == RTM_DELLINK) &&
-			    msg->nlmsg_len >= NLMSG_LENGTH(sizeof(struct ifinfomsg)))
-				changed |=
-					take_link(NLMSG_DATA(msg), msg->nlmsg_type == RTM_DELLINK);
+		changed |= n > 0 && take_messages(buf, (size_t)n);
 	}
 	return changed;
 }

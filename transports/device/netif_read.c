@@ -29,7 +29,7 @@ static void parse_attributes(const struct rtattr **attrs, unsigned short max,
 {
 	memset(attrs, 0, (max + 1u) * sizeof(*attrs));
 	while (bytes >= sizeof(*attr) && attr->rta_len >= sizeof(*attr) && attr->rta_len <= bytes) {
-		unsigned short type = attr->rta_type & NLA_TYPE_MASK;
+		unsigned short type = (unsigned short)(attr->rta_type & (unsigned)NLA_TYPE_MASK);
 		size_t step = RTA_ALIGN(attr->rta_len);
 
 		if (type <= max)

@@ -8,6 +8,7 @@
 #include <nccl_net/wire.h>
 
 #include "base/socket.h"
+#include "device/ib_standby.h"
 
 /* Automatic choices. One stream carries 10-20 Gb/s on a server core; several also get past per-flow caps. */
 #define RAILS_2_FROM_MBPS  25000
@@ -25,7 +26,7 @@ const struct anynet_device *nic_at(int index)
 
 	if (index < anynet_net.device_count)
 		return &anynet_net.devices[index];
-	others = anynet_ib_transport.standby(&standby);
+	others = ib_standby(&standby);
 	index -= anynet_net.device_count;
 	return index < standby ? others[index] : NULL;
 }

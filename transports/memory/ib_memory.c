@@ -7,6 +7,7 @@
 #include <stdio.h>
 #include <unistd.h>
 
+#include "device/ib_events.h"
 #include "memory/gpu_proof.h"
 #include "memory/ib_flush.h"
 
@@ -129,7 +130,7 @@ const struct ib_mr *ib_memory_on(struct anynet_mr *mr, struct ib_nic *nic, char 
 static int register_on(struct anynet_mr *mr, const struct anynet_device *port, bool is_flushed,
 		       char *why, size_t why_bytes)
 {
-	struct ib_nic *nic = ib_nic_open(port, why, why_bytes);
+	struct ib_nic *nic = ib_events_open(port, why, why_bytes);
 
 	if (!nic)
 		return -ENODEV;

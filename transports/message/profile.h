@@ -3,7 +3,7 @@
 #ifndef ANYNET_PROFILE_H
 #define ANYNET_PROFILE_H
 
-#include "session/comm_internal.h"
+#include "message/comm.h"
 
 /* NCCL's socket descriptor, version 1. */
 struct profile_socket_event {

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * The receiving half of the message layer: irecv, test, and what a receive comm tells the sender.
+ * Receives, posted and reported, and what a receive comm tells the sender.
  */
 #include <assert.h>
 #include <errno.h>
@@ -10,7 +10,6 @@
 
 #include "message/profile.h"
 #include "message/recv_internal.h"
-#include "session/listen.h"
 #include "wire/checksum.h"
 
 /* What a sender is left with while other grants wait to be sent together: so many, and bandwidth x delay of its
@@ -27,8 +26,7 @@ static struct recv_comm *to_recv(struct anynet_comm *comm)
 	return (struct recv_comm *)comm;
 }
 
-struct anynet_comm *recv_comm_create(const struct anynet_device *dev, unsigned rail_count,
-				     uint32_t replay_bytes)
+struct anynet_comm *recv_create(const struct anynet_device *dev, uint32_t replay_bytes)
 {
 	struct recv_comm *comm = calloc(1, sizeof(*comm));
 
@@ -47,16 +45,12 @@ struct anynet_comm *recv_comm_create(const struct anynet_device *dev, unsigned r
 		for (int k = 0; k < ANYNET_RECVS_MAX; k++)
 			comm->reqs[i].subs[k].owner = &comm->reqs[i];
 	}
-	if (comm_init(&comm->base, false, dev, rail_count)) {
-		free(comm);
-		return NULL;
-	}
+	comm->base.dev = dev;
 	return &comm->base;
 }
 
-void recv_comm_destroy(struct anynet_comm *base)
+void recv_free(struct anynet_comm *base)
 {
-	comm_fini(base);
 	recv_free_arrivals(to_recv(base));
 	free(to_recv(base)->flushes);
 	free(base);
@@ -433,7 +427,7 @@ int recv_control(struct recv_comm *comm, struct anynet_rail *rail,
 		 const struct anynet_wire_frame *header)
 {
 	if (header->length) {
-		comm_fail(&comm->base, rail, -EPROTO, "frame of type %u with %u bytes behind it",
+		comm_note_fault(&comm->base, rail, -EPROTO, "frame of type %u with %u bytes behind it",
 			  header->type, header->length);
 		return -EPROTO;
 	}
@@ -449,12 +443,12 @@ int recv_control(struct recv_comm *comm, struct anynet_rail *rail,
 	case ANYNET_FRAME_PING:
 		return 0;
 	default:
-		comm_fail(&comm->base, rail, -EPROTO, "frame of unknown type %u", header->type);
+		comm_note_fault(&comm->base, rail, -EPROTO, "frame of unknown type %u", header->type);
 		return -EPROTO;
 	}
 }
 
-/* --- irecv and test --- */
+/* --- posting and reporting --- */
 
 /* From the first GPU memory on nothing comes in frames, so that what was too small for a grant needs one. */
 static ANYNET_COLD void note_memory(struct recv_comm *comm, enum recv_memory memory)
@@ -490,45 +484,18 @@ static void post_sub(struct recv_comm *comm, struct recv_req *req, int i, void *
 	comm->unmatched_tail = sub;
 }
 
-/* Of an IB device: a buffer that may be written to by the NIC is registered, by whomever. */
-static int borrow_missing(struct recv_comm *comm, int n, void *const *data, const size_t *bytes,
-			  struct anynet_mr *const *given, struct anynet_mr **mrs)
+int recv_post(struct anynet_comm *base, int n, void *const *data, const size_t *bytes, const int *tags,
+	      struct anynet_mr *const *mrs, void *const *phandles, bool polled, struct anynet_request **out)
 {
-	int ret = 0, i;
-
-	for (i = 0; i < n && !ret; i++) {
-		mrs[i] = given ? given[i] : NULL;
-		if (!mrs[i] && bytes[i])
-			ret = comm_borrow_mr(&comm->base, data[i], bytes[i], &mrs[i]);
-	}
-	for (; ret && i--;)
-		if (mrs[i] && mrs[i]->borrowed)
-			mr_return(mrs[i]);
-	return ret;
-}
-
-static int irecv_entered(struct recv_comm *comm, int n, void *const *data, const size_t *bytes,
-			 const int *tags, struct anynet_mr *const *mrs, void *const *phandles,
-			 bool polled, struct anynet_request **out)
-{
+	struct recv_comm *comm = to_recv(base);
 	struct recv_req *req = &comm->reqs[comm->posted & RECV_REQ_MASK];
-	struct anynet_mr *borrowed[ANYNET_RECVS_MAX];
-	int ret = comm_error(&comm->base);
+	int ret = 0;
 
-	if (anynet_unlikely(ret))
-		return ret;
-	if (req->busy)
-		return 0;
-	if (anynet_unlikely(comm->base.peer_closed))
-		return comm_refuse(&comm->base);
-	if (comm_is_ib(&comm->base)) {
-		ret = borrow_missing(comm, n, data, bytes, mrs, borrowed);
-		if (ret)
-			return ret;
-		if (anynet_unlikely(comm->base.peer_closed))
-			return comm_refuse(&comm->base);
-		mrs = borrowed;
-	}
+	if (anynet_unlikely(req->busy))
+		return -EAGAIN;
+	for (int i = 0; i < n && comm_is_ib(base); i++)
+		if (anynet_unlikely(!(mrs && mrs[i]) && bytes[i]))
+			return -EADDRNOTAVAIL;
 	if (!comm->posted)
 		comm->tag = (uint32_t)tags[0];
 	if (n > 1 || (uint32_t)tags[0] != comm->tag)
@@ -538,41 +505,35 @@ static int irecv_entered(struct recv_comm *comm, int n, void *const *data, const
 	atomic_store_explicit(&req->req.done, false, memory_order_relaxed);
 	for (int i = 0; i < n; i++)
 		post_sub(comm, req, i, data[i], bytes[i], tags[i], mrs ? mrs[i] : NULL,
-			 profile_start(&comm->base, phandles ? phandles[i] : NULL, bytes[i]),
-			 polled);
+			 profile_start(base, phandles ? phandles[i] : NULL, bytes[i]), polled);
 	comm->posted++;
 	comm->outstanding++;
 	if (comm->plain)
 		comm->grantable = comm->posted;
-	comm_unpark(&comm->base);
+	comm_unpark(base);
 	if (anynet_unlikely(!comm->plain))
 		ret = recv_match_arrivals(comm);
-	comm->untold |= comm_is_ib(&comm->base);
+	comm->untold |= comm_is_ib(base);
 	if (anynet_likely(!ret))
 		*out = &req->req;
-	else
-		comm_close_rails(&comm->base);
 	return ret;
 }
 
-int anynet_irecv(struct anynet_comm *base, int n, void *const *data, const size_t *bytes,
-		 const int *tags, struct anynet_mr *const *mrs, void *const *phandles, bool polled,
-		 struct anynet_request **req)
+bool recv_has_to_tell(struct anynet_comm *base)
 {
-	int ret;
+	struct recv_comm *comm = to_recv(base);
 
-	*req = NULL;
-	if (anynet_unlikely(base->is_send || n < 1 || n > ANYNET_RECVS_MAX))
-		return -EINVAL;
-	if (anynet_unlikely(!comm_try_enter(base)))
-		return comm_error(base);
-	ret = irecv_entered(to_recv(base), n, data, bytes, tags, mrs, phandles, polled, req);
-	comm_leave(base);
-	return ret;
+	if (!control_due(comm))
+		return false;
+	comm->untold = comm->held = false;
+	return true;
 }
 
-static void report(struct recv_comm *comm, struct recv_req *req, int *done, int *sizes)
+bool recv_report(struct anynet_request *base, int *sizes)
 {
+	struct recv_comm *comm = to_recv(base->comm);
+	struct recv_req *req = (struct recv_req *)base;
+
 	for (int i = 0; i < req->n; i++) {
 		profile_stop(req->subs[i].event);
 		if (sizes)
@@ -582,50 +543,5 @@ static void report(struct recv_comm *comm, struct recv_req *req, int *done, int 
 	comm->outstanding--;
 	while (comm->oldest != comm->posted && !comm->reqs[comm->oldest & RECV_REQ_MASK].busy)
 		comm->oldest++;
-	*done = 1;
-	/* With nothing posted NCCL may not call again for long: what the sender waits for goes now. */
-	if (!comm->outstanding && (comm->ack_prompt || comm->grants))
-		comm_transmit(&comm->base);
-}
-
-static int test_entered(struct recv_comm *comm, struct recv_req *req, int *done, int *sizes)
-{
-	int ret;
-
-	if (!atomic_load_explicit(&req->req.done, memory_order_acquire)) {
-		if (control_due(comm)) {
-			comm->untold = comm->held = false;
-			ret = comm_transmit(&comm->base);
-			if (ret)
-				return ret;
-		}
-		ret = comm_turn(&comm->base);
-		if (ret)
-			return ret;
-		if (!atomic_load_explicit(&req->req.done, memory_order_acquire))
-			return 0;
-	}
-	report(comm, req, done, sizes);
-	return 0;
-}
-
-int recv_test(struct anynet_request *base, int *done, int *sizes)
-{
-	struct recv_comm *comm = to_recv(base->comm);
-	bool hurt;
-	int ret;
-
-	if (anynet_unlikely(!comm_try_enter(&comm->base)))
-		return comm_error(&comm->base);
-	ret = comm_error(&comm->base);
-	if (anynet_unlikely(!ret && base->is_flush))
-		ret = recv_test_flush(comm, base, done);
-	else if (anynet_likely(!ret))
-		ret = test_entered(comm, (struct recv_req *)base, done, sizes);
-	hurt = comm->base.down;
-	comm_leave(&comm->base);
-	/* The sender dials: answer without waiting for the guardian to get a core. */
-	if (anynet_unlikely(hurt))
-		listen_turn();
-	return ret;
+	return !comm->outstanding && (comm->ack_prompt || comm->grants);
 }

@@ -45,10 +45,10 @@ static int flush_by_cuda(struct recv_comm *comm, struct recv_flush *flush)
 	if (ret == -EOPNOTSUPP && flush) {
 		if (!flush->since_ms)
 			flush->since_ms = os_now_ms();
-		if (os_now_ms() - flush->since_ms < (uint64_t)anynet_net.cfg->heal_timeout_ms)
+		if (os_now_ms() - flush->since_ms < (uint64_t)anynet_net.cfg->recovery_timeout_ms)
 			return -EAGAIN;
 	}
-	return comm_gpu_failed(&comm->base, NULL);
+	return comm_note_gpu_fault(&comm->base, NULL);
 }
 
 /* 1: all is there; 0: not yet; or -errno. */
@@ -100,15 +100,16 @@ static uint32_t under_way(const struct recv_comm *comm)
 	return due;
 }
 
-static int iflush_entered(struct recv_comm *comm, int n, void *const *data,
-			  struct anynet_mr *const *mrs, struct anynet_request **req)
+int recv_flush(struct anynet_comm *base, int n, void *const *data, struct anynet_mr *const *mrs,
+	       struct anynet_request **req)
 {
-	int ret = comm_error(&comm->base), which = choose(n, mrs);
+	struct recv_comm *comm = (struct recv_comm *)base;
+	int which = choose(n, mrs), ret;
 	struct recv_flush *flush;
 	uint32_t due;
 
-	if (ret || which < 0)
-		return ret;
+	if (which < 0)
+		return 0;
 	due = comm->wrote | under_way(comm);
 	if (!due)
 		return 0;
@@ -132,21 +133,6 @@ static int iflush_entered(struct recv_comm *comm, int n, void *const *data,
 	return 0;
 }
 
-int anynet_iflush(struct anynet_comm *base, int n, void *const *data, const int *bytes,
-		  struct anynet_mr *const *mrs, struct anynet_request **req)
-{
-	int ret;
-
-	(void)bytes; /* sizes that need not be those of these buffers */
-	*req = NULL;
-	if (base->is_send)
-		return -EINVAL;
-	comm_enter(base);
-	ret = iflush_entered((struct recv_comm *)base, n, data, mrs, req);
-	comm_leave(base);
-	return ret;
-}
-
 bool recv_flush_uses(const struct recv_comm *comm, const struct anynet_mr *mr)
 {
 	for (int i = 0; comm->flushes && i < ANYNET_REQUESTS; i++)
@@ -155,15 +141,15 @@ bool recv_flush_uses(const struct recv_comm *comm, const struct anynet_mr *mr)
 	return false;
 }
 
-int recv_test_flush(struct recv_comm *comm, struct anynet_request *req, int *done)
+int recv_flush_done(struct anynet_request *req)
 {
+	struct recv_comm *comm = (struct recv_comm *)req->comm;
 	struct recv_flush *flush = (struct recv_flush *)req;
 	int ret = step(comm, flush);
 
-	if (ret <= 0)
-		return ret;
-	mr_drop(&comm->base, flush->mr);
-	flush->busy = false;
-	*done = 1;
-	return 0;
+	if (ret > 0) {
+		mr_drop(&comm->base, flush->mr);
+		flush->busy = false;
+	}
+	return ret;
 }

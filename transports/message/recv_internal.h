@@ -4,7 +4,7 @@
 #ifndef ANYNET_RECV_INTERNAL_H
 #define ANYNET_RECV_INTERNAL_H
 
-#include "session/comm_internal.h"
+#include "message/message.h"
 
 #define RECV_REQ_MASK (ANYNET_REQUESTS - 1)
 
@@ -116,9 +116,6 @@ struct recv_comm {
 };
 
 /* --- recv_flush.c --- */
-
-/* A request of iflush. */
-int recv_test_flush(struct recv_comm *comm, struct anynet_request *req, int *done);
 
 /* Does one of them use this memory? */
 bool recv_flush_uses(const struct recv_comm *comm, const struct anynet_mr *mr);

@@ -67,14 +67,14 @@ static void fill_sub(struct recv_comm *comm, struct recv_sub *sub, size_t size)
 	atomic_store_explicit(&req->req.done, true, memory_order_release);
 }
 
-/* From memory of ours into a buffer's, or with NULL into ours. If that cannot be, the comm has failed. */
+/* From memory of ours into a buffer's, or with NULL into ours. If that cannot be, a fault is noted. */
 static inline void copy_to(struct recv_comm *comm, const struct recv_sub *sub, uint8_t *to,
 			   const uint8_t *from, size_t bytes)
 {
 	if (anynet_likely(!sub || !sub->on_gpu))
 		copy_ascending(to, from, bytes);
 	else if (bytes && gpu_put(comm->base.gpu, to, from, bytes, sub->polled))
-		comm_gpu_failed(&comm->base, NULL);
+		comm_note_gpu_fault(&comm->base, NULL);
 }
 
 /* A message set aside goes where it belongs. */
@@ -124,7 +124,7 @@ static int check_fits(struct recv_comm *comm, size_t size, const struct recv_sub
 {
 	if (anynet_likely(size <= sub->capacity))
 		return 0;
-	comm_fail(
+	comm_note_fault(
 		&comm->base, NULL, -EMSGSIZE,
 		"message of %zu bytes for a posted receive of %zu bytes (tag %u); the ranks disagree "
 		"about sizes",
@@ -178,7 +178,7 @@ static int match_plain(struct recv_comm *comm, struct recv_msg *msg, uint32_t se
 		return -EAGAIN;
 	for (struct recv_sub *at = comm->unmatched_head; at != sub; at = at->next) {
 		if (!at) {
-			comm_fail(&comm->base, NULL, -EPROTO, "message %u came twice", seq);
+			comm_note_fault(&comm->base, NULL, -EPROTO, "message %u came twice", seq);
 			return -EPROTO;
 		}
 		prev = at;
@@ -220,7 +220,7 @@ static int set_aside(struct recv_comm *comm, struct recv_msg *msg)
 		arrival->data = calloc(1, anynet_max(bytes, 1));
 	if (!arrival || (!msg->asked && !arrival->data)) {
 		free(arrival);
-		comm_fail(
+		comm_note_fault(
 			&comm->base, NULL, -ENOMEM,
 			"no memory to set aside a message of %zu bytes that came before its receive",
 			msg->size);
@@ -280,7 +280,7 @@ static int announce(struct recv_comm *comm, struct recv_msg *msg,
 
 static ANYNET_COLD int bad_frame(struct recv_comm *comm, const struct anynet_wire_frame *header)
 {
-	comm_fail(&comm->base, NULL, -EPROTO,
+	comm_note_fault(&comm->base, NULL, -EPROTO,
 		  "bad frame: type %u slot %u message %u (seen up to %u) offset %" PRIu64
 		  " length %u size %" PRIu64,
 		  header->type, header->slot, header->seq, comm->announced, header->offset,
@@ -317,7 +317,7 @@ static bool goes_on(const struct recv_msg *msg, const struct anynet_wire_frame *
 	       (header->length ? header->length <= msg->size - msg->begun : !msg->begun_empty);
 }
 
-/* The slot of a DATA or RTS frame, after a look at every field. NULL = comm_fail has been called. */
+/* The slot of a DATA or RTS frame, after a look at every field. NULL = the fault is noted. */
 static struct recv_msg *find_slot(struct recv_comm *comm, const struct anynet_wire_frame *header)
 {
 	struct recv_msg *msg = &comm->msgs[header->slot % ANYNET_SENDS];

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * The sending half of the message layer: isend and test. A message takes a slot from isend until it is
+ * Sends, posted and reported. A message takes a slot from isend until it is
  * both acknowledged and tested, whatever becomes of those before it: one that nobody receives holds
  * its own slot and no other. Small ones are copied, header first, into the replay ring and are done
  * when a rail has taken them; large ones are read from NCCL's buffer and are done when the receiver
@@ -17,7 +17,7 @@
 
 #define HEADER_BYTES sizeof(struct anynet_wire_frame)
 
-struct anynet_comm *send_comm_create(const struct anynet_device *dev, unsigned rail_count)
+struct anynet_comm *send_create(const struct anynet_device *dev)
 {
 	const struct anynet_config *cfg = anynet_net.cfg;
 	struct send_comm *comm = calloc(1, sizeof(*comm));
@@ -43,19 +43,15 @@ struct anynet_comm *send_comm_create(const struct anynet_device *dev, unsigned r
 		comm->msgs[i].next = comm->free_head;
 		comm->free_head = (uint16_t)i;
 	}
-	if (comm_init(&comm->base, true, dev, rail_count)) {
-		replay_fini(&comm->ring);
-		free(comm);
-		return NULL;
-	}
+	comm->base.is_send = true;
+	comm->base.dev = dev;
 	return &comm->base;
 }
 
-void send_comm_destroy(struct anynet_comm *base)
+void send_free(struct anynet_comm *base)
 {
 	struct send_comm *comm = to_send(base);
 
-	comm_fini(base);
 	replay_fini(&comm->kept);
 	replay_fini(&comm->ring);
 	free(comm->fetched);
@@ -138,7 +134,7 @@ void send_bye(struct anynet_comm *base)
 			base->rails[i]->bye_due = true;
 }
 
-/* --- isend and test --- */
+/* --- posting and reporting --- */
 
 /* Copy a small message, header first, into the replay ring. */
 static bool copy_in(struct send_comm *comm, struct send_msg *msg, const void *data)
@@ -186,6 +182,9 @@ static void learn_tag(struct send_comm *comm, uint32_t tag)
 static bool must_wait(const struct send_comm *comm, const struct send_msg *msg)
 {
 	if (!comm_is_ib(&comm->base) || comm->multi)
+		return false;
+	if (anynet_likely(comm->waiting_head == comm->waiting_tail && msg->record &&
+			  rail_takes_frames(comm->base.rails[0])))
 		return false;
 	return comm->waiting_head != comm->waiting_tail || !send_granted(comm, msg);
 }
@@ -247,22 +246,6 @@ static void start_message(struct send_comm *comm, struct send_msg *msg, const vo
 		send_queue(comm, msg);
 }
 
-/* Of an IB device: small messages wait for room in the ring, others need registered memory. 0, -EAGAIN
- * or -errno. */
-static int prepare_for_link(struct send_comm *comm, const void *data, size_t bytes,
-			    struct anynet_mr **mr)
-{
-	size_t need = HEADER_BYTES + bytes + ANYNET_TAIL_BYTES;
-	int ret;
-
-	if (bytes > comm->eager_bytes)
-		return *mr ? 0 : comm_borrow_mr(&comm->base, data, bytes, mr);
-	if (replay_has_room(&comm->ring, need))
-		return 0;
-	ret = comm_turn(&comm->base);
-	return ret ? ret : replay_has_room(&comm->ring, need) ? 0 : -EAGAIN;
-}
-
 /* Small GPU memory that a NIC cannot gather goes like host memory. */
 static ANYNET_COLD int fetch_small(struct send_comm *comm, const void **data, size_t bytes,
 				   struct anynet_mr **mr)
@@ -273,7 +256,7 @@ static ANYNET_COLD int fetch_small(struct send_comm *comm, const void **data, si
 	if (!comm->fetched)
 		return -ENOMEM;
 	if (gpu_fetch((*mr)->gpu, comm->fetched, *data, bytes))
-		return comm_gpu_failed(&comm->base, NULL);
+		return comm_note_gpu_fault(&comm->base, NULL);
 	*data = comm->fetched;
 	*mr = NULL;
 	return 0;
@@ -282,96 +265,53 @@ static ANYNET_COLD int fetch_small(struct send_comm *comm, const void **data, si
 static bool can_gather(const struct send_comm *comm)
 {
 	for (unsigned i = 0; i < comm->base.rail_count; i++)
-		if (comm->base.rails[i] && !ib_rail_gathers(comm->base.rails[i]))
+		if (comm->base.rails[i] && !comm->base.rails[i]->gathers)
 			return false;
 	return true;
 }
 
-static int isend_entered(struct send_comm *comm, const void *data, size_t bytes, int tag,
-			 struct anynet_mr *mr, void *phandle, struct anynet_request **req)
+/* By queue pairs small messages go from the ring only, others from registered memory. */
+static int check_for_link(const struct send_comm *comm, size_t bytes, const struct anynet_mr *mr)
 {
-	struct send_msg *msg;
-	int ret = comm_error(&comm->base);
+	if (bytes > comm->eager_bytes)
+		return mr ? 0 : -EADDRNOTAVAIL;
+	return replay_has_room(&comm->ring, HEADER_BYTES + bytes + ANYNET_TAIL_BYTES) ? 0 : -EAGAIN;
+}
 
-	if (anynet_unlikely(ret))
-		return ret;
-	if (anynet_unlikely(comm->base.peer_closed))
-		return comm_refuse(&comm->base);
-	if (anynet_unlikely(comm->free_head == SLOT_NONE)) {
-		ret = comm_turn(&comm->base); /* acks may be waiting */
-		if (ret || comm->free_head == SLOT_NONE)
+int send_post(struct anynet_comm *base, const void *data, size_t bytes, uint32_t tag, struct anynet_mr *mr,
+	      void *phandle, struct anynet_request **req)
+{
+	struct send_comm *comm = to_send(base);
+	struct send_msg *msg;
+	int ret;
+
+	if (anynet_unlikely(comm->free_head == SLOT_NONE))
+		return -EAGAIN;
+	if (comm_is_ib(base)) {
+		ret = check_for_link(comm, bytes, mr);
+		if (anynet_unlikely(ret))
 			return ret;
-	}
-	if (comm_is_ib(&comm->base)) {
-		ret = prepare_for_link(comm, data, bytes, &mr);
-		if (ret)
-			return ret == -EAGAIN ? 0 : ret;
-		if (anynet_unlikely(comm->base.peer_closed))
-			return comm_refuse(&comm->base);
 		if (anynet_unlikely(mr && mr->gpu && bytes && bytes <= comm->eager_bytes) &&
 		    !can_gather(comm) && (ret = fetch_small(comm, &data, bytes, &mr)))
 			return ret;
 	}
 	msg = &comm->msgs[comm->free_head];
 	comm->free_head = msg->next;
-	start_message(comm, msg, data, bytes, (uint32_t)tag, mr);
-	msg->event = profile_start(&comm->base, phandle, bytes);
-	/* The first message leaves at once; those behind it leave together at the next test. */
-	if (comm->outstanding++ == 0)
-		ret = comm_transmit(&comm->base);
-	if (anynet_likely(!ret))
-		*req = &msg->req;
-	return ret;
+	start_message(comm, msg, data, bytes, tag, mr);
+	msg->event = profile_start(base, phandle, bytes);
+	*req = &msg->req;
+	return comm->outstanding++ == 0;
 }
 
-int anynet_isend(struct anynet_comm *base, const void *data, size_t bytes, int tag,
-		 struct anynet_mr *mr, void *phandle, struct anynet_request **req)
+void send_report(struct anynet_request *req, int *sizes)
 {
-	int ret;
+	struct send_comm *comm = to_send(req->comm);
+	struct send_msg *msg = (struct send_msg *)req;
 
-	*req = NULL;
-	if (anynet_unlikely(!base->is_send || bytes > ANYNET_MESSAGE_MAX))
-		return -EINVAL;
-	if (anynet_unlikely(!comm_try_enter(base)))
-		return comm_error(base);
-	ret = isend_entered(to_send(base), data, bytes, tag, mr, phandle, req);
-	comm_leave(base);
-	return ret;
-}
-
-static int test_entered(struct send_comm *comm, struct send_msg *msg, int *done, int *sizes)
-{
-	int ret;
-
-	if (!atomic_load_explicit(&msg->req.done, memory_order_acquire)) {
-		ret = comm_transmit(&comm->base);
-		if (!ret && !atomic_load_explicit(&msg->req.done, memory_order_acquire))
-			ret = comm_turn(&comm->base);
-		if (ret)
-			return ret;
-		if (!atomic_load_explicit(&msg->req.done, memory_order_acquire))
-			return 0;
-	}
 	profile_stop(msg->event);
 	if (sizes)
 		sizes[0] = (int)msg->bytes;
 	msg->tested = true;
 	send_free_if_over(comm, msg);
 	comm->outstanding--;
-	*done = 1;
-	return 0;
-}
-
-int send_test(struct anynet_request *req, int *done, int *sizes)
-{
-	struct send_comm *comm = to_send(req->comm);
-	int ret;
-
-	if (anynet_unlikely(!comm_try_enter(&comm->base)))
-		return comm_error(&comm->base);
-	ret = comm_error(&comm->base);
-	if (anynet_likely(!ret))
-		ret = test_entered(comm, (struct send_msg *)req, done, sizes);
-	comm_leave(&comm->base);
-	return ret;
 }

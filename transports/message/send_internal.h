@@ -3,8 +3,8 @@
 #ifndef ANYNET_SEND_INTERNAL_H
 #define ANYNET_SEND_INTERNAL_H
 
+#include "message/message.h"
 #include "message/replay.h"
-#include "session/comm_internal.h"
 
 #define SLOT_NONE 0xffff
 
@@ -82,15 +82,21 @@ static inline struct anynet_wire_frame send_header(const struct send_comm *comm,
 	};
 }
 
+/* Its send is done: NCCL may have its buffer back. */
+static inline void send_complete(struct send_comm *comm, struct send_msg *msg)
+{
+	comm->undone--;
+	mr_drop(&comm->base, msg->mr);
+	msg->mr = NULL;
+	atomic_store_explicit(&msg->req.done, true, memory_order_release);
+}
+
 /* --- send_keep.c --- */
 
 /* All of a message that is not copied is out: it is, if there is room, and its send is done. */
 void send_keep(struct send_comm *comm, struct send_msg *msg);
 
 /* --- send_rails.c --- */
-
-/* Its send is done: NCCL may have its buffer back. */
-void send_complete(struct send_comm *comm, struct send_msg *msg);
 
 /* To the end of the ready queue: the messages with bytes (or an RTS) to hand to rails, oldest first. */
 void send_queue(struct send_comm *comm, struct send_msg *msg);

@@ -4,7 +4,6 @@
 #include <string.h>
 
 #include "message/send_internal.h"
-#include "session/heal.h"
 #include "wire/checksum.h"
 
 #define UNKNOWN_BYTES (256u << 10) /* a rail of unknown rate gets no more than this to start with */
@@ -108,14 +107,6 @@ void send_free_if_over(struct send_comm *comm, struct send_msg *msg)
 	comm->free_head = (uint16_t)(msg - comm->msgs);
 }
 
-void send_complete(struct send_comm *comm, struct send_msg *msg)
-{
-	comm->undone--;
-	mr_drop(&comm->base, msg->mr);
-	msg->mr = NULL;
-	atomic_store_explicit(&msg->req.done, true, memory_order_release);
-}
-
 static int acknowledge(struct send_comm *comm, struct send_msg *msg)
 {
 	/* The receiver needs no tail byte, the socket may still have to take it. */
@@ -125,7 +116,7 @@ static int acknowledge(struct send_comm *comm, struct send_msg *msg)
 		return 0;
 	}
 	if (msg->state != SEND_GIVEN || msg->chunks || msg->acked) {
-		comm_fail(&comm->base, NULL, -EPROTO,
+		comm_note_fault(&comm->base, NULL, -EPROTO,
 			  "slot %d acknowledged, which has nothing sent in full",
 			  (int)(msg - comm->msgs));
 		return -EPROTO;
@@ -182,14 +173,8 @@ static int on_doubt(struct send_comm *comm, unsigned index, uint32_t epoch)
 {
 	struct anynet_rail *rail = index < comm->base.rail_count ? comm->base.rails[index] : NULL;
 
-	if (rail && rail->fd >= 0 && rail->epoch == epoch && heal_wanted()) {
-		if (!rail->suspect)
-			recorder_note(&comm->base, rail, ANYNET_EVENT_SUSPECT, 0, 0,
-				      "the peer has doubts");
-		rail->suspect = true;
-		rail->doubted_ms = os_now_ms();
-		heal_rail(&comm->base, rail, true);
-	}
+	if (rail && rail->fd >= 0 && rail->epoch == epoch)
+		comm->base.noted = rail->doubted = true;
 	return 0;
 }
 
@@ -197,7 +182,7 @@ int send_control(struct send_comm *comm, struct anynet_rail *rail,
 		 const struct anynet_wire_frame *header, const uint8_t *payload)
 {
 	if (header->slot >= ANYNET_SENDS) {
-		comm_fail(&comm->base, rail, -EPROTO, "frame of type %u for slot %u", header->type,
+		comm_note_fault(&comm->base, rail, -EPROTO, "frame of type %u for slot %u", header->type,
 			  header->slot);
 		return -EPROTO;
 	}
@@ -215,7 +200,7 @@ int send_control(struct send_comm *comm, struct anynet_rail *rail,
 		rail->bye = true;
 		return 0;
 	}
-	comm_fail(&comm->base, rail, -EPROTO, "frame of type %u with %u bytes", header->type,
+	comm_note_fault(&comm->base, rail, -EPROTO, "frame of type %u with %u bytes", header->type,
 		  header->length);
 	return -EPROTO;
 }
@@ -270,9 +255,9 @@ static bool may_have_links(const struct send_comm *comm)
 static bool is_freer(struct anynet_rail *rail, struct anynet_rail *other)
 {
 	size_t own = rail->ops->backlog(rail), others = other->ops->backlog(other);
-	bool linked = ib_rail_is_linked(rail);
+	bool linked = rail->linked;
 
-	if (linked != ib_rail_is_linked(other))
+	if (linked != other->linked)
 		return linked ? own != SIZE_MAX : others == SIZE_MAX;
 	return own < others || (own == others && rail->bytes_sent < other->bytes_sent);
 }
@@ -302,7 +287,7 @@ static size_t chunk_size(const struct send_comm *comm, const struct anynet_rail 
 	size_t left = anynet_min(msg->bytes - msg->given, comm->frame_bytes);
 	bool whole = comm->base.rail_count == 1
 			     ? !comm->base.checksum
-			     : comm_is_ib(&comm->base) && ib_rail_is_linked(rail) &&
+			     : comm_is_ib(&comm->base) && rail->linked &&
 				       !anynet_net.cfg->ib_split && !comm->base.spread;
 
 	if (msg->copied || left <= comm->chunk_bytes || whole)
@@ -414,7 +399,7 @@ void send_begun(struct send_comm *comm, const struct frame_id *id)
 
 void send_rewound(struct send_comm *comm, const struct frame_id *id)
 {
-	comm->base.tally.again++;
+	comm->base.rewound++;
 	if (id->type == ANYNET_FRAME_DATA)
 		comm->msgs[id->slot].chunks++;
 }

@@ -2,8 +2,8 @@
 /* NCCL's calls that open and close (nccl_net/comm.h), and who looks after a comm in between. */
 #include <time.h>
 
-#include "path/rail_link.h"
-#include "service/guard.h"
+#include "path/ib/rail_link.h"
+#include "service/background.h"
 #include "service/io_threads.h"
 #include "session/connect.h"
 #include "session/listen.h"
@@ -14,7 +14,7 @@
  * memory for that it has to do with its caller. */
 static void look_after(struct anynet_comm *comm)
 {
-	if (!guard_add(comm))
+	if (!background_add(comm))
 		io_threads_add(comm);
 }
 
@@ -24,7 +24,7 @@ int anynet_listen(const struct anynet_device *dev, const void *owner, void *hand
 	int ret = listen_start(dev, owner, handle, listener);
 
 	if (!ret)
-		guard_rouse(); /* who connects is answered, however late accept is called */
+		background_rouse(); /* who connects is answered, however late accept is called */
 	return ret;
 }
 
@@ -36,7 +36,7 @@ int anynet_connect(const struct anynet_device *dev, const struct anynet_connect_
 	if (*comm)
 		look_after(*comm);
 	else if (!ret)
-		guard_rouse(); /* the peer may ask whether we live */
+		background_rouse(); /* the peer may ask whether we live */
 	return ret;
 }
 
@@ -57,7 +57,7 @@ void anynet_close_listener(struct anynet_listener *listener)
 void anynet_net_trim(const void *owner)
 {
 	connect_trim(owner);
-	guard_look();
+	background_look();
 	listen_drop_half_built(owner);
 	listen_trim();
 }
@@ -71,7 +71,7 @@ static void drain_alone(struct anynet_comm *comm)
 	for (unsigned ms = 0; ms < DRAIN_ALONE_MS && !over; ms++) {
 		comm_enter(comm);
 		comm_turn(comm);
-		over = linger_over(comm);
+		over = drain_over(comm);
 		comm_leave(comm);
 		if (!over)
 			nanosleep(&moment, NULL);
@@ -82,8 +82,8 @@ static void drain_alone(struct anynet_comm *comm)
 static void release(struct anynet_comm *comm)
 {
 	io_threads_remove(comm);
-	guard_remove(comm);
-	comm_destroy(comm);
+	background_remove(comm);
+	listen_destroy_comm(comm);
 }
 
 void anynet_close(struct anynet_comm *comm)
@@ -95,18 +95,18 @@ void anynet_close(struct anynet_comm *comm)
 	io_threads_remove(comm);
 	comm_enter(comm);
 	recorder_note(comm, NULL, ANYNET_EVENT_CLOSED, 0, comm_pending(comm), NULL);
-	drains = linger_start(comm);
-	left = drains && comm->slot >= 0 && guard_runs();
+	drains = drain_start(comm);
+	left = drains && comm->session->slot >= 0 && background_runs();
 	/* Requests end while deregMr, in another thread, still finds the comm in the registry. */
 	if (comm_pending(comm)) {
 		comm_close_rails(comm);
 		comm_cancel(comm);
 	}
 	/* From here on the background thread may destroy it. */
-	atomic_store(&comm->closing, left);
+	atomic_store(&comm->session->closing, left);
 	comm_leave(comm);
 	if (left) {
-		guard_wake();
+		background_wake();
 	} else {
 		if (drains)
 			drain_alone(comm);

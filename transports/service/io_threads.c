@@ -112,9 +112,9 @@ void io_threads_add(struct anynet_comm *comm)
 	pthread_mutex_lock(&pool.lock);
 	if (pool.thread_count || !pool_start(anynet_net.io_threads)) {
 		pool.used++;
-		comm->io_token = registry_token(comm);
-		comm_enter(comm); /* the guardian may be at it already */
-		comm->io_epfd = pool.epfd;
+		comm->session->io_token = registry_token(comm);
+		comm_enter(comm); /* the background thread may be at it already */
+		comm->session->io_epfd = pool.epfd;
 		for (unsigned i = 0; i < comm->rail_count; i++)
 			if (comm->rails[i] && comm->rails[i]->fd >= 0)
 				comm_watch_by_threads(comm, comm->rails[i]);
@@ -126,11 +126,11 @@ void io_threads_add(struct anynet_comm *comm)
 /* A thread may still come by with an old event: the registry tells it that the comm is gone. */
 void io_threads_remove(struct anynet_comm *comm)
 {
-	if (comm->io_epfd < 0)
+	if (comm->session->io_epfd < 0)
 		return;
 	pthread_mutex_lock(&pool.lock);
 	comm_enter(comm);
-	comm->io_epfd = -1;
+	comm->session->io_epfd = -1;
 	for (unsigned i = 0; i < comm->rail_count; i++)
 		if (comm->rails[i] && comm->rails[i]->fd >= 0)
 			epoll_ctl(pool.epfd, EPOLL_CTL_DEL, comm->rails[i]->fd, NULL);

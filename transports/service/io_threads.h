@@ -7,7 +7,7 @@
 #ifndef ANYNET_IO_THREADS_H
 #define ANYNET_IO_THREADS_H
 
-#include "session/comm_internal.h"
+#include "session/comm.h"
 
 /* For comms in the registry only. Without threads both do nothing. */
 void io_threads_add(struct anynet_comm *comm);

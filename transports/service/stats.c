@@ -84,7 +84,7 @@ static void tell_rail(const struct anynet_comm *comm, const struct anynet_rail *
 	out->index = rail->index;
 	out->epoch = rail->epoch;
 	out->kind =
-		comm_is_ib(comm) && ib_rail_is_linked(rail) ? ANYNET_STATS_QP : ANYNET_STATS_TCP;
+		comm_is_ib(comm) && rail->linked ? ANYNET_STATS_QP : ANYNET_STATS_TCP;
 	out->state = rail->fd < 0    ? ANYNET_STATS_DOWN
 		     : rail->suspect ? ANYNET_STATS_SUSPECT
 				     : ANYNET_STATS_UP;
@@ -106,9 +106,9 @@ static uint64_t oldest_since(struct comm_tally *tally, unsigned pending, uint64_
 static void tell_requests(struct anynet_comm *comm, const struct round *round,
 			  struct anynet_stats_comm *out)
 {
-	struct comm_tally *tally = &comm->tally;
+	struct comm_tally *tally = &comm->session->tally;
 	uint32_t count = comm->is_send ? send_requests(comm) : recv_requests(comm);
-	uint64_t stalled = comm->watch.since_ms;
+	uint64_t stalled = comm->session->watch.since_ms;
 
 	tally->requests += (uint32_t)(count - tally->counted);
 	tally->counted = count;
@@ -134,7 +134,7 @@ static void tell_peer(const struct anynet_comm *comm, struct anynet_stats_comm *
 static void tell_comm(struct anynet_comm *comm, const struct round *round,
 		      struct anynet_stats_comm *out)
 {
-	struct comm_tally *tally = &comm->tally;
+	struct comm_tally *tally = &comm->session->tally;
 	unsigned told = 0;
 
 	memset(out, 0, sizeof(*out));
@@ -144,15 +144,15 @@ static void tell_comm(struct anynet_comm *comm, const struct round *round,
 	}
 	out->id = tally->id;
 	out->opened_ms = tally->opened_ms;
-	out->comm_hash = comm->paths.comm_hash;
+	out->comm_hash = comm->session->paths.comm_hash;
 	out->bytes = comm->is_send ? send_bytes(comm) : recv_bytes(comm);
 	out->breaks = tally->breaks;
-	out->heals = tally->heals;
-	out->again = tally->again;
+	out->recoveries = tally->recoveries;
+	out->again = comm->rewound;
 	out->stalls = tally->stalls;
 	out->error = comm_error(comm);
 	out->is_send = comm->is_send;
-	out->closing = atomic_load(&comm->closing);
+	out->closing = atomic_load(&comm->session->closing);
 	out->rail_count = comm->rail_count;
 	tell_peer(comm, out);
 	tell_requests(comm, round, out);
@@ -174,14 +174,14 @@ static bool enter(struct anynet_comm *comm)
 /* Has anything happened to the comm since it was written? Then that is to be. */
 static bool take_events(const struct anynet_comm *comm, unsigned slot)
 {
-	uint64_t count = comm->recorder->page.count;
+	uint64_t count = comm->session->recorder->page.count;
 
-	if (stats.told[slot].id == comm->tally.id && stats.told[slot].count == count)
+	if (stats.told[slot].id == comm->session->tally.id && stats.told[slot].count == count)
 		return false;
-	stats.told[slot].id = comm->tally.id;
+	stats.told[slot].id = comm->session->tally.id;
 	stats.told[slot].count = count;
-	stats.events = comm->recorder->page;
-	stats.events.id = comm->tally.id;
+	stats.events = comm->session->recorder->page;
+	stats.events.id = comm->session->tally.id;
 	return true;
 }
 
@@ -189,7 +189,7 @@ static bool take_events(const struct anynet_comm *comm, unsigned slot)
 static void visit(struct anynet_comm *comm, void *arg)
 {
 	struct round *round = arg;
-	unsigned slot = (unsigned)comm->slot;
+	unsigned slot = (unsigned)comm->session->slot;
 
 	round->comms++;
 	if (slot >= ANYNET_STATS_COMMS)

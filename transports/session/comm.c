@@ -16,42 +16,69 @@
 #include "base/fd.h"
 #include "base/libc_text.h"
 #include "base/socket.h"
-#include "session/heal.h"
 #include "session/listen.h"
 #include "session/pairs.h"
 #include "session/progress.h"
+#include "session/recovery.h"
 #include "session/watch.h"
 
 #define EVENTS_PER_TURN 16
 #define ENTER_YIELDS    20
 
-int comm_init(struct anynet_comm *comm, bool is_send, const struct anynet_device *dev,
-	      unsigned rail_count)
+/* NULL: no memory, and `comm` is the caller's to free. */
+static struct anynet_comm *init(struct anynet_comm *comm, unsigned rail_count)
 {
+	struct session *session = comm ? calloc(1, sizeof(*session)) : NULL;
+
+	if (!session)
+		return NULL;
+	session->recorder = recorder_create();
 	comm->rails = calloc(rail_count, sizeof(*comm->rails));
-	comm->recorder = recorder_create();
-	if (!comm->rails || !comm->recorder) {
+	if (!comm->rails || !session->recorder) {
 		free(comm->rails);
-		free(comm->recorder);
-		return -ENOMEM;
+		free(session->recorder);
+		free(session);
+		return NULL;
 	}
-	comm->is_send = is_send;
-	comm->dev = dev;
+	session->slot = session->io_epfd = -1;
+	comm->session = session;
 	comm->rail_count = (uint16_t)rail_count;
-	comm->epfd = comm->io_epfd = -1;
-	comm->slot = -1;
+	comm->epfd = -1;
 	comm->checksum = anynet_net.cfg->checksum;
-	return 0;
+	return comm;
+}
+
+struct anynet_comm *send_comm_create(const struct anynet_device *dev, unsigned rail_count)
+{
+	struct anynet_comm *comm = send_create(dev);
+
+	if (comm && !init(comm, rail_count)) {
+		send_free(comm);
+		return NULL;
+	}
+	return comm;
+}
+
+struct anynet_comm *recv_comm_create(const struct anynet_device *dev, unsigned rail_count,
+				     uint32_t replay_bytes)
+{
+	struct anynet_comm *comm = recv_create(dev, replay_bytes);
+
+	if (comm && !init(comm, rail_count)) {
+		recv_free(comm);
+		return NULL;
+	}
+	return comm;
 }
 
 /* A connection that is closed leaves the set by itself: only we hold it. */
 void comm_watch_by_threads(struct anynet_comm *comm, const struct anynet_rail *rail)
 {
 	struct epoll_event event = { .events = EPOLLIN | EPOLLOUT | EPOLLET,
-				     .data.u64 = comm->io_token };
+				     .data.u64 = comm->session->io_token };
 
-	if (comm->io_epfd >= 0)
-		epoll_ctl(comm->io_epfd, EPOLL_CTL_ADD, rail->fd, &event);
+	if (comm->session->io_epfd >= 0)
+		epoll_ctl(comm->session->io_epfd, EPOLL_CTL_ADD, rail->fd, &event);
 }
 
 static int watch_rail(struct anynet_comm *comm, struct anynet_rail *rail)
@@ -90,30 +117,6 @@ void comm_close_rails(struct anynet_comm *comm)
 	}
 }
 
-void comm_fini(struct anynet_comm *comm)
-{
-	heal_free(comm);
-	heal_drop_posted(comm);
-	comm_close_rails(comm);
-	while (!LIST_EMPTY(&comm->borrowed))
-		mr_return(LIST_FIRST(&comm->borrowed));
-	fd_close(&comm->epfd);
-	if (comm->listening)
-		listen_drop();
-	free(comm->rails);
-	free(comm->recorder);
-}
-
-void comm_destroy(struct anynet_comm *comm)
-{
-	if (comm->is_send) {
-		send_comm_destroy(comm);
-	} else {
-		listen_forget(comm);
-		recv_comm_destroy(comm);
-	}
-}
-
 unsigned comm_pending(const struct anynet_comm *comm)
 {
 	return comm->is_send ? send_pending(comm) : recv_pending(comm);
@@ -141,10 +144,10 @@ const struct anynet_device *comm_device_at(const struct anynet_comm *comm, int f
 	socklen_t bytes = sizeof(local);
 
 	getsockname(fd, (struct sockaddr *)&local, &bytes);
-	for (unsigned i = 0; i < comm->paths.own_count; i++)
-		if (socket_same_ip(&comm->paths.own[i]->addr, &local) &&
-		    comm->paths.own_addrs[i].port == socket_port(fd))
-			return comm->paths.own[i];
+	for (unsigned i = 0; i < comm->session->paths.own_count; i++)
+		if (socket_same_ip(&comm->session->paths.own[i]->addr, &local) &&
+		    comm->session->paths.own_addrs[i].port == socket_port(fd))
+			return comm->session->paths.own[i];
 	return NULL;
 }
 
@@ -157,18 +160,11 @@ void comm_enter(struct anynet_comm *comm)
 			nanosleep(&moment, NULL);
 }
 
-void comm_unpark(struct anynet_comm *comm)
-{
-	for (unsigned i = 0; i < comm->rail_count; i++)
-		if (comm->rails[i])
-			comm->rails[i]->parked = false;
-}
-
 /* Links are looked at, without system calls, and the connections beside them with them. */
 static bool any_link(const struct anynet_comm *comm)
 {
 	for (unsigned i = 0; comm_is_ib(comm) && i < comm->rail_count; i++)
-		if (comm->rails[i] && ib_rail_is_linked(comm->rails[i]))
+		if (comm->rails[i] && comm->rails[i]->linked)
 			return true;
 	return false;
 }
@@ -200,8 +196,8 @@ int comm_open(struct anynet_comm *comm)
 		if (ret)
 			return ret;
 		progress_begin(rail, rail->ops->frames(rail), 0);
-		if (rail->seen.rtt_us > comm->rtt_us)
-			comm->rtt_us = rail->seen.rtt_us;
+		if (rail->seen.rtt_us > comm->session->rtt_us)
+			comm->session->rtt_us = rail->seen.rtt_us;
 	}
 	recorder_note(comm, comm->rails[0], ANYNET_EVENT_OPENED, 0, rails_standing(comm),
 		      comm_first_path(comm));
@@ -217,7 +213,7 @@ void comm_fail(struct anynet_comm *comm, const struct anynet_rail *rail, int err
 	int none = 0;
 	va_list args;
 
-	if (comm_error(comm) || atomic_exchange(&comm->failing, true))
+	if (comm_error(comm) || atomic_exchange(&comm->session->failing, true))
 		return;
 	va_start(args, fmt);
 	vsnprintf(text, sizeof(text), fmt, args);
@@ -232,24 +228,6 @@ void comm_fail(struct anynet_comm *comm, const struct anynet_rail *rail, int err
 	/* Whoever sees the error finds its reason in the log. */
 	atomic_compare_exchange_strong(&comm->error, &none, err);
 	recorder_tell(comm); /* to a file, which may be on a disk that does not answer */
-}
-
-static void poll_rails(struct anynet_comm *comm)
-{
-	struct epoll_event events[EVENTS_PER_TURN];
-	int n = epoll_wait(comm->epfd, events, EVENTS_PER_TURN, 0);
-
-	for (int i = 0; i < n; i++) {
-		struct anynet_rail *rail = events[i].data.ptr;
-
-		if (events[i].events & (EPOLLIN | EPOLLHUP | EPOLLERR | EPOLLRDHUP))
-			rail->readable = true;
-		/* No further event tells of the end if it came with the last bytes. */
-		if (events[i].events & (EPOLLHUP | EPOLLERR | EPOLLRDHUP))
-			rail->ended = true;
-		if (events[i].events & (EPOLLOUT | EPOLLHUP | EPOLLERR))
-			rail->writable = true;
-	}
 }
 
 /* --- rails that end --- */
@@ -271,6 +249,7 @@ void comm_sever(struct anynet_comm *comm, struct anynet_rail *rail, int err)
 	progress_end(rail, now);
 	rail->broke_by = err;
 	rail->ops->sever(rail);
+	progress_link_end(rail);
 	rail->readable = rail->writable = rail->parked = rail->ended = false;
 	rail->suspect = false;
 	rail->silent_ms = rail->doubted_ms = 0;
@@ -280,8 +259,8 @@ void comm_sever(struct anynet_comm *comm, struct anynet_rail *rail, int err)
 	if (err) {
 		rail->broke_ms = now;
 		rail->breaks++;
-		comm->tally.breaks++;
-		if (progress_is_news(rail->breaks))
+		comm->session->tally.breaks++;
+		if (rail_is_news(rail->breaks))
 			anynet_info(
 				"%s peer %s pid %u dev %s rail %u of %u (%s) broke: %s; it is replaced "
 				"(break %u)",
@@ -305,7 +284,8 @@ static void note_return(struct anynet_comm *comm, const struct anynet_rail *rail
 void comm_rail_back(struct anynet_comm *comm, struct anynet_rail *rail, int fd, uint32_t epoch,
 		    struct anynet_wire_rail pair, uint64_t frames, uint32_t part)
 {
-	uint32_t again = comm->tally.again;
+	char seconds[SECONDS_TEXT_BYTES];
+	uint32_t again = comm->rewound;
 	int ret;
 
 	rail->fd = fd;
@@ -321,8 +301,8 @@ void comm_rail_back(struct anynet_comm *comm, struct anynet_rail *rail, int fd, 
 		return;
 	}
 	ret = watch_rail(comm, rail);
-	if (ret) {
-		comm_rail_broke(comm, rail, ret);
+	if (ret) { /* no memory: another connection is made when the comm is looked at */
+		comm_sever(comm, rail, ret);
 		return;
 	}
 	progress_begin(rail, frames, part);
@@ -331,13 +311,13 @@ void comm_rail_back(struct anynet_comm *comm, struct anynet_rail *rail, int fd, 
 		recv_doubt(comm, rail->index, false);
 		recv_tell_again(comm, rail->index);
 	}
-	comm->tally.heals += rail->broke_by != 0;
-	note_return(comm, rail, comm->tally.again - again);
-	if (rail->broke_by && progress_is_news(rail->breaks))
-		anynet_info("%s peer %s pid %u dev %s rail %u of %u is back after %.3f s: %s",
+	comm->session->tally.recoveries += rail->broke_by != 0;
+	note_return(comm, rail, comm->rewound - again);
+	if (rail->broke_by && rail_is_news(rail->breaks))
+		anynet_info("%s peer %s pid %u dev %s rail %u of %u is back after %s s: %s",
 			    comm->is_send ? "send to" : "receive from", comm->peer.host,
 			    comm->peer.pid, comm->dev->name, rail->index, comm->rail_count,
-			    (double)(os_now_ms() - rail->broke_ms) / 1000, rail->path);
+			    seconds_text(os_now_ms() - rail->broke_ms, 3, seconds), rail->path);
 	rail->broke_by = 0;
 }
 
@@ -349,124 +329,10 @@ bool comm_has_rails(const struct anynet_comm *comm)
 	return false;
 }
 
-/* The peer has said that it closes. No error until something is asked of it again. */
-static void rail_ended(struct anynet_comm *comm, struct anynet_rail *rail)
-{
-	bool said_bye = rail->bye;
-
-	comm_end_rail(comm, rail);
-	if (said_bye && comm_has_rails(comm))
-		return;
-	comm->peer_closed = true;
-	recorder_note(comm, NULL, ANYNET_EVENT_PEER_CLOSED, 0, 0, NULL);
-	if (comm_pending(comm))
-		comm_fail(comm, NULL, -ECONNRESET,
-			  "the peer closed the connection without %s what is waited for",
-			  comm->is_send ? "receiving" : "sending");
-}
-
-int comm_rail_broke(struct anynet_comm *comm, struct anynet_rail *rail, int err)
-{
-	/* Its last words may still be there to be read. */
-	if (comm->is_send && !rail->bye && !comm_error(comm))
-		rail->ops->receive(rail);
-	if (comm_error(comm)) {
-		comm_close_rails(comm);
-		return comm_error(comm);
-	}
-	if (rail->bye || (!heal_wanted() && !comm_pending(comm))) {
-		rail_ended(comm, rail);
-	} else if (heal_wanted()) {
-		comm_sever(comm, rail, err);
-		heal_rail(comm, rail, err != -ECONNRESET && err != -EPIPE && err != -EBADMSG);
-	} else {
-		comm_fail(comm, rail, err, "%s",
-			  err == -ECONNRESET
-				  ? "the peer closed the connection; if its process is gone, "
-				    "look at its log first"
-				  : "the connection broke");
-	}
-	if (comm_error(comm) || comm->peer_closed)
-		comm_close_rails(comm);
-	return comm_error(comm);
-}
-
 int comm_refuse(struct anynet_comm *comm)
 {
 	comm_fail(comm, NULL, -ECONNRESET,
-		  comm->peer_lost ? "the peer was lost while nothing was asked of it"
+		  comm->session->peer_lost ? "the peer was lost while nothing was asked of it"
 				  : "the peer closed the connection");
 	return -ECONNRESET;
-}
-
-/* --- turns --- */
-
-void comm_attend(struct anynet_comm *comm)
-{
-	uint64_t now;
-
-	atomic_store(&comm->attention, false);
-	if (atomic_load(&comm->mail))
-		heal_take_posted(comm);
-	if (comm_error(comm) || comm->peer_closed)
-		return;
-	now = os_now_ms();
-	if (now - comm->watch.looked_ms >= WATCH_MS || atomic_load(&comm->link_event) ||
-	    atomic_load(&comm->probed))
-		watch_comm(comm, now);
-	if (!comm->is_send && !comm_error(comm))
-		comm_transmit(comm); /* what there is to be told about it */
-	if (comm->heal && !comm_error(comm))
-		heal_step(comm, now);
-}
-
-void comm_poke(struct anynet_comm *comm)
-{
-	atomic_store(&comm->attention, true);
-	if (!comm_try_enter(comm))
-		return; /* who is at work on it will see; the guardian comes by, too */
-	comm_attend(comm);
-	comm_leave(comm);
-}
-
-int comm_transmit(struct anynet_comm *comm)
-{
-	for (unsigned i = 0; i < comm->rail_count; i++) {
-		struct anynet_rail *rail = comm->rails[i];
-		int ret;
-
-		if (!rail || !rail->writable)
-			continue;
-		ret = rail->ops->transmit(rail);
-		if (anynet_unlikely(ret) && (ret = comm_rail_broke(comm, rail, ret)))
-			return ret;
-	}
-	return comm_error(comm);
-}
-
-int comm_turn(struct anynet_comm *comm)
-{
-	if (anynet_unlikely(atomic_load_explicit(&comm->attention, memory_order_relaxed)))
-		comm_attend(comm);
-	if (comm->epfd >= 0)
-		poll_rails(comm);
-	for (unsigned i = 0; i < comm->rail_count; i++) {
-		struct anynet_rail *rail = comm->rails[i];
-		int ret;
-
-		if (!rail || !rail->readable || rail->parked)
-			continue;
-		ret = rail->ops->receive(rail);
-		if (anynet_unlikely(ret) && (ret = comm_rail_broke(comm, rail, ret)))
-			return ret;
-	}
-	return comm->is_send ? comm_transmit(comm) : comm_error(comm);
-}
-
-/* --- test and close --- */
-
-int anynet_test(struct anynet_request *req, int *done, int *sizes)
-{
-	*done = 0;
-	return req->comm->is_send ? send_test(req, done, sizes) : recv_test(req, done, sizes);
 }

@@ -12,120 +12,16 @@
 
 #include <nccl_net/log.h>
 
+#include "session/connect.h"
 #include "base/libc_text.h"
 #include "base/socket.h"
-#include "session/connect.h"
-#include "session/dial.h"
+#include "session/connect_table.h"
 #include "session/listen.h"
 #include "wire/secret.h"
 
 #define PAUSE_MIN_MS   10
 #define PAUSE_MAX_MS   1000
 #define EXTRA_RAIL_MS  5000 /* a further rail that does not stand by then is done without */
-#define CONNECTS_LIMIT (1 << 20)
-
-struct connect_op {
-	uint32_t slot, generation;
-	bool busy; /* a step is under way; under the table's lock */
-	const struct anynet_device *dev;
-	const void *owner;
-	struct anynet_wire_handle handle;
-	struct comm_paths paths;
-	uint32_t tries;     /* of rail 0: the epoch in its hello */
-	uint64_t called_ms; /* NCCL's last call; under the table's lock */
-	uint64_t stood_ms,
-		told_ms; /* since when it waits for an answer, and when that was last told; 0 = it does not */
-	uint64_t deadline_ms, next_try_ms, pause_ms, extra_deadline_ms;
-	int addr; /* of the handle's, being tried */
-	int last_err;
-	char last_addr[SOCKET_TEXT_BYTES];
-	struct dial first;
-	struct anynet_wire_hello welcome;
-	struct anynet_comm *comm; /* from the first welcome on */
-	struct extra_rail {       /* rails 1 … */
-		struct dial dial;
-		bool failed;
-	} * extra;
-};
-
-/* Connects in progress. The lock guards the table; an op is used by one NCCL thread at a time. */
-static struct {
-	pthread_mutex_t lock;
-	struct connect_op **ops;
-	uint32_t count, used;
-	uint32_t generation;
-} table = { .lock = PTHREAD_MUTEX_INITIALIZER };
-
-/* --- the table --- */
-
-static int table_grow(void)
-{
-	uint32_t count = table.count ? table.count * 2 : 64;
-	struct connect_op **grown;
-
-	if (count > CONNECTS_LIMIT)
-		return -ENOMEM;
-	grown = realloc(table.ops, count * sizeof(*grown));
-	if (!grown)
-		return -ENOMEM;
-	memset(grown + table.count, 0, (count - table.count) * sizeof(*grown));
-	table.ops = grown;
-	table.count = count;
-	return 0;
-}
-
-static int table_add(struct connect_op *op)
-{
-	uint32_t slot = 0;
-	int ret = 0;
-
-	pthread_mutex_lock(&table.lock);
-	while (slot < table.count && table.ops[slot])
-		slot++;
-	if (slot == table.count)
-		ret = table_grow();
-	if (!ret) {
-		table.ops[slot] = op;
-		table.used++;
-		op->slot = slot;
-		op->generation = ++table.generation;
-	}
-	pthread_mutex_unlock(&table.lock);
-	return ret;
-}
-
-static struct connect_op *table_find(const struct anynet_wire_handle *handle)
-{
-	uint32_t slot = (uint32_t)handle->local[0] - 1,
-		 generation = (uint32_t)(handle->local[0] >> 32);
-	struct connect_op *op = NULL;
-
-	pthread_mutex_lock(&table.lock);
-	if (slot < table.count && table.ops[slot] && table.ops[slot]->generation == generation &&
-	    token_equal(table.ops[slot]->handle.token, handle->token))
-		op = table.ops[slot];
-	if (op) {
-		op->busy = true;
-		op->called_ms = os_now_ms();
-	}
-	pthread_mutex_unlock(&table.lock);
-	return op;
-}
-
-static void table_put(struct connect_op *op)
-{
-	pthread_mutex_lock(&table.lock);
-	op->busy = false;
-	pthread_mutex_unlock(&table.lock);
-}
-
-static void table_remove(struct connect_op *op)
-{
-	pthread_mutex_lock(&table.lock);
-	table.ops[op->slot] = NULL;
-	table.used--;
-	pthread_mutex_unlock(&table.lock);
-}
 
 static void op_free(struct connect_op *op, bool handed_over)
 {
@@ -136,42 +32,8 @@ static void op_free(struct connect_op *op, bool handed_over)
 	if (!handed_over)
 		listen_drop();
 	if (op->comm)
-		comm_destroy(op->comm);
+		send_comm_destroy(op->comm);
 	free(op);
-}
-
-/* A connect whose handle NCCL has thrown away without ever calling again (net-api.md §3.3): its communicator has
- * ended, or NCCL has not called for as long as it may take. Past its deadline alone it still has an error to report. */
-static struct connect_op *table_take_abandoned(const void *owner, uint64_t now)
-{
-	uint64_t patience = (uint64_t)anynet_net.cfg->connect_timeout_ms;
-	struct connect_op *op = NULL;
-
-	pthread_mutex_lock(&table.lock);
-	for (uint32_t i = 0; table.used && i < table.count; i++) {
-		op = table.ops[i];
-		if (op && !op->busy &&
-		    ((owner && op->owner == owner) || now > op->called_ms + patience)) {
-			table.ops[i] = NULL;
-			table.used--;
-			break;
-		}
-		op = NULL;
-	}
-	pthread_mutex_unlock(&table.lock);
-	return op;
-}
-
-bool connect_knows(uint64_t comm_id, const uint8_t token[ANYNET_TOKEN_BYTES])
-{
-	bool known = false;
-
-	pthread_mutex_lock(&table.lock);
-	for (uint32_t i = 0; table.used && i < table.count && !known; i++)
-		known = table.ops[i] && table.ops[i]->paths.comm_id == comm_id &&
-			token_equal(table.ops[i]->paths.token, token);
-	pthread_mutex_unlock(&table.lock);
-	return known;
 }
 
 void connect_trim(const void *owner)
@@ -179,7 +41,7 @@ void connect_trim(const void *owner)
 	uint64_t now = os_now_ms();
 	struct connect_op *op;
 
-	while ((op = table_take_abandoned(owner, now)))
+	while ((op = connect_table_take_abandoned(owner, now)))
 		op_free(op, false);
 }
 
@@ -205,14 +67,19 @@ static void note_failure(struct connect_op *op, int err)
 
 static ANYNET_COLD int refused(struct connect_op *op, const struct anynet_wire_hello *welcome)
 {
-	int err = welcome->status == ANYNET_STATUS_VERSION ? -EPROTONOSUPPORT : -ECONNREFUSED;
+	const struct anynet_wire_handle *handle = &op->handle;
 
+	if (welcome->status == ANYNET_STATUS_VERSION) {
+		anynet_warn(
+			"connect from dev %s to %s: the peer (pid %u) speaks wire versions %u to %u, this process %u "
+			"to %u: install the same anynet on every host",
+			op->dev->name, op->last_addr, handle->pid, handle->oldest, handle->version,
+			wire_oldest(), wire_newest());
+		return -EPROTONOSUPPORT;
+	}
 	anynet_warn("connect from dev %s to %s: peer %s refused: %s", op->dev->name, op->last_addr,
-		    welcome->host[0] ? welcome->host : "?",
-		    welcome->status == ANYNET_STATUS_VERSION
-			    ? "other wire version; install the same anynet on every host"
-			    : welcome->reason);
-	return err;
+		    welcome->host[0] ? welcome->host : "?", welcome->reason);
+	return -ECONNREFUSED;
 }
 
 static const char *explain(int err)
@@ -253,7 +120,7 @@ static ANYNET_COLD int timed_out(struct connect_op *op)
 static void wait_for_answer(struct connect_op *op, uint64_t now)
 {
 	uint64_t patience = (uint64_t)anynet_net.cfg->stall_warn_ms;
-	char to[SOCKET_TEXT_BYTES];
+	char to[SOCKET_TEXT_BYTES], seconds[SECONDS_TEXT_BYTES];
 
 	if (!op->stood_ms)
 		op->stood_ms = op->told_ms = now;
@@ -261,10 +128,10 @@ static void wait_for_answer(struct connect_op *op, uint64_t now)
 		return;
 	op->told_ms = now;
 	anynet_warn(
-		"connect from dev %s to %s: connected, and no answer for %.0f s: the peer's process is "
+		"connect from dev %s to %s: connected, and no answer for %s s: the peer's process is "
 		"stopped, or is none of anynet's; it is waited for",
 		op->dev->name, socket_text(&op->first.to, to, sizeof(to)),
-		(double)(now - op->stood_ms) / 1000);
+		seconds_text(now - op->stood_ms, 0, seconds));
 }
 
 /* Only the time without a connection counts. */
@@ -350,9 +217,9 @@ static int make_comm(struct connect_op *op)
 	complete_plan(op);
 	pair = welcome->plan[0];
 	op->comm->spread = rail_plan_spreads(welcome->plan, welcome->rails);
-	op->paths.peer_count = hello_addr_count(welcome);
+	op->paths.peer_count = (uint8_t)hello_addr_count(welcome);
 	memcpy(op->paths.peer, welcome->addrs, sizeof(op->paths.peer));
-	op->comm->paths = op->paths;
+	op->comm->session->paths = op->paths;
 	if (pair.from >= op->paths.own_count) /* its word for our own NICs */
 		pair.from = 0;
 	op->comm->checksum |= welcome->features & ANYNET_FEATURE_CHECKSUM;
@@ -469,7 +336,8 @@ static int op_step(struct connect_op *op)
 	if (ret)
 		return ret;
 	log_connection(op->comm);
-	return comm_transmit(op->comm); /* READY, which accept waits for: this is the comm that NCCL has */
+	return comm_transmit(
+		op->comm); /* READY, which accept waits for: this is the comm that NCCL has */
 }
 
 static int op_create(const struct anynet_device *dev, const struct anynet_connect_options *opts,
@@ -490,6 +358,7 @@ static int op_create(const struct anynet_device *dev, const struct anynet_connec
 	op->called_ms = os_now_ms();
 	op->deadline_ms = op->called_ms + (uint64_t)anynet_net.cfg->connect_timeout_ms;
 	paths = &op->paths;
+	paths->version = handle_version(handle);
 	paths->dev = dev;
 	paths->endpoint = handle->endpoint;
 	memcpy(paths->token, handle->token, sizeof(paths->token));
@@ -501,9 +370,9 @@ static int op_create(const struct anynet_device *dev, const struct anynet_connec
 		return ret;
 	}
 	/* Our NICs: for the plan of rails, and where the peer can ask whether we still live. */
-	paths->own_count = nic_stripe(dev, paths->own, ANYNET_HELLO_ADDRS);
+	paths->own_count = (uint8_t)nic_stripe(dev, paths->own, ANYNET_HELLO_ADDRS);
 	listen_hold(paths->own, paths->own_count, paths->own_addrs);
-	ret = table_add(op);
+	ret = connect_table_add(op);
 	if (ret) {
 		listen_drop();
 		free(op);
@@ -532,7 +401,7 @@ int connect_step(const struct anynet_device *dev, const struct anynet_connect_op
 		anynet_warn("connect from dev %s: %s", dev->name, why);
 		return ret;
 	}
-	op = handle.local[0] ? table_find(&handle) : NULL;
+	op = handle.local[0] ? connect_table_find(&handle) : NULL;
 	if (!op) {
 		ret = op_create(dev, opts, &handle, &op);
 		if (ret == -ENOMEM)
@@ -544,17 +413,17 @@ int connect_step(const struct anynet_device *dev, const struct anynet_connect_op
 	}
 	ret = op_step(op);
 	if (ret == -EAGAIN) {
-		table_put(op);
+		connect_table_put(op);
 		return 0;
 	}
 	handle.local[0] = 0;
 	memcpy(buffer, &handle, sizeof(handle));
 	if (!ret) {
 		*out = op->comm;
-		(*out)->listening = true; /* our hold on the listening sockets is its now */
+		(*out)->session->listening = true; /* our hold on the listening sockets is its now */
 		op->comm = NULL;
 	}
-	table_remove(op);
+	connect_table_remove(op);
 	op_free(op, !ret);
 	return ret;
 }

@@ -12,7 +12,7 @@
 #include "base/fd.h"
 #include "base/libc_text.h"
 #include "base/socket.h"
-#include "path/rail_link.h"
+#include "path/ib/rail_link.h"
 #include "session/progress.h"
 #include "wire/secret.h"
 
@@ -40,6 +40,7 @@ static void fill_hello(struct anynet_wire_hello *hello, const struct comm_paths 
 		       enum anynet_hello_kind kind, unsigned rail, uint32_t epoch)
 {
 	hello_fill(hello, paths->dev, paths->own_addrs, paths->own_count);
+	hello->version = paths->version;
 	hello->type = ANYNET_HELLO;
 	hello->kind = (uint8_t)kind;
 	hello->rail = (uint16_t)rail;

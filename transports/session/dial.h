@@ -1,12 +1,12 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
  * One connection being made, in steps that never block: connect, say hello, wait for the answer. Who
- * dials whom, how often and what comes of it is the caller's (connect.c, heal.c).
+ * dials whom, how often and what comes of it is the caller's (connect.c, recovery.c).
  */
 #ifndef ANYNET_DIAL_H
 #define ANYNET_DIAL_H
 
-#include "session/comm_internal.h"
+#include "session/comm.h"
 #include "wire/auth.h"
 
 enum dial_state {

@@ -7,11 +7,12 @@
 
 #include <nccl_net/log.h>
 
-#include "path/rail_link.h"
+#include "path/ib/rail_link.h"
 #include "session/connect.h"
-#include "session/heal.h"
 #include "session/listen_internal.h"
+#include "session/recovery.h"
 #include "session/registry.h"
+#include "session/sockets.h"
 
 #define ENDPOINTS_MAX (1 << 20)
 
@@ -206,7 +207,7 @@ static int admit_comm(struct endpoint *endpoint, const struct anynet_wire_hello 
 	struct ib_link *link;
 
 	count = nic_stripe(listener->dev, set, ANYNET_HELLO_ADDRS);
-	ret = listen_addrs(set, count, addrs);
+	ret = sockets_listen(set, count, addrs);
 	if (ret)
 		return refuse(answer, ANYNET_STATUS_BUSY, ret, "cannot listen");
 	hello_fill(answer, listener->dev, addrs, count);
@@ -234,7 +235,8 @@ static int admit_comm(struct endpoint *endpoint, const struct anynet_wire_hello 
 	snprintf(comm->peer.addr, sizeof(comm->peer.addr), "%s",
 		 strrchr(comm->rails[0]->path, ' ') + 1);
 	endpoint->comm_id = hello->comm_id;
-	comm->paths = (struct comm_paths){
+	comm->session->paths = (struct comm_paths){
+		.version = hello->version,
 		.comm_id = hello->comm_id,
 		.comm_hash = hello->comm_hash,
 		.dev = listener->dev,
@@ -242,10 +244,10 @@ static int admit_comm(struct endpoint *endpoint, const struct anynet_wire_hello 
 		.own_count = (uint8_t)count,
 		.peer_count = (uint8_t)hello_addr_count(hello),
 	};
-	memcpy(comm->paths.token, endpoint->token, sizeof(endpoint->token));
-	memcpy(comm->paths.own, set, (size_t)count * sizeof(*set));
-	memcpy(comm->paths.own_addrs, addrs, (size_t)count * sizeof(*addrs));
-	memcpy(comm->paths.peer, hello->addrs, sizeof(hello->addrs));
+	memcpy(comm->session->paths.token, endpoint->token, sizeof(endpoint->token));
+	memcpy(comm->session->paths.own, set, (size_t)count * sizeof(*set));
+	memcpy(comm->session->paths.own_addrs, addrs, (size_t)count * sizeof(*addrs));
+	memcpy(comm->session->paths.peer, hello->addrs, sizeof(hello->addrs));
 	endpoint->comm = listener->comm = comm;
 	listener->deadline_ms = 0;
 	return 0;
@@ -288,12 +290,12 @@ static void match_send_comm(struct anynet_comm *comm, void *arg)
 {
 	struct wanted *wanted = arg;
 
-	if (!comm->is_send || comm_error(comm) || comm->paths.comm_id != wanted->hello->comm_id ||
-	    !token_equal(comm->paths.token, wanted->hello->token))
+	if (!comm->is_send || comm_error(comm) || comm->session->paths.comm_id != wanted->hello->comm_id ||
+	    !token_equal(comm->session->paths.token, wanted->hello->token))
 		return;
 	wanted->found = true;
 	/* The peer sees none of its rails, and this side may not know it yet. */
-	atomic_store(&comm->probed, true);
+	atomic_store(&comm->session->probed, true);
 	atomic_store(&comm->attention, true);
 }
 
@@ -302,7 +304,6 @@ static int answer_gone(const struct anynet_wire_hello *hello, struct anynet_wire
 {
 	*answer = (struct anynet_wire_hello){
 		.magic = ANYNET_HELLO_MAGIC,
-		.version = ANYNET_WIRE_VERSION,
 		.bytes = sizeof(*answer),
 		.status = ANYNET_STATUS_GONE,
 	};
@@ -346,7 +347,10 @@ int endpoint_admit(const struct anynet_wire_hello *hello, int fd, const struct a
 	if (hello->kind == ANYNET_KIND_RESUME || hello->kind == ANYNET_KIND_LINK) {
 		if (!endpoint || !endpoint->comm || endpoint->comm_id != hello->comm_id)
 			return answer_gone(hello, answer);
-		return heal_post(endpoint->comm, fd, hello, auth) ? -ENOENT : -EINPROGRESS;
+		if (recovery_post(endpoint->comm, fd, hello, auth))
+			return -ENOENT;
+		comm_poke(endpoint->comm);
+		return -EINPROGRESS;
 	}
 	if (!endpoint)
 		return -ENOENT;

@@ -17,9 +17,10 @@
 
 #include "base/fd.h"
 #include "base/libc_text.h"
+#include "base/log_limit.h"
 #include "base/socket.h"
-#include "base/told.h"
 #include "session/listen_internal.h"
+#include "session/sockets.h"
 #include "wire/allow.h"
 #include "wire/auth.h"
 
@@ -53,7 +54,7 @@ struct crowd {
 static struct crowd strangers = { .list = TAILQ_HEAD_INITIALIZER(strangers.list) };
 static struct crowd challenged = { .list = TAILQ_HEAD_INITIALIZER(challenged.list) };
 
-static struct told told_barred, told_refused;
+static struct log_limit told_barred, told_refused;
 
 /* What there is for a shortage of descriptors or memory. */
 static struct {
@@ -70,7 +71,7 @@ static void handshake_end(struct handshake *hs, bool keep_fd)
 	TAILQ_REMOVE(&hs->crowd->list, hs, link);
 	hs->crowd->count--;
 	if (!keep_fd)
-		fd_hang_up(&hs->fd, listen_epoll_fd());
+		fd_hang_up(&hs->fd, sockets_epoll_fd());
 	free(hs->response);
 	free(hs);
 }
@@ -145,7 +146,6 @@ static void refuse(struct handshake *hs, enum anynet_hello_status status, const 
 {
 	struct anynet_wire_hello refusal = {
 		.magic = ANYNET_HELLO_MAGIC,
-		.version = ANYNET_WIRE_VERSION,
 		.bytes = sizeof(refusal),
 		.status = status,
 		.pid = anynet_net.pid,
@@ -155,7 +155,7 @@ static void refuse(struct handshake *hs, enum anynet_hello_status status, const 
 	hello_answer(&refusal, &hs->hello);
 	snprintf(refusal.host, sizeof(refusal.host), "%.63s", anynet_net.host);
 	snprintf(refusal.reason, sizeof(refusal.reason), "%s", reason);
-	if (told_first(&told_refused, &hs->from))
+	if (log_limit_first(&told_refused, &hs->from))
 		anynet_warn("refused peer %s: %s", socket_text(&hs->from, addr, sizeof(addr)),
 			    reason);
 	answer(hs, &refusal);
@@ -169,8 +169,8 @@ static void refuse_version(struct handshake *hs)
 		return;
 	snprintf(
 		reason, sizeof(reason),
-		"it speaks wire version %u, this process %u: install the same anynet on every host",
-		hs->hello.version, ANYNET_WIRE_VERSION);
+		"it speaks wire version %u, this process %u to %u: install the same anynet on every host",
+		hs->hello.version, wire_oldest(), wire_newest());
 	refuse(hs, ANYNET_STATUS_VERSION, reason);
 }
 
@@ -318,7 +318,7 @@ static bool is_allowed(const struct sockaddr_storage *from)
 
 	if (allow_permits(from))
 		return true;
-	if (told_first(&told_barred, from))
+	if (log_limit_first(&told_barred, from))
 		anynet_info("connection from %s refused: not in ANYNET_ALLOW",
 			    socket_text(from, addr, sizeof(addr)));
 	return false;
@@ -355,8 +355,8 @@ static void listen_for(int epfd, uint32_t events)
 	for (unsigned i = 0; i < ANYNET_DEVICES_MAX; i++) {
 		struct epoll_event event = { .events = events, .data.u64 = LISTEN_EVENT_SOCKET(i) };
 
-		if (listen_socket_fd(i) >= 0)
-			epoll_ctl(epfd, EPOLL_CTL_MOD, listen_socket_fd(i), &event);
+		if (sockets_fd(i) >= 0)
+			epoll_ctl(epfd, EPOLL_CTL_MOD, sockets_fd(i), &event);
 	}
 }
 
@@ -437,7 +437,7 @@ void handshake_turn(int epfd, uint64_t now_ms)
 	}
 	for (unsigned i = 0; n > 0 && i < ANYNET_DEVICES_MAX; i++)
 		if (accepting[i])
-			accept_waiting(epfd, listen_socket_fd(i), now_ms);
+			accept_waiting(epfd, sockets_fd(i), now_ms);
 	trim(&strangers, now_ms);
 	trim(&challenged, now_ms);
 }

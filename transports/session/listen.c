@@ -6,7 +6,6 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-#include <sys/epoll.h>
 
 #include <nccl_net/log.h>
 
@@ -14,98 +13,21 @@
 #include "base/libc_text.h"
 #include "base/socket.h"
 #include "session/listen_internal.h"
+#include "session/sockets.h"
 #include "wire/secret.h"
 
-/* Everything here is guarded by `lock`. */
+/* Guarded by `lock`, with sockets.c, endpoint.c and handshake.c. */
 static struct {
 	pthread_mutex_t lock;
-	int epfd; /* listening sockets and handshakes; `sockets` means nothing while it is not open */
-	struct {
-		int fd;
-		uint16_t port;
-	} sockets[ANYNET_DEVICES_MAX];
-	int listeners;       /* with or without an endpoint of their own */
-	int holders;         /* send comms, and connects in progress */
-	unsigned generation; /* of epfd */
-} engine = { .lock = PTHREAD_MUTEX_INITIALIZER, .epfd = -1 };
-
-int listen_socket_fd(unsigned index)
-{
-	return engine.sockets[index].fd;
-}
-
-int listen_epoll_fd(void)
-{
-	return engine.epfd;
-}
-
-/* --- listening sockets --- */
-
-static int open_epoll(void)
-{
-	if (engine.epfd >= 0)
-		return 0;
-	engine.epfd = fd_note(epoll_create1(EPOLL_CLOEXEC));
-	if (engine.epfd < 0)
-		return engine.epfd;
-	for (int i = 0; i < ANYNET_DEVICES_MAX; i++)
-		engine.sockets[i].fd = -1;
-	engine.generation++;
-	return 0;
-}
-
-static int open_socket(const struct anynet_device *dev)
-{
-	const struct anynet_config *cfg = anynet_net.cfg;
-	struct epoll_event event = { .events = EPOLLIN,
-				     .data.u64 = LISTEN_EVENT_SOCKET(dev->index) };
-	char text[SOCKET_TEXT_BYTES];
-	int fd = -1, port, ret;
-
-	ret = open_epoll();
-	if (!ret && engine.sockets[dev->index].fd >= 0)
-		return 0;
-	if (!ret)
-		ret = fd = socket_listen(&dev->addr, cfg);
-	port = ret < 0 ? ret : socket_port(fd);
-	if (port >= 0 && epoll_ctl(engine.epfd, EPOLL_CTL_ADD, fd, &event))
-		port = -errno;
-	if (port < 0) {
-		if (cfg->port_max && engine.epfd >= 0)
-			anynet_warn("dev %s addr %s: cannot listen on any port of %d-%d: %s",
-				    dev->name, socket_text(&dev->addr, text, sizeof(text)),
-				    cfg->port_min, cfg->port_max, error_text(-port));
-		else
-			anynet_warn("dev %s addr %s: cannot listen: %s", dev->name,
-				    socket_text(&dev->addr, text, sizeof(text)), error_text(-port));
-		fd_close(&fd);
-		return port;
-	}
-	engine.sockets[dev->index].fd = fd;
-	engine.sockets[dev->index].port = (uint16_t)port;
-	return 0;
-}
-
-int listen_addrs(const struct anynet_device *const *set, int count, struct anynet_wire_addr *addrs)
-{
-	int first = 0;
-
-	for (int i = 0; i < count; i++) {
-		int ret = open_socket(set[i]);
-
-		if (!i)
-			first = ret;
-		socket_to_wire(&set[i]->addr, ret ? 0 : engine.sockets[set[i]->index].port,
-			       (uint8_t)set[i]->index, &addrs[i]);
-	}
-	return first;
-}
+	int listeners; /* with or without an endpoint of their own */
+	int holders;   /* send comms, and connects in progress */
+} engine = { .lock = PTHREAD_MUTEX_INITIALIZER };
 
 void listen_hold(const struct anynet_device *const *set, int count, struct anynet_wire_addr *addrs)
 {
 	pthread_mutex_lock(&engine.lock);
 	engine.holders++;
-	listen_addrs(set, count, addrs);
+	sockets_listen(set, count, addrs);
 	pthread_mutex_unlock(&engine.lock);
 }
 
@@ -147,7 +69,7 @@ bool listen_in_use(void)
 	bool used;
 
 	pthread_mutex_lock(&engine.lock);
-	used = engine.epfd >= 0;
+	used = sockets_epoll_fd() >= 0;
 	pthread_mutex_unlock(&engine.lock);
 	return used;
 }
@@ -156,8 +78,8 @@ void listen_turn(void)
 {
 	if (pthread_mutex_trylock(&engine.lock))
 		return;
-	if (engine.epfd >= 0)
-		handshake_turn(engine.epfd, os_now_ms());
+	if (sockets_epoll_fd() >= 0)
+		handshake_turn(sockets_epoll_fd(), os_now_ms());
 	pthread_mutex_unlock(&engine.lock);
 }
 
@@ -171,12 +93,8 @@ void listen_look(void)
 
 void listen_watch(int epfd, uint32_t data, unsigned *generation)
 {
-	struct epoll_event event = { .events = EPOLLIN, .data.u32 = data };
-
 	pthread_mutex_lock(&engine.lock);
-	if (engine.epfd >= 0 && engine.generation != *generation &&
-	    !epoll_ctl(epfd, EPOLL_CTL_ADD, engine.epfd, &event))
-		*generation = engine.generation;
+	sockets_watch(epfd, data, generation);
 	pthread_mutex_unlock(&engine.lock);
 }
 
@@ -185,9 +103,7 @@ static void trim_locked(void)
 	if (endpoints_used() || engine.listeners || engine.holders)
 		return;
 	handshake_abort_all();
-	for (int i = 0; engine.epfd >= 0 && i < ANYNET_DEVICES_MAX; i++)
-		fd_hang_up(&engine.sockets[i].fd, engine.epfd);
-	fd_close(&engine.epfd);
+	sockets_close();
 	endpoints_free();
 }
 
@@ -238,7 +154,7 @@ int listen_start(const struct anynet_device *dev, const void *owner, void *handl
 	pthread_mutex_lock(&engine.lock);
 	/* To find each other by: the first NIC's addresses do, and there is no room for many. */
 	count = nic_stripe(anynet_member(dev, 0), set, ANYNET_HANDLE_ADDRS);
-	ret = listen_addrs(set, count, addrs);
+	ret = sockets_listen(set, count, addrs);
 	if (!ret)
 		ret = endpoint_take(listener, &wire, addrs, count);
 	engine.listeners += !ret;
@@ -277,7 +193,7 @@ static int accept_locked(struct anynet_listener *listener, struct anynet_comm **
 	uint64_t now = os_now_ms();
 	int ret;
 
-	handshake_turn(engine.epfd, now);
+	handshake_turn(sockets_epoll_fd(), now);
 	if (!listener->comm)
 		return trouble(listener, now);
 	ret = sender_ready(listener);
@@ -332,9 +248,21 @@ void listen_stop(struct anynet_listener *listener)
 	free(listener);
 }
 
-void listen_forget(struct anynet_comm *comm)
+static void forget(const struct anynet_comm *comm)
 {
 	pthread_mutex_lock(&engine.lock);
-	endpoint_release(comm->paths.endpoint);
+	endpoint_release(comm->session->paths.endpoint);
 	pthread_mutex_unlock(&engine.lock);
+}
+
+void listen_destroy_comm(struct anynet_comm *comm)
+{
+	if (comm->is_send) {
+		if (comm->session->listening)
+			listen_drop();
+		send_comm_destroy(comm);
+	} else {
+		forget(comm);
+		recv_comm_destroy(comm);
+	}
 }

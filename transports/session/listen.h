@@ -10,7 +10,7 @@
 #ifndef ANYNET_LISTEN_H
 #define ANYNET_LISTEN_H
 
-#include "session/comm_internal.h"
+#include "session/comm.h"
 
 /* What anynet_listen, anynet_accept and anynet_close_listener do. A comm that is accepted is the caller's alone. */
 int listen_start(const struct anynet_device *dev, const void *owner, void *handle,
@@ -18,8 +18,8 @@ int listen_start(const struct anynet_device *dev, const void *owner, void *handl
 int listen_accept(struct anynet_listener *listener, struct anynet_comm **comm);
 void listen_stop(struct anynet_listener *listener);
 
-/* The receive comm is closing: no rail may join it any more. */
-void listen_forget(struct anynet_comm *comm);
+/* Destroy a comm that was connected or accepted: its peer finds it no more. Not if it is in the registry. */
+void listen_destroy_comm(struct anynet_comm *comm);
 
 /* A send comm listens, too: its peer may ask whether it still lives. Fills one address for each device
  * of the stripe, port 0 where no socket can be opened. The sockets stay open until listen_drop. */

@@ -17,10 +17,6 @@ struct anynet_listener {
 
 /* All of these are called under the engine's lock. */
 
-/* The listening address of each device of a stripe, aligned with `set`; opens the sockets. Port 0 where
- * that fails. 0, or -errno if it does for the first one. */
-int listen_addrs(const struct anynet_device *const *set, int count, struct anynet_wire_addr *addrs);
-
 /* --- endpoint.c: what a handle points to, first a listener that waits, then its receive comm --- */
 
 /* A new one for a listener, and the handle that points to it. 0 or -errno. */
@@ -60,10 +56,5 @@ void handshake_turn(int epfd, uint64_t now_ms);
 /* Why nobody can be let in for now, as -errno; 0 = who comes is. */
 int handshake_trouble(void);
 void handshake_abort_all(void);
-
-/* epoll data of listening sockets: their index; of handshakes: a pointer. */
-#define LISTEN_EVENT_SOCKET(index) ((uint64_t)(index) << 1 | 1)
-int listen_socket_fd(unsigned index); /* -1 = not open. While the next one is open */
-int listen_epoll_fd(void);
 
 #endif

@@ -6,34 +6,8 @@
 
 #include <nccl_net/log.h>
 
-#include "session/heal.h"
+#include "session/recovery.h"
 #include "session/registry.h"
-
-/* False: it was already. */
-static bool unlink_comm(struct anynet_comm *comm, const char *why)
-{
-	if (atomic_exchange(&comm->unlinked, true))
-		return false;
-	recorder_note(comm, NULL, ANYNET_EVENT_UNLINKED, 0, 0, why);
-	return true;
-}
-
-/* What concerns all comms, and the first one has warned of. */
-static void unlink_told(struct anynet_comm *comm, const char *why)
-{
-	if (unlink_comm(comm, why))
-		anynet_info("%s peer %s pid %u dev %s: going on over TCP: %s",
-			    comm->is_send ? "send to" : "receive from", comm->peer.host,
-			    comm->peer.pid, comm->dev->name, why);
-}
-
-void comm_unlink(struct anynet_comm *comm, const char *why)
-{
-	if (unlink_comm(comm, why))
-		anynet_warn("%s peer %s pid %u dev %s: going on over TCP, which is slower: %s",
-			    comm->is_send ? "send to" : "receive from", comm->peer.host,
-			    comm->peer.pid, comm->dev->name, why);
-}
 
 /* NCCL takes a NIC for capable of GPUDirect if a topology file or another net (GIN) says so, whatever this
  * device reports. One line for the process: it is so for every comm. */
@@ -59,7 +33,7 @@ static void leave_links(struct anynet_comm *comm)
 	for (unsigned i = 0; i < comm->rail_count && !comm_error(comm); i++) {
 		struct anynet_rail *rail = comm->rails[i];
 
-		if (rail && rail->fd >= 0 && ib_rail_is_linked(rail))
+		if (rail && rail->fd >= 0 && rail->linked)
 			comm_rail_broke(comm, rail, -ENOMEM);
 	}
 }
@@ -79,23 +53,21 @@ static int register_on_nic(struct anynet_comm *comm, struct anynet_mr *mr, bool 
 				 why, sizeof(why));
 	if (!ret || ret == -ENODEV) { /* gone for now: registered when it is used again */
 		if (mr->gpu && mr->bytes && !ret)
-			comm->gpu_direct = true;
+			comm->session->gpu_direct = true;
 		return 0;
 	}
 	/* NCCL's own buffers are registered first. What follows is the user's, and if that cannot be
 	 * (it may be larger than what the NIC reaches of the GPU) NCCL copies it to its own. */
-	if (mr->gpu && comm->gpu_direct) {
+	if (mr->gpu && comm->session->gpu_direct) {
 		anynet_info("dev %s: %s", comm->dev->name, why);
 		return -ENOMEM;
 	}
 	if (!entered)
 		comm_enter(comm);
-	if (mr->way == MR_COPIED)
-		unlink_comm(comm, why);
-	else if (ret == -EALREADY)
-		unlink_told(comm, why);
-	else
-		comm_unlink(comm, why);
+	if (comm_unlink(comm, why)) /* what concerns all comms the first one has warned of */
+		comm_tell_unlinked(comm, mr->way == MR_COPIED ? ANYNET_LOG_NONE
+					 : ret == -EALREADY   ? ANYNET_LOG_INFO
+							      : ANYNET_LOG_WARN);
 	leave_links(comm);
 	if (!entered)
 		comm_leave(comm);
@@ -177,16 +149,7 @@ int comm_borrow_mr(struct anynet_comm *comm, const void *addr, size_t bytes, str
 	(*mr)->id = memory_id_unique();
 	(*mr)->borrowed = true;
 	register_on_nic(comm, *mr, true); /* host memory: no error */
-	LIST_INSERT_HEAD(&comm->borrowed, *mr, among);
-	return comm_error(comm);
-}
-
-int comm_gpu_failed(struct anynet_comm *comm, const struct anynet_rail *rail)
-{
-	char why[160];
-
-	comm_fail(comm, rail, -EIO, "GPU memory cannot be copied: %s",
-		  gpu_why(comm->gpu, why, sizeof(why)));
+	LIST_INSERT_HEAD(&comm->session->borrowed, *mr, among);
 	return comm_error(comm);
 }
 

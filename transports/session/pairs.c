@@ -3,7 +3,7 @@
 #include "session/pairs.h"
 
 #include "device/links.h"
-#include "path/rail_link.h"
+#include "path/ib/rail_link.h"
 
 struct list {
 	const struct comm_paths *paths;
@@ -64,7 +64,7 @@ bool pairs_want_link(const struct anynet_comm *comm, const struct anynet_rail *r
 bool pairs_away(const struct anynet_comm *comm, const struct anynet_rail *rail)
 {
 	return !pairs_equal(rail->pair, rail->home) ||
-	       (pairs_want_link(comm, rail) && !ib_rail_is_linked(rail));
+	       (pairs_want_link(comm, rail) && !rail->linked);
 }
 
 /* May a link come of a dial through this NIC? */
@@ -83,7 +83,7 @@ static void add_home(struct list *list, const struct anynet_comm *comm,
 
 	if (ib ? may_link(list, rail->home.from) : !is_lost(list, rail->home.from))
 		add(list, rail->home);
-	for (uint8_t i = 0; ib && !ib_rail_is_linked(rail) && i < list->paths->own_count; i++)
+	for (uint8_t i = 0; ib && !rail->linked && i < list->paths->own_count; i++)
 		if (may_link(list, i))
 			add(list, (struct anynet_wire_rail){ i, i });
 }
@@ -91,7 +91,7 @@ static void add_home(struct list *list, const struct anynet_comm *comm,
 unsigned pairs_list(const struct anynet_comm *comm, const struct anynet_rail *rail,
 		    enum pairs_order order, struct anynet_wire_rail pairs[PAIRS_MAX])
 {
-	struct list list = { .paths = &comm->paths, .pairs = pairs };
+	struct list list = { .paths = &comm->session->paths, .pairs = pairs };
 	struct anynet_wire_rail avoid = PAIRS_NONE;
 
 	if (order == PAIRS_HOME) {

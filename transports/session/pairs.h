@@ -3,7 +3,7 @@
 #ifndef ANYNET_PAIRS_H
 #define ANYNET_PAIRS_H
 
-#include "session/comm_internal.h"
+#include "session/comm.h"
 
 #define PAIRS_MAX  24
 #define PAIRS_NONE ((struct anynet_wire_rail){ UINT8_MAX, UINT8_MAX })

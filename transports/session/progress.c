@@ -5,6 +5,7 @@
 #include <errno.h>
 #include <stdio.h>
 
+#include "base/libc_text.h"
 #include "session/pairs.h"
 
 #define PAUSE_MIN_MS 10
@@ -43,7 +44,7 @@ static void begin_row(struct rail_progress *progress, uint64_t since_ms)
 static void stuck(struct anynet_rail *rail, uint64_t now)
 {
 	struct rail_progress *progress = &rail->progress;
-	uint64_t waits_ms = rail->comm->watch.since_ms ? rail->comm->watch.since_ms : now;
+	uint64_t waits_ms = rail->comm->session->watch.since_ms ? rail->comm->session->watch.since_ms : now;
 
 	/* It may have stood for hours before there was something to carry. */
 	if (!progress->vain++)
@@ -77,7 +78,7 @@ bool progress_is_over(struct anynet_rail *rail, uint64_t now)
 
 	/* It may have begun after `now` was read. */
 	return progress->vain && (rail->fd < 0 || rail->ops->moved(rail) == RAIL_STUCK) &&
-	       now >= progress->since_ms + (uint64_t)anynet_net.cfg->heal_timeout_ms;
+	       now >= progress->since_ms + (uint64_t)anynet_net.cfg->recovery_timeout_ms;
 }
 
 uint64_t progress_pause_ms(const struct anynet_rail *rail)
@@ -87,12 +88,15 @@ uint64_t progress_pause_ms(const struct anynet_rail *rail)
 	return !same ? 0 : anynet_min(PAUSE_MIN_MS << anynet_min(same, PAUSE_SHIFTS), PAUSE_MAX_MS);
 }
 
-void progress_link_end(struct anynet_rail *rail, int err, uint64_t frames)
+void progress_link_end(struct anynet_rail *rail)
 {
 	struct rail_progress *progress = &rail->progress;
 
-	progress->links_vain =
-		err == -EREMOTEIO || frames < LINK_FRAMES ? progress->links_vain + 1 : 0;
+	if (rail->link_err == -EREMOTEIO || (rail->link_err && rail->link_frames < LINK_FRAMES))
+		progress->links_vain++;
+	else if (rail->link_err)
+		progress->links_vain = 0;
+	rail->link_err = 0;
 }
 
 uint64_t progress_link_pause_ms(const struct anynet_rail *rail)
@@ -110,19 +114,20 @@ bool progress_is_narrow(const struct anynet_rail *rail, struct anynet_wire_rail 
 void progress_describe(const struct anynet_rail *rail, char *text, size_t bytes)
 {
 	const struct rail_progress *progress = &rail->progress;
-	double seconds = (double)(os_now_ms() - progress->since_ms) / 1000;
+	char seconds[SECONDS_TEXT_BYTES];
 
+	seconds_text(os_now_ms() - progress->since_ms, 1, seconds);
 	if (rail->comm->is_send)
 		snprintf(
 			text, bytes,
-			"nothing that was sent has arrived for %.1f s, over connections that stood (%u, of "
+			"nothing that was sent has arrived for %s s, over connections that stood (%u, of "
 			"all %u with packets of %d bytes): the network lets no more than handshakes "
 			"through; look at the MTU of the path (ping -M do -s SIZE) and at firewalls",
 			seconds, progress->vain, progress->narrowed, PROGRESS_NARROW_BYTES);
 	else
 		snprintf(
 			text, bytes,
-			"%u connections in a row ended within the same frame, for %.1f s: %s",
+			"%u connections in a row ended within the same frame, for %s s: %s",
 			progress->vain, seconds,
 			rail->broke_by == -EBADMSG
 				? "its checksum is never right: the sender's memory, or a NIC, changes bytes"

@@ -4,19 +4,16 @@
  * network may let a handshake through and lose every larger packet, a middlebox may reset it after the
  * same byte each time, the bytes of a chunk may never match their checksum. Only the peer's position
  * does, or its kernel's acknowledgements where the peer's process is slow. Connections that moved nothing
- * although there was something to move are counted, and the time they took; after ANYNET_HEAL_TIMEOUT
+ * although there was something to move are counted, and the time they took; after ANYNET_RECOVERY_TIMEOUT
  * of it the comm fails. All calls with the comm's lock.
  */
 #ifndef ANYNET_PROGRESS_H
 #define ANYNET_PROGRESS_H
 
-#include "session/comm_internal.h"
+#include "session/comm.h"
 
 /* What gets through at least, where the handshake does: TCP's segments, with their options. */
 #define PROGRESS_NARROW_BYTES ((int)sizeof(struct anynet_wire_hello))
-
-/* So much at least has to be acknowledged, unless all is: more than heartbeats, and a packet or two. */
-#define PROGRESS_BYTES 4096
 
 /* A connection begins, from this position of the receiver. */
 void progress_begin(struct anynet_rail *rail, uint64_t frames, uint32_t part);
@@ -31,9 +28,9 @@ bool progress_is_over(struct anynet_rail *rail, uint64_t now_ms);
  * at once. */
 uint64_t progress_pause_ms(const struct anynet_rail *rail);
 
-/* A link that was used has broken, with this -errno, after so many frames had arrived. A fabric may carry all but
- * what matters: the next link is put off for so long then, ever longer. */
-void progress_link_end(struct anynet_rail *rail, int err, uint64_t frames);
+/* A link that was used has broken (link_err), if there was one. A fabric may carry all but what matters: the next link
+ * is put off for so long then, ever longer. */
+void progress_link_end(struct anynet_rail *rail);
 uint64_t progress_link_pause_ms(const struct anynet_rail *rail);
 
 /* Are packets of full size lost between these two NICs, by all that is known? */
@@ -41,11 +38,5 @@ bool progress_is_narrow(const struct anynet_rail *rail, struct anynet_wire_rail 
 
 /* Why the comm fails, for a message. */
 void progress_describe(const struct anynet_rail *rail, char *text, size_t bytes);
-
-/* Lines about what happens again and again: the first, the second, the fourth … time. */
-static inline bool progress_is_news(uint32_t times)
-{
-	return !(times & (times - 1));
-}
 
 #endif

@@ -12,7 +12,7 @@
 #include "base/dump.h"
 #include "base/libc_text.h"
 #include "device/links.h"
-#include "session/comm_internal.h"
+#include "session/comm.h"
 
 #define LINE_BYTES 512
 
@@ -31,13 +31,13 @@ static uint64_t clock_of(clockid_t clock)
 
 static uint8_t carrier_of(const struct anynet_comm *comm, const struct anynet_rail *rail)
 {
-	return comm_is_ib(comm) && ib_rail_is_linked(rail) ? ANYNET_STATS_QP : ANYNET_STATS_TCP;
+	return comm_is_ib(comm) && rail->linked ? ANYNET_STATS_QP : ANYNET_STATS_TCP;
 }
 
 void recorder_note(struct anynet_comm *comm, const struct anynet_rail *rail,
 		   enum anynet_stats_event_kind kind, int err, uint64_t number, const char *text)
 {
-	struct anynet_stats_events *page = &comm->recorder->page;
+	struct anynet_stats_events *page = &comm->session->recorder->page;
 	struct anynet_stats_event *event = &page->events[page->count++ % ANYNET_STATS_EVENTS];
 
 	memset(event, 0, sizeof(*event));
@@ -56,14 +56,14 @@ void recorder_note(struct anynet_comm *comm, const struct anynet_rail *rail,
 
 void recorder_note_links(struct anynet_comm *comm)
 {
-	for (unsigned i = 0; i < comm->paths.own_count; i++) {
-		const struct anynet_device *dev = comm->paths.own[i];
+	for (unsigned i = 0; i < comm->session->paths.own_count; i++) {
+		const struct anynet_device *dev = comm->session->paths.own[i];
 		bool down = link_is_down(dev) || link_port_is_down(dev);
 		uint64_t bit = 1ull << i;
 
-		if (!(comm->recorder->links_down & bit) == !down)
+		if (!(comm->session->recorder->links_down & bit) == !down)
 			continue;
-		comm->recorder->links_down ^= bit;
+		comm->session->recorder->links_down ^= bit;
 		recorder_note(comm, NULL, down ? ANYNET_EVENT_LINK_DOWN : ANYNET_EVENT_LINK_UP, 0,
 			      0, dev->name);
 	}
@@ -85,7 +85,7 @@ static void put_line(const struct anynet_comm *comm, const struct anynet_stats_e
 
 void recorder_tell(const struct anynet_comm *comm)
 {
-	const struct anynet_stats_events *page = &comm->recorder->page;
+	const struct anynet_stats_events *page = &comm->session->recorder->page;
 	uint64_t offset_ms = clock_of(CLOCK_REALTIME) - clock_of(CLOCK_MONOTONIC);
 	/* Not on the stack: the caller's may be small. */
 	size_t room = ANYNET_STATS_EVENTS * LINE_BYTES + 1, used = 0;

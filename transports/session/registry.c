@@ -45,7 +45,7 @@ int registry_add(struct anynet_comm *comm)
 	if (!ret) {
 		slots[slot].comm = comm;
 		slots[slot].generation++;
-		comm->slot = (int)slot;
+		comm->session->slot = (int)slot;
 		comms++;
 	}
 	pthread_rwlock_unlock(&lock);
@@ -54,11 +54,11 @@ int registry_add(struct anynet_comm *comm)
 
 void registry_remove(struct anynet_comm *comm)
 {
-	if (comm->slot < 0)
+	if (comm->session->slot < 0)
 		return;
 	pthread_rwlock_wrlock(&lock);
-	slots[comm->slot].comm = NULL;
-	comm->slot = -1;
+	slots[comm->session->slot].comm = NULL;
+	comm->session->slot = -1;
 	comms--;
 	pthread_rwlock_unlock(&lock);
 }
@@ -68,7 +68,7 @@ uint64_t registry_token(const struct anynet_comm *comm)
 	uint64_t token;
 
 	pthread_rwlock_rdlock(&lock);
-	token = (uint64_t)slots[comm->slot].generation << 32 | (uint32_t)comm->slot;
+	token = (uint64_t)slots[comm->session->slot].generation << 32 | (uint32_t)comm->session->slot;
 	pthread_rwlock_unlock(&lock);
 	return token;
 }

@@ -1,15 +1,15 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * The open comms of this process, for the threads that look after them without NCCL (guard.c,
+ * The open comms of this process, for the threads that look after them without NCCL (background.c,
  * io_threads.c). Between registry_hold and registry_release no comm can be destroyed; registry_remove
- * waits for that, so what is held must be held for a short time (comm_internal.h, comm_enter).
+ * waits for that, so what is held must be held for a short time (session/comm.h, comm_enter).
  */
 #ifndef ANYNET_REGISTRY_H
 #define ANYNET_REGISTRY_H
 
-#include "session/comm_internal.h"
+#include "session/comm.h"
 
-int registry_add(struct anynet_comm *comm); /* sets comm->slot; 0 or -ENOMEM */
+int registry_add(struct anynet_comm *comm); /* sets comm->session->slot; 0 or -ENOMEM */
 
 /* Afterwards none of our threads has it. Nothing, if it is not there. Not while holding. */
 void registry_remove(struct anynet_comm *comm);

@@ -15,8 +15,8 @@
 #include "base/fd.h"
 #include "base/libc_text.h"
 #include "base/socket.h"
-#include "path/rail_link.h"
-#include "session/heal.h"
+#include "path/ib/rail_link.h"
+#include "session/recovery.h"
 
 struct rail_mail {
 	struct rail_mail *next;
@@ -26,7 +26,7 @@ struct rail_mail {
 	struct anynet_wire_hello hello;
 };
 
-int heal_post(struct anynet_comm *comm, int fd, const struct anynet_wire_hello *hello,
+int recovery_post(struct anynet_comm *comm, int fd, const struct anynet_wire_hello *hello,
 	      const struct auth *auth)
 {
 	struct rail_mail *mail = malloc(sizeof(*mail));
@@ -38,17 +38,16 @@ int heal_post(struct anynet_comm *comm, int fd, const struct anynet_wire_hello *
 	mail->proven = auth != NULL;
 	if (auth)
 		mail->auth = *auth;
-	mail->next = atomic_load(&comm->mail);
-	while (!atomic_compare_exchange_weak(&comm->mail, &mail->next, mail))
+	mail->next = atomic_load(&comm->session->mail);
+	while (!atomic_compare_exchange_weak(&comm->session->mail, &mail->next, mail))
 		;
-	comm_poke(comm);
 	return 0;
 }
 
 /* All that wait, oldest first. */
 static struct rail_mail *take_all(struct anynet_comm *comm)
 {
-	struct rail_mail *newest = atomic_exchange(&comm->mail, NULL), *oldest = NULL;
+	struct rail_mail *newest = atomic_exchange(&comm->session->mail, NULL), *oldest = NULL;
 
 	while (newest) {
 		struct rail_mail *next = newest->next;
@@ -60,7 +59,7 @@ static struct rail_mail *take_all(struct anynet_comm *comm)
 	return oldest;
 }
 
-void heal_drop_posted(struct anynet_comm *comm)
+void recovery_drop_posted(struct anynet_comm *comm)
 {
 	struct rail_mail *mail = take_all(comm);
 
@@ -194,7 +193,7 @@ static void answer(struct anynet_comm *comm, struct rail_mail *mail)
 		resume(comm, mail);
 }
 
-void heal_take_posted(struct anynet_comm *comm)
+void recovery_take_posted(struct anynet_comm *comm)
 {
 	struct rail_mail *mail = take_all(comm);
 

@@ -12,9 +12,10 @@
 
 #include <nccl_net/log.h>
 
+#include "base/libc_text.h"
 #include "device/links.h"
-#include "session/heal.h"
 #include "session/progress.h"
+#include "session/recovery.h"
 
 #define SUSPECT_TRIES     2 /* unanswered in a row: with other paths at hand … */
 #define SUSPECT_MS        300
@@ -56,20 +57,20 @@ static bool has_lost_link(const struct anynet_rail *rail)
 
 static void watch_rail(struct anynet_comm *comm, struct anynet_rail *rail, uint64_t now)
 {
-	bool alternative = comm->paths.own_count > 1 || comm->paths.peer_count > 1;
+	bool alternative = comm->session->paths.own_count > 1 || comm->session->paths.peer_count > 1;
 	struct rail_signs signs = { 0 };
 	bool told = rail->ops->signs(rail, &signs);
 	uint64_t silence = told ? silence_of(rail, &signs, now) : 0;
 	bool lost = signs.lost || has_lost_link(rail) ||
 		    (rail->doubted_ms && now - rail->doubted_ms < DOUBT_MS);
 
-	if (told && signs.acked >= rail->seen.acked + PROGRESS_BYTES)
-		comm->watch.acked += signs.acked - rail->seen.acked;
+	if (told && signs.acked >= rail->seen.acked + RAIL_PROGRESS_BYTES)
+		comm->session->watch.acked += signs.acked - rail->seen.acked;
 	if (told)
 		rail->seen = signs;
-	if (silence >= peer_timeout() && (comm->is_send || !heal_wanted())) {
+	if (silence >= peer_timeout() && (comm->is_send || !recovery_wanted())) {
 		comm_rail_broke(comm, rail, -ETIMEDOUT);
-	} else if (heal_wanted() &&
+	} else if (recovery_wanted() &&
 		   (lost || silence >= (alternative ? SUSPECT_MS : SUSPECT_SINGLE_MS))) {
 		if (!rail->suspect && !comm->is_send)
 			recv_doubt(comm, rail->index, true);
@@ -77,11 +78,11 @@ static void watch_rail(struct anynet_comm *comm, struct anynet_rail *rail, uint6
 			tell_doubt(comm, rail,
 				   lost ? "the NIC has lost its link" : "no sign from the peer");
 		rail->suspect = true;
-		heal_rail(comm, rail, alternative);
+		recovery_rail(comm, rail, alternative);
 	} else if (rail->suspect && !rail->silent_ms) {
 		rail->suspect = false;
 		recorder_note(comm, rail, ANYNET_EVENT_TRUSTED, 0, 0, NULL);
-		heal_cancel(comm, rail);
+		recovery_cancel(comm, rail);
 		if (!comm->is_send)
 			recv_doubt(comm, rail->index, false);
 	}
@@ -89,7 +90,7 @@ static void watch_rail(struct anynet_comm *comm, struct anynet_rail *rail, uint6
 
 static void ping(struct anynet_comm *comm, uint64_t now)
 {
-	comm->watch.pinged_ms = now;
+	comm->session->watch.pinged_ms = now;
 	for (unsigned i = 0; i < comm->rail_count; i++)
 		if (comm->rails[i] && comm->rails[i]->fd >= 0)
 			comm->rails[i]->ops->ping(comm->rails[i]);
@@ -99,47 +100,47 @@ static void heartbeat(struct anynet_comm *comm, uint64_t now)
 {
 	uint64_t pause = peer_timeout() / PING_SHARE;
 
-	if (now - comm->watch.since_ms >= pause && now - comm->watch.pinged_ms >= pause)
+	if (now - comm->session->watch.since_ms >= pause && now - comm->session->watch.pinged_ms >= pause)
 		ping(comm, now);
 }
 
 static void warn_of_stall(struct anynet_comm *comm, uint64_t now)
 {
 	uint64_t limit = (uint64_t)anynet_net.cfg->stall_warn_ms,
-		 stall = now - comm->watch.since_ms;
+		 stall = now - comm->session->watch.since_ms;
 	const char *why = comm->is_send ? "the peer's process may be stopped or busy elsewhere"
 					: "the peer has sent nothing: its process may be stopped, "
 					  "busy elsewhere, or waiting for another rank";
-	char asked[160];
+	char asked[160], seconds[SECONDS_TEXT_BYTES];
 
-	if (!limit || stall < limit || comm->watch.warned)
+	if (!limit || stall < limit || comm->session->watch.warned)
 		return;
-	comm->watch.warned = true;
-	comm->tally.stalls++;
+	comm->session->watch.warned = true;
+	comm->session->tally.stalls++;
 	(comm->is_send ? send_describe : recv_describe)(comm, asked, sizeof(asked));
 	recorder_note(comm, NULL, ANYNET_EVENT_STALLED, 0, stall, asked);
 	for (unsigned i = 0; i < comm->rail_count; i++)
 		if (comm->rails[i] && (comm->rails[i]->fd < 0 || comm->rails[i]->suspect))
 			why = "its connections are broken or silent and being replaced";
-	anynet_warn("%s peer %s pid %u addr %s dev %s: no progress for %.0f s: %s; %s",
+	anynet_warn("%s peer %s pid %u addr %s dev %s: no progress for %s s: %s; %s",
 		    comm->is_send ? "send to" : "receive from", comm->peer.host, comm->peer.pid,
-		    comm->peer.addr, comm->dev->name, (double)stall / 1000, asked, why);
+		    comm->peer.addr, comm->dev->name, seconds_text(stall, 0, seconds), asked, why);
 }
 
 void watch_comm(struct anynet_comm *comm, uint64_t now)
 {
-	struct comm_watch *watch = &comm->watch;
+	struct comm_watch *watch = &comm->session->watch;
 	uint64_t progress =
 		comm->is_send ? send_progress(comm) + watch->acked : recv_progress(comm);
 	bool waits = comm_pending(comm) || (comm->is_send && !send_confirmed(comm));
 
 	watch->looked_ms = now;
-	if (atomic_exchange(&comm->link_event, false)) {
+	if (atomic_exchange(&comm->session->link_event, false)) {
 		recorder_note_links(comm);
-		heal_hurry(comm);
+		recovery_hurry(comm);
 	}
 	/* A rail that stands only here is answered with a reset. */
-	if (atomic_exchange(&comm->probed, false))
+	if (atomic_exchange(&comm->session->probed, false))
 		ping(comm, now);
 	if (!comm_pending(comm) || progress != watch->progress || !watch->since_ms) {
 		if (watch->warned)
@@ -156,10 +157,10 @@ void watch_comm(struct anynet_comm *comm, uint64_t now)
 	for (unsigned i = 0; i < comm->rail_count && !comm_error(comm); i++)
 		if (comm->rails[i] && comm->rails[i]->fd >= 0 && (waits || comm->rails[i]->suspect))
 			watch_rail(comm, comm->rails[i], now);
-	for (unsigned i = 0; i < comm->rail_count && !comm_error(comm) && heal_wanted(); i++) {
+	for (unsigned i = 0; i < comm->rail_count && !comm_error(comm) && recovery_wanted(); i++) {
 		if (!comm->rails[i] || comm->rails[i]->fd >= 0)
 			continue;
-		heal_rail(comm, comm->rails[i], false);
+		recovery_rail(comm, comm->rails[i], false);
 		/* The sender may not know: a reset can come to one side only. */
 		if (!comm->is_send && now - comm->rails[i]->broke_ms >= WATCH_MS)
 			recv_doubt(comm, i, true);

@@ -3,7 +3,7 @@
 #ifndef ANYNET_WATCH_H
 #define ANYNET_WATCH_H
 
-#include "session/comm_internal.h"
+#include "session/comm.h"
 
 #define WATCH_MS 100 /* between two looks */
 

@@ -111,7 +111,7 @@ static struct anynet_wire_hello next_message(const struct anynet_wire_hello *hel
 {
 	struct anynet_wire_hello next = {
 		.magic = ANYNET_HELLO_MAGIC,
-		.version = ANYNET_WIRE_VERSION,
+		.version = hello->version,
 		.type = (uint8_t)type,
 		.kind = hello->kind,
 		.bytes = sizeof(next),

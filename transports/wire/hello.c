@@ -20,13 +20,29 @@
 #define PLUGIN_VERSION \
 	((uint32_t)ANYNET_VERSION_MAJOR << 16 | ANYNET_VERSION_MINOR << 8 | ANYNET_VERSION_PATCH)
 
+uint16_t wire_oldest(void)
+{
+	return (uint16_t)(ANYNET_WIRE_OLDEST + anynet_net.cfg->wire_oldest_later);
+}
+
+uint16_t wire_newest(void)
+{
+	return (uint16_t)(ANYNET_WIRE_VERSION + anynet_net.cfg->wire_newest_later);
+}
+
+static bool is_spoken(uint16_t version)
+{
+	return version >= wire_oldest() && version <= wire_newest();
+}
+
 void handle_fill(struct anynet_wire_handle *handle, uint32_t endpoint,
 		 const uint8_t token[ANYNET_TOKEN_BYTES], const struct anynet_wire_addr *addrs,
 		 int addr_count)
 {
 	*handle = (struct anynet_wire_handle){
 		.magic = ANYNET_HANDLE_MAGIC,
-		.version = ANYNET_WIRE_VERSION,
+		.version = wire_newest(),
+		.oldest = (uint8_t)wire_oldest(),
 		.transports = 1u << ANYNET_LINK_TCP,
 		.endpoint = endpoint,
 		.pid = anynet_net.pid,
@@ -37,6 +53,13 @@ void handle_fill(struct anynet_wire_handle *handle, uint32_t endpoint,
 			handle->addrs[n++] = addrs[i];
 }
 
+uint16_t handle_version(const struct anynet_wire_handle *handle)
+{
+	uint16_t version = handle->version < wire_newest() ? handle->version : wire_newest();
+
+	return version > wire_oldest() ? version : wire_oldest();
+}
+
 int handle_check(const struct anynet_wire_handle *handle, char *why, size_t bytes)
 {
 	if (handle->magic != ANYNET_HANDLE_MAGIC) {
@@ -44,12 +67,6 @@ int handle_check(const struct anynet_wire_handle *handle, char *why, size_t byte
 			why, bytes,
 			"the handle is not ours: the peer does not run anynet (is libnccl-net.so on "
 			"every host?)");
-	} else if (handle->version != ANYNET_WIRE_VERSION) {
-		snprintf(
-			why, bytes,
-			"the peer speaks wire version %u, this process %u: install the same anynet on "
-			"every host",
-			handle->version, ANYNET_WIRE_VERSION);
 	} else if (!(handle->transports & 1u << ANYNET_LINK_TCP) ||
 		   (handle->addrs[0].family != 4 && handle->addrs[0].family != 6)) {
 		snprintf(why, bytes, "the peer offers no TCP address");
@@ -64,7 +81,7 @@ void hello_fill(struct anynet_wire_hello *hello, const struct anynet_device *dev
 {
 	*hello = (struct anynet_wire_hello){
 		.magic = ANYNET_HELLO_MAGIC,
-		.version = ANYNET_WIRE_VERSION,
+		.version = wire_newest(),
 		.bytes = sizeof(*hello),
 		.pid = anynet_net.pid,
 		.nccl_version = (uint32_t)anynet_net.nccl_version,
@@ -89,6 +106,7 @@ void hello_fill(struct anynet_wire_hello *hello, const struct anynet_device *dev
 
 void hello_answer(struct anynet_wire_hello *answer, const struct anynet_wire_hello *hello)
 {
+	answer->version = is_spoken(hello->version) ? hello->version : wire_newest();
 	answer->type = ANYNET_WELCOME;
 	answer->kind = hello->kind;
 	answer->rail = hello->rail;
@@ -116,7 +134,7 @@ int hello_check(struct anynet_wire_hello *hello, enum anynet_hello_type type)
 {
 	if (hello->magic != ANYNET_HELLO_MAGIC || hello->type != type)
 		return -EPROTO;
-	if (hello->version != ANYNET_WIRE_VERSION)
+	if (!is_spoken(hello->version))
 		return -EPROTONOSUPPORT;
 	hello_make_printable(hello);
 	if (hello->bytes != sizeof(*hello) || hello->status >= ANYNET_STATUS_COUNT ||
@@ -142,6 +160,7 @@ struct hello_question hello_question(const struct anynet_wire_hello *hello)
 		.comm_id = hello->comm_id,
 		.endpoint = hello->endpoint,
 		.epoch = hello->epoch,
+		.version = hello->version,
 		.rail = hello->rail,
 		.kind = hello->kind,
 	};
@@ -154,7 +173,8 @@ int hello_check_answer(struct anynet_wire_hello *answer, enum anynet_hello_type 
 
 	if (ret)
 		return ret;
-	return answer->kind == question->kind && answer->comm_id == question->comm_id &&
+	return answer->version == question->version && answer->kind == question->kind &&
+			       answer->comm_id == question->comm_id &&
 			       answer->rail == question->rail && answer->epoch == question->epoch &&
 			       answer->endpoint == question->endpoint
 		       ? 0
@@ -164,7 +184,7 @@ int hello_check_answer(struct anynet_wire_hello *answer, enum anynet_hello_type 
 bool hello_is_foreign(const struct anynet_wire_hello *hello, size_t got)
 {
 	return got >= offsetof(struct anynet_wire_hello, rail) &&
-	       hello->magic == ANYNET_HELLO_MAGIC && hello->version != ANYNET_WIRE_VERSION;
+	       hello->magic == ANYNET_HELLO_MAGIC && !is_spoken(hello->version);
 }
 
 int hello_addr_count(const struct anynet_wire_hello *hello)

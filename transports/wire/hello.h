@@ -28,19 +28,27 @@ void handle_fill(struct anynet_wire_handle *handle, uint32_t endpoint,
 		 const uint8_t token[ANYNET_TOKEN_BYTES], const struct anynet_wire_addr *addrs,
 		 int addr_count);
 
+/* The wire versions that this process speaks. */
+uint16_t wire_oldest(void);
+uint16_t wire_newest(void);
+
+/* The version to speak with the handle's listener: the highest that both speak. If there is none it is the one of ours
+ * that is nearest, and the listener refuses it. */
+uint16_t handle_version(const struct anynet_wire_handle *handle);
+
 /* 0, or -EINVAL with a sentence in why. */
 int handle_check(const struct anynet_wire_handle *handle, char *why, size_t bytes);
 
-/* What every hello of this process says; the caller adds type, kind and the comm's fields. */
+/* What every hello of this process says; the caller adds version, type, kind and the comm's fields. */
 void hello_fill(struct anynet_wire_hello *hello, const struct anynet_device *dev,
 		const struct anynet_wire_addr *addrs, int addr_count);
 
-/* Make a filled hello the WELCOME to `hello`, status OK. */
+/* Make a filled hello the WELCOME to `hello`, in its version if that is spoken here, status OK. */
 void hello_answer(struct anynet_wire_hello *answer, const struct anynet_wire_hello *hello);
 
 /*
  * Check a hello of `type` as it came from the network and make its texts safe to print. 0;
- * -EPROTO: not ours at all; -EPROTONOSUPPORT: ours, of another wire version (only the first 48 bytes
+ * -EPROTO: not ours at all; -EPROTONOSUPPORT: ours, of a version not spoken here (only the first 48 bytes
  * mean anything then).
  */
 int hello_check(struct anynet_wire_hello *hello, enum anynet_hello_type type);
@@ -49,7 +57,7 @@ int hello_check(struct anynet_wire_hello *hello, enum anynet_hello_type type);
 struct hello_question {
 	uint64_t comm_id;
 	uint32_t endpoint, epoch;
-	uint16_t rail;
+	uint16_t version, rail;
 	uint8_t kind;
 };
 
@@ -62,7 +70,7 @@ int hello_check_answer(struct anynet_wire_hello *answer, enum anynet_hello_type 
 /* Make the texts safe to print, as hello_check does. */
 void hello_make_printable(struct anynet_wire_hello *hello);
 
-/* Do the first `got` bytes already show a hello of another wire version, whose length is unknown? */
+/* Do the first `got` bytes already show a hello of a version not spoken here, whose length is unknown? */
 bool hello_is_foreign(const struct anynet_wire_hello *hello, size_t got);
 
 int hello_addr_count(const struct anynet_wire_hello *hello);

@@ -2,7 +2,7 @@
 /*
  * What may take the kernel seconds: destroying queue pairs whose packets are still on their way, making those
  * for flushes again, and asking for the state of ports whose network interface comes or goes. It is done by a thread of its own
- * that is there while there is something to do, so that the guardian goes on meanwhile.
+ * that is there while there is something to do, so that the background thread goes on meanwhile.
  */
 #include <pthread.h>
 #include <unistd.h>
@@ -11,7 +11,7 @@
 #include "device/ib_events.h"
 #include "memory/ib_flush.h"
 #include "path/ib/ib_link.h"
-#include "path/rail_link.h"
+#include "path/ib/rail_link.h"
 
 static struct {
 	pthread_mutex_t lock;

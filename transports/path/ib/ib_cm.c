@@ -182,7 +182,7 @@ static int read_path(struct rdma_cm_id *id, const struct ib_link *link, struct i
 		return errno ? -errno : -EIO;
 	*path = (struct ib_path){
 		.ah = rtr.ah_attr,
-		.mtu = (enum ibv_mtu)anynet_min((int)rtr.path_mtu, (int)link->peer.mtu),
+		.mtu = (enum ibv_mtu)anynet_min(rtr.path_mtu, link->peer.mtu),
 		.qpn = rtr.dest_qp_num,
 		.send_psn = rts.sq_psn,
 		.recv_psn = rtr.rq_psn,

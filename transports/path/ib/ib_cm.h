@@ -3,7 +3,7 @@
  * Links whose queue pairs are connected by the RDMA connection manager (docs/ib.md): it finds the path,
  * numbers the packets and tells each end what the other is. The queue pairs are ours all the same; its
  * ids have verbs contexts of their own, of which nothing is made. One event channel serves all links of
- * the process. It is read by the guardian with the ports' events, so that an acceptor answers whatever
+ * the process. It is read by the background thread with the ports' events, so that an acceptor answers whatever
  * its comm's owner does, and by connectors themselves in their steps.
  */
 #ifndef ANYNET_IB_CM_H

@@ -12,14 +12,13 @@
 #include "base/net.h"
 #include "base/os.h"
 #include "base/pinned.h"
+#include "device/ib_events.h"
 #include "device/links.h"
 #include "path/ib/ib_cm.h"
 #include "path/ib/ib_service.h"
 
 #define CQ_ENTRIES    (IB_SQ_WRS + IB_SLOTS)
 #define PSN_MASK      0xffffff
-#define MIN_RNR_TIMER 12 /* 0.64 ms: only control frames can find no slot */
-#define RNR_FOR_EVER  7
 #define HOP_LIMIT     255
 
 /* anynet_wire_qp.link: what can be connected with what. */
@@ -69,8 +68,11 @@ static int make_qp(struct ib_link *link)
 	static const struct {
 		uint32_t inline_bytes, sges;
 	} wanted[] = {
-		{ IB_INLINE_WANTED, 2 }, { IB_COPY_BYTES, 2 }, { IB_COPY_BYTES, 1 },
-		{ 0, 2 },                { 0, 1 },
+		{ IB_INLINE_WANTED, 2 },
+		{ IB_COPY_BYTES, 2 },
+		{ IB_COPY_BYTES, 1 },
+		{ 0, 2 },
+		{ 0, 1 },
 	};
 
 	for (size_t i = link->nic->takes_inline ? 0 : 3; i < ARRAY_SIZE(wanted) && !link->qp; i++) {
@@ -90,8 +92,9 @@ static int make_qp(struct ib_link *link)
 
 		errno = 0;
 		link->qp = link->nic->verbs->create_qp(link->nic->pd, &attr);
-		link->inline_bytes = anynet_min(attr.cap.max_inline_data, wanted[i].inline_bytes);
-		link->sges = anynet_min(wanted[i].sges, attr.cap.max_send_sge);
+		link->inline_bytes =
+			(uint32_t)anynet_min(attr.cap.max_inline_data, wanted[i].inline_bytes);
+		link->sges = (uint32_t)anynet_min(wanted[i].sges, attr.cap.max_send_sge);
 	}
 	if (link->inline_bytes < IB_COPY_BYTES)
 		link->inline_bytes = 0;
@@ -104,8 +107,8 @@ static int to_init(struct ib_link *link)
 		.qp_state = IBV_QPS_INIT,
 		.pkey_index = (uint16_t)anynet_net.cfg->ib_pkey,
 		.port_num = link->nic->port,
-		.qp_access_flags = IBV_ACCESS_LOCAL_WRITE | IBV_ACCESS_REMOTE_WRITE |
-				   IBV_ACCESS_REMOTE_READ,
+		.qp_access_flags =
+			IBV_ACCESS_LOCAL_WRITE | IBV_ACCESS_REMOTE_WRITE | IBV_ACCESS_REMOTE_READ,
 	};
 
 	return -link->nic->verbs->modify_qp(link->qp, &attr,
@@ -131,7 +134,7 @@ static struct ib_path path_by_hello(const struct ib_link *link)
 {
 	const struct anynet_wire_qp *peer = &link->peer;
 	struct ib_path path = {
-		.mtu = (enum ibv_mtu)anynet_min((int)peer->mtu, (int)link->attr.active_mtu),
+		.mtu = (enum ibv_mtu)anynet_min(peer->mtu, link->attr.active_mtu),
 		.qpn = peer->qpn,
 		.send_psn = link->psn,
 		.recv_psn = peer->psn & PSN_MASK,
@@ -155,59 +158,13 @@ static struct ib_path path_by_hello(const struct ib_link *link)
 	return path;
 }
 
-static int to_rtr(struct ib_link *link, const struct ib_path *path)
-{
-	struct ibv_qp_attr attr = {
-		.qp_state = IBV_QPS_RTR,
-		.path_mtu = path->mtu,
-		.dest_qp_num = path->qpn,
-		.rq_psn = path->recv_psn,
-		.pkey_index = path->pkey_index,
-		.max_dest_rd_atomic = 1,
-		.min_rnr_timer = MIN_RNR_TIMER,
-		.ah_attr = path->ah,
-	};
-	int other_pkey = path->pkey_index == anynet_net.cfg->ib_pkey ? 0 : IBV_QP_PKEY_INDEX;
-
-	return -link->nic->verbs->modify_qp(link->qp, &attr,
-					    IBV_QP_STATE | IBV_QP_AV | IBV_QP_PATH_MTU |
-						    IBV_QP_DEST_QPN | IBV_QP_RQ_PSN |
-						    IBV_QP_MAX_DEST_RD_ATOMIC |
-						    IBV_QP_MIN_RNR_TIMER | other_pkey);
-}
-
-static int to_rts(struct ib_link *link, const struct ib_path *path)
-{
-	struct ibv_qp_attr attr = {
-		.qp_state = IBV_QPS_RTS,
-		.timeout = (uint8_t)anynet_net.cfg->ib_timeout,
-		.retry_cnt = (uint8_t)anynet_net.cfg->ib_retry_cnt,
-		.rnr_retry = RNR_FOR_EVER,
-		.sq_psn = path->send_psn,
-		.max_rd_atomic = 1,
-	};
-
-	return -link->nic->verbs->modify_qp(link->qp, &attr,
-					    IBV_QP_STATE | IBV_QP_TIMEOUT | IBV_QP_RETRY_CNT |
-						    IBV_QP_RNR_RETRY | IBV_QP_SQ_PSN |
-						    IBV_QP_MAX_QP_RD_ATOMIC);
-}
-
-int ib_link_to_rts(struct ib_link *link, const struct ib_path *path)
-{
-	int ret = to_rtr(link, path);
-
-	link->packet_bytes = 128u << path->mtu;
-	return ret ? ret : to_rts(link, path);
-}
-
 static int make(struct ib_link *link)
 {
 	int ret;
 
 	errno = 0;
-	link->cq = link->nic->verbs->create_cq(link->nic->context, CQ_ENTRIES, &link->failed, NULL,
-						     0);
+	link->cq =
+		link->nic->verbs->create_cq(link->nic->context, CQ_ENTRIES, &link->failed, NULL, 0);
 	if (!link->cq)
 		return errno ? -errno : -EIO;
 	ret = make_qp(link);
@@ -240,7 +197,7 @@ static int choose_gid(struct ib_link *link, const struct anynet_wire_qp *peer, c
 static struct ib_link *create(const struct anynet_device *dev, bool is_send,
 			      const struct anynet_wire_qp *peer, char *why, size_t why_bytes)
 {
-	struct ib_nic *nic = ib_nic_open(dev, why, why_bytes);
+	struct ib_nic *nic = ib_events_open(dev, why, why_bytes);
 	struct ib_link *link;
 	int ret;
 
@@ -381,7 +338,7 @@ int ib_link_joined(struct ib_link *link, char *why, size_t why_bytes)
 bool ib_link_is_possible(const struct anynet_device *dev)
 {
 	char why[160];
-	struct ib_nic *nic = ib_nic_open(dev, why, sizeof(why));
+	struct ib_nic *nic = ib_events_open(dev, why, sizeof(why));
 
 	return nic && !link_port_is_down(dev);
 }

@@ -239,7 +239,7 @@ static bool all_flushed(struct ib_link *link, uint64_t *arrived)
 	return !link->recvs;
 }
 
-static void destroy_qp(struct ib_link *link)
+void ib_link_destroy_qp(struct ib_link *link)
 {
 	if (link->qp)
 		link->nic->verbs->destroy_qp(link->qp);
@@ -254,7 +254,6 @@ void ib_link_fence(struct ib_link *link, uint64_t *arrived)
 
 	if (!link->qp)
 		return;
-	ib_cm_quit(link);
 	link->nic->verbs->modify_qp(link->qp, &attr, IBV_QP_STATE);
 	broke(link, -ECONNABORTED);
 	do { /* as long as some come: what the sender knows to have arrived may be among the last */
@@ -264,62 +263,5 @@ void ib_link_fence(struct ib_link *link, uint64_t *arrived)
 			;
 	} while (link->recvs && link->recvs != left);
 	if (link->recvs) /* a queue pair that does not even flush: without it nothing can come */
-		destroy_qp(link);
-}
-
-/* --- their end --- */
-
-void ib_link_free(struct ib_link *link)
-{
-	if (!link)
-		return;
-	ib_cm_free(link);
-	destroy_qp(link);
-	if (link->cq)
-		link->nic->verbs->destroy_cq(link->cq);
-	if (link->mr)
-		link->nic->verbs->dereg_mr(link->mr);
-	pinned_free(link->memory, link->memory_bytes);
-	free(link);
-}
-
-static struct {
-	pthread_mutex_t lock;
-	struct ib_link *links;
-} retired = { .lock = PTHREAD_MUTEX_INITIALIZER };
-
-void ib_link_retire(struct ib_link *link)
-{
-	if (!link)
-		return;
-	pthread_mutex_lock(&retired.lock);
-	link->next = retired.links;
-	retired.links = link;
-	pthread_mutex_unlock(&retired.lock);
-}
-
-void ib_links_reap(void)
-{
-	struct ib_link *link;
-
-	pthread_mutex_lock(&retired.lock);
-	link = retired.links;
-	retired.links = NULL;
-	pthread_mutex_unlock(&retired.lock);
-	while (link) {
-		struct ib_link *next = link->next;
-
-		ib_link_free(link);
-		link = next;
-	}
-}
-
-bool ib_links_retired(void)
-{
-	bool any;
-
-	pthread_mutex_lock(&retired.lock);
-	any = retired.links;
-	pthread_mutex_unlock(&retired.lock);
-	return any;
+		ib_link_destroy_qp(link);
 }

@@ -12,7 +12,7 @@
 
 #include "device/ib_nic.h"
 #include "memory/ib_mr.h"
-#include "path/rail_link.h"
+#include "path/ib/rail_link.h"
 
 #define IB_SLOTS         32  /* frames that a receiving end takes before it has consumed one */
 #define IB_SLOT_BYTES    512 /* header included: small messages travel in the frame */
@@ -189,13 +189,17 @@ int ib_link_ping(struct ib_link *link);
 /* Post a receive for each slot; part of making one. */
 int ib_link_post_slots(struct ib_link *link);
 
-/* Its queue pair from INIT to RTS, by this path; part of joining one. 0 or -errno. */
+/* Its queue pair from INIT to RTS, by this path (ib_qp.c); part of joining one. 0 or -errno. */
 int ib_link_to_rts(struct ib_link *link, const struct ib_path *path);
 
 /* Nothing is written through it any more when it returns, 30 ms after the last completion at the latest; what had
  * arrived before is queued. A queue pair that does not flush all of its receives is destroyed, and with it what
  * they may have held. */
 void ib_link_fence(struct ib_link *link, uint64_t *arrived);
+
+/* The same for a link of a rail, which does without the RDMA connection manager from now on (ib_retire.c). */
+void ib_link_end(struct ib_link *link, uint64_t *arrived);
+void ib_link_destroy_qp(struct ib_link *link);
 
 /* Free all that are retired; are there any? Any thread. */
 void ib_links_reap(void);

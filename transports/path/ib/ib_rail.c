@@ -12,50 +12,14 @@
 #include "base/socket.h"
 #include "device/links.h"
 #include "message/send_internal.h"
-#include "path/rail_link.h"
-#include "session/progress.h"
+#include "path/ib/rail_link.h"
 #include "wire/checksum.h"
-
-/* The sender does without the RDMA connection manager, by the same link: that has come over TCP. */
-static bool wants_rejoin(const struct ib_rail *rail, const struct anynet_wire_frame *frame)
-{
-	return rail->link && rail->link->cm && rail->link->state == IB_LINK_JOINED &&
-	       frame->type == ANYNET_FRAME_PING && frame->seq == ANYNET_PING_JOIN;
-}
-
-/* It waits for our word that it can; without that it goes on over TCP. */
-static int rejoin(struct ib_rail *rail)
-{
-	struct anynet_wire_frame frame;
-	int fd = rail->tcp.base.fd;
-
-	recv(fd, &frame, sizeof(frame), MSG_DONTWAIT);
-	if (ib_link_rejoin(rail->link))
-		return 1;
-	send(fd, &frame, sizeof(frame), MSG_DONTWAIT | MSG_NOSIGNAL);
-	return 0;
-}
-
-int ib_peek(struct ib_rail *rail)
-{
-	struct anynet_wire_frame frame;
-	ssize_t n;
-
-	if (rail->tcp.base.fd < 0)
-		return 0;
-	n = recv(rail->tcp.base.fd, &frame, sizeof(frame), MSG_PEEK | MSG_DONTWAIT);
-	if (n == sizeof(frame) && wants_rejoin(rail, &frame))
-		return rejoin(rail);
-	if (n < 0)
-		return errno == EAGAIN || errno == EINTR ? 0 : -errno;
-	return n ? 1 : -ECONNRESET;
-}
 
 void ib_rail_drop_link(struct ib_rail *rail)
 {
 	struct ib_link *link = rail->link;
 
-	rail->link = NULL;
+	ib_rail_set_link(rail, NULL);
 	rail->granting = rail->asks = rail->takes_frames = false;
 	free(rail->grants);
 	rail->grants = NULL;
@@ -72,11 +36,10 @@ static void leave_link(struct ib_rail *rail)
 	uint64_t arrived = 0;
 	int err = ib_link_poll(rail->link, &arrived); /* why, before the fence covers it */
 
-	ib_link_fence(rail->link, &arrived);
+	ib_link_end(rail->link, &arrived);
 	ib_confirm(rail, arrived);
-	if (err || base->broke_by)
-		progress_link_end(base, err ? err : base->broke_by,
-				  rail->arrived - base->progress.frames);
+	base->link_err = err ? err : base->broke_by;
+	base->link_frames = rail->arrived - base->progress.frames;
 	ib_rail_drop_link(rail);
 }
 
@@ -121,7 +84,7 @@ static void take_link(struct ib_rail *rail, struct ib_link *link)
 {
 	struct anynet_rail *base = &rail->tcp.base;
 
-	rail->link = link;
+	ib_rail_set_link(rail, link);
 	rail->had_link |= link != NULL;
 	if (!base->comm->is_send)
 		return;
@@ -220,7 +183,7 @@ static bool others_linked(const struct anynet_rail *base)
 		const struct anynet_rail *other = comm->rails[i];
 
 		if (other && other != base && other->fd >= 0 && !other->suspect &&
-		    ib_rail_is_linked(other))
+		    other->linked)
 			return true;
 	}
 	return false;
@@ -236,13 +199,13 @@ static bool ib_granted(struct anynet_rail *base, const struct send_msg *msg)
 	return ib_goes_in_frame(rail->link, msg) || ib_find_grant(rail, msg);
 }
 
-static int ib_linger(struct anynet_rail *base)
+static int ib_drain(struct anynet_rail *base)
 {
 	struct ib_rail *rail = to_ib(base);
 	int ret;
 
 	if (!rail->link)
-		return rail->over_tcp->linger(base);
+		return rail->over_tcp->drain(base);
 	ret = base->ops->receive(base);
 	if (ret && ret != -EAGAIN)
 		return ret;
@@ -258,7 +221,7 @@ static void ib_close(struct anynet_rail *base)
 	if (rail->link) {
 		uint64_t arrived;
 
-		ib_link_fence(rail->link, &arrived);
+		ib_link_end(rail->link, &arrived);
 		ib_rail_drop_link(rail);
 	}
 	ib_free_rest(rail);
@@ -292,7 +255,7 @@ static const struct anynet_rail_ops ib_send_rail_ops = {
 	.sever = ib_sever,
 	.position = ib_position,
 	.resume = ib_resume,
-	.linger = ib_linger,
+	.drain = ib_drain,
 	.close = ib_close,
 	.granted = ib_granted,
 };
@@ -308,7 +271,7 @@ static const struct anynet_rail_ops ib_recv_rail_ops = {
 	.sever = ib_sever,
 	.position = ib_position,
 	.resume = ib_resume,
-	.linger = ib_linger,
+	.drain = ib_drain,
 	.close = ib_close,
 };
 
@@ -327,18 +290,6 @@ struct anynet_rail *ib_rail_create(struct anynet_comm *comm, int fd, uint16_t in
 	rail->tcp.base.ops = comm->is_send ? &ib_send_rail_ops : &ib_recv_rail_ops;
 	take_link(rail, link);
 	return &rail->tcp.base;
-}
-
-bool ib_rail_is_linked(const struct anynet_rail *rail)
-{
-	return ((const struct ib_rail *)rail)->link != NULL;
-}
-
-bool ib_rail_gathers(const struct anynet_rail *rail)
-{
-	const struct ib_link *link = ((const struct ib_rail *)rail)->link;
-
-	return !link || link->sges > 1;
 }
 
 bool ib_rail_had_link(const struct anynet_rail *rail)

@@ -43,6 +43,15 @@ static inline bool ib_rail_has_room(const struct ib_rail *rail)
  * RDMA connection manager has failed is taken here. */
 int ib_peek(struct ib_rail *rail);
 
+/* The link that frames go by; NULL = over TCP. */
+static inline void ib_rail_set_link(struct ib_rail *rail, struct ib_link *link)
+{
+	rail->link = link;
+	rail->tcp.base.linked = link;
+	rail->tcp.base.frames = link && link->is_send ? &link->board->frames : NULL;
+	rail->tcp.base.gathers = !link || link->sges > 1;
+}
+
 /* Frames cannot go over the link any more, or never could. */
 void ib_rail_drop_link(struct ib_rail *rail);
 

@@ -6,6 +6,7 @@
 #include <errno.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/socket.h>
 
 #include "message/recv_internal.h"
 #include "path/ib/ib_rail.h"
@@ -14,7 +15,7 @@
 
 static int bad_frame(struct ib_rail *rail, uint32_t bytes)
 {
-	comm_fail(rail->tcp.base.comm, &rail->tcp.base, -EPROTO,
+	comm_note_fault(rail->tcp.base.comm, &rail->tcp.base, -EPROTO,
 		  "a frame of %u bytes by the queue pair that makes no sense", bytes);
 	return -EPROTO;
 }
@@ -54,7 +55,7 @@ static int take_data(struct ib_rail *rail, const struct ib_link *link,
 	else if (anynet_unlikely(comm->base.gpu))
 		comm->wrote |= ib_memory_bit(link->nic);
 	recv_arrived(comm, msg, header->length);
-	return comm_error(&comm->base);
+	return comm->base.fault.err;
 }
 
 static const uint8_t *slot_of(const struct ib_link *link, const struct ib_arrival *arrival)
@@ -147,16 +148,22 @@ void ib_leave_link(struct ib_rail *rail)
 {
 	struct ib_link *link = rail->link, **end = &rail->rest;
 
-	ib_link_fence(link, NULL);
+	ib_link_end(link, NULL);
 	/* It may have written what no frame has told of, and what comes again another way. */
 	if (rail->tcp.base.comm->gpu)
 		((struct recv_comm *)rail->tcp.base.comm)->wrote |= ib_memory_bit(link->nic);
-	rail->link = NULL;
+	ib_rail_set_link(rail, NULL);
 	rail->granting = rail->asks = rail->takes_frames = false;
 	while (*end)
 		end = &(*end)->next;
 	*end = link;
 	consume_rest(rail);
+}
+
+bool ib_rail_take_rest(struct anynet_rail *rail)
+{
+	consume_rest(to_ib(rail));
+	return to_ib(rail)->rest;
 }
 
 uint64_t ib_rest_frames(const struct ib_rail *rail)
@@ -180,6 +187,43 @@ void ib_free_rest(struct ib_rail *rail)
 		rail->rest = link->next;
 		ib_link_retire(link);
 	}
+}
+
+/* --- what has come beside the link --- */
+
+/* The sender does without the RDMA connection manager, by the same link: that has come over TCP. */
+static bool wants_rejoin(const struct ib_rail *rail, const struct anynet_wire_frame *frame)
+{
+	return rail->link && rail->link->cm && rail->link->state == IB_LINK_JOINED &&
+	       frame->type == ANYNET_FRAME_PING && frame->seq == ANYNET_PING_JOIN;
+}
+
+/* It waits for our word that it can; without that it goes on over TCP. */
+static int rejoin(struct ib_rail *rail)
+{
+	struct anynet_wire_frame frame;
+	int fd = rail->tcp.base.fd;
+
+	recv(fd, &frame, sizeof(frame), MSG_DONTWAIT);
+	if (ib_link_rejoin(rail->link))
+		return 1;
+	send(fd, &frame, sizeof(frame), MSG_DONTWAIT | MSG_NOSIGNAL);
+	return 0;
+}
+
+int ib_peek(struct ib_rail *rail)
+{
+	struct anynet_wire_frame frame;
+	ssize_t n;
+
+	if (rail->tcp.base.fd < 0)
+		return 0;
+	n = recv(rail->tcp.base.fd, &frame, sizeof(frame), MSG_PEEK | MSG_DONTWAIT);
+	if (n == sizeof(frame) && wants_rejoin(rail, &frame))
+		return rejoin(rail);
+	if (n < 0)
+		return errno == EAGAIN || errno == EINTR ? 0 : -errno;
+	return n ? 1 : -ECONNRESET;
 }
 
 /* --- receive comm --- */

@@ -51,7 +51,7 @@ static struct piece *piece_at(struct tcp_gpu *tg, uint32_t i)
 
 static int failed(struct tcp_rail *rail)
 {
-	return comm_gpu_failed(rail->base.comm, &rail->base);
+	return comm_note_gpu_fault(rail->base.comm, &rail->base);
 }
 
 int tcp_gpu_begin(struct tcp_rail *rail)
@@ -62,7 +62,7 @@ int tcp_gpu_begin(struct tcp_rail *rail)
 		return 0;
 	tg = rail->gpu = calloc(1, sizeof(*tg));
 	if (!tg) {
-		comm_fail(rail->base.comm, &rail->base, -ENOMEM, "no memory to copy GPU memory");
+		comm_note_fault(rail->base.comm, &rail->base, -ENOMEM, "no memory to copy GPU memory");
 		return -ENOMEM;
 	}
 	tg->gpu = rail->base.comm->gpu;

@@ -61,8 +61,8 @@ bool tcp_signs(struct anynet_rail *base, struct rail_signs *signs)
 	if (base->fd < 0 || getsockopt(base->fd, IPPROTO_TCP, TCP_INFO, &info, &len))
 		return false;
 	signs->waiting = info.tcpi_unacked || info.tcpi_probes;
-	signs->tries = anynet_max(info.tcpi_retransmits, info.tcpi_probes);
-	signs->quiet_ms = anynet_min(info.tcpi_last_ack_recv, info.tcpi_last_data_recv);
+	signs->tries = (unsigned)anynet_max(info.tcpi_retransmits, info.tcpi_probes);
+	signs->quiet_ms = (unsigned)anynet_min(info.tcpi_last_ack_recv, info.tcpi_last_data_recv);
 	signs->rtt_us = info.tcpi_rtt;
 	signs->resent = info.tcpi_total_retrans;
 	signs->rate = info.tcpi_delivery_rate;

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* A TCP rail's life: create, backlog, linger, close, and its table. */
+/* A TCP rail's life: create, backlog, drain, close, and its table. */
 #include <errno.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -9,7 +9,7 @@
 #include "base/fd.h"
 #include "base/socket.h"
 #include "device/links.h"
-#include "session/progress.h"
+#include "device/nics.h"
 #include "wire/checksum.h"
 
 static size_t tcp_backlog(struct anynet_rail *base)
@@ -34,7 +34,7 @@ static int read_away(int fd)
 /* Acks that were never read would make close() send a reset, and a reset throws away what the
  * kernel has not delivered yet. So: read them, say that no more data comes, and wait until the
  * peer's kernel has everything. */
-static int tcp_linger(struct anynet_rail *base)
+static int tcp_drain(struct anynet_rail *base)
 {
 	struct tcp_rail *rail = to_tcp(base);
 	int ret;
@@ -64,7 +64,7 @@ static bool may_send_freed(const struct tcp_rail *rail)
 {
 	const struct anynet_comm *comm = rail->base.comm;
 
-	return rail->zc_sent != rail->zc_done && (comm_error(comm) || comm_pending(comm));
+	return rail->zc_sent != rail->zc_done && (comm_error(comm) || send_pending(comm));
 }
 
 static void tcp_close(struct anynet_rail *base)
@@ -124,7 +124,7 @@ static enum rail_moved sent(struct anynet_rail *base)
 	carried = signs.acked - anynet_min(signs.acked, base->progress.acked);
 	if (rail->tx_next == rail->log_end && socket_unsent(base->fd) <= 0)
 		return carried ? RAIL_MOVED : RAIL_IDLE;
-	return carried >= PROGRESS_BYTES ? RAIL_MOVED : RAIL_STUCK;
+	return carried >= RAIL_PROGRESS_BYTES ? RAIL_MOVED : RAIL_STUCK;
 }
 
 /* What is parked, or kept of a frame that has begun, is no reason for concern. */
@@ -200,7 +200,7 @@ static const struct anynet_rail_ops tcp_send_rail_ops = {
 	.sever = tcp_sever,
 	.position = tcp_position,
 	.resume = tcp_resume,
-	.linger = tcp_linger,
+	.drain = tcp_drain,
 	.close = tcp_close,
 };
 
@@ -215,7 +215,7 @@ static const struct anynet_rail_ops tcp_recv_rail_ops = {
 	.sever = tcp_sever,
 	.position = tcp_position,
 	.resume = tcp_resume,
-	.linger = tcp_linger,
+	.drain = tcp_drain,
 	.close = tcp_close,
 };
 

@@ -3,7 +3,7 @@
 #ifndef ANYNET_TCP_RAIL_H
 #define ANYNET_TCP_RAIL_H
 
-#include "session/comm_internal.h"
+#include "message/message.h"
 
 #define TCP_TX_FRAMES     16          /* in one sendmsg */
 #define TCP_LOG_FRAMES    64          /* sent and not acknowledged, to begin with */
@@ -101,7 +101,7 @@ uint64_t tcp_frames(const struct anynet_rail *rail);
 enum rail_moved tcp_moved(struct anynet_rail *rail);
 
 /*
- * tcp_gpu.c: payload in GPU memory, which is copied through host memory. An error has failed the comm.
+ * tcp_gpu.c: payload in GPU memory, which is copied through host memory. An error is noted.
  */
 
 /* Before the first such frame of the rail. 0 or -errno. */

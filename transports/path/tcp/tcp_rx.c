@@ -14,7 +14,6 @@
 
 #include "memory/copy.h"
 #include "path/tcp/tcp_rail.h"
-#include "session/progress.h"
 #include "wire/checksum.h"
 
 #define HEADER_BYTES sizeof(struct anynet_wire_frame)
@@ -135,7 +134,7 @@ static int read_some(struct tcp_rail *rail, bool *drained)
 
 static ANYNET_COLD int corrupt(struct tcp_rail *rail, const char *what)
 {
-	if (progress_is_news(rail->base.breaks + 1))
+	if (rail_is_news(rail->base.breaks + 1))
 		anynet_warn("receive from peer %s dev %s rail %u (%s): wrong checksum of a %s; the "
 			    "connection is replaced and the data sent again (break %u)",
 			    rail->base.comm->peer.host, rail->base.comm->dev->name,
@@ -314,7 +313,7 @@ static int receive_data(struct anynet_rail *base)
 	int ret;
 
 	if (anynet_unlikely(rail->shut))
-		return 0; /* closed: tcp_linger reads, and forgets */
+		return 0; /* closed: tcp_drain reads, and forgets */
 	ret = anynet_unlikely(rail->gpu) ? tcp_gpu_take_placed(rail) : 0;
 	if (!ret)
 		ret = consume(rail);
@@ -371,7 +370,7 @@ static int take_control(struct tcp_rail *rail)
 	if (header.length > ANYNET_ACK_BYTES) {
 		if (comm->checksum)
 			return corrupt(rail, "control frame");
-		comm_fail(comm, &rail->base, -EPROTO, "control frame of %u bytes", header.length);
+		comm_note_fault(comm, &rail->base, -EPROTO, "control frame of %u bytes", header.length);
 		return -EPROTO;
 	}
 	if (staged(rail) < HEADER_BYTES + header.length)

@@ -98,9 +98,9 @@ static void call_add(struct tx_call *call, const void *data, size_t bytes, size_
 static size_t trailer_bytes(const struct rail_frame *frame)
 {
 	return (frame->header.flags & ANYNET_FLAG_CRC && frame->header.type == ANYNET_FRAME_DATA
-			? ANYNET_CRC_BYTES
+			? (size_t)ANYNET_CRC_BYTES
 			: 0) +
-	       (frame->framed ? ANYNET_TAIL_BYTES : 0);
+	       (frame->framed ? (size_t)ANYNET_TAIL_BYTES : 0);
 }
 
 /* A frame whose payload lies in GPU memory: as much as has been copied. False: the call ends here. */

@@ -2,11 +2,13 @@
 /*
  * After close: sends reported done may still be in our or the kernel's buffers, because the receiver
  * is slow or a rail is broken; a receiver's last acknowledgements, too. Such a comm stays, without
- * NCCL, until the peer's kernel has everything or the peer timeout is over. The guardian turns it.
+ * NCCL, until the peer's kernel has everything or the peer timeout is over. The background thread turns it.
  */
 #include <errno.h>
+#include <stdlib.h>
 
-#include "session/heal.h"
+#include "base/fd.h"
+#include "session/recovery.h"
 
 /* May a rail that has no connection owe the peer something? */
 static bool owes(const struct anynet_comm *comm, const struct anynet_rail *rail)
@@ -14,37 +16,64 @@ static bool owes(const struct anynet_comm *comm, const struct anynet_rail *rail)
 	return comm->is_send ? !send_confirmed(comm) : recv_told_on(comm, rail->index);
 }
 
-static bool must_linger(struct anynet_comm *comm)
+static bool must_drain(struct anynet_comm *comm)
 {
 	bool wait = false;
 
 	for (unsigned i = 0; i < comm->rail_count && !comm_error(comm) && !comm->peer_closed; i++) {
 		struct anynet_rail *rail = comm->rails[i];
-		int ret = rail && rail->fd >= 0 ? rail->ops->linger(rail) : 0;
+		int ret = rail && rail->fd >= 0 ? rail->ops->drain(rail) : 0;
 
 		if (ret && ret != -EAGAIN)
 			comm_rail_broke(comm, rail, ret);
 		rail = comm->rails[i];
 		/* A receiver that has heard of a new connection gives up the old one, unread. */
 		wait |= ret == -EAGAIN || (rail && rail->fd < 0 && owes(comm, rail)) ||
-			(rail && heal_announced(comm, rail));
+			(rail && recovery_announced(comm, rail));
 	}
 	return wait;
 }
 
-bool linger_over(struct anynet_comm *comm)
+bool drain_over(struct anynet_comm *comm)
 {
 	comm_transmit(comm);
-	return comm_error(comm) || comm->peer_closed || os_now_ms() >= comm->linger_until_ms ||
-	       !must_linger(comm);
+	return comm_error(comm) || comm->peer_closed || os_now_ms() >= comm->session->drain_until_ms ||
+	       !must_drain(comm);
 }
 
-bool linger_start(struct anynet_comm *comm)
+bool drain_start(struct anynet_comm *comm)
 {
 	/* With requests in flight NCCL is aborting, and may have freed their buffers. */
 	if (comm_error(comm) || comm_pending(comm) || comm->peer_closed)
 		return false;
 	(comm->is_send ? send_bye : recv_bye)(comm);
-	comm->linger_until_ms = os_now_ms() + (uint64_t)anynet_net.cfg->user_timeout_ms;
-	return !linger_over(comm);
+	comm->session->drain_until_ms = os_now_ms() + (uint64_t)anynet_net.cfg->user_timeout_ms;
+	return !drain_over(comm);
+}
+
+/* --- its end --- */
+
+static void fini(struct anynet_comm *comm)
+{
+	recovery_free(comm);
+	recovery_drop_posted(comm);
+	comm_close_rails(comm);
+	while (!LIST_EMPTY(&comm->session->borrowed))
+		mr_return(LIST_FIRST(&comm->session->borrowed));
+	fd_close(&comm->epfd);
+	free(comm->rails);
+	free(comm->session->recorder);
+	free(comm->session);
+}
+
+void send_comm_destroy(struct anynet_comm *comm)
+{
+	fini(comm);
+	send_free(comm);
+}
+
+void recv_comm_destroy(struct anynet_comm *comm)
+{
+	fini(comm);
+	recv_free(comm);
 }

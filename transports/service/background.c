@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* The background thread; see guard.h. */
-#include "service/guard.h"
+/* The background thread; see background.h. */
+#include "service/background.h"
 
 #include <errno.h>
 #include <poll.h>
@@ -17,7 +17,7 @@
 #include "base/thread.h"
 #include "device/ib_events.h"
 #include "device/links.h"
-#include "path/rail_link.h"
+#include "path/ib/rail_link.h"
 #include "service/stats.h"
 #include "session/listen.h"
 #include "session/registry.h"
@@ -35,29 +35,29 @@ enum {
 	EVENT_ENGINE
 };
 
-enum guard_state {
-	GUARD_NONE, /* not needed yet, or it could not be started */
-	GUARD_RUNS,
-	GUARD_OVER /* the process exits */
+enum background_state {
+	BACKGROUND_NONE, /* not needed yet, or it could not be started */
+	BACKGROUND_RUNS,
+	BACKGROUND_OVER /* the process exits */
 };
 
 static struct {
 	pthread_mutex_t lock; /* of `state` */
-	enum guard_state state;
+	enum background_state state;
 	pthread_t thread;
 	unsigned forks;          /* fd_forks when it was started */
 	int epfd, wakefd;        /* open from the start of the thread on, for ever */
 	_Atomic bool asleep;     /* it waits until it is woken */
 	_Atomic uint64_t end_ms; /* when it ends, with or without closed comms; 0 = not yet */
-} guard = { .lock = PTHREAD_MUTEX_INITIALIZER, .epfd = -1, .wakefd = -1 };
+} background = { .lock = PTHREAD_MUTEX_INITIALIZER, .epfd = -1, .wakefd = -1 };
 
-bool guard_runs(void)
+bool background_runs(void)
 {
 	bool runs;
 
-	pthread_mutex_lock(&guard.lock);
-	runs = guard.state == GUARD_RUNS;
-	pthread_mutex_unlock(&guard.lock);
+	pthread_mutex_lock(&background.lock);
+	runs = background.state == BACKGROUND_RUNS;
+	pthread_mutex_unlock(&background.lock);
 	return runs;
 }
 
@@ -79,11 +79,11 @@ static void serve(struct anynet_comm *comm, struct look *look)
 	}
 	if (!comm_error(comm))
 		comm_turn(comm);
-	if (comm->closing && !comm->ended && look->ended < ENDS_PER_LOOK && linger_over(comm)) {
-		comm->ended = true;
+	if (comm->session->closing && !comm->session->ended && look->ended < ENDS_PER_LOOK && drain_over(comm)) {
+		comm->session->ended = true;
 		look->ends[look->ended++] = comm;
 	}
-	look->urgent |= atomic_load(&comm->attention) || comm->closing;
+	look->urgent |= atomic_load(&comm->attention) || comm->session->closing;
 	comm_leave(comm);
 }
 
@@ -92,7 +92,7 @@ static void visit(struct anynet_comm *comm, void *arg)
 {
 	struct look *look = arg;
 
-	if (atomic_load(&comm->attention) || atomic_load(&comm->closing))
+	if (atomic_load(&comm->attention) || atomic_load(&comm->session->closing))
 		serve(comm, look);
 	else if (look->due)
 		atomic_store(&comm->attention, true);
@@ -101,8 +101,8 @@ static void visit(struct anynet_comm *comm, void *arg)
 static void end_closed(struct look *look)
 {
 	for (unsigned i = 0; i < look->ended; i++) {
-		guard_remove(look->ends[i]);
-		comm_destroy(look->ends[i]);
+		background_remove(look->ends[i]);
+		listen_destroy_comm(look->ends[i]);
 	}
 	if (look->ended)
 		listen_trim();
@@ -110,24 +110,24 @@ static void end_closed(struct look *look)
 
 static void visit_closed(struct anynet_comm *comm, void *arg)
 {
-	if (atomic_load(&comm->closing))
+	if (atomic_load(&comm->session->closing))
 		serve(comm, arg);
 }
 
-void guard_look(void)
+void background_look(void)
 {
 	struct look look = { 0 };
 
 	registry_each(visit_closed, &look);
 	end_closed(&look);
-	if (!guard_runs())
+	if (!background_runs())
 		ib_chores_finish();
 }
 
 static void poke_all(struct anynet_comm *comm, void *arg)
 {
 	(void)arg;
-	atomic_store(&comm->link_event, true);
+	atomic_store(&comm->session->link_event, true);
 	atomic_store(&comm->attention, true);
 }
 
@@ -135,7 +135,7 @@ static void take_event(const struct epoll_event *event)
 {
 	uint64_t count;
 
-	if (event->data.u32 == EVENT_WAKE && read(guard.wakefd, &count, sizeof(count)) < 0)
+	if (event->data.u32 == EVENT_WAKE && read(background.wakefd, &count, sizeof(count)) < 0)
 		return;
 	if (event->data.u32 == EVENT_ENGINE)
 		listen_turn();
@@ -144,22 +144,22 @@ static void take_event(const struct epoll_event *event)
 		registry_each(poke_all, NULL);
 }
 
-void guard_wake(void)
+void background_wake(void)
 {
 	uint64_t one = 1;
 
-	if (write(guard.wakefd, &one, sizeof(one)) < 0)
+	if (write(background.wakefd, &one, sizeof(one)) < 0)
 		anynet_warn("cannot wake the background thread: %s", error_text(errno));
 }
 
 static void count_closed(struct anynet_comm *comm, void *count)
 {
-	*(unsigned *)count += atomic_load(&comm->closing);
+	*(unsigned *)count += atomic_load(&comm->session->closing);
 }
 
 static bool is_over(void)
 {
-	uint64_t end_ms = atomic_load(&guard.end_ms);
+	uint64_t end_ms = atomic_load(&background.end_ms);
 	unsigned closed = 0;
 
 	if (!end_ms)
@@ -176,16 +176,16 @@ static bool nothing_to_do(void)
 /* Nobody needs it. Who adds a comm from here on sees that it sleeps. */
 static void sleep_until_woken(void)
 {
-	struct pollfd woken = { .fd = guard.wakefd, .events = POLLIN };
+	struct pollfd woken = { .fd = background.wakefd, .events = POLLIN };
 
 	stats_want(false);
-	atomic_store(&guard.asleep, true);
-	if (nothing_to_do() && !atomic_load(&guard.end_ms))
+	atomic_store(&background.asleep, true);
+	if (nothing_to_do() && !atomic_load(&background.end_ms))
 		poll(&woken, 1, -1);
-	atomic_store(&guard.asleep, false);
+	atomic_store(&background.asleep, false);
 }
 
-static void *guard_thread(void *arg)
+static void *background_thread(void *arg)
 {
 	struct epoll_event events[4];
 	uint64_t last = 0;
@@ -201,8 +201,8 @@ static void *guard_thread(void *arg)
 			sleep_until_woken();
 			last = os_now_ms();
 		}
-		listen_watch(guard.epfd, EVENT_ENGINE, &engine);
-		n = epoll_wait(guard.epfd, events, 4, urgent ? URGENT_MS : LOOK_MS);
+		listen_watch(background.epfd, EVENT_ENGINE, &engine);
+		n = epoll_wait(background.epfd, events, 4, urgent ? URGENT_MS : LOOK_MS);
 		for (int i = 0; i < n; i++)
 			take_event(&events[i]);
 		now = os_now_ms();
@@ -230,25 +230,25 @@ static int watch(int fd, uint32_t what)
 {
 	struct epoll_event event = { .events = EPOLLIN, .data.u32 = what };
 
-	return epoll_ctl(guard.epfd, EPOLL_CTL_ADD, fd, &event) ? -errno : 0;
+	return epoll_ctl(background.epfd, EPOLL_CTL_ADD, fd, &event) ? -errno : 0;
 }
 
 static void close_descriptors(void)
 {
 	link_events_close();
-	fd_close(&guard.epfd);
-	fd_close(&guard.wakefd);
+	fd_close(&background.epfd);
+	fd_close(&background.wakefd);
 }
 
 static int open_descriptors(void)
 {
 	int links_fd = link_events_open(), ports_fd = ib_events_fd(), ret;
 
-	guard.epfd = fd_note(epoll_create1(EPOLL_CLOEXEC));
-	guard.wakefd = fd_note(eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK));
-	ret = guard.epfd < 0     ? guard.epfd
-	      : guard.wakefd < 0 ? guard.wakefd
-				 : watch(guard.wakefd, EVENT_WAKE);
+	background.epfd = fd_note(epoll_create1(EPOLL_CLOEXEC));
+	background.wakefd = fd_note(eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK));
+	ret = background.epfd < 0     ? background.epfd
+	      : background.wakefd < 0 ? background.wakefd
+				 : watch(background.wakefd, EVENT_WAKE);
 	if (ret) {
 		close_descriptors();
 		return ret;
@@ -268,16 +268,16 @@ static void finish(void)
 {
 	bool runs;
 
-	if (guard.forks != fd_forks() || !thread_lock_within(&guard.lock, EXIT_WAIT_MS))
+	if (background.forks != fd_forks() || !thread_lock_within(&background.lock, EXIT_WAIT_MS))
 		return;
-	runs = guard.state == GUARD_RUNS;
-	guard.state = GUARD_OVER;
-	pthread_mutex_unlock(&guard.lock);
+	runs = background.state == BACKGROUND_RUNS;
+	background.state = BACKGROUND_OVER;
+	pthread_mutex_unlock(&background.lock);
 	if (!runs)
 		return;
-	atomic_store(&guard.end_ms, os_now_ms() + EXIT_DRAIN_MS);
-	guard_wake();
-	thread_join_within(guard.thread, EXIT_WAIT_MS);
+	atomic_store(&background.end_ms, os_now_ms() + EXIT_DRAIN_MS);
+	background_wake();
+	thread_join_within(background.thread, EXIT_WAIT_MS);
 	stats_leave(EXIT_WAIT_MS);
 	ib_chores_leave(EXIT_WAIT_MS);
 }
@@ -289,42 +289,42 @@ static int start(void)
 
 	if (ret)
 		return ret;
-	ret = thread_start(&guard.thread, "anynet-guard", guard_thread, NULL);
+	ret = thread_start(&background.thread, "anynet-bg", background_thread, NULL);
 	if (ret) {
 		close_descriptors();
 		return ret;
 	}
-	guard.state = GUARD_RUNS;
-	guard.forks = fd_forks();
+	background.state = BACKGROUND_RUNS;
+	background.forks = fd_forks();
 	finishes = finishes || !atexit(finish);
 	return 0;
 }
 
-void guard_rouse(void)
+void background_rouse(void)
 {
 	int ret;
 
-	pthread_mutex_lock(&guard.lock);
-	if (guard.state == GUARD_NONE && (ret = start()))
+	pthread_mutex_lock(&background.lock);
+	if (background.state == BACKGROUND_NONE && (ret = start()))
 		anynet_warn(
 			"no thread to look after connections: %s; broken ones recover only while "
 			"NCCL polls them",
 			error_text(-ret));
-	if (guard.state == GUARD_RUNS && atomic_exchange(&guard.asleep, false))
-		guard_wake();
-	pthread_mutex_unlock(&guard.lock);
+	if (background.state == BACKGROUND_RUNS && atomic_exchange(&background.asleep, false))
+		background_wake();
+	pthread_mutex_unlock(&background.lock);
 }
 
-int guard_add(struct anynet_comm *comm)
+int background_add(struct anynet_comm *comm)
 {
 	int ret = registry_add(comm);
 
 	if (!ret)
-		guard_rouse();
+		background_rouse();
 	return ret;
 }
 
-void guard_remove(struct anynet_comm *comm)
+void background_remove(struct anynet_comm *comm)
 {
 	registry_remove(comm);
 }

@@ -18,7 +18,7 @@
 #include "support/capture.h"
 #include "support/check.h"
 #include "transports/base/socket.h"
-#include "transports/session/heal.h"
+#include "transports/session/recovery.h"
 
 static struct pair pair;
 
@@ -29,14 +29,14 @@ static int teardown(void **state)
 	return pair_teardown(state);
 }
 
-/* As the guardian does it, some times. */
+/* As the background thread does it, some times. */
 static bool is_over(struct anynet_comm *comm)
 {
 	bool over = false;
 
 	for (int i = 0; i < 5 && !over; i++) {
 		comm_turn(comm);
-		over = linger_over(comm);
+		over = drain_over(comm);
 	}
 	return over;
 }
@@ -54,7 +54,7 @@ static void test_a_sender_stays_until_all_is_read(void **state)
 	pair_open_send(&pair, 2);
 	pair_send(&pair, pair_out, 50);
 	narrow_socket(pair.send->rails[0]->fd, 0);
-	assert_true(linger_start(pair.send));
+	assert_true(drain_start(pair.send));
 	pair_expect(&pair, 0, ANYNET_FRAME_DATA, 0);
 	pair_expect(&pair, 1, ANYNET_FRAME_BYE, 1);
 	assert_false(is_over(pair.send)); /* BYE is not out */
@@ -77,11 +77,11 @@ static void stays_for_its_rail(bool broke_before)
 		pair_hang_up(&pair, 0);
 		assert_int_equal(comm_turn(pair.send), 0);
 		assert_int_equal(pair.send->rails[0]->fd, -1);
-		assert_true(linger_start(pair.send));
+		assert_true(drain_start(pair.send));
 	} else {
-		assert_true(linger_start(pair.send));
+		assert_true(drain_start(pair.send));
 		pair_hang_up(&pair, 0);
-		assert_false(linger_over(pair.send));
+		assert_false(drain_over(pair.send));
 	}
 	assert_false(is_over(pair.send));
 	resume_send(&pair, 0, 1, 0);
@@ -115,11 +115,11 @@ static void test_a_sender_that_owes_nothing_does_not_wait_for_its_rail(void **st
 		assert_int_equal(comm_turn(pair.send), 0);
 		assert_true(send_confirmed(pair.send));
 		if (!broke_before)
-			assert_true(linger_start(pair.send)); /* BYE is not read */
+			assert_true(drain_start(pair.send)); /* BYE is not read */
 		pair_hang_up(&pair, 0);
 		assert_int_equal(comm_turn(pair.send), 0);
 		if (broke_before)
-			assert_false(linger_start(pair.send));
+			assert_false(drain_start(pair.send));
 		assert_true(is_over(pair.send));
 		pair_close(&pair);
 	}
@@ -131,7 +131,7 @@ static void test_with_sends_in_flight_nothing_more_is_said(void **state)
 	pair_open_send(&pair, 1);
 	pair_isend(&pair, pair_out, PAIR_LARGE, 0);
 	assert_int_equal(comm_turn(pair.send), 0);
-	assert_false(linger_start(pair.send));
+	assert_false(drain_start(pair.send));
 	comm_turn(pair.send);
 	pair_expect(&pair, 0, ANYNET_FRAME_DATA, 0);
 	assert_int_equal(recv(pair.fds[0], pair_in, 1, MSG_DONTWAIT), -1);
@@ -147,8 +147,8 @@ static void test_it_stays_no_longer_than_the_peer_timeout(void **state)
 	pair_hang_up(&pair, 0);
 	comm_turn(pair.send);
 	local_cfg.user_timeout_ms = 20;
-	assert_true(linger_start(pair.send));
-	for (int i = 0; !linger_over(pair.send); i++) {
+	assert_true(drain_start(pair.send));
+	for (int i = 0; !drain_over(pair.send); i++) {
 		assert_true(i < 10000);
 		nanosleep(&pause, NULL);
 	}
@@ -192,9 +192,9 @@ static void test_a_sender_that_has_said_resume_stays_until_it_is_answered(void *
 	pair_open_send(&pair, 1);
 	resume_listen(&pair, &listener, 1);
 	pair_send(&pair, pair_out, 50);
-	heal_rail(pair.send, pair.send->rails[0], false); /* its path is in doubt */
+	recovery_rail(pair.send, pair.send->rails[0], false); /* its path is in doubt */
 	ready.fd = accept_hello(pair.send, listener, &hello);
-	assert_true(linger_start(pair.send));
+	assert_true(drain_start(pair.send));
 	pair_expect(&pair, 0, ANYNET_FRAME_DATA, 0);
 	pair_expect(&pair, 0, ANYNET_FRAME_BYE, 1);
 	assert_false(is_over(pair.send));
@@ -204,7 +204,7 @@ static void test_a_sender_that_has_said_resume_stays_until_it_is_answered(void *
 	assert_int_equal(send(ready.fd, &answer, sizeof(answer), 0), sizeof(answer));
 	while (pair.send->rails[0]->epoch != hello.epoch) {
 		comm_turn(pair.send);
-		linger_over(pair.send);
+		drain_over(pair.send);
 		deadline_turn(&deadline);
 	}
 	expect_end(0);
@@ -212,7 +212,7 @@ static void test_a_sender_that_has_said_resume_stays_until_it_is_answered(void *
 	pair.fds[0] = ready.fd;
 	assert_int_equal(poll(&ready, 1, TEST_PATIENCE_MS), 1);
 	pair_expect(&pair, 0, ANYNET_FRAME_BYE, 1);
-	while (!linger_over(pair.send))
+	while (!drain_over(pair.send))
 		deadline_turn(&deadline);
 	close(listener);
 }
@@ -241,7 +241,7 @@ static void test_a_receiver_says_bye_and_stays_until_that_is_read(void **state)
 	(void)state;
 	pair_open_recv(&pair, 2);
 	receive_one(1, 0);
-	assert_true(linger_start(pair.recv));
+	assert_true(drain_start(pair.recv));
 	assert_false(is_over(pair.recv));
 	assert_int_equal(take_word(0).type, ANYNET_FRAME_ACK);
 	assert_int_equal(take_word(0).type, ANYNET_FRAME_BYE);
@@ -261,11 +261,11 @@ static void test_a_receiver_stays_to_tell_a_lost_ack_again(void **state)
 		pair_open_recv(&pair, 1);
 		receive_one(0, 0);
 		if (!broke_before)
-			assert_true(linger_start(pair.recv));
+			assert_true(drain_start(pair.recv));
 		pair_hang_up(&pair, 0);
 		comm_turn(pair.recv);
 		if (broke_before)
-			assert_true(linger_start(pair.recv));
+			assert_true(drain_start(pair.recv));
 		assert_false(is_over(pair.recv));
 		resume_recv_ok(&pair, 0, NULL);
 		assert_false(is_over(pair.recv));
@@ -290,7 +290,7 @@ static void test_a_receiver_that_has_told_nothing_does_not_wait_for_its_rail(voi
 	pair_hang_up(&pair, 1);
 	comm_turn(pair.recv);
 	assert_int_equal(pair.recv->rails[1]->fd, -1);
-	linger_start(pair.recv);
+	drain_start(pair.recv);
 	assert_int_equal(take_word(0).type, ANYNET_FRAME_BYE);
 	assert_true(is_over(pair.recv));
 }
@@ -304,9 +304,9 @@ static void test_what_comes_after_close_is_thrown_away_in_whatever_pieces(void *
 	(void)state;
 	for (size_t first = 1; first < sizeof(frame); first++) {
 		pair_open_recv(&pair, 1);
-		assert_true(linger_start(pair.recv));
+		assert_true(drain_start(pair.recv));
 		assert_int_equal(send(pair.fds[0], bytes, first, 0), first);
-		assert_false(linger_over(pair.recv));
+		assert_false(drain_over(pair.recv));
 		assert_int_equal(send(pair.fds[0], bytes + first, sizeof(frame) - first, 0),
 				 sizeof(frame) - first);
 		assert_int_equal(send(pair.fds[0], pair_out, PAIR_LARGE, 0), PAIR_LARGE);
@@ -322,7 +322,7 @@ int main(void)
 {
 	const struct CMUnitTest tests[] = {
 #define TEST(name) \
-	cmocka_unit_test_prestate_setup_teardown(name, pair_setup_healing, teardown, &pair)
+	cmocka_unit_test_prestate_setup_teardown(name, pair_setup_recovery, teardown, &pair)
 		TEST(test_a_sender_stays_until_all_is_read),
 		TEST(test_a_sender_whose_rail_broke_stays_until_it_is_back),
 		TEST(test_a_sender_that_owes_nothing_does_not_wait_for_its_rail),

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Healing, the dialling part; see heal.h. The receiver's answers are in resume.c. */
-#include "session/heal.h"
+/* Recovery, the dialling part; see recovery.h. The receiver's answers are in resume.c. */
+#include "session/recovery.h"
 
 #include <errno.h>
 #include <stdio.h>
@@ -9,6 +9,7 @@
 
 #include <nccl_net/log.h>
 
+#include "base/libc_text.h"
 #include "base/socket.h"
 #include "session/dial.h"
 #include "session/pairs.h"
@@ -44,7 +45,7 @@ struct attempt {
 	int err;
 };
 
-struct heal {
+struct recovery {
 	uint64_t since_ms;   /* since when no rail works; 0 = one does */
 	uint64_t refused_ms; /* since when nobody is there at any address; 0 = not so */
 	bool told;           /* receiver: the sender has answered since no rail works */
@@ -60,44 +61,44 @@ static bool is_homeward(const struct redial *redial)
 	return redial->order == PAIRS_HOME;
 }
 
-static struct heal *heal_get(struct anynet_comm *comm)
+static struct recovery *recovery_get(struct anynet_comm *comm)
 {
 	unsigned rails = comm->is_send ? comm->rail_count : 1;
-	struct heal *heal = comm->heal;
+	struct recovery *recovery = comm->session->recovery;
 
-	if (heal)
-		return heal;
-	heal = calloc(1, sizeof(*heal) + rails * sizeof(heal->redials[0]));
-	if (!heal)
+	if (recovery)
+		return recovery;
+	recovery = calloc(1, sizeof(*recovery) + rails * sizeof(recovery->redials[0]));
+	if (!recovery)
 		return NULL;
-	heal->rails = rails;
+	recovery->rails = rails;
 	for (unsigned i = 0; i < rails; i++) {
-		heal->redials[i].dial.fd = -1;
-		heal->redials[i].pair = PAIRS_NONE;
+		recovery->redials[i].dial.fd = -1;
+		recovery->redials[i].pair = PAIRS_NONE;
 	}
-	comm->heal = heal;
-	return heal;
+	comm->session->recovery = recovery;
+	return recovery;
 }
 
-void heal_free(struct anynet_comm *comm)
+void recovery_free(struct anynet_comm *comm)
 {
-	struct heal *heal = comm->heal;
+	struct recovery *recovery = comm->session->recovery;
 
-	for (unsigned i = 0; heal && i < heal->rails; i++)
-		dial_close(&heal->redials[i].dial);
-	free(heal);
-	comm->heal = NULL;
+	for (unsigned i = 0; recovery && i < recovery->rails; i++)
+		dial_close(&recovery->redials[i].dial);
+	free(recovery);
+	comm->session->recovery = NULL;
 }
 
-void heal_rail(struct anynet_comm *comm, struct anynet_rail *rail, bool elsewhere)
+void recovery_rail(struct anynet_comm *comm, struct anynet_rail *rail, bool elsewhere)
 {
-	struct heal *heal = heal_get(comm);
+	struct recovery *recovery = recovery_get(comm);
 	struct redial *redial;
 
 	atomic_store(&comm->attention, true);
-	if (!heal || !comm->is_send)
-		return; /* without memory the guardian's next look comes here again */
-	redial = &heal->redials[rail->index];
+	if (!recovery || !comm->is_send)
+		return; /* without memory the background thread's next look comes here again */
+	redial = &recovery->redials[rail->index];
 	if (redial->wanted && !is_homeward(redial))
 		return;
 	/* A homeward RESUME that is out may be what ended the old connection: its answer is on the way. */
@@ -110,79 +111,79 @@ void heal_rail(struct anynet_comm *comm, struct anynet_rail *rail, bool elsewher
 	redial->pause_ms = PAUSE_MIN_MS;
 }
 
-void heal_cancel(struct anynet_comm *comm, struct anynet_rail *rail)
+void recovery_cancel(struct anynet_comm *comm, struct anynet_rail *rail)
 {
 	struct redial *redial;
 
-	if (!comm->heal || !comm->is_send || rail->fd < 0)
+	if (!comm->session->recovery || !comm->is_send || rail->fd < 0)
 		return;
-	redial = &comm->heal->redials[rail->index];
+	redial = &comm->session->recovery->redials[rail->index];
 	if (redial->wanted && !is_homeward(redial) && !redial->said) {
 		dial_close(&redial->dial);
 		redial->wanted = false;
 	}
 }
 
-bool heal_announced(const struct anynet_comm *comm, const struct anynet_rail *rail)
+bool recovery_announced(const struct anynet_comm *comm, const struct anynet_rail *rail)
 {
-	return comm->is_send && comm->heal && comm->heal->redials[rail->index].said;
+	return comm->is_send && comm->session->recovery && comm->session->recovery->redials[rail->index].said;
 }
 
-void heal_hurry(struct anynet_comm *comm)
+void recovery_hurry(struct anynet_comm *comm)
 {
-	struct heal *heal = comm->heal;
+	struct recovery *recovery = comm->session->recovery;
 
-	for (unsigned i = 0; heal && i < heal->rails; i++) {
-		heal->redials[i].next_ms = 0;
-		heal->redials[i].pause_ms =
-			is_homeward(&heal->redials[i]) ? HOME_MIN_MS : PAUSE_MIN_MS;
-		if (heal->redials[i].dial.state == DIAL_HELLO)
-			dial_close(&heal->redials[i].dial);
+	for (unsigned i = 0; recovery && i < recovery->rails; i++) {
+		recovery->redials[i].next_ms = 0;
+		recovery->redials[i].pause_ms =
+			is_homeward(&recovery->redials[i]) ? HOME_MIN_MS : PAUSE_MIN_MS;
+		if (recovery->redials[i].dial.state == DIAL_HELLO)
+			dial_close(&recovery->redials[i].dial);
 	}
 }
 
 /* --- what became of a try --- */
 
-static void note(struct heal *heal, struct anynet_wire_rail pair, int err)
+static void note(struct recovery *recovery, struct anynet_wire_rail pair, int err)
 {
 	unsigned i = 0;
 
-	while (i < heal->attempt_count && !pairs_equal(heal->attempts[i].pair, pair))
+	while (i < recovery->attempt_count && !pairs_equal(recovery->attempts[i].pair, pair))
 		i++;
 	if (i == PAIRS_MAX)
 		return;
-	if (i == heal->attempt_count)
-		heal->attempt_count++;
-	heal->attempts[i] = (struct attempt){ pair, err };
+	if (i == recovery->attempt_count)
+		recovery->attempt_count++;
+	recovery->attempts[i] = (struct attempt){ pair, err };
 }
 
 /* Nobody listens there: the sockets of a process that lives are open as long as our comm. */
-static void note_refusal(struct heal *heal, uint64_t now)
+static void note_refusal(struct recovery *recovery, uint64_t now)
 {
-	heal->refusals++;
-	if (!heal->refused_ms)
-		heal->refused_ms = now;
+	recovery->refusals++;
+	if (!recovery->refused_ms)
+		recovery->refused_ms = now;
 }
 
 /* No word comes back from there: what has been refused elsewhere a firewall may have said. */
-static bool is_silent(const struct heal *heal, struct anynet_wire_rail pair)
+static bool is_silent(const struct recovery *recovery, struct anynet_wire_rail pair)
 {
-	for (unsigned i = 0; i < heal->attempt_count; i++)
-		if (pairs_equal(heal->attempts[i].pair, pair))
-			return heal->attempts[i].err == -ETIMEDOUT ||
-			       heal->attempts[i].err == -EHOSTUNREACH;
+	for (unsigned i = 0; i < recovery->attempt_count; i++)
+		if (pairs_equal(recovery->attempts[i].pair, pair))
+			return recovery->attempts[i].err == -ETIMEDOUT ||
+			       recovery->attempts[i].err == -EHOSTUNREACH;
 	return false;
 }
 
 /* By all paths that have carried a rail and that can tell. */
 static bool peer_is_gone(const struct anynet_comm *comm, uint64_t now)
 {
-	const struct heal *heal = comm->heal;
+	const struct recovery *recovery = comm->session->recovery;
 
-	if (!heal->refused_ms || heal->refusals < GONE_REFUSALS || now - heal->refused_ms < GONE_MS)
+	if (!recovery->refused_ms || recovery->refusals < GONE_REFUSALS || now - recovery->refused_ms < GONE_MS)
 		return false;
 	for (unsigned i = 0; i < comm->rail_count; i++)
-		if (comm->rails[i] && is_silent(heal, comm->rails[i]->home))
+		if (comm->rails[i] && is_silent(recovery, comm->rails[i]->home))
 			return false;
 	return true;
 }
@@ -200,19 +201,19 @@ static void next_try(struct redial *redial, uint64_t now)
 
 static void failed(struct anynet_comm *comm, struct redial *redial, int err, uint64_t now)
 {
-	note(comm->heal, redial->pair, err);
+	note(comm->session->recovery, redial->pair, err);
 	if (is_homeward(redial))
 		;
 	else if (err == -ECONNREFUSED)
-		note_refusal(comm->heal, now);
+		note_refusal(comm->session->recovery, now);
 	else if (redial->dial.state > DIAL_HELLO)
-		comm->heal->refused_ms = comm->heal->refusals = 0; /* somebody is there */
+		comm->session->recovery->refused_ms = comm->session->recovery->refusals = 0; /* somebody is there */
 	next_try(redial, now);
 }
 
 static uint64_t connect_limit(const struct anynet_comm *comm)
 {
-	return CONNECT_MS + CONNECT_RTTS * (uint64_t)comm->rtt_us / 1000;
+	return CONNECT_MS + CONNECT_RTTS * (uint64_t)comm->session->rtt_us / 1000;
 }
 
 /* Packets of full size were lost there, or are being lost now. */
@@ -254,7 +255,7 @@ static bool choose_pair(struct anynet_comm *comm, struct anynet_rail *rail, stru
 static int start_dial(struct anynet_comm *comm, struct anynet_rail *rail, struct redial *redial,
 		      uint64_t now)
 {
-	const struct comm_paths *paths = &comm->paths;
+	const struct comm_paths *paths = &comm->session->paths;
 	enum anynet_hello_kind kind;
 	int ret;
 
@@ -272,7 +273,7 @@ static int start_dial(struct anynet_comm *comm, struct anynet_rail *rail, struct
 		return -EADDRNOTAVAIL;
 	redial->dial.narrow = rail && is_narrow(rail, redial->pair);
 	redial->dial.quiet =
-		kind == ANYNET_KIND_LINK && !progress_is_news(rail->progress.links_failed + 1);
+		kind == ANYNET_KIND_LINK && !rail_is_news(rail->progress.links_failed + 1);
 	ret = dial_start(&redial->dial, paths,
 			 kind == ANYNET_KIND_LINK ? paths->own[redial->pair.from] : NULL, kind,
 			 rail ? rail->index : 0, ++redial->epoch);
@@ -305,21 +306,21 @@ static int step_dial(struct anynet_comm *comm, struct anynet_rail *rail, struct 
 
 static void describe_attempts(const struct anynet_comm *comm, char *text, size_t bytes)
 {
-	const struct heal *heal = comm->heal;
+	const struct recovery *recovery = comm->session->recovery;
 	size_t used = 0;
 
 	text[0] = '\0';
-	for (unsigned i = 0; i < heal->attempt_count && used < bytes; i++) {
+	for (unsigned i = 0; i < recovery->attempt_count && used < bytes; i++) {
 		char from[SOCKET_TEXT_BYTES], to[SOCKET_TEXT_BYTES];
 		struct dial dial = DIAL_INIT;
 		int n;
 
-		if (!dial_pair(&dial, &comm->paths, heal->attempts[i].pair))
+		if (!dial_pair(&dial, &comm->session->paths, recovery->attempts[i].pair))
 			continue;
 		n = snprintf(text + used, bytes - used, "%s%s -> %s (%s)", used ? ", " : "; tried ",
 			     socket_text(&dial.from, from, sizeof(from)),
 			     socket_text(&dial.to, to, sizeof(to)),
-			     socket_error(heal->attempts[i].err));
+			     socket_error(recovery->attempts[i].err));
 		used += n > 0 ? (size_t)n : 0;
 	}
 }
@@ -334,7 +335,9 @@ static void read_last_words(struct anynet_comm *comm)
 
 static void give_up(struct anynet_comm *comm, int err, const char *why, uint64_t now)
 {
-	char attempts[400], asked[160] = "";
+	char attempts[400], asked[160] = "", lost[SECONDS_TEXT_BYTES], stalled[SECONDS_TEXT_BYTES];
+	const struct recovery *recovery = comm->session->recovery;
+	uint64_t stalled_ms = comm->session->watch.since_ms ? now - comm->session->watch.since_ms : 0;
 
 	read_last_words(comm);
 	if (comm_error(comm))
@@ -345,17 +348,17 @@ static void give_up(struct anynet_comm *comm, int err, const char *why, uint64_t
 			    comm->is_send ? "send to" : "receive from", comm->peer.host,
 			    comm->peer.pid, comm->dev->name, why, attempts);
 		recorder_note(comm, NULL, ANYNET_EVENT_LOST, err, 0, why);
-		comm->peer_closed = comm->peer_lost = true;
-		heal_free(comm);
+		comm->peer_closed = comm->session->peer_lost = true;
+		recovery_free(comm);
 		comm_close_rails(comm);
 		return;
 	}
 	(comm->is_send ? send_describe : recv_describe)(comm, asked, sizeof(asked));
-	comm_fail(comm, NULL, err, "%s%s; without a connection for %.1f s; pending: %s, for %.1f s",
+	comm_fail(comm, NULL, err, "%s%s; without a connection for %s s; pending: %s, for %s s",
 		  why, attempts,
-		  comm->heal->since_ms ? (double)(now - comm->heal->since_ms) / 1000 : 0.0, asked,
-		  comm->watch.since_ms ? (double)(now - comm->watch.since_ms) / 1000 : 0.0);
-	heal_free(comm);
+		  seconds_text(recovery->since_ms ? now - recovery->since_ms : 0, 1, lost), asked,
+		  seconds_text(stalled_ms, 1, stalled));
+	recovery_free(comm);
 	comm_close_rails(comm);
 }
 
@@ -385,7 +388,7 @@ static void came_back(struct anynet_comm *comm, struct anynet_rail *rail, struct
 	if (rail->fd >= 0)
 		comm_sever(comm, rail, 0);
 	redial->dial.fd = -1;
-	if (redial->dial.narrow && progress_is_news(++rail->progress.narrowed))
+	if (redial->dial.narrow && rail_is_news(++rail->progress.narrowed))
 		anynet_warn(
 			"send to peer %s pid %u dev %s rail %u of %u (%s): a connection stood, and "
 			"packets of full size did not get through it: replaced by one with "
@@ -407,8 +410,8 @@ static void came_back(struct anynet_comm *comm, struct anynet_rail *rail, struct
 	redial->order = PAIRS_HOME;
 	redial->said = false;
 	redial->tries = 0;
-	comm->heal->refused_ms = 0;
-	comm->heal->refusals = 0;
+	comm->session->recovery->refused_ms = 0;
+	comm->session->recovery->refusals = 0;
 }
 
 /* The peer has answered about a link. If that has proven itself it takes the rail over, by a connection of its own. */
@@ -477,11 +480,11 @@ static void step_rail(struct anynet_comm *comm, struct anynet_rail *rail, struct
 
 /* --- the receiver: ask --- */
 
-static void step_probe(struct anynet_comm *comm, uint64_t now)
+static void step_probe(struct anynet_comm *comm, bool more, uint64_t now)
 {
-	struct redial *probe = &comm->heal->redials[0];
+	struct redial *probe = &comm->session->recovery->redials[0];
 
-	if (!comm->heal->since_ms) {
+	if (!comm->session->recovery->since_ms) {
 		dial_close(&probe->dial);
 		probe->wanted = false;
 		return;
@@ -492,13 +495,13 @@ static void step_probe(struct anynet_comm *comm, uint64_t now)
 	}
 	if (step_dial(comm, NULL, probe, now))
 		return;
-	if (probe->dial.hello->status == ANYNET_STATUS_GONE) {
+	if (probe->dial.hello->status == ANYNET_STATUS_GONE && !more) {
 		give_up(comm, -ECONNRESET, "the peer has ended this connection: see its log", now);
 		return;
 	}
-	comm->heal->refused_ms = 0;
-	comm->heal->refusals = 0;
-	comm->heal->told = true;
+	comm->session->recovery->refused_ms = 0;
+	comm->session->recovery->refusals = 0;
+	comm->session->recovery->told = true;
 	dial_close(&probe->dial);
 	probe->next_ms = now + PROBE_PAUSE_MS;
 }
@@ -513,20 +516,20 @@ static bool any_rail_works(const struct anynet_comm *comm)
 	return false;
 }
 
-/* Is anything to be done before the guardian's next look? */
-static bool is_busy(const struct heal *heal, uint64_t now)
+/* Is anything to be done before the background thread's next look? */
+static bool is_busy(const struct recovery *recovery, uint64_t now)
 {
-	for (unsigned i = 0; i < heal->rails; i++)
-		if (heal->redials[i].wanted && (heal->redials[i].dial.state != DIAL_IDLE ||
-						heal->redials[i].next_ms < now + PAUSE_MAX_MS / 2))
+	for (unsigned i = 0; i < recovery->rails; i++)
+		if (recovery->redials[i].wanted && (recovery->redials[i].dial.state != DIAL_IDLE ||
+						recovery->redials[i].next_ms < now + PAUSE_MAX_MS / 2))
 			return true;
 	return false;
 }
 
 static bool is_over(const struct anynet_comm *comm)
 {
-	for (unsigned i = 0; comm->is_send && i < comm->heal->rails; i++)
-		if (comm->heal->redials[i].wanted)
+	for (unsigned i = 0; comm->is_send && i < comm->session->recovery->rails; i++)
+		if (comm->session->recovery->redials[i].wanted)
 			return false;
 	return !comm->down && any_rail_works(comm);
 }
@@ -534,45 +537,45 @@ static bool is_over(const struct anynet_comm *comm)
 /* An idle receiver waits for nothing, once the sender knows. */
 static bool waits(const struct anynet_comm *comm)
 {
-	return comm->is_send || comm_pending(comm) || !comm->heal->told;
+	return comm->is_send || comm_pending(comm) || !comm->session->recovery->told;
 }
 
-void heal_step(struct anynet_comm *comm, uint64_t now)
+void recovery_step(struct anynet_comm *comm, bool more, uint64_t now)
 {
-	struct heal *heal = comm->heal;
+	struct recovery *recovery = comm->session->recovery;
 
 	if (any_rail_works(comm))
-		heal->told = false;
+		recovery->told = false;
 	if (any_rail_works(comm) || !waits(comm)) {
-		heal->since_ms = heal->refused_ms = 0;
-		heal->refusals = 0;
-	} else if (!heal->since_ms) {
-		heal->since_ms = now;
+		recovery->since_ms = recovery->refused_ms = 0;
+		recovery->refusals = 0;
+	} else if (!recovery->since_ms) {
+		recovery->since_ms = now;
 	}
-	for (unsigned i = 0; comm->is_send && comm->heal && i < heal->rails; i++)
-		if (heal->redials[i].wanted && comm->rails[i])
-			step_rail(comm, comm->rails[i], &heal->redials[i], now);
+	for (unsigned i = 0; comm->is_send && comm->session->recovery && i < recovery->rails; i++)
+		if (recovery->redials[i].wanted && comm->rails[i])
+			step_rail(comm, comm->rails[i], &recovery->redials[i], now);
 	if (!comm->is_send)
-		step_probe(comm, now);
-	if (!comm->heal)
+		step_probe(comm, more, now);
+	if (!comm->session->recovery)
 		return;
 	give_up_if_stuck(comm, now);
-	if (!comm->heal)
+	if (!comm->session->recovery)
 		return;
-	if (heal->since_ms) {
+	if (recovery->since_ms && !more) {
 		if (peer_is_gone(comm, now))
 			give_up(comm, -ECONNRESET,
 				"the peer process is gone; look at its log first", now);
-		else if (now - heal->since_ms >= (uint64_t)anynet_net.cfg->heal_timeout_ms)
+		else if (now - recovery->since_ms >= (uint64_t)anynet_net.cfg->recovery_timeout_ms)
 			give_up(comm, -ETIMEDOUT,
 				"the connection broke and did not come back within "
-				"ANYNET_HEAL_TIMEOUT",
+				"ANYNET_RECOVERY_TIMEOUT",
 				now);
 	}
-	if (!comm->heal)
+	if (!comm->session->recovery)
 		return;
 	if (is_over(comm))
-		heal_free(comm);
-	else if (is_busy(heal, now))
+		recovery_free(comm);
+	else if (is_busy(recovery, now))
 		atomic_store(&comm->attention, true);
 }

@@ -1,16 +1,16 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Who has been logged about; see told.h. */
-#include "base/told.h"
+/* Who has been logged about; see log_limit.h. */
+#include "base/log_limit.h"
 
 #include <string.h>
 
 #include "base/socket.h"
 
-bool told_first(struct told *told, const struct sockaddr_storage *addr)
+bool log_limit_first(struct log_limit *told, const struct sockaddr_storage *addr)
 {
 	struct anynet_wire_addr wire;
 
-	if (!socket_to_wire(addr, 0, 0, &wire) || told->count == TOLD_MAX)
+	if (!socket_to_wire(addr, 0, 0, &wire) || told->count == LOG_LIMIT_MAX)
 		return false;
 	for (unsigned i = 0; i < told->count; i++)
 		if (!memcmp(told->ips[i], wire.ip, sizeof(wire.ip)))

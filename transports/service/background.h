@@ -8,24 +8,24 @@
  * It starts with the first listener or comm, sleeps while there is none, and ends when the process exits, for good: no thread of
  * the program that goes on meanwhile starts it again. At exit it first drains closed comms, for EXIT_DRAIN_MS at most.
  */
-#ifndef ANYNET_GUARD_H
-#define ANYNET_GUARD_H
+#ifndef ANYNET_BACKGROUND_H
+#define ANYNET_BACKGROUND_H
 
-#include "session/comm_internal.h"
+#include "session/comm.h"
 
-/* A comm is open, from now on it is looked after; no more. guard_remove is also the end of any other
+/* A comm is open, from now on it is looked after; no more. background_remove is also the end of any other
  * thread's work on it. 0 or -errno: nobody but its caller looks after it. */
-int guard_add(struct anynet_comm *comm);
-void guard_remove(struct anynet_comm *comm);
+int background_add(struct anynet_comm *comm);
+void background_remove(struct anynet_comm *comm);
 
 /* There is something to do: it starts, or wakes up. */
-void guard_rouse(void);
+void background_rouse(void);
 
 /* Is the thread there? Then it destroys a comm whose `closing` is set, once that has been drained; wake it for that. */
-bool guard_runs(void);
-void guard_wake(void);
+bool background_runs(void);
+void background_wake(void);
 
 /* Look at all closed comms now. */
-void guard_look(void);
+void background_look(void);
 
 #endif

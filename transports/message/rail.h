@@ -71,7 +71,7 @@ struct anynet_rail_ops {
 
 	/* The comm is about to be closed on purpose: let what was sent arrive. 0: it has, close now;
 	 * -EAGAIN: not yet, ask again; else the rail has broken. */
-	int (*linger)(struct anynet_rail *rail);
+	int (*drain)(struct anynet_rail *rail);
 
 	/* Send comm: may the bytes of this message go without asking first? NULL: always. */
 	bool (*granted)(struct anynet_rail *rail, const struct send_msg *msg);
@@ -79,6 +79,10 @@ struct anynet_rail_ops {
 	/* End the path and free the rail. Nothing reads or writes user memory afterwards. */
 	void (*close)(struct anynet_rail *rail);
 };
+
+/* So much at least has to be acknowledged, unless all is, to count as progress: more than heartbeats, and a packet or
+ * two. */
+#define RAIL_PROGRESS_BYTES 4096
 
 /* How a path is doing. */
 struct rail_signs {
@@ -127,7 +131,13 @@ struct anynet_rail {
 	bool parked;                  /* the frame at its head waits for a posted receive */
 	uint64_t silent_ms;           /* since when its path gives no sign; 0 = it does */
 	uint64_t doubted_ms; /* when the peer last said that its path is in doubt; 0 = never */
+	bool doubted;        /* … and that is still to be looked at */
 	bool suspect;        /* its path gives no sign: nothing new is given to it */
+	bool linked;         /* frames go by a link … */
+	const uint32_t *frames; /* … whose peer says here whether small messages may come in them; NULL = none */
+	bool gathers;        /* … if so, also those whose payload does not lie behind its header */
+	int link_err;        /* of an IB device: the -errno that ended its last link; 0 = none … */
+	uint64_t link_frames; /* … after so many frames had arrived by it */
 	bool bye_due;        /* BYE is to be sent once all else is out */
 	bool bye;            /* the peer's BYE has come, the end of the stream is no error */
 	int broke_by;        /* without connection: the -errno that ended the last one … */
@@ -277,11 +287,23 @@ struct anynet_rail *tcp_rail_create(struct anynet_comm *comm, int fd, uint16_t i
  * alone. */
 struct anynet_rail *ib_rail_create(struct anynet_comm *comm, int fd, uint16_t index,
 				   struct ib_link *link);
-/* Of an IB device's comm: does it have a link now, did it ever? */
-bool ib_rail_is_linked(const struct anynet_rail *rail);
+/* Of an IB device's comm: did it ever have a link? */
 bool ib_rail_had_link(const struct anynet_rail *rail);
 
-/* Can its link send a frame whose payload does not lie behind its header? */
-bool ib_rail_gathers(const struct anynet_rail *rail);
+/* Of a receive comm: take in what the links that it has left had brought, as far as something is posted for it. False:
+ * nothing is left of that. */
+bool ib_rail_take_rest(struct anynet_rail *rail);
+
+/* By a link: may a small message go in a frame, without a grant? */
+static inline bool rail_takes_frames(const struct anynet_rail *rail)
+{
+	return rail && rail->frames && __atomic_load_n(rail->frames, __ATOMIC_ACQUIRE);
+}
+
+/* Lines about what happens again and again: the first, the second, the fourth … time. */
+static inline bool rail_is_news(uint32_t times)
+{
+	return !(times & (times - 1));
+}
 
 #endif

@@ -1,0 +1,227 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* NCCL's calls on an open comm: send, receive, flush, test (nccl_net/comm.h). */
+#include <errno.h>
+
+#include "session/comm.h"
+#include "session/listen.h"
+
+/* May something be asked of it? 0 or the comm's error. */
+static int check(struct anynet_comm *comm)
+{
+	int ret = comm_error(comm);
+
+	if (anynet_unlikely(!ret && comm->peer_closed))
+		return comm_refuse(comm);
+	return ret;
+}
+
+/* What a call below has returned, when what it may have noted is settled. */
+static int settled(struct anynet_comm *comm, int ret)
+{
+	int err = anynet_unlikely(comm->noted) ? comm_settle(comm) : 0;
+
+	return err ? err : ret;
+}
+
+/* What keeps a send from being posted may be mended: acknowledgements that wait make room, memory is registered. */
+static ANYNET_COLD int post_after(struct anynet_comm *comm, int why, const void *data, size_t bytes,
+				  int tag, struct anynet_mr *mr, void *phandle,
+				  struct anynet_request **req)
+{
+	int ret;
+
+	if (why == -EAGAIN)
+		ret = comm_turn(comm);
+	else if (why == -EADDRNOTAVAIL)
+		ret = comm_borrow_mr(comm, data, bytes, &mr);
+	else
+		return settled(comm, why);
+	if (!ret && comm->peer_closed)
+		ret = comm_refuse(comm);
+	if (ret)
+		return ret;
+	ret = send_post(comm, data, bytes, (uint32_t)tag, mr, phandle, req);
+	return ret == -EAGAIN ? 0 : ret < 0 ? settled(comm, ret) : ret;
+}
+
+static int isend(struct anynet_comm *comm, const void *data, size_t bytes, int tag, struct anynet_mr *mr,
+		 void *phandle, struct anynet_request **req)
+{
+	int ret = check(comm);
+
+	if (anynet_unlikely(ret))
+		return ret;
+	ret = send_post(comm, data, bytes, (uint32_t)tag, mr, phandle, req);
+	if (anynet_unlikely(ret < 0))
+		ret = post_after(comm, ret, data, bytes, tag, mr, phandle, req);
+	/* The first message leaves at once; those behind it leave together at the next test. */
+	if (ret > 0)
+		ret = comm_transmit(comm);
+	if (anynet_unlikely(ret))
+		*req = NULL;
+	return ret;
+}
+
+int anynet_isend(struct anynet_comm *comm, const void *data, size_t bytes, int tag, struct anynet_mr *mr,
+		 void *phandle, struct anynet_request **req)
+{
+	int ret;
+
+	*req = NULL;
+	if (anynet_unlikely(!comm->is_send || bytes > ANYNET_MESSAGE_MAX))
+		return -EINVAL;
+	if (anynet_unlikely(!comm_try_enter(comm)))
+		return comm_error(comm);
+	ret = isend(comm, data, bytes, tag, mr, phandle, req);
+	comm_leave(comm);
+	return ret;
+}
+
+/* Buffers that a NIC may write to are registered, by whomever. */
+static ANYNET_COLD int borrow_missing(struct anynet_comm *comm, int n, void *const *data,
+				      const size_t *bytes, struct anynet_mr *const *given,
+				      struct anynet_mr **mrs)
+{
+	int ret = 0, i;
+
+	for (i = 0; i < n && !ret; i++) {
+		mrs[i] = given ? given[i] : NULL;
+		if (!mrs[i] && bytes[i])
+			ret = comm_borrow_mr(comm, data[i], bytes[i], &mrs[i]);
+	}
+	if (!ret && comm->peer_closed)
+		ret = comm_refuse(comm);
+	for (; ret && i--;)
+		if (mrs[i] && mrs[i]->borrowed)
+			mr_return(mrs[i]);
+	return ret;
+}
+
+static int irecv(struct anynet_comm *comm, int n, void *const *data, const size_t *bytes, const int *tags,
+		 struct anynet_mr *const *mrs, void *const *phandles, bool polled,
+		 struct anynet_request **req)
+{
+	struct anynet_mr *borrowed[ANYNET_RECVS_MAX];
+	int ret = check(comm);
+
+	if (anynet_unlikely(ret))
+		return ret;
+	ret = recv_post(comm, n, data, bytes, tags, mrs, phandles, polled, req);
+	if (anynet_unlikely(ret == -EADDRNOTAVAIL)) {
+		ret = borrow_missing(comm, n, data, bytes, mrs, borrowed);
+		if (ret)
+			return ret;
+		ret = recv_post(comm, n, data, bytes, tags, borrowed, phandles, polled, req);
+	}
+	if (anynet_likely(!ret) || ret == -EAGAIN)
+		return 0;
+	ret = settled(comm, ret);
+	comm_close_rails(comm);
+	return ret;
+}
+
+int anynet_irecv(struct anynet_comm *comm, int n, void *const *data, const size_t *bytes, const int *tags,
+		 struct anynet_mr *const *mrs, void *const *phandles, bool polled,
+		 struct anynet_request **req)
+{
+	int ret;
+
+	*req = NULL;
+	if (anynet_unlikely(comm->is_send || n < 1 || n > ANYNET_RECVS_MAX))
+		return -EINVAL;
+	if (anynet_unlikely(!comm_try_enter(comm)))
+		return comm_error(comm);
+	ret = irecv(comm, n, data, bytes, tags, mrs, phandles, polled, req);
+	comm_leave(comm);
+	return ret;
+}
+
+int anynet_iflush(struct anynet_comm *comm, int n, void *const *data, const int *bytes,
+		  struct anynet_mr *const *mrs, struct anynet_request **req)
+{
+	int ret;
+
+	(void)bytes; /* sizes that need not be those of these buffers */
+	*req = NULL;
+	if (comm->is_send)
+		return -EINVAL;
+	comm_enter(comm);
+	ret = comm_error(comm);
+	if (!ret)
+		ret = settled(comm, recv_flush(comm, n, data, mrs, req));
+	comm_leave(comm);
+	return ret;
+}
+
+static bool is_done(const struct anynet_request *req)
+{
+	return atomic_load_explicit(&req->done, memory_order_acquire);
+}
+
+static int test_send(struct anynet_comm *comm, struct anynet_request *req, int *done, int *sizes)
+{
+	int ret;
+
+	if (!is_done(req)) {
+		ret = comm_transmit(comm);
+		if (!ret && !is_done(req))
+			ret = comm_turn(comm);
+		if (ret || !is_done(req))
+			return ret;
+	}
+	send_report(req, sizes);
+	*done = 1;
+	return 0;
+}
+
+static int test_receive(struct anynet_comm *comm, struct anynet_request *req, int *done, int *sizes)
+{
+	int ret;
+
+	if (!is_done(req)) {
+		if (recv_has_to_tell(comm) && (ret = comm_transmit(comm)))
+			return ret;
+		ret = comm_turn(comm);
+		if (ret || !is_done(req))
+			return ret;
+	}
+	*done = 1;
+	/* With nothing posted NCCL may not call again for long: what the sender waits for goes now. */
+	if (recv_report(req, sizes))
+		comm_transmit(comm);
+	return 0;
+}
+
+static ANYNET_COLD int test_flush(struct anynet_comm *comm, struct anynet_request *req, int *done)
+{
+	int ret = settled(comm, recv_flush_done(req));
+
+	*done = ret > 0;
+	return ret < 0 ? ret : 0;
+}
+
+int anynet_test(struct anynet_request *req, int *done, int *sizes)
+{
+	struct anynet_comm *comm = req->comm;
+	bool answer;
+	int ret;
+
+	*done = 0;
+	if (anynet_unlikely(!comm_try_enter(comm)))
+		return comm_error(comm);
+	ret = comm_error(comm);
+	if (anynet_unlikely(ret))
+		;
+	else if (comm->is_send)
+		ret = test_send(comm, req, done, sizes);
+	else if (anynet_unlikely(req->is_flush))
+		ret = test_flush(comm, req, done);
+	else
+		ret = test_receive(comm, req, done, sizes);
+	answer = !comm->is_send && comm->down;
+	comm_leave(comm);
+	/* The sender dials: answer without waiting for the background thread to get a core. */
+	if (anynet_unlikely(answer))
+		listen_turn();
+	return ret;
+}

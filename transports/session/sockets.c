@@ -1,0 +1,108 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* Listening sockets; see sockets.h. */
+#include "session/sockets.h"
+
+#include <errno.h>
+#include <sys/epoll.h>
+
+#include <nccl_net/log.h>
+
+#include "base/fd.h"
+#include "base/libc_text.h"
+#include "base/net.h"
+#include "base/socket.h"
+
+static struct {
+	int epfd; /* they, and the handshakes; `sockets` means nothing while it is not open */
+	struct {
+		int fd;
+		uint16_t port;
+	} sockets[ANYNET_DEVICES_MAX];
+	unsigned generation; /* of epfd */
+} listening = { .epfd = -1 };
+
+int sockets_fd(unsigned index)
+{
+	return listening.sockets[index].fd;
+}
+
+int sockets_epoll_fd(void)
+{
+	return listening.epfd;
+}
+
+static int open_epoll(void)
+{
+	if (listening.epfd >= 0)
+		return 0;
+	listening.epfd = fd_note(epoll_create1(EPOLL_CLOEXEC));
+	if (listening.epfd < 0)
+		return listening.epfd;
+	for (int i = 0; i < ANYNET_DEVICES_MAX; i++)
+		listening.sockets[i].fd = -1;
+	listening.generation++;
+	return 0;
+}
+
+static int open_socket(const struct anynet_device *dev)
+{
+	const struct anynet_config *cfg = anynet_net.cfg;
+	struct epoll_event event = { .events = EPOLLIN,
+				     .data.u64 = LISTEN_EVENT_SOCKET(dev->index) };
+	char text[SOCKET_TEXT_BYTES];
+	int fd = -1, port, ret;
+
+	ret = open_epoll();
+	if (!ret && listening.sockets[dev->index].fd >= 0)
+		return 0;
+	if (!ret)
+		ret = fd = socket_listen(&dev->addr, cfg);
+	port = ret < 0 ? ret : socket_port(fd);
+	if (port >= 0 && epoll_ctl(listening.epfd, EPOLL_CTL_ADD, fd, &event))
+		port = -errno;
+	if (port < 0) {
+		if (cfg->port_max && listening.epfd >= 0)
+			anynet_warn("dev %s addr %s: cannot listen on any port of %d-%d: %s",
+				    dev->name, socket_text(&dev->addr, text, sizeof(text)),
+				    cfg->port_min, cfg->port_max, error_text(-port));
+		else
+			anynet_warn("dev %s addr %s: cannot listen: %s", dev->name,
+				    socket_text(&dev->addr, text, sizeof(text)), error_text(-port));
+		fd_close(&fd);
+		return port;
+	}
+	listening.sockets[dev->index].fd = fd;
+	listening.sockets[dev->index].port = (uint16_t)port;
+	return 0;
+}
+
+int sockets_listen(const struct anynet_device *const *set, int count, struct anynet_wire_addr *addrs)
+{
+	int first = 0;
+
+	for (int i = 0; i < count; i++) {
+		int ret = open_socket(set[i]);
+
+		if (!i)
+			first = ret;
+		socket_to_wire(&set[i]->addr, ret ? 0 : listening.sockets[set[i]->index].port,
+			       (uint8_t)set[i]->index, &addrs[i]);
+	}
+	return first;
+}
+
+void sockets_watch(int epfd, uint32_t data, unsigned *generation)
+{
+	struct epoll_event event = { .events = EPOLLIN, .data.u32 = data };
+
+	if (listening.epfd >= 0 && listening.generation != *generation &&
+	    !epoll_ctl(epfd, EPOLL_CTL_ADD, listening.epfd, &event))
+		*generation = listening.generation;
+}
+
+void sockets_close(void)
+{
+	for (int i = 0; listening.epfd >= 0 && i < ANYNET_DEVICES_MAX; i++)
+		fd_hang_up(&listening.sockets[i].fd, listening.epfd);
+	fd_close(&listening.epfd);
+}

@@ -1,0 +1,117 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* A comm's turns: what rails bring is taken in, what is queued goes out, and what waits for attention gets it. */
+#include <sys/epoll.h>
+
+#include "session/recovery.h"
+#include "session/watch.h"
+
+#define EVENTS_PER_TURN 16
+
+static void poll_rails(struct anynet_comm *comm)
+{
+	struct epoll_event events[EVENTS_PER_TURN];
+	int n = epoll_wait(comm->epfd, events, EVENTS_PER_TURN, 0);
+
+	for (int i = 0; i < n; i++) {
+		struct anynet_rail *rail = events[i].data.ptr;
+
+		if (events[i].events & (EPOLLIN | EPOLLHUP | EPOLLERR | EPOLLRDHUP))
+			rail->readable = true;
+		/* No further event tells of the end if it came with the last bytes. */
+		if (events[i].events & (EPOLLHUP | EPOLLERR | EPOLLRDHUP))
+			rail->ended = true;
+		if (events[i].events & (EPOLLOUT | EPOLLHUP | EPOLLERR))
+			rail->writable = true;
+	}
+}
+
+/*
+ * A link that was left may have brought all that the sender, who has closed since, ever sent. As long as some of it waits for
+ * receives the comm is not lost, and with the sender's BYE it ends in order. Is there more of it?
+ */
+static bool take_rest(struct anynet_comm *comm)
+{
+	bool more = false;
+
+	for (unsigned i = 0; comm_is_ib(comm) && i < comm->rail_count; i++) {
+		struct anynet_rail *rail = comm->rails[i];
+
+		if (!rail || rail->fd >= 0)
+			continue;
+		more |= ib_rail_take_rest(rail);
+		if (rail->bye)
+			comm_rail_broke(comm, rail, -ECONNRESET);
+		if (comm_error(comm) || comm->peer_closed)
+			return false;
+	}
+	return more;
+}
+
+void comm_attend(struct anynet_comm *comm)
+{
+	uint64_t now;
+
+	atomic_store(&comm->attention, false);
+	if (atomic_load(&comm->session->mail))
+		recovery_take_posted(comm);
+	if (comm_error(comm) || comm->peer_closed)
+		return;
+	now = os_now_ms();
+	if (now - comm->session->watch.looked_ms >= WATCH_MS || atomic_load(&comm->session->link_event) ||
+	    atomic_load(&comm->session->probed))
+		watch_comm(comm, now);
+	if (!comm->is_send && !comm_error(comm))
+		comm_transmit(comm); /* what there is to be told about it */
+	if (comm->session->recovery && !comm_error(comm)) {
+		bool more = !comm->is_send && take_rest(comm);
+
+		if (comm->session->recovery && !comm_error(comm) && !comm->peer_closed)
+			recovery_step(comm, more, now);
+	}
+}
+
+void comm_poke(struct anynet_comm *comm)
+{
+	atomic_store(&comm->attention, true);
+	if (!comm_try_enter(comm))
+		return; /* who is at work on it will see; the background thread comes by, too */
+	comm_attend(comm);
+	comm_leave(comm);
+}
+
+int comm_transmit(struct anynet_comm *comm)
+{
+	for (unsigned i = 0; i < comm->rail_count; i++) {
+		struct anynet_rail *rail = comm->rails[i];
+		int ret;
+
+		if (!rail || !rail->writable)
+			continue;
+		ret = rail->ops->transmit(rail);
+		if (anynet_unlikely(ret) && (ret = comm_rail_broke(comm, rail, ret)))
+			return ret;
+	}
+	return anynet_unlikely(comm->noted) ? comm_settle(comm) : comm_error(comm);
+}
+
+int comm_turn(struct anynet_comm *comm)
+{
+	int ret;
+
+	if (anynet_unlikely(atomic_load_explicit(&comm->attention, memory_order_relaxed)))
+		comm_attend(comm);
+	if (comm->epfd >= 0)
+		poll_rails(comm);
+	for (unsigned i = 0; i < comm->rail_count; i++) {
+		struct anynet_rail *rail = comm->rails[i];
+
+		if (!rail || !rail->readable || rail->parked)
+			continue;
+		ret = rail->ops->receive(rail);
+		if (anynet_unlikely(ret) && (ret = comm_rail_broke(comm, rail, ret)))
+			return ret;
+	}
+	if (anynet_unlikely(comm->noted) && (ret = comm_settle(comm)))
+		return ret;
+	return comm->is_send ? comm_transmit(comm) : comm_error(comm);
+}
