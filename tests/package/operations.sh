@@ -1,7 +1,7 @@
 #!/bin/bash
 # SPDX-License-Identifier: Apache-2.0
-# docs/operations.md says what is so: settings exist and take the values shown, commands and their
-# options exist. Usage: operations.sh BUILD_DIR SOURCE_DIR
+# docs/operations.md says what is so: settings exist and take the values shown. The commands that any document
+# names exist, and so do their options. Usage: operations.sh BUILD_DIR SOURCE_DIR
 set -uo pipefail
 export LC_ALL=C
 build=${1:?} source=${2:?}
@@ -23,14 +23,17 @@ for pair in $(grep -oE 'ANYNET_[A-Z0-9_]+=[^` ,;)]+' "$page" | sort -u) \
 	said=$(env -i "$pair" "$tool" config 2>&1 >/dev/null)
 	[[ $said == *ANYNET_SECRET_FILE*cannot\ be\ opened* || -z $said ]] || fail "$pair: $said"
 done
-grep -oE 'anynet [a-z]+( --[a-z]+)+' "$page" | sort -u |
+cd "$source" || exit 1
+for page in *.md docs/*.md bench/*.md; do
 	while read -r _ command options; do
 		for option in $options; do
-			"$tool" "$command" --usage | grep -E -- "\[${option}[]=]" >/dev/null || echo "anynet $command has no $option"
+			"$tool" "$command" --usage | grep -E -- "\[${option}[]=]" >/dev/null ||
+				fail "$page: anynet $command has no $option"
 		done
-	done | grep . && bad=1
-for command in $(grep -oE '`anynet [a-z]+' "$page" | awk '{ print $2 }' | sort -u); do
-	"$tool" help | grep "^  $command " >/dev/null || fail "anynet $command is no command"
+	done < <(grep -oE '(^|[^"])anynet [a-z]+( --[a-z]+)+' "$page" | sed 's/.*anynet/anynet/' | sort -u)
+	for command in $(grep -oE '`anynet [a-z]+' "$page" | awk '{ print $2 }' | sort -u); do
+		"$tool" help | grep "^  $command " >/dev/null || fail "$page: anynet $command is no command"
+	done
 done
 [ "$bad" = 0 ] && echo "operations: as it should be"
 exit "$bad"
