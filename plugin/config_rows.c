@@ -460,7 +460,7 @@ const struct anynet_config_row anynet_config_rows[] = {
 		.name = "ANYNET_TCP_KEEP",
 		.initial = "auto",
 		.accepts = "0 to 64m bytes, suffix k or m, or auto",
-		.doc = "Memory per sending connection for large sends that are copied and complete when the kernel has taken them. `auto`: where round trip times speed exceeds 1m, twice that, 8m at most; else none. Not with `ANYNET_TCP_ZEROCOPY=on`.",
+		.doc = "Memory per sending connection for large sends that are copied and complete when the kernel has taken them. `auto`: 8m where round trip times speed exceeds 1m, else none. Not with `ANYNET_TCP_ZEROCOPY=on`.",
 		.parse = anynet_parse_auto_size,
 		.offset = offsetof(struct anynet_config, keep_bytes),
 		.min = 0,

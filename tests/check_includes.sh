@@ -1,8 +1,8 @@
 #!/bin/sh
 # SPDX-License-Identifier: Apache-2.0
 # Who may include whom (docs/architecture.md): plugin/ and transports/ meet only in
-# include/nccl_net/, and NCCL's own ABI is known to plugin/, tools/, bench/ and tests/ alone. The folders of
-# transports/ among themselves: check_floors.py. Usage: check_includes.sh SOURCE_DIR
+# include/nccl_net/, and NCCL's own ABI is known to plugin/, tools/, bench/ and tests/ alone; and what nothing there may
+# use. The folders of transports/ among themselves: check_floors.py. Usage: check_includes.sh SOURCE_DIR
 set -eu
 cd "$1"
 bad=0
@@ -36,5 +36,10 @@ forbid "the contracts do not know NCCL's ABI" '(nccl_net/)?abi/' \
 	include/nccl_net/comm.h include/nccl_net/config.h include/nccl_net/device.h \
 	include/nccl_net/log.h include/nccl_net/stats.h include/nccl_net/util.h include/nccl_net/wire.h
 forbid "product code never includes tests" "(.*/)?tests/" plugin transports tools include
+# printf writes the decimal point of the program's locale: seconds_text in libc_text.h does not.
+if grep -RnE --include='*.[ch]' '"[^"]*%[-+#0-9.*]*[aefgAEFG]' plugin transports; then
+	echo "not allowed: floating-point conversions in texts of the plugin"
+	bad=1
+fi
 [ "$bad" = 0 ] && echo "includes: as they should be"
 exit "$bad"

@@ -3,7 +3,9 @@
  * Queue pairs that break under a verified stream, by the faults of the fake libibverbs (which the
  * plugin has loaded by ANYNET_IBVERBS_LIB): the rail goes on by a new queue pair, or over TCP, and back.
  */
+#include <nccl_net/device.h>
 #include <stdio.h>
+#include <stdlib.h>
 #include <string.h>
 #include <support/buffer.h>
 #include <support/capture.h>
@@ -13,6 +15,7 @@
 #include <support/link.h>
 #include <support/memory.h>
 #include <support/stream.h>
+#include <time.h>
 
 /* --- one queue pair breaks --- */
 
@@ -131,6 +134,62 @@ static void what_was_sent_arrives_after_close(struct test_net *net)
 	for (int i = 0; i < COUNT; i++)
 		pattern_check(to[i], BYTES, stream_seed((uint64_t)i));
 	link_close(net, &link);
+}
+
+/* All has arrived, the sender is gone, and then the receiver's memory cannot be registered: it leaves a queue pair that
+ * has brought everything. `late`: receives are posted when it may know that nobody is there any more. */
+static void what_has_arrived_outlives_its_queue_pair(struct test_net *net, bool late)
+{
+	enum {
+		COUNT = 10,
+		BYTES = 8
+	};
+	struct deadline deadline = deadline_in(TEST_PATIENCE_MS, "the sender's end");
+	static struct transfer sends[COUNT], recvs[COUNT];
+	char from[COUNT][BYTES], to[COUNT][BYTES], *memory = malloc(1 << 20);
+	struct flow flows[] = {
+		{ .is_send = true, .transfers = sends, .count = COUNT, .window = COUNT },
+		{ .transfers = recvs, .count = COUNT, .window = COUNT },
+	};
+	struct link link;
+	uint64_t qps;
+	void *mhandle;
+
+	capture_allow_warn(); /* slower from now on */
+	check(memory);
+	link_open(net, &link);
+	flows[0].comm = link.send;
+	flows[1].comm = link.recv;
+	link_check_host(net, &link, BYTES);
+	for (int i = 0; i < COUNT; i++) {
+		pattern_fill(from[i], BYTES, stream_seed((uint64_t)i));
+		sends[i] = transfer_of(from[i], BYTES, 1, NULL);
+		recvs[i] = transfer_of(to[i], BYTES, 1, NULL);
+	}
+	flows_run(net, flows, 1);
+	memory_leave(net, link.send);
+	qps = fake_counts().qps;
+	check_ok(driver_close_send(net->driver, link.send));
+	link.send = NULL;
+	while (fake_counts().qps == qps)
+		deadline_turn(&deadline);
+	fake_order("fault call reg_mr errno=12 count=1000000");
+	check_ok(driver_reg_mr(net->driver, link.recv, memory, 1 << 20, ANYNET_PTR_HOST, &mhandle));
+	fake_order("recovery");
+	if (late)
+		nanosleep(&(struct timespec){ .tv_nsec = 400000000 }, NULL);
+	flows_run(net, &flows[1], 1);
+	for (int i = 0; i < COUNT; i++)
+		pattern_check(to[i], BYTES, stream_seed((uint64_t)i));
+	check_ok(driver_dereg_mr(net->driver, link.recv, mhandle));
+	link_close(net, &link);
+	free(memory);
+}
+
+static void what_has_arrived_is_received_without_its_queue_pair(struct test_net *net)
+{
+	what_has_arrived_outlives_its_queue_pair(net, false);
+	what_has_arrived_outlives_its_queue_pair(net, true);
 }
 
 /* --- no queue pair can be had --- */
@@ -403,6 +462,8 @@ int main(int argc, char **argv)
 		  what_has_arrived_counts_though_nobody_has_seen_it },
 		{ .name = "grants_are_asked_for_again", grants_are_asked_for_again },
 		{ .name = "what_was_sent_arrives_after_close", what_was_sent_arrives_after_close },
+		{ .name = "what_has_arrived_is_received_without_its_queue_pair",
+		  what_has_arrived_is_received_without_its_queue_pair },
 		{ .name = "without_verbs_it_goes_on_over_tcp_and_back",
 		  without_verbs_it_goes_on_over_tcp_and_back },
 		{ .name = "a_port_may_go_and_come_back", a_port_may_go_and_come_back },

@@ -620,6 +620,46 @@ static void an_aborted_flush_breaks_no_others(struct test_net *net)
 	link_close(net, &links[1]);
 }
 
+/* A READ of memory that much is being written to takes its time, and those of other comms do not wait for it. In real
+ * time, as it is the adapter's timeout that must not end it. */
+static void late_flushes_are_waited_for(struct test_net *net)
+{
+	enum {
+		COMMS = 3
+	};
+	struct deadline deadline = deadline_in(TEST_PATIENCE_MS, "flushes at the same time");
+	struct link links[COMMS];
+	struct buffer gpu[COMMS];
+	void *mhandles[COMMS], *flushes[COMMS];
+	uint64_t by_cuda;
+
+	need_nics(net);
+	for (int i = 0; i < COMMS; i++) {
+		open_linked(net, &links[i]);
+		buffer_alloc(&gpu[i], BYTES);
+		mhandles[i] = flow_reg(net, links[i].recv, gpu[i].data, BYTES);
+		flush_one(net, &links[i], &gpu[i], mhandles[i], 5);
+	}
+	by_cuda = memory_counts().flushes;
+	fake_order("hurry 1; fault slow read ms=400 count=1000000");
+	do {
+		for (int i = 0; i < COMMS; i++)
+			flushes[i] = begin_flush(net, &links[i], &gpu[i], mhandles[i], 6);
+		for (int i = 0; i < COMMS; i++) {
+			end_flush(net, flushes[i]);
+			pattern_check(gpu[i].data, BYTES, 6);
+		}
+		check_int(memory_counts().flushes, by_cuda);
+		deadline_turn(&deadline);
+	} while (fake_counts().reads_at_once < COMMS);
+	fake_order("hurry 64; recovery");
+	for (int i = 0; i < COMMS; i++) {
+		check_ok(driver_dereg_mr(net->driver, links[i].recv, mhandles[i]));
+		buffer_free(&gpu[i]);
+		link_close(net, &links[i]);
+	}
+}
+
 /* CUDA flushes while the queue pair for that is broken; it is made again. */
 static void a_broken_flush_is_mended(struct test_net *net, bool by_cuda)
 {
@@ -1464,6 +1504,7 @@ int main(int argc, char **argv)
 		{ .name = "a_slow_flush_is_waited_for", a_slow_flush_is_waited_for },
 		{ .name = "a_flush_waits_for_those_before_it", a_flush_waits_for_those_before_it },
 		{ .name = "an_aborted_flush_breaks_no_others", an_aborted_flush_breaks_no_others },
+		{ .name = "late_flushes_are_waited_for", late_flushes_are_waited_for },
 		{ .name = "a_broken_queue_pair_for_flushes_is_made_again",
 		  a_broken_queue_pair_for_flushes_is_made_again },
 		{ .name = "where_cuda_cannot_flush_it_is_waited_for",

@@ -15,11 +15,13 @@
 #define WINDOW      32
 #define PLACES      37 /* no divisor in common with the board: what is old there is of another place */
 #define PLACE_BYTES 8192
-#define BYTES_MIN   600  /* smaller ones are copied, and need no grant */
-#define LINKS       8    /* opened one after the other */
-#define COPIED      60   /* messages, and twice the slots of a receiver */
-#define SHORT       4000 /* messages, copied as well */
-#define LOOKS       4    /* requests: a grant, and words about what waits for one */
+#define BYTES_MIN   600                /* smaller ones are copied, and need no grant */
+#define LINKS       8                  /* opened one after the other */
+#define COPIED      60                 /* messages, and twice the slots of a receiver */
+#define SHORT       4000               /* messages, copied as well */
+#define AHEAD       24                 /* messages, of … */
+#define AHEAD_BYTES ((size_t)16 << 10) /* … less in all than 400 Gb/s carry in 10 us */
+#define LOOKS       4                  /* requests: a grant, and words about what waits for one */
 
 static struct {
 	struct link link;
@@ -235,6 +237,59 @@ static void free_slots_are_not_taken_back(struct test_net *net)
 	link_close(net, &stream.link);
 }
 
+/* Adapters tell late of what has arrived. However late that is, the sender has been told of so many receives that the
+ * way is full: by their bytes, not their number. */
+static void the_way_is_full_while_completions_are_late(struct test_net *net)
+{
+	struct deadline deadline = deadline_in(TEST_PATIENCE_MS, "all messages to be sent");
+	struct flow flows[] = {
+		{ .is_send = true,
+		  .transfers = stream.transfers[0],
+		  .count = AHEAD,
+		  .window = AHEAD },
+		{ .transfers = stream.transfers[1], .count = AHEAD, .window = 1 },
+	};
+	struct buffer from, to;
+	void *mhandles[2];
+	uint64_t sent;
+
+	open_by_verbs(net);
+	buffer_alloc(&from, AHEAD * AHEAD_BYTES);
+	buffer_alloc(&to, AHEAD * AHEAD_BYTES);
+	mhandles[0] = flow_reg(net, stream.link.send, from.data, AHEAD * AHEAD_BYTES);
+	mhandles[1] = flow_reg(net, stream.link.recv, to.data, AHEAD * AHEAD_BYTES);
+	flows[0].comm = stream.link.send;
+	flows[1].comm = stream.link.recv;
+	pattern_fill(from.data, AHEAD * AHEAD_BYTES, 3);
+	for (size_t i = 0; i < AHEAD; i++) {
+		stream.transfers[0][i] =
+			transfer_of(from.data + i * AHEAD_BYTES, AHEAD_BYTES, 1, mhandles[0]);
+		stream.transfers[1][i] =
+			transfer_of(to.data + i * AHEAD_BYTES, AHEAD_BYTES, 1, mhandles[1]);
+	}
+	/* Of the same tag; from then on it goes by the queue pair. */
+	link_check(net, &stream.link, 1);
+	sent = fake_counts().bytes_sent[0];
+	fake_order("fault slow recv ms=1000000");
+	while (fake_counts().bytes_sent[0] - sent < AHEAD * AHEAD_BYTES) {
+		if (flows[1].window < AHEAD)
+			flows[1].window++; /* one at a time, as all that are there are told together */
+		flow_step(net, &flows[1]);
+		flow_step(net, &flows[0]);
+		check_int(flows[1].done, 0);
+		deadline_turn(&deadline);
+	}
+	fake_order("recovery");
+	flows_run(net, flows, 2);
+	pattern_check(to.data, AHEAD * AHEAD_BYTES, 3);
+	for (int i = 0; i < 2; i++)
+		check_ok(driver_dereg_mr(net->driver, i ? stream.link.recv : stream.link.send,
+					 mhandles[i]));
+	buffer_free(&from);
+	buffer_free(&to);
+	link_close(net, &stream.link);
+}
+
 /* While a message waits for its grant the receiver is shown it from time to time. The receive that has its
  * number may be another tag's, and too small for it. */
 static void a_message_is_compared_with_receives_of_its_tag(struct test_net *net)
@@ -298,6 +353,9 @@ int main(int argc, char **argv)
 		{ .name = "no_send_meets_an_empty_receive_queue",
 		  no_send_meets_an_empty_receive_queue },
 		{ .name = "free_slots_are_not_taken_back", free_slots_are_not_taken_back },
+		{ .name = "the_way_is_full_while_completions_are_late",
+		  the_way_is_full_while_completions_are_late,
+		  .settings = { "FAKE_VERBS=device fake0; port layer=eth rate=4000 gid=0,127.0.0.1,v2,lo" } },
 		{ .name = "a_message_is_compared_with_receives_of_its_tag",
 		  a_message_is_compared_with_receives_of_its_tag },
 		{ .name = "a_comm_pins_little", a_comm_pins_little },

@@ -1,9 +1,11 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Files that are not there: /proc, /sys, /dev and /dev/shm empty, read-only or full, as in containers, and one /dev/shm
- * for containers in which every process is number 1. The network works without any of them.
+ * Files that are not there: /proc, /sys, /dev and /dev/shm empty, read-only or full, as in containers, one /dev/shm
+ * for containers in which every process is number 1, and file systems that never answer. The network works without any
+ * of them.
  */
 #include "attempt.h"
+#include "hurt.h"
 #include "scenario.h"
 
 #include <dirent.h>
@@ -12,6 +14,7 @@
 #include <sched.h>
 #include <signal.h>
 #include <stdio.h>
+#include <stdlib.h>
 #include <string.h>
 #include <support/check.h>
 #include <sys/mount.h>
@@ -106,6 +109,100 @@ static void files(const struct run *run)
 		check_skip("mount namespaces need root");
 	for (size_t i = 0; i < LACKS; i++)
 		attempt_apart(lacks[i].name, try_without, &plan, &lacks[i]);
+}
+
+/* --- file systems that never answer, as that of a server which is gone --- */
+
+/* What FUSE asks whoever has opened this is not even read. */
+static int open_fuse(void)
+{
+	int fd = open("/dev/fuse", O_RDWR | O_CLOEXEC);
+
+	if (fd < 0)
+		check_skip("/dev/fuse: %s", strerror(errno));
+	return fd;
+}
+
+static void mount_hung(int fuse, const char *place)
+{
+	char options[80];
+
+	snprintf(options, sizeof(options), "fd=%d,rootmode=40000,user_id=0,group_id=0", fuse);
+	if (mount("hung", place, "fuse", MS_NOSUID | MS_NODEV, options))
+		check_skip("FUSE: %s", strerror(errno));
+}
+
+struct hung {
+	const char *place, *thread; /* that is held up there */
+	int fuse;
+};
+
+static bool has_thread(const char *wanted)
+{
+	DIR *list = opendir("/proc/self/task");
+	struct dirent *entry;
+	bool found = false;
+
+	check(list);
+	while (!found && (entry = readdir(list))) {
+		char path[300], name[32] = "";
+		FILE *file;
+
+		snprintf(path, sizeof(path), "/proc/self/task/%s/comm", entry->d_name);
+		file = fopen(path, "re");
+		found = file && fgets(name, sizeof(name), file) &&
+			!strncmp(name, wanted, strlen(wanted));
+		if (file)
+			fclose(file);
+	}
+	closedir(list);
+	return found;
+}
+
+/* A comm fails, of which there is a story to be written; others do as ever, and the process ends. */
+static int try_hung(const struct job_plan *plan, const void *arg)
+{
+	struct deadline deadline = deadline_in(TEST_PATIENCE_MS, "the statistics thread");
+	const struct hung *hung = arg;
+
+	own_mounts();
+	mount_hung(hung->fuse, hung->place);
+	attempt_prepare(plan);
+	attempt.net.driver = job_load(plan, &attempt.job);
+	check(attempt_start());
+	for (uint64_t i = 0; i < 3; i++) {
+		check(attempt_connect() && attempt_exchange(i, false));
+		while (!has_thread("anynet-stats")) /* soon after the first comm */
+			deadline_turn(&deadline);
+		hurt_all(HURT_SHUT);
+		check(!attempt_exchange(i, true));
+		attempt_close();
+	}
+	check(has_thread(hung->thread));
+	check_ok(driver_finalize(attempt.net.driver, attempt.net.ctx));
+	return ATTEMPT_DONE;
+}
+
+static void hung_disk(const struct run *run)
+{
+	struct job_plan plan = run_plan(run);
+	struct deadline deadline = deadline_in(TEST_PATIENCE_MS, "the directory to be free");
+	char dir[] = "/tmp/anynet-hung-XXXXXX", setting[64];
+	struct hung hung = { SHM, "anynet-stats", open_fuse() };
+
+	if (geteuid())
+		check_skip("mount namespaces need root");
+	plan_set(&plan, "ANYNET_RECOVERY_TIMEOUT=0");
+	attempt_apart("a /dev/shm that hangs", try_hung, &plan, &hung);
+	close(hung.fuse);
+	check(mkdtemp(dir));
+	snprintf(setting, sizeof(setting), "ANYNET_DUMP_DIR=%s", dir);
+	plan_set(&plan, setting);
+	hung = (struct hung){ dir, "anynet-dump", open_fuse() };
+	attempt_apart("a directory for dumps that hangs", try_hung, &plan, &hung);
+	close(hung.fuse);
+	while (rmdir(dir)) /* namespaces end late */
+		deadline_turn(&deadline);
 }
 
 /* --- every process is number 1 --- */
@@ -203,6 +300,7 @@ static void one_shm(const struct run *run)
 
 const struct scenario file_scenarios[] = {
 	{ "files", files, 10 },
+	{ "hung-disk", hung_disk, 5 },
 	{ "one-shm", one_shm, 5 },
 	{ 0 },
 };

@@ -8,6 +8,7 @@
 #include "hurt.h"
 #include "scenario.h"
 
+#include <dlfcn.h>
 #include <errno.h>
 #include <fcntl.h>
 #include <linux/audit.h>
@@ -18,6 +19,7 @@
 #include <stdlib.h>
 #include <string.h>
 #include <support/check.h>
+#include <support/fake.h>
 #include <support/peer.h>
 #include <support/stranger.h>
 #include <sys/mman.h>
@@ -27,10 +29,11 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
-#define SECRET  "the secret of all ranks of this job\n"
-#define HEAR_MS 1500
-#define AT_ONCE 3 /* processes */
-#define ANY     (-1)
+#define SECRET      "the secret of all ranks of this job\n"
+#define HEAR_MS     1500
+#define PROOFS_MOST ((uint64_t)1 << 20) /* bytes by queue pairs before the first message */
+#define AT_ONCE     3                   /* processes */
+#define ANY         (-1)
 
 #if defined(__x86_64__)
 #define ARCH AUDIT_ARCH_X86_64
@@ -47,7 +50,14 @@ enum outcome {
 /* What is promised where no secret is used. With one, its file and libcrypto are needed, too. */
 enum promise {
 	WORKS, /* without this call everything works all the same */
-	FAILS
+	FAILS,
+	FAILS_BY_TCP, /* … where no queue pair carries the data */
+};
+
+enum variant {
+	BY_TCP,
+	WITH_SECRET,
+	BY_VERBS
 };
 
 struct refusal {
@@ -81,7 +91,7 @@ static const struct refusal refusals[] = {
 	CALL(getpeername, EPERM, WORKS),
 	CALL(shutdown, EPERM, WORKS),
 	CALL(sendto, EPERM, FAILS),
-	CALL(sendmsg, EPERM, FAILS),
+	CALL(sendmsg, EPERM, FAILS_BY_TCP),
 	CALL(recvfrom, EPERM, FAILS),
 	CALL(recvmsg, EPERM, WORKS),
 	CALL(epoll_create1, EPERM, FAILS),
@@ -119,6 +129,7 @@ static const struct refusal refusals[] = {
 	CALL(clock_nanosleep, EPERM, WORKS),
 	CALL(getrandom, EPERM, FAILS),
 	CALL(getrandom, ENOSYS, FAILS),
+	CALL(sysinfo, EPERM, WORKS),
 	CALL(uname, EPERM, WORKS),
 	CALL(geteuid, EPERM, WORKS),
 	CALL(dup3, EPERM, WORKS),
@@ -232,9 +243,27 @@ static void invite_stranger(void)
 
 /* --- one call --- */
 
-static int try_once(const struct job_plan *plan, const struct refusal *refusal, bool with_secret)
+static bool works_without(const struct refusal *refusal, enum variant variant)
 {
-	bool fine;
+	return refusal->promise == WORKS ||
+	       (refusal->promise == FAILS_BY_TCP && variant == BY_VERBS);
+}
+
+/* More than their proofs. */
+static bool has_used_verbs(void)
+{
+	void *fake = dlopen(getenv("ANYNET_IBVERBS_LIB"), RTLD_NOW | RTLD_NOLOAD);
+
+	if (fake)
+		dlclose(fake);
+	return fake && fake_counts().bytes_sent[0] + fake_counts().bytes_sent[1] > PROOFS_MOST;
+}
+
+static int try_once(const struct job_plan *plan, const struct refusal *refusal,
+		    enum variant variant)
+{
+	bool with_secret = variant == WITH_SECRET, works = works_without(refusal, variant), fine;
+	bool slower = false;
 
 	attempt_prepare(plan);
 	attempt.net.driver = job_load(plan, &attempt.job);
@@ -246,6 +275,9 @@ static int try_once(const struct job_plan *plan, const struct refusal *refusal, 
 		meet_stranger(with_secret ? WAITS : WELCOMED);
 		fine = attempt_exchange(1, false);
 	}
+	if (fine && variant == BY_VERBS)
+		slower = !has_used_verbs();
+	check_that(!slower || refusal->nr >= 0, "no queue pair is used");
 	if (fine) {
 		hurt_all(HURT_SHUT);
 		fine = attempt_exchange(3, true);
@@ -253,28 +285,28 @@ static int try_once(const struct job_plan *plan, const struct refusal *refusal, 
 	if (!fine)
 		meet_stranger(WAITS);
 	check_that(fine || atomic_load(&attempt.job.warns), "an error, and not a word about it");
-	check_that(fine || with_secret || refusal->promise == FAILS, "it should do without: %s",
-		   attempt.job.warn[0]);
-	check_that(!fine || with_secret || refusal->promise == WORKS,
-		   "it goes on as if nothing were wrong");
+	check_that(fine || with_secret || !works, "it should do without: %s", attempt.job.warn[0]);
+	check_that(!fine || with_secret || works, "it goes on as if nothing were wrong");
 	if (!fine)
 		printf("%-20s %s: %.*s\n", refusal->name, strerror(refusal->err), WARN_BYTES,
 		       attempt.job.warn[0]);
 	else
-		printf("%-20s %s: works\n", refusal->name, strerror(refusal->err));
+		printf("%-20s %s: works%s\n", refusal->name, strerror(refusal->err),
+		       slower ? ", by TCP" : "");
 	attempt_close();
 	check_ok(driver_finalize(attempt.net.driver, attempt.net.ctx));
 	return TRIED | (fine ? 0 : GAVE_UP);
 }
 
-static pid_t start_one(const struct job_plan *plan, const struct refusal *refusal, bool with_secret)
+static pid_t start_one(const struct job_plan *plan, const struct refusal *refusal,
+		       enum variant variant)
 {
 	fflush(NULL);
 	pid_t pid = fork();
 	check(pid >= 0);
 	if (!pid) {
 		prctl(PR_SET_PDEATHSIG, SIGKILL);
-		exit(try_once(plan, refusal, with_secret)); /* with what is done at exit */
+		exit(try_once(plan, refusal, variant)); /* with what is done at exit */
 	}
 	return pid;
 }
@@ -286,7 +318,7 @@ static bool is_wanted(const struct refusal *refusal)
 	return !name || !strcmp(name, refusal->name);
 }
 
-static void refuse_all(const struct job_plan *plan, bool with_secret)
+static void refuse_all(const struct job_plan *plan, enum variant variant)
 {
 	pid_t pids[REFUSALS] = { 0 };
 	unsigned failed = 0;
@@ -294,7 +326,7 @@ static void refuse_all(const struct job_plan *plan, bool with_secret)
 
 	for (size_t i = 0; i < REFUSALS + AT_ONCE; i++) {
 		if (i < REFUSALS && is_wanted(&refusals[i]))
-			pids[i] = start_one(plan, &refusals[i], with_secret);
+			pids[i] = start_one(plan, &refusals[i], variant);
 		if (i < AT_ONCE || !pids[i - AT_ONCE])
 			continue;
 		const struct refusal *refusal = &refusals[i - AT_ONCE];
@@ -323,7 +355,17 @@ static void refused(const struct run *run)
 {
 	struct job_plan plan = refused_plan(run);
 
-	refuse_all(&plan, false);
+	refuse_all(&plan, BY_TCP);
+}
+
+/* The fake libibverbs by the settings: what it cannot do without, an adapter's driver cannot either. */
+static void refused_verbs(const struct run *run)
+{
+	struct job_plan plan = refused_plan(run);
+
+	check_that(run->settings[0],
+		   "refused-verbs: the fake libibverbs in the settings is wanted");
+	refuse_all(&plan, BY_VERBS);
 }
 
 static void refused_secret(const struct run *run)
@@ -336,12 +378,13 @@ static void refused_secret(const struct run *run)
 	close(fd);
 	snprintf(setting, sizeof(setting), "ANYNET_SECRET_FILE=%s", path);
 	plan_set(&plan, setting);
-	refuse_all(&plan, true);
+	refuse_all(&plan, WITH_SECRET);
 	unlink(path);
 }
 
 const struct scenario refused_scenarios[] = {
 	{ "refused", refused, 30 },
 	{ "refused-secret", refused_secret, 30 },
+	{ "refused-verbs", refused_verbs, 30 },
 	{ 0 },
 };

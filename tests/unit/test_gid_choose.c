@@ -309,26 +309,17 @@ static void test_infiniband_and_roce_do_not_meet(void **state)
 	assert_int_equal(choose(), -EHOSTUNREACH);
 }
 
-static void test_candidates_come_best_first(void **state)
+static void test_the_best_of_those_that_are_left(void **state)
 {
 	static const int best_first[] = { 3, 4, 2, 1, 0 };
-	struct gid_table table = { .count = 0 };
-	struct gid out[MAX];
 
 	(void)state;
 	add_usual("::ffff:10.0.0.1");
 	add_own(4, "fd00::1", IBV_GID_TYPE_ROCE_V2);
-	table.count = own_count;
-	memcpy(table.gids, own, sizeof(own[0]) * (size_t)own_count);
-	assert_int_equal(gid_candidates(&cfg, IBV_LINK_LAYER_ETHERNET, &table, out, MAX), 5);
-	for (int i = 0; i < 5; i++)
-		assert_int_equal(out[i].index, best_first[i]);
-	assert_int_equal(gid_candidates(&cfg, IBV_LINK_LAYER_ETHERNET, &table, out, 1), 1);
-	cfg.ib_gid_index = 1;
-	assert_int_equal(gid_candidates(&cfg, IBV_LINK_LAYER_ETHERNET, &table, out, MAX), 1);
-	assert_int_equal(out[0].index, 1);
-	assert_int_equal(gid_candidates(&cfg, IBV_LINK_LAYER_INFINIBAND, &table, out, MAX), 1);
-	assert_int_equal(out[0].index, 0);
+	for (int i = 0; i < 5; i++) {
+		expect(best_first[i], -1);
+		own[chosen] = own[--own_count];
+	}
 }
 
 static void test_the_kernel_knows_the_routes(void **state)
@@ -360,7 +351,7 @@ int main(void)
 		cmocka_unit_test_setup(test_both_sides_choose_the_same_pair, setup),
 		cmocka_unit_test_setup(test_infiniband_takes_the_first_or_a_routable_one, setup),
 		cmocka_unit_test_setup(test_infiniband_and_roce_do_not_meet, setup),
-		cmocka_unit_test_setup(test_candidates_come_best_first, setup),
+		cmocka_unit_test_setup(test_the_best_of_those_that_are_left, setup),
 		cmocka_unit_test_setup(test_the_kernel_knows_the_routes, setup),
 	};
 

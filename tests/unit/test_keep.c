@@ -165,10 +165,10 @@ static void test_only_long_ways_need_it(void **state)
 	assert_int_equal(room_of(65536, 10000, 0), 65536);
 	assert_int_equal(room_of(ANYNET_AUTO, 10000, 0), 0); /* not known */
 	assert_int_equal(room_of(ANYNET_AUTO, 10000, 838), 0);
-	assert_int_equal(room_of(ANYNET_AUTO, 10000, 1000), 2500000 / REPLAY_ALIGN * REPLAY_ALIGN);
+	assert_int_equal(room_of(ANYNET_AUTO, 10000, 1000), 8 << 20);
 	assert_int_equal(room_of(ANYNET_AUTO, 1000, 8000), 0);
 	assert_int_equal(room_of(ANYNET_AUTO, 400000, 100), 0); /* a core does not send so fast */
-	assert_int_equal(room_of(ANYNET_AUTO, 400000, 1000), 8000000);
+	assert_int_equal(room_of(ANYNET_AUTO, 400000, 1000), 8 << 20);
 	assert_int_equal(room_of(ANYNET_AUTO, 10000, 4000000), 8 << 20);
 	local_cfg.zerocopy = ANYNET_SWITCH_ON;
 	assert_int_equal(room_of(65536, 10000, 50000), 0);

@@ -54,12 +54,35 @@ static void test_errors_are_in_english(void **state)
 	assert_string_equal(error_text(12345), "Unknown error 12345");
 }
 
+static void seconds_are(uint64_t ms, unsigned decimals, const char *expected)
+{
+	char text[SECONDS_TEXT_BYTES];
+
+	assert_string_equal(seconds_text(ms, decimals, text), expected);
+}
+
+static void test_seconds_have_a_point(void **state)
+{
+	(void)state;
+	seconds_are(0, 0, "0");
+	seconds_are(1499, 0, "1");
+	seconds_are(1500, 0, "2");
+	seconds_are(0, 1, "0.0");
+	seconds_are(1049, 1, "1.0");
+	seconds_are(1050, 1, "1.1");
+	seconds_are(59999, 1, "60.0");
+	seconds_are(7, 3, "0.007");
+	seconds_are(61042, 3, "61.042");
+	seconds_are(UINT64_MAX / 2000, 3, "9223372036854.775");
+}
+
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test(test_every_day_of_five_centuries),
 		cmocka_unit_test(test_the_ends_of_a_day),
 		cmocka_unit_test(test_errors_are_in_english),
+		cmocka_unit_test(test_seconds_have_a_point),
 	};
 
 	return cmocka_run_group_tests(tests, NULL, NULL);

@@ -322,6 +322,95 @@ static void test_a_completion_comes_late(void **state)
 	assert_true(end_is_quiet(&ends->b, 10));
 }
 
+/* The sender is told at once; who is told late is the receiver, in order, or when the fault is recovered. */
+static void test_a_receive_is_told_late(void **state)
+{
+	struct ends *ends = *state;
+	struct op send = { .opcode = IBV_WR_SEND, .bytes = 64 };
+	double began = seconds();
+
+	pair_connect(&ends->a, &ends->b, NULL);
+	order("fault slow recv ms=60 device=fake1");
+	for (int i = 0; i < 4; i++)
+		assert_int_equal(end_recv(&ends->b, 0, 64), 0);
+	for (int i = 0; i < 2; i++)
+		assert_int_equal(end_post(&ends->a, &send), 0);
+	for (int i = 0; i < 2; i++)
+		end_wait_opcode(&ends->a, IBV_WC_SEND);
+	for (int i = 0; i < 2; i++)
+		end_wait_opcode(&ends->b, IBV_WC_RECV);
+	assert_true(seconds() - began >= 0.06);
+	order("fault slow recv ms=100000 device=fake1");
+	assert_int_equal(end_post(&ends->a, &send), 0);
+	end_wait_opcode(&ends->a, IBV_WC_SEND);
+	assert_true(end_is_quiet(&ends->b, 10));
+	order("recovery");
+	end_wait_opcode(&ends->b, IBV_WC_RECV);
+	order("fault slow recv ms=100000 device=fake1");
+	assert_int_equal(end_post(&ends->a, &send), 0);
+	end_wait_opcode(&ends->a, IBV_WC_SEND);
+	assert_int_equal(qp_to_err(ends->b.qp), 0); /* what has arrived is told first */
+	end_wait_opcode(&ends->b, IBV_WC_RECV);
+}
+
+static struct op op_read(const struct end *from)
+{
+	struct op read = op_write(from, 0, 0, 64);
+
+	read.opcode = IBV_WR_RDMA_READ;
+	return read;
+}
+
+/* With a timeout of 8 and 1 retry an answer may take some 2 ms, times that nobody hurries; with 18 and 7, minutes. */
+static void test_an_answer_comes_late(void **state)
+{
+	const struct terms hasty = { .timeout = 8, .retries = 1 },
+			   patient = { .timeout = 18, .retries = 7 };
+	struct ends *ends = *state;
+	struct op read = op_read(&ends->b), write = op_write(&ends->b, 64, 64, 64);
+	double began;
+
+	order("hurry 1; fault slow read ms=60");
+	pair_connect(&ends->a, &ends->b, &hasty);
+	assert_int_equal(end_post(&ends->a, &read), 0);
+	end_wait(&ends->a, IBV_WC_RETRY_EXC_ERR);
+	pair_drop(&ends->a, &ends->b);
+	order("fault slow read ms=60");
+	pair_connect(&ends->a, &ends->b, &patient);
+	fill(ends->b.memory, 64, 4);
+	began = seconds();
+	assert_int_equal(end_post(&ends->a, &read), 0);
+	assert_int_equal(end_post(&ends->a, &write), 0);
+	end_wait_opcode(&ends->a, IBV_WC_RDMA_READ);
+	assert_true(seconds() - began >= 0.06);
+	end_wait_opcode(&ends->a, IBV_WC_RDMA_WRITE);
+	assert_memory_equal(ends->a.memory, ends->b.memory, 64);
+	order("hurry 64");
+}
+
+/* So many READs leave at a time as the queue pair has been made for. */
+static void test_reads_wait_for_one_another(void **state)
+{
+	const struct terms terms = { .timeout = 18, .retries = 7, .reads = 4 };
+	struct ends *ends = *state;
+	struct op read = op_read(&ends->b);
+	struct fake_verbs_counts before, now;
+
+	pair_connect(&ends->a, &ends->b, &terms);
+	order("hurry 1; fault slow read ms=100 count=1000000");
+	rig.control.counts(&before);
+	for (uint32_t i = 0; i <= terms.reads; i++)
+		assert_int_equal(end_post(&ends->a, &read), 0);
+	rig.control.counts(&now);
+	assert_true(now.transmissions - before.transmissions <= terms.reads);
+	end_wait_opcode(&ends->a, IBV_WC_RDMA_READ);
+	rig.control.counts(&now);
+	assert_true(now.transmissions - before.transmissions >= terms.reads);
+	for (uint32_t i = 0; i < terms.reads; i++)
+		end_wait_opcode(&ends->a, IBV_WC_RDMA_READ);
+	order("hurry 64");
+}
+
 /* Packets vanish one way only: a to b everything is well, but for the answers that b would send. */
 static void test_one_direction_vanishes(void **state)
 {
@@ -431,6 +520,9 @@ int check_faults(void)
 		cmocka_unit_test_setup_teardown(test_a_device_dies, setup, teardown_device),
 		FAULT(test_a_receive_fails),
 		FAULT(test_a_completion_comes_late),
+		FAULT(test_a_receive_is_told_late),
+		FAULT(test_an_answer_comes_late),
+		FAULT(test_reads_wait_for_one_another),
 		FAULT(test_one_direction_vanishes),
 		FAULT(test_calls_fail),
 		cmocka_unit_test(test_a_process_dies_at_the_kth),

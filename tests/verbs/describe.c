@@ -43,11 +43,19 @@
  *               before it, as with adaptive routing (KIND write, of up to 256 bytes)
  *       late    arrives; its completion comes when the QP goes to ERR, and until then nothing more
  *               gets through to it (KIND recv)
+ *       slow    KIND recv: its completion comes after ms=N, and no later one before it. Adapters write
+ *               completions by themselves, behind the data, and may gather some (mlx5: CQE compression,
+ *               rdma-core mlx5dv_create_cq(3)).
+ *               KIND read: its answer comes after ms=N, and no later one before it; the timeout runs
+ *               meanwhile. A READ of GPU memory waits for what is being written there, and PCI Express lets a
+ *               read take as long as 900 ms and more (PCI_EXP_DEVCTL2_COMP_TIMEOUT in Linux); the queue
+ *               pair by which NCCL flushes has the timeout and retries of all others (NCCL
+ *               src/transport/net_ib/connect.cc:1320@v2.30.7)
  *       delay   leaves after ms=N         kill   the process
  *       port-down port-up qp-fatal device-fatal   before it leaves
  *   fault call FUNCTION [OPTION…]   at its nth=K-th call (post_send: work request) fails with
  *                                   errno=N; ms=N: reg_mr takes that long
- *   recovery                            no more faults, nothing vanishes
+ *   recovery                            no more faults, nothing vanishes, what is slow to be received is told
  */
 #include "fake.h"
 
@@ -412,6 +420,7 @@ static int recovery(char *words)
 {
 	(void)words;
 	faults_forget();
+	responder_release();
 	return 0;
 }
 

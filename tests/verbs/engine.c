@@ -12,6 +12,7 @@
 #include <unistd.h>
 
 #define EVENTS_MAX 16
+#define LOOK_MS    200 /* whoever wakes the thread may be refused that (seccomp) */
 
 struct fake fake;
 
@@ -103,9 +104,16 @@ static int timeout_ms(uint64_t at_ns)
 {
 	uint64_t now = now_ns();
 
-	if (!at_ns)
-		return -1;
+	if (at_ns == NEVER || at_ns > now + LOOK_MS * NS_PER_MS)
+		return LOOK_MS;
 	return at_ns <= now ? 0 : (int)((at_ns - now + NS_PER_MS - 1) / NS_PER_MS);
+}
+
+static uint64_t timers(void)
+{
+	uint64_t sends = requester_timers(), receives = responder_timers();
+
+	return sends < receives ? sends : receives;
 }
 
 static void *engine_main(void *unused)
@@ -117,7 +125,7 @@ static void *engine_main(void *unused)
 	(void)unused;
 	for (;;) {
 		fake_lock();
-		timeout = timeout_ms(requester_timers());
+		timeout = timeout_ms(timers());
 		if (engine.stop) {
 			wire_close();
 			fake_unlock();

@@ -157,6 +157,7 @@ struct fake_wqe {
 	bool overtaken; /* the next one is to be written first */
 	bool placed;    /* it was */
 	int drops;
+	uint64_t answer_ns; /* not before; 0 = at once */
 	enum ibv_wc_status status;
 };
 
@@ -164,6 +165,14 @@ struct fake_rqe {
 	uint64_t id;
 	int sge_count;
 	struct ibv_sge sges[SGE_MAX];
+};
+
+#define NEVER UINT64_MAX
+
+/* The completion of a receive that comes late. */
+struct held_cqe {
+	struct fake_cqe cqe;
+	uint64_t due_ns; /* NEVER: when the QP goes to ERR */
 };
 
 enum qp_wait {
@@ -200,8 +209,9 @@ struct fake_qp {
 	uint32_t rq_head, rq_tail, rq_slots;
 	uint32_t expected_psn, received; /* packets; received stays at PSN_MASK / 2 */
 	bool heard;
-	bool has_late; /* a completion that waits for ERR: */
-	struct fake_cqe late;
+	bool deaf;             /* nothing more gets through to it */
+	struct held_cqe *held; /* in their order: [head, tail) */
+	uint32_t held_head, held_tail;
 };
 
 /* Where packets come from and go to. */
@@ -287,7 +297,7 @@ int fault_call(const char *function, const struct ibv_device *device); /* errno 
 void fault_sleep(void); /* what fault_call has ordered; without the lock */
 void fault_on_send(struct fake_qp *qp, struct fake_wqe *wqe, uint64_t *hold_ns);
 enum ibv_wc_status fault_on_recv(struct fake_qp *qp, uint64_t length);
-bool fault_is_late(struct fake_qp *qp, uint64_t length);
+uint64_t fault_hold_ns(struct fake_qp *qp, uint64_t length); /* of a receive's completion */
 bool vanishes(const struct fake_device *device, int port, const struct address *to);
 
 /* device.c, event.c */
@@ -344,12 +354,14 @@ void requester_run(struct fake_qp *qp);
 void requester_reply(struct fake_qp *qp, const struct reply *reply);
 void requester_cut_off(uint32_t slot); /* the process there has gone */
 void requester_flush(struct fake_qp *qp);
-uint64_t requester_timers(void); /* runs those that are due; when the next one is, 0 = none */
+uint64_t requester_timers(void); /* runs those that are due; when the next one is, NEVER = none */
 
 /* responder.c */
 void responder_serve(const struct request *request, const struct span *payload,
 		     struct reply *reply);
 void responder_flush(struct fake_qp *qp);
+void responder_release(void);    /* completions that wait for their time only */
+uint64_t responder_timers(void); /* as requester_timers */
 
 /* wire.c */
 int wire_open(void);    /* takes a slot; 0 or errno */

@@ -23,6 +23,7 @@ struct fake_verbs_counts {
 	uint64_t transmissions, retransmissions, lost, rnr;
 	uint64_t registrations, events, cm_connections;
 	uint64_t qps_made;
+	uint64_t reads_at_once;                  /* of one queue pair, the most */
 	uint64_t direct;                         /* registrations for a Data Direct engine */
 	uint64_t ragged;                         /* registrations that are not of whole pages */
 	uint64_t orphans;                        /* deregistered after their memory was unmapped */

@@ -23,6 +23,7 @@ enum action {
 	TEAR,
 	OVERTAKE,
 	LATE,
+	SLOW,
 	DELAY,
 	PORT_DOWN,
 	PORT_UP,
@@ -41,6 +42,7 @@ static const char *const actions[] = {
 	[TEAR] = "tear",
 	[OVERTAKE] = "overtake",
 	[LATE] = "late",
+	[SLOW] = "slow",
 	[DELAY] = "delay",
 	[PORT_DOWN] = "port-down",
 	[PORT_UP] = "port-up",
@@ -110,6 +112,8 @@ int fault_add(char *words)
 	while ((word = strtok_r(words, " \t", &words)))
 		if (fault_option(&fault, word))
 			return -EINVAL;
+	if (fault.action == SLOW && strcmp(what, "recv") && strcmp(what, "read"))
+		return -EINVAL;
 	faults[fault_count++] = fault;
 	return 0;
 }
@@ -219,6 +223,9 @@ static void strike(const struct fault *fault, struct fake_qp *qp, struct fake_wq
 	case KILL:
 		die();
 		break;
+	case SLOW:
+		wqe->answer_ns = now_ns() + fault->ms * NS_PER_MS;
+		break;
 	case LATE:
 	case CALL:
 		break;
@@ -243,13 +250,13 @@ enum ibv_wc_status fault_on_recv(struct fake_qp *qp, uint64_t length)
 	return IBV_WC_SUCCESS;
 }
 
-bool fault_is_late(struct fake_qp *qp, uint64_t length)
+uint64_t fault_hold_ns(struct fake_qp *qp, uint64_t length)
 {
 	for (int i = 0; i < fault_count; i++)
-		if (faults[i].action == LATE && !strcmp(faults[i].what, "recv") &&
-		    meant(&faults[i], qp, length))
-			return true;
-	return false;
+		if ((faults[i].action == LATE || faults[i].action == SLOW) &&
+		    !strcmp(faults[i].what, "recv") && meant(&faults[i], qp, length))
+			return faults[i].action == LATE ? NEVER : faults[i].ms * NS_PER_MS;
+	return 0;
 }
 
 /* DEVICE:PORT GID | lid=N | any */

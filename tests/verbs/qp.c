@@ -61,6 +61,7 @@ static void qp_free(struct fake_qp *qp)
 	free(qp->sq);
 	free(qp->rq);
 	free(qp->inline_room);
+	free(qp->held);
 	free(qp);
 }
 
@@ -74,7 +75,8 @@ static struct fake_qp *qp_new(const struct ibv_qp_cap *cap)
 	qp->sq = calloc(cap->max_send_wr + 1, sizeof(*qp->sq));
 	qp->rq = calloc(cap->max_recv_wr + 1, sizeof(*qp->rq));
 	qp->inline_room = calloc(cap->max_send_wr + 1, cap->max_inline_data + 1);
-	if (qp->sq && qp->rq && qp->inline_room)
+	qp->held = calloc(cap->max_recv_wr + 1, sizeof(*qp->held));
+	if (qp->sq && qp->rq && qp->inline_room && qp->held)
 		return qp;
 	qp_free(qp);
 	return NULL;
@@ -264,7 +266,8 @@ static void reset(struct fake_qp *qp)
 	qp->rq_head = qp->rq_tail = qp->rq_slots = 0;
 	qp->retries = qp->rnr_retries = 0;
 	qp->received = 0;
-	qp->muted = qp->heard = qp->has_late = false;
+	qp->held_head = qp->held_tail = 0;
+	qp->muted = qp->heard = qp->deaf = false;
 	qp->wait = WAIT_NOTHING;
 	qp->attempt++;
 }

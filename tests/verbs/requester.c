@@ -171,7 +171,7 @@ static struct request request_of(const struct fake_qp *qp, const struct fake_wqe
 	};
 }
 
-static void transmit(struct fake_qp *qp, struct fake_wqe *wqe)
+static void deliver(struct fake_qp *qp, struct fake_wqe *wqe)
 {
 	struct request request = request_of(qp, wqe);
 	struct span payload[SGE_MAX];
@@ -179,7 +179,6 @@ static void transmit(struct fake_qp *qp, struct fake_wqe *wqe)
 	int count = wqe_spans(qp, wqe, payload);
 
 	qp->muted = request.mute;
-	fake.counts.transmissions++;
 	wqe->state = WQE_PENDING;
 	if (wqe->opcode == IBV_WR_RDMA_READ || !wqe->length)
 		payload[0] = (struct span){ .at = NULL, .bytes = 0 };
@@ -198,14 +197,86 @@ static void transmit(struct fake_qp *qp, struct fake_wqe *wqe)
 	requester_reply(qp, &reply);
 }
 
+/* The peer answers in order, so what is behind a READ that takes long waits for it. */
+static bool answer_is_late(struct fake_qp *qp, struct fake_wqe *wqe, uint32_t position)
+{
+	const struct fake_wqe *before = wqe_at(qp, position - 1);
+
+	if (position != qp->sq_head && before->state != WQE_DONE &&
+	    before->answer_ns > wqe->answer_ns)
+		wqe->answer_ns = before->answer_ns;
+	return now_ns() < wqe->answer_ns;
+}
+
+static uint64_t reads_in_flight(struct fake_qp *qp)
+{
+	uint64_t reads = 0;
+
+	for (uint32_t i = qp->sq_head; i != qp->sq_next; i++)
+		reads += wqe_at(qp, i)->opcode == IBV_WR_RDMA_READ;
+	return reads;
+}
+
+/* Who waits for an answer waits for no longer than the timeout, late or lost. */
+static void transmit(struct fake_qp *qp, struct fake_wqe *wqe, uint32_t position)
+{
+	uint64_t reads = reads_in_flight(qp);
+
+	fake.counts.transmissions++;
+	if (reads > fake.counts.reads_at_once)
+		fake.counts.reads_at_once = reads;
+	if (!answer_is_late(qp, wqe, position)) {
+		deliver(qp, wqe);
+		return;
+	}
+	wqe->state = WQE_LOST;
+	settle(qp);
+	engine_wake();
+}
+
+static struct fake_wqe *oldest_late(struct fake_qp *qp)
+{
+	for (uint32_t i = qp->sq_head; i != qp->sq_next; i++)
+		if (wqe_at(qp, i)->state == WQE_LOST && wqe_at(qp, i)->answer_ns)
+			return wqe_at(qp, i);
+	return NULL;
+}
+
+/* Those that it is time for. When the next one comes. */
+static uint64_t answer(struct fake_qp *qp, uint64_t now)
+{
+	struct fake_wqe *wqe;
+
+	while (qp->state == IBV_QPS_RTS && (wqe = oldest_late(qp))) {
+		if (wqe->answer_ns > now)
+			return wqe->answer_ns;
+		wqe->answer_ns = 0;
+		if (qp->wait == WAIT_RETRY)
+			qp->wait = WAIT_NOTHING;
+		deliver(qp, wqe);
+	}
+	return NEVER;
+}
+
+/* Requests go on leaving while an answer is late, but not while one is lost. */
+static bool is_waiting(struct fake_qp *qp)
+{
+	return qp->wait != WAIT_NOTHING &&
+	       !(qp->wait == WAIT_RETRY && wqe_at(qp, qp->sq_head)->answer_ns);
+}
+
 static bool may_send(struct fake_qp *qp)
 {
-	uint64_t bytes = 0;
+	uint64_t bytes = 0, reads;
 
-	if (qp->state != IBV_QPS_RTS || qp->wait != WAIT_NOTHING || qp->sq_next == qp->sq_tail)
+	if (qp->state != IBV_QPS_RTS || is_waiting(qp) || qp->sq_next == qp->sq_tail)
 		return false;
 	for (uint32_t i = qp->sq_head; i != qp->sq_next; i++)
 		bytes += wqe_at(qp, i)->length;
+	reads = reads_in_flight(qp);
+	if (reads && reads >= qp->attr.max_rd_atomic &&
+	    wqe_at(qp, qp->sq_next)->opcode == IBV_WR_RDMA_READ)
+		return false;
 	return qp->sq_next - qp->sq_head < WINDOW_REQUESTS && bytes < WINDOW_BYTES;
 }
 
@@ -302,8 +373,7 @@ void requester_run(struct fake_qp *qp)
 				fail(qp, status);
 			return; /* else once the earlier ones are done */
 		}
-		qp->sq_next++;
-		transmit(qp, wqe);
+		transmit(qp, wqe, qp->sq_next++);
 	}
 }
 
@@ -416,14 +486,19 @@ static void wake(struct fake_qp *qp)
 
 uint64_t requester_timers(void)
 {
-	uint64_t now = now_ns(), next = 0;
+	uint64_t now = now_ns(), next = NEVER, late;
 	struct fake_qp *qp;
 
 	LIST_FOREACH(qp, &fake.qps, next)
 	{
+		late = answer(qp, now);
 		if (qp->wait != WAIT_NOTHING && qp->wake_ns <= now)
 			wake(qp);
-		if (qp->wait != WAIT_NOTHING && (!next || qp->wake_ns < next))
+		else
+			requester_run(qp);
+		if (late < next)
+			next = late;
+		if (qp->wait != WAIT_NOTHING && qp->wake_ns < next)
 			next = qp->wake_ns;
 	}
 	return next;

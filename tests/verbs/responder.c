@@ -45,6 +45,56 @@ static bool is_send(const struct request *request)
 	return request->opcode == IBV_WR_SEND || request->opcode == IBV_WR_SEND_WITH_IMM;
 }
 
+/* Completions come in their order, so those behind one that is late are late, too. */
+static void hold(struct fake_qp *qp, const struct fake_cqe *cqe, uint64_t hold_ns)
+{
+	qp->held[qp->held_tail++ % qp->init.cap.max_recv_wr] =
+		(struct held_cqe){ .cqe = *cqe,
+				   .due_ns = hold_ns == NEVER ? NEVER : now_ns() + hold_ns };
+	qp->deaf = qp->deaf || hold_ns == NEVER;
+	engine_wake();
+}
+
+static const struct held_cqe *oldest_held(const struct fake_qp *qp)
+{
+	return qp->held_head == qp->held_tail ? NULL
+					      : &qp->held[qp->held_head % qp->init.cap.max_recv_wr];
+}
+
+static void release(struct fake_qp *qp, uint64_t due_ns)
+{
+	const struct held_cqe *held;
+
+	while ((held = oldest_held(qp)) && held->due_ns <= due_ns) {
+		cq_push(qp->qp.recv_cq, &held->cqe);
+		qp->held_head++;
+	}
+}
+
+void responder_release(void)
+{
+	struct fake_qp *qp;
+
+	LIST_FOREACH(qp, &fake.qps, next)
+	release(qp, NEVER - 1);
+}
+
+uint64_t responder_timers(void)
+{
+	uint64_t now = now_ns(), next = NEVER;
+	const struct held_cqe *held;
+	struct fake_qp *qp;
+
+	LIST_FOREACH(qp, &fake.qps, next)
+	{
+		release(qp, now);
+		held = oldest_held(qp);
+		if (held && held->due_ns < next)
+			next = held->due_ns;
+	}
+	return next;
+}
+
 static void receive_done(struct fake_qp *qp, const struct request *request,
 			 enum ibv_wc_status status)
 {
@@ -59,6 +109,7 @@ static void receive_done(struct fake_qp *qp, const struct request *request,
 		.qp = qp,
 		.recv_slots = 1,
 	};
+	uint64_t hold_ns = status ? 0 : fault_hold_ns(qp, request->length);
 
 	if (!status) {
 		cqe.wc.opcode = is_send(request) ? IBV_WC_RECV : IBV_WC_RECV_RDMA_WITH_IMM;
@@ -71,19 +122,16 @@ static void receive_done(struct fake_qp *qp, const struct request *request,
 		}
 	}
 	qp->rq_head++;
-	if (!status && fault_is_late(qp, request->length)) {
-		qp->has_late = true;
-		qp->late = cqe;
-	} else {
+	if (hold_ns || oldest_held(qp))
+		hold(qp, &cqe, hold_ns);
+	else
 		cq_push(qp->qp.recv_cq, &cqe);
-	}
 }
 
 void responder_flush(struct fake_qp *qp)
 {
-	if (qp->has_late)
-		cq_push(qp->qp.recv_cq, &qp->late);
-	qp->has_late = false;
+	release(qp, NEVER);
+	qp->deaf = false;
 	while (qp->rq_head != qp->rq_tail)
 		receive_done(qp, NULL, IBV_WC_WR_FLUSH_ERR);
 }
@@ -259,7 +307,7 @@ void responder_serve(const struct request *request, const struct span *payload, 
 	reply->to_device = request->from_device;
 	reply->to_qpn = request->from_qpn;
 	reply->attempt = request->attempt;
-	if (!qp || qp->has_late)
+	if (!qp || qp->deaf)
 		return;
 	if (request->ahead) {
 		reply->outcome = OUT_PENDING;

@@ -210,7 +210,7 @@ int qp_to_rtr(const struct end *end, const struct address_card *peer, const stru
 		.path_mtu = end->port.active_mtu,
 		.dest_qp_num = peer->qpn,
 		.rq_psn = terms->psn_expected,
-		.max_dest_rd_atomic = 1,
+		.max_dest_rd_atomic = (uint8_t)(terms->reads ? terms->reads : 1),
 		.min_rnr_timer = 12,
 		.ah_attr = { .is_global = end->port.link_layer == IBV_LINK_LAYER_ETHERNET ||
 					  peer->other_subnet,
@@ -235,7 +235,7 @@ int qp_to_rts(const struct end *end, const struct terms *terms)
 		.retry_cnt = (uint8_t)(terms->retries ? terms->retries : RETRIES),
 		.rnr_retry = (uint8_t)(terms->rnr_retries ? terms->rnr_retries - 1 : RNR),
 		.sq_psn = terms->psn_there,
-		.max_rd_atomic = 1,
+		.max_rd_atomic = (uint8_t)(terms->reads ? terms->reads : 1),
 	};
 
 	return rig.verbs.modify_qp(end->qp, &attr,

@@ -122,7 +122,7 @@ struct end {
 /* How a connection is set up; a field that is 0 has the default. */
 struct terms {
 	unsigned timeout, retries, rnr_retries; /* rnr_retries: N + 1 */
-	uint32_t inline_bytes, cqe, sends;
+	uint32_t inline_bytes, cqe, sends, reads;
 	unsigned access;                  /* of the QPs */
 	uint32_t psn_there, psn_expected; /* differ: nothing is accepted */
 };

@@ -22,15 +22,16 @@ static const char *carrier_name(const struct anynet_stats_event *event)
 static int rail_text(const struct anynet_stats_event *event, char *text, size_t bytes)
 {
 	const char *carrier = carrier_name(event);
-	double seconds = (double)event->number / 1000;
+	char seconds[SECONDS_TEXT_BYTES];
 
 	switch (event->kind) {
 	case ANYNET_EVENT_BROKE:
 		return snprintf(text, bytes, "rail %u (%s, epoch %u) broke: %s", event->rail,
 				carrier, event->epoch, error_text(-event->error));
 	case ANYNET_EVENT_BACK:
-		return snprintf(text, bytes, "rail %u (%s, epoch %u) is back after %.3f s: %s",
-				event->rail, carrier, event->epoch, seconds, event->text);
+		return snprintf(text, bytes, "rail %u (%s, epoch %u) is back after %s s: %s",
+				event->rail, carrier, event->epoch,
+				seconds_text(event->number, 3, seconds), event->text);
 	case ANYNET_EVENT_MOVED:
 		return snprintf(text, bytes, "rail %u (%s, epoch %u) has moved to %s", event->rail,
 				carrier, event->epoch, event->text);
@@ -46,8 +47,7 @@ static int rail_text(const struct anynet_stats_event *event, char *text, size_t 
 
 static int comm_text(const struct anynet_stats_event *event, char *text, size_t bytes)
 {
-	double seconds = (double)event->number / 1000;
-	char rail[32] = "";
+	char rail[32] = "", seconds[SECONDS_TEXT_BYTES];
 
 	switch (event->kind) {
 	case ANYNET_EVENT_OPENED:
@@ -59,10 +59,11 @@ static int comm_text(const struct anynet_stats_event *event, char *text, size_t 
 	case ANYNET_EVENT_LINK_UP:
 		return snprintf(text, bytes, "dev %s has its link again", event->text);
 	case ANYNET_EVENT_STALLED:
-		return snprintf(text, bytes, "stalled, nothing has moved for %.1f s: %s", seconds,
-				event->text);
+		return snprintf(text, bytes, "stalled, nothing has moved for %s s: %s",
+				seconds_text(event->number, 1, seconds), event->text);
 	case ANYNET_EVENT_MOVING:
-		return snprintf(text, bytes, "moves again after %.1f s", seconds);
+		return snprintf(text, bytes, "moves again after %s s",
+				seconds_text(event->number, 1, seconds));
 	case ANYNET_EVENT_UNLINKED:
 		return snprintf(text, bytes, "TCP only from here on: %s", event->text);
 	case ANYNET_EVENT_PEER_CLOSED:

@@ -53,3 +53,17 @@ const char *utc_text(uint64_t ms, char text[UTC_TEXT_BYTES])
 		 date.day, of_day / 3600, of_day / 60 % 60, of_day % 60, (unsigned)(ms % 1000));
 	return text;
 }
+
+const char *seconds_text(uint64_t ms, unsigned decimals, char text[SECONDS_TEXT_BYTES])
+{
+	uint64_t unit = decimals ? decimals == 1 ? 10 : 1000 : 1, /* of a second */
+		count = (ms * unit + 500) / 1000;
+
+	if (decimals)
+		snprintf(text, SECONDS_TEXT_BYTES, "%llu.%0*llu",
+			 (unsigned long long)(count / unit), (int)decimals,
+			 (unsigned long long)(count % unit));
+	else
+		snprintf(text, SECONDS_TEXT_BYTES, "%llu", (unsigned long long)count);
+	return text;
+}

@@ -14,6 +14,11 @@
 #define UTC_TEXT_BYTES 64
 const char *utc_text(uint64_t ms, char text[UTC_TEXT_BYTES]);
 
+/* Milliseconds as seconds, with 0, 1 or 3 decimals behind a point: what printf makes of them has the point of the
+ * program's locale. Returns `text`, of SECONDS_TEXT_BYTES. */
+#define SECONDS_TEXT_BYTES 32
+const char *seconds_text(uint64_t ms, unsigned decimals, char text[SECONDS_TEXT_BYTES]);
+
 /* strerror of this positive errno, in English: translated texts are looked for by LANGUAGE, at every call. */
 const char *error_text(int error);
 

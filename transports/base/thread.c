@@ -5,7 +5,6 @@
 #include <errno.h>
 #include <sched.h>
 #include <signal.h>
-#include <time.h>
 #include <unistd.h>
 
 #define STACK_BYTES (512u << 10) /* 8 KiB are used; libibverbs' drivers take more, sanitizers much more */
@@ -41,11 +40,11 @@ int thread_start(pthread_t *thread, const char *name, void *(*run)(void *), void
 	return -ret;
 }
 
-static struct timespec after(uint64_t ms)
+struct timespec thread_after(clockid_t clock, uint64_t ms)
 {
 	struct timespec until;
 
-	clock_gettime(CLOCK_REALTIME, &until);
+	clock_gettime(clock, &until);
 	until.tv_sec += (time_t)(ms / 1000);
 	until.tv_nsec += (long)(ms % 1000) * 1000000;
 	until.tv_sec += until.tv_nsec / 1000000000;
@@ -55,14 +54,14 @@ static struct timespec after(uint64_t ms)
 
 bool thread_join_within(pthread_t thread, uint64_t ms)
 {
-	struct timespec until = after(ms);
+	struct timespec until = thread_after(CLOCK_REALTIME, ms);
 
 	return !pthread_timedjoin_np(thread, NULL, &until);
 }
 
 bool thread_lock_within(pthread_mutex_t *lock, uint64_t ms)
 {
-	struct timespec until = after(ms);
+	struct timespec until = thread_after(CLOCK_REALTIME, ms);
 
 	return !pthread_mutex_timedlock(lock, &until);
 }

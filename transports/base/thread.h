@@ -6,6 +6,7 @@
 #include <pthread.h>
 #include <stdbool.h>
 #include <stdint.h>
+#include <time.h>
 
 /*
  * Start a thread. It runs on every processor that the process may use (NCCL's threads may be bound to few), its stack
@@ -13,6 +14,9 @@
  * the program's handlers (Python's faulthandler, say). name: 15 characters at most. 0 or -errno.
  */
 int thread_start(pthread_t *thread, const char *name, void *(*run)(void *), void *arg);
+
+/* When it is so many milliseconds later by this clock: for the calls that wait until a time. */
+struct timespec thread_after(clockid_t clock, uint64_t ms);
 
 /* Join it, but wait no longer than this. False: it is still at work. */
 bool thread_join_within(pthread_t thread, uint64_t ms);

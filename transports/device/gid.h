@@ -88,9 +88,4 @@ struct gid_wish {
 int gid_choose(const struct gid_wish *wish, const struct gid *own, int own_count, int *chosen,
 	       int *peer, char *why, size_t why_bytes);
 
-/* Copy up to `max` of the GIDs that gid_choose may take into `gids`, in the order in which it would
- * without a peer: what a peer has to know to choose. Returns the count. */
-int gid_candidates(const struct anynet_config *cfg, uint8_t link_layer,
-		   const struct gid_table *table, struct gid *gids, int max);
-
 #endif

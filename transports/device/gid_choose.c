@@ -228,21 +228,3 @@ int gid_choose(const struct gid_wish *wish, const struct gid *own, int own_count
 	return any ? no_pair(wish, any, why, why_bytes)
 		   : no_candidate(wish->cfg, own_count, why, why_bytes);
 }
-
-int gid_candidates(const struct anynet_config *cfg, uint8_t link_layer,
-		   const struct gid_table *table, struct gid *gids, int max)
-{
-	struct gid_wish wish = { .cfg = cfg, .link_layer = link_layer };
-	struct gid left[GIDS_MAX];
-	int left_count = table->count, count = 0, chosen, peer;
-	char why[1];
-
-	memcpy(left, table->gids, sizeof(left[0]) * (size_t)left_count);
-	while (count < max && !gid_choose(&wish, left, left_count, &chosen, &peer, why, 0)) {
-		gids[count++] = left[chosen];
-		left[chosen] = left[--left_count];
-		if (link_layer == IBV_LINK_LAYER_INFINIBAND)
-			break;
-	}
-	return count;
-}

@@ -239,13 +239,3 @@ int ib_nic_choose_gid(struct ib_nic *nic, const struct gid *peers, int peer_coun
 	pthread_mutex_unlock(&nic->lock);
 	return ret;
 }
-
-int ib_nic_gids(struct ib_nic *nic, struct gid *gids, int max)
-{
-	int count;
-
-	pthread_mutex_lock(&nic->lock);
-	count = gid_candidates(nic->cfg, nic->state.attr.link_layer, &nic->state.gids, gids, max);
-	pthread_mutex_unlock(&nic->lock);
-	return count;
-}

@@ -65,9 +65,6 @@ struct ibv_port_attr ib_nic_attr(struct ib_nic *nic);
 int ib_nic_choose_gid(struct ib_nic *nic, const struct gid *peers, int peer_count, struct gid *own,
 		      int *peer, char *why, size_t why_bytes);
 
-/* gid_candidates by what was last read. Any thread. */
-int ib_nic_gids(struct ib_nic *nic, struct gid *gids, int max);
-
 /* --- for the probe, under the core's init lock --- */
 
 /*

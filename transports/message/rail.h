@@ -290,6 +290,10 @@ struct anynet_rail *ib_rail_create(struct anynet_comm *comm, int fd, uint16_t in
 /* Of an IB device's comm: did it ever have a link? */
 bool ib_rail_had_link(const struct anynet_rail *rail);
 
+/* Of a receive comm: take in what the links that it has left had brought, as far as something is posted for it. False:
+ * nothing is left of that. */
+bool ib_rail_take_rest(struct anynet_rail *rail);
+
 /* By a link: may a small message go in a frame, without a grant? */
 static inline bool rail_takes_frames(const struct anynet_rail *rail)
 {

@@ -11,15 +11,17 @@
 
 #define IN_FLIGHT_BYTES (8 * 128 * 1024) /* point-to-point: NCCL's steps, NCCL_P2P_NET_CHUNKSIZE */
 #define MBPS_MOST       32000            /* of one comm: its thread copies and sends no more */
-#define KEEP_MOST       ((size_t)8 << 20)
 
-/* Twice bandwidth x delay; 0: NCCL has that in flight by itself. */
+/* What the two kernels may hold of a stream, so that who sends waits for his own kernel and not for acknowledgements: a send
+ * buffer grows to 4 MiB (tcp_wmem), and as much may wait to be read. Pages that are not needed are never touched. */
+#define KEEP_BYTES ((size_t)8 << 20)
+
+/* 0: NCCL has bandwidth x delay in flight by itself. */
 static size_t room_for(const struct anynet_device *dev, uint32_t rtt_us)
 {
 	size_t mbps = anynet_min((size_t)anynet_member(dev, 0)->speed_mbps, MBPS_MOST);
-	size_t bytes = mbps * rtt_us / 8;
 
-	return bytes > IN_FLIGHT_BYTES ? anynet_min(2 * bytes, KEEP_MOST) : 0;
+	return mbps * rtt_us / 8 > IN_FLIGHT_BYTES ? KEEP_BYTES : 0;
 }
 
 void send_keep_start(struct send_comm *comm, uint32_t rtt_us)

@@ -1,7 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* The thread that writes the statistics file; see stats.h. */
 #include <pthread.h>
-#include <time.h>
 
 #include <nccl_net/stats.h>
 
@@ -19,13 +18,8 @@ static struct {
 /* Under the lock. False: the time is over. */
 static bool wait_for_change(uint64_t ms)
 {
-	struct timespec until;
+	struct timespec until = thread_after(CLOCK_MONOTONIC, ms);
 
-	clock_gettime(CLOCK_MONOTONIC, &until);
-	until.tv_sec += (time_t)(ms / 1000);
-	until.tv_nsec += (long)(ms % 1000) * 1000000;
-	until.tv_sec += until.tv_nsec / 1000000000;
-	until.tv_nsec %= 1000000000;
 	return !pthread_cond_timedwait(&writer.changed, &writer.lock, &until);
 }
 

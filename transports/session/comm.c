@@ -284,6 +284,7 @@ static void note_return(struct anynet_comm *comm, const struct anynet_rail *rail
 void comm_rail_back(struct anynet_comm *comm, struct anynet_rail *rail, int fd, uint32_t epoch,
 		    struct anynet_wire_rail pair, uint64_t frames, uint32_t part)
 {
+	char seconds[SECONDS_TEXT_BYTES];
 	uint32_t again = comm->rewound;
 	int ret;
 
@@ -313,10 +314,10 @@ void comm_rail_back(struct anynet_comm *comm, struct anynet_rail *rail, int fd, 
 	comm->session->tally.recoveries += rail->broke_by != 0;
 	note_return(comm, rail, comm->rewound - again);
 	if (rail->broke_by && rail_is_news(rail->breaks))
-		anynet_info("%s peer %s pid %u dev %s rail %u of %u is back after %.3f s: %s",
+		anynet_info("%s peer %s pid %u dev %s rail %u of %u is back after %s s: %s",
 			    comm->is_send ? "send to" : "receive from", comm->peer.host,
 			    comm->peer.pid, comm->dev->name, rail->index, comm->rail_count,
-			    (double)(os_now_ms() - rail->broke_ms) / 1000, rail->path);
+			    seconds_text(os_now_ms() - rail->broke_ms, 3, seconds), rail->path);
 	rail->broke_by = 0;
 }
 

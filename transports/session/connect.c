@@ -120,7 +120,7 @@ static ANYNET_COLD int timed_out(struct connect_op *op)
 static void wait_for_answer(struct connect_op *op, uint64_t now)
 {
 	uint64_t patience = (uint64_t)anynet_net.cfg->stall_warn_ms;
-	char to[SOCKET_TEXT_BYTES];
+	char to[SOCKET_TEXT_BYTES], seconds[SECONDS_TEXT_BYTES];
 
 	if (!op->stood_ms)
 		op->stood_ms = op->told_ms = now;
@@ -128,10 +128,10 @@ static void wait_for_answer(struct connect_op *op, uint64_t now)
 		return;
 	op->told_ms = now;
 	anynet_warn(
-		"connect from dev %s to %s: connected, and no answer for %.0f s: the peer's process is "
+		"connect from dev %s to %s: connected, and no answer for %s s: the peer's process is "
 		"stopped, or is none of anynet's; it is waited for",
 		op->dev->name, socket_text(&op->first.to, to, sizeof(to)),
-		(double)(now - op->stood_ms) / 1000);
+		seconds_text(now - op->stood_ms, 0, seconds));
 }
 
 /* Only the time without a connection counts. */

@@ -5,6 +5,7 @@
 #include <errno.h>
 #include <stdio.h>
 
+#include "base/libc_text.h"
 #include "session/pairs.h"
 
 #define PAUSE_MIN_MS 10
@@ -113,19 +114,20 @@ bool progress_is_narrow(const struct anynet_rail *rail, struct anynet_wire_rail 
 void progress_describe(const struct anynet_rail *rail, char *text, size_t bytes)
 {
 	const struct rail_progress *progress = &rail->progress;
-	double seconds = (double)(os_now_ms() - progress->since_ms) / 1000;
+	char seconds[SECONDS_TEXT_BYTES];
 
+	seconds_text(os_now_ms() - progress->since_ms, 1, seconds);
 	if (rail->comm->is_send)
 		snprintf(
 			text, bytes,
-			"nothing that was sent has arrived for %.1f s, over connections that stood (%u, of "
+			"nothing that was sent has arrived for %s s, over connections that stood (%u, of "
 			"all %u with packets of %d bytes): the network lets no more than handshakes "
 			"through; look at the MTU of the path (ping -M do -s SIZE) and at firewalls",
 			seconds, progress->vain, progress->narrowed, PROGRESS_NARROW_BYTES);
 	else
 		snprintf(
 			text, bytes,
-			"%u connections in a row ended within the same frame, for %.1f s: %s",
+			"%u connections in a row ended within the same frame, for %s s: %s",
 			progress->vain, seconds,
 			rail->broke_by == -EBADMSG
 				? "its checksum is never right: the sender's memory, or a NIC, changes bytes"

@@ -9,6 +9,7 @@
 
 #include <nccl_net/log.h>
 
+#include "base/libc_text.h"
 #include "base/socket.h"
 #include "session/dial.h"
 #include "session/pairs.h"
@@ -334,7 +335,9 @@ static void read_last_words(struct anynet_comm *comm)
 
 static void give_up(struct anynet_comm *comm, int err, const char *why, uint64_t now)
 {
-	char attempts[400], asked[160] = "";
+	char attempts[400], asked[160] = "", lost[SECONDS_TEXT_BYTES], stalled[SECONDS_TEXT_BYTES];
+	const struct recovery *recovery = comm->session->recovery;
+	uint64_t stalled_ms = comm->session->watch.since_ms ? now - comm->session->watch.since_ms : 0;
 
 	read_last_words(comm);
 	if (comm_error(comm))
@@ -351,10 +354,10 @@ static void give_up(struct anynet_comm *comm, int err, const char *why, uint64_t
 		return;
 	}
 	(comm->is_send ? send_describe : recv_describe)(comm, asked, sizeof(asked));
-	comm_fail(comm, NULL, err, "%s%s; without a connection for %.1f s; pending: %s, for %.1f s",
+	comm_fail(comm, NULL, err, "%s%s; without a connection for %s s; pending: %s, for %s s",
 		  why, attempts,
-		  comm->session->recovery->since_ms ? (double)(now - comm->session->recovery->since_ms) / 1000 : 0.0, asked,
-		  comm->session->watch.since_ms ? (double)(now - comm->session->watch.since_ms) / 1000 : 0.0);
+		  seconds_text(recovery->since_ms ? now - recovery->since_ms : 0, 1, lost), asked,
+		  seconds_text(stalled_ms, 1, stalled));
 	recovery_free(comm);
 	comm_close_rails(comm);
 }
@@ -477,7 +480,7 @@ static void step_rail(struct anynet_comm *comm, struct anynet_rail *rail, struct
 
 /* --- the receiver: ask --- */
 
-static void step_probe(struct anynet_comm *comm, uint64_t now)
+static void step_probe(struct anynet_comm *comm, bool more, uint64_t now)
 {
 	struct redial *probe = &comm->session->recovery->redials[0];
 
@@ -492,7 +495,7 @@ static void step_probe(struct anynet_comm *comm, uint64_t now)
 	}
 	if (step_dial(comm, NULL, probe, now))
 		return;
-	if (probe->dial.hello->status == ANYNET_STATUS_GONE) {
+	if (probe->dial.hello->status == ANYNET_STATUS_GONE && !more) {
 		give_up(comm, -ECONNRESET, "the peer has ended this connection: see its log", now);
 		return;
 	}
@@ -537,7 +540,7 @@ static bool waits(const struct anynet_comm *comm)
 	return comm->is_send || comm_pending(comm) || !comm->session->recovery->told;
 }
 
-void recovery_step(struct anynet_comm *comm, uint64_t now)
+void recovery_step(struct anynet_comm *comm, bool more, uint64_t now)
 {
 	struct recovery *recovery = comm->session->recovery;
 
@@ -553,13 +556,13 @@ void recovery_step(struct anynet_comm *comm, uint64_t now)
 		if (recovery->redials[i].wanted && comm->rails[i])
 			step_rail(comm, comm->rails[i], &recovery->redials[i], now);
 	if (!comm->is_send)
-		step_probe(comm, now);
+		step_probe(comm, more, now);
 	if (!comm->session->recovery)
 		return;
 	give_up_if_stuck(comm, now);
 	if (!comm->session->recovery)
 		return;
-	if (recovery->since_ms) {
+	if (recovery->since_ms && !more) {
 		if (peer_is_gone(comm, now))
 			give_up(comm, -ECONNRESET,
 				"the peer process is gone; look at its log first", now);

@@ -12,6 +12,7 @@
 
 #include <nccl_net/log.h>
 
+#include "base/libc_text.h"
 #include "device/links.h"
 #include "session/progress.h"
 #include "session/recovery.h"
@@ -110,7 +111,7 @@ static void warn_of_stall(struct anynet_comm *comm, uint64_t now)
 	const char *why = comm->is_send ? "the peer's process may be stopped or busy elsewhere"
 					: "the peer has sent nothing: its process may be stopped, "
 					  "busy elsewhere, or waiting for another rank";
-	char asked[160];
+	char asked[160], seconds[SECONDS_TEXT_BYTES];
 
 	if (!limit || stall < limit || comm->session->watch.warned)
 		return;
@@ -121,9 +122,9 @@ static void warn_of_stall(struct anynet_comm *comm, uint64_t now)
 	for (unsigned i = 0; i < comm->rail_count; i++)
 		if (comm->rails[i] && (comm->rails[i]->fd < 0 || comm->rails[i]->suspect))
 			why = "its connections are broken or silent and being replaced";
-	anynet_warn("%s peer %s pid %u addr %s dev %s: no progress for %.0f s: %s; %s",
+	anynet_warn("%s peer %s pid %u addr %s dev %s: no progress for %s s: %s; %s",
 		    comm->is_send ? "send to" : "receive from", comm->peer.host, comm->peer.pid,
-		    comm->peer.addr, comm->dev->name, (double)stall / 1000, asked, why);
+		    comm->peer.addr, comm->dev->name, seconds_text(stall, 0, seconds), asked, why);
 }
 
 void watch_comm(struct anynet_comm *comm, uint64_t now)

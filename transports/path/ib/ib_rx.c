@@ -160,6 +160,12 @@ void ib_leave_link(struct ib_rail *rail)
 	consume_rest(rail);
 }
 
+bool ib_rail_take_rest(struct anynet_rail *rail)
+{
+	consume_rest(to_ib(rail));
+	return to_ib(rail)->rest;
+}
+
 uint64_t ib_rest_frames(const struct ib_rail *rail)
 {
 	uint64_t frames = 0;
