@@ -41,10 +41,10 @@ struct anynet_comm {
 	 * small messages' time). */
 	_Atomic bool busy;
 	_Atomic bool attention; /* something waits for comm_attend: set by anybody, seen at the next turn */
-	bool noted; /* something has been noted for the session: a fault, a doubt, that it is unlinked */
+	bool noted; /* for the session: a fault, a doubt, that it is unlinked */
 	int epfd;   /* tells which of several rails are ready; -1 with one rail */
 	uint16_t rail_count;
-	uint16_t down;              /* rails that stood once and have no connection */
+	uint16_t down; /* rails that stood once and have no connection */
 	struct anynet_rail **rails; /* rail_count entries, NULL = never stood, or ended by BYE */
 	const struct anynet_device *dev;
 	struct gpu *gpu;  /* that memory of its requests is on; NULL = none is */

@@ -31,8 +31,8 @@ struct comm_paths {
 /* For the stats page: what happened to a comm, and what stats.c remembers of it between two looks. */
 struct comm_tally {
 	uint32_t breaks, recoveries; /* connections that broke, that were replaced */
-	uint32_t stalls;        /* that were warned about */
-	uint32_t counted;       /* requests when last looked, and in all: */
+	uint32_t stalls;             /* that were warned about */
+	uint32_t counted;            /* requests when last looked, and in all: */
 	uint64_t requests;
 	uint64_t mark, mark_ms; /* requests at a look in the past; not all of them are done */
 	uint64_t id, opened_ms; /* 0 = not looked at yet */
@@ -43,29 +43,29 @@ struct rail_mail;
 
 /* Of one comm. */
 struct session {
-	bool peer_lost; /* comm->peer_closed, but it did not say so */
-	bool listening; /* send comm: holds the listening sockets (listen_hold) */
-	bool unlinked_told; /* comm_tell_unlinked has been called */
-	bool unread; /* comm_take_rest has left some */
-	bool ended;     /* closed, and over: whoever has set this destroys it */
-	_Atomic bool closing; /* closed by NCCL, but not everything has reached the peer (drain.c) */
-	_Atomic bool failing; /* comm->error is being set, or was: the first error counts */
+	bool peer_lost;          /* comm->peer_closed, but it did not say so */
+	bool listening;          /* send comm: holds the listening sockets (listen_hold) */
+	bool unlinked_told;      /* comm_tell_unlinked has been called */
+	bool unread;             /* comm_take_rest has left some */
+	bool ended;              /* closed, and over: whoever has set this destroys it */
+	_Atomic bool closing;    /* closed by NCCL, but not everything has reached the peer (drain.c) */
+	_Atomic bool failing;    /* comm->error is being set, or was: the first error counts */
 	_Atomic bool gpu_direct; /* GPU memory has been registered on its NIC */
 	_Atomic bool link_event; /* look at the links of its NICs now */
 	_Atomic bool probed;     /* sender: the peer has asked, for want of a rail */
-	int slot;          /* in the registry; -1 = not there */
-	int io_epfd;       /* of the I/O threads that serve it; -1 = none do … */
-	uint64_t io_token; /* … by this name */
-	unsigned rtt_us;   /* of its slowest rail when it was opened */
+	int slot;                /* in the registry; -1 = not there */
+	int io_epfd;             /* of the I/O threads that serve it; -1 = none do … */
+	uint64_t io_token;       /* … by this name */
+	unsigned rtt_us;         /* of its slowest rail when it was opened */
 	_Atomic(struct rail_mail *) mail; /* connections that resume a rail; newest first */
 	struct comm_paths paths;
 	uint64_t drain_until_ms;
 	LIST_HEAD(, anynet_mr) borrowed;
-	struct recovery *recovery;  /* recovery.c: what is being done about broken rails; NULL = nothing */
-	struct comm_watch { /* watch.c */
+	struct recovery *recovery; /* what is being done about broken rails; NULL = nothing */
+	struct comm_watch {        /* watch.c */
 		uint64_t progress; /* sum of progress counts when last looked */
 		uint64_t acked; /* sender: bytes that the peer's host has acknowledged, when last looked */
-		uint64_t since_ms; /* since when it has not changed while something waits; 0 = not */
+		uint64_t since_ms;  /* since when it has not changed while something waits; 0 = not */
 		uint64_t looked_ms; /* when that was */
 		uint64_t pinged_ms; /* last heartbeat */
 		bool warned;        /* of this stall */
