@@ -27,7 +27,7 @@ check:
 # All tests: an hour on 2 cores. FUZZ_SECONDS=5 shortens the fuzzers.
 check-all:
 	tools/deps.sh build check package
-	tests/check_all.sh quick rest kinds tsan fuzz clang guest nccl mutations
+	tests/check_all.sh quick rest kinds tsan fuzz clang lint coverage aarch64 guest nccl mutations
 
 # Bring what the fuzzers have found (in build/fuzz, by ctest or by hand) into tests/fuzz/corpus, as far as it
 # reaches code that the corpus does not.

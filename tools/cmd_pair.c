@@ -87,6 +87,7 @@ int cmd_pair(int argc, char **argv)
 			.port = PAIR_PORT,
 			.measure = { .streams = 4, .bytes = 1024000000, .ms = 1000 },
 			.announce = true,
+			.repeat = true,
 			.progress = isatty(STDERR_FILENO),
 		},
 	};

@@ -39,7 +39,7 @@ ncclNetPlugin_v12 object 176" "$exported"
 
 dynamic=$(readelf -dW "$lib")
 # Before glibc 2.34 its threads and dlopen were libraries of their own.
-same "needed libraries" "${glibc:+libpthread.so.0 libdl.so.2 }libc.so.6" "$(sed -n 's/.*(NEEDED).*\[\(.*\)\]/\1/p' <<<"$dynamic" | paste -sd' ')"
+same "needed libraries" "${glibc:+libpthread.so.0 libdl.so.2 }libc.so.6" "$(sed -n 's/.*(NEEDED).*\[\(.*\)\]/\1/p' <<<"$dynamic" | grep -v '^ld-linux' | paste -sd' ')"
 same "soname" "libnccl-net.so" "$(sed -n 's/.*(SONAME).*\[\(.*\)\]/\1/p' <<<"$dynamic")"
 flags=$(grep '(FLAGS_1)' <<<"$dynamic" || true)
 [[ $flags == *NODELETE* ]] || fail "not marked NODELETE: ${flags:-no FLAGS_1}"

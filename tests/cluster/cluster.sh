@@ -225,12 +225,12 @@ meeting)
 	ip netns exec "${hosts[2]}" bash -c 'exec 3<>/dev/tcp/10.79.0.1/4711 4<>/dev/tcp/10.79.0.1/4711; printf anyn >&4; cat <&3' >"$out/silent" &
 	ip netns exec "${hosts[2]}" bash -c 'exec 3<>/dev/tcp/10.79.0.1/4711; printf "GET / HTTP/1.1\r\n\r\n" >&3; cat <&3' >"$out/http"
 	[ -s "$out/http" ] && fail "a stranger was given something"
-	ip netns exec "${hosts[2]}" bash -c 'exec 3<>/dev/tcp/10.79.0.1/4711; printf "anynetPR\0\0\0\1\xff\xff\xff\xff" >&3; cat <&3' >"$out/long"
+	ip netns exec "${hosts[2]}" bash -c 'exec 3<>/dev/tcp/10.79.0.1/4711; printf "anynetPR\0\0\0\2\xff\xff\xff\xff" >&3; cat <&3' >"$out/long"
 	# The other process of that host is not needed, and says so by leaving.
 	LOCAL_RANK=1 ip netns exec "${hosts[1]}" "$tool" cluster "${meet[@]}" --nodes 3 || fail "a second process of a host"
 	ip netns exec "${hosts[2]}" bash -c 'exec 3<>/dev/tcp/10.79.0.1/4711
 		join="{\"op\":\"join\",\"name\":\"-<b>\\u202eevil\",\"port\":99}"
-		printf "anynetPR\0\0\0\1\0\0\0\x$(printf %x ${#join})%s" "$join" >&3
+		printf "anynetPR\0\0\0\2\0\0\0\x$(printf %x ${#join})%s" "$join" >&3
 		head -c 20 <&3 >/dev/null' &
 	ip netns exec "${hosts[1]}" "$tool" cluster "${meet[@]}" --nodes 3 || fail "the other host's status"
 	wait "$conductor"

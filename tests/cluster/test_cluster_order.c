@@ -135,8 +135,8 @@ static void test_noise(void **state)
 	uint32_t version;
 
 	(void)state;
-	assert_int_equal(GREET("anynetPR\0\0\0\1", &version), 0);
-	assert_int_equal(GREET("Hi\nanyanynetPR\0\0\0\1", &version), 0);
+	assert_int_equal(GREET("anynetPR\0\0\0\2", &version), 0);
+	assert_int_equal(GREET("Hi\nanyanynetPR\0\0\0\2", &version), 0);
 	assert_int_equal(GREET("x anynetPR\0\0\0\7", &version), -EPROTONOSUPPORT);
 	assert_int_equal(version, 7);
 	assert_int_equal(GREET("x anynetPR\0\0", &version), -EPROTO);

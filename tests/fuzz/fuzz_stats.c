@@ -60,7 +60,7 @@ static void export(struct page *page)
 	size_t size;
 	FILE *out = open_memstream(&text, &size);
 
-	must(out && !metrics_write(&(struct page_list){ pages, 2 }, out));
+	must(out && !metrics_write(&(struct page_list){ .pages = pages, .count = 2 }, out));
 	must(!fclose(out) && !exposition_check(text));
 	free(text);
 }
@@ -107,7 +107,7 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t bytes)
 	}
 	if (page_parse(&page, memory, count))
 		return 0;
-	print(&(struct page_list){ &page, 1 });
+	print(&(struct page_list){ .pages = &page, .count = 1 });
 	export(&page);
 	page_free(&page);
 	return 0;

@@ -234,6 +234,18 @@ refused)
 	pair 2 10.78.0.2
 	said 'port 47001: refused \(Connection refused\)'
 	;;
+shaped)
+	# One direction is slow, each time that it is measured: that is judged; one measurement is not.
+	make_hosts
+	command -v tc >/dev/null || skip "tc is missing"
+	ip netns exec "$b" tc qdisc add dev eth0 root tbf rate 40mbit burst 64k limit 4m || skip "no tbf"
+	serve
+	brief+=("${rates[@]}")
+	pair 1 10.78.0.2
+	said 'warning: through the plugin .tcp., of 5 measurements: .* GB/s there, 0.0.* GB/s back'
+	said 'One direction is much slower: a shaper, or a busy host'
+	not_said 'cable|half-broken'
+	;;
 unreachable)
 	make_hosts
 	rules "$b" 'tcp dport 47001 reject with icmp type host-unreachable'
@@ -247,6 +259,8 @@ nobody)
 	pair 2 10.78.0.2
 	said 'port 4747: Connection refused'
 	said 'Start .anynet serve'
+	said '^nothing was measured: nothing is said of NCCL between these hosts'
+	not_said 'fail or hang|same --port'
 	rules "$b" 'tcp dport 4747 drop'
 	pair 2 10.78.0.2
 	said 'no answer: filtered\?'
@@ -296,7 +310,7 @@ vanish)
 	make_hosts
 	serve
 	# A client that leaves in the middle of a frame, and one whose host goes with all its packets.
-	ip netns exec "$a" bash -c "exec 3<>/dev/tcp/10.78.0.2/$port; printf 'anynetPR\0\0\0\1\0\0\1\0{' >&3"
+	ip netns exec "$a" bash -c "exec 3<>/dev/tcp/10.78.0.2/$port; printf 'anynetPR\0\0\0\2\0\0\1\0{' >&3"
 	until_served '10.78.0.1 vanished'
 	ip netns exec "$a" "$tool" pair --seconds 3 --bytes 65536 "10.78.0.2:$port" >"$out/gone" 2>&1 &
 	gone=$!
@@ -336,12 +350,34 @@ strangers)
 	until_served '10.78.0.1 is no anynet pair \(it said nothing\)'
 	ip netns exec "$a" bash -c "exec 3<>/dev/tcp/10.78.0.2/$port; printf 'anynetPR\0\0\0\x63' >&3; cat <&3" >"$out/version"
 	until_served 'speaks version 99'
-	ip netns exec "$a" bash -c "exec 3<>/dev/tcp/10.78.0.2/$port; printf 'anynetPR\0\0\0\1\xff\xff\xff\xff' >&3; cat <&3" >"$out/long"
+	ip netns exec "$a" bash -c "exec 3<>/dev/tcp/10.78.0.2/$port; printf 'anynetPR\0\0\0\2\xff\xff\xff\xff' >&3; cat <&3" >"$out/long"
 	until_served 'sent something that is not understood'
-	ip netns exec "$a" bash -c "exec 3<>/dev/tcp/10.78.0.2/$port; printf 'anynetPR\0\0\0\1\0\0\0\x0e{\"op\":\"sh -c\"}' >&3; cat <&3" >"$out/op"
+	ip netns exec "$a" bash -c "exec 3<>/dev/tcp/10.78.0.2/$port; printf 'anynetPR\0\0\0\2\0\0\0\x0e{\"op\":\"sh -c\"}' >&3; cat <&3" >"$out/op"
 	until_served 'sent something|asked for something that is not understood'
 	pair 0 10.78.0.2
 	said 'fine: '
+	# Silent ones hold nobody up, as many as an address may have; then there is room again.
+	silent=()
+	for _ in $(seq 12); do
+		ip netns exec "$a" bash -c "exec 3<>/dev/tcp/10.78.0.2/$port; cat <&3" >"$out/silent" &
+		silent+=($!)
+	done
+	said_nothing=$(grep -c 'said nothing' "$out/served")
+	begin=$(date +%s)
+	pair 0 10.78.0.2
+	said 'fine: '
+	[ $(($(date +%s) - begin)) -lt 12 ] || fail "silent connections hold the server up"
+	wait "${silent[@]}"
+	until [ "$(grep -c 'said nothing' "$out/served")" -ge $((said_nothing + 12)) ]; do
+		kill -0 "$server" 2>/dev/null || fail "the server has ended"
+	done
+	for _ in $(seq 40); do
+		ip netns exec "$a" bash -c "exec 3<>/dev/tcp/10.78.0.2/$port; cat <&3" >"$out/silent" &
+		silent+=($!)
+	done
+	until_served '10.78.0.1: too many wait already: closed'
+	wait "${silent[@]}"
+	pair 0 10.78.0.2
 	# Those that are not allowed are told nothing at all.
 	kill "$server"
 	wait "$server" 2>/dev/null

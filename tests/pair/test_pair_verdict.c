@@ -168,7 +168,16 @@ static void test_streams(void **state)
 	       0, "on the way back the receiver is the limit");
 	expect("tcp.0.sndbuf_limited_us", "500", 0, "sender's socket buffer is the limit");
 	expect("plugin.0.error", "'no route'", 2, "through the plugin (tcp): no route");
-	expect("plugin.0.runs.1.bytes", "10", 1, "One direction is much slower");
+	/* A rate is judged when it was measured often enough, and each time was as bad. */
+	expect("plugin.0.runs.1.bytes", "10", 0, "");
+	expect("plugin.0.rates", "{'server': [9, 10, 8, 9, 9], 'client': [1, 2, 1, 1, 1]}", 1,
+	       "of 5 measurements: 0.01 (0.01 to 0.01) GB/s there");
+	expect("plugin.0.rates", "{'server': [1, 2, 1, 1, 1], 'client': [9, 10, 8, 9, 9]}", 1,
+	       "One direction is much slower: a half-broken link");
+	expect("plugin.0.rates", "{'server': [9, 10, 8, 9, 9], 'client': [1, 2, 1, 1]}", 0, "");
+	expect("plugin.0.rates", "{'server': [9, 10, 8, 9, 9], 'client': [1, 2, 1, 1, 9]}", 0, "");
+	expect("plugin.0.rates", "{'server': [9, 10, 1, 9, 9], 'client': [1, 2, 1, 1, 1]}", 0, "");
+	expect("plugin.0.rates", "{'server': 7, 'client': ['x', -1, 0]}", 0, "");
 	expect("failure", "{'step': 'x', 'reason': 'it vanished'}", 2, "x: it vanished");
 }
 

@@ -56,11 +56,11 @@ static void test_greeting(void **state)
 	char opening[PAIR_STRANGER_MAX + 1], reply[PAIR_GREETING];
 	uint32_t version;
 
-	put(e->a, "anynetPR\0\0\0\1", PAIR_GREETING);
+	put(e->a, "anynetPR\0\0\0\2", PAIR_GREETING);
 	assert_int_equal(pair_greet(e->b, false, &version, opening, LONG), 0);
 	assert_int_equal(version, PAIR_VERSION);
 	assert_int_equal(pair_read(e->a, reply, sizeof(reply), LONG), 0);
-	assert_memory_equal(reply, "anynetPR\0\0\0\1", PAIR_GREETING);
+	assert_memory_equal(reply, "anynetPR\0\0\0\2", PAIR_GREETING);
 	put(e->a, "anynetPR\0\0\1\0", PAIR_GREETING);
 	assert_int_equal(pair_greet(e->b, false, &version, opening, LONG), -EPROTONOSUPPORT);
 	assert_int_equal(version, 256);

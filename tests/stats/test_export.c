@@ -52,7 +52,8 @@ static char *write_pages(struct page *pages, size_t count)
 	FILE *out = open_memstream(&text, &size);
 	const char *why;
 
-	assert_int_equal(metrics_write(&(struct page_list){ pages, count }, out), 0);
+	assert_int_equal(metrics_write(&(struct page_list){ .pages = pages, .count = count }, out),
+			 0);
 	assert_int_equal(fclose(out), 0);
 	why = exposition_check(text);
 	if (why)
@@ -175,6 +176,27 @@ static void test_there_is_a_bound(void **state)
 	free(text);
 }
 
+/* Neither its many pages nor the pids that they claim. */
+static void test_one_user_takes_nothing_from_another(void **state)
+{
+	static struct anynet_stats_comm few[8];
+	struct page pages[7], small = make_page(999999, 8);
+	char *text;
+
+	(void)state;
+	memcpy(few, comms, sizeof(few));
+	small.comms = few;
+	small.uid = 1001;
+	for (uint32_t i = 0; i < 6; i++)
+		pages[i] = make_page(i, ANYNET_STATS_COMMS);
+	pages[6] = small;
+	text = write_pages(pages, 7);
+	assert_int_equal(count_of(text, "anynet_connection_bytes_total{pid=\"999999\""), 8);
+	assert_int_equal(count_of(text, "anynet_rail_bytes_total{pid=\"999999\""), 16);
+	assert_int_equal(count_of(text, "anynet_connection_bytes_total{"), METRICS_CONNECTIONS_MAX);
+	free(text);
+}
+
 static void test_wild_numbers_are_numbers(void **state)
 {
 	struct page page = make_page(UINT32_MAX, 1);
@@ -226,6 +248,7 @@ int main(void)
 		cmocka_unit_test(test_labels_are_escaped),
 		cmocka_unit_test(test_no_series_comes_twice),
 		cmocka_unit_test(test_there_is_a_bound),
+		cmocka_unit_test(test_one_user_takes_nothing_from_another),
 		cmocka_unit_test(test_wild_numbers_are_numbers),
 		cmocka_unit_test(test_the_checker_sees_what_is_wrong),
 	};

@@ -12,6 +12,7 @@
 #include <sys/mman.h>
 #include <sys/socket.h>
 #include <sys/wait.h>
+#include <time.h>
 #include <unistd.h>
 
 #include <cmocka.h>
@@ -45,9 +46,11 @@ static char *render(void *arg, size_t *bytes)
 	char *text = malloc(page_bytes + 1);
 
 	(void)arg;
-	shared->renders++;
 	memset(text, 'x', page_bytes);
 	memcpy(text, PAGE, strlen(PAGE));
+	shared->renders++;
+	if (page_bytes > 2 * strlen(PAGE))
+		text[strlen(PAGE)] = (char)('0' + shared->renders);
 	*bytes = page_bytes;
 	return text;
 }
@@ -321,6 +324,37 @@ static void test_pages_do_not_pile_up(void **state)
 	assert_in_range(whole, 1, 8);
 }
 
+/* Two at a time have the same page: it goes when the last of them does. */
+static void test_pages_do_not_pile_up_where_clients_share_them(void **state)
+{
+	bool is_whole[HTTP_CLIENTS + 1] = { false };
+	const struct timespec stale = { .tv_nsec = 60000000 };
+	int fds[HTTP_CLIENTS];
+	char text[512];
+	int pages = 0;
+
+	(void)state;
+	fresh_ms = 50;
+	start(LARGE);
+	for (int i = 0; i < HTTP_CLIENTS; i++) {
+		if (i % 2 == 0)
+			nanosleep(&stale, NULL);
+		fds[i] = dial();
+		say(fds[i], "GET /metrics HTTP/1.1\r\n\r\n");
+		recv(fds[i], text, sizeof(text), MSG_PEEK);
+	}
+	for (int i = 0; i < HTTP_CLIENTS; i++) {
+		bool is_all = hear(fds[i], text, sizeof(text)) > LARGE;
+		const char *page = strstr(text, PAGE);
+
+		if (!is_all || !page)
+			continue;
+		pages += !is_whole[page[strlen(PAGE)] - '0'];
+		is_whole[page[strlen(PAGE)] - '0'] = true;
+	}
+	assert_in_range(pages, 1, 8);
+}
+
 static void test_who_goes_away_does_no_harm(void **state)
 {
 	static const struct linger hard = { .l_onoff = 1 };
@@ -360,6 +394,7 @@ int main(void)
 		TEST(test_who_says_nothing_is_closed),
 		TEST(test_who_does_not_listen_is_closed),
 		TEST(test_pages_do_not_pile_up),
+		TEST(test_pages_do_not_pile_up_where_clients_share_them),
 		TEST(test_who_goes_away_does_no_harm),
 		TEST(test_the_page_is_not_made_for_each_client),
 	};

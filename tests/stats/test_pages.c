@@ -1,11 +1,13 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* Stats pages that others have written, torn and hostile ones as well, and what is made of them. */
 #include <errno.h>
+#include <fcntl.h>
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <unistd.h>
 
 #include <cmocka.h>
 
@@ -84,6 +86,63 @@ static struct page parse(void)
 }
 
 /* --- the reader --- */
+
+static void write_page(int dir, const char *name, uid_t uid)
+{
+	int fd = openat(dir, name, O_CREAT | O_WRONLY | O_CLOEXEC, 0600);
+
+	assert_int_equal(write(fd, bytes, sizeof(bytes)), sizeof(bytes));
+	assert_int_equal(fchown(fd, uid, (gid_t)-1), 0);
+	assert_int_equal(close(fd), 0);
+}
+
+static void test_a_user_hides_no_other(void **state)
+{
+	enum {
+		MANY = 1500,
+		OTHER = 4242
+	};
+	char where[] = "/tmp/anynet-pages-XXXXXX", name[64];
+	size_t own = 0;
+	struct page_list list;
+	int dir;
+
+	(void)state;
+	if (geteuid())
+		skip(); /* only root reads what others have written */
+	assert_non_null(mkdtemp(where));
+	dir = open(where, O_RDONLY | O_DIRECTORY | O_CLOEXEC);
+	for (unsigned i = 0; i < MANY + 10; i++) {
+		fill(i < MANY ? 1 : 100000 + i, 2, 1);
+		snprintf(name, sizeof(name), "%s%u", ANYNET_STATS_PREFIX, i);
+		write_page(dir, name, i < MANY ? OTHER : 0);
+	}
+	assert_int_equal(page_read_all(&list, where, &(struct page_wish){ .ended = true }), 0);
+	for (size_t i = 0; i < list.count; i++)
+		own += !list.pages[i].uid;
+	assert_int_equal(own, 10);
+	assert_int_equal(list.count, 1024);
+	assert_int_equal(list.left_out, MANY + 10 - 1024);
+	page_free_all(&list);
+	for (unsigned i = 0; i < MANY + 10; i++) {
+		snprintf(name, sizeof(name), "%s%u", ANYNET_STATS_PREFIX, i);
+		unlinkat(dir, name, 0);
+	}
+	close(dir);
+	rmdir(where);
+}
+
+static void test_shares(void **state)
+{
+	static const size_t wants[] = { 5, 100, 1000, 0 };
+
+	(void)state;
+	assert_int_equal(page_share(wants, 4, 205), 100);
+	assert_int_equal(page_share(wants, 4, 25), 10);
+	assert_int_equal(page_share(wants, 4, 0), 0);
+	assert_int_equal(page_share(wants, 4, 2000), 2000);
+	assert_int_equal(page_share(wants, 0, 7), 7);
+}
 
 static void test_what_is_no_page_is_refused(void **state)
 {
@@ -217,7 +276,7 @@ static void test_torn_and_false_events_are_left_out(void **state)
 /* What is printed of these pages, of which the first was read twice. To be freed. */
 static char *print(struct page *pages, size_t count, int width, int lines, bool json)
 {
-	struct page_list list = { pages, count };
+	struct page_list list = { .pages = pages, .count = count };
 	struct print_style style = { .width = width, .lines = lines };
 	struct view view;
 	char *text = NULL;
@@ -253,23 +312,23 @@ static void test_rates_are_of_the_time_between_two_looks(void **state)
 	comm(1)->bytes = 70;
 	seal();
 	pages[1] = parse();
-	assert_int_equal(view_make(&view, &(struct page_list){ &pages[0], 1 },
-				   &(struct page_list){ &pages[1], 1 }),
+	assert_int_equal(view_make(&view, &(struct page_list){ .pages = &pages[0], .count = 1 },
+				   &(struct page_list){ .pages = &pages[1], .count = 1 }),
 			 0);
 	assert_int_equal(view.processes[0].connections[0].rate, 10000);
 	assert_int_equal(view.processes[0].connections[0].rail_rates[0], 8000);
-	assert_int_equal(view.processes[0].connections[1].rail_rates[0], -1);
+	assert_true(view.processes[0].connections[1].rail_rates[0] < 0);
 	assert_int_equal(view.sent, 10000);
 	assert_int_equal(view.received, 140);
 	view_free(&view);
 	/* Another process of the same number, and one that was not there before. */
 	pages[0].process.started_ms++;
-	assert_int_equal(view_make(&view, &(struct page_list){ &pages[0], 1 },
-				   &(struct page_list){ &pages[1], 1 }),
+	assert_int_equal(view_make(&view, &(struct page_list){ .pages = &pages[0], .count = 1 },
+				   &(struct page_list){ .pages = &pages[1], .count = 1 }),
 			 0);
-	assert_int_equal(view.processes[0].connections[0].rate, -1);
-	assert_int_equal(view.processes[0].sent, -1);
-	assert_int_equal(view.sent, -1);
+	assert_true(view.processes[0].connections[0].rate < 0);
+	assert_true(view.processes[0].sent < 0);
+	assert_true(view.sent < 0);
 	view_free(&view);
 	page_free(&pages[0]);
 	page_free(&pages[1]);
@@ -294,7 +353,7 @@ static void test_what_is_wrong_comes_first(void **state)
 	seal();
 	pages[2] = parse();
 	assert_int_equal(view_make(&view, &(struct page_list){ 0 },
-				   &(struct page_list){ pages, 3 }),
+				   &(struct page_list){ .pages = pages, .count = 3 }),
 			 0);
 	assert_int_equal(view.trouble, TROUBLE_ERROR);
 	assert_int_equal(view.processes[0].page->process.pid, 3);
@@ -324,7 +383,7 @@ static void test_a_rail_in_doubt_is_trouble_and_one_of_many_that_is_down(void **
 	seal();
 	page = parse();
 	assert_int_equal(view_make(&view, &(struct page_list){ 0 },
-				   &(struct page_list){ &page, 1 }),
+				   &(struct page_list){ .pages = &page, .count = 1 }),
 			 0);
 	assert_int_equal(view.processes[0].connections[0].trouble, TROUBLE_PATH);
 	assert_int_equal(view.processes[0].connections[1].trouble, TROUBLE_PATH);
@@ -348,7 +407,7 @@ static void test_who_waits_for_whom(void **state)
 		pages[pid - 1] = parse();
 	}
 	assert_int_equal(view_make(&view, &(struct page_list){ 0 },
-				   &(struct page_list){ pages, 3 }),
+				   &(struct page_list){ .pages = pages, .count = 3 }),
 			 0);
 	assert_int_equal(view.trouble, TROUBLE_SILENT);
 	assert_int_equal(view.wait_count, 2);
@@ -411,7 +470,7 @@ static struct page wild(void)
 
 static char *dump_at(struct page *page, bool json, int width)
 {
-	struct page_list list = { page, 1 };
+	struct page_list list = { .pages = page, .count = 1 };
 	struct view view;
 	char *text = NULL;
 	size_t size;
@@ -552,6 +611,8 @@ int main(void)
 {
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test(test_what_is_no_page_is_refused),
+		cmocka_unit_test(test_a_user_hides_no_other),
+		cmocka_unit_test(test_shares),
 		cmocka_unit_test(test_torn_and_false_records_are_left_out),
 		cmocka_unit_test(test_a_page_that_ends_early_has_fewer_records),
 		cmocka_unit_test(test_texts_end_and_are_printable),

@@ -162,7 +162,7 @@ static void step(void)
 	if (!test.comm->is_send && !is_over() && !test.comm->session->recovery)
 		recovery_rail(test.comm, test.comm->rails[0], false); /* as the background thread's look does */
 	if (test.comm->session->recovery && !is_over())
-		recovery_step(test.comm, false, os_now_ms());
+		recovery_step(test.comm, os_now_ms());
 }
 
 /* Until it is given up, at most so long. Returns how long that was. */

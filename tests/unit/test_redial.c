@@ -50,7 +50,7 @@ static int teardown(void **state)
 /* What was put off until now, by the clock, is due. */
 static void step(void)
 {
-	recovery_step(signs.pair.send, false, anynet_max(now, os_now_ms()));
+	recovery_step(signs.pair.send, anynet_max(now, os_now_ms()));
 }
 
 /* The first connection comes over this path, and so far none over the other. */

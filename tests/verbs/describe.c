@@ -55,7 +55,7 @@
  *       port-down port-up qp-fatal device-fatal   before it leaves
  *   fault call FUNCTION [OPTION…]   at its nth=K-th call (post_send: work request) fails with
  *                                   errno=N; ms=N: reg_mr takes that long
- *   recovery                            no more faults, nothing vanishes, what is slow to be received is told
+ *   recovery                        no more faults, nothing vanishes, what is slow to be received is told
  */
 #include "fake.h"
 

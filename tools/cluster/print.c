@@ -8,6 +8,7 @@
 #include "matrix.h"
 #include "tools/pair/finding.h"
 #include "tools/pair/print.h"
+#include "tools/pair/verdict.h"
 #include "tools/pair/wire.h"
 
 #define MATRIX_HOSTS 20 /* of which one can still be read */
@@ -25,7 +26,9 @@ const char *cluster_verdict(const json_t *findings)
 		"errors: a job on all these hosts will fail or hang, see the findings",
 	};
 
-	return verdicts[findings_status(findings)];
+	return verdict_is_unmeasured(findings)
+		       ? "not all was measured: nothing is said of NCCL on the missing hosts"
+		       : verdicts[findings_status(findings)];
 }
 
 static void print_hosts(const json_t *hosts, FILE *out, const struct terminal *t)

@@ -85,7 +85,8 @@ static void client_end(struct loop *loop, struct client *client)
 }
 
 /* Slow ones give way: those who came first, of the ones that hold an old version, or of all. */
-static void end_oldest(struct loop *loop, bool with_body)
+/* False: there is none. */
+static bool end_oldest(struct loop *loop, bool with_body)
 {
 	struct client *oldest = NULL;
 
@@ -100,6 +101,7 @@ static void end_oldest(struct loop *loop, bool with_body)
 	}
 	if (oldest)
 		client_end(loop, oldest);
+	return oldest;
 }
 
 static struct body *body_get(struct loop *loop)
@@ -110,8 +112,9 @@ static struct body *body_get(struct loop *loop)
 		body->users++;
 		return body;
 	}
-	if (loop->bodies == BODIES)
-		end_oldest(loop, true);
+	/* Several clients may be at the version that the oldest one leaves. */
+	while (loop->bodies >= BODIES && end_oldest(loop, true))
+		;
 	body = calloc(1, sizeof(*body));
 	if (body)
 		body->text = loop->server->render(loop->server->arg, &body->bytes);

@@ -27,6 +27,12 @@ struct rows {
 	struct row *row[SUBJECTS];
 	size_t count[SUBJECTS];
 	size_t left_out; /* processes, connections and rails that are not told */
+	/* Those of the user whose pages are looked at; and the most that one may have. */
+	size_t users, share[SUBJECTS];
+	struct user {
+		uid_t uid;
+		size_t count[SUBJECTS];
+	} * user;
 };
 
 enum unit {
@@ -125,6 +131,62 @@ static int by_id(const void *a, const void *b)
 	return ((*x)->id > (*y)->id) - ((*x)->id < (*y)->id);
 }
 
+static struct user *user_of(struct rows *rows, uid_t uid)
+{
+	struct user *grown;
+
+	for (size_t i = 0; i < rows->users; i++) {
+		if (rows->user[i].uid == uid)
+			return &rows->user[i];
+	}
+	grown = realloc(rows->user, (rows->users + 1) * sizeof(*grown));
+	if (!grown)
+		return NULL;
+	rows->user = grown;
+	rows->user[rows->users] = (struct user){ .uid = uid };
+	return &rows->user[rows->users++];
+}
+
+/* What each user's pages have, and so what each may have of what there is room for. */
+static int share_out(struct rows *rows, const struct page_list *pages)
+{
+	const size_t room[SUBJECTS] = { pages->count, METRICS_CONNECTIONS_MAX, METRICS_RAILS_MAX };
+	size_t *wants;
+
+	for (size_t i = 0; i < pages->count; i++) {
+		const struct page *page = &pages->pages[i];
+		struct user *user = user_of(rows, page->uid);
+
+		if (!user)
+			return -ENOMEM;
+		user->count[OF_CONNECTION] += page->count;
+		for (size_t k = 0; k < page->count * ANYNET_STATS_RAILS; k++)
+			user->count[OF_RAIL] += page->comms[k / ANYNET_STATS_RAILS]
+							.rails[k % ANYNET_STATS_RAILS]
+							.kind != 0;
+	}
+	wants = calloc(rows->users + 1, sizeof(*wants));
+	if (!wants)
+		return -ENOMEM;
+	for (int of = 0; of < SUBJECTS; of++) {
+		for (size_t i = 0; i < rows->users; i++) {
+			wants[i] = rows->user[i].count[of];
+			rows->user[i].count[of] = 0;
+		}
+		rows->share[of] = page_share(wants, rows->users, room[of]);
+	}
+	free(wants);
+	return 0;
+}
+
+/* There is room for one more, of that user's. */
+static bool has_room(struct rows *rows, enum subject of, const struct page *page)
+{
+	struct user *user = user_of(rows, page->uid);
+
+	return user && user->count[of] < rows->share[of] && ++user->count[of];
+}
+
 static void add_rails(struct rows *rows, const struct row *connection)
 {
 	const struct anynet_stats_rail *rails = connection->comm->rails;
@@ -136,7 +198,7 @@ static void add_rails(struct rows *rows, const struct row *connection)
 			twice |= rails[k].kind && rails[k].index == rails[i].index;
 		if (!rails[i].kind)
 			continue;
-		if (twice || rows->count[OF_RAIL] == METRICS_RAILS_MAX) {
+		if (twice || !has_room(rows, OF_RAIL, connection->page)) {
 			rows->left_out++;
 			continue;
 		}
@@ -158,7 +220,7 @@ static int add_connections(struct rows *rows, const struct page *page)
 		struct row row = { page, sorted[i], NULL };
 
 		if ((i && sorted[i]->id == sorted[i - 1]->id) ||
-		    rows->count[OF_CONNECTION] == METRICS_CONNECTIONS_MAX) {
+		    !has_room(rows, OF_CONNECTION, page)) {
 			rows->left_out++;
 			continue;
 		}
@@ -173,8 +235,9 @@ static int collect(struct rows *rows, const struct page_list *pages)
 {
 	const size_t room[SUBJECTS] = { pages->count + 1, METRICS_CONNECTIONS_MAX,
 					METRICS_RAILS_MAX };
-	int ret = 0;
+	int ret = share_out(rows, pages);
 
+	rows->left_out = pages->left_out;
 	for (int i = 0; i < SUBJECTS; i++) {
 		rows->row[i] = calloc(room[i], sizeof(*rows->row[i]));
 		if (!rows->row[i])
@@ -327,5 +390,6 @@ int metrics_write(const struct page_list *pages, FILE *out)
 		put_metric(out, &metrics[i], &rows);
 	for (int i = 0; i < SUBJECTS; i++)
 		free(rows.row[i]);
+	free(rows.user);
 	return ret;
 }

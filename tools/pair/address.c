@@ -4,6 +4,8 @@
 
 #include <arpa/inet.h>
 #include <ifaddrs.h>
+#include <linux/ethtool.h>
+#include <linux/sockios.h>
 #include <net/if.h>
 #include <netdb.h>
 #include <netinet/in.h>
@@ -11,6 +13,8 @@
 #include <string.h>
 #include <sys/ioctl.h>
 #include <unistd.h>
+
+#include <nccl_net/util.h>
 
 socklen_t address_bytes(const struct sockaddr_storage *addr)
 {
@@ -125,4 +129,27 @@ int address_interface(const struct sockaddr_storage *addr, char *name)
 	}
 	freeifaddrs(all);
 	return *name ? mtu_of(name) : 0;
+}
+
+bool interface_is_virtual(const char *name)
+{
+	static const char *const drivers[] = { "veth",       "bridge",    "tun",     "dummy",
+					       "macvlan",    "ipvlan",    "vxlan",   "ipip",
+					       "virtio_net", "hv_netvsc", "vmxnet3", "vif",
+					       "ena",        "gve" };
+	struct ethtool_drvinfo info = { .cmd = ETHTOOL_GDRVINFO };
+	struct ifreq request = { 0 };
+	int fd = socket(AF_INET, SOCK_DGRAM | SOCK_CLOEXEC, 0), ret;
+
+	if (fd < 0)
+		return false;
+	snprintf(request.ifr_name, sizeof(request.ifr_name), "%s", name);
+	request.ifr_data = (void *)&info;
+	ret = ioctl(fd, SIOCETHTOOL, &request);
+	close(fd);
+	for (size_t i = 0; !ret && i < ARRAY_SIZE(drivers); i++) {
+		if (!strcmp(info.driver, drivers[i]))
+			return true;
+	}
+	return false;
 }

@@ -28,4 +28,7 @@ bool address_is_loopback(const struct sockaddr_storage *addr);
 /* The interface that has this address, into name (IFNAMSIZ bytes; "" = none has), and its MTU or 0. */
 int address_interface(const struct sockaddr_storage *addr, char *name);
 
+/* By its driver, an interface of a container or a virtual machine: no cable is seen from it. */
+bool interface_is_virtual(const char *name);
+
 #endif

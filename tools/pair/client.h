@@ -14,6 +14,7 @@ struct client_options {
 	int port;
 	const char *plugin;
 	struct measure measure;
+	bool repeat;   /* what looks wrong is measured again before it is judged */
 	bool progress; /* on stderr, for a terminal */
 	bool announce; /* bandwidth runs, on stderr, before they begin */
 };

@@ -9,11 +9,13 @@
 #include <poll.h>
 #include <stdbool.h>
 #include <string.h>
+#include <sys/random.h>
 #include <time.h>
 #include <unistd.h>
 
 #include "account.h"
 #include "address.h"
+#include "proof.h"
 #include "wire.h"
 
 #define BLOCK (256 * 1024)
@@ -91,6 +93,24 @@ static int begin_connect(struct run *run, struct stream *s)
 	return 0;
 }
 
+/* Nothing that another has chosen is sent before the other end has proved that it knows the token. */
+static int meet(struct run *run, struct stream *s)
+{
+	unsigned char nonce[PROOF_NONCE], wanted[PROOF_BYTES], proof[PROOF_BYTES];
+
+	if (getrandom(nonce, sizeof(nonce), 0) != sizeof(nonce))
+		return fail(run, "failed", errno);
+	if (pair_write(s->fd, nonce, sizeof(nonce), DIAL_WAIT_MS))
+		return fail(run, "stalled", ETIMEDOUT);
+	proof_make(run->dial->token, nonce, wanted);
+	if (pair_read(s->fd, proof, sizeof(proof), DIAL_WAIT_MS) ||
+	    memcmp(proof, wanted, sizeof(proof)) != 0)
+		return fail(run, "not ours", ECONNRESET);
+	if (pair_write(s->fd, run->dial->token, DIAL_TOKEN_BYTES, DIAL_WAIT_MS))
+		return fail(run, "stalled", ETIMEDOUT);
+	return 0;
+}
+
 static int finish_connect(struct run *run, struct stream *s)
 {
 	uint64_t end = pair_now_ms() + DIAL_WAIT_MS, now;
@@ -110,9 +130,7 @@ static int finish_connect(struct run *run, struct stream *s)
 		error = errno;
 	if (error)
 		return fail(run, state_of(error), error);
-	if (pair_write(s->fd, run->dial->token, DIAL_TOKEN_BYTES, DIAL_WAIT_MS))
-		return fail(run, "stalled", ETIMEDOUT);
-	return 0;
+	return meet(run, s);
 }
 
 static int connect_all(struct run *run)

@@ -32,7 +32,8 @@ struct dial {
  * arrive), "not ours" (another program answers), or "failed" (no socket, …), with "error", a text.
  * Where it was connected: "connect_us", "bytes" (as counted by the other end), "us", and the
  * kernel's account (account.h): "mss", "pmtu", "rtt_us", "window_bytes", "segments", "retransmits",
- * "busy_us", "rwnd_limited_us", "sndbuf_limited_us". Takes at most ms + 2 × DIAL_WAIT_MS. The caller releases the object.
+ * "busy_us", "rwnd_limited_us", "sndbuf_limited_us". Takes at most ms + 2 × DIAL_WAIT_MS. A program that only listens there
+ * gets PROOF_NONCE random bytes and no more. The caller releases the object.
  */
 json_t *dial_run(const struct dial *dial);
 

@@ -100,8 +100,8 @@ json_t *facts_way(int fd)
 	getsockname(fd, (struct sockaddr *)&local, &len);
 	getpeername(fd, (struct sockaddr *)&peer, &peer_len);
 	mtu = address_interface(&local, name);
-	return json_pack("{s:s, s:i, s:s, s:i, s:s, s:i}", "local",
+	return json_pack("{s:s, s:i, s:s, s:i, s:s, s:i, s:b}", "local",
 			 address_print(&local, local_text), "local_port", address_port(&local),
 			 "peer", address_print(&peer, peer_text), "peer_port", address_port(&peer),
-			 "interface", name, "mtu", mtu);
+			 "interface", name, "mtu", mtu, "virtual", interface_is_virtual(name));
 }

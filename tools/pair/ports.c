@@ -7,6 +7,7 @@
 
 #include "address.h"
 #include "request.h"
+#include "wire.h"
 
 #define RANGE_PORTS 3 /* of a range: the first, one in the middle, the last */
 #define DEVICES_MAX 8
@@ -86,4 +87,29 @@ struct responder *ports_open(int fd, const struct anynet_config *cfg,
 	*list = NULL;
 	responder_stop(r);
 	return NULL;
+}
+
+bool ports_may_dial(int fd, const json_t *facts, const struct sockaddr_storage *to)
+{
+	struct sockaddr_storage peer = { 0 }, plain = *to;
+	char wanted[ADDRESS_TEXT], its[ADDRESS_TEXT];
+	socklen_t len = sizeof(peer);
+	const json_t *device;
+	size_t i;
+
+	if (getpeername(fd, (struct sockaddr *)&peer, &len))
+		return false;
+	address_plain(&plain);
+	address_plain(&peer);
+	if (address_is_loopback(&plain) && !address_is_loopback(&peer))
+		return false;
+	address_print(&plain, wanted);
+	if (!strcmp(wanted, address_print(&peer, its)))
+		return true;
+	json_array_foreach(json_object_get(facts, "devices"), i, device)
+	{
+		if (i < ANYNET_DEVICES_MAX && !strcmp(wanted, pair_text(device, "address")))
+			return true;
+	}
+	return false;
 }

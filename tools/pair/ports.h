@@ -4,6 +4,8 @@
 #define PAIR_PORTS_H
 
 #include <jansson.h>
+#include <stdbool.h>
+#include <sys/socket.h>
 
 #include <nccl_net/config.h>
 #include <nccl_net/device.h>
@@ -18,5 +20,11 @@
  */
 struct responder *ports_open(int fd, const struct anynet_config *cfg,
 			     const struct anynet_probe *probe, json_t **list);
+
+/*
+ * May the other end of this control connection have `to` dialled? Its own address, and those of the
+ * devices in its facts; a loopback address only over loopback.
+ */
+bool ports_may_dial(int fd, const json_t *facts, const struct sockaddr_storage *to);
 
 #endif

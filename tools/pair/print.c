@@ -223,5 +223,9 @@ void print_result(const json_t *result, FILE *out, const struct terminal *t)
 	print_streams(out, t, result);
 	json_array_foreach(json_object_get(result, "plugin"), i, item) print_plugin(out, t, item);
 	json_array_foreach(findings, i, item) print_finding(out, item, t);
-	print_row(out, t, FINDING_INDENT, "%s", verdicts[findings_status(findings)]);
+	print_row(out, t, FINDING_INDENT, "%s",
+		  !verdict_is_unmeasured(findings) ? verdicts[findings_status(findings)]
+		  : json_object_get(result, "remote")
+			  ? "not all was measured: nothing is said of NCCL between these hosts"
+			  : "nothing was measured: nothing is said of NCCL between these hosts");
 }

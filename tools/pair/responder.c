@@ -16,14 +16,16 @@
 #include <unistd.h>
 
 #include "address.h"
+#include "proof.h"
 #include "wire.h"
 
 #define BLOCK (256 * 1024)
 
 struct connection {
 	int fd; /* -1 = free */
-	unsigned char token[DIAL_TOKEN_BYTES];
-	size_t greeted; /* bytes of the token so far */
+	unsigned char
+		opening[PROOF_NONCE + DIAL_TOKEN_BYTES]; /* the dialler's nonce and the token */
+	size_t greeted;                                  /* bytes of it so far */
 	uint64_t count;
 };
 
@@ -108,18 +110,35 @@ static void answer(struct connection *c)
 {
 	uint64_t count = htobe64(c->count);
 
-	/* Nothing has been sent before, so that it fits into the socket's buffer. */
+	/* Little has been sent before, so that it fits into the socket's buffer. */
 	if (send(c->fd, &count, sizeof(count), MSG_NOSIGNAL | MSG_DONTWAIT) < 0)
 		c->count = 0;
 	drop(c);
 }
 
-/* The token first, then whatever comes. */
+/* A nonce, which is answered with the proof, and the token. */
+static void greet(struct responder *r, struct connection *c, size_t bytes)
+{
+	unsigned char proof[PROOF_BYTES];
+	size_t before = c->greeted;
+
+	c->greeted += bytes;
+	if (before < PROOF_NONCE && c->greeted >= PROOF_NONCE) {
+		proof_make(r->token, c->opening, proof);
+		if (send(c->fd, proof, sizeof(proof), MSG_NOSIGNAL | MSG_DONTWAIT) < 0)
+			c->greeted = 0;
+	}
+	if (!c->greeted || (c->greeted > PROOF_NONCE && memcmp(c->opening + PROOF_NONCE, r->token,
+							       c->greeted - PROOF_NONCE) != 0))
+		drop(c);
+}
+
+/* The opening first, then whatever comes. */
 static void serve(struct responder *r, struct connection *c)
 {
-	bool greets = c->greeted < DIAL_TOKEN_BYTES;
-	void *to = greets ? c->token + c->greeted : (unsigned char *)r->block;
-	ssize_t n = recv(c->fd, to, greets ? DIAL_TOKEN_BYTES - c->greeted : BLOCK, MSG_DONTWAIT);
+	bool greets = c->greeted < sizeof(c->opening);
+	void *to = greets ? c->opening + c->greeted : (unsigned char *)r->block;
+	ssize_t n = recv(c->fd, to, greets ? sizeof(c->opening) - c->greeted : BLOCK, MSG_DONTWAIT);
 
 	if (n < 0 && (errno == EAGAIN || errno == EINTR))
 		return;
@@ -135,9 +154,7 @@ static void serve(struct responder *r, struct connection *c)
 		c->count += (uint64_t)n;
 		return;
 	}
-	c->greeted += (size_t)n;
-	if (memcmp(c->token, r->token, c->greeted) != 0)
-		drop(c);
+	greet(r, c, (size_t)n);
 }
 
 static void *run(void *arg)

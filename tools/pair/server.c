@@ -3,6 +3,7 @@
 #include "server.h"
 
 #include <errno.h>
+#include <fcntl.h>
 #include <netinet/in.h>
 #include <netinet/tcp.h>
 #include <poll.h>
@@ -11,6 +12,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/mman.h>
 #include <sys/prctl.h>
 #include <sys/socket.h>
 #include <sys/wait.h>
@@ -27,11 +29,13 @@
 #include "transports/wire/allow.h"
 #include "wire.h"
 
-#define REPLY_MS 5000
-#define SAID_MAX 1024
+#define REPLY_MS  5000
+#define SAID_MAX  1024
+#define DIALS_MAX 256 /* of a session */
 
 static bool as_json;
 static char client[ADDRESS_TEXT]; /* of this process; "" = the listener's */
+static int turn;                  /* a file: who has its lock is served */
 
 static void say(const char *fmt, ...) __attribute__((format(printf, 1, 2)));
 
@@ -66,6 +70,8 @@ struct session {
 	int fd;
 	struct pair_host *host;
 	struct responder *responder;
+	unsigned dials;
+	json_t *theirs;  /* what the client has told of itself */
 	const char *end; /* how it ended, once it has */
 };
 
@@ -85,6 +91,11 @@ static json_t *do_dial(struct session *s, struct request *request)
 	struct dial *d = &request->dial;
 	socklen_t len = sizeof(d->to);
 
+	if (++s->dials > DIALS_MAX ||
+	    (d->to.ss_family && !ports_may_dial(s->fd, s->theirs, &d->to)))
+		return json_pack("{s:s, s:s}", "state", "failed", "error",
+				 "the address is not one of that host's devices, or there were "
+				 "too many");
 	if (d->to.ss_family)
 		return dial_run(d);
 	if (getpeername(s->fd, (struct sockaddr *)&d->to, &len))
@@ -119,9 +130,12 @@ static json_t *do_clock(int64_t seen)
 			 (json_int_t)clock_now_ns());
 }
 
-static json_t *do_facts(const struct session *s, const json_t *message)
+static json_t *do_facts(struct session *s, const json_t *message)
 {
-	const json_t *theirs = json_object_get(message, "facts");
+	json_t *theirs = json_object_get(message, "facts");
+
+	if (!s->theirs)
+		s->theirs = json_incref(theirs);
 
 	say("  it is %s, anynet %s", pair_text(theirs, "host"), pair_text(theirs, "version"));
 	return json_pack("{s:O, s:o}", "facts", s->host->facts, "way", facts_way(s->fd));
@@ -195,21 +209,37 @@ const char *server_session(int fd, struct pair_host *host)
 		json_decref(message);
 	}
 	responder_stop(s.responder);
+	json_decref(s.theirs);
 	return s.end;
 }
 
 /* --- a client's process --- */
+
+/* One is served at a time, so that they do not measure each other; a process that ends gives its turn up. */
+static void take_turn(void)
+{
+	struct flock whole = { .l_type = F_WRLCK, .l_whence = SEEK_SET };
+
+	while (fcntl(turn, F_SETLKW, &whole) && errno == EINTR)
+		;
+	alarm(SERVER_SESSION_MS / 1000);
+}
 
 static void serve_client(int fd, const struct sockaddr_storage *peer, const char *plugin)
 {
 	static struct pair_host host; /* too large for a stack */
 	char address[ADDRESS_TEXT], opening[PAIR_STRANGER_MAX + 1];
 	uint32_t version;
-	int ret = pair_greet(fd, false, &version, opening, SERVER_GREET_MS);
+	int ret = pair_hear(fd, &version, opening, SERVER_GREET_MS);
 
 	address_print(peer, address);
 	strcpy(client, address);
-	if (ret == -EPROTONOSUPPORT)
+	/* Who has not said what it is waits for nobody, and nobody waits for it. */
+	if (!ret && version == PAIR_VERSION)
+		take_turn();
+	if (!ret)
+		ret = pair_speak(fd, SERVER_GREET_MS);
+	if (!ret && version != PAIR_VERSION)
 		say("%s speaks version %u of the pair protocol, this is %d: closed", address,
 		    version, PAIR_VERSION);
 	else if (ret)
@@ -218,7 +248,7 @@ static void serve_client(int fd, const struct sockaddr_storage *peer, const char
 		    : ret == -ETIMEDOUT ? "it said nothing"
 					: "it left",
 		    opening, *opening ? "'" : "");
-	if (ret)
+	if (ret || version != PAIR_VERSION)
 		return;
 	say("%s port %d:", address, address_port(peer));
 	pair_host_read(&host, plugin);
@@ -226,43 +256,71 @@ static void serve_client(int fd, const struct sockaddr_storage *peer, const char
 	json_decref(host.facts);
 }
 
-/* Waits for the process; ends it when it takes too long. */
-static void attend(pid_t pid)
-{
-	uint64_t end = pair_now_ms() + SERVER_SESSION_MS;
-	const struct timespec look = { .tv_sec = 1 };
-	sigset_t chld;
-	int status;
+/* --- the processes --- */
 
-	sigemptyset(&chld);
-	sigaddset(&chld, SIGCHLD);
-	while (waitpid(pid, &status, WNOHANG) == 0) {
-		if (pair_now_ms() < end) {
-			sigtimedwait(&chld, NULL, &look);
+/* Those of clients that have not ended. */
+struct crowd {
+	struct member {
+		pid_t pid; /* 0 = a free place */
+		char address[ADDRESS_TEXT];
+	} members[SERVER_CROWD];
+};
+
+static void reap(struct crowd *crowd, bool wait)
+{
+	for (size_t i = 0; i < SERVER_CROWD; i++) {
+		struct member *m = &crowd->members[i];
+		int status;
+
+		if (m->pid <= 0 || waitpid(m->pid, &status, wait ? 0 : WNOHANG) != m->pid)
 			continue;
-		}
-		kill(pid, SIGKILL);
-		waitpid(pid, &status, 0);
-		say("  it took more than %d s: ended", SERVER_SESSION_MS / 1000);
-		return;
+		m->pid = 0;
+		if (!WIFSIGNALED(status))
+			continue;
+		if (WTERMSIG(status) == SIGALRM)
+			say("%s took more than %d s: ended", m->address, SERVER_SESSION_MS / 1000);
+		else
+			say("%s: the process that served it was killed by signal %d", m->address,
+			    WTERMSIG(status));
 	}
-	if (WIFSIGNALED(status))
-		say("  the process that served it was killed by signal %d", WTERMSIG(status));
 }
 
-static void take_client(int listener, const struct server_options *o)
+/* One address has its share of the places. NULL: none is left for it. */
+static struct member *find_place(struct crowd *crowd, const char *address)
+{
+	struct member *place = NULL;
+	size_t same = 0;
+
+	for (size_t i = 0; i < SERVER_CROWD; i++) {
+		struct member *m = &crowd->members[i];
+
+		if (!m->pid)
+			place = m;
+		else
+			same += !strcmp(m->address, address);
+	}
+	return same < SERVER_SHARE ? place : NULL;
+}
+
+static void take_client(int listener, const struct server_options *o, struct crowd *crowd)
 {
 	struct sockaddr_storage peer = { 0 };
 	socklen_t len = sizeof(peer);
 	int fd = accept4(listener, (struct sockaddr *)&peer, &len, SOCK_CLOEXEC), one = 1;
 	char address[ADDRESS_TEXT];
+	struct member *place;
 	sigset_t none;
 	pid_t pid;
 
 	if (fd < 0)
 		return;
-	if (!allow_permits(&peer)) {
-		say("%s is not in ANYNET_ALLOW: closed", address_print(&peer, address));
+	address_print(&peer, address);
+	reap(crowd, false);
+	place = find_place(crowd, address);
+	if (!allow_permits(&peer) || !place) {
+		say(place ? "%s is not in ANYNET_ALLOW: closed"
+			  : "%s: too many wait already: closed",
+		    address);
 		close(fd);
 		return;
 	}
@@ -278,10 +336,12 @@ static void take_client(int listener, const struct server_options *o)
 		exit(0);
 	}
 	close(fd);
-	if (pid > 0)
-		attend(pid);
-	else
+	if (pid < 0) {
 		say("no process for a client: %s", strerror(errno));
+		return;
+	}
+	place->pid = pid;
+	strcpy(place->address, address);
 }
 
 /* --- the listener --- */
@@ -322,16 +382,33 @@ int server_listen(const struct server_options *o, struct sockaddr_storage *at)
 	return fd;
 }
 
+static void wake(int signal)
+{
+	(void)signal;
+}
+
 void server_loop(int listener, const struct server_options *o)
 {
-	sigset_t chld;
+	static struct crowd crowd;
+	const struct sigaction action = { .sa_handler = wake };
+	struct pollfd next = { .fd = listener, .events = POLLIN };
+	sigset_t chld, open;
 
-	/* Blocked, so that attend can wait for it. */
+	turn = memfd_create("turn", MFD_CLOEXEC);
+	/* It comes while the listener is waited for, and at no other time. */
+	sigaction(SIGCHLD, &action, NULL);
 	sigemptyset(&chld);
 	sigaddset(&chld, SIGCHLD);
-	sigprocmask(SIG_BLOCK, &chld, NULL);
-	for (int served = 0; !o->clients || served < o->clients; served++)
-		take_client(listener, o);
+	sigprocmask(SIG_BLOCK, &chld, &open);
+	sigdelset(&open, SIGCHLD);
+	for (int served = 0; !o->clients || served < o->clients;) {
+		if (ppoll(&next, 1, NULL, &open) > 0) {
+			take_client(listener, o, &crowd);
+			served++;
+		}
+		reap(&crowd, false);
+	}
+	reap(&crowd, true);
 }
 
 int server_run(const struct server_options *o)

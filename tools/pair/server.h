@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * anynet serve: waits for `anynet pair` on one port and serves one client after another, each in a process
+ * anynet serve: waits for `anynet pair` on one port, greets clients side by side and serves one after another, each in a process
  * of its own, which is ended after SERVER_SESSION_MS at the latest. Who does not open as a client does
  * is closed and named on stdout.
  */
@@ -15,6 +15,8 @@
 #define SERVER_GREET_MS   3000
 #define SERVER_IDLE_MS    30000 /* between two requests */
 #define SERVER_SESSION_MS 240000
+#define SERVER_CROWD      64 /* connections at a time: one is served, the others greet or wait */
+#define SERVER_SHARE      16 /* of them from one address */
 
 struct server_options {
 	const char *bind; /* numeric address; NULL = all of them */

@@ -11,13 +11,13 @@
 
 #include "account.h"
 #include "finding.h"
+#include "rates.h"
 #include "wire.h"
 
 #define CLOCK_NOTE_S    1.0  /* logs of the two hosts can no longer be put in order */
 #define CLOCK_WARN_S    60.0 /* certificates, tokens and rendezvous stores begin to fail */
 #define RETRANSMIT_WARN 0.01 /* of all segments; a queue that is full for a moment costs less */
 #define RETRANSMIT_NOTE 0.001
-#define LOPSIDED        3.0 /* one direction so many times as fast as the other */
 #define LIMITED         0.3 /* of the time that data was under way */
 #define FILLED          0.5 /* of what the receiver's window allows to be under way */
 #define IDLE            0.5 /* of the whole time, without anything under way */
@@ -153,8 +153,42 @@ double verdict_loss(const json_t *s)
 	return segments > 0 ? pair_real(s, "retransmits") / segments : 0;
 }
 
-static void stream(json_t *list, const json_t *s)
+bool verdict_loses(const json_t *s)
 {
+	return !strcmp(pair_text(s, "state"), "ok") && verdict_loss(s) > RETRANSMIT_WARN;
+}
+
+/* Of interfaces behind which there is no cable, or none that is seen from here. */
+static bool is_virtual(const json_t *result)
+{
+	const json_t *both = json_object_get(result, "way");
+
+	return json_is_true(json_object_get(json_object_get(both, "local"), "virtual")) ||
+	       json_is_true(json_object_get(json_object_get(both, "remote"), "virtual"));
+}
+
+/* " in each of 5 runs, 1.20 to 2.31 %" */
+static const char *spread(const json_t *losses, char *text, size_t room)
+{
+	double least = INFINITY, most = 0;
+	const json_t *loss;
+	size_t i;
+
+	*text = '\0';
+	json_array_foreach(losses, i, loss)
+	{
+		least = fmin(least, json_number_value(loss));
+		most = fmax(most, json_number_value(loss));
+	}
+	if (json_array_size(losses) > 1)
+		snprintf(text, room, " (%zu runs: %.2f to %.2f %%)", json_array_size(losses),
+			 100 * least, 100 * most);
+	return text;
+}
+
+static void stream(json_t *list, const json_t *s, bool is_virtual)
+{
+	char runs[80];
 	const char *to = strcmp(pair_text(s, "to"), "server") ? "back" : "there";
 	double lost = verdict_loss(s);
 
@@ -163,9 +197,17 @@ static void stream(json_t *list, const json_t *s)
 	if (lost > RETRANSMIT_NOTE)
 		pair_finding_add(
 			list, "loss", lost > RETRANSMIT_WARN ? "warning" : "note",
-			"Packets are lost on the way: a bad cable or optic, a full switch, or a shaper.",
-			"Look at the error counters of NICs and switches (`ethtool -S`, `nstat`).",
-			"%.2f %% of the packets on the way %s were sent again", 100 * lost, to);
+			is_virtual ? "Packets are lost on the way: a full queue, a shaper, or a "
+				     "busy host. One of the interfaces is virtual: what is below "
+				     "it is not seen from here."
+				   : "Packets are lost on the way: a bad cable or optic, a full "
+				     "switch, or a shaper.",
+			is_virtual ? "Look at queues and drops of the interfaces (`tc -s qdisc`, "
+				     "`ip -s link`), here and on the machine below."
+				   : "Look at the error counters of NICs and switches (`ethtool "
+				     "-S`, `nstat`).",
+			"%.2f %% of the packets on the way %s were sent again%s", 100 * lost, to,
+			spread(json_object_get(s, "losses"), runs, sizeof(runs)));
 	if (!strcmp(verdict_limit(s), "sender's buffer"))
 		pair_finding_add(list, "limit", "note", "", "",
 				 "on the way %s the sender's socket buffer is the limit "
@@ -211,10 +253,9 @@ static void plugin_verbs(json_t *list, const json_t *p)
 		"InfiniBand or RoCE does not work between them: %.600s", pair_text(p, "error"));
 }
 
-static void plugin(json_t *list, const json_t *p)
+static void plugin(json_t *list, const json_t *p, bool is_virtual)
 {
-	const json_t *runs = json_object_get(p, "runs");
-	double there = verdict_rate(runs, "server"), here = verdict_rate(runs, "client");
+	struct rates there, back;
 
 	if (*pair_text(p, "error") && !strcmp(pair_text(p, "transport"), "ib"))
 		plugin_verbs(list, p);
@@ -225,13 +266,27 @@ static void plugin(json_t *list, const json_t *p)
 			"The text says what to look at; the ports above come first if one of them fails.",
 			"through the plugin (%.8s): %.600s", pair_text(p, "transport"),
 			pair_text(p, "error"));
-	if (there > 0 && here > 0 && (there > LOPSIDED * here || here > LOPSIDED * there))
+	rates_read(&there, p, "server");
+	rates_read(&back, p, "client");
+	/* A pair that was measured less often is not judged by its rates. */
+	if (there.count >= RATES_ENOUGH && back.count >= RATES_ENOUGH &&
+	    rates_differ(&there, &back))
 		pair_finding_add(
 			list, "lopsided", "warning",
-			"One direction is much slower: a half-broken link, a shaper, or a busy host.",
-			"Run it again on idle hosts; look at the slow sender's NIC and switch port.",
-			"through the plugin (%.8s): %.2f GB/s there, %.2f GB/s back",
-			pair_text(p, "transport"), there / 1e3, here / 1e3);
+			is_virtual
+				? "One direction is much slower: a shaper, or a busy host."
+				: "One direction is much slower: a half-broken link, a shaper, or "
+				  "a busy host.",
+			is_virtual
+				? "Run it again on idle hosts; look at `tc qdisc` at the slow "
+				  "sender, and on the machine below."
+				: "Run it again on idle hosts; look at the slow sender's NIC and "
+				  "switch port.",
+			"through the plugin (%.8s), of %zu measurements: %.2f (%.2f to %.2f) GB/s "
+			"there, %.2f (%.2f to %.2f) GB/s back",
+			pair_text(p, "transport"), there.count, rates_median(&there) / 1e3,
+			there.of[0] / 1e3, there.of[there.count - 1] / 1e3,
+			rates_median(&back) / 1e3, back.of[0] / 1e3, back.of[back.count - 1] / 1e3);
 }
 
 static void failure(json_t *list, const json_t *f)
@@ -252,10 +307,12 @@ static void link_findings(json_t *list, const json_t *result)
 
 	failure(list, json_object_get(result, "failure"));
 	json_array_foreach(json_object_get(result, "ports"), i, item) port(list, item);
-	json_array_foreach(json_object_get(result, "plugin"), i, item) plugin(list, item);
+	json_array_foreach(json_object_get(result, "plugin"), i, item)
+		plugin(list, item, is_virtual(result));
 	clocks(list, json_object_get(result, "clock"));
 	way(list, json_object_get(result, "way"));
-	json_array_foreach(json_object_get(result, "tcp"), i, item) stream(list, item);
+	json_array_foreach(json_object_get(result, "tcp"), i, item)
+		stream(list, item, is_virtual(result));
 }
 
 json_t *verdict_link(const json_t *result)
@@ -264,6 +321,25 @@ json_t *verdict_link(const json_t *result)
 
 	link_findings(list, result);
 	return findings_sorted(list);
+}
+
+bool verdict_is_unmeasured(const json_t *findings)
+{
+	const json_t *finding;
+	bool unmeasured = false;
+	size_t i;
+
+	json_array_foreach(findings, i, finding)
+	{
+		const char *kind = pair_text(finding, "kind");
+
+		if (strcmp(pair_text(finding, "level"), "error") != 0)
+			continue;
+		if (strcmp(kind, "failure") != 0 && strcmp(kind, "missing") != 0)
+			return false;
+		unmeasured = true;
+	}
+	return unmeasured;
 }
 
 json_t *verdict_find(const json_t *result)

@@ -41,8 +41,12 @@ bool verdict_is_cut_off(const json_t *facts, const json_t *way);
 /* The best rate of a list of runs to "server" or "client", in bytes per microsecond; 0 = none. */
 double verdict_rate(const json_t *runs, const char *to);
 
-/* The share of packets that a stream of dial.h sent again. */
+/* The share of packets that a stream of dial.h sent again; and that it is so many that it is a warning. */
 double verdict_loss(const json_t *stream);
+bool verdict_loses(const json_t *stream);
+
+/* That nothing but the measuring itself has failed: nothing is said of NCCL. */
+bool verdict_is_unmeasured(const json_t *findings);
 
 /* What holds a stream (dial.h, traffic.h) up: "sender", "sender's buffer", "receiver", "receiver's window"
  * or "network". */

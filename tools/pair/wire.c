@@ -125,20 +125,21 @@ static int say_magic(int fd, int ms)
 	return pair_write(fd, mine, sizeof(mine), ms);
 }
 
-int pair_greet(int fd, bool speaks_first, uint32_t *version, char *stranger, int ms)
+int pair_speak(int fd, int ms)
+{
+	return say_magic(fd, ms);
+}
+
+int pair_hear(int fd, uint32_t *version, char *stranger, int ms)
 {
 	uint64_t end = pair_now_ms() + (uint64_t)ms;
 	char theirs[PAIR_STRANGER_MAX];
 	uint32_t number;
 	size_t got = 0;
-	int ret;
 
 	*version = 0;
 	if (stranger)
 		*stranger = '\0';
-	ret = speaks_first ? say_magic(fd, ms) : 0;
-	if (ret)
-		return ret;
 	while (got < PAIR_GREETING) {
 		ssize_t n = read_some(fd, theirs + got, PAIR_GREETING - got, end);
 
@@ -156,7 +157,20 @@ int pair_greet(int fd, bool speaks_first, uint32_t *version, char *stranger, int
 	}
 	memcpy(&number, theirs + sizeof(magic), sizeof(number));
 	*version = ntohl(number);
-	ret = speaks_first ? 0 : say_magic(fd, ms);
+	return 0;
+}
+
+int pair_greet(int fd, bool speaks_first, uint32_t *version, char *stranger, int ms)
+{
+	int ret = speaks_first ? pair_speak(fd, ms) : 0;
+
+	*version = 0;
+	if (stranger)
+		*stranger = '\0';
+	if (!ret)
+		ret = pair_hear(fd, version, stranger, ms);
+	if (!ret && !speaks_first)
+		ret = pair_speak(fd, ms);
 	if (ret)
 		return ret;
 	return *version == PAIR_VERSION ? 0 : -EPROTONOSUPPORT;

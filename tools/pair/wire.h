@@ -15,7 +15,7 @@
 #include <stdint.h>
 
 #define PAIR_PORT         4747
-#define PAIR_VERSION      1
+#define PAIR_VERSION      2
 #define PAIR_FRAME_MAX    (256 * 1024)
 #define PAIR_GREETING     12
 #define PAIR_CONTROL_MSS  536 /* control frames pass every path, also one that eats large packets */
@@ -33,6 +33,10 @@ int pair_read(int fd, void *data, size_t bytes, int ms);
  * string of printable characters; may be NULL). -EPROTONOSUPPORT: it has another version.
  */
 int pair_greet(int fd, bool speaks_first, uint32_t *version, char *stranger, int ms);
+
+/* Its two halves: what this side says, and what it hears (-EPROTO as above; any version is fine). */
+int pair_speak(int fd, int ms);
+int pair_hear(int fd, uint32_t *version, char *stranger, int ms);
 
 /* The other end speaks first, behind whatever a login prints. */
 int pair_greet_after_noise(int fd, uint32_t *version, int ms);

@@ -2,7 +2,6 @@
 /* Reads stats pages; see page.h. */
 #include "page.h"
 
-#include <dirent.h>
 #include <errno.h>
 #include <fcntl.h>
 #include <stdlib.h>
@@ -10,13 +9,9 @@
 #include <time.h>
 #include <unistd.h>
 
-#define PAGES_MAX  1024
-#define COMMS_MAX  16384 /* of all pages; of others only the process is told */
-#define ERRNO_MAX  4095  /* of the kernel */
-#define READ_TRIES 10    /* of a record that is half written */
+#define ERRNO_MAX  4095 /* of the kernel */
+#define READ_TRIES 10   /* of a record that is half written */
 #define PAUSE_NS   50000
-#define PAUSES \
-	1000 /* of one look at all pages: they may be spoilt, and nobody writes them any more */
 
 uint64_t page_clock_ms(void)
 {
@@ -192,7 +187,7 @@ static bool grow(struct page *page, bool events)
 	return true;
 }
 
-static int take(struct page *page, const struct source *from, size_t room,
+static int take(struct page *page, const struct source *from, struct page_bounds *bounds,
 		const struct page_wish *wish)
 {
 	struct anynet_stats_comm comm;
@@ -201,9 +196,13 @@ static int take(struct page *page, const struct source *from, size_t room,
 	if (!take_process(from, &page->process) || (wish->pid && wish->pid != page->process.pid))
 		return -EINVAL;
 	page->read_ms = page_clock_ms();
-	for (unsigned slot = 0; page->count < room && slot < page->process.slots; slot++) {
+	for (unsigned slot = 0; slot < page->process.slots; slot++) {
 		if (!take_comm(from, slot, &comm))
 			continue;
+		if (page->count == bounds->comms) {
+			bounds->left_out++;
+			continue;
+		}
 		if (!grow(page, wish->events))
 			break;
 		if (wish->events)
@@ -217,7 +216,8 @@ int page_parse(struct page *page, const void *bytes, size_t count)
 {
 	struct source from = { .fd = -1, .bytes = bytes, .count = count };
 
-	return take(page, &from, COMMS_MAX, &(struct page_wish){ .events = true });
+	return take(page, &from, &(struct page_bounds){ .comms = ANYNET_STATS_COMMS },
+		    &(struct page_wish){ .events = true });
 }
 
 /* Does its process live? */
@@ -228,12 +228,12 @@ static bool is_held(int fd)
 	return !fcntl(fd, F_OFD_GETLK, &lock) && lock.l_type != F_UNLCK;
 }
 
-static bool read_page(int dir, const char *name, struct page *page, size_t room, unsigned *pauses,
-		      const struct page_wish *wish)
+bool page_read(struct page *page, int dir, const char *name, struct page_bounds *bounds,
+	       const struct page_wish *wish)
 {
 	struct source from = { .fd = openat(dir, name,
 					    O_RDONLY | O_NOFOLLOW | O_NONBLOCK | O_CLOEXEC),
-			       .pauses = pauses };
+			       .pauses = &bounds->pauses };
 	bool held, good;
 	struct stat st;
 
@@ -242,49 +242,13 @@ static bool read_page(int dir, const char *name, struct page *page, size_t room,
 	held = is_held(from.fd);
 	good = !fstat(from.fd, &st) && S_ISREG(st.st_mode) &&
 	       (st.st_uid == geteuid() || !geteuid()) && (held || wish->ended) &&
-	       !take(page, &from, room, wish);
+	       !take(page, &from, bounds, wish);
+	if (good)
+		bounds->comms -= page->count;
 	page->uid = st.st_uid;
 	page->ended = !held;
 	close(from.fd);
 	return good;
-}
-
-static int by_pid(const void *a, const void *b)
-{
-	const struct page *x = a, *y = b;
-
-	return (x->process.pid > y->process.pid) - (x->process.pid < y->process.pid);
-}
-
-int page_read_all(struct page_list *list, const char *dir, const struct page_wish *wish)
-{
-	DIR *entries = opendir(dir);
-	size_t room = COMMS_MAX;
-	unsigned pauses = PAUSES;
-	struct dirent *entry;
-
-	*list = (struct page_list){ 0 };
-	if (!entries)
-		return -errno;
-	while (list->count < PAGES_MAX && (entry = readdir(entries))) {
-		struct page page, *pages;
-
-		if (strncmp(entry->d_name, ANYNET_STATS_PREFIX, strlen(ANYNET_STATS_PREFIX)) ||
-		    !read_page(dirfd(entries), entry->d_name, &page, room, &pauses, wish))
-			continue;
-		pages = realloc(list->pages, (list->count + 1) * sizeof(page));
-		if (!pages) {
-			page_free(&page);
-			break;
-		}
-		list->pages = pages;
-		list->pages[list->count++] = page;
-		room -= page.count;
-	}
-	closedir(entries);
-	if (list->count)
-		qsort(list->pages, list->count, sizeof(*list->pages), by_pid);
-	return 0;
 }
 
 void page_free(struct page *page)
@@ -292,12 +256,4 @@ void page_free(struct page *page)
 	free(page->comms);
 	free(page->events);
 	*page = (struct page){ 0 };
-}
-
-void page_free_all(struct page_list *list)
-{
-	for (size_t i = 0; i < list->count; i++)
-		page_free(&list->pages[i]);
-	free(list->pages);
-	*list = (struct page_list){ 0 };
 }

@@ -33,6 +33,14 @@ struct page_wish {
 struct page_list {
 	struct page *pages; /* by pid */
 	size_t count;
+	size_t left_out; /* pages and comms beyond the bounds */
+};
+
+/* What may still be read. */
+struct page_bounds {
+	size_t comms;
+	unsigned pauses; /* for records that are half written */
+	size_t left_out; /* comms that there was no room for; counted */
 };
 
 /* Check a record and make it printable. False: it is half written, or none. */
@@ -42,6 +50,16 @@ bool page_check_events(struct anynet_stats_events *events);
 
 /* A page out of bytes that were read from its file, with events. 0, or -EINVAL: it is none. */
 int page_parse(struct page *page, const void *bytes, size_t count);
+
+/* One of them, if it is wished for and this user's, or anyone's for root. */
+bool page_read(struct page *page, int dir, const char *name, struct page_bounds *bounds,
+	       const struct page_wish *wish);
+
+/*
+ * The most that each of those who want `wants` may get of `all`, so that none gets less because another
+ * wants more.
+ */
+size_t page_share(const size_t *wants, size_t count, size_t all);
 
 /* All pages in `dir` that are wished for, of this user, or of all users for root. 0, or -errno: the
  * directory cannot be read. */

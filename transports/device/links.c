@@ -54,13 +54,13 @@ static bool take_link(const struct ifinfomsg *info, bool removed)
 	return changed;
 }
 
-static bool take_messages(const char *buf, size_t bytes)
+static bool take_messages(char *buf, size_t bytes)
 {
-	const struct nlmsghdr *msg;
+	struct nlmsghdr *msg;
 	bool changed = false;
 
 	for (size_t at = 0; at + sizeof(*msg) <= bytes; at += NLMSG_ALIGN(msg->nlmsg_len)) {
-		msg = (const void *)(buf + at);
+		msg = (void *)(buf + at);
 		if (msg->nlmsg_len < sizeof(*msg) || msg->nlmsg_len > bytes - at)
 			break;
 		if ((msg->nlmsg_type == RTM_NEWLINK || msg->nlmsg_type == RTM_DELLINK) &&

@@ -64,6 +64,24 @@ int comm_rail_broke(struct anynet_comm *comm, struct anynet_rail *rail, int err)
 	return comm_error(comm);
 }
 
+void comm_take_rest(struct anynet_comm *comm)
+{
+	comm->session->unread = false;
+	for (unsigned i = 0; comm_is_ib(comm) && i < comm->rail_count; i++) {
+		struct anynet_rail *rail = comm->rails[i];
+
+		if (!rail || rail->fd >= 0)
+			continue;
+		comm->session->unread |= ib_rail_take_rest(rail);
+		if (comm->noted && comm_settle(comm))
+			comm_close_rails(comm);
+		else if (rail->bye)
+			comm_rail_broke(comm, rail, -ECONNRESET);
+		if (comm_error(comm) || comm->peer_closed)
+			return;
+	}
+}
+
 /* The receiver sees what its path does not, and says so. */
 static void take_doubt(struct anynet_comm *comm, struct anynet_rail *rail)
 {

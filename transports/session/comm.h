@@ -46,6 +46,7 @@ struct session {
 	bool peer_lost; /* comm->peer_closed, but it did not say so */
 	bool listening; /* send comm: holds the listening sockets (listen_hold) */
 	bool unlinked_told; /* comm_tell_unlinked has been called */
+	bool unread; /* comm_take_rest has left some */
 	bool ended;     /* closed, and over: whoever has set this destroys it */
 	_Atomic bool closing; /* closed by NCCL, but not everything has reached the peer (drain.c) */
 	_Atomic bool failing; /* comm->error is being set, or was: the first error counts */
@@ -108,6 +109,13 @@ static inline const char *comm_first_path(const struct anynet_comm *comm)
 /* A rail's connection has ended, for whatever reason: what becomes of the rail and the comm is decided
  * here. Not from inside the rail's code. Returns the comm's error. */
 int comm_rail_broke(struct anynet_comm *comm, struct anynet_rail *rail, int err) ANYNET_COLD;
+
+/*
+ * Of a receive comm: a link that was left may have brought all that the sender, who has closed since, ever sent. What has
+ * a receive by now is taken in, and with the sender's BYE the comm ends in order. As long as some of it waits for
+ * receives, session->unread, the comm is not lost.
+ */
+void comm_take_rest(struct anynet_comm *comm);
 
 /* A severed rail goes on over `fd`, which it owns from now on, from the receiver's position. If that is
  * impossible the comm fails. */

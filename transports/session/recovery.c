@@ -480,7 +480,7 @@ static void step_rail(struct anynet_comm *comm, struct anynet_rail *rail, struct
 
 /* --- the receiver: ask --- */
 
-static void step_probe(struct anynet_comm *comm, bool more, uint64_t now)
+static void step_probe(struct anynet_comm *comm, uint64_t now)
 {
 	struct redial *probe = &comm->session->recovery->redials[0];
 
@@ -495,7 +495,7 @@ static void step_probe(struct anynet_comm *comm, bool more, uint64_t now)
 	}
 	if (step_dial(comm, NULL, probe, now))
 		return;
-	if (probe->dial.hello->status == ANYNET_STATUS_GONE && !more) {
+	if (probe->dial.hello->status == ANYNET_STATUS_GONE && !comm->session->unread) {
 		give_up(comm, -ECONNRESET, "the peer has ended this connection: see its log", now);
 		return;
 	}
@@ -540,7 +540,7 @@ static bool waits(const struct anynet_comm *comm)
 	return comm->is_send || comm_pending(comm) || !comm->session->recovery->told;
 }
 
-void recovery_step(struct anynet_comm *comm, bool more, uint64_t now)
+void recovery_step(struct anynet_comm *comm, uint64_t now)
 {
 	struct recovery *recovery = comm->session->recovery;
 
@@ -556,13 +556,13 @@ void recovery_step(struct anynet_comm *comm, bool more, uint64_t now)
 		if (recovery->redials[i].wanted && comm->rails[i])
 			step_rail(comm, comm->rails[i], &recovery->redials[i], now);
 	if (!comm->is_send)
-		step_probe(comm, more, now);
+		step_probe(comm, now);
 	if (!comm->session->recovery)
 		return;
 	give_up_if_stuck(comm, now);
 	if (!comm->session->recovery)
 		return;
-	if (recovery->since_ms && !more) {
+	if (recovery->since_ms && !comm->session->unread) {
 		if (peer_is_gone(comm, now))
 			give_up(comm, -ECONNRESET,
 				"the peer process is gone; look at its log first", now);

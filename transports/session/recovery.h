@@ -28,8 +28,8 @@ bool recovery_announced(const struct anynet_comm *comm, const struct anynet_rail
 /* Something has changed (a link came back): try at once what was put off. */
 void recovery_hurry(struct anynet_comm *comm);
 
-/* One step of what is under way. `more`: what links had brought is still being received, so that it is not given up. */
-void recovery_step(struct anynet_comm *comm, bool more, uint64_t now_ms);
+/* One step of what is under way. */
+void recovery_step(struct anynet_comm *comm, uint64_t now_ms);
 
 void recovery_free(struct anynet_comm *comm);
 

@@ -25,28 +25,6 @@ static void poll_rails(struct anynet_comm *comm)
 	}
 }
 
-/*
- * A link that was left may have brought all that the sender, who has closed since, ever sent. As long as some of it waits for
- * receives the comm is not lost, and with the sender's BYE it ends in order. Is there more of it?
- */
-static bool take_rest(struct anynet_comm *comm)
-{
-	bool more = false;
-
-	for (unsigned i = 0; comm_is_ib(comm) && i < comm->rail_count; i++) {
-		struct anynet_rail *rail = comm->rails[i];
-
-		if (!rail || rail->fd >= 0)
-			continue;
-		more |= ib_rail_take_rest(rail);
-		if (rail->bye)
-			comm_rail_broke(comm, rail, -ECONNRESET);
-		if (comm_error(comm) || comm->peer_closed)
-			return false;
-	}
-	return more;
-}
-
 void comm_attend(struct anynet_comm *comm)
 {
 	uint64_t now;
@@ -62,12 +40,10 @@ void comm_attend(struct anynet_comm *comm)
 		watch_comm(comm, now);
 	if (!comm->is_send && !comm_error(comm))
 		comm_transmit(comm); /* what there is to be told about it */
-	if (comm->session->recovery && !comm_error(comm)) {
-		bool more = !comm->is_send && take_rest(comm);
-
-		if (comm->session->recovery && !comm_error(comm) && !comm->peer_closed)
-			recovery_step(comm, more, now);
-	}
+	if (!comm->is_send && comm->down)
+		comm_take_rest(comm);
+	if (comm->session->recovery && !comm_error(comm) && !comm->peer_closed)
+		recovery_step(comm, now);
 }
 
 void comm_poke(struct anynet_comm *comm)
