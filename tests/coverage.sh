@@ -4,14 +4,15 @@
 # Usage: coverage.sh BUILD_DIR
 set -euo pipefail
 build=$(cd "${1:?}" && pwd)
+source=$(cd "$(dirname "$0")/.." && pwd)
 work=$(mktemp -d)
 trap 'rm -rf "$work"' EXIT
 cd "$work"
 # The plugin's objects and the tool's.
 find "$build/plugin" "$build/transports" "$build/tools" -name '*.gcda' -print0 |
-	xargs -0 -r gcov -n -s "$(cd "$(dirname "$0")/.." && pwd)" 2>/dev/null |
+	xargs -0 -r gcov -n -s "$source" 2>/dev/null |
 	awk -F"'" '
-		/^File/ { file = $2; sub(/^(.*\/)?\.\.\/\.\.\/\.\.\//, "", file); sub(/^.*\/(transports|plugin|tools)\//, "&", file) }
+		/^File/ { file = $2 }
 		/^Lines executed:/ && match(file, /(plugin|transports|tools)(\/.*)?\/[^\/]*\.c$/) {
 			folder = substr(file, RSTART)
 			sub(/\/[^\/]*$/, "", folder)

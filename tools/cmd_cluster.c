@@ -193,7 +193,7 @@ static error_t parse_measure(int key, char *arg, struct argp_state *state,
 		a->net = arg;
 		return 0;
 	case KEY_PORT:
-		a->worker.port = (int)args_number(state, "--port", arg, 1, 65535);
+		a->worker.port = (int)args_number(state, "--port", arg, 1024, 65535);
 		return 0;
 	case KEY_WAIT:
 		a->meeting.wait_ms = 1000 * (int)args_number(state, "--wait", arg, 1, 3600);

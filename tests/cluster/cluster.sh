@@ -229,7 +229,7 @@ meeting)
 	# The other process of that host is not needed, and says so by leaving.
 	LOCAL_RANK=1 ip netns exec "${hosts[1]}" "$tool" cluster "${meet[@]}" --nodes 3 || fail "a second process of a host"
 	ip netns exec "${hosts[2]}" bash -c 'exec 3<>/dev/tcp/10.79.0.1/4711
-		join="{\"op\":\"join\",\"name\":\"-<b>\\u202eevil\",\"port\":99}"
+		join="{\"op\":\"join\",\"name\":\"-<b>\\u202eevil\",\"port\":9999}"
 		printf "anynetPR\0\0\0\2\0\0\0\x$(printf %x ${#join})%s" "$join" >&3
 		head -c 20 <&3 >/dev/null' &
 	ip netns exec "${hosts[1]}" "$tool" cluster "${meet[@]}" --nodes 3 || fail "the other host's status"

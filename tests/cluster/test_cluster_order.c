@@ -38,19 +38,20 @@ static void test_orders(void **state)
 		"{'op': 5}",
 		"{'op': 'sh'}",
 		"{'op': 'pair'}",
-		PAIR("''", "1", "0", "1", "0", "1"),
+		PAIR("''", "1024", "0", "1", "0", "1"),
 		PAIR("'a'", "0", "0", "1", "0", "1"),
+		PAIR("'a'", "1023", "0", "1", "0", "1"),
 		PAIR("'a'", "65536", "0", "1", "0", "1"),
-		PAIR("'a'", "1", "-1", "1", "0", "1"),
-		PAIR("'a'", "1", "0", "17", "0", "1"),
-		PAIR("'a'", "1", "0", "1", "10001", "1"),
-		PAIR("'a'", "1", "0", "1", "0", "0"),
-		PAIR("5", "1", "0", "1", "0", "1"),
+		PAIR("'a'", "1024", "-1", "1", "0", "1"),
+		PAIR("'a'", "1024", "0", "17", "0", "1"),
+		PAIR("'a'", "1024", "0", "1", "10001", "1"),
+		PAIR("'a'", "1024", "0", "1", "0", "0"),
+		PAIR("5", "1024", "0", "1", "0", "1"),
 		PAIR("'a'", "1.5", "0", "1", "0", "1"),
 	};
 	struct order o = { .op = ORDER_PAIR,
 			   .host = "10.0.0.1",
-			   .port = 7,
+			   .port = 7000,
 			   .measure = { .dev = 1, .streams = 2, .ms = 3, .bytes = 4 } },
 		     same;
 	json_t *message = order_new(&o);
@@ -59,7 +60,7 @@ static void test_orders(void **state)
 	assert_int_equal(order_parse(message, &same), 0);
 	json_decref(message);
 	assert_string_equal(same.host, "10.0.0.1");
-	assert_true(same.op == ORDER_PAIR && same.port == 7 && same.measure.dev == 1 &&
+	assert_true(same.op == ORDER_PAIR && same.port == 7000 && same.measure.dev == 1 &&
 		    same.measure.streams == 2 && same.measure.ms == 3 && same.measure.bytes == 4);
 	assert_int_equal(parse("{'op': 'serve'}", &o), 0);
 	assert_int_equal(o.op, ORDER_SERVE);
@@ -84,22 +85,24 @@ static void test_joins(void **state)
 	int port;
 
 	(void)state;
-	assert_int_equal(join("{'op': 'join', 'name': 'n1.x-y_Z', 'port': 9}", name, &port), 0);
+	assert_int_equal(join("{'op': 'join', 'name': 'n1.x-y_Z', 'port': 9000}", name, &port), 0);
 	assert_string_equal(name, "n1.x-y_Z");
-	assert_int_equal(port, 9);
-	assert_int_equal(join("{'op': 'join', 'name': '-a@b:<c> d', 'port': 9}", name, &port), 0);
+	assert_int_equal(port, 9000);
+	assert_int_equal(join("{'op': 'join', 'name': '-a@b:<c> d', 'port': 9000}", name, &port),
+			 0);
 	assert_string_equal(name, "_a_b__c__d");
 	assert_int_equal(
 		join("{'op': 'join', 'name': '"
 		     "aaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaa"
-		     "', 'port': 9}",
+		     "', 'port': 9000}",
 		     name, &port),
 		0);
 	assert_int_equal(strlen(name), HOST_NAME - 8);
-	assert_int_equal(join("{'op': 'join', 'name': '', 'port': 9}", name, &port), -1);
+	assert_int_equal(join("{'op': 'join', 'name': '', 'port': 9000}", name, &port), -1);
 	assert_int_equal(join("{'op': 'join', 'name': 'a', 'port': 0}", name, &port), -1);
+	assert_int_equal(join("{'op': 'join', 'name': 'a', 'port': 22}", name, &port), -1);
 	assert_int_equal(join("{'op': 'join', 'name': 'a'}", name, &port), -1);
-	assert_int_equal(join("{'op': 'bye', 'name': 'a', 'port': 9}", name, &port), -1);
+	assert_int_equal(join("{'op': 'bye', 'name': 'a', 'port': 9000}", name, &port), -1);
 }
 
 static void test_names(void **state)

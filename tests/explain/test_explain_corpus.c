@@ -15,6 +15,7 @@
 /* In percent of the cases; false alarms have none. */
 #define FLOOR_RIGHT   90
 #define CEILING_WRONG 2
+#define CASES_LEAST   130 /* of a half: a file that is not read is no good result */
 
 enum outcome {
 	RIGHT,
@@ -89,6 +90,7 @@ static void print_half(const char *name, const unsigned *counts)
 	for (int i = 0; i < OUTCOMES; i++)
 		printf(", %s %u (%.1f %%)", names[i], counts[i], 100.0 * counts[i] / all);
 	printf("\n");
+	check_that(all >= CASES_LEAST, "there are only %u cases", all);
 	check_that(counts[RIGHT] * 100 >= FLOOR_RIGHT * all, "less than %d %% are right",
 		   FLOOR_RIGHT);
 	check_that(counts[WRONG] * 100 <= CEILING_WRONG * all, "more than %d %% are wrong",

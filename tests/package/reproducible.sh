@@ -25,9 +25,10 @@ pack() {
 	for kind in DEB $(! command -v rpmbuild >/dev/null || echo RPM); do
 		(cd "$2" && quietly "$cpack" -G "$kind" -B "$1" -D CPACK_CMAKE_GENERATOR=Ninja)
 	done
-	quietly "$source/packaging/dist.sh" "$cmake" "$2" "$1" 0.1.0 "$glibc" "$SOURCE_DATE_EPOCH"
+	quietly "$source/packaging/dist.sh" "$cmake" "$2" "$1" "$version" "$glibc" "$SOURCE_DATE_EPOCH"
 }
 
+version=$(sed -n "s/^CMAKE_PROJECT_VERSION:STATIC=//p" "$build/CMakeCache.txt")
 targets=(nccl-net-packaged)
 [ "${ANYNET_REPRODUCE:-}" != 1 ] || targets+=(nccl-net anynet)
 export SOURCE_DATE_EPOCH

@@ -11,6 +11,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "tools/pair/address.h"
 #include "tools/pair/facts.h"
 #include "tools/pair/finding.h"
 #include "tools/pair/verdict.h"
@@ -87,9 +88,11 @@ static void test_bounds(void **state)
 	static const char *const lists[] = { "devices", "candidates" };
 	static const size_t most[] = { ANYNET_DEVICES_MAX, ANYNET_CANDIDATES_MAX };
 	json_t *facts = load(FACTS), *env = json_object();
+	static char text[FACTS_TEXT_MAX + 1];
 	char name[32];
 
 	(void)state;
+	memset(text, 'x', sizeof(text));
 	assert_true(facts_within_bounds(facts));
 	assert_false(facts_within_bounds(NULL));
 	for (size_t i = 0; i < 2; i++) {
@@ -114,7 +117,32 @@ static void test_bounds(void **state)
 	}
 	json_object_set_new(facts, "env", env);
 	assert_false(facts_within_bounds(facts));
+	json_object_del(facts, "env");
+	assert_true(facts_within_bounds(facts));
+	/* A text of any length, somewhere in there. */
+	json_object_set_new(facts, "devices", json_pack("[{s:s%}]", "name", text, FACTS_TEXT_MAX));
+	assert_true(facts_within_bounds(facts));
+	json_object_set_new(facts, "devices",
+			    json_pack("[{s:s%}]", "name", text, FACTS_TEXT_MAX + 1));
+	assert_false(facts_within_bounds(facts));
 	json_decref(facts);
+}
+
+/* What a host says that others should dial. */
+static void test_addresses(void **state)
+{
+	static const char *const bad[] = {
+		"",   "?",       "node7",     "127.0.0.1", "::1",        "0.0.0.0",
+		"::", "0.1.2.3", "224.0.0.1", "ff02::1",   "10.0.0.1;x", "255.255.255.255"
+	};
+
+	(void)state;
+	assert_true(address_is_dialled("10.0.0.1"));
+	assert_true(address_is_dialled("2001:db8::1"));
+	for (size_t i = 0; i < sizeof(bad) / sizeof(bad[0]); i++) {
+		if (address_is_dialled(bad[i]))
+			fail_msg("dialled: %s", bad[i]);
+	}
 }
 
 static void test_hosts(void **state)
@@ -250,10 +278,11 @@ static void test_nonsense(void **state)
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
-		cmocka_unit_test(test_fine),   cmocka_unit_test(test_bounds),
-		cmocka_unit_test(test_hosts),  cmocka_unit_test(test_way),
-		cmocka_unit_test(test_ports),  cmocka_unit_test(test_streams),
-		cmocka_unit_test(test_limits), cmocka_unit_test(test_nonsense),
+		cmocka_unit_test(test_fine),      cmocka_unit_test(test_bounds),
+		cmocka_unit_test(test_addresses), cmocka_unit_test(test_hosts),
+		cmocka_unit_test(test_way),       cmocka_unit_test(test_ports),
+		cmocka_unit_test(test_streams),   cmocka_unit_test(test_limits),
+		cmocka_unit_test(test_nonsense),
 	};
 
 	return cmocka_run_group_tests(tests, NULL, NULL);

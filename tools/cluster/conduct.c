@@ -9,6 +9,7 @@
 
 #include "judge.h"
 #include "rounds.h"
+#include "tools/pair/address.h"
 #include "tools/pair/facts.h"
 #include "tools/pair/wire.h"
 
@@ -76,8 +77,7 @@ static void choose_address(struct node *node)
 	{
 		const char *address = pair_text(dev, "address");
 
-		if (!*address || *address == '?' || !strncmp(address, "127.", 4) ||
-		    !strncmp(address, "0.", 2) || !strcmp(address, "::1") || !strcmp(address, "::"))
+		if (!address_is_dialled(address))
 			continue;
 		if (strlen(address) < sizeof(node->address))
 			strcpy(node->address, address);
@@ -107,7 +107,8 @@ static void ask_facts(struct band *b)
 		if (reply && !json_is_object(node->facts))
 			node_fail(node, "its worker tells nothing of the host: %.100s",
 				  pair_text(reply, "error"));
-		else if (reply && !facts_within_bounds(node->facts))
+		else if (reply &&
+			 (!facts_within_bounds(node->facts) || !facts_are_short(node->launcher)))
 			disbelieve(node);
 		json_decref(reply);
 		choose_address(node);

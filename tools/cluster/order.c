@@ -12,6 +12,8 @@
 #include "tools/pair/traffic.h"
 #include "tools/pair/wire.h"
 
+#define PORT_MIN 1024 /* workers have no system ports */
+
 static const char *const ops[] = {
 	[ORDER_FACTS] = "facts",
 	[ORDER_SERVE] = "serve",
@@ -33,7 +35,7 @@ static int parse_pair(const json_t *message, struct order *o)
 	struct measure *m = &o->measure;
 	const char *host = pair_text(message, "host");
 
-	o->port = (int)pair_int(message, "port", 1, 65535, -1);
+	o->port = (int)pair_int(message, "port", PORT_MIN, 65535, -1);
 	m->dev = (int)pair_int(message, "dev", 0, 255, -1);
 	m->streams = (int)pair_int(message, "streams", 1, TRAFFIC_CHANNELS_MAX, -1);
 	m->ms = (int)pair_int(message, "ms", 0, DIAL_MS_MAX, -1);
@@ -67,7 +69,7 @@ int join_parse(const json_t *message, char name[HOST_NAME], int *port)
 	const char *said = pair_text(message, "name");
 	size_t i;
 
-	*port = (int)pair_int(message, "port", 1, 65535, -1);
+	*port = (int)pair_int(message, "port", PORT_MIN, 65535, -1);
 	if (strcmp(pair_text(message, "op"), "join") != 0 || *port < 0 || !*said)
 		return -1;
 	/* Room for what makes it unlike another's. */

@@ -131,6 +131,21 @@ int address_interface(const struct sockaddr_storage *addr, char *name)
 	return *name ? mtu_of(name) : 0;
 }
 
+bool address_is_dialled(const char *text)
+{
+	struct sockaddr_storage addr;
+	const struct in6_addr *six = &((const struct sockaddr_in6 *)&addr)->sin6_addr;
+	uint32_t four;
+
+	if (!address_parse(text, 0, &addr) || address_is_loopback(&addr))
+		return false;
+	address_plain(&addr);
+	if (addr.ss_family == AF_INET6)
+		return !IN6_IS_ADDR_UNSPECIFIED(six) && !IN6_IS_ADDR_MULTICAST(six);
+	four = ntohl(((const struct sockaddr_in *)&addr)->sin_addr.s_addr) >> 24;
+	return four && four < 224;
+}
+
 bool interface_is_virtual(const char *name)
 {
 	static const char *const drivers[] = { "veth",       "bridge",    "tun",     "dummy",

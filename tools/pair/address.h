@@ -25,6 +25,9 @@ void address_plain(struct sockaddr_storage *addr);
 
 bool address_is_loopback(const struct sockaddr_storage *addr);
 
+/* A numeric address that other hosts may dial: not loopback, not of all or many hosts. */
+bool address_is_dialled(const char *text);
+
 /* The interface that has this address, into name (IFNAMSIZ bytes; "" = none has), and its MTU or 0. */
 int address_interface(const struct sockaddr_storage *addr, char *name);
 

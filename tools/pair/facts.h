@@ -9,8 +9,9 @@
 #include <nccl_net/config.h>
 #include <nccl_net/device.h>
 
-#define FACTS_ENV_MAX   256 /* variables */
-#define FACTS_VALUE_MAX 512 /* bytes of a value */
+#define FACTS_ENV_MAX   256  /* variables */
+#define FACTS_VALUE_MAX 512  /* bytes of a value */
+#define FACTS_TEXT_MAX  8192 /* bytes of any text: paths, reasons */
 
 /*
  * "version", "wire", "host", "kernel", "nccl" (version of the libnccl.so.2 that the loader finds, as
@@ -21,7 +22,10 @@
  */
 json_t *facts_gather(const struct anynet_config *cfg, const struct anynet_probe *probe);
 
-/* Another host's: an object, with no more devices, candidates and variables than facts_gather tells. */
+/* No text in there, at any depth, is longer than facts_gather makes them. */
+bool facts_are_short(const json_t *facts);
+
+/* Another host's: a short object, with no more devices, candidates and variables than facts_gather tells. */
 bool facts_within_bounds(const json_t *facts);
 
 /* Adds those of them that only other libraries know. */
