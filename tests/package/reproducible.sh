@@ -36,8 +36,8 @@ SOURCE_DATE_EPOCH=$(sed -n 's/.*SOURCE_DATE_EPOCH} \([0-9]*\).*/\1/p' "$build/pa
 umask 077 # which is nobody else's business, either
 mkdir "$work/another name"
 # All that packages are made of: no tests, and nothing that merely lies around.
-tar -c -C "$source" CMakeLists.txt CMakePresets.json CHANGELOG.md LICENSE README.md packages.txt \
-	bench docs include packaging plugin tools transports | tar -x -C "$work/another name"
+tar -c -C "$source" CMakeLists.txt CMakePresets.json CHANGELOG.md CONTRIBUTING.md LICENSE README.md SECURITY.md \
+	packages.txt bench docs include packaging plugin tools transports | tar -x -C "$work/another name"
 quietly "$cmake" -S "$work/another name" -B "$work/elsewhere" -DBUILD_TESTING=OFF \
 	-DANYNET_GLIBC="$glibc" -DANYNET_STATIC="$static" -DCMAKE_BUILD_TYPE="$type" -DCMAKE_C_COMPILER="$compiler"
 for target in "${targets[@]}"; do
