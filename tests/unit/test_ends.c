@@ -512,6 +512,24 @@ static void test_what_the_kernel_holds_of_a_severed_rail_is_not_sent(void **stat
 	assert_int_equal(errno, ECONNRESET);
 }
 
+static void test_what_is_noted_counts_before_a_request_is_reported(void **state)
+{
+	struct anynet_wire_frame frame = frame_data(0, 0, 0, 8);
+	struct anynet_request *req;
+	int done = 0;
+
+	(void)state;
+	pair_open_recv(&pair, 1);
+	req = pair_irecv(&pair, data, 8, 0);
+	frame_put(pair.fds[0], &frame, "complete");
+	while (!atomic_load(&req->done))
+		assert_int_equal(comm_turn(pair.recv), 0);
+	comm_note_fault(pair.recv, NULL, -EIO, "for a test");
+	assert_int_equal(anynet_test(req, &done, NULL), -EIO);
+	assert_int_equal(done, 0);
+	warned_once("for a test");
+}
+
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
@@ -533,6 +551,7 @@ int main(void)
 		TEST(test_deregistering_under_a_receive_ends_the_comm),
 		TEST(test_deregistering_under_a_send_ends_the_comm),
 		TEST(test_deregistering_after_a_send_was_copied_harms_nothing),
+		TEST(test_what_is_noted_counts_before_a_request_is_reported),
 		TEST(test_closing_says_bye_on_every_rail),
 		TEST(test_an_unread_tail_is_no_reset),
 		TEST(test_what_the_kernel_holds_of_a_severed_rail_is_not_sent),

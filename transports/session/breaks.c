@@ -39,11 +39,9 @@ static void rail_ended(struct anynet_comm *comm, struct anynet_rail *rail)
 int comm_rail_broke(struct anynet_comm *comm, struct anynet_rail *rail, int err)
 {
 	/* Its last words may still be there to be read. */
-	if (comm->is_send && !rail->bye && !comm_error(comm))
+	if (!comm_state(comm) && comm->is_send && !rail->bye)
 		rail->ops->receive(rail);
-	if (comm->noted)
-		comm_settle(comm);
-	if (comm_error(comm)) {
+	if (comm_state(comm)) {
 		comm_close_rails(comm);
 		return comm_error(comm);
 	}

@@ -173,6 +173,13 @@ static inline void comm_leave(struct anynet_comm *comm)
 /* What has been noted below: it is told, and what follows from it is done. Returns the comm's error. */
 int comm_settle(struct anynet_comm *comm) ANYNET_COLD;
 
+/* 0 or what has ended the comm. What was noted counts before anything more is told to NCCL: a request whose bytes
+ * could not be copied is done as well. */
+static inline int comm_state(struct anynet_comm *comm)
+{
+	return anynet_unlikely(comm->noted) ? comm_settle(comm) : comm_error(comm);
+}
+
 /* --- memory.c --- */
 
 /* It is unlinked: one line of this level (ANYNET_LOG_NONE: the user has been told). Once. */

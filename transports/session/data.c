@@ -8,7 +8,7 @@
 /* May something be asked of it? 0 or the comm's error. */
 static int check(struct anynet_comm *comm)
 {
-	int ret = comm_error(comm);
+	int ret = comm_state(comm);
 
 	if (anynet_unlikely(!ret && comm->peer_closed))
 		return comm_refuse(comm);
@@ -18,30 +18,25 @@ static int check(struct anynet_comm *comm)
 /* What a call below has returned, when what it may have noted is settled. */
 static int settled(struct anynet_comm *comm, int ret)
 {
-	int err = anynet_unlikely(comm->noted) ? comm_settle(comm) : 0;
+	int err = comm_state(comm);
 
 	return err ? err : ret;
 }
 
-/* What keeps a send from being posted may be mended: acknowledgements that wait make room, memory is registered. */
-static ANYNET_COLD int post_after(struct anynet_comm *comm, int why, const void *data, size_t bytes,
-				  int tag, struct anynet_mr *mr, void *phandle,
-				  struct anynet_request **req)
+/* Acknowledgements that wait free slots. */
+static ANYNET_COLD int make_room(struct anynet_comm *comm)
 {
-	int ret;
+	int ret = comm_turn(comm);
 
-	if (why == -EAGAIN)
-		ret = comm_turn(comm);
-	else if (why == -EADDRNOTAVAIL)
-		ret = comm_borrow_mr(comm, data, bytes, &mr);
-	else
-		return settled(comm, why);
-	if (!ret && comm->peer_closed)
-		ret = comm_refuse(comm);
-	if (ret)
-		return ret;
-	ret = send_post(comm, data, bytes, (uint32_t)tag, mr, phandle, req);
-	return ret == -EAGAIN ? 0 : ret < 0 ? settled(comm, ret) : ret;
+	return ret ? ret : check(comm);
+}
+
+/* A buffer that a NIC may read is registered, by whomever. */
+static ANYNET_COLD int borrow(struct anynet_comm *comm, const void *data, size_t bytes, struct anynet_mr **mr)
+{
+	int ret = comm_borrow_mr(comm, data, bytes, mr);
+
+	return ret ? ret : check(comm);
 }
 
 static int isend(struct anynet_comm *comm, const void *data, size_t bytes, int tag, struct anynet_mr *mr,
@@ -52,11 +47,21 @@ static int isend(struct anynet_comm *comm, const void *data, size_t bytes, int t
 	if (anynet_unlikely(ret))
 		return ret;
 	ret = send_post(comm, data, bytes, (uint32_t)tag, mr, phandle, req);
-	if (anynet_unlikely(ret < 0))
-		ret = post_after(comm, ret, data, bytes, tag, mr, phandle, req);
+	if (anynet_unlikely(ret == -EAGAIN)) {
+		ret = make_room(comm);
+		if (!ret)
+			ret = send_post(comm, data, bytes, (uint32_t)tag, mr, phandle, req);
+	}
+	if (anynet_unlikely(ret == -EADDRNOTAVAIL)) {
+		ret = borrow(comm, data, bytes, &mr);
+		if (!ret)
+			ret = send_post(comm, data, bytes, (uint32_t)tag, mr, phandle, req);
+	}
 	/* The first message leaves at once; those behind it leave together at the next test. */
 	if (ret > 0)
 		ret = comm_transmit(comm);
+	else if (anynet_unlikely(ret < 0))
+		ret = ret == -EAGAIN ? 0 : settled(comm, ret);
 	if (anynet_unlikely(ret))
 		*req = NULL;
 	return ret;
@@ -146,7 +151,7 @@ int anynet_iflush(struct anynet_comm *comm, int n, void *const *data, const int 
 	if (comm->is_send)
 		return -EINVAL;
 	comm_enter(comm);
-	ret = comm_error(comm);
+	ret = comm_state(comm);
 	if (!ret)
 		ret = settled(comm, recv_flush(comm, n, data, mrs, req));
 	comm_leave(comm);
@@ -209,7 +214,7 @@ int anynet_test(struct anynet_request *req, int *done, int *sizes)
 	*done = 0;
 	if (anynet_unlikely(!comm_try_enter(comm)))
 		return comm_error(comm);
-	ret = comm_error(comm);
+	ret = comm_state(comm);
 	if (anynet_unlikely(ret))
 		;
 	else if (comm->is_send)

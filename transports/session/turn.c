@@ -67,7 +67,7 @@ int comm_transmit(struct anynet_comm *comm)
 		if (anynet_unlikely(ret) && (ret = comm_rail_broke(comm, rail, ret)))
 			return ret;
 	}
-	return anynet_unlikely(comm->noted) ? comm_settle(comm) : comm_error(comm);
+	return comm_state(comm);
 }
 
 int comm_turn(struct anynet_comm *comm)
@@ -87,7 +87,6 @@ int comm_turn(struct anynet_comm *comm)
 		if (anynet_unlikely(ret) && (ret = comm_rail_broke(comm, rail, ret)))
 			return ret;
 	}
-	if (anynet_unlikely(comm->noted) && (ret = comm_settle(comm)))
-		return ret;
-	return comm->is_send ? comm_transmit(comm) : comm_error(comm);
+	ret = comm_state(comm);
+	return ret || !comm->is_send ? ret : comm_transmit(comm);
 }
