@@ -508,10 +508,16 @@ static void step_probe(struct anynet_comm *comm, uint64_t now)
 
 /* --- steps --- */
 
+/* A parked rail is not read: that its connection has ended shows only by the event. */
+static bool rail_works(const struct anynet_rail *rail)
+{
+	return rail->fd >= 0 && !rail->suspect && !(rail->parked && rail->ended);
+}
+
 static bool any_rail_works(const struct anynet_comm *comm)
 {
 	for (unsigned i = 0; i < comm->rail_count; i++)
-		if (comm->rails[i] && comm->rails[i]->fd >= 0 && !comm->rails[i]->suspect)
+		if (comm->rails[i] && rail_works(comm->rails[i]))
 			return true;
 	return false;
 }
