@@ -198,7 +198,7 @@ FILE *fopen(const char *path, const char *mode)
 		return NULL;
 	}
 	file = open_memstream(&text, &size); /* freed with the run */
-	fprintf(file, "%u\n", (unsigned)(process_self()->host->nic[nic].bytes_per_ms * 8 / 1000));
+	fprintf(file, "%u\n", process_self()->host->nic[nic].mbps);
 	fflush(file);
 	file = fmemopen(text, size, "r");
 	return file;

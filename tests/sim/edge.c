@@ -58,8 +58,8 @@ struct shared {
 	bool listens;
 	uint64_t *posted_ns[2]; /* of each message, by sender and receiver; 0 = not yet */
 	bool ended[2];          /* in an error, an abort, or with its process; of the receiver, and of the sender */
-	bool received;          /* all of it */
-	uint64_t closed_ns;     /* by the sender, in order */
+	bool done[2];           /* all of it */
+	uint64_t closed_ns;     /* by the first of them, in order */
 };
 
 static struct shared *shares; /* of each edge and round */
@@ -404,18 +404,31 @@ static bool post(struct edge_end *end)
 	return true;
 }
 
+static void add_latency(struct latencies *latencies, uint64_t ns)
+{
+	unsigned bucket = 0;
+
+	while (ns / SIM_US >> bucket && bucket < LATENCY_BUCKETS - 1)
+		bucket++;
+	latencies->count[bucket]++;
+	if (ns > latencies->most_ns)
+		latencies->most_ns = ns;
+}
+
 static void note_latency(const struct edge_end *end, unsigned message)
 {
 	const struct shared *share = share_of(end);
 	uint64_t sent = share->posted_ns[0][message], posted = share->posted_ns[1][message];
-	uint64_t took = sim_now - (sent > posted ? sent : posted), us = took / SIM_US;
-	unsigned bucket = 0;
+	uint64_t since = sent > posted ? sent : posted, fault_ns = plan_calm_since(plan_of(end), sim_now);
 
-	while (us >> bucket && bucket < LATENCY_BUCKETS - 1)
-		bucket++;
-	rank_latencies->count[bucket]++;
-	if (took > rank_latencies->most_ns)
-		rank_latencies->most_ns = took;
+	add_latency(&rank_times->all, sim_now - since);
+	if (!fault_ns || fault_ns >= sim_now)
+		return;
+	since = since > fault_ns ? since : fault_ns;
+	add_latency(&rank_times->after, sim_now - since);
+	if (sim_now - since > plan_of(end)->stall_ns)
+		sim_fail("edge %u message %u: a stall of %.1f s with nothing in the way", end->edge, message,
+			 (double)(sim_now - since) / 1e9);
 }
 
 static void finish(struct edge_end *end, const struct request *request, const int *sizes)
@@ -433,7 +446,7 @@ static void finish(struct edge_end *end, const struct request *request, const in
 	end->first = (end->first + 1) % SLOTS;
 	end->in_flight--;
 	if (end->done == plan_of(end)->messages) {
-		share_of(end)->received |= !end->is_send;
+		share_of(end)->done[end->is_send] = true;
 		end->state = END_LINGERS;
 		end->close_ns = sim_now + (random_chance(&end->random, 500000) ? 0 : random_below(&end->random, SIM_S));
 	}
@@ -456,6 +469,11 @@ static bool test(struct edge_end *end)
 	return done;
 }
 
+static bool all_done(const struct edge_end *end)
+{
+	return share_of(end)->done[0] && share_of(end)->done[1];
+}
+
 bool edge_step(struct edge_end *end)
 {
 	bool moved = false;
@@ -468,15 +486,20 @@ bool edge_step(struct edge_end *end)
 			moved = true;
 		return (end->state == END_MOVES && test(end)) || moved;
 	case END_LINGERS:
-		if (sim_now < end->close_ns || (plan_of(end)->barrier && !share_of(end)->received && !may_fail(end)))
+		if (sim_now < end->close_ns || (plan_of(end)->barrier && !all_done(end) && !may_fail(end)))
 			return false;
-		if (end->is_send)
+		if (!share_of(end)->closed_ns)
 			share_of(end)->closed_ns = sim_now;
 		close_end(end);
 		return true;
 	default:
 		return false;
 	}
+}
+
+bool edge_is_connected(const struct edge_end *end)
+{
+	return end->state != END_LISTENS;
 }
 
 bool edge_is_over(const struct edge_end *end)

@@ -5,8 +5,10 @@
  */
 #include "sim/load.h"
 #include "sim/run.h"
+#include "sim/selfcheck.h"
 
 #include <argp.h>
+#include <errno.h>
 #include <inttypes.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -22,9 +24,9 @@
 void run_judge(struct run_result *result, int status);
 
 static struct {
-	const char *plugin;
+	const char *plugin, *list;
 	uint64_t seed, seeds;
-	bool one, prints, shrinks, twice, table;
+	bool one, prints, shrinks, twice, table, selfcheck;
 	double seconds;
 	unsigned jobs;
 	struct plan_limits limits;
@@ -43,7 +45,10 @@ enum {
 	OPT_FIRST,
 	OPT_QUIET,
 	OPT_NO_SHRINK,
-	OPT_TWICE
+	OPT_TWICE,
+	OPT_SELFCHECK,
+	OPT_CALLS,
+	OPT_LIST
 };
 
 static const struct argp_option option_list[] = {
@@ -57,6 +62,9 @@ static const struct argp_option option_list[] = {
 	{ "twice", OPT_TWICE, 0, 0, "Run each seed twice: the traces must be the same", 0 },
 	{ "no-shrink", OPT_NO_SHRINK, 0, 0, "Do not make failing runs smaller", 0 },
 	{ "quiet", OPT_QUIET, "S", 0, "Two hosts, four messages a second for so long, no faults", 0 },
+	{ "list", OPT_LIST, "FILE", 0, "Run the lines of a file: the options of a run each", 0 },
+	{ "calls", OPT_CALLS, 0, 0, "Print the numbers of all that goes into the trace", 0 },
+	{ "selfcheck", OPT_SELFCHECK, 0, 0, "Compare the simulated sockets with the kernel's; no PLUGIN", 0 },
 	{ 0, 0, 0, 0, "What to take away from the runs:", 1 },
 	{ "hosts", OPT_HOSTS, "N", 0, "At most so many hosts", 1 },
 	{ "nics", OPT_NICS, "N", 0, "… NICs in each", 1 },
@@ -148,6 +156,15 @@ static error_t take_option(int key, char *arg, struct argp_state *state)
 	case OPT_NO_SHRINK:
 		options.shrinks = false;
 		return 0;
+	case OPT_LIST:
+		options.list = arg;
+		return 0;
+	case OPT_CALLS:
+		trace_prints = true;
+		return 0;
+	case OPT_SELFCHECK:
+		options.selfcheck = true;
+		return 0;
 	case OPT_QUIET:
 		options.limits.quiet_seconds = (unsigned)strtoul(arg, NULL, 0);
 		return 0;
@@ -157,7 +174,7 @@ static error_t take_option(int key, char *arg, struct argp_state *state)
 		options.plugin = arg;
 		return 0;
 	case ARGP_KEY_END:
-		if (!options.plugin)
+		if (!options.plugin && !options.selfcheck)
 			argp_usage(state);
 		return 0;
 	default:
@@ -168,12 +185,14 @@ static error_t take_option(int key, char *arg, struct argp_state *state)
 	}
 }
 
+static const struct argp argp = { option_list, take_option, "PLUGIN", "Run the plugin under virtual time.", NULL, NULL, NULL };
+
 /* --- many seeds --- */
 
 static struct {
 	uint64_t ended, failed, bytes;
 	double sim_s;
-	struct latencies latencies[FAULT_KINDS + 1]; /* the last one: without faults */
+	struct rank_times times[FAULT_KINDS + 1]; /* the last one: without faults */
 } totals;
 
 static double real_now(void)
@@ -184,17 +203,23 @@ static double real_now(void)
 	return (double)now.tv_sec + (double)now.tv_nsec / 1e9;
 }
 
-static void add_latencies(const struct run_result *result)
+static void add_latencies(struct latencies *sum, const struct latencies *more)
 {
-	struct latencies *sum;
+	for (int i = 0; i < LATENCY_BUCKETS; i++)
+		sum->count[i] += more->count[i];
+	if (more->most_ns > sum->most_ns)
+		sum->most_ns = more->most_ns;
+}
+
+static void add_times(const struct run_result *result)
+{
+	struct rank_times *sum;
 
 	if (result->only_kind < -1)
 		return;
-	sum = &totals.latencies[result->only_kind < 0 ? FAULT_KINDS : result->only_kind];
-	for (int i = 0; i < LATENCY_BUCKETS; i++)
-		sum->count[i] += result->latencies.count[i];
-	if (result->latencies.most_ns > sum->most_ns)
-		sum->most_ns = result->latencies.most_ns;
+	sum = &totals.times[result->only_kind < 0 ? FAULT_KINDS : result->only_kind];
+	add_latencies(&sum->all, &result->times.all);
+	add_latencies(&sum->after, &result->times.after);
 }
 
 static void tell_failure(const struct run_result *result)
@@ -227,9 +252,34 @@ static void add_result(struct run_result *result)
 	totals.failed += result->failed;
 	totals.sim_s += (double)result->sim_ns / 1e9;
 	totals.bytes += result->bytes;
-	add_latencies(result);
+	add_times(result);
 	if (result->failed && totals.failed <= FAILURES_MAX)
 		tell_failure(result);
+}
+
+/* Lines of a file: the options of a run, and what it has found. */
+static int run_listed(const char *file)
+{
+	struct run_result *result = run_results(1);
+	char line[400];
+	FILE *list = fopen(file, "r");
+
+	while (list && fgets(line, sizeof(line), list)) {
+		char *words[16] = { program_invocation_name, (char *)(uintptr_t)options.plugin }, *rest = line;
+		int count = 2;
+
+		line[strcspn(line, "#\n")] = 0;
+		while (count < 16 && (words[count] = strtok_r(rest, " ", &rest)))
+			count++;
+		if (count == 2)
+			continue;
+		options.plugin = NULL;
+		options.limits = (struct plan_limits){ .kind = -1 };
+		argp_parse(&argp, count, words, 0, NULL, NULL);
+		run_one(options.seed, &options.limits, result);
+		add_result(result);
+	}
+	return list ? fclose(list) : -1;
 }
 
 static void run_many(double until)
@@ -272,14 +322,25 @@ static double quantile(const struct latencies *latencies, unsigned per_mille)
 	return (double)(UINT64_C(1) << i) / 1000;
 }
 
+static void print_times(const struct latencies *latencies)
+{
+	printf(" %11.3f %11.3f %11.3f %10.1f", quantile(latencies, 500), quantile(latencies, 990),
+	       quantile(latencies, 999), (double)latencies->most_ns / 1e6);
+}
+
 static void print_table(void)
 {
-	printf("%-10s %12s %12s %12s %12s\n", "fault", "p50 ms <", "p99 ms <", "p99.9 ms <", "most ms");
-	for (int i = 0; i <= FAULT_KINDS; i++)
-		if (totals.latencies[i].most_ns)
-			printf("%-10s %12.3f %12.3f %12.3f %12.1f\n", i == FAULT_KINDS ? "none" : fault_names[i],
-			       quantile(&totals.latencies[i], 500), quantile(&totals.latencies[i], 990),
-			       quantile(&totals.latencies[i], 999), (double)totals.latencies[i].most_ns / 1e6);
+	printf("%-8s %47s %47s\n", "", "from post to done, ms: p50 p99 p99.9 most", "from the last fault's end on");
+	for (int i = 0; i <= FAULT_KINDS; i++) {
+		const struct rank_times *times = &totals.times[i];
+
+		if (!times->all.most_ns)
+			continue;
+		printf("%-8s", i == FAULT_KINDS ? "none" : fault_names[i]);
+		print_times(&times->all);
+		print_times(&times->after);
+		printf("\n");
+	}
 }
 
 static void print_one(void)
@@ -294,14 +355,14 @@ static void print_one(void)
 
 int main(int argc, char **argv)
 {
-	static const struct argp argp = { option_list, take_option, "PLUGIN",
-					  "Run the plugin under virtual time.", NULL, NULL, NULL };
 	double start;
 
 	options.shrinks = true;
 	options.seeds = UINT64_MAX / 2;
 	if (argp_parse(&argp, argc, argv, 0, NULL, NULL))
 		return 2;
+	if (options.selfcheck)
+		return selfcheck() != 0;
 	if (!options.jobs)
 		options.jobs = (unsigned)sysconf(_SC_NPROCESSORS_ONLN);
 	if (options.jobs > WORKERS_MAX)
@@ -313,7 +374,10 @@ int main(int argc, char **argv)
 		print_one();
 	options.shrinks = options.shrinks && !options.prints;
 	start = real_now();
-	run_many(options.seconds > 0 ? start + options.seconds : 0);
+	if (!options.list)
+		run_many(options.seconds > 0 ? start + options.seconds : 0);
+	else if (run_listed(options.list))
+		return 2;
 	if (options.table)
 		print_table();
 	printf("simulate: %" PRIu64 " seeds, %.0f simulated s, %.1f s, %" PRIu64 " failed\n", totals.ended, totals.sim_s,

@@ -22,6 +22,7 @@ struct sim_nic {
 	uint64_t latency_ns;   /* half of a hop: from NIC to switch */
 	uint64_t jitter_ns;
 	uint64_t bytes_per_ms;
+	unsigned mbps;                    /* what it says of itself */
 	uint64_t out_free_ns, in_free_ns; /* when what is queued has passed */
 };
 

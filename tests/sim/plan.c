@@ -11,6 +11,7 @@
 #include <string.h>
 
 #define OUTAGE_MOST (35 * SIM_S) /* of all faults together, below the least ANYNET_RECOVERY_TIMEOUT */
+#define STALL_MOST  (8 * SIM_S)
 #define PATIENCE    (60 * SIM_S) /* after the last fault */
 
 const char *const fault_names[FAULT_KINDS] = {
@@ -159,6 +160,8 @@ static void draw_faults(struct plan *plan, struct sim_random *random)
 					      .other = random_next(random) >> 8,
 					      .nic = random_next(random) >> 8,
 					      .pick = random_next(random) >> 8 };
+		if (kind == FAULT_CARRIER)
+			fault->at_ns += SIM_S; /* what has none at the start is no device */
 		if (!on[kind] || (is_outage(kind) && outage + fault->for_ns > OUTAGE_MOST))
 			fault->for_ns = 0; /* left out */
 		else if (is_outage(kind))
@@ -277,6 +280,8 @@ void plan_draw(struct plan *plan, uint64_t seed, const struct plan_limits *limit
 	summarize(plan);
 	plan->limit_ns = traffic_ns(plan) > plan->faults_end_ns ? traffic_ns(plan) : plan->faults_end_ns;
 	plan->limit_ns += plan->rounds * PATIENCE;
+	plan->stall_ns = STALL_MOST + 16 * plan->edge_count * plan->window * plan->bytes_max * SIM_MS / plan->bytes_per_ms +
+			 (plan->lossy ? 2 * STALL_MOST : 0);
 	if (plan->deadly)
 		plan->limit_ns += plan->rounds * (plan->peer_timeout_ns + plan->recovery_timeout_ns + 2 * PATIENCE);
 }
@@ -291,6 +296,23 @@ bool plan_outage(const struct plan *plan, uint64_t from_ns, uint64_t to_ns)
 			return true;
 	}
 	return false;
+}
+
+uint64_t plan_calm_since(const struct plan *plan, uint64_t now_ns)
+{
+	uint64_t last_ns = 0;
+
+	for (unsigned i = 0; i < plan->fault_count; i++) {
+		const struct plan_fault *fault = &plan->faults[i];
+		uint64_t end_ns = fault->at_ns + fault->for_ns;
+
+		if (!fault->for_ns || fault->at_ns > now_ns)
+			continue;
+		if (end_ns > now_ns)
+			return 0;
+		last_ns = end_ns > last_ns ? end_ns : last_ns;
+	}
+	return last_ns;
 }
 
 void plan_print(const struct plan *plan)

@@ -64,6 +64,7 @@ struct plan {
 	bool deadly;
 	int only_kind;         /* the one kind of fault there is; -1 = none, or several */
 	uint64_t faults_end_ns, limit_ns; /* when all has to be over */
+	uint64_t stall_ns; /* the most that a message may take after the last fault */
 };
 
 /* What the command line takes away; 0 = nothing. */
@@ -81,6 +82,9 @@ struct plan_limits {
 void plan_draw(struct plan *plan, uint64_t seed, const struct plan_limits *limits);
 /* Was the network, or a host's kernel, at fault at some time in between? */
 bool plan_outage(const struct plan *plan, uint64_t from_ns, uint64_t to_ns);
+
+/* When the last fault before that ended; 0: there is one now, or there was none. */
+uint64_t plan_calm_since(const struct plan *plan, uint64_t now_ns);
 
 void plan_print(const struct plan *plan);
 

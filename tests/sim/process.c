@@ -316,7 +316,7 @@ int process_call_fails(struct sim_process *process, enum sim_call call)
 		[CALL_RECV] = { EINTR, EINTR, EINTR },
 	};
 
-	if (!random_chance(&sched_random, process->failing[call]))
+	if (!process->is_set_up || !random_chance(&sched_random, process->failing[call]))
 		return 0;
 	return errors[call][random_below(&sched_random, 3)];
 }

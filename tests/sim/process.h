@@ -50,6 +50,7 @@ struct sim_process {
 	struct sim_waiters poked; /* woken whenever something has come for the process */
 	TAILQ_HEAD(, sim_thread) threads;
 	struct sim_waiters held;        /* they could run, but the process is stopped */
+	bool is_set_up;                 /* only from then on may calls fail */
 	unsigned failing[CALLS];        /* per million calls */
 	unsigned shortens;              /* per million: reads and writes move less than they could */
 	struct sim_process *next_child; /* forked: shares the files, runs nothing */

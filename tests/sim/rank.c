@@ -20,7 +20,7 @@
 struct rank *ranks;
 unsigned rank_count;
 bool rank_prints;
-struct latencies *rank_latencies;
+struct rank_times *rank_times;
 uint64_t rank_bytes;
 
 struct ends {
@@ -49,15 +49,6 @@ static void log_line(int level, unsigned long flags, const char *file, int line,
 		       level == 2 ? "WARN " : "", text);
 }
 
-/* What has no carrier at the start is no device. */
-static bool has_carriers(const struct sim_host *host)
-{
-	for (unsigned i = 0; i < host->nics; i++)
-		if (host->nic[i].no_carrier)
-			return false;
-	return true;
-}
-
 static void open_net(struct rank *rank)
 {
 	const char *path = load_take(rank->process);
@@ -66,8 +57,6 @@ static void open_net(struct rank *rank)
 
 	if (!path)
 		sim_fail("too few copies of the plugin");
-	while (!has_carriers(rank->process->host))
-		thread_sleep(100 * SIM_MS);
 	rank->net = driver_open(path, rank->plan->abi, err, sizeof(err));
 	if (!rank->net)
 		sim_fail("rank %u: %s", rank->index, err);
@@ -82,6 +71,7 @@ static void open_ends(struct rank *rank, unsigned round)
 	struct ends *mine = &ends[rank->index];
 
 	mine->count = 0;
+	rank->process->is_set_up = false;
 	for (unsigned i = 0; i < rank->plan->edge_count; i++) {
 		if (rank->plan->edges[i].from == rank->index)
 			mine->list[mine->count++] = edge_open(rank, i, true, round);
@@ -93,7 +83,7 @@ static void open_ends(struct rank *rank, unsigned round)
 static bool step_all(struct rank *rank, bool *over, uint64_t *due_ns)
 {
 	struct ends *mine = &ends[rank->index];
-	bool moved = false;
+	bool moved = false, connected = true;
 
 	*over = true;
 	*due_ns = sim_now + POLL_MOST;
@@ -102,8 +92,10 @@ static bool step_all(struct rank *rank, bool *over, uint64_t *due_ns)
 
 		moved |= edge_step(mine->list[i]);
 		*over &= edge_is_over(mine->list[i]);
+		connected &= edge_is_connected(mine->list[i]);
 		*due_ns = due > sim_now && due < *due_ns ? due : *due_ns;
 	}
+	rank->process->is_set_up = connected;
 	return moved;
 }
 

@@ -18,6 +18,11 @@ struct latencies {
 	uint64_t most_ns;
 };
 
+/* All of them; and from the end of the last fault on, of those that came when there was none. */
+struct rank_times {
+	struct latencies all, after;
+};
+
 struct rank {
 	unsigned index;
 	struct sim_process *process;
@@ -35,7 +40,7 @@ struct rank {
 extern struct rank *ranks;
 extern unsigned rank_count;
 extern bool rank_prints; /* the plugin's log lines, too */
-extern struct latencies *rank_latencies;
+extern struct rank_times *rank_times;
 extern uint64_t rank_bytes; /* received and checked */
 
 void rank_start(struct rank *rank, const struct plan *plan, unsigned index);
@@ -49,6 +54,7 @@ struct edge_end; /* one comm of a rank in one round */
 void edges_start(const struct plan *plan);
 struct edge_end *edge_open(struct rank *rank, unsigned edge, bool is_send, unsigned round);
 bool edge_step(struct edge_end *end); /* true: something has happened */
+bool edge_is_connected(const struct edge_end *end);
 bool edge_is_over(const struct edge_end *end);
 void edge_free(struct edge_end *end);
 uint64_t edge_due_ns(const struct edge_end *end); /* when the next message may be sent */

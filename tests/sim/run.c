@@ -64,6 +64,7 @@ static void start_hosts(const struct plan *plan)
 			host->nic[j] = (struct sim_nic){ .lossy = plan->lossy,
 							 .latency_ns = plan->latency_ns,
 							 .jitter_ns = plan->jitter_ns,
+							 .mbps = (unsigned)(plan->bytes_per_ms * 8 / 1000),
 							 .bytes_per_ms = plan->bytes_per_ms };
 	}
 }
@@ -82,7 +83,7 @@ void run_here(const struct plan *drawn, struct run_result *result)
 	net_random.state = plan.seed << 8 | 1;
 	sched_random.state = plan.seed << 8 | 2;
 	sched_preempts = plan.preempts;
-	rank_latencies = &result->latencies;
+	rank_times = &result->times;
 	rank_count = plan.hosts * plan.ranks_per_host;
 	ranks = calloc(rank_count, sizeof(*ranks));
 	if (!ranks)

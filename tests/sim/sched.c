@@ -4,6 +4,7 @@
 #include "sim/process.h"
 
 #include <errno.h>
+#include <inttypes.h>
 #include <setjmp.h>
 #include <stddef.h>
 #include <stdio.h>
@@ -16,6 +17,7 @@
 #define PREEMPT_MOST (300 * SIM_US)
 
 uint64_t sim_now, sim_trace;
+bool trace_prints;
 struct sim_thread *sim_self;
 struct sim_random sched_random;
 unsigned sched_preempts;
@@ -61,6 +63,9 @@ bool random_chance(struct sim_random *random, unsigned per_million)
 
 void trace_note(unsigned what, uint64_t a, uint64_t b)
 {
+	if (trace_prints)
+		printf("%12.6f pid %d call %u %" PRId64 " -> %" PRId64 "\n", (double)sim_now / 1e9,
+		       process_self() ? process_self()->pid : 0, what, (int64_t)a, (int64_t)b);
 	sim_trace = (sim_trace ^ (sim_now + what)) * UINT64_C(0x100000001b3);
 	sim_trace = (sim_trace ^ a ^ b << 32 ^ b >> 32) * UINT64_C(0x100000001b3);
 }
@@ -254,7 +259,7 @@ void thread_free(struct sim_thread *thread)
 
 void sched_may_preempt(void)
 {
-	if (sched_preempts && random_chance(&sched_random, sched_preempts))
+	if (sim_self && sched_preempts && random_chance(&sched_random, sched_preempts))
 		thread_sleep(random_between(&sched_random, 1, PREEMPT_MOST));
 }
 

@@ -34,6 +34,8 @@ bool random_chance(struct sim_random *random, unsigned per_million);
 
 extern uint64_t sim_trace;
 
+extern bool trace_prints; /* each of them */
+
 void trace_note(unsigned what, uint64_t a, uint64_t b);
 
 /* --- timers --- */
