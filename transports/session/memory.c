@@ -33,7 +33,7 @@ static void leave_links(struct anynet_comm *comm)
 	for (unsigned i = 0; i < comm->rail_count && !comm_error(comm); i++) {
 		struct anynet_rail *rail = comm->rails[i];
 
-		if (rail && rail->fd >= 0 && rail->linked)
+		if (rail_stands(rail) && rail->linked)
 			comm_rail_broke(comm, rail, -ENOMEM);
 	}
 }
