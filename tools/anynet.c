@@ -8,7 +8,7 @@
 #include <nccl_net/log.h>
 #include <nccl_net/util.h>
 
-#include "args.h"
+#include "tools/shared/args.h"
 
 static int cmd_help(int argc, char **argv);
 

@@ -11,9 +11,9 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "tools/pair/finding.h"
+#include "tools/shared/judge/finding.h"
 #include "tools/pair/print.h"
-#include "tools/pair/wire.h"
+#include "tools/shared/member.h"
 
 #define WORDS "one two three four five six seven eight nine ten eleven twelve thirteen fourteen"
 
@@ -101,7 +101,7 @@ static void test_cut(void **state)
 	memset(what, 'x', sizeof(what));
 	memcpy(what + FINDING_MAX - 2, "ä", 3);
 	pair_finding_add(list, "setting", "note", "", "", "%s", what);
-	told = pair_text(json_array_get(list, 0), "what");
+	told = member_text(json_array_get(list, 0), "what");
 	assert_true(strlen(told) > FINDING_MAX - 10 && !strncmp(told, "xxxx", 4));
 	json_decref(list);
 }

@@ -11,10 +11,10 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "tools/pair/address.h"
+#include "tools/shared/address.h"
 #include "tools/pair/facts.h"
-#include "tools/pair/finding.h"
-#include "tools/pair/verdict.h"
+#include "tools/shared/judge/finding.h"
+#include "tools/shared/judge/verdict.h"
 
 #define FACTS                                                                                        \
 	"{'version': '1', 'wire': 3, 'nccl': '2.28.9', 'kernel': '6', 'env': {'NCCL_ALGO': 'Ring'}," \

@@ -6,7 +6,7 @@
 #include <string.h>
 
 #include "kernel_log.h"
-#include "nvml.h"
+#include "tools/shared/nvml.h"
 #include "pci.h"
 
 #define AREA       "gpu"

@@ -5,7 +5,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "nvml.h"
+#include "tools/shared/nvml.h"
 #include "pci.h"
 
 #define CMDLINE_BYTES 4096

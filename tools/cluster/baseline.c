@@ -5,7 +5,7 @@
 #include <stdio.h>
 #include <string.h>
 
-#include "tools/pair/finding.h"
+#include "tools/shared/judge/finding.h"
 
 #define FELL 0.7  /* to less than so much of what it was */
 #define ROSE 2.0  /* times what it was */

@@ -6,7 +6,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "tools/pair/finding.h"
+#include "tools/shared/judge/finding.h"
 
 #define LEAST_PAIRS 2 /* bad ones, before a host is blamed */
 

@@ -8,9 +8,9 @@
 
 #include "judge.h"
 #include "launcher.h"
-#include "tools/pair/finding.h"
-#include "tools/pair/verdict.h"
-#include "tools/pair/wire.h"
+#include "tools/shared/judge/finding.h"
+#include "tools/shared/judge/verdict.h"
+#include "tools/shared/member.h"
 
 #define VALUE_MAX 200 /* bytes of a value that are told */
 #define NAMED     6   /* hosts that are named for a value */
@@ -25,7 +25,7 @@ struct texts {
 
 static const char *name_of(const struct texts *t, size_t host)
 {
-	return pair_text(json_array_get(t->hosts, host), "name");
+	return member_text(json_array_get(t->hosts, host), "name");
 }
 
 static size_t count_like(const struct texts *t, const char *text)
@@ -201,15 +201,15 @@ static void describe_devices(const json_t *facts, char *text, size_t room)
 	*text = '\0';
 	json_array_foreach(devices, i, dev)
 	{
-		const char *transport = pair_text(dev, "transport");
-		long long speed = pair_int(dev, "speed_mbps", 0, INT32_MAX, 0);
+		const char *transport = member_text(dev, "transport");
+		long long speed = member_int(dev, "speed_mbps", 0, INT32_MAX, 0);
 		size_t alike = 0, before = 0;
 		char part[80];
 
 		json_array_foreach(devices, j, other)
 		{
-			if (strcmp(pair_text(other, "transport"), transport) != 0 ||
-			    pair_int(other, "speed_mbps", 0, INT32_MAX, 0) != speed)
+			if (strcmp(member_text(other, "transport"), transport) != 0 ||
+			    member_int(other, "speed_mbps", 0, INT32_MAX, 0) != speed)
 				continue;
 			alike++;
 			before += j < i;

@@ -9,9 +9,9 @@
 
 #include "baseline.h"
 #include "blame.h"
-#include "tools/pair/finding.h"
-#include "tools/pair/verdict.h"
-#include "tools/pair/wire.h"
+#include "tools/shared/judge/finding.h"
+#include "tools/shared/judge/verdict.h"
+#include "tools/shared/member.h"
 
 #define SLOW     0.5  /* of the median rate */
 #define LATE     3.0  /* times the median of least round trips: medians tell how busy hosts are */
@@ -39,9 +39,9 @@ static const struct {
 
 static enum group group_of(const json_t *finding)
 {
-	const char *kind = pair_text(finding, "kind");
+	const char *kind = member_text(finding, "kind");
 
-	if (!strcmp(pair_text(finding, "level"), "error"))
+	if (!strcmp(member_text(finding, "level"), "error"))
 		return BROKEN;
 	for (enum group g = BROKEN; g < OTHER; g++) {
 		if (!strcmp(groups[g].kind, kind))
@@ -57,7 +57,7 @@ static void describe(char *text, const struct matrix *m, size_t a, size_t b, con
 	size_t here = there->backwards ? b : a, far = there->backwards ? a : b;
 
 	snprintf(text, TEXT_MAX, "here %s, there %s: %.600s", m->names[here], m->names[far],
-		 pair_text(finding, "what"));
+		 member_text(finding, "what"));
 }
 
 struct gathered {
@@ -77,22 +77,22 @@ static bool is_slow(const struct gathered *k, size_t a, size_t b)
 static void take_finding(struct gathered *k, size_t a, size_t b, const json_t *finding)
 {
 	enum group group = group_of(finding);
-	const char *means = pair_text(finding, "means"), *todo = pair_text(finding, "do");
+	const char *means = member_text(finding, "means"), *todo = member_text(finding, "do");
 	char text[TEXT_MAX];
 
-	if (!strcmp(pair_text(finding, "level"), "note"))
+	if (!strcmp(member_text(finding, "level"), "note"))
 		return;
 	/* Told as slow, by the median of all and the best of two measurements. */
-	if (!strcmp(pair_text(finding, "kind"), "lopsided"))
+	if (!strcmp(member_text(finding, "kind"), "lopsided"))
 		return;
-	if (!strcmp(pair_text(finding, "kind"),
+	if (!strcmp(member_text(finding, "kind"),
 		    "failure")) { /* nobody has started a server there */
 		means = "These two could not be measured, and most likely NCCL does not connect them.";
 		todo = "Look at firewalls, routes and interfaces between the two; --port makes the "
 		       "port of this test a fixed one.";
 	}
 	describe(text, k->m, a, b, finding);
-	blame_pair(k->by[group], a, b, pair_text(finding, "level"), means, todo, text);
+	blame_pair(k->by[group], a, b, member_text(finding, "level"), means, todo, text);
 }
 
 static void take_link(struct gathered *k, size_t a, size_t b)
@@ -211,7 +211,7 @@ static void missing(json_t *findings, const json_t *hosts)
 
 	json_array_foreach(hosts, i, host)
 	{
-		const char *error = pair_text(host, "error");
+		const char *error = member_text(host, "error");
 
 		if (!*error)
 			continue;
@@ -219,8 +219,8 @@ static void missing(json_t *findings, const json_t *hosts)
 				 "Nothing, or not everything, could be measured with this host.",
 				 "Look at the reason; can you log in there, and is the same anynet "
 				 "installed?",
-				 "%.64s: %.600s", pair_text(host, "name"), error);
-		finding_concerns(findings, json_pack("[s]", pair_text(host, "name")));
+				 "%.64s: %.600s", member_text(host, "name"), error);
+		finding_concerns(findings, json_pack("[s]", member_text(host, "name")));
 	}
 }
 

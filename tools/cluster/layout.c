@@ -10,8 +10,8 @@
 
 #include "blame.h"
 #include "judge.h"
-#include "tools/pair/finding.h"
-#include "tools/pair/wire.h"
+#include "tools/shared/judge/finding.h"
+#include "tools/shared/member.h"
 
 #define RANKS_MAX 1000000
 #define NAMED     8 /* numbers that are named */
@@ -19,7 +19,7 @@
 /* Of a host's variable; -1 = it is no number, or not set. */
 static long number(const json_t *host, const char *name)
 {
-	const char *text = pair_text(json_object_get(host, "launcher"), name);
+	const char *text = member_text(json_object_get(host, "launcher"), name);
 	char *end;
 	long value = strtol(text, &end, 10);
 

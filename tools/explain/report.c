@@ -8,7 +8,7 @@
 
 #include <nccl_net/util.h>
 
-#include "clean.h"
+#include "tools/shared/clean.h"
 #include "memory.h"
 
 #define TEXT_BYTES 4096 /* of means and do, with their fields */

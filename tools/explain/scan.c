@@ -14,7 +14,7 @@
 #include <nccl_net/util.h>
 
 #include "behind.h"
-#include "clean.h"
+#include "tools/shared/clean.h"
 #include "memory.h"
 
 #define WINDOW        6144

@@ -13,18 +13,19 @@
 
 #include <nccl_net/util.h>
 
-#include "address.h"
+#include "tools/shared/address.h"
 #include "clock.h"
 #include "control.h"
 #include "dial.h"
 #include "facts.h"
-#include "finding.h"
+#include "tools/shared/judge/finding.h"
 #include "ports.h"
-#include "rates.h"
+#include "tools/shared/judge/rates.h"
 #include "request.h"
 #include "traffic.h"
-#include "verdict.h"
+#include "tools/shared/judge/verdict.h"
 #include "wire.h"
+#include "tools/shared/member.h"
 
 #define GREET_MS      30000 /* the server serves one client after another */
 #define REPLY_MS      10000
@@ -175,8 +176,8 @@ static int compare_clocks(struct client *c)
 		s->answered = clock_now_ns();
 		if (!reply)
 			return -1;
-		s->seen = pair_int(reply, "seen", 0, INT64_MAX, -1);
-		s->replied = pair_int(reply, "replied", 0, INT64_MAX, -1);
+		s->seen = member_int(reply, "seen", 0, INT64_MAX, -1);
+		s->replied = member_int(reply, "replied", 0, INT64_MAX, -1);
 		json_decref(reply);
 	}
 	if (clock_estimate(samples, CLOCK_SAMPLES, &offset))
@@ -222,8 +223,8 @@ static json_t *dial(struct client *c, const struct route *r, int streams, long l
 {
 	json_t *message =
 		json_pack("{s:s, s:s, s:I, s:s, s:i, s:I, s:i, s:i}", "op", "dial", "address",
-			  pair_text(r->port, "address"), "port",
-			  (json_int_t)pair_int(r->port, "port", 0, 65535, 0), "token", r->token,
+			  member_text(r->port, "address"), "port",
+			  (json_int_t)member_int(r->port, "port", 0, 65535, 0), "token", r->token,
 			  "streams", streams, "bytes", (json_int_t)bytes, "ms", ms, "mss", mss);
 	struct request parsed;
 	json_t *answer;
@@ -245,8 +246,8 @@ static int find_passing(struct client *c, const struct route *r)
 {
 	static const int packets[] = { 8960, 4000, 1492, 1450, 1400, 1300, 1000, 576 };
 	const json_t *way = json_object_get(json_object_get(c->result, "way"), "local");
-	int headers = strchr(pair_text(way, "local"), ':') ? HEADERS_6 : HEADERS_4;
-	long long mtu = pair_int(way, "mtu", 1, INT32_MAX, 1500);
+	int headers = strchr(member_text(way, "local"), ':') ? HEADERS_6 : HEADERS_4;
+	long long mtu = member_int(way, "mtu", 1, INT32_MAX, 1500);
 
 	tell(c, "large packets are lost: looking for the size that passes");
 	for (size_t i = 0; i < ARRAY_SIZE(packets); i++) {
@@ -257,7 +258,7 @@ static int find_passing(struct client *c, const struct route *r)
 		if (packets[i] >= mtu || packets[i] - headers < 500)
 			continue;
 		answer = dial(c, r, 1, DIAL_PROBE_BYTES, 1, packets[i] - headers);
-		passes = answer && !strcmp(pair_text(answer, "state"), "ok");
+		passes = answer && !strcmp(member_text(answer, "state"), "ok");
 		json_decref(answer);
 		if (passes)
 			return packets[i];
@@ -270,23 +271,23 @@ static int try_port(struct client *c, const struct route *r)
 	json_t *list = json_object_get(c->result, "ports"), *answer;
 	const json_t *way = json_object_get(json_object_get(c->result, "way"),
 					    r->to_server ? "remote" : "local");
-	const char *address = pair_text(r->port, "address");
+	const char *address = member_text(r->port, "address");
 	int passes;
 
-	if (*pair_text(r->port, "error"))
+	if (*member_text(r->port, "error"))
 		answer = json_pack("{s:s, s:s}", "state", "busy", "error",
-				   pair_text(r->port, "error"));
+				   member_text(r->port, "error"));
 	else
 		answer = dial(c, r, 1, DIAL_PROBE_BYTES, 1, 0);
 	if (!answer)
 		return -1;
 	json_object_set_new(answer, "to", json_string(r->to_server ? "server" : "client"));
 	json_object_set_new(answer, "address",
-			    json_string(*address ? address : pair_text(way, "local")));
-	json_object_set_new(answer, "port", json_integer(pair_int(r->port, "port", 0, 65535, 0)));
-	json_object_set_new(answer, "device", json_string(pair_text(r->port, "device")));
+			    json_string(*address ? address : member_text(way, "local")));
+	json_object_set_new(answer, "port", json_integer(member_int(r->port, "port", 0, 65535, 0)));
+	json_object_set_new(answer, "device", json_string(member_text(r->port, "device")));
 	json_array_append_new(list, answer);
-	if (strcmp(pair_text(answer, "state"), "stalled") != 0)
+	if (strcmp(member_text(answer, "state"), "stalled") != 0)
 		return 0;
 	passes = find_passing(c, r);
 	if (passes)
@@ -336,7 +337,7 @@ static int try_ports(struct client *c, const json_t *offer, bool to_server)
 	tell(c, to_server ? "data ports there" : "data ports here, from there");
 	json_array_foreach(list, i, port)
 	{
-		const struct route r = { to_server, port, pair_text(offer, "token") };
+		const struct route r = { to_server, port, member_text(offer, "token") };
 
 		if (i == PORTS_MAX)
 			break;
@@ -344,11 +345,11 @@ static int try_ports(struct client *c, const json_t *offer, bool to_server)
 			return -1;
 		done = json_array_get(json_object_get(c->result, "ports"),
 				      json_array_size(json_object_get(c->result, "ports")) - 1);
-		if (!first && !strcmp(pair_text(done, "state"), "ok"))
+		if (!first && !strcmp(member_text(done, "state"), "ok"))
 			first = json_array_get(list, i);
 	}
 	if (first && c->o->measure.ms) {
-		const struct route r = { to_server, first, pair_text(offer, "token") };
+		const struct route r = { to_server, first, member_text(offer, "token") };
 
 		return try_stream(c, &r);
 	}
@@ -390,7 +391,7 @@ static bool has_device(const json_t *facts, const char *transport)
 
 	json_array_foreach(json_object_get(facts, "devices"), i, dev)
 	{
-		if (!strcmp(pair_text(dev, "transport"), transport))
+		if (!strcmp(member_text(dev, "transport"), transport))
 			return true;
 	}
 	return false;
@@ -414,7 +415,7 @@ static bool can_reach(const struct client *c, const char *to)
 
 	json_array_foreach(json_object_get(c->result, "ports"), i, p)
 	{
-		if (!strcmp(pair_text(p, "to"), to) && !strcmp(pair_text(p, "state"), "ok"))
+		if (!strcmp(member_text(p, "to"), to) && !strcmp(member_text(p, "state"), "ok"))
 			return true;
 	}
 	return false;
@@ -514,7 +515,7 @@ static void tell_limits(json_t *runs)
 
 	json_array_foreach(runs, i, run)
 	{
-		if (pair_int(run, "segments", 1, INT64_MAX, 0))
+		if (member_int(run, "segments", 1, INT64_MAX, 0))
 			json_object_set_new(run, "limited_by", json_string(verdict_limit(run)));
 	}
 }

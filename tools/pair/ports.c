@@ -5,9 +5,9 @@
 #include <errno.h>
 #include <string.h>
 
-#include "address.h"
+#include "tools/shared/address.h"
 #include "request.h"
-#include "wire.h"
+#include "tools/shared/member.h"
 
 #define RANGE_PORTS 3 /* of a range: the first, one in the middle, the last */
 #define DEVICES_MAX 8
@@ -108,7 +108,7 @@ bool ports_may_dial(int fd, const json_t *facts, const struct sockaddr_storage *
 		return true;
 	json_array_foreach(json_object_get(facts, "devices"), i, device)
 	{
-		if (i < ANYNET_DEVICES_MAX && !strcmp(wanted, pair_text(device, "address")))
+		if (i < ANYNET_DEVICES_MAX && !strcmp(wanted, member_text(device, "address")))
 			return true;
 	}
 	return false;

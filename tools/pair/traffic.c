@@ -19,6 +19,7 @@
 #include "task.h"
 #include "traffic_net.h"
 #include "wire.h"
+#include "tools/shared/member.h"
 
 #define PING_BYTES 8
 #define END_BYTES  1
@@ -252,11 +253,11 @@ static json_t *get_reply(struct side *s)
 					  : "the other host's process has ended");
 		return NULL;
 	}
-	if (!*pair_text(reply, "error"))
+	if (!*member_text(reply, "error"))
 		return reply;
 	if (!*s->net.error)
 		snprintf(s->net.error, sizeof(s->net.error), "the other host says: %.500s",
-			 pair_text(reply, "error"));
+			 member_text(reply, "error"));
 	json_decref(reply);
 	return NULL;
 }
@@ -281,9 +282,9 @@ static void copy_account(json_t *run, const json_t *theirs)
 					    "rwnd_limited_us", "sndbuf_limited_us" };
 
 	for (size_t i = 0;
-	     i < ARRAY_SIZE(keys) && pair_int(theirs, "streams", 1, ACCOUNT_SOCKETS, 0); i++)
+	     i < ARRAY_SIZE(keys) && member_int(theirs, "streams", 1, ACCOUNT_SOCKETS, 0); i++)
 		json_object_set_new(run, keys[i],
-				    json_integer(pair_int(theirs, keys[i], 0, INT64_MAX, 0)));
+				    json_integer(member_int(theirs, keys[i], 0, INT64_MAX, 0)));
 }
 
 static json_t *account_new(const struct account *account)
@@ -313,8 +314,8 @@ static int order_stream(struct side *s, const char *to, int channels)
 		return -1;
 	}
 	if (out) {
-		bytes = (uint64_t)pair_int(reply, "bytes", 0, INT64_MAX, 0);
-		us = (uint64_t)pair_int(reply, "us", 0, INT64_MAX, 0);
+		bytes = (uint64_t)member_int(reply, "bytes", 0, INT64_MAX, 0);
+		us = (uint64_t)member_int(reply, "us", 0, INT64_MAX, 0);
 	}
 	run = json_pack("{s:s, s:i, s:I, s:I}", "to", to, "channels", channels, "bytes",
 			(json_int_t)bytes, "us", (json_int_t)us);
@@ -341,16 +342,16 @@ static void give_orders(struct side *s)
 
 static json_t *obey(struct side *s, const json_t *order)
 {
-	int channels = (int)pair_int(order, "channels", 1, s->t->channels, 1);
+	int channels = (int)member_int(order, "channels", 1, s->t->channels, 1);
 	struct account account = { 0 };
 	uint64_t bytes = 0, us = 0;
 	json_t *reply;
 
 	if (*s->net.error)
 		return reply_new(s);
-	if (!strcmp(pair_text(order, "op"), "ping"))
+	if (!strcmp(member_text(order, "op"), "ping"))
 		echo(s);
-	else if (!strcmp(pair_text(order, "to"), "server"))
+	else if (!strcmp(member_text(order, "to"), "server"))
 		stream_in(s, channels, &bytes, &us);
 	else
 		stream_out(s, channels, &account);
@@ -367,7 +368,7 @@ static void take_orders(struct side *s)
 	bool end = false;
 
 	while (!end && !pair_recv(s->fd, &order, ORDER_MS)) {
-		end = !strcmp(pair_text(order, "op"), "end");
+		end = !strcmp(member_text(order, "op"), "end");
 		if (!end && pair_send_new(s->fd, obey(s, order), STEP_MS))
 			end = true;
 		json_decref(order);

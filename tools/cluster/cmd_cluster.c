@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* anynet cluster: the command line. */
-#include "anynet.h"
+#include "tools/anynet.h"
 
 #include <argp.h>
 #include <errno.h>
@@ -12,19 +12,19 @@
 #include <string.h>
 #include <unistd.h>
 
-#include "args.h"
-#include "cluster/conduct.h"
-#include "cluster/judge.h"
-#include "cluster/launcher.h"
-#include "cluster/matrix.h"
-#include "cluster/node.h"
-#include "cluster/print.h"
-#include "cluster/worker.h"
-#include "measure_args.h"
-#include "pair/control.h"
-#include "pair/finding.h"
-#include "self.h"
-#include "terminal/terminal.h"
+#include "tools/shared/args.h"
+#include "conduct.h"
+#include "judge.h"
+#include "launcher.h"
+#include "matrix.h"
+#include "node.h"
+#include "print.h"
+#include "worker.h"
+#include "tools/pair/measure_args.h"
+#include "tools/pair/control.h"
+#include "tools/shared/judge/finding.h"
+#include "tools/shared/self.h"
+#include "tools/shared/terminal.h"
 
 #define FILE_MAX \
 	(512 << 20) /* bytes of a list of hosts, or of an earlier run: 256 hosts make 130 MB */

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* anynet explain: logs of NCCL, PyTorch and others, and what their lines mean. */
-#include "anynet.h"
+#include "tools/anynet.h"
 
 #include <argp.h>
 #include <errno.h>
@@ -11,10 +11,10 @@
 #include <time.h>
 #include <unistd.h>
 
-#include "explain/memory.h"
-#include "explain/print.h"
-#include "explain/scan.h"
-#include "terminal/terminal.h"
+#include "memory.h"
+#include "print.h"
+#include "scan.h"
+#include "tools/shared/terminal.h"
 
 #define WIDTH       100       /* columns, where the terminal does not say */
 #define RULES_BYTES (1 << 20) /* most of a file of rules */

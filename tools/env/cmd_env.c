@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* anynet env, anynet run: the variables that make NCCL load this installation's plugin, as commands for a shell and
  * for a command of the user's. */
-#include "anynet.h"
+#include "tools/anynet.h"
 
 #include <argp.h>
 #include <errno.h>
@@ -11,8 +11,8 @@
 #include <string.h>
 #include <unistd.h>
 
-#include "args.h"
-#include "self.h"
+#include "tools/shared/args.h"
+#include "tools/shared/self.h"
 
 #define PLUGIN_NAME   "anynet" /* of NCCL_NET_PLUGIN: the file libnccl-net-anynet.so */
 #define NOT_FOUND     127      /* exit status as a shell's: there is no such command … */

@@ -10,8 +10,8 @@
 #include <stddef.h>
 #include <stdint.h>
 
-#include "group.h"
-#include "net_link.h"
+#include "tools/shared/net/group.h"
+#include "tools/shared/net/net_link.h"
 
 #define PERF_CHANNELS_MAX 32
 #define PERF_ELEMENT      4

@@ -9,11 +9,11 @@
 
 #include <nccl_net/util.h>
 
-#include "account.h"
 #include "finding.h"
 #include "rates.h"
-#include "wire.h"
+#include "tools/shared/member.h"
 
+#define STREAMS_MAX     512 /* connections of a stream */
 #define CLOCK_NOTE_S    1.0  /* logs of the two hosts can no longer be put in order */
 #define CLOCK_WARN_S    60.0 /* certificates, tokens and rendezvous stores begin to fail */
 #define RETRANSMIT_WARN 0.01 /* of all segments; a queue that is full for a moment costs less */
@@ -26,8 +26,8 @@
 
 static void clocks(json_t *list, const json_t *clock)
 {
-	double offset = pair_real(clock, "offset_ns") / 1e9;
-	double sure = fabs(offset) - pair_real(clock, "error_ns") / 1e9;
+	double offset = member_real(clock, "offset_ns") / 1e9;
+	double sure = fabs(offset) - member_real(clock, "error_ns") / 1e9;
 
 	if (sure <= CLOCK_NOTE_S)
 		return;
@@ -44,8 +44,8 @@ static void way(json_t *list, const json_t *both)
 {
 	const json_t *here = json_object_get(both, "local"),
 		     *there = json_object_get(both, "remote");
-	long long mtu_here = pair_int(here, "mtu", 1, INT32_MAX, 0);
-	long long mtu_there = pair_int(there, "mtu", 1, INT32_MAX, 0);
+	long long mtu_here = member_int(here, "mtu", 1, INT32_MAX, 0);
+	long long mtu_there = member_int(there, "mtu", 1, INT32_MAX, 0);
 
 	if (mtu_here && mtu_there && mtu_here != mtu_there)
 		pair_finding_add(
@@ -53,16 +53,16 @@ static void way(json_t *list, const json_t *both)
 			"Where nothing between them says so, large packets are lost and transfers hang.",
 			"Give both interfaces, and the switches between, the same MTU.",
 			"MTU: %lld on %.16s here, %lld on %.16s there", mtu_here,
-			pair_text(here, "interface"), mtu_there, pair_text(there, "interface"));
-	if (strcmp(pair_text(here, "local"), pair_text(there, "peer")) != 0 &&
-	    *pair_text(there, "peer"))
+			member_text(here, "interface"), mtu_there, member_text(there, "interface"));
+	if (strcmp(member_text(here, "local"), member_text(there, "peer")) != 0 &&
+	    *member_text(there, "peer"))
 		pair_finding_add(
 			list, "nat", "warning",
 			"The other host cannot dial the address that this one has: NCCL hands out that one.",
 			"Use addresses that both hosts can reach (NCCL_SOCKET_IFNAME); take the address "
 			"translation out of the way.",
 			"NAT: this host is %.64s and the other one sees %.64s",
-			pair_text(here, "local"), pair_text(there, "peer"));
+			member_text(here, "local"), member_text(there, "peer"));
 }
 
 /* --- ports --- */
@@ -92,7 +92,7 @@ static const struct {
 
 static void port(json_t *list, const json_t *p)
 {
-	const char *state = pair_text(p, "state"), *to = pair_text(p, "to");
+	const char *state = member_text(p, "state"), *to = member_text(p, "to");
 	const char *means = "It could not be tried.", *todo = "See the error.";
 	char passes[80] = "";
 
@@ -104,16 +104,16 @@ static void port(json_t *list, const json_t *p)
 			todo = causes[i].todo;
 		}
 	}
-	if (!strcmp(state, "stalled") && pair_int(p, "passes", 1, 65535, 0))
+	if (!strcmp(state, "stalled") && member_int(p, "passes", 1, 65535, 0))
 		snprintf(passes, sizeof(passes), "; packets of %lld bytes pass",
-			 pair_int(p, "passes", 1, 65535, 0));
+			 member_int(p, "passes", 1, 65535, 0));
 	pair_finding_add(list, "port", "error", means, todo,
 			 "from %s to %s, %.64s port %lld: %.20s%s%.100s%s%s",
 			 strcmp(to, "server") ? "there" : "here",
-			 strcmp(to, "server") ? "here" : "there", pair_text(p, "address"),
-			 pair_int(p, "port", 0, 65535, 0), state,
-			 *pair_text(p, "error") ? " (" : "", pair_text(p, "error"),
-			 *pair_text(p, "error") ? ")" : "", passes);
+			 strcmp(to, "server") ? "here" : "there", member_text(p, "address"),
+			 member_int(p, "port", 0, 65535, 0), state,
+			 *member_text(p, "error") ? " (" : "", member_text(p, "error"),
+			 *member_text(p, "error") ? ")" : "", passes);
 }
 
 /* --- streams --- */
@@ -125,37 +125,37 @@ static void port(json_t *list, const json_t *p)
  */
 static bool fills_window(const json_t *s)
 {
-	double window = pair_real(s, "window_bytes"), us = pair_real(s, "us");
+	double window = member_real(s, "window_bytes"), us = member_real(s, "us");
 
 	/* Old kernels do not tell. */
 	return window <= 0 || us <= 0 ||
-	       pair_real(s, "bytes") / us * pair_real(s, "rtt_us") > FILLED * window;
+	       member_real(s, "bytes") / us * member_real(s, "rtt_us") > FILLED * window;
 }
 
 const char *verdict_limit(const json_t *s)
 {
-	double whole = pair_real(s, "us") * (double)pair_int(s, "streams", 1, ACCOUNT_SOCKETS, 1);
-	double busy = pair_real(s, "busy_us");
+	double whole = member_real(s, "us") * (double)member_int(s, "streams", 1, STREAMS_MAX, 1);
+	double busy = member_real(s, "busy_us");
 
 	if (busy <= 0 || busy < IDLE * whole)
 		return "sender";
-	if (pair_real(s, "rwnd_limited_us") > LIMITED * busy)
+	if (member_real(s, "rwnd_limited_us") > LIMITED * busy)
 		return fills_window(s) ? "receiver's window" : "receiver";
-	if (pair_real(s, "sndbuf_limited_us") > LIMITED * busy)
+	if (member_real(s, "sndbuf_limited_us") > LIMITED * busy)
 		return "sender's buffer";
 	return "network";
 }
 
 double verdict_loss(const json_t *s)
 {
-	double segments = pair_real(s, "segments");
+	double segments = member_real(s, "segments");
 
-	return segments > 0 ? pair_real(s, "retransmits") / segments : 0;
+	return segments > 0 ? member_real(s, "retransmits") / segments : 0;
 }
 
 bool verdict_loses(const json_t *s)
 {
-	return !strcmp(pair_text(s, "state"), "ok") && verdict_loss(s) > RETRANSMIT_WARN;
+	return !strcmp(member_text(s, "state"), "ok") && verdict_loss(s) > RETRANSMIT_WARN;
 }
 
 /* Of interfaces behind which there is no cable, or none that is seen from here. */
@@ -189,10 +189,10 @@ static const char *spread(const json_t *losses, char *text, size_t room)
 static void stream(json_t *list, const json_t *s, bool is_virtual)
 {
 	char runs[80];
-	const char *to = strcmp(pair_text(s, "to"), "server") ? "back" : "there";
+	const char *to = strcmp(member_text(s, "to"), "server") ? "back" : "there";
 	double lost = verdict_loss(s);
 
-	if (strcmp(pair_text(s, "state"), "ok") != 0)
+	if (strcmp(member_text(s, "state"), "ok") != 0)
 		return;
 	if (lost > RETRANSMIT_NOTE)
 		pair_finding_add(
@@ -233,10 +233,10 @@ double verdict_rate(const json_t *runs, const char *to)
 
 	json_array_foreach(runs, i, run)
 	{
-		double us = pair_real(run, "us");
+		double us = member_real(run, "us");
 
-		if (!strcmp(pair_text(run, "to"), to) && us > 0)
-			best = fmax(best, pair_real(run, "bytes") / us);
+		if (!strcmp(member_text(run, "to"), to) && us > 0)
+			best = fmax(best, member_real(run, "bytes") / us);
 	}
 	return best;
 }
@@ -250,22 +250,22 @@ static void plugin_verbs(json_t *list, const json_t *p)
 		"anynet, it would fail.",
 		"The text says what to look at: links, GIDs and routes between the ports of both "
 		"hosts.",
-		"InfiniBand or RoCE does not work between them: %.600s", pair_text(p, "error"));
+		"InfiniBand or RoCE does not work between them: %.600s", member_text(p, "error"));
 }
 
 static void plugin(json_t *list, const json_t *p, bool is_virtual)
 {
 	struct rates there, back;
 
-	if (*pair_text(p, "error") && !strcmp(pair_text(p, "transport"), "ib"))
+	if (*member_text(p, "error") && !strcmp(member_text(p, "transport"), "ib"))
 		plugin_verbs(list, p);
-	else if (*pair_text(p, "error"))
+	else if (*member_text(p, "error"))
 		pair_finding_add(
 			list, "plugin", "error",
 			"NCCL's connections between these hosts would fail in this way.",
 			"The text says what to look at; the ports above come first if one of them fails.",
-			"through the plugin (%.8s): %.600s", pair_text(p, "transport"),
-			pair_text(p, "error"));
+			"through the plugin (%.8s): %.600s", member_text(p, "transport"),
+			member_text(p, "error"));
 	rates_read(&there, p, "server");
 	rates_read(&back, p, "client");
 	/* A pair that was measured less often is not judged by its rates. */
@@ -284,7 +284,7 @@ static void plugin(json_t *list, const json_t *p, bool is_virtual)
 				  "switch port.",
 			"through the plugin (%.8s), of %zu measurements: %.2f (%.2f to %.2f) GB/s "
 			"there, %.2f (%.2f to %.2f) GB/s back",
-			pair_text(p, "transport"), there.count, rates_median(&there) / 1e3,
+			member_text(p, "transport"), there.count, rates_median(&there) / 1e3,
 			there.of[0] / 1e3, there.of[there.count - 1] / 1e3,
 			rates_median(&back) / 1e3, back.of[0] / 1e3, back.of[back.count - 1] / 1e3);
 }
@@ -294,10 +294,10 @@ static void failure(json_t *list, const json_t *f)
 	if (f)
 		pair_finding_add(list, "failure", "error",
 				 "The other measurements could not be made.",
-				 *pair_text(f, "do")
-					 ? pair_text(f, "do")
+				 *member_text(f, "do")
+					 ? member_text(f, "do")
 					 : "Run it again; look at what `anynet serve` printed.",
-				 "%.200s: %.300s", pair_text(f, "step"), pair_text(f, "reason"));
+				 "%.200s: %.300s", member_text(f, "step"), member_text(f, "reason"));
 }
 
 static void link_findings(json_t *list, const json_t *result)
@@ -331,9 +331,9 @@ bool verdict_is_unmeasured(const json_t *findings)
 
 	json_array_foreach(findings, i, finding)
 	{
-		const char *kind = pair_text(finding, "kind");
+		const char *kind = member_text(finding, "kind");
 
-		if (strcmp(pair_text(finding, "level"), "error") != 0)
+		if (strcmp(member_text(finding, "level"), "error") != 0)
 			continue;
 		if (strcmp(kind, "failure") != 0 && strcmp(kind, "missing") != 0)
 			return false;

@@ -15,7 +15,7 @@
 #include <stddef.h>
 #include <stdint.h>
 
-#include "driver/driver.h"
+#include "driver.h"
 #include "group.h"
 
 #define LINK_STEPS 8 /* NCCL_STEPS: requests in flight on a connection (net-api.md §1.5) */

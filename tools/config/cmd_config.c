@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* anynet config: prints the table of settings (config.h); anynet version. */
-#include "anynet.h"
+#include "tools/anynet.h"
 
 #include <argp.h>
 #include <jansson.h>
@@ -12,7 +12,7 @@
 #include <nccl_net/util.h>
 #include <nccl_net/wire.h>
 
-#include "args.h"
+#include "tools/shared/args.h"
 
 #define VALUE_BYTES   ANYNET_LIST_BYTES
 #define CONFIG_FAILED 2

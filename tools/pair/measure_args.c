@@ -5,9 +5,9 @@
 #include <errno.h>
 #include <stdlib.h>
 
-#include "args.h"
-#include "pair/dial.h"
-#include "pair/traffic.h"
+#include "tools/shared/args.h"
+#include "dial.h"
+#include "traffic.h"
 
 static int parse_seconds(struct argp_state *state, const char *text)
 {

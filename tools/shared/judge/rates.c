@@ -8,7 +8,6 @@
 #include <nccl_net/util.h>
 
 #include "verdict.h"
-#include "wire.h"
 
 #define LOPSIDED 3.0 /* one direction so many times as fast as the other */
 

@@ -5,7 +5,7 @@
 
 #include <stdio.h>
 
-#include "tools/terminal/terminal.h"
+#include "tools/shared/terminal.h"
 #include "view.h"
 
 struct print_style {

@@ -1,13 +1,13 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* anynet dump: all that a process tells about its connections, and what happened to them. */
-#include "anynet.h"
+#include "tools/anynet.h"
 
 #include <argp.h>
 #include <string.h>
 
-#include "args.h"
-#include "stats/print.h"
-#include "stats_dir.h"
+#include "tools/shared/args.h"
+#include "tools/shared/stats/print.h"
+#include "tools/shared/stats/stats_dir.h"
 
 enum {
 	DUMP_FINE,

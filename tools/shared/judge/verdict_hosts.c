@@ -8,7 +8,7 @@
 
 #include "finding.h"
 #include "verdict.h"
-#include "wire.h"
+#include "tools/shared/member.h"
 
 /* --- versions and settings --- */
 
@@ -30,17 +30,17 @@ const size_t verdict_version_count = ARRAY_SIZE(verdict_versions);
 
 static void versions(json_t *list, const json_t *local, const json_t *remote)
 {
-	if (pair_int(local, "wire", 0, INT32_MAX, 0) != pair_int(remote, "wire", 0, INT32_MAX, 0))
+	if (member_int(local, "wire", 0, INT32_MAX, 0) != member_int(remote, "wire", 0, INT32_MAX, 0))
 		pair_finding_add(list, "version", "error",
 				 "The two plugins cannot talk to each other.",
 				 "Install the same version of anynet on both hosts.",
 				 "anynet's wire protocol: %lld here, %lld there",
-				 pair_int(local, "wire", 0, INT32_MAX, 0),
-				 pair_int(remote, "wire", 0, INT32_MAX, 0));
+				 member_int(local, "wire", 0, INT32_MAX, 0),
+				 member_int(remote, "wire", 0, INT32_MAX, 0));
 	for (size_t i = 0; i < verdict_version_count; i++) {
 		const struct verdict_version *row = &verdict_versions[i];
-		const char *here = pair_text(local, row->key);
-		const char *there = pair_text(remote, row->key);
+		const char *here = member_text(local, row->key);
+		const char *there = member_text(remote, row->key);
 
 		if (strcmp(here, there) != 0)
 			pair_finding_add(list, row->kind, row->level, row->means, row->todo,
@@ -99,7 +99,7 @@ static int count_devices(const json_t *facts, const char *transport)
 	int count = 0;
 
 	json_array_foreach(devices, i, dev) count +=
-		!*transport || !strcmp(pair_text(dev, "transport"), transport);
+		!*transport || !strcmp(member_text(dev, "transport"), transport);
 	return count;
 }
 
@@ -115,11 +115,11 @@ bool verdict_is_cut_off(const json_t *facts, const json_t *way)
 
 	if (!json_array_size(devices))
 		return true;
-	if (is_loopback(pair_text(way, "local")))
+	if (is_loopback(member_text(way, "local")))
 		return false;
 	json_array_foreach(devices, i, dev)
 	{
-		if (!is_loopback(pair_text(dev, "address")))
+		if (!is_loopback(member_text(dev, "address")))
 			return false;
 	}
 	return true;

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* anynet export: the connections of the jobs on this host as metrics, for Prometheus. */
-#include "anynet.h"
+#include "tools/anynet.h"
 
 #include <argp.h>
 #include <errno.h>
@@ -14,11 +14,11 @@
 #include <time.h>
 #include <unistd.h>
 
-#include "args.h"
-#include "export/http_server.h"
-#include "export/metrics.h"
-#include "pair/address.h"
-#include "stats_dir.h"
+#include "tools/shared/args.h"
+#include "http_server.h"
+#include "metrics.h"
+#include "tools/shared/address.h"
+#include "tools/shared/stats/stats_dir.h"
 
 #define BACKLOG   64
 #define EVERY_MAX 3600

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* anynet devices: the selector's verdict, by the plugin's own code. */
-#include "anynet.h"
+#include "tools/anynet.h"
 
 #include <argp.h>
 #include <jansson.h>
@@ -10,7 +10,7 @@
 
 #include <nccl_net/device.h>
 
-#include "args.h"
+#include "tools/shared/args.h"
 #include "plugin/selector.h"
 
 #define NO_DEVICE 2 /* exit status: NCCL would fail */

@@ -5,7 +5,7 @@
 
 #include <argp.h>
 
-#include "pair/measure.h"
+#include "measure.h"
 
 enum {
 	KEY_SECONDS = 0x200,

@@ -1,15 +1,15 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* anynet perf: the command line; the short options are those of nccl-tests. */
 #include "perf_args.h"
-#include "args.h"
+#include "tools/shared/args.h"
 
 #include <argp.h>
 #include <string.h>
 
 #include <nccl_net/util.h>
 
-#include "args.h"
-#include "self.h"
+#include "tools/shared/args.h"
+#include "tools/shared/self.h"
 
 #define BYTES_MAX    (16LL << 30)
 #define DEADLINE_MAX 86400

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* anynet top: the connections of the jobs on this host, live or once. */
-#include "anynet.h"
+#include "tools/anynet.h"
 
 #include <argp.h>
 #include <errno.h>
@@ -8,9 +8,9 @@
 #include <string.h>
 #include <time.h>
 
-#include "stats/print.h"
-#include "stats_dir.h"
-#include "terminal/terminal.h"
+#include "tools/shared/stats/print.h"
+#include "tools/shared/stats/stats_dir.h"
+#include "tools/shared/terminal.h"
 
 #define WIDTH     120 /* columns, where the terminal does not say */
 #define DELAY_MAX 3600

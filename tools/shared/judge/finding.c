@@ -6,8 +6,8 @@
 #include <stdio.h>
 #include <string.h>
 
-#include "tools/explain/clean.h"
-#include "wire.h"
+#include "tools/shared/clean.h"
+#include "tools/shared/member.h"
 
 void pair_finding_add(json_t *list, const char *kind, const char *level, const char *means,
 		      const char *todo, const char *fmt, ...)
@@ -38,7 +38,7 @@ static void append_level(json_t *to, const json_t *from, const char *level)
 
 	json_array_foreach(from, i, finding)
 	{
-		if (!strcmp(pair_text(finding, "level"), level))
+		if (!strcmp(member_text(finding, "level"), level))
 			json_array_append(to, finding);
 	}
 }
@@ -62,9 +62,9 @@ int findings_status(const json_t *list)
 
 	json_array_foreach(list, i, finding)
 	{
-		if (!strcmp(pair_text(finding, "level"), "error"))
+		if (!strcmp(member_text(finding, "level"), "error"))
 			return 2;
-		if (!strcmp(pair_text(finding, "level"), "warning"))
+		if (!strcmp(member_text(finding, "level"), "warning"))
 			status = 1;
 	}
 	return status;

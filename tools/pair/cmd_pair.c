@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* anynet pair and anynet serve: the command lines. */
-#include "anynet.h"
+#include "tools/anynet.h"
 
 #include <argp.h>
 #include <limits.h>
@@ -9,14 +9,14 @@
 #include <stdlib.h>
 #include <unistd.h>
 
-#include "args.h"
+#include "tools/shared/args.h"
 #include "measure_args.h"
-#include "pair/client.h"
-#include "pair/print.h"
-#include "pair/server.h"
-#include "pair/wire.h"
-#include "self.h"
-#include "terminal/terminal.h"
+#include "client.h"
+#include "print.h"
+#include "server.h"
+#include "wire.h"
+#include "tools/shared/self.h"
+#include "tools/shared/terminal.h"
 
 enum {
 	KEY_NET = 0x100,
