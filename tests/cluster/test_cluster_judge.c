@@ -26,7 +26,7 @@ static char *summary(const json_t *findings)
 	*text = '\0';
 	json_array_foreach(findings, i, finding)
 	{
-		strcat(strcat(text, i ? " " : ""), member_text(finding, "kind"));
+		strcat(strcat(text, i ? " " : ""), member_text(finding, "id"));
 		json_array_foreach(json_object_get(finding, "hosts"), j, host)
 			strcat(strcat(text, j ? "," : ":"), json_string_value(host));
 	}
@@ -392,8 +392,8 @@ static void test_too_much(void **state)
 	assert_string_equal(member_text(link, "state"), "broken");
 	findings = verdict_link(json_object_get(link, "measured"));
 	assert_int_equal(json_array_size(findings), 1);
-	assert_non_null(
-		strstr(member_text(json_array_get(findings, 0), "what"), "more than there can be"));
+	assert_non_null(strstr(member_text(json_array_get(findings, 0), "finding"),
+			       "more than there can be"));
 	json_decref(findings);
 	json_decref(link);
 }

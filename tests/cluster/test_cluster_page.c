@@ -84,7 +84,7 @@ int main(int argc, char **argv)
 		bad |= fclose(file) != 0;
 	}
 	json_array_foreach(json_object_get(run, "findings"), i, finding) bad |=
-		!tells(page, member_text(finding, "what"));
+		!tells(page, member_text(finding, "finding"));
 	bad |= i < 6;
 	/* They stand below the verdict here, and above it in a terminal. */
 	bad |= !strstr(page, "fail or hang, see the findings");

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* anynet check: the doctor for one host. */
-#include "tools/anynet.h"
+#include "tools/shared/commands.h"
 
 #include <argp.h>
 #include <pwd.h>
@@ -157,6 +157,7 @@ static void gather(struct check *check)
 	conf_load(&check->conf, &check->host);
 	loader_open(&check->loader, &check->host);
 	copies_find(&check->copies, &check->loader);
+	copies_find_users(&check->copies, &check->loader);
 	warnings = &check->warnings;
 	anynet_log_set_sink(keep_warning);
 	anynet_config_load(&check->config, NULL);

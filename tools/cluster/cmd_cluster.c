@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* anynet cluster: the command line. */
-#include "tools/anynet.h"
+#include "tools/shared/commands.h"
 
 #include <argp.h>
 #include <errno.h>

@@ -117,9 +117,9 @@ static void put_findings(FILE *out, const json_t *findings)
 				level = levels[l];
 		}
 		fprintf(out, "<section class=\"finding %s\">\n", level);
-		put_paragraph(out, level, member_text(finding, "what"));
-		put_paragraph(out, "means", member_text(finding, "means"));
-		put_paragraph(out, "do", member_text(finding, "do"));
+		put_paragraph(out, level, member_text(finding, "finding"));
+		put_paragraph(out, "why", member_text(finding, "why"));
+		put_paragraph(out, "fix", member_text(finding, "fix"));
 		fputs("</section>\n", out);
 	}
 }

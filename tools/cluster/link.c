@@ -6,6 +6,7 @@
 #include <string.h>
 
 #include "tools/shared/judge/finding.h"
+#include "tools/shared/judge/rates.h"
 #include "tools/shared/judge/verdict.h"
 #include "tools/shared/member.h"
 
@@ -98,9 +99,8 @@ json_t *link_new(const char *a, const char *b, json_t *result)
 						: "",
 			 "us", positive(member_real(latency, "median")), "us_least",
 			 positive(member_real(latency, "min")), "mb_s",
-			 positive(verdict_rate(runs, "server")),
-			 positive(verdict_rate(runs, "client")), "lost", lost(tcp, "server"),
-			 lost(tcp, "client"), "measured", measured);
+			 positive(rates_best(runs, "server")), positive(rates_best(runs, "client")),
+			 "lost", lost(tcp, "server"), lost(tcp, "client"), "measured", measured);
 	json_decref(findings);
 	json_decref(result);
 	return link;

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* anynet devices: the selector's verdict, by the plugin's own code. */
-#include "tools/anynet.h"
+#include "tools/shared/commands.h"
 
 #include <argp.h>
 #include <jansson.h>

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* anynet env, anynet run: the variables that make NCCL load this installation's plugin, as commands for a shell and
  * for a command of the user's. */
-#include "tools/anynet.h"
+#include "tools/shared/commands.h"
 
 #include <argp.h>
 #include <errno.h>

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* anynet export: the connections of the jobs on this host as metrics, for Prometheus. */
-#include "tools/anynet.h"
+#include "tools/shared/commands.h"
 
 #include <argp.h>
 #include <errno.h>

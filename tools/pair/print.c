@@ -6,8 +6,8 @@
 #include <stdarg.h>
 #include <string.h>
 
-#include "tools/shared/judge/finding.h"
 #include "tools/shared/clean.h"
+#include "tools/shared/judge/finding.h"
 #include "tools/shared/judge/verdict.h"
 #include "tools/shared/member.h"
 
@@ -70,7 +70,8 @@ static void print_host(FILE *out, const struct terminal *t, const char *head, co
 
 	print_row(out, t, INDENT, "%s %.64s: anynet %.32s, NCCL %.64s, Linux %.64s", head,
 		  member_text(facts, "host"), member_text(facts, "version"),
-		  *member_text(facts, "nccl") ? member_text(facts, "nccl") : "not on the loader's path",
+		  *member_text(facts, "nccl") ? member_text(facts, "nccl")
+					      : "not on the loader's path",
 		  member_text(facts, "kernel"));
 	if (*member_text(facts, "gpus"))
 		print_row(out, t, INDENT, "       %.200s, driver %.32s", member_text(facts, "gpus"),
@@ -78,8 +79,8 @@ static void print_host(FILE *out, const struct terminal *t, const char *head, co
 	json_array_foreach(json_object_get(facts, "devices"), i, dev)
 		print_row(out, t, INDENT, "       device %zu  %.64s  %.3s  %lld Mb/s  %.16s %.64s",
 			  i, member_text(dev, "name"), member_text(dev, "transport"),
-			  member_int(dev, "speed_mbps", 0, INT32_MAX, 0), member_text(dev, "interface"),
-			  member_text(dev, "address"));
+			  member_int(dev, "speed_mbps", 0, INT32_MAX, 0),
+			  member_text(dev, "interface"), member_text(dev, "address"));
 }
 
 static void print_way(FILE *out, const struct terminal *t, const json_t *result)
@@ -97,7 +98,8 @@ static void print_way(FILE *out, const struct terminal *t, const json_t *result)
 		  member_text(there, "interface"), member_int(there, "mtu", 0, INT32_MAX, 0));
 	json_array_foreach(json_object_get(result, "ports"), i, tcp)
 	{
-		if (strcmp(member_text(tcp, "state"), "ok") || strcmp(member_text(tcp, "to"), "server"))
+		if (strcmp(member_text(tcp, "state"), "ok") ||
+		    strcmp(member_text(tcp, "to"), "server"))
 			continue;
 		print_row(out, t, INDENT,
 			  "       path MTU %lld, segments of %lld bytes, by this kernel",
@@ -197,11 +199,11 @@ void print_finding(FILE *out, const json_t *f, const struct terminal *t)
 
 	if (t->colour)
 		fputs(on, out);
-	print_row(out, t, FINDING_INDENT, "%s: %s", level, member_text(f, "what"));
+	print_row(out, t, FINDING_INDENT, "%s: %s", level, member_text(f, "finding"));
 	if (t->colour)
 		fputs("\033[0m", out);
-	print_advice(out, t, "means", member_text(f, "means"));
-	print_advice(out, t, "do", member_text(f, "do"));
+	print_advice(out, t, "why", member_text(f, "why"));
+	print_advice(out, t, "fix", member_text(f, "fix"));
 }
 
 void print_result(const json_t *result, FILE *out, const struct terminal *t)

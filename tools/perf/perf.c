@@ -8,7 +8,7 @@
 #include <sys/mman.h>
 #include <unistd.h>
 
-#include "tools/anynet.h"
+#include "tools/shared/commands.h"
 #include "perf_args.h"
 
 static int open_links(struct perf_rank *r)

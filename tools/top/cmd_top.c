@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* anynet top: the connections of the jobs on this host, live or once. */
-#include "tools/anynet.h"
+#include "tools/shared/commands.h"
 
 #include <argp.h>
 #include <errno.h>

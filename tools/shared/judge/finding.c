@@ -9,8 +9,7 @@
 #include "tools/shared/clean.h"
 #include "tools/shared/member.h"
 
-void pair_finding_add(json_t *list, const char *kind, const char *level, const char *means,
-		      const char *todo, const char *fmt, ...)
+void judge_add(json_t *list, const struct advice *advice, const char *fmt, ...)
 {
 	char what[FINDING_MAX], text[FINDING_MAX];
 	va_list ap;
@@ -20,8 +19,9 @@ void pair_finding_add(json_t *list, const char *kind, const char *level, const c
 	va_end(ap);
 	/* A character may be cut in its middle, and half of it is the peer's word. */
 	clean(text, sizeof(text), what, strlen(what));
-	json_array_append_new(list, json_pack("{s:s, s:s, s:s, s:s, s:s}", "level", level, "kind",
-					      kind, "what", text, "means", means, "do", todo));
+	json_array_append_new(list, json_pack("{s:s, s:s, s:s, s:s, s:s}", "level", advice->level,
+					      "id", advice->id, "finding", text, "why", advice->why,
+					      "fix", advice->fix));
 }
 
 void finding_concerns(json_t *list, json_t *hosts)

@@ -1,17 +1,22 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * What was found, for people and for programs: lists of objects with "level" ("note", "warning",
- * "error"), "kind" (one word), "what", "means" and "do".
+ * What was found, for people and for programs: lists of objects with "level" ("note", "warning", "error"),
+ * "id" (one word for the kind of it), "finding", "why" (it matters) and "fix" (what to do), as in the
+ * JSON of all commands.
  */
-#ifndef PAIR_FINDING_H
-#define PAIR_FINDING_H
+#ifndef JUDGE_FINDING_H
+#define JUDGE_FINDING_H
 
 #include <jansson.h>
 
-#define FINDING_MAX 1024 /* bytes of "what" */
+#define FINDING_MAX 1024 /* bytes of "finding" */
 
-void pair_finding_add(json_t *list, const char *kind, const char *level, const char *means,
-		      const char *todo, const char *fmt, ...) __attribute__((format(printf, 6, 7)));
+struct advice {
+	const char *id, *level, *why, *fix;
+};
+
+void judge_add(json_t *list, const struct advice *advice, const char *fmt, ...)
+	__attribute__((format(printf, 3, 4)));
 
 /* Adds "hosts", a list of names that is released, to the finding that was added last. */
 void finding_concerns(json_t *list, json_t *hosts);

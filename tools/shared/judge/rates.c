@@ -4,10 +4,11 @@
 
 #include <math.h>
 #include <stdlib.h>
+#include <string.h>
 
 #include <nccl_net/util.h>
 
-#include "verdict.h"
+#include "tools/shared/member.h"
 
 #define LOPSIDED 3.0 /* one direction so many times as fast as the other */
 
@@ -18,10 +19,26 @@ static int by_value(const void *a, const void *b)
 	return (x > y) - (x < y);
 }
 
+double rates_best(const json_t *runs, const char *to)
+{
+	const json_t *run;
+	double best = 0;
+	size_t i;
+
+	json_array_foreach(runs, i, run)
+	{
+		double us = member_real(run, "us");
+
+		if (!strcmp(member_text(run, "to"), to) && us > 0)
+			best = fmax(best, member_real(run, "bytes") / us);
+	}
+	return best;
+}
+
 void rates_read(struct rates *rates, const json_t *plugin, const char *to)
 {
 	const json_t *list = json_object_get(json_object_get(plugin, "rates"), to), *rate;
-	double only = verdict_rate(json_object_get(plugin, "runs"), to);
+	double only = rates_best(json_object_get(plugin, "runs"), to);
 	size_t i;
 
 	rates->count = 0;
@@ -69,7 +86,7 @@ void rates_add(json_t *plugin, const json_t *runs)
 		json_object_set_new(plugin, "rates", rates);
 	}
 	for (size_t i = 0; i < ARRAY_SIZE(ways); i++) {
-		double rate = verdict_rate(runs, ways[i]);
+		double rate = rates_best(runs, ways[i]);
 
 		if (rate > 0)
 			json_array_append_new(json_object_get(rates, ways[i]), json_real(rate));

@@ -20,6 +20,8 @@ struct rates {
 
 /* Those of an element of "plugin" to "server" or "client": of its "rates", else of its one "runs". */
 void rates_read(struct rates *rates, const json_t *plugin, const char *to);
+/* The best rate of a list of runs to "server" or "client", in bytes per microsecond; 0 = none. */
+double rates_best(const json_t *runs, const char *to);
 double rates_median(const struct rates *rates);
 
 /* One direction is several times as fast as the other, in all measurements there are. */

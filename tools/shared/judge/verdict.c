@@ -10,10 +10,11 @@
 #include <nccl_net/util.h>
 
 #include "finding.h"
+#include "hosts.h"
 #include "rates.h"
 #include "tools/shared/member.h"
 
-#define STREAMS_MAX     512 /* connections of a stream */
+#define STREAMS_MAX     512  /* connections of a stream */
 #define CLOCK_NOTE_S    1.0  /* logs of the two hosts can no longer be put in order */
 #define CLOCK_WARN_S    60.0 /* certificates, tokens and rendezvous stores begin to fail */
 #define RETRANSMIT_WARN 0.01 /* of all segments; a queue that is full for a moment costs less */
@@ -31,12 +32,14 @@ static void clocks(json_t *list, const json_t *clock)
 
 	if (sure <= CLOCK_NOTE_S)
 		return;
-	pair_finding_add(
-		list, "clock", "warning",
-		sure > CLOCK_WARN_S
-			? "Time-outs that are agreed on as times of day, certificates and tokens fail."
-			: "Lines in the logs of the two hosts cannot be put in order.",
-		"Run NTP or PTP on both hosts (`chronyc tracking`, `timedatectl`).",
+	judge_add(
+		list,
+		&(struct advice){
+			"clock", "warning",
+			sure > CLOCK_WARN_S
+				? "Time-outs that are agreed on as times of day, certificates and tokens fail."
+				: "Lines in the logs of the two hosts cannot be put in order.",
+			"Run NTP or PTP on both hosts (`chronyc tracking`, `timedatectl`)." },
 		"the clock there is %.3f s %s", fabs(offset), offset > 0 ? "ahead" : "behind");
 }
 
@@ -48,19 +51,23 @@ static void way(json_t *list, const json_t *both)
 	long long mtu_there = member_int(there, "mtu", 1, INT32_MAX, 0);
 
 	if (mtu_here && mtu_there && mtu_here != mtu_there)
-		pair_finding_add(
-			list, "mtu", "warning",
-			"Where nothing between them says so, large packets are lost and transfers hang.",
-			"Give both interfaces, and the switches between, the same MTU.",
+		judge_add(
+			list,
+			&(struct advice){
+				"mtu", "warning",
+				"Where nothing between them says so, large packets are lost and transfers hang.",
+				"Give both interfaces, and the switches between, the same MTU." },
 			"MTU: %lld on %.16s here, %lld on %.16s there", mtu_here,
 			member_text(here, "interface"), mtu_there, member_text(there, "interface"));
 	if (strcmp(member_text(here, "local"), member_text(there, "peer")) != 0 &&
 	    *member_text(there, "peer"))
-		pair_finding_add(
-			list, "nat", "warning",
-			"The other host cannot dial the address that this one has: NCCL hands out that one.",
-			"Use addresses that both hosts can reach (NCCL_SOCKET_IFNAME); take the address "
-			"translation out of the way.",
+		judge_add(
+			list,
+			&(struct advice){
+				"nat", "warning",
+				"The other host cannot dial the address that this one has: NCCL hands out that one.",
+				"Use addresses that both hosts can reach (NCCL_SOCKET_IFNAME); take the address "
+				"translation out of the way." },
 			"NAT: this host is %.64s and the other one sees %.64s",
 			member_text(here, "local"), member_text(there, "peer"));
 }
@@ -68,7 +75,7 @@ static void way(json_t *list, const json_t *both)
 /* --- ports --- */
 
 static const struct {
-	const char *state, *means, *todo;
+	const char *state, *why, *fix;
 } causes[] = {
 	{ "refused", "A firewall rejects it, or the address belongs to another host.",
 	  "Look at the firewall of that host and on the way (`nft list ruleset`); if only some ports "
@@ -93,27 +100,26 @@ static const struct {
 static void port(json_t *list, const json_t *p)
 {
 	const char *state = member_text(p, "state"), *to = member_text(p, "to");
-	const char *means = "It could not be tried.", *todo = "See the error.";
+	const char *why = "It could not be tried.", *fix = "See the error.";
 	char passes[80] = "";
 
 	if (!strcmp(state, "ok"))
 		return;
 	for (size_t i = 0; i < ARRAY_SIZE(causes); i++) {
 		if (!strcmp(state, causes[i].state)) {
-			means = causes[i].means;
-			todo = causes[i].todo;
+			why = causes[i].why;
+			fix = causes[i].fix;
 		}
 	}
 	if (!strcmp(state, "stalled") && member_int(p, "passes", 1, 65535, 0))
 		snprintf(passes, sizeof(passes), "; packets of %lld bytes pass",
 			 member_int(p, "passes", 1, 65535, 0));
-	pair_finding_add(list, "port", "error", means, todo,
-			 "from %s to %s, %.64s port %lld: %.20s%s%.100s%s%s",
-			 strcmp(to, "server") ? "there" : "here",
-			 strcmp(to, "server") ? "here" : "there", member_text(p, "address"),
-			 member_int(p, "port", 0, 65535, 0), state,
-			 *member_text(p, "error") ? " (" : "", member_text(p, "error"),
-			 *member_text(p, "error") ? ")" : "", passes);
+	judge_add(list, &(struct advice){ "port", "error", why, fix },
+		  "from %s to %s, %.64s port %lld: %.20s%s%.100s%s%s",
+		  strcmp(to, "server") ? "there" : "here", strcmp(to, "server") ? "here" : "there",
+		  member_text(p, "address"), member_int(p, "port", 0, 65535, 0), state,
+		  *member_text(p, "error") ? " (" : "", member_text(p, "error"),
+		  *member_text(p, "error") ? ")" : "", passes);
 }
 
 /* --- streams --- */
@@ -195,61 +201,51 @@ static void stream(json_t *list, const json_t *s, bool is_virtual)
 	if (strcmp(member_text(s, "state"), "ok") != 0)
 		return;
 	if (lost > RETRANSMIT_NOTE)
-		pair_finding_add(
-			list, "loss", lost > RETRANSMIT_WARN ? "warning" : "note",
-			is_virtual ? "Packets are lost on the way: a full queue, a shaper, or a "
-				     "busy host. One of the interfaces is virtual: what is below "
-				     "it is not seen from here."
-				   : "Packets are lost on the way: a bad cable or optic, a full "
-				     "switch, or a shaper.",
-			is_virtual ? "Look at queues and drops of the interfaces (`tc -s qdisc`, "
-				     "`ip -s link`), here and on the machine below."
-				   : "Look at the error counters of NICs and switches (`ethtool "
-				     "-S`, `nstat`).",
+		judge_add(
+			list,
+			&(struct advice){
+				"loss", lost > RETRANSMIT_WARN ? "warning" : "note",
+				is_virtual
+					? "Packets are lost on the way: a full queue, a shaper, or a "
+					  "busy host. One of the interfaces is virtual: what is below "
+					  "it is not seen from here."
+					: "Packets are lost on the way: a bad cable or optic, a full "
+					  "switch, or a shaper.",
+				is_virtual
+					? "Look at queues and drops of the interfaces (`tc -s qdisc`, "
+					  "`ip -s link`), here and on the machine below."
+					: "Look at the error counters of NICs and switches (`ethtool "
+					  "-S`, `nstat`)." },
 			"%.2f %% of the packets on the way %s were sent again%s", 100 * lost, to,
 			spread(json_object_get(s, "losses"), runs, sizeof(runs)));
 	if (!strcmp(verdict_limit(s), "sender's buffer"))
-		pair_finding_add(list, "limit", "note", "", "",
-				 "on the way %s the sender's socket buffer is the limit "
-				 "(net.ipv4.tcp_wmem)",
-				 to);
+		judge_add(list, &(struct advice){ "limit", "note", "", "" },
+			  "on the way %s the sender's socket buffer is the limit "
+			  "(net.ipv4.tcp_wmem)",
+			  to);
 	if (!strcmp(verdict_limit(s), "receiver's window"))
-		pair_finding_add(list, "limit", "note", "", "",
-				 "on the way %s the receiver's window is the limit "
-				 "(net.ipv4.tcp_rmem)",
-				 to);
+		judge_add(list, &(struct advice){ "limit", "note", "", "" },
+			  "on the way %s the receiver's window is the limit "
+			  "(net.ipv4.tcp_rmem)",
+			  to);
 	if (!strcmp(verdict_limit(s), "receiver"))
-		pair_finding_add(list, "limit", "note", "", "",
-				 "on the way %s the receiver is the limit: it does not take the "
-				 "data as fast as it comes (a busy CPU there)",
-				 to);
-}
-
-double verdict_rate(const json_t *runs, const char *to)
-{
-	const json_t *run;
-	double best = 0;
-	size_t i;
-
-	json_array_foreach(runs, i, run)
-	{
-		double us = member_real(run, "us");
-
-		if (!strcmp(member_text(run, "to"), to) && us > 0)
-			best = fmax(best, member_real(run, "bytes") / us);
-	}
-	return best;
+		judge_add(list, &(struct advice){ "limit", "note", "", "" },
+			  "on the way %s the receiver is the limit: it does not take the "
+			  "data as fast as it comes (a busy CPU there)",
+			  to);
 }
 
 /* Comms that may choose go over TCP then. */
 static void plugin_verbs(json_t *list, const json_t *p)
 {
-	pair_finding_add(
-		list, "plugin", "warning",
-		"This pair goes over TCP, which is slower; with ANYNET_TRANSPORT=ib, or without "
-		"anynet, it would fail.",
-		"The text says what to look at: links, GIDs and routes between the ports of both "
-		"hosts.",
+	judge_add(
+		list,
+		&(struct advice){
+			"plugin", "warning",
+			"This pair goes over TCP, which is slower; with ANYNET_TRANSPORT=ib, or without "
+			"anynet, it would fail.",
+			"The text says what to look at: links, GIDs and routes between the ports of both "
+			"hosts." },
 		"InfiniBand or RoCE does not work between them: %.600s", member_text(p, "error"));
 }
 
@@ -260,10 +256,12 @@ static void plugin(json_t *list, const json_t *p, bool is_virtual)
 	if (*member_text(p, "error") && !strcmp(member_text(p, "transport"), "ib"))
 		plugin_verbs(list, p);
 	else if (*member_text(p, "error"))
-		pair_finding_add(
-			list, "plugin", "error",
-			"NCCL's connections between these hosts would fail in this way.",
-			"The text says what to look at; the ports above come first if one of them fails.",
+		judge_add(
+			list,
+			&(struct advice){
+				"plugin", "error",
+				"NCCL's connections between these hosts would fail in this way.",
+				"The text says what to look at; the ports above come first if one of them fails." },
 			"through the plugin (%.8s): %.600s", member_text(p, "transport"),
 			member_text(p, "error"));
 	rates_read(&there, p, "server");
@@ -271,17 +269,19 @@ static void plugin(json_t *list, const json_t *p, bool is_virtual)
 	/* A pair that was measured less often is not judged by its rates. */
 	if (there.count >= RATES_ENOUGH && back.count >= RATES_ENOUGH &&
 	    rates_differ(&there, &back))
-		pair_finding_add(
-			list, "lopsided", "warning",
-			is_virtual
-				? "One direction is much slower: a shaper, or a busy host."
-				: "One direction is much slower: a half-broken link, a shaper, or "
-				  "a busy host.",
-			is_virtual
-				? "Run it again on idle hosts; look at `tc qdisc` at the slow "
-				  "sender, and on the machine below."
-				: "Run it again on idle hosts; look at the slow sender's NIC and "
-				  "switch port.",
+		judge_add(
+			list,
+			&(struct advice){
+				"lopsided", "warning",
+				is_virtual
+					? "One direction is much slower: a shaper, or a busy host."
+					: "One direction is much slower: a half-broken link, a shaper, or "
+					  "a busy host.",
+				is_virtual
+					? "Run it again on idle hosts; look at `tc qdisc` at the slow "
+					  "sender, and on the machine below."
+					: "Run it again on idle hosts; look at the slow sender's NIC and "
+					  "switch port." },
 			"through the plugin (%.8s), of %zu measurements: %.2f (%.2f to %.2f) GB/s "
 			"there, %.2f (%.2f to %.2f) GB/s back",
 			member_text(p, "transport"), there.count, rates_median(&there) / 1e3,
@@ -292,12 +292,13 @@ static void plugin(json_t *list, const json_t *p, bool is_virtual)
 static void failure(json_t *list, const json_t *f)
 {
 	if (f)
-		pair_finding_add(list, "failure", "error",
-				 "The other measurements could not be made.",
-				 *member_text(f, "do")
-					 ? member_text(f, "do")
-					 : "Run it again; look at what `anynet serve` printed.",
-				 "%.200s: %.300s", member_text(f, "step"), member_text(f, "reason"));
+		judge_add(list,
+			  &(struct advice){
+				  "failure", "error", "The other measurements could not be made.",
+				  *member_text(f, "fix")
+					  ? member_text(f, "fix")
+					  : "Run it again; look at what `anynet serve` printed." },
+			  "%.200s: %.300s", member_text(f, "step"), member_text(f, "reason"));
 }
 
 static void link_findings(json_t *list, const json_t *result)
@@ -331,7 +332,7 @@ bool verdict_is_unmeasured(const json_t *findings)
 
 	json_array_foreach(findings, i, finding)
 	{
-		const char *kind = member_text(finding, "kind");
+		const char *kind = member_text(finding, "id");
 
 		if (strcmp(member_text(finding, "level"), "error") != 0)
 			continue;
@@ -344,10 +345,18 @@ bool verdict_is_unmeasured(const json_t *findings)
 
 json_t *verdict_find(const json_t *result)
 {
-	json_t *list = json_array();
+	const json_t *both = json_object_get(result, "way");
+	json_t *list = json_array(), *hosts;
 
 	link_findings(list, result);
-	if (json_is_object(json_object_get(result, "remote")))
-		verdict_hosts(list, result);
+	if (json_is_object(json_object_get(result, "remote"))) {
+		hosts = json_pack("[{s:s, s:O?, s:O?}, {s:s, s:O, s:O?}]", "name", "this host",
+				  "facts", json_object_get(result, "local"), "way",
+				  json_object_get(both, "local"), "name", "the other host", "facts",
+				  json_object_get(result, "remote"), "way",
+				  json_object_get(both, "remote"));
+		judge_hosts(list, hosts);
+		json_decref(hosts);
+	}
 	return findings_sorted(list);
 }

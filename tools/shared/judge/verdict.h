@@ -18,29 +18,6 @@ json_t *verdict_find(const json_t *result);
 /* Those of the way between the hosts alone, without "local" and "remote". */
 json_t *verdict_link(const json_t *result);
 
-/* Adds what "local" and "remote" tell of the two hosts. */
-void verdict_hosts(json_t *list, const json_t *result);
-
-/* Versions and devices that hosts tell of themselves, and what it means when they differ. */
-struct verdict_version {
-	const char *key, *kind, *what, *level, *means, *todo;
-};
-extern const struct verdict_version verdict_versions[];
-extern const size_t verdict_version_count;
-
-/* Variables that may differ between hosts. */
-bool verdict_is_local_setting(const char *name);
-/* What it means when others do. */
-#define VERDICT_SETTING_MEANS                                                              \
-	"Ranks that are set up differently wait for each other in vain, or for something " \
-	"that does not come."
-
-/* The plugin is given no device there that leads to another host; `way` is that end's. */
-bool verdict_is_cut_off(const json_t *facts, const json_t *way);
-
-/* The best rate of a list of runs to "server" or "client", in bytes per microsecond; 0 = none. */
-double verdict_rate(const json_t *runs, const char *to);
-
 /* The share of packets that a stream of dial.h sent again; and that it is so many that it is a warning. */
 double verdict_loss(const json_t *stream);
 bool verdict_loses(const json_t *stream);

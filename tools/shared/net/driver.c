@@ -214,12 +214,13 @@ int driver_reg_mr(struct driver_net *net, void *comm, void *data, size_t bytes, 
 	return (int)net->calls.reg_mr_v5(comm, data, (int)bytes, type, mhandle);
 }
 
-int driver_reg_mr_dmabuf(struct driver_net *net, void *comm, void *data, size_t bytes, int type,
-			 uint64_t offset, int fd, void **mhandle)
+int driver_reg_mr_dmabuf(struct driver_net *net, void *comm, const struct driver_region *r,
+			 void **mhandle)
 {
 	if (!net->calls.reg_mr_dmabuf)
 		return ANYNET_NCCL_INVALID_USAGE;
-	return (int)net->calls.reg_mr_dmabuf(comm, data, bytes, type, offset, fd, mhandle);
+	return (int)net->calls.reg_mr_dmabuf(comm, r->data, r->bytes, r->type, r->offset, r->fd,
+					     mhandle);
 }
 
 int driver_dereg_mr(struct driver_net *net, void *comm, void *mhandle)
@@ -227,55 +228,55 @@ int driver_dereg_mr(struct driver_net *net, void *comm, void *mhandle)
 	return (int)net->calls.dereg_mr(comm, mhandle);
 }
 
-int driver_isend(struct driver_net *net, void *scomm, void *data, size_t bytes, int tag,
-		 void *mhandle, void *phandle, void **req)
+int driver_isend(struct driver_net *net, void *scomm, const struct driver_send *s, void **req)
 {
 	const struct driver_calls *calls = &net->calls;
 
 	if (calls->isend_v10)
-		return (int)calls->isend_v10(scomm, data, bytes, tag, mhandle, phandle, req);
+		return (int)calls->isend_v10(scomm, s->data, s->bytes, s->tag, s->mhandle,
+					     s->phandle, req);
 	if (calls->isend_v9)
-		return (int)calls->isend_v9(scomm, data, bytes, tag, mhandle, req);
-	if (bytes > SHIM_MESSAGE_MAX)
+		return (int)calls->isend_v9(scomm, s->data, s->bytes, s->tag, s->mhandle, req);
+	if (s->bytes > SHIM_MESSAGE_MAX)
 		return ANYNET_NCCL_INTERNAL_ERROR;
-	return (int)calls->isend_v5(scomm, data, (int)bytes, tag, mhandle, req);
+	return (int)calls->isend_v5(scomm, s->data, (int)s->bytes, s->tag, s->mhandle, req);
 }
 
-static int irecv_v5(const struct driver_calls *calls, void *rcomm, int n, void **data,
-		    const size_t *bytes, int *tags, void **mhandles, void **req)
+static int irecv_v5(const struct driver_calls *calls, void *rcomm, const struct driver_recv *r,
+		    void **req)
 {
 	int narrow[GROUP_MAX];
 
-	if (n > GROUP_MAX)
+	if (r->n > GROUP_MAX)
 		return ANYNET_NCCL_INTERNAL_ERROR;
-	for (int i = 0; i < n; i++) {
-		if (bytes[i] > SHIM_MESSAGE_MAX)
+	for (int i = 0; i < r->n; i++) {
+		if (r->bytes[i] > SHIM_MESSAGE_MAX)
 			return ANYNET_NCCL_INTERNAL_ERROR;
-		narrow[i] = (int)bytes[i];
+		narrow[i] = (int)r->bytes[i];
 	}
 	if (*req == ANYNET_NCCL_OPTIONAL_COMPLETION)
 		*req = NULL;
-	return (int)calls->irecv_v5(rcomm, n, data, narrow, tags, mhandles, req);
+	return (int)calls->irecv_v5(rcomm, r->n, r->data, narrow, r->tags, r->mhandles, req);
 }
 
-int driver_irecv(struct driver_net *net, void *rcomm, int n, void **data, size_t *bytes, int *tags,
-		 void **mhandles, void **phandles, void **req)
+int driver_irecv(struct driver_net *net, void *rcomm, const struct driver_recv *r, void **req)
 {
 	const struct driver_calls *calls = &net->calls;
 
 	if (calls->irecv_v10)
-		return (int)calls->irecv_v10(rcomm, n, data, bytes, tags, mhandles, phandles, req);
+		return (int)calls->irecv_v10(rcomm, r->n, r->data, r->bytes, r->tags, r->mhandles,
+					     r->phandles, req);
 	if (calls->irecv_v9)
-		return (int)calls->irecv_v9(rcomm, n, data, bytes, tags, mhandles, req);
-	return irecv_v5(calls, rcomm, n, data, bytes, tags, mhandles, req);
+		return (int)calls->irecv_v9(rcomm, r->n, r->data, r->bytes, r->tags, r->mhandles,
+					    req);
+	return irecv_v5(calls, rcomm, r, req);
 }
 
-int driver_iflush(struct driver_net *net, void *rcomm, int n, void **data, int *bytes,
-		  void **mhandles, void **req)
+int driver_iflush(struct driver_net *net, void *rcomm, const struct driver_flush *f, void **req)
 {
 	if (!net->calls.iflush)
 		return ANYNET_NCCL_INVALID_USAGE;
-	return (int)net->calls.iflush(rcomm, n, data, bytes, mhandles, req);
+	return (int)net->calls.iflush(rcomm, f->n, f->data, f->bytes, f->mhandles, req);
 }
 
 int driver_test(struct driver_net *net, void *req, int *done, int *sizes)

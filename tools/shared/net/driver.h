@@ -34,6 +34,34 @@ struct driver_props {
 	int16_t rail_id, plane_id;
 };
 
+/* What NCCL's calls take, in its order. */
+struct driver_region {
+	void *data;
+	size_t bytes;
+	int type;
+	uint64_t offset;
+	int fd;
+};
+struct driver_send {
+	void *data;
+	size_t bytes;
+	int tag;
+	void *mhandle, *phandle;
+};
+struct driver_recv {
+	int n;
+	void **data;
+	size_t *bytes;
+	int *tags;
+	void **mhandles, **phandles;
+};
+struct driver_flush {
+	int n;
+	void **data;
+	int *bytes;
+	void **mhandles;
+};
+
 typedef void (*driver_logger)(int level, unsigned long flags, const char *file, int line,
 			      const char *fmt, ...);
 
@@ -61,15 +89,13 @@ int driver_connect(struct driver_net *net, void *ctx, int dev, void *handle, voi
 int driver_accept(struct driver_net *net, void *listener, void **rcomm);
 int driver_reg_mr(struct driver_net *net, void *comm, void *data, size_t bytes, int type,
 		  void **mhandle);
-int driver_reg_mr_dmabuf(struct driver_net *net, void *comm, void *data, size_t bytes, int type,
-			 uint64_t offset, int fd, void **mhandle);
+int driver_reg_mr_dmabuf(struct driver_net *net, void *comm, const struct driver_region *region,
+			 void **mhandle);
 int driver_dereg_mr(struct driver_net *net, void *comm, void *mhandle);
-int driver_isend(struct driver_net *net, void *scomm, void *data, size_t bytes, int tag,
-		 void *mhandle, void *phandle, void **req);
-int driver_irecv(struct driver_net *net, void *rcomm, int n, void **data, size_t *bytes, int *tags,
-		 void **mhandles, void **phandles, void **req);
-int driver_iflush(struct driver_net *net, void *rcomm, int n, void **data, int *bytes,
-		  void **mhandles, void **req);
+int driver_isend(struct driver_net *net, void *scomm, const struct driver_send *send, void **req);
+int driver_irecv(struct driver_net *net, void *rcomm, const struct driver_recv *recv, void **req);
+int driver_iflush(struct driver_net *net, void *rcomm, const struct driver_flush *flush,
+		  void **req);
 int driver_test(struct driver_net *net, void *req, int *done, int *sizes);
 int driver_close_send(struct driver_net *net, void *scomm);
 int driver_close_recv(struct driver_net *net, void *rcomm);

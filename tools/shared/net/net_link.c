@@ -297,11 +297,14 @@ int link_post(struct link *l, size_t bytes)
 	int result;
 
 	if (l->is_send)
-		result =
-			driver_isend(l->ep->net, l->comm, data, bytes, tag, l->mhandle, NULL, &req);
+		result = driver_isend(l->ep->net, l->comm,
+				      &(struct driver_send){ data, bytes, tag, l->mhandle, NULL },
+				      &req);
 	else
-		result = driver_irecv(l->ep->net, l->comm, 1, &data, &bytes, &tag, &l->mhandle,
-				      NULL, &req);
+		result = driver_irecv(l->ep->net, l->comm,
+				      &(struct driver_recv){ 1, &data, &bytes, &tag, &l->mhandle,
+							     NULL },
+				      &req);
 	if (result)
 		return link_fail(l, l->is_send ? "isend" : "irecv", result);
 	if (!req)

@@ -4,8 +4,8 @@
  * explain, pair and top: 0 nothing found, 1 warnings, 2 errors, 3 a wrong command line, or what could not be
  * read; of dump and export: 0 good, 1 nothing there, or an error, 3 likewise; of run: the command's.
  */
-#ifndef TOOLS_ANYNET_H
-#define TOOLS_ANYNET_H
+#ifndef SHARED_COMMANDS_H
+#define SHARED_COMMANDS_H
 
 /* argv[0] is "anynet NAME", for messages. */
 int cmd_check(int argc, char **argv);
