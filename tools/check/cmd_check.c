@@ -17,6 +17,7 @@
 
 #include "check.h"
 #include "report.h"
+#include "trust.h"
 
 #define FAILED_STATUS 3 /* nothing was looked at */
 
@@ -225,8 +226,12 @@ int cmd_check(int argc, char **argv)
 	struct check check = { .host = { .home = "" } };
 	struct print_style style;
 	char *root, *home;
-	int status;
+	int status = trust_begin(argv + 1);
 
+	if (status) {
+		fprintf(stderr, "anynet check: /proc/self/exe: %s\n", strerror(status));
+		return FAILED_STATUS;
+	}
 	argp_err_exit_status = FAILED_STATUS;
 	argp_parse(&argp, argc, argv, 0, NULL, &opt);
 	root = root_of(opt.root);
