@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* anynet: the command-line tool. A table of subcommands and the loop that finds one. */
-#include "anynet.h"
+#include "tools/shared/commands.h"
 
 #include <stdio.h>
 #include <string.h>
@@ -8,7 +8,7 @@
 #include <nccl_net/log.h>
 #include <nccl_net/util.h>
 
-#include "args.h"
+#include "tools/shared/args.h"
 
 static int cmd_help(int argc, char **argv);
 

@@ -11,7 +11,7 @@
 #include "input.h"
 #include "tool/stats/exposition.h"
 #include "tools/export/metrics.h"
-#include "tools/stats/print.h"
+#include "tools/shared/stats/print.h"
 
 #define COMMS 3
 #define BYTES (ANYNET_STATS_COMMS_AT + COMMS * ANYNET_STATS_COMM_STEP)

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* anynet check: the doctor for one host. */
-#include "tools/anynet.h"
+#include "tools/shared/commands.h"
 
 #include <argp.h>
 #include <pwd.h>
@@ -17,6 +17,7 @@
 
 #include "check.h"
 #include "report.h"
+#include "trust.h"
 
 #define FAILED_STATUS 3 /* nothing was looked at */
 
@@ -157,6 +158,7 @@ static void gather(struct check *check)
 	conf_load(&check->conf, &check->host);
 	loader_open(&check->loader, &check->host);
 	copies_find(&check->copies, &check->loader);
+	copies_find_users(&check->copies, &check->loader);
 	warnings = &check->warnings;
 	anynet_log_set_sink(keep_warning);
 	anynet_config_load(&check->config, NULL);
@@ -224,8 +226,12 @@ int cmd_check(int argc, char **argv)
 	struct check check = { .host = { .home = "" } };
 	struct print_style style;
 	char *root, *home;
-	int status;
+	int status = trust_begin(argv + 1);
 
+	if (status) {
+		fprintf(stderr, "anynet check: /proc/self/exe: %s\n", strerror(status));
+		return FAILED_STATUS;
+	}
 	argp_err_exit_status = FAILED_STATUS;
 	argp_parse(&argp, argc, argv, 0, NULL, &opt);
 	root = root_of(opt.root);

@@ -7,7 +7,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "tools/terminal/terminal.h"
+#include "tools/shared/terminal.h"
 
 #define WIDTH_MOST 120 /* longer lines are hard to read */
 #define INDENT     7   /* behind the verdict's name */

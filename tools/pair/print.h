@@ -6,7 +6,7 @@
 #include <jansson.h>
 #include <stdio.h>
 
-#include "tools/terminal/terminal.h"
+#include "tools/shared/terminal.h"
 
 /* One line, clean (tools/explain/clean.h): half of it may be the peer's word. Flushed at once. */
 void print_line(FILE *out, const char *fmt, ...) __attribute__((format(printf, 2, 3)));

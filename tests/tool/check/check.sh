@@ -1161,6 +1161,40 @@ hostile)
 	as="timeout 60"
 	check LD_LIBRARY_PATH=/opt/lib NCCL_NET_PLUGIN=pipe
 	[ "$status" -lt 3 ] || fail "a pipe"
+	as=
+	# Root runs nothing from a directory that others may write to; it is looked at all the same.
+	if [ "$(id -u)" = 0 ]; then
+		for name in libnftables.so.1 libnvidia-ml.so.1 libibverbs.so.1 librdmacm.so.1 libcuda.so.1; do
+			mkdir -p "$work/libraries/lib"
+			cp "$fakes/libforeign.so" "$work/libraries/lib/$name"
+		done
+		foreign() {
+			rm -f "$work/mark"
+			check FOREIGN_MARK="$work/mark" "LD_LIBRARY_PATH=$1" "${@:2}"
+		}
+		lib=$work/libraries/lib
+		foreign "$lib"
+		[ -e "$work/mark" ] || fail "the library is never loaded"
+		finds_not library-path-not-trusted
+		for open in "$lib" "$work/libraries"; do
+			chmod 777 "$open"
+			foreign "/usr/lib:$lib"
+			[ -e "$work/mark" ] && fail "root runs what others put into $lib"
+			finds library-path-not-trusted note "$lib"
+			# Whoever has made the environment may have made the note of the first start, too.
+			foreign "$lib" ANYNET_CHECK_LIBRARY_PATH=/usr/lib
+			[ -e "$work/mark" ] && fail "root believes the note"
+			chmod 755 "$open"
+		done
+		ln -s "$lib" "$work/link"
+		foreign "$work/link"
+		[ -e "$work/mark" ] || fail "a link of root's"
+		chmod 777 "$lib"
+		foreign "$work/link"
+		[ -e "$work/mark" ] && fail "a link to where others write"
+		foreign "lib:"
+		finds library-path-not-trusted note lib
+	fi
 	;;
 clean)
 	# No false alarm: a host with a NIC, the plugin, one NCCL, PyTorch, a job that is set up well,

@@ -11,7 +11,7 @@
 
 #include <cmocka.h>
 
-#include "tools/stats/print.h"
+#include "tools/shared/stats/print.h"
 
 #define COMMS 4
 #define BYTES (ANYNET_STATS_COMMS_AT + COMMS * ANYNET_STATS_COMM_STEP)
