@@ -43,7 +43,7 @@ static uint64_t silence_of(struct anynet_rail *rail, const struct rail_signs *si
 static void tell_doubt(struct anynet_comm *comm, const struct anynet_rail *rail, const char *why)
 {
 	recorder_note(comm, rail, ANYNET_EVENT_SUSPECT, 0, 0, why);
-	anynet_chat("%s peer %s dev %s rail %u (%s): %s",
+	anynet_chat("%s peer %s dev %s path %u (%s): %s",
 		    comm->is_send ? "send to" : "receive from", comm->peer.host, comm->dev->name,
 		    rail->index, rail->path, why);
 }
@@ -76,7 +76,7 @@ static void watch_rail(struct anynet_comm *comm, struct anynet_rail *rail, uint6
 			recv_doubt(comm, rail->index, true);
 		if (!rail->suspect)
 			tell_doubt(comm, rail,
-				   lost ? "the NIC has lost its link" : "no sign from the peer");
+				   lost ? "the NIC has lost its link" : "no answer from the peer");
 		rail->suspect = true;
 		recovery_rail(comm, rail, alternative);
 	} else if (rail->suspect && !rail->silent_ms) {
@@ -121,7 +121,7 @@ static void warn_of_stall(struct anynet_comm *comm, uint64_t now)
 	recorder_note(comm, NULL, ANYNET_EVENT_STALLED, 0, stall, asked);
 	for (unsigned i = 0; i < comm->rail_count; i++)
 		if (comm->rails[i] && (comm->rails[i]->fd < 0 || comm->rails[i]->suspect))
-			why = "its connections are broken or silent and being replaced";
+			why = "its connections are broken or silent and are being replaced";
 	anynet_warn("%s peer %s pid %u addr %s dev %s: no progress for %s s: %s; %s",
 		    comm->is_send ? "send to" : "receive from", comm->peer.host, comm->peer.pid,
 		    comm->peer.addr, comm->dev->name, seconds_text(stall, 0, seconds), asked, why);
