@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * What is special about GPU memory, on the fake libcuda.so.1 (tests/cuda): calls of CUDA that fail, copies
+ * What is special about GPU memory, on the fake libcuda.so.1 (tests/fakes/cuda): calls of CUDA that fail, copies
  * that take long, a driver that is missing, what is kept. That messages arrive is the other subjects'
  * business, with TEST_MEMORY=cuda.
  */

@@ -9,7 +9,7 @@
 #include <string.h>
 
 #include "input.h"
-#include "stats/exposition.h"
+#include "tool/stats/exposition.h"
 #include "tools/export/metrics.h"
 #include "tools/stats/print.h"
 
