@@ -427,7 +427,8 @@ int recv_control(struct recv_comm *comm, struct anynet_rail *rail,
 		 const struct anynet_wire_frame *header)
 {
 	if (header->length) {
-		comm_note_fault(&comm->base, rail, -EPROTO, "frame of type %u with %u bytes behind it",
+		comm_note_fault(&comm->base, rail, -EPROTO, "frame of type %u with a payload of "
+							    "%u bytes",
 			  header->type, header->length);
 		return -EPROTO;
 	}

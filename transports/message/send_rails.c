@@ -117,7 +117,7 @@ static int acknowledge(struct send_comm *comm, struct send_msg *msg)
 	}
 	if (msg->state != SEND_GIVEN || msg->chunks || msg->acked) {
 		comm_note_fault(&comm->base, NULL, -EPROTO,
-			  "slot %d acknowledged, which has nothing sent in full",
+			  "acknowledgement of slot %d, which has no unacknowledged message",
 			  (int)(msg - comm->msgs));
 		return -EPROTO;
 	}

@@ -281,7 +281,7 @@ void stats_begin(void)
 	dir = strcmp(dir, "auto") ? dir : ANYNET_STATS_DIR;
 	ret = stats_page_open(&stats.page, dir);
 	if (ret)
-		anynet_chat("no page for `anynet top` in %s: %s", dir, error_text(-ret));
+		anynet_chat("no statistics file for `anynet top` in %s: %s", dir, error_text(-ret));
 }
 
 void stats_look(void)
@@ -306,7 +306,7 @@ void stats_look(void)
 		round.err = tell_process(&round);
 	if (!round.err)
 		return;
-	anynet_chat("the page for `anynet top` cannot be written any more: %s",
+	anynet_chat("cannot write the statistics file for `anynet top`: %s",
 		    error_text(-round.err));
 	stats_page_close(&stats.page);
 }

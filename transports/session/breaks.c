@@ -13,10 +13,10 @@ void comm_tell_unlinked(struct anynet_comm *comm, int level)
 	comm->session->unlinked_told = true;
 	recorder_note(comm, NULL, ANYNET_EVENT_UNLINKED, 0, 0, comm->fault.unlinked_why);
 	if (level == ANYNET_LOG_WARN)
-		anynet_warn("%s peer %s pid %u dev %s: going on over TCP, which is slower: %s", direction,
+		anynet_warn("%s peer %s pid %u dev %s: continuing over TCP, which is slower: %s", direction,
 			    comm->peer.host, comm->peer.pid, comm->dev->name, comm->fault.unlinked_why);
 	else if (level == ANYNET_LOG_INFO)
-		anynet_info("%s peer %s pid %u dev %s: going on over TCP: %s", direction,
+		anynet_info("%s peer %s pid %u dev %s: continuing over TCP: %s", direction,
 			    comm->peer.host, comm->peer.pid, comm->dev->name, comm->fault.unlinked_why);
 }
 
@@ -32,7 +32,7 @@ static void rail_ended(struct anynet_comm *comm, struct anynet_rail *rail)
 	recorder_note(comm, NULL, ANYNET_EVENT_PEER_CLOSED, 0, 0, NULL);
 	if (comm_pending(comm))
 		comm_fail(comm, NULL, -ECONNRESET,
-			  "the peer closed the connection without %s what is waited for",
+			  "the peer closed the connection before %s all data of pending requests",
 			  comm->is_send ? "receiving" : "sending");
 }
 
@@ -87,7 +87,7 @@ static void take_doubt(struct anynet_comm *comm, struct anynet_rail *rail)
 	if (!rail_stands(rail) || !recovery_wanted())
 		return;
 	if (rail_works(rail))
-		comm_rail_change(comm, rail, RAIL_SUSPECT, "the peer has doubts");
+		comm_rail_change(comm, rail, RAIL_SUSPECT, "reported by the peer");
 	rail->doubted_ms = os_now_ms();
 	recovery_rail(comm, rail, true);
 }

@@ -220,7 +220,7 @@ void comm_fail(struct anynet_comm *comm, const struct anynet_rail *rail, int err
 	vsnprintf(text, sizeof(text), fmt, args);
 	va_end(args);
 	if (rail)
-		snprintf(path, sizeof(path), " rail %u of %u (%s)", rail->index, comm->rail_count,
+		snprintf(path, sizeof(path), " path %u of %u (%s)", rail->index, comm->rail_count,
 			 rail->path);
 	anynet_warn("%s peer %s pid %u addr %s dev %s%s: %s (%s); %u pending requests fail",
 		    comm->is_send ? "send to" : "receive from", peer->host, peer->pid, peer->addr,
@@ -275,8 +275,8 @@ void comm_sever(struct anynet_comm *comm, struct anynet_rail *rail, int err)
 		comm->session->tally.breaks++;
 		if (rail_is_news(rail->breaks))
 			anynet_info(
-				"%s peer %s pid %u dev %s rail %u of %u (%s) broke: %s; it is replaced "
-				"(break %u)",
+				"%s peer %s pid %u dev %s path %u of %u (%s) broke: %s; "
+				"reconnecting (break %u)",
 				comm->is_send ? "send to" : "receive from", comm->peer.host,
 				comm->peer.pid, comm->dev->name, rail->index, comm->rail_count,
 				rail->path, error_text(-err), rail->breaks);
@@ -327,7 +327,7 @@ void comm_rail_back(struct anynet_comm *comm, struct anynet_rail *rail, int fd, 
 	comm->session->tally.recoveries += rail->broke_by != 0;
 	note_return(comm, rail, comm->rewound - again);
 	if (rail->broke_by && rail_is_news(rail->breaks))
-		anynet_info("%s peer %s pid %u dev %s rail %u of %u is back after %s s: %s",
+		anynet_info("%s peer %s pid %u dev %s path %u of %u recovered after %s s: %s",
 			    comm->is_send ? "send to" : "receive from", comm->peer.host,
 			    comm->peer.pid, comm->dev->name, rail->index, comm->rail_count,
 			    seconds_text(os_now_ms() - rail->broke_ms, 3, seconds), rail->path);
@@ -345,7 +345,7 @@ bool comm_has_rails(const struct anynet_comm *comm)
 int comm_refuse(struct anynet_comm *comm)
 {
 	comm_fail(comm, NULL, -ECONNRESET,
-		  comm->session->peer_lost ? "the peer was lost while nothing was asked of it"
+		  comm->session->peer_lost ? "the peer was lost while the connection was idle"
 				  : "the peer closed the connection");
 	return -ECONNRESET;
 }

@@ -390,9 +390,9 @@ static void came_back(struct anynet_comm *comm, struct anynet_rail *rail, struct
 	redial->dial.fd = -1;
 	if (redial->dial.narrow && rail_is_news(++rail->progress.narrowed))
 		anynet_warn(
-			"send to peer %s pid %u dev %s rail %u of %u (%s): a connection stood, and "
-			"packets of full size did not get through it: replaced by one with "
-			"packets of %d bytes; look at the MTU of the path",
+			"send to peer %s pid %u dev %s path %u of %u (%s): connected, but "
+			"full-size packets do not get through; replaced by a connection with "
+			"packets of %d bytes; check the path MTU",
 			comm->peer.host, comm->peer.pid, comm->dev->name, rail->index,
 			comm->rail_count, rail->path, PROGRESS_NARROW_BYTES);
 	if (!comm->unlinked) { /* else the dial ends it */

@@ -74,7 +74,7 @@ static void suspect(struct anynet_comm *comm, struct anynet_rail *rail, const ch
 	comm_rail_change(comm, rail, RAIL_SUSPECT, why);
 	if (!comm->is_send)
 		recv_doubt(comm, rail->index, true);
-	anynet_chat("%s peer %s dev %s rail %u (%s): %s",
+	anynet_chat("%s peer %s dev %s path %u (%s): %s",
 		    comm->is_send ? "send to" : "receive from", comm->peer.host, comm->dev->name,
 		    rail->index, rail->path, why);
 }
@@ -83,7 +83,7 @@ static void raise_alarm(struct anynet_comm *comm, struct anynet_rail *rail, uint
 {
 	rail->alarms = (uint8_t)anynet_min(alarms(rail, now) + 1, ALARMS_MAX);
 	rail->alarmed_ms = now;
-	suspect(comm, rail, "no sign from the peer");
+	suspect(comm, rail, "no answer from the peer");
 }
 
 static void trust(struct anynet_comm *comm, struct anynet_rail *rail)

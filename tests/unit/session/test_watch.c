@@ -230,7 +230,7 @@ static void test_each_silence_is_one_line_for_who_wants_to_know(void **state)
 		signs_lose(0);
 		for (int look = 0; look < 5; look++)
 			signs_look_after(1000);
-		assert_int_equal(capture_count(0, "no sign from the peer"), i);
+		assert_int_equal(capture_count(0, "no answer from the peer"), i);
 		signs.rails[0] = signs_healthy;
 		signs_look_after(100);
 	}

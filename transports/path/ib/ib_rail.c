@@ -95,7 +95,7 @@ static void take_link(struct ib_rail *rail, struct ib_link *link)
 		register_ring(rail);
 	}
 	if (link && !link->ring) {
-		comm_unlink(base->comm, "the ring for small messages cannot be registered");
+		comm_unlink(base->comm, "cannot register the ring for small messages");
 		ib_rail_drop_link(rail);
 	}
 	rail->by_link = rail->link;

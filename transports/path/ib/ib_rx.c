@@ -16,7 +16,7 @@
 static int bad_frame(struct ib_rail *rail, uint32_t bytes)
 {
 	comm_note_fault(rail->tcp.base.comm, &rail->tcp.base, -EPROTO,
-		  "a frame of %u bytes by the queue pair that makes no sense", bytes);
+		  "invalid frame of %u bytes on the queue pair", bytes);
 	return -EPROTO;
 }
 
