@@ -161,7 +161,7 @@ static void warn_of_stall(struct anynet_comm *comm, uint64_t now)
 	recorder_note(comm, NULL, ANYNET_EVENT_STALLED, 0, stall, asked);
 	for (unsigned i = 0; i < comm->rail_count; i++)
 		if (comm->rails[i] && !rail_works(comm->rails[i]))
-			why = "its connections are broken or silent and being replaced";
+			why = "its connections are broken or silent and are being replaced";
 	anynet_warn("%s peer %s pid %u addr %s dev %s: no progress for %s s: %s; %s",
 		    comm->is_send ? "send to" : "receive from", comm->peer.host, comm->peer.pid,
 		    comm->peer.addr, comm->dev->name, seconds_text(stall, 0, seconds), asked, why);
