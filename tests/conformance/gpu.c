@@ -62,7 +62,7 @@ static void what_is_no_gpu_memory_is_refused(struct test_net *net)
 	link_open(net, &link);
 	check(driver_reg_mr(net->driver, link.send, host, 4096, ANYNET_PTR_CUDA, &mhandle) != 0);
 	check(!mhandle);
-	check(capture_find(CAPTURE_WARN, "no GPU memory that CUDA knows", line));
+	check(capture_find(CAPTURE_WARN, "CUDA does not know GPU memory", line));
 	link_check(net, &link, BYTES);
 	link_close(net, &link);
 	free(host);
