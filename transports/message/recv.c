@@ -306,10 +306,10 @@ void recv_bye(struct anynet_comm *base)
 /* What is told over a path in doubt may be lost with it. */
 static bool leave_to_others(const struct anynet_comm *comm, const struct anynet_rail *rail)
 {
-	if (anynet_likely(!rail->suspect))
+	if (anynet_likely(rail->state != RAIL_SUSPECT))
 		return false;
 	for (unsigned i = 0; i < comm->rail_count; i++)
-		if (comm->rails[i] && comm->rails[i]->fd >= 0 && !comm->rails[i]->suspect)
+		if (rail_works(comm->rails[i]))
 			return true;
 	return false;
 }
@@ -319,7 +319,7 @@ size_t recv_next_control(struct recv_comm *comm, struct anynet_rail *rail,
 {
 	size_t bytes = 0;
 
-	if (anynet_unlikely(comm->doubts) && !rail->suspect)
+	if (anynet_unlikely(comm->doubts) && rail->state != RAIL_SUSPECT)
 		return make_doubt(comm, frame);
 	if (anynet_unlikely(comm->again_due))
 		bytes = make_again(comm, rail->index, frame);
@@ -427,7 +427,8 @@ int recv_control(struct recv_comm *comm, struct anynet_rail *rail,
 		 const struct anynet_wire_frame *header)
 {
 	if (header->length) {
-		comm_note_fault(&comm->base, rail, -EPROTO, "frame of type %u with %u bytes behind it",
+		comm_note_fault(&comm->base, rail, -EPROTO, "frame of type %u with a payload of "
+							    "%u bytes",
 			  header->type, header->length);
 		return -EPROTO;
 	}

@@ -117,7 +117,7 @@ void send_describe(const struct anynet_comm *base, char *text, size_t bytes)
 			 comm->undone, oldest->bytes, oldest->tag,
 			 oldest->state == SEND_GIVEN   ? "sent, not acknowledged"
 			 : oldest->state == SEND_ASKED ? "no receive posted for it yet"
-						       : "not sent in full");
+						       : "not fully sent");
 }
 
 void send_ready(struct anynet_comm *base, unsigned rails)

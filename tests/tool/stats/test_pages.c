@@ -534,8 +534,8 @@ static void test_a_dump_tells_events_oldest_first(void **state)
 		"to host-a pid 2",
 		"the process is gone",
 		"events, the last 32 of 34\n",
-		"Z rail 0: 2 frames to be sent again\n",
-		"Z rail 0: 33 frames to be sent again\n",
+		"Z path 0: 2 frames to retransmit\n",
+		"Z path 0: 33 frames to retransmit\n",
 	};
 	static const char *const json[] = { "\"kind\": \"replay\"", "\"number\": 33",
 					    "\"event_count\": 34", "\"ended\": true" };

@@ -95,6 +95,7 @@ static int setup(void **state)
 		takers[i].rail.link = (struct ib_link *)takers; /* there is one */
 		rail->linked = true;
 		takers[i].may_write = true;
+		rail->state = RAIL_UP;
 		comm->rails[i] = rail;
 	}
 	return 0;
@@ -227,7 +228,7 @@ static void test_who_has_no_room_holds_up_nobody(void **state)
 static void test_who_is_in_doubt_holds_up_nobody(void **state)
 {
 	(void)state;
-	comm->rails[0]->suspect = true;
+	comm->rails[0]->state = RAIL_SUSPECT;
 	takers[1].may_write = takers[2].may_write = false;
 	send_messages(2, SMALL);
 	expect_frames(0, 1, 1);

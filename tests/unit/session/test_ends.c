@@ -92,7 +92,7 @@ static void test_bye_with_receives_pending_is_an_error(void **state)
 	put_bye(pair.fds[0], 0);
 	pair_hang_up(&pair, 0);
 	pair_fails(req, -ECONNRESET);
-	warned_once("without sending what is waited for");
+	warned_once("before sending all data of pending requests");
 }
 
 static void test_an_end_without_bye_names_rail_and_peer(void **state)
@@ -107,7 +107,7 @@ static void test_an_end_without_bye_names_rail_and_peer(void **state)
 	pair_fails(reqs[0], -ECONNRESET);
 	pair_fails(reqs[1], -ECONNRESET);
 	warned_once("receive from peer host-b pid 4242 addr 10.0.0.2:4711 dev lo");
-	warned_once("rail 1 of 2");
+	warned_once("path 1 of 2");
 	warned_once("the peer closed the connection");
 	warned_once("2 pending requests");
 }
@@ -146,7 +146,7 @@ static void test_a_sender_sees_the_end_right_behind_an_ack(void **state)
 	shutdown(pair.fds[0], SHUT_WR);
 	pair_fails(req, -ECONNRESET);
 	warned_once("send to peer host-b");
-	warned_once("rail 0 of 2");
+	warned_once("path 0 of 2");
 }
 
 static void test_an_end_that_nobody_waits_for_is_no_error_yet(void **state)
@@ -317,7 +317,7 @@ static void test_a_notice_with_payload_is_refused(void **state)
 
 	(void)state;
 	pair_open_recv(&pair, 1);
-	bad_frame(&ready, 0, "frame of type 3 with 3 bytes");
+	bad_frame(&ready, 0, "frame of type 3 with a payload of 3 bytes");
 }
 
 /* Two rails bring the same bytes: the buffer must not be handed back while one still writes to it. */
