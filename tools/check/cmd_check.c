@@ -17,12 +17,13 @@
 
 #include "check.h"
 #include "report.h"
+#include "tools/shared/output_args.h"
 #include "trust.h"
 
 #define FAILED_STATUS 3 /* nothing was looked at */
 
 struct options {
-	bool json, keep_names, quiet, all_releases;
+	bool json, keep_names, all_releases;
 	const char *only; /* the id of one area */
 	const char *report;
 	const char *root;
@@ -54,7 +55,6 @@ static const struct argp_option options[] = {
 	{ "json", 'j', NULL, 0, "as JSON", 0 },
 	{ "only", 'O', "AREA", 0,
 	  "look at one area: plugin, settings, nccl, launcher, system, network, ib or gpu", 0 },
-	{ "quiet", 'q', NULL, 0, "print warnings and errors only", 0 },
 	{ "all-releases", 'A', NULL, 0,
 	  "tell what every release of NCCL would load, not only those on this host", 0 },
 	{ "report", 'o', "FILE", 0,
@@ -85,9 +85,6 @@ static error_t parse(int key, char *arg, struct argp_state *state)
 				   "network, ib or gpu",
 				   arg);
 		opt->only = arg;
-		return 0;
-	case 'q':
-		opt->quiet = true;
 		return 0;
 	case 'A':
 		opt->all_releases = true;
@@ -220,7 +217,7 @@ static int write_report(const struct check *check, const struct options *opt)
 
 int cmd_check(int argc, char **argv)
 {
-	static const struct argp argp = { options, parse, NULL, doc, NULL, NULL, NULL };
+	static const struct argp argp = { options, parse, NULL, doc, output_args, NULL, NULL };
 	struct options opt = { .root = "" };
 	const struct passwd *user = getpwuid(getuid());
 	struct check check = { .host = { .home = "" } };
@@ -241,7 +238,7 @@ int cmd_check(int argc, char **argv)
 		check.host.home = home;
 	check.all_releases = opt.all_releases;
 	run(&check, &opt);
-	if (opt.quiet)
+	if (output_is_quiet())
 		findings_keep(&check.report, CHECK_WARN);
 	style = print_style_of(stdout);
 	status = write_report(&check, &opt);

@@ -12,19 +12,21 @@
 #include <string.h>
 #include <unistd.h>
 
-#include "tools/shared/args.h"
 #include "conduct.h"
 #include "judge.h"
 #include "launcher.h"
 #include "matrix.h"
 #include "node.h"
 #include "print.h"
-#include "worker.h"
-#include "tools/pair/measure_args.h"
 #include "tools/pair/control.h"
+#include "tools/pair/measure_args.h"
+#include "tools/shared/args.h"
+#include "tools/shared/document.h"
 #include "tools/shared/judge/finding.h"
+#include "tools/shared/output_args.h"
 #include "tools/shared/self.h"
 #include "tools/shared/terminal.h"
+#include "worker.h"
 
 #define FILE_MAX \
 	(512 << 20) /* bytes of a list of hosts, or of an earlier run: 256 hosts make 130 MB */
@@ -342,8 +344,7 @@ static int report(const struct cluster_arguments *a, json_t *doc)
 	json_object_set_new(doc, "findings", findings);
 	json_object_set_new(doc, "status", json_integer(status));
 	if (a->json) {
-		json_dumpf(doc, stdout, JSON_INDENT(2) | JSON_REAL_PRECISION(9));
-		printf("\n");
+		document_print("cluster", json_incref(doc), stdout);
 	} else {
 		cluster_print(doc, stdout, &terminal);
 	}
@@ -396,7 +397,7 @@ int cmd_cluster(int argc, char **argv)
 		"bandwidth, packets lost; compares versions, settings, devices, clocks and the "
 		"launcher's variables; and names the hosts and the pairs that are bad."
 		"\vExit status: 0 fine, 1 warnings, 2 errors, 3 wrong arguments.",
-		NULL,
+		output_args,
 		NULL,
 		NULL,
 	};

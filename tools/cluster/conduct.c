@@ -9,10 +9,11 @@
 
 #include "judge.h"
 #include "rounds.h"
-#include "tools/shared/address.h"
 #include "tools/pair/facts.h"
 #include "tools/pair/wire.h"
+#include "tools/shared/address.h"
 #include "tools/shared/member.h"
+#include "tools/shared/output_args.h"
 
 #define SEND_MS  5000
 #define SLACK_MS 10000 /* beyond what a worker takes */
@@ -29,7 +30,8 @@ struct band { /* everybody */
 
 static void tell(const struct band *b, const char *what)
 {
-	fprintf(stderr, b->o->terminal ? "\r\033[K%s" : "%s\n", what);
+	if (!output_is_quiet())
+		fprintf(stderr, b->o->terminal ? "\r\033[K%s" : "%s\n", what);
 }
 
 static void lose(struct node *node, int ret)
@@ -270,6 +272,8 @@ static void announce(const struct band *b)
 {
 	size_t there = 0, pairs;
 
+	if (output_is_quiet())
+		return;
 	for (size_t i = 0; i < b->count; i++)
 		there += b->nodes[i].fd >= 0;
 	pairs = there * (there - !!there) / 2;

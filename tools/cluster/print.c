@@ -6,10 +6,11 @@
 #include <string.h>
 
 #include "matrix.h"
-#include "tools/shared/judge/finding.h"
 #include "tools/pair/print.h"
+#include "tools/shared/judge/finding.h"
 #include "tools/shared/judge/verdict.h"
 #include "tools/shared/member.h"
+#include "tools/shared/output_args.h"
 
 #define MATRIX_HOSTS 20 /* of which one can still be read */
 #define ROW_COLUMNS  5  /* the host's number, … */
@@ -157,11 +158,14 @@ static void print_paths(const struct matrix *m, FILE *out, const struct terminal
 
 void cluster_print(const json_t *doc, FILE *out, const struct terminal *t)
 {
-	const json_t *findings = json_object_get(doc, "findings"), *finding;
+	const json_t *findings = json_object_get(doc, "findings");
 	struct matrix m;
 	const char *why;
-	size_t i;
 
+	if (output_is_quiet()) {
+		print_findings(out, findings, t);
+		return;
+	}
 	print_hosts(json_object_get(doc, "hosts"), out, t);
 	if (!matrix_read(doc, &m, &why)) {
 		print_paths(&m, out, t);
@@ -169,6 +173,6 @@ void cluster_print(const json_t *doc, FILE *out, const struct terminal *t)
 		print_figures(&m, "bandwidth in GB/s, from row to column", SHOWN_MB_S, out, t);
 		matrix_free(&m);
 	}
-	json_array_foreach(findings, i, finding) print_finding(out, finding, t);
+	print_findings(out, findings, t);
 	print_row(out, t, INDENT, "%s", cluster_verdict(findings));
 }

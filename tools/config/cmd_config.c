@@ -13,6 +13,7 @@
 #include <nccl_net/wire.h>
 
 #include "tools/shared/args.h"
+#include "tools/shared/document.h"
 
 #define VALUE_BYTES   ANYNET_LIST_BYTES
 #define CONFIG_FAILED 2
@@ -91,10 +92,7 @@ static int print_json(const struct anynet_config *cfg, const enum anynet_config_
 						      row->initial, "alias", row->alias, "accepts",
 						      row->accepts, "doc", row->doc));
 	}
-	json_dumpf(list, stdout, JSON_INDENT(2));
-	printf("\n");
-	json_decref(list);
-	return 0;
+	return document_print("config", json_pack("{s:o}", "settings", list), stdout);
 }
 
 int cmd_config(int argc, char **argv)
@@ -139,7 +137,6 @@ int cmd_version(int argc, char **argv)
 		NULL,
 	};
 	enum format format = FORMAT_TEXT;
-	json_t *all;
 
 	argp_err_exit_status = ARGS_WRONG;
 	argp_parse(&argp, argc, argv, 0, NULL, &format);
@@ -148,10 +145,10 @@ int cmd_version(int argc, char **argv)
 		       ANYNET_WIRE_VERSION, ABI_FIRST, ABI_LAST);
 		return 0;
 	}
-	all = json_pack("{s:s, s:i, s:[i, i]}", "anynet", ANYNET_VERSION, "wire",
-			ANYNET_WIRE_VERSION, "net_api", ABI_FIRST, ABI_LAST);
-	json_dumpf(all, stdout, JSON_INDENT(2));
-	printf("\n");
-	json_decref(all);
-	return 0;
+	return document_print("version",
+			      json_pack("{s:i, s:[i, i]}", "wire", ANYNET_WIRE_VERSION, "net_api",
+					ABI_FIRST, ABI_LAST),
+			      stdout)
+		       ? CONFIG_FAILED
+		       : 0;
 }

@@ -10,8 +10,9 @@
 
 #include <nccl_net/device.h>
 
-#include "tools/shared/args.h"
 #include "plugin/selector.h"
+#include "tools/shared/args.h"
+#include "tools/shared/document.h"
 
 #define NO_DEVICE 2 /* exit status: NCCL would fail */
 
@@ -99,9 +100,7 @@ static void print_json(const struct anynet_probe *probe)
 	}
 	all = json_pack("{s:s, s:o, s:o}", "name", anynet_selector_name(), "devices", devices,
 			"candidates", candidates);
-	json_dumpf(all, stdout, JSON_INDENT(2));
-	printf("\n");
-	json_decref(all);
+	document_print("devices", all, stdout);
 }
 
 int cmd_devices(int argc, char **argv)

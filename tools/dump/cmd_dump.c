@@ -6,6 +6,7 @@
 #include <string.h>
 
 #include "tools/shared/args.h"
+#include "tools/shared/output_args.h"
 #include "tools/shared/stats/print.h"
 #include "tools/shared/stats/stats_dir.h"
 
@@ -58,7 +59,7 @@ static int show(const struct options *o, const struct page_list *pages)
 	int ret = view_make(&view, &(struct page_list){ 0 }, pages);
 
 	if (!ret && o->json)
-		ret = print_view_json(&view, stdout);
+		ret = print_view_json(&view, "dump", stdout);
 	else if (!ret)
 		print_dump(&view, &terminal, stdout);
 	view_free(&view);
@@ -78,7 +79,7 @@ int cmd_dump(int argc, char **argv)
 		"Also of a process that was killed or has crashed, as long as its file is there: until "
 		"the next one with connections starts.\v"
 		"Exit status: 0 printed, 2 there is no such process, 3 nothing could be read.",
-		NULL,
+		color_args,
 		NULL,
 		NULL,
 	};

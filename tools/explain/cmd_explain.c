@@ -14,6 +14,7 @@
 #include "memory.h"
 #include "print.h"
 #include "scan.h"
+#include "tools/shared/output_args.h"
 #include "tools/shared/terminal.h"
 
 #define WIDTH       100       /* columns, where the terminal does not say */
@@ -245,7 +246,7 @@ int cmd_explain(int argc, char **argv)
 		"LOG, or for '-', the standard input."
 		"\vExit status: 0 nothing found, or nothing but what is harmless, 1 warnings only, 2 errors, 3 a "
 		"log or rules could not be read.",
-		NULL,
+		output_args,
 		NULL,
 		NULL,
 	};

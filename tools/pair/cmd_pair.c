@@ -9,14 +9,16 @@
 #include <stdlib.h>
 #include <unistd.h>
 
-#include "tools/shared/args.h"
-#include "measure_args.h"
 #include "client.h"
+#include "measure_args.h"
 #include "print.h"
 #include "server.h"
-#include "wire.h"
+#include "tools/shared/args.h"
+#include "tools/shared/document.h"
+#include "tools/shared/output_args.h"
 #include "tools/shared/self.h"
 #include "tools/shared/terminal.h"
+#include "wire.h"
 
 enum {
 	KEY_NET = 0x100,
@@ -78,7 +80,7 @@ int cmd_pair(int argc, char **argv)
 		"Looks at the way between this host and one that runs `anynet serve`, in both "
 		"directions: versions, settings, clocks, MTU, data ports, latency and bandwidth."
 		"\vExit status: 0 fine, 1 warnings, 2 errors, 3 wrong arguments.",
-		NULL,
+		output_args,
 		NULL,
 		NULL,
 	};
@@ -86,9 +88,7 @@ int cmd_pair(int argc, char **argv)
 		.options = {
 			.port = PAIR_PORT,
 			.measure = { .streams = 4, .bytes = 1024000000, .ms = 1000 },
-			.announce = true,
 			.repeat = true,
-			.progress = isatty(STDERR_FILENO),
 		},
 	};
 	struct terminal terminal;
@@ -99,10 +99,11 @@ int cmd_pair(int argc, char **argv)
 	argp_parse(&argp, argc, argv, 0, NULL, &a);
 	if (!a.options.plugin)
 		a.options.plugin = self_plugin();
+	a.options.announce = !output_is_quiet();
+	a.options.progress = !output_is_quiet() && isatty(STDERR_FILENO);
 	result = client_run(&a.options);
 	if (a.json) {
-		json_dumpf(result, stdout, JSON_INDENT(2));
-		printf("\n");
+		document_print("pair", json_incref(result), stdout);
 	} else {
 		terminal = terminal_of(stdout);
 		print_result(result, stdout, &terminal);

@@ -10,6 +10,7 @@
 #include "tools/shared/judge/finding.h"
 #include "tools/shared/judge/verdict.h"
 #include "tools/shared/member.h"
+#include "tools/shared/output_args.h"
 
 #define LINE_MAX_BYTES 2048
 #define WIDTH          96 /* columns of advice where the terminal does not say */
@@ -206,6 +207,18 @@ void print_finding(FILE *out, const json_t *f, const struct terminal *t)
 	print_advice(out, t, "fix", member_text(f, "fix"));
 }
 
+void print_findings(FILE *out, const json_t *findings, const struct terminal *t)
+{
+	const json_t *finding;
+	size_t i;
+
+	json_array_foreach(findings, i, finding)
+	{
+		if (!output_is_quiet() || strcmp(member_text(finding, "level"), "note") != 0)
+			print_finding(out, finding, t);
+	}
+}
+
 void print_result(const json_t *result, FILE *out, const struct terminal *t)
 {
 	static const char *const verdicts[] = {
@@ -216,6 +229,10 @@ void print_result(const json_t *result, FILE *out, const struct terminal *t)
 	const json_t *item, *findings = json_object_get(result, "findings");
 	size_t i;
 
+	if (output_is_quiet()) {
+		print_findings(out, findings, t);
+		return;
+	}
 	print_host(out, t, "here  ", json_object_get(result, "local"));
 	if (json_object_get(result, "remote")) {
 		print_host(out, t, "there ", json_object_get(result, "remote"));
@@ -224,7 +241,7 @@ void print_result(const json_t *result, FILE *out, const struct terminal *t)
 	print_ports(out, t, result);
 	print_streams(out, t, result);
 	json_array_foreach(json_object_get(result, "plugin"), i, item) print_plugin(out, t, item);
-	json_array_foreach(findings, i, item) print_finding(out, item, t);
+	print_findings(out, findings, t);
 	print_row(out, t, FINDING_INDENT, "%s",
 		  !verdict_is_unmeasured(findings) ? verdicts[findings_status(findings)]
 		  : json_object_get(result, "remote")

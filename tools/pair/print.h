@@ -18,6 +18,9 @@ void print_row(FILE *out, const struct terminal *terminal, int indent, const cha
 /* One of them (finding.h). */
 void print_finding(FILE *out, const json_t *finding, const struct terminal *terminal);
 
+/* All of them; with --quiet no notes. */
+void print_findings(FILE *out, const json_t *findings, const struct terminal *terminal);
+
 /* The whole result with its findings (verdict.h). */
 void print_result(const json_t *result, FILE *out, const struct terminal *terminal);
 

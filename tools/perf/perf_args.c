@@ -54,7 +54,7 @@ static const char doc[] =
 	"proxy drives it; every result is checked."
 	"\vBYTES may end in K, M or G. Times are those of the slowest rank; algbw and busbw are "
 	"reckoned as in nccl-tests. The net's warnings are shown; NCCL_DEBUG=INFO shows more. "
-	"Exit status: 0 good, 1 error, 2 wrong results, 3 wrong arguments.";
+	"Exit status: 0 good, 2 an error or wrong results, 3 wrong arguments.";
 
 static const struct perf_pattern *const patterns[] = {
 	&perf_allreduce,

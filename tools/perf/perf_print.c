@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* anynet perf: the output, in the look of nccl-tests, as CSV or as JSON. */
 #include "perf.h"
+#include "tools/shared/document.h"
 
 #include <jansson.h>
 #include <stdio.h>
@@ -110,9 +111,7 @@ static void print_json(const struct perf_rank *r, double mean)
 			driver_path(r->ep.net), "device", r->ep.props.name, "warmups", o->warmups,
 			"iterations", o->iterations, "rows", totals.json_rows, "wrong",
 			(json_int_t)totals.wrong, "mean_busbw_gbps", mean);
-	json_dumpf(all, stdout, JSON_INDENT(2) | JSON_REAL_PRECISION(9));
-	printf("\n");
-	json_decref(all);
+	document_print("perf", all, stdout);
 }
 
 void perf_print_end(const struct perf_rank *r)

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * The subcommands of the `anynet` tool. Exit codes: 0 good, 1 error, 2 wrong results; of check, cluster,
- * explain, pair and top: 0 nothing found, 1 warnings, 2 errors, 3 a wrong command line, or what could not be
- * read; of dump and export: 0 good, 1 nothing there, or an error, 3 likewise; of run: the command's.
+ * The subcommands of the `anynet` tool. Exit codes of all: 0 fine, 1 warnings, 2 errors (also: it could not be done, or
+ * what was wanted is not there), 3 a wrong command line, or what was to be looked at could not be read; of run: the
+ * command's.
  */
 #ifndef SHARED_COMMANDS_H
 #define SHARED_COMMANDS_H

@@ -9,15 +9,23 @@
 
 #define WIDTH_LEAST 40
 
+static enum colour wanted;
+
+void terminal_set_colour(enum colour colour)
+{
+	wanted = colour;
+}
+
 struct terminal terminal_of(FILE *out)
 {
 	const char *term = getenv("TERM"), *no_colour = getenv("NO_COLOR");
-	struct terminal terminal = { 0 };
+	struct terminal terminal = { .colour = wanted == COLOUR_ALWAYS };
 	struct winsize size;
 
 	if (!isatty(fileno(out)))
 		return terminal;
-	terminal.colour = (!no_colour || !*no_colour) && term && strcmp(term, "dumb") != 0;
+	if (wanted == COLOUR_AUTO)
+		terminal.colour = (!no_colour || !*no_colour) && term && strcmp(term, "dumb") != 0;
 	if (ioctl(fileno(out), TIOCGWINSZ, &size))
 		return terminal;
 	terminal.width = size.ws_col;

@@ -14,6 +14,14 @@ struct terminal {
 
 struct terminal terminal_of(FILE *out);
 
+/* Whatever it is. Before the first terminal_of. */
+enum colour {
+	COLOUR_AUTO,
+	COLOUR_ALWAYS,
+	COLOUR_NEVER
+};
+void terminal_set_colour(enum colour colour);
+
 /* Its width, within reason: `missing` where there is none. */
 int terminal_width(const struct terminal *terminal, int missing);
 

@@ -8,6 +8,7 @@
 #include <string.h>
 #include <time.h>
 
+#include "tools/shared/output_args.h"
 #include "tools/shared/stats/print.h"
 #include "tools/shared/stats/stats_dir.h"
 #include "tools/shared/terminal.h"
@@ -110,7 +111,7 @@ static int show(const struct options *o, const struct page_list *before,
 	if (!o->once && style.colour)
 		printf("\033[H\033[J");
 	if (o->json)
-		print_view_json(&view, stdout);
+		print_view_json(&view, "top", stdout);
 	else
 		print_view(&view, &style, stdout);
 	status = view.trouble >= TROUBLE_CUT    ? TOP_ERROR
@@ -132,7 +133,7 @@ int cmd_top(int argc, char **argv)
 		"processes, for root of all.\v"
 		"Exit status with --once: 0 all is well, 1 something is odd, 2 a connection has "
 		"failed or is cut, or a process is stopped, 3 nothing could be read.",
-		NULL,
+		color_args,
 		NULL,
 		NULL,
 	};

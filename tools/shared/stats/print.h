@@ -23,7 +23,7 @@ void print_view(const struct view *view, const struct print_style *style, FILE *
 /* All that the pages tell, with their events. */
 void print_dump(const struct view *view, const struct terminal *terminal, FILE *out);
 
-/* One JSON object, with events if the pages have them. 0 or -ENOMEM. */
-int print_view_json(const struct view *view, FILE *out);
+/* One JSON object, with events if the pages have them. 0, -ENOMEM or -EIO. */
+int print_view_json(const struct view *view, const char *command, FILE *out);
 
 #endif

@@ -4,6 +4,7 @@
 #include <jansson.h>
 
 #include "print.h"
+#include "tools/shared/document.h"
 #include "words.h"
 
 /* A rate is null if it is not known. A page may tell of any number of bytes. */
@@ -97,9 +98,9 @@ static json_t *json_connection(const struct connection *connection, const struct
 		json_rate(connection->rate), "requests", (json_int_t)comm->requests, "pending",
 		(json_int_t)comm->pending, "oldest_ms", (json_int_t)connection->oldest_ms,
 		"stalled_ms", (json_int_t)connection->stalled_ms, "asked", comm->asked, "breaks",
-		(json_int_t)comm->breaks, "recoveries", (json_int_t)comm->recoveries, "frames_again",
-		(json_int_t)comm->again, "stalls", (json_int_t)comm->stalls, "error",
-		(int)comm->error, "closing", comm->closing != 0, "rail_count",
+		(json_int_t)comm->breaks, "recoveries", (json_int_t)comm->recoveries,
+		"frames_again", (json_int_t)comm->again, "stalls", (json_int_t)comm->stalls,
+		"error", (int)comm->error, "closing", comm->closing != 0, "rail_count",
 		(int)comm->rail_count, "rails", rails);
 	if (all && page->events)
 		add_events(all, &page->events[comm - page->comms], page);
@@ -137,10 +138,9 @@ static json_t *json_wait(const struct wait *wait)
 			 "for_waits_too", wait->peer_waits);
 }
 
-int print_view_json(const struct view *view, FILE *out)
+int print_view_json(const struct view *view, const char *command, FILE *out)
 {
 	json_t *processes = json_array(), *waits = json_array(), *all;
-	int ret;
 
 	for (size_t i = 0; i < view->count; i++)
 		json_array_append_new(processes, json_process(&view->processes[i]));
@@ -148,8 +148,5 @@ int print_view_json(const struct view *view, FILE *out)
 		json_array_append_new(waits, json_wait(&view->waits[i]));
 	all = json_pack("{s:s, s:o, s:o}", "trouble", view_trouble_name(view->trouble), "processes",
 			processes, "waits", waits);
-	ret = all ? json_dumpf(all, out, JSON_INDENT(2)) : -1;
-	json_decref(all);
-	fputc('\n', out);
-	return ret ? -ENOMEM : 0;
+	return document_print(command, all, out);
 }
