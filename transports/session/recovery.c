@@ -508,10 +508,16 @@ static void step_probe(struct anynet_comm *comm, uint64_t now)
 
 /* --- steps --- */
 
+/* What a connection that has ended left to be read may wait for what only another one can bring. */
+static bool may_bring(const struct anynet_rail *rail)
+{
+	return rail_works(rail) && !(rail->ended && rail->parked);
+}
+
 static bool any_rail_works(const struct anynet_comm *comm)
 {
 	for (unsigned i = 0; i < comm->rail_count; i++)
-		if (rail_works(comm->rails[i]))
+		if (may_bring(comm->rails[i]))
 			return true;
 	return false;
 }
