@@ -10,7 +10,7 @@ build=$(realpath "${1:?usage: bench/instructions.sh BUILD_DIR [BYTES]}")
 bytes=${2:-8} messages=1000
 out=$(mktemp)
 trap 'rm -f "$out"' EXIT
-export NCCL_SOCKET_IFNAME="=lo" ANYNET_IBVERBS_LIB=$build/tests/verbs/libibverbs.so.1
+export NCCL_SOCKET_IFNAME="=lo" ANYNET_IBVERBS_LIB=$build/tests/fakes/verbs/libibverbs.so.1
 export FAKE_VERBS=$PWD/tests/conformance/ports.fake
 
 echo "| $bytes bytes | isend | irecv | test |"

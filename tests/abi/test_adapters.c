@@ -12,7 +12,7 @@
 #include <nccl_net/util.h>
 #include <plugin/abi.h>
 
-#include "fake_comm.h"
+#include "fakes/stubs/fake_comm.h"
 
 #define STALE ((void *)0xdead)
 

@@ -15,7 +15,7 @@
 #include <plugin/abi.h>
 
 #include "child.h"
-#include "fake_comm.h"
+#include "fakes/stubs/fake_comm.h"
 #include "support/check.h"
 
 #define THREADS 8

@@ -11,7 +11,7 @@
 #include "acceptor.h"
 #include "buffers.h"
 #include "clock.h"
-#include "stub_cm.h"
+#include "fakes/stubs/stub_cm.h"
 #include "transports/path/ib/ib_rail.h"
 #include "transports/service/background.h"
 #include "transports/session/listen.h"

@@ -10,8 +10,8 @@
 #include <sys/socket.h>
 
 #include "clock.h"
+#include "fakes/stubs/stub_cm.h"
 #include "ib.h"
-#include "stub_cm.h"
 #include "transports/device/ib_events.h"
 #include "transports/path/ib/rail_link.h"
 #include "transports/service/background.h"

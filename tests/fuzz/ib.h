@@ -4,8 +4,8 @@
 #define TESTS_FUZZ_IB_H
 
 #include "buffers.h"
+#include "fakes/stubs/stub_verbs.h"
 #include "peer.h"
-#include "stub_verbs.h"
 #include "transports/path/ib/ib_rail.h"
 
 #define IB_STEPS_MAX 400

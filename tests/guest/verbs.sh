@@ -1,6 +1,6 @@
 #!/bin/bash
 # SPDX-License-Identifier: Apache-2.0
-# The list of tests/verbs on the kernel's software RDMA. Runs in the guest:
+# The checks of the fake libibverbs on the kernel's software RDMA. Runs in the guest:
 #
 #   tests/guest/guest.sh -- tests/guest/verbs.sh BUILD_DIR
 #
@@ -18,4 +18,4 @@ fi
 build=${1:?usage: tests/guest/verbs.sh BUILD_DIR}
 rxe_make
 VERBS_LINK="tests/guest/verbs.sh link" \
-	"$build/tests/verbs/verbs_check" "$rxe_library" rxe rxe0 rxe1
+	"$build/tests/fakes/verbs/verbs_check" "$rxe_library" rxe rxe0 rxe1

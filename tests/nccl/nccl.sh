@@ -31,7 +31,7 @@ scenes=groups,splits,comms,registered,reinit,abort
 case $case in
 # The GPU in software by itself.
 runtime)
-	expect 0 "" "$here/runtime.sh" "${CUDA_HOME:-/usr/local/cuda}/include" "$out/libs" check
+	expect 0 "" "$here/../fakes/nccl/runtime.sh" "${CUDA_HOME:-/usr/local/cuda}/include" "$out/libs" check
 	;;
 # NCCL's own net: what fails here is not the plugin's.
 builtin)

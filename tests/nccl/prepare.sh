@@ -15,7 +15,7 @@
 # ANYNET_NCCL_SOURCE  an archive of the source (NCCL v2.29.7) instead of Debian's
 # CUDA_HOME           where the headers of CUDA 13 are (default /usr/local/cuda)
 set -euo pipefail
-here=$(cd "$(dirname "$0")" && pwd)
+gpus=$(cd "$(dirname "$0")/../fakes/nccl" && pwd)
 cache=${ANYNET_NCCL_CACHE:-${XDG_CACHE_HOME:-${HOME:-/root}/.cache}/anynet-nccl}
 cuda=${CUDA_HOME:-/usr/local/cuda}
 version=2.29.7
@@ -87,18 +87,18 @@ unpack() {
 
 compile() {
 	rm -rf "${cache:?}/lib"
-	cp "$here/device.mk" "$cache/source/src/device/Makefile"
-	"$here/runtime.sh" "$cuda/include" "$cache/lib" &&
+	cp "$gpus/device.mk" "$cache/source/src/device/Makefile"
+	"$gpus/runtime.sh" "$cuda/include" "$cache/lib" &&
 		make -C "$cache/source/src" -j "${JOBS:-$(nproc)}" lib BUILDDIR="$cache/build" \
-			SOFTGPU="$here" CUDARTLIB=cudart CUDA_LIB="$cache/lib" CUDA_INC="$cuda/include" \
+			SOFTGPU="$gpus" CUDARTLIB=cudart CUDA_LIB="$cache/lib" CUDA_INC="$cuda/include" \
 			CUDA_MAJOR=13 CUDA_MINOR=0 &&
 		cp -L "$cache/build/lib/libnccl.so.2" "$cache/lib/"
 }
 
 # What of ours it is made of.
 mark() {
-	cat "$here"/*.c "$here"/*.cc "$here"/*.h "$here"/*.hh "$here"/*.map "$here/runtime.sh" \
-		"$here/device.mk" | sha256sum | cut -d ' ' -f 1
+	cat "$gpus"/*.c "$gpus"/*.cc "$gpus"/*.h "$gpus"/*.hh "$gpus"/*.map "$gpus/runtime.sh" \
+		"$gpus/device.mk" | sha256sum | cut -d ' ' -f 1
 }
 
 case ${1:-} in

@@ -344,8 +344,12 @@ static int post_one_send(struct edge_end *end, struct request *request)
 	request->count = 1;
 	request->messages[0] = message;
 	fill(end, slot->data, message);
-	return driver_isend(end->rank->net, end->comm, slot->data, bytes_of(end, message), tag_of(end, message),
-			    slot->mhandle, NULL, &request->handle);
+	return driver_isend(end->rank->net, end->comm,
+			    &(struct driver_send){ .data = slot->data,
+						   .bytes = bytes_of(end, message),
+						   .tag = tag_of(end, message),
+						   .mhandle = slot->mhandle },
+			    &request->handle);
 }
 
 static int post_receives(struct edge_end *end, struct request *request)
@@ -367,7 +371,12 @@ static int post_receives(struct edge_end *end, struct request *request)
 		tags[i] = tag_of(end, message);
 	} while (request->count < plan_of(end)->group && (end->posted + request->count) % BLOCK &&
 		 end->posted + request->count < plan_of(end)->messages);
-	return driver_irecv(end->rank->net, end->comm, (int)request->count, data, bytes, tags, mhandles, NULL,
+	return driver_irecv(end->rank->net, end->comm,
+			    &(struct driver_recv){ .n = (int)request->count,
+						   .data = data,
+						   .bytes = bytes,
+						   .tags = tags,
+						   .mhandles = mhandles },
 			    &request->handle);
 }
 

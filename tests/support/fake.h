@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Orders for the fake libibverbs that the plugin has loaded by ANYNET_IBVERBS_LIB (tests/verbs). */
+/* Orders for the fake libibverbs that the plugin has loaded by ANYNET_IBVERBS_LIB (tests/fakes/verbs). */
 #ifndef TESTS_SUPPORT_FAKE_H
 #define TESTS_SUPPORT_FAKE_H
 
-#include <verbs/fake_verbs.h>
+#include <fakes/verbs/fake_verbs.h>
 
 /* It obeys, or the test fails. */
 void fake_order(const char *script);

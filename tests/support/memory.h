@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
  * Where messages are: in host memory, or with TEST_MEMORY=cuda in the settings in that of a GPU, which
- * the fake libcuda.so.1 (tests/cuda) plays, the one that ANYNET_CUDA_LIB names. GPU memory is given to the
+ * the fake libcuda.so.1 (tests/fakes/cuda) plays, the one that ANYNET_CUDA_LIB names. GPU memory is given to the
  * net as NCCL does it: registered on the comm, by its address or as a dma-buf, and flushed before it is
  * looked at (net-api.md §3.6 - §3.8). No processor may touch it: what a test reads or writes itself goes
  * through memory_view.
@@ -13,8 +13,8 @@
 
 #include "harness.h"
 
-#include <cuda/cuda_api.h>
-#include <cuda/fake_cuda.h>
+#include <fakes/cuda/cuda_api.h>
+#include <fakes/cuda/fake_cuda.h>
 
 bool memory_is_cuda(void);
 void memory_choose_gpu(int ordinal);

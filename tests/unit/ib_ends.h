@@ -6,7 +6,7 @@
 #ifndef TESTS_UNIT_IB_ENDS_H
 #define TESTS_UNIT_IB_ENDS_H
 
-#include "fuzz/stub_verbs.h"
+#include "fakes/stubs/stub_verbs.h"
 #include "pair.h"
 #include "transports/path/ib/ib_rail.h"
 #include "transports/path/ib/rail_link.h"

@@ -1,0 +1,113 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* What a report of `anynet check` does not tell. */
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdint.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include <cmocka.h>
+
+#include "tools/check/scrub.h"
+#include "unit/sysfs_tree.h"
+
+static struct scrub scrub;
+
+static void expect(const char *text, const char *told)
+{
+	char *done = scrub_text(&scrub, text);
+
+	assert_string_equal(done, told);
+	free(done);
+}
+
+static void begin(bool keep_names)
+{
+	const struct host host = { .root = tree_root(), .home = "" };
+
+	tree_file("etc/hosts", "127.0.0.1 localhost\n10.1.2.3 gpu07.example.com gpu07 # rack 4\n");
+	setenv("USER", "alice", 1);
+	setenv("SLURM_NODELIST", "dgx[01-04],login1", 1);
+	setenv("SOME_API_TOKEN", "hunter22", 1);
+	setenv("NCCL_OWN_THING", "swordfish", 1);
+	setenv("SHORT_KEY", "1", 1);
+	setenv("LONG_PASSWORD", "hunter22-and-a-half\n\001", 1);
+	scrub_open(&scrub, &host, keep_names);
+}
+
+static void test_hosts_and_users_have_numbers(void **state)
+{
+	(void)state;
+	begin(false);
+	expect("gpu07 and GPU07 are one; xgpu07 and gpu07x are not",
+	       "host-1 and host-1 are one; xgpu07 and gpu07x are not");
+	expect("gpu07.example.com, gpu07.", "host-1, host-1.");
+	expect("login1.hpc.example.com:22, login1.", "host-2:22, host-2.");
+	expect("login1:29500", "host-2:29500");
+	expect("/home/alice/.nccl.conf and /home/alicex",
+	       "/home/user-1/.nccl.conf and /home/alicex");
+	expect("localhost eth0 mlx5_0 libibverbs", "localhost eth0 mlx5_0 libibverbs");
+	scrub_close(&scrub);
+}
+
+static void test_addresses_have_numbers(void **state)
+{
+	(void)state;
+	begin(false);
+	expect("10.1.2.3, then 10.1.2.4:80, 10.1.2.3.", "ipv4-1, then ipv4-2:80, ipv4-1.");
+	expect("127.0.0.1 0.0.0.0 ::1 ::", "127.0.0.1 0.0.0.0 ::1 ::");
+	expect("fe80::1%eth0, 2001:db8::5/64 and 169.254.1.1",
+	       "link-local-3%eth0, ipv6-4/64 and link-local-5");
+	expect("b8:ce:f6:01:02:03 b8ce:f603:0001:0203", "serial-6 serial-7");
+	expect("guid 0x506b4b0300ca1234", "guid serial-8");
+	expect("0000:3b:00.0 at 12:34:56, driver 535.104.05, kernel 6.8.0-45",
+	       "0000:3b:00.0 at 12:34:56, driver 535.104.05, kernel 6.8.0-45");
+	expect("NCCL 2.12 – 2.30", "NCCL 2.12 – 2.30");
+	scrub_close(&scrub);
+}
+
+static void test_secrets_go_in_any_case(void **state)
+{
+	(void)state;
+	begin(true);
+	expect("gpu07 10.1.2.3 alice: xhunter22x, NCCL_OWN_THING=swordfish, 1",
+	       "gpu07 10.1.2.3 alice: x[secret]x, NCCL_OWN_THING=[secret], 1");
+	expect("hunter22-and-a-half\\x0a\\x01, hunter22-and ..., hunter2",
+	       "[secret], [secret] ..., hunter2");
+	scrub_close(&scrub);
+	assert_true(scrub_is_known("NCCL_IB_HCA"));
+	assert_true(scrub_is_known("ANYNET_TCP_RAILS"));
+	assert_false(scrub_is_known("ANYNET_SECRET_FILE"));
+	assert_false(scrub_is_known("NCCL_OWN_THING"));
+}
+
+static void test_json_keeps_its_shape(void **state)
+{
+	json_t *all = json_pack("{s:[s, i, b], s:{s:s, s:s}}", "list", "on gpu07", 7, 1, "inner",
+				"firmware", "5.8.2.0", "text", "10.9.9.9");
+	json_t *want = json_pack("{s:[s, i, b], s:{s:s, s:s}}", "list", "on host-1", 7, 1, "inner",
+				 "firmware", "5.8.2.0", "text", "ipv4-1");
+	json_t *told;
+
+	(void)state;
+	begin(false);
+	told = scrub_json(&scrub, all);
+	assert_true(json_equal(told, want));
+	json_decref(told);
+	json_decref(want);
+	json_decref(all);
+	scrub_close(&scrub);
+}
+
+int main(void)
+{
+	const struct CMUnitTest tests[] = {
+		with_tree(test_hosts_and_users_have_numbers),
+		with_tree(test_addresses_have_numbers),
+		with_tree(test_secrets_go_in_any_case),
+		with_tree(test_json_keeps_its_shape),
+	};
+
+	return cmocka_run_group_tests(tests, NULL, NULL);
+}

@@ -1,0 +1,409 @@
+#!/bin/bash
+# SPDX-License-Identifier: Apache-2.0
+# `anynet pair` and `anynet serve` between two network namespaces: pair.sh CASE BUILD_DIR. Exit 77 =
+# skipped.
+set -uo pipefail
+# shellcheck source=tests/said.sh
+. "$(dirname "$0")/../../said.sh"
+PATH=$PATH:/sbin:/usr/sbin
+
+case=${1:?} build=${2:?}
+tool=$build/tools/anynet
+out=$(mktemp -d)
+a=anp$$a b=anp$$b m=anp$$m # the client's, the server's, and one in the middle
+server=
+export NCCL_SOCKET_IFNAME=eth
+export ANYNET_TRANSPORT=tcp
+unset NCCL_NET NCCL_DEBUG ANYNET_PORT_RANGE ANYNET_ALLOW
+# Rates are nothing to judge here: they are those of a busy machine.
+serve_json= # or --json
+brief=(--seconds 0 --streams 2)
+rates=(--seconds 0.1 --bytes 64)
+
+cleanup() {
+	[ -z "$server" ] || kill "$server" 2>/dev/null
+	wait 2>/dev/null
+	for ns in "$a" "$b" "$m"; do
+		ip netns del "$ns" 2>/dev/null
+	done
+	rm -rf "$out"
+}
+trap cleanup EXIT
+
+# The kernel tells of a carrier some time after the other end is up.
+await_carriers() {
+	for ns in "$@"; do
+		until ip -n "$ns" -br link show eth0 | grep ' UP ' >/dev/null; do
+			:
+		done
+	done
+}
+
+# Two hosts, eth0 10.78.0.1 and .2, that see each other.
+make_hosts() {
+	[ "$(id -u)" = 0 ] || skip "network namespaces with names need root"
+	ip netns add "$a" 2>"$out/why" && ip netns add "$b" || skip "no network namespaces: $(cat "$out/why")"
+	ip -n "$a" link add eth0 type veth peer name eth0 netns "$b" || skip "no veth interfaces"
+	ip -n "$a" addr add 10.78.0.1/24 dev eth0
+	ip -n "$b" addr add 10.78.0.2/24 dev eth0
+	ip -n "$a" link set lo up
+	ip -n "$b" link set lo up
+	ip -n "$a" link set eth0 up
+	ip -n "$b" link set eth0 up
+	await_carriers "$a" "$b"
+}
+
+# Two hosts with a router between them: 10.78.1.1 and 10.78.2.1.
+make_routed() {
+	[ "$(id -u)" = 0 ] || skip "network namespaces with names need root"
+	ip netns add "$a" 2>"$out/why" && ip netns add "$b" && ip netns add "$m" ||
+		skip "no network namespaces: $(cat "$out/why")"
+	ip -n "$a" link add eth0 type veth peer name left netns "$m" || skip "no veth interfaces"
+	ip -n "$b" link add eth0 type veth peer name right netns "$m"
+	ip -n "$a" addr add 10.78.1.1/24 dev eth0
+	ip -n "$b" addr add 10.78.2.1/24 dev eth0
+	ip -n "$m" addr add 10.78.1.254/24 dev left
+	ip -n "$m" addr add 10.78.2.254/24 dev right
+	for link in "$a eth0" "$b eth0" "$m left" "$m right"; do
+		ip -n "${link% *}" link set "${link#* }" up
+	done
+	await_carriers "$a" "$b"
+	ip -n "$a" route add default via 10.78.1.254
+	ip -n "$b" route add default via 10.78.2.254
+	ip netns exec "$m" sysctl -qw net.ipv4.ip_forward=1
+}
+
+# rules NAMESPACE RULE: one nftables rule for what comes in there, or goes through
+rules() {
+	command -v nft >/dev/null || skip "nft (nftables) is missing"
+	ip netns exec "$1" nft -f - 2>"$out/nft" <<-END || skip "nftables does not work here: $(head -1 "$out/nft")"
+		table inet t {
+			chain c {
+				type ${3:-filter} hook ${4:-input} priority ${5:-0};
+				$2
+			}
+		}
+	END
+}
+
+# serve [VARIABLE=VALUE...]: a server in the second namespace; its port is in $port
+serve() {
+	: >"$out/served" # of an earlier server, whose port is not ours
+	ip netns exec "$b" env "$@" "$tool" serve --port 0 $serve_json >"$out/served" 2>&1 &
+	server=$!
+	until port=$(grep -soP 'waiting on .*port \K[0-9]+' "$out/served"); do
+		kill -0 "$server" 2>/dev/null || fail "the server did not start"
+	done
+}
+
+# pair STATUS ADDRESS [VARIABLE=VALUE...]: from the first namespace; the status is a pattern
+pair() {
+	local status=$1 address=$2 got
+	shift 2
+	ip netns exec "$a" env "$@" "$tool" pair "${brief[@]}" "$address:$port" >"$out/said" 2>&1
+	got=$?
+	[[ $got = $status ]] || fail "status $got instead of $status"
+}
+
+# Waits for a line of the server's; ctest's limit ends it if it never comes.
+until_served() {
+	until grep -qE -- "$1" "$out/served"; do
+		kill -0 "$server" 2>/dev/null || fail "the server has ended"
+	done
+}
+
+case $case in
+clean)
+	make_hosts
+	serve
+	pair 0 10.78.0.2
+	said 'fine: '
+	not_said 'bandwidth test'
+	not_said '^(warning|error)'
+	until_served '10.78.0.1 done'
+	# One after another, and what a loaded machine makes of it is no error.
+	brief+=("${rates[@]}")
+	pair '[01]' 10.78.0.2
+	not_said '^error'
+	said 'way +10.78.0.1 \(eth0, MTU 1500\) to 10.78.0.2 \(eth0, MTU 1500\)'
+	said 'path MTU 1500'
+	said 'clock  there .* right within'
+	said 'port +there +10.78.0.2:[0-9]+ +ok'
+	said 'port +back +10.78.0.1:[0-9]+ +ok'
+	said 'round trip of 8 bytes: min [0-9.]+, median [0-9.]+, p90 [0-9.]+, p99 [0-9.]+, p99.9 [0-9.]+, max'
+	said 'tcp +back +1 stream .* packets again, limited by the'
+	said 'plugin tcp +there +2 connections .* of [1-9][0-9]* packets again, limited by the'
+	said 'plugin tcp +back +1 connection .* of [1-9][0-9]* packets again, limited by the'
+	said 'bandwidth test: 6 runs, each of at most 0.1 s and 64 MB'
+	brief+=(--json)
+	pair '[01]' 10.78.0.2
+	said '"sndbuf_limited_us": [0-9]'
+	said '"findings": '
+	command -v jq >/dev/null || skip "jq is missing"
+	# Standard error is the bandwidth test's announcement.
+	sed '/^bandwidth test/d' "$out/said" | jq -e '
+		(.plugin[0].latency | .min <= .p10 and .p10 <= .median and .median <= .p90 and .p90 <= .p99
+			and .p99 <= .p999 and .p999 <= .max and .count > 0)
+		and (.plugin[0].runs | length == 4 and all(.[]; .streams == .channels and .segments > 0
+			and .retransmits >= 0 and (.limited_by | length > 0)))
+		and all(.tcp[]; .window_bytes > 0 and (.limited_by | length > 0))' >/dev/null ||
+		fail "figures that cannot be"
+	;;
+gpus)
+	make_hosts
+	serve_json=--json
+	mkdir "$out/nvml"
+	cp "$build/tests/fakes/files/libfake_nvml.so" "$out/nvml/libnvidia-ml.so.1"
+	gpus=("LD_LIBRARY_PATH=$out/nvml")
+	serve "${gpus[@]}"
+	pair 0 10.78.0.2 "${gpus[@]}"
+	[ "$(grep -c '^ *1 x .*, driver 535.104.05$' "$out/said")" = 2 ] || fail "no GPU of each"
+	# One that does not come up is none.
+	pair 1 10.78.0.2 "${gpus[@]}" FAKE_NVML=18
+	said 'warning: GPUs: 1 x .* on the other host; none on this host'
+	said 'note: NVIDIA.s driver: 535.104.05 on the other host; none on this host'
+	until_served '"says":"10.78.0.1 done"'
+	command -v jq >/dev/null || skip "jq is missing"
+	jq -es 'length > 3 and all(.[]; .when and .says) and any(.[]; .client == "10.78.0.1")' "$out/served" \
+		>/dev/null || fail "what the server says is no JSON"
+	;;
+window)
+	# A receiver whose buffers are small is seen to be one. (What that means is verdict.c's to say, by rates, and
+	# test_pair_verdict's to test.)
+	make_hosts
+	command -v jq >/dev/null || skip "jq is missing"
+	ip netns exec "$b" sysctl -qw net.ipv4.tcp_rmem='4096 16384 16384' || skip "no tcp_rmem of a namespace"
+	serve
+	brief+=("${rates[@]}" --json)
+	pair '[01]' 10.78.0.2
+	sed '/^bandwidth test/d' "$out/said" | jq -e '
+		[.tcp[] | select(.to == "server" and .streams == 1)] as $small
+		| [.tcp[] | select(.to == "client" and .streams == 1)] as $large
+		| ($small + $large | length == 2) and all($small[]; .window_bytes <= 16384 and .rwnd_limited_us > 0)
+		and all($large[]; .window_bytes > 16384)' >/dev/null || fail "it does not see the receiver's window"
+	;;
+verbs)
+	# Adapters of the fake libibverbs at both ends, on one wire.
+	make_hosts
+	mkdir "$out/wire"
+	adapter() {
+		echo "device fake0; port layer=eth gid=0,$1,v2,eth0; wire $out/wire"
+	}
+	verbs=(ANYNET_TRANSPORT=auto "ANYNET_IBVERBS_LIB=$build/tests/fakes/verbs/libibverbs.so.1")
+	serve "${verbs[@]}" "FAKE_VERBS=$(adapter 10.78.0.2)"
+	brief+=("${rates[@]}")
+	pair '[01]' 10.78.0.2 "${verbs[@]}" "FAKE_VERBS=$(adapter 10.78.0.1)"
+	not_said '^error|InfiniBand or RoCE'
+	said 'device 0  fake0  IB '
+	said 'plugin ib +round trip of 8 bytes: min'
+	said 'plugin ib +there +2 connections +[0-9.]+ GB/s$'
+	said 'plugin ib +back +1 connection '
+	# An adapter that does not hear itself is none.
+	pair 1 10.78.0.2 "${verbs[@]}" "FAKE_VERBS=$(adapter 10.78.0.1); vanish fake0:1 any"
+	said 'warning: devices: .* IB .* on the other host; .* TCP .* on this host'
+	not_said 'plugin ib'
+	# Packets that do not reach the other one are noticed; TCP works.
+	pair 1 10.78.0.2 "${verbs[@]}" "FAKE_VERBS=$(adapter 10.78.0.1); vanish fake0:1 10.78.0.2"
+	said 'warning: InfiniBand or RoCE does not work between them: .*packets of [0-9]* bytes do not get through'
+	said 'plugin tcp +there +2 connections'
+	not_said '^error'
+	;;
+filtered)
+	make_hosts
+	rules "$b" 'tcp dport 47002 drop'
+	serve ANYNET_PORT_RANGE=47000-47002
+	pair 2 10.78.0.2
+	said 'error: from here to there, 10.78.0.2 port 47002: no answer'
+	said 'port +there +10.78.0.2:47000 +ok'
+	said 'Filtered\?'
+	;;
+back)
+	# The way back alone is closed: nothing but the server's word tells of it.
+	make_hosts
+	rules "$a" 'tcp flags & (syn | ack) == syn drop'
+	serve
+	pair 2 10.78.0.2
+	said 'error: from there to here, 10.78.0.1 port [0-9]+: no answer'
+	not_said 'error: from here'
+	not_said '^plugin'
+	;;
+refused)
+	make_hosts
+	rules "$b" 'tcp dport 47001 reject with tcp reset'
+	serve ANYNET_PORT_RANGE=47000-47002
+	pair 2 10.78.0.2
+	said 'port 47001: refused \(Connection refused\)'
+	;;
+shaped)
+	# One direction is slow, each time that it is measured: that is judged; one measurement is not.
+	make_hosts
+	command -v tc >/dev/null || skip "tc is missing"
+	ip netns exec "$b" tc qdisc add dev eth0 root tbf rate 40mbit burst 64k limit 4m || skip "no tbf"
+	serve
+	brief+=("${rates[@]}")
+	pair 1 10.78.0.2
+	said 'warning: through the plugin .tcp., of 5 measurements: .* GB/s there, 0.0.* GB/s back'
+	said 'One direction is much slower: a shaper, or a busy host'
+	not_said 'cable|half-broken'
+	;;
+unreachable)
+	make_hosts
+	rules "$b" 'tcp dport 47001 reject with icmp type host-unreachable'
+	serve ANYNET_PORT_RANGE=47000-47002
+	pair 2 10.78.0.2
+	said 'port 47001: unreachable'
+	;;
+nobody)
+	make_hosts
+	port=4747
+	pair 2 10.78.0.2
+	said 'port 4747: Connection refused'
+	said 'Start .anynet serve'
+	said '^nothing was measured: nothing is said of NCCL between these hosts'
+	not_said 'fail or hang|same --port'
+	rules "$b" 'tcp dport 4747 drop'
+	pair 2 10.78.0.2
+	said 'no answer: filtered\?'
+	;;
+blackhole)
+	# Packets of more than 1400 bytes vanish between the hosts, and nobody is told.
+	make_routed
+	ip -n "$m" link set left mtu 1400
+	ip -n "$m" link set right mtu 1400
+	rules "$m" 'icmp type destination-unreachable drop' filter output
+	# What the control connection has to say is longer than that.
+	for i in 1 2 3 4 5 6; do
+		export "NCCL_FILLER_$i=$(printf '%0400d' 0)"
+	done
+	serve
+	pair 2 10.78.2.1
+	said 'from here to there, 10.78.2.1 port [0-9]+: stalled .*; packets of 1400 bytes pass'
+	said 'from there to here, 10.78.1.1 port [0-9]+: stalled'
+	said 'MTU black hole'
+	;;
+nat)
+	make_routed
+	rules "$m" 'oifname right masquerade' nat postrouting 100
+	ip -n "$b" route del default
+	serve
+	pair 2 10.78.2.1
+	said 'warning: NAT: this host is 10.78.1.1 and the other one sees 10.78.2.254'
+	;;
+settings)
+	make_hosts
+	ip -n "$b" link set eth0 mtu 1400
+	ip -n "$a" link set eth0 mtu 1500
+	(umask 77; head -c 32 /dev/urandom >"$out/hush")
+	serve NCCL_BUFFSIZE=1048576 NCCL_ALGO=Ring NCCL_DEBUG=WARN ANYNET_SECRET_FILE="$out/hush"
+	pair 2 10.78.0.2 NCCL_ALGO=Tree NCCL_PROTO=Simple
+	said "warning: NCCL_ALGO: Ring on the other host; Tree on this host"
+	said "warning: NCCL_BUFFSIZE: 1048576 on the other host; not set on this host"
+	said "warning: NCCL_PROTO: not set on the other host; Simple on this host"
+	said "note: NCCL_DEBUG: WARN on the other host; not set on this host"
+	said 'warning: MTU: 1500 on eth0 here, 1400 on eth0 there'
+	not_said 'GPUs'
+	# The file's name is nobody's business. Without its secret the plugin lets nobody in.
+	not_said hush
+	said 'error: through the plugin'
+	;;
+vanish)
+	make_hosts
+	serve
+	# A client that leaves in the middle of a frame, and one whose host goes with all its packets.
+	ip netns exec "$a" bash -c "exec 3<>/dev/tcp/10.78.0.2/$port; printf 'anynetPR\0\0\0\2\0\0\1\0{' >&3"
+	until_served '10.78.0.1 vanished'
+	ip netns exec "$a" "$tool" pair --seconds 3 --bytes 65536 "10.78.0.2:$port" >"$out/gone" 2>&1 &
+	gone=$!
+	until_served 'bandwidth test'
+	kill -KILL "$gone"
+	wait "$gone" 2>/dev/null
+	pair 0 10.78.0.2
+	said 'fine: '
+	# And a server that goes while a client is there.
+	ip netns exec "$a" "$tool" pair --seconds 3 --bytes 65536 "10.78.0.2:$port" >"$out/said" 2>&1 &
+	gone=$!
+	until [ "$(grep -c 'bandwidth test' "$out/served")" -ge 2 ]; do
+		kill -0 "$gone" 2>/dev/null || fail "the client has ended"
+	done
+	kill -KILL "$server"
+	wait "$gone"
+	[ $? = 2 ] || fail "a server that vanishes is no error"
+	said 'error: .*(vanished|ended)'
+	;;
+loopback)
+	# The settings keep the plugin off the interface that leads to the other host.
+	make_hosts
+	serve NCCL_SOCKET_IFNAME=lo
+	pair 2 10.78.0.2
+	said 'error: the other host: the plugin is given only the loopback interface'
+	not_said 'error: through the plugin'
+	;;
+strangers)
+	make_hosts
+	serve
+	ip netns exec "$a" bash -c "exec 3<>/dev/tcp/10.78.0.2/$port; printf 'GET / HTTP/1.1\r\n\r\n' >&3; cat <&3" >"$out/http"
+	[ -s "$out/http" ] && fail "a stranger was given something"
+	until_served "10.78.0.1 is no anynet pair \(it said 'GET / HTTP"
+	ip netns exec "$a" bash -c "exec 3<>/dev/tcp/10.78.0.2/$port"
+	until_served '10.78.0.1 is no anynet pair \(it left\)'
+	ip netns exec "$a" bash -c "exec 3<>/dev/tcp/10.78.0.2/$port; cat <&3" >"$out/silent"
+	until_served '10.78.0.1 is no anynet pair \(it said nothing\)'
+	ip netns exec "$a" bash -c "exec 3<>/dev/tcp/10.78.0.2/$port; printf 'anynetPR\0\0\0\x63' >&3; cat <&3" >"$out/version"
+	until_served 'speaks version 99'
+	ip netns exec "$a" bash -c "exec 3<>/dev/tcp/10.78.0.2/$port; printf 'anynetPR\0\0\0\2\xff\xff\xff\xff' >&3; cat <&3" >"$out/long"
+	until_served 'sent something that is not understood'
+	ip netns exec "$a" bash -c "exec 3<>/dev/tcp/10.78.0.2/$port; printf 'anynetPR\0\0\0\2\0\0\0\x0e{\"op\":\"sh -c\"}' >&3; cat <&3" >"$out/op"
+	until_served 'sent something|asked for something that is not understood'
+	pair 0 10.78.0.2
+	said 'fine: '
+	# Silent ones hold nobody up, as many as an address may have; then there is room again.
+	silent=()
+	for _ in $(seq 12); do
+		ip netns exec "$a" bash -c "exec 3<>/dev/tcp/10.78.0.2/$port; cat <&3" >"$out/silent" &
+		silent+=($!)
+	done
+	said_nothing=$(grep -c 'said nothing' "$out/served")
+	begin=$(date +%s)
+	pair 0 10.78.0.2
+	said 'fine: '
+	[ $(($(date +%s) - begin)) -lt 12 ] || fail "silent connections hold the server up"
+	wait "${silent[@]}"
+	until [ "$(grep -c 'said nothing' "$out/served")" -ge $((said_nothing + 12)) ]; do
+		kill -0 "$server" 2>/dev/null || fail "the server has ended"
+	done
+	for _ in $(seq 40); do
+		ip netns exec "$a" bash -c "exec 3<>/dev/tcp/10.78.0.2/$port; cat <&3" >"$out/silent" &
+		silent+=($!)
+	done
+	until_served '10.78.0.1: too many wait already: closed'
+	wait "${silent[@]}"
+	pair 0 10.78.0.2
+	# Those that are not allowed are told nothing at all.
+	kill "$server"
+	wait "$server" 2>/dev/null
+	serve ANYNET_ALLOW=10.99.0.0/16
+	pair 2 10.78.0.2
+	until_served '10.78.0.1 is not in ANYNET_ALLOW'
+	;;
+usage)
+	for bad in "" "a b" "--seconds 11 a" "--streams 0 a" "--bytes 0 a" "a:99999" ":5" "[::1]5"; do
+		# Words are wanted here.
+		# shellcheck disable=SC2086
+		"$tool" pair $bad >"$out/said" 2>&1
+		[ $? = 3 ] || fail "accepted: anynet pair $bad"
+	done
+	"$tool" serve --port x >"$out/said" 2>&1
+	[ $? = 3 ] || fail "accepted: --port x"
+	"$tool" serve --bind nonsense >"$out/said" 2>&1
+	[ $? = 2 ] || fail "a server on nonsense"
+	said 'cannot listen on nonsense'
+	"$tool" pair no.such.host.invalid >"$out/said" 2>&1
+	[ $? = 2 ] || fail "a host without address"
+	said "the server's name"
+	;;
+*)
+	echo "no case $case"
+	exit 1
+	;;
+esac
+exit 0

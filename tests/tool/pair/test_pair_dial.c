@@ -1,0 +1,181 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* What data ports are sent, by whom, and what is not dialled at all. */
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdint.h>
+
+#include <cmocka.h>
+
+#include <netinet/in.h>
+#include <stdbool.h>
+#include <string.h>
+#include <sys/socket.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include "tools/shared/address.h"
+#include "tools/pair/dial.h"
+#include "tools/pair/ports.h"
+#include "tools/pair/proof.h"
+#include "tools/pair/responder.h"
+#include "tools/shared/member.h"
+
+#define CHOSEN   "FLUSHALL\r\nQUIT\r\n" /* as the token of a client that means a store */
+#define MANY     (64 << 20)
+#define BANNER   "SSH-2.0-OpenSSH_9.6p1 Debian-4\r\n"
+#define HEARD_MS 10000
+
+static struct sockaddr_storage address_of(int fd)
+{
+	struct sockaddr_storage at = { 0 };
+	socklen_t len = sizeof(at);
+
+	assert_int_equal(getsockname(fd, (struct sockaddr *)&at, &len), 0);
+	return at;
+}
+
+static int listener(void)
+{
+	struct sockaddr_storage at;
+	int fd = socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0);
+
+	assert_true(address_parse("127.0.0.1", 0, &at));
+	assert_int_equal(bind(fd, (struct sockaddr *)&at, address_bytes(&at)), 0);
+	assert_int_equal(listen(fd, 16), 0);
+	return fd;
+}
+
+static json_t *dial(const struct sockaddr_storage *to, const void *token)
+{
+	struct dial d = { .to = *to, .streams = 1, .bytes = MANY, .ms = 1000 };
+
+	memcpy(d.token, token, sizeof(d.token));
+	return dial_run(&d);
+}
+
+static void expect(json_t *result, const char *state)
+{
+	assert_string_equal(member_text(result, "state"), state);
+	json_decref(result);
+}
+
+/* A program that says something when it is connected to, or says again what it hears. */
+struct stranger {
+	const char *says;
+	bool echoes;
+};
+
+/* In a child, whose exit status is how many bytes it has heard, or 200: what was chosen. */
+static void hear(int fd, const struct stranger *s)
+{
+	char text[4096];
+	size_t heard = 0;
+	ssize_t n;
+	int c;
+
+	alarm(HEARD_MS / 1000);
+	c = accept(fd, NULL, NULL);
+	if (s->says && send(c, s->says, strlen(s->says), MSG_NOSIGNAL) < 0)
+		_exit(201);
+	while ((n = recv(c, text + heard, sizeof(text) - heard, 0)) > 0) {
+		if (s->echoes)
+			send(c, text + heard, (size_t)n, MSG_NOSIGNAL);
+		heard += (size_t)n;
+		if (heard > 150 || memmem(text, heard, CHOSEN, 16))
+			_exit(200);
+	}
+	_exit((int)heard);
+}
+
+static void test_strangers_are_sent_nothing(void **state)
+{
+	static const struct stranger strangers[] = { { 0 }, { .echoes = true }, { BANNER, false } };
+
+	(void)state;
+	for (size_t i = 0; i < sizeof(strangers) / sizeof(strangers[0]); i++) {
+		int fd = listener(), status;
+		struct sockaddr_storage at = address_of(fd);
+		/* Its own words as the token prove nothing. */
+		const char *token = strangers[i].says ? strangers[i].says : CHOSEN;
+		pid_t pid = fork();
+
+		if (!pid)
+			hear(fd, &strangers[i]);
+		close(fd);
+		expect(dial(&at, token), "not ours");
+		assert_int_equal(waitpid(pid, &status, 0), pid);
+		assert_true(WIFEXITED(status));
+		assert_in_range(WEXITSTATUS(status), 0, 64);
+	}
+}
+
+static void test_who_knows_the_token_is_sent_all(void **state)
+{
+	struct responder *r = responder_new();
+	struct sockaddr_storage at;
+	json_t *result;
+
+	(void)state;
+	assert_true(address_parse("127.0.0.1", 0, &at));
+	address_set_port(&at, responder_listen(r, &at, 0));
+	assert_int_equal(responder_start(r), 0);
+	result = dial(&at, responder_token(r));
+	assert_true(member_int(result, "bytes", 1, MANY, 0) > 0);
+	expect(result, "ok");
+	expect(dial(&at, CHOSEN), "not ours");
+	responder_stop(r);
+}
+
+/* The last line of the vectors of the paper's reference with 16 bytes of text. */
+static void test_the_proof_is_siphash(void **state)
+{
+	static const unsigned char wanted[] = { 0xdb, 0x9b, 0xc2, 0x57, 0x7f, 0xcc, 0x2a, 0x3f };
+	unsigned char bytes[16], proof[PROOF_BYTES];
+
+	(void)state;
+	for (unsigned char i = 0; i < 16; i++)
+		bytes[i] = i;
+	proof_make(bytes, bytes, proof);
+	assert_memory_equal(proof, wanted, sizeof(proof));
+}
+
+static void test_what_may_be_dialled(void **state)
+{
+	json_t *facts = json_pack("{s:[{s:s}, {s:s}]}", "devices", "address", "192.0.2.7",
+				  "address", "127.0.0.9");
+	int fd = listener(), from, to;
+	struct sockaddr_storage at = address_of(fd), other;
+
+	(void)state;
+	from = socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0);
+	assert_int_equal(connect(from, (struct sockaddr *)&at, address_bytes(&at)), 0);
+	to = accept(fd, NULL, NULL);
+	assert_true(address_parse("192.0.2.7", 5000, &other));
+	assert_true(ports_may_dial(to, facts, &other));
+	assert_false(ports_may_dial(to, NULL, &other));
+	assert_true(address_parse("::ffff:192.0.2.7", 5000, &other));
+	assert_true(ports_may_dial(to, facts, &other));
+	assert_true(address_parse("192.0.2.8", 5000, &other));
+	assert_false(ports_may_dial(to, facts, &other));
+	/* Over loopback. */
+	assert_true(address_parse("127.0.0.1", 5000, &other));
+	assert_true(ports_may_dial(to, NULL, &other));
+	assert_false(ports_may_dial(fd, facts, &other)); /* nobody is there */
+	close(from);
+	close(to);
+	close(fd);
+	json_decref(facts);
+}
+
+int main(void)
+{
+	const struct CMUnitTest tests[] = {
+		cmocka_unit_test(test_strangers_are_sent_nothing),
+		cmocka_unit_test(test_who_knows_the_token_is_sent_all),
+		cmocka_unit_test(test_the_proof_is_siphash),
+		cmocka_unit_test(test_what_may_be_dialled),
+	};
+
+	return cmocka_run_group_tests(tests, NULL, NULL);
+}

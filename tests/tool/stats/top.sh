@@ -1,0 +1,226 @@
+#!/bin/bash
+# SPDX-License-Identifier: Apache-2.0
+# What `anynet top`, `dump` and `export` show of a running job: top.sh CASE BUILD_DIR. Loopback only.
+set -uo pipefail
+# shellcheck source=tests/said.sh
+. "$(dirname "$0")/../../said.sh"
+
+case=${1:?} build=${2:?}
+tool=$build/tools/anynet
+plugin=$build/libnccl-net.so
+out=$(mktemp -d)
+pages=$out/pages
+mkdir "$pages"
+run=
+trap '[ -z "$run" ] || kill "$run" 2>/dev/null; rm -rf "$out"' EXIT
+export NCCL_SOCKET_IFNAME=lo ANYNET_TRANSPORT=tcp ANYNET_STATS=$pages SLURM_JOB_ID=4711
+unset NCCL_NET NCCL_DEBUG
+
+# top STATUS OPTION...: what it says is in $out/said
+top() {
+	local status=$1 got
+	shift
+	"$tool" top --once -d 0.3 "$@" >"$out/said" 2>&1
+	got=$?
+	[ "$status" = any ] || [ "$got" = "$status" ] || fail "status $got instead of $status"
+}
+
+# shows TEXT...: each of them
+shows() {
+	for text in "$@"; do
+		grep -qF -- "$text" "$out/said" || fail "no '$text'"
+	done
+}
+
+# until_top PATTERN OPTION...: look until that is shown; the test's own timeout ends it otherwise
+until_top() {
+	local pattern=$1
+	shift
+	while top any "$@"; ! grep -qE -- "$pattern" "$out/said"; do
+		kill -0 "$run" 2>/dev/null || fail "the run has ended, '$pattern' was not seen"
+	done
+}
+
+# A long run of two ranks, whose pids are $first and $second.
+start_run() {
+	"$tool" perf --net "$plugin" -r 2 -b 1M -e 1M -n 1000000 >"$out/log" 2>&1 &
+	run=$!
+	until grep -q '#wrong' "$out/log"; do
+		kill -0 "$run" 2>/dev/null || fail "ended before it began"
+	done
+	first=$(awk '/Rank  0 Pid/ { print $5 }' "$out/log")
+	second=$(awk '/Rank  1 Pid/ { print $5 }' "$out/log")
+	until_top '8 connections'
+}
+
+# count_of TEXT NUMBER
+count_of() {
+	[ "$(grep -cF -- "$1" "$out/said")" = "$2" ] || fail "not $2 times '$1'"
+}
+
+case $case in
+live)
+	start_run
+	until_top '^2 processes, 8 connections.*B/s in'
+	shows "job 4711" "pid $first" "pid $second" "net anynet  4 connections"
+	count_of "   to   " 4
+	count_of "   from " 4
+	count_of "rail 0" 0
+	until_top "rail 0 TCP lo up.*rtt" --rails
+	count_of "rail 0 TCP lo up" 8
+	LC_ALL=C grep -q $'\033' "$out/said" && fail "colours in a file"
+	[ "$(stat -c %a "$pages"/*"$first".*)" = 600 ] || fail "others may read a page"
+	;;
+json)
+	command -v jq >/dev/null || skip "no jq"
+	start_run
+	while top any --json; ! jq -e --argjson a "$first" --argjson b "$second" '
+		[.processes[].pid] == [$a, $b] and all(.processes[]; .open_connections == 4
+		and .job == "4711" and all(.connections[]; .bytes > 0 and .bytes_per_s > 0
+		and .requests > 0 and .error == 0 and .breaks == 0 and .rails[0].state == "up"
+		and .rails[0].frames > 0 and (.peer.pid == $a or .peer.pid == $b)))
+		' "$out/said" >/dev/null; do
+		kill -0 "$run" 2>/dev/null || fail "the run has ended"
+	done
+	;;
+waits)
+	start_run
+	kill -STOP "$second"
+	until_top "pid $first, for .* pid $second, .*that one is stopped"
+	shows "has not said anything for" "nothing has moved for" "stalled"
+	top 2
+	kill -CONT "$second"
+	until_top '^2 processes, 8 connections.*(fine|flaps)$'
+	;;
+flap)
+	LD_PRELOAD=$build/tests/tool/stats/libbreak_once.so \
+		"$tool" perf --net "$plugin" -r 2 -b 1M -e 1M -n 1000000 >"$out/log" 2>&1 &
+	run=$!
+	until_top 'broke 1, back 1'
+	;;
+dump)
+	command -v jq >/dev/null || skip "no jq"
+	start_run
+	"$tool" dump "$first" >"$out/said" 2>&1 || fail "status $?"
+	shows "pid $first" "job 4711" "rail 0 TCP lo up" "opened with 1 path, first TCP 127.0.0.1"
+	count_of " pid $second addr 127.0.0.1:" 4
+	count_of "Z opened with" 4
+	"$tool" dump --json "$second" >"$out/said" 2>&1 || fail "status $?"
+	jq -e --argjson b "$second" '[.processes[].pid] == [$b] and .processes[0].ended == false
+		and all(.processes[0].connections[]; .events[0].kind == "opened"
+		and .events[0].number == 1 and .event_count == (.events | length))
+		' "$out/said" >/dev/null || fail "other JSON"
+	;;
+killed)
+	# Its page tells of it afterwards, until another process comes.
+	start_run
+	kill -KILL "$second"
+	wait "$run"
+	run=
+	"$tool" dump "$second" >"$out/said" 2>&1 || fail "status $?"
+	shows "pid $second" "the process is gone; it wrote this at" "Z opened with 1 path"
+	count_of "Z opened with" 4
+	;;
+export)
+	start_run
+	"$tool" export >"$out/said" 2>&1 || fail "status $?"
+	shows 'anynet_processes 2' 'anynet_left_out 0' "{pid=\"$first\"," 'job_id="4711"'
+	count_of 'anynet_connection_bytes_total{' 8
+	count_of 'anynet_rail_up{' 8
+	# A file, whole, that others may read as the umask says.
+	(umask 027 && "$tool" export --textfile "$out/jobs.prom") || fail "status $?"
+	[ "$(stat -c %a "$out/jobs.prom")" = 640 ] || fail "mode $(stat -c %a "$out/jobs.prom")"
+	grep -c '^anynet_rail_up{' "$out/jobs.prom" | grep -x 8 >/dev/null || fail "not the whole file"
+	[ "$(find "$out" -name 'jobs.prom*' | wc -l)" = 1 ] || fail "something else is left"
+	# Again and again, until it is told to end.
+	rm "$out/jobs.prom"
+	"$tool" export --textfile "$out/jobs.prom" --every 1 &
+	exporter=$!
+	until [ -e "$out/jobs.prom" ]; do kill -0 "$exporter" || fail "it has ended"; done
+	rm "$out/jobs.prom"
+	until [ -e "$out/jobs.prom" ]; do kill -0 "$exporter" || fail "it has ended"; done
+	kill "$exporter"
+	wait "$exporter" || fail "status $? of --every"
+	# To who asks.
+	"$tool" export --listen 127.0.0.1:0 >"$out/url" &
+	exporter=$!
+	until grep -q metrics "$out/url"; do kill -0 "$exporter" || fail "it has ended"; done
+	port=$(sed 's/.*:\([0-9]*\).*/\1/' "$out/url")
+	exec 3<>"/dev/tcp/127.0.0.1/$port"
+	printf 'GET /metrics HTTP/1.0\r\n\r\n' >&3
+	cat <&3 >"$out/said"
+	exec 3>&-
+	kill "$exporter"
+	wait "$exporter" || fail "status $? of --listen"
+	shows 'HTTP/1.1 200 OK' 'text/plain; version=0.0.4' 'anynet_processes 2'
+	count_of 'anynet_rail_up{' 8
+	;;
+stale)
+	# Pages that nobody holds are not shown; the next process removes old ones, and nothing else.
+	start_run
+	cp "$pages"/*"$first".* "$pages/anynet-stats.1.0badcafe"
+	cp "$pages"/*"$first".* "$pages/anynet-stats.2.0badcafe"
+	touch -d '1 hour ago' "$pages/anynet-stats.1.0badcafe"
+	touch -d '1 hour ago' "$pages/another file"
+	ln -s /etc/passwd "$pages/anynet-stats.3.0badcafe"
+	mkfifo "$pages/anynet-stats.4.0badcafe"
+	until_top '^2 processes'
+	# One that lasts for longer than a tenth of a second, which is when a process makes its page.
+	"$tool" perf --net "$plugin" -r 2 -b 1M -e 1M -n 1000 >/dev/null || fail "a second job"
+	[ -e "$pages/anynet-stats.1.0badcafe" ] && fail "an old page is still there"
+	for file in "anynet-stats.2.0badcafe" "another file" "anynet-stats.3.0badcafe"; do
+		[ -e "$pages/$file" ] || fail "$file is gone"
+	done
+	until_top '^2 processes, 8'
+	kill -KILL "$first"
+	wait "$run"
+	run=
+	top 0
+	shows "0 processes"
+	;;
+errors)
+	for wrong in "-d 0" "-d x" "-d 1x" "-d nan" "--what"; do
+		# shellcheck disable=SC2086
+		top 3 $wrong
+	done
+	top 3 --dir "$out/nowhere"
+	shows "nowhere: No such file"
+	top 0
+	shows "0 processes, 0 connections"
+	for wrong in "" "x" "0" "-1" "1x" "1 2" "99999999999" "--what 1"; do
+		# shellcheck disable=SC2086
+		"$tool" dump $wrong >"$out/said" 2>&1
+		[ $? = 3 ] || fail "dump $wrong is taken"
+	done
+	"$tool" dump 1 --dir "$out/nowhere" >"$out/said" 2>&1
+	[ $? = 3 ] || fail "no directory"
+	"$tool" dump 1 >"$out/said" 2>&1
+	[ $? = 2 ] || fail "no process"
+	shows "process 1 has no open connections"
+	for wrong in "-l 1" "-l :" "-l x:1" "-l 127.0.0.1:65536" "-l ::1:1" "-e 1" "-t x -e 0" \
+		"-t x -l 127.0.0.1:0" "what"; do
+		# shellcheck disable=SC2086
+		"$tool" export $wrong >"$out/said" 2>&1
+		[ $? = 3 ] || fail "export $wrong is taken"
+	done
+	for wrong in "--dir $out/nowhere" "-t $out/nowhere/file" "-l 192.0.2.1:1"; do
+		# shellcheck disable=SC2086
+		"$tool" export $wrong >"$out/said" 2>&1
+		[ $? = 2 ] || fail "export $wrong"
+	done
+	"$tool" export >"$out/said" || fail "export of nothing"
+	shows "anynet_processes 0"
+	top 0 --json
+	shows '"trouble": "fine"' '"processes": []'
+	ANYNET_STATS=off "$tool" perf --net "$plugin" -r 2 -b 1K -e 1K -n 1 >/dev/null || fail "off"
+	ANYNET_STATS=$out/nowhere "$tool" perf --net "$plugin" -r 2 -b 1K -e 1K -n 1 >/dev/null ||
+		fail "a directory that is not there"
+	"$tool" perf --net "$plugin" -r 2 -b 1K -e 1K -n 1 >/dev/null || fail "a run"
+	[ -z "$(ls -A "$pages")" ] || fail "a page is left: $(ls -A "$pages")"
+	;;
+*)
+	echo "no case $case"
+	exit 1
+	;;
+esac
+exit 0

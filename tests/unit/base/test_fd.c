@@ -1,0 +1,210 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* The plugin's descriptors in a process that forks without exec. */
+#include <errno.h>
+#include <poll.h>
+#include <setjmp.h>
+#include <signal.h>
+#include <stdarg.h>
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+#include <sys/epoll.h>
+#include <sys/socket.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include <cmocka.h>
+
+#include "transports/base/fd.h"
+
+#define PATIENCE_MS 20000
+
+/* A child that lives on as a worker does; once it runs, it has been through the handler. */
+static pid_t fork_worker(void)
+{
+	int ready[2];
+	char byte;
+
+	assert_int_equal(pipe(ready), 0);
+	pid_t pid = fork();
+	assert_true(pid >= 0);
+	if (!pid) {
+		close(ready[0]);
+		close(ready[1]);
+		pause();
+		_exit(0);
+	}
+	close(ready[1]);
+	assert_int_equal(read(ready[0], &byte, 1), 0);
+	close(ready[0]);
+	return pid;
+}
+
+static void end_worker(pid_t pid)
+{
+	kill(pid, SIGKILL);
+	assert_int_equal(waitpid(pid, NULL, 0), pid);
+}
+
+static void note_pair(int ends[2])
+{
+	assert_int_equal(socketpair(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0, ends), 0);
+	assert_int_equal(fd_note(ends[0]), ends[0]);
+}
+
+static void expect_end(int fd)
+{
+	struct pollfd end = { .fd = fd, .events = POLLIN };
+	char byte;
+
+	assert_int_equal(poll(&end, 1, PATIENCE_MS), 1);
+	assert_int_equal(recv(fd, &byte, 1, 0), 0);
+	close(fd);
+}
+
+static void test_errors_are_passed_on(void **state)
+{
+	(void)state;
+	errno = EMFILE;
+	assert_int_equal(fd_note(-1), -EMFILE);
+}
+
+static void test_what_is_closed_is_not_open(void **state)
+{
+	int ends[2];
+
+	(void)state;
+	note_pair(ends);
+	int closed = ends[0];
+	fd_close(&ends[0]);
+	assert_int_equal(ends[0], -1);
+	assert_int_equal(dup2(ends[1], closed), closed); /* somebody else's now */
+	fd_close(&ends[0]);
+	assert_int_equal(close(closed), 0);
+	close(ends[1]);
+}
+
+/* Closing alone is enough: the child has no copy. */
+static void test_a_connection_ends_though_a_child_lives(void **state)
+{
+	int ends[2];
+
+	(void)state;
+	note_pair(ends);
+	pid_t worker = fork_worker();
+	fd_close(&ends[0]);
+	expect_end(ends[1]);
+	end_worker(worker);
+}
+
+/* … and shutting down is, where one has: it was made by clone, or in the middle of a system call. */
+static void test_a_connection_ends_though_a_copy_lives(void **state)
+{
+	int ends[2], copy;
+
+	(void)state;
+	note_pair(ends);
+	copy = dup(ends[0]);
+	fd_hang_up(&ends[0], -1);
+	expect_end(ends[1]);
+	close(copy);
+}
+
+static void test_an_epoll_set_forgets_what_was_hung_up(void **state)
+{
+	int epfd = epoll_create1(EPOLL_CLOEXEC), ends[2], copy;
+	struct epoll_event event = { .events = EPOLLIN };
+
+	(void)state;
+	note_pair(ends);
+	copy = dup(ends[0]);
+	assert_int_equal(epoll_ctl(epfd, EPOLL_CTL_ADD, ends[0], &event), 0);
+	fd_hang_up(&ends[0], epfd);
+	assert_int_equal(epoll_wait(epfd, &event, 1, 0), 0);
+	close(copy);
+	close(ends[1]);
+	close(epfd);
+}
+
+/* What of ours goes on in the child by mistake reaches nothing, the child's own files least of all. */
+static void test_a_child_keeps_the_numbers_and_nothing_else(void **state)
+{
+	int ends[2], status;
+
+	(void)state;
+	note_pair(ends);
+	unsigned forks = fd_forks();
+	pid_t pid = fork();
+	if (!pid) {
+		int other = dup(ends[1]);
+		bool taken = other == ends[0], sent = send(ends[0], "x", 1, MSG_NOSIGNAL) == 1;
+		_exit(taken || sent || errno != ENOTSOCK || fd_forks() != forks + 1);
+	}
+	assert_int_equal(waitpid(pid, &status, 0), pid);
+	assert_int_equal(status, 0);
+	assert_int_equal(fd_forks(), forks);
+	assert_int_equal(send(ends[0], "x", 1, 0), 1); /* the parent's is as it was */
+	fd_close(&ends[0]);
+	close(ends[1]);
+}
+
+/* A number that was ours is somebody else's by the time of the fork. */
+static void test_a_child_keeps_what_was_ours_before(void **state)
+{
+	int ends[2], status, theirs;
+	char byte;
+
+	(void)state;
+	note_pair(ends);
+	theirs = ends[0];
+	fd_close(&ends[0]);
+	assert_int_equal(dup2(ends[1], theirs), theirs);
+	close(ends[1]);
+	assert_int_equal(pipe(ends), 0);
+	assert_int_equal(dup2(ends[1], theirs), theirs);
+	close(ends[1]);
+	pid_t pid = fork();
+	if (!pid)
+		_exit(write(theirs, "x", 1) != 1);
+	assert_int_equal(waitpid(pid, &status, 0), pid);
+	assert_int_equal(status, 0);
+	assert_int_equal(read(ends[0], &byte, 1), 1);
+	close(ends[0]);
+	close(theirs);
+}
+
+/* Where a program has closed its standard input. */
+static void test_0_is_a_descriptor(void **state)
+{
+	int input = dup(0), ends[2], fd;
+
+	(void)state;
+	close(0);
+	assert_int_equal(socketpair(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0, ends), 0);
+	assert_int_equal(ends[0], 0);
+	fd = fd_note(0);
+	assert_int_equal(fd, 0);
+	fd_close(&fd);
+	assert_int_equal(fd, -1);
+	expect_end(ends[1]);
+	if (input >= 0) {
+		dup2(input, 0);
+		close(input);
+	}
+}
+
+int main(void)
+{
+	const struct CMUnitTest tests[] = {
+		cmocka_unit_test(test_errors_are_passed_on),
+		cmocka_unit_test(test_what_is_closed_is_not_open),
+		cmocka_unit_test(test_a_connection_ends_though_a_child_lives),
+		cmocka_unit_test(test_a_connection_ends_though_a_copy_lives),
+		cmocka_unit_test(test_an_epoll_set_forgets_what_was_hung_up),
+		cmocka_unit_test(test_a_child_keeps_the_numbers_and_nothing_else),
+		cmocka_unit_test(test_a_child_keeps_what_was_ours_before),
+		cmocka_unit_test(test_0_is_a_descriptor),
+	};
+
+	return cmocka_run_group_tests(tests, NULL, NULL);
+}

@@ -1,0 +1,170 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* Which NICs a comm of a device uses, and how many rails it wants (net.c): of NICs and of fused devices. */
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stdio.h>
+#include <string.h>
+
+#include <cmocka.h>
+
+#include "transports/device/ib_standby.h"
+#include "unit/local_net.h"
+
+#define NICS 10
+
+static struct anynet_device nics[NICS], fused;
+
+/* `count` NICs of 25 Gb/s; of IB devices with the host's lo standing by. */
+static void start(enum anynet_link link, int count)
+{
+	struct anynet_probe probe = { .device_count = 0 };
+
+	local_net_start();
+	local_cfg.stripe = ANYNET_SWITCH_AUTO;
+	local_cfg.rails_per_nic = ANYNET_AUTO;
+	local_cfg.ib_qps = 1;
+	for (int i = 0; i < count; i++) {
+		nics[i] = local_dev;
+		nics[i].link = link;
+		nics[i].index = i;
+		nics[i].speed_mbps = 25000;
+		nics[i].copies_in_kernel = false;
+		snprintf(nics[i].name, sizeof(nics[i].name), "nic%d", i);
+		snprintf(nics[i].ifname, sizeof(nics[i].ifname), "nic%d", i);
+		((struct sockaddr_in *)&nics[i].addr)->sin_addr.s_addr =
+			htonl(0x0a000001u + (uint32_t)i);
+	}
+	ib_standby_drop();
+	if (link == ANYNET_LINK_IB) {
+		snprintf(local_cfg.socket_ifname, sizeof(local_cfg.socket_ifname), "=lo");
+		assert_int_equal(ib_standby_find(&local_cfg, &probe), 0);
+		ib_standby_number(count);
+	}
+	anynet_net_start(&local_cfg, nics, count);
+	anynet_net.gpu_count = 0; /* this host's */
+}
+
+/* The device of these NICs: "21" is of nic2 and nic1. */
+static const struct anynet_device *fuse(const char *members)
+{
+	fused = nics[members[0] - '0'];
+	fused.index = ANYNET_DEVICES_MAX;
+	fused.speed_mbps = 0;
+	for (fused.member_count = 0; members[fused.member_count]; fused.member_count++) {
+		fused.members[fused.member_count] = &nics[members[fused.member_count] - '0'];
+		fused.speed_mbps += 25000;
+	}
+	return &fused;
+}
+
+/* The set as digits, "s" for one that stands by. */
+static const char *set_of(const struct anynet_device *dev, int max)
+{
+	static char text[16];
+	const struct anynet_device *set[ANYNET_HELLO_ADDRS];
+	int count = nic_stripe(dev, set, max);
+
+	for (int i = 0; i < count; i++)
+		text[i] =
+			set[i] >= nics && set[i] < nics + NICS ? (char)('0' + set[i]->index) : 's';
+	text[count] = '\0';
+	return text;
+}
+
+static void test_of_an_ib_device_its_ports_come_first(void **state)
+{
+	(void)state;
+	start(ANYNET_LINK_IB, 4);
+	assert_string_equal(set_of(&nics[1], 8), "1230s");
+	assert_string_equal(set_of(fuse("12"), 8), "1230s");
+	assert_string_equal(set_of(fuse("31"), 8), "3102s");
+	assert_string_equal(set_of(fuse("0123"), 8), "0123s");
+	start(ANYNET_LINK_IB, 10);
+	assert_string_equal(set_of(&nics[0], 8), "012345s");
+	assert_string_equal(set_of(fuse("98"), 8), "980123s");
+	assert_string_equal(set_of(fuse("01234567"), 8), "01234567");
+	assert_string_equal(set_of(fuse("0123456"), 8), "0123456s");
+	/* Who stands by with a port's own address is no other way. */
+	((struct sockaddr_in *)&nics[3].addr)->sin_addr.s_addr = htonl(INADDR_LOOPBACK);
+	assert_string_equal(set_of(&nics[0], 8), "012345");
+}
+
+static void test_of_an_ib_device_all_ports_want_rails(void **state)
+{
+	(void)state;
+	start(ANYNET_LINK_IB, 10);
+	assert_int_equal(nic_rails_wanted(&nics[0]), 1);
+	assert_int_equal(nic_rails_wanted(fuse("12")), 2);
+	local_cfg.ib_qps = 3;
+	assert_int_equal(nic_rails_wanted(&nics[0]), 3);
+	assert_int_equal(nic_rails_wanted(fuse("1234")), 12);
+	local_cfg.ib_qps = 64;
+	assert_int_equal(nic_rails_wanted(fuse("12345678")), ANYNET_RAILS_MAX);
+}
+
+/* What NCCL adds up is what a comm uses anyway; each NIC's rails are by its own speed. */
+static void test_a_tcp_device_is_striped_from_its_members_on(void **state)
+{
+	(void)state;
+	start(ANYNET_LINK_TCP, 4);
+	assert_string_equal(set_of(&nics[2], 8), "2013");
+	assert_string_equal(set_of(fuse("31"), 8), "3102");
+	assert_int_equal(nic_rails_wanted(&nics[0]), 2);
+	assert_int_equal(nic_rails_wanted(fuse("0123")), 2);
+	nics[0].speed_mbps = 10000;
+	assert_string_equal(set_of(fuse("31"), 8), "312");
+	assert_string_equal(set_of(fuse("31"), 2), "31");
+}
+
+/* Where NCCL itself spreads over the NICs, one is enough for a comm; the others are ways round. */
+static void test_a_nic_for_each_gpu_is_enough(void **state)
+{
+	(void)state;
+	start(ANYNET_LINK_TCP, 8);
+	anynet_net.gpu_count = 0; /* not known */
+	assert_int_equal(nic_spread(&nics[2], 8), 8);
+	anynet_net.gpu_count = 9;
+	assert_int_equal(nic_spread(&nics[2], 8), 8);
+	anynet_net.gpu_count = 8;
+	assert_int_equal(nic_spread(&nics[2], 8), 1);
+	assert_int_equal(nic_spread(fuse("31"), 8), 2);
+	assert_string_equal(set_of(&nics[2], 8), "20134567");
+	local_cfg.stripe = ANYNET_SWITCH_ON;
+	assert_int_equal(nic_spread(&nics[2], 8), 8);
+	local_cfg.stripe = ANYNET_SWITCH_AUTO;
+	nics[7].speed_mbps = 10000; /* management */
+	assert_int_equal(nic_spread(&nics[2], 7), 7);
+	assert_int_equal(nic_spread(&nics[7], 1), 1);
+}
+
+/* Eight in all, unless the user wants more. */
+static void test_connections_are_bounded_over_all_nics(void **state)
+{
+	(void)state;
+	start(ANYNET_LINK_TCP, 8);
+	for (int i = 0; i < 8; i++)
+		nics[i].speed_mbps = 100000;
+	anynet_net.gpu_count = 0;
+	assert_int_equal(nic_rails_wanted(&nics[0]), 1);
+	anynet_net.gpu_count = 8;
+	assert_int_equal(nic_rails_wanted(&nics[0]), 4);
+	assert_int_equal(nic_rails_wanted(fuse("01")), 4);
+	assert_int_equal(nic_rails_wanted(fuse("0123")), 2);
+	anynet_net_start(&local_cfg, nics, 4);
+	anynet_net.gpu_count = 0;
+	assert_int_equal(nic_rails_wanted(&nics[0]), 2);
+	local_cfg.rails_per_nic = 16;
+	assert_int_equal(nic_rails_wanted(&nics[0]), 16);
+}
+
+int main(void)
+{
+	const struct CMUnitTest tests[] = {
+		cmocka_unit_test(test_a_nic_for_each_gpu_is_enough),
+		cmocka_unit_test(test_connections_are_bounded_over_all_nics),
+		cmocka_unit_test(test_of_an_ib_device_its_ports_come_first),
+		cmocka_unit_test(test_of_an_ib_device_all_ports_want_rails),
+		cmocka_unit_test(test_a_tcp_device_is_striped_from_its_members_on),
+	};
+	return cmocka_run_group_tests(tests, NULL, NULL);
+}

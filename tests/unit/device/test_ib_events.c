@@ -1,0 +1,169 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* What a device tells by itself: ports, queue pairs and the device that fail; and the chores of a thread. */
+#include <errno.h>
+#include <semaphore.h>
+#include <setjmp.h>
+#include <stdarg.h>
+#include <string.h>
+#include <time.h>
+
+#include <cmocka.h>
+
+#include "support/capture.h"
+#include "transports/device/ib_events.h"
+#include "transports/device/links.h"
+#include "unit/ib_ends.h"
+
+#define OTHER_PORT 2
+#define HELD_S     5 /* a background thread that waits for a chore gets on after this, and the test fails */
+
+static struct ib_nic *nic;
+static struct verbs stub, verbs; /* the stub's, and with what the test sees */
+static unsigned acknowledged;
+static sem_t begun, may_end;
+static _Atomic unsigned destroyed;
+
+static void ack_async_event(struct ibv_async_event *event)
+{
+	acknowledged++;
+	stub.ack_async_event(event);
+}
+
+static int setup(void **state)
+{
+	pair_setup(state);
+	nic = ib_ends_start();
+	if (!stub.ack_async_event)
+		stub = *nic->verbs;
+	verbs = stub;
+	verbs.ack_async_event = ack_async_event;
+	nic->verbs = &verbs;
+	acknowledged = 0;
+	return 0;
+}
+
+static int teardown(void **state)
+{
+	(void)state;
+	ib_chores_finish();
+	capture_check();
+	assert_int_equal(stub_objects(), 0);
+	return 0;
+}
+
+static void test_a_port_is_down_until_it_is_up(void **state)
+{
+	(void)state;
+	stub_port_event(1, IBV_EVENT_PORT_ERR);
+	assert_true(ib_events_read());
+	assert_true(link_port_is_down(&local_dev));
+	assert_false(ib_events_stale());
+	stub_port_event(1, IBV_EVENT_PORT_ACTIVE);
+	assert_false(ib_events_read()); /* the port is asked, by and by */
+	assert_true(ib_events_stale());
+	assert_true(ib_events_settle());
+	assert_false(link_port_is_down(&local_dev));
+	assert_false(ib_events_stale());
+}
+
+static void test_one_port_is_not_the_other(void **state)
+{
+	(void)state;
+	stub_port_event(OTHER_PORT, IBV_EVENT_PORT_ERR);
+	assert_false(ib_events_read());
+	assert_false(link_port_is_down(&local_dev));
+	stub_port_event(OTHER_PORT, IBV_EVENT_PORT_ACTIVE);
+	assert_false(ib_events_read());
+	assert_false(ib_events_stale());
+}
+
+static void test_a_queue_pair_fails_alone(void **state)
+{
+	struct ib_link *fails = ib_connector(true), *works = ib_connector(true);
+
+	(void)state;
+	stub_event(fails->qp, IBV_EVENT_QP_FATAL);
+	assert_true(ib_events_read());
+	assert_int_equal(ib_link_poll(fails, NULL), -EIO);
+	assert_int_equal(ib_link_poll(works, NULL), 0);
+	ib_link_free(fails);
+	ib_link_free(works);
+}
+
+/* Whoever destroys what an event is about waits for that. */
+static void test_every_event_is_acknowledged(void **state)
+{
+	struct ib_link *link = ib_connector(true);
+
+	(void)state;
+	stub_event(link->qp, IBV_EVENT_QP_ACCESS_ERR);
+	stub_event(link->qp, IBV_EVENT_COMM_EST);
+	stub_port_event(1, IBV_EVENT_PORT_ERR);
+	stub_port_event(1, IBV_EVENT_PORT_ACTIVE);
+	assert_true(ib_events_read());
+	assert_int_equal(acknowledged, 4);
+	ib_link_free(link);
+	ib_events_settle();
+}
+
+/* --- chores: the background thread does not wait for them --- */
+
+static int destroy_qp(struct ibv_qp *qp)
+{
+	struct timespec until;
+
+	clock_gettime(CLOCK_REALTIME, &until);
+	until.tv_sec += HELD_S;
+	sem_post(&begun);
+	sem_timedwait(&may_end, &until);
+	destroyed++;
+	return stub.destroy_qp(qp);
+}
+
+static void test_the_background_thread_goes_on_while_queue_pairs_are_destroyed(void **state)
+{
+	(void)state;
+	sem_init(&begun, 0, 0);
+	sem_init(&may_end, 0, 0);
+	verbs.destroy_qp = destroy_qp;
+	for (unsigned round = 0; round < 3; round++) {
+		ib_link_retire(ib_connector(true));
+		assert_false(ib_chores());
+		sem_wait(&begun);
+		assert_true(ib_chores_pending());
+		assert_false(ib_chores());
+		assert_int_equal(destroyed, round);
+		sem_post(&may_end);
+		ib_chores_finish();
+		assert_int_equal(destroyed, round + 1);
+		assert_false(ib_chores_pending());
+	}
+}
+
+/* Last: the device does not come back. */
+static void test_with_a_device_all_of_its_queue_pairs_fail(void **state)
+{
+	struct ib_link *link = ib_connector(true);
+
+	(void)state;
+	stub_event(NULL, IBV_EVENT_DEVICE_FATAL);
+	assert_true(ib_events_read());
+	assert_true(link_port_is_down(&local_dev));
+	assert_int_equal(ib_link_poll(link, NULL), -EIO);
+	ib_link_free(link);
+}
+
+int main(void)
+{
+#define T(name) cmocka_unit_test_setup_teardown(name, setup, teardown)
+	const struct CMUnitTest tests[] = {
+		T(test_a_port_is_down_until_it_is_up),
+		T(test_one_port_is_not_the_other),
+		T(test_a_queue_pair_fails_alone),
+		T(test_every_event_is_acknowledged),
+		T(test_the_background_thread_goes_on_while_queue_pairs_are_destroyed),
+		T(test_with_a_device_all_of_its_queue_pairs_fail),
+	};
+
+	return cmocka_run_group_tests(tests, NULL, NULL);
+}

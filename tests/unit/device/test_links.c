@@ -1,0 +1,354 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* Links that go and come, as the kernel tells, in a namespace with NICs of the test's own; and what a
+ * comm makes of it. */
+#include <fcntl.h>
+#include <net/if.h>
+#include <poll.h>
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/socket.h>
+#include <unistd.h>
+
+#include <cmocka.h>
+
+#include "support/capture.h"
+#include "support/check.h"
+#include "transports/device/links.h"
+#include "transports/session/watch.h"
+#include "unit/environment.h"
+#include "unit/netns.h"
+#include "unit/pair.h"
+
+enum {
+	A0, /* one end of a cable whose other end is a1 */
+	B0, /* nothing to do with it */
+	DEVICES,
+	C0 = DEVICES, /* a NIC that is not used */
+};
+
+static struct anynet_device devices[DEVICES + 1];
+static int fd;
+
+static void ip(const char *arguments)
+{
+	if (!netns_ip(false, arguments))
+		fail_msg("ip %s", arguments);
+}
+
+static void wait_running(const char *name)
+{
+	struct deadline deadline = deadline_in(TEST_PATIENCE_MS, "a carrier");
+	char command[64];
+
+	snprintf(command, sizeof(command), "link show dev %s | grep -q LOWER_UP", name);
+	while (!netns_ip(true, command))
+		deadline_turn(&deadline);
+}
+
+/* Take in events until the NIC is as it is to be. Returns whether some event was news. */
+static bool wait_down(int device, bool down)
+{
+	struct deadline deadline = deadline_in(TEST_PATIENCE_MS, "a link event");
+	bool news = false;
+
+	while (link_is_down(&devices[device]) != down) {
+		struct pollfd ready = { .fd = fd, .events = POLLIN };
+
+		poll(&ready, 1, deadline_left_ms(&deadline));
+		news |= link_events_read();
+		deadline_turn(&deadline);
+	}
+	return news;
+}
+
+/* What there was to be told has been read: an event behind it has come. */
+static void read_all(void)
+{
+	struct pollfd ready = { .fd = fd, .events = POLLIN };
+
+	ip("link set c0 mtu 1300");
+	assert_int_equal(poll(&ready, 1, TEST_PATIENCE_MS), 1);
+	link_events_read();
+}
+
+static int setup(void **state)
+{
+	(void)state;
+	log_to_capture();
+	local_net_start();
+	local_cfg.recovery_timeout_ms = 60000;
+	ip("link add a0 type veth peer name a1");
+	ip("link add b0 type veth peer name b1");
+	ip("link add c0 type veth peer name c1");
+	for (int i = 0; i <= C0; i++) {
+		devices[i] = local_dev;
+		devices[i].index = i;
+	}
+	devices[A0].ifindex = if_nametoindex("a0");
+	devices[B0].ifindex = if_nametoindex("b0");
+	devices[C0].ifindex = if_nametoindex("c0");
+	ip("link set a0 up");
+	ip("link set a1 up");
+	ip("link set b0 up");
+	ip("link set b1 up");
+	wait_running("a0");
+	wait_running("b0");
+	anynet_net_start(&local_cfg, devices, DEVICES);
+	fd = link_events_open();
+	assert_true(fd >= 0);
+	return 0;
+}
+
+static int teardown(void **state)
+{
+	(void)state;
+	link_events_close();
+	netns_ip(true, "link del a0");
+	netns_ip(true, "link del b0");
+	netns_ip(true, "link del c0");
+	capture_check();
+	return 0;
+}
+
+static void test_a_nic_taken_down_is_noticed_and_its_return(void **state)
+{
+	(void)state;
+	for (int i = 0; i < 2; i++) {
+		assert_false(link_is_down(&devices[A0]));
+		ip("link set a0 down");
+		assert_true(wait_down(A0, true));
+		assert_false(link_is_down(&devices[B0]));
+		ip("link set a0 up");
+		assert_true(wait_down(A0, false));
+	}
+}
+
+static void test_a_lost_carrier_is_noticed_and_its_return(void **state)
+{
+	(void)state;
+	ip("link set a1 down");
+	assert_true(wait_down(A0, true));
+	ip("link set a1 up");
+	assert_true(wait_down(A0, false));
+}
+
+static void test_a_nic_that_is_removed_is_down(void **state)
+{
+	(void)state;
+	ip("link del a0");
+	assert_true(wait_down(A0, true));
+	assert_false(link_is_down(&devices[B0]));
+}
+
+static void test_other_events_are_no_news(void **state)
+{
+	struct pollfd ready = { .fd = fd, .events = POLLIN };
+
+	(void)state;
+	read_all();
+	assert_false(link_events_read());
+	ip("link set a0 mtu 1400");
+	assert_int_equal(poll(&ready, 1, TEST_PATIENCE_MS), 1);
+	assert_false(link_events_read());
+	ip("link set c0 up"); /* none of ours */
+	assert_int_equal(poll(&ready, 1, TEST_PATIENCE_MS), 1);
+	assert_false(link_events_read());
+	assert_false(link_is_down(&devices[A0]));
+	assert_false(link_is_down(&devices[B0]));
+}
+
+static void test_of_what_is_no_device_nothing_is_known(void **state)
+{
+	struct anynet_device other = { .index = -1 };
+
+	(void)state;
+	ip("link set a0 down");
+	wait_down(A0, true);
+	assert_false(link_is_down(&other));
+	other.index = ANYNET_DEVICES_MAX;
+	assert_false(link_is_down(&other));
+}
+
+static void test_closing_forgets(void **state)
+{
+	(void)state;
+	ip("link set a0 down");
+	wait_down(A0, true);
+	link_events_close();
+	assert_false(link_is_down(&devices[A0]));
+	assert_int_equal(link_events_open(), fd);
+	assert_true(fcntl(fd, F_GETFD) & FD_CLOEXEC);
+	ip("link set b0 down");
+	assert_true(wait_down(B0, true));
+}
+
+/* Its descriptor is another one's by then. */
+static void test_closing_twice_closes_once(void **state)
+{
+	(void)state;
+	link_events_close();
+	assert_int_equal(dup(STDIN_FILENO), fd);
+	link_events_close();
+	assert_int_equal(close(fd), 0);
+}
+
+static void set_room(int bytes)
+{
+	assert_int_equal(setsockopt(fd, SOL_SOCKET, SO_RCVBUF, &bytes, sizeof(bytes)), 0);
+}
+
+/* Events come faster than they are read, and some are thrown away. */
+static void overrun(const char *lost)
+{
+	set_room(1);
+	for (int i = 0; i < 8; i++)
+		ip(i % 2 ? "link set c0 mtu 1300" : "link set c0 mtu 1400");
+	ip(lost);
+}
+
+static void test_after_an_overrun_the_next_event_puts_it_right(void **state)
+{
+	(void)state;
+	read_all();
+	overrun("link set a0 down");
+	assert_false(link_events_read());
+	assert_false(link_is_down(&devices[A0])); /* else this test shows nothing */
+	set_room(1 << 16); /* the kernel may have more to tell at the same time */
+	ip("link set a0 mtu 1400");
+	assert_true(wait_down(A0, true));
+}
+
+/* That a NIC is down may not be true any more, and no further event may come. */
+static void test_an_overrun_makes_it_forget_which_nics_are_down(void **state)
+{
+	(void)state;
+	ip("link set a0 down");
+	wait_down(A0, true);
+	read_all();
+	overrun("link set b0 mtu 1400");
+	assert_true(link_events_read());
+	assert_false(link_is_down(&devices[A0]));
+}
+
+/* --- what a comm makes of it --- */
+
+static struct pair pair;
+
+static void look(struct anynet_comm *comm)
+{
+	watch_comm(comm, os_now_ms());
+}
+
+static void test_a_receiver_tells_the_sender_over_another_nic(void **state)
+{
+	struct anynet_wire_frame frame;
+	struct anynet_comm *comm;
+	char in[8];
+
+	(void)state;
+	pair_open_recv(&pair, 2);
+	comm = pair.recv;
+	comm->rails[0]->dev = &devices[A0];
+	comm->rails[1]->dev = &devices[B0];
+	pair_irecv(&pair, in, sizeof(in), 0);
+	look(comm);
+	assert_int_not_equal(comm->rails[0]->state, RAIL_SUSPECT);
+	ip("link set a0 down");
+	wait_down(A0, true);
+	look(comm);
+	assert_int_equal(comm->rails[0]->state, RAIL_SUSPECT);
+	assert_int_not_equal(comm->rails[1]->state, RAIL_SUSPECT);
+	assert_int_equal(comm_transmit(comm), 0);
+	assert_false(frame_get(pair.fds[0], &frame, NULL, 0));
+	assert_true(frame_get(pair.fds[1], &frame, NULL, 0));
+	assert_int_equal(frame.type, ANYNET_FRAME_DOUBT);
+	assert_int_equal(frame.slot, 0);
+	assert_false(frame_get(pair.fds[1], &frame, NULL, 0));
+	/* Its connection is not touched: what has come may be read. */
+	assert_true(comm->rails[0]->fd >= 0);
+	ip("link set a0 up");
+	wait_down(A0, false);
+	look(comm);
+	assert_int_not_equal(comm->rails[0]->state, RAIL_SUSPECT);
+	pair_close(&pair);
+}
+
+static void test_a_sender_uses_its_other_nic(void **state)
+{
+	struct anynet_wire_frame frame;
+	char in[8];
+
+	(void)state;
+	pair_open_send(&pair, 2);
+	pair.send->rails[0]->dev = &devices[A0];
+	pair.send->rails[1]->dev = &devices[B0];
+	pair_isend(&pair, "first", 5, 0);
+	assert_true(frame_get(pair.fds[0], &frame, in, sizeof(in)));
+	ip("link set a0 down");
+	wait_down(A0, true);
+	look(pair.send);
+	assert_int_equal(pair.send->rails[0]->state, RAIL_SUSPECT);
+	pair_isend(&pair, "second", 6, 0);
+	assert_int_equal(comm_transmit(pair.send), 0);
+	assert_false(frame_get(pair.fds[0], &frame, in, sizeof(in)));
+	assert_true(frame_get(pair.fds[1], &frame, in, sizeof(in)));
+	ip("link set a0 up");
+	wait_down(A0, false);
+	look(pair.send);
+	assert_int_not_equal(pair.send->rails[0]->state, RAIL_SUSPECT);
+	pair_close(&pair);
+}
+
+/* One between addresses of this host, say. It would be closed and made again for as long as that lasts. */
+static void test_a_connection_made_without_the_link_is_left_alone(void **state)
+{
+	struct anynet_rail *rail;
+	char in[8];
+
+	(void)state;
+	ip("link set a0 down");
+	wait_down(A0, true);
+	pair_open_recv(&pair, 1);
+	rail = pair.recv->rails[0];
+	rail->dev = &devices[A0];
+	rail->losses = link_losses(rail->dev);
+	pair_irecv(&pair, in, sizeof(in), 0);
+	look(pair.recv);
+	assert_int_not_equal(rail->state, RAIL_SUSPECT);
+	ip("link set a0 up");
+	wait_down(A0, false);
+	look(pair.recv);
+	assert_int_not_equal(rail->state, RAIL_SUSPECT);
+	ip("link set a0 down");
+	wait_down(A0, true);
+	look(pair.recv);
+	assert_int_equal(rail->state, RAIL_SUSPECT);
+	pair_close(&pair);
+}
+
+int main(void)
+{
+	const struct CMUnitTest tests[] = {
+#define TEST(name) cmocka_unit_test_setup_teardown(name, setup, teardown)
+		TEST(test_a_nic_taken_down_is_noticed_and_its_return),
+		TEST(test_a_lost_carrier_is_noticed_and_its_return),
+		TEST(test_a_nic_that_is_removed_is_down),
+		TEST(test_other_events_are_no_news),
+		TEST(test_of_what_is_no_device_nothing_is_known),
+		TEST(test_closing_forgets),
+		TEST(test_closing_twice_closes_once),
+		TEST(test_after_an_overrun_the_next_event_puts_it_right),
+		TEST(test_an_overrun_makes_it_forget_which_nics_are_down),
+		TEST(test_a_receiver_tells_the_sender_over_another_nic),
+		TEST(test_a_sender_uses_its_other_nic),
+		TEST(test_a_connection_made_without_the_link_is_left_alone),
+	};
+
+	netns_enter();
+	if (!netns_ip(true, "link add a0 type veth peer name a1") || !netns_ip(true, "link del a0"))
+		check_skip("no pairs of virtual NICs here");
+	return cmocka_run_group_tests(tests, NULL, NULL);
+}

@@ -1,0 +1,236 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* NCCL's memory on verbs devices, of one port or several, and the flushes of what they have written to it. */
+#include <errno.h>
+#include <setjmp.h>
+#include <stdarg.h>
+#include <string.h>
+
+#include <cmocka.h>
+
+#include "support/capture.h"
+#include "transports/device/ib_events.h"
+#include "transports/memory/ib_flush.h"
+#include "transports/message/recv_internal.h"
+#include "unit/ib_ends.h"
+
+#define BYTES 8192
+
+static struct anynet_device other; /* the second port */
+static struct ib_nic *nics[2];
+static struct pair pair;
+static uint8_t data[BYTES];
+static char why[ANYNET_REASON_BYTES];
+
+/* In the middle of a registration of this memory another thread registers it, too. */
+static struct anynet_mr *rival;
+static const struct verbs *stub;
+static struct verbs verbs;
+
+static struct ibv_mr *reg_mr(struct ibv_pd *pd, void *addr, size_t bytes, int access)
+{
+	struct anynet_mr *mr = rival;
+
+	rival = NULL;
+	if (mr)
+		assert_non_null(ib_memory_on(mr, nics[0], why, sizeof(why)));
+	return stub->reg_mr(pd, addr, bytes, access);
+}
+
+/* Before the nic registers anything: what does that keeps its functions. */
+static void watch_registrations(struct ib_nic *nic)
+{
+	if (stub)
+		return;
+	stub = nic->verbs;
+	verbs = *stub;
+	verbs.reg_mr = reg_mr;
+	nic->verbs = &verbs;
+}
+
+static int setup(void **state)
+{
+	pair_setup(state);
+	nics[0] = ib_ends_start();
+	watch_registrations(nics[0]);
+	other = local_dev;
+	strcpy(other.name, "lo:2");
+	other.index = 1;
+	nics[1] = ib_events_open(&other, why, sizeof(why));
+	if (!nics[1]) {
+		ib_nic_offer(other.name, STUB_NAME, 2, true, false);
+		nics[1] = ib_events_open(&other, why, sizeof(why));
+	}
+	assert_non_null(nics[1]);
+	for (int i = 0; i < 2; i++)
+		assert_int_equal(ib_flush_prepare(nics[i], why, sizeof(why)), 0);
+	return 0;
+}
+
+static int teardown(void **state)
+{
+	(void)state;
+	stub_on_post = NULL;
+	pair_close(&pair);
+	ib_chores_finish();
+	capture_check();
+	return 0;
+}
+
+/* --- registrations --- */
+
+static void test_memory_is_released_with_its_registration(void **state)
+{
+	struct anynet_mr *mr;
+	unsigned before;
+
+	(void)state;
+	ib_open_recv(&pair, 1, 1);
+	before = stub_objects();
+	assert_int_equal(anynet_reg_mr(pair.recv, data, sizeof(data), ANYNET_PTR_HOST, &mr), 0);
+	assert_int_equal(stub_objects(), before + 1);
+	anynet_dereg_mr(pair.recv, mr);
+	assert_int_equal(stub_objects(), before);
+}
+
+static void register_on(const struct anynet_device *first, const struct anynet_device *second,
+			int expected, unsigned registrations)
+{
+	const struct anynet_device fused = { .member_count = 2, .members = { first, second } };
+	struct anynet_mr mr = { .addr = data, .bytes = sizeof(data), .fd = -1 };
+	unsigned before = stub_objects();
+
+	assert_int_equal(ib_memory_register(&mr, &fused, false, why, sizeof(why)), expected);
+	assert_int_equal(stub_objects(), before + registrations);
+	ib_memory_release(&mr);
+	assert_int_equal(stub_objects(), before);
+}
+
+static void test_a_port_that_is_gone_keeps_the_others_from_nothing(void **state)
+{
+	const struct anynet_device gone = { .name = "gone" };
+
+	(void)state;
+	register_on(&local_dev, &other, 0, 2);
+	register_on(&local_dev, &gone, 0, 1);
+	register_on(&gone, &local_dev, 0, 1);
+	register_on(&gone, &gone, -ENODEV, 0);
+	stub_refused_mrs = 1;
+	register_on(&local_dev, &gone, -ENOMEM, 0);
+	assert_int_equal(stub_refused_mrs, 0);
+}
+
+static void test_of_two_threads_that_register_the_same_neither_leaks(void **state)
+{
+	struct anynet_mr mr = { .addr = data, .bytes = sizeof(data), .fd = -1 };
+	unsigned before = stub_objects();
+
+	(void)state;
+	rival = &mr;
+	assert_non_null(ib_memory_on(&mr, nics[0], why, sizeof(why)));
+	assert_null(rival);
+	assert_int_equal(stub_objects(), before + 1);
+	ib_memory_release(&mr);
+	assert_int_equal(stub_objects(), before);
+}
+
+/* --- flushes: any registered memory will do --- */
+
+static uint64_t post_flush(struct ib_nic *nic, struct anynet_mr *mr)
+{
+	const struct ib_mr *made = ib_memory_on(mr, nic, why, sizeof(why));
+	uint64_t ticket;
+
+	assert_non_null(made);
+	assert_int_equal(ib_flush_post(nic, data, made->rkey, &ticket), 0);
+	return ticket;
+}
+
+static void complete(const struct ibv_qp *qp, enum ibv_wc_status status)
+{
+	stub_complete((struct ibv_qp *)(uintptr_t)qp, 1, status);
+}
+
+static void test_a_flush_is_done_when_its_own_read_is(void **state)
+{
+	struct anynet_mr mr = { .addr = data, .bytes = sizeof(data), .fd = -1 };
+	uint64_t tickets[2];
+
+	(void)state;
+	ib_note_posted();
+	for (int i = 0; i < 2; i++)
+		tickets[i] = post_flush(nics[0], &mr);
+	assert_int_equal(ib_flush_done(nics[0], tickets[0]), 0);
+	complete(ib_posted[0].qp, IBV_WC_SUCCESS);
+	assert_int_equal(ib_flush_done(nics[0], tickets[0]), 1);
+	assert_int_equal(ib_flush_done(nics[0], tickets[1]), 0);
+	complete(ib_posted[0].qp, IBV_WC_SUCCESS);
+	assert_int_equal(ib_flush_done(nics[0], tickets[1]), 1);
+	ib_memory_release(&mr);
+}
+
+/* CUDA does it then; also when the next queue pair is there already, which has not been asked. */
+static void test_a_flush_ends_with_its_queue_pair(void **state)
+{
+	struct anynet_mr mr = { .addr = data, .bytes = sizeof(data), .fd = -1 };
+	uint64_t old[2], fresh;
+
+	(void)state;
+	ib_note_posted();
+	for (int i = 0; i < 2; i++)
+		old[i] = post_flush(nics[0], &mr);
+	complete(ib_posted[0].qp, IBV_WC_REM_ACCESS_ERR);
+	assert_int_equal(ib_flush_done(nics[0], old[0]), -EIO);
+	assert_int_equal(ib_flush_done(nics[0], old[1]), -EIO);
+	assert_int_equal(ib_flush_prepare(nics[0], why, sizeof(why)), 0);
+	fresh = post_flush(nics[0], &mr);
+	assert_int_equal(ib_flush_done(nics[0], old[0]), -EIO);
+	assert_int_equal(ib_flush_done(nics[0], fresh), 0);
+	complete(ib_posted[2].qp, IBV_WC_SUCCESS);
+	assert_int_equal(ib_flush_done(nics[0], fresh), 1);
+	assert_int_equal(ib_flush_done(nics[0], old[1]), -EIO);
+	ib_memory_release(&mr);
+}
+
+static void test_every_nic_that_has_written_is_asked(void **state)
+{
+	struct anynet_mr mr = { .addr = data, .bytes = sizeof(data), .fd = -1 }, *mrs[] = { &mr };
+	void *buffers[] = { data };
+	struct anynet_request *req;
+	struct recv_comm *comm;
+
+	(void)state;
+	ib_open_recv(&pair, 1, 1);
+	comm = (struct recv_comm *)pair.recv;
+	for (int i = 0; i < 2; i++) {
+		assert_non_null(ib_memory_on(&mr, nics[i], why, sizeof(why)));
+		comm->wrote |= ib_memory_bit(nics[i]);
+	}
+	mr.gpu = (struct gpu *)(uintptr_t)1; /* nobody looks into it */
+	ib_note_posted();
+	assert_int_equal(anynet_iflush(pair.recv, 1, buffers, mrs, &req), 0);
+	assert_non_null(req);
+	for (unsigned asked = 1; asked <= 2; asked++) {
+		assert_false(pair_done(req, NULL));
+		assert_int_equal(ib_posted_count, asked);
+		complete(ib_posted[asked - 1].qp, IBV_WC_SUCCESS);
+	}
+	assert_ptr_not_equal(ib_posted[0].qp, ib_posted[1].qp);
+	assert_true(pair_done(req, NULL));
+	mr.gpu = NULL;
+	ib_memory_release(&mr);
+}
+
+int main(void)
+{
+#define T(name) cmocka_unit_test_setup_teardown(name, setup, teardown)
+	const struct CMUnitTest tests[] = {
+		T(test_memory_is_released_with_its_registration),
+		T(test_a_port_that_is_gone_keeps_the_others_from_nothing),
+		T(test_of_two_threads_that_register_the_same_neither_leaks),
+		T(test_a_flush_is_done_when_its_own_read_is),
+		T(test_a_flush_ends_with_its_queue_pair),
+		T(test_every_nic_that_has_written_is_asked),
+	};
+
+	return cmocka_run_group_tests(tests, NULL, NULL);
+}

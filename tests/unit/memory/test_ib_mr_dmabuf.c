@@ -1,0 +1,257 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* Registrations of dmabufs, for which files in memory stand in. */
+#include <errno.h>
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdint.h>
+#include <string.h>
+#include <sys/mman.h>
+#include <unistd.h>
+
+#include <cmocka.h>
+
+#include <nccl_net/device.h>
+#include <nccl_net/util.h>
+
+#include "fakes/stubs/fake_mr.h"
+#include "transports/memory/ib_mr.h"
+
+#define BASE ((uintptr_t)0x7f0000000000)
+
+static size_t page;
+static struct ib_mr_cache *cache;
+static char why[ANYNET_REASON_BYTES];
+static const struct memory_id gpu = { 5, 5 };
+
+static int setup(void **state)
+{
+	(void)state;
+	page = (size_t)sysconf(_SC_PAGESIZE);
+	fake_reset();
+	cache = ib_mr_cache_create(&fake.verbs, &fake.pd, false);
+	return cache ? 0 : -1;
+}
+
+static int teardown(void **state)
+{
+	bool left = fake_live();
+
+	(void)state;
+	ib_mr_cache_destroy(cache);
+	return left ? -1 : 0;
+}
+
+static int new_dmabuf(void)
+{
+	int fd = memfd_create("dmabuf", MFD_CLOEXEC);
+
+	assert_true(fd >= 0);
+	return fd;
+}
+
+static struct ib_mr *get_of(struct memory_id id, uintptr_t addr, size_t bytes, uint64_t offset,
+			    int fd)
+{
+	struct ib_mr *mr = NULL;
+
+	if (ib_mr_get_dmabuf(cache, (void *)addr, bytes, id, offset, fd, 0, &mr, why, sizeof(why)))
+		fail_msg("%s", why);
+	assert_non_null(mr);
+	return mr;
+}
+
+static struct ib_mr *get(uintptr_t addr, size_t bytes, uint64_t offset, int fd)
+{
+	return get_of(gpu, addr, bytes, offset, fd);
+}
+
+static struct ib_mr *get_host(uintptr_t addr, size_t bytes)
+{
+	struct ib_mr *mr = NULL;
+
+	assert_int_equal(ib_mr_get(cache, (void *)addr, bytes, gpu, 0, &mr, why, sizeof(why)), 0);
+	return mr;
+}
+
+static void expect_refused(uintptr_t addr, uint64_t offset, int fd, int ret, const char *part)
+{
+	struct ib_mr *mr = (void *)1;
+
+	if (ib_mr_get_dmabuf(cache, (void *)addr, 1, gpu, offset, fd, 0, &mr, why, sizeof(why)) !=
+		    ret ||
+	    !strstr(why, part))
+		fail_msg("%s lacks '%s'", why, part);
+	assert_null(mr);
+}
+
+/* What the device was asked for, and give it back. */
+static void expect_put(struct ib_mr *mr, uint64_t offset, size_t bytes, uint64_t iova, int fd)
+{
+	assert_int_equal(fake.last.kind, FAKE_DMABUF);
+	assert_int_equal(fake.last.offset, offset);
+	assert_int_equal(fake.last.bytes, bytes);
+	assert_int_equal(fake.last.iova, iova);
+	assert_int_equal(fake.last.fd, fd);
+	assert_int_equal(fake.last.access, FAKE_ACCESS);
+	assert_int_equal(mr->lkey, mr->verbs_mr->lkey);
+	assert_int_equal(mr->rkey, mr->verbs_mr->rkey);
+	ib_mr_put(cache, mr);
+}
+
+static void test_whole_pages_of_a_dmabuf_are_registered(void **state)
+{
+	int fd = new_dmabuf();
+
+	(void)state;
+	expect_put(get(BASE, 2 * page, 0, fd), 0, 2 * page, BASE, fd);
+	expect_put(get(BASE, page + 1, 3 * page, fd), 3 * page, 2 * page, BASE, fd);
+	/* Both in the same place of a page. */
+	expect_put(get(BASE + 24, page, page + 24, fd), page, 2 * page, BASE, fd);
+	/* The page that the address is in: NCCL's way. */
+	expect_put(get(BASE + 24, page, 0, fd), 0, 2 * page, BASE, fd);
+	expect_put(get(BASE + 24, 1, page, fd), page, page, BASE, fd);
+	close(fd);
+}
+
+static void test_places_in_pages_must_agree(void **state)
+{
+	int fd = new_dmabuf();
+
+	(void)state;
+	expect_refused(BASE + 24, 25, fd, -EINVAL, "differ within their pages");
+	expect_refused(BASE, 24, fd, -EINVAL, "differ within their pages");
+	assert_int_equal(fake.calls, 0);
+	close(fd);
+}
+
+static void test_dmabufs_and_host_memory_are_kept_apart(void **state)
+{
+	int fd = new_dmabuf();
+	struct ib_mr *host = get_host(BASE, 4 * page), *dmabuf, *inner;
+
+	(void)state;
+	dmabuf = get(BASE, 4 * page, 0, fd);
+	assert_ptr_not_equal(dmabuf, host);
+	inner = get(BASE + page, 1, page, fd);
+	assert_ptr_equal(inner, dmabuf);
+	ib_mr_put(cache, inner);
+	inner = get_host(BASE + page, 1);
+	assert_ptr_equal(inner, host);
+	ib_mr_put(cache, inner);
+	ib_mr_put(cache, host);
+	inner = get_host(BASE + page, 1);
+	assert_ptr_not_equal(inner, dmabuf);
+	assert_int_equal(fake.regs, 3);
+	ib_mr_put(cache, inner);
+	ib_mr_put(cache, dmabuf);
+	close(fd);
+}
+
+/* NCCL exports a new one for each connection, of the whole buffer or of a part. */
+static void test_whatever_dmabuf_it_is_the_memory_is_registered_once(void **state)
+{
+	int fds[8];
+	struct ib_mr *mrs[ARRAY_SIZE(fds)];
+
+	(void)state;
+	for (size_t i = 0; i < ARRAY_SIZE(fds); i++) {
+		fds[i] = new_dmabuf();
+		mrs[i] = get(BASE + i % 2 * page, 4 * page - i % 2 * page, 0, fds[i]);
+		assert_ptr_equal(mrs[i], mrs[0]);
+		close(fds[i]);
+	}
+	assert_int_equal(fake.regs, 1);
+	for (size_t i = 0; i < ARRAY_SIZE(fds); i++) {
+		assert_int_equal(fake.deregs, 0);
+		ib_mr_put(cache, mrs[i]);
+	}
+	assert_int_equal(fake.deregs, 1);
+}
+
+static void test_other_memory_is_not_shared(void **state)
+{
+	int fd = new_dmabuf();
+	struct ib_mr *mr = get(BASE, 4 * page, 0, fd), *other, *local;
+
+	(void)state;
+	other = get_of((struct memory_id){ 6, 6 }, BASE, page, 0, fd);
+	assert_ptr_not_equal(other, mr);
+	assert_int_equal(ib_mr_get_dmabuf(cache, (void *)BASE, page, gpu, 0, fd, IB_MR_LOCAL,
+					  &local, why, sizeof(why)),
+			 0);
+	assert_ptr_not_equal(local, mr);
+	assert_int_equal(fake.regs, 3);
+	ib_mr_put(cache, mr);
+	ib_mr_put(cache, other);
+	ib_mr_put(cache, local);
+	close(fd);
+}
+
+static void test_no_dmabuf_is_an_error_at_once(void **state)
+{
+	int fd = new_dmabuf();
+
+	(void)state;
+	expect_refused(BASE, 0, -1, -EBADF, "fd -1 is not a dma-buf: Bad file descriptor");
+	fake.verbs.reg_dmabuf_mr = NULL;
+	expect_refused(BASE, 0, fd, -EOPNOTSUPP, "rdma-core 34");
+	assert_int_equal(fake.calls, 0);
+	close(fd);
+}
+
+static void test_a_failure_leaves_nothing_behind(void **state)
+{
+	int fd = new_dmabuf();
+
+	(void)state;
+	fake.error = EINVAL;
+	expect_refused(BASE, 0, fd, -EINVAL, "bytes of a dma-buf at 0x7f0000000000: Invalid arg");
+	fake.error = EFAULT;
+	expect_refused(BASE, 0, fd, -EFAULT, "Bad address");
+	assert_null(strstr(why, "peer-memory"));
+	fake.error = ENOMEM;
+	expect_refused(BASE, 0, fd, -ENOMEM, "RLIMIT_MEMLOCK is ");
+	fake.error = 0;
+	ib_mr_put(cache, get(BASE, page, 0, fd));
+	assert_int_equal(fake.regs, 1);
+	close(fd);
+}
+
+static void test_relaxed_ordering_holds_for_dmabufs_too(void **state)
+{
+	int fd = new_dmabuf();
+	struct ib_mr *mr;
+
+	(void)state;
+	ib_mr_cache_destroy(cache);
+	cache = ib_mr_cache_create(&fake.verbs, &fake.pd, true);
+	mr = get(BASE, page, 0, fd);
+	assert_int_equal(fake.last.access, FAKE_ACCESS | IBV_ACCESS_RELAXED_ORDERING);
+	assert_true(mr->is_relaxed);
+	ib_mr_put(cache, mr);
+	fake.relaxed_error = EINVAL;
+	mr = get(BASE, page, 0, fd);
+	assert_int_equal(fake.calls, 3);
+	assert_false(mr->is_relaxed);
+	expect_put(mr, 0, page, BASE, fd);
+	close(fd);
+}
+
+#define T(test) cmocka_unit_test_setup_teardown(test, setup, teardown)
+
+int main(void)
+{
+	const struct CMUnitTest tests[] = {
+		T(test_whole_pages_of_a_dmabuf_are_registered),
+		T(test_places_in_pages_must_agree),
+		T(test_dmabufs_and_host_memory_are_kept_apart),
+		T(test_whatever_dmabuf_it_is_the_memory_is_registered_once),
+		T(test_other_memory_is_not_shared),
+		T(test_no_dmabuf_is_an_error_at_once),
+		T(test_a_failure_leaves_nothing_behind),
+		T(test_relaxed_ordering_holds_for_dmabufs_too),
+	};
+
+	return cmocka_run_group_tests(tests, NULL, NULL);
+}

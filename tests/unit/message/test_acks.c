@@ -1,0 +1,569 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* Acknowledgements and grants, from both sides; the replay ring and the window that they free. */
+#include <errno.h>
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/socket.h>
+
+#include <cmocka.h>
+
+#include "support/capture.h"
+#include "unit/pair.h"
+
+#define MESSAGES 1024 /* a test's, at most */
+
+static struct pair pair;
+static uint8_t data[PAIR_LARGE], bitmap[ANYNET_ACK_BYTES];
+static uint16_t slots[MESSAGES]; /* of the sender's messages, as their frames said */
+
+static int setup(void **state)
+{
+	memset(bitmap, 0, sizeof(bitmap));
+	return pair_setup(state);
+}
+
+/* --- how the socket is read --- */
+
+ssize_t __real_recv(int fd, void *to, size_t bytes, int flags);
+ssize_t __wrap_recv(int fd, void *to, size_t bytes, int flags);
+
+static unsigned reads; /* that brought something */
+
+ssize_t __wrap_recv(int fd, void *to, size_t bytes, int flags)
+{
+	ssize_t n = __real_recv(fd, to, bytes, flags);
+
+	reads += n > 0;
+	return n;
+}
+
+/* --- receiver --- */
+
+/* The test's message `seq` reaches a receive. */
+static void deliver(uint32_t seq, uint8_t flags, size_t bytes)
+{
+	struct anynet_wire_frame frame = frame_data(seq, 0, flags, bytes);
+	struct anynet_request *req = pair_irecv(&pair, data, sizeof(data), 0);
+
+	frame_put(pair.fds[0], &frame, data);
+	pair_finish(&req, 1, NULL);
+}
+
+/* The next acknowledgement, on whichever rail; how many slots it names, -1 = there is none. */
+static int ack_came(void)
+{
+	struct anynet_wire_frame ack;
+	int count = 0;
+
+	for (unsigned i = 0; i < pair.rails; i++) {
+		if (!frame_get(pair.fds[i], &ack, bitmap, sizeof(bitmap)))
+			continue;
+		assert_int_equal(ack.type, ANYNET_FRAME_ACK);
+		assert_int_equal(ack.length, sizeof(bitmap));
+		for (size_t bit = 0; bit < 8 * sizeof(bitmap); bit++)
+			count += bitmap[bit / 8] >> bit % 8 & 1;
+		return count;
+	}
+	return -1;
+}
+
+static void test_a_message_that_asks_is_acknowledged_at_once(void **state)
+{
+	(void)state;
+	pair_open_recv(&pair, 1);
+	deliver(0, ANYNET_FLAG_ACK, 100);
+	assert_int_equal(ack_came(), 1);
+	assert_int_equal(bitmap[0], 1);
+	assert_int_equal(ack_came(), -1);
+}
+
+static void test_small_messages_are_acknowledged_by_the_quarter_of_the_slots(void **state)
+{
+	(void)state;
+	local_cfg.replay_bytes = 64 * LOCAL_RING_BYTES; /* not what is full here */
+	pair_open_recv(&pair, 1);
+	for (uint32_t seq = 0; seq < ANYNET_SENDS / 4; seq++) {
+		deliver(seq, 0, 0);
+		assert_int_equal(ack_came(), -1);
+	}
+	pair_idle(pair_irecv(&pair, data, 8, 0));
+	assert_int_equal(ack_came(), ANYNET_SENDS / 4);
+	assert_int_equal(bitmap[ANYNET_SENDS / 4 / 8 - 1], 0xff);
+	assert_int_equal(bitmap[ANYNET_SENDS / 4 / 8], 0);
+}
+
+static void test_acknowledgement_comes_before_the_replay_ring_is_full(void **state)
+{
+	uint32_t seq = 0;
+	int named = -1;
+
+	(void)state;
+	pair_open_recv(&pair, 1);
+	deliver(seq++, 0, 1000);
+	assert_int_equal(ack_came(), -1);
+	while (seq < LOCAL_RING_BYTES / 1000 && named < 0) {
+		deliver(seq++, 0, 1000);
+		named = ack_came();
+	}
+	assert_in_range(named, 2, LOCAL_RING_BYTES / 1000 - 1);
+}
+
+/* In the ring they take room, too. */
+static void test_so_it_does_for_messages_without_bytes(void **state)
+{
+	const uint32_t headers = 1024 / 4 / sizeof(struct anynet_wire_frame);
+
+	(void)state;
+	local_cfg.replay_bytes = 1024;
+	pair_open_recv(&pair, 1);
+	for (uint32_t seq = 0; seq < headers; seq++) {
+		deliver(seq, 0, 0);
+		assert_int_equal(ack_came(), -1);
+	}
+	pair_idle(pair_irecv(&pair, data, 8, 0));
+	assert_int_equal(ack_came(), headers);
+}
+
+/* The sender's ring is used in its order: behind this one all may be full of what has been acknowledged. */
+static void test_a_message_that_was_overtaken_is_acknowledged_at_once(void **state)
+{
+	struct anynet_wire_frame frame = frame_data(1, 0, 0, 3);
+	struct anynet_request *reqs[3];
+
+	(void)state;
+	pair_open_recv(&pair, 2);
+	for (int i = 0; i < 3; i++)
+		reqs[i] = pair_irecv(&pair, data, 8, 0);
+	frame_put(pair.fds[1], &frame, "two");
+	pair_finish(&reqs[1], 1, NULL);
+	pair_idle(reqs[0]);
+	assert_int_equal(ack_came(), -1);
+	frame = frame_data(0, 0, 0, 3);
+	frame_put(pair.fds[0], &frame, "one");
+	pair_finish(&reqs[0], 1, NULL);
+	pair_idle(reqs[2]);
+	assert_int_equal(ack_came(), 2);
+	assert_int_equal(ack_came(), -1);
+}
+
+static void test_each_slot_is_acknowledged_once_in_any_order(void **state)
+{
+	struct anynet_wire_frame frame = frame_data(2, 0, ANYNET_FLAG_ACK, 3);
+	struct anynet_request *reqs[3];
+
+	(void)state;
+	pair_open_recv(&pair, 2);
+	for (int i = 0; i < 3; i++)
+		reqs[i] = pair_irecv(&pair, data, 8, 0);
+	frame.slot = 200;
+	frame_put(pair.fds[1], &frame, "two");
+	pair_idle(reqs[0]);
+	assert_int_equal(ack_came(), 1);
+	assert_int_equal(bitmap[25], 1);
+	frame.seq = 0;
+	frame.slot = 9;
+	frame_put(pair.fds[0], &frame, "one");
+	pair_finish(reqs, 1, NULL);
+	pair_idle(reqs[1]);
+	assert_int_equal(ack_came(), 1);
+	assert_int_equal(bitmap[1], 2);
+	frame.seq = 1; /* the slot is free again */
+	frame_put(pair.fds[0], &frame, "gap");
+	pair_finish(reqs + 1, 2, NULL);
+	assert_int_equal(ack_came(), 1);
+	assert_int_equal(bitmap[1], 2);
+}
+
+static void test_a_message_set_aside_is_acknowledged_before_anybody_receives_it(void **state)
+{
+	struct anynet_wire_frame frame = frame_data(0, 1, ANYNET_FLAG_MULTI | ANYNET_FLAG_ACK, 100);
+	struct anynet_request *req;
+
+	(void)state;
+	pair_open_recv(&pair, 1);
+	req = pair_irecv(&pair, data, 8, 2);
+	frame_put(pair.fds[0], &frame, data);
+	pair_idle(req);
+	assert_int_equal(ack_came(), 1);
+	assert_int_equal(bitmap[0], 1);
+}
+
+/* --- sender --- */
+
+/* Read what has come and note the slots. */
+static void take_frames(void)
+{
+	static uint8_t away[PAIR_LARGE];
+	struct anynet_wire_frame frame;
+
+	for (unsigned i = 0; i < pair.rails; i++) {
+		while (frame_get(pair.fds[i], &frame, away, sizeof(away))) {
+			assert_true(frame.seq < MESSAGES && frame.slot < ANYNET_WIRE_SLOTS);
+			slots[frame.seq] = frame.slot;
+		}
+	}
+}
+
+/* Acknowledge messages [first, end). */
+static void put_ack(unsigned rail, uint32_t first, uint32_t end)
+{
+	take_frames();
+	frame_put_ack(pair.fds[rail], slots + first, end - first);
+}
+
+static void test_a_small_send_is_done_without_an_ack_a_large_one_with_it(void **state)
+{
+	struct anynet_request *small, *large;
+
+	(void)state;
+	pair_open_send(&pair, 1);
+	small = pair_isend(&pair, data, LOCAL_EAGER_BYTES, 0);
+	pair_finish(&small, 1, NULL);
+	large = pair_isend(&pair, data, LOCAL_EAGER_BYTES + 1, 0);
+	pair_idle(large);
+	put_ack(0, 0, 1);
+	pair_idle(large);
+	put_ack(0, 1, 2);
+	pair_finish(&large, 1, NULL);
+}
+
+/* A sender that waits for an ack finds nothing, again and again, and then a header with a bitmap behind it. */
+static void test_an_ack_is_read_in_one_call(void **state)
+{
+	struct anynet_request *req;
+
+	(void)state;
+	pair_open_send(&pair, 1);
+	req = pair_isend(&pair, data, LOCAL_EAGER_BYTES + 1, 0);
+	pair_idle(req);
+	put_ack(0, 0, 1);
+	reads = 0;
+	assert_true(pair_done(req, NULL));
+	assert_int_equal(reads, 1);
+}
+
+static void test_only_sends_that_wait_ask_for_acks(void **state)
+{
+	struct anynet_wire_frame frame;
+
+	(void)state;
+	pair_open_send(&pair, 1);
+	pair_isend(&pair, data, LOCAL_EAGER_BYTES, 0);
+	pair_idle(pair_isend(&pair, data, LOCAL_EAGER_BYTES + 1, 0));
+	assert_true(frame_get(pair.fds[0], &frame, data, sizeof(data)));
+	assert_false(frame.flags & ANYNET_FLAG_ACK);
+	assert_true(frame_get(pair.fds[0], &frame, data, sizeof(data)));
+	assert_true(frame.flags & ANYNET_FLAG_ACK);
+}
+
+static void test_an_ack_completes_what_it_names(void **state)
+{
+	struct anynet_request *reqs[3];
+
+	(void)state;
+	pair_open_send(&pair, 2);
+	for (int i = 0; i < 3; i++)
+		reqs[i] = pair_isend(&pair, data, LOCAL_EAGER_BYTES + 1, 0);
+	pair_idle(reqs[2]);
+	put_ack(1, 1, 2);
+	assert_false(pair_done(reqs[0], NULL));
+	assert_true(pair_done(reqs[1], NULL));
+	assert_false(pair_done(reqs[2], NULL));
+	put_ack(0, 2, 3);
+	put_ack(1, 0, 1);
+	pair_finish((struct anynet_request *[]){ reqs[0], reqs[2] }, 2, NULL);
+}
+
+/* Sends that find no room to be copied to are read where they lie, and wait. */
+static void test_sends_beyond_the_replay_ring_wait_for_their_ack(void **state)
+{
+	enum {
+		COUNT = 16
+	};
+	struct anynet_request *reqs[COUNT];
+	int done = 0;
+
+	(void)state;
+	pair_open_send(&pair, 1);
+	for (int i = 0; i < COUNT; i++)
+		reqs[i] = pair_isend(&pair, data, 1000, 0);
+	for (int turn = 0; turn < 20; turn++)
+		comm_turn(pair.send);
+	while (done < COUNT && pair_done(reqs[done], NULL))
+		done++;
+	/* A frame takes a little more than its payload. */
+	assert_in_range(done, LOCAL_RING_BYTES / 2000, LOCAL_RING_BYTES / 1000);
+	for (int i = done; i < COUNT; i++)
+		pair_idle(reqs[i]);
+	put_ack(0, 0, COUNT);
+	pair_finish(reqs + done, COUNT - done, NULL);
+	/* The ring is free again. */
+	reqs[0] = pair_isend(&pair, data, 1000, 0);
+	pair_finish(reqs, 1, NULL);
+}
+
+/* Frames that wait for a full socket must not be written over. */
+static void test_the_ring_keeps_what_is_not_out_yet(void **state)
+{
+	enum {
+		BEFORE = 5,
+		COUNT = 20,
+		HUGE_BYTES = 4 << 20
+	};
+	static uint8_t huge[HUGE_BYTES], got[sizeof(struct anynet_wire_frame) + HUGE_BYTES];
+	struct anynet_wire_frame frame;
+	uint8_t out[COUNT][1000];
+	size_t in = 0;
+
+	(void)state;
+	pair_open_send(&pair, 1);
+	for (int i = 0; i < BEFORE; i++)
+		pair_isend(&pair, data, 1000, 0);
+	assert_int_equal(comm_turn(pair.send), 0);
+	put_ack(0, 0, BEFORE - 1); /* the free part of the ring goes round its end */
+	assert_int_equal(comm_turn(pair.send), 0);
+	pair_isend(&pair, huge, sizeof(huge), 0);
+	for (int i = 0; i < COUNT; i++) {
+		memset(out[i], i + 1, sizeof(out[i]));
+		pair_isend(&pair, out[i], sizeof(out[i]), 0);
+	}
+	for (int turn = 0; turn < 10000 && in < sizeof(got); turn++) {
+		ssize_t n = recv(pair.fds[0], got + in, sizeof(got) - in, MSG_DONTWAIT);
+
+		in += n > 0 ? (size_t)n : 0;
+		assert_int_equal(comm_turn(pair.send), 0);
+	}
+	assert_int_equal(in, sizeof(got));
+	for (int i = 0; i < COUNT; i++) {
+		assert_int_equal(comm_turn(pair.send), 0);
+		assert_true(frame_get(pair.fds[0], &frame, data, sizeof(data)));
+		assert_int_equal(frame.seq, BEFORE + 1 + i);
+		assert_memory_equal(data, out[i], sizeof(out[i]));
+	}
+}
+
+static void test_the_ring_stays_full_while_its_oldest_frame_is_unacknowledged(void **state)
+{
+	enum {
+		COUNT = 8
+	}; /* one more than the ring holds */
+	struct anynet_request *reqs[COUNT], *req;
+
+	(void)state;
+	pair_open_send(&pair, 1);
+	for (int i = 0; i < COUNT; i++)
+		reqs[i] = pair_isend(&pair, data, 1000, 0);
+	pair_finish(reqs, COUNT - 1, NULL);
+	pair_idle(reqs[COUNT - 1]);
+	put_ack(0, 1, COUNT);
+	pair_finish(&reqs[COUNT - 1], 1, NULL);
+	req = pair_isend(&pair, data, 1000, 0);
+	pair_idle(req);
+	put_ack(0, 0, 1);
+	put_ack(0, COUNT, COUNT + 1);
+	pair_finish(&req, 1, NULL);
+	req = pair_isend(&pair, data, 1000, 0);
+	pair_finish(&req, 1, NULL);
+}
+
+static void test_messages_arrive_in_order_around_a_full_ring(void **state)
+{
+	enum {
+		COUNT = 32,
+		ROUNDS = 50
+	};
+	static uint8_t in[COUNT][1000], out[COUNT][1000];
+	struct anynet_request *reqs[2 * COUNT];
+
+	(void)state;
+	pair_open(&pair, 2);
+	for (int round = 0; round < ROUNDS; round++) {
+		for (int i = 0; i < COUNT; i++) {
+			memset(out[i], round * COUNT + i, sizeof(out[i]));
+			reqs[COUNT + i] =
+				pair_isend(&pair, out[i], (size_t)(300 + 700 * i / COUNT), 0);
+		}
+		for (int i = 0; i < COUNT; i++)
+			reqs[i] = pair_irecv(&pair, in[i], sizeof(in[i]), 0);
+		pair_finish(reqs, 2 * COUNT, NULL);
+		for (int i = 0; i < COUNT; i++)
+			assert_memory_equal(in[i], out[i], (size_t)(300 + 700 * i / COUNT));
+	}
+}
+
+/* Copied messages, out of order acknowledged, in a ring that goes round many times. */
+static void test_the_ring_is_freed_in_order_whatever_the_order_of_acks(void **state)
+{
+	enum {
+		ROUNDS = 150,
+		EACH = 3
+	};
+	struct anynet_request *reqs[EACH];
+
+	(void)state;
+	pair_open_send(&pair, 1);
+	for (uint32_t round = 0; round < ROUNDS; round++) {
+		for (uint32_t i = 0; i < EACH; i++)
+			reqs[i] = pair_isend(&pair, data, 100 + 300 * i + round, 0);
+		/* Always room to copy: done without an ack. */
+		pair_finish(reqs, EACH, NULL);
+		put_ack(0, round * EACH + 2, round * EACH + 3);
+		assert_int_equal(comm_turn(pair.send), 0);
+		put_ack(0, round * EACH, round * EACH + 2);
+		assert_int_equal(comm_turn(pair.send), 0);
+	}
+}
+
+static void test_so_many_unacknowledged_sends_and_no_more(void **state)
+{
+	struct anynet_request *req;
+
+	(void)state;
+	local_cfg.replay_bytes = 8 * LOCAL_RING_BYTES; /* not what limits here */
+	pair_open_send(&pair, 1);
+	for (int i = 0; i < ANYNET_SENDS; i++) {
+		req = pair_isend(&pair, NULL, 0, 0);
+		pair_finish(&req, 1, NULL);
+		take_frames();
+	}
+	assert_int_equal(anynet_isend(pair.send, &(struct anynet_send){ "x", 1, 0, NULL, NULL }, &req), 0);
+	assert_null(req);
+	put_ack(0, 17, 18);
+	pair_isend(&pair, "x", 1, 0);
+	assert_int_equal(anynet_isend(pair.send, &(struct anynet_send){ "x", 1, 0, NULL, NULL }, &req), 0);
+	assert_null(req);
+}
+
+static void test_a_message_that_is_never_acknowledged_holds_its_own_slot_only(void **state)
+{
+	struct anynet_request *req;
+
+	(void)state;
+	pair_open_send(&pair, 1);
+	pair_isend(&pair, "x", 1, 0);
+	for (uint32_t seq = 1; seq < 3 * ANYNET_SENDS; seq++) {
+		req = pair_isend(&pair, data, 100, 0);
+		for (int i = 0; i < 3 && comm_turn(pair.send) == 0; i++)
+			;
+		put_ack(0, seq, seq + 1);
+		pair_finish(&req, 1, NULL);
+		assert_int_equal(comm_turn(pair.send), 0);
+	}
+}
+
+/* Ten times the slots and many times the ring. */
+static void test_numbers_and_ring_go_round(void **state)
+{
+	uint32_t in = 0;
+
+	(void)state;
+	pair_open(&pair, 1);
+	for (uint32_t i = 0; i < 10 * ANYNET_SENDS; i++) {
+		struct anynet_request *reqs[2] = { pair_isend(&pair, &i, sizeof(i), 0),
+						   pair_irecv(&pair, &in, sizeof(in), 0) };
+
+		pair_finish(reqs, 2, NULL);
+		assert_int_equal(in, i);
+	}
+}
+
+static void fails(struct anynet_request *req, const char *text)
+{
+	pair_fails(req, -EPROTO);
+	assert_int_equal(capture_count(CAPTURE_WARN, text), 1);
+	capture_forget();
+}
+
+static void refused(const struct anynet_wire_frame *frame, const char *text)
+{
+	struct anynet_request *req;
+
+	pair_open_send(&pair, 1);
+	req = pair_isend(&pair, data, PAIR_LARGE, 0);
+	frame_put(pair.fds[0], frame, data);
+	fails(req, text);
+	pair_close(&pair);
+}
+
+static void test_control_frames_that_cannot_be_right_are_refused(void **state)
+{
+	struct anynet_wire_frame ack = { .type = ANYNET_FRAME_ACK, .length = ANYNET_ACK_BYTES + 1 };
+	struct anynet_wire_frame grant = { .type = ANYNET_FRAME_GRANT };
+
+	(void)state;
+	refused(&ack, "frame of 33 bytes");
+	ack.length = 16;
+	refused(&ack, "frame of type 6 with 16 bytes");
+	grant.slot = ANYNET_WIRE_SLOTS;
+	refused(&grant, "frame of type 7 for slot 256");
+	refused(&(struct anynet_wire_frame){ .type = 99 }, "frame of type 99");
+	pair_open_send(&pair, 1);
+}
+
+static void test_acks_of_what_is_not_out_are_refused(void **state)
+{
+	static uint8_t huge[8 << 20]; /* more than a socket takes */
+	struct anynet_wire_frame ack = { .type = ANYNET_FRAME_ACK, .length = ANYNET_ACK_BYTES };
+	struct anynet_wire_frame first;
+	struct anynet_request *req, *other;
+
+	(void)state;
+	/* Sent in part. */
+	pair_open_send(&pair, 1);
+	req = pair_isend(&pair, huge, sizeof(huge), 0);
+	pair_idle(req);
+	assert_int_equal(recv(pair.fds[0], &first, sizeof(first), MSG_PEEK), sizeof(first));
+	bitmap[first.slot / 8] = (uint8_t)(1u << first.slot % 8);
+	frame_put(pair.fds[0], &ack, bitmap);
+	fails(req, "which has no unacknowledged message");
+	pair_close(&pair);
+	/* Never used. */
+	memset(bitmap, 0, sizeof(bitmap));
+	bitmap[31] = 0x80;
+	pair_open_send(&pair, 1);
+	req = pair_isend(&pair, data, PAIR_LARGE, 0);
+	frame_put(pair.fds[0], &ack, bitmap);
+	fails(req, "acknowledgement of slot 255,");
+	pair_close(&pair);
+	/* Told twice. */
+	pair_open_send(&pair, 1);
+	req = pair_isend(&pair, data, PAIR_LARGE, 0);
+	other = pair_isend(&pair, data, PAIR_LARGE, 0);
+	pair_idle(other);
+	put_ack(0, 0, 1);
+	put_ack(0, 0, 1);
+	fails(other, "which has no unacknowledged message");
+}
+
+int main(void)
+{
+	const struct CMUnitTest tests[] = {
+#define TEST(name) cmocka_unit_test_prestate_setup_teardown(name, setup, pair_teardown, &pair)
+		TEST(test_a_message_that_asks_is_acknowledged_at_once),
+		TEST(test_small_messages_are_acknowledged_by_the_quarter_of_the_slots),
+		TEST(test_acknowledgement_comes_before_the_replay_ring_is_full),
+		TEST(test_so_it_does_for_messages_without_bytes),
+		TEST(test_a_message_that_was_overtaken_is_acknowledged_at_once),
+		TEST(test_each_slot_is_acknowledged_once_in_any_order),
+		TEST(test_a_message_set_aside_is_acknowledged_before_anybody_receives_it),
+		TEST(test_a_small_send_is_done_without_an_ack_a_large_one_with_it),
+		TEST(test_an_ack_is_read_in_one_call),
+		TEST(test_only_sends_that_wait_ask_for_acks),
+		TEST(test_an_ack_completes_what_it_names),
+		TEST(test_sends_beyond_the_replay_ring_wait_for_their_ack),
+		TEST(test_the_ring_keeps_what_is_not_out_yet),
+		TEST(test_the_ring_stays_full_while_its_oldest_frame_is_unacknowledged),
+		TEST(test_messages_arrive_in_order_around_a_full_ring),
+		TEST(test_the_ring_is_freed_in_order_whatever_the_order_of_acks),
+		TEST(test_so_many_unacknowledged_sends_and_no_more),
+		TEST(test_a_message_that_is_never_acknowledged_holds_its_own_slot_only),
+		TEST(test_numbers_and_ring_go_round),
+		TEST(test_control_frames_that_cannot_be_right_are_refused),
+		TEST(test_acks_of_what_is_not_out_are_refused),
+	};
+
+	return cmocka_run_group_tests(tests, NULL, NULL);
+}

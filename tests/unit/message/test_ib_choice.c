@@ -1,0 +1,307 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* Which of an IB comm's rails a message goes by (send_rails.c): rails that do nothing but take. */
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stdio.h>
+#include <string.h>
+
+#include <cmocka.h>
+
+#include "transports/message/send_internal.h"
+#include "transports/path/ib/ib_rail.h"
+#include "unit/local_net.h"
+
+#define RAILS 3
+#define SMALL 100
+#define LARGE (3 * LOCAL_CHUNK_BYTES)
+
+struct taker {
+	struct ib_rail rail; /* first */
+	bool may_write;      /* the receiver has told it where */
+	bool full;
+	size_t backlog;
+	unsigned frames;
+	struct frame_id last;
+};
+
+static struct taker takers[RAILS];
+static struct anynet_comm *comm;
+static struct anynet_mr mr;
+static uint8_t data[LARGE];
+
+static int receive(struct anynet_rail *rail)
+{
+	(void)rail;
+	return 0;
+}
+
+static int transmit(struct anynet_rail *rail)
+{
+	struct taker *taker = (struct taker *)rail;
+	struct frame_id id;
+
+	while (!taker->full && send_next(to_send(comm), rail, &id)) {
+		taker->last = id;
+		taker->frames++;
+		taker->backlog += id.length;
+		rail->bytes_sent += id.length;
+	}
+	return 0;
+}
+
+static size_t backlog(struct anynet_rail *rail)
+{
+	const struct taker *taker = (const struct taker *)rail;
+
+	return taker->full ? SIZE_MAX : taker->backlog;
+}
+
+static bool granted(struct anynet_rail *rail, const struct send_msg *msg)
+{
+	const struct taker *taker = (const struct taker *)rail;
+
+	return taker->may_write || (taker->rail.link && msg->record);
+}
+
+static void close_nothing(struct anynet_rail *rail)
+{
+	(void)rail;
+}
+
+static const struct anynet_rail_ops ops = {
+	.receive = receive,
+	.transmit = transmit,
+	.backlog = backlog,
+	.granted = granted,
+	.close = close_nothing,
+};
+
+static int setup(void **state)
+{
+	(void)state;
+	local_net_start();
+	local_dev.link = ANYNET_LINK_IB;
+	comm = send_comm_create(&local_dev, RAILS);
+	if (!comm)
+		return -1;
+	memset(takers, 0, sizeof(takers));
+	for (uint16_t i = 0; i < RAILS; i++) {
+		struct anynet_rail *rail = &takers[i].rail.tcp.base;
+
+		rail->ops = &ops;
+		rail->comm = comm;
+		rail->index = i;
+		rail->readable = rail->writable = true;
+		takers[i].rail.link = (struct ib_link *)takers; /* there is one */
+		rail->linked = true;
+		takers[i].may_write = true;
+		rail->state = RAIL_UP;
+		comm->rails[i] = rail;
+	}
+	return 0;
+}
+
+static int teardown(void **state)
+{
+	(void)state;
+	send_comm_destroy(comm);
+	return 0;
+}
+
+/* All at once, of one tag; and turns until all that can be is under way. */
+static void send_messages(int count, size_t bytes)
+{
+	for (int i = 0; i < count; i++) {
+		struct anynet_request *req;
+
+		assert_int_equal(anynet_isend(comm, &(struct anynet_send){ data, bytes, 0, &mr, NULL }, &req), 0);
+		assert_non_null(req);
+	}
+	for (int i = 0; i < count; i++)
+		assert_int_equal(comm_transmit(comm), 0);
+}
+
+static void expect_frames(unsigned a, unsigned b, unsigned c)
+{
+	assert_int_equal(takers[0].frames, a);
+	assert_int_equal(takers[1].frames, b);
+	assert_int_equal(takers[2].frames, c);
+}
+
+static void test_messages_go_round_whole(void **state)
+{
+	(void)state;
+	send_messages(6, LARGE);
+	expect_frames(2, 2, 2);
+	assert_int_equal(takers[1].last.length, LARGE);
+}
+
+static void test_they_are_cut_if_so_asked(void **state)
+{
+	(void)state;
+	local_cfg.ib_split = true;
+	send_messages(1, LARGE);
+	expect_frames(1, 1, 1);
+	assert_int_equal(takers[1].last.length, LOCAL_CHUNK_BYTES);
+}
+
+/* Rails over several ports are there to carry a message together. */
+static void test_they_are_cut_to_go_by_several_ports(void **state)
+{
+	(void)state;
+	comm->spread = true;
+	send_messages(1, LARGE);
+	expect_frames(1, 1, 1);
+	send_messages(3, SMALL);
+	expect_frames(2, 2, 2);
+}
+
+/* Nothing goes over TCP, room or not. */
+static void test_links_are_preferred(void **state)
+{
+	(void)state;
+	takers[0].rail.link = NULL;
+	takers[0].rail.tcp.base.linked = false;
+	takers[0].may_write = false;
+	send_messages(4, SMALL);
+	expect_frames(0, 2, 2);
+	send_messages(2, LARGE);
+	expect_frames(0, 3, 3);
+	takers[1].full = takers[2].full = true;
+	send_messages(1, SMALL);
+	expect_frames(0, 3, 3);
+}
+
+/* Also when nothing is under way any more: paths through the fabric are many. */
+static void test_one_after_the_other_they_go_round_too(void **state)
+{
+	(void)state;
+	for (int i = 0; i < 6; i++) {
+		send_messages(1, SMALL);
+		for (int k = 0; k < RAILS; k++)
+			takers[k].backlog = 0;
+	}
+	expect_frames(2, 2, 2);
+}
+
+static void test_who_has_much_to_do_gets_less(void **state)
+{
+	(void)state;
+	takers[1].backlog = 2 * LARGE;
+	send_messages(4, LARGE);
+	expect_frames(2, 0, 2);
+}
+
+static void test_only_who_knows_where_to_write_writes(void **state)
+{
+	(void)state;
+	takers[0].may_write = takers[2].may_write = false;
+	send_messages(3, LARGE);
+	expect_frames(0, 3, 0);
+	send_messages(3, SMALL); /* these need no place */
+	expect_frames(1, 3, 2);
+}
+
+static void test_nothing_goes_as_long_as_nobody_knows(void **state)
+{
+	(void)state;
+	for (int i = 0; i < RAILS; i++)
+		takers[i].may_write = false;
+	send_messages(2, LARGE);
+	expect_frames(0, 0, 0);
+	takers[1].may_write = true;
+	send_look_for_grants(to_send(comm), comm->rails[0]);
+	send_look_for_grants(to_send(comm), comm->rails[1]);
+	assert_int_equal(comm_transmit(comm), 0);
+	expect_frames(0, 2, 0);
+}
+
+/* Its frames wait for room, its slots for receives: the others do not wait for it. */
+static void test_who_has_no_room_holds_up_nobody(void **state)
+{
+	(void)state;
+	takers[0].full = true;
+	send_messages(4, LARGE);
+	expect_frames(0, 2, 2);
+}
+
+static void test_who_is_in_doubt_holds_up_nobody(void **state)
+{
+	(void)state;
+	comm->rails[0]->state = RAIL_SUSPECT;
+	takers[1].may_write = takers[2].may_write = false;
+	send_messages(2, SMALL);
+	expect_frames(0, 1, 1);
+}
+
+/* A message that has been handed to a path in full, and its frame there. */
+static struct anynet_request *send_one(struct frame_id *id)
+{
+	struct anynet_request *req;
+	unsigned frames[RAILS];
+
+	for (int i = 0; i < RAILS; i++)
+		frames[i] = takers[i].frames;
+	assert_int_equal(anynet_isend(comm, &(struct anynet_send){ data, LARGE, 0, &mr, NULL }, &req), 0);
+	assert_non_null(req);
+	for (int i = 0; i < RAILS; i++)
+		if (takers[i].frames != frames[i])
+			*id = takers[i].last;
+	assert_int_equal(id->length, LARGE);
+	send_written(to_send(comm), id);
+	return req;
+}
+
+static bool is_done(struct anynet_request *req)
+{
+	int done;
+
+	assert_int_equal(anynet_test(req, &done, NULL), 0);
+	return done;
+}
+
+/* Its message has been acknowledged over another path, and the next one has its slot. */
+static void test_a_frame_that_arrives_late_counts_for_its_own_message(void **state)
+{
+	struct anynet_wire_frame ack = { .type = ANYNET_FRAME_ACK };
+	struct frame_id first, second;
+	struct anynet_request *req = send_one(&first);
+
+	(void)state;
+	ack.slot = first.slot;
+	ack.seq = first.seq;
+	assert_false(is_done(req));
+	assert_int_equal(send_control(to_send(comm), comm->rails[0], &ack, NULL), 0);
+	assert_true(is_done(req));
+	req = send_one(&second);
+	assert_int_equal(second.slot, first.slot);
+	send_arrived(to_send(comm), &first);
+	assert_false(is_done(req));
+	send_arrived(to_send(comm), &second);
+	assert_true(is_done(req));
+}
+
+int main(void)
+{
+	const struct CMUnitTest tests[] = {
+		cmocka_unit_test_setup_teardown(test_messages_go_round_whole, setup, teardown),
+		cmocka_unit_test_setup_teardown(test_they_are_cut_if_so_asked, setup, teardown),
+		cmocka_unit_test_setup_teardown(test_they_are_cut_to_go_by_several_ports, setup,
+						teardown),
+		cmocka_unit_test_setup_teardown(test_links_are_preferred, setup, teardown),
+		cmocka_unit_test_setup_teardown(test_one_after_the_other_they_go_round_too, setup,
+						teardown),
+		cmocka_unit_test_setup_teardown(test_who_has_much_to_do_gets_less, setup, teardown),
+		cmocka_unit_test_setup_teardown(test_only_who_knows_where_to_write_writes, setup,
+						teardown),
+		cmocka_unit_test_setup_teardown(test_nothing_goes_as_long_as_nobody_knows, setup,
+						teardown),
+		cmocka_unit_test_setup_teardown(test_who_has_no_room_holds_up_nobody, setup,
+						teardown),
+		cmocka_unit_test_setup_teardown(test_who_is_in_doubt_holds_up_nobody, setup,
+						teardown),
+		cmocka_unit_test_setup_teardown(
+			test_a_frame_that_arrives_late_counts_for_its_own_message, setup, teardown),
+	};
+	return cmocka_run_group_tests(tests, NULL, NULL);
+}

@@ -1,0 +1,626 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* Which message fills which posted buffer (net-api.md §3.5), over one and several rails. */
+#include <errno.h>
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/socket.h>
+
+#include <cmocka.h>
+
+#include "transports/message/recv_internal.h"
+#include "unit/narrow.h"
+#include "unit/pair.h"
+
+static struct pair pair;
+
+static struct anynet_request *irecv_group(int n, char data[][16], const int *tags)
+{
+	void *buffers[ANYNET_RECVS_MAX];
+	size_t bytes[ANYNET_RECVS_MAX];
+	struct anynet_request *req;
+
+	for (int i = 0; i < n; i++) {
+		buffers[i] = data[i];
+		bytes[i] = 16;
+	}
+	assert_int_equal(anynet_irecv(pair.recv, &(struct anynet_recv){ .n = n, .data = buffers, .bytes = bytes, .tags = tags }, &req), 0);
+	assert_non_null(req);
+	return req;
+}
+
+static void exchange_sizes(unsigned rails)
+{
+	static const size_t sizes[] = {
+		0,         1, 31, LOCAL_EAGER_BYTES, LOCAL_EAGER_BYTES + 1, LOCAL_CHUNK_BYTES + 1,
+		PAIR_LARGE
+	};
+	static uint8_t out[PAIR_LARGE], in[PAIR_LARGE + 1];
+
+	pair_open(&pair, rails);
+	for (size_t i = 0; i < PAIR_LARGE; i++)
+		out[i] = (uint8_t)(i * 7 + i / 251);
+	for (size_t i = 0; i < ARRAY_SIZE(sizes); i++) {
+		int got[2] = { -1, -1 };
+
+		memset(in, 0xee, sizeof(in));
+		pair_finish((struct anynet_request *[]){ pair_irecv(&pair, in, sizeof(in), 0),
+							 pair_isend(&pair, out, sizes[i], 0) },
+			    2, got);
+		assert_int_equal(got[0], sizes[i]);
+		assert_int_equal(got[1], sizes[i]);
+		assert_memory_equal(in, out, sizes[i]);
+		assert_int_equal(in[sizes[i]], 0xee);
+	}
+}
+
+static void test_every_size_arrives_over_one_rail(void **state)
+{
+	(void)state;
+	exchange_sizes(1);
+}
+
+static void test_every_size_arrives_over_three_rails(void **state)
+{
+	(void)state;
+	exchange_sizes(3);
+}
+
+static void test_messages_of_one_tag_fill_receives_in_order(void **state)
+{
+	char in[8][4] = { { 0 } };
+	struct anynet_request *reqs[16];
+	int sizes[16];
+
+	(void)state;
+	pair_open(&pair, 1);
+	for (int i = 0; i < 8; i++)
+		reqs[i] = pair_irecv(&pair, in[i], sizeof(in[i]), 3);
+	for (int i = 0; i < 8; i++)
+		reqs[8 + i] = pair_isend(&pair, &"abcdefgh"[i], 1, 3);
+	pair_finish(reqs, 16, sizes);
+	for (int i = 0; i < 8; i++)
+		assert_int_equal(in[i][0], 'a' + i);
+}
+
+/* Chunks of later messages may come first, on another rail. */
+static void test_a_later_message_may_arrive_first_on_another_rail(void **state)
+{
+	struct anynet_wire_frame second = frame_data(1, 0, 0, 5), first = frame_data(0, 0, 0, 5),
+				 third = frame_data(2, 0, 0, 5);
+	char in[3][8] = { "", "", "" };
+	struct anynet_request *reqs[3];
+
+	(void)state;
+	pair_open_recv(&pair, 2);
+	for (int i = 0; i < 3; i++)
+		reqs[i] = pair_irecv(&pair, in[i], 8, 0);
+	frame_put(pair.fds[1], &second, "later");
+	pair_idle(reqs[0]);
+	assert_true(pair_done(reqs[1], NULL));
+	assert_string_equal(in[1], "later");
+	frame_put(pair.fds[0], &first, "first");
+	pair_finish(reqs, 1, NULL);
+	assert_string_equal(in[0], "first");
+	pair_idle(reqs[2]);
+	frame_put(pair.fds[0], &third, "third");
+	pair_finish(reqs + 2, 1, NULL);
+	assert_string_equal(in[2], "third");
+}
+
+/* With several tags it waits in its rail for the one before it, and no longer. */
+static void test_a_later_message_goes_on_when_the_one_before_it_has_come(void **state)
+{
+	struct anynet_wire_frame first = frame_data(0, 1, ANYNET_FLAG_MULTI, 5),
+				 second = frame_data(1, 2, ANYNET_FLAG_MULTI, 5);
+	char in[2][8] = { "", "" };
+	struct anynet_request *reqs[2];
+
+	(void)state;
+	pair_open_recv(&pair, 2);
+	for (int i = 0; i < 2; i++)
+		reqs[i] = pair_irecv(&pair, in[i], 8, 1 + i);
+	frame_put(pair.fds[1], &second, "later");
+	pair_idle(reqs[1]);
+	frame_put(pair.fds[0], &first, "first");
+	pair_finish(reqs, 2, NULL);
+	assert_string_equal(in[0], "first");
+	assert_string_equal(in[1], "later");
+}
+
+static void test_a_group_is_filled_by_tag(void **state)
+{
+	const int tags[3] = { 7, 5, 6 };
+	char in[3][16] = { "", "", "" };
+	int sizes[ANYNET_RECVS_MAX] = { 0 };
+	struct anynet_request *group, *sends[3];
+
+	(void)state;
+	pair_open(&pair, 1);
+	group = irecv_group(3, in, tags);
+	sends[0] = pair_isend(&pair, "five", 5, 5);
+	sends[1] = pair_isend(&pair, "six", 4, 6);
+	pair_idle(group);
+	sends[2] = pair_isend(&pair, "seven", 6, 7);
+	pair_finish(sends, 3, NULL);
+	pair_finish(&group, 1, sizes);
+	assert_string_equal(in[0], "seven");
+	assert_string_equal(in[1], "five");
+	assert_string_equal(in[2], "six");
+	assert_int_equal(sizes[0], 6);
+	assert_int_equal(sizes[1], 5);
+	assert_int_equal(sizes[2], 4);
+}
+
+static void test_a_tag_repeated_in_a_group_fills_in_posting_order(void **state)
+{
+	const int tags[4] = { 1, 2, 1, 1 };
+	char in[4][16] = { "", "", "", "" };
+	int sizes[ANYNET_RECVS_MAX];
+	struct anynet_request *reqs[5];
+
+	(void)state;
+	pair_open(&pair, 2);
+	reqs[0] = irecv_group(4, in, tags);
+	reqs[1] = pair_isend(&pair, "1a", 3, 1);
+	reqs[2] = pair_isend(&pair, "1b", 3, 1);
+	reqs[3] = pair_isend(&pair, "2a", 3, 2);
+	reqs[4] = pair_isend(&pair, "1c", 3, 1);
+	pair_finish(reqs + 1, 4, NULL);
+	pair_finish(reqs, 1, sizes);
+	assert_string_equal(in[0], "1a");
+	assert_string_equal(in[1], "2a");
+	assert_string_equal(in[2], "1b");
+	assert_string_equal(in[3], "1c");
+}
+
+static void test_a_message_before_its_receive_does_not_block_those_behind_it(void **state)
+{
+	char in[2][16] = { "", "" };
+	struct anynet_request *sends[2], *second, *first;
+
+	(void)state;
+	pair_open(&pair, 1);
+	second = pair_irecv(&pair, in[1], 16, 2);
+	sends[0] = pair_isend(&pair, "unexpected", 11, 1);
+	sends[1] = pair_isend(&pair, "awaited", 8, 2);
+	pair_finish(sends, 2, NULL);
+	pair_finish(&second, 1, NULL);
+	assert_string_equal(in[1], "awaited");
+	first = pair_irecv(&pair, in[0], 16, 1);
+	pair_finish(&first, 1, NULL);
+	assert_string_equal(in[0], "unexpected");
+}
+
+/* A message without bytes is set aside like others, and no more of them than others: their sender waits then. */
+static void test_empty_messages_set_aside_have_a_bound(void **state)
+{
+	const unsigned most = 1000 + ANYNET_SENDS; /* that there is room for, and on the way */
+	struct anynet_request *send = NULL, *waits, *recv;
+	unsigned taken = 0, tries = 0;
+	int got = -1, done;
+	char in[16];
+
+	(void)state;
+	pair_open(&pair, 1);
+	((struct recv_comm *)pair.recv)->aside = (64u << 20) - 1000 * 128; /* the rest is taken */
+	waits = pair_irecv(&pair, in, sizeof(in), 9);
+	while (tries < 1000 && taken <= most) {
+		if (!send)
+			assert_int_equal(anynet_isend(pair.send, &(struct anynet_send){ "", 0, 2, NULL, NULL }, &send), 0);
+		assert_int_equal(anynet_test(waits, &done, NULL), 0);
+		if (send && pair_done(send, NULL)) {
+			send = NULL;
+			taken++;
+			tries = 0;
+		}
+		tries++;
+	}
+	assert_in_range(taken, 900, most);
+	for (int i = 0; i < 3; i++) {
+		recv = pair_irecv(&pair, in, sizeof(in), 2);
+		pair_finish(&recv, 1, &got);
+		assert_int_equal(got, 0);
+	}
+}
+
+static void test_one_message_after_the_other_may_come_before_its_receive(void **state)
+{
+	struct anynet_request *waits, *send, *recv;
+	char in[3][8] = { "", "", "" };
+
+	(void)state;
+	pair_open(&pair, 1);
+	waits = pair_irecv(&pair, in[2], 8, 9);
+	for (int i = 0; i < 2; i++) {
+		send = pair_isend(&pair, i ? "two" : "one", 4, 1);
+		pair_finish(&send, 1, NULL);
+		pair_idle(waits);
+		recv = pair_irecv(&pair, in[i], 8, 1);
+		pair_finish(&recv, 1, NULL);
+	}
+	assert_string_equal(in[0], "one");
+	assert_string_equal(in[1], "two");
+	send = pair_isend(&pair, "end", 4, 9);
+	pair_finish((struct anynet_request *[]){ send, waits }, 2, NULL);
+	assert_string_equal(in[2], "end");
+}
+
+/* Set aside in part when its receive comes. */
+static void test_a_receive_may_come_in_the_middle_of_its_message(void **state)
+{
+	struct anynet_wire_frame frame = frame_data(0, 1, ANYNET_FLAG_MULTI, 10);
+	struct anynet_wire_frame other = frame_data(1, 2, ANYNET_FLAG_MULTI, 1);
+	char in[16] = "", end[1];
+	struct anynet_request *last, *req;
+
+	(void)state;
+	pair_open_recv(&pair, 1);
+	last = pair_irecv(&pair, end, sizeof(end), 2);
+	frame_put(pair.fds[0], &frame, NULL);
+	assert_int_equal(send(pair.fds[0], "01234", 5, 0), 5);
+	pair_idle(last);
+	req = pair_irecv(&pair, in, sizeof(in), 1);
+	assert_int_equal(send(pair.fds[0], "56789", 5, 0), 5);
+	frame_put(pair.fds[0], &other, "x");
+	pair_finish((struct anynet_request *[]){ req, last }, 2, NULL);
+	assert_string_equal(in, "0123456789");
+}
+
+static void test_many_tags_over_rails_stay_in_order(void **state)
+{
+	enum {
+		ROUNDS = 200,
+		TAGS = 3
+	};
+	uint32_t in[TAGS], out[TAGS];
+
+	(void)state;
+	pair_open(&pair, 3);
+	for (uint32_t round = 0; round < ROUNDS; round++) {
+		struct anynet_request *reqs[2 * TAGS];
+
+		for (int i = 0; i < TAGS; i++) {
+			out[i] = round * TAGS + (uint32_t)i;
+			reqs[i] = pair_isend(&pair, &out[i], 4, i);
+		}
+		for (int i = 0; i < TAGS; i++)
+			reqs[TAGS + i] = pair_irecv(&pair, &in[TAGS - 1 - i], 4, TAGS - 1 - i);
+		pair_finish(reqs, 2 * TAGS, NULL);
+		assert_memory_equal(in, out, sizeof(in));
+	}
+}
+
+/* Once several tags are in use, a large message asks first, so that it is never set aside. */
+static void test_a_large_message_among_tags_is_announced_and_granted(void **state)
+{
+	static uint8_t data[PAIR_LARGE], in[PAIR_LARGE];
+	struct anynet_wire_frame frame, grant = { .type = ANYNET_FRAME_GRANT };
+	struct anynet_request *small, *large;
+
+	(void)state;
+	memset(data, 0x5a, sizeof(data));
+	pair_open_send(&pair, 1);
+	small = pair_isend(&pair, "x", 1, 1);
+	large = pair_isend(&pair, data, sizeof(data), 2);
+	pair_finish(&small, 1, NULL);
+	pair_idle(large);
+	assert_true(frame_get(pair.fds[0], &frame, in, sizeof(in)));
+	assert_int_equal(frame.type, ANYNET_FRAME_DATA);
+	assert_true(frame_get(pair.fds[0], &frame, in, 0));
+	assert_int_equal(frame.type, ANYNET_FRAME_RTS);
+	assert_int_equal(frame.seq, 1);
+	assert_int_equal(frame.tag, 2);
+	assert_int_equal(frame.size, PAIR_LARGE);
+	assert_true(frame.flags & ANYNET_FLAG_MULTI);
+	assert_false(frame_get(pair.fds[0], &frame, in, 0));
+	grant.slot = frame.slot;
+	grant.seq = frame.seq;
+	frame_put(pair.fds[0], &grant, NULL);
+	pair_idle(large);
+	assert_true(frame_get(pair.fds[0], &frame, in, sizeof(in)));
+	assert_int_equal(frame.type, ANYNET_FRAME_DATA);
+	assert_int_equal(frame.length, PAIR_LARGE);
+	assert_memory_equal(in, data, PAIR_LARGE);
+}
+
+static void test_an_announced_message_is_granted_when_its_receive_is_posted(void **state)
+{
+	struct anynet_wire_frame rts =
+		frame_data(0, 1, ANYNET_FLAG_MULTI | ANYNET_FLAG_ACK, PAIR_LARGE);
+	static uint8_t in[PAIR_LARGE];
+	struct anynet_wire_frame frame;
+	struct anynet_request *other, *req;
+	char small[4];
+
+	(void)state;
+	pair_open_recv(&pair, 1);
+	other = pair_irecv(&pair, small, sizeof(small), 2);
+	rts.type = ANYNET_FRAME_RTS;
+	rts.length = 0;
+	rts.slot = 77;
+	frame_put(pair.fds[0], &rts, NULL);
+	pair_idle(other);
+	assert_false(frame_get(pair.fds[0], &frame, NULL, 0));
+	req = pair_irecv(&pair, in, sizeof(in), 1);
+	pair_idle(req);
+	assert_true(frame_get(pair.fds[0], &frame, NULL, 0));
+	assert_int_equal(frame.type, ANYNET_FRAME_GRANT);
+	assert_int_equal(frame.slot, 77);
+	assert_false(frame_get(pair.fds[0], &frame, NULL, 0));
+}
+
+/* More than are sent in one call: 15 grants and an acknowledgement. */
+static void test_many_words_at_once_are_told_whole(void **state)
+{
+	enum {
+		LARGE = 15
+	};
+	static uint8_t in[LARGE][PAIR_LARGE];
+	struct anynet_request *reqs[LARGE + 1];
+	struct anynet_wire_frame frame;
+	uint8_t bits[ANYNET_ACK_BYTES];
+	char small[8];
+
+	(void)state;
+	pair_open_recv(&pair, 1);
+	for (int i = 0; i < LARGE; i++)
+		reqs[i] = pair_irecv(&pair, in[i], PAIR_LARGE, i);
+	reqs[LARGE] = pair_irecv(&pair, small, sizeof(small), LARGE);
+	for (uint32_t i = 0; i < LARGE; i++) {
+		frame = frame_data(i, i, ANYNET_FLAG_MULTI | ANYNET_FLAG_ACK, PAIR_LARGE);
+		frame.type = ANYNET_FRAME_RTS;
+		frame.length = 0;
+		frame_put(pair.fds[0], &frame, NULL);
+	}
+	frame = frame_data(LARGE, LARGE, ANYNET_FLAG_MULTI | ANYNET_FLAG_ACK, 6);
+	frame_put(pair.fds[0], &frame, "small");
+	pair_idle(reqs[0]);
+	for (uint32_t i = 0; i < LARGE; i++) {
+		assert_true(frame_get(pair.fds[0], &frame, NULL, 0));
+		assert_int_equal(frame.type, ANYNET_FRAME_GRANT);
+		assert_int_equal(frame.slot, i);
+	}
+	assert_true(frame_get(pair.fds[0], &frame, bits, sizeof(bits)));
+	assert_int_equal(frame.type, ANYNET_FRAME_ACK);
+	assert_int_equal(bits[1], 1 << (LARGE - 8));
+	assert_false(frame_get(pair.fds[0], &frame, bits, sizeof(bits)));
+	assert_true(pair_done(reqs[LARGE], NULL));
+	assert_string_equal(small, "small");
+}
+
+static void test_large_messages_of_several_tags_arrive(void **state)
+{
+	static uint8_t out[2][PAIR_LARGE], in[2][PAIR_LARGE];
+	struct anynet_request *reqs[4];
+
+	(void)state;
+	memset(out[0], 1, PAIR_LARGE);
+	memset(out[1], 2, PAIR_LARGE);
+	pair_open(&pair, 2);
+	reqs[0] = pair_isend(&pair, out[0], PAIR_LARGE, 1);
+	reqs[1] = pair_isend(&pair, out[1], PAIR_LARGE, 2);
+	reqs[2] = pair_irecv(&pair, in[1], PAIR_LARGE, 2);
+	reqs[3] = pair_irecv(&pair, in[0], PAIR_LARGE, 1);
+	pair_finish(reqs, 4, NULL);
+	assert_memory_equal(in, out, sizeof(in));
+}
+
+/* What is behind the head of a rail that had to wait is already read, and the socket is empty. */
+static void test_a_message_read_before_its_receive_was_posted_is_not_forgotten(void **state)
+{
+	for (unsigned rails = 1; rails <= 2; rails++) {
+		struct anynet_wire_frame first = frame_data(0, 0, 0, 5),
+					 second = frame_data(1, 0, 0, 6);
+		char in[8] = "";
+		struct anynet_request *req;
+
+		if (rails > 1)
+			pair_close(&pair);
+		pair_open_recv(&pair, rails);
+		req = pair_irecv(&pair, in, sizeof(in), 0);
+		frame_put(pair.fds[0], &first, "first");
+		frame_put(pair.fds[0], &second, "second");
+		pair_finish(&req, 1, NULL);
+		req = pair_irecv(&pair, in, sizeof(in), 0);
+		pair_finish(&req, 1, NULL);
+		assert_string_equal(in, "second");
+	}
+	(void)state;
+}
+
+static void test_a_tail_is_no_part_of_the_message(void **state)
+{
+	struct anynet_wire_frame frame = frame_data(0, 0, ANYNET_FLAG_TAIL, 5);
+	char in[2][8] = { "xxxxxx", "xxxxxx" };
+	struct anynet_request *reqs[2];
+	int sizes[2];
+
+	(void)state;
+	pair_open_recv(&pair, 1);
+	for (int i = 0; i < 2; i++)
+		reqs[i] = pair_irecv(&pair, in[i], 8, 0);
+	frame_put(pair.fds[0], &frame, "first");
+	frame.seq = frame.slot = 1;
+	frame.size = frame.length = 0;
+	frame_put(pair.fds[0], &frame, NULL);
+	pair_finish(reqs, 2, sizes);
+	assert_string_equal(in[0], "firstx");
+	assert_string_equal(in[1], "xxxxxx");
+	assert_int_equal(sizes[0], 5);
+	assert_int_equal(sizes[1], 0);
+}
+
+/* Every cut through header, payload, tail and the next header. */
+/* The sender's socket takes so many bytes, and the rest later. */
+static void test_frames_leave_in_any_pieces(void **state)
+{
+	enum {
+		FRAME = sizeof(struct anynet_wire_frame) + 6 + ANYNET_TAIL_BYTES
+	};
+
+	(void)state;
+	for (size_t taken = 0; taken <= 2 * FRAME; taken++) {
+		char in[2][8] = { "", "" };
+		struct anynet_request *reqs[4];
+
+		pair_open(&pair, 1);
+		narrow_socket(pair.send->rails[0]->fd, taken);
+		for (int i = 0; i < 2; i++) {
+			reqs[i] = pair_irecv(&pair, in[i], 8, 0);
+			reqs[2 + i] = pair_isend(&pair, i ? "worlds" : "hello", 6, 0);
+		}
+		pair_idle(reqs[1]);
+		narrow_socket(-1, 0);
+		pair_finish(reqs, 4, NULL);
+		assert_string_equal(in[0], "hello");
+		assert_memory_equal(in[1], "worlds", 6);
+		pair_close(&pair);
+	}
+}
+
+static void test_frames_arrive_in_any_pieces(void **state)
+{
+	struct anynet_wire_frame frame = frame_data(0, 0, ANYNET_FLAG_TAIL, 3);
+	uint8_t wire[2 * (sizeof(frame) + 4)] = { 0 };
+
+	(void)state;
+	memcpy(wire, &frame, sizeof(frame));
+	memcpy(wire + sizeof(frame), "abc", 3);
+	frame.seq = frame.slot = 1;
+	memcpy(wire + sizeof(wire) / 2, &frame, sizeof(frame));
+	memcpy(wire + sizeof(wire) / 2 + sizeof(frame), "def", 3);
+	for (size_t cut = 1; cut < sizeof(wire) - 1; cut++) {
+		char in[2][4] = { "", "" };
+		struct anynet_request *reqs[2];
+
+		pair_open_recv(&pair, 1);
+		reqs[0] = pair_irecv(&pair, in[0], 3, 0);
+		reqs[1] = pair_irecv(&pair, in[1], 3, 0);
+		assert_int_equal(send(pair.fds[0], wire, cut, 0), cut);
+		pair_idle(reqs[1]);
+		assert_int_equal(send(pair.fds[0], wire + cut, sizeof(wire) - cut, 0),
+				 sizeof(wire) - cut);
+		pair_finish(reqs, 2, NULL);
+		assert_string_equal(in[0], "abc");
+		assert_string_equal(in[1], "def");
+		if (cut + 2 < sizeof(wire))
+			pair_close(&pair);
+	}
+}
+
+static void test_no_more_receives_are_taken_than_there_are_requests(void **state)
+{
+	struct anynet_request *reqs[ANYNET_REQUESTS], *more;
+	char data[4];
+	void *buffer = data;
+	size_t bytes = sizeof(data);
+	int tag = 0;
+
+	(void)state;
+	pair_open(&pair, 1);
+	for (int i = 0; i < ANYNET_REQUESTS; i++)
+		reqs[i] = pair_irecv(&pair, data, sizeof(data), 0);
+	assert_int_equal(anynet_irecv(pair.recv, &(struct anynet_recv){ .n = 1, .data = &buffer, .bytes = &bytes, .tags = &tag }, &more), 0);
+	assert_null(more);
+	pair_finish((struct anynet_request *[]){ pair_isend(&pair, "x", 1, 0), reqs[0] }, 2, NULL);
+	pair_irecv(&pair, data, sizeof(data), 0);
+}
+
+/* A queue pair's rail asks where the rest of a message goes, whose beginning was set aside. As long as a frame
+ * of another rail is coming in there it stays, and nobody is told a place. */
+static void test_no_grant_while_a_frame_comes_in_aside(void **state)
+{
+	enum {
+		CHUNK = 3000
+	};
+	struct anynet_wire_frame frame = frame_data(0, 2, ANYNET_FLAG_MULTI, CHUNK), ask, word;
+	struct anynet_request *other, *req;
+	uint8_t in[2 * CHUNK];
+	char none[4];
+
+	(void)state;
+	pair_open_recv(&pair, 2);
+	other = pair_irecv(&pair, none, sizeof(none), 1);
+	frame.size = sizeof(in);
+	ask = frame;
+	ask.type = ANYNET_FRAME_ASK;
+	ask.length = 0;
+	frame_put(pair.fds[0], &frame, NULL);
+	assert_int_equal(send(pair.fds[0], pair_out, CHUNK / 2, 0), CHUNK / 2);
+	pair_idle(other);
+	assert_int_equal(recv_asked((struct recv_comm *)pair.recv, pair.recv->rails[1], &ask), 0);
+	req = pair_irecv(&pair, in, sizeof(in), 2);
+	pair_idle(other);
+	assert_false(frame_get(pair.fds[1], &word, NULL, 0));
+	assert_int_equal(send(pair.fds[0], pair_out + CHUNK / 2, CHUNK / 2, 0), CHUNK / 2);
+	pair_idle(other);
+	assert_true(frame_get(pair.fds[1], &word, NULL, 0));
+	assert_int_equal(word.type, ANYNET_FRAME_GRANT);
+	frame.offset = CHUNK;
+	frame_put(pair.fds[0], &frame, pair_out + CHUNK);
+	pair_finish(&req, 1, NULL);
+	assert_memory_equal(in, pair_out, sizeof(in));
+}
+
+/* The peer counts the same bytes twice: what it has not sent must not be what was in our memory before, which
+ * AddressSanitizer fills. */
+static void test_bytes_that_were_never_sent_are_zeros(void **state)
+{
+	enum {
+		CHUNK = 200
+	};
+	struct anynet_wire_frame frame = frame_data(0, 2, ANYNET_FLAG_MULTI, CHUNK);
+	static const char zeros[CHUNK];
+	struct anynet_request *other, *req;
+	char in[2 * CHUNK], none[4];
+	int size;
+
+	(void)state;
+	pair_open_recv(&pair, 1);
+	other = pair_irecv(&pair, none, sizeof(none), 1);
+	frame.size = sizeof(in);
+	frame_put(pair.fds[0], &frame, pair_out);
+	frame_put(pair.fds[0], &frame, pair_out);
+	pair_idle(other);
+	memset(in, 0xee, sizeof(in));
+	req = pair_irecv(&pair, in, sizeof(in), 2);
+	pair_finish(&req, 1, &size);
+	assert_int_equal(size, sizeof(in));
+	assert_memory_equal(in, pair_out, CHUNK);
+	assert_memory_equal(in + CHUNK, zeros, CHUNK);
+}
+
+int main(void)
+{
+	const struct CMUnitTest tests[] = {
+#define TEST(name) cmocka_unit_test_prestate_setup_teardown(name, pair_setup, pair_teardown, &pair)
+		TEST(test_every_size_arrives_over_one_rail),
+		TEST(test_every_size_arrives_over_three_rails),
+		TEST(test_messages_of_one_tag_fill_receives_in_order),
+		TEST(test_a_later_message_may_arrive_first_on_another_rail),
+		TEST(test_a_later_message_goes_on_when_the_one_before_it_has_come),
+		TEST(test_a_group_is_filled_by_tag),
+		TEST(test_a_tag_repeated_in_a_group_fills_in_posting_order),
+		TEST(test_a_message_before_its_receive_does_not_block_those_behind_it),
+		TEST(test_empty_messages_set_aside_have_a_bound),
+		TEST(test_one_message_after_the_other_may_come_before_its_receive),
+		TEST(test_a_receive_may_come_in_the_middle_of_its_message),
+		TEST(test_many_tags_over_rails_stay_in_order),
+		TEST(test_a_large_message_among_tags_is_announced_and_granted),
+		TEST(test_an_announced_message_is_granted_when_its_receive_is_posted),
+		TEST(test_many_words_at_once_are_told_whole),
+		TEST(test_large_messages_of_several_tags_arrive),
+		TEST(test_a_message_read_before_its_receive_was_posted_is_not_forgotten),
+		TEST(test_a_tail_is_no_part_of_the_message),
+		TEST(test_frames_leave_in_any_pieces),
+		TEST(test_frames_arrive_in_any_pieces),
+		TEST(test_no_more_receives_are_taken_than_there_are_requests),
+		TEST(test_no_grant_while_a_frame_comes_in_aside),
+		TEST(test_bytes_that_were_never_sent_are_zeros),
+	};
+
+	return cmocka_run_group_tests(tests, NULL, NULL);
+}

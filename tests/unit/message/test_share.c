@@ -1,0 +1,247 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * Which rail of several takes the next chunk of a message (send_rails.c): each as much as its rate allows,
+ * none that would finish it much later than another. Rates and backlogs are the test's; nothing is sent.
+ */
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include <cmocka.h>
+
+#include "transports/message/send_internal.h"
+#include "unit/pair.h"
+
+#define CHUNK  LOCAL_CHUNK_BYTES
+#define CHUNKS 40
+
+static struct {
+	struct pair pair;
+	struct anynet_rail_ops ops; /* the real ones, but for these */
+	size_t backlog[PAIR_RAILS_MAX];
+	bool granted[PAIR_RAILS_MAX];
+} share;
+
+static size_t scripted_backlog(struct anynet_rail *rail)
+{
+	return share.backlog[rail->index];
+}
+
+static int nothing_leaves(struct anynet_rail *rail)
+{
+	(void)rail;
+	return 0;
+}
+
+/* A sender with one message of CHUNKS chunks, that is read nowhere. */
+static void open_rails(unsigned rails)
+{
+	pair_open_send(&share.pair, rails);
+	memset(share.backlog, 0, sizeof(share.backlog));
+	share.ops = *share.pair.send->rails[0]->ops;
+	share.ops.backlog = scripted_backlog;
+	share.ops.transmit = nothing_leaves;
+	for (unsigned i = 0; i < rails; i++)
+		share.pair.send->rails[i]->ops = &share.ops;
+	pair_isend(&share.pair, pair_out, (size_t)CHUNKS * CHUNK, 0);
+}
+
+static void set_rail(unsigned rail, double rate, size_t backlog)
+{
+	share.pair.send->rails[rail]->rate = rate;
+	share.backlog[rail] = backlog;
+}
+
+/* It is offered the next chunk, and takes it if that is for it. */
+static bool takes(unsigned rail)
+{
+	struct send_comm *comm = (struct send_comm *)share.pair.send;
+	struct frame_id id;
+
+	if (!send_next(comm, share.pair.send->rails[rail], &id))
+		return false;
+	assert_int_equal(id.type, ANYNET_FRAME_DATA);
+	assert_int_equal(id.length, CHUNK);
+	return true;
+}
+
+/* 1.5 times as late is near enough: rates are estimates. */
+static void test_a_chunk_is_left_to_one_that_is_done_with_it_earlier(void **state)
+{
+	(void)state;
+	open_rails(2);
+	set_rail(0, 1000, 0);
+	set_rail(1, 1000, 0);
+	assert_true(takes(0));
+	assert_true(takes(1));
+	set_rail(0, 1000, CHUNK * 2 / 5); /* 1.4 of the other's time */
+	assert_true(takes(0));
+	assert_true(takes(1));
+	set_rail(0, 1000, CHUNK * 3 / 5);
+	assert_false(takes(0));
+	assert_true(takes(1));
+	set_rail(0, 1000 / 1.4, 0);
+	assert_true(takes(0));
+	set_rail(0, 1000 / 1.6, 0);
+	assert_false(takes(0));
+	set_rail(1, 1000, CHUNK); /* by then the other has something to do */
+	assert_true(takes(0));
+}
+
+static void test_the_fastest_of_the_others_counts(void **state)
+{
+	(void)state;
+	open_rails(3);
+	set_rail(0, 100, 0);
+	set_rail(1, 100, 0);
+	set_rail(2, 1000, 0);
+	assert_false(takes(0));
+	assert_false(takes(1));
+	assert_true(takes(2));
+	set_rail(1, 1000, 0);
+	set_rail(2, 100, 0);
+	assert_false(takes(0));
+	assert_false(takes(2));
+	assert_true(takes(1));
+}
+
+static void test_what_is_not_known_is_no_reason_to_wait(void **state)
+{
+	(void)state;
+	open_rails(2);
+	set_rail(0, 10, 10 * CHUNK);
+	set_rail(1, 0, 0);
+	assert_true(takes(0));
+	assert_true(takes(1));
+	set_rail(1, 0, 256 << 10); /* so much to begin with, until its rate is known */
+	assert_true(takes(1));
+	set_rail(1, 0, (256 << 10) + 1);
+	assert_false(takes(1));
+	assert_true(takes(0));
+}
+
+static void test_nothing_is_left_to_one_that_is_broken(void **state)
+{
+	(void)state;
+	open_rails(2);
+	set_rail(0, 10, 10 * CHUNK);
+	set_rail(1, 1000, 0);
+	assert_false(takes(0));
+	comm_sever(share.pair.send, share.pair.send->rails[1], 0);
+	assert_true(takes(0));
+}
+
+/* … and leaves nothing undone: nobody waits for it, however fast it was. */
+static void test_a_suspect_one_takes_nothing(void **state)
+{
+	(void)state;
+	open_rails(2);
+	set_rail(0, 1000, 0);
+	set_rail(1, 1000, 0);
+	share.pair.send->rails[0]->state = RAIL_SUSPECT;
+	assert_false(takes(0));
+	assert_true(takes(1));
+	set_rail(1, 10, 0);
+	assert_true(takes(1));
+}
+
+/* Time goes by in steps: in each a rail delivers as much as its rate is, and its socket has room for 8 chunks. */
+static unsigned steps_for_all(const double *rates)
+{
+	unsigned left = CHUNKS, steps = 0;
+
+	for (; left || share.backlog[0] || share.backlog[1]; steps++) {
+		for (unsigned i = 0; i < 2; i++) {
+			share.backlog[i] -= anynet_min(share.backlog[i], (size_t)rates[i]);
+			while (left && share.backlog[i] <= 7 * CHUNK && takes(i)) {
+				share.backlog[i] += CHUNK;
+				left--;
+			}
+		}
+	}
+	return steps;
+}
+
+/* At the end the fast one does not wait for what the slow one has been given too much of. */
+static void test_all_are_done_at_about_the_same_time(void **state)
+{
+	static const double slower_by[] = { 1, 2, 4, 10 };
+
+	(void)state;
+	for (size_t i = 0; i < sizeof(slower_by) / sizeof(slower_by[0]); i++) {
+		const double rates[] = { CHUNK / slower_by[i], CHUNK };
+		unsigned ideal = (unsigned)(CHUNKS * CHUNK / (rates[0] + rates[1]));
+
+		open_rails(2);
+		set_rail(0, rates[0], 0);
+		set_rail(1, rates[1], 0);
+		assert_in_range(steps_for_all(rates), ideal, ideal + ideal / 4 + 1);
+		pair_close(&share.pair);
+	}
+}
+
+static bool scripted_grant(struct anynet_rail *rail, const struct send_msg *msg)
+{
+	(void)msg;
+	return share.granted[rail->index];
+}
+
+/* Where queue pairs may be had: by a rail with the grant, of several by the one with the least to do. */
+static void test_the_freest_of_those_with_the_grant_takes_it(void **state)
+{
+	(void)state;
+	local_dev.link = ANYNET_LINK_IB;
+	open_rails(3);
+	share.pair.send->unlinked =
+		false; /* there are none here, but that is not the rails' business */
+	share.ops.granted = scripted_grant;
+	memcpy(share.granted, (bool[]){ true, true, false }, sizeof(bool[3]));
+	set_rail(0, 0, 8 * CHUNK);
+	assert_false(takes(0));
+	assert_true(takes(1));
+	assert_false(takes(2));
+	set_rail(1, 0, 9 * CHUNK);
+	assert_true(takes(0));
+	assert_false(takes(1));
+	set_rail(1, 0, 0);
+	share.pair.send->rails[1]->state = RAIL_SUSPECT;
+	assert_true(takes(0));
+	assert_false(takes(1));
+}
+
+/* The receiver waits for it on the rail by which it knows the comm. */
+static void test_ready_goes_first_on_rail_0(void **state)
+{
+	struct send_comm *comm;
+	struct frame_id id;
+
+	(void)state;
+	open_rails(2);
+	comm = (struct send_comm *)share.pair.send;
+	send_ready(share.pair.send, 2);
+	assert_true(send_next(comm, share.pair.send->rails[1], &id));
+	assert_int_equal(id.type, ANYNET_FRAME_DATA);
+	assert_true(send_next(comm, share.pair.send->rails[0], &id));
+	assert_int_equal(id.type, ANYNET_FRAME_READY);
+	assert_true(takes(0)); /* once */
+}
+
+#define SHARE(test) \
+	cmocka_unit_test_prestate_setup_teardown(test, pair_setup, pair_teardown, &share.pair)
+
+int main(void)
+{
+	const struct CMUnitTest tests[] = {
+		SHARE(test_a_chunk_is_left_to_one_that_is_done_with_it_earlier),
+		SHARE(test_the_fastest_of_the_others_counts),
+		SHARE(test_what_is_not_known_is_no_reason_to_wait),
+		SHARE(test_nothing_is_left_to_one_that_is_broken),
+		SHARE(test_a_suspect_one_takes_nothing),
+		SHARE(test_all_are_done_at_about_the_same_time),
+		SHARE(test_the_freest_of_those_with_the_grant_takes_it),
+		SHARE(test_ready_goes_first_on_rail_0),
+	};
+
+	return cmocka_run_group_tests(tests, NULL, NULL);
+}

@@ -1,0 +1,570 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* One end of a queue pair: how it is connected, and how much may be posted to it. */
+#include <errno.h>
+#include <setjmp.h>
+#include <stdarg.h>
+#include <string.h>
+
+#include <cmocka.h>
+
+#include "fakes/stubs/stub_cm.h"
+#include <nccl_net/util.h>
+
+#include "support/capture.h"
+#include "unit/ib_ends.h"
+
+#define ROCE_V2 3 /* anynet_wire_qp.link */
+
+static struct ib_nic *nic;
+static const struct verbs *stub;
+static struct verbs verbs; /* the stub's, but that the test sees these: */
+static struct ibv_qp_attr rtr, rts;
+static struct ib_link *link;
+
+static int modify_qp(struct ibv_qp *qp, struct ibv_qp_attr *attr, int mask)
+{
+	if (attr->qp_state == IBV_QPS_RTR)
+		rtr = *attr;
+	if (attr->qp_state == IBV_QPS_RTS)
+		rts = *attr;
+	return stub->modify_qp(qp, attr, mask);
+}
+
+static int setup(void **state)
+{
+	pair_setup(state);
+	nic = ib_ends_start();
+	if (!stub)
+		stub = nic->verbs;
+	verbs = *stub;
+	verbs.modify_qp = modify_qp;
+	nic->verbs = &verbs;
+	nic->port = 1;
+	return 0;
+}
+
+static int teardown(void **state)
+{
+	(void)state;
+	stub_on_post = NULL;
+	ib_link_free(link);
+	link = NULL;
+	capture_check();
+	assert_int_equal(stub_objects(), 0);
+	return 0;
+}
+
+/* --- connecting --- */
+
+static struct ib_link *offer(int traffic_class, struct anynet_wire_hello *hello)
+{
+	char why[160] = "";
+
+	*hello = (struct anynet_wire_hello){ .type = ANYNET_HELLO };
+	link = ib_link_offer(&local_dev, traffic_class, hello, why, sizeof(why));
+	assert_non_null(link);
+	return link;
+}
+
+static int join(const struct anynet_wire_hello *welcome)
+{
+	struct anynet_wire_hello hello;
+	int ret;
+
+	ret = ib_link_join(offer(-1, &hello), welcome);
+	if (!ret)
+		assert_int_equal(rts.sq_psn, hello.qp.psn);
+	ib_link_free(link);
+	link = NULL;
+	return ret;
+}
+
+static void test_each_end_takes_the_others_numbers(void **state)
+{
+	struct anynet_wire_hello welcome = ib_peer(false);
+
+	(void)state;
+	welcome.qp.psn |= 0xff000000; /* 24 bits count */
+	assert_int_equal(join(&welcome), 0);
+	assert_int_equal(rtr.dest_qp_num, PEER_QPN);
+	assert_int_equal(rtr.rq_psn, PEER_PSN);
+	assert_int_equal(rtr.ah_attr.dlid, 9);
+	assert_int_equal(rtr.ah_attr.port_num, 1);
+}
+
+static void test_packets_are_as_large_as_both_ends_can_take(void **state)
+{
+	struct anynet_wire_hello welcome = ib_peer(false);
+
+	(void)state;
+	welcome.qp.mtu = IBV_MTU_1024;
+	assert_int_equal(join(&welcome), 0);
+	assert_int_equal(rtr.path_mtu, IBV_MTU_1024);
+	welcome.qp.mtu = IBV_MTU_4096;
+	nic->state.attr.active_mtu = IBV_MTU_2048;
+	assert_int_equal(join(&welcome), 0);
+	assert_int_equal(rtr.path_mtu, IBV_MTU_2048);
+}
+
+static void test_within_a_subnet_packets_need_no_global_route(void **state)
+{
+	struct anynet_wire_hello welcome = ib_peer(false);
+
+	(void)state;
+	assert_int_equal(join(&welcome), 0);
+	assert_int_equal(rtr.ah_attr.is_global, 0);
+	welcome.qp.gid[7] = 1; /* another subnet */
+	assert_int_equal(join(&welcome), 0);
+	assert_int_equal(rtr.ah_attr.is_global, 1);
+	assert_memory_equal(rtr.ah_attr.grh.dgid.raw, welcome.qp.gid, sizeof(welcome.qp.gid));
+	assert_int_equal(rtr.ah_attr.grh.hop_limit, 255);
+	welcome.qp.gid[7] = 0;
+	nic->state.attr.flags |= IBV_QPF_GRH_REQUIRED;
+	assert_int_equal(join(&welcome), 0);
+	assert_int_equal(rtr.ah_attr.is_global, 1);
+}
+
+/* The LID of the peer's port means nothing in our subnet. */
+static void test_to_another_subnet_packets_go_to_its_router(void **state)
+{
+	struct anynet_wire_hello welcome = ib_peer(false);
+
+	(void)state;
+	welcome.qp.gid[4] = 0x12; /* FLID */
+	welcome.qp.gid[5] = 0x34;
+	assert_int_equal(join(&welcome), 0);
+	assert_int_equal(rtr.ah_attr.dlid, 9);
+	for (int byte = 6; byte < 8; byte++) {
+		welcome.qp.gid[byte] = 1;
+		assert_int_equal(join(&welcome), 0);
+		assert_int_equal(rtr.ah_attr.is_global, 1);
+		assert_int_equal(rtr.ah_attr.dlid, 0x1234);
+		welcome.qp.gid[byte] = 0;
+	}
+	welcome.qp.gid[7] = 1;
+	welcome.qp.gid[4] = welcome.qp.gid[5] = 0; /* it has none */
+	assert_int_equal(join(&welcome), 0);
+	assert_int_equal(rtr.ah_attr.dlid, 9);
+}
+
+static void test_over_ethernet_all_routes_are_global(void **state)
+{
+	struct anynet_wire_hello welcome = ib_peer(false), hello;
+
+	(void)state;
+	offer(-1, &hello);
+	link->attr.link_layer = IBV_LINK_LAYER_ETHERNET;
+	link->gid.type = IBV_GID_TYPE_ROCE_V2;
+	welcome.qp.link = ROCE_V2;
+	welcome.service.tc = 106;
+	assert_int_equal(ib_link_join(link, &welcome), 0);
+	assert_int_equal(rtr.ah_attr.is_global, 1);
+	assert_int_equal(rtr.ah_attr.grh.traffic_class, 106);
+}
+
+static void test_ends_of_different_kinds_do_not_go_together(void **state)
+{
+	struct anynet_wire_hello welcome = ib_peer(false), hello = ib_peer(true),
+				 answer = { .type = ANYNET_WELCOME };
+
+	(void)state;
+	welcome.qp.link = ROCE_V2;
+	assert_int_equal(join(&welcome), -EPROTONOSUPPORT);
+	hello.qp.link = ROCE_V2;
+	assert_null(ib_link_accept(&local_dev, &hello, &answer));
+	assert_string_not_equal(answer.reason, "");
+}
+
+static void test_an_end_that_cannot_be_is_refused(void **state)
+{
+	struct anynet_wire_hello good = ib_peer(false), bad = good;
+
+	(void)state;
+	bad.qp.mtu = 0;
+	assert_int_equal(join(&bad), -EPROTO);
+	bad = good;
+	bad.qp.mtu = IBV_MTU_4096 + 1;
+	assert_int_equal(join(&bad), -EPROTO);
+	bad = good;
+	bad.qp.slots = IB_CONTROL_SLOTS - 1;
+	assert_int_equal(join(&bad), -EPROTO);
+	bad = good;
+	bad.qp.slot_bytes = IB_SLOT_BYTES - 1;
+	assert_int_equal(join(&bad), -EPROTO);
+	assert_int_equal(join(&good), 0);
+}
+
+static void test_a_queue_pair_that_begins_anew_has_its_receives_once(void **state)
+{
+	(void)state;
+	link = ib_acceptor();
+	assert_int_equal(link->recvs, IB_SLOTS);
+	assert_int_equal(ib_link_rejoin(link), 0);
+	assert_int_equal(link->recvs, IB_SLOTS);
+	ib_link_fence(link, NULL);
+	assert_int_equal(link->recvs, 0);
+	assert_non_null(link->qp); /* it has flushed */
+}
+
+static void test_what_came_before_a_link_was_left_is_there(void **state)
+{
+	const struct anynet_wire_frame ping = { .type = ANYNET_FRAME_PING };
+
+	(void)state;
+	link = ib_acceptor();
+	stub_hold_back(link->qp);
+	for (int i = 0; i < 3; i++)
+		ib_bring(link, &ping, NULL, 0);
+	assert_int_equal(ib_link_poll(link, NULL), 0);
+	assert_null(ib_link_arrival(link));
+	ib_link_fence(link, NULL);
+	assert_int_equal(link->qp->state, IBV_QPS_ERR);
+	assert_int_equal(link->recvs, 0);
+	assert_int_equal(link->arrival_tail - link->arrival_head, 3);
+}
+
+/* A clock that tells another millisecond each time, and a queue pair that takes some of them for each receive. */
+static bool ticking;
+uint64_t __real_os_now_ms(void);
+uint64_t __wrap_os_now_ms(void);
+uint64_t __wrap_os_now_ms(void)
+{
+	static uint64_t now = 1000;
+
+	return ticking ? ++now : __real_os_now_ms();
+}
+
+static int (*poll_at_once)(struct ibv_cq *cq, int count, struct ibv_wc *wcs);
+
+static int poll_slowly(struct ibv_cq *cq, int count, struct ibv_wc *wcs)
+{
+	static unsigned polls;
+
+	return ++polls % 2000 ? 0 : poll_at_once(cq, count > 0, wcs);
+}
+
+static void test_a_link_is_left_when_its_receives_are_back_however_slowly(void **state)
+{
+	const struct anynet_wire_frame ping = { .type = ANYNET_FRAME_PING };
+
+	(void)state;
+	link = ib_acceptor();
+	stub_hold_back(link->qp);
+	for (int i = 0; i < 3; i++)
+		ib_bring(link, &ping, NULL, 0);
+	poll_at_once = link->cq->context->ops.poll_cq;
+	link->cq->context->ops.poll_cq = poll_slowly;
+	ticking = true;
+	ib_link_fence(link, NULL);
+	ticking = false;
+	link->cq->context->ops.poll_cq = poll_at_once;
+	assert_non_null(link->qp);
+	assert_int_equal(link->recvs, 0);
+	assert_int_equal(link->arrival_tail - link->arrival_head, 3);
+}
+
+/* --- service --- */
+
+static void test_nccls_traffic_class_is_the_wish_where_nothing_is_set(void **state)
+{
+	struct anynet_wire_hello hello;
+
+	(void)state;
+	ib_link_free(offer(0x65, &hello));
+	assert_int_equal(hello.service.sl, 5); /* of 16 levels */
+	assert_int_equal(hello.service.tc, 0x65);
+	local_cfg.ib_sl = 3;
+	local_cfg.ib_tc = 0x28;
+	offer(0x65, &hello);
+	assert_int_equal(hello.service.sl, 3);
+	assert_int_equal(hello.service.tc, 0x28);
+}
+
+static void test_where_packets_overtake_each_other_only_small_messages_are_one_request(void **state)
+{
+	struct anynet_wire_hello welcome = ib_peer(false), hello;
+
+	(void)state;
+	assert_int_equal(ib_link_join(offer(-1, &hello), &welcome), 0);
+	assert_int_equal(link->whole_max, IB_IMM_SIZE_MAX);
+	ib_link_free(link);
+	welcome.service.adaptive = 1;
+	assert_int_equal(ib_link_join(offer(-1, &hello), &welcome), 0);
+	assert_int_equal(link->whole_max, local_cfg.ib_ar_threshold);
+}
+
+/* --- what may be posted --- */
+
+static void test_a_sender_posts_no_more_than_the_peer_has_slots(void **state)
+{
+	static const uint8_t frame[sizeof(struct anynet_wire_frame)];
+	uint32_t taken = 5, posted = 0;
+
+	(void)state;
+	link = ib_connector(false);
+	while (ib_link_has_room(link, 1) && ib_link_credits(link)) {
+		assert_int_equal(ib_link_say(link, frame, sizeof(frame), true), 0);
+		ib_complete(link); /* it has arrived; nobody has taken it */
+		posted++;
+	}
+	assert_int_equal(posted, IB_SLOTS);
+	assert_true(stub_write(link->qp, (uintptr_t)&link->board->consumed, link->mr->rkey, &taken,
+			       sizeof(taken)));
+	assert_int_equal(ib_link_credits(link), taken);
+}
+
+/* The peer's words about that may come in another order, and they may be nonsense. */
+static void test_slots_that_were_free_are_not_taken_back(void **state)
+{
+	static const struct {
+		uint32_t taken, credits;
+	} words[] = { { 5, 5 }, { 3, 0 }, { 0, 0 }, { 1000, 0 }, { UINT32_MAX, 0 }, { 7, 2 } };
+	static const uint8_t frame[sizeof(struct anynet_wire_frame)];
+
+	(void)state;
+	link = ib_connector(false);
+	for (size_t i = 0; i < ARRAY_SIZE(words); i++) {
+		while (ib_link_credits(link)) {
+			assert_int_equal(ib_link_say(link, frame, sizeof(frame), true), 0);
+			ib_complete(link);
+		}
+		assert_true(stub_write(link->qp, (uintptr_t)&link->board->consumed, link->mr->rkey,
+				       &words[i].taken, sizeof(words[i].taken)));
+		assert_int_equal(ib_link_credits(link), words[i].credits);
+	}
+}
+
+/* … which hears of free ones when half of them are, by a WRITE to its board. */
+static void test_a_receiver_tells_of_its_slots_in_time(void **state)
+{
+	const struct anynet_wire_frame ping = { .type = ANYNET_FRAME_PING };
+
+	(void)state;
+	link = ib_acceptor();
+	ib_note_posted();
+	for (unsigned i = 1; i <= IB_SLOTS; i++) {
+		ib_bring(link, &ping, NULL, 0);
+		assert_int_equal(ib_link_poll(link, NULL), 0);
+		assert_int_equal(ib_link_consumed(link), 0);
+		assert_int_equal(ib_posted_count, i / (IB_SLOTS / 2));
+	}
+	assert_int_equal(ib_posted[1].opcode, IBV_WR_RDMA_WRITE);
+	assert_int_equal(ib_posted[1].addr,
+			 PEER_ADDR + offsetof(struct anynet_wire_board, consumed));
+	assert_int_equal(ib_posted[1].rkey, PEER_RKEY);
+}
+
+/* As many as there is room for. */
+static uint32_t fill_queue(void)
+{
+	uint32_t word = 0, posted = 0;
+
+	while (ib_link_has_room(link, 1)) {
+		assert_int_equal(ib_link_write(link, &word, sizeof(word), PEER_ADDR), 0);
+		posted++;
+	}
+	return posted;
+}
+
+static void test_the_queue_is_never_overrun(void **state)
+{
+	(void)state;
+	link = ib_acceptor();
+	assert_int_equal(fill_queue(), IB_SQ_WRS); /* else the stub ends the program */
+	stub_complete(link->qp, 40, IBV_WC_SUCCESS);
+	assert_int_equal(ib_link_poll(link, NULL), 0);
+	assert_int_equal(fill_queue(), 32); /* every 16th has a completion */
+}
+
+/* --- what proves that packets get through --- */
+
+static void test_a_sender_is_sure_when_what_it_wrote_has_come_back(void **state)
+{
+	const enum ibv_wr_opcode steps[] = { IBV_WR_RDMA_WRITE, IBV_WR_RDMA_READ, IBV_WR_SEND };
+	const struct anynet_wire_frame ping = { .type = ANYNET_FRAME_PING };
+	const uint64_t slots = IB_SLOTS * IB_SLOT_BYTES;
+
+	(void)state;
+	link = ib_connector(false);
+	ib_note_posted();
+	assert_int_equal(ib_link_begin_proof(link), 0);
+	ib_bring(link, &ping, NULL, 0);
+	for (unsigned i = 0; i < 3; i++) {
+		assert_int_equal(ib_link_prove(link), -EAGAIN);
+		assert_int_equal(link->state, IB_LINK_JOINED);
+		assert_int_equal(ib_posted_count, i + 1);
+		assert_int_equal(ib_posted[i].opcode, steps[i]);
+		if (steps[i] != IBV_WR_SEND) { /* a packet of full size, where no frame comes to */
+			assert_int_equal(ib_posted[i].bytes, 4096);
+			assert_int_equal(ib_posted[i].addr, PEER_ADDR + slots - 4096);
+			assert_int_equal(ib_posted[i].rkey, PEER_RKEY);
+		}
+		ib_complete(link);
+	}
+	assert_int_equal(ib_link_prove(link), 0);
+	assert_int_equal(link->state, IB_LINK_UP);
+	assert_int_equal(ib_link_credits(link), IB_SLOTS - 1); /* the PING's */
+}
+
+static void test_a_link_that_brings_other_bytes_back_is_none(void **state)
+{
+	char why[160];
+
+	(void)state;
+	link = ib_connector(false);
+	assert_int_equal(ib_link_begin_proof(link), 0);
+	ib_complete(link);
+	assert_int_equal(ib_link_prove(link), -EAGAIN);
+	link->proof[4095] ^= 1;
+	ib_complete(link);
+	assert_int_equal(ib_link_prove(link), -EBADMSG);
+	ib_link_unproven(link, -EBADMSG, why, sizeof(why));
+	assert_string_equal(why, "a READ returns other data than was written");
+}
+
+/* Each step says what it was about. */
+static void test_a_proof_that_fails_names_the_step(void **state)
+{
+	static const struct {
+		enum ibv_wc_status status;
+		int err;
+		const char *words[3];
+	} ends[] = {
+		{ IBV_WC_RETRY_EXC_ERR,
+		  -ETIMEDOUT,
+		  { "packets of 4096 bytes do not get through: no answer to a WRITE (status 12, vendor 0)",
+		    "packets of 4096 bytes do not get through: no answer to a READ (status 12, vendor 0)",
+		    "packets of 32 bytes do not get through: no answer to a SEND (status 12, vendor 0)" } },
+		{ IBV_WC_REM_ACCESS_ERR,
+		  -EREMOTEIO,
+		  { "a WRITE of 4096 bytes fails: Remote I/O error (status 10, vendor 0)",
+		    "a READ of 4096 bytes fails: Remote I/O error (status 10, vendor 0)",
+		    "a SEND of 32 bytes fails: Remote I/O error (status 10, vendor 0)" } },
+	};
+	char why[160];
+
+	(void)state;
+	for (unsigned i = 0; i < 2; i++) {
+		for (int step = 0; step < 3; step++) {
+			link = ib_connector(false);
+			assert_int_equal(ib_link_begin_proof(link), 0);
+			for (int done = 0; done < step; done++) {
+				ib_complete(link);
+				assert_int_equal(ib_link_prove(link), -EAGAIN);
+			}
+			stub_complete(link->qp, 1, ends[i].status);
+			assert_int_equal(ib_link_prove(link), ends[i].err);
+			ib_link_unproven(link, ends[i].err, why, sizeof(why));
+			assert_string_equal(why, ends[i].words[step]);
+			ib_link_free(link);
+		}
+	}
+	link = NULL;
+}
+
+/* Where an adapter copies nothing the link does, each into a place of its own. */
+static void test_without_inline_data_copies_are_posted(void **state)
+{
+	const struct anynet_wire_frame frame = { .type = ANYNET_FRAME_PING, .seq = 7 };
+
+	(void)state;
+	nic->takes_inline = false;
+	link = ib_connector(true);
+	nic->takes_inline = true;
+	assert_int_equal(link->inline_bytes, 0);
+	assert_int_equal(ib_link_copy_max(link), IB_COPY_BYTES);
+	ib_note_posted();
+	for (int i = 0; i < 2; i++)
+		assert_int_equal(ib_link_say(link, &frame, sizeof(frame), true), 0);
+	assert_int_equal(ib_posted[0].frame.seq, 7);
+	assert_true(ib_posted[0].local != ib_posted[1].local);
+	ib_complete(link);
+}
+
+static void test_a_receiver_is_sure_when_something_comes(void **state)
+{
+	const struct anynet_wire_frame ping = { .type = ANYNET_FRAME_PING };
+
+	(void)state;
+	link = ib_acceptor();
+	assert_int_equal(ib_link_poll(link, NULL), 0);
+	assert_int_equal(link->state, IB_LINK_JOINED);
+	ib_bring(link, &ping, NULL, 0);
+	assert_int_equal(ib_link_poll(link, NULL), 0);
+	assert_int_equal(link->state, IB_LINK_UP);
+}
+
+/* The errno says where to try next: after silence, another way first. */
+static void test_how_it_breaks_is_told(void **state)
+{
+	static const struct {
+		enum ibv_wc_status status;
+		int err;
+	} ends[] = {
+		{ IBV_WC_RETRY_EXC_ERR, -ETIMEDOUT },   { IBV_WC_RNR_RETRY_EXC_ERR, -EBUSY },
+		{ IBV_WC_REM_ACCESS_ERR, -EREMOTEIO },  { IBV_WC_REM_OP_ERR, -EREMOTEIO },
+		{ IBV_WC_WR_FLUSH_ERR, -ECONNABORTED }, { IBV_WC_LOC_PROT_ERR, -EIO },
+	};
+
+	(void)state;
+	for (size_t i = 0; i < sizeof(ends) / sizeof(ends[0]); i++) {
+		link = ib_connector(true);
+		assert_int_equal(ib_link_ping(link), 0);
+		stub_complete(link->qp, 1, ends[i].status);
+		assert_int_equal(ib_link_poll(link, NULL), ends[i].err);
+		ib_link_free(link);
+	}
+	link = NULL;
+}
+
+/* --- the RDMA connection manager --- */
+
+static void test_a_path_of_another_port_is_not_taken(void **state)
+{
+	struct anynet_wire_hello welcome = ib_peer(false), hello = { .type = ANYNET_HELLO };
+	char why[160] = "";
+
+	(void)state;
+	local_cfg.ib_cm = true;
+	hello.cm.wanted = 1;
+	welcome.cm.addr = (struct anynet_wire_addr){ .family = 4, .port = 9000 };
+	link = ib_link_offer(&local_dev, -1, &hello, why, sizeof(why));
+	assert_non_null(link);
+	assert_int_equal(ib_link_join(link, &welcome), -EINPROGRESS);
+	nic->port = 2; /* the manager finds port 1 of this card */
+	assert_true(stub_cm_event(RDMA_CM_EVENT_ADDR_RESOLVED));
+	assert_int_equal(ib_link_joined(link, why, sizeof(why)), -ECONNABORTED);
+	assert_non_null(strstr(why, "the route to the peer uses another port"));
+}
+
+int main(void)
+{
+#define T(name) cmocka_unit_test_setup_teardown(name, setup, teardown)
+	const struct CMUnitTest tests[] = {
+		T(test_each_end_takes_the_others_numbers),
+		T(test_packets_are_as_large_as_both_ends_can_take),
+		T(test_within_a_subnet_packets_need_no_global_route),
+		T(test_to_another_subnet_packets_go_to_its_router),
+		T(test_over_ethernet_all_routes_are_global),
+		T(test_ends_of_different_kinds_do_not_go_together),
+		T(test_an_end_that_cannot_be_is_refused),
+		T(test_a_queue_pair_that_begins_anew_has_its_receives_once),
+		T(test_what_came_before_a_link_was_left_is_there),
+		T(test_a_link_is_left_when_its_receives_are_back_however_slowly),
+		T(test_nccls_traffic_class_is_the_wish_where_nothing_is_set),
+		T(test_where_packets_overtake_each_other_only_small_messages_are_one_request),
+		T(test_a_sender_posts_no_more_than_the_peer_has_slots),
+		T(test_slots_that_were_free_are_not_taken_back),
+		T(test_a_receiver_tells_of_its_slots_in_time),
+		T(test_the_queue_is_never_overrun),
+		T(test_a_sender_is_sure_when_what_it_wrote_has_come_back),
+		T(test_a_link_that_brings_other_bytes_back_is_none),
+		T(test_a_proof_that_fails_names_the_step),
+		T(test_without_inline_data_copies_are_posted),
+		T(test_a_receiver_is_sure_when_something_comes),
+		T(test_how_it_breaks_is_told),
+		T(test_a_path_of_another_port_is_not_taken),
+	};
+
+	return cmocka_run_group_tests(tests, NULL, NULL);
+}

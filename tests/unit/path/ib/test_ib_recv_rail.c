@@ -1,0 +1,451 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* A receive comm with queue pairs: what it takes of what the peer's adapter brings, and what it tells the peer. */
+#include <endian.h>
+#include <errno.h>
+#include <setjmp.h>
+#include <stdarg.h>
+#include <string.h>
+#include <sys/socket.h>
+#include <unistd.h>
+
+#include <cmocka.h>
+
+#include "support/capture.h"
+#include "transports/session/recovery.h"
+#include "unit/ib_ends.h"
+
+#define LARGE      4096
+#define SMALL      601 /* more than a slot has room for */
+#define LOCAL_MBPS 10000u
+
+static struct pair pair;
+
+static int setup(void **state)
+{
+	pair_setup(state);
+	ib_ends_start();
+	return 0;
+}
+
+static int teardown(void **state)
+{
+	(void)state;
+	stub_on_post = NULL;
+	pair_close(&pair);
+	ib_chores_finish();
+	capture_check();
+	assert_int_equal(stub_objects(), 0);
+	return 0;
+}
+
+static void open_recv(unsigned rails)
+{
+	ib_open_recv(&pair, rails, rails);
+}
+
+static void bring(unsigned rail, uint32_t seq, uint32_t bytes)
+{
+	const struct anynet_wire_frame frame = frame_data(seq, 0, 0, bytes);
+
+	ib_bring(ib_link_of(pair.recv, rail), &frame, pair_out, bytes);
+}
+
+static void test_a_write_is_for_the_message_that_asked(void **state)
+{
+	struct anynet_wire_frame ping = { .type = ANYNET_FRAME_PING };
+	struct anynet_request *reqs[2];
+
+	(void)state;
+	open_recv(1);
+	ib_bring(ib_link_of(pair.recv, 0), &ping, NULL, 0);
+	for (int tag = 0; tag < 2; tag++)
+		reqs[tag] = pair_irecv(&pair, pair_in, LARGE, tag);
+	for (uint32_t seq = 0; seq < 2; seq++) {
+		struct anynet_wire_frame rts = frame_data(seq, 1 - seq, ANYNET_FLAG_MULTI, 0);
+
+		rts.type = ANYNET_FRAME_RTS;
+		rts.size = LARGE;
+		ib_bring(ib_link_of(pair.recv, 0), &rts, NULL, 0);
+	}
+	pair_idle(reqs[0]);
+	pair_idle(reqs[1]);
+	for (uint32_t slot = 0; slot < 2; slot++) {
+		assert_true(stub_write_imm(ib_link_of(pair.recv, 0)->qp,
+					   htobe32(slot << 24 | LARGE), LARGE));
+		assert_true(pair_done(reqs[1 - slot], NULL));
+	}
+}
+
+static void test_a_frame_has_to_have_the_length_it_says(void **state)
+{
+	struct anynet_wire_frame frame = frame_data(0, 0, 0, 100);
+	struct anynet_request *req;
+
+	(void)state;
+	capture_allow_warn();
+	open_recv(1);
+	req = pair_irecv(&pair, pair_in, 200, 0);
+	ib_bring(ib_link_of(pair.recv, 0), &frame, pair_out, 50);
+	pair_fails(req, -EPROTO);
+}
+
+/* Which of several messages it is would be anybody's guess. */
+static void test_a_write_does_for_a_message_on_a_single_rail_only(void **state)
+{
+	struct anynet_request *req;
+
+	(void)state;
+	capture_allow_warn();
+	open_recv(2);
+	req = pair_irecv(&pair, pair_in, LARGE, 0);
+	assert_true(stub_write_imm(ib_link_of(pair.recv, 1)->qp, htobe32(LARGE), LARGE));
+	pair_fails(req, -EPROTO);
+}
+
+/* NCCL tests in any order, and messages come in any order over several rails. */
+static void test_a_receive_is_granted_again_though_later_ones_are_over(void **state)
+{
+	struct anynet_request *first, *second;
+
+	(void)state;
+	open_recv(2);
+	first = pair_irecv(&pair, pair_in, LARGE, 0);
+	second = pair_irecv(&pair, pair_in + LARGE, 100, 0);
+	bring(1, 1, 100);
+	pair_finish(&second, 1, NULL);
+	pair_idle(first);
+	comm_enter(pair.recv);
+	recv_grant_again((struct recv_comm *)pair.recv, pair.recv->rails[0]);
+	comm_leave(pair.recv);
+	assert_int_equal(pair.recv->rails[0]->granted, 0);
+}
+
+/* The sender is gone: nobody will prove the queue pair. */
+static void test_the_tcp_connection_counts_until_the_queue_pair_is_proven(void **state)
+{
+	struct anynet_request *req;
+
+	(void)state;
+	capture_allow_warn();
+	open_recv(1);
+	req = pair_irecv(&pair, pair_in, 100, 0);
+	pair_idle(req);
+	pair_hang_up(&pair, 0);
+	pair_fails(req, -ECONNRESET);
+}
+
+static void position(uint64_t expected)
+{
+	struct anynet_rail *rail = pair.recv->rails[0];
+	uint64_t frames = UINT64_MAX;
+	uint32_t part;
+
+	rail->ops->position(rail, &frames, &part);
+	assert_int_equal(frames, expected);
+}
+
+static void test_what_a_queue_pair_had_brought_when_it_broke_counts(void **state)
+{
+	struct anynet_wire_frame ask = frame_data(0, 0, 0, 0), look = ask,
+				 ping = { .type = ANYNET_FRAME_PING };
+	struct anynet_request *req;
+	const struct ibv_qp *qp;
+	struct ib_link *link;
+
+	(void)state;
+	ask.type = ANYNET_FRAME_ASK;
+	look.type = ANYNET_FRAME_LOOK;
+	open_recv(1);
+	link = ib_link_of(pair.recv, 0);
+	qp = link->qp;
+	req = pair_irecv(&pair, pair_in, 100, 0);
+	ib_bring(link, &ping, NULL, 0);
+	bring(0, 0, 100);
+	pair_finish(&req, 1, NULL);
+	position(1);
+	for (uint32_t i = 1; i <= 2; i++)
+		bring(0, i, 100); /* nobody has posted a receive for those */
+	ib_bring(link, &ping, NULL, 0);
+	ib_bring(link, &ask, NULL, 0);
+	ib_bring(link, &look, NULL, 0);
+	comm_enter(pair.recv);
+	comm_sever(pair.recv, pair.recv->rails[0], 0);
+	comm_leave(pair.recv);
+	assert_int_equal(qp->state, IBV_QPS_ERR); /* nothing is written any more */
+	position(3);
+	for (int i = 0; i < 2; i++) {
+		req = pair_irecv(&pair, pair_in, 100, 0);
+		comm_enter(pair.recv);
+		pair.recv->rails[0]->ops->receive(pair.recv->rails[0]);
+		comm_leave(pair.recv);
+		assert_true(pair_done(req, NULL));
+		assert_memory_equal(pair_in, pair_out, 100);
+	}
+	position(3);
+}
+
+/* The sender has given the queue pair up after all, and has read nothing that came by it. */
+static void test_what_was_told_by_a_queue_pair_that_is_given_up_is_told_again(void **state)
+{
+	struct anynet_wire_frame ping = { .type = ANYNET_FRAME_PING }, data, word;
+	uint8_t acks[ANYNET_ACK_BYTES];
+	struct anynet_request *req;
+	struct anynet_rail *rail;
+	int fds[2];
+
+	(void)state;
+	ib_open_recv(&pair, 1, 0);
+	rail = pair.recv->rails[0];
+	req = pair_irecv(&pair, pair_in, 100, 0);
+	data = frame_data(0, 0, ANYNET_FLAG_ACK, 100);
+	frame_put(pair.fds[0], &data, pair_out);
+	pair_finish(&req, 1, NULL);
+	assert_true(frame_get(pair.fds[0], &word, acks, sizeof(acks)));
+	assert_int_equal(word.type, ANYNET_FRAME_ACK);
+
+	assert_int_equal(socketpair(AF_UNIX, SOCK_STREAM, 0, fds), 0);
+	comm_enter(pair.recv);
+	comm_sever(pair.recv, rail, 0);
+	rail->next_link = ib_acceptor();
+	comm_rail_back(pair.recv, rail, fds[0], 1, rail->home, 1, 0);
+	comm_leave(pair.recv);
+	close(pair.fds[0]);
+	pair.fds[0] = fds[1];
+	ib_note_posted();
+	ib_bring(ib_link_of(pair.recv, 0), &ping, NULL, 0);
+	ib_turn(pair.recv);
+	assert_int_equal(ib_posted[ib_posted_count - 1].frame.type, ANYNET_FRAME_ACK);
+
+	assert_int_equal(write(fds[1], &ping, sizeof(ping)), sizeof(ping));
+	pair.recv->session->watch.looked_ms = 0;
+	pair_irecv(&pair, pair_in, 100, 0);
+	atomic_store(&pair.recv->attention, true);
+	ib_turn(pair.recv);
+	assert_false(rail->linked);
+	ib_turn(pair.recv);
+	assert_true(frame_get(fds[1], &word, acks, sizeof(acks)));
+	assert_int_equal(word.type, ANYNET_FRAME_ACK);
+	assert_int_equal(word.length, 0);
+}
+
+/* --- a queue pair beside the path that carries the rail --- */
+
+__typeof__(comm_device_at) __wrap_comm_device_at; /* connections of the test's have no address */
+
+const struct anynet_device *__wrap_comm_device_at(const struct anynet_comm *comm, int fd)
+{
+	(void)fd;
+	return comm->dev;
+}
+
+/* A hello for rail 0 from the sender whose end has this number. The answer's status; *fd: where that was
+ * read, -1 = the receiver has closed it. */
+static enum anynet_hello_status hear(enum anynet_hello_kind kind, uint32_t epoch, uint32_t qpn,
+				     struct anynet_wire_hello *answer, int *fd)
+{
+	struct anynet_wire_hello hello = ib_peer(true);
+	char byte;
+	int fds[2];
+
+	hello.type = ANYNET_HELLO;
+	hello.kind = (uint8_t)kind;
+	hello.epoch = epoch;
+	hello.qp.qpn = qpn;
+	if (!qpn)
+		hello.qp.link = 0;
+	assert_int_equal(socketpair(AF_UNIX, SOCK_STREAM, 0, fds), 0);
+	assert_int_equal(recovery_post(pair.recv, fds[0], &hello, NULL), 0);
+	comm_poke(pair.recv);
+	ib_turn(pair.recv);
+	assert_int_equal(recv(fds[1], answer, sizeof(*answer), 0), sizeof(*answer));
+	assert_int_equal(answer->kind, kind);
+	*fd = fds[1];
+	if (!recv(fds[1], &byte, 1, MSG_DONTWAIT)) {
+		close(fds[1]);
+		*fd = -1;
+	}
+	return answer->status;
+}
+
+static void resumes(uint32_t epoch, uint32_t qpn, struct anynet_wire_hello *answer)
+{
+	int fd;
+
+	assert_int_equal(hear(ANYNET_KIND_RESUME, epoch, qpn, answer, &fd), ANYNET_STATUS_OK);
+	assert_true(fd >= 0);
+	close(pair.fds[0]);
+	pair.fds[0] = fd;
+}
+
+static void test_a_link_waits_for_the_resume_that_names_it(void **state)
+{
+	struct anynet_wire_hello answer, again;
+	struct anynet_rail *rail;
+	int fd;
+
+	(void)state;
+	ib_open_recv(&pair, 1, 0);
+	rail = pair.recv->rails[0];
+	assert_int_equal(hear(ANYNET_KIND_LINK, 1, 5, &answer, &fd), ANYNET_STATUS_OK);
+	assert_int_equal(fd, -1);
+	assert_int_equal(answer.qp.link, 1);
+	assert_int_equal(rail->epoch, 0); /* the rail goes on as it did */
+	assert_false(rail->linked);
+	/* The same hello once more, recorded by somebody: it changes nothing. */
+	assert_int_equal(hear(ANYNET_KIND_LINK, 1, 5, &again, &fd), ANYNET_STATUS_STALE);
+	resumes(2, 5, &again);
+	assert_int_equal(again.qp.qpn, answer.qp.qpn);
+	assert_true(rail->linked);
+}
+
+static void test_a_resume_that_names_another_link_goes_by_tcp(void **state)
+{
+	static const uint32_t others[] = { 6, 0 };
+	struct anynet_wire_hello answer;
+	uint32_t epoch = 0;
+	int fd;
+
+	(void)state;
+	ib_open_recv(&pair, 1, 0);
+	for (size_t i = 0; i < 2; i++) {
+		assert_int_equal(hear(ANYNET_KIND_LINK, ++epoch, 5, &answer, &fd),
+				 ANYNET_STATUS_OK);
+		resumes(++epoch, others[i], &answer);
+		assert_int_equal(answer.qp.link, 0);
+		assert_false(pair.recv->rails[0]->linked);
+		resumes(++epoch, 5, &answer); /* it has been given up */
+		assert_int_equal(answer.qp.link, 0);
+	}
+}
+
+/* Of those that no RESUME has followed only the newest is kept. */
+static void test_a_newer_link_takes_the_place_of_an_older_one(void **state)
+{
+	struct anynet_wire_hello answer;
+	int fd;
+
+	(void)state;
+	ib_open_recv(&pair, 1, 0);
+	for (uint32_t epoch = 1; epoch < 100; epoch++) {
+		assert_int_equal(hear(ANYNET_KIND_LINK, epoch, epoch + 5, &answer, &fd),
+				 ANYNET_STATUS_OK);
+		assert_int_equal(answer.qp.link, 1);
+		ib_chores_finish();
+	}
+	resumes(100, 104, &answer);
+	assert_true(pair.recv->rails[0]->linked);
+}
+
+/* Receives are told on the sender's board, neighbours together, and none beyond its end. */
+static void test_grants_stay_on_the_board(void **state)
+{
+	const uint32_t first = ANYNET_BOARD_GRANTS - 3;
+	struct anynet_wire_frame ping = { .type = ANYNET_FRAME_PING };
+	struct anynet_request *reqs[6];
+	unsigned granted = 0;
+
+	(void)state;
+	local_cfg.first_number = first;
+	open_recv(1);
+	ib_bring(ib_link_of(pair.recv, 0), &ping, NULL, 0);
+	ib_turn(pair.recv); /* small messages may come in frames */
+	ib_note_posted();
+	for (int i = 0; i < 6; i++)
+		reqs[i] = pair_irecv(&pair, pair_in, sizeof(pair_in), 0);
+	pair_idle(reqs[0]);
+	for (unsigned i = 0; i < ib_posted_count; i++) {
+		const uint64_t size = sizeof(struct anynet_wire_grant);
+
+		assert_int_equal(ib_posted[i].opcode, IBV_WR_RDMA_WRITE);
+		assert_int_equal(ib_posted[i].rkey, PEER_RKEY);
+		assert_int_equal(ib_posted[i].addr,
+				 PEER_ADDR + (first + granted) % ANYNET_BOARD_GRANTS * size);
+		assert_true(ib_posted[i].addr + ib_posted[i].bytes <=
+			    PEER_ADDR + ANYNET_BOARD_GRANTS * size);
+		granted += (unsigned)(ib_posted[i].bytes / size);
+	}
+	assert_int_equal(granted, 6);
+	assert_true(ib_posted_count < 6);
+}
+
+/* A WRITE for each of them would cost more than it saves: not before the sender has few places left. */
+static void test_grants_wait_for_others(void **state)
+{
+	struct anynet_wire_frame ping = { .type = ANYNET_FRAME_PING };
+	struct anynet_request *reqs[12];
+	struct ib_link *link;
+
+	(void)state;
+	open_recv(1);
+	link = ib_link_of(pair.recv, 0);
+	ib_bring(link, &ping, NULL, 0);
+	for (int i = 0; i < 10; i++)
+		reqs[i] = pair_irecv(&pair, pair_in, LARGE, 0);
+	pair_idle(reqs[0]);
+	ib_note_posted();
+	for (int i = 10; i < 12; i++)
+		reqs[i] = pair_irecv(&pair, pair_in, LARGE, 0);
+	for (uint32_t i = 0; i < 3; i++) {
+		pair_idle(reqs[i]);
+		assert_int_equal(ib_posted_count, 0);
+		assert_true(stub_write_imm(link->qp, htobe32(i << 24 | LARGE), LARGE));
+		assert_true(pair_done(reqs[i], NULL));
+	}
+	pair_idle(reqs[3]);
+	assert_int_equal(ib_posted_count, 1);
+	assert_int_equal(ib_posted[0].addr, PEER_ADDR + 10 * sizeof(struct anynet_wire_grant));
+	assert_int_equal(ib_posted[0].bytes, 2 * sizeof(struct anynet_wire_grant));
+}
+
+/* … and few is less than bandwidth x delay: 10 us of the NIC's speed. */
+static void test_small_receives_are_told_while_the_way_is_not_full(void **state)
+{
+	const unsigned full = 10 * LOCAL_MBPS / 8 / SMALL + 1;
+	struct anynet_wire_frame ping = { .type = ANYNET_FRAME_PING };
+	struct anynet_request *reqs[ANYNET_REQUESTS];
+
+	(void)state;
+	open_recv(1);
+	ib_bring(ib_link_of(pair.recv, 0), &ping, NULL, 0);
+	ib_turn(pair.recv); /* small messages may come in frames */
+	ib_note_posted();
+	for (unsigned i = 0; i < ANYNET_REQUESTS; i++) {
+		reqs[i] = pair_irecv(&pair, pair_in, SMALL, 0);
+		pair_idle(reqs[0]);
+		assert_int_equal(ib_posted_count, anynet_min(i + 1, full));
+	}
+}
+
+static void test_nothing_is_written_when_a_comm_is_closed(void **state)
+{
+	const struct ibv_qp *qp;
+
+	(void)state;
+	open_recv(1);
+	qp = ib_link_of(pair.recv, 0)->qp;
+	pair_close(&pair);
+	assert_int_equal(qp->state, IBV_QPS_ERR);
+}
+
+int main(void)
+{
+#define T(name) cmocka_unit_test_setup_teardown(name, setup, teardown)
+	const struct CMUnitTest tests[] = {
+		T(test_a_write_is_for_the_message_that_asked),
+		T(test_a_frame_has_to_have_the_length_it_says),
+		T(test_a_write_does_for_a_message_on_a_single_rail_only),
+		T(test_a_receive_is_granted_again_though_later_ones_are_over),
+		T(test_the_tcp_connection_counts_until_the_queue_pair_is_proven),
+		T(test_what_a_queue_pair_had_brought_when_it_broke_counts),
+		T(test_what_was_told_by_a_queue_pair_that_is_given_up_is_told_again),
+		T(test_a_link_waits_for_the_resume_that_names_it),
+		T(test_a_resume_that_names_another_link_goes_by_tcp),
+		T(test_a_newer_link_takes_the_place_of_an_older_one),
+		T(test_grants_stay_on_the_board),
+		T(test_grants_wait_for_others),
+		T(test_small_receives_are_told_while_the_way_is_not_full),
+		T(test_nothing_is_written_when_a_comm_is_closed),
+	};
+
+	return cmocka_run_group_tests(tests, NULL, NULL);
+}

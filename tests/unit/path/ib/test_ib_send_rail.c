@@ -1,0 +1,514 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* A send comm with queue pairs: what it posts and when, and when that is done. The test is its peer. */
+#include <endian.h>
+#include <errno.h>
+#include <setjmp.h>
+#include <stdarg.h>
+#include <string.h>
+
+#include <cmocka.h>
+
+#include "support/capture.h"
+#include "transports/message/send_internal.h"
+#include "unit/ib_ends.h"
+
+#define LARGE     4096
+#define PLACE     0x500000000000u /* of message number 0, as the receiver says; the others follow */
+#define PLACE_KEY 0x55
+
+static struct pair pair;
+
+static int setup(void **state)
+{
+	pair_setup(state);
+	ib_ends_start();
+	return 0;
+}
+
+static int teardown(void **state)
+{
+	(void)state;
+	stub_on_post = NULL;
+	pair_close(&pair);
+	ib_chores_finish();
+	capture_check();
+	assert_int_equal(stub_objects(), 0);
+	return 0;
+}
+
+/* All that is posted there is done; the comm has yet to hear of it. */
+static void arrive(unsigned rail)
+{
+	stub_complete(ib_link_of(pair.send, rail)->qp, IB_SQ_WRS, IBV_WC_SUCCESS);
+}
+
+static struct anynet_wire_grant grant_of(uint32_t seq, uint64_t bytes)
+{
+	struct anynet_wire_grant grant = {
+		.addr = PLACE + (uint64_t)seq * 0x10000,
+		.size = bytes,
+		.rkey = PLACE_KEY,
+		.seq = seq,
+		.mark = seq + 1,
+	};
+
+	grant.check = ib_grant_check(&grant);
+	return grant;
+}
+
+/* The peer writes this to the board, as that of message `seq`. */
+static void put_grant(unsigned rail, uint32_t seq, const struct anynet_wire_grant *place)
+{
+	struct ib_link *link = ib_link_of(pair.send, rail);
+
+	assert_true(stub_write(link->qp, (uintptr_t)&link->board->grants[seq % ANYNET_BOARD_GRANTS],
+			       link->mr->rkey, place, sizeof(*place)));
+}
+
+static void grant(unsigned rail, uint32_t seq, uint64_t bytes)
+{
+	const struct anynet_wire_grant place = grant_of(seq, bytes);
+
+	put_grant(rail, seq, &place);
+}
+
+static void test_a_message_is_one_write_to_its_place(void **state)
+{
+	struct anynet_request *req;
+
+	(void)state;
+	ib_open_send(&pair, 1, 1);
+	pair_send(&pair, pair_out, 8); /* another slot */
+	grant(0, 1, LARGE + 1);
+	ib_note_posted();
+	req = pair_isend(&pair, pair_out, LARGE, 0);
+	assert_int_equal(ib_posted_count, 1);
+	assert_int_equal(ib_posted[0].opcode, IBV_WR_RDMA_WRITE_WITH_IMM);
+	assert_int_equal(ib_posted[0].addr, PLACE + 0x10000);
+	assert_int_equal(ib_posted[0].rkey, PLACE_KEY);
+	assert_int_equal(ib_posted[0].bytes, LARGE);
+	assert_int_equal(be32toh(ib_posted[0].imm), 1 << 24 | LARGE);
+	pair_idle(req);
+	arrive(0);
+	assert_true(pair_done(req, NULL));
+}
+
+static void test_pieces_go_each_to_its_own_place(void **state)
+{
+	struct anynet_request *req;
+
+	(void)state;
+	ib_open_send(&pair, 2, 2);
+	local_cfg.ib_split = true;
+	grant(0, 0, LOCAL_CHUNK_BYTES * 2);
+	grant(1, 0, LOCAL_CHUNK_BYTES * 2);
+	ib_note_posted();
+	req = pair_isend(&pair, pair_out, LOCAL_CHUNK_BYTES * 2, 0);
+	pair_idle(req);
+	assert_int_equal(ib_posted_count, 4);
+	for (uint64_t i = 0; i < 2; i++) {
+		assert_int_equal(ib_posted[2 * i].opcode, IBV_WR_RDMA_WRITE);
+		assert_int_equal(ib_posted[2 * i].addr, PLACE + i * LOCAL_CHUNK_BYTES);
+		assert_int_equal(ib_posted[2 * i].bytes, LOCAL_CHUNK_BYTES);
+		assert_int_equal(ib_posted[2 * i + 1].frame.type, ANYNET_FRAME_DATA);
+		assert_int_equal(ib_posted[2 * i + 1].frame.offset, i * LOCAL_CHUNK_BYTES);
+		assert_int_equal(ib_posted[2 * i + 1].frame.length, LOCAL_CHUNK_BYTES);
+	}
+	arrive(0);
+	pair_idle(req);
+	arrive(1);
+	assert_true(pair_done(req, NULL));
+}
+
+static void test_a_message_larger_than_its_receive_is_not_written(void **state)
+{
+	(void)state;
+	ib_open_send(&pair, 1, 1);
+	grant(0, 0, LARGE - 1);
+	ib_note_posted();
+	pair_idle(pair_isend(&pair, pair_out, LARGE, 0));
+	assert_int_equal(ib_posted_count, 1);
+	assert_int_equal(ib_posted[0].opcode, IBV_WR_SEND); /* the peer says what is wrong */
+	assert_int_equal(ib_posted[0].bytes, sizeof(struct anynet_wire_frame));
+}
+
+/* The adapter writes its bytes in any order. */
+static void test_a_grant_counts_when_all_of_it_is_there(void **state)
+{
+	const struct anynet_wire_grant number_only = { .mark = 1 };
+	struct anynet_wire_grant without_check = grant_of(0, LARGE);
+	struct anynet_request *req;
+
+	(void)state;
+	without_check.check ^= 1;
+	ib_open_send(&pair, 1, 1);
+	ib_note_posted();
+	req = pair_isend(&pair, pair_out, LARGE, 0);
+	put_grant(0, 0, &number_only);
+	pair_idle(req);
+	put_grant(0, 0, &without_check);
+	pair_idle(req);
+	assert_int_equal(ib_posted_count, 0);
+	grant(0, 0, LARGE);
+	pair_idle(req);
+	assert_int_equal(ib_posted_count, 1);
+}
+
+/* Small messages go in the frame; but where receives are in GPU memory they are written there. */
+static void test_a_small_message_is_written_where_that_is_wanted(void **state)
+{
+	static const uint64_t rooms[] = { 99, 100 };
+
+	(void)state;
+	ib_open_send(&pair, 1, 1);
+	ib_takes_frames(ib_link_of(pair.send, 0), false);
+	ib_note_posted();
+	for (uint32_t i = 0; i < 2; i++) {
+		grant(0, i, rooms[i]);
+		pair_send(&pair, pair_out, 100);
+	}
+	assert_int_equal(ib_posted_count, 2);
+	assert_int_equal(ib_posted[0].opcode, IBV_WR_SEND); /* the peer says what is wrong */
+	assert_int_equal(ib_posted[1].opcode, IBV_WR_RDMA_WRITE_WITH_IMM);
+	assert_int_equal(ib_posted[1].addr, PLACE + 0x10000);
+}
+
+/* … for which they wait, all but those without bytes. With several tags they have to ask. */
+static void test_a_small_message_waits_for_its_grant_then(void **state)
+{
+	struct anynet_request *req;
+	struct ib_link *link;
+
+	(void)state;
+	ib_open_send(&pair, 1, 1);
+	link = ib_link_of(pair.send, 0);
+	ib_takes_frames(link, false);
+	ib_note_posted();
+	pair_send(&pair, pair_out, 0);
+	req = pair_isend(&pair, pair_out, 100, 0);
+	pair_idle(req);
+	assert_int_equal(ib_posted_count, 1);
+	grant(0, 1, 100);
+	assert_true(pair_done(req, NULL) || pair_done(req, NULL));
+	assert_int_equal(ib_posted_count, 2);
+	assert_int_equal(ib_posted[1].opcode, IBV_WR_RDMA_WRITE_WITH_IMM);
+	req = pair_isend(&pair, pair_out, 100, 0);
+	pair_idle(req);
+	assert_int_equal(ib_posted_count, 2);
+	pair_isend(&pair, pair_out, 100, 1); /* the first asks now as well */
+	pair_idle(req);
+	assert_int_equal(ib_posted_count, 4);
+	for (unsigned i = 2; i < 4; i++) {
+		assert_int_equal(ib_posted[i].frame.type, ANYNET_FRAME_RTS);
+		assert_int_equal(ib_posted[i].frame.seq, i);
+		assert_int_equal(ib_posted[i].frame.flags, ANYNET_FLAG_MULTI);
+	}
+}
+
+/* They wait until the receiver says that they may come in frames, too. */
+static void test_a_small_message_goes_when_it_may(void **state)
+{
+	struct anynet_request *req;
+	struct ib_link *link;
+
+	(void)state;
+	ib_open_send(&pair, 1, 1);
+	link = ib_link_of(pair.send, 0);
+	ib_takes_frames(link, false);
+	ib_note_posted();
+	req = pair_isend(&pair, pair_out, 100, 0);
+	pair_idle(req);
+	assert_int_equal(ib_posted_count, 0);
+	ib_takes_frames(link, true);
+	assert_true(pair_done(req, NULL) || pair_done(req, NULL));
+	assert_int_equal(ib_posted_count, 1);
+	assert_int_equal(ib_posted[0].opcode, IBV_WR_SEND);
+	assert_int_equal(ib_posted[0].bytes, sizeof(struct anynet_wire_frame) + 100);
+}
+
+/* It may be larger than its receive, for which there will be no grant then. */
+static void test_the_oldest_message_that_waits_is_shown(void **state)
+{
+	struct anynet_request *req;
+	struct anynet_rail *rail;
+	struct rail_signs signs;
+
+	(void)state;
+	ib_open_send(&pair, 1, 1);
+	rail = pair.send->rails[0];
+	req = pair_isend(&pair, pair_out, LARGE, 0);
+	pair_idle(req);
+	grant(0, 0, LARGE);
+	pair_idle(req);
+	arrive(0);
+	assert_true(pair_done(req, NULL));
+	pair_idle(pair_isend(&pair, pair_out, LARGE, 0));
+	ib_note_posted();
+	assert_true(rail->ops->signs(rail, &signs));
+	assert_int_equal(ib_posted_count, 1);
+	assert_int_equal(ib_posted[0].frame.type, ANYNET_FRAME_LOOK);
+	assert_int_equal(ib_posted[0].frame.seq, 1);
+	assert_int_equal(ib_posted[0].frame.size, LARGE);
+}
+
+static void test_the_tcp_connection_tells_that_the_peer_is_gone(void **state)
+{
+	struct anynet_rail *rail;
+	struct rail_signs signs;
+
+	(void)state;
+	ib_open_send(&pair, 1, 1);
+	rail = pair.send->rails[0];
+	assert_true(rail->ops->signs(rail, &signs));
+	assert_false(rail->ended);
+	pair_hang_up(&pair, 0);
+	assert_true(rail->ops->signs(rail, &signs));
+	assert_true(rail->ended);
+}
+
+/* Memory may be deregistered then. The queue pair itself is destroyed later. */
+static void test_nothing_is_written_when_a_comm_is_closed(void **state)
+{
+	const struct ibv_qp *qp;
+
+	(void)state;
+	ib_open_send(&pair, 1, 1);
+	qp = ib_link_of(pair.send, 0)->qp;
+	pair_close(&pair);
+	assert_int_equal(qp->state, IBV_QPS_ERR);
+}
+
+/* The peer may write to the board, and no further: what small messages are sent from is ours alone. */
+static void test_a_peer_does_not_write_into_the_ring(void **state)
+{
+	const uint8_t bytes[4] = { 1, 2, 3, 4 };
+	const struct send_comm *comm;
+	struct ib_link *link;
+
+	(void)state;
+	capture_allow_warn();
+	ib_open_send(&pair, 1, 1);
+	comm = (const struct send_comm *)pair.send;
+	link = ib_link_of(pair.send, 0);
+	assert_true(
+		stub_write(link->qp, (uintptr_t)&link->board->consumed, link->mr->rkey, bytes, 0));
+	assert_false(stub_write(link->qp, (uintptr_t)comm->ring.memory, link->ring->rkey, bytes,
+				sizeof(bytes)));
+	assert_int_equal(link->qp->state, IBV_QPS_ERR);
+}
+
+static void test_only_what_has_arrived_is_done(void **state)
+{
+	struct anynet_request *reqs[3];
+	struct ib_link *link;
+
+	(void)state;
+	ib_open_send(&pair, 1, 1);
+	link = ib_link_of(pair.send, 0);
+	for (uint32_t i = 0; i < 3; i++) {
+		grant(0, i, LARGE);
+		reqs[i] = pair_isend(&pair, pair_out, LARGE, 0);
+	}
+	pair_idle(reqs[0]);
+	for (int i = 0; i < 3; i++) {
+		stub_complete(link->qp, 1, IBV_WC_SUCCESS);
+		assert_true(pair_done(reqs[i], NULL));
+		if (i < 2)
+			pair_idle(reqs[i + 1]);
+	}
+}
+
+/* The receiver may acknowledge what came to it by several ways before our adapter knows that it did: the log is
+ * trimmed then, and other frames are where those were. */
+static void test_what_was_acknowledged_is_not_confirmed_again(void **state)
+{
+	uint8_t bits[ANYNET_ACK_BYTES] = { 0 };
+	const struct anynet_wire_frame ack = { .type = ANYNET_FRAME_ACK, .length = sizeof(bits) };
+	struct ib_link *link;
+
+	(void)state;
+	ib_open_send(&pair, 1, 1);
+	link = ib_link_of(pair.send, 0);
+	for (unsigned i = 0; i < TCP_LOG_FRAMES - 1; i++) {
+		uint32_t consumed = link->frames_posted;
+
+		pair_send(&pair, pair_out, 8);
+		assert_true(stub_write(link->qp, (uintptr_t)&link->board->consumed, link->mr->rkey,
+				       &consumed, sizeof(consumed)));
+		bits[i / 8] |= (uint8_t)(1u << i % 8);
+	}
+	ib_bring(link, &ack, bits, sizeof(bits));
+	ib_turn(pair.send);
+	assert_true(send_confirmed(pair.send));
+	for (int i = 0; i < 2; i++)
+		pair_send(&pair, pair_out, 8); /* the second in the place of the first frame */
+	assert_int_equal(ib_rail_of(pair.send, 0)->tcp.log_room, TCP_LOG_FRAMES);
+	stub_complete(link->qp, TCP_LOG_FRAMES - 1, IBV_WC_SUCCESS);
+	ib_turn(pair.send);
+	assert_int_equal(to_send(pair.send)->unconfirmed, 2);
+}
+
+/* It is the slower way, and between two connections nobody knows which is first. */
+static void test_a_message_waits_for_another_rails_queue_pair(void **state)
+{
+	struct anynet_wire_frame frame;
+	struct anynet_request *req;
+
+	(void)state;
+	ib_open_send(&pair, 2, 1);
+	assert_true(frame_get(pair.fds[1], &frame, pair_in, sizeof(pair_in)));
+	assert_int_equal(frame.type, ANYNET_FRAME_PING); /* by TCP, as it has none */
+	ib_note_posted();
+	req = pair_isend(&pair, pair_out, LARGE, 0);
+	pair_idle(req);
+	assert_int_equal(ib_posted_count, 0);
+	assert_false(frame_get(pair.fds[1], &frame, pair_in, sizeof(pair_in)));
+	grant(0, 0, LARGE);
+	pair_idle(req);
+	assert_true(ib_posted_count > 0);
+	assert_int_equal(ib_posted[0].opcode, IBV_WR_RDMA_WRITE);
+	assert_false(frame_get(pair.fds[1], &frame, pair_in, sizeof(pair_in)));
+	arrive(0);
+	assert_true(pair_done(req, NULL));
+}
+
+static void test_a_heartbeat_needs_a_slot_of_the_peers(void **state)
+{
+	struct anynet_rail *rail;
+
+	(void)state;
+	ib_open_send(&pair, 1, 1);
+	rail = pair.send->rails[0];
+	ib_note_posted();
+	for (int i = 0; i < 2 * IB_SLOTS; i++) {
+		rail->ops->ping(rail);
+		ib_complete(ib_link_of(pair.send, 0));
+	}
+	assert_int_equal(ib_posted_count, IB_SLOTS - 1); /* one took the proof */
+}
+
+static void check_asking(uint32_t number)
+{
+	const struct anynet_wire_frame ask_all = { .type = ANYNET_FRAME_ASK_ALL };
+	struct anynet_wire_frame go = { .type = ANYNET_FRAME_GRANT, .seq = number };
+	const struct anynet_wire_grant place = grant_of(number, LARGE);
+	struct anynet_request *req;
+
+	local_cfg.first_number = number;
+	ib_open_send(&pair, 1, 1);
+	ib_bring(ib_link_of(pair.send, 0), &ask_all, NULL, 0);
+	ib_note_posted();
+	req = pair_isend(&pair, pair_out, LARGE, 0);
+	pair_idle(req);
+	assert_int_equal(ib_posted_count, 1);
+	assert_int_equal(ib_posted[0].frame.type, ANYNET_FRAME_RTS);
+	ib_bring(ib_link_of(pair.send, 0), &go, NULL, 0); /* as over TCP: it does not say where */
+	pair_idle(req);
+	assert_int_equal(ib_posted_count, 2);
+	assert_int_equal(ib_posted[1].frame.type, ANYNET_FRAME_ASK);
+	assert_int_equal(ib_posted[1].frame.seq, number);
+	go.length = sizeof(place);
+	ib_bring(ib_link_of(pair.send, 0), &go, &place, sizeof(place));
+	pair_idle(req);
+	assert_int_equal(ib_posted_count, 3);
+	assert_int_equal(ib_posted[2].opcode, IBV_WR_RDMA_WRITE_WITH_IMM);
+	assert_int_equal(ib_posted[2].addr, place.addr);
+	arrive(0);
+	assert_true(pair_done(req, NULL));
+	pair_close(&pair);
+}
+
+static void test_a_message_without_a_place_asks_for_one_once(void **state)
+{
+	(void)state;
+	check_asking(0);
+	check_asking(UINT32_MAX); /* whose mark is 0 */
+}
+
+static void test_a_grant_for_a_slot_that_cannot_be_is_refused(void **state)
+{
+	struct anynet_wire_frame go = { .type = ANYNET_FRAME_GRANT, .slot = ANYNET_WIRE_SLOTS };
+	const struct anynet_wire_grant place = grant_of(0, LARGE);
+
+	(void)state;
+	capture_allow_warn();
+	ib_open_send(&pair, 1, 1);
+	go.length = sizeof(place);
+	ib_bring(ib_link_of(pair.send, 0), &go, &place, sizeof(place));
+	ib_turn(pair.send);
+	assert_int_equal(comm_error(pair.send), -EPROTO);
+}
+
+static void test_a_closed_comm_waits_until_its_bye_is_through(void **state)
+{
+	struct anynet_rail *rail;
+
+	(void)state;
+	ib_open_send(&pair, 1, 1);
+	rail = pair.send->rails[0];
+	send_bye(pair.send);
+	assert_int_equal(rail->ops->drain(rail), -EAGAIN);
+	ib_note_posted();
+	assert_int_equal(comm_transmit(pair.send), 0);
+	assert_int_equal(ib_posted_count, 1);
+	assert_int_equal(ib_posted[0].frame.type, ANYNET_FRAME_BYE);
+	assert_int_equal(rail->ops->drain(rail), -EAGAIN);
+	arrive(0);
+	assert_int_equal(rail->ops->drain(rail), 0);
+}
+
+/* A queue pair that broke did not tell of all that it has brought; the receiver does. */
+static void test_what_the_receiver_has_is_done(void **state)
+{
+	struct anynet_request *reqs[2];
+	struct anynet_rail *rail;
+	int fds[2];
+
+	(void)state;
+	ib_open_send(&pair, 1, 1);
+	rail = pair.send->rails[0];
+	for (uint32_t i = 0; i < 2; i++) {
+		grant(0, i, LARGE);
+		reqs[i] = pair_isend(&pair, pair_out, LARGE, 0);
+	}
+	pair_idle(reqs[0]);
+	comm_enter(pair.send);
+	comm_sever(pair.send, rail, 0);
+	assert_int_equal(socketpair(AF_UNIX, SOCK_STREAM | SOCK_NONBLOCK, 0, fds), 0);
+	comm_rail_back(pair.send, rail, fds[0], 1, rail->home, 1, 0);
+	comm_leave(pair.send);
+	pair_hang_up(&pair, 0);
+	pair.fds[0] = fds[1];
+	assert_true(pair_done(reqs[0], NULL));
+	pair_idle(reqs[1]); /* goes by TCP now */
+	pair_expect(&pair, 0, ANYNET_FRAME_PING, 0);
+	pair_expect(&pair, 0, ANYNET_FRAME_DATA, 1);
+}
+
+int main(void)
+{
+#define T(name) cmocka_unit_test_setup_teardown(name, setup, teardown)
+	const struct CMUnitTest tests[] = {
+		T(test_a_message_is_one_write_to_its_place),
+		T(test_pieces_go_each_to_its_own_place),
+		T(test_a_message_larger_than_its_receive_is_not_written),
+		T(test_a_grant_counts_when_all_of_it_is_there),
+		T(test_a_small_message_is_written_where_that_is_wanted),
+		T(test_a_small_message_waits_for_its_grant_then),
+		T(test_a_small_message_goes_when_it_may),
+		T(test_the_oldest_message_that_waits_is_shown),
+		T(test_the_tcp_connection_tells_that_the_peer_is_gone),
+		T(test_nothing_is_written_when_a_comm_is_closed),
+		T(test_a_peer_does_not_write_into_the_ring),
+		T(test_only_what_has_arrived_is_done),
+		T(test_what_was_acknowledged_is_not_confirmed_again),
+		T(test_a_message_waits_for_another_rails_queue_pair),
+		T(test_a_heartbeat_needs_a_slot_of_the_peers),
+		T(test_a_message_without_a_place_asks_for_one_once),
+		T(test_a_grant_for_a_slot_that_cannot_be_is_refused),
+		T(test_a_closed_comm_waits_until_its_bye_is_through),
+		T(test_what_the_receiver_has_is_done),
+	};
+
+	return cmocka_run_group_tests(tests, NULL, NULL);
+}

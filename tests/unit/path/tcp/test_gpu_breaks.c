@@ -1,0 +1,239 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * GPU memory over TCP connections that break: what was copied ahead of the socket is forgotten, what has come
+ * goes to its place first, and the stream goes on where the receiver has it.
+ */
+#include <errno.h>
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/socket.h>
+
+#include <cmocka.h>
+
+#include "fakes/stubs/fake_gpu.h"
+#include "support/capture.h"
+#include "unit/carrier.h"
+
+#define MESSAGES     3
+#define BYTES_MAX    (5 * GPU_BOUNCE_BYTES + 1000)
+#define SOCKET_BYTES 16384 /* that a sender's socket takes */
+#define STEP         29989 /* between the places where it is cut */
+#define TURNS_MAX    100000
+#define QUIET_TURNS  50 /* with nothing carried: all copies are over */
+#define MANY         FAKE_GPU_BOUNCES
+
+static const size_t sizes[MESSAGES] = { BYTES_MAX, 700, 2 * GPU_BOUNCE_BYTES };
+
+struct shape {
+	unsigned rails, bounces, polls;
+	bool checksum;
+};
+
+static struct carrier carrier;
+static struct anynet_mr from, to;
+static struct anynet_request *sends[MESSAGES], *recvs[MESSAGES];
+static uint8_t out[MESSAGES][BYTES_MAX], in[MESSAGES][BYTES_MAX + 1];
+
+static int setup(void **state)
+{
+	pair_setup_recovery(state);
+	local_cfg.chunk_bytes = (long long)(3 * GPU_BOUNCE_BYTES);
+	return 0;
+}
+
+static int teardown(void **state)
+{
+	(void)state;
+	carrier_close(&carrier);
+	capture_check();
+	return 0;
+}
+
+static void start(const struct shape *shape)
+{
+	const int socket_bytes = SOCKET_BYTES;
+
+	local_cfg.checksum = shape->checksum;
+	fake_gpu_start(shape->bounces, shape->polls);
+	from = to = (struct anynet_mr){ .gpu = fake_gpu(), .fd = -1 };
+	memset(in, 0xee, sizeof(in));
+	carrier_open(&carrier, shape->rails);
+	for (unsigned i = 0; i < shape->rails; i++)
+		assert_int_equal(setsockopt(carrier.pair.send->rails[i]->fd, SOL_SOCKET, SO_SNDBUF,
+					    &socket_bytes, sizeof(socket_bytes)),
+				 0);
+	for (int i = 0; i < MESSAGES; i++) {
+		void *data = in[i];
+		struct anynet_mr *mr = &to;
+		const int tag = 0;
+
+		for (size_t j = 0; j < BYTES_MAX; j++)
+			out[i][j] = (uint8_t)(1 + (size_t)i * 37 + j * 7 + j / 251);
+		assert_int_equal(anynet_irecv(carrier.pair.recv, &(struct anynet_recv){ .n = 1, .data = &data, .bytes = &sizes[i], .tags = &tag, .mrs = &mr }, &recvs[i]),
+				 0);
+		assert_int_equal(anynet_isend(carrier.pair.send, &(struct anynet_send){ out[i], sizes[i], tag, &from, NULL }, &sends[i]),
+				 0);
+	}
+}
+
+/* Returns how many requests are open. */
+static unsigned test_all(void)
+{
+	unsigned open = 0;
+
+	for (int i = 0; i < MESSAGES; i++) {
+		if (sends[i] && pair_done(sends[i], NULL))
+			sends[i] = NULL;
+		if (recvs[i] && pair_done(recvs[i], NULL)) {
+			assert_memory_equal(in[i], out[i], sizes[i]);
+			recvs[i] = NULL;
+		}
+		open += (unsigned)(sends[i] != NULL) + (unsigned)(recvs[i] != NULL);
+	}
+	return open;
+}
+
+/* Until nothing moves any more, or to the end. */
+static unsigned run(void)
+{
+	unsigned open = test_all(), quiet = 0;
+
+	for (int turn = 0; open && quiet < QUIET_TURNS; turn++) {
+		assert_true(turn < TURNS_MAX);
+		quiet = carrier_carry(&carrier) ? 0 : quiet + 1;
+		open = test_all();
+	}
+	return open;
+}
+
+static void check_end(void)
+{
+	for (int i = 0; i < MESSAGES; i++)
+		assert_int_equal(in[i][sizes[i]], 0xee);
+	assert_int_equal(capture_count(CAPTURE_WARN, NULL), 0);
+	carrier_close(&carrier);
+	assert_int_equal(fake_gpu_taken(), 0);
+	assert_int_equal(from.in_flight, 0);
+	assert_int_equal(to.in_flight, 0);
+}
+
+/* Bytes of the last rail. */
+static uint64_t undisturbed(const struct shape *shape)
+{
+	uint64_t bytes;
+
+	start(shape);
+	assert_int_equal(run(), 0);
+	bytes = carrier.rails[shape->rails - 1].passed[TO_RECEIVER];
+	check_end();
+	return bytes;
+}
+
+/* `turns` after the cut the connection ends: copies may be under way. */
+static void cut_at(const struct shape *shape, uint64_t at, int turns)
+{
+	unsigned rail = shape->rails - 1;
+
+	start(shape);
+	carrier.rails[rail].left[TO_RECEIVER] = at;
+	for (int turn = 0; carrier.rails[rail].left[TO_RECEIVER]; turn++) {
+		assert_true(turn < TURNS_MAX);
+		if (!test_all())
+			break;
+		carrier_carry(&carrier);
+	}
+	while (turns-- && test_all())
+		carrier_carry(&carrier);
+	carrier_mend(&carrier, rail);
+	assert_int_equal(run(), 0);
+	check_end();
+}
+
+static void cut_everywhere(const struct shape *shape)
+{
+	uint64_t bytes = undisturbed(shape);
+
+	for (uint64_t at = 1; at < bytes; at += STEP)
+		for (int turns = 0; turns < 3; turns++)
+			cut_at(shape, at, turns);
+}
+
+static void test_a_stream_goes_on_where_it_was_cut(void **state)
+{
+	(void)state;
+	for (unsigned polls = 0; polls < 3; polls++)
+		cut_everywhere(&(struct shape){ .rails = 1, .bounces = MANY, .polls = polls });
+}
+
+static void test_checksums_are_right_when_frames_are_sent_again(void **state)
+{
+	(void)state;
+	for (unsigned polls = 0; polls < 3; polls++)
+		cut_everywhere(&(struct shape){
+			.rails = 1, .bounces = MANY, .polls = polls, .checksum = true });
+}
+
+static void test_rails_share_few_bounces(void **state)
+{
+	(void)state;
+	for (unsigned bounces = 2; bounces < 5; bounces++)
+		for (unsigned checksum = 0; checksum < 2; checksum++)
+			cut_everywhere(&(struct shape){
+				.rails = 2, .bounces = bounces, .polls = 1, .checksum = checksum });
+}
+
+/* One rail is held up at every place in turn, with bounces full or half full. */
+static void test_a_rail_that_is_held_up_keeps_no_bounce_that_others_want(void **state)
+{
+	struct shape shape = { .rails = 2, .bounces = 2 };
+
+	(void)state;
+	for (unsigned i = 0; i < 4; i++) {
+		uint64_t bytes;
+
+		shape.polls = i / 2;
+		shape.checksum = i % 2;
+		bytes = undisturbed(&shape);
+		for (uint64_t at = 1; at < bytes; at += STEP) {
+			start(&shape);
+			carrier.rails[1].left[TO_RECEIVER] = at;
+			if (run())
+				assert_false(fake_gpu_taken() && gpu_is_short(fake_gpu()));
+			carrier.rails[1].left[TO_RECEIVER] = CARRIER_NEVER;
+			assert_int_equal(run(), 0);
+			check_end();
+		}
+	}
+}
+
+/* Its bounce is another's then, and its memory NCCL's. */
+static void test_copies_under_way_are_waited_for(void **state)
+{
+	const struct shape shape = { .rails = 1, .bounces = MANY, .polls = TURNS_MAX };
+
+	(void)state;
+	start(&shape);
+	assert_int_equal(run(), 2 * MESSAGES);
+	assert_int_equal(carrier.rails[0].passed[TO_RECEIVER] / GPU_BOUNCE_BYTES, 0);
+	assert_true(fake_gpu_taken() > 0);
+	carrier_cut(&carrier, 0);
+	carrier_noticed(&carrier, 0);
+	assert_int_equal(fake_gpu_taken(), 0);
+	assert_true(fake_gpu_waits() > 0);
+}
+
+int main(void)
+{
+#define T(name) cmocka_unit_test_setup_teardown(name, setup, teardown)
+	const struct CMUnitTest tests[] = {
+		T(test_a_stream_goes_on_where_it_was_cut),
+		T(test_checksums_are_right_when_frames_are_sent_again),
+		T(test_rails_share_few_bounces),
+		T(test_a_rail_that_is_held_up_keeps_no_bounce_that_others_want),
+		T(test_copies_under_way_are_waited_for),
+	};
+
+	return cmocka_run_group_tests(tests, NULL, NULL);
+}

@@ -1,0 +1,595 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* The stats page of this process, as its reader sees it. */
+#include <dirent.h>
+#include <errno.h>
+#include <fcntl.h>
+#include <setjmp.h>
+#include <signal.h>
+#include <stdarg.h>
+#include <stdatomic.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <sys/resource.h>
+#include <sys/stat.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include <cmocka.h>
+
+#include "support/capture.h"
+#include "support/check.h"
+#include "transports/service/stats.h"
+#include "transports/service/stats_page.h"
+#include "transports/session/registry.h"
+#include "unit/own_page.h"
+#include "unit/pair.h"
+
+static struct pair pair;
+static char dir[64];
+
+static int setup(void **state)
+{
+	strcpy(dir, "/tmp/anynet-test-XXXXXX");
+	if (!mkdtemp(dir))
+		return -1;
+	pair_setup_recovery(state);
+	strcpy(local_cfg.stats, dir);
+	anynet_net_set_name("IB");
+	return 0;
+}
+
+static int teardown(void **state)
+{
+	(void)state;
+	stats_end();
+	pair_close(&pair);
+	capture_check();
+	return rmdir(dir); /* fails if a page is left */
+}
+
+static void open_pair(unsigned rails)
+{
+	pair_open(&pair, rails);
+	assert_int_equal(registry_add(pair.send), 0);
+	assert_int_equal(registry_add(pair.recv), 0);
+}
+
+static void close_pair(void)
+{
+	registry_remove(pair.send);
+	registry_remove(pair.recv);
+	pair_close(&pair);
+}
+
+static const struct anynet_stats_comm *comm_of(const struct page *page, bool is_send)
+{
+	for (size_t i = 0; i < page->count; i++)
+		if (page->comms[i].is_send == is_send)
+			return &page->comms[i];
+	fail_msg("no record");
+	return NULL;
+}
+
+static void test_a_page_tells_of_process_comms_and_rails(void **state)
+{
+	const struct anynet_stats_comm *send, *recv;
+	struct anynet_request *reqs[2];
+	struct page page;
+
+	(void)state;
+	open_pair(2);
+	stats_begin();
+	reqs[0] = pair_irecv(&pair, pair_in, PAIR_LARGE, 7);
+	reqs[1] = pair_isend(&pair, pair_out, PAIR_LARGE, 7);
+	pair_finish(reqs, 2, NULL);
+	reqs[0] = pair_irecv(&pair, pair_in, 100, 7);
+	page = own_page_look();
+	assert_int_equal(page.process.pid, getpid());
+	assert_string_equal(page.process.net, "IB");
+	assert_string_equal(page.process.plugin, ANYNET_VERSION);
+	assert_int_equal(page.process.comms, 2);
+	assert_int_equal(page.count, 2);
+	send = comm_of(&page, true);
+	recv = comm_of(&page, false);
+	assert_int_equal(send->bytes, PAIR_LARGE);
+	assert_int_equal(recv->bytes, PAIR_LARGE);
+	assert_int_equal(send->requests, 1);
+	assert_int_equal(recv->requests, 2);
+	assert_int_equal(send->pending, 0);
+	assert_int_equal(recv->pending, 1);
+	assert_true(recv->oldest_ms && recv->oldest_ms <= page_clock_ms());
+	assert_int_equal(send->oldest_ms, 0);
+	assert_string_equal(send->peer_host, "host-b");
+	assert_int_equal(send->peer_pid, 4242);
+	assert_string_equal(send->device, "lo");
+	assert_int_equal(send->rail_count, 2);
+	assert_int_equal(send->rails[0].bytes + send->rails[1].bytes, PAIR_LARGE);
+	assert_int_equal(recv->rails[1].kind, ANYNET_STATS_TCP);
+	assert_int_equal(recv->rails[1].state, ANYNET_STATS_UP);
+	assert_int_equal(recv->rails[1].index, 1);
+	assert_int_equal(recv->rails[2].kind, 0);
+	assert_int_equal(send->rails[0].frames + send->rails[1].frames,
+			 recv->rails[0].frames + recv->rails[1].frames);
+	page_free(&page);
+	close_pair();
+}
+
+static void test_the_oldest_request_keeps_its_age(void **state)
+{
+	struct anynet_request *reqs[2];
+	uint64_t since, before, age;
+	struct page page;
+
+	(void)state;
+	open_pair(1);
+	stats_begin();
+	reqs[0] = pair_irecv(&pair, pair_in, 100, 0);
+	page = own_page_look();
+	page_free(&page);
+	since = pair.recv->session->tally.mark_ms;
+	reqs[1] = pair_irecv(&pair, pair_in, 100, 0);
+	while (os_now_ms() <= since) /* so that another time is another number */
+		;
+	before = os_now_ms();
+	page = own_page_look();
+	age = page.process.written_ms - comm_of(&page, false)->oldest_ms;
+	assert_in_range(since + age, before, os_now_ms());
+	page_free(&page);
+	pair_send(&pair, pair_out, 100);
+	pair_send(&pair, pair_out, 100);
+	pair_finish(reqs, 2, NULL);
+	page = own_page_look();
+	assert_int_equal(comm_of(&page, false)->oldest_ms, 0);
+	page_free(&page);
+	close_pair();
+}
+
+static void test_breaks_and_errors_are_told(void **state)
+{
+	const struct anynet_stats_comm *send;
+	struct page page;
+
+	(void)state;
+	open_pair(2);
+	stats_begin();
+	comm_sever(pair.send, pair.send->rails[1], -ETIMEDOUT);
+	page = own_page_look();
+	send = comm_of(&page, true);
+	assert_int_equal(send->breaks, 1);
+	assert_int_equal(send->recoveries, 0);
+	assert_int_equal(send->rails[1].breaks, 1);
+	assert_int_equal(send->rails[1].state, ANYNET_STATS_DOWN);
+	assert_int_equal(send->rails[0].state, ANYNET_STATS_UP);
+	assert_true(send->rails[1].down_ms && send->rails[1].down_ms <= page_clock_ms());
+	page_free(&page);
+	pair.send->rails[0]->state = RAIL_SUSPECT;
+	comm_fail(pair.recv, NULL, -ECONNRESET, "for a test");
+	capture_forget();
+	page = own_page_look();
+	assert_int_equal(comm_of(&page, true)->rails[0].state, ANYNET_STATS_SUSPECT);
+	assert_int_equal(comm_of(&page, false)->error, -ECONNRESET);
+	page_free(&page);
+	close_pair();
+}
+
+static void test_a_stall_is_described(void **state)
+{
+	struct page page;
+
+	(void)state;
+	open_pair(1);
+	stats_begin();
+	pair_irecv(&pair, pair_in, 100, 7);
+	pair.recv->session->watch.since_ms = os_now_ms() - 5000;
+	page = own_page_look();
+	assert_true(comm_of(&page, false)->stalled_ms);
+	assert_string_equal(comm_of(&page, false)->asked,
+			    "1 receives, the oldest of 100 bytes, tag 7");
+	page_free(&page);
+	pair.recv->session->watch.since_ms = os_now_ms() + 60000; /* how long the look takes is not known */
+	page = own_page_look();
+	assert_int_equal(comm_of(&page, false)->stalled_ms, 0);
+	assert_string_equal(comm_of(&page, false)->asked, "");
+	page_free(&page);
+	close_pair();
+}
+
+static void test_a_comm_at_work_keeps_its_record(void **state)
+{
+	struct page page;
+
+	(void)state;
+	open_pair(1);
+	stats_begin();
+	page = own_page_look();
+	assert_int_equal(page.count, 2);
+	page_free(&page);
+	comm_enter(pair.recv);
+	pair_send(&pair, pair_out, 100);
+	page = own_page_look();
+	comm_leave(pair.recv);
+	assert_int_equal(comm_of(&page, true)->requests, 1);
+	assert_int_equal(page.count, 2);
+	page_free(&page);
+	close_pair();
+}
+
+static void test_a_comm_that_is_gone_has_no_record(void **state)
+{
+	struct page page;
+	uint64_t id;
+
+	(void)state;
+	open_pair(1);
+	stats_begin();
+	page = own_page_look();
+	id = comm_of(&page, true)->id;
+	page_free(&page);
+	registry_remove(pair.send);
+	page = own_page_look();
+	assert_int_equal(page.count, 1);
+	assert_int_equal(page.process.comms, 1);
+	page_free(&page);
+	close_pair();
+	open_pair(1); /* in the same places */
+	page = own_page_look();
+	assert_int_equal(page.count, 2);
+	assert_int_not_equal(comm_of(&page, true)->id, id);
+	page_free(&page);
+	close_pair();
+}
+
+static void test_without_a_page_nothing_happens(void **state)
+{
+	static const char *const none[] = { "", "off", "/nowhere/at/all", "/dev/null" };
+
+	(void)state;
+	open_pair(1);
+	for (size_t i = 0; i < ARRAY_SIZE(none); i++) {
+		strcpy(local_cfg.stats, none[i]);
+		stats_begin();
+		stats_look();
+		assert_null(own_page_file());
+		stats_end();
+		stats_end();
+	}
+	memset(local_cfg.stats, 'x', sizeof(local_cfg.stats) - 1);
+	*local_cfg.stats = '/';
+	stats_begin();
+	stats_look();
+	close_pair();
+}
+
+/* Files end there, as on a disk that is full. Returns the limit so far. */
+static struct rlimit limit_files(rlim_t bytes)
+{
+	struct rlimit old, small;
+
+	assert_int_equal(getrlimit(RLIMIT_FSIZE, &old), 0);
+	small = old;
+	small.rlim_cur = bytes;
+	signal(SIGXFSZ, SIG_IGN);
+	assert_int_equal(setrlimit(RLIMIT_FSIZE, &small), 0);
+	return old;
+}
+
+static void unlimit_files(const struct rlimit *old)
+{
+	assert_int_equal(setrlimit(RLIMIT_FSIZE, old), 0);
+	signal(SIGXFSZ, SIG_DFL);
+}
+
+static void test_a_record_is_written_whole_or_it_is_an_error(void **state)
+{
+	struct stats_page page = { .fd = -1 };
+	uint64_t record[8] = { 0 };
+	struct rlimit old;
+
+	(void)state;
+	assert_int_equal(stats_page_open(&page, dir), 0);
+	assert_int_equal(stats_page_put(&page, 100, record, sizeof(record)), 0);
+	old = limit_files(100 + sizeof(record) - 1);
+	assert_int_equal(stats_page_put(&page, 100, record, sizeof(record)), -ENOSPC);
+	assert_int_equal(stats_page_put(&page, 200, record, sizeof(record)), -EFBIG);
+	unlimit_files(&old);
+	stats_page_close(&page);
+}
+
+static void test_a_full_disk_ends_the_page_only(void **state)
+{
+	struct rlimit old;
+
+	(void)state;
+	open_pair(1);
+	stats_begin();
+	assert_non_null(own_page_file());
+	old = limit_files(ANYNET_STATS_COMMS_AT + 100);
+	stats_look();
+	unlimit_files(&old);
+	assert_null(own_page_file());
+	stats_look();
+	assert_null(own_page_file());
+	pair_send(&pair, pair_out, 100);
+	close_pair();
+}
+
+/* --- a disk that hangs --- */
+
+static atomic_bool disk_hangs, write_hangs;
+
+ssize_t __real_pwrite(int fd, const void *data, size_t bytes, off_t at);
+ssize_t __wrap_pwrite(int fd, const void *data, size_t bytes, off_t at);
+
+/* By the linker in place of the C library's. */
+ssize_t __wrap_pwrite(int fd, const void *data, size_t bytes, off_t at)
+{
+	while (atomic_load(&disk_hangs)) {
+		atomic_store(&write_hangs, true);
+		nanosleep(&(struct timespec){ .tv_nsec = 1000000 }, NULL);
+	}
+	return __real_pwrite(fd, data, bytes, at);
+}
+
+/* Comms come and go meanwhile, and the process may exit. (What holds them up ends the test by its alarm.) */
+static void test_a_disk_that_hangs_holds_nobody_up(void **state)
+{
+	struct deadline deadline = deadline_in(TEST_PATIENCE_MS, "a write that hangs");
+	struct session session = { .slot = -1 };
+	struct anynet_comm other = { .session = &session };
+
+	(void)state;
+	open_pair(1);
+	atomic_store(&disk_hangs, true);
+	stats_want(true);
+	while (!atomic_load(&write_hangs))
+		deadline_turn(&deadline);
+	alarm(TEST_PATIENCE_MS / 1000);
+	assert_int_equal(registry_add(&other), 0);
+	registry_remove(&other);
+	stats_want(false);
+	stats_want(true);
+	assert_false(stats_leave(10));
+	alarm(0);
+	atomic_store(&disk_hangs, false);
+	assert_true(stats_leave(TEST_PATIENCE_MS));
+	assert_null(own_page_file());
+	close_pair();
+}
+
+/* --- other processes --- */
+
+static int exit_code(pid_t pid)
+{
+	int status;
+
+	assert_int_equal(waitpid(pid, &status, 0), pid);
+	assert_true(WIFEXITED(status));
+	return WEXITSTATUS(status);
+}
+
+/* In a child: how many pages does a reader find? */
+static int pages_seen(void)
+{
+	pid_t pid = fork();
+
+	if (!pid) {
+		struct page_list list;
+
+		_exit(page_read_all(&list, dir, &(struct page_wish){ 0 }) ? 99 : (int)list.count);
+	}
+	assert_true(pid > 0);
+	return exit_code(pid);
+}
+
+/* A sum over all that is written. */
+static uint64_t sum_of(int fd)
+{
+	static uint8_t bytes[1 << 20];
+	uint64_t sum = 0;
+	ssize_t n;
+
+	for (off_t at = 0; (n = pread(fd, bytes, sizeof(bytes), at)) > 0; at += n)
+		for (ssize_t i = 0; i < n; i++)
+			sum = sum * 31 + bytes[i];
+	assert_int_equal(n, 0);
+	return sum;
+}
+
+static void test_a_forked_child_does_no_harm(void **state)
+{
+	uint64_t written;
+	pid_t pid;
+	int fd;
+
+	(void)state;
+	open_pair(1);
+	stats_begin();
+	stats_look();
+	assert_int_equal(pages_seen(), 1);
+	fd = open(own_page_file(), O_RDONLY | O_CLOEXEC);
+	assert_true(fd >= 0);
+	written = sum_of(fd);
+	pid = fork();
+	if (!pid) {
+		pair.send->session->tally.breaks = 99; /* what it sees of the comms is not so */
+		stats_look();
+		stats_end();
+		_exit(0);
+	}
+	assert_int_equal(exit_code(pid), 0);
+	assert_non_null(own_page_file());
+	assert_true(sum_of(fd) == written);
+	assert_int_equal(pages_seen(), 1); /* still held */
+	stats_end();
+	assert_null(own_page_file());
+	assert_int_equal(pages_seen(), 0);
+	close(fd);
+	close_pair();
+}
+
+/* Files of the directory that a living process holds, by the lock alone. */
+static int pages_held(void)
+{
+	struct dirent *entry;
+	DIR *list = opendir(dir);
+	int held = 0;
+
+	assert_non_null(list);
+	while ((entry = readdir(list))) {
+		struct flock lock = { .l_type = F_RDLCK, .l_whence = SEEK_SET, .l_len = 1 };
+		int fd = *entry->d_name == '.' ? -1 : openat(dirfd(list), entry->d_name, O_RDONLY | O_CLOEXEC);
+
+		held += fd >= 0 && !fcntl(fd, F_OFD_GETLK, &lock) && lock.l_type != F_UNLCK;
+		if (fd >= 0)
+			close(fd);
+	}
+	closedir(list);
+	return held;
+}
+
+static void make_file(const char *name, bool old)
+{
+	struct timespec times[2] = { { .tv_nsec = old ? 0 : UTIME_NOW },
+				     { .tv_nsec = old ? 0 : UTIME_NOW } };
+	char path[128];
+	int fd;
+
+	snprintf(path, sizeof(path), "%s/%s", dir, name);
+	fd = open(path, O_CREAT | O_WRONLY | O_CLOEXEC, 0600);
+	assert_true(fd >= 0);
+	assert_int_equal(futimens(fd, times), 0);
+	close(fd);
+}
+
+static bool remove_file(const char *name)
+{
+	char path[128];
+
+	snprintf(path, sizeof(path), "%s/%s", dir, name);
+	return !unlink(path);
+}
+
+static void test_old_pages_that_nobody_holds_are_removed(void **state)
+{
+	char own[64];
+
+	(void)state;
+	snprintf(own, sizeof(own), "anynet-stats.%d.00000000", (int)getpid());
+	make_file("anynet-stats.1.00000000", true);
+	make_file("anynet-stats.2.00000000", false); /* may be being made */
+	make_file("anynet.1.00000000", true);
+	make_file(own, true); /* of another process with our number */
+	stats_begin();
+	assert_false(remove_file("anynet-stats.1.00000000"));
+	assert_true(remove_file("anynet-stats.2.00000000"));
+	assert_true(remove_file("anynet.1.00000000"));
+	assert_false(remove_file(own));
+}
+
+static void test_an_old_page_that_is_held_stays(void **state)
+{
+	struct timespec times[2] = { { 0 }, { 0 } };
+	char name[400];
+	pid_t pid;
+
+	(void)state;
+	stats_begin();
+	strcpy(name, own_page_file());
+	assert_int_equal(utimensat(AT_FDCWD, name, times, 0), 0);
+	pid = fork();
+	if (!pid) {
+		struct stats_page page;
+
+		if (stats_page_open(&page, dir))
+			_exit(1);
+		stats_page_close(&page);
+		_exit(0);
+	}
+	assert_int_equal(exit_code(pid), 0);
+	assert_non_null(own_page_file());
+}
+
+/* As in two containers with one /dev/shm, where both processes are number 1. */
+static void test_an_old_page_of_another_process_with_our_number_stays(void **state)
+{
+	struct timespec times[2] = { { 0 }, { 0 } };
+	struct stats_page first, second;
+
+	(void)state;
+	assert_int_equal(stats_page_open(&first, dir), 0);
+	assert_int_equal(utimensat(AT_FDCWD, first.path, times, 0), 0);
+	assert_int_equal(stats_page_open(&second, dir), 0);
+	assert_int_equal(access(first.path, F_OK), 0);
+	assert_int_equal(pages_held(), 2);
+	stats_page_close(&second);
+	stats_page_close(&first);
+}
+
+/* Of the test, unless it ends us. */
+_Noreturn static void await_the_end(void)
+{
+	alarm(60);
+	for (;;)
+		pause();
+}
+
+/* A process with a page and a forked worker. The worker tells its number itself: by then it has let go of the page. */
+_Noreturn static void keep_page_and_worker(int tell)
+{
+	struct stats_page page;
+	pid_t self;
+
+	if (stats_page_open(&page, dir))
+		_exit(1);
+	if (!fork()) {
+		self = getpid();
+		if (write(tell, &self, sizeof(self)) != sizeof(self))
+			_exit(1);
+	}
+	await_the_end();
+}
+
+static void test_a_worker_does_not_hold_the_page_of_its_parent(void **state)
+{
+	pid_t pid, worker;
+	int tell[2];
+
+	(void)state;
+	assert_int_equal(pipe(tell), 0);
+	pid = fork();
+	if (!pid)
+		keep_page_and_worker(tell[1]);
+	assert_int_equal(read(tell[0], &worker, sizeof(worker)), sizeof(worker));
+	assert_int_equal(pages_held(), 1);
+	kill(pid, SIGKILL);
+	assert_int_equal(waitpid(pid, NULL, 0), pid);
+	assert_int_equal(pages_held(), 0);
+	kill(worker, SIGKILL);
+	assert_int_equal(unlink(own_page_file()), 0);
+	close(tell[0]);
+	close(tell[1]);
+}
+
+int main(void)
+{
+	const struct CMUnitTest tests[] = {
+#define TEST(name) cmocka_unit_test_setup_teardown(name, setup, teardown)
+		TEST(test_a_page_tells_of_process_comms_and_rails),
+		TEST(test_the_oldest_request_keeps_its_age),
+		TEST(test_breaks_and_errors_are_told),
+		TEST(test_a_stall_is_described),
+		TEST(test_a_comm_at_work_keeps_its_record),
+		TEST(test_a_comm_that_is_gone_has_no_record),
+		TEST(test_without_a_page_nothing_happens),
+		TEST(test_a_record_is_written_whole_or_it_is_an_error),
+		TEST(test_a_full_disk_ends_the_page_only),
+		TEST(test_a_disk_that_hangs_holds_nobody_up),
+		TEST(test_a_forked_child_does_no_harm),
+		TEST(test_old_pages_that_nobody_holds_are_removed),
+		TEST(test_an_old_page_that_is_held_stays),
+		TEST(test_an_old_page_of_another_process_with_our_number_stays),
+		TEST(test_a_worker_does_not_hold_the_page_of_its_parent),
+	};
+
+	return cmocka_run_group_tests(tests, NULL, NULL);
+}

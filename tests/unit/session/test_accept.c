@@ -1,0 +1,427 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * Who is let in while a comm is set up (endpoint.c), and what a WELCOME that is lost changes. The test is the
+ * connector, hello by hello; send() of this program is the test's.
+ */
+#include <arpa/inet.h>
+#include <errno.h>
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/socket.h>
+#include <sys/syscall.h>
+#include <unistd.h>
+
+#include <cmocka.h>
+
+#include "support/capture.h"
+#include "support/check.h"
+#include "transports/base/socket.h"
+#include "transports/session/listen_internal.h"
+#include "transports/session/registry.h"
+#include "transports/wire/secret.h"
+#include "unit/environment.h"
+#include "unit/local_net.h"
+
+#define COMM_ID  0x1234
+#define LINES    8
+#define NO_REPLY (-ENODATA) /* closed without an answer */
+
+static struct {
+	struct anynet_listener *listener;
+	struct anynet_comm *comm; /* accepted */
+	union {
+		struct anynet_wire_handle wire;
+		uint8_t bytes[ANYNET_HANDLE_BYTES];
+	} handle;
+	int fds[LINES]; /* the connector's ends */
+	int lines;
+	int lost;                        /* so many WELCOMEs more cannot be sent */
+	struct anynet_wire_hello answer; /* the last */
+} test;
+
+ssize_t send(int fd, const void *data, size_t bytes, int flags)
+{
+	const struct anynet_wire_hello *hello = data;
+
+	if (bytes == sizeof(*hello) && hello->type == ANYNET_WELCOME && test.lost) {
+		test.lost--;
+		errno = ECONNRESET;
+		return -1;
+	}
+	return syscall(SYS_sendto, fd, data, bytes, flags, NULL, 0);
+}
+
+static int setup(void **state)
+{
+	(void)state;
+	log_to_capture();
+	local_net_start();
+	secret_start("");
+	memset(&test, 0, sizeof(test));
+	assert_int_equal(anynet_listen(&local_dev, &local_dev, test.handle.bytes, &test.listener), 0);
+	return 0;
+}
+
+static int teardown(void **state)
+{
+	(void)state;
+	for (int i = 0; i < test.lines; i++)
+		close(test.fds[i]);
+	anynet_close_listener(test.listener);
+	anynet_close(test.comm);
+	anynet_net_trim(&local_dev);
+	return 0;
+}
+
+static struct anynet_wire_hello hello_of(enum anynet_hello_kind kind, unsigned rail, uint32_t epoch)
+{
+	struct anynet_wire_hello hello;
+
+	hello_fill(&hello, &local_dev, test.handle.wire.addrs, 1);
+	hello.type = ANYNET_HELLO;
+	hello.kind = (uint8_t)kind;
+	hello.rail = (uint16_t)rail;
+	hello.rails = 2;
+	hello.epoch = epoch;
+	hello.endpoint = test.handle.wire.endpoint;
+	hello.comm_id = COMM_ID;
+	memcpy(hello.token, test.handle.wire.token, sizeof(hello.token));
+	return hello;
+}
+
+static void accept_once(void)
+{
+	if (!test.comm)
+		assert_int_equal(anynet_accept(test.listener, &test.comm), 0);
+	else
+		listen_turn();
+}
+
+/* A new connection with this hello. The status of the WELCOME, or NO_REPLY. */
+static int say(struct anynet_wire_hello hello)
+{
+	struct deadline deadline = deadline_in(TEST_PATIENCE_MS, "an answer");
+	struct sockaddr_in to = { .sin_family = AF_INET,
+				  .sin_port = htons(test.handle.wire.addrs[0].port),
+				  .sin_addr.s_addr = htonl(INADDR_LOOPBACK) };
+	int fd = socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0);
+	struct anynet_wire_hello answer;
+	ssize_t n;
+
+	assert_true(fd >= 0 && test.lines < LINES);
+	test.fds[test.lines++] = fd;
+	assert_int_equal(connect(fd, (struct sockaddr *)&to, sizeof(to)), 0);
+	assert_int_equal(send(fd, &hello, sizeof(hello), MSG_NOSIGNAL), sizeof(hello));
+	while ((n = recv(fd, &answer, sizeof(answer), MSG_DONTWAIT)) < 0 && errno == EAGAIN) {
+		accept_once();
+		deadline_turn(&deadline);
+	}
+	if (n <= 0)
+		return NO_REPLY;
+	assert_int_equal(n, sizeof(answer));
+	assert_int_equal(hello_check(&answer, ANYNET_WELCOME), 0);
+	assert_int_equal(answer.kind, hello.kind);
+	test.answer = answer;
+	return (int)answer.status;
+}
+
+static int say_comm(uint32_t epoch)
+{
+	return say(hello_of(ANYNET_KIND_COMM, 0, epoch));
+}
+
+static int say_rail(unsigned rail, uint32_t epoch)
+{
+	return say(hello_of(ANYNET_KIND_RAIL, rail, epoch));
+}
+
+/* The acceptor has not closed the connection of that call. */
+static void stands(int line)
+{
+	char byte;
+
+	accept_once();
+	assert_int_equal(recv(test.fds[line], &byte, 1, MSG_DONTWAIT), -1);
+	assert_int_equal(errno, EAGAIN);
+}
+
+static void is_closed(int line)
+{
+	struct deadline deadline = deadline_in(TEST_PATIENCE_MS, "a connection to be closed");
+	char byte;
+
+	while (recv(test.fds[line], &byte, 1, MSG_DONTWAIT) < 0 && errno == EAGAIN)
+		deadline_turn(&deadline);
+}
+
+/* All rails stand: now it is a comm. */
+static void make_ready(int line)
+{
+	struct anynet_wire_frame ready = { .type = ANYNET_FRAME_READY, .size = 2 };
+	struct deadline deadline = deadline_in(TEST_PATIENCE_MS, "a comm");
+
+	assert_int_equal(send(test.fds[line], &ready, sizeof(ready), 0), sizeof(ready));
+	while (!test.comm) {
+		accept_once();
+		deadline_turn(&deadline);
+	}
+	assert_int_equal(test.comm->session->paths.comm_id, COMM_ID);
+	assert_int_equal(test.comm->session->paths.version, ANYNET_WIRE_VERSION);
+	stands(line);
+}
+
+/* --- */
+
+static struct anynet_wire_hello of_one_rail(struct anynet_wire_hello hello)
+{
+	hello.rails = 1;
+	return hello;
+}
+
+/* The connector has not heard that it is connected: it tries again, and there is no comm meanwhile. */
+static void test_without_its_welcome_there_is_no_comm(void **state)
+{
+	(void)state;
+	test.lost = 2;
+	for (uint32_t epoch = 0; epoch < 2; epoch++) {
+		assert_int_equal(say(of_one_rail(hello_of(ANYNET_KIND_COMM, 0, epoch))), NO_REPLY);
+		accept_once();
+		assert_null(test.comm);
+	}
+	assert_int_equal(say(of_one_rail(hello_of(ANYNET_KIND_COMM, 0, 2))), ANYNET_STATUS_OK);
+	accept_once();
+	assert_null(test.comm); /* of several connects under way only one will be NCCL's */
+	make_ready(2);
+	assert_int_equal(test.comm->rails[0]->epoch, 2);
+}
+
+/* Another communicator of this process has nothing to do with it. */
+static void test_a_half_built_comm_ends_with_its_own_communicator(void **state)
+{
+	static const int another;
+
+	(void)state;
+	assert_int_equal(say_comm(0), ANYNET_STATUS_OK);
+	listen_drop_half_built(&another);
+	stands(0);
+	listen_drop_half_built(&local_dev); /* as it was listened for */
+	is_closed(0);
+}
+
+/* Who has no token is told nothing of this process. */
+static void test_who_guesses_is_told_one_bit(void **state)
+{
+	static const enum anynet_hello_kind kinds[] = { ANYNET_KIND_PROBE, ANYNET_KIND_RESUME };
+	static const struct anynet_wire_hello nothing;
+
+	(void)state;
+	for (size_t i = 0; i < ARRAY_SIZE(kinds); i++) {
+		struct anynet_wire_hello hello = hello_of(kinds[i], 0, 0);
+
+		hello.token[0] ^= 1;
+		assert_int_equal(say(hello), ANYNET_STATUS_GONE);
+		assert_int_equal(test.answer.pid, 0);
+		assert_int_equal(test.answer.nccl_version, 0);
+		assert_int_equal(test.answer.plugin_version, 0);
+		assert_int_equal(test.answer.speed_mbps, 0);
+		assert_memory_equal(test.answer.host, nothing.host, sizeof(nothing.host));
+		assert_memory_equal(test.answer.device, nothing.device, sizeof(nothing.device));
+		assert_memory_equal(test.answer.addrs, nothing.addrs, sizeof(nothing.addrs));
+	}
+}
+
+static void test_another_comm_may_come_after_a_lost_welcome(void **state)
+{
+	struct anynet_wire_hello other = of_one_rail(hello_of(ANYNET_KIND_COMM, 0, 0));
+
+	(void)state;
+	test.lost = 1;
+	assert_int_equal(say(other), NO_REPLY);
+	other.comm_id++;
+	assert_int_equal(say(other), ANYNET_STATUS_OK);
+}
+
+/* The connector would do without that rail, and the acceptor does not know. */
+static void test_without_a_rails_welcome_all_begins_anew(void **state)
+{
+	(void)state;
+	assert_int_equal(say_comm(0), ANYNET_STATUS_OK);
+	test.lost = 1;
+	assert_int_equal(say_rail(1, 0), NO_REPLY);
+	is_closed(0);
+	assert_int_equal(say_comm(1), ANYNET_STATUS_OK);
+	assert_int_equal(say_rail(1, 0), ANYNET_STATUS_OK);
+	make_ready(2);
+}
+
+static void test_a_hello_heard_before_changes_nothing(void **state)
+{
+	(void)state;
+	assert_int_equal(say_comm(3), ANYNET_STATUS_OK);
+	assert_int_equal(say_comm(3), NO_REPLY);
+	assert_int_equal(say_comm(2), NO_REPLY);
+	stands(0);
+	assert_int_equal(say_rail(1, 0), ANYNET_STATUS_OK);
+	make_ready(0);
+	assert_int_equal(say_comm(3), NO_REPLY);
+	assert_int_equal(say_comm(4), NO_REPLY); /* it stands */
+	stands(0);
+}
+
+static void test_a_later_try_takes_the_place_of_the_first(void **state)
+{
+	(void)state;
+	assert_int_equal(say_comm(0), ANYNET_STATUS_OK);
+	assert_int_equal(say_comm(1), ANYNET_STATUS_OK);
+	is_closed(0);
+	stands(1);
+	assert_int_equal(say_rail(1, 0), ANYNET_STATUS_OK);
+	make_ready(1);
+}
+
+static void test_another_comm_has_no_place_beside_the_first(void **state)
+{
+	struct anynet_wire_hello other = hello_of(ANYNET_KIND_COMM, 0, 9);
+	struct deadline deadline = deadline_in(TEST_PATIENCE_MS, "the first one's end");
+
+	(void)state;
+	other.comm_id++;
+	assert_int_equal(say_comm(0), ANYNET_STATUS_OK);
+	assert_int_equal(say(other), NO_REPLY);
+	stands(0);
+	/* … unless that has gone. */
+	shutdown(test.fds[0], SHUT_RDWR);
+	while (test.listener->comm) {
+		accept_once();
+		deadline_turn(&deadline);
+	}
+	assert_int_equal(say(other), ANYNET_STATUS_OK);
+}
+
+static void test_only_rails_of_the_plan_join_once_and_in_time(void **state)
+{
+	struct anynet_wire_hello other = hello_of(ANYNET_KIND_RAIL, 1, 0);
+
+	(void)state;
+	other.comm_id++;
+	assert_int_equal(say_rail(1, 0), NO_REPLY); /* of which comm? */
+	assert_int_equal(say_comm(0), ANYNET_STATUS_OK);
+	assert_int_equal(say(other), NO_REPLY);
+	assert_int_equal(say_rail(2, 0), ANYNET_STATUS_STALE);
+	assert_int_equal(say_rail(0, 0), ANYNET_STATUS_STALE);
+	assert_int_equal(say_rail(1, 1), ANYNET_STATUS_STALE);
+	make_ready(1); /* it does without rail 1 */
+	assert_int_equal(say_rail(1, 0), ANYNET_STATUS_STALE);
+	assert_null(test.comm->rails[1]);
+}
+
+static void test_a_rail_does_not_join_twice(void **state)
+{
+	(void)state;
+	assert_int_equal(say_comm(0), ANYNET_STATUS_OK);
+	assert_int_equal(say_rail(1, 0), ANYNET_STATUS_OK);
+	assert_int_equal(say_rail(1, 0), ANYNET_STATUS_STALE);
+	stands(1);
+}
+
+/* --- a receiver asks after its sender --- */
+
+static void test_a_probe_finds_a_comm_by_number_and_token(void **state)
+{
+	struct anynet_wire_hello probe = hello_of(ANYNET_KIND_PROBE, 0, 1), other = probe;
+	struct anynet_comm *send = send_comm_create(&local_dev, 1);
+
+	(void)state;
+	assert_non_null(send);
+	send->session->paths.comm_id = COMM_ID;
+	memset(send->session->paths.token, 0x5a, sizeof(send->session->paths.token));
+	memcpy(probe.token, send->session->paths.token, sizeof(probe.token));
+	assert_int_equal(say(probe), ANYNET_STATUS_GONE);
+	assert_int_equal(registry_add(send), 0);
+	assert_int_equal(say(other), ANYNET_STATUS_GONE); /* of another token */
+	other = probe;
+	other.comm_id++;
+	assert_int_equal(say(other), ANYNET_STATUS_GONE);
+	assert_false(send->session->probed);
+	assert_int_equal(say(probe), ANYNET_STATUS_OK);
+	assert_true(send->session->probed && send->attention); /* it looks at its rails */
+	send->error = -ETIMEDOUT;
+	assert_int_equal(say(probe), ANYNET_STATUS_GONE);
+	registry_remove(send);
+	send_comm_destroy(send);
+}
+
+/* --- what either side may want for both --- */
+
+static void test_the_connector_may_want_checksums(void **state)
+{
+	struct anynet_wire_hello hello = of_one_rail(hello_of(ANYNET_KIND_COMM, 0, 0));
+
+	(void)state;
+	hello.features |= ANYNET_FEATURE_CHECKSUM;
+	assert_int_equal(say(hello), ANYNET_STATUS_OK);
+	assert_true(test.listener->comm->checksum);
+}
+
+/* The test as acceptor, with a listening socket of its own. It may be asked for before it stands. */
+static void test_the_acceptor_may_want_checksums(void **state)
+{
+	struct anynet_wire_hello probe = hello_of(ANYNET_KIND_PROBE, 0, 1);
+	struct anynet_connect_options opts = { .traffic_class = -1, .owner = &local_dev };
+	struct deadline deadline = deadline_in(TEST_PATIENCE_MS, "a connection");
+	int listener = socket_listen(&local_dev.addr, &local_cfg), fd = -1;
+	struct anynet_wire_handle handle = test.handle.wire;
+	struct sockaddr_storage from;
+	struct anynet_wire_hello hello, welcome;
+	struct anynet_comm *comm = NULL;
+	size_t got = 0;
+
+	(void)state;
+	handle.addrs[0].port = (uint16_t)socket_port(listener);
+	while (fd < 0 || socket_recv_some(fd, &hello, sizeof(hello), &got)) {
+		assert_int_equal(anynet_connect(&local_dev, &opts, &handle, &comm), 0);
+		fd = fd < 0 ? socket_accept(listener, &from) : fd;
+		deadline_turn(&deadline);
+	}
+	assert_int_equal(say(probe), ANYNET_STATUS_GONE);
+	probe.comm_id = hello.comm_id;
+	assert_int_equal(say(probe), ANYNET_STATUS_OK);
+	hello_fill(&welcome, &local_dev, handle.addrs, 1);
+	hello_answer(&welcome, &hello);
+	welcome.rails = 1;
+	welcome.features |= ANYNET_FEATURE_CHECKSUM;
+	assert_int_equal(send(fd, &welcome, sizeof(welcome), 0), sizeof(welcome));
+	while (!comm) {
+		assert_int_equal(anynet_connect(&local_dev, &opts, &handle, &comm), 0);
+		deadline_turn(&deadline);
+	}
+	assert_true(comm->checksum);
+	close(fd);
+	close(listener);
+	anynet_close(comm);
+}
+
+#define TEST(name) cmocka_unit_test_setup_teardown(name, setup, teardown)
+
+int main(void)
+{
+	const struct CMUnitTest tests[] = {
+		TEST(test_without_its_welcome_there_is_no_comm),
+		TEST(test_a_half_built_comm_ends_with_its_own_communicator),
+		TEST(test_who_guesses_is_told_one_bit),
+		TEST(test_another_comm_may_come_after_a_lost_welcome),
+		TEST(test_without_a_rails_welcome_all_begins_anew),
+		TEST(test_a_hello_heard_before_changes_nothing),
+		TEST(test_a_later_try_takes_the_place_of_the_first),
+		TEST(test_another_comm_has_no_place_beside_the_first),
+		TEST(test_only_rails_of_the_plan_join_once_and_in_time),
+		TEST(test_a_rail_does_not_join_twice),
+		TEST(test_a_probe_finds_a_comm_by_number_and_token),
+		TEST(test_the_connector_may_want_checksums),
+		TEST(test_the_acceptor_may_want_checksums),
+	};
+
+	return cmocka_run_group_tests(tests, NULL, NULL);
+}

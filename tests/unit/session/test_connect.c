@@ -1,0 +1,291 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* Connecting, step by step, to somebody who answers as the test wants, or not at all. */
+#include <errno.h>
+#include <poll.h>
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdint.h>
+#include <sys/socket.h>
+#include <unistd.h>
+
+#include <cmocka.h>
+
+#include "support/capture.h"
+#include "support/check.h"
+#include "transports/base/socket.h"
+#include "transports/session/listen.h"
+#include "transports/wire/hello.h"
+#include "unit/environment.h"
+#include "unit/local_net.h"
+
+/* Somebody's listening socket, and a handle that leads there. */
+struct door {
+	int fd;
+	union {
+		struct anynet_wire_handle wire;
+		uint8_t bytes[ANYNET_HANDLE_BYTES];
+	} handle;
+};
+
+/* Once: the background thread that the first connection starts reads the settings from then on. */
+static int start(void **state)
+{
+	(void)state;
+	log_to_capture();
+	capture_allow_warn();
+	local_net_start();
+	return 0;
+}
+
+static int teardown(void **state)
+{
+	(void)state;
+	anynet_net_trim(&local_dev);
+	return 0;
+}
+
+static void open_door(struct door *door, uint8_t token_byte)
+{
+	uint8_t token[ANYNET_TOKEN_BYTES];
+	struct anynet_wire_addr addr;
+
+	memset(token, token_byte, sizeof(token));
+	door->fd = socket_listen(&local_dev.addr, &local_cfg);
+	assert_true(door->fd >= 0);
+	assert_true(socket_to_wire(&local_dev.addr, (uint16_t)socket_port(door->fd), 0, &addr));
+	handle_fill(&door->handle.wire, 1, token, &addr, 1);
+}
+
+static int connect_step(struct door *door, struct anynet_comm **comm)
+{
+	struct anynet_connect_options opts = { .traffic_class = -1, .owner = &local_dev };
+
+	return anynet_connect(&local_dev, &opts, door->handle.bytes, comm);
+}
+
+/* The next who comes in by the door, and what he says; the connect goes on meanwhile. */
+static int let_in(struct door *door, struct anynet_wire_hello *hello)
+{
+	struct deadline deadline = deadline_in(TEST_PATIENCE_MS, "a hello");
+	struct sockaddr_storage from;
+	struct anynet_comm *comm;
+	size_t got = 0;
+	int fd = -1;
+
+	while (fd < 0 || socket_recv_some(fd, hello, sizeof(*hello), &got)) {
+		assert_int_equal(connect_step(door, &comm), 0);
+		assert_null(comm);
+		if (fd < 0)
+			fd = socket_accept(door->fd, &from);
+		deadline_turn(&deadline);
+	}
+	assert_int_equal(hello_check(hello, ANYNET_HELLO), 0);
+	return fd;
+}
+
+/* One rail, over the connection of the hello. */
+static void answer(int fd, const struct anynet_wire_hello *hello, enum anynet_hello_status status)
+{
+	struct anynet_wire_hello welcome;
+	size_t sent = 0;
+
+	hello_fill(&welcome, &local_dev, hello->addrs, 1);
+	hello_answer(&welcome, hello);
+	welcome.rails = 1;
+	welcome.status = status;
+	assert_int_equal(socket_send_some(fd, &welcome, sizeof(welcome), &sent), 0);
+}
+
+static void be_connected(struct door *door, struct anynet_comm **comm)
+{
+	struct deadline deadline = deadline_in(TEST_PATIENCE_MS, "a comm");
+
+	do {
+		assert_int_equal(connect_step(door, comm), 0);
+		deadline_turn(&deadline);
+	} while (!*comm);
+}
+
+static void test_the_next_address_is_tried(void **state)
+{
+	struct anynet_wire_hello hello;
+	struct anynet_comm *comm;
+	struct door door, shut;
+	int fd;
+
+	(void)state;
+	open_door(&shut, 1);
+	open_door(&door, 1);
+	close(shut.fd); /* nothing listens there any more */
+	door.handle.wire.addrs[1] = door.handle.wire.addrs[0];
+	door.handle.wire.addrs[0] = shut.handle.wire.addrs[0];
+	fd = let_in(&door, &hello);
+	answer(fd, &hello, ANYNET_STATUS_OK);
+	be_connected(&door, &comm);
+	anynet_close(comm);
+	close(fd);
+	close(door.fd);
+}
+
+static void test_who_is_busy_is_asked_again(void **state)
+{
+	struct anynet_wire_hello first, second;
+	struct anynet_comm *comm;
+	struct door door;
+	int fd;
+
+	(void)state;
+	open_door(&door, 1);
+	fd = let_in(&door, &first);
+	answer(fd, &first, ANYNET_STATUS_BUSY);
+	close(fd);
+	fd = let_in(&door, &second);
+	assert_int_equal(second.comm_id, first.comm_id);
+	assert_true(second.epoch > first.epoch);
+	answer(fd, &second, ANYNET_STATUS_OK);
+	be_connected(&door, &comm);
+	anynet_close(comm);
+	close(fd);
+	close(door.fd);
+}
+
+static void test_another_refusal_is_final(void **state)
+{
+	struct anynet_wire_hello hello;
+	struct anynet_comm *comm;
+	struct door door;
+	int fd, ret;
+
+	(void)state;
+	open_door(&door, 1);
+	fd = let_in(&door, &hello);
+	answer(fd, &hello, ANYNET_STATUS_TRANSPORT);
+	while (!(ret = connect_step(&door, &comm)))
+		;
+	assert_int_equal(ret, -ECONNREFUSED);
+	assert_null(comm);
+	close(fd);
+	close(door.fd);
+}
+
+/* The number of a connect in progress is worth nothing without its token. */
+static void test_a_handle_finds_its_own_connect_only(void **state)
+{
+	struct anynet_wire_hello hello;
+	struct anynet_comm *comm;
+	struct door one, other;
+	uint64_t number;
+
+	(void)state;
+	open_door(&one, 1);
+	open_door(&other, 2);
+	assert_int_equal(connect_step(&one, &comm), 0);
+	number = one.handle.wire.local[0];
+	assert_true(number);
+	other.handle.wire.local[0] = number;
+	assert_int_equal(connect_step(&other, &comm), 0);
+	assert_true(other.handle.wire.local[0] != number);
+	close(let_in(&other, &hello));
+	assert_int_equal(hello.token[0], 2);
+	assert_int_equal(one.handle.wire.local[0], number);
+	close(one.fd);
+	close(other.fd);
+}
+
+/* While it connects it listens as well: its peer may have to find it. */
+static void test_who_gives_up_listens_no_longer(void **state)
+{
+	struct sockaddr_storage own;
+	struct anynet_wire_hello hello;
+	struct anynet_comm *comm;
+	struct door door;
+	int fd, ret, own_fd;
+
+	(void)state;
+	open_door(&door, 1);
+	fd = let_in(&door, &hello);
+	answer(fd, &hello, ANYNET_STATUS_AUTH);
+	assert_true(socket_from_wire(&hello.addrs[0], 0, &own));
+	while (!(ret = connect_step(&door, &comm)))
+		;
+	assert_true(ret < 0);
+	listen_trim();
+	own_fd = socket(own.ss_family, SOCK_STREAM | SOCK_CLOEXEC, 0);
+	assert_int_equal(connect(own_fd, (struct sockaddr *)&own,
+				 (socklen_t)socket_addr_bytes(&own)),
+			 -1);
+	assert_int_equal(errno, ECONNREFUSED);
+	close(own_fd);
+	close(fd);
+	close(door.fd);
+}
+
+/* Of two NCCLs in one process the one that ends leaves the other's connects alone. */
+static void test_an_owner_that_ends_takes_its_own_connects(void **state)
+{
+	struct anynet_comm *comm;
+	struct door one, other;
+	uint64_t number, ended;
+	char owner = 0;
+
+	(void)state;
+	open_door(&one, 1);
+	open_door(&other, 2);
+	assert_int_equal(anynet_connect(&local_dev,
+					&(struct anynet_connect_options){ .owner = &owner },
+					other.handle.bytes, &comm),
+			 0);
+	assert_int_equal(connect_step(&one, &comm), 0);
+	number = one.handle.wire.local[0];
+	ended = other.handle.wire.local[0];
+	anynet_net_trim(&owner);
+	assert_int_equal(connect_step(&other, &comm), 0);
+	assert_int_not_equal(other.handle.wire.local[0], ended);
+	assert_int_equal(connect_step(&one, &comm), 0);
+	assert_int_equal(one.handle.wire.local[0], number);
+	anynet_net_trim(&local_dev);
+	assert_int_equal(connect_step(&one, &comm), 0);
+	assert_int_not_equal(one.handle.wire.local[0], number);
+	close(one.fd);
+	close(other.fd);
+}
+
+/* Another thread's close looks for abandoned connects just when the deadline of this one has passed. */
+static void test_a_connect_that_is_called_reports_its_own_time_out(void **state)
+{
+	struct deadline deadline = deadline_in(TEST_PATIENCE_MS, "the clock");
+	int usual = local_cfg.connect_timeout_ms;
+	struct anynet_comm *comm;
+	struct door door;
+	uint64_t begin;
+
+	(void)state;
+	open_door(&door, 1);
+	close(door.fd); /* nobody listens */
+	local_cfg.connect_timeout_ms = 20;
+	while (connect_step(&door, &comm)) /* the first step alone took longer */
+		local_cfg.connect_timeout_ms *= 2;
+	begin = os_now_ms();
+	while (os_now_ms() <= begin + (uint64_t)local_cfg.connect_timeout_ms)
+		deadline_turn(&deadline);
+	local_cfg.connect_timeout_ms = usual;
+	anynet_net_trim(NULL);
+	assert_true(connect_step(&door, &comm) < 0);
+}
+
+int main(void)
+{
+	const struct CMUnitTest tests[] = {
+#define TEST(name) cmocka_unit_test_teardown(name, teardown)
+		TEST(test_the_next_address_is_tried),
+		TEST(test_who_is_busy_is_asked_again),
+		TEST(test_another_refusal_is_final),
+		TEST(test_a_handle_finds_its_own_connect_only),
+		TEST(test_who_gives_up_listens_no_longer),
+		TEST(test_an_owner_that_ends_takes_its_own_connects),
+		TEST(test_a_connect_that_is_called_reports_its_own_time_out),
+	};
+
+	return cmocka_run_group_tests_name("connect", tests, start, NULL);
+}

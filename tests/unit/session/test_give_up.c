@@ -1,0 +1,509 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * A rail is broken: how often it is dialled, what the answers mean, and when the comm is given up (recovery.c). The
+ * clock is the test's, and so is connect(): nobody is there, no packet gets through, or the test answers.
+ */
+#include <errno.h>
+#include <netinet/in.h>
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/socket.h>
+#include <time.h>
+#include <unistd.h>
+
+#include <cmocka.h>
+
+#include "support/capture.h"
+#include "transports/base/socket.h"
+#include "transports/session/recovery.h"
+#include "unit/carrier.h"
+
+#define PORT     4711 /* of the peer, where nothing is sent to */
+#define STEP_MS  10
+#define RECOVERY_MS  3000
+#define GONE_MS  500 /* nobody there for so long */
+#define PAUSE_MS 250 /* between dials, at most */
+
+enum network {
+	REFUSES,
+	UNREACHABLE,
+	ANSWERED, /* by the test */
+};
+
+static struct {
+	struct pair pair;
+	struct anynet_comm *comm;
+	enum network network;
+	uint16_t lost_port; /* to which no packet gets through; 0 = none */
+	uint64_t start, now;
+	unsigned dials;
+	uint64_t dialled_ms, longest_pause_ms;
+	int peer;                       /* its end of the last connection; -1 = none */
+	struct anynet_wire_hello hello; /* heard there */
+} test = { .now = 1000000 };
+
+int clock_gettime(clockid_t clock, struct timespec *time)
+{
+	(void)clock;
+	*time = (struct timespec){ .tv_sec = (time_t)(test.now / 1000),
+				   .tv_nsec = (long)(test.now % 1000) * 1000000 };
+	return 0;
+}
+
+int connect(int fd, __CONST_SOCKADDR_ARG addr, socklen_t bytes)
+{
+	struct sockaddr_in to;
+	int ends[2];
+
+	memcpy(&to, addr.__sockaddr__, anynet_min((size_t)bytes, sizeof(to)));
+	if (test.dials++ && test.now - test.dialled_ms > test.longest_pause_ms)
+		test.longest_pause_ms = test.now - test.dialled_ms;
+	test.dialled_ms = test.now;
+	if (test.network != ANSWERED || ntohs(to.sin_port) == test.lost_port) {
+		errno = test.network == REFUSES && ntohs(to.sin_port) != test.lost_port
+				? ECONNREFUSED
+				: EHOSTUNREACH;
+		return -1;
+	}
+	assert_int_equal(socketpair(AF_UNIX, SOCK_STREAM | SOCK_NONBLOCK | SOCK_CLOEXEC, 0, ends),
+			 0);
+	assert_int_equal(dup2(ends[0], fd), fd);
+	close(ends[0]);
+	assert_int_equal(test.peer, -1);
+	test.peer = ends[1];
+	return 0;
+}
+
+static void hang_up(void)
+{
+	if (test.peer >= 0)
+		close(test.peer);
+	test.peer = -1;
+}
+
+static int setup(void **state)
+{
+	uint64_t now = test.now; /* the clock never goes back */
+
+	pair_setup_recovery(state);
+	local_cfg.recovery_timeout_ms = RECOVERY_MS;
+	memset(&test, 0, sizeof(test));
+	test.peer = -1;
+	test.start = test.now = now;
+	return 0;
+}
+
+static int teardown(void **state)
+{
+	(void)state;
+	pair_close(&test.pair);
+	hang_up();
+	capture_check();
+	return 0;
+}
+
+/* So many addresses at either end. */
+static void know_paths(unsigned count)
+{
+	struct comm_paths *paths = &test.comm->session->paths;
+
+	paths->version = ANYNET_WIRE_VERSION;
+	paths->own_count = paths->peer_count = (uint8_t)count;
+	paths->dev = &local_dev;
+	for (unsigned i = 0; i < count; i++) {
+		paths->own[i] = &local_dev;
+		assert_true(socket_to_wire(&local_dev.addr, 0, 0, &paths->own_addrs[i]));
+		assert_true(
+			socket_to_wire(&local_dev.addr, (uint16_t)(PORT + i), 0, &paths->peer[i]));
+		test.comm->rails[i]->home = test.comm->rails[i]->pair =
+			(struct anynet_wire_rail){ (uint8_t)i, (uint8_t)i };
+	}
+}
+
+static struct anynet_request *open_send_over(unsigned paths)
+{
+	pair_open_send(&test.pair, paths);
+	test.comm = test.pair.send;
+	know_paths(paths);
+	return pair_isend(&test.pair, pair_out, sizeof(pair_out), 0);
+}
+
+static struct anynet_request *open_send(void)
+{
+	return open_send_over(1);
+}
+
+static void open_recv(void)
+{
+	pair_open_recv(&test.pair, 1);
+	test.comm = test.pair.recv;
+	know_paths(1);
+}
+
+static void cut(void)
+{
+	for (unsigned i = 0; i < test.pair.rails; i++)
+		pair_hang_up(&test.pair, i);
+	for (int i = 0; i < 5; i++)
+		comm_turn(test.comm);
+	for (unsigned i = 0; i < test.pair.rails; i++)
+		assert_int_equal(test.comm->rails[i]->fd, -1);
+}
+
+static bool is_over(void)
+{
+	return comm_error(test.comm) || test.comm->peer_closed;
+}
+
+static void step(void)
+{
+	if (!test.comm->is_send && !is_over() && !test.comm->session->recovery)
+		recovery_rail(test.comm, test.comm->rails[0], false); /* as the background thread's look does */
+	if (test.comm->session->recovery && !is_over())
+		recovery_step(test.comm, os_now_ms());
+}
+
+/* Until it is given up, at most so long. Returns how long that was. */
+static uint64_t pass(uint64_t ms)
+{
+	uint64_t begin = test.now;
+
+	for (step(); !is_over() && test.now - begin < ms; step())
+		test.now += STEP_MS;
+	return test.now - begin;
+}
+
+/* Until a hello has come. */
+static void hear(enum anynet_hello_kind kind)
+{
+	uint64_t begin = test.now;
+
+	for (step(); test.peer < 0; step()) {
+		assert_true(test.now - begin <= 2000);
+		test.now += STEP_MS;
+	}
+	assert_int_equal(recv(test.peer, &test.hello, sizeof(test.hello), 0), sizeof(test.hello));
+	assert_int_equal(test.hello.kind, kind);
+}
+
+static void answer_with(enum anynet_hello_status status)
+{
+	struct anynet_wire_hello welcome;
+
+	hello_fill(&welcome, &local_dev, NULL, 0);
+	hello_answer(&welcome, &test.hello);
+	welcome.status = status;
+	assert_int_equal(send(test.peer, &welcome, sizeof(welcome), MSG_NOSIGNAL), sizeof(welcome));
+	step();
+}
+
+static void answer(enum anynet_hello_status status)
+{
+	answer_with(status);
+	hang_up();
+}
+
+static void warned_of(const char *text)
+{
+	char line[CAPTURE_LINE_BYTES];
+
+	assert_int_equal(capture_count(CAPTURE_WARN, NULL), 1);
+	assert_true(capture_find(CAPTURE_WARN, text, line));
+	capture_forget();
+}
+
+/* --- the sender --- */
+
+static void test_a_peer_that_nobody_listens_for_is_gone(void **state)
+{
+	(void)state;
+	open_send();
+	cut();
+	assert_int_equal(pass(2 * RECOVERY_MS), GONE_MS);
+	assert_int_equal(comm_error(test.comm), -ECONNRESET);
+	warned_of("the peer process is gone");
+}
+
+/* A firewall says no on one path, and the other one is silent: the process may live. */
+static void test_a_refusal_on_one_path_is_not_the_end_while_another_is_silent(void **state)
+{
+	(void)state;
+	open_send_over(2);
+	test.lost_port = PORT + 1;
+	cut();
+	assert_int_equal(pass(2 * RECOVERY_MS), RECOVERY_MS);
+	assert_int_equal(comm_error(test.comm), -ETIMEDOUT);
+	warned_of("did not come back within ANYNET_RECOVERY_TIMEOUT");
+}
+
+/* Somebody was there meanwhile, though he said nothing. */
+static void test_it_is_not_with_an_answer_in_between(void **state)
+{
+	(void)state;
+	open_send();
+	cut();
+	assert_int_equal(pass(100), 100);
+	test.network = ANSWERED;
+	hear(ANYNET_KIND_RESUME);
+	hang_up();
+	step();
+	test.network = REFUSES;
+	assert_true(pass(2 * RECOVERY_MS) >= GONE_MS);
+	assert_int_equal(comm_error(test.comm), -ECONNRESET);
+	warned_of("the peer process is gone");
+}
+
+static void test_what_does_not_come_back_is_given_up_in_time(void **state)
+{
+	(void)state;
+	test.network = UNREACHABLE;
+	open_send();
+	cut();
+	assert_int_equal(pass(2 * RECOVERY_MS), RECOVERY_MS);
+	assert_int_equal(comm_error(test.comm), -ETIMEDOUT);
+	warned_of("did not come back within ANYNET_RECOVERY_TIMEOUT");
+}
+
+/* So that a path that is back is found before long; and not in a loop. */
+static void test_it_is_dialled_again_and_again(void **state)
+{
+	(void)state;
+	local_cfg.recovery_timeout_ms = 60000;
+	test.network = UNREACHABLE;
+	open_send();
+	cut();
+	pass(20000);
+	assert_false(is_over());
+	assert_in_range(test.longest_pause_ms, PAUSE_MS, PAUSE_MS + STEP_MS);
+	assert_in_range(test.dials, 20000 / (PAUSE_MS + STEP_MS), 20000 / PAUSE_MS + 10);
+}
+
+static void test_a_peer_that_has_ended_it_says_so(void **state)
+{
+	(void)state;
+	test.network = ANSWERED;
+	open_send();
+	cut();
+	hear(ANYNET_KIND_RESUME);
+	answer(ANYNET_STATUS_GONE);
+	assert_int_equal(comm_error(test.comm), -ECONNRESET);
+	warned_of("the peer has ended this connection");
+}
+
+/* They lie in the connection that the peer has closed, and we have not read to its end. */
+static void test_its_last_words_count(void **state)
+{
+	const uint16_t slot = 0;
+	struct anynet_request *req;
+
+	(void)state;
+	test.network = ANSWERED;
+	req = open_send();
+	while (recv(test.pair.fds[0], pair_in, sizeof(pair_in), MSG_DONTWAIT) > 0)
+		pair_idle(req);
+	frame_put_ack(test.pair.fds[0], &slot, 1);
+	recovery_rail(test.comm, test.comm->rails[0], true); /* its path is in doubt */
+	hear(ANYNET_KIND_RESUME);
+	answer(ANYNET_STATUS_GONE);
+	assert_int_equal(comm_error(test.comm), 0);
+	pair_finish(&req, 1, NULL);
+}
+
+static void test_what_is_stale_is_tried_with_a_larger_epoch(void **state)
+{
+	uint32_t epoch;
+
+	(void)state;
+	test.network = ANSWERED;
+	open_send();
+	cut();
+	hear(ANYNET_KIND_RESUME);
+	epoch = test.hello.epoch;
+	answer(ANYNET_STATUS_STALE);
+	assert_false(is_over());
+	hear(ANYNET_KIND_RESUME);
+	assert_true(test.hello.epoch > epoch + 1); /* by as many as may have been lost */
+}
+
+static void test_other_refusals_are_no_end(void **state)
+{
+	static const enum anynet_hello_status status[] = { ANYNET_STATUS_AUTH, ANYNET_STATUS_BUSY,
+							   ANYNET_STATUS_VERSION };
+
+	(void)state;
+	test.network = ANSWERED;
+	open_send();
+	cut();
+	for (size_t i = 0; i < ARRAY_SIZE(status); i++) {
+		hear(ANYNET_KIND_RESUME);
+		answer(status[i]);
+		assert_false(is_over());
+	}
+}
+
+/* The rail goes on over the connection that has been answered. */
+static void answer_ok(void)
+{
+	struct anynet_rail *rail = test.comm->rails[0];
+	int peer = test.peer;
+
+	answer_with(ANYNET_STATUS_OK);
+	assert_true(rail->fd >= 0);
+	assert_int_equal(rail->epoch, test.hello.epoch);
+	if (test.pair.fds[0] >= 0)
+		pair_hang_up(&test.pair, 0);
+	test.pair.fds[0] = peer;
+	test.peer = -1;
+}
+
+/* The receiver closes the old connection before it answers: that is no reason to begin anew. */
+static void test_a_way_home_is_not_lost_with_the_old_connection(void **state)
+{
+	struct comm_paths *paths;
+
+	(void)state;
+	test.network = ANSWERED;
+	test.lost_port = PORT;
+	open_send();
+	paths = &test.comm->session->paths;
+	assert_true(socket_to_wire(&local_dev.addr, PORT + 1, 0, &paths->peer[1]));
+	paths->peer_count = 2;
+	cut();
+	hear(ANYNET_KIND_RESUME);
+	answer_ok();
+	assert_int_equal(test.comm->rails[0]->pair.to, 1);
+	assert_false(recovery_announced(test.comm, test.comm->rails[0]));
+	test.lost_port = 0;
+	hear(ANYNET_KIND_RESUME);
+	cut();
+	answer_ok();
+	assert_int_equal(test.comm->rails[0]->pair.to, 0);
+}
+
+/* The receiver has changed over when it answers, whatever the old path does meanwhile. */
+static void test_a_hello_that_is_out_is_waited_for(void **state)
+{
+	(void)state;
+	test.network = ANSWERED;
+	open_send();
+	recovery_rail(test.comm, test.comm->rails[0], true);
+	hear(ANYNET_KIND_RESUME);
+	assert_true(recovery_announced(test.comm, test.comm->rails[0]));
+	recovery_cancel(test.comm, test.comm->rails[0]);
+	answer_ok();
+	assert_false(recovery_announced(test.comm, test.comm->rails[0]));
+}
+
+/* --- the receiver --- */
+
+static void test_a_receiver_asks_whether_its_sender_lives(void **state)
+{
+	(void)state;
+	test.network = ANSWERED;
+	open_recv();
+	pair_irecv(&test.pair, pair_in, sizeof(pair_in), 0);
+	cut();
+	for (int i = 0; i < 2; i++) {
+		hear(ANYNET_KIND_PROBE);
+		answer(ANYNET_STATUS_OK);
+		assert_false(is_over());
+	}
+	hear(ANYNET_KIND_PROBE);
+	answer(ANYNET_STATUS_GONE);
+	assert_int_equal(comm_error(test.comm), -ECONNRESET);
+	warned_of("the peer has ended this connection");
+}
+
+static void test_with_a_receive_it_waits_no_longer_than_the_sender(void **state)
+{
+	(void)state;
+	test.network = ANSWERED;
+	open_recv();
+	pair_irecv(&test.pair, pair_in, sizeof(pair_in), 0);
+	cut();
+	hear(ANYNET_KIND_PROBE);
+	answer(ANYNET_STATUS_OK);
+	test.network = UNREACHABLE;
+	pass(2 * RECOVERY_MS);
+	assert_int_equal(test.now - test.start, RECOVERY_MS);
+	assert_int_equal(comm_error(test.comm), -ETIMEDOUT);
+	warned_of("did not come back");
+}
+
+/* Its sender knows, and may have nothing to send for long. */
+static void test_an_idle_one_waits_once_it_has_been_answered(void **state)
+{
+	(void)state;
+	test.network = ANSWERED;
+	open_recv();
+	cut();
+	hear(ANYNET_KIND_PROBE);
+	answer(ANYNET_STATUS_OK);
+	test.network = REFUSES;
+	pass(10 * RECOVERY_MS);
+	assert_false(is_over());
+}
+
+static void test_an_idle_one_that_nobody_answers_gives_up_quietly(void **state)
+{
+	(void)state;
+	test.network = UNREACHABLE;
+	open_recv();
+	cut();
+	assert_int_equal(pass(2 * RECOVERY_MS), RECOVERY_MS);
+	assert_true(test.comm->peer_closed && test.comm->session->peer_lost);
+	assert_int_equal(comm_error(test.comm), 0);
+}
+
+#define TEST(name) cmocka_unit_test_setup_teardown(name, setup, teardown)
+
+/* What it had sent by a rail that is left waits for the message that was lost with another one. */
+static void test_a_peer_that_is_gone_leaves_a_receiver_with_half_of_it(void **state)
+{
+	struct anynet_wire_frame second = frame_data(1, 0, 1, 5);
+	struct anynet_request *req;
+
+	(void)state;
+	capture_allow_warn();
+	pair_open_recv(&test.pair, 2);
+	test.comm = test.pair.recv;
+	know_paths(2);
+	test.network = REFUSES;
+	req = pair_irecv(&test.pair, pair_in, 8, 0);
+	frame_put(test.pair.fds[1], &second, "after");
+	for (int i = 0; i < 5; i++)
+		comm_turn(test.comm);
+	pair_hang_up(&test.pair, 0);
+	pair_hang_up(&test.pair, 1);
+	for (int i = 0; i < 5; i++)
+		comm_turn(test.comm);
+	assert_true(test.comm->rails[1]->parked);
+	assert_true(pass(RECOVERY_MS) >= GONE_MS);
+	pair_fails(req, -ECONNRESET);
+}
+
+int main(void)
+{
+	const struct CMUnitTest tests[] = {
+		TEST(test_a_peer_that_nobody_listens_for_is_gone),
+		TEST(test_a_refusal_on_one_path_is_not_the_end_while_another_is_silent),
+		TEST(test_it_is_not_with_an_answer_in_between),
+		TEST(test_what_does_not_come_back_is_given_up_in_time),
+		TEST(test_it_is_dialled_again_and_again),
+		TEST(test_a_peer_that_has_ended_it_says_so),
+		TEST(test_its_last_words_count),
+		TEST(test_what_is_stale_is_tried_with_a_larger_epoch),
+		TEST(test_other_refusals_are_no_end),
+		TEST(test_a_way_home_is_not_lost_with_the_old_connection),
+		TEST(test_a_hello_that_is_out_is_waited_for),
+		TEST(test_a_receiver_asks_whether_its_sender_lives),
+		TEST(test_with_a_receive_it_waits_no_longer_than_the_sender),
+		TEST(test_an_idle_one_waits_once_it_has_been_answered),
+		TEST(test_an_idle_one_that_nobody_answers_gives_up_quietly),
+		TEST(test_a_peer_that_is_gone_leaves_a_receiver_with_half_of_it),
+	};
+
+	return cmocka_run_group_tests(tests, NULL, NULL);
+}

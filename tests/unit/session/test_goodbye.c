@@ -1,0 +1,279 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* The other side of a comm that is closed: BYE, and whatever ends of a connection may fall upon the last
+ * words. */
+#include <errno.h>
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include <cmocka.h>
+
+#include "support/capture.h"
+#include "unit/carrier.h"
+
+static struct pair pair;
+static struct carrier carrier;
+
+static int teardown(void **state)
+{
+	carrier_close(&carrier);
+	assert_int_equal(capture_count(CAPTURE_WARN, NULL), 0);
+	return pair_teardown(state);
+}
+
+/* --- the receiver's BYE at the sender --- */
+
+static void put_bye(unsigned rail)
+{
+	struct anynet_wire_frame bye = { .type = ANYNET_FRAME_BYE };
+
+	frame_put(pair.fds[rail], &bye, NULL);
+	pair_hang_up(&pair, rail);
+}
+
+static void turns(void)
+{
+	for (int i = 0; i < 5; i++)
+		comm_turn(pair.send);
+}
+
+static void test_a_bye_ends_an_idle_sender_without_an_error(void **state)
+{
+	(void)state;
+	pair_open_send(&pair, 2);
+	pair_send(&pair, pair_out, 50);
+	put_bye(0);
+	turns();
+	assert_null(pair.send->rails[0]);
+	assert_false(pair.send->peer_closed);
+	/* The other rail goes on. */
+	pair_send(&pair, pair_out, 50);
+	pair_expect(&pair, 1, ANYNET_FRAME_DATA, 1);
+	put_bye(1);
+	turns();
+	assert_true(pair.send->peer_closed);
+	assert_int_equal(comm_error(pair.send), 0);
+	assert_false(drain_start(pair.send));
+}
+
+/* … and a receiver whose sender has said it: it need not come back. */
+static void test_who_comes_back_after_bye_is_told_that_it_is_over(void **state)
+{
+	struct anynet_wire_hello welcome;
+
+	(void)state;
+	pair_open_recv(&pair, 1);
+	put_bye(0);
+	for (int i = 0; i < 5; i++)
+		comm_turn(pair.recv);
+	assert_true(pair.recv->peer_closed);
+	assert_int_equal(resume_recv(&pair, 0, 1, &welcome), -1);
+	assert_int_equal(welcome.status, ANYNET_STATUS_GONE);
+}
+
+static void test_an_end_without_bye_is_recovered(void **state)
+{
+	(void)state;
+	pair_open_send(&pair, 1);
+	pair_send(&pair, pair_out, 50);
+	pair_hang_up(&pair, 0);
+	turns();
+	assert_non_null(pair.send->rails[0]);
+	assert_int_equal(pair.send->rails[0]->fd, -1);
+	assert_false(pair.send->peer_closed);
+	assert_int_equal(comm_error(pair.send), 0);
+}
+
+static void test_a_bye_while_a_send_waits_is_an_error(void **state)
+{
+	struct anynet_request *req;
+
+	(void)state;
+	pair_open_send(&pair, 1);
+	req = pair_isend(&pair, pair_out, PAIR_LARGE, 0);
+	pair_idle(req);
+	put_bye(0);
+	pair_fails(req, -ECONNRESET);
+	assert_int_equal(capture_count(CAPTURE_WARN, "before receiving all data of pending requests"), 1);
+	capture_forget();
+}
+
+/* Sending fails before anybody has looked what there is to read. */
+static void test_the_last_words_on_a_connection_are_heard(void **state)
+{
+	struct anynet_request *req, *next;
+	uint16_t slot;
+
+	(void)state;
+	pair_open_send(&pair, 1);
+	req = pair_isend(&pair, pair_out, PAIR_LARGE, 0);
+	assert_int_equal(comm_transmit(pair.send), 0);
+	slot = pair_expect(&pair, 0, ANYNET_FRAME_DATA, 0).slot;
+	next = pair_isend(&pair, pair_out, 100, 0);
+	frame_put_ack(pair.fds[0], &slot, 1);
+	pair_hang_up(&pair, 0);
+	assert_int_equal(comm_transmit(pair.send), 0);
+	assert_int_equal(pair.send->rails[0]->fd, -1);
+	assert_true(atomic_load(&req->done));
+	assert_false(atomic_load(&next->done));
+}
+
+/* Its acknowledgement cannot be told any more. */
+static void test_what_a_sender_said_before_it_went_is_received(void **state)
+{
+	struct anynet_request *req;
+
+	(void)state;
+	pair_open_recv(&pair, 1);
+	req = pair_irecv(&pair, pair_in, 100, 0);
+	for (uint32_t i = 0; i < 2; i++) {
+		struct anynet_wire_frame frame = frame_data(i, 0, ANYNET_FLAG_ACK, 100);
+
+		frame_put(pair.fds[0], &frame, pair_out + i);
+	}
+	pair_hang_up(&pair, 0);
+	pair_finish(&req, 1, NULL);
+	assert_memory_equal(pair_in, pair_out, 100);
+	req = pair_irecv(&pair, pair_in, 100, 0);
+	pair_finish(&req, 1, NULL);
+	assert_memory_equal(pair_in, pair_out + 1, 100);
+}
+
+/* --- both sides, and a connection that ends at any byte --- */
+
+/* Let what can happen happen; connections that end are replaced as long as both comms are there. */
+static bool finish(bool (*is_done)(void))
+{
+	for (int turn = 0; turn < 100; turn++) {
+		if (carrier.pair.send->peer_closed || carrier.pair.recv->peer_closed)
+			return is_done();
+		carrier_settle(&carrier);
+		if (is_done())
+			return true;
+	}
+	return false;
+}
+
+/* While a comm drains; by the receiver the cut is noticed now, or not before the hello. */
+static void cut_and_mend(struct anynet_comm *draining, bool noticed)
+{
+	assert_false(drain_over(draining));
+	if (noticed)
+		carrier_cut(&carrier, 0);
+	else
+		carrier_cut_sender(&carrier, 0);
+	comm_turn(carrier.pair.recv);
+	assert_false(drain_over(draining));
+	carrier_mend(&carrier, 0);
+}
+
+static struct anynet_request *pending;
+
+static bool send_is_done(void)
+{
+	return pending->comm->is_send && pair_done(pending, NULL);
+}
+
+/* A receive is done, its comm closed at once. */
+static void close_receiver_behind_ack(uint64_t at, bool noticed)
+{
+	struct anynet_comm *recv;
+	struct anynet_request *req;
+
+	carrier_open(&carrier, 1);
+	recv = carrier.pair.recv;
+	carrier.rails[0].left[TO_SENDER] = at;
+	req = pair_irecv(&carrier.pair, pair_in, PAIR_LARGE, 0);
+	pending = pair_isend(&carrier.pair, pair_out, PAIR_LARGE, 0);
+	for (int i = 0; !pair_done(req, NULL); i++) {
+		assert_true(i < 1000);
+		carrier_turn(&carrier);
+	}
+	assert_memory_equal(pair_in, pair_out, PAIR_LARGE);
+	drain_start(recv);
+	carrier_settle(&carrier);
+	if (!pair_done(pending, NULL)) {
+		cut_and_mend(recv, noticed);
+		assert_true(finish(send_is_done));
+	}
+	carrier_close(&carrier);
+}
+
+static void test_a_receiver_may_close_whenever_its_receives_are_done(void **state)
+{
+	const size_t ack = sizeof(struct anynet_wire_frame) + ANYNET_ACK_BYTES;
+
+	(void)state;
+	for (uint64_t at = 0; at <= ack + sizeof(struct anynet_wire_frame); at++)
+		for (int noticed = 0; noticed < 2; noticed++)
+			close_receiver_behind_ack(at, noticed);
+}
+
+static bool receiver_knows_the_end(void)
+{
+	return carrier.pair.recv->rails[0] == NULL;
+}
+
+/* Sends are done, their comm closed at once; only later somebody receives. */
+static void close_sender_behind_data(uint64_t at, bool noticed)
+{
+	struct anynet_request *reqs[3];
+	struct anynet_comm *send;
+	int sizes[3];
+
+	carrier_open(&carrier, 1);
+	send = carrier.pair.send;
+	carrier.rails[0].left[TO_RECEIVER] = at;
+	for (int i = 0; i < 3; i++)
+		pair_send(&carrier.pair, pair_out + i, (size_t)(10 + i));
+	assert_true(drain_start(send));
+	carrier_settle(&carrier);
+	cut_and_mend(send, noticed);
+	for (int i = 0; i < 3; i++)
+		reqs[i] = pair_irecv(&carrier.pair, pair_in + 20 * i, 20, 0);
+	for (int i = 0; i < 100 && !drain_over(send); i++)
+		carrier_turn(&carrier);
+	assert_true(drain_over(send));
+	pair_finish(reqs, 3, sizes);
+	for (int i = 0; i < 3; i++) {
+		assert_int_equal(sizes[i], 10 + i);
+		assert_memory_equal(pair_in + 20 * i, pair_out + i, 10 + (size_t)i);
+	}
+	/* The comm is destroyed now: the connection ends behind BYE. */
+	carrier_carry(&carrier);
+	carrier_cut(&carrier, 0);
+	for (int i = 0; i < 5; i++)
+		assert_int_equal(comm_turn(carrier.pair.recv), 0);
+	assert_true(receiver_knows_the_end());
+	assert_true(carrier.pair.recv->peer_closed);
+	carrier_close(&carrier);
+}
+
+static void test_a_sender_may_close_whenever_its_sends_are_done(void **state)
+{
+	const size_t bytes = 4 * sizeof(struct anynet_wire_frame) + 10 + 11 + 12 + 3;
+
+	(void)state;
+	for (uint64_t at = 0; at < bytes; at++)
+		for (int noticed = 0; noticed < 2; noticed++)
+			close_sender_behind_data(at, noticed);
+}
+
+int main(void)
+{
+	const struct CMUnitTest tests[] = {
+#define TEST(name) \
+	cmocka_unit_test_prestate_setup_teardown(name, pair_setup_recovery, teardown, &pair)
+		TEST(test_a_bye_ends_an_idle_sender_without_an_error),
+		TEST(test_who_comes_back_after_bye_is_told_that_it_is_over),
+		TEST(test_an_end_without_bye_is_recovered),
+		TEST(test_a_bye_while_a_send_waits_is_an_error),
+		TEST(test_the_last_words_on_a_connection_are_heard),
+		TEST(test_what_a_sender_said_before_it_went_is_received),
+		TEST(test_a_receiver_may_close_whenever_its_receives_are_done),
+		TEST(test_a_sender_may_close_whenever_its_sends_are_done),
+	};
+
+	return cmocka_run_group_tests(tests, NULL, NULL);
+}

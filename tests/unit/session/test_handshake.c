@@ -1,0 +1,342 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* Handshakes from outside: who is shut out, when, and what he is told before that. test_accept.c goes on with
+ * those who are let in. */
+#include <errno.h>
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdint.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <sys/resource.h>
+#include <sys/socket.h>
+#include <unistd.h>
+
+#include <cmocka.h>
+
+#include "support/capture.h"
+#include "support/check.h"
+#include "transports/base/socket.h"
+#include "transports/session/listen.h"
+#include "transports/wire/auth.h"
+#include "transports/wire/hello.h"
+#include "transports/wire/hmac.h"
+#include "transports/wire/secret.h"
+#include "unit/environment.h"
+#include "unit/local_net.h"
+
+static struct anynet_listener *listener;
+static struct anynet_comm *accepted;
+static union {
+	struct anynet_wire_handle wire;
+	uint8_t bytes[ANYNET_HANDLE_BYTES];
+} handle;
+
+static int setup(void **state)
+{
+	(void)state;
+	log_to_capture();
+	capture_allow_warn();
+	local_net_start();
+	return anynet_listen(&local_dev, &local_dev, handle.bytes, &listener);
+}
+
+static void close_all(void)
+{
+	if (listener)
+		anynet_close_listener(listener);
+	anynet_close(accepted);
+	listener = NULL;
+	accepted = NULL;
+	anynet_net_trim(&local_dev);
+}
+
+static int teardown(void **state)
+{
+	(void)state;
+	close_all();
+	secret_start("");
+	return 0;
+}
+
+static void turn(void)
+{
+	if (accepted)
+		listen_turn();
+	else
+		assert_int_equal(anynet_accept(listener, &accepted), 0);
+}
+
+/* A connection to the listener's port: 0, or -errno. */
+static int try_to_dial(int *fd)
+{
+	struct sockaddr_storage to;
+
+	assert_true(socket_from_wire(&handle.wire.addrs[0], 0, &to));
+	*fd = socket(to.ss_family, SOCK_STREAM | SOCK_CLOEXEC, 0);
+	assert_true(*fd >= 0);
+	return connect(*fd, (struct sockaddr *)&to, (socklen_t)socket_addr_bytes(&to)) ? -errno : 0;
+}
+
+/* One that has said the first bytes of a message. */
+static int say(const void *message, size_t bytes)
+{
+	int fd;
+
+	assert_int_equal(try_to_dial(&fd), 0);
+	assert_int_equal(send(fd, message, bytes, MSG_NOSIGNAL), bytes);
+	return fd;
+}
+
+/* Of a comm with two rails, which waits for its sender's READY when it has been made. */
+static struct anynet_wire_hello good_hello(void)
+{
+	struct anynet_wire_hello hello;
+
+	hello_fill(&hello, &local_dev, handle.wire.addrs, 1);
+	hello.type = ANYNET_HELLO;
+	hello.kind = ANYNET_KIND_COMM;
+	hello.rails = 2;
+	hello.endpoint = handle.wire.endpoint;
+	hello.comm_id = 0x1234;
+	memcpy(hello.token, handle.wire.token, sizeof(hello.token));
+	return hello;
+}
+
+/* Has the engine hung up, by now? */
+static bool is_shut_out(int fd)
+{
+	char byte;
+	ssize_t n = recv(fd, &byte, 1, MSG_PEEK | MSG_DONTWAIT);
+
+	return !n || (n < 0 && errno == ECONNRESET);
+}
+
+/* True: an answer, which goes to *answer; false: he is shut out without one. */
+static bool is_answered(int fd, struct anynet_wire_hello *answer)
+{
+	struct deadline deadline = deadline_in(TEST_PATIENCE_MS, "an answer, or an end");
+	size_t got = 0;
+
+	while (socket_recv_some(fd, answer, sizeof(*answer), &got)) {
+		if (is_shut_out(fd)) {
+			assert_int_equal(got, 0);
+			return false;
+		}
+		turn();
+		deadline_turn(&deadline);
+	}
+	assert_int_equal(answer->type, ANYNET_WELCOME);
+	return true;
+}
+
+/* The real peer's first connection: all who came before have been looked at when it is answered. */
+static int be_welcomed(struct anynet_wire_hello hello)
+{
+	struct anynet_wire_hello answer;
+	int fd = say(&hello, sizeof(hello));
+
+	assert_true(is_answered(fd, &answer));
+	assert_int_equal(answer.status, ANYNET_STATUS_OK);
+	return fd;
+}
+
+static void check_shut_out(struct anynet_wire_hello hello)
+{
+	struct anynet_wire_hello answer;
+	int fd = say(&hello, sizeof(hello));
+
+	assert_false(is_answered(fd, &answer));
+	close(fd);
+}
+
+static void test_a_token_is_wanted(void **state)
+{
+	(void)state;
+	for (size_t i = 0; i < ANYNET_TOKEN_BYTES; i++) {
+		struct anynet_wire_hello hello = good_hello();
+
+		hello.token[i] ^= 0x10;
+		check_shut_out(hello);
+	}
+}
+
+static void test_another_version_is_told_to_who_has_the_token(void **state)
+{
+	struct anynet_wire_hello hello = good_hello(), answer;
+	int fd;
+
+	(void)state;
+	hello.version++;
+	fd = say(&hello, sizeof(hello));
+	assert_true(is_answered(fd, &answer));
+	assert_int_equal(answer.status, ANYNET_STATUS_VERSION);
+	assert_int_equal(answer.version, ANYNET_WIRE_VERSION);
+	close(fd);
+	hello.token[0] ^= 1;
+	check_shut_out(hello);
+}
+
+static void test_the_first_wrong_byte_ends_it(void **state)
+{
+	struct anynet_wire_hello hello = good_hello();
+	int stranger = say("G", 1), slow = say(&hello, 1), peer = be_welcomed(hello);
+
+	(void)state;
+	assert_true(is_shut_out(stranger));
+	assert_false(is_shut_out(slow));
+	close(stranger);
+	close(slow);
+	close(peer);
+}
+
+static void test_who_says_too_little_has_a_time(void **state)
+{
+	struct anynet_wire_hello hello = good_hello();
+	int silent, slow, peer;
+	uint64_t until;
+
+	(void)state;
+	local_cfg.handshake_timeout_ms = 1;
+	assert_int_equal(try_to_dial(&silent), 0);
+	slow = say(&hello, sizeof(hello) - 1);
+	peer = be_welcomed(hello);
+	until = os_now_ms() + 1;
+	while (os_now_ms() < until)
+		;
+	turn();
+	assert_true(is_shut_out(silent));
+	assert_true(is_shut_out(slow));
+	assert_false(is_shut_out(peer));
+	close(silent);
+	close(slow);
+	close(peer);
+}
+
+/* --- those who have been challenged --- */
+
+#define DESCRIPTORS 400 /* of which handshakes of each kind may have an eighth */
+#define REPLAYS     100
+
+static void start_secret(void)
+{
+	char path[] = "/tmp/anynet-secret-XXXXXX";
+	int fd = mkstemp(path);
+
+	assert_true(fd >= 0);
+	assert_int_equal(write(fd, "the secret of all ranks", 23), 23);
+	close(fd);
+	secret_start(path);
+	unlink(path);
+	assert_true(secret_known());
+}
+
+/* Until an answer of this type has come. */
+static void await(int fd, uint8_t type, struct anynet_wire_hello *answer)
+{
+	struct deadline deadline = deadline_in(TEST_PATIENCE_MS, "an answer");
+	size_t got = 0;
+
+	while (socket_recv_some(fd, answer, sizeof(*answer), &got)) {
+		assert_false(is_shut_out(fd));
+		turn();
+		deadline_turn(&deadline);
+	}
+	assert_int_equal(answer->type, type);
+}
+
+/* A peer has been challenged, and answers late: a hello that somebody has heard, and says again and again meanwhile,
+ * takes nothing from it. */
+static void check_late_peer(struct anynet_wire_hello theirs)
+{
+	struct anynet_wire_hello hello, challenge, answer, response;
+	struct anynet_listener *other;
+	struct rlimit before, few;
+	int replays[REPLAYS], fd;
+	struct auth auth;
+
+	assert_int_equal(getrlimit(RLIMIT_NOFILE, &before), 0);
+	few = (struct rlimit){ DESCRIPTORS, before.rlim_max };
+	assert_int_equal(setrlimit(RLIMIT_NOFILE, &few), 0);
+	assert_int_equal(anynet_listen(&local_dev, &local_dev, handle.bytes, &other), 0);
+	hello = good_hello();
+	hello.rails = 1;
+	assert_int_equal(auth_hello(&auth, &hello), 0);
+	fd = say(&hello, sizeof(hello));
+	await(fd, ANYNET_CHALLENGE, &challenge);
+	assert_int_equal(auth_check(&auth, &challenge), 0);
+	for (int i = 0; i < REPLAYS; i++) {
+		replays[i] = say(&theirs, sizeof(theirs));
+		turn();
+	}
+	await(replays[REPLAYS - 1], ANYNET_CHALLENGE, &answer);
+	assert_int_equal(auth_response(&auth, &challenge, &response), 0);
+	assert_int_equal(send(fd, &response, sizeof(response), MSG_NOSIGNAL), sizeof(response));
+	await(fd, ANYNET_WELCOME, &answer);
+	assert_int_equal(answer.status, ANYNET_STATUS_OK);
+	for (int i = 0; i < REPLAYS; i++)
+		close(replays[i]);
+	close(fd);
+	anynet_close_listener(other);
+	setrlimit(RLIMIT_NOFILE, &before);
+}
+
+static void test_hellos_said_again_take_no_place_of_others(void **state)
+{
+	struct anynet_wire_hello heard = good_hello();
+	struct auth auth;
+
+	(void)state;
+	start_secret();
+	assert_int_equal(auth_hello(&auth, &heard), 0);
+	check_late_peer(heard);
+}
+
+static void test_hellos_of_closed_comms_take_no_place_of_others(void **state)
+{
+	struct anynet_wire_hello heard = good_hello();
+	struct auth auth;
+
+	(void)state;
+	start_secret();
+	heard.kind = ANYNET_KIND_RESUME;
+	heard.token[0] ^= 1;
+	assert_int_equal(auth_hello(&auth, &heard), 0);
+	check_late_peer(heard);
+}
+
+static void test_the_port_is_shut_when_nobody_listens(void **state)
+{
+	int fd;
+
+	(void)state;
+	close(be_welcomed(good_hello()));
+	close_all();
+	assert_int_equal(try_to_dial(&fd), -ECONNREFUSED);
+	close(fd);
+}
+
+/* Before the background thread starts, as a process does: who asks last for a call at exit is called first. */
+static int open_crypto(void **state)
+{
+	char why[200];
+
+	(void)state;
+	return hmac_open(hmac_library_names, why, sizeof(why));
+}
+
+int main(void)
+{
+	const struct CMUnitTest tests[] = {
+#define TEST(name) cmocka_unit_test_setup_teardown(name, setup, teardown)
+		TEST(test_a_token_is_wanted),
+		TEST(test_another_version_is_told_to_who_has_the_token),
+		TEST(test_the_first_wrong_byte_ends_it),
+		TEST(test_who_says_too_little_has_a_time),
+		TEST(test_hellos_said_again_take_no_place_of_others),
+		TEST(test_hellos_of_closed_comms_take_no_place_of_others),
+		TEST(test_the_port_is_shut_when_nobody_listens),
+	};
+
+	return cmocka_run_group_tests_name("handshake", tests, open_crypto, NULL);
+}

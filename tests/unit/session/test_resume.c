@@ -1,0 +1,352 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * A rail that is cut goes on exactly where the receiver says that it ended: one small stream with all
+ * kinds of frames in it, cut at every byte, in all ways that a connection can end.
+ */
+#include <errno.h>
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include <cmocka.h>
+
+#include "unit/narrow.h"
+#include "unit/stream.h"
+
+#define HEADER_BYTES sizeof(struct anynet_wire_frame)
+
+enum ending {
+	NOTICED, /* both sides read to the end of what was carried */
+	FENCED,  /* the receiver has read all of it, and learns by the hello */
+	UNREAD,  /* it has not read the last of it either */
+	ENDINGS,
+	IN_TURN = ENDINGS,
+};
+
+struct cut {
+	enum carrier_way way;
+	unsigned rail;
+	uint64_t at; /* bytes of that way that pass */
+	enum ending ending;
+	bool narrow;   /* it is the sender's socket that takes no more */
+	unsigned lost; /* answers that do not reach the sender */
+};
+
+static struct stream_record reference; /* the stream as it is without a cut */
+
+static int teardown(void **state)
+{
+	narrow_socket(-1, 0);
+	return stream_teardown(state);
+}
+
+/* --- where a stream ended --- */
+
+struct place {
+	uint64_t frames;
+	uint32_t part;
+	size_t at; /* in the reference: begin of that frame */
+};
+
+static size_t frame_bytes(const struct anynet_wire_frame *frame)
+{
+	if (frame->type != ANYNET_FRAME_DATA)
+		return HEADER_BYTES;
+	return HEADER_BYTES + frame->length + (frame->flags & ANYNET_FLAG_CRC ? 4 : 0) +
+	       (frame->flags & ANYNET_FLAG_TAIL ? 1 : 0);
+}
+
+static struct anynet_wire_frame frame_at(size_t at)
+{
+	struct anynet_wire_frame frame;
+
+	memcpy(&frame, reference.tape + at, sizeof(frame));
+	return frame;
+}
+
+/* The receiver's position when it has read the first `bytes` of the stream. */
+static struct place place_after(uint64_t bytes)
+{
+	struct place place = { 0, 0, 0 };
+
+	while (place.at + HEADER_BYTES <= bytes) {
+		struct anynet_wire_frame frame = frame_at(place.at);
+		size_t end = place.at + frame_bytes(&frame);
+		uint32_t placed = (uint32_t)(bytes - place.at - HEADER_BYTES);
+
+		if (end - (frame.flags & ANYNET_FLAG_TAIL ? 1 : 0) > bytes) {
+			if (!(frame.flags & (ANYNET_FLAG_TAIL | ANYNET_FLAG_CRC)) &&
+			    placed >= ANYNET_PART_ALIGN)
+				place.part = (uint32_t)frame.offset +
+					     placed / ANYNET_PART_ALIGN * ANYNET_PART_ALIGN;
+			break;
+		}
+		place.frames++;
+		place.at = end;
+	}
+	return place;
+}
+
+static size_t place_of_frame(uint64_t frames)
+{
+	size_t at = 0;
+
+	for (; frames; frames--) {
+		struct anynet_wire_frame frame = frame_at(at);
+
+		at += frame_bytes(&frame);
+	}
+	return at;
+}
+
+/* The new connection brought the stream from the place of the WELCOME on, each frame once. */
+static void check_tape(const struct carrier_rail *rail, const struct anynet_wire_hello *welcome)
+{
+	size_t at = place_of_frame(welcome->frames), skipped = 0;
+	struct anynet_wire_frame first, wanted;
+
+	if (welcome->part) {
+		wanted = frame_at(at);
+		skipped = welcome->part - wanted.offset;
+		wanted.offset += skipped;
+		wanted.length -= (uint32_t)skipped;
+		assert_true(rail->tape_bytes >= HEADER_BYTES);
+		memcpy(&first, rail->tape, sizeof(first));
+		assert_memory_equal(&first, &wanted, sizeof(first));
+		at += HEADER_BYTES + skipped;
+	}
+	assert_int_equal(rail->tape_bytes,
+			 reference.bytes - at + (welcome->part ? HEADER_BYTES : 0));
+	assert_memory_equal(rail->tape + (welcome->part ? HEADER_BYTES : 0), reference.tape + at,
+			    reference.bytes - at);
+}
+
+/* --- one run --- */
+
+static void start(const struct stream_shape *shape, const struct cut *cut)
+{
+	stream_open(shape);
+	if (cut->narrow)
+		narrow_socket(stream.carrier.pair.send->rails[cut->rail]->fd, (size_t)cut->at);
+	else
+		stream.carrier.rails[cut->rail].left[cut->way] = cut->at;
+	stream_send();
+}
+
+static bool is_reached(const struct cut *cut)
+{
+	return cut->narrow ? !narrow_room() : !stream.carrier.rails[cut->rail].left[cut->way];
+}
+
+static void mend(const struct cut *cut, struct anynet_wire_hello *welcome)
+{
+	struct anynet_wire_hello again;
+
+	if (cut->ending == NOTICED) {
+		carrier_cut(&stream.carrier, cut->rail);
+		for (int i = 0; i < 5; i++)
+			assert_int_equal(comm_turn(stream.carrier.pair.recv), 0);
+	} else {
+		carrier_cut_sender(&stream.carrier, cut->rail);
+	}
+	narrow_socket(-1, 0);
+	carrier_noticed(&stream.carrier, cut->rail);
+	carrier_hello(&stream.carrier, cut->rail, welcome);
+	for (unsigned i = 0; i < cut->lost; i++) {
+		if (cut->ending == NOTICED) {
+			carrier_cut(&stream.carrier, cut->rail);
+			assert_int_equal(comm_turn(stream.carrier.pair.recv), 0);
+		}
+		carrier_hello(&stream.carrier, cut->rail, &again);
+		assert_int_equal(again.frames, welcome->frames);
+		assert_int_equal(again.part, welcome->part);
+	}
+	carrier_welcome(&stream.carrier, cut->rail, welcome);
+}
+
+/* One step of everything; returns whether something moved. */
+static bool step(const struct cut *cut, bool cut_is_due)
+{
+	bool moved;
+
+	comm_turn(stream.carrier.pair.send);
+	moved = carrier_carry(&stream.carrier) > 0;
+	if (cut_is_due && cut->ending == UNREAD && is_reached(cut))
+		return moved;
+	comm_turn(stream.carrier.pair.recv);
+	comm_transmit(stream.carrier.pair.recv);
+	moved |= carrier_carry(&stream.carrier) > 0;
+	moved |= stream_take_done() > 0;
+	return moved;
+}
+
+static void run(const struct stream_shape *shape, const struct cut *cut,
+		struct anynet_wire_hello *welcome)
+{
+	bool due = true;
+
+	start(shape, cut);
+	for (int turn = 0, quiet = 0; due || !stream_all_done(); turn++) {
+		assert_true(turn < STREAM_TURNS_MAX);
+		quiet = step(cut, due) ? 0 : quiet + 1;
+		if (quiet < 2 && !(due && cut->ending == UNREAD && is_reached(cut)))
+			continue;
+		if (due && (is_reached(cut) || stream.posted)) {
+			mend(cut, welcome);
+			due = false;
+		} else if (!stream.posted) {
+			stream_post_late();
+		}
+		quiet = 0;
+	}
+	carrier_settle(&stream.carrier);
+	stream_check();
+}
+
+/* As run(), of a stream that is learned already. */
+static void run_and_check(const struct stream_shape *shape, const struct cut *cut)
+{
+	struct place place = place_after(cut->at);
+	struct anynet_wire_hello welcome;
+
+	run(shape, cut, &welcome);
+	if (cut->way == TO_RECEIVER && !shape->late && cut->ending != UNREAD) {
+		assert_int_equal(welcome.frames, place.frames);
+		assert_int_equal(welcome.part, place.part);
+	}
+	check_tape(&stream.carrier.rails[0], &welcome);
+	stream_close();
+}
+
+static void cut_everywhere(const struct stream_shape *shape, struct cut cut)
+{
+	bool in_turn = cut.ending == IN_TURN;
+	uint64_t bytes;
+
+	stream_learn(shape, &reference);
+	bytes = cut.way == TO_RECEIVER ? reference.bytes : reference.bytes_back;
+	assert_true(bytes > 2 * HEADER_BYTES);
+	for (cut.at = 0; cut.at <= bytes; cut.at++) {
+		if (in_turn)
+			cut.ending = cut.at % ENDINGS;
+		run_and_check(shape, &cut);
+	}
+}
+
+/* --- tests --- */
+
+static void test_a_stream_cut_at_any_byte_goes_on_from_there(void **state)
+{
+	(void)state;
+	for (int ending = 0; ending < ENDINGS; ending++)
+		cut_everywhere(&(struct stream_shape){ .rails = 1 },
+			       (struct cut){ .ending = ending });
+}
+
+static void test_with_checksums_it_goes_on_from_the_frame_that_was_cut(void **state)
+{
+	(void)state;
+	cut_everywhere(&(struct stream_shape){ .rails = 1, .checksum = true },
+		       (struct cut){ .ending = IN_TURN });
+}
+
+/* Parked frames are lost with their connection, messages set aside are not. */
+static void test_so_it_does_when_receives_are_posted_later(void **state)
+{
+	(void)state;
+	cut_everywhere(&(struct stream_shape){ .rails = 1, .late = true },
+		       (struct cut){ .ending = IN_TURN });
+}
+
+static void test_a_socket_that_takes_no_more_may_be_cut_at_any_byte(void **state)
+{
+	(void)state;
+	for (int checksum = 0; checksum < 2; checksum++)
+		cut_everywhere(&(struct stream_shape){ .rails = 1, .checksum = checksum },
+			       (struct cut){ .narrow = true });
+}
+
+static void test_acks_and_grants_may_be_cut_at_any_byte(void **state)
+{
+	(void)state;
+	for (int checksum = 0; checksum < 2; checksum++)
+		for (int late = 0; late < 2; late++)
+			cut_everywhere(&(struct stream_shape){ 1, checksum, late },
+				       (struct cut){ .way = TO_SENDER });
+}
+
+/* Answers lost, so that the position is asked for again and again. */
+static void test_a_lost_welcome_changes_no_position(void **state)
+{
+	(void)state;
+	for (unsigned lost = 1; lost <= 2; lost++)
+		cut_everywhere(&(struct stream_shape){ .rails = 1 },
+			       (struct cut){ .ending = IN_TURN, .lost = lost });
+}
+
+static void test_one_of_two_rails_may_be_cut_anywhere(void **state)
+{
+	struct anynet_wire_hello welcome;
+
+	(void)state;
+	for (int checksum = 0; checksum < 2; checksum++) {
+		struct stream_shape shape = { 2, checksum, checksum };
+
+		for (unsigned rail = 0; rail < 2; rail++) {
+			struct cut cut = { .rail = rail, .at = rail };
+
+			stream_learn(&shape, &reference);
+			for (; cut.at <= 1000; cut.at += 2) {
+				cut.ending = cut.at % ENDINGS;
+				run(&shape, &cut, &welcome);
+				stream_close();
+			}
+		}
+	}
+}
+
+/* No connection lives for long, so most frames need several: what is in place is counted from the
+ * beginning of the message, whatever the frames that brought it. */
+static void test_connections_of_few_bytes_bring_it_all_in_the_end(void **state)
+{
+	enum {
+		LEAST = HEADER_BYTES + STREAM_EAGER_BYTES + ANYNET_CRC_BYTES + ANYNET_TAIL_BYTES
+	};
+
+	(void)state;
+	for (int checksum = 0; checksum < 2; checksum++) {
+		for (uint64_t each = LEAST; each < 4 * LEAST; each += 7) {
+			start(&(struct stream_shape){ 1, checksum, false },
+			      &(struct cut){ .at = each });
+			for (int turn = 0; !stream_all_done(); turn++) {
+				assert_true(turn < STREAM_TURNS_MAX);
+				carrier_settle(&stream.carrier);
+				stream_take_done();
+				if (stream.carrier.rails[0].left[TO_RECEIVER])
+					continue;
+				carrier_mend(&stream.carrier, 0);
+				stream.carrier.rails[0].left[TO_RECEIVER] = each;
+			}
+			stream_check();
+			stream_close();
+		}
+	}
+}
+
+int main(void)
+{
+	const struct CMUnitTest tests[] = {
+#define TEST(name) cmocka_unit_test_setup_teardown(name, stream_setup, teardown)
+		TEST(test_a_stream_cut_at_any_byte_goes_on_from_there),
+		TEST(test_with_checksums_it_goes_on_from_the_frame_that_was_cut),
+		TEST(test_so_it_does_when_receives_are_posted_later),
+		TEST(test_a_socket_that_takes_no_more_may_be_cut_at_any_byte),
+		TEST(test_acks_and_grants_may_be_cut_at_any_byte),
+		TEST(test_a_lost_welcome_changes_no_position),
+		TEST(test_one_of_two_rails_may_be_cut_anywhere),
+		TEST(test_connections_of_few_bytes_bring_it_all_in_the_end),
+	};
+
+	return cmocka_run_group_tests(tests, NULL, NULL);
+}

@@ -1,0 +1,496 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* Acknowledgements and grants that may be lost with a rail's connection: told once more on that rail,
+ * and no more once the sender is known to have them; what comes too late does no harm. */
+#include <errno.h>
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/socket.h>
+#include <unistd.h>
+
+#include <cmocka.h>
+
+#include "unit/carrier.h"
+#include "unit/narrow.h"
+
+static struct pair pair;
+
+static int teardown(void **state)
+{
+	narrow_socket(-1, 0);
+	return pair_teardown(state);
+}
+
+/* --- receiver: the test sends, on rail 1; rail 0 is where the receiver tells things --- */
+
+static void turns(void)
+{
+	for (int i = 0; i < 5; i++) {
+		assert_int_equal(comm_turn(pair.recv), 0);
+		assert_int_equal(comm_transmit(pair.recv), 0);
+	}
+}
+
+static bool told(unsigned rail, struct anynet_wire_frame *frame)
+{
+	turns();
+	return word_get(pair.fds[rail], frame, pair_in, ANYNET_ACK_BYTES);
+}
+
+static void told_nothing(void)
+{
+	struct anynet_wire_frame frame;
+
+	for (unsigned i = 0; i < pair.rails; i++)
+		assert_false(told(i, &frame));
+}
+
+static void told_once(unsigned rail, enum anynet_frame_type type, uint16_t slot, uint32_t seq)
+{
+	struct anynet_wire_frame frame;
+
+	assert_true(told(rail, &frame));
+	assert_int_equal(frame.type, type);
+	assert_int_equal(frame.length, 0);
+	assert_int_equal(frame.slot, slot);
+	assert_int_equal(frame.seq, seq);
+}
+
+/* The next words are a bitmap with this slot and no other. */
+static void told_by_bitmap(unsigned rail, uint16_t slot)
+{
+	struct anynet_wire_frame frame;
+
+	assert_true(told(rail, &frame));
+	assert_int_equal(frame.type, ANYNET_FRAME_ACK);
+	assert_int_equal(frame.length, ANYNET_ACK_BYTES);
+	for (unsigned i = 0; i < ANYNET_WIRE_SLOTS; i++)
+		assert_int_equal(pair_in[i / 8] >> i % 8 & 1, i == slot);
+}
+
+static void put_message(unsigned rail, uint32_t seq, uint16_t slot)
+{
+	struct anynet_wire_frame frame = frame_data(seq, 0, ANYNET_FLAG_ACK, 8);
+	struct anynet_request *req = pair_irecv(&pair, pair_in, 8, 0);
+
+	frame.slot = slot;
+	frame_put(pair.fds[rail], &frame, pair_out);
+	pair_finish(&req, 1, NULL);
+}
+
+static void test_a_lost_ack_is_told_again_on_its_rail(void **state)
+{
+	(void)state;
+	pair_open_recv(&pair, 3);
+	put_message(1, 0, 205); /* acknowledged on rail 0 */
+	turns();
+	for (int again = 0; again < 3; again++) {
+		resume_recv_ok(&pair, 0, NULL);
+		told_once(0, ANYNET_FRAME_ACK, 205, 0);
+		told_nothing();
+	}
+	/* It was not told there. */
+	resume_recv_ok(&pair, 1, NULL);
+	resume_recv_ok(&pair, 2, NULL);
+	told_nothing();
+}
+
+/* Message 0 is there, and so much of its acknowledgement, which goes on rail 0, is out. */
+static void tell_in_part(size_t bytes)
+{
+	pair_open_recv(&pair, 2);
+	narrow_socket(pair.recv->rails[0]->fd, bytes);
+	put_message(1, 0, 205);
+	turns();
+	assert_int_equal(narrow_room(), 0);
+	narrow_socket(-1, 0);
+}
+
+static void test_a_word_half_told_is_told_whole_again(void **state)
+{
+	(void)state;
+	tell_in_part(10);
+	resume_recv_ok(&pair, 0, NULL);
+	told_once(0, ANYNET_FRAME_ACK, 205, 0);
+	told_nothing();
+}
+
+static void test_a_heartbeat_waits_for_the_end_of_a_word(void **state)
+{
+	uint8_t bytes[2 * sizeof(struct anynet_wire_frame) + ANYNET_ACK_BYTES];
+	struct anynet_rail *rail;
+	struct anynet_wire_frame header;
+
+	(void)state;
+	tell_in_part(10);
+	rail = pair.recv->rails[0];
+	assert_int_equal(recv(pair.fds[0], bytes, sizeof(bytes), MSG_DONTWAIT), 10);
+	rail->ops->ping(rail); /* nothing is under way, but for what is not out yet */
+	turns();
+	assert_int_equal(recv(pair.fds[0], bytes + 10, sizeof(bytes) - 10, MSG_DONTWAIT),
+			 sizeof(header) + ANYNET_ACK_BYTES - 10);
+	memcpy(&header, bytes, sizeof(header));
+	assert_int_equal(header.type, ANYNET_FRAME_ACK);
+	assert_int_equal(header.length, ANYNET_ACK_BYTES);
+	rail->ops->ping(rail);
+	assert_int_equal(recv(pair.fds[0], bytes, sizeof(bytes), MSG_DONTWAIT), sizeof(header));
+	assert_int_equal(bytes[0], ANYNET_FRAME_PING);
+}
+
+/* Whatever it was told, when the sender uses the slot again it has understood. */
+static void test_a_slot_used_again_needs_no_word_about_before(void **state)
+{
+	(void)state;
+	pair_open_recv(&pair, 2);
+	put_message(1, 0, 5);
+	told_by_bitmap(0, 5);
+	put_message(1, 1, 5);
+	told_by_bitmap(0, 5);
+	resume_recv_ok(&pair, 0, NULL);
+	told_once(0, ANYNET_FRAME_ACK, 5, 1);
+	told_nothing();
+}
+
+/* Nobody is posted for it yet: it is a word about the slot all the same. */
+static void test_a_message_that_waits_in_its_rail_is_a_word_too(void **state)
+{
+	struct anynet_wire_frame frame = frame_data(1, 0, ANYNET_FLAG_ACK, 8);
+
+	(void)state;
+	pair_open_recv(&pair, 2);
+	put_message(1, 0, 5);
+	told_by_bitmap(0, 5);
+	frame.slot = 5;
+	frame_put(pair.fds[1], &frame, pair_out);
+	turns();
+	resume_recv_ok(&pair, 0, NULL);
+	told_nothing();
+}
+
+static void test_an_ack_moves_to_the_rail_that_it_was_told_on_last(void **state)
+{
+	(void)state;
+	pair_open_recv(&pair, 2);
+	pair_hang_up(&pair, 0);
+	turns();
+	assert_int_equal(pair.recv->rails[0]->fd, -1);
+	put_message(1, 0, 9);
+	told_by_bitmap(1, 9);
+	resume_recv_ok(&pair, 0, NULL);
+	told_nothing();
+	resume_recv_ok(&pair, 1, NULL);
+	told_once(1, ANYNET_FRAME_ACK, 9, 0);
+	told_nothing();
+}
+
+/* --- grants --- */
+
+/* A large message of tag 1 asks on rail 1 and is granted on rail 0. */
+static struct anynet_request *grant_large(uint32_t seq, uint16_t slot)
+{
+	struct anynet_wire_frame rts =
+		frame_data(seq, 1, ANYNET_FLAG_MULTI | ANYNET_FLAG_ACK, PAIR_LARGE);
+	struct anynet_request *req = pair_irecv(&pair, pair_in, PAIR_LARGE, 1);
+
+	rts.type = ANYNET_FRAME_RTS;
+	rts.length = 0;
+	rts.slot = slot;
+	frame_put(pair.fds[1], &rts, NULL);
+	turns();
+	return req;
+}
+
+static void put_large(uint32_t seq, uint16_t slot, size_t bytes)
+{
+	struct anynet_wire_frame frame =
+		frame_data(seq, 1, ANYNET_FLAG_MULTI | ANYNET_FLAG_ACK, PAIR_LARGE);
+
+	frame.slot = slot;
+	frame_put(pair.fds[1], &frame, NULL);
+	assert_int_equal(send(pair.fds[1], pair_out, bytes, 0), bytes);
+	turns();
+}
+
+static void test_a_lost_grant_is_told_again_on_its_rail(void **state)
+{
+	struct anynet_request *req;
+
+	(void)state;
+	pair_open_recv(&pair, 2);
+	req = grant_large(0, 77);
+	for (int again = 0; again < 3; again++) {
+		resume_recv_ok(&pair, 0, NULL);
+		told_once(0, ANYNET_FRAME_GRANT, 77, 0);
+		told_nothing();
+	}
+	resume_recv_ok(&pair, 1, NULL);
+	told_nothing();
+	put_large(0, 77, PAIR_LARGE);
+	pair_finish(&req, 1, NULL);
+	told_by_bitmap(0, 77);
+}
+
+static void test_data_that_begins_to_come_shows_that_the_grant_is_known(void **state)
+{
+	struct anynet_request *req;
+
+	(void)state;
+	pair_open_recv(&pair, 2);
+	req = grant_large(0, 77);
+	put_large(0, 77, PAIR_LARGE - 1);
+	resume_recv_ok(&pair, 0, NULL);
+	told_nothing();
+	assert_int_equal(send(pair.fds[1], pair_out, 1, 0), 1);
+	pair_finish(&req, 1, NULL);
+	told_by_bitmap(0, 77);
+}
+
+/* --- words that had to wait --- */
+
+/* A new socket's descriptor is the lowest that is free. */
+static int next_descriptor(void)
+{
+	int fd = dup(STDIN_FILENO);
+
+	assert_true(fd >= 0);
+	close(fd);
+	return fd;
+}
+
+/* `count` acknowledgements are told on rail 0 and lost. */
+static void lose_acks(uint16_t count)
+{
+	for (uint16_t i = 0; i < count; i++) {
+		put_message(1, i, i);
+		turns();
+	}
+	pair_hang_up(&pair, 0);
+	turns();
+	assert_int_equal(pair.recv->rails[0]->fd, -1);
+}
+
+/* Rail 0 is back, but has room for the answer only. */
+static void resume_without_room(void)
+{
+	narrow_socket(next_descriptor(), sizeof(struct anynet_wire_hello));
+	resume_recv_ok(&pair, 0, NULL);
+	assert_int_equal(narrow_room(), 0);
+	turns();
+}
+
+static void give_room(void)
+{
+	narrow_socket(-1, 0);
+}
+
+static void test_newer_words_about_a_slot_replace_those_to_be_told_again(void **state)
+{
+	enum {
+		COUNT = 40,
+		WHOLE = 38,
+		BEGUN = 39
+	};
+	struct anynet_wire_frame frame = frame_data(COUNT + 1, 0, ANYNET_FLAG_ACK, 8);
+	bool seen[COUNT] = { false };
+
+	(void)state;
+	pair_open_recv(&pair, 2);
+	lose_acks(COUNT);
+	resume_without_room();
+	put_message(1, COUNT, WHOLE);
+	told_by_bitmap(1, WHOLE);
+	pair_irecv(&pair, pair_in, 8, 0);
+	frame.slot = BEGUN;
+	frame_put(pair.fds[1], &frame, NULL);
+	turns();
+	give_room();
+	for (int i = 0; i < COUNT - 2; i++) {
+		assert_true(told(0, &frame));
+		assert_int_equal(frame.type, ANYNET_FRAME_ACK);
+		assert_int_equal(frame.length, 0);
+		assert_true(frame.slot < COUNT && !seen[frame.slot]);
+		assert_int_equal(frame.seq, frame.slot);
+		seen[frame.slot] = true;
+	}
+	assert_false(seen[WHOLE] || seen[BEGUN]);
+	told_nothing();
+}
+
+/* The sender had the grant after all: its data comes before the grant can be told again. */
+static void test_data_may_come_before_the_grant_is_told_again(void **state)
+{
+	enum {
+		COUNT = 20
+	};
+	struct anynet_wire_frame frame;
+	struct anynet_request *req;
+
+	(void)state;
+	pair_open_recv(&pair, 2);
+	lose_acks(COUNT);
+	resume_recv_ok(&pair, 0, NULL);
+	req = grant_large(COUNT, 77);
+	pair_hang_up(&pair, 0);
+	turns();
+	resume_without_room();
+	put_large(COUNT, 77, PAIR_LARGE);
+	pair_finish(&req, 1, NULL);
+	told_by_bitmap(1, 77);
+	give_room();
+	for (int i = 0; i < COUNT; i++) {
+		assert_true(told(0, &frame));
+		assert_int_equal(frame.type, ANYNET_FRAME_ACK);
+		assert_int_equal(frame.slot, i);
+	}
+	told_nothing();
+}
+
+/* --- sender: the test receives, and says things that are old news --- */
+
+static void put_word(enum anynet_frame_type type, uint16_t slot, uint32_t seq)
+{
+	struct anynet_wire_frame frame = { .type = (uint8_t)type, .slot = slot, .seq = seq };
+
+	frame_put(pair.fds[0], &frame, NULL);
+	assert_int_equal(comm_turn(pair.send), 0);
+}
+
+static struct anynet_wire_frame take_frame(enum anynet_frame_type type, uint32_t seq)
+{
+	assert_int_equal(comm_turn(pair.send), 0);
+	return pair_expect(&pair, 0, type, seq);
+}
+
+static void no_frame(void)
+{
+	struct anynet_wire_frame frame;
+
+	assert_int_equal(comm_turn(pair.send), 0);
+	assert_false(frame_get(pair.fds[0], &frame, pair_in, sizeof(pair_in)));
+}
+
+static void test_an_ack_told_again_counts_for_its_message_only(void **state)
+{
+	struct anynet_request *req, *next;
+	uint16_t slot;
+
+	(void)state;
+	pair_open_send(&pair, 1);
+	req = pair_isend(&pair, pair_out, PAIR_LARGE, 0);
+	slot = take_frame(ANYNET_FRAME_DATA, 0).slot;
+	put_word(ANYNET_FRAME_ACK, slot, 1); /* of another message */
+	put_word(ANYNET_FRAME_ACK, slot, (uint32_t)-1);
+	put_word(ANYNET_FRAME_ACK, (uint16_t)(slot + 1), 0); /* of a slot not in use */
+	pair_idle(req);
+	put_word(ANYNET_FRAME_ACK, slot, 0);
+	put_word(ANYNET_FRAME_ACK, slot, 0); /* known, and not tested yet */
+	pair_finish(&req, 1, NULL);
+	put_word(ANYNET_FRAME_ACK, slot, 0); /* and free */
+	next = pair_isend(&pair, pair_out, PAIR_LARGE, 0);
+	assert_int_equal(take_frame(ANYNET_FRAME_DATA, 1).slot, slot);
+	put_word(ANYNET_FRAME_ACK, slot, 0); /* and in use again */
+	pair_idle(next);
+	put_word(ANYNET_FRAME_ACK, slot, 1);
+	pair_finish(&next, 1, NULL);
+	assert_true(send_confirmed(pair.send));
+}
+
+static void test_a_grant_told_again_counts_for_its_message_only(void **state)
+{
+	struct anynet_request *req;
+	uint16_t slot;
+
+	(void)state;
+	pair_open_send(&pair, 1);
+	pair_isend(&pair, pair_out, 1, 1);
+	take_frame(ANYNET_FRAME_DATA, 0);
+	req = pair_isend(&pair, pair_out, PAIR_LARGE, 2);
+	slot = take_frame(ANYNET_FRAME_RTS, 1).slot;
+	put_word(ANYNET_FRAME_GRANT, slot, 0);
+	put_word(ANYNET_FRAME_GRANT, slot, 2);
+	put_word(ANYNET_FRAME_GRANT, (uint16_t)(slot + 1), 1);
+	no_frame();
+	put_word(ANYNET_FRAME_GRANT, slot, 1);
+	take_frame(ANYNET_FRAME_DATA, 1);
+	put_word(ANYNET_FRAME_GRANT, slot, 1); /* it is out */
+	no_frame();
+	put_word(ANYNET_FRAME_ACK, slot, 1);
+	put_word(ANYNET_FRAME_GRANT, slot, 1); /* acknowledged */
+	pair_finish(&req, 1, NULL);
+	put_word(ANYNET_FRAME_GRANT, slot, 1); /* over */
+	no_frame();
+	req = pair_isend(&pair, pair_out, PAIR_LARGE, 2);
+	assert_int_equal(take_frame(ANYNET_FRAME_RTS, 2).slot, slot);
+	put_word(ANYNET_FRAME_GRANT, slot, 1); /* the slot is another message's */
+	no_frame();
+	put_word(ANYNET_FRAME_GRANT, slot, 2);
+	take_frame(ANYNET_FRAME_DATA, 2);
+}
+
+/* Of which the socket has taken all but the byte that the receiver does not need. */
+static void test_an_ack_may_come_before_the_tail_is_out(void **state)
+{
+	const size_t frame = sizeof(struct anynet_wire_frame) + LOCAL_EAGER_BYTES;
+	struct anynet_request *req, *next;
+	struct anynet_wire_frame first;
+	uint16_t slot, slot_of_next;
+
+	(void)state;
+	for (int recovered = 0; recovered < 2; recovered++) {
+		pair_open_send(&pair, 1);
+		narrow_socket(pair.send->rails[0]->fd, frame);
+		req = pair_isend(&pair, pair_out, LOCAL_EAGER_BYTES, 0);
+		pair_idle(req);
+		assert_int_equal(recv(pair.fds[0], &first, sizeof(first), MSG_DONTWAIT),
+				 sizeof(first));
+		slot = first.slot;
+		assert_int_equal(recv(pair.fds[0], pair_in, sizeof(pair_in), MSG_DONTWAIT),
+				 LOCAL_EAGER_BYTES);
+		put_word(ANYNET_FRAME_ACK, slot, 0);
+		pair_idle(req);
+		assert_false(send_confirmed(pair.send));
+		next = pair_isend(&pair, pair_out, PAIR_LARGE, 0);
+		pair_idle(next);
+		narrow_socket(-1, 0);
+		if (recovered) {
+			resume_send(&pair, 0, 1, 0);
+		} else {
+			assert_int_equal(comm_turn(pair.send), 0);
+			assert_int_equal(recv(pair.fds[0], pair_in, 1, MSG_DONTWAIT), 1);
+			assert_int_equal(pair_in[0], 0);
+		}
+		pair_finish(&req, 1, NULL);
+		slot_of_next = take_frame(ANYNET_FRAME_DATA, 1).slot;
+		no_frame();
+		pair_idle(next);
+		put_word(ANYNET_FRAME_ACK, slot_of_next, 1);
+		pair_finish(&next, 1, NULL);
+		assert_true(send_confirmed(pair.send)); /* without another word about the first */
+		put_word(ANYNET_FRAME_ACK, slot, 0);
+		pair_close(&pair);
+	}
+}
+
+int main(void)
+{
+	const struct CMUnitTest tests[] = {
+#define TEST(name) \
+	cmocka_unit_test_prestate_setup_teardown(name, pair_setup_recovery, teardown, &pair)
+		TEST(test_a_lost_ack_is_told_again_on_its_rail),
+		TEST(test_a_word_half_told_is_told_whole_again),
+		TEST(test_a_heartbeat_waits_for_the_end_of_a_word),
+		TEST(test_a_slot_used_again_needs_no_word_about_before),
+		TEST(test_a_message_that_waits_in_its_rail_is_a_word_too),
+		TEST(test_an_ack_moves_to_the_rail_that_it_was_told_on_last),
+		TEST(test_a_lost_grant_is_told_again_on_its_rail),
+		TEST(test_data_that_begins_to_come_shows_that_the_grant_is_known),
+		TEST(test_newer_words_about_a_slot_replace_those_to_be_told_again),
+		TEST(test_data_may_come_before_the_grant_is_told_again),
+		TEST(test_an_ack_told_again_counts_for_its_message_only),
+		TEST(test_a_grant_told_again_counts_for_its_message_only),
+		TEST(test_an_ack_may_come_before_the_tail_is_out),
+	};
+
+	return cmocka_run_group_tests(tests, NULL, NULL);
+}

@@ -1,0 +1,431 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* Paths that give no sign: when they are suspected, and what becomes of them. */
+#include <errno.h>
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stdlib.h>
+
+#include <cmocka.h>
+
+#include "support/capture.h"
+#include "transports/session/recovery.h"
+#include "transports/session/watch.h"
+#include "unit/environment.h"
+#include "unit/signs.h"
+
+static const struct rail_signs tried_once = { .waiting = true, .tries = 1, .quiet_ms = UINT_MAX };
+static const struct rail_signs answered = { .tries = 2, .rtt_us = 100 };
+
+static void test_a_path_that_answers_is_not_suspect(void **state)
+{
+	(void)state;
+	signs_open_send(1);
+	for (int i = 0; i < 100; i++) {
+		signs.rails[0] = i % 2 ? signs_waits : signs_healthy;
+		signs_look_after(1000);
+		assert_false(signs_suspect(0));
+	}
+	/* A packet that is lost now and then is no sign of anything. */
+	signs.rails[0] = tried_once;
+	signs_look_after(0);
+	signs_look_after(5000);
+	assert_false(signs_suspect(0));
+	signs.rails[0] = answered;
+	signs_look_after(0);
+	signs_look_after(5000);
+	assert_false(signs_suspect(0));
+	assert_true(signs.pair.send->rails[0]->fd >= 0);
+	assert_int_equal(signs.pair.send->session->watch.looked_ms, signs.now);
+}
+
+static void test_a_path_that_tells_nothing_is_not_suspect(void **state)
+{
+	(void)state;
+	signs_open_send(1);
+	signs.rails[0] = signs_dead;
+	signs.mute = true;
+	signs_look_after(0);
+	signs_look_after(2 * SIGNS_PEER_TIMEOUT_MS);
+	assert_false(signs_suspect(0));
+	assert_true(signs.pair.send->rails[0]->fd >= 0);
+}
+
+/* It has been reported done, and may have to be sent again. */
+static void test_what_was_copied_is_watched_until_it_is_acknowledged(void **state)
+{
+	const uint16_t slot = 0;
+
+	(void)state;
+	signs_open_idle_send(1);
+	pair_send(&signs.pair, signs.out, 8);
+	signs_lose(0);
+	signs_look_after(SIGNS_PEER_TIMEOUT_MS - 1);
+	assert_true(signs_suspect(0));
+	signs.rails[0] = signs_healthy;
+	signs_look_after(0);
+	assert_false(signs_suspect(0));
+	frame_put_ack(signs.pair.fds[0], &slot, 1);
+	comm_turn(signs.pair.send);
+	signs.rails[0] = signs_dead;
+	signs_look_after(0);
+	signs_look_after(SIGNS_PEER_TIMEOUT_MS - 1);
+	assert_false(signs_suspect(0));
+}
+
+static void suspect_after(struct rail_signs silent, uint64_t ms)
+{
+	struct anynet_comm *comm = signs_comm();
+
+	signs.rails[0] = silent;
+	signs_look_after(0);
+	signs_look_after(ms - 1);
+	assert_false(signs_suspect(0));
+	assert_null(comm->session->recovery);
+	signs_look_after(1);
+	assert_true(signs_suspect(0));
+	assert_non_null(comm->session->recovery);
+	assert_true(atomic_load(&comm->attention));
+	assert_true(comm->rails[0]->fd >= 0);
+	assert_int_equal(comm_error(comm), 0);
+	pair_close(&signs.pair);
+}
+
+static struct anynet_request *open_with_alternative(bool is_send)
+{
+	struct anynet_request *req = is_send ? signs_open_send(1) : signs_open_recv(1);
+
+	signs_comm()->session->paths.own_count = is_send ? 2 : 1;
+	signs_comm()->session->paths.peer_count = is_send ? 1 : 2;
+	return req;
+}
+
+static void test_a_path_is_suspect_after_what_its_round_trips_have_shown(void **state)
+{
+	static const struct {
+		unsigned rtt_us, var_us, segments, ms;
+	} paths[] = {
+		{ 30, 10, 2, 21 },
+		{ 50000, 2000, 2, 79 },
+		{ 200000, 100000, 9, 621 },
+		{ 30, 10, 1, 61 }, /* its acknowledgement may wait for another segment */
+	};
+
+	(void)state;
+	for (size_t i = 0; i < 2 * sizeof(paths) / sizeof(paths[0]); i++) {
+		struct rail_signs silent = signs_dead;
+
+		silent.rtt_us = paths[i / 2].rtt_us;
+		silent.rtt_var_us = paths[i / 2].var_us;
+		silent.segments = paths[i / 2].segments;
+		silent.tries = 0;
+		open_with_alternative(i % 2);
+		suspect_after(silent, paths[i / 2].ms);
+	}
+	assert_int_equal(capture_count(CAPTURE_WARN, NULL), 0);
+}
+
+static void test_the_only_path_is_suspect_once_the_kernel_has_tried_twice(void **state)
+{
+	(void)state;
+	signs_open_send(1);
+	signs.rails[0] = tried_once;
+	signs_look_after(0);
+	signs_look_after(5000);
+	assert_false(signs_suspect(0));
+	signs.rails[0] = signs_dead;
+	signs_look_after(0);
+	assert_true(signs_suspect(0));
+}
+
+/* Of many packets the peer's host has had some, or says that it waits for one. */
+static void test_a_path_with_losses_is_not_suspect(void **state)
+{
+	(void)state;
+	open_with_alternative(true);
+	signs.rails[0] = signs_dead;
+	for (int i = 0; i < 100; i++) {
+		signs.rails[0].acked++;
+		signs_look_after(1000);
+		assert_false(signs_suspect(0));
+	}
+	for (int i = 0; i < 100; i++) {
+		signs.rails[0].quiet_ms = 20;
+		signs_look_after(1000);
+		assert_false(signs_suspect(0));
+	}
+	/* What was sent after that is counted from its own beginning. */
+	signs.rails[0] = signs_healthy;
+	signs_look_after(0);
+	signs.rails[0] = signs_dead;
+	signs_look_after(1000);
+	assert_false(signs_suspect(0));
+	signs_look_after(21);
+	assert_true(signs_suspect(0));
+}
+
+static void test_alarms_in_a_row_come_ever_later(void **state)
+{
+	(void)state;
+	open_with_alternative(true);
+	for (uint64_t i = 0, ms = 21; i < 6; i++, ms = anynet_min(ms * 2, 16 * 21)) {
+		signs.rails[0] = signs_dead;
+		signs_look_after(0);
+		signs_look_after(ms - 1);
+		assert_false(signs_suspect(0));
+		signs_look_after(1);
+		assert_true(signs_suspect(0));
+		signs.rails[0] = signs_healthy;
+		signs_look_after(0);
+		assert_false(signs_suspect(0));
+	}
+	signs_look_after(4000);
+	signs.rails[0] = signs_dead;
+	signs_look_after(0);
+	signs_look_after(21);
+	assert_true(signs_suspect(0));
+}
+
+/* Who waits sees it sooner than the next look; not where there is no other path. */
+static void test_who_waits_glances_at_paths_that_do_not_get_on(void **state)
+{
+	struct anynet_request *req, *next;
+	struct anynet_comm *comm;
+
+	(void)state;
+	for (int alternative = 0; alternative < 2; alternative++) {
+		signs_open_send(1);
+		comm = signs_comm();
+		comm->session->paths.own_count = (uint8_t)(1 + alternative);
+		signs.rails[0] = signs_dead;
+		for (uint64_t ms = 0; ms < 40; ms++)
+			watch_glance(comm, signs.now + ms);
+		assert_int_equal(signs_suspect(0), alternative);
+		pair_close(&signs.pair);
+	}
+	/* And not while they do. */
+	req = open_with_alternative(false);
+	comm = signs_comm();
+	signs.rails[0] = signs_dead;
+	for (uint32_t i = 0; i < 40; i++, req = next) {
+		struct anynet_wire_frame frame = frame_data(i, 7, 0, 5);
+
+		next = pair_irecv(&signs.pair, signs.in, 64, 7);
+		frame_put(signs.pair.fds[0], &frame, "first");
+		pair_finish(&req, 1, NULL);
+		watch_glance(comm, signs.now + 5 * (uint64_t)i);
+	}
+	assert_false(signs_suspect(0));
+}
+
+static void test_each_silence_is_one_line_for_who_wants_to_know(void **state)
+{
+	(void)state;
+	setenv("NCCL_DEBUG", "INFO", 1);
+	setenv("NCCL_DEBUG_SUBSYS", "NET", 1);
+	log_to_capture();
+	unsetenv("NCCL_DEBUG");
+	unsetenv("NCCL_DEBUG_SUBSYS");
+	signs_open_send(1);
+	for (size_t i = 1; i < 3; i++) {
+		signs_lose(0);
+		for (int look = 0; look < 5; look++)
+			signs_look_after(1000);
+		assert_int_equal(capture_count(0, "no answer from the peer"), i);
+		signs.rails[0] = signs_healthy;
+		signs_look_after(100);
+	}
+}
+
+static void test_a_path_that_answers_again_is_trusted_again(void **state)
+{
+	(void)state;
+	signs_open_send(2);
+	signs_lose(0);
+	signs_look_after(1100);
+	assert_true(signs_suspect(0));
+	signs.rails[0] = tried_once; /* not yet */
+	signs_look_after(100);
+	assert_true(signs_suspect(0));
+	signs.rails[0] = signs_waits;
+	signs_look_after(100);
+	assert_false(signs_suspect(0));
+	comm_attend(signs.pair.send);
+	assert_null(signs.pair.send->session->recovery); /* no new connection is wanted any more */
+	signs.now = os_now_ms();
+	/* The next silence is counted from its own beginning. */
+	signs_lose(0);
+	signs_look_after(20);
+	assert_false(signs_suspect(0));
+	signs_look_after(1100);
+	assert_true(signs_suspect(0));
+	assert_false(signs_suspect(1));
+}
+
+static void test_a_path_is_trusted_again_also_when_nothing_waits(void **state)
+{
+	struct anynet_wire_frame frame = frame_data(0, 7, 0, 5);
+	struct anynet_request *req;
+
+	(void)state;
+	req = signs_open_recv(1);
+	signs_lose(0);
+	signs_look_after(1100);
+	assert_true(signs_suspect(0));
+	frame_put(signs.pair.fds[0], &frame, "first");
+	pair_finish(&req, 1, NULL);
+	signs_look_after(100);
+	assert_true(signs_suspect(0));
+	signs.rails[0] = signs_healthy;
+	signs_look_after(100);
+	assert_false(signs_suspect(0));
+}
+
+static void test_nobody_looks_at_an_idle_path(void **state)
+{
+	struct anynet_request *req;
+	struct anynet_wire_frame frame = frame_data(0, 7, 0, 5);
+
+	(void)state;
+	req = signs_open_recv(1);
+	frame_put(signs.pair.fds[0], &frame, "first");
+	pair_finish(&req, 1, NULL);
+	signs.rails[0] = signs_dead;
+	for (int i = 0; i < 50; i++)
+		signs_look_after(1000);
+	assert_false(signs_suspect(0));
+	assert_true(signs.pair.recv->rails[0]->fd >= 0);
+}
+
+static void test_a_suspect_rail_gets_nothing_new(void **state)
+{
+	struct anynet_wire_frame frame;
+	struct anynet_request *req;
+
+	(void)state;
+	signs_open_send(2);
+	while (frame_get(signs.pair.fds[0], &frame, signs.in, SIGNS_LARGE) ||
+	       frame_get(signs.pair.fds[1], &frame, signs.in, SIGNS_LARGE))
+		assert_int_equal(comm_transmit(signs.pair.send), 0);
+	signs_lose(0);
+	signs_look_after(1100);
+	for (int i = 0; i < 10; i++) {
+		req = pair_isend(&signs.pair, signs.out, 100, 7);
+		assert_int_equal(comm_transmit(signs.pair.send), 0);
+		assert_false(frame_get(signs.pair.fds[0], &frame, signs.in, SIGNS_LARGE));
+		assert_true(frame_get(signs.pair.fds[1], &frame, signs.in, SIGNS_LARGE));
+		assert_true(pair_done(req, NULL));
+	}
+}
+
+static void test_after_the_peer_timeout_a_sender_gives_a_silent_rail_up(void **state)
+{
+	(void)state;
+	signs_open_send(2);
+	signs_lose(1);
+	signs_look_after(SIGNS_PEER_TIMEOUT_MS - 1);
+	assert_true(signs.pair.send->rails[1]->fd >= 0);
+	signs_look_after(1);
+	assert_int_equal(signs.pair.send->rails[1]->fd, -1);
+	assert_int_equal(signs.pair.send->rails[1]->broke_by, -ETIMEDOUT);
+	assert_true(signs.pair.send->rails[0]->fd >= 0);
+	assert_int_equal(comm_error(signs.pair.send), 0);
+	/* What is suspect has to answer: a new beginning of the same tries is no answer. */
+	signs_lose(0);
+	signs_look_after(SIGNS_PEER_TIMEOUT_MS / 2);
+	signs.rails[0] = tried_once;
+	signs_look_after(SIGNS_PEER_TIMEOUT_MS / 2);
+	assert_int_equal(signs.pair.send->rails[0]->fd, -1);
+}
+
+static void test_a_rail_that_broke_or_ended_is_not_looked_at(void **state)
+{
+	struct anynet_wire_frame bye = { .type = ANYNET_FRAME_BYE };
+
+	(void)state;
+	signs_open_send(3);
+	frame_put(signs.pair.fds[0], &bye, NULL);
+	pair_hang_up(&signs.pair, 0);
+	pair_hang_up(&signs.pair, 1);
+	for (int i = 0; i < 5; i++)
+		assert_int_equal(comm_turn(signs.pair.send), 0);
+	assert_null(signs.pair.send->rails[0]);
+	assert_int_equal(signs.pair.send->rails[1]->fd, -1);
+	signs.rails[1] = signs_dead;
+	recovery_free(signs.pair.send); /* as if there had been no memory */
+	signs.now = os_now_ms();
+	signs_look_after(0);
+	assert_non_null(signs.pair.send->session->recovery);
+	signs_look_after(1100);
+	assert_false(signs_suspect(1));
+	signs_look_after(SIGNS_PEER_TIMEOUT_MS);
+	assert_int_equal(signs.pings[0] + signs.pings[1], 0);
+	assert_int_equal(signs.pings[2], 1);
+	assert_int_equal(comm_error(signs.pair.send), 0);
+}
+
+/* What has come and is not read may be the only copy there is. */
+static void test_a_receiver_never_gives_a_rail_up_for_silence(void **state)
+{
+	struct anynet_wire_frame frame = frame_data(0, 7, 0, 5);
+	struct anynet_request *req;
+
+	(void)state;
+	req = signs_open_recv(1);
+	signs_lose(0);
+	frame_put(signs.pair.fds[0], &frame, "first");
+	for (int i = 0; i < 5; i++)
+		signs_look_after(SIGNS_PEER_TIMEOUT_MS);
+	assert_true(signs_suspect(0));
+	assert_true(signs.pair.recv->rails[0]->fd >= 0);
+	signs.rails[0] = signs_healthy;
+	pair_finish(&req, 1, NULL);
+	assert_string_equal((char *)signs.in, "first");
+}
+
+static void fails_without_recovery(struct anynet_request *req)
+{
+	signs_lose(0);
+	signs_look_after(SIGNS_PEER_TIMEOUT_MS - 1);
+	assert_false(signs_suspect(0));
+	assert_int_equal(comm_error(signs_comm()), 0);
+	signs_look_after(1);
+	pair_fails(req, -ETIMEDOUT);
+	assert_int_equal(capture_count(CAPTURE_WARN, "the connection broke"), 1);
+	capture_forget();
+	pair_close(&signs.pair);
+}
+
+static void test_without_recovery_silence_is_an_error_for_both(void **state)
+{
+	(void)state;
+	local_cfg.recovery_timeout_ms = 0;
+	local_cfg.stall_warn_ms = 0;
+	fails_without_recovery(signs_open_send(1));
+	fails_without_recovery(signs_open_recv(1));
+}
+
+int main(void)
+{
+	const struct CMUnitTest tests[] = {
+#define TEST(name) cmocka_unit_test_setup_teardown(name, signs_setup, signs_teardown)
+		TEST(test_a_path_that_answers_is_not_suspect),
+		TEST(test_a_path_that_tells_nothing_is_not_suspect),
+		TEST(test_what_was_copied_is_watched_until_it_is_acknowledged),
+		TEST(test_a_path_is_suspect_after_what_its_round_trips_have_shown),
+		TEST(test_the_only_path_is_suspect_once_the_kernel_has_tried_twice),
+		TEST(test_a_path_with_losses_is_not_suspect),
+		TEST(test_alarms_in_a_row_come_ever_later),
+		TEST(test_who_waits_glances_at_paths_that_do_not_get_on),
+		TEST(test_each_silence_is_one_line_for_who_wants_to_know),
+		TEST(test_a_path_that_answers_again_is_trusted_again),
+		TEST(test_a_path_is_trusted_again_also_when_nothing_waits),
+		TEST(test_nobody_looks_at_an_idle_path),
+		TEST(test_a_suspect_rail_gets_nothing_new),
+		TEST(test_after_the_peer_timeout_a_sender_gives_a_silent_rail_up),
+		TEST(test_a_rail_that_broke_or_ended_is_not_looked_at),
+		TEST(test_a_receiver_never_gives_a_rail_up_for_silence),
+		TEST(test_without_recovery_silence_is_an_error_for_both),
+	};
+
+	return cmocka_run_group_tests(tests, NULL, NULL);
+}

@@ -1,0 +1,431 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* Handles and hellos: what is written, what is refused, and the plan of rails. */
+#include <arpa/inet.h>
+#include <errno.h>
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+#include <cmocka.h>
+
+#include <nccl_net/util.h>
+
+#include "support/capture.h"
+#include "transports/wire/hello.h"
+#include "unit/environment.h"
+#include "unit/local_net.h"
+
+static const uint8_t token[ANYNET_TOKEN_BYTES] = "0123456789abcdef";
+
+static int setup(void **state)
+{
+	(void)state;
+	log_to_capture();
+	local_net_start();
+	return 0;
+}
+
+static struct anynet_wire_addr addr_of(const char *text)
+{
+	struct anynet_wire_addr addr = { .port = 4711 };
+
+	addr.family = strchr(text, ':') ? 6 : 4;
+	assert_int_equal(inet_pton(addr.family == 6 ? AF_INET6 : AF_INET, text, addr.ip), 1);
+	return addr;
+}
+
+/* --- handles --- */
+
+static struct anynet_wire_handle good_handle(void)
+{
+	struct anynet_wire_addr addrs[4] = { addr_of("10.0.0.1"), addr_of("fd00::1"),
+					     addr_of("10.1.0.1"), addr_of("10.2.0.1") };
+	struct anynet_wire_handle handle;
+
+	handle_fill(&handle, 7, token, addrs, 4);
+	return handle;
+}
+
+static void test_a_handle_says_where_to_connect(void **state)
+{
+	struct anynet_wire_handle handle = good_handle();
+	char why[160] = "";
+
+	(void)state;
+	assert_int_equal(handle_check(&handle, why, sizeof(why)), 0);
+	assert_int_equal(handle.endpoint, 7);
+	assert_int_equal(handle.pid, getpid());
+	assert_memory_equal(handle.token, token, sizeof(token));
+	assert_int_equal(handle.addrs[2].ip[1], 1);
+	assert_int_equal(handle.local[0], 0);
+}
+
+static void handle_is_refused(const struct anynet_wire_handle *handle, const char *text)
+{
+	char why[160] = "";
+
+	assert_int_equal(handle_check(handle, why, sizeof(why)), -EINVAL);
+	if (!strstr(why, text))
+		fail_msg("'%s' does not say '%s'", why, text);
+}
+
+static void test_a_wrong_handle_is_refused_with_the_reason(void **state)
+{
+	struct anynet_wire_handle handle = good_handle();
+
+	(void)state;
+	handle.magic ^= 1;
+	handle_is_refused(&handle, "does not run anynet");
+	handle = good_handle();
+	handle.transports = 1u << ANYNET_LINK_IB;
+	handle_is_refused(&handle, "no TCP address");
+	handle = good_handle();
+	handle.addrs[0].family = 5;
+	handle_is_refused(&handle, "no TCP address");
+}
+
+/* What this process speaks, what its peer speaks, and what is spoken then. */
+static void test_the_highest_version_that_both_speak_is_used(void **state)
+{
+	static const struct {
+		uint16_t oldest, newest, peer_oldest, peer_newest, version;
+	} rows
+		[] = {
+			{ 7, 7, 7, 7, 7 },  { 7, 8, 7, 7, 7 },     { 7, 7, 7, 8, 7 },
+			{ 7, 9, 8, 10, 9 }, { 8, 9, 7, 12, 9 },    { 7, 8, 9, 10, 8 },
+			{ 9, 10, 7, 8, 9 }, /* none: our nearest */
+			{ 7, 7, 0, 7, 7 },  { 7, 7, 0, 65535, 7 },
+		};
+	struct anynet_config cfg = local_cfg;
+	struct anynet_wire_handle handle = good_handle();
+
+	(void)state;
+	assert_int_equal(handle.oldest, ANYNET_WIRE_OLDEST);
+	assert_int_equal(handle.version, ANYNET_WIRE_VERSION);
+	anynet_net.cfg = &cfg;
+	for (size_t i = 0; i < ARRAY_SIZE(rows); i++) {
+		cfg.wire_oldest_later = (uint16_t)(rows[i].oldest - ANYNET_WIRE_OLDEST);
+		cfg.wire_newest_later = (uint16_t)(rows[i].newest - ANYNET_WIRE_VERSION);
+		handle.oldest = (uint8_t)rows[i].peer_oldest;
+		handle.version = rows[i].peer_newest;
+		assert_int_equal(handle_version(&handle), rows[i].version);
+	}
+	anynet_net.cfg = &local_cfg;
+}
+
+/* --- hellos --- */
+
+static struct anynet_wire_hello good_hello(enum anynet_hello_type type)
+{
+	struct anynet_wire_addr addrs[2] = { addr_of("10.0.0.1"), addr_of("10.1.0.1") };
+	struct anynet_wire_hello hello;
+
+	hello_fill(&hello, &local_dev, addrs, 2);
+	hello.type = (uint8_t)type;
+	hello.kind = ANYNET_KIND_COMM;
+	hello.rails = 2;
+	hello.plan[1] = (struct anynet_wire_rail){ 1, 1 };
+	return hello;
+}
+
+static void test_a_hello_tells_who_we_are(void **state)
+{
+	struct anynet_wire_hello hello = good_hello(ANYNET_HELLO);
+	struct anynet_peer peer;
+
+	(void)state;
+	assert_int_equal(hello_check(&hello, ANYNET_HELLO), 0);
+	assert_int_equal(hello.bytes, sizeof(hello));
+	assert_int_equal(hello.replay_bytes, LOCAL_RING_BYTES);
+	assert_int_equal(hello.chunk_bytes, LOCAL_CHUNK_BYTES);
+	assert_int_equal(hello.max_recvs, ANYNET_RECVS_MAX);
+	assert_int_equal(hello_addr_count(&hello), 2);
+	hello_peer(&hello, &peer);
+	assert_int_equal(peer.pid, getpid());
+	assert_string_equal(peer.device, "lo");
+	assert_string_equal(peer.host, anynet_net.host);
+	assert_int_equal(hello.features, 0);
+	local_cfg.checksum = true;
+	assert_int_equal(good_hello(ANYNET_HELLO).features, ANYNET_FEATURE_CHECKSUM);
+}
+
+static void test_eight_addresses_are_counted(void **state)
+{
+	struct anynet_wire_hello hello = good_hello(ANYNET_HELLO);
+
+	(void)state;
+	for (int i = 0; i < ANYNET_HELLO_ADDRS; i++)
+		hello.addrs[i] = addr_of("10.0.0.1");
+	assert_int_equal(hello_addr_count(&hello), ANYNET_HELLO_ADDRS);
+	hello.addrs[3].family = 9;
+	assert_int_equal(hello_addr_count(&hello), 3);
+}
+
+#define REFUSED(kind_of, field, value)                                   \
+	do {                                                             \
+		struct anynet_wire_hello bad = good_hello(kind_of);      \
+		bad.field = value;                                       \
+		if (hello_check(&bad, kind_of) != -EPROTO)               \
+			fail_msg("%s = %s is accepted", #field, #value); \
+	} while (0)
+
+static void test_fields_out_of_range_are_refused(void **state)
+{
+	(void)state;
+	REFUSED(ANYNET_HELLO, magic, 1);
+	REFUSED(ANYNET_HELLO, type, ANYNET_WELCOME);
+	REFUSED(ANYNET_HELLO, bytes, sizeof(struct anynet_wire_hello) + 1);
+	REFUSED(ANYNET_HELLO, kind, 0);
+	REFUSED(ANYNET_HELLO, kind, ANYNET_KIND_LINK + 1);
+	REFUSED(ANYNET_HELLO, rails, 0);
+	REFUSED(ANYNET_HELLO, rails, ANYNET_RAILS_MAX + 1);
+	REFUSED(ANYNET_HELLO, rail, ANYNET_RAILS_MAX);
+	REFUSED(ANYNET_HELLO, replay_bytes, 1023);
+	REFUSED(ANYNET_WELCOME, type, ANYNET_HELLO);
+	REFUSED(ANYNET_WELCOME, status, ANYNET_STATUS_COUNT);
+	REFUSED(ANYNET_WELCOME, rails, 0);
+	REFUSED(ANYNET_WELCOME, rails, ANYNET_RAILS_MAX + 1);
+	REFUSED(ANYNET_WELCOME, addrs[0].family, 0);
+	REFUSED(ANYNET_WELCOME, plan[1].to, 2); /* only two addresses */
+	REFUSED(ANYNET_WELCOME, plan[1].from, ANYNET_HELLO_ADDRS);
+}
+
+static void test_a_refusal_needs_neither_rails_nor_addresses(void **state)
+{
+	struct anynet_wire_hello hello = good_hello(ANYNET_WELCOME);
+
+	(void)state;
+	hello.status = ANYNET_STATUS_BUSY;
+	hello.rails = 0;
+	hello.addrs[0].family = 0;
+	assert_int_equal(hello_check(&hello, ANYNET_WELCOME), 0);
+}
+
+static void test_another_version_is_told_from_a_stranger(void **state)
+{
+	struct anynet_wire_hello hello = good_hello(ANYNET_HELLO);
+
+	(void)state;
+	assert_false(hello_is_foreign(&hello, sizeof(hello)));
+	hello.version = ANYNET_WIRE_VERSION + 1;
+	hello.bytes = 60;
+	assert_int_equal(hello_check(&hello, ANYNET_HELLO), -EPROTONOSUPPORT);
+	assert_true(hello_is_foreign(&hello, 48));
+	assert_false(hello_is_foreign(&hello, 47));
+	hello.magic ^= 1;
+	assert_int_equal(hello_check(&hello, ANYNET_HELLO), -EPROTO);
+	assert_false(hello_is_foreign(&hello, 48));
+	hello = good_hello(ANYNET_HELLO);
+	hello.version = ANYNET_WIRE_VERSION - 1;
+	assert_int_equal(hello_check(&hello, ANYNET_HELLO), -EPROTONOSUPPORT);
+	assert_true(hello_is_foreign(&hello, 48));
+}
+
+static void test_texts_from_outside_are_made_safe_to_print(void **state)
+{
+	struct anynet_wire_hello hello = good_hello(ANYNET_WELCOME);
+	struct anynet_peer peer;
+
+	(void)state;
+	memset(hello.host, 'h', sizeof(hello.host));
+	strcpy(hello.device, "e\x1b[2Jth\n0");
+	strcpy(hello.reason, "\x80no");
+	assert_int_equal(hello_check(&hello, ANYNET_WELCOME), 0);
+	assert_int_equal(strlen(hello.host), sizeof(hello.host) - 1);
+	assert_string_equal(hello.device, "e?[2Jth?0");
+	assert_string_equal(hello.reason, "?no");
+	hello_peer(&hello, &peer);
+	assert_int_equal(strlen(peer.host), sizeof(peer.host) - 1);
+}
+
+static void test_tokens_differ_in_any_byte(void **state)
+{
+	uint8_t other[ANYNET_TOKEN_BYTES];
+
+	(void)state;
+	memcpy(other, token, sizeof(other));
+	assert_true(token_equal(token, other));
+	for (int i = 0; i < ANYNET_TOKEN_BYTES; i++) {
+		other[i] ^= 0x80;
+		assert_false(token_equal(token, other));
+		other[i] ^= 0x80;
+	}
+}
+
+static void test_different_nccl_versions_are_warned_about_once(void **state)
+{
+	struct anynet_peer peer = { .host = "host-b", .pid = 9, .nccl_version = 22809 };
+
+	(void)state;
+	anynet_net_set_nccl(0, NULL);
+	hello_warn_nccl(&peer);
+	anynet_net_set_nccl(22809, "libnccl.so.2");
+	hello_warn_nccl(&peer);
+	assert_int_equal(capture_count(CAPTURE_WARN, NULL), 0);
+	anynet_net_set_nccl(2708, "/opt/libnccl.so.2");
+	hello_warn_nccl(&peer);
+	hello_warn_nccl(&peer);
+	assert_int_equal(capture_count(CAPTURE_WARN, NULL), 1);
+	assert_int_equal(capture_count(CAPTURE_WARN, "host-b pid 9 runs NCCL 2.28.9"), 1);
+	assert_int_equal(capture_count(CAPTURE_WARN, "NCCL 2.7.8 from /opt/libnccl.so.2"), 1);
+	anynet_net_set_nccl(0, NULL);
+}
+
+/* --- the plan of rails --- */
+
+/* `from` and `to`: addresses separated by blanks; the plan as "0>0 1>2". */
+static const char *plan_of(const char *from, const char *to, int per_nic, int max)
+{
+	static char text[1024];
+	struct anynet_wire_addr addrs[2][ANYNET_HELLO_ADDRS];
+	struct anynet_wire_rail plan[ANYNET_RAILS_MAX];
+	const char *lists[2] = { from, to };
+	int counts[2] = { 0, 0 }, rails;
+
+	for (int side = 0; side < 2; side++) {
+		char list[512], *rest = list, *word;
+
+		snprintf(list, sizeof(list), "%s", lists[side]);
+		while ((word = strsep(&rest, " ")))
+			addrs[side][counts[side]++] = addr_of(word);
+	}
+	rails = rail_plan(addrs[0], counts[0], addrs[1], counts[1], per_nic, plan, max);
+	text[0] = '\0';
+	for (int i = 0; i < rails; i++)
+		snprintf(text + strlen(text), sizeof(text) - strlen(text), "%s%d>%d", i ? " " : "",
+			 plan[i].from, plan[i].to);
+	return text;
+}
+
+static void test_one_nic_each_is_one_rail(void **state)
+{
+	(void)state;
+	assert_string_equal(plan_of("10.0.0.1", "10.0.0.2", 1, 64), "0>0");
+	/* Its own pair is tried however far apart the addresses are. */
+	assert_string_equal(plan_of("10.0.0.1", "192.168.0.2", 1, 64), "0>0");
+}
+
+static void test_nics_pair_by_network_not_by_position(void **state)
+{
+	(void)state;
+	assert_string_equal(plan_of("10.0.0.1 10.1.0.1 10.2.0.1", "10.0.0.2 10.1.0.2 10.2.0.2", 1,
+				    64),
+			    "0>0 1>1 2>2");
+	assert_string_equal(plan_of("10.0.0.1 10.1.0.1 10.2.0.1", "10.0.0.2 10.2.0.2 10.1.0.2", 1,
+				    64),
+			    "0>0 1>2 2>1");
+	assert_string_equal(plan_of("10.0.0.1 fd00:1::1 fd00:2::1", "10.0.0.2 fd00:2::2 fd00:1::2",
+				    1, 64),
+			    "0>0 1>2 2>1");
+}
+
+static void test_a_nic_without_a_near_one_carries_no_rail(void **state)
+{
+	(void)state;
+	assert_string_equal(plan_of("10.0.0.1 10.1.0.1", "10.0.0.2 172.16.0.2", 1, 64), "0>0");
+	assert_string_equal(plan_of("10.0.0.1 10.1.0.1", "10.0.0.2 fd00::2", 1, 64), "0>0");
+	assert_string_equal(plan_of("10.0.0.1 10.1.0.1 10.1.0.3", "10.0.0.2 10.1.0.2", 1, 64),
+			    "0>0 1>1");
+	assert_string_equal(plan_of("10.0.0.1", "10.0.0.2 10.1.0.2", 1, 64), "0>0");
+	/* 16 bits in common are near, 15 are not. */
+	assert_string_equal(plan_of("10.0.0.1 10.1.0.1", "10.0.0.2 10.1.128.2", 1, 64), "0>0 1>1");
+	assert_string_equal(plan_of("10.0.0.1 10.2.0.1", "10.0.0.2 10.3.0.2", 1, 64), "0>0");
+	assert_string_equal(plan_of("10.0.0.1 fd00:0:1::1", "10.0.0.2 fd00:0:1:8000::2", 1, 64),
+			    "0>0 1>1");
+}
+
+static void test_the_longest_common_prefix_wins(void **state)
+{
+	(void)state;
+	assert_string_equal(plan_of("10.0.0.1 10.1.2.1", "10.0.0.2 10.1.99.2 10.1.2.2", 1, 64),
+			    "0>0 1>2");
+}
+
+static void test_rails_per_nic_are_interleaved(void **state)
+{
+	(void)state;
+	assert_string_equal(plan_of("10.0.0.1 10.1.0.1", "10.0.0.2 10.1.0.2", 2, 64),
+			    "0>0 1>1 0>0 1>1");
+}
+
+static void test_no_more_rails_than_allowed(void **state)
+{
+	(void)state;
+	assert_string_equal(plan_of("10.0.0.1 10.1.0.1", "10.0.0.2 10.1.0.2", 64, 3),
+			    "0>0 1>1 0>0");
+}
+
+/* Between IB devices of so many ports: what the acceptor plans and the connector completes. */
+static const char *plan_between(int from_ports, int to_ports, int wanted, int max)
+{
+	static char text[1024];
+	struct anynet_wire_rail plan[ANYNET_RAILS_MAX];
+	int rails = rail_plan_ports(to_ports, wanted, plan, max);
+
+	for (int i = 0; i < rails; i++)
+		assert_int_equal(plan[i].from, 0);
+	rail_plan_own_ports(from_ports, plan, rails);
+	text[0] = '\0';
+	for (int i = 0; i < rails; i++)
+		snprintf(text + strlen(text), sizeof(text) - strlen(text), "%s%d>%d", i ? " " : "",
+			 plan[i].from, plan[i].to);
+	return text;
+}
+
+static void test_ports_of_fused_devices_are_joined_in_turn(void **state)
+{
+	(void)state;
+	assert_string_equal(plan_between(1, 1, 1, 64), "0>0");
+	assert_string_equal(plan_between(1, 1, 3, 64), "0>0 0>0 0>0");
+	assert_string_equal(plan_between(2, 2, 2, 64), "0>0 1>1");
+	assert_string_equal(plan_between(2, 2, 4, 64), "0>0 1>1 0>0 1>1");
+	assert_string_equal(plan_between(2, 1, 2, 64), "0>0 1>0");
+	assert_string_equal(plan_between(1, 2, 2, 64), "0>0 0>1");
+	assert_string_equal(plan_between(3, 2, 3, 64), "0>0 1>1 2>0");
+	assert_string_equal(plan_between(2, 4, 4, 64), "0>0 1>1 0>2 1>3");
+	assert_string_equal(plan_between(8, 8, 64, 3), "0>0 1>1 2>2");
+}
+
+static void test_a_plan_spreads_if_pairs_differ(void **state)
+{
+	struct anynet_wire_rail plan[ANYNET_RAILS_MAX];
+
+	(void)state;
+	assert_false(rail_plan_spreads(plan, rail_plan_ports(1, 1, plan, 64)));
+	assert_false(rail_plan_spreads(plan, rail_plan_ports(1, 64, plan, 64)));
+	assert_true(rail_plan_spreads(plan, rail_plan_ports(2, 2, plan, 64)));
+	rail_plan_ports(1, 3, plan, 64);
+	rail_plan_own_ports(3, plan, 3);
+	assert_true(rail_plan_spreads(plan, 3));
+}
+
+int main(void)
+{
+	const struct CMUnitTest tests[] = {
+#define TEST(name) cmocka_unit_test_setup(name, setup)
+		TEST(test_a_handle_says_where_to_connect),
+		TEST(test_a_wrong_handle_is_refused_with_the_reason),
+		TEST(test_the_highest_version_that_both_speak_is_used),
+		TEST(test_a_hello_tells_who_we_are),
+		TEST(test_eight_addresses_are_counted),
+		TEST(test_fields_out_of_range_are_refused),
+		TEST(test_a_refusal_needs_neither_rails_nor_addresses),
+		TEST(test_another_version_is_told_from_a_stranger),
+		TEST(test_texts_from_outside_are_made_safe_to_print),
+		TEST(test_tokens_differ_in_any_byte),
+		TEST(test_different_nccl_versions_are_warned_about_once),
+		TEST(test_one_nic_each_is_one_rail),
+		TEST(test_nics_pair_by_network_not_by_position),
+		TEST(test_a_nic_without_a_near_one_carries_no_rail),
+		TEST(test_the_longest_common_prefix_wins),
+		TEST(test_rails_per_nic_are_interleaved),
+		TEST(test_no_more_rails_than_allowed),
+		TEST(test_ports_of_fused_devices_are_joined_in_turn),
+		TEST(test_a_plan_spreads_if_pairs_differ),
+	};
+
+	return cmocka_run_group_tests(tests, NULL, NULL);
+}
