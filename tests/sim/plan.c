@@ -120,7 +120,7 @@ static void draw_edges(struct plan *plan, uint64_t pattern)
 static bool is_outage(enum fault_kind kind)
 {
 	return kind <= FAULT_PARTED || kind == FAULT_LOSSY || kind == FAULT_NARROW || kind == FAULT_RESET ||
-	       kind == FAULT_HALF || kind == FAULT_CALLS || kind == FAULT_LATE;
+	       kind == FAULT_HALF || kind == FAULT_CALLS || kind == FAULT_LATE || kind == FAULT_SLOW;
 }
 
 static uint64_t draw_duration(struct sim_random *random)
