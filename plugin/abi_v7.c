@@ -42,7 +42,8 @@ enum anynet_nccl_result abi_v7_reg_mr(void *comm, void *data, int bytes, int typ
 {
 	if (bytes < 0) {
 		*mhandle = NULL;
-		anynet_warn("registration of %d bytes: a size above 2 GiB does not fit net api v7",
+		anynet_warn("registration of %d bytes refused: net API v7 has no sizes above 2 "
+			    "GiB",
 			    bytes);
 		return ANYNET_NCCL_INVALID_USAGE;
 	}

@@ -44,7 +44,8 @@ enum anynet_nccl_result abi_v8_isend(void *scomm, void *data, int bytes, int tag
 {
 	if (anynet_unlikely(bytes < 0)) {
 		*request = NULL;
-		anynet_warn("send of %d bytes tag %d: a size above 2 GiB does not fit net api v8",
+		anynet_warn("send of %d bytes, tag %d refused: net API v8 has no sizes above 2 "
+			    "GiB",
 			    bytes, tag);
 		return ANYNET_NCCL_INVALID_USAGE;
 	}
@@ -59,8 +60,8 @@ enum anynet_nccl_result abi_v8_irecv(void *rcomm, int n, void **data, int *bytes
 	*request = NULL; /* what it is on entry means something from v9 on only */
 	for (int i = 0; i < n && i < ANYNET_RECVS_MAX; i++) {
 		if (anynet_unlikely(bytes[i] < 0)) {
-			anynet_warn("receive of %d bytes tag %d: a size above 2 GiB does not fit "
-				    "net api v8",
+			anynet_warn("receive of %d bytes, tag %d refused: net API v8 has no "
+				    "sizes above 2 GiB",
 				    bytes[i], tags[i]);
 			return ANYNET_NCCL_INVALID_USAGE;
 		}

@@ -42,7 +42,7 @@ static bool row_lower_count(const struct anynet_config_row *row, const char *val
 	    number <= row->max)
 		return false;
 	snprintf(most, sizeof(most), "%ld", row->max);
-	anynet_warn("%s %.80s is more than %s; using %s", row->alias, value, most, most);
+	anynet_warn("%s %.80s exceeds %s; using %s", row->alias, value, most, most);
 	return !row->parse(row, most, cfg);
 }
 
@@ -112,8 +112,8 @@ static void honour_nccl_streams(struct anynet_config *cfg, enum anynet_config_so
 		return;
 	rails = cfg->io_threads * (cfg->rails_per_nic > 0 ? cfg->rails_per_nic : 1);
 	if (rails > ANYNET_RAILS_MAX) {
-		anynet_warn("NCCL_SOCKET_NTHREADS %d times NCCL_NSOCKS_PERTHREAD %d is more than "
-			    "%d; using %d rails",
+		anynet_warn("NCCL_SOCKET_NTHREADS %d times NCCL_NSOCKS_PERTHREAD %d exceeds %d; "
+			    "using %d connections per peer",
 			    cfg->io_threads, cfg->rails_per_nic, ANYNET_RAILS_MAX,
 			    ANYNET_RAILS_MAX);
 		rails = ANYNET_RAILS_MAX;
@@ -129,7 +129,7 @@ static void fit_eager_into_replay(struct anynet_config *cfg)
 
 	if (cfg->eager_bytes <= most)
 		return;
-	anynet_warn("ANYNET_TCP_EAGER %zu is more than half of ANYNET_TCP_REPLAY %zu; using %zu",
+	anynet_warn("ANYNET_TCP_EAGER %zu exceeds half of ANYNET_TCP_REPLAY %zu; using %zu",
 		    cfg->eager_bytes, cfg->replay_bytes, most);
 	cfg->eager_bytes = most;
 }

@@ -267,8 +267,9 @@ bool anynet_core_may_open(void)
 		return true;
 	}
 	if (atomic_exchange(&warned, self) != self)
-		anynet_warn("process %d was forked from %d, which had connections open: it cannot "
-			    "use the network itself; start workers by exec, or before NCCL",
+		anynet_warn("process %d was forked from %d while connections were open: its "
+			    "network calls fail; start workers with exec (spawn), or fork before "
+			    "NCCL starts",
 			    (int)self, (int)opener);
 	return false;
 }

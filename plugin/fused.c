@@ -53,10 +53,10 @@ static bool is_nic(int index, int nic_count)
 	const struct anynet_device *other = index < nic_count ? NULL : fused_at(index - nic_count);
 
 	if (other)
-		anynet_warn("no fused device can be made of dev %d %s, which is one", index,
+		anynet_warn("cannot fuse dev %d %s: it is itself a fused device", index,
 			    other->name);
 	else if (index < 0 || index >= nic_count)
-		anynet_warn("no fused device can be made of dev %d, there are %d", index,
+		anynet_warn("cannot fuse dev %d, there are %d", index,
 			    nic_count);
 	else
 		return true;
@@ -71,7 +71,7 @@ static bool are_nics(const struct anynet_device *nics, int nic_count, const int 
 		for (int j = 0; j < i; j++) {
 			if (indices[j] != indices[i])
 				continue;
-			anynet_warn("no fused device can be made of dev %d %s and itself",
+			anynet_warn("cannot fuse dev %d %s with itself",
 				    indices[i], nics[indices[i]].name);
 			return false;
 		}
@@ -112,20 +112,20 @@ static bool may_join(const struct anynet_config *cfg, const struct anynet_device
 		     const struct anynet_device *nic)
 {
 	if (first->link != nic->link || first->is_roce != nic->is_roce)
-		anynet_warn("dev %d %s (%s) and dev %d %s (%s) cannot be fused: they are of "
-			    "different kinds; NCCL_IB_HCA can choose those of one",
+		anynet_warn("dev %d %s (%s) and dev %d %s (%s) cannot be fused: the link types "
+			    "differ; select one type with NCCL_IB_HCA",
 			    first->index, first->name, kind_of(first), nic->index, nic->name,
 			    kind_of(nic));
 	else if (nic->link == ANYNET_LINK_IB && !cfg->ib_merge_nics)
 		anynet_info("dev %d %s and dev %d %s are not fused: ANYNET_IB_MERGE_NICS=0",
 			    first->index, first->name, nic->index, nic->name);
 	else if (would_be_lost(cfg, first) || would_be_lost(cfg, nic))
-		anynet_info("dev %d %s and dev %d %s are not fused: NCCL does not find a device "
-			    "that is made of ones without a place on PCI",
+		anynet_info("dev %d %s and dev %d %s are not fused: without a PCI address NCCL "
+			    "does not find the fused device",
 			    first->index, first->name, nic->index, nic->name);
 	else if (nic->link == ANYNET_LINK_TCP && !stripe_together(cfg, first, nic))
-		anynet_info("dev %d %s and dev %d %s are not fused: only TCP devices that "
-			    "connections are spread over anyway (ANYNET_TCP_STRIPE) can be",
+		anynet_info("dev %d %s and dev %d %s are not fused: TCP devices are fused only "
+			    "where ANYNET_TCP_STRIPE spreads connections over them",
 			    first->index, first->name, nic->index, nic->name);
 	else
 		return true;
@@ -138,7 +138,7 @@ static bool may_be_one(const struct anynet_config *cfg, const struct anynet_devi
 		       int nic_count, const int *indices, int count)
 {
 	if (count < 1 || count > ANYNET_MEMBERS_MAX) {
-		anynet_warn("no fused device can be made of %d devices, but of 1 to %d", count,
+		anynet_warn("cannot fuse %d devices: a fused device has 1 to %d", count,
 			    ANYNET_MEMBERS_MAX);
 		return false;
 	}
@@ -235,8 +235,8 @@ static int make(const struct anynet_device *nics, const int *indices, int count,
 	struct anynet_device *dev;
 
 	if (fused.made_count == MADE_MAX) {
-		anynet_warn("no more fused devices can be made, this process has made %d of its "
-			    "NICs",
+		anynet_warn("cannot fuse more devices: this process has already fused %d groups "
+			    "of NICs",
 			    MADE_MAX);
 		return -EINVAL;
 	}
@@ -249,8 +249,7 @@ static int make(const struct anynet_device *nics, const int *indices, int count,
 		add_member(dev, &nics[indices[i]]);
 	dev->plane_id = common_plane(dev, nics);
 	if (!join_names(dev)) {
-		anynet_warn("no fused device can be made of %d whose names together are too long: "
-			    "%.60s...",
+		anynet_warn("cannot fuse %d devices: their joined name is too long: %.60s...",
 			    count, dev->name);
 		free(dev);
 		return -EINVAL;
@@ -281,7 +280,7 @@ int fused_make(const struct anynet_config *cfg, const struct anynet_device *nics
 	if (count == 1)
 		return indices[0];
 	if (nic_count + place >= ANYNET_DEVICES_MAX) {
-		anynet_warn("no more fused devices can be made, there are %d devices",
+		anynet_warn("cannot fuse more devices: there are already %d devices",
 			    nic_count + place);
 		return -EINVAL;
 	}

@@ -120,7 +120,7 @@ static void log_candidates(const struct anynet_probe *probe)
 				    candidate->usable ? "usable" : "not used", candidate->reason);
 	}
 	if (usable > probe->device_count)
-		anynet_warn("found %d usable network ports, of which NCCL gets the first %d",
+		anynet_warn("found %d usable network ports; NCCL gets the first %d",
 			    usable, probe->device_count);
 }
 
@@ -156,10 +156,10 @@ static void warn_no_ib(const char *asked, const struct anynet_probe *probe)
 		refusals++;
 	}
 	if (refusals > 1)
-		snprintf(others, sizeof(others), " (%d more verdicts with NCCL_DEBUG=INFO)",
+		snprintf(others, sizeof(others), " (%d more reasons with NCCL_DEBUG=INFO)",
 			 refusals - 1);
 	anynet_warn("%s, but IB is not used: %s: %s%s; using TCP on %s", asked,
-		    first ? first->name : "IB", first ? first->reason : "nothing found", others,
+		    first ? first->name : "IB", first ? first->reason : "no device found", others,
 		    device_list(probe, devices, sizeof(devices)));
 }
 
@@ -194,7 +194,7 @@ void anynet_selector_run_as(const char *name, const struct anynet_config *cfg,
 	}
 	log_devices(probe);
 	if (!probe->device_count)
-		anynet_warn("no network: %s", why_no_network(probe));
+		anynet_warn("no usable network: %s; NCCL gets no device from anynet", why_no_network(probe));
 }
 
 void anynet_selector_run(const struct anynet_config *cfg, struct anynet_probe *probe)

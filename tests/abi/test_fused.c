@@ -267,25 +267,25 @@ static void bad_calls(void)
 	check_int(ncclNetPlugin_v12.make_vdevice(&dev, NULL), ANYNET_NCCL_INVALID_ARGUMENT);
 	check_int(ncclNetPlugin_v9.make_vdevice(NULL, &narrow), ANYNET_NCCL_INVALID_ARGUMENT);
 	check_int(ncclNetPlugin_v11.make_vdevice(&dev, NULL), ANYNET_NCCL_INVALID_ARGUMENT);
-	check_refused(0, some, 1, "of 0 devices");
-	check_refused(-1, some, 1, "of -1 devices");
+	check_refused(0, some, 1, "cannot fuse 0 devices");
+	check_refused(-1, some, 1, "cannot fuse -1 devices");
 	check_refused(INT_MIN, some, 1, "devices");
-	check_refused(9, some, 1, "of 9 devices, but of 1 to 8");
+	check_refused(9, some, 1, "9 devices: a fused device has 1 to 8");
 	check_refused(INT_MAX, some, 1, "1 to 8");
 	for (int abi = 9; abi <= 11; abi++) {
 		fake_log_clear();
 		check_int(make_by(abi, &dev, 5, some), ANYNET_NCCL_INVALID_USAGE);
-		check(strstr(fake_log.text, "of 5 devices, but of 1 to 4"));
+		check(strstr(fake_log.text, "5 devices: a fused device has 1 to 4"));
 		check_int(dev, -1);
 	}
 	check_refused(2, (const int[]){ 0, 10 }, 1, "dev 10, there are 10");
 	check_refused(2, (const int[]){ -1, 0 }, 1, "dev -1");
 	check_refused(2, (const int[]){ 0, INT_MAX }, 1, "there are 10");
 	check_refused(2, (const int[]){ INT_MIN, 0 }, 1, "there are 10");
-	check_refused(3, (const int[]){ 0, 1, 0 }, 1, "dev 0 mlx5_0 and itself");
+	check_refused(3, (const int[]){ 0, 1, 0 }, 1, "dev 0 mlx5_0 with itself");
 	fused = make(2, some);
-	check_refused(2, (const int[]){ 2, fused }, 1, "mlx5_0+mlx5_1, which is one");
-	check_refused(1, &fused, 1, "mlx5_0+mlx5_1, which is one");
+	check_refused(2, (const int[]){ 2, fused }, 1, "mlx5_0+mlx5_1: it is itself a fused device");
+	check_refused(1, &fused, 1, "mlx5_0+mlx5_1: it is itself a fused device");
 	check_refused(2, (const int[]){ 8, 9 }, 1, "mlx5_8 (InfiniBand) and dev 9 mlx5_9 (RoCE)");
 	check_int(make(2, some + 2), fused + 1); /* and goes on */
 }
@@ -371,7 +371,7 @@ static void until_the_list_is_full(void)
 	check_int(device_count(), ANYNET_DEVICES_MAX - 2);
 	check_int(make(2, (const int[]){ 0, 1 }), ANYNET_DEVICES_MAX - 2);
 	check_int(make(2, (const int[]){ 0, 2 }), ANYNET_DEVICES_MAX - 1);
-	check_refused(2, (const int[]){ 0, 3 }, 1, "there are 64 devices");
+	check_refused(2, (const int[]){ 0, 3 }, 1, "there are already 64 devices");
 	check_int(props_of(ANYNET_DEVICES_MAX - 1).vprops.devs[1], 2);
 }
 
@@ -456,7 +456,7 @@ static void make_ever_more(void)
 			check_ok(ncclNetPlugin_v10.init(fake_logger, NULL));
 			ret = make_by(12, &dev, 2, (const int[]){ pairs[a], pairs[b] });
 			made += !ret;
-			check(!ret || strstr(fake_log.text, "no more fused devices"));
+			check(!ret || strstr(fake_log.text, "cannot fuse more devices"));
 		}
 	}
 	check_int(made, 256);

@@ -21,7 +21,7 @@
 
 #define CONNECTED "connected by the RDMA CM to"
 #define WITHOUT   "is connected without the RDMA CM"
-#define LISTENS   "is to be connected by the RDMA CM at "
+#define LISTENS   "waits for the RDMA CM at "
 
 static void *symbol_of(const char *file, int mode, const char *name)
 {

@@ -176,7 +176,7 @@ static void those_who_take_their_time_are_sent_away(struct test_net *net)
 /* --- no descriptors --- */
 
 #define DESCRIPTORS_MAX 256
-#define SHORTAGE        "cannot accept connections for want of descriptors"
+#define SHORTAGE        "cannot accept connections: out of file descriptors"
 
 static int taken[DESCRIPTORS_MAX];
 static size_t taken_count;

@@ -408,7 +408,7 @@ static void what_cannot_be_registered_goes_over_tcp(struct test_net *net)
 		link_check(net, &stream.link, bytes);
 		/* some bytes there may be: queue pairs of other ports are still being proved */
 		check_that(stream_bytes_by_verbs(&before) < bytes, "the message goes over TCP");
-		check_int(capture_count(CAPTURE_WARN, "going on over TCP"), i == 2 ? 2 : 1);
+		check_int(capture_count(CAPTURE_WARN, "continuing over TCP"), i == 2 ? 2 : 1);
 		link_close(net, &stream.link);
 		fake_order("recovery");
 	}

@@ -27,7 +27,7 @@ static bool is_fused(struct test_net *net, int dev)
 /* How often more rails than one are said to be there, by both ends. */
 static size_t spread_count(void)
 {
-	return capture_count(CAPTURE_INFO, ": 2 rails on dev");
+	return capture_count(CAPTURE_INFO, ": 2 paths on dev");
 }
 
 /* On a busy machine a queue pair may be proved too late, and its rail stays with TCP: once more then. */
@@ -306,8 +306,8 @@ static void members_are_told_by_name_and_sum(struct test_net *net)
 	check_int(both.speed_mbps, one[0].speed_mbps + one[1].speed_mbps);
 	net->dev = net->listen_dev = dev;
 	open_by_both_ports(net, &link);
-	check(capture_count(CAPTURE_INFO, "2 rails on dev fake0+fake1") == 2);
-	check(capture_count(CAPTURE_INFO, "dev fake0+fake1: 2 rails") == 2);
+	check(capture_count(CAPTURE_INFO, "2 paths on dev fake0+fake1") == 2);
+	check(capture_count(CAPTURE_INFO, "dev fake0+fake1: 2 paths") == 2);
 	link_close(net, &link);
 }
 

@@ -2,12 +2,20 @@
 /* What the application does with the GPU meanwhile holds nothing up. */
 #include "gpu.h"
 
+#include <support/buffer.h>
 #include <support/capture.h>
+#include <support/fake.h>
 #include <support/flow.h>
+#include <support/link.h>
 #include <support/memory.h>
+#include <support/relay.h>
 
+#include <nccl_net/device.h>
 #include <pthread.h>
+#include <sched.h>
+#include <stdio.h>
 #include <stdlib.h>
+#include <string.h>
 
 static void free_memory(const struct cuda_calls *cuda, void *memory)
 {
@@ -157,7 +165,8 @@ void a_reset_of_the_device_is_noticed(struct test_net *net)
 	if (own)
 		memory_allow_misuse(); /* copies of memory that is not there */
 	check(flows_run_until_error(net, flows, 2, &flows[0]));
-	check(capture_find(CAPTURE_WARN, own ? "CUDA_ERROR_INVALID_VALUE" : "has reset GPU 0", line));
+	check(capture_find(CAPTURE_WARN, own ? "CUDA_ERROR_INVALID_VALUE" : "has reset GPU 0",
+			   line));
 	check_ok(driver_dereg_mr(net->driver, link.send, send.mhandles[0]));
 	check_ok(driver_dereg_mr(net->driver, link.recv, recv.mhandles[0]));
 	memory_forsake(from.area);

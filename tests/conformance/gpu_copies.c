@@ -2,12 +2,18 @@
 /* Copies through host memory that take long, and the order of what they write. */
 #include "gpu.h"
 
+#include <support/buffer.h>
 #include <support/capture.h>
+#include <support/fake.h>
 #include <support/flow.h>
+#include <support/link.h>
 #include <support/memory.h>
 #include <support/relay.h>
 
+#include <nccl_net/device.h>
 #include <pthread.h>
+#include <sched.h>
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -182,9 +188,9 @@ void copies_go_on_when_the_connection_breaks(struct test_net *net)
 
 /* --- LL128: the GPU polls the receive for flags, the last 8 of each 128 bytes --- */
 
-#define LINES      200
-#define LINE_BYTES 128
-#define LINE_WORDS (LINE_BYTES / 8)
+#define LINES       200
+#define LINE_BYTES  128
+#define LINE_WORDS  (LINE_BYTES / 8)
 #define LINE_ROUNDS 10
 
 struct kernel {
@@ -204,8 +210,8 @@ static void *run_kernel(void *arg)
 		while (__atomic_load_n(&line[LINE_WORDS - 1], __ATOMIC_ACQUIRE) != kernel->round)
 			sched_yield();
 		for (int k = 0; k < LINE_WORDS - 1; k++)
-			kernel->torn |= __atomic_load_n(&line[k], __ATOMIC_RELAXED) !=
-					kernel->round;
+			kernel->torn |=
+				__atomic_load_n(&line[k], __ATOMIC_RELAXED) != kernel->round;
 	}
 	return NULL;
 }
@@ -273,7 +279,10 @@ void lines_may_begin_and_end_anywhere(struct test_net *net)
 					recv = transfer_of(gpu + offsets[k], sizes[i], 0, NULL);
 			struct flow flows[] = {
 				{ .comm = link.recv, .transfers = &recv, .count = 1 },
-				{ .comm = link.send, .is_send = true, .transfers = &send, .count = 1 },
+				{ .comm = link.send,
+				  .is_send = true,
+				  .transfers = &send,
+				  .count = 1 },
 			};
 
 			pattern_fill(host, sizes[i], i + k);

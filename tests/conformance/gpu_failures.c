@@ -2,11 +2,19 @@
 /* Calls of CUDA that fail. */
 #include "gpu.h"
 
+#include <support/buffer.h>
 #include <support/capture.h>
+#include <support/fake.h>
 #include <support/flow.h>
+#include <support/link.h>
 #include <support/memory.h>
+#include <support/relay.h>
 
 #include <nccl_net/device.h>
+#include <pthread.h>
+#include <sched.h>
+#include <stdio.h>
+#include <stdlib.h>
 #include <string.h>
 
 /* The comm fails with CUDA's word for it, and nothing else does. */
@@ -151,11 +159,16 @@ void a_copy_that_fails_is_the_end_of_the_gpu(struct test_net *net)
 void a_pool_may_be_made_in_several_goes(struct test_net *net)
 {
 	static const char *const failures[] = {
-		"fail cuPointerGetAttribute code=1",    "fail cuDeviceGet code=101",
-		"fail cuDevicePrimaryCtxRetain code=2", "fail cuCtxPushCurrent code=201",
-		"fail cuMemHostRegister code=2",        "fail cuPointerGetAttribute nth=2 code=1",
-		"fail cuCtxGetStreamPriorityRange code=1", "fail cuStreamCreateWithPriority code=2",
-		"fail cuStreamCreateWithPriority nth=2 code=999", "fail cuEventCreate code=2",
+		"fail cuPointerGetAttribute code=1",
+		"fail cuDeviceGet code=101",
+		"fail cuDevicePrimaryCtxRetain code=2",
+		"fail cuCtxPushCurrent code=201",
+		"fail cuMemHostRegister code=2",
+		"fail cuPointerGetAttribute nth=2 code=1",
+		"fail cuCtxGetStreamPriorityRange code=1",
+		"fail cuStreamCreateWithPriority code=2",
+		"fail cuStreamCreateWithPriority nth=2 code=999",
+		"fail cuEventCreate code=2",
 		"fail cuEventCreate nth=20 code=999",
 	};
 	struct fake_cuda_counts counts;
@@ -173,7 +186,7 @@ void a_pool_may_be_made_in_several_goes(struct test_net *net)
 					 &mhandle),
 			   "regMr does not mind '%s'", failures[i]);
 		check(!mhandle);
-		check_int(capture_count(CAPTURE_WARN, "GPU memory cannot be registered"), 1);
+		check_int(capture_count(CAPTURE_WARN, "cannot register GPU memory"), 1);
 		memory_check_thread();
 		memory_command("recovery");
 	}

@@ -2,11 +2,20 @@
 /* Flushes: what NICs have written to GPU memory is seen once they are done, and whoever aborts one breaks no other. */
 #include "gpu.h"
 
+#include <support/buffer.h>
+#include <support/capture.h>
 #include <support/fake.h>
 #include <support/flow.h>
+#include <support/link.h>
 #include <support/memory.h>
+#include <support/relay.h>
 
+#include <nccl_net/device.h>
+#include <pthread.h>
+#include <sched.h>
+#include <stdio.h>
 #include <stdlib.h>
+#include <string.h>
 
 static void flush_with(struct test_net *net, void *rcomm, void *data, int bytes, void *mhandle)
 {
@@ -14,7 +23,8 @@ static void flush_with(struct test_net *net, void *rcomm, void *data, int bytes,
 	void *req = data;
 	int done = 0;
 
-	check_ok(driver_iflush(net->driver, rcomm, 1, &data, &bytes, &mhandle, &req));
+	check_ok(driver_iflush(net->driver, rcomm,
+			       &(struct driver_flush){ 1, &data, &bytes, &mhandle }, &req));
 	while (req && !done) {
 		check_ok(driver_test(net->driver, req, &done, NULL));
 		deadline_turn(&deadline);
@@ -110,8 +120,10 @@ void a_flush_waits_for_those_before_it(struct test_net *net)
 	for (int i = 0; i < 2; i++) {
 		int bytes = (int)BYTES;
 
-		check_ok(driver_iflush(net->driver, link.recv, 1, &recvs[i].data[0], &bytes,
-				       &mhandles[i], &flushes[i]));
+		check_ok(driver_iflush(net->driver, link.recv,
+				       &(struct driver_flush){ 1, &recvs[i].data[0], &bytes,
+							       &mhandles[i] },
+				       &flushes[i]));
 	}
 	for (int i = 1; i >= 0; i--) {
 		for (int done = 0; flushes[i] && !done; deadline_turn(&deadline))
@@ -149,7 +161,9 @@ static void *begin_flush(struct test_net *net, const struct link *link, struct b
 			check_ok(transfer_test(net, &recv));
 		deadline_turn(&deadline);
 	}
-	check_ok(driver_iflush(net->driver, link->recv, 1, &recv.data[0], &bytes, &mhandle, &flush));
+	check_ok(driver_iflush(net->driver, link->recv,
+			       &(struct driver_flush){ 1, &recv.data[0], &bytes, &mhandle },
+			       &flush));
 	return flush;
 }
 

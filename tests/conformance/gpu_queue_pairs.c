@@ -2,11 +2,19 @@
 /* Queue pairs carry what is in GPU memory: no call of CUDA meanwhile, which may wait for a kernel that waits for us. */
 #include "gpu.h"
 
+#include <support/buffer.h>
 #include <support/capture.h>
 #include <support/fake.h>
 #include <support/flow.h>
+#include <support/link.h>
 #include <support/memory.h>
+#include <support/relay.h>
 
+#include <nccl_net/device.h>
+#include <pthread.h>
+#include <sched.h>
+#include <stdio.h>
+#include <stdlib.h>
 #include <string.h>
 
 #define SILENT_PLACE ((size_t)128 << 10)

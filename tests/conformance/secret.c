@@ -234,7 +234,7 @@ static void a_file_that_others_may_read_is_refused(struct test_net *net)
 {
 	skip_builtin(net);
 	use_secret(SECRET, 0644);
-	check_unusable(net, "has mode 0644: others than its owner may use it");
+	check_unusable(net, "has mode 0644: other users have access");
 }
 
 static void a_short_secret_is_refused(struct test_net *net)

@@ -45,7 +45,7 @@ scenario() {
 	"$build/tests/guest/guest_ib" "$build/libnccl-net.so" "$1" "${settings[@]}" 2>/run/ib.log |
 		sed "s/^/ib: $1: /" || return 1
 	case $1 in
-	masked) same_verdict "$1" 'data goes over TCP and not through queue pairs' ;;
+	masked) same_verdict "$1" 'data uses TCP, not queue pairs' ;;
 	at-one) same_verdict "$1" 'the queue pair is connected without the RDMA CM' ;;
 	esac
 }

@@ -58,8 +58,8 @@ static int open_file(void)
 	fd = open(path, O_WRONLY | O_CREAT | O_APPEND | O_NOFOLLOW | O_NONBLOCK | O_CLOEXEC, 0600);
 	if (fd >= 0 && is_own_file(fd))
 		return fd;
-	anynet_info("what happened to the connection cannot be written to %s: %s", path,
-		    fd < 0 ? error_text(errno) : "it is not a file of this user's alone");
+	anynet_info("cannot write the events of the connection to %s: %s", path,
+		    fd < 0 ? error_text(errno) : "other users have access to the file");
 	if (fd >= 0)
 		close(fd);
 	return -1;
@@ -71,7 +71,7 @@ static void write_piece(struct piece *piece)
 	int fd = open_file();
 
 	if (fd >= 0 && write(fd, piece->text, piece->bytes) != (ssize_t)piece->bytes)
-		anynet_info("what happened to the connection cannot be written: %s",
+		anynet_info("cannot write the events of the connection: %s",
 			    error_text(errno));
 	if (fd >= 0)
 		close(fd);

@@ -26,22 +26,22 @@ static int rail_text(const struct anynet_stats_event *event, char *text, size_t 
 
 	switch (event->kind) {
 	case ANYNET_EVENT_BROKE:
-		return snprintf(text, bytes, "rail %u (%s, epoch %u) broke: %s", event->rail,
+		return snprintf(text, bytes, "path %u (%s, epoch %u) broke: %s", event->rail,
 				carrier, event->epoch, error_text(-event->error));
 	case ANYNET_EVENT_BACK:
-		return snprintf(text, bytes, "rail %u (%s, epoch %u) is back after %s s: %s",
+		return snprintf(text, bytes, "path %u (%s, epoch %u) recovered after %s s: %s",
 				event->rail, carrier, event->epoch,
 				seconds_text(event->number, 3, seconds), event->text);
 	case ANYNET_EVENT_MOVED:
-		return snprintf(text, bytes, "rail %u (%s, epoch %u) has moved to %s", event->rail,
+		return snprintf(text, bytes, "path %u (%s, epoch %u) has moved to %s", event->rail,
 				carrier, event->epoch, event->text);
 	case ANYNET_EVENT_REPLAY:
-		return snprintf(text, bytes, "rail %u: %u frame%s to be sent again", event->rail,
+		return snprintf(text, bytes, "path %u: %u frame%s to retransmit", event->rail,
 				event->number, plural(event->number));
 	case ANYNET_EVENT_SUSPECT:
-		return snprintf(text, bytes, "rail %u in doubt: %s", event->rail, event->text);
+		return snprintf(text, bytes, "path %u suspect: %s", event->rail, event->text);
 	default: /* ANYNET_EVENT_TRUSTED */
-		return snprintf(text, bytes, "rail %u in doubt no longer", event->rail);
+		return snprintf(text, bytes, "path %u no longer suspect", event->rail);
 	}
 }
 
@@ -51,33 +51,33 @@ static int comm_text(const struct anynet_stats_event *event, char *text, size_t 
 
 	switch (event->kind) {
 	case ANYNET_EVENT_OPENED:
-		return snprintf(text, bytes, "opened with %u rail%s, the first %s %s",
+		return snprintf(text, bytes, "opened with %u path%s, first %s %s",
 				event->number, plural(event->number), carrier_name(event),
 				event->text);
 	case ANYNET_EVENT_LINK_DOWN:
-		return snprintf(text, bytes, "dev %s has no link", event->text);
+		return snprintf(text, bytes, "dev %s: link down", event->text);
 	case ANYNET_EVENT_LINK_UP:
-		return snprintf(text, bytes, "dev %s has its link again", event->text);
+		return snprintf(text, bytes, "dev %s: link up", event->text);
 	case ANYNET_EVENT_STALLED:
-		return snprintf(text, bytes, "stalled, nothing has moved for %s s: %s",
+		return snprintf(text, bytes, "stalled: no progress for %s s: %s",
 				seconds_text(event->number, 1, seconds), event->text);
 	case ANYNET_EVENT_MOVING:
-		return snprintf(text, bytes, "moves again after %s s",
+		return snprintf(text, bytes, "progress again after %s s",
 				seconds_text(event->number, 1, seconds));
 	case ANYNET_EVENT_UNLINKED:
-		return snprintf(text, bytes, "TCP only from here on: %s", event->text);
+		return snprintf(text, bytes, "TCP only from now on: %s", event->text);
 	case ANYNET_EVENT_PEER_CLOSED:
 		return snprintf(text, bytes, "closed by the peer");
 	case ANYNET_EVENT_LOST:
 		return snprintf(text, bytes, "lost while idle: %s", event->text);
 	case ANYNET_EVENT_CANCELLED:
-		return snprintf(text, bytes, "cancelled, memory was deregistered in use");
+		return snprintf(text, bytes, "cancelled: memory was deregistered while in use");
 	case ANYNET_EVENT_CLOSED:
 		return snprintf(text, bytes, "closed by NCCL, %u request%s pending", event->number,
 				plural(event->number));
 	case ANYNET_EVENT_FAILED:
 		if (event->rail != ANYNET_STATS_NO_RAIL)
-			snprintf(rail, sizeof(rail), " over rail %u", event->rail);
+			snprintf(rail, sizeof(rail), " on path %u", event->rail);
 		return snprintf(text, bytes, "failed%s with %u request%s pending: %s (%s)", rail,
 				event->number, plural(event->number), event->text,
 				error_text(-event->error));

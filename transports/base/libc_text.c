@@ -19,7 +19,7 @@ __attribute__((constructor)) static void make_plain(void)
 
 const char *error_text(int error)
 {
-	return plain ? strerror_l(error, plain) : "no text for this error";
+	return plain ? strerror_l(error, plain) : "unknown error";
 }
 
 struct date {

@@ -50,7 +50,7 @@ uint64_t os_now_ms(void)
 
 static ANYNET_COLD int no_random(int err)
 {
-	anynet_warn("no random numbers from the kernel: %s; no connection can be made",
+	anynet_warn("the kernel provides no random numbers: %s; connections cannot be made",
 		    error_text(-err));
 	return err;
 }

@@ -198,7 +198,7 @@ static int no_pair(const struct gid_wish *wish, const struct gid *own, char *why
 {
 	char mine[INET6_ADDRSTRLEN], theirs[INET6_ADDRSTRLEN];
 
-	snprintf(why, why_bytes, "GID %s (%s) does not go with the peer's %s (%s)",
+	snprintf(why, why_bytes, "GID %s (%s) does not match the peer's %s (%s)",
 		 gid_text(&own->raw, mine), gid_type_text(own->type),
 		 gid_text(&wish->peers[0].raw, theirs), gid_type_text(wish->peers[0].type));
 	return -EHOSTUNREACH;

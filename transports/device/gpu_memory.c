@@ -69,7 +69,7 @@ bool gpu_dmabuf(const struct verbs *verbs, struct ibv_pd *pd, char *why, size_t 
 
 	if (!verbs->reg_dmabuf_mr) {
 		snprintf(why, why_bytes,
-			 "libibverbs is older than rdma-core 34 and has no dmabufs");
+			 "libibverbs is older than rdma-core 34 and does not support dma-buf");
 		return false;
 	}
 	errno = 0;
@@ -77,24 +77,24 @@ bool gpu_dmabuf(const struct verbs *verbs, struct ibv_pd *pd, char *why, size_t 
 	error = errno;
 	if (mr) {
 		verbs->dereg_mr(mr);
-		snprintf(why, why_bytes, "the device registers a dmabuf that does not exist");
+		snprintf(why, why_bytes, "the device registers a dma-buf that does not exist");
 		return false;
 	}
 	if (error == EBADF) {
-		snprintf(why, why_bytes, "the device takes dmabufs");
+		snprintf(why, why_bytes, "the device supports dma-buf");
 		return true;
 	}
 	/* NCCL takes other errors for a yes. Wrongly so would fail the communicator at its first
 	 * buffer; wrongly not costs a copy. */
 	if (error == EOPNOTSUPP)
-		snprintf(why, why_bytes, "the device's driver takes no dmabufs (%s)",
+		snprintf(why, why_bytes, "the device's driver does not support dma-buf (%s)",
 			 error_text(error));
 	else if (error == EPROTONOSUPPORT)
 		snprintf(why, why_bytes,
-			 "the kernel has no dmabufs for verbs; Linux 5.12 does (%s)",
+			 "the kernel does not support dma-buf for verbs; Linux 5.12 does (%s)",
 			 error_text(error));
 	else
-		snprintf(why, why_bytes, "the device does not tell whether it takes dmabufs: %s",
+		snprintf(why, why_bytes, "it is not known whether the device supports dma-buf: %s",
 			 error ? error_text(error) : "no reason given");
 	return false;
 }
@@ -116,7 +116,7 @@ static bool takes_dmabufs(const struct verbs *verbs, struct ibv_context *context
 	bool takes;
 
 	if (!pd) {
-		snprintf(why, why_bytes, "no protection domain can be had");
+		snprintf(why, why_bytes, "cannot allocate a protection domain");
 		return false;
 	}
 	takes = gpu_dmabuf(verbs, pd, why, why_bytes);
@@ -131,7 +131,7 @@ int gpu_ptr_support(const struct anynet_config *cfg, const struct verbs *verbs,
 	bool by_peer = has_peer_memory(cfg, root, peer, sizeof(peer));
 	bool by_dmabuf = takes_dmabufs(verbs, context, dmabuf, sizeof(dmabuf));
 
-	snprintf(text, text_bytes, "%s: %s; %s", by_peer || by_dmabuf ? "reached" : "not reached",
+	snprintf(text, text_bytes, "%s: %s; %s", by_peer || by_dmabuf ? "accessible" : "not accessible",
 		 peer, dmabuf);
 	return (by_peer ? ANYNET_PTR_CUDA : 0) | (by_dmabuf ? ANYNET_PTR_DMABUF : 0);
 }

@@ -41,7 +41,7 @@ static void watch(struct ib_nic *nic)
 	link_set_port(nic->dev, nic->state.attr.state != IBV_PORT_ACTIVE);
 	if (ib_events_fd() < 0 || flags < 0 || fcntl(fd, F_SETFL, flags | O_NONBLOCK) ||
 	    epoll_ctl(events.epfd, EPOLL_CTL_ADD, fd, &event))
-		anynet_info("dev %s: without async events, what fails is noticed later: %s",
+		anynet_info("dev %s: without asynchronous events failures are detected later: %s",
 			    nic->dev->name, error_text(errno));
 }
 
@@ -69,7 +69,7 @@ static bool device_failed(struct ib_nic *nic, const char *what)
 	epoll_ctl(events.epfd, EPOLL_CTL_DEL, nic->context->async_fd, NULL);
 	link_set_port(nic->dev, true);
 	if (!atomic_exchange(&nic->failed, true))
-		anynet_info("dev %s: %s %s; its traffic goes another way", nic->dev->name,
+		anynet_info("dev %s: %s %s; its traffic uses another path", nic->dev->name,
 			    nic->verbs_name, what);
 	return true;
 }
@@ -149,7 +149,7 @@ static bool take(struct ib_nic *nic, const struct ibv_async_event *event)
 	case IBV_EVENT_QP_REQ_ERR:
 	case IBV_EVENT_QP_ACCESS_ERR:
 		return qp_failed(nic, event->element.qp->qp_context,
-				   "a queue pair was asked for what it may not do");
+				   "a queue pair received an invalid request");
 	case IBV_EVENT_CQ_ERR:
 		return qp_failed(nic, event->element.cq->cq_context,
 				   "a completion queue has failed");
@@ -171,7 +171,7 @@ static bool take_all(struct ib_nic *nic)
 		errno = 0;
 	}
 	if (errno && errno != EAGAIN && errno != EINTR)
-		changed |= device_failed(nic, "is gone");
+		changed |= device_failed(nic, "was removed");
 	return changed;
 }
 

@@ -47,7 +47,7 @@ static int modify(const struct loop_qp *loop, struct ibv_qp_attr *attr, int mask
 
 	if (!ret)
 		return 0;
-	snprintf(loop->why, loop->why_bytes, "a queue pair on GID %d (%s) does not become %s: %s",
+	snprintf(loop->why, loop->why_bytes, "cannot set a queue pair on GID %d (%s) to %s: %s",
 		 gid->index, gid_text(&gid->raw, text), state, error_text(ret > 0 ? ret : errno));
 	return -EIO;
 }
@@ -168,11 +168,11 @@ static int fail_making(struct loopback *loop, const char *what, int error)
 
 	/* EPERM is how the kernel says that nothing at all may be pinned */
 	if (error != ENOMEM && error != EPERM)
-		return fail(loop, -EIO, "cannot have %s: %s", what,
+		return fail(loop, -EIO, "cannot allocate %s: %s", what,
 			    error ? error_text(error) : "no reason given");
 	return fail(loop, -ENOMEM,
-		    "cannot have %s: out of memory that may be pinned: RLIMIT_MEMLOCK is %s; raise "
-		    "it (ulimit -l unlimited; docker --ulimit memlock=-1)",
+		    "cannot allocate %s: too little memory can be pinned: RLIMIT_MEMLOCK is %s; "
+		    "raise it (ulimit -l unlimited; docker --ulimit memlock=-1)",
 		    what, ib_memlock_text(memlock, sizeof(memlock)));
 }
 
@@ -198,7 +198,7 @@ static int make(struct loopback *loop)
 	loop->mr = verbs->reg_mr(loop->pd, loop->memory, BUFFER_BYTES,
 				 IBV_ACCESS_LOCAL_WRITE | IBV_ACCESS_REMOTE_WRITE);
 	if (!loop->mr)
-		return fail_making(loop, "4 MiB of memory registered", errno);
+		return fail_making(loop, "4 MiB of registered memory", errno);
 	errno = 0;
 	loop->cq = verbs->create_cq(loop->context, COMPLETIONS, NULL, NULL, 0);
 	if (!loop->cq)
@@ -284,7 +284,7 @@ static int post(struct loopback *loop)
 	memset(copied, 0, sizeof(copied));
 	if (!ret)
 		return 0;
-	return fail(loop, -EIO, "a queue pair takes no work: %s", error_text(ret > 0 ? ret : errno));
+	return fail(loop, -EIO, "cannot post to a queue pair: %s", error_text(ret > 0 ? ret : errno));
 }
 
 static uint64_t now_ms(void)
@@ -299,19 +299,20 @@ static int check(struct loopback *loop, const struct ibv_wc *wc)
 {
 	if (wc->status != IBV_WC_SUCCESS && wc->wr_id == SEND) {
 		loop->inline_bad = loop->inlined;
-		return fail(loop, -EIO, "a SEND to itself failed with status %d, vendor %#x",
+		return fail(loop, -EIO, "the loopback SEND failed with status %d, vendor %#x",
 			    wc->status, wc->vendor_err);
 	}
 	if (wc->status == IBV_WC_RETRY_EXC_ERR)
 		return fail(loop, -EIO,
-			    "an RDMA WRITE to itself got no answer: its packets are lost (status "
+			    "the loopback RDMA WRITE got no answer: its packets are lost (status "
 			    "%d, vendor %#x)",
 			    wc->status, wc->vendor_err);
 	if (wc->status != IBV_WC_SUCCESS)
-		return fail(loop, -EIO, "an RDMA WRITE to itself failed with status %d, vendor %#x",
+		return fail(loop, -EIO, "the loopback RDMA WRITE failed with status %d, vendor "
+					"%#x",
 			    wc->status, wc->vendor_err);
 	if (wc->opcode == IBV_WC_RECV_RDMA_WITH_IMM && wc->imm_data != IMMEDIATE)
-		return fail(loop, -EBADMSG, "an RDMA WRITE to itself arrived with immediate %#x",
+		return fail(loop, -EBADMSG, "the loopback RDMA WRITE arrived with immediate %#x",
 			    wc->imm_data);
 	return 0;
 }
@@ -328,24 +329,24 @@ static int await(struct loopback *loop)
 		int ret = n > 0 ? check(loop, &wc) : 0;
 
 		if (n < 0)
-			return fail(loop, -EIO, "its completion queue cannot be polled");
+			return fail(loop, -EIO, "the completion queue cannot be polled");
 		if (ret)
 			return ret;
 		seen += n;
 		if (!n && now_ms() >= deadline)
 			return fail(loop, -ETIMEDOUT,
-				    "an RDMA WRITE and a SEND to itself got %d of %d completions "
+				    "the loopback RDMA WRITE and SEND got %d of %d completions "
 				    "in %d s",
 				    seen, COMPLETIONS, DEADLINE_MS / 1000);
 		if (!n && polls++ > BUSY_POLLS)
 			nanosleep(&pause, NULL);
 	}
 	if (memcmp(loop->memory, loop->memory + loop->packet_bytes, loop->packet_bytes) != 0)
-		return fail(loop, -EBADMSG, "an RDMA WRITE to itself brought other bytes");
+		return fail(loop, -EBADMSG, "the loopback RDMA WRITE delivered wrong data");
 	if (memcmp(loop->memory, loop->memory + 2 * (size_t)loop->packet_bytes, IB_COPY_BYTES) !=
 	    0) {
 		loop->inline_bad = loop->inlined;
-		return fail(loop, -EBADMSG, "a SEND to itself brought other bytes");
+		return fail(loop, -EBADMSG, "the loopback SEND delivered wrong data");
 	}
 	return 0;
 }

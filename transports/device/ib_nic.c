@@ -93,7 +93,7 @@ static struct ibv_context *open_verbs_device(const char *name, char *why, size_t
 		snprintf(why, why_bytes, "cannot list devices: %s", error_text(errno));
 		return NULL;
 	}
-	snprintf(why, why_bytes, "%s is no longer there", name);
+	snprintf(why, why_bytes, "%s is no longer present", name);
 	for (int i = 0; i < count && !context; i++) {
 		const char *this_name = nics.verbs.get_device_name(list[i]);
 
@@ -120,7 +120,7 @@ static int set_up(struct ib_nic *nic, char *why, size_t why_bytes)
 	errno = 0;
 	nic->pd = nic->verbs->alloc_pd(nic->context);
 	if (!nic->pd) {
-		snprintf(why, why_bytes, "cannot have a protection domain: %s", error_text(errno));
+		snprintf(why, why_bytes, "cannot allocate a protection domain: %s", error_text(errno));
 		return -ENOMEM;
 	}
 	return ib_port_read(nic->cfg, nic->verbs, nic->context, nic->port, ANYNET_SYSFS,
@@ -171,7 +171,7 @@ struct ib_nic *ib_nic_open(const struct anynet_device *dev, bool *is_new, char *
 
 	*is_new = false;
 	if (!offer) {
-		snprintf(why, why_bytes, "%s is no verbs device on offer", dev->name);
+		snprintf(why, why_bytes, "%s is not a verbs device that is offered", dev->name);
 		return NULL;
 	}
 	snprintf(why, why_bytes, "too many devices are open");

@@ -18,7 +18,7 @@ static const char *state_text(enum ibv_port_state state)
 	static const char *const texts[] = {
 		[IBV_PORT_NOP] = "NOP",
 		[IBV_PORT_DOWN] = "DOWN",
-		[IBV_PORT_INIT] = "INIT (no subnet manager has set it up)",
+		[IBV_PORT_INIT] = "INIT (not configured by a subnet manager)",
 		[IBV_PORT_ARMED] = "ARMED",
 		[IBV_PORT_ACTIVE] = "ACTIVE",
 		[IBV_PORT_ACTIVE_DEFER] = "ACTIVE_DEFER",

@@ -51,7 +51,7 @@ static void describe_port(const struct ib_probe *probe, const struct ib_port *po
 		 ib_port_kind(&port->attr), port->speed_mbps, lid, port->gid.index,
 		 gid_text(&port->gid.raw, gid), ib_memlock_text(memlock, sizeof(memlock)),
 		 port->takes_inline ? "" : ", no inline data",
-		 probe->cfg->ib_loopback ? "" : ", not proven (ANYNET_IB_LOOPBACK=0)");
+		 probe->cfg->ib_loopback ? "" : ", not tested (ANYNET_IB_LOOPBACK=0)");
 }
 
 /* NULL: the list is full. */
@@ -174,7 +174,7 @@ static void probe_open_device(struct ib_probe *probe, struct ibv_context *contex
 		return;
 	}
 	if (!attr.phys_port_cnt)
-		refuse(probe, name, "has no port");
+		refuse(probe, name, "has no ports");
 	for (int port = 1; port <= attr.phys_port_cnt; port++)
 		probe_port(probe, context, &attr, (uint8_t)port);
 }
@@ -182,9 +182,10 @@ static void probe_open_device(struct ib_probe *probe, struct ibv_context *contex
 static const char *open_hint(int error)
 {
 	if (error == EACCES || error == EPERM)
-		return "; this user may not use it, or the container was not given it";
+		return "; this user has no permission, or the container has no access to the "
+		       "device";
 	if (error == ENOENT || error == ENXIO || error == ENODEV)
-		return "; is the device node there, also inside the container?";
+		return "; is the device node missing, perhaps only in the container?";
 	return "";
 }
 
@@ -220,8 +221,8 @@ static void probe_device(struct ib_probe *probe, struct ibv_device *device)
 	if (device->transport_type == IBV_TRANSPORT_IWARP) {
 		/* Not because WRITE WITH IMM is missing: Chelsio's and Alibaba's (eRDMA) have it. */
 		refuse(probe, name,
-		       "is an iWARP device (as Alibaba's eRDMA is), whose queue pairs only an iWARP "
-		       "connection manager connects");
+		       "is an iWARP device (for example Alibaba eRDMA), which needs the iWARP "
+		       "connection manager");
 		return;
 	}
 	errno = 0;
@@ -282,7 +283,7 @@ static void offer_found(struct ib_probe *probe)
 	struct netif_table table;
 
 	if (netif_read(&table) || ib_standby_find(probe->cfg, probe->out)) {
-		refuse(probe, "libibverbs", "the network interfaces cannot be listed");
+		refuse(probe, "libibverbs", "cannot list the network interfaces");
 		netif_free(&table);
 		return;
 	}

@@ -41,7 +41,7 @@ static void report(const struct anynet_probe *tcp, struct anynet_probe *probe)
 		const struct anynet_candidate *candidate = &tcp->candidates[i];
 
 		anynet_probe_verdict(probe, candidate->link, candidate->name, false, "%s%s",
-				     candidate->usable ? "stands by: " : "", candidate->reason);
+				     candidate->usable ? "standby: " : "", candidate->reason);
 	}
 }
 

@@ -289,7 +289,7 @@ static void keep_subnet(const struct choosing *choosing, const char *text,
 			 addr_in_subnet(table, table->links[i].index, &subnet);
 	if (!found) {
 		snprintf(notes->subnet, sizeof(notes->subnet),
-			 "no interface is in that network; chosen without it");
+			 "no interface is in that network; ignored");
 		return;
 	}
 	for (size_t i = 0; i < table->link_count; i++) {
@@ -351,7 +351,7 @@ static void drop_slow(const struct choosing *choosing)
 
 		if (choosing->verdicts[i].chosen && speed > 0 &&
 		    speed <= fastest->speed_mbps / SLOW_RATIO)
-			refuse(&choosing->verdicts[i], "%d Mb/s, where %s has %d", speed,
+			refuse(&choosing->verdicts[i], "%d Mb/s, slower than %s with %d", speed,
 			       fastest->name, fastest->speed_mbps);
 	}
 }
@@ -393,7 +393,7 @@ static void keep_one_per_wire(const struct choosing *choosing)
 			    wire_of(table, &table->links[j], &other_depth) != wire)
 				continue;
 			if (other_depth < depth || (other_depth == depth && j < i))
-				refuse(&choosing->verdicts[i], "shares the wire of %s",
+				refuse(&choosing->verdicts[i], "shares the physical link of %s",
 				       table->links[j].name);
 		}
 	}
@@ -428,11 +428,11 @@ void netif_choose(const struct netif_table *table, const struct anynet_config *c
 		return;
 	if (*cfg->socket_ifname && !*choosing.ifname)
 		snprintf(notes->ifname, sizeof(notes->ifname),
-			 "'%.100s' leaves no interface that is up with an address; ignored",
+			 "'%.100s' selects no interface that is up with an address; ignored",
 			 cfg->socket_ifname);
 	if (cfg->socket_family != choosing.family)
 		snprintf(notes->family, sizeof(notes->family),
-			 "no interface has an %s address to use; ignored",
+			 "no interface has a usable %s address; ignored",
 			 family_text(cfg->socket_family));
 	if (names_are_given(&choosing))
 		return;
@@ -462,6 +462,6 @@ void netif_prefer_ipoib(const struct netif_table *table, const struct anynet_con
 	for (size_t i = 0; i < table->link_count; i++)
 		if (verdicts[i].chosen && !is_ipoib(&table->links[i]))
 			refuse(&verdicts[i],
-			       "%s is IP over InfiniBand, which is used alone, as by NCCL",
+			       "%s is IP over InfiniBand; anynet uses it alone, as NCCL does",
 			       table->links[first].name);
 }

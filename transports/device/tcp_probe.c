@@ -49,7 +49,7 @@ static bool is_news(const struct netif_verdict *verdict)
 static void summarize_others(const struct netif_table *table, const struct netif_verdict *verdicts,
 			     struct anynet_probe *probe)
 {
-	char names[ANYNET_REASON_BYTES - 40] = "";
+	char names[ANYNET_REASON_BYTES - 50] = "";
 	size_t used = 0, count = 0;
 
 	for (size_t i = 0; i < table->link_count; i++) {
@@ -62,7 +62,7 @@ static void summarize_others(const struct netif_table *table, const struct netif
 	}
 	if (count)
 		anynet_probe_verdict(probe, ANYNET_LINK_TCP, "others", false,
-				     "%zu virtual ones without address: %s%s", count, names,
+				     "%zu virtual interfaces without an address: %s%s", count, names,
 				     used >= sizeof(names) ? " ..." : "");
 }
 
@@ -115,7 +115,7 @@ static void tcp_probe(const struct anynet_config *cfg, struct anynet_probe *prob
 
 	if (ret)
 		anynet_probe_verdict(probe, ANYNET_LINK_TCP, "interfaces", false,
-				     "the kernel does not list the interfaces (netlink): %s",
+				     "the kernel does not list interfaces (netlink): %s",
 				     error_text(-ret));
 	tcp_probe_table(cfg, &table, ANYNET_SYSFS, probe);
 	netif_free(&table);

@@ -101,8 +101,8 @@ static void choose_context(struct gpu *gpu, int device)
 		return;
 	}
 	gpu->context = gpu->primary;
-	anynet_info("GPU %d: copies are made in the application's CUDA context, without one of our "
-		    "own: %s",
+	anynet_info("GPU %d: copies use the application's CUDA context, because anynet cannot "
+		    "create one: %s",
 		    gpu->ordinal, gpu_error_text(error, text, sizeof(text)));
 }
 
@@ -119,8 +119,8 @@ static int prove_context(struct gpu *gpu, const void *addr)
 	if (!gpu_copy_out(gpu, bounce, addr, 1) && !gpu_copy_wait(gpu, bounce))
 		return 0;
 	anynet_info(
-		"GPU %d: a CUDA context of our own does not reach the application's memory (%s), "
-		"copies are made in the application's",
+		"GPU %d: anynet's CUDA context cannot access the application's memory (%s); "
+		"copies use the application's context",
 		gpu->ordinal, gpu_why(gpu, text, sizeof(text)));
 	if (!gpu_enter_context(gpu->context, 0, &call))
 		unmake_pool(gpu);
@@ -199,7 +199,7 @@ static int find(const void *addr, struct gpu **out, char *why, size_t why_bytes)
 	    error = gpus.cuda.pointer_get_attribute(&ordinal, CUDA_POINTER_ORDINAL, (uintptr_t)addr);
 
 	if (error || ordinal < 0 || ordinal >= GPUS_MAX) {
-		snprintf(why, why_bytes, "%p is no GPU memory that CUDA knows: %s", addr,
+		snprintf(why, why_bytes, "CUDA does not know GPU memory at %p: %s", addr,
 			 error ? gpu_error_text(error, text, sizeof(text)) : "no such device");
 		return -EINVAL;
 	}
@@ -222,7 +222,7 @@ static int find(const void *addr, struct gpu **out, char *why, size_t why_bytes)
 	if (atomic_load(&gpu->state) == GPU_NEW) {
 		error = make(gpu, addr);
 		if (error) {
-			snprintf(why, why_bytes, "GPU %d: no memory to copy through: %s", ordinal,
+			snprintf(why, why_bytes, "GPU %d: cannot allocate a copy buffer: %s", ordinal,
 				 gpu_error_text(error, text, sizeof(text)));
 			return -ENOMEM;
 		}

@@ -16,7 +16,7 @@ const char *gpu_error_text(int error, char *text, size_t bytes)
 	gpus.cuda.get_error_name(error, &name);
 	gpus.cuda.get_error_string(error, &words);
 	snprintf(text, bytes, "%s (%s)", name ? name : "unknown",
-		 words ? words : "no words for it");
+		 words ? words : "unknown error");
 	return text;
 }
 

@@ -44,8 +44,7 @@ struct proof {
 static int not_reached(const struct proof *proof, const char *what)
 {
 	snprintf(proof->why, proof->why_bytes,
-		 "GPU %d is not reached by GPUDirect RDMA: %s (PCI ACS, or an IOMMU between the "
-		 "two?)",
+		 "GPUDirect RDMA cannot access GPU %d: %s (check PCI ACS and the IOMMU)",
 		 gpu_ordinal(proof->gpu), what);
 	return -ENOMEM;
 }
@@ -98,13 +97,13 @@ static int try(struct proof *proof)
 		return ret;
 	if (memcmp(out, in, PROOF_BYTES))
 		return not_reached(proof,
-				   "an RDMA READ of its memory brings other bytes than an RDMA "
-				   "WRITE has put there");
+				   "an RDMA READ of its memory returns other data than an RDMA "
+				   "WRITE stored");
 	memset(in, 0, PROOF_BYTES);
 	if (!gpu_fetch(proof->gpu, in, (void *)(uintptr_t)proof->memory, PROOF_BYTES) &&
 	    memcmp(out, in, PROOF_BYTES))
-		return not_reached(proof, "CUDA finds other bytes in its memory than an RDMA WRITE "
-					  "has put there");
+		return not_reached(proof, "CUDA reads other data from its memory than an RDMA "
+					  "WRITE stored");
 	return 0;
 }
 
@@ -118,7 +117,7 @@ static bool works(struct proof *proof)
 /* It cannot be found out: then it is taken for granted, as ever. */
 static int unproven(const struct proof *proof, const char *why)
 {
-	anynet_info("dev %s: GPU %d: it is not proven that GPUDirect RDMA works: %s",
+	anynet_info("dev %s: GPU %d: GPUDirect RDMA is used untested: %s",
 		    proof->nic->dev->name, gpu_ordinal(proof->gpu), why);
 	return 0;
 }
@@ -135,7 +134,7 @@ static int prove(struct proof *proof, struct ib_mr_cache *cache, const struct an
 	proof->page = pinned_alloc(2 * PROOF_BYTES);
 	if (!proof->memory || !proof->page) {
 		pinned_free(proof->page, 2 * PROOF_BYTES);
-		return unproven(proof, "no memory for that");
+		return unproven(proof, "out of memory for the test");
 	}
 	probe.addr = (void *)(uintptr_t)proof->memory;
 	probe.bytes = GPU_SCRATCH_BYTES;
@@ -149,7 +148,7 @@ static int prove(struct proof *proof, struct ib_mr_cache *cache, const struct an
 		else
 			ret = works(proof)
 				      ? try(proof)
-				      : unproven(proof, "a queue pair to itself brings nothing");
+				      : unproven(proof, "the loopback queue pair delivers nothing");
 		ib_self_unmake(proof->nic, &proof->self);
 		ib_mr_put(cache, made);
 	} else {
@@ -171,7 +170,7 @@ int gpu_prove(struct ib_nic *nic, unsigned number, struct ib_mr_cache *cache,
 		ret = prove(&proof, cache, mr, how);
 		*verdict = ret ? NOT_REACHED : REACHED;
 	} else if (*verdict == NOT_REACHED) {
-		not_reached(&proof, "as has been told");
+		not_reached(&proof, "as logged before");
 		ret = -EALREADY;
 	}
 	pthread_mutex_unlock(&proofs.lock);

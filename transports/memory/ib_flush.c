@@ -72,7 +72,7 @@ static int renew(struct ib_nic *nic, struct ib_flush *flush, char *why, size_t w
 	ib_self_unmake(nic, &self);
 	ret = ib_self_make(nic, flush->landing, &self, what, sizeof(what));
 	if (ret)
-		snprintf(why, why_bytes, "a queue pair to flush GPU memory cannot be made: %s",
+		snprintf(why, why_bytes, "cannot create a queue pair to flush GPU memory: %s",
 			 what);
 	enter(flush);
 	if (!ret) {
@@ -159,7 +159,8 @@ void ib_flush_mend(void)
 static ANYNET_COLD void broke(const struct ib_nic *nic, struct ib_flush *flush, int status)
 {
 	anynet_info(
-		"dev %s: the queue pair that flushes GPU memory broke (status %d); CUDA does it until there is another",
+		"dev %s: the queue pair that flushes GPU memory broke (status %d); CUDA flushes "
+		"until it is replaced",
 		nic->dev->name, status);
 	atomic_store(&flush->retry_ms, 0);
 	atomic_store(&flush->state, FLUSH_BROKEN);

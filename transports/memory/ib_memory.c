@@ -80,7 +80,7 @@ static int get_dmabuf(struct ib_mr_cache *cache, const struct anynet_mr *mr, str
 					made, why, why_bytes);
 	fd = gpu_dmabuf_fd(mr->gpu, (void *)first, bytes);
 	if (fd < 0) {
-		snprintf(why, why_bytes, "no dmabuf of GPU memory can be had: %s",
+		snprintf(why, why_bytes, "cannot get a dma-buf of GPU memory: %s",
 			 fd == -EIO ? gpu_why(mr->gpu, cuda_why, sizeof(cuda_why))
 				    : "the CUDA driver is older than 11.7");
 		return fd;
@@ -102,7 +102,7 @@ static int get(struct ib_mr_cache *cache, const struct anynet_mr *mr, struct ib_
 	case MR_COPIED:
 		break;
 	}
-	snprintf(why, why_bytes, "the device does not reach GPU memory");
+	snprintf(why, why_bytes, "the device cannot access GPU memory");
 	return -EOPNOTSUPP;
 }
 
@@ -113,7 +113,7 @@ const struct ib_mr *ib_memory_on(struct anynet_mr *mr, struct ib_nic *nic, char 
 	struct ib_mr *made, *there = NULL;
 
 	if (number < 0) {
-		snprintf(why, why_bytes, "memory cannot be registered on so many devices");
+		snprintf(why, why_bytes, "memory is registered on too many devices");
 		return NULL;
 	}
 	made = atomic_load_explicit(&mr->ib[number], memory_order_acquire);

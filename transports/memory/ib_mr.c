@@ -214,7 +214,8 @@ static void deregister(struct ib_mr_cache *cache, struct ib_mr *mr)
 
 	/* A device that is gone refuses all of them. */
 	if (error && !atomic_flag_test_and_set(&cache->told))
-		anynet_warn("dev %s: %zu bytes at %#lx stay registered: %s",
+		anynet_warn("dev %s: cannot deregister %zu bytes at %#lx, which stay registered: "
+			    "%s",
 			    cache->pd->context->device->name, span(mr->first, mr->last),
 			    (unsigned long)mr->first, error_text(error));
 	free(mr);
@@ -230,10 +231,10 @@ static void explain(const struct request *req, int ret, char *why, size_t why_by
 			 ib_memlock_text(memlock, sizeof(memlock)));
 	else if (ret == -EFAULT && !req->key.is_dmabuf)
 		snprintf(hint, sizeof(hint),
-			 "; it is not mapped or not writable, or a GPU's without a peer-memory "
+			 "; it is not mapped, not writable, or GPU memory without a peer-memory "
 			 "module");
 	snprintf(why, why_bytes, "cannot register %zu bytes of %s at %#lx: %s%s",
-		 span(req->first, req->last), req->key.is_dmabuf ? "a dmabuf" : "memory",
+		 span(req->first, req->last), req->key.is_dmabuf ? "a dma-buf" : "memory",
 		 (unsigned long)req->first, error_text(-ret), hint);
 }
 
@@ -303,7 +304,7 @@ static int get(struct ib_mr_cache *cache, const struct request *req, struct ib_m
 	return 0;
 
 err_memory:
-	snprintf(why, why_bytes, "no memory to note down a registration");
+	snprintf(why, why_bytes, "out of memory for a registration");
 	return -ENOMEM;
 }
 
@@ -321,7 +322,7 @@ static int set_range(const struct ib_mr_cache *cache, struct request *req, uintp
 	/* All of the address space is a size that size_t does not hold. */
 	if (bytes - 1 <= UINTPTR_MAX - addr && req->last - req->first < UINTPTR_MAX)
 		return 0;
-	snprintf(why, why_bytes, "%zu bytes at %#lx end behind the address space", bytes,
+	snprintf(why, why_bytes, "%zu bytes at %#lx exceed the address space", bytes,
 		 (unsigned long)addr);
 	return -EINVAL;
 }
@@ -346,15 +347,14 @@ static int set_dmabuf(const struct ib_mr_cache *cache, struct request *req, uint
 
 	if (in_page && in_page != (addr & cache->in_page)) {
 		snprintf(why, why_bytes,
-			 "offset %llu of a dmabuf and address %#lx are at different places in "
-			 "their pages",
+			 "offset %llu of a dma-buf and address %#lx differ within their pages",
 			 (unsigned long long)offset, (unsigned long)addr);
 		return -EINVAL;
 	}
 	if (fcntl(fd, F_GETFD) < 0) {
 		int error = errno;
 
-		snprintf(why, why_bytes, "fd %d is not a dmabuf: %s", fd, error_text(error));
+		snprintf(why, why_bytes, "fd %d is not a dma-buf: %s", fd, error_text(error));
 		return -error;
 	}
 	req->fd = fd;
@@ -374,7 +374,7 @@ int ib_mr_get_dmabuf(struct ib_mr_cache *cache, void *addr, size_t bytes, struct
 	*mr = NULL;
 	if (!cache->verbs->reg_dmabuf_mr) {
 		snprintf(why, why_bytes,
-			 "libibverbs is older than rdma-core 34 and has no dmabufs");
+			 "libibverbs is older than rdma-core 34 and does not support dma-buf");
 		return -EOPNOTSUPP;
 	}
 	ret = set_range(cache, &req, (uintptr_t)addr, bytes, why, why_bytes);

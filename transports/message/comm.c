@@ -26,7 +26,7 @@ int comm_note_gpu_fault(struct anynet_comm *comm, const struct anynet_rail *rail
 {
 	char why[160];
 
-	comm_note_fault(comm, rail, -EIO, "GPU memory cannot be copied: %s",
+	comm_note_fault(comm, rail, -EIO, "cannot copy GPU memory: %s",
 			gpu_why(comm->gpu, why, sizeof(why)));
 	return -EIO;
 }
@@ -36,7 +36,7 @@ bool comm_unlink(struct anynet_comm *comm, const char *why)
 	if (atomic_exchange(&comm->unlinked, true))
 		return false;
 	comm->noted = true;
-	snprintf(comm->unlinked_why, sizeof(comm->unlinked_why), "%s", why);
+	snprintf(comm->fault.unlinked_why, sizeof(comm->fault.unlinked_why), "%s", why);
 	return true;
 }
 

@@ -178,7 +178,7 @@ static int match_plain(struct recv_comm *comm, struct recv_msg *msg, uint32_t se
 		return -EAGAIN;
 	for (struct recv_sub *at = comm->unmatched_head; at != sub; at = at->next) {
 		if (!at) {
-			comm_note_fault(&comm->base, NULL, -EPROTO, "message %u came twice", seq);
+			comm_note_fault(&comm->base, NULL, -EPROTO, "duplicate message %u", seq);
 			return -EPROTO;
 		}
 		prev = at;
@@ -222,7 +222,7 @@ static int set_aside(struct recv_comm *comm, struct recv_msg *msg)
 		free(arrival);
 		comm_note_fault(
 			&comm->base, NULL, -ENOMEM,
-			"no memory to set aside a message of %zu bytes that came before its receive",
+			"out of memory for an unexpected message of %zu bytes",
 			msg->size);
 		return -ENOMEM;
 	}

@@ -307,8 +307,8 @@ void background_rouse(void)
 	pthread_mutex_lock(&background.lock);
 	if (background.state == BACKGROUND_NONE && (ret = start()))
 		anynet_warn(
-			"no thread to look after connections: %s; broken ones recover only while "
-			"NCCL polls them",
+			"cannot start the background thread: %s; broken connections recover only "
+			"while NCCL polls them",
 			error_text(-ret));
 	if (background.state == BACKGROUND_RUNS && atomic_exchange(&background.asleep, false))
 		background_wake();

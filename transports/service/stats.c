@@ -74,20 +74,22 @@ static void put_text(char *to, size_t room, const char *from)
 static void tell_rail(const struct anynet_comm *comm, const struct anynet_rail *rail,
 		      const struct round *round, struct anynet_stats_rail *out)
 {
+	static const uint8_t states[] = { [RAIL_DOWN] = ANYNET_STATS_DOWN,
+					  [RAIL_UP] = ANYNET_STATS_UP,
+					  [RAIL_SUSPECT] = ANYNET_STATS_SUSPECT };
+
 	out->bytes = rail->bytes_sent;
 	out->frames = rail->ops->frames(rail);
 	out->rate = comm->is_send ? rail->seen.rate : 0;
 	out->resent = rail->seen.resent;
 	out->rtt_us = rail->seen.rtt_us;
 	out->breaks = rail->breaks;
-	out->down_ms = rail->fd < 0 ? by_clock(round, rail->broke_ms) : 0;
+	out->down_ms = !rail_stands(rail) ? by_clock(round, rail->broke_ms) : 0;
 	out->index = rail->index;
 	out->epoch = rail->epoch;
 	out->kind =
 		comm_is_ib(comm) && rail->linked ? ANYNET_STATS_QP : ANYNET_STATS_TCP;
-	out->state = rail->fd < 0    ? ANYNET_STATS_DOWN
-		     : rail->suspect ? ANYNET_STATS_SUSPECT
-				     : ANYNET_STATS_UP;
+	out->state = states[rail->state];
 	PUT_TEXT(out->device, rail->dev ? rail->dev->name : "");
 	PUT_TEXT(out->path, rail->path);
 }
@@ -279,7 +281,7 @@ void stats_begin(void)
 	dir = strcmp(dir, "auto") ? dir : ANYNET_STATS_DIR;
 	ret = stats_page_open(&stats.page, dir);
 	if (ret)
-		anynet_chat("no page for `anynet top` in %s: %s", dir, error_text(-ret));
+		anynet_chat("no statistics file for `anynet top` in %s: %s", dir, error_text(-ret));
 }
 
 void stats_look(void)
@@ -304,7 +306,7 @@ void stats_look(void)
 		round.err = tell_process(&round);
 	if (!round.err)
 		return;
-	anynet_chat("the page for `anynet top` cannot be written any more: %s",
+	anynet_chat("cannot write the statistics file for `anynet top`: %s",
 		    error_text(-round.err));
 	stats_page_close(&stats.page);
 }

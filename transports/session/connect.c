@@ -86,7 +86,8 @@ static const char *explain(int err)
 {
 	switch (err) {
 	case -ECONNREFUSED:
-		return "; nothing listens there: is the peer process gone, or the address another host's?";
+		return "; nothing listens there: the peer process has ended, or the address is "
+		       "another host's";
 	case -ETIMEDOUT:
 	case -EINPROGRESS:
 		return "; no answer: a firewall, a wrong interface (see NCCL_SOCKET_IFNAME) or a dead host";
@@ -128,8 +129,8 @@ static void wait_for_answer(struct connect_op *op, uint64_t now)
 		return;
 	op->told_ms = now;
 	anynet_warn(
-		"connect from dev %s to %s: connected, and no answer for %s s: the peer's process is "
-		"stopped, or is none of anynet's; it is waited for",
+		"connect from dev %s to %s: connected, but no answer for %s s: the peer process "
+		"is stopped, or does not run anynet; still waiting",
 		op->dev->name, socket_text(&op->first.to, to, sizeof(to)),
 		seconds_text(now - op->stood_ms, 0, seconds));
 }
@@ -180,8 +181,8 @@ static int step_first(struct connect_op *op, uint64_t now)
 
 static ANYNET_COLD int no_link(const struct connect_op *op)
 {
-	anynet_warn("connect from dev %s to %s: peer %s pid %u: no queue pair can be had, and "
-		    "ANYNET_TRANSPORT=ib wants one: %s",
+	anynet_warn("connect from dev %s to %s: peer %s pid %u: no queue pair can be created, "
+		    "and ANYNET_TRANSPORT=ib requires one: %s",
 		    op->dev->name, op->last_addr, op->welcome.host, op->welcome.pid,
 		    op->welcome.reason[0] ? op->welcome.reason : "see its log");
 	return -ECONNREFUSED;
@@ -189,7 +190,7 @@ static ANYNET_COLD int no_link(const struct connect_op *op)
 
 static ANYNET_COLD int not_made(const struct connect_op *op, int err)
 {
-	anynet_warn("connect from dev %s to %s: this side cannot make the connection: %s",
+	anynet_warn("connect from dev %s to %s: this side cannot set up the connection: %s",
 		    op->dev->name, op->last_addr, error_text(-err));
 	return err;
 }
@@ -280,8 +281,8 @@ static int step_extra_rail(struct connect_op *op, int rail, uint64_t now)
 		return ret;
 	if (ret) {
 		anynet_info(
-			"connect from dev %s to peer %s: rail %d of %d from dev %s cannot be opened: %s; "
-			"going on without it",
+			"connect from dev %s to peer %s: path %d of %d from dev %s cannot be "
+			"opened: %s; continuing without it",
 			op->dev->name, op->comm->peer.host, rail, op->welcome.rails,
 			op->welcome.plan[rail].from < op->paths.own_count
 				? op->paths.own[op->welcome.plan[rail].from]->name
@@ -312,7 +313,7 @@ static int step_extra(struct connect_op *op, uint64_t now)
 static void log_connection(const struct anynet_comm *comm)
 {
 	hello_warn_nccl(&comm->peer);
-	anynet_chat("send to peer %s pid %u dev %s: %u rail%s on dev %s, first %s", comm->peer.host,
+	anynet_chat("send to peer %s pid %u dev %s: %u path%s on dev %s, first %s", comm->peer.host,
 		    comm->peer.pid, comm->peer.device, comm->rail_count,
 		    comm->rail_count > 1 ? "s" : "", comm->dev->name, comm_first_path(comm));
 }
@@ -405,7 +406,7 @@ int connect_step(const struct anynet_device *dev, const struct anynet_connect_op
 	if (!op) {
 		ret = op_create(dev, opts, &handle, &op);
 		if (ret == -ENOMEM)
-			anynet_warn("no memory to connect from dev %s", dev->name);
+			anynet_warn("out of memory: cannot connect from dev %s", dev->name);
 		if (ret)
 			return ret;
 		handle.local[0] = (uint64_t)op->generation << 32 | (op->slot + 1);

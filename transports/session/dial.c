@@ -160,7 +160,7 @@ static int agree(struct dial *dial)
 	else if (ret != -EAGAIN)
 		return ret;
 	if (ret)
-		drop_link(dial, ret == -EAGAIN ? "no word from the peer" : error_text(-ret));
+		drop_link(dial, ret == -EAGAIN ? "no answer from the peer" : error_text(-ret));
 	else
 		begin_proof(dial);
 	return 0;

@@ -111,7 +111,8 @@ void endpoint_drop_half_built(struct anynet_listener *listener)
 	struct endpoint *endpoint = &table.entries[listener->endpoint];
 
 	anynet_chat(
-		"dev %s peer %s pid %u addr %s: gave up before the connection stood, still listening",
+		"dev %s peer %s pid %u addr %s: the peer gave up before the connection was "
+		"established; still listening",
 		listener->dev->name, listener->comm->peer.host, listener->comm->peer.pid,
 		listener->comm->peer.addr);
 	recv_comm_destroy(listener->comm);
@@ -175,7 +176,7 @@ static ANYNET_COLD int refuse_without_link(const struct anynet_wire_hello *hello
 	char why[sizeof(answer->reason)];
 
 	snprintf(why, sizeof(why),
-		 "no queue pair can be had, and ANYNET_TRANSPORT=ib wants one: %.140s",
+		 "no queue pair can be created, and ANYNET_TRANSPORT=ib requires one: %.140s",
 		 answer->reason);
 	anynet_warn("peer %s pid %u is refused: %s", hello->host, hello->pid, why);
 	return refuse(answer, ANYNET_STATUS_TRANSPORT, -EPROTONOSUPPORT, why);
@@ -262,7 +263,7 @@ static int admit_rail(struct endpoint *endpoint, const struct anynet_wire_hello 
 	hello_fill(answer, comm->dev, NULL, 0);
 	if (!endpoint->listener || hello->rail >= comm->rail_count || comm->rails[hello->rail] ||
 	    hello->epoch)
-		return refuse(answer, ANYNET_STATUS_STALE, -ESTALE, "no such rail is awaited");
+		return refuse(answer, ANYNET_STATUS_STALE, -ESTALE, "no such path is expected");
 	if (hello->qp.link && !comm->unlinked)
 		link = ib_link_accept(comm_device_at(comm, fd), hello, answer);
 	if (comm_add_rail(comm, fd, hello->rail, hello->epoch,
@@ -332,7 +333,7 @@ static bool begins_anew(const struct endpoint *endpoint, const struct anynet_wir
 	if (!rail) /* closed before it stood */
 		return true;
 	return endpoint->comm_id == hello->comm_id ? (int32_t)(hello->epoch - rail->epoch) > 0
-						   : rail->fd < 0;
+						   : !rail_stands(rail);
 }
 
 int endpoint_admit(const struct anynet_wire_hello *hello, int fd, const struct auth *auth,

@@ -246,8 +246,8 @@ static int judge_response(struct handshake *hs)
 	if (!ret)
 		return admit(hs, true);
 	refuse(hs, ANYNET_STATUS_AUTH,
-	       "it has not proved that it knows the secret (ANYNET_SECRET_FILE): was its hello "
-	       "somebody else's?");
+	       "it has not proved that it knows the secret (ANYNET_SECRET_FILE): its hello may "
+	       "be a replay");
 	return ret;
 }
 
@@ -371,9 +371,9 @@ static void begin_rest(int epfd, int err, uint64_t now_ms)
 	rest.warned_ms = now_ms;
 	if (is_shortage(err))
 		anynet_warn(
-			"cannot accept connections for want of %s: %s; they wait until there is some%s",
-			err == -EMFILE || err == -ENFILE ? "descriptors" : "memory", error_text(-err),
-			err == -EMFILE ? " (ulimit -n)" : "");
+			"cannot accept connections: out of %s: %s; they wait until some is free%s",
+			err == -EMFILE || err == -ENFILE ? "file descriptors" : "memory", error_text(-err),
+			err == -EMFILE ? " (raise ulimit -n)" : "");
 	else
 		anynet_warn("cannot accept connections: %s; they wait", error_text(-err));
 }

@@ -127,7 +127,7 @@ void listen_trim(void)
 static ANYNET_COLD int not_opened(const struct anynet_device *dev, int err)
 {
 	if (err == -ENOMEM)
-		anynet_warn("no memory to listen on dev %s", dev->name);
+		anynet_warn("out of memory: cannot listen on dev %s", dev->name);
 	return err;
 }
 
@@ -222,14 +222,14 @@ int listen_accept(struct anynet_listener *listener, struct anynet_comm **out)
 	ret = accept_locked(listener, out);
 	pthread_mutex_unlock(&engine.lock);
 	if (ret)
-		anynet_warn("accept on dev %s: the connection did not stand within %d ms: %s",
+		anynet_warn("accept on dev %s: connection not established within %d ms: %s",
 			    listener->dev->name, anynet_net.cfg->connect_timeout_ms,
 			    error_text(-ret));
 	if (*out) {
 		const struct anynet_comm *comm = *out;
 
 		hello_warn_nccl(&comm->peer);
-		anynet_chat("receive from peer %s pid %u dev %s: %u rail%s on dev %s, first %s",
+		anynet_chat("receive from peer %s pid %u dev %s: %u path%s on dev %s, first %s",
 			    comm->peer.host, comm->peer.pid, comm->peer.device, comm->rail_count,
 			    comm->rail_count > 1 ? "s" : "", comm->dev->name,
 			    comm_first_path(comm));

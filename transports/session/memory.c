@@ -19,7 +19,9 @@ static ANYNET_COLD void note_copied(const struct anynet_comm *comm)
 		return;
 	if (comm_is_ib(comm))
 		anynet_warn(
-			"dev %s does not reach GPU memory, but NCCL uses GPUDirect on it: it is copied through host memory and goes over TCP, which is slower; with NCCL_NET_GDR_LEVEL=LOC NCCL copies it, and RDMA carries it",
+			"dev %s cannot access GPU memory, but NCCL uses GPUDirect on it: the "
+			"data is copied through host memory and sent over TCP, which is slower; "
+			"with NCCL_NET_GDR_LEVEL=LOC NCCL copies it and RDMA carries it",
 			comm->dev->name);
 	else
 		anynet_info(
@@ -33,7 +35,7 @@ static void leave_links(struct anynet_comm *comm)
 	for (unsigned i = 0; i < comm->rail_count && !comm_error(comm); i++) {
 		struct anynet_rail *rail = comm->rails[i];
 
-		if (rail && rail->fd >= 0 && rail->linked)
+		if (rail_stands(rail) && rail->linked)
 			comm_rail_broke(comm, rail, -ENOMEM);
 	}
 }
@@ -98,7 +100,7 @@ static int find_gpu(struct anynet_comm *comm, struct anynet_mr *mr)
 		return 0;
 	ret = gpu_of(mr->addr, &mr->gpu, why, sizeof(why));
 	if (ret)
-		anynet_warn("%s peer %s dev %s: GPU memory cannot be registered: %s",
+		anynet_warn("%s peer %s dev %s: cannot register GPU memory: %s",
 			    comm->is_send ? "send to" : "receive from", comm->peer.host,
 			    comm->dev->name, why);
 	else
@@ -154,7 +156,7 @@ int comm_borrow_mr(struct anynet_comm *comm, const void *addr, size_t bytes, str
 }
 
 int anynet_reg_mr_dmabuf(struct anynet_comm *comm, void *addr, size_t bytes, int type,
-			 uint64_t offset, int fd, struct anynet_mr **out)
+			 const struct anynet_dmabuf *dmabuf, struct anynet_mr **out)
 {
 	struct anynet_mr *mr;
 	int ret;
@@ -165,8 +167,8 @@ int anynet_reg_mr_dmabuf(struct anynet_comm *comm, void *addr, size_t bytes, int
 	mr = make(comm, addr, bytes, type);
 	if (mr) {
 		mr->way = MR_BY_DMABUF;
-		mr->fd = fd;
-		mr->offset = offset;
+		mr->fd = dmabuf->fd;
+		mr->offset = dmabuf->offset;
 	}
 	ret = register_made(comm, mr, out);
 	if (!ret)
@@ -190,7 +192,8 @@ static void let_go(struct anynet_comm *comm, void *arg)
 	if ((comm->is_send ? send_uses : recv_uses)(comm, mr) && comm_cancel(comm)) {
 		recorder_note(comm, NULL, ANYNET_EVENT_CANCELLED, -ECANCELED, 0, NULL);
 		anynet_info(
-			"%s peer %s dev %s: memory deregistered with requests in flight, they are cancelled",
+			"%s peer %s dev %s: memory deregistered with requests in flight; they "
+			"are cancelled",
 			comm->is_send ? "send to" : "receive from", comm->peer.host,
 			comm->dev->name);
 	}

@@ -49,7 +49,7 @@ static void stuck(struct anynet_rail *rail, uint64_t now)
 	/* It may have stood for hours before there was something to carry. */
 	if (!progress->vain++)
 		progress->since_ms = anynet_max(progress->since_ms, waits_ms);
-	if (rail->silent_ms)
+	if (rail->state == RAIL_SUSPECT)
 		progress->narrow = rail->pair;
 }
 
@@ -77,7 +77,7 @@ bool progress_is_over(struct anynet_rail *rail, uint64_t now)
 	const struct rail_progress *progress = &rail->progress;
 
 	/* It may have begun after `now` was read. */
-	return progress->vain && (rail->fd < 0 || rail->ops->moved(rail) == RAIL_STUCK) &&
+	return progress->vain && (!rail_stands(rail) || rail->ops->moved(rail) == RAIL_STUCK) &&
 	       now >= progress->since_ms + (uint64_t)anynet_net.cfg->recovery_timeout_ms;
 }
 
@@ -120,16 +120,17 @@ void progress_describe(const struct anynet_rail *rail, char *text, size_t bytes)
 	if (rail->comm->is_send)
 		snprintf(
 			text, bytes,
-			"nothing that was sent has arrived for %s s, over connections that stood (%u, of "
-			"all %u with packets of %d bytes): the network lets no more than handshakes "
-			"through; look at the MTU of the path (ping -M do -s SIZE) and at firewalls",
+			"no data arrived for %s s, although connections were established (%u, of "
+			"all %u with packets of %d bytes): the network passes handshakes only; "
+			"check the path MTU (ping -M do -s SIZE) and firewalls",
 			seconds, progress->vain, progress->narrowed, PROGRESS_NARROW_BYTES);
 	else
 		snprintf(
 			text, bytes,
-			"%u connections in a row ended within the same frame, for %s s: %s",
+			"%u connections in a row broke within the same frame, for %s s: %s",
 			progress->vain, seconds,
 			rail->broke_by == -EBADMSG
-				? "its checksum is never right: the sender's memory, or a NIC, changes bytes"
-				: "something between the hosts ends them");
+				? "its checksum is always wrong: the sender's memory or a NIC "
+				  "corrupts data"
+				: "a device between the hosts closes them");
 }

@@ -165,7 +165,7 @@ static void resume(struct anynet_comm *comm, struct rail_mail *mail)
 		send_answer(mail, &answer);
 		return;
 	}
-	if (rail->fd >= 0)
+	if (rail_stands(rail))
 		comm_sever(comm, rail, 0);
 	rail->epoch = mail->hello.epoch;
 	rail->ops->position(rail, &answer.frames, &answer.part);
@@ -173,7 +173,7 @@ static void resume(struct anynet_comm *comm, struct rail_mail *mail)
 	if (link)
 		ib_link_describe(link, &answer);
 	else if (mail->hello.qp.link)
-		snprintf(answer.reason, sizeof(answer.reason), "%s has given its end up",
+		snprintf(answer.reason, sizeof(answer.reason), "%s has closed its end",
 			 anynet_net.host);
 	if (!send_answer(mail, &answer)) {
 		ib_link_retire(link);

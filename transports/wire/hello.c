@@ -213,7 +213,7 @@ bool hello_may_link(const struct anynet_wire_hello *peer)
 
 void hello_say_no_link(const struct anynet_wire_hello *peer, const char *why)
 {
-	anynet_info("peer %s pid %u: data goes over TCP and not through queue pairs: %s",
+	anynet_info("peer %s pid %u: data uses TCP, not queue pairs: %s",
 		    peer->host, peer->pid, why);
 }
 

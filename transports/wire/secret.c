@@ -25,11 +25,11 @@ static bool is_private(const struct stat *st, char *why, size_t why_bytes)
 	if (!S_ISREG(st->st_mode))
 		snprintf(why, why_bytes, "is not a regular file");
 	else if (st->st_uid != geteuid() && st->st_uid)
-		snprintf(why, why_bytes, "belongs to user %u; it has to be user %u's, or root's",
+		snprintf(why, why_bytes, "belongs to user %u; it must belong to user %u or root",
 			 st->st_uid, geteuid());
 	else if (st->st_mode & (S_IRWXG | S_IRWXO))
 		snprintf(why, why_bytes,
-			 "has mode %04o: others than its owner may use it; chmod 600 it",
+			 "has mode %04o: other users have access; chmod 600 it",
 			 st->st_mode & 07777);
 	else
 		return true;
@@ -112,7 +112,7 @@ void secret_start(const char *file)
 		return;
 	explicit_bzero(secret.key, sizeof(secret.key));
 	snprintf(secret.problem, sizeof(secret.problem), "ANYNET_SECRET_FILE %s: %s", file, why);
-	anynet_warn("%s; nothing will connect", secret.problem);
+	anynet_warn("%s; all connections are refused", secret.problem);
 }
 
 const char *secret_problem(void)

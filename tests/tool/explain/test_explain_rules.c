@@ -115,7 +115,7 @@ static void clean_logs(void **state)
 		"node1:4120:4160 [0] NCCL INFO comm 0x55d0 rank 0 nRanks 2 nNodes 1 localRanks 2 localRank 0",
 		"node1:4120:4160 [0] NCCL INFO anynet: dev 0 eth0 link TCP addr 10.0.0.1 speed 10000 Mb/s pci none",
 		"node1:4120:4160 [0] NCCL INFO anynet: TCP eth1 not used: is down",
-		"node1:4120:4160 [0] NCCL INFO anynet: send to peer node2 pid 1 addr 10.0.0.2:1 dev eth0: 1 rails on dev eth0, first 10.0.0.1:2 -> 10.0.0.2:1",
+		"node1:4120:4160 [0] NCCL INFO anynet: send to peer node2 pid 1 addr 10.0.0.2:1 dev eth0: 1 path on dev eth0, first 10.0.0.1:2 -> 10.0.0.2:1",
 		"Epoch 3:  71%|#######1  | 340/478 [01:02<00:25,  5.41it/s, loss=0.31]",
 		"[rank0]:[I305 10:00:00.0 ProcessGroupNCCL.cpp:800] [PG ID 0 Rank 0] ProcessGroupNCCL initialization options",
 		"INFO:root:saved the checkpoint, no error, 0 warnings",

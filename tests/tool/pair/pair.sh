@@ -160,8 +160,8 @@ gpus)
 	[ "$(grep -c '^ *1 x .*, driver 535.104.05$' "$out/said")" = 2 ] || fail "no GPU of each"
 	# One that does not come up is none.
 	pair 1 10.78.0.2 "${gpus[@]}" FAKE_NVML=18
-	said 'warning: GPUs: none here, 1 x .* there'
-	said 'note: NVIDIA.s driver: none here, 535.104.05 there'
+	said 'warning: GPUs: 1 x .* on the other host; none on this host'
+	said 'note: NVIDIA.s driver: 535.104.05 on the other host; none on this host'
 	until_served '"says":"10.78.0.1 done"'
 	command -v jq >/dev/null || skip "jq is missing"
 	jq -es 'length > 3 and all(.[]; .when and .says) and any(.[]; .client == "10.78.0.1")' "$out/served" \
@@ -200,7 +200,7 @@ verbs)
 	said 'plugin ib +back +1 connection '
 	# An adapter that does not hear itself is none.
 	pair 1 10.78.0.2 "${verbs[@]}" "FAKE_VERBS=$(adapter 10.78.0.1); vanish fake0:1 any"
-	said 'warning: InfiniBand or RoCE only there'
+	said 'warning: devices: .* IB .* on the other host; .* TCP .* on this host'
 	not_said 'plugin ib'
 	# Packets that do not reach the other one are noticed; TCP works.
 	pair 1 10.78.0.2 "${verbs[@]}" "FAKE_VERBS=$(adapter 10.78.0.1); vanish fake0:1 10.78.0.2"
@@ -296,10 +296,10 @@ settings)
 	(umask 77; head -c 32 /dev/urandom >"$out/hush")
 	serve NCCL_BUFFSIZE=1048576 NCCL_ALGO=Ring NCCL_DEBUG=WARN ANYNET_SECRET_FILE="$out/hush"
 	pair 2 10.78.0.2 NCCL_ALGO=Tree NCCL_PROTO=Simple
-	said "warning: NCCL_ALGO: 'Tree' here, 'Ring' there"
-	said "warning: NCCL_BUFFSIZE: not set here, '1048576' there"
-	said "warning: NCCL_PROTO: 'Simple' here, not set there"
-	said "note: NCCL_DEBUG: not set here, 'WARN' there"
+	said "warning: NCCL_ALGO: Ring on the other host; Tree on this host"
+	said "warning: NCCL_BUFFSIZE: 1048576 on the other host; not set on this host"
+	said "warning: NCCL_PROTO: not set on the other host; Simple on this host"
+	said "note: NCCL_DEBUG: WARN on the other host; not set on this host"
 	said 'warning: MTU: 1500 on eth0 here, 1400 on eth0 there'
 	not_said 'GPUs'
 	# The file's name is nobody's business. Without its secret the plugin lets nobody in.
@@ -335,7 +335,7 @@ loopback)
 	make_hosts
 	serve NCCL_SOCKET_IFNAME=lo
 	pair 2 10.78.0.2
-	said 'error: the plugin is given only the loopback interface there'
+	said 'error: the other host: the plugin is given only the loopback interface'
 	not_said 'error: through the plugin'
 	;;
 strangers)

@@ -102,7 +102,7 @@ dump)
 	command -v jq >/dev/null || skip "no jq"
 	start_run
 	"$tool" dump "$first" >"$out/said" 2>&1 || fail "status $?"
-	shows "pid $first" "job 4711" "rail 0 TCP lo up" "opened with 1 rail, the first TCP 127.0.0.1"
+	shows "pid $first" "job 4711" "rail 0 TCP lo up" "opened with 1 path, first TCP 127.0.0.1"
 	count_of " pid $second addr 127.0.0.1:" 4
 	count_of "Z opened with" 4
 	"$tool" dump --json "$second" >"$out/said" 2>&1 || fail "status $?"
@@ -118,7 +118,7 @@ killed)
 	wait "$run"
 	run=
 	"$tool" dump "$second" >"$out/said" 2>&1 || fail "status $?"
-	shows "pid $second" "the process is gone; it wrote this at" "Z opened with 1 rail"
+	shows "pid $second" "the process is gone; it wrote this at" "Z opened with 1 path"
 	count_of "Z opened with" 4
 	;;
 export)

@@ -86,7 +86,7 @@ static void test_without_random_numbers_nothing_is_connected(void **state)
 	anynet_close_listener(listener);
 	assert_int_equal(anynet_listen(&local_dev, &local_dev, handle, &listener), -EPERM);
 	assert_null(listener);
-	assert_int_equal(capture_count(CAPTURE_WARN, "no random numbers from the kernel"), 2);
+	assert_int_equal(capture_count(CAPTURE_WARN, "the kernel provides no random numbers"), 2);
 }
 
 int main(void)

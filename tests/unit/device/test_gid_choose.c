@@ -226,7 +226,7 @@ static void test_both_ends_must_speak_the_same(void **state)
 	expect(2, 2);
 	wish.peer_count = 0;
 	add_peer(4, "fd00::2", IBV_GID_TYPE_ROCE_V2);
-	expect_error(-EHOSTUNREACH, "(RoCE v1) does not go with the peer's fd00::2 (RoCE v2)");
+	expect_error(-EHOSTUNREACH, "(RoCE v1) does not match the peer's fd00::2 (RoCE v2)");
 	add_own(5, "fd00::1", IBV_GID_TYPE_ROCE_V2);
 	expect(5, 4);
 }

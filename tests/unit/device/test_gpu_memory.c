@@ -114,11 +114,11 @@ static void expect_dmabuf(int error, bool taken, const char *part)
 static void test_the_device_tells_whether_it_takes_dmabufs(void **state)
 {
 	(void)state;
-	expect_dmabuf(EBADF, true, "takes dmabufs");
-	expect_dmabuf(EOPNOTSUPP, false, "driver takes no dmabufs (Operation not supported)");
-	expect_dmabuf(EPROTONOSUPPORT, false, "the kernel has no dmabufs for verbs");
-	expect_dmabuf(EIO, false, "does not tell whether it takes dmabufs: Input/output error");
-	expect_dmabuf(0, false, "does not tell whether it takes dmabufs: no reason given");
+	expect_dmabuf(EBADF, true, "supports dma-buf");
+	expect_dmabuf(EOPNOTSUPP, false, "driver does not support dma-buf (Operation not supported)");
+	expect_dmabuf(EPROTONOSUPPORT, false, "the kernel does not support dma-buf for verbs");
+	expect_dmabuf(EIO, false, "not known whether the device supports dma-buf: Input/output error");
+	expect_dmabuf(0, false, "not known whether the device supports dma-buf: no reason given");
 }
 
 static void test_an_old_library_takes_no_dmabufs(void **state)
@@ -139,7 +139,7 @@ static void test_the_probe_leaves_nothing_behind(void **state)
 	(void)state;
 	fake_reset();
 	assert_false(gpu_dmabuf(&fake.verbs, &fake.pd, why, sizeof(why)));
-	assert_non_null(strstr(why, "a dmabuf that does not exist"));
+	assert_non_null(strstr(why, "a dma-buf that does not exist"));
 	assert_int_equal(fake.regs, 1);
 	assert_int_equal(fake_live(), 0);
 }
@@ -171,14 +171,14 @@ static void test_peer_memory_may_be_said_to_be_there_or_not(void **state)
 	cfg.ib_peer_memory = ANYNET_SWITCH_ON;
 	assert_int_equal(gpu_ptr_support(&cfg, &fake.verbs, NULL, tree_root(), text, sizeof(text)),
 			 ANYNET_PTR_CUDA);
-	assert_non_null(strstr(text, "reached: ANYNET_IB_PEER_MEMORY=on; "));
+	assert_non_null(strstr(text, "accessible: ANYNET_IB_PEER_MEMORY=on; "));
 	make_version("module/nvidia_peermem", "1\n");
 	cfg.ib_peer_memory = ANYNET_SWITCH_AUTO;
 	assert_int_equal(gpu_ptr_support(&cfg, &fake.verbs, NULL, tree_root(), text, sizeof(text)),
 			 ANYNET_PTR_CUDA);
 	cfg.ib_peer_memory = ANYNET_SWITCH_OFF;
 	assert_int_equal(gpu_ptr_support(&cfg, &fake.verbs, NULL, tree_root(), text, sizeof(text)), 0);
-	assert_non_null(strstr(text, "not reached: ANYNET_IB_PEER_MEMORY=off; "));
+	assert_non_null(strstr(text, "not accessible: ANYNET_IB_PEER_MEMORY=off; "));
 	fake.error = EBADF;
 	assert_int_equal(gpu_ptr_support(&cfg, &fake.verbs, NULL, tree_root(), text, sizeof(text)),
 			 ANYNET_PTR_DMABUF);

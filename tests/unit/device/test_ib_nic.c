@@ -113,7 +113,7 @@ static void test_what_was_not_offered_is_not_opened(void **state)
 	(void)state;
 	offer("d " ETH_UP);
 	assert_null(ib_events_open(&stranger, why, sizeof(why)));
-	assert_non_null(strstr(why, "eth0 is no verbs device on offer"));
+	assert_non_null(strstr(why, "eth0 is not a verbs device that is offered"));
 }
 
 static void test_failing_to_open_is_told_and_may_be_tried_again(void **state)
@@ -128,7 +128,7 @@ static void test_failing_to_open_is_told_and_may_be_tried_again(void **state)
 	assert_string_equal(why, "cannot open e: Permission denied");
 	setenv("FAKE_VERBS", "f " ETH_UP, 1);
 	assert_null(ib_events_open(&probe.devices[0], why, sizeof(why)));
-	assert_string_equal(why, "e is no longer there");
+	assert_string_equal(why, "e is no longer present");
 	setenv("FAKE_VERBS", "errno 12", 1);
 	assert_null(ib_events_open(&probe.devices[0], why, sizeof(why)));
 	assert_string_equal(why, "cannot list devices: Cannot allocate memory");
@@ -137,7 +137,7 @@ static void test_failing_to_open_is_told_and_may_be_tried_again(void **state)
 	assert_string_equal(why, "cannot query the device: Input/output error");
 	setenv("FAKE_VERBS", "e pd=12 " ETH_UP, 1);
 	assert_null(ib_events_open(&probe.devices[0], why, sizeof(why)));
-	assert_string_equal(why, "cannot have a protection domain: Cannot allocate memory");
+	assert_string_equal(why, "cannot allocate a protection domain: Cannot allocate memory");
 	setenv("FAKE_VERBS", "e port=errno:22", 1);
 	assert_null(ib_events_open(&probe.devices[0], why, sizeof(why)));
 	assert_string_equal(why, "cannot be queried: Invalid argument");
@@ -207,7 +207,7 @@ static void test_a_gid_is_chosen_for_a_peer(void **state)
 	assert_int_equal(peer, 1);
 	assert_int_equal(ib_nic_choose_gid(nic, peers, 1, &own, &peer, why, sizeof(why)),
 			 -EHOSTUNREACH);
-	assert_non_null(strstr(why, "does not go with the peer's fd00::9"));
+	assert_non_null(strstr(why, "does not match the peer's fd00::9"));
 }
 
 static void *open_first(void *nic)

@@ -101,24 +101,24 @@ static void test_every_step_of_the_proof_has_its_words(void **state)
 	static const struct {
 		const char *property, *words;
 	} steps[] = {
-		{ "pd=12", "cannot have a protection domain: out of memory" },
+		{ "pd=12", "cannot allocate a protection domain: too little memory can be pinned" },
 		{ "mr=12",
-		  "cannot have 4 MiB of memory registered: out of memory that may be pinned: "
+		  "cannot allocate 4 MiB of registered memory: too little memory can be pinned: "
 		  "RLIMIT_MEMLOCK is " },
-		{ "mr=14", "cannot have 4 MiB of memory registered: Bad address" },
-		{ "mr=1", "registered: out of memory that may be pinned: RLIMIT_MEMLOCK is " },
-		{ "cq=22", "cannot have a completion queue: Invalid argument" },
-		{ "qp=12", "cannot have a queue pair: out of memory that may be pinned" },
-		{ "init=22", "a queue pair on GID 3 (127.0.0.1) does not become INIT: Invalid" },
-		{ "rtr=110", "does not become RTR: Connection timed out" },
-		{ "rts=22", "does not become RTS: Invalid argument" },
-		{ "recv=12", "a queue pair takes no work: Cannot allocate memory" },
-		{ "send=22", "a queue pair takes no work: Invalid argument" },
-		{ "poll=5", "its completion queue cannot be polled" },
+		{ "mr=14", "cannot allocate 4 MiB of registered memory: Bad address" },
+		{ "mr=1", "memory: too little memory can be pinned: RLIMIT_MEMLOCK is " },
+		{ "cq=22", "cannot allocate a completion queue: Invalid argument" },
+		{ "qp=12", "cannot allocate a queue pair: too little memory can be pinned" },
+		{ "init=22", "cannot set a queue pair on GID 3 (127.0.0.1) to INIT: Invalid" },
+		{ "rtr=110", "to RTR: Connection timed out" },
+		{ "rts=22", "to RTS: Invalid argument" },
+		{ "recv=12", "cannot post to a queue pair: Cannot allocate memory" },
+		{ "send=22", "cannot post to a queue pair: Invalid argument" },
+		{ "poll=5", "the completion queue cannot be polled" },
 		{ "status=12", "no answer: its packets are lost (status 12, vendor 0x81)" },
-		{ "status=10", "an RDMA WRITE to itself failed with status 10, vendor 0x81" },
-		{ "silent", "an RDMA WRITE and a SEND to itself got 0 of 4 completions in 3 s" },
-		{ "garbles", "an RDMA WRITE to itself brought other bytes" },
+		{ "status=10", "the loopback RDMA WRITE failed with status 10, vendor 0x81" },
+		{ "silent", "the loopback RDMA WRITE and SEND got 0 of 4 completions in 3 s" },
+		{ "garbles", "the loopback RDMA WRITE delivered wrong data" },
 	};
 
 	(void)state;
@@ -154,7 +154,7 @@ static void test_a_port_that_is_not_to_prove_itself_is_offered(void **state)
 	ib_cfg.ib_loopback = false;
 	probing_run("mlx5_0 silent " ETH_PORT);
 	assert_int_equal(ib_probed.device_count, 1);
-	expect_verdict("mlx5_0", true, ", not proven (ANYNET_IB_LOOPBACK=0), control on");
+	expect_verdict("mlx5_0", true, ", not tested (ANYNET_IB_LOOPBACK=0), control on");
 }
 
 static void test_what_fails_leaves_the_others(void **state)
@@ -181,7 +181,7 @@ static void test_tcp_stands_by_beside_ib_only(void **state)
 	assert_int_equal(standby[0]->link, ANYNET_LINK_TCP);
 	assert_string_equal(standby[0]->name, "lo");
 	assert_int_equal(standby[0]->index, 2); /* behind those of NCCL */
-	expect_verdict("lo", false, "stands by: 127.0.0.1");
+	expect_verdict("lo", false, "standby: 127.0.0.1");
 	probing_run("mlx5_0 port=1:1:0:0");
 	ib_standby(&count);
 	assert_int_equal(count, 0);

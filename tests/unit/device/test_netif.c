@@ -199,7 +199,7 @@ static void test_a_management_port_is_left_out(void **state)
 	table_add(&table, "eth0", "", "10.0.0.2")->speed_mbps = 10000;
 	table_add(&table, "eth1", "", "10.0.1.2")->speed_mbps = 10000;
 	expect_chosen("eth0 10.0.0.2, eth1 10.0.1.2");
-	expect_reason("eno1", "1000 Mb/s, where eth0 has 10000");
+	expect_reason("eno1", "1000 Mb/s, slower than eth0 with 10000");
 	set_ifname("eno1");
 	expect_chosen("eno1 192.168.0.5");
 }
@@ -217,9 +217,9 @@ static void test_one_wire_is_one_device(void **state)
 	table_add(&table, "eth1.5.6", "vlan", "10.6.1.2")->lower = vlan->index;
 	table_add(&table, "eth1.7", "vlan", "10.7.1.2")->lower = eth1->index;
 	expect_chosen("eth0 10.0.0.2, eth1.5 10.5.1.2");
-	expect_reason("eth0.5", "shares the wire of eth0");
-	expect_reason("eth1.7", "shares the wire of eth1.5");
-	expect_reason("eth1.5.6", "shares the wire of eth1.5");
+	expect_reason("eth0.5", "shares the physical link of eth0");
+	expect_reason("eth1.7", "shares the physical link of eth1.5");
+	expect_reason("eth1.5.6", "shares the physical link of eth1.5");
 	set_ifname("eth0");
 	expect_chosen("eth0 10.0.0.2, eth0.5 10.5.0.2");
 }
@@ -257,7 +257,7 @@ static void test_a_family_nobody_has_is_given_up(void **state)
 	table_add(&table, "eth0", "", "10.0.0.2 fe80::1");
 	cfg.socket_family = AF_INET6;
 	expect_chosen("eth0 10.0.0.2");
-	assert_non_null(strstr(notes.family, "no interface has an IPv6 address"));
+	assert_non_null(strstr(notes.family, "no interface has a usable IPv6 address"));
 	assert_string_equal(notes.ifname, "");
 }
 

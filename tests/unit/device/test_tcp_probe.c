@@ -68,7 +68,7 @@ static void test_ip_over_infiniband_is_used_alone(void **state)
 	run("/nowhere");
 	expect_devices("ibp3s0 mgmt.8001");
 	assert_string_equal(verdict_on("eth0")->reason,
-			    "ibp3s0 is IP over InfiniBand, which is used alone, as by NCCL");
+			    "ibp3s0 is IP over InfiniBand; anynet uses it alone, as NCCL does");
 	memset(&probe, 0, sizeof(probe));
 	probe.stands_by = true;
 	tcp_probe_table(&cfg, &table, "/nowhere", &probe);
@@ -194,7 +194,7 @@ static void test_virtual_interfaces_without_address_share_one_line(void **state)
 	run("/nowhere");
 	assert_int_equal(probe.candidate_count, 4); /* eth0, lo, eth1, the others */
 	assert_non_null(verdict_on("eth1"));
-	assert_non_null(strstr(verdict_on("others")->reason, "90 virtual ones"));
+	assert_non_null(strstr(verdict_on("others")->reason, "90 virtual interfaces"));
 	assert_non_null(strstr(verdict_on("others")->reason, "veth00000000 veth00000001"));
 	assert_non_null(strstr(verdict_on("others")->reason, "..."));
 }

@@ -338,10 +338,10 @@ static void test_a_range_may_end_with_the_address_space(void **state)
 	start_page = get_at(0, 1, 0);
 	expect_last(0, page, FAKE_PLAIN, FAKE_ACCESS);
 	assert_int_equal(fake.regs, 2);
-	expect_refused(top, page + 1, -EINVAL, "end behind the address space");
-	expect_refused(UINTPTR_MAX, 2, -EINVAL, "end behind the address space");
-	expect_refused(1, SIZE_MAX, -EINVAL, "end behind the address space");
-	expect_refused(BASE, SIZE_MAX, -EINVAL, "end behind the address space");
+	expect_refused(top, page + 1, -EINVAL, "exceed the address space");
+	expect_refused(UINTPTR_MAX, 2, -EINVAL, "exceed the address space");
+	expect_refused(1, SIZE_MAX, -EINVAL, "exceed the address space");
+	expect_refused(BASE, SIZE_MAX, -EINVAL, "exceed the address space");
 	assert_int_equal(fake.calls, 2);
 	put(end);
 	put(inner);
@@ -387,7 +387,7 @@ static void test_no_memory_names_the_limit(void **state)
 			expect_refused(BASE, page, -ENOMEM, "RLIMIT_MEMLOCK is unlimited");
 	}
 	fake.error = EFAULT;
-	expect_refused(BASE, page, -EFAULT, "a GPU's without a peer-memory module");
+	expect_refused(BASE, page, -EFAULT, "GPU memory without a peer-memory module");
 	assert_null(strstr(why, "MEMLOCK"));
 }
 
@@ -413,7 +413,7 @@ static void test_a_table_that_cannot_grow_gives_back(void **state)
 
 	(void)state;
 	no_memory = true;
-	expect_refused(BASE, page, -ENOMEM, "no memory to note down");
+	expect_refused(BASE, page, -ENOMEM, "out of memory for a registration");
 	assert_int_equal(fake.regs, 1);
 	assert_int_equal(fake_live(), 0);
 	no_memory = false;
@@ -472,7 +472,7 @@ static void test_what_stays_registered_is_told_once(void **state)
 	anynet_log_set_sink(NULL);
 	assert_int_equal(lines, 1);
 	assert_non_null(strstr(line_text, "dev fake_0: "));
-	assert_non_null(strstr(line_text, "at 0x7f0000000000 stay registered: Input/output error"));
+	assert_non_null(strstr(line_text, "at 0x7f0000000000, which stay registered: Input/output error"));
 }
 
 #define T(test) cmocka_unit_test_setup_teardown(test, setup, teardown)

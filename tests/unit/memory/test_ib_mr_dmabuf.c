@@ -119,8 +119,8 @@ static void test_places_in_pages_must_agree(void **state)
 	int fd = new_dmabuf();
 
 	(void)state;
-	expect_refused(BASE + 24, 25, fd, -EINVAL, "different places in their pages");
-	expect_refused(BASE, 24, fd, -EINVAL, "different places in their pages");
+	expect_refused(BASE + 24, 25, fd, -EINVAL, "differ within their pages");
+	expect_refused(BASE, 24, fd, -EINVAL, "differ within their pages");
 	assert_int_equal(fake.calls, 0);
 	close(fd);
 }
@@ -193,7 +193,7 @@ static void test_no_dmabuf_is_an_error_at_once(void **state)
 	int fd = new_dmabuf();
 
 	(void)state;
-	expect_refused(BASE, 0, -1, -EBADF, "fd -1 is not a dmabuf: Bad file descriptor");
+	expect_refused(BASE, 0, -1, -EBADF, "fd -1 is not a dma-buf: Bad file descriptor");
 	fake.verbs.reg_dmabuf_mr = NULL;
 	expect_refused(BASE, 0, fd, -EOPNOTSUPP, "rdma-core 34");
 	assert_int_equal(fake.calls, 0);
@@ -206,7 +206,7 @@ static void test_a_failure_leaves_nothing_behind(void **state)
 
 	(void)state;
 	fake.error = EINVAL;
-	expect_refused(BASE, 0, fd, -EINVAL, "bytes of a dmabuf at 0x7f0000000000: Invalid arg");
+	expect_refused(BASE, 0, fd, -EINVAL, "bytes of a dma-buf at 0x7f0000000000: Invalid arg");
 	fake.error = EFAULT;
 	expect_refused(BASE, 0, fd, -EFAULT, "Bad address");
 	assert_null(strstr(why, "peer-memory"));

@@ -95,7 +95,7 @@ static void test_a_bye_while_a_send_waits_is_an_error(void **state)
 	pair_idle(req);
 	put_bye(0);
 	pair_fails(req, -ECONNRESET);
-	assert_int_equal(capture_count(CAPTURE_WARN, "without receiving what is waited for"), 1);
+	assert_int_equal(capture_count(CAPTURE_WARN, "before receiving all data of pending requests"), 1);
 	capture_forget();
 }
 

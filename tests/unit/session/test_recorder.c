@@ -88,17 +88,17 @@ static void test_breaks_returns_and_replays_are_noted(void **state)
 	(void)state;
 	pair_open_send(&pair, 1);
 	newest(pair.send, ANYNET_EVENT_OPENED,
-	       "opened with 1 rail, the first TCP 0.0.0.0:0 -> 0.0.0.0:0");
+	       "opened with 1 path, first TCP 0.0.0.0:0 -> 0.0.0.0:0");
 	req = pair_isend(&pair, pair_out, 100, 7);
 	pair_finish(&req, 1, NULL);
 	comm_sever(pair.send, pair.send->rails[0], -ETIMEDOUT);
-	newest(pair.send, ANYNET_EVENT_BROKE, "rail 0 (TCP, epoch 0) broke: Connection timed out");
+	newest(pair.send, ANYNET_EVENT_BROKE, "path 0 (TCP, epoch 0) broke: Connection timed out");
 	assert_int_equal(socketpair(AF_UNIX, SOCK_STREAM | SOCK_NONBLOCK | SOCK_CLOEXEC, 0, fds),
 			 0);
 	comm_rail_back(pair.send, pair.send->rails[0], fds[0], 3, (struct anynet_wire_rail){ 0, 0 },
 		       0, 0);
 	close(fds[1]);
-	newest(pair.send, ANYNET_EVENT_REPLAY, "rail 0: 1 frame to be sent again");
+	newest(pair.send, ANYNET_EVENT_REPLAY, "path 0: 1 frame to retransmit");
 	assert_int_equal(event(pair.send, 2)->kind, ANYNET_EVENT_BACK);
 	assert_int_equal(event(pair.send, 2)->epoch, 3);
 	assert_int_equal(pair.send->session->recorder->page.count, 4);
@@ -117,7 +117,7 @@ static void test_a_connection_that_was_replaced_in_time_has_moved(void **state)
 		       0, 0);
 	close(fds[1]);
 	newest(pair.send, ANYNET_EVENT_MOVED,
-	       "rail 0 (TCP, epoch 1) has moved to 0.0.0.0:0 -> 0.0.0.0:0");
+	       "path 0 (TCP, epoch 1) has moved to 0.0.0.0:0 -> 0.0.0.0:0");
 	assert_int_equal(pair.send->session->recorder->page.count, 2);
 }
 
@@ -136,12 +136,12 @@ static void test_a_stall_is_noted_and_its_end(void **state)
 	watch_comm(pair.recv, now + 31000);
 	watch_comm(pair.recv, now + 32000);
 	newest(pair.recv, ANYNET_EVENT_STALLED,
-	       "stalled, nothing has moved for 31.0 s: 1 receives, the oldest of 100 bytes, tag 0");
+	       "stalled: no progress for 31.0 s: 1 receives, the oldest of 100 bytes, tag 0");
 	assert_int_equal(pair.recv->session->recorder->page.count, 2);
 	pair_send(&pair, pair_out, 100);
 	pair_finish(&req, 1, NULL);
 	watch_comm(pair.recv, now + 33000);
-	newest(pair.recv, ANYNET_EVENT_MOVING, "moves again after 33.0 s");
+	newest(pair.recv, ANYNET_EVENT_MOVING, "progress again after 33.0 s");
 	watch_comm(pair.recv, now + 34000);
 	assert_int_equal(pair.recv->session->recorder->page.count, 3);
 }
@@ -159,13 +159,13 @@ static void test_links_of_its_nics_are_noted_when_they_change(void **state)
 		link_set_port(&local_dev, true);
 		atomic_store(&pair.send->session->link_event, true);
 		watch_comm(pair.send, os_now_ms());
-		newest(pair.send, ANYNET_EVENT_LINK_DOWN, "dev lo has no link");
+		newest(pair.send, ANYNET_EVENT_LINK_DOWN, "dev lo: link down");
 		assert_int_equal(pair.send->session->recorder->page.count, 2);
 	}
 	link_set_port(&local_dev, false);
 	atomic_store(&pair.send->session->link_event, true);
 	watch_comm(pair.send, os_now_ms());
-	newest(pair.send, ANYNET_EVENT_LINK_UP, "dev lo has its link again");
+	newest(pair.send, ANYNET_EVENT_LINK_UP, "dev lo: link up");
 }
 
 static void test_the_peers_doubts_are_noted_once(void **state)
@@ -178,7 +178,7 @@ static void test_the_peers_doubts_are_noted_once(void **state)
 		frame_put(pair.fds[0], &doubt, NULL);
 		comm_turn(pair.send);
 	}
-	newest(pair.send, ANYNET_EVENT_SUSPECT, "rail 1 in doubt: the peer has doubts");
+	newest(pair.send, ANYNET_EVENT_SUSPECT, "path 1 suspect: reported by the peer");
 	assert_int_equal(pair.send->session->recorder->page.count, 2);
 }
 
@@ -194,11 +194,11 @@ static void test_the_end_is_noted(void **state)
 	pair_open(&pair, 1);
 	comm_unlink(pair.send, "for a test");
 	assert_int_equal(comm_settle(pair.send), 0);
-	newest(pair.send, ANYNET_EVENT_UNLINKED, "TCP only from here on: for a test");
+	newest(pair.send, ANYNET_EVENT_UNLINKED, "TCP only from now on: for a test");
 	assert_int_equal(anynet_reg_mr(pair.recv, pair_in, 100, ANYNET_PTR_HOST, &mr), 0);
-	assert_int_equal(anynet_irecv(pair.recv, 1, &data, &size, &tag, &mr, NULL, false, &req), 0);
+	assert_int_equal(anynet_irecv(pair.recv, &(struct anynet_recv){ .n = 1, .data = &data, .bytes = &size, .tags = &tag, .mrs = &mr }, &req), 0);
 	anynet_dereg_mr(pair.recv, mr);
-	newest(pair.recv, ANYNET_EVENT_CANCELLED, "cancelled, memory was deregistered in use");
+	newest(pair.recv, ANYNET_EVENT_CANCELLED, "cancelled: memory was deregistered while in use");
 }
 
 static void test_every_kind_has_words_of_its_own(void **state)
@@ -347,7 +347,7 @@ static void test_what_came_before_is_logged(void **state)
 	assert_int_equal(capture_count(CAPTURE_WARN, NULL), 2);
 	assert_int_equal(capture_count(CAPTURE_INFO, "before that"), 1);
 	assert_true(capture_find(CAPTURE_INFO, "before that", line));
-	assert_non_null(strstr(line, "Z send to peer host-b pid 4242 dev lo: rail 1 (TCP, epoch 0) "
+	assert_non_null(strstr(line, "Z send to peer host-b pid 4242 dev lo: path 1 (TCP, epoch 0) "
 				     "broke: Connection timed out"));
 	newest(pair.send, ANYNET_EVENT_FAILED,
 	       "failed with 0 requests pending: for a test (Connection reset by peer)");
@@ -363,8 +363,8 @@ static void test_all_of_it_is_written_where_the_setting_says(void **state)
 	comm_fail(pair.send, pair.send->rails[0], -ECONNRESET, "for a test");
 	assert_true(dump_flush(PATIENCE_MS));
 	assert_int_equal(lines_of(first, last), 2);
-	assert_non_null(strstr(first, "Z send to peer host-b pid 4242 dev lo: opened with 1 rail"));
-	assert_non_null(strstr(last, "failed over rail 0 with 0 requests pending: for a test"));
+	assert_non_null(strstr(first, "Z send to peer host-b pid 4242 dev lo: opened with 1 path"));
+	assert_non_null(strstr(last, "failed on path 0 with 0 requests pending: for a test"));
 	for (unsigned i = 0; i < 2 * ANYNET_STATS_EVENTS; i++)
 		recorder_note(pair.recv, NULL, ANYNET_EVENT_LOST, 0, i,
 			      "a text of a length that "
@@ -399,7 +399,7 @@ static void test_a_file_that_cannot_be_written_is_no_harm(void **state)
 	pair_open(&pair, 1);
 	comm_fail(pair.send, NULL, -ECONNRESET, "for a test");
 	assert_true(dump_flush(PATIENCE_MS));
-	assert_int_equal(capture_count(CAPTURE_INFO, "cannot be written to /nowhere/at/all"), 1);
+	assert_int_equal(capture_count(CAPTURE_INFO, "cannot write the events of the connection to /nowhere/at/all"), 1);
 	assert_int_equal(comm_error(pair.send), -ECONNRESET);
 	/* Nor is a link that somebody has put there, to a file that is not ours. */
 	strcpy(local_cfg.dump_dir, dir);
@@ -407,7 +407,7 @@ static void test_a_file_that_cannot_be_written_is_no_harm(void **state)
 	assert_int_equal(symlink(other, dump_path()), 0);
 	comm_fail(pair.recv, NULL, -ECONNRESET, "for a test");
 	assert_true(dump_flush(PATIENCE_MS));
-	assert_int_equal(capture_count(CAPTURE_INFO, "cannot be written to"), 2);
+	assert_int_equal(capture_count(CAPTURE_INFO, "cannot write the events"), 2);
 	unlink(dump_path());
 	assert_int_equal(unlink(other), -1);
 }
@@ -428,7 +428,7 @@ static void test_a_file_that_is_anothers_too_is_not_written_to(void **state)
 	pair_open(&pair, 1);
 	comm_fail(pair.send, NULL, -ECONNRESET, "for a test");
 	assert_true(dump_flush(PATIENCE_MS));
-	assert_int_equal(capture_count(CAPTURE_INFO, "not a file of this user's alone"), 1);
+	assert_int_equal(capture_count(CAPTURE_INFO, "other users have access to the file"), 1);
 	assert_int_equal(fstat(fd, &st), 0);
 	assert_int_equal(st.st_size, 0);
 	close(fd);

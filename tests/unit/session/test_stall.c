@@ -168,18 +168,18 @@ static void test_a_stall_of_broken_connections_says_so(void **state)
 		comm_turn(signs.pair.recv);
 	signs.now = os_now_ms();
 	stall();
-	warned(1, "broken or silent and being replaced");
+	warned(1, "broken or silent and are being replaced");
 }
 
 static void test_a_stall_of_silent_paths_says_so(void **state)
 {
 	(void)state;
 	signs_open_recv(2);
-	signs.rails[1] = (struct rail_signs){ .waiting = true, .tries = 2 };
+	signs.rails[1] = signs_dead;
 	signs_look_after(0);
 	for (int i = 0; i < 4; i++)
 		signs_look_after(SIGNS_STALL_MS / 4);
-	warned(1, "broken or silent and being replaced");
+	warned(1, "broken or silent and are being replaced");
 }
 
 /* Nobody looked in the meantime. */

@@ -272,7 +272,7 @@ static void test_the_file_is_ours_or_roots(void **state)
 		skip(); /* only root gives files away */
 	write_file(GOOD, sizeof(GOOD), 0600);
 	assert_int_equal(chown(path, 12345, (gid_t)-1), 0);
-	is_refused(path, "belongs to user 12345; it has to be user 0's, or root's");
+	is_refused(path, "belongs to user 12345; it must belong to user 0 or root");
 }
 
 static void test_what_is_no_file_is_refused(void **state)

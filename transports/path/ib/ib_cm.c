@@ -85,7 +85,7 @@ static int open_channel(void)
 	if (flags >= 0 && !fcntl(cm.channel->fd, F_SETFL, flags | O_NONBLOCK) &&
 	    !ib_events_watch_cm(cm.channel->fd, ib_cm_read))
 		return 0;
-	snprintf(cm.why, sizeof(cm.why), "its events cannot be waited for: %s", error_text(errno));
+	snprintf(cm.why, sizeof(cm.why), "cannot poll its events: %s", error_text(errno));
 	cm.lib.destroy_event_channel(cm.channel);
 	cm.channel = NULL;
 	return -EIO;
@@ -98,7 +98,7 @@ static void open_once(void)
 		rdmacm_close(&cm.lib);
 	pthread_mutex_unlock(&cm.lock);
 	if (!cm.channel)
-		anynet_warn("ANYNET_IB_CM: the RDMA CM cannot be used, queue pairs are connected "
+		anynet_warn("ANYNET_IB_CM: the RDMA CM cannot be used; queue pairs are connected "
 			    "without it: %s",
 			    cm.why);
 }
@@ -240,14 +240,14 @@ int ib_cm_listen(struct ib_link *link, struct anynet_wire_cm *wire, char *why, s
 	if (ret) {
 		snprintf(why, why_bytes, "cannot listen at %s: %s",
 			 socket_text(&addr, text, sizeof(text)),
-			 ret == -EXDEV ? "it is another port's address" : error_text(-ret));
+			 ret == -EXDEV ? "the address belongs to another port" : error_text(-ret));
 		ib_cm_free(link);
 		return ret;
 	}
 	memcpy(wire->nonce, end->nonce, sizeof(wire->nonce));
 	socket_to_wire(&addr, be16toh(cm.lib.get_src_port(end->listener)), 0, &wire->addr);
 	socket_from_wire(&wire->addr, 0, &addr);
-	anynet_chat("dev %s: queue pair 0x%x is to be connected by the RDMA CM at %s",
+	anynet_chat("dev %s: queue pair 0x%x waits for the RDMA CM at %s",
 		    link->nic->dev->name, link->qp->qp_num, socket_text(&addr, text, sizeof(text)));
 	return 0;
 }
@@ -273,7 +273,7 @@ static void take_request(struct ib_cm *end, const struct rdma_cm_event *event)
 		return;
 	}
 	if (expected)
-		anynet_info("dev %s: a queue pair cannot be connected by the RDMA CM: %s",
+		anynet_info("dev %s: the RDMA CM cannot connect a queue pair: %s",
 			    end->link->nic->dev->name, error_text(-ret));
 	cm.lib.reject(event->id, NULL, 0);
 	cm.lib.destroy_id(event->id);
@@ -309,7 +309,7 @@ int ib_cm_connect(struct ib_link *link, const struct anynet_wire_cm *wire)
 	if (socket_from_wire(&wire->addr, link->gid.ifindex, &end->to))
 		ret = begin(end);
 	if (ret)
-		fail(end, "it cannot be begun: %s", error_text(-ret));
+		fail(end, "cannot start: %s", error_text(-ret));
 	pthread_mutex_unlock(&end->lock);
 	return 0;
 }
@@ -328,17 +328,17 @@ static void begin_again(struct ib_cm *end)
 	pthread_mutex_lock(&end->lock);
 	ret = begin(end);
 	if (ret)
-		fail(end, "it cannot be begun again: %s", error_text(-ret));
+		fail(end, "cannot restart: %s", error_text(-ret));
 	pthread_mutex_unlock(&end->lock);
 }
 
 static void addr_resolved(struct ib_cm *end)
 {
 	if (!is_on_port(end->id, end->link))
-		fail(end, "the way to the peer leads through another port than %s:%u",
+		fail(end, "the route to the peer uses another port than %s:%u",
 		     end->link->nic->verbs_name, end->link->nic->port);
 	else if (cm.lib.resolve_route(end->id, RESOLVE_MS))
-		fail(end, "no path: %s", error_text(errno));
+		fail(end, "no route: %s", error_text(errno));
 }
 
 static void route_resolved(struct ib_cm *end)
@@ -357,7 +357,7 @@ static int finish(struct ib_cm *end)
 	if (!ret)
 		ret = last_error(cm.lib.establish(end->id));
 	if (ret) {
-		fail(end, "the queue pair does not follow: %s", error_text(-ret));
+		fail(end, "cannot set the state of the queue pair: %s", error_text(-ret));
 		return ret;
 	}
 	atomic_store(&end->state, IB_CM_UP);

@@ -221,7 +221,7 @@ static struct ib_link *create(const struct anynet_device *dev, bool is_send,
 	if (!ret)
 		ret = make(link);
 	if (ret) {
-		snprintf(why, why_bytes, "dev %s: a queue pair cannot be made: %s%s", dev->name,
+		snprintf(why, why_bytes, "dev %s: cannot create a queue pair: %s%s", dev->name,
 			 error_text(-ret), ret == -ENOMEM ? " (RLIMIT_MEMLOCK too small?)" : "");
 		ib_link_free(link);
 		return NULL;
@@ -351,12 +351,12 @@ static bool may_accept(const struct anynet_device *dev, const struct anynet_wire
 	     theirs = hello->transports & 1u << ANYNET_LINK_IB;
 
 	if (ours != theirs)
-		snprintf(why, why_bytes, "%s has no verbs device in use",
+		snprintf(why, why_bytes, "%s uses no verbs device",
 			 ours ? hello->host : anynet_net.host);
 	else if (ours && anynet_net.cfg->checksum)
 		snprintf(why, why_bytes, "ANYNET_CHECKSUM is set on %s", anynet_net.host);
 	else if (ours && !hello->qp.link)
-		snprintf(why, why_bytes, "%s", *hello->reason ? hello->reason : "none is wanted");
+		snprintf(why, why_bytes, "%s", *hello->reason ? hello->reason : "the peer offers none");
 	return ours && theirs && hello->qp.link && !*why;
 }
 
@@ -408,7 +408,7 @@ struct ib_link *ib_link_accept(const struct anynet_device *dev,
 	if (ret) {
 		snprintf(answer->reason, sizeof(answer->reason), "%s dev %.63s: %s",
 			 anynet_net.host, dev->name,
-			 ret == -EPROTONOSUPPORT ? "another kind of link" : error_text(-ret));
+			 ret == -EPROTONOSUPPORT ? "another link type" : error_text(-ret));
 		ib_link_free(link);
 		return NULL;
 	}

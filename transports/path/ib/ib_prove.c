@@ -104,7 +104,7 @@ void ib_link_unproven(const struct ib_link *link, int err, char *why, size_t why
 		snprintf(completion, sizeof(completion), " (status %u, vendor %#x)", link->status,
 			 link->vendor);
 	if (err == -EBADMSG)
-		snprintf(why, why_bytes, "a READ brings other bytes than were written");
+		snprintf(why, why_bytes, "a READ returns other data than was written");
 	else if (err == -EAGAIN || err == -ETIMEDOUT)
 		snprintf(why, why_bytes,
 			 "packets of %u bytes do not get through: no answer to %s%s",

@@ -16,7 +16,7 @@
 static int bad_frame(struct ib_rail *rail, uint32_t bytes)
 {
 	comm_note_fault(rail->tcp.base.comm, &rail->tcp.base, -EPROTO,
-		  "a frame of %u bytes by the queue pair that makes no sense", bytes);
+		  "invalid frame of %u bytes on the queue pair", bytes);
 	return -EPROTO;
 }
 
@@ -216,7 +216,7 @@ int ib_peek(struct ib_rail *rail)
 	struct anynet_wire_frame frame;
 	ssize_t n;
 
-	if (rail->tcp.base.fd < 0)
+	if (!rail_stands(&rail->tcp.base))
 		return 0;
 	n = recv(rail->tcp.base.fd, &frame, sizeof(frame), MSG_PEEK | MSG_DONTWAIT);
 	if (n == sizeof(frame) && wants_rejoin(rail, &frame))

@@ -62,7 +62,7 @@ int tcp_gpu_begin(struct tcp_rail *rail)
 		return 0;
 	tg = rail->gpu = calloc(1, sizeof(*tg));
 	if (!tg) {
-		comm_note_fault(rail->base.comm, &rail->base, -ENOMEM, "no memory to copy GPU memory");
+		comm_note_fault(rail->base.comm, &rail->base, -ENOMEM, "out of memory for copies of GPU memory");
 		return -ENOMEM;
 	}
 	tg->gpu = rail->base.comm->gpu;

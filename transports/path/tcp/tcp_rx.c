@@ -135,8 +135,8 @@ static int read_some(struct tcp_rail *rail, bool *drained)
 static ANYNET_COLD int corrupt(struct tcp_rail *rail, const char *what)
 {
 	if (rail_is_news(rail->base.breaks + 1))
-		anynet_warn("receive from peer %s dev %s rail %u (%s): wrong checksum of a %s; the "
-			    "connection is replaced and the data sent again (break %u)",
+		anynet_warn("receive from peer %s dev %s path %u (%s): wrong checksum of a %s; "
+			    "the connection is replaced and the data retransmitted (break %u)",
 			    rail->base.comm->peer.host, rail->base.comm->dev->name,
 			    rail->base.index, rail->base.path, what, rail->base.breaks + 1);
 	return -EBADMSG;

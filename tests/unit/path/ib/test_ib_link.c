@@ -419,7 +419,7 @@ static void test_a_link_that_brings_other_bytes_back_is_none(void **state)
 	ib_complete(link);
 	assert_int_equal(ib_link_prove(link), -EBADMSG);
 	ib_link_unproven(link, -EBADMSG, why, sizeof(why));
-	assert_string_equal(why, "a READ brings other bytes than were written");
+	assert_string_equal(why, "a READ returns other data than was written");
 }
 
 /* Each step says what it was about. */
@@ -534,7 +534,7 @@ static void test_a_path_of_another_port_is_not_taken(void **state)
 	nic->port = 2; /* the manager finds port 1 of this card */
 	assert_true(stub_cm_event(RDMA_CM_EVENT_ADDR_RESOLVED));
 	assert_int_equal(ib_link_joined(link, why, sizeof(why)), -ECONNABORTED);
-	assert_non_null(strstr(why, "the way to the peer leads through another port"));
+	assert_non_null(strstr(why, "the route to the peer uses another port"));
 }
 
 int main(void)
