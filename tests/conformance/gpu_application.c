@@ -61,7 +61,7 @@ void a_call_of_the_application_holds_nothing_up(struct test_net *net)
 		deadline_turn(&deadline);
 	flows_run(net, flows, 2);
 	pattern_check(to.data, BYTES, 4);
-	memory_command("recovery");
+	memory_command("no-faults");
 	pthread_join(thread, NULL);
 	check_ok(driver_dereg_mr(net->driver, link.send, send.mhandles[0]));
 	check_ok(driver_dereg_mr(net->driver, link.recv, recv.mhandles[0]));
@@ -107,7 +107,7 @@ void a_copy_of_the_application_holds_nothing_up(struct test_net *net)
 	memory_command("busy on; queues one");
 	memory_as_application(begin_stuck, &stuck);
 	link_check(net, &link, BYTES);
-	memory_command("recovery");
+	memory_command("no-faults");
 	memory_as_application(end_stuck, &stuck);
 	link_close(net, &link);
 }

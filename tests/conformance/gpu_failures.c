@@ -47,7 +47,7 @@ static void check_failure(struct test_net *net, const char *script, const char *
 	check_that(capture_find(CAPTURE_WARN, says, line), "no word of %s", says);
 	check(strstr(line, "127.0.0.1"));
 	link_close(net, &link);
-	memory_command("recovery");
+	memory_command("no-faults");
 	buffer_free(&from);
 	buffer_free(&to);
 	link_open(net, &link);
@@ -117,7 +117,7 @@ void what_a_failed_call_leaves_under_way_harms_nobody(struct test_net *net)
 	memory_command("hold 0");
 	flows_run(net, others, 2);
 	pattern_check(to.data, BYTES, 2);
-	memory_command("recovery");
+	memory_command("no-faults");
 	link_close(net, &link);
 	link_close(net, &other);
 	buffer_free(&from);
@@ -150,7 +150,7 @@ void a_copy_that_fails_is_the_end_of_the_gpu(struct test_net *net)
 	memory_leave(net, link.send);
 	memory_leave(net, link.recv);
 	link_close(net, &link);
-	memory_command("recovery");
+	memory_command("no-faults");
 	memory_forsake(from.area); /* CUDA does not free it any more */
 	memory_forsake(to.area);
 }
@@ -188,7 +188,7 @@ void a_pool_may_be_made_in_several_goes(struct test_net *net)
 		check(!mhandle);
 		check_int(capture_count(CAPTURE_WARN, "cannot register GPU memory"), 1);
 		memory_check_thread();
-		memory_command("recovery");
+		memory_command("no-faults");
 	}
 	link_check(net, &link, BYTES);
 	counts = memory_counts();

@@ -76,7 +76,7 @@ void a_slow_flush_is_waited_for(struct test_net *net)
 		flows_run(net, flows, 2);
 		pattern_check(gpu.data, BYTES, i);
 	}
-	fake_order("recovery");
+	fake_order("no-faults");
 	memory_leave(net, link.recv);
 	buffer_free(&gpu);
 	link_close(net, &link);
@@ -130,7 +130,7 @@ void a_flush_waits_for_those_before_it(struct test_net *net)
 			check_ok(driver_test(net->driver, flushes[i], &done, NULL));
 		pattern_check(gpu[i].data, BYTES, 9);
 	}
-	fake_order("recovery");
+	fake_order("no-faults");
 	for (int i = 0; i < 2; i++) {
 		check_ok(driver_dereg_mr(net->driver, link.recv, mhandles[i]));
 		buffer_free(&gpu[i]);
@@ -244,7 +244,7 @@ void late_flushes_are_waited_for(struct test_net *net)
 		check_int(memory_counts().flushes, by_cuda);
 		deadline_turn(&deadline);
 	} while (fake_counts().reads_at_once < COMMS);
-	fake_order("hurry 64; recovery");
+	fake_order("hurry 64; no-faults");
 	for (int i = 0; i < COMMS; i++) {
 		check_ok(driver_dereg_mr(net->driver, links[i].recv, mhandles[i]));
 		buffer_free(&gpu[i]);
@@ -277,8 +277,8 @@ static void a_broken_flush_is_mended(struct test_net *net, bool by_cuda)
 		flush_one(net, &link, &gpu, mhandle, ++seed);
 		deadline_turn(&deadline);
 	} while (memory_counts().flushes != now);
-	fake_order("recovery");
-	memory_command("recovery");
+	fake_order("no-faults");
+	memory_command("no-faults");
 	check_ok(driver_dereg_mr(net->driver, link.recv, mhandle));
 	buffer_free(&gpu);
 	link_close(net, &link);
@@ -330,7 +330,7 @@ void a_write_without_its_frame_is_flushed(struct test_net *net)
 	}
 	check_ok(driver_dereg_mr(net->driver, link.recv, mhandles[1])); /* all is seen now */
 	pattern_check(gpu.data, LARGE, 2);
-	fake_order("recovery");
+	fake_order("no-faults");
 	check_ok(driver_dereg_mr(net->driver, link.recv, mhandles[0]));
 	buffer_free(&gpu);
 	buffer_free(&other);
