@@ -62,7 +62,7 @@ static void what_is_no_gpu_memory_is_refused(struct test_net *net)
 	link_open(net, &link);
 	check(driver_reg_mr(net->driver, link.send, host, 4096, ANYNET_PTR_CUDA, &mhandle) != 0);
 	check(!mhandle);
-	check(capture_find(CAPTURE_WARN, "no GPU memory that CUDA knows", line));
+	check(capture_find(CAPTURE_WARN, "CUDA does not know GPU memory", line));
 	link_check(net, &link, BYTES);
 	link_close(net, &link);
 	free(host);
@@ -768,9 +768,9 @@ static void check_not_reached(struct test_net *net, const char *says)
 	check(capture_find(CAPTURE_WARN, "continuing over TCP", line));
 	check_that(strstr(line, says), "no word of '%s' in: %s", says, line);
 	/* one for each port, and that is all */
-	check(capture_count(CAPTURE_WARN, "is not reached by GPUDirect RDMA") <= 2);
+	check(capture_count(CAPTURE_WARN, "GPUDirect RDMA cannot access GPU") <= 2);
 	check_int(capture_count(CAPTURE_WARN, NULL),
-		  capture_count(CAPTURE_WARN, "is not reached by GPUDirect RDMA"));
+		  capture_count(CAPTURE_WARN, "GPUDirect RDMA cannot access GPU"));
 	check(capture_count(CAPTURE_INFO, "as logged before") > 0);
 	for (int i = 0; i < 3; i++)
 		link_close(net, &links[i]);
@@ -778,7 +778,7 @@ static void check_not_reached(struct test_net *net, const char *says)
 
 static void memory_whose_writes_are_lost_is_not_used(struct test_net *net)
 {
-	check_not_reached(net, "other bytes than an RDMA WRITE has put there");
+	check_not_reached(net, "other data than an RDMA WRITE stored");
 }
 
 static void memory_that_cannot_be_read_is_not_used(struct test_net *net)

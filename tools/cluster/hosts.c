@@ -185,7 +185,8 @@ static void settings(json_t *findings, const json_t *hosts)
 
 		compare(findings, &t, "setting", name, local ? "note" : "warning",
 			local ? "" : VERDICT_SETTING_MEANS,
-			local ? "" : "Set it alike on all hosts, or nowhere.");
+			local ? "" : "Set it to the same value on all hosts, or unset it "
+				     "everywhere.");
 	}
 	json_decref(all);
 }
@@ -244,15 +245,15 @@ static void devices(json_t *findings, const json_t *hosts)
 			continue;
 		pair_finding_add(
 			findings, "device", "error", "NCCL cannot reach another host from it.",
-			"Run `anynet devices` on that host: it says what was looked at, and "
-			"why not; look at NCCL_SOCKET_IFNAME there.",
+			"Run `anynet devices` on that host: it prints the devices and the "
+			"reasons; check NCCL_SOCKET_IFNAME there.",
 			"%.64s: %s", name_of(&t, i),
-			*sets[i] ? "the plugin is given only the loopback interface"
+			*sets[i] ? "the plugin gets only the loopback interface"
 				 : "no usable device");
 		finding_concerns(findings, json_pack("[s]", name_of(&t, i)));
 	}
 	compare(findings, &t, "device", "devices", "warning",
-		"NCCL's rings and trees are as fast as the host with the least.",
+		"NCCL's rings and trees are as fast as the slowest host.",
 		"Run `anynet devices` on the host that differs.");
 }
 
@@ -265,12 +266,14 @@ static void launcher_differs(json_t *findings, const json_t *hosts,
 
 	if (v->kind == LAUNCHER_MOST)
 		compare(findings, &t, "launcher", v->name, "warning",
-			"Hosts with other numbers of ranks share the network's load unevenly.",
-			"Start as many processes on each host, unless they have other numbers of GPUs.");
+			"Hosts with different numbers of ranks load the network unevenly.",
+			"Start the same number of processes on each host, unless their numbers "
+			"of GPUs differ.");
 	else
 		compare(findings, &t, "launcher", v->name, "error",
-			"Ranks on these hosts are not of one job, or wait for others that never come.",
-			"Let one launcher set it on all hosts, or set it alike everywhere.");
+			"The ranks on these hosts belong to different jobs, or wait for ranks "
+			"that never start.",
+			"Let one launcher set it on all hosts, or set the same value everywhere.");
 }
 
 static void launcher_repeats(json_t *findings, const json_t *hosts,
@@ -285,8 +288,9 @@ static void launcher_repeats(json_t *findings, const json_t *hosts,
 			continue;
 		tell_value(&t, t.of[i], text, sizeof(text), 0);
 		pair_finding_add(findings, "launcher", "error",
-				 "Two processes with one rank: NCCL waits for the missing one.",
-				 "Give each host its own number, or leave it to the launcher.",
+				 "Two processes have the same rank, and NCCL waits for the "
+				 "missing one.",
+				 "Give each host its own number, or let the launcher set it.",
 				 "%s: %s", v->name, text);
 		finding_concerns(findings, json_array());
 	}

@@ -56,7 +56,7 @@ static void describe(char *text, const struct matrix *m, size_t a, size_t b, con
 	const struct cell *there = matrix_at(m, a, b);
 	size_t here = there->backwards ? b : a, far = there->backwards ? a : b;
 
-	snprintf(text, TEXT_MAX, "here %s, there %s: %.600s", m->names[here], m->names[far],
+	snprintf(text, TEXT_MAX, "local %s, remote %s: %.600s", m->names[here], m->names[far],
 		 pair_text(finding, "what"));
 }
 
@@ -87,9 +87,9 @@ static void take_finding(struct gathered *k, size_t a, size_t b, const json_t *f
 		return;
 	if (!strcmp(pair_text(finding, "kind"),
 		    "failure")) { /* nobody has started a server there */
-		means = "These two could not be measured, and most likely NCCL does not connect them.";
-		todo = "Look at firewalls, routes and interfaces between the two; --port makes the "
-		       "port of this test a fixed one.";
+		means = "This pair could not be measured; most likely NCCL cannot connect it.";
+		todo = "Check firewalls, routes and interfaces between the two; --port sets a "
+		       "fixed port for this test.";
 	}
 	describe(text, k->m, a, b, finding);
 	blame_pair(k->by[group], a, b, pair_text(finding, "level"), means, todo, text);
@@ -125,18 +125,19 @@ static void take_figures(struct gathered *k, size_t a, size_t b)
 		describe_rates(text, m, a, b, k->mb_s);
 		blame_pair(
 			k->slow, a, b, "warning",
-			"A collective is as fast as its slowest link: a port that came up with a "
-			"lower speed, a bad cable, a shaper, or a busy host.",
-			"Look at the speed and the error counters of its NIC and switch port "
-			"(`ethtool`, `ethtool -S`), and run `anynet pair` between the two.",
+			"A collective is as fast as its slowest link. Possible causes: a port at "
+			"a lower speed, a bad cable, a shaper, or a busy host.",
+			"Check speed and error counters of its NIC and switch port (`ethtool`, "
+			"`ethtool -S`), and run `anynet pair` between the two.",
 			text);
 	}
 	if (cell->us_least > LATE * k->us && cell->us_least > k->us + LATE_US) {
-		snprintf(text, TEXT_MAX, "%s and %s at least %.1f us; the median of all is %.1f us",
+		snprintf(text, TEXT_MAX, "%s and %s: minimum round trip %.1f us; the median of "
+					 "all is %.1f us",
 			 m->names[a], m->names[b], cell->us_least, k->us);
 		blame_pair(k->late, a, b, "warning",
-			   "Small collectives and the ends of large ones wait for it: a detour, a "
-			   "full queue, or power saving.",
+			   "Small collectives and the ends of large ones wait for it. Possible "
+			   "causes: a detour, a full queue, or power saving.",
 			   "Compare the routes (`tracepath`), and the CPU governors of the hosts.",
 			   text);
 	}
@@ -157,8 +158,8 @@ static void take_paths(json_t *findings, const struct matrix *m)
 			ib += !strcmp(cell->path, "IB");
 			if (!strcmp(cell->path, "TCP"))
 				blame_pair(other, a, b, "warning",
-					   "Such pairs are slower, and the whole job with them.",
-					   "Run `anynet devices` on the host that has no verbs "
+					   "Such pairs are slower, and slow down the whole job.",
+					   "Run `anynet devices` on the host without verbs "
 					   "device, or `anynet pair` between the two.",
 					   "over TCP");
 		}
@@ -173,9 +174,9 @@ static void gather(struct gathered *k, const struct matrix *m, const struct matr
 		.mb_s = matrix_spread(m, FIGURE_MB_S).median,
 		.us = matrix_spread(m, FIGURE_US_LEAST).median,
 		.slow = blame_new(m, "slow", "slow"),
-		.late = blame_new(m, "latency", "slow round trips"),
-		.slower = blame_new(m, "slower", "slower than before"),
-		.later = blame_new(m, "later", "round trips slower than before"),
+		.late = blame_new(m, "latency", "high latency"),
+		.slower = blame_new(m, "slower", "slower than earlier"),
+		.later = blame_new(m, "later", "higher latency than earlier"),
 		.lists = json_array(),
 	};
 	for (enum group g = BROKEN; g < GROUPS; g++)
@@ -216,9 +217,9 @@ static void missing(json_t *findings, const json_t *hosts)
 		if (!*error)
 			continue;
 		pair_finding_add(findings, "missing", "error",
-				 "Nothing, or not everything, could be measured with this host.",
-				 "Look at the reason; can you log in there, and is the same anynet "
-				 "installed?",
+				 "Some or all measurements with this host failed.",
+				 "See the reason. Check that login works and that the same "
+				 "version of anynet is installed.",
 				 "%.64s: %.600s", pair_text(host, "name"), error);
 		finding_concerns(findings, json_pack("[s]", pair_text(host, "name")));
 	}

@@ -69,8 +69,8 @@ static void gaps(json_t *findings, const json_t *hosts, const char *name, const 
 		return;
 	pair_finding_add(
 		findings, "launcher", "error",
-		"NCCL waits for the ranks of a host that is not here.",
-		"Start the job on that host, too, or number the hosts from 0 without a gap.",
+		"NCCL waits for the ranks of a missing host.",
+		"Start the job on that host as well, or number the hosts from 0 without gaps.",
 		"%s: no host has %s, of %ld hosts", name, text, size);
 	finding_concerns(findings, json_array());
 }
@@ -95,10 +95,10 @@ static void sums(json_t *findings, const json_t *hosts, const char *all_name, co
 		return;
 	pair_finding_add(
 		findings, "launcher", "error",
-		sum < all ? "NCCL waits for ranks that nobody starts."
+		sum < all ? "NCCL waits for ranks that are not started."
 			  : "More processes are started than the job has ranks.",
-		"Set it to the number of all processes, or start as many; better leave both "
-		"to the launcher.",
+		"Set it to the number of all processes, or start that many; or let the launcher "
+		"set both.",
 		"%s is %ld, and %s of these hosts adds up to %ld", all_name, all, here_name, sum);
 	finding_concerns(findings, json_array());
 }

@@ -74,9 +74,9 @@ static const char *why(int ret)
 	case ETIMEDOUT:
 		return "the server does not answer in time";
 	case ECONNRESET:
-		return "the server has closed the connection, or vanished";
+		return "the server closed the connection, or disappeared";
 	case EPROTO:
-		return "the server's answer cannot be understood";
+		return "the server's answer is invalid";
 	default:
 		return strerror(-ret);
 	}
@@ -111,11 +111,11 @@ static int open_control(struct client *c)
 			    why_not);
 	return fail(c, "connecting to the server",
 		    fd == -ECONNREFUSED
-			    ? "Start `anynet serve` on that host. One on another port "
-			      "(`anynet serve --port`) is named HOST:PORT here."
-			    : "Is it the right address, and does a firewall let this port "
-			      "through? Another one: `anynet serve --port PORT` there, and "
-			      "HOST:PORT here.",
+			    ? "Start `anynet serve` on that host. If it uses another port "
+			      "(`anynet serve --port`), give HOST:PORT here."
+			    : "Check the address, and that no firewall blocks this port. To use "
+			      "another port: `anynet serve --port PORT` there, and HOST:PORT "
+			      "here.",
 		    "%s", why_not);
 }
 
@@ -127,13 +127,13 @@ static int greet(struct client *c)
 
 	if (ret == -EPROTONOSUPPORT)
 		return fail(c, "greeting the server", "Install the same anynet on both hosts.",
-			    "it speaks version %u of the pair protocol, this is %d", version,
+			    "it uses version %u of the pair protocol, this one %d", version,
 			    PAIR_VERSION);
 	if (ret == -EPROTO)
 		return fail(c, "greeting the server", "Give the port of `anynet serve`.",
-			    "no `anynet serve` is there; it says '%s'", opening);
+			    "no `anynet serve` answers there, but '%s'", opening);
 	return ret ? fail(c, "greeting the server",
-			  "Is it `anynet serve`, and is it busy with another client?", "%s",
+			  "Check that it is `anynet serve`, and not busy with another client.", "%s",
 			  why(ret))
 		   : 0;
 }
@@ -156,7 +156,7 @@ static int exchange_facts(struct client *c)
 	if (!facts_within_bounds(json_object_get(c->result, "remote"))) {
 		json_object_del(c->result, "remote");
 		return fail(c, "comparing versions and settings", "",
-			    "what the server tells of itself cannot be true");
+			    "the server reports impossible facts about its host");
 	}
 	return 0;
 }
@@ -212,7 +212,7 @@ static json_t *dial_from_here(const struct client *c, const struct route *r,
 	}
 	if (!ports_may_dial(c->fd, json_object_get(c->result, "remote"), &d.to))
 		return json_pack("{s:s, s:s}", "state", "failed", "error",
-				 "the address is not one of that host's devices");
+				 "the address does not belong to one of that host's devices");
 	return dial_run(&d);
 }
 
@@ -231,10 +231,10 @@ static json_t *dial(struct client *c, const struct route *r, int streams, long l
 	if (request_parse(message, &parsed)) {
 		json_decref(message);
 		return json_pack("{s:s, s:s}", "state", "failed", "error",
-				 "the address is not one that can be dialled");
+				 "the address cannot be used for connections");
 	}
 	if (!r->to_server)
-		return ask(c, "dialling from the server", message, DIAL_REPLY_MS);
+		return ask(c, "connecting from the server", message, DIAL_REPLY_MS);
 	answer = dial_from_here(c, r, &parsed);
 	json_decref(message);
 	return answer;
@@ -248,7 +248,7 @@ static int find_passing(struct client *c, const struct route *r)
 	int headers = strchr(pair_text(way, "local"), ':') ? HEADERS_6 : HEADERS_4;
 	long long mtu = pair_int(way, "mtu", 1, INT32_MAX, 1500);
 
-	tell(c, "large packets are lost: looking for the size that passes");
+	tell(c, "large packets are lost: searching the largest size that passes");
 	for (size_t i = 0; i < ARRAY_SIZE(packets); i++) {
 		bool passes;
 		json_t *answer;
@@ -316,7 +316,7 @@ static int try_stream(struct client *c, const struct route *r)
 {
 	json_t *answer;
 
-	tell(c, r->to_server ? "bandwidth of TCP, there" : "bandwidth of TCP, back");
+	tell(c, r->to_server ? "bandwidth of TCP, outbound" : "bandwidth of TCP, inbound");
 	answer = dial(c, r, 1, c->o->measure.bytes, c->o->measure.ms, 0);
 	for (int i = 1; c->o->repeat && answer && verdict_loses(answer) && i < RATES_ENOUGH; i++)
 		answer = less_lost(answer, dial(c, r, 1, c->o->measure.bytes, c->o->measure.ms, 0));
@@ -333,7 +333,8 @@ static int try_ports(struct client *c, const json_t *offer, bool to_server)
 	json_t *first = NULL;
 	size_t i;
 
-	tell(c, to_server ? "data ports there" : "data ports here, from there");
+	tell(c, to_server ? "data ports of the server" : "data ports of this host, from the "
+							 "server");
 	json_array_foreach(list, i, port)
 	{
 		const struct route r = { to_server, port, pair_text(offer, "token") };
@@ -361,20 +362,20 @@ static int measure_ports(struct client *c)
 	struct responder *responder;
 	int ret;
 
-	offer = ask(c, "opening data ports there", json_pack("{s:s}", "op", "listen"), REPLY_MS);
+	offer = ask(c, "opening data ports on the server", json_pack("{s:s}", "op", "listen"), REPLY_MS);
 	if (!offer)
 		return -1;
 	ret = try_ports(c, offer, true);
 	json_decref(offer);
 	if (ret)
 		return -1;
-	closed = ask(c, "closing data ports there", json_pack("{s:s}", "op", "unlisten"), REPLY_MS);
+	closed = ask(c, "closing data ports on the server", json_pack("{s:s}", "op", "unlisten"), REPLY_MS);
 	json_decref(closed);
 	if (!closed)
 		return -1;
 	responder = ports_open(c->fd, &c->host->cfg, &c->host->probe, &offer);
 	if (!responder)
-		return fail(c, "opening data ports here", "", "no memory or no thread for it");
+		return fail(c, "opening data ports on this host", "", "out of memory or threads");
 	ret = try_ports(c, offer, false);
 	json_decref(offer);
 	responder_stop(responder);
@@ -478,9 +479,10 @@ static void announce(const struct client *c, int transports)
 		return;
 	tell(c, "");
 	fprintf(stderr,
-		"bandwidth test: %d runs, each of at most %.1f s and %.0f MB, one after another%s\n",
+		"bandwidth test: %d runs, each limited to %.1f s and %.0f MB, one after "
+		"another%s\n",
 		2 + transports * ways, c->o->measure.ms / 1e3, (double)c->o->measure.bytes / 1e6,
-		c->o->repeat ? "; more of what looks wrong" : "");
+		c->o->repeat ? "; more where a result looks wrong" : "");
 }
 
 static int session(struct client *c)

@@ -70,7 +70,7 @@ static void print_host(FILE *out, const struct terminal *t, const char *head, co
 
 	print_row(out, t, INDENT, "%s %.64s: anynet %.32s, NCCL %.64s, Linux %.64s", head,
 		  pair_text(facts, "host"), pair_text(facts, "version"),
-		  *pair_text(facts, "nccl") ? pair_text(facts, "nccl") : "not on the loader's path",
+		  *pair_text(facts, "nccl") ? pair_text(facts, "nccl") : "not on the library search path",
 		  pair_text(facts, "kernel"));
 	if (*pair_text(facts, "gpus"))
 		print_row(out, t, INDENT, "       %.200s, driver %.32s", pair_text(facts, "gpus"),
@@ -91,7 +91,7 @@ static void print_way(FILE *out, const struct terminal *t, const json_t *result)
 	double offset = pair_real(clock, "offset_ns") / 1e6;
 	size_t i;
 
-	print_row(out, t, INDENT, "way    %.64s (%.16s, MTU %lld) to %.64s (%.16s, MTU %lld)",
+	print_row(out, t, INDENT, "path   %.64s (%.16s, MTU %lld) to %.64s (%.16s, MTU %lld)",
 		  pair_text(here, "local"), pair_text(here, "interface"),
 		  pair_int(here, "mtu", 0, INT32_MAX, 0), pair_text(there, "local"),
 		  pair_text(there, "interface"), pair_int(there, "mtu", 0, INT32_MAX, 0));
@@ -100,20 +100,20 @@ static void print_way(FILE *out, const struct terminal *t, const json_t *result)
 		if (strcmp(pair_text(tcp, "state"), "ok") || strcmp(pair_text(tcp, "to"), "server"))
 			continue;
 		print_row(out, t, INDENT,
-			  "       path MTU %lld, segments of %lld bytes, by this kernel",
+			  "       path MTU %lld, segments of %lld bytes, according to this kernel",
 			  pair_int(tcp, "pmtu", 0, INT32_MAX, 0),
 			  pair_int(tcp, "mss", 0, INT32_MAX, 0));
 		break;
 	}
 	if (clock)
-		print_row(out, t, INDENT, "clock  there %.3f ms %s, right within %.3f ms",
+		print_row(out, t, INDENT, "clock  remote %.3f ms %s, accurate to %.3f ms",
 			  fabs(offset), offset < 0 ? "behind" : "ahead",
 			  pair_real(clock, "error_ns") / 1e6);
 }
 
 static const char *arrow(const json_t *item)
 {
-	return strcmp(pair_text(item, "to"), "server") ? "back " : "there";
+	return strcmp(pair_text(item, "to"), "server") ? "inbound " : "outbound";
 }
 
 static void print_ports(FILE *out, const struct terminal *t, const json_t *result)
@@ -135,12 +135,12 @@ static double rate(const json_t *run)
 	return us > 0 ? pair_real(run, "bytes") / us / 1e3 : 0;
 }
 
-/* "  3 of 707 packets again, limited by the network", of those that the kernel has told. */
+/* "  3 of 707 segments retransmitted, bottleneck: network", of those that the kernel has told. */
 static const char *account(const json_t *s, char *text, size_t room)
 {
 	*text = '\0';
 	if (pair_int(s, "segments", 1, INT64_MAX, 0))
-		snprintf(text, room, "  %lld of %lld packets again, limited by the %s",
+		snprintf(text, room, "  %lld of %lld segments retransmitted, bottleneck: %s",
 			 pair_int(s, "retransmits", 0, INT64_MAX, 0),
 			 pair_int(s, "segments", 0, INT64_MAX, 0), verdict_limit(s));
 	return text;
@@ -207,16 +207,16 @@ void print_finding(FILE *out, const json_t *f, const struct terminal *t)
 void print_result(const json_t *result, FILE *out, const struct terminal *t)
 {
 	static const char *const verdicts[] = {
-		"fine: these two hosts can work together",
-		"warnings: it works, but see the findings",
-		"errors: NCCL will fail or hang between these hosts, see the findings",
+		"ok: these two hosts can work together",
+		"warnings: jobs work, but see the findings",
+		"errors: NCCL will fail or hang between these hosts; see the findings",
 	};
 	const json_t *item, *findings = json_object_get(result, "findings");
 	size_t i;
 
-	print_host(out, t, "here  ", json_object_get(result, "local"));
+	print_host(out, t, "local ", json_object_get(result, "local"));
 	if (json_object_get(result, "remote")) {
-		print_host(out, t, "there ", json_object_get(result, "remote"));
+		print_host(out, t, "remote", json_object_get(result, "remote"));
 		print_way(out, t, result);
 	}
 	print_ports(out, t, result);
@@ -226,6 +226,6 @@ void print_result(const json_t *result, FILE *out, const struct terminal *t)
 	print_row(out, t, FINDING_INDENT, "%s",
 		  !verdict_is_unmeasured(findings) ? verdicts[findings_status(findings)]
 		  : json_object_get(result, "remote")
-			  ? "not all was measured: nothing is said of NCCL between these hosts"
-			  : "nothing was measured: nothing is said of NCCL between these hosts");
+			  ? "incomplete: NCCL between these hosts was not fully tested"
+			  : "nothing was measured: NCCL between these hosts was not tested");
 }

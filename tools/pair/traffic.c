@@ -183,7 +183,7 @@ static int send_until(struct side *s, int channels)
 		open = 0;
 		for (int i = 0; i < channels; i++)
 			open += !ended[i] || s->net.out[i].done < s->net.out[i].posted;
-		if (wait_a_little(s, &p, "sending did not end"))
+		if (wait_a_little(s, &p, "the send did not complete"))
 			return -1;
 	}
 	return 0;
@@ -227,7 +227,7 @@ static int stream_in(struct side *s, int channels, uint64_t *bytes, uint64_t *us
 				*bytes += (uint64_t)size;
 			}
 		}
-		if (wait_a_little(s, &p, "what was to be received did not end"))
+		if (wait_a_little(s, &p, "the receive did not complete"))
 			return -1;
 	}
 	*us = (now_ns() - begin) / 1000;
@@ -255,7 +255,7 @@ static json_t *get_reply(struct side *s)
 	if (!*pair_text(reply, "error"))
 		return reply;
 	if (!*s->net.error)
-		snprintf(s->net.error, sizeof(s->net.error), "the other host says: %.500s",
+		snprintf(s->net.error, sizeof(s->net.error), "the other host reports: %.500s",
 			 pair_text(reply, "error"));
 	json_decref(reply);
 	return NULL;
@@ -418,7 +418,7 @@ static int exchange_handles(struct side *s)
 		const char *hex = json_string_value(json_array_get(list, (size_t)i));
 
 		if (!hex || !read_handle(hex, s->net.out[i].handle))
-			ret = fail(s, "the other host's handles are damaged");
+			ret = fail(s, "the handles from the other host are damaged");
 	}
 	json_decref(theirs);
 	return *s->net.error ? -1 : ret;
@@ -486,5 +486,5 @@ json_t *traffic_run(int fd, const struct traffic *t)
 
 	return result ? result
 		      : json_pack("{s:s}", "error",
-				  "the process that drives the plugin has ended without a result");
+				  "the process that drives the plugin ended without a result");
 }

@@ -13,16 +13,17 @@
 /* --- versions and settings --- */
 
 const struct verdict_version verdict_versions[] = {
-	{ "version", "version", "anynet", "warning", "Two versions of the plugin in one job.",
-	  "Install the same one on both hosts." },
+	{ "version", "version", "anynet", "warning", "One job would use two versions of the "
+						     "plugin.",
+	  "Install the same version on both hosts." },
 	{ "nccl", "version", "the NCCL that the loader finds", "warning",
-	  "Two versions of NCCL in one job do not work together; what PyTorch or CuPy bring along "
-	  "may still be the same.",
-	  "Install one version everywhere, and have only one on each host." },
+	  "Two versions of NCCL do not work together in one job. The copies inside PyTorch or "
+	  "CuPy may still be the same.",
+	  "Install one version everywhere, and only one on each host." },
 	{ "gpus", "device", "GPUs", "warning",
-	  "NCCL is as fast as the slowest, and ranks wait for those that have none.",
-	  "If it is not meant so: `nvidia-smi` on the host that differs, and what the container is "
-	  "given." },
+	  "NCCL is as fast as the slowest host, and ranks wait for those that have none.",
+	  "If it is not intended: check `nvidia-smi` on the host that differs, and the devices "
+	  "of the container." },
 	{ "driver", "version", "NVIDIA's driver", "note", "", "" },
 	{ "kernel", "version", "the kernel", "note", "", "" },
 };
@@ -32,9 +33,9 @@ static void versions(json_t *list, const json_t *local, const json_t *remote)
 {
 	if (pair_int(local, "wire", 0, INT32_MAX, 0) != pair_int(remote, "wire", 0, INT32_MAX, 0))
 		pair_finding_add(list, "version", "error",
-				 "The two plugins cannot talk to each other.",
+				 "The two plugins cannot communicate.",
 				 "Install the same version of anynet on both hosts.",
-				 "anynet's wire protocol: %lld here, %lld there",
+				 "anynet's wire protocol: %lld local, %lld remote",
 				 pair_int(local, "wire", 0, INT32_MAX, 0),
 				 pair_int(remote, "wire", 0, INT32_MAX, 0));
 	for (size_t i = 0; i < verdict_version_count; i++) {
@@ -44,7 +45,7 @@ static void versions(json_t *list, const json_t *local, const json_t *remote)
 
 		if (strcmp(here, there) != 0)
 			pair_finding_add(list, row->kind, row->level, row->means, row->todo,
-					 "%s: %.100s here, %.100s there", row->what,
+					 "%s: %.100s local, %.100s remote", row->what,
 					 *here ? here : "none", *there ? there : "none");
 	}
 }
@@ -71,8 +72,9 @@ static void setting(json_t *list, const char *name, const json_t *here, const js
 	pair_finding_add(list, "setting", verdict_is_local_setting(name) ? "note" : "warning",
 			 verdict_is_local_setting(name) ? "" : VERDICT_SETTING_MEANS,
 			 verdict_is_local_setting(name) ? ""
-							: "Set it alike on both hosts, or nowhere.",
-			 "%.128s: %s%.200s%s here, %s%.200s%s there", name, a ? "'" : "",
+							: "Set it to the same value on both "
+							  "hosts, or unset it.",
+			 "%.128s: %s%.200s%s local, %s%.200s%s remote", name, a ? "'" : "",
 			 a ? a : "not set", a ? "'" : "", b ? "'" : "", b ? b : "not set",
 			 b ? "'" : "");
 }
@@ -130,9 +132,9 @@ static void loopback(json_t *list, const json_t *facts, const json_t *way, const
 	if (json_array_size(json_object_get(facts, "devices")) && verdict_is_cut_off(facts, way))
 		pair_finding_add(
 			list, "loopback", "error", "It cannot reach another host.",
-			"Look at NCCL_SOCKET_IFNAME on that host, and whether its interface is up; `anynet "
-			"devices` says what was looked at.",
-			"the plugin is given only the loopback interface %s", where);
+			"Check NCCL_SOCKET_IFNAME on that host, and whether its interface is up; "
+			"`anynet devices` prints the reasons.",
+			"the plugin gets only the loopback interface on the %s host", where);
 }
 
 static void devices(json_t *list, const json_t *local, const json_t *remote)
@@ -141,14 +143,14 @@ static void devices(json_t *list, const json_t *local, const json_t *remote)
 
 	if (!count_devices(local, "") || !count_devices(remote, ""))
 		pair_finding_add(
-			list, "device", "error", "NCCL is offered no network there.",
-			"Run `anynet devices` on that host: it says what was looked at, and why not.",
-			"no usable device %s", count_devices(local, "") ? "there" : "here");
+			list, "device", "error", "NCCL gets no network there.",
+			"Run `anynet devices` on that host: it prints the reasons.",
+			"no usable device on the %s host", count_devices(local, "") ? "remote" : "local");
 	if (!here != !there)
 		pair_finding_add(list, "device", "warning",
-				 "This pair goes over TCP, which is slower.",
-				 "Run `anynet devices` on the host without; or leave it at that.",
-				 "InfiniBand or RoCE only %s", here ? "here" : "there");
+				 "This pair uses TCP, which is slower.",
+				 "Run `anynet devices` on the host without, or accept TCP.",
+				 "InfiniBand or RoCE only on the %s host", here ? "local" : "remote");
 }
 
 void verdict_hosts(json_t *list, const json_t *result)
@@ -160,6 +162,6 @@ void verdict_hosts(json_t *list, const json_t *result)
 	versions(list, local, remote);
 	settings(list, local, remote);
 	devices(list, local, remote);
-	loopback(list, local, json_object_get(both, "local"), "here");
-	loopback(list, remote, json_object_get(both, "remote"), "there");
+	loopback(list, local, json_object_get(both, "local"), "local");
+	loopback(list, remote, json_object_get(both, "remote"), "remote");
 }
