@@ -64,10 +64,14 @@ static long one_message(void)
 	long tests = 0;
 
 	while (!recv)
-		must(driver_irecv(net, recv_comm, 1, &data, &bytes, &tag, &mr, NULL, &recv),
+		must(driver_irecv(net, recv_comm,
+				  &(struct driver_recv){ 1, &data, &bytes, &tag, &mr, NULL },
+				  &recv),
 		     "irecv");
 	while (!send)
-		must(driver_isend(net, send_comm, from, bytes, tag, send_mr, NULL, &send), "isend");
+		must(driver_isend(net, send_comm,
+				  &(struct driver_send){ from, bytes, tag, send_mr, NULL }, &send),
+		     "isend");
 	for (; recv; tests++) {
 		must(driver_test(net, recv, &done, &size), "test");
 		if (done)

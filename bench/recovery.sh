@@ -5,7 +5,7 @@
 # docs/reliability.md; the full output of each scenario is kept in OUT.
 #
 # Usage: bench/recovery.sh [--quick] [--only ROW[,ROW...]] [--out DIR] BUILD_DIR
-# ROW: cut link lost peers stopped cost
+# ROW: cut link lost stalls peers stopped cost
 # BUILD_DIR has to be configured with BUILD_TESTING=ON.
 set -euo pipefail
 cd "$(dirname "$0")/.."
@@ -15,11 +15,11 @@ usage() {
 	exit 1
 }
 
-rows=cut,link,lost,peers,stopped,cost
-cut=60 down=5 stop=40 rounds=15 build='' out=''
+rows=cut,link,lost,stalls,peers,stopped,cost
+cut=60 down=5 stop=40 stalls=600 rounds=15 build='' out=''
 while [ $# -gt 0 ]; do
 	case $1 in
-	--quick) cut=6 down=2 stop=5 rounds=5 ;;
+	--quick) cut=6 down=2 stop=5 stalls=40 rounds=5 ;;
 	--only) rows=${2:?}; shift ;;
 	--out) out=${2:?}; shift ;;
 	-*) usage ;;
@@ -106,6 +106,17 @@ lost_rows() {
 	done
 }
 
+# Two 1 Gb/s paths, messages of 0 B to 4 MiB.
+stall_rows() {
+	if scenario stalls figure-stalls seconds="$stalls"; then
+		sed -n 's/^figure stall ms \(.*\): \(.*\)/| one of two paths, \1: stall in ms | \2 |/p' "$out/stalls.log"
+	fi
+	if scenario lossy figure-lossy seconds="$down"; then
+		row "5 % of packets lost on both of two paths: GB/s; longest stall" \
+			"$(sed -n 's/^figure lossy GB\/s //p' "$out/lossy.log"); $(extreme lossy 'longest stall' ms)"
+	fi
+}
+
 peer_rows() {
 	local state
 	if scenario killed killed; then
@@ -147,6 +158,7 @@ echo "|---|---|"
 ! wanted cut || cut_rows
 ! wanted link || link_rows
 ! wanted lost || lost_rows
+! wanted stalls || stall_rows
 ! wanted peers || peer_rows
 ! wanted stopped || stopped_rows
 ! wanted cost || cost_rows

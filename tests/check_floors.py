@@ -1,6 +1,6 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: Apache-2.0
-"""Calls and includes of plugin/ and transports/ run downwards only, and no files need each other in a circle
+"""Calls and includes of plugin/ and transports/, and those of tools/, run downwards only, and no files need each other in a circle
 (docs/architecture.md, Who may include whom).
 
 Usage: check_floors.py SOURCE_DIR NM OBJECT...
@@ -14,7 +14,8 @@ import re
 import subprocess
 import sys
 
-# From the ground up. Folders in one line do not use each other.
+# From the ground up. Folders in one line do not use each other. The tools are a house of their own: what they
+# use of the product is check_includes.sh's.
 FLOORS = (
     ("base",),
     ("wire",),
@@ -26,6 +27,12 @@ FLOORS = (
     ("session",),
     ("service",),
     ("plugin",),
+    ("tools/shared",),
+    ("tools/shared/judge", "tools/shared/net", "tools/shared/stats"),
+    ("tools/check", "tools/config", "tools/devices", "tools/dump", "tools/env", "tools/explain", "tools/export",
+     "tools/pair", "tools/perf", "tools/top"),
+    ("tools/cluster",),
+    ("tools",),
 )
 
 FLOOR_OF = {folder: floor for floor, folders in enumerate(FLOORS) for folder in folders}
@@ -34,7 +41,7 @@ FLOOR_OF = {folder: floor for floor, folders in enumerate(FLOORS) for folder in 
 def folder_of(path):
     """The folder of a source or an object, as FLOORS names it; None: it is not the product's."""
     path = re.sub(r"/CMakeFiles/[^/]+\.dir", "", path)
-    found = re.search(r"/(?:transports/(.+)|(plugin))/[^/]+$", path)
+    found = re.search(r"/(?:transports/(.+)|(plugin|tools(?:/.+)?))/[^/]+$", path)
     return found and (found.group(1) or found.group(2))
 
 
@@ -42,13 +49,17 @@ def file_of(path):
     return re.sub(r"\.c\.o$|\.[ch]$", "", os.path.basename(path))
 
 
+def is_tool(folder):
+    return folder.split("/")[0] == "tools"
+
+
 def is_upward(user, used):
-    return user != used and FLOOR_OF[used] >= FLOOR_OF[user]
+    return user != used and FLOOR_OF[used] >= FLOOR_OF[user] and is_tool(user) == is_tool(used)
 
 
 def includes(source_dir):
     """(user, used) of every upward include, as FOLDER/FILE."""
-    for top in ("transports", "plugin"):
+    for top in ("transports", "plugin", "tools"):
         for folder, _, files in os.walk(os.path.join(source_dir, top)):
             for name in (name for name in files if name.endswith((".c", ".h"))):
                 path = os.path.join(folder, name)
@@ -63,14 +74,13 @@ def includes(source_dir):
 def symbols(nm, objects):
     """Who defines each name, and who needs which."""
     defined, needed = {}, []
-    for path in objects:
-        listing = subprocess.run([nm, "--format=posix", path], capture_output=True, text=True, check=True)
-        for line in listing.stdout.splitlines():
-            name, kind = line.split()[:2]
-            if kind == "U":
-                needed.append((path, name))
-            elif kind.isupper():
-                defined[name] = path
+    listing = subprocess.run([nm, "-A", "--format=posix", *objects], capture_output=True, text=True, check=True)
+    for line in listing.stdout.splitlines():
+        path, name, kind = line.replace(": ", " ", 1).split()[:3]
+        if kind == "U":
+            needed.append((path, name))
+        elif kind.isupper():
+            defined[name] = path
     return defined, needed
 
 

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* anynet: the command-line tool. A table of subcommands and the loop that finds one. */
-#include "anynet.h"
+#include "tools/shared/commands.h"
 
 #include <stdio.h>
 #include <string.h>
@@ -8,7 +8,8 @@
 #include <nccl_net/log.h>
 #include <nccl_net/util.h>
 
-#include "args.h"
+#include "plugin/config_names.h"
+#include "tools/shared/args.h"
 
 static int cmd_help(int argc, char **argv);
 
@@ -38,7 +39,7 @@ static const struct {
 	{ "top", cmd_top, "show the connections of running jobs on this host, problems first" },
 	{ "version", cmd_version, "print the versions of the tool and of the plugin's wire "
 				  "protocol" },
-	{ "help", cmd_help, "print this list" },
+	{ "help", cmd_help, "this list, or the options of a command" },
 };
 
 static void print_help(FILE *out)
@@ -46,37 +47,89 @@ static void print_help(FILE *out)
 	fprintf(out, "usage: anynet COMMAND [OPTION...]\n\n");
 	for (size_t i = 0; i < ARRAY_SIZE(commands); i++)
 		fprintf(out, "  %-9s %s\n", commands[i].name, commands[i].line);
-	fprintf(out, "\n`anynet COMMAND --help` prints the options of a command; see also "
-		     "anynet(1).\n");
+	fprintf(out, "\n`anynet help COMMAND` prints the options of a command; see also anynet(1).\n");
 }
 
+static int find(const char *name)
+{
+	for (size_t i = 0; i < ARRAY_SIZE(commands); i++) {
+		if (!strcmp(name, commands[i].name))
+			return (int)i;
+	}
+	return -1;
+}
+
+static int run(int command, int argc, char **argv)
+{
+	static char who[64];
+
+	snprintf(who, sizeof(who), "anynet %s", commands[command].name);
+	argv[0] = who;
+	return commands[command].run(argc, argv);
+}
+
+/* The nearest name, if one letter or two make it; NULL = none is near. */
+static const char *nearest(const char *name)
+{
+	const char *found = NULL;
+	size_t least = strlen(name) > 3 ? 3 : 2;
+
+	for (size_t i = 0; i < ARRAY_SIZE(commands); i++) {
+		size_t distance = anynet_name_distance(name, commands[i].name);
+
+		if (distance < least) {
+			least = distance;
+			found = commands[i].name;
+		}
+	}
+	return found;
+}
+
+static int unknown(const char *name)
+{
+	const char *meant = nearest(name);
+
+	fprintf(stderr, "anynet: '%s' is not a command%s%s%s; `anynet help` lists them\n", name,
+		meant ? "; did you mean '" : "", meant ? meant : "", meant ? "'?" : "");
+	return ARGS_WRONG;
+}
+
+/* The list, or a command's own help. */
 static int cmd_help(int argc, char **argv)
 {
-	(void)argc;
-	(void)argv;
-	print_help(stdout);
-	return 0;
+	static char help[] = "--help";
+	char *arguments[] = { NULL, help, NULL };
+	int command;
+
+	if (argc < 2) {
+		print_help(stdout);
+		return 0;
+	}
+	command = find(argv[1]);
+	if (command < 0)
+		return unknown(argv[1]);
+	if (commands[command].run == cmd_help) {
+		print_help(stdout);
+		return 0;
+	}
+	return run(command, 2, arguments);
 }
 
 int main(int argc, char **argv)
 {
 	const char *name = argc > 1 ? argv[1] : "";
-	char who[64];
+	int command;
 
 	anynet_log_set_sink(NULL);
 	if (!strcmp(name, "--help") || !strcmp(name, "-h"))
 		name = "help";
 	if (!strcmp(name, "--version") || !strcmp(name, "-V"))
 		name = "version";
-	for (size_t i = 0; i < ARRAY_SIZE(commands); i++) {
-		if (strcmp(name, commands[i].name) != 0)
-			continue;
-		snprintf(who, sizeof(who), "anynet %s", name);
-		argv[1] = who;
-		return commands[i].run(argc - 1, argv + 1);
-	}
+	command = find(name);
+	if (command >= 0)
+		return run(command, argc - 1, argv + 1);
 	if (*name)
-		fprintf(stderr, "anynet: '%s' is not a command\n", name);
+		return unknown(name);
 	print_help(stderr);
 	return ARGS_WRONG;
 }

@@ -25,5 +25,6 @@ static void add_named(struct nccl_copies *copies, const struct host *host, const
 void real_nccl_find(struct nccl_copies *copies, const struct loader *loader)
 {
 	copies_find(copies, loader);
+	copies_find_users(copies, loader);
 	add_named(copies, loader->host, getenv("LIBNCCL_FILES"));
 }

@@ -24,7 +24,7 @@
 
 #include "real_nccl.h"
 #include "tools/check/releases.h"
-#include "tools/driver/elf_file.h"
+#include "tools/shared/net/elf_file.h"
 
 #define CODE_OLDEST     22800
 #define CODE_NEWEST     22899

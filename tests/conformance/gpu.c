@@ -74,7 +74,8 @@ static void flush_with(struct test_net *net, void *rcomm, void *data, int bytes,
 	void *req = data;
 	int done = 0;
 
-	check_ok(driver_iflush(net->driver, rcomm, 1, &data, &bytes, &mhandle, &req));
+	check_ok(driver_iflush(net->driver, rcomm,
+			       &(struct driver_flush){ 1, &data, &bytes, &mhandle }, &req));
 	while (req && !done) {
 		check_ok(driver_test(net->driver, req, &done, NULL));
 		deadline_turn(&deadline);
@@ -120,7 +121,8 @@ static void what_nobody_offered_is_copied(struct test_net *net)
 		mhandles[i] = flow_reg(net, i % 2 ? link.recv : link.send, buffer.data, BYTES);
 	link_check(net, &link, BYTES);
 	check(memory_counts().copies != 0);
-	check_int(capture_count(is_ib ? CAPTURE_WARN : CAPTURE_INFO, "NCCL uses GPUDirect on it"), 1);
+	check_int(capture_count(is_ib ? CAPTURE_WARN : CAPTURE_INFO, "NCCL uses GPUDirect on it"),
+		  1);
 	check_int(capture_count(CAPTURE_WARN, NULL), is_ib);
 	for (int i = 0; i < 4; i++)
 		check_ok(driver_dereg_mr(net->driver, i % 2 ? link.recv : link.send, mhandles[i]));
@@ -532,8 +534,10 @@ static void a_flush_waits_for_those_before_it(struct test_net *net)
 	for (int i = 0; i < 2; i++) {
 		int bytes = (int)BYTES;
 
-		check_ok(driver_iflush(net->driver, link.recv, 1, &recvs[i].data[0], &bytes,
-				       &mhandles[i], &flushes[i]));
+		check_ok(driver_iflush(net->driver, link.recv,
+				       &(struct driver_flush){ 1, &recvs[i].data[0], &bytes,
+							       &mhandles[i] },
+				       &flushes[i]));
 	}
 	for (int i = 1; i >= 0; i--) {
 		for (int done = 0; flushes[i] && !done; deadline_turn(&deadline))
@@ -571,7 +575,9 @@ static void *begin_flush(struct test_net *net, const struct link *link, struct b
 			check_ok(transfer_test(net, &recv));
 		deadline_turn(&deadline);
 	}
-	check_ok(driver_iflush(net->driver, link->recv, 1, &recv.data[0], &bytes, &mhandle, &flush));
+	check_ok(driver_iflush(net->driver, link->recv,
+			       &(struct driver_flush){ 1, &recv.data[0], &bytes, &mhandle },
+			       &flush));
 	return flush;
 }
 
@@ -748,7 +754,7 @@ static void a_write_without_its_frame_is_flushed(struct test_net *net)
 
 /* --- GPU memory that can be registered, and is not reached --- */
 
-#define LOST_PORTS                                                                           \
+#define LOST_PORTS                                                                         \
 	"device fake0 dmabuf; port layer=eth gid=0,127.0.0.1,v2,lo; device fake1 dmabuf; " \
 	"port layer=eth gid=0,127.0.0.1,v2,lo"
 
@@ -965,9 +971,9 @@ static void copies_go_on_when_the_connection_breaks(struct test_net *net)
 
 /* --- LL128: the GPU polls the receive for flags, the last 8 of each 128 bytes --- */
 
-#define LINES      200
-#define LINE_BYTES 128
-#define LINE_WORDS (LINE_BYTES / 8)
+#define LINES       200
+#define LINE_BYTES  128
+#define LINE_WORDS  (LINE_BYTES / 8)
 #define LINE_ROUNDS 10
 
 struct kernel {
@@ -987,8 +993,8 @@ static void *run_kernel(void *arg)
 		while (__atomic_load_n(&line[LINE_WORDS - 1], __ATOMIC_ACQUIRE) != kernel->round)
 			sched_yield();
 		for (int k = 0; k < LINE_WORDS - 1; k++)
-			kernel->torn |= __atomic_load_n(&line[k], __ATOMIC_RELAXED) !=
-					kernel->round;
+			kernel->torn |=
+				__atomic_load_n(&line[k], __ATOMIC_RELAXED) != kernel->round;
 	}
 	return NULL;
 }
@@ -1056,7 +1062,10 @@ static void lines_may_begin_and_end_anywhere(struct test_net *net)
 					recv = transfer_of(gpu + offsets[k], sizes[i], 0, NULL);
 			struct flow flows[] = {
 				{ .comm = link.recv, .transfers = &recv, .count = 1 },
-				{ .comm = link.send, .is_send = true, .transfers = &send, .count = 1 },
+				{ .comm = link.send,
+				  .is_send = true,
+				  .transfers = &send,
+				  .count = 1 },
 			};
 
 			pattern_fill(host, sizes[i], i + k);
@@ -1225,7 +1234,8 @@ static void a_reset_of_the_device_is_noticed(struct test_net *net)
 	if (own)
 		memory_allow_misuse(); /* copies of memory that is not there */
 	check(flows_run_until_error(net, flows, 2, &flows[0]));
-	check(capture_find(CAPTURE_WARN, own ? "CUDA_ERROR_INVALID_VALUE" : "has reset GPU 0", line));
+	check(capture_find(CAPTURE_WARN, own ? "CUDA_ERROR_INVALID_VALUE" : "has reset GPU 0",
+			   line));
 	check_ok(driver_dereg_mr(net->driver, link.send, send.mhandles[0]));
 	check_ok(driver_dereg_mr(net->driver, link.recv, recv.mhandles[0]));
 	memory_forsake(from.area);
@@ -1380,11 +1390,16 @@ static void a_copy_that_fails_is_the_end_of_the_gpu(struct test_net *net)
 static void a_pool_may_be_made_in_several_goes(struct test_net *net)
 {
 	static const char *const failures[] = {
-		"fail cuPointerGetAttribute code=1",    "fail cuDeviceGet code=101",
-		"fail cuDevicePrimaryCtxRetain code=2", "fail cuCtxPushCurrent code=201",
-		"fail cuMemHostRegister code=2",        "fail cuPointerGetAttribute nth=2 code=1",
-		"fail cuCtxGetStreamPriorityRange code=1", "fail cuStreamCreateWithPriority code=2",
-		"fail cuStreamCreateWithPriority nth=2 code=999", "fail cuEventCreate code=2",
+		"fail cuPointerGetAttribute code=1",
+		"fail cuDeviceGet code=101",
+		"fail cuDevicePrimaryCtxRetain code=2",
+		"fail cuCtxPushCurrent code=201",
+		"fail cuMemHostRegister code=2",
+		"fail cuPointerGetAttribute nth=2 code=1",
+		"fail cuCtxGetStreamPriorityRange code=1",
+		"fail cuStreamCreateWithPriority code=2",
+		"fail cuStreamCreateWithPriority nth=2 code=999",
+		"fail cuEventCreate code=2",
 		"fail cuEventCreate nth=20 code=999",
 	};
 	struct fake_cuda_counts counts;

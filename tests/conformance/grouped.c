@@ -393,8 +393,10 @@ static void a_group_of_impossible_size_is_refused(struct test_net *net)
 	link_open(net, &link);
 	for (size_t i = 0; i < sizeof(wrong) / sizeof(wrong[0]); i++) {
 		void *req = data;
-		check(driver_irecv(net->driver, link.recv, wrong[i], data, bytes, tags, mhandles,
-				   NULL, &req) != 0);
+		check(driver_irecv(net->driver, link.recv,
+				   &(struct driver_recv){ wrong[i], data, bytes, tags, mhandles,
+							  NULL },
+				   &req) != 0);
 	}
 	link_close(net, &link);
 }

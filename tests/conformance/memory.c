@@ -75,7 +75,9 @@ static void what_is_no_such_memory_is_refused(struct test_net *net)
 	check(!mhandle || net_is_builtin(net));
 	if (!net_is_builtin(net) && net->abi > 5) {
 		mhandle = host;
-		check(driver_reg_mr_dmabuf(net->driver, link.send, host, 4096, ANYNET_PTR_CUDA, 0, -1,
+		check(driver_reg_mr_dmabuf(net->driver, link.send,
+					   &(struct driver_region){ host, 4096, ANYNET_PTR_CUDA, 0,
+								    -1 },
 					   &mhandle) != 0);
 		check(!mhandle);
 	}
@@ -532,8 +534,7 @@ int main(int argc, char **argv)
 	const struct test_case cases[] = {
 		{ .name = "memory_registers", memory_registers },
 		{ .name = "no_handle_is_fine_for_dereg", no_handle_is_fine_for_dereg },
-		{ .name = "what_is_no_such_memory_is_refused",
-		  what_is_no_such_memory_is_refused },
+		{ .name = "what_is_no_such_memory_is_refused", what_is_no_such_memory_is_refused },
 		{ .name = "null_of_no_bytes_does_no_harm", null_of_no_bytes_does_no_harm },
 		{ .name = "a_global_handle_serves_other_comms",
 		  a_global_handle_serves_other_comms },

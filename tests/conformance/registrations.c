@@ -73,7 +73,8 @@ static void its_own_dmabufs_are_mapped_by_pcie(struct test_net *net)
 	buffer_alloc(&to, BYTES);
 	mhandles[0] = flow_reg(net, link.send, from.data, BYTES);
 	mhandles[1] = flow_reg(net, link.recv, to.data, BYTES);
-	before = memory_counts().dmabufs_by_pcie; /* of the proof that the first port reaches the GPU */
+	before = memory_counts()
+			 .dmabufs_by_pcie; /* of the proof that the first port reaches the GPU */
 	fake_order("set fake0:1 state=down");
 	while (memory_counts().dmabufs_by_pcie < before + 2) {
 		struct transfer send = transfer_of(from.data, BYTES, 0, mhandles[0]);
@@ -107,7 +108,8 @@ static void what_was_registered_for_a_send_is_nobody_elses(struct test_net *net)
 	link_open(net, &busy);
 	link_open(net, &other);
 	registrations = fake_counts().registrations;
-	check_ok(driver_isend(net->driver, busy.send, data, BYTES, 0, NULL, NULL, &req));
+	check_ok(driver_isend(net->driver, busy.send,
+			      &(struct driver_send){ data, BYTES, 0, NULL, NULL }, &req));
 	check(req);
 	check_int(fake_counts().registrations, registrations + 1);
 	check(mmap(data, BYTES, PROT_READ | PROT_WRITE, kind | MAP_FIXED, -1, 0) == data);

@@ -362,7 +362,9 @@ static void a_full_sender_is_told_to_wait(struct test_net *net)
 		check_skip("NCCL's built-in nets fail when their requests are used up");
 	check_back_pressure(net, 64);
 	check_back_pressure(net, 4 * KIB);
-	check_back_pressure(net, TEST_SANITIZED ? 64 * KIB : 256 * KIB); /* 100 MiB: minutes, on a busy machine */
+	check_back_pressure(net, TEST_SANITIZED
+					 ? 64 * KIB
+					 : 256 * KIB); /* 100 MiB: minutes, on a busy machine */
 }
 
 /* NCCL tests the oldest request only: the others have to move with it. */
@@ -439,7 +441,8 @@ static void sizes_beyond_the_limit_are_refused(struct test_net *net)
 					ANYNET_PTR_HOST, &req),
 			  ANYNET_NCCL_INTERNAL_ERROR);
 	if (!net_is_builtin(net)) {
-		check(driver_isend(net->driver, link.send, &byte, (size_t)1 << 40, TAG, NULL, NULL,
+		check(driver_isend(net->driver, link.send,
+				   &(struct driver_send){ &byte, (size_t)1 << 40, TAG, NULL, NULL },
 				   &req) != 0);
 		check(!req || net->abi <= 8);
 	}

@@ -18,6 +18,11 @@
 #define JUMP_MS   4000
 #define OUTAGE_MS 500
 
+#define STALLS_MAX     1000
+#define STALL_MESSAGES 20
+#define BETWEEN_MS     1200
+#define LOSS_PERMILLE  50
+
 static double rate(struct duo *duo, int ms)
 {
 	uint64_t bytes = duo_bytes(duo), began = real_ns();
@@ -118,6 +123,85 @@ static void lost_rate(const struct run *run)
 	duo_finish(&duo, "one of two links");
 }
 
+/* --- stalls --- */
+
+struct trouble {
+	const char *name;
+	void (*change)(const struct world *world, int side, unsigned path, bool well);
+	int side;
+};
+
+static void blackhole(const struct world *world, int side, unsigned path, bool well)
+{
+	world_drop(world, side, path, !well);
+}
+
+static const struct trouble troubles[] = {
+	{ "carrier of the sender", world_carrier, 0 },
+	{ "carrier of the receiver", world_carrier, 1 },
+	{ "blackhole to the sender", blackhole, 0 },
+	{ "blackhole to the receiver", blackhole, 1 },
+	{ "blackhole both ways", blackhole, WORLD_BOTH },
+};
+
+/* By turns one and the other of two paths fails, messages of all sizes pass. */
+static void stalls_of(struct duo *duo, const struct world *world, const struct trouble *trouble, int ms)
+{
+	double stalls[STALLS_MAX];
+	int count = 0;
+
+	for (uint64_t end = real_ns() + (uint64_t)ms * 1000000u; real_ns() < end && count < STALLS_MAX; count++) {
+		duo_run(duo, BETWEEN_MS);
+		duo_reset_stall(duo);
+		trouble->change(world, trouble->side, (unsigned)count & 1, false);
+		duo_move(duo, STALL_MESSAGES, SETTLED_MS);
+		stalls[count] = ms_of(duo_stall_ns(duo));
+		trouble->change(world, trouble->side, (unsigned)count & 1, true);
+	}
+	qsort(stalls, (size_t)count, sizeof(stalls[0]), ascending);
+	printf("figure stall ms %s: %d faults, p50 %.0f, p90 %.0f, most %.0f\n", trouble->name, count,
+	       stalls[count / 2], stalls[count * 9 / 10], stalls[count - 1]);
+}
+
+static void stalls(const struct run *run)
+{
+	int ms = run_ms(run, TURN_MS * 10) / (int)(sizeof(troubles) / sizeof(troubles[0]));
+	struct job_plan plan = run_plan(run);
+	struct world world;
+	struct duo duo;
+
+	world_make(&world, 2, MBIT);
+	plan.netns[0] = world.host[0];
+	plan.netns[1] = world.host[1];
+	plan.bytes = SIZES_MIX;
+	plan.ifname = WORLD_IFNAME;
+	duo_start(&duo, &plan);
+	for (size_t i = 0; i < sizeof(troubles) / sizeof(troubles[0]); i++)
+		stalls_of(&duo, &world, &troubles[i], ms);
+	duo_finish(&duo, "stalls");
+}
+
+/* Packets get lost on both of two paths, which carry on. */
+static void lossy(const struct run *run)
+{
+	struct job_plan plan = run_plan(run);
+	struct world world;
+	struct duo duo;
+
+	world_make(&world, 2, MBIT);
+	plan.netns[0] = world.host[0];
+	plan.netns[1] = world.host[1];
+	plan.bytes = SIZES_MIX;
+	plan.ifname = WORLD_IFNAME;
+	duo_start(&duo, &plan);
+	duo_run(&duo, WARM_MS);
+	for (unsigned path = 0; path < 2; path++)
+		world_lose(&world, path, LOSS_PERMILLE);
+	duo_reset_stall(&duo);
+	printf("figure lossy GB/s %.4f\n", rate(&duo, run_ms(run, TURN_MS * 4)));
+	duo_finish(&duo, "packets lost on both paths");
+}
+
 /* Clocks that jump hurt nobody. */
 static void clock_jumps(const struct run *run)
 {
@@ -156,6 +240,8 @@ const struct scenario figure_scenarios[] = {
 	{ "figure-cut-sender", cut_rates_sender, 10 },
 	{ "figure-cut-receiver", cut_rates_receiver, 10 },
 	{ "figure-lost", lost_rate, 6 },
+	{ "figure-stalls", stalls, 20 },
+	{ "figure-lossy", lossy, 8 },
 	{ "clock-jumps", clock_jumps, 6 },
 	{ 0 },
 };

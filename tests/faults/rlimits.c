@@ -95,8 +95,9 @@ static void leave_in_the_middle(void)
 	attempt.link.recv = NULL;
 	while (!err) {
 		void *req = NULL;
-		err = driver_isend(attempt.net.driver, attempt.link.send, data, sizeof(data), 0,
-				   NULL, NULL, &req);
+		err = driver_isend(attempt.net.driver, attempt.link.send,
+				   &(struct driver_send){ data, sizeof(data), 0, NULL, NULL },
+				   &req);
 		deadline_turn(&deadline);
 	}
 }

@@ -193,9 +193,12 @@ static int post_send(struct stream *stream, struct request *request)
 
 	prepare_send(stream, request->first, &data);
 	measured(stream->job,
-		 ret = driver_isend(stream->net, stream->comm, data,
-				    size_of(stream, request->first), tag_of(stream, request->first),
-				    stream->mhandles[slot_of(stream, request->first)], NULL,
+		 ret = driver_isend(stream->net, stream->comm,
+				    &(struct driver_send){
+					    data, size_of(stream, request->first),
+					    tag_of(stream, request->first),
+					    stream->mhandles[slot_of(stream, request->first)],
+					    NULL },
 				    &request->req));
 	return ret;
 }
@@ -252,8 +255,10 @@ static int post_recv(struct stream *stream, struct request *request)
 		bytes[i] = room_of(stream, message);
 		tags[i] = tag_of(stream, message);
 	}
-	measured(stream->job, ret = driver_irecv(stream->net, stream->comm, request->n, data, bytes,
-						 tags, mhandles, NULL, &request->req));
+	measured(stream->job, ret = driver_irecv(stream->net, stream->comm,
+						 &(struct driver_recv){ request->n, data, bytes,
+									tags, mhandles, NULL },
+						 &request->req));
 	return ret;
 }
 

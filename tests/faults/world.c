@@ -147,6 +147,17 @@ void world_drop(const struct world *world, int side, unsigned path, bool on)
 	}
 }
 
+void world_lose(const struct world *world, unsigned path, unsigned permille)
+{
+	if (!command_in(world->middle, "nft add table netdev lose"))
+		check_skip("this kernel has no nftables");
+	for (int host = 0; host < 2; host++)
+		run_in(world->middle,
+		       "nft 'add chain netdev lose s%dp%u { type filter hook ingress device s%dp%u priority 0; }; "
+		       "add rule netdev lose s%dp%u numgen random mod 1000 < %u drop'",
+		       host, path, host, path, host, path, permille);
+}
+
 /* Towards both hosts, two classes: one goes on, the other has a queue without room. */
 static void make_classes(const struct world *world, unsigned path, unsigned usual)
 {

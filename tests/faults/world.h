@@ -30,6 +30,9 @@ void world_carrier(const struct world *world, int side, unsigned path, bool on);
 /* Packets towards that host disappear, and nobody is told. */
 void world_drop(const struct world *world, int side, unsigned path, bool on);
 
+/* So many of a thousand packets disappear, either way, each by chance. */
+void world_lose(const struct world *world, unsigned path, unsigned permille);
+
 /* Packets larger than WORLD_MTU, either way, disappear, and nobody is told; or all but handshakes do: those
  * as small as acknowledgements, and those with a hello of `hello_bytes`. */
 #define WORLD_MTU 1023

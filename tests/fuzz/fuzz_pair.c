@@ -13,7 +13,7 @@
 #include "input.h"
 #include "tools/pair/print.h"
 #include "tools/pair/request.h"
-#include "tools/pair/verdict.h"
+#include "tools/shared/judge/verdict.h"
 #include "tools/pair/wire.h"
 
 #define SOCKET_MAX 60000 /* bytes that a socket takes without a reader */

@@ -11,7 +11,7 @@
 #include "input.h"
 #include "tool/stats/exposition.h"
 #include "tools/export/metrics.h"
-#include "tools/stats/print.h"
+#include "tools/shared/stats/print.h"
 
 #define COMMS 3
 #define BYTES (ANYNET_STATS_COMMS_AT + COMMS * ANYNET_STATS_COMM_STEP)
@@ -43,7 +43,7 @@ static void print(const struct page_list *list)
 
 	must(out && !view_make(&view, list, list));
 	print_view(&view, &style, out);
-	must(!print_view_json(&view, out));
+	must(!print_view_json(&view, "top", out));
 	print_dump(&view, &(struct terminal){ .width = 60 }, out);
 	must(!fclose(out) && strlen(text) == size);
 	for (const char *at = text; *at; at++)

@@ -47,5 +47,27 @@ same "directories for -D" "logs" "$(offered top -D l)"
 same "words for --pattern" "$(printf 'allreduce\nalltoall')" "$(offered perf --pattern all)"
 same "words for -d" "$(printf 'float\nint32')" "$(offered perf -d "")"
 same "0 or 1 for --check" "$(printf '0\n1')" "$(offered perf --check =)"
+# The other shells, where they are: the same commands, and the options of one.
+mkdir "$work/bin"
+ln -s "$build/tools/anynet" "$work/bin/anynet"
+PATH=$work/bin:$PATH
+options=$(anynet help pair | grep -oE -- '--[a-z-]+' | sort -u)
+if command -v fish >/dev/null; then
+	fish=$(printf 'source %s/packaging/completion.fish\n' "$source")
+	same "commands in fish" "$commands" "$(fish -c "$fish; complete -C 'anynet '" | cut -f1 | sort -u)"
+	same "options in fish" "$options" "$(fish -c "$fish; complete -C 'anynet pair --'" | cut -f1 | sort -u)"
+else
+	echo "completion: no fish here"
+fi
+if command -v zsh >/dev/null; then
+	zsh -n "$source/packaging/completion.zsh" || bad=1
+	# _describe and compadd say what they are given.
+	same "commands in zsh" "$commands" "$(zsh -fc '_describe() { print -l ${found%%:*}; }; words=(anynet ""); CURRENT=2
+		. '"$source"'/packaging/completion.zsh' | sort -u)"
+	same "options in zsh" "$options" "$(zsh -fc 'compadd() { print -l -- $found; }; words=(anynet pair --); CURRENT=3
+		. '"$source"'/packaging/completion.zsh' | sort -u)"
+else
+	echo "completion: no zsh here"
+fi
 [ "$bad" = 0 ] && echo "completion: as it should be"
 exit "$bad"

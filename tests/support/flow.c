@@ -25,8 +25,10 @@ static int post_recv(struct test_net *net, void *comm, struct transfer *transfer
 
 	for (int i = 0; i < transfer->n; i++)
 		profiled = profiled || transfer->phandles[i];
-	return driver_irecv(net->driver, comm, transfer->n, transfer->data, transfer->bytes,
-			    transfer->tags, transfer->used, profiled ? transfer->phandles : NULL,
+	return driver_irecv(net->driver, comm,
+			    &(struct driver_recv){ transfer->n, transfer->data, transfer->bytes,
+						   transfer->tags, transfer->used,
+						   profiled ? transfer->phandles : NULL },
 			    &transfer->req);
 }
 
@@ -42,8 +44,10 @@ int transfer_post(struct test_net *net, void *comm, bool is_send, struct transfe
 			memory_mhandle(net, comm, transfer->data[i], transfer->mhandles[i]);
 	transfer->req = transfer->optional ? OPTIONAL : STALE_REQUEST;
 	if (is_send)
-		ret = driver_isend(net->driver, comm, transfer->data[0], transfer->bytes[0],
-				   transfer->tags[0], transfer->used[0], transfer->phandles[0],
+		ret = driver_isend(net->driver, comm,
+				   &(struct driver_send){ transfer->data[0], transfer->bytes[0],
+							  transfer->tags[0], transfer->used[0],
+							  transfer->phandles[0] },
 				   &transfer->req);
 	else
 		ret = post_recv(net, comm, transfer);
@@ -105,7 +109,8 @@ static bool flush_begin(struct test_net *net, struct transfer *transfer, int *re
 	if (!n)
 		return false;
 	transfer->req = STALE_REQUEST;
-	*ret = driver_iflush(net->driver, transfer->comm, n, data, transfer->sizes, mhandles,
+	*ret = driver_iflush(net->driver, transfer->comm,
+			     &(struct driver_flush){ n, data, transfer->sizes, mhandles },
 			     &transfer->req);
 	check_that(*ret || transfer->req != STALE_REQUEST, "iflush did not write the request");
 	transfer->flushing = !*ret && transfer->req;

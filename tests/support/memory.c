@@ -268,7 +268,9 @@ static int reg_dmabuf(struct test_net *net, void *comm, void *data, size_t bytes
 	check_ok(cuda.calls.cuMemGetHandleForAddressRange(&fd, first, whole,
 							  CU_MEM_RANGE_HANDLE_TYPE_DMA_BUF_FD, 0));
 	leave(mode);
-	ret = driver_reg_mr_dmabuf(net->driver, comm, data, bytes, ANYNET_PTR_CUDA, offset, fd,
+	ret = driver_reg_mr_dmabuf(net->driver, comm,
+				   &(struct driver_region){ data, bytes, ANYNET_PTR_CUDA, offset,
+							    fd },
 				   mhandle);
 	close(fd);
 	return ret;

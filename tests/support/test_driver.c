@@ -107,13 +107,20 @@ static void test_old_tables_see_int_sizes(void **state)
 		size_t sizes[2] = { 1, GIB };
 		int tags[2] = { 3, 4 };
 
-		assert_int_equal(driver_isend(net, NULL, data, GIB + 1, 7, NULL, NULL, &req),
+		assert_int_equal(driver_isend(net, NULL,
+					      &(struct driver_send){ data, GIB + 1, 7, NULL, NULL },
+					      &req),
 				 ANYNET_NCCL_INTERNAL_ERROR);
 		assert_int_equal(seen->calls, 0);
-		assert_int_equal(driver_isend(net, NULL, data, GIB, 7, NULL, NULL, &req), 0);
+		assert_int_equal(driver_isend(net, NULL,
+					      &(struct driver_send){ data, GIB, 7, NULL, NULL },
+					      &req),
+				 0);
 		assert_int_equal(seen->bytes, GIB);
 		assert_int_equal(seen->tag, 7);
-		assert_int_equal(driver_irecv(net, NULL, 2, buffers, sizes, tags, mhandles, NULL,
+		assert_int_equal(driver_irecv(net, NULL,
+					      &(struct driver_recv){ 2, buffers, sizes, tags,
+								     mhandles, NULL },
 					      &req),
 				 0);
 		assert_int_equal(seen->n, 2);
@@ -121,7 +128,9 @@ static void test_old_tables_see_int_sizes(void **state)
 		assert_int_equal(seen->tag, 4);
 		sizes[1] = GIB + 1;
 		seen->calls = 0;
-		assert_int_equal(driver_irecv(net, NULL, 2, buffers, sizes, tags, mhandles, NULL,
+		assert_int_equal(driver_irecv(net, NULL,
+					      &(struct driver_recv){ 2, buffers, sizes, tags,
+								     mhandles, NULL },
 					      &req),
 				 ANYNET_NCCL_INTERNAL_ERROR);
 		assert_int_equal(seen->calls, 0);
@@ -135,7 +144,9 @@ static void test_new_tables_see_whole_sizes(void **state)
 	struct driver_net *net = open_recorder(10);
 	void *req = NULL;
 
-	assert_int_equal(driver_isend(net, NULL, data, 5 * GIB, 7, NULL, data, &req), 0);
+	assert_int_equal(driver_isend(net, NULL,
+				      &(struct driver_send){ data, 5 * GIB, 7, NULL, data }, &req),
+			 0);
 	assert_true(seen->bytes == 5 * GIB);
 	assert_ptr_equal(seen->phandle, data);
 	driver_close(net);
@@ -151,7 +162,9 @@ static void test_registrations_beyond_int_reach_v8_only(void **state)
 			 ANYNET_NCCL_INTERNAL_ERROR);
 	assert_int_equal(seen->calls, 0);
 	assert_int_equal(driver_reg_mr(net, NULL, data, INT_MAX, 1, &mhandle), 0);
-	assert_int_equal(driver_reg_mr_dmabuf(net, NULL, data, 1, 4, 0, -1, &mhandle),
+	assert_int_equal(driver_reg_mr_dmabuf(net, NULL,
+					      &(struct driver_region){ data, 1, 4, 0, -1 },
+					      &mhandle),
 			 ANYNET_NCCL_INVALID_USAGE);
 	driver_close(net);
 
@@ -173,7 +186,9 @@ static void test_marker_in_request_is_hidden_from_old_tables(void **state)
 	for (size_t i = 0; i < 3; i++) {
 		struct driver_net *net = open_recorder(abis[i]);
 		void *marker = ANYNET_NCCL_OPTIONAL_COMPLETION, *req = marker;
-		assert_int_equal(driver_irecv(net, NULL, 1, buffers, sizes, tags, mhandles, NULL,
+		assert_int_equal(driver_irecv(net, NULL,
+					      &(struct driver_recv){ 1, buffers, sizes, tags,
+								     mhandles, NULL },
 					      &req),
 				 0);
 		assert_ptr_equal(seen->request_on_entry, abis[i] >= 9 ? marker : NULL);

@@ -42,8 +42,8 @@ versions)
 	done
 	;;
 errors)
-	expect 1 "/nowhere.so" "$tool" perf --net /nowhere.so
-	expect 1 "device 99" "$tool" perf --net "$plugin" --dev 99
+	expect 2 "/nowhere.so" "$tool" perf --net /nowhere.so
+	expect 2 "device 99" "$tool" perf --net "$plugin" --dev 99
 	expect 3 "a number from 1 to 64" "$tool" perf -r 65
 	expect 3 "a number from 1 to 64" "$tool" perf -r 2x
 	expect 3 "a number from 1 to 17179869184" "$tool" perf -b 0
@@ -53,6 +53,10 @@ errors)
 	expect 3 "'nosuch' is not a command" "$tool" nosuch
 	expect 3 "usage:" "$tool"
 	expect 0 "usage:" "$tool" help
+	expect 0 "Usage: anynet pair" "$tool" help pair
+	expect 3 "did you mean 'explain'" "$tool" explian
+	expect 3 "did you mean 'top'" "$tool" help topp
+	"$tool" strange 2>&1 | grep -q "did you mean" && fail "a command that nobody meant"
 	;;
 env)
 	dir=$(realpath "$build")
@@ -91,6 +95,19 @@ print)
 		expect 2 "with 0 devices" unshare -rn "$tool" devices
 		expect 2 '"devices": []' unshare -rn "$tool" devices --json
 	fi
+	# The form that all JSON has (docs/tool.md, For scripts).
+	for command in check config devices version explain top; do
+		{ "$tool" "$command" --json </dev/null || true; } | jq -e --arg command "$command" \
+			'.schema == 1 and .command == $command and (.anynet | test("^[0-9]"))' >/dev/null ||
+			fail "the JSON of $command"
+	done
+	{ "$tool" check --json || true; } | jq -e '.status <= 2 and (.findings | length > 0 and
+		all(has("level") and has("id") and has("finding") and has("why") and has("fix")))' >/dev/null ||
+		fail "findings of check"
+	printf 'torch.cuda.OutOfMemoryError: CUDA out of memory.\n' >"$out/log"
+	expect 2 $'\033' "$tool" explain --color=always "$out/log"
+	"$tool" explain --color=never "$out/log" | grep -q $'\033' && fail "colours"
+	expect 3 "always, auto or never" "$tool" top --color=green
 	expect 3 "unrecognized option" "$tool" devices --nosuch
 	expect 3 "unrecognized option" "$tool" config --nosuch
 	expect 0 "wire protocol" "$tool" version
@@ -107,14 +124,14 @@ killed)
 	start_run
 	kill -KILL "$victim"
 	wait "$run"
-	[ $? = 1 ] || fail "a killed rank is no error"
+	[ $? = 2 ] || fail "a killed rank is no error"
 	said "rank 1 was killed by signal 9"
 	;;
 frozen)
 	start_run --deadline 2
 	kill -STOP "$victim"
 	wait "$run"
-	[ $? = 1 ] || fail "a frozen rank is no error"
+	[ $? = 2 ] || fail "a frozen rank is no error"
 	said "no progress for 2\.0 s"
 	;;
 bench)

@@ -3,7 +3,7 @@
 #ifndef OWN_PAGE_H
 #define OWN_PAGE_H
 
-#include "tools/stats/page.h"
+#include "tools/shared/stats/page.h"
 
 /* The name of the one page in the directory; NULL = there is none. Of static memory. */
 const char *own_page_file(void);

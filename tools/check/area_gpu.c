@@ -6,8 +6,8 @@
 #include <string.h>
 
 #include "kernel_log.h"
-#include "nvml.h"
 #include "pci.h"
+#include "tools/shared/nvml.h"
 
 #define AREA       "gpu"
 #define FREE_LEAST 10 /* percent */

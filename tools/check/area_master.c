@@ -1,110 +1,17 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* MASTER_ADDR and MASTER_PORT: where all ranks meet. A part of the launcher's area. */
 #include "check.h"
+#include "resolver.h"
 
 #include <errno.h>
 #include <netdb.h>
 #include <netinet/in.h>
-#include <pthread.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/socket.h>
-#include <time.h>
 #include <unistd.h>
 
-#define AREA            "launcher"
-#define RESOLVE_SECONDS 1 /* a name server that takes longer is a finding of its own */
-
-/* A question to the resolver, which may take as long as it likes: the last of asker and resolver to
- * let go of it frees it. */
-struct question {
-	pthread_mutex_t lock;
-	pthread_cond_t answered;
-	int holders;
-	char *name;
-	bool done;
-	int error; /* of getaddrinfo */
-	struct sockaddr_storage addr;
-};
-
-/* With the lock held; gives it back. */
-static void let_go(struct question *question)
-{
-	bool last = !--question->holders;
-
-	pthread_mutex_unlock(&question->lock);
-	if (!last)
-		return;
-	pthread_mutex_destroy(&question->lock);
-	pthread_cond_destroy(&question->answered);
-	free(question->name);
-	free(question);
-}
-
-static int look_up(const char *name, int flags, struct sockaddr_storage *addr)
-{
-	const struct addrinfo hints = { .ai_socktype = SOCK_STREAM, .ai_flags = flags };
-	struct addrinfo *result;
-	int error = getaddrinfo(name, NULL, &hints, &result);
-
-	if (error)
-		return error;
-	memcpy(addr, result->ai_addr, result->ai_addrlen);
-	freeaddrinfo(result);
-	return 0;
-}
-
-static void *answer(void *argument)
-{
-	struct question *question = argument;
-	struct sockaddr_storage addr = { 0 };
-	int error = look_up(question->name, 0, &addr);
-
-	pthread_mutex_lock(&question->lock);
-	question->error = error;
-	question->addr = addr;
-	question->done = true;
-	pthread_cond_signal(&question->answered);
-	let_go(question);
-	return NULL;
-}
-
-/* Waits for the answer in a thread of its own, and not for ever. */
-static int ask(const char *name, struct sockaddr_storage *addr)
-{
-	struct question *question = text_grow(NULL, sizeof(*question));
-	struct timespec limit;
-	pthread_t thread;
-	int error = EAI_AGAIN, waited = 0;
-
-	*question = (struct question){ .holders = 2, .name = text_copy(name, strlen(name)) };
-	pthread_mutex_init(&question->lock, NULL);
-	pthread_cond_init(&question->answered, NULL);
-	if (pthread_create(&thread, NULL, answer, question)) {
-		pthread_mutex_lock(&question->lock);
-		question->holders = 1;
-		let_go(question);
-		return EAI_MEMORY;
-	}
-	pthread_detach(thread);
-	clock_gettime(CLOCK_REALTIME, &limit);
-	limit.tv_sec += RESOLVE_SECONDS;
-	pthread_mutex_lock(&question->lock);
-	while (!question->done && !waited)
-		waited = pthread_cond_timedwait(&question->answered, &question->lock, &limit);
-	if (question->done) {
-		error = question->error;
-		*addr = question->addr;
-	}
-	let_go(question);
-	return error;
-}
-
-/* The address of a name. 0, or an error of getaddrinfo: EAI_AGAIN also if it takes too long. */
-static int resolve(const char *name, struct sockaddr_storage *addr)
-{
-	return look_up(name, AI_NUMERICHOST, addr) ? ask(name, addr) : 0;
-}
+#define AREA "launcher"
 
 static const void *ip_of(const struct sockaddr_storage *addr, size_t *bytes)
 {
@@ -332,7 +239,7 @@ static void check_own_name(struct check *check)
 	char name[256] = "";
 
 	if (*check->host.root || /* whose name is not known */
-	    gethostname(name, sizeof(name) - 1) || !*name || resolve(name, &addr) ||
+	    gethostname(name, sizeof(name) - 1) || !*name || resolver_ask(name, &addr) ||
 	    !is_loopback(&addr))
 		return;
 	finding_add(&check->report, CHECK_WARN, AREA, "hostname-loopback",
@@ -385,7 +292,7 @@ void check_master(struct check *check, const struct layout *layout)
 		check_port(check, layout, false);
 		return;
 	}
-	error = resolve(name, &addr);
+	error = resolver_ask(name, &addr);
 	if (!error) {
 		check_place(check, layout, name, &addr);
 		return;

@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* What NCCL needs of the system or the container: shared memory, sysfs, files that settings name. */
 #include "check.h"
+#include "trust.h"
 
 #include <errno.h>
 #include <stdlib.h>
@@ -142,8 +143,27 @@ static void check_visible(struct check *check)
 		    "unset it, or list the GPUs; with Slurm request them (--gres=gpu:N)");
 }
 
+/* Said, because what these libraries tell is not known then. */
+static void check_trust(struct check *check)
+{
+	struct text_list directories = trust_left_out();
+	char *text = text_list_join(&directories, 8);
+
+	if (directories.count) {
+		finding_add(&check->report, CHECK_NOTE, AREA, "library-path-not-trusted",
+			    "others can write to %s of LD_LIBRARY_PATH: this check, which runs as "
+			    "root, has loaded nothing from there",
+			    text);
+		finding_why(&check->report, "code of theirs would run as root");
+		finding_fix(&check->report, "run the check as the user of the job");
+	}
+	free(text);
+	text_list_free(&directories);
+}
+
 void check_system(struct check *check)
 {
+	check_trust(check);
 	check_sysfs(check);
 	check_shm(check);
 	check_files(check);

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* anynet check: the doctor for one host. */
-#include "tools/anynet.h"
+#include "tools/shared/commands.h"
 
 #include <argp.h>
 #include <pwd.h>
@@ -17,11 +17,13 @@
 
 #include "check.h"
 #include "report.h"
+#include "tools/shared/output_args.h"
+#include "trust.h"
 
 #define FAILED_STATUS 3 /* nothing was looked at */
 
 struct options {
-	bool json, keep_names, quiet, all_releases;
+	bool json, keep_names, all_releases;
 	const char *only; /* the id of one area */
 	const char *report;
 	const char *root;
@@ -53,7 +55,6 @@ static const struct argp_option options[] = {
 	{ "json", 'j', NULL, 0, "print JSON", 0 },
 	{ "only", 'O', "AREA", 0,
 	  "check one area: plugin, settings, nccl, launcher, system, network, ib or gpu", 0 },
-	{ "quiet", 'q', NULL, 0, "print warnings and errors only", 0 },
 	{ "all-releases", 'A', NULL, 0,
 	  "report what every release of NCCL would load, not only those on this host", 0 },
 	{ "report", 'o', "FILE", 0,
@@ -84,9 +85,6 @@ static error_t parse(int key, char *arg, struct argp_state *state)
 				   "network, ib or gpu",
 				   arg);
 		opt->only = arg;
-		return 0;
-	case 'q':
-		opt->quiet = true;
 		return 0;
 	case 'A':
 		opt->all_releases = true;
@@ -157,6 +155,7 @@ static void gather(struct check *check)
 	conf_load(&check->conf, &check->host);
 	loader_open(&check->loader, &check->host);
 	copies_find(&check->copies, &check->loader);
+	copies_find_users(&check->copies, &check->loader);
 	warnings = &check->warnings;
 	anynet_log_set_sink(keep_warning);
 	anynet_config_load(&check->config, NULL);
@@ -218,14 +217,18 @@ static int write_report(const struct check *check, const struct options *opt)
 
 int cmd_check(int argc, char **argv)
 {
-	static const struct argp argp = { options, parse, NULL, doc, NULL, NULL, NULL };
+	static const struct argp argp = { options, parse, NULL, doc, output_args, NULL, NULL };
 	struct options opt = { .root = "" };
 	const struct passwd *user = getpwuid(getuid());
 	struct check check = { .host = { .home = "" } };
 	struct print_style style;
 	char *root, *home;
-	int status;
+	int status = trust_begin(argv + 1);
 
+	if (status) {
+		fprintf(stderr, "anynet check: /proc/self/exe: %s\n", strerror(status));
+		return FAILED_STATUS;
+	}
 	argp_err_exit_status = FAILED_STATUS;
 	argp_parse(&argp, argc, argv, 0, NULL, &opt);
 	root = root_of(opt.root);
@@ -235,7 +238,7 @@ int cmd_check(int argc, char **argv)
 		check.host.home = home;
 	check.all_releases = opt.all_releases;
 	run(&check, &opt);
-	if (opt.quiet)
+	if (output_is_quiet())
 		findings_keep(&check.report, CHECK_WARN);
 	style = print_style_of(stdout);
 	status = write_report(&check, &opt);

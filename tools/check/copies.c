@@ -162,7 +162,6 @@ void copies_find(struct nccl_copies *copies, const struct loader *loader)
 	add_prefixes(copies, host, "/usr/local", "cuda");
 	add_prefixes(copies, host, "/opt", "nccl");
 	add_sites(copies, host);
-	copies_find_users(copies, loader);
 }
 
 bool copies_in_range(const struct nccl_copies *copies, int from, int to)

@@ -11,7 +11,7 @@
 static const char *const names[] = {
 	[CHECK_OK] = "ok",
 	[CHECK_NOTE] = "note",
-	[CHECK_WARN] = "warn",
+	[CHECK_WARN] = "warning",
 	[CHECK_ERROR] = "error",
 };
 

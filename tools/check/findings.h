@@ -51,7 +51,7 @@ void findings_keep(struct check_report *report, enum check_verdict least);
 
 void findings_free(struct check_report *report);
 
-/* "ok", "note", "warn", "error" */
+/* "ok", "note", "warning", "error" */
 const char *verdict_name(enum check_verdict verdict);
 
 /* How a terminal wants it. */

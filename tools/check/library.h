@@ -6,7 +6,7 @@
 #include <stdbool.h>
 #include <stddef.h>
 
-#include "tools/driver/elf_file.h"
+#include "tools/shared/net/elf_file.h"
 
 #include "host.h"
 

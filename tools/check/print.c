@@ -7,10 +7,11 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "tools/terminal/terminal.h"
+#include "tools/shared/document.h"
+#include "tools/shared/terminal.h"
 
 #define WIDTH_MOST 120 /* longer lines are hard to read */
-#define INDENT     7   /* behind the verdict's name */
+#define INDENT     8   /* behind the verdict's name */
 
 static const char *const colours[] = {
 	[CHECK_OK] = "\033[32m",
@@ -145,22 +146,24 @@ void findings_print_text(const struct check_report *report, const struct print_s
 
 void findings_print_json(const struct check_report *report, FILE *out)
 {
-	json_t *list = json_array(), *all;
+	enum check_verdict worst = findings_worst(report);
+	json_t *list = json_array();
 
 	for (size_t i = 0; i < report->count; i++) {
 		const struct check_finding *finding = &report->findings[i];
 
 		json_array_append_new(list, json_pack("{s:s, s:s, s:s, s:s, s:s?, s:s?}", "area",
-						      finding->area, "id", finding->id, "verdict",
-						      verdict_name(finding->verdict), "found",
+						      finding->area, "id", finding->id, "level",
+						      verdict_name(finding->verdict), "finding",
 						      finding->found, "why", finding->why, "fix",
 						      finding->fix));
 	}
-	all = json_pack("{s:s, s:s, s:i, s:i, s:o}", "version", ANYNET_VERSION, "verdict",
-			verdict_name(findings_worst(report)), "errors",
-			(int)findings_count(report, CHECK_ERROR), "warnings",
-			(int)findings_count(report, CHECK_WARN), "findings", list);
-	json_dumpf(all, out, JSON_INDENT(2));
-	fputc('\n', out);
-	json_decref(all);
+	document_print("check",
+		       json_pack("{s:i, s:i, s:i, s:o}", "status",
+				 worst == CHECK_ERROR  ? 2
+				 : worst == CHECK_WARN ? 1
+						       : 0,
+				 "errors", (int)findings_count(report, CHECK_ERROR), "warnings",
+				 (int)findings_count(report, CHECK_WARN), "findings", list),
+		       out);
 }

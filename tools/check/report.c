@@ -15,19 +15,6 @@
 
 extern char **environ;
 
-void report_line(json_t *object, const char *name, const struct host *host, const char *dir,
-		 const char *file)
-{
-	char *path = text_format("%s/%s", dir, file);
-	char *line = host_line(host, path), *text = line ? text_printable(line) : NULL;
-
-	if (text && *text)
-		json_object_set_new(object, name, json_string(text));
-	free(text);
-	free(line);
-	free(path);
-}
-
 static json_t *verdicts(const struct anynet_probe *probe)
 {
 	json_t *list = json_array();

@@ -5,8 +5,8 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "nvml.h"
 #include "pci.h"
+#include "tools/shared/nvml.h"
 
 #define CMDLINE_BYTES 4096
 #define FILE_BYTES    65536

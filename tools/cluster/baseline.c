@@ -5,7 +5,7 @@
 #include <stdio.h>
 #include <string.h>
 
-#include "tools/pair/finding.h"
+#include "tools/shared/judge/finding.h"
 
 #define FELL 0.7  /* to less than so much of what it was */
 #define ROSE 2.0  /* times what it was */
@@ -23,16 +23,22 @@ static void compare_cells(struct blame *slower, struct blame *later, const struc
 	if (now->mb_s > 0 && now->mb_s < FELL * then->mb_s) {
 		snprintf(text, sizeof(text), "%s to %s %.3f GB/s, earlier %.3f GB/s", m->names[a],
 			 m->names[b], now->mb_s / 1e3, then->mb_s / 1e3);
-		blame_pair(slower, a, b, "warning", "The path between them has become slower.",
-			   again, text);
+		blame_pair(slower, a, b,
+			   &(struct advice){ .level = "warning",
+					     .why = "The path between them has become slower.",
+					     .fix = again },
+			   text);
 	}
 	if (now->us_least > ROSE * then->us_least && now->us_least > then->us_least + MORE &&
 	    then->us_least > 0) {
 		snprintf(text, sizeof(text), "%s and %s: minimum round trip %.1f us, earlier "
 					     "%.1f us",
 			 m->names[a], m->names[b], now->us_least, then->us_least);
-		blame_pair(later, a, b, "warning", "The path between them has become slower.",
-			   again, text);
+		blame_pair(later, a, b,
+			   &(struct advice){ .level = "warning",
+					     .why = "The path between them has become slower.",
+					     .fix = again },
+			   text);
 	}
 }
 
@@ -42,7 +48,8 @@ static void name_hosts(json_t *findings, const struct matrix *m, const struct ma
 	for (size_t i = 0; i < m->hosts; i++) {
 		if (matrix_host(other, m->names[i]) < other->hosts)
 			continue;
-		pair_finding_add(findings, "baseline", "note", "", "", "%s: %s", m->names[i], what);
+		judge_add(findings, &(struct advice){ "baseline", "note", "", "" }, "%s: %s",
+			  m->names[i], what);
 		finding_concerns(findings, json_pack("[s]", m->names[i]));
 	}
 }

@@ -6,13 +6,13 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "tools/pair/finding.h"
+#include "tools/shared/judge/finding.h"
 
 #define LEAST_PAIRS 2 /* bad ones, before a host is blamed */
 
 struct bad {
-	char *what; /* NULL = this pair is not bad */
-	const char *level, *means, *todo;
+	char *what;           /* NULL = this pair is not bad */
+	struct advice advice; /* without the id */
 };
 
 struct blame {
@@ -41,13 +41,13 @@ struct blame *blame_new(const struct matrix *m, const char *kind, const char *la
 	return NULL;
 }
 
-void blame_pair(struct blame *b, size_t one, size_t other, const char *level, const char *means,
-		const char *todo, const char *what)
+void blame_pair(struct blame *b, size_t one, size_t other, const struct advice *advice,
+		const char *what)
 {
 	struct bad *bad = b ? at(b, one, other) : NULL;
 
 	if (bad && !bad->what)
-		*bad = (struct bad){ strdup(what), level, means, todo };
+		*bad = (struct bad){ strdup(what), *advice };
 }
 
 bool blame_has(const struct blame *b, size_t one, size_t other)
@@ -100,8 +100,10 @@ static size_t worst_host(const struct blame *b, const bool *blamed, struct tally
 static void add(const struct blame *b, json_t *findings, const struct bad *bad, const char *who,
 		json_t *hosts)
 {
-	pair_finding_add(findings, b->kind, bad->level, bad->means, bad->todo, "%s: %.700s", who,
-			 bad->what);
+	struct advice advice = bad->advice;
+
+	advice.id = b->kind;
+	judge_add(findings, &advice, "%s: %.700s", who, bad->what);
 	finding_concerns(findings, hosts);
 }
 

@@ -10,6 +10,7 @@
 #include <stdbool.h>
 
 #include "matrix.h"
+#include "tools/shared/judge/finding.h"
 
 struct blame;
 
@@ -17,9 +18,9 @@ struct blame;
  * out of memory, which the functions below take as nothing to do. */
 struct blame *blame_new(const struct matrix *m, const char *kind, const char *label);
 
-/* A pair that is bad; the first one of it counts. `what` is copied. */
-void blame_pair(struct blame *b, size_t one, size_t other, const char *level, const char *means,
-		const char *todo, const char *what);
+/* A pair that is bad; the first one of it counts. `what` is copied, the advice has no id. */
+void blame_pair(struct blame *b, size_t one, size_t other, const struct advice *advice,
+		const char *what);
 bool blame_has(const struct blame *b, size_t one, size_t other);
 
 /* Adds the findings (NULL: nobody wants them); releases b. */

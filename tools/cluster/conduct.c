@@ -9,9 +9,11 @@
 
 #include "judge.h"
 #include "rounds.h"
-#include "tools/pair/address.h"
 #include "tools/pair/facts.h"
 #include "tools/pair/wire.h"
+#include "tools/shared/address.h"
+#include "tools/shared/member.h"
+#include "tools/shared/output_args.h"
 
 #define SEND_MS  5000
 #define SLACK_MS 10000 /* beyond what a worker takes */
@@ -28,7 +30,8 @@ struct band { /* everybody */
 
 static void tell(const struct band *b, const char *what)
 {
-	fprintf(stderr, b->o->terminal ? "\r\033[K%s" : "%s\n", what);
+	if (!output_is_quiet())
+		fprintf(stderr, b->o->terminal ? "\r\033[K%s" : "%s\n", what);
 }
 
 static void lose(struct node *node, int ret)
@@ -75,7 +78,7 @@ static void choose_address(struct node *node)
 
 	json_array_foreach(json_object_get(node->facts, "devices"), i, dev)
 	{
-		const char *address = pair_text(dev, "address");
+		const char *address = member_text(dev, "address");
 
 		if (!address_is_dialled(address))
 			continue;
@@ -106,7 +109,7 @@ static void ask_facts(struct band *b)
 		node->launcher = json_incref(json_object_get(reply, "launcher"));
 		if (reply && !json_is_object(node->facts))
 			node_fail(node, "its worker reports nothing about the host: %.100s",
-				  pair_text(reply, "error"));
+				  member_text(reply, "error"));
 		else if (reply &&
 			 (!facts_within_bounds(node->facts) || !facts_are_short(node->launcher)))
 			disbelieve(node);
@@ -138,9 +141,9 @@ static void start_servers(const struct match *matches, size_t count)
 		struct node *server = matches[i].server;
 		json_t *reply = server->fd >= 0 ? answer(server, end) : NULL;
 
-		if (*pair_text(reply, "error"))
+		if (*member_text(reply, "error"))
 			node_fail(server, "its worker cannot serve: %.100s",
-				  pair_text(reply, "error"));
+				  member_text(reply, "error"));
 		json_decref(reply);
 	}
 }
@@ -167,7 +170,7 @@ static void take_result(struct band *b, const struct match *m, uint64_t end)
 	if (!json_is_object(result)) {
 		json_decref(result);
 		result = json_pack("{s:{s:s, s:s}}", "failure", "step", "measuring this pair",
-				   "reason", pair_text(reply, "error"));
+				   "reason", member_text(reply, "error"));
 	}
 	json_decref(reply);
 	link = link_new(m->client->name, m->server->name, result);
@@ -255,8 +258,8 @@ static void play_doubtful(struct band *b, const json_t *doc)
 		cell = matrix_at(&m, (size_t)json_integer_value(json_array_get(pair, 0)),
 				 (size_t)json_integer_value(json_array_get(pair, 1)));
 		match.again = json_array_get(b->links, link_index(b, cell->link));
-		match.client = node_of(b, pair_text(cell->link, "a"));
-		match.server = node_of(b, pair_text(cell->link, "b"));
+		match.client = node_of(b, member_text(cell->link, "a"));
+		match.server = node_of(b, member_text(cell->link, "b"));
 		snprintf(text, sizeof(text), "repeat %zu of %zu", i + 1, count);
 		if (is_on(&match))
 			play(b, &match, 1, text);
@@ -269,6 +272,8 @@ static void announce(const struct band *b)
 {
 	size_t there = 0, pairs;
 
+	if (output_is_quiet())
+		return;
 	for (size_t i = 0; i < b->count; i++)
 		there += b->nodes[i].fd >= 0;
 	pairs = there * (there - !!there) / 2;

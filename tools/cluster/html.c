@@ -8,8 +8,8 @@
 
 #include "matrix.h"
 #include "print.h"
-#include "tools/pair/finding.h"
-#include "tools/pair/wire.h"
+#include "tools/shared/judge/finding.h"
+#include "tools/shared/member.h"
 
 /* Well-formed XML, too, which is how it is tested. */
 static const char head[] =
@@ -113,13 +113,13 @@ static void put_findings(FILE *out, const json_t *findings)
 		const char *level = levels[2];
 
 		for (size_t l = 0; l < 2; l++) {
-			if (!strcmp(pair_text(finding, "level"), levels[l]))
+			if (!strcmp(member_text(finding, "level"), levels[l]))
 				level = levels[l];
 		}
 		fprintf(out, "<section class=\"finding %s\">\n", level);
-		put_paragraph(out, level, pair_text(finding, "what"));
-		put_paragraph(out, "means", pair_text(finding, "means"));
-		put_paragraph(out, "do", pair_text(finding, "do"));
+		put_paragraph(out, level, member_text(finding, "finding"));
+		put_paragraph(out, "why", member_text(finding, "why"));
+		put_paragraph(out, "fix", member_text(finding, "fix"));
 		fputs("</section>\n", out);
 	}
 }
@@ -228,18 +228,18 @@ static void put_hosts(FILE *out, const json_t *hosts)
 		const json_t *facts = json_object_get(host, "facts");
 
 		fputs("<tr>", out);
-		put_element(out, "td class=\"text\"", pair_text(host, "name"));
-		put_element(out, "td class=\"text\"", pair_text(host, "address"));
-		put_element(out, "td class=\"text\"", pair_text(facts, "version"));
-		put_element(out, "td class=\"text\"", pair_text(facts, "nccl"));
-		put_element(out, "td class=\"text\"", pair_text(facts, "kernel"));
-		put_element(out, "td class=\"text\"", pair_text(facts, "gpus"));
+		put_element(out, "td class=\"text\"", member_text(host, "name"));
+		put_element(out, "td class=\"text\"", member_text(host, "address"));
+		put_element(out, "td class=\"text\"", member_text(facts, "version"));
+		put_element(out, "td class=\"text\"", member_text(facts, "nccl"));
+		put_element(out, "td class=\"text\"", member_text(facts, "kernel"));
+		put_element(out, "td class=\"text\"", member_text(facts, "gpus"));
 		fputs("<td class=\"text\">", out);
 		json_array_foreach(json_object_get(facts, "devices"), j, dev)
 		{
 			put_text(out, j ? ", " : "");
-			put_text(out, pair_text(dev, "name"));
-			fprintf(out, " %lld Mb/s", pair_int(dev, "speed_mbps", 0, INT32_MAX, 0));
+			put_text(out, member_text(dev, "name"));
+			fprintf(out, " %lld Mb/s", member_int(dev, "speed_mbps", 0, INT32_MAX, 0));
 		}
 		fputs("</td></tr>\n", out);
 	}
@@ -255,7 +255,7 @@ void cluster_html(const json_t *doc, FILE *out)
 	fputs(head, out);
 	put_element(out, "h1", "anynet cluster");
 	fputs("\n<p>", out);
-	put_text(out, pair_text(doc, "when"));
+	put_text(out, member_text(doc, "when"));
 	fprintf(out, ", %zu hosts. ", json_array_size(json_object_get(doc, "hosts")));
 	put_text(out, cluster_verdict(findings));
 	fputs("</p>\n", out);

@@ -9,9 +9,10 @@
 
 #include "baseline.h"
 #include "blame.h"
-#include "tools/pair/finding.h"
-#include "tools/pair/verdict.h"
-#include "tools/pair/wire.h"
+#include "tools/shared/judge/finding.h"
+#include "tools/shared/judge/hosts.h"
+#include "tools/shared/judge/verdict.h"
+#include "tools/shared/member.h"
 
 #define SLOW     0.5  /* of the median rate */
 #define LATE     3.0  /* times the median of least round trips: medians tell how busy hosts are */
@@ -39,9 +40,9 @@ static const struct {
 
 static enum group group_of(const json_t *finding)
 {
-	const char *kind = pair_text(finding, "kind");
+	const char *kind = member_text(finding, "id");
 
-	if (!strcmp(pair_text(finding, "level"), "error"))
+	if (!strcmp(member_text(finding, "level"), "error"))
 		return BROKEN;
 	for (enum group g = BROKEN; g < OTHER; g++) {
 		if (!strcmp(groups[g].kind, kind))
@@ -57,7 +58,7 @@ static void describe(char *text, const struct matrix *m, size_t a, size_t b, con
 	size_t here = there->backwards ? b : a, far = there->backwards ? a : b;
 
 	snprintf(text, TEXT_MAX, "local %s, remote %s: %.600s", m->names[here], m->names[far],
-		 pair_text(finding, "what"));
+		 member_text(finding, "finding"));
 }
 
 struct gathered {
@@ -77,22 +78,25 @@ static bool is_slow(const struct gathered *k, size_t a, size_t b)
 static void take_finding(struct gathered *k, size_t a, size_t b, const json_t *finding)
 {
 	enum group group = group_of(finding);
-	const char *means = pair_text(finding, "means"), *todo = pair_text(finding, "do");
+	const char *why = member_text(finding, "why"), *fix = member_text(finding, "fix");
 	char text[TEXT_MAX];
 
-	if (!strcmp(pair_text(finding, "level"), "note"))
+	if (!strcmp(member_text(finding, "level"), "note"))
 		return;
 	/* Told as slow, by the median of all and the best of two measurements. */
-	if (!strcmp(pair_text(finding, "kind"), "lopsided"))
+	if (!strcmp(member_text(finding, "id"), "lopsided"))
 		return;
-	if (!strcmp(pair_text(finding, "kind"),
+	if (!strcmp(member_text(finding, "id"),
 		    "failure")) { /* nobody has started a server there */
-		means = "This pair could not be measured; most likely NCCL cannot connect it.";
-		todo = "Check firewalls, routes and interfaces between the two; --port sets a "
-		       "fixed port for this test.";
+		why = "This pair could not be measured; most likely NCCL cannot connect it.";
+		fix = "Check firewalls, routes and interfaces between the two; --port sets a "
+		      "fixed port for this test.";
 	}
 	describe(text, k->m, a, b, finding);
-	blame_pair(k->by[group], a, b, pair_text(finding, "level"), means, todo, text);
+	blame_pair(k->by[group], a, b,
+		   &(struct advice){
+			   .level = member_text(finding, "level"), .why = why, .fix = fix },
+		   text);
 }
 
 static void take_link(struct gathered *k, size_t a, size_t b)
@@ -124,22 +128,30 @@ static void take_figures(struct gathered *k, size_t a, size_t b)
 	if (is_slow(k, a, b) || is_slow(k, b, a)) {
 		describe_rates(text, m, a, b, k->mb_s);
 		blame_pair(
-			k->slow, a, b, "warning",
-			"A collective is as fast as its slowest link. Possible causes: a port at "
-			"a lower speed, a bad cable, a shaper, or a busy host.",
-			"Check speed and error counters of its NIC and switch port (`ethtool`, "
-			"`ethtool -S`), and run `anynet pair` between the two.",
+			k->slow, a, b,
+			&(struct advice){
+				.level = "warning",
+				.why = "A collective is as fast as its slowest link. Possible "
+				       "causes: a port at a lower speed, a bad cable, a shaper, "
+				       "or a busy host.",
+				.fix = "Check speed and error counters of its NIC and switch "
+				       "port (`ethtool`, `ethtool -S`), and run `anynet pair` "
+				       "between the two." },
 			text);
 	}
 	if (cell->us_least > LATE * k->us && cell->us_least > k->us + LATE_US) {
 		snprintf(text, TEXT_MAX, "%s and %s: minimum round trip %.1f us; the median of "
 					 "all is %.1f us",
 			 m->names[a], m->names[b], cell->us_least, k->us);
-		blame_pair(k->late, a, b, "warning",
-			   "Small collectives and the ends of large ones wait for it. Possible "
-			   "causes: a detour, a full queue, or power saving.",
-			   "Compare the routes (`tracepath`), and the CPU governors of the hosts.",
-			   text);
+		blame_pair(
+			k->late, a, b,
+			&(struct advice){
+				.level = "warning",
+				.why = "Small collectives and the ends of large ones wait for "
+				       "it. Possible causes: a detour, a full queue, or power "
+				       "saving.",
+				.fix = "Compare the routes (`tracepath`), and the CPU governors of the hosts." },
+			text);
 	}
 }
 
@@ -157,11 +169,16 @@ static void take_paths(json_t *findings, const struct matrix *m)
 				continue;
 			ib += !strcmp(cell->path, "IB");
 			if (!strcmp(cell->path, "TCP"))
-				blame_pair(other, a, b, "warning",
-					   "Such pairs are slower, and slow down the whole job.",
-					   "Run `anynet devices` on the host without verbs "
-					   "device, or `anynet pair` between the two.",
-					   "over TCP");
+				blame_pair(
+					other, a, b,
+					&(struct advice){
+						.level = "warning",
+						.why = "Such pairs are slower, and slow down the "
+						       "whole job.",
+						.fix = "Run `anynet devices` on the host without "
+						       "verbs device, or `anynet pair` between "
+						       "the two." },
+					"over TCP");
 		}
 	}
 	blame_settle(other, ib ? findings : NULL);
@@ -212,16 +229,19 @@ static void missing(json_t *findings, const json_t *hosts)
 
 	json_array_foreach(hosts, i, host)
 	{
-		const char *error = pair_text(host, "error");
+		const char *error = member_text(host, "error");
 
 		if (!*error)
 			continue;
-		pair_finding_add(findings, "missing", "error",
-				 "Some or all measurements with this host failed.",
-				 "See the reason. Check that login works and that the same "
-				 "version of anynet is installed.",
-				 "%.64s: %.600s", pair_text(host, "name"), error);
-		finding_concerns(findings, json_pack("[s]", pair_text(host, "name")));
+		judge_add(
+			findings,
+			&(struct advice){
+				"missing", "error",
+				"Some or all measurements with this host failed.",
+				"See the reason. Check that login works and that the same "
+				"version of anynet is installed." },
+			"%.64s: %.600s", member_text(host, "name"), error);
+		finding_concerns(findings, json_pack("[s]", member_text(host, "name")));
 	}
 }
 
@@ -234,7 +254,8 @@ json_t *judge(const json_t *doc, const json_t *before)
 	bool compared;
 
 	if (matrix_read(doc, &m, &why)) {
-		pair_finding_add(findings, "missing", "error", "", "", "no result: %s", why);
+		judge_add(findings, &(struct advice){ "missing", "error", "", "" }, "no result: %s",
+			  why);
 		return findings;
 	}
 	compared = before && !matrix_read(before, &old, &why);
@@ -243,6 +264,7 @@ json_t *judge(const json_t *doc, const json_t *before)
 	settle(&k, findings);
 	take_paths(findings, &m);
 	judge_hosts(findings, json_object_get(doc, "hosts"));
+	judge_ranks(findings, json_object_get(doc, "hosts"));
 	if (compared)
 		compare_names(findings, &m, &old);
 	matrix_free(&old);

@@ -8,11 +8,8 @@
 /* Findings, errors first; the caller releases them. `before` is an earlier run, or NULL. */
 json_t *judge(const json_t *doc, const json_t *before);
 
-/* Adds what hosts tell of themselves and differ in: versions, settings, devices, launchers. */
-void judge_hosts(json_t *findings, const json_t *hosts);
-
-/* Likewise how ranks are numbered over the hosts. */
-void judge_layout(json_t *findings, const json_t *hosts);
+/* Adds what is wrong with the launchers' variables and the numbers of ranks. */
+void judge_ranks(json_t *findings, const json_t *hosts);
 
 /* The pairs, as lists of two numbers of hosts, whose figures are worth another look. */
 json_t *judge_doubtful(const json_t *doc, const json_t *before);

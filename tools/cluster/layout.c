@@ -10,8 +10,10 @@
 
 #include "blame.h"
 #include "judge.h"
-#include "tools/pair/finding.h"
-#include "tools/pair/wire.h"
+#include "launcher.h"
+#include "tools/shared/judge/compare.h"
+#include "tools/shared/judge/finding.h"
+#include "tools/shared/member.h"
 
 #define RANKS_MAX 1000000
 #define NAMED     8 /* numbers that are named */
@@ -19,7 +21,7 @@
 /* Of a host's variable; -1 = it is no number, or not set. */
 static long number(const json_t *host, const char *name)
 {
-	const char *text = pair_text(json_object_get(host, "launcher"), name);
+	const char *text = member_text(json_object_get(host, "launcher"), name);
 	char *end;
 	long value = strtol(text, &end, 10);
 
@@ -67,10 +69,12 @@ static void gaps(json_t *findings, const json_t *hosts, const char *name, const 
 	}
 	if (!missing_numbers(seen, (size_t)size, text, sizeof(text)))
 		return;
-	pair_finding_add(
-		findings, "launcher", "error",
-		"NCCL waits for the ranks of a missing host.",
-		"Start the job on that host as well, or number the hosts from 0 without gaps.",
+	judge_add(
+		findings,
+		&(struct advice){
+			"launcher", "error", "NCCL waits for the ranks of a missing host.",
+			"Start the job on that host as well, or number the hosts from 0 without "
+			"gaps." },
 		"%s: no host has %s, of %ld hosts", name, text, size);
 	finding_concerns(findings, json_array());
 }
@@ -93,18 +97,68 @@ static void sums(json_t *findings, const json_t *hosts, const char *all_name, co
 	}
 	if (all < 0 || sum == all)
 		return;
-	pair_finding_add(
-		findings, "launcher", "error",
-		sum < all ? "NCCL waits for ranks that are not started."
-			  : "More processes are started than the job has ranks.",
-		"Set it to the number of all processes, or start that many; or let the launcher "
-		"set both.",
+	judge_add(
+		findings,
+		&(struct advice){
+			"launcher", "error",
+			sum < all ? "NCCL waits for ranks that are not started."
+				  : "More processes are started than the job has ranks.",
+			"Set it to the number of all processes, or start that many; or let the "
+			"launcher set both." },
 		"%s is %ld, and %s of these hosts adds up to %ld", all_name, all, here_name, sum);
 	finding_concerns(findings, json_array());
 }
 
-void judge_layout(json_t *findings, const json_t *hosts)
+static void launcher_differs(json_t *findings, const json_t *hosts,
+			     const struct launcher_variable *v)
 {
+	struct texts t = texts_of(hosts, "launcher", v->name, "not set");
+
+	if (v->kind == LAUNCHER_MOST)
+		texts_compare(
+			&t, v->name,
+			&(struct advice){
+				"launcher", "warning",
+				"Hosts with different numbers of ranks load the network unevenly.",
+				"Start the same number of processes on each host, unless their "
+				"numbers of GPUs differ." },
+			findings);
+	else
+		texts_compare(
+			&t, v->name,
+			&(struct advice){
+				"launcher", "error",
+				"The ranks on these hosts belong to different jobs, or wait for "
+				"ranks that never start.",
+				"Let one launcher set it on all hosts, or set the same value "
+				"everywhere." },
+			findings);
+}
+
+static void launcher_repeats(json_t *findings, const json_t *hosts,
+			     const struct launcher_variable *v)
+{
+	struct texts t = texts_of(hosts, "launcher", v->name, NULL);
+
+	texts_repeat(&t, v->name,
+		     &(struct advice){
+			     "launcher", "error",
+			     "Two processes have the same rank, and NCCL waits for the missing "
+			     "one.",
+			     "Give each host its own number, or let the launcher set it." },
+		     findings);
+}
+
+void judge_ranks(json_t *findings, const json_t *hosts)
+{
+	for (size_t i = 0; i < launcher_variable_count; i++) {
+		const struct launcher_variable *v = &launcher_variables[i];
+
+		if (v->kind == LAUNCHER_OWN)
+			launcher_repeats(findings, hosts, v);
+		else
+			launcher_differs(findings, hosts, v);
+	}
 	gaps(findings, hosts, "GROUP_RANK", "GROUP_WORLD_SIZE");
 	gaps(findings, hosts, "NODE_RANK", NULL);
 	gaps(findings, hosts, "SLURM_NODEID", "SLURM_NNODES");

@@ -5,9 +5,10 @@
 #include <math.h>
 #include <string.h>
 
-#include "tools/pair/finding.h"
-#include "tools/pair/verdict.h"
-#include "tools/pair/wire.h"
+#include "tools/shared/judge/finding.h"
+#include "tools/shared/judge/rates.h"
+#include "tools/shared/judge/verdict.h"
+#include "tools/shared/member.h"
 
 /* What NCCL would use: verbs where they were measured without an error, else TCP. */
 static const json_t *best_run(const json_t *plugin)
@@ -17,9 +18,9 @@ static const json_t *best_run(const json_t *plugin)
 
 	json_array_foreach(plugin, i, run)
 	{
-		if (!json_is_object(run) || *pair_text(run, "error"))
+		if (!json_is_object(run) || *member_text(run, "error"))
 			continue;
-		if (!best || !strcmp(pair_text(run, "transport"), "ib"))
+		if (!best || !strcmp(member_text(run, "transport"), "ib"))
 			best = run;
 	}
 	return best;
@@ -37,7 +38,7 @@ static double lost(const json_t *streams, const char *to)
 
 	json_array_foreach(streams, i, stream)
 	{
-		if (!strcmp(pair_text(stream, "to"), to))
+		if (!strcmp(member_text(stream, "to"), to))
 			return positive(verdict_loss(stream));
 	}
 	return 0;
@@ -83,7 +84,7 @@ json_t *link_new(const char *a, const char *b, json_t *result)
 	runs = json_object_get(run, "runs");
 	tcp = json_object_get(result, "tcp");
 	latency = json_object_get(run, "latency");
-	path = pair_text(run, "transport");
+	path = member_text(run, "transport");
 	findings = verdict_link(result);
 	for (size_t i = 0; i < sizeof(kept) / sizeof(kept[0]); i++) {
 		json_t *part = json_object_get(result, kept[i]);
@@ -96,11 +97,10 @@ json_t *link_new(const char *a, const char *b, json_t *result)
 			 !strcmp(path, "ib")    ? "IB"
 			 : !strcmp(path, "tcp") ? "TCP"
 						: "",
-			 "us", positive(pair_real(latency, "median")), "us_least",
-			 positive(pair_real(latency, "min")), "mb_s",
-			 positive(verdict_rate(runs, "server")),
-			 positive(verdict_rate(runs, "client")), "lost", lost(tcp, "server"),
-			 lost(tcp, "client"), "measured", measured);
+			 "us", positive(member_real(latency, "median")), "us_least",
+			 positive(member_real(latency, "min")), "mb_s",
+			 positive(rates_best(runs, "server")), positive(rates_best(runs, "client")),
+			 "lost", lost(tcp, "server"), lost(tcp, "client"), "measured", measured);
 	json_decref(findings);
 	json_decref(result);
 	return link;
@@ -113,14 +113,14 @@ static double figure(const json_t *link, const char *key, size_t way)
 
 static double least(const json_t *link, const json_t *again, const char *key)
 {
-	double one = positive(pair_real(link, key)), other = positive(pair_real(again, key));
+	double one = positive(member_real(link, key)), other = positive(member_real(again, key));
 
 	return other > 0 && (one <= 0 || other < one) ? other : one;
 }
 
 void link_improve(json_t *link, json_t *again)
 {
-	bool broke = strcmp(pair_text(again, "state"), "ok") != 0;
+	bool broke = strcmp(member_text(again, "state"), "ok") != 0;
 	double best[2], us = least(link, again, "us"), us_least = least(link, again, "us_least");
 
 	for (size_t way = 0; way < 2; way++)

@@ -6,7 +6,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "tools/pair/wire.h"
+#include "tools/shared/member.h"
 
 bool host_name_is_good(const char *name)
 {
@@ -42,7 +42,7 @@ static int read_names(const json_t *hosts, struct matrix *m, const char **why)
 		return -1;
 	}
 	for (size_t i = 0; i < count; i++) {
-		const char *name = pair_text(json_array_get(hosts, i), "name");
+		const char *name = member_text(json_array_get(hosts, i), "name");
 
 		if (!host_name_is_good(name) || matrix_host(m, name) < m->hosts) {
 			*why = "a host has no name, or two have the same";
@@ -62,8 +62,8 @@ static double number(const json_t *list, size_t i)
 
 static int read_link(const json_t *link, struct matrix *m)
 {
-	size_t a = matrix_host(m, pair_text(link, "a")), b = matrix_host(m, pair_text(link, "b"));
-	double us = pair_real(link, "us"), least = pair_real(link, "us_least");
+	size_t a = matrix_host(m, member_text(link, "a")), b = matrix_host(m, member_text(link, "b"));
+	double us = member_real(link, "us"), least = member_real(link, "us_least");
 	const size_t ends[] = { a, b };
 
 	if (a == m->hosts || b == m->hosts || a == b || matrix_at(m, a, b)->link)
@@ -72,8 +72,8 @@ static int read_link(const json_t *link, struct matrix *m)
 		m->cells[ends[way] * m->hosts + ends[!way]] = (struct cell){
 			.link = link,
 			.backwards = way,
-			.is_ok = !strcmp(pair_text(link, "state"), "ok"),
-			.path = pair_text(link, "path"),
+			.is_ok = !strcmp(member_text(link, "state"), "ok"),
+			.path = member_text(link, "path"),
 			.us = us > 0 ? us : 0,
 			.us_least = least > 0 ? least : 0,
 			.mb_s = number(json_object_get(link, "mb_s"), way),
@@ -91,7 +91,7 @@ int matrix_read(const json_t *doc, struct matrix *m, const char **why)
 
 	*m = (struct matrix){ 0 };
 	*why = "it has another format";
-	if (pair_int(doc, "format", 0, INT32_MAX, 0) != MATRIX_FORMAT ||
+	if (member_int(doc, "format", 0, INT32_MAX, 0) != MATRIX_FORMAT ||
 	    read_names(json_object_get(doc, "hosts"), m, why)) {
 		matrix_free(m);
 		return -1;

@@ -9,7 +9,7 @@
  *   "links"      list of pairs: "a" and "b" (names), "state" ("ok", "broken"), "path" ("IB", "TCP", ""),
  *                "us" and "us_least" (median and least round trip), "mb_s" and "lost" (lists of two: a to b, b to a; MB/s and
  *                share of packets), "measured" (what `anynet pair --json` says of the way)
- *   "findings"   finding.h, and "hosts" of each: whom it concerns; "status"
+ *   "findings"   finding.h of tools/shared/judge, and "hosts" of each: whom it concerns; "status"
  *
  * A number that was not measured is 0. Everything in it may come from another host or from a file.
  */
@@ -20,8 +20,9 @@
 #include <stdbool.h>
 #include <stddef.h>
 
+#include "tools/shared/judge/compare.h"
+
 #define MATRIX_FORMAT 1
-#define HOSTS_MAX     256
 #define HOST_NAME     64 /* bytes of a name, with its end */
 
 struct cell {               /* of one direction */

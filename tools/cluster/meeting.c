@@ -21,7 +21,7 @@
 
 #include <nccl_net/config.h>
 
-#include "tools/pair/address.h"
+#include "tools/shared/address.h"
 #include "tools/pair/control.h"
 #include "tools/pair/server.h"
 #include "tools/pair/wire.h"

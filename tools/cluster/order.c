@@ -10,7 +10,7 @@
 
 #include "tools/pair/dial.h"
 #include "tools/pair/traffic.h"
-#include "tools/pair/wire.h"
+#include "tools/shared/member.h"
 
 #define PORT_MIN 1024 /* workers have no system ports */
 
@@ -33,13 +33,13 @@ json_t *order_new(const struct order *o)
 static int parse_pair(const json_t *message, struct order *o)
 {
 	struct measure *m = &o->measure;
-	const char *host = pair_text(message, "host");
+	const char *host = member_text(message, "host");
 
-	o->port = (int)pair_int(message, "port", PORT_MIN, 65535, -1);
-	m->dev = (int)pair_int(message, "dev", 0, 255, -1);
-	m->streams = (int)pair_int(message, "streams", 1, TRAFFIC_CHANNELS_MAX, -1);
-	m->ms = (int)pair_int(message, "ms", 0, DIAL_MS_MAX, -1);
-	m->bytes = pair_int(message, "bytes", 1, DIAL_BYTES_MAX, -1);
+	o->port = (int)member_int(message, "port", PORT_MIN, 65535, -1);
+	m->dev = (int)member_int(message, "dev", 0, 255, -1);
+	m->streams = (int)member_int(message, "streams", 1, TRAFFIC_CHANNELS_MAX, -1);
+	m->ms = (int)member_int(message, "ms", 0, DIAL_MS_MAX, -1);
+	m->bytes = member_int(message, "bytes", 1, DIAL_BYTES_MAX, -1);
 	snprintf(o->host, sizeof(o->host), "%s", host);
 	return !*host || strlen(host) >= sizeof(o->host) || o->port < 0 || m->dev < 0 ||
 			       m->streams < 0 || m->ms < 0 || m->bytes < 0
@@ -51,7 +51,7 @@ int order_parse(const json_t *message, struct order *o)
 {
 	*o = (struct order){ .op = ORDER_BYE };
 	for (size_t i = 0; i < ARRAY_SIZE(ops); i++) {
-		if (strcmp(pair_text(message, "op"), ops[i]) != 0)
+		if (strcmp(member_text(message, "op"), ops[i]) != 0)
 			continue;
 		o->op = (enum order_op)i;
 		return o->op == ORDER_PAIR ? parse_pair(message, o) : 0;
@@ -66,11 +66,11 @@ json_t *join_new(const char *name, int port)
 
 int join_parse(const json_t *message, char name[HOST_NAME], int *port)
 {
-	const char *said = pair_text(message, "name");
+	const char *said = member_text(message, "name");
 	size_t i;
 
-	*port = (int)pair_int(message, "port", PORT_MIN, 65535, -1);
-	if (strcmp(pair_text(message, "op"), "join") != 0 || *port < 0 || !*said)
+	*port = (int)member_int(message, "port", PORT_MIN, 65535, -1);
+	if (strcmp(member_text(message, "op"), "join") != 0 || *port < 0 || !*said)
 		return -1;
 	/* Room for what makes it unlike another's. */
 	for (i = 0; said[i] && i < HOST_NAME - 8; i++)

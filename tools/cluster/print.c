@@ -6,10 +6,11 @@
 #include <string.h>
 
 #include "matrix.h"
-#include "tools/pair/finding.h"
 #include "tools/pair/print.h"
-#include "tools/pair/verdict.h"
-#include "tools/pair/wire.h"
+#include "tools/shared/judge/finding.h"
+#include "tools/shared/judge/verdict.h"
+#include "tools/shared/member.h"
+#include "tools/shared/output_args.h"
 
 #define MATRIX_HOSTS 20 /* of which one can still be read */
 #define ROW_COLUMNS  5  /* the host's number, … */
@@ -39,20 +40,20 @@ static void print_hosts(const json_t *hosts, FILE *out, const struct terminal *t
 	json_array_foreach(hosts, i, host)
 	{
 		const json_t *facts = json_object_get(host, "facts"), *dev;
-		const char *nccl = pair_text(facts, "nccl");
+		const char *nccl = member_text(facts, "nccl");
 
 		if (!json_is_object(facts)) {
-			print_row(out, t, INDENT, "%3zu  %.64s", i, pair_text(host, "name"));
+			print_row(out, t, INDENT, "%3zu  %.64s", i, member_text(host, "name"));
 			continue;
 		}
 		dev = json_array_get(json_object_get(facts, "devices"), 0);
 		print_row(out, t, INDENT,
 			  "%3zu  %-16.64s %-16.64s anynet %.16s, NCCL %.32s, %zu device%s%s%.32s",
-			  i, pair_text(host, "name"), pair_text(host, "address"),
-			  pair_text(facts, "version"), *nccl ? nccl : "not found",
+			  i, member_text(host, "name"), member_text(host, "address"),
+			  member_text(facts, "version"), *nccl ? nccl : "not found",
 			  json_array_size(json_object_get(facts, "devices")),
 			  json_array_size(json_object_get(facts, "devices")) == 1 ? "" : "s",
-			  dev ? ", first " : "", pair_text(dev, "name"));
+			  dev ? ", first " : "", member_text(dev, "name"));
 	}
 }
 
@@ -157,11 +158,14 @@ static void print_paths(const struct matrix *m, FILE *out, const struct terminal
 
 void cluster_print(const json_t *doc, FILE *out, const struct terminal *t)
 {
-	const json_t *findings = json_object_get(doc, "findings"), *finding;
+	const json_t *findings = json_object_get(doc, "findings");
 	struct matrix m;
 	const char *why;
-	size_t i;
 
+	if (output_is_quiet()) {
+		print_findings(out, findings, t);
+		return;
+	}
 	print_hosts(json_object_get(doc, "hosts"), out, t);
 	if (!matrix_read(doc, &m, &why)) {
 		print_paths(&m, out, t);
@@ -169,6 +173,6 @@ void cluster_print(const json_t *doc, FILE *out, const struct terminal *t)
 		print_figures(&m, "bandwidth in GB/s, from row to column", SHOWN_MB_S, out, t);
 		matrix_free(&m);
 	}
-	json_array_foreach(findings, i, finding) print_finding(out, finding, t);
+	print_findings(out, findings, t);
 	print_row(out, t, INDENT, "%s", cluster_verdict(findings));
 }

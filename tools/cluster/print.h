@@ -6,7 +6,7 @@
 #include <jansson.h>
 #include <stdio.h>
 
-#include "tools/terminal/terminal.h"
+#include "tools/shared/terminal.h"
 
 /* The document with its findings. */
 void cluster_print(const json_t *doc, FILE *out, const struct terminal *terminal);

@@ -20,7 +20,7 @@
 
 #include "launcher.h"
 #include "order.h"
-#include "tools/pair/address.h"
+#include "tools/shared/address.h"
 #include "tools/pair/client.h"
 #include "tools/pair/server.h"
 #include "tools/pair/task.h"

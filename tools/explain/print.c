@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* The report for people: errors, warnings, harmless lines, each with what to do. */
 #include "print.h"
+#include "tools/shared/output_args.h"
 
 #include <string.h>
 
@@ -131,8 +132,8 @@ static void print_finding(const struct printer *p, const struct finding *f, cons
 		print_values(p, f);
 	else
 		fprintf(p->out, "   > %s\n", f->message);
-	wrap(p, 3, "means  ", f->means);
-	wrap(p, 3, "do     ", f->remedy);
+	wrap(p, 3, "why    ", f->means);
+	wrap(p, 3, "fix    ", f->remedy);
 	if (f->rule->versions)
 		wrap(p, 3, "with   ", f->rule->versions);
 	if (f->rule->see)
@@ -177,6 +178,8 @@ void print_text(const struct report *r, FILE *out, int width, bool colour)
 		print_finding(&p, r->errors[i], "ERROR", "1;31");
 	for (size_t i = 0; i < r->warning_count; i++)
 		print_finding(&p, r->warnings[i], "warning", "1;33");
+	if (output_is_quiet())
+		return;
 	if (r->harmless_count) {
 		fputc('\n', out);
 		paint(&p, "1;32");
@@ -206,7 +209,7 @@ void print_rules(const struct rules *rules, FILE *out, int width)
 		wrap(&p, 3, "", rule->title);
 		for (int j = 0; j < rule->line_count; j++)
 			fprintf(out, "   > %s\n", pattern_text(rule->lines[j]));
-		wrap(&p, 3, "means  ", rule->means);
-		wrap(&p, 3, "do     ", rule->remedy);
+		wrap(&p, 3, "why    ", rule->means);
+		wrap(&p, 3, "fix    ", rule->remedy);
 	}
 }

@@ -6,6 +6,7 @@
 
 #include "memory.h"
 #include "print.h"
+#include "tools/shared/document.h"
 
 static json_t *place_json(const struct report *r, const struct place *place)
 {
@@ -58,6 +59,13 @@ static json_t *values_json(const struct report *r, const struct finding *f)
 
 static json_t *list_json(const struct report *r, struct finding **list, size_t count);
 
+static const char *level_of(const struct finding *f)
+{
+	return f->kind == RULE_ERROR || f->kind == RULE_FOLLOWS ? "error"
+	       : f->kind == RULE_HARMLESS                       ? "note"
+								: "warning";
+}
+
 static json_t *finding_json(const struct report *r, const struct finding *f)
 {
 	const struct source *source = &r->sources.list[f->first_source];
@@ -70,18 +78,19 @@ static json_t *finding_json(const struct report *r, const struct finding *f)
 	if (source->rank >= 0)
 		json_object_set_new(first, "rank", json_integer(source->rank));
 	json_object_set_new(json, "id", json_string(f->rule->id));
+	json_object_set_new(json, "level", json_string(level_of(f)));
 	json_object_set_new(json, "kind", json_string(rule_kind_text(f->kind)));
 	json_object_set_new(json, "cause", json_integer(f->rule->cause));
 	if (f->kind == RULE_ERROR || f->kind == RULE_FOLLOWS)
 		json_object_set_new(json, "confidence",
 				    json_string(report_confidence_text(f->confidence)));
-	json_object_set_new(json, "title", json_string(f->title));
+	json_object_set_new(json, "finding", json_string(f->title));
 	json_object_set_new(json, "message", json_string(f->message));
 	json_object_set_new(json, "first", first);
 	json_object_set_new(json, "count", json_integer((json_int_t)f->count));
 	add_who(json, r, &f->sources);
-	json_object_set_new(json, "means", json_string(f->means));
-	json_object_set_new(json, "do", json_string(f->remedy));
+	json_object_set_new(json, "why", json_string(f->means));
+	json_object_set_new(json, "fix", json_string(f->remedy));
 	if (f->rule->versions)
 		json_object_set_new(json, "versions", json_string(f->rule->versions));
 	if (f->rule->see)
@@ -113,21 +122,25 @@ static json_t *facts_json(const struct report *r)
 	return facts;
 }
 
+static void append(json_t *all, json_t *list)
+{
+	json_array_extend(all, list);
+	json_decref(list);
+}
+
 void print_json(const struct report *r, FILE *out)
 {
-	json_t *all = json_object(), *files = json_array();
+	json_t *files = json_array(), *findings = json_array();
 
 	for (int i = 0; i < r->file_count; i++)
 		json_array_append_new(files, json_string(r->files[i]));
-	json_object_set_new(all, "status", json_integer(report_status(r)));
-	json_object_set_new(all, "files", files);
-	json_object_set_new(all, "lines", json_integer((json_int_t)r->lines));
-	json_object_set_new(all, "bytes", json_integer((json_int_t)r->bytes));
-	json_object_set_new(all, "facts", facts_json(r));
-	json_object_set_new(all, "errors", list_json(r, r->errors, r->error_count));
-	json_object_set_new(all, "warnings", list_json(r, r->warnings, r->warning_count));
-	json_object_set_new(all, "harmless", list_json(r, r->harmless, r->harmless_count));
-	json_dumpf(all, out, JSON_INDENT(2));
-	fprintf(out, "\n");
-	json_decref(all);
+	append(findings, list_json(r, r->errors, r->error_count));
+	append(findings, list_json(r, r->warnings, r->warning_count));
+	append(findings, list_json(r, r->harmless, r->harmless_count));
+	document_print("explain",
+		       json_pack("{s:i, s:o, s:I, s:I, s:o, s:o}", "status", report_status(r),
+				 "files", files, "lines", (json_int_t)r->lines, "bytes",
+				 (json_int_t)r->bytes, "facts", facts_json(r), "findings",
+				 findings),
+		       out);
 }

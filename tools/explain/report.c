@@ -8,8 +8,8 @@
 
 #include <nccl_net/util.h>
 
-#include "clean.h"
 #include "memory.h"
+#include "tools/shared/clean.h"
 
 #define TEXT_BYTES 4096 /* of means and do, with their fields */
 
@@ -220,22 +220,21 @@ static void quote(struct finding *f, const char *line, size_t bytes, const struc
 	f->remedy = memory_text(text);
 }
 
-void report_add(struct report *r, const struct rule *rule, const struct place *place,
-		unsigned source, const char *line, size_t bytes, const struct match *match)
+void report_add(struct report *r, const struct rule *rule, const struct sighting *seen)
 {
 	struct finding *f = &r->findings[rule->number];
 
 	if (!f->count)
 		f->first.file = -1;
 	f->count++;
-	set_add(&f->sources, source);
+	set_add(&f->sources, seen->source);
 	if (rule->kind == RULE_DIFFER)
-		add_value(f, place, source, match);
-	if (!is_earlier(place, &f->first))
+		add_value(f, seen->place, seen->source, seen->match);
+	if (!is_earlier(seen->place, &f->first))
 		return;
-	f->first = *place;
-	f->first_source = source;
-	quote(f, line, bytes, match);
+	f->first = *seen->place;
+	f->first_source = seen->source;
+	quote(f, seen->line, seen->bytes, seen->match);
 }
 
 int report_status(const struct report *r)

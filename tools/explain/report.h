@@ -82,9 +82,17 @@ void report_free(struct report *report);
 /* From now on lines are of this file. Returns its number. */
 int report_file(struct report *report, const char *name);
 
+/* A line, or several, of which a rule tells something. */
+struct sighting {
+	const struct place *place;
+	unsigned source;
+	const char *line;
+	size_t bytes;
+	const struct match *match;
+};
+
 /* A line that a rule has matched. `line` is all of it that is to be quoted. */
-void report_add(struct report *report, const struct rule *rule, const struct place *place,
-		unsigned source, const char *line, size_t bytes, const struct match *match);
+void report_add(struct report *r, const struct rule *rule, const struct sighting *seen);
 
 /* Once, when all has been read (inquiry.c). */
 void report_conclude(struct report *report);

@@ -8,7 +8,7 @@
 
 #include <nccl_net/util.h>
 
-#include "clean.h"
+#include "tools/shared/clean.h"
 
 #define GRAM        3
 #define GRAM_BITS   18

@@ -14,8 +14,8 @@
 #include <nccl_net/util.h>
 
 #include "behind.h"
-#include "clean.h"
 #include "memory.h"
+#include "tools/shared/clean.h"
 
 #define WINDOW        6144
 #define WINDOW_BEFORE 2048
@@ -118,8 +118,9 @@ static void matched(struct scan *s, const struct rule *rule, const struct window
 	} else {
 		source = sources_find(&s->report->sources, &w->origin);
 	}
-	report_add(s->report, rule, &w->place, source, w->begin, (size_t)(w->end - w->begin),
-		   match);
+	report_add(s->report, rule,
+		   &(struct sighting){ &w->place, source, w->begin, (size_t)(w->end - w->begin),
+				       match });
 }
 
 /* The first rule of a table that matches is the line's, beside all that compare values. Returns whether
@@ -257,8 +258,10 @@ static void take_awaited(struct scan *s, struct text *text)
 				      (size_t)(w.end - begin) - w.origin.message } },
 		};
 
-		report_add(s->report, rule, &w.place, sources_find(&s->report->sources, &w.origin),
-			   begin, (size_t)(w.end - begin), &match);
+		report_add(s->report, rule,
+			   &(struct sighting){ &w.place,
+					       sources_find(&s->report->sources, &w.origin), begin,
+					       (size_t)(w.end - begin), &match });
 	}
 	text->seen = w.end;
 }

@@ -5,7 +5,7 @@
 
 #include <stdio.h>
 
-#include "tools/stats/page.h"
+#include "tools/shared/stats/page.h"
 
 #define METRICS_TYPE "text/plain; version=0.0.4; charset=utf-8"
 

@@ -14,7 +14,7 @@
 #include <unistd.h>
 
 #include "account.h"
-#include "address.h"
+#include "tools/shared/address.h"
 #include "proof.h"
 #include "wire.h"
 

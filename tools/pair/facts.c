@@ -12,7 +12,7 @@
 
 #include <nccl_net/wire.h>
 
-#include "address.h"
+#include "tools/shared/address.h"
 #include "wire.h"
 
 extern char **environ;

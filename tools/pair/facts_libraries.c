@@ -12,7 +12,7 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
-#include "tools/check/nvml.h"
+#include "tools/shared/nvml.h"
 #include "wire.h"
 
 #define ASK_MS 5000 /* for a library to be loaded and asked */

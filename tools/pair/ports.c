@@ -5,24 +5,32 @@
 #include <errno.h>
 #include <string.h>
 
-#include "address.h"
 #include "request.h"
-#include "wire.h"
+#include "tools/shared/address.h"
+#include "tools/shared/member.h"
 
 #define RANGE_PORTS 3 /* of a range: the first, one in the middle, the last */
 #define DEVICES_MAX 8
 
 /* The first port from `first` to `last` that can be had. */
-static void listen_one(struct responder *r, json_t *ports, const struct sockaddr_storage *addr,
-		       const char *address, const char *device, int first, int last)
+/* What is opened, and what the other end is told of it. */
+struct place {
+	const struct sockaddr_storage *addr;
+	const char *address, *device;
+	int first, last; /* ports */
+};
+
+static void listen_one(struct responder *r, json_t *ports, const struct place *place)
 {
 	int port = -EADDRINUSE;
 
-	for (int p = first; p <= last && (port == -EADDRINUSE || port == -EACCES); p++)
-		port = responder_listen(r, addr, p);
-	json_array_append_new(ports, json_pack("{s:s, s:s, s:i, s:s}", "address", address, "device",
-					       device, "port", port > 0 ? port : first, "error",
-					       port > 0 ? "" : strerror(-port)));
+	for (int p = place->first; p <= place->last && (port == -EADDRINUSE || port == -EACCES);
+	     p++)
+		port = responder_listen(r, place->addr, p);
+	json_array_append_new(ports,
+			      json_pack("{s:s, s:s, s:i, s:s}", "address", place->address, "device",
+					place->device, "port", port > 0 ? port : place->first,
+					"error", port > 0 ? "" : strerror(-port)));
 }
 
 static void listen_range(struct responder *r, json_t *ports, const struct sockaddr_storage *addr,
@@ -39,7 +47,7 @@ static void listen_range(struct responder *r, json_t *ports, const struct sockad
 
 		if (i == count - 1 && cfg->port_min)
 			first = last = cfg->port_max;
-		listen_one(r, ports, addr, "", "", first, last);
+		listen_one(r, ports, &(struct place){ addr, "", "", first, last });
 	}
 }
 
@@ -57,7 +65,9 @@ static void listen_devices(struct responder *r, json_t *ports,
 		if (dev->link != ANYNET_LINK_TCP || !strcmp(own, text) ||
 		    address_is_loopback(&dev->addr) != address_is_loopback(control))
 			continue;
-		listen_one(r, ports, &dev->addr, text, dev->name, cfg->port_min, cfg->port_max);
+		listen_one(r, ports,
+			   &(struct place){ &dev->addr, text, dev->name, cfg->port_min,
+					    cfg->port_max });
 	}
 }
 
@@ -108,7 +118,7 @@ bool ports_may_dial(int fd, const json_t *facts, const struct sockaddr_storage *
 		return true;
 	json_array_foreach(json_object_get(facts, "devices"), i, device)
 	{
-		if (i < ANYNET_DEVICES_MAX && !strcmp(wanted, pair_text(device, "address")))
+		if (i < ANYNET_DEVICES_MAX && !strcmp(wanted, member_text(device, "address")))
 			return true;
 	}
 	return false;

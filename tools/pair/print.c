@@ -6,10 +6,11 @@
 #include <stdarg.h>
 #include <string.h>
 
-#include "finding.h"
-#include "tools/explain/clean.h"
-#include "verdict.h"
-#include "wire.h"
+#include "tools/shared/clean.h"
+#include "tools/shared/judge/finding.h"
+#include "tools/shared/judge/verdict.h"
+#include "tools/shared/member.h"
+#include "tools/shared/output_args.h"
 
 #define LINE_MAX_BYTES 2048
 #define WIDTH          96 /* columns of advice where the terminal does not say */
@@ -69,17 +70,18 @@ static void print_host(FILE *out, const struct terminal *t, const char *head, co
 	size_t i;
 
 	print_row(out, t, INDENT, "%s %.64s: anynet %.32s, NCCL %.64s, Linux %.64s", head,
-		  pair_text(facts, "host"), pair_text(facts, "version"),
-		  *pair_text(facts, "nccl") ? pair_text(facts, "nccl") : "not on the library search path",
-		  pair_text(facts, "kernel"));
-	if (*pair_text(facts, "gpus"))
-		print_row(out, t, INDENT, "       %.200s, driver %.32s", pair_text(facts, "gpus"),
-			  pair_text(facts, "driver"));
+		  member_text(facts, "host"), member_text(facts, "version"),
+		  *member_text(facts, "nccl") ? member_text(facts, "nccl")
+					      : "not on the library search path",
+		  member_text(facts, "kernel"));
+	if (*member_text(facts, "gpus"))
+		print_row(out, t, INDENT, "       %.200s, driver %.32s", member_text(facts, "gpus"),
+			  member_text(facts, "driver"));
 	json_array_foreach(json_object_get(facts, "devices"), i, dev)
 		print_row(out, t, INDENT, "       device %zu  %.64s  %.3s  %lld Mb/s  %.16s %.64s",
-			  i, pair_text(dev, "name"), pair_text(dev, "transport"),
-			  pair_int(dev, "speed_mbps", 0, INT32_MAX, 0), pair_text(dev, "interface"),
-			  pair_text(dev, "address"));
+			  i, member_text(dev, "name"), member_text(dev, "transport"),
+			  member_int(dev, "speed_mbps", 0, INT32_MAX, 0),
+			  member_text(dev, "interface"), member_text(dev, "address"));
 }
 
 static void print_way(FILE *out, const struct terminal *t, const json_t *result)
@@ -88,32 +90,33 @@ static void print_way(FILE *out, const struct terminal *t, const json_t *result)
 	const json_t *here = json_object_get(both, "local"),
 		     *there = json_object_get(both, "remote");
 	const json_t *clock = json_object_get(result, "clock"), *tcp;
-	double offset = pair_real(clock, "offset_ns") / 1e6;
+	double offset = member_real(clock, "offset_ns") / 1e6;
 	size_t i;
 
 	print_row(out, t, INDENT, "path   %.64s (%.16s, MTU %lld) to %.64s (%.16s, MTU %lld)",
-		  pair_text(here, "local"), pair_text(here, "interface"),
-		  pair_int(here, "mtu", 0, INT32_MAX, 0), pair_text(there, "local"),
-		  pair_text(there, "interface"), pair_int(there, "mtu", 0, INT32_MAX, 0));
+		  member_text(here, "local"), member_text(here, "interface"),
+		  member_int(here, "mtu", 0, INT32_MAX, 0), member_text(there, "local"),
+		  member_text(there, "interface"), member_int(there, "mtu", 0, INT32_MAX, 0));
 	json_array_foreach(json_object_get(result, "ports"), i, tcp)
 	{
-		if (strcmp(pair_text(tcp, "state"), "ok") || strcmp(pair_text(tcp, "to"), "server"))
+		if (strcmp(member_text(tcp, "state"), "ok") ||
+		    strcmp(member_text(tcp, "to"), "server"))
 			continue;
 		print_row(out, t, INDENT,
 			  "       path MTU %lld, segments of %lld bytes, according to this kernel",
-			  pair_int(tcp, "pmtu", 0, INT32_MAX, 0),
-			  pair_int(tcp, "mss", 0, INT32_MAX, 0));
+			  member_int(tcp, "pmtu", 0, INT32_MAX, 0),
+			  member_int(tcp, "mss", 0, INT32_MAX, 0));
 		break;
 	}
 	if (clock)
 		print_row(out, t, INDENT, "clock  remote %.3f ms %s, accurate to %.3f ms",
 			  fabs(offset), offset < 0 ? "behind" : "ahead",
-			  pair_real(clock, "error_ns") / 1e6);
+			  member_real(clock, "error_ns") / 1e6);
 }
 
 static const char *arrow(const json_t *item)
 {
-	return strcmp(pair_text(item, "to"), "server") ? "inbound " : "outbound";
+	return strcmp(member_text(item, "to"), "server") ? "inbound " : "outbound";
 }
 
 static void print_ports(FILE *out, const struct terminal *t, const json_t *result)
@@ -123,26 +126,26 @@ static void print_ports(FILE *out, const struct terminal *t, const json_t *resul
 
 	json_array_foreach(json_object_get(result, "ports"), i, p)
 		print_row(out, t, INDENT, "port   %s  %.64s:%lld%s%.64s  %.20s", arrow(p),
-			  pair_text(p, "address"), pair_int(p, "port", 0, 65535, 0),
-			  *pair_text(p, "device") ? " of " : "", pair_text(p, "device"),
-			  pair_text(p, "state"));
+			  member_text(p, "address"), member_int(p, "port", 0, 65535, 0),
+			  *member_text(p, "device") ? " of " : "", member_text(p, "device"),
+			  member_text(p, "state"));
 }
 
 static double rate(const json_t *run)
 {
-	double us = pair_real(run, "us");
+	double us = member_real(run, "us");
 
-	return us > 0 ? pair_real(run, "bytes") / us / 1e3 : 0;
+	return us > 0 ? member_real(run, "bytes") / us / 1e3 : 0;
 }
 
-/* "  3 of 707 segments retransmitted, bottleneck: network", of those that the kernel has told. */
+/* "  3 of 707 packets again, limited by the network", of those that the kernel has told. */
 static const char *account(const json_t *s, char *text, size_t room)
 {
 	*text = '\0';
-	if (pair_int(s, "segments", 1, INT64_MAX, 0))
+	if (member_int(s, "segments", 1, INT64_MAX, 0))
 		snprintf(text, room, "  %lld of %lld segments retransmitted, bottleneck: %s",
-			 pair_int(s, "retransmits", 0, INT64_MAX, 0),
-			 pair_int(s, "segments", 0, INT64_MAX, 0), verdict_limit(s));
+			 member_int(s, "retransmits", 0, INT64_MAX, 0),
+			 member_int(s, "segments", 0, INT64_MAX, 0), verdict_limit(s));
 	return text;
 }
 
@@ -154,9 +157,9 @@ static void print_streams(FILE *out, const struct terminal *t, const json_t *res
 
 	json_array_foreach(json_object_get(result, "tcp"), i, s)
 	{
-		long long streams = pair_int(s, "streams", 1, 64, 1);
+		long long streams = member_int(s, "streams", 1, 64, 1);
 
-		if (!strcmp(pair_text(s, "state"), "ok"))
+		if (!strcmp(member_text(s, "state"), "ok"))
 			print_row(out, t, INDENT, "tcp    %s  %2lld stream%s  %7.3f GB/s%s",
 				  arrow(s), streams, streams == 1 ? " " : "s", rate(s),
 				  account(s, text, sizeof(text)));
@@ -174,34 +177,46 @@ static void print_plugin(FILE *out, const struct terminal *t, const json_t *p)
 			out, t, INDENT,
 			"plugin %.3s   round trip of 8 bytes: min %.1f, median %.1f, p90 %.1f, p99 "
 			"%.1f, p99.9 %.1f, max %.1f us (%lld)",
-			pair_text(p, "transport"), pair_real(latency, "min"),
-			pair_real(latency, "median"), pair_real(latency, "p90"),
-			pair_real(latency, "p99"), pair_real(latency, "p999"),
-			pair_real(latency, "max"), pair_int(latency, "count", 0, INT32_MAX, 0));
+			member_text(p, "transport"), member_real(latency, "min"),
+			member_real(latency, "median"), member_real(latency, "p90"),
+			member_real(latency, "p99"), member_real(latency, "p999"),
+			member_real(latency, "max"), member_int(latency, "count", 0, INT32_MAX, 0));
 	json_array_foreach(json_object_get(p, "runs"), i, run)
 	{
-		long long channels = pair_int(run, "channels", 1, 64, 1);
+		long long channels = member_int(run, "channels", 1, 64, 1);
 
 		print_row(out, t, INDENT, "plugin %.3s   %s  %2lld connection%s  %7.3f GB/s%s",
-			  pair_text(p, "transport"), arrow(run), channels,
+			  member_text(p, "transport"), arrow(run), channels,
 			  channels == 1 ? " " : "s", rate(run), account(run, text, sizeof(text)));
 	}
 }
 
 void print_finding(FILE *out, const json_t *f, const struct terminal *t)
 {
-	const char *level = pair_text(f, "level");
+	const char *level = member_text(f, "level");
 	const char *on = !strcmp(level, "error")     ? "\033[31m"
 			 : !strcmp(level, "warning") ? "\033[33m"
 						     : "";
 
 	if (t->colour)
 		fputs(on, out);
-	print_row(out, t, FINDING_INDENT, "%s: %s", level, pair_text(f, "what"));
+	print_row(out, t, FINDING_INDENT, "%s: %s", level, member_text(f, "finding"));
 	if (t->colour)
 		fputs("\033[0m", out);
-	print_advice(out, t, "means", pair_text(f, "means"));
-	print_advice(out, t, "do", pair_text(f, "do"));
+	print_advice(out, t, "why", member_text(f, "why"));
+	print_advice(out, t, "fix", member_text(f, "fix"));
+}
+
+void print_findings(FILE *out, const json_t *findings, const struct terminal *t)
+{
+	const json_t *finding;
+	size_t i;
+
+	json_array_foreach(findings, i, finding)
+	{
+		if (!output_is_quiet() || strcmp(member_text(finding, "level"), "note") != 0)
+			print_finding(out, finding, t);
+	}
 }
 
 void print_result(const json_t *result, FILE *out, const struct terminal *t)
@@ -214,6 +229,10 @@ void print_result(const json_t *result, FILE *out, const struct terminal *t)
 	const json_t *item, *findings = json_object_get(result, "findings");
 	size_t i;
 
+	if (output_is_quiet()) {
+		print_findings(out, findings, t);
+		return;
+	}
 	print_host(out, t, "local ", json_object_get(result, "local"));
 	if (json_object_get(result, "remote")) {
 		print_host(out, t, "remote", json_object_get(result, "remote"));
@@ -222,7 +241,7 @@ void print_result(const json_t *result, FILE *out, const struct terminal *t)
 	print_ports(out, t, result);
 	print_streams(out, t, result);
 	json_array_foreach(json_object_get(result, "plugin"), i, item) print_plugin(out, t, item);
-	json_array_foreach(findings, i, item) print_finding(out, item, t);
+	print_findings(out, findings, t);
 	print_row(out, t, FINDING_INDENT, "%s",
 		  !verdict_is_unmeasured(findings) ? verdicts[findings_status(findings)]
 		  : json_object_get(result, "remote")

@@ -6,7 +6,7 @@
 #include <jansson.h>
 #include <stdio.h>
 
-#include "tools/terminal/terminal.h"
+#include "tools/shared/terminal.h"
 
 /* One line, clean (tools/explain/clean.h): half of it may be the peer's word. Flushed at once. */
 void print_line(FILE *out, const char *fmt, ...) __attribute__((format(printf, 2, 3)));
@@ -17,6 +17,9 @@ void print_row(FILE *out, const struct terminal *terminal, int indent, const cha
 
 /* One of them (finding.h). */
 void print_finding(FILE *out, const json_t *finding, const struct terminal *terminal);
+
+/* All of them; with --quiet no notes. */
+void print_findings(FILE *out, const json_t *findings, const struct terminal *terminal);
 
 /* The whole result with its findings (verdict.h). */
 void print_result(const json_t *result, FILE *out, const struct terminal *terminal);

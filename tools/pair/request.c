@@ -8,8 +8,8 @@
 
 #include <nccl_net/util.h>
 
-#include "address.h"
-#include "wire.h"
+#include "tools/shared/address.h"
+#include "tools/shared/member.h"
 
 #define PORT_MIN 1024 /* data ports are no system ports */
 #define MSS_MIN  500
@@ -40,16 +40,16 @@ static bool token_parse(const char *hex, unsigned char *token)
 
 static int parse_dial(const json_t *message, struct request *out)
 {
-	const char *address = pair_text(message, "address");
+	const char *address = member_text(message, "address");
 	struct dial *d = &out->dial;
 
-	out->dial_port = (int)pair_int(message, "port", PORT_MIN, 65535, -1);
-	d->streams = (int)pair_int(message, "streams", 1, DIAL_STREAMS_MAX, -1);
-	d->bytes = pair_int(message, "bytes", 1, DIAL_BYTES_MAX, -1);
-	d->ms = (int)pair_int(message, "ms", 1, DIAL_MS_MAX, -1);
-	d->mss = (int)pair_int(message, "mss", 0, 65535, -1);
+	out->dial_port = (int)member_int(message, "port", PORT_MIN, 65535, -1);
+	d->streams = (int)member_int(message, "streams", 1, DIAL_STREAMS_MAX, -1);
+	d->bytes = member_int(message, "bytes", 1, DIAL_BYTES_MAX, -1);
+	d->ms = (int)member_int(message, "ms", 1, DIAL_MS_MAX, -1);
+	d->mss = (int)member_int(message, "mss", 0, 65535, -1);
 	if (out->dial_port < 0 || d->streams < 0 || d->bytes < 0 || d->ms < 0 || d->mss < 0 ||
-	    (d->mss && d->mss < MSS_MIN) || !token_parse(pair_text(message, "token"), d->token))
+	    (d->mss && d->mss < MSS_MIN) || !token_parse(member_text(message, "token"), d->token))
 		return -1;
 	if (*address && !address_parse(address, out->dial_port, &d->to))
 		return -1;
@@ -58,13 +58,13 @@ static int parse_dial(const json_t *message, struct request *out)
 
 static int parse_plugin(const json_t *message, struct request *out)
 {
-	const char *transport = pair_text(message, "transport");
+	const char *transport = member_text(message, "transport");
 	struct traffic *t = &out->traffic;
 
-	t->dev = (int)pair_int(message, "dev", 0, 255, -1);
-	t->channels = (int)pair_int(message, "channels", 1, TRAFFIC_CHANNELS_MAX, -1);
-	t->bytes = pair_int(message, "bytes", 1, DIAL_BYTES_MAX, -1);
-	t->ms = (int)pair_int(message, "ms", 0, DIAL_MS_MAX, -1);
+	t->dev = (int)member_int(message, "dev", 0, 255, -1);
+	t->channels = (int)member_int(message, "channels", 1, TRAFFIC_CHANNELS_MAX, -1);
+	t->bytes = member_int(message, "bytes", 1, DIAL_BYTES_MAX, -1);
+	t->ms = (int)member_int(message, "ms", 0, DIAL_MS_MAX, -1);
 	if (t->dev < 0 || t->channels < 0 || t->bytes < 0 || t->ms < 0)
 		return -1;
 	if (!strcmp(transport, "tcp"))
@@ -76,7 +76,7 @@ static int parse_plugin(const json_t *message, struct request *out)
 
 int request_parse(const json_t *message, struct request *out)
 {
-	const char *op = pair_text(message, "op");
+	const char *op = member_text(message, "op");
 
 	*out = (struct request){ .op = REQUEST_BYE };
 	for (size_t i = 0; i < ARRAY_SIZE(ops); i++) {

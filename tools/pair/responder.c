@@ -15,7 +15,7 @@
 #include <sys/random.h>
 #include <unistd.h>
 
-#include "address.h"
+#include "tools/shared/address.h"
 #include "proof.h"
 #include "wire.h"
 

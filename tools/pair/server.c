@@ -19,15 +19,16 @@
 #include <time.h>
 #include <unistd.h>
 
-#include "address.h"
+#include "tools/shared/address.h"
 #include "clock.h"
 #include "facts.h"
 #include "ports.h"
 #include "print.h"
 #include "request.h"
-#include "tools/explain/clean.h"
+#include "tools/shared/clean.h"
 #include "transports/wire/allow.h"
 #include "wire.h"
+#include "tools/shared/member.h"
 
 #define REPLY_MS  5000
 #define SAID_MAX  1024
@@ -118,8 +119,8 @@ static int do_plugin(struct session *s, struct request *request)
 	s->responder = NULL;
 	request->traffic.plugin = s->host->plugin;
 	result = traffic_run(s->fd, &request->traffic);
-	if (*pair_text(result, "error"))
-		say("  through the plugin: %s", pair_text(result, "error"));
+	if (*member_text(result, "error"))
+		say("  through the plugin: %s", member_text(result, "error"));
 	json_decref(result);
 	return 0;
 }
@@ -137,7 +138,7 @@ static json_t *do_facts(struct session *s, const json_t *message)
 	if (!s->theirs)
 		s->theirs = json_incref(theirs);
 
-	say("  it is %s, anynet %s", pair_text(theirs, "host"), pair_text(theirs, "version"));
+	say("  it is %s, anynet %s", member_text(theirs, "host"), member_text(theirs, "version"));
 	return json_pack("{s:O, s:o}", "facts", s->host->facts, "way", facts_way(s->fd));
 }
 

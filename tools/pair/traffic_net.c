@@ -154,9 +154,13 @@ int traffic_post(struct traffic_net *n, struct traffic_line *l, size_t bytes)
 	if (l->posted - l->done == TRAFFIC_STEPS)
 		return 0;
 	if (l->is_send)
-		result = driver_isend(n->net, l->comm, data, bytes, tag, l->mhandle, NULL, &req);
+		result = driver_isend(n->net, l->comm,
+				      &(struct driver_send){ data, bytes, tag, l->mhandle, NULL },
+				      &req);
 	else
-		result = driver_irecv(n->net, l->comm, 1, &data, &bytes, &tag, &l->mhandle, NULL,
+		result = driver_irecv(n->net, l->comm,
+				      &(struct driver_recv){ 1, &data, &bytes, &tag, &l->mhandle,
+							     NULL },
 				      &req);
 	if (result)
 		return fail(n, l->is_send ? "isend" : "irecv", result);

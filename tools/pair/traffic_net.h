@@ -10,7 +10,7 @@
 #include <stddef.h>
 #include <stdint.h>
 
-#include "driver/driver.h"
+#include "tools/shared/net/driver.h"
 #include "traffic.h"
 
 #define TRAFFIC_STEPS 8            /* NCCL_STEPS: requests in flight on a connection */

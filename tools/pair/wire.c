@@ -5,7 +5,6 @@
 #include <arpa/inet.h>
 #include <ctype.h>
 #include <errno.h>
-#include <math.h>
 #include <poll.h>
 #include <stdlib.h>
 #include <string.h>
@@ -263,27 +262,4 @@ int pair_recv(int fd, json_t **message, int ms)
 		return -EPROTO;
 	}
 	return 0;
-}
-
-const char *pair_text(const json_t *object, const char *key)
-{
-	const char *text = json_string_value(json_object_get(object, key));
-
-	return text ? text : "";
-}
-
-long long pair_int(const json_t *object, const char *key, long long min, long long max,
-		   long long missing)
-{
-	const json_t *member = json_object_get(object, key);
-	long long value = json_integer_value(member);
-
-	return json_is_integer(member) && value >= min && value <= max ? value : missing;
-}
-
-double pair_real(const json_t *object, const char *key)
-{
-	double value = json_number_value(json_object_get(object, key));
-
-	return isfinite(value) ? value : 0;
 }

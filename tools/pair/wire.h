@@ -47,11 +47,4 @@ int pair_send_new(int fd, json_t *message, int ms);
 /* *message is an object, the caller's to release. */
 int pair_recv(int fd, json_t **message, int ms);
 
-/* Members of an object that came from the peer: a default where they are missing or of another type,
- * and numbers within [min, max] or else `missing`. */
-const char *pair_text(const json_t *object, const char *key);
-long long pair_int(const json_t *object, const char *key, long long min, long long max,
-		   long long missing);
-double pair_real(const json_t *object, const char *key);
-
 #endif

@@ -36,7 +36,7 @@ bool comm_unlink(struct anynet_comm *comm, const char *why)
 	if (atomic_exchange(&comm->unlinked, true))
 		return false;
 	comm->noted = true;
-	snprintf(comm->unlinked_why, sizeof(comm->unlinked_why), "%s", why);
+	snprintf(comm->fault.unlinked_why, sizeof(comm->fault.unlinked_why), "%s", why);
 	return true;
 }
 

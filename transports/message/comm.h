@@ -26,6 +26,7 @@ struct comm_fault {
 	int err; /* -errno; 0 = none */
 	const struct anynet_rail *rail; /* NULL = not of one */
 	char text[320];
+	char unlinked_why[200];
 };
 
 /* Embedded first in send_comm and recv_comm. With the comm's lock, but for what is atomic. */
@@ -41,7 +42,8 @@ struct anynet_comm {
 	 * small messages' time). */
 	_Atomic bool busy;
 	_Atomic bool attention; /* something waits for comm_attend: set by anybody, seen at the next turn */
-	bool noted; /* for the session: a fault, a doubt, that it is unlinked */
+	bool noted;    /* for the session: a fault, a doubt, that it is unlinked */
+	uint8_t turns; /* as a count that wraps */
 	int epfd;   /* tells which of several rails are ready; -1 with one rail */
 	uint16_t rail_count;
 	uint16_t down; /* rails that stood once and have no connection */
@@ -51,7 +53,6 @@ struct anynet_comm {
 	uint32_t rewound; /* frames to be sent again, in all */
 	struct anynet_peer peer;
 	struct comm_fault fault;
-	char unlinked_why[200];
 	struct session *session;
 };
 

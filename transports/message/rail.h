@@ -88,8 +88,9 @@ struct anynet_rail_ops {
 struct rail_signs {
 	bool waiting;      /* something was sent that the peer's host has not acknowledged */
 	unsigned tries;    /* sent again in a row without an answer */
+	unsigned segments; /* sent and not acknowledged */
 	unsigned quiet_ms; /* since anything was last heard from the peer's host */
-	unsigned rtt_us;
+	unsigned rtt_us, rtt_var_us;
 	bool lost;      /* its NIC has said so */
 	uint64_t acked; /* bytes of this connection that the peer's host has acknowledged */
 	/* Of its connection, for the stats page; 0 = not known. */
@@ -113,12 +114,19 @@ struct rail_progress {
 		narrow; /* the pair of the last of them; none = its `from` is UINT8_MAX */
 };
 
+enum rail_state {
+	RAIL_DOWN,   /* without a connection */
+	RAIL_UP,
+	RAIL_SUSPECT /* it stands, and its path gives no sign: nothing new is given to it */
+};
+
 /* The stream of frames of one path. It outlives connections: a new one goes on where the receiver
  * says that the last one ended (docs/wire.md). */
 struct anynet_rail {
 	const struct anynet_rail_ops *ops;
 	struct anynet_comm *comm;
-	int fd; /* -1 = no connection */
+	enum rail_state state; /* changed by comm_rail_change (session/comm.h) only */
+	int fd;                /* -1 = no connection */
 	uint16_t index;
 	uint32_t epoch;
 	const struct anynet_device
@@ -129,10 +137,11 @@ struct anynet_rail {
 	bool readable, writable;      /* by the last events; set when in doubt */
 	bool ended;                   /* the peer's end is shut: read until that is seen */
 	bool parked;                  /* the frame at its head waits for a posted receive */
-	uint64_t silent_ms;           /* since when its path gives no sign; 0 = it does */
+	uint64_t silent_ms; /* since when what was sent is not acknowledged, as far as known; 0 = all is */
+	uint8_t alarms;     /* how often it gave none for too long of late, and when last */
+	uint64_t alarmed_ms;
 	uint64_t doubted_ms; /* when the peer last said that its path is in doubt; 0 = never */
 	bool doubted;        /* … and that is still to be looked at */
-	bool suspect;        /* its path gives no sign: nothing new is given to it */
 	bool linked;         /* frames go by a link … */
 	const uint32_t *frames; /* … whose peer says here whether small messages may come in them; NULL = none */
 	bool gathers;        /* … if so, also those whose payload does not lie behind its header */
@@ -293,6 +302,17 @@ bool ib_rail_had_link(const struct anynet_rail *rail);
 /* Of a receive comm: take in what the links that it has left had brought, as far as something is posted for it. False:
  * nothing is left of that. */
 bool ib_rail_take_rest(struct anynet_rail *rail);
+
+/* Has it a connection; and one that gives signs of life? NULL: it has not. */
+static inline bool rail_stands(const struct anynet_rail *rail)
+{
+	return rail && rail->state != RAIL_DOWN;
+}
+
+static inline bool rail_works(const struct anynet_rail *rail)
+{
+	return rail && rail->state == RAIL_UP;
+}
 
 /* By a link: may a small message go in a frame, without a grant? */
 static inline bool rail_takes_frames(const struct anynet_rail *rail)

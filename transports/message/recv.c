@@ -306,10 +306,10 @@ void recv_bye(struct anynet_comm *base)
 /* What is told over a path in doubt may be lost with it. */
 static bool leave_to_others(const struct anynet_comm *comm, const struct anynet_rail *rail)
 {
-	if (anynet_likely(!rail->suspect))
+	if (anynet_likely(rail->state != RAIL_SUSPECT))
 		return false;
 	for (unsigned i = 0; i < comm->rail_count; i++)
-		if (comm->rails[i] && comm->rails[i]->fd >= 0 && !comm->rails[i]->suspect)
+		if (rail_works(comm->rails[i]))
 			return true;
 	return false;
 }
@@ -319,7 +319,7 @@ size_t recv_next_control(struct recv_comm *comm, struct anynet_rail *rail,
 {
 	size_t bytes = 0;
 
-	if (anynet_unlikely(comm->doubts) && !rail->suspect)
+	if (anynet_unlikely(comm->doubts) && rail->state != RAIL_SUSPECT)
 		return make_doubt(comm, frame);
 	if (anynet_unlikely(comm->again_due))
 		bytes = make_again(comm, rail->index, frame);
@@ -460,20 +460,19 @@ static ANYNET_COLD void note_memory(struct recv_comm *comm, enum recv_memory mem
 			recv_grant_again(comm, comm->base.rails[i]);
 }
 
-static void post_sub(struct recv_comm *comm, struct recv_req *req, int i, void *data, size_t bytes,
-		     int tag, struct anynet_mr *mr, void *event, bool polled)
+static void post_sub(struct recv_comm *comm, struct recv_sub *sub, const struct anynet_recv *recv, int i)
 {
-	struct recv_sub *sub = &req->subs[i];
+	struct anynet_mr *mr = recv->mrs ? recv->mrs[i] : NULL;
 
-	sub->data = data;
-	sub->capacity = bytes;
-	sub->tag = (uint32_t)tag;
+	sub->data = recv->data[i];
+	sub->capacity = recv->bytes[i];
+	sub->tag = (uint32_t)recv->tags[i];
 	sub->mr = mr;
 	sub->on_gpu = mr && mr->gpu;
-	if (anynet_unlikely(comm->memory < (sub->on_gpu ? RECV_GPU : RECV_HOST) && bytes))
+	if (anynet_unlikely(comm->memory < (sub->on_gpu ? RECV_GPU : RECV_HOST) && sub->capacity))
 		note_memory(comm, sub->on_gpu ? RECV_GPU : RECV_HOST);
-	sub->polled = polled;
-	sub->event = event;
+	sub->polled = recv->polled;
+	sub->event = profile_start(&comm->base, recv->phandles ? recv->phandles[i] : NULL, sub->capacity);
 	sub->next = NULL;
 	comm->unfilled++;
 	comm_note_gpu(&comm->base, mr);
@@ -485,8 +484,7 @@ static void post_sub(struct recv_comm *comm, struct recv_req *req, int i, void *
 	comm->unmatched_tail = sub;
 }
 
-int recv_post(struct anynet_comm *base, int n, void *const *data, const size_t *bytes, const int *tags,
-	      struct anynet_mr *const *mrs, void *const *phandles, bool polled, struct anynet_request **out)
+int recv_post(struct anynet_comm *base, const struct anynet_recv *recv, struct anynet_request **out)
 {
 	struct recv_comm *comm = to_recv(base);
 	struct recv_req *req = &comm->reqs[comm->posted & RECV_REQ_MASK];
@@ -494,19 +492,18 @@ int recv_post(struct anynet_comm *base, int n, void *const *data, const size_t *
 
 	if (anynet_unlikely(req->busy))
 		return -EAGAIN;
-	for (int i = 0; i < n && comm_is_ib(base); i++)
-		if (anynet_unlikely(!(mrs && mrs[i]) && bytes[i]))
+	for (int i = 0; i < recv->n && comm_is_ib(base); i++)
+		if (anynet_unlikely(!(recv->mrs && recv->mrs[i]) && recv->bytes[i]))
 			return -EADDRNOTAVAIL;
 	if (!comm->posted)
-		comm->tag = (uint32_t)tags[0];
-	if (n > 1 || (uint32_t)tags[0] != comm->tag)
+		comm->tag = (uint32_t)recv->tags[0];
+	if (recv->n > 1 || (uint32_t)recv->tags[0] != comm->tag)
 		comm->plain = false;
 	req->busy = true;
-	req->n = req->pending = (uint8_t)n;
+	req->n = req->pending = (uint8_t)recv->n;
 	atomic_store_explicit(&req->req.done, false, memory_order_relaxed);
-	for (int i = 0; i < n; i++)
-		post_sub(comm, req, i, data[i], bytes[i], tags[i], mrs ? mrs[i] : NULL,
-			 profile_start(base, phandles ? phandles[i] : NULL, bytes[i]), polled);
+	for (int i = 0; i < recv->n; i++)
+		post_sub(comm, &req->subs[i], recv, i);
 	comm->posted++;
 	comm->outstanding++;
 	if (comm->plain)

@@ -173,7 +173,7 @@ static int on_doubt(struct send_comm *comm, unsigned index, uint32_t epoch)
 {
 	struct anynet_rail *rail = index < comm->base.rail_count ? comm->base.rails[index] : NULL;
 
-	if (rail && rail->fd >= 0 && rail->epoch == epoch)
+	if (rail_stands(rail) && rail->epoch == epoch)
 		comm->base.noted = rail->doubted = true;
 	return 0;
 }
@@ -236,7 +236,7 @@ static bool too_slow(const struct send_comm *comm, struct anynet_rail *rail, siz
 		struct anynet_rail *other = comm->base.rails[i];
 		double time;
 
-		if (!other || other == rail || other->fd < 0 || other->suspect || other->rate <= 0)
+		if (other == rail || !rail_works(other) || other->rate <= 0)
 			continue;
 		time = (double)(other->ops->backlog(other) + bytes) / other->rate;
 		if (best <= 0 || time < best)
@@ -272,8 +272,7 @@ static bool better_by_another(const struct send_comm *comm, struct anynet_rail *
 	for (unsigned i = 0; i < comm->base.rail_count; i++) {
 		struct anynet_rail *other = comm->base.rails[i];
 
-		if (!other || other == rail || other->fd < 0 || other->suspect ||
-		    !other->ops->granted(other, msg))
+		if (other == rail || !rail_works(other) || !other->ops->granted(other, msg))
 			continue;
 		if (!granted || is_freer(other, rail))
 			return true;
@@ -304,7 +303,7 @@ bool send_next(struct send_comm *comm, struct anynet_rail *rail, struct frame_id
 		return true;
 	if (comm->ready_head == SLOT_NONE)
 		return false;
-	if (comm->base.rail_count > 1 && anynet_unlikely(rail->suspect))
+	if (comm->base.rail_count > 1 && anynet_unlikely(rail->state == RAIL_SUSPECT))
 		return false;
 	msg = &comm->msgs[comm->ready_head];
 	id->slot = comm->ready_head;

@@ -116,7 +116,7 @@ void io_threads_add(struct anynet_comm *comm)
 		comm_enter(comm); /* the background thread may be at it already */
 		comm->session->io_epfd = pool.epfd;
 		for (unsigned i = 0; i < comm->rail_count; i++)
-			if (comm->rails[i] && comm->rails[i]->fd >= 0)
+			if (rail_stands(comm->rails[i]))
 				comm_watch_by_threads(comm, comm->rails[i]);
 		comm_leave(comm);
 	}
@@ -132,7 +132,7 @@ void io_threads_remove(struct anynet_comm *comm)
 	comm_enter(comm);
 	comm->session->io_epfd = -1;
 	for (unsigned i = 0; i < comm->rail_count; i++)
-		if (comm->rails[i] && comm->rails[i]->fd >= 0)
+		if (rail_stands(comm->rails[i]))
 			epoll_ctl(pool.epfd, EPOLL_CTL_DEL, comm->rails[i]->fd, NULL);
 	comm_leave(comm);
 	if (!--pool.used)

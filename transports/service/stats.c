@@ -74,20 +74,22 @@ static void put_text(char *to, size_t room, const char *from)
 static void tell_rail(const struct anynet_comm *comm, const struct anynet_rail *rail,
 		      const struct round *round, struct anynet_stats_rail *out)
 {
+	static const uint8_t states[] = { [RAIL_DOWN] = ANYNET_STATS_DOWN,
+					  [RAIL_UP] = ANYNET_STATS_UP,
+					  [RAIL_SUSPECT] = ANYNET_STATS_SUSPECT };
+
 	out->bytes = rail->bytes_sent;
 	out->frames = rail->ops->frames(rail);
 	out->rate = comm->is_send ? rail->seen.rate : 0;
 	out->resent = rail->seen.resent;
 	out->rtt_us = rail->seen.rtt_us;
 	out->breaks = rail->breaks;
-	out->down_ms = rail->fd < 0 ? by_clock(round, rail->broke_ms) : 0;
+	out->down_ms = !rail_stands(rail) ? by_clock(round, rail->broke_ms) : 0;
 	out->index = rail->index;
 	out->epoch = rail->epoch;
 	out->kind =
 		comm_is_ib(comm) && rail->linked ? ANYNET_STATS_QP : ANYNET_STATS_TCP;
-	out->state = rail->fd < 0    ? ANYNET_STATS_DOWN
-		     : rail->suspect ? ANYNET_STATS_SUSPECT
-				     : ANYNET_STATS_UP;
+	out->state = states[rail->state];
 	PUT_TEXT(out->device, rail->dev ? rail->dev->name : "");
 	PUT_TEXT(out->path, rail->path);
 }

@@ -11,13 +11,13 @@ void comm_tell_unlinked(struct anynet_comm *comm, int level)
 	const char *direction = comm->is_send ? "send to" : "receive from";
 
 	comm->session->unlinked_told = true;
-	recorder_note(comm, NULL, ANYNET_EVENT_UNLINKED, 0, 0, comm->unlinked_why);
+	recorder_note(comm, NULL, ANYNET_EVENT_UNLINKED, 0, 0, comm->fault.unlinked_why);
 	if (level == ANYNET_LOG_WARN)
 		anynet_warn("%s peer %s pid %u dev %s: continuing over TCP, which is slower: %s", direction,
-			    comm->peer.host, comm->peer.pid, comm->dev->name, comm->unlinked_why);
+			    comm->peer.host, comm->peer.pid, comm->dev->name, comm->fault.unlinked_why);
 	else if (level == ANYNET_LOG_INFO)
 		anynet_info("%s peer %s pid %u dev %s: continuing over TCP: %s", direction,
-			    comm->peer.host, comm->peer.pid, comm->dev->name, comm->unlinked_why);
+			    comm->peer.host, comm->peer.pid, comm->dev->name, comm->fault.unlinked_why);
 }
 
 /* The peer has said that it closes. No error until something is asked of it again. */
@@ -68,7 +68,7 @@ void comm_take_rest(struct anynet_comm *comm)
 	for (unsigned i = 0; comm_is_ib(comm) && i < comm->rail_count; i++) {
 		struct anynet_rail *rail = comm->rails[i];
 
-		if (!rail || rail->fd >= 0)
+		if (!rail || rail_stands(rail))
 			continue;
 		comm->session->unread |= ib_rail_take_rest(rail);
 		if (comm->noted && comm_settle(comm))
@@ -84,11 +84,10 @@ void comm_take_rest(struct anynet_comm *comm)
 static void take_doubt(struct anynet_comm *comm, struct anynet_rail *rail)
 {
 	rail->doubted = false;
-	if (rail->fd < 0 || !recovery_wanted())
+	if (!rail_stands(rail) || !recovery_wanted())
 		return;
-	if (!rail->suspect)
-		recorder_note(comm, rail, ANYNET_EVENT_SUSPECT, 0, 0, "reported by the peer");
-	rail->suspect = true;
+	if (rail_works(rail))
+		comm_rail_change(comm, rail, RAIL_SUSPECT, "reported by the peer");
 	rail->doubted_ms = os_now_ms();
 	recovery_rail(comm, rail, true);
 }
@@ -96,7 +95,7 @@ static void take_doubt(struct anynet_comm *comm, struct anynet_rail *rail)
 int comm_settle(struct anynet_comm *comm)
 {
 	comm->noted = false;
-	if (*comm->unlinked_why && !comm->session->unlinked_told)
+	if (*comm->fault.unlinked_why && !comm->session->unlinked_told)
 		comm_tell_unlinked(comm, ANYNET_LOG_WARN);
 	for (unsigned i = 0; i < comm->rail_count; i++)
 		if (comm->rails[i] && comm->rails[i]->doubted)

@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* What both kinds of comm share: rails, turns, errors, memory registration, test and close. */
+#include <assert.h>
 #include <errno.h>
 #include <sched.h>
 #include <stdarg.h>
@@ -95,7 +96,7 @@ static int watch_rail(struct anynet_comm *comm, struct anynet_rail *rail)
 
 static void unwatch_rail(struct anynet_comm *comm, struct anynet_rail *rail)
 {
-	if (comm->epfd >= 0 && rail->fd >= 0)
+	if (comm->epfd >= 0 && rail_stands(rail))
 		epoll_ctl(comm->epfd, EPOLL_CTL_DEL, rail->fd, NULL);
 }
 
@@ -190,7 +191,7 @@ int comm_open(struct anynet_comm *comm)
 	for (unsigned i = 0; i < comm->rail_count; i++) {
 		struct anynet_rail *rail = comm->rails[i];
 
-		if (!rail || rail->fd < 0)
+		if (!rail_stands(rail))
 			continue;
 		ret = watch_rail(comm, rail);
 		if (ret)
@@ -232,9 +233,22 @@ void comm_fail(struct anynet_comm *comm, const struct anynet_rail *rail, int err
 
 /* --- rails that end --- */
 
+void comm_rail_change(struct anynet_comm *comm, struct anynet_rail *rail, enum rail_state to, const char *why)
+{
+	enum rail_state from = rail->state;
+
+	assert(from != to && (from != RAIL_DOWN || to == RAIL_UP));
+	rail->state = to;
+	comm->down = (uint16_t)(comm->down + (to == RAIL_DOWN) - (from == RAIL_DOWN));
+	if (to == RAIL_SUSPECT)
+		recorder_note(comm, rail, ANYNET_EVENT_SUSPECT, 0, 0, why);
+	else if (from == RAIL_SUSPECT && to == RAIL_UP)
+		recorder_note(comm, rail, ANYNET_EVENT_TRUSTED, 0, 0, NULL);
+}
+
 void comm_end_rail(struct anynet_comm *comm, struct anynet_rail *rail)
 {
-	if (rail->fd < 0)
+	if (!rail_stands(rail))
 		comm->down--;
 	close_rail(comm, rail);
 }
@@ -251,9 +265,8 @@ void comm_sever(struct anynet_comm *comm, struct anynet_rail *rail, int err)
 	rail->ops->sever(rail);
 	progress_link_end(rail);
 	rail->readable = rail->writable = rail->parked = rail->ended = false;
-	rail->suspect = false;
 	rail->silent_ms = rail->doubted_ms = 0;
-	comm->down++;
+	comm_rail_change(comm, rail, RAIL_DOWN, NULL);
 	if (!comm->is_send)
 		recv_doubt(comm, rail->index, false);
 	if (err) {
@@ -291,7 +304,7 @@ void comm_rail_back(struct anynet_comm *comm, struct anynet_rail *rail, int fd, 
 	rail->fd = fd;
 	rail->epoch = epoch;
 	rail->pair = pair;
-	comm->down--;
+	comm_rail_change(comm, rail, RAIL_UP, NULL);
 	ret = rail->ops->resume(rail, frames, part);
 	if (ret) {
 		comm_fail(comm, rail, ret,

@@ -68,6 +68,9 @@ struct session {
 		uint64_t since_ms;  /* since when it has not changed while something waits; 0 = not */
 		uint64_t looked_ms; /* when that was */
 		uint64_t pinged_ms; /* last heartbeat */
+		uint64_t glanced;   /* progress at the last glance; the next one is due … */
+		uint64_t glance_ms; /* … then */
+		uint64_t pause_ms;  /* between glances */
 		bool warned;        /* of this stall */
 	} watch;
 	struct comm_tally tally;
@@ -88,6 +91,9 @@ void recv_comm_destroy(struct anynet_comm *comm);
  * (NULL = none). `pair`: the NICs it joins, in the comm's paths. */
 int comm_add_rail(struct anynet_comm *comm, int fd, uint16_t index, uint32_t epoch,
 		  struct anynet_wire_rail pair, struct ib_link *link);
+
+/* The one place where a rail's state changes. `why`: it becomes suspect; for the history. */
+void comm_rail_change(struct anynet_comm *comm, struct anynet_rail *rail, enum rail_state to, const char *why);
 
 /* End a rail's connection abruptly, because of `err` (0: it is being replaced). Its stream goes on
  * when it is resumed. */

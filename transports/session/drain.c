@@ -22,13 +22,13 @@ static bool must_drain(struct anynet_comm *comm)
 
 	for (unsigned i = 0; i < comm->rail_count && !comm_error(comm) && !comm->peer_closed; i++) {
 		struct anynet_rail *rail = comm->rails[i];
-		int ret = rail && rail->fd >= 0 ? rail->ops->drain(rail) : 0;
+		int ret = rail_stands(rail) ? rail->ops->drain(rail) : 0;
 
 		if (ret && ret != -EAGAIN)
 			comm_rail_broke(comm, rail, ret);
 		rail = comm->rails[i];
 		/* A receiver that has heard of a new connection gives up the old one, unread. */
-		wait |= ret == -EAGAIN || (rail && rail->fd < 0 && owes(comm, rail)) ||
+		wait |= ret == -EAGAIN || (rail && !rail_stands(rail) && owes(comm, rail)) ||
 			(rail && recovery_announced(comm, rail));
 	}
 	return wait;

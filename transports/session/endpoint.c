@@ -333,7 +333,7 @@ static bool begins_anew(const struct endpoint *endpoint, const struct anynet_wir
 	if (!rail) /* closed before it stood */
 		return true;
 	return endpoint->comm_id == hello->comm_id ? (int32_t)(hello->epoch - rail->epoch) > 0
-						   : rail->fd < 0;
+						   : !rail_stands(rail);
 }
 
 int endpoint_admit(const struct anynet_wire_hello *hello, int fd, const struct auth *auth,

@@ -105,7 +105,7 @@ unsigned pairs_list(const struct anynet_comm *comm, const struct anynet_rail *ra
 	for (unsigned i = 0; rail && i < comm->rail_count; i++) {
 		const struct anynet_rail *other = comm->rails[i];
 
-		if (other && other != rail && other->fd >= 0 && !other->suspect)
+		if (other != rail && rail_works(other))
 			add_but(&list, other->pair, avoid);
 	}
 	add_all(&list, false, avoid);

@@ -49,7 +49,7 @@ static void stuck(struct anynet_rail *rail, uint64_t now)
 	/* It may have stood for hours before there was something to carry. */
 	if (!progress->vain++)
 		progress->since_ms = anynet_max(progress->since_ms, waits_ms);
-	if (rail->silent_ms)
+	if (rail->state == RAIL_SUSPECT)
 		progress->narrow = rail->pair;
 }
 
@@ -77,7 +77,7 @@ bool progress_is_over(struct anynet_rail *rail, uint64_t now)
 	const struct rail_progress *progress = &rail->progress;
 
 	/* It may have begun after `now` was read. */
-	return progress->vain && (rail->fd < 0 || rail->ops->moved(rail) == RAIL_STUCK) &&
+	return progress->vain && (!rail_stands(rail) || rail->ops->moved(rail) == RAIL_STUCK) &&
 	       now >= progress->since_ms + (uint64_t)anynet_net.cfg->recovery_timeout_ms;
 }
 

@@ -115,7 +115,7 @@ void recovery_cancel(struct anynet_comm *comm, struct anynet_rail *rail)
 {
 	struct redial *redial;
 
-	if (!comm->session->recovery || !comm->is_send || rail->fd < 0)
+	if (!comm->session->recovery || !comm->is_send || !rail_stands(rail))
 		return;
 	redial = &comm->session->recovery->redials[rail->index];
 	if (redial->wanted && !is_homeward(redial) && !redial->said) {
@@ -220,7 +220,7 @@ static uint64_t connect_limit(const struct anynet_comm *comm)
 static bool is_narrow(struct anynet_rail *rail, struct anynet_wire_rail pair)
 {
 	return progress_is_narrow(rail, pair) ||
-	       (rail->fd >= 0 && rail->silent_ms && pairs_equal(rail->pair, pair) &&
+	       (rail && rail->state == RAIL_SUSPECT && pairs_equal(rail->pair, pair) &&
 		rail->ops->moved(rail) == RAIL_STUCK);
 }
 
@@ -329,7 +329,7 @@ static void describe_attempts(const struct anynet_comm *comm, char *text, size_t
 static void read_last_words(struct anynet_comm *comm)
 {
 	for (unsigned i = 0; comm->is_send && i < comm->rail_count; i++)
-		if (comm->rails[i] && comm->rails[i]->fd >= 0)
+		if (rail_stands(comm->rails[i]))
 			comm->rails[i]->ops->receive(comm->rails[i]);
 }
 
@@ -385,7 +385,7 @@ static void came_back(struct anynet_comm *comm, struct anynet_rail *rail, struct
 	unsigned index = rail->index;
 	int fd = redial->dial.fd;
 
-	if (rail->fd >= 0)
+	if (rail_stands(rail))
 		comm_sever(comm, rail, 0);
 	redial->dial.fd = -1;
 	if (redial->dial.narrow && rail_is_news(++rail->progress.narrowed))
@@ -511,7 +511,7 @@ static void step_probe(struct anynet_comm *comm, uint64_t now)
 static bool any_rail_works(const struct anynet_comm *comm)
 {
 	for (unsigned i = 0; i < comm->rail_count; i++)
-		if (comm->rails[i] && comm->rails[i]->fd >= 0 && !comm->rails[i]->suspect)
+		if (rail_works(comm->rails[i]))
 			return true;
 	return false;
 }

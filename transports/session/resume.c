@@ -165,7 +165,7 @@ static void resume(struct anynet_comm *comm, struct rail_mail *mail)
 		send_answer(mail, &answer);
 		return;
 	}
-	if (rail->fd >= 0)
+	if (rail_stands(rail))
 		comm_sever(comm, rail, 0);
 	rail->epoch = mail->hello.epoch;
 	rail->ops->position(rail, &answer.frames, &answer.part);

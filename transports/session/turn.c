@@ -6,6 +6,7 @@
 #include "session/watch.h"
 
 #define EVENTS_PER_TURN 16
+#define GLANCE_TURNS    16 /* with none in between to look at the clock */
 
 static void poll_rails(struct anynet_comm *comm)
 {
@@ -87,6 +88,8 @@ int comm_turn(struct anynet_comm *comm)
 		if (anynet_unlikely(ret) && (ret = comm_rail_broke(comm, rail, ret)))
 			return ret;
 	}
+	if (anynet_unlikely(!(++comm->turns % GLANCE_TURNS)))
+		watch_glance(comm, os_now_ms());
 	ret = comm_state(comm);
 	return ret || !comm->is_send ? ret : comm_transmit(comm);
 }

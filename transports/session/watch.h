@@ -10,4 +10,7 @@
 /* With the comm's lock. May sever rails or fail the comm. */
 void watch_comm(struct anynet_comm *comm, uint64_t now_ms);
 
+/* The same for its paths only, where there are several: now and then during turns, by whoever waits. */
+void watch_glance(struct anynet_comm *comm, uint64_t now_ms);
+
 #endif

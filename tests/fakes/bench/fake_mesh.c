@@ -152,11 +152,13 @@ static int post(struct fake_comm *comm, struct flight *f)
 	int tag = 0, ret;
 
 	if (f->t->is_send)
-		ret = driver_isend(comm->net, comm_of(comm, f->t), data, bytes, tag, f->mr, NULL,
+		ret = driver_isend(comm->net, comm_of(comm, f->t),
+				   &(struct driver_send){ data, bytes, tag, f->mr, NULL },
 				   &request);
 	else
-		ret = driver_irecv(comm->net, comm_of(comm, f->t), 1, &data, &bytes, &tag, &f->mr,
-				   NULL, &request);
+		ret = driver_irecv(comm->net, comm_of(comm, f->t),
+				   &(struct driver_recv){ 1, &data, &bytes, &tag, &f->mr, NULL },
+				   &request);
 	if (ret || !request)
 		return ret;
 	f->sizes[(f->first + f->count) % STEPS] = bytes;

@@ -71,8 +71,8 @@ findings() {
 	awk -v id="$1" '
 		function text(line) { sub(/^ *"[a-z]*": /, "", line); sub(/,$/, "", line); return line }
 		/^      "id":/ { hit = $0 ~ "\"" id "\"" }
-		/^      "verdict":/ { verdict = text($0) }
-		/^      "found":/ { found = text($0) }
+		/^      "level":/ { verdict = text($0) }
+		/^      "finding":/ { found = text($0) }
 		/^      "why":/ { why = text($0) }
 		/^      "fix":/ { if (hit) print verdict "|" found "|" why "|" text($0) }
 	' "$work/json"
@@ -80,7 +80,7 @@ findings() {
 
 # finds ID VERDICT TEXT...: there is such a finding, and each text is in it
 finds() {
-	local id=$1 verdict=$2 lines
+	local id=$1 verdict=${2/%warn/warning} lines
 	shift 2
 	lines=$(findings "$id" | grep -F "\"$verdict\"|")
 	[ -n "$lines" ] || fail "no $verdict with id $id"
@@ -1137,7 +1137,7 @@ system)
 	options=--quiet
 	check NCCL_IB_TIMEOUT=99
 	finds bad-value warn
-	grep -q '"verdict": "\(ok\|note\)"' "$work/json" && fail "not quiet"
+	grep -q '"level": "\(ok\|note\)"' "$work/json" && fail "not quiet"
 	status_is 1
 	"$tool" check --only nowhere 2>"$work/stderr" && fail "an area that is none"
 	grep -q "not an area" "$work/stderr" || fail "not told"
@@ -1161,6 +1161,40 @@ hostile)
 	as="timeout 60"
 	check LD_LIBRARY_PATH=/opt/lib NCCL_NET_PLUGIN=pipe
 	[ "$status" -lt 3 ] || fail "a pipe"
+	as=
+	# Root runs nothing from a directory that others may write to; it is looked at all the same.
+	if [ "$(id -u)" = 0 ]; then
+		for name in libnftables.so.1 libnvidia-ml.so.1 libibverbs.so.1 librdmacm.so.1 libcuda.so.1; do
+			mkdir -p "$work/libraries/lib"
+			cp "$fakes/libforeign.so" "$work/libraries/lib/$name"
+		done
+		foreign() {
+			rm -f "$work/mark"
+			check FOREIGN_MARK="$work/mark" "LD_LIBRARY_PATH=$1" "${@:2}"
+		}
+		lib=$work/libraries/lib
+		foreign "$lib"
+		[ -e "$work/mark" ] || fail "the library is never loaded"
+		finds_not library-path-not-trusted
+		for open in "$lib" "$work/libraries"; do
+			chmod 777 "$open"
+			foreign "/usr/lib:$lib"
+			[ -e "$work/mark" ] && fail "root runs what others put into $lib"
+			finds library-path-not-trusted note "$lib"
+			# Whoever has made the environment may have made the note of the first start, too.
+			foreign "$lib" ANYNET_CHECK_LIBRARY_PATH=/usr/lib
+			[ -e "$work/mark" ] && fail "root believes the note"
+			chmod 755 "$open"
+		done
+		ln -s "$lib" "$work/link"
+		foreign "$work/link"
+		[ -e "$work/mark" ] || fail "a link of root's"
+		chmod 777 "$lib"
+		foreign "$work/link"
+		[ -e "$work/mark" ] && fail "a link to where others write"
+		foreign "lib:"
+		finds library-path-not-trusted note lib
+	fi
 	;;
 clean)
 	# No false alarm: a host with a NIC, the plugin, one NCCL, PyTorch, a job that is set up well,
@@ -1190,8 +1224,8 @@ clean)
 	fi
 	status_is 0
 	[ "$(findings user-loads | wc -l)" = 5 ] || fail "not all Pythons are found"
-	for verdict in warn error; do
-		grep -q "\"verdict\": \"$verdict\"" "$work/json" && fail "a $verdict on a clean host"
+	for verdict in warning error; do
+		grep -q "\"level\": \"$verdict\"" "$work/json" && fail "a $verdict on a clean host"
 	done
 	in_namespace "$interfaces"
 	status_is 0
@@ -1227,7 +1261,7 @@ clean)
 	finds runtime ok 13.0.96
 	# What a process may pin is this host's.
 	if [ -z "$(findings memlock)" ]; then status_is 0; fi
-	bad=$(grep -B3 -E '"verdict": "(warn|error)"' "$work/json" | grep '"id"' | grep -v memlock)
+	bad=$(grep -B3 -E '"level": "(warning|error)"' "$work/json" | grep '"id"' | grep -v memlock)
 	[ -z "$bad" ] || fail "alarms on a clean host: $bad"
 	rm -r "${root:?}"/{usr,opt,sys,proc,dev}
 	mkdir -p "$root/sys/class"

@@ -160,15 +160,15 @@ static void test_problems_come_first(void **state)
 	finding_add(&report, CHECK_NOTE, "two", "d", "known");
 	assert_int_equal(findings_worst(&report), CHECK_ERROR);
 	text = printed(&report, 0, 0);
-	assert_string_equal(text, "error  two: broken\n"
-				  "       why: it is old\n"
-				  "       fix: renew it\n"
-				  "warn   one: odd 7\n"
+	assert_string_equal(text, "error   two: broken\n"
+				  "        why: it is old\n"
+				  "        fix: renew it\n"
+				  "warning one: odd 7\n"
 				  "\n"
 				  "one\n"
-				  "  ok     fine\n"
+				  "  ok      fine\n"
 				  "two\n"
-				  "  note   known\n"
+				  "  note    known\n"
 				  "\n"
 				  "1 error, 1 warning, 1 note; 1 passed\n");
 	free(text);

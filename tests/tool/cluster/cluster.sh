@@ -105,7 +105,7 @@ cluster() {
 
 # findings FILE: one in a line, "level kind hosts", without notes
 findings() {
-	jq -r '.findings[] | select(.level != "note") | "\(.level) \(.kind) \(.hosts | join(","))"' "$1"
+	jq -r '.findings[] | select(.level != "note") | "\(.level) \(.id) \(.hosts | join(","))"' "$1"
 }
 
 # found_too WHAT: these findings, whatever else a busy machine looks like
@@ -208,7 +208,7 @@ settings)
 	said 'error: h3: the plugin gets only the loopback interface'
 	while read -r level what; do
 		grep -q "<p><span class=\"level\">$level</span> $what" "$out/page.html" || fail "not in the page: $what"
-	done < <(jq -r '.findings[] | "\(.level) \(.what)"' "$out/run.json" | sed "s/'/\&#39;/g; s/\"/\&quot;/g")
+	done < <(jq -r '.findings[] | "\(.level) \(.finding)"' "$out/run.json" | sed "s/'/\&#39;/g; s/\"/\&quot;/g")
 	nobody_left
 	;;
 meeting)

@@ -13,9 +13,9 @@
 
 #include "made_up.h"
 #include "tools/cluster/judge.h"
-#include "tools/pair/finding.h"
-#include "tools/pair/verdict.h"
-#include "tools/pair/wire.h"
+#include "tools/shared/judge/finding.h"
+#include "tools/shared/judge/verdict.h"
+#include "tools/shared/member.h"
 
 static char *summary(const json_t *findings)
 {
@@ -26,7 +26,7 @@ static char *summary(const json_t *findings)
 	*text = '\0';
 	json_array_foreach(findings, i, finding)
 	{
-		strcat(strcat(text, i ? " " : ""), pair_text(finding, "kind"));
+		strcat(strcat(text, i ? " " : ""), member_text(finding, "id"));
 		json_array_foreach(json_object_get(finding, "hosts"), j, host)
 			strcat(strcat(text, j ? "," : ":"), json_string_value(host));
 	}
@@ -322,14 +322,14 @@ static void test_again(void **state)
 	json_object_set_new(again, "us_least", json_real(50));
 	json_object_set_new(again, "lost", json_pack("[f, f]", 0.0, 0.0));
 	link_improve(link, again);
-	assert_true(pair_real(link, "us_least") == 50);
+	assert_true(member_real(link, "us_least") == 50);
 	assert_true(json_real_value(json_array_get(json_object_get(link, "mb_s"), 0)) == 1000);
 	assert_true(json_real_value(json_array_get(json_object_get(link, "mb_s"), 1)) == 2000);
 	assert_true(json_real_value(json_array_get(json_object_get(link, "lost"), 0)) == 0);
 	again = json_deep_copy(link);
 	json_object_set_new(again, "state", json_string("broken"));
 	link_improve(link, again);
-	assert_string_equal(pair_text(link, "state"), "broken");
+	assert_string_equal(member_text(link, "state"), "broken");
 	json_decref(run);
 }
 
@@ -389,11 +389,11 @@ static void test_too_much(void **state)
 	long_text[LINK_BYTES] = '\0';
 	link = link_new("n0", "n1", json_pack("{s:{s:s}}", "way", "local", long_text));
 	free(long_text);
-	assert_string_equal(pair_text(link, "state"), "broken");
+	assert_string_equal(member_text(link, "state"), "broken");
 	findings = verdict_link(json_object_get(link, "measured"));
 	assert_int_equal(json_array_size(findings), 1);
-	assert_non_null(
-		strstr(pair_text(json_array_get(findings, 0), "what"), "too many results"));
+	assert_non_null(strstr(member_text(json_array_get(findings, 0), "finding"),
+			       "too many results"));
 	json_decref(findings);
 	json_decref(link);
 }

@@ -10,7 +10,7 @@
 #include "made_up.h"
 #include "tools/cluster/judge.h"
 #include "tools/cluster/print.h"
-#include "tools/pair/wire.h"
+#include "tools/shared/member.h"
 
 static const char evil[] = "</td></script><script>alert(1)</script><img src='x' "
 			   "onerror=\"alert(2)\"/>&<b>\x01\x1b[31m\xef\xbf\xbf]]>--><!--";
@@ -84,7 +84,7 @@ int main(int argc, char **argv)
 		bad |= fclose(file) != 0;
 	}
 	json_array_foreach(json_object_get(run, "findings"), i, finding) bad |=
-		!tells(page, pair_text(finding, "what"));
+		!tells(page, member_text(finding, "finding"));
 	bad |= i < 6;
 	/* They stand below the verdict here, and above it in a terminal. */
 	bad |= !strstr(page, "fail or hang; see the findings");

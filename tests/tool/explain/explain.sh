@@ -34,7 +34,7 @@ verdicts)
 	expect 0 "cuda-out-of-memory (error, 10)" "$tool" explain --list
 	# No terminal, no colours; and no line that is wider than it should be.
 	"$tool" explain "$out/error" | grep $'\033' >/dev/null && fail "colours in a pipe"
-	"$tool" explain "$out/error" | grep -E '^ +(means|do) ' | grep -E '.{101}' >/dev/null && fail "wide"
+	"$tool" explain "$out/error" | grep -E '^ +(why|fix) ' | grep -E '.{101}' >/dev/null && fail "wide"
 	;;
 json)
 	printf '%s\n%s\n\xff\xfe%s\n' "$plugin" "$late" "$oom" >"$out/$(printf 'a\033[1mb')"
@@ -43,7 +43,7 @@ json)
 		'/a?[1mb"' '"lines": 3'; do
 		expect 2 "$wanted" "$tool" explain --json "$out"/a*
 	done
-	expect 0 '"errors": []' "$tool" explain --json </dev/null
+	expect 0 '"findings": []' "$tool" explain --json </dev/null
 	;;
 rules)
 	cat >"$out/mine" <<-'END'
@@ -58,7 +58,7 @@ rules)
 		sample   OSError: stale file handle on /data
 	END
 	printf '%s\nOSError: stale file handle on /data/x\n' "$oom" >"$out/log"
-	expect 2 "means  /data/x was unmounted." "$tool" explain --rules "$out/mine" "$out/log"
+	expect 2 "why    /data/x was unmounted." "$tool" explain --rules "$out/mine" "$out/log"
 	[ "$(grep -m1 '^ERROR' "$out/said")" = "ERROR  the storage is gone  [my-storage]" ] ||
 		fail "its own rule is not the first cause"
 	sed -i 's/^sample.*/sample   something else/' "$out/mine"

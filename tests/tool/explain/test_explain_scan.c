@@ -12,7 +12,7 @@
 #include <string.h>
 
 #include "reading.h"
-#include "tools/explain/clean.h"
+#include "tools/shared/clean.h"
 
 #define WARN_12                                                                                \
 	"transport/net_ib.cc:1295 NCCL WARN NET/IB : Got completion from peer 10.0.0.2<4321> " \

@@ -160,8 +160,8 @@ gpus)
 	[ "$(grep -c '^ *1 x .*, driver 535.104.05$' "$out/said")" = 2 ] || fail "no GPU of each"
 	# One that does not come up is none.
 	pair 1 10.78.0.2 "${gpus[@]}" FAKE_NVML=18
-	said 'warning: GPUs: none local, 1 x .* remote'
-	said 'note: NVIDIA.s driver: none local, 535.104.05 remote'
+	said 'warning: GPUs: 1 x .* on the other host; none on this host'
+	said 'note: NVIDIA.s driver: 535.104.05 on the other host; none on this host'
 	until_served '"says":"10.78.0.1 done"'
 	command -v jq >/dev/null || skip "jq is missing"
 	jq -es 'length > 3 and all(.[]; .when and .says) and any(.[]; .client == "10.78.0.1")' "$out/served" \
@@ -196,16 +196,16 @@ verbs)
 	not_said '^error|InfiniBand or RoCE'
 	said 'device 0  fake0  IB '
 	said 'plugin ib +round trip of 8 bytes: min'
-	said 'plugin ib +there +2 connections +[0-9.]+ GB/s$'
-	said 'plugin ib +back +1 connection '
+	said 'plugin ib +outbound +2 connections +[0-9.]+ GB/s$'
+	said 'plugin ib +inbound +1 connection '
 	# An adapter that does not hear itself is none.
 	pair 1 10.78.0.2 "${verbs[@]}" "FAKE_VERBS=$(adapter 10.78.0.1); vanish fake0:1 any"
-	said 'warning: InfiniBand or RoCE only on the remote host'
+	said 'warning: devices: .* IB .* on the other host; .* TCP .* on this host'
 	not_said 'plugin ib'
 	# Packets that do not reach the other one are noticed; TCP works.
 	pair 1 10.78.0.2 "${verbs[@]}" "FAKE_VERBS=$(adapter 10.78.0.1); vanish fake0:1 10.78.0.2"
 	said 'warning: InfiniBand or RoCE does not work between them: .*packets of [0-9]* bytes do not get through'
-	said 'plugin tcp +there +2 connections'
+	said 'plugin tcp +outbound +2 connections'
 	not_said '^error'
 	;;
 filtered)
@@ -296,10 +296,10 @@ settings)
 	(umask 77; head -c 32 /dev/urandom >"$out/hush")
 	serve NCCL_BUFFSIZE=1048576 NCCL_ALGO=Ring NCCL_DEBUG=WARN ANYNET_SECRET_FILE="$out/hush"
 	pair 2 10.78.0.2 NCCL_ALGO=Tree NCCL_PROTO=Simple
-	said "warning: NCCL_ALGO: 'Tree' local, 'Ring' remote"
-	said "warning: NCCL_BUFFSIZE: not set local, '1048576' remote"
-	said "warning: NCCL_PROTO: 'Simple' local, not set remote"
-	said "note: NCCL_DEBUG: not set local, 'WARN' remote"
+	said "warning: NCCL_ALGO: Ring on the other host; Tree on this host"
+	said "warning: NCCL_BUFFSIZE: 1048576 on the other host; not set on this host"
+	said "warning: NCCL_PROTO: not set on the other host; Simple on this host"
+	said "note: NCCL_DEBUG: WARN on the other host; not set on this host"
 	said 'warning: MTU: 1500 on eth0 .local., 1400 on eth0 .remote.'
 	not_said 'GPUs'
 	# The file's name is nobody's business. Without its secret the plugin lets nobody in.
@@ -335,7 +335,7 @@ loopback)
 	make_hosts
 	serve NCCL_SOCKET_IFNAME=lo
 	pair 2 10.78.0.2
-	said 'error: the plugin gets only the loopback interface on the remote host'
+	said 'error: the other host: the plugin gets only the loopback interface'
 	not_said 'error: through the plugin'
 	;;
 strangers)
@@ -345,9 +345,9 @@ strangers)
 	[ -s "$out/http" ] && fail "a stranger was given something"
 	until_served "10.78.0.1 is not .anynet pair. \(it sent 'GET / HTTP"
 	ip netns exec "$a" bash -c "exec 3<>/dev/tcp/10.78.0.2/$port"
-	until_served '10.78.0.1 is not `anynet pair` \(it disconnected\)'
+	until_served '10.78.0.1 is not .anynet pair. \(it disconnected\)'
 	ip netns exec "$a" bash -c "exec 3<>/dev/tcp/10.78.0.2/$port; cat <&3" >"$out/silent"
-	until_served '10.78.0.1 is not `anynet pair` \(it sent nothing\)'
+	until_served '10.78.0.1 is not .anynet pair. \(it sent nothing\)'
 	ip netns exec "$a" bash -c "exec 3<>/dev/tcp/10.78.0.2/$port; printf 'anynetPR\0\0\0\x63' >&3; cat <&3" >"$out/version"
 	until_served 'uses version 99'
 	ip netns exec "$a" bash -c "exec 3<>/dev/tcp/10.78.0.2/$port; printf 'anynetPR\0\0\0\2\xff\xff\xff\xff' >&3; cat <&3" >"$out/long"
@@ -368,7 +368,7 @@ strangers)
 	said 'ok: '
 	[ $(($(date +%s) - begin)) -lt 12 ] || fail "silent connections hold the server up"
 	wait "${silent[@]}"
-	until [ "$(grep -c 'said nothing' "$out/served")" -ge $((said_nothing + 12)) ]; do
+	until [ "$(grep -c 'sent nothing' "$out/served")" -ge $((said_nothing + 12)) ]; do
 		kill -0 "$server" 2>/dev/null || fail "the server has ended"
 	done
 	for _ in $(seq 40); do

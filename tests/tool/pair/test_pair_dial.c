@@ -14,12 +14,12 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
-#include "tools/pair/address.h"
+#include "tools/shared/address.h"
 #include "tools/pair/dial.h"
 #include "tools/pair/ports.h"
 #include "tools/pair/proof.h"
 #include "tools/pair/responder.h"
-#include "tools/pair/wire.h"
+#include "tools/shared/member.h"
 
 #define CHOSEN   "FLUSHALL\r\nQUIT\r\n" /* as the token of a client that means a store */
 #define MANY     (64 << 20)
@@ -56,7 +56,7 @@ static json_t *dial(const struct sockaddr_storage *to, const void *token)
 
 static void expect(json_t *result, const char *state)
 {
-	assert_string_equal(pair_text(result, "state"), state);
+	assert_string_equal(member_text(result, "state"), state);
 	json_decref(result);
 }
 
@@ -121,7 +121,7 @@ static void test_who_knows_the_token_is_sent_all(void **state)
 	address_set_port(&at, responder_listen(r, &at, 0));
 	assert_int_equal(responder_start(r), 0);
 	result = dial(&at, responder_token(r));
-	assert_true(pair_int(result, "bytes", 1, MANY, 0) > 0);
+	assert_true(member_int(result, "bytes", 1, MANY, 0) > 0);
 	expect(result, "ok");
 	expect(dial(&at, CHOSEN), "not ours");
 	responder_stop(r);

@@ -11,9 +11,9 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "tools/pair/finding.h"
 #include "tools/pair/print.h"
-#include "tools/pair/wire.h"
+#include "tools/shared/judge/finding.h"
+#include "tools/shared/member.h"
 
 #define WORDS "one two three four five six seven eight nine ten eleven twelve thirteen fourteen"
 
@@ -25,7 +25,7 @@ static char *print(const char *what, const struct terminal *terminal)
 	FILE *out = open_memstream(&text, &bytes);
 
 	assert_non_null(out);
-	pair_finding_add(list, "setting", "warning", WORDS, "", "%s", what);
+	judge_add(list, &(struct advice){ "setting", "warning", WORDS, "" }, "%s", what);
 	result = json_pack("{s:{s:s}, s:o}", "local", "host", "here", "findings", list);
 	print_result(result, out, terminal);
 	json_decref(result);
@@ -100,8 +100,8 @@ static void test_cut(void **state)
 	(void)state;
 	memset(what, 'x', sizeof(what));
 	memcpy(what + FINDING_MAX - 2, "ä", 3);
-	pair_finding_add(list, "setting", "note", "", "", "%s", what);
-	told = pair_text(json_array_get(list, 0), "what");
+	judge_add(list, &(struct advice){ "setting", "note", "", "" }, "%s", what);
+	told = member_text(json_array_get(list, 0), "finding");
 	assert_true(strlen(told) > FINDING_MAX - 10 && !strncmp(told, "xxxx", 4));
 	json_decref(list);
 }

@@ -11,10 +11,10 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "tools/pair/address.h"
+#include "tools/shared/address.h"
 #include "tools/pair/facts.h"
-#include "tools/pair/finding.h"
-#include "tools/pair/verdict.h"
+#include "tools/shared/judge/finding.h"
+#include "tools/shared/judge/verdict.h"
 
 #define FACTS                                                                                        \
 	"{'version': '1', 'wire': 3, 'nccl': '2.28.9', 'kernel': '6', 'env': {'NCCL_ALGO': 'Ring'}," \
@@ -148,17 +148,17 @@ static void test_addresses(void **state)
 static void test_hosts(void **state)
 {
 	(void)state;
-	expect("remote.wire", "4", 2, "wire protocol: 3 local, 4 remote");
-	expect("remote.version", "'2'", 1, "anynet: 1 local, 2 remote");
-	expect("remote.nccl", "'2.19.3'", 1, "2.28.9 local, 2.19.3 remote");
-	expect("local.nccl", "''", 1, "none local");
+	expect("remote.wire", "4", 2, "wire protocol: 4 on the other host; 3 on this host");
+	expect("remote.version", "'2'", 1, "anynet: 2 on the other host; 1 on this host");
+	expect("remote.nccl", "'2.19.3'", 1, "2.19.3 on the other host; 2.28.9 on this host");
+	expect("local.nccl", "''", 1, "none on this host");
 	expect("remote.kernel", "'5'", 0, "the kernel");
-	expect("remote.env.NCCL_ALGO", "'Tree'", 1, "NCCL_ALGO: 'Ring' local, 'Tree' remote");
-	expect("remote.env.NCCL_PROTO", "'LL'", 1, "NCCL_PROTO: not set local, 'LL' remote");
+	expect("remote.env.NCCL_ALGO", "'Tree'", 1, "NCCL_ALGO: Tree on the other host; Ring on this host");
+	expect("remote.env.NCCL_PROTO", "'LL'", 1, "NCCL_PROTO: LL on the other host; not set on this host");
 	expect("remote.env.NCCL_SOCKET_IFNAME", "'x'", 0, "IFNAME");
-	expect("remote.devices", "[]", 2, "no usable device on the remote host");
-	expect("local.devices.0.transport", "'IB'", 1, "InfiniBand or RoCE only on the local host");
-	expect("remote.devices.0.address", "'127.0.0.1'", 2, "only the loopback interface on the remote host");
+	expect("remote.devices", "[]", 2, "the other host: no usable device");
+	expect("local.devices.0.transport", "'IB'", 1, "devices: 1 x TCP 0 Mb/s on the other host; 1 x IB 0 Mb/s on this host");
+	expect("remote.devices.0.address", "'127.0.0.1'", 2, "the other host: the plugin gets only the loopback interface");
 }
 
 static void test_way(void **state)

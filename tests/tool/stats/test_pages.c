@@ -11,7 +11,7 @@
 
 #include <cmocka.h>
 
-#include "tools/stats/print.h"
+#include "tools/shared/stats/print.h"
 
 #define COMMS 4
 #define BYTES (ANYNET_STATS_COMMS_AT + COMMS * ANYNET_STATS_COMM_STEP)
@@ -285,7 +285,7 @@ static char *print(struct page *pages, size_t count, int width, int lines, bool 
 
 	assert_int_equal(view_make(&view, &list, &list), 0);
 	if (json)
-		assert_int_equal(print_view_json(&view, out), 0);
+		assert_int_equal(print_view_json(&view, "top", out), 0);
 	else
 		print_view(&view, &style, out);
 	assert_int_equal(fclose(out), 0);
@@ -478,7 +478,7 @@ static char *dump_at(struct page *page, bool json, int width)
 
 	assert_int_equal(view_make(&view, &(struct page_list){ 0 }, &list), 0);
 	if (json)
-		assert_int_equal(print_view_json(&view, out), 0);
+		assert_int_equal(print_view_json(&view, "top", out), 0);
 	else
 		print_dump(&view, &(struct terminal){ .width = width }, out);
 	assert_int_equal(fclose(out), 0);

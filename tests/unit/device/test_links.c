@@ -255,12 +255,12 @@ static void test_a_receiver_tells_the_sender_over_another_nic(void **state)
 	comm->rails[1]->dev = &devices[B0];
 	pair_irecv(&pair, in, sizeof(in), 0);
 	look(comm);
-	assert_false(comm->rails[0]->suspect);
+	assert_int_not_equal(comm->rails[0]->state, RAIL_SUSPECT);
 	ip("link set a0 down");
 	wait_down(A0, true);
 	look(comm);
-	assert_true(comm->rails[0]->suspect);
-	assert_false(comm->rails[1]->suspect);
+	assert_int_equal(comm->rails[0]->state, RAIL_SUSPECT);
+	assert_int_not_equal(comm->rails[1]->state, RAIL_SUSPECT);
 	assert_int_equal(comm_transmit(comm), 0);
 	assert_false(frame_get(pair.fds[0], &frame, NULL, 0));
 	assert_true(frame_get(pair.fds[1], &frame, NULL, 0));
@@ -272,7 +272,7 @@ static void test_a_receiver_tells_the_sender_over_another_nic(void **state)
 	ip("link set a0 up");
 	wait_down(A0, false);
 	look(comm);
-	assert_false(comm->rails[0]->suspect);
+	assert_int_not_equal(comm->rails[0]->state, RAIL_SUSPECT);
 	pair_close(&pair);
 }
 
@@ -290,7 +290,7 @@ static void test_a_sender_uses_its_other_nic(void **state)
 	ip("link set a0 down");
 	wait_down(A0, true);
 	look(pair.send);
-	assert_true(pair.send->rails[0]->suspect);
+	assert_int_equal(pair.send->rails[0]->state, RAIL_SUSPECT);
 	pair_isend(&pair, "second", 6, 0);
 	assert_int_equal(comm_transmit(pair.send), 0);
 	assert_false(frame_get(pair.fds[0], &frame, in, sizeof(in)));
@@ -298,7 +298,7 @@ static void test_a_sender_uses_its_other_nic(void **state)
 	ip("link set a0 up");
 	wait_down(A0, false);
 	look(pair.send);
-	assert_false(pair.send->rails[0]->suspect);
+	assert_int_not_equal(pair.send->rails[0]->state, RAIL_SUSPECT);
 	pair_close(&pair);
 }
 
@@ -317,15 +317,15 @@ static void test_a_connection_made_without_the_link_is_left_alone(void **state)
 	rail->losses = link_losses(rail->dev);
 	pair_irecv(&pair, in, sizeof(in), 0);
 	look(pair.recv);
-	assert_false(rail->suspect);
+	assert_int_not_equal(rail->state, RAIL_SUSPECT);
 	ip("link set a0 up");
 	wait_down(A0, false);
 	look(pair.recv);
-	assert_false(rail->suspect);
+	assert_int_not_equal(rail->state, RAIL_SUSPECT);
 	ip("link set a0 down");
 	wait_down(A0, true);
 	look(pair.recv);
-	assert_true(rail->suspect);
+	assert_int_equal(rail->state, RAIL_SUSPECT);
 	pair_close(&pair);
 }
 

@@ -95,6 +95,7 @@ static int setup(void **state)
 		takers[i].rail.link = (struct ib_link *)takers; /* there is one */
 		rail->linked = true;
 		takers[i].may_write = true;
+		rail->state = RAIL_UP;
 		comm->rails[i] = rail;
 	}
 	return 0;
@@ -113,7 +114,7 @@ static void send_messages(int count, size_t bytes)
 	for (int i = 0; i < count; i++) {
 		struct anynet_request *req;
 
-		assert_int_equal(anynet_isend(comm, data, bytes, 0, &mr, NULL, &req), 0);
+		assert_int_equal(anynet_isend(comm, &(struct anynet_send){ data, bytes, 0, &mr, NULL }, &req), 0);
 		assert_non_null(req);
 	}
 	for (int i = 0; i < count; i++)
@@ -227,7 +228,7 @@ static void test_who_has_no_room_holds_up_nobody(void **state)
 static void test_who_is_in_doubt_holds_up_nobody(void **state)
 {
 	(void)state;
-	comm->rails[0]->suspect = true;
+	comm->rails[0]->state = RAIL_SUSPECT;
 	takers[1].may_write = takers[2].may_write = false;
 	send_messages(2, SMALL);
 	expect_frames(0, 1, 1);
@@ -241,7 +242,7 @@ static struct anynet_request *send_one(struct frame_id *id)
 
 	for (int i = 0; i < RAILS; i++)
 		frames[i] = takers[i].frames;
-	assert_int_equal(anynet_isend(comm, data, LARGE, 0, &mr, NULL, &req), 0);
+	assert_int_equal(anynet_isend(comm, &(struct anynet_send){ data, LARGE, 0, &mr, NULL }, &req), 0);
 	assert_non_null(req);
 	for (int i = 0; i < RAILS; i++)
 		if (takers[i].frames != frames[i])

@@ -139,7 +139,7 @@ static void test_a_suspect_one_takes_nothing(void **state)
 	open_rails(2);
 	set_rail(0, 1000, 0);
 	set_rail(1, 1000, 0);
-	share.pair.send->rails[0]->suspect = true;
+	share.pair.send->rails[0]->state = RAIL_SUSPECT;
 	assert_false(takes(0));
 	assert_true(takes(1));
 	set_rail(1, 10, 0);
@@ -205,7 +205,7 @@ static void test_the_freest_of_those_with_the_grant_takes_it(void **state)
 	assert_true(takes(0));
 	assert_false(takes(1));
 	set_rail(1, 0, 0);
-	share.pair.send->rails[1]->suspect = true;
+	share.pair.send->rails[1]->state = RAIL_SUSPECT;
 	assert_true(takes(0));
 	assert_false(takes(1));
 }

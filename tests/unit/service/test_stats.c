@@ -162,7 +162,7 @@ static void test_breaks_and_errors_are_told(void **state)
 	assert_int_equal(send->rails[0].state, ANYNET_STATS_UP);
 	assert_true(send->rails[1].down_ms && send->rails[1].down_ms <= page_clock_ms());
 	page_free(&page);
-	pair.send->rails[0]->suspect = true;
+	pair.send->rails[0]->state = RAIL_SUSPECT;
 	comm_fail(pair.recv, NULL, -ECONNRESET, "for a test");
 	capture_forget();
 	page = own_page_look();

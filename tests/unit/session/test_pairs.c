@@ -76,10 +76,10 @@ static void test_where_another_rail_works_is_tried_early(void **state)
 	(void)state;
 	other.pair = pair(1, 0);
 	check(PAIRS_OWN_FIRST, "0>0 1>1 0>1 1>0"); /* it does not */
-	other.fd = 99;
+	other.state = RAIL_UP;
 	check(PAIRS_OWN_FIRST, "0>0 1>0 1>1 0>1");
 	check(PAIRS_ELSEWHERE, "1>0 1>1 0>1 0>0");
-	other.suspect = true;
+	other.state = RAIL_SUSPECT;
 	check(PAIRS_OWN_FIRST, "0>0 1>1 0>1 1>0");
 }
 

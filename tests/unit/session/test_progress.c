@@ -93,7 +93,7 @@ static void test_what_moves_now_is_not_over(void **state)
 	(void)state;
 	connection(5, 0, RAIL_STUCK, 0);
 	progress_begin(&rail, 5, 0);
-	rail.fd = 0;
+	rail.state = RAIL_UP;
 	moved = RAIL_MOVED;
 	assert_false(progress_is_over(&rail, began + 10 * RECOVERY_MS));
 	moved = RAIL_STUCK;
@@ -168,7 +168,7 @@ static void test_silence_makes_a_pair_narrow(void **state)
 	(void)state;
 	connection(5, 0, RAIL_STUCK, 0);
 	assert_false(progress_is_narrow(&rail, rail.pair)); /* it was reset */
-	rail.silent_ms = 1;
+	rail.state = RAIL_SUSPECT;
 	connection(5, 0, RAIL_STUCK, 0);
 	assert_true(progress_is_narrow(&rail, rail.pair));
 	assert_false(progress_is_narrow(&rail, other));

@@ -20,8 +20,6 @@
 #include "unit/carrier.h"
 #include "unit/signs.h"
 
-static const struct rail_signs dead = { .waiting = true, .tries = 2 };
-
 enum {
 	OWN, /* the rail's path */
 	OTHER,
@@ -66,10 +64,10 @@ static void dialled_first(int path)
 
 static void suspect(void)
 {
-	signs.rails[0] = dead;
+	signs.rails[0] = signs_dead;
 	signs_look_after(0);
 	signs_look_after(400);
-	assert_true(signs.pair.send->rails[0]->suspect);
+	assert_int_equal(signs.pair.send->rails[0]->state, RAIL_SUSPECT);
 }
 
 static void test_for_a_silent_path_others_are_tried_first(void **state)

@@ -175,7 +175,7 @@ static void test_a_stall_of_silent_paths_says_so(void **state)
 {
 	(void)state;
 	signs_open_recv(2);
-	signs.rails[1] = (struct rail_signs){ .waiting = true, .tries = 2 };
+	signs.rails[1] = signs_dead;
 	signs_look_after(0);
 	for (int i = 0; i < 4; i++)
 		signs_look_after(SIGNS_STALL_MS / 4);

@@ -9,10 +9,11 @@
 
 #include "support/capture.h"
 #include "transports/session/recovery.h"
+#include "transports/session/watch.h"
 #include "unit/environment.h"
 #include "unit/signs.h"
 
-static const struct rail_signs tried_once = { .waiting = true, .tries = 1 };
+static const struct rail_signs tried_once = { .waiting = true, .tries = 1, .quiet_ms = UINT_MAX };
 static const struct rail_signs answered = { .tries = 2, .rtt_us = 100 };
 
 static void test_a_path_that_answers_is_not_suspect(void **state)
@@ -71,17 +72,16 @@ static void test_what_was_copied_is_watched_until_it_is_acknowledged(void **stat
 	assert_false(signs_suspect(0));
 }
 
-static void suspect_after(uint8_t own_paths, uint8_t peer_paths, uint64_t ms)
+static void suspect_after(struct rail_signs silent, uint64_t ms)
 {
 	struct anynet_comm *comm = signs_comm();
 
-	comm->session->paths.own_count = own_paths;
-	comm->session->paths.peer_count = peer_paths;
-	signs_lose(0);
-	signs_look_after(ms - 50);
+	signs.rails[0] = silent;
+	signs_look_after(0);
+	signs_look_after(ms - 1);
 	assert_false(signs_suspect(0));
 	assert_null(comm->session->recovery);
-	signs_look_after(100);
+	signs_look_after(1);
 	assert_true(signs_suspect(0));
 	assert_non_null(comm->session->recovery);
 	assert_true(atomic_load(&comm->attention));
@@ -90,20 +90,131 @@ static void suspect_after(uint8_t own_paths, uint8_t peer_paths, uint64_t ms)
 	pair_close(&signs.pair);
 }
 
-static void test_a_silent_path_is_suspected_sooner_when_there_is_another(void **state)
+static struct anynet_request *open_with_alternative(bool is_send)
+{
+	struct anynet_request *req = is_send ? signs_open_send(1) : signs_open_recv(1);
+
+	signs_comm()->session->paths.own_count = is_send ? 2 : 1;
+	signs_comm()->session->paths.peer_count = is_send ? 1 : 2;
+	return req;
+}
+
+static void test_a_path_is_suspect_after_what_its_round_trips_have_shown(void **state)
+{
+	static const struct {
+		unsigned rtt_us, var_us, segments, ms;
+	} paths[] = {
+		{ 30, 10, 2, 21 },
+		{ 50000, 2000, 2, 79 },
+		{ 200000, 100000, 9, 621 },
+		{ 30, 10, 1, 61 }, /* its acknowledgement may wait for another segment */
+	};
+
+	(void)state;
+	for (size_t i = 0; i < 2 * sizeof(paths) / sizeof(paths[0]); i++) {
+		struct rail_signs silent = signs_dead;
+
+		silent.rtt_us = paths[i / 2].rtt_us;
+		silent.rtt_var_us = paths[i / 2].var_us;
+		silent.segments = paths[i / 2].segments;
+		silent.tries = 0;
+		open_with_alternative(i % 2);
+		suspect_after(silent, paths[i / 2].ms);
+	}
+	assert_int_equal(capture_count(CAPTURE_WARN, NULL), 0);
+}
+
+static void test_the_only_path_is_suspect_once_the_kernel_has_tried_twice(void **state)
 {
 	(void)state;
 	signs_open_send(1);
-	suspect_after(1, 1, 1000);
-	signs_open_send(1);
-	suspect_after(2, 1, 300);
-	signs_open_send(1);
-	suspect_after(1, 2, 300);
-	signs_open_recv(1);
-	suspect_after(1, 1, 1000);
-	signs_open_recv(1);
-	suspect_after(2, 1, 300);
-	assert_int_equal(capture_count(CAPTURE_WARN, NULL), 0);
+	signs.rails[0] = tried_once;
+	signs_look_after(0);
+	signs_look_after(5000);
+	assert_false(signs_suspect(0));
+	signs.rails[0] = signs_dead;
+	signs_look_after(0);
+	assert_true(signs_suspect(0));
+}
+
+/* Of many packets the peer's host has had some, or says that it waits for one. */
+static void test_a_path_with_losses_is_not_suspect(void **state)
+{
+	(void)state;
+	open_with_alternative(true);
+	signs.rails[0] = signs_dead;
+	for (int i = 0; i < 100; i++) {
+		signs.rails[0].acked++;
+		signs_look_after(1000);
+		assert_false(signs_suspect(0));
+	}
+	for (int i = 0; i < 100; i++) {
+		signs.rails[0].quiet_ms = 20;
+		signs_look_after(1000);
+		assert_false(signs_suspect(0));
+	}
+	/* What was sent after that is counted from its own beginning. */
+	signs.rails[0] = signs_healthy;
+	signs_look_after(0);
+	signs.rails[0] = signs_dead;
+	signs_look_after(1000);
+	assert_false(signs_suspect(0));
+	signs_look_after(21);
+	assert_true(signs_suspect(0));
+}
+
+static void test_alarms_in_a_row_come_ever_later(void **state)
+{
+	(void)state;
+	open_with_alternative(true);
+	for (uint64_t i = 0, ms = 21; i < 6; i++, ms = anynet_min(ms * 2, 16 * 21)) {
+		signs.rails[0] = signs_dead;
+		signs_look_after(0);
+		signs_look_after(ms - 1);
+		assert_false(signs_suspect(0));
+		signs_look_after(1);
+		assert_true(signs_suspect(0));
+		signs.rails[0] = signs_healthy;
+		signs_look_after(0);
+		assert_false(signs_suspect(0));
+	}
+	signs_look_after(4000);
+	signs.rails[0] = signs_dead;
+	signs_look_after(0);
+	signs_look_after(21);
+	assert_true(signs_suspect(0));
+}
+
+/* Who waits sees it sooner than the next look; not where there is no other path. */
+static void test_who_waits_glances_at_paths_that_do_not_get_on(void **state)
+{
+	struct anynet_request *req, *next;
+	struct anynet_comm *comm;
+
+	(void)state;
+	for (int alternative = 0; alternative < 2; alternative++) {
+		signs_open_send(1);
+		comm = signs_comm();
+		comm->session->paths.own_count = (uint8_t)(1 + alternative);
+		signs.rails[0] = signs_dead;
+		for (uint64_t ms = 0; ms < 40; ms++)
+			watch_glance(comm, signs.now + ms);
+		assert_int_equal(signs_suspect(0), alternative);
+		pair_close(&signs.pair);
+	}
+	/* And not while they do. */
+	req = open_with_alternative(false);
+	comm = signs_comm();
+	signs.rails[0] = signs_dead;
+	for (uint32_t i = 0; i < 40; i++, req = next) {
+		struct anynet_wire_frame frame = frame_data(i, 7, 0, 5);
+
+		next = pair_irecv(&signs.pair, signs.in, 64, 7);
+		frame_put(signs.pair.fds[0], &frame, "first");
+		pair_finish(&req, 1, NULL);
+		watch_glance(comm, signs.now + 5 * (uint64_t)i);
+	}
+	assert_false(signs_suspect(0));
 }
 
 static void test_each_silence_is_one_line_for_who_wants_to_know(void **state)
@@ -140,11 +251,12 @@ static void test_a_path_that_answers_again_is_trusted_again(void **state)
 	assert_false(signs_suspect(0));
 	comm_attend(signs.pair.send);
 	assert_null(signs.pair.send->session->recovery); /* no new connection is wanted any more */
+	signs.now = os_now_ms();
 	/* The next silence is counted from its own beginning. */
 	signs_lose(0);
-	signs_look_after(500);
+	signs_look_after(20);
 	assert_false(signs_suspect(0));
-	signs_look_after(600);
+	signs_look_after(1100);
 	assert_true(signs_suspect(0));
 	assert_false(signs_suspect(1));
 }
@@ -299,7 +411,11 @@ int main(void)
 		TEST(test_a_path_that_answers_is_not_suspect),
 		TEST(test_a_path_that_tells_nothing_is_not_suspect),
 		TEST(test_what_was_copied_is_watched_until_it_is_acknowledged),
-		TEST(test_a_silent_path_is_suspected_sooner_when_there_is_another),
+		TEST(test_a_path_is_suspect_after_what_its_round_trips_have_shown),
+		TEST(test_the_only_path_is_suspect_once_the_kernel_has_tried_twice),
+		TEST(test_a_path_with_losses_is_not_suspect),
+		TEST(test_alarms_in_a_row_come_ever_later),
+		TEST(test_who_waits_glances_at_paths_that_do_not_get_on),
 		TEST(test_each_silence_is_one_line_for_who_wants_to_know),
 		TEST(test_a_path_that_answers_again_is_trusted_again),
 		TEST(test_a_path_is_trusted_again_also_when_nothing_waits),

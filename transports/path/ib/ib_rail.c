@@ -182,8 +182,7 @@ static bool others_linked(const struct anynet_rail *base)
 	for (unsigned i = 0; i < comm->rail_count; i++) {
 		const struct anynet_rail *other = comm->rails[i];
 
-		if (other && other != base && other->fd >= 0 && !other->suspect &&
-		    other->linked)
+		if (other != base && rail_works(other) && other->linked)
 			return true;
 	}
 	return false;
@@ -195,7 +194,7 @@ static bool ib_granted(struct anynet_rail *base, const struct send_msg *msg)
 
 	/* Over TCP it need not be, but links are faster; between two connections, who knows. */
 	if (!rail->link)
-		return (base->fd >= 0 || msg->record) && !others_linked(base);
+		return (rail_stands(base) || msg->record) && !others_linked(base);
 	return ib_goes_in_frame(rail->link, msg) || ib_find_grant(rail, msg);
 }
 

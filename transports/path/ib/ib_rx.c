@@ -216,7 +216,7 @@ int ib_peek(struct ib_rail *rail)
 	struct anynet_wire_frame frame;
 	ssize_t n;
 
-	if (rail->tcp.base.fd < 0)
+	if (!rail_stands(&rail->tcp.base))
 		return 0;
 	n = recv(rail->tcp.base.fd, &frame, sizeof(frame), MSG_PEEK | MSG_DONTWAIT);
 	if (n == sizeof(frame) && wants_rejoin(rail, &frame))

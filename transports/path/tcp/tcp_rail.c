@@ -230,6 +230,7 @@ int tcp_rail_init(struct tcp_rail *rail, struct anynet_comm *comm, int fd, uint1
 	rail->base.ops = comm->is_send ? &tcp_send_rail_ops : &tcp_recv_rail_ops;
 	rail->base.comm = comm;
 	rail->base.fd = fd;
+	rail->base.state = RAIL_UP;
 	rail->base.index = index;
 	rail->base.readable = rail->base.writable = true;
 	look_at_path(&rail->base);

@@ -1,0 +1,146 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* Directories that root may load from; see trust.h. */
+#include "trust.h"
+
+#include <errno.h>
+#include <fcntl.h>
+#include <stdbool.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include "host.h"
+
+#define SEARCHED "LD_LIBRARY_PATH"
+#define ASKED    "ANYNET_CHECK_LIBRARY_PATH" /* what SEARCHED was before the second start */
+
+/* In a user namespace, the real root is an unknown user, whose "/" is. */
+static bool is_roots(const struct stat *st)
+{
+	struct stat top;
+
+	return !st->st_uid || (!stat("/", &top) && st->st_uid == top.st_uid);
+}
+
+/* Nobody but root can put something else there; a file in a sticky directory is its owner's. */
+static bool is_safe(const char *path, bool is_last)
+{
+	int fd = open(path, O_PATH | O_NOFOLLOW | O_CLOEXEC), error = errno;
+	struct stat st;
+	bool known = fd >= 0 && !fstat(fd, &st);
+
+	if (fd >= 0)
+		close(fd);
+	if (!known)
+		return fd < 0 && error == ENOENT;
+	if (!is_roots(&st))
+		return false;
+	return S_ISLNK(st.st_mode) || !(st.st_mode & (S_IWGRP | S_IWOTH)) ||
+	       (!is_last && (st.st_mode & S_ISVTX));
+}
+
+/* All directories on the way, by these names. */
+static bool is_safe_way(const char *path)
+{
+	char *part = text_copy(path, strlen(path));
+	bool safe = *path == '/';
+
+	for (char *end = part + 1; safe && *end; end++) {
+		if (*end != '/')
+			continue;
+		*end = 0;
+		safe = is_safe(part, false);
+		*end = '/';
+	}
+	safe = safe && is_safe(part, true);
+	free(part);
+	return safe;
+}
+
+static bool is_trusted(const char *directory)
+{
+	char *real = realpath(directory, NULL);
+	bool trusted = is_safe_way(directory) && (!real || is_safe_way(real));
+
+	free(real);
+	return trusted;
+}
+
+/* The directories of a list that are trusted, or those that are not. */
+static struct text_list select_from(const char *list, bool trusted)
+{
+	struct text_list chosen = { 0 };
+
+	while (list) {
+		size_t bytes = strcspn(list, ":;");
+		char *directory = text_copy(list, bytes);
+
+		if (is_trusted(directory) == trusted)
+			text_list_add(&chosen, directory);
+		else
+			free(directory);
+		list = list[bytes] ? list + bytes + 1 : NULL;
+	}
+	return chosen;
+}
+
+static void set_searched(const struct text_list *trusted)
+{
+	char *path = text_copy("", 0), *longer;
+
+	for (size_t i = 0; i < trusted->count; i++) {
+		longer = text_format("%s%s%s", path, i ? ":" : "", trusted->items[i]);
+		free(path);
+		path = longer;
+	}
+	if (trusted->count)
+		setenv(SEARCHED, path, 1);
+	else
+		unsetenv(SEARCHED);
+	free(path);
+}
+
+static int start_again(char **arguments)
+{
+	static char name[] = "anynet", command[] = "check";
+	size_t count = 0;
+	char **all;
+
+	while (arguments[count])
+		count++;
+	all = text_grow(NULL, (count + 3) * sizeof(*all));
+	all[0] = name;
+	all[1] = command;
+	memcpy(all + 2, arguments, (count + 1) * sizeof(*all));
+	execv("/proc/self/exe", all);
+	free(all);
+	return errno;
+}
+
+int trust_begin(char **arguments)
+{
+	const char *searched = host_env(SEARCHED), *asked = getenv(ASKED);
+	struct text_list trusted, left_out = { 0 };
+
+	if (!geteuid())
+		left_out = select_from(searched, false);
+	if (left_out.count) {
+		trusted = select_from(searched, true);
+		setenv(ASKED, searched, 1);
+		set_searched(&trusted);
+		return start_again(arguments);
+	}
+	/* The loader has read its variable: from now on it is only looked at. */
+	if (asked && !geteuid())
+		setenv(SEARCHED, asked, 1);
+	unsetenv(ASKED);
+	return 0;
+}
+
+struct text_list trust_left_out(void)
+{
+	if (geteuid())
+		return (struct text_list){ 0 };
+	return select_from(host_env(SEARCHED), false);
+}

@@ -1,0 +1,108 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* anynet dump: all that a process tells about its connections, and what happened to them. */
+#include "tools/shared/commands.h"
+
+#include <argp.h>
+#include <string.h>
+
+#include "tools/shared/args.h"
+#include "tools/shared/output_args.h"
+#include "tools/shared/stats/print.h"
+#include "tools/shared/stats/stats_dir.h"
+
+enum {
+	DUMP_FINE,
+	DUMP_NONE = 2, /* there is no such process */
+	DUMP_FAILED = 3
+};
+
+struct options {
+	bool json;
+	const char *dir;
+	uint32_t pid;
+};
+
+static const struct argp_option arguments[] = {
+	{ "json", 'j', NULL, 0, "print JSON", 0 },
+	STATS_DIR_OPTION,
+	{ 0 },
+};
+
+static error_t parse(int key, char *arg, struct argp_state *state)
+{
+	struct options *o = state->input;
+
+	switch (key) {
+	case 'j':
+		o->json = true;
+		return 0;
+	case 'D':
+		o->dir = arg;
+		return 0;
+	case ARGP_KEY_ARG:
+		if (o->pid)
+			argp_error(state, "give one process");
+		o->pid = (uint32_t)args_number(state, "process", arg, 1, INT32_MAX);
+		return 0;
+	case ARGP_KEY_NO_ARGS:
+		argp_error(state, "expected the number of a process; `anynet top` lists them");
+		return 0;
+	default:
+		return ARGP_ERR_UNKNOWN;
+	}
+}
+
+static int show(const struct options *o, const struct page_list *pages)
+{
+	const struct terminal terminal = terminal_of(stdout);
+	struct view view;
+	int ret = view_make(&view, &(struct page_list){ 0 }, pages);
+
+	if (!ret && o->json)
+		ret = print_view_json(&view, "dump", stdout);
+	else if (!ret)
+		print_dump(&view, &terminal, stdout);
+	view_free(&view);
+	if (!ret && !fflush(stdout))
+		return DUMP_FINE;
+	fprintf(stderr, "anynet dump: %s\n", ret ? "out of memory" : "cannot write");
+	return DUMP_FAILED;
+}
+
+int cmd_dump(int argc, char **argv)
+{
+	static const struct argp argp = {
+		arguments,
+		parse,
+		"PID",
+		"Prints the statistics of a process and the last events of each connection. Also "
+		"of a process that was killed or has crashed, until the next process with "
+		"connections starts and removes the file.\vExit status: 0 printed, 2 no such "
+		"process, 3 nothing could be read.",
+		color_args,
+		NULL,
+		NULL,
+	};
+	struct options o = { .dir = stats_dir() };
+	struct page_list pages;
+	int ret, status;
+
+	argp_err_exit_status = DUMP_FAILED;
+	argp_parse(&argp, argc, argv, 0, NULL, &o);
+	ret = page_read_all(&pages, o.dir,
+			    &(struct page_wish){ .pid = o.pid, .events = true, .ended = true });
+	if (ret) {
+		fprintf(stderr, "anynet dump: %s: %s\n", o.dir, strerror(-ret));
+		return DUMP_FAILED;
+	}
+	if (!pages.count) {
+		fprintf(stderr,
+			"anynet dump: process %u has no open connections, belongs to another "
+			"user, or writes no statistics (ANYNET_STATS); %s has no file of it\n",
+			o.pid, o.dir);
+		return DUMP_NONE;
+	}
+	status = show(&o, &pages);
+	page_free_all(&pages);
+	return status;
+}

@@ -1,0 +1,123 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* anynet env, anynet run: the variables that make NCCL load this installation's plugin, as commands for a shell and
+ * for a command of the user's. */
+#include "tools/shared/commands.h"
+
+#include <argp.h>
+#include <errno.h>
+#include <limits.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+#include "tools/shared/args.h"
+#include "tools/shared/self.h"
+
+#define PLUGIN_NAME   "anynet" /* of NCCL_NET_PLUGIN: the file libnccl-net-anynet.so */
+#define NOT_FOUND     127      /* exit status as a shell's: there is no such command … */
+#define NOT_EXECUTED  126      /* … or it cannot be executed */
+#define PATH_VARIABLE "LD_LIBRARY_PATH"
+
+/* The directory that the loader has to look in; "" if it looks there by itself, as with packages. */
+static const char *plugin_dir(void)
+{
+	static char dir[PATH_MAX];
+	char alias[PATH_MAX + 64], *slash;
+
+	if (!realpath(self_plugin(), dir) || !(slash = strrchr(dir, '/')))
+		return "";
+	*slash = '\0';
+	snprintf(alias, sizeof(alias), "%s/libnccl-net-" PLUGIN_NAME ".so", dir);
+	return access(alias, R_OK) ? "" : dir;
+}
+
+/* In single quotes, for a shell. */
+static void print_quoted(const char *text)
+{
+	putchar('\'');
+	for (; *text; text++)
+		if (*text == '\'')
+			fputs("'\\''", stdout);
+		else
+			putchar(*text);
+	putchar('\'');
+}
+
+static error_t take_nothing(int key, char *arg, struct argp_state *state)
+{
+	(void)key;
+	(void)arg;
+	(void)state;
+	return ARGP_ERR_UNKNOWN;
+}
+
+int cmd_env(int argc, char **argv)
+{
+	static const struct argp argp = {
+		NULL, take_nothing,
+		NULL, "Prints the commands that make NCCL load this plugin: eval \"$(anynet env)\"",
+		NULL, NULL,
+		NULL,
+	};
+	const char *dir = plugin_dir();
+
+	argp_err_exit_status = ARGS_WRONG;
+	argp_parse(&argp, argc, argv, 0, NULL, NULL);
+	if (*dir) {
+		printf("export " PATH_VARIABLE "=");
+		print_quoted(dir);
+		printf("${" PATH_VARIABLE ":+:$" PATH_VARIABLE "}\n");
+	}
+	printf("export NCCL_NET_PLUGIN=" PLUGIN_NAME "\n");
+	return 0;
+}
+
+/* 0 or -1 with errno. */
+static int set_variables(void)
+{
+	const char *dir = plugin_dir(), *before = getenv(PATH_VARIABLE);
+	char *path = NULL;
+	int ret;
+
+	if (*dir &&
+	    asprintf(&path, "%s%s%s", dir, before && *before ? ":" : "", before ? before : "") < 0)
+		return -1;
+	ret = path ? setenv(PATH_VARIABLE, path, 1) : 0;
+	free(path);
+	return ret ? ret : setenv("NCCL_NET_PLUGIN", PLUGIN_NAME, 1);
+}
+
+static error_t take_command(int key, char *arg, struct argp_state *state)
+{
+	int *first = state->input;
+
+	(void)arg;
+	if (key == ARGP_KEY_NO_ARGS)
+		argp_usage(state);
+	if (key != ARGP_KEY_ARGS)
+		return ARGP_ERR_UNKNOWN;
+	*first = state->next;
+	return 0;
+}
+
+int cmd_run(int argc, char **argv)
+{
+	static const struct argp argp = {
+		NULL,
+		take_command,
+		"COMMAND [ARGUMENT...]",
+		"Runs a command with the variables of `anynet env`.",
+		NULL,
+		NULL,
+		NULL,
+	};
+	int first = argc;
+
+	argp_err_exit_status = ARGS_WRONG;
+	argp_parse(&argp, argc, argv, ARGP_IN_ORDER, NULL, &first);
+	if (!set_variables())
+		execvp(argv[first], argv + first);
+	fprintf(stderr, "anynet run: %s: %s\n", argv[first], strerror(errno));
+	return errno == ENOENT ? NOT_FOUND : NOT_EXECUTED;
+}

@@ -1,0 +1,260 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* anynet explain: logs of NCCL, PyTorch and others, and what their lines mean. */
+#include "tools/shared/commands.h"
+
+#include <argp.h>
+#include <errno.h>
+#include <fcntl.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/stat.h>
+#include <time.h>
+#include <unistd.h>
+
+#include "memory.h"
+#include "print.h"
+#include "scan.h"
+#include "tools/shared/output_args.h"
+#include "tools/shared/terminal.h"
+
+#define WIDTH       100       /* columns, where the terminal does not say */
+#define RULES_BYTES (1 << 20) /* most of a file of rules */
+#define TELL_MS     250 /* between two words of progress, of which the first comes after 1 s */
+
+struct options {
+	bool json;
+	bool list;
+	const char **rules;
+	int rule_files;
+	char **logs;
+	int log_count;
+};
+
+static const struct argp_option arguments[] = {
+	{ "json", 'j', NULL, 0, "print JSON", 0 },
+	{ "rules", 'r', "FILE", 0,
+	  "Additional rules, which precede the built-in ones; may be repeated",
+	  0 },
+	{ "list", 'l', NULL, 0, "Print all rules; read no log", 0 },
+	{ 0 },
+};
+
+static error_t parse(int key, char *arg, struct argp_state *state)
+{
+	struct options *o = state->input;
+
+	switch (key) {
+	case 'j':
+		o->json = true;
+		return 0;
+	case 'l':
+		o->list = true;
+		return 0;
+	case 'r':
+		o->rules = memory_resize(o->rules, (size_t)(o->rule_files + 1) * sizeof(*o->rules));
+		o->rules[o->rule_files++] = arg;
+		return 0;
+	case ARGP_KEY_ARGS:
+		o->logs = state->argv + state->next;
+		o->log_count = state->argc - state->next;
+		return 0;
+	case ARGP_KEY_NO_ARGS:
+		if (!o->list && isatty(STDIN_FILENO))
+			argp_error(state, "name a log, or pipe one to the standard input");
+		return 0;
+	default:
+		return ARGP_ERR_UNKNOWN;
+	}
+}
+
+static void fail(const char *what, const char *why)
+{
+	fprintf(stderr, "anynet explain: %s%s%s\n", what, why ? ": " : "", why ? why : "");
+	exit(EXPLAIN_FAILED);
+}
+
+/* --- rules --- */
+
+static void add_file(struct rules *rules, const char *file)
+{
+	char *text = memory_get(RULES_BYTES + 1), why[1024];
+	FILE *in = fopen(file, "re");
+	size_t bytes;
+
+	if (!in)
+		fail(file, strerror(errno));
+	bytes = fread(text, 1, RULES_BYTES + 1, in);
+	if (ferror(in))
+		fail(file, strerror(errno));
+	if (bytes > RULES_BYTES)
+		fail(file, "more than 1 MiB of rules");
+	if (rules_add(rules, text, bytes, file, why, sizeof(why)))
+		fail(why, NULL);
+	fclose(in);
+	free(text);
+}
+
+/* The user's rules, then the built-in ones, which were checked when this was built. */
+static struct rules *load_rules(const struct options *o)
+{
+	struct rules *rules = rules_new();
+	char why[1024];
+	size_t own;
+
+	if (!rules)
+		fail("out of memory", NULL);
+	for (int i = 0; i < o->rule_files; i++)
+		add_file(rules, o->rules[i]);
+	own = rules->count;
+	if (rules_add(rules, (const char *)explain_rules_text, explain_rules_bytes, "built in", why,
+		      sizeof(why)) ||
+	    rules_finish(rules, why, sizeof(why)) || rules_check(rules, own, why, sizeof(why)))
+		fail(why, NULL);
+	return rules;
+}
+
+/* --- progress --- */
+
+struct progress {
+	const char *name;
+	unsigned long long size;   /* of the file; 0 = not known */
+	unsigned long long before; /* bytes of the files before */
+	uint64_t begin_ms, next_ms;
+	bool wanted, told;
+};
+
+static uint64_t now_ms(void)
+{
+	struct timespec now;
+
+	clock_gettime(CLOCK_MONOTONIC, &now);
+	return (uint64_t)now.tv_sec * 1000 + (uint64_t)now.tv_nsec / 1000000;
+}
+
+static void tell(void *context, unsigned long long bytes)
+{
+	struct progress *p = context;
+	uint64_t now;
+	double rate;
+
+	if (!p->wanted)
+		return;
+	now = now_ms();
+	if (now < p->next_ms)
+		return;
+	p->next_ms = now + TELL_MS;
+	rate = (double)(p->before + bytes) / 1000 / (double)(now - p->begin_ms);
+	fprintf(stderr, "\r\033[K%.1f MB", (double)(p->before + bytes) / 1e6);
+	if (p->size)
+		fprintf(stderr, ", %.0f %% of the file", 100.0 * (double)bytes / (double)p->size);
+	fprintf(stderr, ", %.0f MB/s", rate);
+	fflush(stderr);
+	p->told = true;
+}
+
+/* --- logs --- */
+
+/* Compressed files are told by their first bytes, where they can be looked at twice. */
+static void refuse_compressed(int fd, const char *name)
+{
+	unsigned char magic[6] = { 0 };
+	const char *with = NULL;
+
+	if (pread(fd, magic, sizeof(magic), 0) != sizeof(magic))
+		return;
+	if (magic[0] == 0x1f && magic[1] == 0x8b)
+		with = "gzip: zcat";
+	else if (!memcmp(magic, "\x28\xb5\x2f\xfd", 4))
+		with = "zstd: zstdcat";
+	else if (!memcmp(magic,
+			 "\xfd"
+			 "7zXZ",
+			 5))
+		with = "xz: xzcat";
+	if (!with)
+		return;
+	fprintf(stderr, "anynet explain: %s: compressed with %s FILE | anynet explain\n", name,
+		with);
+	exit(EXPLAIN_FAILED);
+}
+
+static void read_log(struct scan *scan, const char *name, struct progress *p)
+{
+	bool is_stdin = !strcmp(name, "-");
+	int fd = is_stdin ? STDIN_FILENO : open(name, O_RDONLY | O_CLOEXEC);
+	struct stat st;
+	int ret;
+
+	if (fd < 0 || fstat(fd, &st))
+		fail(name, strerror(errno));
+	p->size = S_ISREG(st.st_mode) ? (unsigned long long)st.st_size : 0;
+	if (S_ISREG(st.st_mode))
+		refuse_compressed(fd, name);
+	ret = scan_fd(scan, fd, is_stdin ? "(stdin)" : name, tell, p);
+	if (ret)
+		fail(name, strerror(-ret));
+	if (!is_stdin)
+		close(fd);
+}
+
+static int explain(const struct options *o)
+{
+	static char *standard_input[] = { (char *)(uintptr_t) "-" };
+	char **logs = o->log_count ? o->logs : standard_input;
+	struct rules *rules = load_rules(o);
+	const struct terminal terminal = terminal_of(stdout);
+	struct report *report;
+	struct progress progress = { .wanted = isatty(STDERR_FILENO), .begin_ms = now_ms() };
+	struct scan *scan;
+	int status;
+
+	if (o->list) {
+		print_rules(rules, stdout, terminal_width(&terminal, WIDTH));
+		rules_free(rules);
+		return 0;
+	}
+	progress.next_ms = progress.begin_ms + 1000;
+	report = report_new(rules);
+	scan = scan_new(rules, report, SCAN_BLOCK);
+	for (int i = 0; i < (o->log_count ? o->log_count : 1); i++) {
+		read_log(scan, logs[i], &progress);
+		progress.before = report->bytes;
+	}
+	if (progress.told)
+		fprintf(stderr, "\r\033[K");
+	report_conclude(report);
+	if (o->json)
+		print_json(report, stdout);
+	else
+		print_text(report, stdout, terminal_width(&terminal, WIDTH), terminal.colour);
+	status = report_status(report);
+	scan_free(scan);
+	report_free(report);
+	rules_free(rules);
+	return status;
+}
+
+int cmd_explain(int argc, char **argv)
+{
+	static const struct argp argp = {
+		arguments,
+		parse,
+		"[LOG...]",
+		"Reads logs of NCCL, PyTorch, CuPy, Lightning, torchrun and Slurm, of one or "
+		"more ranks, and reports which line is the cause, what it means and how to fix "
+		"it. Without LOG, or for '-', reads the standard input.\vExit status: 0 nothing "
+		"found, or only harmless lines, 1 warnings only, 2 errors, 3 a log or rules "
+		"could not be read.",
+		output_args,
+		NULL,
+		NULL,
+	};
+	struct options options = { 0 };
+	int status;
+
+	argp_err_exit_status = EXPLAIN_FAILED;
+	argp_parse(&argp, argc, argv, 0, NULL, &options);
+	status = explain(&options);
+	free(options.rules);
+	return status;
+}

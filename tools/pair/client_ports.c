@@ -1,0 +1,215 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* anynet pair: the data ports of both ends, and plain TCP through them. */
+#include <string.h>
+#include <sys/socket.h>
+
+#include <nccl_net/util.h>
+
+#include "client_session.h"
+#include "dial.h"
+#include "ports.h"
+#include "request.h"
+#include "tools/shared/address.h"
+#include "tools/shared/judge/rates.h"
+#include "tools/shared/judge/verdict.h"
+#include "tools/shared/member.h"
+
+#define PORTS_MAX     16 /* of those the other end offers */
+#define HEADERS_4     40 /* IP and TCP, without options */
+#define HEADERS_6     60
+#define DIAL_REPLY_MS (DIAL_MS_MAX + 4 * DIAL_WAIT_MS)
+
+/* How one of the data ports is dialled: from here, or by the server. */
+struct route {
+	bool to_server;
+	const json_t *port; /* "address", "device", "port", "error" */
+	const char *token;
+};
+
+static json_t *dial_from_here(const struct client *c, const struct route *r,
+			      const struct request *parsed)
+{
+	struct dial d = parsed->dial;
+	socklen_t len = sizeof(d.to);
+
+	(void)r;
+	if (!d.to.ss_family) {
+		getpeername(c->fd, (struct sockaddr *)&d.to, &len);
+		len = sizeof(d.from);
+		getsockname(c->fd, (struct sockaddr *)&d.from, &len);
+		address_set_port(&d.from, 0);
+		address_set_port(&d.to, parsed->dial_port);
+	}
+	if (!ports_may_dial(c->fd, json_object_get(c->result, "remote"), &d.to))
+		return json_pack("{s:s, s:s}", "state", "failed", "error",
+				 "the address does not belong to one of that host's devices");
+	return dial_run(&d);
+}
+
+/* The server's ports are checked in the same way as it checks a client's wishes. NULL: over. */
+static json_t *dial(struct client *c, const struct route *r, int streams, long long bytes, int ms,
+		    int mss)
+{
+	json_t *message =
+		json_pack("{s:s, s:s, s:I, s:s, s:i, s:I, s:i, s:i}", "op", "dial", "address",
+			  member_text(r->port, "address"), "port",
+			  (json_int_t)member_int(r->port, "port", 0, 65535, 0), "token", r->token,
+			  "streams", streams, "bytes", (json_int_t)bytes, "ms", ms, "mss", mss);
+	struct request parsed;
+	json_t *answer;
+
+	if (request_parse(message, &parsed)) {
+		json_decref(message);
+		return json_pack("{s:s, s:s}", "state", "failed", "error",
+				 "the address cannot be used for connections");
+	}
+	if (!r->to_server)
+		return client_ask(c, "connecting from the server", message, DIAL_REPLY_MS);
+	answer = dial_from_here(c, r, &parsed);
+	json_decref(message);
+	return answer;
+}
+
+/* The largest of the usual packets that get through where large ones do not; 0 = none. */
+static int find_passing(struct client *c, const struct route *r)
+{
+	static const int packets[] = { 8960, 4000, 1492, 1450, 1400, 1300, 1000, 576 };
+	const json_t *way = json_object_get(json_object_get(c->result, "way"), "local");
+	int headers = strchr(member_text(way, "local"), ':') ? HEADERS_6 : HEADERS_4;
+	long long mtu = member_int(way, "mtu", 1, INT32_MAX, 1500);
+
+	client_tell(c, "large packets are lost: searching the largest size that passes");
+	for (size_t i = 0; i < ARRAY_SIZE(packets); i++) {
+		bool passes;
+		json_t *answer;
+
+		/* Segments below the wanted size carry options as well. */
+		if (packets[i] >= mtu || packets[i] - headers < 500)
+			continue;
+		answer = dial(c, r, 1, DIAL_PROBE_BYTES, 1, packets[i] - headers);
+		passes = answer && !strcmp(member_text(answer, "state"), "ok");
+		json_decref(answer);
+		if (passes)
+			return packets[i];
+	}
+	return 0;
+}
+
+static int try_port(struct client *c, const struct route *r)
+{
+	json_t *list = json_object_get(c->result, "ports"), *answer;
+	const json_t *way = json_object_get(json_object_get(c->result, "way"),
+					    r->to_server ? "remote" : "local");
+	const char *address = member_text(r->port, "address");
+	int passes;
+
+	if (*member_text(r->port, "error"))
+		answer = json_pack("{s:s, s:s}", "state", "busy", "error",
+				   member_text(r->port, "error"));
+	else
+		answer = dial(c, r, 1, DIAL_PROBE_BYTES, 1, 0);
+	if (!answer)
+		return -1;
+	json_object_set_new(answer, "to", json_string(r->to_server ? "server" : "client"));
+	json_object_set_new(answer, "address",
+			    json_string(*address ? address : member_text(way, "local")));
+	json_object_set_new(answer, "port", json_integer(member_int(r->port, "port", 0, 65535, 0)));
+	json_object_set_new(answer, "device", json_string(member_text(r->port, "device")));
+	json_array_append_new(list, answer);
+	if (strcmp(member_text(answer, "state"), "stalled") != 0)
+		return 0;
+	passes = find_passing(c, r);
+	if (passes)
+		json_object_set_new(answer, "passes", json_integer(passes));
+	return json_object_get(c->result, "failure") ? -1 : 0;
+}
+
+/* Of two streams the one that lost less, with the shares that all have lost in "losses". */
+static json_t *less_lost(json_t *one, json_t *other)
+{
+	json_t *losses = json_object_get(one, "losses"), *better;
+
+	if (!other) {
+		json_decref(one);
+		return NULL;
+	}
+	losses = losses ? json_incref(losses) : json_pack("[f]", verdict_loss(one));
+	json_array_append_new(losses, json_real(verdict_loss(other)));
+	better = verdict_loss(other) < verdict_loss(one) ? other : one;
+	json_object_set_new(better, "losses", losses);
+	json_decref(better == one ? other : one);
+	return better;
+}
+
+/* One stream of plain TCP, with the kernel's account of it, by the first port that can be reached. */
+static int try_stream(struct client *c, const struct route *r)
+{
+	json_t *answer;
+
+	client_tell(c, r->to_server ? "bandwidth of TCP, outbound" : "bandwidth of TCP, inbound");
+	answer = dial(c, r, 1, c->o->measure.bytes, c->o->measure.ms, 0);
+	for (int i = 1; c->o->repeat && answer && verdict_loses(answer) && i < RATES_ENOUGH; i++)
+		answer = less_lost(answer, dial(c, r, 1, c->o->measure.bytes, c->o->measure.ms, 0));
+	if (!answer)
+		return -1;
+	json_object_set_new(answer, "to", json_string(r->to_server ? "server" : "client"));
+	json_array_append_new(json_object_get(c->result, "tcp"), answer);
+	return 0;
+}
+
+static int try_ports(struct client *c, const json_t *offer, bool to_server)
+{
+	const json_t *list = json_object_get(offer, "ports"), *port, *done;
+	json_t *first = NULL;
+	size_t i;
+
+	client_tell(c, to_server ? "data ports of the server" : "data ports of this host, from the server");
+	json_array_foreach(list, i, port)
+	{
+		const struct route r = { to_server, port, member_text(offer, "token") };
+
+		if (i == PORTS_MAX)
+			break;
+		if (try_port(c, &r))
+			return -1;
+		done = json_array_get(json_object_get(c->result, "ports"),
+				      json_array_size(json_object_get(c->result, "ports")) - 1);
+		if (!first && !strcmp(member_text(done, "state"), "ok"))
+			first = json_array_get(list, i);
+	}
+	if (first && c->o->measure.ms) {
+		const struct route r = { to_server, first, member_text(offer, "token") };
+
+		return try_stream(c, &r);
+	}
+	return 0;
+}
+
+int client_measure_ports(struct client *c)
+{
+	json_t *offer, *closed;
+	struct responder *responder;
+	int ret;
+
+	offer = client_ask(c, "opening data ports on the server", json_pack("{s:s}", "op", "listen"),
+			   CLIENT_REPLY_MS);
+	if (!offer)
+		return -1;
+	ret = try_ports(c, offer, true);
+	json_decref(offer);
+	if (ret)
+		return -1;
+	closed = client_ask(c, "closing data ports on the server", json_pack("{s:s}", "op", "unlisten"),
+			    CLIENT_REPLY_MS);
+	json_decref(closed);
+	if (!closed)
+		return -1;
+	responder = ports_open(c->fd, &c->host->cfg, &c->host->probe, &offer);
+	if (!responder)
+		return client_fail(c, "opening data ports on this host", "",
+				   "out of memory or threads");
+	ret = try_ports(c, offer, false);
+	json_decref(offer);
+	responder_stop(responder);
+	return ret;
+}

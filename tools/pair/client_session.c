@@ -1,0 +1,105 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* The session's own words; see client_session.h. */
+#include "client_session.h"
+
+#include <errno.h>
+#include <stdarg.h>
+#include <stdio.h>
+#include <string.h>
+
+#include "control.h"
+#include "wire.h"
+
+#define GREET_MS 30000 /* the server serves one client after another */
+
+void client_tell(const struct client *c, const char *what)
+{
+	if (c->o->progress)
+		fprintf(stderr, "\r\033[K%s%s", what, *what ? " ..." : "");
+}
+
+int client_fail(struct client *c, const char *step, const char *fix, const char *fmt, ...)
+{
+	char reason[400];
+	va_list ap;
+
+	va_start(ap, fmt);
+	vsnprintf(reason, sizeof(reason), fmt, ap);
+	va_end(ap);
+	if (!json_object_get(c->result, "failure"))
+		json_object_set_new(c->result, "failure",
+				    json_pack("{s:s, s:s, s:s}", "step", step, "reason", reason,
+					      "fix", fix));
+	return -1;
+}
+
+const char *client_why(int ret)
+{
+	switch (-ret) {
+	case ETIMEDOUT:
+		return "the server does not answer in time";
+	case ECONNRESET:
+		return "the server closed the connection, or disappeared";
+	case EPROTO:
+		return "the server's answer is invalid";
+	default:
+		return strerror(-ret);
+	}
+}
+
+json_t *client_ask(struct client *c, const char *step, json_t *request, int ms)
+{
+	json_t *reply = NULL;
+	int ret = pair_send_new(c->fd, request, CLIENT_REPLY_MS);
+
+	if (!ret)
+		ret = pair_recv(c->fd, &reply, ms);
+	if (ret)
+		client_fail(c, step, "", "%s", client_why(ret));
+	return reply;
+}
+
+/* --- the control connection --- */
+
+int client_connect(struct client *c)
+{
+	char why_not[CONTROL_TEXT];
+	int fd = control_open(c->o->host, c->o->port, why_not);
+
+	if (fd >= 0) {
+		c->fd = fd;
+		return 0;
+	}
+	if (fd == -ENOENT)
+		return client_fail(c, "the server's name", "Check the name, /etc/hosts and DNS.",
+				   "%s", why_not);
+	return client_fail(c, "connecting to the server",
+			   fd == -ECONNREFUSED
+				   ? "Start `anynet serve` on that host. If it uses another port "
+				     "(`anynet serve --port`), give HOST:PORT here."
+				   : "Check the address, and that no firewall blocks this port. "
+				     "To use another port: `anynet serve --port PORT` there, and "
+				     "HOST:PORT here.",
+			   "%s", why_not);
+}
+
+int client_greet(struct client *c)
+{
+	char opening[PAIR_STRANGER_MAX + 1];
+	uint32_t version;
+	int ret = pair_greet(c->fd, true, &version, opening, GREET_MS);
+
+	if (ret == -EPROTONOSUPPORT)
+		return client_fail(c, "greeting the server",
+				   "Install the same anynet on both hosts.",
+				   "it uses version %u of the pair protocol, this one %d", version,
+				   PAIR_VERSION);
+	if (ret == -EPROTO)
+		return client_fail(c, "greeting the server", "Give the port of `anynet serve`.",
+				   "no `anynet serve` answers there, but '%s'", opening);
+	return ret ? client_fail(c, "greeting the server",
+				 "Check that it is `anynet serve`, and not busy with another "
+				 "client.", "%s",
+				 client_why(ret))
+		   : 0;
+}

@@ -1,0 +1,177 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* anynet perf: the command line; the short options are those of nccl-tests. */
+#include "perf_args.h"
+#include "tools/shared/args.h"
+
+#include <argp.h>
+#include <string.h>
+
+#include <nccl_net/util.h>
+
+#include "tools/shared/args.h"
+#include "tools/shared/self.h"
+
+#define BYTES_MAX    (16LL << 30)
+#define DEADLINE_MAX 86400
+#define COUNT_MAX    1000000
+
+enum {
+	KEY_NET = 0x100,
+	KEY_ABI,
+	KEY_DEV,
+	KEY_CHANNELS,
+	KEY_JSON,
+	KEY_CSV,
+	KEY_DEADLINE
+};
+
+static const struct argp_option options[] = {
+	{ "pattern", 'p', "NAME", 0, "allreduce, alltoall or sendrecv (allreduce)", 1 },
+	{ "ranks", 'r', "N", 0, "processes on this host (2)", 1 },
+	{ "channels", KEY_CHANNELS, "N", 0, "rings of an all-reduce (2)", 1 },
+	{ "minbytes", 'b', "BYTES", 0, "smallest size (8)", 2 },
+	{ "maxbytes", 'e', "BYTES", 0, "largest size (32M, or the smallest if that is larger)", 2 },
+	{ "stepfactor", 'f', "N", 0, "multiply the size by N from line to line (2)", 2 },
+	{ "stepbytes", 'i', "BYTES", 0, "add BYTES from line to line instead", 2 },
+	{ "iters", 'n', "N", 0, "timed operations per size (20)", 3 },
+	{ "warmup_iters", 'w', "N", 0, "operations before those (2)", 3 },
+	{ "check", 'c', "0|1", 0, "check every element of one more operation (1)", 3 },
+	{ "datatype", 'd', "TYPE", 0, "float or int32 (float)", 3 },
+	{ "net", KEY_NET, "SPEC", 0,
+	  "plugin file, or nccl:Socket or nccl:IB for NCCL's own, nccl:Socket:PATH with the "
+	  "libnccl.so.2 of your choice (libnccl-net.so beside this tool, or where the loader finds it)",
+	  4 },
+	{ "abi", KEY_ABI, "N", 0, "net API version of the plugin, 5 to 12 (the newest)", 4 },
+	{ "dev", KEY_DEV, "N", 0, "device of the net (0)", 4 },
+	{ "deadline", KEY_DEADLINE, "S", 0, "give up after S seconds without progress (60)", 5 },
+	{ "json", KEY_JSON, NULL, 0, "print JSON", 6 },
+	{ "csv", KEY_CSV, NULL, 0, "print CSV", 6 },
+	{ 0 },
+};
+
+static const char doc[] =
+	"Measures collectives between processes of this host, over any NCCL net, the way NCCL's "
+	"proxy drives it. Every result is checked."
+	"\vBYTES may end in K, M or G. Times are those of the slowest rank; algbw and busbw are "
+	"computed as in nccl-tests. The net's warnings are shown; NCCL_DEBUG=INFO shows more. "
+	"Exit status: 0 ok, 2 an error or wrong results, 3 invalid arguments.";
+
+static const struct perf_pattern *const patterns[] = {
+	&perf_allreduce,
+	&perf_alltoall,
+	&perf_sendrecv,
+};
+
+static const struct perf_pattern *parse_pattern(struct argp_state *state, const char *text)
+{
+	for (size_t i = 0; i < ARRAY_SIZE(patterns); i++) {
+		if (!strcmp(text, patterns[i]->name))
+			return patterns[i];
+	}
+	argp_error(state, "pattern '%s': expected allreduce, alltoall or sendrecv", text);
+	return NULL;
+}
+
+static enum perf_type parse_type(struct argp_state *state, const char *text)
+{
+	if (strcmp(text, "float") != 0 && strcmp(text, "int32") != 0)
+		argp_error(state, "type '%s': expected float or int32", text);
+	return strcmp(text, "int32") ? PERF_FLOAT : PERF_INT32;
+}
+
+static void check_sizes(struct argp_state *state, struct perf_options *o)
+{
+	if (!o->max_bytes)
+		o->max_bytes = o->min_bytes > (size_t)32 << 20 ? o->min_bytes : (size_t)32 << 20;
+	if (o->max_bytes < o->min_bytes)
+		argp_error(state, "-e %zu is smaller than -b %zu", o->max_bytes, o->min_bytes);
+}
+
+static error_t parse(int key, char *arg, struct argp_state *state)
+{
+	struct perf_options *o = state->input;
+
+	switch (key) {
+	case 'p':
+		o->pattern = parse_pattern(state, arg);
+		break;
+	case 'r':
+		o->ranks = (int)args_number(state, "--ranks", arg, 1, GROUP_MAX);
+		break;
+	case KEY_CHANNELS:
+		o->channels = (int)args_number(state, "--channels", arg, 1, PERF_CHANNELS_MAX);
+		break;
+	case 'b':
+		o->min_bytes = (size_t)args_size(state, "-b", arg, 1, BYTES_MAX);
+		break;
+	case 'e':
+		o->max_bytes = (size_t)args_size(state, "-e", arg, 1, BYTES_MAX);
+		break;
+	case 'f':
+		o->factor = (int)args_number(state, "-f", arg, 2, 1024);
+		break;
+	case 'i':
+		o->step_bytes = (size_t)args_size(state, "-i", arg, 1, BYTES_MAX);
+		break;
+	case 'n':
+		o->iterations = (int)args_number(state, "-n", arg, 1, COUNT_MAX);
+		break;
+	case 'w':
+		o->warmups = (int)args_number(state, "-w", arg, 0, COUNT_MAX);
+		break;
+	case 'c':
+		o->check = args_number(state, "-c", arg, 0, 1);
+		break;
+	case 'd':
+		o->type = parse_type(state, arg);
+		break;
+	case KEY_NET:
+		o->spec = arg;
+		break;
+	case KEY_ABI:
+		o->abi = (int)args_number(state, "--abi", arg, 5, 12);
+		break;
+	case KEY_DEV:
+		o->dev = (int)args_number(state, "--dev", arg, 0, 255);
+		break;
+	case KEY_DEADLINE:
+		o->deadline_s = (int)args_number(state, "--deadline", arg, 1, DEADLINE_MAX);
+		break;
+	case KEY_JSON:
+		o->format = PERF_JSON;
+		break;
+	case KEY_CSV:
+		o->format = PERF_CSV;
+		break;
+	case ARGP_KEY_ARG:
+		argp_error(state, "'%s' is not an option", arg);
+		break;
+	case ARGP_KEY_END:
+		check_sizes(state, o);
+		break;
+	default:
+		return ARGP_ERR_UNKNOWN;
+	}
+	return 0;
+}
+
+void perf_parse(int argc, char **argv, struct perf_options *opts)
+{
+	static const struct argp argp = { options, parse, NULL, doc, NULL, NULL, NULL };
+
+	*opts = (struct perf_options){
+		.pattern = &perf_allreduce,
+		.ranks = 2,
+		.channels = 2,
+		.min_bytes = 8,
+		.factor = 2,
+		.iterations = 20,
+		.warmups = 2,
+		.check = true,
+		.deadline_s = 60,
+	};
+	argp_err_exit_status = ARGS_WRONG;
+	argp_parse(&argp, argc, argv, 0, NULL, opts);
+	if (!opts->spec)
+		opts->spec = self_plugin();
+}

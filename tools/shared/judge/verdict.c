@@ -1,0 +1,369 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* What the measurements mean; see verdict.h. */
+#include "verdict.h"
+
+#include <math.h>
+#include <stdbool.h>
+#include <stdio.h>
+#include <string.h>
+
+#include <nccl_net/util.h>
+
+#include "finding.h"
+#include "hosts.h"
+#include "rates.h"
+#include "tools/shared/member.h"
+
+#define STREAMS_MAX     512  /* connections of a stream */
+#define CLOCK_NOTE_S    1.0  /* logs of the two hosts can no longer be put in order */
+#define CLOCK_WARN_S    60.0 /* certificates, tokens and rendezvous stores begin to fail */
+#define RETRANSMIT_WARN 0.01 /* of all segments; a queue that is full for a moment costs less */
+#define RETRANSMIT_NOTE 0.001
+#define LIMITED         0.3 /* of the time that data was under way */
+#define FILLED          0.5 /* of what the receiver's window allows to be under way */
+#define IDLE            0.5 /* of the whole time, without anything under way */
+
+/* --- clocks and the way --- */
+
+static void clocks(json_t *list, const json_t *clock)
+{
+	double offset = member_real(clock, "offset_ns") / 1e9;
+	double sure = fabs(offset) - member_real(clock, "error_ns") / 1e9;
+
+	if (sure <= CLOCK_NOTE_S)
+		return;
+	judge_add(
+		list,
+		&(struct advice){
+			"clock", "warning",
+			sure > CLOCK_WARN_S
+				? "Timeouts that are agreed on as times of day, certificates and "
+				  "tokens fail."
+				: "The log lines of the two hosts cannot be put in order.",
+			"Run NTP or PTP on both hosts (`chronyc tracking`, `timedatectl`)." },
+		"the remote clock is %.3f s %s", fabs(offset), offset > 0 ? "ahead" : "behind");
+}
+
+static void way(json_t *list, const json_t *both)
+{
+	const json_t *here = json_object_get(both, "local"),
+		     *there = json_object_get(both, "remote");
+	long long mtu_here = member_int(here, "mtu", 1, INT32_MAX, 0);
+	long long mtu_there = member_int(there, "mtu", 1, INT32_MAX, 0);
+
+	if (mtu_here && mtu_there && mtu_here != mtu_there)
+		judge_add(
+			list,
+			&(struct advice){
+				"mtu", "warning",
+				"If no ICMP message reports it, large packets are lost and "
+				"transfers hang.",
+				"Set the same MTU on both interfaces and on the switches between "
+				"them." },
+			"MTU: %lld on %.16s (local), %lld on %.16s (remote)", mtu_here,
+			member_text(here, "interface"), mtu_there, member_text(there, "interface"));
+	if (strcmp(member_text(here, "local"), member_text(there, "peer")) != 0 &&
+	    *member_text(there, "peer"))
+		judge_add(
+			list,
+			&(struct advice){
+				"nat", "warning",
+				"The other host cannot connect to the address of this one, which "
+				"NCCL gives to its peers.",
+				"Use addresses that both hosts can reach (NCCL_SOCKET_IFNAME); "
+				"remove the address translation." },
+			"NAT: this host is %.64s, but the other one sees %.64s",
+			member_text(here, "local"), member_text(there, "peer"));
+}
+
+/* --- ports --- */
+
+static const struct {
+	const char *state, *why, *fix;
+} causes[] = {
+	{ "refused", "A firewall rejects it, or the address belongs to another host.",
+	  "Check the firewalls of that host and on the path (`nft list ruleset`). If only some "
+	  "ports are open, set ANYNET_PORT_RANGE to them on all hosts." },
+	{ "no answer", "Possible causes: a firewall that drops packets, a wrong interface or a "
+		       "missing route.",
+	  "Open the port in the firewalls of that host and on the path. If only some ports are "
+	  "open, set ANYNET_PORT_RANGE to them on all hosts. Wrong interface: NCCL_SOCKET_IFNAME." },
+	{ "unreachable", "There is no route to that address.",
+	  "Check the routes (`ip route get ADDRESS`); NCCL_SOCKET_IFNAME excludes interfaces "
+	  "that the others cannot reach." },
+	{ "stalled",
+	  "The connection is established, but data does not arrive: large packets are lost.",
+	  "An MTU black hole: set the same MTU on all interfaces and switches on the path, or "
+	  "let ICMP \"fragmentation needed\" pass; workaround: `sysctl "
+	  "net.ipv4.tcp_mtu_probing=1` on both." },
+	{ "not ours",
+	  "Another program answers at that address and port, or a device between the hosts cuts "
+	  "the connection.",
+	  "Check which program listens there (`ss -ltnp`), and proxies on the path." },
+	{ "busy", "All tested ports of ANYNET_PORT_RANGE are in use.",
+	  "Set a larger range, or end the programs that use it (`ss -ltnp`)." },
+};
+
+static void port(json_t *list, const json_t *p)
+{
+	const char *state = member_text(p, "state"), *to = member_text(p, "to");
+	const char *why = "The test could not run.", *fix = "See the error.";
+	char passes[80] = "";
+
+	if (!strcmp(state, "ok"))
+		return;
+	for (size_t i = 0; i < ARRAY_SIZE(causes); i++) {
+		if (!strcmp(state, causes[i].state)) {
+			why = causes[i].why;
+			fix = causes[i].fix;
+		}
+	}
+	if (!strcmp(state, "stalled") && member_int(p, "passes", 1, 65535, 0))
+		snprintf(passes, sizeof(passes), "; packets of %lld bytes pass",
+			 member_int(p, "passes", 1, 65535, 0));
+	judge_add(list, &(struct advice){ "port", "error", why, fix },
+		  "from %s to %s, %.64s port %lld: %.20s%s%.100s%s%s",
+		  strcmp(to, "server") ? "remote" : "local", strcmp(to, "server") ? "local" : "remote",
+		  member_text(p, "address"), member_int(p, "port", 0, 65535, 0), state,
+		  *member_text(p, "error") ? " (" : "", member_text(p, "error"),
+		  *member_text(p, "error") ? ")" : "", passes);
+}
+
+/* --- streams --- */
+
+/*
+ * The window was in the way, but was it used? A receiver that takes data out as it comes leaves the
+ * whole of it to what is under way; one that does not has the data in its buffer, and grants less and
+ * less. What it grants is known for the end of the run, when it had taken everything.
+ */
+static bool fills_window(const json_t *s)
+{
+	double window = member_real(s, "window_bytes"), us = member_real(s, "us");
+
+	/* Old kernels do not tell. */
+	return window <= 0 || us <= 0 ||
+	       member_real(s, "bytes") / us * member_real(s, "rtt_us") > FILLED * window;
+}
+
+const char *verdict_limit(const json_t *s)
+{
+	double whole = member_real(s, "us") * (double)member_int(s, "streams", 1, STREAMS_MAX, 1);
+	double busy = member_real(s, "busy_us");
+
+	if (busy <= 0 || busy < IDLE * whole)
+		return "sender";
+	if (member_real(s, "rwnd_limited_us") > LIMITED * busy)
+		return fills_window(s) ? "receiver's window" : "receiver";
+	if (member_real(s, "sndbuf_limited_us") > LIMITED * busy)
+		return "sender's buffer";
+	return "network";
+}
+
+double verdict_loss(const json_t *s)
+{
+	double segments = member_real(s, "segments");
+
+	return segments > 0 ? member_real(s, "retransmits") / segments : 0;
+}
+
+bool verdict_loses(const json_t *s)
+{
+	return !strcmp(member_text(s, "state"), "ok") && verdict_loss(s) > RETRANSMIT_WARN;
+}
+
+/* Of interfaces behind which there is no cable, or none that is seen from here. */
+static bool is_virtual(const json_t *result)
+{
+	const json_t *both = json_object_get(result, "way");
+
+	return json_is_true(json_object_get(json_object_get(both, "local"), "virtual")) ||
+	       json_is_true(json_object_get(json_object_get(both, "remote"), "virtual"));
+}
+
+/* " in each of 5 runs, 1.20 to 2.31 %" */
+static const char *spread(const json_t *losses, char *text, size_t room)
+{
+	double least = INFINITY, most = 0;
+	const json_t *loss;
+	size_t i;
+
+	*text = '\0';
+	json_array_foreach(losses, i, loss)
+	{
+		least = fmin(least, json_number_value(loss));
+		most = fmax(most, json_number_value(loss));
+	}
+	if (json_array_size(losses) > 1)
+		snprintf(text, room, " (%zu runs: %.2f to %.2f %%)", json_array_size(losses),
+			 100 * least, 100 * most);
+	return text;
+}
+
+static void stream(json_t *list, const json_t *s, bool is_virtual)
+{
+	char runs[80];
+	const char *to = strcmp(member_text(s, "to"), "server") ? "inbound" : "outbound";
+	double lost = verdict_loss(s);
+
+	if (strcmp(member_text(s, "state"), "ok") != 0)
+		return;
+	if (lost > RETRANSMIT_NOTE)
+		judge_add(
+			list,
+			&(struct advice){
+				"loss", lost > RETRANSMIT_WARN ? "warning" : "note",
+				is_virtual
+					? "Packets are lost on the path: a full queue, a shaper, "
+					  "or a busy host. One of the interfaces is virtual: the "
+					  "network below it is not visible from here."
+					: "Packets are lost on the path: a bad cable or optic, a "
+					  "full switch, or a shaper.",
+				is_virtual
+					? "Check queues and drops of the interfaces (`tc -s "
+					  "qdisc`, `ip -s link`), on this host and on the "
+					  "machine that runs it."
+					: "Check the error counters of NICs and switches "
+					  "(`ethtool -S`, `nstat`)." },
+			"%.2f %% of the %s packets were retransmitted%s", 100 * lost, to,
+			spread(json_object_get(s, "losses"), runs, sizeof(runs)));
+	if (!strcmp(verdict_limit(s), "sender's buffer"))
+		judge_add(list, &(struct advice){ "limit", "note", "", "" },
+			  "%s: the sender's socket buffer is the bottleneck (net.ipv4.tcp_wmem)",
+			  to);
+	if (!strcmp(verdict_limit(s), "receiver's window"))
+		judge_add(list, &(struct advice){ "limit", "note", "", "" },
+			  "%s: the receiver's window is the bottleneck (net.ipv4.tcp_rmem)",
+			  to);
+	if (!strcmp(verdict_limit(s), "receiver"))
+		judge_add(list, &(struct advice){ "limit", "note", "", "" },
+			  "%s: the receiver is the bottleneck: it does not read the data as fast "
+			  "as it arrives (busy CPU)",
+			  to);
+}
+
+/* Comms that may choose go over TCP then. */
+static void plugin_verbs(json_t *list, const json_t *p)
+{
+	judge_add(
+		list,
+		&(struct advice){
+			"plugin", "warning",
+			"This pair uses TCP, which is slower; with ANYNET_TRANSPORT=ib, or "
+			"without anynet, it would fail.",
+			"Check what the text names: links, GIDs and routes between the ports of "
+			"both hosts." },
+		"InfiniBand or RoCE does not work between them: %.600s", member_text(p, "error"));
+}
+
+static void plugin(json_t *list, const json_t *p, bool is_virtual)
+{
+	struct rates there, back;
+
+	if (*member_text(p, "error") && !strcmp(member_text(p, "transport"), "ib"))
+		plugin_verbs(list, p);
+	else if (*member_text(p, "error"))
+		judge_add(
+			list,
+			&(struct advice){
+				"plugin", "error",
+				"NCCL's connections between these hosts would fail in this way.",
+				"Check what the text names; if one of the ports above fails, "
+				"start there." },
+			"through the plugin (%.8s): %.600s", member_text(p, "transport"),
+			member_text(p, "error"));
+	rates_read(&there, p, "server");
+	rates_read(&back, p, "client");
+	/* A pair that was measured less often is not judged by its rates. */
+	if (there.count >= RATES_ENOUGH && back.count >= RATES_ENOUGH &&
+	    rates_differ(&there, &back))
+		judge_add(
+			list,
+			&(struct advice){
+				"lopsided", "warning",
+				is_virtual
+					? "One direction is much slower: a shaper, or a busy host."
+					: "One direction is much slower: a half-broken link, a shaper, or "
+					  "a busy host.",
+				is_virtual
+					? "Measure again on idle hosts; check `tc qdisc` at the "
+					  "slow sender, and on the machine that runs it."
+					: "Measure again on idle hosts; check the slow sender's "
+					  "NIC and switch port." },
+			"through the plugin (%.8s), %zu measurements: %.2f (%.2f to %.2f) GB/s "
+			"outbound, %.2f (%.2f to %.2f) GB/s inbound",
+			member_text(p, "transport"), there.count, rates_median(&there) / 1e3,
+			there.of[0] / 1e3, there.of[there.count - 1] / 1e3,
+			rates_median(&back) / 1e3, back.of[0] / 1e3, back.of[back.count - 1] / 1e3);
+}
+
+static void failure(json_t *list, const json_t *f)
+{
+	if (f)
+		judge_add(list,
+			  &(struct advice){
+				  "failure", "error", "The other measurements failed.",
+				  *member_text(f, "fix")
+					  ? member_text(f, "fix")
+					  : "Measure again; read the output of `anynet serve`." },
+			  "%.200s: %.300s", member_text(f, "step"), member_text(f, "reason"));
+}
+
+static void link_findings(json_t *list, const json_t *result)
+{
+	const json_t *item;
+	size_t i;
+
+	failure(list, json_object_get(result, "failure"));
+	json_array_foreach(json_object_get(result, "ports"), i, item) port(list, item);
+	json_array_foreach(json_object_get(result, "plugin"), i, item)
+		plugin(list, item, is_virtual(result));
+	clocks(list, json_object_get(result, "clock"));
+	way(list, json_object_get(result, "way"));
+	json_array_foreach(json_object_get(result, "tcp"), i, item)
+		stream(list, item, is_virtual(result));
+}
+
+json_t *verdict_link(const json_t *result)
+{
+	json_t *list = json_array();
+
+	link_findings(list, result);
+	return findings_sorted(list);
+}
+
+bool verdict_is_unmeasured(const json_t *findings)
+{
+	const json_t *finding;
+	bool unmeasured = false;
+	size_t i;
+
+	json_array_foreach(findings, i, finding)
+	{
+		const char *kind = member_text(finding, "id");
+
+		if (strcmp(member_text(finding, "level"), "error") != 0)
+			continue;
+		if (strcmp(kind, "failure") != 0 && strcmp(kind, "missing") != 0)
+			return false;
+		unmeasured = true;
+	}
+	return unmeasured;
+}
+
+json_t *verdict_find(const json_t *result)
+{
+	const json_t *both = json_object_get(result, "way");
+	json_t *list = json_array(), *hosts;
+
+	link_findings(list, result);
+	if (json_is_object(json_object_get(result, "remote"))) {
+		hosts = json_pack("[{s:s, s:O?, s:O?}, {s:s, s:O, s:O?}]", "name", "this host",
+				  "facts", json_object_get(result, "local"), "way",
+				  json_object_get(both, "local"), "name", "the other host", "facts",
+				  json_object_get(result, "remote"), "way",
+				  json_object_get(both, "remote"));
+		judge_hosts(list, hosts);
+		json_decref(hosts);
+	}
+	return findings_sorted(list);
+}

@@ -1,0 +1,74 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* See terminal.h. */
+#include "terminal.h"
+
+#include <stdlib.h>
+#include <string.h>
+#include <sys/ioctl.h>
+#include <unistd.h>
+
+#define WIDTH_LEAST 40
+
+static enum colour wanted;
+
+void terminal_set_colour(enum colour colour)
+{
+	wanted = colour;
+}
+
+struct terminal terminal_of(FILE *out)
+{
+	const char *term = getenv("TERM"), *no_colour = getenv("NO_COLOR");
+	struct terminal terminal = { .colour = wanted == COLOUR_ALWAYS };
+	struct winsize size;
+
+	if (!isatty(fileno(out)))
+		return terminal;
+	if (wanted == COLOUR_AUTO)
+		terminal.colour = (!no_colour || !*no_colour) && term && strcmp(term, "dumb") != 0;
+	if (ioctl(fileno(out), TIOCGWINSZ, &size))
+		return terminal;
+	terminal.width = size.ws_col;
+	terminal.lines = size.ws_row;
+	return terminal;
+}
+
+int terminal_width(const struct terminal *terminal, int missing)
+{
+	int width = terminal->width ? terminal->width : missing;
+
+	return width && width < WIDTH_LEAST ? WIDTH_LEAST : width;
+}
+
+/* Bytes of the first `columns` characters. */
+static size_t bytes_of(const char *text, size_t columns)
+{
+	size_t i = 0;
+
+	for (; text[i] && (columns || ((unsigned char)text[i] & 0xc0) == 0x80); i++)
+		columns -= ((unsigned char)text[i] & 0xc0) != 0x80;
+	return i;
+}
+
+void terminal_wrap(FILE *out, int width, int indent, const char *text)
+{
+	int at = 0;
+
+	do {
+		size_t bytes = bytes_of(text, width > at ? (size_t)(width - at) : 1);
+		size_t begin = strspn(text, " ");
+
+		if (!width || !text[bytes]) {
+			bytes = strlen(text);
+		} else {
+			while (bytes > begin && text[bytes] != ' ')
+				bytes--;
+			if (bytes <= begin)
+				bytes = begin + strcspn(text + begin, " ");
+		}
+		fprintf(out, "%*s%.*s\n", at, "", (int)bytes, text);
+		text += bytes;
+		text += strspn(text, " ");
+		at = indent;
+	} while (*text);
+}

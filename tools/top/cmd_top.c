@@ -1,0 +1,161 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* anynet top: the connections of the jobs on this host, live or once. */
+#include "tools/shared/commands.h"
+
+#include <argp.h>
+#include <errno.h>
+#include <stdlib.h>
+#include <string.h>
+#include <time.h>
+
+#include "tools/shared/output_args.h"
+#include "tools/shared/stats/print.h"
+#include "tools/shared/stats/stats_dir.h"
+#include "tools/shared/terminal.h"
+
+#define WIDTH     120 /* columns, where the terminal does not say */
+#define DELAY_MAX 3600
+
+enum {
+	TOP_FINE,
+	TOP_WARNING,
+	TOP_ERROR,
+	TOP_FAILED
+};
+
+struct options {
+	bool once, json, rails;
+	double delay; /* s */
+	const char *dir;
+};
+
+static const struct argp_option arguments[] = {
+	{ "once", '1', NULL, 0, "Print once and exit; the exit status reports problems",
+	  0 },
+	{ "json", 'j', NULL, 0, "print JSON, once", 0 },
+	{ "delay", 'd', "SECONDS", 0, "interval over which rates are measured; 1", 0 },
+	{ "paths", 'p', NULL, 0, "Show every path, not only those of connections in trouble", 0 },
+	STATS_DIR_OPTION,
+	{ 0 },
+};
+
+static error_t parse(int key, char *arg, struct argp_state *state)
+{
+	struct options *o = state->input;
+	char *end;
+
+	switch (key) {
+	case 'j':
+		o->json = true; /* fall through */
+	case '1':
+		o->once = true;
+		return 0;
+	case 'd':
+		o->delay = strtod(arg, &end);
+		if (end == arg || *end || !(o->delay > 0 && o->delay <= DELAY_MAX))
+			argp_error(state, "'%s': expected a number of seconds up to %d", arg, DELAY_MAX);
+		return 0;
+	case 'p':
+		o->rails = true;
+		return 0;
+	case 'D':
+		o->dir = arg;
+		return 0;
+	default:
+		return ARGP_ERR_UNKNOWN;
+	}
+}
+
+static void pause_for(double delay)
+{
+	struct timespec left = { .tv_sec = (time_t)delay };
+
+	left.tv_nsec = (long)((delay - (double)left.tv_sec) * 1e9);
+	while (nanosleep(&left, &left) && errno == EINTR)
+		;
+}
+
+static void read_pages(struct page_list *list, const char *dir)
+{
+	int ret = page_read_all(list, dir, &(struct page_wish){ 0 });
+
+	if (!ret)
+		return;
+	fprintf(stderr, "anynet top: %s: %s\n", dir, strerror(-ret));
+	exit(TOP_FAILED);
+}
+
+static struct print_style style_of(const struct options *o)
+{
+	const struct terminal terminal = terminal_of(stdout);
+
+	return (struct print_style){
+		.width = terminal_width(&terminal, WIDTH),
+		.lines = o->once || !terminal.lines ? 0 : terminal.lines - 1,
+		.colour = terminal.colour,
+		.rails = o->rails,
+	};
+}
+
+static int show(const struct options *o, const struct page_list *before,
+		const struct page_list *now)
+{
+	struct print_style style = style_of(o);
+	struct view view;
+	int status;
+
+	if (view_make(&view, before, now)) {
+		fprintf(stderr, "anynet top: out of memory\n");
+		exit(TOP_FAILED);
+	}
+	if (!o->once && style.colour)
+		printf("\033[H\033[J");
+	if (o->json)
+		print_view_json(&view, "top", stdout);
+	else
+		print_view(&view, &style, stdout);
+	status = view.trouble >= TROUBLE_CUT    ? TOP_ERROR
+		 : view.trouble != TROUBLE_NONE ? TOP_WARNING
+						: TOP_FINE;
+	view_free(&view);
+	if (fflush(stdout))
+		exit(TOP_FAILED);
+	return status;
+}
+
+int cmd_top(int argc, char **argv)
+{
+	static const struct argp argp = {
+		arguments,
+		parse,
+		NULL,
+		"Shows the connections of the jobs on this host, problems first: of your own "
+		"processes; for root, of all.\vExit status with --once: 0 no problem, 1 a "
+		"warning, 2 a connection has failed or is cut, or a process is stopped, 3 "
+		"nothing could be read.",
+		color_args,
+		NULL,
+		NULL,
+	};
+	struct options o = { .delay = 1, .dir = stats_dir() };
+	struct page_list before = { 0 }, now;
+	int status;
+
+	argp_err_exit_status = TOP_FAILED;
+	argp_parse(&argp, argc, argv, 0, NULL, &o);
+	if (o.once) {
+		read_pages(&before, o.dir);
+		pause_for(o.delay);
+	}
+	for (;;) {
+		read_pages(&now, o.dir);
+		status = show(&o, &before, &now);
+		page_free_all(&before);
+		before = now;
+		if (o.once)
+			break;
+		pause_for(o.delay);
+	}
+	page_free_all(&before);
+	return status;
+}
