@@ -119,7 +119,7 @@ static void handshakes_only(const struct run *run)
 	duo_move(&duo, 8, SETTLED_MS);
 	uint64_t began = real_ns();
 	world_drop_data(&world, 0, sizeof(struct anynet_wire_hello));
-	both_give_up(&duo, began, "the network lets no more than handshakes through");
+	both_give_up(&duo, began, "the network passes handshakes only");
 }
 
 /* The sender's memory, or its NIC, changes a bit of every piece. */
@@ -133,7 +133,7 @@ static void corrupt_always(const struct run *run)
 	duo_move(&duo, 8, SETTLED_MS);
 	uint64_t began = real_ns();
 	duo_hurt(&duo, 0, HURT_FLIP, 1000);
-	both_give_up(&duo, began, "its checksum is never right");
+	both_give_up(&duo, began, "its checksum is always wrong");
 }
 
 /* No connection brings as much as a piece that counts as a whole only. */
