@@ -26,14 +26,14 @@ void test_nccls_threads_and_sockets_multiply(void **state)
 	assert_int_equal(cfg.rails_per_nic, 16);
 	load_with("NCCL_SOCKET_NTHREADS=4", NULL);
 	assert_int_equal(cfg.rails_per_nic, 4);
-	assert_int_equal(source_of("ANYNET_TCP_RAILS"), ANYNET_FROM_ALIAS);
+	assert_int_equal(source_of("ANYNET_TCP_CONNECTIONS"), ANYNET_FROM_ALIAS);
 	load_with("NCCL_NSOCKS_PERTHREAD=4", NULL);
 	assert_int_equal(cfg.rails_per_nic, 4);
 	assert_int_equal(cfg.io_threads, ANYNET_AUTO);
 	load_with("NCCL_SOCKET_NTHREADS=0", "NCCL_NSOCKS_PERTHREAD=2", NULL);
 	assert_int_equal(cfg.io_threads, 0);
 	assert_int_equal(cfg.rails_per_nic, 2);
-	load_with("NCCL_SOCKET_NTHREADS=4", "ANYNET_TCP_RAILS=2", NULL);
+	load_with("NCCL_SOCKET_NTHREADS=4", "ANYNET_TCP_CONNECTIONS=2", NULL);
 	assert_int_equal(cfg.rails_per_nic, 2);
 	load_with("ANYNET_IO_THREADS=4", "NCCL_NSOCKS_PERTHREAD=2", NULL);
 	assert_int_equal(cfg.rails_per_nic, 2);
@@ -53,7 +53,7 @@ void test_too_many_streams_are_lowered_with_one_warning(void **state)
 	assert_int_equal(capture_count(0, NULL), 1);
 	assert_int_equal(cfg.rails_per_nic, 64);
 	/* ours is not lowered but refused */
-	load_with("ANYNET_TCP_RAILS=100", NULL);
+	load_with("ANYNET_TCP_CONNECTIONS=100", NULL);
 	assert_int_equal(capture_count(0, NULL), 1);
 	assert_int_equal(cfg.rails_per_nic, ANYNET_AUTO);
 }

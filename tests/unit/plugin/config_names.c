@@ -108,7 +108,7 @@ void test_odd_environments_do_no_harm(void **state)
 	setenv("ANYNET_", "1", 1);
 	setenv("NCCL_", "1", 1);
 	setenv("NCCL_A", "%s%n", 1);
-	setenv("ANYNET_TCP_RAILS", "%s%n%d", 1);
+	setenv("ANYNET_TCP_CONNECTIONS", "%s%n%d", 1);
 	log_to_capture();
 	anynet_config_load(&cfg, NULL);
 	assert_int_equal(capture_count(ANYNET_LOG_WARN, "%s%n%d"), 1);

@@ -207,7 +207,7 @@ static const struct sample {
 	{ "ANYNET_SOCKET_SUBNET", "10.1.0.0/16", "10.1.0.0/16", "10.1.0.0/33" },
 	{ "ANYNET_PORT_RANGE", "40000-40100", "40000-40100", "40100-40000" },
 	{ "ANYNET_IO_THREADS", " 4 ", "4", "17" },
-	{ "ANYNET_TCP_RAILS", "0x10", "16", "0" },
+	{ "ANYNET_TCP_CONNECTIONS", "0x10", "16", "0" },
 	{ "ANYNET_TCP_STRIPE", "ON", "on", "2" },
 	{ "ANYNET_TCP_EAGER", "16K", "16k", "2m" },
 	{ "ANYNET_TCP_REPLAY", "65536", "64k", "1k" },
