@@ -15,6 +15,7 @@
 #include "conduct.h"
 #include "judge.h"
 #include "launcher.h"
+#include "live.h"
 #include "matrix.h"
 #include "node.h"
 #include "print.h"
@@ -44,7 +45,10 @@ enum {
 	KEY_SAVE,
 	KEY_HTML,
 	KEY_BASELINE,
-	KEY_WORKER
+	KEY_WORKER,
+	KEY_LIVE,
+	KEY_EVERY,
+	KEY_FOR
 };
 
 struct cluster_arguments {
@@ -55,7 +59,8 @@ struct cluster_arguments {
 	char meeting_host[ARGS_HOST];
 	struct node *nodes; /* of --hosts; HOSTS_MAX */
 	size_t count;
-	bool json, is_worker;
+	bool json, is_worker, is_live;
+	struct live_options live;
 	const char *net, *save, *html;
 	json_t *baseline;
 };
@@ -84,6 +89,10 @@ static const struct argp_option options[] = {
 	{ "port", KEY_PORT, "PORT", 0,
 	  "where each host waits for the others (one of ANYNET_PORT_RANGE, or any)", 3 },
 	{ "wait", KEY_WAIT, "S", 0, "for hosts to come (60)", 3 },
+	{ "live", KEY_LIVE, NULL, 0,
+	  "measure nothing: look at the jobs that run on the hosts, and say who is to blame", 3 },
+	{ "every", KEY_EVERY, "S", 0, "with --live: seconds between two looks (1)", 3 },
+	{ "for", KEY_FOR, "S", 0, "with --live: end after so many seconds (never)", 3 },
 	{ NULL, 0, NULL, 0, "What comes out:", 4 },
 	{ "json", 'j', NULL, 0, "as JSON", 4 },
 	{ "save", KEY_SAVE, "FILE", 0, "write the JSON there, too", 4 },
@@ -260,6 +269,15 @@ static error_t parse(int key, char *arg, struct argp_state *state)
 		a->baseline = read_baseline(state, arg);
 		a->conduct.before = a->baseline;
 		return 0;
+	case KEY_LIVE:
+		a->is_live = true;
+		return 0;
+	case KEY_EVERY:
+		a->live.every = (double)args_number(state, "--every", arg, 1, 3600);
+		return 0;
+	case KEY_FOR:
+		a->live.during = (double)args_number(state, "--for", arg, 1, INT_MAX / 1000);
+		return 0;
 	case KEY_WORKER:
 		a->is_worker = true;
 		return 0;
@@ -356,6 +374,14 @@ static int report(const struct cluster_arguments *a, json_t *doc)
 	return wrote ? 2 : status;
 }
 
+static int run_all(struct cluster_arguments *a)
+{
+	if (!a->is_live)
+		return report(a, conduct(a->nodes, a->count, &a->conduct));
+	a->live.json = a->json;
+	return live_run(a->nodes, a->count, &a->live);
+}
+
 static int run_by_ssh(struct cluster_arguments *a)
 {
 	static char command[4 * PATH_MAX + 4096];
@@ -363,7 +389,7 @@ static int run_by_ssh(struct cluster_arguments *a)
 	make_command(a, command, sizeof(command));
 	a->remote.command = command;
 	nodes_login(a->nodes, a->count, &a->remote, a->meeting.wait_ms);
-	return report(a, conduct(a->nodes, a->count, &a->conduct));
+	return run_all(a);
 }
 
 static int run_by_launcher(struct cluster_arguments *a)
@@ -384,7 +410,7 @@ static int run_by_launcher(struct cluster_arguments *a)
 	a->count = a->meeting.nodes;
 	meeting_wait(listener, &a->meeting, &a->worker, a->nodes);
 	close(listener);
-	return report(a, conduct(a->nodes, a->count, &a->conduct));
+	return run_all(a);
 }
 
 int cmd_cluster(int argc, char **argv)
@@ -395,7 +421,8 @@ int cmd_cluster(int argc, char **argv)
 		NULL,
 		"Measures all pairs of hosts, in rounds in which each host is in one pair: path, latency, "
 		"bandwidth, packets lost; compares versions, settings, devices, clocks and the "
-		"launcher's variables; and names the hosts and the pairs that are bad."
+		"launcher's variables; and names the hosts and the pairs that are bad. With --live: "
+		"watches running jobs, and names who holds them up."
 		"\vExit status: 0 fine, 1 warnings, 2 errors, 3 wrong arguments.",
 		output_args,
 		NULL,
@@ -410,6 +437,7 @@ int cmd_cluster(int argc, char **argv)
 		.remote = { .ssh = "ssh -o BatchMode=yes" },
 		.meeting = { .wait_ms = 60000, .nodes = (size_t)launcher_hosts() },
 		.nodes = nodes,
+		.live = { .every = 1 },
 	};
 	int status;
 
