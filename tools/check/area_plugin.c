@@ -32,7 +32,7 @@ static bool counts(const struct check *check, const struct release_range *range)
 static char *group_text(const struct group *group)
 {
 	int from = group->first->from / 100 % 100;
-	int to = (group->last->to == INT_MAX ? group->last->from : group->last->to) / 100 % 100;
+	int to = (group->last->to == INT_MAX ? RELEASE_NEWEST : group->last->to) / 100 % 100;
 
 	return from == to ? text_format("2.%d", from) : text_format("2.%d – 2.%d", from, to);
 }

@@ -85,7 +85,7 @@ struct path {
 	const struct anynet_stats_comm *comm; /* one of them: whose peer it is */
 	char device[24], address[ADDRESS];
 	unsigned up, down;
-	uint64_t packets, resent, rate;
+	uint64_t packets, resent, rate, rtt_us;
 };
 
 /* "a:1 -> b:2": b */
@@ -156,6 +156,8 @@ static void add_rail(struct path *p, const struct anynet_stats_comm *comm, int i
 	p->resent += rail->resent - old->resent;
 	if (rail->bytes > old->bytes && rail->rate > p->rate)
 		p->rate = rail->rate;
+	if (rail->bytes > old->bytes && rail->rtt_us > p->rtt_us)
+		p->rtt_us = rail->rtt_us;
 }
 
 static size_t gather_paths(struct path *paths, const struct view *view,
@@ -193,12 +195,13 @@ static json_t *paths_json(const struct view *view, const struct page_list *befor
 
 		json_array_append_new(
 			list,
-			json_pack("{s:s, s:I, s:s, s:I, s:s, s:s, s:i, s:i, s:I, s:I, s:I}", "host",
-				  head->host, "pid", (json_int_t)head->pid, "for_host",
+			json_pack("{s:s, s:I, s:s, s:I, s:s, s:s, s:i, s:i, s:I, s:I, s:I, s:I}",
+				  "host", head->host, "pid", (json_int_t)head->pid, "for_host",
 				  p->comm->peer_host, "for_pid", (json_int_t)p->comm->peer_pid,
 				  "device", p->device, "address", p->address, "up", (int)p->up,
 				  "down", (int)p->down, "packets", (json_int_t)p->packets, "resent",
-				  (json_int_t)p->resent, "rate", (json_int_t)p->rate));
+				  (json_int_t)p->resent, "rate", (json_int_t)p->rate, "rtt_us",
+				  (json_int_t)p->rtt_us));
 	}
 	free(paths);
 	return list;

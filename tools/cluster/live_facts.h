@@ -7,7 +7,7 @@
  *   "waits"      list of "host", "pid", "for_host", "for_pid", "ms"
  *   "paths"      list of "host", "pid", "for_host", "for_pid", "device", "address" (the other end's), "up", "down"
  *                (connections), "packets", "resent" (of senders, since the last time), "rate" (bytes per s that the
- *                kernel delivered, of the fastest)
+ *                kernel delivered, of the fastest), "rtt_us" (of the slowest that carries data)
  */
 #ifndef CLUSTER_LIVE_FACTS_H
 #define CLUSTER_LIVE_FACTS_H

@@ -10,18 +10,21 @@
 #include "tools/shared/judge/finding.h"
 #include "tools/shared/member.h"
 
-#define ENDS_MAX     2048 /* paths, as one end sees each */
-#define NAME         64
-#define SILENT_MS    1500
-#define WAITS_MS     3000
-#define LOST         0.02 /* of all packets */
-#define LOST_LEAST   8    /* and so many in the last looks */
-#define WINDOW       6    /* looks that count for rates and losses */
-#define SLOW         0.25 /* of the median rate of all paths */
-#define SLOW_PACKETS 30   /* in the window: fewer tell no rate */
-#define SLOW_LOOKS   5    /* in a row */
-#define STARVED      0.25 /* of the processor time that it wants … */
-#define STARVED_BY   0.4  /* … and of the median of all */
+#define ENDS_MAX   2048 /* paths, as one end sees each */
+#define NAME       64
+#define SILENT_MS  1500
+#define WAITS_MS   3000
+#define LOST       0.02 /* of all packets */
+#define LOST_LEAST 8    /* and so many in the last looks */
+#define WINDOW     6    /* looks that count for rates and losses */
+#define SLOW       0.25 /* of the median rate of all paths */
+#define QUEUED \
+	2.0 /* times the median round trip: what waits is in the path, and not in the program */
+#define SLOW_PACKETS  30   /* in the window: fewer tell no rate */
+#define SLOW_LOOKS    3    /* in a row */
+#define STARVED       0.25 /* of the processor time that it wants … */
+#define STARVED_LOOKS 5
+#define STARVED_BY    0.4 /* … and of the median of all */
 
 enum fault {
 	PATH_DOWN,
@@ -38,7 +41,7 @@ struct end {
 	unsigned down, up, missing; /* connections, and looks in a row without any */
 	/* Of the last looks, and together: the sum, the best. */
 	unsigned packets_of[WINDOW], resent_of[WINDOW], packets, resent;
-	double rates[WINDOW], rate;
+	double rates[WINDOW], rate, rtts[WINDOW], rtt;
 };
 
 struct rank {
@@ -122,6 +125,7 @@ static void take_path(struct live *live, const json_t *hosts, const char *host, 
 	struct end *e = end_of(live, host, other, path);
 	unsigned slot = live->look % WINDOW;
 	double rate = (double)member_int(path, "rate", 0, INT64_MAX, 0);
+	double rtt = (double)member_int(path, "rtt_us", 0, INT64_MAX, 0);
 
 	if (!e)
 		return;
@@ -134,6 +138,8 @@ static void take_path(struct live *live, const json_t *hosts, const char *host, 
 	e->resent_of[slot] += (unsigned)member_int(path, "resent", 0, INT32_MAX, 0);
 	if (rate > e->rates[slot])
 		e->rates[slot] = rate;
+	if (rtt > e->rtts[slot])
+		e->rtts[slot] = rtt;
 }
 
 static void take_process(struct live *live, const char *host, const json_t *process)
@@ -225,31 +231,40 @@ static double median(double *values, size_t count)
 
 static void add_up(struct end *e)
 {
+	int count = 0;
+
 	e->packets = e->resent = 0;
-	e->rate = 0;
+	e->rate = e->rtt = 0;
 	for (int k = 0; k < WINDOW; k++) {
 		e->packets += e->packets_of[k];
 		e->resent += e->resent_of[k];
 		e->rate = e->rates[k] > e->rate ? e->rates[k] : e->rate;
+		e->rtt += e->rtts[k];
+		count += e->rtts[k] > 0;
 	}
+	e->rtt = count ? e->rtt / count : 0;
 }
 
-static double median_rate(struct live *live)
+/* Of the paths that carry enough to tell; *rtt likewise. 0: there are too few. */
+static double median_rate(struct live *live, double *rtt)
 {
-	static double rates[ENDS_MAX];
+	static double rates[ENDS_MAX], rtts[ENDS_MAX];
 	size_t count = 0;
 
 	for (size_t i = 0; i < live->end_count; i++) {
 		add_up(&live->ends[i]);
-		if (live->ends[i].rate > 0 && live->ends[i].packets >= SLOW_PACKETS)
-			rates[count++] = live->ends[i].rate;
+		if (live->ends[i].rate <= 0 || live->ends[i].packets < SLOW_PACKETS)
+			continue;
+		rtts[count] = live->ends[i].rtt;
+		rates[count++] = live->ends[i].rate;
 	}
+	*rtt = median(rtts, count);
 	return count > 2 ? median(rates, count) : 0;
 }
 
 static void note_ends(struct live *live)
 {
-	double rate = median_rate(live);
+	double rtt, rate = median_rate(live, &rtt);
 
 	for (size_t i = 0; i < live->end_count; i++) {
 		struct end *e = &live->ends[i];
@@ -257,8 +272,8 @@ static void note_ends(struct live *live)
 		e->now[PATH_DOWN] = e->down > 0 || e->missing > 0;
 		e->now[PATH_LOSES] = e->resent >= LOST_LEAST &&
 				     e->resent > LOST * (double)(e->packets + e->resent);
-		e->now[PATH_SLOW] =
-			e->packets >= SLOW_PACKETS && e->rate > 0 && e->rate < SLOW * rate;
+		e->now[PATH_SLOW] = e->packets >= SLOW_PACKETS && e->rate > 0 &&
+				    e->rate < SLOW * rate && e->rtt > QUEUED * rtt;
 		for (int f = 0; f < FAULTS; f++)
 			e->looks[f] = e->now[f] ? e->looks[f] + 1 : 0;
 	}
@@ -322,7 +337,7 @@ static void add_ranks(const struct live *live, json_t *list)
 			judge_add(list, &stopped, "%s: rank %s, process %lld: silent for %.1f s",
 				  r->host, *r->rank ? r->rank : "?", r->pid,
 				  (double)r->silent_ms / 1e3);
-		else if (r->starved >= LIVE_LOOKS)
+		else if (r->starved >= STARVED_LOOKS)
 			judge_add(list, &starved,
 				  "%s: rank %s, process %lld, gets %.0f %% of the processor time "
 				  "that it wants",
@@ -506,7 +521,7 @@ json_t *live_judge(struct live *live, const json_t *hosts)
 
 		e->seen = false;
 		e->packets_of[slot] = e->resent_of[slot] = 0;
-		e->rates[slot] = 0;
+		e->rates[slot] = e->rtts[slot] = 0;
 	}
 	for (size_t k = 0; k < live->rank_count; k++)
 		live->ranks[k].seen = false;

@@ -30,7 +30,7 @@ case $case in
 plugin)
 	# Row 5: which file, which table, or why not, for each range of releases.
 	check
-	finds plugin-none note "2.12 – 2.30" "libnccl-net.so" harmless
+	finds plugin-none note "2.12 – 2.32" "libnccl-net.so" harmless
 	check NCCL_NET_PLUGIN=anynet
 	finds plugin-not-found warn "libnccl-net-anynet.so" "LD_LIBRARY_PATH"
 	status_is 1
@@ -38,10 +38,10 @@ plugin)
 	plant "$plugin" /opt/lib/libnccl-net.so
 	ln -s libnccl-net.so "$root/opt/lib/libnccl-net-anynet.so"
 	check LD_LIBRARY_PATH=/opt/lib
-	finds plugin-anynet ok "2.12 – 2.30 load /opt/lib/libnccl-net.so" "anynet 0." "v5 – v12"
+	finds plugin-anynet ok "2.12 – 2.32 load /opt/lib/libnccl-net.so" "anynet 0." "v5 – v12"
 	finds_not plugin-not-found
 	check LD_LIBRARY_PATH=/opt/lib NCCL_NET_PLUGIN=anynet
-	finds plugin-anynet ok "2.12 – 2.30 load /opt/lib/libnccl-net-anynet.so"
+	finds plugin-anynet ok "2.12 – 2.32 load /opt/lib/libnccl-net-anynet.so"
 	finds plugin-name-kept ok "2.28.3 – 2.29.7"
 	finds_not plugin-name-lost
 	finds_not plugin-several
@@ -60,14 +60,14 @@ plugin)
 	check NCCL_NET_PLUGIN=/opt/lib/libnccl-net.so
 	finds plugin-not-found warn "2.13 – 2.20" "NCCL_NET_PLUGIN=anynet"
 	finds plugin-name-kept ok
-	finds plugin-anynet ok "2.21 – 2.30"
+	finds plugin-anynet ok "2.21 – 2.32"
 	check LD_LIBRARY_PATH=/opt/lib NCCL_NET_PLUGIN=nothing,anynet
-	finds plugin-anynet ok "2.27 – 2.30"
+	finds plugin-anynet ok "2.27 – 2.32"
 	finds plugin-not-found warn "2.21 – 2.26"
 	check LD_LIBRARY_PATH=/opt/lib NCCL_NET_PLUGIN=none
-	finds plugin-off note "2.28 – 2.30"
+	finds plugin-off note "2.28 – 2.32"
 	check LD_LIBRARY_PATH=/opt/lib NCCL_NET_PLUGIN=
-	finds plugin-off warn "2.27 – 2.30" "empty is not unset"
+	finds plugin-off warn "2.27 – 2.32" "empty is not unset"
 	finds plugin-anynet ok "2.12 – 2.26"
 	check LD_LIBRARY_PATH=/opt/lib NCCL_NET_PLUGIN=static
 	finds plugin-static warn "program itself"
@@ -99,7 +99,7 @@ plugin)
 	status_is 1
 	plant "$(ldd "$plugin" | awk '$1 == "libc.so.6" { print $3 }')" /lib64/libc.so.6
 	check LD_LIBRARY_PATH=/opt/lib
-	finds plugin-anynet ok "2.12 – 2.30 load"
+	finds plugin-anynet ok "2.12 – 2.32 load"
 	finds_not plugin-unusable
 	cp "$work/libc" "$root/lib64/libc.so.6"
 
