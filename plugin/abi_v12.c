@@ -163,7 +163,7 @@ enum anynet_nccl_result abi_v12_reg_mr_dmabuf(void *comm, void *data, size_t byt
 	*mhandle = NULL;
 	if (!comm)
 		return ANYNET_NCCL_INVALID_ARGUMENT;
-	ret = anynet_reg_mr_dmabuf(comm, data, bytes, type, offset, fd, &mr);
+	ret = anynet_reg_mr_dmabuf(comm, data, bytes, type, &(struct anynet_dmabuf){ fd, offset }, &mr);
 	if (!ret)
 		*mhandle = mr;
 	return anynet_core_result(ret);
@@ -179,8 +179,9 @@ enum anynet_nccl_result abi_v12_dereg_mr(void *comm, void *mhandle)
 enum anynet_nccl_result abi_v12_isend(void *scomm, void *data, size_t bytes, int tag, void *mhandle,
 				      void *phandle, void **request)
 {
+	const struct anynet_send send = { data, bytes, tag, mhandle, phandle };
 	struct anynet_request *req = NULL;
-	int ret = scomm ? anynet_isend(scomm, data, bytes, tag, mhandle, phandle, &req) : -EINVAL;
+	int ret = scomm ? anynet_isend(scomm, &send, &req) : -EINVAL;
 
 	*request = anynet_likely(!ret) ? req : NULL;
 	return anynet_core_result(ret);
@@ -191,8 +192,16 @@ enum anynet_nccl_result abi_v12_isend(void *scomm, void *data, size_t bytes, int
 enum anynet_nccl_result abi_v12_irecv(void *rcomm, int n, void **data, size_t *bytes, int *tags,
 				      void **mhandles, void **phandles, void **request)
 {
-	bool polled = *request == ANYNET_NCCL_OPTIONAL_COMPLETION;
 	struct anynet_mr *mrs[ANYNET_RECVS_MAX];
+	const struct anynet_recv recv = {
+		.n = n,
+		.polled = *request == ANYNET_NCCL_OPTIONAL_COMPLETION,
+		.data = data,
+		.bytes = bytes,
+		.tags = tags,
+		.mrs = mrs,
+		.phandles = phandles,
+	};
 	struct anynet_request *req = NULL;
 	int ret;
 
@@ -205,7 +214,7 @@ enum anynet_nccl_result abi_v12_irecv(void *rcomm, int n, void **data, size_t *b
 	}
 	for (int i = 0; i < n; i++)
 		mrs[i] = mhandles ? mhandles[i] : NULL;
-	ret = anynet_irecv(rcomm, n, data, bytes, tags, mrs, phandles, polled, &req);
+	ret = anynet_irecv(rcomm, &recv, &req);
 	if (anynet_likely(!ret))
 		*request = req;
 	return anynet_core_result(ret);
@@ -218,12 +227,13 @@ enum anynet_nccl_result abi_v12_iflush(void *rcomm, int n, void **data, int *byt
 	struct anynet_request *req = NULL;
 	int ret;
 
+	(void)bytes; /* sizes that need not be those of these buffers */
 	*request = NULL;
 	if (!rcomm || n < 0 || n > ANYNET_RECVS_MAX)
 		return ANYNET_NCCL_INVALID_ARGUMENT;
 	for (int i = 0; i < n; i++)
 		mrs[i] = mhandles ? mhandles[i] : NULL;
-	ret = anynet_iflush(rcomm, n, data, bytes, mrs, &req);
+	ret = anynet_iflush(rcomm, n, data, mrs, &req);
 	if (!ret)
 		*request = req;
 	return anynet_core_result(ret);

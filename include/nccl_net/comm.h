@@ -74,32 +74,52 @@ int anynet_accept(struct anynet_listener *listener, struct anynet_comm **comm);
 
 void anynet_close_listener(struct anynet_listener *listener); /* NULL is fine */
 
+/* Where memory lies in a dma-buf. */
+struct anynet_dmabuf {
+	int fd; /* the caller's */
+	uint64_t offset;
+};
+
 /* `type` is ANYNET_PTR_HOST or ANYNET_PTR_CUDA; -EOPNOTSUPP: another. *mr is never NULL on success and is
  * valid for every comm of the same device. GPU memory is taken on every device, whatever it reports. Memory
  * that a NIC cannot register is no error: the comm goes over TCP from then on. */
 int anynet_reg_mr(struct anynet_comm *comm, void *addr, size_t bytes, int type,
 		  struct anynet_mr **mr);
 int anynet_reg_mr_dmabuf(struct anynet_comm *comm, void *addr, size_t bytes, int type,
-			 uint64_t offset, int fd, struct anynet_mr **mr);
+			 const struct anynet_dmabuf *dmabuf, struct anynet_mr **mr);
 
 /* When it returns, no request of `comm` reads or writes the buffer any more: those that used this
  * registration and were not done fail, and the comm with them. mr == NULL is fine. */
 void anynet_dereg_mr(struct anynet_comm *comm, struct anynet_mr *mr);
 
-/* *req NULL = no room now, try again. `phandle` is NCCL's profiler handle or NULL. */
-int anynet_isend(struct anynet_comm *comm, const void *data, size_t bytes, int tag,
-		 struct anynet_mr *mr, void *phandle, struct anynet_request **req);
+/* A message as NCCL posts it. */
+struct anynet_send {
+	const void *data;
+	size_t bytes;
+	int tag;
+	struct anynet_mr *mr; /* NULL = none: it is registered as needed */
+	void *phandle;        /* NCCL's profiler handle or NULL */
+};
 
-/* Post `n` buffers, to be filled by n sends matched by tag in posting order. The arrays are read
- * during the call only. phandles may be NULL. `polled`: the GPU polls them for flags while they are filled, LL
- * or LL128 (net-api.md §3.5). -EMSGSIZE comes from test, not from here. */
-int anynet_irecv(struct anynet_comm *comm, int n, void *const *data, const size_t *bytes,
-		 const int *tags, struct anynet_mr *const *mrs, void *const *phandles, bool polled,
-		 struct anynet_request **req);
+/* `n` buffers, to be filled by n sends matched by tag in posting order. */
+struct anynet_recv {
+	int n;
+	bool polled; /* the GPU polls them for flags while they are filled, LL or LL128 (net-api.md §3.5) */
+	void *const *data;
+	const size_t *bytes;
+	const int *tags;
+	struct anynet_mr *const *mrs; /* NULL = none, as above */
+	void *const *phandles;        /* may be NULL */
+};
 
-/* *req NULL with 0 = nothing to wait for. */
-int anynet_iflush(struct anynet_comm *comm, int n, void *const *data, const int *bytes,
-		  struct anynet_mr *const *mrs, struct anynet_request **req);
+/* Post one. It, and its arrays, are read during the call only. *req NULL = no room now, try again. -EMSGSIZE
+ * comes from test, not from here. */
+int anynet_isend(struct anynet_comm *comm, const struct anynet_send *send, struct anynet_request **req);
+int anynet_irecv(struct anynet_comm *comm, const struct anynet_recv *recv, struct anynet_request **req);
+
+/* Of `n` buffers that were filled. *req NULL with 0 = nothing to wait for. */
+int anynet_iflush(struct anynet_comm *comm, int n, void *const *data, struct anynet_mr *const *mrs,
+		  struct anynet_request **req);
 
 /* *done 0 or 1; when 1, `sizes` (may be NULL) gets the bytes received (sent) per buffer and the
  * request is free for reuse. */

@@ -183,6 +183,23 @@ static int try_hung(const struct job_plan *plan, const void *arg)
 	return ATTEMPT_DONE;
 }
 
+/* The secret is there. Without it there is no connection, and nobody waits for ever. */
+static int try_hung_secret(const struct job_plan *plan, const void *arg)
+{
+	const struct hung *hung = arg;
+
+	own_mounts();
+	mount_hung(hung->fuse, hung->place);
+	attempt_prepare(plan);
+	attempt.net.driver = job_load(plan, &attempt.job);
+	check(attempt_start());
+	check(has_thread(hung->thread));
+	check(!attempt_connect());
+	check(strstr(attempt.job.warn[0], "its file system does not answer; all connections are refused"));
+	check_ok(driver_finalize(attempt.net.driver, attempt.net.ctx));
+	return ATTEMPT_DONE;
+}
+
 static void hung_disk(const struct run *run)
 {
 	struct job_plan plan = run_plan(run);
@@ -200,6 +217,11 @@ static void hung_disk(const struct run *run)
 	plan_set(&plan, setting);
 	hung = (struct hung){ dir, "anynet-dump", open_fuse() };
 	attempt_apart("a directory for dumps that hangs", try_hung, &plan, &hung);
+	close(hung.fuse);
+	snprintf(setting, sizeof(setting), "ANYNET_SECRET_FILE=%s/secret", dir);
+	plan_set(&plan, setting);
+	hung = (struct hung){ dir, "anynet-secret", open_fuse() };
+	attempt_apart("a secret on a disk that hangs", try_hung_secret, &plan, &hung);
 	close(hung.fuse);
 	while (rmdir(dir)) /* namespaces end late */
 		deadline_turn(&deadline);

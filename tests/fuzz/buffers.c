@@ -40,7 +40,7 @@ int sent_post(struct anynet_comm *comm, struct sent *sent, int tag)
 {
 	struct buffer *buffer = &sent->buffer;
 	int ret =
-		anynet_isend(comm, buffer->data, buffer->bytes, tag, buffer->mr, NULL, &sent->req);
+		anynet_isend(comm, &(struct anynet_send){ buffer->data, buffer->bytes, tag, buffer->mr, NULL }, &sent->req);
 
 	must(ret == comm_error(comm));
 	must(!ret || !sent->req);
@@ -116,7 +116,7 @@ int posted_post(struct anynet_comm *comm, struct posted *posted)
 		bytes[i] = posted->buffers[i].bytes;
 		mrs[i] = posted->buffers[i].mr;
 	}
-	ret = anynet_irecv(comm, posted->n, data, bytes, posted->tags, mrs, NULL, false, &posted->req);
+	ret = anynet_irecv(comm, &(struct anynet_recv){ .n = posted->n, .data = data, .bytes = bytes, .tags = posted->tags, .mrs = mrs }, &posted->req);
 	must(!ret || (comm_error(comm) && !posted->req));
 	return ret;
 }

@@ -177,8 +177,7 @@ static void step(struct run *run)
 		run->next_seq += input_step(run->in);
 		break;
 	default:
-		must(anynet_iflush(run->comm, 0, NULL, NULL, NULL,
-				   &(struct anynet_request *){ NULL }) == comm_error(run->comm));
+		must(anynet_iflush(run->comm, 0, NULL, NULL, &(struct anynet_request *){ NULL }) == comm_error(run->comm));
 	}
 }
 

@@ -223,7 +223,7 @@ static void use_comm(struct run *run)
 	struct anynet_request *req;
 	int tag = 0, done = 0;
 
-	if (!anynet_irecv(run->comm, 1, &buffer, &bytes, &tag, NULL, NULL, false, &req) && req)
+	if (!anynet_irecv(run->comm, &(struct anynet_recv){ .n = 1, .data = &buffer, .bytes = &bytes, .tags = &tag }, &req) && req)
 		for (int i = 0; i < 3 && !done && !anynet_test(req, &done, NULL); i++)
 			;
 	anynet_close(run->comm);

@@ -125,7 +125,7 @@ struct anynet_request *pair_isend(struct pair *pair, const void *data, size_t by
 {
 	struct anynet_request *req;
 
-	assert_int_equal(anynet_isend(pair->send, data, bytes, tag, NULL, NULL, &req), 0);
+	assert_int_equal(anynet_isend(pair->send, &(struct anynet_send){ data, bytes, tag, NULL, NULL }, &req), 0);
 	assert_non_null(req);
 	return req;
 }
@@ -134,7 +134,7 @@ struct anynet_request *pair_irecv(struct pair *pair, void *data, size_t bytes, i
 {
 	struct anynet_request *req;
 
-	assert_int_equal(anynet_irecv(pair->recv, 1, &data, &bytes, &tag, NULL, NULL, false, &req), 0);
+	assert_int_equal(anynet_irecv(pair->recv, &(struct anynet_recv){ .n = 1, .data = &data, .bytes = &bytes, .tags = &tag }, &req), 0);
 	assert_non_null(req);
 	return req;
 }

@@ -17,16 +17,14 @@ void recv_free(struct anynet_comm *comm);
 
 /* Post a send. 1: no other waits to be done; 0: others do; -EAGAIN: no slot is free, or no room for a copy;
  * -EADDRNOTAVAIL: its memory has to be registered; or another -errno. *req only with 0 and 1. */
-int send_post(struct anynet_comm *comm, const void *data, size_t bytes, uint32_t tag, struct anynet_mr *mr,
-	      void *phandle, struct anynet_request **req);
+int send_post(struct anynet_comm *comm, const struct anynet_send *send, struct anynet_request **req);
 
 /* Report one that is done: its request is free for reuse. */
 void send_report(struct anynet_request *req, int *sizes);
 
 /* Post a receive, as anynet_irecv has it. 0, -EAGAIN: all requests are in use, -EADDRNOTAVAIL: as above, or another
  * -errno. */
-int recv_post(struct anynet_comm *comm, int n, void *const *data, const size_t *bytes, const int *tags,
-	      struct anynet_mr *const *mrs, void *const *phandles, bool polled, struct anynet_request **req);
+int recv_post(struct anynet_comm *comm, const struct anynet_recv *recv, struct anynet_request **req);
 
 /* Is there something to tell the sender before the next look at what has come? Asked once. */
 bool recv_has_to_tell(struct anynet_comm *comm);

@@ -278,10 +278,12 @@ static int check_for_link(const struct send_comm *comm, size_t bytes, const stru
 	return replay_has_room(&comm->ring, HEADER_BYTES + bytes + ANYNET_TAIL_BYTES) ? 0 : -EAGAIN;
 }
 
-int send_post(struct anynet_comm *base, const void *data, size_t bytes, uint32_t tag, struct anynet_mr *mr,
-	      void *phandle, struct anynet_request **req)
+int send_post(struct anynet_comm *base, const struct anynet_send *send, struct anynet_request **req)
 {
 	struct send_comm *comm = to_send(base);
+	struct anynet_mr *mr = send->mr;
+	const void *data = send->data;
+	size_t bytes = send->bytes;
 	struct send_msg *msg;
 	int ret;
 
@@ -297,8 +299,8 @@ int send_post(struct anynet_comm *base, const void *data, size_t bytes, uint32_t
 	}
 	msg = &comm->msgs[comm->free_head];
 	comm->free_head = msg->next;
-	start_message(comm, msg, data, bytes, tag, mr);
-	msg->event = profile_start(base, phandle, bytes);
+	start_message(comm, msg, data, bytes, (uint32_t)send->tag, mr);
+	msg->event = profile_start(base, send->phandle, bytes);
 	*req = &msg->req;
 	return comm->outstanding++ == 0;
 }

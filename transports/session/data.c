@@ -32,30 +32,31 @@ static ANYNET_COLD int make_room(struct anynet_comm *comm)
 }
 
 /* A buffer that a NIC may read is registered, by whomever. */
-static ANYNET_COLD int borrow(struct anynet_comm *comm, const void *data, size_t bytes, struct anynet_mr **mr)
+static ANYNET_COLD int borrow(struct anynet_comm *comm, struct anynet_send *send)
 {
-	int ret = comm_borrow_mr(comm, data, bytes, mr);
+	int ret = comm_borrow_mr(comm, send->data, send->bytes, &send->mr);
 
 	return ret ? ret : check(comm);
 }
 
-static int isend(struct anynet_comm *comm, const void *data, size_t bytes, int tag, struct anynet_mr *mr,
-		 void *phandle, struct anynet_request **req)
+static int isend(struct anynet_comm *comm, const struct anynet_send *send, struct anynet_request **req)
 {
+	struct anynet_send registered;
 	int ret = check(comm);
 
 	if (anynet_unlikely(ret))
 		return ret;
-	ret = send_post(comm, data, bytes, (uint32_t)tag, mr, phandle, req);
+	ret = send_post(comm, send, req);
 	if (anynet_unlikely(ret == -EAGAIN)) {
 		ret = make_room(comm);
 		if (!ret)
-			ret = send_post(comm, data, bytes, (uint32_t)tag, mr, phandle, req);
+			ret = send_post(comm, send, req);
 	}
 	if (anynet_unlikely(ret == -EADDRNOTAVAIL)) {
-		ret = borrow(comm, data, bytes, &mr);
+		registered = *send;
+		ret = borrow(comm, &registered);
 		if (!ret)
-			ret = send_post(comm, data, bytes, (uint32_t)tag, mr, phandle, req);
+			ret = send_post(comm, &registered, req);
 	}
 	/* The first message leaves at once; those behind it leave together at the next test. */
 	if (ret > 0)
@@ -67,56 +68,55 @@ static int isend(struct anynet_comm *comm, const void *data, size_t bytes, int t
 	return ret;
 }
 
-int anynet_isend(struct anynet_comm *comm, const void *data, size_t bytes, int tag, struct anynet_mr *mr,
-		 void *phandle, struct anynet_request **req)
+int anynet_isend(struct anynet_comm *comm, const struct anynet_send *send, struct anynet_request **req)
 {
 	int ret;
 
 	*req = NULL;
-	if (anynet_unlikely(!comm->is_send || bytes > ANYNET_MESSAGE_MAX))
+	if (anynet_unlikely(!comm->is_send || send->bytes > ANYNET_MESSAGE_MAX))
 		return -EINVAL;
 	if (anynet_unlikely(!comm_try_enter(comm)))
 		return comm_error(comm);
-	ret = isend(comm, data, bytes, tag, mr, phandle, req);
+	ret = isend(comm, send, req);
 	comm_leave(comm);
 	return ret;
 }
 
-/* Buffers that a NIC may write to are registered, by whomever. */
-static ANYNET_COLD int borrow_missing(struct anynet_comm *comm, int n, void *const *data,
-				      const size_t *bytes, struct anynet_mr *const *given,
+/* The same for buffers that a NIC may write to. */
+static ANYNET_COLD int borrow_missing(struct anynet_comm *comm, const struct anynet_recv *recv,
 				      struct anynet_mr **mrs)
 {
 	int ret = 0, i;
 
-	for (i = 0; i < n && !ret; i++) {
-		mrs[i] = given ? given[i] : NULL;
-		if (!mrs[i] && bytes[i])
-			ret = comm_borrow_mr(comm, data[i], bytes[i], &mrs[i]);
+	for (i = 0; i < recv->n && !ret; i++) {
+		mrs[i] = recv->mrs ? recv->mrs[i] : NULL;
+		if (!mrs[i] && recv->bytes[i])
+			ret = comm_borrow_mr(comm, recv->data[i], recv->bytes[i], &mrs[i]);
 	}
-	if (!ret && comm->peer_closed)
-		ret = comm_refuse(comm);
+	if (!ret)
+		ret = check(comm);
 	for (; ret && i--;)
 		if (mrs[i] && mrs[i]->borrowed)
 			mr_return(mrs[i]);
 	return ret;
 }
 
-static int irecv(struct anynet_comm *comm, int n, void *const *data, const size_t *bytes, const int *tags,
-		 struct anynet_mr *const *mrs, void *const *phandles, bool polled,
-		 struct anynet_request **req)
+static int irecv(struct anynet_comm *comm, const struct anynet_recv *recv, struct anynet_request **req)
 {
-	struct anynet_mr *borrowed[ANYNET_RECVS_MAX];
+	struct anynet_mr *mrs[ANYNET_RECVS_MAX];
+	struct anynet_recv registered;
 	int ret = check(comm);
 
 	if (anynet_unlikely(ret))
 		return ret;
-	ret = recv_post(comm, n, data, bytes, tags, mrs, phandles, polled, req);
+	ret = recv_post(comm, recv, req);
 	if (anynet_unlikely(ret == -EADDRNOTAVAIL)) {
-		ret = borrow_missing(comm, n, data, bytes, mrs, borrowed);
+		ret = borrow_missing(comm, recv, mrs);
 		if (ret)
 			return ret;
-		ret = recv_post(comm, n, data, bytes, tags, borrowed, phandles, polled, req);
+		registered = *recv;
+		registered.mrs = mrs;
+		ret = recv_post(comm, &registered, req);
 	}
 	if (anynet_likely(!ret) || ret == -EAGAIN)
 		return 0;
@@ -125,28 +125,25 @@ static int irecv(struct anynet_comm *comm, int n, void *const *data, const size_
 	return ret;
 }
 
-int anynet_irecv(struct anynet_comm *comm, int n, void *const *data, const size_t *bytes, const int *tags,
-		 struct anynet_mr *const *mrs, void *const *phandles, bool polled,
-		 struct anynet_request **req)
+int anynet_irecv(struct anynet_comm *comm, const struct anynet_recv *recv, struct anynet_request **req)
 {
 	int ret;
 
 	*req = NULL;
-	if (anynet_unlikely(comm->is_send || n < 1 || n > ANYNET_RECVS_MAX))
+	if (anynet_unlikely(comm->is_send || recv->n < 1 || recv->n > ANYNET_RECVS_MAX))
 		return -EINVAL;
 	if (anynet_unlikely(!comm_try_enter(comm)))
 		return comm_error(comm);
-	ret = irecv(comm, n, data, bytes, tags, mrs, phandles, polled, req);
+	ret = irecv(comm, recv, req);
 	comm_leave(comm);
 	return ret;
 }
 
-int anynet_iflush(struct anynet_comm *comm, int n, void *const *data, const int *bytes,
-		  struct anynet_mr *const *mrs, struct anynet_request **req)
+int anynet_iflush(struct anynet_comm *comm, int n, void *const *data, struct anynet_mr *const *mrs,
+		  struct anynet_request **req)
 {
 	int ret;
 
-	(void)bytes; /* sizes that need not be those of these buffers */
 	*req = NULL;
 	if (comm->is_send)
 		return -EINVAL;

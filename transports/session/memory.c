@@ -156,7 +156,7 @@ int comm_borrow_mr(struct anynet_comm *comm, const void *addr, size_t bytes, str
 }
 
 int anynet_reg_mr_dmabuf(struct anynet_comm *comm, void *addr, size_t bytes, int type,
-			 uint64_t offset, int fd, struct anynet_mr **out)
+			 const struct anynet_dmabuf *dmabuf, struct anynet_mr **out)
 {
 	struct anynet_mr *mr;
 	int ret;
@@ -167,8 +167,8 @@ int anynet_reg_mr_dmabuf(struct anynet_comm *comm, void *addr, size_t bytes, int
 	mr = make(comm, addr, bytes, type);
 	if (mr) {
 		mr->way = MR_BY_DMABUF;
-		mr->fd = fd;
-		mr->offset = offset;
+		mr->fd = dmabuf->fd;
+		mr->offset = dmabuf->offset;
 	}
 	ret = register_made(comm, mr, out);
 	if (!ret)

@@ -5,6 +5,7 @@
 #include <errno.h>
 #include <fcntl.h>
 #include <stdio.h>
+#include <stdlib.h>
 #include <string.h>
 #include <sys/stat.h>
 #include <unistd.h>
@@ -12,13 +13,24 @@
 #include <nccl_net/log.h>
 
 #include "base/libc_text.h"
+#include "base/thread.h"
+
+#define READ_MS 10000 /* a file system whose server is gone may never answer */
 
 static struct {
 	size_t bytes; /* 0 = none, or not usable */
 	char problem[640];
+	uint8_t key[SECRET_MAX_BYTES];
+} secret;
+
+/* The file being read. */
+struct reading {
+	const char *file;
+	size_t bytes; /* of the secret; 0: none, and `why` */
+	char why[sizeof(secret.problem) - 300];
 	/* One byte more than a secret and its newline may have tells a longer file. */
 	uint8_t key[SECRET_MAX_BYTES + 2];
-} secret;
+};
 
 static bool is_private(const struct stat *st, char *why, size_t why_bytes)
 {
@@ -36,13 +48,13 @@ static bool is_private(const struct stat *st, char *why, size_t why_bytes)
 	return false;
 }
 
-/* The whole file, or its first sizeof(secret.key) bytes. */
-static ssize_t read_all(int fd)
+/* The whole file, or its first sizeof(reading->key) bytes. */
+static ssize_t read_all(int fd, struct reading *reading)
 {
 	size_t got = 0;
 
-	while (got < sizeof(secret.key)) {
-		ssize_t n = read(fd, secret.key + got, sizeof(secret.key) - got);
+	while (got < sizeof(reading->key)) {
+		ssize_t n = read(fd, reading->key + got, sizeof(reading->key) - got);
 
 		if (n < 0 && errno == EINTR)
 			continue;
@@ -55,62 +67,91 @@ static ssize_t read_all(int fd)
 	return (ssize_t)got;
 }
 
-/* Fill secret.key from an open file. Bytes of the secret, or 0 with the reason in `why`. */
-static size_t take_secret(int fd, char *why, size_t why_bytes)
+static void take_secret(int fd, struct reading *reading)
 {
 	struct stat st;
 	ssize_t got;
 
 	if (fstat(fd, &st)) {
-		snprintf(why, why_bytes, "cannot be examined: %s", error_text(errno));
-		return 0;
+		snprintf(reading->why, sizeof(reading->why), "cannot be examined: %s", error_text(errno));
+		return;
 	}
-	if (!is_private(&st, why, why_bytes))
-		return 0;
-	got = read_all(fd);
+	if (!is_private(&st, reading->why, sizeof(reading->why)))
+		return;
+	got = read_all(fd, reading);
 	if (got < 0) {
-		snprintf(why, why_bytes, "cannot be read: %s", error_text((int)-got));
-		return 0;
+		snprintf(reading->why, sizeof(reading->why), "cannot be read: %s", error_text((int)-got));
+		return;
 	}
-	if (got && secret.key[got - 1] == '\n')
+	if (got && reading->key[got - 1] == '\n')
 		got--;
 	if (got >= SECRET_MIN_BYTES && got <= SECRET_MAX_BYTES)
-		return (size_t)got;
-	snprintf(why, why_bytes, "holds %s%zd bytes; a secret has %d to %d",
-		 got > SECRET_MAX_BYTES ? "at least " : "", got, SECRET_MIN_BYTES,
-		 SECRET_MAX_BYTES);
-	return 0;
+		reading->bytes = (size_t)got;
+	else
+		snprintf(reading->why, sizeof(reading->why), "holds %s%zd bytes; a secret has %d to %d",
+			 got > SECRET_MAX_BYTES ? "at least " : "", got, SECRET_MIN_BYTES,
+			 SECRET_MAX_BYTES);
 }
 
-static size_t read_secret(const char *file, char *why, size_t why_bytes)
+static void *read_secret(void *arg)
 {
+	struct reading *reading = arg;
 	/* Without O_NONBLOCK a FIFO would keep us. */
-	int fd = open(file, O_RDONLY | O_CLOEXEC | O_NONBLOCK | O_NOCTTY);
-	size_t bytes;
+	int fd = open(reading->file, O_RDONLY | O_CLOEXEC | O_NONBLOCK | O_NOCTTY);
 
 	if (fd < 0) {
-		snprintf(why, why_bytes, "cannot be opened: %s", error_text(errno));
-		return 0;
+		snprintf(reading->why, sizeof(reading->why), "cannot be opened: %s", error_text(errno));
+		return arg;
 	}
-	bytes = take_secret(fd, why, why_bytes);
+	take_secret(fd, reading);
 	close(fd);
-	if (bytes && hmac_open(hmac_library_names, why, why_bytes))
-		bytes = 0;
-	return bytes;
+	return arg;
+}
+
+/* In a thread of its own, which may be held up for ever, and `reading` with it: false. */
+static bool read_within(struct reading *reading, uint64_t ms)
+{
+	pthread_t thread;
+
+	if (!thread_start(&thread, "anynet-secret", read_secret, reading))
+		return thread_join_within(thread, ms);
+	read_secret(reading);
+	return true;
+}
+
+static void take(const struct reading *reading, char *why, size_t why_bytes)
+{
+	if (!reading->bytes) {
+		snprintf(why, why_bytes, "%s", reading->why);
+	} else if (!hmac_open(hmac_library_names, why, why_bytes)) {
+		memcpy(secret.key, reading->key, reading->bytes);
+		secret.bytes = reading->bytes;
+	}
 }
 
 void secret_start(const char *file)
 {
-	char why[sizeof(secret.problem) - 300];
+	struct reading *reading;
+	char why[sizeof(reading->why)] = "no memory";
 
 	secret.bytes = 0;
 	secret.problem[0] = 0;
 	if (!*file)
 		return;
-	secret.bytes = read_secret(file, why, sizeof(why));
+	reading = calloc(1, sizeof(*reading));
+	if (reading) {
+		reading->file = file;
+		if (read_within(reading, READ_MS)) {
+			take(reading, why, sizeof(why));
+			explicit_bzero(reading, sizeof(*reading));
+			free(reading);
+		} else {
+			snprintf(why, sizeof(why), "not read within %d s: its file system does not answer",
+				 READ_MS / 1000);
+		}
+	}
 	if (secret.bytes)
 		return;
-	explicit_bzero(secret.key, sizeof(secret.key));
 	snprintf(secret.problem, sizeof(secret.problem), "ANYNET_SECRET_FILE %s: %s", file, why);
 	anynet_warn("%s; all connections are refused", secret.problem);
 }

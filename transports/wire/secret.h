@@ -12,7 +12,7 @@
 #define SECRET_MIN_BYTES 16
 #define SECRET_MAX_BYTES 4096
 
-/* Read the secret; "" = there is to be none. One WARN that names file and reason if it cannot be used. */
+/* Read the secret; "" = there is to be none. `file` stays as it is. Waits 10 s for the disk. One WARN that names file and reason if it cannot be used. */
 void secret_start(const char *file);
 
 /* Why nothing may connect: there is to be a secret, but it cannot be used. NULL = nothing is wrong. */

@@ -202,11 +202,11 @@ void anynet_close_listener(struct anynet_listener *listener)
 int anynet_reg_mr(struct anynet_comm *comm, void *addr, size_t bytes, int type,
 		  struct anynet_mr **mr)
 {
-	return anynet_reg_mr_dmabuf(comm, addr, bytes, type, 0, -1, mr);
+	return anynet_reg_mr_dmabuf(comm, addr, bytes, type, &(struct anynet_dmabuf){ .fd = -1 }, mr);
 }
 
 int anynet_reg_mr_dmabuf(struct anynet_comm *comm, void *addr, size_t bytes, int type,
-			 uint64_t offset, int fd, struct anynet_mr **mr)
+			 const struct anynet_dmabuf *dmabuf, struct anynet_mr **mr)
 {
 	void *out;
 	int ret = answer(&out, FAKE_MR);
@@ -215,8 +215,8 @@ int anynet_reg_mr_dmabuf(struct anynet_comm *comm, void *addr, size_t bytes, int
 	fake.data = addr;
 	fake.bytes[0] = bytes;
 	fake.type = type;
-	fake.offset = offset;
-	fake.fd = fd;
+	fake.offset = dmabuf->offset;
+	fake.fd = dmabuf->fd;
 	*mr = out;
 	return ret;
 }
@@ -228,52 +228,48 @@ void anynet_dereg_mr(struct anynet_comm *comm, struct anynet_mr *mr)
 	atomic_fetch_add(&fake.deregs, 1);
 }
 
-int anynet_isend(struct anynet_comm *comm, const void *data, size_t bytes, int tag,
-		 struct anynet_mr *mr, void *phandle, struct anynet_request **req)
+int anynet_isend(struct anynet_comm *comm, const struct anynet_send *send, struct anynet_request **req)
 {
 	void *out;
 	int ret = answer(&out, FAKE_REQUEST);
 
 	(void)comm;
-	fake.data = data;
-	fake.bytes[0] = bytes;
-	fake.tag[0] = tag;
-	fake.mr[0] = mr;
-	fake.phandle = phandle;
+	fake.data = send->data;
+	fake.bytes[0] = send->bytes;
+	fake.tag[0] = send->tag;
+	fake.mr[0] = send->mr;
+	fake.phandle = send->phandle;
 	*req = out;
 	return ret;
 }
 
-int anynet_irecv(struct anynet_comm *comm, int n, void *const *data, const size_t *bytes,
-		 const int *tags, struct anynet_mr *const *mrs, void *const *phandles, bool polled,
-		 struct anynet_request **req)
+int anynet_irecv(struct anynet_comm *comm, const struct anynet_recv *recv, struct anynet_request **req)
 {
 	void *out;
 	int ret = answer(&out, FAKE_REQUEST);
 
 	(void)comm;
-	fake.n = n;
-	fake.polled = polled;
-	fake.data = data[0];
-	for (int i = 0; i < n; i++) {
-		fake.bytes[i] = bytes[i];
-		fake.tag[i] = tags[i];
-		fake.mr[i] = mrs[i];
+	fake.n = recv->n;
+	fake.polled = recv->polled;
+	fake.data = recv->data[0];
+	for (int i = 0; i < recv->n; i++) {
+		fake.bytes[i] = recv->bytes[i];
+		fake.tag[i] = recv->tags[i];
+		fake.mr[i] = recv->mrs[i];
 	}
-	fake.phandles = phandles;
+	fake.phandles = recv->phandles;
 	*req = out;
 	return ret;
 }
 
-int anynet_iflush(struct anynet_comm *comm, int n, void *const *data, const int *bytes,
-		  struct anynet_mr *const *mrs, struct anynet_request **req)
+int anynet_iflush(struct anynet_comm *comm, int n, void *const *data, struct anynet_mr *const *mrs,
+		  struct anynet_request **req)
 {
 	void *out;
 	int ret = answer(&out, FAKE_REQUEST);
 
 	(void)comm;
 	(void)data;
-	(void)bytes;
 	fake.n = n;
 	fake.mr[0] = n ? mrs[0] : NULL;
 	*req = out;

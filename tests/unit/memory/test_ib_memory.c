@@ -207,7 +207,7 @@ static void test_every_nic_that_has_written_is_asked(void **state)
 	}
 	mr.gpu = (struct gpu *)(uintptr_t)1; /* nobody looks into it */
 	ib_note_posted();
-	assert_int_equal(anynet_iflush(pair.recv, 1, buffers, NULL, mrs, &req), 0);
+	assert_int_equal(anynet_iflush(pair.recv, 1, buffers, mrs, &req), 0);
 	assert_non_null(req);
 	for (unsigned asked = 1; asked <= 2; asked++) {
 		assert_false(pair_done(req, NULL));

@@ -429,11 +429,11 @@ static void test_so_many_unacknowledged_sends_and_no_more(void **state)
 		pair_finish(&req, 1, NULL);
 		take_frames();
 	}
-	assert_int_equal(anynet_isend(pair.send, "x", 1, 0, NULL, NULL, &req), 0);
+	assert_int_equal(anynet_isend(pair.send, &(struct anynet_send){ "x", 1, 0, NULL, NULL }, &req), 0);
 	assert_null(req);
 	put_ack(0, 17, 18);
 	pair_isend(&pair, "x", 1, 0);
-	assert_int_equal(anynet_isend(pair.send, "x", 1, 0, NULL, NULL, &req), 0);
+	assert_int_equal(anynet_isend(pair.send, &(struct anynet_send){ "x", 1, 0, NULL, NULL }, &req), 0);
 	assert_null(req);
 }
 

@@ -114,7 +114,7 @@ static void send_messages(int count, size_t bytes)
 	for (int i = 0; i < count; i++) {
 		struct anynet_request *req;
 
-		assert_int_equal(anynet_isend(comm, data, bytes, 0, &mr, NULL, &req), 0);
+		assert_int_equal(anynet_isend(comm, &(struct anynet_send){ data, bytes, 0, &mr, NULL }, &req), 0);
 		assert_non_null(req);
 	}
 	for (int i = 0; i < count; i++)
@@ -242,7 +242,7 @@ static struct anynet_request *send_one(struct frame_id *id)
 
 	for (int i = 0; i < RAILS; i++)
 		frames[i] = takers[i].frames;
-	assert_int_equal(anynet_isend(comm, data, LARGE, 0, &mr, NULL, &req), 0);
+	assert_int_equal(anynet_isend(comm, &(struct anynet_send){ data, LARGE, 0, &mr, NULL }, &req), 0);
 	assert_non_null(req);
 	for (int i = 0; i < RAILS; i++)
 		if (takers[i].frames != frames[i])

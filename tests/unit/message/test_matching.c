@@ -26,7 +26,7 @@ static struct anynet_request *irecv_group(int n, char data[][16], const int *tag
 		buffers[i] = data[i];
 		bytes[i] = 16;
 	}
-	assert_int_equal(anynet_irecv(pair.recv, n, buffers, bytes, tags, NULL, NULL, false, &req), 0);
+	assert_int_equal(anynet_irecv(pair.recv, &(struct anynet_recv){ .n = n, .data = buffers, .bytes = bytes, .tags = tags }, &req), 0);
 	assert_non_null(req);
 	return req;
 }
@@ -209,7 +209,7 @@ static void test_empty_messages_set_aside_have_a_bound(void **state)
 	waits = pair_irecv(&pair, in, sizeof(in), 9);
 	while (tries < 1000 && taken <= most) {
 		if (!send)
-			assert_int_equal(anynet_isend(pair.send, "", 0, 2, NULL, NULL, &send), 0);
+			assert_int_equal(anynet_isend(pair.send, &(struct anynet_send){ "", 0, 2, NULL, NULL }, &send), 0);
 		assert_int_equal(anynet_test(waits, &done, NULL), 0);
 		if (send && pair_done(send, NULL)) {
 			send = NULL;
@@ -523,7 +523,7 @@ static void test_no_more_receives_are_taken_than_there_are_requests(void **state
 	pair_open(&pair, 1);
 	for (int i = 0; i < ANYNET_REQUESTS; i++)
 		reqs[i] = pair_irecv(&pair, data, sizeof(data), 0);
-	assert_int_equal(anynet_irecv(pair.recv, 1, &buffer, &bytes, &tag, NULL, NULL, false, &more), 0);
+	assert_int_equal(anynet_irecv(pair.recv, &(struct anynet_recv){ .n = 1, .data = &buffer, .bytes = &bytes, .tags = &tag }, &more), 0);
 	assert_null(more);
 	pair_finish((struct anynet_request *[]){ pair_isend(&pair, "x", 1, 0), reqs[0] }, 2, NULL);
 	pair_irecv(&pair, data, sizeof(data), 0);

@@ -71,8 +71,7 @@ static void test_a_peer_that_said_bye_may_close(void **state)
 			comm_turn(pair.recv);
 		assert_int_equal(comm_error(pair.recv), 0);
 		/* Asking for more is an error. */
-		assert_int_equal(anynet_irecv(pair.recv, 1, &buffer, &bytes, &tag, NULL, NULL, false,
-					      &refused),
+		assert_int_equal(anynet_irecv(pair.recv, &(struct anynet_recv){ .n = 1, .data = &buffer, .bytes = &bytes, .tags = &tag }, &refused),
 				 -ECONNRESET);
 		assert_null(refused);
 		warned_once("the peer closed the connection");
@@ -160,7 +159,7 @@ static void test_an_end_that_nobody_waits_for_is_no_error_yet(void **state)
 	pair_hang_up(&pair, 0);
 	assert_int_equal(comm_turn(pair.send), 0);
 	assert_int_equal(capture_count(CAPTURE_WARN, NULL), 0);
-	assert_int_equal(anynet_isend(pair.send, "x", 1, 0, NULL, NULL, &req), -ECONNRESET);
+	assert_int_equal(anynet_isend(pair.send, &(struct anynet_send){ "x", 1, 0, NULL, NULL }, &req), -ECONNRESET);
 	assert_null(req);
 	warned_once("the peer closed the connection");
 }
@@ -226,7 +225,7 @@ static void test_a_message_set_aside_that_is_too_large_fails_its_receive(void **
 	req = pair_irecv(&pair, data, 8, 2);
 	frame_put(pair.fds[0], &frame, data);
 	pair_idle(req);
-	assert_int_equal(anynet_irecv(pair.recv, 1, &buffer, &bytes, &tag, NULL, NULL, false, &refused),
+	assert_int_equal(anynet_irecv(pair.recv, &(struct anynet_recv){ .n = 1, .data = &buffer, .bytes = &bytes, .tags = &tag }, &refused),
 			 -EMSGSIZE);
 	assert_null(refused);
 	warned_once("message of 500 bytes for a posted receive of 100 bytes");
@@ -370,7 +369,7 @@ static void test_deregistering_under_a_receive_ends_the_comm(void **state)
 	assert_non_null(buffer);
 	pair_open_recv(&pair, 1);
 	mr = reg(pair.recv, buffer, 20);
-	assert_int_equal(anynet_irecv(pair.recv, 1, &buffer, &bytes, &tag, &mr, NULL, false, &reqs[0]), 0);
+	assert_int_equal(anynet_irecv(pair.recv, &(struct anynet_recv){ .n = 1, .data = &buffer, .bytes = &bytes, .tags = &tag, .mrs = &mr }, &reqs[0]), 0);
 	reqs[1] = pair_irecv(&pair, data, 8, 0);
 	frame_put(pair.fds[0], &frame, NULL);
 	assert_int_equal(send(pair.fds[0], data, 10, 0), 10);
@@ -393,7 +392,7 @@ static void test_deregistering_under_a_send_ends_the_comm(void **state)
 	assert_non_null(buffer);
 	pair_open_send(&pair, 1);
 	mr = reg(pair.send, buffer, 1 << 20);
-	assert_int_equal(anynet_isend(pair.send, buffer, 1 << 20, 0, mr, NULL, &req), 0);
+	assert_int_equal(anynet_isend(pair.send, &(struct anynet_send){ buffer, 1 << 20, 0, mr, NULL }, &req), 0);
 	pair_idle(req);
 	anynet_dereg_mr(pair.send, mr);
 	free(buffer);
@@ -413,7 +412,7 @@ static void test_deregistering_after_a_send_was_copied_harms_nothing(void **stat
 	(void)state;
 	pair_open(&pair, 1);
 	mr = reg(pair.send, buffer, 7);
-	assert_int_equal(anynet_isend(pair.send, buffer, 7, 0, mr, NULL, &reqs[0]), 0);
+	assert_int_equal(anynet_isend(pair.send, &(struct anynet_send){ buffer, 7, 0, mr, NULL }, &reqs[0]), 0);
 	pair_finish(reqs, 1, NULL);
 	anynet_dereg_mr(pair.send, mr);
 	free(buffer);

@@ -71,11 +71,9 @@ static void start(const struct shape *shape)
 
 		for (size_t j = 0; j < BYTES_MAX; j++)
 			out[i][j] = (uint8_t)(1 + (size_t)i * 37 + j * 7 + j / 251);
-		assert_int_equal(anynet_irecv(carrier.pair.recv, 1, &data, &sizes[i], &tag, &mr,
-					      NULL, false, &recvs[i]),
+		assert_int_equal(anynet_irecv(carrier.pair.recv, &(struct anynet_recv){ .n = 1, .data = &data, .bytes = &sizes[i], .tags = &tag, .mrs = &mr }, &recvs[i]),
 				 0);
-		assert_int_equal(anynet_isend(carrier.pair.send, out[i], sizes[i], tag, &from, NULL,
-					      &sends[i]),
+		assert_int_equal(anynet_isend(carrier.pair.send, &(struct anynet_send){ out[i], sizes[i], tag, &from, NULL }, &sends[i]),
 				 0);
 	}
 }
