@@ -32,7 +32,7 @@ static const struct {
 	{ "pair", cmd_pair,
 	  "the way to another host, both ways: ports, MTU, clocks, latency, bandwidth" },
 	{ "perf", cmd_perf,
-	  "checked all-reduce, alltoall or sendrecv between processes of this host" },
+	  "checked collectives between processes of this host" },
 	{ "run", cmd_run, "a command with these variables" },
 	{ "serve", cmd_serve, "waits for `anynet pair` from another host" },
 	{ "top", cmd_top, "the connections of running jobs on this host: what is wrong first" },

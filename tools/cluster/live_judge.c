@@ -456,6 +456,22 @@ static bool is_worse(const json_t *list, const struct end *e, enum fault fault)
 	return false;
 }
 
+/* Its rank may be starved, though not for long enough to be sure: then a slow path proves nothing. */
+static bool may_be_starved(const struct live *live, const char *host)
+{
+	for (size_t i = 0; i < live->rank_count; i++) {
+		if (live->ranks[i].starved && !strcmp(live->ranks[i].host, host))
+			return true;
+	}
+	return false;
+}
+
+static bool is_in_doubt(const struct live *live, const struct end *e, enum fault fault)
+{
+	return fault == PATH_SLOW &&
+	       (may_be_starved(live, e->host) || may_be_starved(live, e->other));
+}
+
 static void add_paths(const struct live *live, json_t *list)
 {
 	for (int f = 0; f < FAULTS; f++) {
@@ -463,8 +479,10 @@ static void add_paths(const struct live *live, json_t *list)
 			for (size_t i = 0; i < live->end_count; i++) {
 				const struct end *e = &live->ends[i];
 
-				if (!is_odd(e, (enum fault)f) || is_blamed(list, e->host) ||
-				    is_blamed(list, e->other) || is_worse(list, e, (enum fault)f))
+				if (!is_odd(e, (enum fault)f) ||
+				    is_in_doubt(live, e, (enum fault)f) ||
+				    is_blamed(list, e->host) || is_blamed(list, e->other) ||
+				    is_worse(list, e, (enum fault)f))
 					continue;
 				if (devices)
 					add_device(live, list, e, (enum fault)f);

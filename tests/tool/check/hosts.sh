@@ -103,7 +103,7 @@ while read -r word rest; do
 	"" | "#") continue ;;
 	healthy | broken)
 		judge
-		kind=$word name=$rest links= want= vars=()
+		kind=$word name=$rest links="" want="" vars=()
 		rm -rf "$root"
 		cp -r "$work/bare" "$root"
 		;;
@@ -118,5 +118,5 @@ judge
 healthy=$(grep -c '^healthy ' "$table")
 echo "$right of $hosts hosts judged right, $alarms of $healthy healthy ones alarmed about"
 [ -z "$only" ] || exit $((right < hosts))
-[ "$hosts" -ge 80 ] && [ $((4 * healthy)) -ge $hosts ] || fail "too few hosts"
+if [ "$hosts" -lt 80 ] || [ $((4 * healthy)) -lt $hosts ]; then fail "too few hosts"; fi
 [ "$alarms" = 0 ] && [ $((100 * right)) -ge $((95 * hosts)) ]

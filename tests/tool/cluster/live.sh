@@ -4,12 +4,13 @@
 # Faults are planted one after another: a slow link, a lossy one, a stopped rank, a rank that gets no processor, a path on
 # which packets come through in one direction only. Each must be named, and nothing else, within LIMIT looks of a second;
 # then all must be well again. Before them HEALTHY_S looks without any alarm. Exit 77 = skipped.
+# STRICT=0, for busy machines: each has to be named in the end, whatever is said before.
 set -uo pipefail
 # shellcheck source=tests/said.sh
 . "$(dirname "$0")/../../said.sh"
 PATH=$PATH:/sbin:/usr/sbin
 build=${1:?} faults=${2:-5} healthy=${3:-10}
-LIMIT=${LIMIT:-30}
+LIMIT=${LIMIT:-30} STRICT=${STRICT:-1}
 tool=$build/tools/anynet
 out=$(mktemp -d)
 mids=("anl$$m0" "anl$$m1") hosts=()
@@ -17,8 +18,8 @@ export NCCL_SOCKET_IFNAME=eth ANYNET_TRANSPORT=tcp ANYNET_TCP_CHUNK=65536
 unset NCCL_NET NCCL_DEBUG ANYNET_PORT_RANGE ANYNET_ALLOW WORLD_SIZE RANK LOCAL_RANK SLURM_LOCALID
 
 cleanup() {
-	# shellcheck disable=SC2046
 	kill -CONT "${pids[@]}" 2>/dev/null
+	# shellcheck disable=SC2046
 	kill $(jobs -p) 2>/dev/null
 	for ns in "${hosts[@]}" "${mids[@]}"; do
 		ip netns del "$ns" 2>/dev/null
@@ -70,7 +71,7 @@ mkfifo "$out/looks"
 exec 5<"$out/looks"
 look() { read -r -t 60 line <&5 || fail "no look: $(cat "$out/told")"; }
 # "id hosts" of all findings, in one line
-said() { jq -r '[.findings[] | "\(.id) \(.hosts | sort | join(","))"] | sort | join("; ")' <<<"$line"; }
+findings() { jq -r '[.findings[] | "\(.id) \(.hosts | sort | join(","))"] | sort | join("; ")' <<<"$line"; }
 
 # link PATH TEXT...: to that switch
 link() { printf '%s\n' "${@:2}" >"$out/commands$1"; }
@@ -111,29 +112,30 @@ right=0 alarms=0 slowest=0
 for ((i = 0; i < 5; i++)); do look; done # connections settle
 for ((i = 0; i < healthy; i++)); do
 	look
-	[ -z "$(said)" ] || { alarms=$((alarms + 1)) && echo "healthy: $(said)"; }
+	[ -z "$(findings)" ] || { alarms=$((alarms + 1)) && echo "healthy: $(findings)"; }
 done
 for ((n = 0; n < faults; n++)); do
 	kind=${kinds[n % ${#kinds[@]}]}
 	plant "$kind" "$n"
 	for ((looks = 1; looks <= LIMIT; looks++)); do
 		look
-		[ -z "$(said)" ] || break
+		[[ $(findings) =~ ^$want$ ]] && break
+		[ "$STRICT" = 0 ] || [ -z "$(findings)" ] || break
 	done
-	if [[ $(said) =~ ^$want$ ]]; then
+	if [[ $(findings) =~ ^$want$ ]]; then
 		right=$((right + 1))
 		[ $looks -le $slowest ] || slowest=$looks
-		echo "$kind: $(said), after $looks looks"
+		echo "$kind: $(findings), after $looks looks"
 	else
-		echo "$kind: '$(said)' after $looks looks instead of '$want'"
+		echo "$kind: '$(findings)' after $looks looks instead of '$want'"
 	fi
 	heal "$kind"
 	# Well for so many looks in a row: connections come back one after another.
 	for ((looks = 0, well = 0; looks < 60 && well < 5; looks++)); do
 		look
-		[ -z "$(said)" ] && well=$((well + 1)) || well=0
+		[ -z "$(findings)" ] && well=$((well + 1)) || well=0
 	done
-	[ "$well" = 5 ] || echo "after $kind: still '$(said)'"
+	[ "$well" = 5 ] || echo "after $kind: still '$(findings)'"
 done
 echo "$right of $faults faults named, the latest after $slowest looks; $alarms alarms in $healthy looks at a healthy job"
-[ $((100 * right)) -ge $((95 * faults)) ] && [ "$alarms" = 0 ]
+[ $((100 * right)) -ge $((95 * faults)) ] && { [ "$STRICT" = 0 ] || [ "$alarms" = 0 ]; }

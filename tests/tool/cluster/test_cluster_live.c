@@ -132,6 +132,7 @@ static void test_each_fault_has_one_name(void **state)
 		/* Its paths are the consequence. */
 		{ { .silent = 2, .slow = { 2, 3 }, .waited = 2 }, "rank-stopped:h2" },
 		{ { .lossy = { 1, 2 }, .slow = { 1, 2 } }, "path-loss:h1,h2" },
+		{ { .starved = 3, .slow = { 2, 3 } }, "host-busy:h3" },
 	};
 
 	(void)state;
