@@ -90,6 +90,12 @@ void tcp_describe(const struct tcp_socket *tcp);
 void tcp_set_keepalive(struct tcp_socket *tcp);
 void tcp_packet_gone(struct packet *packet);
 
+/* What its files share. */
+void tcp_unref(struct tcp_socket *tcp);
+void tcp_set_peer(struct tcp_socket *tcp, struct tcp_socket *peer);
+void tcp_opened(struct tcp_socket *tcp);
+struct tcp_socket *tcp_listener(uint32_t address, uint16_t port);
+
 /* --- tcp_out.c --- */
 
 struct packet *tcp_packet(struct tcp_socket *tcp, enum packet_kind kind);
