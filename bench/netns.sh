@@ -77,7 +77,7 @@ row() {
 		"$(awk -v r="$rate" -v u="$2" 'BEGIN { print r / u }')"
 }
 
-specs=("$ours" "ANYNET_TCP_RAILS=2 $ours" "ANYNET_TCP_STRIPE=off $ours")
+specs=("$ours" "ANYNET_TCP_CONNECTIONS=2 $ours" "ANYNET_TCP_STRIPE=off $ours")
 if "$build/tools/anynet" perf --net nccl:Socket -r 1 -b 8 -e 8 -n 1 >/dev/null 2>&1; then
 	specs+=(nccl:Socket)
 fi

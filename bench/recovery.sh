@@ -72,7 +72,7 @@ cut_rows() {
 	for rails in 1 4; do
 		for side in sender receiver; do
 			scenario "cut-$side-$rails" "figure-cut-$side" seconds="$cut" \
-				ANYNET_TCP_RAILS="$rails" || continue
+				ANYNET_TCP_CONNECTIONS="$rails" || continue
 			row "a connection of the $side shut every 20 ms for $cut s, $rails rail(s), 512 KiB" \
 				"$(sed -n 's/^figure cut-[a-z]* GB\/s \(.*\) of \(.*\) ratio \(.*\)/\1 of \2 GB\/s: \3/p' \
 					"$out/cut-$side-$rails.log"), $(grep -oE '[0-9]+ wrong bytes' "$out/cut-$side-$rails.log")"

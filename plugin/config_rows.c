@@ -19,10 +19,9 @@ const struct anynet_config_row anynet_config_rows[] = {
 		.name = "ANYNET_TRANSPORT",
 		.initial = "auto",
 		.accepts = "auto, ib or tcp",
-		.doc = "Which networks to offer to NCCL. `auto`: InfiniBand and RoCE where they work, "
-		       "else TCP, and a line says why. `ib`: the same, with a warning instead, and two "
-		       "hosts with such ports that cannot connect through them are an error. `tcp` "
-		       "does not look for them.",
+		.doc = "Networks to offer to NCCL. `auto`: InfiniBand and RoCE where they work, otherwise "
+		       "TCP, and one log line says why. `ib`: the same, but two hosts that both have such "
+		       "ports and cannot connect through them are an error. `tcp`: TCP only.",
 		.parse = anynet_parse_transport,
 		.offset = offsetof(struct anynet_config, transport),
 	},
@@ -40,8 +39,8 @@ const struct anynet_config_row anynet_config_rows[] = {
 		.alias = "NCCL_IB_HCA",
 		.initial = "",
 		.accepts = "[^][=]name[:port[:rail[:plane]]],... of at most 4095 characters",
-		.doc = "Verbs devices to use, by prefix. A leading `^` excludes the list instead; a "
-		       "`=` after it compares whole names. NCCL 2.30 is told rail and plane.",
+		.doc = "Verbs devices to use, by prefix. A leading `^` excludes the list; a `=` after it "
+		       "compares whole names. Rail and plane are passed to NCCL 2.30.",
 		.refused = "^", /* none */
 		.parse = anynet_parse_text,
 		.offset = offsetof(struct anynet_config, ib_hca),
@@ -52,7 +51,7 @@ const struct anynet_config_row anynet_config_rows[] = {
 		.alias = "NCCL_IBVERBS_LIB",
 		.initial = "",
 		.accepts = "a file name of at most 255 characters",
-		.doc = "libibverbs to load; tried before libibverbs.so.1 and libibverbs.so.",
+		.doc = "libibverbs to load, before libibverbs.so.1 and libibverbs.so are tried.",
 		.parse = anynet_parse_text,
 		.offset = offsetof(struct anynet_config, ibverbs_lib),
 		.max = TEXT_MAX(ibverbs_lib),
@@ -62,8 +61,7 @@ const struct anynet_config_row anynet_config_rows[] = {
 		.alias = "NCCL_IB_GID_INDEX",
 		.initial = "auto",
 		.accepts = "0 to 255, or auto",
-		.doc = "RoCE: the GID to use, by its place in each port's table. `auto`: chosen for each "
-		       "port and peer.",
+		.doc = "RoCE: index of the GID in each port's table. `auto`: chosen for each port and peer.",
 		.parse = anynet_parse_auto_index,
 		.offset = offsetof(struct anynet_config, ib_gid_index),
 		.min = 0,
@@ -74,7 +72,7 @@ const struct anynet_config_row anynet_config_rows[] = {
 		.alias = "NCCL_IB_ROCE_VERSION_NUM",
 		.initial = "2",
 		.accepts = "1 to 2",
-		.doc = "RoCE version that is preferred when a GID is chosen.",
+		.doc = "Preferred RoCE version when a GID is chosen.",
 		.parse = anynet_parse_int,
 		.offset = offsetof(struct anynet_config, ib_roce_version),
 		.min = 1,
@@ -85,8 +83,8 @@ const struct anynet_config_row anynet_config_rows[] = {
 		.alias = "NCCL_IB_ADDR_FAMILY",
 		.initial = "AF_INET",
 		.accepts = "any, AF_INET or AF_INET6",
-		.doc = "RoCE: address family that is preferred when a GID is chosen; the other one is "
-		       "taken where it alone leads to the peer.",
+		.doc = "RoCE: preferred address family when a GID is chosen. The other family is used if "
+		       "only it reaches the peer.",
 		.parse = anynet_parse_family,
 		.offset = offsetof(struct anynet_config, ib_addr_family),
 	},
@@ -95,7 +93,7 @@ const struct anynet_config_row anynet_config_rows[] = {
 		.alias = "NCCL_IB_ADDR_RANGE",
 		.initial = "",
 		.accepts = "address/prefix, or address",
-		.doc = "RoCE: only GIDs in this network are chosen.",
+		.doc = "RoCE: choose only GIDs in this network.",
 		.parse = anynet_parse_network,
 		.offset = offsetof(struct anynet_config, ib_addr_range),
 		.max = TEXT_MAX(ib_addr_range),
@@ -105,8 +103,8 @@ const struct anynet_config_row anynet_config_rows[] = {
 		.alias = "NCCL_IB_ROUTABLE_FLID_GID_INDEX",
 		.initial = "1",
 		.accepts = "0 to 255",
-		.doc = "InfiniBand: the GID to use if routers forward to it (it has an FLID); else GID "
-		       "0 is used.",
+		.doc = "InfiniBand: index of the GID to use if it is routable (it has an FLID); otherwise "
+		       "GID 0 is used.",
 		.parse = anynet_parse_int,
 		.offset = offsetof(struct anynet_config, ib_flid_gid_index),
 		.min = 0,
@@ -117,9 +115,9 @@ const struct anynet_config_row anynet_config_rows[] = {
 		.alias = "NCCL_IB_DATA_DIRECT",
 		.initial = "1",
 		.accepts = "0 to 2",
-		.doc = "An adapter that reaches GPU memory by a Data Direct engine (ConnectX-8) is "
-		       "offered as `NAME_dma`, by that engine's place on PCI. 1: instead of the plain "
-		       "one. 2: besides. 0: not.",
+		.doc = "An adapter with a Data Direct engine for GPU memory (ConnectX-8) is offered as "
+		       "`NAME_dma`, with the PCI address of that engine. 1: instead of the plain device. 2: "
+		       "in addition to it. 0: not.",
 		.parse = anynet_parse_int,
 		.offset = offsetof(struct anynet_config, ib_data_direct),
 		.min = 0,
@@ -130,7 +128,7 @@ const struct anynet_config_row anynet_config_rows[] = {
 		.alias = "NCCL_IB_MERGE_VFS",
 		.initial = "1",
 		.accepts = "0 or 1",
-		.doc = "1: NCCL is told that the virtual functions of a card are one PCI device.",
+		.doc = "1: report the virtual functions of a card to NCCL as one PCI device.",
 		.parse = anynet_parse_flag,
 		.offset = offsetof(struct anynet_config, ib_merge_vfs),
 	},
@@ -139,9 +137,9 @@ const struct anynet_config_row anynet_config_rows[] = {
 		.alias = "NCCL_IB_MERGE_NICS",
 		.initial = "1",
 		.accepts = "0 to 2",
-		.doc = "1: NCCL may fuse ports to one device, whose connections use all of them (NCCL "
-		       "2.24 and newer, `NCCL_NET_MERGE_LEVEL`). 0: it may not. 2: virtual ones as "
-		       "well, for tests: NCCL does not find such a device in its topology.",
+		.doc = "1: NCCL may fuse ports into one device whose connections use all of them (NCCL 2.24 "
+		       "and newer, `NCCL_NET_MERGE_LEVEL`). 0: it may not. 2: virtual devices as well, for "
+		       "tests: NCCL does not find such a device in its topology.",
 		.parse = anynet_parse_int,
 		.offset = offsetof(struct anynet_config, ib_merge_nics),
 		.min = 0,
@@ -152,8 +150,7 @@ const struct anynet_config_row anynet_config_rows[] = {
 		.alias = "NCCL_IB_DEVICE_PCI_ORDER",
 		.initial = "1",
 		.accepts = "0 or 1",
-		.doc = "1: verbs devices are numbered by PCI address. 0: in the order of the kernel's "
-		       "list.",
+		.doc = "1: number verbs devices by PCI address. 0: in the order of the kernel's list.",
 		.parse = anynet_parse_flag,
 		.offset = offsetof(struct anynet_config, ib_pci_order),
 	},
@@ -162,9 +159,9 @@ const struct anynet_config_row anynet_config_rows[] = {
 		.alias = "NCCL_IB_TIMEOUT",
 		.initial = "16",
 		.accepts = "1 to 31",
-		.doc = "How long a NIC waits for an acknowledgement before it sends again: 4.096 us * "
-		       "2^n. 16 is 0.27 s. NCCL has 20, 4.3 s, since giving up is the end of its "
-		       "connection; here the transfer goes on over another path.",
+		.doc = "Time a NIC waits for an acknowledgement before it retransmits: 4.096 us * 2^n; 16 "
+		       "is 0.27 s. NCCL uses 20 (4.3 s), because its connection ends when the NIC gives up; "
+		       "anynet continues on another path.",
 		.parse = anynet_parse_int,
 		.offset = offsetof(struct anynet_config, ib_timeout),
 		.min = 1,
@@ -175,8 +172,7 @@ const struct anynet_config_row anynet_config_rows[] = {
 		.alias = "NCCL_IB_RETRY_CNT",
 		.initial = "7",
 		.accepts = "0 to 7",
-		.doc = "Times that a NIC sends again before it gives a connection up. Soft-RoCE takes 7 "
-		       "for ever.",
+		.doc = "Retransmissions before a NIC gives up a connection. Soft-RoCE treats 7 as infinite.",
 		.parse = anynet_parse_int,
 		.offset = offsetof(struct anynet_config, ib_retry_cnt),
 		.min = 0,
@@ -188,7 +184,7 @@ const struct anynet_config_row anynet_config_rows[] = {
 		.initial = "auto",
 		.accepts = "0 to 15, or auto",
 		.doc = "Service level of the packets. `auto`: the traffic class of NCCL's communicator if "
-		       "it has one, else 0. The connecting side's counts, the other takes it over.",
+		       "it has one, otherwise 0. The value of the connecting side is used at both ends.",
 		.parse = anynet_parse_auto_index,
 		.offset = offsetof(struct anynet_config, ib_sl),
 		.min = 0,
@@ -199,8 +195,8 @@ const struct anynet_config_row anynet_config_rows[] = {
 		.alias = "NCCL_IB_TC",
 		.initial = "auto",
 		.accepts = "0 to 255, or auto",
-		.doc = "Traffic class of the packets, on RoCE their DSCP and ECN byte. `auto`: as for the "
-		       "service level. The connecting side's counts, the other takes it over.",
+		.doc = "Traffic class of the packets; on RoCE their DSCP and ECN byte. `auto`: as for the "
+		       "service level. The value of the connecting side is used at both ends.",
 		.parse = anynet_parse_auto_index,
 		.offset = offsetof(struct anynet_config, ib_tc),
 		.min = 0,
@@ -211,7 +207,7 @@ const struct anynet_config_row anynet_config_rows[] = {
 		.alias = "NCCL_IB_PKEY",
 		.initial = "0",
 		.accepts = "0 to 65535",
-		.doc = "Place of the partition key in each port's table.",
+		.doc = "Index of the partition key in each port's table.",
 		.parse = anynet_parse_int,
 		.offset = offsetof(struct anynet_config, ib_pkey),
 		.min = 0,
@@ -222,8 +218,8 @@ const struct anynet_config_row anynet_config_rows[] = {
 		.alias = "NCCL_IB_ADAPTIVE_ROUTING",
 		.initial = "auto",
 		.accepts = "0 to 1, or auto",
-		.doc = "1: the fabric may send packets of a queue pair over several paths, so large "
-		       "messages go as a WRITE and a small SEND behind it. `auto`: on InfiniBand.",
+		.doc = "1: the fabric may send packets of one queue pair over several paths; large messages "
+		       "are sent as a WRITE followed by a small SEND. `auto`: on InfiniBand.",
 		.parse = anynet_parse_auto_index,
 		.offset = offsetof(struct anynet_config, ib_adaptive),
 		.min = 0,
@@ -234,7 +230,7 @@ const struct anynet_config_row anynet_config_rows[] = {
 		.alias = "NCCL_IB_AR_THRESHOLD",
 		.initial = "8k",
 		.accepts = "0 to 1g bytes, suffix k, m or g",
-		.doc = "With adaptive routing: what is larger goes in two requests.",
+		.doc = "With adaptive routing: larger messages are sent as two requests.",
 		.parse = anynet_parse_size,
 		.offset = offsetof(struct anynet_config, ib_ar_threshold),
 		.min = 0,
@@ -245,8 +241,8 @@ const struct anynet_config_row anynet_config_rows[] = {
 		.alias = "NCCL_IB_QPS_PER_CONNECTION",
 		.initial = "1",
 		.accepts = "1 to 64",
-		.doc = "Queue pairs of a connection, so that fabrics that choose a path for each flow use "
-		       "several. The side that wants more decides.",
+		.doc = "Queue pairs per connection, for fabrics that choose a path per flow. The larger "
+		       "value of the two sides is used.",
 		.parse = anynet_parse_int,
 		.offset = offsetof(struct anynet_config, ib_qps),
 		.min = 1,
@@ -257,8 +253,8 @@ const struct anynet_config_row anynet_config_rows[] = {
 		.alias = "NCCL_IB_SPLIT_DATA_ON_QPS",
 		.initial = "0",
 		.accepts = "0 or 1",
-		.doc = "1: with several queue pairs a message is cut into chunks (`ANYNET_TCP_CHUNK`) "
-		       "that go through all of them; 0: each goes through one of them.",
+		.doc = "1: with several queue pairs, split each message into chunks (`ANYNET_TCP_CHUNK`) "
+		       "over all of them. 0: send each message over one of them.",
 		.parse = anynet_parse_flag,
 		.offset = offsetof(struct anynet_config, ib_split),
 	},
@@ -267,7 +263,7 @@ const struct anynet_config_row anynet_config_rows[] = {
 		.alias = "NCCL_IB_ECE_ENABLE",
 		.initial = "1",
 		.accepts = "0 or 1",
-		.doc = "1: adapters agree on what both can do beyond the standard (ECE).",
+		.doc = "1: adapters negotiate vendor extensions (ECE).",
 		.parse = anynet_parse_flag,
 		.offset = offsetof(struct anynet_config, ib_ece),
 	},
@@ -275,9 +271,9 @@ const struct anynet_config_row anynet_config_rows[] = {
 		.name = "ANYNET_IB_LOOPBACK",
 		.initial = "1",
 		.accepts = "0 or 1",
-		.doc = "1: a port is offered if a queue pair on it can write to itself; 0: without that, for "
-		       "adapters and virtual functions whose packets to themselves are filtered. Each queue "
-		       "pair proves itself to its peer all the same.",
+		.doc = "1: offer a port only if a queue pair on it passes a loopback test. 0: skip the "
+		       "test, for adapters and virtual functions that filter loopback packets. Each queue "
+		       "pair is tested with its peer in any case.",
 		.parse = anynet_parse_flag,
 		.offset = offsetof(struct anynet_config, ib_loopback),
 	},
@@ -285,8 +281,8 @@ const struct anynet_config_row anynet_config_rows[] = {
 		.name = "ANYNET_IB_CM",
 		.initial = "0",
 		.accepts = "0 or 1",
-		.doc = "1 at both ends: queue pairs are connected by the RDMA connection manager "
-		       "(librdmacm); where that fails, without it.",
+		.doc = "1 at both ends: connect queue pairs by the RDMA connection manager (librdmacm). If "
+		       "that fails, they are connected without it.",
 		.parse = anynet_parse_flag,
 		.offset = offsetof(struct anynet_config, ib_cm),
 	},
@@ -294,7 +290,7 @@ const struct anynet_config_row anynet_config_rows[] = {
 		.name = "ANYNET_RDMACM_LIB",
 		.initial = "",
 		.accepts = "a file name of at most 255 characters",
-		.doc = "librdmacm to load; tried before librdmacm.so.1.",
+		.doc = "librdmacm to load, before librdmacm.so.1 is tried.",
 		.parse = anynet_parse_text,
 		.offset = offsetof(struct anynet_config, rdmacm_lib),
 		.max = TEXT_MAX(rdmacm_lib),
@@ -304,8 +300,8 @@ const struct anynet_config_row anynet_config_rows[] = {
 		.alias = "NCCL_IB_PCI_RELAXED_ORDERING",
 		.initial = "2",
 		.accepts = "0 to 2",
-		.doc = "NCCL's buffers are registered with relaxed ordering. 0: never; else where "
-		       "libibverbs knows it (1.8).",
+		.doc = "Register NCCL's buffers with relaxed ordering. 0: never. 1 and 2: if libibverbs "
+		       "supports it (1.8).",
 		.parse = anynet_parse_int,
 		.offset = offsetof(struct anynet_config, ib_relaxed),
 		.min = 0,
@@ -315,8 +311,9 @@ const struct anynet_config_row anynet_config_rows[] = {
 		.name = "ANYNET_IB_PEER_MEMORY",
 		.initial = "auto",
 		.accepts = "auto, on or off",
-		.doc = "Do NICs reach GPU memory by a peer-memory module? `auto`: if nvidia_peermem or "
-		       "one of its forerunners is loaded. dma-bufs are asked for besides.",
+		.doc = "Whether NICs access GPU memory through a peer-memory module. `auto`: if "
+		       "nvidia_peermem or one of its predecessors is loaded. dma-buf support is tested "
+		       "separately.",
 		.parse = anynet_parse_switch,
 		.offset = offsetof(struct anynet_config, ib_peer_memory),
 	},
@@ -325,7 +322,7 @@ const struct anynet_config_row anynet_config_rows[] = {
 		.alias = "NCCL_GDR_FLUSH_DISABLE",
 		.initial = "0",
 		.accepts = "0 or 1",
-		.doc = "1: what a NIC has written to GPU memory is not flushed by an RDMA READ.",
+		.doc = "1: do not flush data that a NIC has written to GPU memory (by an RDMA READ).",
 		.parse = anynet_parse_flag,
 		.offset = offsetof(struct anynet_config, flush_disable),
 	},
@@ -333,8 +330,8 @@ const struct anynet_config_row anynet_config_rows[] = {
 		.name = "ANYNET_TCP_CUDA",
 		.initial = "0",
 		.accepts = "0 or 1",
-		.doc = "1: TCP devices take GPU memory as well, and copy it through pinned host memory "
-		       "themselves, where NCCL would.",
+		.doc = "1: TCP devices accept GPU memory and copy it through pinned host memory themselves. "
+		       "0: NCCL copies.",
 		.parse = anynet_parse_flag,
 		.offset = offsetof(struct anynet_config, tcp_cuda),
 	},
@@ -342,8 +339,7 @@ const struct anynet_config_row anynet_config_rows[] = {
 		.name = "ANYNET_CUDA_LIB",
 		.initial = "",
 		.accepts = "a file name of at most 255 characters",
-		.doc = "CUDA driver library to load in place of libcuda.so.1, when there is GPU "
-		       "memory.",
+		.doc = "CUDA driver library to load instead of libcuda.so.1, when GPU memory is used.",
 		.parse = anynet_parse_text,
 		.offset = offsetof(struct anynet_config, cuda_lib),
 		.max = TEXT_MAX(cuda_lib),
@@ -352,10 +348,9 @@ const struct anynet_config_row anynet_config_rows[] = {
 		.name = "ANYNET_CUDA_OWN_CONTEXT",
 		.initial = "auto",
 		.accepts = "auto, on or off",
-		.doc = "GPU memory that goes over TCP is copied in a CUDA context of the plugin's own, so that "
-		       "no call waits for one of the application's. Like every context it takes some "
-		       "hundred MB of the GPU. `auto`: not beside NICs that reach the GPU, where TCP is "
-		       "for emergencies.",
+		.doc = "Copy GPU memory that is sent over TCP in a CUDA context of the plugin, so that no "
+		       "call waits for a call of the application. A context takes some hundred MB of the "
+		       "GPU. `auto`: not if NICs access the GPU directly, where TCP is only the fallback.",
 		.parse = anynet_parse_switch,
 		.offset = offsetof(struct anynet_config, cuda_own_context),
 	},
@@ -364,8 +359,8 @@ const struct anynet_config_row anynet_config_rows[] = {
 		.alias = "NCCL_SOCKET_IFNAME",
 		.initial = "",
 		.accepts = "[^][=]name,... of 2 to 4095 characters",
-		.doc = "Interfaces to use, by prefix. A leading `^` excludes the list instead; a `=` "
-		       "after it compares whole names. Unset: NICs before virtual ones.",
+		.doc = "Interfaces to use, by prefix. A leading `^` excludes the list; a `=` after it "
+		       "compares whole names. Unset: NICs are preferred to virtual interfaces.",
 		.refused = "=lo", /* no NIC */
 		.parse = anynet_parse_ifname,
 		.offset = offsetof(struct anynet_config, socket_ifname),
@@ -376,8 +371,7 @@ const struct anynet_config_row anynet_config_rows[] = {
 		.alias = "NCCL_SOCKET_FAMILY",
 		.initial = "any",
 		.accepts = "any, AF_INET or AF_INET6",
-		.doc = "Address family. `any` takes an interface's first usable address, IPv4 before "
-		       "IPv6.",
+		.doc = "Address family. `any`: the first usable address of an interface, IPv4 before IPv6.",
 		.parse = anynet_parse_family,
 		.offset = offsetof(struct anynet_config, socket_family),
 	},
@@ -386,9 +380,9 @@ const struct anynet_config_row anynet_config_rows[] = {
 		.alias = "NCCL_COMM_ID",
 		.initial = "",
 		.accepts = "address, address/prefix, or address:port as in NCCL_COMM_ID",
-		.doc = "Take the interfaces in this network, or in the interface's network that "
-		       "holds this address. Ignored when interfaces are named. A host name in "
-		       "NCCL_COMM_ID gives no hint.",
+		.doc = "Use the interfaces in this network, or in the network of the interface that "
+		       "contains this address. Ignored if interfaces are named. A host name in NCCL_COMM_ID "
+		       "is ignored.",
 		.parse = anynet_parse_subnet,
 		.offset = offsetof(struct anynet_config, socket_subnet),
 		.max = TEXT_MAX(socket_subnet),
@@ -409,15 +403,14 @@ const struct anynet_config_row anynet_config_rows[] = {
 		.alias = "NCCL_SOCKET_NTHREADS",
 		.initial = "auto",
 		.accepts = "0 to 16, or auto",
-		.doc = "I/O threads of the process, shared by all connections, beside NCCL's own "
-		       "thread.",
+		.doc = "I/O threads of the process, shared by all connections, in addition to NCCL's thread.",
 		.parse = anynet_parse_auto_int,
 		.offset = offsetof(struct anynet_config, io_threads),
 		.min = 0,
 		.max = 16,
 	},
 	{
-		.name = "ANYNET_TCP_RAILS",
+		.name = "ANYNET_TCP_CONNECTIONS",
 		.alias = "NCCL_NSOCKS_PERTHREAD",
 		.initial = "auto",
 		.accepts = "1 to 64, or auto",
@@ -432,7 +425,8 @@ const struct anynet_config_row anynet_config_rows[] = {
 		.name = "ANYNET_TCP_STRIPE",
 		.initial = "auto",
 		.accepts = "auto, on or off",
-		.doc = "Spread every connection over all equal NICs. `auto`: not where the host has as many of them as GPUs, since NCCL spreads its channels.",
+		.doc = "Spread every connection over all equal NICs. `auto`: not if the host has as many "
+		       "NICs as GPUs, because NCCL then spreads its channels.",
 		.parse = anynet_parse_switch,
 		.offset = offsetof(struct anynet_config, stripe),
 	},
@@ -440,7 +434,7 @@ const struct anynet_config_row anynet_config_rows[] = {
 		.name = "ANYNET_TCP_EAGER",
 		.initial = "8k",
 		.accepts = "0 to 1m bytes, suffix k or m",
-		.doc = "Sends up to this many bytes are copied and complete at once.",
+		.doc = "Sends up to this size are copied and complete at once.",
 		.parse = anynet_parse_size,
 		.offset = offsetof(struct anynet_config, eager_bytes),
 		.min = 0,
@@ -450,7 +444,7 @@ const struct anynet_config_row anynet_config_rows[] = {
 		.name = "ANYNET_TCP_REPLAY",
 		.initial = "32k",
 		.accepts = "4k to 64m bytes, suffix k or m",
-		.doc = "Memory per sending connection for copies that the peer has not acknowledged.",
+		.doc = "Memory per send connection for copies that the peer has not acknowledged.",
 		.parse = anynet_parse_size,
 		.offset = offsetof(struct anynet_config, replay_bytes),
 		.min = 4 * KIB,
@@ -460,7 +454,9 @@ const struct anynet_config_row anynet_config_rows[] = {
 		.name = "ANYNET_TCP_KEEP",
 		.initial = "auto",
 		.accepts = "0 to 64m bytes, suffix k or m, or auto",
-		.doc = "Memory per sending connection for large sends that are copied and complete when the kernel has taken them. `auto`: 8m where round trip times speed exceeds 1m, else none. Not with `ANYNET_TCP_ZEROCOPY=on`.",
+		.doc = "Memory per send connection for large sends that are copied and complete when the "
+		       "kernel has taken them. `auto`: 8m if round trip times speed exceeds 1m, otherwise "
+		       "none. Not used with `ANYNET_TCP_ZEROCOPY=on`.",
 		.parse = anynet_parse_auto_size,
 		.offset = offsetof(struct anynet_config, keep_bytes),
 		.min = 0,
@@ -470,7 +466,7 @@ const struct anynet_config_row anynet_config_rows[] = {
 		.name = "ANYNET_TCP_CHUNK",
 		.initial = "128k",
 		.accepts = "4k to 1g bytes, a multiple of 128, suffix k, m or g",
-		.doc = "Largest piece of a message on one rail when there are several.",
+		.doc = "Largest piece of a message on one TCP connection if a peer has several.",
 		.parse = anynet_parse_chunk,
 		.offset = offsetof(struct anynet_config, chunk_bytes),
 		.min = 4 * KIB,
@@ -480,8 +476,7 @@ const struct anynet_config_row anynet_config_rows[] = {
 		.name = "ANYNET_TCP_ZEROCOPY",
 		.initial = "auto",
 		.accepts = "auto, on or off",
-		.doc = "Send large messages with MSG_ZEROCOPY. `auto`: where the kernel really "
-		       "avoids the copy.",
+		.doc = "Send large messages with MSG_ZEROCOPY. `auto`: if the kernel really avoids the copy.",
 		.parse = anynet_parse_switch,
 		.offset = offsetof(struct anynet_config, zerocopy),
 	},
@@ -511,8 +506,8 @@ const struct anynet_config_row anynet_config_rows[] = {
 		.name = "ANYNET_TCP_CONGESTION",
 		.initial = "",
 		.accepts = "a name of at most 15 letters, digits, '-' and '_'",
-		.doc = "Congestion control algorithm, as in TCP_CONGESTION. Unset: the kernel's, and "
-		       "Cubic within one host.",
+		.doc = "Congestion control algorithm, as in TCP_CONGESTION. Unset: the kernel's default, "
+		       "and Cubic within one host.",
 		.parse = anynet_parse_word,
 		.offset = offsetof(struct anynet_config, congestion),
 		.max = TEXT_MAX(congestion),
@@ -521,7 +516,8 @@ const struct anynet_config_row anynet_config_rows[] = {
 		.name = "ANYNET_PEER_TIMEOUT",
 		.initial = "30s",
 		.accepts = "1s to 60min, suffix ms, s or min; a bare number is seconds",
-		.doc = "How long a peer's host may be silent before its connection counts as broken.",
+		.doc = "Time without a sign of life from a peer's host after which a connection counts as "
+		       "broken.",
 		.parse = anynet_parse_time,
 		.offset = offsetof(struct anynet_config, user_timeout_ms),
 		.min = 1 * SEC,
@@ -531,8 +527,8 @@ const struct anynet_config_row anynet_config_rows[] = {
 		.name = "ANYNET_RECOVERY_TIMEOUT",
 		.initial = "60s",
 		.accepts = "0 to 60min, suffix ms, s or min; a bare number is seconds",
-		.doc = "How long to try to restore the last connection to a peer before its requests "
-		       "fail. 0: a broken connection fails at once.",
+		.doc = "Time to recover the last connection to a peer before its requests fail. 0: a broken "
+		       "connection fails at once.",
 		.parse = anynet_parse_time,
 		.offset = offsetof(struct anynet_config, recovery_timeout_ms),
 		.min = 0,
@@ -542,8 +538,8 @@ const struct anynet_config_row anynet_config_rows[] = {
 		.name = "ANYNET_STALL_WARN",
 		.initial = "30s",
 		.accepts = "0 to 60min, suffix ms, s or min; a bare number is seconds",
-		.doc = "Warn once about requests that have made no progress for so long, and say who "
-		       "waits for whom. 0: never.",
+		.doc = "Warn once about requests without progress for this time, and say who waits for "
+		       "whom. 0: never.",
 		.parse = anynet_parse_time,
 		.offset = offsetof(struct anynet_config, stall_warn_ms),
 		.min = 0,
@@ -553,8 +549,8 @@ const struct anynet_config_row anynet_config_rows[] = {
 		.name = "ANYNET_CHECKSUM",
 		.initial = "0",
 		.accepts = "0 or 1",
-		.doc = "1: send a CRC32C behind each piece of a message; what arrives damaged is sent "
-		       "again. One side is enough for what it sends.",
+		.doc = "1: add a CRC32C to each piece of a message; damaged data is retransmitted. Each "
+		       "side decides for what it sends.",
 		.parse = anynet_parse_flag,
 		.offset = offsetof(struct anynet_config, checksum),
 	},
@@ -562,7 +558,8 @@ const struct anynet_config_row anynet_config_rows[] = {
 		.name = "ANYNET_CONNECT_TIMEOUT",
 		.initial = "60s",
 		.accepts = "100ms to 60min, suffix ms, s or min; a bare number is seconds",
-		.doc = "For how long a peer that refuses or cannot be reached is tried. One whose host has accepted is waited for.",
+		.doc = "Time to keep trying to connect to a peer that refuses or cannot be reached. A peer "
+		       "whose host has accepted the connection is waited for without limit.",
 		.parse = anynet_parse_time,
 		.offset = offsetof(struct anynet_config, connect_timeout_ms),
 		.min = SEC / 10,
@@ -572,7 +569,7 @@ const struct anynet_config_row anynet_config_rows[] = {
 		.name = "ANYNET_HANDSHAKE_TIMEOUT",
 		.initial = "5s",
 		.accepts = "100ms to 10min, suffix ms, s or min; a bare number is seconds",
-		.doc = "What somebody who connects to us may take to introduce himself.",
+		.doc = "Time for an incoming connection to complete its handshake.",
 		.parse = anynet_parse_time,
 		.offset = offsetof(struct anynet_config, handshake_timeout_ms),
 		.min = SEC / 10,
@@ -583,8 +580,8 @@ const struct anynet_config_row anynet_config_rows[] = {
 		.initial = "",
 		.refused = "none",
 		.accepts = "address[/prefix],... of at most 511 characters, or none",
-		.doc = "Only these networks may connect to us; `none`: nobody. Unset: everybody. A value "
-		       "that is not accepted counts as `none`.",
+		.doc = "Networks that may connect to this process; `none`: no network. Unset: all. An "
+		       "invalid value counts as `none`.",
 		.parse = anynet_parse_networks,
 		.offset = offsetof(struct anynet_config, allow),
 		.max = TEXT_MAX(allow),
@@ -594,8 +591,8 @@ const struct anynet_config_row anynet_config_rows[] = {
 		.initial = "",
 		.refused = "/dev/null", /* not a secret: nothing connects */
 		.accepts = "a file name of at most 255 characters",
-		.doc = "File with a secret of 16 to 4096 bytes, readable by its owner only. Only peers "
-		       "that prove to know the same one are connected.",
+		.doc = "File with a secret of 16 to 4096 bytes, readable by its owner only. Only peers that "
+		       "prove that they know the same secret can connect.",
 		.parse = anynet_parse_text,
 		.offset = offsetof(struct anynet_config, secret_file),
 		.max = TEXT_MAX(secret_file),
@@ -614,7 +611,7 @@ const struct anynet_config_row anynet_config_rows[] = {
 		.name = "ANYNET_PROFILE",
 		.initial = "0",
 		.accepts = "0 or 1",
-		.doc = "1: hand network events to NCCL's profiler (NCCL 2.26 and newer).",
+		.doc = "1: report network events to NCCL's profiler (NCCL 2.26 and newer).",
 		.parse = anynet_parse_flag,
 		.offset = offsetof(struct anynet_config, profile),
 	},
@@ -622,8 +619,8 @@ const struct anynet_config_row anynet_config_rows[] = {
 		.name = "ANYNET_STATS",
 		.initial = "auto",
 		.accepts = "auto, off, or a directory as /path of at most 255 characters",
-		.doc = "Where each process with open connections has a small file about them, for "
-		       "`anynet top`, `dump` and `export`. `auto`: /dev/shm. `off`: nowhere.",
+		.doc = "Directory of the statistics file that each process with open connections writes, "
+		       "for `anynet top`, `dump` and `export`. `auto`: /dev/shm. `off`: no file.",
 		.parse = anynet_parse_directory,
 		.offset = offsetof(struct anynet_config, stats),
 		.max = TEXT_MAX(stats),
@@ -632,8 +629,8 @@ const struct anynet_config_row anynet_config_rows[] = {
 		.name = "ANYNET_DUMP_DIR",
 		.initial = "",
 		.accepts = "a directory as /path of at most 255 characters",
-		.doc = "Where a process writes what happened to a connection before it failed: a file "
-		       "anynet-dump.HOST.PID for all of them. Unset: only to the log, with "
+		.doc = "Directory in which a process writes the events of a failed connection, in one file "
+		       "anynet-dump.HOST.PID for all connections. Unset: only to the log, with "
 		       "NCCL_DEBUG=INFO.",
 		.parse = anynet_parse_path,
 		.offset = offsetof(struct anynet_config, dump_dir),

@@ -18,25 +18,26 @@ static const struct {
 	int (*run)(int argc, char **argv);
 	const char *line;
 } commands[] = {
-	{ "check", cmd_check, "what is wrong on this host, why it matters and what to do" },
+	{ "check", cmd_check, "diagnose this host: what is wrong, why it matters, how to fix it" },
 	{ "cluster", cmd_cluster,
-	  "all pairs of many hosts: latency, bandwidth, who is slow or cut off, who differs" },
-	{ "config", cmd_config, "the settings, their values here and where those come from" },
+	  "measure all pairs of hosts: latency, bandwidth, slow and broken pairs, differences" },
+	{ "config", cmd_config, "print the settings, their values on this host and their sources" },
 	{ "devices", cmd_devices,
-	  "the networks of this host: what NCCL is offered, and why not more" },
-	{ "dump", cmd_dump,
-	  "what a process tells about its connections, and what happened to them" },
-	{ "env", cmd_env, "the variables that make NCCL load this plugin, for a shell" },
-	{ "explain", cmd_explain, "what lines of logs mean: the cause first, and what to do" },
-	{ "export", cmd_export, "the connections of running jobs as metrics, for Prometheus" },
+	  "print the devices that NCCL gets on this host, and why others are not used" },
+	{ "dump", cmd_dump, "print the connections of a process and their last events" },
+	{ "env", cmd_env, "print the variables that make NCCL load this plugin, for a shell" },
+	{ "explain", cmd_explain, "explain logs: the cause first, and how to fix it" },
+	{ "export", cmd_export, "export the connections of running jobs as Prometheus metrics" },
 	{ "pair", cmd_pair,
-	  "the way to another host, both ways: ports, MTU, clocks, latency, bandwidth" },
-	{ "perf", cmd_perf,
-	  "checked collectives between processes of this host" },
-	{ "run", cmd_run, "a command with these variables" },
-	{ "serve", cmd_serve, "waits for `anynet pair` from another host" },
-	{ "top", cmd_top, "the connections of running jobs on this host: what is wrong first" },
-	{ "version", cmd_version, "version of the tool and of the plugin's wire protocol" },
+	  "test the path to another host in both directions: ports, MTU, clocks, latency, "
+	  "bandwidth" },
+	{ "perf", cmd_perf, "run checked collectives between processes of this host" },
+	{ "run", cmd_run, "run a command with the variables of `anynet env`" },
+	{ "serve", cmd_serve, "serve `anynet pair` from other hosts" },
+	{ "top", cmd_top, "show the connections of running jobs on this host, problems first" },
+	{ "version", cmd_version,
+	  "print the versions of the tool and of the plugin's wire "
+	  "protocol" },
 	{ "help", cmd_help, "this list, or the options of a command" },
 };
 
@@ -45,7 +46,8 @@ static void print_help(FILE *out)
 	fprintf(out, "usage: anynet COMMAND [OPTION...]\n\n");
 	for (size_t i = 0; i < ARRAY_SIZE(commands); i++)
 		fprintf(out, "  %-9s %s\n", commands[i].name, commands[i].line);
-	fprintf(out, "\n`anynet help COMMAND` lists a command's options; see also anynet(1).\n");
+	fprintf(out,
+		"\n`anynet help COMMAND` prints the options of a command; see also anynet(1).\n");
 }
 
 static int find(const char *name)
@@ -87,7 +89,7 @@ static int unknown(const char *name)
 {
 	const char *meant = nearest(name);
 
-	fprintf(stderr, "anynet: '%s' is no command%s%s%s; `anynet help` lists them\n", name,
+	fprintf(stderr, "anynet: '%s' is not a command%s%s%s; `anynet help` lists them\n", name,
 		meant ? "; did you mean '" : "", meant ? meant : "", meant ? "'?" : "");
 	return ARGS_WRONG;
 }

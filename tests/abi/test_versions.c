@@ -117,7 +117,7 @@ int main(int argc, char **argv)
 	static const struct test_case cases[] = {
 		{ "releases with a common version talk to each other",
 		  test_releases_with_a_common_version_talk_to_each_other, .unopened = true,
-		  .settings = { "ANYNET_TCP_RAILS=4" } },
+		  .settings = { "ANYNET_TCP_CONNECTIONS=4" } },
 		{ "releases with a secret talk to each other",
 		  test_releases_with_a_secret_talk_to_each_other, .unopened = true },
 		{ "releases without a common version say so",

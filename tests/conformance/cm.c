@@ -211,7 +211,7 @@ static void a_stranger_may_come_first(struct test_net *net)
 	fake_order("no-faults");
 	link_finish(net, &link);
 	link_check(net, &link, 8);
-	check_int(capture_count(CAPTURE_INFO, "cannot be connected by the RDMA CM"), 0);
+	check_int(capture_count(CAPTURE_INFO, "the RDMA CM cannot connect a queue pair"), 0);
 	check_int(capture_count(CAPTURE_INFO, WITHOUT), 0);
 	link_close(net, &link);
 }

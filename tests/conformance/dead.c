@@ -22,7 +22,7 @@ static void strike(void)
 static size_t lines(void)
 {
 	return capture_count(CAPTURE_INFO, "broke:") + capture_count(CAPTURE_INFO, "recovered after") +
-	       capture_count(CAPTURE_INFO, "not through queue pairs") +
+	       capture_count(CAPTURE_INFO, "not queue pairs") +
 	       capture_count(CAPTURE_INFO, "completion with status");
 }
 

@@ -81,7 +81,7 @@ int main(int argc, char **argv)
 		{ .name = "a_message_of_1_gib_arrives", a_message_of_1_gib_arrives },
 		{ .name = "a_message_of_1_gib_arrives_over_4_rails",
 		  a_message_of_1_gib_arrives,
-		  .settings = { "ANYNET_TCP_RAILS=4" } },
+		  .settings = { "ANYNET_TCP_CONNECTIONS=4" } },
 		{ .name = "a_busy_receiver_is_waited_for",
 		  a_busy_receiver_is_waited_for,
 		  .settings = { "ANYNET_PEER_TIMEOUT=1s", "ANYNET_TCP_RCVBUF=128k" } },

@@ -285,7 +285,7 @@ int main(int argc, char **argv)
 		{ .name = "lines_fill_in_ascending_order", lines_fill_in_ascending_order },
 		{ .name = "lines_fill_in_ascending_order_on_4_rails",
 		  lines_fill_in_ascending_order,
-		  .settings = { "ANYNET_TCP_RAILS=4", "ANYNET_TCP_CHUNK=4k" } },
+		  .settings = { "ANYNET_TCP_CONNECTIONS=4", "ANYNET_TCP_CHUNK=4k" } },
 		{ .name = "lines_fill_in_ascending_order_with_a_thread",
 		  lines_fill_in_ascending_order,
 		  .settings = { "ANYNET_IO_THREADS=1" } },

@@ -194,7 +194,7 @@ int main(int argc, char **argv)
 		{ .name = "messages_take_no_memory", messages_take_no_memory },
 		{ .name = "messages_take_no_memory_on_4_rails",
 		  messages_take_no_memory,
-		  .settings = { "ANYNET_TCP_RAILS=4" } },
+		  .settings = { "ANYNET_TCP_CONNECTIONS=4" } },
 		{ .name = "messages_take_no_memory_with_a_thread",
 		  messages_take_no_memory,
 		  .settings = { "ANYNET_IO_THREADS=1" } },

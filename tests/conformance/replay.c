@@ -131,7 +131,7 @@ int main(int argc, char **argv)
 	const struct test_case cases[] = {
 		{ .name = "repeated_hellos_get_nowhere",
 		  repeated_hellos_get_nowhere,
-		  .settings = { "ANYNET_TCP_RAILS=3" } },
+		  .settings = { "ANYNET_TCP_CONNECTIONS=3" } },
 		{ .name = "further_rails_do_not_join", further_rails_do_not_join },
 		{ .name = "resumes_made_up_are_refused", resumes_made_up_are_refused },
 		{ .name = "probes_made_up_learn_nothing", probes_made_up_learn_nothing },

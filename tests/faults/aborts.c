@@ -176,7 +176,7 @@ static void abort_setting_up(const struct run *run)
 	struct pair pair;
 	int stages = 0;
 
-	plan_set(&plan, "ANYNET_TCP_RAILS=4");
+	plan_set(&plan, "ANYNET_TCP_CONNECTIONS=4");
 	plan_set(&plan, "ANYNET_CONNECT_TIMEOUT=500ms");
 	plan_set(&plan, "ANYNET_PEER_TIMEOUT=1s");
 	size_t threads = proc_threads(NULL, 0), fds = proc_fds(NULL, 0);
@@ -268,7 +268,7 @@ static void abort_standing(const struct run *run)
 	struct pair pair;
 
 	plan_set(&plan, "ANYNET_PEER_TIMEOUT=1s");
-	plan_set(&plan, "ANYNET_TCP_RAILS=2");
+	plan_set(&plan, "ANYNET_TCP_CONNECTIONS=2");
 	size_t threads = proc_threads(NULL, 0), fds = proc_fds(NULL, 0);
 	open_plugin(&pair, &plan);
 	for (size_t i = 0; i < 2; i++) {
@@ -290,7 +290,7 @@ static void draining(const struct run *run)
 	struct pair pair;
 
 	plan_set(&plan, "ANYNET_PEER_TIMEOUT=5s");
-	plan_set(&plan, "ANYNET_TCP_RAILS=2");
+	plan_set(&plan, "ANYNET_TCP_CONNECTIONS=2");
 	open_plugin(&pair, &plan);
 	for (int step = 0; step < LINGERS; step++) {
 		link_open(&pair.net, &pair.link);

@@ -61,7 +61,7 @@ static void cut_four_rails(const struct run *run)
 {
 	struct job_plan plan = cut_plan(run);
 
-	plan_set(&plan, "ANYNET_TCP_RAILS=4");
+	plan_set(&plan, "ANYNET_TCP_CONNECTIONS=4");
 	cut(run, plan, 0, HURT_SHUT, "sender");
 	cut(run, plan, 1, HURT_SHUT, "receiver");
 }
@@ -71,7 +71,7 @@ static void cut_half(const struct run *run)
 {
 	struct job_plan plan = cut_plan(run);
 
-	plan_set(&plan, "ANYNET_TCP_RAILS=2");
+	plan_set(&plan, "ANYNET_TCP_CONNECTIONS=2");
 	cut(run, plan, 0, HURT_SHUT_HALF, "sender");
 	cut(run, plan, 1, HURT_SHUT_HALF, "receiver");
 }
@@ -82,7 +82,7 @@ static void cut_reset(const struct run *run)
 
 	if (!hurt_can_reset())
 		check_skip("the kernel ends no sockets on demand here: %s", strerror(errno));
-	plan_set(&plan, "ANYNET_TCP_RAILS=2");
+	plan_set(&plan, "ANYNET_TCP_CONNECTIONS=2");
 	cut(run, plan, 0, HURT_RESET, "sender");
 	cut(run, plan, 1, HURT_RESET, "receiver");
 }
@@ -94,7 +94,7 @@ static void cut_small(const struct run *run)
 
 	plan.bytes = 1000;
 	cut(run, plan, 2, HURT_SHUT, "1000 bytes");
-	plan_set(&plan, "ANYNET_TCP_RAILS=3");
+	plan_set(&plan, "ANYNET_TCP_CONNECTIONS=3");
 	cut(run, plan, 2, HURT_SHUT, "1000 bytes, 3 rails");
 }
 
@@ -104,7 +104,7 @@ static void cut_tags(const struct run *run)
 	struct job_plan plan = cut_plan(run);
 
 	plan.tags = 4;
-	plan_set(&plan, "ANYNET_TCP_RAILS=2");
+	plan_set(&plan, "ANYNET_TCP_CONNECTIONS=2");
 	cut(run, plan, 2, HURT_SHUT | HURT_SHUT_HALF, "4 tags");
 	plan.bytes = 64 * KIB;
 	plan.grouped = true;
@@ -120,7 +120,7 @@ static void cut_many(const struct run *run)
 	plan.streams[0] = 3;
 	plan.streams[1] = 3;
 	plan.tags = 2;
-	plan_set(&plan, "ANYNET_TCP_RAILS=2");
+	plan_set(&plan, "ANYNET_TCP_CONNECTIONS=2");
 	duo_start(&duo, &plan);
 	atomic_store(&duo.shared->nap_ms[0], 30);
 	atomic_store(&duo.shared->nap_ms[1], 30);
@@ -134,7 +134,7 @@ static void cut_threads(const struct run *run)
 
 	plan.streams[1] = 1;
 	plan_set(&plan, "ANYNET_IO_THREADS=2");
-	plan_set(&plan, "ANYNET_TCP_RAILS=2");
+	plan_set(&plan, "ANYNET_TCP_CONNECTIONS=2");
 	cut(run, plan, 2, HURT_SHUT, "I/O threads");
 }
 
@@ -143,7 +143,7 @@ static void cut_zerocopy(const struct run *run)
 	struct job_plan plan = cut_plan(run);
 
 	plan_set(&plan, "ANYNET_TCP_ZEROCOPY=on");
-	plan_set(&plan, "ANYNET_TCP_RAILS=2");
+	plan_set(&plan, "ANYNET_TCP_CONNECTIONS=2");
 	cut(run, plan, 2, HURT_SHUT | HURT_RESET, "MSG_ZEROCOPY");
 }
 
@@ -153,7 +153,7 @@ static void cut_keep(const struct run *run)
 	struct job_plan plan = cut_plan(run);
 
 	plan_set(&plan, "ANYNET_TCP_KEEP=2m");
-	plan_set(&plan, "ANYNET_TCP_RAILS=2");
+	plan_set(&plan, "ANYNET_TCP_CONNECTIONS=2");
 	cut(run, plan, 2, HURT_SHUT | HURT_RESET, "large sends kept");
 }
 
@@ -162,7 +162,7 @@ static void cut_checksum(const struct run *run)
 	struct job_plan plan = cut_plan(run);
 
 	plan_set(&plan, "ANYNET_CHECKSUM=1");
-	plan_set(&plan, "ANYNET_TCP_RAILS=2");
+	plan_set(&plan, "ANYNET_TCP_CONNECTIONS=2");
 	cut(run, plan, 2, HURT_SHUT | HURT_SHUT_HALF, "with checksums");
 }
 
@@ -173,7 +173,7 @@ static void cut_idle(const struct run *run)
 	struct duo duo;
 
 	plan.streams[1] = 1;
-	plan_set(&plan, "ANYNET_TCP_RAILS=2");
+	plan_set(&plan, "ANYNET_TCP_CONNECTIONS=2");
 	duo_start(&duo, &plan);
 	for (int i = 0; i < 6; i++) {
 		duo_move(&duo, 8, SETTLED_MS);
@@ -193,7 +193,7 @@ static void cut_napping(const struct run *run)
 	struct job_plan plan = cut_plan(run);
 	struct duo duo;
 
-	plan_set(&plan, "ANYNET_TCP_RAILS=2");
+	plan_set(&plan, "ANYNET_TCP_CONNECTIONS=2");
 	plan_set(&plan, "ANYNET_RECOVERY_TIMEOUT=1s");
 	duo_start(&duo, &plan);
 	for (int side = 0; side < 2; side++)

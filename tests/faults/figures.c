@@ -209,7 +209,7 @@ static void clock_jumps(const struct run *run)
 	struct duo duo;
 
 	plan.streams[1] = 1;
-	plan_set(&plan, "ANYNET_TCP_RAILS=2");
+	plan_set(&plan, "ANYNET_TCP_CONNECTIONS=2");
 	plan_set(&plan,
 		 "ANYNET_PEER_TIMEOUT=60s"); /* far below an hour, far above what jumps add up to */
 	plan_set(&plan, "ANYNET_STALL_WARN=60s");

@@ -97,7 +97,7 @@ static struct job_plan files_plan(const struct run *run)
 {
 	struct job_plan plan = run_plan(run);
 
-	plan_set(&plan, "ANYNET_TCP_RAILS=2");
+	plan_set(&plan, "ANYNET_TCP_CONNECTIONS=2");
 	return plan;
 }
 

@@ -166,7 +166,7 @@ static struct job_plan limit_plan(const struct run *run)
 {
 	struct job_plan plan = run_plan(run);
 
-	plan_set(&plan, "ANYNET_TCP_RAILS=2");
+	plan_set(&plan, "ANYNET_TCP_CONNECTIONS=2");
 	plan_set(&plan, "ANYNET_CONNECT_TIMEOUT=6s");
 	plan_set(&plan, "ANYNET_PEER_TIMEOUT=2s");
 	return plan;

@@ -51,7 +51,7 @@ static void start_for_death(struct duo *duo, const struct run *run, int state)
 	struct job_plan plan = run_plan(run);
 
 	plan.bytes = MIB;
-	plan_set(&plan, "ANYNET_TCP_RAILS=2");
+	plan_set(&plan, "ANYNET_TCP_CONNECTIONS=2");
 	duo_start(duo, &plan);
 	duo_move(duo, 8, SETTLED_MS);
 	if (state == BUSY)
@@ -122,7 +122,7 @@ static double time_to_close(const struct run *run, int survivor, int absence)
 	struct duo duo;
 
 	plan.bytes = 4 * MIB;
-	plan_set(&plan, "ANYNET_TCP_RAILS=4");
+	plan_set(&plan, "ANYNET_TCP_CONNECTIONS=4");
 	if (absence == FROZEN_THREADS)
 		plan_set(&plan, "ANYNET_IO_THREADS=2");
 	duo_start(&duo, &plan);
@@ -244,7 +244,7 @@ static void stopped(const struct run *run)
 		plan_set(&plan, "ANYNET_PEER_TIMEOUT=1s");
 		plan_set(&plan, "ANYNET_RECOVERY_TIMEOUT=1s");
 		plan_set(&plan, "ANYNET_STALL_WARN=1s");
-		plan_set(&plan, "ANYNET_TCP_RAILS=2");
+		plan_set(&plan, "ANYNET_TCP_CONNECTIONS=2");
 		duo_start(&duo, &plan);
 		duo_move(&duo, 8, SETTLED_MS);
 		duo_stop(&duo, side);
@@ -351,7 +351,7 @@ static void recovery_off(const struct run *run)
 		struct job_plan plan = run_plan(run);
 		struct duo duo;
 		plan_set(&plan, "ANYNET_RECOVERY_TIMEOUT=0");
-		plan_set(&plan, "ANYNET_TCP_RAILS=2");
+		plan_set(&plan, "ANYNET_TCP_CONNECTIONS=2");
 		duo_start(&duo, &plan);
 		duo_move(&duo, 8, SETTLED_MS);
 		duo_hurt(&duo, side, HURT_SHUT, 1000);

@@ -344,7 +344,7 @@ static struct job_plan refused_plan(const struct run *run)
 {
 	struct job_plan plan = run_plan(run);
 
-	plan_set(&plan, "ANYNET_TCP_RAILS=2");
+	plan_set(&plan, "ANYNET_TCP_CONNECTIONS=2");
 	plan_set(&plan, "ANYNET_CONNECT_TIMEOUT=3s");
 	plan_set(&plan, "ANYNET_PEER_TIMEOUT=2s");
 	plan_set(&plan, "ANYNET_RECOVERY_TIMEOUT=3s");

@@ -180,7 +180,7 @@ static void limit_process(const struct run *run)
 	snprintf(dumps, sizeof(dumps), "ANYNET_DUMP_DIR=%s", dir);
 	plan_set(&plan, stats);
 	plan_set(&plan, dumps);
-	plan_set(&plan, "ANYNET_TCP_RAILS=2");
+	plan_set(&plan, "ANYNET_TCP_CONNECTIONS=2");
 	plan_set(&plan, "ANYNET_CONNECT_TIMEOUT=3s");
 	plan_set(&plan, "ANYNET_PEER_TIMEOUT=2s");
 	plan_set(&plan, "ANYNET_RECOVERY_TIMEOUT=3s");

@@ -288,7 +288,7 @@ static void connect_to_gone(const struct run *run)
 	struct job_plan plan = run_plan(run);
 
 	plan_set(&plan, "ANYNET_CONNECT_TIMEOUT=1s");
-	plan_set(&plan, "ANYNET_TCP_RAILS=2");
+	plan_set(&plan, "ANYNET_TCP_CONNECTIONS=2");
 	for_all_steps(&plan, connect_to_absent);
 }
 
@@ -347,7 +347,7 @@ static void accept_from_gone(const struct run *run)
 
 	plan_set(&plan, "ANYNET_CONNECT_TIMEOUT=10s");
 	plan_set(&plan, "ANYNET_HANDSHAKE_TIMEOUT=500ms");
-	plan_set(&plan, "ANYNET_TCP_RAILS=3");
+	plan_set(&plan, "ANYNET_TCP_CONNECTIONS=3");
 	for_all_steps(&plan, accept_from_absent);
 }
 

@@ -73,7 +73,7 @@ static struct job_plan random_plan(struct episode *episode, const struct run *ru
 	plan.bytes = sizes[below(episode, sizeof(sizes) / sizeof(sizes[0]))];
 	plan.tags = below(episode, 3) ? 0 : 2 + 2 * below(episode, 2);
 	plan.grouped = plan.tags && plan.bytes && below(episode, 2);
-	set_random(episode, &plan, 0, "ANYNET_TCP_RAILS", 1 + below(episode, 4), "");
+	set_random(episode, &plan, 0, "ANYNET_TCP_CONNECTIONS", 1 + below(episode, 4), "");
 	set_random(episode, &plan, 1, "ANYNET_IO_THREADS", below(episode, 4) ? 0 : 2, "");
 	set_random(episode, &plan, 2, "ANYNET_CHECKSUM", !below(episode, 4), "");
 	set_random(episode, &plan, 3, "ANYNET_TCP_ZEROCOPY", !below(episode, 4), "");

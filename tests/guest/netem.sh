@@ -45,7 +45,7 @@ stream() {
 	links_netem "$pair" "$wires" "${@:7}" || return
 	summary=$("$build/tests/guest/guest_stream" "$build/libnccl-net.so" "$seconds" "$6" "$4" \
 		"$pair-a" "$pair-b" eth "ANYNET_PEER_TIMEOUT=$silence" ANYNET_TCP_STRIPE=on \
-		"ANYNET_TCP_RAILS=$((rails / wires))" 2>"$run.log") || status=$?
+		"ANYNET_TCP_CONNECTIONS=$((rails / wires))" 2>"$run.log") || status=$?
 	links_counters "$pair" >"$run.after"
 	awk -v name="$3" -v rails="$rails" -v witnesses="$5" -v summary="$summary" \
 		-v status="$status" -f tests/guest/netem.awk "$run.before" "$run.after" || {

@@ -50,7 +50,7 @@ errors)
 	expect 3 "a number from 1 to 17179869184" "$tool" perf -b 17G
 	expect 3 "smaller than" "$tool" perf -b 1K -e 8
 	expect 3 "see --help" "$tool" perf -p reduce
-	expect 3 "'nosuch' is no command" "$tool" nosuch
+	expect 3 "'nosuch' is not a command" "$tool" nosuch
 	expect 3 "usage:" "$tool"
 	expect 0 "usage:" "$tool" help
 	expect 0 "Usage: anynet pair" "$tool" help pair
@@ -88,7 +88,7 @@ print)
 	expect 0 "from NCCL_SOCKET_IFNAME" "$tool" config
 	expect 0 '"source": "alias"' "$tool" config --json
 	expect 0 '| `ANYNET_' "$tool" config --markdown
-	expect 0 "looked at" "$tool" devices
+	expect 0 "examined" "$tool" devices
 	expect 0 '"transport": "TCP"' "$tool" devices --json
 	NCCL_NET=IB NCCL_IB_DISABLE=1 expect 0 "the net 'IB'" "$tool" devices
 	if unshare -rn true 2>/dev/null; then # where no interface is up

@@ -70,9 +70,9 @@ static void report_no_interface(struct check *check, const char *name, const cha
 	finding_add(&check->report, nccls ? CHECK_ERROR : CHECK_WARN, AREA, "ifname-none",
 		    "%s=%s matches no interface that is up and has an address", name, filter);
 	finding_why(&check->report,
-		    nccls ? "NCCL's own bootstrap needs one and ends with \"no socket "
-			    "interface found\", whatever the plugin does"
-			  : "anynet gives it up with a warning");
+		    nccls ? "NCCL's own bootstrap needs one and fails with \"no socket interface "
+			    "found\", with any plugin"
+			  : "anynet ignores it with a warning");
 }
 
 static void check_ifname(struct check *check, const char *name)
@@ -94,10 +94,10 @@ static void check_ifname(struct check *check, const char *name)
 		finding_add(&check->report, CHECK_WARN, AREA,
 			    are_at_best(check, filter, NETIF_LOOPBACK) ? "ifname-loopback"
 								       : "ifname-local",
-			    "%s=%s leaves only %s, which leads to no other host", name, filter,
+			    "%s=%s leaves only %s, which does not reach other hosts", name, filter,
 			    names);
-		finding_why(&check->report, "ranks of one host find each other there, those of "
-					    "several do not");
+		finding_why(&check->report, "ranks of one host can connect, ranks of several "
+					    "hosts cannot");
 		finding_fix(&check->report, "unset it, or name one of: %s", usable);
 		free(names);
 	} else {
@@ -119,8 +119,8 @@ static void check_gloo(struct check *check, const char *name)
 		finding_add(&check->report, CHECK_ERROR, AREA, "ifname-none",
 			    "%s=%s is no interface that is up and has an address", name, value);
 		finding_why(&check->report,
-			    "PyTorch's own connections (Gloo, TensorPipe) cannot be "
-			    "made: \"Unable to find address for\"");
+			    "PyTorch's own connections (Gloo, TensorPipe) fail: \"Unable to find "
+			    "address for\"");
 		finding_fix(&check->report, "unset it, or name one of: %s", usable);
 		free(usable);
 	}
@@ -138,12 +138,11 @@ static void check_streams(struct check *check)
 	if (!threads || !sockets || product <= 64 || product > 1024 * 1024)
 		return;
 	finding_add(&check->report, CHECK_WARN, AREA, "too-many-sockets",
-		    "NCCL_SOCKET_NTHREADS=%s times NCCL_NSOCKS_PERTHREAD=%s is %ld sockets for a "
-		    "connection, and 64 is the most",
+		    "NCCL_SOCKET_NTHREADS=%s times NCCL_NSOCKS_PERTHREAD=%s is %ld sockets per "
+		    "connection; the maximum is 64",
 		    threads, sockets, product);
-	finding_why(&check->report, "NCCL takes fewer sockets for each thread, anynet 64 rails");
-	finding_fix(&check->report, "set them so that the product is at most 64; anynet needs "
-				    "neither");
+	finding_why(&check->report, "NCCL uses fewer sockets per thread, anynet 64 connections per peer");
+	finding_fix(&check->report, "reduce them to a product of at most 64; anynet needs neither");
 }
 
 static bool is_on(const char *name)
@@ -163,24 +162,24 @@ static void check_ib_disabled(struct check *check)
 			    host_env("NCCL_IB_DISABLE"));
 		finding_why(&check->report,
 			    check->anynet_loads
-				    ? "one asks for InfiniBand, the other forbids it: anynet goes "
-				      "over TCP"
-				    : "one asks for InfiniBand, the other forbids it: NCCL has no "
-				      "network left and ends with ncclInvalidUsage");
+				    ? "one requests InfiniBand, the other disables it: anynet "
+				      "uses TCP"
+				    : "one requests InfiniBand, the other disables it: NCCL has "
+				      "no network left and fails with ncclInvalidUsage");
 		finding_fix(&check->report, "unset one of the two");
 	}
 	if (transport && !strcasecmp(transport, "ib") &&
 	    (is_on("NCCL_IB_DISABLE") || is_on("ANYNET_IB_DISABLE"))) {
 		finding_add(&check->report, CHECK_WARN, AREA, "ib-asked-and-disabled",
 			    "ANYNET_TRANSPORT=ib with InfiniBand disabled");
-		finding_why(&check->report, "anynet goes over TCP");
+		finding_why(&check->report, "anynet uses TCP");
 		finding_fix(&check->report, "unset NCCL_IB_DISABLE and ANYNET_IB_DISABLE, or "
 					    "ANYNET_TRANSPORT");
 	}
 	if (transport && net && !strcasecmp(transport, "tcp") && !strcasecmp(net, "IB")) {
 		finding_add(&check->report, CHECK_WARN, AREA, "ib-asked-and-disabled",
 			    "NCCL_NET=%s with ANYNET_TRANSPORT=%s", net, transport);
-		finding_why(&check->report, "anynet's own setting wins: TCP");
+		finding_why(&check->report, "anynet's own setting has precedence: TCP");
 		finding_fix(&check->report, "unset one of the two");
 	}
 }
@@ -204,7 +203,7 @@ static void check_limits(struct check *check)
 			continue;
 		finding_add(&check->report, CHECK_WARN, AREA, "least-above-most",
 			    "%s=%s is above %s=%s", pairs[i].least, least, pairs[i].most, most);
-		finding_why(&check->report, "NCCL takes one of the two, which is not told");
+		finding_why(&check->report, "it is not documented which of the two NCCL uses");
 		finding_fix(&check->report, "unset one of them");
 	}
 }
@@ -219,12 +218,12 @@ static void check_hca(struct check *check)
 		matches |= name_filter_pass(filter, devices.items[i], -1);
 	if (filter && !matches && (devices.count || *filter != '^')) {
 		char *names = devices.count ? text_list_join(&devices, 16)
-					    : text_format("the devices of this host: it has none");
+					    : text_format("the devices of this host (none)");
 
 		finding_add(&check->report, devices.count ? CHECK_WARN : CHECK_NOTE, AREA,
 			    "hca-none", "NCCL_IB_HCA=%s matches none of %s", filter, names);
-		finding_why(&check->report, "InfiniBand and RoCE are not used then");
-		finding_fix(&check->report, "unset it, or name one of these");
+		finding_why(&check->report, "InfiniBand and RoCE are not used");
+		finding_fix(&check->report, "unset it, or name one of these devices");
 		free(names);
 	}
 	text_list_free(&devices);
@@ -244,7 +243,7 @@ static void check_notes(struct check *check)
 		if (!*notes[i].text)
 			continue;
 		finding_add(&check->report, CHECK_WARN, AREA, notes[i].id,
-			    "%s that is asked for: %s", names[i], notes[i].text);
+			    "%s that is requested: %s", names[i], notes[i].text);
 		finding_fix(&check->report, "unset it, or give the interface such an address");
 	}
 }

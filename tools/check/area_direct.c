@@ -65,10 +65,10 @@ static void find_method(const struct host *host, struct direct *direct)
 	else if (host_is_directory(host, "/sys/module/nv_peer_mem"))
 		direct->method = "nv_peer_mem";
 	else if (!version)
-		direct->why = "no driver of NVIDIA's is loaded";
+		direct->why = "no NVIDIA driver is loaded";
 	else if (!strstr(version, "Open Kernel Module"))
-		direct->why = "nvidia_peermem is not loaded, and dma-buf needs the open kernel "
-			      "modules of the driver";
+		direct->why = "nvidia_peermem is not loaded, and dma-buf needs the driver's open "
+			      "kernel modules";
 	else if (!kernel_has_dmabuf(host))
 		direct->why = "nvidia_peermem is not loaded, and dma-buf needs Linux 5.12";
 	else if (dmabuf && !strcmp(dmabuf, "0"))
@@ -81,12 +81,11 @@ static void find_method(const struct host *host, struct direct *direct)
 static void report_acs(struct check *check, const char *bridge, const char *gpu, const char *device)
 {
 	finding_add(&check->report, CHECK_WARN, AREA, "acs",
-		    "ACS at %s sends what passes between GPU %s and %s over the processor",
+		    "ACS at %s routes transfers between GPU %s and %s through the CPU",
 		    strrchr(bridge, '/') + 1, gpu, device);
-	finding_why(&check->report, "GPUDirect RDMA is slow then, or hangs");
+	finding_why(&check->report, "GPUDirect RDMA is slow or hangs");
 	finding_fix(&check->report,
-		    "switch ACS off in the BIOS, or for this bridge: "
-		    "setpci -s %s ECAP_ACS+6.w=0000",
+		    "disable ACS in the BIOS, or for this bridge: setpci -s %s ECAP_ACS+6.w=0000",
 		    strrchr(bridge, '/') + 1);
 }
 
@@ -135,11 +134,11 @@ static void check_iommu(struct check *check, const char *gpu)
 
 	if (type && !strncmp(type, "DMA", 3)) {
 		finding_add(&check->report, CHECK_WARN, AREA, "iommu",
-			    "the IOMMU translates for GPU %s (%s)", gpu, type);
-		finding_why(&check->report, "between GPU and NIC, data then pass the processor, or "
-					    "do not arrive");
-		finding_fix(&check->report, "boot with iommu=pt, or switch the IOMMU off; in a "
-					    "virtual machine leave it to the host");
+			    "the IOMMU translates addresses for GPU %s (%s)", gpu, type);
+		finding_why(&check->report, "transfers between GPU and NIC pass through the CPU, "
+					    "or fail");
+		finding_fix(&check->report, "boot with iommu=pt, or disable the IOMMU; in a "
+					    "virtual machine the host controls it");
 	}
 	free(type);
 	free(path);
@@ -150,15 +149,15 @@ static void report_direct(struct check *check, const struct direct *direct, bool
 	if (direct->any_near && !direct->method && has_driver) {
 		finding_add(&check->report, CHECK_NOTE, AREA, "direct-none",
 			    "GPUDirect RDMA is not used: %s", direct->why);
-		finding_why(&check->report, "data between GPU and NIC goes through main memory: "
-					    "slower, but right");
-		finding_fix(&check->report, "modprobe nvidia-peermem, or the open kernel modules "
-					    "of the driver with Linux 5.12 or newer");
+		finding_why(&check->report, "transfers between GPU and NIC pass through main "
+					    "memory: slower, but correct");
+		finding_fix(&check->report, "modprobe nvidia-peermem, or use the driver's open "
+					    "kernel modules with Linux 5.12 or newer");
 	}
 	if (direct->acs_unknown)
 		finding_add(&check->report, CHECK_NOTE, AREA, "acs-unknown",
-			    "whether ACS is on between GPUs and NICs only root may read: run this "
-			    "as root, too");
+			    "only root can read whether ACS is enabled between GPUs and NICs: "
+			    "run this as root as well");
 }
 
 void check_direct(struct check *check, const struct text_list *gpus)

@@ -58,11 +58,11 @@ static const char *needed_driver(const char *driver, const char *cuda)
 
 static void explain_old(struct check *check)
 {
-	finding_why(&check->report, "\"CUDA driver version is insufficient for CUDA runtime "
-				    "version\", unhandled cuda error");
+	finding_why(&check->report, "CUDA fails: \"CUDA driver version is insufficient for CUDA "
+				    "runtime version\", unhandled cuda error");
 	finding_fix(&check->report,
-		    "install a newer driver, or packages for an older CUDA (a cuda-compat "
-		    "package on LD_LIBRARY_PATH does for data centre GPUs)");
+		    "install a newer driver, or packages for an older CUDA (for data centre "
+		    "GPUs: a cuda-compat package on LD_LIBRARY_PATH)");
 }
 
 static void check_driver_for(struct check *check, const char *driver, const char *who,
@@ -143,7 +143,7 @@ static void check_versions(struct check *check, const char *driver)
 	finding_add(&check->report, CHECK_OK, AREA, "driver", "driver %s", driver);
 	if (compat) {
 		finding_add(&check->report, CHECK_NOTE, AREA, "driver-compat",
-			    "programs take %s, which may run newer CUDAs than the driver", compat);
+			    "programs use %s, which may run newer CUDA versions than the driver", compat);
 		free(compat);
 		return;
 	}
@@ -170,7 +170,7 @@ bool check_driver(struct check *check, const struct text_list *gpus)
 		check_runtimes(check, NULL);
 		if (gpus->count) {
 			finding_add(&check->report, CHECK_WARN, AREA, "driver-none",
-				    "GPU %s is there, but no driver of NVIDIA's is loaded",
+				    "GPU %s is present, but no NVIDIA driver is loaded",
 				    gpus->items[0]);
 			finding_why(&check->report, "CUDA finds no device");
 			finding_fix(&check->report, "install the driver, or modprobe nvidia");

@@ -71,20 +71,20 @@ void check_ports_open(struct check *check, const char *area, int low, int high, 
 	ports = ports_text(low, high);
 	if (closed) {
 		finding_add(&check->report, CHECK_WARN, area, "firewall-closed",
-			    "this host's packet filter %s connections to %s%s by %s: chain %s",
+			    "this host's firewall %s connections to %s%s by %s: chain %s",
 			    tally.dropped ? "drops" : "refuses",
 			    closed < tally.tried ? "some of the " : "", ports, name, tally.chain);
 		finding_why(&check->report, "%s: other hosts %s", whose,
 			    tally.dropped ? "wait until they time out" : "are refused");
 		finding_fix(&check->report,
-			    "nft insert rule %s iifname %s tcp dport %d-%d accept (and in the "
-			    "firewall's own settings, or it is gone with the next start)",
+			    "nft insert rule %s iifname %s tcp dport %d-%d accept (add it to the "
+			    "firewall's configuration as well: it does not survive a restart)",
 			    tally.chain, name, low, high);
 	} else if (tally.perhaps) {
 		finding_add(&check->report, CHECK_NOTE, area, "firewall-some",
-			    "this host's packet filter lets in only some connections to %s by %s, "
-			    "by address perhaps (chain %s): all hosts of the job have to be among "
-			    "them; %s",
+			    "this host's firewall accepts only some connections to %s by %s, "
+			    "perhaps by address (chain %s): it must accept all hosts of the job; "
+			    "%s",
 			    ports, name, tally.chain, whose);
 	}
 	free(ports);
@@ -109,11 +109,11 @@ static void note_unread(struct check *check)
 		return;
 	finding_add(
 		&check->report, CHECK_NOTE, AREA, "firewall",
-		"a packet filter is loaded whose rules are not read here (iptables -S and nft list "
-		"ruleset, as root, show them); %s",
-		check->config.port_min ? "it has to let ANYNET_PORT_RANGE and MASTER_PORT in"
-				       : "ranks listen on ephemeral ports: if only some are let "
-					 "in, set ANYNET_PORT_RANGE");
+		"a firewall is active whose rules are not examined here (as root: iptables -S "
+		"and nft list ruleset); %s",
+		check->config.port_min ? "it must accept ANYNET_PORT_RANGE and MASTER_PORT"
+				       : "ranks listen on ephemeral ports: if the firewall "
+					 "accepts only some, set ANYNET_PORT_RANGE");
 }
 
 void check_firewall(struct check *check)

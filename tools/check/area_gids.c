@@ -85,31 +85,32 @@ static void check_wish(struct check *check, const struct gid_table *table, const
 		       const char *name)
 {
 	char *who = asked ? text_format("NCCL_IB_GID_INDEX=%s", asked)
-			  : text_format("NCCL older than 2.21 takes GID 0");
+			  : text_format("NCCL older than 2.21 uses GID 0");
 
 	if (table->wish == GID_EMPTY) {
 		finding_add(&check->report, CHECK_ERROR, AREA, "gid-empty",
 			    "%s, but %s has no GID there", who, name);
-		finding_why(&check->report, "connecting fails with \"No such device\" or \"Network "
-					    "is unreachable\"; the numbers differ between hosts");
+		finding_why(&check->report, "connecting fails with \"No such device\" or "
+					    "\"Network is unreachable\"; indexes differ between "
+					    "hosts");
 	} else if (table->wish == GID_LOCAL) {
 		finding_add(&check->report, CHECK_WARN, AREA, "gid-local",
 			    "%s, which is link-local at %s", who, name);
-		finding_why(&check->report, "fe80:: reaches nobody in another subnet, and often "
-					    "not the peer in this one: error 12");
+		finding_why(&check->report, "fe80:: does not reach other subnets, and often not "
+					    "the peer in this one: error 12");
 	} else {
 		finding_add(&check->report, CHECK_WARN, AREA, "gid-v1",
 			    "%s, which is RoCE v1 at %s", who, name);
-		finding_why(&check->report, "it passes no router, and an end that uses RoCE v2 "
-					    "does not hear it: error 12");
+		finding_why(&check->report, "RoCE v1 is not routed, and does not interoperate "
+					    "with RoCE v2: error 12");
 	}
 	if (asked)
 		finding_fix(&check->report, "unset NCCL_IB_GID_INDEX: NCCL 2.21 and newer and "
-					    "anynet choose for each port");
+					    "anynet choose a GID for each port");
 	else if (table->best >= 0)
 		finding_fix(&check->report,
 			    "export NCCL_IB_GID_INDEX=%ld, if that is RoCE v2 on every host; or "
-			    "NCCL 2.21 or newer, or anynet, which choose for each port",
+			    "use NCCL 2.21 or newer, or anynet, which choose a GID for each port",
 			    table->best);
 	else
 		finding_fix(&check->report, "give the interface of the port an IP address");
@@ -124,14 +125,14 @@ static void check_mtu(struct check *check, const char *interface, const char *na
 
 	if (mtu > 0 && mtu < FULL_MTU) {
 		finding_add(&check->report, CHECK_NOTE, AREA, "roce-mtu",
-			    "%s goes over %s, whose MTU of %ld makes small packets", name,
+			    "%s uses %s, whose MTU of %ld causes small packets", name,
 			    interface, mtu);
 		finding_why(&check->report,
-			    "RoCE's hold 1024 bytes at an MTU of 1500, and 4096 at "
-			    "%d and more",
+			    "RoCE packets hold 1024 bytes at an MTU of 1500, and 4096 at %d and "
+			    "more",
 			    FULL_MTU);
 		finding_fix(&check->report,
-			    "ip link set %s mtu 9000, if the switches and all hosts take that",
+			    "ip link set %s mtu 9000, if the switches and all hosts support that",
 			    interface);
 	}
 	free(path);
@@ -151,18 +152,18 @@ void check_gids(struct check *check, const char *port_path, const char *name)
 	if (indices.count && !table.filled) {
 		finding_add(&check->report, CHECK_WARN, AREA, "gids-none", "%s has no GID", name);
 		finding_why(&check->report, "RoCE takes its addresses from the interface of the "
-					    "port, which has none, or is another namespace's");
+					    "port, which has none or is in another namespace");
 		finding_fix(&check->report, "give the interface an IP address");
 	} else if (table.filled && wish >= 0 && table.wish != GID_GOOD) {
 		check_wish(check, &table, asked, name);
 	} else if (table.filled && !table.has_global) {
 		finding_add(&check->report, CHECK_WARN, AREA, "gids-local",
-			    "%s has link-local GIDs only", name);
-		finding_why(&check->report, "NCCL takes one all the same: fe80:: reaches nobody in "
-					    "another subnet, and often not the peer in this one: "
-					    "error 12; anynet goes over TCP then");
+			    "%s has only link-local GIDs", name);
+		finding_why(&check->report, "NCCL uses one of them: fe80:: does not reach other "
+					    "subnets, and often not the peer in this one: error "
+					    "12; anynet uses TCP");
 		finding_fix(&check->report,
-			    "give the interface of the port an IP address, or leave the port out: "
+			    "give the interface of the port an IP address, or exclude the port: "
 			    "NCCL_IB_HCA=^=%s",
 			    name);
 	}

@@ -88,15 +88,15 @@ static void check_asked(struct check *check)
 	finding_why(
 		&check->report,
 		check->anynet_loads
-			? "anynet goes over TCP on %s here; on a host without anynet NCCL has no "
-			  "other network and ends with ncclInvalidUsage"
-			: "NCCL has no other network then and ends with ncclInvalidUsage "
-			  "(\"Failed to open libibverbs.so[.1]\" or \"No device found\" in its log); "
-			  "with anynet this works over TCP on %s",
+			? "anynet uses TCP on %s here; on a host without anynet NCCL has no "
+			  "other network and fails with ncclInvalidUsage"
+			: "NCCL then has no other network and fails with ncclInvalidUsage "
+			  "(\"Failed to open libibverbs.so[.1]\" or \"No device found\" in its "
+			  "log); with anynet this works over TCP on %s",
 		devices);
 	finding_fix(&check->report,
 		    check->anynet_loads
-			    ? "nothing, if TCP is meant; else unset NCCL_NET"
+			    ? "nothing, if TCP is intended; otherwise unset NCCL_NET"
 			    : "unset NCCL_NET, or let NCCL find anynet's libnccl-net.so "
 			      "(LD_LIBRARY_PATH)");
 	free(devices);
@@ -130,10 +130,10 @@ static void check_counters(struct check *check, const char *port_path, const cha
 	if (bad.count) {
 		finding_add(&check->report, CHECK_WARN, AREA, "counters", "%s counts errors: %s",
 			    name, names);
-		finding_why(&check->report, "a bad cable, transceiver or switch port: packets are "
-					    "sent again, and in the end NCCL fails with error 12");
-		finding_fix(&check->report, "clean or change the cable, reset the counters "
-					    "(perfquery -R), and look again under load");
+		finding_why(&check->report, "a bad cable, transceiver or switch port: packets "
+					    "are retransmitted, and NCCL may fail with error 12");
+		finding_fix(&check->report, "clean or replace the cable, reset the counters "
+					    "(perfquery -R), and check again under load");
 	}
 	free(names);
 	text_list_free(&bad);
@@ -159,7 +159,7 @@ static void check_width(struct check *check, const char *name, const char *layer
 	finding_add(&check->report, CHECK_WARN, AREA, "port-narrow", "%s runs on one lane: %s",
 		    name, rate);
 	finding_why(&check->report, "a collective is as fast as its slowest port");
-	finding_fix(&check->report, "clean, seat or change the cable, and look at the switch's "
+	finding_fix(&check->report, "clean, reseat or replace the cable, and check the switch "
 				    "port (ibportstate, mlxlink)");
 }
 
@@ -169,13 +169,14 @@ static void report_inactive(struct check *check, const char *name, const char *l
 	if (is_infiniband(layer) && state && (strstr(state, "INIT") || strstr(state, "ARMED"))) {
 		finding_add(&check->report, CHECK_WARN, AREA, "port-no-manager",
 			    "%s has a link, but is not active (%s)", name, state);
-		finding_why(&check->report, "no subnet manager has given it an address: NCCL says "
-					    "\"No device found\", or goes without it");
+		finding_why(&check->report, "no subnet manager has assigned an address: NCCL "
+					    "reports \"No device found\", or does not use the "
+					    "port");
 		finding_fix(&check->report, "start the subnet manager (opensm, or the switch's), "
-					    "or see why it leaves this port out (sminfo)");
+					    "or find out why it ignores this port (sminfo)");
 	} else {
 		finding_add(&check->report, CHECK_NOTE, AREA, "port-down", "%s is not active (%s)",
-			    name, state ? state : "state not known");
+			    name, state ? state : "state unknown");
 	}
 }
 
@@ -195,10 +196,10 @@ static void check_port_of(struct check *check, const char *device, const char *p
 	free(file);
 	if (is_left_out(check, device, port)) {
 		finding_add(&check->report, CHECK_NOTE, AREA, "port-left-out",
-			    "%s is left out by the settings", name);
+			    "%s is excluded by the settings", name);
 	} else if (state && strstr(state, "ACTIVE") && !strstr(state, "DEFER")) {
 		finding_add(&check->report, CHECK_OK, AREA, "port", "%s is active, %s, %s", name,
-			    layer ? layer : "link layer not known", rate ? rate : "rate not known");
+			    layer ? layer : "link layer unknown", rate ? rate : "rate unknown");
 		if (layer && !strcmp(layer, "Ethernet"))
 			check_gids(check, path, name);
 		check_width(check, name, layer, rate);
@@ -270,12 +271,12 @@ static bool check_uverbs_of(struct check *check, const char *uverbs)
 		finding_add(&check->report, CHECK_WARN, AREA, "uverbs-denied",
 			    "%s%s%s%s cannot be opened: %s", path, device ? " (" : "",
 			    device ? device : "", device ? ")" : "", strerror(error));
-		finding_why(&check->report, "the device is there, but not for this user: NCCL goes "
-					    "without it, and hosts with other sets of adapters may "
-					    "hang");
+		finding_why(&check->report, "this user has no access to the device: NCCL does "
+					    "not use it, and jobs may hang if hosts use "
+					    "different adapters");
 		finding_fix(&check->report,
-			    "chmod 666 %s, by a udev rule of rdma-core; in a "
-			    "container --device=%s",
+			    "chmod 666 %s, by a udev rule of rdma-core; in a container "
+			    "--device=%s",
 			    path, path);
 	}
 	free(device);
@@ -314,8 +315,8 @@ static void check_uverbs(struct check *check)
 		finding_add(&check->report, CHECK_WARN, AREA, "uverbs-missing",
 			    "there are verbs devices, but no /dev/infiniband/%s",
 			    missing.count ? text : "uverbs*");
-		finding_why(&check->report, "programs cannot open them: as in a container that was "
-					    "not given them");
+		finding_why(&check->report, "programs cannot open them; a container may lack the "
+					    "device nodes");
 		finding_fix(&check->report,
 			    "modprobe ib_uverbs; docker run --device=/dev/infiniband");
 	}

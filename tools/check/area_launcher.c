@@ -91,9 +91,10 @@ static void check_typo(struct check *check, const char *entry)
 		     (strcmp(name, "MASTER_ADDRESS") || strcmp(meant, "MASTER_ADDR"))))
 			continue;
 		finding_add(&check->report, CHECK_WARN, AREA, "unknown-name",
-			    "%s: no launcher or PyTorch is known to read a variable of this name",
+			    "%s: no known launcher or PyTorch version reads a variable of this "
+			    "name",
 			    entry);
-		finding_why(&check->report, "it has no effect; %s is meant, perhaps", meant);
+		finding_why(&check->report, "it has no effect; perhaps %s is meant", meant);
 		finding_fix(&check->report, "export %s=%s; unset %s", meant, entry + bytes + 1,
 			    name);
 	}
@@ -119,7 +120,7 @@ static long number(struct check *check, const char *name)
 	result = strtol(value, &end, 10);
 	if (end != value && !*end && !errno && result >= 0 && result <= INT_MAX)
 		return result;
-	finding_add(&check->report, CHECK_ERROR, AREA, "no-number", "%s=%s is no number from 0 on",
+	finding_add(&check->report, CHECK_ERROR, AREA, "no-number", "%s=%s is not a number from 0",
 		    name, value);
 	finding_fix(&check->report, "let the launcher set it, or set it to a number");
 	return -1;
@@ -146,11 +147,11 @@ static void check_ranks(struct check *check, const struct launcher *launcher,
 		finding_add(&check->report, CHECK_ERROR, AREA, "rank-too-large",
 			    "%s=%ld with %s=%ld: ranks count from 0 to %ld", launcher->rank,
 			    layout->rank, launcher->size, layout->size, layout->size - 1);
-		finding_why(&check->report, "NCCL ends with \"Invalid rank requested : %ld/%ld\"",
+		finding_why(&check->report, "NCCL fails with \"Invalid rank requested : %ld/%ld\"",
 			    layout->rank, layout->size);
 		finding_fix(&check->report,
-			    "set %s to hosts times processes per host on every host, or leave both "
-			    "to the launcher",
+			    "set %s to hosts times processes per host on every host, or let the "
+			    "launcher set both",
 			    launcher->size);
 	}
 	if (layout->local_rank >= 0 && layout->local_size >= 0 &&
@@ -158,8 +159,9 @@ static void check_ranks(struct check *check, const struct launcher *launcher,
 		finding_add(&check->report, CHECK_ERROR, AREA, "local-rank-too-large",
 			    "%s=%ld with %s=%ld", launcher->local_rank, layout->local_rank,
 			    launcher->local_size, layout->local_size);
-		finding_why(&check->report, "the rank would take a GPU that is not this job's");
-		finding_fix(&check->report, "leave both to the launcher");
+		finding_why(&check->report, "the rank would use a GPU that does not belong to "
+					    "this job");
+		finding_fix(&check->report, "let the launcher set both");
 	}
 }
 
@@ -178,26 +180,26 @@ static void check_world(struct check *check, const struct launcher *launcher,
 	if (layout->node * layout->local_size >= layout->size ||
 	    (layout->nodes > 0 && needed > layout->size)) {
 		finding_add(&check->report, CHECK_ERROR, AREA, "world-too-small",
-			    "%s=%ld, but host %ld with %ld processes on each host makes at least "
-			    "%ld",
+			    "%s=%ld, but host %ld with %ld processes on each host requires at "
+			    "least %ld",
 			    launcher->size, layout->size, layout->node, layout->local_size, needed);
 		finding_why(&check->report,
-			    "ranks of this host lie beyond the world: \"Invalid rank requested : "
-			    "%ld/%ld\", or two ranks are one and the same",
+			    "ranks of this host are outside the world: \"Invalid rank requested "
+			    ": %ld/%ld\", or two processes have the same rank",
 			    needed - 1, layout->size);
 		finding_fix(&check->report, "export %s=%ld on every host", launcher->size, needed);
 	} else if (layout->rank >= 0 && layout->local_rank >= 0 &&
 		   layout->rank != layout->node * layout->local_size + layout->local_rank) {
 		finding_add(&check->report, CHECK_WARN, AREA, "rank-layout",
 			    "%s=%ld, but host %ld, local rank %ld and %ld processes on each host "
-			    "make %ld",
+			    "result in %ld",
 			    launcher->rank, layout->rank, layout->node, layout->local_rank,
 			    layout->local_size,
 			    layout->node * layout->local_size + layout->local_rank);
-		finding_why(&check->report, "two processes may have one rank, or one GPU");
+		finding_why(&check->report, "two processes may have the same rank or GPU");
 		finding_fix(&check->report,
-			    "check the node's number and the processes per host, or "
-			    "leave all of them to the launcher");
+			    "check the node's number and the processes per host, or let the "
+			    "launcher set them all");
 	}
 }
 
@@ -211,16 +213,15 @@ static void check_against(struct check *check, const struct layout *torch,
 	    torch->rank != other->rank) {
 		finding_add(&check->report, CHECK_WARN, AREA, "launchers-differ",
 			    "RANK=%ld, but %s=%ld", torch->rank, launcher->rank, other->rank);
-		finding_why(&check->report, "a RANK that is left over from elsewhere gives two "
-					    "processes one rank");
+		finding_why(&check->report, "a RANK that is left over from another job gives two "
+					    "processes the same rank");
 		finding_fix(&check->report, "unset RANK, or set it from %s", launcher->rank);
 	} else if (torch->size < other->size) {
 		finding_add(&check->report, CHECK_WARN, AREA, "launchers-differ",
 			    "WORLD_SIZE=%ld, but %s has started %ld processes (%s)", torch->size,
 			    launcher->name, other->size, launcher->size);
 		finding_why(&check->report,
-			    "ranks from %ld on lie beyond the world: \"Invalid rank "
-			    "requested\"",
+			    "ranks from %ld on are outside the world: \"Invalid rank requested\"",
 			    torch->size);
 		finding_fix(&check->report, "unset WORLD_SIZE, or export WORLD_SIZE=$%s",
 			    launcher->size);
@@ -283,6 +284,6 @@ void check_launcher(struct check *check)
 	check_master(check, &torch);
 	if (check->report.count == before)
 		finding_add(&check->report, CHECK_NOTE, AREA, "launcher-none",
-			    "no variables of torchrun, Slurm or MPI are set: run this within a job "
-			    "to have them checked");
+			    "no variables of torchrun, Slurm or MPI are set: run this inside a "
+			    "job to check them");
 }

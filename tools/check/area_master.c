@@ -80,26 +80,27 @@ static void check_port(struct check *check, const struct layout *layout, bool he
 		return;
 	if (*end || port < 1 || port > 65535) {
 		finding_add(&check->report, CHECK_ERROR, AREA, "port-invalid",
-			    "MASTER_PORT=%s is no port", text);
-		finding_fix(&check->report, "take one from 1024 to 65535, the same on every rank");
+			    "MASTER_PORT=%s is not a port", text);
+		finding_fix(&check->report, "use a port from 1024 to 65535, the same on every "
+					    "rank");
 		return;
 	}
 	error = here && layout->rank <= 0 && layout->node <= 0 ? try_port((int)port) : 0;
 	if (error == EADDRINUSE) {
 		finding_add(&check->report, CHECK_WARN, AREA, "port-taken",
-			    "something on this host uses MASTER_PORT=%ld already", port);
+			    "another program on this host already uses MASTER_PORT=%ld", port);
 		finding_why(&check->report,
-			    "rank 0 ends with \"address already in use\", or the others join "
-			    "somebody else's store: \"Timed out after 1801 seconds waiting for "
-			    "clients\"; unless it is the job itself");
+			    "rank 0 fails with \"address already in use\", or the others join "
+			    "another job's store: \"Timed out after 1801 seconds waiting for "
+			    "clients\"; harmless if it is this job itself");
 		finding_fix(&check->report,
-			    "end the old job (ss -ltnp 'sport = %ld' tells who it "
-			    "is), or take another port",
+			    "end the old job (ss -ltnp 'sport = %ld' shows the process), or use "
+			    "another port",
 			    port);
 	} else if (error) {
 		finding_add(&check->report, CHECK_ERROR, AREA, "port-refused",
 			    "rank 0 cannot listen on MASTER_PORT=%ld: %s", port, strerror(error));
-		finding_fix(&check->report, "take a port from 1024 on");
+		finding_fix(&check->report, "use a port from 1024 on");
 	} else {
 		finding_add(&check->report, CHECK_OK, AREA, "port", "MASTER_PORT=%ld%s", port,
 			    here ? " is free" : "");
@@ -161,15 +162,15 @@ static void check_route(struct check *check, const char *name, const struct sock
 			    "there is no route from this host to MASTER_ADDR=%s (%s): %s", name,
 			    text, strerror(error));
 		finding_why(&check->report,
-			    "its ranks wait for the master until they time out, and so do "
-			    "all others");
+			    "its ranks wait for the master until they time out, and so do all "
+			    "others");
 		finding_fix(&check->report,
-			    "ip route get %s; an address of rank 0's host in a network "
-			    "that this host is in",
+			    "ip route get %s; use an address of rank 0's host in a network that "
+			    "this host is in",
 			    text);
 	} else if (dev) {
 		finding_add(&check->report, CHECK_OK, AREA, "master-route",
-			    "the way to MASTER_ADDR=%s goes over %s", name, dev);
+			    "the route to MASTER_ADDR=%s uses %s", name, dev);
 	}
 }
 
@@ -184,15 +185,15 @@ static void check_place(struct check *check, const struct layout *layout, const 
 		finding_add(&check->report, CHECK_ERROR, AREA, "master-loopback",
 			    "MASTER_ADDR=%s is %s, and the job has several hosts", name, text);
 		finding_why(&check->report,
-			    "every host looks for the master at itself: \"Timed out "
-			    "… waiting for clients\"");
-		finding_fix(&check->report, "set it to an address of rank 0's host that the others "
-					    "reach; if it is that host's name, correct its line in "
-					    "/etc/hosts");
+			    "every host looks for the master on itself: \"Timed out … waiting "
+			    "for clients\"");
+		finding_fix(&check->report, "set it to an address of rank 0's host that the "
+					    "others reach; if it is that host's name, correct "
+					    "its line in /etc/hosts");
 	} else if (!here && (layout->rank == 0 || layout->node == 0)) {
 		finding_add(&check->report, CHECK_WARN, AREA, "master-elsewhere",
-			    "rank 0's host is this one, but MASTER_ADDR=%s is %s, which is not an "
-			    "address of it",
+			    "rank 0 runs on this host, but MASTER_ADDR=%s is %s, which is not an "
+			    "address of this host",
 			    name, text);
 		finding_why(&check->report,
 			    "the others look for rank 0 there: \"Timed out … waiting for "
@@ -226,7 +227,7 @@ static bool has_form(struct check *check, const char *name)
 	finding_add(&check->report, CHECK_ERROR, AREA, "master-form", "MASTER_ADDR=%s %s", name,
 		    url ? "is a URL" : "has a port");
 	finding_why(&check->report,
-		    "it is a host's name or address alone: nothing of this name is found");
+		    "it must be a host name or address only: nothing of this name is found");
 	finding_fix(&check->report, "MASTER_ADDR=HOST and MASTER_PORT=PORT");
 	return false;
 }
@@ -244,7 +245,7 @@ static void check_own_name(struct check *check)
 	finding_add(&check->report, CHECK_WARN, AREA, "hostname-loopback",
 		    "this host's name, %s, resolves to an address of the loopback interface", name);
 	finding_why(&check->report,
-		    "gloo and torchrun tell the others that address: \"connectFullMesh "
+		    "gloo and torchrun give that address to the others: \"connectFullMesh "
 		    "failed\", time-outs");
 	finding_fix(&check->report, "correct the name's line in /etc/hosts (127.0.1.1), or set "
 				    "GLOO_SOCKET_IFNAME and MASTER_ADDR");
@@ -262,15 +263,14 @@ static void check_way_out(struct check *check)
 	if (!any) {
 		finding_add(
 			&check->report, CHECK_ERROR, AREA, "no-way-out",
-			"the job has several hosts, and NCCL takes no interface here that leads to "
-			"another one: %s",
+			"the job has several hosts, but NCCL uses no interface here that reaches "
+			"another host: %s",
 			names.count ? text : "none");
 		finding_why(&check->report,
-			    "ranks on other hosts wait for this one's until they time "
-			    "out");
+			    "ranks on other hosts wait for this host's ranks until they time out");
 		finding_fix(&check->report,
-			    "ip -br addr: bring the NIC up and give it an address; "
-			    "docker run --network=host; look at NCCL_SOCKET_IFNAME");
+			    "ip -br addr: bring the NIC up and give it an address; docker run "
+			    "--network=host; check NCCL_SOCKET_IFNAME");
 	}
 	free(text);
 	text_list_free(&names);
@@ -302,5 +302,6 @@ void check_master(struct check *check, const struct layout *layout)
 		    error == EAI_AGAIN ? "no answer from the name server in time"
 				       : gai_strerror(error));
 	finding_why(&check->report, "this host's ranks wait for the master until they time out");
-	finding_fix(&check->report, "use its IP address, or make the name known to every host");
+	finding_fix(&check->report, "use its IP address, or make the name resolvable on every "
+				    "host");
 }

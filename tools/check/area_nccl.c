@@ -26,7 +26,7 @@ static void report_copies(struct check *check)
 
 	if (!copies->count && !copies->user_count)
 		finding_add(&check->report, CHECK_NOTE, AREA, "nccl-none",
-			    "no libnccl.so is found, nor a PyTorch or CuPy");
+			    "no libnccl.so, PyTorch or CuPy was found");
 	for (size_t i = 0; i < copies->count; i++) {
 		const struct nccl_copy *copy = &copies->list[i];
 		char *version = version_text(&copy->version);
@@ -37,8 +37,8 @@ static void report_copies(struct check *check)
 		else
 			finding_add(&check->report, CHECK_OK, AREA, "nccl-copy", "NCCL %s in %s%s",
 				    version, copy->path,
-				    copy == by_default ? ": programs without one of their own "
-							 "take it (the dynamic loader's)"
+				    copy == by_default ? ": programs without their own copy use "
+							 "it (the dynamic loader finds it)"
 						       : "");
 		free(version);
 	}
@@ -72,11 +72,11 @@ static void report_user(struct check *check, const struct nccl_user *user)
 		finding_add(&check->report, CHECK_WARN, AREA, "user-finds-none",
 			    "%s %s in %s needs libnccl.so.2, which is not found", user->name,
 			    user->version, user->site->path);
-		finding_why(&check->report, "importing it fails, or what needs NCCL");
+		finding_why(&check->report, "importing it fails, or the parts that need NCCL");
 		finding_fix(
 			&check->report,
 			"install NCCL for its CUDA%s%s (pip: nvidia-nccl-cu12 and the like), or "
-			"put the directory of libnccl.so.2 into LD_LIBRARY_PATH",
+			"add the directory of libnccl.so.2 to LD_LIBRARY_PATH",
 			*user->cuda ? ", " : "", user->cuda);
 	}
 	free(version);
@@ -93,13 +93,14 @@ static void check_displaced(struct check *check, const struct nccl_user *user)
 		char *mine = version_text(&own->version), *other = version_text(&loaded->version);
 
 		finding_add(&check->report, CHECK_WARN, AREA, "user-displaced",
-			    "%s %s loads NCCL %s from %s in place of %s beside it", user->name,
+			    "%s %s loads NCCL %s from %s instead of %s beside it", user->name,
 			    user->version, other, loaded->path, mine);
 		finding_why(&check->report,
-			    "hosts whose loader's path differs get another NCCL, and different "
-			    "releases do not work together: \"family 0 is neither AF_INET nor "
-			    "AF_INET6\", internal error");
-		finding_fix(&check->report, "take %.*s out of LD_LIBRARY_PATH, or remove that copy",
+			    "hosts with another library search path load another NCCL, and "
+			    "different releases do not work together: \"family 0 is neither "
+			    "AF_INET nor AF_INET6\", internal error");
+		finding_fix(&check->report, "remove %.*s from LD_LIBRARY_PATH, or remove that "
+					    "copy",
 			    (int)(strrchr(loaded->path, '/') - loaded->path), loaded->path);
 		free(other);
 		free(mine);
@@ -116,8 +117,8 @@ static void check_cuda(struct check *check, const struct nccl_user *user)
 	finding_add(&check->report, CHECK_WARN, AREA, "cuda-mixed",
 		    "%s %s is for CUDA %s, and the NCCL it loads for CUDA %s", user->name,
 		    user->version, user->cuda, user->nccl.cuda);
-	finding_why(&check->report, "two CUDA runtimes in a process: invalid arguments, unhandled "
-				    "CUDA errors");
+	finding_why(&check->report, "two CUDA runtimes in one process: invalid arguments, "
+				    "unhandled CUDA errors");
 	finding_fix(&check->report, "install the NCCL for CUDA %d (pip: nvidia-nccl-cu%d)", wants,
 		    wants);
 }
@@ -129,9 +130,9 @@ static void check_pair(struct check *check, const struct nccl_user *a, const str
 	    a->nccl.code == b->nccl.code)
 		return;
 	finding_add(&check->report, CHECK_WARN, AREA, "users-differ",
-		    "%s and %s in %s load different NCCLs: %s and %s", a->name, b->name,
+		    "%s and %s in %s load different NCCL releases: %s and %s", a->name, b->name,
 		    a->site->path, a->path, b->path);
-	finding_why(&check->report, "in one process the first import decides for both");
+	finding_why(&check->report, "in one process the first import determines which is used");
 	finding_fix(&check->report, "install one release of NCCL for both");
 }
 
@@ -147,12 +148,11 @@ static void check_wheels(struct check *check, const struct python_site *site)
 		finding_add(&check->report, CHECK_WARN, AREA, "wheels-mixed",
 			    "%s are installed side by side in %s", names, site->path);
 		finding_why(&check->report,
-			    "they write the same file, nvidia/nccl/lib/libnccl.so.2: the last one "
-			    "installed has won, here %s",
+			    "they write the same file, nvidia/nccl/lib/libnccl.so.2: the last "
+			    "one installed is active, here %s",
 			    version);
 		finding_fix(&check->report,
-			    "pip uninstall all of them, and install the one for the "
-			    "CUDA of PyTorch again");
+			    "pip uninstall all of them, then reinstall the one for PyTorch's CUDA");
 	} else if (blank && file && file->version.code &&
 		   file->version.code != nccl_version_parse(blank + 1)) {
 		finding_add(&check->report, CHECK_WARN, AREA, "wheel-overwritten",
@@ -181,7 +181,7 @@ static void check_default(struct check *check)
 			continue;
 		finding_add(&check->report, CHECK_NOTE, AREA, "default-differs",
 			    "%s in %s and other programs on this host use different releases of "
-			    "NCCL: what works with one says little about the other",
+			    "NCCL: a test with one does not apply to the other",
 			    user->name, user->site->path);
 		break;
 	}
@@ -207,15 +207,14 @@ static void check_preload(struct check *check)
 			char version[16];
 
 			finding_add(&check->report, CHECK_WARN, AREA, "preloaded",
-				    "LD_PRELOAD puts NCCL %s (%s) into every program",
+				    "LD_PRELOAD loads NCCL %s (%s) into every program",
 				    nccl_version_text(library.nccl.code, version), text);
 			finding_why(&check->report,
-				    "it comes before the copy that PyTorch or CuPy brings "
-				    "and before LD_LIBRARY_PATH: hosts without it run "
-				    "another release");
+				    "it has precedence over PyTorch's or CuPy's copy and "
+				    "LD_LIBRARY_PATH: hosts without it run another release");
 			finding_fix(&check->report,
-				    "unset LD_PRELOAD, or set it on every host, to a "
-				    "release that fits the program");
+				    "unset LD_PRELOAD, or set it on every host, to a release "
+				    "that fits the program");
 		} else if (!path) {
 			finding_add(&check->report, CHECK_NOTE, AREA, "preload-missing",
 				    "LD_PRELOAD names %s, which the loader does not find", text);
@@ -261,12 +260,12 @@ static void check_asked_wheel(struct check *check, const struct python_site *sit
 
 		if (asked && strcmp(asked, blank + 1) != 0) {
 			finding_add(&check->report, CHECK_WARN, AREA, "wheel-not-asked",
-				    "PyTorch %s in %s asks for %.*s %s, and %s is installed",
+				    "PyTorch %s in %s requires %.*s %s, but %s is installed",
 				    version, site->path, (int)(blank - wheel), wheel, asked,
 				    blank + 1);
 			finding_why(&check->report,
-				    "it was built for that release: \"undefined symbol: "
-				    "nccl…\", and other hosts may have the right one");
+				    "it was built for that release: \"undefined symbol: nccl…\", "
+				    "and other hosts may have the required one");
 			finding_fix(&check->report, "pip install %.*s==%s", (int)(blank - wheel),
 				    wheel, asked);
 		}

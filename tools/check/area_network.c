@@ -28,7 +28,7 @@ static void report_interface(struct check *check, size_t i)
 	const struct netif_verdict *verdict = &check->interfaces.verdicts[i];
 	char *path = text_format("/sys/class/net/%s/mtu", link->name);
 	long mtu = host_number(&check->host, path, 0);
-	char address[INET6_ADDRSTRLEN], speed[32] = "speed not known", size[32] = "";
+	char address[INET6_ADDRSTRLEN], speed[32] = "speed unknown", size[32] = "";
 
 	free(path);
 	if (link->speed_mbps > 0)
@@ -44,8 +44,9 @@ static void report_interface(struct check *check, size_t i)
 	if (verdict->chosen && mtu > 0 && mtu < 1280) {
 		finding_add(&check->report, CHECK_WARN, AREA, "mtu-small", "%s has an MTU of %ld",
 			    link->name, mtu);
-		finding_why(&check->report, "most of each packet's cost is its header's");
-		finding_fix(&check->report, "ip link set %s mtu 1500, or what its network takes",
+		finding_why(&check->report, "small packets cost more CPU time per byte");
+		finding_fix(&check->report, "ip link set %s mtu 1500, or what its network "
+					    "supports",
 			    link->name);
 	}
 }
@@ -58,7 +59,7 @@ static void report_interfaces(struct check *check)
 		finding_add(&check->report, CHECK_WARN, AREA, "interfaces-unreadable",
 			    "the kernel does not list its interfaces: %s",
 			    strerror(check->interfaces.error));
-		finding_why(&check->report, "neither NCCL nor anynet finds one then");
+		finding_why(&check->report, "neither NCCL nor anynet finds an interface");
 	}
 	for (size_t i = 0; i < check->interfaces.table.link_count; i++) {
 		if (is_chosen(check, i) ||
@@ -71,7 +72,7 @@ static void report_interfaces(struct check *check)
 	}
 	if (others)
 		finding_add(&check->report, CHECK_NOTE, AREA, "interfaces-others",
-			    "%zu more interfaces, without address or not used", others);
+			    "%zu more interfaces without an address, or not used", others);
 }
 
 /* Does it lead nowhere, as lo and a bridge for containers do? */
@@ -103,20 +104,21 @@ static void report_local(struct check *check, const struct text_list *names, boo
 	}
 	if (filter)
 		finding_add(&check->report, CHECK_WARN, AREA, "ifname-lets-in",
-			    "NCCL_SOCKET_IFNAME=%s lets in what leads to no other host: %s", filter,
+			    "NCCL_SOCKET_IFNAME=%s includes interfaces that do not reach other "
+			    "hosts: %s", filter,
 			    text);
 	else
 		finding_add(&check->report, CHECK_WARN, AREA, "nccl-takes-bridge",
-			    "NCCL itself takes what leads to no other host: %s", text);
+			    "NCCL itself uses interfaces that do not reach other hosts: %s", text);
 	finding_why(&check->report, "%s",
-		    first_local ? "its bootstrap goes over the first interface it takes: ranks on "
+		    first_local ? "its bootstrap uses the first of its interfaces: ranks on "
 				  "other hosts wait until they time out"
-				: "without a plugin it sends data over all that it takes: ranks on "
-				  "other hosts wait until they time out");
+				: "without a plugin it sends data over all its interfaces: ranks "
+				  "on other hosts wait until they time out");
 	if (filter)
 		finding_fix(&check->report,
-			    "export NCCL_SOCKET_IFNAME=%s,%s or unset it: docker, lo and virbr are "
-			    "left out by themselves, but only while it is not set",
+			    "export NCCL_SOCKET_IFNAME=%s,%s or unset it: NCCL excludes docker, "
+			    "lo and virbr only while it is unset",
 			    filter, text);
 	else
 		finding_fix(&check->report,
@@ -176,14 +178,14 @@ static void check_window(struct check *check, const char *name)
 			    bad             ? CHECK_WARN
 			    : most < wanted ? CHECK_NOTE
 					    : CHECK_OK,
-			    AREA, "window", "%s: a connection may have %ld bytes under way%s", name,
+			    AREA, "window", "%s: a connection may have %ld bytes in flight%s", name,
 			    most,
-			    most < wanted ? ", less than the fastest NIC needs for a round trip of "
-					    "0.5 ms; several connections make up for it"
+			    most < wanted ? ", less than the fastest NIC needs for a round trip "
+					    "of 0.5 ms; several connections compensate"
 					  : "");
 		if (bad) {
-			finding_why(&check->report, "a stream then carries no more than that in "
-						    "each round trip");
+			finding_why(&check->report, "a connection then carries no more than that "
+						    "per round trip");
 			finding_fix(&check->report, "sysctl -w net.ipv4.%s='4096 131072 %ld'", name,
 				    wanted > 6291456 ? wanted : 6291456L);
 		}
@@ -199,9 +201,10 @@ static void check_backlog(struct check *check)
 	if (most < 0 || most >= BACKLOG_LEAST)
 		return;
 	finding_add(&check->report, CHECK_WARN, AREA, "somaxconn",
-		    "net.core.somaxconn is %ld: so many connections wait to be accepted", most);
+		    "net.core.somaxconn is %ld: the maximum number of connections that wait to "
+		    "be accepted", most);
 	finding_why(&check->report,
-		    "when many ranks connect at once the others are refused or wait");
+		    "when many ranks connect at once, the others are refused or wait");
 	finding_fix(&check->report, "sysctl -w net.core.somaxconn=4096");
 }
 
@@ -216,23 +219,23 @@ static void check_ports(struct check *check)
 		local = strtol(processes, NULL, 10);
 	if (line && sscanf(line, "%ld %ld", &low, &high) == 2 && high - low + 1 < PORTS_LEAST) {
 		finding_add(&check->report, CHECK_WARN, AREA, "ports-few",
-			    "net.ipv4.ip_local_port_range leaves %ld ports for connections",
+			    "net.ipv4.ip_local_port_range has %ld ports for connections",
 			    high - low + 1);
-		finding_why(&check->report, "each connection of each rank takes one");
+		finding_why(&check->report, "each connection of each rank uses one");
 		finding_fix(&check->report, "sysctl -w net.ipv4.ip_local_port_range='32768 60999'");
 	}
 	if (cfg->port_min && low <= cfg->port_max && cfg->port_min <= high)
 		finding_add(&check->report, CHECK_NOTE, AREA, "port-range-shared",
-			    "ANYNET_PORT_RANGE %d-%d lies in the kernel's range for connections, "
-			    "which may take ports of it first",
+			    "ANYNET_PORT_RANGE %d-%d overlaps the kernel's ephemeral ports: "
+			    "another connection may use one of them",
 			    cfg->port_min, cfg->port_max);
 	if (cfg->port_min && local > cfg->port_max - cfg->port_min + 1) {
 		finding_add(&check->report, CHECK_WARN, AREA, "port-range-small",
 			    "ANYNET_PORT_RANGE has %d ports for %ld processes on this host",
 			    cfg->port_max - cfg->port_min + 1, local);
-		finding_why(&check->report, "each process listens on one of them for each NIC; the "
-					    "last ones fail");
-		finding_fix(&check->report, "make the range larger, and the firewall's with it");
+		finding_why(&check->report, "each process listens on one of them for each NIC; "
+					    "the last processes fail");
+		finding_fix(&check->report, "enlarge the range, also in the firewall");
 	}
 	free(line);
 }
@@ -245,16 +248,15 @@ static void check_files_limit(struct check *check)
 		return;
 	if (limit.rlim_cur >= FILES_LEAST) {
 		finding_add(&check->report, CHECK_OK, AREA, "descriptors",
-			    "a process may have %lld descriptors open",
+			    "a process may open %lld file descriptors",
 			    limit.rlim_cur == RLIM_INFINITY ? LLONG_MAX
 							    : (long long)limit.rlim_cur);
 		return;
 	}
 	finding_add(&check->report, CHECK_WARN, AREA, "descriptors-few",
-		    "a process may have only %llu descriptors open",
+		    "a process may open only %llu file descriptors",
 		    (unsigned long long)limit.rlim_cur);
-	finding_why(&check->report, "each connection takes one; NCCL itself opens several for each "
-				    "peer");
+	finding_why(&check->report, "each connection uses one; NCCL itself opens several per peer");
 	finding_fix(&check->report, "ulimit -n 65536, or LimitNOFILE= in the service's unit");
 }
 

@@ -104,8 +104,8 @@ static void report_not_found(struct check *check, const struct group *group, con
 
 	if (unreadable) {
 		finding_add(&check->report, CHECK_WARN, AREA, "plugin-unreadable",
-			    "%s is there, but this user cannot read it", unreadable);
-		finding_why(&check->report, "NCCL %s go on as if it was not there", releases);
+			    "%s exists, but this user cannot read it", unreadable);
+		finding_why(&check->report, "NCCL %s continue as if it did not exist", releases);
 		finding_fix(&check->report, "chmod a+r %s, and its directories a+x", unreadable);
 		free(unreadable);
 		free(tried);
@@ -121,15 +121,15 @@ static void report_not_found(struct check *check, const struct group *group, con
 		finding_add(&check->report, group->counts ? CHECK_WARN : CHECK_NOTE, AREA,
 			    "plugin-not-found", "NCCL_NET_PLUGIN=%s, but NCCL %s find no %s", asked,
 			    releases, tried);
-		finding_why(&check->report, "they go on with their own networks, and a host with "
-					    "the plugin cannot talk to one without");
+		finding_why(&check->report, "they continue with their own networks, and a host "
+					    "with the plugin cannot connect to one without");
 		if (group->first->naming == NAMING_SUFFIX)
 			finding_fix(&check->report,
-				    "NCCL up to 2.20 take the suffix alone: NCCL_NET_PLUGIN=anynet "
-				    "for libnccl-net-anynet.so, whose directory is in "
-				    "LD_LIBRARY_PATH");
+				    "NCCL up to 2.20 accept only the suffix: "
+				    "NCCL_NET_PLUGIN=anynet for libnccl-net-anynet.so, whose "
+				    "directory is in LD_LIBRARY_PATH");
 		else
-			finding_fix(&check->report, "put the directory of the file into "
+			finding_fix(&check->report, "add the file's directory to "
 						    "LD_LIBRARY_PATH, or correct the name");
 	}
 	free(tried);
@@ -140,14 +140,15 @@ static void report_unusable(struct check *check, const struct group *group, cons
 	finding_add(&check->report, group->counts ? CHECK_WARN : CHECK_NOTE, AREA,
 		    "plugin-unusable", "NCCL %s find %s, but cannot use it: %s", releases,
 		    group->outcome.file,
-		    group->outcome.why ? group->outcome.why : "it has no table for them");
-	finding_why(&check->report, "they go on with their own networks, and tell why only with "
-				    "NCCL_DEBUG=INFO");
+		    group->outcome.why ? group->outcome.why : "it exports no ncclNetPlugin "
+							      "symbol for them");
+	finding_why(&check->report, "they continue with their own networks, and log the reason "
+				    "only with NCCL_DEBUG=INFO");
 	finding_fix(&check->report, group->outcome.why
-					    ? "install what is missing, or take a plugin that was "
+					    ? "install what is missing, or use a plugin that was "
 					      "built for this system"
-					    : "take a plugin for this release; anynet has tables "
-					      "for NCCL 2.12 and newer");
+					    : "use a plugin for this release; anynet supports "
+					      "NCCL 2.12 and newer");
 }
 
 static void report_group(struct check *check, const struct group *group)
@@ -170,11 +171,12 @@ static void report_group(struct check *check, const struct group *group)
 		break;
 	case PLUGIN_FILTERED:
 		finding_add(&check->report, group->counts ? CHECK_ERROR : CHECK_NOTE, AREA,
-			    "net-unknown", "NCCL_NET=%s is no network that NCCL %s could use here",
+			    "net-unknown", "NCCL_NET=%s is not a network that NCCL %s could use "
+					   "here",
 			    net ? net : "", releases);
 		finding_why(&check->report,
-			    "the plugin %s and NCCL's own networks have other "
-			    "names: jobs end with ncclInvalidUsage",
+			    "the plugin %s and NCCL's own networks have other names: jobs fail "
+			    "with ncclInvalidUsage",
 			    group->outcome.file);
 		finding_fix(&check->report, "unset NCCL_NET, or set it to IB, Socket or anynet");
 		break;
@@ -188,8 +190,8 @@ static void report_group(struct check *check, const struct group *group)
 		break;
 	case PLUGIN_STATIC:
 		finding_add(&check->report, CHECK_WARN, AREA, "plugin-static",
-			    "NCCL_NET_PLUGIN=%s begins STATIC_PLUGIN: NCCL %s look for the plugin "
-			    "in the program itself",
+			    "NCCL_NET_PLUGIN=%s begins with STATIC_PLUGIN: NCCL %s look for the "
+			    "plugin in the program itself",
 			    asked ? asked : "", releases);
 		finding_fix(&check->report, "use another name, or the path of the file");
 		break;
@@ -279,10 +281,10 @@ static void report_init_crash(struct check *check)
 			    "plugin-init-crash", "NCCL 2.28.3 – 2.29.3 crash if %s fails to start",
 			    outcome.file);
 		finding_why(&check->report,
-			    "they call a function that tables up to v10 do not have; its newest "
-			    "for them is v%d",
+			    "they call a function that the exported symbols up to v10 lack; the "
+			    "newest one for them is v%d",
 			    outcome.api);
-		finding_fix(&check->report, "take NCCL 2.29.7 or newer, or a plugin that does not "
+		finding_fix(&check->report, "use NCCL 2.29.7 or newer, or a plugin that does not "
 					    "fail without hardware");
 	}
 	plugin_outcome_free(&outcome);
@@ -318,8 +320,8 @@ static void report_lost_name(struct check *check)
 		return;
 	if (is_kept(check, asked)) {
 		finding_add(&check->report, CHECK_OK, AREA, "plugin-name-kept",
-			    "NCCL 2.28.3 – 2.29.7 forget NCCL_NET_PLUGIN=%s with the last "
-			    "communicator, and find anynet again as libnccl-net.so",
+			    "NCCL 2.28.3 – 2.29.7 forget NCCL_NET_PLUGIN=%s when the last "
+			    "communicator is destroyed, and then find anynet as libnccl-net.so",
 			    asked);
 		return;
 	}
@@ -351,16 +353,16 @@ static void report_filter(struct check *check)
 		finding_why(
 			&check->report,
 			check->anynet_loads
-				? "NCCL looks for a network whose name is empty: anynet takes "
+				? "NCCL looks for a network with an empty name: anynet accepts "
 				  "that name here, but on a host without it jobs fail"
-				: "NCCL looks for a network whose name is empty and finds none: "
-				  "jobs end with ncclInvalidUsage");
+				: "NCCL looks for a network with an empty name and finds none: "
+				  "jobs fail with ncclInvalidUsage");
 		finding_fix(&check->report, "unset NCCL_NET");
 	} else if (!strcasecmp(net, "anynet") && !check->anynet_loads) {
 		finding_add(&check->report, CHECK_ERROR, AREA, "net-not-loaded",
 			    "NCCL_NET=%s, but not every NCCL on this host loads anynet", net);
 		finding_why(&check->report,
-			    "no other network has this name: jobs end with ncclInvalidUsage");
+			    "no other network has this name: jobs fail with ncclInvalidUsage");
 		finding_fix(&check->report, "make libnccl-net.so be found, as above, or unset "
 					    "NCCL_NET");
 	} else if (!is_own_net(net) && !check->anynet_loads &&
@@ -420,7 +422,7 @@ static void report_several(struct check *check)
 
 	if (files.count > 1)
 		finding_add(&check->report, CHECK_NOTE, AREA, "plugin-several",
-			    "plugins on the loader's way: %s", names);
+			    "plugins on the library search path: %s", names);
 	free(names);
 	text_list_free(&files);
 }

@@ -170,17 +170,18 @@ static void report_wrong_way(struct check *check, const struct netif_link *link,
 		net.ip[i / 8] &= (uint8_t) ~(0x80 >> i % 8);
 	inet_ntop(net.family, net.ip, net_text, sizeof(net_text));
 	finding_add(&check->report, CHECK_WARN, AREA, "same-subnet",
-		    "%s and %s are in one subnet: what %s sends from %s leaves by %s", link->name,
+		    "%s and %s are in one subnet: packets that %s sends from %s leave through %s", link->name,
 		    way->name, link->name, text, way->name);
-	finding_why(&check->report, "%s carries the load of both, whatever NCCL or anynet choose%s",
+	finding_why(&check->report, "%s carries the traffic of both, whatever NCCL or anynet "
+				    "choose%s",
 		    way->name,
 		    four && is_strict(check, link->name)
-			    ? "; and what comes in by the other one is dropped (rp_filter), so "
-			      "that connections to it time out"
+			    ? "; and packets that arrive on the other one are dropped "
+			      "(rp_filter), so that connections to it time out"
 			    : "");
 	finding_fix(&check->report,
-		    "give each NIC a subnet of its own; or a rule by source: ip%s rule add from %s "
-		    "table %u; ip%s route add %s/%d dev %s table %u%s",
+		    "give each NIC its own subnet, or add a rule by source: ip%s rule add from "
+		    "%s table %u; ip%s route add %s/%d dev %s table %u%s",
 		    four ? "" : " -6", text, 100 + link->index, four ? "" : " -6", net_text,
 		    addr->prefix, link->name, 100 + link->index,
 		    four ? "; sysctl -w net.ipv4.conf.all.arp_ignore=1 "

@@ -55,10 +55,10 @@ static void report_good(struct check *check, const struct nccl_variable *variabl
 		snprintf(since, sizeof(since), ", since NCCL %s",
 			 nccl_version_text(variable->since, version));
 	finding_add(&check->report, CHECK_OK, AREA, "set", "%s=%s%s: %s%s%s", variable->name, value,
-		    where, variable->meaning, since, row ? "; honoured by anynet" : "");
+		    where, variable->meaning, since, row ? "; anynet supports it" : "");
 	if (own && strcmp(own, value) != 0) {
 		finding_add(&check->report, CHECK_NOTE, AREA, "both-set",
-			    "%s=%s counts for anynet, and %s=%s for NCCL alone", row->name, own,
+			    "anynet uses %s=%s; %s=%s applies to NCCL only", row->name, own,
 			    variable->name, value);
 	}
 }
@@ -85,7 +85,7 @@ static void report_release(struct check *check, const struct nccl_variable *vari
 		finding_add(&check->report, row ? CHECK_NOTE : CHECK_WARN, AREA, "too-new",
 			    "%s=%s is read by NCCL %s and newer, and all on this host are older%s",
 			    variable->name, value, nccl_version_text(variable->since, version),
-			    row ? "; anynet honours it" : "");
+			    row ? "; anynet supports it" : "");
 		finding_fix(&check->report, "unset it, or install a newer NCCL");
 	} else {
 		finding_add(&check->report, CHECK_NOTE, AREA, "partly-too-new",
@@ -103,7 +103,8 @@ static void check_nccl_value(struct check *check, const struct nccl_variable *va
 		return;
 	if (variable->group == VARIABLE_TORCH && !strncmp(variable->name, "NCCL_", 5)) {
 		finding_add(&check->report, CHECK_NOTE, AREA, "renamed",
-			    "%s=%s%s is PyTorch's, which has called it TORCH_%s since 2.2",
+			    "%s=%s%s is a variable of PyTorch, which has named it TORCH_%s since "
+			    "2.2",
 			    variable->name, value, where, variable->name);
 		return;
 	}
@@ -123,7 +124,7 @@ static void check_nccl_value(struct check *check, const struct nccl_variable *va
 	accepts = variable_accepts(variable);
 	finding_add(&check->report, CHECK_WARN, AREA, "bad-value", "%s=%s%s is not accepted",
 		    variable->name, value, where);
-	finding_why(&check->report, "%s (%s); what is not accepted is ignored, or worse",
+	finding_why(&check->report, "%s (%s); NCCL ignores or misparses invalid values",
 		    variable->name, variable->meaning);
 	finding_fix(&check->report, "set it to %s, or unset it", accepts);
 	free(accepts);
@@ -133,10 +134,11 @@ static void report_unknown(struct check *check, const char *name, const char *va
 			   const char *where, const char *meant)
 {
 	finding_add(&check->report, meant ? CHECK_WARN : CHECK_NOTE, AREA, "unknown-name",
-		    "%s=%s%s: no NCCL, PyTorch or anynet is known to read a variable of this name",
+		    "%s=%s%s: no known NCCL, PyTorch or anynet version reads a variable of this "
+		    "name",
 		    name, value, where);
 	if (meant) {
-		finding_why(&check->report, "it has no effect; %s is meant, perhaps", meant);
+		finding_why(&check->report, "it has no effect; perhaps %s is meant", meant);
 		finding_fix(&check->report, "export %s=%s; unset %s", meant, value, name);
 	}
 }
@@ -223,18 +225,18 @@ static void check_variables(struct check *check)
 static void check_line(struct check *check, const struct conf_line *line)
 {
 	static const char *const flaws[] = {
-		[CONF_NO_EQUALS] = "the line has no '=', and NCCL skips it",
-		[CONF_BLANK_NAME] = "blanks belong to the name, so that another variable is set",
-		[CONF_CARRIAGE] = "the line ends as on Windows, and the value with a carriage "
-				  "return",
-		[CONF_QUOTED] = "the quotes belong to the value: no shell takes them away",
-		[CONF_CUT] = "NCCL keeps 1023 bytes of a name and of a value",
+		[CONF_NO_EQUALS] = "the line has no '=', and NCCL ignores it",
+		[CONF_BLANK_NAME] = "blanks become part of the name, so another variable is set",
+		[CONF_CARRIAGE] = "the line has a Windows line end, and the value ends with a "
+				  "carriage return",
+		[CONF_QUOTED] = "the quotes become part of the value: no shell removes them",
+		[CONF_CUT] = "NCCL truncates names and values to 1023 bytes",
 	};
 	const struct conf_entry *entry = &line->entry;
 
 	if (entry->flaw == CONF_FOREIGN) {
 		finding_add(&check->report, CHECK_NOTE, AREA, "file-foreign",
-			    "%s:%u sets %.64s, which is none of NCCL's", line->file, entry->line,
+			    "%s:%u sets %.64s, which is not a variable of NCCL", line->file, entry->line,
 			    entry->name);
 	} else if (entry->flaw != CONF_GOOD) {
 		finding_add(&check->report, CHECK_WARN, AREA, "file-line", "%s:%u: %.64s%s%.64s",
@@ -244,7 +246,8 @@ static void check_line(struct check *check, const struct conf_line *line)
 		finding_fix(&check->report, "write NAME=value, without blanks or quotes");
 	} else if (!line->taken) {
 		finding_add(&check->report, CHECK_NOTE, AREA, "file-overruled",
-			    "%s:%u sets %s, which the environment or a line before has set already",
+			    "%s:%u sets %s, which the environment or an earlier line has already "
+			    "set",
 			    line->file, entry->line, entry->name);
 	}
 }
@@ -258,9 +261,9 @@ static void check_files(struct check *check)
 	if (named && !check->conf.readable[0]) {
 		finding_add(&check->report, CHECK_WARN, AREA, "file-missing",
 			    "NCCL_CONF_FILE=%s cannot be read", named);
-		finding_why(&check->report, "NCCL goes on without a word%s",
+		finding_why(&check->report, "NCCL continues without it and does not log it%s",
 			    *named == '~' ? "; it does not expand ~" : "");
-		finding_fix(&check->report, "write the whole path of a file that is there");
+		finding_fix(&check->report, "write the full path of an existing file");
 	}
 }
 
@@ -274,7 +277,7 @@ static void report_plugin_warnings(struct check *check)
 		    strstr(text, "is not a variable") || strstr(text, "NCCL_NSOCKS_PERTHREAD"))
 			continue; /* told elsewhere, with more words */
 		finding_add(&check->report, CHECK_WARN, AREA, "adjusted", "%s", text);
-		finding_fix(&check->report, "set them so that they fit each other");
+		finding_fix(&check->report, "set values that are consistent");
 	}
 }
 

@@ -38,9 +38,9 @@ static void check_shm(struct check *check)
 	if (!host_is_directory(&check->host, "/dev/shm") && *check->host.root)
 		return; /* a tree of files has no mounts */
 	if (!shm_size(check, &total, &left)) {
-		finding_add(&check->report, CHECK_WARN, AREA, "shm-none", "there is no /dev/shm");
-		finding_why(&check->report, "ranks of one host and data loaders hand each other "
-					    "data there");
+		finding_add(&check->report, CHECK_WARN, AREA, "shm-none", "/dev/shm does not exist");
+		finding_why(&check->report, "ranks of one host and data loaders exchange data "
+					    "through it");
 		finding_fix(&check->report,
 			    "mount -t tmpfs tmpfs /dev/shm; in a container --ipc=host");
 		return;
@@ -54,8 +54,8 @@ static void check_shm(struct check *check)
 	finding_add(&check->report, ranks > 1 ? CHECK_WARN : CHECK_NOTE, AREA, "shm-small",
 		    "/dev/shm has %llu MiB, %llu of them free", total, left);
 	finding_why(&check->report,
-		    "NCCL's ranks on this host share memory there, and data loaders: "
-		    "\"Error while creating shared memory segment\", bus errors");
+		    "NCCL's ranks on this host and data loaders share memory in it: \"Error "
+		    "while creating shared memory segment\", bus errors");
 	finding_fix(&check->report,
 		    "docker run --shm-size=8g or --ipc=host, in Kubernetes an emptyDir "
 		    "with medium: Memory; remove /dev/shm/nccl-* of dead jobs");
@@ -69,8 +69,8 @@ static void check_sysfs(struct check *check)
 	finding_why(&check->report,
 		    "NCCL reads the PCI tree there (\"Could not find real path of "
 		    "/sys/class/pci_bus\"), and InfiniBand is not found without it");
-	finding_fix(&check->report, "mount -t sysfs sysfs /sys; let the container have the host's, "
-				    "read-only");
+	finding_fix(&check->report, "mount -t sysfs sysfs /sys; mount the host's into the "
+				    "container, read-only");
 }
 
 /* The directory of a path, or "." The caller's. */
@@ -89,11 +89,11 @@ static void check_read_file(struct check *check, const char *variable, const cha
 	if (!path || host_is_file(&check->host, path))
 		return;
 	finding_add(&check->report, CHECK_ERROR, AREA, "file-named-missing",
-		    "%s=%s: there is no such file", variable, path);
+		    "%s=%s: no such file", variable, path);
 	finding_why(&check->report, "%s", effect);
 	finding_fix(&check->report,
-		    "unset %s (also in /etc/nccl.conf and ~/.nccl.conf), or name a "
-		    "file that is there, in the container, too",
+		    "unset %s (also in /etc/nccl.conf and ~/.nccl.conf), or name an existing "
+		    "file, also in the container",
 		    variable);
 }
 
@@ -109,9 +109,9 @@ static void check_written_file(struct check *check, const char *variable)
 	if (!strchr(directory, '%') && !host_is_directory(&check->host, directory)) {
 		finding_add(&check->report, CHECK_WARN, AREA, "file-nowhere",
 			    "%s=%s: there is no directory %s", variable, path, directory);
-		finding_why(&check->report, "NCCL does not make it: what it says there is lost, or "
+		finding_why(&check->report, "NCCL does not create it: its output is lost, or "
 					    "goes to the standard output");
-		finding_fix(&check->report, "mkdir -p %s on every host, or another path",
+		finding_fix(&check->report, "mkdir -p %s on every host, or use another path",
 			    directory);
 	}
 	free(directory);
@@ -121,9 +121,9 @@ static void check_files(struct check *check)
 {
 	check_read_file(
 		check, "NCCL_TOPO_FILE",
-		"NCCL does not start (\"Could not open XML topology file\") or goes on with "
-		"what it finds by itself");
-	check_read_file(check, "NCCL_GRAPH_FILE", "NCCL does not start, or searches by itself");
+		"NCCL fails to start (\"Could not open XML topology file\") or continues with "
+		"the topology it detects");
+	check_read_file(check, "NCCL_GRAPH_FILE", "NCCL fails to start, or searches by itself");
 	check_written_file(check, "NCCL_DEBUG_FILE");
 	check_written_file(check, "NCCL_TOPO_DUMP_FILE");
 	check_written_file(check, "NCCL_GRAPH_DUMP_FILE");
@@ -140,7 +140,7 @@ static void check_visible(struct check *check)
 	finding_why(&check->report, "empty is not unset: \"No CUDA GPUs are available\", \"no "
 				    "CUDA-capable device is detected\"");
 	finding_fix(&check->report,
-		    "unset it, or list the GPUs; in Slurm ask for them (--gres=gpu:N)");
+		    "unset it, or list the GPUs; with Slurm request them (--gres=gpu:N)");
 }
 
 /* Said, because what these libraries tell is not known then. */

@@ -52,19 +52,19 @@ static bool is_area(const char *id)
 }
 
 static const struct argp_option options[] = {
-	{ "json", 'j', NULL, 0, "as JSON", 0 },
+	{ "json", 'j', NULL, 0, "print JSON", 0 },
 	{ "only", 'O', "AREA", 0,
-	  "look at one area: plugin, settings, nccl, launcher, system, network, ib or gpu", 0 },
+	  "check one area: plugin, settings, nccl, launcher, system, network, ib or gpu", 0 },
 	{ "all-releases", 'A', NULL, 0,
-	  "tell what every release of NCCL would load, not only those on this host", 0 },
+	  "report what every release of NCCL would load, not only those on this host", 0 },
 	{ "report", 'o', "FILE", 0,
-	  "also write a report about this host to FILE, for the table of adapters; names and addresses "
-	  "are replaced; \"-\": to standard output, and nothing else",
+	  "also write a report about this host to FILE, for the list of tested adapters; names "
+	  "and addresses are replaced; \"-\": to standard output, and nothing else",
 	  0 },
-	{ "keep-names", 'k', NULL, 0, "leave names and addresses in the report", 0 },
+	{ "keep-names", 'k', NULL, 0, "keep names and addresses in the report", 0 },
 	{ "root", 'r', "DIR", 0,
-	  "read files below DIR, as another host's; interfaces, verbs devices and GPUs are still "
-	  "this host's",
+	  "read files below DIR, as those of another host; interfaces, verbs devices and GPUs "
+	  "are still this host's",
 	  0 },
 	{ 0 },
 };
@@ -81,7 +81,7 @@ static error_t parse(int key, char *arg, struct argp_state *state)
 	case 'O':
 		if (!is_area(arg))
 			argp_error(state,
-				   "%s is no area: plugin, settings, nccl, launcher, system, "
+				   "%s is not an area: plugin, settings, nccl, launcher, system, "
 				   "network, ib or gpu",
 				   arg);
 		opt->only = arg;
@@ -97,7 +97,7 @@ static error_t parse(int key, char *arg, struct argp_state *state)
 		return 0;
 	case 'r':
 		if (stat(arg, &st) || !S_ISDIR(st.st_mode))
-			argp_error(state, "%s is no directory", arg);
+			argp_error(state, "%s is not a directory", arg);
 		opt->root = arg;
 		return 0;
 	default:
@@ -106,10 +106,10 @@ static error_t parse(int key, char *arg, struct argp_state *state)
 }
 
 static const char doc[] =
-	"Looks at this host as a job in this environment would find it, and says what is wrong, why "
-	"it matters and what to do."
-	"\vNothing that is found is run or loaded but the libraries of verbs and of the GPU driver. "
-	"Exit status: 0 nothing is wrong, 1 warnings, 2 errors, 3 the command line is wrong.";
+	"Checks this host as a job in this environment finds it, and prints what is wrong, why "
+	"it matters and how to fix it.\vNothing that is found is run or loaded, except the "
+	"libraries of verbs and of the GPU driver. Exit status: 0 no findings, 1 warnings, 2 "
+	"errors, 3 invalid command line.";
 
 /* Without "/" at its end: paths are put behind it. */
 static char *root_of(const char *dir)
@@ -182,7 +182,7 @@ static void let_go(struct check *check)
 static void tell_progress(const char *what)
 {
 	if (isatty(STDERR_FILENO))
-		fprintf(stderr, "\r\033[K%s%s", what ? "looking at " : "", what ? what : "");
+		fprintf(stderr, "\r\033[K%s%s", what ? "checking " : "", what ? what : "");
 }
 
 /* What the plugin loads counts for others, too: that area is looked at in any case. */

@@ -59,7 +59,7 @@ const char *xid_meaning(int number)
 	case 62:
 	case 119:
 	case 120:
-		return "the GPU's own processor has failed";
+		return "the GPU's internal processor has failed";
 	case 63:
 	case 64:
 	case 94:

@@ -137,7 +137,7 @@ void findings_print_text(const struct check_report *report, const struct print_s
 
 	print_problems(report, style, out);
 	print_others(report, style, out);
-	fprintf(out, "%s%zu error%s, %zu warning%s%s, %zu note%s; good: %zu\n",
+	fprintf(out, "%s%zu error%s, %zu warning%s%s, %zu note%s; %zu passed\n",
 		style->colour ? colours[worst < CHECK_WARN ? CHECK_OK : worst] : "", errors,
 		errors == 1 ? "" : "s", warns, warns == 1 ? "" : "s",
 		style->colour ? "\033[0m" : "", notes, notes == 1 ? "" : "s",

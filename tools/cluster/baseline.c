@@ -11,8 +11,8 @@
 #define ROSE 2.0  /* times what it was */
 #define MORE 20.0 /* us, and so much above it */
 
-static const char again[] = "Run it again on idle hosts; if it stays, compare NICs, cables, switch "
-			    "ports, drivers and settings with what they were.";
+static const char again[] = "Measure again on idle hosts. If the difference stays, compare NICs, "
+			    "cables, switch ports, drivers and settings with the earlier state.";
 
 static void compare_cells(struct blame *slower, struct blame *later, const struct matrix *m,
 			  size_t a, size_t b, const struct cell *then)
@@ -21,21 +21,22 @@ static void compare_cells(struct blame *slower, struct blame *later, const struc
 	char text[300];
 
 	if (now->mb_s > 0 && now->mb_s < FELL * then->mb_s) {
-		snprintf(text, sizeof(text), "%s to %s %.3f GB/s, before %.3f GB/s", m->names[a],
+		snprintf(text, sizeof(text), "%s to %s %.3f GB/s, earlier %.3f GB/s", m->names[a],
 			 m->names[b], now->mb_s / 1e3, then->mb_s / 1e3);
 		blame_pair(slower, a, b,
 			   &(struct advice){ .level = "warning",
-					     .why = "Something between them has become worse.",
+					     .why = "The path between them has become slower.",
 					     .fix = again },
 			   text);
 	}
 	if (now->us_least > ROSE * then->us_least && now->us_least > then->us_least + MORE &&
 	    then->us_least > 0) {
-		snprintf(text, sizeof(text), "%s and %s at least %.1f us, before %.1f us",
+		snprintf(text, sizeof(text), "%s and %s: minimum round trip %.1f us, earlier "
+					     "%.1f us",
 			 m->names[a], m->names[b], now->us_least, then->us_least);
 		blame_pair(later, a, b,
 			   &(struct advice){ .level = "warning",
-					     .why = "Something between them has become worse.",
+					     .why = "The path between them has become slower.",
 					     .fix = again },
 			   text);
 	}
@@ -72,5 +73,5 @@ void compare_links(struct blame *slower, struct blame *later, const struct matri
 void compare_names(json_t *findings, const struct matrix *m, const struct matrix *before)
 {
 	name_hosts(findings, m, before, "was not in the earlier run");
-	name_hosts(findings, before, m, "was in the earlier run, and is not now");
+	name_hosts(findings, before, m, "was in the earlier run, and is missing now");
 }

@@ -68,36 +68,43 @@ struct cluster_arguments {
 static const struct argp_option options[] = {
 	{ NULL, 0, NULL, 0, "The hosts, by ssh:", 1 },
 	{ "hosts", KEY_HOSTS, "A,B,...", 0, "hosts to log in to; may be repeated", 1 },
-	{ "hosts-file", KEY_HOSTS_FILE, "FILE", 0, "the same, one in a line; # begins a comment",
+	{ "hosts-file", KEY_HOSTS_FILE, "FILE", 0,
+	  "file with hosts, one per line; # begins a "
+	  "comment",
 	  1 },
-	{ "ssh", KEY_SSH, "COMMAND", 0, "how to log in (ssh -o BatchMode=yes)", 1 },
+	{ "ssh", KEY_SSH, "COMMAND", 0, "command to log in (ssh -o BatchMode=yes)", 1 },
 	{ "remote", KEY_REMOTE, "COMMAND", 0,
-	  "what runs this tool there, as its shell reads it: variables may stand before it (the path "
-	  "of this tool)",
+	  "command that runs this tool there, as its shell reads it: variables may precede it "
+	  "(the path of this tool)",
 	  1 },
-	{ NULL, 0, NULL, 0, "The hosts, started by a launcher, this command on each:", 2 },
-	{ "rendezvous", KEY_RENDEZVOUS, "HOST:PORT", 0, "where they meet; HOST conducts", 2 },
-	{ "nodes", KEY_NODES, "N", 0, "how many come (what torchrun or Slurm say)", 2 },
+	{ NULL, 0, NULL, 0, "Hosts started by a launcher, this command on each:", 2 },
+	{ "rendezvous", KEY_RENDEZVOUS, "HOST:PORT", 0, "meeting point; HOST coordinates the run",
+	  2 },
+	{ "nodes", KEY_NODES, "N", 0, "number of hosts (default: from torchrun or Slurm)", 2 },
 	{ NULL, 0, NULL, 0, "What is measured:", 3 },
 	{ "seconds", KEY_SECONDS, "S", 0,
-	  "longest time of each bandwidth run, up to 10; 0 = measure no bandwidth (0.5)", 3 },
-	{ "bytes", KEY_BYTES, "MB", 0, "most megabytes of each bandwidth run, up to 65536 (1024)",
+	  "duration limit of each bandwidth run, up to 10; 0 = no bandwidth (0.5)", 3 },
+	{ "bytes", KEY_BYTES, "MB", 0,
+	  "data limit of each bandwidth run in MB, up to 65536 "
+	  "(1024)",
 	  3 },
-	{ "streams", KEY_STREAMS, "N", 0, "connections of the plugin at once, 1 to 16 (4)", 3 },
+	{ "streams", KEY_STREAMS, "N", 0, "simultaneous connections of the plugin, 1 to 16 (4)",
+	  3 },
 	{ "dev", KEY_DEV, "N", 0, "device of the net, on all hosts (0)", 3 },
 	{ "net", KEY_NET, "FILE", 0, "plugin to measure with (the one beside this tool)", 3 },
 	{ "port", KEY_PORT, "PORT", 0,
-	  "where each host waits for the others (one of ANYNET_PORT_RANGE, or any)", 3 },
-	{ "wait", KEY_WAIT, "S", 0, "for hosts to come (60)", 3 },
+	  "port on which each host waits for the others (one of ANYNET_PORT_RANGE, or any)", 3 },
+	{ "wait", KEY_WAIT, "S", 0, "time to wait for hosts (60)", 3 },
 	{ "live", KEY_LIVE, NULL, 0,
-	  "measure nothing: look at the jobs that run on the hosts, and say who is to blame", 3 },
+	  "measure nothing; watch the jobs on the hosts, and name the rank or path that delays them",
+	  3 },
 	{ "every", KEY_EVERY, "S", 0, "with --live: seconds between two looks (1)", 3 },
 	{ "for", KEY_FOR, "S", 0, "with --live: end after so many seconds (never)", 3 },
-	{ NULL, 0, NULL, 0, "What comes out:", 4 },
-	{ "json", 'j', NULL, 0, "as JSON", 4 },
-	{ "save", KEY_SAVE, "FILE", 0, "write the JSON there, too", 4 },
-	{ "html", KEY_HTML, "FILE", 0, "write one page with heat maps", 4 },
-	{ "baseline", KEY_BASELINE, "FILE", 0, "compare with what --save wrote earlier", 4 },
+	{ NULL, 0, NULL, 0, "Output:", 4 },
+	{ "json", 'j', NULL, 0, "print JSON", 4 },
+	{ "save", KEY_SAVE, "FILE", 0, "also write the JSON to a file", 4 },
+	{ "html", KEY_HTML, "FILE", 0, "write a page with heat maps", 4 },
+	{ "baseline", KEY_BASELINE, "FILE", 0, "compare with a file from --save", 4 },
 	{ "worker", KEY_WORKER, NULL, OPTION_HIDDEN, "", 5 },
 	{ 0 },
 };
@@ -137,7 +144,7 @@ static json_t *read_baseline(struct argp_state *state, const char *path)
 {
 	size_t bytes;
 	char *text = read_file(path, &bytes);
-	json_error_t error = { .text = "it cannot be read, or has more than 512 MB" };
+	json_error_t error = { .text = "it cannot be read, or is larger than 512 MB" };
 	json_t *doc = text ? json_loadb(text, bytes, JSON_REJECT_DUPLICATES, &error) : NULL;
 	const char *why = error.text;
 	struct matrix m;
@@ -159,7 +166,7 @@ static json_t *read_baseline(struct argp_state *state, const char *path)
 static void add_host(struct argp_state *state, struct cluster_arguments *a, const char *name)
 {
 	if (!host_name_is_good(name))
-		argp_error(state, "'%s' is no host's name", name);
+		argp_error(state, "'%s' is not a host name", name);
 	for (size_t i = 0; i < a->count; i++) {
 		if (!strcmp(a->nodes[i].name, name))
 			argp_error(state, "host '%s' is named twice", name);
@@ -219,14 +226,16 @@ static void check(struct argp_state *state, const struct cluster_arguments *a)
 	if (a->is_worker)
 		return;
 	if (!a->count == !a->meeting.host)
-		argp_error(state, "either --hosts or --rendezvous is wanted");
+		argp_error(state, "give --hosts or --rendezvous");
 	if (a->count == 1)
-		argp_error(state, "more than one host is wanted");
+		argp_error(state, "give at least two hosts");
 	if (a->meeting.host && a->meeting.nodes < 2)
-		argp_error(state, "--nodes: how many hosts, 2 to %d, come to --rendezvous?",
+		argp_error(state,
+			   "--nodes: give the number of hosts, 2 to %d, that come to "
+			   "--rendezvous",
 			   HOSTS_MAX);
 	if (!a->remote.ssh[strspn(a->remote.ssh, " \t")])
-		argp_error(state, "--ssh: a command is wanted");
+		argp_error(state, "--ssh: expected a command");
 }
 
 static error_t parse(int key, char *arg, struct argp_state *state)
@@ -250,7 +259,7 @@ static error_t parse(int key, char *arg, struct argp_state *state)
 		a->meeting.port = 0;
 		args_host(state, arg, a->meeting_host, 1, &a->meeting.port);
 		if (!a->meeting.port)
-			argp_error(state, "--rendezvous '%s': HOST:PORT is wanted", arg);
+			argp_error(state, "--rendezvous '%s': expected HOST:PORT", arg);
 		a->meeting.host = a->meeting_host;
 		return 0;
 	case KEY_NODES:
@@ -282,7 +291,7 @@ static error_t parse(int key, char *arg, struct argp_state *state)
 		a->is_worker = true;
 		return 0;
 	case ARGP_KEY_ARG:
-		argp_error(state, "'%s' is no option", arg);
+		argp_error(state, "'%s' is not an option", arg);
 		return 0;
 	case ARGP_KEY_END:
 		check(state, a);
@@ -419,11 +428,11 @@ int cmd_cluster(int argc, char **argv)
 		options,
 		parse,
 		NULL,
-		"Measures all pairs of hosts, in rounds in which each host is in one pair: path, latency, "
-		"bandwidth, packets lost; compares versions, settings, devices, clocks and the "
-		"launcher's variables; and names the hosts and the pairs that are bad. With --live: "
-		"watches running jobs, and names who holds them up."
-		"\vExit status: 0 fine, 1 warnings, 2 errors, 3 wrong arguments.",
+		"Measures all pairs of hosts in rounds in which each host is in one pair: path, "
+		"latency, bandwidth and lost packets. Compares versions, settings, devices, "
+		"clocks and the launcher's variables. Reports the hosts and pairs with "
+		"problems. With --live: watches running jobs, and names the rank or path "
+		"that delays them.\vExit status: 0 ok, 1 warnings, 2 errors, 3 invalid arguments.",
 		output_args,
 		NULL,
 		NULL,

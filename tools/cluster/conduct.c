@@ -36,8 +36,8 @@ static void tell(const struct band *b, const char *what)
 
 static void lose(struct node *node, int ret)
 {
-	node_fail(node, ret == -ETIMEDOUT ? "its worker does not answer any more"
-			: ret == -EPROTO  ? "its worker says what cannot be understood"
+	node_fail(node, ret == -ETIMEDOUT ? "its worker does not answer"
+			: ret == -EPROTO  ? "its worker sent an invalid message"
 					  : "its worker has ended");
 }
 
@@ -90,7 +90,7 @@ static void choose_address(struct node *node)
 
 static void disbelieve(struct node *node)
 {
-	node_fail(node, "what its worker tells of the host cannot be true");
+	node_fail(node, "its worker reports impossible facts about the host");
 	json_decref(node->facts);
 	node->facts = NULL;
 }
@@ -108,7 +108,7 @@ static void ask_facts(struct band *b)
 		node->facts = json_incref(json_object_get(reply, "facts"));
 		node->launcher = json_incref(json_object_get(reply, "launcher"));
 		if (reply && !json_is_object(node->facts))
-			node_fail(node, "its worker tells nothing of the host: %.100s",
+			node_fail(node, "its worker reports nothing about the host: %.100s",
 				  member_text(reply, "error"));
 		else if (reply &&
 			 (!facts_within_bounds(node->facts) || !facts_are_short(node->launcher)))
@@ -260,7 +260,7 @@ static void play_doubtful(struct band *b, const json_t *doc)
 		match.again = json_array_get(b->links, link_index(b, cell->link));
 		match.client = node_of(b, member_text(cell->link, "a"));
 		match.server = node_of(b, member_text(cell->link, "b"));
-		snprintf(text, sizeof(text), "once more, %zu of %zu", i + 1, count);
+		snprintf(text, sizeof(text), "repeat %zu of %zu", i + 1, count);
 		if (is_on(&match))
 			play(b, &match, 1, text);
 	}
@@ -282,8 +282,8 @@ static void announce(const struct band *b)
 		pairs == 1 ? "" : "s", rounds_count(b->count), there / 2);
 	if (b->o->measure.ms)
 		fprintf(stderr,
-			"bandwidth test: %d runs for each pair, or twice as many with verbs, each of at "
-			"most %.1f s and %.0f MB\n",
+			"bandwidth test: %d runs per pair, twice as many with verbs, each "
+			"limited to %.1f s and %.0f MB\n",
 			b->o->measure.streams > 1 ? 6 : 4, b->o->measure.ms / 1e3,
 			(double)b->o->measure.bytes / 1e6);
 }

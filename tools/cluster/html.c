@@ -192,9 +192,9 @@ static void put_heads(FILE *out, const char *const *names, size_t count)
 static void put_links(FILE *out, const struct matrix *m)
 {
 	static const char *const names[] = { "from", "to",   "state",       "path",
-					     "us",   "GB/s", "% sent again" };
+					     "us",   "GB/s", "% retransmitted" };
 
-	fputs("<h2>Ways</h2>\n", out);
+	fputs("<h2>Paths</h2>\n", out);
 	put_heads(out, names, sizeof(names) / sizeof(names[0]));
 	for (size_t from = 0; from < m->hosts; from++) {
 		for (size_t to = 0; to < m->hosts; to++) {

@@ -57,7 +57,7 @@ static void describe(char *text, const struct matrix *m, size_t a, size_t b, con
 	const struct cell *there = matrix_at(m, a, b);
 	size_t here = there->backwards ? b : a, far = there->backwards ? a : b;
 
-	snprintf(text, TEXT_MAX, "here %s, there %s: %.600s", m->names[here], m->names[far],
+	snprintf(text, TEXT_MAX, "local %s, remote %s: %.600s", m->names[here], m->names[far],
 		 member_text(finding, "finding"));
 }
 
@@ -88,9 +88,9 @@ static void take_finding(struct gathered *k, size_t a, size_t b, const json_t *f
 		return;
 	if (!strcmp(member_text(finding, "id"),
 		    "failure")) { /* nobody has started a server there */
-		why = "These two could not be measured, and most likely NCCL does not connect them.";
-		fix = "Look at firewalls, routes and interfaces between the two; --port makes the "
-		      "port of this test a fixed one.";
+		why = "This pair could not be measured; most likely NCCL cannot connect it.";
+		fix = "Check firewalls, routes and interfaces between the two; --port sets a "
+		      "fixed port for this test.";
 	}
 	describe(text, k->m, a, b, finding);
 	blame_pair(k->by[group], a, b,
@@ -131,21 +131,25 @@ static void take_figures(struct gathered *k, size_t a, size_t b)
 			k->slow, a, b,
 			&(struct advice){
 				.level = "warning",
-				.why = "A collective is as fast as its slowest link: a port that came up with a "
-				       "lower speed, a bad cable, a shaper, or a busy host.",
-				.fix = "Look at the speed and the error counters of its NIC and switch port "
-				       "(`ethtool`, `ethtool -S`), and run `anynet pair` between the two." },
+				.why = "A collective is as fast as its slowest link. Possible "
+				       "causes: a port at a lower speed, a bad cable, a shaper, "
+				       "or a busy host.",
+				.fix = "Check speed and error counters of its NIC and switch "
+				       "port (`ethtool`, `ethtool -S`), and run `anynet pair` "
+				       "between the two." },
 			text);
 	}
 	if (cell->us_least > LATE * k->us && cell->us_least > k->us + LATE_US) {
-		snprintf(text, TEXT_MAX, "%s and %s at least %.1f us; the median of all is %.1f us",
+		snprintf(text, TEXT_MAX, "%s and %s: minimum round trip %.1f us; the median of "
+					 "all is %.1f us",
 			 m->names[a], m->names[b], cell->us_least, k->us);
 		blame_pair(
 			k->late, a, b,
 			&(struct advice){
 				.level = "warning",
-				.why = "Small collectives and the ends of large ones wait for it: a detour, a "
-				       "full queue, or power saving.",
+				.why = "Small collectives and the ends of large ones wait for "
+				       "it. Possible causes: a detour, a full queue, or power "
+				       "saving.",
 				.fix = "Compare the routes (`tracepath`), and the CPU governors of the hosts." },
 			text);
 	}
@@ -169,9 +173,11 @@ static void take_paths(json_t *findings, const struct matrix *m)
 					other, a, b,
 					&(struct advice){
 						.level = "warning",
-						.why = "Such pairs are slower, and the whole job with them.",
-						.fix = "Run `anynet devices` on the host that has no verbs "
-						       "device, or `anynet pair` between the two." },
+						.why = "Such pairs are slower, and slow down the "
+						       "whole job.",
+						.fix = "Run `anynet devices` on the host without "
+						       "verbs device, or `anynet pair` between "
+						       "the two." },
 					"over TCP");
 		}
 	}
@@ -185,9 +191,9 @@ static void gather(struct gathered *k, const struct matrix *m, const struct matr
 		.mb_s = matrix_spread(m, FIGURE_MB_S).median,
 		.us = matrix_spread(m, FIGURE_US_LEAST).median,
 		.slow = blame_new(m, "slow", "slow"),
-		.late = blame_new(m, "latency", "slow round trips"),
-		.slower = blame_new(m, "slower", "slower than before"),
-		.later = blame_new(m, "later", "round trips slower than before"),
+		.late = blame_new(m, "latency", "high latency"),
+		.slower = blame_new(m, "slower", "slower than earlier"),
+		.later = blame_new(m, "later", "higher latency than earlier"),
 		.lists = json_array(),
 	};
 	for (enum group g = BROKEN; g < GROUPS; g++)
@@ -231,9 +237,9 @@ static void missing(json_t *findings, const json_t *hosts)
 			findings,
 			&(struct advice){
 				"missing", "error",
-				"Nothing, or not everything, could be measured with this host.",
-				"Look at the reason; can you log in there, and is the same anynet "
-				"installed?" },
+				"Some or all measurements with this host failed.",
+				"See the reason. Check that login works and that the same "
+				"version of anynet is installed." },
 			"%.64s: %.600s", member_text(host, "name"), error);
 		finding_concerns(findings, json_pack("[s]", member_text(host, "name")));
 	}

@@ -72,8 +72,9 @@ static void gaps(json_t *findings, const json_t *hosts, const char *name, const 
 	judge_add(
 		findings,
 		&(struct advice){
-			"launcher", "error", "NCCL waits for the ranks of a host that is not here.",
-			"Start the job on that host, too, or number the hosts from 0 without a gap." },
+			"launcher", "error", "NCCL waits for the ranks of a missing host.",
+			"Start the job on that host as well, or number the hosts from 0 without "
+			"gaps." },
 		"%s: no host has %s, of %ld hosts", name, text, size);
 	finding_concerns(findings, json_array());
 }
@@ -100,10 +101,10 @@ static void sums(json_t *findings, const json_t *hosts, const char *all_name, co
 		findings,
 		&(struct advice){
 			"launcher", "error",
-			sum < all ? "NCCL waits for ranks that nobody starts."
+			sum < all ? "NCCL waits for ranks that are not started."
 				  : "More processes are started than the job has ranks.",
-			"Set it to the number of all processes, or start as many; better leave both "
-			"to the launcher." },
+			"Set it to the number of all processes, or start that many; or let the "
+			"launcher set both." },
 		"%s is %ld, and %s of these hosts adds up to %ld", all_name, all, here_name, sum);
 	finding_concerns(findings, json_array());
 }
@@ -118,16 +119,19 @@ static void launcher_differs(json_t *findings, const json_t *hosts,
 			&t, v->name,
 			&(struct advice){
 				"launcher", "warning",
-				"Hosts with other numbers of ranks share the network's load unevenly.",
-				"Start as many processes on each host, unless they have other numbers of GPUs." },
+				"Hosts with different numbers of ranks load the network unevenly.",
+				"Start the same number of processes on each host, unless their "
+				"numbers of GPUs differ." },
 			findings);
 	else
 		texts_compare(
 			&t, v->name,
 			&(struct advice){
 				"launcher", "error",
-				"Ranks on these hosts are not of one job, or wait for others that never come.",
-				"Let one launcher set it on all hosts, or set it alike everywhere." },
+				"The ranks on these hosts belong to different jobs, or wait for "
+				"ranks that never start.",
+				"Let one launcher set it on all hosts, or set the same value "
+				"everywhere." },
 			findings);
 }
 
@@ -139,8 +143,9 @@ static void launcher_repeats(json_t *findings, const json_t *hosts,
 	texts_repeat(&t, v->name,
 		     &(struct advice){
 			     "launcher", "error",
-			     "Two processes with one rank: NCCL waits for the missing one.",
-			     "Give each host its own number, or leave it to the launcher." },
+			     "Two processes have the same rank, and NCCL waits for the missing "
+			     "one.",
+			     "Give each host its own number, or let the launcher set it." },
 		     findings);
 }
 

@@ -62,7 +62,7 @@ static json_t *bounded(json_t *result)
 	if (json_dumpb(result, NULL, 0, JSON_COMPACT) > LINK_BYTES) {
 		json_decref(result);
 		return json_pack("{s:{s:s, s:s}}", "failure", "step", "measuring this pair",
-				 "reason", "its worker tells more than there can be");
+				 "reason", "its worker sent too many results");
 	}
 	shorten(json_object_get(result, "ports"), LINK_PORTS);
 	shorten(json_object_get(result, "tcp"), LINK_RUNS);

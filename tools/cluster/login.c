@@ -63,7 +63,7 @@ static void login(struct node *node, const struct remote *remote)
 	node->fd = io[0];
 	node->errors = errors[0];
 	if (node->pid < 0)
-		node_fail(node, "no process for ssh: %s", strerror(errno));
+		node_fail(node, "cannot start a process for ssh: %s", strerror(errno));
 }
 
 static void welcome(struct node *node, int ms)
@@ -74,12 +74,12 @@ static void welcome(struct node *node, int ms)
 	int ret = pair_greet_after_noise(node->fd, &version, ms);
 
 	if (ret == -EPROTONOSUPPORT)
-		node_fail(node, "its anynet speaks version %u of the protocol, this is %d", version,
+		node_fail(node, "its anynet uses version %u of the protocol, this one %d", version,
 			  PAIR_VERSION);
 	else if (ret == -ETIMEDOUT)
-		node_fail(node, "no worker came up in time");
+		node_fail(node, "no worker started in time");
 	else if (ret)
-		node_fail(node, "no worker came up");
+		node_fail(node, "no worker started");
 	else if (pair_recv(node->fd, &join, ms) || join_parse(join, name, &node->port))
 		node_fail(node, "its worker did not join");
 	json_decref(join);

@@ -90,7 +90,7 @@ int matrix_read(const json_t *doc, struct matrix *m, const char **why)
 	size_t i;
 
 	*m = (struct matrix){ 0 };
-	*why = "it is of another format";
+	*why = "it has another format";
 	if (member_int(doc, "format", 0, INT32_MAX, 0) != MATRIX_FORMAT ||
 	    read_names(json_object_get(doc, "hosts"), m, why)) {
 		matrix_free(m);
@@ -99,7 +99,7 @@ int matrix_read(const json_t *doc, struct matrix *m, const char **why)
 	json_array_foreach(json_object_get(doc, "links"), i, link)
 	{
 		if (read_link(link, m)) {
-			*why = "a pair is of unknown hosts, or there twice";
+			*why = "a pair has unknown hosts, or is there twice";
 			matrix_free(m);
 			return -1;
 		}

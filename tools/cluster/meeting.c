@@ -286,7 +286,7 @@ static void name_missing(struct node *nodes, size_t joined, const struct meeting
 {
 	for (size_t i = joined; i < meeting->nodes; i++) {
 		snprintf(nodes[i].name, sizeof(nodes[i].name), "missing-%zu", i - joined + 1);
-		node_fail(&nodes[i], "only %zu of %zu hosts came to %.100s port %d within %d s",
+		node_fail(&nodes[i], "only %zu of %zu hosts arrived at %.100s port %d within %d s",
 			  joined, meeting->nodes, meeting->host, meeting->port,
 			  meeting->wait_ms / 1000);
 	}
@@ -337,6 +337,6 @@ int meeting_go(const struct meeting *meeting, const struct worker_options *own)
 	close(fd);
 	if (!status)
 		return 0;
-	fprintf(stderr, "anynet cluster: the run has ended before it was over\n");
+	fprintf(stderr, "anynet cluster: the run ended early\n");
 	return 2;
 }

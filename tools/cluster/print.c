@@ -22,13 +22,13 @@
 const char *cluster_verdict(const json_t *findings)
 {
 	static const char *const verdicts[] = {
-		"fine: these hosts can work together",
-		"warnings: it works, but see the findings",
-		"errors: a job on all these hosts will fail or hang, see the findings",
+		"ok: these hosts can work together",
+		"warnings: jobs work, but see the findings",
+		"errors: a job on all these hosts will fail or hang; see the findings",
 	};
 
 	return verdict_is_unmeasured(findings)
-		       ? "not all was measured: nothing is said of NCCL on the missing hosts"
+		       ? "incomplete: NCCL on the missing hosts was not tested"
 		       : verdicts[findings_status(findings)];
 }
 
@@ -127,7 +127,7 @@ static void print_figures(const struct matrix *m, const char *title, enum shown 
 
 	if (!s.count)
 		return;
-	print_row(out, t, INDENT, "%s: least %.3f, median %.3f, most %.3f", title, s.least / scale,
+	print_row(out, t, INDENT, "%s: min %.3f, median %.3f, max %.3f", title, s.least / scale,
 		  s.median / scale, s.most / scale);
 	print_matrix(m, shown, out, t);
 }

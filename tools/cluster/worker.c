@@ -100,7 +100,7 @@ static json_t *do_facts(const struct worker *w)
 	json_t *facts = task_run(gather, (void *)(uintptr_t)w->o->plugin, ORDER_FACTS_MS);
 
 	return facts ? facts
-		     : json_pack("{s:s}", "error", "the process that looks at this host died");
+		     : json_pack("{s:s}", "error", "the process that examines this host died");
 }
 
 struct errand {
@@ -153,7 +153,7 @@ static json_t *do_pair(const struct worker *w, const struct order *order)
 	result = task_end(&task);
 	return result ? json_pack("{s:o}", "result", result)
 		      : json_pack("{s:s}", "error",
-				  "the process that measures has ended without a result");
+				  "the measuring process ended without a result");
 }
 
 static json_t *do_stats(void)
@@ -213,7 +213,7 @@ int worker_run(int control, const struct worker_options *options)
 		ret = open_listener(&w);
 	if (ret) {
 		fprintf(stderr, "anynet cluster: this host cannot take part: %s\n",
-			ret == -EPROTONOSUPPORT ? "the other end is another version of anynet"
+			ret == -EPROTONOSUPPORT ? "the other end runs another version of anynet"
 						: strerror(-ret));
 		return 1;
 	}

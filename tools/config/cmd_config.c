@@ -27,8 +27,8 @@ enum format {
 };
 
 static const struct argp_option options[] = {
-	{ "markdown", 'm', NULL, 0, "the table of the documentation, without values", 0 },
-	{ "json", 'j', NULL, 0, "as JSON", 0 },
+	{ "markdown", 'm', NULL, 0, "print the table of the documentation, without values", 0 },
+	{ "json", 'j', NULL, 0, "print JSON", 0 },
 	{ 0 },
 };
 
@@ -73,7 +73,7 @@ static void print_text(const struct anynet_config *cfg, const enum anynet_config
 		anynet_config_format(row, cfg, value, sizeof(value));
 		printf("%-26s %-12s from %s\n", row->name, *value ? value : "''", from);
 		printf("        %s\n        accepts %s", row->doc, row->accepts);
-		printf(row->alias ? "; %s works as well\n" : "\n", row->alias);
+		printf(row->alias ? "; alternative: %s\n" : "\n", row->alias);
 	}
 }
 
@@ -124,14 +124,14 @@ int cmd_config(int argc, char **argv)
 int cmd_version(int argc, char **argv)
 {
 	static const struct argp_option version_options[] = {
-		{ "json", 'j', NULL, 0, "as JSON", 0 },
+		{ "json", 'j', NULL, 0, "print JSON", 0 },
 		{ 0 },
 	};
 	static const struct argp argp = {
 		version_options,
 		parse,
 		NULL,
-		"Prints the versions of the tool and of what it speaks.",
+		"Prints the versions of the tool and of its protocols.",
 		NULL,
 		NULL,
 		NULL,

@@ -17,7 +17,7 @@
 #define NO_DEVICE 2 /* exit status: NCCL would fail */
 
 static const struct argp_option options[] = {
-	{ "json", 'j', NULL, 0, "as JSON", 0 },
+	{ "json", 'j', NULL, 0, "print JSON", 0 },
 	{ 0 },
 };
 
@@ -52,7 +52,7 @@ static void print_text(const struct anynet_probe *probe)
 {
 	char address[NI_MAXHOST];
 
-	printf("NCCL sees the net '%s' with %d device%s\n", anynet_selector_name(),
+	printf("NCCL gets the net '%s' with %d device%s\n", anynet_selector_name(),
 	       probe->device_count, probe->device_count == 1 ? "" : "s");
 	for (int i = 0; i < probe->device_count; i++) {
 		const struct anynet_device *dev = &probe->devices[i];
@@ -64,7 +64,7 @@ static void print_text(const struct anynet_probe *probe)
 		if (*dev->gpu_memory)
 			printf("      GPU memory %s\n", dev->gpu_memory);
 	}
-	printf("looked at\n");
+	printf("examined\n");
 	for (int i = 0; i < probe->candidate_count; i++) {
 		const struct anynet_candidate *c = &probe->candidates[i];
 
@@ -109,9 +109,10 @@ int cmd_devices(int argc, char **argv)
 		options,
 		parse,
 		NULL,
-		"Probes this host as the plugin does and prints what NCCL is offered. "
-		"\vThe environment counts as it does for the plugin: NCCL_NET, NCCL_IB_DISABLE, "
-		"NCCL_SOCKET_IFNAME … Exit status: 0 there is a device, 2 there is none, 3 wrong arguments.",
+		"Probes this host as the plugin does and prints the devices that NCCL gets. "
+		"\vThe environment has the same effect as for the plugin: NCCL_NET, "
+		"NCCL_IB_DISABLE, NCCL_SOCKET_IFNAME … Exit status: 0 there is a device, 2 there "
+		"is none, 3 invalid arguments.",
 		NULL,
 		NULL,
 		NULL,

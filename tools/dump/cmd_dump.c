@@ -23,7 +23,7 @@ struct options {
 };
 
 static const struct argp_option arguments[] = {
-	{ "json", 'j', NULL, 0, "as JSON", 0 },
+	{ "json", 'j', NULL, 0, "print JSON", 0 },
 	STATS_DIR_OPTION,
 	{ 0 },
 };
@@ -41,11 +41,11 @@ static error_t parse(int key, char *arg, struct argp_state *state)
 		return 0;
 	case ARGP_KEY_ARG:
 		if (o->pid)
-			argp_error(state, "one process is wanted");
+			argp_error(state, "give one process");
 		o->pid = (uint32_t)args_number(state, "process", arg, 1, INT32_MAX);
 		return 0;
 	case ARGP_KEY_NO_ARGS:
-		argp_error(state, "the number of a process is wanted; `anynet top` lists them");
+		argp_error(state, "expected the number of a process; `anynet top` lists them");
 		return 0;
 	default:
 		return ARGP_ERR_UNKNOWN;
@@ -75,10 +75,10 @@ int cmd_dump(int argc, char **argv)
 		arguments,
 		parse,
 		"PID",
-		"Prints all that a process tells about its connections, and the last events of each. "
-		"Also of a process that was killed or has crashed, as long as its file is there: until "
-		"the next one with connections starts.\v"
-		"Exit status: 0 printed, 2 there is no such process, 3 nothing could be read.",
+		"Prints the statistics of a process and the last events of each connection. Also "
+		"of a process that was killed or has crashed, until the next process with "
+		"connections starts and removes the file.\vExit status: 0 printed, 2 no such "
+		"process, 3 nothing could be read.",
 		color_args,
 		NULL,
 		NULL,
@@ -97,8 +97,8 @@ int cmd_dump(int argc, char **argv)
 	}
 	if (!pages.count) {
 		fprintf(stderr,
-			"anynet dump: process %u has no open connections, is not yours, or does not "
-			"tell (ANYNET_STATS); nothing of it is in %s\n",
+			"anynet dump: process %u has no open connections, belongs to another "
+			"user, or writes no statistics (ANYNET_STATS); %s has no file of it\n",
 			o.pid, o.dir);
 		return DUMP_NONE;
 	}

@@ -31,12 +31,11 @@ struct options {
 };
 
 static const struct argp_option arguments[] = {
-	{ "json", 'j', NULL, 0, "as JSON", 0 },
+	{ "json", 'j', NULL, 0, "print JSON", 0 },
 	{ "rules", 'r', "FILE", 0,
-	  "Rules of your own, which come before the built-in ones; "
-	  "the option may be repeated",
+	  "Additional rules, which precede the built-in ones; may be repeated",
 	  0 },
-	{ "list", 'l', NULL, 0, "Print all rules, read no log", 0 },
+	{ "list", 'l', NULL, 0, "Print all rules; read no log", 0 },
 	{ 0 },
 };
 
@@ -61,7 +60,7 @@ static error_t parse(int key, char *arg, struct argp_state *state)
 		return 0;
 	case ARGP_KEY_NO_ARGS:
 		if (!o->list && isatty(STDIN_FILENO))
-			argp_error(state, "name a log, or send one to the standard input");
+			argp_error(state, "name a log, or pipe one to the standard input");
 		return 0;
 	default:
 		return ARGP_ERR_UNKNOWN;
@@ -241,11 +240,11 @@ int cmd_explain(int argc, char **argv)
 		arguments,
 		parse,
 		"[LOG...]",
-		"Reads logs of NCCL, PyTorch, CuPy, Lightning, torchrun and Slurm, of one rank or "
-		"of many, and says which line is the cause, what it means and what to do. Without "
-		"LOG, or for '-', the standard input."
-		"\vExit status: 0 nothing found, or nothing but what is harmless, 1 warnings only, 2 errors, 3 a "
-		"log or rules could not be read.",
+		"Reads logs of NCCL, PyTorch, CuPy, Lightning, torchrun and Slurm, of one or "
+		"more ranks, and reports which line is the cause, what it means and how to fix "
+		"it. Without LOG, or for '-', reads the standard input.\vExit status: 0 nothing "
+		"found, or only harmless lines, 1 warnings only, 2 errors, 3 a log or rules "
+		"could not be read.",
 		output_args,
 		NULL,
 		NULL,

@@ -105,16 +105,16 @@ static int add_field(struct builder *b, const char *text, const char *end)
 	if (p->field_count == PATTERN_FIELDS)
 		return complain(b, "too many fields");
 	if (!bytes || bytes >= PATTERN_NAME || isdigit((unsigned char)*text))
-		return complain(b, "a field without a proper name");
+		return complain(b, "a field without a valid name");
 	for (size_t i = 0; i < bytes; i++)
 		if (!islower((unsigned char)text[i]) && !isdigit((unsigned char)text[i]) &&
 		    text[i] != '_')
-			return complain(b, "a field's name has other characters than a-z, 0-9, _");
+			return complain(b, "a field name with characters other than a-z, 0-9, _");
 	memcpy(name, text, bytes);
 	name[bytes] = '\0';
 	for (int i = 0; i < p->field_count; i++)
 		if (!strcmp(p->names[i], name))
-			return complain(b, "a field twice");
+			return complain(b, "a field name that is used twice");
 	p->field_count++;
 	put(b, "(?<", 3);
 	put(b, name, bytes);
@@ -148,7 +148,7 @@ static int build(struct builder *b)
 		}
 		end = *p == '{' ? field_end(p + 1) : NULL;
 		if (!end)
-			return complain(b, "a brace without its partner ({{ is a brace itself)");
+			return complain(b, "an unmatched brace ({{ is a literal brace)");
 		if (add_field(b, p + 1, end))
 			return -1;
 		p = end + 1;
@@ -156,7 +156,7 @@ static int build(struct builder *b)
 	if (end_run(b, p))
 		return -1;
 	if (!b->pattern->run_count)
-		return complain(b, "seven bytes of text in a row are wanted");
+		return complain(b, "expected seven bytes of text in a row");
 	return 0;
 }
 

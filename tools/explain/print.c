@@ -95,7 +95,7 @@ static void print_follows(const struct printer *p, const struct finding *f)
 {
 	if (!f->follow_count)
 		return;
-	fprintf(p->out, "   what follows from it\n");
+	fprintf(p->out, "   consequences\n");
 	for (size_t i = 0; i < f->follow_count; i++) {
 		const struct finding *next = f->follows[i];
 		size_t bytes = strlen(next->message);
@@ -140,8 +140,8 @@ static void print_finding(const struct printer *p, const struct finding *f, cons
 		wrap(p, 3, "see    ", f->rule->see);
 	if (f->kind == RULE_FOLLOWS)
 		wrap(p, 3, "note   ",
-		     "This is a consequence, and its cause is not in this log: look at the logs of the "
-		     "other ranks, and at what the first one to fail says before.");
+		     "This is a consequence, and its cause is not in this log: read the logs of "
+		     "the other ranks, first the one that failed first.");
 	else if (f->kind == RULE_ERROR && f->confidence == CONFIDENCE_LIKELY)
 		wrap(p, 3, "note   ", "Likely, not certain.");
 	print_follows(p, f);
@@ -162,7 +162,7 @@ static void print_head(const struct printer *p)
 	fprintf(p->out, ": %lu line%s, %.*f %s: ", r->lines, r->lines == 1 ? "" : "s", unit ? 1 : 0,
 		size, ((const char *[]){ "B", "kB", "MB", "GB", "TB" })[unit]);
 	if (!r->error_count && !r->warning_count && !r->harmless_count)
-		fprintf(p->out, "nothing that is known to be wrong\n");
+		fprintf(p->out, "no known problem\n");
 	else
 		fprintf(p->out, "%zu error%s, %zu warning%s, %zu harmless\n", r->error_count,
 			r->error_count == 1 ? "" : "s", r->warning_count,

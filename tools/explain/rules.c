@@ -159,7 +159,7 @@ int rules_finish(struct rules *rules, char *why, size_t why_bytes)
 	for (size_t i = 0; i < rules->count; i++)
 		count += (size_t)rules->rules[i]->line_count;
 	if (count > UINT16_MAX) {
-		snprintf(why, why_bytes, "%zu patterns are too many", count);
+		snprintf(why, why_bytes, "%zu patterns exceed the limit", count);
 		return -1;
 	}
 	rules->lines = calloc(count + 1, sizeof(*rules->lines));
@@ -214,7 +214,7 @@ static int check_sample(struct rules *rules, const struct rule *rule, const char
 		found = rules_find(rules, sample, strlen(sample), &match);
 	if (found == rule)
 		return 0;
-	snprintf(why, why_bytes, "rule %s (line %d): its sample is matched by %s: %.300s", rule->id,
+	snprintf(why, why_bytes, "rule %s (line %d): its sample matches %s: %.300s", rule->id,
 		 rule->at, found ? found->id : "no rule", sample);
 	return -1;
 }

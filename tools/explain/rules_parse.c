@@ -49,13 +49,14 @@ static int check_fields(struct parser *p, const struct rule *rule, const char *t
 	while (open && (open = strchr(open, '{'))) {
 		end = strchr(open, '}');
 		if (!end || end - open - 1 >= PATTERN_NAME || end == open + 1)
-			return complain(p, "[%s] has a brace that begins no field", rule->id);
+			return complain(p, "[%s] has a brace that does not begin a field", rule->id);
 		memcpy(name, open + 1, (size_t)(end - open - 1));
 		name[end - open - 1] = '\0';
 		for (int i = 0; i < rule->line_count; i++)
 			if (!pattern_has_field(rule->lines[i], name))
 				return complain(p,
-						"[%s] names the field %s, which a line of it lacks",
+						"[%s] uses the field %s, which one of its lines "
+						"lacks",
 						rule->id, name);
 		open = end;
 	}
@@ -106,7 +107,7 @@ static int end_rule(struct parser *p)
 		if (strcmp(rules->rules[i]->id, rule->id) != 0)
 			continue;
 		if (i >= p->before)
-			return complain(p, "[%s] is there twice", rule->id);
+			return complain(p, "[%s] is defined twice", rule->id);
 		rule_free(rule);
 		p->rule = NULL;
 		return 0;
@@ -135,7 +136,7 @@ static int begin_rule(struct parser *p, const char *text)
 	for (size_t i = 1; i <= bytes; i++)
 		if (!islower((unsigned char)text[i]) && !isdigit((unsigned char)text[i]) &&
 		    text[i] != '-')
-			return complain(p, "a rule's name has other characters than a-z, 0-9, -");
+			return complain(p, "a rule name with characters other than a-z, 0-9, -");
 	p->rule = calloc(1, sizeof(*p->rule));
 	if (!p->rule)
 		return complain(p, "out of memory");
@@ -236,7 +237,7 @@ static int set(struct parser *p, const char *name, const char *value)
 	if (!strcmp(name, "explains"))
 		return set_text(p, &rule->explains, value);
 	return complain(p,
-			"%.40s is none of kind, cause, title, line, means, do, versions, see, "
+			"%.40s is not one of kind, cause, title, line, means, do, versions, see, "
 			"explains, sample, format",
 			name);
 }
@@ -247,7 +248,7 @@ static int go_on(struct parser *p, const char *more)
 	char *bigger;
 
 	if (!p->last)
-		return complain(p, "a line that begins with a blank, and nothing that it goes on");
+		return complain(p, "a continuation line that continues nothing");
 	bytes = strlen(*p->last);
 	if (bytes + more_bytes + 2 > VALUE_BYTES)
 		return complain(p, "a text of more than %d bytes", VALUE_BYTES);
@@ -300,7 +301,7 @@ int rules_add(struct rules *rules, const char *text, size_t bytes, const char *f
 		p.line++;
 		if (length >= sizeof(line) || memchr(text, '\0', length)) {
 			ret = complain(&p, length >= sizeof(line) ? "a line of more than 8191 bytes"
-								  : "a NUL byte: this is no text");
+								  : "a NUL byte: this is not text");
 			break;
 		}
 		memcpy(line, text, length);

@@ -37,12 +37,13 @@ struct options {
 
 static const struct argp_option arguments[] = {
 	{ "listen", 'l', "ADDR:PORT", 0,
-	  "Answer GET /metrics there; a numeric address, [ADDR]:PORT for IPv6, port 0: any, which is "
-	  "printed",
+	  "Answer GET /metrics at this numeric address; [ADDR]:PORT for IPv6; port 0: any port, "
+	  "which is printed",
 	  0 },
 	{ "textfile", 't', "FILE", 0,
-	  "Write to this file, for node_exporter's textfile collector: whole, or not at all", 0 },
-	{ "every", 'e', "SECONDS", 0, "again and again, with --textfile", 0 },
+	  "Write to this file, for node_exporter's textfile collector; the file is replaced as a "
+	  "whole", 0 },
+	{ "every", 'e', "SECONDS", 0, "repeat at this interval, with --textfile", 0 },
 	STATS_DIR_OPTION,
 	{ 0 },
 };
@@ -62,7 +63,7 @@ static void parse_listen(struct argp_state *state, struct options *o, const char
 
 	args_host(state, text, host, 0, &port);
 	if (port < 0 || !address_parse(host, port, &o->addr))
-		argp_error(state, "'%s': 127.0.0.1:9417 or [::1]:9417 is wanted", text);
+		argp_error(state, "'%s': expected an address such as 127.0.0.1:9417 or [::1]:9417", text);
 	o->listen = text;
 }
 
@@ -86,7 +87,7 @@ static error_t parse(int key, char *arg, struct argp_state *state)
 	case ARGP_KEY_END:
 		if ((o->listen && o->textfile) || (o->every && !o->textfile))
 			argp_error(state,
-				   "either --listen, or --textfile with --every, or neither");
+				   "give --listen, or --textfile with --every, or neither");
 		return 0;
 	default:
 		return ARGP_ERR_UNKNOWN;
@@ -251,11 +252,11 @@ int cmd_export(int argc, char **argv)
 		arguments,
 		parse,
 		NULL,
-		"Tells the connections of the jobs on this host in Prometheus' text format: of your own "
-		"processes, for root of all. To whoever asks at an address, into a file, or, without "
-		"either, once to the standard output.\v"
-		"Exit status: 0 good or ended by a signal, 2 something could not be read, written or "
-		"listened on, 3 the command line is wrong.",
+		"Exports the connections of the jobs on this host in Prometheus' text format: of "
+		"your own processes; for root, of all. Serves them at an address, writes them to "
+		"a file, or, without either, prints them once.\vExit status: 0 ok or ended by a "
+		"signal, 2 something could not be read, written or listened on, 3 invalid "
+		"command line.",
 		NULL,
 		NULL,
 		NULL,

@@ -62,48 +62,48 @@ static const struct metric metrics[] = {
 	{ "anynet_process_connections", GAUGE, "Open connections.", OF_PROCESS, UNIT_NUMBER,
 	  FIELD(process, comms) },
 	{ "anynet_process_start_time_seconds", GAUGE,
-	  "When the process opened its first connection, since the epoch.", OF_PROCESS, UNIT_BIRTH,
+	  "Time when the process opened its first connection, since the epoch.", OF_PROCESS, UNIT_BIRTH,
 	  FIELD(process, started_ms) },
 	{ "anynet_process_silence_seconds", GAUGE,
-	  "Since the process last told about itself; more than 1: it is stopped, or gets no time.",
+	  "Age of the statistics of the process; more than 1: it is stopped, or gets no CPU time.",
 	  OF_PROCESS, UNIT_SINCE, FIELD(process, written_ms) },
 	{ "anynet_connection_bytes_total", COUNTER, "Payload sent or received.", OF_CONNECTION,
 	  UNIT_NUMBER, FIELD(comm, bytes) },
-	{ "anynet_connection_requests_total", COUNTER, "Sends or receives asked for.",
+	{ "anynet_connection_requests_total", COUNTER, "Send or receive requests.",
 	  OF_CONNECTION, UNIT_NUMBER, FIELD(comm, requests) },
-	{ "anynet_connection_pending_requests", GAUGE, "Requests that are not done.", OF_CONNECTION,
+	{ "anynet_connection_pending_requests", GAUGE, "Pending requests.", OF_CONNECTION,
 	  UNIT_NUMBER, FIELD(comm, pending) },
-	{ "anynet_connection_oldest_request_seconds", GAUGE, "Age of the oldest of them.",
+	{ "anynet_connection_oldest_request_seconds", GAUGE, "Age of the oldest pending request.",
 	  OF_CONNECTION, UNIT_SINCE, FIELD(comm, oldest_ms) },
 	{ "anynet_connection_stalled_seconds", GAUGE,
-	  "For how long nothing has moved although requests wait.", OF_CONNECTION, UNIT_SINCE,
+	  "Time without progress while requests are pending.", OF_CONNECTION, UNIT_SINCE,
 	  FIELD(comm, stalled_ms) },
 	{ "anynet_connection_stalls_total", COUNTER,
-	  "Times that requests waited for ANYNET_STALL_WARN.", OF_CONNECTION, UNIT_NUMBER,
+	  "Number of times that requests waited for ANYNET_STALL_WARN.", OF_CONNECTION, UNIT_NUMBER,
 	  FIELD(comm, stalls) },
-	{ "anynet_connection_breaks_total", COUNTER, "Connections of its rails that broke.",
+	{ "anynet_connection_breaks_total", COUNTER, "Paths that broke.",
 	  OF_CONNECTION, UNIT_NUMBER, FIELD(comm, breaks) },
-	{ "anynet_connection_recoveries_total", COUNTER, "Connections of its rails that were replaced.",
+	{ "anynet_connection_recoveries_total", COUNTER, "Paths that were replaced.",
 	  OF_CONNECTION, UNIT_NUMBER, FIELD(comm, recoveries) },
 	{ "anynet_connection_replayed_frames_total", COUNTER,
-	  "Frames sent again over new connections.", OF_CONNECTION, UNIT_NUMBER,
+	  "Frames retransmitted over new paths.", OF_CONNECTION, UNIT_NUMBER,
 	  FIELD(comm, again) },
 	{ "anynet_connection_failed", GAUGE, "1: it has failed.", OF_CONNECTION, UNIT_IS_SET,
 	  FIELD(comm, error) },
-	{ "anynet_rail_up", GAUGE, "1: it has a connection whose path is not in doubt.", OF_RAIL,
+	{ "anynet_path_up", GAUGE, "1: it has a connection and is not suspect.", OF_RAIL,
 	  UNIT_IS_UP, FIELD(rail, state) },
-	{ "anynet_rail_queue_pair", GAUGE, "1: a queue pair, 0: TCP.", OF_RAIL, UNIT_IS_QP,
+	{ "anynet_path_queue_pair", GAUGE, "1: a queue pair, 0: TCP.", OF_RAIL, UNIT_IS_QP,
 	  FIELD(rail, kind) },
-	{ "anynet_rail_bytes_total", COUNTER, "Payload handed to it; of senders.", OF_RAIL,
+	{ "anynet_path_bytes_total", COUNTER, "Payload sent over it; senders only.", OF_RAIL,
 	  UNIT_NUMBER, FIELD(rail, bytes) },
-	{ "anynet_rail_frames_total", COUNTER, "Frames sent or received.", OF_RAIL, UNIT_NUMBER,
+	{ "anynet_path_frames_total", COUNTER, "Frames sent or received.", OF_RAIL, UNIT_NUMBER,
 	  FIELD(rail, frames) },
-	{ "anynet_rail_breaks_total", COUNTER, "Connections that broke.", OF_RAIL, UNIT_NUMBER,
+	{ "anynet_path_breaks_total", COUNTER, "Breaks of the path.", OF_RAIL, UNIT_NUMBER,
 	  FIELD(rail, breaks) },
-	{ "anynet_rail_retransmitted_packets_total", COUNTER,
-	  "Packets that the kernel sent again, on its present connection.", OF_RAIL, UNIT_NUMBER,
+	{ "anynet_path_retransmitted_packets_total", COUNTER,
+	  "Packets retransmitted by the kernel, on the current connection.", OF_RAIL, UNIT_NUMBER,
 	  FIELD(rail, resent) },
-	{ "anynet_rail_rtt_seconds", GAUGE, "Round-trip time; 0: not known.", OF_RAIL, UNIT_MICRO,
+	{ "anynet_path_rtt_seconds", GAUGE, "Round-trip time; 0: unknown.", OF_RAIL, UNIT_MICRO,
 	  FIELD(rail, rtt_us) },
 };
 
@@ -284,7 +284,7 @@ static void put_labels(FILE *out, const struct row *row)
 		fprintf(out, ",peer_pid=\"%u\"", row->comm->peer_pid);
 	}
 	if (row->rail)
-		fprintf(out, ",rail=\"%u\"", row->rail->index);
+		fprintf(out, ",path=\"%u\"", row->rail->index);
 }
 
 static uint64_t field_of(const struct metric *metric, const struct row *row)
@@ -359,7 +359,7 @@ static void put_metric(FILE *out, const struct metric *metric, const struct rows
 /* What a process is does not change: in the labels of one. */
 static void put_info(FILE *out, const struct rows *rows)
 {
-	put_head(out, "anynet_process_info", GAUGE, "1; what the process is, in its labels.");
+	put_head(out, "anynet_process_info", GAUGE, "1; the labels describe the process.");
 	for (size_t i = 0; i < rows->count[OF_PROCESS]; i++) {
 		const struct row *row = &rows->row[OF_PROCESS][i];
 
@@ -382,7 +382,7 @@ int metrics_write(const struct page_list *pages, FILE *out)
 		fprintf(out, "anynet_processes %zu\n", rows.count[OF_PROCESS]);
 		put_head(
 			out, "anynet_left_out", GAUGE,
-			"Processes, connections and rails that are not exported: too many, or of the same name.");
+			"Processes, connections and paths that are not exported: too many, or of the same name.");
 		fprintf(out, "anynet_left_out %zu\n", rows.left_out);
 		put_info(out, &rows);
 	}

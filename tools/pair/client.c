@@ -44,7 +44,7 @@ static int exchange_facts(struct client *c)
 	if (!facts_within_bounds(json_object_get(c->result, "remote"))) {
 		json_object_del(c->result, "remote");
 		return client_fail(c, "comparing versions and settings", "",
-				   "what the server tells of itself cannot be true");
+				   "the server reports impossible facts about its host");
 	}
 	return 0;
 }
@@ -173,9 +173,10 @@ static void announce(const struct client *c, int transports)
 		return;
 	client_tell(c, "");
 	fprintf(stderr,
-		"bandwidth test: %d runs, each of at most %.1f s and %.0f MB, one after another%s\n",
+		"bandwidth test: %d runs, each limited to %.1f s and %.0f MB, one after "
+		"another%s\n",
 		2 + transports * ways, c->o->measure.ms / 1e3, (double)c->o->measure.bytes / 1e6,
-		c->o->repeat ? "; more of what looks wrong" : "");
+		c->o->repeat ? "; more where a result looks wrong" : "");
 }
 
 static int session(struct client *c)

@@ -42,7 +42,7 @@ static json_t *dial_from_here(const struct client *c, const struct route *r,
 	}
 	if (!ports_may_dial(c->fd, json_object_get(c->result, "remote"), &d.to))
 		return json_pack("{s:s, s:s}", "state", "failed", "error",
-				 "the address is not one of that host's devices");
+				 "the address does not belong to one of that host's devices");
 	return dial_run(&d);
 }
 
@@ -61,10 +61,10 @@ static json_t *dial(struct client *c, const struct route *r, int streams, long l
 	if (request_parse(message, &parsed)) {
 		json_decref(message);
 		return json_pack("{s:s, s:s}", "state", "failed", "error",
-				 "the address is not one that can be dialled");
+				 "the address cannot be used for connections");
 	}
 	if (!r->to_server)
-		return client_ask(c, "dialling from the server", message, DIAL_REPLY_MS);
+		return client_ask(c, "connecting from the server", message, DIAL_REPLY_MS);
 	answer = dial_from_here(c, r, &parsed);
 	json_decref(message);
 	return answer;
@@ -78,7 +78,7 @@ static int find_passing(struct client *c, const struct route *r)
 	int headers = strchr(member_text(way, "local"), ':') ? HEADERS_6 : HEADERS_4;
 	long long mtu = member_int(way, "mtu", 1, INT32_MAX, 1500);
 
-	client_tell(c, "large packets are lost: looking for the size that passes");
+	client_tell(c, "large packets are lost: searching the largest size that passes");
 	for (size_t i = 0; i < ARRAY_SIZE(packets); i++) {
 		bool passes;
 		json_t *answer;
@@ -146,7 +146,7 @@ static int try_stream(struct client *c, const struct route *r)
 {
 	json_t *answer;
 
-	client_tell(c, r->to_server ? "bandwidth of TCP, there" : "bandwidth of TCP, back");
+	client_tell(c, r->to_server ? "bandwidth of TCP, outbound" : "bandwidth of TCP, inbound");
 	answer = dial(c, r, 1, c->o->measure.bytes, c->o->measure.ms, 0);
 	for (int i = 1; c->o->repeat && answer && verdict_loses(answer) && i < RATES_ENOUGH; i++)
 		answer = less_lost(answer, dial(c, r, 1, c->o->measure.bytes, c->o->measure.ms, 0));
@@ -163,7 +163,7 @@ static int try_ports(struct client *c, const json_t *offer, bool to_server)
 	json_t *first = NULL;
 	size_t i;
 
-	client_tell(c, to_server ? "data ports there" : "data ports here, from there");
+	client_tell(c, to_server ? "data ports of the server" : "data ports of this host, from the server");
 	json_array_foreach(list, i, port)
 	{
 		const struct route r = { to_server, port, member_text(offer, "token") };
@@ -191,7 +191,7 @@ int client_measure_ports(struct client *c)
 	struct responder *responder;
 	int ret;
 
-	offer = client_ask(c, "opening data ports there", json_pack("{s:s}", "op", "listen"),
+	offer = client_ask(c, "opening data ports on the server", json_pack("{s:s}", "op", "listen"),
 			   CLIENT_REPLY_MS);
 	if (!offer)
 		return -1;
@@ -199,15 +199,15 @@ int client_measure_ports(struct client *c)
 	json_decref(offer);
 	if (ret)
 		return -1;
-	closed = client_ask(c, "closing data ports there", json_pack("{s:s}", "op", "unlisten"),
+	closed = client_ask(c, "closing data ports on the server", json_pack("{s:s}", "op", "unlisten"),
 			    CLIENT_REPLY_MS);
 	json_decref(closed);
 	if (!closed)
 		return -1;
 	responder = ports_open(c->fd, &c->host->cfg, &c->host->probe, &offer);
 	if (!responder)
-		return client_fail(c, "opening data ports here", "",
-				   "no memory or no thread for it");
+		return client_fail(c, "opening data ports on this host", "",
+				   "out of memory or threads");
 	ret = try_ports(c, offer, false);
 	json_decref(offer);
 	responder_stop(responder);

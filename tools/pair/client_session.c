@@ -39,9 +39,9 @@ const char *client_why(int ret)
 	case ETIMEDOUT:
 		return "the server does not answer in time";
 	case ECONNRESET:
-		return "the server has closed the connection, or vanished";
+		return "the server closed the connection, or disappeared";
 	case EPROTO:
-		return "the server's answer cannot be understood";
+		return "the server's answer is invalid";
 	default:
 		return strerror(-ret);
 	}
@@ -75,10 +75,10 @@ int client_connect(struct client *c)
 				   "%s", why_not);
 	return client_fail(c, "connecting to the server",
 			   fd == -ECONNREFUSED
-				   ? "Start `anynet serve` on that host. One on another port "
-				     "(`anynet serve --port`) is named HOST:PORT here."
-				   : "Is it the right address, and does a firewall let this port "
-				     "through? Another one: `anynet serve --port PORT` there, and "
+				   ? "Start `anynet serve` on that host. If it uses another port "
+				     "(`anynet serve --port`), give HOST:PORT here."
+				   : "Check the address, and that no firewall blocks this port. "
+				     "To use another port: `anynet serve --port PORT` there, and "
 				     "HOST:PORT here.",
 			   "%s", why_not);
 }
@@ -92,13 +92,14 @@ int client_greet(struct client *c)
 	if (ret == -EPROTONOSUPPORT)
 		return client_fail(c, "greeting the server",
 				   "Install the same anynet on both hosts.",
-				   "it speaks version %u of the pair protocol, this is %d", version,
+				   "it uses version %u of the pair protocol, this one %d", version,
 				   PAIR_VERSION);
 	if (ret == -EPROTO)
 		return client_fail(c, "greeting the server", "Give the port of `anynet serve`.",
-				   "no `anynet serve` is there; it says '%s'", opening);
+				   "no `anynet serve` answers there, but '%s'", opening);
 	return ret ? client_fail(c, "greeting the server",
-				 "Is it `anynet serve`, and is it busy with another client?", "%s",
+				 "Check that it is `anynet serve`, and not busy with another "
+				 "client.", "%s",
 				 client_why(ret))
 		   : 0;
 }

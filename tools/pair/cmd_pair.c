@@ -35,12 +35,13 @@ struct pair_arguments {
 };
 
 static const struct argp_option pair_options[] = {
-	{ "json", 'j', NULL, 0, "as JSON", 0 },
+	{ "json", 'j', NULL, 0, "print JSON", 0 },
 	{ "seconds", KEY_SECONDS, "S", 0,
-	  "longest time of each bandwidth run, up to 10; 0 = measure no bandwidth (1)", 0 },
-	{ "bytes", KEY_BYTES, "MB", 0, "most megabytes of each bandwidth run, up to 65536 (1024)",
+	  "duration limit of each bandwidth run, up to 10; 0 = no bandwidth (1)", 0 },
+	{ "bytes", KEY_BYTES, "MB", 0, "data limit of each bandwidth run in MB, up to 65536 "
+				       "(1024)",
 	  0 },
-	{ "streams", KEY_STREAMS, "N", 0, "connections of the plugin at once, 1 to 16 (4)", 0 },
+	{ "streams", KEY_STREAMS, "N", 0, "simultaneous connections of the plugin, 1 to 16 (4)", 0 },
 	{ "dev", KEY_DEV, "N", 0, "device of the net, on both hosts (0)", 0 },
 	{ "net", KEY_NET, "FILE", 0, "plugin to measure with (the one beside this tool)", 0 },
 	{ 0 },
@@ -59,12 +60,12 @@ static error_t parse_pair(int key, char *arg, struct argp_state *state)
 		return 0;
 	case ARGP_KEY_ARG:
 		if (a->options.host)
-			argp_error(state, "one host is wanted");
+			argp_error(state, "give one host");
 		args_host(state, arg, a->host, 1, &a->options.port);
 		a->options.host = a->host;
 		return 0;
 	case ARGP_KEY_NO_ARGS:
-		argp_error(state, "name the host that runs `anynet serve`");
+		argp_error(state, "give the host that runs `anynet serve`");
 		return 0;
 	default:
 		return measure_parse(key, arg, state, &a->options.measure);
@@ -77,9 +78,9 @@ int cmd_pair(int argc, char **argv)
 		pair_options,
 		parse_pair,
 		"HOST[:PORT]",
-		"Looks at the way between this host and one that runs `anynet serve`, in both "
-		"directions: versions, settings, clocks, MTU, data ports, latency and bandwidth."
-		"\vExit status: 0 fine, 1 warnings, 2 errors, 3 wrong arguments.",
+		"Tests the path between this host and one that runs `anynet serve`, in both "
+		"directions: versions, settings, clocks, MTU, data ports, latency and "
+		"bandwidth.\vExit status: 0 ok, 1 warnings, 2 errors, 3 invalid arguments.",
 		output_args,
 		NULL,
 		NULL,
@@ -116,10 +117,10 @@ int cmd_pair(int argc, char **argv)
 /* --- serve --- */
 
 static const struct argp_option serve_options[] = {
-	{ "json", 'j', NULL, 0, "each line as JSON", 0 },
-	{ "port", 'p', "PORT", 0, "port to wait on, 0 = any (4747)", 0 },
-	{ "bind", KEY_BIND, "ADDRESS", 0, "wait on this address of this host only (all)", 0 },
-	{ "clients", KEY_CLIENTS, "N", 0, "end after N connections (never)", 0 },
+	{ "json", 'j', NULL, 0, "print each line as JSON", 0 },
+	{ "port", 'p', "PORT", 0, "port to listen on, 0 = any (4747)", 0 },
+	{ "bind", KEY_BIND, "ADDRESS", 0, "listen only on this address of this host (all)", 0 },
+	{ "clients", KEY_CLIENTS, "N", 0, "exit after N connections (never)", 0 },
 	{ "net", KEY_NET, "FILE", 0, "plugin to measure with (the one beside this tool)", 0 },
 	{ 0 },
 };
@@ -145,7 +146,7 @@ static error_t parse_serve(int key, char *arg, struct argp_state *state)
 		o->plugin = arg;
 		return 0;
 	case ARGP_KEY_ARG:
-		argp_error(state, "'%s' is no option", arg);
+		argp_error(state, "'%s' is not an option", arg);
 		return 0;
 	default:
 		return ARGP_ERR_UNKNOWN;
@@ -158,12 +159,11 @@ int cmd_serve(int argc, char **argv)
 		serve_options,
 		parse_serve,
 		NULL,
-		"Waits for `anynet pair` from another host, and serves one after another until it is "
-		"interrupted."
-		"\vWho may connect: everybody, or ANYNET_ALLOW. A client is told this host's NCCL_* "
-		"and ANYNET_* variables and may have it dial addresses and measure for some seconds: "
-		"end it when it is no longer needed. Exit status: 2 if it cannot listen, 3 for wrong "
-		"arguments.",
+		"Serves `anynet pair` from other hosts, one after another, until it is "
+		"interrupted.\vAny host may connect, or those in ANYNET_ALLOW. A client gets "
+		"this host's NCCL_* and ANYNET_* variables, and can make it connect to addresses "
+		"and measure for some seconds: stop it when it is no longer needed. Exit status: "
+		"2 if it cannot listen, 3 for invalid arguments.",
 		NULL,
 		NULL,
 		NULL,

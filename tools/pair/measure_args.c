@@ -17,7 +17,7 @@ static int parse_seconds(struct argp_state *state, const char *text)
 	errno = 0;
 	value = strtod(text, &end);
 	if (end == text || *end || errno || !(value >= 0 && value <= DIAL_MS_MAX / 1000.0))
-		argp_error(state, "--seconds '%s': a number from 0 to %d is wanted", text,
+		argp_error(state, "--seconds '%s': expected a number from 0 to %d", text,
 			   DIAL_MS_MAX / 1000);
 	return (int)(value * 1000);
 }

@@ -72,7 +72,7 @@ static void print_host(FILE *out, const struct terminal *t, const char *head, co
 	print_row(out, t, INDENT, "%s %.64s: anynet %.32s, NCCL %.64s, Linux %.64s", head,
 		  member_text(facts, "host"), member_text(facts, "version"),
 		  *member_text(facts, "nccl") ? member_text(facts, "nccl")
-					      : "not on the loader's path",
+					      : "not on the library search path",
 		  member_text(facts, "kernel"));
 	if (*member_text(facts, "gpus"))
 		print_row(out, t, INDENT, "       %.200s, driver %.32s", member_text(facts, "gpus"),
@@ -93,7 +93,7 @@ static void print_way(FILE *out, const struct terminal *t, const json_t *result)
 	double offset = member_real(clock, "offset_ns") / 1e6;
 	size_t i;
 
-	print_row(out, t, INDENT, "way    %.64s (%.16s, MTU %lld) to %.64s (%.16s, MTU %lld)",
+	print_row(out, t, INDENT, "path   %.64s (%.16s, MTU %lld) to %.64s (%.16s, MTU %lld)",
 		  member_text(here, "local"), member_text(here, "interface"),
 		  member_int(here, "mtu", 0, INT32_MAX, 0), member_text(there, "local"),
 		  member_text(there, "interface"), member_int(there, "mtu", 0, INT32_MAX, 0));
@@ -103,20 +103,20 @@ static void print_way(FILE *out, const struct terminal *t, const json_t *result)
 		    strcmp(member_text(tcp, "to"), "server"))
 			continue;
 		print_row(out, t, INDENT,
-			  "       path MTU %lld, segments of %lld bytes, by this kernel",
+			  "       path MTU %lld, segments of %lld bytes, according to this kernel",
 			  member_int(tcp, "pmtu", 0, INT32_MAX, 0),
 			  member_int(tcp, "mss", 0, INT32_MAX, 0));
 		break;
 	}
 	if (clock)
-		print_row(out, t, INDENT, "clock  there %.3f ms %s, right within %.3f ms",
+		print_row(out, t, INDENT, "clock  remote %.3f ms %s, accurate to %.3f ms",
 			  fabs(offset), offset < 0 ? "behind" : "ahead",
 			  member_real(clock, "error_ns") / 1e6);
 }
 
 static const char *arrow(const json_t *item)
 {
-	return strcmp(member_text(item, "to"), "server") ? "back " : "there";
+	return strcmp(member_text(item, "to"), "server") ? "inbound " : "outbound";
 }
 
 static void print_ports(FILE *out, const struct terminal *t, const json_t *result)
@@ -143,7 +143,7 @@ static const char *account(const json_t *s, char *text, size_t room)
 {
 	*text = '\0';
 	if (member_int(s, "segments", 1, INT64_MAX, 0))
-		snprintf(text, room, "  %lld of %lld packets again, limited by the %s",
+		snprintf(text, room, "  %lld of %lld segments retransmitted, bottleneck: %s",
 			 member_int(s, "retransmits", 0, INT64_MAX, 0),
 			 member_int(s, "segments", 0, INT64_MAX, 0), verdict_limit(s));
 	return text;
@@ -222,9 +222,9 @@ void print_findings(FILE *out, const json_t *findings, const struct terminal *t)
 void print_result(const json_t *result, FILE *out, const struct terminal *t)
 {
 	static const char *const verdicts[] = {
-		"fine: these two hosts can work together",
-		"warnings: it works, but see the findings",
-		"errors: NCCL will fail or hang between these hosts, see the findings",
+		"ok: these two hosts can work together",
+		"warnings: jobs work, but see the findings",
+		"errors: NCCL will fail or hang between these hosts; see the findings",
 	};
 	const json_t *item, *findings = json_object_get(result, "findings");
 	size_t i;
@@ -233,9 +233,9 @@ void print_result(const json_t *result, FILE *out, const struct terminal *t)
 		print_findings(out, findings, t);
 		return;
 	}
-	print_host(out, t, "here  ", json_object_get(result, "local"));
+	print_host(out, t, "local ", json_object_get(result, "local"));
 	if (json_object_get(result, "remote")) {
-		print_host(out, t, "there ", json_object_get(result, "remote"));
+		print_host(out, t, "remote", json_object_get(result, "remote"));
 		print_way(out, t, result);
 	}
 	print_ports(out, t, result);
@@ -245,6 +245,6 @@ void print_result(const json_t *result, FILE *out, const struct terminal *t)
 	print_row(out, t, FINDING_INDENT, "%s",
 		  !verdict_is_unmeasured(findings) ? verdicts[findings_status(findings)]
 		  : json_object_get(result, "remote")
-			  ? "not all was measured: nothing is said of NCCL between these hosts"
-			  : "nothing was measured: nothing is said of NCCL between these hosts");
+			  ? "incomplete: NCCL between these hosts was not fully tested"
+			  : "nothing was measured: NCCL between these hosts was not tested");
 }

@@ -95,8 +95,8 @@ static json_t *do_dial(struct session *s, struct request *request)
 	if (++s->dials > DIALS_MAX ||
 	    (d->to.ss_family && !ports_may_dial(s->fd, s->theirs, &d->to)))
 		return json_pack("{s:s, s:s}", "state", "failed", "error",
-				 "the address is not one of that host's devices, or there were "
-				 "too many");
+				 "the address does not belong to one of that host's devices, or "
+				 "there were too many");
 	if (d->to.ss_family)
 		return dial_run(d);
 	if (getpeername(s->fd, (struct sockaddr *)&d->to, &len))
@@ -149,7 +149,7 @@ static int obey(struct session *s, const json_t *message, int64_t seen)
 	json_t *reply = NULL;
 
 	if (request_parse(message, &request)) {
-		s->end = "asked for something that is not understood: closed";
+		s->end = "sent an invalid request: closed";
 		return -1;
 	}
 	switch (request.op) {
@@ -201,8 +201,8 @@ const char *server_session(int fd, struct pair_host *host)
 		int ret = pair_recv(fd, &message, SERVER_IDLE_MS);
 
 		if (ret) {
-			s.end = ret == -EPROTO ? "sent something that is not understood: closed"
-				: ret == -ETIMEDOUT ? "asked for nothing for 30 s: closed"
+			s.end = ret == -EPROTO ? "sent an invalid message: closed"
+				: ret == -ETIMEDOUT ? "sent no request for 30 s: closed"
 						    : "vanished";
 			break;
 		}
@@ -241,13 +241,13 @@ static void serve_client(int fd, const struct sockaddr_storage *peer, const char
 	if (!ret)
 		ret = pair_speak(fd, SERVER_GREET_MS);
 	if (!ret && version != PAIR_VERSION)
-		say("%s speaks version %u of the pair protocol, this is %d: closed", address,
+		say("%s uses version %u of the pair protocol, this one %d: closed", address,
 		    version, PAIR_VERSION);
 	else if (ret)
-		say("%s is no anynet pair (%s%s%s): closed", address,
-		    *opening            ? "it said '"
-		    : ret == -ETIMEDOUT ? "it said nothing"
-					: "it left",
+		say("%s is not `anynet pair` (%s%s%s): closed", address,
+		    *opening            ? "it sent '"
+		    : ret == -ETIMEDOUT ? "it sent nothing"
+					: "it disconnected",
 		    opening, *opening ? "'" : "");
 	if (ret || version != PAIR_VERSION)
 		return;
@@ -320,7 +320,7 @@ static void take_client(int listener, const struct server_options *o, struct cro
 	place = find_place(crowd, address);
 	if (!allow_permits(&peer) || !place) {
 		say(place ? "%s is not in ANYNET_ALLOW: closed"
-			  : "%s: too many wait already: closed",
+			  : "%s: too many clients are waiting: closed",
 		    address);
 		close(fd);
 		return;
@@ -338,7 +338,7 @@ static void take_client(int listener, const struct server_options *o, struct cro
 	}
 	close(fd);
 	if (pid < 0) {
-		say("no process for a client: %s", strerror(errno));
+		say("cannot start a process for a client: %s", strerror(errno));
 		return;
 	}
 	place->pid = pid;
@@ -427,9 +427,9 @@ int server_run(const struct server_options *o)
 	as_json = o->json;
 	anynet_config_load(&cfg, NULL);
 	allow_start(cfg.allow);
-	say("anynet serve: waiting on %s, port %d%s",
+	say("anynet serve: listening on %s, port %d%s",
 	    o->bind ? address_print(&at, address) : "all addresses of this host", address_port(&at),
-	    *cfg.allow ? ", for ANYNET_ALLOW" : "");
+	    *cfg.allow ? ", only for ANYNET_ALLOW" : "");
 	server_loop(listener, o);
 	close(listener);
 	return 0;

@@ -40,7 +40,7 @@ static json_t *get_reply(struct side *s)
 	if (!*member_text(reply, "error"))
 		return reply;
 	if (!*s->net.error)
-		snprintf(s->net.error, sizeof(s->net.error), "the other host says: %.500s",
+		snprintf(s->net.error, sizeof(s->net.error), "the other host reports: %.500s",
 			 member_text(reply, "error"));
 	json_decref(reply);
 	return NULL;
@@ -204,7 +204,7 @@ static int exchange_handles(struct side *s)
 		const char *hex = json_string_value(json_array_get(list, (size_t)i));
 
 		if (!hex || !read_handle(hex, s->net.out[i].handle))
-			ret = side_fail(s, "the other host's handles are damaged");
+			ret = side_fail(s, "the handles from the other host are damaged");
 	}
 	json_decref(theirs);
 	return *s->net.error ? -1 : ret;
@@ -272,5 +272,5 @@ json_t *traffic_run(int fd, const struct traffic *t)
 
 	return result ? result
 		      : json_pack("{s:s}", "error",
-				  "the process that drives the plugin has ended without a result");
+				  "the process that drives the plugin ended without a result");
 }

@@ -136,7 +136,7 @@ int traffic_net_connect(struct traffic_net *n, int ms)
 		}
 		if (missing && pair_now_ms() > end) {
 			snprintf(n->error, sizeof(n->error),
-				 "%d of %d connections were not made within %d s%s%.500s", missing,
+				 "%d of %d connections were not established within %d s%s%.500s", missing,
 				 2 * n->channels, ms / 1000, *last_warning ? "; " : "",
 				 last_warning);
 			return -1;

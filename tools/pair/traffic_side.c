@@ -163,7 +163,7 @@ static int send_until(struct side *s, int channels)
 		open = 0;
 		for (int i = 0; i < channels; i++)
 			open += !ended[i] || s->net.out[i].done < s->net.out[i].posted;
-		if (wait_a_little(s, &p, "sending did not end"))
+		if (wait_a_little(s, &p, "the send did not complete"))
 			return -1;
 	}
 	return 0;
@@ -206,7 +206,7 @@ int side_stream_in(struct side *s, int channels, uint64_t *bytes, uint64_t *us)
 				*bytes += (uint64_t)size;
 			}
 		}
-		if (wait_a_little(s, &p, "what was to be received did not end"))
+		if (wait_a_little(s, &p, "the receive did not complete"))
 			return -1;
 	}
 	*us = (now_ns() - begin) / 1000;

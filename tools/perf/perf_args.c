@@ -52,10 +52,10 @@ static const struct argp_option options[] = {
 
 static const char doc[] =
 	"Measures collectives between processes of this host, over any NCCL net, the way NCCL's "
-	"proxy drives it; every result is checked."
+	"proxy drives it. Every result is checked."
 	"\vBYTES may end in K, M or G. Times are those of the slowest rank; algbw and busbw are "
-	"reckoned as in nccl-tests. The net's warnings are shown; NCCL_DEBUG=INFO shows more. "
-	"Exit status: 0 good, 2 an error or wrong results, 3 wrong arguments.";
+	"computed as in nccl-tests. The net's warnings are shown; NCCL_DEBUG=INFO shows more. "
+	"Exit status: 0 ok, 2 an error or wrong results, 3 invalid arguments.";
 
 static const struct perf_pattern *const patterns[] = {
 	&perf_allgather, &perf_allreduce, &perf_alltoall, &perf_broadcast,
@@ -75,7 +75,7 @@ static const struct perf_pattern *parse_pattern(struct argp_state *state, const 
 static enum perf_type parse_type(struct argp_state *state, const char *text)
 {
 	if (strcmp(text, "float") != 0 && strcmp(text, "int32") != 0)
-		argp_error(state, "type '%s': float or int32 is wanted", text);
+		argp_error(state, "type '%s': expected float or int32", text);
 	return strcmp(text, "int32") ? PERF_FLOAT : PERF_INT32;
 }
 
@@ -144,7 +144,7 @@ static error_t parse(int key, char *arg, struct argp_state *state)
 		o->format = PERF_CSV;
 		break;
 	case ARGP_KEY_ARG:
-		argp_error(state, "'%s' is no option", arg);
+		argp_error(state, "'%s' is not an option", arg);
 		break;
 	case ARGP_KEY_END:
 		check_sizes(state, o);

@@ -24,7 +24,7 @@ static long long parse_number(struct argp_state *state, const char *what, const 
 	}
 	if (end == text || *end || errno || __builtin_mul_overflow(value, 1LL << shift, &value) ||
 	    value < min || value > max)
-		argp_error(state, "%s '%s': a number from %lld to %lld is wanted", what, text, min,
+		argp_error(state, "%s '%s': expected a number from %lld to %lld", what, text, min,
 			   max);
 	return value;
 }
@@ -52,7 +52,7 @@ void args_host(struct argp_state *state, const char *text, char host[ARGS_HOST],
 
 		number = close[1] == ':' ? close + 2 : NULL;
 		if (close[1] && !number)
-			argp_error(state, "'%s': HOST:PORT or [ADDRESS]:PORT is wanted", text);
+			argp_error(state, "'%s': expected HOST:PORT or [ADDRESS]:PORT", text);
 		text++;
 		bytes = (size_t)(close - text);
 	} else if (colon && strchr(text, ':') == colon) {
@@ -60,7 +60,7 @@ void args_host(struct argp_state *state, const char *text, char host[ARGS_HOST],
 		bytes = (size_t)(colon - text);
 	}
 	if (!bytes || bytes >= ARGS_HOST)
-		argp_error(state, "a host of at most 255 characters is wanted");
+		argp_error(state, "expected a host name of at most 255 characters");
 	snprintf(host, ARGS_HOST, "%.*s", (int)bytes, text);
 	if (number)
 		*port = (int)args_number(state, "port", number, port_min, 65535);

@@ -30,11 +30,11 @@ struct options {
 };
 
 static const struct argp_option arguments[] = {
-	{ "once", '1', NULL, 0, "Print once and end; the exit status says if something is wrong",
+	{ "once", '1', NULL, 0, "Print once and exit; the exit status reports problems",
 	  0 },
-	{ "json", 'j', NULL, 0, "as JSON, once", 0 },
-	{ "delay", 'd', "SECONDS", 0, "between two looks, from which rates are taken; 1", 0 },
-	{ "rails", 'r', NULL, 0, "Show every rail, not only those of connections in trouble", 0 },
+	{ "json", 'j', NULL, 0, "print JSON, once", 0 },
+	{ "delay", 'd', "SECONDS", 0, "interval over which rates are measured; 1", 0 },
+	{ "paths", 'p', NULL, 0, "Show every path, not only those of connections in trouble", 0 },
 	STATS_DIR_OPTION,
 	{ 0 },
 };
@@ -53,9 +53,9 @@ static error_t parse(int key, char *arg, struct argp_state *state)
 	case 'd':
 		o->delay = strtod(arg, &end);
 		if (end == arg || *end || !(o->delay > 0 && o->delay <= DELAY_MAX))
-			argp_error(state, "'%s': up to %d seconds are wanted", arg, DELAY_MAX);
+			argp_error(state, "'%s': expected a number of seconds up to %d", arg, DELAY_MAX);
 		return 0;
-	case 'r':
+	case 'p':
 		o->rails = true;
 		return 0;
 	case 'D':
@@ -129,10 +129,10 @@ int cmd_top(int argc, char **argv)
 		arguments,
 		parse,
 		NULL,
-		"Shows the connections of the jobs on this host, what is wrong first: of your own "
-		"processes, for root of all.\v"
-		"Exit status with --once: 0 all is well, 1 something is odd, 2 a connection has "
-		"failed or is cut, or a process is stopped, 3 nothing could be read.",
+		"Shows the connections of the jobs on this host, problems first: of your own "
+		"processes; for root, of all.\vExit status with --once: 0 no problem, 1 a "
+		"warning, 2 a connection has failed or is cut, or a process is stopped, 3 "
+		"nothing could be read.",
 		color_args,
 		NULL,
 		NULL,

@@ -63,7 +63,7 @@ static uint64_t connect_limit(const struct anynet_comm *comm)
 static bool is_narrow(struct anynet_rail *rail, struct anynet_wire_rail pair)
 {
 	return progress_is_narrow(rail, pair) ||
-	       (rail && rail->state == RAIL_SUSPECT && pairs_equal(rail->pair, pair) &&
+	       (rail_is_silent(rail) && pairs_equal(rail->pair, pair) &&
 		rail->ops->moved(rail) == RAIL_STUCK);
 }
 

@@ -79,7 +79,7 @@ plugin)
 		"put /opt/lib first"
 	finds plugin-several note /opt/lib/libnccl-net /opt/other/libnccl-net.so
 	check LD_LIBRARY_PATH=/opt/other
-	finds plugin-unusable warn "2.13 – 2.19" "no table for them"
+	finds plugin-unusable warn "2.13 – 2.19" "no ncclNetPlugin symbol for them"
 	plant "$fakes/libfake_needy.so" /opt/other/libnccl-net.so
 	check LD_LIBRARY_PATH=/opt/other
 	finds plugin-unusable warn "needs libnccl.so.2, which is not found"
@@ -113,7 +113,7 @@ plugin)
 	env -i "$tool" check --root "$root" >"$work/json" || fail "status $?"
 	grep -q "^0 errors, 0 warnings" "$work/json" || fail "no summary"
 	env -i "$tool" check --root /nowhere 2>"$work/json" && fail "a root that is not there"
-	grep -q "/nowhere is no directory" "$work/json" || fail "no reason"
+	grep -q "/nowhere is not a directory" "$work/json" || fail "no reason"
 	env -i "$tool" check --nosuch 2>"$work/json"
 	[ $? = 3 ] || fail "a wrong option is no error"
 	rm "$root/opt/lib/libnccl-net-"$'\033'*
@@ -146,7 +146,7 @@ filter)
 	status_is 2
 	plant "$plugin" /opt/lib/libnccl-net.so
 	check NCCL_NET= LD_LIBRARY_PATH=/opt/lib
-	finds net-empty warn "anynet takes that name" "unset NCCL_NET"
+	finds net-empty warn "anynet accepts that name" "unset NCCL_NET"
 	check LD_LIBRARY_PATH=/opt/lib
 	finds_not net-empty
 	status_is 0
@@ -177,7 +177,7 @@ settings)
 	finds bad-value warn "ANYNET_PORT_RANGE=9-1" "lo-hi"
 	check NCCL_DEBUG=info NCCL_ALGO='ring;allreduce:^tree' NCCL_DEBUG_SUBSYS=^NET,INIT \
 		NCCL_IB_GID_INDEX=-1 NCCL_VERSION=2.19.3 NCCL_NET_GDR_LEVEL=PHB ANYNET_IO_THREADS=2
-	finds set ok "NCCL_IB_GID_INDEX=-1" "since NCCL 2.3.5" "honoured by anynet"
+	finds set ok "NCCL_IB_GID_INDEX=-1" "since NCCL 2.3.5" "anynet supports it"
 	finds_not bad-value
 	finds_not unknown-name
 	status_is 0
@@ -196,13 +196,13 @@ settings)
 	finds ib-asked-and-disabled error ncclInvalidUsage "unset one"
 	plant "$plugin" /opt/lib/libnccl-net.so
 	check NCCL_NET=IB NCCL_IB_DISABLE=1 LD_LIBRARY_PATH=/opt/lib
-	finds ib-asked-and-disabled warn "over TCP"
+	finds ib-asked-and-disabled warn "uses TCP"
 	# Settings that the NCCL of this host is too old for.
 	plant "$fakes/libfake_nccl_2.19.3.so" /usr/local/nccl2/lib/libnccl.so.2
 	check NCCL_IB_OOO_RQ=1 NCCL_SOCKET_RETRY_CNT=9
 	finds too-new warn "NCCL_IB_OOO_RQ=1" "2.30.3 and newer"
 	check NCCL_SOCKET_RCVBUF=65536
-	finds too-new note "anynet honours it"
+	finds too-new note "anynet supports it"
 	write /sys/class/infiniband/mlx5_0/node_guid 1
 	check NCCL_IB_HCA=mlx4
 	finds hca-none warn mlx5_0
@@ -215,7 +215,7 @@ files)
 	printf 'NCCL_IB_TC=106\r\n' >>"$root/etc/nccl.conf"
 	check NCCL_ALGO=tree
 	finds bad-value warn "NCCL_P2P_DISABLE=true (in /etc/nccl.conf:3)"
-	finds file-line warn "/etc/nccl.conf:4" "blanks belong to the name"
+	finds file-line warn "/etc/nccl.conf:4" "blanks become part of the name"
 	finds file-line warn "/etc/nccl.conf:5" "no '='"
 	finds file-line warn "/etc/nccl.conf:6" quotes
 	finds file-line warn "/etc/nccl.conf:9" "carriage return"
@@ -245,7 +245,7 @@ interfaces)
 	finds ifname-none error "NCCL_SOCKET_IFNAME=eth0" "no socket interface found" "eth1, eth10"
 	status_is 2
 	in_namespace "$two" ANYNET_SOCKET_IFNAME=eth0
-	finds ifname-none warn "gives it up"
+	finds ifname-none warn "ignores it"
 	in_namespace "$two" NCCL_SOCKET_IFNAME=eth1
 	finds ifname-prefix warn "eth1, eth10" "NCCL_SOCKET_IFNAME==eth1"
 	in_namespace "$two" NCCL_SOCKET_IFNAME==eth1
@@ -285,7 +285,7 @@ nccl)
 	plant "$fakes/libfake_nccl_2.14.3.so" /usr/local/nccl2/lib/libnccl.so.2
 	check VIRTUAL_ENV=/opt/venv LD_LIBRARY_PATH=/usr/local/nccl2/lib
 	finds user-displaced warn "loads NCCL 2.14.3 for CUDA 11.7 from /usr/local/nccl2/lib" \
-		"in place of 2.19.3" "family 0" "take /usr/local/nccl2/lib out of LD_LIBRARY_PATH"
+		"instead of 2.19.3" "family 0" "remove /usr/local/nccl2/lib from LD_LIBRARY_PATH"
 	finds cuda-mixed warn "for CUDA 12.1" "for CUDA 11.7" nvidia-nccl-cu12
 	plant "$fakes/libfake_torch_rpath.so" $site/torch/lib/libtorch_cuda.so
 	check VIRTUAL_ENV=/opt/venv LD_LIBRARY_PATH=/usr/local/nccl2/lib
@@ -365,7 +365,7 @@ launcher)
 	check NODE_RANK=1 WORLD_SIZE=4 LOCAL_WORLD_SIZE=4
 	finds world-too-small error "export WORLD_SIZE=8"
 	check RANK=3 WORLD_SIZE=8 LOCAL_RANK=3 LOCAL_WORLD_SIZE=4 NODE_RANK=1
-	finds rank-layout warn "RANK=3" "make 7"
+	finds rank-layout warn "RANK=3" "result in 7"
 	finds incomplete warn "MASTER_ADDR, MASTER_PORT"
 	# Names and words with a slip in them; what torchrun and others set besides is none.
 	check RANK=0 WORLD_SIZE=1 MASTER_PROT=29500 MASTER_ADDRESS=192.0.2.9
@@ -421,7 +421,7 @@ master)
 	status_is 0
 	# shellcheck disable=SC2086
 	in_namespace "$here" $job MASTER_ADDR=192.0.2.2 MASTER_PORT=29500
-	finds master-elsewhere warn "not an address of it"
+	finds master-elsewhere warn "not an address of this host"
 	in_namespace "$here" NODE_RANK=1 WORLD_SIZE=8 LOCAL_WORLD_SIZE=4 MASTER_ADDR=192.0.2.1 \
 		MASTER_PORT=29500
 	finds master-here warn "host 1 of the job"
@@ -456,7 +456,7 @@ network)
 	finds nccls-choice ok "without a plugin: eth0"
 	# A list of what not to take lets in what NCCL leaves out by itself: lo, as the first one.
 	in_namespace "$(nic eth0 192.0.2.1/24)" NCCL_SOCKET_IFNAME=^docker0
-	finds ifname-lets-in warn "NCCL_SOCKET_IFNAME=^docker0" "no other host: lo" \
+	finds ifname-lets-in warn "NCCL_SOCKET_IFNAME=^docker0" "not reach other hosts: lo" \
 		"export NCCL_SOCKET_IFNAME=^docker0,lo"
 	status_is 1
 	in_namespace "$(nic eth0 192.0.2.1/24)" NCCL_SOCKET_IFNAME=^docker0,lo
@@ -464,7 +464,7 @@ network)
 	finds nccls-choice ok "without a plugin: eth0"
 	status_is 0
 	in_namespace "$(nic eth0 192.0.2.1/24) $bridge" NCCL_SOCKET_IFNAME=^=docker0,lo
-	finds ifname-lets-in warn "no other host: br-1" "over all that it takes" "^=docker0,lo,br-1"
+	finds ifname-lets-in warn "not reach other hosts: br-1" "over all its interfaces" "^=docker0,lo,br-1"
 	in_namespace "$(nic eth0 192.0.2.1/24) $bridge" NCCL_SOCKET_IFNAME=^docker0
 	finds ifname-lets-in warn "export NCCL_SOCKET_IFNAME=^docker0,lo,br-1 or"
 	plant "$plugin" /opt/lib/libnccl-net.so
@@ -474,7 +474,7 @@ network)
 	# Two NICs in one subnet: the kernel sends by one of them; the remedy, applied.
 	pair="$(nic eth0 192.0.2.1/24; nic eth1 192.0.2.2/24)"
 	in_namespace "$pair"
-	finds same-subnet warn "what eth1 sends from 192.0.2.2 leaves by eth0" "eth0 carries the load"
+	finds same-subnet warn "packets that eth1 sends from 192.0.2.2 leave through eth0" "eth0 carries the traffic"
 	[ "$(findings same-subnet | wc -l)" = 1 ] || fail "eth0 leaves by itself"
 	[ -z "$(findings same-subnet | grep "time out")" ] || fail "rp_filter"
 	fix=$(findings same-subnet | grep -o "ip rule .*; ip route [^;]*")
@@ -504,7 +504,7 @@ network)
 	finds ports-few warn "100 ports"
 	finds port-range-shared note 50000-50003
 	finds port-range-small warn "4 ports for 8 processes"
-	finds firewall note "let ANYNET_PORT_RANGE and MASTER_PORT in"
+	finds firewall note "must accept ANYNET_PORT_RANGE and MASTER_PORT"
 	write /proc/sys/net/ipv4/ip_local_port_range "32768 60999"
 	write /proc/sys/net/core/somaxconn 4096
 	write /proc/sys/net/ipv4/tcp_wmem "4096 131072 6291456"
@@ -560,7 +560,7 @@ firewall)
 		$master ANYNET_PORT_RANGE=20000-20003
 	finds firewall-closed warn "refuses connections to some of the ports 20000 to 20003"
 	in_namespace "$(rules "iifname { \"eth*\" } goto service")" $master
-	finds firewall-some note "to ports 32768 to 60999 by eth0, by address perhaps (chain inet filter input)"
+	finds firewall-some note "to ports 32768 to 60999 by eth0, perhaps by address (chain inet filter input)"
 	finds_not firewall-closed
 	in_namespace "$(rules "tcp dport vmap { 29500 : accept, 32768-60999 : jump service }")" $master
 	finds firewall-some note "ports 32768 to 60999"
@@ -592,7 +592,7 @@ ib)
 	status_is 0
 	plant "$plugin" /opt/lib/libnccl-net.so
 	in_namespace "$here" NCCL_NET=IB LD_LIBRARY_PATH=/opt/lib
-	finds asked-without warn "anynet goes over TCP on eth0 192.0.2.1"
+	finds asked-without warn "anynet uses TCP on eth0 192.0.2.1"
 	status_is 1
 
 	port=/sys/class/infiniband/mlx5_0/ports/1
@@ -644,7 +644,7 @@ ib)
 	for id in gid-v1 gid-local gid-empty; do finds_not $id; done
 	plant "$fakes/libfake_nccl_2.19.3.so" /usr/local/nccl2/lib/libnccl.so.2
 	check
-	finds gid-local warn "older than 2.21 takes GID 0" "export NCCL_IB_GID_INDEX=3"
+	finds gid-local warn "older than 2.21 uses GID 0" "export NCCL_IB_GID_INDEX=3"
 	check NCCL_IB_GID_INDEX=3
 	finds_not gid-local
 	check LD_LIBRARY_PATH=/opt/lib
@@ -656,7 +656,7 @@ ib)
 	write $port/gid_attrs/ndevs/3 rdma0
 	write /sys/class/net/rdma0/mtu 1500
 	check
-	finds roce-mtu note "mlx5_0:1 goes over rdma0" "MTU of 1500" "ip link set rdma0 mtu 9000"
+	finds roce-mtu note "mlx5_0:1 uses rdma0" "MTU of 1500" "ip link set rdma0 mtu 9000"
 	write /sys/class/net/rdma0/mtu 9000
 	check
 	finds_not roce-mtu
@@ -664,7 +664,7 @@ ib)
 	mv "$root$port/gids/3" "$work/gid"
 	rm "$root$port/gids/2" "$root$port/gids/10"
 	check
-	finds gids-local warn "mlx5_0:1 has link-local GIDs only" "NCCL_IB_HCA=^=mlx5_0:1"
+	finds gids-local warn "mlx5_0:1 has only link-local GIDs" "NCCL_IB_HCA=^=mlx5_0:1"
 	check NCCL_IB_HCA=^=mlx5_0:1
 	finds port-left-out note mlx5_0:1
 	finds_not gids-local
@@ -726,7 +726,7 @@ gpu)
 	finds memory-full warn "1.0 of 80.0 GiB" "unhandled cuda error" nvidia-smi
 	finds ecc warn "3 uncorrected"
 	check "$nvml" FAKE_NVML=18
-	finds driver-mismatch error "version mismatch" "start the host again"
+	finds driver-mismatch error "version mismatch" "reboot the host"
 	site=/opt/venv/lib/python3.11/site-packages
 	write $site/torch/version.py "__version__ = '2.4.0+cu121'" "cuda: Optional[str] = '12.1'"
 	write /proc/driver/nvidia/version \
@@ -760,7 +760,7 @@ gpu)
 		"6,1,3,-;NVRM: Xid (PCI:0000:3d:00): 79, pid='<unknown>', GPU has fallen off the bus." \
 		"6,1,4,-;NVRM: Xid (PCI:" "NVRM: Xid (PCI:0000): x"
 	check
-	finds xid warn "2 XID errors" "79 on 0000:3d:00" "fallen off the bus"
+	finds xid warn "2 Xid errors" "79 on 0000:3d:00" "fallen off the bus"
 	rm "$root/dev/kmsg"
 
 	# A switch with a GPU and a NIC below it, and a NIC at another root.
@@ -830,7 +830,7 @@ gpu)
 	rm "$root/proc/driver/nvidia/version"
 	check
 	finds driver-none warn 0000:3d:00.0 "modprobe nvidia"
-	finds way ok mlx5_0 "not used: no driver"
+	finds way ok mlx5_0 "not used: no NVIDIA driver"
 	write /proc/driver/nvidia/version "NVRM version: NVIDIA UNIX x86_64 Kernel Module  535.104.05  x"
 	check
 	finds direct-none note "open kernel modules"
@@ -935,7 +935,7 @@ system)
 	# shellcheck disable=SC2086
 	in_namespace "$here" NODE_RANK=1 WORLD_SIZE=8 LOCAL_WORLD_SIZE=4 MASTER_ADDR=192.0.2.9 \
 		MASTER_PORT=29500
-	finds master-route ok "over eth0"
+	finds master-route ok "uses eth0"
 	status_is 0
 	for master in http://192.0.2.9 192.0.2.9:29500 head:29500 tcp://head/; do
 		# shellcheck disable=SC2086
@@ -990,7 +990,7 @@ system)
 	check NCCL_MIN_NCHANNELS=4 NCCL_MAX_NCHANNELS=4
 	finds_not least-above-most
 	check NCCL_IB_HCA=mlx5_7
-	finds hca-none note "it has none"
+	finds hca-none note "(none)"
 	rmdir "$root/sys/class"
 	check
 	finds sys-none error "not mounted"
@@ -1028,7 +1028,7 @@ system)
 	write $site/torch-2.4.0.dist-info/METADATA "Name: torch" \
 		"Requires-Dist: nvidia-nccl-cu12 ==2.20.5 ; platform_system == \"Linux\""
 	check VIRTUAL_ENV=/opt/venv
-	finds wheel-not-asked warn "asks for nvidia-nccl-cu12 2.20.5" "pip install nvidia-nccl-cu12==2.20.5"
+	finds wheel-not-asked warn "requires nvidia-nccl-cu12 2.20.5" "pip install nvidia-nccl-cu12==2.20.5"
 	write $site/torch-2.4.0.dist-info/METADATA "Requires-Dist: nvidia-nccl-cu12 (==2.19.3)"
 	check VIRTUAL_ENV=/opt/venv
 	finds_not wheel-not-asked
@@ -1048,7 +1048,7 @@ system)
 	grep -q '"level": "\(ok\|note\)"' "$work/json" && fail "not quiet"
 	status_is 1
 	"$tool" check --only nowhere 2>"$work/stderr" && fail "an area that is none"
-	grep -q "no area" "$work/stderr" || fail "not told"
+	grep -q "not an area" "$work/stderr" || fail "not told"
 	;;
 hostile)
 	# Files that are larger than they look, or change while they are read.
@@ -1126,7 +1126,7 @@ clean)
 		NCCL_NET=IB NCCL_IB_DISABLE=0 ANYNET_IO_THREADS=2 NCCL_VERSION=2.30.7
 	if [ -z "$(findings usable)" ]; then
 		# The one thing that is not as asked: there is no InfiniBand.
-		finds asked-without warn "over TCP on eth0"
+		finds asked-without warn "uses TCP on eth0"
 		in_namespace "$interfaces" NCCL_DEBUG=INFO NCCL_SOCKET_IFNAME=eth0 \
 			CONDA_PREFIX=/opt/conda/envs/env1
 	fi

@@ -170,7 +170,7 @@ static void test_problems_come_first(void **state)
 				  "two\n"
 				  "  note    known\n"
 				  "\n"
-				  "1 error, 1 warning, 1 note; good: 1\n");
+				  "1 error, 1 warning, 1 note; 1 passed\n");
 	free(text);
 	text = printed(&report, 0, 1);
 	assert_non_null(strstr(text, "\033[1;31merror"));
@@ -208,7 +208,7 @@ static void test_an_empty_report_is_good(void **state)
 
 	(void)state;
 	assert_int_equal(findings_worst(&report), CHECK_OK);
-	assert_string_equal(text, "0 errors, 0 warnings, 0 notes; good: 0\n");
+	assert_string_equal(text, "0 errors, 0 warnings, 0 notes; 0 passed\n");
 	free(text);
 	findings_free(&report);
 }

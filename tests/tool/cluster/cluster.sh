@@ -168,7 +168,7 @@ clean)
 	plug 16 0
 	cluster 0 --hosts "$(names 3)" "${brief[@]}" --save "$out/run.json" --html "$out/page.html"
 	found
-	said 'fine: '
+	said 'ok: '
 	grep -q '<p>None.</p>' "$out/page.html" || fail "the page has findings"
 	cluster '[01]' --hosts "$(names 3)" "${rates[@]}" --save "$out/run.json"
 	said '3 pairs: 0 over InfiniBand or RoCE, 3 over TCP, 0 broken, 0 not measured'
@@ -177,12 +177,12 @@ clean)
 		"$out/run.json" >"$out/before.json"
 	cluster 1 --hosts "$(names 3)" "${rates[@]}" --save "$out/run.json" --baseline "$out/before.json"
 	found_too 'warning slower h2'
-	said 'h2: slower than before with 2 of 2 hosts'
+	said 'h2: slower than earlier with 2 of 2 hosts'
 	grep -q 'once more, 2 of ' "$out/told" || fail "what is slower was not looked at again"
 	# Not measured is not worse; a host that is not there now is no fault.
 	cluster 0 --hosts h1,h3 "${brief[@]}" --save "$out/run.json" --baseline "$out/before.json"
 	found
-	said 'note: h2: was in the earlier run, and is not now'
+	said 'note: h2: was in the earlier run, and is missing now'
 	nobody_left
 	;;
 settings)
@@ -199,13 +199,13 @@ settings)
 	cluster 2 --hosts "$(names 4)" "${brief[@]}" --save "$out/run.json" --html "$out/page.html"
 	found 'error missing h4' 'error broken h3' 'warning setting h2' 'error launcher h3' \
 		'error launcher ' 'error device h3'
-	said "error: h4: no worker came up: 'Cannot open network namespace"
+	said "error: h4: no worker started: 'Cannot open network namespace"
 	said 'error: h3: broken with 2 of 2 hosts'
 	said 'warning: NCCL_ALGO: Tree on h2; Ring on h1, h3'
 	said 'error: WORLD_SIZE: 16 on h3; 24 on h1, h2'
 	said 'error: RANK: 8 on h2, h3'
 	said 'note: NCCL_SOCKET_IFNAME: lo on h3; eth on h1, h2'
-	said 'error: h3: the plugin is given only the loopback interface'
+	said 'error: h3: the plugin gets only the loopback interface'
 	while read -r level what; do
 		grep -q "<p><span class=\"level\">$level</span> $what" "$out/page.html" || fail "not in the page: $what"
 	done < <(jq -r '.findings[] | "\(.level) \(.finding)"' "$out/run.json" | sed "s/'/\&#39;/g; s/\"/\&quot;/g")
@@ -241,7 +241,7 @@ meeting)
 	# Too few come; and one that goes where nobody is.
 	ip netns exec "${hosts[0]}" "$tool" cluster "${meet[@]}" --nodes 2 --wait 1 >"$out/said" 2>"$out/told"
 	[ $? = 2 ] || fail "alone is no error"
-	said 'error: missing-1: only 1 of 2 hosts came to 10.79.0.1 port 4711 within 1 s'
+	said 'error: missing-1: only 1 of 2 hosts arrived at 10.79.0.1 port 4711 within 1 s'
 	ip netns exec "${hosts[1]}" "$tool" cluster "${meet[@]}" --nodes 2 --wait 1 >"$out/said" 2>&1
 	[ $? = 2 ] || fail "nobody there is no error"
 	said '10.79.0.1 port 4711: Connection refused'
@@ -270,7 +270,7 @@ vanish)
 			>"$out/said" 2>"$out/told" &
 		conductor=$!
 		until grep -q 'round 1' "$out/told"; do
-			kill -0 "$conductor" || fail "the run has ended"
+			kill -0 "$conductor" || fail "the run ended early"
 		done
 		[ "$who" = conductor ] || break
 		kill -KILL "$conductor"
@@ -326,7 +326,7 @@ usage)
 	[ $? = 2 ] || fail "a large run is no baseline"
 	rm "$out/before.json"
 	"$tool" cluster --hosts a,b --ssh "no-such-command-$$" >"$out/said" 2>"$out/told"
-	said "error: a: no worker came up: 'no-such-command-$$: No such file or directory'"
+	said "error: a: no worker started: 'no-such-command-$$: No such file or directory'"
 	"$tool" cluster --hosts a,b --ssh yes >"$out/said" 2>"$out/told"
 	[ $? = 2 ] || fail "endless noise"
 	"$tool" cluster --hosts a,b --ssh false --html /none/page >"$out/said" 2>"$out/told"

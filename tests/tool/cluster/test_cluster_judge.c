@@ -90,15 +90,15 @@ static void test_one_pair(void **state)
 	run = made_up_run(8);
 	json_object_set_new(made_up_link(run, 0, 7), "us_least", json_real(301));
 	expect(run, 1, "latency:n0,n7",
-	       "n0 and n7 at least 301.0 us; the median of all is 100.0 us");
+	       "n0 and n7: minimum round trip 301.0 us; the median of all is 100.0 us");
 	run = made_up_run(8);
 	spoil(run, 3, 4, "failure", "{'step': 'connecting', 'reason': 'filtered?'}");
-	expect(run, 2, "broken:n3,n4", "here n3, there n4: connecting: filtered?");
+	expect(run, 2, "broken:n3,n4", "local n3, remote n4: connecting: filtered?");
 	run = made_up_run(8);
 	spoil(run, 3, 4, "tcp",
 	      "[{'to': 'client', 'state': 'ok', 'segments': 100, 'retransmits': 2}]");
 	set_rates(run, 3, 4, 1, 1); /* which follows */
-	expect(run, 1, "loss:n3,n4", "2.00 % of the packets on the way back");
+	expect(run, 1, "loss:n3,n4", "2.00 % of the inbound packets");
 	run = made_up_run(8);
 	spoil(run, 3, 4, "plugin", "[{'transport': 'tcp', 'error': 'it broke'}]");
 	expect(run, 2, "broken:n3,n4", "it broke");
@@ -137,7 +137,7 @@ static void test_one_host(void **state)
 	run = made_up_run(3);
 	spoil(run, 0, 2, "clock", "{'offset_ns': 90000000000, 'error_ns': 10}");
 	spoil(run, 1, 2, "clock", "{'offset_ns': 90000000000, 'error_ns': 10}");
-	expect(run, 1, "clock:n2", "here n0, there n2: the clock there is 90.000 s ahead");
+	expect(run, 1, "clock:n2", "local n0, remote n2: the remote clock is 90.000 s ahead");
 }
 
 static void test_all_hosts(void **state)
@@ -270,7 +270,7 @@ static void test_before(void **state)
 
 	(void)state;
 	set_rates(run, 0, 1, 690, 710);
-	expect_against(run, before, 1, "slower:n0,n1", "n0 to n1 0.690 GB/s, before 1.000 GB/s");
+	expect_against(run, before, 1, "slower:n0,n1", "n0 to n1 0.690 GB/s, earlier 1.000 GB/s");
 	run = made_up_run(4);
 	before = made_up_run(5);
 	for (size_t i = 1; i < 4; i++)
@@ -393,7 +393,7 @@ static void test_too_much(void **state)
 	findings = verdict_link(json_object_get(link, "measured"));
 	assert_int_equal(json_array_size(findings), 1);
 	assert_non_null(strstr(member_text(json_array_get(findings, 0), "finding"),
-			       "more than there can be"));
+			       "too many results"));
 	json_decref(findings);
 	json_decref(link);
 }

@@ -42,7 +42,7 @@ static void test_matrix(void **state)
 	(void)state;
 	assert_non_null(strstr(text, "    0           100.0   100.0\n"));
 	assert_non_null(strstr(text, "    1   1.000           1.000\n"));
-	assert_non_null(strstr(text, "\nfine: "));
+	assert_non_null(strstr(text, "\nok: "));
 	free(text);
 }
 
@@ -101,7 +101,7 @@ static void test_huge_figures(void **state)
 	}
 	text = print(run);
 	assert_non_null(strstr(text, "\n   19 "));
-	assert_non_null(strstr(text, "\nfine: "));
+	assert_non_null(strstr(text, "\nok: "));
 	free(text);
 }
 

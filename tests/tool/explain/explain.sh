@@ -22,7 +22,7 @@ verdicts)
 	printf 'NCCL WARN Something new\n' >"$out/warning"
 	printf '%s\n%s\n%s\n' "$plugin" "$late" "$oom" >"$out/error"
 	: >"$out/empty"
-	expect 0 "nothing that is known to be wrong" "$tool" explain "$out/clean"
+	expect 0 "no known problem" "$tool" explain "$out/clean"
 	expect 0 "0 lines" "$tool" explain "$out/empty"
 	expect 0 "harmless" "$tool" explain "$out/harmless"
 	expect 1 "1 warning," "$tool" explain "$out/warning"

@@ -35,7 +35,7 @@ static void faults(void **state)
 {
 	(void)state;
 	refused("line 12345678\n", "mine:1: before the first [rule]");
-	refused("[a b]\n", "other characters");
+	refused("[a b]\n", "characters other");
 	refused("[a\n", "begins with [its-name]");
 	refused("[a]\n" BODY, "has no line");
 	refused("[a]\n" BODY "line 12345678\n", "has no sample");
@@ -43,26 +43,26 @@ static void faults(void **state)
 	refused("[a]\nkind error\nline 12345678\nsample 12345678\n", "title, means and do");
 	refused("[a]\n" BODY "line 123456\n", "seven bytes");
 	refused("[a]\n" BODY "line 1234{*}5678\n", "seven bytes");
-	refused("[a]\n" BODY "line 12345678{x\n", "without its partner");
-	refused("[a]\n" BODY "line 12345678{X}\n", "other characters");
-	refused("[a]\n" BODY "line 12345678{x}{x}\n", "a field twice");
+	refused("[a]\n" BODY "line 12345678{x\n", "an unmatched brace");
+	refused("[a]\n" BODY "line 12345678{X}\n", "characters other");
+	refused("[a]\n" BODY "line 12345678{x}{x}\n", "a field name that is used twice");
 	refused("[a]\n" BODY "line 12345678{x:(}\nsample 12345678\n", "not a regular expression");
 	refused("[a]\n" BODY "line 12345678\nsample 1234567\n", "no sample for");
-	refused("[a]\n" BODY "line 12345678\nsample 12345678\nsample x\n", "matched by no rule");
+	refused("[a]\n" BODY "line 12345678\nsample 12345678\nsample x\n", "matches no rule");
 	refused("[a]\nkind error\ntitle t\nmeans m {x}\ndo d\nline 12345678\nsample 12345678\n",
-		"names the field x");
+		"uses the field x");
 	refused("[a]\nkind bad\n", "mine:2: kind bad");
 	refused("[a]\ncause 100\n", "a number from 0 to 99");
-	refused("[a]\nsmell bad\n", "is none of kind");
+	refused("[a]\nsmell bad\n", "is not one of kind");
 	refused("[a]\nkind\n", "has no value");
-	refused("[a]\n more\n", "nothing that it goes on");
+	refused("[a]\n more\n", "continues nothing");
 	refused("[a]\n" BODY "title t\n", "twice in one rule");
 	refused("[a]\n" BODY "line 12345678\nsample 12345678\n[a]\n" BODY
 		"line 12345678\nsample 12345678\n[b]\n",
-		"is there twice");
+		"is defined twice");
 	refused("[a]\n" BODY "line 12345678\nsample 12345678\n[b]\n" BODY
 		"line 123456789\nsample 123456789\n",
-		"its sample is matched by a");
+		"its sample matches a");
 	refused("[a]\nkind differ\ntitle t\nmeans m\ndo d\nline 12345678\nsample 12345678\n",
 		"without {value}");
 	refused("[a]\nkind who\nline 12345678\nsample 12345678\n", "without {rank}");
@@ -75,7 +75,7 @@ static void nul_byte(void **state)
 
 	(void)state;
 	assert_int_equal(rules_add(rules, "[a]\0\n", 5, "mine", why, sizeof(why)), -1);
-	assert_non_null(strstr(why, "this is no text"));
+	assert_non_null(strstr(why, "this is not text"));
 	rules_free(rules);
 }
 

@@ -91,7 +91,7 @@ serve() {
 	: >"$out/served" # of an earlier server, whose port is not ours
 	ip netns exec "$b" env "$@" "$tool" serve --port 0 $serve_json >"$out/served" 2>&1 &
 	server=$!
-	until port=$(grep -soP 'waiting on .*port \K[0-9]+' "$out/served"); do
+	until port=$(grep -soP 'listening on .*port \K[0-9]+' "$out/served"); do
 		kill -0 "$server" 2>/dev/null || fail "the server did not start"
 	done
 }
@@ -117,7 +117,7 @@ clean)
 	make_hosts
 	serve
 	pair 0 10.78.0.2
-	said 'fine: '
+	said 'ok: '
 	not_said 'bandwidth test'
 	not_said '^(warning|error)'
 	until_served '10.78.0.1 done'
@@ -125,16 +125,16 @@ clean)
 	brief+=("${rates[@]}")
 	pair '[01]' 10.78.0.2
 	not_said '^error'
-	said 'way +10.78.0.1 \(eth0, MTU 1500\) to 10.78.0.2 \(eth0, MTU 1500\)'
+	said 'path +10.78.0.1 \(eth0, MTU 1500\) to 10.78.0.2 \(eth0, MTU 1500\)'
 	said 'path MTU 1500'
-	said 'clock  there .* right within'
-	said 'port +there +10.78.0.2:[0-9]+ +ok'
-	said 'port +back +10.78.0.1:[0-9]+ +ok'
+	said 'clock  remote .* accurate to'
+	said 'port +outbound +10.78.0.2:[0-9]+ +ok'
+	said 'port +inbound +10.78.0.1:[0-9]+ +ok'
 	said 'round trip of 8 bytes: min [0-9.]+, median [0-9.]+, p90 [0-9.]+, p99 [0-9.]+, p99.9 [0-9.]+, max'
-	said 'tcp +back +1 stream .* packets again, limited by the'
-	said 'plugin tcp +there +2 connections .* of [1-9][0-9]* packets again, limited by the'
-	said 'plugin tcp +back +1 connection .* of [1-9][0-9]* packets again, limited by the'
-	said 'bandwidth test: 6 runs, each of at most 0.1 s and 64 MB'
+	said 'tcp +inbound +1 stream .* segments retransmitted, bottleneck:'
+	said 'plugin tcp +outbound +2 connections .* of [1-9][0-9]* segments retransmitted, bottleneck:'
+	said 'plugin tcp +inbound +1 connection .* of [1-9][0-9]* segments retransmitted, bottleneck:'
+	said 'bandwidth test: 6 runs, each limited to 0.1 s and 64 MB'
 	brief+=(--json)
 	pair '[01]' 10.78.0.2
 	said '"sndbuf_limited_us": [0-9]'
@@ -196,8 +196,8 @@ verbs)
 	not_said '^error|InfiniBand or RoCE'
 	said 'device 0  fake0  IB '
 	said 'plugin ib +round trip of 8 bytes: min'
-	said 'plugin ib +there +2 connections +[0-9.]+ GB/s$'
-	said 'plugin ib +back +1 connection '
+	said 'plugin ib +outbound +2 connections +[0-9.]+ GB/s$'
+	said 'plugin ib +inbound +1 connection '
 	# An adapter that does not hear itself is none.
 	pair 1 10.78.0.2 "${verbs[@]}" "FAKE_VERBS=$(adapter 10.78.0.1); vanish fake0:1 any"
 	said 'warning: devices: .* IB .* on the other host; .* TCP .* on this host'
@@ -205,7 +205,7 @@ verbs)
 	# Packets that do not reach the other one are noticed; TCP works.
 	pair 1 10.78.0.2 "${verbs[@]}" "FAKE_VERBS=$(adapter 10.78.0.1); vanish fake0:1 10.78.0.2"
 	said 'warning: InfiniBand or RoCE does not work between them: .*packets of [0-9]* bytes do not get through'
-	said 'plugin tcp +there +2 connections'
+	said 'plugin tcp +outbound +2 connections'
 	not_said '^error'
 	;;
 filtered)
@@ -213,9 +213,9 @@ filtered)
 	rules "$b" 'tcp dport 47002 drop'
 	serve ANYNET_PORT_RANGE=47000-47002
 	pair 2 10.78.0.2
-	said 'error: from here to there, 10.78.0.2 port 47002: no answer'
-	said 'port +there +10.78.0.2:47000 +ok'
-	said 'Filtered\?'
+	said 'error: from local to remote, 10.78.0.2 port 47002: no answer'
+	said 'port +outbound +10.78.0.2:47000 +ok'
+	said 'a firewall that drops'
 	;;
 back)
 	# The way back alone is closed: nothing but the server's word tells of it.
@@ -223,8 +223,8 @@ back)
 	rules "$a" 'tcp flags & (syn | ack) == syn drop'
 	serve
 	pair 2 10.78.0.2
-	said 'error: from there to here, 10.78.0.1 port [0-9]+: no answer'
-	not_said 'error: from here'
+	said 'error: from remote to local, 10.78.0.1 port [0-9]+: no answer'
+	not_said 'error: from local'
 	not_said '^plugin'
 	;;
 refused)
@@ -242,7 +242,7 @@ shaped)
 	serve
 	brief+=("${rates[@]}")
 	pair 1 10.78.0.2
-	said 'warning: through the plugin .tcp., of 5 measurements: .* GB/s there, 0.0.* GB/s back'
+	said 'warning: through the plugin .tcp., 5 measurements: .* GB/s outbound, 0.0.* GB/s inbound'
 	said 'One direction is much slower: a shaper, or a busy host'
 	not_said 'cable|half-broken'
 	;;
@@ -259,7 +259,7 @@ nobody)
 	pair 2 10.78.0.2
 	said 'port 4747: Connection refused'
 	said 'Start .anynet serve'
-	said '^nothing was measured: nothing is said of NCCL between these hosts'
+	said '^nothing was measured: NCCL between these hosts was not tested'
 	not_said 'fail or hang|same --port'
 	rules "$b" 'tcp dport 4747 drop'
 	pair 2 10.78.0.2
@@ -277,8 +277,8 @@ blackhole)
 	done
 	serve
 	pair 2 10.78.2.1
-	said 'from here to there, 10.78.2.1 port [0-9]+: stalled .*; packets of 1400 bytes pass'
-	said 'from there to here, 10.78.1.1 port [0-9]+: stalled'
+	said 'from local to remote, 10.78.2.1 port [0-9]+: stalled .*; packets of 1400 bytes pass'
+	said 'from remote to local, 10.78.1.1 port [0-9]+: stalled'
 	said 'MTU black hole'
 	;;
 nat)
@@ -287,7 +287,7 @@ nat)
 	ip -n "$b" route del default
 	serve
 	pair 2 10.78.2.1
-	said 'warning: NAT: this host is 10.78.1.1 and the other one sees 10.78.2.254'
+	said 'warning: NAT: this host is 10.78.1.1, but the other one sees 10.78.2.254'
 	;;
 settings)
 	make_hosts
@@ -300,7 +300,7 @@ settings)
 	said "warning: NCCL_BUFFSIZE: 1048576 on the other host; not set on this host"
 	said "warning: NCCL_PROTO: not set on the other host; Simple on this host"
 	said "note: NCCL_DEBUG: WARN on the other host; not set on this host"
-	said 'warning: MTU: 1500 on eth0 here, 1400 on eth0 there'
+	said 'warning: MTU: 1500 on eth0 .local., 1400 on eth0 .remote.'
 	not_said 'GPUs'
 	# The file's name is nobody's business. Without its secret the plugin lets nobody in.
 	not_said hush
@@ -318,7 +318,7 @@ vanish)
 	kill -KILL "$gone"
 	wait "$gone" 2>/dev/null
 	pair 0 10.78.0.2
-	said 'fine: '
+	said 'ok: '
 	# And a server that goes while a client is there.
 	ip netns exec "$a" "$tool" pair --seconds 3 --bytes 65536 "10.78.0.2:$port" >"$out/said" 2>&1 &
 	gone=$!
@@ -328,14 +328,14 @@ vanish)
 	kill -KILL "$server"
 	wait "$gone"
 	[ $? = 2 ] || fail "a server that vanishes is no error"
-	said 'error: .*(vanished|ended)'
+	said 'error: .*(disappeared|ended)'
 	;;
 loopback)
 	# The settings keep the plugin off the interface that leads to the other host.
 	make_hosts
 	serve NCCL_SOCKET_IFNAME=lo
 	pair 2 10.78.0.2
-	said 'error: the other host: the plugin is given only the loopback interface'
+	said 'error: the other host: the plugin gets only the loopback interface'
 	not_said 'error: through the plugin'
 	;;
 strangers)
@@ -343,39 +343,39 @@ strangers)
 	serve
 	ip netns exec "$a" bash -c "exec 3<>/dev/tcp/10.78.0.2/$port; printf 'GET / HTTP/1.1\r\n\r\n' >&3; cat <&3" >"$out/http"
 	[ -s "$out/http" ] && fail "a stranger was given something"
-	until_served "10.78.0.1 is no anynet pair \(it said 'GET / HTTP"
+	until_served "10.78.0.1 is not .anynet pair. \(it sent 'GET / HTTP"
 	ip netns exec "$a" bash -c "exec 3<>/dev/tcp/10.78.0.2/$port"
-	until_served '10.78.0.1 is no anynet pair \(it left\)'
+	until_served '10.78.0.1 is not .anynet pair. \(it disconnected\)'
 	ip netns exec "$a" bash -c "exec 3<>/dev/tcp/10.78.0.2/$port; cat <&3" >"$out/silent"
-	until_served '10.78.0.1 is no anynet pair \(it said nothing\)'
+	until_served '10.78.0.1 is not .anynet pair. \(it sent nothing\)'
 	ip netns exec "$a" bash -c "exec 3<>/dev/tcp/10.78.0.2/$port; printf 'anynetPR\0\0\0\x63' >&3; cat <&3" >"$out/version"
-	until_served 'speaks version 99'
+	until_served 'uses version 99'
 	ip netns exec "$a" bash -c "exec 3<>/dev/tcp/10.78.0.2/$port; printf 'anynetPR\0\0\0\2\xff\xff\xff\xff' >&3; cat <&3" >"$out/long"
-	until_served 'sent something that is not understood'
+	until_served 'sent an invalid message'
 	ip netns exec "$a" bash -c "exec 3<>/dev/tcp/10.78.0.2/$port; printf 'anynetPR\0\0\0\2\0\0\0\x0e{\"op\":\"sh -c\"}' >&3; cat <&3" >"$out/op"
-	until_served 'sent something|asked for something that is not understood'
+	until_served 'sent an invalid (message|request)'
 	pair 0 10.78.0.2
-	said 'fine: '
+	said 'ok: '
 	# Silent ones hold nobody up, as many as an address may have; then there is room again.
 	silent=()
 	for _ in $(seq 12); do
 		ip netns exec "$a" bash -c "exec 3<>/dev/tcp/10.78.0.2/$port; cat <&3" >"$out/silent" &
 		silent+=($!)
 	done
-	said_nothing=$(grep -c 'said nothing' "$out/served")
+	said_nothing=$(grep -c 'sent nothing' "$out/served")
 	begin=$(date +%s)
 	pair 0 10.78.0.2
-	said 'fine: '
+	said 'ok: '
 	[ $(($(date +%s) - begin)) -lt 12 ] || fail "silent connections hold the server up"
 	wait "${silent[@]}"
-	until [ "$(grep -c 'said nothing' "$out/served")" -ge $((said_nothing + 12)) ]; do
+	until [ "$(grep -c 'sent nothing' "$out/served")" -ge $((said_nothing + 12)) ]; do
 		kill -0 "$server" 2>/dev/null || fail "the server has ended"
 	done
 	for _ in $(seq 40); do
 		ip netns exec "$a" bash -c "exec 3<>/dev/tcp/10.78.0.2/$port; cat <&3" >"$out/silent" &
 		silent+=($!)
 	done
-	until_served '10.78.0.1: too many wait already: closed'
+	until_served '10.78.0.1: too many clients are waiting: closed'
 	wait "${silent[@]}"
 	pair 0 10.78.0.2
 	# Those that are not allowed are told nothing at all.

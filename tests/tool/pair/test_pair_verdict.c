@@ -158,7 +158,7 @@ static void test_hosts(void **state)
 	expect("remote.env.NCCL_SOCKET_IFNAME", "'x'", 0, "IFNAME");
 	expect("remote.devices", "[]", 2, "the other host: no usable device");
 	expect("local.devices.0.transport", "'IB'", 1, "devices: 1 x TCP 0 Mb/s on the other host; 1 x IB 0 Mb/s on this host");
-	expect("remote.devices.0.address", "'127.0.0.1'", 2, "the other host: the plugin is given only the loopback interface");
+	expect("remote.devices.0.address", "'127.0.0.1'", 2, "the other host: the plugin gets only the loopback interface");
 }
 
 static void test_way(void **state)
@@ -168,38 +168,38 @@ static void test_way(void **state)
 	expect("clock.offset_ns", "3600000000000", 1, "3600.000 s ahead");
 	/* Within what the measurement can tell. */
 	expect("clock", "{'offset_ns': 5000000000, 'error_ns': 4500000000}", 0, "");
-	expect("way.remote.mtu", "9000", 1, "MTU: 1500 on eth0 here, 9000 on eth0 there");
+	expect("way.remote.mtu", "9000", 1, "MTU: 1500 on eth0 (local), 9000 on eth0 (remote)");
 	expect("way.remote.peer", "'192.0.2.1'", 1, "NAT: this host is 10.0.0.1");
 }
 
 static void test_ports(void **state)
 {
 	(void)state;
-	expect("ports.0.state", "'refused'", 2, "from here to there, 10.0.0.2 port 5000: refused");
-	expect("ports.0.state", "'no answer'", 2, "Filtered?");
-	expect("ports.0.state", "'unreachable'", 2, "no way to that address");
+	expect("ports.0.state", "'refused'", 2, "from local to remote, 10.0.0.2 port 5000: refused");
+	expect("ports.0.state", "'no answer'", 2, "a firewall that drops");
+	expect("ports.0.state", "'unreachable'", 2, "no route to that address");
 	expect("ports.0.state", "'stalled'", 2, "MTU black hole");
 	expect("ports.0.state", "'not ours'", 2, "Another program");
 	expect("ports.0.state", "'busy'", 2, "larger range");
-	expect("ports.0.state", "'something new'", 2, "could not be tried");
+	expect("ports.0.state", "'something new'", 2, "could not run");
 }
 
 static void test_streams(void **state)
 {
 	(void)state;
-	expect("tcp.0.retransmits", "11", 1, "1.10 % of the packets on the way there");
+	expect("tcp.0.retransmits", "11", 1, "1.10 % of the outbound packets");
 	expect("tcp.0.retransmits", "5", 0, "0.50 %");
-	expect("tcp.0.rwnd_limited_us", "500", 0, "receiver's window is the limit");
+	expect("tcp.0.rwnd_limited_us", "500", 0, "receiver's window is the bottleneck");
 	expect("tcp",
 	       "[{'to': 'client', 'state': 'ok', 'us': 1000, 'busy_us': 900, 'bytes': 1,"
 	       " 'rwnd_limited_us': 500, 'rtt_us': 1, 'window_bytes': 65536}]",
-	       0, "on the way back the receiver is the limit");
-	expect("tcp.0.sndbuf_limited_us", "500", 0, "sender's socket buffer is the limit");
+	       0, "inbound: the receiver is the bottleneck");
+	expect("tcp.0.sndbuf_limited_us", "500", 0, "sender's socket buffer is the bottleneck");
 	expect("plugin.0.error", "'no route'", 2, "through the plugin (tcp): no route");
 	/* A rate is judged when it was measured often enough, and each time was as bad. */
 	expect("plugin.0.runs.1.bytes", "10", 0, "");
 	expect("plugin.0.rates", "{'server': [9, 10, 8, 9, 9], 'client': [1, 2, 1, 1, 1]}", 1,
-	       "of 5 measurements: 0.01 (0.01 to 0.01) GB/s there");
+	       "5 measurements: 0.01 (0.01 to 0.01) GB/s outbound");
 	expect("plugin.0.rates", "{'server': [1, 2, 1, 1, 1], 'client': [9, 10, 8, 9, 9]}", 1,
 	       "One direction is much slower: a half-broken link");
 	expect("plugin.0.rates", "{'server': [9, 10, 8, 9, 9], 'client': [1, 2, 1, 1]}", 0, "");

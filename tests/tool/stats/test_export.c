@@ -110,10 +110,10 @@ static void test_everything_has_its_unit(void **state)
 	    "anynet_connection_oldest_request_seconds{" SEND ",device=\"eth0\"" PEER "} 0.000");
 	has(text, "anynet_connection_breaks_total{" SEND ",device=\"eth0\"" PEER "} 2");
 	has(text, "anynet_connection_failed{" SEND ",device=\"eth0\"" PEER "} 1");
-	has(text, "anynet_rail_up{" SEND ",device=\"eth1\"" PEER ",rail=\"0\"} 1");
-	has(text, "anynet_rail_up{" SEND ",device=\"eth1\"" PEER ",rail=\"1\"} 0");
-	has(text, "anynet_rail_queue_pair{" SEND ",device=\"eth1\"" PEER ",rail=\"1\"} 1");
-	has(text, "anynet_rail_rtt_seconds{" SEND ",device=\"eth1\"" PEER ",rail=\"1\"} 0.001500");
+	has(text, "anynet_path_up{" SEND ",device=\"eth1\"" PEER ",path=\"0\"} 1");
+	has(text, "anynet_path_up{" SEND ",device=\"eth1\"" PEER ",path=\"1\"} 0");
+	has(text, "anynet_path_queue_pair{" SEND ",device=\"eth1\"" PEER ",path=\"1\"} 1");
+	has(text, "anynet_path_rtt_seconds{" SEND ",device=\"eth1\"" PEER ",path=\"1\"} 0.001500");
 	free(text);
 }
 
@@ -170,7 +170,7 @@ static void test_there_is_a_bound(void **state)
 		pages[i] = make_page(i, ANYNET_STATS_COMMS);
 	text = write_pages(pages, 6);
 	assert_int_equal(count_of(text, "anynet_connection_bytes_total{"), METRICS_CONNECTIONS_MAX);
-	assert_int_equal(count_of(text, "anynet_rail_bytes_total{"), METRICS_RAILS_MAX);
+	assert_int_equal(count_of(text, "anynet_path_bytes_total{"), METRICS_RAILS_MAX);
 	assert_int_equal(count_of(text, "anynet_process_connections{"), 6);
 	has(text, "anynet_left_out 2048");
 	free(text);
@@ -192,7 +192,7 @@ static void test_one_user_takes_nothing_from_another(void **state)
 	pages[6] = small;
 	text = write_pages(pages, 7);
 	assert_int_equal(count_of(text, "anynet_connection_bytes_total{pid=\"999999\""), 8);
-	assert_int_equal(count_of(text, "anynet_rail_bytes_total{pid=\"999999\""), 16);
+	assert_int_equal(count_of(text, "anynet_path_bytes_total{pid=\"999999\""), 16);
 	assert_int_equal(count_of(text, "anynet_connection_bytes_total{"), METRICS_CONNECTIONS_MAX);
 	free(text);
 }

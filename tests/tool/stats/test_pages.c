@@ -513,7 +513,7 @@ static void test_counters(void **state)
 	seal();
 	page = parse();
 	text = print(&page, 1, 200, 0, false);
-	if (!strstr(text, "broke 2, back 2  7 frames again  stalled 3 times"))
+	if (!strstr(text, "broke 2, recovered 2  7 frames retransmitted  stalled 3 times"))
 		fail_msg("%s", text);
 	free(text);
 	text = next = dump_at(&page, false, 40);
@@ -522,7 +522,7 @@ static void test_counters(void **state)
 			fail_msg("%zu columns: %s", strlen(row), row);
 	free(text);
 	told(dump(&page, false),
-	     (const char *const[]){ "broke 2, back 2, 7 frames sent again, stalled 3\n" }, 1);
+	     (const char *const[]){ "broke 2, recovered 2, 7 frames retransmitted, stalled 3\n" }, 1);
 	page_free(&page);
 }
 
@@ -532,7 +532,7 @@ static void test_a_dump_tells_events_oldest_first(void **state)
 		"pid 1 ",
 		"job 4711",
 		"to host-a pid 2",
-		"the process is gone",
+		"the process has ended",
 		"events, the last 32 of 34\n",
 		"Z path 0: 2 frames to retransmit\n",
 		"Z path 0: 33 frames to retransmit\n",
@@ -582,7 +582,7 @@ static void test_json_tells_everything(void **state)
 		"\"job\": \"4711\"",
 		"\"error\": -104",
 		"\"kind\": \"queue pair\"",
-		"\"frames_again\": 17",
+		"\"retransmitted_frames\": 17",
 		"\"for_pid\": 2",
 		"\"bytes_per_s\": null",
 		"\"peer\": {",

@@ -65,9 +65,9 @@ live)
 	shows "job 4711" "pid $first" "pid $second" "net anynet  4 connections"
 	count_of "   to   " 4
 	count_of "   from " 4
-	count_of "rail 0" 0
-	until_top "rail 0 TCP lo up.*rtt" --rails
-	count_of "rail 0 TCP lo up" 8
+	count_of "path 0" 0
+	until_top "path 0 TCP lo up.*rtt" --paths
+	count_of "path 0 TCP lo up" 8
 	LC_ALL=C grep -q $'\033' "$out/said" && fail "colours in a file"
 	[ "$(stat -c %a "$pages"/*"$first".*)" = 600 ] || fail "others may read a page"
 	;;
@@ -86,8 +86,8 @@ json)
 waits)
 	start_run
 	kill -STOP "$second"
-	until_top "pid $first, for .* pid $second, .*that one is stopped"
-	shows "has not said anything for" "nothing has moved for" "stalled"
+	until_top "pid $first, for .* pid $second, .*that process is stopped"
+	shows "no statistics for" "no progress for" "stalled"
 	top 2
 	kill -CONT "$second"
 	until_top '^2 processes, 8 connections.*(fine|flaps)$'
@@ -102,7 +102,7 @@ dump)
 	command -v jq >/dev/null || skip "no jq"
 	start_run
 	"$tool" dump "$first" >"$out/said" 2>&1 || fail "status $?"
-	shows "pid $first" "job 4711" "rail 0 TCP lo up" "opened with 1 path, first TCP 127.0.0.1"
+	shows "pid $first" "job 4711" "path 0 TCP lo up" "opened with 1 path, first TCP 127.0.0.1"
 	count_of " pid $second addr 127.0.0.1:" 4
 	count_of "Z opened with" 4
 	"$tool" dump --json "$second" >"$out/said" 2>&1 || fail "status $?"
@@ -118,7 +118,7 @@ killed)
 	wait "$run"
 	run=
 	"$tool" dump "$second" >"$out/said" 2>&1 || fail "status $?"
-	shows "pid $second" "the process is gone; it wrote this at" "Z opened with 1 path"
+	shows "pid $second" "the process has ended; it wrote this at" "Z opened with 1 path"
 	count_of "Z opened with" 4
 	;;
 export)
@@ -126,11 +126,11 @@ export)
 	"$tool" export >"$out/said" 2>&1 || fail "status $?"
 	shows 'anynet_processes 2' 'anynet_left_out 0' "{pid=\"$first\"," 'job_id="4711"'
 	count_of 'anynet_connection_bytes_total{' 8
-	count_of 'anynet_rail_up{' 8
+	count_of 'anynet_path_up{' 8
 	# A file, whole, that others may read as the umask says.
 	(umask 027 && "$tool" export --textfile "$out/jobs.prom") || fail "status $?"
 	[ "$(stat -c %a "$out/jobs.prom")" = 640 ] || fail "mode $(stat -c %a "$out/jobs.prom")"
-	grep -c '^anynet_rail_up{' "$out/jobs.prom" | grep -x 8 >/dev/null || fail "not the whole file"
+	grep -c '^anynet_path_up{' "$out/jobs.prom" | grep -x 8 >/dev/null || fail "not the whole file"
 	[ "$(find "$out" -name 'jobs.prom*' | wc -l)" = 1 ] || fail "something else is left"
 	# Again and again, until it is told to end.
 	rm "$out/jobs.prom"
@@ -153,7 +153,7 @@ export)
 	kill "$exporter"
 	wait "$exporter" || fail "status $? of --listen"
 	shows 'HTTP/1.1 200 OK' 'text/plain; version=0.0.4' 'anynet_processes 2'
-	count_of 'anynet_rail_up{' 8
+	count_of 'anynet_path_up{' 8
 	;;
 stale)
 	# Pages that nobody holds are not shown; the next process removes old ones, and nothing else.

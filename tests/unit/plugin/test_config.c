@@ -209,7 +209,7 @@ static const struct sample {
 	{ "ANYNET_SOCKET_SUBNET", "10.1.0.0/16", "10.1.0.0/16", "10.1.0.0/33" },
 	{ "ANYNET_PORT_RANGE", "40000-40100", "40000-40100", "40100-40000" },
 	{ "ANYNET_IO_THREADS", " 4 ", "4", "17" },
-	{ "ANYNET_TCP_RAILS", "0x10", "16", "0" },
+	{ "ANYNET_TCP_CONNECTIONS", "0x10", "16", "0" },
 	{ "ANYNET_TCP_STRIPE", "ON", "on", "2" },
 	{ "ANYNET_TCP_EAGER", "16K", "16k", "2m" },
 	{ "ANYNET_TCP_REPLAY", "65536", "64k", "1k" },
@@ -429,14 +429,14 @@ static void test_nccls_threads_and_sockets_multiply(void **state)
 	assert_int_equal(cfg.rails_per_nic, 16);
 	load_with("NCCL_SOCKET_NTHREADS=4", NULL);
 	assert_int_equal(cfg.rails_per_nic, 4);
-	assert_int_equal(source_of("ANYNET_TCP_RAILS"), ANYNET_FROM_ALIAS);
+	assert_int_equal(source_of("ANYNET_TCP_CONNECTIONS"), ANYNET_FROM_ALIAS);
 	load_with("NCCL_NSOCKS_PERTHREAD=4", NULL);
 	assert_int_equal(cfg.rails_per_nic, 4);
 	assert_int_equal(cfg.io_threads, ANYNET_AUTO);
 	load_with("NCCL_SOCKET_NTHREADS=0", "NCCL_NSOCKS_PERTHREAD=2", NULL);
 	assert_int_equal(cfg.io_threads, 0);
 	assert_int_equal(cfg.rails_per_nic, 2);
-	load_with("NCCL_SOCKET_NTHREADS=4", "ANYNET_TCP_RAILS=2", NULL);
+	load_with("NCCL_SOCKET_NTHREADS=4", "ANYNET_TCP_CONNECTIONS=2", NULL);
 	assert_int_equal(cfg.rails_per_nic, 2);
 	load_with("ANYNET_IO_THREADS=4", "NCCL_NSOCKS_PERTHREAD=2", NULL);
 	assert_int_equal(cfg.rails_per_nic, 2);
@@ -456,7 +456,7 @@ static void test_too_many_streams_are_lowered_with_one_warning(void **state)
 	assert_int_equal(capture_count(0, NULL), 1);
 	assert_int_equal(cfg.rails_per_nic, 64);
 	/* ours is not lowered but refused */
-	load_with("ANYNET_TCP_RAILS=100", NULL);
+	load_with("ANYNET_TCP_CONNECTIONS=100", NULL);
 	assert_int_equal(capture_count(0, NULL), 1);
 	assert_int_equal(cfg.rails_per_nic, ANYNET_AUTO);
 }
@@ -651,7 +651,7 @@ static void test_odd_environments_do_no_harm(void **state)
 	setenv("ANYNET_", "1", 1);
 	setenv("NCCL_", "1", 1);
 	setenv("NCCL_A", "%s%n", 1);
-	setenv("ANYNET_TCP_RAILS", "%s%n%d", 1);
+	setenv("ANYNET_TCP_CONNECTIONS", "%s%n%d", 1);
 	log_to_capture();
 	anynet_config_load(&cfg, NULL);
 	assert_int_equal(capture_count(ANYNET_LOG_WARN, "%s%n%d"), 1);

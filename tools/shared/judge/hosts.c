@@ -20,20 +20,20 @@ static const struct {
 } versions[] = {
 	{ "version",
 	  "anynet",
-	  { "version", "warning", "Two versions of the plugin in one job.",
-	    "Install the same one on all hosts." } },
+	  { "version", "warning", "One job would use two versions of the plugin.",
+	    "Install the same version on all hosts." } },
 	{ "nccl",
 	  "the NCCL that the loader finds",
 	  { "version", "warning",
-	    "Two versions of NCCL in one job do not work together; what PyTorch or CuPy bring along "
-	    "may still be the same.",
-	    "Install one version everywhere, and have only one on each host." } },
+	    "Two versions of NCCL do not work together in one job. The copies inside PyTorch or "
+	    "CuPy may still be the same.",
+	    "Install one version everywhere, and only one on each host." } },
 	{ "gpus",
 	  "GPUs",
 	  { "device", "warning",
-	    "NCCL is as fast as the slowest, and ranks wait for those that have none.",
-	    "If it is not meant so: `nvidia-smi` on the host that differs, and what the container "
-	    "is given." } },
+	    "NCCL is as fast as the slowest host, and ranks wait for those that have none.",
+	    "If it is not intended: check `nvidia-smi` on the host that differs, and the devices "
+	    "of the container." } },
 	{ "driver", "NVIDIA's driver", { "version", "note", "", "" } },
 	{ "kernel", "the kernel", { "version", "note", "", "" } },
 };
@@ -70,7 +70,7 @@ static void compare_protocols(json_t *findings, const json_t *hosts)
 	}
 	texts_compare(&t, "anynet's wire protocol",
 		      &(struct advice){ "version", "error",
-					"The plugins cannot talk to each other.",
+					"The plugins cannot communicate.",
 					"Install the same version of anynet on all hosts." },
 		      findings);
 }
@@ -112,9 +112,9 @@ static void compare_settings(json_t *findings, const json_t *hosts)
 			&(struct advice){
 				"setting", local ? "note" : "warning",
 				local ? ""
-				      : "Ranks that are set up differently wait for each other in vain, or for "
-					"something that does not come.",
-				local ? "" : "Set it alike on all hosts, or nowhere." },
+				      : "Ranks with different settings may wait for each other forever.",
+				local ? "" : "Set it to the same value on all hosts, or unset it "
+					     "everywhere." },
 			findings);
 	}
 	json_decref(all);
@@ -198,17 +198,17 @@ static void compare_devices(json_t *findings, const json_t *hosts)
 			findings,
 			&(struct advice){
 				"device", "error", "NCCL cannot reach another host from it.",
-				"Run `anynet devices` on that host: it says what was looked at, and "
-				"why not; look at NCCL_SOCKET_IFNAME there." },
+				"Run `anynet devices` on that host: it prints the devices and "
+				"the reasons; check NCCL_SOCKET_IFNAME there." },
 			"%.64s: %s", texts_name(&t, i),
-			*sets[i] ? "the plugin is given only the loopback interface"
+			*sets[i] ? "the plugin gets only the loopback interface"
 				 : "no usable device");
 		finding_concerns(findings, json_pack("[s]", texts_name(&t, i)));
 	}
 	texts_compare(&t, "devices",
 		      &(struct advice){
 			      "device", "warning",
-			      "NCCL's rings and trees are as fast as the host with the least.",
+			      "NCCL's rings and trees are as fast as the slowest host.",
 			      "Run `anynet devices` on the host that differs." },
 		      findings);
 }

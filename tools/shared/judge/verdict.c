@@ -37,10 +37,11 @@ static void clocks(json_t *list, const json_t *clock)
 		&(struct advice){
 			"clock", "warning",
 			sure > CLOCK_WARN_S
-				? "Time-outs that are agreed on as times of day, certificates and tokens fail."
-				: "Lines in the logs of the two hosts cannot be put in order.",
+				? "Timeouts that are agreed on as times of day, certificates and "
+				  "tokens fail."
+				: "The log lines of the two hosts cannot be put in order.",
 			"Run NTP or PTP on both hosts (`chronyc tracking`, `timedatectl`)." },
-		"the clock there is %.3f s %s", fabs(offset), offset > 0 ? "ahead" : "behind");
+		"the remote clock is %.3f s %s", fabs(offset), offset > 0 ? "ahead" : "behind");
 }
 
 static void way(json_t *list, const json_t *both)
@@ -55,9 +56,11 @@ static void way(json_t *list, const json_t *both)
 			list,
 			&(struct advice){
 				"mtu", "warning",
-				"Where nothing between them says so, large packets are lost and transfers hang.",
-				"Give both interfaces, and the switches between, the same MTU." },
-			"MTU: %lld on %.16s here, %lld on %.16s there", mtu_here,
+				"If no ICMP message reports it, large packets are lost and "
+				"transfers hang.",
+				"Set the same MTU on both interfaces and on the switches between "
+				"them." },
+			"MTU: %lld on %.16s (local), %lld on %.16s (remote)", mtu_here,
 			member_text(here, "interface"), mtu_there, member_text(there, "interface"));
 	if (strcmp(member_text(here, "local"), member_text(there, "peer")) != 0 &&
 	    *member_text(there, "peer"))
@@ -65,10 +68,11 @@ static void way(json_t *list, const json_t *both)
 			list,
 			&(struct advice){
 				"nat", "warning",
-				"The other host cannot dial the address that this one has: NCCL hands out that one.",
-				"Use addresses that both hosts can reach (NCCL_SOCKET_IFNAME); take the address "
-				"translation out of the way." },
-			"NAT: this host is %.64s and the other one sees %.64s",
+				"The other host cannot connect to the address of this one, which "
+				"NCCL gives to its peers.",
+				"Use addresses that both hosts can reach (NCCL_SOCKET_IFNAME); "
+				"remove the address translation." },
+			"NAT: this host is %.64s, but the other one sees %.64s",
 			member_text(here, "local"), member_text(there, "peer"));
 }
 
@@ -78,29 +82,32 @@ static const struct {
 	const char *state, *why, *fix;
 } causes[] = {
 	{ "refused", "A firewall rejects it, or the address belongs to another host.",
-	  "Look at the firewall of that host and on the way (`nft list ruleset`); if only some ports "
-	  "are open, set ANYNET_PORT_RANGE to them on all hosts." },
-	{ "no answer", "Filtered? A firewall that drops, a wrong interface or a missing route.",
-	  "Open the port in the firewall of that host and on the way; if only some are open, set "
-	  "ANYNET_PORT_RANGE to them on all hosts. Wrong interface: NCCL_SOCKET_IFNAME." },
-	{ "unreachable", "There is no way to that address.",
-	  "Look at the routes (`ip route get ADDRESS`); NCCL_SOCKET_IFNAME keeps interfaces out that "
-	  "the others cannot reach." },
+	  "Check the firewalls of that host and on the path (`nft list ruleset`). If only some "
+	  "ports are open, set ANYNET_PORT_RANGE to them on all hosts." },
+	{ "no answer", "Possible causes: a firewall that drops packets, a wrong interface or a "
+		       "missing route.",
+	  "Open the port in the firewalls of that host and on the path. If only some ports are "
+	  "open, set ANYNET_PORT_RANGE to them on all hosts. Wrong interface: NCCL_SOCKET_IFNAME." },
+	{ "unreachable", "There is no route to that address.",
+	  "Check the routes (`ip route get ADDRESS`); NCCL_SOCKET_IFNAME excludes interfaces "
+	  "that the others cannot reach." },
 	{ "stalled",
-	  "The connection is made, but what is sent does not arrive: large packets are lost.",
-	  "An MTU black hole: give all interfaces and switches on the way the same MTU, or let ICMP "
-	  "\"fragmentation needed\" through; for now `sysctl net.ipv4.tcp_mtu_probing=1` on both." },
+	  "The connection is established, but data does not arrive: large packets are lost.",
+	  "An MTU black hole: set the same MTU on all interfaces and switches on the path, or "
+	  "let ICMP \"fragmentation needed\" pass; workaround: `sysctl "
+	  "net.ipv4.tcp_mtu_probing=1` on both." },
 	{ "not ours",
-	  "Another program answers at that address and port, or something between cuts it.",
-	  "See what listens there (`ss -ltnp`), and for proxies on the way." },
-	{ "busy", "All ports of ANYNET_PORT_RANGE that were tried are taken.",
-	  "Give a larger range, or end what has them (`ss -ltnp`)." },
+	  "Another program answers at that address and port, or a device between the hosts cuts "
+	  "the connection.",
+	  "Check which program listens there (`ss -ltnp`), and proxies on the path." },
+	{ "busy", "All tested ports of ANYNET_PORT_RANGE are in use.",
+	  "Set a larger range, or end the programs that use it (`ss -ltnp`)." },
 };
 
 static void port(json_t *list, const json_t *p)
 {
 	const char *state = member_text(p, "state"), *to = member_text(p, "to");
-	const char *why = "It could not be tried.", *fix = "See the error.";
+	const char *why = "The test could not run.", *fix = "See the error.";
 	char passes[80] = "";
 
 	if (!strcmp(state, "ok"))
@@ -116,7 +123,7 @@ static void port(json_t *list, const json_t *p)
 			 member_int(p, "passes", 1, 65535, 0));
 	judge_add(list, &(struct advice){ "port", "error", why, fix },
 		  "from %s to %s, %.64s port %lld: %.20s%s%.100s%s%s",
-		  strcmp(to, "server") ? "there" : "here", strcmp(to, "server") ? "here" : "there",
+		  strcmp(to, "server") ? "remote" : "local", strcmp(to, "server") ? "local" : "remote",
 		  member_text(p, "address"), member_int(p, "port", 0, 65535, 0), state,
 		  *member_text(p, "error") ? " (" : "", member_text(p, "error"),
 		  *member_text(p, "error") ? ")" : "", passes);
@@ -195,7 +202,7 @@ static const char *spread(const json_t *losses, char *text, size_t room)
 static void stream(json_t *list, const json_t *s, bool is_virtual)
 {
 	char runs[80];
-	const char *to = strcmp(member_text(s, "to"), "server") ? "back" : "there";
+	const char *to = strcmp(member_text(s, "to"), "server") ? "inbound" : "outbound";
 	double lost = verdict_loss(s);
 
 	if (strcmp(member_text(s, "state"), "ok") != 0)
@@ -206,32 +213,31 @@ static void stream(json_t *list, const json_t *s, bool is_virtual)
 			&(struct advice){
 				"loss", lost > RETRANSMIT_WARN ? "warning" : "note",
 				is_virtual
-					? "Packets are lost on the way: a full queue, a shaper, or a "
-					  "busy host. One of the interfaces is virtual: what is below "
-					  "it is not seen from here."
-					: "Packets are lost on the way: a bad cable or optic, a full "
-					  "switch, or a shaper.",
+					? "Packets are lost on the path: a full queue, a shaper, "
+					  "or a busy host. One of the interfaces is virtual: the "
+					  "network below it is not visible from here."
+					: "Packets are lost on the path: a bad cable or optic, a "
+					  "full switch, or a shaper.",
 				is_virtual
-					? "Look at queues and drops of the interfaces (`tc -s qdisc`, "
-					  "`ip -s link`), here and on the machine below."
-					: "Look at the error counters of NICs and switches (`ethtool "
-					  "-S`, `nstat`)." },
-			"%.2f %% of the packets on the way %s were sent again%s", 100 * lost, to,
+					? "Check queues and drops of the interfaces (`tc -s "
+					  "qdisc`, `ip -s link`), on this host and on the "
+					  "machine that runs it."
+					: "Check the error counters of NICs and switches "
+					  "(`ethtool -S`, `nstat`)." },
+			"%.2f %% of the %s packets were retransmitted%s", 100 * lost, to,
 			spread(json_object_get(s, "losses"), runs, sizeof(runs)));
 	if (!strcmp(verdict_limit(s), "sender's buffer"))
 		judge_add(list, &(struct advice){ "limit", "note", "", "" },
-			  "on the way %s the sender's socket buffer is the limit "
-			  "(net.ipv4.tcp_wmem)",
+			  "%s: the sender's socket buffer is the bottleneck (net.ipv4.tcp_wmem)",
 			  to);
 	if (!strcmp(verdict_limit(s), "receiver's window"))
 		judge_add(list, &(struct advice){ "limit", "note", "", "" },
-			  "on the way %s the receiver's window is the limit "
-			  "(net.ipv4.tcp_rmem)",
+			  "%s: the receiver's window is the bottleneck (net.ipv4.tcp_rmem)",
 			  to);
 	if (!strcmp(verdict_limit(s), "receiver"))
 		judge_add(list, &(struct advice){ "limit", "note", "", "" },
-			  "on the way %s the receiver is the limit: it does not take the "
-			  "data as fast as it comes (a busy CPU there)",
+			  "%s: the receiver is the bottleneck: it does not read the data as fast "
+			  "as it arrives (busy CPU)",
 			  to);
 }
 
@@ -242,10 +248,10 @@ static void plugin_verbs(json_t *list, const json_t *p)
 		list,
 		&(struct advice){
 			"plugin", "warning",
-			"This pair goes over TCP, which is slower; with ANYNET_TRANSPORT=ib, or without "
-			"anynet, it would fail.",
-			"The text says what to look at: links, GIDs and routes between the ports of both "
-			"hosts." },
+			"This pair uses TCP, which is slower; with ANYNET_TRANSPORT=ib, or "
+			"without anynet, it would fail.",
+			"Check what the text names: links, GIDs and routes between the ports of "
+			"both hosts." },
 		"InfiniBand or RoCE does not work between them: %.600s", member_text(p, "error"));
 }
 
@@ -261,7 +267,8 @@ static void plugin(json_t *list, const json_t *p, bool is_virtual)
 			&(struct advice){
 				"plugin", "error",
 				"NCCL's connections between these hosts would fail in this way.",
-				"The text says what to look at; the ports above come first if one of them fails." },
+				"Check what the text names; if one of the ports above fails, "
+				"start there." },
 			"through the plugin (%.8s): %.600s", member_text(p, "transport"),
 			member_text(p, "error"));
 	rates_read(&there, p, "server");
@@ -278,12 +285,12 @@ static void plugin(json_t *list, const json_t *p, bool is_virtual)
 					: "One direction is much slower: a half-broken link, a shaper, or "
 					  "a busy host.",
 				is_virtual
-					? "Run it again on idle hosts; look at `tc qdisc` at the slow "
-					  "sender, and on the machine below."
-					: "Run it again on idle hosts; look at the slow sender's NIC and "
-					  "switch port." },
-			"through the plugin (%.8s), of %zu measurements: %.2f (%.2f to %.2f) GB/s "
-			"there, %.2f (%.2f to %.2f) GB/s back",
+					? "Measure again on idle hosts; check `tc qdisc` at the "
+					  "slow sender, and on the machine that runs it."
+					: "Measure again on idle hosts; check the slow sender's "
+					  "NIC and switch port." },
+			"through the plugin (%.8s), %zu measurements: %.2f (%.2f to %.2f) GB/s "
+			"outbound, %.2f (%.2f to %.2f) GB/s inbound",
 			member_text(p, "transport"), there.count, rates_median(&there) / 1e3,
 			there.of[0] / 1e3, there.of[there.count - 1] / 1e3,
 			rates_median(&back) / 1e3, back.of[0] / 1e3, back.of[back.count - 1] / 1e3);
@@ -294,10 +301,10 @@ static void failure(json_t *list, const json_t *f)
 	if (f)
 		judge_add(list,
 			  &(struct advice){
-				  "failure", "error", "The other measurements could not be made.",
+				  "failure", "error", "The other measurements failed.",
 				  *member_text(f, "fix")
 					  ? member_text(f, "fix")
-					  : "Run it again; look at what `anynet serve` printed." },
+					  : "Measure again; read the output of `anynet serve`." },
 			  "%.200s: %.300s", member_text(f, "step"), member_text(f, "reason"));
 }
 

@@ -77,7 +77,7 @@ static int find_builtin(const char *spec, int abi, struct driver_found *found, c
 	if (driver_builtin_find(name, colon ? colon + 1 : NULL, found, err, err_bytes))
 		return -1;
 	if (abi != DRIVER_ABI_NEWEST && abi != found->abi) {
-		snprintf(err, err_bytes, "%s holds its %s net as v%d only, not v%d", found->path,
+		snprintf(err, err_bytes, "%s exports its %s net as v%d only, not v%d", found->path,
 			 name, found->abi, abi);
 		dlclose(found->lib);
 		return -1;
@@ -88,7 +88,7 @@ static int find_builtin(const char *spec, int abi, struct driver_found *found, c
 struct driver_net *driver_open(const char *spec, int abi, char *err, size_t err_bytes)
 {
 	if (abi != DRIVER_ABI_NEWEST && (abi < DRIVER_ABI_FIRST || abi > DRIVER_ABI_LAST)) {
-		snprintf(err, err_bytes, "there is no net ABI v%d here; %d to %d are known", abi,
+		snprintf(err, err_bytes, "net ABI v%d is not supported; %d to %d are", abi,
 			 DRIVER_ABI_FIRST, DRIVER_ABI_LAST);
 		return NULL;
 	}

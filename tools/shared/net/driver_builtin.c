@@ -88,7 +88,7 @@ static int check_release(const struct elf_file *elf, const char *path, char *err
 	int major, minor, patch;
 
 	if (!nccl_release(elf, &major, &minor, &patch)) {
-		snprintf(err, err_bytes, "%s does not say which NCCL release it is", path);
+		snprintf(err, err_bytes, "%s does not contain its NCCL release", path);
 		return -1;
 	}
 	if (major != BUILTIN_MAJOR || minor < BUILTIN_MINOR_MIN || minor > BUILTIN_MINOR_MAX) {
@@ -122,7 +122,7 @@ static int read_symbols(const char *name, const char *path, struct builtin_symbo
 		goto out;
 	}
 	if (table->st_size != BUILTIN_TABLE_BYTES) {
-		snprintf(err, err_bytes, "%s: %s has %llu bytes where a v%d table has %d", path,
+		snprintf(err, err_bytes, "%s: %s has %llu bytes, but a v%d struct has %d", path,
 			 object, (unsigned long long)table->st_size, BUILTIN_ABI,
 			 BUILTIN_TABLE_BYTES);
 		goto out;
@@ -170,7 +170,7 @@ static int answer_cuda(const struct builtin_symbols *symbols, size_t base, char 
 		       size_t err_bytes)
 {
 #ifndef __x86_64__
-	snprintf(err, err_bytes, "NCCL's built-in nets can be driven on x86-64 only");
+	snprintf(err, err_bytes, "NCCL's built-in nets can be used on x86-64 only");
 	return -1;
 #endif
 	if (!symbols->cuda_get_device)
@@ -199,7 +199,7 @@ static int try_file(const char *name, const char *file, struct driver_found *fou
 		return -1;
 	}
 	if (driver_lib_path(found->lib, found->path, sizeof(found->path), &base)) {
-		snprintf(err, err_bytes, "cannot tell where %s was loaded from", file);
+		snprintf(err, err_bytes, "cannot determine where %s was loaded from", file);
 		goto err_close;
 	}
 	if (read_symbols(name, found->path, &symbols, err, err_bytes) ||

@@ -131,7 +131,7 @@ int group_idle(struct group *g)
 		g->fed = false;
 		g->last_fed_ns = now;
 	} else if (now - g->last_fed_ns > g->deadline_ns) {
-		group_say(g, "no progress for %.1f s, giving up", (double)g->deadline_ns / 1e9);
+		group_say(g, "no progress for %.1f s; giving up", (double)g->deadline_ns / 1e9);
 		return -ETIMEDOUT;
 	}
 	return 0;
@@ -210,7 +210,7 @@ static void kill_all(struct group *g, struct member *members)
 	for (int i = 0; i < g->size; i++) {
 		if (!members[i].pid || members[i].killed)
 			continue;
-		group_say(g, "rank %d does not end by itself: killing it", i);
+		group_say(g, "rank %d does not exit; killing it", i);
 		members[i].killed = true;
 		kill(members[i].pid, SIGKILL);
 	}
@@ -231,7 +231,7 @@ static bool is_frozen(struct group *g, struct member *members)
 			m->beats = beats;
 			m->seen_ns = now;
 		} else if (now - m->seen_ns > g->deadline_ns + FROZEN_NS) {
-			group_say(g, "rank %d stands still inside a call", i);
+			group_say(g, "rank %d is blocked inside a call", i);
 			return true;
 		}
 	}

@@ -100,7 +100,7 @@ static int endpoint_init(struct endpoint *ep)
 		group_say_once(ep->group, "%s: %s finds no device on this host",
 			       driver_path(ep->net), driver_name(ep->net));
 	else if (ep->dev >= count)
-		group_say_once(ep->group, "%s: %s has devices 0 to %d, but device %d is asked for",
+		group_say_once(ep->group, "%s: %s has devices 0 to %d, but device %d is requested",
 			       driver_path(ep->net), driver_name(ep->net), count - 1, ep->dev);
 	if (ep->dev >= count)
 		return -GROUP_ERROR;

@@ -50,12 +50,12 @@ static void print_connection(struct printer *printer, const struct connection *c
 	char rail[WORDS_LINE];
 
 	if (comm->pending)
-		snprintf(waits, sizeof(waits), "  %u waiting, oldest %.1f s", comm->pending,
+		snprintf(waits, sizeof(waits), "  %u pending, oldest %.1f s", comm->pending,
 			 words_seconds(connection->oldest_ms));
 	if (comm->breaks)
-		snprintf(flaps, sizeof(flaps), "  broke %u, back %u", comm->breaks, comm->recoveries);
+		snprintf(flaps, sizeof(flaps), "  broke %u, recovered %u", comm->breaks, comm->recoveries);
 	if (comm->again)
-		snprintf(again, sizeof(again), "  %u frame%s again", comm->again,
+		snprintf(again, sizeof(again), "  %u frame%s retransmitted", comm->again,
 			 words_plural(comm->again));
 	if (comm->stalls)
 		snprintf(stalls, sizeof(stalls), "  stalled %u time%s", comm->stalls,
@@ -68,7 +68,7 @@ static void print_connection(struct printer *printer, const struct connection *c
 	     comm->peer_device, words_amount(connection->rate), words_amount((double)comm->bytes),
 	     trouble, waits, flaps, again, stalls, comm->closing ? "  closing" : "");
 	if (connection->stalled_ms)
-		line(printer, connection->trouble, "       nothing has moved for %.1f s: %s",
+		line(printer, connection->trouble, "       no progress for %.1f s: %s",
 		     words_seconds(connection->stalled_ms), comm->asked);
 	if (comm->error)
 		line(printer, connection->trouble, "       failed: %s", strerror(-comm->error));
@@ -95,7 +95,8 @@ static void print_process(struct printer *printer, const struct process *process
 	     words_amount(process->received));
 	if (process->silent_ms)
 		line(printer, process->trouble,
-		     "    ! has not said anything for %.1f s: it is stopped, or gets no time",
+		     "     ! no statistics for %.1f s: the process is stopped, or gets no CPU "
+		     "time",
 		     words_seconds(process->silent_ms));
 	for (size_t i = 0; i < process->count; i++)
 		print_connection(printer, &process->connections[i], process->page);
@@ -105,9 +106,10 @@ static void print_wait(struct printer *printer, const struct wait *wait)
 {
 	const struct anynet_stats_process *head = &wait->process->page->process;
 	const char *says = !wait->peer             ? ""
-			   : wait->peer->silent_ms ? "; that one is stopped, or gets no time"
-			   : wait->peer_waits      ? "; that one waits, too"
-						   : "; that one waits for nobody";
+			   : wait->peer->silent_ms ? "; that process is stopped, or gets no CPU "
+						     "time"
+			   : wait->peer_waits      ? "; that process waits as well"
+						   : "; that process waits for no other";
 
 	line(printer, TROUBLE_STALL, "  %s pid %u, for %s pid %u, %.1f s, over %u connection%s%s",
 	     head->host, head->pid, wait->comm->peer_host, wait->comm->peer_pid,
@@ -139,7 +141,7 @@ void print_view(const struct view *view, const struct print_style *style, FILE *
 
 		if (begins_job(view, i))
 			line(&printer, TROUBLE_NONE, "%s%s, user %u",
-			     *page->process.job ? "job " : "no job's number", page->process.job,
+			     *page->process.job ? "job " : "no job number", page->process.job,
 			     (unsigned)page->uid);
 		print_process(&printer, &view->processes[i]);
 	}

@@ -40,9 +40,9 @@ static void print_state(const struct connection *connection, const struct page *
 		snprintf(waits, sizeof(waits), ", %u wait%s, the oldest for %.1f s", comm->pending,
 			 comm->pending == 1 ? "s" : "", words_seconds(connection->oldest_ms));
 	if (comm->breaks)
-		snprintf(flaps, sizeof(flaps), ", broke %u, back %u", comm->breaks, comm->recoveries);
+		snprintf(flaps, sizeof(flaps), ", broke %u, recovered %u", comm->breaks, comm->recoveries);
 	if (comm->again)
-		snprintf(again, sizeof(again), ", %u frame%s sent again", comm->again,
+		snprintf(again, sizeof(again), ", %u frame%s retransmitted", comm->again,
 			 words_plural(comm->again));
 	if (comm->stalls)
 		snprintf(stalls, sizeof(stalls), ", stalled %u", comm->stalls);
@@ -51,7 +51,7 @@ static void print_state(const struct connection *connection, const struct page *
 	     words_amount((double)comm->bytes), (unsigned long long)comm->requests,
 	     words_plural(comm->requests), waits, flaps, again, stalls);
 	if (connection->stalled_ms)
-		line(paper, connection->trouble, "    nothing has moved for %.1f s: %s",
+		line(paper, connection->trouble, "    no progress for %.1f s: %s",
 		     words_seconds(connection->stalled_ms), comm->asked);
 	if (comm->error)
 		line(paper, connection->trouble, "    failed: %s", strerror(-comm->error));
@@ -106,11 +106,11 @@ static void print_process(const struct process *process, const struct paper *pap
 	     head->plugin, head->net, head->nccl_version, head->comms, words_plural(head->comms),
 	     words_time(page, head->started_ms, when));
 	if (page->ended)
-		line(paper, TROUBLE_NONE, "  the process is gone; it wrote this at %s",
+		line(paper, TROUBLE_NONE, "  the process has ended; it wrote this at %s",
 		     words_time(page, head->written_ms, when));
 	else if (process->silent_ms)
 		line(paper, process->trouble,
-		     "  has not said anything for %.1f s: it is stopped, or gets no time",
+		     "  no statistics for %.1f s: the process is stopped, or gets no CPU time",
 		     words_seconds(process->silent_ms));
 	for (size_t i = 0; i < process->count; i++)
 		print_connection(&process->connections[i], page, paper);

@@ -24,10 +24,10 @@ static json_t *json_rail(const struct connection *connection, int i, const struc
 	return json_pack("{s:i, s:s, s:s, s:s, s:s, s:o, s:o, s:I, s:I, s:I, s:I, s:I, s:I, s:I}",
 			 "index", rail->index, "kind",
 			 rail->kind == ANYNET_STATS_QP ? "queue pair" : "tcp", "state",
-			 states[rail->state], "device", rail->device, "path", rail->path, "bytes",
+			 states[rail->state], "device", rail->device, "addresses", rail->path, "bytes",
 			 bytes, "bytes_per_s", json_rate(connection->rail_rates[i]), "frames",
 			 (json_int_t)rail->frames, "rtt_us", (json_int_t)rail->rtt_us,
-			 "resent_packets", (json_int_t)rail->resent, "delivery_bytes_per_s",
+			 "retransmitted_packets", (json_int_t)rail->resent, "delivery_bytes_per_s",
 			 (json_int_t)rail->rate, "breaks", (json_int_t)rail->breaks, "epoch",
 			 (json_int_t)rail->epoch, "down_ms",
 			 (json_int_t)page_age(page, rail->down_ms));
@@ -61,7 +61,7 @@ static json_t *json_event(const struct anynet_stats_event *event, const struct p
 	return json_pack("{s:s, s:I, s:s, s:o, s:I, s:i, s:I, s:s, s:s}", "time",
 			 words_time(page, event->at_ms, when), "age_ms",
 			 (json_int_t)page_age(page, event->at_ms), "kind", kinds[event->kind],
-			 "rail", rail, "epoch", (json_int_t)event->epoch, "error",
+			 "path", rail, "epoch", (json_int_t)event->epoch, "error",
 			 (int)event->error, "number", (json_int_t)event->number, "detail",
 			 event->text, "text", anynet_stats_event_text(event, text, sizeof(text)));
 }
@@ -99,9 +99,9 @@ static json_t *json_connection(const struct connection *connection, const struct
 		(json_int_t)comm->pending, "oldest_ms", (json_int_t)connection->oldest_ms,
 		"stalled_ms", (json_int_t)connection->stalled_ms, "asked", comm->asked, "breaks",
 		(json_int_t)comm->breaks, "recoveries", (json_int_t)comm->recoveries,
-		"frames_again", (json_int_t)comm->again, "stalls", (json_int_t)comm->stalls,
-		"error", (int)comm->error, "closing", comm->closing != 0, "rail_count",
-		(int)comm->rail_count, "rails", rails);
+		"retransmitted_frames", (json_int_t)comm->again, "stalls", (json_int_t)comm->stalls,
+		"error", (int)comm->error, "closing", comm->closing != 0, "path_count",
+		(int)comm->rail_count, "paths", rails);
 	if (all && page->events)
 		add_events(all, &page->events[comm - page->comms], page);
 	return all;

@@ -43,16 +43,16 @@ const char *words_rail(const struct connection *connection, int i, const struct 
 		snprintf(state, sizeof(state), "down for %.1f s",
 			 words_seconds(page_age(page, rail->down_ms)));
 	else if (rail->state == ANYNET_STATS_SUSPECT)
-		snprintf(state, sizeof(state), "in doubt");
+		snprintf(state, sizeof(state), "suspect");
 	if (rail->resent)
-		snprintf(resent, sizeof(resent), ", %llu packets sent again",
+		snprintf(resent, sizeof(resent), ", %llu packets retransmitted",
 			 (unsigned long long)rail->resent);
 	if (rail->rtt_us)
 		snprintf(rtt, sizeof(rtt), ", rtt %.2f ms", (double)rail->rtt_us / 1000);
 	if (connection->comm->is_send)
 		snprintf(carried, sizeof(carried), rate < 0 ? ", %s" : ", %s/s",
 			 words_amount(rate < 0 ? (double)rail->bytes : rate));
-	snprintf(text, WORDS_LINE, "rail %u %s %s %s%s, %llu frames%s%s  %s", rail->index,
+	snprintf(text, WORDS_LINE, "path %u %s %s %s%s, %llu frames%s%s  %s", rail->index,
 		 rail->kind == ANYNET_STATS_QP ? "queue pair" : "TCP", rail->device, state, carried,
 		 (unsigned long long)rail->frames, rtt, resent, rail->path);
 	return text;
