@@ -59,7 +59,7 @@ static void faults(void **state)
 	refused("[a]\n" BODY "title t\n", "twice in one rule");
 	refused("[a]\n" BODY "line 12345678\nsample 12345678\n[a]\n" BODY
 		"line 12345678\nsample 12345678\n[b]\n",
-		"is there twice");
+		"is defined twice");
 	refused("[a]\n" BODY "line 12345678\nsample 12345678\n[b]\n" BODY
 		"line 123456789\nsample 123456789\n",
 		"its sample matches a");
