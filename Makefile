@@ -48,6 +48,11 @@ soak:
 	tools/deps.sh build check
 	tests/faults/soak.sh
 
+# The plugin under virtual time, a minute of random faults: SEEDS=1000, HOURS=2, or SEED=7 for one that is printed.
+simulate:
+	tools/deps.sh build check
+	tests/sim/simulate.sh
+
 # Of these the tests that need a kernel of their own, in an emulated machine: the first time this
 # downloads a kernel package of 100 MB.
 guest:
@@ -86,4 +91,4 @@ deps:
 clean:
 	rm -rf build
 
-.PHONY: all demo check check-all mutations fuzz-merge soak guest nccl bench packages dist install deps clean
+.PHONY: all demo check check-all mutations fuzz-merge simulate soak guest nccl bench packages dist install deps clean

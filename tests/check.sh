@@ -106,8 +106,12 @@ lint)
 	}
 	;;
 coverage)
-	run coverage -R '^(test_.*|fuzz_.*|conformance\.(tcp|ib)\.v12\.[a-z]+)$'
+	# Without optimisation 1 GiB takes minutes, and reaches no other lines. The figures are of all that has run, red or not.
+	status=0
+	run coverage -E '\.large$' \
+		-R '^(test_.*|fuzz_.*|conformance\.(tcp|ib)\.v12\.[a-z]+(-cuda(-slow|-dmabuf)?|-cm|-fused|-4rails)?)$' || status=$?
 	tests/coverage.sh build/coverage
+	exit "$status"
 	;;
 aarch64)
 	# qemu-user answers a write to an eventfd with another error (test_fd).
@@ -116,7 +120,7 @@ aarch64)
 		echo "check: aarch64 is left out: its packages cannot be had (packages.txt, [aarch64])"
 		exit 0
 	fi
-	tcp='close|connect|grouped|many|memory|properties|replay|strangers|threads|transfer'
+	tcp='close|connect|grouped|lifecycle|many|memory|properties|replay|strangers|threads|transfer'
 	run aarch64 -R "^(test_.*|fuzz_.*|artefact|model\..*|aarch64\..*|conformance\.tcp\.v12\.($tcp))$" -E '^test_fd$'
 	;;
 guest)

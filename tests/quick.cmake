@@ -23,6 +23,7 @@ set(anynet_quick_release
 	"conformance\\.ib\\.v[0-9]+\\..*-(torn|late)" "conformance\\.ib\\.v12\\.(transfer|grouped)-copies" "conformance\\.(tcp|ib)\\.v12\\.(transfer|grouped)-wrap"
 	"conformance\\.ib\\.(v10\\.transfer-8qps|v10\\.grouped-4qps|v9\\.transfer-checksum|v[58]\\.transfer)"
 	"faults\\.(cut-4-rails|cut-zerocopy|cut-draining|reset-from-middle|recovery-off|stopped|link-flaps|killed|close-alone|killed-worker)"
+	"sim\\.(calls|same|seeds|selfcheck|swarm)"
 	"(top|tool)\\..*"
 	"pair\\.(clean|loopback|strangers|usage|settings|vanish|verbs)" "cluster\\.(settings|meeting|page|usage)"
 	"package\\.(contents|completion|unit)" "real\\.(measure|scenes|errors|dry)")

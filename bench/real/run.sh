@@ -12,6 +12,7 @@
 #   --rounds N        rounds of perf (5)
 #   --out DIR         logs, CSV, plots (BUILD_DIR/bench/real/results)
 #   --nccl FILE, --cudart FILE, --python FILE   others than those that are found
+#   --nccl-tests DIR  build NVIDIA's nccl-tests, whose source that is, and run those; without it, those on PATH
 #   --software        no GPU: NCCL built from its source on a CUDA runtime in software, which is fetched and
 #                     compiled once (tests/nccl/prepare.sh). One channel; nothing with PyTorch or CuPy.
 #   --no-build        the build is up to date
@@ -27,7 +28,7 @@ usage() {
 
 known=check,ib,recovery,gpu,perf,killed,torch,cupy,nccl-tests
 parts=$known ranks=2,4,8 rounds=5 most=256M few=16M factor=8 mps=yes python=python3
-dry='' short='' software='' no_build='' out='' build='' nccl='' cudart=''
+dry='' short='' software='' no_build='' out='' build='' nccl='' cudart='' nccl_tests=''
 while [ $# -gt 0 ]; do
 	case $1 in
 	--dry-run) dry=yes ;;
@@ -35,7 +36,7 @@ while [ $# -gt 0 ]; do
 	--no-mps) mps='' ;;
 	--software) software=yes ;;
 	--no-build) no_build=yes ;;
-	--ranks | --only | --rounds | --out | --nccl | --cudart | --python)
+	--ranks | --only | --rounds | --out | --nccl | --cudart | --python | --nccl-tests)
 		[ $# -gt 1 ] || usage
 		case $1 in
 		--ranks) ranks=$2 ;;
@@ -45,6 +46,7 @@ while [ $# -gt 0 ]; do
 		--nccl) nccl=$2 ;;
 		--cudart) cudart=$2 ;;
 		--python) python=$2 ;;
+		--nccl-tests) nccl_tests=$2 ;;
 		esac
 		shift
 		;;
@@ -79,7 +81,9 @@ if [ -n "$software" ]; then
 	}
 	nccl=$libs/libnccl.so.2 cudart=$libs/libcudart.so.13
 	export LD_LIBRARY_PATH=$libs NCCL_ALGO=Ring NCCL_PROTO=LL,Simple NCCL_MAX_NCHANNELS=1
-	parts=$(tr , '\n' <<<"$parts" | grep -vxE 'torch|cupy|nccl-tests' | paste -sd ,)
+	left_out='torch|cupy'
+	[ -n "$nccl_tests" ] || left_out+='|nccl-tests'
+	parts=$(tr , '\n' <<<"$parts" | grep -vxE "$left_out" | paste -sd ,)
 	if [ -z "$parts" ]; then
 		echo "run.sh: none of these parts is for --software" >&2
 		usage
@@ -207,7 +211,7 @@ trap mps_stop EXIT
 # use_net anynet|Socket: what ranks of other programs find in their environment, but for who they are
 use_net() {
 	export NCCL_DEBUG=INFO NCCL_DEBUG_SUBSYS=INIT,NET NCCL_P2P_DISABLE=1 NCCL_SHM_DISABLE=1
-	export NCCL_MAX_NCHANNELS=2 NCCL_MNNVL_ENABLE=0 NCCL_NVLS_ENABLE=0
+	export NCCL_MAX_NCHANNELS=${NCCL_MAX_NCHANNELS:-2} NCCL_MNNVL_ENABLE=0 NCCL_NVLS_ENABLE=0
 	unset NCCL_NET
 	if [ "$1" = Socket ]; then
 		export NCCL_NET=Socket NCCL_NET_PLUGIN=none
@@ -294,6 +298,14 @@ run_gpu() {
 		echo "SKIP: NCCL kept its buffers in host memory, so nothing was staged; see $out/gpu-$1"
 }
 
+# plot NAME RANKS: medians of NAME.csv
+plot() {
+	"$here/../medians.awk" -v figure=all_reduce "$out/$1.csv" >"$out/$1.dat"
+	if grep -q . "$out/$1.dat" && command -v gnuplot >/dev/null; then
+		gnuplot -e "data='$out/$1.dat'; image='$out/$1.svg'; ranks=$2" "$here/plot.gp" || fail "$1: no plot"
+	fi
+}
+
 run_perf() {
 	part "beside NCCL's Socket net, $1 ranks, $rounds round(s)"
 	rm -f "$out/perf-$1.csv"
@@ -301,11 +313,7 @@ run_perf() {
 		-N "$plugin" -N "$socket" -t "$collectives"
 	[ -z "$dry" ] || rm -f "$out/perf-$1.csv"
 	[ -s "$out/perf-$1.csv" ] || return 0
-	"$here/../medians.awk" -v figure=all_reduce "$out/perf-$1.csv" >"$out/perf-$1.dat"
-	if grep -q . "$out/perf-$1.dat" && command -v gnuplot >/dev/null; then
-		gnuplot -e "data='$out/perf-$1.dat'; image='$out/perf-$1.svg'; ranks=$1" "$here/plot.gp" ||
-			fail "perf-$1: no plot"
-	fi
+	plot "perf-$1" "$1"
 }
 
 # Without MPS: a client that dies inside a kernel may take its server with it.
@@ -353,45 +361,8 @@ run_cupy() {
 	launch "cupy-$1" "$1" anynet "$python" "$here/cupy_comm.py"
 }
 
-# Builds with MPI; one without it cannot have two processes.
-run_nccl_tests() {
-	local program found=''
-	part "nccl-tests, $1 ranks"
-	for program in all_reduce_perf all_gather_perf reduce_scatter_perf broadcast_perf alltoall_perf sendrecv_perf; do
-		! command -v "${program}_mpi" >/dev/null || program+=_mpi
-		command -v "$program" >/dev/null || continue
-		found=yes
-		nccl_test "$1" "$program" anynet
-		nccl_test "$1" "$program" Socket
-	done
-	[ -n "$found" ] || echo "SKIP: no all_reduce_perf or other of nccl-tests on PATH"
-}
-
-nccl_test() {
-	local name=$2-$1-$3 inner
-	if ! command -v mpirun >/dev/null; then
-		echo "SKIP: no mpirun"
-		return 0
-	fi
-	# shellcheck disable=SC2016 # for the shell of each rank
-	inner='export NCCL_HOSTID=anynet-host-${OMPI_COMM_WORLD_RANK:-$PMI_RANK}; exec "$0" "$@"'
-	if [ -n "$dry" ]; then
-		echo "mpirun -np $1: $2 over $3"
-		return 0
-	fi
-	rm -rf "${out:?}/$name"
-	mkdir -p "$out/$name"
-	(
-		export NCCL_TESTS_DEVICE=0 NCCL_DEBUG_FILE="$out/$name/%p.nccl"
-		export OMPI_ALLOW_RUN_AS_ROOT=1 OMPI_ALLOW_RUN_AS_ROOT_CONFIRM=1
-		use_net "$3"
-		exec timeout 900 mpirun -np "$1" --oversubscribe bash -c "$inner" "$2" -b 8 -e "$most" \
-			-f "$factor" -g 1 -c 1
-	) 2>&1 | tee "$out/$name/log"
-	[ "${PIPESTATUS[0]}" = 0 ] || fail "$name, see $out/$name/log"
-	grep -q 'Out of bounds values : 0 OK' "$out/$name/log" || fail "$name: wrong results, or none"
-	grep -l " via NET/$3/" "$out/$name"/*.nccl >/dev/null || fail "$name: no channel over NET/$3"
-}
+# shellcheck source=bench/real/nccl_tests.sh
+. "$here/nccl_tests.sh"
 
 make_targets
 say_host

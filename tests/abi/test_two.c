@@ -48,7 +48,7 @@ static void test_the_end_of_one_leaves_the_connects_of_the_other(struct test_net
 	check_ok(driver_finalize(new.driver, new.ctx));
 	for (int step = 0; step < STEPS; step++)
 		end_at_step(&old, &new, step);
-	check_int(capture_count(0, "gave up before the connection stood"), 0);
+	check_int(capture_count(0, "gave up before the connection was established"), 0);
 	driver_close(new.driver);
 	net_close(&old);
 }

@@ -116,6 +116,9 @@ dry)
 		said "^$ranks ranks over Socket: python3 .*torch_train.py fsdp"
 		said "^== a rank that is killed, $ranks ranks"
 	done
+	expect 0 "# that is the plan" "$run" --dry-run --no-build --only nccl-tests --nccl-tests /there --out "$out/results" "$build"
+	said "^'make' '-C' '/there/src' .*'BUILDDIR=$out/results/nccl-tests' 'MPI=1'"
+	said "^mpirun -np 4: $out/results/nccl-tests/sendrecv_perf over anynet, 8 B to 256M"
 	expect 2 "no part is called 'x'" "$run" --dry-run --only x --out "$out/results" "$build"
 	expect 2 "2 to 16 are wanted" "$run" --dry-run --ranks 17 --out "$out/results" "$build"
 	expect 2 "Usage" "$run"

@@ -208,10 +208,10 @@ static void a_stranger_may_come_first(struct test_net *net)
 	step_in_vain(net, &link);
 	from.sin_addr.s_addr = htonl(INADDR_LOOPBACK + 1); /* fake1's */
 	check_int(knock(from, door_of(), NONCE), RDMA_CM_EVENT_REJECTED);
-	fake_order("recovery");
+	fake_order("no-faults");
 	link_finish(net, &link);
 	link_check(net, &link, 8);
-	check_int(capture_count(CAPTURE_INFO, "cannot be connected by the RDMA CM"), 0);
+	check_int(capture_count(CAPTURE_INFO, "the RDMA CM cannot connect a queue pair"), 0);
 	check_int(capture_count(CAPTURE_INFO, WITHOUT), 0);
 	link_close(net, &link);
 }
@@ -244,7 +244,7 @@ static void check_without(struct test_net *net, const char *fault)
 	check_that(capture_count(CAPTURE_INFO, WITHOUT), "%s: nobody says so", fault);
 	check_that(!capture_count(CAPTURE_INFO, CONNECTED), "%s: it has not failed", fault);
 	link_close(net, &link);
-	fake_order("recovery");
+	fake_order("no-faults");
 }
 
 static void each_of_its_steps_may_fail(struct test_net *net)
@@ -292,7 +292,7 @@ static void a_lost_request_is_repeated(struct test_net *net)
 	before = fake_counts();
 	fake_order("vanish fake0:1 any");
 	step_in_vain(net, &link);
-	fake_order("recovery");
+	fake_order("no-faults");
 	link_finish(net, &link);
 	link_check(net, &link, 8);
 	check_int(capture_count(CAPTURE_INFO, WITHOUT), 0);

@@ -64,7 +64,7 @@ static void stays_on_tcp_until_it_is_mended(struct test_net *net, const char *wh
 	if (proof)
 		check_that(stream_bytes_by_verbs(&before) < STREAM_LARGEST,
 			   "no queue pair takes the stream that has not proven itself");
-	fake_order("recovery");
+	fake_order("no-faults");
 	stream_check_by_verbs(net);
 	stream_close(net);
 }

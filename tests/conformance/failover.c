@@ -41,7 +41,7 @@ static void a_broken_queue_pair_is_replaced(struct test_net *net)
 				 nth, status[(k + (unsigned)nth) % 4]);
 			fault = text;
 			stream_run(net, strike);
-			fake_order("recovery");
+			fake_order("no-faults");
 			stream_check_by_verbs(net);
 		}
 	}
@@ -62,7 +62,7 @@ static void what_never_arrives_is_sent_again(struct test_net *net)
 	for (size_t i = 0; i < sizeof(lost) / sizeof(lost[0]); i++) {
 		fault = lost[i];
 		stream_run(net, strike);
-		fake_order("recovery");
+		fake_order("no-faults");
 	}
 	stream_check_by_verbs(net);
 	stream_close(net);
@@ -175,7 +175,7 @@ static void what_has_arrived_outlives_its_queue_pair(struct test_net *net, bool 
 		deadline_turn(&deadline);
 	fake_order("fault call reg_mr errno=12 count=1000000");
 	check_ok(driver_reg_mr(net->driver, link.recv, memory, 1 << 20, ANYNET_PTR_HOST, &mhandle));
-	fake_order("recovery");
+	fake_order("no-faults");
 	if (late)
 		nanosleep(&(struct timespec){ .tv_nsec = 400000000 }, NULL);
 	flows_run(net, &flows[1], 1);
@@ -217,7 +217,7 @@ static void break_for_good(void)
 
 static void without_verbs_it_goes_on_over_tcp_and_back(struct test_net *net)
 {
-	goes_on_over_tcp_and_back(net, break_for_good, "recovery");
+	goes_on_over_tcp_and_back(net, break_for_good, "no-faults");
 }
 
 static void port_down(void)
@@ -359,7 +359,7 @@ static void packets_that_do_not_get_through_are_noticed_at_set_up(struct test_ne
 	stream_run(net, NULL);
 	check_that(!stream_by_verbs(&before), "what vanishes cannot have brought it");
 	stream_close(net);
-	fake_order("recovery");
+	fake_order("no-faults");
 }
 
 /* Whatever call fails, the comm stands, by a queue pair or without. */
@@ -381,7 +381,7 @@ static void every_call_for_a_queue_pair_may_fail(struct test_net *net)
 			link_check(net, &stream.link, 8);
 			link_check(net, &stream.link, 100000);
 			link_close(net, &stream.link);
-			fake_order("recovery");
+			fake_order("no-faults");
 		}
 	}
 }
@@ -410,7 +410,7 @@ static void what_cannot_be_registered_goes_over_tcp(struct test_net *net)
 		check_that(stream_bytes_by_verbs(&before) < bytes, "the message goes over TCP");
 		check_int(capture_count(CAPTURE_WARN, "continuing over TCP"), i == 2 ? 2 : 1);
 		link_close(net, &stream.link);
-		fake_order("recovery");
+		fake_order("no-faults");
 	}
 }
 
@@ -429,7 +429,7 @@ static void memory_may_be_short_on_another_port(struct test_net *net)
 		stream_run(net, strike);
 		stream_run(net, NULL);
 		stream_close(net);
-		fake_order("recovery; set fake0:1 state=active");
+		fake_order("no-faults; set fake0:1 state=active");
 	}
 }
 

@@ -38,7 +38,7 @@ static void open_by_both_ports(struct test_net *net, struct link *link)
 	for (;;) {
 		capture_forget();
 		link_open(net, link);
-		if (!capture_count(CAPTURE_INFO, "data goes over TCP"))
+		if (!capture_count(CAPTURE_INFO, "data uses TCP"))
 			break;
 		link_close(net, link);
 		deadline_turn(&deadline);

@@ -148,7 +148,7 @@ static void the_first_grant_counts_when_all_of_it_is_there(struct test_net *net)
 		flows[1].comm = stream.link.send;
 		fake_order("fault tear write");
 		flows_run(net, flows, 2);
-		fake_order("recovery");
+		fake_order("no-faults");
 		link_close(net, &stream.link);
 	}
 }
@@ -279,7 +279,7 @@ static void the_way_is_full_while_completions_are_late(struct test_net *net)
 		check_int(flows[1].done, 0);
 		deadline_turn(&deadline);
 	}
-	fake_order("recovery");
+	fake_order("no-faults");
 	flows_run(net, flows, 2);
 	pattern_check(to.data, AHEAD * AHEAD_BYTES, 3);
 	for (int i = 0; i < 2; i++)

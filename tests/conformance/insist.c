@@ -37,7 +37,7 @@ static void check_refused(struct test_net *net, const char *order, const char *w
 	} while (!ret);
 	check(capture_count(CAPTURE_WARN, "ANYNET_TRANSPORT=ib requires one") > 0);
 	check(capture_count(CAPTURE_WARN, words) > 0);
-	fake_order("recovery");
+	fake_order("no-faults");
 	link_close(net, &link);
 	a_queue_pair_is_all_that_is_wanted(net);
 }

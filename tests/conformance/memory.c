@@ -303,7 +303,7 @@ static void what_another_handle_keeps_registered_is_not_written_either(struct te
 	while (!send.done && !transfer_test(net, &send))
 		deadline_turn(&deadline);
 	blank_check(to.data, MIB);
-	fake_order("recovery");
+	fake_order("no-faults");
 	check_ok(driver_dereg_mr(net->driver, link.send, send.mhandles[0]));
 	check_ok(driver_dereg_mr(net->driver, other.recv, kept));
 	link_close(net, &link);

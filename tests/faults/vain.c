@@ -70,7 +70,7 @@ static void size_only(const struct run *run)
 	duo_reset_stall(&duo);
 	world_drop_large(&world, 0);
 	duo_move(&duo, 20, SETTLED_MS);
-	if (duo_warns(&duo, 0, "packets of full size") != 1)
+	if (duo_warns(&duo, 0, "full-size packets do not get through") != 1)
 		duo_failed(&duo, "not one WARN about the size of packets");
 	duo_finish(&duo, "packets over 1023 bytes lost on the only path");
 }
@@ -93,7 +93,7 @@ static void one_of_two(const struct run *run, bool large, const char *what)
 	duo_move(&duo, 20, SETTLED_MS);
 	printf("stall of %.0f ms\n", ms_of(duo_stall_ns(&duo)));
 	duo_run(&duo, run_ms(run, RECOVERY_MS * 2));
-	if (large && !duo_warns(&duo, 0, "packets of full size"))
+	if (large && !duo_warns(&duo, 0, "full-size packets do not get through"))
 		duo_failed(&duo, "the first path was not tried with smaller packets");
 	duo_finish(&duo, what);
 }

@@ -314,6 +314,12 @@ static inline bool rail_works(const struct anynet_rail *rail)
 	return rail && rail->state == RAIL_UP;
 }
 
+/* Was it found to give no sign, and has not given one since? A lost carrier alone is no such thing. */
+static inline bool rail_is_silent(const struct anynet_rail *rail)
+{
+	return rail->silent_ms && rail->alarmed_ms >= rail->silent_ms;
+}
+
 /* By a link: may a small message go in a frame, without a grant? */
 static inline bool rail_takes_frames(const struct anynet_rail *rail)
 {

@@ -1,8 +1,10 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* A receive comm from the inside: recv.c has its requests and its words to the sender, recv_match.c
+/* A receive comm from the inside: recv.c has its requests, recv_tell.c what it tells the sender, recv_match.c
  * brings messages and posted buffers together. */
 #ifndef ANYNET_RECV_INTERNAL_H
 #define ANYNET_RECV_INTERNAL_H
+
+#include <assert.h>
 
 #include "message/message.h"
 
@@ -114,6 +116,12 @@ struct recv_comm {
 	struct recv_req reqs[ANYNET_REQUESTS];
 	struct recv_msg msgs[ANYNET_SENDS];
 };
+
+static inline struct recv_comm *to_recv(struct anynet_comm *comm)
+{
+	assert(!comm->is_send);
+	return (struct recv_comm *)comm;
+}
 
 /* --- recv_flush.c --- */
 

@@ -49,7 +49,7 @@ static void stuck(struct anynet_rail *rail, uint64_t now)
 	/* It may have stood for hours before there was something to carry. */
 	if (!progress->vain++)
 		progress->since_ms = anynet_max(progress->since_ms, waits_ms);
-	if (rail->state == RAIL_SUSPECT)
+	if (rail_is_silent(rail))
 		progress->narrow = rail->pair;
 }
 

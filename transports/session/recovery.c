@@ -11,55 +11,13 @@
 
 #include "base/libc_text.h"
 #include "base/socket.h"
-#include "session/dial.h"
-#include "session/pairs.h"
 #include "session/progress.h"
+#include "session/redial.h"
 
-#define PAUSE_MIN_MS   10
-#define PAUSE_MAX_MS   250  /* so that a path that came back is found within a second */
-#define HOME_MIN_MS    1000 /* between tries to get back to a rail's own path */
-#define HOME_MAX_MS    10000
-#define CONNECT_MS     500  /* for a connection to stand, at least … */
-#define CONNECT_RTTS   6    /* … and this many round trips */
-#define ANSWER_MS      5000 /* for the WELCOME: the path works, the peer may be slow */
 #define PROBE_PAUSE_MS 1000
 #define GONE_MS        500 /* nobody there at any address for so long: the peer is gone */
 #define GONE_REFUSALS  2
 #define EPOCH_STEP     16 /* on from an epoch that was too old */
-
-/* A connection being made for one rail (sender), or to ask about the sender (receiver). */
-struct redial {
-	bool wanted;
-	bool said;              /* a hello is out, or was: the receiver may have changed over */
-	enum pairs_order order; /* PAIRS_HOME: the rail works, but not where it belongs */
-	struct dial dial;
-	struct anynet_wire_rail pair; /* being dialled … */
-	unsigned pairs;               /* … of so many */
-	unsigned tries;
-	uint32_t epoch; /* last used */
-	uint64_t next_ms, limit_ms, pause_ms;
-};
-
-struct attempt {
-	struct anynet_wire_rail pair;
-	int err;
-};
-
-struct recovery {
-	uint64_t since_ms;   /* since when no rail works; 0 = one does */
-	uint64_t refused_ms; /* since when nobody is there at any address; 0 = not so */
-	bool told;           /* receiver: the sender has answered since no rail works */
-	unsigned refusals;
-	unsigned attempt_count;
-	struct attempt attempts[PAIRS_MAX]; /* the last failure over each pair */
-	unsigned rails;
-	struct redial redials[];
-};
-
-static bool is_homeward(const struct redial *redial)
-{
-	return redial->order == PAIRS_HOME;
-}
 
 static struct recovery *recovery_get(struct anynet_comm *comm)
 {
@@ -99,16 +57,15 @@ void recovery_rail(struct anynet_comm *comm, struct anynet_rail *rail, bool else
 	if (!recovery || !comm->is_send)
 		return; /* without memory the background thread's next look comes here again */
 	redial = &recovery->redials[rail->index];
-	if (redial->wanted && !is_homeward(redial))
+	if (redial_is_urgent(redial))
 		return;
 	/* A homeward RESUME that is out may be what ended the old connection: its answer is on the way. */
 	if (redial->dial.state <= DIAL_HELLO || redial->dial.kind == ANYNET_KIND_LINK)
 		dial_close(&redial->dial);
-	redial->wanted = true;
-	redial->order = elsewhere || rail->progress.vain > 1 ? PAIRS_ELSEWHERE : PAIRS_OWN_FIRST;
+	redial->aim = elsewhere || rail->progress.vain > 1 ? REDIAL_ELSEWHERE : REDIAL_AGAIN;
 	redial->tries = 0;
 	redial->next_ms = os_now_ms() + progress_pause_ms(rail);
-	redial->pause_ms = PAUSE_MIN_MS;
+	redial->pause_ms = REDIAL_MIN_MS;
 }
 
 void recovery_cancel(struct anynet_comm *comm, struct anynet_rail *rail)
@@ -118,9 +75,9 @@ void recovery_cancel(struct anynet_comm *comm, struct anynet_rail *rail)
 	if (!comm->session->recovery || !comm->is_send || !rail_stands(rail))
 		return;
 	redial = &comm->session->recovery->redials[rail->index];
-	if (redial->wanted && !is_homeward(redial) && !redial->said) {
+	if (redial_is_urgent(redial) && !redial->said) {
 		dial_close(&redial->dial);
-		redial->wanted = false;
+		redial->aim = REDIAL_NOTHING;
 	}
 }
 
@@ -136,33 +93,10 @@ void recovery_hurry(struct anynet_comm *comm)
 	for (unsigned i = 0; recovery && i < recovery->rails; i++) {
 		recovery->redials[i].next_ms = 0;
 		recovery->redials[i].pause_ms =
-			is_homeward(&recovery->redials[i]) ? HOME_MIN_MS : PAUSE_MIN_MS;
+			recovery->redials[i].aim == REDIAL_HOME ? HOME_MIN_MS : REDIAL_MIN_MS;
 		if (recovery->redials[i].dial.state == DIAL_HELLO)
 			dial_close(&recovery->redials[i].dial);
 	}
-}
-
-/* --- what became of a try --- */
-
-static void note(struct recovery *recovery, struct anynet_wire_rail pair, int err)
-{
-	unsigned i = 0;
-
-	while (i < recovery->attempt_count && !pairs_equal(recovery->attempts[i].pair, pair))
-		i++;
-	if (i == PAIRS_MAX)
-		return;
-	if (i == recovery->attempt_count)
-		recovery->attempt_count++;
-	recovery->attempts[i] = (struct attempt){ pair, err };
-}
-
-/* Nobody listens there: the sockets of a process that lives are open as long as our comm. */
-static void note_refusal(struct recovery *recovery, uint64_t now)
-{
-	recovery->refusals++;
-	if (!recovery->refused_ms)
-		recovery->refused_ms = now;
 }
 
 /* No word comes back from there: what has been refused elsewhere a firewall may have said. */
@@ -186,120 +120,6 @@ static bool peer_is_gone(const struct anynet_comm *comm, uint64_t now)
 		if (comm->rails[i] && is_silent(recovery, comm->rails[i]->home))
 			return false;
 	return true;
-}
-
-static void next_try(struct redial *redial, uint64_t now)
-{
-	dial_close(&redial->dial);
-	redial->next_ms = now;
-	if (redial->pairs && ++redial->tries % redial->pairs)
-		return;
-	redial->next_ms = now + redial->pause_ms;
-	redial->pause_ms =
-		anynet_min(redial->pause_ms * 2, is_homeward(redial) ? HOME_MAX_MS : PAUSE_MAX_MS);
-}
-
-static void failed(struct anynet_comm *comm, struct redial *redial, int err, uint64_t now)
-{
-	note(comm->session->recovery, redial->pair, err);
-	if (is_homeward(redial))
-		;
-	else if (err == -ECONNREFUSED)
-		note_refusal(comm->session->recovery, now);
-	else if (redial->dial.state > DIAL_HELLO)
-		comm->session->recovery->refused_ms = comm->session->recovery->refusals = 0; /* somebody is there */
-	next_try(redial, now);
-}
-
-static uint64_t connect_limit(const struct anynet_comm *comm)
-{
-	return CONNECT_MS + CONNECT_RTTS * (uint64_t)comm->session->rtt_us / 1000;
-}
-
-/* Packets of full size were lost there, or are being lost now. */
-static bool is_narrow(struct anynet_rail *rail, struct anynet_wire_rail pair)
-{
-	return progress_is_narrow(rail, pair) ||
-	       (rail && rail->state == RAIL_SUSPECT && pairs_equal(rail->pair, pair) &&
-		rail->ops->moved(rail) == RAIL_STUCK);
-}
-
-/*
- * A rail goes on by TCP at once, whatever it was carried by: that costs a round trip. A link is made beside it, and
- * takes the rail over once it has proven itself. So a fabric that is dead, or refuses what matters, holds up nobody.
- */
-static enum anynet_hello_kind kind_of(const struct anynet_comm *comm,
-				      const struct anynet_rail *rail, const struct redial *redial)
-{
-	if (!rail)
-		return ANYNET_KIND_PROBE;
-	return is_homeward(redial) && !redial->dial.link && pairs_want_link(comm, rail)
-		       ? ANYNET_KIND_LINK
-		       : ANYNET_KIND_RESUME;
-}
-
-/* The next pair; false = there is none. Where a link has been proven it is that one again. */
-static bool choose_pair(struct anynet_comm *comm, struct anynet_rail *rail, struct redial *redial)
-{
-	struct anynet_wire_rail pairs[PAIRS_MAX];
-
-	if (redial->dial.link)
-		return true;
-	redial->pairs = pairs_list(comm, rail, redial->order, pairs);
-	if (redial->pairs)
-		redial->pair = pairs[redial->tries % redial->pairs];
-	return redial->pairs;
-}
-
-/* Begin a dial over the next pair: 0, -EAGAIN = there is none now, or -errno of this one. */
-static int start_dial(struct anynet_comm *comm, struct anynet_rail *rail, struct redial *redial,
-		      uint64_t now)
-{
-	const struct comm_paths *paths = &comm->session->paths;
-	enum anynet_hello_kind kind;
-	int ret;
-
-	if (now < redial->next_ms)
-		return -EAGAIN;
-	if (comm->unlinked)
-		dial_close(&redial->dial); /* with a link that has been proven meanwhile */
-	kind = kind_of(comm, rail, redial);
-	if (!choose_pair(comm, rail, redial)) {
-		next_try(redial, now);
-		return -EAGAIN;
-	}
-	redial->limit_ms = now + connect_limit(comm);
-	if (!dial_pair(&redial->dial, paths, redial->pair))
-		return -EADDRNOTAVAIL;
-	redial->dial.narrow = rail && is_narrow(rail, redial->pair);
-	redial->dial.quiet =
-		kind == ANYNET_KIND_LINK && !rail_is_news(rail->progress.links_failed + 1);
-	ret = dial_start(&redial->dial, paths,
-			 kind == ANYNET_KIND_LINK ? paths->own[redial->pair.from] : NULL, kind,
-			 rail ? rail->index : 0, ++redial->epoch);
-	return ret == -EAGAIN ? -EBUSY : ret; /* no port of ours is free */
-}
-
-/* One step of a dial: 0 = answered, -EAGAIN = later or failed. */
-static int step_dial(struct anynet_comm *comm, struct anynet_rail *rail, struct redial *redial,
-		     uint64_t now)
-{
-	struct dial *dial = &redial->dial;
-	int ret = 0;
-
-	if (dial->state == DIAL_IDLE) {
-		ret = start_dial(comm, rail, redial, now);
-		if (ret == -EAGAIN)
-			return ret;
-	}
-	if (!ret)
-		ret = dial_step(dial);
-	redial->said |= dial->state > DIAL_HELLO && dial->kind != ANYNET_KIND_LINK;
-	if (ret == -EAGAIN && now < redial->limit_ms + (dial->state == DIAL_HELLO ? 0 : ANSWER_MS))
-		return -EAGAIN;
-	if (ret)
-		failed(comm, redial, ret == -EAGAIN ? -ETIMEDOUT : ret, now);
-	return ret ? -EAGAIN : 0;
 }
 
 /* --- giving up --- */
@@ -401,13 +221,12 @@ static void came_back(struct anynet_comm *comm, struct anynet_rail *rail, struct
 	}
 	comm_rail_back(comm, rail, fd, redial->epoch, redial->pair, welcome->frames, welcome->part);
 	dial_close(&redial->dial);
-	redial->wanted = comm->rails[index] == rail && pairs_away(comm, rail);
 	/* Who went home in vain does so ever less often. */
 	redial->pause_ms =
-		is_homeward(redial) ? anynet_min(redial->pause_ms * 2, HOME_MAX_MS) : HOME_MIN_MS;
+		redial->aim == REDIAL_HOME ? anynet_min(redial->pause_ms * 2, HOME_MAX_MS) : HOME_MIN_MS;
 	redial->next_ms = os_now_ms() + (pairs_want_link(comm, rail) ? progress_link_pause_ms(rail)
 								      : redial->pause_ms);
-	redial->order = PAIRS_HOME;
+	redial->aim = comm->rails[index] == rail && pairs_away(comm, rail) ? REDIAL_HOME : REDIAL_NOTHING;
 	redial->said = false;
 	redial->tries = 0;
 	comm->session->recovery->refused_ms = 0;
@@ -421,7 +240,7 @@ static void link_answered(struct anynet_rail *rail, struct redial *redial, uint6
 
 	if (!link) {
 		rail->progress.links_failed++;
-		next_try(redial, now);
+		redial_next(redial, now);
 		return;
 	}
 	rail->progress.links_failed = 0;
@@ -441,7 +260,7 @@ static void peer_has_ended(struct anynet_comm *comm, struct anynet_rail *rail,
 	snprintf(why, sizeof(why), "the peer has ended this connection: %.100s",
 		 redial->dial.hello->reason[0] ? redial->dial.hello->reason : "see its log");
 	dial_close(&redial->dial);
-	redial->wanted = false;
+	redial->aim = REDIAL_NOTHING;
 	read_last_words(comm);
 	if (comm_error(comm))
 		return;
@@ -455,7 +274,7 @@ static void step_rail(struct anynet_comm *comm, struct anynet_rail *rail, struct
 {
 	if (redial->epoch < rail->epoch)
 		redial->epoch = rail->epoch;
-	if (step_dial(comm, rail, redial, now))
+	if (redial_step(comm, rail, redial, now))
 		return;
 	switch (redial->dial.hello->status) {
 	case ANYNET_STATUS_OK:
@@ -470,11 +289,11 @@ static void step_rail(struct anynet_comm *comm, struct anynet_rail *rail, struct
 	case ANYNET_STATUS_STALE:
 		redial->epoch += EPOCH_STEP;
 		redial->pairs = 1;
-		next_try(redial, now);
+		redial_next(redial, now);
 		break;
 	default:
 		redial->pairs = 1;
-		failed(comm, redial, -EACCES, now);
+		redial_failed(comm, redial, -EACCES, now);
 	}
 }
 
@@ -486,14 +305,14 @@ static void step_probe(struct anynet_comm *comm, uint64_t now)
 
 	if (!comm->session->recovery->since_ms) {
 		dial_close(&probe->dial);
-		probe->wanted = false;
+		probe->aim = REDIAL_NOTHING;
 		return;
 	}
-	if (!probe->wanted) {
-		probe->wanted = true;
-		probe->pause_ms = PAUSE_MIN_MS;
+	if (!probe->aim) {
+		probe->aim = REDIAL_AGAIN;
+		probe->pause_ms = REDIAL_MIN_MS;
 	}
-	if (step_dial(comm, NULL, probe, now))
+	if (redial_step(comm, NULL, probe, now))
 		return;
 	if (probe->dial.hello->status == ANYNET_STATUS_GONE && !comm->session->unread) {
 		give_up(comm, -ECONNRESET, "the peer has ended this connection: see its log", now);
@@ -508,10 +327,16 @@ static void step_probe(struct anynet_comm *comm, uint64_t now)
 
 /* --- steps --- */
 
+/* What a connection that has ended left to be read may wait for what only another one can bring. */
+static bool may_bring(const struct anynet_rail *rail)
+{
+	return rail_works(rail) && !(rail->ended && rail->parked);
+}
+
 static bool any_rail_works(const struct anynet_comm *comm)
 {
 	for (unsigned i = 0; i < comm->rail_count; i++)
-		if (rail_works(comm->rails[i]))
+		if (may_bring(comm->rails[i]))
 			return true;
 	return false;
 }
@@ -520,8 +345,8 @@ static bool any_rail_works(const struct anynet_comm *comm)
 static bool is_busy(const struct recovery *recovery, uint64_t now)
 {
 	for (unsigned i = 0; i < recovery->rails; i++)
-		if (recovery->redials[i].wanted && (recovery->redials[i].dial.state != DIAL_IDLE ||
-						recovery->redials[i].next_ms < now + PAUSE_MAX_MS / 2))
+		if (recovery->redials[i].aim && (recovery->redials[i].dial.state != DIAL_IDLE ||
+						recovery->redials[i].next_ms < now + REDIAL_MAX_MS / 2))
 			return true;
 	return false;
 }
@@ -529,7 +354,7 @@ static bool is_busy(const struct recovery *recovery, uint64_t now)
 static bool is_over(const struct anynet_comm *comm)
 {
 	for (unsigned i = 0; comm->is_send && i < comm->session->recovery->rails; i++)
-		if (comm->session->recovery->redials[i].wanted)
+		if (comm->session->recovery->redials[i].aim)
 			return false;
 	return !comm->down && any_rail_works(comm);
 }
@@ -553,7 +378,7 @@ void recovery_step(struct anynet_comm *comm, uint64_t now)
 		recovery->since_ms = now;
 	}
 	for (unsigned i = 0; comm->is_send && comm->session->recovery && i < recovery->rails; i++)
-		if (recovery->redials[i].wanted && comm->rails[i])
+		if (recovery->redials[i].aim && comm->rails[i])
 			step_rail(comm, comm->rails[i], &recovery->redials[i], now);
 	if (!comm->is_send)
 		step_probe(comm, now);

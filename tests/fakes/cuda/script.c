@@ -23,7 +23,7 @@
  *   queues one|many         one: what is on streams of one context and priority is begun in the order in which
  *                           it was asked for, whatever stream it is on
  *   sectors on|off          what is copied to device memory comes in pieces of 32 bytes, in any order
- *   recovery                    none of these
+ *   no-faults                   none of these
  */
 #include "fake.h"
 
@@ -183,7 +183,7 @@ static int set_queues(char *words)
 	return fake.one_queue || !strcmp(words, "many") ? 0 : -1;
 }
 
-static int recovery(char *words)
+static int no_faults(char *words)
 {
 	failures_forget();
 	fake.hold = 0;
@@ -199,7 +199,7 @@ static const struct command {
 } commands[] = {
 	{ "device", add_device }, { "version", set_version }, { "hold", set_hold },
 	{ "fail", fail },         { "capture", set_capture }, { "busy", set_busy },
-	{ "recovery", recovery },         { "locks", set_locks },     { "queues", set_queues },
+	{ "no-faults", no_faults },         { "locks", set_locks },     { "queues", set_queues },
 	{ "sectors", set_sectors },
 };
 
@@ -285,7 +285,7 @@ void fake_cuda_reset(void)
 	struct fake_cuda_counts *counts = &fake.counts;
 
 	fake_lock();
-	obey("recovery");
+	obey("no-faults");
 	memset(&counts->copies, 0, sizeof(*counts) - offsetof(struct fake_cuda_counts, copies));
 	fake_unlock();
 }

@@ -3,12 +3,24 @@
 #include "runtime.h"
 
 #include <stdlib.h>
+#include <time.h>
 
 /* The handle of an event points to this. The runtime's lock guards it. */
 struct CUevent_st {
 	TAILQ_ENTRY(CUevent_st) link;
 	struct CUstream_st *stream; /* NULL: never recorded, or nothing was left to be done then */
 	uint64_t ticket;
+	bool timing;
+	unsigned records;
+	unsigned stamped; /* the last record whose time is known; 0: none */
+	int64_t ns;
+};
+
+/* Puts the time into an event when the stream is there, if that is still its last record. */
+struct stamp_op {
+	struct op op;
+	cudaEvent_t event;
+	unsigned record;
 };
 
 static TAILQ_HEAD(, CUevent_st) events = TAILQ_HEAD_INITIALIZER(events);
@@ -47,6 +59,7 @@ cudaError_t cudaEventCreateWithFlags(cudaEvent_t *handle, unsigned flags)
 	event = calloc(1, sizeof(*event));
 	if (!event)
 		return report(cudaErrorMemoryAllocation);
+	event->timing = !(flags & cudaEventDisableTiming);
 	pthread_mutex_lock(&runtime.lock);
 	TAILQ_INSERT_TAIL(&events, event, link);
 	pthread_mutex_unlock(&runtime.lock);
@@ -75,12 +88,53 @@ cudaError_t cudaEventDestroy(cudaEvent_t handle)
 	return report(event ? cudaSuccess : cudaErrorInvalidResourceHandle);
 }
 
+static void stamp_run(struct op *op)
+{
+	const struct stamp_op *stamp = (struct stamp_op *)op;
+	struct CUevent_st *event;
+	struct timespec now;
+
+	clock_gettime(CLOCK_MONOTONIC, &now);
+	pthread_mutex_lock(&runtime.lock);
+	event = event_find(stamp->event);
+	if (event && event->records == stamp->record) {
+		event->ns = now.tv_sec * 1000000000LL + now.tv_nsec;
+		event->stamped = stamp->record;
+	}
+	pthread_mutex_unlock(&runtime.lock);
+}
+
+/* Of an event without timing: nothing. */
+static cudaError_t stamp_push(cudaEvent_t handle, cudaStream_t stream)
+{
+	struct CUevent_st *event;
+	struct stamp_op *stamp;
+	unsigned record = 0;
+
+	pthread_mutex_lock(&runtime.lock);
+	event = event_find(handle);
+	if (event && event->timing)
+		record = ++event->records;
+	pthread_mutex_unlock(&runtime.lock);
+	if (!record)
+		return cudaSuccess;
+	stamp = op_new(sizeof(*stamp), stamp_run);
+	if (stamp) {
+		stamp->event = handle;
+		stamp->record = record;
+	}
+	return stream_push(stream, &stamp->op);
+}
+
 cudaError_t cudaEventRecord(cudaEvent_t handle, cudaStream_t stream_handle)
 {
-	cudaError_t ret = cudaErrorInvalidResourceHandle;
+	cudaError_t ret = stamp_push(handle, stream_handle);
 	struct CUstream_st *stream;
 	struct CUevent_st *event;
 
+	if (ret)
+		return report(ret);
+	ret = cudaErrorInvalidResourceHandle;
 	pthread_mutex_lock(&runtime.lock);
 	event = event_find(handle);
 	if (event)
@@ -120,6 +174,29 @@ cudaError_t cudaEventSynchronize(cudaEvent_t handle)
 		stream_wait(event->stream, event->ticket);
 	pthread_mutex_unlock(&runtime.lock);
 	return report(event ? cudaSuccess : cudaErrorInvalidResourceHandle);
+}
+
+/* Both have been recorded, and the streams have been there. */
+static cudaError_t elapsed(float *ms, const struct CUevent_st *from, const struct CUevent_st *to)
+{
+	if (!from || !to || !from->records || !to->records)
+		return cudaErrorInvalidResourceHandle;
+	if (from->stamped != from->records || to->stamped != to->records)
+		return cudaErrorNotReady;
+	*ms = (float)(to->ns - from->ns) / 1e6F;
+	return cudaSuccess;
+}
+
+cudaError_t cudaEventElapsedTime(float *ms, cudaEvent_t from, cudaEvent_t to)
+{
+	cudaError_t ret;
+
+	if (!ms)
+		return report(cudaErrorInvalidValue);
+	pthread_mutex_lock(&runtime.lock);
+	ret = elapsed(ms, event_find(from), event_find(to));
+	pthread_mutex_unlock(&runtime.lock);
+	return report(ret);
 }
 
 cudaError_t cudaStreamWaitEvent(cudaStream_t stream_handle, cudaEvent_t handle, unsigned flags)

@@ -97,3 +97,39 @@ cudaError_t cudaUserObjectCreate(cudaUserObject_t *object, void *pointer, cudaHo
 	(void)object, (void)pointer, (void)destroy, (void)refs, (void)flags;
 	return report(cudaErrorNotSupported);
 }
+
+cudaError_t cudaStreamBeginCapture(cudaStream_t stream, enum cudaStreamCaptureMode mode)
+{
+	(void)stream, (void)mode;
+	return report(cudaErrorNotSupported);
+}
+
+cudaError_t cudaStreamEndCapture(cudaStream_t stream, cudaGraph_t *graph)
+{
+	(void)stream, (void)graph;
+	return report(cudaErrorNotSupported);
+}
+
+cudaError_t cudaGraphInstantiate(cudaGraphExec_t *exec, cudaGraph_t graph, unsigned long long flags)
+{
+	(void)exec, (void)graph, (void)flags;
+	return report(cudaErrorNotSupported);
+}
+
+cudaError_t cudaGraphLaunch(cudaGraphExec_t exec, cudaStream_t stream)
+{
+	(void)exec, (void)stream;
+	return report(cudaErrorNotSupported);
+}
+
+cudaError_t cudaGraphExecDestroy(cudaGraphExec_t exec)
+{
+	(void)exec;
+	return report(cudaErrorNotSupported);
+}
+
+cudaError_t cudaGraphDestroy(cudaGraph_t graph)
+{
+	(void)graph;
+	return report(cudaErrorNotSupported);
+}

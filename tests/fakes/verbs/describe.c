@@ -55,7 +55,7 @@
  *       port-down port-up qp-fatal device-fatal   before it leaves
  *   fault call FUNCTION [OPTION…]   at its nth=K-th call (post_send: work request) fails with
  *                                   errno=N; ms=N: reg_mr takes that long
- *   recovery                        no more faults, nothing vanishes, what is slow to be received is told
+ *   no-faults                       no more faults, nothing vanishes, what is slow to be received is told
  */
 #include "fake.h"
 
@@ -416,7 +416,7 @@ static int set_list(char *words)
 	return value ? number(value, &fake.list_error) : -EINVAL;
 }
 
-static int recovery(char *words)
+static int no_faults(char *words)
 {
 	(void)words;
 	faults_forget();
@@ -436,7 +436,7 @@ static const struct command {
 	{ "hurry", set_hurry, false },     { "progress", set_progress, false },
 	{ "set", set_port, false },        { "event", raise_event, false },
 	{ "fatal", fatal, false },         { "vanish", vanish_set, false },
-	{ "fault", fault_add, false },     { "recovery", recovery, false },
+	{ "fault", fault_add, false },     { "no-faults", no_faults, false },
 };
 
 static int obey_line(char *line)
@@ -495,7 +495,7 @@ int describe(void)
 {
 	static char described[TEXT_BYTES];
 	const char *variable = getenv("FAKE_VERBS"), *wire = getenv("FAKE_VERBS_WIRE");
-	char text[TEXT_BYTES];
+	char text[TEXT_BYTES], no_words[] = "";
 	int ret = 0;
 
 	if (variable && *variable == '/')
@@ -508,7 +508,8 @@ int describe(void)
 	fake.device_count = fake.list_error = 0;
 	fake.memlock = UINT64_MAX;
 	fake.hurry = 64;
-	fake.by_thread = fake.peer_memory = fake.unflushed = false;
+	fake.by_thread = false;
+	gpu_set(no_words);
 	snprintf(fake.wire, sizeof(fake.wire), "%s", wire ? wire : "");
 	faults_forget();
 	strcpy(described, text);

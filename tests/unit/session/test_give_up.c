@@ -459,6 +459,31 @@ static void test_an_idle_one_that_nobody_answers_gives_up_quietly(void **state)
 
 #define TEST(name) cmocka_unit_test_setup_teardown(name, setup, teardown)
 
+/* What it had sent by a rail that is left waits for the message that was lost with another one. */
+static void test_a_peer_that_is_gone_leaves_a_receiver_with_half_of_it(void **state)
+{
+	struct anynet_wire_frame second = frame_data(1, 0, 1, 5);
+	struct anynet_request *req;
+
+	(void)state;
+	capture_allow_warn();
+	pair_open_recv(&test.pair, 2);
+	test.comm = test.pair.recv;
+	know_paths(2);
+	test.network = REFUSES;
+	req = pair_irecv(&test.pair, pair_in, 8, 0);
+	frame_put(test.pair.fds[1], &second, "after");
+	for (int i = 0; i < 5; i++)
+		comm_turn(test.comm);
+	pair_hang_up(&test.pair, 0);
+	pair_hang_up(&test.pair, 1);
+	for (int i = 0; i < 5; i++)
+		comm_turn(test.comm);
+	assert_true(test.comm->rails[1]->parked);
+	assert_true(pass(RECOVERY_MS) >= GONE_MS);
+	pair_fails(req, -ECONNRESET);
+}
+
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
@@ -477,6 +502,7 @@ int main(void)
 		TEST(test_with_a_receive_it_waits_no_longer_than_the_sender),
 		TEST(test_an_idle_one_waits_once_it_has_been_answered),
 		TEST(test_an_idle_one_that_nobody_answers_gives_up_quietly),
+		TEST(test_a_peer_that_is_gone_leaves_a_receiver_with_half_of_it),
 	};
 
 	return cmocka_run_group_tests(tests, NULL, NULL);

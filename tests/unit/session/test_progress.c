@@ -170,6 +170,9 @@ static void test_silence_makes_a_pair_narrow(void **state)
 	assert_false(progress_is_narrow(&rail, rail.pair)); /* it was reset */
 	rail.state = RAIL_SUSPECT;
 	connection(5, 0, RAIL_STUCK, 0);
+	assert_false(progress_is_narrow(&rail, rail.pair)); /* its NIC had lost its carrier */
+	rail.silent_ms = rail.alarmed_ms = 1;
+	connection(5, 0, RAIL_STUCK, 0);
 	assert_true(progress_is_narrow(&rail, rail.pair));
 	assert_false(progress_is_narrow(&rail, other));
 	rail.pair = other;

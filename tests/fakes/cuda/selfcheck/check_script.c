@@ -16,7 +16,7 @@ static void nonsense_is_not_obeyed(void)
 					     "fail cuInit nth=1 code",
 					     "capture perhaps",
 					     "device x=1",
-					     "recovery all" };
+					     "no-faults all" };
 
 	for (size_t i = 0; i < sizeof(wrong) / sizeof(*wrong); i++)
 		check_that(rig.script(wrong[i]) == -1, "'%s' is obeyed", wrong[i]);

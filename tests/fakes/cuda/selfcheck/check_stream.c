@@ -147,7 +147,7 @@ static void streams_do_not_wait_for_each_other(void)
 	check_int(*bench.view, 1);
 	check_ok(rig.cuda.cuStreamDestroy_v2(other.stream));
 	other.stream = stream_new();
-	order("recovery");
+	order("no-faults");
 	check_ok(rig.cuda.cuStreamSynchronize(bench.stream));
 	bench_clear(&bench);
 	bench_clear(&other);

@@ -118,6 +118,30 @@ static void events_stand_for_their_last_record(void)
 	check_int(cudaEventQuery(event), cudaErrorInvalidResourceHandle);
 }
 
+/* The time goes on between two records, also while a kernel runs; a record that nobody has come to has none. */
+static void events_tell_the_time_between_them(void)
+{
+	cudaStream_t stream = stream_new(cudaStreamNonBlocking);
+	cudaEvent_t from, to, untimed = event_new();
+	atomic_int gate = 0;
+	float ms = -1;
+
+	check_ok(cudaEventCreate(&from));
+	check_ok(cudaEventCreate(&to));
+	check_int(cudaEventElapsedTime(&ms, from, to), cudaErrorInvalidResourceHandle);
+	check_ok(cudaEventRecord(from, stream));
+	check_ok(launch(stream, kernel_gate, 1, &(struct work){ .gate = &gate }));
+	check_ok(cudaEventRecord(to, stream));
+	check_int(cudaEventElapsedTime(&ms, from, to), cudaErrorNotReady);
+	atomic_store(&gate, 1);
+	check_ok(cudaEventSynchronize(to));
+	check_ok(cudaEventElapsedTime(&ms, from, to));
+	check(ms > 0);
+	check_ok(cudaEventRecord(untimed, stream));
+	check_ok(cudaDeviceReset());
+	check_int(cudaEventElapsedTime(&ms, from, untimed), cudaErrorInvalidResourceHandle);
+}
+
 static void null_stream_is_ordered_with_blocking_ones(void)
 {
 	cudaStream_t blocking = stream_new(cudaStreamDefault),
@@ -186,6 +210,7 @@ const struct runtime_check stream_checks[] = {
 	  streams_keep_their_order_and_wait_for_events },
 	{ "blocks_run_at_the_same_time", blocks_run_at_the_same_time },
 	{ "events_stand_for_their_last_record", events_stand_for_their_last_record },
+	{ "events_tell_the_time_between_them", events_tell_the_time_between_them },
 	{ "null_stream_is_ordered_with_blocking_ones", null_stream_is_ordered_with_blocking_ones },
 	{ "destroyed_stream_finishes_its_work", destroyed_stream_finishes_its_work },
 	{ "process_ends_with_work_under_way", process_ends_with_work_under_way },

@@ -16,7 +16,7 @@ static int setup(void **state)
 
 static int teardown(void **state)
 {
-	order("recovery");
+	order("no-faults");
 	return ends_teardown(state);
 }
 
@@ -100,7 +100,7 @@ static void test_one_is_lost_twice(void **state)
 	assert_memory_equal(ends->a.memory, ends->b.memory, 64);
 	rig.control.counts(&counts);
 	assert_int_equal(counts.retransmissions, 2);
-	order("recovery; fault drop any count=5"); /* each of five, once */
+	order("no-faults; fault drop any count=5"); /* each of five, once */
 	for (int i = 0; i < 5; i++)
 		assert_int_equal(end_post(&ends->a, &write), 0);
 	for (int i = 0; i < 5; i++)
@@ -271,7 +271,7 @@ static int teardown_device(void **state)
 	char *copy = text ? strdup(text) : NULL;
 
 	setenv("FAKE_VERBS", "", 1);
-	assert_int_equal(rig.control.script("recovery"), 0);
+	assert_int_equal(rig.control.script("no-faults"), 0);
 	if (copy)
 		setenv("FAKE_VERBS", copy, 1);
 	else
@@ -344,7 +344,7 @@ static void test_a_receive_is_told_late(void **state)
 	assert_int_equal(end_post(&ends->a, &send), 0);
 	end_wait_opcode(&ends->a, IBV_WC_SEND);
 	assert_true(end_is_quiet(&ends->b, 10));
-	order("recovery");
+	order("no-faults");
 	end_wait_opcode(&ends->b, IBV_WC_RECV);
 	order("fault slow recv ms=100000 device=fake1");
 	assert_int_equal(end_post(&ends->a, &send), 0);
@@ -425,7 +425,7 @@ static void test_one_direction_vanishes(void **state)
 	end_wait(&ends->b, IBV_WC_RETRY_EXC_ERR);
 	assert_int_equal(*ends->a.memory, 1); /* it did arrive */
 	write_badly(ends, 64, IBV_WC_RETRY_EXC_ERR);
-	order("recovery");
+	order("no-faults");
 	pair_drop(&ends->a, &ends->b);
 	pair_connect(&ends->a, &ends->b, NULL);
 	write_well(ends, 64);

@@ -55,25 +55,30 @@ static int open_cuda(void **state)
 	return 0;
 }
 
+static void open_described(const char *text)
+{
+	setenv("FAKE_VERBS", text, 1);
+	end_open(&gpu.ends.a, "x");
+	end_open(&gpu.ends.b, "y");
+	pair_connect(&gpu.ends.a, &gpu.ends.b, NULL);
+	fill(gpu.ends.a.memory, GPU_BYTES, 2);
+	fill(gpu.ends.b.memory, GPU_BYTES, 3);
+}
+
 static int setup(void **state)
 {
 	(void)state;
 	saved = getenv("FAKE_VERBS");
 	saved = saved ? strdup(saved) : NULL;
 	rig.control.reset();
-	setenv("FAKE_VERBS", DEVICES, 1);
-	end_open(&gpu.ends.a, "x");
-	end_open(&gpu.ends.b, "y");
+	open_described(DEVICES);
 	order("gpu peer-memory");
-	pair_connect(&gpu.ends.a, &gpu.ends.b, NULL);
 	do {
 		assert_int_equal(cuda.cuMemAlloc_v2(&gpu.memory, GPU_BYTES), 0);
 	} while (gpu.memory % PAGE_BYTES == 0);
 	gpu.view = view_at((void *)gpu.memory, GPU_BYTES);
 	assert_non_null(gpu.view);
 	fill(gpu.view, GPU_BYTES, 1);
-	fill(gpu.ends.a.memory, GPU_BYTES, 2);
-	fill(gpu.ends.b.memory, GPU_BYTES, 3);
 	return 0;
 }
 
@@ -284,6 +289,40 @@ static void test_what_is_written_may_be_seen_late(void **state)
 	dereg(mr);
 }
 
+static void test_what_is_written_may_be_lost(void **state)
+{
+	struct ibv_mr *mr = reg_at_y(gpu.memory, GPU_BYTES);
+	char before[64];
+
+	(void)state;
+	order("gpu peer-memory lossy");
+	memcpy(before, gpu.view, 64);
+	transfer(IBV_WR_RDMA_WRITE, mr, gpu.memory, 64, IBV_WC_SUCCESS);
+	assert_int_equal(cuda.cuFlushGPUDirectRDMAWrites(0, 200), 0);
+	assert_memory_equal(gpu.view, before, 64);
+	dereg(mr);
+}
+
+/* Of the old one nothing holds any more. */
+static void test_a_new_description_loses_nothing(void **state)
+{
+	struct op write = { .opcode = IBV_WR_RDMA_WRITE, .bytes = 64, .remote = gpu.memory };
+	struct ibv_mr *mr;
+
+	(void)state;
+	order("gpu peer-memory lossy unreadable");
+	end_close(&gpu.ends.a);
+	end_close(&gpu.ends.b);
+	open_described(DEVICES "# another one");
+	mr = reg_dmabuf(gpu.memory % PAGE_BYTES, 8192, gpu.memory);
+	assert_non_null(mr);
+	write.rkey = mr->rkey;
+	assert_int_equal(end_post(&gpu.ends.b, &write), 0);
+	end_wait(&gpu.ends.b, IBV_WC_SUCCESS);
+	assert_memory_equal(gpu.view, gpu.ends.b.memory, 64);
+	dereg(mr);
+}
+
 #define GPU_CHECK(function) cmocka_unit_test_setup_teardown(function, setup, teardown)
 
 int check_gpu(void)
@@ -297,6 +336,8 @@ int check_gpu(void)
 		GPU_CHECK(test_by_dmabuf_it_is_written),
 		GPU_CHECK(test_a_dmabuf_that_does_not_fit_is_refused),
 		GPU_CHECK(test_what_is_written_may_be_seen_late),
+		GPU_CHECK(test_what_is_written_may_be_lost),
+		GPU_CHECK(test_a_new_description_loses_nothing),
 	};
 
 	return cmocka_run_group_tests(gpus, open_cuda, NULL);

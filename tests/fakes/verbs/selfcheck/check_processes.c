@@ -209,7 +209,7 @@ static void test_the_end_may_land_first(void **state)
 	}
 	told = tell(&other, SHOW, 0);
 	assert_memory_equal(told.bytes, end.memory, sizeof(told.bytes));
-	order("recovery");
+	order("no-faults");
 	leave(&other, &end);
 }
 

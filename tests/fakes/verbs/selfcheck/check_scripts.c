@@ -329,7 +329,7 @@ static void test_orders_reach_another_process(void **state)
 	assert_int_equal(waitpid(child, &status, 0), child);
 	assert_int_equal(status, 0);
 	assert_int_equal(rig.control.ask(directory, child, &counts), -ESRCH);
-	assert_int_equal(rig.control.tell(directory, 0, "recovery"), 0); /* nobody is left */
+	assert_int_equal(rig.control.tell(directory, 0, "no-faults"), 0); /* nobody is left */
 	close(ready[0]);
 	close(ready[1]);
 }

@@ -1,0 +1,246 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* See faults.h. */
+#include "sim/faults.h"
+#include "sim/net.h"
+#include "sim/rank.h"
+#include "sim/tcp.h"
+
+#include <stddef.h>
+#include <stdio.h>
+#include <stdlib.h>
+
+#define RESET_PAUSE (20 * SIM_MS)
+#define LATE_NS     (60 * SIM_MS) /* at each end of each direction */
+#define CALLS_PER_MILLION 200000
+
+struct active {
+	struct sim_timer timer;
+	const struct plan *plan;
+	const struct plan_fault *fault;
+	bool begun;
+	uint64_t end_ns;
+	struct sim_process *child;
+};
+
+static struct sim_host *host_of(const struct active *active)
+{
+	return net_hosts[active->fault->host % active->plan->hosts];
+}
+
+static struct rank *rank_of(const struct active *active)
+{
+	return &ranks[active->fault->host % rank_count];
+}
+
+static struct sim_nic *nic_of(const struct active *active)
+{
+	return &host_of(active)->nic[active->fault->nic % active->plan->nics];
+}
+
+/* --- the network --- */
+
+static void set_carrier(const struct active *active, bool out)
+{
+	nic_of(active)->no_carrier = out;
+	netlink_carrier(host_of(active), (unsigned)(active->fault->nic % active->plan->nics));
+}
+
+static void set_silent(const struct active *active, bool on)
+{
+	enum fault_kind kind = active->fault->kind;
+
+	if (kind != FAULT_DUMB)
+		nic_of(active)->deaf = on;
+	if (kind != FAULT_DEAF)
+		nic_of(active)->dumb = on;
+}
+
+static void set_cut(const struct active *active, bool on)
+{
+	unsigned from = host_of(active)->index, to = (unsigned)(active->fault->other % active->plan->hosts);
+	unsigned nic = (unsigned)(active->fault->nic % active->plan->nics);
+
+	if (to == from)
+		to = (to + 1) % active->plan->hosts;
+	net_cut(from, to, nic, on);
+	if (active->fault->kind == FAULT_PARTED)
+		net_cut(to, from, nic, on);
+}
+
+static void set_slow(const struct active *active, bool on)
+{
+	nic_of(active)->bytes_per_ms = on ? active->plan->bytes_per_ms / 100 + 1 : active->plan->bytes_per_ms;
+}
+
+static void set_late(const struct active *active, bool on)
+{
+	nic_of(active)->latency_ns = active->plan->latency_ns + (on ? LATE_NS : 0);
+	nic_of(active)->jitter_ns = active->plan->jitter_ns + (on ? LATE_NS / 2 : 0);
+}
+
+static void set_network(const struct active *active, bool on)
+{
+	switch (active->fault->kind) {
+	case FAULT_CARRIER:
+		set_carrier(active, on);
+		break;
+	case FAULT_SILENT:
+	case FAULT_DEAF:
+	case FAULT_DUMB:
+		set_silent(active, on);
+		break;
+	case FAULT_CUT:
+	case FAULT_PARTED:
+		set_cut(active, on);
+		break;
+	case FAULT_LOSSY:
+		nic_of(active)->lossy = active->plan->lossy + (on ? 1000 + (unsigned)(active->fault->pick % 100000) : 0);
+		break;
+	case FAULT_SLOW:
+		set_slow(active, on);
+		break;
+	case FAULT_LATE:
+		set_late(active, on);
+		break;
+	case FAULT_NARROW:
+		nic_of(active)->narrow = on ? 1100 : 0;
+		break;
+	default:
+		break;
+	}
+}
+
+/* A connection of the host, by chance; again and again while the fault lasts. */
+static void reset_one(const struct active *active)
+{
+	struct tcp_socket *tcp, *found = NULL;
+	unsigned seen = 0;
+
+	TAILQ_FOREACH(tcp, &tcp_open, link)
+		if (net_host_of(tcp->address) == host_of(active) && !random_below(&net_random, ++seen))
+			found = tcp;
+	if (!found)
+		return;
+	if (active->fault->kind == FAULT_RESET && found->peer)
+		tcp_inject_reset(found->peer);
+	tcp_inject_reset(found);
+}
+
+/* --- processes --- */
+
+static void set_calls(const struct active *active, bool on)
+{
+	struct sim_process *process = rank_of(active)->process;
+
+	for (int call = 0; call < CALLS; call++)
+		if (active->fault->pick >> call & 1 || call >= CALL_SEND)
+			process->failing[call] = on ? CALLS_PER_MILLION : 0;
+}
+
+static void end_host(struct sim_host *host)
+{
+	host->dead = true;
+	for (unsigned i = 0; i < rank_count; i++)
+		if (ranks[i].process->host == host) {
+			ranks[i].doomed = true;
+			ranks[i].doomed_ns = sim_now;
+			ranks[i].process->stopped = true;
+		}
+}
+
+static void kill_rank(struct rank *rank)
+{
+	rank->doomed = true;
+	rank->doomed_ns = sim_now;
+	if (!rank->process->dead)
+		process_kill(rank->process);
+}
+
+static void fork_child(struct active *active, bool on)
+{
+	struct rank *rank = rank_of(active);
+
+	if (on && rank->net && !rank->process->dead)
+		active->child = process_fork(rank->process);
+	if (!on && active->child)
+		process_kill(active->child);
+}
+
+static void set_process(struct active *active, bool on)
+{
+	struct rank *rank = rank_of(active);
+
+	switch (active->fault->kind) {
+	case FAULT_STOP:
+		if (on)
+			process_stop(rank->process);
+		else if (!rank->process->host->dead)
+			process_go_on(rank->process);
+		break;
+	case FAULT_NAP:
+		rank->naps = on;
+		break;
+	case FAULT_FORK:
+		fork_child(active, on);
+		break;
+	case FAULT_CALLS:
+		set_calls(active, on);
+		break;
+	case FAULT_ABORT:
+		rank->aborts |= on;
+		break;
+	case FAULT_KILL:
+		if (on)
+			kill_rank(rank);
+		break;
+	case FAULT_POWER:
+		if (on)
+			end_host(host_of(active));
+		break;
+	default:
+		break;
+	}
+}
+
+static bool is_repeated(const struct active *active)
+{
+	return active->fault->kind == FAULT_RESET || active->fault->kind == FAULT_HALF;
+}
+
+static void step(struct sim_timer *timer)
+{
+	struct active *active = (struct active *)timer;
+	bool on = !active->begun || (is_repeated(active) && sim_now < active->end_ns);
+
+	if (rank_prints)
+		printf("%12.6f %s: %s host %u nic %u\n", (double)sim_now / 1e9, on ? "FAULT" : "end of fault",
+		       fault_names[active->fault->kind], host_of(active)->index,
+		       (unsigned)(active->fault->nic % active->plan->nics));
+	trace_note(60, active->fault->kind, on);
+	active->begun = true;
+	if (is_repeated(active) && on)
+		reset_one(active);
+	set_network(active, on);
+	set_process(active, on);
+	if (on)
+		timer_set(timer, is_repeated(active) ? sim_now + RESET_PAUSE : active->end_ns);
+}
+
+void faults_start(const struct plan *plan)
+{
+	for (unsigned i = 0; i < plan->fault_count; i++) {
+		const struct plan_fault *fault = &plan->faults[i];
+		struct active *active;
+
+		if (!fault->for_ns)
+			continue;
+		active = calloc(1, sizeof(*active));
+		if (!active)
+			abort();
+		active->timer.fire = step;
+		active->plan = plan;
+		active->fault = fault;
+		active->end_ns = fault->at_ns + fault->for_ns;
+		timer_set(&active->timer, fault->at_ns);
+	}
+}

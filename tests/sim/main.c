@@ -1,0 +1,386 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * simulate PLUGIN: the plugin under virtual time, many seeds, on all processors. Its last line is
+ * "simulate: N seeds, S simulated s, W s, F failed"; the exit status is 0 if none has failed.
+ */
+#include "sim/load.h"
+#include "sim/run.h"
+#include "sim/selfcheck.h"
+
+#include <argp.h>
+#include <errno.h>
+#include <inttypes.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/wait.h>
+#include <time.h>
+#include <unistd.h>
+
+#define COPIES       40 /* 8 hosts with 2 ranks, and a few to spare */
+#define WORKERS_MAX  64
+#define FAILURES_MAX 5 /* then it is enough */
+
+void run_judge(struct run_result *result, int status);
+
+static struct {
+	const char *plugin, *list;
+	uint64_t seed, seeds;
+	bool one, prints, shrinks, twice, table, selfcheck;
+	double seconds;
+	unsigned jobs;
+	struct plan_limits limits;
+} options = { .seed = 1, .limits = { .kind = -1 } };
+
+enum {
+	OPT_HOSTS = 256,
+	OPT_NICS,
+	OPT_MESSAGES,
+	OPT_ROUNDS,
+	OPT_BYTES,
+	OPT_FAULTS,
+	OPT_PLAIN,
+	OPT_TOGETHER,
+	OPT_KIND,
+	OPT_FIRST,
+	OPT_QUIET,
+	OPT_NO_SHRINK,
+	OPT_TWICE,
+	OPT_SELFCHECK,
+	OPT_CALLS,
+	OPT_LIST
+};
+
+static const struct argp_option option_list[] = {
+	{ "seed", 's', "N", 0, "Run this seed only", 0 },
+	{ "seeds", 'n', "N", 0, "Run so many seeds", 0 },
+	{ "first", OPT_FIRST, "N", 0, "Begin with this seed (1)", 0 },
+	{ "seconds", 't', "S", 0, "Begin no further seed after so long", 0 },
+	{ "jobs", 'j', "N", 0, "Seeds to run side by side (all processors)", 0 },
+	{ "print", 'p', 0, 0, "Print the plan, the faults and the plugin's log", 0 },
+	{ "table", 'T', 0, 0, "Print how long messages took, by the kind of fault", 0 },
+	{ "twice", OPT_TWICE, 0, 0, "Run each seed twice: the traces must be the same", 0 },
+	{ "no-shrink", OPT_NO_SHRINK, 0, 0, "Do not make failing runs smaller", 0 },
+	{ "quiet", OPT_QUIET, "S", 0, "Two hosts, four messages a second for so long, no faults", 0 },
+	{ "list", OPT_LIST, "FILE", 0, "Run the lines of a file: the options of a run each", 0 },
+	{ "calls", OPT_CALLS, 0, 0, "Print the numbers of all that goes into the trace", 0 },
+	{ "selfcheck", OPT_SELFCHECK, 0, 0, "Compare the simulated sockets with the kernel's; no PLUGIN", 0 },
+	{ 0, 0, 0, 0, "What to take away from the runs:", 1 },
+	{ "hosts", OPT_HOSTS, "N", 0, "At most so many hosts", 1 },
+	{ "nics", OPT_NICS, "N", 0, "… NICs in each", 1 },
+	{ "messages", OPT_MESSAGES, "N", 0, "… messages over each edge", 1 },
+	{ "rounds", OPT_ROUNDS, "N", 0, "… rounds of connecting and closing", 1 },
+	{ "bytes", OPT_BYTES, "N", 0, "… bytes in a message", 1 },
+	{ "faults", OPT_FAULTS, "MASK", 0, "Only these of the seed's faults", 1 },
+	{ "kind", OPT_KIND, "NAME", 0, "Only faults of this kind", 1 },
+	{ "plain", OPT_PLAIN, 0, 0, "Default settings, no tags", 1 },
+	{ "together", OPT_TOGETHER, 0, 0, "Threads are not held up, reads and writes not cut short", 1 },
+	{ 0 }
+};
+
+static int kind_of(const char *name)
+{
+	for (int i = 0; i < FAULT_KINDS; i++)
+		if (!strcmp(name, fault_names[i]))
+			return i;
+	return -1;
+}
+
+static void take_limit(int key, const char *arg, struct argp_state *state)
+{
+	struct plan_limits *limits = &options.limits;
+	uint64_t number = arg ? strtoull(arg, NULL, 0) : 0;
+
+	switch (key) {
+	case OPT_HOSTS:
+		limits->hosts = (unsigned)number;
+		break;
+	case OPT_NICS:
+		limits->nics = (unsigned)number;
+		break;
+	case OPT_MESSAGES:
+		limits->messages = (unsigned)number;
+		break;
+	case OPT_ROUNDS:
+		limits->rounds = (unsigned)number;
+		break;
+	case OPT_BYTES:
+		limits->bytes = number;
+		break;
+	case OPT_FAULTS:
+		limits->some_faults = true;
+		limits->faults = number;
+		break;
+	case OPT_PLAIN:
+		limits->plain = true;
+		break;
+	case OPT_TOGETHER:
+		limits->together = true;
+		break;
+	default:
+		limits->kind = kind_of(arg);
+		if (limits->kind < 0)
+			argp_error(state, "there is no fault '%s'", arg);
+	}
+}
+
+static error_t take_option(int key, char *arg, struct argp_state *state)
+{
+	switch (key) {
+	case 's':
+		options.one = true;
+		options.seeds = 1;
+		options.seed = strtoull(arg, NULL, 0);
+		return 0;
+	case 'n':
+		options.seeds = strtoull(arg, NULL, 0);
+		return 0;
+	case OPT_FIRST:
+		options.seed = strtoull(arg, NULL, 0);
+		return 0;
+	case 't':
+		options.seconds = strtod(arg, NULL);
+		return 0;
+	case 'j':
+		options.jobs = (unsigned)strtoul(arg, NULL, 0);
+		return 0;
+	case 'p':
+		options.prints = true;
+		return 0;
+	case 'T':
+		options.table = true;
+		return 0;
+	case OPT_TWICE:
+		options.twice = true;
+		return 0;
+	case OPT_NO_SHRINK:
+		options.shrinks = false;
+		return 0;
+	case OPT_LIST:
+		options.list = arg;
+		return 0;
+	case OPT_CALLS:
+		trace_prints = true;
+		return 0;
+	case OPT_SELFCHECK:
+		options.selfcheck = true;
+		return 0;
+	case OPT_QUIET:
+		options.limits.quiet_seconds = (unsigned)strtoul(arg, NULL, 0);
+		return 0;
+	case ARGP_KEY_ARG:
+		if (options.plugin)
+			return ARGP_ERR_UNKNOWN;
+		options.plugin = arg;
+		return 0;
+	case ARGP_KEY_END:
+		if (!options.plugin && !options.selfcheck)
+			argp_usage(state);
+		return 0;
+	default:
+		if (key < OPT_HOSTS || key > OPT_KIND)
+			return ARGP_ERR_UNKNOWN;
+		take_limit(key, arg, state);
+		return 0;
+	}
+}
+
+static const struct argp argp = { option_list, take_option, "PLUGIN", "Run the plugin under virtual time.", NULL, NULL, NULL };
+
+/* --- many seeds --- */
+
+static struct {
+	uint64_t ended, failed, bytes;
+	double sim_s;
+	struct rank_times times[FAULT_KINDS + 1]; /* the last one: without faults */
+} totals;
+
+static double real_now(void)
+{
+	struct timespec now;
+
+	clock_gettime(CLOCK_MONOTONIC, &now);
+	return (double)now.tv_sec + (double)now.tv_nsec / 1e9;
+}
+
+static void add_latencies(struct latencies *sum, const struct latencies *more)
+{
+	for (int i = 0; i < LATENCY_BUCKETS; i++)
+		sum->count[i] += more->count[i];
+	if (more->most_ns > sum->most_ns)
+		sum->most_ns = more->most_ns;
+}
+
+static void add_times(const struct run_result *result)
+{
+	struct rank_times *sum;
+
+	if (result->only_kind < -1)
+		return;
+	sum = &totals.times[result->only_kind < 0 ? FAULT_KINDS : result->only_kind];
+	add_latencies(&sum->all, &result->times.all);
+	add_latencies(&sum->after, &result->times.after);
+}
+
+static void tell_failure(const struct run_result *result)
+{
+	struct plan_limits limits = options.limits;
+	char command[300];
+
+	printf("seed %" PRIu64 " fails %s\n", result->seed, result->text);
+	if (options.shrinks)
+		run_shrink(result->seed, &limits);
+	run_command(result->seed, &limits, command, sizeof(command));
+	printf("  again: simulate %s %s --print\n", options.plugin, command);
+	fflush(stdout);
+}
+
+static void add_result(struct run_result *result)
+{
+	if (options.twice && !result->failed) {
+		static struct run_result *again;
+
+		if (!again)
+			again = run_results(1);
+		run_one(result->seed, &options.limits, again);
+		if (again->trace != result->trace) {
+			result->failed = true;
+			snprintf(result->text, sizeof(result->text), "differently each time");
+		}
+	}
+	totals.ended++;
+	totals.failed += result->failed;
+	totals.sim_s += (double)result->sim_ns / 1e9;
+	totals.bytes += result->bytes;
+	add_times(result);
+	if (result->failed && totals.failed <= FAILURES_MAX)
+		tell_failure(result);
+}
+
+/* Lines of a file: the options of a run, and what it has found. */
+static int run_listed(const char *file)
+{
+	struct run_result *result = run_results(1);
+	char line[400];
+	FILE *list = fopen(file, "r");
+
+	while (list && fgets(line, sizeof(line), list)) {
+		char *words[16] = { program_invocation_name, (char *)(uintptr_t)options.plugin }, *rest = line;
+		int count = 2;
+
+		line[strcspn(line, "#\n")] = 0;
+		while (count < 16 && (words[count] = strtok_r(rest, " ", &rest)))
+			count++;
+		if (count == 2)
+			continue;
+		options.plugin = NULL;
+		options.limits = (struct plan_limits){ .kind = -1 };
+		argp_parse(&argp, count, words, 0, NULL, NULL);
+		run_one(options.seed, &options.limits, result);
+		add_result(result);
+	}
+	return list ? fclose(list) : -1;
+}
+
+static void run_many(double until)
+{
+	struct run_result *results = run_results(WORKERS_MAX);
+	int pids[WORKERS_MAX] = { 0 }, status, pid;
+	uint64_t next = options.seed, end = options.seed + options.seeds;
+	unsigned running = 0;
+
+	for (;;) {
+		for (unsigned i = 0; i < options.jobs; i++)
+			if (!pids[i] && next < end && (until <= 0 || real_now() < until) &&
+			    run_start(next, &options.limits, &results[i], &pids[i])) {
+				next++;
+				running++;
+			}
+		if (!running)
+			return;
+		pid = wait(&status);
+		for (unsigned i = 0; i < options.jobs; i++)
+			if (pids[i] == pid) {
+				pids[i] = 0;
+				running--;
+				run_judge(&results[i], status);
+				add_result(&results[i]);
+			}
+	}
+}
+
+/* The time below which so many of a thousand messages took, in ms. */
+static double quantile(const struct latencies *latencies, unsigned per_mille)
+{
+	uint64_t all = 0, seen = 0;
+	int i = 0;
+
+	for (int j = 0; j < LATENCY_BUCKETS; j++)
+		all += latencies->count[j];
+	while (i < LATENCY_BUCKETS - 1 && (seen + latencies->count[i]) * 1000 < all * per_mille)
+		seen += latencies->count[i++];
+	return (double)(UINT64_C(1) << i) / 1000;
+}
+
+static void print_times(const struct latencies *latencies)
+{
+	printf(" %11.3f %11.3f %11.3f %10.1f", quantile(latencies, 500), quantile(latencies, 990),
+	       quantile(latencies, 999), (double)latencies->most_ns / 1e6);
+}
+
+static void print_table(void)
+{
+	printf("%-8s %47s %47s\n", "", "from post to done, ms: p50 p99 p99.9 most", "from the last fault's end on");
+	for (int i = 0; i <= FAULT_KINDS; i++) {
+		const struct rank_times *times = &totals.times[i];
+
+		if (!times->all.most_ns)
+			continue;
+		printf("%-8s", i == FAULT_KINDS ? "none" : fault_names[i]);
+		print_times(&times->all);
+		print_times(&times->after);
+		printf("\n");
+	}
+}
+
+static void print_one(void)
+{
+	static struct plan plan;
+
+	plan_draw(&plan, options.seed, &options.limits);
+	setvbuf(stdout, NULL, _IOLBF, 0);
+	plan_print(&plan);
+	rank_prints = true;
+}
+
+int main(int argc, char **argv)
+{
+	double start;
+
+	options.shrinks = true;
+	options.seeds = UINT64_MAX / 2;
+	if (argp_parse(&argp, argc, argv, 0, NULL, NULL))
+		return 2;
+	if (options.selfcheck)
+		return selfcheck() != 0;
+	if (!options.jobs)
+		options.jobs = (unsigned)sysconf(_SC_NPROCESSORS_ONLN);
+	if (options.jobs > WORKERS_MAX)
+		options.jobs = WORKERS_MAX;
+	if (!options.one && options.seeds == UINT64_MAX / 2 && options.seconds <= 0)
+		options.seconds = 60;
+	load_copies(options.plugin, COPIES);
+	if (options.one && options.prints)
+		print_one();
+	options.shrinks = options.shrinks && !options.prints;
+	start = real_now();
+	if (!options.list)
+		run_many(options.seconds > 0 ? start + options.seconds : 0);
+	else if (run_listed(options.list))
+		return 2;
+	if (options.table)
+		print_table();
+	printf("simulate: %" PRIu64 " seeds, %.0f simulated s, %.1f s, %" PRIu64 " failed\n", totals.ended, totals.sim_s,
+	       real_now() - start, totals.failed);
+	return totals.failed != 0;
+}

@@ -1,0 +1,138 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* Packets through NICs and switches; see net.h. */
+#include "sim/net.h"
+#include "sim/tcp.h"
+
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#define LOOPBACK_NS           (10 * SIM_US)
+#define LOOPBACK_BYTES_PER_MS 5000000
+#define HEADER_BYTES          66
+#define CUT_HOSTS             64 /* pairs can be cut among the first hosts */
+
+struct sim_host *net_hosts[NET_HOSTS_MAX];
+unsigned net_host_count;
+struct sim_random net_random;
+
+static uint8_t cuts[CUT_HOSTS][CUT_HOSTS]; /* a bit for each NIC */
+
+struct sim_host *net_host_new(unsigned nics)
+{
+	struct sim_host *host = calloc(1, sizeof(*host));
+
+	if (!host || net_host_count == NET_HOSTS_MAX)
+		abort();
+	host->index = net_host_count;
+	host->nics = nics;
+	host->next_port = 40000;
+	snprintf(host->name, sizeof(host->name), "host%u", host->index);
+	net_hosts[net_host_count++] = host;
+	return host;
+}
+
+uint32_t net_address(unsigned host, unsigned nic)
+{
+	return 10u << 24 | nic << 16 | (host + 1);
+}
+
+struct sim_host *net_host_of(uint32_t address)
+{
+	unsigned host = (address & 0xffff) - 1, nic = address >> 16 & 0xff;
+
+	if (address >> 24 != 10 || host >= net_host_count || nic >= net_hosts[host]->nics)
+		return NULL;
+	return net_hosts[host];
+}
+
+int net_nic_of(const struct sim_host *host, uint32_t address)
+{
+	return net_host_of(address) == host ? (int)(address >> 16 & 0xff) : -1;
+}
+
+void net_cut(unsigned from, unsigned to, unsigned nic, bool cut)
+{
+	if (from >= CUT_HOSTS || to >= CUT_HOSTS)
+		return;
+	cuts[from][to] = (uint8_t)(cut ? cuts[from][to] | 1u << nic : cuts[from][to] & ~(1u << nic));
+}
+
+static bool is_cut(const struct sim_host *from, const struct sim_host *to, int nic)
+{
+	return from->index < CUT_HOSTS && to->index < CUT_HOSTS && cuts[from->index][to->index] >> nic & 1;
+}
+
+static void drop(struct packet *packet)
+{
+	tcp_packet_gone(packet);
+	free(packet);
+}
+
+static void arrive(struct sim_timer *timer)
+{
+	struct packet *packet = (struct packet *)timer;
+	struct sim_host *host = net_host_of(packet->target);
+	const struct sim_nic *nic = packet->in_nic < 0 ? NULL : &host->nic[packet->in_nic];
+
+	if (host->dead || (nic && (nic->no_carrier || nic->deaf || random_chance(&net_random, nic->lossy)))) {
+		drop(packet);
+		return;
+	}
+	tcp_deliver(packet);
+	drop(packet);
+}
+
+static uint64_t jitter(const struct sim_nic *nic)
+{
+	return nic->jitter_ns ? random_below(&net_random, nic->jitter_ns) : 0;
+}
+
+/* Packets that have waited for `free_ns` and take their time themselves; until when. */
+static uint64_t pass(uint64_t *free_ns, uint64_t from, uint64_t bytes, uint64_t bytes_per_ms)
+{
+	uint64_t start = *free_ns > from ? *free_ns : from;
+
+	*free_ns = start + bytes * SIM_MS / bytes_per_ms;
+	return *free_ns;
+}
+
+static bool is_lost(const struct sim_nic *nic, const struct packet *packet)
+{
+	return nic->no_carrier || nic->dumb || random_chance(&net_random, nic->lossy) ||
+	       (nic->narrow && packet->segment > nic->narrow);
+}
+
+void net_send(struct packet *packet)
+{
+	struct sim_host *from = net_host_of(packet->source), *to = net_host_of(packet->target);
+	uint64_t bytes = packet->bytes + HEADER_BYTES * (1 + packet->bytes / 1448), at = sim_now;
+	struct sim_nic *out, *in;
+
+	packet->timer.fire = arrive;
+	packet->sent_ns = sim_now;
+	if (!to || from->dead) {
+		drop(packet);
+		return;
+	}
+	if (from == to) {
+		packet->in_nic = packet->out_nic = -1;
+		timer_set(&packet->timer, at + LOOPBACK_NS + bytes * SIM_MS / LOOPBACK_BYTES_PER_MS);
+		return;
+	}
+	packet->out_nic = packet->in_nic = (int)(packet->target >> 16 & 0xff);
+	if (packet->out_nic >= (int)from->nics) {
+		drop(packet);
+		return;
+	}
+	out = &from->nic[packet->out_nic];
+	in = &to->nic[packet->in_nic];
+	if (is_lost(out, packet) || is_cut(from, to, packet->out_nic) ||
+	    (in->narrow && packet->segment > in->narrow)) {
+		drop(packet);
+		return;
+	}
+	at = pass(&out->out_free_ns, at, bytes, out->bytes_per_ms) + out->latency_ns + jitter(out);
+	at = pass(&in->in_free_ns, at, bytes, in->bytes_per_ms) + in->latency_ns + jitter(in);
+	timer_set(&packet->timer, at);
+}

@@ -1,0 +1,86 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * Hosts, their NICs, and the network between them. NIC i of every host is in network i, 10.i.0.0/16, behind a
+ * switch of its own. A packet to an address in network i leaves by NIC i, as Linux routes it, whatever its
+ * source address is.
+ */
+#ifndef TESTS_SIM_NET_H
+#define TESTS_SIM_NET_H
+
+#include "sim/sched.h"
+
+#include <stddef.h>
+
+#define NET_HOSTS_MAX 4200
+#define NET_NICS_MAX  8
+
+struct sim_nic {
+	bool no_carrier;       /* the cable is out: the host is told (netlink) */
+	bool deaf, dumb;       /* silent loss of all that comes in; of all that goes out */
+	unsigned lossy;        /* per million packets */
+	unsigned narrow;       /* larger segments are lost; 0 = none */
+	uint64_t latency_ns;   /* half of a hop: from NIC to switch */
+	uint64_t jitter_ns;
+	uint64_t bytes_per_ms;
+	unsigned mbps;                    /* what it says of itself */
+	uint64_t out_free_ns, in_free_ns; /* when what is queued has passed */
+};
+
+struct sim_host {
+	unsigned index;
+	char name[64];
+	bool dead; /* no power: nothing comes or goes */
+	unsigned nics;
+	struct sim_nic nic[NET_NICS_MAX];
+	unsigned next_port;
+};
+
+extern struct sim_host *net_hosts[NET_HOSTS_MAX];
+extern unsigned net_host_count;
+extern struct sim_random net_random;
+extern bool net_drained; /* no packet is under way: only for checks */
+
+struct sim_host *net_host_new(unsigned nics);
+
+uint32_t net_address(unsigned host, unsigned nic); /* host byte order */
+struct sim_host *net_host_of(uint32_t address);    /* NULL: nobody has it */
+int net_nic_of(const struct sim_host *host, uint32_t address); /* -1: not of this host */
+
+/* --- packets --- */
+
+struct tcp_socket;
+
+enum packet_kind {
+	PACKET_SYN,
+	PACKET_SYNACK,
+	PACKET_DATA, /* also FIN, window probe */
+	PACKET_ACK,
+	PACKET_RST
+};
+
+struct packet {
+	struct sim_timer timer;
+	enum packet_kind kind;
+	struct tcp_socket *from, *to; /* to: NULL for a SYN */
+	uint32_t source, target;
+	uint64_t seq, ack, edge; /* edge: how far the receiver's window reaches */
+	uint64_t gap;            /* the first byte that has come behind a hole; 0 = none */
+	uint32_t bytes, segment; /* segment: of its largest packet */
+	bool fin;
+	uint64_t sent_ns, echo_ns;
+	int in_nic, out_nic;
+};
+
+/* Sends it; it is freed when it is delivered or lost. */
+void net_send(struct packet *packet);
+
+/* The network between hosts and NICs of one index may be cut for pairs of hosts, per direction. */
+void net_cut(unsigned from, unsigned to, unsigned nic, bool cut);
+
+/* The TCP of the host gets it. */
+void tcp_deliver(struct packet *packet);
+
+/* A host is told that the carrier of one of its NICs has changed. */
+void netlink_carrier(struct sim_host *host, unsigned nic);
+
+#endif

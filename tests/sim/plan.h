@@ -1,0 +1,91 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* What happens in a run: all of it follows from the seed, and from what the command line takes away. */
+#ifndef TESTS_SIM_PLAN_H
+#define TESTS_SIM_PLAN_H
+
+#include "sim/process.h"
+
+#define PLAN_FAULTS_MAX 48
+#define PLAN_EDGES_MAX  256
+#define PLAN_ENV_BYTES  64
+
+enum fault_kind {
+	FAULT_CARRIER, /* a NIC's cable is out; its host is told */
+	FAULT_SILENT,  /* a NIC: all is lost, without notice */
+	FAULT_DEAF,    /* … what comes in */
+	FAULT_DUMB,    /* … what goes out */
+	FAULT_CUT,     /* the way from one host to another, in one network and direction */
+	FAULT_PARTED,  /* … in both directions */
+	FAULT_LOSSY,   /* packets are lost at random */
+	FAULT_SLOW,    /* a NIC's rate falls to a hundredth */
+	FAULT_LATE,    /* round trips of half a second, with jitter */
+	FAULT_NARROW,  /* packets over 1,100 bytes are lost */
+	FAULT_RESET,   /* both ends of a host's connections are reset, one after the other */
+	FAULT_HALF,    /* one end only */
+	FAULT_STOP,    /* SIGSTOP */
+	FAULT_NAP,     /* NCCL makes no calls */
+	FAULT_FORK,    /* a forked child lives so long */
+	FAULT_CALLS,   /* system calls fail */
+	FAULTS_GENTLE, /* so far no communicator may end */
+	FAULT_ABORT = FAULTS_GENTLE, /* NCCL closes a comm in mid-transfer */
+	FAULT_KILL,
+	FAULT_POWER, /* a host is gone for good */
+	FAULT_KINDS
+};
+
+extern const char *const fault_names[FAULT_KINDS];
+
+struct plan_fault {
+	enum fault_kind kind;
+	uint64_t at_ns, for_ns;
+	uint64_t host, other, nic, pick; /* modulo how many there are */
+};
+
+/* One direction between two ranks: a send comm and a receive comm. */
+struct plan_edge {
+	unsigned from, to, dev_from, dev_to;
+};
+
+struct plan {
+	uint64_t seed;
+	unsigned hosts, nics, ranks_per_host, messages, rounds, window, group;
+	bool tags;
+	bool barrier; /* a sender closes when the receiver has everything, as at the end of a job */
+	size_t bytes_max;
+	uint64_t gap_ns; /* between blocks of messages */
+	int abi;
+	uint64_t bytes_per_ms, latency_ns, jitter_ns;
+	unsigned lossy, shortens, preempts;
+	unsigned edge_count, fault_count, setting_count;
+	struct plan_edge edges[PLAN_EDGES_MAX];
+	struct plan_fault faults[PLAN_FAULTS_MAX];
+	char settings[PROCESS_ENV_MAX][PLAN_ENV_BYTES];
+	uint64_t peer_timeout_ns, recovery_timeout_ns;
+	bool deadly;
+	int only_kind;         /* the one kind of fault there is; -1 = none, or several */
+	uint64_t faults_end_ns, limit_ns; /* when all has to be over */
+	uint64_t stall_ns; /* the most that a message may take after the last fault */
+};
+
+/* What the command line takes away; 0 = nothing. */
+struct plan_limits {
+	unsigned hosts, nics, messages, rounds;
+	size_t bytes;
+	uint64_t faults; /* a bit for each that stays */
+	bool some_faults;
+	bool plain;    /* no settings, no tags, one rank a host */
+	bool together; /* threads are not held up, reads and writes not cut short */
+	int kind;      /* only this kind of fault; -1 = all */
+	unsigned quiet_seconds; /* so long, two hosts, moderate traffic, nothing breaks */
+};
+
+void plan_draw(struct plan *plan, uint64_t seed, const struct plan_limits *limits);
+/* Was the network, or a host's kernel, at fault at some time in between? */
+bool plan_outage(const struct plan *plan, uint64_t from_ns, uint64_t to_ns);
+
+/* When the last fault before that ended; 0: there is one now, or there was none. */
+uint64_t plan_calm_since(const struct plan *plan, uint64_t now_ns);
+
+void plan_print(const struct plan *plan);
+
+#endif

@@ -1,0 +1,206 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* The life of a rank; see rank.h. */
+#include "sim/rank.h"
+#include "sim/load.h"
+#include "sim/net.h"
+#include "sim/tcp.h"
+
+#include <inttypes.h>
+#include <stdarg.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#define FDS_BASELINE   8 /* of the background thread and the like; the rest is given back */
+#define FDS_PATIENCE   (40 * SIM_S)
+#define POLL_MOST      (20 * SIM_MS)
+#define POLL_LEAST     (2 * SIM_US)
+#define STAGGER_MOST   (300 * SIM_MS)
+
+struct rank *ranks;
+unsigned rank_count;
+bool rank_prints;
+struct rank_times *rank_times;
+uint64_t rank_bytes;
+
+struct ends {
+	struct edge_end *list[2 * PLAN_EDGES_MAX];
+	unsigned count;
+};
+
+static struct ends *ends; /* of each rank */
+
+static void log_line(int level, unsigned long flags, const char *file, int line, const char *fmt, ...)
+	__attribute__((format(printf, 5, 6)));
+
+static void log_line(int level, unsigned long flags, const char *file, int line, const char *fmt, ...)
+{
+	const struct sim_process *process = process_self();
+	char text[1024];
+	va_list args;
+
+	(void)flags, (void)file, (void)line;
+	va_start(args, fmt);
+	vsnprintf(text, sizeof(text), fmt, args);
+	va_end(args);
+	trace_note(40, (uint64_t)level, strlen(text));
+	if (rank_prints)
+		printf("%12.6f pid %d %s%s\n", (double)sim_now / 1e9, process ? process->pid : 0,
+		       level == 2 ? "WARN " : "", text);
+}
+
+static void open_net(struct rank *rank)
+{
+	const char *path = load_take(rank->process);
+	char err[256];
+	int count = 0;
+
+	if (!path)
+		sim_fail("too few copies of the plugin");
+	rank->net = driver_open(path, rank->plan->abi, err, sizeof(err));
+	if (!rank->net)
+		sim_fail("rank %u: %s", rank->index, err);
+	if (driver_init(rank->net, &rank->ctx, 7, -1, log_line, NULL) || driver_devices(rank->net, &count))
+		sim_fail("rank %u: init fails", rank->index);
+	if (count != (int)rank->plan->nics)
+		sim_fail("rank %u: %d devices instead of %u", rank->index, count, rank->plan->nics);
+}
+
+static void open_ends(struct rank *rank, unsigned round)
+{
+	struct ends *mine = &ends[rank->index];
+
+	mine->count = 0;
+	rank->process->is_set_up = false;
+	for (unsigned i = 0; i < rank->plan->edge_count; i++) {
+		if (rank->plan->edges[i].from == rank->index)
+			mine->list[mine->count++] = edge_open(rank, i, true, round);
+		if (rank->plan->edges[i].to == rank->index)
+			mine->list[mine->count++] = edge_open(rank, i, false, round);
+	}
+}
+
+static bool step_all(struct rank *rank, bool *over, uint64_t *due_ns)
+{
+	struct ends *mine = &ends[rank->index];
+	bool moved = false, connected = true;
+
+	*over = true;
+	*due_ns = sim_now + POLL_MOST;
+	for (unsigned i = 0; i < mine->count; i++) {
+		uint64_t due = edge_due_ns(mine->list[i]);
+
+		moved |= edge_step(mine->list[i]);
+		*over &= edge_is_over(mine->list[i]);
+		connected &= edge_is_connected(mine->list[i]);
+		*due_ns = due > sim_now && due < *due_ns ? due : *due_ns;
+	}
+	rank->process->is_set_up = connected;
+	return moved;
+}
+
+static void abort_one(struct rank *rank)
+{
+	struct ends *mine = &ends[rank->index];
+
+	rank->aborts = false;
+	for (unsigned i = 0; i < mine->count; i++)
+		if (!edge_is_over(mine->list[i])) {
+			edge_abort(mine->list[i]);
+			return;
+		}
+}
+
+/* NCCL's proxy polls without a pause. Here it calls again when something has come for the process. */
+static void run_round(struct rank *rank)
+{
+	for (bool over = false; !over;) {
+		uint64_t due_ns;
+
+		while (rank->naps)
+			thread_sleep(SIM_MS);
+		if (rank->aborts)
+			abort_one(rank);
+		if (step_all(rank, &over, &due_ns) || over)
+			thread_sleep(POLL_LEAST);
+		else
+			thread_wait(&rank->process->poked, due_ns);
+	}
+	for (unsigned i = 0; i < ends[rank->index].count; i++)
+		edge_free(ends[rank->index].list[i]);
+	ends[rank->index].count = 0;
+}
+
+/* Closed comms drain in the background; then their descriptors are back. */
+static void check_descriptors(struct rank *rank)
+{
+	uint64_t until = sim_now + FDS_PATIENCE + rank->plan->peer_timeout_ns;
+	int most = FDS_BASELINE + 2 * (int)rank->plan->nics;
+
+	while (rank->process->fd_open > most && sim_now < until)
+		thread_sleep(100 * SIM_MS);
+	if (rank->process->fd_open > most)
+		sim_fail("rank %u: %d descriptors are open after the last close", rank->index,
+			 rank->process->fd_open);
+}
+
+static void *run_rank(void *arg)
+{
+	struct rank *rank = arg;
+	struct sim_random random = { rank->plan->seed * 1000 + rank->index };
+
+	thread_sleep(random_below(&random, STAGGER_MOST));
+	open_net(rank);
+	for (unsigned round = 0; round < rank->plan->rounds; round++) {
+		open_ends(rank, round);
+		run_round(rank);
+	}
+	if (random_chance(&random, 500000))
+		check_descriptors(rank);
+	if (driver_finalize(rank->net, rank->ctx))
+		sim_fail("rank %u: finalize fails", rank->index);
+	rank->done = true;
+	if (rank_prints)
+		printf("%12.6f rank %u is done\n", (double)sim_now / 1e9, rank->index);
+	process_exit(rank->process);
+}
+
+void rank_start(struct rank *rank, const struct plan *plan, unsigned index)
+{
+	struct sim_process *process = process_new(net_hosts[index / plan->ranks_per_host], (int)(1000 + index));
+	unsigned n = 0;
+
+	if (!ends)
+		ends = calloc(rank_count, sizeof(*ends));
+	*rank = (struct rank){ .index = index, .process = process, .plan = plan };
+	process->env[n++] = "ANYNET_TRANSPORT=tcp";
+	process->env[n++] = "ANYNET_STATS=off";
+	process->env[n++] = "NCCL_DEBUG=INFO";
+	for (unsigned i = 0; i < plan->setting_count; i++)
+		process->env[n++] = plan->settings[i];
+	process->shortens = plan->shortens;
+	thread_new(process, run_rank, rank);
+}
+
+bool ranks_over(void)
+{
+	for (unsigned i = 0; i < rank_count; i++)
+		if (!ranks[i].process->dead && !ranks[i].process->host->dead)
+			return false;
+	return true;
+}
+
+void ranks_describe(void)
+{
+	const struct tcp_socket *tcp;
+
+	for (unsigned i = 0; i < rank_count; i++) {
+		if (ranks[i].done || ranks[i].process->dead)
+			continue;
+		printf("rank %u:%s%s\n", i, ranks[i].process->stopped ? " stopped" : "", ranks[i].naps ? " naps" : "");
+		for (unsigned j = 0; j < ends[i].count; j++)
+			edge_describe(ends[i].list[j]);
+	}
+	TAILQ_FOREACH(tcp, &tcp_open, link)
+		tcp_describe(tcp);
+}

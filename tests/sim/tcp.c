@@ -1,0 +1,616 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* TCP, what comes in, and what programs do; see tcp.h. */
+#include "sim/tcp.h"
+
+#include <errno.h>
+#include <stdlib.h>
+#include <string.h>
+
+#define SNDBUF_BYTES   (2560u << 10) /* what the kernel tunes it to on a fast network */
+#define RCVBUF_BYTES   (3072u << 10)
+#define RING_MIN_BYTES 4096
+
+static struct tcp_queue listening = TAILQ_HEAD_INITIALIZER(listening);
+struct tcp_queue tcp_open = TAILQ_HEAD_INITIALIZER(tcp_open);
+
+static void tcp_unref(struct tcp_socket *tcp)
+{
+	if (--tcp->refs)
+		return;
+	free(tcp->ring);
+	free(tcp);
+}
+
+static void release(struct sim_file *file)
+{
+	tcp_close((struct tcp_socket *)file);
+}
+
+static ssize_t file_read(struct sim_file *file, void *data, size_t bytes)
+{
+	return tcp_read((struct tcp_socket *)file, data, bytes);
+}
+
+static ssize_t file_write(struct sim_file *file, const void *data, size_t bytes)
+{
+	return tcp_write((struct tcp_socket *)file, data, bytes);
+}
+
+struct tcp_socket *tcp_new(void)
+{
+	static const struct sim_file_ops ops = { tcp_poll, file_read, file_write, release };
+	struct tcp_socket *tcp = calloc(1, sizeof(*tcp));
+
+	if (!tcp)
+		abort();
+	file_init(&tcp->file, FILE_SOCKET, &ops);
+	tcp->refs = 1;
+	tcp->sndbuf = SNDBUF_BYTES;
+	tcp->rcvbuf = RCVBUF_BYTES;
+	tcp->segment = 1448;
+	tcp->keep_idle_s = 7200;
+	tcp->keep_interval_s = 75;
+	tcp->keep_count = 9;
+	tcp->min_rtt_ns = SIM_NEVER;
+	tcp->timer.fire = tcp_timer_fired;
+	tcp->keep_timer.fire = tcp_keep_fired;
+	TAILQ_INIT(&tcp->accepted);
+	return tcp;
+}
+
+void tcp_packet_gone(struct packet *packet)
+{
+	tcp_unref(packet->from);
+	if (packet->to)
+		tcp_unref(packet->to);
+}
+
+/* --- its life --- */
+
+static void forget_peer(struct tcp_socket *tcp)
+{
+	struct tcp_socket *peer = tcp->peer;
+
+	if (!peer || !tcp->closed || tcp->state != TCP_DEAD)
+		return;
+	tcp->peer = NULL;
+	tcp_unref(peer);
+}
+
+/* The kernel has done with it; the program may still hold it, and read what had come. */
+void tcp_die(struct tcp_socket *tcp, int error)
+{
+	struct tcp_socket *listener = tcp->listener;
+
+	if (tcp->state == TCP_DEAD)
+		return;
+	if (tcp->state == TCP_LISTENS)
+		TAILQ_REMOVE(&listening, tcp, link);
+	else if (tcp->state == TCP_OPEN && !tcp->waits)
+		TAILQ_REMOVE(&tcp_open, tcp, link);
+	tcp->state = TCP_DEAD;
+	tcp->error = error;
+	tcp->shut_read = true;
+	timer_cancel(&tcp->timer);
+	timer_cancel(&tcp->keep_timer);
+	if (listener) { /* a child that never opened: no descriptor has it */
+		tcp->listener = NULL;
+		tcp_unref(listener);
+		file_release(&tcp->file);
+		return;
+	}
+	if (!tcp->closed)
+		file_notify(&tcp->file, EPOLLIN | EPOLLOUT | EPOLLHUP | EPOLLRDHUP | (error ? EPOLLERR : 0u));
+	forget_peer(tcp);
+	if (tcp->closed)
+		tcp_unref(tcp);
+}
+
+static void set_peer(struct tcp_socket *tcp, struct tcp_socket *peer)
+{
+	if (tcp->peer)
+		tcp_unref(tcp->peer);
+	tcp->peer = peer;
+	peer->refs++;
+}
+
+bool tcp_port_in_use(uint32_t address, uint16_t port)
+{
+	struct tcp_socket *tcp;
+
+	TAILQ_FOREACH(tcp, &listening, link)
+		if (tcp->address == address && tcp->port == port)
+			return true;
+	return false;
+}
+
+int tcp_listen(struct tcp_socket *tcp)
+{
+	if (tcp->state != TCP_NEW)
+		return -EINVAL;
+	if (tcp_port_in_use(tcp->address, tcp->port))
+		return -EADDRINUSE;
+	tcp->state = TCP_LISTENS;
+	TAILQ_INSERT_TAIL(&listening, tcp, link);
+	return 0;
+}
+
+int tcp_connect(struct tcp_socket *tcp)
+{
+	if (tcp->state != TCP_NEW)
+		return tcp->state == TCP_SYN_OUT ? -EALREADY : -EISCONN;
+	tcp->state = TCP_SYN_OUT;
+	tcp->dialled_ns = sim_now;
+	net_send(tcp_packet(tcp, PACKET_SYN));
+	timer_set(&tcp->timer, sim_now + SIM_S);
+	return -EINPROGRESS;
+}
+
+struct tcp_socket *tcp_take_accepted(struct tcp_socket *listener)
+{
+	struct tcp_socket *tcp = TAILQ_FIRST(&listener->accepted);
+
+	if (!tcp)
+		return NULL;
+	TAILQ_REMOVE(&listener->accepted, tcp, link);
+	tcp->waits = false;
+	if (tcp->state == TCP_OPEN)
+		TAILQ_INSERT_TAIL(&tcp_open, tcp, link);
+	return tcp;
+}
+
+static void opened(struct tcp_socket *tcp)
+{
+	if (!tcp->retransmits)
+		tcp->srtt_ns = tcp->min_rtt_ns = sim_now - tcp->dialled_ns;
+	tcp->state = TCP_OPEN;
+	tcp->retransmits = 0;
+	tcp->heard_ns = tcp->acked_ns = sim_now;
+	timer_cancel(&tcp->timer);
+	tcp_set_keepalive(tcp);
+}
+
+uint64_t tcp_unread(const struct tcp_socket *tcp)
+{
+	uint64_t end = tcp->peer_fin && tcp->rcv_nxt > tcp->fin_at ? tcp->fin_at : tcp->rcv_nxt;
+
+	return end - tcp->read_at;
+}
+
+static void close_listener(struct tcp_socket *tcp)
+{
+	struct tcp_socket *child;
+
+	while ((child = tcp_take_accepted(tcp))) {
+		child->linger_now = true;
+		file_release(&child->file);
+	}
+	tcp_die(tcp, 0);
+}
+
+/* No descriptor is left. Until the kernel has done with it, it is there without. What has been written is delivered, unless the program has not read all there is. */
+void tcp_close(struct tcp_socket *tcp)
+{
+	tcp->closed = true;
+	if (tcp->state == TCP_DEAD) {
+		forget_peer(tcp);
+		tcp_unref(tcp);
+	} else if (tcp->state == TCP_LISTENS) {
+		close_listener(tcp);
+	} else if (tcp->state == TCP_OPEN && (tcp_unread(tcp) || tcp->linger_now)) {
+		tcp_send_reset(tcp, tcp->peer);
+		tcp_die(tcp, 0);
+	} else if (tcp->state == TCP_OPEN) {
+		tcp->fin = tcp->shut_read = true;
+		timer_cancel(&tcp->keep_timer);
+		tcp_output(tcp);
+		if (tcp->una > tcp->end && tcp->peer_fin)
+			tcp_die(tcp, 0);
+	} else {
+		tcp_die(tcp, 0);
+	}
+}
+
+void tcp_inject_reset(struct tcp_socket *tcp)
+{
+	if (tcp->state == TCP_OPEN)
+		tcp_die(tcp, tcp->peer_fin ? EPIPE : ECONNRESET);
+}
+
+void tcp_vanish(struct tcp_socket *tcp)
+{
+	tcp_die(tcp, 0);
+}
+
+int tcp_shutdown(struct tcp_socket *tcp, bool read, bool write)
+{
+	if (tcp->state == TCP_SYN_OUT || (tcp->state == TCP_LISTENS && read)) {
+		tcp_die(tcp, 0);
+		return 0;
+	}
+	if (tcp->state != TCP_OPEN)
+		return -ENOTCONN;
+	tcp->shut_read |= read;
+	tcp->fin |= write;
+	tcp_output(tcp);
+	file_notify(&tcp->file, tcp_poll(&tcp->file));
+	return 0;
+}
+
+/* --- data --- */
+
+uint32_t tcp_poll(struct sim_file *file)
+{
+	struct tcp_socket *tcp = (struct tcp_socket *)file;
+	bool dead = tcp->state == TCP_DEAD, in_over = tcp->peer_fin || tcp->shut_read || dead;
+	uint32_t events = tcp->error ? EPOLLERR : 0u;
+
+	if (tcp->state == TCP_LISTENS)
+		return TAILQ_EMPTY(&tcp->accepted) ? 0 : EPOLLIN | EPOLLRDNORM;
+	if (tcp->state == TCP_NEW)
+		return EPOLLOUT | EPOLLHUP;
+	if (tcp->state == TCP_SYN_OUT || tcp->state == TCP_SYN_IN)
+		return events;
+	if (dead || (in_over && tcp->fin))
+		events |= EPOLLHUP;
+	if (in_over)
+		events |= EPOLLIN | EPOLLRDNORM | EPOLLRDHUP;
+	if (tcp_unread(tcp))
+		events |= EPOLLIN | EPOLLRDNORM;
+	if (dead || tcp->fin || tcp->end - tcp->una <= tcp->sndbuf * 2 / 3)
+		events |= EPOLLOUT | EPOLLWRNORM;
+	else
+		tcp->no_space = true;
+	return events;
+}
+
+uint64_t tcp_room(const struct tcp_socket *tcp)
+{
+	uint64_t queued = tcp->end - (tcp->una < tcp->end ? tcp->una : tcp->end);
+
+	return queued < tcp->sndbuf ? tcp->sndbuf - queued : 0;
+}
+
+/* Of the bytes that the peer has not read yet, or its kernel not acknowledged, the first. */
+static uint64_t oldest(const struct tcp_socket *tcp)
+{
+	uint64_t read_at = tcp->peer && !tcp->peer->closed ? tcp->peer->read_at : tcp->una;
+
+	return read_at < tcp->una ? read_at : tcp->una;
+}
+
+static void copy_ring(uint8_t *ring, uint64_t ring_bytes, uint64_t at, uint8_t *out, const uint8_t *in, size_t bytes)
+{
+	while (bytes) {
+		size_t place = (size_t)(at & (ring_bytes - 1)), part = (size_t)ring_bytes - place;
+
+		if (part > bytes)
+			part = bytes;
+		if (in)
+			memcpy(ring + place, in, part);
+		else
+			memcpy(out, ring + place, part);
+		in = in ? in + part : NULL;
+		out = out ? out + part : NULL;
+		at += part;
+		bytes -= part;
+	}
+}
+
+static void grow(struct tcp_socket *tcp, uint64_t need)
+{
+	uint64_t bytes = tcp->ring_bytes ? tcp->ring_bytes : RING_MIN_BYTES, from = oldest(tcp);
+	uint8_t *ring;
+
+	while (bytes < need)
+		bytes *= 2;
+	if (bytes == tcp->ring_bytes)
+		return;
+	ring = malloc(bytes);
+	if (!ring)
+		abort();
+	for (uint64_t at = from; at < tcp->end;) {
+		uint64_t place = at & (tcp->ring_bytes - 1), part = tcp->ring_bytes - place;
+
+		if (part > tcp->end - at)
+			part = tcp->end - at;
+		copy_ring(ring, bytes, at, NULL, tcp->ring + place, part);
+		at += part;
+	}
+	free(tcp->ring);
+	tcp->ring = ring;
+	tcp->ring_bytes = bytes;
+}
+
+static int take_error(struct tcp_socket *tcp)
+{
+	int error = tcp->error;
+
+	tcp->error = 0;
+	return -error;
+}
+
+ssize_t tcp_write(struct tcp_socket *tcp, const void *data, size_t bytes)
+{
+	uint64_t room = tcp_room(tcp);
+
+	if (tcp->state == TCP_SYN_OUT)
+		return -EAGAIN;
+	if (tcp->error)
+		return take_error(tcp);
+	if (tcp->state != TCP_OPEN || tcp->fin)
+		return -EPIPE;
+	if (bytes > room) {
+		tcp->no_space = true;
+		bytes = room;
+	}
+	if (!bytes)
+		return -EAGAIN;
+	grow(tcp, tcp->end + bytes - oldest(tcp));
+	copy_ring(tcp->ring, tcp->ring_bytes, tcp->end, NULL, data, bytes);
+	tcp->end += bytes;
+	tcp_output(tcp);
+	return (ssize_t)bytes;
+}
+
+/* The window has opened to twice what the peer knows of. */
+static void tell_window(struct tcp_socket *tcp)
+{
+	uint64_t known = tcp->told_edge > tcp->rcv_nxt ? tcp->told_edge - tcp->rcv_nxt : 0;
+	uint64_t window = tcp->read_at + tcp->rcvbuf - tcp->rcv_nxt;
+
+	if (tcp->state == TCP_OPEN && 2 * known <= tcp->rcvbuf && window >= 2 * known && window)
+		tcp_send_ack(tcp);
+}
+
+ssize_t tcp_read(struct tcp_socket *tcp, void *data, size_t bytes)
+{
+	uint64_t unread;
+
+	if (tcp->state == TCP_NEW || tcp->state == TCP_LISTENS)
+		return -ENOTCONN;
+	if (tcp->state == TCP_SYN_OUT)
+		return -EAGAIN;
+	unread = tcp->peer ? tcp_unread(tcp) : 0;
+	if (unread) {
+		if (bytes > unread)
+			bytes = unread;
+		copy_ring(tcp->peer->ring, tcp->peer->ring_bytes, tcp->read_at, data, NULL, bytes);
+		tcp->read_at += bytes;
+		tell_window(tcp);
+		return (ssize_t)bytes;
+	}
+	if (tcp->peer_fin)
+		return 0;
+	if (tcp->error)
+		return take_error(tcp);
+	return tcp->shut_read ? 0 : -EAGAIN;
+}
+
+int tcp_unsent(const struct tcp_socket *tcp)
+{
+	return tcp->state == TCP_OPEN ? (int)(tcp->end + tcp->fin - tcp->una) : 0;
+}
+
+/* --- what comes in --- */
+
+static void answer_with_reset(const struct packet *packet)
+{
+	struct packet *reset;
+
+	if (packet->kind == PACKET_RST)
+		return;
+	reset = calloc(1, sizeof(*reset));
+	if (!reset)
+		abort();
+	reset->kind = PACKET_RST;
+	reset->from = packet->to ? packet->to : packet->from;
+	reset->to = packet->from;
+	reset->from->refs++;
+	reset->to->refs++;
+	reset->source = packet->target;
+	reset->target = packet->source;
+	net_send(reset);
+}
+
+static void take_syn(struct packet *packet)
+{
+	struct tcp_socket *tcp, *child, *from = packet->from;
+
+	if (from->peer && from->peer->state == TCP_SYN_IN) {
+		net_send(tcp_packet(from->peer, PACKET_SYNACK));
+		return;
+	}
+	TAILQ_FOREACH(tcp, &listening, link)
+		if (tcp->address == packet->target && tcp->port == from->peer_port)
+			break;
+	if (from->state != TCP_SYN_OUT)
+		return;
+	if (!tcp) {
+		answer_with_reset(packet);
+		return;
+	}
+	child = tcp_new();
+	child->file.owner = tcp->file.owner;
+	child->state = TCP_SYN_IN;
+	child->listener = tcp;
+	tcp->refs++;
+	child->address = packet->target;
+	child->port = tcp->port;
+	child->peer_address = packet->source;
+	child->peer_port = from->port;
+	child->sndbuf = tcp->sndbuf;
+	child->rcvbuf = tcp->rcvbuf;
+	child->segment = from->segment < tcp->segment ? from->segment : tcp->segment;
+	child->user_timeout_ms = tcp->user_timeout_ms;
+	child->keepalive = tcp->keepalive;
+	child->keep_idle_s = tcp->keep_idle_s;
+	child->keep_interval_s = tcp->keep_interval_s;
+	child->keep_count = tcp->keep_count;
+	child->edge = packet->edge;
+	child->dialled_ns = sim_now;
+	set_peer(child, from);
+	set_peer(from, child);
+	net_send(tcp_packet(child, PACKET_SYNACK));
+	timer_set(&child->timer, sim_now + SIM_S);
+}
+
+/* The handshake is done at the acceptor's end, too. False: nobody wants it any more. */
+static bool child_opened(struct tcp_socket *child)
+{
+	struct tcp_socket *listener = child->listener;
+
+	if (listener->state != TCP_LISTENS) {
+		tcp_send_reset(child, child->peer);
+		tcp_die(child, 0);
+		return false;
+	}
+	child->listener = NULL;
+	opened(child);
+	child->waits = true;
+	TAILQ_INSERT_TAIL(&listener->accepted, child, link);
+	file_notify(&listener->file, EPOLLIN | EPOLLRDNORM);
+	tcp_unref(listener);
+	return true;
+}
+
+static void take_ack(struct tcp_socket *tcp, const struct packet *packet)
+{
+	uint64_t rtt = packet->echo_ns && sim_now > packet->echo_ns ? sim_now - packet->echo_ns : 0;
+
+	if (packet->edge > tcp->edge)
+		tcp->edge = packet->edge;
+	tcp->acked_ns = sim_now;
+	tcp->probes = 0;
+	if (packet->ack > tcp->una) {
+		tcp->una = packet->ack;
+		tcp->backoff = tcp->retransmits = 0;
+		if (rtt) {
+			tcp->srtt_ns = tcp->srtt_ns ? tcp->srtt_ns - tcp->srtt_ns / 8 + rtt / 8 : rtt;
+			tcp->min_rtt_ns = rtt < tcp->min_rtt_ns ? rtt : tcp->min_rtt_ns;
+		}
+		timer_cancel(&tcp->timer);
+		if (tcp->una >= tcp->loss_end)
+			tcp->loss_end = 0;
+	} else if (packet->gap > tcp->una && tcp->nxt > tcp->una && !tcp->loss_end) {
+		tcp->loss_end = packet->gap;
+		tcp->again = tcp->una;
+	}
+	if (tcp->no_space && tcp->end - (tcp->una < tcp->end ? tcp->una : tcp->end) <= tcp->sndbuf * 2 / 3) {
+		tcp->no_space = false;
+		if (!tcp->closed)
+			file_notify(&tcp->file, EPOLLOUT | EPOLLWRNORM);
+	}
+	tcp_output(tcp);
+}
+
+static void remove_gap(struct tcp_socket *tcp, unsigned i)
+{
+	tcp->gap_count--;
+	memmove(&tcp->gaps[i], &tcp->gaps[i + 1], (tcp->gap_count - i) * sizeof(tcp->gaps[0]));
+}
+
+/* Behind a hole: kept, as far as there is room to note it. */
+static void keep_gap(struct tcp_socket *tcp, uint64_t from, uint64_t to)
+{
+	unsigned i = 0;
+
+	while (i < tcp->gap_count && tcp->gaps[i].to < from)
+		i++;
+	if (i < tcp->gap_count && tcp->gaps[i].from <= to) {
+		tcp->gaps[i].from = from < tcp->gaps[i].from ? from : tcp->gaps[i].from;
+		tcp->gaps[i].to = to > tcp->gaps[i].to ? to : tcp->gaps[i].to;
+		return;
+	}
+	if (tcp->gap_count == TCP_GAPS)
+		return;
+	memmove(&tcp->gaps[i + 1], &tcp->gaps[i], (tcp->gap_count - i) * sizeof(tcp->gaps[0]));
+	tcp->gaps[i] = (struct tcp_range){ from, to };
+	tcp->gap_count++;
+}
+
+static void take_bytes(struct tcp_socket *tcp, const struct packet *packet)
+{
+	uint64_t end = packet->seq + packet->bytes + packet->fin;
+
+	if (packet->fin) {
+		tcp->fin_known = true;
+		tcp->fin_at = packet->seq + packet->bytes;
+	}
+	if (packet->seq > tcp->rcv_nxt) {
+		keep_gap(tcp, packet->seq, end);
+		return;
+	}
+	tcp->echo_ns = packet->sent_ns;
+	if (end > tcp->rcv_nxt)
+		tcp->rcv_nxt = end;
+	while (tcp->gap_count && tcp->gaps[0].from <= tcp->rcv_nxt) {
+		if (tcp->gaps[0].to > tcp->rcv_nxt)
+			tcp->rcv_nxt = tcp->gaps[0].to;
+		remove_gap(tcp, 0);
+	}
+}
+
+static void take_data(struct tcp_socket *tcp, const struct packet *packet)
+{
+	uint64_t before = tcp->rcv_nxt;
+
+	/* New data for somebody who has shut both directions, or is gone. */
+	if (packet->bytes && tcp->shut_read && tcp->fin && packet->seq + packet->bytes > tcp->rcv_nxt) {
+		answer_with_reset(packet);
+		tcp_die(tcp, tcp->closed ? 0 : ECONNRESET);
+		return;
+	}
+	take_bytes(tcp, packet);
+	tcp->peer_fin = tcp->fin_known && tcp->rcv_nxt > tcp->fin_at;
+	if (tcp->closed)
+		tcp->read_at = tcp->peer_fin ? tcp->fin_at : tcp->rcv_nxt;
+	tcp_send_ack(tcp);
+	if (tcp->rcv_nxt == before || tcp->closed)
+		return;
+	file_notify(&tcp->file, EPOLLIN | EPOLLRDNORM |
+					(tcp->peer_fin ? EPOLLRDHUP | (tcp->fin ? EPOLLHUP : 0u) : 0u));
+}
+
+static void take_segment(struct tcp_socket *tcp, const struct packet *packet)
+{
+	tcp->heard_ns = sim_now;
+	tcp->keep_probes = 0;
+	take_ack(tcp, packet);
+	if (packet->kind == PACKET_DATA)
+		take_data(tcp, packet);
+	if (tcp->state == TCP_OPEN && tcp->closed && tcp->una > tcp->end && tcp->peer_fin)
+		tcp_die(tcp, 0);
+}
+
+void tcp_deliver(struct packet *packet)
+{
+	struct tcp_socket *tcp = packet->to;
+
+	if (packet->kind == PACKET_SYN) {
+		take_syn(packet);
+		return;
+	}
+	if (tcp->state == TCP_DEAD) {
+		answer_with_reset(packet);
+		return;
+	}
+	if (packet->kind == PACKET_RST) {
+		tcp_die(tcp, tcp->state == TCP_SYN_OUT ? ECONNREFUSED : tcp->peer_fin ? EPIPE : ECONNRESET);
+		return;
+	}
+	tcp->refs++;
+	if (tcp->state == TCP_SYN_OUT && packet->kind == PACKET_SYNACK) {
+		tcp->edge = packet->edge;
+		tcp->segment = packet->from->segment < tcp->segment ? packet->from->segment : tcp->segment;
+		opened(tcp);
+		TAILQ_INSERT_TAIL(&tcp_open, tcp, link);
+		tcp_send_ack(tcp);
+		file_notify(&tcp->file, EPOLLOUT | EPOLLWRNORM);
+	} else if (tcp->state == TCP_OPEN && packet->kind == PACKET_SYNACK) {
+		tcp_send_ack(tcp);
+	} else if (tcp->state == TCP_OPEN || (tcp->state == TCP_SYN_IN && child_opened(tcp))) {
+		take_segment(tcp, packet);
+	}
+	tcp_unref(tcp);
+}

@@ -1,0 +1,104 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * TCP between simulated hosts, as Linux has it as far as a program can tell: windows, retransmission with
+ * backoff, zero-window probes, keepalive, FIN and RST and what is still read after them, TCP_USER_TIMEOUT.
+ * Segments are as large as a NIC with segmentation offload takes them. Congestion control is left out: what
+ * is in flight is limited by the receiver's buffer.
+ */
+#ifndef TESTS_SIM_TCP_H
+#define TESTS_SIM_TCP_H
+
+#include "sim/file.h"
+#include "sim/net.h"
+
+#define TCP_GAPS 16
+
+enum tcp_state {
+	TCP_NEW,
+	TCP_LISTENS,
+	TCP_SYN_OUT,
+	TCP_SYN_IN, /* of a child of a listening socket */
+	TCP_OPEN,   /* also half closed, or closed by the program and not done yet */
+	TCP_DEAD
+};
+
+struct tcp_range {
+	uint64_t from, to;
+};
+
+struct tcp_socket {
+	struct sim_file file;
+	unsigned refs; /* the file, packets, the peer */
+	enum tcp_state state;
+	bool closed; /* no descriptor any more */
+	bool waits;  /* to be accepted */
+	uint32_t address, peer_address;
+	uint16_t port, peer_port;
+	struct tcp_socket *peer;
+	TAILQ_ENTRY(tcp_socket) link; /* of all that listen, or of all that are open */
+	TAILQ_HEAD(tcp_queue, tcp_socket) accepted;
+	struct tcp_socket *listener; /* of a child that has not opened yet */
+
+	/* Options. */
+	uint32_t sndbuf, rcvbuf, segment, user_timeout_ms, keep_idle_s, keep_interval_s, keep_count;
+	bool keepalive, linger_now;
+
+	/* Outgoing. The bytes stay until they have been acknowledged and the peer has read them. */
+	uint8_t *ring;
+	uint64_t ring_bytes, una, nxt, end, edge;
+	uint64_t loss_end, again; /* to be sent again: from `again` to loss_end */
+	bool fin, no_space;
+	struct sim_timer timer;
+	unsigned backoff, retransmits, resent, probes;
+	uint64_t srtt_ns, min_rtt_ns, stuck_since_ns, busy_since_ns, busy_ns, acked_ns;
+
+	/* Incoming. */
+	uint64_t rcv_nxt, read_at, told_edge, heard_ns;
+	struct tcp_range gaps[TCP_GAPS]; /* what has come behind holes */
+	unsigned gap_count;
+	bool fin_known, peer_fin, shut_read;
+	uint64_t fin_at, echo_ns, dialled_ns;
+
+	int error;
+	struct sim_timer keep_timer;
+	unsigned keep_probes;
+};
+
+extern struct tcp_queue tcp_open;
+
+struct tcp_socket *tcp_new(void);
+int tcp_listen(struct tcp_socket *tcp);
+int tcp_connect(struct tcp_socket *tcp); /* -EINPROGRESS or what is wrong at once */
+struct tcp_socket *tcp_take_accepted(struct tcp_socket *listener);
+bool tcp_port_in_use(uint32_t address, uint16_t port);
+int tcp_shutdown(struct tcp_socket *tcp, bool read, bool write);
+void tcp_close(struct tcp_socket *tcp);
+
+/* A third party's RST reaches it. */
+void tcp_inject_reset(struct tcp_socket *tcp);
+/* Its host has lost power. */
+void tcp_vanish(struct tcp_socket *tcp);
+
+uint32_t tcp_poll(struct sim_file *file);
+uint64_t tcp_unread(const struct tcp_socket *tcp);
+uint64_t tcp_room(const struct tcp_socket *tcp);
+ssize_t tcp_write(struct tcp_socket *tcp, const void *data, size_t bytes);
+ssize_t tcp_read(struct tcp_socket *tcp, void *data, size_t bytes);
+int tcp_unsent(const struct tcp_socket *tcp); /* SIOCOUTQ */
+
+void tcp_describe(const struct tcp_socket *tcp);
+void tcp_set_keepalive(struct tcp_socket *tcp);
+void tcp_packet_gone(struct packet *packet);
+
+/* --- tcp_out.c --- */
+
+struct packet *tcp_packet(struct tcp_socket *tcp, enum packet_kind kind);
+void tcp_send_ack(struct tcp_socket *tcp);
+void tcp_send_reset(struct tcp_socket *tcp, struct tcp_socket *to);
+void tcp_output(struct tcp_socket *tcp);
+void tcp_timer_fired(struct sim_timer *timer);
+void tcp_keep_fired(struct sim_timer *timer);
+void tcp_die(struct tcp_socket *tcp, int error);
+uint64_t tcp_rto_ns(const struct tcp_socket *tcp);
+
+#endif

@@ -1,0 +1,148 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* One rail is dialled anew; see redial.h. What the answers mean is in recovery.c. */
+#include "session/redial.h"
+
+#include <errno.h>
+
+#include "session/progress.h"
+
+#define CONNECT_MS   500  /* for a connection to stand, at least … */
+#define CONNECT_RTTS 6    /* … and this many round trips */
+#define ANSWER_MS    5000 /* for the WELCOME: the path works, the peer may be slow */
+
+static void note(struct recovery *recovery, struct anynet_wire_rail pair, int err)
+{
+	unsigned i = 0;
+
+	while (i < recovery->attempt_count && !pairs_equal(recovery->attempts[i].pair, pair))
+		i++;
+	if (i == PAIRS_MAX)
+		return;
+	if (i == recovery->attempt_count)
+		recovery->attempt_count++;
+	recovery->attempts[i] = (struct attempt){ pair, err };
+}
+
+/* Nobody listens there: the sockets of a process that lives are open as long as our comm. */
+static void note_refusal(struct recovery *recovery, uint64_t now)
+{
+	recovery->refusals++;
+	if (!recovery->refused_ms)
+		recovery->refused_ms = now;
+}
+
+void redial_next(struct redial *redial, uint64_t now)
+{
+	dial_close(&redial->dial);
+	redial->next_ms = now;
+	if (redial->pairs && ++redial->tries % redial->pairs)
+		return;
+	redial->next_ms = now + redial->pause_ms;
+	redial->pause_ms =
+		anynet_min(redial->pause_ms * 2, redial->aim == REDIAL_HOME ? HOME_MAX_MS : REDIAL_MAX_MS);
+}
+
+void redial_failed(struct anynet_comm *comm, struct redial *redial, int err, uint64_t now)
+{
+	note(comm->session->recovery, redial->pair, err);
+	if (redial->aim == REDIAL_HOME)
+		;
+	else if (err == -ECONNREFUSED)
+		note_refusal(comm->session->recovery, now);
+	else if (redial->dial.state > DIAL_HELLO)
+		comm->session->recovery->refused_ms = comm->session->recovery->refusals = 0; /* somebody is there */
+	redial_next(redial, now);
+}
+
+static uint64_t connect_limit(const struct anynet_comm *comm)
+{
+	return CONNECT_MS + CONNECT_RTTS * (uint64_t)comm->session->rtt_us / 1000;
+}
+
+/* Packets of full size were lost there, or are being lost now. */
+static bool is_narrow(struct anynet_rail *rail, struct anynet_wire_rail pair)
+{
+	return progress_is_narrow(rail, pair) ||
+	       (rail_is_silent(rail) && pairs_equal(rail->pair, pair) &&
+		rail->ops->moved(rail) == RAIL_STUCK);
+}
+
+/*
+ * A rail goes on by TCP at once, whatever it was carried by: that costs a round trip. A link is made beside it, and
+ * takes the rail over once it has proven itself. So a fabric that is dead, or refuses what matters, holds up nobody.
+ */
+static enum anynet_hello_kind kind_of(const struct anynet_comm *comm,
+				      const struct anynet_rail *rail, const struct redial *redial)
+{
+	if (!rail)
+		return ANYNET_KIND_PROBE;
+	return redial->aim == REDIAL_HOME && !redial->dial.link && pairs_want_link(comm, rail)
+		       ? ANYNET_KIND_LINK
+		       : ANYNET_KIND_RESUME;
+}
+
+/* The next pair; false = there is none. Where a link has been proven it is that one again. */
+static bool choose_pair(struct anynet_comm *comm, struct anynet_rail *rail, struct redial *redial)
+{
+	static const enum pairs_order orders[] = { [REDIAL_NOTHING] = PAIRS_OWN_FIRST,
+						   [REDIAL_AGAIN] = PAIRS_OWN_FIRST,
+						   [REDIAL_ELSEWHERE] = PAIRS_ELSEWHERE,
+						   [REDIAL_HOME] = PAIRS_HOME };
+	struct anynet_wire_rail pairs[PAIRS_MAX];
+
+	if (redial->dial.link)
+		return true;
+	redial->pairs = pairs_list(comm, rail, orders[redial->aim], pairs);
+	if (redial->pairs)
+		redial->pair = pairs[redial->tries % redial->pairs];
+	return redial->pairs;
+}
+
+/* Begin a dial over the next pair: 0, -EAGAIN = there is none now, or -errno of this one. */
+static int start_dial(struct anynet_comm *comm, struct anynet_rail *rail, struct redial *redial,
+		      uint64_t now)
+{
+	const struct comm_paths *paths = &comm->session->paths;
+	enum anynet_hello_kind kind;
+	int ret;
+
+	if (now < redial->next_ms)
+		return -EAGAIN;
+	if (comm->unlinked)
+		dial_close(&redial->dial); /* with a link that has been proven meanwhile */
+	kind = kind_of(comm, rail, redial);
+	if (!choose_pair(comm, rail, redial)) {
+		redial_next(redial, now);
+		return -EAGAIN;
+	}
+	redial->limit_ms = now + connect_limit(comm);
+	if (!dial_pair(&redial->dial, paths, redial->pair))
+		return -EADDRNOTAVAIL;
+	redial->dial.narrow = rail && is_narrow(rail, redial->pair);
+	redial->dial.quiet =
+		kind == ANYNET_KIND_LINK && !rail_is_news(rail->progress.links_failed + 1);
+	ret = dial_start(&redial->dial, paths,
+			 kind == ANYNET_KIND_LINK ? paths->own[redial->pair.from] : NULL, kind,
+			 rail ? rail->index : 0, ++redial->epoch);
+	return ret == -EAGAIN ? -EBUSY : ret; /* no port of ours is free */
+}
+
+int redial_step(struct anynet_comm *comm, struct anynet_rail *rail, struct redial *redial, uint64_t now)
+{
+	struct dial *dial = &redial->dial;
+	int ret = 0;
+
+	if (dial->state == DIAL_IDLE) {
+		ret = start_dial(comm, rail, redial, now);
+		if (ret == -EAGAIN)
+			return ret;
+	}
+	if (!ret)
+		ret = dial_step(dial);
+	redial->said |= dial->state > DIAL_HELLO && dial->kind != ANYNET_KIND_LINK;
+	if (ret == -EAGAIN && now < redial->limit_ms + (dial->state == DIAL_HELLO ? 0 : ANSWER_MS))
+		return -EAGAIN;
+	if (ret)
+		redial_failed(comm, redial, ret == -EAGAIN ? -ETIMEDOUT : ret, now);
+	return ret ? -EAGAIN : 0;
+}
