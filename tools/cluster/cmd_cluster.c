@@ -13,6 +13,7 @@
 #include <unistd.h>
 
 #include "conduct.h"
+#include "files.h"
 #include "judge.h"
 #include "launcher.h"
 #include "live.h"
@@ -28,9 +29,6 @@
 #include "tools/shared/self.h"
 #include "tools/shared/terminal.h"
 #include "worker.h"
-
-#define FILE_MAX \
-	(512 << 20) /* bytes of a list of hosts, or of an earlier run: 256 hosts make 130 MB */
 
 enum {
 	KEY_HOSTS = 0x100,
@@ -109,58 +107,6 @@ static const struct argp_option options[] = {
 	{ 0 },
 };
 
-/* --- files --- */
-
-static char *read_file(const char *path, size_t *bytes)
-{
-	FILE *file = fopen(path, "r");
-	char *text = NULL;
-	size_t room = 0;
-
-	*bytes = 0;
-	while (file && *bytes == room && room < FILE_MAX) {
-		char *more = realloc(text, room += 1 << 20);
-
-		if (!more)
-			break;
-		text = more;
-		*bytes += fread(text + *bytes, 1, room - 1 - *bytes, file);
-		if (*bytes < room - 1)
-			break;
-		room--; /* the end of the text */
-	}
-	if (!file || ferror(file) || *bytes >= FILE_MAX - 1 || !text) {
-		free(text);
-		text = NULL;
-	} else {
-		text[*bytes] = '\0';
-	}
-	if (file)
-		fclose(file);
-	return text;
-}
-
-static json_t *read_baseline(struct argp_state *state, const char *path)
-{
-	size_t bytes;
-	char *text = read_file(path, &bytes);
-	json_error_t error = { .text = "it cannot be read, or is larger than 512 MB" };
-	json_t *doc = text ? json_loadb(text, bytes, JSON_REJECT_DUPLICATES, &error) : NULL;
-	const char *why = error.text;
-	struct matrix m;
-	json_t *link;
-	size_t i;
-
-	free(text);
-	if (!doc || matrix_read(doc, &m, &why))
-		argp_error(state, "--baseline %s: %s", path, why);
-	matrix_free(&m);
-	/* Only figures are compared, and these are most of it. */
-	json_array_foreach(json_object_get(doc, "links"), i, link)
-		json_object_del(link, "measured");
-	return doc;
-}
-
 /* --- hosts --- */
 
 static void add_host(struct argp_state *state, struct cluster_arguments *a, const char *name)
@@ -190,7 +136,7 @@ static void add_hosts(struct argp_state *state, struct cluster_arguments *a, cha
 static void add_hosts_file(struct argp_state *state, struct cluster_arguments *a, const char *path)
 {
 	size_t bytes;
-	char *text = read_file(path, &bytes), *next = text, *line;
+	char *text = files_read(path, &bytes), *next = text, *line;
 
 	if (!text)
 		argp_error(state, "--hosts-file %s: it cannot be read", path);
@@ -275,7 +221,7 @@ static error_t parse(int key, char *arg, struct argp_state *state)
 		a->html = arg;
 		return 0;
 	case KEY_BASELINE:
-		a->baseline = read_baseline(state, arg);
+		a->baseline = files_baseline(state, arg);
 		a->conduct.before = a->baseline;
 		return 0;
 	case KEY_LIVE:
