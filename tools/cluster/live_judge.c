@@ -152,7 +152,7 @@ static void add_path(json_t *list, const struct end *e, enum fault fault)
 	if (has_told(list, faults[fault].id, e->host, e->other))
 		return;
 	if (fault == PATH_LOSES)
-		snprintf(figures, sizeof(figures), ": %u of %u sent again", e->resent,
+		snprintf(figures, sizeof(figures), ": %u of %u retransmitted", e->resent,
 			 e->packets + e->resent);
 	else if (fault == PATH_SLOW)
 		snprintf(figures, sizeof(figures), ": %.3f GB/s", e->rate / 1e9);
