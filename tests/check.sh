@@ -109,7 +109,7 @@ coverage)
 	# Without optimisation 1 GiB takes minutes, and reaches no other lines. The figures are of all that has run, red or not.
 	status=0
 	run coverage -E '\.large$' \
-		-R '^(test_.*|fuzz_.*|conformance\.(tcp|ib)\.v12\.[a-z]+(-cuda(-slow|-dmabuf)?|-cm|-fused|-4rails)?)$' || status=$?
+		-R '^(test_.*|fuzz_.*|conformance\.(tcp|ib)\.v12\.([a-z]+|(gpu|memory|transfer)-cuda))$' || status=$?
 	tests/coverage.sh build/coverage
 	exit "$status"
 	;;

@@ -14,6 +14,8 @@
 #define BLOCK       4
 #define SLOTS       8
 #define GUARD_BYTES 64
+#define PAGE_BYTES  4096
+#define SIXTEEN     0xe5, 0xe5, 0xe5, 0xe5, 0xe5, 0xe5, 0xe5, 0xe5, 0xe5, 0xe5, 0xe5, 0xe5, 0xe5, 0xe5, 0xe5, 0xe5
 #define HOST_MEMORY 1
 #define NO_TIME     UINT64_MAX
 
@@ -143,34 +145,58 @@ static void fill(const struct edge_end *end, uint8_t *data, unsigned message)
 		memcpy(data + 8 * i, &word, 8);
 }
 
-/* What a buffer holds while nothing may be written into it. */
-static void poison(const struct edge_end *end, uint8_t *data)
+static size_t room_of(const struct edge_end *end)
 {
-	memset(data, 0xe5, plan_of(end)->bytes_max + GUARD_BYTES);
+	return plan_of(end)->bytes_max + GUARD_BYTES;
 }
 
+/* What a buffer holds while nothing may be written into it. */
+static void poison(uint8_t *data, size_t bytes)
+{
+	memset(data, 0xe5, bytes);
+}
+
+/* At the beginning of each page, and at the end: what is written by mistake begins there, or is long. */
 static bool all_poison(const uint8_t *data, size_t bytes)
 {
-	return !bytes || (data[0] == 0xe5 && !memcmp(data, data + 1, bytes - 1));
+	static const uint8_t pattern[GUARD_BYTES] = { SIXTEEN, SIXTEEN, SIXTEEN, SIXTEEN };
+
+	for (size_t at = 0; at < bytes; at += at ? PAGE_BYTES : PAGE_BYTES - ((uintptr_t)data & (PAGE_BYTES - 1)))
+		if (memcmp(data + at, pattern, bytes - at < GUARD_BYTES ? bytes - at : GUARD_BYTES))
+			return false;
+	return bytes < GUARD_BYTES || !memcmp(data + bytes - GUARD_BYTES, pattern, GUARD_BYTES);
 }
 
 static void check_untouched(const struct edge_end *end, const struct slot *slot, const char *when)
 {
-	if (!all_poison(slot->data, plan_of(end)->bytes_max + GUARD_BYTES))
+	if (!all_poison(slot->data, room_of(end)))
 		sim_fail("edge %u: a buffer was written to %s", end->edge, when);
+}
+
+/* The first byte that is not the message's, or `bytes`. */
+static size_t first_wrong(const struct edge_end *end, const uint8_t *data, unsigned message, size_t bytes)
+{
+	uint64_t word = number_of(end, message), came;
+	size_t i = 0;
+
+	for (; i + 8 <= bytes; i += 8, word = word * UINT64_C(6364136223846793005) + 1) {
+		memcpy(&came, data + i, 8);
+		if (came != word)
+			return i;
+	}
+	return memcmp(data + i, &word, bytes - i) ? i : bytes;
 }
 
 static void check_message(const struct edge_end *end, unsigned message, int size)
 {
 	const struct slot *slot = &end->slots[message % SLOTS];
-	size_t bytes = bytes_of(end, message), room = plan_of(end)->bytes_max + GUARD_BYTES;
-	uint64_t word = number_of(end, message);
+	size_t bytes = bytes_of(end, message), room = room_of(end), wrong;
 
 	if ((size_t)size != bytes)
 		sim_fail("edge %u message %u: %d bytes instead of %zu", end->edge, message, size, bytes);
-	for (size_t i = 0; i < bytes; i += 8, word = word * UINT64_C(6364136223846793005) + 1)
-		if (memcmp(slot->data + i, &word, bytes - i < 8 ? bytes - i : 8))
-			sim_fail("edge %u message %u of %zu bytes: wrong from byte %zu on", end->edge, message, bytes, i);
+	wrong = first_wrong(end, slot->data, message, bytes);
+	if (wrong != bytes)
+		sim_fail("edge %u message %u of %zu bytes: wrong from byte %zu on", end->edge, message, bytes, wrong);
 	if (!all_poison(slot->data + bytes, room - bytes))
 		sim_fail("edge %u message %u: written to behind its end", end->edge, message);
 	rank_bytes += bytes;
@@ -228,10 +254,10 @@ static void set_up(struct edge_end *end)
 {
 	end->state = END_MOVES;
 	for (unsigned i = 0; i < SLOTS; i++) {
-		end->slots[i].data = malloc(plan_of(end)->bytes_max + GUARD_BYTES);
+		end->slots[i].data = malloc(room_of(end));
 		if (!end->slots[i].data)
 			abort();
-		poison(end, end->slots[i].data);
+		poison(end->slots[i].data, room_of(end));
 		if (driver_reg_mr(end->rank->net, end->comm, end->slots[i].data, plan_of(end)->bytes_max, HOST_MEMORY,
 				  &end->slots[i].mhandle))
 			sim_fail("edge %u: regMr fails", end->edge);
@@ -286,7 +312,7 @@ static void deregister(struct edge_end *end)
 	for (unsigned i = 0; i < SLOTS && end->slots[i].data; i++) {
 		if (end->slots[i].mhandle && driver_dereg_mr(end->rank->net, end->comm, end->slots[i].mhandle))
 			sim_fail("edge %u: deregMr fails", end->edge);
-		poison(end, end->slots[i].data);
+		poison(end->slots[i].data, room_of(end));
 	}
 }
 
@@ -449,7 +475,7 @@ static void finish(struct edge_end *end, const struct request *request, const in
 			check_message(end, message, sizes[i]);
 			note_latency(end, message);
 		}
-		poison(end, end->slots[message % SLOTS].data);
+		poison(end->slots[message % SLOTS].data, bytes_of(end, message) + 8);
 	}
 	end->done += request->count;
 	end->first = (end->first + 1) % SLOTS;

@@ -11,6 +11,7 @@
 
 #define RESET_PAUSE (20 * SIM_MS)
 #define LATE_NS     (60 * SIM_MS) /* at each end of each direction */
+#define SLOWEST     1250           /* bytes a ms: 10 Mb/s */
 #define CALLS_PER_MILLION 200000
 
 struct active {
@@ -69,7 +70,11 @@ static void set_cut(const struct active *active, bool on)
 
 static void set_slow(const struct active *active, bool on)
 {
-	nic_of(active)->bytes_per_ms = on ? active->plan->bytes_per_ms / 100 + 1 : active->plan->bytes_per_ms;
+	uint64_t rate = active->plan->bytes_per_ms / 100;
+
+	if (rate < SLOWEST)
+		rate = active->plan->bytes_per_ms < SLOWEST ? active->plan->bytes_per_ms : SLOWEST;
+	nic_of(active)->bytes_per_ms = on ? rate : active->plan->bytes_per_ms;
 }
 
 static void set_late(const struct active *active, bool on)

@@ -13,6 +13,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/resource.h>
 #include <sys/wait.h>
 #include <time.h>
 #include <unistd.h>
@@ -26,8 +27,8 @@ void run_judge(struct run_result *result, int status);
 static struct {
 	const char *plugin, *list;
 	uint64_t seed, seeds;
-	bool one, prints, shrinks, twice, table, selfcheck;
-	double seconds;
+	bool one, prints, shrinks, twice, table, selfcheck, stops;
+	double seconds, processor_seconds;
 	unsigned jobs;
 	struct plan_limits limits;
 } options = { .seed = 1, .limits = { .kind = -1 } };
@@ -48,7 +49,9 @@ enum {
 	OPT_TWICE,
 	OPT_SELFCHECK,
 	OPT_CALLS,
-	OPT_LIST
+	OPT_LIST,
+	OPT_PROCESSOR,
+	OPT_STOP
 };
 
 static const struct argp_option option_list[] = {
@@ -56,6 +59,8 @@ static const struct argp_option option_list[] = {
 	{ "seeds", 'n', "N", 0, "Run so many seeds", 0 },
 	{ "first", OPT_FIRST, "N", 0, "Begin with this seed (1)", 0 },
 	{ "seconds", 't', "S", 0, "Begin no further seed after so long", 0 },
+	{ "processor-seconds", OPT_PROCESSOR, "S", 0, "… after so much time of processors", 0 },
+	{ "stop", OPT_STOP, 0, 0, "Stop at the first failure", 0 },
 	{ "jobs", 'j', "N", 0, "Seeds to run side by side (all processors)", 0 },
 	{ "print", 'p', 0, 0, "Print the plan, the faults and the plugin's log", 0 },
 	{ "table", 'T', 0, 0, "Print how long messages took, by the kind of fault", 0 },
@@ -155,6 +160,12 @@ static error_t take_option(int key, char *arg, struct argp_state *state)
 		return 0;
 	case OPT_NO_SHRINK:
 		options.shrinks = false;
+		return 0;
+	case OPT_PROCESSOR:
+		options.processor_seconds = strtod(arg, NULL);
+		return 0;
+	case OPT_STOP:
+		options.stops = true;
 		return 0;
 	case OPT_LIST:
 		options.list = arg;
@@ -282,6 +293,21 @@ static int run_listed(const char *file)
 	return list ? fclose(list) : -1;
 }
 
+static double processor_seconds(void)
+{
+	struct rusage usage;
+
+	getrusage(RUSAGE_CHILDREN, &usage);
+	return (double)(usage.ru_utime.tv_sec + usage.ru_stime.tv_sec) +
+	       (double)(usage.ru_utime.tv_usec + usage.ru_stime.tv_usec) / 1e6;
+}
+
+static bool is_enough(double until)
+{
+	return (until > 0 && real_now() >= until) || (options.stops && totals.failed) ||
+	       (options.processor_seconds > 0 && processor_seconds() >= options.processor_seconds);
+}
+
 static void run_many(double until)
 {
 	struct run_result *results = run_results(WORKERS_MAX);
@@ -291,7 +317,7 @@ static void run_many(double until)
 
 	for (;;) {
 		for (unsigned i = 0; i < options.jobs; i++)
-			if (!pids[i] && next < end && (until <= 0 || real_now() < until) &&
+			if (!pids[i] && next < end && !is_enough(until) &&
 			    run_start(next, &options.limits, &results[i], &pids[i])) {
 				next++;
 				running++;
@@ -367,7 +393,7 @@ int main(int argc, char **argv)
 		options.jobs = (unsigned)sysconf(_SC_NPROCESSORS_ONLN);
 	if (options.jobs > WORKERS_MAX)
 		options.jobs = WORKERS_MAX;
-	if (!options.one && options.seeds == UINT64_MAX / 2 && options.seconds <= 0)
+	if (!options.one && options.seeds == UINT64_MAX / 2 && options.seconds <= 0 && options.processor_seconds <= 0)
 		options.seconds = 60;
 	load_copies(options.plugin, COPIES);
 	if (options.one && options.prints)
@@ -380,6 +406,8 @@ int main(int argc, char **argv)
 		return 2;
 	if (options.table)
 		print_table();
+	if (options.processor_seconds > 0 || options.table)
+		printf("%.1f s of processors\n", processor_seconds());
 	printf("simulate: %" PRIu64 " seeds, %.0f simulated s, %.1f s, %" PRIu64 " failed\n", totals.ended, totals.sim_s,
 	       real_now() - start, totals.failed);
 	return totals.failed != 0;

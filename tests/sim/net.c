@@ -83,6 +83,17 @@ static void arrive(struct sim_timer *timer)
 	drop(packet);
 }
 
+uint64_t net_burst(uint32_t source, uint32_t target)
+{
+	const struct sim_host *from = net_host_of(source), *to = net_host_of(target);
+	unsigned nic = target >> 16 & 0xff;
+
+	if (!from || !to || from == to || nic >= from->nics)
+		return LOOPBACK_BYTES_PER_MS;
+	return from->nic[nic].bytes_per_ms < to->nic[nic].bytes_per_ms ? from->nic[nic].bytes_per_ms
+								       : to->nic[nic].bytes_per_ms;
+}
+
 static uint64_t jitter(const struct sim_nic *nic)
 {
 	return nic->jitter_ns ? random_below(&net_random, nic->jitter_ns) : 0;

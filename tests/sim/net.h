@@ -71,6 +71,9 @@ struct packet {
 	int in_nic, out_nic;
 };
 
+/* Bytes that leave within a millisecond, by this way. */
+uint64_t net_burst(uint32_t source, uint32_t target);
+
 /* Sends it; it is freed when it is delivered or lost. */
 void net_send(struct packet *packet);
 

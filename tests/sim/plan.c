@@ -69,6 +69,7 @@ static void draw_timeouts(struct plan *plan, struct sim_random *random)
 static void draw_network(struct plan *plan, struct sim_random *random)
 {
 	plan->bytes_per_ms = ONE_OF(random, 12500, 125000, 1250000, 12500000); /* 100 Mb/s to 100 Gb/s */
+	plan->mbps = (unsigned)(plan->bytes_per_ms * 8 / 1000);
 	plan->latency_ns = ONE_OF(random, 1000, 5000, 50000, 2000000) * UINT64_C(1);
 	plan->jitter_ns = random_chance(random, 300000) ? random_below(random, 200 * SIM_US) : 0;
 	plan->lossy = random_chance(random, 200000) ? (unsigned)random_below(random, 10000) : 0;
@@ -79,7 +80,7 @@ static void draw_network(struct plan *plan, struct sim_random *random)
 static void draw_traffic(struct plan *plan, struct sim_random *random)
 {
 	plan->messages = ONE_OF(random, 16, 64, 200);
-	plan->bytes_max = ONE_OF(random, 4096, 65536, 1048576);
+	plan->bytes_max = ONE_OF(random, 4096, 4096, 65536, 65536, 262144, 1048576);
 	plan->rounds = random_chance(random, 200000) ? 2 : 1;
 	plan->window = 8;
 	plan->tags = random_chance(random, 400000);
@@ -119,7 +120,7 @@ static void draw_edges(struct plan *plan, uint64_t pattern)
 static bool is_outage(enum fault_kind kind)
 {
 	return kind <= FAULT_PARTED || kind == FAULT_LOSSY || kind == FAULT_NARROW || kind == FAULT_RESET ||
-	       kind == FAULT_HALF || kind == FAULT_CALLS || kind == FAULT_LATE;
+	       kind == FAULT_HALF || kind == FAULT_CALLS || kind == FAULT_LATE || kind == FAULT_SLOW;
 }
 
 static uint64_t draw_duration(struct sim_random *random)
@@ -132,6 +133,15 @@ static uint64_t draw_duration(struct sim_random *random)
 	default:
 		return random_between(random, 1000, 8000) * SIM_MS;
 	}
+}
+
+/* A network so slow that something is always in flight: faults meet messages in the middle. */
+static void slow_down(struct plan *plan)
+{
+	uint64_t rate = 1250 + 8 * plan->bytes_max * SIM_MS / (plan->gap_ns + SIM_MS);
+
+	if (rate < plan->bytes_per_ms)
+		plan->bytes_per_ms = rate;
 }
 
 static void draw_faults(struct plan *plan, struct sim_random *random)
@@ -147,6 +157,8 @@ static void draw_faults(struct plan *plan, struct sim_random *random)
 	plan->fault_count = (unsigned)random_between(random, 1, 24);
 	/* Messages as long as there are faults, and a little longer or shorter. */
 	plan->gap_ns = random_between(random, 0, 1500) * SIM_MS * span_s / (plan->messages / 4);
+	if (random_chance(random, 600000))
+		slow_down(plan);
 	for (unsigned i = 0; i < plan->fault_count; i++) {
 		struct plan_fault *fault = &plan->faults[i];
 		enum fault_kind kind = (enum fault_kind)random_below(random, FAULT_KINDS);
@@ -225,6 +237,7 @@ static void draw_quiet(struct plan *plan, unsigned seconds)
 	plan->lossy = plan->shortens = plan->preempts = 0;
 	plan->jitter_ns = 0;
 	plan->bytes_per_ms = 1250000;
+	plan->mbps = 10000;
 	plan->latency_ns = 5000;
 	plan->bytes_max = 65536;
 	plan->abi = 12;
@@ -317,9 +330,9 @@ uint64_t plan_calm_since(const struct plan *plan, uint64_t now_ns)
 
 void plan_print(const struct plan *plan)
 {
-	printf("seed %" PRIu64 ": %u hosts with %u NICs of %" PRIu64 " Mb/s, %u edges, %u x %u messages of up to %zu bytes, "
+	printf("seed %" PRIu64 ": %u hosts with %u NICs of %u Mb/s (%" PRIu64 " bytes a ms), %u edges, %u x %u messages of up to %zu bytes, "
 	       "net api v%d%s\n",
-	       plan->seed, plan->hosts, plan->nics, plan->bytes_per_ms * 8 / 1000, plan->edge_count, plan->rounds,
+	       plan->seed, plan->hosts, plan->nics, plan->mbps, plan->bytes_per_ms, plan->edge_count, plan->rounds,
 	       plan->messages, plan->bytes_max, plan->abi, plan->tags ? ", tags" : "");
 	printf("  latency %" PRIu64 " us, jitter %" PRIu64 " us, loss %u, shortened %u, held up %u per million; gap %" PRIu64 " ms\n",
 	       plan->latency_ns / SIM_US, plan->jitter_ns / SIM_US, plan->lossy, plan->shortens, plan->preempts,

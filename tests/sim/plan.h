@@ -55,6 +55,7 @@ struct plan {
 	uint64_t gap_ns; /* between blocks of messages */
 	int abi;
 	uint64_t bytes_per_ms, latency_ns, jitter_ns;
+	unsigned mbps; /* what NICs say of themselves */
 	unsigned lossy, shortens, preempts;
 	unsigned edge_count, fault_count, setting_count;
 	struct plan_edge edges[PLAN_EDGES_MAX];

@@ -64,7 +64,7 @@ static void start_hosts(const struct plan *plan)
 			host->nic[j] = (struct sim_nic){ .lossy = plan->lossy,
 							 .latency_ns = plan->latency_ns,
 							 .jitter_ns = plan->jitter_ns,
-							 .mbps = (unsigned)(plan->bytes_per_ms * 8 / 1000),
+							 .mbps = plan->mbps,
 							 .bytes_per_ms = plan->bytes_per_ms };
 	}
 }

@@ -108,11 +108,21 @@ static void repair(struct tcp_socket *tcp)
 	}
 }
 
+/* As the kernel does it: a large one takes no more than a millisecond. */
+static uint64_t segment_bytes(const struct tcp_socket *tcp)
+{
+	uint64_t bytes = net_burst(tcp->address, tcp->peer_address);
+
+	return bytes > SEGMENT_BYTES ? SEGMENT_BYTES : bytes < tcp->segment ? tcp->segment : bytes;
+}
+
 static void send_new(struct tcp_socket *tcp)
 {
+	uint64_t most = segment_bytes(tcp);
+
 	while (tcp->nxt < last_seq(tcp) && (tcp->nxt < tcp->edge || tcp->nxt == tcp->end) &&
 	       tcp->nxt - tcp->una < IN_FLIGHT_BYTES) {
-		uint64_t bytes = least(tcp->end - tcp->nxt, SEGMENT_BYTES);
+		uint64_t bytes = least(tcp->end - tcp->nxt, most);
 
 		bytes = least(bytes, tcp->edge > tcp->nxt ? tcp->edge - tcp->nxt : 0);
 		if (!bytes && tcp->nxt != tcp->end)

@@ -81,7 +81,7 @@ static void test_what_cannot_be_opened_is_explained(void **state)
 		{ "libc.so.6", 13, "v13" },
 		{ "nccl:Ethernet", 0, "Socket and IB" },
 		{ "nccl:Socket:/no/such/libnccl.so.2", 0, "/no/such/libnccl.so.2" },
-		{ "nccl:Socket:/proc/self/exe", 0, "which NCCL release" },
+		{ "nccl:Socket:/proc/self/exe", 0, "does not contain its NCCL release" },
 		{ "nccl:IB:/dev/null", 0, "not an ELF file" },
 		{ "nccl:IB:/proc/self/status", 0, "not an ELF file" },
 	};

@@ -27,7 +27,7 @@ start_run() {
 
 case $case in
 patterns)
-	for pattern in allreduce alltoall sendrecv; do
+	for pattern in allgather allreduce alltoall broadcast gather scatter sendrecv; do
 		for ranks in 1 2 5; do
 			expect 0 "Out of bounds values : 0 OK" "$tool" perf --net "$plugin" \
 				-p "$pattern" -r "$ranks" -f 16 -e 8M -n 2 -w 1
@@ -49,7 +49,7 @@ errors)
 	expect 3 "a number from 1 to 17179869184" "$tool" perf -b 0
 	expect 3 "a number from 1 to 17179869184" "$tool" perf -b 17G
 	expect 3 "smaller than" "$tool" perf -b 1K -e 8
-	expect 3 "allreduce, alltoall or sendrecv" "$tool" perf -p broadcast
+	expect 3 "see --help" "$tool" perf -p reduce
 	expect 3 "'nosuch' is not a command" "$tool" nosuch
 	expect 3 "usage:" "$tool"
 	expect 0 "usage:" "$tool" help
@@ -117,8 +117,14 @@ print)
 	;;
 wrong)
 	# One bit of every large message is turned over on its way.
-	expect 2 "FAILED" env LD_PRELOAD="$build/tests/tool/libflip.so" "$tool" perf \
-		--net "$build/bench/libnccl-net-raw.so" -p sendrecv -b 128K -e 128K -n 1
+	for pattern in sendrecv broadcast; do
+		expect 2 "FAILED" env LD_PRELOAD="$build/tests/tool/libflip.so" "$tool" perf \
+			--net "$build/bench/libnccl-net-raw.so" -p $pattern -b 128K -e 128K -n 1
+	done
+	for pattern in allgather gather scatter; do
+		expect 2 "FAILED" env LD_PRELOAD="$build/tests/tool/libflip.so" "$tool" perf \
+			--net "$build/bench/libnccl-net-raw.so" -p $pattern -b 256K -e 256K -n 1
+	done
 	;;
 killed)
 	start_run

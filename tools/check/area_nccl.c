@@ -52,6 +52,14 @@ static void report_user(struct check *check, const struct nccl_user *user)
 		finding_add(&check->report, CHECK_NOTE, AREA, "user-without",
 			    "%s %s in %s was built without NCCL", user->name, user->version,
 			    user->site->path);
+	} else if (user->path && !user->nccl.code) {
+		finding_add(&check->report, CHECK_WARN, AREA, "user-loads-damaged",
+			    "%s %s in %s loads %s, which is no library of NCCL", user->name,
+			    user->version, user->site->path, user->path);
+		finding_why(&check->report, "importing it fails: \"file too short\", \"invalid ELF "
+					    "header\", or symbols that are missing");
+		finding_fix(&check->report, "install it again (pip install --force-reinstall, or "
+					    "git lfs pull)");
 	} else if (user->path) {
 		finding_add(&check->report, CHECK_OK, AREA, "user-loads",
 			    "%s %s in %s loads NCCL %s from %s", user->name, user->version,

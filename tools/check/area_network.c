@@ -139,7 +139,11 @@ static void check_nccls_choice(struct check *check)
 	for (size_t i = 0; i < check->interfaces.table.link_count; i++)
 		any_real |= interface_works(&check->interfaces, i) &&
 			    check->interfaces.verdicts[i].class < NETIF_LOCAL;
-	finding_add(&check->report, names.count ? CHECK_OK : CHECK_WARN, AREA, "nccls-choice",
+	finding_add(&check->report,
+		    names.count                                    ? CHECK_OK
+		    : findings_have(&check->report, "ifname-none") ? CHECK_NOTE
+								   : CHECK_WARN,
+		    AREA, "nccls-choice",
 		    "NCCL's own choice, for its bootstrap and without a plugin: %s",
 		    names.count ? text : "none");
 	if (any_real && any_local && (first_local || !check->anynet_loads))

@@ -32,7 +32,7 @@ static bool counts(const struct check *check, const struct release_range *range)
 static char *group_text(const struct group *group)
 {
 	int from = group->first->from / 100 % 100;
-	int to = (group->last->to == INT_MAX ? group->last->from : group->last->to) / 100 % 100;
+	int to = (group->last->to == INT_MAX ? RELEASE_NEWEST : group->last->to) / 100 % 100;
 
 	return from == to ? text_format("2.%d", from) : text_format("2.%d – 2.%d", from, to);
 }
@@ -335,6 +335,11 @@ static void report_lost_name(struct check *check)
 				    "and let libnccl-net.so be found by its name");
 }
 
+static bool is_own_net(const char *name)
+{
+	return !strcasecmp(name, "IB") || !strcasecmp(name, "Socket");
+}
+
 static void report_filter(struct check *check)
 {
 	const char *net = getenv("NCCL_NET");
@@ -360,6 +365,14 @@ static void report_filter(struct check *check)
 			    "no other network has this name: jobs fail with ncclInvalidUsage");
 		finding_fix(&check->report, "make libnccl-net.so be found, as above, or unset "
 					    "NCCL_NET");
+	} else if (!is_own_net(net) && !check->anynet_loads &&
+		   !findings_have(&check->report, "net-unknown") &&
+		   !findings_have(&check->report, "plugin-other")) {
+		finding_add(&check->report, CHECK_ERROR, AREA, "net-unknown",
+			    "NCCL_NET=%s is no network of NCCL's own, and no plugin is found", net);
+		finding_why(&check->report,
+			    "no network has this name: jobs end with ncclInvalidUsage");
+		finding_fix(&check->report, "unset NCCL_NET, or set it to IB or Socket");
 	}
 }
 

@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* Every variable of NCCL, PyTorch and anynet that is set: its name, its value, its release, its file. */
 #include "check.h"
+#include "transports/wire/secret.h"
 
 #include <limits.h>
 #include <stdlib.h>
@@ -280,8 +281,28 @@ static void report_plugin_warnings(struct check *check)
 	}
 }
 
+/* What the plugin does on the first connection: with a secret that it cannot use, it makes none. */
+static void check_secret(struct check *check)
+{
+	const char *file = check->config.secret_file;
+	char *name = *file ? host_open_name(&check->host, file) : NULL;
+
+	if (*file)
+		secret_start(name ? name : file);
+	free(name);
+	if (!*file || secret_known())
+		return;
+	finding_add(&check->report, CHECK_ERROR, AREA, "secret", "%s", secret_problem());
+	finding_why(&check->report, "anynet refuses all connections then");
+	finding_fix(&check->report,
+		    "head -c 32 /dev/urandom >%s; chmod 600 %s: the same file on all "
+		    "hosts, and in the container",
+		    file, file);
+}
+
 void check_settings(struct check *check)
 {
+	check_secret(check);
 	check_variables(check);
 	check_files(check);
 	report_plugin_warnings(check);

@@ -81,6 +81,15 @@ enum check_verdict findings_worst(const struct check_report *report)
 	return worst;
 }
 
+bool findings_have(const struct check_report *report, const char *id)
+{
+	for (size_t i = 0; i < report->count; i++) {
+		if (!strcmp(report->findings[i].id, id))
+			return true;
+	}
+	return false;
+}
+
 size_t findings_count(const struct check_report *report, enum check_verdict verdict)
 {
 	size_t count = 0;

@@ -7,6 +7,7 @@
 #ifndef CHECK_FINDINGS_H
 #define CHECK_FINDINGS_H
 
+#include <stdbool.h>
 #include <stddef.h>
 #include <stdio.h>
 
@@ -43,6 +44,7 @@ void finding_fix(struct check_report *report, const char *fmt, ...) ANYNET_PRINT
 
 /* The worst verdict; CHECK_OK if there is no finding. */
 enum check_verdict findings_worst(const struct check_report *report);
+bool findings_have(const struct check_report *report, const char *id);
 size_t findings_count(const struct check_report *report, enum check_verdict verdict);
 
 /* Forgets all behind the first `count`; all that are better than `least`. */

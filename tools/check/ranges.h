@@ -33,6 +33,9 @@ struct release_range {
 	bool rereads_name;     /* a shim copies the name again after init, not only at the load */
 };
 
+/* Of the last range, the newest that is known: its notes say that plugins are loaded as before. */
+#define RELEASE_NEWEST 23200
+
 extern const struct release_range release_ranges[];
 extern const size_t release_range_count;
 

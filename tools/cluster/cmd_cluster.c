@@ -15,6 +15,7 @@
 #include "conduct.h"
 #include "judge.h"
 #include "launcher.h"
+#include "live.h"
 #include "matrix.h"
 #include "node.h"
 #include "print.h"
@@ -44,7 +45,10 @@ enum {
 	KEY_SAVE,
 	KEY_HTML,
 	KEY_BASELINE,
-	KEY_WORKER
+	KEY_WORKER,
+	KEY_LIVE,
+	KEY_EVERY,
+	KEY_FOR
 };
 
 struct cluster_arguments {
@@ -55,7 +59,8 @@ struct cluster_arguments {
 	char meeting_host[ARGS_HOST];
 	struct node *nodes; /* of --hosts; HOSTS_MAX */
 	size_t count;
-	bool json, is_worker;
+	bool json, is_worker, is_live;
+	struct live_options live;
 	const char *net, *save, *html;
 	json_t *baseline;
 };
@@ -86,6 +91,10 @@ static const struct argp_option options[] = {
 	{ "port", KEY_PORT, "PORT", 0,
 	  "port on which each host waits for the others (one of ANYNET_PORT_RANGE, or any)", 3 },
 	{ "wait", KEY_WAIT, "S", 0, "time to wait for hosts (60)", 3 },
+	{ "live", KEY_LIVE, NULL, 0,
+	  "measure nothing: look at the jobs that run on the hosts, and say who is to blame", 3 },
+	{ "every", KEY_EVERY, "S", 0, "with --live: seconds between two looks (1)", 3 },
+	{ "for", KEY_FOR, "S", 0, "with --live: end after so many seconds (never)", 3 },
 	{ NULL, 0, NULL, 0, "Output:", 4 },
 	{ "json", 'j', NULL, 0, "print JSON", 4 },
 	{ "save", KEY_SAVE, "FILE", 0, "also write the JSON to a file", 4 },
@@ -263,6 +272,15 @@ static error_t parse(int key, char *arg, struct argp_state *state)
 		a->baseline = read_baseline(state, arg);
 		a->conduct.before = a->baseline;
 		return 0;
+	case KEY_LIVE:
+		a->is_live = true;
+		return 0;
+	case KEY_EVERY:
+		a->live.every = (double)args_number(state, "--every", arg, 1, 3600);
+		return 0;
+	case KEY_FOR:
+		a->live.during = (double)args_number(state, "--for", arg, 1, INT_MAX / 1000);
+		return 0;
 	case KEY_WORKER:
 		a->is_worker = true;
 		return 0;
@@ -359,6 +377,14 @@ static int report(const struct cluster_arguments *a, json_t *doc)
 	return wrote ? 2 : status;
 }
 
+static int run_all(struct cluster_arguments *a)
+{
+	if (!a->is_live)
+		return report(a, conduct(a->nodes, a->count, &a->conduct));
+	a->live.json = a->json;
+	return live_run(a->nodes, a->count, &a->live);
+}
+
 static int run_by_ssh(struct cluster_arguments *a)
 {
 	static char command[4 * PATH_MAX + 4096];
@@ -366,7 +392,7 @@ static int run_by_ssh(struct cluster_arguments *a)
 	make_command(a, command, sizeof(command));
 	a->remote.command = command;
 	nodes_login(a->nodes, a->count, &a->remote, a->meeting.wait_ms);
-	return report(a, conduct(a->nodes, a->count, &a->conduct));
+	return run_all(a);
 }
 
 static int run_by_launcher(struct cluster_arguments *a)
@@ -387,7 +413,7 @@ static int run_by_launcher(struct cluster_arguments *a)
 	a->count = a->meeting.nodes;
 	meeting_wait(listener, &a->meeting, &a->worker, a->nodes);
 	close(listener);
-	return report(a, conduct(a->nodes, a->count, &a->conduct));
+	return run_all(a);
 }
 
 int cmd_cluster(int argc, char **argv)
@@ -399,7 +425,7 @@ int cmd_cluster(int argc, char **argv)
 		"Measures all pairs of hosts in rounds in which each host is in one pair: path, "
 		"latency, bandwidth and lost packets. Compares versions, settings, devices, "
 		"clocks and the launcher's variables. Reports the hosts and pairs with "
-		"problems.\vExit status: 0 ok, 1 warnings, 2 errors, 3 invalid arguments.",
+		"problems. With --live: watches running jobs, and reports what holds them up.\vExit status: 0 ok, 1 warnings, 2 errors, 3 invalid arguments.",
 		output_args,
 		NULL,
 		NULL,
@@ -413,6 +439,7 @@ int cmd_cluster(int argc, char **argv)
 		.remote = { .ssh = "ssh -o BatchMode=yes" },
 		.meeting = { .wait_ms = 60000, .nodes = (size_t)launcher_hosts() },
 		.nodes = nodes,
+		.live = { .every = 1 },
 	};
 	int status;
 

@@ -15,10 +15,8 @@
 #define PORT_MIN 1024 /* workers have no system ports */
 
 static const char *const ops[] = {
-	[ORDER_FACTS] = "facts",
-	[ORDER_SERVE] = "serve",
-	[ORDER_PAIR] = "pair",
-	[ORDER_BYE] = "bye",
+	[ORDER_FACTS] = "facts", [ORDER_SERVE] = "serve", [ORDER_PAIR] = "pair",
+	[ORDER_STATS] = "stats", [ORDER_BYE] = "bye",
 };
 
 json_t *order_new(const struct order *o)

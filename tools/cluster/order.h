@@ -7,6 +7,7 @@
  *   facts  -> "facts" (facts.h of tools/pair), "launcher"
  *   serve  from now on clients of anynet pair are served, until the next order -> {}
  *   pair   "host", "port", "dev", "streams", "bytes", "ms" -> "result", or "error"
+ *   stats  -> "stats" (live_facts.h), or "error"
  *   bye    ends the worker
  *
  * Either end's word is checked here.
@@ -31,6 +32,7 @@ enum order_op {
 	ORDER_FACTS,
 	ORDER_SERVE,
 	ORDER_PAIR,
+	ORDER_STATS,
 	ORDER_BYE
 };
 

@@ -2,6 +2,9 @@
 /* One host of a run; see worker.h. Each measurement is a process of its own, ended by the next order. */
 #include "worker.h"
 
+#include "live_facts.h"
+#include "tools/shared/stats/stats_dir.h"
+
 #include <errno.h>
 #include <fcntl.h>
 #include <poll.h>
@@ -20,11 +23,11 @@
 
 #include "launcher.h"
 #include "order.h"
-#include "tools/shared/address.h"
 #include "tools/pair/client.h"
 #include "tools/pair/server.h"
 #include "tools/pair/task.h"
 #include "tools/pair/wire.h"
+#include "tools/shared/address.h"
 #include "transports/wire/allow.h"
 
 #define GREET_MS 30000
@@ -153,6 +156,14 @@ static json_t *do_pair(const struct worker *w, const struct order *order)
 				  "the measuring process ended without a result");
 }
 
+static json_t *do_stats(void)
+{
+	json_t *facts = live_facts(stats_dir());
+
+	return facts ? json_pack("{s:o}", "stats", facts)
+		     : json_pack("{s:s}", "error", "the statistics files cannot be read");
+}
+
 /* One order. 0 to go on, 1 bye, -1 the conductor is gone or is none. */
 static int obey(struct worker *w)
 {
@@ -169,6 +180,8 @@ static int obey(struct worker *w)
 		return ret ? -1 : 1;
 	if (order.op == ORDER_FACTS)
 		reply = do_facts(w);
+	else if (order.op == ORDER_STATS)
+		reply = do_stats();
 	else if (order.op == ORDER_SERVE)
 		reply = do_serve(w);
 	else

@@ -88,10 +88,17 @@ struct perf_pattern {
 	int (*run)(struct perf_rank *r, size_t count);
 	/* What must be in this rank's output[i]. */
 	uint32_t (*expected)(const struct perf_rank *r, size_t count, size_t i, uint32_t seed);
+	/* How many elements of this rank's output there are to be checked; NULL = all. */
+	size_t (*checked)(const struct perf_rank *r, size_t count);
 	double (*bus_factor)(int ranks); /* busbw / algbw, as in nccl-tests */
 };
 
-extern const struct perf_pattern perf_allreduce, perf_alltoall, perf_sendrecv;
+extern const struct perf_pattern perf_allgather, perf_allreduce, perf_alltoall, perf_broadcast,
+	perf_gather, perf_scatter, perf_sendrecv;
+
+/* Of patterns that cut the data into a part for each rank. */
+size_t perf_parts_count(const struct perf_options *opts, size_t bytes);
+double perf_parts_bus_factor(int ranks);
 
 /* What rank `rank` has in input[i]: 0 … 255, different at every distance that an error could shift
  * data by. */

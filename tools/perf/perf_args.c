@@ -26,7 +26,8 @@ enum {
 };
 
 static const struct argp_option options[] = {
-	{ "pattern", 'p', "NAME", 0, "allreduce, alltoall or sendrecv (allreduce)", 1 },
+	{ "pattern", 'p', "NAME", 0,
+	  "allgather, allreduce, alltoall, broadcast, gather, scatter or sendrecv (allreduce)", 1 },
 	{ "ranks", 'r', "N", 0, "processes on this host (2)", 1 },
 	{ "channels", KEY_CHANNELS, "N", 0, "rings of an all-reduce (2)", 1 },
 	{ "minbytes", 'b', "BYTES", 0, "smallest size (8)", 2 },
@@ -57,9 +58,8 @@ static const char doc[] =
 	"Exit status: 0 ok, 2 an error or wrong results, 3 invalid arguments.";
 
 static const struct perf_pattern *const patterns[] = {
-	&perf_allreduce,
-	&perf_alltoall,
-	&perf_sendrecv,
+	&perf_allgather, &perf_allreduce, &perf_alltoall, &perf_broadcast,
+	&perf_gather,    &perf_scatter,   &perf_sendrecv,
 };
 
 static const struct perf_pattern *parse_pattern(struct argp_state *state, const char *text)
@@ -68,7 +68,7 @@ static const struct perf_pattern *parse_pattern(struct argp_state *state, const 
 		if (!strcmp(text, patterns[i]->name))
 			return patterns[i];
 	}
-	argp_error(state, "pattern '%s': expected allreduce, alltoall or sendrecv", text);
+	argp_error(state, "pattern '%s' is unknown: see --help", text);
 	return NULL;
 }
 

@@ -1,133 +1,24 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/*
- * anynet perf: the patterns made of sends and receives. Every pair of ranks has a connection each
- * way; a stream carries one rank's data for another over it, step by step.
- */
-#include "perf.h"
-
-#include <stdlib.h>
+/* anynet perf: the patterns in which all ranks send and receive, made of streams. */
 #include <string.h>
 
-struct perf_stream {
-	struct link *link;
-	size_t offset; /* in input or output, in bytes; of this run */
-	size_t bytes;
-	uint64_t first; /* link->posted and link->done when the run began */
-	uint64_t steps; /* messages of this run: at least one, so that nothing is news, too */
-};
+#include "perf_stream.h"
 
-static size_t step_bytes_of(const struct perf_stream *s, uint64_t step)
-{
-	size_t at = step * PERF_P2P_STEP;
-
-	return s->bytes - at < PERF_P2P_STEP ? s->bytes - at : PERF_P2P_STEP;
-}
-
-static int send_step(struct perf_rank *r, struct perf_stream *s)
-{
-	struct link *l = s->link;
-	uint64_t step = l->posted - s->first;
-	int ret;
-
-	if (link_has_room(l)) {
-		size_t bytes = step_bytes_of(s, step);
-		const char *from = (const char *)r->input + s->offset + step * PERF_P2P_STEP;
-
-		memcpy(link_slot_data(l, l->posted), from, bytes);
-		ret = link_post(l, bytes);
-		if (ret)
-			return ret;
-	}
-	return l->done < l->posted ? link_test(l) : 0;
-}
-
-static int recv_step(struct perf_rank *r, struct perf_stream *s)
-{
-	struct link *l = s->link;
-	uint64_t done = l->done, step = done - s->first;
-	int ret = link_step(l, PERF_P2P_STEP);
-
-	if (l->done == done)
-		return ret;
-	if (link_expect(l, done, step_bytes_of(s, step)))
-		return -GROUP_ERROR;
-	memcpy((char *)r->output + s->offset + step * PERF_P2P_STEP, link_slot_data(l, done),
-	       step_bytes_of(s, step));
-	return ret;
-}
-
-static void stream_start(struct perf_stream *s, size_t offset, size_t bytes)
-{
-	s->offset = offset;
-	s->bytes = bytes;
-	s->first = s->link->done;
-	s->steps = bytes ? (bytes + PERF_P2P_STEP - 1) / PERF_P2P_STEP : 1;
-	s->link->total = s->first + s->steps;
-}
-
-static int streams_run(struct perf_rank *r)
-{
-	int open;
-
-	do {
-		int moved = 0;
-
-		open = 0;
-		for (int i = 0; i < r->link_count; i++) {
-			struct perf_stream *s = &r->streams[i];
-			int ret;
-
-			if (s->link->done == s->link->total)
-				continue;
-			open++;
-			ret = s->link->is_send ? send_step(r, s) : recv_step(r, s);
-			if (ret < 0)
-				return ret;
-			moved |= ret;
-		}
-		if (moved)
-			group_fed(r->group);
-		else if (open && group_idle(r->group))
-			return -GROUP_ERROR;
-	} while (open);
-	return 0;
-}
-
-static void add_stream(struct perf_rank *r, int peer, bool is_send)
-{
-	int i = r->link_count++, me = r->group->rank;
-
-	r->links[i] = (struct link){
-		.ep = &r->ep,
-		.slot = &r->board->slots[is_send ? peer : me][is_send ? me : peer],
-		.is_send = is_send,
-		.peer = peer,
-	};
-	r->streams[i].link = &r->links[i];
-}
-
-static int allocate(struct perf_rank *r, int peers)
-{
-	r->links = calloc(2 * (size_t)peers, sizeof(*r->links));
-	r->streams = calloc(2 * (size_t)peers, sizeof(*r->streams));
-	return r->links && r->streams ? 0 : -GROUP_ERROR;
-}
-
-static int alltoall_open(struct perf_rank *r)
+static int all_open(struct perf_rank *r)
 {
 	int size = r->group->size, me = r->group->rank;
 
-	if (allocate(r, size))
+	if (streams_allocate(r, size))
 		return -GROUP_ERROR;
 	/* As NCCL: the nearest first, so that not all ranks talk to one at a time. */
 	for (int distance = 1; distance < size; distance++) {
-		add_stream(r, (me + distance) % size, true);
-		add_stream(r, (me + size - distance) % size, false);
+		stream_add(r, (me + distance) % size, true);
+		stream_add(r, (me + size - distance) % size, false);
 	}
 	return 0;
 }
 
-static size_t alltoall_count(const struct perf_options *opts, size_t bytes)
+size_t perf_parts_count(const struct perf_options *opts, size_t bytes)
 {
 	size_t part = bytes / PERF_ELEMENT / (size_t)opts->ranks;
 
@@ -152,7 +43,7 @@ static uint32_t alltoall_expected(const struct perf_rank *r, size_t count, size_
 	return perf_value((int)(i / part), (size_t)r->group->rank * part + i % part, seed);
 }
 
-static double alltoall_bus_factor(int ranks)
+double perf_parts_bus_factor(int ranks)
 {
 	return (double)(ranks - 1) / ranks;
 }
@@ -162,11 +53,43 @@ const struct perf_pattern perf_alltoall = {
 	.title = "alltoall",
 	.redop = "none",
 	.link_step_bytes = PERF_P2P_STEP,
-	.count = alltoall_count,
-	.open = alltoall_open,
+	.count = perf_parts_count,
+	.open = all_open,
 	.run = alltoall_run,
 	.expected = alltoall_expected,
-	.bus_factor = alltoall_bus_factor,
+	.bus_factor = perf_parts_bus_factor,
+};
+
+/* Each rank's part goes to all others, straight. */
+static int allgather_run(struct perf_rank *r, size_t count)
+{
+	size_t part = count / (size_t)r->group->size * PERF_ELEMENT;
+	size_t mine = (size_t)r->group->rank * part;
+
+	for (int i = 0; i < r->link_count; i++)
+		stream_start(&r->streams[i],
+			     r->links[i].is_send ? 0 : (size_t)r->links[i].peer * part, part);
+	memcpy((char *)r->output + mine, r->input, part);
+	return streams_run(r);
+}
+
+static uint32_t allgather_expected(const struct perf_rank *r, size_t count, size_t i, uint32_t seed)
+{
+	size_t part = count / (size_t)r->group->size;
+
+	return perf_value((int)(i / part), i % part, seed);
+}
+
+const struct perf_pattern perf_allgather = {
+	.name = "allgather",
+	.title = "all-gather, each to all others",
+	.redop = "none",
+	.link_step_bytes = PERF_P2P_STEP,
+	.count = perf_parts_count,
+	.open = all_open,
+	.run = allgather_run,
+	.expected = allgather_expected,
+	.bus_factor = perf_parts_bus_factor,
 };
 
 static int previous_rank(const struct perf_rank *r)
@@ -176,10 +99,10 @@ static int previous_rank(const struct perf_rank *r)
 
 static int sendrecv_open(struct perf_rank *r)
 {
-	if (allocate(r, 1))
+	if (streams_allocate(r, 1))
 		return -GROUP_ERROR;
-	add_stream(r, (r->group->rank + 1) % r->group->size, true);
-	add_stream(r, previous_rank(r), false);
+	stream_add(r, (r->group->rank + 1) % r->group->size, true);
+	stream_add(r, previous_rank(r), false);
 	return 0;
 }
 

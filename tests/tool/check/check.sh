@@ -23,106 +23,14 @@ work=$(mktemp -d)
 root=$work/root
 trap 'rm -rf "$work"' EXIT
 
-fail() {
-	echo "FAIL: $*"
-	cat "$work/json" 2>/dev/null
-	exit 1
-}
-
-# A tree with the libraries that plugins need, as far as names go.
-mkdir -p "$root/lib64" "$root/etc" "$root/opt/lib" "$root/sys/class"
-for library in "$plugin" "$fakes"/libfake_*.so; do
-	objdump -p "$library" | awk '$1 == "NEEDED" && $2 !~ /nccl/ { print $2 }'
-done | sort -u | while read -r name; do echo x >"$root/lib64/$name"; done
-
-# plant FILE PATH: a copy of a file in the tree; write PATH TEXT...: a file with these lines
-plant() {
-	mkdir -p "$root$(dirname "$2")"
-	cp "$1" "$root$2"
-}
-write() {
-	local path=$root$1
-	shift
-	mkdir -p "$(dirname "$path")"
-	printf '%s\n' "$@" >"$path"
-}
-
-# device PATH VENDOR CLASS NODE: a PCI device
-device() {
-	write "$1/vendor" "$2"
-	write "$1/class" "$3"
-	write "$1/numa_node" "$4"
-	mkdir -p "$root/sys/bus/pci/devices"
-	ln -s "$1" "$root/sys/bus/pci/devices/$(basename "$1")"
-}
-
-# Runs the tool with these variables and no others, by $as if that is set; the status is left in $status.
-as= options=--all-releases
-check() {
-	# shellcheck disable=SC2086
-	env -i PATH=/usr/bin:/bin "$@" $as "$tool" check --json --root "$root" $options >"$work/json" 2>"$work/stderr"
-	status=$?
-	[ -s "$work/stderr" ] && { cat "$work/stderr"; fail "something on stderr: $*"; }
-	return 0
-}
-
-# "verdict|found|why|fix" of each finding with this id
-findings() {
-	awk -v id="$1" '
-		function text(line) { sub(/^ *"[a-z]*": /, "", line); sub(/,$/, "", line); return line }
-		/^      "id":/ { hit = $0 ~ "\"" id "\"" }
-		/^      "level":/ { verdict = text($0) }
-		/^      "finding":/ { found = text($0) }
-		/^      "why":/ { why = text($0) }
-		/^      "fix":/ { if (hit) print verdict "|" found "|" why "|" text($0) }
-	' "$work/json"
-}
-
-# finds ID VERDICT TEXT...: there is such a finding, and each text is in it
-finds() {
-	local id=$1 verdict=${2/%warn/warning} lines
-	shift 2
-	lines=$(findings "$id" | grep -F "\"$verdict\"|")
-	[ -n "$lines" ] || fail "no $verdict with id $id"
-	for text in "$@"; do
-		lines=$(grep -F -- "$text" <<<"$lines") || fail "no '$text' in $id"
-	done
-}
-finds_not() {
-	[ -z "$(findings "$1")" ] || fail "there is a finding $1"
-}
-status_is() {
-	[ "$status" = "$1" ] || fail "status $status instead of $1"
-}
-
-# The same in a namespace whose interfaces the commands of $1 make; lo is up.
-in_namespace() {
-	local commands=$1 user=
-	shift
-	unshare -n true 2>/dev/null || user=-r
-	if ! unshare -n $user ip link set lo up 2>/dev/null; then
-		echo "SKIP this process may not make a network namespace"
-		exit 77
-	fi
-	export -f check fail
-	export root work tool as options
-	unshare -n $user bash -c "PATH=\$PATH:/sbin:/usr/sbin; set -e
-		ip link set lo up; $commands
-		set +e; check \"\$@\"; echo \$status >'$work/status'" -- "$@" || fail "in the namespace"
-	status=$(cat "$work/status")
-}
-# The kernel tells of a carrier some time after both ends are up.
-nic() {
-	echo "ip link add $1 type veth peer name peer_$1; ip link set peer_$1 up
-		ip link set $1 up; ip addr add $2 dev $1
-		until ip -br link show $1 | grep ' UP ' >/dev/null; do :; done;"
-}
+# shellcheck source=tests/tool/check/tree.sh
+. "$(dirname "$0")/tree.sh"
 
 case $case in
 plugin)
 	# Row 5: which file, which table, or why not, for each range of releases.
 	check
-	finds plugin-none note "2.12 – 2.30" "libnccl-net.so" harmless
+	finds plugin-none note "2.12 – 2.32" "libnccl-net.so" harmless
 	check NCCL_NET_PLUGIN=anynet
 	finds plugin-not-found warn "libnccl-net-anynet.so" "LD_LIBRARY_PATH"
 	status_is 1
@@ -130,10 +38,10 @@ plugin)
 	plant "$plugin" /opt/lib/libnccl-net.so
 	ln -s libnccl-net.so "$root/opt/lib/libnccl-net-anynet.so"
 	check LD_LIBRARY_PATH=/opt/lib
-	finds plugin-anynet ok "2.12 – 2.30 load /opt/lib/libnccl-net.so" "anynet 0." "v5 – v12"
+	finds plugin-anynet ok "2.12 – 2.32 load /opt/lib/libnccl-net.so" "anynet 0." "v5 – v12"
 	finds_not plugin-not-found
 	check LD_LIBRARY_PATH=/opt/lib NCCL_NET_PLUGIN=anynet
-	finds plugin-anynet ok "2.12 – 2.30 load /opt/lib/libnccl-net-anynet.so"
+	finds plugin-anynet ok "2.12 – 2.32 load /opt/lib/libnccl-net-anynet.so"
 	finds plugin-name-kept ok "2.28.3 – 2.29.7"
 	finds_not plugin-name-lost
 	finds_not plugin-several
@@ -152,14 +60,14 @@ plugin)
 	check NCCL_NET_PLUGIN=/opt/lib/libnccl-net.so
 	finds plugin-not-found warn "2.13 – 2.20" "NCCL_NET_PLUGIN=anynet"
 	finds plugin-name-kept ok
-	finds plugin-anynet ok "2.21 – 2.30"
+	finds plugin-anynet ok "2.21 – 2.32"
 	check LD_LIBRARY_PATH=/opt/lib NCCL_NET_PLUGIN=nothing,anynet
-	finds plugin-anynet ok "2.27 – 2.30"
+	finds plugin-anynet ok "2.27 – 2.32"
 	finds plugin-not-found warn "2.21 – 2.26"
 	check LD_LIBRARY_PATH=/opt/lib NCCL_NET_PLUGIN=none
-	finds plugin-off note "2.28 – 2.30"
+	finds plugin-off note "2.28 – 2.32"
 	check LD_LIBRARY_PATH=/opt/lib NCCL_NET_PLUGIN=
-	finds plugin-off warn "2.27 – 2.30" "empty is not unset"
+	finds plugin-off warn "2.27 – 2.32" "empty is not unset"
 	finds plugin-anynet ok "2.12 – 2.26"
 	check LD_LIBRARY_PATH=/opt/lib NCCL_NET_PLUGIN=static
 	finds plugin-static warn "program itself"
@@ -191,7 +99,7 @@ plugin)
 	status_is 1
 	plant "$(ldd "$plugin" | awk '$1 == "libc.so.6" { print $3 }')" /lib64/libc.so.6
 	check LD_LIBRARY_PATH=/opt/lib
-	finds plugin-anynet ok "2.12 – 2.30 load"
+	finds plugin-anynet ok "2.12 – 2.32 load"
 	finds_not plugin-unusable
 	cp "$work/libc" "$root/lib64/libc.so.6"
 

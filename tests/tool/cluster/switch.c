@@ -2,12 +2,14 @@
 /*
  * A switch in user space, for kernels without netem: switch MB_PER_S DELAY_US PORT... [-- LINK...].
  * It carries frames between the interfaces PORT, each direction of each pair of them at the same rate and
- * delay. LINK is "A,B,rate,MB_PER_S" or "A,B,loss,PERCENT": ports by number from 1, B may be "*" for all.
+ * delay. LINK is "A,B,rate,MB_PER_S" or "A,B,loss,PERCENT": ports by number from 1, B may be "*" for all; with ">" before
+ * it only from A to B. The pipe SWITCH_COMMANDS brings more of them, one in a line.
  * Packets keep their offloads (PACKET_VNET_HDR), so that checksums are left as they are. It says "ready"
  * and runs until it is killed.
  */
 #include <arpa/inet.h>
 #include <errno.h>
+#include <fcntl.h>
 #include <linux/if_ether.h>
 #include <linux/if_packet.h>
 #include <linux/virtio_net.h>
@@ -164,22 +166,37 @@ static void set_way(int from, int to, const char *what, double value)
 static void set_link(const char *text)
 {
 	char a[8], b[8], what[8];
+	bool one_way = *text == '>';
 	double value;
 
-	if (sscanf(text, "%7[^,],%7[^,],%7[^,],%lf", a, b, what, &value) != 4)
+	if (sscanf(text + one_way, "%7[^,],%7[^,],%7[^,],%lf", a, b, what, &value) != 4)
 		die(text);
 	for (int i = 0; i < ports; i++) {
 		if (*b != '*' && i != atoi(b) - 1)
 			continue;
 		set_way(atoi(a) - 1, i, what, value);
-		set_way(i, atoi(a) - 1, what, value);
+		if (!one_way)
+			set_way(i, atoi(a) - 1, what, value);
+	}
+}
+
+static void take_commands(int fd)
+{
+	char text[4096], *next = text, *line;
+	ssize_t n = read(fd, text, sizeof(text) - 1);
+
+	text[n > 0 ? n : 0] = '\0';
+	while ((line = strsep(&next, "\n"))) {
+		if (*line)
+			set_link(line);
 	}
 }
 
 int main(int argc, char **argv)
 {
-	struct pollfd pfds[PORTS_MAX];
-	int arg = 3;
+	struct pollfd pfds[PORTS_MAX + 1];
+	const char *pipe = getenv("SWITCH_COMMANDS");
+	int arg = 3, commands = pipe ? open(pipe, O_RDWR | O_CLOEXEC) : -1;
 
 	if (argc < 4)
 		die("switch MB_PER_S DELAY_US PORT... [-- LINK...]");
@@ -204,8 +221,11 @@ int main(int argc, char **argv)
 						  (long)((next - now) % 1000000000) };
 		for (int i = 0; i < ports; i++)
 			pfds[i] = (struct pollfd){ .fd = fds[i], .events = POLLIN };
-		if (ppoll(pfds, (nfds_t)ports, &wait, NULL) < 0 && errno != EINTR)
+		pfds[ports] = (struct pollfd){ .fd = commands, .events = POLLIN };
+		if (ppoll(pfds, (nfds_t)ports + 1, &wait, NULL) < 0 && errno != EINTR)
 			die("ppoll");
+		if (pfds[ports].revents)
+			take_commands(commands);
 		for (int i = 0; i < ports; i++) {
 			if (pfds[i].revents)
 				read_port(i);

@@ -1,26 +1,25 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* The settings: every row of the table, its parser, its alias, and the typo guard. */
+#include "config_cases.h"
+
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>
 #include <stdint.h>
-#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-#include <strings.h>
 #include <sys/socket.h>
 
 #include <cmocka.h>
 
-#include <nccl_net/config.h>
 #include <nccl_net/log.h>
 
 #include "plugin/config_parse.h"
 #include "support/capture.h"
 #include "unit/environment.h"
 
-static struct anynet_config cfg;
-static enum anynet_config_source sources[ANYNET_CONFIG_ROWS_MAX];
+struct anynet_config cfg;
+enum anynet_config_source sources[ANYNET_CONFIG_ROWS_MAX];
 
 static int setup(void **state)
 {
@@ -30,8 +29,7 @@ static int setup(void **state)
 	return 0;
 }
 
-/* Load with the given variables, as "NAME=value" up to a NULL, and nothing else. */
-static void load_with(const char *first, ...)
+void load_with(const char *first, ...)
 {
 	va_list args;
 
@@ -49,7 +47,7 @@ static void load_with(const char *first, ...)
 	anynet_config_load(&cfg, sources);
 }
 
-static const struct anynet_config_row *row_of(const char *name)
+const struct anynet_config_row *row_of(const char *name)
 {
 	for (size_t i = 0; i < anynet_config_row_count; i++) {
 		if (!strcmp(anynet_config_rows[i].name, name))
@@ -59,12 +57,12 @@ static const struct anynet_config_row *row_of(const char *name)
 	return NULL;
 }
 
-static enum anynet_config_source source_of(const char *name)
+enum anynet_config_source source_of(const char *name)
 {
 	return sources[row_of(name) - anynet_config_rows];
 }
 
-static const char *value_of(const char *name)
+const char *value_of(const char *name)
 {
 	static char text[512];
 
@@ -259,7 +257,7 @@ static void test_good_values_are_taken(void **state)
 	}
 }
 
-static void refuse_value(const struct anynet_config_row *row, const char *value)
+void refuse_value(const struct anynet_config_row *row, const char *value)
 {
 	char entry[1200];
 
@@ -417,245 +415,6 @@ static void test_numbers_are_read_as_nccl_reads_them(void **state)
 	assert_true(cfg.ib_disable);
 	load_with("NCCL_NSOCKS_PERTHREAD=010", NULL);
 	assert_int_equal(cfg.rails_per_nic, 8);
-}
-
-/* net-api.md §5.3: streams are threads times sockets per thread, 64 at most. */
-static void test_nccls_threads_and_sockets_multiply(void **state)
-{
-	(void)state;
-	load_with("NCCL_SOCKET_NTHREADS=4", "NCCL_NSOCKS_PERTHREAD=4", NULL);
-	assert_int_equal(capture_count(0, NULL), 0);
-	assert_int_equal(cfg.io_threads, 4);
-	assert_int_equal(cfg.rails_per_nic, 16);
-	load_with("NCCL_SOCKET_NTHREADS=4", NULL);
-	assert_int_equal(cfg.rails_per_nic, 4);
-	assert_int_equal(source_of("ANYNET_TCP_CONNECTIONS"), ANYNET_FROM_ALIAS);
-	load_with("NCCL_NSOCKS_PERTHREAD=4", NULL);
-	assert_int_equal(cfg.rails_per_nic, 4);
-	assert_int_equal(cfg.io_threads, ANYNET_AUTO);
-	load_with("NCCL_SOCKET_NTHREADS=0", "NCCL_NSOCKS_PERTHREAD=2", NULL);
-	assert_int_equal(cfg.io_threads, 0);
-	assert_int_equal(cfg.rails_per_nic, 2);
-	load_with("NCCL_SOCKET_NTHREADS=4", "ANYNET_TCP_CONNECTIONS=2", NULL);
-	assert_int_equal(cfg.rails_per_nic, 2);
-	load_with("ANYNET_IO_THREADS=4", "NCCL_NSOCKS_PERTHREAD=2", NULL);
-	assert_int_equal(cfg.rails_per_nic, 2);
-}
-
-static void test_too_many_streams_are_lowered_with_one_warning(void **state)
-{
-	(void)state;
-	load_with("NCCL_SOCKET_NTHREADS=16", "NCCL_NSOCKS_PERTHREAD=8", NULL);
-	assert_int_equal(capture_count(0, NULL), 1);
-	assert_int_equal(capture_count(ANYNET_LOG_WARN, "using 64 connections per peer"), 1);
-	assert_int_equal(cfg.rails_per_nic, 64);
-	load_with("NCCL_SOCKET_NTHREADS=40", NULL);
-	assert_int_equal(capture_count(ANYNET_LOG_WARN, "NCCL_SOCKET_NTHREADS 40"), 1);
-	assert_int_equal(cfg.io_threads, 16);
-	load_with("NCCL_NSOCKS_PERTHREAD=100", NULL);
-	assert_int_equal(capture_count(0, NULL), 1);
-	assert_int_equal(cfg.rails_per_nic, 64);
-	/* ours is not lowered but refused */
-	load_with("ANYNET_TCP_CONNECTIONS=100", NULL);
-	assert_int_equal(capture_count(0, NULL), 1);
-	assert_int_equal(cfg.rails_per_nic, ANYNET_AUTO);
-}
-
-static void test_nccls_comm_id_is_a_hint_in_all_its_forms(void **state)
-{
-	static const struct {
-		const char *text, *subnet;
-	} forms[] = {
-		{ "10.0.0.1:29500", "10.0.0.1" },
-		{ "[fd00::1]:29500", "fd00::1" },
-		{ "head-node-7.cluster.example.org:29500", "" },
-		{ "head:29500", "" },
-		{ "a-very-long-host-name-of-a-node.in-a-very-long-domain-name.example.org:29500",
-		  "" },
-		{ "fd00:1::/64", "fd00:1::/64" },
-		{ "10.0.0.1", "10.0.0.1" },
-	};
-	static const char *const bad[] = { "head",        "head:port",   "10.0.0.1/",
-					   "10.0.0/8",    "10.0.0.1/-1", "10.0.0.1/ 8",
-					   "fd00::1/129", ":5",          "head:70000" };
-
-	(void)state;
-	for (size_t i = 0; i < ARRAY_SIZE(forms); i++) {
-		char entry[256];
-
-		snprintf(entry, sizeof(entry), "NCCL_COMM_ID=%s", forms[i].text);
-		load_with(entry, NULL);
-		assert_int_equal(capture_count(0, NULL), 0);
-		assert_string_equal(cfg.socket_subnet, forms[i].subnet);
-	}
-	for (size_t i = 0; i < ARRAY_SIZE(bad); i++)
-		refuse_value(row_of("ANYNET_SOCKET_SUBNET"), bad[i]);
-}
-
-static void test_lists_of_networks(void **state)
-{
-	static const struct {
-		const char *text, *list;
-	} good[] = {
-		{ "10.0.0.1", "10.0.0.1" },
-		{ "0.0.0.0/0,::/0", "0.0.0.0/0,::/0" },
-		{ "10.1.0.0/016 ,	192.168.7.7 , fd00::1/128",
-		  "10.1.0.0/016,192.168.7.7,fd00::1/128" },
-		{ "NONE", "none" },
-	};
-	static const char *const bad[] = {
-		"10.0.0.0/8,",   ",10.0.0.0/8",   "10.0.0.0/8,,10.1.0.0/16",
-		"10.0.0.0/0x8",  "10.0.0.0/",     "10.0.0.0/-1",
-		"10.0.0.0/8 10", "fd00::/129",    "host.example.org",
-		"10.0.0.1:80",   "all",           "none,10.0.0.1",
-		"10.0. 0.1",     "10.0.0.0/0008",
-	};
-	char entry[256];
-
-	(void)state;
-	for (size_t i = 0; i < ARRAY_SIZE(good); i++) {
-		snprintf(entry, sizeof(entry), "ANYNET_ALLOW=%s", good[i].text);
-		load_with(entry, NULL);
-		assert_int_equal(capture_count(0, NULL), 0);
-		assert_string_equal(cfg.allow, good[i].list);
-	}
-	for (size_t i = 0; i < ARRAY_SIZE(bad); i++)
-		refuse_value(row_of("ANYNET_ALLOW"), bad[i]);
-}
-
-/* What does not fit must not open the door that it was to shut. */
-static void test_a_refused_list_lets_nobody_in(void **state)
-{
-	char entry[1100] = "ANYNET_ALLOW=10.0.0.1";
-
-	(void)state;
-	for (int i = 0; i < 100; i++)
-		strcat(entry, ",10.0.0.1");
-	load_with(entry, NULL);
-	assert_int_equal(capture_count(ANYNET_LOG_WARN, "using none"), 1);
-	assert_string_equal(cfg.allow, "none");
-}
-
-static void test_port_ranges(void **state)
-{
-	static const char *const bad[] = { "1",    "5-",    "-5",   "0-5", "5-70000",
-					   "5--7", "5-7-9", "5- 7", "a-b", "1-0" };
-
-	(void)state;
-	for (size_t i = 0; i < ARRAY_SIZE(bad); i++)
-		refuse_value(row_of("ANYNET_PORT_RANGE"), bad[i]);
-	load_with("ANYNET_PORT_RANGE=0", NULL);
-	assert_int_equal(capture_count(0, NULL), 0);
-	assert_int_equal(cfg.port_max, 0);
-	load_with("ANYNET_PORT_RANGE=7-7", NULL);
-	assert_int_equal(cfg.port_min, 7);
-	assert_int_equal(cfg.port_max, 7);
-}
-
-static void test_eager_sends_fit_into_half_the_ring(void **state)
-{
-	(void)state;
-	load_with("ANYNET_TCP_EAGER=64k", NULL);
-	assert_int_equal(capture_count(0, NULL), 1);
-	assert_int_equal(cfg.eager_bytes, 16 << 10);
-}
-
-static void test_unknown_names_of_ours_are_questioned(void **state)
-{
-	static const struct {
-		const char *typed, *meant;
-	} typos[] = {
-		{ "ANYNET_TRANPORT=tcp", "ANYNET_TRANSPORT?" },
-		{ "ANYNET_SOCKET_IFNAMES=eth0", "ANYNET_SOCKET_IFNAME?" },
-		{ "ANYNET_PORTRANGE=1-2", "ANYNET_PORT_RANGE?" },
-		{ "anynet_max_recvs=1", "ANYNET_MAX_RECVS?" },
-		{ "ANYNET_DBUG=info", "ANYNET_DEBUG?" },
-	};
-
-	(void)state;
-	for (size_t i = 0; i < ARRAY_SIZE(typos); i++) {
-		load_with(typos[i].typed, NULL);
-		assert_int_equal(capture_count(0, NULL), 1);
-		assert_int_equal(capture_count(ANYNET_LOG_WARN, typos[i].meant), 1);
-	}
-	load_with("ANYNET_QUANTUM_FLUX=1", NULL);
-	assert_int_equal(capture_count(0, NULL), 1);
-	assert_non_null(strstr(newest_line(), "ANYNET_QUANTUM_FLUX is not a setting"));
-	assert_null(strstr(newest_line(), "did you mean"));
-	load_with("ANYNET_DEBUG=info", "ANYNET_TRANSPORT=tcp", NULL);
-	assert_int_equal(capture_count(0, NULL), 0);
-}
-
-static void test_nearly_right_names_of_nccl_are_questioned(void **state)
-{
-	static const struct {
-		const char *typed, *meant;
-	} typos[] = {
-		{ "NCCL_SOCKET_IFNAMES=eth0", "NCCL_SOCKET_IFNAME?" },
-		{ "NCCL_SOKCET_IFNAME=eth0", "NCCL_SOCKET_IFNAME?" },
-		{ "NCCL_NSOCKS_PER_THREAD=4", "NCCL_NSOCKS_PERTHREAD?" },
-		{ "NCCL_SOCKET_NTHREAD=4", "NCCL_SOCKET_NTHREADS?" },
-		{ "nccl_ib_disable=1", "NCCL_IB_DISABLE?" },
-		{ "NCCL_IB_HCAS=mlx5_0", "NCCL_IB_HCA?" },
-		{ "NCCL_IB_HAC=mlx5_0", "NCCL_IB_HCA?" }, /* two letters swapped */
-		{ "NCCL_NET_PLUGINS=anynet", "NCCL_NET_PLUGIN?" },
-	};
-
-	(void)state;
-	for (size_t i = 0; i < ARRAY_SIZE(typos); i++) {
-		load_with(typos[i].typed, NULL);
-		assert_int_equal(capture_count(0, NULL), 1);
-		assert_int_equal(capture_count(ANYNET_LOG_WARN, typos[i].meant), 1);
-	}
-}
-
-/* Names that real NCCL knows and that are not about networks: none of them is a typo. */
-static void test_other_names_of_nccl_are_left_alone(void **state)
-{
-	static const char *const fine[] = {
-		"NCCL_DEBUG",        "NCCL_DEBUG_SUBSYS",   "NCCL_P2P_DISABLE",
-		"NCCL_SHM_DISABLE",  "NCCL_P2P_LEVEL",      "NCCL_ALGO",
-		"NCCL_PROTO",        "NCCL_NTHREADS",       "NCCL_MIN_NCHANNELS",
-		"NCCL_NVLS_ENABLE",  "NCCL_RAS_ENABLE",     "NCCL_PAT_ENABLE",
-		"NCCL_WIN_ENABLE",   "NCCL_CUMEM_ENABLE",   "NCCL_GIN_ENABLE",
-		"NCCL_TOPO_FILE",    "NCCL_ENV_PLUGIN",     "NCCL_TUNER_PLUGIN",
-		"NCCL_NVB_DISABLE",  "NCCL_NVTX_DISABLE",   "NCCL_RMA_DISABLE",
-		"NCCL_MNNVL_ENABLE", "NCCL_COLLNET_ENABLE", "NCCL_IB_QPS_PER_CONNECTION",
-		"NCCL_IB_SL",        "NCCL_IB_TC",          "NCCL_ROOT",
-		"NCCL_HOME",         "NCCL_VERSION",        "NCCL_INCLUDE_DIR",
-		"NCCL_SET", /* a script's own: one letter from NCCL_NET, but short */
-	};
-	char entry[128];
-
-	(void)state;
-	for (size_t i = 0; i < ARRAY_SIZE(fine); i++) {
-		snprintf(entry, sizeof(entry), "%s=", fine[i]);
-		load_with(entry, NULL);
-		if (capture_count(0, NULL))
-			fail_msg("%s: %s", fine[i], newest_line());
-	}
-}
-
-static void test_odd_environments_do_no_harm(void **state)
-{
-	char name[300];
-
-	(void)state;
-	memset(name, 'A', sizeof(name) - 1);
-	name[sizeof(name) - 1] = 0;
-	memcpy(name, "ANYNET_", 7);
-	environment_clear();
-	setenv(name, "1", 1);
-	name[100] = 0;
-	setenv(name, "1", 1);
-	setenv("ANYNET_", "1", 1);
-	setenv("NCCL_", "1", 1);
-	setenv("NCCL_A", "%s%n", 1);
-	setenv("ANYNET_TCP_CONNECTIONS", "%s%n%d", 1);
-	log_to_capture();
-	anynet_config_load(&cfg, NULL);
-	assert_int_equal(capture_count(ANYNET_LOG_WARN, "%s%n%d"), 1);
-	assert_int_equal(cfg.rails_per_nic, ANYNET_AUTO);
 }
 
 static void test_markdown_has_a_line_per_row(void **state)

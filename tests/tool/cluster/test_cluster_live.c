@@ -1,0 +1,199 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* Who is to blame while a job runs: what three hosts tell, look after look, and what is made of it. */
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdint.h>
+
+#include <cmocka.h>
+
+#include <stdbool.h>
+#include <stdio.h>
+#include <string.h>
+
+#include "made_up.h"
+#include "tools/cluster/live_judge.h"
+#include "tools/shared/member.h"
+
+#define HOSTS   3
+#define WIDE    "10.79.0."
+#define NARROW  "10.80.0."
+#define PACKETS 1000
+
+/* What is wrong, if anything; numbers of hosts from 1, 0 = none. */
+struct plan {
+	int silent, starved, mute, waited; /* a host */
+	int gone[2], lossy[2], slow[2], idle[2],
+		device; /* between two; a host whose narrow network is gone */
+};
+
+static bool is_pair(const int *pair, int a, int b)
+{
+	return (pair[0] == a && pair[1] == b) || (pair[0] == b && pair[1] == a);
+}
+
+static json_t *path(const struct plan *p, int a, int b, bool narrow)
+{
+	bool gone = narrow && (is_pair(p->gone, a, b) || p->device == a || p->device == b);
+	int resent = narrow && is_pair(p->lossy, a, b) ? 100 : 0;
+	bool slow = narrow && is_pair(p->slow, a, b), idle = narrow && is_pair(p->idle, a, b);
+	char host[8], other[8], address[32];
+
+	if (gone)
+		return NULL;
+	snprintf(host, sizeof(host), "n%d", a);
+	snprintf(other, sizeof(other), "n%d", b);
+	snprintf(address, sizeof(address), "%s%d", narrow ? NARROW : WIDE, b);
+	return json_pack("{s:s, s:i, s:s, s:i, s:s, s:s, s:i, s:i, s:i, s:i, s:i, s:i}", "host",
+			 host, "pid", 100 + a, "for_host", other, "for_pid", 100 + b, "device",
+			 narrow ? "eth1" : "eth0", "address", address, "up", 2, "down", 0,
+			 "packets", PACKETS, "resent", resent, "rate", slow || idle ? 1000 : 100000,
+			 "rtt_us", slow ? 900 : 100);
+}
+
+static json_t *facts(const struct plan *p, int a)
+{
+	char host[8], rank[8];
+	json_t *paths = json_array(), *waits = json_array(), *each;
+
+	snprintf(host, sizeof(host), "n%d", a);
+	snprintf(rank, sizeof(rank), "%d", a - 1);
+	for (int b = 1; b <= HOSTS; b++) {
+		char other[8];
+
+		for (int narrow = 0; b != a && narrow < 2; narrow++) {
+			each = path(p, a, b, narrow);
+			if (each)
+				json_array_append_new(paths, each);
+		}
+		snprintf(other, sizeof(other), "n%d", b);
+		if (p->waited == b && b != a)
+			json_array_append_new(waits,
+					      json_pack("{s:s, s:i, s:s, s:i, s:i}", "host", host,
+							"pid", 100 + a, "for_host", other,
+							"for_pid", 100 + b, "ms", 5000));
+	}
+	return json_pack("{s:[{s:s, s:i, s:s, s:s, s:i, s:f}], s:o, s:o}", "processes", "host",
+			 host, "pid", 100 + a, "rank", rank, "job", "", "silent_ms",
+			 p->silent == a ? 4000 : 0, "cpu", p->starved == a ? 0.05 : 0.9, "waits",
+			 waits, "paths", paths);
+}
+
+/* So many looks; what the last says, as "id:hosts". */
+static const char *judged(struct live *live, const struct plan *p, int looks)
+{
+	static char text[600];
+
+	for (; looks > 0; looks--) {
+		json_t *hosts = json_array(), *findings;
+		const json_t *finding, *name;
+		size_t i, k;
+
+		for (int a = 1; a <= HOSTS; a++) {
+			char host[8];
+
+			snprintf(host, sizeof(host), "h%d", a);
+			json_array_append_new(hosts,
+					      json_pack("{s:s, s:o}", "name", host, "facts",
+							p->mute == a ? json_null() : facts(p, a)));
+		}
+		findings = live_judge(live, hosts);
+		*text = '\0';
+		json_array_foreach(findings, i, finding)
+		{
+			strcat(strcat(text, i ? " " : ""), member_text(finding, "id"));
+			json_array_foreach(json_object_get(finding, "hosts"), k, name)
+				strcat(strcat(text, k ? "," : ":"), json_string_value(name));
+		}
+		json_decref(findings);
+		json_decref(hosts);
+	}
+	return text;
+}
+
+static void test_each_fault_has_one_name(void **state)
+{
+	static const struct {
+		struct plan plan;
+		const char *said;
+	} cases[] = {
+		{ { 0 }, "" },
+		{ { .silent = 2 }, "rank-stopped:h2" },
+		{ { .starved = 3 }, "host-busy:h3" },
+		{ { .mute = 1 }, "host-silent:h1" },
+		{ { .waited = 2 }, "rank-waited-for:h2" },
+		{ { .gone = { 1, 3 } }, "path-down:h1,h3" },
+		{ { .lossy = { 2, 3 } }, "path-loss:h2,h3" },
+		{ { .slow = { 1, 2 } }, "path-slow:h1,h2" },
+		/* A low rate without a queue is the program's. */
+		{ { .idle = { 1, 2 } }, "" },
+		/* All of a host's paths by one network are that network's trouble, told once. */
+		{ { .device = 2 }, "path-down:h2" },
+		/* Its paths are the consequence. */
+		{ { .silent = 2, .slow = { 2, 3 }, .waited = 2 }, "rank-stopped:h2" },
+		{ { .lossy = { 1, 2 }, .slow = { 1, 2 } }, "path-loss:h1,h2" },
+		{ { .starved = 3, .slow = { 2, 3 } }, "host-busy:h3" },
+	};
+
+	(void)state;
+	for (size_t i = 0; i < sizeof(cases) / sizeof(cases[0]); i++) {
+		struct live *live = live_new();
+
+		assert_string_equal(judged(live, &(struct plan){ 0 }, 10), "");
+		assert_string_equal(judged(live, &cases[i].plan, 10), cases[i].said);
+		/* And it is over when it is over. */
+		assert_string_equal(judged(live, &(struct plan){ 0 }, 10), "");
+		live_free(live);
+	}
+}
+
+static void test_a_moment_is_no_fault(void **state)
+{
+	struct live *live = live_new();
+
+	(void)state;
+	judged(live, &(struct plan){ 0 }, 10);
+	for (int i = 0; i < 5; i++) {
+		assert_string_equal(judged(live, &(struct plan){ .starved = 1 }, LIVE_LOOKS - 1),
+				    "");
+		assert_string_equal(judged(live, &(struct plan){ 0 }, 1), "");
+		assert_string_equal(judged(live, &(struct plan){ .gone = { 1, 2 } },
+					   LIVE_LOOKS - 1),
+				    "");
+		assert_string_equal(judged(live, &(struct plan){ 0 }, 1), "");
+	}
+	live_free(live);
+}
+
+/* Another host's word may be anything. */
+static void test_nonsense_does_no_harm(void **state)
+{
+	static const char *const words[] = {
+		"[]",
+		"[5, 'x', null, [], {}]",
+		"[{'name': 5, 'facts': {'paths': 7}}]",
+		"[{'name': 'a', 'facts': {'paths': [{}, 5, {'packets': -1, 'resent': 'x', 'rate': 1e300}],"
+		" 'waits': [{'ms': -5}, {}], 'processes': [{'pid': 99999999999, 'silent_ms': 1e9}, []]}}]",
+	};
+	struct live *live = live_new();
+
+	(void)state;
+	for (size_t i = 0; i < 4 * sizeof(words) / sizeof(words[0]); i++) {
+		json_t *hosts = made_up(words[i % (sizeof(words) / sizeof(words[0]))]);
+
+		json_decref(live_judge(live, hosts));
+		json_decref(hosts);
+	}
+	live_free(live);
+}
+
+int main(void)
+{
+	const struct CMUnitTest tests[] = {
+		cmocka_unit_test(test_each_fault_has_one_name),
+		cmocka_unit_test(test_a_moment_is_no_fault),
+		cmocka_unit_test(test_nonsense_does_no_harm),
+	};
+
+	return cmocka_run_group_tests(tests, NULL, NULL);
+}

@@ -1,0 +1,141 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* Look after look; see live.h. */
+#include "live.h"
+
+#include <stdio.h>
+#include <string.h>
+#include <time.h>
+
+#include "live_judge.h"
+#include "tools/pair/print.h"
+#include "tools/pair/wire.h"
+#include "tools/shared/document.h"
+#include "tools/shared/judge/finding.h"
+#include "tools/shared/member.h"
+#include "tools/shared/terminal.h"
+
+#define SEND_MS  5000
+#define REPLY_MS 5000
+
+static void send_all(struct node *nodes, size_t count, enum order_op op)
+{
+	for (size_t i = 0; i < count; i++) {
+		if (nodes[i].fd >= 0 &&
+		    pair_send_new(nodes[i].fd, order_new(&(struct order){ .op = op }), SEND_MS))
+			node_fail(&nodes[i], "its worker has ended");
+	}
+}
+
+/* A list of "name" and "facts", which are null where there is no answer. */
+static json_t *look(struct node *nodes, size_t count)
+{
+	uint64_t end = pair_now_ms() + REPLY_MS, now;
+	json_t *hosts = json_array();
+
+	send_all(nodes, count, ORDER_STATS);
+	for (size_t i = 0; i < count; i++) {
+		json_t *reply = NULL;
+
+		now = pair_now_ms();
+		if (nodes[i].fd >= 0 &&
+		    pair_recv(nodes[i].fd, &reply, now < end ? (int)(end - now) : 1))
+			node_fail(&nodes[i], "its worker does not answer any more");
+		json_array_append_new(hosts, json_pack("{s:s, s:O?}", "name", nodes[i].name,
+						       "facts", json_object_get(reply, "stats")));
+		json_decref(reply);
+	}
+	return hosts;
+}
+
+static void say_when(char *text, size_t room)
+{
+	time_t now = time(NULL);
+	struct tm utc;
+
+	if (!gmtime_r(&now, &utc) || !strftime(text, room, "%Y-%m-%dT%H:%M:%SZ", &utc))
+		*text = '\0';
+}
+
+/* The findings' kinds and hosts: what has to differ for a new word. */
+static json_t *gist(const json_t *findings)
+{
+	json_t *all = json_array();
+	const json_t *finding;
+	size_t i;
+
+	json_array_foreach(findings, i, finding)
+		json_array_append_new(all, json_pack("[s, O]", member_text(finding, "id"),
+						     json_object_get(finding, "hosts")));
+	return all;
+}
+
+static void show(const json_t *findings, json_t **last)
+{
+	struct terminal terminal = terminal_of(stdout);
+	json_t *now = gist(findings);
+	char when[40];
+
+	if (!*last || !json_equal(*last, now)) {
+		say_when(when, sizeof(when));
+		print_line(stdout, "%s  %s", when,
+			   json_array_size(findings) ? "to blame:" : "nothing is wrong");
+		print_findings(stdout, findings, &terminal);
+	}
+	json_decref(*last);
+	*last = now;
+}
+
+static void show_json(const json_t *findings)
+{
+	char when[40];
+	json_t *all;
+
+	say_when(when, sizeof(when));
+	all = json_pack("{s:s, s:i, s:s, s:s, s:i, s:O}", "anynet", ANYNET_VERSION, "schema",
+			DOCUMENT_SCHEMA, "command", "cluster", "when", when, "status",
+			findings_status(findings), "findings", findings);
+	json_dumpf(all, stdout, JSON_COMPACT);
+	printf("\n");
+	fflush(stdout);
+	json_decref(all);
+}
+
+static void pause_until(uint64_t end_ms)
+{
+	uint64_t now = pair_now_ms();
+	struct timespec left = { .tv_sec = (time_t)((end_ms - now) / 1000),
+				 .tv_nsec = (long)((end_ms - now) % 1000) * 1000000 };
+
+	if (now < end_ms)
+		nanosleep(&left, NULL);
+}
+
+int live_run(struct node *nodes, size_t count, const struct live_options *o)
+{
+	struct live *live = live_new();
+	uint64_t begin = pair_now_ms(), next = begin;
+	json_t *last = NULL;
+	int status = 2;
+
+	while (live && !ferror(stdout)) {
+		json_t *hosts = look(nodes, count), *findings = live_judge(live, hosts);
+
+		status = findings_status(findings);
+		if (o->json)
+			show_json(findings);
+		else
+			show(findings, &last);
+		json_decref(findings);
+		json_decref(hosts);
+		next += (uint64_t)(o->every * 1000);
+		if (o->during > 0 && next > begin + (uint64_t)(o->during * 1000))
+			break;
+		pause_until(next);
+	}
+	send_all(nodes, count, ORDER_BYE);
+	for (size_t i = 0; i < count; i++)
+		node_end(&nodes[i]);
+	json_decref(last);
+	live_free(live);
+	return status;
+}

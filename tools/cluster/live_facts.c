@@ -1,0 +1,263 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* Running jobs of this host; see live_facts.h. */
+#include "live_facts.h"
+
+#include <dirent.h>
+#include <inttypes.h>
+#include <stdbool.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "tools/shared/stats/view.h"
+
+#define PATHS_MAX     512
+#define PROCESSES_MAX 256
+#define PACKET        1400 /* bytes of payload */
+#define ADDRESS       64
+
+/* --- processors --- */
+
+struct cpu {
+	uint32_t pid;
+	uint64_t ran, waited; /* ns of all threads */
+};
+
+/* The kernel's account of a process: what it ran, and what it waited for a processor. */
+static bool read_cpu(uint32_t pid, struct cpu *cpu)
+{
+	char path[300];
+	struct dirent *task;
+	DIR *tasks;
+	bool any = false;
+
+	*cpu = (struct cpu){ .pid = pid };
+	snprintf(path, sizeof(path), "/proc/%u/task", pid);
+	tasks = opendir(path);
+	while (tasks && (task = readdir(tasks))) {
+		uint64_t ran, waited;
+		FILE *file;
+
+		snprintf(path, sizeof(path), "/proc/%u/task/%s/schedstat", pid, task->d_name);
+		file = *task->d_name == '.' ? NULL : fopen(path, "re");
+		if (file && fscanf(file, "%" SCNu64 " %" SCNu64, &ran, &waited) == 2) {
+			cpu->ran += ran;
+			cpu->waited += waited;
+			any = true;
+		}
+		if (file)
+			fclose(file);
+	}
+	if (tasks)
+		closedir(tasks);
+	return any;
+}
+
+/* The share of the wanted time that it got since the last time; -1 = not known. */
+static double cpu_share(uint32_t pid)
+{
+	static struct cpu known[PROCESSES_MAX];
+	static size_t count;
+	struct cpu now, before;
+	size_t i = 0;
+	double ran, waited;
+
+	if (!read_cpu(pid, &now))
+		return -1;
+	while (i < count && known[i].pid != pid)
+		i++;
+	if (i == PROCESSES_MAX)
+		i = pid % PROCESSES_MAX; /* somebody is forgotten */
+	before = i < count ? known[i] : (struct cpu){ 0 };
+	known[i] = now;
+	count = i < count ? count : i + 1;
+	if (before.pid != pid || now.ran < before.ran || now.waited < before.waited)
+		return -1;
+	ran = (double)(now.ran - before.ran);
+	waited = (double)(now.waited - before.waited);
+	return ran + waited > 0 ? ran / (ran + waited) : 1;
+}
+
+/* --- paths --- */
+
+struct path {
+	const struct process *process;
+	const struct anynet_stats_comm *comm; /* one of them: whose peer it is */
+	char device[24], address[ADDRESS];
+	unsigned up, down;
+	uint64_t packets, resent, rate, rtt_us;
+};
+
+/* "a:1 -> b:2": b */
+static void other_end(const struct anynet_stats_rail *rail, char *address)
+{
+	const char *arrow = strstr(rail->path, "-> "), *port;
+
+	arrow = arrow ? arrow + 3 : "";
+	port = strrchr(arrow, ':');
+	snprintf(address, ADDRESS, "%.*s", (int)(port ? port - arrow : 0), arrow);
+}
+
+static struct path *path_of(struct path *paths, size_t *count, const struct process *process,
+			    const struct connection *connection, int rail)
+{
+	const struct anynet_stats_comm *comm = connection->comm;
+	char address[ADDRESS];
+
+	other_end(&comm->rails[rail], address);
+	for (size_t i = 0; i < *count; i++) {
+		struct path *p = &paths[i];
+
+		if (p->process == process && p->comm->peer_pid == comm->peer_pid &&
+		    !strcmp(p->comm->peer_host, comm->peer_host) &&
+		    !strcmp(p->device, comm->rails[rail].device) && !strcmp(p->address, address))
+			return p;
+	}
+	if (*count == PATHS_MAX)
+		return NULL;
+	paths[*count] = (struct path){ .process = process, .comm = comm };
+	snprintf(paths[*count].device, sizeof(paths->device), "%s", comm->rails[rail].device);
+	snprintf(paths[*count].address, sizeof(paths->address), "%s", address);
+	return &paths[(*count)++];
+}
+
+/* The same rail with the same connection the last time, or NULL. */
+static const struct anynet_stats_rail *rail_before(const struct page_list *before,
+						   const struct process *process,
+						   const struct anynet_stats_comm *comm, int rail)
+{
+	for (size_t i = 0; i < before->count; i++) {
+		const struct page *page = &before->pages[i];
+
+		if (page->process.pid != process->page->process.pid)
+			continue;
+		for (size_t k = 0; k < page->count; k++) {
+			const struct anynet_stats_comm *old = &page->comms[k];
+
+			if (old->id == comm->id &&
+			    old->rails[rail].index == comm->rails[rail].index &&
+			    old->rails[rail].epoch == comm->rails[rail].epoch)
+				return &old->rails[rail];
+		}
+	}
+	return NULL;
+}
+
+static void add_rail(struct path *p, const struct anynet_stats_comm *comm, int i,
+		     const struct anynet_stats_rail *old)
+{
+	const struct anynet_stats_rail *rail = &comm->rails[i];
+
+	p->up += rail->state == ANYNET_STATS_UP;
+	p->down += rail->state != ANYNET_STATS_UP;
+	if (!old || !comm->is_send || rail->bytes < old->bytes || rail->resent < old->resent)
+		return;
+	p->packets += (rail->bytes - old->bytes) / PACKET;
+	p->resent += rail->resent - old->resent;
+	if (rail->bytes > old->bytes && rail->rate > p->rate)
+		p->rate = rail->rate;
+	if (rail->bytes > old->bytes && rail->rtt_us > p->rtt_us)
+		p->rtt_us = rail->rtt_us;
+}
+
+static size_t gather_paths(struct path *paths, const struct view *view,
+			   const struct page_list *before)
+{
+	size_t count = 0;
+
+	for (size_t i = 0; i < view->count; i++) {
+		const struct process *process = &view->processes[i];
+
+		for (size_t k = 0; k < process->count; k++) {
+			const struct connection *c = &process->connections[k];
+
+			for (int r = 0; r < ANYNET_STATS_RAILS && c->comm->rails[r].kind; r++) {
+				struct path *p = path_of(paths, &count, process, c, r);
+
+				if (p)
+					add_rail(p, c->comm, r,
+						 rail_before(before, process, c->comm, r));
+			}
+		}
+	}
+	return count;
+}
+
+static json_t *paths_json(const struct view *view, const struct page_list *before)
+{
+	struct path *paths = calloc(PATHS_MAX, sizeof(*paths));
+	json_t *list = json_array();
+	size_t count = paths ? gather_paths(paths, view, before) : 0;
+
+	for (size_t i = 0; i < count; i++) {
+		const struct path *p = &paths[i];
+		const struct anynet_stats_process *head = &p->process->page->process;
+
+		json_array_append_new(
+			list,
+			json_pack("{s:s, s:I, s:s, s:I, s:s, s:s, s:i, s:i, s:I, s:I, s:I, s:I}",
+				  "host", head->host, "pid", (json_int_t)head->pid, "for_host",
+				  p->comm->peer_host, "for_pid", (json_int_t)p->comm->peer_pid,
+				  "device", p->device, "address", p->address, "up", (int)p->up,
+				  "down", (int)p->down, "packets", (json_int_t)p->packets, "resent",
+				  (json_int_t)p->resent, "rate", (json_int_t)p->rate, "rtt_us",
+				  (json_int_t)p->rtt_us));
+	}
+	free(paths);
+	return list;
+}
+
+/* --- all of it --- */
+
+static json_t *processes_json(const struct view *view)
+{
+	json_t *list = json_array();
+
+	for (size_t i = 0; i < view->count && i < PROCESSES_MAX; i++) {
+		const struct process *process = &view->processes[i];
+		const struct anynet_stats_process *head = &process->page->process;
+
+		json_array_append_new(list, json_pack("{s:s, s:I, s:s, s:s, s:I, s:f}", "host",
+						      head->host, "pid", (json_int_t)head->pid,
+						      "rank", head->rank, "job", head->job,
+						      "silent_ms", (json_int_t)process->silent_ms,
+						      "cpu", cpu_share(head->pid)));
+	}
+	return list;
+}
+
+static json_t *waits_json(const struct view *view)
+{
+	json_t *list = json_array();
+
+	for (size_t i = 0; i < view->wait_count && i < PROCESSES_MAX; i++) {
+		const struct wait *wait = &view->waits[i];
+		const struct anynet_stats_process *head = &wait->process->page->process;
+
+		json_array_append_new(list, json_pack("{s:s, s:I, s:s, s:I, s:I}", "host",
+						      head->host, "pid", (json_int_t)head->pid,
+						      "for_host", wait->comm->peer_host, "for_pid",
+						      (json_int_t)wait->comm->peer_pid, "ms",
+						      (json_int_t)wait->ms));
+	}
+	return list;
+}
+
+json_t *live_facts(const char *dir)
+{
+	static struct page_list before;
+	struct page_list now;
+	struct view view;
+	json_t *facts = NULL;
+
+	if (page_read_all(&now, dir, &(struct page_wish){ 0 }))
+		return NULL;
+	if (!view_make(&view, &before, &now)) {
+		facts = json_pack("{s:o, s:o, s:o}", "processes", processes_json(&view), "waits",
+				  waits_json(&view), "paths", paths_json(&view, &before));
+		view_free(&view);
+	}
+	page_free_all(&before);
+	before = now;
+	return facts;
+}

@@ -1,0 +1,20 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * What a worker tells of the running jobs on its host, from their statistics files (include/nccl_net/stats.h):
+ *
+ *   "processes"  list of "host", "pid", "rank", "job", "silent_ms" (0: it writes its file), "cpu" (of the time that it
+ *                wants, the share that it gets; -1 = not known)
+ *   "waits"      list of "host", "pid", "for_host", "for_pid", "ms"
+ *   "paths"      list of "host", "pid", "for_host", "for_pid", "device", "address" (the other end's), "up", "down"
+ *                (connections), "packets", "resent" (of senders, since the last time), "rate" (bytes per s that the
+ *                kernel delivered, of the fastest), "rtt_us" (of the slowest that carries data)
+ */
+#ifndef CLUSTER_LIVE_FACTS_H
+#define CLUSTER_LIVE_FACTS_H
+
+#include <jansson.h>
+
+/* Since the last call. One thread. NULL: the directory cannot be read. The caller releases it. */
+json_t *live_facts(const char *dir);
+
+#endif

@@ -1,0 +1,103 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* anynet perf: streams between ranks; see perf_stream.h. */
+#include "perf_stream.h"
+
+#include <stdlib.h>
+#include <string.h>
+
+static size_t step_bytes_of(const struct perf_stream *s, uint64_t step)
+{
+	size_t at = step * PERF_P2P_STEP;
+
+	return s->bytes - at < PERF_P2P_STEP ? s->bytes - at : PERF_P2P_STEP;
+}
+
+static int send_step(struct perf_rank *r, struct perf_stream *s)
+{
+	struct link *l = s->link;
+	uint64_t step = l->posted - s->first;
+	int ret;
+
+	if (link_has_room(l)) {
+		size_t bytes = step_bytes_of(s, step);
+		const char *from = (const char *)r->input + s->offset + step * PERF_P2P_STEP;
+
+		memcpy(link_slot_data(l, l->posted), from, bytes);
+		ret = link_post(l, bytes);
+		if (ret)
+			return ret;
+	}
+	return l->done < l->posted ? link_test(l) : 0;
+}
+
+static int recv_step(struct perf_rank *r, struct perf_stream *s)
+{
+	struct link *l = s->link;
+	uint64_t done = l->done, step = done - s->first;
+	int ret = link_step(l, PERF_P2P_STEP);
+
+	if (l->done == done)
+		return ret;
+	if (link_expect(l, done, step_bytes_of(s, step)))
+		return -GROUP_ERROR;
+	memcpy((char *)r->output + s->offset + step * PERF_P2P_STEP, link_slot_data(l, done),
+	       step_bytes_of(s, step));
+	return ret;
+}
+
+void stream_start(struct perf_stream *s, size_t offset, size_t bytes)
+{
+	s->offset = offset;
+	s->bytes = bytes;
+	s->first = s->link->done;
+	s->steps = bytes ? (bytes + PERF_P2P_STEP - 1) / PERF_P2P_STEP : 1;
+	s->link->total = s->first + s->steps;
+}
+
+int streams_run(struct perf_rank *r)
+{
+	int open;
+
+	do {
+		int moved = 0;
+
+		open = 0;
+		for (int i = 0; i < r->link_count; i++) {
+			struct perf_stream *s = &r->streams[i];
+			int ret;
+
+			if (s->link->done == s->link->total)
+				continue;
+			open++;
+			ret = s->link->is_send ? send_step(r, s) : recv_step(r, s);
+			if (ret < 0)
+				return ret;
+			moved |= ret;
+		}
+		if (moved)
+			group_fed(r->group);
+		else if (open && group_idle(r->group))
+			return -GROUP_ERROR;
+	} while (open);
+	return 0;
+}
+
+void stream_add(struct perf_rank *r, int peer, bool is_send)
+{
+	int i = r->link_count++, me = r->group->rank;
+
+	r->links[i] = (struct link){
+		.ep = &r->ep,
+		.slot = &r->board->slots[is_send ? peer : me][is_send ? me : peer],
+		.is_send = is_send,
+		.peer = peer,
+	};
+	r->streams[i].link = &r->links[i];
+}
+
+int streams_allocate(struct perf_rank *r, int peers)
+{
+	r->links = calloc(2 * (size_t)peers, sizeof(*r->links));
+	r->streams = calloc(2 * (size_t)peers, sizeof(*r->streams));
+	return r->links && r->streams ? 0 : -GROUP_ERROR;
+}
