@@ -193,7 +193,8 @@ FILE *fopen(const char *path, const char *mode)
 	REAL(fopen, FILE *, const char *, const char *);
 	if (!process_self())
 		return real(path, mode);
-	if (sscanf(path, "/sys/class/net/eth%u/speed%n", &nic, &bytes) != 1 || path[bytes] || nic >= process_self()->host->nics) {
+	if (sscanf(path, "/sys/class/net/eth%u/speed%n", &nic, &bytes) != 1 || path[bytes] ||
+	    nic >= process_self()->host->nics) {
 		errno = ENOENT;
 		return NULL;
 	}

@@ -196,7 +196,8 @@ static error_t take_option(int key, char *arg, struct argp_state *state)
 	}
 }
 
-static const struct argp argp = { option_list, take_option, "PLUGIN", "Run the plugin under virtual time.", NULL, NULL, NULL };
+static const struct argp argp = { option_list, take_option, "PLUGIN", "Run the plugin under virtual time.",
+				  NULL, NULL, NULL };
 
 /* --- many seeds --- */
 

@@ -35,7 +35,7 @@ static unsigned one_of(struct sim_random *random, const unsigned *values, unsign
 static void draw_settings(struct plan *plan, struct sim_random *random)
 {
 	if (random_chance(random, 300000))
-		setting(plan, "ANYNET_TCP_RAILS", ONE_OF(random, 1, 2, 3, 4, 8));
+		setting(plan, "ANYNET_TCP_CONNECTIONS", ONE_OF(random, 1, 2, 3, 4, 8));
 	if (random_chance(random, 200000))
 		setting(plan, "ANYNET_TCP_EAGER", ONE_OF(random, 0, 64, 1000, 65536));
 	if (random_chance(random, 200000))
@@ -135,15 +135,6 @@ static uint64_t draw_duration(struct sim_random *random)
 	}
 }
 
-/* A network so slow that something is always in flight: faults meet messages in the middle. */
-static void slow_down(struct plan *plan)
-{
-	uint64_t rate = 1250 + 8 * plan->bytes_max * SIM_MS / (plan->gap_ns + SIM_MS);
-
-	if (rate < plan->bytes_per_ms)
-		plan->bytes_per_ms = rate;
-}
-
 static void draw_faults(struct plan *plan, struct sim_random *random)
 {
 	bool on[FAULT_KINDS] = { false }, deadly = random_chance(random, 150000);
@@ -157,8 +148,6 @@ static void draw_faults(struct plan *plan, struct sim_random *random)
 	plan->fault_count = (unsigned)random_between(random, 1, 24);
 	/* Messages as long as there are faults, and a little longer or shorter. */
 	plan->gap_ns = random_between(random, 0, 1500) * SIM_MS * span_s / (plan->messages / 4);
-	if (random_chance(random, 600000))
-		slow_down(plan);
 	for (unsigned i = 0; i < plan->fault_count; i++) {
 		struct plan_fault *fault = &plan->faults[i];
 		enum fault_kind kind = (enum fault_kind)random_below(random, FAULT_KINDS);
@@ -258,6 +247,15 @@ static void draw_all(struct plan *plan, struct sim_random *random)
 	draw_faults(plan, random);
 }
 
+/* A network so slow that something is always in flight: faults meet messages in the middle. */
+static void slow_down(struct plan *plan)
+{
+	uint64_t rate = 1250 + 8 * plan->bytes_max * SIM_MS / (plan->gap_ns + SIM_MS);
+
+	if (rate < plan->bytes_per_ms)
+		plan->bytes_per_ms = rate;
+}
+
 static void limit(unsigned *value, unsigned most)
 {
 	if (most && *value > most)
@@ -266,7 +264,8 @@ static void limit(unsigned *value, unsigned most)
 
 void plan_draw(struct plan *plan, uint64_t seed, const struct plan_limits *limits)
 {
-	struct sim_random random = { seed };
+	/* What was added later draws from a stream of its own: the seeds stay what they were. */
+	struct sim_random random = { seed }, later = { ~seed };
 
 	memset(plan, 0, sizeof(*plan));
 	plan->seed = seed;
@@ -286,6 +285,8 @@ void plan_draw(struct plan *plan, uint64_t seed, const struct plan_limits *limit
 	}
 	if (limits->together)
 		plan->shortens = plan->preempts = 0;
+	if (!limits->plain && random_chance(&later, 600000))
+		slow_down(plan);
 	if (limits->quiet_seconds)
 		draw_quiet(plan, limits->quiet_seconds);
 	keep_some_faults(plan, limits);
@@ -330,11 +331,12 @@ uint64_t plan_calm_since(const struct plan *plan, uint64_t now_ns)
 
 void plan_print(const struct plan *plan)
 {
-	printf("seed %" PRIu64 ": %u hosts with %u NICs of %u Mb/s (%" PRIu64 " bytes a ms), %u edges, %u x %u messages of up to %zu bytes, "
-	       "net api v%d%s\n",
+	printf("seed %" PRIu64 ": %u hosts with %u NICs of %u Mb/s (%" PRIu64 " bytes a ms), %u edges, "
+	       "%u x %u messages of up to %zu bytes, net api v%d%s\n",
 	       plan->seed, plan->hosts, plan->nics, plan->mbps, plan->bytes_per_ms, plan->edge_count, plan->rounds,
 	       plan->messages, plan->bytes_max, plan->abi, plan->tags ? ", tags" : "");
-	printf("  latency %" PRIu64 " us, jitter %" PRIu64 " us, loss %u, shortened %u, held up %u per million; gap %" PRIu64 " ms\n",
+	printf("  latency %" PRIu64 " us, jitter %" PRIu64 " us, loss %u, shortened %u, held up %u per million; "
+	       "gap %" PRIu64 " ms\n",
 	       plan->latency_ns / SIM_US, plan->jitter_ns / SIM_US, plan->lossy, plan->shortens, plan->preempts,
 	       plan->gap_ns / SIM_MS);
 	for (unsigned i = 0; i < plan->setting_count; i++)

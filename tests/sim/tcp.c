@@ -188,7 +188,8 @@ static void close_listener(struct tcp_socket *tcp)
 	tcp_die(tcp, 0);
 }
 
-/* No descriptor is left. Until the kernel has done with it, it is there without. What has been written is delivered, unless the program has not read all there is. */
+/* No descriptor is left. What has been written is delivered, unless the program has not read all there is: until then
+ * the kernel keeps it. */
 void tcp_close(struct tcp_socket *tcp)
 {
 	tcp->closed = true;
