@@ -24,21 +24,20 @@ static const struct {
 	{ "config", cmd_config, "print the settings, their values on this host and their sources" },
 	{ "devices", cmd_devices,
 	  "print the devices that NCCL gets on this host, and why others are not used" },
-	{ "dump", cmd_dump,
-	  "print the connections of a process and their last events" },
+	{ "dump", cmd_dump, "print the connections of a process and their last events" },
 	{ "env", cmd_env, "print the variables that make NCCL load this plugin, for a shell" },
 	{ "explain", cmd_explain, "explain logs: the cause first, and how to fix it" },
 	{ "export", cmd_export, "export the connections of running jobs as Prometheus metrics" },
 	{ "pair", cmd_pair,
 	  "test the path to another host in both directions: ports, MTU, clocks, latency, "
 	  "bandwidth" },
-	{ "perf", cmd_perf,
-	  "run checked collectives between processes of this host" },
+	{ "perf", cmd_perf, "run checked collectives between processes of this host" },
 	{ "run", cmd_run, "run a command with the variables of `anynet env`" },
 	{ "serve", cmd_serve, "serve `anynet pair` from other hosts" },
 	{ "top", cmd_top, "show the connections of running jobs on this host, problems first" },
-	{ "version", cmd_version, "print the versions of the tool and of the plugin's wire "
-				  "protocol" },
+	{ "version", cmd_version,
+	  "print the versions of the tool and of the plugin's wire "
+	  "protocol" },
 	{ "help", cmd_help, "this list, or the options of a command" },
 };
 
@@ -47,7 +46,8 @@ static void print_help(FILE *out)
 	fprintf(out, "usage: anynet COMMAND [OPTION...]\n\n");
 	for (size_t i = 0; i < ARRAY_SIZE(commands); i++)
 		fprintf(out, "  %-9s %s\n", commands[i].name, commands[i].line);
-	fprintf(out, "\n`anynet help COMMAND` prints the options of a command; see also anynet(1).\n");
+	fprintf(out,
+		"\n`anynet help COMMAND` prints the options of a command; see also anynet(1).\n");
 }
 
 static int find(const char *name)

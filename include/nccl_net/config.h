@@ -78,7 +78,7 @@ struct anynet_config {
 	bool checksum;	     /* CRC32C behind each chunk */
 
 	int connect_timeout_ms;	  /* one deadline for the whole of a connect or accept */
-	int handshake_timeout_ms; /* what an accepted stranger may take to say hello */
+	int handshake_timeout_ms; /* time for an accepted connection to send its hello */
 	char allow[512];	  /* "addr[/prefix],…" that may connect to us; "" = everybody, "none" */
 	char secret_file[256];	  /* holds the secret that every peer has to know; "" = none */
 	int max_recvs;		  /* grouped receives offered to NCCL, 1 … 8 */

@@ -20,7 +20,7 @@
 
 static void read_socket(const uint8_t *data, size_t bytes)
 {
-	char opening[PAIR_STRANGER_MAX + 1];
+	char opening[PAIR_OPENING_MAX + 1];
 	json_t *message = NULL;
 	uint32_t version;
 	int fds[2];

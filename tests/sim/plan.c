@@ -35,7 +35,7 @@ static unsigned one_of(struct sim_random *random, const unsigned *values, unsign
 static void draw_settings(struct plan *plan, struct sim_random *random)
 {
 	if (random_chance(random, 300000))
-		setting(plan, "ANYNET_TCP_RAILS", ONE_OF(random, 1, 2, 3, 4, 8));
+		setting(plan, "ANYNET_TCP_CONNECTIONS", ONE_OF(random, 1, 2, 3, 4, 8));
 	if (random_chance(random, 200000))
 		setting(plan, "ANYNET_TCP_EAGER", ONE_OF(random, 0, 64, 1000, 65536));
 	if (random_chance(random, 200000))

@@ -13,6 +13,7 @@
 #include <unistd.h>
 
 #include "conduct.h"
+#include "files.h"
 #include "judge.h"
 #include "launcher.h"
 #include "live.h"
@@ -28,9 +29,6 @@
 #include "tools/shared/self.h"
 #include "tools/shared/terminal.h"
 #include "worker.h"
-
-#define FILE_MAX \
-	(512 << 20) /* bytes of a list of hosts, or of an earlier run: 256 hosts make 130 MB */
 
 enum {
 	KEY_HOSTS = 0x100,
@@ -68,8 +66,9 @@ struct cluster_arguments {
 static const struct argp_option options[] = {
 	{ NULL, 0, NULL, 0, "The hosts, by ssh:", 1 },
 	{ "hosts", KEY_HOSTS, "A,B,...", 0, "hosts to log in to; may be repeated", 1 },
-	{ "hosts-file", KEY_HOSTS_FILE, "FILE", 0, "file with hosts, one per line; # begins a "
-						   "comment",
+	{ "hosts-file", KEY_HOSTS_FILE, "FILE", 0,
+	  "file with hosts, one per line; # begins a "
+	  "comment",
 	  1 },
 	{ "ssh", KEY_SSH, "COMMAND", 0, "command to log in (ssh -o BatchMode=yes)", 1 },
 	{ "remote", KEY_REMOTE, "COMMAND", 0,
@@ -77,22 +76,26 @@ static const struct argp_option options[] = {
 	  "(the path of this tool)",
 	  1 },
 	{ NULL, 0, NULL, 0, "Hosts started by a launcher, this command on each:", 2 },
-	{ "rendezvous", KEY_RENDEZVOUS, "HOST:PORT", 0, "meeting point; HOST coordinates the run", 2 },
+	{ "rendezvous", KEY_RENDEZVOUS, "HOST:PORT", 0, "meeting point; HOST coordinates the run",
+	  2 },
 	{ "nodes", KEY_NODES, "N", 0, "number of hosts (default: from torchrun or Slurm)", 2 },
 	{ NULL, 0, NULL, 0, "What is measured:", 3 },
 	{ "seconds", KEY_SECONDS, "S", 0,
 	  "duration limit of each bandwidth run, up to 10; 0 = no bandwidth (0.5)", 3 },
-	{ "bytes", KEY_BYTES, "MB", 0, "data limit of each bandwidth run in MB, up to 65536 "
-				       "(1024)",
+	{ "bytes", KEY_BYTES, "MB", 0,
+	  "data limit of each bandwidth run in MB, up to 65536 "
+	  "(1024)",
 	  3 },
-	{ "streams", KEY_STREAMS, "N", 0, "simultaneous connections of the plugin, 1 to 16 (4)", 3 },
+	{ "streams", KEY_STREAMS, "N", 0, "simultaneous connections of the plugin, 1 to 16 (4)",
+	  3 },
 	{ "dev", KEY_DEV, "N", 0, "device of the net, on all hosts (0)", 3 },
 	{ "net", KEY_NET, "FILE", 0, "plugin to measure with (the one beside this tool)", 3 },
 	{ "port", KEY_PORT, "PORT", 0,
 	  "port on which each host waits for the others (one of ANYNET_PORT_RANGE, or any)", 3 },
 	{ "wait", KEY_WAIT, "S", 0, "time to wait for hosts (60)", 3 },
 	{ "live", KEY_LIVE, NULL, 0,
-	  "measure nothing: look at the jobs that run on the hosts, and say who is to blame", 3 },
+	  "measure nothing; watch the jobs on the hosts, and name the rank or path that delays them",
+	  3 },
 	{ "every", KEY_EVERY, "S", 0, "with --live: seconds between two looks (1)", 3 },
 	{ "for", KEY_FOR, "S", 0, "with --live: end after so many seconds (never)", 3 },
 	{ NULL, 0, NULL, 0, "Output:", 4 },
@@ -103,58 +106,6 @@ static const struct argp_option options[] = {
 	{ "worker", KEY_WORKER, NULL, OPTION_HIDDEN, "", 5 },
 	{ 0 },
 };
-
-/* --- files --- */
-
-static char *read_file(const char *path, size_t *bytes)
-{
-	FILE *file = fopen(path, "r");
-	char *text = NULL;
-	size_t room = 0;
-
-	*bytes = 0;
-	while (file && *bytes == room && room < FILE_MAX) {
-		char *more = realloc(text, room += 1 << 20);
-
-		if (!more)
-			break;
-		text = more;
-		*bytes += fread(text + *bytes, 1, room - 1 - *bytes, file);
-		if (*bytes < room - 1)
-			break;
-		room--; /* the end of the text */
-	}
-	if (!file || ferror(file) || *bytes >= FILE_MAX - 1 || !text) {
-		free(text);
-		text = NULL;
-	} else {
-		text[*bytes] = '\0';
-	}
-	if (file)
-		fclose(file);
-	return text;
-}
-
-static json_t *read_baseline(struct argp_state *state, const char *path)
-{
-	size_t bytes;
-	char *text = read_file(path, &bytes);
-	json_error_t error = { .text = "it cannot be read, or is larger than 512 MB" };
-	json_t *doc = text ? json_loadb(text, bytes, JSON_REJECT_DUPLICATES, &error) : NULL;
-	const char *why = error.text;
-	struct matrix m;
-	json_t *link;
-	size_t i;
-
-	free(text);
-	if (!doc || matrix_read(doc, &m, &why))
-		argp_error(state, "--baseline %s: %s", path, why);
-	matrix_free(&m);
-	/* Only figures are compared, and these are most of it. */
-	json_array_foreach(json_object_get(doc, "links"), i, link)
-		json_object_del(link, "measured");
-	return doc;
-}
 
 /* --- hosts --- */
 
@@ -185,7 +136,7 @@ static void add_hosts(struct argp_state *state, struct cluster_arguments *a, cha
 static void add_hosts_file(struct argp_state *state, struct cluster_arguments *a, const char *path)
 {
 	size_t bytes;
-	char *text = read_file(path, &bytes), *next = text, *line;
+	char *text = files_read(path, &bytes), *next = text, *line;
 
 	if (!text)
 		argp_error(state, "--hosts-file %s: it cannot be read", path);
@@ -225,8 +176,9 @@ static void check(struct argp_state *state, const struct cluster_arguments *a)
 	if (a->count == 1)
 		argp_error(state, "give at least two hosts");
 	if (a->meeting.host && a->meeting.nodes < 2)
-		argp_error(state, "--nodes: give the number of hosts, 2 to %d, that come to "
-				  "--rendezvous",
+		argp_error(state,
+			   "--nodes: give the number of hosts, 2 to %d, that come to "
+			   "--rendezvous",
 			   HOSTS_MAX);
 	if (!a->remote.ssh[strspn(a->remote.ssh, " \t")])
 		argp_error(state, "--ssh: expected a command");
@@ -269,7 +221,7 @@ static error_t parse(int key, char *arg, struct argp_state *state)
 		a->html = arg;
 		return 0;
 	case KEY_BASELINE:
-		a->baseline = read_baseline(state, arg);
+		a->baseline = files_baseline(state, arg);
 		a->conduct.before = a->baseline;
 		return 0;
 	case KEY_LIVE:
@@ -425,7 +377,8 @@ int cmd_cluster(int argc, char **argv)
 		"Measures all pairs of hosts in rounds in which each host is in one pair: path, "
 		"latency, bandwidth and lost packets. Compares versions, settings, devices, "
 		"clocks and the launcher's variables. Reports the hosts and pairs with "
-		"problems. With --live: watches running jobs, and reports what holds them up.\vExit status: 0 ok, 1 warnings, 2 errors, 3 invalid arguments.",
+		"problems. With --live: watches running jobs, and names the rank or path "
+		"that delays them.\vExit status: 0 ok, 1 warnings, 2 errors, 3 invalid arguments.",
 		output_args,
 		NULL,
 		NULL,

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Workers that a launcher has started, which meet at an address. Whoever connects is a stranger until its
+ * Workers that a launcher has started, which meet at an address. A connection is unauthenticated until its
  * opening and its join are there as a whole; nobody is waited for while others have something to say.
  */
 #include "node.h"

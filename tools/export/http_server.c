@@ -235,7 +235,7 @@ static void take_client(struct loop *loop)
 	int fd = accept4(loop->server->fd, NULL, NULL, SOCK_NONBLOCK | SOCK_CLOEXEC);
 	struct client *client;
 
-	if (fd < 0) { /* perhaps for want of descriptors: it would be told again at once */
+	if (fd < 0) { /* perhaps out of file descriptors: it would be reported again at once */
 		loop->deaf_ms = now_ms() + DEAF_MS;
 		return;
 	}

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * A small HTTP/1.1 server of one page. One thread, a poll loop; clients are strangers: their number, what
+ * A small HTTP/1.1 server of one page. One thread, a poll loop; clients are unauthenticated: their number, what
  * they say and how long they take are bounded, and none waits for another.
  */
 #ifndef EXPORT_HTTP_SERVER_H

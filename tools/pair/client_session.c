@@ -85,7 +85,7 @@ int client_connect(struct client *c)
 
 int client_greet(struct client *c)
 {
-	char opening[PAIR_STRANGER_MAX + 1];
+	char opening[PAIR_OPENING_MAX + 1];
 	uint32_t version;
 	int ret = pair_greet(c->fd, true, &version, opening, GREET_MS);
 

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
  * Who listens at a data port proves that it is the one that was asked for, before it is sent anything
- * but a few random bytes: it answers them with what only the token makes of them. Nothing that a
- * stranger has chosen, and no traffic, reaches a program that only listens there.
+ * but a few random bytes: it answers them with what only the token makes of them. Nothing that an
+ * unauthenticated peer has chosen, and no traffic, reaches a program that only listens there.
  */
 #ifndef PAIR_PROOF_H
 #define PAIR_PROOF_H

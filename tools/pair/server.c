@@ -229,7 +229,7 @@ static void take_turn(void)
 static void serve_client(int fd, const struct sockaddr_storage *peer, const char *plugin)
 {
 	static struct pair_host host; /* too large for a stack */
-	char address[ADDRESS_TEXT], opening[PAIR_STRANGER_MAX + 1];
+	char address[ADDRESS_TEXT], opening[PAIR_OPENING_MAX + 1];
 	uint32_t version;
 	int ret = pair_hear(fd, &version, opening, SERVER_GREET_MS);
 

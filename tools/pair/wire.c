@@ -129,16 +129,16 @@ int pair_speak(int fd, int ms)
 	return say_magic(fd, ms);
 }
 
-int pair_hear(int fd, uint32_t *version, char *stranger, int ms)
+int pair_hear(int fd, uint32_t *version, char *opening, int ms)
 {
 	uint64_t end = pair_now_ms() + (uint64_t)ms;
-	char theirs[PAIR_STRANGER_MAX];
+	char theirs[PAIR_OPENING_MAX];
 	uint32_t number;
 	size_t got = 0;
 
 	*version = 0;
-	if (stranger)
-		*stranger = '\0';
+	if (opening)
+		*opening = '\0';
 	while (got < PAIR_GREETING) {
 		ssize_t n = read_some(fd, theirs + got, PAIR_GREETING - got, end);
 
@@ -150,8 +150,8 @@ int pair_hear(int fd, uint32_t *version, char *stranger, int ms)
 		n = recv(fd, theirs + got, sizeof(theirs) - got, MSG_DONTWAIT);
 		if (n > 0)
 			got += (size_t)n;
-		if (stranger)
-			keep_printable(stranger, theirs, got);
+		if (opening)
+			keep_printable(opening, theirs, got);
 		return -EPROTO;
 	}
 	memcpy(&number, theirs + sizeof(magic), sizeof(number));
@@ -159,15 +159,15 @@ int pair_hear(int fd, uint32_t *version, char *stranger, int ms)
 	return 0;
 }
 
-int pair_greet(int fd, bool speaks_first, uint32_t *version, char *stranger, int ms)
+int pair_greet(int fd, bool speaks_first, uint32_t *version, char *opening, int ms)
 {
 	int ret = speaks_first ? pair_speak(fd, ms) : 0;
 
 	*version = 0;
-	if (stranger)
-		*stranger = '\0';
+	if (opening)
+		*opening = '\0';
 	if (!ret)
-		ret = pair_hear(fd, version, stranger, ms);
+		ret = pair_hear(fd, version, opening, ms);
 	if (!ret && !speaks_first)
 		ret = pair_speak(fd, ms);
 	if (ret)

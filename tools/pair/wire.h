@@ -19,7 +19,7 @@
 #define PAIR_FRAME_MAX    (256 * 1024)
 #define PAIR_GREETING     12
 #define PAIR_CONTROL_MSS  536 /* control frames pass every path, also one that eats large packets */
-#define PAIR_STRANGER_MAX 40  /* bytes of a stranger's opening that are kept */
+#define PAIR_OPENING_MAX 40 /* bytes that are kept of an opening that is not ours */
 #define PAIR_NOISE_MAX    65536
 
 uint64_t pair_now_ms(void);
@@ -29,14 +29,14 @@ int pair_read(int fd, void *data, size_t bytes, int ms);
 
 /*
  * The opening. The client speaks first; who says nothing right gets no answer. *version is the peer's; it is 0 if the peer did not say one. -EPROTO:
- * the peer is something else; its first bytes are then in `stranger` (PAIR_STRANGER_MAX + 1 bytes, a
+ * the peer is something else; its first bytes are then in `opening` (PAIR_OPENING_MAX + 1 bytes, a
  * string of printable characters; may be NULL). -EPROTONOSUPPORT: it has another version.
  */
-int pair_greet(int fd, bool speaks_first, uint32_t *version, char *stranger, int ms);
+int pair_greet(int fd, bool speaks_first, uint32_t *version, char *opening, int ms);
 
 /* Its two halves: what this side says, and what it hears (-EPROTO as above; any version is fine). */
 int pair_speak(int fd, int ms);
-int pair_hear(int fd, uint32_t *version, char *stranger, int ms);
+int pair_hear(int fd, uint32_t *version, char *opening, int ms);
 
 /* The other end speaks first, behind whatever a login prints. */
 int pair_greet_after_noise(int fd, uint32_t *version, int ms);

@@ -68,7 +68,7 @@ static const struct perf_pattern *parse_pattern(struct argp_state *state, const 
 		if (!strcmp(text, patterns[i]->name))
 			return patterns[i];
 	}
-	argp_error(state, "pattern '%s' is unknown: see --help", text);
+	argp_error(state, "pattern '%s': see --help", text);
 	return NULL;
 }
 

@@ -209,7 +209,7 @@ static void *background_thread(void *arg)
 		look.due = now - last >= LOOK_MS;
 		if (look.due) {
 			last = now;
-			listen_turn(); /* strangers whose time is over */
+			listen_turn(); /* unauthenticated connections that timed out */
 			listen_look();
 		}
 		registry_each(visit, &look);

@@ -50,8 +50,8 @@ struct crowd {
 	unsigned count;
 };
 
-/* Those who have been challenged seem to know the secret: no number of strangers drives them out. */
-static struct crowd strangers = { .list = TAILQ_HEAD_INITIALIZER(strangers.list) };
+/* Connections that have been challenged seem to know the secret: unauthenticated ones do not displace them. */
+static struct crowd unauthenticated = { .list = TAILQ_HEAD_INITIALIZER(unauthenticated.list) };
 static struct crowd challenged = { .list = TAILQ_HEAD_INITIALIZER(challenged.list) };
 
 static struct log_limit told_barred, told_refused;
@@ -125,7 +125,7 @@ static void trim(struct crowd *crowd, uint64_t now_ms)
 
 void handshake_abort_all(void)
 {
-	end_all(&strangers);
+	end_all(&unauthenticated);
 	end_all(&challenged);
 	fd_close(&rest.reserve_fd);
 	rest.until_ms = 0;
@@ -251,7 +251,7 @@ static int judge_response(struct handshake *hs)
 	return ret;
 }
 
-/* Take in what there is of the hello. A stranger is sent away at the first wrong byte. */
+/* Take in what there is of the hello. An unauthenticated peer is disconnected at the first wrong byte. */
 static int read_hello(struct handshake *hs)
 {
 	int ret = socket_recv_some(hs->fd, &hs->hello, sizeof(hs->hello), &hs->got);
@@ -306,7 +306,7 @@ static void start_handshake(int epfd, int fd, const struct sockaddr_storage *fro
 	hs->fd = fd;
 	hs->from = *from;
 	hs->endpoint = -1;
-	join(hs, &strangers, now_ms);
+	join(hs, &unauthenticated, now_ms);
 	/* Most bring their hello with them and never enter the set. */
 	if (handshake_step(hs, now_ms) && epoll_ctl(epfd, EPOLL_CTL_ADD, fd, &event))
 		handshake_end(hs, false);
@@ -337,11 +337,11 @@ static bool is_lost(int err)
 	       err == -EHOSTUNREACH || err == -ENOPROTOOPT || err == -EOPNOTSUPP || err == -ENONET;
 }
 
-/* Out of descriptors or memory: the oldest stranger gives up its own for the one that waits. */
+/* Out of descriptors or memory: the oldest unauthenticated connection is closed for the one that waits. */
 static bool make_room(void)
 {
-	if (!TAILQ_EMPTY(&strangers.list)) {
-		handshake_end(TAILQ_FIRST(&strangers.list), false);
+	if (!TAILQ_EMPTY(&unauthenticated.list)) {
+		handshake_end(TAILQ_FIRST(&unauthenticated.list), false);
 		return true;
 	}
 	if (rest.reserve_fd < 0)
@@ -396,7 +396,7 @@ static void accept_waiting(int epfd, int listen_fd, uint64_t now_ms)
 
 		if (fd >= 0 && is_allowed(&from)) {
 			start_handshake(epfd, fd, &from, now_ms);
-			trim(&strangers, now_ms);
+			trim(&unauthenticated, now_ms);
 		} else if (fd >= 0) {
 			fd_close(&fd);
 		} else if (fd == -EAGAIN) {
@@ -438,6 +438,6 @@ void handshake_turn(int epfd, uint64_t now_ms)
 	for (unsigned i = 0; n > 0 && i < ANYNET_DEVICES_MAX; i++)
 		if (accepting[i])
 			accept_waiting(epfd, sockets_fd(i), now_ms);
-	trim(&strangers, now_ms);
+	trim(&unauthenticated, now_ms);
 	trim(&challenged, now_ms);
 }

@@ -2,7 +2,8 @@
 /*
  * The accept engine: one listening socket per NIC and process, and any number of handshakes side by
  * side, each with its own buffer and deadline. It runs in the background thread and
- * inside anynet_accept (any caller's turn serves all), under one lock; a stranger costs a slot until its deadline and nothing else.
+ * inside anynet_accept (any caller's turn serves all), under one lock; an unauthenticated
+ * connection costs a slot until its deadline and nothing else.
  *
  * An endpoint is what a handle points to: first a listener that waits for its comm, then that receive
  * comm, which may get further rails by the same token.

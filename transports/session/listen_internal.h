@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Between listen.c (listeners, endpoints, sockets) and handshake.c (strangers and peers saying hello). */
+/* Between listen.c (listeners, endpoints, sockets) and handshake.c (connections before and during hello). */
 #ifndef ANYNET_LISTEN_INTERNAL_H
 #define ANYNET_LISTEN_INTERNAL_H
 
@@ -42,8 +42,8 @@ bool endpoint_expects(const struct anynet_wire_hello *hello);
 /*
  * Give the connection `fd` that said `hello` to its endpoint and fill the answer, which the caller
  * sends. `auth`: what the connector has proven, NULL without secrets.
- * 0: the endpoint's comm owns fd now. -EINPROGRESS: it does, and it answers itself. -ENOENT: a
- * stranger, no answer at all. Other -errno: answer, and close.
+ * 0: the endpoint's comm owns fd now. -EINPROGRESS: it does, and it answers itself. -ENOENT: an
+ * unauthenticated peer, no answer at all. Other -errno: answer, and close.
  */
 int endpoint_admit(const struct anynet_wire_hello *hello, int fd, const struct auth *auth,
 		   struct anynet_wire_hello *answer);

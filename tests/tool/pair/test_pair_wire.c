@@ -53,7 +53,7 @@ static void put(int fd, const void *bytes, size_t count)
 static void test_greeting(void **state)
 {
 	const struct ends *e = *state;
-	char opening[PAIR_STRANGER_MAX + 1], reply[PAIR_GREETING];
+	char opening[PAIR_OPENING_MAX + 1], reply[PAIR_GREETING];
 	uint32_t version;
 
 	put(e->a, "anynetPR\0\0\0\2", PAIR_GREETING);
@@ -70,7 +70,7 @@ static void test_greeting(void **state)
 static void test_stranger(void **state)
 {
 	const struct ends *e = *state;
-	char opening[PAIR_STRANGER_MAX + 1], reply;
+	char opening[PAIR_OPENING_MAX + 1], reply;
 	uint32_t version;
 
 	put(e->a, "\033[2J\xff!", 6);

@@ -77,8 +77,8 @@ json)
 	while top any --json; ! jq -e --argjson a "$first" --argjson b "$second" '
 		[.processes[].pid] == [$a, $b] and all(.processes[]; .open_connections == 4
 		and .job == "4711" and all(.connections[]; .bytes > 0 and .bytes_per_s > 0
-		and .requests > 0 and .error == 0 and .breaks == 0 and .rails[0].state == "up"
-		and .rails[0].frames > 0 and (.peer.pid == $a or .peer.pid == $b)))
+		and .requests > 0 and .error == 0 and .breaks == 0 and .paths[0].state == "up"
+		and .paths[0].frames > 0 and (.peer.pid == $a or .peer.pid == $b)))
 		' "$out/said" >/dev/null; do
 		kill -0 "$run" 2>/dev/null || fail "the run has ended"
 	done
@@ -96,7 +96,7 @@ flap)
 	LD_PRELOAD=$build/tests/tool/stats/libbreak_once.so \
 		"$tool" perf --net "$plugin" -r 2 -b 1M -e 1M -n 1000000 >"$out/log" 2>&1 &
 	run=$!
-	until_top 'broke 1, back 1'
+	until_top 'broke 1, recovered 1'
 	;;
 dump)
 	command -v jq >/dev/null || skip "no jq"

@@ -22,7 +22,7 @@
 
 #define RESOLVE_MS      2000 /* for the address, and again for the path; dial.c waits for all of it */
 #define AGAIN_MS        500 /* the kernel repeats a request that was lost after 4 s only */
-#define BACKLOG         8   /* one is awaited, others are strangers */
+#define BACKLOG         8   /* one is awaited, others are unauthenticated */
 #define EVENTS_PER_TURN 64
 #define RNR_FOR_EVER    7
 
@@ -260,7 +260,7 @@ static int answer(struct ib_cm *end, struct rdma_cm_id *id)
 	return ret ? ret : last_error(cm.lib.accept(id, &param));
 }
 
-/* Who does not know the nonce is a stranger, and those are normal: no line about them. */
+/* Peers that do not know the nonce are normal on an open port: no log line. */
 static void take_request(struct ib_cm *end, const struct rdma_cm_event *event)
 {
 	const struct rdma_conn_param *peer = &event->param.conn;

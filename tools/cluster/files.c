@@ -1,0 +1,61 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* Files that the command line names; see files.h. */
+#include "files.h"
+
+#include <stdio.h>
+#include <stdlib.h>
+
+#include "matrix.h"
+
+#define FILE_MAX \
+	(512 << 20) /* bytes of a list of hosts, or of an earlier run: 256 hosts make 130 MB */
+
+char *files_read(const char *path, size_t *bytes)
+{
+	FILE *file = fopen(path, "r");
+	char *text = NULL;
+	size_t room = 0;
+
+	*bytes = 0;
+	while (file && *bytes == room && room < FILE_MAX) {
+		char *more = realloc(text, room += 1 << 20);
+
+		if (!more)
+			break;
+		text = more;
+		*bytes += fread(text + *bytes, 1, room - 1 - *bytes, file);
+		if (*bytes < room - 1)
+			break;
+		room--; /* the end of the text */
+	}
+	if (!file || ferror(file) || *bytes >= FILE_MAX - 1 || !text) {
+		free(text);
+		text = NULL;
+	} else {
+		text[*bytes] = '\0';
+	}
+	if (file)
+		fclose(file);
+	return text;
+}
+
+json_t *files_baseline(struct argp_state *state, const char *path)
+{
+	size_t bytes;
+	char *text = files_read(path, &bytes);
+	json_error_t error = { .text = "it cannot be read, or is larger than 512 MB" };
+	json_t *doc = text ? json_loadb(text, bytes, JSON_REJECT_DUPLICATES, &error) : NULL;
+	const char *why = error.text;
+	struct matrix m;
+	json_t *link;
+	size_t i;
+
+	free(text);
+	if (!doc || matrix_read(doc, &m, &why))
+		argp_error(state, "--baseline %s: %s", path, why);
+	matrix_free(&m);
+	/* Only figures are compared, and these are most of it. */
+	json_array_foreach(json_object_get(doc, "links"), i, link)
+		json_object_del(link, "measured");
+	return doc;
+}
