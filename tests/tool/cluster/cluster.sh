@@ -157,7 +157,7 @@ eight)
 	figures '$link["h3-h4"].lost | add > 0'
 	figures '[$link[] | select(.state == "ok") | .mb_s[]] | length == 54 and all(. > 0)'
 	grep -q '8 hosts, 28 pairs in 7 rounds, up to 4 at once' "$out/told" || fail "not announced"
-	grep -q 'bandwidth test: .* at most 0.5 s and 1 MB' "$out/told" || fail "bandwidth was not announced"
+	grep -q 'bandwidth test: .* limited to 0.5 s and 1 MB' "$out/told" || fail "bandwidth was not announced"
 	[ "$(jq '.links | length' "$out/run.json")" = 28 ] || fail "not 28 pairs"
 	nobody_left
 	;;
@@ -172,13 +172,13 @@ clean)
 	grep -q '<p>None.</p>' "$out/page.html" || fail "the page has findings"
 	cluster '[01]' --hosts "$(names 3)" "${rates[@]}" --save "$out/run.json"
 	said '3 pairs: 0 over InfiniBand or RoCE, 3 over TCP, 0 broken, 0 not measured'
-	said 'bandwidth in GB/s, from row to column: least 0.0'
+	said 'bandwidth in GB/s, from row to column: min 0.0'
 	jq '.links |= map(.us_least = 1e6 | .mb_s = if .a == "h2" or .b == "h2" then [99, 99] else [0.001, 0.001] end)' \
 		"$out/run.json" >"$out/before.json"
 	cluster 1 --hosts "$(names 3)" "${rates[@]}" --save "$out/run.json" --baseline "$out/before.json"
 	found_too 'warning slower h2'
 	said 'h2: slower than earlier with 2 of 2 hosts'
-	grep -q 'once more, 2 of ' "$out/told" || fail "what is slower was not looked at again"
+	grep -q 'repeat 2 of ' "$out/told" || fail "what is slower was not looked at again"
 	# Not measured is not worse; a host that is not there now is no fault.
 	cluster 0 --hosts h1,h3 "${brief[@]}" --save "$out/run.json" --baseline "$out/before.json"
 	found
