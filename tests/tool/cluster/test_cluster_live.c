@@ -172,8 +172,8 @@ static void test_nonsense_does_no_harm(void **state)
 		"[]",
 		"[5, 'x', null, [], {}]",
 		"[{'name': 5, 'facts': {'paths': 7}}]",
-		"[{'name': 'a', 'facts': {'paths': [{}, 5, {'packets': -1, 'resent': 'x', 'rate': 1e300}],"
-		" 'waits': [{'ms': -5}, {}], 'processes': [{'pid': 99999999999, 'silent_ms': 1e9}, []]}}]",
+		("[{'name': 'a', 'facts': {'paths': [{}, 5, {'packets': -1, 'resent': 'x', 'rate': 1e300}],"
+		 " 'waits': [{'ms': -5}, {}], 'processes': [{'pid': 99999999999, 'silent_ms': 1e9}, []]}}]"),
 	};
 	struct live *live = live_new();
 
