@@ -62,6 +62,9 @@ void recv_describe(const struct anynet_comm *comm, char *text, size_t bytes);
 /* Send comm: has the peer acknowledged every message? */
 bool send_confirmed(const struct anynet_comm *comm);
 
+/* Send comm: have rails still to take bytes of a send that was reported done, once more? NCCL need not ask for them. */
+bool send_owes(const struct anynet_comm *comm);
+
 /* Receive comm: tell on rail `index` again what the sender may have missed there. */
 void recv_tell_again(struct anynet_comm *comm, unsigned index);
 

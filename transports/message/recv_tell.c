@@ -206,6 +206,7 @@ void recv_doubt(struct anynet_comm *base, unsigned index, bool doubt)
 void recv_bye(struct anynet_comm *base)
 {
 	to_recv(base)->closing = true;
+	to_recv(base)->ack_prompt |= to_recv(base)->complete > 0;
 	for (unsigned i = 0; i < base->rail_count; i++)
 		if (base->rails[i])
 			base->rails[i]->bye_due = true;

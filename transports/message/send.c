@@ -78,6 +78,17 @@ bool send_confirmed(const struct anynet_comm *base)
 	return !((const struct send_comm *)base)->unconfirmed;
 }
 
+bool send_owes(const struct anynet_comm *base)
+{
+	const struct send_comm *comm = (const struct send_comm *)base;
+
+	for (int i = 0; i < ANYNET_SENDS; i++)
+		if (comm->msgs[i].state == SEND_GIVEN && comm->msgs[i].chunks &&
+		    atomic_load_explicit(&comm->msgs[i].req.done, memory_order_relaxed))
+			return true;
+	return false;
+}
+
 uint32_t send_requests(const struct anynet_comm *base)
 {
 	return ((const struct send_comm *)base)->next_seq;

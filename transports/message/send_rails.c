@@ -109,10 +109,12 @@ void send_free_if_over(struct send_comm *comm, struct send_msg *msg)
 
 static int acknowledge(struct send_comm *comm, struct send_msg *msg)
 {
-	/* The receiver needs no tail byte, the socket may still have to take it. */
+	/* The receiver needs no tail byte, the socket may still have to take it. It may never do so: the receiver may close. */
 	if (anynet_unlikely(msg->copied && msg->chunks && msg->state == SEND_GIVEN &&
 			    !msg->acked)) {
 		msg->acked_early = true;
+		if (!atomic_load_explicit(&msg->req.done, memory_order_relaxed))
+			send_complete(comm, msg);
 		return 0;
 	}
 	if (msg->state != SEND_GIVEN || msg->chunks || msg->acked) {

@@ -45,6 +45,8 @@ void comm_attend(struct anynet_comm *comm)
 		comm_take_rest(comm);
 	if (comm->session->recovery && !comm_error(comm) && !comm->peer_closed)
 		recovery_step(comm, now);
+	if (comm->is_send && !comm_error(comm) && send_owes(comm))
+		atomic_store(&comm->attention, true);
 }
 
 void comm_poke(struct anynet_comm *comm)

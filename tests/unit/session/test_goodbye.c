@@ -11,6 +11,7 @@
 
 #include "support/capture.h"
 #include "unit/carrier.h"
+#include "unit/narrow.h"
 
 static struct pair pair;
 static struct carrier carrier;
@@ -210,6 +211,26 @@ static void test_a_receiver_may_close_whenever_its_receives_are_done(void **stat
 			close_receiver_behind_ack(at, noticed);
 }
 
+/* The socket has not taken the byte that the receiver does not need: what is received has been sent. */
+static void test_a_receiver_may_close_before_the_tail_is_out(void **state)
+{
+	struct anynet_request *req, *out;
+
+	(void)state;
+	carrier_open(&carrier, 1);
+	narrow_socket(carrier.pair.send->rails[0]->fd, sizeof(struct anynet_wire_frame) + 10);
+	req = pair_irecv(&carrier.pair, pair_in, 10, 0);
+	out = pair_isend(&carrier.pair, pair_out, 10, 0);
+	carrier_settle(&carrier);
+	pair_finish(&req, 1, NULL);
+	assert_int_equal(narrow_room(), 0);
+	drain_start(carrier.pair.recv);
+	carrier_settle(&carrier);
+	pair_finish(&out, 1, NULL);
+	assert_int_equal(comm_error(carrier.pair.send), 0);
+	narrow_socket(-1, 0);
+}
+
 static bool receiver_knows_the_end(void)
 {
 	return carrier.pair.recv->rails[0] == NULL;
@@ -272,6 +293,7 @@ int main(void)
 		TEST(test_the_last_words_on_a_connection_are_heard),
 		TEST(test_what_a_sender_said_before_it_went_is_received),
 		TEST(test_a_receiver_may_close_whenever_its_receives_are_done),
+		TEST(test_a_receiver_may_close_before_the_tail_is_out),
 		TEST(test_a_sender_may_close_whenever_its_sends_are_done),
 	};
 

@@ -254,6 +254,35 @@ static void test_a_slot_used_again_is_not_taken_for_the_old_message(void **state
 	expect_refused();
 }
 
+/* --- sends that are done --- */
+
+/* They go out again although NCCL does not call: the background thread comes by as long as there is something. */
+static void test_what_is_sent_again_has_attention_until_it_is_out(void **state)
+{
+	struct anynet_request *reqs[3];
+
+	(void)state;
+	pair_open_send(&pair, 1);
+	for (int i = 0; i < 3; i++)
+		reqs[i] = pair_isend(&pair, pair_out, SMALL, 0);
+	pair_finish(reqs, 3, NULL);
+	comm_attend(pair.send);
+	assert_false(atomic_load(&pair.send->attention));
+	resume_send(&pair, 0, 0, 0);
+	for (size_t room = 0; room < 3 * SMALL; room += SMALL / 2) {
+		narrow_socket(pair.send->rails[0]->fd, SMALL / 2);
+		atomic_store(&pair.send->attention, true);
+		assert_int_equal(comm_turn(pair.send), 0);
+		assert_true(atomic_load(&pair.send->attention));
+	}
+	narrow_socket(-1, 0);
+	assert_int_equal(comm_turn(pair.send), 0);
+	comm_attend(pair.send);
+	assert_false(atomic_load(&pair.send->attention));
+	for (uint32_t seq = 0; seq < 3; seq++)
+		expect_data(seq, 0);
+}
+
 /* --- the log --- */
 
 static void open_log(void)
@@ -341,6 +370,7 @@ int main(void)
 		TEST(test_what_is_acknowledged_cannot_be_asked_for),
 		TEST(test_a_position_before_the_last_one_is_impossible),
 		TEST(test_a_slot_used_again_is_not_taken_for_the_old_message),
+		TEST(test_what_is_sent_again_has_attention_until_it_is_out),
 		TEST(test_the_log_grows_with_what_is_not_acknowledged),
 		TEST(test_the_log_forgets_what_is_acknowledged),
 	};
