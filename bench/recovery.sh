@@ -10,36 +10,16 @@
 set -euo pipefail
 cd "$(dirname "$0")/.."
 
-usage() {
-	sed -n '/^# Usage/,/^# BUILD_DIR/s/^# //p' "$0" >&2
-	exit 1
-}
-
-rows=cut,link,lost,stalls,peers,stopped,cost
-cut=60 down=5 stop=40 stalls=600 rounds=15 build='' out=''
-while [ $# -gt 0 ]; do
-	case $1 in
-	--quick) cut=6 down=2 stop=5 stalls=40 rounds=5 ;;
-	--only) rows=${2:?}; shift ;;
-	--out) out=${2:?}; shift ;;
-	-*) usage ;;
-	*) build=$1 ;;
-	esac
-	shift
-done
-[ -n "$build" ] || usage
+only=cut,link,lost,stalls,peers,stopped,cost
+# shellcheck source=bench/options.sh
+. bench/options.sh
+cut=60 down=5 stop=40 stalls=600 rounds=15
+[ ${#quick[@]} = 0 ] || cut=6 down=2 stop=5 stalls=40 rounds=5
 faults=$build/tests/faults/faults
 net=$build/libnccl-net.so
 out=${out:-$build/bench/recovery}
 mkdir -p "$out"
 failed=0
-
-wanted() {
-	case ",$rows," in
-	*",$1,"*) return 0 ;;
-	*) return 1 ;;
-	esac
-}
 
 row() {
 	printf '| %s | %s |\n' "$1" "$2"

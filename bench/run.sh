@@ -7,24 +7,9 @@
 set -euo pipefail
 cd "$(dirname "$0")/.."
 
-usage() {
-	sed -n '/^# Usage/,/^# FIGURE/s/^# //p' "$0" >&2
-	exit 1
-}
-
-figures=lat,bw,rate,connect,strangers,iperf,netns
-quick=() build='' out=''
-while [ $# -gt 0 ]; do
-	case $1 in
-	--quick) quick=(--quick) ;;
-	--only) figures=${2:?}; shift ;;
-	--out) out=${2:?}; shift ;;
-	-*) usage ;;
-	*) build=$1 ;;
-	esac
-	shift
-done
-[ -n "$build" ] || usage
+only=lat,bw,rate,connect,strangers,iperf,netns
+# shellcheck source=bench/options.sh
+. bench/options.sh
 out=${out:-$build/bench/results}
 mkdir -p "$out"
 csv=$out/results.csv
@@ -37,13 +22,6 @@ if ! "$build/tools/anynet" perf --net nccl:Socket -r 1 -b 8 -e 8 -n 1 >/dev/null
 	nets=(--net "$build/libnccl-net.so")
 fi
 raw=(--net "$build/bench/libnccl-net-raw.so")
-
-wanted() {
-	case ",$figures," in
-	*",$1,"*) return 0 ;;
-	*) return 1 ;;
-	esac
-}
 
 # iperf3's one stream of 512 KiB writes, client and server on a core each.
 iperf() {

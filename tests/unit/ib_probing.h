@@ -1,9 +1,11 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* IB's probe, run on what a script tells the fake libibverbs (fake_verbs.c) to describe. */
+/* IB's probe, run on what a script tells the fake libibverbs (tests/fakes/verbs/describe.c) to describe. */
 #ifndef TESTS_UNIT_IB_PROBING_H
 #define TESTS_UNIT_IB_PROBING_H
 
 #include <nccl_net/device.h>
+
+#include "fakes/verbs/fake_verbs.h"
 
 extern struct anynet_config ib_cfg;
 extern struct anynet_probe ib_probed; /* by the newest run */
@@ -12,8 +14,7 @@ extern struct anynet_probe ib_probed; /* by the newest run */
  * cannot be, with the reason on stderr. Before all else. */
 bool probing_hold(const char *file);
 
-/* One of the fake's counters (fake_verbs.h), by its name. */
-int probing_count(const char *function);
+struct fake_verbs_counts probing_counts(void);
 
 /* cmocka's setup: the fake, and defaults otherwise. The second has TCP look at lo only. */
 int probing_setup(void **state);

@@ -224,7 +224,9 @@ int cq_poll(struct ibv_cq *ibv_cq, int count, struct ibv_wc *wcs)
 		return 0;
 	}
 	fake_lock();
-	for (; done < count && cq->count; done++) {
+	if (fault_call("poll_cq", ibv_cq->context->device))
+		done = -1;
+	for (; done >= 0 && done < count && cq->count; done++) {
 		const struct fake_cqe *cqe = &cq->ring[cq->head];
 
 		wcs[done] = cqe->wc;

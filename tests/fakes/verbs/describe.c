@@ -9,7 +9,9 @@
  *                               data_direct=DIRECTORY (below /sys: gpu.c)
  *                               max_wr=N max_sge=N max_cqe=N inline=BYTES rd_atomic=N
  *                               clamp: more inline data than there is gives what there is (hns);
- *                               no-inline: the flag for it is ignored (mana, vmw_pvrdma)
+ *                               no-inline: the flag for it is ignored (mana, vmw_pvrdma);
+ *                               endless: 7 retries never end (soft-RoCE)
+ *                               guid=N: the system image's, 0 for none (the node's)
  *   port [PROPERTY…]            one more port of that device:
  *                               query=ERRNO layer=ib|eth|N state=down|init|armed|active|N lid=N
  *                               mtu=1…5 speed=N width=N (as in struct ibv_port_attr)
@@ -38,6 +40,7 @@
  *       lose    never arrives             drop   is lost once, or status=N times
  *       mute    arrives, and the answer never does; nor do later ones
  *       cut     only its first half arrives
+ *       garble  all arrives but its last byte
  *       tear    its last aligned 8 bytes are written 1 ms before the rest (KIND write, write-imm)
  *       overtake  leaves after 2 ms; a WRITE of up to 256 bytes posted behind it within 1 ms is in memory
  *               before it, as with adaptive routing (KIND write, of up to 256 bytes)
@@ -231,6 +234,7 @@ static int device_property(struct fake_device *device, const char *word)
 		{ "max_cqe", offsetof(struct fake_device, max_cqe) },
 		{ "inline", offsetof(struct fake_device, max_inline) },
 		{ "rd_atomic", offsetof(struct fake_device, max_rd_atomic) },
+		{ "guid", offsetof(struct fake_device, image_guid) },
 	};
 	const char *value = value_of(word, "sysfs"), *direct = value_of(word, "data_direct");
 
@@ -253,6 +257,8 @@ static int device_property(struct fake_device *device, const char *word)
 		device->clamps = true;
 	else if (!strcmp(word, "no-inline"))
 		device->ignores_inline = true;
+	else if (!strcmp(word, "endless"))
+		device->endless = true;
 	else
 		return -EINVAL;
 	return 0;
@@ -270,6 +276,7 @@ static int add_device(char *words)
 					.max_sge = SGE_MAX,
 					.max_cqe = 1 << 16,
 					.max_inline = 512,
+					.image_guid = -1,
 					.max_rd_atomic = 16 };
 	device->device.node_type = IBV_NODE_CA;
 	snprintf(device->device.name, sizeof(device->device.name), "%.31s", word);

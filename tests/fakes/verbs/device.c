@@ -155,6 +155,8 @@ int ibv_query_device(struct ibv_context *context, struct ibv_device_attr *attr)
 		snprintf(attr->fw_ver, sizeof(attr->fw_ver), "fake");
 		attr->node_guid = attr->sys_image_guid =
 			htobe64(0x02fa4e0000000000u + (uint64_t)(device - fake.devices));
+		if (device->image_guid >= 0)
+			attr->sys_image_guid = htobe64((uint64_t)device->image_guid);
 		attr->max_mr_size = UINT64_MAX;
 		attr->page_size_cap = 4096;
 		attr->max_qp = device->max_qp;
@@ -246,6 +248,7 @@ int ibv_query_gid(struct ibv_context *context, uint8_t number, int index, union 
 	int ret;
 
 	fake_lock();
+	fake.counts.gid_reads++;
 	entry = gid_at(context, number, (uint32_t)index);
 	ret = entry ? fault_call("query_gid", context->device) : EINVAL;
 	if (!ret)

@@ -30,6 +30,7 @@
 #define WORD_BYTES  8 /* that an adapter writes at once, if aligned */
 #define NAME_BYTES  32
 #define PSN_MASK    0xffffffu
+#define RETRIES_MAX 7
 
 /* A QP number tells the process: its slot on the wire, and a number within each device. */
 #define SLOT_SHIFT 14
@@ -53,7 +54,8 @@ struct fake_device {
 	struct ibv_device device; /* first */
 	int open_error, query_error;
 	int max_qp, max_wr, max_sge, max_cqe, max_inline, max_rd_atomic;
-	bool dmabuf, ece, clamps, ignores_inline;
+	int image_guid; /* -1: the node's */
+	bool dmabuf, ece, clamps, ignores_inline, endless;
 	char data_direct[128]; /* its engine's directory below /sys; "" = it has none */
 	bool dead;             /* after DEVICE_FATAL */
 	int port_count, qp_count;
@@ -153,7 +155,7 @@ struct fake_wqe {
 	char *inlined; /* its place in the QP's room for inline data */
 	enum wqe_state state;
 	/* what the faults have in store for it */
-	bool begun, lost, cut, torn, mute;
+	bool begun, lost, cut, garbled, torn, mute;
 	bool overtaken; /* the next one is to be written first */
 	bool placed;    /* it was */
 	int drops;
@@ -229,7 +231,7 @@ struct request {
 	uint32_t from_device; /* what to put into the reply, like from_qpn */
 	uint32_t from_qpn, to_qpn, psn, psn_count, mtu, imm, rkey, attempt;
 	uint64_t remote_addr, length;
-	bool solicited, cut, mute;
+	bool solicited, cut, garbled, mute;
 	bool torn;   /* its end only, the rest comes later */
 	bool ahead;  /* written before its turn … */
 	bool placed; /* … which this is */

@@ -26,6 +26,7 @@ struct fake_verbs_counts {
 	uint64_t reads_at_once;                  /* of one queue pair, the most */
 	uint64_t direct;                         /* registrations for a Data Direct engine */
 	uint64_t ragged;                         /* registrations that are not of whole pages */
+	uint64_t gid_reads;                      /* GIDs that were asked for one by one */
 	uint64_t orphans;                        /* deregistered after their memory was unmapped */
 	uint64_t bytes_sent[FAKE_VERBS_DEVICES]; /* asked for, by device as described */
 };

@@ -20,6 +20,7 @@ enum action {
 	DROP,
 	MUTE,
 	CUT,
+	GARBLE,
 	TEAR,
 	OVERTAKE,
 	LATE,
@@ -39,6 +40,7 @@ static const char *const actions[] = {
 	[DROP] = "drop",
 	[MUTE] = "mute",
 	[CUT] = "cut",
+	[GARBLE] = "garble",
 	[TEAR] = "tear",
 	[OVERTAKE] = "overtake",
 	[LATE] = "late",
@@ -197,6 +199,9 @@ static void strike(const struct fault *fault, struct fake_qp *qp, struct fake_wq
 		break;
 	case CUT:
 		wqe->cut = true;
+		break;
+	case GARBLE:
+		wqe->garbled = wqe->length > 0;
 		break;
 	case TEAR:
 		wqe->torn = wqe->length > WORD_BYTES &&

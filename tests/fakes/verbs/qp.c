@@ -7,7 +7,6 @@
 #include <string.h>
 
 #define TIMEOUT_MAX 31
-#define RETRIES_MAX 7
 
 struct fake_qp *qp_of(struct ibv_qp *qp)
 {
@@ -197,7 +196,7 @@ static bool path_fits(const struct fake_qp *qp, const struct ibv_ah_attr *path)
 	if (path->is_global)
 		return path->grh.sgid_index < GID_TABLE &&
 		       gid_is_set(&port->gids[path->grh.sgid_index].gid) &&
-		       gid_is_set(&path->grh.dgid);
+		       gid_is_set(&path->grh.dgid) && path->grh.hop_limit;
 	return port->layer == IBV_LINK_LAYER_INFINIBAND && path->dlid;
 }
 

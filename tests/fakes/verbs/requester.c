@@ -166,6 +166,7 @@ static struct request request_of(const struct fake_qp *qp, const struct fake_wqe
 		.length = wqe->length,
 		.solicited = (wqe->flags & IBV_SEND_SOLICITED) != 0,
 		.cut = wqe->cut,
+		.garbled = wqe->garbled,
 		.mute = qp->muted || wqe->mute,
 		.placed = wqe->placed,
 	};
@@ -471,10 +472,11 @@ void requester_cut_off(uint32_t slot)
 
 static void wake(struct fake_qp *qp)
 {
+	bool endless = qp->device->endless && qp->attr.retry_cnt == RETRIES_MAX;
 	enum qp_wait was = qp->wait;
 
 	qp->wait = WAIT_NOTHING;
-	if (was == WAIT_RETRY && qp->retries++ >= qp->attr.retry_cnt) {
+	if (was == WAIT_RETRY && qp->retries++ >= qp->attr.retry_cnt && !endless) {
 		fail(qp, IBV_WC_RETRY_EXC_ERR);
 		return;
 	}

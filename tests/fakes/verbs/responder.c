@@ -153,7 +153,7 @@ static void fail_receive(struct fake_qp *qp, const struct request *request, stru
 static const struct span *whole_or_half(const struct request *request, const struct span *payload,
 					uint64_t *bytes)
 {
-	*bytes = request->cut ? request->length / 2 : request->length;
+	*bytes = request->cut ? request->length / 2 : request->length - request->garbled;
 	return payload;
 }
 

@@ -14,16 +14,19 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/wait.h>
+#include <unistd.h>
 
 #include <arpa/inet.h>
 #include <cmocka.h>
 
+#include "fakes/verbs/fake_verbs.h"
 #include "transports/device/ib_events.h"
 #include "transports/device/ib_nic.h"
 #include "unit/environment.h"
 
-#define ETH_UP   "port=2:4:0:99 gid=3/2/::ffff:127.0.0.1/1"
-#define ETH_DOWN "port=2:1:0:99 gid=3/2/::ffff:127.0.0.1/1"
+#define ETH_UP   "; port gid=3,127.0.0.1,v2,lo"
+#define ETH_DOWN "; port state=down gid=3,127.0.0.1,v2,lo"
 
 static const char *fake_file;
 static void *fake;
@@ -31,14 +34,33 @@ static struct anynet_config cfg;
 static struct anynet_probe probe;
 static char why[ANYNET_REASON_BYTES];
 
-static int count_of(const char *function)
+/* The fake's function of that name. */
+static void *function(const char *name)
 {
-	int (*counter)(void);
-	void *address = dlsym(fake, function);
+	void *address = dlsym(fake, name);
 
 	assert_non_null(address);
+	return address;
+}
+
+static struct fake_verbs_counts counts(void)
+{
+	void *address = function("fake_verbs_counts");
+	void (*counter)(struct fake_verbs_counts *counts);
+	struct fake_verbs_counts now;
+
 	memcpy(&counter, &address, sizeof(counter));
-	return counter();
+	counter(&now);
+	return now;
+}
+
+static void order(const char *text)
+{
+	void *address = function("fake_verbs_script");
+	int (*script)(const char *text);
+
+	memcpy(&script, &address, sizeof(script));
+	assert_int_equal(script(text), 0);
 }
 
 static void offer(const char *script)
@@ -53,23 +75,14 @@ static void offer(const char *script)
 	anynet_ib_transport.probe(&cfg, &probe);
 }
 
-/* The fake reads its script when devices are listed; those that are open change, too. */
-static void change(const struct ib_nic *nic, const char *script)
-{
-	int count;
-
-	setenv("FAKE_VERBS", script, 1);
-	nic->verbs->free_device_list(nic->verbs->get_device_list(&count));
-}
-
 static void test_a_nic_is_opened_once_under_its_name(void **state)
 {
 	struct ib_nic *first, *second, *other;
 
 	(void)state;
-	offer("a " ETH_UP " " ETH_UP "; b " ETH_DOWN " " ETH_UP);
+	offer("device a max_qp=1000" ETH_UP ETH_UP "; device b" ETH_DOWN ETH_UP);
 	assert_int_equal(probe.device_count, 3);
-	assert_int_equal(count_of("fake_verbs_open_count"), 0); /* not before it is needed */
+	assert_int_equal(counts().contexts, 0); /* not before it is needed */
 	assert_string_equal(probe.devices[1].name, "a:2");
 	first = ib_events_open(&probe.devices[1], why, sizeof(why));
 	assert_non_null(first);
@@ -84,11 +97,11 @@ static void test_a_nic_is_opened_once_under_its_name(void **state)
 	second = ib_events_open(&probe.devices[2], why, sizeof(why));
 	assert_int_equal(second->port, 2);
 	assert_ptr_not_equal(second, first);
-	assert_int_equal(count_of("fake_verbs_open_count"), 2);
+	assert_int_equal(counts().contexts, 2);
 	other = ib_events_open(&probe.devices[0], why, sizeof(why)); /* the first port of that device */
 	assert_int_equal(other->port, 1);
 	assert_ptr_not_equal(other, first);
-	assert_int_equal(count_of("fake_verbs_list_count"), 0);
+	assert_int_equal(counts().lists, 0);
 }
 
 static void test_a_device_that_has_failed_is_opened_anew(void **state)
@@ -96,7 +109,7 @@ static void test_a_device_that_has_failed_is_opened_anew(void **state)
 	struct ib_nic *failed, *nic;
 
 	(void)state;
-	offer("c " ETH_UP);
+	offer("device c" ETH_UP);
 	failed = ib_events_open(&probe.devices[0], why, sizeof(why));
 	assert_non_null(failed);
 	atomic_store(&failed->failed, true);
@@ -111,39 +124,38 @@ static void test_what_was_not_offered_is_not_opened(void **state)
 	struct anynet_device stranger = { .name = "eth0" };
 
 	(void)state;
-	offer("d " ETH_UP);
+	offer("device d" ETH_UP);
 	assert_null(ib_events_open(&stranger, why, sizeof(why)));
 	assert_non_null(strstr(why, "eth0 is not a verbs device that is offered"));
 }
 
 static void test_failing_to_open_is_told_and_may_be_tried_again(void **state)
 {
-	int opened = count_of("fake_verbs_open_count"),
-	    objects = count_of("fake_verbs_object_count");
+	struct fake_verbs_counts left;
 
 	(void)state;
-	offer("e " ETH_UP);
-	setenv("FAKE_VERBS", "e open=13 " ETH_UP, 1);
+	offer("device e" ETH_UP);
+	setenv("FAKE_VERBS", "device e open=13" ETH_UP, 1);
 	assert_null(ib_events_open(&probe.devices[0], why, sizeof(why)));
 	assert_string_equal(why, "cannot open e: Permission denied");
-	setenv("FAKE_VERBS", "f " ETH_UP, 1);
+	setenv("FAKE_VERBS", "device f" ETH_UP, 1);
 	assert_null(ib_events_open(&probe.devices[0], why, sizeof(why)));
 	assert_string_equal(why, "e is no longer present");
-	setenv("FAKE_VERBS", "errno 12", 1);
+	setenv("FAKE_VERBS", "list errno=12", 1);
 	assert_null(ib_events_open(&probe.devices[0], why, sizeof(why)));
 	assert_string_equal(why, "cannot list devices: Cannot allocate memory");
-	setenv("FAKE_VERBS", "e query=5 " ETH_UP, 1);
+	setenv("FAKE_VERBS", "device e query=5" ETH_UP, 1);
 	assert_null(ib_events_open(&probe.devices[0], why, sizeof(why)));
 	assert_string_equal(why, "cannot query the device: Input/output error");
-	setenv("FAKE_VERBS", "e pd=12 " ETH_UP, 1);
+	setenv("FAKE_VERBS", "device e" ETH_UP "; fault call alloc_pd errno=12", 1);
 	assert_null(ib_events_open(&probe.devices[0], why, sizeof(why)));
 	assert_string_equal(why, "cannot allocate a protection domain: Cannot allocate memory");
-	setenv("FAKE_VERBS", "e port=errno:22", 1);
+	setenv("FAKE_VERBS", "device e; port query=22", 1);
 	assert_null(ib_events_open(&probe.devices[0], why, sizeof(why)));
 	assert_string_equal(why, "cannot be queried: Invalid argument");
-	assert_int_equal(count_of("fake_verbs_open_count"), opened);
-	assert_int_equal(count_of("fake_verbs_object_count"), objects);
-	setenv("FAKE_VERBS", "e " ETH_UP, 1);
+	left = counts();
+	assert_int_equal(left.contexts + left.lists + left.pds + left.mrs + left.cqs + left.qps, 0);
+	setenv("FAKE_VERBS", "device e" ETH_UP, 1);
 	assert_non_null(ib_events_open(&probe.devices[0], why, sizeof(why)));
 }
 
@@ -152,8 +164,8 @@ static void test_a_port_that_is_down_can_be_opened(void **state)
 	struct ib_nic *nic;
 
 	(void)state;
-	offer("g " ETH_UP);
-	setenv("FAKE_VERBS", "g " ETH_DOWN, 1);
+	offer("device g" ETH_UP);
+	setenv("FAKE_VERBS", "device g" ETH_DOWN, 1);
 	nic = ib_events_open(&probe.devices[0], why, sizeof(why));
 	assert_non_null(nic);
 	assert_int_equal(ib_nic_attr(nic).state, IBV_PORT_DOWN);
@@ -166,25 +178,25 @@ static void test_refreshing_tells_what_became_of_the_port(void **state)
 	int peer;
 
 	(void)state;
-	offer("h " ETH_UP);
+	offer("device h" ETH_UP);
 	nic = ib_events_open(&probe.devices[0], why, sizeof(why));
 	assert_int_equal(ib_nic_refresh(nic), 0);
 	assert_int_equal(ib_nic_choose_gid(nic, NULL, 0, &own, &peer, why, sizeof(why)), 0);
 	assert_int_equal(own.index, 3);
-	change(nic, "h " ETH_DOWN);
+	order("set h:1 state=down");
 	assert_int_equal(ib_nic_refresh(nic), -ENETDOWN);
 	assert_int_equal(ib_nic_attr(nic).state, IBV_PORT_DOWN);
-	change(nic, "h port=2:4:0:99");
+	order("set h:1 state=active gid=3,none");
 	assert_int_equal(ib_nic_refresh(nic), -EADDRNOTAVAIL);
 	assert_int_equal(ib_nic_choose_gid(nic, NULL, 0, &own, &peer, why, sizeof(why)),
 			 -EADDRNOTAVAIL);
 	/* after a flap the GID may have another place */
-	change(nic, "h port=2:4:0:99 gid=9/2/::ffff:127.0.0.1/1");
+	order("set h:1 gid=9,127.0.0.1,v2,lo");
 	assert_int_equal(ib_nic_refresh(nic), 0);
 	assert_int_equal(ib_nic_choose_gid(nic, NULL, 0, &own, &peer, why, sizeof(why)), 0);
 	assert_int_equal(own.index, 9);
 	assert_int_equal(peer, -1);
-	change(nic, "h port=errno:5");
+	order("set h:1 query=5");
 	assert_int_equal(ib_nic_refresh(nic), -EIO);
 	assert_int_equal(ib_nic_attr(nic).state, IBV_PORT_ACTIVE); /* as last known */
 }
@@ -200,7 +212,7 @@ static void test_a_gid_is_chosen_for_a_peer(void **state)
 	(void)state;
 	inet_pton(AF_INET6, "fd00::9", peers[0].raw.raw);
 	inet_pton(AF_INET6, "::ffff:127.0.0.9", peers[1].raw.raw);
-	offer("i " ETH_UP);
+	offer("device i" ETH_UP);
 	nic = ib_events_open(&probe.devices[0], why, sizeof(why));
 	assert_int_equal(ib_nic_choose_gid(nic, peers, 2, &own, &peer, why, sizeof(why)), 0);
 	assert_int_equal(own.index, 3);
@@ -224,7 +236,7 @@ static void test_threads_get_the_same_nic(void **state)
 	pthread_t threads[8];
 
 	(void)state;
-	offer("j " ETH_UP);
+	offer("device j" ETH_UP);
 	for (int i = 0; i < 8; i++)
 		assert_int_equal(pthread_create(&threads[i], NULL, open_first, &nics[i]), 0);
 	for (int i = 0; i < 8; i++)
@@ -232,6 +244,18 @@ static void test_threads_get_the_same_nic(void **state)
 	for (int i = 0; i < 8; i++)
 		assert_ptr_equal(nics[i], nics[0]);
 	assert_non_null(nics[0]);
+}
+
+/* A process for each test: NICs stay open, and the fake describes other devices only when none is. */
+static int run_apart(const struct CMUnitTest *test)
+{
+	const struct CMUnitTest tests[] = { *test };
+	int status;
+	pid_t pid = fork();
+
+	if (!pid)
+		_exit(cmocka_run_group_tests(tests, NULL, NULL));
+	return pid < 0 || waitpid(pid, &status, 0) != pid || status;
 }
 
 int main(int argc, char **argv)
@@ -251,11 +275,15 @@ int main(int argc, char **argv)
 		fprintf(stderr, "usage: %s FAKE_LIBRARY\n", argv[0]);
 		return 1;
 	}
+	int failed = 0;
+
 	fake_file = argv[1];
 	fake = dlopen(fake_file, RTLD_NOW | RTLD_LOCAL); /* held for its counters */
 	if (!fake) {
 		fprintf(stderr, "%s\n", dlerror());
 		return 1;
 	}
-	return cmocka_run_group_tests(tests, NULL, NULL);
+	for (size_t i = 0; i < sizeof(tests) / sizeof(*tests); i++)
+		failed += run_apart(&tests[i]);
+	return failed;
 }

@@ -4,6 +4,7 @@
  * those that do not say at which step, and TCP stands by.
  * Usage: test_ib_offer FAKE_LIBRARY
  */
+#include <endian.h>
 #include <net/if.h>
 #include <netinet/in.h>
 #include <setjmp.h>
@@ -19,8 +20,8 @@
 #include "transports/device/ib_standby.h"
 #include "unit/ib_probing.h"
 
-#define IB_PORT  "port=1:4:7:0"
-#define ETH_PORT "port=2:4:0:99 gid=0/1/fe80::1/1 gid=3/2/::ffff:127.0.0.1/1" /* ifindex 1: lo */
+#define IB_PORT  "; port layer=ib lid=7 gid=0,::1"
+#define ETH_PORT "; port gid=0,fe80::1,v1,lo gid=3,127.0.0.1,v2,lo"
 
 static const struct anynet_candidate *verdict_on(const char *name)
 {
@@ -41,19 +42,19 @@ static void expect_verdict(const char *name, bool usable, const char *part)
 
 static void test_a_port_that_proves_itself_is_a_device(void **state)
 {
-	int proofs = probing_count("fake_verbs_proof_count");
+	uint64_t qps = probing_counts().qps_made;
 	const struct anynet_device *dev = &ib_probed.devices[0];
 	const struct sockaddr_in *addr = (const void *)&dev->addr;
 
 	(void)state;
-	probing_run("mlx5_0 guid=42 " ETH_PORT);
-	assert_int_equal(probing_count("fake_verbs_proof_count"), proofs + 1);
+	probing_run("device mlx5_0 guid=42 max_qp=1000" ETH_PORT);
+	assert_int_equal(probing_counts().qps_made, qps + 1);
 	assert_int_equal(ib_probed.device_count, 1);
 	assert_int_equal(dev->link, ANYNET_LINK_IB);
 	assert_int_equal(dev->index, 0);
 	assert_string_equal(dev->name, "mlx5_0");
 	assert_string_equal(dev->pci_path, ""); /* this host has no such device */
-	assert_int_equal(dev->guid, 42);
+	assert_int_equal(dev->guid, htobe64(42));
 	assert_int_equal(dev->port, 1);
 	assert_int_equal(dev->speed_mbps, 100000);
 	assert_int_equal(dev->max_comms, 1000);
@@ -74,7 +75,7 @@ static void test_a_verdict_says_how_much_memory_may_be_locked(void **state)
 	limit = old;
 	limit.rlim_cur = 64 << 10;
 	assert_int_equal(setrlimit(RLIMIT_MEMLOCK, &limit), 0);
-	probing_run("mlx5_0 " IB_PORT);
+	probing_run("device mlx5_0" IB_PORT);
 	expect_verdict("mlx5_0", true,
 		       "ACTIVE, InfiniBand, 100000 Mb/s, LID 7, GID index 0 (::1), memlock 64 KiB");
 	setrlimit(RLIMIT_MEMLOCK, &old);
@@ -83,12 +84,12 @@ static void test_a_verdict_says_how_much_memory_may_be_locked(void **state)
 static void test_infiniband_ports_of_one_card(void **state)
 {
 	(void)state;
-	probing_run("mlx4_0 " IB_PORT " " IB_PORT " port=1:1:0:0; mlx5_1 " IB_PORT);
+	probing_run("device mlx4_0 guid=0" IB_PORT IB_PORT "; port layer=ib state=down; device mlx5_1" IB_PORT);
 	assert_int_equal(ib_probed.device_count, 3);
 	assert_string_equal(ib_probed.devices[0].name, "mlx4_0:1");
 	assert_string_equal(ib_probed.devices[1].name, "mlx4_0:2");
 	assert_string_equal(ib_probed.devices[2].name, "mlx5_1");
-	assert_int_equal(ib_probed.devices[0].guid, 77); /* without a system image the node's own */
+	assert_int_equal(ib_probed.devices[0].guid, htobe64(0x02fa4e0000000000u)); /* without a system image the node's own */
 	for (int i = 0; i < 3; i++) {
 		assert_int_equal(ib_probed.devices[i].index, i);
 		assert_string_equal(ib_probed.devices[i].ifname, "lo"); /* of the first standby */
@@ -99,33 +100,33 @@ static void test_infiniband_ports_of_one_card(void **state)
 static void test_every_step_of_the_proof_has_its_words(void **state)
 {
 	static const struct {
-		const char *property, *words;
+		const char *order, *words;
 	} steps[] = {
-		{ "pd=12", "cannot allocate a protection domain: too little memory can be pinned" },
-		{ "mr=12",
+		{ "fault call alloc_pd errno=12", "cannot allocate a protection domain: too little memory can be pinned" },
+		{ "fault call reg_mr errno=12",
 		  "cannot allocate 4 MiB of registered memory: too little memory can be pinned: "
 		  "RLIMIT_MEMLOCK is " },
-		{ "mr=14", "cannot allocate 4 MiB of registered memory: Bad address" },
-		{ "mr=1", "memory: too little memory can be pinned: RLIMIT_MEMLOCK is " },
-		{ "cq=22", "cannot allocate a completion queue: Invalid argument" },
-		{ "qp=12", "cannot allocate a queue pair: too little memory can be pinned" },
-		{ "init=22", "cannot set a queue pair on GID 3 (127.0.0.1) to INIT: Invalid" },
-		{ "rtr=110", "to RTR: Connection timed out" },
-		{ "rts=22", "to RTS: Invalid argument" },
-		{ "recv=12", "cannot post to a queue pair: Cannot allocate memory" },
-		{ "send=22", "cannot post to a queue pair: Invalid argument" },
-		{ "poll=5", "the completion queue cannot be polled" },
-		{ "status=12", "no answer: its packets are lost (status 12, vendor 0x81)" },
-		{ "status=10", "the loopback RDMA WRITE failed with status 10, vendor 0x81" },
-		{ "silent", "the loopback RDMA WRITE and SEND got 0 of 4 completions in 3 s" },
-		{ "garbles", "the loopback RDMA WRITE delivered wrong data" },
+		{ "fault call reg_mr errno=14", "cannot allocate 4 MiB of registered memory: Bad address" },
+		{ "fault call reg_mr errno=1", "memory: too little memory can be pinned: RLIMIT_MEMLOCK is " },
+		{ "fault call create_cq errno=22", "cannot allocate a completion queue: Invalid argument" },
+		{ "fault call create_qp errno=12", "cannot allocate a queue pair: too little memory can be pinned" },
+		{ "fault call modify_qp errno=22", "cannot set a queue pair on GID 3 (127.0.0.1) to INIT: Invalid" },
+		{ "fault call modify_qp nth=2 errno=110", "to RTR: Connection timed out" },
+		{ "fault call modify_qp nth=3 errno=22", "to RTS: Invalid argument" },
+		{ "fault call post_recv errno=12", "cannot post to a queue pair: Cannot allocate memory" },
+		{ "fault call post_send errno=22", "cannot post to a queue pair: Invalid argument" },
+		{ "fault call poll_cq errno=5", "the completion queue cannot be polled" },
+		{ "vanish mlx5_0:1 any", "no answer: its packets are lost (status 12, vendor 0xfa)" },
+		{ "fault status write-imm status=10", "the loopback RDMA WRITE failed with status 10, vendor 0xfa" },
+		{ "fault delay any ms=60000", "the loopback RDMA WRITE and SEND got 0 of 4 completions in 3 s" },
+		{ "fault garble write-imm", "the loopback RDMA WRITE delivered wrong data" },
 	};
 
 	(void)state;
 	for (size_t i = 0; i < sizeof(steps) / sizeof(steps[0]); i++) {
 		char script[160];
 
-		snprintf(script, sizeof(script), "mlx5_0 %s " ETH_PORT, steps[i].property);
+		snprintf(script, sizeof(script), "device mlx5_0 endless" ETH_PORT "; %s", steps[i].order);
 		probing_run(script);
 		assert_int_equal(ib_probed.device_count, 0);
 		expect_verdict("mlx5_0:1", false, steps[i].words);
@@ -135,13 +136,14 @@ static void test_every_step_of_the_proof_has_its_words(void **state)
 /* … and is offered all the same: links copy by themselves then. */
 static void test_an_adapter_without_inline_data_is_noticed(void **state)
 {
-	static const char *const kinds[] = { "clamps", "ignores-inline", "garbles-inline" };
+	static const char *const kinds[] = { "clamp inline=32" ETH_PORT, "no-inline" ETH_PORT,
+					   ETH_PORT "; fault garble send" };
 
 	(void)state;
 	for (size_t i = 0; i < sizeof(kinds) / sizeof(kinds[0]); i++) {
 		char script[160];
 
-		snprintf(script, sizeof(script), "mlx5_0 %s " ETH_PORT, kinds[i]);
+		snprintf(script, sizeof(script), "device mlx5_0 %s", kinds[i]);
 		probing_run(script);
 		assert_int_equal(ib_probed.device_count, 1);
 		expect_verdict("mlx5_0", true, ", no inline data, control on");
@@ -152,7 +154,7 @@ static void test_a_port_that_is_not_to_prove_itself_is_offered(void **state)
 {
 	(void)state;
 	ib_cfg.ib_loopback = false;
-	probing_run("mlx5_0 silent " ETH_PORT);
+	probing_run("device mlx5_0" ETH_PORT "; fault delay any ms=60000");
 	assert_int_equal(ib_probed.device_count, 1);
 	expect_verdict("mlx5_0", true, ", not tested (ANYNET_IB_LOOPBACK=0), control on");
 }
@@ -162,7 +164,7 @@ static void test_what_fails_leaves_the_others(void **state)
 	int standbys;
 
 	(void)state;
-	probing_run("mlx5_0 qp=12 " ETH_PORT "; mlx5_1 " ETH_PORT);
+	probing_run("device mlx5_0" ETH_PORT "; device mlx5_1" ETH_PORT "; fault call create_qp errno=12 device=mlx5_0");
 	assert_int_equal(ib_probed.device_count, 1);
 	assert_string_equal(ib_probed.devices[0].name, "mlx5_1");
 	ib_standby(&standbys);
@@ -175,14 +177,14 @@ static void test_tcp_stands_by_beside_ib_only(void **state)
 	int count;
 
 	(void)state;
-	probing_run("mlx5_0 " IB_PORT "; mlx5_1 " ETH_PORT);
+	probing_run("device mlx5_0" IB_PORT "; device mlx5_1" ETH_PORT);
 	standby = anynet_ib_transport.standby(&count);
 	assert_int_equal(count, 1);
 	assert_int_equal(standby[0]->link, ANYNET_LINK_TCP);
 	assert_string_equal(standby[0]->name, "lo");
 	assert_int_equal(standby[0]->index, 2); /* behind those of NCCL */
 	expect_verdict("lo", false, "standby: 127.0.0.1");
-	probing_run("mlx5_0 port=1:1:0:0");
+	probing_run("device mlx5_0; port layer=ib state=down");
 	ib_standby(&count);
 	assert_int_equal(count, 0);
 	assert_int_equal(ib_probed.candidate_count, 1);
@@ -192,7 +194,7 @@ static void test_an_interface_that_is_not_wanted_gets_no_control_connections(voi
 {
 	(void)state;
 	snprintf(ib_cfg.socket_ifname, sizeof(ib_cfg.socket_ifname), "^lo");
-	probing_run("mlx5_0 " ETH_PORT);
+	probing_run("device mlx5_0" ETH_PORT);
 	if (ib_probed.device_count && strcmp(ib_probed.devices[0].ifname, "lo"))
 		return; /* this host has another interface */
 	/* nothing but lo is left: the setting is given up, with a word */
@@ -201,15 +203,15 @@ static void test_an_interface_that_is_not_wanted_gets_no_control_connections(voi
 
 static void test_more_ports_than_fit_are_usable_but_no_devices(void **state)
 {
-	char script[1024] = "";
+	char script[4096] = "";
 	int usable = 0, standbys;
 
 	(void)state;
 	for (int i = 0; i < 16; i++) {
-		char device[64];
+		char device[160];
 
 		snprintf(device, sizeof(device),
-			 "%sd%d " IB_PORT " " IB_PORT " " IB_PORT " " IB_PORT, i ? ";" : "", i);
+			 "device d%d" IB_PORT IB_PORT IB_PORT IB_PORT ";", i);
 		strcat(script, device);
 	}
 	probing_run(script);

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * IB's probe on a libibverbs without hardware (fake_verbs.c): every reason for which a port may not
+ * IB's probe on a libibverbs without hardware (tests/fakes/verbs): every reason for which a port may not
  * be usable has a verdict of its own, and nothing stays open.
  * Usage: test_ib_probe FAKE_LIBRARY FAKE_LIBRARY_THAT_LACKS_FUNCTIONS
  */
@@ -15,20 +15,20 @@
 
 #include "unit/ib_probing.h"
 
-#define DOWN "port=1:1:0:0"
+#define DOWN "; port layer=ib state=down"
 
 static const char *lacking_file;
 
 /* Nothing that is found can be offered, no queue pair is made, and no table of GIDs read one by one. */
 static void run_on(const char *script)
 {
-	int proofs = probing_count("fake_verbs_proof_count");
-	int gids = probing_count("fake_verbs_gid_count");
+	struct fake_verbs_counts before = probing_counts(), after;
 
 	probing_run(script);
+	after = probing_counts();
 	assert_int_equal(ib_probed.device_count, 0);
-	assert_int_equal(probing_count("fake_verbs_proof_count"), proofs);
-	assert_int_equal(probing_count("fake_verbs_gid_count"), gids);
+	assert_int_equal(after.qps_made, before.qps_made);
+	assert_int_equal(after.gid_reads, before.gid_reads);
 	for (int i = 0; i < ib_probed.candidate_count; i++) {
 		assert_int_equal(ib_probed.candidates[i].link, ANYNET_LINK_IB);
 		assert_false(ib_probed.candidates[i].usable);
@@ -72,16 +72,16 @@ static void test_disabled_means_not_even_loaded(void **state)
 {
 	(void)state;
 	ib_cfg.ib_disable = true;
-	run_on("errno 38");
+	run_on("list errno=38");
 	expect_only("libibverbs", "not opened: NCCL_IB_DISABLE=1");
 }
 
 static void test_a_kernel_without_rdma(void **state)
 {
 	(void)state;
-	run_on("errno 38"); /* ENOSYS */
+	run_on("list errno=38"); /* ENOSYS */
 	expect_only("libibverbs", "Function not implemented; the kernel has no RDMA");
-	run_on("errno 12");
+	run_on("list errno=12");
 	expect_only("libibverbs", "Cannot allocate memory");
 }
 
@@ -95,7 +95,7 @@ static void test_no_device(void **state)
 static void test_a_device_that_may_not_be_opened(void **state)
 {
 	(void)state;
-	run_on("mlx5_0 open=13 " DOWN "; mlx5_1 open=2; mlx5_2 open=5; mlx5_3 open=1");
+	run_on("device mlx5_0 open=13" DOWN "; device mlx5_1 open=2; device mlx5_2 open=5; device mlx5_3 open=1");
 	assert_int_equal(ib_probed.candidate_count, 4);
 	expect_verdict(0, "mlx5_0",
 		       "cannot open /dev/infiniband/uverbs0: Permission denied; this user has no permission");
@@ -107,7 +107,7 @@ static void test_a_device_that_may_not_be_opened(void **state)
 static void test_devices_and_ports_that_cannot_be_queried(void **state)
 {
 	(void)state;
-	run_on("a query=5; b port=errno:22 " DOWN "; c");
+	run_on("device a query=5; device b; port query=22" DOWN "; device c");
 	assert_int_equal(ib_probed.candidate_count, 4);
 	expect_verdict(0, "a", "cannot be queried: Input/output error");
 	expect_verdict(1, "b:1", "cannot be queried: Invalid argument");
@@ -118,7 +118,7 @@ static void test_devices_and_ports_that_cannot_be_queried(void **state)
 static void test_ports_that_are_not_active_say_their_state(void **state)
 {
 	(void)state;
-	run_on("m port=1:1:0:0 port=1:2:0:0 port=1:3:0:0 port=1:99:0:0");
+	run_on("device m" DOWN "; port layer=ib state=init; port layer=ib state=armed; port layer=ib state=99");
 	assert_int_equal(ib_probed.candidate_count, 4);
 	expect_verdict(0, "m:1", "port is DOWN");
 	expect_verdict(1, "m:2", "port is INIT (not configured by a subnet manager");
@@ -129,7 +129,8 @@ static void test_ports_that_are_not_active_say_their_state(void **state)
 static void test_active_ports_that_still_cannot_be_used(void **state)
 {
 	(void)state;
-	run_on("m port=0:4:1:0 port=1:4:0:0 port=2:4:0:99 port=1:4:7:99; w iwarp port=2:4:0:3");
+	run_on("device m; port layer=0 lid=1 gid=0,::1; port layer=ib gid=0,::1; port; port layer=ib lid=7; "
+	       "device w iwarp; port gid=3,::1");
 	assert_int_equal(ib_probed.candidate_count, 5);
 	expect_verdict(0, "m:1", "link layer is neither InfiniBand nor Ethernet");
 	expect_verdict(1, "m:2", "has no LID");
@@ -141,7 +142,7 @@ static void test_active_ports_that_still_cannot_be_used(void **state)
 
 static void test_the_hca_list_filters_devices_and_ports(void **state)
 {
-	static const char script[] = "mlx5_0 " DOWN " " DOWN "; mlx5_1 open=13";
+	static const char script[] = "device mlx5_0" DOWN DOWN "; device mlx5_1 open=13";
 	char name[16];
 
 	(void)state;
@@ -170,7 +171,7 @@ static void test_a_second_probe_starts_afresh(void **state)
 {
 	(void)state;
 	for (int i = 0; i < 3; i++) {
-		run_on("mlx5_0 " DOWN);
+		run_on("device mlx5_0" DOWN);
 		expect_only("mlx5_0:1", "port is DOWN");
 	}
 }

@@ -37,7 +37,7 @@ static int setup(void **state)
 	/* lo is on every host */
 	snprintf(cfg.socket_ifname, sizeof(cfg.socket_ifname), "lo");
 	snprintf(cfg.ibverbs_lib, sizeof(cfg.ibverbs_lib), "%s", fake_file);
-	setenv("FAKE_VERBS", "mlx5_0 open=13", 1);
+	setenv("FAKE_VERBS", "device mlx5_0 open=13", 1);
 	return 0;
 }
 
@@ -153,7 +153,7 @@ static void test_a_wish_for_ib_gets_tcp_and_one_reason(void **state)
 static void test_the_warning_counts_further_reasons(void **state)
 {
 	(void)state;
-	setenv("FAKE_VERBS", "mlx5_0 port=1:1:0:0 port=1:1:0:0; mlx5_1 open=13", 1);
+	setenv("FAKE_VERBS", "device mlx5_0; port layer=ib state=down; port layer=ib state=down; device mlx5_1 open=13", 1);
 	run_as("IB");
 	assert_int_equal(capture_count(ANYNET_LOG_WARN, "mlx5_0:1: port is DOWN (2 more"), 1);
 	assert_int_equal(capture_count(ANYNET_LOG_INFO, "IB mlx5_"), 3);
@@ -172,7 +172,7 @@ static void test_ib_that_is_there_is_used_and_nothing_else(void **state)
 	};
 
 	(void)state;
-	setenv("FAKE_VERBS", "mlx5_0 port=1:4:7:0 port=1:1:0:0", 1);
+	setenv("FAKE_VERBS", "device mlx5_0; port layer=ib lid=7 gid=0,::1; port layer=ib state=down", 1);
 	for (size_t i = 0; i < ARRAY_SIZE(wishes); i++) {
 		cfg.transport = wishes[i].transport;
 		run_as(wishes[i].name);
@@ -190,7 +190,7 @@ static void test_ib_that_is_there_is_used_and_nothing_else(void **state)
 static void test_ib_that_does_not_prove_itself_is_a_warning(void **state)
 {
 	(void)state;
-	setenv("FAKE_VERBS", "mlx5_0 mr=12 port=1:4:7:0", 1);
+	setenv("FAKE_VERBS", "device mlx5_0; port layer=ib lid=7 gid=0,::1; fault call reg_mr errno=12", 1);
 	cfg.transport = ANYNET_CHOOSE_IB;
 	run_as("anynet");
 	expect_tcp_on_lo();

@@ -202,6 +202,21 @@ static void test_a_write_overtakes_another(void **state)
 	assert_int_equal(*ends->b.memory, 1);
 }
 
+static void test_the_last_byte_does_not_arrive(void **state)
+{
+	struct ends *ends = *state;
+	struct op write = op_write(&ends->b, 0, 0, 64);
+
+	pair_connect(&ends->a, &ends->b, NULL);
+	order("fault garble write");
+	memset(ends->b.memory, 0, 64);
+	memset(ends->a.memory, 1, 64);
+	assert_int_equal(end_post(&ends->a, &write), 0);
+	end_wait_opcode(&ends->a, IBV_WC_RDMA_WRITE);
+	assert_int_equal(ends->b.memory[62], 1);
+	assert_int_equal(ends->b.memory[63], 0);
+}
+
 static void test_a_delay_keeps_the_order(void **state)
 {
 	struct ends *ends = *state;
@@ -514,6 +529,7 @@ int check_faults(void)
 		FAULT(test_half_of_it_arrives),
 		FAULT(test_the_end_comes_before_the_beginning),
 		FAULT(test_a_write_overtakes_another),
+		FAULT(test_the_last_byte_does_not_arrive),
 		FAULT(test_a_delay_keeps_the_order),
 		FAULT(test_a_port_goes_down_at_the_kth),
 		FAULT(test_a_queue_pair_dies),
