@@ -9,10 +9,10 @@
 #include <stdio.h>
 #include <stdlib.h>
 
-#define RESET_PAUSE (20 * SIM_MS)
 #define LATE_NS     (60 * SIM_MS) /* at each end of each direction */
 #define SLOWEST     1250           /* bytes a ms: 10 Mb/s */
 #define CALLS_PER_MILLION 200000
+#define FLIPS_PER_MILLION 5000
 
 struct active {
 	struct sim_timer timer;
@@ -106,6 +106,9 @@ static void set_network(const struct active *active, bool on)
 		break;
 	case FAULT_LATE:
 		set_late(active, on);
+		break;
+	case FAULT_FLIP:
+		nic_of(active)->flips = on ? FLIPS_PER_MILLION : 0;
 		break;
 	case FAULT_NARROW:
 		nic_of(active)->narrow = on ? 1100 : 0;
@@ -207,6 +210,13 @@ static void set_process(struct active *active, bool on)
 	}
 }
 
+static uint64_t reset_pause_ns(const struct active *active)
+{
+	static const uint64_t pauses_ms[] = { 2, 5, 20, 100, 500, 2000 };
+
+	return pauses_ms[(active->fault->pick >> 8) % (sizeof(pauses_ms) / sizeof(pauses_ms[0]))] * SIM_MS;
+}
+
 static bool is_repeated(const struct active *active)
 {
 	return active->fault->kind == FAULT_RESET || active->fault->kind == FAULT_HALF;
@@ -228,7 +238,7 @@ static void step(struct sim_timer *timer)
 	set_network(active, on);
 	set_process(active, on);
 	if (on)
-		timer_set(timer, is_repeated(active) ? sim_now + RESET_PAUSE : active->end_ns);
+		timer_set(timer, is_repeated(active) ? sim_now + reset_pause_ns(active) : active->end_ns);
 }
 
 void faults_start(const struct plan *plan)

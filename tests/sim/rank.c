@@ -30,8 +30,24 @@ struct ends {
 
 static struct ends *ends; /* of each rank */
 
+static struct rank *rank_of(const struct sim_process *process)
+{
+	for (unsigned i = 0; i < rank_count; i++)
+		if (ranks[i].process == process)
+			return &ranks[i];
+	return NULL;
+}
+
 static void log_line(int level, unsigned long flags, const char *file, int line, const char *fmt, ...)
 	__attribute__((format(printf, 5, 6)));
+
+/* A path that nothing is wrong with must not be left. */
+static void check_alarm(const struct rank *rank, const char *text)
+{
+	if (rank && rank->plan->roomy && !rank->plan->lossy && !edges_closing() && plan_is_calm(rank->plan, sim_now) &&
+	    (strstr(text, ": no answer from the peer") || strstr(text, "reconnecting (break")))
+		sim_fail("rank %u, a false alarm: %s", rank->index, text);
+}
 
 static void log_line(int level, unsigned long flags, const char *file, int line, const char *fmt, ...)
 {
@@ -44,6 +60,7 @@ static void log_line(int level, unsigned long flags, const char *file, int line,
 	vsnprintf(text, sizeof(text), fmt, args);
 	va_end(args);
 	trace_note(40, (uint64_t)level, strlen(text));
+	check_alarm(rank_of(process), text);
 	if (rank_prints)
 		printf("%12.6f pid %d %s%s\n", (double)sim_now / 1e9, process ? process->pid : 0,
 		       level == 2 ? "WARN " : "", text);

@@ -9,6 +9,7 @@
 #define SNDBUF_BYTES   (2560u << 10) /* what the kernel tunes it to on a fast network */
 #define RCVBUF_BYTES   (3072u << 10)
 #define RING_MIN_BYTES 4096
+#define HELLO_BYTES    2000 /* no more than that */
 
 static struct tcp_queue listening = TAILQ_HEAD_INITIALIZER(listening);
 struct tcp_queue tcp_open = TAILQ_HEAD_INITIALIZER(tcp_open);
@@ -54,6 +55,7 @@ struct tcp_socket *tcp_new(void)
 	tcp->min_rtt_ns = SIM_NEVER;
 	tcp->timer.fire = tcp_timer_fired;
 	tcp->keep_timer.fire = tcp_keep_fired;
+	tcp->ack_timer.fire = tcp_ack_fired;
 	TAILQ_INIT(&tcp->accepted);
 	return tcp;
 }
@@ -93,6 +95,7 @@ void tcp_die(struct tcp_socket *tcp, int error)
 	tcp->shut_read = true;
 	timer_cancel(&tcp->timer);
 	timer_cancel(&tcp->keep_timer);
+	timer_cancel(&tcp->ack_timer);
 	if (listener) { /* a child that never opened: no descriptor has it */
 		tcp->listener = NULL;
 		tcp_unref(listener);
@@ -369,6 +372,15 @@ static void tell_window(struct tcp_socket *tcp)
 		tcp_send_ack(tcp);
 }
 
+/* Behind the hellos, which no checksum covers. */
+static void flip_a_bit(const struct tcp_socket *tcp, uint8_t *data, size_t bytes)
+{
+	const struct sim_host *host = net_host_of(tcp->address);
+
+	if (tcp->read_at >= HELLO_BYTES && random_chance(&net_random, host->nic[net_nic_of(host, tcp->address)].flips))
+		data[random_below(&net_random, bytes)] ^= (uint8_t)(1u << random_below(&net_random, 8));
+}
+
 ssize_t tcp_read(struct tcp_socket *tcp, void *data, size_t bytes)
 {
 	uint64_t unread;
@@ -382,6 +394,7 @@ ssize_t tcp_read(struct tcp_socket *tcp, void *data, size_t bytes)
 		if (bytes > unread)
 			bytes = unread;
 		copy_ring(tcp->peer->ring, tcp->peer->ring_bytes, tcp->read_at, data, NULL, bytes);
+		flip_a_bit(tcp, data, bytes);
 		tcp->read_at += bytes;
 		tell_window(tcp);
 		return (ssize_t)bytes;
