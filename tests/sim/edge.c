@@ -4,6 +4,7 @@
  * Two blocks may be under way. See rank.h.
  */
 #include "sim/edge.h"
+#include "sim/faults.h"
 #include "sim/net.h"
 
 #include <inttypes.h>
@@ -127,12 +128,22 @@ static bool peer_is_gone(const struct edge_end *end)
 	return (peer->doomed && (peer->process->dead || peer->process->host->dead)) || share_of(end)->ended[!end->is_send];
 }
 
+/* Its peer has sent everything and closed before accept returned, and the network has lost that. */
+static bool is_too_late(const struct edge_end *end)
+{
+	const struct shared *share = share_of(end);
+	uint64_t patience = plan_of(end)->peer_timeout_ns + SIM_S;
+
+	return !end->is_send && share->done[1] && share->closed_ns && sim_now > share->closed_ns + patience &&
+	       plan_outage(plan_of(end), end->started_ns, sim_now);
+}
+
 static bool connect_end(struct edge_end *end)
 {
 	struct rank *rank = end->rank;
 	int ret;
 
-	if (peer_is_gone(end)) {
+	if (peer_is_gone(end) || is_too_late(end)) {
 		failed(end, "bootstrap", 0);
 		return true;
 	}
@@ -153,6 +164,7 @@ static bool connect_end(struct edge_end *end)
 	if (!end->is_send && random_chance(&end->random, 500000))
 		close_listener(end);
 	set_up(end);
+	faults_aim(EVENT_CONNECTED, rank->process);
 	return true;
 }
 
@@ -180,6 +192,7 @@ static void close_end(struct edge_end *end)
 		sim_fail("edge %u: close fails with %d", end->edge, ret);
 	end->comm = NULL;
 	any_closed = true;
+	faults_aim(EVENT_CLOSED, end->rank->process);
 	close_listener(end);
 	end->in_flight = 0;
 	end->state = END_OVER;
@@ -352,6 +365,7 @@ static void finish(struct edge_end *end, struct request *request, const int *siz
 	if (end->done == plan_of(end)->messages) {
 		share_of(end)->done[end->is_send] = true;
 		end->state = END_LINGERS;
+		faults_aim(EVENT_DONE, end->rank->process);
 		end->close_ns = sim_now + (random_chance(&end->random, 500000) ? 0 : random_below(&end->random, SIM_S));
 	}
 }

@@ -12,6 +12,7 @@
 #define LATE_NS     (60 * SIM_MS) /* at each end of each direction */
 #define SLOWEST     1250           /* bytes a ms: 10 Mb/s */
 #define CALLS_PER_MILLION 200000
+#define AIM_MOST          (5 * SIM_MS)
 #define FLIPS_PER_MILLION 5000
 
 struct active {
@@ -22,6 +23,12 @@ struct active {
 	uint64_t end_ns;
 	struct sim_process *child;
 };
+
+static struct {
+	struct plan *plan;
+	struct sim_random random;
+	unsigned count;
+} aimed;
 
 static struct sim_host *host_of(const struct active *active)
 {
@@ -241,21 +248,43 @@ static void step(struct sim_timer *timer)
 		timer_set(timer, is_repeated(active) ? sim_now + reset_pause_ns(active) : active->end_ns);
 }
 
-void faults_start(const struct plan *plan)
+static void start(const struct plan *plan, const struct plan_fault *fault)
 {
-	for (unsigned i = 0; i < plan->fault_count; i++) {
-		const struct plan_fault *fault = &plan->faults[i];
-		struct active *active;
+	struct active *active = calloc(1, sizeof(*active));
 
-		if (!fault->for_ns)
-			continue;
-		active = calloc(1, sizeof(*active));
-		if (!active)
-			abort();
-		active->timer.fire = step;
-		active->plan = plan;
-		active->fault = fault;
-		active->end_ns = fault->at_ns + fault->for_ns;
-		timer_set(&active->timer, fault->at_ns);
-	}
+	if (!active)
+		abort();
+	active->timer.fire = step;
+	active->plan = plan;
+	active->fault = fault;
+	active->end_ns = fault->at_ns + fault->for_ns;
+	timer_set(&active->timer, fault->at_ns);
+}
+
+void faults_start(struct plan *plan)
+{
+	for (unsigned i = 0; i < plan->fault_count; i++)
+		if (plan->faults[i].for_ns)
+			start(plan, &plan->faults[i]);
+	aimed.plan = plan;
+	aimed.random = plan_stream(plan->seed, "aimed faults");
+}
+
+void faults_aim(enum plan_event event, const struct sim_process *process)
+{
+	struct plan *plan = aimed.plan;
+	const struct plan_aim *aim = &plan->aims[event];
+	struct plan_fault *fault = &plan->faults[plan->fault_count];
+
+	if (!random_chance(&aimed.random, aim->per_million) || aimed.count == PLAN_AIMED_MAX)
+		return;
+	aimed.count++;
+	plan->fault_count++;
+	*fault = (struct plan_fault){ .kind = aim->kind,
+				      .at_ns = sim_now + random_below(&aimed.random, AIM_MOST),
+				      .for_ns = 1 + random_below(&aimed.random, aim->for_most_ns),
+				      .host = process->host->index,
+				      .nic = random_next(&aimed.random) >> 8,
+				      .pick = random_next(&aimed.random) >> 8 };
+	start(plan, fault);
 }

@@ -11,6 +11,7 @@
 
 #define STALL_MOST (8 * SIM_S)
 #define SPARE_MOST SIM_S
+#define BYTES_MOST    (UINT64_C(64) << 20)
 #define QUEUED_LITTLE (10 * SIM_MS)
 #define PATIENCE   (60 * SIM_S) /* after the last fault */
 
@@ -193,11 +194,16 @@ static void keep_some_faults(struct plan *plan, const struct plan_limits *limits
 	}
 	if (!kept)
 		plan->fault_count = 0;
+	if ((limits->some_faults && !(limits->faults >> (PLAN_FAULTS_MAX - 1))) || limits->kind >= 0)
+		memset(plan->aims, 0, sizeof(plan->aims));
 }
 
 static void summarize(struct plan *plan)
 {
 	plan->only_kind = -1;
+	for (int event = 0; event < EVENTS; event++)
+		if (plan->aims[event].per_million)
+			plan->only_kind = -2;
 	plan->deadly = false;
 	plan->faults_end_ns = 0;
 	for (unsigned i = 0; i < plan->fault_count; i++) {
@@ -229,6 +235,7 @@ static void draw_quiet(struct plan *plan, unsigned seconds)
 	plan->tags = plan->group = 1;
 	plan->block = 4;
 	plan->setting_count = plan->fault_count = 0;
+	memset(plan->aims, 0, sizeof(plan->aims));
 	plan->lossy = plan->shortens = plan->preempts = 0;
 	plan->jitter_ns = 0;
 	plan->bytes_per_ms = 1250000;
@@ -269,17 +276,40 @@ static void take_away(struct plan *plan, const struct plan_limits *limits)
 }
 
 /* How long all may take. */
+/* A window takes a round trip each time it has filled. */
+static uint64_t rate_of(const struct plan *plan)
+{
+	uint64_t window = 1 << 20, round_trip_ns = 4 * plan->latency_ns + SIM_US, rate;
+
+	for (unsigned i = 0; i < plan->setting_count; i++)
+		if (strstr(plan->settings[i], "BUF=4096"))
+			window = 4096;
+		else if (strstr(plan->settings[i], "BUF=65536") && window > 65536)
+			window = 65536;
+	rate = window * SIM_MS / round_trip_ns + 1;
+	return rate < plan->bytes_per_ms ? rate : plan->bytes_per_ms;
+}
+
+/* Messages so large that a run takes seconds of a processor, or longer than its faults, are made smaller. */
+static void limit_bytes(struct plan *plan, uint64_t span_ns)
+{
+	uint64_t most = rate_of(plan) * (span_ns / SIM_MS) * plan->nics, edges = plan->hosts * plan->ranks_per_host;
+
+	if (most > BYTES_MOST)
+		most = BYTES_MOST;
+	while (plan->bytes_max > 64 && plan->bytes_max * plan->messages * edges / 4 > most)
+		plan->bytes_max /= 2;
+}
+
 static void set_bounds(struct plan *plan)
 {
-	uint64_t queued_ns = 8 * plan->edge_count * plan->block * plan->bytes_max * SIM_MS / plan->bytes_per_ms;
+	uint64_t queued_ns = 8 * plan->edge_count * plan->block * plan->bytes_max * SIM_MS / rate_of(plan);
 
 	plan->limit_ns = traffic_ns(plan) > plan->faults_end_ns ? traffic_ns(plan) : plan->faults_end_ns;
-	plan->limit_ns += plan->rounds * PATIENCE;
+	plan->limit_ns += plan->rounds * PATIENCE + (plan->only_kind == -2 ? PATIENCE : 0);
 	plan->stall_ns = STALL_MOST + 4 * queued_ns + (plan->lossy ? 2 * STALL_MOST : 0);
 	plan->spare_ns = SPARE_MOST + queued_ns;
 	plan->roomy = queued_ns < QUEUED_LITTLE;
-	/* A small window takes a round trip each time it has filled. */
-	plan->spare_ns += plan->setting_count ? 4 * plan->block * plan->bytes_max / 2048 * plan->latency_ns : 0;
 	if (plan->deadly)
 		plan->limit_ns += plan->rounds * (plan->peer_timeout_ns + plan->recovery_timeout_ns + 2 * PATIENCE);
 }
@@ -297,6 +327,7 @@ void plan_draw(struct plan *plan, uint64_t seed, const struct plan_limits *limit
 	draw_timeouts(plan);
 	draw_settings(plan);
 	span_ns = plan->turns ? draw_turns(plan) : draw_pace(plan);
+	limit_bytes(plan, span_ns);
 	plan_draw_faults(plan, span_ns);
 	take_away(plan, limits);
 	draw_edges(plan, random_next(&random));
@@ -316,6 +347,10 @@ void plan_print(const struct plan *plan)
 	       plan->gap_ns / SIM_MS, plan->block, plan->tags, plan->group);
 	for (unsigned i = 0; i < plan->setting_count; i++)
 		printf("  %s\n", plan->settings[i]);
+	for (int event = 0; event < EVENTS; event++)
+		if (plan->aims[event].per_million)
+			printf("  at %u of a million events %d: %s of up to %.3f s\n", plan->aims[event].per_million, event,
+			       fault_names[plan->aims[event].kind], (double)plan->aims[event].for_most_ns / 1e9);
 	for (unsigned i = 0; i < plan->fault_count; i++)
 		if (plan->faults[i].for_ns)
 			printf("  fault %u: %s of host %" PRIu64 " (%" PRIu64 ") nic %" PRIu64 " from %.3f s for %.3f s\n", i,

@@ -9,6 +9,7 @@
 #define PLAN_EDGES_MAX  256
 #define PLAN_ENV_BYTES  64
 #define PLAN_BLOCK_MAX  16
+#define PLAN_AIMED_MAX  12 /* at events, in a run */
 
 enum fault_kind {
 	FAULT_CARRIER, /* a NIC's cable is out; its host is told */
@@ -36,6 +37,22 @@ enum fault_kind {
 };
 
 extern const char *const fault_names[FAULT_KINDS];
+
+/* What a fault may be aimed at. */
+enum plan_event {
+	EVENT_CONNECTED, /* a comm has been made */
+	EVENT_DONE,      /* an end has sent or received all, and is about to close */
+	EVENT_CLOSED,
+	EVENT_BROKE,     /* a path; or it is suspect */
+	EVENT_RECOVERED, /* … carries on */
+	EVENTS
+};
+
+struct plan_aim {
+	unsigned per_million; /* of these events */
+	enum fault_kind kind;
+	uint64_t for_most_ns;
+};
 
 struct plan_fault {
 	enum fault_kind kind;
@@ -65,6 +82,7 @@ struct plan {
 	unsigned edge_count, fault_count, setting_count;
 	struct plan_edge edges[PLAN_EDGES_MAX];
 	struct plan_fault faults[PLAN_FAULTS_MAX];
+	struct plan_aim aims[EVENTS];
 	char settings[PROCESS_ENV_MAX][PLAN_ENV_BYTES];
 	uint64_t peer_timeout_ns, recovery_timeout_ns;
 	bool deadly;
@@ -79,7 +97,7 @@ struct plan {
 struct plan_limits {
 	unsigned hosts, nics, messages, rounds;
 	size_t bytes;
-	uint64_t faults; /* a bit for each that stays */
+	uint64_t faults; /* a bit for each that stays; the last one: those that are aimed at events */
 	bool some_faults;
 	bool plain;    /* no settings, no tags, one rank a host */
 	bool together; /* threads are not held up, reads and writes not cut short */

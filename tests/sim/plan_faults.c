@@ -47,7 +47,7 @@ static uint64_t draw_duration(struct sim_random *random)
 
 static void add(struct plan *plan, const struct plan_fault *fault)
 {
-	if (plan->fault_count < PLAN_FAULTS_MAX)
+	if (plan->fault_count < PLAN_FAULTS_MAX - PLAN_AIMED_MAX)
 		plan->faults[plan->fault_count++] = *fault;
 }
 
@@ -87,7 +87,7 @@ static void draw_turns(struct plan *plan, uint64_t span_ns)
 	enum fault_kind kind = (enum fault_kind)random_below(&random, FAULT_PARTED + 1);
 	bool mixed = random_chance(&random, 300000);
 
-	for (uint64_t i = 0; at_ns < span_ns && i < PLAN_FAULTS_MAX; i++) {
+	for (uint64_t i = 0; at_ns < span_ns && i < PLAN_FAULTS_MAX - PLAN_AIMED_MAX; i++) {
 		struct plan_fault fault = { .kind = kind, .at_ns = at_ns, .host = host, .other = host + 1, .nic = i };
 
 		fault.for_ns = ONE_OF(&random, 5, 20, 50, 100, 200, 500, 1000, 2000) *
@@ -101,6 +101,24 @@ static void draw_turns(struct plan *plan, uint64_t span_ns)
 	}
 }
 
+static void draw_aims(struct plan *plan)
+{
+	static const char *const purposes[EVENTS] = { "at connect", "at the end", "at close", "at breaks", "at recovery" };
+
+	for (int event = 0; event < EVENTS; event++) {
+		struct sim_random random = plan_stream(plan->seed, purposes[event]);
+
+		if (random_chance(&random, 250000))
+			plan->aims[event] = (struct plan_aim){
+				.per_million = ONE_OF(&random, 50000, 300000, 1000000),
+				.kind = (enum fault_kind)ONE_OF(&random, FAULT_RESET, FAULT_HALF, FAULT_RESET, FAULT_HALF,
+								FAULT_SILENT, FAULT_DEAF, FAULT_DUMB, FAULT_CARRIER,
+								FAULT_STOP, FAULT_NAP),
+				.for_most_ns = ONE_OF(&random, 1, 100, 1500) * SIM_MS,
+			};
+	}
+}
+
 void plan_draw_faults(struct plan *plan, uint64_t span_ns)
 {
 	uint64_t outage = 0;
@@ -111,6 +129,7 @@ void plan_draw_faults(struct plan *plan, uint64_t span_ns)
 	}
 	for (int kind = 0; kind < FAULT_KINDS; kind++)
 		draw_kind(plan, (enum fault_kind)kind, span_ns, &outage);
+	draw_aims(plan);
 }
 
 /* --- what was broken when --- */

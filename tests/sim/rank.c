@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* The life of a rank; see rank.h. */
 #include "sim/rank.h"
+#include "sim/faults.h"
 #include "sim/load.h"
 #include "sim/net.h"
 #include "sim/tcp.h"
@@ -49,6 +50,15 @@ static void check_alarm(const struct rank *rank, const char *text)
 		sim_fail("rank %u, a false alarm: %s", rank->index, text);
 }
 
+/* What the plugin says of its paths is when faults meet it in the middle of something. */
+static void aim(const struct sim_process *process, const char *text)
+{
+	if (process && strstr(text, "recovered after"))
+		faults_aim(EVENT_RECOVERED, process);
+	else if (process && (strstr(text, "reconnecting (break") || strstr(text, ": no answer from the peer")))
+		faults_aim(EVENT_BROKE, process);
+}
+
 static void log_line(int level, unsigned long flags, const char *file, int line, const char *fmt, ...)
 {
 	const struct sim_process *process = process_self();
@@ -61,6 +71,7 @@ static void log_line(int level, unsigned long flags, const char *file, int line,
 	va_end(args);
 	trace_note(40, (uint64_t)level, strlen(text));
 	check_alarm(rank_of(process), text);
+	aim(process, text);
 	if (rank_prints)
 		printf("%12.6f pid %d %s%s\n", (double)sim_now / 1e9, process ? process->pid : 0,
 		       level == 2 ? "WARN " : "", text);
