@@ -35,15 +35,21 @@ size_t message_bytes(const struct edge_end *end, unsigned message)
 	}
 }
 
+/* How many there are by then. */
+static unsigned tags_at(const struct edge_end *end, unsigned message)
+{
+	return message / plan_of(end)->block < plan_of(end)->tags_from ? 1 : plan_of(end)->tags;
+}
+
 int message_tag(const struct edge_end *end, unsigned message)
 {
-	return (int)(message % plan_of(end)->block % plan_of(end)->tags);
+	return (int)(message % plan_of(end)->block % tags_at(end, message));
 }
 
 /* The places of a block in an order by chance; then each place takes the next message of its tag. */
 unsigned message_at(const struct edge_end *end, unsigned i)
 {
-	unsigned size = plan_of(end)->block, tags = plan_of(end)->tags, first = i - i % size, tag, nth = 0;
+	unsigned size = plan_of(end)->block, tags = tags_at(end, i), first = i - i % size, tag, nth = 0;
 	uint8_t places[PLAN_BLOCK_MAX];
 	struct sim_random random = { message_number(end, first) + end->is_send };
 

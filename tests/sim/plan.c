@@ -59,8 +59,9 @@ static void draw_settings(struct plan *plan)
 
 		if (random_chance(&random, rows[i].per_thousand * 1000))
 			setting(plan, rows[i].name, plan_one_of(&random, rows[i].values, rows[i].count));
-		plan->checksum |= plan->setting_count && !strcmp(plan->settings[plan->setting_count - 1], "ANYNET_CHECKSUM=1");
 	}
+	for (unsigned i = 0; i < plan->setting_count; i++)
+		plan->checksum |= !strcmp(plan->settings[i], "ANYNET_CHECKSUM=1");
 }
 
 static void draw_timeouts(struct plan *plan)
@@ -90,6 +91,8 @@ static void draw_network(struct plan *plan)
 	plan->lossy = random_chance(&random, 100000) ? (unsigned)random_below(&random, 10000) : 0;
 	plan->shortens = random_chance(&random, 500000) ? ONE_OF(&random, 10000, 300000, 900000) : 0;
 	plan->preempts = random_chance(&random, 300000) ? ONE_OF(&random, 1000, 20000) : 0;
+	plan->sndbuf = ONE_OF(&random, 87040, 2621440, 2621440);
+	plan->rcvbuf = ONE_OF(&random, 131072, 3145728, 3145728);
 	plan->ack_delays = random_chance(&random, 400000) ? ONE_OF(&random, 10000, 500000) : 0;
 }
 
@@ -102,11 +105,14 @@ static void draw_traffic(struct plan *plan)
 	if (plan->messages > 200 && plan->bytes_max > 65536)
 		plan->bytes_max = 65536;
 	plan->rounds = random_chance(&random, 200000) ? 2 : 1;
-	plan->block = ONE_OF(&random, 4, 4, 8, 16);
+	plan->block = ONE_OF(&random, 4, 4, 8, 16, 64, 128);
+	if (plan->block >= 64 && plan->bytes_max > 4096)
+		plan->bytes_max = 4096;
 	plan->tags = random_chance(&random, 400000) ? ONE_OF(&random, 2, 4, 4, 8) : 1;
 	if (plan->tags > plan->block)
 		plan->tags = plan->block;
 	plan->group = plan->tags > 1 ? ONE_OF(&random, 1, 2, 4, 8) : 1;
+	plan->tags_from = random_chance(&random, 500000) ? (unsigned)random_below(&random, 6) : 0;
 	plan->barrier = random_chance(&random, 660000);
 	plan->abi = (int)ONE_OF(&random, 5, 6, 7, 8, 8, 9, 10, 11, 12, 12);
 }
@@ -236,7 +242,7 @@ static void draw_quiet(struct plan *plan, unsigned seconds)
 	plan->block = 4;
 	plan->setting_count = plan->fault_count = 0;
 	memset(plan->aims, 0, sizeof(plan->aims));
-	plan->lossy = plan->shortens = plan->preempts = 0;
+	plan->lossy = plan->shortens = plan->preempts = plan->ack_delays = 0;
 	plan->jitter_ns = 0;
 	plan->bytes_per_ms = 1250000;
 	plan->mbps = 10000;
@@ -279,7 +285,8 @@ static void take_away(struct plan *plan, const struct plan_limits *limits)
 /* A window takes a round trip each time it has filled. */
 static uint64_t rate_of(const struct plan *plan)
 {
-	uint64_t window = 1 << 20, round_trip_ns = 4 * plan->latency_ns + SIM_US, rate;
+	uint64_t window = plan->sndbuf < plan->rcvbuf ? plan->sndbuf : plan->rcvbuf;
+	uint64_t round_trip_ns = 4 * plan->latency_ns + SIM_US, rate;
 
 	for (unsigned i = 0; i < plan->setting_count; i++)
 		if (strstr(plan->settings[i], "BUF=4096"))
@@ -308,7 +315,8 @@ static void set_bounds(struct plan *plan)
 	plan->limit_ns = traffic_ns(plan) > plan->faults_end_ns ? traffic_ns(plan) : plan->faults_end_ns;
 	plan->limit_ns += plan->rounds * PATIENCE + (plan->only_kind == -2 ? PATIENCE : 0);
 	plan->stall_ns = STALL_MOST + 4 * queued_ns + (plan->lossy ? 2 * STALL_MOST : 0);
-	plan->spare_ns = SPARE_MOST + queued_ns;
+	/* What has been copied, and cut short, leaves at the background thread's visits. */
+	plan->spare_ns = SPARE_MOST + queued_ns + (plan->shortens ? 2 * SPARE_MOST : 0);
 	plan->roomy = queued_ns < QUEUED_LITTLE;
 	if (plan->deadly)
 		plan->limit_ns += plan->rounds * (plan->peer_timeout_ns + plan->recovery_timeout_ns + 2 * PATIENCE);
@@ -349,8 +357,9 @@ void plan_print(const struct plan *plan)
 		printf("  %s\n", plan->settings[i]);
 	for (int event = 0; event < EVENTS; event++)
 		if (plan->aims[event].per_million)
-			printf("  at %u of a million events %d: %s of up to %.3f s\n", plan->aims[event].per_million, event,
-			       fault_names[plan->aims[event].kind], (double)plan->aims[event].for_most_ns / 1e9);
+			printf("  at %u of a million events %d: %s of up to %.3f s\n",
+			       plan->aims[event].per_million, event, fault_names[plan->aims[event].kind],
+			       (double)plan->aims[event].for_most_ns / 1e9);
 	for (unsigned i = 0; i < plan->fault_count; i++)
 		if (plan->faults[i].for_ns)
 			printf("  fault %u: %s of host %" PRIu64 " (%" PRIu64 ") nic %" PRIu64 " from %.3f s for %.3f s\n", i,

@@ -8,7 +8,7 @@
 #define PLAN_FAULTS_MAX 64
 #define PLAN_EDGES_MAX  256
 #define PLAN_ENV_BYTES  64
-#define PLAN_BLOCK_MAX  16
+#define PLAN_BLOCK_MAX  128
 #define PLAN_AIMED_MAX  12 /* at events, in a run */
 
 enum fault_kind {
@@ -70,6 +70,7 @@ struct plan {
 	unsigned hosts, nics, ranks_per_host, messages, rounds;
 	unsigned block;       /* messages that are posted in any order; two blocks may be under way */
 	unsigned tags, group; /* 1 = one tag, single receives */
+	unsigned tags_from;   /* … as also before this block */
 	bool barrier;         /* a sender closes when the receiver has everything, as at the end of a job */
 	bool turns;           /* one and the other of two paths fails, and nothing else does */
 	size_t bytes_max;
@@ -78,6 +79,7 @@ struct plan {
 	uint64_t bytes_per_ms, latency_ns, jitter_ns;
 	unsigned mbps; /* what NICs say of themselves */
 	unsigned lossy, shortens, preempts, ack_delays;
+	uint32_t sndbuf, rcvbuf;
 	bool checksum;
 	unsigned edge_count, fault_count, setting_count;
 	struct plan_edge edges[PLAN_EDGES_MAX];

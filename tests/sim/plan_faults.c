@@ -14,10 +14,10 @@ const char *const fault_names[FAULT_KINDS] = {
 
 /* In how many of a thousand runs there are some. */
 static const unsigned chances[FAULT_KINDS] = {
-	[FAULT_CARRIER] = 150, [FAULT_SILENT] = 150, [FAULT_DEAF] = 100, [FAULT_DUMB] = 100, [FAULT_CUT] = 70,
-	[FAULT_PARTED] = 70,   [FAULT_LOSSY] = 100,  [FAULT_SLOW] = 70,	 [FAULT_LATE] = 70,  [FAULT_NARROW] = 50, [FAULT_FLIP] = 500,
-	[FAULT_RESET] = 400,   [FAULT_HALF] = 300,   [FAULT_STOP] = 100, [FAULT_NAP] = 100,  [FAULT_FORK] = 50,
-	[FAULT_CALLS] = 100,   [FAULT_ABORT] = 60,   [FAULT_KILL] = 60,	 [FAULT_POWER] = 30,
+	[FAULT_CARRIER] = 150, [FAULT_SILENT] = 150, [FAULT_DEAF] = 100,  [FAULT_DUMB] = 100, [FAULT_CUT] = 70,
+	[FAULT_PARTED] = 70,   [FAULT_LOSSY] = 100,  [FAULT_SLOW] = 70,	  [FAULT_LATE] = 70,  [FAULT_NARROW] = 50,
+	[FAULT_FLIP] = 500,    [FAULT_RESET] = 400,  [FAULT_HALF] = 300,  [FAULT_STOP] = 100, [FAULT_NAP] = 100,
+	[FAULT_FORK] = 50,     [FAULT_CALLS] = 100,  [FAULT_ABORT] = 60,  [FAULT_KILL] = 60,  [FAULT_POWER] = 30,
 };
 
 /* As long as they last the peer may be out of reach: together they must be shorter than what ends a comm. */
@@ -103,7 +103,8 @@ static void draw_turns(struct plan *plan, uint64_t span_ns)
 
 static void draw_aims(struct plan *plan)
 {
-	static const char *const purposes[EVENTS] = { "at connect", "at the end", "at close", "at breaks", "at recovery" };
+	static const char *const purposes[EVENTS] = { "at connect", "at the end", "at close", "at breaks",
+						      "at recovery" };
 
 	for (int event = 0; event < EVENTS; event++) {
 		struct sim_random random = plan_stream(plan->seed, purposes[event]);
@@ -167,7 +168,8 @@ uint64_t plan_calm_since(const struct plan *plan, uint64_t now_ns)
 bool plan_is_calm(const struct plan *plan, uint64_t now_ns)
 {
 	for (unsigned i = 0; i < plan->fault_count; i++)
-		if (overlaps(&plan->faults[i], now_ns > CALM_NS ? now_ns - CALM_NS : 0, now_ns))
+		if (overlaps(&plan->faults[i], now_ns > CALM_NS ? now_ns - CALM_NS : 0, now_ns) ||
+		    (plan->faults[i].kind >= FAULTS_GENTLE && plan->faults[i].at_ns <= now_ns))
 			return false;
 	return true;
 }

@@ -85,6 +85,8 @@ void run_here(const struct plan *drawn, struct run_result *result)
 	sched_random.state = plan.seed << 8 | 2;
 	sched_preempts = plan.preempts;
 	tcp_ack_delays = plan.ack_delays;
+	tcp_sndbuf = plan.sndbuf;
+	tcp_rcvbuf = plan.rcvbuf;
 	rank_times = &result->times;
 	rank_count = plan.hosts * plan.ranks_per_host;
 	ranks = calloc(rank_count, sizeof(*ranks));

@@ -6,13 +6,12 @@
 #include <stdlib.h>
 #include <string.h>
 
-#define SNDBUF_BYTES   (2560u << 10) /* what the kernel tunes it to on a fast network */
-#define RCVBUF_BYTES   (3072u << 10)
 #define RING_MIN_BYTES 4096
 #define HELLO_BYTES    2000 /* no more than that */
 
 static struct tcp_queue listening = TAILQ_HEAD_INITIALIZER(listening);
 struct tcp_queue tcp_open = TAILQ_HEAD_INITIALIZER(tcp_open);
+uint32_t tcp_sndbuf = 2560u << 10, tcp_rcvbuf = 3072u << 10; /* what the kernel tunes them to on a fast network */
 
 void tcp_unref(struct tcp_socket *tcp)
 {
@@ -46,8 +45,8 @@ struct tcp_socket *tcp_new(void)
 		abort();
 	file_init(&tcp->file, FILE_SOCKET, &ops);
 	tcp->refs = 1;
-	tcp->sndbuf = SNDBUF_BYTES;
-	tcp->rcvbuf = RCVBUF_BYTES;
+	tcp->sndbuf = tcp_sndbuf;
+	tcp->rcvbuf = tcp_rcvbuf;
 	tcp->segment = 1448;
 	tcp->keep_idle_s = 7200;
 	tcp->keep_interval_s = 75;

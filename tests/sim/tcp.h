@@ -65,6 +65,7 @@ struct tcp_socket {
 };
 
 extern struct tcp_queue tcp_open;
+extern uint32_t tcp_sndbuf, tcp_rcvbuf; /* of a new socket */
 extern unsigned tcp_ack_delays; /* per million single segments: the acknowledgement waits for more */
 
 struct tcp_socket *tcp_new(void);
