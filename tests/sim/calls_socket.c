@@ -227,7 +227,8 @@ int getpeername(int fd, __SOCKADDR_ARG addr, socklen_t *bytes)
 /* --- data --- */
 
 /* An empty queue takes that much in any case. */
-#define SEND_LEAST 2048
+#define SEND_LEAST   2048
+#define HOLD_BACK_NS (10 * SIM_MS)
 
 static size_t shorten(const struct tcp_socket *tcp, size_t bytes, bool out)
 {
@@ -260,8 +261,10 @@ static ssize_t move(struct tcp_socket *tcp, const struct iovec *iov, size_t coun
 		if ((size_t)n < bytes)
 			return (ssize_t)total;
 	}
-	if (part < wanted)
-		file_notify(&tcp->file, out ? EPOLLOUT : EPOLLIN);
+	if (part < wanted && out)
+		tcp_hold_back(tcp, random_below(&sched_random, HOLD_BACK_NS));
+	else if (part < wanted)
+		file_notify(&tcp->file, EPOLLIN);
 	return (ssize_t)total;
 }
 

@@ -383,15 +383,21 @@ static bool test(struct edge_end *end, struct request *request)
 	return done;
 }
 
-/* In the order of posting, as NCCL does for each of its channels; those of several tags are of several channels. */
+/*
+ * In the order of posting, as NCCL does for each of its channels; those of several tags are of several channels: then all,
+ * beginning anywhere.
+ */
 static bool test_some(struct edge_end *end)
 {
-	unsigned count = plan_of(end)->tags > 1 ? end->in_flight : end->in_flight ? 1 : 0;
+	unsigned count = plan_of(end)->tags > 1 ? end->in_flight : 0;
+	bool moved = end->in_flight && test(end, request_at(end, 0));
 
-	for (unsigned i = 0; i < count; i++)
-		if (!request_at(end, i)->done && test(end, request_at(end, i)))
-			return true;
-	return false;
+	for (end->next_test++; count && end->state == END_MOVES && end->in_flight; count--) {
+		struct request *request = request_at(end, end->next_test++ % end->in_flight);
+
+		moved |= !request->done && test(end, request);
+	}
+	return moved;
 }
 
 static bool all_done(const struct edge_end *end)

@@ -37,6 +37,7 @@ struct edge_end {
 	struct request requests[SLOTS_MAX];
 	unsigned posted, done;     /* messages, in this end's order; done: without a gap */
 	unsigned first, in_flight; /* requests */
+	unsigned next_test;
 	uint64_t started_ns, close_ns;
 	bool failed, aborted;
 	struct sim_random random;

@@ -13,7 +13,7 @@
 #define SLOWEST     1250           /* bytes a ms: 10 Mb/s */
 #define CALLS_PER_MILLION 200000
 #define AIM_MOST          (5 * SIM_MS)
-#define FLIPS_PER_MILLION 5000
+#define FLIPS_MOST        100000 /* per million reads */
 
 struct active {
 	struct sim_timer timer;
@@ -115,7 +115,7 @@ static void set_network(const struct active *active, bool on)
 		set_late(active, on);
 		break;
 	case FAULT_FLIP:
-		nic_of(active)->flips = on ? FLIPS_PER_MILLION : 0;
+		nic_of(active)->flips = on ? (unsigned)(active->fault->pick % FLIPS_MOST) : 0;
 		break;
 	case FAULT_NARROW:
 		nic_of(active)->narrow = on ? 1100 : 0;
@@ -283,7 +283,8 @@ void faults_aim(enum plan_event event, const struct sim_process *process)
 	*fault = (struct plan_fault){ .kind = aim->kind,
 				      .at_ns = sim_now + random_below(&aimed.random, AIM_MOST),
 				      .for_ns = 1 + random_below(&aimed.random, aim->for_most_ns),
-				      .host = process->host->index,
+				      .host = random_chance(&aimed.random, 500000) ? process->host->index
+										   : random_next(&aimed.random) >> 8,
 				      .nic = random_next(&aimed.random) >> 8,
 				      .pick = random_next(&aimed.random) >> 8 };
 	start(plan, fault);

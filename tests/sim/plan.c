@@ -46,9 +46,9 @@ static void draw_settings(struct plan *plan)
 		{ "ANYNET_TCP_CONNECTIONS", 400, { 1, 2, 3, 4, 8 }, 5 },
 		{ "ANYNET_TCP_EAGER", 250, { 0, 64, 1000, 65536 }, 4 },
 		{ "ANYNET_TCP_REPLAY", 250, { 4096, 16384, 1048576 }, 3 },
-		{ "ANYNET_TCP_KEEP", 200, { 0, 65536, 8388608 }, 3 },
+		{ "ANYNET_TCP_KEEP", 400, { 0, 65536, 8388608 }, 3 },
 		{ "ANYNET_TCP_CHUNK", 250, { 4096, 32768, 1048576 }, 3 },
-		{ "ANYNET_CHECKSUM", 200, { 1 }, 1 },
+		{ "ANYNET_CHECKSUM", 300, { 1 }, 1 },
 		{ "ANYNET_IO_THREADS", 200, { 1, 2, 4 }, 3 },
 		{ "ANYNET_TCP_SNDBUF", 250, { 4096, 65536 }, 2 },
 		{ "ANYNET_TCP_RCVBUF", 250, { 4096, 65536 }, 2 },
@@ -111,9 +111,11 @@ static void draw_traffic(struct plan *plan)
 	plan->tags = random_chance(&random, 400000) ? ONE_OF(&random, 2, 4, 4, 8) : 1;
 	if (plan->tags > plan->block)
 		plan->tags = plan->block;
+	if (plan->block >= 64 && (plan->hosts > 2 || plan->tags > 1))
+		plan->block = 16;
 	plan->group = plan->tags > 1 ? ONE_OF(&random, 1, 2, 4, 8) : 1;
 	plan->tags_from = random_chance(&random, 500000) ? (unsigned)random_below(&random, 6) : 0;
-	plan->barrier = random_chance(&random, 660000);
+	plan->barrier = random_chance(&random, 500000);
 	plan->abi = (int)ONE_OF(&random, 5, 6, 7, 8, 8, 9, 10, 11, 12, 12);
 }
 

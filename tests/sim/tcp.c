@@ -3,6 +3,7 @@
 #include "sim/tcp.h"
 
 #include <errno.h>
+#include <stddef.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -36,6 +37,20 @@ static ssize_t file_write(struct sim_file *file, const void *data, size_t bytes)
 	return tcp_write((struct tcp_socket *)file, data, bytes);
 }
 
+static void room_fired(struct sim_timer *timer)
+{
+	struct tcp_socket *tcp = (void *)((char *)timer - offsetof(struct tcp_socket, room_timer));
+
+	if (!tcp->closed)
+		file_notify(&tcp->file, EPOLLOUT | EPOLLWRNORM);
+}
+
+void tcp_hold_back(struct tcp_socket *tcp, uint64_t ns)
+{
+	if (tcp->state == TCP_OPEN)
+		timer_set(&tcp->room_timer, sim_now + ns);
+}
+
 struct tcp_socket *tcp_new(void)
 {
 	static const struct sim_file_ops ops = { tcp_poll, file_read, file_write, release };
@@ -55,6 +70,7 @@ struct tcp_socket *tcp_new(void)
 	tcp->timer.fire = tcp_timer_fired;
 	tcp->keep_timer.fire = tcp_keep_fired;
 	tcp->ack_timer.fire = tcp_ack_fired;
+	tcp->room_timer.fire = room_fired;
 	TAILQ_INIT(&tcp->accepted);
 	return tcp;
 }
@@ -95,6 +111,7 @@ void tcp_die(struct tcp_socket *tcp, int error)
 	timer_cancel(&tcp->timer);
 	timer_cancel(&tcp->keep_timer);
 	timer_cancel(&tcp->ack_timer);
+	timer_cancel(&tcp->room_timer);
 	if (listener) { /* a child that never opened: no descriptor has it */
 		tcp->listener = NULL;
 		tcp_unref(listener);
@@ -265,7 +282,7 @@ uint32_t tcp_poll(struct sim_file *file)
 		events |= EPOLLIN | EPOLLRDNORM | EPOLLRDHUP;
 	if (tcp_unread(tcp))
 		events |= EPOLLIN | EPOLLRDNORM;
-	if (dead || tcp->fin || tcp->end - tcp->una <= tcp->sndbuf * 2 / 3)
+	if (dead || tcp->fin || (!tcp->room_timer.slot && tcp->end - tcp->una <= tcp->sndbuf * 2 / 3))
 		events |= EPOLLOUT | EPOLLWRNORM;
 	else
 		tcp->no_space = true;
@@ -276,7 +293,7 @@ uint64_t tcp_room(const struct tcp_socket *tcp)
 {
 	uint64_t queued = tcp->end - (tcp->una < tcp->end ? tcp->una : tcp->end);
 
-	return queued < tcp->sndbuf ? tcp->sndbuf - queued : 0;
+	return queued < tcp->sndbuf && !tcp->room_timer.slot ? tcp->sndbuf - queued : 0;
 }
 
 /* Of the bytes that the peer has not read yet, or its kernel not acknowledged, the first. */

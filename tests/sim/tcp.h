@@ -60,7 +60,7 @@ struct tcp_socket {
 	uint64_t fin_at, echo_ns, dialled_ns;
 
 	int error;
-	struct sim_timer keep_timer, ack_timer;
+	struct sim_timer keep_timer, ack_timer, room_timer;
 	unsigned keep_probes;
 };
 
@@ -83,6 +83,8 @@ void tcp_vanish(struct tcp_socket *tcp);
 
 uint32_t tcp_poll(struct sim_file *file);
 uint64_t tcp_unread(const struct tcp_socket *tcp);
+/* It takes nothing for so long, as if its buffer were full. */
+void tcp_hold_back(struct tcp_socket *tcp, uint64_t ns);
 uint64_t tcp_room(const struct tcp_socket *tcp);
 ssize_t tcp_write(struct tcp_socket *tcp, const void *data, size_t bytes);
 ssize_t tcp_read(struct tcp_socket *tcp, void *data, size_t bytes);
