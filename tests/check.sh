@@ -91,7 +91,8 @@ prepare() {
 
 kinds='^faults\..*-(worker|stdio|setenv)$'
 case $part in
-quick) run "release asan-ubsan" -L '^quick$' ;;
+# More at a time than there are processors: many tests mostly wait.
+quick) run "release asan-ubsan" -L '^quick$' -j $((2 * jobs)) ;;
 rest) run "release asan-ubsan" -LE '^quick$' -E "^(asan\.)?(guest|nccl)\.|$kinds" ;;
 kinds) run release -R "$kinds" ;;
 tsan) run tsan ;;

@@ -1,7 +1,7 @@
 #!/bin/sh
 # SPDX-License-Identifier: Apache-2.0
 # What users read has none of the words that only the source knows, and none of those that were replaced by the field's:
-# the messages of plugin and tool, and the documents for users. Usage: words.sh SOURCE_DIR
+# the messages of plugin and tool, the texts of explain's rules, and the documents for users. Usage: words.sh SOURCE_DIR
 set -u
 cd "${1:?}" || exit 1
 documents='README.md SECURITY.md CONTRIBUTING.md docs/anynet.1 docs/failures.md docs/hardware.md docs/install.md docs/nccl.md docs/operations.md
@@ -10,5 +10,7 @@ words='rails?|comms?|heal(s|ed|ing)?|strangers?|guardian|grants?|set aside|arriv
 words="$words|under way|loader'?s way|packet filter|for want of|told|is ill"
 
 # NCCL calls networks of adapters rails, NCCL INFO begins a line of its log, and net_bench has a figure strangers.
-! grep -nwiE "$words" tests/docs/messages-plugin.txt tests/docs/messages-tool.txt $documents |
-	grep -vE ':rail|rail, plane|Rail and plane|across rails|which rail|RAIL|NCCL INFO|net_bench strangers'
+rules=tools/explain/rules.txt
+! { grep -nwiE "$words" tests/docs/messages-plugin.txt tests/docs/messages-tool.txt $documents
+	grep -nE '^(title|why|fix) ' $rules | grep -wiE "$words" | sed "s|^|$rules:|"; } |
+	grep -vE ':rail|rail, plane|Rail and plane|across rails|which rail|rails (that )?are|rail 0|RAIL|NCCL INFO|net_bench strangers'

@@ -11,6 +11,7 @@
 
 #define CUTS     75 /* of each side, unless a time is given */
 #define NAPS_MS  6000
+#define NAP_MS  2000 /* far from ANYNET_RECOVERY_TIMEOUT here */
 #define EVERY_US 20000
 #define KIB      1024u
 
@@ -194,10 +195,10 @@ static void cut_napping(const struct run *run)
 	struct duo duo;
 
 	plan_set(&plan, "ANYNET_TCP_CONNECTIONS=2");
-	plan_set(&plan, "ANYNET_RECOVERY_TIMEOUT=1s");
+	plan_set(&plan, "ANYNET_RECOVERY_TIMEOUT=3s");
 	duo_start(&duo, &plan);
 	for (int side = 0; side < 2; side++)
-		atomic_store(&duo.shared->nap_ms[side], 900);
+		atomic_store(&duo.shared->nap_ms[side], NAP_MS);
 	duo_hurt(&duo, 0, HURT_SHUT, EVERY_US * 5);
 	duo_run(&duo, run_ms(run, NAPS_MS));
 	for (int side = 0; side < 2; side++)

@@ -157,6 +157,7 @@ static void stalls_of(struct duo *duo, const struct world *world, const struct t
 		duo_move(duo, STALL_MESSAGES, SETTLED_MS);
 		stalls[count] = ms_of(duo_stall_ns(duo));
 		trouble->change(world, trouble->side, (unsigned)count & 1, true);
+		world_settle(world); /* or both paths are down at once */
 	}
 	qsort(stalls, (size_t)count, sizeof(stalls[0]), ascending);
 	printf("figure stall ms %s: %d faults, p50 %.0f, p90 %.0f, most %.0f\n", trouble->name, count,

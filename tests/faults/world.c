@@ -73,19 +73,37 @@ static void plug_in(const struct world *world, int side, unsigned path, unsigned
 		       path, mbit);
 }
 
-/* Addresses are usable, ports forward. */
-static bool reaches(const struct world *world, unsigned path)
+/* Is the carrier known to the hosts, and does the bridge forward? The kernel may take seconds to notice a change. */
+static bool carries(const struct world *world, unsigned path)
 {
 	char text[COMMAND_BYTES];
 
-	snprintf(text, sizeof(text), "ip link show " WORLD_IFNAME "%u | grep -q 'state UP'", path);
-	return command_in(world->host[0], text) && command_in(world->host[1], text);
+	for (int host = 0; host < 2; host++) {
+		snprintf(text, sizeof(text), "ip link show " WORLD_IFNAME "%u | grep -q 'state UP'", path);
+		if (!command_in(world->host[host], text))
+			return false;
+		snprintf(text, sizeof(text), "bridge link show dev s%dp%u | grep -q 'state forwarding'", host, path);
+		if (!command_in(world->middle, text))
+			return false;
+	}
+	return true;
+}
+
+void world_settle(const struct world *world)
+{
+	const struct timespec pause = { .tv_nsec = 5000000 };
+	struct deadline deadline = deadline_in(TEST_PATIENCE_MS, "the links to be up");
+
+	for (unsigned path = 0; path < world->paths; path++) {
+		while (!carries(world, path)) {
+			deadline_turn(&deadline);
+			nanosleep(&pause, NULL);
+		}
+	}
 }
 
 void world_make(struct world *world, unsigned paths, unsigned mbit)
 {
-	const struct timespec pause = { .tv_nsec = 5000000 };
-
 	netns_enter();
 	*world = (struct world){ .paths = paths };
 	world->host[0] = new_namespace();
@@ -101,13 +119,7 @@ void world_make(struct world *world, unsigned paths, unsigned mbit)
 		plug_in(world, 0, path, mbit);
 		plug_in(world, 1, path, mbit);
 	}
-	struct deadline deadline = deadline_in(TEST_PATIENCE_MS, "the links to be up");
-	for (unsigned path = 0; path < paths; path++) {
-		while (!reaches(world, path)) {
-			deadline_turn(&deadline);
-			nanosleep(&pause, NULL);
-		}
-	}
+	world_settle(world);
 }
 
 static bool is_at(int side, int host)

@@ -21,6 +21,9 @@ struct world {
 /* Moves this process into namespaces of its own. Skips the test if it may not. */
 void world_make(struct world *world, unsigned paths, unsigned mbit);
 
+/* Waits until all paths carry packets again: the kernel may take seconds to notice that a carrier is back. */
+void world_settle(const struct world *world);
+
 /* The host's own doing: `ip link set … down`. The other host does not notice. */
 void world_link(const struct world *world, int side, unsigned path, bool up);
 

@@ -79,7 +79,7 @@ static void must_be_equal(const struct report *a, const struct report *b)
 
 		must(x->count == y->count && x->value_count == y->value_count);
 		must(!x->count || (x->first.line == y->first.line &&
-				   !strcmp(x->message, y->message) && !strcmp(x->means, y->means)));
+				   !strcmp(x->message, y->message) && !strcmp(x->why, y->why)));
 	}
 }
 

@@ -28,6 +28,7 @@ static struct {
 	char **settings;
 	size_t setting_count;
 	size_t skipped_count;
+	size_t run_count;
 } program;
 
 static void set(const char *setting)
@@ -184,6 +185,7 @@ static void watch_case(void **state)
 	const struct test_case *test = *state;
 	int status = 0;
 
+	program.run_count++;
 	pid_t pid = fork_case(test);
 	if (pid < 0)
 		fail_msg("fork: %s", strerror(errno));
@@ -225,5 +227,6 @@ int test_main(int argc, char **argv, const struct test_case *cases, size_t count
 	}
 	cmocka_set_test_filter(getenv("TEST_FILTER"));
 	int failures = _cmocka_run_group_tests(argv[0], tests, count, NULL, NULL);
+	check_that(program.run_count, "no case is named as TEST_FILTER says");
 	return !failures && program.skipped_count == count ? TEST_SKIPPED : failures;
 }

@@ -86,12 +86,12 @@ static void expand(struct finding *f, const struct rank_progress *p, size_t behi
 	free(f->title);
 	rules_expand(text, sizeof(text), f->rule->title, &match);
 	f->title = memory_text(text);
-	free(f->means);
-	rules_expand(text, sizeof(text), f->rule->means, &match);
-	f->means = memory_text(text);
-	free(f->remedy);
-	rules_expand(text, sizeof(text), f->rule->remedy, &match);
-	f->remedy = memory_text(text);
+	free(f->why);
+	rules_expand(text, sizeof(text), f->rule->why, &match);
+	f->why = memory_text(text);
+	free(f->fix);
+	rules_expand(text, sizeof(text), f->rule->fix, &match);
+	f->fix = memory_text(text);
 }
 
 bool behind_judge(struct finding *f)

@@ -132,8 +132,8 @@ static void print_finding(const struct printer *p, const struct finding *f, cons
 		print_values(p, f);
 	else
 		fprintf(p->out, "   > %s\n", f->message);
-	wrap(p, 3, "why    ", f->means);
-	wrap(p, 3, "fix    ", f->remedy);
+	wrap(p, 3, "why    ", f->why);
+	wrap(p, 3, "fix    ", f->fix);
 	if (f->rule->versions)
 		wrap(p, 3, "with   ", f->rule->versions);
 	if (f->rule->see)
@@ -192,7 +192,7 @@ void print_text(const struct report *r, FILE *out, int width, bool colour)
 		fprintf(out, "   %s  [%s]\n     ", f->title, f->rule->id);
 		print_where(&p, f);
 		fputc('\n', out);
-		wrap(&p, 5, "", f->means);
+		wrap(&p, 5, "", f->why);
 	}
 }
 
@@ -209,7 +209,7 @@ void print_rules(const struct rules *rules, FILE *out, int width)
 		wrap(&p, 3, "", rule->title);
 		for (int j = 0; j < rule->line_count; j++)
 			fprintf(out, "   > %s\n", pattern_text(rule->lines[j]));
-		wrap(&p, 3, "why    ", rule->means);
-		wrap(&p, 3, "fix    ", rule->remedy);
+		wrap(&p, 3, "why    ", rule->why);
+		wrap(&p, 3, "fix    ", rule->fix);
 	}
 }

@@ -89,8 +89,8 @@ static json_t *finding_json(const struct report *r, const struct finding *f)
 	json_object_set_new(json, "first", first);
 	json_object_set_new(json, "count", json_integer((json_int_t)f->count));
 	add_who(json, r, &f->sources);
-	json_object_set_new(json, "why", json_string(f->means));
-	json_object_set_new(json, "fix", json_string(f->remedy));
+	json_object_set_new(json, "why", json_string(f->why));
+	json_object_set_new(json, "fix", json_string(f->fix));
 	if (f->rule->versions)
 		json_object_set_new(json, "versions", json_string(f->rule->versions));
 	if (f->rule->see)

@@ -11,7 +11,7 @@
 #include "memory.h"
 #include "tools/shared/clean.h"
 
-#define TEXT_BYTES 4096 /* of means and do, with their fields */
+#define TEXT_BYTES 4096 /* of why and do, with their fields */
 
 struct report *report_new(const struct rules *rules)
 {
@@ -42,8 +42,8 @@ void report_free(struct report *r)
 		free(f->follows);
 		free(f->message);
 		free(f->title);
-		free(f->means);
-		free(f->remedy);
+		free(f->why);
+		free(f->fix);
 	}
 	free(r->errors);
 	free(r->warnings);
@@ -208,16 +208,16 @@ static void quote(struct finding *f, const char *line, size_t bytes, const struc
 
 	free(f->message);
 	free(f->title);
-	free(f->means);
-	free(f->remedy);
+	free(f->why);
+	free(f->fix);
 	clean(text, REPORT_MESSAGE, line, bytes);
 	f->message = memory_text(text);
 	rules_expand(text, sizeof(text), f->rule->title, match);
 	f->title = memory_text(text);
-	rules_expand(text, sizeof(text), f->rule->means, match);
-	f->means = memory_text(text);
-	rules_expand(text, sizeof(text), f->rule->remedy, match);
-	f->remedy = memory_text(text);
+	rules_expand(text, sizeof(text), f->rule->why, match);
+	f->why = memory_text(text);
+	rules_expand(text, sizeof(text), f->rule->fix, match);
+	f->fix = memory_text(text);
 }
 
 void report_add(struct report *r, const struct rule *rule, const struct sighting *seen)

@@ -52,7 +52,7 @@ struct finding {
 	struct place first;
 	unsigned first_source;
 	char *message; /* the first line, cleaned */
-	char *title, *means, *remedy;
+	char *title, *why, *fix;
 	struct source_set sources;
 	struct value *values; /* of a RULE_DIFFER */
 	int value_count;

@@ -69,8 +69,8 @@ void rule_free(struct rule *rule)
 	free(rule->explains);
 	free(rule->see);
 	free(rule->versions);
-	free(rule->remedy);
-	free(rule->means);
+	free(rule->fix);
+	free(rule->why);
 	free(rule->title);
 	free(rule->id);
 	free(rule);

@@ -33,8 +33,8 @@ struct rule {
 	enum rule_kind kind;
 	int cause; /* 0 to 99; of two errors the one with the lower number is nearer to the cause */
 	char *title;
-	char *means;
-	char *remedy;   /* what to do */
+	char *why;
+	char *fix;
 	char *versions; /* NULL = all */
 	char *see;      /* where this was reported, or NULL */
 	char *explains; /* ids of rules, with blanks: a warning is their cause if it came before; or NULL */

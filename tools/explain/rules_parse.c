@@ -77,8 +77,8 @@ static int check_rule(struct parser *p, const struct rule *rule)
 				return complain(p, "[%s] has a line without {rank}", rule->id);
 		return 0;
 	}
-	if (!rule->title || !rule->means || !rule->remedy)
-		return complain(p, "[%s] lacks one of title, means and do", rule->id);
+	if (!rule->title || !rule->why || !rule->fix)
+		return complain(p, "[%s] lacks one of title, why and fix", rule->id);
 	if (rule->kind == RULE_DIFFER || rule->kind == RULE_BEHIND) {
 		for (int i = 0; i < rule->line_count; i++)
 			if (!pattern_has_field(rule->lines[i], "value"))
@@ -87,7 +87,7 @@ static int check_rule(struct parser *p, const struct rule *rule)
 	/* Their fields are not of the line. */
 	if (rule->kind == RULE_BEHIND || rule->kind == RULE_NEXT)
 		return 0;
-	return check_fields(p, rule, rule->means) || check_fields(p, rule, rule->remedy) ||
+	return check_fields(p, rule, rule->why) || check_fields(p, rule, rule->fix) ||
 			       check_fields(p, rule, rule->title)
 		       ? -1
 		       : 0;
@@ -226,10 +226,10 @@ static int set(struct parser *p, const char *name, const char *value)
 		return add_text(p, rule->formats, &rule->format_count, value);
 	if (!strcmp(name, "title"))
 		return set_text(p, &rule->title, value);
-	if (!strcmp(name, "means"))
-		return set_text(p, &rule->means, value);
-	if (!strcmp(name, "do"))
-		return set_text(p, &rule->remedy, value);
+	if (!strcmp(name, "why"))
+		return set_text(p, &rule->why, value);
+	if (!strcmp(name, "fix"))
+		return set_text(p, &rule->fix, value);
 	if (!strcmp(name, "versions"))
 		return set_text(p, &rule->versions, value);
 	if (!strcmp(name, "see"))
@@ -237,7 +237,7 @@ static int set(struct parser *p, const char *name, const char *value)
 	if (!strcmp(name, "explains"))
 		return set_text(p, &rule->explains, value);
 	return complain(p,
-			"%.40s is not one of kind, cause, title, line, means, do, versions, see, "
+			"%.40s is not one of kind, cause, title, line, why, fix, versions, see, "
 			"explains, sample, format",
 			name);
 }

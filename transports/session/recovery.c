@@ -59,8 +59,9 @@ void recovery_rail(struct anynet_comm *comm, struct anynet_rail *rail, bool else
 	redial = &recovery->redials[rail->index];
 	if (redial_is_urgent(redial))
 		return;
-	/* A homeward RESUME that is out may be what ended the old connection: its answer is on the way. */
-	if (redial->dial.state <= DIAL_HELLO || redial->dial.kind == ANYNET_KIND_LINK)
+	/* A homeward RESUME that is out may be what ended the old connection: its answer is on the way. What has only fallen
+	 * silent it has not ended, or its own path has died since. */
+	if (rail_stands(rail) || redial->dial.state <= DIAL_HELLO || redial->dial.kind == ANYNET_KIND_LINK)
 		dial_close(&redial->dial);
 	redial->aim = elsewhere || rail->progress.vain > 1 ? REDIAL_ELSEWHERE : REDIAL_AGAIN;
 	redial->tries = 0;

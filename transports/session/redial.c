@@ -6,9 +6,14 @@
 
 #include "session/progress.h"
 
-#define CONNECT_MS   500  /* for a connection to stand, at least … */
-#define CONNECT_RTTS 6    /* … and this many round trips */
-#define ANSWER_MS    5000 /* for the WELCOME: the path works, the peer may be slow */
+/* What a pair is given for the connection to stand, and then for the WELCOME: so long and some round trips in the first
+ * round over all pairs, twice as long in each further one: a dead path costs little, a slow peer is heard at last. */
+#define CONNECT_MIN_MS 60
+#define CONNECT_MAX_MS 500
+#define ANSWER_MIN_MS  250
+#define ANSWER_MAX_MS  5000
+#define LIMIT_RTTS     4
+#define ROUNDS_MAX     5 /* after which nothing grows any more */
 
 static void note(struct recovery *recovery, struct anynet_wire_rail pair, int err)
 {
@@ -54,9 +59,19 @@ void redial_failed(struct anynet_comm *comm, struct redial *redial, int err, uin
 	redial_next(redial, now);
 }
 
-static uint64_t connect_limit(const struct anynet_comm *comm)
+static uint64_t grown(const struct anynet_comm *comm, const struct redial *redial, uint64_t min_ms, uint64_t max_ms)
 {
-	return CONNECT_MS + CONNECT_RTTS * (uint64_t)comm->session->rtt_us / 1000;
+	unsigned rounds = redial->pairs ? redial->tries / redial->pairs : 0;
+
+	return anynet_min(min_ms << anynet_min(rounds, ROUNDS_MAX), max_ms) +
+	       LIMIT_RTTS * (uint64_t)comm->session->rtt_us / 1000;
+}
+
+/* Of a link the peer's answer is followed by steps with time-outs of their own. */
+static uint64_t answer_limit(const struct anynet_comm *comm, const struct redial *redial)
+{
+	return redial->dial.kind == ANYNET_KIND_LINK ? ANSWER_MAX_MS
+						     : grown(comm, redial, ANSWER_MIN_MS, ANSWER_MAX_MS);
 }
 
 /* Packets of full size were lost there, or are being lost now. */
@@ -115,7 +130,7 @@ static int start_dial(struct anynet_comm *comm, struct anynet_rail *rail, struct
 		redial_next(redial, now);
 		return -EAGAIN;
 	}
-	redial->limit_ms = now + connect_limit(comm);
+	redial->limit_ms = now + grown(comm, redial, CONNECT_MIN_MS, CONNECT_MAX_MS);
 	if (!dial_pair(&redial->dial, paths, redial->pair))
 		return -EADDRNOTAVAIL;
 	redial->dial.narrow = rail && is_narrow(rail, redial->pair);
@@ -140,7 +155,7 @@ int redial_step(struct anynet_comm *comm, struct anynet_rail *rail, struct redia
 	if (!ret)
 		ret = dial_step(dial);
 	redial->said |= dial->state > DIAL_HELLO && dial->kind != ANYNET_KIND_LINK;
-	if (ret == -EAGAIN && now < redial->limit_ms + (dial->state == DIAL_HELLO ? 0 : ANSWER_MS))
+	if (ret == -EAGAIN && now < redial->limit_ms + (dial->state == DIAL_HELLO ? 0 : answer_limit(comm, redial)))
 		return -EAGAIN;
 	if (ret)
 		redial_failed(comm, redial, ret == -EAGAIN ? -ETIMEDOUT : ret, now);

@@ -27,7 +27,7 @@ verdicts)
 	expect 0 "harmless" "$tool" explain "$out/harmless"
 	expect 1 "1 warning," "$tool" explain "$out/warning"
 	expect 2 "error:3, rank 3" "$tool" explain "$out/error"
-	expect 2 "- a collective did not end in time" "$tool" explain "$out/error"
+	expect 2 "- a collective timed out" "$tool" explain "$out/error"
 	expect 2 "3 files" "$tool" explain "$out/clean" "$out/error" "$out/empty"
 	expect 2 "(stdin):3" "$tool" explain <"$out/error"
 	expect 2 "(stdin):3" "$tool" explain - <"$out/error"
@@ -52,9 +52,9 @@ rules)
 		cause    1
 		title    the storage is gone
 		line     stale file handle on {path}
-		means    {path} was
+		why      {path} was
 		         unmounted.
-		do       mount {path}
+		fix      mount {path}
 		sample   OSError: stale file handle on /data
 	END
 	printf '%s\nOSError: stale file handle on /data/x\n' "$oom" >"$out/log"

@@ -36,7 +36,7 @@ static bool matches(const char *regex, const struct finding *f)
 	regex_t compiled;
 	bool found;
 
-	snprintf(text, sizeof(text), "%s\n%s\n%s", f->title, f->means, f->remedy);
+	snprintf(text, sizeof(text), "%s\n%s\n%s", f->title, f->why, f->fix);
 	check_int(regcomp(&compiled, regex, REG_EXTENDED | REG_ICASE | REG_NOSUB), 0);
 	found = !regexec(&compiled, text, 0, NULL, 0);
 	regfree(&compiled);

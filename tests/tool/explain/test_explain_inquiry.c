@@ -122,7 +122,7 @@ static void last_error(void **state)
 		assert_int_equal(report->error_count, 1);
 		assert_string_equal(report->errors[0]->rule->id, "nccl-last-error");
 		assert_int_equal(report->errors[0]->first.line, 3);
-		assert_string_equal(report->errors[0]->means, "something new failed : 7");
+		assert_string_equal(report->errors[0]->why, "something new failed : 7");
 		report_free(report);
 	}
 	check_first(
@@ -158,7 +158,7 @@ static void behind(void **state)
 	assert_string_equal(report->errors[0]->rule->id, "rank-behind");
 	assert_string_equal(report->errors[0]->title, "rank 7 is behind the others");
 	assert_non_null(
-		strstr(report->errors[0]->means, "operation 64088, the others to 96117 to 96125"));
+		strstr(report->errors[0]->why, "operation 64088, and the others are at 96117 to 96125"));
 	report_free(report);
 	check_first(WAITS(0, 12) WAITS(1, 12) WAITS(2, 12), "watchdog-timeout",
 		    CONFIDENCE_CONSEQUENCE);

@@ -12,7 +12,7 @@
 
 #include "tools/explain/rules.h"
 
-#define BODY "kind error\ntitle t\nmeans m\ndo d\n"
+#define BODY "kind error\ntitle t\nwhy m\nfix d\n"
 
 static void refused(const char *text, const char *because)
 {
@@ -39,8 +39,8 @@ static void faults(void **state)
 	refused("[a\n", "begins with [its-name]");
 	refused("[a]\n" BODY, "has no line");
 	refused("[a]\n" BODY "line 12345678\n", "has no sample");
-	refused("[a]\ntitle t\nmeans m\ndo d\nline 12345678\nsample 12345678\n", "has no kind");
-	refused("[a]\nkind error\nline 12345678\nsample 12345678\n", "title, means and do");
+	refused("[a]\ntitle t\nwhy m\nfix d\nline 12345678\nsample 12345678\n", "has no kind");
+	refused("[a]\nkind error\nline 12345678\nsample 12345678\n", "title, why and fix");
 	refused("[a]\n" BODY "line 123456\n", "seven bytes");
 	refused("[a]\n" BODY "line 1234{*}5678\n", "seven bytes");
 	refused("[a]\n" BODY "line 12345678{x\n", "an unmatched brace");
@@ -49,7 +49,7 @@ static void faults(void **state)
 	refused("[a]\n" BODY "line 12345678{x:(}\nsample 12345678\n", "not a regular expression");
 	refused("[a]\n" BODY "line 12345678\nsample 1234567\n", "no sample for");
 	refused("[a]\n" BODY "line 12345678\nsample 12345678\nsample x\n", "matches no rule");
-	refused("[a]\nkind error\ntitle t\nmeans m {x}\ndo d\nline 12345678\nsample 12345678\n",
+	refused("[a]\nkind error\ntitle t\nwhy m {x}\nfix d\nline 12345678\nsample 12345678\n",
 		"uses the field x");
 	refused("[a]\nkind bad\n", "mine:2: kind bad");
 	refused("[a]\ncause 100\n", "a number from 0 to 99");
@@ -63,7 +63,7 @@ static void faults(void **state)
 	refused("[a]\n" BODY "line 12345678\nsample 12345678\n[b]\n" BODY
 		"line 123456789\nsample 123456789\n",
 		"its sample matches a");
-	refused("[a]\nkind differ\ntitle t\nmeans m\ndo d\nline 12345678\nsample 12345678\n",
+	refused("[a]\nkind differ\ntitle t\nwhy m\nfix d\nline 12345678\nsample 12345678\n",
 		"without {value}");
 	refused("[a]\nkind who\nline 12345678\nsample 12345678\n", "without {rank}");
 }
@@ -128,7 +128,7 @@ static void own_rules_first(void **state)
 			 0);
 	assert_int_equal(rules_finish(rules, why, sizeof(why)), 0);
 	assert_int_equal(rules_check(rules, 1, why, sizeof(why)), 0);
-	assert_string_equal(rules_find(rules, "x Too many open files", 21, &match)->remedy,
+	assert_string_equal(rules_find(rules, "x Too many open files", 21, &match)->fix,
 			    "d and more");
 	rules_free(rules);
 }

@@ -271,8 +271,8 @@ static void hostile_bytes(void **state)
 	assert_null(reading_find(report, "duplicate-gpu"));
 	report_free(report);
 	report = reading_report(call, sizeof(call) - 1, SCAN_BLOCK);
-	assert_string_equal(reading_find(report, "ib-call")->means,
-			    "NCCL needs it for InfiniBand or RoCE: why??.");
+	assert_string_equal(reading_find(report, "ib-call")->why,
+			    "NCCL requires this call for InfiniBand or RoCE: why??.");
 	report_free(report);
 }
 

@@ -30,6 +30,7 @@ enum network {
 	REFUSES,
 	UNREACHABLE,
 	ANSWERED, /* by the test */
+	SILENT,   /* connections do not come to stand */
 };
 
 static struct {
@@ -43,6 +44,13 @@ static struct {
 	int peer;                       /* its end of the last connection; -1 = none */
 	struct anynet_wire_hello hello; /* heard there */
 } test = { .now = 1000000 };
+
+static void hang_up(void)
+{
+	if (test.peer >= 0)
+		close(test.peer);
+	test.peer = -1;
+}
 
 int clock_gettime(clockid_t clock, struct timespec *time)
 {
@@ -61,7 +69,7 @@ int connect(int fd, __CONST_SOCKADDR_ARG addr, socklen_t bytes)
 	if (test.dials++ && test.now - test.dialled_ms > test.longest_pause_ms)
 		test.longest_pause_ms = test.now - test.dialled_ms;
 	test.dialled_ms = test.now;
-	if (test.network != ANSWERED || ntohs(to.sin_port) == test.lost_port) {
+	if (test.network < ANSWERED || ntohs(to.sin_port) == test.lost_port) {
 		errno = test.network == REFUSES && ntohs(to.sin_port) != test.lost_port
 				? ECONNREFUSED
 				: EHOSTUNREACH;
@@ -71,16 +79,14 @@ int connect(int fd, __CONST_SOCKADDR_ARG addr, socklen_t bytes)
 			 0);
 	assert_int_equal(dup2(ends[0], fd), fd);
 	close(ends[0]);
+	if (test.network == SILENT) {
+		while (send(fd, &test, sizeof(test), MSG_DONTWAIT) > 0)
+			;
+		hang_up();
+	}
 	assert_int_equal(test.peer, -1);
 	test.peer = ends[1];
 	return 0;
-}
-
-static void hang_up(void)
-{
-	if (test.peer >= 0)
-		close(test.peer);
-	test.peer = -1;
 }
 
 static int setup(void **state)
@@ -278,6 +284,60 @@ static void test_it_is_dialled_again_and_again(void **state)
 	assert_false(is_over());
 	assert_in_range(test.longest_pause_ms, PAUSE_MS, PAUSE_MS + STEP_MS);
 	assert_in_range(test.dials, 20000 / (PAUSE_MS + STEP_MS), 20000 / PAUSE_MS + 10);
+}
+
+/* A path that is dead must not hold up the next one; a path may also be slow. */
+static void test_a_silent_path_is_given_longer_each_time(void **state)
+{
+	(void)state;
+	local_cfg.recovery_timeout_ms = 60000;
+	test.network = SILENT;
+	open_send();
+	cut();
+	pass(200);
+	assert_in_range(test.longest_pause_ms, 10, 100);
+	pass(20000);
+	assert_false(is_over());
+	assert_in_range(test.longest_pause_ms, 500, 1000);
+}
+
+/* How long a connection is kept on which the peer says nothing. */
+static uint64_t kept_without_an_answer(void)
+{
+	uint64_t begin;
+	char byte;
+
+	hear(ANYNET_KIND_RESUME);
+	begin = test.now;
+	while (recv(test.peer, &byte, 1, MSG_DONTWAIT)) {
+		test.now += STEP_MS;
+		assert_true(test.now - begin <= 10000);
+		step();
+	}
+	hang_up();
+	return test.now - begin;
+}
+
+static void test_a_slow_peer_is_given_longer_each_time(void **state)
+{
+	uint64_t kept;
+
+	(void)state;
+	local_cfg.recovery_timeout_ms = 60000;
+	test.network = ANSWERED;
+	open_send();
+	cut();
+	kept = kept_without_an_answer();
+	assert_in_range(kept, 200, 400);
+	while (kept < 5000) {
+		uint64_t longer = kept_without_an_answer();
+
+		assert_true(longer > kept);
+		kept = longer;
+	}
+	hear(ANYNET_KIND_RESUME);
+	answer(ANYNET_STATUS_OK);
+	assert_true(test.comm->rails[0]->state == RAIL_UP || test.comm->rails[0]->breaks > 1);
 }
 
 static void test_a_peer_that_has_ended_it_says_so(void **state)
@@ -492,6 +552,8 @@ int main(void)
 		TEST(test_it_is_not_with_an_answer_in_between),
 		TEST(test_what_does_not_come_back_is_given_up_in_time),
 		TEST(test_it_is_dialled_again_and_again),
+		TEST(test_a_silent_path_is_given_longer_each_time),
+		TEST(test_a_slow_peer_is_given_longer_each_time),
 		TEST(test_a_peer_that_has_ended_it_says_so),
 		TEST(test_its_last_words_count),
 		TEST(test_what_is_stale_is_tried_with_a_larger_epoch),

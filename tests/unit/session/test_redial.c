@@ -17,6 +17,7 @@
 #include "support/check.h"
 #include "transports/base/socket.h"
 #include "transports/session/recovery.h"
+#include "transports/session/redial.h"
 #include "unit/carrier.h"
 #include "unit/signs.h"
 
@@ -276,6 +277,24 @@ static void test_who_has_said_resume_waits_for_the_answer(void **state)
 	close(fd);
 }
 
+/* What waits for an answer on the way home holds nobody up once the rail is silent: its path may be what died. */
+static void test_a_silent_rail_does_not_wait_for_its_way_home(void **state)
+{
+	struct anynet_rail *rail = signs.pair.send->rails[0];
+	char byte;
+	int fd;
+
+	(void)state;
+	rail->pair = (struct anynet_wire_rail){ OTHER, OTHER }; /* away */
+	rail->home = (struct anynet_wire_rail){ OWN, OWN };
+	suspect();
+	fd = be_called(OWN);
+	signs.pair.send->session->recovery->redials[0].aim = REDIAL_HOME;
+	suspect();
+	assert_int_equal(recv(fd, &byte, 1, 0), 0);
+	close(fd);
+}
+
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
@@ -288,6 +307,7 @@ int main(void)
 		TEST(test_a_receiver_that_has_closed_ends_it_at_once),
 		TEST(test_a_path_that_answers_again_needs_no_other),
 		TEST(test_who_has_said_resume_waits_for_the_answer),
+		TEST(test_a_silent_rail_does_not_wait_for_its_way_home),
 	};
 
 	return cmocka_run_group_tests(tests, NULL, NULL);
