@@ -93,7 +93,8 @@ struct edge_end *edge_open(struct rank *rank, unsigned edge, bool is_send, unsig
 	end->random.state = rank->plan->seed * 77 + edge * 2 + is_send;
 	if (is_send)
 		return end;
-	if (driver_listen(rank->net, rank->ctx, (int)rank->plan->edges[edge].dev_to, share_of(end)->handle, &end->listener))
+	if (driver_listen(rank->net, rank->ctx, (int)rank->plan->edges[edge].dev_to, share_of(end)->handle,
+			  &end->listener))
 		sim_fail("edge %u: listen fails", edge);
 	share_of(end)->listens = true;
 	return end;
@@ -125,7 +126,8 @@ static bool peer_is_gone(const struct edge_end *end)
 {
 	const struct rank *peer = peer_of(end);
 
-	return (peer->doomed && (peer->process->dead || peer->process->host->dead)) || share_of(end)->ended[!end->is_send];
+	return (peer->doomed && (peer->process->dead || peer->process->host->dead)) ||
+	       share_of(end)->ended[!end->is_send];
 }
 
 /* Its peer has sent everything and closed before accept returned, and the network has lost that. */
@@ -384,8 +386,8 @@ static bool test(struct edge_end *end, struct request *request)
 }
 
 /*
- * In the order of posting, as NCCL does for each of its channels; those of several tags are of several channels: then all,
- * beginning anywhere.
+ * In the order of posting, as NCCL does for each of its channels; those of several tags are of several channels:
+ * then all, beginning anywhere.
  */
 static bool test_some(struct edge_end *end)
 {

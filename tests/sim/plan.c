@@ -364,8 +364,8 @@ void plan_print(const struct plan *plan)
 			       (double)plan->aims[event].for_most_ns / 1e9);
 	for (unsigned i = 0; i < plan->fault_count; i++)
 		if (plan->faults[i].for_ns)
-			printf("  fault %u: %s of host %" PRIu64 " (%" PRIu64 ") nic %" PRIu64 " from %.3f s for %.3f s\n", i,
-			       fault_names[plan->faults[i].kind], plan->faults[i].host % plan->hosts,
+			printf("  fault %u: %s of host %" PRIu64 " (%" PRIu64 ") nic %" PRIu64 " from %.3f s for %.3f s\n",
+			       i, fault_names[plan->faults[i].kind], plan->faults[i].host % plan->hosts,
 			       plan->faults[i].other % plan->hosts, plan->faults[i].nic % plan->nics,
 			       (double)plan->faults[i].at_ns / 1e9, (double)plan->faults[i].for_ns / 1e9);
 }
