@@ -3,11 +3,14 @@
 # Plants the faults of tests/mutations.def in a copy of the sources, one at a time, and runs the tests
 # that each of them names: one has to fail.
 #
-# Usage: tests/mutations.sh [NAME...]    (extended regular expressions; none: all mutations)
+# Usage: tests/mutations.sh [--simulate=S] [NAME...]    (extended regular expressions; none: all mutations)
 #
 # A mutation is killed if one of its tests fails, and survives if none does. It is stale if its text is
 # not found exactly once in its file, or if the file does not compile with it. The exit status is 0 if all
 # are killed.
+#
+# --simulate: instead of the tests, seeds of the simulator have to notice within S seconds of a processor. Those of
+# tests/sim/mutations.txt are planted, unless names are given.
 #
 # JOBS: copies that work side by side (default: one for each processor). They and their builds stay in
 # build/mutations for the next run.
@@ -17,6 +20,13 @@ export LC_ALL=C # texts are cut by bytes
 
 list=tests/mutations.def
 jobs=${JOBS:-$(nproc)}
+simulate=''
+case ${1:-} in
+--simulate=*)
+	simulate=${1#*=}
+	shift
+	;;
+esac
 top=$PWD/build/mutations
 
 die() {
@@ -206,6 +216,14 @@ side_by_side() {
 
 # --- the mutations ---
 
+# run_seeds COPY: what the simulator says when it fails
+run_seeds() {
+	local dir=$1/release
+
+	"$dir/tests/sim/simulate" "$dir/libnccl-net.so" --jobs=1 --stop --no-shrink --first="${FIRST:-1}" \
+		--processor-seconds="$simulate" 2>&1 | tee "$1/log" | sed -n 's/^seed [0-9]* fails //p; s/.*\(--seed=.*\) --print/\1/p'
+}
+
 # report N RESULT
 report() {
 	echo "$2" >"$top/results/${names[$1]}"
@@ -224,7 +242,7 @@ choose() {
 			report "$n" "STALE: its text is not found exactly once in ${files[n]}"
 		else
 			todo+=("$n")
-			for red in ${reds[n]}; do
+			for red in ${simulate:-${reds[n]}}; do
 				kinds+=" $(kind_of "$red")"
 			done
 		fi
@@ -282,6 +300,22 @@ end_programs() {
 	done
 }
 
+# simulate_one COPY BEGAN: builds the plugin only, then runs seeds
+simulate_one() {
+	local copy=$1 dir=$1/release said
+
+	if ! cmake --build "$dir" -j 1 --target nccl-net --target simulate -- --no-print-directory >"$copy/log" 2>&1; then
+		echo "STALE: it does not compile: $(grep -m1 -E 'error|undefined' "$copy/log" || true)"
+		return
+	fi
+	said=$(run_seeds "$copy")
+	if [ -n "$said" ]; then
+		echo "killed by ${said//$'\n'/ } after $(sed -n 's/ s of processors$//p' "$copy/log") s"
+	else
+		echo "SURVIVED $simulate s"
+	fi
+}
+
 # plant COPY N: one mutation. The next one finds the file as it was.
 plant() {
 	local copy=$1 n=$2 file=$1/src/${files[$2]} began=$SECONDS before after red result
@@ -289,7 +323,9 @@ plant() {
 	around "$n" "$file"
 	printf '%s' "$before${news[n]}$after" >"$file"
 	# shellcheck disable=SC2086
-	if ! build "$copy" 1 ${tests[n]}; then
+	if [ -n "$simulate" ]; then
+		result=$(simulate_one "$copy" "$began")
+	elif ! build "$copy" 1 ${tests[n]}; then
 		result="STALE: it does not compile: $(grep -m1 -E 'error|undefined' "$copy/log" || true)"
 	else
 		# shellcheck disable=SC2086
@@ -309,7 +345,8 @@ work() {
 
 	for n in "${todo[@]}"; do
 		mkdir "$top/taken/$n" 2>/dev/null || continue
-		result=$(obstacle "$n")
+		result=''
+		[ -n "$simulate" ] || result=$(obstacle "$n")
 		if [ -n "$result" ]; then
 			report "$n" "$result"
 		else
@@ -324,6 +361,10 @@ count() {
 }
 
 todo=() tests=() kinds=''
+if [ -n "$simulate" ] && [ $# = 0 ]; then
+	# shellcheck disable=SC2046
+	set -- $(sed 's/#.*//' tests/sim/mutations.txt)
+fi
 declare -A verdicts
 mkdir -p "$top"
 rm -rf "$top/taken" "$top/results"
@@ -334,11 +375,13 @@ check_list
 choose "$@"
 if [ ${#todo[@]} -gt 0 ]; then
 	side_by_side prepare
-	find_tests
-	# shellcheck disable=SC2046
-	set -- $(tr ' ' '\n' <<<"${tests[*]}" | sort -u)
-	side_by_side build 1 "$@"
-	run_unharmed "$@"
+	if [ -z "$simulate" ]; then
+		find_tests
+		# shellcheck disable=SC2046
+		set -- $(tr ' ' '\n' <<<"${tests[*]}" | sort -u)
+		side_by_side build 1 "$@"
+		run_unharmed "$@"
+	fi
 	side_by_side work
 fi
 failed=$(count 'SURVIVED|STALE|FAILED')

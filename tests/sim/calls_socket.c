@@ -227,7 +227,8 @@ int getpeername(int fd, __SOCKADDR_ARG addr, socklen_t *bytes)
 /* --- data --- */
 
 /* An empty queue takes that much in any case. */
-#define SEND_LEAST 2048
+#define SEND_LEAST   2048
+#define HOLD_BACK_NS (10 * SIM_MS)
 
 static size_t shorten(const struct tcp_socket *tcp, size_t bytes, bool out)
 {
@@ -236,39 +237,35 @@ static size_t shorten(const struct tcp_socket *tcp, size_t bytes, bool out)
 	return out && !tcp_unsent(tcp) && part < least ? least : part;
 }
 
-/* Part of it as if the rest had come, or room for it been made, a moment later. */
-static ssize_t move_one(struct tcp_socket *tcp, void *data, size_t bytes, bool out)
-{
-	size_t part = shorten(tcp, bytes, out);
-	ssize_t n = out ? tcp_write(tcp, data, part) : tcp_read(tcp, data, part);
-
-	if (part < bytes && n == (ssize_t)part)
-		file_notify(&tcp->file, out ? EPOLLOUT : EPOLLIN);
-	return n;
-}
-
+/* As much as one call moves: the rest as if it had come, or room for it been made, a moment later. */
 static ssize_t move(struct tcp_socket *tcp, const struct iovec *iov, size_t count, bool out)
 {
-	ssize_t total = 0;
+	size_t wanted = 0, part, total = 0;
 	int err = process_call_fails(process_self(), out ? CALL_SEND : CALL_RECV);
 
 	if (err)
 		return -err;
-	for (size_t i = 0; i < count; i++) {
+	for (size_t i = 0; i < count; i++)
+		wanted += iov[i].iov_len;
+	part = shorten(tcp, wanted, out);
+	for (size_t i = 0; i < count && total < part; i++) {
+		size_t bytes = iov[i].iov_len < part - total ? iov[i].iov_len : part - total;
 		ssize_t n;
 
-		if (!iov[i].iov_len)
+		if (!bytes)
 			continue;
-		n = move_one(tcp, iov[i].iov_base, iov[i].iov_len, out);
-		if (n < 0 && total)
-			break;
+		n = out ? tcp_write(tcp, iov[i].iov_base, bytes) : tcp_read(tcp, iov[i].iov_base, bytes);
 		if (n <= 0)
-			return n < 0 ? n : total;
-		total += n;
-		if ((size_t)n < iov[i].iov_len)
-			break;
+			return total ? (ssize_t)total : n;
+		total += (size_t)n;
+		if ((size_t)n < bytes)
+			return (ssize_t)total;
 	}
-	return total;
+	if (part < wanted && out)
+		tcp_hold_back(tcp, random_below(&sched_random, HOLD_BACK_NS));
+	else if (part < wanted)
+		file_notify(&tcp->file, EPOLLIN);
+	return (ssize_t)total;
 }
 
 ssize_t send(int fd, const void *data, size_t bytes, int flags)

@@ -1,9 +1,10 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * An end of an edge: one comm. Message m of an edge has a size and contents of its own. With tags, four
- * messages are a block, in which the sender and the receiver have an order each; message m has tag m % 4. See rank.h.
+ * An end of an edge: one comm. With tags, the sender and the receiver post the messages of a block in an order each.
+ * Two blocks may be under way. See rank.h.
  */
-#include "sim/rank.h"
+#include "sim/edge.h"
+#include "sim/faults.h"
 #include "sim/net.h"
 
 #include <inttypes.h>
@@ -11,48 +12,8 @@
 #include <stdlib.h>
 #include <string.h>
 
-#define BLOCK       4
-#define SLOTS       8
-#define GUARD_BYTES 64
-#define PAGE_BYTES  4096
-#define SIXTEEN     0xe5, 0xe5, 0xe5, 0xe5, 0xe5, 0xe5, 0xe5, 0xe5, 0xe5, 0xe5, 0xe5, 0xe5, 0xe5, 0xe5, 0xe5, 0xe5
 #define HOST_MEMORY 1
 #define NO_TIME     UINT64_MAX
-
-enum end_state {
-	END_LISTENS, /* receiver: before accept; sender: before connect */
-	END_MOVES,
-	END_LINGERS, /* all is done; closed a little later */
-	END_OVER
-};
-
-struct slot {
-	uint8_t *data;
-	void *mhandle;
-	bool used;
-};
-
-struct request {
-	void *handle;
-	unsigned count;
-	unsigned messages[BLOCK];
-	uint64_t posted_ns;
-};
-
-struct edge_end {
-	struct rank *rank;
-	unsigned edge, round;
-	bool is_send;
-	enum end_state state;
-	void *listener, *comm;
-	struct slot slots[SLOTS];
-	struct request requests[SLOTS];
-	unsigned posted, done;       /* messages, in this end's order */
-	unsigned first, in_flight;   /* requests */
-	uint64_t started_ns, close_ns;
-	bool failed, aborted;
-	struct sim_random random;
-};
 
 /* What both ends know of an edge in a round: NCCL's bootstrap, and the times for the statistics. */
 struct shared {
@@ -61,10 +22,12 @@ struct shared {
 	uint64_t *posted_ns[2]; /* of each message, by sender and receiver; 0 = not yet */
 	bool ended[2];          /* in an error, an abort, or with its process; of the receiver, and of the sender */
 	bool done[2];           /* all of it */
+	bool accepted;
 	uint64_t closed_ns;     /* by the first of them, in order */
 };
 
 static struct shared *shares; /* of each edge and round */
+static bool any_closed;
 
 void edges_start(const struct plan *plan)
 {
@@ -79,11 +42,6 @@ static struct shared *share_of(const struct edge_end *end)
 	return &shares[end->edge * end->rank->plan->rounds + end->round];
 }
 
-static const struct plan *plan_of(const struct edge_end *end)
-{
-	return end->rank->plan;
-}
-
 static struct rank *peer_of(const struct edge_end *end)
 {
 	const struct plan_edge *edge = &plan_of(end)->edges[end->edge];
@@ -91,128 +49,19 @@ static struct rank *peer_of(const struct edge_end *end)
 	return &ranks[end->is_send ? edge->to : edge->from];
 }
 
-/* --- messages --- */
-
-static uint64_t number_of(const struct edge_end *end, unsigned message)
-{
-	struct sim_random random = { (plan_of(end)->seed << 20) ^ ((uint64_t)end->edge << 40) ^
-				     ((uint64_t)end->round << 56) ^ message };
-
-	return random_next(&random);
-}
-
-static size_t bytes_of(const struct edge_end *end, unsigned message)
-{
-	uint64_t number = number_of(end, message);
-	size_t most = plan_of(end)->bytes_max;
-
-	switch (number >> 8 & 7) {
-	case 0:
-		return number >> 16 & 1;
-	case 1:
-		return 8190 + (number >> 16 & 7) < most ? 8190 + (number >> 16 & 7) : most;
-	case 2:
-		return most;
-	case 3:
-		return (number >> 16) % (most + 1);
-	default:
-		return (number >> 16) % ((most < 4096 ? most : 4096) + 1);
-	}
-}
-
-/* The i-th message that this end posts. */
-static unsigned message_at(const struct edge_end *end, unsigned i)
-{
-	static const uint8_t orders[6][BLOCK] = { { 0, 1, 2, 3 }, { 3, 2, 1, 0 }, { 1, 0, 3, 2 },
-						  { 2, 3, 0, 1 }, { 0, 2, 1, 3 }, { 3, 0, 2, 1 } };
-	unsigned block = i / BLOCK;
-
-	if (!plan_of(end)->tags || block * BLOCK + BLOCK > plan_of(end)->messages)
-		return i;
-	return block * BLOCK + orders[(number_of(end, block) >> (end->is_send ? 40 : 48)) % 6][i % BLOCK];
-}
-
-static int tag_of(const struct edge_end *end, unsigned message)
-{
-	return plan_of(end)->tags ? (int)(message % BLOCK) : 0;
-}
-
-static void fill(const struct edge_end *end, uint8_t *data, unsigned message)
-{
-	uint64_t word = number_of(end, message), words = (bytes_of(end, message) + 7) / 8;
-
-	for (uint64_t i = 0; i < words; i++, word = word * UINT64_C(6364136223846793005) + 1)
-		memcpy(data + 8 * i, &word, 8);
-}
-
-static size_t room_of(const struct edge_end *end)
-{
-	return plan_of(end)->bytes_max + GUARD_BYTES;
-}
-
-/* What a buffer holds while nothing may be written into it. */
-static void poison(uint8_t *data, size_t bytes)
-{
-	memset(data, 0xe5, bytes);
-}
-
-/* At the beginning of each page, and at the end: what is written by mistake begins there, or is long. */
-static bool all_poison(const uint8_t *data, size_t bytes)
-{
-	static const uint8_t pattern[GUARD_BYTES] = { SIXTEEN, SIXTEEN, SIXTEEN, SIXTEEN };
-
-	for (size_t at = 0; at < bytes; at += at ? PAGE_BYTES : PAGE_BYTES - ((uintptr_t)data & (PAGE_BYTES - 1)))
-		if (memcmp(data + at, pattern, bytes - at < GUARD_BYTES ? bytes - at : GUARD_BYTES))
-			return false;
-	return bytes < GUARD_BYTES || !memcmp(data + bytes - GUARD_BYTES, pattern, GUARD_BYTES);
-}
-
-static void check_untouched(const struct edge_end *end, const struct slot *slot, const char *when)
-{
-	if (!all_poison(slot->data, room_of(end)))
-		sim_fail("edge %u: a buffer was written to %s", end->edge, when);
-}
-
-/* The first byte that is not the message's, or `bytes`. */
-static size_t first_wrong(const struct edge_end *end, const uint8_t *data, unsigned message, size_t bytes)
-{
-	uint64_t word = number_of(end, message), came;
-	size_t i = 0;
-
-	for (; i + 8 <= bytes; i += 8, word = word * UINT64_C(6364136223846793005) + 1) {
-		memcpy(&came, data + i, 8);
-		if (came != word)
-			return i;
-	}
-	return memcmp(data + i, &word, bytes - i) ? i : bytes;
-}
-
-static void check_message(const struct edge_end *end, unsigned message, int size)
-{
-	const struct slot *slot = &end->slots[message % SLOTS];
-	size_t bytes = bytes_of(end, message), room = room_of(end), wrong;
-
-	if ((size_t)size != bytes)
-		sim_fail("edge %u message %u: %d bytes instead of %zu", end->edge, message, size, bytes);
-	wrong = first_wrong(end, slot->data, message, bytes);
-	if (wrong != bytes)
-		sim_fail("edge %u message %u of %zu bytes: wrong from byte %zu on", end->edge, message, bytes, wrong);
-	if (!all_poison(slot->data + bytes, room - bytes))
-		sim_fail("edge %u message %u: written to behind its end", end->edge, message);
-	rank_bytes += bytes;
-}
-
 /* --- errors --- */
 
 /*
  * May this comm end by an error? Only if a process or a host is gone, or somebody has closed it. What was sent before
- * an orderly close is delivered for a limited time.
+ * an orderly close is delivered for a limited time. A connection that breaks between the last answer to the connector
+ * and the acceptor's return ends the connector's comm.
  */
 static bool may_fail(const struct edge_end *end)
 {
 	const struct shared *share = share_of(end);
 
 	return end->rank->doomed || peer_of(end)->doomed || share->ended[0] || share->ended[1] ||
+	       (!share->accepted && plan_outage(plan_of(end), end->started_ns, sim_now)) ||
 	       (share->closed_ns && plan_outage(plan_of(end), share->closed_ns, sim_now));
 }
 
@@ -244,7 +93,8 @@ struct edge_end *edge_open(struct rank *rank, unsigned edge, bool is_send, unsig
 	end->random.state = rank->plan->seed * 77 + edge * 2 + is_send;
 	if (is_send)
 		return end;
-	if (driver_listen(rank->net, rank->ctx, (int)rank->plan->edges[edge].dev_to, share_of(end)->handle, &end->listener))
+	if (driver_listen(rank->net, rank->ctx, (int)rank->plan->edges[edge].dev_to, share_of(end)->handle,
+			  &end->listener))
 		sim_fail("edge %u: listen fails", edge);
 	share_of(end)->listens = true;
 	return end;
@@ -253,11 +103,11 @@ struct edge_end *edge_open(struct rank *rank, unsigned edge, bool is_send, unsig
 static void set_up(struct edge_end *end)
 {
 	end->state = END_MOVES;
-	for (unsigned i = 0; i < SLOTS; i++) {
-		end->slots[i].data = malloc(room_of(end));
+	for (unsigned i = 0; i < slot_count(end); i++) {
+		end->slots[i].data = malloc(slot_room(end));
 		if (!end->slots[i].data)
 			abort();
-		poison(end->slots[i].data, room_of(end));
+		message_poison(end->slots[i].data, slot_room(end));
 		if (driver_reg_mr(end->rank->net, end->comm, end->slots[i].data, plan_of(end)->bytes_max, HOST_MEMORY,
 				  &end->slots[i].mhandle))
 			sim_fail("edge %u: regMr fails", end->edge);
@@ -276,7 +126,18 @@ static bool peer_is_gone(const struct edge_end *end)
 {
 	const struct rank *peer = peer_of(end);
 
-	return (peer->doomed && (peer->process->dead || peer->process->host->dead)) || share_of(end)->ended[!end->is_send];
+	return (peer->doomed && (peer->process->dead || peer->process->host->dead)) ||
+	       share_of(end)->ended[!end->is_send];
+}
+
+/* Its peer has sent everything and closed before accept returned, and the network has lost that. */
+static bool is_too_late(const struct edge_end *end)
+{
+	const struct shared *share = share_of(end);
+	uint64_t patience = plan_of(end)->peer_timeout_ns + SIM_S;
+
+	return !end->is_send && share->done[1] && share->closed_ns && sim_now > share->closed_ns + patience &&
+	       plan_outage(plan_of(end), end->started_ns, sim_now);
 }
 
 static bool connect_end(struct edge_end *end)
@@ -284,7 +145,7 @@ static bool connect_end(struct edge_end *end)
 	struct rank *rank = end->rank;
 	int ret;
 
-	if (peer_is_gone(end)) {
+	if (peer_is_gone(end) || is_too_late(end)) {
 		failed(end, "bootstrap", 0);
 		return true;
 	}
@@ -301,18 +162,20 @@ static bool connect_end(struct edge_end *end)
 	}
 	if (!end->comm)
 		return false;
+	share_of(end)->accepted |= !end->is_send;
 	if (!end->is_send && random_chance(&end->random, 500000))
 		close_listener(end);
 	set_up(end);
+	faults_aim(EVENT_CONNECTED, rank->process);
 	return true;
 }
 
 static void deregister(struct edge_end *end)
 {
-	for (unsigned i = 0; i < SLOTS && end->slots[i].data; i++) {
+	for (unsigned i = 0; i < slot_count(end) && end->slots[i].data; i++) {
 		if (end->slots[i].mhandle && driver_dereg_mr(end->rank->net, end->comm, end->slots[i].mhandle))
 			sim_fail("edge %u: deregMr fails", end->edge);
-		poison(end->slots[i].data, room_of(end));
+		message_poison(end->slots[i].data, slot_room(end));
 	}
 }
 
@@ -330,6 +193,8 @@ static void close_end(struct edge_end *end)
 	if (ret)
 		sim_fail("edge %u: close fails with %d", end->edge, ret);
 	end->comm = NULL;
+	any_closed = true;
+	faults_aim(EVENT_CLOSED, end->rank->process);
 	close_listener(end);
 	end->in_flight = 0;
 	end->state = END_OVER;
@@ -344,7 +209,7 @@ void edge_abort(struct edge_end *end)
 
 void edge_free(struct edge_end *end)
 {
-	for (unsigned i = 0; i < SLOTS && end->slots[i].data; i++) {
+	for (unsigned i = 0; i < slot_count(end) && end->slots[i].data; i++) {
 		check_untouched(end, &end->slots[i], "after close");
 		free(end->slots[i].data);
 	}
@@ -359,44 +224,60 @@ uint64_t edge_due_ns(const struct edge_end *end)
 		return end->close_ns;
 	if (end->state != END_MOVES || !end->is_send || end->posted == plan_of(end)->messages)
 		return NO_TIME;
-	return end->started_ns + end->posted / BLOCK * plan_of(end)->gap_ns;
+	return end->started_ns + end->posted / plan_of(end)->block * plan_of(end)->gap_ns;
+}
+
+static struct request *request_at(struct edge_end *end, unsigned i)
+{
+	return &end->requests[(end->first + i) % slot_count(end)];
 }
 
 static int post_one_send(struct edge_end *end, struct request *request)
 {
 	unsigned message = message_at(end, end->posted);
-	struct slot *slot = &end->slots[message % SLOTS];
+	struct slot *slot = slot_of(end, message);
 
 	request->count = 1;
 	request->messages[0] = message;
-	fill(end, slot->data, message);
+	message_fill(end, slot->data, message);
 	return driver_isend(end->rank->net, end->comm,
 			    &(struct driver_send){ .data = slot->data,
-						   .bytes = bytes_of(end, message),
-						   .tag = tag_of(end, message),
+						   .bytes = message_bytes(end, message),
+						   .tag = message_tag(end, message),
 						   .mhandle = slot->mhandle },
 			    &request->handle);
 }
 
+/* The tags of a group are different. */
+static bool fits_in_group(const struct edge_end *end, const struct request *request)
+{
+	unsigned next = end->posted + request->count, tags_seen = 0;
+
+	if (request->count == plan_of(end)->group || next % plan_of(end)->block == 0 || next == plan_of(end)->messages)
+		return false;
+	for (unsigned i = 0; i < request->count; i++)
+		tags_seen |= 1u << message_tag(end, request->messages[i]);
+	return !(tags_seen >> message_tag(end, message_at(end, next)) & 1);
+}
+
 static int post_receives(struct edge_end *end, struct request *request)
 {
-	void *data[BLOCK], *mhandles[BLOCK];
-	size_t bytes[BLOCK];
-	int tags[BLOCK];
+	void *data[GROUP_MAX], *mhandles[GROUP_MAX];
+	size_t bytes[GROUP_MAX];
+	int tags[GROUP_MAX];
 
 	request->count = 0;
 	do {
 		unsigned i = request->count++, message = message_at(end, end->posted + i);
-		struct slot *slot = &end->slots[message % SLOTS];
+		struct slot *slot = slot_of(end, message);
 
 		check_untouched(end, slot, "before it was posted");
 		request->messages[i] = message;
 		data[i] = slot->data;
 		mhandles[i] = slot->mhandle;
 		bytes[i] = plan_of(end)->bytes_max;
-		tags[i] = tag_of(end, message);
-	} while (request->count < plan_of(end)->group && (end->posted + request->count) % BLOCK &&
-		 end->posted + request->count < plan_of(end)->messages);
+		tags[i] = message_tag(end, message);
+	} while (fits_in_group(end, request));
 	return driver_irecv(end->rank->net, end->comm,
 			    &(struct driver_recv){ .n = (int)request->count,
 						   .data = data,
@@ -406,19 +287,17 @@ static int post_receives(struct edge_end *end, struct request *request)
 			    &request->handle);
 }
 
-/* All slots that the next request needs are free once everything a window ago is done. */
+/* The slots of a block are free when the block before the last one is done. */
 static bool has_room(const struct edge_end *end)
 {
-	unsigned group = end->is_send ? 1 : plan_of(end)->group;
+	unsigned block = plan_of(end)->block;
 
-	return end->posted < plan_of(end)->messages && end->in_flight < SLOTS &&
-	       end->posted / BLOCK * BLOCK + BLOCK <= end->done / BLOCK * BLOCK + SLOTS &&
-	       end->posted + group <= end->done + SLOTS + (group - 1);
+	return end->posted < plan_of(end)->messages && end->posted / block <= end->done / block + 1;
 }
 
 static bool post(struct edge_end *end)
 {
-	struct request *request = &end->requests[(end->first + end->in_flight) % SLOTS];
+	struct request *request = request_at(end, end->in_flight);
 	int ret;
 
 	if (!has_room(end) || (end->is_send && sim_now < edge_due_ns(end)))
@@ -431,7 +310,7 @@ static bool post(struct edge_end *end)
 	}
 	if (!request->handle)
 		return false;
-	request->posted_ns = sim_now;
+	request->done = false;
 	for (unsigned i = 0; i < request->count; i++)
 		share_of(end)->posted_ns[!end->is_send][request->messages[i]] = sim_now;
 	end->posted += request->count;
@@ -457,6 +336,9 @@ static void note_latency(const struct edge_end *end, unsigned message)
 	uint64_t since = sent > posted ? sent : posted, fault_ns = plan_calm_since(plan_of(end), sim_now);
 
 	add_latency(&rank_times->all, sim_now - since);
+	if (sim_now - since > plan_of(end)->spare_ns && plan_has_spare(plan_of(end), since, sim_now))
+		sim_fail("edge %u message %u: a stall of %.1f s beside a path that was whole", end->edge, message,
+			 (double)(sim_now - since) / 1e9);
 	if (!fault_ns || fault_ns >= sim_now)
 		return;
 	since = since > fault_ns ? since : fault_ns;
@@ -466,35 +348,34 @@ static void note_latency(const struct edge_end *end, unsigned message)
 			 (double)(sim_now - since) / 1e9);
 }
 
-static void finish(struct edge_end *end, const struct request *request, const int *sizes)
+static void finish(struct edge_end *end, struct request *request, const int *sizes)
 {
 	for (unsigned i = 0; i < request->count; i++) {
 		unsigned message = request->messages[i];
 
 		if (!end->is_send) {
-			check_message(end, message, sizes[i]);
+			check_message(end, slot_of(end, message), message, sizes[i]);
 			note_latency(end, message);
 		}
-		poison(end->slots[message % SLOTS].data, bytes_of(end, message) + 8);
+		message_poison(slot_of(end, message)->data, message_bytes(end, message) + 8);
 	}
-	end->done += request->count;
-	end->first = (end->first + 1) % SLOTS;
-	end->in_flight--;
+	request->done = true;
+	for (; end->in_flight && request_at(end, 0)->done; end->in_flight--) {
+		end->done += request_at(end, 0)->count;
+		end->first = (end->first + 1) % slot_count(end);
+	}
 	if (end->done == plan_of(end)->messages) {
 		share_of(end)->done[end->is_send] = true;
 		end->state = END_LINGERS;
+		faults_aim(EVENT_DONE, end->rank->process);
 		end->close_ns = sim_now + (random_chance(&end->random, 500000) ? 0 : random_below(&end->random, SIM_S));
 	}
 }
 
-static bool test(struct edge_end *end)
+static bool test(struct edge_end *end, struct request *request)
 {
-	struct request *request = &end->requests[end->first];
-	int done = 0, sizes[BLOCK] = { 0 }, ret;
+	int done = 0, sizes[GROUP_MAX] = { 0 }, ret = driver_test(end->rank->net, request->handle, &done, sizes);
 
-	if (!end->in_flight)
-		return false;
-	ret = driver_test(end->rank->net, request->handle, &done, sizes);
 	if (ret) {
 		failed(end, "test", ret);
 		return true;
@@ -502,6 +383,23 @@ static bool test(struct edge_end *end)
 	if (done)
 		finish(end, request, sizes);
 	return done;
+}
+
+/*
+ * In the order of posting, as NCCL does for each of its channels; those of several tags are of several channels:
+ * then all, beginning anywhere.
+ */
+static bool test_some(struct edge_end *end)
+{
+	unsigned count = plan_of(end)->tags > 1 ? end->in_flight : 0;
+	bool moved = end->in_flight && test(end, request_at(end, 0));
+
+	for (end->next_test++; count && end->state == END_MOVES && end->in_flight; count--) {
+		struct request *request = request_at(end, end->next_test++ % end->in_flight);
+
+		moved |= !request->done && test(end, request);
+	}
+	return moved;
 }
 
 static bool all_done(const struct edge_end *end)
@@ -519,7 +417,7 @@ bool edge_step(struct edge_end *end)
 	case END_MOVES:
 		while (end->state == END_MOVES && post(end))
 			moved = true;
-		return (end->state == END_MOVES && test(end)) || moved;
+		return (end->state == END_MOVES && test_some(end)) || moved;
 	case END_LINGERS:
 		if (sim_now < end->close_ns || (plan_of(end)->barrier && !all_done(end) && !may_fail(end)))
 			return false;
@@ -530,6 +428,11 @@ bool edge_step(struct edge_end *end)
 	default:
 		return false;
 	}
+}
+
+bool edges_closing(void)
+{
+	return any_closed;
 }
 
 bool edge_is_connected(const struct edge_end *end)

@@ -9,10 +9,11 @@
 #include <stdio.h>
 #include <stdlib.h>
 
-#define RESET_PAUSE (20 * SIM_MS)
 #define LATE_NS     (60 * SIM_MS) /* at each end of each direction */
 #define SLOWEST     1250           /* bytes a ms: 10 Mb/s */
 #define CALLS_PER_MILLION 200000
+#define AIM_MOST          (5 * SIM_MS)
+#define FLIPS_MOST        100000 /* per million reads */
 
 struct active {
 	struct sim_timer timer;
@@ -22,6 +23,12 @@ struct active {
 	uint64_t end_ns;
 	struct sim_process *child;
 };
+
+static struct {
+	struct plan *plan;
+	struct sim_random random;
+	unsigned count;
+} aimed;
 
 static struct sim_host *host_of(const struct active *active)
 {
@@ -106,6 +113,9 @@ static void set_network(const struct active *active, bool on)
 		break;
 	case FAULT_LATE:
 		set_late(active, on);
+		break;
+	case FAULT_FLIP:
+		nic_of(active)->flips = on ? (unsigned)(active->fault->pick % FLIPS_MOST) : 0;
 		break;
 	case FAULT_NARROW:
 		nic_of(active)->narrow = on ? 1100 : 0;
@@ -207,6 +217,13 @@ static void set_process(struct active *active, bool on)
 	}
 }
 
+static uint64_t reset_pause_ns(const struct active *active)
+{
+	static const uint64_t pauses_ms[] = { 2, 5, 20, 100, 500, 2000 };
+
+	return pauses_ms[(active->fault->pick >> 8) % (sizeof(pauses_ms) / sizeof(pauses_ms[0]))] * SIM_MS;
+}
+
 static bool is_repeated(const struct active *active)
 {
 	return active->fault->kind == FAULT_RESET || active->fault->kind == FAULT_HALF;
@@ -228,24 +245,47 @@ static void step(struct sim_timer *timer)
 	set_network(active, on);
 	set_process(active, on);
 	if (on)
-		timer_set(timer, is_repeated(active) ? sim_now + RESET_PAUSE : active->end_ns);
+		timer_set(timer, is_repeated(active) ? sim_now + reset_pause_ns(active) : active->end_ns);
 }
 
-void faults_start(const struct plan *plan)
+static void start(const struct plan *plan, const struct plan_fault *fault)
 {
-	for (unsigned i = 0; i < plan->fault_count; i++) {
-		const struct plan_fault *fault = &plan->faults[i];
-		struct active *active;
+	struct active *active = calloc(1, sizeof(*active));
 
-		if (!fault->for_ns)
-			continue;
-		active = calloc(1, sizeof(*active));
-		if (!active)
-			abort();
-		active->timer.fire = step;
-		active->plan = plan;
-		active->fault = fault;
-		active->end_ns = fault->at_ns + fault->for_ns;
-		timer_set(&active->timer, fault->at_ns);
-	}
+	if (!active)
+		abort();
+	active->timer.fire = step;
+	active->plan = plan;
+	active->fault = fault;
+	active->end_ns = fault->at_ns + fault->for_ns;
+	timer_set(&active->timer, fault->at_ns);
+}
+
+void faults_start(struct plan *plan)
+{
+	for (unsigned i = 0; i < plan->fault_count; i++)
+		if (plan->faults[i].for_ns)
+			start(plan, &plan->faults[i]);
+	aimed.plan = plan;
+	aimed.random = plan_stream(plan->seed, "aimed faults");
+}
+
+void faults_aim(enum plan_event event, const struct sim_process *process)
+{
+	struct plan *plan = aimed.plan;
+	const struct plan_aim *aim = &plan->aims[event];
+	struct plan_fault *fault = &plan->faults[plan->fault_count];
+
+	if (!random_chance(&aimed.random, aim->per_million) || aimed.count == PLAN_AIMED_MAX)
+		return;
+	aimed.count++;
+	plan->fault_count++;
+	*fault = (struct plan_fault){ .kind = aim->kind,
+				      .at_ns = sim_now + random_below(&aimed.random, AIM_MOST),
+				      .for_ns = 1 + random_below(&aimed.random, aim->for_most_ns),
+				      .host = random_chance(&aimed.random, 500000) ? process->host->index
+										   : random_next(&aimed.random) >> 8,
+				      .nic = random_next(&aimed.random) >> 8,
+				      .pick = random_next(&aimed.random) >> 8 };
+	start(plan, fault);
 }

@@ -5,6 +5,9 @@
 
 #include "sim/plan.h"
 
-void faults_start(const struct plan *plan);
+void faults_start(struct plan *plan);
+
+/* Something has happened to a process that a fault may be aimed at: if so, it begins a moment later. */
+void faults_aim(enum plan_event event, const struct sim_process *process);
 
 #endif

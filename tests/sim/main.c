@@ -42,6 +42,7 @@ enum {
 	OPT_FAULTS,
 	OPT_PLAIN,
 	OPT_TOGETHER,
+	OPT_TURNS,
 	OPT_KIND,
 	OPT_FIRST,
 	OPT_QUIET,
@@ -79,6 +80,7 @@ static const struct argp_option option_list[] = {
 	{ "faults", OPT_FAULTS, "MASK", 0, "Only these of the seed's faults", 1 },
 	{ "kind", OPT_KIND, "NAME", 0, "Only faults of this kind", 1 },
 	{ "plain", OPT_PLAIN, 0, 0, "Default settings, no tags", 1 },
+	{ "turns", OPT_TURNS, 0, 0, "Only runs in which one and the other of two paths fails", 1 },
 	{ "together", OPT_TOGETHER, 0, 0, "Threads are not held up, reads and writes not cut short", 1 },
 	{ 0 }
 };
@@ -121,6 +123,9 @@ static void take_limit(int key, const char *arg, struct argp_state *state)
 		break;
 	case OPT_TOGETHER:
 		limits->together = true;
+		break;
+	case OPT_TURNS:
+		limits->turns = true;
 		break;
 	default:
 		limits->kind = kind_of(arg);

@@ -18,6 +18,7 @@ struct sim_nic {
 	bool no_carrier;       /* the cable is out: the host is told (netlink) */
 	bool deaf, dumb;       /* silent loss of all that comes in; of all that goes out */
 	unsigned lossy;        /* per million packets */
+	unsigned flips;        /* per million reads: a bit of it */
 	unsigned narrow;       /* larger segments are lost; 0 = none */
 	uint64_t latency_ns;   /* half of a hop: from NIC to switch */
 	uint64_t jitter_ns;

@@ -7,58 +7,67 @@
 
 #include <inttypes.h>
 #include <stdio.h>
-#include <stdlib.h>
 #include <string.h>
 
-#define OUTAGE_MOST (35 * SIM_S) /* of all faults together, below the least ANYNET_RECOVERY_TIMEOUT */
-#define STALL_MOST  (8 * SIM_S)
-#define PATIENCE    (60 * SIM_S) /* after the last fault */
+#define STALL_MOST (8 * SIM_S)
+#define SPARE_MOST SIM_S
+#define BYTES_MOST    (UINT64_C(64) << 20)
+#define QUEUED_LITTLE (10 * SIM_MS)
+#define PATIENCE   (60 * SIM_S) /* after the last fault */
 
-const char *const fault_names[FAULT_KINDS] = {
-	"carrier", "silent", "deaf", "dumb", "cut",  "parted", "lossy", "slow", "late", "narrow",
-	"reset",   "half",   "stop", "nap",  "fork", "calls",  "abort", "kill", "power",
-};
+struct sim_random plan_stream(uint64_t seed, const char *purpose)
+{
+	struct sim_random random = { seed }, name = { 0 };
+
+	while (*purpose)
+		name.state = random_next(&name) ^ (unsigned char)*purpose++;
+	random.state = random_next(&random) ^ random_next(&name);
+	return random;
+}
+
+unsigned plan_one_of(struct sim_random *random, const unsigned *values, unsigned count)
+{
+	return values[random_below(random, count)];
+}
+
+/* --- settings --- */
 
 static void setting(struct plan *plan, const char *name, unsigned value)
 {
 	snprintf(plan->settings[plan->setting_count++], PLAN_ENV_BYTES, "%s=%u", name, value);
 }
 
-static unsigned one_of(struct sim_random *random, const unsigned *values, unsigned count)
+static void draw_settings(struct plan *plan)
 {
-	return values[random_below(random, count)];
+	static const struct {
+		const char *name;
+		unsigned per_thousand, values[5], count;
+	} rows[] = {
+		{ "ANYNET_TCP_CONNECTIONS", 400, { 1, 2, 3, 4, 8 }, 5 },
+		{ "ANYNET_TCP_EAGER", 250, { 0, 64, 1000, 65536 }, 4 },
+		{ "ANYNET_TCP_REPLAY", 250, { 4096, 16384, 1048576 }, 3 },
+		{ "ANYNET_TCP_KEEP", 400, { 0, 65536, 8388608 }, 3 },
+		{ "ANYNET_TCP_CHUNK", 250, { 4096, 32768, 1048576 }, 3 },
+		{ "ANYNET_CHECKSUM", 300, { 1 }, 1 },
+		{ "ANYNET_IO_THREADS", 200, { 1, 2, 4 }, 3 },
+		{ "ANYNET_TCP_SNDBUF", 250, { 4096, 65536 }, 2 },
+		{ "ANYNET_TCP_RCVBUF", 250, { 4096, 65536 }, 2 },
+	};
+
+	for (unsigned i = 0; i < sizeof(rows) / sizeof(rows[0]); i++) {
+		struct sim_random random = plan_stream(plan->seed, rows[i].name);
+
+		if (random_chance(&random, rows[i].per_thousand * 1000))
+			setting(plan, rows[i].name, plan_one_of(&random, rows[i].values, rows[i].count));
+	}
+	for (unsigned i = 0; i < plan->setting_count; i++)
+		plan->checksum |= !strcmp(plan->settings[i], "ANYNET_CHECKSUM=1");
 }
 
-#define ONE_OF(random, ...) \
-	one_of(random, (const unsigned[]){ __VA_ARGS__ }, sizeof((unsigned[]){ __VA_ARGS__ }) / sizeof(unsigned))
-
-static void draw_settings(struct plan *plan, struct sim_random *random)
+static void draw_timeouts(struct plan *plan)
 {
-	if (random_chance(random, 300000))
-		setting(plan, "ANYNET_TCP_CONNECTIONS", ONE_OF(random, 1, 2, 3, 4, 8));
-	if (random_chance(random, 200000))
-		setting(plan, "ANYNET_TCP_EAGER", ONE_OF(random, 0, 64, 1000, 65536));
-	if (random_chance(random, 200000))
-		setting(plan, "ANYNET_TCP_REPLAY", ONE_OF(random, 4096, 16384, 1048576));
-	if (random_chance(random, 200000))
-		setting(plan, "ANYNET_TCP_KEEP", ONE_OF(random, 0, 65536, 8388608));
-	if (random_chance(random, 200000))
-		setting(plan, "ANYNET_TCP_CHUNK", ONE_OF(random, 4096, 32768, 1048576));
-	if (random_chance(random, 200000))
-		setting(plan, "ANYNET_CHECKSUM", 1);
-	if (random_chance(random, 200000))
-		setting(plan, "ANYNET_IO_THREADS", ONE_OF(random, 1, 2, 4));
-	if (random_chance(random, 200000))
-		setting(plan, "ANYNET_TCP_SNDBUF", ONE_OF(random, 4096, 65536));
-	if (random_chance(random, 200000))
-		setting(plan, "ANYNET_TCP_RCVBUF", ONE_OF(random, 4096, 65536));
-	if (random_chance(random, 150000))
-		snprintf(plan->settings[plan->setting_count++], PLAN_ENV_BYTES, "ANYNET_TCP_STRIPE=on");
-	}
-
-static void draw_timeouts(struct plan *plan, struct sim_random *random)
-{
-	unsigned peer = random_chance(random, 500000) ? 30 : ONE_OF(random, 2, 5, 10);
+	struct sim_random random = plan_stream(plan->seed, "timeouts");
+	unsigned peer = random_chance(&random, 500000) ? 30 : ONE_OF(&random, 2, 5, 10);
 
 	plan->peer_timeout_ns = peer * SIM_S;
 	plan->recovery_timeout_ns = 60 * SIM_S;
@@ -66,27 +75,89 @@ static void draw_timeouts(struct plan *plan, struct sim_random *random)
 		setting(plan, "ANYNET_PEER_TIMEOUT", peer);
 }
 
-static void draw_network(struct plan *plan, struct sim_random *random)
+/* --- the network and its traffic --- */
+
+static void draw_network(struct plan *plan)
 {
-	plan->bytes_per_ms = ONE_OF(random, 12500, 125000, 1250000, 12500000); /* 100 Mb/s to 100 Gb/s */
+	struct sim_random random = plan_stream(plan->seed, "network");
+
+	plan->hosts = ONE_OF(&random, 2, 2, 2, 2, 2, 2, 3, 4, 5, 8);
+	plan->nics = ONE_OF(&random, 1, 1, 2, 2, 4);
+	plan->ranks_per_host = random_chance(&random, 100000) ? 2 : 1;
+	plan->bytes_per_ms = ONE_OF(&random, 12500, 125000, 1250000, 12500000); /* 100 Mb/s to 100 Gb/s */
 	plan->mbps = (unsigned)(plan->bytes_per_ms * 8 / 1000);
-	plan->latency_ns = ONE_OF(random, 1000, 5000, 50000, 2000000) * UINT64_C(1);
-	plan->jitter_ns = random_chance(random, 300000) ? random_below(random, 200 * SIM_US) : 0;
-	plan->lossy = random_chance(random, 200000) ? (unsigned)random_below(random, 10000) : 0;
-	plan->shortens = random_chance(random, 300000) ? ONE_OF(random, 10000, 300000, 900000) : 0;
-	plan->preempts = random_chance(random, 300000) ? ONE_OF(random, 1000, 20000) : 0;
+	plan->latency_ns = ONE_OF(&random, 1000, 5000, 50000, 2000000);
+	plan->jitter_ns = random_chance(&random, 300000) ? random_below(&random, 200 * SIM_US) : 0;
+	plan->lossy = random_chance(&random, 100000) ? (unsigned)random_below(&random, 10000) : 0;
+	plan->shortens = random_chance(&random, 500000) ? ONE_OF(&random, 10000, 300000, 900000) : 0;
+	plan->preempts = random_chance(&random, 300000) ? ONE_OF(&random, 1000, 20000) : 0;
+	plan->sndbuf = ONE_OF(&random, 87040, 2621440, 2621440);
+	plan->rcvbuf = ONE_OF(&random, 131072, 3145728, 3145728);
+	plan->ack_delays = random_chance(&random, 400000) ? ONE_OF(&random, 10000, 500000) : 0;
 }
 
-static void draw_traffic(struct plan *plan, struct sim_random *random)
+static void draw_traffic(struct plan *plan)
 {
-	plan->messages = ONE_OF(random, 16, 64, 200);
-	plan->bytes_max = ONE_OF(random, 4096, 4096, 65536, 65536, 262144, 1048576);
-	plan->rounds = random_chance(random, 200000) ? 2 : 1;
-	plan->window = 8;
-	plan->tags = random_chance(random, 400000);
-	plan->group = plan->tags ? ONE_OF(random, 1, 2, 4) : 1;
-	plan->barrier = random_chance(random, 660000);
-	plan->abi = (int)ONE_OF(random, 5, 6, 7, 8, 8, 9, 10, 11, 12, 12);
+	struct sim_random random = plan_stream(plan->seed, "traffic");
+
+	plan->messages = ONE_OF(&random, 16, 64, 200, 600);
+	plan->bytes_max = ONE_OF(&random, 64, 4096, 4096, 65536, 65536, 262144, 1048576);
+	if (plan->messages > 200 && plan->bytes_max > 65536)
+		plan->bytes_max = 65536;
+	plan->rounds = random_chance(&random, 200000) ? 2 : 1;
+	plan->block = ONE_OF(&random, 4, 4, 8, 16, 64, 128);
+	if (plan->block >= 64 && plan->bytes_max > 4096)
+		plan->bytes_max = 4096;
+	plan->tags = random_chance(&random, 400000) ? ONE_OF(&random, 2, 4, 4, 8) : 1;
+	if (plan->tags > plan->block)
+		plan->tags = plan->block;
+	if (plan->block >= 64 && (plan->hosts > 2 || plan->tags > 1))
+		plan->block = 16;
+	plan->group = plan->tags > 1 ? ONE_OF(&random, 1, 2, 4, 8) : 1;
+	plan->tags_from = random_chance(&random, 500000) ? (unsigned)random_below(&random, 6) : 0;
+	plan->barrier = random_chance(&random, 500000);
+	plan->abi = (int)ONE_OF(&random, 5, 6, 7, 8, 8, 9, 10, 11, 12, 12);
+}
+
+/* A network so slow that something is always in flight: faults meet messages in the middle. */
+static void slow_down(struct plan *plan)
+{
+	uint64_t rate = 1250 + 2 * plan->block * plan->bytes_max * SIM_MS / (plan->gap_ns + SIM_MS);
+
+	if (rate < plan->bytes_per_ms)
+		plan->bytes_per_ms = rate;
+}
+
+/* Messages as long as there are faults, and a little longer or shorter. */
+static uint64_t draw_pace(struct plan *plan)
+{
+	struct sim_random random = plan_stream(plan->seed, "pace");
+	uint64_t span_ns = ONE_OF(&random, 3, 10, 30) * SIM_S, blocks = plan->messages / plan->block;
+
+	plan->gap_ns = random_between(&random, 500, 1500) * span_ns / 1000 / (blocks ? blocks : 1);
+	if (random_chance(&random, 600000))
+		slow_down(plan);
+	return span_ns;
+}
+
+/* Two paths, each whole at least as long as the other one is not. */
+static uint64_t draw_turns(struct plan *plan)
+{
+	struct sim_random random = plan_stream(plan->seed, "turns");
+	uint64_t span_ns = ONE_OF(&random, 20, 60) * SIM_S;
+
+	plan->hosts = 2;
+	plan->nics = 2;
+	plan->ranks_per_host = plan->rounds = 1;
+	plan->lossy = 0;
+	plan->messages = ONE_OF(&random, 200, 600, 2000);
+	plan->bytes_max = ONE_OF(&random, 4096, 65536, 1048576);
+	plan->bytes_per_ms = 125000;
+	plan->mbps = 1000;
+	plan->setting_count = 0;
+	plan->peer_timeout_ns = 30 * SIM_S;
+	plan->gap_ns = span_ns * plan->block / plan->messages;
+	return span_ns;
 }
 
 /* --- who sends to whom --- */
@@ -114,62 +185,6 @@ static void draw_edges(struct plan *plan, uint64_t pattern)
 	}
 }
 
-/* --- faults --- */
-
-/* As long as they last the peer may be out of reach: together they must be shorter than what ends a comm. */
-static bool is_outage(enum fault_kind kind)
-{
-	return kind <= FAULT_PARTED || kind == FAULT_LOSSY || kind == FAULT_NARROW || kind == FAULT_RESET ||
-	       kind == FAULT_HALF || kind == FAULT_CALLS || kind == FAULT_LATE || kind == FAULT_SLOW;
-}
-
-static uint64_t draw_duration(struct sim_random *random)
-{
-	switch (random_below(random, 4)) {
-	case 0:
-		return random_between(random, 1, 100) * SIM_MS;
-	case 1:
-		return random_between(random, 100, 2000) * SIM_MS;
-	default:
-		return random_between(random, 1000, 8000) * SIM_MS;
-	}
-}
-
-static void draw_faults(struct plan *plan, struct sim_random *random)
-{
-	bool on[FAULT_KINDS] = { false }, deadly = random_chance(random, 150000);
-	unsigned kinds = (unsigned)random_below(random, 4), span_s = ONE_OF(random, 5, 20, 60);
-	uint64_t outage = 0;
-
-	for (unsigned i = 0; i < kinds; i++)
-		on[random_below(random, FAULTS_GENTLE)] = true;
-	if (deadly)
-		on[random_between(random, FAULTS_GENTLE, FAULT_KINDS - 1)] = true;
-	plan->fault_count = (unsigned)random_between(random, 1, 24);
-	/* Messages as long as there are faults, and a little longer or shorter. */
-	plan->gap_ns = random_between(random, 0, 1500) * SIM_MS * span_s / (plan->messages / 4);
-	for (unsigned i = 0; i < plan->fault_count; i++) {
-		struct plan_fault *fault = &plan->faults[i];
-		enum fault_kind kind = (enum fault_kind)random_below(random, FAULT_KINDS);
-
-		for (unsigned j = 0; !on[kind] && j < FAULT_KINDS; j++)
-			kind = (kind + 1) % FAULT_KINDS;
-		*fault = (struct plan_fault){ .kind = kind,
-					      .at_ns = random_below(random, span_s * SIM_S),
-					      .for_ns = draw_duration(random),
-					      .host = random_next(random) >> 8,
-					      .other = random_next(random) >> 8,
-					      .nic = random_next(random) >> 8,
-					      .pick = random_next(random) >> 8 };
-		if (kind == FAULT_CARRIER)
-			fault->at_ns += SIM_S; /* what has none at the start is no device */
-		if (!on[kind] || (is_outage(kind) && outage + fault->for_ns > OUTAGE_MOST))
-			fault->for_ns = 0; /* left out */
-		else if (is_outage(kind))
-			outage += fault->for_ns;
-	}
-}
-
 /* --- what the command line takes away --- */
 
 static void keep_some_faults(struct plan *plan, const struct plan_limits *limits)
@@ -187,11 +202,16 @@ static void keep_some_faults(struct plan *plan, const struct plan_limits *limits
 	}
 	if (!kept)
 		plan->fault_count = 0;
+	if ((limits->some_faults && !(limits->faults >> (PLAN_FAULTS_MAX - 1))) || limits->kind >= 0)
+		memset(plan->aims, 0, sizeof(plan->aims));
 }
 
 static void summarize(struct plan *plan)
 {
 	plan->only_kind = -1;
+	for (int event = 0; event < EVENTS; event++)
+		if (plan->aims[event].per_million)
+			plan->only_kind = -2;
 	plan->deadly = false;
 	plan->faults_end_ns = 0;
 	for (unsigned i = 0; i < plan->fault_count; i++) {
@@ -209,7 +229,7 @@ static void summarize(struct plan *plan)
 /* Everything is sent after that time, if nothing is in the way; slow networks take longer. */
 static uint64_t traffic_ns(const struct plan *plan)
 {
-	uint64_t blocks = (plan->messages + 3) / 4, bytes = plan->messages * plan->bytes_max * plan->edge_count;
+	uint64_t blocks = plan->messages / plan->block + 1, bytes = plan->messages * plan->bytes_max * plan->edge_count;
 
 	return plan->rounds * (blocks * plan->gap_ns + 3 * bytes * SIM_MS / plan->bytes_per_ms +
 			       plan->messages * 8 * plan->latency_ns + (plan->lossy ? plan->messages * SIM_S : 0));
@@ -220,10 +240,11 @@ static void draw_quiet(struct plan *plan, unsigned seconds)
 	plan->hosts = 2;
 	plan->nics = 1;
 	plan->ranks_per_host = plan->rounds = 1;
-	plan->tags = false;
-	plan->group = 1;
+	plan->tags = plan->group = 1;
+	plan->block = 4;
 	plan->setting_count = plan->fault_count = 0;
-	plan->lossy = plan->shortens = plan->preempts = 0;
+	memset(plan->aims, 0, sizeof(plan->aims));
+	plan->lossy = plan->shortens = plan->preempts = plan->ack_delays = 0;
 	plan->jitter_ns = 0;
 	plan->bytes_per_ms = 1250000;
 	plan->mbps = 10000;
@@ -235,42 +256,14 @@ static void draw_quiet(struct plan *plan, unsigned seconds)
 	plan->gap_ns = SIM_S;
 }
 
-static void draw_all(struct plan *plan, struct sim_random *random)
-{
-	plan->hosts = ONE_OF(random, 2, 2, 2, 2, 3, 4, 5, 8);
-	plan->nics = ONE_OF(random, 1, 1, 2, 2, 4);
-	plan->ranks_per_host = random_chance(random, 100000) ? 2 : 1;
-	draw_traffic(plan, random);
-	draw_network(plan, random);
-	draw_timeouts(plan, random);
-	draw_settings(plan, random);
-	draw_faults(plan, random);
-}
-
-/* A network so slow that something is always in flight: faults meet messages in the middle. */
-static void slow_down(struct plan *plan)
-{
-	uint64_t rate = 1250 + 8 * plan->bytes_max * SIM_MS / (plan->gap_ns + SIM_MS);
-
-	if (rate < plan->bytes_per_ms)
-		plan->bytes_per_ms = rate;
-}
-
 static void limit(unsigned *value, unsigned most)
 {
 	if (most && *value > most)
 		*value = most;
 }
 
-void plan_draw(struct plan *plan, uint64_t seed, const struct plan_limits *limits)
+static void take_away(struct plan *plan, const struct plan_limits *limits)
 {
-	/* What was added later draws from a stream of its own: the seeds stay what they were. */
-	struct sim_random random = { seed }, later = { ~seed };
-
-	memset(plan, 0, sizeof(*plan));
-	plan->seed = seed;
-	random.state = random_next(&random) ^ seed << 32; /* else neighbours have the same numbers, shifted by one */
-	draw_all(plan, &random);
 	limit(&plan->hosts, limits->hosts);
 	limit(&plan->nics, limits->nics);
 	limit(&plan->messages, limits->messages);
@@ -279,54 +272,77 @@ void plan_draw(struct plan *plan, uint64_t seed, const struct plan_limits *limit
 		plan->bytes_max = limits->bytes;
 	if (limits->plain) {
 		plan->setting_count = 0;
+		plan->checksum = false;
 		plan->peer_timeout_ns = 30 * SIM_S;
-		plan->tags = false;
-		plan->group = plan->ranks_per_host = 1;
+		plan->tags = plan->group = plan->ranks_per_host = 1;
 	}
 	if (limits->together)
-		plan->shortens = plan->preempts = 0;
-	if (!limits->plain && random_chance(&later, 600000))
-		slow_down(plan);
+		plan->shortens = plan->preempts = plan->ack_delays = 0;
+	keep_some_faults(plan, limits);
 	if (limits->quiet_seconds)
 		draw_quiet(plan, limits->quiet_seconds);
-	keep_some_faults(plan, limits);
-	draw_edges(plan, random_next(&random));
-	summarize(plan);
+}
+
+/* How long all may take. */
+/* A window takes a round trip each time it has filled. */
+static uint64_t rate_of(const struct plan *plan)
+{
+	uint64_t window = plan->sndbuf < plan->rcvbuf ? plan->sndbuf : plan->rcvbuf;
+	uint64_t round_trip_ns = 4 * plan->latency_ns + SIM_US, rate;
+
+	for (unsigned i = 0; i < plan->setting_count; i++)
+		if (strstr(plan->settings[i], "BUF=4096"))
+			window = 4096;
+		else if (strstr(plan->settings[i], "BUF=65536") && window > 65536)
+			window = 65536;
+	rate = window * SIM_MS / round_trip_ns + 1;
+	return rate < plan->bytes_per_ms ? rate : plan->bytes_per_ms;
+}
+
+/* Messages so large that a run takes seconds of a processor, or longer than its faults, are made smaller. */
+static void limit_bytes(struct plan *plan, uint64_t span_ns)
+{
+	uint64_t most = rate_of(plan) * (span_ns / SIM_MS) * plan->nics, edges = plan->hosts * plan->ranks_per_host;
+
+	if (most > BYTES_MOST)
+		most = BYTES_MOST;
+	while (plan->bytes_max > 64 && plan->bytes_max * plan->messages * edges / 4 > most)
+		plan->bytes_max /= 2;
+}
+
+static void set_bounds(struct plan *plan)
+{
+	uint64_t queued_ns = 8 * plan->edge_count * plan->block * plan->bytes_max * SIM_MS / rate_of(plan);
+
 	plan->limit_ns = traffic_ns(plan) > plan->faults_end_ns ? traffic_ns(plan) : plan->faults_end_ns;
-	plan->limit_ns += plan->rounds * PATIENCE;
-	plan->stall_ns = STALL_MOST + 16 * plan->edge_count * plan->window * plan->bytes_max * SIM_MS / plan->bytes_per_ms +
-			 (plan->lossy ? 2 * STALL_MOST : 0);
+	plan->limit_ns += plan->rounds * PATIENCE + (plan->only_kind == -2 ? PATIENCE : 0);
+	plan->stall_ns = STALL_MOST + 4 * queued_ns + (plan->lossy ? 2 * STALL_MOST : 0);
+	/* What has been copied, and cut short, leaves at the background thread's visits. */
+	plan->spare_ns = SPARE_MOST + queued_ns + (plan->shortens ? 2 * SPARE_MOST : 0);
+	plan->roomy = queued_ns < QUEUED_LITTLE;
 	if (plan->deadly)
 		plan->limit_ns += plan->rounds * (plan->peer_timeout_ns + plan->recovery_timeout_ns + 2 * PATIENCE);
 }
 
-bool plan_outage(const struct plan *plan, uint64_t from_ns, uint64_t to_ns)
+void plan_draw(struct plan *plan, uint64_t seed, const struct plan_limits *limits)
 {
-	for (unsigned i = 0; i < plan->fault_count; i++) {
-		const struct plan_fault *fault = &plan->faults[i];
+	struct sim_random random = plan_stream(seed, "shape");
+	uint64_t span_ns;
 
-		if (fault->for_ns && is_outage(fault->kind) && fault->at_ns <= to_ns &&
-		    fault->at_ns + fault->for_ns >= from_ns)
-			return true;
-	}
-	return false;
-}
-
-uint64_t plan_calm_since(const struct plan *plan, uint64_t now_ns)
-{
-	uint64_t last_ns = 0;
-
-	for (unsigned i = 0; i < plan->fault_count; i++) {
-		const struct plan_fault *fault = &plan->faults[i];
-		uint64_t end_ns = fault->at_ns + fault->for_ns;
-
-		if (!fault->for_ns || fault->at_ns > now_ns)
-			continue;
-		if (end_ns > now_ns)
-			return 0;
-		last_ns = end_ns > last_ns ? end_ns : last_ns;
-	}
-	return last_ns;
+	memset(plan, 0, sizeof(*plan));
+	plan->seed = seed;
+	plan->turns = random_chance(&random, 100000) || limits->turns;
+	draw_network(plan);
+	draw_traffic(plan);
+	draw_timeouts(plan);
+	draw_settings(plan);
+	span_ns = plan->turns ? draw_turns(plan) : draw_pace(plan);
+	limit_bytes(plan, span_ns);
+	plan_draw_faults(plan, span_ns);
+	take_away(plan, limits);
+	draw_edges(plan, random_next(&random));
+	summarize(plan);
+	set_bounds(plan);
 }
 
 void plan_print(const struct plan *plan)
@@ -334,17 +350,22 @@ void plan_print(const struct plan *plan)
 	printf("seed %" PRIu64 ": %u hosts with %u NICs of %u Mb/s (%" PRIu64 " bytes a ms), %u edges, "
 	       "%u x %u messages of up to %zu bytes, net api v%d%s\n",
 	       plan->seed, plan->hosts, plan->nics, plan->mbps, plan->bytes_per_ms, plan->edge_count, plan->rounds,
-	       plan->messages, plan->bytes_max, plan->abi, plan->tags ? ", tags" : "");
+	       plan->messages, plan->bytes_max, plan->abi, plan->turns ? ", paths fail by turns" : "");
 	printf("  latency %" PRIu64 " us, jitter %" PRIu64 " us, loss %u, shortened %u, held up %u per million; "
-	       "gap %" PRIu64 " ms\n",
+	       "gap %" PRIu64 " ms; blocks of %u, %u tags, groups of %u\n",
 	       plan->latency_ns / SIM_US, plan->jitter_ns / SIM_US, plan->lossy, plan->shortens, plan->preempts,
-	       plan->gap_ns / SIM_MS);
+	       plan->gap_ns / SIM_MS, plan->block, plan->tags, plan->group);
 	for (unsigned i = 0; i < plan->setting_count; i++)
 		printf("  %s\n", plan->settings[i]);
+	for (int event = 0; event < EVENTS; event++)
+		if (plan->aims[event].per_million)
+			printf("  at %u of a million events %d: %s of up to %.3f s\n",
+			       plan->aims[event].per_million, event, fault_names[plan->aims[event].kind],
+			       (double)plan->aims[event].for_most_ns / 1e9);
 	for (unsigned i = 0; i < plan->fault_count; i++)
 		if (plan->faults[i].for_ns)
-			printf("  fault %u: %s of host %" PRIu64 " (%" PRIu64 ") nic %" PRIu64 " from %.3f s for %.3f s\n", i,
-			       fault_names[plan->faults[i].kind], plan->faults[i].host % plan->hosts,
+			printf("  fault %u: %s of host %" PRIu64 " (%" PRIu64 ") nic %" PRIu64 " from %.3f s for %.3f s\n",
+			       i, fault_names[plan->faults[i].kind], plan->faults[i].host % plan->hosts,
 			       plan->faults[i].other % plan->hosts, plan->faults[i].nic % plan->nics,
 			       (double)plan->faults[i].at_ns / 1e9, (double)plan->faults[i].for_ns / 1e9);
 }

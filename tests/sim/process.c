@@ -325,5 +325,5 @@ size_t process_shorten(struct sim_process *process, size_t bytes)
 {
 	if (bytes < 2 || !random_chance(&sched_random, process->shortens))
 		return bytes;
-	return 1 + random_below(&sched_random, bytes - 1);
+	return random_below(&sched_random, 4) ? 1 + random_below(&sched_random, bytes - 1) : 1;
 }

@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* The life of a rank; see rank.h. */
 #include "sim/rank.h"
+#include "sim/faults.h"
 #include "sim/load.h"
 #include "sim/net.h"
 #include "sim/tcp.h"
@@ -30,8 +31,33 @@ struct ends {
 
 static struct ends *ends; /* of each rank */
 
+static struct rank *rank_of(const struct sim_process *process)
+{
+	for (unsigned i = 0; i < rank_count; i++)
+		if (ranks[i].process == process)
+			return &ranks[i];
+	return NULL;
+}
+
 static void log_line(int level, unsigned long flags, const char *file, int line, const char *fmt, ...)
 	__attribute__((format(printf, 5, 6)));
+
+/* A path that nothing is wrong with must not be left. */
+static void check_alarm(const struct rank *rank, const char *text)
+{
+	if (rank && rank->plan->roomy && !rank->plan->lossy && !edges_closing() && plan_is_calm(rank->plan, sim_now) &&
+	    (strstr(text, ": no answer from the peer") || strstr(text, "reconnecting (break")))
+		sim_fail("rank %u, a false alarm: %s", rank->index, text);
+}
+
+/* What the plugin says of its paths is when faults meet it in the middle of something. */
+static void aim(const struct sim_process *process, const char *text)
+{
+	if (process && strstr(text, "recovered after"))
+		faults_aim(EVENT_RECOVERED, process);
+	else if (process && (strstr(text, "reconnecting (break") || strstr(text, ": no answer from the peer")))
+		faults_aim(EVENT_BROKE, process);
+}
 
 static void log_line(int level, unsigned long flags, const char *file, int line, const char *fmt, ...)
 {
@@ -44,6 +70,8 @@ static void log_line(int level, unsigned long flags, const char *file, int line,
 	vsnprintf(text, sizeof(text), fmt, args);
 	va_end(args);
 	trace_note(40, (uint64_t)level, strlen(text));
+	check_alarm(rank_of(process), text);
+	aim(process, text);
 	if (rank_prints)
 		printf("%12.6f pid %d %s%s\n", (double)sim_now / 1e9, process ? process->pid : 0,
 		       level == 2 ? "WARN " : "", text);

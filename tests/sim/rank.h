@@ -54,6 +54,7 @@ struct edge_end; /* one comm of a rank in one round */
 void edges_start(const struct plan *plan);
 struct edge_end *edge_open(struct rank *rank, unsigned edge, bool is_send, unsigned round);
 bool edge_step(struct edge_end *end); /* true: something has happened */
+bool edges_closing(void); /* some are closed */
 bool edge_is_connected(const struct edge_end *end);
 bool edge_is_over(const struct edge_end *end);
 void edge_free(struct edge_end *end);

@@ -3,6 +3,7 @@
 #include "sim/run.h"
 #include "sim/faults.h"
 #include "sim/net.h"
+#include "sim/tcp.h"
 
 #include <inttypes.h>
 #include <stdarg.h>
@@ -83,6 +84,9 @@ void run_here(const struct plan *drawn, struct run_result *result)
 	net_random.state = plan.seed << 8 | 1;
 	sched_random.state = plan.seed << 8 | 2;
 	sched_preempts = plan.preempts;
+	tcp_ack_delays = plan.ack_delays;
+	tcp_sndbuf = plan.sndbuf;
+	tcp_rcvbuf = plan.rcvbuf;
 	rank_times = &result->times;
 	rank_count = plan.hosts * plan.ranks_per_host;
 	ranks = calloc(rank_count, sizeof(*ranks));
@@ -169,6 +173,7 @@ void run_command(uint64_t seed, const struct plan_limits *limits, char *text, si
 	ADD(limits->some_faults, " --faults=0x%" PRIx64, limits->faults);
 	ADD(limits->plain, " --plain");
 	ADD(limits->together, " --together");
+	ADD(limits->turns, " --turns");
 	ADD(limits->kind >= 0, " --kind=%s", fault_names[limits->kind]);
 #undef ADD
 }

@@ -3,15 +3,16 @@
 #include "sim/tcp.h"
 
 #include <errno.h>
+#include <stddef.h>
 #include <stdlib.h>
 #include <string.h>
 
-#define SNDBUF_BYTES   (2560u << 10) /* what the kernel tunes it to on a fast network */
-#define RCVBUF_BYTES   (3072u << 10)
 #define RING_MIN_BYTES 4096
+#define HELLO_BYTES    2000 /* no more than that */
 
 static struct tcp_queue listening = TAILQ_HEAD_INITIALIZER(listening);
 struct tcp_queue tcp_open = TAILQ_HEAD_INITIALIZER(tcp_open);
+uint32_t tcp_sndbuf = 2560u << 10, tcp_rcvbuf = 3072u << 10; /* what the kernel tunes them to on a fast network */
 
 void tcp_unref(struct tcp_socket *tcp)
 {
@@ -36,6 +37,20 @@ static ssize_t file_write(struct sim_file *file, const void *data, size_t bytes)
 	return tcp_write((struct tcp_socket *)file, data, bytes);
 }
 
+static void room_fired(struct sim_timer *timer)
+{
+	struct tcp_socket *tcp = (void *)((char *)timer - offsetof(struct tcp_socket, room_timer));
+
+	if (!tcp->closed)
+		file_notify(&tcp->file, EPOLLOUT | EPOLLWRNORM);
+}
+
+void tcp_hold_back(struct tcp_socket *tcp, uint64_t ns)
+{
+	if (tcp->state == TCP_OPEN)
+		timer_set(&tcp->room_timer, sim_now + ns);
+}
+
 struct tcp_socket *tcp_new(void)
 {
 	static const struct sim_file_ops ops = { tcp_poll, file_read, file_write, release };
@@ -45,8 +60,8 @@ struct tcp_socket *tcp_new(void)
 		abort();
 	file_init(&tcp->file, FILE_SOCKET, &ops);
 	tcp->refs = 1;
-	tcp->sndbuf = SNDBUF_BYTES;
-	tcp->rcvbuf = RCVBUF_BYTES;
+	tcp->sndbuf = tcp_sndbuf;
+	tcp->rcvbuf = tcp_rcvbuf;
 	tcp->segment = 1448;
 	tcp->keep_idle_s = 7200;
 	tcp->keep_interval_s = 75;
@@ -54,6 +69,8 @@ struct tcp_socket *tcp_new(void)
 	tcp->min_rtt_ns = SIM_NEVER;
 	tcp->timer.fire = tcp_timer_fired;
 	tcp->keep_timer.fire = tcp_keep_fired;
+	tcp->ack_timer.fire = tcp_ack_fired;
+	tcp->room_timer.fire = room_fired;
 	TAILQ_INIT(&tcp->accepted);
 	return tcp;
 }
@@ -93,6 +110,8 @@ void tcp_die(struct tcp_socket *tcp, int error)
 	tcp->shut_read = true;
 	timer_cancel(&tcp->timer);
 	timer_cancel(&tcp->keep_timer);
+	timer_cancel(&tcp->ack_timer);
+	timer_cancel(&tcp->room_timer);
 	if (listener) { /* a child that never opened: no descriptor has it */
 		tcp->listener = NULL;
 		tcp_unref(listener);
@@ -263,7 +282,7 @@ uint32_t tcp_poll(struct sim_file *file)
 		events |= EPOLLIN | EPOLLRDNORM | EPOLLRDHUP;
 	if (tcp_unread(tcp))
 		events |= EPOLLIN | EPOLLRDNORM;
-	if (dead || tcp->fin || tcp->end - tcp->una <= tcp->sndbuf * 2 / 3)
+	if (dead || tcp->fin || (!tcp->room_timer.slot && tcp->end - tcp->una <= tcp->sndbuf * 2 / 3))
 		events |= EPOLLOUT | EPOLLWRNORM;
 	else
 		tcp->no_space = true;
@@ -274,7 +293,7 @@ uint64_t tcp_room(const struct tcp_socket *tcp)
 {
 	uint64_t queued = tcp->end - (tcp->una < tcp->end ? tcp->una : tcp->end);
 
-	return queued < tcp->sndbuf ? tcp->sndbuf - queued : 0;
+	return queued < tcp->sndbuf && !tcp->room_timer.slot ? tcp->sndbuf - queued : 0;
 }
 
 /* Of the bytes that the peer has not read yet, or its kernel not acknowledged, the first. */
@@ -369,6 +388,15 @@ static void tell_window(struct tcp_socket *tcp)
 		tcp_send_ack(tcp);
 }
 
+/* Behind the hellos, which no checksum covers. */
+static void flip_a_bit(const struct tcp_socket *tcp, uint8_t *data, size_t bytes)
+{
+	const struct sim_host *host = net_host_of(tcp->address);
+
+	if (tcp->read_at >= HELLO_BYTES && random_chance(&net_random, host->nic[net_nic_of(host, tcp->address)].flips))
+		data[random_below(&net_random, bytes)] ^= (uint8_t)(1u << random_below(&net_random, 8));
+}
+
 ssize_t tcp_read(struct tcp_socket *tcp, void *data, size_t bytes)
 {
 	uint64_t unread;
@@ -382,6 +410,7 @@ ssize_t tcp_read(struct tcp_socket *tcp, void *data, size_t bytes)
 		if (bytes > unread)
 			bytes = unread;
 		copy_ring(tcp->peer->ring, tcp->peer->ring_bytes, tcp->read_at, data, NULL, bytes);
+		flip_a_bit(tcp, data, bytes);
 		tcp->read_at += bytes;
 		tell_window(tcp);
 		return (ssize_t)bytes;

@@ -50,7 +50,7 @@ struct tcp_socket {
 	bool fin, no_space;
 	struct sim_timer timer;
 	unsigned backoff, retransmits, resent, probes;
-	uint64_t srtt_ns, min_rtt_ns, stuck_since_ns, busy_since_ns, busy_ns, acked_ns;
+	uint64_t srtt_ns, rtt_var_ns, min_rtt_ns, stuck_since_ns, busy_since_ns, busy_ns, acked_ns;
 
 	/* Incoming. */
 	uint64_t rcv_nxt, read_at, told_edge, heard_ns;
@@ -60,11 +60,13 @@ struct tcp_socket {
 	uint64_t fin_at, echo_ns, dialled_ns;
 
 	int error;
-	struct sim_timer keep_timer;
+	struct sim_timer keep_timer, ack_timer, room_timer;
 	unsigned keep_probes;
 };
 
 extern struct tcp_queue tcp_open;
+extern uint32_t tcp_sndbuf, tcp_rcvbuf; /* of a new socket */
+extern unsigned tcp_ack_delays; /* per million single segments: the acknowledgement waits for more */
 
 struct tcp_socket *tcp_new(void);
 int tcp_listen(struct tcp_socket *tcp);
@@ -81,6 +83,8 @@ void tcp_vanish(struct tcp_socket *tcp);
 
 uint32_t tcp_poll(struct sim_file *file);
 uint64_t tcp_unread(const struct tcp_socket *tcp);
+/* It takes nothing for so long, as if its buffer were full. */
+void tcp_hold_back(struct tcp_socket *tcp, uint64_t ns);
 uint64_t tcp_room(const struct tcp_socket *tcp);
 ssize_t tcp_write(struct tcp_socket *tcp, const void *data, size_t bytes);
 ssize_t tcp_read(struct tcp_socket *tcp, void *data, size_t bytes);
@@ -104,6 +108,7 @@ void tcp_send_reset(struct tcp_socket *tcp, struct tcp_socket *to);
 void tcp_output(struct tcp_socket *tcp);
 void tcp_timer_fired(struct sim_timer *timer);
 void tcp_keep_fired(struct sim_timer *timer);
+void tcp_ack_fired(struct sim_timer *timer);
 void tcp_die(struct tcp_socket *tcp, int error);
 uint64_t tcp_rto_ns(const struct tcp_socket *tcp);
 

@@ -6,6 +6,10 @@
 #include <stdlib.h>
 #include <string.h>
 
+#define ACK_DELAY_NS (40 * SIM_MS)
+
+unsigned tcp_ack_delays;
+
 static void answer_with_reset(const struct packet *packet)
 {
 	struct packet *reset;
@@ -84,6 +88,16 @@ static bool child_opened(struct tcp_socket *child)
 	return true;
 }
 
+/* As RFC 6298 has it; what TCP_INFO tells is mdev, which has no least. */
+static void take_round_trip(struct tcp_socket *tcp, uint64_t rtt)
+{
+	uint64_t off = rtt > tcp->srtt_ns ? rtt - tcp->srtt_ns : tcp->srtt_ns - rtt;
+
+	tcp->rtt_var_ns = tcp->srtt_ns ? tcp->rtt_var_ns - tcp->rtt_var_ns / 4 + off / 4 : rtt / 2;
+	tcp->srtt_ns = tcp->srtt_ns ? tcp->srtt_ns - tcp->srtt_ns / 8 + rtt / 8 : rtt;
+	tcp->min_rtt_ns = rtt < tcp->min_rtt_ns ? rtt : tcp->min_rtt_ns;
+}
+
 static void take_ack(struct tcp_socket *tcp, const struct packet *packet)
 {
 	uint64_t rtt = packet->echo_ns && sim_now > packet->echo_ns ? sim_now - packet->echo_ns : 0;
@@ -95,10 +109,8 @@ static void take_ack(struct tcp_socket *tcp, const struct packet *packet)
 	if (packet->ack > tcp->una) {
 		tcp->una = packet->ack;
 		tcp->backoff = tcp->retransmits = 0;
-		if (rtt) {
-			tcp->srtt_ns = tcp->srtt_ns ? tcp->srtt_ns - tcp->srtt_ns / 8 + rtt / 8 : rtt;
-			tcp->min_rtt_ns = rtt < tcp->min_rtt_ns ? rtt : tcp->min_rtt_ns;
-		}
+		if (rtt)
+			take_round_trip(tcp, rtt);
 		timer_cancel(&tcp->timer);
 		if (tcp->una >= tcp->loss_end)
 			tcp->loss_end = 0;
@@ -161,6 +173,17 @@ static void take_bytes(struct tcp_socket *tcp, const struct packet *packet)
 	}
 }
 
+/* A single segment may wait for another one, or for what goes the other way (Linux: up to TCP_ATO_MIN). */
+static void acknowledge(struct tcp_socket *tcp, const struct packet *packet)
+{
+	bool single = packet->bytes && packet->bytes <= tcp->segment && !packet->fin && !tcp->gap_count && !tcp->closed;
+
+	if (single && !tcp->ack_timer.slot && random_chance(&net_random, tcp_ack_delays))
+		timer_set(&tcp->ack_timer, sim_now + random_below(&net_random, ACK_DELAY_NS));
+	else
+		tcp_send_ack(tcp);
+}
+
 static void take_data(struct tcp_socket *tcp, const struct packet *packet)
 {
 	uint64_t before = tcp->rcv_nxt;
@@ -175,7 +198,7 @@ static void take_data(struct tcp_socket *tcp, const struct packet *packet)
 	tcp->peer_fin = tcp->fin_known && tcp->rcv_nxt > tcp->fin_at;
 	if (tcp->closed)
 		tcp->read_at = tcp->peer_fin ? tcp->fin_at : tcp->rcv_nxt;
-	tcp_send_ack(tcp);
+	acknowledge(tcp, packet);
 	if (tcp->rcv_nxt == before || tcp->closed)
 		return;
 	file_notify(&tcp->file, EPOLLIN | EPOLLRDNORM |

@@ -28,6 +28,7 @@ struct packet *tcp_packet(struct tcp_socket *tcp, enum packet_kind kind)
 		abort();
 	packet->kind = kind;
 	packet->from = tcp;
+	timer_cancel(&tcp->ack_timer);
 	tcp->refs++;
 	packet->to = tcp->peer;
 	if (packet->to)
@@ -274,6 +275,11 @@ void tcp_keep_fired(struct sim_timer *timer)
 		tcp->keep_probes++;
 		timer_set(timer, sim_now + tcp->keep_interval_s * SIM_S);
 	}
+}
+
+void tcp_ack_fired(struct sim_timer *timer)
+{
+	tcp_send_ack((void *)((char *)timer - offsetof(struct tcp_socket, ack_timer)));
 }
 
 void tcp_describe(const struct tcp_socket *tcp)

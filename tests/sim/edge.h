@@ -1,0 +1,72 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* An end of an edge, as edge.c has it, and the messages that pass. See rank.h. */
+#ifndef TESTS_SIM_EDGE_H
+#define TESTS_SIM_EDGE_H
+
+#include "sim/rank.h"
+
+#define SLOTS_MAX (2 * PLAN_BLOCK_MAX)
+#define GROUP_MAX 8
+
+enum end_state {
+	END_LISTENS, /* receiver: before accept; sender: before connect */
+	END_MOVES,
+	END_LINGERS, /* all is done; closed a little later */
+	END_OVER
+};
+
+struct slot {
+	uint8_t *data;
+	void *mhandle;
+};
+
+struct request {
+	void *handle;
+	bool done;
+	unsigned count;
+	unsigned messages[GROUP_MAX];
+};
+
+struct edge_end {
+	struct rank *rank;
+	unsigned edge, round;
+	bool is_send;
+	enum end_state state;
+	void *listener, *comm;
+	struct slot slots[SLOTS_MAX];
+	struct request requests[SLOTS_MAX];
+	unsigned posted, done;     /* messages, in this end's order; done: without a gap */
+	unsigned first, in_flight; /* requests */
+	unsigned next_test;
+	uint64_t started_ns, close_ns;
+	bool failed, aborted;
+	struct sim_random random;
+};
+
+static inline const struct plan *plan_of(const struct edge_end *end)
+{
+	return end->rank->plan;
+}
+
+/* --- message.c: message m of an edge has a size, a tag and contents of its own --- */
+
+uint64_t message_number(const struct edge_end *end, unsigned message);
+size_t message_bytes(const struct edge_end *end, unsigned message);
+int message_tag(const struct edge_end *end, unsigned message);
+
+/* The i-th one that this end posts. Those of a tag are in the same order at both ends. */
+unsigned message_at(const struct edge_end *end, unsigned i);
+
+unsigned slot_count(const struct edge_end *end);
+struct slot *slot_of(struct edge_end *end, unsigned message);
+size_t slot_room(const struct edge_end *end);
+
+void message_fill(const struct edge_end *end, uint8_t *data, unsigned message);
+/* What a buffer holds while nothing may be written into it. */
+void message_poison(uint8_t *data, size_t bytes);
+
+/* These end the run. */
+void check_untouched(const struct edge_end *end, const struct slot *slot, const char *when);
+void check_message(const struct edge_end *end, const struct slot *slot, unsigned message, int size);
+
+#endif

@@ -1,0 +1,197 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* Draws the faults of a run, and tells what was broken when. See plan.h. */
+#include "sim/plan.h"
+
+#define OUTAGE_MOST (35 * SIM_S) /* of all faults together, below the least ANYNET_RECOVERY_TIMEOUT */
+#define COUNT_MOST  12           /* of a kind */
+#define SET_UP_NS   (600 * SIM_MS)
+#define CALM_NS     (10 * SIM_S)
+
+const char *const fault_names[FAULT_KINDS] = {
+	"carrier", "silent", "deaf", "dumb", "cut",  "parted", "lossy", "slow", "late", "narrow", "flip",
+	"reset",   "half",   "stop", "nap",  "fork", "calls",  "abort", "kill", "power",
+};
+
+/* In how many of a thousand runs there are some. */
+static const unsigned chances[FAULT_KINDS] = {
+	[FAULT_CARRIER] = 150, [FAULT_SILENT] = 150, [FAULT_DEAF] = 100,  [FAULT_DUMB] = 100, [FAULT_CUT] = 70,
+	[FAULT_PARTED] = 70,   [FAULT_LOSSY] = 100,  [FAULT_SLOW] = 70,	  [FAULT_LATE] = 70,  [FAULT_NARROW] = 50,
+	[FAULT_FLIP] = 500,    [FAULT_RESET] = 400,  [FAULT_HALF] = 300,  [FAULT_STOP] = 100, [FAULT_NAP] = 100,
+	[FAULT_FORK] = 50,     [FAULT_CALLS] = 100,  [FAULT_ABORT] = 60,  [FAULT_KILL] = 60,  [FAULT_POWER] = 30,
+};
+
+/* As long as they last the peer may be out of reach: together they must be shorter than what ends a comm. */
+static bool is_outage(enum fault_kind kind)
+{
+	return kind <= FAULT_HALF || kind == FAULT_CALLS;
+}
+
+/* What a path that is whole makes up for. */
+static bool is_of_a_path(enum fault_kind kind)
+{
+	return kind <= FAULT_PARTED;
+}
+
+static uint64_t draw_duration(struct sim_random *random)
+{
+	switch (random_below(random, 4)) {
+	case 0:
+		return random_between(random, 1, 100) * SIM_MS;
+	case 1:
+	case 2:
+		return random_between(random, 100, 2000) * SIM_MS;
+	default:
+		return random_between(random, 1000, 8000) * SIM_MS;
+	}
+}
+
+static void add(struct plan *plan, const struct plan_fault *fault)
+{
+	if (plan->fault_count < PLAN_FAULTS_MAX - PLAN_AIMED_MAX)
+		plan->faults[plan->fault_count++] = *fault;
+}
+
+static void draw_kind(struct plan *plan, enum fault_kind kind, uint64_t span_ns, uint64_t *outage)
+{
+	struct sim_random random = plan_stream(plan->seed, fault_names[kind]);
+	unsigned count;
+
+	if (!random_chance(&random, chances[kind] * 1000) || (kind == FAULT_FLIP && !plan->checksum))
+		return;
+	count = kind >= FAULTS_GENTLE ? 1 : (unsigned)random_between(&random, 1, COUNT_MOST);
+	for (unsigned i = 0; i < count; i++) {
+		bool early = random_chance(&random, 150000);
+		struct plan_fault fault = { .kind = kind,
+					    .at_ns = random_below(&random, early ? SET_UP_NS : span_ns),
+					    .for_ns = draw_duration(&random),
+					    .host = random_next(&random) >> 8,
+					    .other = random_next(&random) >> 8,
+					    .nic = random_next(&random) >> 8,
+					    .pick = random_next(&random) >> 8 };
+
+		if (kind == FAULT_CARRIER)
+			fault.at_ns += SIM_S; /* what has none at the start is no device */
+		if (is_outage(kind) && *outage + fault.for_ns > OUTAGE_MOST)
+			continue;
+		if (is_outage(kind))
+			*outage += fault.for_ns;
+		add(plan, &fault);
+	}
+}
+
+/* A path fails for a moment, then the other one: each time they are whole again before. */
+static void draw_turns(struct plan *plan, uint64_t span_ns)
+{
+	struct sim_random random = plan_stream(plan->seed, "turns of paths");
+	uint64_t at_ns = SIM_S + random_below(&random, SIM_S), host = random_below(&random, plan->hosts);
+	enum fault_kind kind = (enum fault_kind)random_below(&random, FAULT_PARTED + 1);
+	bool mixed = random_chance(&random, 300000);
+
+	for (uint64_t i = 0; at_ns < span_ns && i < PLAN_FAULTS_MAX - PLAN_AIMED_MAX; i++) {
+		struct plan_fault fault = { .kind = kind, .at_ns = at_ns, .host = host, .other = host + 1, .nic = i };
+
+		fault.for_ns = ONE_OF(&random, 5, 20, 50, 100, 200, 500, 1000, 2000) *
+			       (SIM_MS / 2 + random_below(&random, SIM_MS / 2));
+		add(plan, &fault);
+		at_ns += fault.for_ns + random_between(&random, 300, 2000) * SIM_MS;
+		if (mixed) {
+			kind = (enum fault_kind)random_below(&random, FAULT_PARTED + 1);
+			host = random_below(&random, plan->hosts);
+		}
+	}
+}
+
+static void draw_aims(struct plan *plan)
+{
+	static const char *const purposes[EVENTS] = { "at connect", "at the end", "at close", "at breaks",
+						      "at recovery" };
+
+	for (int event = 0; event < EVENTS; event++) {
+		struct sim_random random = plan_stream(plan->seed, purposes[event]);
+
+		if (random_chance(&random, 250000))
+			plan->aims[event] = (struct plan_aim){
+				.per_million = ONE_OF(&random, 50000, 300000, 1000000),
+				.kind = (enum fault_kind)ONE_OF(&random, FAULT_RESET, FAULT_HALF, FAULT_RESET, FAULT_HALF,
+								FAULT_SILENT, FAULT_DEAF, FAULT_DUMB, FAULT_CARRIER,
+								FAULT_STOP, FAULT_NAP),
+				.for_most_ns = ONE_OF(&random, 1, 100, 1500) * SIM_MS,
+			};
+	}
+}
+
+void plan_draw_faults(struct plan *plan, uint64_t span_ns)
+{
+	uint64_t outage = 0;
+
+	if (plan->turns) {
+		draw_turns(plan, span_ns);
+		return;
+	}
+	for (int kind = 0; kind < FAULT_KINDS; kind++)
+		draw_kind(plan, (enum fault_kind)kind, span_ns, &outage);
+	draw_aims(plan);
+}
+
+/* --- what was broken when --- */
+
+static bool overlaps(const struct plan_fault *fault, uint64_t from_ns, uint64_t to_ns)
+{
+	return fault->for_ns && fault->at_ns <= to_ns && fault->at_ns + fault->for_ns >= from_ns;
+}
+
+bool plan_outage(const struct plan *plan, uint64_t from_ns, uint64_t to_ns)
+{
+	for (unsigned i = 0; i < plan->fault_count; i++)
+		if (is_outage(plan->faults[i].kind) && overlaps(&plan->faults[i], from_ns, to_ns))
+			return true;
+	return false;
+}
+
+uint64_t plan_calm_since(const struct plan *plan, uint64_t now_ns)
+{
+	uint64_t last_ns = 0;
+
+	for (unsigned i = 0; i < plan->fault_count; i++) {
+		const struct plan_fault *fault = &plan->faults[i];
+		uint64_t end_ns = fault->at_ns + fault->for_ns;
+
+		if (!fault->for_ns || fault->at_ns > now_ns)
+			continue;
+		if (end_ns > now_ns)
+			return 0;
+		last_ns = end_ns > last_ns ? end_ns : last_ns;
+	}
+	return last_ns;
+}
+
+bool plan_is_calm(const struct plan *plan, uint64_t now_ns)
+{
+	for (unsigned i = 0; i < plan->fault_count; i++)
+		if (overlaps(&plan->faults[i], now_ns > CALM_NS ? now_ns - CALM_NS : 0, now_ns) ||
+		    (plan->faults[i].kind >= FAULTS_GENTLE && plan->faults[i].at_ns <= now_ns))
+			return false;
+	return true;
+}
+
+/* Is a network, of any host's NICs, at fault while this fault lasts? */
+static bool all_fail_with(const struct plan *plan, const struct plan_fault *fault)
+{
+	unsigned failing = 0;
+
+	for (unsigned i = 0; i < plan->fault_count; i++)
+		if (overlaps(&plan->faults[i], fault->at_ns, fault->at_ns + fault->for_ns))
+			failing |= 1u << plan->faults[i].nic % plan->nics;
+	return failing == (1u << plan->nics) - 1;
+}
+
+bool plan_has_spare(const struct plan *plan, uint64_t from_ns, uint64_t to_ns)
+{
+	if (plan->nics < 2 || plan->lossy)
+		return false;
+	for (unsigned i = 0; i < plan->fault_count; i++)
+		if (overlaps(&plan->faults[i], from_ns, to_ns) &&
+		    (!is_of_a_path(plan->faults[i].kind) || all_fail_with(plan, &plan->faults[i])))
+			return false;
+	return true;
+}
