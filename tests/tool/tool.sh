@@ -27,14 +27,16 @@ start_run() {
 
 case $case in
 patterns)
-	for pattern in allgather allreduce alltoall broadcast gather scatter sendrecv; do
+	for pattern in allgather allreduce alltoall broadcast gather reduce reduce_scatter scatter sendrecv; do
 		for ranks in 1 2 5; do
 			expect 0 "Out of bounds values : 0 OK" "$tool" perf --net "$plugin" \
 				-p "$pattern" -r "$ranks" -f 16 -e 8M -n 2 -w 1
 		done
 	done
-	expect 0 "Out of bounds values : 0 OK" "$tool" perf --net "$plugin" -d int32 \
-		--channels 3 -r 3 -b 1000 -e 100000 -i 33000 -n 2
+	for pattern in allreduce reduce reduce_scatter; do
+		expect 0 "Out of bounds values : 0 OK" "$tool" perf --net "$plugin" -p $pattern -d int32 \
+			--channels 3 -r 3 -b 1000 -e 100000 -i 33000 -n 2
+	done
 	;;
 versions)
 	for abi in 5 6 7 8 9 10 11 12; do
@@ -49,7 +51,7 @@ errors)
 	expect 3 "a number from 1 to 17179869184" "$tool" perf -b 0
 	expect 3 "a number from 1 to 17179869184" "$tool" perf -b 17G
 	expect 3 "smaller than" "$tool" perf -b 1K -e 8
-	expect 3 "see --help" "$tool" perf -p reduce
+	expect 3 "see --help" "$tool" perf -p nosuch
 	expect 3 "'nosuch' is not a command" "$tool" nosuch
 	expect 3 "usage:" "$tool"
 	expect 0 "usage:" "$tool" help
@@ -124,6 +126,10 @@ wrong)
 	for pattern in allgather gather scatter; do
 		expect 2 "FAILED" env LD_PRELOAD="$build/tests/tool/libflip.so" "$tool" perf \
 			--net "$build/bench/libnccl-net-raw.so" -p $pattern -b 256K -e 256K -n 1
+	done
+	for pattern in allreduce reduce reduce_scatter; do
+		expect 2 "FAILED" env LD_PRELOAD="$build/tests/tool/libflip.so" "$tool" perf \
+			--net "$build/bench/libnccl-net-raw.so" -p $pattern -b 4M -e 4M -n 1
 	done
 	;;
 killed)

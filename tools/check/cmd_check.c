@@ -217,7 +217,12 @@ static int write_report(const struct check *check, const struct options *opt)
 
 int cmd_check(int argc, char **argv)
 {
-	static const struct argp argp = { options, parse, NULL, doc, output_args, NULL, NULL };
+	static const struct argp argp = {
+		.options = options,
+		.parser = parse,
+		.doc = doc,
+		.children = output_args,
+	};
 	struct options opt = { .root = "" };
 	const struct passwd *user = getpwuid(getuid());
 	struct check check = { .host = { .home = "" } };

@@ -371,17 +371,14 @@ static int run_by_launcher(struct cluster_arguments *a)
 int cmd_cluster(int argc, char **argv)
 {
 	static const struct argp argp = {
-		options,
-		parse,
-		NULL,
-		"Measures all pairs of hosts in rounds in which each host is in one pair: path, "
+		.options = options,
+		.parser = parse,
+		.doc = "Measures all pairs of hosts in rounds in which each host is in one pair: path, "
 		"latency, bandwidth and lost packets. Compares versions, settings, devices, "
 		"clocks and the launcher's variables. Reports the hosts and pairs with "
 		"problems. With --live: watches running jobs, and names the rank or path "
 		"that delays them.\vExit status: 0 ok, 1 warnings, 2 errors, 3 invalid arguments.",
-		output_args,
-		NULL,
-		NULL,
+		.children = output_args,
 	};
 	static struct node nodes[HOSTS_MAX];
 	struct cluster_arguments a = {

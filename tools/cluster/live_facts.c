@@ -53,29 +53,28 @@ static bool read_cpu(uint32_t pid, struct cpu *cpu)
 	return any;
 }
 
-/* The share of the wanted time that it got since the last time; -1 = not known. */
-static double cpu_share(uint32_t pid)
+/* Since the last time, in ms; both -1: not known. */
+static void cpu_since(uint32_t pid, json_int_t *ran_ms, json_int_t *waited_ms)
 {
 	static struct cpu known[PROCESSES_MAX];
 	static size_t count;
 	struct cpu now, before;
 	size_t i = 0;
-	double ran, waited;
 
+	*ran_ms = *waited_ms = -1;
 	if (!read_cpu(pid, &now))
-		return -1;
+		return;
 	while (i < count && known[i].pid != pid)
 		i++;
 	if (i == PROCESSES_MAX)
-		i = pid % PROCESSES_MAX; /* somebody is forgotten */
+		i = pid % PROCESSES_MAX; /* another process is forgotten */
 	before = i < count ? known[i] : (struct cpu){ 0 };
 	known[i] = now;
 	count = i < count ? count : i + 1;
 	if (before.pid != pid || now.ran < before.ran || now.waited < before.waited)
-		return -1;
-	ran = (double)(now.ran - before.ran);
-	waited = (double)(now.waited - before.waited);
-	return ran + waited > 0 ? ran / (ran + waited) : 1;
+		return;
+	*ran_ms = (json_int_t)((now.ran - before.ran) / 1000000);
+	*waited_ms = (json_int_t)((now.waited - before.waited) / 1000000);
 }
 
 /* --- paths --- */
@@ -84,7 +83,7 @@ struct path {
 	const struct process *process;
 	const struct anynet_stats_comm *comm; /* one of them: whose peer it is */
 	char device[24], address[ADDRESS];
-	unsigned up, down;
+	unsigned up, down, broke;
 	uint64_t packets, resent, rate, rtt_us;
 };
 
@@ -99,29 +98,28 @@ static void other_end(const struct anynet_stats_rail *rail, char *address)
 }
 
 static struct path *path_of(struct path *paths, size_t *count, const struct process *process,
-			    const struct connection *connection, int rail)
+			    const struct anynet_stats_comm *comm, const struct anynet_stats_rail *rail)
 {
-	const struct anynet_stats_comm *comm = connection->comm;
 	char address[ADDRESS];
 
-	other_end(&comm->rails[rail], address);
+	other_end(rail, address);
 	for (size_t i = 0; i < *count; i++) {
 		struct path *p = &paths[i];
 
 		if (p->process == process && p->comm->peer_pid == comm->peer_pid &&
 		    !strcmp(p->comm->peer_host, comm->peer_host) &&
-		    !strcmp(p->device, comm->rails[rail].device) && !strcmp(p->address, address))
+		    !strcmp(p->device, rail->device) && !strcmp(p->address, address))
 			return p;
 	}
 	if (*count == PATHS_MAX)
 		return NULL;
 	paths[*count] = (struct path){ .process = process, .comm = comm };
-	snprintf(paths[*count].device, sizeof(paths->device), "%s", comm->rails[rail].device);
+	snprintf(paths[*count].device, sizeof(paths->device), "%s", rail->device);
 	snprintf(paths[*count].address, sizeof(paths->address), "%s", address);
 	return &paths[(*count)++];
 }
 
-/* The same rail with the same connection the last time, or NULL. */
+/* The same rail the last time, or NULL. */
 static const struct anynet_stats_rail *rail_before(const struct page_list *before,
 						   const struct process *process,
 						   const struct anynet_stats_comm *comm, int rail)
@@ -135,8 +133,7 @@ static const struct anynet_stats_rail *rail_before(const struct page_list *befor
 			const struct anynet_stats_comm *old = &page->comms[k];
 
 			if (old->id == comm->id &&
-			    old->rails[rail].index == comm->rails[rail].index &&
-			    old->rails[rail].epoch == comm->rails[rail].epoch)
+			    old->rails[rail].index == comm->rails[rail].index)
 				return &old->rails[rail];
 		}
 	}
@@ -150,7 +147,8 @@ static void add_rail(struct path *p, const struct anynet_stats_comm *comm, int i
 
 	p->up += rail->state == ANYNET_STATS_UP;
 	p->down += rail->state != ANYNET_STATS_UP;
-	if (!old || !comm->is_send || rail->bytes < old->bytes || rail->resent < old->resent)
+	if (!old || !comm->is_send || rail->epoch != old->epoch || rail->bytes < old->bytes ||
+	    rail->resent < old->resent)
 		return;
 	p->packets += (rail->bytes - old->bytes) / PACKET;
 	p->resent += rail->resent - old->resent;
@@ -158,6 +156,40 @@ static void add_rail(struct path *p, const struct anynet_stats_comm *comm, int i
 		p->rate = rail->rate;
 	if (rail->bytes > old->bytes && rail->rtt_us > p->rtt_us)
 		p->rtt_us = rail->rtt_us;
+}
+
+/* Did the plugin give up the connection of that epoch because of its path? Else it went back to the planned path. */
+static bool was_given_up(const struct page *page, const struct anynet_stats_comm *comm,
+			 const struct anynet_stats_rail *old)
+{
+	const struct anynet_stats_events *events =
+		page->events ? &page->events[comm - page->comms] : NULL;
+
+	for (uint64_t i = events ? anynet_stats_first_event(events) : 0;
+	     events && i < events->count; i++) {
+		const struct anynet_stats_event *e = &events->events[i % ANYNET_STATS_EVENTS];
+
+		if (e->rail == old->index && e->epoch == old->epoch &&
+		    (e->kind == ANYNET_EVENT_BROKE || e->kind == ANYNET_EVENT_SUSPECT))
+			return true;
+	}
+	return false;
+}
+
+static void take_rail(struct path *paths, size_t *count, const struct process *process,
+		      const struct anynet_stats_comm *comm, const struct page_list *before, int i)
+{
+	const struct anynet_stats_rail *old = rail_before(before, process, comm, i);
+	struct path *p = path_of(paths, count, process, comm, &comm->rails[i]);
+
+	if (p)
+		add_rail(p, comm, i, old);
+	if (!old || !old->kind || old->epoch == comm->rails[i].epoch ||
+	    !was_given_up(process->page, comm, old))
+		return;
+	p = path_of(paths, count, process, comm, old);
+	if (p)
+		p->broke++;
 }
 
 static size_t gather_paths(struct path *paths, const struct view *view,
@@ -169,15 +201,10 @@ static size_t gather_paths(struct path *paths, const struct view *view,
 		const struct process *process = &view->processes[i];
 
 		for (size_t k = 0; k < process->count; k++) {
-			const struct connection *c = &process->connections[k];
+			const struct anynet_stats_comm *comm = process->connections[k].comm;
 
-			for (int r = 0; r < ANYNET_STATS_RAILS && c->comm->rails[r].kind; r++) {
-				struct path *p = path_of(paths, &count, process, c, r);
-
-				if (p)
-					add_rail(p, c->comm, r,
-						 rail_before(before, process, c->comm, r));
-			}
+			for (int r = 0; r < ANYNET_STATS_RAILS && comm->rails[r].kind; r++)
+				take_rail(paths, &count, process, comm, before, r);
 		}
 	}
 	return count;
@@ -195,11 +222,11 @@ static json_t *paths_json(const struct view *view, const struct page_list *befor
 
 		json_array_append_new(
 			list,
-			json_pack("{s:s, s:I, s:s, s:I, s:s, s:s, s:i, s:i, s:I, s:I, s:I, s:I}",
+			json_pack("{s:s, s:I, s:s, s:I, s:s, s:s, s:i, s:i, s:i, s:I, s:I, s:I, s:I}",
 				  "host", head->host, "pid", (json_int_t)head->pid, "for_host",
 				  p->comm->peer_host, "for_pid", (json_int_t)p->comm->peer_pid,
 				  "device", p->device, "address", p->address, "up", (int)p->up,
-				  "down", (int)p->down, "packets", (json_int_t)p->packets, "resent",
+				  "down", (int)p->down, "broke", (int)p->broke, "packets", (json_int_t)p->packets, "resent",
 				  (json_int_t)p->resent, "rate", (json_int_t)p->rate, "rtt_us",
 				  (json_int_t)p->rtt_us));
 	}
@@ -217,11 +244,14 @@ static json_t *processes_json(const struct view *view)
 		const struct process *process = &view->processes[i];
 		const struct anynet_stats_process *head = &process->page->process;
 
-		json_array_append_new(list, json_pack("{s:s, s:I, s:s, s:s, s:I, s:f}", "host",
-						      head->host, "pid", (json_int_t)head->pid,
-						      "rank", head->rank, "job", head->job,
-						      "silent_ms", (json_int_t)process->silent_ms,
-						      "cpu", cpu_share(head->pid)));
+		json_int_t ran_ms, waited_ms;
+
+		cpu_since(head->pid, &ran_ms, &waited_ms);
+		json_array_append_new(
+			list, json_pack("{s:s, s:I, s:s, s:s, s:I, s:I, s:I}", "host", head->host,
+					"pid", (json_int_t)head->pid, "rank", head->rank, "job",
+					head->job, "silent_ms", (json_int_t)process->silent_ms,
+					"ran_ms", ran_ms, "waited_ms", waited_ms));
 	}
 	return list;
 }
@@ -250,7 +280,7 @@ json_t *live_facts(const char *dir)
 	struct view view;
 	json_t *facts = NULL;
 
-	if (page_read_all(&now, dir, &(struct page_wish){ 0 }))
+	if (page_read_all(&now, dir, &(struct page_wish){ .events = true }))
 		return NULL;
 	if (!view_make(&view, &before, &now)) {
 		facts = json_pack("{s:o, s:o, s:o}", "processes", processes_json(&view), "waits",

@@ -2,11 +2,11 @@
 /*
  * What a worker tells of the running jobs on its host, from their statistics files (include/nccl_net/stats.h):
  *
- *   "processes"  list of "host", "pid", "rank", "job", "silent_ms" (0: it writes its file), "cpu" (of the time that it
- *                wants, the share that it gets; -1 = not known)
+ *   "processes"  list of "host", "pid", "rank", "job", "silent_ms" (0: it writes its file), "ran_ms", "waited_ms"
+ *                (all threads, since the last time: on a processor, and for one; -1 = not known)
  *   "waits"      list of "host", "pid", "for_host", "for_pid", "ms"
  *   "paths"      list of "host", "pid", "for_host", "for_pid", "device", "address" (the other end's), "up", "down"
- *                (connections), "packets", "resent" (of senders, since the last time), "rate" (bytes per s that the
+ *                (connections), "broke" (connections, since the last time), "packets", "resent" (of senders, since the last time), "rate" (bytes per s that the
  *                kernel delivered, of the fastest), "rtt_us" (of the slowest that carries data)
  */
 #ifndef CLUSTER_LIVE_FACTS_H

@@ -12,35 +12,35 @@
 
 #define SILENT_MS     1500
 #define WAITS_MS      3000
-#define SLOW_LOOKS    3 /* in a row */
-#define STARVED_LOOKS 5
+#define STARVED_LOOKS 2 /* in a row */
 
 static const struct advice no_answer = {
-	"host-silent", "error", "Nothing is known of the ranks on it.",
-	"Log in there; is the host up, and its network for logins?"
+	"host-silent", "error", "The state of its ranks is unknown.",
+	"Check that the host is up, and that ssh to it works."
 };
 static const struct advice stopped = {
 	"rank-stopped", "error", "All ranks of a collective wait for the slowest.",
-	"Look at the process (`cat /proc/PID/stack`, `py-spy dump`), and continue or end it."
+	"Examine the process (`cat /proc/PID/stack`, `py-spy dump`), and continue or end it."
 };
 static const struct advice starved = {
 	"host-busy", "warning", "All ranks of a collective wait for the slowest.",
-	"See what else runs there (`top`), and how many processors the job may use (cgroups, affinity)."
+	"Check what else runs there (`top`), and how many processors the job may use (cgroups, "
+	"affinity)."
 };
 static const struct advice waited_for = {
-	"rank-waited-for", "warning", "Others have waited for it for seconds; it waits for nobody.",
-	"Look at what it does (`py-spy dump`, `cat /proc/PID/stack`)."
+	"rank-waited-for", "warning", "Other ranks have waited for it for seconds. It waits for no rank.",
+	"Examine the process (`py-spy dump`, `cat /proc/PID/stack`)."
 };
 static const struct advice faults[FAULTS] = {
 	[PATH_DOWN] = { "path-down", "error",
-			"Packets do not come through, in one direction at least.",
-			"Look at link, switch port and firewall of the two; `anynet pair` between them." },
-	[PATH_LOSES] = { "path-loss", "warning", "Retransmissions make it slow.",
-			 "Look at error counters of NIC and switch (`ethtool -S`), and at cables." },
-	[PATH_SLOW] = { "path-slow", "warning", "A collective is as fast as its slowest link.",
-			"Look at the speed of its NIC and switch port (`ethtool`), and at shapers." },
+			"Packets are lost in at least one direction.",
+			"Check link, switch port and firewall between the two; run `anynet pair`." },
+	[PATH_LOSES] = { "path-loss", "warning", "Retransmissions reduce its rate.",
+			 "Check error counters of NIC and switch (`ethtool -S`), and cables." },
+	[PATH_SLOW] = { "path-slow", "warning", "A collective is as fast as its slowest path.",
+			"Check the speed of its NIC and switch port (`ethtool`), and traffic shapers." },
 };
-static const char *const fault_names[FAULTS] = { "no connection", "packets are lost",
+static const char *const fault_names[FAULTS] = { "connections break", "packets are lost",
 						 "much slower than the others" };
 
 static void add_ranks(const struct live *live, json_t *list)
@@ -48,7 +48,7 @@ static void add_ranks(const struct live *live, json_t *list)
 	for (size_t i = 0; i < live->rank_count; i++) {
 		const struct rank *r = &live->ranks[i];
 
-		if (r->silent_ms >= SILENT_MS)
+		if (r->silent_ms >= SILENT_MS && !r->wants_cpu)
 			judge_add(list, &stopped, "%s: rank %s, process %lld: silent for %.1f s",
 				  r->host, *r->rank ? r->rank : "?", r->pid,
 				  (double)r->silent_ms / 1e3);
@@ -81,16 +81,9 @@ static bool is_blamed(const json_t *list, const char *host)
 	return false;
 }
 
-/* Losses are summed up over the looks as it is; the best rate of a moment says little. */
 static bool is_odd(const struct end *e, enum fault fault)
 {
-	static const unsigned wanted[FAULTS] = {
-		[PATH_DOWN] = LIVE_LOOKS,
-		[PATH_LOSES] = 2,
-		[PATH_SLOW] = SLOW_LOOKS,
-	};
-
-	return e->looks[fault] >= wanted[fault];
+	return e->bad && e->worst == fault;
 }
 
 /* How many of the paths of a host's device have this fault, of how many; seen from here or from there. */

@@ -2,20 +2,46 @@
 /* Paths and ranks, look after look; see live_window.h. */
 #include "live_window.h"
 
+#include <math.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
 #include "tools/shared/member.h"
 
-#define LOST       0.02 /* of all packets */
-#define LOST_LEAST 8    /* and so many in the last looks */
-#define SLOW       0.25 /* of the median rate of all paths */
-/* Times the median round trip: what waits is in the path, and not in the program. */
-#define QUEUED       2.0
-#define SLOW_PACKETS 30   /* in the window: fewer tell no rate */
-#define STARVED      0.25 /* of the processor time that it wants … */
-#define STARVED_BY   0.4  /* … and of the median of all */
+/*
+ * Bad paths are found by evidence that is summed up look after look (CUSUM): what is worse than a threshold adds, what
+ * is better subtracts, and a look without data lets a little be forgotten. The plugin moves data away from a bad
+ * path, so there are few samples of it, and single ones are noisy. Evidence of different kinds adds up; the largest gives the
+ * name. 1 is enough.
+ */
+#define FORGET 0.95
+#define MOST   (2.0 / 3) /* of one look */
+#define CAP    2.0
+#define GOOD   0.6 /* less: what was bad is not any more */
+#define GREW   2   /* looks; a single one is a moment's */
+
+#define STANDS  0.85      /* what is kept if connections stand, and carry nothing */
+#define BROKE   (2.0 / 3) /* the last connection broke */
+#define LEFT    0.4       /* one broke, others stand */
+#define MISSING (1.0 / 3) /* there is none, or one is down */
+
+/* How many times (log2, less 1) the rate is below and the round trip above the median: a low rate without a queue is
+ * the program's. */
+#define SLOW_PACKETS 15
+#define SLOW         (1.0 / 3)
+#define QUEUED       (-0.5)
+#define QUEUED_MOST  2.0
+
+/* The log likelihood of so many times the usual loss, at least USUAL. */
+#define LOST_TIMES 5
+#define USUAL      0.01
+#define LOST       (1.0 / 12)
+
+#define STARVED       0.5  /* of the processor time that it wants … */
+#define STARVED_BY    0.55 /* … and of the median of all */
+#define STARVED_MS    100  /* waited in each look, on average */
+#define STARVED_KNOWN 4    /* looks */
 
 struct live *live_new(void)
 {
@@ -85,10 +111,11 @@ static void take_path(struct live *live, const json_t *hosts, const char *host, 
 	if (!e)
 		return;
 	if (!e->seen)
-		e->down = e->up = 0;
+		e->down = e->up = e->broke = 0;
 	e->seen = true;
 	e->down += (unsigned)member_int(path, "down", 0, INT32_MAX, 0);
 	e->up += (unsigned)member_int(path, "up", 0, INT32_MAX, 0);
+	e->broke += (unsigned)member_int(path, "broke", 0, INT32_MAX, 0);
 	e->packets_of[slot] += (unsigned)member_int(path, "packets", 0, INT32_MAX, 0);
 	e->resent_of[slot] += (unsigned)member_int(path, "resent", 0, INT32_MAX, 0);
 	if (rate > e->rates[slot])
@@ -115,7 +142,9 @@ static void take_process(struct live *live, const char *host, const json_t *proc
 	}
 	snprintf(r->rank, sizeof(r->rank), "%s", member_text(process, "rank"));
 	r->silent_ms = member_int(process, "silent_ms", 0, INT64_MAX, 0);
-	r->cpu = json_is_real(json_object_get(process, "cpu")) ? member_real(process, "cpu") : -1;
+	r->ran_of[live->look % WINDOW] = member_int(process, "ran_ms", 0, INT32_MAX, -1);
+	r->waited_of[live->look % WINDOW] = member_int(process, "waited_ms", 0, INT32_MAX, -1);
+	r->looks += r->looks < WINDOW;
 	r->seen = true;
 }
 
@@ -184,72 +213,169 @@ static double median(double *values, size_t count)
 	return values[count / 2];
 }
 
-static void add_up(struct end *e)
+/* The last look, and the sums of the window for the figures. */
+static void add_up(struct end *e, unsigned slot)
 {
-	int count = 0;
-
 	e->packets = e->resent = 0;
-	e->rate = e->rtt = 0;
 	for (int k = 0; k < WINDOW; k++) {
 		e->packets += e->packets_of[k];
 		e->resent += e->resent_of[k];
-		e->rate = e->rates[k] > e->rate ? e->rates[k] : e->rate;
-		e->rtt += e->rtts[k];
-		count += e->rtts[k] > 0;
 	}
-	e->rtt = count ? e->rtt / count : 0;
+	if (e->rates[slot] > 0) {
+		e->rate = e->rates[slot];
+		e->rtt = e->rtts[slot];
+	}
 }
 
-/* Of the paths that carry enough to tell; *rtt likewise. 0: there are too few. */
-static double median_rate(struct live *live, double *rtt)
+static bool has_data(const struct end *e, unsigned slot)
 {
-	static double rates[ENDS_MAX], rtts[ENDS_MAX];
-	size_t count = 0;
-
-	for (size_t i = 0; i < live->end_count; i++) {
-		add_up(&live->ends[i]);
-		if (live->ends[i].rate <= 0 || live->ends[i].packets < SLOW_PACKETS)
-			continue;
-		rtts[count] = live->ends[i].rtt;
-		rates[count++] = live->ends[i].rate;
-	}
-	*rtt = median(rtts, count);
-	return count > 2 ? median(rates, count) : 0;
+	return e->packets_of[slot] >= SLOW_PACKETS && e->rates[slot] > 0 && e->rtts[slot] > 0;
 }
 
-static void note_ends(struct live *live)
+/* What is usual in this look. */
+struct usual {
+	double rate, rtt, lost; /* rate 0: too few paths to tell */
+};
+
+static struct usual usual_of(struct live *live, unsigned slot)
 {
-	double rtt, rate = median_rate(live, &rtt);
+	static double rates[ENDS_MAX], rtts[ENDS_MAX], lost[ENDS_MAX];
+	struct usual usual;
+	size_t count = 0, sending = 0;
 
 	for (size_t i = 0; i < live->end_count; i++) {
 		struct end *e = &live->ends[i];
 
-		e->now[PATH_DOWN] = e->down > 0 || e->missing > 0;
-		e->now[PATH_LOSES] = e->resent >= LOST_LEAST &&
-				     e->resent > LOST * (double)(e->packets + e->resent);
-		e->now[PATH_SLOW] = e->packets >= SLOW_PACKETS && e->rate > 0 &&
-				    e->rate < SLOW * rate && e->rtt > QUEUED * rtt;
-		for (int f = 0; f < FAULTS; f++)
-			e->looks[f] = e->now[f] ? e->looks[f] + 1 : 0;
+		add_up(e, slot);
+		if (e->packets)
+			lost[sending++] = e->resent / (double)(e->packets + e->resent);
+		if (!has_data(e, slot))
+			continue;
+		rtts[count] = e->rtts[slot];
+		rates[count++] = e->rates[slot];
+	}
+	usual.rate = count > 2 ? median(rates, count) : 0;
+	usual.rtt = median(rtts, count);
+	usual.lost = median(lost, sending);
+	if (usual.lost < USUAL)
+		usual.lost = USUAL;
+	return usual;
+}
+
+static void weigh(double *evidence, double more)
+{
+	*evidence += more < MOST ? more : MOST;
+	*evidence = *evidence < 0 ? 0 : *evidence > CAP ? CAP : *evidence;
+}
+
+static void weigh_down(struct end *e, unsigned slot)
+{
+	double *evidence = &e->evidence[PATH_DOWN];
+
+	if (e->broke || e->down || e->missing)
+		weigh(evidence, e->broke && !e->up ? BROKE : e->down || e->missing ? MISSING : LEFT);
+	else if (has_data(e, slot))
+		weigh(evidence, -MISSING);
+	else
+		*evidence *= STANDS;
+}
+
+static void weigh_slow(struct end *e, const struct usual *usual, unsigned slot)
+{
+	double *evidence = &e->evidence[PATH_SLOW], rate, rtt;
+
+	if (!has_data(e, slot) || usual->rate <= 0) {
+		*evidence *= FORGET;
+		return;
+	}
+	rate = log2(usual->rate / e->rates[slot]) - 1;
+	rtt = log2(e->rtts[slot] / usual->rtt) - 1;
+	if (rate < 0 || rtt < QUEUED)
+		weigh(evidence, -SLOW);
+	else
+		weigh(evidence, SLOW * (rate + (rtt < QUEUED_MOST ? rtt : QUEUED_MOST)) / 2);
+}
+
+static void weigh_lossy(struct end *e, const struct usual *usual, unsigned slot)
+{
+	unsigned lost = e->resent_of[slot], all = e->packets_of[slot] + lost;
+
+	if (!all)
+		e->evidence[PATH_LOSES] *= FORGET;
+	else
+		weigh(&e->evidence[PATH_LOSES],
+		      LOST * (lost * log(LOST_TIMES) - all * usual->lost * (LOST_TIMES - 1)));
+}
+
+static void judge_end(struct end *e)
+{
+	double before = e->all;
+
+	e->all = 0;
+	e->worst = PATH_DOWN;
+	for (int f = 0; f < FAULTS; f++) {
+		e->all += e->evidence[f];
+		if (e->evidence[f] > e->evidence[e->worst])
+			e->worst = (enum fault)f;
+	}
+	if (e->all < BROKE / 2)
+		e->grew = 0;
+	e->grew += e->all > before;
+	e->bad = e->bad ? e->all >= GOOD : e->all >= 1 && e->grew >= GREW;
+}
+
+static void note_ends(struct live *live, unsigned slot)
+{
+	struct usual usual = usual_of(live, slot);
+
+	for (size_t i = 0; i < live->end_count; i++) {
+		struct end *e = &live->ends[i];
+
+		weigh_down(e, slot);
+		weigh_slow(e, &usual, slot);
+		weigh_lossy(e, &usual, slot);
+		judge_end(e);
 	}
 }
 
-static void note_ranks(struct live *live)
+/* Of the window: what it got of the processor time that it wanted. */
+static bool is_short_of_cpu(struct rank *r, unsigned slot)
+{
+	long long ran = 0, waited = 0;
+
+	r->cpu = -1;
+	r->wants_cpu = r->waited_of[slot] >= STARVED_MS;
+	for (int k = 0; k < WINDOW; k++) {
+		if (r->looks < WINDOW && !r->ran_of[k] && !r->waited_of[k])
+			continue;
+		if (r->ran_of[k] < 0 || r->waited_of[k] < 0)
+			return false;
+		ran += r->ran_of[k];
+		waited += r->waited_of[k];
+	}
+	if (r->looks < STARVED_KNOWN)
+		return false;
+	r->cpu = ran + waited ? (double)ran / (double)(ran + waited) : 1;
+	return r->cpu < STARVED && waited >= STARVED_MS * (long long)r->looks;
+}
+
+static void note_ranks(struct live *live, unsigned slot)
 {
 	static double shares[ENDS_MAX];
+	static bool is_short[ENDS_MAX];
 	size_t count = 0;
 	double usual;
 
 	for (size_t i = 0; i < live->rank_count; i++) {
+		is_short[i] = is_short_of_cpu(&live->ranks[i], slot);
 		if (live->ranks[i].cpu >= 0 && !live->ranks[i].silent_ms)
 			shares[count++] = live->ranks[i].cpu;
 	}
 	usual = median(shares, count);
 	for (size_t i = 0; i < live->rank_count; i++) {
 		struct rank *r = &live->ranks[i];
-		bool starved = r->cpu >= 0 && r->cpu < STARVED && r->cpu < STARVED_BY * usual;
 
-		r->starved = starved ? r->starved + 1 : 0;
+		r->starved = is_short[i] && r->cpu < STARVED_BY * usual ? r->starved + 1 : 0;
 	}
 }
 
@@ -270,6 +396,6 @@ void live_look(struct live *live, const json_t *hosts)
 		live->ranks[k].seen = false;
 	json_array_foreach(hosts, i, host) take_host(live, hosts, host);
 	forget(live);
-	note_ends(live);
-	note_ranks(live);
+	note_ends(live, slot);
+	note_ranks(live, slot);
 }

@@ -11,7 +11,7 @@
 
 #define ENDS_MAX 2048 /* paths, as one end sees each */
 #define NAME     64
-#define WINDOW   6 /* looks that count for rates and losses */
+#define WINDOW   6 /* looks that count for figures, and for the share of a processor */
 
 enum fault {
 	PATH_DOWN,
@@ -23,10 +23,15 @@ enum fault {
 /* A path between two hosts, from one end. */
 struct end {
 	char host[NAME], other[NAME], device[NAME], address[NAME];
-	unsigned looks[FAULTS]; /* in a row */
-	bool now[FAULTS], seen, gone;
-	unsigned down, up, missing; /* connections, and looks in a row without any */
-	/* Of the last looks, and together: the sum, the best. */
+	bool seen, gone;
+	unsigned down, up, broke; /* connections */
+	unsigned missing;         /* looks in a row without a connection */
+	double evidence[FAULTS];  /* sums over the looks; 1 is enough */
+	double all;               /* of it together */
+	unsigned grew;            /* looks in which it grew */
+	bool bad;
+	enum fault worst;
+	/* Of the last looks; their sums and the figures of the last look with data. */
 	unsigned packets_of[WINDOW], resent_of[WINDOW], packets, resent;
 	double rates[WINDOW], rate, rtts[WINDOW], rtt;
 };
@@ -34,9 +39,11 @@ struct end {
 struct rank {
 	char host[NAME], rank[16];
 	long long pid, silent_ms;
-	double cpu;
-	unsigned starved; /* looks in a row */
-	bool seen;
+	long long ran_of[WINDOW], waited_of[WINDOW]; /* ms of processor time; waited for a processor */
+	unsigned looks;                              /* of the window that are known */
+	double cpu;                                  /* the share that it gets of what it wants; -1 = not known */
+	unsigned starved;                            /* looks in a row */
+	bool seen, wants_cpu;                        /* in the last look it waited for a processor: it is not stopped */
 };
 
 struct live {
@@ -46,7 +53,7 @@ struct live {
 	unsigned look;
 };
 
-/* Takes in what all hosts tell, and counts for how many looks in a row what is odd. */
+/* Takes in what all hosts report, and decides which paths and ranks are odd. */
 void live_look(struct live *live, const json_t *hosts);
 
 /* The name of the host on which that process is. */

@@ -98,8 +98,9 @@ static int print_json(const struct anynet_config *cfg, const enum anynet_config_
 int cmd_config(int argc, char **argv)
 {
 	static const struct argp argp = {
-		options, parse, NULL, "Prints the settings, their values here and their source.",
-		NULL,    NULL,  NULL,
+		.options = options,
+		.parser = parse,
+		.doc = "Prints the settings, their values here and their source.",
 	};
 	enum anynet_config_source *sources;
 	enum format format = FORMAT_TEXT;
@@ -128,13 +129,9 @@ int cmd_version(int argc, char **argv)
 		{ 0 },
 	};
 	static const struct argp argp = {
-		version_options,
-		parse,
-		NULL,
-		"Prints the versions of the tool and of its protocols.",
-		NULL,
-		NULL,
-		NULL,
+		.options = version_options,
+		.parser = parse,
+		.doc = "Prints the versions of the tool and of its protocols.",
 	};
 	enum format format = FORMAT_TEXT;
 

@@ -106,16 +106,12 @@ static void print_json(const struct anynet_probe *probe)
 int cmd_devices(int argc, char **argv)
 {
 	static const struct argp argp = {
-		options,
-		parse,
-		NULL,
-		"Probes this host as the plugin does and prints the devices that NCCL gets. "
+		.options = options,
+		.parser = parse,
+		.doc = "Probes this host as the plugin does and prints the devices that NCCL gets. "
 		"\vThe environment has the same effect as for the plugin: NCCL_NET, "
 		"NCCL_IB_DISABLE, NCCL_SOCKET_IFNAME … Exit status: 0 there is a device, 2 there "
 		"is none, 3 invalid arguments.",
-		NULL,
-		NULL,
-		NULL,
 	};
 	static struct anynet_probe probe; /* too large for a stack */
 	struct anynet_config cfg;

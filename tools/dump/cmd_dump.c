@@ -72,16 +72,14 @@ static int show(const struct options *o, const struct page_list *pages)
 int cmd_dump(int argc, char **argv)
 {
 	static const struct argp argp = {
-		arguments,
-		parse,
-		"PID",
-		"Prints the statistics of a process and the last events of each connection. Also "
+		.options = arguments,
+		.parser = parse,
+		.args_doc = "PID",
+		.doc = "Prints the statistics of a process and the last events of each connection. Also "
 		"of a process that was killed or has crashed, until the next process with "
 		"connections starts and removes the file.\vExit status: 0 printed, 2 no such "
 		"process, 3 nothing could be read.",
-		color_args,
-		NULL,
-		NULL,
+		.children = color_args,
 	};
 	struct options o = { .dir = stats_dir() };
 	struct page_list pages;

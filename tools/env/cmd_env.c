@@ -55,10 +55,8 @@ static error_t take_nothing(int key, char *arg, struct argp_state *state)
 int cmd_env(int argc, char **argv)
 {
 	static const struct argp argp = {
-		NULL, take_nothing,
-		NULL, "Prints the commands that make NCCL load this plugin: eval \"$(anynet env)\"",
-		NULL, NULL,
-		NULL,
+		.parser = take_nothing,
+		.doc = "Prints the commands that make NCCL load this plugin: eval \"$(anynet env)\"",
 	};
 	const char *dir = plugin_dir();
 
@@ -104,13 +102,9 @@ static error_t take_command(int key, char *arg, struct argp_state *state)
 int cmd_run(int argc, char **argv)
 {
 	static const struct argp argp = {
-		NULL,
-		take_command,
-		"COMMAND [ARGUMENT...]",
-		"Runs a command with the variables of `anynet env`.",
-		NULL,
-		NULL,
-		NULL,
+		.parser = take_command,
+		.args_doc = "COMMAND [ARGUMENT...]",
+		.doc = "Runs a command with the variables of `anynet env`.",
 	};
 	int first = argc;
 

@@ -237,17 +237,15 @@ static int explain(const struct options *o)
 int cmd_explain(int argc, char **argv)
 {
 	static const struct argp argp = {
-		arguments,
-		parse,
-		"[LOG...]",
-		"Reads logs of NCCL, PyTorch, CuPy, Lightning, torchrun and Slurm, of one or "
+		.options = arguments,
+		.parser = parse,
+		.args_doc = "[LOG...]",
+		.doc = "Reads logs of NCCL, PyTorch, CuPy, Lightning, torchrun and Slurm, of one or "
 		"more ranks, and reports which line is the cause, what it means and how to fix "
 		"it. Without LOG, or for '-', reads the standard input.\vExit status: 0 nothing "
 		"found, or only harmless lines, 1 warnings only, 2 errors, 3 a log or rules "
 		"could not be read.",
-		output_args,
-		NULL,
-		NULL,
+		.children = output_args,
 	};
 	struct options options = { 0 };
 	int status;

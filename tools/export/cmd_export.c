@@ -249,17 +249,13 @@ static void catch_signals(sigset_t *open)
 int cmd_export(int argc, char **argv)
 {
 	static const struct argp argp = {
-		arguments,
-		parse,
-		NULL,
-		"Exports the connections of the jobs on this host in Prometheus' text format: of "
+		.options = arguments,
+		.parser = parse,
+		.doc = "Exports the connections of the jobs on this host in Prometheus' text format: of "
 		"your own processes; for root, of all. Serves them at an address, writes them to "
 		"a file, or, without either, prints them once.\vExit status: 0 ok or ended by a "
 		"signal, 2 something could not be read, written or listened on, 3 invalid "
 		"command line.",
-		NULL,
-		NULL,
-		NULL,
 	};
 	struct options o = { .dir = stats_dir() };
 	sigset_t mask;

@@ -75,15 +75,13 @@ static error_t parse_pair(int key, char *arg, struct argp_state *state)
 int cmd_pair(int argc, char **argv)
 {
 	static const struct argp argp = {
-		pair_options,
-		parse_pair,
-		"HOST[:PORT]",
-		"Tests the path between this host and one that runs `anynet serve`, in both "
+		.options = pair_options,
+		.parser = parse_pair,
+		.args_doc = "HOST[:PORT]",
+		.doc = "Tests the path between this host and one that runs `anynet serve`, in both "
 		"directions: versions, settings, clocks, MTU, data ports, latency and "
 		"bandwidth.\vExit status: 0 ok, 1 warnings, 2 errors, 3 invalid arguments.",
-		output_args,
-		NULL,
-		NULL,
+		.children = output_args,
 	};
 	struct pair_arguments a = {
 		.options = {
@@ -156,17 +154,13 @@ static error_t parse_serve(int key, char *arg, struct argp_state *state)
 int cmd_serve(int argc, char **argv)
 {
 	static const struct argp argp = {
-		serve_options,
-		parse_serve,
-		NULL,
-		"Serves `anynet pair` from other hosts, one after another, until it is "
+		.options = serve_options,
+		.parser = parse_serve,
+		.doc = "Serves `anynet pair` from other hosts, one after another, until it is "
 		"interrupted.\vAny host may connect, or those in ANYNET_ALLOW. A client gets "
 		"this host's NCCL_* and ANYNET_* variables, and can make it connect to addresses "
 		"and measure for some seconds: stop it when it is no longer needed. Exit status: "
 		"2 if it cannot listen, 3 for invalid arguments.",
-		NULL,
-		NULL,
-		NULL,
 	};
 	struct server_options options = { .port = PAIR_PORT };
 

@@ -70,7 +70,7 @@ struct perf_rank {
 
 	struct link *links;
 	int link_count;
-	struct perf_ring *rings;     /* allreduce: one per channel */
+	struct perf_ring *rings;     /* patterns with sums: one per channel */
 	struct perf_stream *streams; /* p2p patterns: one per link */
 
 	void *input, *output; /* opts->max_bytes each, or a little more */
@@ -94,7 +94,7 @@ struct perf_pattern {
 };
 
 extern const struct perf_pattern perf_allgather, perf_allreduce, perf_alltoall, perf_broadcast,
-	perf_gather, perf_scatter, perf_sendrecv;
+	perf_gather, perf_reduce, perf_reduce_scatter, perf_scatter, perf_sendrecv;
 
 /* Of patterns that cut the data into a part for each rank. */
 size_t perf_parts_count(const struct perf_options *opts, size_t bytes);
@@ -106,6 +106,12 @@ static inline uint32_t perf_value(int rank, size_t i, uint32_t seed)
 {
 	return (((uint32_t)i + (uint32_t)rank * 7919 + seed * 104729) * 2654435761u) >> 24;
 }
+
+#define PERF_DONE 2
+
+/* perf_drive.c: gives each of `count` parts one step after another until all return PERF_DONE; a step returns 1 if it moved
+ * something, 0 if not, or -GROUP_ERROR. 0 or -GROUP_ERROR. */
+int perf_drive(struct perf_rank *r, int count, int (*step)(struct perf_rank *r, int part));
 
 /* perf_data.c */
 void perf_fill(struct perf_rank *r, size_t count, uint32_t seed);

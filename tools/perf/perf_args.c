@@ -27,9 +27,11 @@ enum {
 
 static const struct argp_option options[] = {
 	{ "pattern", 'p', "NAME", 0,
-	  "allgather, allreduce, alltoall, broadcast, gather, scatter or sendrecv (allreduce)", 1 },
+	  "allgather, allreduce, alltoall, broadcast, gather, reduce, reduce_scatter, scatter or "
+	  "sendrecv (allreduce)",
+	  1 },
 	{ "ranks", 'r', "N", 0, "processes on this host (2)", 1 },
-	{ "channels", KEY_CHANNELS, "N", 0, "rings of an all-reduce (2)", 1 },
+	{ "channels", KEY_CHANNELS, "N", 0, "rings of patterns with sums (2)", 1 },
 	{ "minbytes", 'b', "BYTES", 0, "smallest size (8)", 2 },
 	{ "maxbytes", 'e', "BYTES", 0, "largest size (32M, or the smallest if that is larger)", 2 },
 	{ "stepfactor", 'f', "N", 0, "multiply the size by N from line to line (2)", 2 },
@@ -58,8 +60,8 @@ static const char doc[] =
 	"Exit status: 0 ok, 2 an error or wrong results, 3 invalid arguments.";
 
 static const struct perf_pattern *const patterns[] = {
-	&perf_allgather, &perf_allreduce, &perf_alltoall, &perf_broadcast,
-	&perf_gather,    &perf_scatter,   &perf_sendrecv,
+	&perf_allgather, &perf_allreduce,      &perf_alltoall, &perf_broadcast, &perf_gather,
+	&perf_reduce,    &perf_reduce_scatter, &perf_scatter,  &perf_sendrecv,
 };
 
 static const struct perf_pattern *parse_pattern(struct argp_state *state, const char *text)
@@ -157,7 +159,11 @@ static error_t parse(int key, char *arg, struct argp_state *state)
 
 void perf_parse(int argc, char **argv, struct perf_options *opts)
 {
-	static const struct argp argp = { options, parse, NULL, doc, NULL, NULL, NULL };
+	static const struct argp argp = {
+		.options = options,
+		.parser = parse,
+		.doc = doc,
+	};
 
 	*opts = (struct perf_options){
 		.pattern = &perf_allreduce,

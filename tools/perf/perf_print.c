@@ -24,7 +24,7 @@ static void print_table_head(const struct perf_rank *r)
 
 	printf("# anynet perf " ANYNET_VERSION ": %s, %d rank%s, one process each, host memory",
 	       o->pattern->title, o->ranks, o->ranks == 1 ? "" : "s");
-	if (o->pattern == &perf_allreduce)
+	if (r->rings)
 		printf(", %d channel%s", o->channels, o->channels == 1 ? "" : "s");
 	printf("\n# minBytes %zu maxBytes %zu step: %zu(%s) warmup iters: %d iters: %d "
 	       "validation: %d\n",

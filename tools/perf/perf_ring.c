@@ -1,18 +1,29 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * anynet perf: ring all-reduce, as NCCL's Simple protocol does it. Each channel is a ring of its own
- * over its part of the data. A ring goes over its part in loops of one chunk per rank; in a loop, a
- * chunk travels 2 (n - 1) hops: n - 1 to be summed up, n - 1 to be handed round. Chunks are cut into
- * two slices, the messages, so that a slice travels while the next one is being added.
+ * anynet perf: the patterns with sums, on rings, as NCCL's Simple protocol does them. Each channel is a ring of its own
+ * over its part of the data. An all-reduce goes over its part in loops of one chunk per rank; in a loop, a chunk
+ * travels 2 (n - 1) hops: n - 1 to be summed up, n - 1 to be passed on. A reduce-scatter ends after the first n - 1. A
+ * reduce is a chain that ends at rank 0. Chunks are cut into two slices, the messages, so that a slice travels while the next
+ * one is being added.
  */
 #include "perf.h"
 
 #include <stdlib.h>
 #include <string.h>
 
+#define ROOT      0
 #define SLICES    2 /* of a chunk */
 #define SLICE_MAX (PERF_RING_STEP / PERF_ELEMENT)
 #define ALIGN     (128 / PERF_ELEMENT) /* LL128's line: slices start on one */
+
+/* How a rank takes part in a ring. */
+struct course {
+	uint64_t hops;   /* operations on each slice of a loop */
+	uint64_t chunks; /* of a loop, that lie side by side */
+	size_t stride;   /* from one rank's chunk to the next one's; 0: that is a chunk */
+	uint64_t shift;  /* the chunk that a rank begins with, before its own */
+	uint64_t place;  /* hops before it: of a reduce */
+};
 
 struct perf_ring {
 	struct link *send, *recv;
@@ -20,6 +31,8 @@ struct perf_ring {
 	size_t chunk;      /* elements of this run's chunks; the last ones hold fewer */
 	size_t slice;      /* elements of a slice */
 	size_t slices;     /* slices of every chunk: 1 or SLICES */
+
+	struct course course;
 
 	/* The operation that comes next, of ops_end. */
 	uint64_t op, ops_end;
@@ -32,6 +45,7 @@ struct perf_ring {
 struct op {
 	bool receives, sends, adds, keeps;
 	size_t offset, count; /* of the slice, in elements */
+	size_t keep_at;       /* where it goes in the output */
 };
 
 static size_t round_up(size_t n, size_t unit)
@@ -45,31 +59,40 @@ static size_t ring_count(const struct perf_options *opts, size_t bytes)
 	return bytes / PERF_ELEMENT ? bytes / PERF_ELEMENT : 1;
 }
 
-static uint64_t hops(const struct perf_rank *r)
+static struct course course_of(const struct perf_rank *r, size_t count)
 {
-	return 2 * (uint64_t)(r->group->size - 1) + 1;
+	uint64_t size = (uint64_t)r->group->size, rank = (uint64_t)r->group->rank;
+
+	if (r->opts->pattern == &perf_reduce)
+		return (struct course){ 1, 1, 0, 0, (rank + size - 1 - ROOT) % size };
+	if (r->opts->pattern == &perf_reduce_scatter)
+		return (struct course){ size, 1, count / size, 1, 0 };
+	return (struct course){ 2 * (size - 1) + 1, size, 0, 0, 0 };
 }
 
 /* Operation number `index` in the order in which every rank goes: loop, hop, slice. */
 static struct op ring_op(const struct perf_rank *r, const struct perf_ring *ring, uint64_t index)
 {
+	const struct course *c = &ring->course;
 	uint64_t size = (uint64_t)r->group->size, rank = (uint64_t)r->group->rank;
 	uint64_t slice = index % ring->slices;
-	uint64_t hop = index / ring->slices % hops(r);
-	uint64_t loop = index / ring->slices / hops(r);
-	uint64_t chunk = (rank + 2 * size - hop) % size;
+	uint64_t turn = index / ring->slices % c->hops, hop = turn + c->place;
+	uint64_t loop = index / ring->slices / c->hops;
+	uint64_t chunk = c->hops > 1 ? (rank + 2 * size - hop - c->shift) % size : 0;
+	uint64_t last = c->chunks > 1 ? c->hops - 1 : size - 1;
 	size_t chunk_end, at;
 	struct op op;
 
-	at = ring->begin + (loop * size + chunk) * ring->chunk;
+	at = ring->begin + (loop * c->chunks + (c->stride ? 0 : chunk)) * ring->chunk;
 	chunk_end = at + ring->chunk < ring->end ? at + ring->chunk : ring->end;
 	at += slice * ring->slice;
-	op.offset = at;
 	op.count = at >= chunk_end ? 0 : chunk_end - at;
 	if (op.count > ring->slice)
 		op.count = ring->slice;
+	op.keep_at = at;
+	op.offset = at + chunk * c->stride;
 	op.receives = hop > 0;
-	op.sends = hop < hops(r) - 1;
+	op.sends = hop < last;
 	op.adds = hop > 0 && hop < size;
 	op.keeps = hop >= size - 1;
 	return op;
@@ -79,7 +102,7 @@ static struct op ring_op(const struct perf_rank *r, const struct perf_ring *ring
 static void compute(struct perf_rank *r, struct perf_ring *ring, const struct op *op)
 {
 	const char *input = (const char *)r->input + op->offset * PERF_ELEMENT;
-	char *output = (char *)r->output + op->offset * PERF_ELEMENT;
+	char *output = (char *)r->output + op->keep_at * PERF_ELEMENT;
 	const char *from = op->receives ? link_slot_data(ring->recv, ring->consumed) : input;
 	char *to = op->sends ? link_slot_data(ring->send, ring->send->posted) : NULL;
 	size_t bytes = op->count * PERF_ELEMENT;
@@ -163,21 +186,23 @@ static int ring_step(struct perf_rank *r, struct perf_ring *ring)
 /* Cut the channel's part into loops, chunks and slices. */
 static void ring_start(struct perf_rank *r, struct perf_ring *ring, size_t count, int channel)
 {
-	size_t size = (size_t)r->group->size, channels = (size_t)r->opts->channels;
-	size_t part = round_up((count + channels - 1) / channels, ALIGN), loops;
+	const struct course c = course_of(r, count);
+	size_t all = c.stride ? c.stride : count, channels = (size_t)r->opts->channels;
+	size_t part = round_up((all + channels - 1) / channels, ALIGN), loops;
 
-	ring->begin = part * (size_t)channel < count ? part * (size_t)channel : count;
-	ring->end = ring->begin + part < count ? ring->begin + part : count;
+	ring->course = c;
+	ring->begin = part * (size_t)channel < all ? part * (size_t)channel : all;
+	ring->end = ring->begin + part < all ? ring->begin + part : all;
 	part = ring->end - ring->begin;
-	ring->chunk = round_up((part + size - 1) / size, ALIGN);
+	ring->chunk = round_up((part + c.chunks - 1) / c.chunks, ALIGN);
 	if (ring->chunk > SLICES * SLICE_MAX)
 		ring->chunk = SLICES * SLICE_MAX;
 	ring->slice = round_up((ring->chunk + SLICES - 1) / SLICES, ALIGN);
 	ring->slices = ring->chunk > ring->slice ? SLICES : 1;
-	loops = part ? (part + size * ring->chunk - 1) / (size * ring->chunk) : 0;
+	loops = part ? (part + c.chunks * ring->chunk - 1) / (c.chunks * ring->chunk) : 0;
 	ring->op = 0;
-	ring->ops_end = loops * hops(r) * ring->slices;
-	ring->recv->total += loops * (hops(r) - 1) * ring->slices;
+	ring->ops_end = loops * c.hops * ring->slices;
+	ring->recv->total += loops * (c.hops - (c.place ? 0 : 1)) * ring->slices;
 }
 
 static bool ring_is_done(const struct perf_ring *ring)
@@ -186,33 +211,16 @@ static bool ring_is_done(const struct perf_ring *ring)
 	       ring->send->done == ring->send->posted;
 }
 
+static int ring_part(struct perf_rank *r, int i)
+{
+	return ring_is_done(&r->rings[i]) ? PERF_DONE : ring_step(r, &r->rings[i]);
+}
+
 static int ring_run(struct perf_rank *r, size_t count)
 {
-	int channels = r->opts->channels, open;
-
-	for (int c = 0; c < channels; c++)
+	for (int c = 0; c < r->opts->channels; c++)
 		ring_start(r, &r->rings[c], count, c);
-	do {
-		int moved = 0;
-
-		open = 0;
-		for (int c = 0; c < channels; c++) {
-			int ret;
-
-			if (ring_is_done(&r->rings[c]))
-				continue;
-			open++;
-			ret = ring_step(r, &r->rings[c]);
-			if (ret < 0)
-				return ret;
-			moved |= ret;
-		}
-		if (moved)
-			group_fed(r->group);
-		else if (open && group_idle(r->group))
-			return -GROUP_ERROR;
-	} while (open);
-	return 0;
+	return perf_drive(r, r->opts->channels, ring_part);
 }
 
 static int ring_open(struct perf_rank *r)
@@ -255,6 +263,28 @@ static uint32_t ring_expected(const struct perf_rank *r, size_t count, size_t i,
 	return sum;
 }
 
+static size_t reduce_checked(const struct perf_rank *r, size_t count)
+{
+	return r->group->rank == ROOT ? count : 0;
+}
+
+static double reduce_bus_factor(int ranks)
+{
+	(void)ranks;
+	return 1.0;
+}
+
+static uint32_t scatter_expected(const struct perf_rank *r, size_t count, size_t i, uint32_t seed)
+{
+	return ring_expected(r, count,
+			     (size_t)r->group->rank * (count / (size_t)r->group->size) + i, seed);
+}
+
+static size_t scatter_checked(const struct perf_rank *r, size_t count)
+{
+	return count / (size_t)r->group->size;
+}
+
 static double ring_bus_factor(int ranks)
 {
 	return 2.0 * (ranks - 1) / ranks;
@@ -270,4 +300,30 @@ const struct perf_pattern perf_allreduce = {
 	.run = ring_run,
 	.expected = ring_expected,
 	.bus_factor = ring_bus_factor,
+};
+
+const struct perf_pattern perf_reduce = {
+	.name = "reduce",
+	.title = "reduce at rank 0, chain",
+	.redop = "sum",
+	.link_step_bytes = PERF_RING_STEP,
+	.count = ring_count,
+	.open = ring_open,
+	.run = ring_run,
+	.expected = ring_expected,
+	.checked = reduce_checked,
+	.bus_factor = reduce_bus_factor,
+};
+
+const struct perf_pattern perf_reduce_scatter = {
+	.name = "reduce_scatter",
+	.title = "reduce-scatter, ring",
+	.redop = "sum",
+	.link_step_bytes = PERF_RING_STEP,
+	.count = perf_parts_count,
+	.open = ring_open,
+	.run = ring_run,
+	.expected = scatter_expected,
+	.checked = scatter_checked,
+	.bus_factor = perf_parts_bus_factor,
 };

@@ -54,32 +54,18 @@ void stream_start(struct perf_stream *s, size_t offset, size_t bytes)
 	s->link->total = s->first + s->steps;
 }
 
+static int stream_part(struct perf_rank *r, int i)
+{
+	struct perf_stream *s = &r->streams[i];
+
+	if (s->link->done == s->link->total)
+		return PERF_DONE;
+	return s->link->is_send ? send_step(r, s) : recv_step(r, s);
+}
+
 int streams_run(struct perf_rank *r)
 {
-	int open;
-
-	do {
-		int moved = 0;
-
-		open = 0;
-		for (int i = 0; i < r->link_count; i++) {
-			struct perf_stream *s = &r->streams[i];
-			int ret;
-
-			if (s->link->done == s->link->total)
-				continue;
-			open++;
-			ret = s->link->is_send ? send_step(r, s) : recv_step(r, s);
-			if (ret < 0)
-				return ret;
-			moved |= ret;
-		}
-		if (moved)
-			group_fed(r->group);
-		else if (open && group_idle(r->group))
-			return -GROUP_ERROR;
-	} while (open);
-	return 0;
+	return perf_drive(r, r->link_count, stream_part);
 }
 
 void stream_add(struct perf_rank *r, int peer, bool is_send)

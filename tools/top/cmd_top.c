@@ -126,16 +126,13 @@ static int show(const struct options *o, const struct page_list *before,
 int cmd_top(int argc, char **argv)
 {
 	static const struct argp argp = {
-		arguments,
-		parse,
-		NULL,
-		"Shows the connections of the jobs on this host, problems first: of your own "
+		.options = arguments,
+		.parser = parse,
+		.doc = "Shows the connections of the jobs on this host, problems first: of your own "
 		"processes; for root, of all.\vExit status with --once: 0 no problem, 1 a "
 		"warning, 2 a connection has failed or is cut, or a process is stopped, 3 "
 		"nothing could be read.",
-		color_args,
-		NULL,
-		NULL,
+		.children = color_args,
 	};
 	struct options o = { .delay = 1, .dir = stats_dir() };
 	struct page_list before = { 0 }, now;

@@ -9,13 +9,16 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <time.h>
 #include <unistd.h>
 
 #include "tools/shared/net/group.h"
 #include "tools/shared/net/net_link.h"
 
-#define BYTES 262144
-#define RANKS 8
+#define BYTES      262144
+#define RANKS      8
+#define IDLE_NS    200000   /* between two looks of a rank that waits: four hosts share the processors of one */
+#define COMPUTE_NS 20000000 /* between two rounds */
 
 struct board {
 	struct link_slot slots[RANKS][RANKS]; /* [receiver][sender] */
@@ -67,6 +70,13 @@ static int make_links(struct group *g, struct endpoint *ep, struct link *links)
 	return links_connect(links, count) || links_register(links, count, BYTES) ? -1 : count;
 }
 
+static void sleep_ns(long ns)
+{
+	const struct timespec time = { .tv_nsec = ns };
+
+	nanosleep(&time, NULL);
+}
+
 static int run_round(struct group *g, struct link *links, int count)
 {
 	int open;
@@ -92,6 +102,8 @@ static int run_round(struct group *g, struct link *links, int count)
 			group_fed(g);
 		else if (open && group_idle(g))
 			return -1;
+		if (!moved)
+			sleep_ns(IDLE_NS);
 	} while (open);
 	return 0;
 }
@@ -113,7 +125,7 @@ static int rank_main(struct group *g, void *arg)
 		fflush(stdout);
 	}
 	while (!run_round(g, links, count))
-		;
+		sleep_ns(COMPUTE_NS);
 	return GROUP_ERROR;
 }
 

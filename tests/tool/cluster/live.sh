@@ -1,16 +1,17 @@
 #!/bin/bash
 # SPDX-License-Identifier: Apache-2.0
 # `anynet cluster --live` on a job of four ranks over two paths, in network namespaces: live.sh BUILD_DIR [FAULTS [HEALTHY_S]].
-# Faults are planted one after another: a slow link, a lossy one, a stopped rank, a rank that gets no processor, a path on
+# Faults are planted one after another: a slow link, a lossy one, a stopped rank, a rank behind others that take the processors, a path on
 # which packets come through in one direction only. Each must be named, and nothing else, within LIMIT looks of a second;
 # then all must be well again. Before them HEALTHY_S looks without any alarm. Exit 77 = skipped.
+# RATE (MB/s), LOSS (percent) and FIRST, the number of the first fault, which chooses hosts and path, change what is planted.
 # STRICT=0, for busy machines: each has to be named in the end, whatever is said before.
 set -uo pipefail
 # shellcheck source=tests/said.sh
 . "$(dirname "$0")/../../said.sh"
 PATH=$PATH:/sbin:/usr/sbin
 build=${1:?} faults=${2:-5} healthy=${3:-10}
-LIMIT=${LIMIT:-30} STRICT=${STRICT:-1}
+LIMIT=${LIMIT:-30} STRICT=${STRICT:-1} FIRST=${FIRST:-0}
 tool=$build/tools/anynet
 out=$(mktemp -d)
 mids=("anl$$m0" "anl$$m1") hosts=()
@@ -27,12 +28,12 @@ cleanup() {
 	wait 2>/dev/null
 	rm -rf "$out"
 }
-pids=()
+pids=() spinners=()
 trap cleanup EXIT
 [ "$(id -u)" = 0 ] || skip "network namespaces with names need root"
 command -v chrt >/dev/null || skip "chrt (util-linux) is missing"
 
-# Four hosts with a cable to each of two switches.
+# Four hosts with a cable to each of two switches, which never wait for a processor.
 for p in 0 1; do ip netns add "${mids[p]}" 2>"$out/why" || skip "no network namespaces: $(cat "$out/why")"; done
 for i in 1 2 3 4; do
 	ns=anl$$h$i
@@ -50,7 +51,7 @@ for i in 1 2 3 4; do
 done
 for p in 0 1; do
 	mkfifo "$out/commands$p"
-	SWITCH_COMMANDS=$out/commands$p ip netns exec "${mids[p]}" nice -n -15 "$build/tests/tool/cluster/switch" \
+	SWITCH_COMMANDS=$out/commands$p ip netns exec "${mids[p]}" chrt -r 10 "$build/tests/tool/cluster/switch" \
 		6 200 p1 p2 p3 p4 >"$out/switch$p" 2>&1 &
 	until grep -qs ready "$out/switch$p"; do kill -0 $! 2>/dev/null || skip "no switch: $(cat "$out/switch$p")"; done
 done
@@ -80,8 +81,8 @@ is_used() {
 	local here
 	for here in "$a h$b" "$b h$a"; do
 		"$tool" top --once --json --dir "$out/stats/h${here% *}" | jq -e --arg peer "${here#* }" --arg net "10.$((79 + p)).0." \
-			'any(.processes[].connections[] | select(.peer.host == $peer) | .rails[];
-				(.path | contains($net)) and (.bytes_per_s // 0) > 50000)' >/dev/null && return
+			'any(.processes[].connections[] | select(.peer.host == $peer) | .paths[];
+				(.addresses | contains($net)) and (.bytes_per_s // 0) > 50000)' >/dev/null && return
 	done
 	return 1
 }
@@ -91,11 +92,17 @@ plant() {
 	pair=$(printf 'h%s\n' $a $b | sort | paste -sd,)
 	is_used || p=$((1 - p))
 	case $1 in
-	slow) want="path-(slow|loss|down) $pair" && link $p "$a,$b,rate,0.5" ;;
-	lossy) want="path-(slow|loss|down) $pair" && link $p "$a,$b,loss,8" ;;
+	slow) want="path-(slow|loss|down) $pair" && link $p "$a,$b,rate,${RATE:-0.5}" ;;
+	lossy) want="path-(slow|loss|down) $pair" && link $p "$a,$b,loss,${LOSS:-8}" ;;
 	hole) want="path-(slow|loss|down) $pair" && link $p ">$a,$b,loss,100" ;;
 	stop) want="rank-stopped h$a" && kill -STOP "${pids[a - 1]}" ;;
-	busy) want="host-busy h$a" && chrt -a -i -p 0 "${pids[a - 1]}" ;;
+	busy)
+		want="host-busy h$a" && chrt -a -i -p 0 "${pids[a - 1]}"
+		for ((i = 0; i < $(nproc); i++)); do
+			while :; do :; done &
+			spinners+=($!)
+		done
+		;;
 	esac
 }
 heal() {
@@ -103,7 +110,11 @@ heal() {
 	slow) link $p "$a,$b,rate,6" ;;
 	lossy | hole) link $p "$a,$b,loss,0" ;;
 	stop) kill -CONT "${pids[a - 1]}" ;;
-	busy) chrt -a -o -p 0 "${pids[a - 1]}" ;;
+	busy)
+		kill "${spinners[@]}"
+		spinners=()
+		chrt -a -o -p 0 "${pids[a - 1]}"
+		;;
 	esac
 }
 
@@ -114,13 +125,16 @@ for ((i = 0; i < healthy; i++)); do
 	look
 	[ -z "$(findings)" ] || { alarms=$((alarms + 1)) && echo "healthy: $(findings)"; }
 done
-for ((n = 0; n < faults; n++)); do
+for ((n = FIRST; n < FIRST + faults; n++)); do
 	kind=${kinds[n % ${#kinds[@]}]}
 	plant "$kind" "$n"
+	# Looks from before are still in the pipe.
+	planted=$(date -u +%FT%TZ)
+	while look && [[ $(jq -r .when <<<"$line") < $planted ]]; do :; done
 	for ((looks = 1; looks <= LIMIT; looks++)); do
-		look
 		[[ $(findings) =~ ^$want$ ]] && break
 		[ "$STRICT" = 0 ] || [ -z "$(findings)" ] || break
+		look
 	done
 	if [[ $(findings) =~ ^$want$ ]]; then
 		right=$((right + 1))

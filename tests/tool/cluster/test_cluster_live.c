@@ -19,12 +19,14 @@
 #define WIDE    "10.79.0."
 #define NARROW  "10.80.0."
 #define PACKETS 1000
+#define LOOKS_OF_BREAKS 4
 
 /* What is wrong, if anything; numbers of hosts from 1, 0 = none. */
 struct plan {
 	int silent, starved, mute, waited; /* a host */
-	int gone[2], lossy[2], slow[2], idle[2],
+	int gone[2], lossy[2], slow[2], idle[2], unused[2], broke[2],
 		device; /* between two; a host whose narrow network is gone */
+	int loss;       /* packets of every path */
 };
 
 static bool is_pair(const int *pair, int a, int b)
@@ -35,7 +37,8 @@ static bool is_pair(const int *pair, int a, int b)
 static json_t *path(const struct plan *p, int a, int b, bool narrow)
 {
 	bool gone = narrow && (is_pair(p->gone, a, b) || p->device == a || p->device == b);
-	int resent = narrow && is_pair(p->lossy, a, b) ? 100 : 0;
+	int resent = narrow && is_pair(p->lossy, a, b) ? 100 : p->loss;
+	bool unused = narrow && is_pair(p->unused, a, b), broke = narrow && is_pair(p->broke, a, b);
 	bool slow = narrow && is_pair(p->slow, a, b), idle = narrow && is_pair(p->idle, a, b);
 	char host[8], other[8], address[32];
 
@@ -44,17 +47,23 @@ static json_t *path(const struct plan *p, int a, int b, bool narrow)
 	snprintf(host, sizeof(host), "n%d", a);
 	snprintf(other, sizeof(other), "n%d", b);
 	snprintf(address, sizeof(address), "%s%d", narrow ? NARROW : WIDE, b);
-	return json_pack("{s:s, s:i, s:s, s:i, s:s, s:s, s:i, s:i, s:i, s:i, s:i, s:i}", "host",
-			 host, "pid", 100 + a, "for_host", other, "for_pid", 100 + b, "device",
-			 narrow ? "eth1" : "eth0", "address", address, "up", 2, "down", 0,
-			 "packets", PACKETS, "resent", resent, "rate", slow || idle ? 1000 : 100000,
-			 "rtt_us", slow ? 900 : 100);
+	return json_pack(
+		"{s:s, s:i, s:s, s:i, s:s, s:s, s:i, s:i, s:i, s:i, s:i, s:i, s:i}", "host", host,
+		"pid", 100 + a, "for_host", other, "for_pid", 100 + b, "device",
+		narrow ? "eth1" : "eth0", "address", address, "up", 2, "down", 0, "broke", broke,
+		"packets", unused ? 0 : PACKETS, "resent", unused ? 0 : resent, "rate",
+		unused         ? 0
+		: slow || idle ? 1000
+			       : 100000,
+		"rtt_us", unused ? 0 : slow ? 900 : 100);
 }
 
 static json_t *facts(const struct plan *p, int a)
 {
 	char host[8], rank[8];
 	json_t *paths = json_array(), *waits = json_array(), *each;
+	int ran = p->starved == a ? 50 : p->silent == a ? 0 : 900;
+	int waited = p->starved == a ? 950 : p->silent == a ? 0 : 50;
 
 	snprintf(host, sizeof(host), "n%d", a);
 	snprintf(rank, sizeof(rank), "%d", a - 1);
@@ -73,9 +82,9 @@ static json_t *facts(const struct plan *p, int a)
 							"pid", 100 + a, "for_host", other,
 							"for_pid", 100 + b, "ms", 5000));
 	}
-	return json_pack("{s:[{s:s, s:i, s:s, s:s, s:i, s:f}], s:o, s:o}", "processes", "host",
+	return json_pack("{s:[{s:s, s:i, s:s, s:s, s:i, s:i, s:i}], s:o, s:o}", "processes", "host",
 			 host, "pid", 100 + a, "rank", rank, "job", "", "silent_ms",
-			 p->silent == a ? 4000 : 0, "cpu", p->starved == a ? 0.05 : 0.9, "waits",
+			 p->silent == a ? 4000 : 0, "ran_ms", ran, "waited_ms", waited, "waits",
 			 waits, "paths", paths);
 }
 
@@ -120,6 +129,8 @@ static void test_each_fault_has_one_name(void **state)
 		{ { 0 }, "" },
 		{ { .silent = 2 }, "rank-stopped:h2" },
 		{ { .starved = 3 }, "host-busy:h3" },
+		/* Silent because it gets no processor: it is not stopped. */
+		{ { .silent = 3, .starved = 3 }, "host-busy:h3" },
 		{ { .mute = 1 }, "host-silent:h1" },
 		{ { .waited = 2 }, "rank-waited-for:h2" },
 		{ { .gone = { 1, 3 } }, "path-down:h1,h3" },
@@ -127,6 +138,9 @@ static void test_each_fault_has_one_name(void **state)
 		{ { .slow = { 1, 2 } }, "path-slow:h1,h2" },
 		/* A low rate without a queue is the program's. */
 		{ { .idle = { 1, 2 } }, "" },
+		/* What all lose is usual. */
+		{ { .loss = 30 }, "" },
+		{ { .loss = 20, .lossy = { 2, 3 } }, "path-loss:h2,h3" },
 		/* All of a host's paths by one network are that network's trouble, told once. */
 		{ { .device = 2 }, "path-down:h2" },
 		/* Its paths are the consequence. */
@@ -161,7 +175,30 @@ static void test_a_moment_is_no_fault(void **state)
 					   LIVE_LOOKS - 1),
 				    "");
 		assert_string_equal(judged(live, &(struct plan){ 0 }, 1), "");
+		assert_string_equal(judged(live, &(struct plan){ .lossy = { 1, 2 } }, 1), "");
+		assert_string_equal(judged(live, &(struct plan){ 0 }, 2), "");
+		assert_string_equal(judged(live, &(struct plan){ .slow = { 1, 2 } }, 1), "");
+		assert_string_equal(judged(live, &(struct plan){ .broke = { 1, 3 } }, 1), "");
+		assert_string_equal(judged(live, &(struct plan){ 0 }, 3), "");
 	}
+	live_free(live);
+}
+
+/* The plugin moves data away from a bad path at once: little evidence is enough, and it is kept while there is no more. */
+static void test_a_path_that_is_left_is_named(void **state)
+{
+	struct live *live = live_new();
+
+	(void)state;
+	judged(live, &(struct plan){ 0 }, 10);
+	judged(live, &(struct plan){ .slow = { 1, 2 } }, 2);
+	assert_string_equal(judged(live, &(struct plan){ .unused = { 1, 2 } }, 8),
+			    "path-slow:h1,h2");
+	assert_string_equal(judged(live, &(struct plan){ 0 }, 4), "");
+	/* A connection breaks again and again, and the others that stand carry nothing. */
+	assert_string_equal(judged(live, &(struct plan){ .broke = { 2, 3 }, .unused = { 2, 3 } },
+				   LOOKS_OF_BREAKS),
+			    "path-down:h2,h3");
 	live_free(live);
 }
 
@@ -192,6 +229,7 @@ int main(void)
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test(test_each_fault_has_one_name),
 		cmocka_unit_test(test_a_moment_is_no_fault),
+		cmocka_unit_test(test_a_path_that_is_left_is_named),
 		cmocka_unit_test(test_nonsense_does_no_harm),
 	};
 
