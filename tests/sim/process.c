@@ -325,5 +325,12 @@ size_t process_shorten(struct sim_process *process, size_t bytes)
 {
 	if (bytes < 2 || !random_chance(&sched_random, process->shortens))
 		return bytes;
-	return random_below(&sched_random, 4) ? 1 + random_below(&sched_random, bytes - 1) : 1;
+	switch (random_below(&sched_random, 8)) {
+	case 0:
+		return 1;
+	case 1:
+		return bytes - 1; /* all but the tail byte of a frame */
+	default:
+		return 1 + random_below(&sched_random, bytes - 1);
+	}
 }

@@ -13,7 +13,7 @@
 #include <string.h>
 
 #define FDS_BASELINE   8 /* of the background thread and the like; the rest is given back */
-#define FDS_PATIENCE   (40 * SIM_S)
+#define FDS_PATIENCE   (65 * SIM_S) /* connects that are given up last for ANYNET_CONNECT_TIMEOUT, 60 s */
 #define POLL_MOST      (20 * SIM_MS)
 #define POLL_LEAST     (2 * SIM_US)
 #define STAGGER_MOST   (300 * SIM_MS)
@@ -77,6 +77,16 @@ static void log_line(int level, unsigned long flags, const char *file, int line,
 		       level == 2 ? "WARN " : "", text);
 }
 
+/* A job starts on hosts whose NICs have a carrier: those are its devices for good. */
+static void wait_for_carriers(const struct rank *rank)
+{
+	const struct sim_host *host = rank->process->host;
+
+	for (unsigned i = 0; i < host->nics; i++)
+		while (host->nic[i].no_carrier)
+			thread_sleep(SIM_MS);
+}
+
 static void open_net(struct rank *rank)
 {
 	const char *path = load_take(rank->process);
@@ -85,6 +95,7 @@ static void open_net(struct rank *rank)
 
 	if (!path)
 		sim_fail("too few copies of the plugin");
+	wait_for_carriers(rank);
 	rank->net = driver_open(path, rank->plan->abi, err, sizeof(err));
 	if (!rank->net)
 		sim_fail("rank %u: %s", rank->index, err);

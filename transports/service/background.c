@@ -19,6 +19,7 @@
 #include "device/links.h"
 #include "path/ib/rail_link.h"
 #include "service/stats.h"
+#include "session/connect.h"
 #include "session/listen.h"
 #include "session/registry.h"
 
@@ -211,6 +212,8 @@ static void *background_thread(void *arg)
 			last = now;
 			listen_turn(); /* unauthenticated connections that timed out */
 			listen_look();
+			connect_trim(NULL);
+			listen_trim();
 		}
 		registry_each(visit, &look);
 		if (look.due)

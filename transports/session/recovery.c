@@ -146,12 +146,25 @@ static void describe_attempts(const struct anynet_comm *comm, char *text, size_t
 	}
 }
 
-/* What the peer said last may lie unread in connections that still stand. */
-static void read_last_words(struct anynet_comm *comm)
+static uint64_t progress_of(const struct anynet_comm *comm)
 {
-	for (unsigned i = 0; comm->is_send && i < comm->rail_count; i++)
-		if (rail_stands(comm->rails[i]))
-			comm->rails[i]->ops->receive(comm->rails[i]);
+	return comm->is_send ? send_progress(comm) : recv_progress(comm);
+}
+
+/* What the peer said last may lie unread in connections that still stand. False: it changes something, or waits for
+ * receives that NCCL has not posted yet. */
+static bool read_last_words(struct anynet_comm *comm)
+{
+	uint64_t progress = progress_of(comm);
+	bool parked = false;
+
+	for (unsigned i = 0; i < comm->rail_count; i++) {
+		if (!rail_stands(comm->rails[i]))
+			continue;
+		comm->rails[i]->ops->receive(comm->rails[i]);
+		parked |= comm->rails[i]->parked;
+	}
+	return !comm_error(comm) && progress_of(comm) == progress && (!parked || comm_pending(comm));
 }
 
 static void give_up(struct anynet_comm *comm, int err, const char *why, uint64_t now)
@@ -160,8 +173,7 @@ static void give_up(struct anynet_comm *comm, int err, const char *why, uint64_t
 	const struct recovery *recovery = comm->session->recovery;
 	uint64_t stalled_ms = comm->session->watch.since_ms ? now - comm->session->watch.since_ms : 0;
 
-	read_last_words(comm);
-	if (comm_error(comm))
+	if (!read_last_words(comm))
 		return;
 	describe_attempts(comm, attempts, sizeof(attempts));
 	if (!comm_pending(comm)) {
@@ -317,7 +329,8 @@ static void step_probe(struct anynet_comm *comm, uint64_t now)
 		return;
 	if (probe->dial.hello->status == ANYNET_STATUS_GONE && !comm->session->unread) {
 		give_up(comm, -ECONNRESET, "the peer has ended this connection: see its log", now);
-		return;
+		if (!comm->session->recovery)
+			return;
 	}
 	comm->session->recovery->refused_ms = 0;
 	comm->session->recovery->refusals = 0;

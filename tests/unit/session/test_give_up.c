@@ -544,6 +544,43 @@ static void test_a_peer_that_is_gone_leaves_a_receiver_with_half_of_it(void **st
 	pair_fails(req, -ECONNRESET);
 }
 
+/* It was sent before its sender went, and stays until NCCL posts the receive. */
+static void test_what_has_come_is_not_given_up_with_the_peer(void **state)
+{
+	struct anynet_wire_frame frame = frame_data(0, 0, 1, 5);
+
+	(void)state;
+	for (int refused = 0; refused < 2; refused++) {
+		struct anynet_request *req;
+		int size;
+
+		pair_open_recv(&test.pair, 2);
+		test.comm = test.pair.recv;
+		know_paths(2);
+		test.network = refused ? REFUSES : ANSWERED;
+		frame_put(test.pair.fds[1], &frame, "after");
+		pair_hang_up(&test.pair, 0);
+		for (int i = 0; i < 5; i++)
+			comm_turn(test.comm);
+		assert_true(test.comm->rails[1]->parked);
+		comm_rail_change(test.comm, test.comm->rails[1], RAIL_SUSPECT, "no answer");
+		if (refused) {
+			pass(2 * GONE_MS);
+		} else {
+			hear(ANYNET_KIND_PROBE);
+			answer(ANYNET_STATUS_GONE);
+		}
+		assert_false(is_over());
+		req = pair_irecv(&test.pair, pair_in, 8, 0);
+		recovery_rail(test.comm, test.comm->rails[0], false); /* attention comes before the rails' turn */
+		pair_finish(&req, 1, &size);
+		assert_int_equal(size, 5);
+		assert_memory_equal(pair_in, "after", 5);
+		pair_close(&test.pair);
+		hang_up();
+	}
+}
+
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
@@ -565,6 +602,7 @@ int main(void)
 		TEST(test_an_idle_one_waits_once_it_has_been_answered),
 		TEST(test_an_idle_one_that_nobody_answers_gives_up_quietly),
 		TEST(test_a_peer_that_is_gone_leaves_a_receiver_with_half_of_it),
+		TEST(test_what_has_come_is_not_given_up_with_the_peer),
 	};
 
 	return cmocka_run_group_tests(tests, NULL, NULL);
