@@ -15,7 +15,7 @@ struct signs signs;
 
 const struct rail_signs signs_healthy = { .rtt_us = 100 };
 const struct rail_signs signs_waits = { .waiting = true, .rtt_us = 100 };
-const struct rail_signs signs_dead = { .waiting = true, .tries = 2, .segments = 2, .quiet_ms = UINT_MAX };
+const struct rail_signs signs_dead = { .waiting = true, .tries = 2, .quiet_ms = UINT_MAX };
 
 static struct anynet_rail_ops ops; /* the real ones, but for signs and heartbeats */
 

@@ -88,7 +88,6 @@ struct anynet_rail_ops {
 struct rail_signs {
 	bool waiting;      /* something was sent that the peer's host has not acknowledged */
 	unsigned tries;    /* sent again in a row without an answer */
-	unsigned segments; /* sent and not acknowledged */
 	unsigned quiet_ms; /* since anything was last heard from the peer's host */
 	unsigned rtt_us, rtt_var_us;
 	bool lost;      /* its NIC has said so */

@@ -17,7 +17,7 @@
 
 /* How long what was sent may be without an acknowledgement, beyond what round trips have taken so far: */
 #define SLACK_US     20000 /* for kernels that are busy */
-#define ACK_DELAY_US 40000 /* a single segment may wait so long for others to be acknowledged with (Linux: TCP_ATO_MIN) */
+#define ACK_DELAY_US 40000 /* for an acknowledgement that is delayed, as it may be while the peer does not read (Linux: TCP_ATO_MIN) */
 #define SINGLE_TRIES 2     /* without another path: the kernel has sent it again so often, and heard nothing */
 
 #define GLANCE_MS  5    /* between two glances at a comm that gets no further: at first, and while something is out */
@@ -58,8 +58,7 @@ static unsigned alarms(const struct anynet_rail *rail, uint64_t now)
 /* As RFC 9002, 6.2.1, has it for QUIC. */
 static uint64_t patience_ms(const struct anynet_rail *rail, const struct rail_signs *signs, uint64_t now)
 {
-	uint64_t us = signs->rtt_us + 4 * (uint64_t)signs->rtt_var_us + SLACK_US +
-		      (signs->segments < 2 ? ACK_DELAY_US : 0);
+	uint64_t us = signs->rtt_us + 4 * (uint64_t)signs->rtt_var_us + SLACK_US + ACK_DELAY_US;
 
 	return (us / 1000 + 1) << alarms(rail, now);
 }

@@ -63,7 +63,6 @@ bool tcp_signs(struct anynet_rail *base, struct rail_signs *signs)
 	signs->waiting = info.tcpi_unacked || info.tcpi_probes;
 	signs->tries = (unsigned)anynet_max(info.tcpi_retransmits, info.tcpi_probes);
 	signs->quiet_ms = (unsigned)anynet_min(info.tcpi_last_ack_recv, info.tcpi_last_data_recv);
-	signs->segments = info.tcpi_unacked;
 	signs->rtt_us = info.tcpi_rtt;
 	signs->rtt_var_us = info.tcpi_rttvar;
 	signs->resent = info.tcpi_total_retrans;
