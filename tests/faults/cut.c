@@ -11,7 +11,7 @@
 
 #define CUTS     75 /* of each side, unless a time is given */
 #define NAPS_MS  6000
-#define NAP_MS  2000 /* far from ANYNET_RECOVERY_TIMEOUT here */
+#define NAP_MS   2000 /* far from ANYNET_RECOVERY_TIMEOUT here */
 #define EVERY_US 20000
 #define KIB      1024u
 

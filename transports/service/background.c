@@ -105,8 +105,6 @@ static void end_closed(struct look *look)
 		background_remove(look->ends[i]);
 		listen_destroy_comm(look->ends[i]);
 	}
-	if (look->ended)
-		listen_trim();
 }
 
 static void visit_closed(struct anynet_comm *comm, void *arg)

@@ -159,10 +159,13 @@ static bool read_last_words(struct anynet_comm *comm)
 	bool parked = false;
 
 	for (unsigned i = 0; i < comm->rail_count; i++) {
-		if (!rail_stands(comm->rails[i]))
+		struct anynet_rail *rail = comm->rails[i];
+
+		if (!rail_stands(rail))
 			continue;
-		comm->rails[i]->ops->receive(comm->rails[i]);
-		parked |= comm->rails[i]->parked;
+		if (!rail->parked)
+			rail->ops->receive(rail); /* an error comes again in the next turn */
+		parked |= rail->parked;
 	}
 	return !comm_error(comm) && progress_of(comm) == progress && (!parked || comm_pending(comm));
 }
