@@ -170,7 +170,7 @@ static_assert(sizeof(struct anynet_wire_hello) == 920, "wire");
 enum anynet_frame_type {
 	ANYNET_FRAME_DATA = 1,	/* a chunk; `length` payload bytes follow */
 	ANYNET_FRAME_RTS = 2,	/* announces a message that waits for a grant */
-	ANYNET_FRAME_READY = 3, /* sender, rail 0, once: all rails stand; length = 0, size = count */
+	ANYNET_FRAME_READY = 3, /* sender, rail 0, once: all rails stand; length = 0, size = count, offset = which, as bits */
 	ANYNET_FRAME_BYE = 4,	/* either side closes on purpose; sender: seq = messages sent in all */
 	ANYNET_FRAME_PING = 5,	/* either side: nothing; its acknowledgement by the kernel counts. seq =
 				 * ANYNET_PING_JOIN: the RDMA CM has failed, take the queue pairs' data

@@ -118,7 +118,7 @@ static void step(struct run *run)
 			peer_close(&run->peers[rail]);
 		break;
 	default:
-		send_ready(run->comm, run->rails);
+		send_ready(run->comm);
 	}
 }
 

@@ -79,7 +79,7 @@ void stream_post_late(void)
 
 void stream_send(void)
 {
-	send_ready(stream.carrier.pair.send, stream.carrier.pair.rails);
+	send_ready(stream.carrier.pair.send);
 	for (size_t i = 0; i < STREAM_MESSAGES; i++)
 		stream.sends[i] = pair_isend(&stream.carrier.pair, out[i], messages[i].bytes,
 					     messages[i].tag);

@@ -79,8 +79,10 @@ void recv_bye(struct anynet_comm *comm);
 
 /* Receive comm: has the sender said that all its rails stand? */
 bool recv_comm_ready(const struct anynet_comm *comm);
-/* Send comm: queue READY (first frame) or BYE (last frame). */
-void send_ready(struct anynet_comm *comm, unsigned rails);
+/* Which are they? Bit i = rail i. 0: its release does not say. */
+uint64_t recv_rails_standing(const struct anynet_comm *comm);
+/* Send comm: queue READY (first frame; all rails have been added) or BYE (last frame). */
+void send_ready(struct anynet_comm *comm);
 void send_bye(struct anynet_comm *comm);
 
 #endif

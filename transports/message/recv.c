@@ -91,6 +91,11 @@ bool recv_comm_ready(const struct anynet_comm *base)
 	return ((const struct recv_comm *)base)->ready;
 }
 
+uint64_t recv_rails_standing(const struct anynet_comm *base)
+{
+	return ((const struct recv_comm *)base)->rails_standing;
+}
+
 unsigned recv_completions(const struct recv_comm *comm)
 {
 	return comm->completions;
@@ -110,6 +115,7 @@ int recv_control(struct recv_comm *comm, struct anynet_rail *rail,
 		return recv_announced(comm, header);
 	case ANYNET_FRAME_READY:
 		comm->ready = true;
+		comm->rails_standing = header->offset;
 		return 0;
 	case ANYNET_FRAME_BYE:
 		rail->bye = true;

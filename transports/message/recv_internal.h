@@ -89,7 +89,8 @@ struct recv_comm {
 	uint32_t tag;            /* the one tag, while plain */
 	bool plain;              /* one tag, single receives */
 	enum recv_memory memory;
-	bool ready;              /* the sender's READY has come */
+	uint64_t rails_standing; /* as the sender's READY says */
+	bool ready;              /* READY has come */
 	bool ack_prompt;         /* the sender waits for an ack */
 	/* Receives have been posted that rails may have to tell: at the next test, not in irecv. What NCCL
 	 * sends between the two leaves first. */

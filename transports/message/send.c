@@ -131,10 +131,14 @@ void send_describe(const struct anynet_comm *base, char *text, size_t bytes)
 						       : "not fully sent");
 }
 
-void send_ready(struct anynet_comm *base, unsigned rails)
+void send_ready(struct anynet_comm *base)
 {
-	to_send(base)->ready_due = true;
-	to_send(base)->rails_standing = rails;
+	struct send_comm *comm = to_send(base);
+
+	comm->ready_due = true;
+	for (unsigned i = 0; i < base->rail_count; i++)
+		if (base->rails[i])
+			comm->rails_standing |= UINT64_C(1) << i;
 }
 
 void send_bye(struct anynet_comm *base)

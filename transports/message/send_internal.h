@@ -54,7 +54,7 @@ struct send_comm {
 		[ANYNET_SENDS]; /* slots of messages that wait for a grant unasked, in order */
 	uint32_t waiting_head, waiting_tail;
 	uint32_t tag;
-	uint32_t rails_standing; /* count in READY */
+	uint64_t rails_standing; /* in READY: bit i = rail i */
 	size_t eager_bytes, chunk_bytes;
 	size_t frame_bytes; /* of payload, at most */
 	struct replay_ring ring;

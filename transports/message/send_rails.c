@@ -351,10 +351,12 @@ void send_frame(const struct send_comm *comm, const struct frame_id *id, struct 
 		frame->header.flags &= (uint8_t)~ANYNET_FLAG_TAIL;
 	} else {
 		frame->header = (struct anynet_wire_frame){ .type = id->type };
-		if (id->type == ANYNET_FRAME_READY)
-			frame->header.size = comm->rails_standing;
-		else
+		if (id->type == ANYNET_FRAME_READY) {
+			frame->header.size = (unsigned)__builtin_popcountll(comm->rails_standing);
+			frame->header.offset = comm->rails_standing;
+		} else {
 			frame->header.seq = comm->next_seq;
+		}
 	}
 	if (anynet_unlikely(comm->base.checksum)) {
 		frame->header.flags |= ANYNET_FLAG_CRC;

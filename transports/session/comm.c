@@ -118,6 +118,15 @@ void comm_close_rails(struct anynet_comm *comm)
 	}
 }
 
+/* An answer to a RAIL hello may come too late: a rail that only the receiver has is never resumed, and what it
+ * sends on it is lost. */
+void comm_keep_rails(struct anynet_comm *comm, uint64_t standing)
+{
+	for (unsigned i = 1; standing && i < comm->rail_count; i++)
+		if (comm->rails[i] && !(standing >> i & 1))
+			close_rail(comm, comm->rails[i]);
+}
+
 unsigned comm_pending(const struct anynet_comm *comm)
 {
 	return comm->is_send ? send_pending(comm) : recv_pending(comm);

@@ -92,6 +92,9 @@ void recv_comm_destroy(struct anynet_comm *comm);
 int comm_add_rail(struct anynet_comm *comm, int fd, uint16_t index, uint32_t epoch,
 		  struct anynet_wire_rail pair, struct ib_link *link);
 
+/* Before comm_open: close the rails that the sender does without (recv_rails_standing). */
+void comm_keep_rails(struct anynet_comm *comm, uint64_t standing);
+
 /* The one place where a rail's state changes. `why`: it becomes suspect; for the history. */
 void comm_rail_change(struct anynet_comm *comm, struct anynet_rail *rail, enum rail_state to, const char *why);
 

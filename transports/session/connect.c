@@ -296,7 +296,6 @@ static int step_extra_rail(struct connect_op *op, int rail, uint64_t now)
 
 static int step_extra(struct connect_op *op, uint64_t now)
 {
-	unsigned standing = 1;
 	int ret = 0;
 
 	for (int i = 1; i < op->welcome.rails; i++)
@@ -304,9 +303,7 @@ static int step_extra(struct connect_op *op, uint64_t now)
 			ret = -EAGAIN;
 	if (ret)
 		return ret;
-	for (int i = 1; i < op->welcome.rails; i++)
-		standing += op->comm->rails[i] != NULL;
-	send_ready(op->comm, standing);
+	send_ready(op->comm);
 	return 0;
 }
 

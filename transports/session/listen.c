@@ -199,8 +199,10 @@ static int accept_locked(struct anynet_listener *listener, struct anynet_comm **
 	ret = sender_ready(listener);
 	if (ret == -EAGAIN)
 		return 0; /* it is late, and its connection stands */
-	if (!ret)
+	if (!ret) {
+		comm_keep_rails(listener->comm, recv_rails_standing(listener->comm));
 		ret = comm_open(listener->comm);
+	}
 	if (ret && ret != -ECONNRESET && is_short(listener, now))
 		return 0;
 	if (ret) {

@@ -219,7 +219,7 @@ static void test_ready_goes_first_on_rail_0(void **state)
 	(void)state;
 	open_rails(2);
 	comm = (struct send_comm *)share.pair.send;
-	send_ready(share.pair.send, 2);
+	send_ready(share.pair.send);
 	assert_true(send_next(comm, share.pair.send->rails[1], &id));
 	assert_int_equal(id.type, ANYNET_FRAME_DATA);
 	assert_true(send_next(comm, share.pair.send->rails[0], &id));

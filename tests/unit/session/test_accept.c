@@ -157,9 +157,9 @@ static void is_closed(int line)
 }
 
 /* All rails stand: now it is a comm. */
-static void make_ready(int line)
+static void make_ready_with(int line, uint64_t standing)
 {
-	struct anynet_wire_frame ready = { .type = ANYNET_FRAME_READY, .size = 2 };
+	struct anynet_wire_frame ready = { .type = ANYNET_FRAME_READY, .size = 2, .offset = standing };
 	struct deadline deadline = deadline_in(TEST_PATIENCE_MS, "a comm");
 
 	assert_int_equal(send(test.fds[line], &ready, sizeof(ready), 0), sizeof(ready));
@@ -170,6 +170,12 @@ static void make_ready(int line)
 	assert_int_equal(test.comm->session->paths.comm_id, COMM_ID);
 	assert_int_equal(test.comm->session->paths.version, ANYNET_WIRE_VERSION);
 	stands(line);
+}
+
+/* By a sender that does not say which. */
+static void make_ready(int line)
+{
+	make_ready_with(line, 0);
 }
 
 /* --- */
@@ -317,6 +323,26 @@ static void test_only_rails_of_the_plan_join_once_and_in_time(void **state)
 	assert_null(test.comm->rails[1]);
 }
 
+static void test_rails_that_the_sender_does_without_are_closed(void **state)
+{
+	(void)state;
+	assert_int_equal(say_comm(0), ANYNET_STATUS_OK);
+	assert_int_equal(say_rail(1, 0), ANYNET_STATUS_OK);
+	make_ready_with(0, 1); /* the answer came too late */
+	is_closed(1);
+	assert_null(test.comm->rails[1]);
+	assert_int_equal(test.comm->rails[0]->state, RAIL_UP);
+}
+
+static void test_rails_that_stand_at_the_sender_stand(void **state)
+{
+	(void)state;
+	assert_int_equal(say_comm(0), ANYNET_STATUS_OK);
+	assert_int_equal(say_rail(1, 0), ANYNET_STATUS_OK);
+	make_ready_with(0, 3);
+	assert_int_equal(test.comm->rails[1]->state, RAIL_UP);
+}
+
 static void test_a_rail_does_not_join_twice(void **state)
 {
 	(void)state;
@@ -417,6 +443,8 @@ int main(void)
 		TEST(test_a_later_try_takes_the_place_of_the_first),
 		TEST(test_another_comm_has_no_place_beside_the_first),
 		TEST(test_only_rails_of_the_plan_join_once_and_in_time),
+		TEST(test_rails_that_the_sender_does_without_are_closed),
+		TEST(test_rails_that_stand_at_the_sender_stand),
 		TEST(test_a_rail_does_not_join_twice),
 		TEST(test_a_probe_finds_a_comm_by_number_and_token),
 		TEST(test_the_connector_may_want_checksums),
