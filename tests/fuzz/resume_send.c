@@ -243,7 +243,7 @@ static void step(void)
 		if (op & 0x80)
 			spoilt_word(&run.receiver.rail[rail]);
 		else
-			send_ready(run.comm, run.rails);
+			send_ready(run.comm);
 		break;
 	default:
 		go_wild(rail);

@@ -128,7 +128,8 @@ void net_send(struct packet *packet)
 	}
 	if (from == to) {
 		packet->in_nic = packet->out_nic = -1;
-		timer_set(&packet->timer, at + LOOPBACK_NS + bytes * SIM_MS / LOOPBACK_BYTES_PER_MS);
+		at = pass(&from->loopback_free_ns, at, bytes, LOOPBACK_BYTES_PER_MS);
+		timer_set(&packet->timer, at + LOOPBACK_NS);
 		return;
 	}
 	packet->out_nic = packet->in_nic = (int)(packet->target >> 16 & 0xff);

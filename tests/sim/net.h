@@ -33,6 +33,7 @@ struct sim_host {
 	bool dead; /* no power: nothing comes or goes */
 	unsigned nics;
 	struct sim_nic nic[NET_NICS_MAX];
+	uint64_t loopback_free_ns; /* when what is queued between its own addresses has passed */
 	unsigned next_port;
 };
 

@@ -214,6 +214,7 @@ static void test_the_freest_of_those_with_the_grant_takes_it(void **state)
 static void test_ready_goes_first_on_rail_0(void **state)
 {
 	struct send_comm *comm;
+	struct rail_frame frame;
 	struct frame_id id;
 
 	(void)state;
@@ -224,6 +225,9 @@ static void test_ready_goes_first_on_rail_0(void **state)
 	assert_int_equal(id.type, ANYNET_FRAME_DATA);
 	assert_true(send_next(comm, share.pair.send->rails[0], &id));
 	assert_int_equal(id.type, ANYNET_FRAME_READY);
+	send_frame(comm, &id, &frame);
+	assert_int_equal(frame.header.size, 2);
+	assert_int_equal(frame.header.offset, 1 << 0 | 1 << 1); /* which rails stand */
 	assert_true(takes(0)); /* once */
 }
 
