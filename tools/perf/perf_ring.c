@@ -64,10 +64,10 @@ static struct course course_of(const struct perf_rank *r, size_t count)
 	uint64_t size = (uint64_t)r->group->size, rank = (uint64_t)r->group->rank;
 
 	if (r->opts->pattern == &perf_reduce)
-		return (struct course){ 1, 1, 0, 0, (rank + size - 1 - ROOT) % size };
+		return (struct course){ .hops = 1, .chunks = 1, .place = (rank + size - 1 - ROOT) % size };
 	if (r->opts->pattern == &perf_reduce_scatter)
-		return (struct course){ size, 1, count / size, 1, 0 };
-	return (struct course){ 2 * (size - 1) + 1, size, 0, 0, 0 };
+		return (struct course){ .hops = size, .chunks = 1, .stride = count / size, .shift = 1 };
+	return (struct course){ .hops = 2 * (size - 1) + 1, .chunks = size };
 }
 
 /* Operation number `index` in the order in which every rank goes: loop, hop, slice. */

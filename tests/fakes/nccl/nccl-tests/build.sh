@@ -3,7 +3,7 @@
 # Builds six programs of NVIDIA's nccl-tests for the software GPU: its kernels, which fill buffers and check results,
 # as code for the CPU (on_host.hh), with MPI. The source tree is only read.
 # Usage: build.sh SOURCE_DIR LIBRARIES OUT_DIR    (LIBRARIES: what tests/nccl/prepare.sh prints)
-# Needs mpicxx (packages.txt, [nccl]). CUDA_HOME: where the headers of CUDA 13 are (default /usr/local/cuda).
+# Needs mpicxx (packages.txt, [nccl-tests]). CUDA_HOME: where the headers of CUDA 13 are (default /usr/local/cuda).
 set -euo pipefail
 here=$(cd "$(dirname "$0")" && pwd)
 source=$(cd "${1:?}" && pwd) libs=$(cd "${2:?}" && pwd) out=${3:?}
