@@ -154,6 +154,8 @@ configure() {
 					path = substr(quoted[i], at + length(dir))
 					if (at && path in target)
 						print $1, target[path]
+					else if (quoted[i] "/" == dir)
+						print $1, "all" # it looks for itself
 				}
 			}' "$dir/artifacts" - >"$dir/targets"
 }
