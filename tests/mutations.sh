@@ -155,7 +155,7 @@ configure() {
 					if (at && path in target)
 						print $1, target[path]
 					else if (quoted[i] "/" == dir)
-						print $1, "all" # it looks for itself
+						print $1, "all" # a script that gets the build directory may run anything in it
 				}
 			}' "$dir/artifacts" - >"$dir/targets"
 }

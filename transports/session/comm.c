@@ -118,8 +118,8 @@ void comm_close_rails(struct anynet_comm *comm)
 	}
 }
 
-/* An answer to a RAIL hello may come too late: a rail that only the receiver has is never resumed, and what it
- * sends on it is lost. */
+/* The connector may give up a rail before the answer to its hello arrives. That rail exists at the acceptor only: it is
+ * never resumed, and what the acceptor sends on it is lost. */
 void comm_keep_rails(struct anynet_comm *comm, uint64_t standing)
 {
 	for (unsigned i = 1; standing && i < comm->rail_count; i++)
