@@ -22,7 +22,6 @@ struct shared {
 	uint64_t *posted_ns[2]; /* of each message, by sender and receiver; 0 = not yet */
 	bool ended[2];          /* in an error, an abort, or with its process; of the receiver, and of the sender */
 	bool done[2];           /* all of it */
-	bool accepted;
 	uint64_t closed_ns;     /* by the first of them, in order */
 };
 
@@ -53,15 +52,13 @@ static struct rank *peer_of(const struct edge_end *end)
 
 /*
  * May this comm end by an error? Only if a process or a host is gone, or somebody has closed it. What was sent before
- * an orderly close is delivered for a limited time. A connection that breaks between the last answer to the connector
- * and the acceptor's return ends the connector's comm.
+ * an orderly close is delivered for a limited time.
  */
 static bool may_fail(const struct edge_end *end)
 {
 	const struct shared *share = share_of(end);
 
 	return end->rank->doomed || peer_of(end)->doomed || share->ended[0] || share->ended[1] ||
-	       (!share->accepted && plan_outage(plan_of(end), end->started_ns, sim_now)) ||
 	       (share->closed_ns && plan_outage(plan_of(end), share->closed_ns, sim_now));
 }
 
@@ -162,7 +159,6 @@ static bool connect_end(struct edge_end *end)
 	}
 	if (!end->comm)
 		return false;
-	share_of(end)->accepted |= !end->is_send;
 	if (!end->is_send && random_chance(&end->random, 500000))
 		close_listener(end);
 	set_up(end);

@@ -274,12 +274,14 @@ static int admit_rail(struct endpoint *endpoint, const struct anynet_wire_hello 
 	return 0;
 }
 
-void endpoint_withdraw(uint32_t number)
+void endpoint_withdraw(const struct anynet_wire_hello *hello)
 {
-	struct endpoint *endpoint = &table.entries[number];
+	struct endpoint *endpoint = &table.entries[hello->endpoint];
 
-	if (endpoint->listener && endpoint->comm)
+	if (hello->kind == ANYNET_KIND_COMM)
 		endpoint_drop_half_built(endpoint->listener);
+	else
+		comm_end_rail(endpoint->comm, endpoint->comm->rails[hello->rail]);
 }
 
 struct wanted {

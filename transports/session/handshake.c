@@ -184,7 +184,7 @@ static int admit(struct handshake *hs, bool proven)
 	if (proven)
 		welcome.features |= ANYNET_FEATURE_SECRET;
 	if (((proven && auth_prove(&hs->auth, &welcome)) || answer(hs, &welcome)) && !ret)
-		endpoint_withdraw(hs->hello.endpoint);
+		endpoint_withdraw(&hs->hello);
 	return ret;
 }
 

@@ -48,8 +48,8 @@ bool endpoint_expects(const struct anynet_wire_hello *hello);
 int endpoint_admit(const struct anynet_wire_hello *hello, int fd, const struct auth *auth,
 		   struct anynet_wire_hello *answer);
 
-/* The answer could not be sent: drop the comm being built, wait for the peer's next try. */
-void endpoint_withdraw(uint32_t number);
+/* The answer to a hello that was given a comm or a rail could not be sent: take back that comm, or that rail alone. */
+void endpoint_withdraw(const struct anynet_wire_hello *hello);
 
 void handshake_turn(int epfd, uint64_t now_ms);
 

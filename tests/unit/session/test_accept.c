@@ -249,17 +249,17 @@ static void test_another_comm_may_come_after_a_lost_welcome(void **state)
 	assert_int_equal(say(other), ANYNET_STATUS_OK);
 }
 
-/* The connector would do without that rail, and the acceptor does not know. */
-static void test_without_a_rails_welcome_all_begins_anew(void **state)
+/* The connector does without that rail, and its comm stands. */
+static void test_without_its_welcome_a_rail_alone_is_given_up(void **state)
 {
 	(void)state;
 	assert_int_equal(say_comm(0), ANYNET_STATUS_OK);
 	test.lost = 1;
 	assert_int_equal(say_rail(1, 0), NO_REPLY);
-	is_closed(0);
-	assert_int_equal(say_comm(1), ANYNET_STATUS_OK);
-	assert_int_equal(say_rail(1, 0), ANYNET_STATUS_OK);
-	make_ready(2);
+	stands(0);
+	make_ready_with(0, 1);
+	assert_null(test.comm->rails[1]);
+	assert_int_equal(test.comm->rails[0]->state, RAIL_UP);
 }
 
 static void test_a_hello_heard_before_changes_nothing(void **state)
@@ -438,7 +438,7 @@ int main(void)
 		TEST(test_a_half_built_comm_ends_with_its_own_communicator),
 		TEST(test_who_guesses_is_told_one_bit),
 		TEST(test_another_comm_may_come_after_a_lost_welcome),
-		TEST(test_without_a_rails_welcome_all_begins_anew),
+		TEST(test_without_its_welcome_a_rail_alone_is_given_up),
 		TEST(test_a_hello_heard_before_changes_nothing),
 		TEST(test_a_later_try_takes_the_place_of_the_first),
 		TEST(test_another_comm_has_no_place_beside_the_first),
