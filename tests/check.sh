@@ -129,6 +129,7 @@ guest)
 	run release -R '^guest\.'
 	;;
 nccl)
+	tools/deps.sh nccl-tests >"$dir/deps.log" 2>&1 || tail -n 1 "$dir/deps.log"
 	prepare
 	run "release asan-ubsan" -R '^(asan\.)?nccl\.'
 	;;

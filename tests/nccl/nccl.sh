@@ -99,11 +99,12 @@ topology)
 	;;
 # NVIDIA's own programs.
 tests)
-	[ -d "${ANYNET_NCCL_TESTS-}" ] || skip "nccl: ANYNET_NCCL_TESTS names no source of nccl-tests"
+	tests=${ANYNET_NCCL_TESTS:-${libs%/*}/nccl-tests-2.19.6}
+	[ -d "$tests" ] || skip "nccl: no source of nccl-tests in $tests ('make nccl' fetches it, ANYNET_NCCL_TESTS names it)"
 	command -v mpirun >/dev/null || skip "nccl: no mpirun (packages.txt, [nccl-tests])"
 	unset NCCL_ALGO NCCL_PROTO
 	expect 0 "# everything of the short form is as it should be" "$here/../../bench/real/run.sh" --software --short \
-		--no-build --nccl-tests "$ANYNET_NCCL_TESTS" --only nccl-tests --ranks 2,4 --out "$out/results" "$build"
+		--no-build --nccl-tests "$tests" --only nccl-tests --ranks 2,4 --out "$out/results" "$build"
 	[ "$(grep -c 'Out of bounds values : 0 OK' "$out/said")" = 24 ] || fail "not 6 programs, 2 nets, 2 and 4 ranks"
 	[ "$(grep -c ': NET/anynet carried all channels' "$out/said")" = 12 ] || fail "another net carried channels"
 	;;

@@ -8,11 +8,13 @@
 #
 # Prints the directory that libnccl.so.2, libcudart.so.13, libcuda.so.1 and libnvidia-ml.so.1 are in. The first time it
 # downloads 1.3 MB and compiles for two minutes on 2 cores. --offline: download nothing. Where something is
-# missing it prints "SKIP" with the reason and exits with 77. Needs no root.
+# missing it prints "SKIP" with the reason and exits with 77. Needs no root. Without --offline it also fetches the
+# source of NVIDIA's nccl-tests beside it, for the test nccl.tests.
 #
 # ANYNET_NCCL_CACHE   where it is kept, 30 MB (default $XDG_CACHE_HOME/anynet-nccl, or
 #                     ~/.cache/anynet-nccl)
 # ANYNET_NCCL_SOURCE  an archive of the source (NCCL v2.29.7) instead of Debian's
+# ANYNET_NCCL_TESTS   a source tree of nccl-tests (2.19.6) instead of NVIDIA's repository
 # CUDA_HOME           where the headers of CUDA 13 are (default /usr/local/cuda)
 set -euo pipefail
 gpus=$(cd "$(dirname "$0")/../fakes/nccl" && pwd)
@@ -22,6 +24,10 @@ version=2.29.7
 # Of Debian's source package; our kernels are written against this version's headers.
 package=nvidia-nccl=$version-1-1
 checksum=e67239212c395bfdb398a7519491840d06fdf6b599c299f97c7ed0109777bba1
+# The commit "NCCL_TESTS_VERSION 2.19.6": git checks what it receives against this hash.
+tests_version=2.19.6
+tests_commit=a0b82b2260cf5152b9f8c061bbf7eaf0ba096432
+tests_repository=https://github.com/NVIDIA/nccl-tests
 offline=''
 
 give_up() {
@@ -85,6 +91,19 @@ unpack() {
 	mv "$new" "$cache/source"
 }
 
+# Only the test nccl.tests needs it, and it says what is missing.
+fetch_tests() {
+	local new=${cache:?}/nccl-tests.new into=$cache/nccl-tests-$tests_version
+	[ -z "${ANYNET_NCCL_TESTS:-}" ] && [ ! -e "$into" ] || return 0
+	rm -rf "$new"
+	if git init -q "$new" && GIT_TERMINAL_PROMPT=0 timeout 120 git -C "$new" fetch -q --depth 1 "$tests_repository" \
+		"$tests_commit" && git -C "$new" -c advice.detachedHead=false checkout -q "$tests_commit"; then
+		mv "$new" "$into"
+	else
+		echo "nccl: cannot fetch nccl-tests from $tests_repository (ANYNET_NCCL_TESTS names a source tree)"
+	fi >&2
+}
+
 compile() {
 	rm -rf "${cache:?}/lib"
 	cp "$gpus/device.mk" "$cache/source/src/device/Makefile"
@@ -123,4 +142,5 @@ if [ "$(cat "$cache/lib/mark" 2>/dev/null)" != "$(mark)" ]; then
 	}
 	mark >"$cache/lib/mark"
 fi
+[ -n "$offline" ] || fetch_tests
 echo "$cache/lib"

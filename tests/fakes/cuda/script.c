@@ -26,13 +26,13 @@
  *   no-faults                   none of these
  */
 #include "fake.h"
+#include "fakes/script.h"
 
 #include <errno.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
-#define TEXT_BYTES   4096
 #define FAILURES_MAX 16
 
 static struct failure {
@@ -192,77 +192,34 @@ static int no_faults(char *words)
 	return *words ? -1 : 0;
 }
 
-/* The rest of the line, without spaces around it, is in `words`, which may be changed. */
-static const struct command {
-	const char *name;
-	int (*run)(char *words);
-} commands[] = {
-	{ "device", add_device }, { "version", set_version }, { "hold", set_hold },
-	{ "fail", fail },         { "capture", set_capture }, { "busy", set_busy },
-	{ "no-faults", no_faults },         { "locks", set_locks },     { "queues", set_queues },
-	{ "sectors", set_sectors },
+static const struct script_command commands[] = {
+	{ "device", add_device, false }, { "version", set_version, false }, { "hold", set_hold, false },
+	{ "fail", fail, false },         { "capture", set_capture, false }, { "busy", set_busy, false },
+	{ "locks", set_locks, false },   { "queues", set_queues, false },   { "sectors", set_sectors, false },
+	{ "no-faults", no_faults, false },
 };
-
-static int obey_line(char *line)
-{
-	char *words, *end = line + strcspn(line, "#");
-	size_t length;
-
-	*end = '\0';
-	while (end > line && strchr(" \t\r", end[-1]))
-		*--end = '\0';
-	line += strspn(line, " \t\r");
-	if (!*line)
-		return 0;
-	length = strcspn(line, " \t");
-	words = line + length + strspn(line + length, " \t");
-	for (size_t i = 0; i < sizeof(commands) / sizeof(*commands); i++)
-		if (strlen(commands[i].name) == length && !strncmp(commands[i].name, line, length))
-			return commands[i].run(words);
-	return -1;
-}
+static const struct script script = { "cuda", commands, sizeof(commands) / sizeof(*commands) };
 
 int obey(const char *text)
 {
-	char copy[TEXT_BYTES], told[TEXT_BYTES], *rest = copy, *line;
-
-	if (strlen(text) >= sizeof(copy))
+	if (script_obey(&script, text, false))
 		return -1;
-	strcpy(copy, text);
-	while ((line = strtok_r(rest, "\n;", &rest))) {
-		strcpy(told, line);
-		if (obey_line(line)) {
-			fprintf(stderr, "fake cuda: not understood: %s\n", told);
-			return -1;
-		}
-	}
 	engine_wake();
-	return 0;
-}
-
-static int read_text(const char *file, char *text, size_t bytes)
-{
-	FILE *stream = fopen(file, "re");
-	size_t got;
-
-	if (!stream) {
-		fprintf(stderr, "fake cuda: %s: %s\n", file, strerror(errno));
-		return -1;
-	}
-	got = fread(text, 1, bytes - 1, stream);
-	text[got] = '\0';
-	fclose(stream);
 	return 0;
 }
 
 int describe(void)
 {
 	const char *text = getenv("FAKE_CUDA");
-	char read[TEXT_BYTES];
+	char read[SCRIPT_BYTES];
+	int ret;
 
 	if (text && *text == '/') {
-		if (read_text(text, read, sizeof(read)))
+		ret = script_read(text, read);
+		if (ret) {
+			fprintf(stderr, "fake cuda: %s: %s\n", text, strerror(ret));
 			return -1;
+		}
 		text = read;
 	}
 	if (text && obey(text))

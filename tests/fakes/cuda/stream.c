@@ -38,6 +38,19 @@ static struct fake_event *event_of(CUevent handle, CUresult *ret)
 	return found;
 }
 
+/* Begins a call on a stream or an event. NULL, or not to be used, where *ret is not 0. */
+static struct fake_stream *stream_begin(const char *name, unsigned needs, CUstream handle, CUresult *ret)
+{
+	*ret = call_begin(name, needs | CONTEXT);
+	return *ret ? NULL : stream_of(handle, ret);
+}
+
+static struct fake_event *event_begin(const char *name, unsigned needs, CUevent handle, CUresult *ret)
+{
+	*ret = call_begin(name, needs | CONTEXT);
+	return *ret ? NULL : event_of(handle, ret);
+}
+
 static CUresult query(struct fake_stream *stream, uint64_t position)
 {
 	fake.counts.queries++;
@@ -84,12 +97,9 @@ CUresult cuStreamCreateWithPriority(CUstream *stream, unsigned flags, int priori
 /* What is on it is still done. */
 CUresult cuStreamDestroy_v2(CUstream handle)
 {
-	CUresult ret = call_begin("cuStreamDestroy", CONTEXT);
-	struct fake_stream *stream;
+	CUresult ret;
+	struct fake_stream *stream = stream_begin("cuStreamDestroy", 0, handle, &ret);
 
-	if (ret)
-		return call_end(ret);
-	stream = stream_of(handle, &ret);
 	if (!ret) {
 		stream->destroyed = true;
 		fake.counts.streams--;
@@ -99,23 +109,17 @@ CUresult cuStreamDestroy_v2(CUstream handle)
 
 CUresult cuStreamQuery(CUstream handle)
 {
-	CUresult ret = call_begin("cuStreamQuery", CONTEXT | UNSAFE);
-	struct fake_stream *stream;
+	CUresult ret;
+	struct fake_stream *stream = stream_begin("cuStreamQuery", UNSAFE, handle, &ret);
 
-	if (ret)
-		return call_end(ret);
-	stream = stream_of(handle, &ret);
 	return call_end(ret ? ret : query(stream, stream->queued));
 }
 
 CUresult cuStreamSynchronize(CUstream handle)
 {
-	CUresult ret = call_begin("cuStreamSynchronize", CONTEXT | UNSAFE);
-	struct fake_stream *stream;
+	CUresult ret;
+	struct fake_stream *stream = stream_begin("cuStreamSynchronize", UNSAFE, handle, &ret);
 
-	if (ret)
-		return call_end(ret);
-	stream = stream_of(handle, &ret);
 	return call_end(ret ? ret : stream_wait(stream, stream->queued));
 }
 
@@ -140,12 +144,9 @@ CUresult cuEventCreate(CUevent *event, unsigned flags)
 
 CUresult cuEventDestroy_v2(CUevent handle)
 {
-	CUresult ret = call_begin("cuEventDestroy", CONTEXT);
-	struct fake_event *event;
+	CUresult ret;
+	struct fake_event *event = event_begin("cuEventDestroy", 0, handle, &ret);
 
-	if (ret)
-		return call_end(ret);
-	event = event_of(handle, &ret);
 	if (!ret) {
 		event->destroyed = true;
 		fake.counts.events--;
@@ -155,12 +156,10 @@ CUresult cuEventDestroy_v2(CUevent handle)
 
 CUresult cuEventRecord(CUevent event_handle, CUstream handle)
 {
-	CUresult ret = call_begin("cuEventRecord", CONTEXT);
+	CUresult ret;
+	struct fake_event *event = event_begin("cuEventRecord", 0, event_handle, &ret);
 	struct fake_stream *stream = NULL;
-	struct fake_event *event = NULL;
 
-	if (!ret)
-		event = event_of(event_handle, &ret);
 	if (!ret)
 		stream = stream_of(handle, &ret);
 	if (!ret) {
@@ -172,12 +171,9 @@ CUresult cuEventRecord(CUevent event_handle, CUstream handle)
 
 CUresult cuEventQuery(CUevent handle)
 {
-	CUresult ret = call_begin("cuEventQuery", CONTEXT | UNSAFE);
-	struct fake_event *event;
+	CUresult ret;
+	struct fake_event *event = event_begin("cuEventQuery", UNSAFE, handle, &ret);
 
-	if (ret)
-		return call_end(ret);
-	event = event_of(handle, &ret);
 	if (!ret && event->stream)
 		ret = query(event->stream, event->position);
 	return call_end(ret);
@@ -185,12 +181,9 @@ CUresult cuEventQuery(CUevent handle)
 
 CUresult cuEventSynchronize(CUevent handle)
 {
-	CUresult ret = call_begin("cuEventSynchronize", CONTEXT | UNSAFE);
-	struct fake_event *event;
+	CUresult ret;
+	struct fake_event *event = event_begin("cuEventSynchronize", UNSAFE, handle, &ret);
 
-	if (ret)
-		return call_end(ret);
-	event = event_of(handle, &ret);
 	if (!ret && event->stream)
 		ret = stream_wait(event->stream, event->position);
 	return call_end(ret);
@@ -235,13 +228,23 @@ static CUresult copy_refusal(const struct copy *copy, bool pinned)
 	return CUDA_SUCCESS;
 }
 
+static struct copy one_row(CUdeviceptr device, const void *host, size_t bytes, bool to_device)
+{
+	return (struct copy){
+		.device = device,
+		.host = (char *)(uintptr_t)host,
+		.bytes = bytes,
+		.width = bytes,
+		.rows = 1,
+		.to_device = to_device,
+	};
+}
+
 static CUresult copy_async(const char *name, CUstream handle, struct copy copy)
 {
-	CUresult ret = call_begin(name, CONTEXT);
-	struct fake_stream *stream = NULL;
+	CUresult ret;
+	struct fake_stream *stream = stream_begin(name, 0, handle, &ret);
 
-	if (!ret)
-		stream = stream_of(handle, &ret);
 	if (!ret)
 		ret = copy_refusal(&copy, true);
 	if (!ret)
@@ -251,13 +254,7 @@ static CUresult copy_async(const char *name, CUstream handle, struct copy copy)
 
 CUresult cuMemcpyHtoDAsync_v2(CUdeviceptr to, const void *from, size_t bytes, CUstream stream)
 {
-	return copy_async("cuMemcpyHtoDAsync", stream,
-			  (struct copy){ .device = to,
-					 .host = (char *)(uintptr_t)from,
-					 .bytes = bytes,
-					 .width = bytes,
-					 .rows = 1,
-					 .to_device = true });
+	return copy_async("cuMemcpyHtoDAsync", stream, one_row(to, from, bytes, true));
 }
 
 /* Between the host and the device; the rows of one side may lie apart. */
@@ -284,12 +281,7 @@ CUresult cuMemcpy2DAsync_v2(const struct cuda_copy_2d *asked, CUstream stream)
 
 CUresult cuMemcpyDtoHAsync_v2(void *to, CUdeviceptr from, size_t bytes, CUstream stream)
 {
-	return copy_async("cuMemcpyDtoHAsync", stream,
-			  (struct copy){ .device = from,
-					 .host = to,
-					 .bytes = bytes,
-					 .width = bytes,
-					 .rows = 1 });
+	return copy_async("cuMemcpyDtoHAsync", stream, one_row(from, to, bytes, false));
 }
 
 /* On the legacy default stream: behind all that is on streams which do not say they are non-blocking,
@@ -317,20 +309,10 @@ static CUresult copy_now(const char *name, struct copy copy)
 
 CUresult cuMemcpyHtoD_v2(CUdeviceptr to, const void *from, size_t bytes)
 {
-	return copy_now("cuMemcpyHtoD", (struct copy){ .device = to,
-						       .host = (char *)(uintptr_t)from,
-						       .bytes = bytes,
-						       .width = bytes,
-						       .rows = 1,
-						       .to_device = true });
+	return copy_now("cuMemcpyHtoD", one_row(to, from, bytes, true));
 }
 
 CUresult cuMemcpyDtoH_v2(void *to, CUdeviceptr from, size_t bytes)
 {
-	return copy_now("cuMemcpyDtoH",
-			(struct copy){ .device = from,
-				       .host = to,
-				       .bytes = bytes,
-				       .width = bytes,
-				       .rows = 1 });
+	return copy_now("cuMemcpyDtoH", one_row(from, to, bytes, false));
 }

@@ -61,6 +61,7 @@
  *   no-faults                       no more faults, nothing vanishes, what is slow to be received is told
  */
 #include "fake.h"
+#include "fakes/script.h"
 
 #include <arpa/inet.h>
 #include <errno.h>
@@ -69,7 +70,6 @@
 #include <stdlib.h>
 #include <string.h>
 
-#define TEXT_BYTES 8192
 
 /* As on a real adapter: link-local and IPv4, each as RoCE v1 and v2. */
 #define DEFAULT_DEVICE(n, address)                                                                \
@@ -431,12 +431,7 @@ static int no_faults(char *words)
 	return 0;
 }
 
-/* The rest of the line, without spaces around it, is in `words`, which may be changed. */
-static const struct command {
-	const char *name;
-	int (*run)(char *words);
-	bool describes; /* not while a device is open */
-} commands[] = {
+static const struct script_command commands[] = {
 	{ "device", add_device, true },    { "port", add_port, true },
 	{ "list", set_list, true },        { "wire", set_wire, true },
 	{ "memlock", set_memlock, false }, { "gpu", gpu_set, false },
@@ -445,68 +440,23 @@ static const struct command {
 	{ "fatal", fatal, false },         { "vanish", vanish_set, false },
 	{ "fault", fault_add, false },     { "no-faults", no_faults, false },
 };
-
-static int obey_line(char *line)
-{
-	char *words, *end = line + strcspn(line, "#");
-	size_t length;
-
-	*end = '\0';
-	while (end > line && strchr(" \t\r", end[-1]))
-		*--end = '\0';
-	line += strspn(line, " \t\r");
-	if (!*line)
-		return 0;
-	length = strcspn(line, " \t");
-	words = line + length + strspn(line + length, " \t");
-	for (size_t i = 0; i < sizeof(commands) / sizeof(*commands); i++)
-		if (strlen(commands[i].name) == length &&
-		    !strncmp(commands[i].name, line, length) &&
-		    !(commands[i].describes && fake.counts.contexts))
-			return commands[i].run(words);
-	return -EINVAL;
-}
+static const struct script script = { "verbs", commands, sizeof(commands) / sizeof(*commands) };
 
 int obey(const char *text)
 {
-	char copy[TEXT_BYTES], told[TEXT_BYTES], *rest = copy, *line;
-
-	if (strlen(text) >= sizeof(copy))
-		return -EINVAL;
-	strcpy(copy, text);
-	while ((line = strtok_r(rest, "\n;", &rest))) {
-		strcpy(told, line);
-		if (obey_line(line)) {
-			fprintf(stderr, "fake verbs: not understood: %s\n", told);
-			return -EINVAL;
-		}
-	}
-	return 0;
-}
-
-static int read_text(const char *file, char *text, size_t bytes)
-{
-	FILE *stream = fopen(file, "re");
-	size_t got;
-
-	if (!stream)
-		return errno;
-	got = fread(text, 1, bytes - 1, stream);
-	text[got] = '\0';
-	fclose(stream);
-	return 0;
+	return script_obey(&script, text, fake.counts.contexts);
 }
 
 /* Once, and again when the text is another one and nothing of the old devices is in use. */
 int describe(void)
 {
-	static char described[TEXT_BYTES];
+	static char described[SCRIPT_BYTES];
 	const char *variable = getenv("FAKE_VERBS"), *wire = getenv("FAKE_VERBS_WIRE");
-	char text[TEXT_BYTES], no_words[] = "";
+	char text[SCRIPT_BYTES], no_words[] = "";
 	int ret = 0;
 
 	if (variable && *variable == '/')
-		ret = read_text(variable, text, sizeof(text));
+		ret = script_read(variable, text);
 	else
 		snprintf(text, sizeof(text), "%s", variable ? variable : default_text);
 	if (ret || fake.counts.contexts || (fake.described && !strcmp(text, described)))

@@ -35,6 +35,18 @@ static void bench_clear(const struct bench *bench)
 	check_ok(rig.cuda.cuMemFree_v2(bench->device));
 }
 
+static struct bench bench_begin(void)
+{
+	rig_begin();
+	return bench_set();
+}
+
+static void bench_end(const struct bench *bench, uint64_t misuses)
+{
+	bench_clear(bench);
+	rig_end(misuses);
+}
+
 static int to_device(const struct bench *bench, size_t offset, size_t bytes)
 {
 	return rig.cuda.cuMemcpyHtoDAsync_v2(bench->device + offset, bench->pinned + offset, bytes,
@@ -49,11 +61,9 @@ static int to_host(const struct bench *bench, size_t offset, size_t bytes)
 
 static void copies_move_bytes(void)
 {
-	struct bench bench;
+	struct bench bench = bench_begin();
 	char plain[4];
 
-	rig_begin();
-	bench = bench_set();
 	check_ok(to_device(&bench, 8, 16));
 	check_ok(rig.cuda.cuEventRecord(bench.event, bench.stream));
 	event_poll(bench.event);
@@ -67,16 +77,13 @@ static void copies_move_bytes(void)
 	check(!memcmp(plain, "\1abc", 4));
 	check_int(counts_now().copies, 2);
 	check_int(counts_now().copied_bytes, 16 + BYTES);
-	bench_clear(&bench);
-	rig_end(0);
+	bench_end(&bench, 0);
 }
 
 static void copies_are_held_back(void)
 {
-	struct bench bench;
+	struct bench bench = bench_begin();
 
-	rig_begin();
-	bench = bench_set();
 	order("hold 3");
 	check_ok(to_device(&bench, 0, 8));
 	check_ok(to_host(&bench, 8, 8));
@@ -90,33 +97,27 @@ static void copies_are_held_back(void)
 	check_int(*bench.view, 2);
 	check_int(bench.pinned[8], 1);
 	check(counts_now().queries >= 7);
-	bench_clear(&bench);
-	rig_end(0);
+	bench_end(&bench, 0);
 }
 
 /* The source is read then, not when the copy is ordered. */
 static void copies_are_done_late(void)
 {
-	struct bench bench;
+	struct bench bench = bench_begin();
 
-	rig_begin();
-	bench = bench_set();
 	order("hold 1000000");
 	check_ok(to_device(&bench, 0, 8));
 	memset(bench.pinned, 9, 8);
 	order("hold 0");
 	check_ok(rig.cuda.cuStreamSynchronize(bench.stream));
 	check_int(*bench.view, 9);
-	bench_clear(&bench);
-	rig_end(0);
+	bench_end(&bench, 0);
 }
 
 static void waiting_lets_them_go(void)
 {
-	struct bench bench;
+	struct bench bench = bench_begin();
 
-	rig_begin();
-	bench = bench_set();
 	order("hold 1000000");
 	check_ok(to_device(&bench, 0, 8));
 	check_ok(rig.cuda.cuEventRecord(bench.event, bench.stream));
@@ -128,8 +129,7 @@ static void waiting_lets_them_go(void)
 	check_ok(rig.cuda.cuStreamSynchronize(bench.stream));
 	check_int(bench.pinned[8], 1);
 	check_ok(rig.cuda.cuStreamQuery(bench.stream));
-	bench_clear(&bench);
-	rig_end(0);
+	bench_end(&bench, 0);
 }
 
 static void streams_do_not_wait_for_each_other(void)
@@ -156,23 +156,18 @@ static void streams_do_not_wait_for_each_other(void)
 
 static void an_event_is_done_before_it_is_recorded(void)
 {
-	struct bench bench;
+	struct bench bench = bench_begin();
 
-	rig_begin();
-	bench = bench_set();
 	check_ok(rig.cuda.cuEventQuery(bench.event));
 	check_ok(rig.cuda.cuEventSynchronize(bench.event));
-	bench_clear(&bench);
-	rig_end(0);
+	bench_end(&bench, 0);
 }
 
 static void ranges_are_checked(void)
 {
-	struct bench bench;
+	struct bench bench = bench_begin();
 	char *plain = malloc(64);
 
-	rig_begin();
-	bench = bench_set();
 	check_int(to_device(&bench, BYTES - 8, 9), CUDA_ERROR_INVALID_VALUE);
 	check_int(to_host(&bench, BYTES - 8, 9), CUDA_ERROR_INVALID_VALUE);
 	check_int(rig.cuda.cuMemcpyHtoD_v2(bench.device + BYTES - 8, plain, 9),
@@ -209,18 +204,15 @@ static void handles_are_checked(void)
 	check_int(rig.cuda.cuEventQuery(bench.event), CUDA_ERROR_INVALID_HANDLE);
 	check_ok(rig.cuda.cuCtxSetCurrent(first));
 	check_ok(rig.cuda.cuDevicePrimaryCtxRelease_v2(1));
-	bench_clear(&bench);
-	rig_end(7);
+	bench_end(&bench, 7);
 }
 
 /* Both the one who frees and the copy are told. */
 static void memory_freed_too_early(void)
 {
-	struct bench bench;
+	struct bench bench = bench_begin();
 	char *pinned;
 
-	rig_begin();
-	bench = bench_set();
 	order("hold 1000000");
 	check_ok(to_host(&bench, 0, 8));
 	pinned = bench.pinned;
@@ -232,10 +224,8 @@ static void memory_freed_too_early(void)
 
 static void a_stream_may_go_before_its_work(void)
 {
-	struct bench bench;
+	struct bench bench = bench_begin();
 
-	rig_begin();
-	bench = bench_set();
 	order("hold 1000000");
 	check_ok(to_device(&bench, 0, 8));
 	check_ok(rig.cuda.cuEventRecord(bench.event, bench.stream));
@@ -244,8 +234,7 @@ static void a_stream_may_go_before_its_work(void)
 	event_poll(bench.event);
 	check_int(*bench.view, 2);
 	bench.stream = stream_new();
-	bench_clear(&bench);
-	rig_end(0);
+	bench_end(&bench, 0);
 }
 
 /* What cannot begin holds up those behind it in the queue, which are of its priority. */

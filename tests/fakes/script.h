@@ -1,0 +1,30 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* The scripts of the fakes: a command a line, or between semicolons; # begins a comment. */
+#ifndef TESTS_FAKES_SCRIPT_H
+#define TESTS_FAKES_SCRIPT_H
+
+#include <stdbool.h>
+#include <stddef.h>
+
+#define SCRIPT_BYTES 8192
+
+/* `run` gets the rest of the line without the spaces around it, and may change it. 0 = understood. */
+struct script_command {
+	const char *name;
+	int (*run)(char *words);
+	bool describes; /* refused where devices are fixed */
+};
+
+struct script {
+	const char *fake; /* for messages */
+	const struct script_command *commands;
+	size_t count;
+};
+
+/* Stops at the first line that is not understood, and prints it. 0 or -EINVAL. */
+int script_obey(const struct script *script, const char *text, bool devices_fixed);
+
+/* The file, up to SCRIPT_BYTES - 1 bytes of it. 0 or errno. */
+int script_read(const char *file, char text[SCRIPT_BYTES]);
+
+#endif
