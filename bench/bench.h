@@ -64,7 +64,7 @@ struct bench_board {
 	_Atomic int windows_done;                    /* ends that have measured */
 	double side[2][BENCH_METRICS_MAX];           /* what each end found */
 
-	/* Strangers. */
+	/* Unauthenticated connections. */
 	_Atomic int stage, ports_count;
 	_Atomic uint64_t begin_ns;
 	uint16_t ports[BENCH_LIST_MAX];
@@ -91,7 +91,7 @@ struct bench_figure {
 	int (*run)(struct bench_end *end, const struct bench_case *c);
 };
 
-extern const struct bench_figure bench_lat, bench_bw, bench_rate, bench_connect, bench_strangers;
+extern const struct bench_figure bench_lat, bench_bw, bench_rate, bench_connect, bench_unauthenticated;
 
 /* Measures and prints a figure. GROUP_OK, or GROUP_ERROR when a net failed. */
 int bench_run(const struct bench_figure *figure, const struct bench_options *opts);
