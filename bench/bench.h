@@ -55,7 +55,7 @@ struct bench_case {
 };
 
 /* Shared by the ends and the parent; zero at the start of every pair. */
-struct bench_board {
+struct bench_area {
 	char label[200]; /* of the net, from end 0 */
 	double values[BENCH_METRICS_MAX];
 	struct link_slot slots[2][BENCH_COMMS_MAX]; /* [receiving end][comm] */
@@ -64,7 +64,7 @@ struct bench_board {
 	_Atomic int windows_done;                    /* ends that have measured */
 	double side[2][BENCH_METRICS_MAX];           /* what each end found */
 
-	/* Strangers. */
+	/* Unauthenticated connections. */
 	_Atomic int stage, ports_count;
 	_Atomic uint64_t begin_ns;
 	uint16_t ports[BENCH_LIST_MAX];
@@ -74,7 +74,7 @@ struct bench_board {
 struct bench_end {
 	struct group *group;
 	struct endpoint ep;
-	struct bench_board *board;
+	struct bench_area *area;
 	const struct bench_options *opts;
 };
 
@@ -87,21 +87,21 @@ struct bench_figure {
 	int rounds_max; /* 0 = as many as asked for */
 	bool has_size, has_comms, has_ways; /* columns */
 	int (*cases)(const struct bench_options *opts, struct bench_case *cases);
-	/* In every member. End 0 fills in board->values. GROUP_OK or GROUP_ERROR. */
+	/* In every member. End 0 fills in area->values. GROUP_OK or GROUP_ERROR. */
 	int (*run)(struct bench_end *end, const struct bench_case *c);
 };
 
-extern const struct bench_figure bench_lat, bench_bw, bench_rate, bench_connect, bench_strangers;
+extern const struct bench_figure bench_lat, bench_bw, bench_rate, bench_connect, bench_unauthenticated;
 
 /* Measures and prints a figure. GROUP_OK, or GROUP_ERROR when a net failed. */
 int bench_run(const struct bench_figure *figure, const struct bench_options *opts);
 
-/* Measures one case with one net by fresh processes. The board is the caller's to read until
+/* Measures one case with one net by fresh processes. The area is the caller's to read until
  * group_destroy(g). */
 int pair_run(struct group *g, const struct bench_figure *figure, const struct bench_options *opts,
 	     const struct bench_net *net, const struct bench_case *c);
 
-/* Fills links[0 … ] for the case, in board order: `comms` sends, then `comms` receives, as far as
+/* Fills links[0 … ] for the case, in area order: `comms` sends, then `comms` receives, as far as
  * this end has them. Returns how many; *sends says how many of them send. */
 int end_links(struct bench_end *end, const struct bench_case *c, struct link *links, int *sends);
 

@@ -99,7 +99,7 @@ enum {
 static void report_side(struct bench_end *end, size_t bytes, const struct reading *from,
 			const struct reading *to)
 {
-	double *side = end->board->side[end->group->rank];
+	double *side = end->area->side[end->group->rank];
 	double seconds = (double)(to->ns - from->ns) / 1e9;
 	double messages = (double)(to->messages - from->messages);
 
@@ -113,7 +113,7 @@ static void report_side(struct bench_end *end, size_t bytes, const struct readin
 /* One step for every comm. 1 = something moved, 0 = nothing, < 0 = failed. */
 static int pass(struct bench_end *end, struct link *links, int sends, int count, size_t bytes)
 {
-	_Atomic uint64_t *totals = end->board->totals[!end->group->rank];
+	_Atomic uint64_t *totals = end->area->totals[!end->group->rank];
 	int moved = 0;
 
 	for (int i = 0; i < count; i++) {
@@ -139,7 +139,7 @@ static void announce_totals(struct bench_end *end, struct link *links, int sends
 		/* The receiver can have posted LINK_STEPS more than we have sent, so it sees
 		 * this number before it could post too many. */
 		links[i].total = links[i].posted + RUN_OUT;
-		atomic_store_explicit(&end->board->totals[end->group->rank][i], links[i].total,
+		atomic_store_explicit(&end->area->totals[end->group->rank][i], links[i].total,
 				      memory_order_release);
 	}
 }
@@ -173,12 +173,12 @@ static int measure(struct bench_end *end, struct link *links, int sends, int cou
 		if (passes % LOOK_EVERY || announced)
 			continue;
 		if (to.ns) {
-			announced = atomic_load(&end->board->windows_done) == 2;
+			announced = atomic_load(&end->area->windows_done) == 2;
 			if (announced)
 				announce_totals(end, links, sends);
 		} else if (from.ns && now_ns() - from.ns >= window_ns) {
 			to = read_now(links, sends, count);
-			atomic_fetch_add(&end->board->windows_done, 1);
+			atomic_fetch_add(&end->area->windows_done, 1);
 		} else if (!from.ns && now_ns() >= begin) {
 			from = read_now(links, sends, count);
 		}
@@ -189,7 +189,7 @@ static int measure(struct bench_end *end, struct link *links, int sends, int cou
 
 static void combine(struct bench_end *end, const struct bench_case *c)
 {
-	double(*side)[BENCH_METRICS_MAX] = end->board->side, *values = end->board->values;
+	double(*side)[BENCH_METRICS_MAX] = end->area->side, *values = end->area->values;
 	double gb = side[0][SIDE_GB] + side[1][SIDE_GB];
 
 	values[0] = (side[0][SIDE_GBPS] + side[1][SIDE_GBPS]) / c->ways;
@@ -239,7 +239,7 @@ static int rate_run(struct bench_end *end, const struct bench_case *c)
 	int ret = bw_run(end, c);
 
 	if (!ret && end->group->rank == 0)
-		end->board->values[0] = end->board->values[3];
+		end->area->values[0] = end->area->values[3];
 	return ret;
 }
 

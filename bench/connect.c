@@ -124,7 +124,7 @@ static double idle_load(void)
 
 static int set_up(struct bench_end *end, const struct bench_case *c, struct link *links, int count)
 {
-	double *side = end->board->side[end->group->rank];
+	double *side = end->area->side[end->group->rank];
 	/* The links' own buffers are not the net's. */
 	double ours_kib = (double)count * LINK_STEPS * MESSAGE_BYTES / 1024;
 	struct holdings before = holdings_now(), after;
@@ -152,7 +152,7 @@ static int set_up(struct bench_end *end, const struct bench_case *c, struct link
 
 static double larger(struct bench_end *end, int which)
 {
-	double a = end->board->side[0][which], b = end->board->side[1][which];
+	double a = end->area->side[0][which], b = end->area->side[1][which];
 
 	return a > b ? a : b;
 }
@@ -171,11 +171,11 @@ static int connect_run(struct bench_end *end, const struct bench_case *c)
 		ret = group_barrier(end->group);
 	t0 = now_ns();
 	links_close(links, count);
-	end->board->side[end->group->rank][SIDE_CLOSE_MS] = (double)(now_ns() - t0) / 1e6;
+	end->area->side[end->group->rank][SIDE_CLOSE_MS] = (double)(now_ns() - t0) / 1e6;
 	if (!ret)
 		ret = group_barrier(end->group);
 	for (int m = 0; !ret && end->group->rank == 0 && m <= SIDE_IDLE; m++)
-		end->board->values[m] = larger(end, m);
+		end->area->values[m] = larger(end, m);
 	free(links);
 	return ret ? GROUP_ERROR : GROUP_OK;
 }

@@ -132,19 +132,19 @@ static void write_csv(const struct bench_figure *f, const struct bench_options *
 static int measure_once(const struct bench_figure *f, const struct bench_options *opts,
 			const struct bench_case *c, int net, double *values, char *label)
 {
-	const struct bench_board *board;
+	const struct bench_area *area;
 	struct group g;
 	int ret;
 
 	for (int m = 0; m < BENCH_METRICS_MAX; m++)
 		values[m] = NAN;
 	ret = pair_run(&g, f, opts, &opts->nets[net], c);
-	if (!g.board)
+	if (!g.area)
 		return GROUP_ERROR;
-	board = g.board;
-	snprintf(label, LABEL_BYTES, "%s", board->label);
+	area = g.area;
+	snprintf(label, LABEL_BYTES, "%s", area->label);
 	for (int m = 0; !ret && m < BENCH_METRICS_MAX; m++)
-		values[m] = board->values[m];
+		values[m] = area->values[m];
 	group_destroy(&g);
 	if (ret)
 		fprintf(stderr, "net_bench: %s failed with %s\n", f->name, opts->nets[net].text);

@@ -163,7 +163,7 @@ static int lat_run(struct bench_end *end, const struct bench_case *c)
 	if (!ret)
 		ret = links_register(links, count, round_up_slot(c->bytes));
 	if (!ret)
-		ret = lat_measure(end, links, c->bytes, end->board->values);
+		ret = lat_measure(end, links, c->bytes, end->area->values);
 	if (!ret)
 		ret = group_barrier(end->group);
 	links_close(links, count);

@@ -15,7 +15,7 @@
 #define BUSY_LOAD 0.3 /* per core: more than this and the numbers are not worth much */
 
 static const struct bench_figure *const figures[] = {
-	&bench_lat, &bench_bw, &bench_rate, &bench_connect, &bench_strangers,
+	&bench_lat, &bench_bw, &bench_rate, &bench_connect, &bench_unauthenticated,
 };
 #define FIGURES ((int)(sizeof(figures) / sizeof(figures[0])))
 
@@ -25,7 +25,7 @@ struct arguments {
 };
 
 static const char doc[] =
-	"Measures nets side by side: FIGURE is lat, bw, rate, connect or strangers.\v"
+	"Measures nets side by side: FIGURE is lat, bw, rate, connect or unauthenticated.\v"
 	"SPEC is a plugin file, nccl:Socket or nccl:IB (of the libnccl.so.2 that is found; "
 	"nccl:Socket:PATH names one), with environment settings in front of it: "
 	"\"ANYNET_IO_THREADS=1 build/release/libnccl-net.so\". Ratios are first net / other net, the median over the rounds. "

@@ -67,7 +67,7 @@ static void raise_file_limit(void)
 static int end_main(struct group *g, void *arg)
 {
 	const struct job *job = arg;
-	struct bench_end end = { .group = g, .board = g->board, .opts = job->opts };
+	struct bench_end end = { .group = g, .area = g->area, .opts = job->opts };
 	int ret;
 
 	if (g->rank < 2 &&
@@ -83,7 +83,7 @@ static int end_main(struct group *g, void *arg)
 	if (endpoint_open(&end.ep, g, job->net->spec, job->opts->abi, job->opts->devs[g->rank]))
 		return GROUP_ERROR;
 	if (g->rank == 0)
-		snprintf(end.board->label, sizeof(end.board->label), "%s on %s, net API v%d",
+		snprintf(end.area->label, sizeof(end.area->label), "%s on %s, net API v%d",
 			 driver_name(end.ep.net), end.ep.props.name, driver_abi(end.ep.net));
 	ret = job->figure->run(&end, job->which);
 	endpoint_close(&end.ep);
@@ -101,7 +101,7 @@ int pair_run(struct group *g, const struct bench_figure *figure, const struct be
 	};
 	int members = figure->members ? figure->members : 2;
 
-	if (group_create(g, "net_bench", members, sizeof(struct bench_board))) {
+	if (group_create(g, "net_bench", members, sizeof(struct bench_area))) {
 		fprintf(stderr, "net_bench: no shared memory: %s\n", strerror(errno));
 		return GROUP_ERROR;
 	}
@@ -123,7 +123,7 @@ int end_links(struct bench_end *end, const struct bench_case *c, struct link *li
 		for (int i = 0; i < c->comms; i++) {
 			links[count++] = (struct link){
 				.ep = &end->ep,
-				.slot = &end->board->slots[is_send ? !me : me][i],
+				.slot = &end->area->slots[is_send ? !me : me][i],
 				.is_send = is_send,
 				.peer = !me,
 				.total = UINT64_MAX,

@@ -3,11 +3,11 @@
 # All figures: ours beside NCCL's built-in Socket and the kernel's limit, CSV and plots.
 #
 # Usage: bench/run.sh [--quick] [--only FIGURE[,FIGURE...]] [--out DIR] BUILD_DIR
-# FIGURE: lat bw rate connect strangers iperf netns
+# FIGURE: lat bw rate connect unauthenticated iperf netns
 set -euo pipefail
 cd "$(dirname "$0")/.."
 
-only=lat,bw,rate,connect,strangers,iperf,netns
+only=lat,bw,rate,connect,unauthenticated,iperf,netns
 # shellcheck source=bench/options.sh
 . bench/options.sh
 out=${out:-$build/bench/results}
@@ -47,7 +47,7 @@ for figure in lat bw; do
 	wanted "$figure" || continue
 	"$bench" "$figure" "${quick[@]}" --csv "$csv" "${nets[@]}" "${raw[@]}" || failed=1
 done
-for figure in rate connect strangers; do
+for figure in rate connect unauthenticated; do
 	wanted "$figure" || continue
 	"$bench" "$figure" "${quick[@]}" --csv "$csv" "${nets[@]}" || failed=1
 done

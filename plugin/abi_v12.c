@@ -171,7 +171,7 @@ enum anynet_nccl_result abi_v12_reg_mr_dmabuf(void *comm, void *data, size_t byt
 
 enum anynet_nccl_result abi_v12_dereg_mr(void *comm, void *mhandle)
 {
-	if (comm && mhandle && !anynet_core_is_stranger())
+	if (comm && mhandle && !anynet_core_is_forked())
 		anynet_dereg_mr(comm, mhandle);
 	return ANYNET_NCCL_SUCCESS;
 }
@@ -250,7 +250,7 @@ enum anynet_nccl_result abi_v12_test(void *request, int *done, int *bytes)
 /* A failing close would make NCCL abandon the rest of its teardown (net-api.md §3.9). */
 static enum anynet_nccl_result close_comm(void *comm)
 {
-	if (comm && !anynet_core_is_stranger())
+	if (comm && !anynet_core_is_forked())
 		anynet_close(comm);
 	return ANYNET_NCCL_SUCCESS;
 }
@@ -267,7 +267,7 @@ enum anynet_nccl_result abi_v12_close_recv(void *rcomm)
 
 enum anynet_nccl_result abi_v12_close_listen(void *lcomm)
 {
-	if (lcomm && !anynet_core_is_stranger())
+	if (lcomm && !anynet_core_is_forked())
 		anynet_close_listener(lcomm);
 	return ANYNET_NCCL_SUCCESS;
 }

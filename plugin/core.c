@@ -139,7 +139,7 @@ static void start(void)
 		for (int i = 0; i < core.probe.device_count; i++)
 			core.probe.devices[i].index = i;
 	}
-	if (core.pid != self && !anynet_core_is_stranger()) {
+	if (core.pid != self && !anynet_core_is_forked()) {
 		anynet_net_start(&core.cfg, core.probe.devices, core.probe.device_count);
 		anynet_net_set_name(anynet_selector_name());
 		core.pid = self;
@@ -236,7 +236,7 @@ void anynet_core_context_close(struct anynet_context *ctx)
 	if (known)
 		TAILQ_REMOVE(&core.contexts, known, link);
 	core_unlock();
-	if (known && atomic_load(&core.probed) && !anynet_core_is_stranger())
+	if (known && atomic_load(&core.probed) && !anynet_core_is_forked())
 		anynet_net_trim(known);
 	free(known);
 }
@@ -248,7 +248,7 @@ struct anynet_connect_options anynet_core_options(const struct anynet_context *c
 	return (struct anynet_connect_options){ .traffic_class = ANYNET_NCCL_UNSET };
 }
 
-bool anynet_core_is_stranger(void)
+bool anynet_core_is_forked(void)
 {
 	pid_t opener = atomic_load_explicit(&core.opener, memory_order_relaxed);
 

@@ -48,7 +48,7 @@ bool anynet_core_may_open(void);
 
 /* True in such a child: what it inherited must be left alone, not even be closed (a close says
  * goodbye to the parent's peer). */
-bool anynet_core_is_stranger(void);
+bool anynet_core_is_forked(void);
 
 /* 0 or -errno as NCCL's result. -EAGAIN is success: "not now". */
 enum anynet_nccl_result anynet_core_result(int err);

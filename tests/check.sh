@@ -121,7 +121,7 @@ aarch64)
 		echo "check: aarch64 is left out: its packages cannot be had (packages.txt, [aarch64])"
 		exit 0
 	fi
-	tcp='close|connect|grouped|lifecycle|many|memory|properties|replay|strangers|threads|transfer'
+	tcp='close|connect|grouped|lifecycle|many|memory|properties|replay|unauthenticated|threads|transfer'
 	run aarch64 -R "^(test_.*|fuzz_.*|artefact|model\..*|aarch64\..*|conformance\.tcp\.v12\.($tcp))$" -E '^test_fd$'
 	;;
 guest)

@@ -12,12 +12,12 @@ set(anynet_quick_release
 	includes floors artefact install "docs\\..*" "model\\.mutations"
 	# Over TCP: v8 and v12 whole (but `large`, of 1 GiB), of the other versions what a version changes.
 	"conformance\\.tcp\\.v(8|12)\\.(close|connect|crowd|doors|lifecycle|lines|logging|many|memory|nomalloc)"
-	"conformance\\.tcp\\.v(8|12)\\.(properties|replay|secret|select|strangers|threads)"
+	"conformance\\.tcp\\.v(8|12)\\.(properties|replay|secret|select|unauthenticated|threads)"
 	"conformance\\.tcp\\.v12\\.[a-z]+-(4rails|1thread|zerocopy|zerocopy-4rails|rendezvous)"
 	"conformance\\.tcp\\.v12\\.[a-km-z]+-cuda(-slow|-checksum|-strict)?"
 	"conformance\\.tcp\\.v[0-9]+\\.(transfer|connect|grouped)"
 	# Over queue pairs.
-	"conformance\\.ib\\.v12\\.(close|connect|dead-alone-quick|doors|failover|grants|many|replay|strangers|transfer|grouped|insist)"
+	"conformance\\.ib\\.v12\\.(close|connect|dead-alone-quick|doors|failover|grants|many|replay|unauthenticated|transfer|grouped|insist)"
 	"conformance\\.ib\\.v12\\.(cm|connect|transfer)-cm" "conformance\\.ib\\.v12\\.(fused|failover)-fused"
 	"conformance\\.ib\\.v12\\.(gpu-cuda|transfer-cuda|transfer-cuda-dmabuf)"
 	"conformance\\.ib\\.v12\\.transfer-torn" "conformance\\.ib\\.v12\\.(transfer|grouped)-copies" "conformance\\.(tcp|ib)\\.v12\\.(transfer|grouped)-wrap"
@@ -25,19 +25,19 @@ set(anynet_quick_release
 	"faults\\.(cut-4-rails|cut-zerocopy|cut-draining|reset-from-middle|recovery-off|stopped|link-flaps|killed|close-alone|killed-worker)"
 	"sim\\.(calls|same|seeds|selfcheck|swarm)"
 	"(top|tool)\\..*"
-	"pair\\.(clean|loopback|strangers|usage|settings|vanish|verbs)" "cluster\\.(settings|meeting|page|usage)"
+	"pair\\.(clean|loopback|unauthenticated|usage|settings|vanish|verbs)" "cluster\\.(settings|meeting|page|usage)"
 	"package\\.(contents|completion|unit)" "real\\.(measure|scenes|errors|dry)")
 
 set(anynet_quick_asan
-	"conformance\\.tcp\\.v12\\.(close|connect|lifecycle|memory|strangers|threads|transfer|grouped|secret|replay)"
+	"conformance\\.tcp\\.v12\\.(close|connect|lifecycle|memory|unauthenticated|threads|transfer|grouped|secret|replay)"
 	"conformance\\.tcp\\.v12\\.(transfer|grouped|memory)-4rails"
 	"conformance\\.tcp\\.v12\\.(close|gpu|memory|transfer|grouped)-cuda"
-	"conformance\\.ib\\.v12\\.(close|connect|failover|transfer|grouped|strangers)"
+	"conformance\\.ib\\.v12\\.(close|connect|failover|transfer|grouped|unauthenticated)"
 	"conformance\\.ib\\.v12\\.(transfer-cm|fused-fused|gpu-cuda|transfer-cuda)"
 	"faults\\.(cut-tags|cut-many)")
 
 # What takes longest begins first: at the end it would run alone. (ctest knows this by itself from its second run on.)
-set(anynet_long "conformance\\.ib\\..*(dead|failover)|sim\\.swarm|pair\\.(strangers|vanish)|test_(resume|gpu_breaks)$|"
+set(anynet_long "conformance\\.ib\\..*(dead|failover)|sim\\.swarm|pair\\.(unauthenticated|vanish)|test_(resume|gpu_breaks)$|"
 	"faults\\.(stopped|link-flaps)|tool\\.frozen|top\\.stale|package\\.contents|model\\.mutations")
 string(CONCAT anynet_long ${anynet_long})
 

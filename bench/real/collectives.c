@@ -284,16 +284,16 @@ static int repeat(struct session *s, const struct real_test *test, size_t count,
 /* What all ranks found, as a row. */
 static void add_row(struct session *s, int test, size_t bytes, size_t count)
 {
-	struct real_board *board = s->board;
-	struct real_row *row = &board->rows[board->row_count];
+	struct real_area *area = s->area;
+	struct real_row *row = &area->rows[area->row_count];
 
 	*row = (struct real_row){ .test = test, .bytes = bytes, .count = count };
 	for (int i = 0; i < s->world.size; i++) {
-		row->wrong += board->wrong[i];
-		if (board->seconds[i] > row->seconds)
-			row->seconds = board->seconds[i];
+		row->wrong += area->wrong[i];
+		if (area->seconds[i] > row->seconds)
+			row->seconds = area->seconds[i];
 	}
-	board->row_count++;
+	area->row_count++;
 }
 
 int collective_measure(struct session *s, int test, size_t bytes)
@@ -310,10 +310,10 @@ int collective_measure(struct session *s, int test, size_t bytes)
 		return -GROUP_ERROR;
 	begin_ns = now_ns();
 	ret = repeat(s, what, count, times);
-	s->board->seconds[s->group->rank] = (double)(now_ns() - begin_ns) / 1e9 / times;
+	s->area->seconds[s->group->rank] = (double)(now_ns() - begin_ns) / 1e9 / times;
 	if (!ret)
 		ret = collective_check(s, what, &s->world, count, &wrong);
-	s->board->wrong[s->group->rank] = wrong;
+	s->area->wrong[s->group->rank] = wrong;
 	if (ret || group_barrier(s->group))
 		return -GROUP_ERROR;
 	if (s->group->rank == 0)

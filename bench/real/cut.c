@@ -81,7 +81,7 @@ static void cut_one(void)
 			found[count++] = fd;
 	}
 	if (count && !shutdown(found[(unsigned)rand_r(&cut.random) % (unsigned)count], SHUT_RDWR))
-		atomic_fetch_add(&cut.session->board->cuts, 1);
+		atomic_fetch_add(&cut.session->area->cuts, 1);
 }
 
 static void *cut_main(void *arg)

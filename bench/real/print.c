@@ -58,10 +58,10 @@ static void write_csv(const struct real_options *opts, const struct real_row *ro
 			values[i]);
 }
 
-void results_add(struct results *r, int net, int round, const struct real_board *board)
+void results_add(struct results *r, int net, int round, const struct real_area *area)
 {
-	for (int i = 0; i < board->row_count; i++) {
-		const struct real_row *row = &board->rows[i];
+	for (int i = 0; i < area->row_count; i++) {
+		const struct real_row *row = &area->rows[i];
 		struct series *series = r->series;
 
 		while (series < r->series + r->count &&
@@ -94,12 +94,12 @@ static void print_columns(const char *name)
 	       "(GB/s)");
 }
 
-void print_rows(const struct real_board *board, int ranks)
+void print_rows(const struct real_area *area, int ranks)
 {
 	int test = -1;
 
-	for (int i = 0; i < board->row_count; i++) {
-		const struct real_row *row = &board->rows[i];
+	for (int i = 0; i < area->row_count; i++) {
+		const struct real_row *row = &area->rows[i];
 
 		if (row->test != test)
 			print_columns(real_tests[row->test].name);
@@ -110,11 +110,11 @@ void print_rows(const struct real_board *board, int ranks)
 		       (unsigned long long)row->wrong);
 	}
 	for (int i = 0; i < real_test_count; i++) {
-		if (board->notes[i][0])
-			printf("# %-8s %s\n", real_tests[i].name, board->notes[i]);
+		if (area->notes[i][0])
+			printf("# %-8s %s\n", real_tests[i].name, area->notes[i]);
 	}
-	if (board->cuts)
-		printf("# %u connections of the plugin were shut meanwhile\n", board->cuts);
+	if (area->cuts)
+		printf("# %u connections of the plugin were shut meanwhile\n", area->cuts);
 	fflush(stdout);
 }
 

@@ -4,7 +4,7 @@
  * that NCCL takes them for hosts of their own and everything between them goes through a network.
  *
  * A session is one set of processes with one net: they make a communicator, measure and check, and
- * end. What they found is on the board, which the parent reads. Functions return 0 or -GROUP_ERROR
+ * end. What they found is in the area, which the parent reads. Functions return 0 or -GROUP_ERROR
  * after saying why.
  */
 #ifndef BENCH_REAL_REAL_H
@@ -59,7 +59,7 @@ struct real_row {
 	uint64_t wrong;      /* elements, of all ranks */
 };
 
-struct real_board {
+struct real_area {
 	struct nccl_id id;
 	double seconds[REAL_RANKS_MAX];
 	uint64_t wrong[REAL_RANKS_MAX];
@@ -85,7 +85,7 @@ struct team {
 /* One rank. */
 struct session {
 	struct group *group;
-	struct real_board *board;
+	struct real_area *area;
 	const struct real_options *opts;
 	const struct real_net *net;
 	struct libs libs;
@@ -141,7 +141,7 @@ int scene_reinit(struct session *s, char *note, size_t note_bytes);
 int scene_abort(struct session *s, char *note, size_t note_bytes);
 int scene_killed(struct session *s, char *note, size_t note_bytes);
 
-/* One session. GROUP_OK, GROUP_WRONG or GROUP_ERROR; the board is in g->board until
+/* One session. GROUP_OK, GROUP_WRONG or GROUP_ERROR; the area is in g->area until
  * group_destroy(g); g->shared is NULL if there is none. */
 int session_run(struct group *g, const struct real_options *opts, const struct real_session *which);
 /* The parts of a session, for scenes that need others. */
@@ -171,9 +171,9 @@ int proof_check(const struct real_options *opts, const struct real_session *whic
 struct results;
 struct results *results_create(const struct real_options *opts);
 void results_destroy(struct results *r);
-void results_add(struct results *r, int net, int round, const struct real_board *board);
+void results_add(struct results *r, int net, int round, const struct real_area *area);
 void print_head(const struct real_options *opts);
-void print_rows(const struct real_board *board, int ranks);
+void print_rows(const struct real_area *area, int ranks);
 /* Medians of the rounds, net beside net. */
 void results_print(const struct results *r);
 

@@ -169,10 +169,10 @@ static int worse(int a, int b)
 	return a > b ? a : b;
 }
 
-static bool was_skipped(const struct real_board *board)
+static bool was_skipped(const struct real_area *area)
 {
 	for (int i = 0; i < real_test_count; i++) {
-		if (real_tests[i].alone && !strncmp(board->notes[i], "SKIP", 4))
+		if (real_tests[i].alone && !strncmp(area->notes[i], "SKIP", 4))
 			return true;
 	}
 	return false;
@@ -182,7 +182,7 @@ static int run_session(const struct real_options *opts, struct results *results,
 		       unsigned tests)
 {
 	const struct real_session which = { net, round, tests };
-	const struct real_board *board;
+	const struct real_area *area;
 	struct group g;
 	int result;
 
@@ -194,14 +194,14 @@ static int run_session(const struct real_options *opts, struct results *results,
 	result = session_run(&g, opts, &which);
 	if (!g.shared)
 		return GROUP_ERROR;
-	board = g.board;
-	if (board->nccl_version)
-		printf("# NCCL %d from %s\n", board->nccl_version, board->nccl_path);
-	print_rows(board, opts->ranks);
+	area = g.area;
+	if (area->nccl_version)
+		printf("# NCCL %d from %s\n", area->nccl_version, area->nccl_path);
+	print_rows(area, opts->ranks);
 	if (result == GROUP_OK)
-		results_add(results, net, round, board);
-	if (result != GROUP_ERROR && !was_skipped(board) &&
-	    proof_check(opts, &which, board->nccl_version))
+		results_add(results, net, round, area);
+	if (result != GROUP_ERROR && !was_skipped(area) &&
+	    proof_check(opts, &which, area->nccl_version))
 		result = GROUP_ERROR;
 	group_destroy(&g);
 	return result;

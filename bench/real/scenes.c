@@ -20,7 +20,7 @@
 /* Elements that fit the buffers, and take NCCL some time. */
 static size_t large_count(const struct session *s)
 {
-	size_t bytes = s->board->bytes_max < 4u << 20 ? s->board->bytes_max : 4u << 20;
+	size_t bytes = s->area->bytes_max < 4u << 20 ? s->area->bytes_max : 4u << 20;
 
 	return bytes / sizeof(float);
 }
@@ -32,7 +32,7 @@ static int check_all_reduce(struct session *s, const struct team *t, size_t coun
 
 static size_t clamp_count(const struct session *s, size_t count, size_t pieces)
 {
-	size_t room = s->board->bytes_max / sizeof(float) / pieces;
+	size_t room = s->area->bytes_max / sizeof(float) / pieces;
 
 	return count < room ? count : room;
 }
@@ -341,11 +341,11 @@ int scene_abort(struct session *s, char *note, size_t note_bytes)
 	if (ret || group_barrier(s->group))
 		return -GROUP_ERROR;
 	ret = abort_team(s, &s->world, &ms);
-	s->board->seconds[s->world.rank] = ms / 1e3;
+	s->area->seconds[s->world.rank] = ms / 1e3;
 	if (ret || group_barrier(s->group))
 		return -GROUP_ERROR;
 	for (int i = 0; i < s->world.size; i++)
-		ms = s->board->seconds[i] * 1e3 > ms ? s->board->seconds[i] * 1e3 : ms;
+		ms = s->area->seconds[i] * 1e3 > ms ? s->area->seconds[i] * 1e3 : ms;
 	ret = team_open(s, &s->world);
 	if (!ret)
 		ret = check_all_reduce(s, &s->world, clamp_count(s, SMALL_COUNT, 1));
@@ -370,7 +370,7 @@ static int work_until_error(struct session *s, int *error)
 			return 1;
 		ret = team_poll(s, t, error);
 		if (!ret)
-			atomic_fetch_add(&s->board->turns[s->group->rank], 1);
+			atomic_fetch_add(&s->area->turns[s->group->rank], 1);
 	}
 	return ret;
 }
@@ -389,7 +389,7 @@ static void victim(struct session *s)
 static bool all_at_work(const struct session *s)
 {
 	for (int i = 0; i < s->group->size; i++) {
-		if (atomic_load(&s->board->turns[i]) < 3)
+		if (atomic_load(&s->area->turns[i]) < 3)
 			return false;
 	}
 	return true;
@@ -424,8 +424,8 @@ static void tell(struct session *s, int error)
 
 	if (!error)
 		return;
-	atomic_fetch_add(&s->board->failures, 1);
-	atomic_compare_exchange_strong(&s->board->failed_ns, &none, now_ns());
+	atomic_fetch_add(&s->area->failures, 1);
+	atomic_compare_exchange_strong(&s->area->failed_ns, &none, now_ns());
 }
 
 static int survive(struct session *s, double *ms)
@@ -462,8 +462,8 @@ int scene_killed(struct session *s, char *note, size_t note_bytes)
 		note, note_bytes,
 		"%u of the %d others had an error of their own, rank 0 aborted in %.0f ms, and all "
 		"went on in a new one",
-		atomic_load(&s->board->failures), s->group->size - 1, ms);
-	atomic_store(&s->board->failed_ns, 0);
+		atomic_load(&s->area->failures), s->group->size - 1, ms);
+	atomic_store(&s->area->failed_ns, 0);
 	if (group_barrier(s->group))
 		return -GROUP_ERROR;
 	ret = last ? session_open(s, true) : team_open(s, &s->world);

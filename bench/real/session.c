@@ -32,7 +32,7 @@ int cuda_check(struct session *s, const char *call, int result)
 /* Another rank's connection is with the one that is gone; ours does not see it. */
 static bool is_told(const struct session *s)
 {
-	uint64_t failed_ns = atomic_load(&s->board->failed_ns);
+	uint64_t failed_ns = atomic_load(&s->area->failed_ns);
 
 	return failed_ns && now_ns() - failed_ns > TOLD_NS;
 }
@@ -70,11 +70,11 @@ int team_open(struct session *s, struct team *t)
 	int ret = 0;
 
 	if (t->rank == 0)
-		ret = nccl_check(s, "ncclGetUniqueId", s->libs.nccl.get_unique_id(&s->board->id));
+		ret = nccl_check(s, "ncclGetUniqueId", s->libs.nccl.get_unique_id(&s->area->id));
 	if (ret || group_barrier(s->group))
 		return -GROUP_ERROR;
 	ret = nccl_check(s, "ncclCommInitRank",
-			 s->libs.nccl.comm_init_rank(&t->comm, t->size, s->board->id, t->rank));
+			 s->libs.nccl.comm_init_rank(&t->comm, t->size, s->area->id, t->rank));
 	if (!ret)
 		ret = cuda_check(s, "cudaStreamCreateWithFlags",
 				 s->libs.cuda.stream_create(&t->stream, CUDA_NONBLOCKING));
@@ -102,12 +102,12 @@ static int choose_size(struct session *s)
 		if (cuda_check(s, "cudaMemGetInfo", s->libs.cuda.mem_get_info(&free_bytes, &total)))
 			return -GROUP_ERROR;
 		share = (size_t)((double)free_bytes * MEMORY_SHARE) / 2 / (size_t)s->group->size;
-		s->board->bytes_max = s->opts->bytes_max;
-		while (s->board->bytes_max > share && s->board->bytes_max > s->opts->bytes_min)
-			s->board->bytes_max /= 2;
-		if (s->board->bytes_max < s->opts->bytes_max)
+		s->area->bytes_max = s->opts->bytes_max;
+		while (s->area->bytes_max > share && s->area->bytes_max > s->opts->bytes_min)
+			s->area->bytes_max /= 2;
+		if (s->area->bytes_max < s->opts->bytes_max)
 			group_say(s->group, "the GPU has %zu MiB free: sizes end at %zu bytes",
-				  free_bytes >> 20, s->board->bytes_max);
+				  free_bytes >> 20, s->area->bytes_max);
 	}
 	return group_barrier(s->group) ? -GROUP_ERROR : 0;
 }
@@ -116,7 +116,7 @@ static int choose_size(struct session *s)
 static int allocate(struct session *s)
 {
 	size_t least = REAL_RANKS_MAX * sizeof(float);
-	size_t bytes = s->board->bytes_max > least ? s->board->bytes_max : least;
+	size_t bytes = s->area->bytes_max > least ? s->area->bytes_max : least;
 	int ret;
 
 	s->host = malloc(bytes);
@@ -153,14 +153,14 @@ int session_open(struct session *s, bool again)
 		ret = cuda_check(s, "cudaSetDevice", s->libs.cuda.set_device(s->opts->device));
 	if (!ret)
 		ret = nccl_check(s, "ncclGetVersion",
-				 s->libs.nccl.get_version(&s->board->nccl_version));
+				 s->libs.nccl.get_version(&s->area->nccl_version));
 	if (!ret && !again)
 		ret = choose_size(s);
 	if (!ret)
 		ret = allocate(s);
 	if (ret)
 		return ret;
-	snprintf(s->board->nccl_path, sizeof(s->board->nccl_path), "%s", s->libs.nccl_path);
+	snprintf(s->area->nccl_path, sizeof(s->area->nccl_path), "%s", s->libs.nccl_path);
 	s->world.size = s->group->size;
 	s->world.rank = s->group->rank;
 	for (int i = 0; i < s->world.size; i++)
@@ -180,7 +180,7 @@ static void session_close(struct session *s)
 
 static int run_scene(struct session *s, int test)
 {
-	char note[sizeof(s->board->notes[0])] = "";
+	char note[sizeof(s->area->notes[0])] = "";
 	uint64_t before = s->wrong;
 	int ret = real_tests[test].scene(s, note, sizeof(note));
 
@@ -188,7 +188,7 @@ static int run_scene(struct session *s, int test)
 		group_say(s->group, "%s: %llu elements are wrong", real_tests[test].name,
 			  (unsigned long long)(s->wrong - before));
 	if (!ret && s->group->rank == 0)
-		memcpy(s->board->notes[test], note, sizeof(note));
+		memcpy(s->area->notes[test], note, sizeof(note));
 	return ret;
 }
 
@@ -196,7 +196,7 @@ static int run_sizes(struct session *s, int test)
 {
 	int ret = 0;
 
-	for (size_t bytes = s->opts->bytes_min; !ret && bytes <= s->board->bytes_max;
+	for (size_t bytes = s->opts->bytes_min; !ret && bytes <= s->area->bytes_max;
 	     bytes *= (size_t)s->opts->factor)
 		ret = collective_measure(s, test, bytes);
 	return ret;
@@ -262,7 +262,7 @@ static int rank_main(struct group *g, void *arg)
 {
 	const struct plan *plan = arg;
 	struct session s = { .group = g,
-			     .board = g->board,
+			     .area = g->area,
 			     .opts = plan->opts,
 			     .net = &plan->opts->nets[plan->which->net] };
 	int ret = 0;
@@ -286,8 +286,8 @@ out:
 int session_run(struct group *g, const struct real_options *opts, const struct real_session *which)
 {
 	struct plan plan = { opts, which };
-	struct real_board *board;
-	int err = group_create(g, "real_bench", opts->ranks, sizeof(*board)), result;
+	struct real_area *area;
+	int err = group_create(g, "real_bench", opts->ranks, sizeof(*area)), result;
 
 	if (err) {
 		g->shared = NULL;
@@ -296,9 +296,9 @@ int session_run(struct group *g, const struct real_options *opts, const struct r
 	}
 	g->deadline_ns = (uint64_t)opts->limit_s * 1000000000u;
 	result = group_run(g, rank_main, &plan);
-	board = g->board;
-	for (int i = 0; result == GROUP_OK && i < board->row_count; i++) {
-		if (board->rows[i].wrong)
+	area = g->area;
+	for (int i = 0; result == GROUP_OK && i < area->row_count; i++) {
+		if (area->rows[i].wrong)
 			result = GROUP_WRONG;
 	}
 	return result;

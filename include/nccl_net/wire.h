@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
  * Every byte that leaves the process: the handle (carried by NCCL's bootstrap), the hello exchanged
- * when a connection opens, and the frames on a rail, over TCP or through a queue pair (with its board
+ * when a connection opens, and the frames on a rail, over TCP or through a queue pair (with its CTS ring
  * of grants). docs/wire.md tells the protocol; this file is the layout. All integers are little-endian;
  * every reserved byte is zero when sent and ignored when received. Any change of meaning or layout
  * raises ANYNET_WIRE_VERSION. Two ends use the highest version that both speak.
@@ -98,7 +98,7 @@ struct anynet_wire_qp {
 	uint16_t lid;
 	uint32_t qpn;
 	uint32_t psn;	/* of the first packet from this end */
-	uint32_t rkey;	/* of the connector's board, of the acceptor's slots … */
+	uint32_t rkey;  /* of the connector's CTS ring, of the acceptor's slots … */
 	uint64_t addr;	/* … and where they are */
 	uint8_t gid[16];
 	uint32_t slots;	     /* frames that this end takes before it has consumed one */
@@ -184,8 +184,8 @@ enum anynet_frame_type {
 				 * use another connection */
 	ANYNET_FRAME_ASK = 9,	/* sender, through a queue pair: where may message `seq` in `slot` be
 				 * written? The answer is a GRANT */
-	ANYNET_FRAME_ASK_ALL = 10, /* receiver, through a queue pair: receives that are not on the
-				 * board by now are granted only if asked for */
+	ANYNET_FRAME_ASK_ALL = 10, /* receiver, through a queue pair: receives that are not in the
+				 * CTS ring by now are granted only if asked for */
 	ANYNET_FRAME_LOOK = 11, /* sender, through a queue pair: message `seq` waits for its grant. Is
 				 * the receive too small? No answer */
 };
@@ -219,8 +219,8 @@ static_assert(sizeof(struct anynet_wire_frame) == 32, "wire");
 
 /*
  * Where the bytes of a message may be written: receive number `seq` of a comm that has used one tag,
- * or the message of the GRANT frame that this lies behind. On the board of the connector the receive's
- * number modulo ANYNET_BOARD_GRANTS says where, and `mark` that it is there entirely.
+ * or the message of the GRANT frame that this lies behind. In the CTS ring of the connector the receive's
+ * number modulo ANYNET_CTS_RING_GRANTS says where, and `mark` that it is there entirely.
  */
 struct anynet_wire_grant {
 	uint64_t addr;
@@ -234,16 +234,16 @@ struct anynet_wire_grant {
 };
 static_assert(sizeof(struct anynet_wire_grant) == 40, "wire");
 
-#define ANYNET_BOARD_GRANTS 64
+#define ANYNET_CTS_RING_GRANTS 64
 
 /* What the acceptor writes to the connector of a queue pair without being asked. */
-struct anynet_wire_board {
-	struct anynet_wire_grant grants[ANYNET_BOARD_GRANTS];
+struct anynet_wire_cts_ring {
+	struct anynet_wire_grant grants[ANYNET_CTS_RING_GRANTS];
 	uint32_t consumed; /* frames that the acceptor has taken from this queue pair in all */
 	uint32_t frames;   /* 1: small messages may come in the frame itself; 0: the acceptor receives into
 			    * GPU memory, or does not know yet: every message that has bytes needs a grant */
 	uint32_t reserved[14];
 };
-static_assert(sizeof(struct anynet_wire_board) == 2624, "wire");
+static_assert(sizeof(struct anynet_wire_cts_ring) == 2624, "wire");
 
 #endif

@@ -75,7 +75,7 @@ static void many_at_once(struct test_net *net)
 		link_close(net, &links[i]);
 }
 
-/* --- strangers --- */
+/* --- unauthenticated requests --- */
 
 static struct {
 	struct rdma_event_channel *(*create_event_channel)(void);
@@ -167,7 +167,7 @@ static enum rdma_cm_event_type knock(struct sockaddr_in from, struct sockaddr_in
 }
 
 /* While the comm's owner does nothing. */
-static void strangers_are_rejected(struct test_net *net)
+static void unauthenticated_requests_are_rejected(struct test_net *net)
 {
 	struct sockaddr_in door;
 	struct link link;
@@ -193,7 +193,7 @@ static void step_in_vain(struct test_net *net, struct link *link)
 }
 
 /* Where only the peer is awaited, who is late. */
-static void a_stranger_may_come_first(struct test_net *net)
+static void an_unauthenticated_request_may_come_first(struct test_net *net)
 {
 	struct sockaddr_in from = { .sin_family = AF_INET };
 	struct link link;
@@ -320,8 +320,8 @@ int main(int argc, char **argv)
 		{ .name = "queue_pairs_are_connected_by_the_manager",
 		  .run = queue_pairs_are_connected_by_the_manager },
 		{ .name = "many_at_once", .run = many_at_once },
-		{ .name = "strangers_are_rejected", .run = strangers_are_rejected },
-		{ .name = "a_stranger_may_come_first", .run = a_stranger_may_come_first },
+		{ .name = "unauthenticated_requests_are_rejected", .run = unauthenticated_requests_are_rejected },
+		{ .name = "an_unauthenticated_request_may_come_first", .run = an_unauthenticated_request_may_come_first },
 		{ .name = "each_of_its_steps_may_fail", .run = each_of_its_steps_may_fail },
 		{ .name = "a_lost_request_is_repeated", .run = a_lost_request_is_repeated },
 		{ .name = "nothing_is_left_behind", .run = nothing_is_left_behind },

@@ -207,7 +207,7 @@ static void a_damaged_handle_does_no_harm(struct test_net *net)
 	link_close(net, &link);
 }
 
-/* The token is what tells a job's peer from a stranger. */
+/* The token authenticates the peer of a job. */
 static void a_wrong_token_never_gets_in(struct test_net *net)
 {
 	struct link link, wrong;

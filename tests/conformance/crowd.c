@@ -1,11 +1,11 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Ten thousand strangers, strangers who take their time, and no descriptors left: the peer is served. */
+/* The peer is accepted beside ten thousand unauthenticated connections, slow ones, and without free file descriptors. */
 #include <support/buffer.h>
 #include <support/capture.h>
 #include <support/flow.h>
 #include <support/peer.h>
 #include <support/proc.h>
-#include <support/stranger.h>
+#include <support/unauth.h>
 
 #include <errno.h>
 #include <fcntl.h>
@@ -19,12 +19,12 @@
 
 #define CROWD      10000
 #define CROWD_FROM 10   /* addresses that it comes from */
-#define KEPT_MAX   1500 /* descriptors of the listening process: 1024 strangers and ours */
+#define KEPT_MAX   1500 /* descriptors of the listening process: 1024 unauthenticated ones and ours */
 
 static void skip_builtin(struct test_net *net)
 {
 	if (net_is_builtin(net))
-		check_skip("NCCL's built-in Socket lets one silent stranger block it");
+		check_skip("NCCL's built-in Socket is blocked by one silent connection");
 }
 
 /* --- ten thousand --- */
@@ -51,13 +51,13 @@ static void crowd(int fd, void *arg)
 	(void)arg;
 	need_descriptors(CROWD + 100);
 	peer_recv(fd, handle, sizeof(handle));
-	stranger_target(handle, &target);
-	hello = stranger_hello(&target);
+	unauth_target(handle, &target);
+	hello = unauth_hello(&target);
 	for (unsigned i = 0; i < CROWD; i++) {
-		int one = stranger_dial(&target, 2 + i % CROWD_FROM);
+		int one = unauth_dial(&target, 2 + i % CROWD_FROM);
 
 		if (i % 3 == 0)
-			stranger_say(one, &hello, i % sizeof(hello));
+			unauth_say(one, &hello, i % sizeof(hello));
 		if (i == CROWD / 2)
 			peer_signal(fd);
 	}
@@ -78,8 +78,8 @@ static void accept_until_told(struct test_net *net, struct link *link, int fd)
 	peer_await(fd);
 }
 
-/* Not when strangers are sent away for their silence: they have time here. (After how many ms is measured by
- * `net_bench strangers`.) */
+/* Before silent connections time out: their deadline is long here. (After how many ms is measured by
+ * `net_bench unauthenticated`.) */
 static void check_served(struct test_net *net, struct link *link)
 {
 	link_finish(net, link);
@@ -97,22 +97,22 @@ static void check_few_are_kept(void)
 static void a_peer_is_served_among_ten_thousand(struct test_net *net)
 {
 	struct link early, late;
-	struct peer strangers;
+	struct peer crowd_peer;
 
 	skip_builtin(net);
-	peer_start(&strangers, crowd, NULL);
+	peer_start(&crowd_peer, crowd, NULL);
 	net_open(net);
 	link_listen(net, &early);
 	link_listen(net, &late);
-	peer_send(strangers.fd, link_handle(&early), DRIVER_HANDLE_BYTES);
-	accept_until_told(net, &early, strangers.fd);
+	peer_send(crowd_peer.fd, link_handle(&early), DRIVER_HANDLE_BYTES);
+	accept_until_told(net, &early, crowd_peer.fd);
 	check_served(net, &early);
-	accept_until_told(net, &late, strangers.fd);
+	accept_until_told(net, &late, crowd_peer.fd);
 	check_few_are_kept();
 	check_served(net, &late);
 	link_check(net, &early, 200000);
-	peer_signal(strangers.fd);
-	peer_wait_ok(&strangers);
+	peer_signal(crowd_peer.fd);
+	peer_wait_ok(&crowd_peer);
 	link_check(net, &early, 200000);
 	link_close(net, &early);
 	link_close(net, &late);
@@ -132,12 +132,12 @@ struct slow {
 static void drip(struct slow *slow, const struct anynet_wire_hello *hello)
 {
 	if (slow->said < sizeof(*hello) - 1)
-		stranger_say(slow->fd, (const char *)hello + slow->said++, 1);
+		unauth_say(slow->fd, (const char *)hello + slow->said++, 1);
 }
 
 static void those_who_take_their_time_are_sent_away(struct test_net *net)
 {
-	struct deadline deadline = deadline_in(TEST_PATIENCE_MS, "slow strangers to be sent away");
+	struct deadline deadline = deadline_in(TEST_PATIENCE_MS, "slow connections to be closed");
 	struct anynet_wire_hello hello;
 	struct slow slow[SLOW];
 	struct link link, other;
@@ -146,10 +146,10 @@ static void those_who_take_their_time_are_sent_away(struct test_net *net)
 	skip_builtin(net);
 	link_listen(net, &link);
 	link_listen(net, &other);
-	stranger_target(link_handle(&link), &target);
-	hello = stranger_hello(&target);
+	unauth_target(link_handle(&link), &target);
+	hello = unauth_hello(&target);
 	for (size_t i = 0; i < SLOW; i++)
-		slow[i] = (struct slow){ .fd = stranger_dial(&target, 0) };
+		slow[i] = (struct slow){ .fd = unauth_dial(&target, 0) };
 	for (int i = 0; i < 100; i++) {
 		for (size_t k = 0; k < SLOW; k++)
 			drip(&slow[k], &hello);
@@ -161,7 +161,7 @@ static void those_who_take_their_time_are_sent_away(struct test_net *net)
 		gone = 0;
 		for (size_t k = 0; k < SLOW; k++) {
 			drip(&slow[k], &hello);
-			gone += stranger_is_shut_out(slow[k].fd);
+			gone += unauth_is_shut_out(slow[k].fd);
 		}
 		check(!link_accept_step(net, &other));
 		deadline_turn(&deadline);
@@ -202,11 +202,11 @@ static void give_back_descriptors(void)
 
 struct shortage {
 	struct test_net *net;
-	unsigned strangers; /* who come first */
+	unsigned unauthenticated; /* connections that come first */
 	size_t links;
 };
 
-/* The other side, which lacks nothing: strangers, then the peer. */
+/* The other side, with file descriptors: unauthenticated connections, then the peer. */
 static void send_all(int fd, void *arg)
 {
 	const struct shortage *shortage = arg;
@@ -215,9 +215,9 @@ static void send_all(int fd, void *arg)
 
 	net_open(shortage->net);
 	peer_recv(fd, handle, sizeof(handle));
-	stranger_target(handle, &target);
-	for (unsigned i = 0; i < shortage->strangers; i++)
-		stranger_dial(&target, 2);
+	unauth_target(handle, &target);
+	for (unsigned i = 0; i < shortage->unauthenticated; i++)
+		unauth_dial(&target, 2);
 	pattern_fill(data, sizeof(data), 77);
 	for (size_t i = 0; i < shortage->links; i++) {
 		struct transfer send = transfer_of(data, sizeof(data), 0, NULL);
@@ -251,9 +251,9 @@ static void accept_link(struct test_net *net, struct link *link)
 		deadline_turn(&deadline);
 }
 
-static void check_shortage(struct test_net *net, unsigned strangers)
+static void check_shortage(struct test_net *net, unsigned unauthenticated)
 {
-	struct shortage shortage = { net, strangers, 1 };
+	struct shortage shortage = { net, unauthenticated, 1 };
 	struct peer peer;
 	struct link link;
 
@@ -280,7 +280,7 @@ static void one_peer_is_served_without_descriptors(struct test_net *net)
 	check_shortage(net, 0);
 }
 
-static void strangers_give_way_without_descriptors(struct test_net *net)
+static void unauthenticated_connections_are_closed_when_descriptors_run_out(struct test_net *net)
 {
 	check_shortage(net, 300);
 }
@@ -337,9 +337,9 @@ static void silent_ones(int fd, void *arg)
 	(void)arg;
 	need_descriptors(SILENT + 100);
 	peer_recv(fd, handle, sizeof(handle));
-	stranger_target(handle, &target);
+	unauth_target(handle, &target);
 	for (unsigned i = 0; i < SILENT; i++)
-		stranger_dial(&target, 2 + i % CROWD_FROM);
+		unauth_dial(&target, 2 + i % CROWD_FROM);
 	peer_signal(fd);
 	peer_await(fd);
 }
@@ -348,18 +348,18 @@ static void the_program_keeps_most_of_its_descriptors(struct test_net *net)
 {
 	struct rlimit limit;
 	int opened[PROGRAMS];
-	struct peer strangers;
+	struct peer crowd_peer;
 	struct link link;
 
 	skip_builtin(net);
-	peer_start(&strangers, silent_ones, NULL);
+	peer_start(&crowd_peer, silent_ones, NULL);
 	check_ok(getrlimit(RLIMIT_NOFILE, &limit));
 	limit.rlim_cur = SMALL_LIMIT;
 	check_ok(setrlimit(RLIMIT_NOFILE, &limit));
 	net_open(net);
 	link_listen(net, &link);
-	peer_send(strangers.fd, link_handle(&link), DRIVER_HANDLE_BYTES);
-	accept_until_told(net, &link, strangers.fd);
+	peer_send(crowd_peer.fd, link_handle(&link), DRIVER_HANDLE_BYTES);
+	accept_until_told(net, &link, crowd_peer.fd);
 	check(!link_accept_step(net, &link));
 	for (int i = 0; i < PROGRAMS; i++) {
 		opened[i] = fcntl(STDERR_FILENO, F_DUPFD_CLOEXEC, 3);
@@ -368,8 +368,8 @@ static void the_program_keeps_most_of_its_descriptors(struct test_net *net)
 	for (int i = 0; i < PROGRAMS; i++)
 		close(opened[i]);
 	check_served(net, &link);
-	peer_signal(strangers.fd);
-	peer_wait_ok(&strangers);
+	peer_signal(crowd_peer.fd);
+	peer_wait_ok(&crowd_peer);
 	link_close(net, &link);
 	net_close(net);
 }
@@ -387,8 +387,8 @@ int main(int argc, char **argv)
 		{ .name = "one_peer_is_served_without_descriptors",
 		  one_peer_is_served_without_descriptors,
 		  .unopened = true },
-		{ .name = "strangers_give_way_without_descriptors",
-		  strangers_give_way_without_descriptors,
+		{ .name = "unauthenticated_connections_are_closed_when_descriptors_run_out",
+		  unauthenticated_connections_are_closed_when_descriptors_run_out,
 		  .unopened = true },
 		{ .name = "the_program_keeps_most_of_its_descriptors",
 		  the_program_keeps_most_of_its_descriptors,

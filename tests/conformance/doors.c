@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* Who may connect (ANYNET_ALLOW), and on which ports we listen (ANYNET_PORT_RANGE). */
 #include <support/capture.h>
-#include <support/stranger.h>
+#include <support/unauth.h>
 
 #include <arpa/inet.h>
 #include <errno.h>
@@ -21,9 +21,9 @@ static void skip_builtin(struct test_net *net)
 
 static void wait_until_shut_out(struct test_net *net, struct link *link, int fd)
 {
-	struct deadline deadline = deadline_in(TEST_PATIENCE_MS, "a stranger to be shut out");
+	struct deadline deadline = deadline_in(TEST_PATIENCE_MS, "an unauthenticated connection to be closed");
 
-	while (!stranger_is_shut_out(fd)) {
+	while (!unauth_is_shut_out(fd)) {
 		check(!link_accept_step(net, link));
 		deadline_turn(&deadline);
 	}
@@ -50,13 +50,13 @@ static void others_are_shut_out_with_one_line(struct test_net *net)
 
 	skip_builtin(net);
 	link_listen(net, &link);
-	stranger_target(link_handle(&link), &target);
+	unauth_target(link_handle(&link), &target);
 	for (unsigned i = 0; i < 40; i++) {
-		struct anynet_wire_hello hello = stranger_hello(&target);
-		int fd = stranger_dial(&target, 7 + i % 2);
+		struct anynet_wire_hello hello = unauth_hello(&target);
+		int fd = unauth_dial(&target, 7 + i % 2);
 		/* Even with the token. */
 		if (i % 4 > 1)
-			stranger_say(fd, &hello, sizeof(hello));
+			unauth_say(fd, &hello, sizeof(hello));
 		wait_until_shut_out(net, &link, fd);
 		close(fd);
 	}
@@ -140,7 +140,7 @@ static void an_exhausted_range_says_so(struct test_net *net)
 	check_int(capture_count(CAPTURE_WARN, text), 1);
 	close(fds[1]);
 	link_open(net, &link);
-	stranger_target(link_handle(&link), &target);
+	unauth_target(link_handle(&link), &target);
 	check_int(ntohs(target.addr.sin_port), port + 1);
 	link_check(net, &link, 5000);
 	close(fds[0]);

@@ -11,9 +11,9 @@
 #include <support/flow.h>
 #include <support/link.h>
 
-#define MESSAGES    (5 * ANYNET_BOARD_GRANTS)
+#define MESSAGES    (5 * ANYNET_CTS_RING_GRANTS)
 #define WINDOW      32
-#define PLACES      37 /* no divisor in common with the board: what is old there is of another place */
+#define PLACES      37 /* no divisor in common with the CTS ring: what is old there is of another place */
 #define PLACE_BYTES 8192
 #define BYTES_MIN   600                /* smaller ones are copied, and need no grant */
 #define LINKS       8                  /* opened one after the other */

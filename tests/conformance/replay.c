@@ -17,7 +17,7 @@ static void set_up(struct test_net *net, struct overheard *comm)
 static int try_hello(struct test_net *net, struct overheard *comm,
 		     const struct anynet_wire_hello *hello)
 {
-	int fd = stranger_dial(&comm->target, 0);
+	int fd = unauth_dial(&comm->target, 0);
 	struct anynet_wire_hello answer;
 	bool answered = overheard_ask(net, comm, fd, hello, &answer);
 

@@ -318,7 +318,7 @@ static void repeated_messages_get_nowhere(struct test_net *net)
 	set_up(net, &comm);
 	for (size_t i = 0; i < comm.count; i++) {
 		struct anynet_wire_hello answer;
-		int fd = stranger_dial(&comm.target, 0);
+		int fd = unauth_dial(&comm.target, 0);
 
 		/* A hello can be repeated, so there is a challenge; its answer cannot be known. */
 		check(overheard_ask(net, &comm, fd, &comm.records[i].said[0], &answer));
@@ -342,7 +342,7 @@ static void made_up_messages_get_nowhere(struct test_net *net)
 	set_up(net, &comm);
 	for (size_t i = 0; i < 2 * sizeof(kinds); i++) {
 		struct anynet_wire_hello hello = comm.records[0].said[0], answer;
-		int fd = stranger_dial(&comm.target, 0);
+		int fd = unauth_dial(&comm.target, 0);
 
 		hello.kind = kinds[i / 2];
 		hello.epoch += 1000;
@@ -365,7 +365,7 @@ static void who_knows_neither_token_nor_secret_is_not_answered(struct test_net *
 	set_up(net, &comm);
 	for (size_t i = 0; i < sizeof(kinds); i++) {
 		struct anynet_wire_hello hello = comm.records[0].said[0], answer;
-		int fd = stranger_dial(&comm.target, 0);
+		int fd = unauth_dial(&comm.target, 0);
 
 		hello.kind = kinds[i];
 		hello.token[i]++;
@@ -384,8 +384,8 @@ static void a_crowd_of_repeated_hellos_keeps_nobody_out(struct test_net *net)
 
 	set_up(net, &comm);
 	for (size_t i = 0; i < 2000; i++) {
-		fds[i] = stranger_dial(&comm.target, 0);
-		stranger_say(fds[i], &comm.records[0].said[0], sizeof(comm.records[0].said[0]));
+		fds[i] = unauth_dial(&comm.target, 0);
+		unauth_say(fds[i], &comm.records[0].said[0], sizeof(comm.records[0].said[0]));
 		if (i % 50 == 0)
 			check(!link_accept_step(net, &comm.other));
 	}
@@ -396,23 +396,23 @@ static void a_crowd_of_repeated_hellos_keeps_nobody_out(struct test_net *net)
 	take_down(net, &comm);
 }
 
-/* Who has been challenged waits apart from the strangers. */
-static void strangers_do_not_drive_out_the_challenged(struct test_net *net)
+/* Challenged connections are counted apart from unauthenticated ones. */
+static void unauthenticated_connections_do_not_displace_challenged_ones(struct test_net *net)
 {
 	static struct overheard comm;
 	static int fds[2000];
 	struct anynet_wire_hello answer;
 
 	set_up(net, &comm);
-	int fd = stranger_dial(&comm.target, 0);
+	int fd = unauth_dial(&comm.target, 0);
 	check(overheard_ask(net, &comm, fd, &comm.records[0].said[0], &answer));
 	check_int(answer.type, ANYNET_CHALLENGE);
 	for (size_t i = 0; i < 2000; i++) {
-		fds[i] = stranger_dial(&comm.target, 2);
+		fds[i] = unauth_dial(&comm.target, 2);
 		check(!link_accept_step(net, &comm.other));
 	}
-	check(stranger_is_shut_out(fds[0]));
-	check(!stranger_is_shut_out(fd));
+	check(unauth_is_shut_out(fds[0]));
+	check(!unauth_is_shut_out(fd));
 	for (size_t i = 0; i < 2000; i++)
 		close(fds[i]);
 	close(fd);
@@ -465,8 +465,8 @@ int main(int argc, char **argv)
 		{ .name = "who_knows_neither_token_nor_secret_is_not_answered",
 		  who_knows_neither_token_nor_secret_is_not_answered,
 		  .unopened = true },
-		{ .name = "strangers_do_not_drive_out_the_challenged",
-		  strangers_do_not_drive_out_the_challenged,
+		{ .name = "unauthenticated_connections_do_not_displace_challenged_ones",
+		  unauthenticated_connections_do_not_displace_challenged_ones,
 		  .unopened = true },
 		{ .name = "a_crowd_of_repeated_hellos_keeps_nobody_out",
 		  a_crowd_of_repeated_hellos_keeps_nobody_out,

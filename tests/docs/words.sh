@@ -9,8 +9,15 @@ documents='README.md SECURITY.md CONTRIBUTING.md docs/anynet.1 docs/failures.md 
 words='rails?|comms?|heal(s|ed|ing)?|strangers?|guardian|grants?|set aside|arrivals?|lingers?|doubts?|in doubt|sent again'
 words="$words|under way|loader'?s way|packet filter|for want of|told|is ill"
 
-# NCCL calls networks of adapters rails, NCCL INFO begins a line of its log, and net_bench has a figure strangers.
+# NCCL calls networks of adapters rails, and NCCL INFO begins a line of its log.
 rules=tools/explain/rules.txt
 ! { grep -nwiE "$words" tests/docs/messages-plugin.txt tests/docs/messages-tool.txt $documents
 	grep -nE '^(title|why|fix) ' $rules | grep -wiE "$words" | sed "s|^|$rules:|"; } |
-	grep -vE ':rail|rail, plane|Rail and plane|across rails|which rail|rails (that )?are|rail 0|RAIL|NCCL INFO|net_bench strangers'
+	grep -vE ':rail|rail, plane|Rail and plane|across rails|which rail|rails (that )?are|rail 0|RAIL|NCCL INFO' || exit 1
+
+# Identifiers, comments and the documents for developers have none of those that are gone from the source, either. (The
+# board of an adapter, board_id in sysfs, is another thing.)
+gone='stranger|guardian|\bboards?\b|[a-z]_board\b|\bboard_|BOARD_'
+! grep -rniIE "$gone" plugin transports include tools bench tests docs CHANGELOG.md --include='*.[ch]' --include='*.def' \
+	--include='*.sh' --include='*.txt' --include='*.cmake' --include='*.md' --exclude=words.sh --exclude-dir=corpus |
+	grep -vE '"board"|board_id|port on the board|reseat the board|firmware, board,'

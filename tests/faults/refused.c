@@ -21,7 +21,7 @@
 #include <support/check.h>
 #include <support/fake.h>
 #include <support/peer.h>
-#include <support/stranger.h>
+#include <support/unauth.h>
 #include <sys/mman.h>
 #include <sys/prctl.h>
 #include <sys/socket.h>
@@ -179,13 +179,13 @@ enum answer {
 };
 
 /* Of a process that no filter hampers. */
-static struct stranger {
+static struct unauthenticated {
 	_Atomic bool told;
 	unsigned char handle[DRIVER_HANDLE_BYTES];
 	_Atomic int answer;
-} * stranger;
+} *unauthenticated;
 
-static void be_stranger(int fd, void *arg)
+static void be_unauthenticated_peer(int fd, void *arg)
 {
 	struct deadline deadline = deadline_in(ATTEMPT_MS, "a handle");
 	struct anynet_wire_hello hello, answer;
@@ -193,52 +193,52 @@ static void be_stranger(int fd, void *arg)
 
 	(void)arg;
 	(void)fd;
-	while (!atomic_load(&stranger->told))
+	while (!atomic_load(&unauthenticated->told))
 		deadline_turn(&deadline);
-	stranger_target(stranger->handle, &target);
-	hello = stranger_hello(&target);
-	fd = stranger_dial(&target, 0);
-	stranger_say(fd, &hello, sizeof(hello));
-	if (stranger_hear(fd, &answer, sizeof(answer), HEAR_MS) != sizeof(answer))
-		atomic_store(&stranger->answer, REFUSED);
+	unauth_target(unauthenticated->handle, &target);
+	hello = unauth_hello(&target);
+	fd = unauth_dial(&target, 0);
+	unauth_say(fd, &hello, sizeof(hello));
+	if (unauth_hear(fd, &answer, sizeof(answer), HEAR_MS) != sizeof(answer))
+		atomic_store(&unauthenticated->answer, REFUSED);
 	else
-		atomic_store(&stranger->answer,
+		atomic_store(&unauthenticated->answer,
 			     answer.type == ANYNET_WELCOME && !answer.status ? WELCOMED : REFUSED);
 	close(fd);
 }
 
 /* `wanted`: the answer that he has to get; WAITS = any but a welcome. */
-static void meet_stranger(enum answer wanted)
+static void meet_unauthenticated_peer(enum answer wanted)
 {
-	struct deadline deadline = deadline_in(ATTEMPT_MS / 2, "a stranger's answer");
+	struct deadline deadline = deadline_in(ATTEMPT_MS / 2, "the answer to an unauthenticated peer");
 	struct test_net *net = &attempt.net;
 	void *listener = NULL, *comm = NULL;
 
-	if (!stranger || driver_listen(net->driver, net->ctx, 0, stranger->handle, &listener))
+	if (!unauthenticated || driver_listen(net->driver, net->ctx, 0, unauthenticated->handle, &listener))
 		return;
-	atomic_store(&stranger->told, true);
-	while (!comm && !atomic_load(&stranger->answer)) {
+	atomic_store(&unauthenticated->told, true);
+	while (!comm && !atomic_load(&unauthenticated->answer)) {
 		if (driver_accept(net->driver, listener, &comm))
 			break;
 		deadline_turn(&deadline);
 	}
 	if (wanted)
-		check_int(atomic_load(&stranger->answer), wanted);
+		check_int(atomic_load(&unauthenticated->answer), wanted);
 	else
-		check_that(!comm && atomic_load(&stranger->answer) != WELCOMED,
+		check_that(!comm && atomic_load(&unauthenticated->answer) != WELCOMED,
 			   "who has no secret is let in");
 	check_ok(driver_close_recv(net->driver, comm));
 	check_ok(driver_close_listen(net->driver, listener));
 }
 
-static void invite_stranger(void)
+static void invite_unauthenticated_peer(void)
 {
 	static struct peer peer;
 
-	stranger = mmap(NULL, sizeof(*stranger), PROT_READ | PROT_WRITE, MAP_SHARED | MAP_ANONYMOUS,
+	unauthenticated = mmap(NULL, sizeof(*unauthenticated), PROT_READ | PROT_WRITE, MAP_SHARED | MAP_ANONYMOUS,
 			-1, 0);
-	check(stranger != MAP_FAILED);
-	peer_start(&peer, be_stranger, NULL);
+	check(unauthenticated != MAP_FAILED);
+	peer_start(&peer, be_unauthenticated_peer, NULL);
 }
 
 /* --- one call --- */
@@ -268,11 +268,11 @@ static int try_once(const struct job_plan *plan, const struct refusal *refusal,
 	attempt_prepare(plan);
 	attempt.net.driver = job_load(plan, &attempt.job);
 	if (with_secret || refusal->nr < 0)
-		invite_stranger();
+		invite_unauthenticated_peer();
 	install(refusal);
 	fine = attempt_start() && attempt_connect();
 	if (fine) {
-		meet_stranger(with_secret ? WAITS : WELCOMED);
+		meet_unauthenticated_peer(with_secret ? WAITS : WELCOMED);
 		fine = attempt_exchange(1, false);
 	}
 	if (fine && variant == BY_VERBS)
@@ -283,7 +283,7 @@ static int try_once(const struct job_plan *plan, const struct refusal *refusal,
 		fine = attempt_exchange(3, true);
 	}
 	if (!fine)
-		meet_stranger(WAITS);
+		meet_unauthenticated_peer(WAITS);
 	check_that(fine || atomic_load(&attempt.job.warns), "an error, and not a word about it");
 	check_that(fine || with_secret || !works, "it should do without: %s", attempt.job.warn[0]);
 	check_that(!fine || with_secret || works, "it goes on as if nothing were wrong");

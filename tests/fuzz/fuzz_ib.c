@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
  * The product's queue pairs, whose peer is the input: frames and immediate values that arrive, what the
- * peer writes on the board, completions of any status, links that are made from odd descriptions, break,
+ * peer writes in the CTS ring, completions of any status, links that are made from odd descriptions, break,
  * and are replaced. A receive comm is in ib_receiver.c, a send comm in ib_sender.c; libibverbs is
  * stub_verbs.c. The program is linked with --wrap: time and randomness are clock.c's, and every
  * connection goes through the one device.
@@ -61,8 +61,8 @@ void ib_describe_peer(struct anynet_wire_hello *hello, bool is_send)
 		.mtu = IBV_MTU_4096,
 		.lid = 9,
 		.qpn = PEER_QPN,
-		.rkey = is_send ? IB_BOARD_RKEY : 0,
-		.addr = is_send ? IB_BOARD_ADDR : 0,
+		.rkey = is_send ? IB_CTS_RING_RKEY : 0,
+		.addr = is_send ? IB_CTS_RING_ADDR : 0,
 		.slots = is_send ? IB_CONTROL_SLOTS : IB_SLOTS,
 		.slot_bytes = is_send ? IB_CONTROL_BYTES : IB_SLOT_BYTES,
 	};

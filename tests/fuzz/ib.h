@@ -21,8 +21,8 @@
 #define IB_LATE_SEQ  0x40 /* the comm has sent nearly 2^32 messages */
 #define IB_BY_CM     0x80 /* a receive comm: the sender would connect by the RDMA connection manager */
 
-#define IB_BOARD_ADDR 0x600000000000u /* a receive comm's peer has its board there … */
-#define IB_BOARD_RKEY 0x77            /* … by this key */
+#define IB_CTS_RING_ADDR 0x600000000000u /* a receive comm's peer has its CTS ring there … */
+#define IB_CTS_RING_RKEY 0x77            /* … by this key */
 
 struct ib_run {
 	struct input *in;

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * A receive comm whose sender is the input. It keeps the board that the comm writes on, as a right
+ * A receive comm whose sender is the input. It keeps the CTS ring that the comm writes to, as a right
  * sender does, and writes large messages where that says; between them anything may arrive.
  */
 #include <endian.h>
@@ -19,29 +19,29 @@ static const uint16_t sizes[] = { 0, 1, 100, 480, 481, 4096, 9000, LARGE_MAX };
 
 static struct {
 	uint32_t next_seq;
-	struct anynet_wire_board boards[IB_RAILS_MAX];
+	struct anynet_wire_cts_ring cts_rings[IB_RAILS_MAX];
 	struct posted posted[ANYNET_REQUESTS];
 } run;
 
 /* --- the comm's writes --- */
 
-static struct anynet_wire_board *board_of(const struct ibv_qp *qp)
+static struct anynet_wire_cts_ring *cts_ring_of(const struct ibv_qp *qp)
 {
 	for (unsigned i = 0; i < ib.rails; i++)
 		if (ib_qp_of(i) == qp)
-			return &run.boards[i];
+			return &run.cts_rings[i];
 	return NULL;
 }
 
-/* What is written lies on the board of the peer, and what it says is right. */
+/* What is written lies in the CTS ring of the peer, and what it says is right. */
 static void check_write(const struct ib_link *link, const struct ibv_send_wr *wr)
 {
-	struct anynet_wire_board *board = board_of(link->qp), spare;
+	struct anynet_wire_cts_ring *cts_ring = cts_ring_of(link->qp), spare;
 	uint64_t at = wr->wr.rdma.remote_addr - link->peer.addr;
 
 	must(wr->wr.rdma.rkey == link->peer.rkey);
-	must(at < sizeof(*board) && wr->sg_list->length <= sizeof(*board) - at);
-	memcpy((uint8_t *)(board ? board : &spare) + at, (void *)(uintptr_t)wr->sg_list->addr,
+	must(at < sizeof(*cts_ring) && wr->sg_list->length <= sizeof(*cts_ring) - at);
+	memcpy((uint8_t *)(cts_ring ? cts_ring : &spare) + at, (void *)(uintptr_t)wr->sg_list->addr,
 	       wr->sg_list->length);
 }
 
@@ -140,7 +140,7 @@ static void resume(unsigned rail)
 	ib_links_reap(); /* the background thread does so between two */
 	must(!recovery_post(ib.comm, fds[0], &hello, NULL));
 	comm_poke(ib.comm);
-	memset(&run.boards[rail], 0, sizeof(run.boards[rail]));
+	memset(&run.cts_rings[rail], 0, sizeof(run.cts_rings[rail]));
 	ib_attend(0);
 	peer_close(&ib.peers[rail]);
 	ib.peers[rail] = fds[1];
@@ -241,11 +241,11 @@ static void small_message(unsigned rail, uint8_t choice)
 	ib_bring_frame(rail, &header, payload, size);
 }
 
-/* A message, or a half of it, that the board has a place for. */
+/* A message, or a half of it, that the CTS ring has a place for. */
 static void large_message(unsigned rail, uint8_t choice)
 {
 	const struct anynet_wire_grant *grant =
-		&run.boards[rail].grants[run.next_seq % ANYNET_BOARD_GRANTS];
+		&run.cts_rings[rail].grants[run.next_seq % ANYNET_CTS_RING_GRANTS];
 	uint32_t size = (uint32_t)anynet_min(sizes[choice % ARRAY_SIZE(sizes)], grant->size);
 	struct anynet_wire_frame header = header_of(run.next_seq, grant->tag, size);
 

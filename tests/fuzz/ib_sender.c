@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * A send comm whose receiver is the input: it grants places, on the board and by frames, rightly or not,
- * writes anything anywhere on the board and in the slots behind it, and says whatever it likes.
+ * A send comm whose receiver is the input: it grants places, in the CTS ring and by frames, rightly or not,
+ * writes anything anywhere in the CTS ring and in the slots behind it, and says whatever it likes.
  */
 #include <endian.h>
 
@@ -39,8 +39,8 @@ static void check_write(const struct ib_link *link, const struct ibv_send_wr *wr
 {
 	bool allowed = false;
 
-	for (unsigned i = 0; i < ANYNET_BOARD_GRANTS; i++)
-		allowed |= allows(&link->board->grants[i], wr);
+	for (unsigned i = 0; i < ANYNET_CTS_RING_GRANTS; i++)
+		allowed |= allows(&link->cts_ring->grants[i], wr);
 	for (unsigned i = 0; i < ib.rails; i++) {
 		const struct ib_rail *rail = to_ib(ib.comm->rails[i]);
 
@@ -192,38 +192,38 @@ static struct anynet_wire_grant make_grant(uint32_t seq, uint8_t choice)
 	return grant;
 }
 
-static void write_board(unsigned rail, uint64_t at, const void *bytes, size_t count)
+static void write_cts_ring(unsigned rail, uint64_t at, const void *bytes, size_t count)
 {
 	struct ib_link *link = ib_link_of(rail);
 
 	if (link)
-		stub_write(link->qp, (uintptr_t)link->board + at, link->mr->rkey, bytes,
+		stub_write(link->qp, (uintptr_t)link->cts_ring + at, link->mr->rkey, bytes,
 			   (uint32_t)count);
 }
 
-static void grant_on_board(unsigned rail)
+static void grant_in_cts_ring(unsigned rail)
 {
 	uint8_t choice = input_u8(ib.in), ahead = input_u8(ib.in);
 	uint32_t seq = run.first_seq + ahead;
 	struct anynet_wire_grant grant = make_grant(seq, choice);
 
-	write_board(rail, seq % ANYNET_BOARD_GRANTS * sizeof(grant), &grant, sizeof(grant));
+	write_cts_ring(rail, seq % ANYNET_CTS_RING_GRANTS * sizeof(grant), &grant, sizeof(grant));
 }
 
 /* Places for all that has been posted. */
 static void grant_all(unsigned rail)
 {
 	uint32_t seq = run.next_seq -
-		       (uint32_t)anynet_min(run.next_seq - run.first_seq, ANYNET_BOARD_GRANTS);
+		       (uint32_t)anynet_min(run.next_seq - run.first_seq, ANYNET_CTS_RING_GRANTS);
 
 	for (; seq != run.next_seq; seq++) {
 		struct anynet_wire_grant grant = make_grant(seq, 0);
 
-		write_board(rail, seq % ANYNET_BOARD_GRANTS * sizeof(grant), &grant, sizeof(grant));
+		write_cts_ring(rail, seq % ANYNET_CTS_RING_GRANTS * sizeof(grant), &grant, sizeof(grant));
 	}
 }
 
-/* Anywhere in the memory that the peer may write to, which is more than the board; and beyond. */
+/* Anywhere in the memory that the peer may write to, which is more than the CTS ring; and beyond. */
 static void write_garbage(unsigned rail)
 {
 	uint8_t bytes[64], count = input_u8(ib.in) % 64;
@@ -231,7 +231,7 @@ static void write_garbage(unsigned rail)
 
 	stub_peer_lies = true; /* an ACK in a slot */
 	count = (uint8_t)input_take(ib.in, bytes, count);
-	write_board(rail, at % 4800, bytes, count);
+	write_cts_ring(rail, at % 4800, bytes, count);
 }
 
 static void say_consumed(unsigned rail)
@@ -244,8 +244,8 @@ static void say_consumed(unsigned rail)
 		return;
 	consumed = choice & 0x80 ? (uint32_t)input_u16(ib.in) << (choice & 16)
 				 : link->frames_posted - (choice & 0x1f);
-	write_board(rail, offsetof(struct anynet_wire_board, consumed), &consumed,
-		    sizeof(consumed));
+	write_cts_ring(rail, offsetof(struct anynet_wire_cts_ring, consumed), &consumed,
+		       sizeof(consumed));
 	if (choice & 0x40)
 		run.gpu = choice & 0x20;
 }
@@ -326,7 +326,7 @@ static void say_frames(unsigned rail)
 {
 	const uint32_t frames = !run.gpu;
 
-	write_board(rail, offsetof(struct anynet_wire_board, frames), &frames, sizeof(frames));
+	write_cts_ring(rail, offsetof(struct anynet_wire_cts_ring, frames), &frames, sizeof(frames));
 }
 
 void ib_sender_step(uint8_t op, unsigned rail)
@@ -338,7 +338,7 @@ void ib_sender_step(uint8_t op, unsigned rail)
 		post();
 		break;
 	case 2:
-		grant_on_board(rail);
+		grant_in_cts_ring(rail);
 		break;
 	case 3:
 		grant_all(rail);

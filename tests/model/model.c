@@ -135,7 +135,7 @@ static bool is_final(const struct model *m)
 	return !m->cfg->close || m->s.closing == CLOSING_GONE;
 }
 
-/* How far a rail is from doing what it is there for: what only a cut or a stranger can make less. */
+/* How far a rail is from doing its work: only a cut or an unauthenticated peer can make it less. */
 static unsigned rail_stage(const struct rail_state *rail)
 {
 	unsigned sender = rail->phase == PHASE_DOWN ? 2 : !rail->alive;

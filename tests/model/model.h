@@ -87,7 +87,7 @@ struct model_config {
 	unsigned posted;   /* receives posted at the beginning; the others at any time */
 	unsigned in_flight; /* frames a connection holds */
 	unsigned breaks;    /* connections cut in all */
-	unsigned replays;   /* hellos that come late or are said again by a stranger */
+	unsigned replays;   /* hellos that come late or are replayed by an unauthenticated peer */
 	bool close;         /* both sides close at the end */
 	enum mutation mutation;
 
@@ -113,7 +113,7 @@ enum hello {
 enum conn {
 	CONN_JOINED,  /* the sender's present connection */
 	CONN_DIALLED, /* the one the sender is dialling */
-	CONN_ALONE,   /* one that the sender has closed, or a stranger */
+	CONN_ALONE,   /* closed by the sender, or unauthenticated */
 	CONN_CLOSED,
 };
 

@@ -332,7 +332,7 @@ bool recv_hello(struct model *m, unsigned r, unsigned arg)
 	return true;
 }
 
-/* A hello that was given up, or a copy of one that a stranger has seen. Only those that would be
+/* A hello that was given up, or a replayed copy. Only those that would be
  * accepted make a difference. */
 bool recv_old_hello(struct model *m, unsigned r, unsigned arg)
 {

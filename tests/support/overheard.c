@@ -8,7 +8,7 @@ void overheard_open(struct test_net *net, struct overheard *comm)
 	capture_allow_warn();
 	link_listen(net, &comm->other);
 	link_listen(net, &comm->link);
-	stranger_target(link_handle(&comm->link), &comm->target);
+	unauth_target(link_handle(&comm->link), &comm->target);
 	comm->relay = relay_start(&comm->link);
 	link_finish(net, &comm->link);
 	overheard_check(net, comm);
@@ -36,11 +36,11 @@ bool overheard_ask(struct test_net *net, struct overheard *comm, int fd,
 	struct deadline deadline = deadline_in(TEST_PATIENCE_MS, "an answer, or none");
 	ssize_t got;
 
-	stranger_say(fd, message, sizeof(*message));
+	unauth_say(fd, message, sizeof(*message));
 	do {
 		check(!link_accept_step(net, &comm->other));
 		deadline_turn(&deadline);
-		got = stranger_hear(fd, answer, sizeof(*answer), 10);
+		got = unauth_hear(fd, answer, sizeof(*answer), 10);
 	} while (got < 0);
 	check_that(!got || got == sizeof(*answer), "%zd bytes of an answer", got);
 	return got;

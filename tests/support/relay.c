@@ -34,7 +34,7 @@ static void join(struct relay *relay)
 
 	check_that(in >= 0, "accept: %s", strerror(errno));
 	check(relay->count < RELAY_CONNECTIONS_MAX);
-	int out = stranger_dial(&relay->target, 0);
+	int out = unauth_dial(&relay->target, 0);
 	relay->said[relay->count] = (struct direction){ .from = in, .to = out };
 	relay->heard[relay->count] = (struct direction){ .from = out, .to = in };
 	relay->count++;
@@ -110,7 +110,7 @@ struct relay *relay_start(struct link *link)
 	socklen_t len = sizeof(addr);
 
 	check(relay);
-	stranger_target(link_handle(link), &relay->target);
+	unauth_target(link_handle(link), &relay->target);
 	addr.sin_addr.s_addr = htonl(INADDR_LOOPBACK);
 	relay->listener = socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0);
 	check_ok(bind(relay->listener, (const struct sockaddr *)&addr, sizeof(addr)));

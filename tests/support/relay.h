@@ -4,7 +4,7 @@
 #ifndef TESTS_SUPPORT_RELAY_H
 #define TESTS_SUPPORT_RELAY_H
 
-#include "stranger.h"
+#include "unauth.h"
 
 #define RELAY_CONNECTIONS_MAX 16
 #define RELAY_HELLOS_MAX      2 /* kept of each direction: a hello and a response, or their answers */

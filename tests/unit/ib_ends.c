@@ -58,7 +58,7 @@ void ib_takes_frames(struct ib_link *link, bool takes)
 {
 	const uint32_t frames = takes;
 
-	assert_true(stub_write(link->qp, (uintptr_t)&link->board->frames, link->mr->rkey, &frames,
+	assert_true(stub_write(link->qp, (uintptr_t)&link->cts_ring->frames, link->mr->rkey, &frames,
 			       sizeof(frames)));
 }
 

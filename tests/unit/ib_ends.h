@@ -13,7 +13,7 @@
 
 #define PEER_QPN  0x99
 #define PEER_PSN  0x123456
-#define PEER_ADDR 0x600000000000u /* of a connector's board … */
+#define PEER_ADDR 0x600000000000u /* of a connector's CTS ring … */
 #define PEER_RKEY 0x77            /* … by this key */
 
 /* The nic of local_dev, with default settings and its port as the stub has it. */

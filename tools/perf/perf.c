@@ -70,13 +70,13 @@ static double timed_runs(struct perf_rank *r, size_t count)
 /* One more operation with new data, whose every element is checked. */
 static int checked_run(struct perf_rank *r, size_t count, uint32_t seed)
 {
-	r->board->wrong[r->group->rank] = 0;
+	r->area->wrong[r->group->rank] = 0;
 	if (!r->opts->check)
 		return 0;
 	perf_fill(r, count, seed);
 	if (group_barrier(r->group) || r->opts->pattern->run(r, count))
 		return -GROUP_ERROR;
-	r->board->wrong[r->group->rank] = perf_check(r, count, seed);
+	r->area->wrong[r->group->rank] = perf_check(r, count, seed);
 	return 0;
 }
 
@@ -85,9 +85,9 @@ static struct perf_row make_row(const struct perf_rank *r, size_t count)
 	struct perf_row row = { .bytes = count * PERF_ELEMENT, .count = count };
 
 	for (int i = 0; i < r->opts->ranks; i++) {
-		if (r->board->time_us[i] > row.time_us)
-			row.time_us = r->board->time_us[i];
-		row.wrong += r->board->wrong[i];
+		if (r->area->time_us[i] > row.time_us)
+			row.time_us = r->area->time_us[i];
+		row.wrong += r->area->wrong[i];
 	}
 	row.algbw = (double)row.bytes / row.time_us / 1e3;
 	row.busbw = row.algbw * r->opts->pattern->bus_factor(r->opts->ranks);
@@ -103,7 +103,7 @@ static int measure(struct perf_rank *r, size_t bytes, uint32_t seed, uint64_t *w
 
 	if (time_us < 0 || checked_run(r, count, seed))
 		return -GROUP_ERROR;
-	r->board->time_us[r->group->rank] = time_us;
+	r->area->time_us[r->group->rank] = time_us;
 	if (group_barrier(r->group))
 		return -GROUP_ERROR;
 	row = make_row(r, count);
@@ -138,11 +138,11 @@ static int measure_all(struct perf_rank *r, uint64_t *wrong)
 static int rank_main(struct group *g, void *arg)
 {
 	const struct perf_options *opts = arg;
-	struct perf_rank r = { .group = g, .opts = opts, .board = g->board };
+	struct perf_rank r = { .group = g, .opts = opts, .area = g->area };
 	uint64_t wrong = 0;
 	int ret;
 
-	r.board->pid[g->rank] = (int)getpid();
+	r.area->pid[g->rank] = (int)getpid();
 	if (endpoint_open(&r.ep, g, opts->spec, opts->abi, opts->dev))
 		return GROUP_ERROR;
 	ret = open_buffers(&r);
@@ -168,7 +168,7 @@ int cmd_perf(int argc, char **argv)
 	int result;
 
 	perf_parse(argc, argv, &opts);
-	if (group_create(&g, "anynet perf", opts.ranks, sizeof(struct perf_board))) {
+	if (group_create(&g, "anynet perf", opts.ranks, sizeof(struct perf_area))) {
 		fprintf(stderr, "anynet perf: no shared memory\n");
 		return FAILED;
 	}

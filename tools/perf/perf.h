@@ -52,7 +52,7 @@ struct perf_row {
 };
 
 /* What the ranks share. */
-struct perf_board {
+struct perf_area {
 	struct link_slot slots[GROUP_MAX][GROUP_MAX]; /* [receiver][channel or sender] */
 	double time_us[GROUP_MAX];
 	uint64_t wrong[GROUP_MAX];
@@ -65,7 +65,7 @@ struct perf_stream;
 struct perf_rank {
 	struct group *group;
 	const struct perf_options *opts;
-	struct perf_board *board;
+	struct perf_area *area;
 	struct endpoint ep;
 
 	struct link *links;

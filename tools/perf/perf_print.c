@@ -33,7 +33,7 @@ static void print_table_head(const struct perf_rank *r)
 	printf("#\n# Net %s, API v%d, from %s\n", driver_name(r->ep.net), driver_abi(r->ep.net),
 	       driver_path(r->ep.net));
 	for (int i = 0; i < o->ranks; i++)
-		printf("#  Rank %2d Pid %6d device %2d [%s] %d Mb/s\n", i, r->board->pid[i], o->dev,
+		printf("#  Rank %2d Pid %6d device %2d [%s] %d Mb/s\n", i, r->area->pid[i], o->dev,
 		       r->ep.props.name, r->ep.props.speed_mbps);
 	printf("#\n# %10s %13s %9s %7s %10s %7s %7s %7s\n", "size", "count", "type", "redop",
 	       "time", "algbw", "busbw", "#wrong");

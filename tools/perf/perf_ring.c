@@ -240,13 +240,13 @@ static int ring_open(struct perf_rank *r)
 		ring->recv = &r->links[2 * c + 1];
 		*ring->send = (struct link){
 			.ep = &r->ep,
-			.slot = &r->board->slots[next][c],
+			.slot = &r->area->slots[next][c],
 			.is_send = true,
 			.peer = next,
 		};
 		*ring->recv = (struct link){
 			.ep = &r->ep,
-			.slot = &r->board->slots[me][c],
+			.slot = &r->area->slots[me][c],
 			.peer = previous,
 		};
 	}

@@ -74,7 +74,7 @@ void stream_add(struct perf_rank *r, int peer, bool is_send)
 
 	r->links[i] = (struct link){
 		.ep = &r->ep,
-		.slot = &r->board->slots[is_send ? peer : me][is_send ? me : peer],
+		.slot = &r->area->slots[is_send ? peer : me][is_send ? me : peer],
 		.is_send = is_send,
 		.peer = peer,
 	};

@@ -212,7 +212,7 @@ settings)
 	nobody_left
 	;;
 meeting)
-	# By a launcher: strangers at the door, one that joins and is none, and one of two that is enough.
+	# By a launcher: an unauthenticated connection, one that joins and is no worker, one process of two.
 	make_hosts 3
 	plug 1000 0
 	meet=(--rendezvous 10.79.0.1:4711 "${brief[@]}")
@@ -224,7 +224,7 @@ meeting)
 	# Silent, and with half a greeting: both until the end.
 	ip netns exec "${hosts[2]}" bash -c 'exec 3<>/dev/tcp/10.79.0.1/4711 4<>/dev/tcp/10.79.0.1/4711; printf anyn >&4; cat <&3' >"$out/silent" &
 	ip netns exec "${hosts[2]}" bash -c 'exec 3<>/dev/tcp/10.79.0.1/4711; printf "GET / HTTP/1.1\r\n\r\n" >&3; cat <&3' >"$out/http"
-	[ -s "$out/http" ] && fail "a stranger was given something"
+	[ -s "$out/http" ] && fail "an unauthenticated peer was sent data"
 	ip netns exec "${hosts[2]}" bash -c 'exec 3<>/dev/tcp/10.79.0.1/4711; printf "anynetPR\0\0\0\2\xff\xff\xff\xff" >&3; cat <&3' >"$out/long"
 	# The other process of that host is not needed, and says so by leaving.
 	LOCAL_RANK=1 ip netns exec "${hosts[1]}" "$tool" cluster "${meet[@]}" --nodes 3 || fail "a second process of a host"
@@ -309,7 +309,7 @@ usage)
 	[ $? = 3 ] || fail "accepted: no command for ssh"
 	# What is no conductor, and what is no worker.
 	printf 'GET / HTTP/1.1\r\n\r\n' | "$tool" cluster --worker >"$out/said" 2>"$out/told"
-	[ $? = 1 ] || fail "a worker of a stranger"
+	[ $? = 1 ] || fail "a worker with a foreign token"
 	"$tool" cluster --worker </dev/null >"$out/said" 2>"$out/told"
 	[ $? = 1 ] || fail "a worker of nobody"
 	printf '# two\na b # c\n\n' >"$out/list"

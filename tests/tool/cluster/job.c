@@ -20,7 +20,7 @@
 #define IDLE_NS    200000   /* between two looks of a rank that waits: four hosts share the processors of one */
 #define COMPUTE_NS 20000000 /* between two rounds */
 
-struct board {
+struct area {
 	struct link_slot slots[RANKS][RANKS]; /* [receiver][sender] */
 };
 
@@ -54,15 +54,15 @@ static int move_in(const struct group *g, const struct job *job)
 
 static int make_links(struct group *g, struct endpoint *ep, struct link *links)
 {
-	struct board *board = g->board;
+	struct area *area = g->area;
 	int count = 0;
 
 	for (int peer = 0; peer < g->size; peer++) {
 		for (int send = 0; peer != g->rank && send < 2; send++)
 			links[count++] = (struct link){
 				.ep = ep,
-				.slot = send ? &board->slots[peer][g->rank]
-					     : &board->slots[g->rank][peer],
+				.slot = send ? &area->slots[peer][g->rank]
+					     : &area->slots[g->rank][peer],
 				.is_send = send,
 				.peer = peer,
 			};
@@ -134,7 +134,7 @@ int main(int argc, char **argv)
 	struct job job = { argv[1], argv[2], argv + 3 };
 	struct group g;
 
-	if (argc < 5 || argc - 3 > RANKS || group_create(&g, "job", argc - 3, sizeof(struct board)))
+	if (argc < 5 || argc - 3 > RANKS || group_create(&g, "job", argc - 3, sizeof(struct area)))
 		return 1;
 	g.deadline_ns = 3600000000000ull;
 	return group_run(&g, rank_main, &job);

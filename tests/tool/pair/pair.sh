@@ -338,11 +338,11 @@ loopback)
 	said 'error: the other host: the plugin gets only the loopback interface'
 	not_said 'error: through the plugin'
 	;;
-strangers)
+unauthenticated)
 	make_hosts
 	serve
 	ip netns exec "$a" bash -c "exec 3<>/dev/tcp/10.78.0.2/$port; printf 'GET / HTTP/1.1\r\n\r\n' >&3; cat <&3" >"$out/http"
-	[ -s "$out/http" ] && fail "a stranger was given something"
+	[ -s "$out/http" ] && fail "an unauthenticated peer was sent data"
 	until_served "10.78.0.1 is not .anynet pair. \(it sent 'GET / HTTP"
 	ip netns exec "$a" bash -c "exec 3<>/dev/tcp/10.78.0.2/$port"
 	until_served '10.78.0.1 is not .anynet pair. \(it disconnected\)'

@@ -61,13 +61,13 @@ static void expect(json_t *result, const char *state)
 }
 
 /* A program that says something when it is connected to, or says again what it hears. */
-struct stranger {
+struct unauthenticated {
 	const char *says;
 	bool echoes;
 };
 
 /* In a child, whose exit status is how many bytes it has heard, or 200: what was chosen. */
-static void hear(int fd, const struct stranger *s)
+static void hear(int fd, const struct unauthenticated *s)
 {
 	char text[4096];
 	size_t heard = 0;
@@ -88,20 +88,20 @@ static void hear(int fd, const struct stranger *s)
 	_exit((int)heard);
 }
 
-static void test_strangers_are_sent_nothing(void **state)
+static void test_unauthenticated_peers_are_sent_nothing(void **state)
 {
-	static const struct stranger strangers[] = { { 0 }, { .echoes = true }, { BANNER, false } };
+	static const struct unauthenticated peers[] = { { 0 }, { .echoes = true }, { BANNER, false } };
 
 	(void)state;
-	for (size_t i = 0; i < sizeof(strangers) / sizeof(strangers[0]); i++) {
+	for (size_t i = 0; i < sizeof(peers) / sizeof(peers[0]); i++) {
 		int fd = listener(), status;
 		struct sockaddr_storage at = address_of(fd);
 		/* Its own words as the token prove nothing. */
-		const char *token = strangers[i].says ? strangers[i].says : CHOSEN;
+		const char *token = peers[i].says ? peers[i].says : CHOSEN;
 		pid_t pid = fork();
 
 		if (!pid)
-			hear(fd, &strangers[i]);
+			hear(fd, &peers[i]);
 		close(fd);
 		expect(dial(&at, token), "not ours");
 		assert_int_equal(waitpid(pid, &status, 0), pid);
@@ -171,7 +171,7 @@ static void test_what_may_be_dialled(void **state)
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
-		cmocka_unit_test(test_strangers_are_sent_nothing),
+		cmocka_unit_test(test_unauthenticated_peers_are_sent_nothing),
 		cmocka_unit_test(test_who_knows_the_token_is_sent_all),
 		cmocka_unit_test(test_the_proof_is_siphash),
 		cmocka_unit_test(test_what_may_be_dialled),

@@ -66,8 +66,8 @@ static void test_greeting(void **state)
 	assert_int_equal(version, 256);
 }
 
-/* A stranger is given nothing, and its bytes cannot spoil a terminal. */
-static void test_stranger(void **state)
+/* An unauthenticated peer is sent nothing, and its bytes are not printed as they are. */
+static void test_unauthenticated_peer(void **state)
 {
 	const struct ends *e = *state;
 	char opening[PAIR_OPENING_MAX + 1], reply;
@@ -196,7 +196,7 @@ int main(void)
 {
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test_setup_teardown(test_greeting, connect_ends, close_ends),
-		cmocka_unit_test_setup_teardown(test_stranger, connect_ends, close_ends),
+		cmocka_unit_test_setup_teardown(test_unauthenticated_peer, connect_ends, close_ends),
 		cmocka_unit_test_setup_teardown(test_frames, connect_ends, close_ends),
 		cmocka_unit_test_setup_teardown(test_bad_frames, connect_ends, close_ends),
 		cmocka_unit_test_setup_teardown(test_deep_frame, connect_ends, close_ends),

@@ -121,11 +121,11 @@ static void test_a_device_that_has_failed_is_opened_anew(void **state)
 
 static void test_what_was_not_offered_is_not_opened(void **state)
 {
-	struct anynet_device stranger = { .name = "eth0" };
+	struct anynet_device unknown = { .name = "eth0" };
 
 	(void)state;
 	offer("device d" ETH_UP);
-	assert_null(ib_events_open(&stranger, why, sizeof(why)));
+	assert_null(ib_events_open(&unknown, why, sizeof(why)));
 	assert_non_null(strstr(why, "eth0 is not a verbs device that is offered"));
 }
 

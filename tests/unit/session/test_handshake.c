@@ -180,12 +180,12 @@ static void test_another_version_is_told_to_who_has_the_token(void **state)
 static void test_the_first_wrong_byte_ends_it(void **state)
 {
 	struct anynet_wire_hello hello = good_hello();
-	int stranger = say("G", 1), slow = say(&hello, 1), peer = be_welcomed(hello);
+	int unauthenticated = say("G", 1), slow = say(&hello, 1), peer = be_welcomed(hello);
 
 	(void)state;
-	assert_true(is_shut_out(stranger));
+	assert_true(is_shut_out(unauthenticated));
 	assert_false(is_shut_out(slow));
-	close(stranger);
+	close(unauthenticated);
 	close(slow);
 	close(peer);
 }

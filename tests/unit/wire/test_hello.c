@@ -204,7 +204,7 @@ static void test_a_refusal_needs_neither_rails_nor_addresses(void **state)
 	assert_int_equal(hello_check(&hello, ANYNET_WELCOME), 0);
 }
 
-static void test_another_version_is_told_from_a_stranger(void **state)
+static void test_another_version_differs_from_an_unauthenticated_peer(void **state)
 {
 	struct anynet_wire_hello hello = good_hello(ANYNET_HELLO);
 
@@ -413,7 +413,7 @@ int main(void)
 		TEST(test_eight_addresses_are_counted),
 		TEST(test_fields_out_of_range_are_refused),
 		TEST(test_a_refusal_needs_neither_rails_nor_addresses),
-		TEST(test_another_version_is_told_from_a_stranger),
+		TEST(test_another_version_differs_from_an_unauthenticated_peer),
 		TEST(test_texts_from_outside_are_made_safe_to_print),
 		TEST(test_tokens_differ_in_any_byte),
 		TEST(test_different_nccl_versions_are_warned_about_once),

@@ -20,7 +20,7 @@
 #define GRACE_NS    3000000000ull  /* for the others to end by themselves after a failure */
 #define FROZEN_NS   10000000000ull /* beyond the deadline: stuck inside a call of the net */
 #define POLL_NS     200000000l     /* parent: between two looks at the heartbeats */
-#define BOARD_ALIGN 4096
+#define AREA_ALIGN  4096
 
 struct group_shared {
 	_Atomic int cancelled;
@@ -80,15 +80,15 @@ void group_say_once(const struct group *g, const char *fmt, ...)
 	va_end(ap);
 }
 
-static size_t shared_bytes(size_t board_bytes)
+static size_t shared_bytes(size_t area_bytes)
 {
-	return ((sizeof(struct group_shared) + BOARD_ALIGN - 1) / BOARD_ALIGN) * BOARD_ALIGN +
-	       board_bytes;
+	return ((sizeof(struct group_shared) + AREA_ALIGN - 1) / AREA_ALIGN) * AREA_ALIGN +
+	       area_bytes;
 }
 
-int group_create(struct group *g, const char *who, int size, size_t board_bytes)
+int group_create(struct group *g, const char *who, int size, size_t area_bytes)
 {
-	size_t bytes = shared_bytes(board_bytes);
+	size_t bytes = shared_bytes(area_bytes);
 	void *map;
 
 	map = mmap(NULL, bytes, PROT_READ | PROT_WRITE, MAP_SHARED | MAP_ANONYMOUS, -1, 0);
@@ -100,7 +100,7 @@ int group_create(struct group *g, const char *who, int size, size_t board_bytes)
 		.rank = -1,
 		.deadline_ns = 60000000000ull,
 		.yields = true,
-		.board = (char *)map + shared_bytes(0),
+		.area = (char *)map + shared_bytes(0),
 		.shared = map,
 		.map_bytes = bytes,
 	};
@@ -111,7 +111,7 @@ void group_destroy(struct group *g)
 {
 	munmap(g->shared, g->map_bytes);
 	g->shared = NULL;
-	g->board = NULL;
+	g->area = NULL;
 }
 
 int group_idle(struct group *g)

@@ -23,7 +23,7 @@ struct group {
 	uint64_t deadline_ns; /* how long a member may wait without progress */
 	bool yields;          /* give the core away when idle, as NCCL's proxy thread does */
 
-	void *board; /* zeroed memory all members and the parent see; the caller's to lay out */
+	void *area; /* zeroed memory all members and the parent see; the caller's to lay out */
 	struct group_shared *shared;
 	size_t map_bytes;
 
@@ -40,8 +40,8 @@ enum {
 	GROUP_WRONG = 2
 };
 
-/* Sets up *g and its board of `board_bytes`. 0 or -errno. */
-int group_create(struct group *g, const char *who, int size, size_t board_bytes);
+/* Sets up *g and its area of `area_bytes`. 0 or -errno. */
+int group_create(struct group *g, const char *who, int size, size_t area_bytes);
 void group_destroy(struct group *g);
 
 /* Forks the members; each calls body(g, arg), whose value is its exit code. Returns the worst. */

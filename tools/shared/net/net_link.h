@@ -33,7 +33,7 @@ struct endpoint {
 int endpoint_open(struct endpoint *ep, struct group *g, const char *spec, int abi, int dev);
 void endpoint_close(struct endpoint *ep);
 
-/* Where a receiving end publishes its handle for the sending end: in the group's board. */
+/* Where a receiving end publishes its handle for the sending end: in the group's area. */
 struct link_slot {
 	_Atomic int ready;
 	_Alignas(8) char handle[DRIVER_HANDLE_BYTES];

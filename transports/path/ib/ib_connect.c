@@ -36,25 +36,25 @@ static uint8_t link_kind(const struct ib_link *link)
 	return link->gid.type == IBV_GID_TYPE_ROCE_V1 ? LINK_ROCE_V1 : LINK_ROCE_V2;
 }
 
-/* A sending end's board, the slots, and what only some need. */
+/* A sending end's CTS ring, the slots, and what only some need. */
 static int make_memory(struct ib_link *link)
 {
-	size_t board = link->is_send ? sizeof(struct anynet_wire_board) : 0,
+	size_t ring = link->is_send ? sizeof(struct anynet_wire_cts_ring) : 0,
 	       slots = (size_t)link->slot_count * link->slot_bytes,
 	       proof = link->is_send ? IB_PROOF_BYTES : 0,
 	       copies = link->inline_bytes ? 0 : (size_t)IB_SQ_WRS * IB_COPY_BYTES;
 
-	link->memory_bytes = pinned_round(board + slots + proof + copies);
+	link->memory_bytes = pinned_round(ring + slots + proof + copies);
 	link->memory = pinned_alloc(link->memory_bytes);
 	if (!link->memory)
 		return -ENOMEM;
 	if (link->is_send)
-		link->board = (struct anynet_wire_board *)(void *)link->memory;
-	link->slots = link->memory + board;
+		link->cts_ring = (struct anynet_wire_cts_ring *)(void *)link->memory;
+	link->slots = link->memory + ring;
 	link->proof = link->slots + slots;
 	link->copies = link->proof + proof;
 	errno = 0;
-	/* The peer writes to the board, and proves itself on the slots. */
+	/* The peer writes to the CTS ring, and proves itself on the slots. */
 	link->mr = link->nic->verbs->reg_mr(link->nic->pd, link->memory, link->memory_bytes,
 					    IBV_ACCESS_LOCAL_WRITE | IBV_ACCESS_REMOTE_WRITE |
 						    (link->is_send ? 0 : IBV_ACCESS_REMOTE_READ));
@@ -245,7 +245,7 @@ void ib_link_describe(const struct ib_link *link, struct anynet_wire_hello *hell
 		.qpn = link->qp->qp_num,
 		.psn = link->psn,
 		.rkey = link->mr->rkey,
-		.addr = (uintptr_t)(link->is_send ? (void *)link->board : link->slots),
+		.addr = (uintptr_t)(link->is_send ? (void *)link->cts_ring : link->slots),
 		.slots = link->slot_count,
 		.slot_bytes = link->slot_bytes,
 	};

@@ -150,7 +150,7 @@ int ib_link_tell(struct ib_link *link)
 		return 0;
 	link->consumed_told = link->consumed;
 	return ib_link_write(link, &link->consumed, sizeof(link->consumed),
-			     link->peer.addr + offsetof(struct anynet_wire_board, consumed));
+			     link->peer.addr + offsetof(struct anynet_wire_cts_ring, consumed));
 }
 
 /* --- completions --- */

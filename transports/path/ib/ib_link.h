@@ -68,9 +68,9 @@ struct ib_link {
 	struct ibv_cq *cq;
 	struct ibv_qp *qp;
 	struct ibv_mr *mr;
-	uint8_t *memory; /* slots; a sending end's board before them, behind them `proof` and `copies` */
+	uint8_t *memory; /* slots; a sending end's CTS ring before them, behind them `proof` and `copies` */
 	size_t memory_bytes;
-	struct anynet_wire_board *board;
+	struct anynet_wire_cts_ring *cts_ring;
 	uint8_t *slots;
 	uint8_t *proof;  /* sending end: IB_PROOF_BYTES */
 	uint8_t *copies; /* IB_COPY_BYTES for each request, if inline_bytes is 0 */
@@ -105,7 +105,7 @@ struct ib_link {
 
 	uint32_t frames_posted; /* sending end: what the peer's slots are needed for */
 	uint32_t recvs;         /* slots that are posted and have no completion */
-	/* Receiving end: slots posted again, and as the peer knows; sending end: the most that the board said. */
+	/* Receiving end: slots posted again, and as the peer knows; sending end: the most that the CTS ring said. */
 	uint32_t consumed;
 	uint32_t consumed_told;
 	struct ib_arrival arrivals[IB_ARRIVALS];
@@ -130,16 +130,15 @@ static inline bool ib_link_has_room(const struct ib_link *link, uint32_t wrs)
 	return link->wrs_posted - link->wrs_done + wrs <= IB_SQ_WRS;
 }
 
-/* Slots of the peer that are free, as far as known; the board is looked at when none is. What the peer writes there may
- * come in another order where packets take several paths (adaptive routing): less than was known, or more than was
- * posted, is passed over. */
+/* Free slots of the peer, as far as known; the CTS ring is read when there is none. With adaptive routing the peer's
+ * writes may arrive out of order: a value below the known one, or above what was posted, is ignored. */
 static inline uint32_t ib_link_credits(struct ib_link *link)
 {
 	uint32_t taken = link->frames_posted - link->consumed, told;
 
 	if (anynet_likely(taken < link->peer.slots))
 		return link->peer.slots - taken;
-	told = __atomic_load_n(&link->board->consumed, __ATOMIC_ACQUIRE);
+	told = __atomic_load_n(&link->cts_ring->consumed, __ATOMIC_ACQUIRE);
 	if (told - link->consumed > taken)
 		return 0;
 	taken = link->frames_posted - told;
@@ -150,7 +149,7 @@ static inline uint32_t ib_link_credits(struct ib_link *link)
 /* May small messages come in frames? Else each that has bytes waits for its grant. */
 static inline bool ib_link_takes_frames(const struct ib_link *link)
 {
-	return __atomic_load_n(&link->board->frames, __ATOMIC_ACQUIRE);
+	return __atomic_load_n(&link->cts_ring->frames, __ATOMIC_ACQUIRE);
 }
 
 /* Post a chain that ends in `last`, of `wrs` requests. `frame`: if the last one is signalled, the number
@@ -163,7 +162,7 @@ int ib_link_post(struct ib_link *link, struct ibv_send_wr *first, struct ibv_sen
 void ib_link_copy(struct ib_link *link, struct ibv_send_wr *wr, const void *data, uint32_t bytes);
 uint32_t ib_link_copy_max(const struct ib_link *link);
 
-/* A copy to the peer: as a frame, or to `addr` on its board. `last`: it has a completion. */
+/* A copy to the peer: as a frame, or to `addr` in its CTS ring. `last`: it has a completion. */
 int ib_link_say(struct ib_link *link, const void *data, uint32_t bytes, bool last);
 int ib_link_write(struct ib_link *link, const void *data, uint32_t bytes, uint64_t addr);
 

@@ -48,7 +48,7 @@ static inline void ib_rail_set_link(struct ib_rail *rail, struct ib_link *link)
 {
 	rail->link = link;
 	rail->tcp.base.linked = link;
-	rail->tcp.base.frames = link && link->is_send ? &link->board->frames : NULL;
+	rail->tcp.base.frames = link && link->is_send ? &link->cts_ring->frames : NULL;
 	rail->tcp.base.gathers = !link || link->sges > 1;
 }
 

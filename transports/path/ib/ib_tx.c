@@ -36,11 +36,11 @@ void ib_confirm(struct ib_rail *rail, uint64_t end)
 }
 
 /* NULL: not there, or not in full. */
-static const struct anynet_wire_grant *board_grant(const struct ib_link *link,
-						   const struct send_msg *msg)
+static const struct anynet_wire_grant *ring_grant(const struct ib_link *link,
+						  const struct send_msg *msg)
 {
 	const struct anynet_wire_grant *grant =
-		&link->board->grants[msg->seq % ANYNET_BOARD_GRANTS];
+		&link->cts_ring->grants[msg->seq % ANYNET_CTS_RING_GRANTS];
 	struct anynet_wire_grant now;
 
 	if (__atomic_load_n(&grant->mark, __ATOMIC_ACQUIRE) != msg->seq + 1)
@@ -58,7 +58,7 @@ const struct anynet_wire_grant *ib_find_grant(const struct ib_rail *rail,
 
 	if (rail->grants && rail->grants[slot].addr && rail->grants[slot].seq == msg->seq)
 		return &rail->grants[slot];
-	return msg->flags & ANYNET_FLAG_MULTI ? NULL : board_grant(rail->link, msg);
+	return msg->flags & ANYNET_FLAG_MULTI ? NULL : ring_grant(rail->link, msg);
 }
 
 static struct ibv_send_wr wr_of(enum ibv_wr_opcode opcode, struct ibv_sge *sge, const void *data,
@@ -273,13 +273,13 @@ static bool may_join(const struct ib_link *link, const struct grants *grants, ui
 {
 	size_t bytes = (grants->count + 1) * sizeof(grants->at[0]);
 
-	return seq == grants->at[0].seq + grants->count && seq % ANYNET_BOARD_GRANTS &&
+	return seq == grants->at[0].seq + grants->count && seq % ANYNET_CTS_RING_GRANTS &&
 	       bytes <= sizeof(grants->at) && bytes <= ib_link_copy_max(link);
 }
 
 static int write_grants(struct ib_link *link, struct grants *grants)
 {
-	uint64_t place = grants->at[0].seq % ANYNET_BOARD_GRANTS * sizeof(grants->at[0]);
+	uint64_t place = grants->at[0].seq % ANYNET_CTS_RING_GRANTS * sizeof(grants->at[0]);
 	uint32_t bytes = grants->count * (uint32_t)sizeof(grants->at[0]);
 
 	if (!bytes)
@@ -328,7 +328,7 @@ static int tell_frames(struct ib_rail *rail)
 		return 0;
 	rail->takes_frames = frames;
 	return ib_link_write(link, &frames, sizeof(frames),
-			     link->peer.addr + offsetof(struct anynet_wire_board, frames));
+			     link->peer.addr + offsetof(struct anynet_wire_cts_ring, frames));
 }
 
 /* A grant that answers an RTS tells where to, too. */

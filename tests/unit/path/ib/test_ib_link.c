@@ -308,7 +308,7 @@ static void test_a_sender_posts_no_more_than_the_peer_has_slots(void **state)
 		posted++;
 	}
 	assert_int_equal(posted, IB_SLOTS);
-	assert_true(stub_write(link->qp, (uintptr_t)&link->board->consumed, link->mr->rkey, &taken,
+	assert_true(stub_write(link->qp, (uintptr_t)&link->cts_ring->consumed, link->mr->rkey, &taken,
 			       sizeof(taken)));
 	assert_int_equal(ib_link_credits(link), taken);
 }
@@ -328,13 +328,13 @@ static void test_slots_that_were_free_are_not_taken_back(void **state)
 			assert_int_equal(ib_link_say(link, frame, sizeof(frame), true), 0);
 			ib_complete(link);
 		}
-		assert_true(stub_write(link->qp, (uintptr_t)&link->board->consumed, link->mr->rkey,
+		assert_true(stub_write(link->qp, (uintptr_t)&link->cts_ring->consumed, link->mr->rkey,
 				       &words[i].taken, sizeof(words[i].taken)));
 		assert_int_equal(ib_link_credits(link), words[i].credits);
 	}
 }
 
-/* … which hears of free ones when half of them are, by a WRITE to its board. */
+/* … which hears of free ones when half of them are, by a WRITE to its CTS ring. */
 static void test_a_receiver_tells_of_its_slots_in_time(void **state)
 {
 	const struct anynet_wire_frame ping = { .type = ANYNET_FRAME_PING };
@@ -350,7 +350,7 @@ static void test_a_receiver_tells_of_its_slots_in_time(void **state)
 	}
 	assert_int_equal(ib_posted[1].opcode, IBV_WR_RDMA_WRITE);
 	assert_int_equal(ib_posted[1].addr,
-			 PEER_ADDR + offsetof(struct anynet_wire_board, consumed));
+			 PEER_ADDR + offsetof(struct anynet_wire_cts_ring, consumed));
 	assert_int_equal(ib_posted[1].rkey, PEER_RKEY);
 }
 

@@ -336,10 +336,10 @@ static void test_a_newer_link_takes_the_place_of_an_older_one(void **state)
 	assert_true(pair.recv->rails[0]->linked);
 }
 
-/* Receives are told on the sender's board, neighbours together, and none beyond its end. */
-static void test_grants_stay_on_the_board(void **state)
+/* Receives are announced in the sender's CTS ring, neighbours together, none beyond its end. */
+static void test_grants_stay_in_the_cts_ring(void **state)
 {
-	const uint32_t first = ANYNET_BOARD_GRANTS - 3;
+	const uint32_t first = ANYNET_CTS_RING_GRANTS - 3;
 	struct anynet_wire_frame ping = { .type = ANYNET_FRAME_PING };
 	struct anynet_request *reqs[6];
 	unsigned granted = 0;
@@ -359,9 +359,9 @@ static void test_grants_stay_on_the_board(void **state)
 		assert_int_equal(ib_posted[i].opcode, IBV_WR_RDMA_WRITE);
 		assert_int_equal(ib_posted[i].rkey, PEER_RKEY);
 		assert_int_equal(ib_posted[i].addr,
-				 PEER_ADDR + (first + granted) % ANYNET_BOARD_GRANTS * size);
+				 PEER_ADDR + (first + granted) % ANYNET_CTS_RING_GRANTS * size);
 		assert_true(ib_posted[i].addr + ib_posted[i].bytes <=
-			    PEER_ADDR + ANYNET_BOARD_GRANTS * size);
+			    PEER_ADDR + ANYNET_CTS_RING_GRANTS * size);
 		granted += (unsigned)(ib_posted[i].bytes / size);
 	}
 	assert_int_equal(granted, 6);
@@ -441,7 +441,7 @@ int main(void)
 		T(test_a_link_waits_for_the_resume_that_names_it),
 		T(test_a_resume_that_names_another_link_goes_by_tcp),
 		T(test_a_newer_link_takes_the_place_of_an_older_one),
-		T(test_grants_stay_on_the_board),
+		T(test_grants_stay_in_the_cts_ring),
 		T(test_grants_wait_for_others),
 		T(test_small_receives_are_told_while_the_way_is_not_full),
 		T(test_nothing_is_written_when_a_comm_is_closed),

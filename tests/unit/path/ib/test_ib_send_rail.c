@@ -56,12 +56,12 @@ static struct anynet_wire_grant grant_of(uint32_t seq, uint64_t bytes)
 	return grant;
 }
 
-/* The peer writes this to the board, as that of message `seq`. */
+/* The peer writes this to the CTS ring, as that of message `seq`. */
 static void put_grant(unsigned rail, uint32_t seq, const struct anynet_wire_grant *place)
 {
 	struct ib_link *link = ib_link_of(pair.send, rail);
 
-	assert_true(stub_write(link->qp, (uintptr_t)&link->board->grants[seq % ANYNET_BOARD_GRANTS],
+	assert_true(stub_write(link->qp, (uintptr_t)&link->cts_ring->grants[seq % ANYNET_CTS_RING_GRANTS],
 			       link->mr->rkey, place, sizeof(*place)));
 }
 
@@ -278,7 +278,7 @@ static void test_nothing_is_written_when_a_comm_is_closed(void **state)
 	assert_int_equal(qp->state, IBV_QPS_ERR);
 }
 
-/* The peer may write to the board, and no further: what small messages are sent from is ours alone. */
+/* The peer may write to the CTS ring, and no further: what small messages are sent from is ours alone. */
 static void test_a_peer_does_not_write_into_the_ring(void **state)
 {
 	const uint8_t bytes[4] = { 1, 2, 3, 4 };
@@ -291,7 +291,7 @@ static void test_a_peer_does_not_write_into_the_ring(void **state)
 	comm = (const struct send_comm *)pair.send;
 	link = ib_link_of(pair.send, 0);
 	assert_true(
-		stub_write(link->qp, (uintptr_t)&link->board->consumed, link->mr->rkey, bytes, 0));
+		stub_write(link->qp, (uintptr_t)&link->cts_ring->consumed, link->mr->rkey, bytes, 0));
 	assert_false(stub_write(link->qp, (uintptr_t)comm->ring.memory, link->ring->rkey, bytes,
 				sizeof(bytes)));
 	assert_int_equal(link->qp->state, IBV_QPS_ERR);
@@ -333,7 +333,7 @@ static void test_what_was_acknowledged_is_not_confirmed_again(void **state)
 		uint32_t consumed = link->frames_posted;
 
 		pair_send(&pair, pair_out, 8);
-		assert_true(stub_write(link->qp, (uintptr_t)&link->board->consumed, link->mr->rkey,
+		assert_true(stub_write(link->qp, (uintptr_t)&link->cts_ring->consumed, link->mr->rkey,
 				       &consumed, sizeof(consumed)));
 		bits[i / 8] |= (uint8_t)(1u << i % 8);
 	}

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-#include "stranger.h"
+#include "unauth.h"
 
 #include <arpa/inet.h>
 #include <errno.h>
@@ -8,7 +8,7 @@
 #include <sys/socket.h>
 #include <unistd.h>
 
-void stranger_target(const void *handle, struct target *target)
+void unauth_target(const void *handle, struct target *target)
 {
 	const struct anynet_wire_addr *addr = &target->handle.addrs[0];
 
@@ -29,7 +29,7 @@ static void bind_to(int fd, unsigned from)
 	check_ok(bind(fd, (const struct sockaddr *)&addr, sizeof(addr)));
 }
 
-int stranger_dial(const struct target *target, unsigned from)
+int unauth_dial(const struct target *target, unsigned from)
 {
 	int fd = socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0);
 
@@ -41,13 +41,13 @@ int stranger_dial(const struct target *target, unsigned from)
 	return fd;
 }
 
-void stranger_say(int fd, const void *data, size_t bytes)
+void unauth_say(int fd, const void *data, size_t bytes)
 {
 	ssize_t n = send(fd, data, bytes, MSG_NOSIGNAL | MSG_DONTWAIT);
 	(void)n;
 }
 
-struct anynet_wire_hello stranger_hello(const struct target *target)
+struct anynet_wire_hello unauth_hello(const struct target *target)
 {
 	struct anynet_wire_hello hello = {
 		.magic = ANYNET_HELLO_MAGIC,
@@ -63,14 +63,14 @@ struct anynet_wire_hello stranger_hello(const struct target *target)
 		.replay_bytes = 65536,
 		.chunk_bytes = 65536,
 		.speed_mbps = 10000,
-		.host = "stranger",
+		.host = "unauth",
 		.device = "lo",
 	};
 	memcpy(hello.token, target->handle.token, sizeof(hello.token));
 	return hello;
 }
 
-ssize_t stranger_hear(int fd, void *data, size_t bytes, int ms)
+ssize_t unauth_hear(int fd, void *data, size_t bytes, int ms)
 {
 	struct deadline deadline = deadline_in(ms, "an answer");
 	size_t got = 0;
@@ -91,7 +91,7 @@ ssize_t stranger_hear(int fd, void *data, size_t bytes, int ms)
 	return (ssize_t)got;
 }
 
-bool stranger_is_shut_out(int fd)
+bool unauth_is_shut_out(int fd)
 {
 	char byte;
 	ssize_t n = recv(fd, &byte, 1, MSG_DONTWAIT);

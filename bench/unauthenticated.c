@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Strangers: a third process opens 120 hostile connections to the ports the receiving end listens
+ * Unauthenticated connections: a third process opens 120 hostile connections to the ports the receiving end listens
  * on; then the real peer connects. Measured is the time until it is accepted, after which messages
  * must come through unharmed. "never" = not within 20 s, or the net gave up.
  */
@@ -16,7 +16,7 @@
 #include <sys/socket.h>
 #include <unistd.h>
 
-#define STRANGERS 120
+#define CONNECTIONS 120
 #define LIMIT_NS  20000000000ull
 #define MESSAGES  64
 #define BYTES     8192
@@ -28,7 +28,7 @@ enum stage {
 	STAGE_SURROUNDED
 };
 
-static int strangers_cases(const struct bench_options *opts, struct bench_case *cases)
+static int unauthenticated_cases(const struct bench_options *opts, struct bench_case *cases)
 {
 	(void)opts;
 	cases[0] = (struct bench_case){ .bytes = BYTES, .comms = 1, .ways = 1 };
@@ -37,12 +37,12 @@ static int strangers_cases(const struct bench_options *opts, struct bench_case *
 
 static void set_stage(struct bench_end *end, enum stage stage)
 {
-	atomic_store(&end->board->stage, stage);
+	atomic_store(&end->area->stage, stage);
 }
 
 static int wait_stage(struct bench_end *end, enum stage stage)
 {
-	while (atomic_load(&end->board->stage) < (int)stage) {
+	while (atomic_load(&end->area->stage) < (int)stage) {
 		if (group_idle(end->group))
 			return -GROUP_ERROR;
 	}
@@ -65,13 +65,13 @@ static void publish_ports(struct bench_end *end)
 		if (getsockopt(fd, SOL_SOCKET, SO_ACCEPTCONN, &listening, &int_len) || !listening ||
 		    getsockname(fd, (struct sockaddr *)&addr, &len))
 			continue;
-		end->board->ports[count++] = addr.ss_family == AF_INET6
-						     ? ((struct sockaddr_in6 *)&addr)->sin6_port
-						     : ((struct sockaddr_in *)&addr)->sin_port;
+		end->area->ports[count++] = addr.ss_family == AF_INET6
+						    ? ((struct sockaddr_in6 *)&addr)->sin6_port
+						    : ((struct sockaddr_in *)&addr)->sin_port;
 	}
 	if (dir)
 		closedir(dir);
-	atomic_store(&end->board->ports_count, count);
+	atomic_store(&end->area->ports_count, count);
 }
 
 static void say(int fd, const void *data, size_t bytes)
@@ -87,11 +87,11 @@ static void reset(int fd)
 	setsockopt(fd, SOL_SOCKET, SO_LINGER, &now, sizeof(now));
 }
 
-/* What stranger number i does with its connection; it keeps it open unless said otherwise. */
+/* What connection number i is used for; it stays open unless said otherwise. */
 static void misbehave(struct bench_end *end, int fd, int i)
 {
 	static const char http[] = "GET / HTTP/1.1\r\nHost: health-check\r\n\r\n";
-	const char *handle = end->board->slots[1][0].handle;
+	const char *handle = end->area->slots[1][0].handle;
 	static char flood[65536];
 
 	switch (i % 6) {
@@ -125,14 +125,14 @@ static int mob_run(struct bench_end *end)
 
 	if (wait_stage(end, STAGE_LISTENING))
 		return GROUP_ERROR;
-	count = atomic_load(&end->board->ports_count);
+	count = atomic_load(&end->area->ports_count);
 	addr.sin_addr.s_addr = htonl(INADDR_LOOPBACK);
-	for (int i = 0; count && i < STRANGERS; i++) {
+	for (int i = 0; count && i < CONNECTIONS; i++) {
 		int fd = socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0);
 
-		addr.sin_port = end->board->ports[i % count];
+		addr.sin_port = end->area->ports[i % count];
 		if (fd < 0 || connect(fd, (struct sockaddr *)&addr, sizeof(addr))) {
-			group_say(end->group, "stranger %d: %s", i, strerror(errno));
+			group_say(end->group, "connection %d: %s", i, strerror(errno));
 			return GROUP_ERROR;
 		}
 		misbehave(end, fd, i);
@@ -162,13 +162,13 @@ static int receiver_listen(struct bench_end *end, struct link *l)
 
 static bool too_late(struct bench_end *end)
 {
-	uint64_t begin = atomic_load(&end->board->begin_ns);
+	uint64_t begin = atomic_load(&end->area->begin_ns);
 
 	return begin && now_ns() - begin > LIMIT_NS;
 }
 
 /* Step this end's link until it stands, fails or is too late; the receiver steps from the start, as
- * NCCL does, the sender once the strangers are there. */
+ * NCCL does, the sender once those connections are open. */
 static int come_in(struct bench_end *end, struct link *l)
 {
 	int result = 0;
@@ -177,7 +177,7 @@ static int come_in(struct bench_end *end, struct link *l)
 		if (wait_stage(end, STAGE_SURROUNDED))
 			return -GROUP_ERROR;
 		memcpy(l->handle, l->slot->handle, sizeof(l->handle));
-		atomic_store(&end->board->begin_ns, now_ns());
+		atomic_store(&end->area->begin_ns, now_ns());
 	}
 	while (!result && !l->comm && !too_late(end)) {
 		if (l->is_send)
@@ -255,11 +255,11 @@ static int exchange(struct bench_end *end, struct link *l)
 	return ret;
 }
 
-/* Both ends and the strangers meet; then the peers talk, if there is a comm at each end. */
+/* Both ends connect while those connections are open; then they exchange a message, if there is a comm at each end. */
 static int peers_run(struct bench_end *end, const struct bench_case *c)
 {
-	double *mine = end->board->side[end->group->rank];
-	double *others = end->board->side[!end->group->rank];
+	double *mine = end->area->side[end->group->rank];
+	double *others = end->area->side[!end->group->rank];
 	int sends, ret = 0;
 	struct link l;
 
@@ -268,7 +268,7 @@ static int peers_run(struct bench_end *end, const struct bench_case *c)
 		ret = receiver_listen(end, &l);
 	if (!ret)
 		ret = come_in(end, &l);
-	mine[0] = l.comm ? (double)(now_ns() - atomic_load(&end->board->begin_ns)) / 1e6 : INFINITY;
+	mine[0] = l.comm ? (double)(now_ns() - atomic_load(&end->area->begin_ns)) / 1e6 : INFINITY;
 	if (!ret)
 		ret = group_barrier(end->group);
 	if (!ret && isfinite(mine[0]) && isfinite(others[0]))
@@ -276,12 +276,12 @@ static int peers_run(struct bench_end *end, const struct bench_case *c)
 	if (!ret)
 		ret = group_barrier(end->group);
 	if (!ret && l.is_send)
-		end->board->values[0] = mine[0] > others[0] ? mine[0] : others[0];
+		end->area->values[0] = mine[0] > others[0] ? mine[0] : others[0];
 	links_close(&l, 1);
 	return ret;
 }
 
-static int strangers_run(struct bench_end *end, const struct bench_case *c)
+static int unauthenticated_run(struct bench_end *end, const struct bench_case *c)
 {
 	int ret;
 
@@ -289,13 +289,13 @@ static int strangers_run(struct bench_end *end, const struct bench_case *c)
 	return ret ? GROUP_ERROR : GROUP_OK;
 }
 
-const struct bench_figure bench_strangers = {
-	.name = "strangers",
+const struct bench_figure bench_unauthenticated = {
+	.name = "unauthenticated",
 	.title = "120 hostile connections to the listening port; then the real peer, at most 20 s",
 	.metrics = { "accept_ms" },
 	.ratios = 1,
 	.members = 3,
 	.rounds_max = 1,
-	.cases = strangers_cases,
-	.run = strangers_run,
+	.cases = unauthenticated_cases,
+	.run = unauthenticated_run,
 };

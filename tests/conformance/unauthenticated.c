@@ -5,16 +5,16 @@
 #include <support/capture.h>
 #include <support/flow.h>
 #include <support/link.h>
-#include <support/stranger.h>
+#include <support/unauth.h>
 
 #include <stddef.h>
 #include <string.h>
 #include <sys/socket.h>
 #include <unistd.h>
 
-#define STRANGERS 120
+#define CONNECTIONS 120
 
-/* --- the strangers; each leaves its socket open unless it says otherwise --- */
+/* --- unauthenticated connections; each stays open unless it says otherwise --- */
 
 static void is_silent(int fd, const struct target *target, uint64_t *state)
 {
@@ -25,8 +25,8 @@ static void is_silent(int fd, const struct target *target, uint64_t *state)
 
 static void says_half_a_hello(int fd, const struct target *target, uint64_t *state)
 {
-	struct anynet_wire_hello hello = stranger_hello(target);
-	stranger_say(fd, &hello, 1 + random_below(state, sizeof(hello) - 1));
+	struct anynet_wire_hello hello = unauth_hello(target);
+	unauth_say(fd, &hello, 1 + random_below(state, sizeof(hello) - 1));
 }
 
 static void says_noise(int fd, const struct target *target, uint64_t *state)
@@ -35,7 +35,7 @@ static void says_noise(int fd, const struct target *target, uint64_t *state)
 
 	(void)target;
 	pattern_fill(noise, sizeof(noise), random_next(state));
-	stranger_say(fd, noise, 1 + random_below(state, sizeof(noise)));
+	unauth_say(fd, noise, 1 + random_below(state, sizeof(noise)));
 }
 
 static void speaks_http(int fd, const struct target *target, uint64_t *state)
@@ -44,36 +44,36 @@ static void speaks_http(int fd, const struct target *target, uint64_t *state)
 				      "User-Agent: health-check\r\nAccept: */*\r\n\r\n";
 	(void)target;
 	(void)state;
-	stranger_say(fd, request, sizeof(request) - 1);
+	unauth_say(fd, request, sizeof(request) - 1);
 }
 
 static void replays_the_handle(int fd, const struct target *target, uint64_t *state)
 {
 	(void)state;
-	stranger_say(fd, &target->handle, sizeof(target->handle));
+	unauth_say(fd, &target->handle, sizeof(target->handle));
 }
 
 static void guesses_the_token(int fd, const struct target *target, uint64_t *state)
 {
-	struct anynet_wire_hello hello = stranger_hello(target);
+	struct anynet_wire_hello hello = unauth_hello(target);
 	hello.token[random_below(state, sizeof(hello.token))] ^=
 		(uint8_t)(1 + random_below(state, 255));
-	stranger_say(fd, &hello, sizeof(hello));
+	unauth_say(fd, &hello, sizeof(hello));
 }
 
 static void names_another_endpoint(int fd, const struct target *target, uint64_t *state)
 {
-	struct anynet_wire_hello hello = stranger_hello(target);
+	struct anynet_wire_hello hello = unauth_hello(target);
 	hello.endpoint += 1 + (uint32_t)random_below(state, 1000000);
-	stranger_say(fd, &hello, sizeof(hello));
+	unauth_say(fd, &hello, sizeof(hello));
 }
 
 static void claims_an_absurd_length(int fd, const struct target *target, uint64_t *state)
 {
-	struct anynet_wire_hello hello = stranger_hello(target);
+	struct anynet_wire_hello hello = unauth_hello(target);
 	hello.bytes = random_below(state, 2) ? 0xffffffffu : 3;
 	hello.token[0] ^= 1;
-	stranger_say(fd, &hello, sizeof(hello));
+	unauth_say(fd, &hello, sizeof(hello));
 }
 
 static void resets(int fd, const struct target *target, uint64_t *state)
@@ -96,12 +96,12 @@ static void floods(int fd, const struct target *target, uint64_t *state)
 
 	(void)target;
 	pattern_fill(noise, sizeof(noise), random_next(state));
-	stranger_say(fd, noise, sizeof(noise));
+	unauth_say(fd, noise, sizeof(noise));
 }
 
-typedef void (*stranger)(int fd, const struct target *target, uint64_t *state);
+typedef void (*behaviour)(int fd, const struct target *target, uint64_t *state);
 
-static const stranger kinds[] = {
+static const behaviour kinds[] = {
 	is_silent,
 	says_half_a_hello,
 	says_noise,
@@ -117,17 +117,17 @@ static const stranger kinds[] = {
 #define KINDS (sizeof(kinds) / sizeof(kinds[0]))
 
 /* The kinds that close at once; a reset needs the socket closed. */
-static bool closes(stranger kind)
+static bool closes(behaviour kind)
 {
 	return kind == resets || kind == hangs_up;
 }
 
-static void let_in(const struct target *target, stranger kind, size_t count, int *fds,
+static void let_in(const struct target *target, behaviour kind, size_t count, int *fds,
 		   uint64_t *state)
 {
 	for (size_t i = 0; i < count; i++) {
-		stranger one = kind ? kind : kinds[i % KINDS];
-		fds[i] = stranger_dial(target, 0);
+		behaviour one = kind ? kind : kinds[i % KINDS];
+		fds[i] = unauth_dial(target, 0);
 		one(fds[i], target, state);
 		if (closes(one)) {
 			close(fds[i]);
@@ -149,19 +149,19 @@ static void check_peer(struct test_net *net, struct link *link)
 	}
 }
 
-/* `count` strangers first, some accept attempts, then the peer. */
-static void check_crowd(struct test_net *net, stranger kind, size_t count)
+/* `count` unauthenticated connections first, some accept attempts, then the peer. */
+static void check_crowd(struct test_net *net, behaviour kind, size_t count)
 {
-	static int fds[STRANGERS];
+	static int fds[CONNECTIONS];
 	struct target target;
 	struct link link;
 	uint64_t state = 17;
 
 	if (net_is_builtin(net))
-		check_skip("NCCL's built-in Socket lets one silent stranger block it");
+		check_skip("NCCL's built-in Socket is blocked by one silent connection");
 	capture_allow_warn();
 	link_listen(net, &link);
-	stranger_target(link_handle(&link), &target);
+	unauth_target(link_handle(&link), &target);
 	let_in(&target, kind, count, fds, &state);
 	for (int i = 0; i < 50; i++)
 		check(!link_accept_step(net, &link));
@@ -174,14 +174,14 @@ static void check_crowd(struct test_net *net, stranger kind, size_t count)
 	link_close(net, &link);
 }
 
-static void a_peer_gets_in_among_120_strangers(struct test_net *net)
+static void a_peer_is_accepted_among_120_unauthenticated_connections(struct test_net *net)
 {
-	check_crowd(net, NULL, STRANGERS);
+	check_crowd(net, NULL, CONNECTIONS);
 }
 
 static void a_peer_gets_in_among_120_silent_ones(struct test_net *net)
 {
-	check_crowd(net, is_silent, STRANGERS);
+	check_crowd(net, is_silent, CONNECTIONS);
 }
 
 static void a_peer_gets_in_past_each_kind(struct test_net *net)
@@ -191,9 +191,9 @@ static void a_peer_gets_in_past_each_kind(struct test_net *net)
 }
 
 /* The port stays open while comms stand: it must not be a way into them. */
-static void strangers_do_not_disturb_a_standing_comm(struct test_net *net)
+static void unauthenticated_connections_do_not_disturb_an_open_comm(struct test_net *net)
 {
-	static int fds[STRANGERS];
+	static int fds[CONNECTIONS];
 	struct target target;
 	struct link link, other;
 	uint64_t state = 18;
@@ -203,14 +203,14 @@ static void strangers_do_not_disturb_a_standing_comm(struct test_net *net)
 	capture_allow_warn();
 	link_listen(net, &other); /* keeps the port in use */
 	link_open(net, &link);
-	stranger_target(link_handle(&other), &target);
+	unauth_target(link_handle(&other), &target);
 	memcpy(&target.handle, link_handle(&link), sizeof(target.handle));
-	let_in(&target, NULL, STRANGERS, fds, &state);
+	let_in(&target, NULL, CONNECTIONS, fds, &state);
 	check_peer(net, &link);
 	link_finish(net, &other);
 	check_peer(net, &other);
 	check_peer(net, &link);
-	for (size_t i = 0; i < STRANGERS; i++)
+	for (size_t i = 0; i < CONNECTIONS; i++)
 		if (fds[i] >= 0)
 			close(fds[i]);
 	link_close(net, &link);
@@ -228,11 +228,11 @@ static void a_second_hello_does_not_get_in(struct test_net *net)
 	capture_allow_warn();
 	link_listen(net, &other);
 	link_listen(net, &link);
-	stranger_target(link_handle(&link), &target);
+	unauth_target(link_handle(&link), &target);
 	link_finish(net, &link);
-	int fd = stranger_dial(&target, 0);
-	struct anynet_wire_hello hello = stranger_hello(&target);
-	stranger_say(fd, &hello, sizeof(hello));
+	int fd = unauth_dial(&target, 0);
+	struct anynet_wire_hello hello = unauth_hello(&target);
+	unauth_say(fd, &hello, sizeof(hello));
 	check_peer(net, &link);
 	link_finish(net, &other);
 	check_peer(net, &other);
@@ -254,18 +254,18 @@ static void hellos_of_every_kind_are_judged(struct test_net *net)
 		check_skip("NCCL's built-in nets have no hello");
 	capture_allow_warn();
 	link_listen(net, &link);
-	stranger_target(link_handle(&link), &target);
+	unauth_target(link_handle(&link), &target);
 	for (uint8_t type = 0; type < 5; type++)
 		for (uint8_t kind = 0; kind < 6; kind++) {
-			struct anynet_wire_hello hello = stranger_hello(&target);
+			struct anynet_wire_hello hello = unauth_hello(&target);
 			if (type == ANYNET_HELLO && kind == ANYNET_KIND_COMM)
 				continue; /* with the token: the peer itself */
 			hello.type = type;
 			hello.kind = kind;
 			hello.rail = 60000;
 			hello.rails = 60000;
-			fds[count] = stranger_dial(&target, 0);
-			stranger_say(fds[count++], &hello, sizeof(hello));
+			fds[count] = unauth_dial(&target, 0);
+			unauth_say(fds[count++], &hello, sizeof(hello));
 		}
 	for (int i = 0; i < 50; i++)
 		check(!link_accept_step(net, &link));
@@ -279,13 +279,13 @@ static void hellos_of_every_kind_are_judged(struct test_net *net)
 int main(int argc, char **argv)
 {
 	const struct test_case cases[] = {
-		{ .name = "a_peer_gets_in_among_120_strangers",
-		  a_peer_gets_in_among_120_strangers },
+		{ .name = "a_peer_is_accepted_among_120_unauthenticated_connections",
+		  a_peer_is_accepted_among_120_unauthenticated_connections },
 		{ .name = "a_peer_gets_in_among_120_silent_ones",
 		  a_peer_gets_in_among_120_silent_ones },
 		{ .name = "a_peer_gets_in_past_each_kind", a_peer_gets_in_past_each_kind },
-		{ .name = "strangers_do_not_disturb_a_standing_comm",
-		  strangers_do_not_disturb_a_standing_comm },
+		{ .name = "unauthenticated_connections_do_not_disturb_an_open_comm",
+		  unauthenticated_connections_do_not_disturb_an_open_comm },
 		{ .name = "a_second_hello_does_not_get_in", a_second_hello_does_not_get_in },
 		{ .name = "hellos_of_every_kind_are_judged", hellos_of_every_kind_are_judged },
 	};
