@@ -48,19 +48,19 @@ extreme() {
 }
 
 cut_rows() {
-	local rails side
-	for rails in 1 4; do
+	local streams side
+	for streams in 1 4; do
 		for side in sender receiver; do
-			scenario "cut-$side-$rails" "figure-cut-$side" seconds="$cut" \
-				ANYNET_TCP_CONNECTIONS="$rails" || continue
-			row "a connection of the $side shut every 20 ms for $cut s, $rails rail(s), 512 KiB" \
+			scenario "cut-$side-$streams" "figure-cut-$side" seconds="$cut" \
+				ANYNET_TCP_CONNECTIONS="$streams" || continue
+			row "a connection of the $side shut every 20 ms for $cut s, $streams stream(s), 512 KiB" \
 				"$(sed -n 's/^figure cut-[a-z]* GB\/s \(.*\) of \(.*\) ratio \(.*\)/\1 of \2 GB\/s: \3/p' \
-					"$out/cut-$side-$rails.log"), $(grep -oE '[0-9]+ wrong bytes' "$out/cut-$side-$rails.log")"
+					"$out/cut-$side-$streams.log"), $(grep -oE '[0-9]+ wrong bytes' "$out/cut-$side-$streams.log")"
 		done
-		scenario "verify-$rails" "cut-$rails-rail$([ "$rails" = 1 ] || echo s)" seconds="$cut" || continue
-		row "the same without pauses, 0 B to 4 MiB, checked in full, $rails rail(s)" \
+		scenario "verify-$streams" "cut-$streams-stream$([ "$streams" = 1 ] || echo s)" seconds="$cut" || continue
+		row "the same without pauses, 0 B to 4 MiB, checked in full, $streams stream(s)" \
 			"$(sed -n 's/^\(sender\|receiver\): \([^,]*\), \([^,]*\), \([^,]*\), \([^,]*\),.*/\1: \2, \4, \5;/p' \
-				"$out/verify-$rails.log" | tr '\n' ' ')"
+				"$out/verify-$streams.log" | tr '\n' ' ')"
 	done
 }
 

@@ -99,27 +99,27 @@ static size_t row_index(size_t offset)
 }
 
 /* In NCCL the streams of a connection are threads times sockets per thread, and one socket per
- * thread unless said otherwise (net-api.md §5.3). Rails need no threads, so 0 threads count as 1. */
+ * thread unless said otherwise (net-api.md §5.3). Streams need no threads, so 0 threads count as 1. */
 static void honour_nccl_streams(struct anynet_config *cfg, enum anynet_config_source *sources)
 {
-	enum anynet_config_source *rails_from =
-		&sources[row_index(offsetof(struct anynet_config, rails_per_nic))];
+	enum anynet_config_source *streams_from =
+		&sources[row_index(offsetof(struct anynet_config, streams_per_nic))];
 	size_t threads_row = row_index(offsetof(struct anynet_config, io_threads));
-	int rails;
+	int streams;
 
 	if (sources[threads_row] != ANYNET_FROM_ALIAS || cfg->io_threads <= 0 ||
-	    *rails_from == ANYNET_FROM_ENV)
+	    *streams_from == ANYNET_FROM_ENV)
 		return;
-	rails = cfg->io_threads * (cfg->rails_per_nic > 0 ? cfg->rails_per_nic : 1);
-	if (rails > ANYNET_RAILS_MAX) {
+	streams = cfg->io_threads * (cfg->streams_per_nic > 0 ? cfg->streams_per_nic : 1);
+	if (streams > ANYNET_STREAMS_MAX) {
 		anynet_warn("NCCL_SOCKET_NTHREADS %d times NCCL_NSOCKS_PERTHREAD %d exceeds %d; "
 			    "using %d connections per peer",
-			    cfg->io_threads, cfg->rails_per_nic, ANYNET_RAILS_MAX,
-			    ANYNET_RAILS_MAX);
-		rails = ANYNET_RAILS_MAX;
+			    cfg->io_threads, cfg->streams_per_nic, ANYNET_STREAMS_MAX,
+			    ANYNET_STREAMS_MAX);
+		streams = ANYNET_STREAMS_MAX;
 	}
-	cfg->rails_per_nic = rails;
-	*rails_from = ANYNET_FROM_ALIAS;
+	cfg->streams_per_nic = streams;
+	*streams_from = ANYNET_FROM_ALIAS;
 }
 
 /* A copied send stays in the replay ring until it is acknowledged: half the ring at most. */

@@ -417,9 +417,9 @@ const struct anynet_config_row anynet_config_rows[] = {
 		.doc = "TCP connections per peer and pair of NICs. From NCCL's variables: threads "
 		       "times sockets per thread.",
 		.parse = anynet_parse_auto_int,
-		.offset = offsetof(struct anynet_config, rails_per_nic),
+		.offset = offsetof(struct anynet_config, streams_per_nic),
 		.min = 1,
-		.max = ANYNET_RAILS_MAX,
+		.max = ANYNET_STREAMS_MAX,
 	},
 	{
 		.name = "ANYNET_TCP_STRIPE",

@@ -13,16 +13,16 @@ set(anynet_quick_release
 	# Over TCP: v8 and v12 whole (but `large`, of 1 GiB), of the other versions what a version changes.
 	"conformance\\.tcp\\.v(8|12)\\.(close|connect|crowd|doors|lifecycle|lines|logging|many|memory|nomalloc)"
 	"conformance\\.tcp\\.v(8|12)\\.(properties|replay|secret|select|unauthenticated|threads)"
-	"conformance\\.tcp\\.v12\\.[a-z]+-(4rails|1thread|zerocopy|zerocopy-4rails|rendezvous)"
+	"conformance\\.tcp\\.v12\\.[a-z]+-(4streams|1thread|zerocopy|zerocopy-4streams|rendezvous)"
 	"conformance\\.tcp\\.v12\\.[a-km-z]+-cuda(-slow|-checksum|-strict)?"
 	"conformance\\.tcp\\.v[0-9]+\\.(transfer|connect|grouped)"
 	# Over queue pairs.
-	"conformance\\.ib\\.v12\\.(close|connect|dead-alone-quick|doors|failover|grants|many|replay|unauthenticated|transfer|grouped|insist)"
+	"conformance\\.ib\\.v12\\.(close|connect|dead-alone-quick|doors|failover|cts|many|replay|unauthenticated|transfer|grouped|insist)"
 	"conformance\\.ib\\.v12\\.(cm|connect|transfer)-cm" "conformance\\.ib\\.v12\\.(fused|failover)-fused"
 	"conformance\\.ib\\.v12\\.(gpu-cuda|transfer-cuda|transfer-cuda-dmabuf)"
 	"conformance\\.ib\\.v12\\.transfer-torn" "conformance\\.ib\\.v12\\.(transfer|grouped)-copies" "conformance\\.(tcp|ib)\\.v12\\.(transfer|grouped)-wrap"
 	"conformance\\.ib\\.(v10\\.transfer-8qps|v10\\.grouped-4qps|v9\\.transfer-checksum|v[58]\\.transfer)"
-	"faults\\.(cut-4-rails|cut-zerocopy|cut-draining|reset-from-middle|recovery-off|stopped|link-flaps|killed|close-alone|killed-worker)"
+	"faults\\.(cut-4-streams|cut-zerocopy|cut-draining|reset-from-middle|recovery-off|stopped|link-flaps|killed|close-alone|killed-worker)"
 	"sim\\.(calls|same|seeds|selfcheck|swarm)"
 	"(top|tool)\\..*"
 	"pair\\.(clean|loopback|unauthenticated|usage|settings|vanish|verbs)" "cluster\\.(settings|meeting|page|usage)"
@@ -30,7 +30,7 @@ set(anynet_quick_release
 
 set(anynet_quick_asan
 	"conformance\\.tcp\\.v12\\.(close|connect|lifecycle|memory|unauthenticated|threads|transfer|grouped|secret|replay)"
-	"conformance\\.tcp\\.v12\\.(transfer|grouped|memory)-4rails"
+	"conformance\\.tcp\\.v12\\.(transfer|grouped|memory)-4streams"
 	"conformance\\.tcp\\.v12\\.(close|gpu|memory|transfer|grouped)-cuda"
 	"conformance\\.ib\\.v12\\.(close|connect|failover|transfer|grouped|unauthenticated)"
 	"conformance\\.ib\\.v12\\.(transfer-cm|fused-fused|gpu-cuda|transfer-cuda)"

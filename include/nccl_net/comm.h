@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * The message layer as the plugin core sees it: NCCL's listen … close* on comms over rails
+ * The message layer as the plugin core sees it: NCCL's listen … close* on comms over streams
  * (docs/architecture.md). Implemented in transports/.
  *
  * Results: 0 or -errno. -EAGAIN never leaves this layer: "not now" is 0 with a NULL output, as

@@ -62,18 +62,18 @@ struct anynet_config {
 	int port_min, port_max;	 /* listening ports; 0, 0 = ephemeral */
 
 	int io_threads;	   /* shared I/O threads of the process; ANYNET_AUTO */
-	int rails_per_nic; /* TCP rails of a comm on each NIC pair; ANYNET_AUTO */
+	int streams_per_nic; /* TCP streams of a comm on each NIC pair; ANYNET_AUTO */
 	int stripe;	   /* enum anynet_switch: one comm over all equal NICs */
 	size_t eager_bytes;  /* sends up to this are copied and done at once */
 	size_t replay_bytes; /* size of a send comm's replay ring */
 	int keep_bytes; /* of large sends that are done before they are acknowledged; ANYNET_AUTO; 0 = none are */
-	size_t chunk_bytes;  /* largest chunk when a comm has several rails */
+	size_t chunk_bytes;  /* largest chunk when a comm has several streams */
 	int zerocopy;	     /* enum anynet_switch: MSG_ZEROCOPY */
 	int sndbuf_bytes;    /* SO_SNDBUF; ANYNET_AUTO = the kernel's autotuning */
 	int rcvbuf_bytes;    /* SO_RCVBUF; ANYNET_AUTO */
 	char congestion[16]; /* TCP_CONGESTION; "" = the kernel's */
 	int user_timeout_ms; /* keepalive's bound: silent loss of the peer's host */
-	int recovery_timeout_ms; /* how long a comm waits without a rail; 0 = fails at once */
+	int recovery_timeout_ms; /* how long a comm waits without a stream; 0 = fails at once */
 	int stall_warn_ms;   /* requests without progress are warned about; 0 = never */
 	bool checksum;	     /* CRC32C behind each chunk */
 

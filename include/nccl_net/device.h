@@ -52,7 +52,7 @@ struct anynet_device {
 	bool is_roce;          /* of an IB device: its link layer is Ethernet */
 	int rail_id, plane_id; /* as the user numbers them (NCCL_IB_HCA); -1 = not known */
 
-	/* A fused device: the NICs that it stands for, whose comms have rails over all of them. What is
+	/* A fused device: the NICs that it stands for, whose comms have streams over all of them. What is
 	 * above is the first one's, but for names and sums. 0 = this is a NIC itself. */
 	int member_count;
 	const struct anynet_device *members[ANYNET_MEMBERS_MAX];

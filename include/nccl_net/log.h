@@ -5,7 +5,7 @@
  * data path logs, except when a request fails.
  *
  * Form: one line, no newline at its end, lowercase words and values separated by spaces
- * ("dev eth0 peer 10.0.0.2:4711 rail 3"). Log where an error is first decided, nowhere above.
+ * ("dev eth0 peer 10.0.0.2:4711 stream 3"). Log where an error is first decided, nowhere above.
  */
 #ifndef ANYNET_LOG_H
 #define ANYNET_LOG_H

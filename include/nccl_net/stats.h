@@ -32,7 +32,7 @@
 
 #define ANYNET_STATS_LOOK_MS 100  /* between two writes */
 #define ANYNET_STATS_COMMS   1024 /* that a page has room for; others are only counted */
-#define ANYNET_STATS_RAILS   16   /* of a comm, likewise */
+#define ANYNET_STATS_STREAMS 16   /* of a comm, likewise */
 #define ANYNET_STATS_EVENTS  32   /* of a comm: the last ones */
 
 /* A page that nobody holds, and nobody has written to for so long, may be removed by its owner. */
@@ -70,11 +70,11 @@ struct anynet_stats_process {
 	uint8_t reserved[200];
 };
 
-struct anynet_stats_rail {
+struct anynet_stats_stream {
 	uint64_t bytes;      /* payload handed to it (sender) */
 	uint64_t frames;     /* sent or consumed, over all of its connections */
 	uint64_t rate;       /* the kernel's delivery rate, bytes per s; sender, 0 = not known */
-	uint64_t resent;     /* packets that the kernel sent again, on this connection */
+	uint64_t resent;     /* packets that the kernel retransmitted, on this connection */
 	uint32_t rtt_us;     /* 0 = not known */
 	uint32_t breaks;     /* connections that broke */
 	uint64_t down_ms;    /* since when it has no connection */
@@ -92,17 +92,17 @@ struct anynet_stats_comm {
 	uint64_t opened_ms;
 	uint64_t bytes;    /* payload sent or placed */
 	uint64_t requests; /* isend, or irecv, in all … */
-	uint64_t
-		oldest_ms; /* … and since when, or before, the oldest that is not done is there; 0 = none */
-	uint64_t
-		stalled_ms; /* since when nothing has moved although requests wait; 0 = something does */
+	/* … and since when, or before, the oldest that is not done is there; 0 = none */
+	uint64_t oldest_ms;
+	/* Since when nothing has moved although requests wait; 0 = something does */
+	uint64_t stalled_ms;
 	uint32_t pending;       /* requests that are not done */
 	uint32_t breaks, recoveries; /* connections that broke, that were replaced */
-	uint32_t again;         /* frames that were sent again because of that (sender) */
+	uint32_t again;              /* frames that were retransmitted because of that (sender) */
 	uint32_t stalls;        /* times that requests waited for ANYNET_STALL_WARN */
 	int32_t error;          /* 0, or the -errno that ended it */
 	uint32_t peer_pid;
-	uint16_t rail_count; /* with those that have no record */
+	uint16_t stream_count; /* with those that have no record */
 	uint8_t is_send;     /* 1: we send, 0: we receive */
 	uint8_t closing;     /* 1: NCCL has closed it, but the peer does not have everything yet */
 	char peer_host[64];
@@ -110,16 +110,16 @@ struct anynet_stats_comm {
 	char peer_addr[64];
 	char device[64];
 	char asked[96]; /* what waits; "" = nothing, or not for long */
-	struct anynet_stats_rail rails[ANYNET_STATS_RAILS];
+	struct anynet_stats_stream streams[ANYNET_STATS_STREAMS];
 };
 
-/* What happens to a comm, or to one of its rails. Behind each what `number` and `text` are, if anything. */
+/* What happens to a comm, or to one of its streams. Behind each what `number` and `text` are, if anything. */
 enum anynet_stats_event_kind {
-	ANYNET_EVENT_OPENED = 1,  /* rails; path of the first */
-	ANYNET_EVENT_BROKE,       /* a rail's connection */
+	ANYNET_EVENT_OPENED = 1,  /* streams; path of the first */
+	ANYNET_EVENT_BROKE,       /* a stream's connection */
 	ANYNET_EVENT_BACK,        /* ms without one; the new one's path */
 	ANYNET_EVENT_MOVED,       /* to another connection, the old one still stood; its path */
-	ANYNET_EVENT_REPLAY,      /* frames that are sent again over the new one */
+	ANYNET_EVENT_REPLAY,      /* frames that are retransmitted over the new one */
 	ANYNET_EVENT_SUSPECT,     /* why */
 	ANYNET_EVENT_TRUSTED,     /* its path gives signs again */
 	ANYNET_EVENT_LINK_DOWN,   /* the NIC's name */
@@ -135,16 +135,16 @@ enum anynet_stats_event_kind {
 	ANYNET_EVENT_KINDS
 };
 
-#define ANYNET_STATS_NO_RAIL UINT16_MAX
+#define ANYNET_STATS_NO_STREAM UINT16_MAX
 
 struct anynet_stats_event {
 	uint64_t at_ms;
 	uint32_t number;
-	uint32_t epoch;  /* of the rail's connection */
+	uint32_t epoch;  /* of the stream's connection */
 	int32_t error;   /* 0, or the -errno of what broke or failed */
-	uint16_t rail;   /* index, or ANYNET_STATS_NO_RAIL: it is about the whole comm */
+	uint16_t stream; /* index, or ANYNET_STATS_NO_STREAM: it is about the whole comm */
 	uint8_t kind;    /* enum anynet_stats_event_kind */
-	uint8_t carrier; /* of the rail then, enum anynet_stats_kind */
+	uint8_t carrier; /* of the stream then, enum anynet_stats_kind */
 	char text[72];
 };
 
@@ -157,7 +157,7 @@ struct anynet_stats_events {
 };
 
 static_assert(sizeof(struct anynet_stats_process) == 448, "layout");
-static_assert(sizeof(struct anynet_stats_rail) == 192, "layout");
+static_assert(sizeof(struct anynet_stats_stream) == 192, "layout");
 static_assert(sizeof(struct anynet_stats_comm) == 448 + 16 * 192, "layout");
 
 static_assert(sizeof(struct anynet_stats_event) == 96, "layout");

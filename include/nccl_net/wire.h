@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
  * Every byte that leaves the process: the handle (carried by NCCL's bootstrap), the hello exchanged
- * when a connection opens, and the frames on a rail, over TCP or through a queue pair (with its CTS ring
- * of grants). docs/wire.md tells the protocol; this file is the layout. All integers are little-endian;
+ * when a connection opens, and the frames on a stream, over TCP or through a queue pair (with its CTS ring
+ * of CTS). docs/wire.md tells the protocol; this file is the layout. All integers are little-endian;
  * every reserved byte is zero when sent and ignored when received. Any change of meaning or layout
  * raises ANYNET_WIRE_VERSION. Two ends use the highest version that both speak.
  */
@@ -17,7 +17,7 @@
 #define ANYNET_HANDLE_MAGIC 0x3148544e594e41ffull /* ff "ANYNTH1" */
 #define ANYNET_HELLO_MAGIC  0x314f4c454e4e41ffull /* ff "ANNELO1" */
 #define ANYNET_TOKEN_BYTES  16
-#define ANYNET_RAILS_MAX    64 /* of one comm; NCCL's threads × sockets limit */
+#define ANYNET_STREAMS_MAX  64 /* of one comm; NCCL's threads × sockets limit */
 
 static_assert(__BYTE_ORDER__ == __ORDER_LITTLE_ENDIAN__,
 	      "the wire structs are written as they lie in memory");
@@ -58,11 +58,12 @@ enum anynet_hello_type {
 };
 
 enum anynet_hello_kind {
-	ANYNET_KIND_COMM = 1,	/* opens a comm; this connection becomes its rail 0 */
-	ANYNET_KIND_RAIL = 2,	/* a further rail of a comm */
-	ANYNET_KIND_RESUME = 3, /* a new connection for a rail; `epoch` is larger than all before */
+	ANYNET_KIND_COMM = 1,   /* opens a comm; this connection becomes its stream 0 */
+	ANYNET_KIND_STREAM = 2, /* a further stream of a comm */
+	/* A new connection for a stream; `epoch` is larger than all before */
+	ANYNET_KIND_RESUME = 3,
 	ANYNET_KIND_PROBE = 4,	/* acceptor → connector: does the send comm comm_id still exist? */
-	ANYNET_KIND_LINK = 5,	/* a queue pair for a rail, to be proven while another path carries
+	ANYNET_KIND_LINK = 5, /* a queue pair for a stream, to be proven while another path carries
 				 * that; a RESUME with the same `qp` takes it over */
 };
 
@@ -70,7 +71,7 @@ enum anynet_hello_status {
 	ANYNET_STATUS_OK = 0,
 	ANYNET_STATUS_VERSION = 1, /* no common wire version */
 	ANYNET_STATUS_TRANSPORT = 2, /* no common transport */
-	ANYNET_STATUS_STALE = 3,     /* no such rail, or its epoch is no newer; a larger one may do */
+	ANYNET_STATUS_STALE = 3, /* no such stream, or its epoch is no newer; a larger one may do */
 	ANYNET_STATUS_BUSY = 4,	     /* out of descriptors or memory; try again */
 	ANYNET_STATUS_AUTH = 5,	     /* secrets differ, or one side has none */
 	ANYNET_STATUS_GONE = 6,	     /* the comm is closed or has failed */
@@ -86,14 +87,14 @@ enum anynet_hello_status {
 
 #define ANYNET_HELLO_ADDRS 8
 
-/* NIC pair of a rail: indices into the connector's and the acceptor's `addrs`. */
-struct anynet_wire_rail {
+/* NIC pair of a stream: indices into the connector's and the acceptor's `addrs`. */
+struct anynet_wire_pair {
 	uint8_t from, to;
 };
 
 /* One end of a queue pair, for the other end to connect to (docs/ib.md). */
 struct anynet_wire_qp {
-	uint8_t link; /* 0 = no queue pair, 1 InfiniBand, 2 RoCE v1, 3 RoCE v2 */
+	uint8_t kind; /* 0 = no queue pair, 1 InfiniBand, 2 RoCE v1, 3 RoCE v2 */
 	uint8_t mtu;  /* largest, as enum ibv_mtu */
 	uint16_t lid;
 	uint32_t qpn;
@@ -136,29 +137,29 @@ struct anynet_wire_hello {
 	uint32_t endpoint;
 	uint32_t status; /* WELCOME: enum anynet_hello_status */
 	uint8_t token[ANYNET_TOKEN_BYTES];
-	uint64_t comm_id; /* random, chosen by the connector; names the comm in RAIL and RESUME */
+	uint64_t comm_id; /* random, chosen by the connector; names the comm in STREAM and RESUME */
 
-	uint16_t rail;	/* index of this connection's rail */
-	uint16_t rails; /* HELLO: rails wanted per NIC pair, of an IB device in all; WELCOME:
+	uint16_t stream;  /* index of this connection's stream */
+	uint16_t streams; /* HELLO: streams wanted per NIC pair, of an IB device in all; WELCOME:
 			 * entries used in `plan` */
-	uint32_t epoch; /* of this rail: 0 at first, larger at each attempt to resume */
+	uint32_t epoch;   /* of this stream: 0 at first, larger at each attempt to resume */
 	uint32_t pid;
 	uint32_t nccl_version;	 /* NCCL_VERSION_CODE of the NCCL in the process; 0 = not found */
 	uint32_t plugin_version; /* major << 16 | minor << 8 | patch */
 	uint32_t transports;	 /* 1 << enum anynet_link: what this side offers */
 	uint32_t features;	 /* ANYNET_FEATURE_… */
 	uint32_t replay_bytes;	 /* HELLO: the sender's replay ring; the receiver acks by it */
-	uint32_t chunk_bytes;	 /* HELLO: largest chunk with several rails */
+	uint32_t chunk_bytes;    /* HELLO: largest chunk with several streams */
 	uint32_t max_recvs;	 /* WELCOME: largest group the receiver may post */
 	uint64_t comm_hash;	 /* NCCL's, 0 = not known */
 	uint32_t speed_mbps;	 /* of the device */
 	uint32_t part;	     /* WELCOME to RESUME: payload bytes of frame `frames` in place */
-	uint64_t frames;     /* WELCOME to RESUME: frames of the rail consumed in all */
+	uint64_t frames;     /* WELCOME to RESUME: frames of the stream consumed in all */
 	uint8_t nonce[ANYNET_NONCE_BYTES]; /* HELLO and CHALLENGE: random */
 	uint8_t proof[ANYNET_PROOF_BYTES]; /* HMAC-SHA256 of this message and those before it */
-	struct anynet_wire_qp qp; /* for this rail; link 0 = none */
+	struct anynet_wire_qp qp;          /* for this stream; kind 0 = none */
 	struct anynet_wire_addr addrs[ANYNET_HELLO_ADDRS]; /* this side's NICs, its own first */
-	struct anynet_wire_rail plan[ANYNET_RAILS_MAX];	   /* WELCOME */
+	struct anynet_wire_pair plan[ANYNET_STREAMS_MAX];  /* WELCOME */
 	char host[64];	  /* NUL-terminated texts, printable ASCII */
 	char device[64];
 	char reason[224]; /* why refused, or why there is no queue pair, or none by the RDMA CM */
@@ -169,24 +170,27 @@ static_assert(sizeof(struct anynet_wire_hello) == 920, "wire");
 
 enum anynet_frame_type {
 	ANYNET_FRAME_DATA = 1,	/* a chunk; `length` payload bytes follow */
-	ANYNET_FRAME_RTS = 2,	/* announces a message that waits for a grant */
-	ANYNET_FRAME_READY = 3, /* sender, rail 0, once: all rails stand; length = 0, size = count, offset = which, as bits */
+	ANYNET_FRAME_RTS = 2,   /* announces a message that waits for a CTS */
+	/* Sender, stream 0, once: all streams stand; length = 0, size = count, offset = which, as
+	 * bits */
+	ANYNET_FRAME_READY = 3,
 	ANYNET_FRAME_BYE = 4,	/* either side closes on purpose; sender: seq = messages sent in all */
 	ANYNET_FRAME_PING = 5,	/* either side: nothing; its acknowledgement by the kernel counts. seq =
 				 * ANYNET_PING_JOIN: the RDMA CM has failed, take the queue pairs' data
 				 * in hello and WELCOME */
-	ANYNET_FRAME_ACK = 6,	/* receiver: in the bitmap of `length` = 32 bytes bit i says that the
+	ANYNET_FRAME_ACK = 6, /* receiver: in the bitmap of `length` = 32 bytes bit i says that the
 				 * message in slot i is there; told once, the slot is free then.
-				 * length = 0, told again on a resumed rail: `slot` and `seq` only */
-	ANYNET_FRAME_GRANT = 7, /* receiver: the message in `slot` may come; through a queue pair with
-				 * `length` = 40 bytes, struct anynet_wire_grant */
-	ANYNET_FRAME_DOUBT = 8, /* receiver: rail `slot`, of epoch `seq`, is broken or its path in doubt:
-				 * use another connection */
-	ANYNET_FRAME_ASK = 9,	/* sender, through a queue pair: where may message `seq` in `slot` be
-				 * written? The answer is a GRANT */
+				 * length = 0, told again on a resumed stream: `slot` and `seq` only */
+	ANYNET_FRAME_CTS = 7, /* receiver: the message in `slot` may come; through a queue pair with
+				 * `length` = 40 bytes, struct anynet_wire_cts */
+	/* Receiver: stream `slot`, of epoch `seq`, is broken or its path suspect: use another
+	 * connection */
+	ANYNET_FRAME_SUSPECT = 8,
+	ANYNET_FRAME_ASK = 9, /* sender, through a queue pair: where may message `seq` in `slot` be
+				 * written? The answer is a CTS */
 	ANYNET_FRAME_ASK_ALL = 10, /* receiver, through a queue pair: receives that are not in the
-				 * CTS ring by now are granted only if asked for */
-	ANYNET_FRAME_LOOK = 11, /* sender, through a queue pair: message `seq` waits for its grant. Is
+				 * CTS ring by now are cleared only if asked for */
+	ANYNET_FRAME_LOOK = 11, /* sender, through a queue pair: message `seq` waits for its CTS. Is
 				 * the receive too small? No answer */
 };
 
@@ -204,7 +208,7 @@ enum anynet_frame_type {
 #define ANYNET_WIRE_SLOTS 256
 #define ANYNET_ACK_BYTES  (ANYNET_WIRE_SLOTS / 8)
 
-/* Precedes everything on an open rail, in both directions. */
+/* Precedes everything on an open stream, in both directions. */
 struct anynet_wire_frame {
 	uint8_t type; /* enum anynet_frame_type */
 	uint8_t flags;
@@ -219,29 +223,30 @@ static_assert(sizeof(struct anynet_wire_frame) == 32, "wire");
 
 /*
  * Where the bytes of a message may be written: receive number `seq` of a comm that has used one tag,
- * or the message of the GRANT frame that this lies behind. In the CTS ring of the connector the receive's
- * number modulo ANYNET_CTS_RING_GRANTS says where, and `mark` that it is there entirely.
+ * or the message of the CTS frame that this lies behind. In the CTS ring of the connector the receive's
+ * number modulo ANYNET_CTS_RING_ENTRIES says where, and `mark` that it is there entirely.
  */
-struct anynet_wire_grant {
+struct anynet_wire_cts {
 	uint64_t addr;
 	uint64_t size; /* of the buffer */
 	uint32_t rkey;
 	uint32_t tag;
-	uint32_t check; /* of the rest (ib_link.h): it may become visible in any order */
+	uint32_t check; /* of the rest (ib_qp.h): it may become visible in any order */
 	uint32_t reserved;
 	uint32_t seq;
 	uint32_t mark; /* seq + 1 */
 };
-static_assert(sizeof(struct anynet_wire_grant) == 40, "wire");
+static_assert(sizeof(struct anynet_wire_cts) == 40, "wire");
 
-#define ANYNET_CTS_RING_GRANTS 64
+#define ANYNET_CTS_RING_ENTRIES 64
 
 /* What the acceptor writes to the connector of a queue pair without being asked. */
 struct anynet_wire_cts_ring {
-	struct anynet_wire_grant grants[ANYNET_CTS_RING_GRANTS];
+	struct anynet_wire_cts cts[ANYNET_CTS_RING_ENTRIES];
 	uint32_t consumed; /* frames that the acceptor has taken from this queue pair in all */
-	uint32_t frames;   /* 1: small messages may come in the frame itself; 0: the acceptor receives into
-			    * GPU memory, or does not know yet: every message that has bytes needs a grant */
+	/* 1: small messages may come in the frame itself; 0: the acceptor receives into GPU
+	 * memory, or does not know yet: every message that has bytes needs a CTS */
+	uint32_t frames;
 	uint32_t reserved[14];
 };
 static_assert(sizeof(struct anynet_wire_cts_ring) == 2624, "wire");

@@ -171,7 +171,7 @@ static void test_a_connector_of_version_7_is_accepted(struct test_net *net)
 	hear(&talk, hello, sizeof(hello));
 	check(!memcmp(hello, welcome_7[0].bytes, welcome_7[0].count));
 	check_int(field(hello + 20, 4), 0); /* OK */
-	check_int(field(hello + 50, 2), 1); /* rails */
+	check_int(field(hello + 50, 2), 1); /* streams */
 	say_frame(&talk, READY, 0, 0, 0, 1);
 	while (!talk.link.recv)
 		turn(&talk);

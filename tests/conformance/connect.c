@@ -286,7 +286,7 @@ static void a_connect_does_not_wait_for_accept(struct test_net *net)
 	link_close(net, &link);
 }
 
-/* Several connects are under way for one of NCCL's connections (PXN), each to a listener of its own: the one that
+/* Several connects are in progress for one of NCCL's connections (PXN), each to a listener of its own: the one that
  * returns a comm decides which accept does. */
 static void one_connect_of(struct test_net *net, size_t count)
 {

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
  * Queue pairs that break under a verified stream, by the faults of the fake libibverbs (which the
- * plugin has loaded by ANYNET_IBVERBS_LIB): the rail goes on by a new queue pair, or over TCP, and back.
+ * plugin has loaded by ANYNET_IBVERBS_LIB): the stream goes on by a new queue pair, or over TCP, and back.
  */
 #include <nccl_net/device.h>
 #include <stdio.h>
@@ -86,7 +86,7 @@ static void what_has_arrived_counts_though_nobody_has_seen_it(struct test_net *n
 }
 
 /* Of what the sender had to ask for: what it has been told goes with the queue pair. */
-static void grants_are_asked_for_again(struct test_net *net)
+static void cts_are_asked_for_again(struct test_net *net)
 {
 	char text[80];
 
@@ -279,7 +279,7 @@ static void another_port_takes_over(struct test_net *net)
 	stream_close(net);
 }
 
-/* What was sent and has arrived is not sent again, but nobody has asked for it yet. */
+/* What was sent and has arrived is not retransmitted, but nobody has asked for it yet. */
 static void what_nothing_is_posted_for_survives_the_queue_pair(struct test_net *net)
 {
 	enum {
@@ -461,7 +461,7 @@ int main(int argc, char **argv)
 		{ .name = "what_never_arrives_is_sent_again", what_never_arrives_is_sent_again },
 		{ .name = "what_has_arrived_counts_though_nobody_has_seen_it",
 		  what_has_arrived_counts_though_nobody_has_seen_it },
-		{ .name = "grants_are_asked_for_again", grants_are_asked_for_again },
+		{ .name = "cts_are_asked_for_again", cts_are_asked_for_again },
 		{ .name = "what_was_sent_arrives_after_close", what_was_sent_arrives_after_close },
 		{ .name = "what_has_arrived_is_received_without_its_queue_pair",
 		  what_has_arrived_is_received_without_its_queue_pair },

@@ -24,13 +24,13 @@ static bool is_fused(struct test_net *net, int dev)
 	return props.vdev_count > 1;
 }
 
-/* How often more rails than one are said to be there, by both ends. */
+/* How often more streams than one are said to be there, by both ends. */
 static size_t spread_count(void)
 {
 	return capture_count(CAPTURE_INFO, ": 2 paths on dev");
 }
 
-/* On a busy machine a queue pair may be proved too late, and its rail stays with TCP: once more then. */
+/* On a busy machine a queue pair may be proved too late, and its stream stays with TCP: once more then. */
 static void open_by_both_ports(struct test_net *net, struct link *link)
 {
 	struct deadline deadline = deadline_in(TEST_PATIENCE_MS, "a link by two queue pairs");
@@ -99,7 +99,7 @@ static void both_ports_carry_a_large_message(struct test_net *net)
 		check_that(sent[0] > LARGE / 3 && sent[1] > LARGE / 3, "%zu of %zu bytes by one",
 			   (size_t)sent[0], (size_t)LARGE);
 	else
-		check_that(sent[1] > 0 && sent[1] < SMALL, "grants only, not %zu bytes",
+		check_that(sent[1] > 0 && sent[1] < SMALL, "cts only, not %zu bytes",
 			   (size_t)sent[1]);
 	link_close(net, &link);
 	free_buffers();
@@ -207,7 +207,7 @@ static void without_any_port_it_goes_over_tcp_and_back(struct test_net *net)
 	free_buffers();
 }
 
-/* The connection stands, whatever carries which rail. */
+/* The connection stands, whatever carries which stream. */
 static void a_port_may_be_down_at_set_up(struct test_net *net)
 {
 	static const char *const downs[] = { "set fake0:1 state=down",
@@ -245,7 +245,7 @@ static void open_by_other_port(struct test_net *net, struct link *link)
 	}
 }
 
-/* The rail without a link could carry it at once. */
+/* The stream without a link could carry it at once. */
 static void a_message_waits_for_a_link(struct test_net *net)
 {
 	struct fake_verbs_counts before;

@@ -142,7 +142,7 @@ static void check_next(struct flow *flow, size_t index)
 	pattern_check(stream_to[index % STREAM_WIDTH].data, BYTES, index);
 }
 
-/* With copies under way at both ends: what the new connection has to bring is copied anew. */
+/* With copies in progress at both ends: what the new connection has to bring is copied anew. */
 void copies_go_on_when_the_connection_breaks(struct test_net *net)
 {
 	struct transfer sends[STREAM], recvs[STREAM];

@@ -82,7 +82,7 @@ void a_slow_flush_is_waited_for(struct test_net *net)
 	link_close(net, &link);
 }
 
-/* Two receives are done, and then flushed: the first READ is of both, and still under way when the second flush is
+/* Two receives are done, and then flushed: the first READ is of both, and still in progress when the second flush is
  * asked for, whichever of them is tested first. */
 void a_flush_waits_for_those_before_it(struct test_net *net)
 {

@@ -124,7 +124,7 @@ void no_call_of_cuda_while_queue_pairs_carry_the_data(struct test_net *net)
 	}
 }
 
-/* A receive in host memory that is too small to be granted, as such messages may come in frames; and then, before
+/* A receive in host memory that is too small to be cleared, as such messages may come in frames; and then, before
  * its message, the comm's first one in GPU memory, from which on nothing may. */
 void the_first_gpu_memory_strands_no_small_receive(struct test_net *net)
 {
@@ -189,7 +189,7 @@ void adapters_that_gather_nothing_are_used(struct test_net *net)
 	link_close(net, &link);
 }
 
-/* What would travel in a frame, and be copied from there by the receiver: with the grant there in time NICs write
+/* What would travel in a frame, and be copied from there by the receiver: with the CTS there in time NICs write
  * it where it belongs. */
 void small_messages_are_not_copied_either(struct test_net *net)
 {
@@ -215,10 +215,10 @@ void small_messages_are_not_copied_either(struct test_net *net)
 	link_close(net, &link);
 }
 
-/* A NIC that would write there by its grant knows nothing of the receive's end, but by what the grant says. */
+/* A NIC that would write there by its CTS knows nothing of the receive's end, but by what the CTS says. */
 void nothing_small_is_written_past_its_receive(struct test_net *net)
 {
-	struct deadline deadline = deadline_in(TEST_PATIENCE_MS, "a grant by a queue pair");
+	struct deadline deadline = deadline_in(TEST_PATIENCE_MS, "a cts by a queue pair");
 	static unsigned char host[100];
 	struct transfer send = transfer_of(host, sizeof(host), 0, NULL), recv;
 	struct flow flows[] = {

@@ -79,7 +79,7 @@ int main(int argc, char **argv)
 {
 	const struct test_case cases[] = {
 		{ .name = "a_message_of_1_gib_arrives", a_message_of_1_gib_arrives },
-		{ .name = "a_message_of_1_gib_arrives_over_4_rails",
+		{ .name = "a_message_of_1_gib_arrives_over_4_streams",
 		  a_message_of_1_gib_arrives,
 		  .settings = { "ANYNET_TCP_CONNECTIONS=4" } },
 		{ .name = "a_busy_receiver_is_waited_for",

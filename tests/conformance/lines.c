@@ -283,7 +283,7 @@ int main(int argc, char **argv)
 {
 	const struct test_case cases[] = {
 		{ .name = "lines_fill_in_ascending_order", lines_fill_in_ascending_order },
-		{ .name = "lines_fill_in_ascending_order_on_4_rails",
+		{ .name = "lines_fill_in_ascending_order_on_4_streams",
 		  lines_fill_in_ascending_order,
 		  .settings = { "ANYNET_TCP_CONNECTIONS=4", "ANYNET_TCP_CHUNK=4k" } },
 		{ .name = "lines_fill_in_ascending_order_with_a_thread",

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* Hundreds of comms between two processes (net-api.md §3.11): all connected side by side, all with
- * messages under way at the same time, each with its own bytes. */
+ * messages in progress at the same time, each with its own bytes. */
 #include <support/buffer.h>
 #include <support/flow.h>
 #include <support/link.h>

@@ -31,7 +31,7 @@ __attribute__((noinline, no_sanitize("thread"))) static bool has_begun(const str
 	return *(const volatile unsigned char *)to->view != BUFFER_BLANK;
 }
 
-/* One large message under way; some of it has arrived. Its buffers are registered on these comms, NULL = its
+/* One large message in progress; some of it has arrived. Its buffers are registered on these comms, NULL = its
  * own. */
 static void stuck_open_with(struct test_net *net, struct stuck *stuck, void *send_home,
 			    void *recv_home)

@@ -192,7 +192,7 @@ int main(int argc, char **argv)
 	const struct test_case cases[] = {
 		{ .name = "counting_works", counting_works },
 		{ .name = "messages_take_no_memory", messages_take_no_memory },
-		{ .name = "messages_take_no_memory_on_4_rails",
+		{ .name = "messages_take_no_memory_on_4_streams",
 		  messages_take_no_memory,
 		  .settings = { "ANYNET_TCP_CONNECTIONS=4" } },
 		{ .name = "messages_take_no_memory_with_a_thread",

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* Somebody who has heard how a comm was set up, without a secret: what he repeats or makes up from it
- * does not disturb the comm. (With what he has heard he can take a rail over, if he changes it well
+ * does not disturb the comm. (With what he has heard he can take a stream over, if he changes it well
  * enough: docs/wire.md says so, and secret.c that a secret prevents it.) */
 #include <support/overheard.h>
 
@@ -42,21 +42,21 @@ static void repeated_hellos_get_nowhere(struct test_net *net)
 	overheard_close(net, &comm);
 }
 
-static void further_rails_do_not_join(struct test_net *net)
+static void further_streams_do_not_join(struct test_net *net)
 {
 	static struct overheard comm;
 
 	set_up(net, &comm);
-	for (uint16_t rail = 0; rail < ANYNET_RAILS_MAX; rail++) {
+	for (uint16_t stream = 0; stream < ANYNET_STREAMS_MAX; stream++) {
 		struct anynet_wire_hello hello = comm.records[0].said[0];
-		hello.kind = ANYNET_KIND_RAIL;
-		hello.rail = rail;
+		hello.kind = ANYNET_KIND_STREAM;
+		hello.stream = stream;
 		check(try_hello(net, &comm, &hello) != ANYNET_STATUS_OK);
 	}
 	overheard_close(net, &comm);
 }
 
-/* One thing wrong at a time; the epoch is larger than the rail's. */
+/* One thing wrong at a time; the epoch is larger than the stream's. */
 static void resumes_made_up_are_refused(struct test_net *net)
 {
 	static struct overheard comm;
@@ -80,11 +80,11 @@ static void resumes_made_up_are_refused(struct test_net *net)
 	check_int(try_hello(net, &comm, &hello), ANYNET_STATUS_GONE);
 	hello.endpoint ^= 1;
 	overheard_check(net, &comm);
-	hello.rail = 63;
+	hello.stream = 63;
 	check_int(try_hello(net, &comm, &hello), ANYNET_STATUS_STALE);
-	hello.rail = 64;
+	hello.stream = 64;
 	check_int(try_hello(net, &comm, &hello), -1);
-	hello.rail = 0;
+	hello.stream = 0;
 	hello.epoch = comm.records[0].said[0].epoch;
 	check_int(try_hello(net, &comm, &hello), ANYNET_STATUS_STALE);
 	hello.epoch -= 5;
@@ -132,7 +132,7 @@ int main(int argc, char **argv)
 		{ .name = "repeated_hellos_get_nowhere",
 		  repeated_hellos_get_nowhere,
 		  .settings = { "ANYNET_TCP_CONNECTIONS=3" } },
-		{ .name = "further_rails_do_not_join", further_rails_do_not_join },
+		{ .name = "further_streams_do_not_join", further_streams_do_not_join },
 		{ .name = "resumes_made_up_are_refused", resumes_made_up_are_refused },
 		{ .name = "probes_made_up_learn_nothing", probes_made_up_learn_nothing },
 		{ .name = "hellos_for_a_listener_that_is_gone_get_nowhere",

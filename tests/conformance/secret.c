@@ -115,7 +115,7 @@ static size_t shut_all_connections(void)
 	return count;
 }
 
-static void broken_rails_are_resumed_with_it(struct test_net *net)
+static void broken_streams_are_resumed_with_it(struct test_net *net)
 {
 	struct link link;
 
@@ -336,7 +336,7 @@ static void repeated_messages_get_nowhere(struct test_net *net)
 /* Everything right but the proof; nothing of it reaches the comm. */
 static void made_up_messages_get_nowhere(struct test_net *net)
 {
-	static const uint8_t kinds[] = { ANYNET_KIND_COMM, ANYNET_KIND_RAIL, ANYNET_KIND_RESUME };
+	static const uint8_t kinds[] = { ANYNET_KIND_COMM, ANYNET_KIND_STREAM, ANYNET_KIND_RESUME };
 	static struct overheard comm;
 
 	set_up(net, &comm);
@@ -358,7 +358,7 @@ static void made_up_messages_get_nowhere(struct test_net *net)
 
 static void who_knows_neither_token_nor_secret_is_not_answered(struct test_net *net)
 {
-	static const uint8_t kinds[] = { ANYNET_KIND_COMM, ANYNET_KIND_RAIL, ANYNET_KIND_RESUME,
+	static const uint8_t kinds[] = { ANYNET_KIND_COMM, ANYNET_KIND_STREAM, ANYNET_KIND_RESUME,
 					 ANYNET_KIND_PROBE };
 	static struct overheard comm;
 
@@ -423,15 +423,15 @@ int main(int argc, char **argv)
 {
 	const struct test_case cases[] = {
 		{ .name = "one_secret_connects", one_secret_connects, .unopened = true },
-		{ .name = "one_secret_connects_4rails",
+		{ .name = "one_secret_connects_4streams",
 		  one_secret_connects,
 		  .unopened = true,
 		  .settings = { "ANYNET_TCP_CONNECTIONS=4" } },
 		{ .name = "many_connect_side_by_side",
 		  many_connect_side_by_side,
 		  .unopened = true },
-		{ .name = "broken_rails_are_resumed_with_it",
-		  broken_rails_are_resumed_with_it,
+		{ .name = "broken_streams_are_resumed_with_it",
+		  broken_streams_are_resumed_with_it,
 		  .unopened = true,
 		  .settings = { "ANYNET_TCP_CONNECTIONS=3" } },
 		{ .name = "unequal_secrets_are_told_on_both_sides",

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* Messages on one connection (net-api.md §3.5, §8 rows 8 - 10). Run once per ABI with the default
- * settings and with several rails. */
+ * settings and with several streams. */
 #include <support/buffer.h>
 #include <support/capture.h>
 #include <support/flow.h>

@@ -242,7 +242,7 @@ static void a_second_hello_does_not_get_in(struct test_net *net)
 	link_close(net, &other);
 }
 
-/* A real comm's rail or resume needs the comm's own secrets, too. */
+/* A real comm's stream or resume needs the comm's own secrets, too. */
 static void hellos_of_every_kind_are_judged(struct test_net *net)
 {
 	struct target target;
@@ -262,8 +262,8 @@ static void hellos_of_every_kind_are_judged(struct test_net *net)
 				continue; /* with the token: the peer itself */
 			hello.type = type;
 			hello.kind = kind;
-			hello.rail = 60000;
-			hello.rails = 60000;
+			hello.stream = 60000;
+			hello.streams = 60000;
 			fds[count] = unauth_dial(&target, 0);
 			unauth_say(fds[count++], &hello, sizeof(hello));
 		}

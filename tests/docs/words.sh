@@ -16,8 +16,12 @@ rules=tools/explain/rules.txt
 	grep -vE ':rail|rail, plane|Rail and plane|across rails|which rail|rails (that )?are|rail 0|RAIL|NCCL INFO' || exit 1
 
 # Identifiers, comments and the documents for developers have none of those that are gone from the source, either. (The
-# board of an adapter, board_id in sysfs, is another thing.)
-gone='stranger|guardian|\bboards?\b|[a-z]_board\b|\bboard_|BOARD_'
+# board of an adapter, board_id in sysfs, a rail of NCCL's and the kernel's SO_LINGER are other things.)
+gone='stranger|guardian|\bboards?\b|[a-z]_board\b|\bboard_|BOARD_|\brails?\b|_rails?\b|\brails?_|doubt|linger|\barrivals\b'
+gone="$gone|_arrival|set aside|\bgrants?\b|_grants?\b|GRANT|under way"
 ! grep -rniIE "$gone" plugin transports include tools bench tests docs CHANGELOG.md --include='*.[ch]' --include='*.def' \
-	--include='*.sh' --include='*.txt' --include='*.cmake' --include='*.md' --exclude=words.sh --exclude-dir=corpus |
-	grep -vE '"board"|board_id|port on the board|reseat the board|firmware, board,'
+	--include='*.sh' --include='*.txt' --include='*.cmake' --include='*.md' --exclude=words.sh --exclude=rules.txt \
+	--exclude-dir=corpus |
+	grep -vE '"board"|board_id|port on the board|reseat the board|firmware, board,' |
+	grep -viE 'rail_?id|plane|RAIL_POLICY|RAIL_LOCAL|PER_HOST|MERGE_POLICY|name_filter\.|fake_comm|\.rails|struct linger|so_linger' |
+	grep -vE 'tests/sim/(selfcheck|tcp|calls_option)\.[ch]|taken for granted'

@@ -20,7 +20,7 @@
 
 #define COUNT      WINDOW
 #define MIB        (1024u * 1024)
-#define LINGERS    12
+#define DRAINS     12
 #define STEPS_MAX  200
 #define TURNS_MAX  12
 #define WOUNDS_MAX 24
@@ -29,7 +29,7 @@
 #define LISTENING 3
 
 #define GONE_MS      TEST_PATIENCE_MS
-#define LINGER_BYTES 3000 /* all of them fit where copies are kept */
+#define DRAIN_BYTES  3000 /* all of them fit where copies are kept */
 
 static struct job_state job; /* of this process */
 
@@ -202,7 +202,7 @@ static void open_pair(struct pair *pair, size_t bytes)
 {
 	link_open(&pair->net, &pair->link);
 	prepare(pair, bytes);
-	/* One round as it should be: buffers and rails have been used. */
+	/* One round as it should be: buffers and streams have been used. */
 	flows_run(&pair->net, pair->flows, 2);
 	for (size_t i = 0; i < 2; i++)
 		pair->flows[i].prepared = pair->flows[i].posted = pair->flows[i].done = 0;
@@ -243,11 +243,11 @@ static void abort_wounded(struct pair *pair, size_t bytes, unsigned what)
 }
 
 /* Sends are done, nobody has read them, and the sender has closed: it drains. */
-static void abort_lingering(struct pair *pair)
+static void abort_draining(struct pair *pair)
 {
 	for (int step = 0; step < 4; step++) {
 		link_open(&pair->net, &pair->link);
-		prepare(pair, LINGER_BYTES);
+		prepare(pair, DRAIN_BYTES);
 		flows_run(&pair->net, pair->flows, 1);
 		abort_end(pair, true);
 		if (step & 1)
@@ -276,7 +276,7 @@ static void abort_standing(const struct run *run)
 		abort_wounded(&pair, sizes[i], HURT_SHUT);
 		abort_wounded(&pair, sizes[i], HURT_SHUT_HALF);
 	}
-	abort_lingering(&pair);
+	abort_draining(&pair);
 	works(&pair);
 	await_nothing_left(&pair, fds, threads);
 	printf("aborted in flight, wounded and draining; longest call that slept %.1f ms\n",
@@ -292,9 +292,9 @@ static void draining(const struct run *run)
 	plan_set(&plan, "ANYNET_PEER_TIMEOUT=5s");
 	plan_set(&plan, "ANYNET_TCP_CONNECTIONS=2");
 	open_plugin(&pair, &plan);
-	for (int step = 0; step < LINGERS; step++) {
+	for (int step = 0; step < DRAINS; step++) {
 		link_open(&pair.net, &pair.link);
-		prepare(&pair, LINGER_BYTES);
+		prepare(&pair, DRAIN_BYTES);
 		flows_run(&pair.net, pair.flows, 1);
 		if (step & 1)
 			hurt_all(step & 2 ? HURT_SHUT_HALF : HURT_SHUT);
@@ -303,12 +303,12 @@ static void draining(const struct run *run)
 			hurt_all(step & 2 ? HURT_SHUT_HALF : HURT_SHUT);
 		flows_run(&pair.net, &pair.flows[1], 1);
 		for (size_t i = 0; i < COUNT; i++)
-			pattern_check(pair.to.data + i * LINGER_BYTES, LINGER_BYTES, 5);
+			pattern_check(pair.to.data + i * DRAIN_BYTES, DRAIN_BYTES, 5);
 		abort_end(&pair, false);
 		finish(&pair);
 	}
 	check_ok(driver_finalize(pair.net.driver, pair.net.ctx));
-	printf("%d closed senders' last messages arrived over new connections\n", LINGERS);
+	printf("%d closed senders' last messages arrived over new connections\n", DRAINS);
 }
 
 const struct scenario abort_scenarios[] = {

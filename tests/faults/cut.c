@@ -52,13 +52,13 @@ static void cut(const struct run *run, struct job_plan plan, int side, unsigned 
 	duo_finish(&duo, name);
 }
 
-static void cut_one_rail(const struct run *run)
+static void cut_one_stream(const struct run *run)
 {
 	cut(run, cut_plan(run), 0, HURT_SHUT, "sender");
 	cut(run, cut_plan(run), 1, HURT_SHUT, "receiver");
 }
 
-static void cut_four_rails(const struct run *run)
+static void cut_four_streams(const struct run *run)
 {
 	struct job_plan plan = cut_plan(run);
 
@@ -88,7 +88,7 @@ static void cut_reset(const struct run *run)
 	cut(run, plan, 1, HURT_RESET, "receiver");
 }
 
-/* Small messages are reported done when they are copied: they must be sent again from the copy. */
+/* Small messages are reported done when they are copied: they must be retransmitted from the copy. */
 static void cut_small(const struct run *run)
 {
 	struct job_plan plan = cut_plan(run);
@@ -96,10 +96,10 @@ static void cut_small(const struct run *run)
 	plan.bytes = 1000;
 	cut(run, plan, 2, HURT_SHUT, "1000 bytes");
 	plan_set(&plan, "ANYNET_TCP_CONNECTIONS=3");
-	cut(run, plan, 2, HURT_SHUT, "1000 bytes, 3 rails");
+	cut(run, plan, 2, HURT_SHUT, "1000 bytes, 3 streams");
 }
 
-/* Announced messages and their grants, out of order, over connections that break. */
+/* Announced messages and their CTS, out of order, over connections that break. */
 static void cut_tags(const struct run *run)
 {
 	struct job_plan plan = cut_plan(run);
@@ -167,7 +167,7 @@ static void cut_checksum(const struct run *run)
 	cut(run, plan, 2, HURT_SHUT | HURT_SHUT_HALF, "with checksums");
 }
 
-/* All connections break while nothing is under way. What comes next arrives. */
+/* All connections break while nothing is in progress. What comes next arrives. */
 static void cut_idle(const struct run *run)
 {
 	struct job_plan plan = cut_plan(run);
@@ -208,18 +208,11 @@ static void cut_napping(const struct run *run)
 }
 
 const struct scenario cut_scenarios[] = {
-	{ "cut-1-rail", cut_one_rail, 7 },
-	{ "cut-4-rails", cut_four_rails, 7 },
-	{ "cut-half", cut_half, 7 },
-	{ "cut-reset", cut_reset, 7 },
-	{ "cut-small", cut_small, 7 },
-	{ "cut-tags", cut_tags, 7 },
-	{ "cut-many", cut_many, 7 },
-	{ "cut-threads", cut_threads, 4 },
-	{ "cut-zerocopy", cut_zerocopy, 4 },
-	{ "cut-keep", cut_keep, 4 },
-	{ "cut-checksum", cut_checksum, 4 },
-	{ "cut-idle", cut_idle, 5 },
-	{ "cut-napping", cut_napping, 7 },
-	{ 0 },
+	{ "cut-1-stream", cut_one_stream, 7 }, { "cut-4-streams", cut_four_streams, 7 },
+	{ "cut-half", cut_half, 7 },           { "cut-reset", cut_reset, 7 },
+	{ "cut-small", cut_small, 7 },         { "cut-tags", cut_tags, 7 },
+	{ "cut-many", cut_many, 7 },           { "cut-threads", cut_threads, 4 },
+	{ "cut-zerocopy", cut_zerocopy, 4 },   { "cut-keep", cut_keep, 4 },
+	{ "cut-checksum", cut_checksum, 4 },   { "cut-idle", cut_idle, 5 },
+	{ "cut-napping", cut_napping, 7 },     { 0 },
 };

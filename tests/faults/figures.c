@@ -218,7 +218,7 @@ static void clock_jumps(const struct run *run)
 	for (int side = 0; side < 2; side++)
 		duo_hurt(&duo, side, HURT_WALL | HURT_CLOCK, 50000);
 	duo_run(&duo, run_ms(run, JUMP_MS) / 2);
-	/* … also while rails are down. */
+	/* … also while streams are down. */
 	for (int side = 0; side < 2; side++)
 		duo_hurt(&duo, side, HURT_WALL | HURT_CLOCK | HURT_SHUT, 20000);
 	duo_run(&duo, run_ms(run, JUMP_MS) / 2);

@@ -102,7 +102,7 @@ static void link_one_of_two(const struct run *run)
 	for (size_t i = 0; i < LOSSES; i++) {
 		printf("%s, one of two: stall of %.0f ms\n", losses[i].name,
 		       stall_at_loss(&duo, &world, &losses[i]));
-		duo_run(&duo, 1000); /* for the rail to come back */
+		duo_run(&duo, 1000); /* for the stream to come back */
 	}
 	duo_finish(&duo, "one of two links");
 }

@@ -28,7 +28,7 @@ static void tell(const char *what, int survivor, double ms)
 
 enum state {
 	BUSY,
-	IDLE,      /* nothing under way; used again after the death */
+	IDLE,      /* nothing in progress; used again after the death */
 	EXPECTING, /* receives posted, nothing sent */
 	STATES
 };

@@ -84,7 +84,7 @@ static void apply(const struct narrow *narrow)
 		check(!setuid(NOBODY));
 }
 
-/* The receiver closes while messages are under way: what happened to the sender's comm goes to a file. */
+/* The receiver closes while messages are in progress: what happened to the sender's comm goes to a file. */
 static void leave_in_the_middle(void)
 {
 	struct deadline deadline = deadline_in(ATTEMPT_MS / 2, "an error");

@@ -137,8 +137,8 @@ static void stray(struct anynet_wire_hello *answer, uint8_t strays)
 {
 	if (strays & STRAY_KIND)
 		answer->kind = input_u8(acceptor.in);
-	if (strays & STRAY_RAIL)
-		answer->rail = input_u8(acceptor.in);
+	if (strays & STRAY_STREAM)
+		answer->stream = input_u8(acceptor.in);
 	if (strays & STRAY_EPOCH)
 		answer->epoch += input_u8(acceptor.in);
 	if (strays & STRAY_COMM)
@@ -163,7 +163,7 @@ bool line_is_answered(const struct line *line)
 
 	return line->told_bytes >= (challenged + 1) * sizeof(*welcome) &&
 	       welcome->type == ANYNET_WELCOME && !welcome->status &&
-	       welcome->kind == hello->kind && welcome->rail == hello->rail &&
+	       welcome->kind == hello->kind && welcome->stream == hello->stream &&
 	       welcome->epoch == hello->epoch && welcome->comm_id == hello->comm_id &&
 	       welcome->endpoint == hello->endpoint;
 }
@@ -171,17 +171,17 @@ bool line_is_answered(const struct line *line)
 /* A plan and where to find us. */
 static void fill_plan(struct anynet_wire_hello *answer, uint8_t shape)
 {
-	answer->rails = shape & 7;
+	answer->streams = shape & 7;
 	for (unsigned i = 0; i <= (shape >> 3) % ACCEPTOR_ADDRS; i++)
 		answer->addrs[i] = acceptor_addr(i);
-	for (unsigned i = 0; i < answer->rails; i++)
+	for (unsigned i = 0; i < answer->streams; i++)
 		answer->plan[i].to = (uint8_t)(shape & 0x40 ? i % ACCEPTOR_ADDRS : 0);
 }
 
 static void fill_qp(const struct anynet_wire_hello *hello, struct anynet_wire_hello *answer)
 {
 	answer->qp = (struct anynet_wire_qp){
-		.link = 1, /* InfiniBand */
+		.kind = 1, /* InfiniBand */
 		.mtu = IBV_MTU_4096,
 		.qpn = ACCEPTOR_QPN,
 		.slots = 32,
@@ -204,7 +204,7 @@ void line_welcome(struct line *line, uint32_t status, uint8_t shape, uint8_t str
 		answer->frames = shape & 0x0f;
 		answer->part = (uint32_t)(shape >> 4) * ANYNET_PART_ALIGN;
 	}
-	if (acceptor.ib && line->hello.qp.link && !(shape & 0x80))
+	if (acceptor.ib && line->hello.qp.kind && !(shape & 0x80))
 		fill_qp(&line->hello, answer);
 	stray(answer, strays);
 	if (acceptor.secret) {

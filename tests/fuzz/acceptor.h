@@ -29,7 +29,7 @@ struct line {
 /* What goes wrong with an answer. */
 enum {
 	STRAY_KIND = 0x01,
-	STRAY_RAIL = 0x02,
+	STRAY_STREAM = 0x02,
 	STRAY_EPOCH = 0x04,
 	STRAY_COMM = 0x08,
 	STRAY_ENDPOINT = 0x10,
@@ -65,7 +65,7 @@ bool line_is_answered(const struct line *line);
 /* Take in what there is. */
 void line_hear(struct line *line);
 
-/* Make an answer, of which nothing is said yet: a WELCOME with this status, or a CHALLENGE. `shape`: rails
+/* Make an answer, of which nothing is said yet: a WELCOME with this status, or a CHALLENGE. `shape`: streams
  * and addresses, position. */
 void line_welcome(struct line *line, uint32_t status, uint8_t shape, uint8_t strays);
 void line_challenge(struct line *line, uint8_t strays);

@@ -24,7 +24,7 @@ struct buffer {
 };
 
 struct sent {
-	struct anynet_request *req; /* NULL = none under way */
+	struct anynet_request *req; /* NULL = none in progress */
 	struct buffer buffer;
 };
 

@@ -62,16 +62,16 @@ static size_t count(const char *text, const char *what)
 
 static void check_run(json_t *doc)
 {
-	json_t *findings = judge(doc, doc), *doubtful = judge_doubtful(doc, doc);
+	json_t *findings = judge(doc, doc), *unclear = judge_unclear(doc, doc);
 	char *page;
 
-	must(json_is_array(findings) && json_is_array(doubtful));
+	must(json_is_array(findings) && json_is_array(unclear));
 	json_object_set_new(doc, "findings", findings);
 	free(report(doc, print_plain));
 	page = report(doc, cluster_html);
 	must(count(page, "<script") == 1 && count(page, "<section") == json_array_size(findings));
 	free(page);
-	json_decref(doubtful);
+	json_decref(unclear);
 }
 
 /* The second of two is the first's again. */

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * The connector's side with the input as the acceptor: connects, rails, the connections that replace
+ * The connector's side with the input as the acceptor: connects, streams, the connections that replace
  * broken ones, and a receive comm's question whether its sender lives. Answers come right, in pieces, late,
  * to other questions, or not at all; with and without a secret, for TCP and for queue pairs. What becomes
  * of an answer that is to another question is nothing. No thread, and clock.c's time.
@@ -12,7 +12,7 @@
 #include "buffers.h"
 #include "clock.h"
 #include "fakes/stubs/stub_cm.h"
-#include "transports/path/ib/ib_rail.h"
+#include "transports/path/ib/ib_stream.h"
 #include "transports/service/background.h"
 #include "transports/session/listen.h"
 #include "transports/wire/checksum.h"
@@ -27,7 +27,7 @@
 #define CHECKSUMS   0x04
 #define RECOVERIES       0x08
 #define RECEIVES    0x10 /* the comm is a receive comm, there from the beginning; it asks */
-#define TWO_RAILS   0x20 /* are wanted */
+#define TWO_STREAMS      0x20 /* are wanted */
 #define LINKS_ONLY  0x40
 #define BY_CM       0x80
 
@@ -55,11 +55,12 @@ int __wrap_background_add(struct anynet_comm *comm)
 
 /* --- what must hold --- */
 
-static void check_rails(void)
+static void check_streams(void)
 {
-	for (unsigned i = 0; i < run.comm->rail_count; i++) {
-		const struct anynet_rail *rail = run.comm->rails[i];
-		const struct line *line = rail && rail->fd >= 0 ? acceptor_find(rail->fd) : NULL;
+	for (unsigned i = 0; i < run.comm->stream_count; i++) {
+		const struct anynet_stream *stream = run.comm->streams[i];
+		const struct line *line =
+			stream && stream->fd >= 0 ? acceptor_find(stream->fd) : NULL;
 
 		must(!line || line_is_answered(line));
 	}
@@ -87,8 +88,8 @@ static void connect_step(void)
 	run.comm = comm;
 	if (!comm)
 		return;
-	must(comm->rail_count && (comm_has_rails(comm) || comm->peer_closed));
-	check_rails();
+	must(comm->stream_count && (comm_has_streams(comm) || comm->peer_closed));
+	check_streams();
 }
 
 /* As the background thread does. */
@@ -99,7 +100,7 @@ static void attend(void)
 	if (!comm_error(run.comm) && !run.comm->peer_closed)
 		comm_turn(run.comm);
 	comm_leave(run.comm);
-	check_rails();
+	check_streams();
 }
 
 static void turn(void)
@@ -184,14 +185,14 @@ static void answer_in_another_version(struct line *line)
 {
 	line_welcome(line, ANYNET_STATUS_VERSION, 0, 0);
 	line->answer.version++;
-	line_say(line, offsetof(struct anynet_wire_hello, rail));
+	line_say(line, offsetof(struct anynet_wire_hello, stream));
 	peer_close(&line->fd);
 }
 
 static void say_frame(struct line *line, uint8_t choice)
 {
 	static const uint8_t types[] = { ANYNET_FRAME_PING, ANYNET_FRAME_ACK, ANYNET_FRAME_BYE,
-					 ANYNET_FRAME_DOUBT };
+					 ANYNET_FRAME_SUSPECT };
 	struct anynet_wire_frame frame = {
 		.type = types[choice & 3],
 		.slot = choice >> 4,
@@ -317,7 +318,7 @@ static void make_handle(void)
 	handle_fill(&run.handle.wire, 5, token, addrs, 2);
 }
 
-/* One whose rails' other ends are lines that were never dialled. */
+/* One whose streams' other ends are lines that were never dialled. */
 static void open_receiver(void)
 {
 	struct comm_paths *paths;
@@ -335,7 +336,7 @@ static void open_receiver(void)
 	for (unsigned i = 0; i < 2; i++)
 		paths->peer[i] = acceptor_addr(i);
 	acceptor.lines[0] =
-		(struct line){ .fd = local_rail(run.comm, 0), .theirs = -1, .asked = true };
+		(struct line){ .fd = local_stream(run.comm, 0), .theirs = -1, .asked = true };
 	acceptor.count = 1;
 	must(!comm_open(run.comm));
 }
@@ -360,7 +361,7 @@ static void start(void)
 	clock_start();
 	local_cfg.checksum = run.order & CHECKSUMS;
 	local_cfg.recovery_timeout_ms = run.order & RECOVERIES ? 600000 : 0;
-	local_cfg.rails_per_nic = local_cfg.ib_qps = run.order & TWO_RAILS ? 2 : 1;
+	local_cfg.streams_per_nic = local_cfg.ib_qps = run.order & TWO_STREAMS ? 2 : 1;
 	local_cfg.ib_gid_index = local_cfg.ib_flid_gid_index = ANYNET_AUTO;
 	local_cfg.ib_cm = run.order & BY_CM;
 	stub_cm_refuses = 0;
@@ -385,7 +386,7 @@ static void close_all(void)
 	for (int i = 0; i < SENT_MAX; i++)
 		free(run.sent[i].buffer.data);
 	acceptor_stop();
-	ib_links_reap();
+	ib_qps_reap();
 	stub_forget_events();
 	must(!stub_objects());
 }

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * A receive comm whose sender is the input: a script of receives to post, bytes to write on its rails
+ * A receive comm whose sender is the input: a script of receives to post, bytes to write on its streams
  * (right messages, plausible frames, garbage), tests, deregistrations and closed connections.
  */
 #include <sys/socket.h>
@@ -16,8 +16,8 @@ static const uint16_t sizes[] = { 0, 1, 31, 100, 512, 2048, 4097, 20000 };
 struct run {
 	struct input *in;
 	struct anynet_comm *comm;
-	int peers[RAILS_MAX]; /* -1 = closed */
-	unsigned rails;
+	int peers[STREAMS_MAX]; /* -1 = closed */
+	unsigned streams;
 	uint32_t next_seq; /* of the next right message */
 	struct posted posted[ANYNET_REQUESTS];
 };
@@ -64,17 +64,17 @@ static void test_all(struct run *run)
 		test(run, &run->posted[i]);
 }
 
-static void put_frame(struct run *run, unsigned rail, const struct anynet_wire_frame *header,
+static void put_frame(struct run *run, unsigned stream, const struct anynet_wire_frame *header,
 		      size_t payload)
 {
 	static uint8_t bytes[PAYLOAD];
 
-	peer_send(run->peers[rail], header, sizeof(*header));
-	peer_send(run->peers[rail], bytes, anynet_min(payload, sizeof(bytes)));
+	peer_send(run->peers[stream], header, sizeof(*header));
+	peer_send(run->peers[stream], bytes, anynet_min(payload, sizeof(bytes)));
 }
 
-/* A whole message, in two chunks on two rails if there are. */
-static void message(struct run *run, unsigned rail)
+/* A whole message, in two chunks on two streams if there are. */
+static void message(struct run *run, unsigned stream)
 {
 	uint8_t choice = input_u8(run->in);
 	uint32_t size = sizes[choice % ARRAY_SIZE(sizes)], first = choice & 0x40 ? size / 2 : size;
@@ -91,15 +91,15 @@ static void message(struct run *run, unsigned rail)
 	run->next_seq++;
 	if (choice & 0x80)
 		header.flags |= ANYNET_FLAG_ACK;
-	put_frame(run, rail, &header, first + 1);
+	put_frame(run, stream, &header, first + 1);
 	if (first == size)
 		return;
 	header.offset = first;
 	header.length = size - first;
-	put_frame(run, (rail + 1) % run->rails, &header, header.length + 1);
+	put_frame(run, (stream + 1) % run->streams, &header, header.length + 1);
 }
 
-static void plausible_frame(struct run *run, unsigned rail)
+static void plausible_frame(struct run *run, unsigned stream)
 {
 	uint8_t choice = input_u8(run->in), more = input_u8(run->in);
 	struct anynet_wire_frame header = {
@@ -118,24 +118,24 @@ static void plausible_frame(struct run *run, unsigned rail)
 		header.offset = input_u16(run->in);
 	if (choice & 0x80)
 		run->next_seq = header.seq + 1;
-	put_frame(run, rail, &header,
+	put_frame(run, stream, &header,
 		  more & 0x07 ? header.length + (header.flags & ANYNET_FLAG_TAIL ? 1 : 0)
 			      : input_u16(run->in));
 }
 
-static void drain(struct run *run, unsigned rail)
+static void drain(struct run *run, unsigned stream)
 {
 	uint8_t bytes[4096];
 
-	while (run->peers[rail] >= 0 &&
-	       recv(run->peers[rail], bytes, sizeof(bytes), MSG_DONTWAIT) > 0)
+	while (run->peers[stream] >= 0 &&
+	       recv(run->peers[stream], bytes, sizeof(bytes), MSG_DONTWAIT) > 0)
 		;
 }
 
 static void step(struct run *run)
 {
 	uint8_t op = input_u8(run->in);
-	unsigned rail = (op >> 4) % run->rails;
+	unsigned stream = (op >> 4) % run->streams;
 
 	switch (op & 0x0f) {
 	case 0:
@@ -144,14 +144,14 @@ static void step(struct run *run)
 		break;
 	case 2:
 	case 3:
-		message(run, rail);
+		message(run, stream);
 		break;
 	case 4:
 	case 5:
-		plausible_frame(run, rail);
+		plausible_frame(run, stream);
 		break;
 	case 6:
-		peer_garbage(run->peers[rail], run->in);
+		peer_garbage(run->peers[stream], run->in);
 		break;
 	case 7:
 		test(run, &run->posted[input_u8(run->in) % ANYNET_REQUESTS]);
@@ -166,12 +166,12 @@ static void step(struct run *run)
 		break;
 	case 12:
 		if (op & 0x80)
-			shutdown(run->peers[rail], SHUT_WR);
+			shutdown(run->peers[stream], SHUT_WR);
 		else
-			peer_close(&run->peers[rail]);
+			peer_close(&run->peers[stream]);
 		break;
 	case 13:
-		drain(run, rail);
+		drain(run, stream);
 		break;
 	case 14:
 		run->next_seq += input_step(run->in);
@@ -184,18 +184,18 @@ static void step(struct run *run)
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t bytes)
 {
 	struct input in = { data, bytes };
-	struct run run = { .in = &in, .rails = 1 + input_u8(&in) % RAILS_MAX };
+	struct run run = { .in = &in, .streams = 1 + input_u8(&in) % STREAMS_MAX };
 
 	fuzz_net_start();
-	run.comm = recv_comm_create(&local_dev, run.rails, LOCAL_RING_BYTES);
+	run.comm = recv_comm_create(&local_dev, run.streams, LOCAL_RING_BYTES);
 	must(run.comm);
-	for (unsigned i = 0; i < run.rails; i++)
-		run.peers[i] = local_rail(run.comm, i);
+	for (unsigned i = 0; i < run.streams; i++)
+		run.peers[i] = local_stream(run.comm, i);
 	must(!comm_open(run.comm));
 	for (int i = 0; in.left && i < STEPS_MAX; i++)
 		step(&run);
 	test_all(&run);
-	for (unsigned i = 0; i < run.rails; i++)
+	for (unsigned i = 0; i < run.streams; i++)
 		peer_close(&run.peers[i]);
 	test_all(&run);
 	posted_close(run.comm, run.posted);

@@ -59,14 +59,14 @@ static void fill_hello(struct run *run, unsigned peer)
 
 	hello_fill(hello, &local_dev, run->handle.wire.addrs, 1);
 	hello->type = ANYNET_HELLO;
-	hello->kind = choice & 1 ? ANYNET_KIND_RAIL : ANYNET_KIND_COMM;
-	hello->rail = choice >> 4 & 3;
-	hello->rails = choice >> 1 & 7;
+	hello->kind = choice & 1 ? ANYNET_KIND_STREAM : ANYNET_KIND_COMM;
+	hello->stream = choice >> 4 & 3;
+	hello->streams = choice >> 1 & 7;
 	hello->endpoint = run->handle.wire.endpoint;
 	memcpy(hello->token, run->handle.wire.token, sizeof(hello->token));
-	if (hello->rail == 3) {
+	if (hello->stream == 3) {
 		hello->kind = choice & 1 ? ANYNET_KIND_PROBE : ANYNET_KIND_RESUME;
-		hello->rail = choice >> 1 & 1;
+		hello->stream = choice >> 1 & 1;
 		hello->epoch = 1 + peer;
 	}
 	if (!(run->order & CHANGE_PROVEN))

@@ -54,24 +54,24 @@ static void use_handle(struct input *in, uint8_t choice)
 static void use_plan(const struct anynet_wire_hello *hello)
 {
 	struct anynet_wire_addr own[ANYNET_HELLO_ADDRS];
-	struct anynet_wire_rail plan[ANYNET_RAILS_MAX + 1];
+	struct anynet_wire_pair plan[ANYNET_STREAMS_MAX + 1];
 	int count = hello_addr_count(hello), own_count = 1 + hello->features % ANYNET_HELLO_ADDRS;
-	int rails;
+	int streams;
 
 	must(count >= 0 && count <= ANYNET_HELLO_ADDRS);
 	memcpy(own, hello->nonce, sizeof(hello->nonce));
 	memcpy((uint8_t *)own + sizeof(hello->nonce), hello->reason,
 	       sizeof(own) - sizeof(hello->nonce));
 	memset(plan, 0xee, sizeof(plan));
-	rails = rail_plan(hello->addrs, count, own, own_count, hello->rails, plan,
-			  ANYNET_RAILS_MAX);
-	must(rails >= 0 && rails <= ANYNET_RAILS_MAX);
-	must(rails >= 1 || !hello->rails);
-	for (int i = 0; i < rails; i++) {
+	streams = stream_plan(hello->addrs, count, own, own_count, hello->streams, plan,
+			      ANYNET_STREAMS_MAX);
+	must(streams >= 0 && streams <= ANYNET_STREAMS_MAX);
+	must(streams >= 1 || !hello->streams);
+	for (int i = 0; i < streams; i++) {
 		must(plan[i].to < own_count);
 		must(plan[i].from < count || (!count && !plan[i].from));
 	}
-	for (int i = rails; i <= ANYNET_RAILS_MAX; i++)
+	for (int i = streams; i <= ANYNET_STREAMS_MAX; i++)
 		must(plan[i].from == 0xee && plan[i].to == 0xee);
 }
 
@@ -123,14 +123,14 @@ static void use_hello(struct input *in, uint8_t choice)
 	text_is_safe(hello.host, sizeof(hello.host));
 	text_is_safe(hello.device, sizeof(hello.device));
 	text_is_safe(hello.reason, sizeof(hello.reason));
-	must(hello.rails <= ANYNET_RAILS_MAX && hello.rail < ANYNET_RAILS_MAX);
+	must(hello.streams <= ANYNET_STREAMS_MAX && hello.stream < ANYNET_STREAMS_MAX);
 	must(hello.status < ANYNET_STATUS_COUNT);
 	if (type == ANYNET_WELCOME) {
-		for (int i = 0; i < hello.rails; i++)
+		for (int i = 0; i < hello.streams; i++)
 			must(hello.plan[i].from < ANYNET_HELLO_ADDRS &&
 			     hello.plan[i].to < ANYNET_HELLO_ADDRS &&
 			     hello.addrs[hello.plan[i].to].family);
-		must(hello.status || hello.kind != ANYNET_KIND_COMM || hello.rails);
+		must(hello.status || hello.kind != ANYNET_KIND_COMM || hello.streams);
 	}
 	memset(&peer, 1, sizeof(peer));
 	hello_peer(&hello, &peer);

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
  * The product's queue pairs, whose peer is the input: frames and immediate values that arrive, what the
- * peer writes in the CTS ring, completions of any status, links that are made from odd descriptions, break,
+ * peer writes in the CTS ring, completions of any status, queue pairs that are made from odd descriptions, break,
  * and are replaced. A receive comm is in ib_receiver.c, a send comm in ib_sender.c; libibverbs is
  * stub_verbs.c. The program is linked with --wrap: time and randomness are clock.c's, and every
  * connection goes through the one device.
@@ -13,7 +13,7 @@
 #include "fakes/stubs/stub_cm.h"
 #include "ib.h"
 #include "transports/device/ib_events.h"
-#include "transports/path/ib/rail_link.h"
+#include "transports/path/ib/ib_setup.h"
 #include "transports/service/background.h"
 
 #define PEER_QPN 0x99
@@ -29,16 +29,16 @@ const struct anynet_device *__wrap_comm_device_at(const struct anynet_comm *comm
 	return &local_dev;
 }
 
-struct ib_link *ib_link_of(unsigned rail)
+struct ib_qp *ib_qp_of(unsigned stream)
 {
-	return ib.comm->rails[rail] ? to_ib(ib.comm->rails[rail])->link : NULL;
+	return ib.comm->streams[stream] ? to_ib(ib.comm->streams[stream])->qp : NULL;
 }
 
-struct ibv_qp *ib_qp_of(unsigned rail)
+struct ibv_qp *ibv_qp_of(unsigned stream)
 {
-	struct ib_link *link = ib_link_of(rail);
+	struct ib_qp *qp = ib_qp_of(stream);
 
-	return link ? link->qp : NULL;
+	return qp ? qp->ibv : NULL;
 }
 
 /* --- what the peer says of its end --- */
@@ -57,7 +57,7 @@ static void change(void *bytes, size_t count)
 void ib_describe_peer(struct anynet_wire_hello *hello, bool is_send)
 {
 	hello->qp = (struct anynet_wire_qp){
-		.link = 1, /* InfiniBand */
+		.kind = 1, /* InfiniBand */
 		.mtu = IBV_MTU_4096,
 		.lid = 9,
 		.qpn = PEER_QPN,
@@ -76,15 +76,15 @@ void ib_describe_peer(struct anynet_wire_hello *hello, bool is_send)
 
 /* --- what arrives --- */
 
-void ib_bring(unsigned rail, const void *bytes, size_t count)
+void ib_bring(unsigned stream, const void *bytes, size_t count)
 {
-	struct ib_link *link = ib_link_of(rail);
+	struct ib_qp *qp = ib_qp_of(stream);
 
-	if (link)
-		stub_send(link->qp, bytes, (uint32_t)anynet_min(count, link->slot_bytes), NULL);
+	if (qp)
+		stub_send(qp->ibv, bytes, (uint32_t)anynet_min(count, qp->slot_bytes), NULL);
 }
 
-void ib_bring_frame(unsigned rail, const struct anynet_wire_frame *header, const void *payload,
+void ib_bring_frame(unsigned stream, const struct anynet_wire_frame *header, const void *payload,
 		    size_t bytes)
 {
 	uint8_t frame[IB_SLOT_BYTES] = { 0 };
@@ -93,38 +93,38 @@ void ib_bring_frame(unsigned rail, const struct anynet_wire_frame *header, const
 	memcpy(frame, header, HEADER_BYTES);
 	if (bytes)
 		memcpy(frame + HEADER_BYTES, payload, bytes);
-	ib_bring(rail, frame, HEADER_BYTES + bytes);
+	ib_bring(stream, frame, HEADER_BYTES + bytes);
 }
 
-void ib_bring_garbage(unsigned rail)
+void ib_bring_garbage(unsigned stream)
 {
-	struct ib_link *link = ib_link_of(rail);
+	struct ib_qp *qp = ib_qp_of(stream);
 	uint8_t bytes[IB_CONTROL_BYTES], count = input_u8(ib.in);
 	uint32_t imm = count;
 	size_t got = input_take(ib.in, bytes, anynet_min(count, sizeof(bytes)));
 
 	stub_peer_lies = true;
-	if (link)
-		stub_send(link->qp, bytes, (uint32_t)got, count & 0x80 ? &imm : NULL);
+	if (qp)
+		stub_send(qp->ibv, bytes, (uint32_t)got, count & 0x80 ? &imm : NULL);
 }
 
 /* --- our end --- */
 
 void ib_complete_all(void)
 {
-	for (unsigned i = 0; i < ib.rails && !(ib.order & IB_BY_HAND); i++)
-		if (ib_qp_of(i))
-			stub_complete(ib_qp_of(i), IB_SQ_WRS, IBV_WC_SUCCESS);
+	for (unsigned i = 0; i < ib.streams && !(ib.order & IB_BY_HAND); i++)
+		if (ibv_qp_of(i))
+			stub_complete(ibv_qp_of(i), IB_SQ_WRS, IBV_WC_SUCCESS);
 }
 
-void ib_complete_some(unsigned rail, uint8_t how)
+void ib_complete_some(unsigned stream, uint8_t how)
 {
 	static const enum ibv_wc_status statuses[] = {
 		IBV_WC_RETRY_EXC_ERR, IBV_WC_RNR_RETRY_EXC_ERR, IBV_WC_REM_ACCESS_ERR,
 		IBV_WC_LOC_LEN_ERR,   IBV_WC_REM_OP_ERR,        IBV_WC_WR_FLUSH_ERR,
 		IBV_WC_GENERAL_ERR,   IBV_WC_FATAL_ERR,
 	};
-	struct ibv_qp *qp = ib_qp_of(rail);
+	struct ibv_qp *qp = ibv_qp_of(stream);
 
 	if (!qp)
 		return;
@@ -133,9 +133,9 @@ void ib_complete_some(unsigned rail, uint8_t how)
 		stub_complete(qp, 1, statuses[how % ARRAY_SIZE(statuses)]);
 }
 
-void ib_trouble(unsigned rail, uint8_t how)
+void ib_trouble(unsigned stream, uint8_t how)
 {
-	struct ibv_qp *qp = ib_qp_of(rail);
+	struct ibv_qp *qp = ibv_qp_of(stream);
 
 	switch (how & 7) {
 	case 0:
@@ -156,7 +156,7 @@ void ib_trouble(unsigned rail, uint8_t how)
 		ib_events_read();
 		break;
 	case 5:
-		ib_links_reap();
+		ib_qps_reap();
 		break;
 	case 6:
 		stub_refused_posts = how >> 4;
@@ -199,7 +199,7 @@ void ib_by_cm(uint8_t how)
 	}
 }
 
-void ib_over_tcp(unsigned rail, uint8_t how)
+void ib_over_tcp(unsigned stream, uint8_t how)
 {
 	struct anynet_wire_frame ping = { .type = ANYNET_FRAME_PING, .seq = how >> 4 & 1 };
 	uint8_t bytes[4096];
@@ -207,25 +207,25 @@ void ib_over_tcp(unsigned rail, uint8_t how)
 	switch (how & 7) {
 	case 0:
 	case 1:
-		peer_send(ib.peers[rail], &ping, sizeof(ping));
+		peer_send(ib.peers[stream], &ping, sizeof(ping));
 		break;
 	case 2:
 		stub_peer_lies = true;
-		peer_garbage(ib.peers[rail], ib.in);
+		peer_garbage(ib.peers[stream], ib.in);
 		break;
 	case 3:
-		shutdown(ib.peers[rail], how & 0x80 ? SHUT_RDWR : SHUT_WR);
+		shutdown(ib.peers[stream], how & 0x80 ? SHUT_RDWR : SHUT_WR);
 		break;
 	case 4:
-		peer_close(&ib.peers[rail]);
+		peer_close(&ib.peers[stream]);
 		break;
 	case 5:
-		if (ib.comm->rails[rail] && ib.comm->rails[rail]->fd >= 0 && how & 0x80)
-			ib.comm->rails[rail]->ended = true; /* as epoll tells */
+		if (ib.comm->streams[stream] && ib.comm->streams[stream]->fd >= 0 && how & 0x80)
+			ib.comm->streams[stream]->ended = true; /* as epoll tells */
 		break;
 	default:
-		while (ib.peers[rail] >= 0 &&
-		       recv(ib.peers[rail], bytes, sizeof(bytes), MSG_DONTWAIT) > 0)
+		while (ib.peers[stream] >= 0 &&
+		       recv(ib.peers[stream], bytes, sizeof(bytes), MSG_DONTWAIT) > 0)
 			;
 	}
 }
@@ -266,9 +266,9 @@ static void start(void)
 	started = true;
 }
 
-static void open_rails(void)
+static void open_streams(void)
 {
-	for (unsigned i = 0; i < IB_RAILS_MAX; i++) {
+	for (unsigned i = 0; i < IB_STREAMS_MAX; i++) {
 		ib.peers[i] = -1;
 		ib.epochs[i] = 0;
 	}
@@ -282,21 +282,21 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t bytes)
 
 	ib.in = &in;
 	ib.order = input_u8(&in);
-	ib.rails = ib.order & IB_TWO_RAILS ? 2 : 1;
+	ib.streams = ib.order & IB_TWO_STREAMS ? 2 : 1;
 	start();
-	open_rails();
+	open_streams();
 	for (int i = 0; in.left && i < IB_STEPS_MAX; i++) {
 		uint8_t op = input_u8(&in);
 
 		(ib.order & IB_SENDS ? ib_sender_step : ib_receiver_step)(op & 0x0f,
-									  (op >> 4) % ib.rails);
+									  (op >> 4) % ib.streams);
 		ib_complete_all();
 	}
 	(ib.order & IB_SENDS ? ib_sender_close : ib_receiver_close)();
-	for (unsigned i = 0; i < ib.rails; i++)
+	for (unsigned i = 0; i < ib.streams; i++)
 		peer_close(&ib.peers[i]);
 	stub_forget_events();
-	ib_links_reap();
+	ib_qps_reap();
 	must(!stub_objects());
 	return 0;
 }

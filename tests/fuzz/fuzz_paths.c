@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * A receive comm with two rails whose sender is the input: frames queued on either rail, written in
- * pieces of any size, so that a frame of one rail is open while others begin and end messages on the
- * other; receives, tests, rails that break and are resumed; with and without checksums. The sender's
+ * A receive comm with two streams whose sender is the input: frames queued on either stream, written in
+ * pieces of any size, so that a frame of one stream is open while others begin and end messages on the
+ * other; receives, tests, streams that break and are resumed; with and without checksums. The sender's
  * checksums are right unless the script says otherwise: it is a peer, not noise. What the comm keeps of
  * each message must agree with itself after every turn.
  */
@@ -12,7 +12,7 @@
 #include "peer.h"
 #include "recv_check.h"
 #include "transports/message/recv_internal.h"
-#include "transports/path/tcp/tcp_rail.h"
+#include "transports/path/tcp/tcp_stream.h"
 #include "transports/session/recovery.h"
 #include "transports/wire/checksum.h"
 
@@ -109,11 +109,11 @@ static void turn(void)
 static void check_paths(void)
 {
 	for (unsigned i = 0; i < PATHS; i++) {
-		const struct tcp_rail *rail = (const struct tcp_rail *)run.comm->rails[i];
+		const struct tcp_stream *stream = (const struct tcp_stream *)run.comm->streams[i];
 
-		must(!rail || !rail->rx_open || comm_error(run.comm) ||
-		     (rail->rx_msg->state != RECV_UNSEEN &&
-		      rail->rx_msg->seq == rail->rx_frame.seq));
+		must(!stream || !stream->rx_open || comm_error(run.comm) ||
+		     (stream->rx_msg->state != RECV_UNSEEN &&
+		      stream->rx_msg->seq == stream->rx_frame.seq));
 	}
 }
 
@@ -284,7 +284,7 @@ static void drain(const struct path *path)
 		;
 }
 
-/* A new connection takes over the rail. `keep`: what was queued and not written comes by it. */
+/* A new connection takes over the stream. `keep`: what was queued and not written comes by it. */
 static void resume(struct path *path, uint8_t choice)
 {
 	struct anynet_wire_hello hello, welcome;
@@ -293,7 +293,7 @@ static void resume(struct path *path, uint8_t choice)
 	hello_fill(&hello, &local_dev, NULL, 0);
 	hello.type = ANYNET_HELLO;
 	hello.kind = ANYNET_KIND_RESUME;
-	hello.rail = (uint16_t)(path - run.paths);
+	hello.stream = (uint16_t)(path - run.paths);
 	hello.epoch = ++path->epoch;
 	peer_pair(fds);
 	must(!recovery_post(run.comm, fds[0], &hello, NULL));
@@ -384,7 +384,7 @@ static void start(struct input *in)
 	run.comm = recv_comm_create(&local_dev, PATHS, LOCAL_RING_BYTES);
 	must(run.comm);
 	for (unsigned i = 0; i < PATHS; i++) {
-		run.paths[i].fd = local_rail(run.comm, i);
+		run.paths[i].fd = local_stream(run.comm, i);
 		run.paths[i].epoch = 0;
 		run.paths[i].head = run.paths[i].tail = 0;
 	}

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Rails that break at any byte and are resumed, without threads: a receive comm whose sender is the
+ * Streams that break at any byte and are resumed, without threads: a receive comm whose sender is the
  * input (resume_recv.c), a send comm whose receiver is (resume_send.c). The sockets of the comm take
  * as many bytes as the input says (the program is linked with --wrap).
  */
@@ -68,9 +68,9 @@ ssize_t __wrap_sendmsg(int fd, const struct msghdr *msg, int flags)
 
 void take_again(struct anynet_comm *comm)
 {
-	for (unsigned i = 0; i < comm->rail_count; i++)
-		if (comm->rails[i] && comm->rails[i]->fd >= 0)
-			comm->rails[i]->writable = true;
+	for (unsigned i = 0; i < comm->stream_count; i++)
+		if (comm->streams[i] && comm->streams[i]->fd >= 0)
+			comm->streams[i]->writable = true;
 }
 
 const uint8_t *pattern(uint32_t seq, size_t offset)

@@ -35,7 +35,7 @@ static size_t take(uint8_t *to, size_t room, const uint8_t **data, size_t *bytes
 
 static void print(const struct page_list *list)
 {
-	struct print_style style = { .width = 80, .rails = true };
+	struct print_style style = { .width = 80, .streams = true };
 	char *text = NULL;
 	size_t size;
 	FILE *out = open_memstream(&text, &size);

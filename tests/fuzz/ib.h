@@ -6,14 +6,14 @@
 #include "buffers.h"
 #include "fakes/stubs/stub_verbs.h"
 #include "peer.h"
-#include "transports/path/ib/ib_rail.h"
+#include "transports/path/ib/ib_stream.h"
 
 #define IB_STEPS_MAX 400
-#define IB_RAILS_MAX 2
+#define IB_STREAMS_MAX 2
 
 /* of the first byte */
 #define IB_SENDS     0x01 /* the comm is a send comm */
-#define IB_TWO_RAILS 0x02
+#define IB_TWO_STREAMS    0x02
 #define IB_RECOVERIES     0x04
 #define IB_BY_HAND   0x08 /* requests are done only when the script says so */
 #define IB_ODD_LINKS 0x10 /* the script changes what the peer says of its queue pairs */
@@ -28,17 +28,18 @@ struct ib_run {
 	struct input *in;
 	struct anynet_comm *comm;
 	uint8_t order;
-	unsigned rails;
-	int peers[IB_RAILS_MAX]; /* the other ends of the TCP connections; -1 = closed */
-	uint32_t epochs[IB_RAILS_MAX];
-	uint8_t cm_nonce[ANYNET_CM_NONCE_BYTES]; /* of the last link that waits for the manager */
+	unsigned streams;
+	int peers[IB_STREAMS_MAX]; /* the other ends of the TCP connections; -1 = closed */
+	uint32_t epochs[IB_STREAMS_MAX];
+	uint8_t cm_nonce
+		[ANYNET_CM_NONCE_BYTES]; /* of the last queue pair that waits for the manager */
 };
 
 extern struct ib_run ib;
 
-/* The rail's link, as long as it is the one that carries its frames; NULL = none. */
-struct ib_link *ib_link_of(unsigned rail);
-struct ibv_qp *ib_qp_of(unsigned rail);
+/* The stream's queue pair, as long as it is the one that carries its frames; NULL = none. */
+struct ib_qp *ib_qp_of(unsigned stream);
+struct ibv_qp *ibv_qp_of(unsigned stream);
 
 /* What the peer says of its queue pair, changed by the script with IB_ODD_LINKS. */
 void ib_describe_peer(struct anynet_wire_hello *hello, bool is_send);
@@ -47,32 +48,33 @@ void ib_describe_peer(struct anynet_wire_hello *hello, bool is_send);
 void ib_complete_all(void);
 
 /* A SEND of these bytes, as many as fit into a slot. */
-void ib_bring(unsigned rail, const void *bytes, size_t count);
-void ib_bring_frame(unsigned rail, const struct anynet_wire_frame *header, const void *payload,
+void ib_bring(unsigned stream, const void *bytes, size_t count);
+void ib_bring_frame(unsigned stream, const struct anynet_wire_frame *header, const void *payload,
 		    size_t bytes);
 
 /* Bytes of the script. */
-void ib_bring_garbage(unsigned rail);
+void ib_bring_garbage(unsigned stream);
 
 /* Completions, errors, the connection manager, the TCP connection beside, time: by the byte `how`. */
-void ib_complete_some(unsigned rail, uint8_t how);
-void ib_trouble(unsigned rail, uint8_t how);
+void ib_complete_some(unsigned stream, uint8_t how);
+void ib_trouble(unsigned stream, uint8_t how);
 void ib_by_cm(uint8_t how);
-void ib_over_tcp(unsigned rail, uint8_t how);
+void ib_over_tcp(unsigned stream, uint8_t how);
 void ib_attend(uint8_t how);
 
 /* The two halves. */
 struct anynet_comm *ib_receiver_open(void);
-void ib_receiver_step(uint8_t op, unsigned rail);
+void ib_receiver_step(uint8_t op, unsigned stream);
 void ib_receiver_close(void);
 struct anynet_comm *ib_sender_open(void);
-void ib_sender_step(uint8_t op, unsigned rail);
+void ib_sender_step(uint8_t op, unsigned stream);
 void ib_sender_close(void);
 
-/* The link of a queue pair, whose context is the link's `failed`. */
-static inline const struct ib_link *stub_link_of(const struct ibv_qp *qp)
+/* The queue pair of a queue pair, whose context is the queue pair's `failed`. */
+static inline const struct ib_qp *stub_qp_of(const struct ibv_qp *qp)
 {
-	return (const struct ib_link *)((const char *)qp->qp_context - offsetof(struct ib_link, failed));
+	return (const struct ib_qp *)((const char *)qp->qp_context -
+				      offsetof(struct ib_qp, failed));
 }
 
 #endif

@@ -19,7 +19,7 @@ static const uint16_t sizes[] = { 0, 1, 100, 480, 481, 4096, 9000, LARGE_MAX };
 
 static struct {
 	uint32_t next_seq;
-	struct anynet_wire_cts_ring cts_rings[IB_RAILS_MAX];
+	struct anynet_wire_cts_ring cts_rings[IB_STREAMS_MAX];
 	struct posted posted[ANYNET_REQUESTS];
 } run;
 
@@ -27,36 +27,36 @@ static struct {
 
 static struct anynet_wire_cts_ring *cts_ring_of(const struct ibv_qp *qp)
 {
-	for (unsigned i = 0; i < ib.rails; i++)
-		if (ib_qp_of(i) == qp)
+	for (unsigned i = 0; i < ib.streams; i++)
+		if (ibv_qp_of(i) == qp)
 			return &run.cts_rings[i];
 	return NULL;
 }
 
 /* What is written lies in the CTS ring of the peer, and what it says is right. */
-static void check_write(const struct ib_link *link, const struct ibv_send_wr *wr)
+static void check_write(const struct ib_qp *qp, const struct ibv_send_wr *wr)
 {
-	struct anynet_wire_cts_ring *cts_ring = cts_ring_of(link->qp), spare;
-	uint64_t at = wr->wr.rdma.remote_addr - link->peer.addr;
+	struct anynet_wire_cts_ring *cts_ring = cts_ring_of(qp->ibv), spare;
+	uint64_t at = wr->wr.rdma.remote_addr - qp->peer.addr;
 
-	must(wr->wr.rdma.rkey == link->peer.rkey);
+	must(wr->wr.rdma.rkey == qp->peer.rkey);
 	must(at < sizeof(*cts_ring) && wr->sg_list->length <= sizeof(*cts_ring) - at);
 	memcpy((uint8_t *)(cts_ring ? cts_ring : &spare) + at, (void *)(uintptr_t)wr->sg_list->addr,
 	       wr->sg_list->length);
 }
 
-static void on_post(const struct ibv_qp *qp, const struct ibv_send_wr *wr)
+static void on_post(const struct ibv_qp *posted, const struct ibv_send_wr *wr)
 {
-	const struct ib_link *link = stub_link_of(qp);
+	const struct ib_qp *qp = stub_qp_of(posted);
 
 	must(wr->opcode == IBV_WR_SEND || wr->opcode == IBV_WR_RDMA_WRITE);
 	if (wr->opcode == IBV_WR_RDMA_WRITE)
-		check_write(link, wr);
+		check_write(qp, wr);
 	else
-		must(wr->sg_list->length <= link->peer.slot_bytes);
+		must(wr->sg_list->length <= qp->peer.slot_bytes);
 }
 
-/* --- links --- */
+/* --- queue pairs --- */
 
 static void say_hello(struct anynet_wire_hello *hello)
 {
@@ -65,22 +65,22 @@ static void say_hello(struct anynet_wire_hello *hello)
 	ib_describe_peer(hello, true);
 }
 
-static struct ib_link *make_link(void)
+static struct ib_qp *make_qp(void)
 {
 	struct anynet_wire_hello hello, answer = { .type = ANYNET_WELCOME };
 
-	struct ib_link *link;
+	struct ib_qp *qp;
 
 	say_hello(&hello);
-	link = ib_link_accept(&local_dev, &hello, &answer);
-	if (link && link->cm)
+	qp = ib_qp_accept(&local_dev, &hello, &answer);
+	if (qp && qp->cm)
 		memcpy(ib.cm_nonce, answer.cm.nonce, sizeof(ib.cm_nonce));
-	return link;
+	return qp;
 }
 
 struct anynet_comm *ib_receiver_open(void)
 {
-	struct anynet_comm *comm = recv_comm_create(&local_dev, ib.rails, IB_REPLAY_BYTES);
+	struct anynet_comm *comm = recv_comm_create(&local_dev, ib.streams, IB_REPLAY_BYTES);
 
 	must(comm);
 	memset(&run, 0, sizeof(run));
@@ -89,30 +89,30 @@ struct anynet_comm *ib_receiver_open(void)
 	if (ib.order & IB_LATE_SEQ) {
 		struct recv_comm *recv = (struct recv_comm *)comm;
 
-		run.next_seq = recv->announced = recv->posted = recv->grantable = LATE_SEQ;
+		run.next_seq = recv->announced = recv->posted = recv->clearable = LATE_SEQ;
 		recv->completions = LATE_SEQ;
 	}
-	for (unsigned i = 0; i < ib.rails; i++) {
-		struct ib_link *link = make_link();
+	for (unsigned i = 0; i < ib.streams; i++) {
+		struct ib_qp *qp = make_qp();
 		int fds[2];
 
-		must(link || ib.order & IB_ODD_LINKS);
+		must(qp || ib.order & IB_ODD_LINKS);
 		peer_pair(fds);
 		ib.peers[i] = fds[1];
-		must(!comm_add_rail(comm, fds[0], (uint16_t)i, 0, (struct anynet_wire_rail){ 0, 0 },
-				    link));
+		must(!comm_add_stream(comm, fds[0], (uint16_t)i, 0,
+				      (struct anynet_wire_pair){ 0, 0 }, qp));
 	}
 	return comm;
 }
 
-/* The sender wants a queue pair beside the rail. */
-static void link_beside(struct anynet_wire_hello hello, unsigned rail)
+/* The sender wants a queue pair beside the stream. */
+static void link_beside(struct anynet_wire_hello hello, unsigned stream)
 {
 	int fds[2];
 
 	hello.kind = ANYNET_KIND_LINK;
-	hello.rail = (uint16_t)rail;
-	hello.epoch = ++ib.epochs[rail];
+	hello.stream = (uint16_t)stream;
+	hello.epoch = ++ib.epochs[stream];
 	peer_pair(fds);
 	must(!recovery_post(ib.comm, fds[0], &hello, NULL));
 	comm_poke(ib.comm);
@@ -121,7 +121,7 @@ static void link_beside(struct anynet_wire_hello hello, unsigned rail)
 }
 
 /* The sender asks for a new connection, with a queue pair or without, or with one that there is not. */
-static void resume(unsigned rail)
+static void resume(unsigned stream)
 {
 	uint8_t choice = input_u8(ib.in);
 	struct anynet_wire_hello hello;
@@ -131,21 +131,21 @@ static void resume(unsigned rail)
 	if (choice & 1)
 		memset(&hello.qp, 0, sizeof(hello.qp));
 	else
-		link_beside(hello, rail);
+		link_beside(hello, stream);
 	hello.qp.qpn += (choice & 12) == 12;
 	hello.kind = ANYNET_KIND_RESUME;
-	hello.rail = (uint16_t)rail;
-	hello.epoch = ++ib.epochs[rail];
+	hello.stream = (uint16_t)stream;
+	hello.epoch = ++ib.epochs[stream];
 	peer_pair(fds);
-	ib_links_reap(); /* the background thread does so between two */
+	ib_qps_reap(); /* the background thread does so between two */
 	must(!recovery_post(ib.comm, fds[0], &hello, NULL));
 	comm_poke(ib.comm);
-	memset(&run.cts_rings[rail], 0, sizeof(run.cts_rings[rail]));
+	memset(&run.cts_rings[stream], 0, sizeof(run.cts_rings[stream]));
 	ib_attend(0);
-	peer_close(&ib.peers[rail]);
-	ib.peers[rail] = fds[1];
+	peer_close(&ib.peers[stream]);
+	ib.peers[stream] = fds[1];
 	if (choice & 2)
-		ib_over_tcp(rail, 0); /* it goes by TCP after all */
+		ib_over_tcp(stream, 0); /* it goes by TCP after all */
 }
 
 /* --- what NCCL does --- */
@@ -208,14 +208,14 @@ static bool is_posted(uint64_t addr, size_t bytes)
 }
 
 /* What it then says of the size is another matter, so the bytes are those that are there anyway. */
-static void write_payload(unsigned rail, const struct anynet_wire_grant *grant, uint64_t offset,
+static void write_payload(unsigned stream, const struct anynet_wire_cts *cts, uint64_t offset,
 			  size_t bytes)
 {
 	uint8_t payload[LARGE_MAX];
 
 	memset(payload, BLANK_BYTE, bytes);
-	if (ib_qp_of(rail) && is_posted(grant->addr + offset, bytes))
-		stub_write(ib_qp_of(rail), grant->addr + offset, grant->rkey, payload,
+	if (ibv_qp_of(stream) && is_posted(cts->addr + offset, bytes))
+		stub_write(ibv_qp_of(stream), cts->addr + offset, cts->rkey, payload,
 			   (uint32_t)bytes);
 }
 
@@ -231,55 +231,55 @@ static struct anynet_wire_frame header_of(uint32_t seq, uint32_t tag, uint32_t s
 	};
 }
 
-static void small_message(unsigned rail, uint8_t choice)
+static void small_message(unsigned stream, uint8_t choice)
 {
 	static const uint8_t payload[SMALL_MAX] = { 0xa5 };
 	uint32_t size = (uint32_t)anynet_min(sizes[choice % ARRAY_SIZE(sizes)], SMALL_MAX);
 	struct anynet_wire_frame header = header_of(run.next_seq++, choice >> 3 & 3, size);
 
 	header.flags = choice & 0x20 ? ANYNET_FLAG_MULTI : 0;
-	ib_bring_frame(rail, &header, payload, size);
+	ib_bring_frame(stream, &header, payload, size);
 }
 
 /* A message, or a half of it, that the CTS ring has a place for. */
-static void large_message(unsigned rail, uint8_t choice)
+static void large_message(unsigned stream, uint8_t choice)
 {
-	const struct anynet_wire_grant *grant =
-		&run.cts_rings[rail].grants[run.next_seq % ANYNET_CTS_RING_GRANTS];
-	uint32_t size = (uint32_t)anynet_min(sizes[choice % ARRAY_SIZE(sizes)], grant->size);
-	struct anynet_wire_frame header = header_of(run.next_seq, grant->tag, size);
+	const struct anynet_wire_cts *cts =
+		&run.cts_rings[stream].cts[run.next_seq % ANYNET_CTS_RING_ENTRIES];
+	uint32_t size = (uint32_t)anynet_min(sizes[choice % ARRAY_SIZE(sizes)], cts->size);
+	struct anynet_wire_frame header = header_of(run.next_seq, cts->tag, size);
 
-	if (grant->mark != run.next_seq + 1) {
+	if (cts->mark != run.next_seq + 1) {
 		header.type = choice & 0x80 ? ANYNET_FRAME_LOOK : ANYNET_FRAME_ASK;
 		header.length = 0;
-		ib_bring_frame(rail, &header, NULL, 0);
+		ib_bring_frame(stream, &header, NULL, 0);
 		return;
 	}
-	if (choice & 0x80) /* two frames, on two rails if there are */
+	if (choice & 0x80) /* two frames, on two streams if there are */
 		header.length = size / 2;
-	write_payload(rail, grant, 0, header.length);
+	write_payload(stream, cts, 0, header.length);
 	run.next_seq++;
-	if (ib.rails == 1 && !(choice & 0xc0)) {
-		if (ib_qp_of(rail))
-			stub_write_imm(ib_qp_of(rail),
+	if (ib.streams == 1 && !(choice & 0xc0)) {
+		if (ibv_qp_of(stream))
+			stub_write_imm(ibv_qp_of(stream),
 				       htobe32((uint32_t)header.slot << 24 | header.length),
 				       header.length);
 		return;
 	}
-	ib_bring_frame(rail, &header, NULL, 0);
+	ib_bring_frame(stream, &header, NULL, 0);
 	if (header.length == size)
 		return;
-	rail = (rail + 1) % ib.rails;
+	stream = (stream + 1) % ib.streams;
 	header.offset = header.length;
 	header.length = size - header.length;
-	write_payload(rail, grant, header.offset, header.length);
-	ib_bring_frame(rail, &header, NULL, 0);
+	write_payload(stream, cts, header.offset, header.length);
+	ib_bring_frame(stream, &header, NULL, 0);
 }
 
 /* --- others --- */
 
 /* Frames that go on with, announce, or repeat a message; of a type, size or place that may be wrong. */
-static void some_frame(unsigned rail)
+static void some_frame(unsigned stream)
 {
 	static const uint8_t types[] = {
 		ANYNET_FRAME_DATA, ANYNET_FRAME_RTS,   ANYNET_FRAME_ASK, ANYNET_FRAME_LOOK,
@@ -311,10 +311,10 @@ static void some_frame(unsigned rail)
 		bytes /= 2;
 	if (!ahead)
 		run.next_seq++;
-	ib_bring_frame(rail, &header, payload, bytes);
+	ib_bring_frame(stream, &header, payload, bytes);
 }
 
-static void some_imm(unsigned rail)
+static void some_imm(unsigned stream)
 {
 	uint8_t choice = input_u8(ib.in), slot = input_u8(ib.in);
 	uint32_t size = sizes[choice % ARRAY_SIZE(sizes)];
@@ -323,12 +323,12 @@ static void some_imm(unsigned rail)
 		slot = (uint8_t)(run.next_seq++ % ANYNET_WIRE_SLOTS);
 	if (choice & 0x10)
 		size = (uint32_t)input_u16(ib.in) << (choice >> 5);
-	if (ib_qp_of(rail))
-		stub_write_imm(ib_qp_of(rail), htobe32((uint32_t)slot << 24 | (size & 0xffffff)),
+	if (ibv_qp_of(stream))
+		stub_write_imm(ibv_qp_of(stream), htobe32((uint32_t)slot << 24 | (size & 0xffffff)),
 			       choice & 0x80 ? 0 : size);
 }
 
-void ib_receiver_step(uint8_t op, unsigned rail)
+void ib_receiver_step(uint8_t op, unsigned stream)
 {
 	switch (op) {
 	case 0:
@@ -336,20 +336,20 @@ void ib_receiver_step(uint8_t op, unsigned rail)
 		post();
 		break;
 	case 2:
-		small_message(rail, input_u8(ib.in));
+		small_message(stream, input_u8(ib.in));
 		break;
 	case 3:
-		large_message(rail, input_u8(ib.in));
+		large_message(stream, input_u8(ib.in));
 		break;
 	case 4:
 	case 5:
-		some_frame(rail);
+		some_frame(stream);
 		break;
 	case 6:
-		some_imm(rail);
+		some_imm(stream);
 		break;
 	case 7:
-		ib_bring_garbage(rail);
+		ib_bring_garbage(stream);
 		break;
 	case 8:
 		test(&run.posted[input_u8(ib.in) % ANYNET_REQUESTS]);
@@ -359,19 +359,19 @@ void ib_receiver_step(uint8_t op, unsigned rail)
 		test_all();
 		break;
 	case 10:
-		ib_complete_some(rail, input_u8(ib.in));
+		ib_complete_some(stream, input_u8(ib.in));
 		break;
 	case 11:
 		if (ib.order & IB_BY_CM)
 			ib_by_cm(input_u8(ib.in));
 		else
-			ib_trouble(rail, input_u8(ib.in));
+			ib_trouble(stream, input_u8(ib.in));
 		break;
 	case 12:
-		ib_over_tcp(rail, input_u8(ib.in));
+		ib_over_tcp(stream, input_u8(ib.in));
 		break;
 	case 13:
-		resume(rail);
+		resume(stream);
 		break;
 	case 14:
 		posted_take_back(ib.comm, &run.posted[input_u8(ib.in) % ANYNET_REQUESTS]);

@@ -1,13 +1,13 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * A send comm whose receiver is the input: it grants places, in the CTS ring and by frames, rightly or not,
+ * A send comm whose receiver is the input: it CTS places, in the CTS ring and by frames, rightly or not,
  * writes anything anywhere in the CTS ring and in the slots behind it, and says whatever it likes.
  */
 #include <endian.h>
 
 #include "ib.h"
 #include "transports/message/send_internal.h"
-#include "transports/path/ib/rail_link.h"
+#include "transports/path/ib/ib_setup.h"
 #include "transports/wire/hello.h"
 
 #define LATE_SEQ   0xfffffffcu
@@ -26,76 +26,76 @@ static struct {
 
 /* --- the comm's writes --- */
 
-static bool allows(const struct anynet_wire_grant *grant, const struct ibv_send_wr *wr)
+static bool allows(const struct anynet_wire_cts *cts, const struct ibv_send_wr *wr)
 {
-	uint64_t at = wr->wr.rdma.remote_addr - grant->addr;
+	uint64_t at = wr->wr.rdma.remote_addr - cts->addr;
 
-	return grant->rkey == wr->wr.rdma.rkey && at <= grant->size &&
-	       wr->sg_list->length <= grant->size - at;
+	return cts->rkey == wr->wr.rdma.rkey && at <= cts->size &&
+	       wr->sg_list->length <= cts->size - at;
 }
 
-/* There is a grant for what is written. */
-static void check_write(const struct ib_link *link, const struct ibv_send_wr *wr)
+/* There is a CTS for what is written. */
+static void check_write(const struct ib_qp *qp, const struct ibv_send_wr *wr)
 {
 	bool allowed = false;
 
-	for (unsigned i = 0; i < ANYNET_CTS_RING_GRANTS; i++)
-		allowed |= allows(&link->cts_ring->grants[i], wr);
-	for (unsigned i = 0; i < ib.rails; i++) {
-		const struct ib_rail *rail = to_ib(ib.comm->rails[i]);
+	for (unsigned i = 0; i < ANYNET_CTS_RING_ENTRIES; i++)
+		allowed |= allows(&qp->cts_ring->cts[i], wr);
+	for (unsigned i = 0; i < ib.streams; i++) {
+		const struct ib_stream *stream = to_ib(ib.comm->streams[i]);
 
 		for (unsigned k = 0;
-		     rail && rail->link == link && rail->grants && k < ANYNET_WIRE_SLOTS; k++)
-			allowed |= allows(&rail->grants[k], wr);
+		     stream && stream->qp == qp && stream->cts && k < ANYNET_WIRE_SLOTS; k++)
+			allowed |= allows(&stream->cts[k], wr);
 	}
 	must(allowed);
 }
 
-static void on_post(const struct ibv_qp *qp, const struct ibv_send_wr *wr)
+static void on_post(const struct ibv_qp *posted, const struct ibv_send_wr *wr)
 {
-	const struct ib_link *link = stub_link_of(qp);
+	const struct ib_qp *qp = stub_qp_of(posted);
 
-	if (link->state == IB_LINK_JOINED)
+	if (qp->state == IB_QP_JOINED)
 		return; /* proves itself */
 	if (wr->opcode == IBV_WR_SEND) {
-		must(wr->sg_list->length <= link->peer.slot_bytes);
+		must(wr->sg_list->length <= qp->peer.slot_bytes);
 		return;
 	}
 	must(wr->opcode == IBV_WR_RDMA_WRITE || wr->opcode == IBV_WR_RDMA_WRITE_WITH_IMM);
 	must(wr->opcode == IBV_WR_RDMA_WRITE ||
 	     (be32toh(wr->imm_data) & 0xffffff) == wr->sg_list->length);
-	check_write(link, wr);
+	check_write(qp, wr);
 }
 
-/* --- links --- */
+/* --- queue pairs --- */
 
-/* As dial.c makes one; NULL: it does not come to a link. */
-static struct ib_link *make_link(void)
+/* As dial.c makes one; NULL: it does not come to a queue pair. */
+static struct ib_qp *make_qp(void)
 {
 	struct anynet_wire_hello hello, welcome;
-	struct ib_link *link;
+	struct ib_qp *qp;
 	char why[160];
 
 	hello_fill(&hello, &local_dev, NULL, 0);
-	link = ib_link_offer(&local_dev, -1, &hello, why, sizeof(why));
-	if (!link)
+	qp = ib_qp_offer(&local_dev, -1, &hello, why, sizeof(why));
+	if (!qp)
 		return NULL;
 	hello_fill(&welcome, &local_dev, NULL, 0);
 	ib_describe_peer(&welcome, false);
-	if (ib_link_join(link, &welcome) || ib_link_begin_proof(link)) {
-		ib_link_free(link);
+	if (ib_qp_join(qp, &welcome) || ib_qp_begin_proof(qp)) {
+		ib_qp_free(qp);
 		return NULL;
 	}
 	do {
-		stub_complete(link->qp, 1, IBV_WC_SUCCESS);
-	} while (ib_link_prove(link) == -EAGAIN);
-	must(link->state == IB_LINK_UP || link->err);
-	return link;
+		stub_complete(qp->ibv, 1, IBV_WC_SUCCESS);
+	} while (ib_qp_prove(qp) == -EAGAIN);
+	must(qp->state == IB_QP_UP || qp->err);
+	return qp;
 }
 
 struct anynet_comm *ib_sender_open(void)
 {
-	struct anynet_comm *comm = send_comm_create(&local_dev, ib.rails);
+	struct anynet_comm *comm = send_comm_create(&local_dev, ib.streams);
 
 	must(comm);
 	memset(&run, 0, sizeof(run));
@@ -103,35 +103,35 @@ struct anynet_comm *ib_sender_open(void)
 	ib.comm = comm;
 	if (ib.order & IB_LATE_SEQ)
 		run.first_seq = run.next_seq = ((struct send_comm *)comm)->next_seq = LATE_SEQ;
-	for (unsigned i = 0; i < ib.rails; i++) {
-		struct ib_link *link = make_link();
+	for (unsigned i = 0; i < ib.streams; i++) {
+		struct ib_qp *qp = make_qp();
 		int fds[2];
 
-		must(link || ib.order & IB_ODD_LINKS);
+		must(qp || ib.order & IB_ODD_LINKS);
 		peer_pair(fds);
 		ib.peers[i] = fds[1];
-		must(!comm_add_rail(comm, fds[0], (uint16_t)i, 0, (struct anynet_wire_rail){ 0, 0 },
-				    link));
+		must(!comm_add_stream(comm, fds[0], (uint16_t)i, 0,
+				      (struct anynet_wire_pair){ 0, 0 }, qp));
 	}
 	return comm;
 }
 
-/* The dial of a broken rail has come to an answer, with a position that may be a lie. */
+/* The dial of a broken stream has come to an answer, with a position that may be a lie. */
 static void resume(unsigned index)
 {
-	struct anynet_rail *rail = ib.comm->rails[index];
+	struct anynet_stream *stream = ib.comm->streams[index];
 	uint8_t choice = input_u8(ib.in);
 	uint64_t frames;
 	uint32_t part = 0;
 	int fds[2];
 
-	if (!rail || comm_error(ib.comm) || ib.comm->peer_closed)
+	if (!stream || comm_error(ib.comm) || ib.comm->peer_closed)
 		return;
-	if (rail->fd >= 0)
-		comm_sever(ib.comm, rail, 0);
-	frames = rail->ops->frames(rail);
-	if (to_ib(rail)->by_link && to_ib(rail)->arrived < frames && choice & 2)
-		frames = to_ib(rail)->arrived;
+	if (stream->fd >= 0)
+		comm_sever(ib.comm, stream, 0);
+	frames = stream->ops->frames(stream);
+	if (to_ib(stream)->by_qp && to_ib(stream)->arrived < frames && choice & 2)
+		frames = to_ib(stream)->arrived;
 	stub_peer_lies |= choice & 0x0c;
 	if (choice & 4)
 		frames += (uint64_t)(int8_t)input_u8(ib.in);
@@ -140,8 +140,8 @@ static void resume(unsigned index)
 	peer_pair(fds);
 	peer_close(&ib.peers[index]);
 	ib.peers[index] = fds[1];
-	rail->next_link = choice & 1 ? NULL : make_link();
-	comm_rail_back(ib.comm, rail, fds[0], ++ib.epochs[index], rail->home, frames, part);
+	stream->next_qp = choice & 1 ? NULL : make_qp();
+	comm_stream_back(ib.comm, stream, fds[0], ++ib.epochs[index], stream->home, frames, part);
 }
 
 /* --- what NCCL does --- */
@@ -172,9 +172,9 @@ static void test_all(void)
 
 /* --- what the receiver writes --- */
 
-static struct anynet_wire_grant make_grant(uint32_t seq, uint8_t choice)
+static struct anynet_wire_cts make_cts(uint32_t seq, uint8_t choice)
 {
-	struct anynet_wire_grant grant = {
+	struct anynet_wire_cts cts = {
 		.addr = PLACE_ADDR + (uint64_t)seq % SENT_MAX * 131072,
 		.size = choice & 0x80 ? sizes[choice % ARRAY_SIZE(sizes)] : 70000,
 		.rkey = PLACE_KEY + seq % SENT_MAX,
@@ -186,65 +186,66 @@ static struct anynet_wire_grant make_grant(uint32_t seq, uint8_t choice)
 	if (choice & 0x20) {
 		uint8_t at = input_u8(ib.in);
 
-		((uint8_t *)&grant)[at % sizeof(grant)] ^= input_u8(ib.in);
+		((uint8_t *)&cts)[at % sizeof(cts)] ^= input_u8(ib.in);
 	}
-	grant.check = ib_grant_check(&grant);
-	return grant;
+	cts.check = ib_cts_check(&cts);
+	return cts;
 }
 
-static void write_cts_ring(unsigned rail, uint64_t at, const void *bytes, size_t count)
+static void write_cts_ring(unsigned stream, uint64_t at, const void *bytes, size_t count)
 {
-	struct ib_link *link = ib_link_of(rail);
+	struct ib_qp *qp = ib_qp_of(stream);
 
-	if (link)
-		stub_write(link->qp, (uintptr_t)link->cts_ring + at, link->mr->rkey, bytes,
+	if (qp)
+		stub_write(qp->ibv, (uintptr_t)qp->cts_ring + at, qp->mr->rkey, bytes,
 			   (uint32_t)count);
 }
 
-static void grant_in_cts_ring(unsigned rail)
+static void cts_in_ring(unsigned stream)
 {
 	uint8_t choice = input_u8(ib.in), ahead = input_u8(ib.in);
 	uint32_t seq = run.first_seq + ahead;
-	struct anynet_wire_grant grant = make_grant(seq, choice);
+	struct anynet_wire_cts cts = make_cts(seq, choice);
 
-	write_cts_ring(rail, seq % ANYNET_CTS_RING_GRANTS * sizeof(grant), &grant, sizeof(grant));
+	write_cts_ring(stream, seq % ANYNET_CTS_RING_ENTRIES * sizeof(cts), &cts, sizeof(cts));
 }
 
 /* Places for all that has been posted. */
-static void grant_all(unsigned rail)
+static void clear_all(unsigned stream)
 {
 	uint32_t seq = run.next_seq -
-		       (uint32_t)anynet_min(run.next_seq - run.first_seq, ANYNET_CTS_RING_GRANTS);
+		       (uint32_t)anynet_min(run.next_seq - run.first_seq, ANYNET_CTS_RING_ENTRIES);
 
 	for (; seq != run.next_seq; seq++) {
-		struct anynet_wire_grant grant = make_grant(seq, 0);
+		struct anynet_wire_cts cts = make_cts(seq, 0);
 
-		write_cts_ring(rail, seq % ANYNET_CTS_RING_GRANTS * sizeof(grant), &grant, sizeof(grant));
+		write_cts_ring(stream, seq % ANYNET_CTS_RING_ENTRIES * sizeof(cts), &cts,
+			       sizeof(cts));
 	}
 }
 
 /* Anywhere in the memory that the peer may write to, which is more than the CTS ring; and beyond. */
-static void write_garbage(unsigned rail)
+static void write_garbage(unsigned stream)
 {
 	uint8_t bytes[64], count = input_u8(ib.in) % 64;
 	uint16_t at = input_u16(ib.in);
 
 	stub_peer_lies = true; /* an ACK in a slot */
 	count = (uint8_t)input_take(ib.in, bytes, count);
-	write_cts_ring(rail, at % 4800, bytes, count);
+	write_cts_ring(stream, at % 4800, bytes, count);
 }
 
-static void say_consumed(unsigned rail)
+static void say_consumed(unsigned stream)
 {
 	uint8_t choice = input_u8(ib.in);
-	struct ib_link *link = ib_link_of(rail);
+	struct ib_qp *qp = ib_qp_of(stream);
 	uint32_t consumed;
 
-	if (!link)
+	if (!qp)
 		return;
 	consumed = choice & 0x80 ? (uint32_t)input_u16(ib.in) << (choice & 16)
-				 : link->frames_posted - (choice & 0x1f);
-	write_cts_ring(rail, offsetof(struct anynet_wire_cts_ring, consumed), &consumed,
+				 : qp->frames_posted - (choice & 0x1f);
+	write_cts_ring(stream, offsetof(struct anynet_wire_cts_ring, consumed), &consumed,
 		       sizeof(consumed));
 	if (choice & 0x40)
 		run.gpu = choice & 0x20;
@@ -252,17 +253,17 @@ static void say_consumed(unsigned rail)
 
 /* --- what the receiver says --- */
 
-static void say_grant(unsigned rail, uint8_t choice)
+static void say_cts(unsigned stream, uint8_t choice)
 {
 	uint32_t seq = run.first_seq + input_u8(ib.in);
 	struct send_comm *comm = (struct send_comm *)ib.comm;
-	struct anynet_wire_grant grant = make_grant(seq, choice & 0xe0);
+	struct anynet_wire_cts cts = make_cts(seq, choice & 0xe0);
 	struct anynet_wire_frame header = {
-		.type = ANYNET_FRAME_GRANT,
+		.type = ANYNET_FRAME_CTS,
 		.slot = (uint16_t)(seq % ANYNET_WIRE_SLOTS),
 		.seq = seq,
-		.tag = grant.tag,
-		.length = choice & 8 ? 0 : sizeof(grant),
+		.tag = cts.tag,
+		.length = choice & 8 ? 0 : sizeof(cts),
 	};
 
 	for (unsigned i = 0; i < ANYNET_SENDS; i++) /* as its RTS has told */
@@ -270,10 +271,10 @@ static void say_grant(unsigned rail, uint8_t choice)
 			header.slot = (uint16_t)i;
 	if (choice & 16)
 		header.slot = input_u16(ib.in);
-	ib_bring_frame(rail, &header, &grant, header.length);
+	ib_bring_frame(stream, &header, &cts, header.length);
 }
 
-static void say_ack(unsigned rail, uint8_t choice)
+static void say_ack(unsigned stream, uint8_t choice)
 {
 	uint8_t bitmap[ANYNET_ACK_BYTES] = { 0 };
 	struct anynet_wire_frame header = { .type = ANYNET_FRAME_ACK, .length = sizeof(bitmap) };
@@ -288,28 +289,28 @@ static void say_ack(unsigned rail, uint8_t choice)
 
 		bitmap[at % sizeof(bitmap)] = input_u8(ib.in);
 	}
-	ib_bring_frame(rail, &header, bitmap, header.length);
+	ib_bring_frame(stream, &header, bitmap, header.length);
 }
 
-static void say_something(unsigned rail)
+static void say_something(unsigned stream)
 {
 	static const uint8_t types[] = { ANYNET_FRAME_ASK_ALL, ANYNET_FRAME_PING,
-					 ANYNET_FRAME_DOUBT, ANYNET_FRAME_BYE };
+					 ANYNET_FRAME_SUSPECT, ANYNET_FRAME_BYE };
 	uint8_t choice = input_u8(ib.in), bytes[IB_CONTROL_BYTES] = { 0 };
 	struct anynet_wire_frame header = { .type = types[choice >> 3 & 3] };
 
 	switch (choice & 7) {
 	case 0:
 	case 1:
-		say_grant(rail, choice);
+		say_cts(stream, choice);
 		return;
 	case 2:
 	case 3:
-		say_ack(rail, choice);
+		say_ack(stream, choice);
 		return;
 	case 4:
 		header.slot = choice >> 6;
-		header.seq = ib.epochs[rail];
+		header.seq = ib.epochs[stream];
 		break;
 	case 5:
 		header.length = input_u8(ib.in);
@@ -318,42 +319,43 @@ static void say_something(unsigned rail)
 		stub_peer_lies = true;
 		input_take(ib.in, &header, sizeof(header));
 	}
-	ib_bring_frame(rail, &header, bytes,
+	ib_bring_frame(stream, &header, bytes,
 		       anynet_min(header.length, sizeof(bytes) - sizeof(header)));
 }
 
-static void say_frames(unsigned rail)
+static void say_frames(unsigned stream)
 {
 	const uint32_t frames = !run.gpu;
 
-	write_cts_ring(rail, offsetof(struct anynet_wire_cts_ring, frames), &frames, sizeof(frames));
+	write_cts_ring(stream, offsetof(struct anynet_wire_cts_ring, frames), &frames,
+		       sizeof(frames));
 }
 
-void ib_sender_step(uint8_t op, unsigned rail)
+void ib_sender_step(uint8_t op, unsigned stream)
 {
-	say_frames(rail);
+	say_frames(stream);
 	switch (op) {
 	case 0:
 	case 1:
 		post();
 		break;
 	case 2:
-		grant_in_cts_ring(rail);
+		cts_in_ring(stream);
 		break;
 	case 3:
-		grant_all(rail);
+		clear_all(stream);
 		break;
 	case 4:
-		write_garbage(rail);
+		write_garbage(stream);
 		break;
 	case 5:
-		say_consumed(rail);
+		say_consumed(stream);
 		break;
 	case 6:
-		say_something(rail);
+		say_something(stream);
 		break;
 	case 7:
-		ib_bring_garbage(rail);
+		ib_bring_garbage(stream);
 		break;
 	case 8:
 		sent_test(ib.comm, &run.sent[input_u8(ib.in) % SENT_MAX]);
@@ -362,16 +364,16 @@ void ib_sender_step(uint8_t op, unsigned rail)
 		test_all();
 		break;
 	case 10:
-		ib_complete_some(rail, input_u8(ib.in));
+		ib_complete_some(stream, input_u8(ib.in));
 		break;
 	case 11:
-		ib_trouble(rail, input_u8(ib.in));
+		ib_trouble(stream, input_u8(ib.in));
 		break;
 	case 12:
-		ib_over_tcp(rail, input_u8(ib.in));
+		ib_over_tcp(stream, input_u8(ib.in));
 		break;
 	case 13:
-		resume(rail);
+		resume(stream);
 		break;
 	case 14:
 		sent_take_back(ib.comm, &run.sent[input_u8(ib.in) % SENT_MAX]);

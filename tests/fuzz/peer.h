@@ -7,7 +7,7 @@
 
 #include "input.h"
 
-#define RAILS_MAX     3
+#define STREAMS_MAX   3
 #define HEADER_BYTES  sizeof(struct anynet_wire_frame)
 #define CONTROL_BYTES (HEADER_BYTES + ANYNET_ACK_BYTES)
 

@@ -58,18 +58,18 @@ static void begin_message(struct receiver *receiver, const struct anynet_wire_fr
 		must(header->flags & ANYNET_FLAG_MULTI && !header->length);
 		msg->asked = true;
 	} else {
-		must(!receiver_strict(receiver) || !msg->asked || msg->granted);
-		msg->told_on = TOLD_NOTHING; /* of the grant */
+		must(!receiver_strict(receiver) || !msg->asked || msg->cleared);
+		msg->told_on = TOLD_NOTHING; /* of the CTS */
 	}
 }
 
 /* A numbered frame goes on where the receiver said, and is the same as before. */
-static void check_known(struct receiver_rail *rail, const struct anynet_wire_frame *header)
+static void check_known(struct receiver_stream *stream, const struct anynet_wire_frame *header)
 {
-	struct known_frame *known = &rail->known[rail->frames];
+	struct known_frame *known = &stream->known[stream->frames];
 	struct anynet_wire_frame *was = &known->header;
 
-	must(rail->frames < RECEIVER_FRAMES_MAX);
+	must(stream->frames < RECEIVER_FRAMES_MAX);
 	if (!known->seen) {
 		*known = (struct known_frame){ *header, true };
 		return;
@@ -80,24 +80,24 @@ static void check_known(struct receiver_rail *rail, const struct anynet_wire_fra
 	must(header->seq == was->seq || header->type == ANYNET_FRAME_BYE);
 }
 
-static void begin_frame(struct receiver *receiver, struct receiver_rail *rail)
+static void begin_frame(struct receiver *receiver, struct receiver_stream *stream)
 {
-	struct anynet_wire_frame *header = &rail->header;
+	struct anynet_wire_frame *header = &stream->header;
 
-	memcpy(header, rail->stage + rail->head, HEADER_BYTES);
-	rail->head += HEADER_BYTES;
+	memcpy(header, stream->stage + stream->head, HEADER_BYTES);
+	stream->head += HEADER_BYTES;
 	must(!receiver->checksum || checksum_check(header, NULL));
 	must(!(header->flags & ANYNET_FLAG_CRC) == !receiver->checksum);
 	if (header->type == ANYNET_FRAME_PING) {
 		must(!header->length);
 		return;
 	}
-	must(!rail->bye); /* the last of the stream */
-	check_known(rail, header);
-	rail->part = 0;
-	rail->open = true;
-	rail->got = 0;
-	rail->crc = 0;
+	must(!stream->bye); /* the last of the stream */
+	check_known(stream, header);
+	stream->part = 0;
+	stream->open = true;
+	stream->got = 0;
+	stream->crc = 0;
 	if (header->type == ANYNET_FRAME_DATA || header->type == ANYNET_FRAME_RTS)
 		begin_message(receiver, header);
 	else
@@ -105,23 +105,24 @@ static void begin_frame(struct receiver *receiver, struct receiver_rail *rail)
 		     !header->length);
 }
 
-static void take_payload(struct receiver *receiver, struct receiver_rail *rail)
+static void take_payload(struct receiver *receiver, struct receiver_stream *stream)
 {
-	const struct anynet_wire_frame *header = &rail->header;
-	uint32_t bytes = (uint32_t)anynet_min(rail->tail - rail->head, header->length - rail->got),
-		 at = (uint32_t)header->offset + rail->got;
+	const struct anynet_wire_frame *header = &stream->header;
+	uint32_t bytes = (uint32_t)anynet_min(stream->tail - stream->head,
+					      header->length - stream->got),
+		 at = (uint32_t)header->offset + stream->got;
 	struct receiver_message *msg = &receiver->messages[header->seq];
 
 	if (!bytes)
 		return;
-	must(!memcmp(rail->stage + rail->head, pattern(header->seq, at), bytes));
-	rail->crc = crc32c(rail->crc, rail->stage + rail->head, bytes);
+	must(!memcmp(stream->stage + stream->head, pattern(header->seq, at), bytes));
+	stream->crc = crc32c(stream->crc, stream->stage + stream->head, bytes);
 	for (uint32_t i = at; i < at + bytes; i++) {
 		must(!receiver_strict(receiver) || !msg->seen[i]);
 		msg->seen[i] |= SEEN;
 	}
-	rail->got += bytes;
-	rail->head += bytes;
+	stream->got += bytes;
+	stream->head += bytes;
 }
 
 /* Bytes [from, end) of a message count. */
@@ -134,40 +135,40 @@ static void keep_bytes(struct receiver_message *msg, uint64_t from, uint64_t end
 	msg->whole = !msg->missing;
 }
 
-static bool finish_frame(struct receiver *receiver, struct receiver_rail *rail)
+static bool finish_frame(struct receiver *receiver, struct receiver_stream *stream)
 {
-	const struct anynet_wire_frame *header = &rail->header;
+	const struct anynet_wire_frame *header = &stream->header;
 	bool data = header->type == ANYNET_FRAME_DATA;
 	size_t crc_bytes = data && receiver->checksum ? ANYNET_CRC_BYTES : 0;
 
-	if (rail->got < header->length || rail->tail - rail->head < crc_bytes)
+	if (stream->got < header->length || stream->tail - stream->head < crc_bytes)
 		return false;
-	must(!crc_bytes || !memcmp(rail->stage + rail->head, &rail->crc, crc_bytes));
-	rail->head += crc_bytes;
-	rail->skip = data && header->flags & ANYNET_FLAG_TAIL ? ANYNET_TAIL_BYTES : 0;
-	rail->open = false;
-	rail->frames++;
+	must(!crc_bytes || !memcmp(stream->stage + stream->head, &stream->crc, crc_bytes));
+	stream->head += crc_bytes;
+	stream->skip = data && header->flags & ANYNET_FLAG_TAIL ? ANYNET_TAIL_BYTES : 0;
+	stream->open = false;
+	stream->frames++;
 	if (header->type == ANYNET_FRAME_BYE)
-		rail->bye = true;
+		stream->bye = true;
 	if (data)
 		keep_bytes(&receiver->messages[header->seq], header->offset,
 			   header->offset + header->length);
 	return true;
 }
 
-static void consume(struct receiver *receiver, struct receiver_rail *rail)
+static void consume(struct receiver *receiver, struct receiver_stream *stream)
 {
 	for (;;) {
-		if (rail->open) {
-			take_payload(receiver, rail);
-			if (!finish_frame(receiver, rail))
+		if (stream->open) {
+			take_payload(receiver, stream);
+			if (!finish_frame(receiver, stream))
 				return;
-		} else if (rail->skip && rail->tail > rail->head) {
-			must(!rail->stage[rail->head]);
-			rail->head++;
-			rail->skip = 0;
-		} else if (rail->tail - rail->head >= HEADER_BYTES) {
-			begin_frame(receiver, rail);
+		} else if (stream->skip && stream->tail > stream->head) {
+			must(!stream->stage[stream->head]);
+			stream->head++;
+			stream->skip = 0;
+		} else if (stream->tail - stream->head >= HEADER_BYTES) {
+			begin_frame(receiver, stream);
 		} else {
 			return;
 		}
@@ -176,39 +177,39 @@ static void consume(struct receiver *receiver, struct receiver_rail *rail)
 
 void receiver_pull(struct receiver *receiver, unsigned index, size_t limit)
 {
-	struct receiver_rail *rail = &receiver->rail[index];
+	struct receiver_stream *stream = &receiver->stream[index];
 
-	while (rail->fd >= 0 && limit) {
+	while (stream->fd >= 0 && limit) {
 		ssize_t n;
 
-		memmove(rail->stage, rail->stage + rail->head, rail->tail - rail->head);
-		rail->tail -= rail->head;
-		rail->head = 0;
-		n = recv(rail->fd, rail->stage + rail->tail,
-			 anynet_min(sizeof(rail->stage) - rail->tail, limit), MSG_DONTWAIT);
+		memmove(stream->stage, stream->stage + stream->head, stream->tail - stream->head);
+		stream->tail -= stream->head;
+		stream->head = 0;
+		n = recv(stream->fd, stream->stage + stream->tail,
+			 anynet_min(sizeof(stream->stage) - stream->tail, limit), MSG_DONTWAIT);
 		if (n <= 0)
 			break;
 		limit -= (size_t)n;
-		rail->tail += (size_t)n;
-		consume(receiver, rail);
+		stream->tail += (size_t)n;
+		consume(receiver, stream);
 	}
 }
 
 /* --- what it says --- */
 
-void receiver_say(struct receiver *receiver, unsigned rail, struct anynet_wire_frame header,
+void receiver_say(struct receiver *receiver, unsigned stream, struct anynet_wire_frame header,
 		  const uint8_t *payload, size_t cut)
 {
-	peer_say(&receiver->rail[rail].fd, header, payload, receiver->checksum, cut);
+	peer_say(&receiver->stream[stream].fd, header, payload, receiver->checksum, cut);
 }
 
-void receiver_acknowledge(struct receiver *receiver, unsigned rail, unsigned each, size_t cut)
+void receiver_acknowledge(struct receiver *receiver, unsigned stream, unsigned each, size_t cut)
 {
 	struct anynet_wire_frame header = { .type = ANYNET_FRAME_ACK, .length = ANYNET_ACK_BYTES };
 	uint8_t bitmap[ANYNET_ACK_BYTES] = { 0 };
 	unsigned count = 0;
 
-	if (receiver->rail[rail].fd < 0)
+	if (receiver->stream[stream].fd < 0)
 		return;
 	for (uint32_t i = 0; i < receiver->count; i += each) {
 		struct receiver_message *msg = &receiver->messages[i];
@@ -216,133 +217,133 @@ void receiver_acknowledge(struct receiver *receiver, unsigned rail, unsigned eac
 		if (!msg->whole || msg->acked)
 			continue;
 		msg->acked = true;
-		msg->told_on = (uint8_t)rail;
+		msg->told_on = (uint8_t)stream;
 		bitmap[msg->slot / 8] |= (uint8_t)(1u << msg->slot % 8);
 		count++;
 	}
 	if (count)
-		receiver_say(receiver, rail, header, bitmap, cut);
+		receiver_say(receiver, stream, header, bitmap, cut);
 }
 
 /* A word about one message. */
-static void say_about(struct receiver *receiver, unsigned rail, uint32_t number, uint8_t type,
+static void say_about(struct receiver *receiver, unsigned stream, uint32_t number, uint8_t type,
 		      size_t cut)
 {
 	struct anynet_wire_frame header = { .type = type,
 					    .slot = receiver->messages[number].slot,
 					    .seq = number };
 
-	receiver_say(receiver, rail, header, NULL, cut);
+	receiver_say(receiver, stream, header, NULL, cut);
 }
 
-void receiver_grant(struct receiver *receiver, unsigned rail, size_t cut)
+void receiver_cts(struct receiver *receiver, unsigned stream, size_t cut)
 {
-	if (receiver->rail[rail].fd < 0)
+	if (receiver->stream[stream].fd < 0)
 		return;
 	for (uint32_t i = 0; i < receiver->count; i++) {
 		struct receiver_message *msg = &receiver->messages[i];
 
-		if (!msg->asked || msg->granted)
+		if (!msg->asked || msg->cleared)
 			continue;
-		msg->granted = true;
-		msg->told_on = (uint8_t)rail;
-		say_about(receiver, rail, i, ANYNET_FRAME_GRANT, cut);
+		msg->cleared = true;
+		msg->told_on = (uint8_t)stream;
+		say_about(receiver, stream, i, ANYNET_FRAME_CTS, cut);
 		return;
 	}
 }
 
-/* What was told on a rail, once more. */
-static void tell_again(struct receiver *receiver, unsigned rail)
+/* What was told on a stream, once more. */
+static void tell_again(struct receiver *receiver, unsigned stream)
 {
 	for (uint32_t i = 0; i < receiver->count; i++) {
 		const struct receiver_message *msg = &receiver->messages[i];
 
-		if (msg->told_on == rail && receiver->slots[msg->slot] == (int)i)
-			say_about(receiver, rail, i,
-				  msg->acked ? ANYNET_FRAME_ACK : ANYNET_FRAME_GRANT, 0);
+		if (msg->told_on == stream && receiver->slots[msg->slot] == (int)i)
+			say_about(receiver, stream, i,
+				  msg->acked ? ANYNET_FRAME_ACK : ANYNET_FRAME_CTS, 0);
 	}
 }
 
 /* --- positions --- */
 
 /* How much of the payload of the frame at the head stays in place. */
-static uint32_t kept(const struct receiver_rail *rail)
+static uint32_t kept(const struct receiver_stream *stream)
 {
-	if (rail->header.flags & (ANYNET_FLAG_TAIL | ANYNET_FLAG_CRC))
+	if (stream->header.flags & (ANYNET_FLAG_TAIL | ANYNET_FLAG_CRC))
 		return 0;
-	return rail->got - rail->got % ANYNET_PART_ALIGN;
+	return stream->got - stream->got % ANYNET_PART_ALIGN;
 }
 
 void receiver_fence(struct receiver *receiver, unsigned index)
 {
-	struct receiver_rail *rail = &receiver->rail[index];
-	const struct anynet_wire_frame *header = &rail->header;
+	struct receiver_stream *stream = &receiver->stream[index];
+	const struct anynet_wire_frame *header = &stream->header;
 	struct receiver_message *msg = &receiver->messages[header->seq];
 	uint32_t keep;
 
-	peer_close(&rail->fd);
-	rail->head = rail->tail = 0;
-	rail->skip = 0;
-	if (!rail->open)
+	peer_close(&stream->fd);
+	stream->head = stream->tail = 0;
+	stream->skip = 0;
+	if (!stream->open)
 		return;
-	rail->open = false;
-	keep = kept(rail);
+	stream->open = false;
+	keep = kept(stream);
 	if (keep)
 		keep_bytes(msg, header->offset, header->offset + keep);
-	for (uint64_t i = header->offset + keep; i < header->offset + rail->got; i++)
+	for (uint64_t i = header->offset + keep; i < header->offset + stream->got; i++)
 		msg->seen[i] &= SEEN_FOR_GOOD;
-	rail->part = keep ? (uint32_t)header->offset + keep : 0;
+	stream->part = keep ? (uint32_t)header->offset + keep : 0;
 }
 
 /* From now on the stream is expected from there. */
-static void expect_from(struct receiver *receiver, struct receiver_rail *rail, uint32_t frames,
+static void expect_from(struct receiver *receiver, struct receiver_stream *stream, uint32_t frames,
 			uint32_t part)
 {
 	struct anynet_wire_frame *header;
 
 	must(frames < RECEIVER_FRAMES_MAX);
-	must(frames <= rail->frames || receiver->lied); /* it was never looked at */
-	header = &rail->known[frames].header;
-	rail->frames = frames;
-	rail->part = part;
-	rail->bye = false;
-	if (!rail->known[frames].seen || part <= header->offset)
+	must(frames <= stream->frames || receiver->lied); /* it was never looked at */
+	header = &stream->known[frames].header;
+	stream->frames = frames;
+	stream->part = part;
+	stream->bye = false;
+	if (!stream->known[frames].seen || part <= header->offset)
 		return;
 	header->length -= part - (uint32_t)header->offset;
 	header->offset = part;
 }
 
-void receiver_go_on(struct receiver *receiver, unsigned rail, uint32_t frames, uint32_t part)
+void receiver_go_on(struct receiver *receiver, unsigned stream, uint32_t frames, uint32_t part)
 {
-	expect_from(receiver, &receiver->rail[rail], frames, part);
-	tell_again(receiver, rail);
+	expect_from(receiver, &receiver->stream[stream], frames, part);
+	tell_again(receiver, stream);
 }
 
 /* --- the beginning and the end --- */
 
-void receiver_start(struct receiver *receiver, unsigned rails, bool checksum)
+void receiver_start(struct receiver *receiver, unsigned streams, bool checksum)
 {
-	for (unsigned i = 0; i < RAILS_MAX; i++) {
-		struct receiver_rail *rail = &receiver->rail[i];
+	for (unsigned i = 0; i < STREAMS_MAX; i++) {
+		struct receiver_stream *stream = &receiver->stream[i];
 
 		for (uint32_t k = 0; k < RECEIVER_FRAMES_MAX; k++)
-			rail->known[k].seen = false;
-		rail->fd = -1;
-		rail->frames = rail->part = rail->skip = 0;
-		rail->head = rail->tail = 0;
-		rail->open = rail->bye = false;
+			stream->known[k].seen = false;
+		stream->fd = -1;
+		stream->frames = stream->part = stream->skip = 0;
+		stream->head = stream->tail = 0;
+		stream->open = stream->bye = false;
 	}
 	memset(receiver->slots, 0xff, sizeof(receiver->slots));
 	receiver->checksum = checksum;
 	receiver->wild = receiver->lied = false;
-	receiver->rails = rails;
+	receiver->streams = streams;
 	receiver->count = 0;
 }
 
 void receiver_free(struct receiver *receiver)
 {
-	for (unsigned i = 0; i < receiver->rails; i++)
-		peer_close(&receiver->rail[i].fd);
+	for (unsigned i = 0; i < receiver->streams; i++)
+		peer_close(&receiver->stream[i].fd);
 	for (uint32_t i = 0; i < receiver->count; i++)
 		free(receiver->messages[i].seen);
 }

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * A receiver for a send comm: it takes in the streams of the rails, which go on where it says, and
- * checks that they are what they must be; it acknowledges, grants, and says again what may be lost.
+ * A receiver for a send comm: it takes in the streams of the streams, which go on where it says, and
+ * checks that they are what they must be; it acknowledges, CTS, and says again what may be lost.
  */
 #ifndef TESTS_FUZZ_PEER_RECEIVER_H
 #define TESTS_FUZZ_PEER_RECEIVER_H
@@ -18,13 +18,13 @@ struct known_frame {
 	bool seen;
 };
 
-struct receiver_rail {
+struct receiver_stream {
 	int fd; /* -1 = none */
 	uint8_t stage[STAGE_BYTES];
 	size_t head, tail;
 	struct known_frame known[RECEIVER_FRAMES_MAX];
 	uint32_t frames; /* consumed */
-	uint32_t part;   /* as tcp_rail.rx_part */
+	uint32_t part;   /* as tcp_stream.rx_part */
 	bool open;       /* frame number `frames` is begun … */
 	struct anynet_wire_frame header;
 	uint32_t got; /* … and that much of its payload has come */
@@ -37,22 +37,22 @@ struct receiver_message {
 	uint8_t *seen;    /* for each byte: has it come, will it be asked for again? */
 	uint32_t missing; /* bytes that do not count yet */
 	uint16_t slot;
-	uint8_t told_on; /* the rail of its ack or grant; 0xff = none */
-	bool begun, whole, asked, granted, acked;
+	uint8_t told_on; /* the stream of its ack or CTS; 0xff = none */
+	bool begun, whole, asked, cleared, acked;
 };
 
 struct receiver {
 	bool checksum;
 	bool wild, lied; /* it has said what is not right, or a position that is not */
-	unsigned rails;
+	unsigned streams;
 	uint32_t count;
 	struct receiver_message messages[RECEIVER_MESSAGES_MAX];
 	int slots[ANYNET_WIRE_SLOTS]; /* the message that was last seen there */
-	struct receiver_rail rail[RAILS_MAX];
+	struct receiver_stream stream[STREAMS_MAX];
 };
 
-/* receiver->rail[].fd is filled by the caller. */
-void receiver_start(struct receiver *receiver, unsigned rails, bool checksum);
+/* receiver->stream[].fd is filled by the caller. */
+void receiver_start(struct receiver *receiver, unsigned streams, bool checksum);
 void receiver_free(struct receiver *receiver);
 
 /* Has it said nothing but what is right? */
@@ -65,22 +65,22 @@ static inline bool receiver_strict(const struct receiver *receiver)
 void receiver_expect(struct receiver *receiver, uint32_t bytes, uint32_t tag);
 
 /* Read at most `limit` bytes. */
-void receiver_pull(struct receiver *receiver, unsigned rail, size_t limit);
+void receiver_pull(struct receiver *receiver, unsigned stream, size_t limit);
 
 /* Words to the sender; `cut` bytes of each are lost with the connection. */
-void receiver_say(struct receiver *receiver, unsigned rail, struct anynet_wire_frame header,
+void receiver_say(struct receiver *receiver, unsigned stream, struct anynet_wire_frame header,
 		  const uint8_t *payload, size_t cut);
 
 /* Every `each`-th message that is there. */
-void receiver_acknowledge(struct receiver *receiver, unsigned rail, unsigned each, size_t cut);
+void receiver_acknowledge(struct receiver *receiver, unsigned stream, unsigned each, size_t cut);
 
 /* One message. */
-void receiver_grant(struct receiver *receiver, unsigned rail, size_t cut);
+void receiver_cts(struct receiver *receiver, unsigned stream, size_t cut);
 
-/* The connection is over; rail->frames and part are its position now. */
-void receiver_fence(struct receiver *receiver, unsigned rail);
+/* The connection is over; stream->frames and part are its position now. */
+void receiver_fence(struct receiver *receiver, unsigned stream);
 
-/* The stream goes on from there over rail->fd. */
-void receiver_go_on(struct receiver *receiver, unsigned rail, uint32_t frames, uint32_t part);
+/* The stream goes on from there over stream->fd. */
+void receiver_go_on(struct receiver *receiver, unsigned stream, uint32_t frames, uint32_t part);
 
 #endif

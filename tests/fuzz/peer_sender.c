@@ -8,10 +8,10 @@
 
 /* --- what there is to send --- */
 
-static void queue_frame(struct sender_rail *rail, const struct anynet_wire_frame *header)
+static void queue_frame(struct sender_stream *stream, const struct anynet_wire_frame *header)
 {
-	must(rail->count < SENDER_FRAMES_MAX);
-	rail->frames[rail->count++] = (struct sender_frame){
+	must(stream->count < SENDER_FRAMES_MAX);
+	stream->frames[stream->count++] = (struct sender_frame){
 		.header = *header,
 		.from = (uint32_t)header->offset,
 		.end = (uint32_t)header->offset + header->length,
@@ -36,16 +36,16 @@ static void queue_data(struct sender *sender, struct sender_message *msg)
 {
 	uint32_t chunks = msg->flags & ANYNET_FLAG_TAIL ? 1 : 1 + (msg->layout & 3), each, at = 0;
 	struct anynet_wire_frame header = message_frame(sender, msg, ANYNET_FRAME_DATA);
-	unsigned rail = msg->rail;
+	unsigned stream = msg->stream;
 
 	each = (msg->size / chunks + ANYNET_PART_ALIGN - 1) & ~(ANYNET_PART_ALIGN - 1u);
 	do {
 		header.offset = at;
 		header.length = (uint32_t)anynet_min(each, msg->size - at);
-		queue_frame(&sender->rail[rail], &header);
+		queue_frame(&sender->stream[stream], &header);
 		msg->frames++;
 		at += header.length;
-		rail = (rail + (msg->layout >> 2 & 1)) % sender->rails;
+		stream = (stream + (msg->layout >> 2 & 1)) % sender->streams;
 	} while (at < msg->size);
 }
 
@@ -58,7 +58,7 @@ static uint32_t free_slot(const struct sender *sender)
 	return slot;
 }
 
-void sender_message(struct sender *sender, unsigned rail, uint32_t tag, uint32_t size,
+void sender_message(struct sender *sender, unsigned stream, uint32_t tag, uint32_t size,
 		    uint8_t layout)
 {
 	struct sender_message *msg = &sender->messages[sender->count];
@@ -70,7 +70,7 @@ void sender_message(struct sender *sender, unsigned rail, uint32_t tag, uint32_t
 					.size = size,
 					.slot = free_slot(sender),
 					.layout = layout,
-					.rail = (uint8_t)rail };
+					.stream = (uint8_t)stream };
 	sender->slots[msg->slot] = (int)sender->count++;
 	msg->flags = sender->multi ? ANYNET_FLAG_MULTI : 0;
 	msg->flags |= size <= LOCAL_EAGER_BYTES ? ANYNET_FLAG_TAIL : ANYNET_FLAG_ACK;
@@ -78,7 +78,7 @@ void sender_message(struct sender *sender, unsigned rail, uint32_t tag, uint32_t
 		struct anynet_wire_frame header = message_frame(sender, msg, ANYNET_FRAME_RTS);
 
 		msg->asked = true;
-		queue_frame(&sender->rail[rail], &header);
+		queue_frame(&sender->stream[stream], &header);
 		return;
 	}
 	queue_data(sender, msg);
@@ -88,8 +88,8 @@ void sender_bye(struct sender *sender)
 {
 	struct anynet_wire_frame bye = { .type = ANYNET_FRAME_BYE, .seq = sender->count };
 
-	for (unsigned i = 0; i < sender->rails; i++)
-		queue_frame(&sender->rail[i], &bye);
+	for (unsigned i = 0; i < sender->streams; i++)
+		queue_frame(&sender->stream[i], &bye);
 }
 
 /* --- writing it --- */
@@ -120,63 +120,63 @@ static size_t make_image(const struct sender *sender, const struct sender_frame 
 	return bytes;
 }
 
-static void note_written(struct sender_rail *rail, struct sender_frame *frame, size_t needed)
+static void note_written(struct sender_stream *stream, struct sender_frame *frame, size_t needed)
 {
-	size_t payload = rail->gone > HEADER_BYTES ? rail->gone - HEADER_BYTES : 0;
+	size_t payload = stream->gone > HEADER_BYTES ? stream->gone - HEADER_BYTES : 0;
 
-	if (rail->spoiled)
+	if (stream->spoiled)
 		return;
 	payload = anynet_min(payload, frame->end - frame->from);
 	frame->reached = (uint32_t)anynet_max(frame->reached, frame->from + (uint32_t)payload);
-	frame->whole |= rail->gone >= needed;
+	frame->whole |= stream->gone >= needed;
 }
 
 /* At most `limit` bytes of the frame that is next. Returns how many were written. */
-static size_t push_frame(struct sender *sender, struct sender_rail *rail, size_t limit)
+static size_t push_frame(struct sender *sender, struct sender_stream *stream, size_t limit)
 {
 	static uint8_t image[BYTES_MAX + 64];
-	struct sender_frame *frame = &rail->frames[rail->next];
+	struct sender_frame *frame = &stream->frames[stream->next];
 	size_t needed, bytes = make_image(sender, frame, image, &needed), n;
 	bool flip;
 
-	n = anynet_min(bytes - rail->gone, limit);
-	flip = rail->flip && rail->gone + n / 2 < needed; /* no checksum covers the tail */
+	n = anynet_min(bytes - stream->gone, limit);
+	flip = stream->flip && stream->gone + n / 2 < needed; /* no checksum covers the tail */
 	if (flip) {
-		image[rail->gone + n / 2] ^= 0x20;
+		image[stream->gone + n / 2] ^= 0x20;
 		n = n / 2 + 1;
 	}
-	n = peer_send(rail->fd, image + rail->gone, n);
+	n = peer_send(stream->fd, image + stream->gone, n);
 	if (!n)
 		return 0;
 	if (flip) {
-		rail->spoiled = true;
-		rail->flip = false;
+		stream->spoiled = true;
+		stream->flip = false;
 	}
-	rail->gone += n;
-	rail->written += n;
-	note_written(rail, frame, needed);
-	if (rail->gone == bytes) {
-		rail->next++;
-		rail->gone = 0;
+	stream->gone += n;
+	stream->written += n;
+	note_written(stream, frame, needed);
+	if (stream->gone == bytes) {
+		stream->next++;
+		stream->gone = 0;
 	}
 	return n;
 }
 
 void sender_push(struct sender *sender, unsigned index, size_t limit)
 {
-	struct sender_rail *rail = &sender->rail[index];
+	struct sender_stream *stream = &sender->stream[index];
 	size_t n = 1;
 
-	for (; n && limit && rail->fd >= 0 && rail->next < rail->count; limit -= n)
-		n = push_frame(sender, rail, limit);
+	for (; n && limit && stream->fd >= 0 && stream->next < stream->count; limit -= n)
+		n = push_frame(sender, stream, limit);
 }
 
 void sender_ping(struct sender *sender, unsigned index)
 {
-	struct sender_rail *rail = &sender->rail[index];
+	struct sender_stream *stream = &sender->stream[index];
 
-	if (!rail->gone)
-		peer_say(&rail->fd, (struct anynet_wire_frame){ .type = ANYNET_FRAME_PING }, NULL,
+	if (!stream->gone)
+		peer_say(&stream->fd, (struct anynet_wire_frame){ .type = ANYNET_FRAME_PING }, NULL,
 			 sender->comm->checksum, 0);
 }
 
@@ -184,9 +184,9 @@ bool sender_has_written(const struct sender *sender, uint32_t number)
 {
 	unsigned whole = 0;
 
-	for (unsigned i = 0; i < sender->rails; i++)
-		for (uint32_t k = 0; k < sender->rail[i].count; k++) {
-			const struct sender_frame *frame = &sender->rail[i].frames[k];
+	for (unsigned i = 0; i < sender->streams; i++)
+		for (uint32_t k = 0; k < sender->stream[i].count; k++) {
+			const struct sender_frame *frame = &sender->stream[i].frames[k];
 
 			whole += frame->header.type == ANYNET_FRAME_DATA &&
 				 frame->header.seq == number && frame->whole;
@@ -205,15 +205,15 @@ static void acknowledged(struct sender *sender, unsigned slot)
 	sender->slots[slot] = -1;
 }
 
-static void granted(struct sender *sender, const struct anynet_wire_frame *header)
+static void cleared(struct sender *sender, const struct anynet_wire_frame *header)
 {
 	int number = sender->slots[header->slot];
 	struct sender_message *msg = &sender->messages[header->seq];
 
 	must(header->seq < sender->count && msg->slot == header->slot && msg->asked);
-	if (number != (int)header->seq || msg->granted)
+	if (number != (int)header->seq || msg->cleared)
 		return; /* told again */
-	msg->granted = true;
+	msg->cleared = true;
 	queue_data(sender, msg);
 }
 
@@ -232,48 +232,48 @@ static void take_control(struct sender *sender, const struct anynet_wire_frame *
 	if (header->type == ANYNET_FRAME_ACK) {
 		if (sender->slots[header->slot] == (int)header->seq)
 			acknowledged(sender, header->slot);
-	} else if (header->type == ANYNET_FRAME_GRANT) {
-		granted(sender, header);
+	} else if (header->type == ANYNET_FRAME_CTS) {
+		cleared(sender, header);
 	} else {
 		must(header->type == ANYNET_FRAME_PING || header->type == ANYNET_FRAME_BYE ||
-		     header->type == ANYNET_FRAME_DOUBT);
+		     header->type == ANYNET_FRAME_SUSPECT);
 	}
 }
 
-static void take_controls(struct sender *sender, struct sender_rail *rail)
+static void take_controls(struct sender *sender, struct sender_stream *stream)
 {
 	size_t at = 0;
 
-	while (!sender->wild && rail->in_bytes - at >= HEADER_BYTES) {
+	while (!sender->wild && stream->in_bytes - at >= HEADER_BYTES) {
 		struct anynet_wire_frame header;
 
-		memcpy(&header, rail->in + at, sizeof(header));
+		memcpy(&header, stream->in + at, sizeof(header));
 		must(header.length <= ANYNET_ACK_BYTES);
-		if (rail->in_bytes - at < HEADER_BYTES + header.length)
+		if (stream->in_bytes - at < HEADER_BYTES + header.length)
 			break;
 		must(!sender->comm->checksum ||
-		     checksum_check(&header, rail->in + at + HEADER_BYTES));
-		take_control(sender, &header, rail->in + at + HEADER_BYTES);
+		     checksum_check(&header, stream->in + at + HEADER_BYTES));
+		take_control(sender, &header, stream->in + at + HEADER_BYTES);
 		at += HEADER_BYTES + header.length;
 	}
 	if (sender->wild)
-		at = rail->in_bytes;
-	rail->in_bytes -= at;
-	memmove(rail->in, rail->in + at, rail->in_bytes);
+		at = stream->in_bytes;
+	stream->in_bytes -= at;
+	memmove(stream->in, stream->in + at, stream->in_bytes);
 }
 
 void sender_hear(struct sender *sender, unsigned index)
 {
-	struct sender_rail *rail = &sender->rail[index];
+	struct sender_stream *stream = &sender->stream[index];
 
-	while (rail->fd >= 0) {
-		ssize_t n = recv(rail->fd, rail->in + rail->in_bytes,
-				 sizeof(rail->in) - rail->in_bytes, MSG_DONTWAIT);
+	while (stream->fd >= 0) {
+		ssize_t n = recv(stream->fd, stream->in + stream->in_bytes,
+				 sizeof(stream->in) - stream->in_bytes, MSG_DONTWAIT);
 
 		if (n <= 0)
 			return;
-		rail->in_bytes += (size_t)n;
-		take_controls(sender, rail);
+		stream->in_bytes += (size_t)n;
+		take_controls(sender, stream);
 	}
 }
 
@@ -290,17 +290,17 @@ static void check_placed(const struct sender *sender, const struct sender_frame 
 	if (frame->header.type != ANYNET_FRAME_DATA || msg->seq != frame->header.seq ||
 	    msg->state == RECV_UNSEEN || from == end)
 		return;
-	base = msg->arrival ? msg->arrival->data : msg->sub->data;
+	base = msg->unexpected ? msg->unexpected->data : msg->sub->data;
 	must(!memcmp(base + from, pattern(msg->seq, from), end - from));
 }
 
 /* Of frame `n` has come what lies before `part`, not all. */
-static void check_part(const struct sender *sender, const struct sender_rail *rail, uint64_t n,
+static void check_part(const struct sender *sender, const struct sender_stream *stream, uint64_t n,
 		       uint32_t part)
 {
-	const struct sender_frame *frame = &rail->frames[n];
+	const struct sender_frame *frame = &stream->frames[n];
 
-	must(n < rail->count && frame->header.type == ANYNET_FRAME_DATA);
+	must(n < stream->count && frame->header.type == ANYNET_FRAME_DATA);
 	must(!(frame->header.flags & ANYNET_FLAG_TAIL) && !sender->comm->checksum);
 	must(part % ANYNET_PART_ALIGN == 0 && part >= frame->from);
 	must(part < frame->end && part <= frame->reached);
@@ -315,66 +315,66 @@ static void check_not_given(const struct sender *sender, const struct sender_fra
 	must(frame->header.type != ANYNET_FRAME_DATA || !(msg->done || msg->acked));
 }
 
-static void check_position(const struct sender *sender, const struct sender_rail *rail,
+static void check_position(const struct sender *sender, const struct sender_stream *stream,
 			   uint64_t frames, uint32_t part)
 {
-	must(frames <= rail->count && frames >= rail->told);
-	if (rail->written < HEADER_BYTES)
-		must(frames == rail->told && part == rail->told_part);
+	must(frames <= stream->count && frames >= stream->told);
+	if (stream->written < HEADER_BYTES)
+		must(frames == stream->told && part == stream->told_part);
 	for (uint64_t n = 0; n < frames; n++) {
-		must(rail->frames[n].whole);
-		check_placed(sender, &rail->frames[n], rail->frames[n].end);
+		must(stream->frames[n].whole);
+		check_placed(sender, &stream->frames[n], stream->frames[n].end);
 	}
 	if (part)
-		check_part(sender, rail, frames, part);
-	for (uint64_t n = frames; n < rail->count; n++)
-		check_not_given(sender, &rail->frames[n]);
+		check_part(sender, stream, frames, part);
+	for (uint64_t n = frames; n < stream->count; n++)
+		check_not_given(sender, &stream->frames[n]);
 }
 
 void sender_note_position(struct sender *sender, unsigned index,
 			  const struct anynet_wire_hello *welcome)
 {
-	struct sender_rail *rail = &sender->rail[index];
+	struct sender_stream *stream = &sender->stream[index];
 
 	if (sender->wild)
 		return;
-	check_position(sender, rail, welcome->frames, welcome->part);
-	rail->told = welcome->frames;
-	rail->told_part = welcome->part;
+	check_position(sender, stream, welcome->frames, welcome->part);
+	stream->told = welcome->frames;
+	stream->told_part = welcome->part;
 }
 
 void sender_go_on(struct sender *sender, unsigned index, int fd,
 		  const struct anynet_wire_hello *welcome)
 {
-	struct sender_rail *rail = &sender->rail[index];
+	struct sender_stream *stream = &sender->stream[index];
 
 	sender_note_position(sender, index, welcome);
-	peer_close(&rail->fd);
-	rail->fd = fd;
-	rail->in_bytes = rail->gone = rail->written = 0;
-	rail->spoiled = rail->flip = false;
-	rail->next = (uint32_t)anynet_min(welcome->frames, rail->count);
-	if (!sender->wild && welcome->part > rail->frames[rail->next].from)
-		rail->frames[rail->next].from = welcome->part;
+	peer_close(&stream->fd);
+	stream->fd = fd;
+	stream->in_bytes = stream->gone = stream->written = 0;
+	stream->spoiled = stream->flip = false;
+	stream->next = (uint32_t)anynet_min(welcome->frames, stream->count);
+	if (!sender->wild && welcome->part > stream->frames[stream->next].from)
+		stream->frames[stream->next].from = welcome->part;
 }
 
 /* --- the beginning and the end --- */
 
-void sender_start(struct sender *sender, struct anynet_comm *comm, unsigned rails)
+void sender_start(struct sender *sender, struct anynet_comm *comm, unsigned streams)
 {
-	for (unsigned i = 0; i < RAILS_MAX; i++) {
-		struct sender_rail *rail = &sender->rail[i];
+	for (unsigned i = 0; i < STREAMS_MAX; i++) {
+		struct sender_stream *stream = &sender->stream[i];
 
-		rail->fd = -1;
-		rail->count = rail->next = 0;
-		rail->gone = rail->written = rail->in_bytes = 0;
-		rail->spoiled = rail->flip = false;
-		rail->told = rail->told_part = 0;
+		stream->fd = -1;
+		stream->count = stream->next = 0;
+		stream->gone = stream->written = stream->in_bytes = 0;
+		stream->spoiled = stream->flip = false;
+		stream->told = stream->told_part = 0;
 	}
 	memset(sender->slots, 0xff, sizeof(sender->slots));
 	sender->comm = comm;
 	sender->wild = sender->multi = sender->tag_known = false;
-	sender->rails = rails;
+	sender->streams = streams;
 	sender->count = 0;
 }
 

@@ -7,14 +7,14 @@
 static void check_message(const struct recv_msg *msg)
 {
 	if (msg->state == RECV_UNSEEN) {
-		must(!msg->sub && !msg->arrival);
+		must(!msg->sub && !msg->unexpected);
 		return;
 	}
 	must(msg->received <= msg->begun && msg->begun <= msg->size);
-	must(msg->state == RECV_MATCHED ? msg->sub != NULL : msg->arrival && !msg->sub);
+	must(msg->state == RECV_MATCHED ? msg->sub != NULL : msg->unexpected && !msg->sub);
 	must(!msg->sub || (msg->sub->owner->busy && msg->sub->owner->pending));
 	must(!msg->sub || msg->size <= msg->sub->capacity);
-	must(!msg->arrival || msg->arrival->size == msg->size);
+	must(!msg->unexpected || msg->unexpected->size == msg->size);
 }
 
 void recv_check(const struct anynet_comm *base)

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* What the two halves of fuzz_resume share: a comm on rails whose other ends are the input. */
+/* What the two halves of fuzz_resume share: a comm on streams whose other ends are the input. */
 #ifndef TESTS_FUZZ_RESUME_H
 #define TESTS_FUZZ_RESUME_H
 
@@ -16,11 +16,11 @@
 #define CHECKSUMS 0x02
 #define WILD      0x10 /* the peer may say anything … */
 #define LIES      0x20 /* … and name any position */
-#define RAILS_AT  2    /* the bits from there: rails - 1 */
+#define STREAMS_AT 2    /* the bits from there: streams - 1 */
 
-static inline unsigned rails_wanted(uint8_t order)
+static inline unsigned streams_wanted(uint8_t order)
 {
-	return 1 + (order >> RAILS_AT) % RAILS_MAX;
+	return 1 + (order >> STREAMS_AT) % STREAMS_MAX;
 }
 
 /* Bytes that the comm's sockets still take before they are "full". */

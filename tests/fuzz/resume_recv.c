@@ -22,10 +22,10 @@ struct run {
 	struct input *in;
 	struct anynet_comm *comm;
 	uint8_t order;
-	unsigned rails;
+	unsigned streams;
 	struct sender sender;
-	uint32_t epochs[RAILS_MAX];
-	int coming[RAILS_MAX]; /* has said RESUME, the answer is not read yet; -1 = none */
+	uint32_t epochs[STREAMS_MAX];
+	int coming[STREAMS_MAX]; /* has said RESUME, the answer is not read yet; -1 = none */
 	struct tag_state tags[TAGS];
 	struct posted posted[ANYNET_REQUESTS];
 	uint32_t index[ANYNET_REQUESTS][ANYNET_RECVS_MAX]; /* among the receives of their tags */
@@ -41,7 +41,7 @@ static bool strict(void)
 /* --- resuming --- */
 
 /* Hand in a connection that says RESUME. Returns our end. */
-static int say_resume(uint16_t rail, uint32_t epoch)
+static int say_resume(uint16_t stream, uint32_t epoch)
 {
 	struct anynet_wire_hello hello;
 	int fds[2];
@@ -49,7 +49,7 @@ static int say_resume(uint16_t rail, uint32_t epoch)
 	hello_fill(&hello, &local_dev, NULL, 0);
 	hello.type = ANYNET_HELLO;
 	hello.kind = ANYNET_KIND_RESUME;
-	hello.rail = rail;
+	hello.stream = stream;
 	hello.epoch = epoch;
 	peer_pair(fds);
 	must(!recovery_post(run.comm, fds[0], &hello, NULL));
@@ -66,76 +66,77 @@ static bool read_welcome(int fd, struct anynet_wire_hello *welcome)
 	return true;
 }
 
-static uint32_t expected_status(uint16_t rail, uint32_t epoch)
+static uint32_t expected_status(uint16_t stream, uint32_t epoch)
 {
 	if (comm_error(run.comm) || run.comm->peer_closed)
 		return ANYNET_STATUS_GONE;
-	if (rail >= run.rails || !run.comm->rails[rail] || (int32_t)(epoch - run.epochs[rail]) <= 0)
+	if (stream >= run.streams || !run.comm->streams[stream] ||
+	    (int32_t)(epoch - run.epochs[stream]) <= 0)
 		return ANYNET_STATUS_STALE;
 	return ANYNET_STATUS_OK;
 }
 
 /* The comm knows a connection that we do not go on with. */
-static void give_up(unsigned rail)
+static void give_up(unsigned stream)
 {
-	peer_close(&run.coming[rail]);
-	peer_close(&run.sender.rail[rail].fd);
-	run.sender.rail[rail].written = HEADER_BYTES; /* at most */
+	peer_close(&run.coming[stream]);
+	peer_close(&run.sender.stream[stream].fd);
+	run.sender.stream[stream].written = HEADER_BYTES; /* at most */
 }
 
 /* Read the answer to the RESUME that was said, and go on over it, or lose it. */
-static void take_welcome(unsigned rail, bool lost)
+static void take_welcome(unsigned stream, bool lost)
 {
 	struct anynet_wire_hello welcome;
-	int fd = run.coming[rail];
+	int fd = run.coming[stream];
 
 	if (fd < 0)
 		return;
 	if (!read_welcome(fd, &welcome) || welcome.status) {
 		must(!strict() || take_budget == 0);
-		give_up(rail);
+		give_up(stream);
 	} else if (lost) {
-		sender_note_position(&run.sender, rail, &welcome);
-		give_up(rail);
-		run.sender.rail[rail].written = 0;
+		sender_note_position(&run.sender, stream, &welcome);
+		give_up(stream);
+		run.sender.stream[stream].written = 0;
 	} else {
-		run.coming[rail] = -1;
-		sender_go_on(&run.sender, rail, fd, &welcome);
+		run.coming[stream] = -1;
+		sender_go_on(&run.sender, stream, fd, &welcome);
 	}
 }
 
-static void resume(uint16_t rail, uint32_t epoch, bool later, bool lost)
+static void resume(uint16_t stream, uint32_t epoch, bool later, bool lost)
 {
-	uint32_t status = expected_status(rail, epoch);
+	uint32_t status = expected_status(stream, epoch);
 	struct anynet_wire_hello welcome;
-	int fd = say_resume(rail, epoch);
+	int fd = say_resume(stream, epoch);
 
 	if (status != ANYNET_STATUS_OK) {
 		must(read_welcome(fd, &welcome) ? welcome.status == status : !take_budget);
 		peer_close(&fd);
 		return;
 	}
-	if (run.coming[rail] >= 0)
-		give_up(rail);
-	run.epochs[rail] = epoch;
-	run.coming[rail] = fd;
+	if (run.coming[stream] >= 0)
+		give_up(stream);
+	run.epochs[stream] = epoch;
+	run.coming[stream] = fd;
 	if (!later || !take_budget)
-		take_welcome(rail, lost);
+		take_welcome(stream, lost);
 }
 
-static void resume_somehow(unsigned rail)
+static void resume_somehow(unsigned stream)
 {
 	uint8_t choice = input_u8(run.in);
-	uint32_t epoch = run.epochs[rail];
+	uint32_t epoch = run.epochs[stream];
 
-	if (run.coming[rail] >= 0 && choice & 7) {
-		take_welcome(rail, choice & 0x10);
+	if (run.coming[stream] >= 0 && choice & 7) {
+		take_welcome(stream, choice & 0x10);
 		return;
 	}
 	if (choice & 0x40)
-		sender_hear(&run.sender, rail);
+		sender_hear(&run.sender, stream);
 	if (choice & 0x80)
-		peer_close(&run.sender.rail[rail].fd);
+		peer_close(&run.sender.stream[stream].fd);
 	switch (choice & 7) {
 	case 0:
 		epoch += input_step(run.in);
@@ -144,7 +145,7 @@ static void resume_somehow(unsigned rail)
 		epoch ^= (uint32_t)input_u16(run.in) << 16;
 		break;
 	case 2:
-		rail = input_u16(run.in) % ANYNET_RAILS_MAX; /* others do not come so far */
+		stream = input_u16(run.in) % ANYNET_STREAMS_MAX; /* others do not come so far */
 		epoch += 1;
 		break;
 	case 3:
@@ -154,29 +155,29 @@ static void resume_somehow(unsigned rail)
 	default:
 		epoch += 1 + (choice >> 3 & 1);
 	}
-	resume((uint16_t)rail, epoch, choice & 0x20, choice & 0x10 && (choice & 7) < 6);
+	resume((uint16_t)stream, epoch, choice & 0x20, choice & 0x10 && (choice & 7) < 6);
 	take_budget = SIZE_MAX;
 }
 
 /* --- what NCCL does --- */
 
-static void new_message(unsigned rail, uint32_t tag, uint32_t size, uint8_t layout)
+static void new_message(unsigned stream, uint32_t tag, uint32_t size, uint8_t layout)
 {
 	struct tag_state *line = &run.tags[tag];
 
 	if (line->posted > line->sent)
 		size = (uint32_t)anynet_min(size, line->room[line->sent]);
 	line->messages[line->sent++] = run.sender.count;
-	sender_message(&run.sender, rail, tag, size, layout);
+	sender_message(&run.sender, stream, tag, size, layout);
 }
 
-static void some_message(unsigned rail)
+static void some_message(unsigned stream)
 {
 	uint32_t size = choose_size(run.in);
 	uint8_t choice = input_u8(run.in);
 
 	if (run.sender.count < SCRIPT_MAX)
-		new_message(rail, (choice >> 4) % TAGS, size, choice & 7);
+		new_message(stream, (choice >> 4) % TAGS, size, choice & 7);
 }
 
 /* False: there cannot be more of the tag. */
@@ -265,19 +266,19 @@ static void test_all(void)
 /* --- what is not right --- */
 
 /* A frame of the stream with something wrong about it, in its place. */
-static void wrong_frame(struct sender_rail *rail)
+static void wrong_frame(struct sender_stream *stream)
 {
 	struct anynet_wire_frame *header;
 	uint8_t at = input_u8(run.in) % HEADER_BYTES;
 
-	if (rail->next == rail->count)
+	if (stream->next == stream->count)
 		return;
-	header = &rail->frames[rail->next].header;
+	header = &stream->frames[stream->next].header;
 	((uint8_t *)header)[at] ^= input_u8(run.in);
 	header->seq %= SENDER_MESSAGES_MAX;
 }
 
-static void go_wild(struct sender_rail *rail, uint8_t which)
+static void go_wild(struct sender_stream *stream, uint8_t which)
 {
 	if (!(run.order & WILD))
 		return;
@@ -285,9 +286,9 @@ static void go_wild(struct sender_rail *rail, uint8_t which)
 	if (which == 0)
 		posted_take_back(run.comm, &run.posted[input_u8(run.in) % ANYNET_REQUESTS]);
 	else if (which == 1)
-		peer_garbage(rail->fd, run.in);
+		peer_garbage(stream->fd, run.in);
 	else
-		wrong_frame(rail);
+		wrong_frame(stream);
 }
 
 /* --- the script --- */
@@ -295,8 +296,8 @@ static void go_wild(struct sender_rail *rail, uint8_t which)
 static void step(void)
 {
 	uint8_t op = input_u8(run.in);
-	unsigned index = (op >> 4) % run.rails;
-	struct sender_rail *rail = &run.sender.rail[index];
+	unsigned index = (op >> 4) % run.streams;
+	struct sender_stream *stream = &run.sender.stream[index];
 
 	switch (op & 0x0f) {
 	case 0:
@@ -331,9 +332,9 @@ static void step(void)
 		break;
 	case 12:
 		if (op & 0x80)
-			shutdown(rail->fd, SHUT_WR);
+			shutdown(stream->fd, SHUT_WR);
 		else
-			peer_close(&rail->fd);
+			peer_close(&stream->fd);
 		break;
 	case 13:
 		take_budget = input_u8(run.in);
@@ -344,10 +345,10 @@ static void step(void)
 		if (op & 0x80)
 			sender_ping(&run.sender, index);
 		else
-			rail->flip = run.comm->checksum && rail->fd >= 0;
+			stream->flip = run.comm->checksum && stream->fd >= 0;
 		break;
 	default:
-		go_wild(rail, op >> 4 & 3);
+		go_wild(stream, op >> 4 & 3);
 	}
 }
 
@@ -369,7 +370,7 @@ static void fill_posted(void)
 {
 	for (uint32_t tag = 0; tag < TAGS; tag++)
 		while (run.tags[tag].posted > run.tags[tag].sent)
-			new_message(tag % run.rails, tag, 300, 0);
+			new_message(tag % run.streams, tag, 300, 0);
 }
 
 /* Whatever was broken: now it is not, and everything arrives. */
@@ -378,28 +379,28 @@ static void bring_home(void)
 	unsigned rounds = 0;
 
 	fill_posted();
-	for (unsigned i = 0; i < run.rails; i++)
+	for (unsigned i = 0; i < run.streams; i++)
 		resume((uint16_t)i, run.epochs[i] + 1, false, false);
 	while (!sender_all_home(&run.sender)) {
 		must(++rounds < ROUNDS_MAX);
 		post_missing();
-		for (unsigned i = 0; i < run.rails; i++)
+		for (unsigned i = 0; i < run.streams; i++)
 			sender_push(&run.sender, i, SIZE_MAX);
 		test_all();
 		comm_attend(run.comm); /* as the background thread does when nothing is posted */
-		for (unsigned i = 0; i < run.rails; i++)
+		for (unsigned i = 0; i < run.streams; i++)
 			sender_hear(&run.sender, i);
 	}
 }
 
-/* The sender closes: a word on every rail. */
+/* The sender closes: a word on every stream. */
 static void say_bye(void)
 {
 	sender_bye(&run.sender);
-	for (unsigned i = 0; i < run.rails; i++) {
+	for (unsigned i = 0; i < run.streams; i++) {
 		sender_push(&run.sender, i, SIZE_MAX);
-		must(run.sender.rail[i].next == run.sender.rail[i].count);
-		peer_close(&run.sender.rail[i].fd);
+		must(run.sender.stream[i].next == run.sender.stream[i].count);
+		peer_close(&run.sender.stream[i].fd);
 	}
 	for (int i = 0; i < 4; i++) {
 		comm_unpark(run.comm);
@@ -417,14 +418,14 @@ static void start(struct input *in, uint8_t order)
 	memset(run.posted, 0, sizeof(run.posted));
 	run.in = in;
 	run.order = order;
-	run.rails = rails_wanted(order);
+	run.streams = streams_wanted(order);
 	for (unsigned i = 0; i < TAGS; i++)
 		run.tags[i].sent = run.tags[i].posted = 0;
-	run.comm = recv_comm_create(&local_dev, run.rails, LOCAL_RING_BYTES);
+	run.comm = recv_comm_create(&local_dev, run.streams, LOCAL_RING_BYTES);
 	must(run.comm);
-	sender_start(&run.sender, run.comm, run.rails);
-	for (unsigned i = 0; i < run.rails; i++) {
-		run.sender.rail[i].fd = local_rail(run.comm, i);
+	sender_start(&run.sender, run.comm, run.streams);
+	for (unsigned i = 0; i < run.streams; i++) {
+		run.sender.stream[i].fd = local_stream(run.comm, i);
 		run.coming[i] = -1;
 		run.epochs[i] = 0;
 	}
@@ -441,8 +442,8 @@ void resume_receiving(struct input *in, uint8_t order)
 		say_bye();
 	}
 	test_all();
-	for (unsigned i = 0; i < run.rails; i++) {
-		peer_close(&run.sender.rail[i].fd);
+	for (unsigned i = 0; i < run.streams; i++) {
+		peer_close(&run.sender.stream[i].fd);
 		peer_close(&run.coming[i]);
 	}
 	if (!strict())

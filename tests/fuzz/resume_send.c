@@ -2,7 +2,7 @@
 /*
  * A send comm whose receiver (peer_receiver.h) is the input. As long as that names its true positions
  * and says nothing wild, nothing may fail and in the end everything must have arrived once; a position
- * that is a lie is refused with EPROTO or gone on from. In any case what comes on a rail goes on where
+ * that is a lie is refused with EPROTO or gone on from. In any case what comes on a stream goes on where
  * the receiver said.
  */
 #include <errno.h>
@@ -14,9 +14,9 @@ struct run {
 	struct input *in;
 	struct anynet_comm *comm;
 	uint8_t order;
-	unsigned rails;
+	unsigned streams;
 	struct receiver receiver;
-	uint32_t epochs[RAILS_MAX];
+	uint32_t epochs[STREAMS_MAX];
 	struct sent sent[RECEIVER_MESSAGES_MAX]; /* by number of message */
 };
 
@@ -86,15 +86,15 @@ static void lie(uint32_t *frames, uint32_t *part)
 		*part = ~*part;
 }
 
-static bool can_resume(unsigned rail)
+static bool can_resume(unsigned stream)
 {
-	return run.comm->rails[rail] && !comm_error(run.comm) && !run.comm->peer_closed;
+	return run.comm->streams[stream] && !comm_error(run.comm) && !run.comm->peer_closed;
 }
 
 static void resume(unsigned index, bool true_position)
 {
-	struct anynet_rail *rail = run.comm->rails[index];
-	struct receiver_rail *peer = &run.receiver.rail[index];
+	struct anynet_stream *stream = run.comm->streams[index];
+	struct receiver_stream *peer = &run.receiver.stream[index];
 	uint32_t frames, part;
 	int fds[2];
 
@@ -105,44 +105,44 @@ static void resume(unsigned index, bool true_position)
 	part = peer->part;
 	if (!true_position)
 		lie(&frames, &part);
-	if (rail->fd >= 0)
-		comm_sever(run.comm, rail, 0);
+	if (stream->fd >= 0)
+		comm_sever(run.comm, stream, 0);
 	peer_pair(fds);
 	peer->fd = fds[1];
-	comm_rail_back(run.comm, rail, fds[0], ++run.epochs[index], rail->home, frames, part);
+	comm_stream_back(run.comm, stream, fds[0], ++run.epochs[index], stream->home, frames, part);
 	check_error();
 	if (!comm_error(run.comm))
 		receiver_go_on(&run.receiver, index, frames, part);
 }
 
-static void resume_somehow(unsigned rail)
+static void resume_somehow(unsigned stream)
 {
 	uint8_t choice = input_u8(run.in);
 
 	if (choice & 1)
-		receiver_pull(&run.receiver, rail, SIZE_MAX);
-	resume(rail, !(run.order & LIES) || choice & 0x06);
+		receiver_pull(&run.receiver, stream, SIZE_MAX);
+	resume(stream, !(run.order & LIES) || choice & 0x06);
 }
 
-static void break_rail(unsigned index, uint8_t how)
+static void break_stream(unsigned index, uint8_t how)
 {
-	struct anynet_rail *rail = run.comm->rails[index];
+	struct anynet_stream *stream = run.comm->streams[index];
 
 	if (!(how & 3)) {
-		peer_close(&run.receiver.rail[index].fd);
-	} else if (!rail || rail->fd < 0) {
+		peer_close(&run.receiver.stream[index].fd);
+	} else if (!stream || stream->fd < 0) {
 		return;
 	} else if (how & 1) {
-		comm_rail_broke(run.comm, rail, how & 4 ? -ETIMEDOUT : -EPIPE);
+		comm_stream_broke(run.comm, stream, how & 4 ? -ETIMEDOUT : -EPIPE);
 		check_error();
 	} else {
-		comm_sever(run.comm, rail, -ENETDOWN);
+		comm_sever(run.comm, stream, -ENETDOWN);
 	}
 }
 
 /* --- what is not right --- */
 
-static void go_wild(unsigned rail)
+static void go_wild(unsigned stream)
 {
 	struct anynet_wire_frame header = { .type = ANYNET_FRAME_ACK };
 	uint8_t choice = input_u8(run.in), bytes[ANYNET_ACK_BYTES];
@@ -163,11 +163,11 @@ static void go_wild(unsigned rail)
 		header.slot = bytes[0];
 		header.seq = bytes[1];
 	}
-	receiver_say(&run.receiver, rail, header, bytes, choice & 8 ? bytes[2] : 0);
+	receiver_say(&run.receiver, stream, header, bytes, choice & 8 ? bytes[2] : 0);
 }
 
-/* A byte of it is changed on the way: the rail is given up, nothing else. */
-static void spoilt_word(struct receiver_rail *peer)
+/* A byte of it is changed on the way: the stream is given up, nothing else. */
+static void spoilt_word(struct receiver_stream *peer)
 {
 	uint8_t image[CONTROL_BYTES];
 	size_t bytes;
@@ -197,7 +197,7 @@ static void test_on_full_sockets(uint8_t op)
 static void step(void)
 {
 	uint8_t op = input_u8(run.in);
-	unsigned rail = (op >> 4) % run.rails;
+	unsigned stream = (op >> 4) % run.streams;
 
 	switch (op & 0x0f) {
 	case 0:
@@ -212,41 +212,41 @@ static void step(void)
 		test_on_full_sockets(op);
 		break;
 	case 5:
-		receiver_pull(&run.receiver, rail, input_u8(run.in));
+		receiver_pull(&run.receiver, stream, input_u8(run.in));
 		break;
 	case 6:
-		receiver_pull(&run.receiver, rail, input_u16(run.in));
+		receiver_pull(&run.receiver, stream, input_u16(run.in));
 		break;
 	case 7:
-		receiver_pull(&run.receiver, rail, SIZE_MAX);
+		receiver_pull(&run.receiver, stream, SIZE_MAX);
 		break;
 	case 8:
-		receiver_acknowledge(&run.receiver, rail, 1 + (op >> 6), 0);
+		receiver_acknowledge(&run.receiver, stream, 1 + (op >> 6), 0);
 		break;
 	case 9:
-		receiver_grant(&run.receiver, rail, 0);
+		receiver_cts(&run.receiver, stream, 0);
 		break;
 	case 10:
 		if (op & 0x80)
-			receiver_grant(&run.receiver, rail, 1 + input_u8(run.in) % HEADER_BYTES);
+			receiver_cts(&run.receiver, stream, 1 + input_u8(run.in) % HEADER_BYTES);
 		else
-			receiver_acknowledge(&run.receiver, rail, 1, 1 + input_u8(run.in) % 64);
+			receiver_acknowledge(&run.receiver, stream, 1, 1 + input_u8(run.in) % 64);
 		break;
 	case 11:
 	case 12:
-		resume_somehow(rail);
+		resume_somehow(stream);
 		break;
 	case 13:
-		break_rail(rail, input_u8(run.in));
+		break_stream(stream, input_u8(run.in));
 		break;
 	case 14:
 		if (op & 0x80)
-			spoilt_word(&run.receiver.rail[rail]);
+			spoilt_word(&run.receiver.stream[stream]);
 		else
 			send_ready(run.comm);
 		break;
 	default:
-		go_wild(rail);
+		go_wild(stream);
 	}
 }
 
@@ -263,17 +263,17 @@ static void bring_home(void)
 {
 	unsigned rounds = 0;
 
-	for (unsigned i = 0; i < run.rails; i++)
+	for (unsigned i = 0; i < run.streams; i++)
 		resume(i, true);
 	while (!all_home()) {
 		must(++rounds < ROUNDS_MAX);
 		test_all();
 		must(!comm_turn(run.comm)); /* also when all are tested and not acknowledged */
-		for (unsigned i = 0; i < run.rails; i++)
+		for (unsigned i = 0; i < run.streams; i++)
 			receiver_pull(&run.receiver, i, SIZE_MAX);
-		for (unsigned i = 0; i < run.rails; i++)
-			receiver_grant(&run.receiver, i, 0);
-		receiver_acknowledge(&run.receiver, rounds % run.rails, 1, 0);
+		for (unsigned i = 0; i < run.streams; i++)
+			receiver_cts(&run.receiver, i, 0);
+		receiver_acknowledge(&run.receiver, rounds % run.streams, 1, 0);
 	}
 }
 
@@ -283,13 +283,13 @@ static void close_comm(void)
 	bool stays = drain_start(run.comm);
 
 	for (int i = 0; i < 8 && stays; i++) {
-		for (unsigned k = 0; k < run.rails; k++)
+		for (unsigned k = 0; k < run.streams; k++)
 			receiver_pull(&run.receiver, k, SIZE_MAX);
 		stays = !drain_over(run.comm);
 	}
-	for (unsigned k = 0; strict() && k < run.rails; k++) {
+	for (unsigned k = 0; strict() && k < run.streams; k++) {
 		receiver_pull(&run.receiver, k, SIZE_MAX);
-		must(run.receiver.rail[k].bye);
+		must(run.receiver.stream[k].bye);
 	}
 	must(!strict() || !stays);
 }
@@ -300,12 +300,12 @@ static void start(struct input *in, uint8_t order)
 	memset(run.sent, 0, sizeof(run.sent));
 	run.in = in;
 	run.order = order;
-	run.rails = rails_wanted(order);
-	run.comm = send_comm_create(&local_dev, run.rails);
+	run.streams = streams_wanted(order);
+	run.comm = send_comm_create(&local_dev, run.streams);
 	must(run.comm);
-	receiver_start(&run.receiver, run.rails, run.comm->checksum);
-	for (unsigned i = 0; i < run.rails; i++)
-		run.receiver.rail[i].fd = local_rail(run.comm, i);
+	receiver_start(&run.receiver, run.streams, run.comm->checksum);
+	for (unsigned i = 0; i < run.streams; i++)
+		run.receiver.stream[i].fd = local_stream(run.comm, i);
 	must(!comm_open(run.comm));
 }
 

@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
 # What netem.sh prints of one run, and whether it was good (exit 0). Its input is two files of
 # links_counters', from before and after.
-# Variables: name, rails, summary (what guest_stream printed) and status (its exit), witnesses (the
+# Variables: name, streams, summary (what guest_stream printed) and status (its exit), witnesses (the
 # counters that must not be zero, with commas, or "-").
 
 FILENAME == ARGV[1] { before[$1] = $1 == "Dropped" ? 0 : $2; next }
@@ -15,7 +15,7 @@ function fail(why) {
 function print_run() {
 	sub(/ 0 faults,/, "", summary)
 	sub(/, longest call.*/, "", summary)
-	printf "%-11s %d rail%s %s\n", name, rails, rails == 1 ? ": " : "s:", summary
+	printf "%-11s %d stream%s %s\n", name, streams, streams == 1 ? ": " : "s:", summary
 	printf "%20s packets %d dropped %d damaged %d out of order %d twice %d, sent again %d\n", "",
 		counted["TcpInSegs"], counted["Dropped"],
 		counted["TcpInCsumErrors"] + counted["IpInHdrErrors"], counted["TcpExtTCPOFOQueue"],

@@ -1,7 +1,7 @@
 #!/bin/bash
 # SPDX-License-Identifier: Apache-2.0
 # The TCP transport over networks that lose, delay, reorder, duplicate and damage packets: a verified
-# stream each way, over 1 rail on one wire and, beside it, over 4 rails on two wires. Runs in the
+# stream each way, over 1 stream on one wire and, beside it, over 4 streams on two wires. Runs in the
 # guest, where the kernel has netem:
 #
 #   tests/guest/guest.sh -- tests/guest/netem.sh BUILD_DIR [CASE…]
@@ -22,7 +22,7 @@ rest=12     # longer than the peer may be silent
 silence=10s # many times what TCP needs here to get a packet through, even at a loss of 5 %
 
 # Name; bytes of a message (4000 are copied, 65536 are one frame, 300000 are three where there are four
-# rails); the counters that must not be zero, with commas; seconds of rest; how the wires treat packets.
+# streams); the counters that must not be zero, with commas; seconds of rest; how the wires treat packets.
 cases() {
 	cat <<-END
 	loss-1      300000 Dropped             0     loss 1%
@@ -38,16 +38,16 @@ cases() {
 	END
 }
 
-# stream RAILS WIRES CASE BYTES WITNESSES REST NETEM…: one run. Prints its lines, and the plugin's if
+# stream STREAMS WIRES CASE BYTES WITNESSES REST NETEM…: one run. Prints its lines, and the plugin's if
 # it fails.
 stream() {
-	local rails=$1 wires=$2 pair=rails$1 run=/run/rails$1 summary status=0
+	local streams=$1 wires=$2 pair=streams$1 run=/run/streams$1 summary status=0
 	links_netem "$pair" "$wires" "${@:7}" || return
 	summary=$("$build/tests/guest/guest_stream" "$build/libnccl-net.so" "$seconds" "$6" "$4" \
 		"$pair-a" "$pair-b" eth "ANYNET_PEER_TIMEOUT=$silence" ANYNET_TCP_STRIPE=on \
-		"ANYNET_TCP_CONNECTIONS=$((rails / wires))" 2>"$run.log") || status=$?
+		"ANYNET_TCP_CONNECTIONS=$((streams / wires))" 2>"$run.log") || status=$?
 	links_counters "$pair" >"$run.after"
-	awk -v name="$3" -v rails="$rails" -v witnesses="$5" -v summary="$summary" \
+	awk -v name="$3" -v streams="$streams" -v witnesses="$5" -v summary="$summary" \
 		-v status="$status" -f tests/guest/netem.awk "$run.before" "$run.after" || {
 		cat "$run.log"
 		status=1
@@ -66,7 +66,7 @@ wanted() {
 	return 1
 }
 
-for pair in "rails1 1" "rails4 2"; do
+for pair in "streams1 1" "streams4 2"; do
 	# shellcheck disable=SC2086 # words
 	links_make $pair
 	links_counters "${pair% *}" >"/run/${pair% *}.before"

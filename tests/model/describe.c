@@ -38,35 +38,36 @@ static void print_frame(uint8_t frame)
 
 static void print_queue(const char *name, const struct control_queue *queue)
 {
-	static const char *const controls[] = { "bits", "ack", "grant", "bye" };
+	static const char *const controls[] = { "bits", "ack", "cts", "bye" };
 
 	for (unsigned i = 0; i < queue->count; i++)
 		printf("%s %s %x", i ? "," : name, controls[CONTROL_TYPE(queue->frames[i])],
 		       CONTROL_BODY(queue->frames[i]));
 }
 
-static void print_rail(const struct rail_state *rail)
+static void print_stream(const struct stream_state *stream)
 {
 	static const char *const phases[] = { "down", "up", "over" };
 	static const char *const hellos[] = { "", " hello", " welcome" };
 	static const char *const conns[] = { "joined", "dialled", "alone", "closed" };
 
-	printf("  [%s%s%s", phases[rail->phase],
-	       rail->phase == PHASE_UP && !rail->alive ? " cut" : "", hellos[rail->hello]);
-	if (rail->hello)
-		printf("%u%s", rail->epoch, rail->dial_alive ? "" : " cut");
-	printf(" %s%u N%u p%u | log", conns[rail->conn], rail->fenced, rail->consumed, rail->part);
-	for (unsigned i = 0; i < rail->logged; i++) {
-		if (i == rail->at)
-			printf(rail->header ? " >%u:" : " >", rail->units);
-		print_frame(rail->log[i]);
-		if (i + 1u == rail->limit)
+	printf("  [%s%s%s", phases[stream->phase],
+	       stream->phase == PHASE_UP && !stream->alive ? " cut" : "", hellos[stream->hello]);
+	if (stream->hello)
+		printf("%u%s", stream->epoch, stream->dial_alive ? "" : " cut");
+	printf(" %s%u N%u p%u | log", conns[stream->conn], stream->fenced, stream->consumed,
+	       stream->part);
+	for (unsigned i = 0; i < stream->logged; i++) {
+		if (i == stream->at)
+			printf(stream->header ? " >%u:" : " >", stream->units);
+		print_frame(stream->log[i]);
+		if (i + 1u == stream->limit)
 			printf(" <");
-		if (i + 1u == rail->written && rail->written < rail->logged)
+		if (i + 1u == stream->written && stream->written < stream->logged)
 			printf(" /");
 	}
-	print_queue(" |", &rail->control);
-	print_queue(" | dialled:", &rail->dial_control);
+	print_queue(" |", &stream->control);
+	print_queue(" | dialled:", &stream->dial_control);
 	printf("]");
 }
 
@@ -74,9 +75,9 @@ void step_print(const struct model_config *cfg, struct step step, const struct m
 {
 	static const char *const sends[] = { "-", "queued", "asked", "given", "acked" };
 	static const char *const ranks[] = { "-",       "waiting",  "matched",
-					     "granted", "complete", "told" };
+					     "cleared", "complete", "told" };
 
-	printf("  rail %u: %-24s", step.rail, names[step.kind]);
+	printf("  stream %u: %-24s", step.stream, names[step.kind]);
 	if (step.kind == STEP_OLD_HELLO)
 		printf(" (epoch %u)", step.arg + 1u);
 	for (unsigned i = 0; i < cfg->count; i++)
@@ -86,7 +87,7 @@ void step_print(const struct model_config *cfg, struct step step, const struct m
 		printf(" %u:%s%s%.*u", after->slots[i].message, ranks[after->slots[i].rank],
 		       after->slots[i].told_on ? "@" : "", after->slots[i].told_on ? 1 : 0,
 		       after->slots[i].told_on ? after->slots[i].told_on - 1u : 0);
-	for (unsigned r = 0; r < RAILS; r++)
-		print_rail(&after->rails[r]);
+	for (unsigned r = 0; r < STREAMS; r++)
+		print_stream(&after->streams[r]);
 	printf("\n");
 }

@@ -31,7 +31,7 @@ static void bind_buffer(struct model *m, unsigned message, unsigned buffer)
 	    buffer_rank_in_tag(m, buffer) != rank_in_tag(m, message))
 		model_fault(m, "the k-th message of a tag is not in the k-th buffer");
 	m->s.matched |= (uint8_t)(1u << buffer);
-	m->s.arrivals[message].bound = 1;
+	m->s.incoming[message].bound = 1;
 }
 
 /* The first posted buffer of a tag that has no message, or NONE. */
@@ -49,7 +49,7 @@ static bool some_unfilled(const struct model *m)
 	unsigned filled = 0;
 
 	for (unsigned i = 0; i < m->cfg->count; i++)
-		filled += m->s.arrivals[i].complete && m->s.arrivals[i].bound;
+		filled += m->s.incoming[i].complete && m->s.incoming[i].bound;
 	return filled < m->s.posted_receives;
 }
 
@@ -93,7 +93,7 @@ struct slot_state *match_slot(struct model *m, unsigned message, bool rts)
 
 	if (vacant ? !(m->s.seen >> message & 1)
 		   : slot->message == message && !rts &&
-			     (!slot->asked || slot->rank == RANK_GRANTED))
+			     (!slot->asked || slot->rank == RANK_CLEARED))
 		return slot;
 	model_fault(m, vacant ? "a frame of a message that was complete"
 			      : "a frame that does not fit what is in its slot");
@@ -101,11 +101,11 @@ struct slot_state *match_slot(struct model *m, unsigned message, bool rts)
 }
 
 /* irecv */
-bool recv_post(struct model *m, unsigned rail, unsigned arg)
+bool recv_post(struct model *m, unsigned stream, unsigned arg)
 {
 	unsigned buffer = m->s.posted_receives;
 
-	(void)rail, (void)arg;
+	(void)stream, (void)arg;
 	if (buffer == m->cfg->count)
 		return false;
 	m->s.posted_receives++;
@@ -114,7 +114,7 @@ bool recv_post(struct model *m, unsigned rail, unsigned arg)
 	for (unsigned i = 0; i < m->cfg->count && !m->s.plain; i++) {
 		struct slot_state *slot = &m->s.slots[m->s.sends[i].slot];
 
-		if (!(m->s.seen >> i & 1) || m->s.arrivals[i].bound)
+		if (!(m->s.seen >> i & 1) || m->s.incoming[i].bound)
 			continue;
 		buffer = unmatched_buffer(m, kind_of(m, i)->tag);
 		if (buffer == NONE)

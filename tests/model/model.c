@@ -8,9 +8,9 @@
 #define REST_BYTES 9 /* of a state: its single fields */
 
 static_assert(sizeof(struct model_state) ==
-		      RAILS * sizeof(struct rail_state) +
+		      STREAMS * sizeof(struct stream_state) +
 			      MESSAGE_MAX * (sizeof(struct send_message) +
-					     sizeof(struct arrival_state) + 1) +
+					     sizeof(struct incoming_state) + 1) +
 			      SLOT_MAX * sizeof(struct slot_state) + REST_BYTES,
 	      "states are compared as bytes: nothing between the fields");
 
@@ -70,9 +70,9 @@ struct model_state model_start(const struct model_config *cfg)
 	struct model_state s;
 
 	memset(&s, 0, sizeof(s));
-	for (unsigned r = 0; r < RAILS; r++) {
-		s.rails[r].phase = PHASE_UP;
-		s.rails[r].alive = 1;
+	for (unsigned r = 0; r < STREAMS; r++) {
+		s.streams[r].phase = PHASE_UP;
+		s.streams[r].alive = 1;
 	}
 	s.plain = 1;
 	s.posted_receives = (uint8_t)cfg->posted;
@@ -85,8 +85,8 @@ struct model_state model_start(const struct model_config *cfg)
 /* A connection is cut, whichever side it belongs to and whatever it was doing. arg: the one dialled. */
 static bool cut(struct model *m, unsigned r, unsigned arg)
 {
-	struct rail_state *rail = &m->s.rails[r];
-	uint8_t *alive = arg ? &rail->dial_alive : &rail->alive;
+	struct stream_state *stream = &m->s.streams[r];
+	uint8_t *alive = arg ? &stream->dial_alive : &stream->alive;
 
 	if (!*alive || m->s.breaks == m->cfg->breaks)
 		return false;
@@ -97,27 +97,27 @@ static bool cut(struct model *m, unsigned r, unsigned arg)
 
 static const struct {
 	step_fn *try;
-	uint8_t rails, args;
+	uint8_t streams, args;
 	bool may; /* happens or not: the others happen some time, unless something prevents them */
 } kinds[STEP_KINDS] = {
 	[STEP_POST] = { send_post, 1, 1, false },
-	[STEP_WRITE] = { send_write, RAILS, 1, false },
-	[STEP_CONTROL] = { send_control, RAILS, 1, false },
-	[STEP_NOTICE] = { send_notice, RAILS, 1, false },
-	[STEP_REDIAL] = { send_redial, RAILS, 1, false },
-	[STEP_WELCOME] = { send_welcome, RAILS, 1, false },
-	[STEP_OVER] = { send_drain_over, RAILS, 1, false },
+	[STEP_WRITE] = { send_write, STREAMS, 1, false },
+	[STEP_CONTROL] = { send_control, STREAMS, 1, false },
+	[STEP_NOTICE] = { send_notice, STREAMS, 1, false },
+	[STEP_REDIAL] = { send_redial, STREAMS, 1, false },
+	[STEP_WELCOME] = { send_welcome, STREAMS, 1, false },
+	[STEP_OVER] = { send_drain_over, STREAMS, 1, false },
 	[STEP_RECV_POST] = { recv_post, 1, 1, false },
-	[STEP_READ] = { recv_read, RAILS, 1, false },
-	[STEP_TELL] = { recv_tell, RAILS, 4, false },
-	[STEP_HELLO] = { recv_hello, RAILS, 1, false },
+	[STEP_READ] = { recv_read, STREAMS, 1, false },
+	[STEP_TELL] = { recv_tell, STREAMS, 4, false },
+	[STEP_HELLO] = { recv_hello, STREAMS, 1, false },
 	[STEP_RECV_CLOSE] = { recv_close, 1, 1, false },
 	[STEP_RECV_GONE] = { recv_gone, 1, 1, false },
-	[STEP_SWITCH] = { recv_switch, RAILS, 1, false },
-	[STEP_CUT] = { cut, RAILS, 2, true },
-	[STEP_DIAL] = { send_dial, RAILS, 1, true },
-	[STEP_OLD_HELLO] = { recv_old_hello, RAILS, 4, true },
-	[STEP_RECV_NOTICE] = { recv_notice, RAILS, 1, true },
+	[STEP_SWITCH] = { recv_switch, STREAMS, 1, false },
+	[STEP_CUT] = { cut, STREAMS, 2, true },
+	[STEP_DIAL] = { send_dial, STREAMS, 1, true },
+	[STEP_OLD_HELLO] = { recv_old_hello, STREAMS, 4, true },
+	[STEP_RECV_NOTICE] = { recv_notice, STREAMS, 1, true },
 };
 
 /* --- what has to hold of every state --- */
@@ -129,26 +129,26 @@ static bool is_final(const struct model *m)
 	for (unsigned i = 0; !m->cfg->close && i < m->cfg->count; i++)
 		if (m->s.sends[i].state != SEND_ACKED)
 			return false;
-	for (unsigned r = 0; m->cfg->close && r < RAILS; r++)
-		if (m->s.rails[r].phase != PHASE_OVER)
+	for (unsigned r = 0; m->cfg->close && r < STREAMS; r++)
+		if (m->s.streams[r].phase != PHASE_OVER)
 			return false;
 	return !m->cfg->close || m->s.closing == CLOSING_GONE;
 }
 
-/* How far a rail is from doing its work: only a cut or an unauthenticated peer can make it less. */
-static unsigned rail_stage(const struct rail_state *rail)
+/* How far a stream is from doing its work: only a cut or an unauthenticated peer can make it less. */
+static unsigned stream_stage(const struct stream_state *stream)
 {
-	unsigned sender = rail->phase == PHASE_DOWN ? 2 : !rail->alive;
+	unsigned sender = stream->phase == PHASE_DOWN ? 2 : !stream->alive;
 
-	if (rail->phase == PHASE_OVER)
+	if (stream->phase == PHASE_OVER)
 		return 40;
-	if (rail->hello == HELLO_NONE)
-		return rail->alive ? 30 : 10;
-	if (!rail->dial_alive)
-		return (rail->hello == HELLO_ACCEPTED ? 4 : 12) + sender;
-	if (rail->hello == HELLO_ACCEPTED)
+	if (stream->hello == HELLO_NONE)
+		return stream->alive ? 30 : 10;
+	if (!stream->dial_alive)
+		return (stream->hello == HELLO_ACCEPTED ? 4 : 12) + sender;
+	if (stream->hello == HELLO_ACCEPTED)
 		return 24 + sender;
-	return (rail->epoch == rail->fenced ? 16 : 20) + sender;
+	return (stream->epoch == stream->fenced ? 16 : 20) + sender;
 }
 
 static unsigned message_progress(const struct model *m)
@@ -156,9 +156,9 @@ static unsigned message_progress(const struct model *m)
 	unsigned sum = m->s.posted_sends + m->s.posted_receives, in_slots = 0;
 
 	for (unsigned i = 0; i < m->cfg->count; i++) {
-		const struct arrival_state *arrival = &m->s.arrivals[i];
+		const struct incoming_state *incoming = &m->s.incoming[i];
 
-		sum += 2u * m->s.sends[i].given + 2u * arrival->received + arrival->bound;
+		sum += 2u * m->s.sends[i].given + 2u * incoming->received + incoming->bound;
 		sum += i < m->s.posted_sends && !m->s.sends[i].rts_due;
 		in_slots += m->s.seen >> i & 1;
 	}
@@ -176,13 +176,14 @@ static unsigned progress(const struct model *m)
 {
 	unsigned sum = message_progress(m), stages = 0;
 
-	for (unsigned r = 0; r < RAILS; r++) {
-		const struct rail_state *rail = &m->s.rails[r];
+	for (unsigned r = 0; r < STREAMS; r++) {
+		const struct stream_state *stream = &m->s.streams[r];
 
-		stages += 4 * rail_stage(rail) + (rail->conn == CONN_CLOSED) + !rail->late;
-		sum += 40u + rail->bye_sent + rail->bye_read + rail->header - 2u * rail->bye_due;
-		sum -= rail->logged - rail->written;
-		sum -= rail->control.count + rail->dial_control.count;
+		stages += 4 * stream_stage(stream) + (stream->conn == CONN_CLOSED) + !stream->late;
+		sum += 40u + stream->bye_sent + stream->bye_read + stream->header -
+		       2u * stream->bye_due;
+		sum -= stream->logged - stream->written;
+		sum -= stream->control.count + stream->dial_control.count;
 	}
 	stages += 400u * m->s.closing;
 	return (m->s.breaks + m->s.replays) * 10000000u + stages * 10000u + sum;
@@ -196,49 +197,49 @@ static void subtract(uint8_t *field, uint8_t by)
 }
 
 /* Numbers of frames and epochs count from what the receiver has; what it has is forgotten. */
-static void cut_log(struct rail_state *rail)
+static void cut_log(struct stream_state *stream)
 {
-	uint8_t by = rail->consumed;
+	uint8_t by = stream->consumed;
 
 	if (by) {
-		memmove(rail->log, rail->log + by, (size_t)LOG_MAX - by);
-		memset(rail->log + LOG_MAX - by, 0, by);
+		memmove(stream->log, stream->log + by, (size_t)LOG_MAX - by);
+		memset(stream->log + LOG_MAX - by, 0, by);
 	}
-	subtract(&rail->logged, by);
-	subtract(&rail->written, by);
-	subtract(&rail->at, by);
-	subtract(&rail->limit, by);
-	subtract(&rail->frames_told, by);
-	rail->consumed = 0;
-	subtract(&rail->epoch, rail->fenced);
-	rail->fenced = 0;
+	subtract(&stream->logged, by);
+	subtract(&stream->written, by);
+	subtract(&stream->at, by);
+	subtract(&stream->limit, by);
+	subtract(&stream->frames_told, by);
+	stream->consumed = 0;
+	subtract(&stream->epoch, stream->fenced);
+	stream->fenced = 0;
 }
 
 void model_normalise(const struct model_config *cfg, struct model_state *s)
 {
 	if (cfg->mutation)
 		return;
-	for (unsigned r = 0; r < RAILS; r++) {
-		struct rail_state *rail = &s->rails[r];
+	for (unsigned r = 0; r < STREAMS; r++) {
+		struct stream_state *stream = &s->streams[r];
 
-		cut_log(rail);
-		if (rail->conn == CONN_CLOSED)
-			rail->limit = rail->at;
+		cut_log(stream);
+		if (stream->conn == CONN_CLOSED)
+			stream->limit = stream->at;
 	}
 	for (unsigned i = 0; i < cfg->count; i++)
 		if (s->sends[i].state == SEND_ACKED)
 			s->sends[i].slot = 0;
 }
 
-void model_sort_rails(struct model_state *s)
+void model_sort_streams(struct model_state *s)
 {
 	static const uint8_t other[] = { 0, 2, 1, 3 };
-	struct rail_state first = s->rails[0];
+	struct stream_state first = s->streams[0];
 
-	if (memcmp(&s->rails[0], &s->rails[1], sizeof(first)) <= 0)
+	if (memcmp(&s->streams[0], &s->streams[1], sizeof(first)) <= 0)
 		return;
-	s->rails[0] = s->rails[1];
-	s->rails[1] = first;
+	s->streams[0] = s->streams[1];
+	s->streams[1] = first;
 	for (unsigned i = 0; i < SLOT_MAX; i++) {
 		s->slots[i].told_on = other[s->slots[i].told_on];
 		s->slots[i].again = other[s->slots[i].again];
@@ -264,11 +265,11 @@ unsigned model_steps(const struct model_config *cfg, const struct model_state *s
 
 	*fault = NULL;
 	for (uint8_t kind = 0; kind < STEP_KINDS; kind++) {
-		for (unsigned i = 0; i < kinds[kind].rails * kinds[kind].args; i++) {
-			struct step step = { kind, (uint8_t)(i % kinds[kind].rails),
-					     (uint8_t)(i / kinds[kind].rails) };
+		for (unsigned i = 0; i < kinds[kind].streams * kinds[kind].args; i++) {
+			struct step step = { kind, (uint8_t)(i % kinds[kind].streams),
+					     (uint8_t)(i / kinds[kind].streams) };
 
-			if (!kinds[kind].try(&m, step.rail, step.arg))
+			if (!kinds[kind].try(&m, step.stream, step.arg))
 				continue;
 			finish_step(&m, before);
 			stuck = stuck && kinds[kind].may;

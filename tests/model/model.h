@@ -2,31 +2,31 @@
 /*
  * The resume protocol (docs/wire.md) as a state machine small enough to be looked at from every side.
  *
- * One sender, one receiver, two rails. A step is the least thing that one of them, or the network, can
+ * One sender, one receiver, two streams. A step is the least thing that one of them, or the network, can
  * do; search.c tries all steps in all orders. What stands for what:
  *
  *   here                          there
- *   rail.log, logged              the log of a rail of a send comm: the frames that are numbered. Those
+ *   stream.log, logged              the log of a stream of a send comm: the frames that are numbered. Those
  *                                 that are consumed are cut off again (model_normalise), so that
  *                                 states that differ in their past only are one
- *   rail.epoch, fenced            epoch of the sender's last attempt; of the receiver's connection
- *   rail.trim                     what WELCOME's part has cut off from the sender's log entry of frame N
- *   rail.consumed, part           the receiver's N and p: what WELCOME {frames, part} tells
- *   rail.frames_told, part_told   frames=N and part=p of the WELCOME that is under way
+ *   stream.epoch, fenced            epoch of the sender's last attempt; of the receiver's connection
+ *   stream.trim                     what WELCOME's part has cut off from the sender's log entry of frame N
+ *   stream.consumed, part           the receiver's N and p: what WELCOME {frames, part} tells
+ *   stream.frames_told, part_told   frames=N and part=p of the WELCOME that is in progress
  *   unit                          ANYNET_PART_ALIGN (128) bytes of payload / config.round: a chunk has
  *                                 `units` of them, part is rounded down to a multiple of `round`
  *   slot.message                  (slot, seq): the number of a message is its seq
- *   slot.told_on                  1 + the rail on which the last ACK or GRANT of the slot was told
- *   rail.control, dial_control    ACK (bitmap), ACK (slot, seq), GRANT (slot, seq), BYE under way to the
+ *   slot.told_on                  1 + the stream on which the last ACK or CTS of the slot was told
+ *   stream.control, dial_control    ACK (bitmap), ACK (slot, seq), CTS (slot, seq), BYE in progress to the
  *                                 sender, on its connection and behind the WELCOME of a new one
- *   message.given, arrival.begun, received    as in send.c and recv_internal.h
+ *   message.given, incoming.begun, received    as in send.c and recv_internal.h
  *
- * A connection is whole or cut (alive). When it is cut, what is under way may still arrive up to any
+ * A connection is whole or cut (alive). When it is cut, what is in progress may still arrive up to any
  * point, for each direction by itself, and each side notices whenever it likes: the receiver perhaps
  * never. A connection that sends nothing any more, or of which one direction fails first, is the same
  * as one that is cut at the last thing that came through.
  *
- * The sender may dial while its connection still stands (a path in doubt, the way back to a rail's own
+ * The sender may dial while its connection still stands (a path suspect, the way back to a stream's own
  * path). It reads and writes the old one until it has read WELCOME on the new one.
  *
  * A side that closes drains: until all it has said is with the other's kernel (which it then will
@@ -43,7 +43,7 @@
 #include <stdbool.h>
 #include <stdint.h>
 
-#define RAILS       2
+#define STREAMS     2
 #define MESSAGE_MAX 4
 #define SLOT_MAX    4
 #define CHUNK_MAX   3
@@ -79,8 +79,8 @@ struct message_kind {
 struct model_config {
 	const char *name;
 	const char *messages; /* as parsed into `kinds` */
-	const char
-		*receives; /* tags of the posted buffers in order, "ab…"; NULL: those of messages */
+	/* Tags of the posted buffers in order, "ab…"; NULL: those of messages */
+	const char *receives;
 	unsigned slots;    /* of the sender */
 	unsigned units;    /* in each chunk of a message that is not copied */
 	unsigned round;    /* part is rounded down to a multiple of it; 0: to nothing */
@@ -106,7 +106,7 @@ enum phase {
 enum hello {
 	HELLO_NONE,
 	HELLO_FLYING,
-	HELLO_ACCEPTED, /* WELCOME is under way */
+	HELLO_ACCEPTED, /* WELCOME is in progress */
 };
 
 /* What the receiver's connection has at its other end. */
@@ -131,7 +131,7 @@ enum frame_type {
 enum control_type {
 	CONTROL_BITMAP,
 	CONTROL_ACK,
-	CONTROL_GRANT,
+	CONTROL_CTS,
 	CONTROL_BYE
 };
 
@@ -139,12 +139,12 @@ enum control_type {
 #define CONTROL_TYPE(control) ((unsigned)(control) >> 4)
 #define CONTROL_BODY(control) ((unsigned)(control)&15) /* bitmap, or slot << 2 | message */
 
-/* Under way from the receiver to the sender. */
+/* In flight from the receiver to the sender. */
 struct control_queue {
 	uint8_t count, frames[CONTROL_MAX];
 };
 
-struct rail_state {
+struct stream_state {
 	/* The sender's. */
 	uint8_t phase, hello, epoch;
 	uint8_t logged, written; /* frames numbered; written on this connection or before it */
@@ -183,7 +183,7 @@ enum rank {
 	RANK_UNSEEN,
 	RANK_WAITING, /* seen, no buffer */
 	RANK_MATCHED,
-	RANK_GRANTED,  /* the GRANT is told */
+	RANK_CLEARED,  /* the CTS is told */
 	RANK_COMPLETE, /* the ACK is due */
 	RANK_TOLD,     /* the ACK is told */
 };
@@ -193,7 +193,7 @@ struct slot_state {
 	uint8_t again; /* told_on is resumed: its last word is to be told again */
 };
 
-struct arrival_state {
+struct incoming_state {
 	uint8_t begun, received;
 	uint8_t bound;    /* has a posted buffer */
 	uint8_t complete; /* all units counted */
@@ -202,15 +202,15 @@ struct arrival_state {
 
 enum closing {
 	CLOSING_NOT,
-	CLOSING_LINGERS, /* closeRecv; what it has said may still be lost */
+	CLOSING_DRAINS, /* closeRecv; what it has said may still be lost */
 	CLOSING_GONE,
 };
 
 struct model_state {
-	struct rail_state rails[RAILS];
+	struct stream_state streams[STREAMS];
 	struct send_message sends[MESSAGE_MAX];
 	struct slot_state slots[SLOT_MAX];
-	struct arrival_state arrivals[MESSAGE_MAX];
+	struct incoming_state incoming[MESSAGE_MAX];
 	uint8_t queue[MESSAGE_MAX], queued; /* the ready queue of the sender */
 	uint8_t posted_sends, posted_receives;
 	uint8_t matched; /* buffers, a bit each */
@@ -275,15 +275,15 @@ enum step_kind {
 	STEP_KINDS,
 };
 
-/* A step: its kind, the rail, and what else there is to choose. */
+/* A step: its kind, the stream, and what else there is to choose. */
 struct step {
-	uint8_t kind, rail, arg;
+	uint8_t kind, stream, arg;
 };
 
 #define STEP_MAX 64
 
 /* Each tries its step. False: it cannot be done now, and the state is as it was. */
-typedef bool step_fn(struct model *m, unsigned rail, unsigned arg);
+typedef bool step_fn(struct model *m, unsigned stream, unsigned arg);
 
 /* --- sender.c --- */
 
@@ -292,10 +292,10 @@ step_fn send_post, send_write, send_control, send_notice, send_dial, send_redial
 
 /* Every message is done for the sender's NCCL. */
 bool send_all_done(const struct model *m);
-/* The sender has been told on a rail that the receiver closes. */
-void send_rail_ended(struct model *m, struct rail_state *rail);
+/* The sender has been told on a stream that the receiver closes. */
+void send_stream_ended(struct model *m, struct stream_state *stream);
 /* A hello goes out; the one before has come to nothing. */
-void send_hello(struct model *m, unsigned rail);
+void send_hello(struct model *m, unsigned stream);
 
 /* --- receiver.c --- */
 
@@ -308,7 +308,7 @@ bool recv_all_done(const struct model *m);
 
 /* The slot of a DATA or RTS frame; NULL: the frame is bad. */
 struct slot_state *match_slot(struct model *m, unsigned message, bool rts);
-/* First sight of a message. False: its frame has to wait in its rail. */
+/* First sight of a message. False: its frame has to wait in its stream. */
 bool match_announce(struct model *m, struct slot_state *slot, unsigned message, bool rts);
 
 /* --- model.c --- */
@@ -326,8 +326,8 @@ unsigned model_steps(const struct model_config *cfg, const struct model_state *s
 
 /* The same state under another name: without what has no bearing on the future. */
 void model_normalise(const struct model_config *cfg, struct model_state *state);
-/* The rails in an order of their own: which is which makes no difference. */
-void model_sort_rails(struct model_state *state);
+/* The streams in an order of their own: which is which makes no difference. */
+void model_sort_streams(struct model_state *state);
 
 /* --- describe.c --- */
 

@@ -12,41 +12,41 @@ static unsigned all_messages(const struct model *m)
 bool recv_all_done(const struct model *m)
 {
 	for (unsigned i = 0; i < m->cfg->count; i++)
-		if (!m->s.arrivals[i].complete || !m->s.arrivals[i].bound)
+		if (!m->s.incoming[i].complete || !m->s.incoming[i].bound)
 			return false;
 	return true;
 }
 
 /* --- reading --- */
 
-static void frame_consumed(struct model *m, struct rail_state *rail)
+static void frame_consumed(struct model *m, struct stream_state *stream)
 {
-	if (rail->at != rail->consumed && !rail->late)
-		model_fault(m, "a frame of a rail is left out or taken in twice");
-	rail->at++;
-	rail->consumed++;
-	rail->header = rail->units = rail->trim = 0;
+	if (stream->at != stream->consumed && !stream->late)
+		model_fault(m, "a frame of a stream is left out or taken in twice");
+	stream->at++;
+	stream->consumed++;
+	stream->header = stream->units = stream->trim = 0;
 	if (!mutated(m, MUTATION_PART_KEPT))
-		rail->part = 0;
+		stream->part = 0;
 }
 
 static void complete_message(struct model *m, unsigned message)
 {
-	struct arrival_state *arrival = &m->s.arrivals[message];
+	struct incoming_state *incoming = &m->s.incoming[message];
 	struct slot_state *slot = &m->s.slots[m->s.sends[message].slot];
 
-	if (arrival->got != (1u << message_units(m, message)) - 1)
+	if (incoming->got != (1u << message_units(m, message)) - 1)
 		model_fault(m, "a receive is done without all its bytes");
-	arrival->complete = 1;
+	incoming->complete = 1;
 	slot->rank = RANK_COMPLETE;
 	if (!mutated(m, MUTATION_RETELL_OUTDATED) && !mutated(m, MUTATION_RETELL_PENDING))
 		slot->again = 0;
 }
 
-static bool read_header(struct model *m, struct rail_state *rail, unsigned message, bool rts)
+static bool read_header(struct model *m, struct stream_state *stream, unsigned message, bool rts)
 {
 	struct slot_state *slot = match_slot(m, message, rts);
-	struct arrival_state *arrival = &m->s.arrivals[message];
+	struct incoming_state *incoming = &m->s.incoming[message];
 
 	if (!slot)
 		return true;
@@ -54,70 +54,71 @@ static bool read_header(struct model *m, struct rail_state *rail, unsigned messa
 	    !match_announce(m, slot, message, rts))
 		return false;
 	if (rts) {
-		frame_consumed(m, rail);
+		frame_consumed(m, stream);
 		return true;
 	}
-	rail->header = 1;
-	rail->units = rail->trim;
+	stream->header = 1;
+	stream->units = stream->trim;
 	if (!mutated(m, MUTATION_PART_KEPT))
-		rail->part = 0;
-	arrival->begun += (uint8_t)(kind_of(m, message)->units - rail->units);
-	if (arrival->begun > message_units(m, message))
+		stream->part = 0;
+	incoming->begun += (uint8_t)(kind_of(m, message)->units - stream->units);
+	if (incoming->begun > message_units(m, message))
 		model_fault(m, "more is sent of a message than it has");
 	return true;
 }
 
-static void read_unit(struct model *m, struct rail_state *rail, uint8_t frame)
+static void read_unit(struct model *m, struct stream_state *stream, uint8_t frame)
 {
 	unsigned message = FRAME_MESSAGE(frame), units = kind_of(m, message)->units;
-	struct arrival_state *arrival = &m->s.arrivals[message];
+	struct incoming_state *incoming = &m->s.incoming[message];
 
-	if (arrival->complete)
+	if (incoming->complete)
 		model_fault(m, "a byte is placed after its message was complete");
-	arrival->got |= (uint8_t)(1u << (FRAME_CHUNK(frame) * units + rail->units));
-	arrival->received++;
-	rail->units++;
-	if (rail->units < units)
+	incoming->got |= (uint8_t)(1u << (FRAME_CHUNK(frame) * units + stream->units));
+	incoming->received++;
+	stream->units++;
+	if (stream->units < units)
 		return;
-	frame_consumed(m, rail);
-	if (arrival->received == message_units(m, message))
+	frame_consumed(m, stream);
+	if (incoming->received == message_units(m, message))
 		complete_message(m, message);
 }
 
 bool recv_read(struct model *m, unsigned r, unsigned arg)
 {
-	struct rail_state *rail = &m->s.rails[r];
-	uint8_t frame = rail->log[rail->at % LOG_MAX];
+	struct stream_state *stream = &m->s.streams[r];
+	uint8_t frame = stream->log[stream->at % LOG_MAX];
 
 	(void)arg;
-	if (rail->conn == CONN_CLOSED || rail->at >= rail->limit || m->s.closing == CLOSING_GONE)
+	if (stream->conn == CONN_CLOSED || stream->at >= stream->limit ||
+	    m->s.closing == CLOSING_GONE)
 		return false;
 	if (FRAME_TYPE(frame) == FRAME_BYE) {
-		rail->bye_read = 1;
-		frame_consumed(m, rail);
+		stream->bye_read = 1;
+		frame_consumed(m, stream);
 		return true;
 	}
-	if (!rail->header)
-		return read_header(m, rail, FRAME_MESSAGE(frame), FRAME_TYPE(frame) == FRAME_RTS);
-	read_unit(m, rail, frame);
+	if (!stream->header)
+		return read_header(m, stream, FRAME_MESSAGE(frame), FRAME_TYPE(frame) == FRAME_RTS);
+	read_unit(m, stream, frame);
 	return true;
 }
 
-/* --- acknowledgements and grants --- */
+/* --- acknowledgements and CTS --- */
 
-/* Where words on this rail go; NULL: nowhere, there is nobody at the other end. */
-static struct control_queue *words(struct rail_state *rail)
+/* Where words on this stream go; NULL: nowhere, there is nobody at the other end. */
+static struct control_queue *words(struct stream_state *stream)
 {
-	if (rail->conn == CONN_JOINED && rail->alive && rail->phase == PHASE_UP)
-		return &rail->control;
-	if (rail->conn == CONN_DIALLED && rail->dial_alive)
-		return &rail->dial_control;
+	if (stream->conn == CONN_JOINED && stream->alive && stream->phase == PHASE_UP)
+		return &stream->control;
+	if (stream->conn == CONN_DIALLED && stream->dial_alive)
+		return &stream->dial_control;
 	return NULL;
 }
 
-static void say(struct model *m, struct rail_state *rail, enum control_type type, unsigned body)
+static void say(struct model *m, struct stream_state *stream, enum control_type type, unsigned body)
 {
-	struct control_queue *queue = words(rail);
+	struct control_queue *queue = words(stream);
 
 	if (!queue)
 		return;
@@ -141,26 +142,26 @@ static bool tell_acks(struct model *m, unsigned r)
 		bits |= 1u << i;
 	}
 	if (bits)
-		say(m, &m->s.rails[r], CONTROL_BITMAP, bits);
+		say(m, &m->s.streams[r], CONTROL_BITMAP, bits);
 	return bits;
 }
 
-static bool tell_grant(struct model *m, unsigned r)
+static bool tell_cts(struct model *m, unsigned r)
 {
 	for (unsigned i = 0; i < m->cfg->slots; i++) {
 		struct slot_state *slot = &m->s.slots[i];
 
 		if (!slot->asked || slot->rank != RANK_MATCHED)
 			continue;
-		slot->rank = RANK_GRANTED;
+		slot->rank = RANK_CLEARED;
 		slot->told_on = (uint8_t)(r + 1);
-		say(m, &m->s.rails[r], CONTROL_GRANT, i << 2 | slot->message);
+		say(m, &m->s.streams[r], CONTROL_CTS, i << 2 | slot->message);
 		return true;
 	}
 	return false;
 }
 
-/* What was told on a rail and may not have arrived is told again on its new connection, slot by slot. */
+/* What was told on a stream and may not have arrived is told again on its new connection, slot by slot. */
 static void tell_again_soon(struct model *m, unsigned r)
 {
 	for (unsigned i = 0; i < m->cfg->slots; i++) {
@@ -168,7 +169,7 @@ static void tell_again_soon(struct model *m, unsigned r)
 
 		if (slot->told_on != r + 1 && !(slot->told_on && mutated(m, MUTATION_RETELL_ALL)))
 			continue;
-		if (slot->rank == RANK_GRANTED && mutated(m, MUTATION_GRANT_RENEWED))
+		if (slot->rank == RANK_CLEARED && mutated(m, MUTATION_CTS_RENEWED))
 			slot->rank = RANK_MATCHED;
 		else
 			slot->again |= (uint8_t)(1u << r);
@@ -176,19 +177,19 @@ static void tell_again_soon(struct model *m, unsigned r)
 }
 
 /* The last word about a slot once more. None if it is to be told for the first time anyway. */
-static void say_again(struct model *m, struct rail_state *rail, unsigned i)
+static void say_again(struct model *m, struct stream_state *stream, unsigned i)
 {
 	const struct slot_state *slot = &m->s.slots[i];
 	bool pending = mutated(m, MUTATION_RETELL_PENDING) && slot->rank == RANK_COMPLETE;
 
-	if (slot->rank == RANK_GRANTED && !mutated(m, MUTATION_RETELL_NO_GRANT))
-		say(m, rail, CONTROL_GRANT, i << 2 | slot->message);
+	if (slot->rank == RANK_CLEARED && !mutated(m, MUTATION_RETELL_NO_CTS))
+		say(m, stream, CONTROL_CTS, i << 2 | slot->message);
 	if ((slot->rank != RANK_TOLD && !pending) || mutated(m, MUTATION_RETELL_NONE))
 		return;
 	if (mutated(m, MUTATION_BITMAP_RETOLD))
-		say(m, rail, CONTROL_BITMAP, 1u << i);
+		say(m, stream, CONTROL_BITMAP, 1u << i);
 	else
-		say(m, rail, CONTROL_ACK, i << 2 | slot->message);
+		say(m, stream, CONTROL_ACK, i << 2 | slot->message);
 }
 
 static bool tell_again(struct model *m, unsigned r)
@@ -203,7 +204,7 @@ static bool tell_again(struct model *m, unsigned r)
 		slot->again &= (uint8_t)(anywhere ? 0 : ~(1u << r));
 		if (anywhere)
 			slot->told_on = (uint8_t)(r + 1);
-		say_again(m, &m->s.rails[r], i);
+		say_again(m, &m->s.streams[r], i);
 		return true;
 	}
 	return false;
@@ -212,9 +213,9 @@ static bool tell_again(struct model *m, unsigned r)
 /* Behind all else that the sender waits for. */
 static bool tell_bye(struct model *m, unsigned r)
 {
-	struct rail_state *rail = &m->s.rails[r];
+	struct stream_state *stream = &m->s.streams[r];
 
-	if (!rail->bye_due)
+	if (!stream->bye_due)
 		return false;
 	for (unsigned i = 0; i < m->cfg->slots; i++) {
 		const struct slot_state *slot = &m->s.slots[i];
@@ -224,19 +225,19 @@ static bool tell_bye(struct model *m, unsigned r)
 		if (slot->rank == RANK_COMPLETE && !kind_of(m, slot->message)->copied)
 			return false;
 	}
-	rail->bye_due = 0;
-	say(m, rail, CONTROL_BYE, 0);
+	stream->bye_due = 0;
+	say(m, stream, CONTROL_BYE, 0);
 	return true;
 }
 
 bool recv_tell(struct model *m, unsigned r, unsigned arg)
 {
-	static bool (*const tell[])(struct model *, unsigned) = { tell_acks, tell_grant, tell_again,
+	static bool (*const tell[])(struct model *, unsigned) = { tell_acks, tell_cts, tell_again,
 								  tell_bye };
-	struct rail_state *rail = &m->s.rails[r];
-	const struct control_queue *queue = words(rail);
+	struct stream_state *stream = &m->s.streams[r];
+	const struct control_queue *queue = words(stream);
 
-	if (rail->conn == CONN_CLOSED || m->s.closing == CLOSING_GONE)
+	if (stream->conn == CONN_CLOSED || m->s.closing == CLOSING_GONE)
 		return false;
 	if (queue && queue->count >= CONTROL_MAX - 1)
 		return false;
@@ -247,65 +248,66 @@ bool recv_tell(struct model *m, unsigned r, unsigned arg)
 
 /* Nothing more is read from the connection. Of frame N as much stays as part tells, counted from the
  * start of the chunk; 0: what this connection has brought of it is forgotten. */
-static void fence(struct model *m, struct rail_state *rail)
+static void fence(struct model *m, struct stream_state *stream)
 {
-	unsigned message = FRAME_MESSAGE(rail->log[rail->at % LOG_MAX]);
-	struct arrival_state *arrival = &m->s.arrivals[message];
-	unsigned round = m->cfg->round, length = kind_of(m, message)->units - rail->trim;
-	unsigned placed = (unsigned)rail->units - rail->trim, keep = 0;
+	unsigned message = FRAME_MESSAGE(stream->log[stream->at % LOG_MAX]);
+	struct incoming_state *incoming = &m->s.incoming[message];
+	unsigned round = m->cfg->round, length = kind_of(m, message)->units - stream->trim;
+	unsigned placed = (unsigned)stream->units - stream->trim, keep = 0;
 
-	rail->limit = rail->at;
-	if (!rail->header)
+	stream->limit = stream->at;
+	if (!stream->header)
 		return;
 	if (!kind_of(m, message)->copied && round)
 		keep = placed / round * round;
 	if (!mutated(m, MUTATION_COUNT_KEPT)) {
 		if (!mutated(m, MUTATION_PART_UNROUNDED))
-			arrival->received -= (uint8_t)(placed - keep);
-		arrival->begun -= (uint8_t)(length - keep);
+			incoming->received -= (uint8_t)(placed - keep);
+		incoming->begun -= (uint8_t)(length - keep);
 	}
-	rail->part =
-		(uint8_t)(keep && !mutated(m, MUTATION_PART_FORGOTTEN) ? rail->trim + keep : keep);
-	rail->header = rail->units = 0;
+	stream->part = (uint8_t)(keep && !mutated(m, MUTATION_PART_FORGOTTEN) ? stream->trim + keep
+									      : keep);
+	stream->header = stream->units = 0;
 }
 
-static bool acceptable(const struct model *m, const struct rail_state *rail, unsigned epoch)
+static bool acceptable(const struct model *m, const struct stream_state *stream, unsigned epoch)
 {
 	if (mutated(m, MUTATION_EPOCH_ANY))
 		return true;
-	return epoch > rail->fenced || (epoch == rail->fenced && mutated(m, MUTATION_EPOCH_EQUAL));
+	return epoch > stream->fenced ||
+	       (epoch == stream->fenced && mutated(m, MUTATION_EPOCH_EQUAL));
 }
 
-/* The receiver closes what it has of a rail. */
-static void close_conn(struct rail_state *rail)
+/* The receiver closes what it has of a stream. */
+static void close_conn(struct stream_state *stream)
 {
-	if (rail->conn == CONN_JOINED)
-		rail->alive = 0;
-	else if (rail->conn == CONN_DIALLED)
-		rail->dial_alive = 0;
-	rail->conn = CONN_CLOSED;
-	rail->limit = rail->at;
+	if (stream->conn == CONN_JOINED)
+		stream->alive = 0;
+	else if (stream->conn == CONN_DIALLED)
+		stream->dial_alive = 0;
+	stream->conn = CONN_CLOSED;
+	stream->limit = stream->at;
 }
 
 static void accept_resume(struct model *m, unsigned r, unsigned epoch, enum conn conn)
 {
-	struct rail_state *rail = &m->s.rails[r];
-	bool late = mutated(m, MUTATION_FENCE_LATE) && conn == CONN_DIALLED && !rail->header &&
-		    rail->conn == CONN_ALONE && rail->at < rail->limit;
+	struct stream_state *stream = &m->s.streams[r];
+	bool late = mutated(m, MUTATION_FENCE_LATE) && conn == CONN_DIALLED && !stream->header &&
+		    stream->conn == CONN_ALONE && stream->at < stream->limit;
 
 	if (!late) {
-		fence(m, rail);
-		close_conn(rail);
-		rail->at = rail->limit = rail->consumed;
+		fence(m, stream);
+		close_conn(stream);
+		stream->at = stream->limit = stream->consumed;
 	}
-	rail->late = late;
-	rail->fenced = (uint8_t)epoch;
-	rail->conn = (uint8_t)conn;
+	stream->late = late;
+	stream->fenced = (uint8_t)epoch;
+	stream->conn = (uint8_t)conn;
 	if (conn != CONN_DIALLED)
 		return;
-	rail->hello = HELLO_ACCEPTED;
-	rail->frames_told = rail->consumed;
-	rail->part_told = rail->part;
+	stream->hello = HELLO_ACCEPTED;
+	stream->frames_told = stream->consumed;
+	stream->part_told = stream->part;
 	tell_again_soon(m, r);
 }
 
@@ -313,18 +315,18 @@ static void accept_resume(struct model *m, unsigned r, unsigned epoch, enum conn
  * is the same as a hello that is lost. */
 bool recv_hello(struct model *m, unsigned r, unsigned arg)
 {
-	struct rail_state *rail = &m->s.rails[r];
+	struct stream_state *stream = &m->s.streams[r];
 
 	(void)arg;
-	if (rail->hello != HELLO_FLYING || !rail->dial_alive)
+	if (stream->hello != HELLO_FLYING || !stream->dial_alive)
 		return false;
-	if (m->s.closing == CLOSING_GONE && rail->phase == PHASE_UP && rail->control.count &&
+	if (m->s.closing == CLOSING_GONE && stream->phase == PHASE_UP && stream->control.count &&
 	    !mutated(m, MUTATION_GONE_UNREAD))
 		return false; /* at GONE the sender first reads what the old connection has */
 	if (m->s.closing == CLOSING_GONE)
-		send_rail_ended(m, rail); /* status GONE */
-	else if (acceptable(m, rail, rail->epoch))
-		accept_resume(m, r, rail->epoch, CONN_DIALLED);
+		send_stream_ended(m, stream); /* status GONE */
+	else if (acceptable(m, stream, stream->epoch))
+		accept_resume(m, r, stream->epoch, CONN_DIALLED);
 	else if (mutated(m, MUTATION_STALE_FINAL))
 		model_fault(m, "the sender gives up a receiver that lives");
 	else
@@ -336,15 +338,15 @@ bool recv_hello(struct model *m, unsigned r, unsigned arg)
  * accepted make a difference. */
 bool recv_old_hello(struct model *m, unsigned r, unsigned arg)
 {
-	struct rail_state *rail = &m->s.rails[r];
+	struct stream_state *stream = &m->s.streams[r];
 	unsigned epoch = arg + 1;
 
-	if (m->s.replays == m->cfg->replays || epoch > rail->epoch ||
-	    m->s.closing == CLOSING_GONE || !acceptable(m, rail, epoch))
+	if (m->s.replays == m->cfg->replays || epoch > stream->epoch ||
+	    m->s.closing == CLOSING_GONE || !acceptable(m, stream, epoch))
 		return false;
 	m->s.replays++;
-	if (rail->phase == PHASE_UP && rail->hello == HELLO_NONE && rail->conn == CONN_JOINED)
-		model_fault(m, "an old hello takes a rail from its sender");
+	if (stream->phase == PHASE_UP && stream->hello == HELLO_NONE && stream->conn == CONN_JOINED)
+		model_fault(m, "an old hello takes a stream from its sender");
 	accept_resume(m, r, epoch, CONN_ALONE);
 	return true;
 }
@@ -353,33 +355,33 @@ bool recv_old_hello(struct model *m, unsigned r, unsigned arg)
  * receiver must not close it unread, whatever it hears of links. */
 bool recv_notice(struct model *m, unsigned r, unsigned arg)
 {
-	struct rail_state *rail = &m->s.rails[r];
+	struct stream_state *stream = &m->s.streams[r];
 
 	(void)arg;
-	if (rail->conn == CONN_CLOSED || (rail->conn == CONN_JOINED && rail->alive) ||
-	    (rail->conn == CONN_DIALLED && rail->dial_alive))
+	if (stream->conn == CONN_CLOSED || (stream->conn == CONN_JOINED && stream->alive) ||
+	    (stream->conn == CONN_DIALLED && stream->dial_alive))
 		return false;
-	if (rail->phase == PHASE_OVER && !mutated(m, MUTATION_CLOSE_UNREAD))
+	if (stream->phase == PHASE_OVER && !mutated(m, MUTATION_CLOSE_UNREAD))
 		return false;
-	fence(m, rail);
-	rail->conn = CONN_CLOSED;
+	fence(m, stream);
+	stream->conn = CONN_CLOSED;
 	return true;
 }
 
 /* Mutation: only now is the old connection closed. */
 bool recv_switch(struct model *m, unsigned r, unsigned arg)
 {
-	struct rail_state *rail = &m->s.rails[r];
+	struct stream_state *stream = &m->s.streams[r];
 
 	(void)arg;
-	if (!rail->late || rail->phase != PHASE_UP || !rail->alive ||
-	    rail->written == rail->frames_told)
+	if (!stream->late || stream->phase != PHASE_UP || !stream->alive ||
+	    stream->written == stream->frames_told)
 		return false;
-	fence(m, rail);
-	rail->late = 0;
-	rail->at = rail->frames_told;
-	rail->limit = rail->written;
-	rail->frames_told = rail->part_told = 0;
+	fence(m, stream);
+	stream->late = 0;
+	stream->at = stream->frames_told;
+	stream->limit = stream->written;
+	stream->frames_told = stream->part_told = 0;
 	return true;
 }
 
@@ -391,23 +393,23 @@ bool recv_close(struct model *m, unsigned r, unsigned arg)
 		return false;
 	if (m->s.seen != all_messages(m))
 		model_fault(m, "all receives are done, but not all messages were seen");
-	for (unsigned i = 0; i < RAILS; i++)
-		m->s.rails[i].bye_due = 1;
-	m->s.closing = CLOSING_LINGERS;
+	for (unsigned i = 0; i < STREAMS; i++)
+		m->s.streams[i].bye_due = 1;
+	m->s.closing = CLOSING_DRAINS;
 	return true;
 }
 
-/* May what was said on a rail be lost, or is something still to be said? */
+/* May what was said on a stream be lost, or is something still to be said? */
 static bool owes(const struct model *m, unsigned r)
 {
-	struct rail_state rail = m->s.rails[r];
+	struct stream_state stream = m->s.streams[r];
 
-	if (rail.phase == PHASE_OVER)
+	if (stream.phase == PHASE_OVER)
 		return false; /* the sender has left */
 	for (unsigned i = 0; i < m->cfg->slots; i++)
-		if (words(&rail) ? m->s.slots[i].again >> r & 1 : m->s.slots[i].told_on == r + 1)
+		if (words(&stream) ? m->s.slots[i].again >> r & 1 : m->s.slots[i].told_on == r + 1)
 			return true;
-	return words(&rail) && rail.bye_due;
+	return words(&stream) && stream.bye_due;
 }
 
 static bool acks_due(const struct model *m)
@@ -425,14 +427,14 @@ bool recv_gone(struct model *m, unsigned r, unsigned arg)
 	bool forgets = mutated(m, MUTATION_CLOSE_FORGETS);
 
 	(void)r, (void)arg;
-	if (m->s.closing != CLOSING_LINGERS)
+	if (m->s.closing != CLOSING_DRAINS)
 		return false;
-	for (unsigned i = 0; i < RAILS && !forgets; i++)
+	for (unsigned i = 0; i < STREAMS && !forgets; i++)
 		if (owes(m, i) || acks_due(m))
 			return false;
-	for (unsigned i = 0; i < RAILS; i++) {
-		m->s.rails[i].sealed = words(&m->s.rails[i]) != NULL;
-		close_conn(&m->s.rails[i]);
+	for (unsigned i = 0; i < STREAMS; i++) {
+		m->s.streams[i].sealed = words(&m->s.streams[i]) != NULL;
+		close_conn(&m->s.streams[i]);
 	}
 	m->s.closing = CLOSING_GONE;
 	return true;

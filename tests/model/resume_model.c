@@ -49,7 +49,7 @@ static const struct {
 	  { "two tags", "1,1b,1", "aba", .slots = 2, .units = 1, .round = 1, .posted = 1,
 	    .in_flight = 3, .breaks = 2, .replays = 1 } },
 	{ false,
-	  { "two tags, set aside", "c,1b", "ba", .slots = 2, .units = 1, .round = 1, .posted = 1,
+	  { "two tags, unexpected", "c,1b", "ba", .slots = 2, .units = 1, .round = 1, .posted = 1,
 	    .in_flight = 3, .breaks = 2, .replays = 0, .close = true } },
 	{ false,
 	  { "two tags, nothing posted", "1,1b", "ba", .slots = 2, .units = 1, .round = 1,

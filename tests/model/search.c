@@ -128,12 +128,12 @@ static void level_add(struct level *level, const struct model_state *state, uint
 	level->nodes[level->count++] = node;
 }
 
-/* States that differ in the numbers of their rails only are looked at once. */
+/* States that differ in the numbers of their streams only are looked at once. */
 static struct digest name_of(const struct model_state *state)
 {
 	struct model_state sorted = *state;
 
-	model_sort_rails(&sorted);
+	model_sort_streams(&sorted);
 	return digest_of(&sorted);
 }
 
@@ -188,7 +188,7 @@ static void expand(const struct model_config *cfg, struct table *table, struct l
 	result->ends += !count;
 	for (unsigned i = 0; i < count; i++) {
 		result->taken |= 1u << steps[i].kind;
-		model_sort_rails(&next[i]);
+		model_sort_streams(&next[i]);
 		digests[i] = digest_of(&next[i]);
 		__builtin_prefetch(&table->places[digests[i].low & table->mask]);
 	}

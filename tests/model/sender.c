@@ -64,11 +64,11 @@ static void ready_pop(struct model *m, enum send_state state)
 }
 
 /* isend */
-bool send_post(struct model *m, unsigned rail, unsigned arg)
+bool send_post(struct model *m, unsigned stream, unsigned arg)
 {
 	unsigned message = m->s.posted_sends, slot = 0;
 
-	(void)rail, (void)arg;
+	(void)stream, (void)arg;
 	if (message == m->cfg->count)
 		return false;
 	while (slot < m->cfg->slots && !slot_free(m, slot))
@@ -84,16 +84,16 @@ bool send_post(struct model *m, unsigned rail, unsigned arg)
 
 /* --- frames --- */
 
-/* The next new frame for a rail; false: none. */
-static bool next_frame(struct model *m, struct rail_state *rail, uint8_t *frame)
+/* The next new frame for a stream; false: none. */
+static bool next_frame(struct model *m, struct stream_state *stream, uint8_t *frame)
 {
 	unsigned message = m->s.queue[0];
 	struct send_message *msg = &m->s.sends[message];
 
 	if (!m->s.queued) {
-		if (!m->cfg->close || rail->bye_sent || !send_all_done(m))
+		if (!m->cfg->close || stream->bye_sent || !send_all_done(m))
 			return false;
-		rail->bye_sent = 1;
+		stream->bye_sent = 1;
 		*frame = FRAME(FRAME_BYE, 0, 0);
 		return true;
 	}
@@ -109,15 +109,15 @@ static bool next_frame(struct model *m, struct rail_state *rail, uint8_t *frame)
 	return true;
 }
 
-static void log_insert(struct model *m, struct rail_state *rail, unsigned at, uint8_t frame)
+static void log_insert(struct model *m, struct stream_state *stream, unsigned at, uint8_t frame)
 {
-	if (rail->logged == LOG_MAX) {
-		model_fault(m, "a rail numbers more frames than there are");
+	if (stream->logged == LOG_MAX) {
+		model_fault(m, "a stream numbers more frames than there are");
 		return;
 	}
-	memmove(rail->log + at + 1, rail->log + at, rail->logged - at);
-	rail->log[at] = frame;
-	rail->logged++;
+	memmove(stream->log + at + 1, stream->log + at, stream->logged - at);
+	stream->log[at] = frame;
+	stream->logged++;
 }
 
 /* What a log holds has to be there still: NCCL's buffer until the ack, a copy until the ack. */
@@ -132,43 +132,43 @@ static void check_memory(struct model *m, uint8_t frame)
 		model_fault(m, "a frame to be sent again is no longer there");
 }
 
-/* Within a rail the chunks of a message ascend. */
-static void check_order(struct model *m, const struct rail_state *rail)
+/* Within a stream the chunks of a message ascend. */
+static void check_order(struct model *m, const struct stream_state *stream)
 {
-	uint8_t frame = rail->log[rail->written];
+	uint8_t frame = stream->log[stream->written];
 
-	for (unsigned i = 0; i < rail->written; i++)
-		if (FRAME_TYPE(frame) == FRAME_DATA && FRAME_TYPE(rail->log[i]) == FRAME_DATA &&
-		    FRAME_MESSAGE(rail->log[i]) == FRAME_MESSAGE(frame) &&
-		    FRAME_CHUNK(rail->log[i]) > FRAME_CHUNK(frame))
-			model_fault(m, "chunks of a message do not ascend within a rail");
+	for (unsigned i = 0; i < stream->written; i++)
+		if (FRAME_TYPE(frame) == FRAME_DATA && FRAME_TYPE(stream->log[i]) == FRAME_DATA &&
+		    FRAME_MESSAGE(stream->log[i]) == FRAME_MESSAGE(frame) &&
+		    FRAME_CHUNK(stream->log[i]) > FRAME_CHUNK(frame))
+			model_fault(m, "chunks of a message do not ascend within a stream");
 }
 
 bool send_write(struct model *m, unsigned r, unsigned arg)
 {
-	struct rail_state *rail = &m->s.rails[r];
-	bool again = rail->written < rail->logged;
+	struct stream_state *stream = &m->s.streams[r];
+	bool again = stream->written < stream->logged;
 	uint8_t frame;
 
 	(void)arg;
-	if (rail->phase != PHASE_UP)
+	if (stream->phase != PHASE_UP)
 		return false;
-	if (rail->alive && rail->written - rail->at >= (int)m->cfg->in_flight)
+	if (stream->alive && stream->written - stream->at >= (int)m->cfg->in_flight)
 		return false;
-	if (!again || (mutated(m, MUTATION_REPLAY_NEW_FIRST) && !rail->trim)) {
-		if (next_frame(m, rail, &frame)) {
-			log_insert(m, rail, rail->written, frame);
+	if (!again || (mutated(m, MUTATION_REPLAY_NEW_FIRST) && !stream->trim)) {
+		if (next_frame(m, stream, &frame)) {
+			log_insert(m, stream, stream->written, frame);
 			again = false;
 		} else if (!again) {
 			return false;
 		}
 	}
 	if (again)
-		check_memory(m, rail->log[rail->written]);
-	check_order(m, rail);
-	rail->written++;
-	if (rail->alive && rail->conn == CONN_JOINED && !rail->late)
-		rail->limit = rail->written;
+		check_memory(m, stream->log[stream->written]);
+	check_order(m, stream);
+	stream->written++;
+	if (stream->alive && stream->conn == CONN_JOINED && !stream->late)
+		stream->limit = stream->written;
 	return true;
 }
 
@@ -176,67 +176,67 @@ bool send_write(struct model *m, unsigned r, unsigned arg)
  * a hello is out, which could close it at the receiver before it is read. */
 bool send_drain_over(struct model *m, unsigned r, unsigned arg)
 {
-	struct rail_state *rail = &m->s.rails[r];
+	struct stream_state *stream = &m->s.streams[r];
 
 	(void)arg;
-	if (rail->phase != PHASE_UP || !rail->bye_sent || rail->written < rail->logged ||
-	    !rail->alive)
+	if (stream->phase != PHASE_UP || !stream->bye_sent || stream->written < stream->logged ||
+	    !stream->alive)
 		return false;
-	if (rail->hello != HELLO_NONE && !mutated(m, MUTATION_CLOSE_DIALLING))
+	if (stream->hello != HELLO_NONE && !mutated(m, MUTATION_CLOSE_DIALLING))
 		return false;
-	rail->phase = PHASE_OVER;
-	rail->hello = HELLO_NONE;
-	rail->alive = rail->dial_alive = 0;
-	rail->control = rail->dial_control = (struct control_queue){ 0 };
+	stream->phase = PHASE_OVER;
+	stream->hello = HELLO_NONE;
+	stream->alive = stream->dial_alive = 0;
+	stream->control = stream->dial_control = (struct control_queue){ 0 };
 	return true;
 }
 
 /* --- a connection that breaks --- */
 
-/* At once to the other rail, as if nobody had to know what has arrived. */
+/* At once to the other stream, as if nobody had to know what has arrived. */
 static void give_to_other(struct model *m, unsigned r)
 {
-	struct rail_state *rail = &m->s.rails[r], *other = &m->s.rails[1 - r];
+	struct stream_state *stream = &m->s.streams[r], *other = &m->s.streams[1 - r];
 
-	for (unsigned i = 0; i < rail->logged; i++)
-		if (FRAME_TYPE(rail->log[i]) == FRAME_DATA &&
-		    m->s.sends[FRAME_MESSAGE(rail->log[i])].state != SEND_ACKED)
-			log_insert(m, other, other->logged, rail->log[i]);
+	for (unsigned i = 0; i < stream->logged; i++)
+		if (FRAME_TYPE(stream->log[i]) == FRAME_DATA &&
+		    m->s.sends[FRAME_MESSAGE(stream->log[i])].state != SEND_ACKED)
+			log_insert(m, other, other->logged, stream->log[i]);
 }
 
 void send_hello(struct model *m, unsigned r)
 {
-	struct rail_state *rail = &m->s.rails[r];
+	struct stream_state *stream = &m->s.streams[r];
 
-	if (!mutated(m, MUTATION_EPOCH_KEPT) || rail->hello == HELLO_NONE)
-		rail->epoch++;
-	rail->hello = HELLO_FLYING;
-	rail->dial_alive = 1;
-	rail->dial_control = (struct control_queue){ 0 };
-	rail->frames_told = rail->part_told = 0;
-	if (rail->conn == CONN_DIALLED)
-		rail->conn = CONN_ALONE;
+	if (!mutated(m, MUTATION_EPOCH_KEPT) || stream->hello == HELLO_NONE)
+		stream->epoch++;
+	stream->hello = HELLO_FLYING;
+	stream->dial_alive = 1;
+	stream->dial_control = (struct control_queue){ 0 };
+	stream->frames_told = stream->part_told = 0;
+	if (stream->conn == CONN_DIALLED)
+		stream->conn = CONN_ALONE;
 }
 
 /* The sender finds its connection broken and closes it. */
 bool send_notice(struct model *m, unsigned r, unsigned arg)
 {
-	struct rail_state *rail = &m->s.rails[r];
+	struct stream_state *stream = &m->s.streams[r];
 
 	(void)arg;
-	if (rail->alive || rail->phase != PHASE_UP)
+	if (stream->alive || stream->phase != PHASE_UP)
 		return false;
-	if (rail->sealed && rail->control.count)
+	if (stream->sealed && stream->control.count)
 		return false; /* its last words are read first */
-	if (mutated(m, MUTATION_OTHER_RAIL))
+	if (mutated(m, MUTATION_OTHER_STREAM))
 		give_to_other(m, r);
-	rail->phase = PHASE_DOWN;
-	rail->written = rail->logged;
+	stream->phase = PHASE_DOWN;
+	stream->written = stream->logged;
 	if (!mutated(m, MUTATION_OLD_SOCKET))
-		rail->control = (struct control_queue){ 0 };
-	if (rail->conn == CONN_JOINED)
-		rail->conn = CONN_ALONE;
-	if (rail->hello == HELLO_NONE)
+		stream->control = (struct control_queue){ 0 };
+	if (stream->conn == CONN_JOINED)
+		stream->conn = CONN_ALONE;
+	if (stream->hello == HELLO_NONE)
 		send_hello(m, r);
 	return true;
 }
@@ -244,12 +244,12 @@ bool send_notice(struct model *m, unsigned r, unsigned arg)
 /* An attempt has failed, or was taken to have failed. */
 bool send_redial(struct model *m, unsigned r, unsigned arg)
 {
-	struct rail_state *rail = &m->s.rails[r];
+	struct stream_state *stream = &m->s.streams[r];
 
 	(void)arg;
-	if (rail->hello == HELLO_NONE || rail->dial_alive)
+	if (stream->hello == HELLO_NONE || stream->dial_alive)
 		return false;
-	if (rail->sealed && rail->hello == HELLO_ACCEPTED)
+	if (stream->sealed && stream->hello == HELLO_ACCEPTED)
 		return false; /* WELCOME is there */
 	send_hello(m, r);
 	return true;
@@ -258,10 +258,10 @@ bool send_redial(struct model *m, unsigned r, unsigned arg)
 /* Dial although the connection stands. */
 bool send_dial(struct model *m, unsigned r, unsigned arg)
 {
-	struct rail_state *rail = &m->s.rails[r];
+	struct stream_state *stream = &m->s.streams[r];
 
 	(void)arg;
-	if (rail->phase != PHASE_UP || !rail->alive || rail->hello != HELLO_NONE ||
+	if (stream->phase != PHASE_UP || !stream->alive || stream->hello != HELLO_NONE ||
 	    m->s.breaks == m->cfg->breaks)
 		return false;
 	m->s.breaks++;
@@ -269,63 +269,63 @@ bool send_dial(struct model *m, unsigned r, unsigned arg)
 	return true;
 }
 
-/* What WELCOME says is possible: all that is to be sent again is in the log. */
-static bool welcome_fits(struct model *m, const struct rail_state *rail, unsigned from,
+/* What WELCOME says is possible: all that is to be retransmitted is in the log. */
+static bool welcome_fits(struct model *m, const struct stream_state *stream, unsigned from,
 			 unsigned part)
 {
-	if (from > rail->logged)
+	if (from > stream->logged)
 		return false;
-	return !part || (from < rail->logged && part < frame_units(m, rail->log[from]));
+	return !part || (from < stream->logged && part < frame_units(m, stream->log[from]));
 }
 
 /* The new connection takes the place of the old one, whatever that still held. */
-static void change_over(struct model *m, struct rail_state *rail)
+static void change_over(struct model *m, struct stream_state *stream)
 {
-	struct control_queue old = rail->control;
+	struct control_queue old = stream->control;
 
-	rail->phase = PHASE_UP;
-	rail->hello = HELLO_NONE;
-	rail->alive = rail->dial_alive;
-	rail->dial_alive = 0;
-	rail->control = rail->dial_control;
-	rail->dial_control = (struct control_queue){ 0 };
-	if (rail->conn == CONN_JOINED)
-		rail->conn = CONN_ALONE;
-	else if (rail->conn == CONN_DIALLED)
-		rail->conn = CONN_JOINED;
+	stream->phase = PHASE_UP;
+	stream->hello = HELLO_NONE;
+	stream->alive = stream->dial_alive;
+	stream->dial_alive = 0;
+	stream->control = stream->dial_control;
+	stream->dial_control = (struct control_queue){ 0 };
+	if (stream->conn == CONN_JOINED)
+		stream->conn = CONN_ALONE;
+	else if (stream->conn == CONN_DIALLED)
+		stream->conn = CONN_JOINED;
 	for (unsigned i = 0; mutated(m, MUTATION_OLD_SOCKET) && i < old.count; i++)
-		if (rail->control.count < CONTROL_MAX)
-			rail->control.frames[rail->control.count++] = old.frames[i];
+		if (stream->control.count < CONTROL_MAX)
+			stream->control.frames[stream->control.count++] = old.frames[i];
 }
 
 /* The sender reads WELCOME {frames, part} and goes on from there. */
 bool send_welcome(struct model *m, unsigned r, unsigned arg)
 {
-	struct rail_state *rail = &m->s.rails[r];
-	unsigned from = rail->frames_told, part = rail->part_told;
+	struct stream_state *stream = &m->s.streams[r];
+	unsigned from = stream->frames_told, part = stream->part_told;
 
 	(void)arg;
-	if (rail->hello != HELLO_ACCEPTED)
+	if (stream->hello != HELLO_ACCEPTED)
 		return false;
 	if (mutated(m, MUTATION_REPLAY_EARLY) && from)
 		from--, part = 0;
-	if (mutated(m, MUTATION_REPLAY_LATE) && from < rail->logged)
+	if (mutated(m, MUTATION_REPLAY_LATE) && from < stream->logged)
 		from++, part = 0;
-	if (mutated(m, MUTATION_OTHER_RAIL) && from < rail->logged)
-		rail->logged = (uint8_t)from, part = 0;
-	if (!welcome_fits(m, rail, from, part)) {
+	if (mutated(m, MUTATION_OTHER_STREAM) && from < stream->logged)
+		stream->logged = (uint8_t)from, part = 0;
+	if (!welcome_fits(m, stream, from, part)) {
 		model_fault(m, "WELCOME tells what was never sent");
 		return true;
 	}
-	change_over(m, rail);
-	rail->written = (uint8_t)from;
-	if (part > rail->trim && !mutated(m, MUTATION_PART_IGNORED))
-		rail->trim = (uint8_t)part;
-	if (rail->late)
+	change_over(m, stream);
+	stream->written = (uint8_t)from;
+	if (part > stream->trim && !mutated(m, MUTATION_PART_IGNORED))
+		stream->trim = (uint8_t)part;
+	if (stream->late)
 		return true;
-	rail->frames_told = rail->part_told = 0;
-	if (rail->conn == CONN_JOINED)
-		rail->at = rail->limit = (uint8_t)from;
+	stream->frames_told = stream->part_told = 0;
+	if (stream->conn == CONN_JOINED)
+		stream->at = stream->limit = (uint8_t)from;
 	return true;
 }
 
@@ -337,7 +337,7 @@ static void acknowledge(struct model *m, unsigned message)
 		model_fault(m, "a slot is acknowledged that has nothing sent in full");
 		return;
 	}
-	if (!m->s.arrivals[message].complete)
+	if (!m->s.incoming[message].complete)
 		model_fault(m, "a message is acknowledged that the receiver has not in full");
 	m->s.sends[message].state = SEND_ACKED;
 }
@@ -350,29 +350,29 @@ static void on_ack(struct model *m, unsigned slot, unsigned message)
 		acknowledge(m, holder);
 }
 
-static void on_grant(struct model *m, unsigned slot, unsigned message)
+static void on_cts(struct model *m, unsigned slot, unsigned message)
 {
 	unsigned holder = slot_holder(m, slot);
 	bool asked = holder != NONE && m->s.sends[holder].state == SEND_ASKED;
 
-	if (mutated(m, MUTATION_GRANT_UNCHECKED) && !asked)
-		model_fault(m, "a slot is granted that asked for nothing");
-	else if (asked && (holder == message || mutated(m, MUTATION_GRANT_UNCHECKED)))
+	if (mutated(m, MUTATION_CTS_UNCHECKED) && !asked)
+		model_fault(m, "a slot is cleared that asked for nothing");
+	else if (asked && (holder == message || mutated(m, MUTATION_CTS_UNCHECKED)))
 		ready_push(m, holder);
 }
 
-void send_rail_ended(struct model *m, struct rail_state *rail)
+void send_stream_ended(struct model *m, struct stream_state *stream)
 {
-	bool any = mutated(m, MUTATION_GONE_FOR_ALL) && rail->hello != HELLO_NONE;
+	bool any = mutated(m, MUTATION_GONE_FOR_ALL) && stream->hello != HELLO_NONE;
 
-	rail->phase = PHASE_OVER;
-	rail->hello = HELLO_NONE;
-	rail->alive = rail->dial_alive = 0;
-	rail->control = rail->dial_control = (struct control_queue){ 0 };
-	if (rail->conn == CONN_DIALLED)
-		rail->conn = CONN_ALONE;
-	for (unsigned r = 0; r < RAILS && !any; r++)
-		if (m->s.rails[r].phase != PHASE_OVER)
+	stream->phase = PHASE_OVER;
+	stream->hello = HELLO_NONE;
+	stream->alive = stream->dial_alive = 0;
+	stream->control = stream->dial_control = (struct control_queue){ 0 };
+	if (stream->conn == CONN_DIALLED)
+		stream->conn = CONN_ALONE;
+	for (unsigned r = 0; r < STREAMS && !any; r++)
+		if (m->s.streams[r].phase != PHASE_OVER)
 			return;
 	if (!send_all_done(m))
 		model_fault(m, "a send fails whose receive was done");
@@ -387,11 +387,11 @@ static void on_bitmap(struct model *m, unsigned bits)
 
 bool send_control(struct model *m, unsigned r, unsigned arg)
 {
-	struct control_queue *queue = &m->s.rails[r].control;
+	struct control_queue *queue = &m->s.streams[r].control;
 	unsigned type = CONTROL_TYPE(queue->frames[0]), body = CONTROL_BODY(queue->frames[0]);
 
 	(void)arg;
-	if (!queue->count || m->s.rails[r].phase != PHASE_UP)
+	if (!queue->count || m->s.streams[r].phase != PHASE_UP)
 		return false;
 	queue->count--;
 	memmove(queue->frames, queue->frames + 1, CONTROL_MAX - 1);
@@ -403,11 +403,11 @@ bool send_control(struct model *m, unsigned r, unsigned arg)
 	case CONTROL_ACK:
 		on_ack(m, body >> 2, body & 3);
 		break;
-	case CONTROL_GRANT:
-		on_grant(m, body >> 2, body & 3);
+	case CONTROL_CTS:
+		on_cts(m, body >> 2, body & 3);
 		break;
 	default:
-		send_rail_ended(m, &m->s.rails[r]);
+		send_stream_ended(m, &m->s.streams[r]);
 	}
 	return true;
 }

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
  * An end of an edge: one comm. With tags, the sender and the receiver post the messages of a block in an order each.
- * Two blocks may be under way. See rank.h.
+ * Two blocks may be in progress. See rank.h.
  */
 #include "sim/edge.h"
 #include "sim/faults.h"
@@ -216,7 +216,7 @@ void edge_free(struct edge_end *end)
 
 uint64_t edge_due_ns(const struct edge_end *end)
 {
-	if (end->state == END_LINGERS)
+	if (end->state == END_DRAINS)
 		return end->close_ns;
 	if (end->state != END_MOVES || !end->is_send || end->posted == plan_of(end)->messages)
 		return NO_TIME;
@@ -362,7 +362,7 @@ static void finish(struct edge_end *end, struct request *request, const int *siz
 	}
 	if (end->done == plan_of(end)->messages) {
 		share_of(end)->done[end->is_send] = true;
-		end->state = END_LINGERS;
+		end->state = END_DRAINS;
 		faults_aim(EVENT_DONE, end->rank->process);
 		end->close_ns = sim_now + (random_chance(&end->random, 500000) ? 0 : random_below(&end->random, SIM_S));
 	}
@@ -414,7 +414,7 @@ bool edge_step(struct edge_end *end)
 		while (end->state == END_MOVES && post(end))
 			moved = true;
 		return (end->state == END_MOVES && test_some(end)) || moved;
-	case END_LINGERS:
+	case END_DRAINS:
 		if (sim_now < end->close_ns || (plan_of(end)->barrier && !all_done(end) && !may_fail(end)))
 			return false;
 		if (!share_of(end)->closed_ns)
@@ -443,7 +443,7 @@ bool edge_is_over(const struct edge_end *end)
 
 void edge_describe(const struct edge_end *end)
 {
-	static const char *const states[] = { "is being connected", "moves", "lingers", "is over" };
+	static const char *const states[] = { "is being connected", "moves", "drains", "is over" };
 
 	printf("  edge %u round %u, %s: %s; %u posted, %u done of %u%s%s\n", end->edge, end->round,
 	       end->is_send ? "sender" : "receiver", states[end->state], end->posted, end->done, plan_of(end)->messages,

@@ -11,7 +11,7 @@
 enum end_state {
 	END_LISTENS, /* receiver: before accept; sender: before connect */
 	END_MOVES,
-	END_LINGERS, /* all is done; closed a little later */
+	END_DRAINS, /* all is done; closed a little later */
 	END_OVER
 };
 

@@ -40,7 +40,7 @@ struct sim_host {
 extern struct sim_host *net_hosts[NET_HOSTS_MAX];
 extern unsigned net_host_count;
 extern struct sim_random net_random;
-extern bool net_drained; /* no packet is under way: only for checks */
+extern bool net_drained; /* no packet is in progress: only for checks */
 
 struct sim_host *net_host_new(unsigned nics);
 

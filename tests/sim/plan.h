@@ -68,7 +68,7 @@ struct plan_edge {
 struct plan {
 	uint64_t seed;
 	unsigned hosts, nics, ranks_per_host, messages, rounds;
-	unsigned block;       /* messages that are posted in any order; two blocks may be under way */
+	unsigned block; /* messages that are posted in any order; two blocks may be in progress */
 	unsigned tags, group; /* 1 = one tag, single receives */
 	unsigned tags_from;   /* … as also before this block */
 	bool barrier;         /* a sender closes when the receiver has everything, as at the end of a job */

@@ -46,7 +46,7 @@ struct tcp_socket {
 	/* Outgoing. The bytes stay until they have been acknowledged and the peer has read them. */
 	uint8_t *ring;
 	uint64_t ring_bytes, una, nxt, end, edge;
-	uint64_t loss_end, again; /* to be sent again: from `again` to loss_end */
+	uint64_t loss_end, again; /* to be retransmitted: from `again` to loss_end */
 	bool fin, no_space;
 	struct sim_timer timer;
 	unsigned backoff, retransmits, resent, probes;

@@ -18,7 +18,7 @@
 #define FIN_TIMEOUT_NS  (60 * SIM_S)
 #define SEGMENT_BYTES   65536
 #define IN_FLIGHT_BYTES (4u << 20)
-#define REPAIR_BYTES    (256u << 10) /* sent again at a time */
+#define REPAIR_BYTES    (256u << 10) /* retransmitted at a time */
 
 struct packet *tcp_packet(struct tcp_socket *tcp, enum packet_kind kind)
 {

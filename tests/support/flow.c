@@ -129,7 +129,7 @@ static int flush_test(struct test_net *net, struct transfer *transfer)
 	return 0;
 }
 
-static int arrival_test(struct test_net *net, struct transfer *transfer)
+static int receive_test(struct test_net *net, struct transfer *transfer)
 {
 	int sizes[FLOW_GROUP_MAX], done = STALE_SIZE;
 
@@ -154,7 +154,7 @@ static int arrival_test(struct test_net *net, struct transfer *transfer)
 
 int transfer_test(struct test_net *net, struct transfer *transfer)
 {
-	int ret = transfer->flushing ? flush_test(net, transfer) : arrival_test(net, transfer);
+	int ret = transfer->flushing ? flush_test(net, transfer) : receive_test(net, transfer);
 
 	if (!ret && transfer->done && !transfer->flushed) {
 		transfer->flushed = true;

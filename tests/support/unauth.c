@@ -57,7 +57,7 @@ struct anynet_wire_hello unauth_hello(const struct target *target)
 		.bytes = sizeof(hello),
 		.endpoint = target->handle.endpoint,
 		.comm_id = 0x5742,
-		.rails = 1,
+		.streams = 1,
 		.pid = 1,
 		.transports = 1,
 		.replay_bytes = 65536,

@@ -31,27 +31,28 @@ static void close_end(int *fd)
 	*fd = -1;
 }
 
-static void start_connection(struct carrier_rail *rail)
+static void start_connection(struct carrier_stream *stream)
 {
 	for (int way = 0; way < CARRIER_WAYS; way++) {
-		rail->passed[way] = 0;
-		rail->left[way] = rail->flip[way] = CARRIER_NEVER;
+		stream->passed[way] = 0;
+		stream->left[way] = stream->flip[way] = CARRIER_NEVER;
 	}
-	rail->tape_bytes = 0;
+	stream->tape_bytes = 0;
 }
 
-void carrier_open(struct carrier *carrier, unsigned rails)
+void carrier_open(struct carrier *carrier, unsigned streams)
 {
-	pair_open_send(&carrier->pair, rails);
-	carrier->pair.recv = recv_comm_create(&local_dev, rails, (uint32_t)local_cfg.replay_bytes);
+	pair_open_send(&carrier->pair, streams);
+	carrier->pair.recv =
+		recv_comm_create(&local_dev, streams, (uint32_t)local_cfg.replay_bytes);
 	assert_non_null(carrier->pair.recv);
 	carrier->pair.recv->peer = carrier->pair.send->peer;
-	for (unsigned i = 0; i < PAIR_RAILS_MAX; i++) {
-		struct carrier_rail *rail = &carrier->rails[i];
+	for (unsigned i = 0; i < PAIR_STREAMS_MAX; i++) {
+		struct carrier_stream *stream = &carrier->streams[i];
 
-		start_connection(rail);
-		rail->ends[TO_RECEIVER] = carrier->pair.fds[i];
-		rail->ends[TO_SENDER] = i < rails ? local_rail(carrier->pair.recv, i) : -1;
+		start_connection(stream);
+		stream->ends[TO_RECEIVER] = carrier->pair.fds[i];
+		stream->ends[TO_SENDER] = i < streams ? local_stream(carrier->pair.recv, i) : -1;
 		carrier->pair.fds[i] = -1;
 	}
 	assert_int_equal(comm_open(carrier->pair.recv), 0);
@@ -59,41 +60,41 @@ void carrier_open(struct carrier *carrier, unsigned rails)
 
 void carrier_close(struct carrier *carrier)
 {
-	for (unsigned i = 0; i < carrier->pair.rails; i++)
+	for (unsigned i = 0; i < carrier->pair.streams; i++)
 		for (int way = 0; way < CARRIER_WAYS; way++)
-			close_end(&carrier->rails[i].ends[way]);
+			close_end(&carrier->streams[i].ends[way]);
 	pair_close(&carrier->pair);
 }
 
 /* --- carrying --- */
 
 /* What the other end has no room for stays. */
-static size_t carry_way(struct carrier_rail *rail, int way)
+static size_t carry_way(struct carrier_stream *stream, int way)
 {
 	uint8_t buf[4096];
-	size_t room = rail->left[way] < sizeof(buf) ? (size_t)rail->left[way] : sizeof(buf);
+	size_t room = stream->left[way] < sizeof(buf) ? (size_t)stream->left[way] : sizeof(buf);
 	ssize_t n, sent;
 
-	if (rail->ends[way] < 0 || rail->ends[!way] < 0 || !room)
+	if (stream->ends[way] < 0 || stream->ends[!way] < 0 || !room)
 		return 0;
-	n = recv(rail->ends[way], buf, room, MSG_DONTWAIT | MSG_PEEK);
+	n = recv(stream->ends[way], buf, room, MSG_DONTWAIT | MSG_PEEK);
 	if (n <= 0)
 		return 0;
-	if (rail->flip[way] - rail->passed[way] < (size_t)n)
-		buf[rail->flip[way] - rail->passed[way]] ^= 0x10;
-	sent = send(rail->ends[!way], buf, (size_t)n, MSG_NOSIGNAL);
+	if (stream->flip[way] - stream->passed[way] < (size_t)n)
+		buf[stream->flip[way] - stream->passed[way]] ^= 0x10;
+	sent = send(stream->ends[!way], buf, (size_t)n, MSG_NOSIGNAL);
 	if (sent < 0 && errno == EAGAIN)
 		return 0;
 	if (sent >= 0) /* else who is to have it has closed its end already */
 		n = sent;
-	if (way == TO_RECEIVER && rail->tape_bytes + (size_t)n <= sizeof(rail->tape)) {
-		memcpy(rail->tape + rail->tape_bytes, buf, (size_t)n);
-		rail->tape_bytes += (size_t)n;
+	if (way == TO_RECEIVER && stream->tape_bytes + (size_t)n <= sizeof(stream->tape)) {
+		memcpy(stream->tape + stream->tape_bytes, buf, (size_t)n);
+		stream->tape_bytes += (size_t)n;
 	}
-	assert_int_equal(recv(rail->ends[way], buf, (size_t)n, MSG_DONTWAIT), n);
-	rail->passed[way] += (uint64_t)n;
-	if (rail->left[way] != CARRIER_NEVER)
-		rail->left[way] -= (uint64_t)n;
+	assert_int_equal(recv(stream->ends[way], buf, (size_t)n, MSG_DONTWAIT), n);
+	stream->passed[way] += (uint64_t)n;
+	if (stream->left[way] != CARRIER_NEVER)
+		stream->left[way] -= (uint64_t)n;
 	return (size_t)n;
 }
 
@@ -103,9 +104,9 @@ size_t carrier_carry(struct carrier *carrier)
 
 	do {
 		more = 0;
-		for (unsigned i = 0; i < carrier->pair.rails; i++)
+		for (unsigned i = 0; i < carrier->pair.streams; i++)
 			for (int way = 0; way < CARRIER_WAYS; way++)
-				more += carry_way(&carrier->rails[i], way);
+				more += carry_way(&carrier->streams[i], way);
 		bytes += more;
 	} while (more);
 	return bytes;
@@ -132,43 +133,44 @@ void carrier_settle(struct carrier *carrier)
 	}
 }
 
-void carrier_cut(struct carrier *carrier, unsigned rail)
+void carrier_cut(struct carrier *carrier, unsigned stream)
 {
-	close_end(&carrier->rails[rail].ends[TO_RECEIVER]);
-	close_end(&carrier->rails[rail].ends[TO_SENDER]);
+	close_end(&carrier->streams[stream].ends[TO_RECEIVER]);
+	close_end(&carrier->streams[stream].ends[TO_SENDER]);
 }
 
-void carrier_cut_sender(struct carrier *carrier, unsigned rail)
+void carrier_cut_sender(struct carrier *carrier, unsigned stream)
 {
-	close_end(&carrier->rails[rail].ends[TO_RECEIVER]);
+	close_end(&carrier->streams[stream].ends[TO_RECEIVER]);
 }
 
-void carrier_noticed(struct carrier *carrier, unsigned rail)
+void carrier_noticed(struct carrier *carrier, unsigned stream)
 {
 	struct anynet_comm *send = carrier->pair.send;
 
-	for (int i = 0; i < NOTICE_TURNS && send->rails[rail]->fd >= 0; i++)
+	for (int i = 0; i < NOTICE_TURNS && send->streams[stream]->fd >= 0; i++)
 		assert_int_equal(comm_turn(send), 0);
-	assert_int_equal(send->rails[rail]->fd, -1);
+	assert_int_equal(send->streams[stream]->fd, -1);
 }
 
 /* --- RESUME --- */
 
-static struct anynet_wire_hello resume_hello(unsigned rail, uint32_t epoch)
+static struct anynet_wire_hello resume_hello(unsigned stream, uint32_t epoch)
 {
 	struct anynet_wire_hello hello;
 
 	hello_fill(&hello, &local_dev, NULL, 0);
 	hello.type = ANYNET_HELLO;
 	hello.kind = ANYNET_KIND_RESUME;
-	hello.rail = (uint16_t)rail;
+	hello.stream = (uint16_t)stream;
 	hello.epoch = epoch;
 	return hello;
 }
 
-int resume_recv(struct pair *pair, unsigned rail, uint32_t epoch, struct anynet_wire_hello *welcome)
+int resume_recv(struct pair *pair, unsigned stream, uint32_t epoch,
+		struct anynet_wire_hello *welcome)
 {
-	struct anynet_wire_hello hello = resume_hello(rail, epoch);
+	struct anynet_wire_hello hello = resume_hello(stream, epoch);
 	int fds[2];
 	char byte;
 
@@ -178,7 +180,7 @@ int resume_recv(struct pair *pair, unsigned rail, uint32_t epoch, struct anynet_
 	assert_int_equal(recv(fds[1], welcome, sizeof(*welcome), MSG_DONTWAIT), sizeof(*welcome));
 	assert_int_equal(hello_check(welcome, ANYNET_WELCOME), 0);
 	assert_int_equal(welcome->kind, ANYNET_KIND_RESUME);
-	assert_int_equal(welcome->rail, rail);
+	assert_int_equal(welcome->stream, stream);
 	if (welcome->status == ANYNET_STATUS_OK)
 		return fds[1];
 	assert_int_equal(recv(fds[1], &byte, 1, MSG_DONTWAIT), 0);
@@ -186,34 +188,34 @@ int resume_recv(struct pair *pair, unsigned rail, uint32_t epoch, struct anynet_
 	return -1;
 }
 
-void resume_recv_ok(struct pair *pair, unsigned rail, struct anynet_wire_hello *welcome)
+void resume_recv_ok(struct pair *pair, unsigned stream, struct anynet_wire_hello *welcome)
 {
 	struct anynet_wire_hello answer;
-	int fd = resume_recv(pair, rail, pair->recv->rails[rail]->epoch + 1, &answer);
+	int fd = resume_recv(pair, stream, pair->recv->streams[stream]->epoch + 1, &answer);
 
 	assert_int_equal(answer.status, ANYNET_STATUS_OK);
-	close_end(&pair->fds[rail]);
-	pair->fds[rail] = fd;
+	close_end(&pair->fds[stream]);
+	pair->fds[stream] = fd;
 	if (welcome)
 		*welcome = answer;
 }
 
 static int give_connection(struct anynet_comm *send, unsigned index, uint64_t frames, uint32_t part)
 {
-	struct anynet_rail *rail = send->rails[index];
+	struct anynet_stream *stream = send->streams[index];
 	int fds[2];
 
 	make_socket_pair(fds);
-	if (rail->fd >= 0)
-		comm_sever(send, rail, 0);
-	comm_rail_back(send, rail, fds[0], rail->epoch + 1, rail->home, frames, part);
+	if (stream->fd >= 0)
+		comm_sever(send, stream, 0);
+	comm_stream_back(send, stream, fds[0], stream->epoch + 1, stream->home, frames, part);
 	return fds[1];
 }
 
-void resume_send(struct pair *pair, unsigned rail, uint64_t frames, uint32_t part)
+void resume_send(struct pair *pair, unsigned stream, uint64_t frames, uint32_t part)
 {
-	close_end(&pair->fds[rail]);
-	pair->fds[rail] = give_connection(pair->send, rail, frames, part);
+	close_end(&pair->fds[stream]);
+	pair->fds[stream] = give_connection(pair->send, stream, frames, part);
 }
 
 void resume_listen(struct pair *pair, int *listeners, unsigned count)
@@ -233,32 +235,32 @@ void resume_listen(struct pair *pair, int *listeners, unsigned count)
 	}
 }
 
-void carrier_hello(struct carrier *carrier, unsigned rail, struct anynet_wire_hello *welcome)
+void carrier_hello(struct carrier *carrier, unsigned stream, struct anynet_wire_hello *welcome)
 {
 	struct pair *pair = &carrier->pair;
 
-	resume_recv_ok(pair, rail, welcome);
-	close_end(&carrier->rails[rail].ends[TO_SENDER]);
-	carrier->rails[rail].ends[TO_SENDER] = pair->fds[rail];
-	pair->fds[rail] = -1;
+	resume_recv_ok(pair, stream, welcome);
+	close_end(&carrier->streams[stream].ends[TO_SENDER]);
+	carrier->streams[stream].ends[TO_SENDER] = pair->fds[stream];
+	pair->fds[stream] = -1;
 }
 
-void carrier_welcome(struct carrier *carrier, unsigned rail,
+void carrier_welcome(struct carrier *carrier, unsigned stream,
 		     const struct anynet_wire_hello *welcome)
 {
-	assert_int_equal(carrier->rails[rail].ends[TO_RECEIVER], -1);
-	start_connection(&carrier->rails[rail]);
-	carrier->rails[rail].ends[TO_RECEIVER] =
-		give_connection(carrier->pair.send, rail, welcome->frames, welcome->part);
+	assert_int_equal(carrier->streams[stream].ends[TO_RECEIVER], -1);
+	start_connection(&carrier->streams[stream]);
+	carrier->streams[stream].ends[TO_RECEIVER] =
+		give_connection(carrier->pair.send, stream, welcome->frames, welcome->part);
 	assert_int_equal(comm_error(carrier->pair.send), 0);
 }
 
-void carrier_mend(struct carrier *carrier, unsigned rail)
+void carrier_mend(struct carrier *carrier, unsigned stream)
 {
 	struct anynet_wire_hello welcome;
 
-	carrier_cut(carrier, rail);
-	carrier_noticed(carrier, rail);
-	carrier_hello(carrier, rail, &welcome);
-	carrier_welcome(carrier, rail, &welcome);
+	carrier_cut(carrier, stream);
+	carrier_noticed(carrier, stream);
+	carrier_hello(carrier, stream, &welcome);
+	carrier_welcome(carrier, stream, &welcome);
 }

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Two comms whose rails end in the test's hands: it carries the bytes from one to the other, and loses
+ * Two comms whose streams end in the test's hands: it carries the bytes from one to the other, and loses
  * them, changes them, cuts connections, and brings the two together again with the words of RESUME
  * (docs/wire.md). No threads: everything happens in the calls below and in the comms' own.
  */
@@ -18,8 +18,8 @@ enum carrier_way {
 	CARRIER_WAYS,
 };
 
-/* The connection of one rail. The counts start again with each new one. */
-struct carrier_rail {
+/* The connection of one stream. The counts start again with each new one. */
+struct carrier_stream {
 	int ends[CARRIER_WAYS];           /* where this way's bytes come out; -1 = cut */
 	uint64_t passed[CARRIER_WAYS];    /* bytes */
 	uint64_t left[CARRIER_WAYS];      /* that may still pass; the others stay where they are */
@@ -30,10 +30,10 @@ struct carrier_rail {
 
 struct carrier {
 	struct pair pair; /* its fds are not used */
-	struct carrier_rail rails[PAIR_RAILS_MAX];
+	struct carrier_stream streams[PAIR_STREAMS_MAX];
 };
 
-void carrier_open(struct carrier *carrier, unsigned rails);
+void carrier_open(struct carrier *carrier, unsigned streams);
 void carrier_close(struct carrier *carrier); /* also twice */
 
 /* Carry what there is, as far as it may pass. Returns how many bytes that was. */
@@ -45,38 +45,38 @@ size_t carrier_turn(struct carrier *carrier);
 /* As many turns as something is carried. */
 void carrier_settle(struct carrier *carrier);
 
-/* End a rail's connection: for both, or so that only the sender can notice. What was not carried is
+/* End a stream's connection: for both, or so that only the sender can notice. What was not carried is
  * lost. */
-void carrier_cut(struct carrier *carrier, unsigned rail);
-void carrier_cut_sender(struct carrier *carrier, unsigned rail);
+void carrier_cut(struct carrier *carrier, unsigned stream);
+void carrier_cut_sender(struct carrier *carrier, unsigned stream);
 
 /* The sender takes notice. */
-void carrier_noticed(struct carrier *carrier, unsigned rail);
+void carrier_noticed(struct carrier *carrier, unsigned stream);
 
 /* Bring the sender's next RESUME to the receiver, and its answer, which must be OK, back. The first one
  * only goes as far as the answer: carrier_welcome() takes it to the sender, another hello loses it. */
-void carrier_hello(struct carrier *carrier, unsigned rail, struct anynet_wire_hello *welcome);
-void carrier_welcome(struct carrier *carrier, unsigned rail,
+void carrier_hello(struct carrier *carrier, unsigned stream, struct anynet_wire_hello *welcome);
+void carrier_welcome(struct carrier *carrier, unsigned stream,
 		     const struct anynet_wire_hello *welcome);
 
 /* Cut, notice, hello, welcome. */
-void carrier_mend(struct carrier *carrier, unsigned rail);
+void carrier_mend(struct carrier *carrier, unsigned stream);
 
 /* --- for a test that is one of the two sides (pair_open_recv, pair_open_send) --- */
 
-/* Say RESUME for rail `rail` of a receive comm. Returns the test's end of the new connection, or -1 if
+/* Say RESUME for stream `stream` of a receive comm. Returns the test's end of the new connection, or -1 if
  * it was refused, and closed. *welcome is the answer. */
-int resume_recv(struct pair *pair, unsigned rail, uint32_t epoch,
+int resume_recv(struct pair *pair, unsigned stream, uint32_t epoch,
 		struct anynet_wire_hello *welcome);
 
-/* Resume a rail of the pair's receive comm that must be willing: pair->fds[rail] is the new end. */
-void resume_recv_ok(struct pair *pair, unsigned rail, struct anynet_wire_hello *welcome);
+/* Resume a stream of the pair's receive comm that must be willing: pair->fds[stream] is the new end. */
+void resume_recv_ok(struct pair *pair, unsigned stream, struct anynet_wire_hello *welcome);
 
-/* Give a send comm, whose rail is severed first if it is not, a new connection from this position:
- * pair->fds[rail] is the new end. */
-void resume_send(struct pair *pair, unsigned rail, uint64_t frames, uint32_t part);
+/* Give a send comm, whose stream is severed first if it is not, a new connection from this position:
+ * pair->fds[stream] is the new end. */
+void resume_send(struct pair *pair, unsigned stream, uint64_t frames, uint32_t part);
 
-/* `count` ports where the pair's send comm can dial its peer, the first of them its rails' own.
+/* `count` ports where the pair's send comm can dial its peer, the first of them its streams' own.
  * listeners[] is for the test to close. */
 void resume_listen(struct pair *pair, int *listeners, unsigned count);
 

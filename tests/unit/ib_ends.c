@@ -40,7 +40,7 @@ struct anynet_wire_hello ib_peer(bool is_send)
 
 	hello_fill(&hello, &local_dev, NULL, 0);
 	hello.qp = (struct anynet_wire_qp){
-		.link = 1, /* InfiniBand */
+		.kind = 1, /* InfiniBand */
 		.mtu = IBV_MTU_4096,
 		.lid = 9,
 		.qpn = PEER_QPN,
@@ -54,83 +54,83 @@ struct anynet_wire_hello ib_peer(bool is_send)
 	return hello;
 }
 
-void ib_takes_frames(struct ib_link *link, bool takes)
+void ib_takes_frames(struct ib_qp *qp, bool takes)
 {
 	const uint32_t frames = takes;
 
-	assert_true(stub_write(link->qp, (uintptr_t)&link->cts_ring->frames, link->mr->rkey, &frames,
+	assert_true(stub_write(qp->ibv, (uintptr_t)&qp->cts_ring->frames, qp->mr->rkey, &frames,
 			       sizeof(frames)));
 }
 
-struct ib_link *ib_connector(bool up)
+struct ib_qp *ib_connector(bool up)
 {
 	struct anynet_wire_hello hello = { .type = ANYNET_HELLO }, welcome = ib_peer(false);
 	char why[160] = "";
-	struct ib_link *link = ib_link_offer(&local_dev, -1, &hello, why, sizeof(why));
+	struct ib_qp *qp = ib_qp_offer(&local_dev, -1, &hello, why, sizeof(why));
 
-	assert_non_null(link);
-	assert_int_equal(ib_link_join(link, &welcome), 0);
+	assert_non_null(qp);
+	assert_int_equal(ib_qp_join(qp, &welcome), 0);
 	if (up) {
-		assert_int_equal(ib_link_begin_proof(link), 0);
+		assert_int_equal(ib_qp_begin_proof(qp), 0);
 		for (int step = 0; step < 3; step++) {
-			assert_int_equal(ib_link_prove(link), -EAGAIN);
-			ib_complete(link);
+			assert_int_equal(ib_qp_prove(qp), -EAGAIN);
+			ib_complete(qp);
 		}
-		assert_int_equal(ib_link_prove(link), 0);
-		ib_takes_frames(link, true);
+		assert_int_equal(ib_qp_prove(qp), 0);
+		ib_takes_frames(qp, true);
 	}
-	return link;
+	return qp;
 }
 
-struct ib_link *ib_acceptor(void)
+struct ib_qp *ib_acceptor(void)
 {
 	struct anynet_wire_hello hello = ib_peer(true), answer = { .type = ANYNET_WELCOME };
-	struct ib_link *link = ib_link_accept(&local_dev, &hello, &answer);
+	struct ib_qp *qp = ib_qp_accept(&local_dev, &hello, &answer);
 
-	assert_non_null(link);
-	return link;
+	assert_non_null(qp);
+	return qp;
 }
 
-static void open_rails(struct pair *pair, struct anynet_comm *comm, unsigned linked)
+static void open_streams(struct pair *pair, struct anynet_comm *comm, unsigned by_qp)
 {
 	assert_non_null(comm);
-	for (unsigned i = 0; i < pair->rails; i++) {
-		struct ib_link *link = i >= linked     ? NULL
-				       : comm->is_send ? ib_connector(true)
-						       : ib_acceptor();
+	for (unsigned i = 0; i < pair->streams; i++) {
+		struct ib_qp *qp = i >= by_qp      ? NULL
+				   : comm->is_send ? ib_connector(true)
+						   : ib_acceptor();
 
-		pair->fds[i] = local_rail_by(comm, i, link);
+		pair->fds[i] = local_stream_by(comm, i, qp);
 	}
 	assert_int_equal(comm_open(comm), 0);
 }
 
-void ib_open_send(struct pair *pair, unsigned rails, unsigned linked)
+void ib_open_send(struct pair *pair, unsigned streams, unsigned by_qp)
 {
-	*pair = (struct pair){ .rails = rails };
-	pair->send = send_comm_create(&local_dev, rails);
-	open_rails(pair, pair->send, linked);
+	*pair = (struct pair){ .streams = streams };
+	pair->send = send_comm_create(&local_dev, streams);
+	open_streams(pair, pair->send, by_qp);
 }
 
-void ib_open_recv(struct pair *pair, unsigned rails, unsigned linked)
+void ib_open_recv(struct pair *pair, unsigned streams, unsigned by_qp)
 {
-	*pair = (struct pair){ .rails = rails };
-	pair->recv = recv_comm_create(&local_dev, rails, IB_REPLAY_BYTES);
-	open_rails(pair, pair->recv, linked);
+	*pair = (struct pair){ .streams = streams };
+	pair->recv = recv_comm_create(&local_dev, streams, IB_REPLAY_BYTES);
+	open_streams(pair, pair->recv, by_qp);
 }
 
-struct ib_rail *ib_rail_of(const struct anynet_comm *comm, unsigned index)
+struct ib_stream *ib_stream_of(const struct anynet_comm *comm, unsigned index)
 {
-	assert_non_null(comm->rails[index]);
-	return to_ib(comm->rails[index]);
+	assert_non_null(comm->streams[index]);
+	return to_ib(comm->streams[index]);
 }
 
-struct ib_link *ib_link_of(const struct anynet_comm *comm, unsigned rail)
+struct ib_qp *ib_qp_of(const struct anynet_comm *comm, unsigned stream)
 {
-	assert_non_null(ib_rail_of(comm, rail)->link);
-	return ib_rail_of(comm, rail)->link;
+	assert_non_null(ib_stream_of(comm, stream)->qp);
+	return ib_stream_of(comm, stream)->qp;
 }
 
-void ib_bring(struct ib_link *link, const struct anynet_wire_frame *header, const void *payload,
+void ib_bring(struct ib_qp *qp, const struct anynet_wire_frame *header, const void *payload,
 	      size_t bytes)
 {
 	uint8_t frame[IB_SLOT_BYTES];
@@ -139,13 +139,13 @@ void ib_bring(struct ib_link *link, const struct anynet_wire_frame *header, cons
 	memcpy(frame, header, sizeof(*header));
 	if (bytes)
 		memcpy(frame + sizeof(*header), payload, bytes);
-	assert_true(stub_send(link->qp, frame, (uint32_t)(sizeof(*header) + bytes), NULL));
+	assert_true(stub_send(qp->ibv, frame, (uint32_t)(sizeof(*header) + bytes), NULL));
 }
 
-void ib_complete(struct ib_link *link)
+void ib_complete(struct ib_qp *qp)
 {
-	stub_complete(link->qp, IB_SQ_WRS, IBV_WC_SUCCESS);
-	assert_int_equal(ib_link_poll(link, NULL), 0);
+	stub_complete(qp->ibv, IB_SQ_WRS, IBV_WC_SUCCESS);
+	assert_int_equal(ib_qp_poll(qp, NULL), 0);
 }
 
 void ib_turn(struct anynet_comm *comm)

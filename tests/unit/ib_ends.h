@@ -8,8 +8,8 @@
 
 #include "fakes/stubs/stub_verbs.h"
 #include "pair.h"
-#include "transports/path/ib/ib_rail.h"
-#include "transports/path/ib/rail_link.h"
+#include "transports/path/ib/ib_setup.h"
+#include "transports/path/ib/ib_stream.h"
 
 #define PEER_QPN  0x99
 #define PEER_PSN  0x123456
@@ -23,26 +23,26 @@ struct ib_nic *ib_ends_start(void);
 struct anynet_wire_hello ib_peer(bool is_send);
 
 /* Our ends, joined with that peer; the connector's is proven if `up`, and small messages may come in frames. */
-struct ib_link *ib_connector(bool up);
-struct ib_link *ib_acceptor(void);
+struct ib_qp *ib_connector(bool up);
+struct ib_qp *ib_acceptor(void);
 
 /* The peer says that they may, or not. */
-void ib_takes_frames(struct ib_link *link, bool takes);
+void ib_takes_frames(struct ib_qp *qp, bool takes);
 
-/* A comm with `rails` rails, of which the first `linked` have a link; pair->fds are their TCP connections. */
-void ib_open_send(struct pair *pair, unsigned rails, unsigned linked);
-void ib_open_recv(struct pair *pair, unsigned rails, unsigned linked);
-struct ib_rail *ib_rail_of(const struct anynet_comm *comm, unsigned index);
+/* A comm with `streams` streams, of which the first `linked` have a queue pair; pair->fds are their TCP connections. */
+void ib_open_send(struct pair *pair, unsigned streams, unsigned by_qp);
+void ib_open_recv(struct pair *pair, unsigned streams, unsigned by_qp);
+struct ib_stream *ib_stream_of(const struct anynet_comm *comm, unsigned index);
 
-/* The link that carries that rail's frames. */
-struct ib_link *ib_link_of(const struct anynet_comm *comm, unsigned rail);
+/* The queue pair that carries that stream's frames. */
+struct ib_qp *ib_qp_of(const struct anynet_comm *comm, unsigned stream);
 
-/* A frame by the link, with `bytes` behind its header. */
-void ib_bring(struct ib_link *link, const struct anynet_wire_frame *header, const void *payload,
+/* A frame by the queue pair, with `bytes` behind its header. */
+void ib_bring(struct ib_qp *qp, const struct anynet_wire_frame *header, const void *payload,
 	      size_t bytes);
 
 /* All that is posted is done, and known to be. */
-void ib_complete(struct ib_link *link);
+void ib_complete(struct ib_qp *qp);
 
 void ib_turn(struct anynet_comm *comm);
 

@@ -14,7 +14,7 @@ void local_net_start(void)
 
 	local_cfg = (struct anynet_config){
 		.socket_family = AF_UNSPEC,
-		.rails_per_nic = 1,
+		.streams_per_nic = 1,
 		.stripe = ANYNET_SWITCH_OFF,
 		.eager_bytes = LOCAL_EAGER_BYTES,
 		.replay_bytes = LOCAL_RING_BYTES,
@@ -43,18 +43,18 @@ void local_net_start(void)
 	anynet_net_start(&local_cfg, &local_dev, 1);
 }
 
-int local_rail(struct anynet_comm *comm, unsigned index)
+int local_stream(struct anynet_comm *comm, unsigned index)
 {
-	return local_rail_by(comm, index, NULL);
+	return local_stream_by(comm, index, NULL);
 }
 
-int local_rail_by(struct anynet_comm *comm, unsigned index, struct ib_link *link)
+int local_stream_by(struct anynet_comm *comm, unsigned index, struct ib_qp *link)
 {
 	int fds[2];
 
 	if (socketpair(AF_UNIX, SOCK_STREAM | SOCK_NONBLOCK | SOCK_CLOEXEC, 0, fds) ||
-	    comm_add_rail(comm, fds[0], (uint16_t)index, 0, (struct anynet_wire_rail){ 0, 0 },
-			  link))
+	    comm_add_stream(comm, fds[0], (uint16_t)index, 0, (struct anynet_wire_pair){ 0, 0 },
+			    link))
 		abort();
 	return fds[1];
 }

@@ -15,9 +15,9 @@ extern struct anynet_device local_dev;
 /* Settings and device back to their initial values; anynet_net_start with them. */
 void local_net_start(void);
 
-/* Give `comm` its rail `index` over one end of a socket pair, with a link beside it or NULL. Returns the other
+/* Give `comm` its stream `index` over one end of a socket pair, with a link beside it or NULL. Returns the other
  * end, non-blocking. */
-int local_rail(struct anynet_comm *comm, unsigned index);
-int local_rail_by(struct anynet_comm *comm, unsigned index, struct ib_link *link);
+int local_stream(struct anynet_comm *comm, unsigned index);
+int local_stream_by(struct anynet_comm *comm, unsigned index, struct ib_qp *link);
 
 #endif

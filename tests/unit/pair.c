@@ -50,63 +50,64 @@ static void name_peer(struct anynet_comm *comm)
 	comm->peer.pid = 4242;
 }
 
-static void start(struct pair *pair, unsigned rails)
+static void start(struct pair *pair, unsigned streams)
 {
 	memset(pair, 0, sizeof(*pair));
-	pair->rails = rails;
-	for (int i = 0; i < PAIR_RAILS_MAX; i++)
+	pair->streams = streams;
+	for (int i = 0; i < PAIR_STREAMS_MAX; i++)
 		pair->fds[i] = -1;
 }
 
 static void make_send(struct pair *pair)
 {
-	pair->send = send_comm_create(&local_dev, pair->rails);
+	pair->send = send_comm_create(&local_dev, pair->streams);
 	assert_non_null(pair->send);
 	name_peer(pair->send);
 }
 
 static void make_recv(struct pair *pair)
 {
-	pair->recv = recv_comm_create(&local_dev, pair->rails, (uint32_t)local_cfg.replay_bytes);
+	pair->recv = recv_comm_create(&local_dev, pair->streams, (uint32_t)local_cfg.replay_bytes);
 	assert_non_null(pair->recv);
 	name_peer(pair->recv);
 }
 
-void pair_open(struct pair *pair, unsigned rails)
+void pair_open(struct pair *pair, unsigned streams)
 {
-	start(pair, rails);
+	start(pair, streams);
 	make_send(pair);
 	make_recv(pair);
-	for (unsigned i = 0; i < rails; i++)
-		assert_int_equal(comm_add_rail(pair->recv, local_rail(pair->send, i), (uint16_t)i,
-					       0, (struct anynet_wire_rail){ 0, 0 }, NULL),
+	for (unsigned i = 0; i < streams; i++)
+		assert_int_equal(comm_add_stream(pair->recv, local_stream(pair->send, i),
+						 (uint16_t)i, 0, (struct anynet_wire_pair){ 0, 0 },
+						 NULL),
 				 0);
 	assert_int_equal(comm_open(pair->send), 0);
 	assert_int_equal(comm_open(pair->recv), 0);
 }
 
-void pair_open_recv(struct pair *pair, unsigned rails)
+void pair_open_recv(struct pair *pair, unsigned streams)
 {
-	start(pair, rails);
+	start(pair, streams);
 	make_recv(pair);
-	for (unsigned i = 0; i < rails; i++)
-		pair->fds[i] = local_rail(pair->recv, i);
+	for (unsigned i = 0; i < streams; i++)
+		pair->fds[i] = local_stream(pair->recv, i);
 	assert_int_equal(comm_open(pair->recv), 0);
 }
 
-void pair_open_send(struct pair *pair, unsigned rails)
+void pair_open_send(struct pair *pair, unsigned streams)
 {
-	start(pair, rails);
+	start(pair, streams);
 	make_send(pair);
-	for (unsigned i = 0; i < rails; i++)
-		pair->fds[i] = local_rail(pair->send, i);
+	for (unsigned i = 0; i < streams; i++)
+		pair->fds[i] = local_stream(pair->send, i);
 	assert_int_equal(comm_open(pair->send), 0);
 }
 
-void pair_hang_up(struct pair *pair, unsigned rail)
+void pair_hang_up(struct pair *pair, unsigned stream)
 {
-	close(pair->fds[rail]);
-	pair->fds[rail] = -1;
+	close(pair->fds[stream]);
+	pair->fds[stream] = -1;
 }
 
 void pair_close(struct pair *pair)
@@ -115,7 +116,7 @@ void pair_close(struct pair *pair)
 		send_comm_destroy(pair->send);
 	if (pair->recv)
 		recv_comm_destroy(pair->recv);
-	for (unsigned i = 0; i < pair->rails; i++)
+	for (unsigned i = 0; i < pair->streams; i++)
 		if (pair->fds[i] >= 0)
 			close(pair->fds[i]);
 	memset(pair, 0, sizeof(*pair));
@@ -253,16 +254,16 @@ bool word_get(int fd, struct anynet_wire_frame *frame, void *payload, size_t roo
 	do {
 		if (!frame_get(fd, frame, payload, room))
 			return false;
-	} while (frame->type == ANYNET_FRAME_DOUBT);
+	} while (frame->type == ANYNET_FRAME_SUSPECT);
 	return true;
 }
 
-struct anynet_wire_frame pair_expect(const struct pair *pair, unsigned rail,
+struct anynet_wire_frame pair_expect(const struct pair *pair, unsigned stream,
 				     enum anynet_frame_type type, uint32_t seq)
 {
 	struct anynet_wire_frame frame;
 
-	assert_true(frame_get(pair->fds[rail], &frame, pair_in, sizeof(pair_in)));
+	assert_true(frame_get(pair->fds[stream], &frame, pair_in, sizeof(pair_in)));
 	assert_int_equal(frame.type, type);
 	assert_int_equal(frame.seq, seq);
 	if (type == ANYNET_FRAME_DATA)

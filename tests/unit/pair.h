@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Comms of the message layer over socket pairs: a sender and a receiver joined by rails, or one of
+ * Comms of the message layer over socket pairs: a sender and a receiver joined by streams, or one of
  * them with the test as its peer, frame by frame. Nothing here blocks; what does not come about within
  * a bounded number of turns fails.
  */
@@ -9,13 +9,13 @@
 
 #include "local_net.h"
 
-#define PAIR_RAILS_MAX 4
+#define PAIR_STREAMS_MAX 4
 #define PAIR_LARGE     (LOCAL_RING_BYTES * 3) /* several chunks, never copied */
 
 struct pair {
 	struct anynet_comm *send, *recv; /* one may be NULL: then the test is that side */
-	int fds[PAIR_RAILS_MAX];         /* the test's ends; -1 = none */
-	unsigned rails;
+	int fds[PAIR_STREAMS_MAX];       /* the test's ends; -1 = none */
+	unsigned streams;
 };
 
 /* For a test: a pattern to send, and room for what comes. */
@@ -26,11 +26,11 @@ int pair_setup(void **state);
 int pair_setup_recovery(void **state);
 int pair_teardown(void **state);
 
-void pair_open(struct pair *pair, unsigned rails);
-void pair_open_recv(struct pair *pair, unsigned rails); /* the test sends */
-void pair_open_send(struct pair *pair, unsigned rails); /* the test receives */
+void pair_open(struct pair *pair, unsigned streams);
+void pair_open_recv(struct pair *pair, unsigned streams); /* the test sends */
+void pair_open_send(struct pair *pair, unsigned streams); /* the test receives */
 void pair_close(struct pair *pair);                     /* also twice */
-void pair_hang_up(struct pair *pair, unsigned rail);
+void pair_hang_up(struct pair *pair, unsigned stream);
 
 /* Single buffers, no registration; the request must be taken. */
 struct anynet_request *pair_isend(struct pair *pair, const void *data, size_t bytes, int tag);
@@ -66,11 +66,11 @@ void frame_put_ack(int fd, const uint16_t *slots, size_t count);
  * larger than `room` fails. */
 bool frame_get(int fd, struct anynet_wire_frame *frame, void *payload, size_t room);
 
-/* The same, without the doubts that the clock brings while another rail is broken. */
+/* The same, without the suspects that the clock brings while another stream is broken. */
 bool word_get(int fd, struct anynet_wire_frame *frame, void *payload, size_t room);
 
-/* The next frame on this rail has to be that one, with bytes of pair_out if it is DATA. */
-struct anynet_wire_frame pair_expect(const struct pair *pair, unsigned rail,
+/* The next frame on this stream has to be that one, with bytes of pair_out if it is DATA. */
+struct anynet_wire_frame pair_expect(const struct pair *pair, unsigned stream,
 				     enum anynet_frame_type type, uint32_t seq);
 
 #endif

@@ -13,21 +13,21 @@
 
 struct signs signs;
 
-const struct rail_signs signs_healthy = { .rtt_us = 100 };
-const struct rail_signs signs_waits = { .waiting = true, .rtt_us = 100 };
-const struct rail_signs signs_dead = { .waiting = true, .tries = 2, .quiet_ms = UINT_MAX };
+const struct stream_signs signs_healthy = { .rtt_us = 100 };
+const struct stream_signs signs_waits = { .waiting = true, .rtt_us = 100 };
+const struct stream_signs signs_dead = { .waiting = true, .tries = 2, .quiet_ms = UINT_MAX };
 
-static struct anynet_rail_ops ops; /* the real ones, but for signs and heartbeats */
+static struct anynet_stream_ops ops; /* the real ones, but for signs and heartbeats */
 
-static bool scripted_signs(struct anynet_rail *rail, struct rail_signs *out)
+static bool scripted_signs(struct anynet_stream *stream, struct stream_signs *out)
 {
-	*out = signs.rails[rail->index];
+	*out = signs.streams[stream->index];
 	return !signs.mute;
 }
 
-static void counted_ping(struct anynet_rail *rail)
+static void counted_ping(struct anynet_stream *stream)
 {
-	signs.pings[rail->index]++;
+	signs.pings[stream->index]++;
 }
 
 int signs_setup(void **state)
@@ -49,32 +49,32 @@ int signs_teardown(void **state)
 
 static void script(struct anynet_comm *comm)
 {
-	memset(signs.rails, 0, sizeof(signs.rails));
+	memset(signs.streams, 0, sizeof(signs.streams));
 	memset(signs.pings, 0, sizeof(signs.pings));
 	signs.mute = false;
-	ops = *comm->rails[0]->ops;
+	ops = *comm->streams[0]->ops;
 	ops.signs = scripted_signs;
 	ops.ping = counted_ping;
-	for (unsigned i = 0; i < comm->rail_count; i++)
-		comm->rails[i]->ops = &ops;
+	for (unsigned i = 0; i < comm->stream_count; i++)
+		comm->streams[i]->ops = &ops;
 }
 
-struct anynet_request *signs_open_recv(unsigned rails)
+struct anynet_request *signs_open_recv(unsigned streams)
 {
-	pair_open_recv(&signs.pair, rails);
+	pair_open_recv(&signs.pair, streams);
 	script(signs.pair.recv);
 	return pair_irecv(&signs.pair, signs.in, 64, 7);
 }
 
-void signs_open_idle_send(unsigned rails)
+void signs_open_idle_send(unsigned streams)
 {
-	pair_open_send(&signs.pair, rails);
+	pair_open_send(&signs.pair, streams);
 	script(signs.pair.send);
 }
 
-struct anynet_request *signs_open_send(unsigned rails)
+struct anynet_request *signs_open_send(unsigned streams)
 {
-	signs_open_idle_send(rails);
+	signs_open_idle_send(streams);
 	return pair_isend(&signs.pair, signs.out, SIGNS_LARGE, 7);
 }
 
@@ -89,14 +89,14 @@ void signs_look_after(uint64_t ms)
 	watch_comm(signs_comm(), signs.now);
 }
 
-void signs_lose(unsigned rail)
+void signs_lose(unsigned stream)
 {
-	signs.rails[rail] = signs_dead;
+	signs.streams[stream] = signs_dead;
 	signs_look_after(0);
-	assert_false(signs_suspect(rail));
+	assert_false(signs_suspect(stream));
 }
 
-bool signs_suspect(unsigned rail)
+bool signs_suspect(unsigned stream)
 {
-	return signs_comm()->rails[rail]->state == RAIL_SUSPECT;
+	return signs_comm()->streams[stream]->state == STREAM_SUSPECT;
 }

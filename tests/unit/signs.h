@@ -11,9 +11,10 @@
 
 struct signs {
 	struct pair pair;
-	struct rail_signs rails[PAIR_RAILS_MAX]; /* what they tell: at first, that all is well */
+	/* What they tell: at first, that all is well */
+	struct stream_signs streams[PAIR_STREAMS_MAX];
 	bool mute;                               /* they tell nothing */
-	unsigned pings[PAIR_RAILS_MAX];          /* heartbeats sent */
+	unsigned pings[PAIR_STREAMS_MAX];        /* heartbeats sent */
 	uint64_t now;
 	uint8_t out[SIGNS_LARGE], in[SIGNS_LARGE];
 };
@@ -21,8 +22,8 @@ struct signs {
 extern struct signs signs;
 
 /* What a path tells: nothing waits for an answer, something does and is no reason to worry, or it has
- * been sent again in vain. */
-extern const struct rail_signs signs_healthy, signs_waits, signs_dead;
+ * been retransmitted in vain. */
+extern const struct stream_signs signs_healthy, signs_waits, signs_dead;
 
 /* cmocka's setup and teardown: recovery is on, the times are those above. */
 int signs_setup(void **state);
@@ -30,18 +31,18 @@ int signs_teardown(void **state);
 
 /* A comm without requests, and one with a request of tag 7 that waits: a receive of 64 bytes, a send of
  * SIGNS_LARGE. */
-void signs_open_idle_send(unsigned rails);
-struct anynet_request *signs_open_recv(unsigned rails);
-struct anynet_request *signs_open_send(unsigned rails);
+void signs_open_idle_send(unsigned streams);
+struct anynet_request *signs_open_recv(unsigned streams);
+struct anynet_request *signs_open_send(unsigned streams);
 
 struct anynet_comm *signs_comm(void);
 
 /* So much later somebody looks at it. */
 void signs_look_after(uint64_t ms);
 
-/* The path of a rail dies; a look later it is known since when. */
-void signs_lose(unsigned rail);
+/* The path of a stream dies; a look later it is known since when. */
+void signs_lose(unsigned stream);
 
-bool signs_suspect(unsigned rail);
+bool signs_suspect(unsigned stream);
 
 #endif

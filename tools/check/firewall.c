@@ -88,7 +88,7 @@ json_t *firewall_read(void)
 enum match {
 	NO,
 	YES,
-	DOUBT, /* it depends on what is not known here: addresses, marks, rates … */
+	MAYBE, /* it depends on what is not known here: addresses, marks, rates … */
 };
 
 struct walk {
@@ -96,7 +96,7 @@ struct walk {
 	const struct firewall_packet *packet;
 	const char *family, *table; /* of the base chain */
 	unsigned steps;
-	bool perhaps; /* some rule in doubt lets it in, or not all were looked at */
+	bool perhaps; /* some rule suspect lets it in, or not all were looked at */
 };
 
 static const char *text_of(const json_t *object, const char *key)
@@ -153,7 +153,7 @@ static enum match named_set_contains(struct walk *walk, const char *name, const 
 			return any_contains(walk, json_object_get(set, "elem"), text, number,
 					    depth);
 	}
-	return DOUBT;
+	return MAYBE;
 }
 
 /* The value that is looked for has a text, or a number, or both. */
@@ -164,13 +164,13 @@ static enum match contains(struct walk *walk, const json_t *right, const char *t
 	const json_t *element = json_object_get(json_object_get(right, "elem"), "val");
 
 	if (!has_step(walk) || depth > DEPTH_MAX)
-		return DOUBT;
+		return MAYBE;
 	if (json_is_integer(right))
 		return json_integer_value(right) == number ? YES : NO;
 	if (json_is_string(right) && *json_string_value(right) == '@')
 		return named_set_contains(walk, json_string_value(right) + 1, text, number, depth);
 	if (json_is_string(right))
-		return !text ? DOUBT : same_text(json_string_value(right), text) ? YES : NO;
+		return !text ? MAYBE : same_text(json_string_value(right), text) ? YES : NO;
 	if (json_is_array(right))
 		return any_contains(walk, right, text, number, depth);
 	if (set)
@@ -182,7 +182,7 @@ static enum match contains(struct walk *walk, const json_t *right, const char *t
 				       number <= json_integer_value(json_array_get(range, 1))
 			       ? YES
 			       : NO;
-	return DOUBT;
+	return MAYBE;
 }
 
 /* What the packet has in that place. NO: no such header. */
@@ -213,7 +213,7 @@ static enum match value_of(const struct walk *walk, const json_t *left, const ch
 	} else if (!strcmp(text_of(json_object_get(left, "ct"), "key"), "state")) {
 		*text = "new";
 	} else {
-		return DOUBT;
+		return MAYBE;
 	}
 	return YES;
 }
@@ -227,9 +227,9 @@ static enum match matches(struct walk *walk, const json_t *match)
 	if (found != YES)
 		return found;
 	found = contains(walk, json_object_get(match, "right"), text, number, 0);
-	if (!strcmp(op, "!=") && found != DOUBT)
+	if (!strcmp(op, "!=") && found != MAYBE)
 		return found == YES ? NO : YES;
-	return !strcmp(op, "==") || !strcmp(op, "in") || !strcmp(op, "!=") ? found : DOUBT;
+	return !strcmp(op, "==") || !strcmp(op, "in") || !strcmp(op, "!=") ? found : MAYBE;
 }
 
 /* --- chains --- */
@@ -286,10 +286,10 @@ static enum outcome look_up(struct walk *walk, const json_t *map, int depth, enu
 
 		if (found == YES)
 			return verdict(walk, json_array_get(pair, 1), depth, &is_one);
-		known = found == DOUBT ? DOUBT : known;
+		known = found == MAYBE ? MAYBE : known;
 	}
-	if (known == DOUBT || !list) {
-		*sure = DOUBT;
+	if (known == MAYBE || !list) {
+		*sure = MAYBE;
 		return ACCEPT; /* for some */
 	}
 	return NEXT;
@@ -321,7 +321,7 @@ static enum outcome run_rule(struct walk *walk, const json_t *statements, int de
 
 			if (found == NO)
 				return NEXT;
-			sure = found == DOUBT ? DOUBT : sure;
+			sure = found == MAYBE ? MAYBE : sure;
 			continue;
 		}
 		outcome = map ? look_up(walk, map, depth, &sure)
@@ -330,7 +330,7 @@ static enum outcome run_rule(struct walk *walk, const json_t *statements, int de
 			return outcome;
 		walk->perhaps |= outcome == ACCEPT;
 		if (!map && !is_verdict && !is_harmless(statement))
-			sure = DOUBT;
+			sure = MAYBE;
 	}
 	return NEXT;
 }

@@ -236,9 +236,9 @@ static struct node *node_of(const struct band *b, const char *name)
 }
 
 /* What looks slow or lossy is measured once more, alone, so that a busy moment is no finding. */
-static void play_doubtful(struct band *b, const json_t *doc)
+static void play_unclear(struct band *b, const json_t *doc)
 {
-	json_t *pairs = judge_doubtful(doc, b->o->before), *pair;
+	json_t *pairs = judge_unclear(doc, b->o->before), *pair;
 	size_t count = json_array_size(pairs), i;
 	struct matrix m;
 	const char *why;
@@ -320,7 +320,7 @@ json_t *conduct(struct node *nodes, size_t count, const struct conduct_options *
 	for (size_t round = 0; round < rounds_count(count); round++)
 		play_round(&b, round);
 	doc = describe(&b);
-	play_doubtful(&b, doc);
+	play_unclear(&b, doc);
 	json_decref(doc);
 	order_all(&b, &(struct order){ .op = ORDER_BYE });
 	if (options->terminal)

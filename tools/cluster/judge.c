@@ -99,7 +99,7 @@ static void take_finding(struct gathered *k, size_t a, size_t b, const json_t *f
 		   text);
 }
 
-static void take_link(struct gathered *k, size_t a, size_t b)
+static void take_qp(struct gathered *k, size_t a, size_t b)
 {
 	const json_t *link = matrix_at(k->m, a, b)->link, *finding;
 	json_t *list = verdict_link(json_object_get(link, "measured"));
@@ -202,7 +202,7 @@ static void gather(struct gathered *k, const struct matrix *m, const struct matr
 		for (size_t b = a + 1; b < m->hosts; b++) {
 			if (!matrix_at(m, a, b)->link)
 				continue;
-			take_link(k, a, b);
+			take_qp(k, a, b);
 			take_figures(k, a, b);
 		}
 	}
@@ -273,7 +273,7 @@ json_t *judge(const json_t *doc, const json_t *before)
 }
 
 /* What another measurement can clear: a host that was busy for a moment. */
-static bool is_doubtful(const struct gathered *k, size_t a, size_t b)
+static bool is_unclear(const struct gathered *k, size_t a, size_t b)
 {
 	const struct blame *const figures[] = { k->slow, k->late, k->slower, k->later,
 						k->by[LOSS] };
@@ -287,7 +287,7 @@ static bool is_doubtful(const struct gathered *k, size_t a, size_t b)
 	return false;
 }
 
-json_t *judge_doubtful(const json_t *doc, const json_t *before)
+json_t *judge_unclear(const json_t *doc, const json_t *before)
 {
 	json_t *pairs = json_array();
 	struct matrix m, old = { 0 };
@@ -299,7 +299,7 @@ json_t *judge_doubtful(const json_t *doc, const json_t *before)
 	gather(&k, &m, before && !matrix_read(before, &old, &why) ? &old : NULL);
 	for (size_t a = 0; a < m.hosts; a++) {
 		for (size_t b = a + 1; b < m.hosts; b++) {
-			if (is_doubtful(&k, a, b))
+			if (is_unclear(&k, a, b))
 				json_array_append_new(pairs, json_pack("[I, I]", (json_int_t)a,
 								       (json_int_t)b));
 		}

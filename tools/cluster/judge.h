@@ -12,6 +12,6 @@ json_t *judge(const json_t *doc, const json_t *before);
 void judge_ranks(json_t *findings, const json_t *hosts);
 
 /* The pairs, as lists of two numbers of hosts, whose figures are worth another look. */
-json_t *judge_doubtful(const json_t *doc, const json_t *before);
+json_t *judge_unclear(const json_t *doc, const json_t *before);
 
 #endif

@@ -88,9 +88,9 @@ struct path {
 };
 
 /* "a:1 -> b:2": b */
-static void other_end(const struct anynet_stats_rail *rail, char *address)
+static void other_end(const struct anynet_stats_stream *stream, char *address)
 {
-	const char *arrow = strstr(rail->path, "-> "), *port;
+	const char *arrow = strstr(stream->path, "-> "), *port;
 
 	arrow = arrow ? arrow + 3 : "";
 	port = strrchr(arrow, ':');
@@ -98,31 +98,33 @@ static void other_end(const struct anynet_stats_rail *rail, char *address)
 }
 
 static struct path *path_of(struct path *paths, size_t *count, const struct process *process,
-			    const struct anynet_stats_comm *comm, const struct anynet_stats_rail *rail)
+			    const struct anynet_stats_comm *comm,
+			    const struct anynet_stats_stream *stream)
 {
 	char address[ADDRESS];
 
-	other_end(rail, address);
+	other_end(stream, address);
 	for (size_t i = 0; i < *count; i++) {
 		struct path *p = &paths[i];
 
 		if (p->process == process && p->comm->peer_pid == comm->peer_pid &&
 		    !strcmp(p->comm->peer_host, comm->peer_host) &&
-		    !strcmp(p->device, rail->device) && !strcmp(p->address, address))
+		    !strcmp(p->device, stream->device) && !strcmp(p->address, address))
 			return p;
 	}
 	if (*count == PATHS_MAX)
 		return NULL;
 	paths[*count] = (struct path){ .process = process, .comm = comm };
-	snprintf(paths[*count].device, sizeof(paths->device), "%s", rail->device);
+	snprintf(paths[*count].device, sizeof(paths->device), "%s", stream->device);
 	snprintf(paths[*count].address, sizeof(paths->address), "%s", address);
 	return &paths[(*count)++];
 }
 
-/* The same rail the last time, or NULL. */
-static const struct anynet_stats_rail *rail_before(const struct page_list *before,
-						   const struct process *process,
-						   const struct anynet_stats_comm *comm, int rail)
+/* The same stream the last time, or NULL. */
+static const struct anynet_stats_stream *stream_before(const struct page_list *before,
+						       const struct process *process,
+						       const struct anynet_stats_comm *comm,
+						       int stream)
 {
 	for (size_t i = 0; i < before->count; i++) {
 		const struct page *page = &before->pages[i];
@@ -133,34 +135,34 @@ static const struct anynet_stats_rail *rail_before(const struct page_list *befor
 			const struct anynet_stats_comm *old = &page->comms[k];
 
 			if (old->id == comm->id &&
-			    old->rails[rail].index == comm->rails[rail].index)
-				return &old->rails[rail];
+			    old->streams[stream].index == comm->streams[stream].index)
+				return &old->streams[stream];
 		}
 	}
 	return NULL;
 }
 
-static void add_rail(struct path *p, const struct anynet_stats_comm *comm, int i,
-		     const struct anynet_stats_rail *old)
+static void add_stream(struct path *p, const struct anynet_stats_comm *comm, int i,
+		       const struct anynet_stats_stream *old)
 {
-	const struct anynet_stats_rail *rail = &comm->rails[i];
+	const struct anynet_stats_stream *stream = &comm->streams[i];
 
-	p->up += rail->state == ANYNET_STATS_UP;
-	p->down += rail->state != ANYNET_STATS_UP;
-	if (!old || !comm->is_send || rail->epoch != old->epoch || rail->bytes < old->bytes ||
-	    rail->resent < old->resent)
+	p->up += stream->state == ANYNET_STATS_UP;
+	p->down += stream->state != ANYNET_STATS_UP;
+	if (!old || !comm->is_send || stream->epoch != old->epoch || stream->bytes < old->bytes ||
+	    stream->resent < old->resent)
 		return;
-	p->packets += (rail->bytes - old->bytes) / PACKET;
-	p->resent += rail->resent - old->resent;
-	if (rail->bytes > old->bytes && rail->rate > p->rate)
-		p->rate = rail->rate;
-	if (rail->bytes > old->bytes && rail->rtt_us > p->rtt_us)
-		p->rtt_us = rail->rtt_us;
+	p->packets += (stream->bytes - old->bytes) / PACKET;
+	p->resent += stream->resent - old->resent;
+	if (stream->bytes > old->bytes && stream->rate > p->rate)
+		p->rate = stream->rate;
+	if (stream->bytes > old->bytes && stream->rtt_us > p->rtt_us)
+		p->rtt_us = stream->rtt_us;
 }
 
 /* Did the plugin give up the connection of that epoch because of its path? Else it went back to the planned path. */
 static bool was_given_up(const struct page *page, const struct anynet_stats_comm *comm,
-			 const struct anynet_stats_rail *old)
+			 const struct anynet_stats_stream *old)
 {
 	const struct anynet_stats_events *events =
 		page->events ? &page->events[comm - page->comms] : NULL;
@@ -169,22 +171,22 @@ static bool was_given_up(const struct page *page, const struct anynet_stats_comm
 	     events && i < events->count; i++) {
 		const struct anynet_stats_event *e = &events->events[i % ANYNET_STATS_EVENTS];
 
-		if (e->rail == old->index && e->epoch == old->epoch &&
+		if (e->stream == old->index && e->epoch == old->epoch &&
 		    (e->kind == ANYNET_EVENT_BROKE || e->kind == ANYNET_EVENT_SUSPECT))
 			return true;
 	}
 	return false;
 }
 
-static void take_rail(struct path *paths, size_t *count, const struct process *process,
-		      const struct anynet_stats_comm *comm, const struct page_list *before, int i)
+static void take_stream(struct path *paths, size_t *count, const struct process *process,
+			const struct anynet_stats_comm *comm, const struct page_list *before, int i)
 {
-	const struct anynet_stats_rail *old = rail_before(before, process, comm, i);
-	struct path *p = path_of(paths, count, process, comm, &comm->rails[i]);
+	const struct anynet_stats_stream *old = stream_before(before, process, comm, i);
+	struct path *p = path_of(paths, count, process, comm, &comm->streams[i]);
 
 	if (p)
-		add_rail(p, comm, i, old);
-	if (!old || !old->kind || old->epoch == comm->rails[i].epoch ||
+		add_stream(p, comm, i, old);
+	if (!old || !old->kind || old->epoch == comm->streams[i].epoch ||
 	    !was_given_up(process->page, comm, old))
 		return;
 	p = path_of(paths, count, process, comm, old);
@@ -203,8 +205,8 @@ static size_t gather_paths(struct path *paths, const struct view *view,
 		for (size_t k = 0; k < process->count; k++) {
 			const struct anynet_stats_comm *comm = process->connections[k].comm;
 
-			for (int r = 0; r < ANYNET_STATS_RAILS && comm->rails[r].kind; r++)
-				take_rail(paths, &count, process, comm, before, r);
+			for (int r = 0; r < ANYNET_STATS_STREAMS && comm->streams[r].kind; r++)
+				take_stream(paths, &count, process, comm, before, r);
 		}
 	}
 	return count;

@@ -174,7 +174,7 @@ static bool may_be_starved(const struct live *live, const char *host)
 	return false;
 }
 
-static bool is_in_doubt(const struct live *live, const struct end *e, enum fault fault)
+static bool is_suspect(const struct live *live, const struct end *e, enum fault fault)
 {
 	return fault == PATH_SLOW &&
 	       (may_be_starved(live, e->host) || may_be_starved(live, e->other));
@@ -188,7 +188,7 @@ static void add_paths(const struct live *live, json_t *list)
 				const struct end *e = &live->ends[i];
 
 				if (!is_odd(e, (enum fault)f) ||
-				    is_in_doubt(live, e, (enum fault)f) ||
+				    is_suspect(live, e, (enum fault)f) ||
 				    is_blamed(list, e->host) || is_blamed(list, e->other) ||
 				    is_worse(list, e, (enum fault)f))
 					continue;

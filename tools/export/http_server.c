@@ -53,7 +53,7 @@ struct loop {
 	struct body *body; /* the newest; NULL = none yet */
 	unsigned bodies;   /* that there are */
 	uint64_t deaf_ms;  /* no client is taken before */
-	uint64_t arrivals;
+	uint64_t accepted;
 };
 
 static uint64_t now_ms(void)
@@ -243,7 +243,7 @@ static void take_client(struct loop *loop)
 		end_oldest(loop, false);
 	client = find_place(loop);
 	client->fd = fd;
-	client->came = ++loop->arrivals;
+	client->came = ++loop->accepted;
 	enter(client, CLIENT_SPEAKS, loop->server->read_ms);
 }
 

@@ -9,24 +9,24 @@
 
 #include <nccl_net/util.h>
 
-/* What a sample is about: a process, one of its comms, one of its rails. */
+/* What a sample is about: a process, one of its comms, one of its streams. */
 struct row {
 	const struct page *page;
 	const struct anynet_stats_comm *comm;
-	const struct anynet_stats_rail *rail;
+	const struct anynet_stats_stream *stream;
 };
 
 enum subject {
 	OF_PROCESS,
 	OF_CONNECTION,
-	OF_RAIL,
+	OF_STREAM,
 	SUBJECTS
 };
 
 struct rows {
 	struct row *row[SUBJECTS];
 	size_t count[SUBJECTS];
-	size_t left_out; /* processes, connections and rails that are not told */
+	size_t left_out; /* processes, connections and streams that are not told */
 	/* Those of the user whose pages are looked at; and the most that one may have. */
 	size_t users, share[SUBJECTS];
 	struct user {
@@ -62,15 +62,15 @@ static const struct metric metrics[] = {
 	{ "anynet_process_connections", GAUGE, "Open connections.", OF_PROCESS, UNIT_NUMBER,
 	  FIELD(process, comms) },
 	{ "anynet_process_start_time_seconds", GAUGE,
-	  "Time when the process opened its first connection, since the epoch.", OF_PROCESS, UNIT_BIRTH,
-	  FIELD(process, started_ms) },
+	  "Time when the process opened its first connection, since the epoch.", OF_PROCESS,
+	  UNIT_BIRTH, FIELD(process, started_ms) },
 	{ "anynet_process_silence_seconds", GAUGE,
 	  "Age of the statistics of the process; more than 1: it is stopped, or gets no CPU time.",
 	  OF_PROCESS, UNIT_SINCE, FIELD(process, written_ms) },
 	{ "anynet_connection_bytes_total", COUNTER, "Payload sent or received.", OF_CONNECTION,
 	  UNIT_NUMBER, FIELD(comm, bytes) },
-	{ "anynet_connection_requests_total", COUNTER, "Send or receive requests.",
-	  OF_CONNECTION, UNIT_NUMBER, FIELD(comm, requests) },
+	{ "anynet_connection_requests_total", COUNTER, "Send or receive requests.", OF_CONNECTION,
+	  UNIT_NUMBER, FIELD(comm, requests) },
 	{ "anynet_connection_pending_requests", GAUGE, "Pending requests.", OF_CONNECTION,
 	  UNIT_NUMBER, FIELD(comm, pending) },
 	{ "anynet_connection_oldest_request_seconds", GAUGE, "Age of the oldest pending request.",
@@ -81,30 +81,29 @@ static const struct metric metrics[] = {
 	{ "anynet_connection_stalls_total", COUNTER,
 	  "Number of times that requests waited for ANYNET_STALL_WARN.", OF_CONNECTION, UNIT_NUMBER,
 	  FIELD(comm, stalls) },
-	{ "anynet_connection_breaks_total", COUNTER, "Paths that broke.",
-	  OF_CONNECTION, UNIT_NUMBER, FIELD(comm, breaks) },
-	{ "anynet_connection_recoveries_total", COUNTER, "Paths that were replaced.",
-	  OF_CONNECTION, UNIT_NUMBER, FIELD(comm, recoveries) },
+	{ "anynet_connection_breaks_total", COUNTER, "Paths that broke.", OF_CONNECTION,
+	  UNIT_NUMBER, FIELD(comm, breaks) },
+	{ "anynet_connection_recoveries_total", COUNTER, "Paths that were replaced.", OF_CONNECTION,
+	  UNIT_NUMBER, FIELD(comm, recoveries) },
 	{ "anynet_connection_replayed_frames_total", COUNTER,
-	  "Frames retransmitted over new paths.", OF_CONNECTION, UNIT_NUMBER,
-	  FIELD(comm, again) },
+	  "Frames retransmitted over new paths.", OF_CONNECTION, UNIT_NUMBER, FIELD(comm, again) },
 	{ "anynet_connection_failed", GAUGE, "1: it has failed.", OF_CONNECTION, UNIT_IS_SET,
 	  FIELD(comm, error) },
-	{ "anynet_path_up", GAUGE, "1: it has a connection and is not suspect.", OF_RAIL,
-	  UNIT_IS_UP, FIELD(rail, state) },
-	{ "anynet_path_queue_pair", GAUGE, "1: a queue pair, 0: TCP.", OF_RAIL, UNIT_IS_QP,
-	  FIELD(rail, kind) },
-	{ "anynet_path_bytes_total", COUNTER, "Payload sent over it; senders only.", OF_RAIL,
-	  UNIT_NUMBER, FIELD(rail, bytes) },
-	{ "anynet_path_frames_total", COUNTER, "Frames sent or received.", OF_RAIL, UNIT_NUMBER,
-	  FIELD(rail, frames) },
-	{ "anynet_path_breaks_total", COUNTER, "Breaks of the path.", OF_RAIL, UNIT_NUMBER,
-	  FIELD(rail, breaks) },
+	{ "anynet_path_up", GAUGE, "1: it has a connection and is not suspect.", OF_STREAM,
+	  UNIT_IS_UP, FIELD(stream, state) },
+	{ "anynet_path_queue_pair", GAUGE, "1: a queue pair, 0: TCP.", OF_STREAM, UNIT_IS_QP,
+	  FIELD(stream, kind) },
+	{ "anynet_path_bytes_total", COUNTER, "Payload sent over it; senders only.", OF_STREAM,
+	  UNIT_NUMBER, FIELD(stream, bytes) },
+	{ "anynet_path_frames_total", COUNTER, "Frames sent or received.", OF_STREAM, UNIT_NUMBER,
+	  FIELD(stream, frames) },
+	{ "anynet_path_breaks_total", COUNTER, "Breaks of the path.", OF_STREAM, UNIT_NUMBER,
+	  FIELD(stream, breaks) },
 	{ "anynet_path_retransmitted_packets_total", COUNTER,
-	  "Packets retransmitted by the kernel, on the current connection.", OF_RAIL, UNIT_NUMBER,
-	  FIELD(rail, resent) },
-	{ "anynet_path_rtt_seconds", GAUGE, "Round-trip time; 0: unknown.", OF_RAIL, UNIT_MICRO,
-	  FIELD(rail, rtt_us) },
+	  "Packets retransmitted by the kernel, on the current connection.", OF_STREAM, UNIT_NUMBER,
+	  FIELD(stream, resent) },
+	{ "anynet_path_rtt_seconds", GAUGE, "Round-trip time; 0: unknown.", OF_STREAM, UNIT_MICRO,
+	  FIELD(stream, rtt_us) },
 };
 
 /* --- what there is to tell --- */
@@ -150,7 +149,8 @@ static struct user *user_of(struct rows *rows, uid_t uid)
 /* What each user's pages have, and so what each may have of what there is room for. */
 static int share_out(struct rows *rows, const struct page_list *pages)
 {
-	const size_t room[SUBJECTS] = { pages->count, METRICS_CONNECTIONS_MAX, METRICS_RAILS_MAX };
+	const size_t room[SUBJECTS] = { pages->count, METRICS_CONNECTIONS_MAX,
+					METRICS_STREAMS_MAX };
 	size_t *wants;
 
 	for (size_t i = 0; i < pages->count; i++) {
@@ -160,10 +160,10 @@ static int share_out(struct rows *rows, const struct page_list *pages)
 		if (!user)
 			return -ENOMEM;
 		user->count[OF_CONNECTION] += page->count;
-		for (size_t k = 0; k < page->count * ANYNET_STATS_RAILS; k++)
-			user->count[OF_RAIL] += page->comms[k / ANYNET_STATS_RAILS]
-							.rails[k % ANYNET_STATS_RAILS]
-							.kind != 0;
+		for (size_t k = 0; k < page->count * ANYNET_STATS_STREAMS; k++)
+			user->count[OF_STREAM] += page->comms[k / ANYNET_STATS_STREAMS]
+							  .streams[k % ANYNET_STATS_STREAMS]
+							  .kind != 0;
 	}
 	wants = calloc(rows->users + 1, sizeof(*wants));
 	if (!wants)
@@ -187,23 +187,23 @@ static bool has_room(struct rows *rows, enum subject of, const struct page *page
 	return user && user->count[of] < rows->share[of] && ++user->count[of];
 }
 
-static void add_rails(struct rows *rows, const struct row *connection)
+static void add_streams(struct rows *rows, const struct row *connection)
 {
-	const struct anynet_stats_rail *rails = connection->comm->rails;
+	const struct anynet_stats_stream *streams = connection->comm->streams;
 
-	for (int i = 0; i < ANYNET_STATS_RAILS; i++) {
+	for (int i = 0; i < ANYNET_STATS_STREAMS; i++) {
 		bool twice = false;
 
 		for (int k = 0; k < i; k++)
-			twice |= rails[k].kind && rails[k].index == rails[i].index;
-		if (!rails[i].kind)
+			twice |= streams[k].kind && streams[k].index == streams[i].index;
+		if (!streams[i].kind)
 			continue;
-		if (twice || !has_room(rows, OF_RAIL, connection->page)) {
+		if (twice || !has_room(rows, OF_STREAM, connection->page)) {
 			rows->left_out++;
 			continue;
 		}
-		rows->row[OF_RAIL][rows->count[OF_RAIL]] = *connection;
-		rows->row[OF_RAIL][rows->count[OF_RAIL]++].rail = &rails[i];
+		rows->row[OF_STREAM][rows->count[OF_STREAM]] = *connection;
+		rows->row[OF_STREAM][rows->count[OF_STREAM]++].stream = &streams[i];
 	}
 }
 
@@ -225,7 +225,7 @@ static int add_connections(struct rows *rows, const struct page *page)
 			continue;
 		}
 		rows->row[OF_CONNECTION][rows->count[OF_CONNECTION]++] = row;
-		add_rails(rows, &row);
+		add_streams(rows, &row);
 	}
 	free(sorted);
 	return 0;
@@ -234,7 +234,7 @@ static int add_connections(struct rows *rows, const struct page *page)
 static int collect(struct rows *rows, const struct page_list *pages)
 {
 	const size_t room[SUBJECTS] = { pages->count + 1, METRICS_CONNECTIONS_MAX,
-					METRICS_RAILS_MAX };
+					METRICS_STREAMS_MAX };
 	int ret = share_out(rows, pages);
 
 	rows->left_out = pages->left_out;
@@ -279,17 +279,17 @@ static void put_labels(FILE *out, const struct row *row)
 	if (row->comm) {
 		fprintf(out, ",connection=\"%llu\",direction=\"%s\",",
 			(unsigned long long)row->comm->id, row->comm->is_send ? "send" : "receive");
-		put_label(out, "device", row->rail ? row->rail->device : row->comm->device);
+		put_label(out, "device", row->stream ? row->stream->device : row->comm->device);
 		put_label(out, ",peer_host", row->comm->peer_host);
 		fprintf(out, ",peer_pid=\"%u\"", row->comm->peer_pid);
 	}
-	if (row->rail)
-		fprintf(out, ",path=\"%u\"", row->rail->index);
+	if (row->stream)
+		fprintf(out, ",path=\"%u\"", row->stream->index);
 }
 
 static uint64_t field_of(const struct metric *metric, const struct row *row)
 {
-	const void *const records[SUBJECTS] = { &row->page->process, row->comm, row->rail };
+	const void *const records[SUBJECTS] = { &row->page->process, row->comm, row->stream };
 	const uint8_t *from = (const uint8_t *)records[metric->of] + metric->at;
 	uint64_t value = 0; /* little-endian, as this host */
 

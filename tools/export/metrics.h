@@ -11,7 +11,7 @@
 
 /* What is more than that is left out, and counted: no page makes the text larger than some 40 MB. */
 #define METRICS_CONNECTIONS_MAX 4096
-#define METRICS_RAILS_MAX       8192
+#define METRICS_STREAMS_MAX     8192
 
 /* No series comes twice, whatever the pages say. 0 or -ENOMEM. */
 int metrics_write(const struct page_list *pages, FILE *out);

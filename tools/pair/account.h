@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * The kernel's account of TCP connections: what was sent again, and what their sender waited for. Sums
+ * The kernel's account of TCP connections: what was retransmitted, and what their sender waited for. Sums
  * over connections; old kernels leave the later fields 0.
  */
 #ifndef PAIR_ACCOUNT_H
@@ -17,7 +17,7 @@ struct account {
 	uint64_t streams; /* connections */
 	uint64_t segments, retransmits;
 	uint64_t busy_us, rwnd_limited_us, sndbuf_limited_us;
-	uint64_t window_bytes;      /* that the receivers grant at the end */
+	uint64_t window_bytes;      /* that the receivers CTS at the end */
 	uint64_t rtt_us, mss, pmtu; /* of one of them */
 };
 

@@ -24,7 +24,7 @@ enum {
 };
 
 struct options {
-	bool once, json, rails;
+	bool once, json, streams;
 	double delay; /* s */
 	const char *dir;
 };
@@ -56,7 +56,7 @@ static error_t parse(int key, char *arg, struct argp_state *state)
 			argp_error(state, "'%s': expected a number of seconds up to %d", arg, DELAY_MAX);
 		return 0;
 	case 'p':
-		o->rails = true;
+		o->streams = true;
 		return 0;
 	case 'D':
 		o->dir = arg;
@@ -93,7 +93,7 @@ static struct print_style style_of(const struct options *o)
 		.width = terminal_width(&terminal, WIDTH),
 		.lines = o->once || !terminal.lines ? 0 : terminal.lines - 1,
 		.colour = terminal.colour,
-		.rails = o->rails,
+		.streams = o->streams,
 	};
 }
 

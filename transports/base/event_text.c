@@ -18,36 +18,36 @@ static const char *carrier_name(const struct anynet_stats_event *event)
 	return event->carrier == ANYNET_STATS_QP ? "queue pair" : "TCP";
 }
 
-/* Of one of its rails. */
-static int rail_text(const struct anynet_stats_event *event, char *text, size_t bytes)
+/* Of one of its streams. */
+static int stream_text(const struct anynet_stats_event *event, char *text, size_t bytes)
 {
 	const char *carrier = carrier_name(event);
 	char seconds[SECONDS_TEXT_BYTES];
 
 	switch (event->kind) {
 	case ANYNET_EVENT_BROKE:
-		return snprintf(text, bytes, "path %u (%s, epoch %u) broke: %s", event->rail,
+		return snprintf(text, bytes, "path %u (%s, epoch %u) broke: %s", event->stream,
 				carrier, event->epoch, error_text(-event->error));
 	case ANYNET_EVENT_BACK:
 		return snprintf(text, bytes, "path %u (%s, epoch %u) recovered after %s s: %s",
-				event->rail, carrier, event->epoch,
+				event->stream, carrier, event->epoch,
 				seconds_text(event->number, 3, seconds), event->text);
 	case ANYNET_EVENT_MOVED:
-		return snprintf(text, bytes, "path %u (%s, epoch %u) has moved to %s", event->rail,
-				carrier, event->epoch, event->text);
+		return snprintf(text, bytes, "path %u (%s, epoch %u) has moved to %s",
+				event->stream, carrier, event->epoch, event->text);
 	case ANYNET_EVENT_REPLAY:
-		return snprintf(text, bytes, "path %u: %u frame%s to retransmit", event->rail,
+		return snprintf(text, bytes, "path %u: %u frame%s to retransmit", event->stream,
 				event->number, plural(event->number));
 	case ANYNET_EVENT_SUSPECT:
-		return snprintf(text, bytes, "path %u suspect: %s", event->rail, event->text);
+		return snprintf(text, bytes, "path %u suspect: %s", event->stream, event->text);
 	default: /* ANYNET_EVENT_TRUSTED */
-		return snprintf(text, bytes, "path %u no longer suspect", event->rail);
+		return snprintf(text, bytes, "path %u no longer suspect", event->stream);
 	}
 }
 
 static int comm_text(const struct anynet_stats_event *event, char *text, size_t bytes)
 {
-	char rail[32] = "", seconds[SECONDS_TEXT_BYTES];
+	char stream[32] = "", seconds[SECONDS_TEXT_BYTES];
 
 	switch (event->kind) {
 	case ANYNET_EVENT_OPENED:
@@ -76,9 +76,9 @@ static int comm_text(const struct anynet_stats_event *event, char *text, size_t 
 		return snprintf(text, bytes, "closed by NCCL, %u request%s pending", event->number,
 				plural(event->number));
 	case ANYNET_EVENT_FAILED:
-		if (event->rail != ANYNET_STATS_NO_RAIL)
-			snprintf(rail, sizeof(rail), " on path %u", event->rail);
-		return snprintf(text, bytes, "failed%s with %u request%s pending: %s (%s)", rail,
+		if (event->stream != ANYNET_STATS_NO_STREAM)
+			snprintf(stream, sizeof(stream), " on path %u", event->stream);
+		return snprintf(text, bytes, "failed%s with %u request%s pending: %s (%s)", stream,
 				event->number, plural(event->number), event->text,
 				error_text(-event->error));
 	default:
@@ -89,8 +89,8 @@ static int comm_text(const struct anynet_stats_event *event, char *text, size_t 
 const char *anynet_stats_event_text(const struct anynet_stats_event *event, char *text,
 				    size_t bytes)
 {
-	bool of_rail = event->kind >= ANYNET_EVENT_BROKE && event->kind <= ANYNET_EVENT_TRUSTED;
+	bool of_stream = event->kind >= ANYNET_EVENT_BROKE && event->kind <= ANYNET_EVENT_TRUSTED;
 
-	(of_rail ? rail_text : comm_text)(event, text, bytes);
+	(of_stream ? stream_text : comm_text)(event, text, bytes);
 	return text;
 }

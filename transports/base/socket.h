@@ -29,7 +29,7 @@ int socket_connect(const struct sockaddr_storage *from, const struct sockaddr_st
 /* A connection waiting on `listen_fd`, and who is at its other end; -EAGAIN = none. */
 int socket_accept(int listen_fd, struct sockaddr_storage *from);
 
-/* The options every rail has: no delay, keepalive, buffers, congestion control.
+/* The options every stream has: no delay, keepalive, buffers, congestion control.
  * Buffer sizes have to be set before the connection stands. */
 void socket_tune(int fd, const struct anynet_config *cfg);
 

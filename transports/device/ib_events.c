@@ -11,7 +11,7 @@
 
 #include "base/fd.h"
 #include "base/libc_text.h"
-#include "device/links.h"
+#include "device/carrier.h"
 
 #define EVENTS_PER_TURN 8
 
@@ -38,7 +38,7 @@ static void watch(struct ib_nic *nic)
 	struct epoll_event event = { .events = EPOLLIN, .data.ptr = nic };
 	int fd = nic->context->async_fd, flags = fcntl(fd, F_GETFL);
 
-	link_set_port(nic->dev, nic->state.attr.state != IBV_PORT_ACTIVE);
+	carrier_set_port(nic->dev, nic->state.attr.state != IBV_PORT_ACTIVE);
 	if (ib_events_fd() < 0 || flags < 0 || fcntl(fd, F_SETFL, flags | O_NONBLOCK) ||
 	    epoll_ctl(events.epfd, EPOLL_CTL_ADD, fd, &event))
 		anynet_info("dev %s: without asynchronous events failures are detected later: %s",
@@ -67,7 +67,7 @@ int ib_events_watch_cm(int fd, bool (*read)(bool wait))
 static bool device_failed(struct ib_nic *nic, const char *what)
 {
 	epoll_ctl(events.epfd, EPOLL_CTL_DEL, nic->context->async_fd, NULL);
-	link_set_port(nic->dev, true);
+	carrier_set_port(nic->dev, true);
 	if (!atomic_exchange(&nic->failed, true))
 		anynet_info("dev %s: %s %s; its traffic uses another path", nic->dev->name,
 			    nic->verbs_name, what);
@@ -86,10 +86,10 @@ static bool qp_failed(struct ib_nic *nic, _Atomic bool *failed, const char *what
 
 static void set_port(struct ib_nic *nic, bool lost)
 {
-	if (lost != link_port_is_down(nic->dev))
+	if (lost != carrier_port_is_down(nic->dev))
 		anynet_info("dev %s: port %u of %s is %s", nic->dev->name, nic->port,
 			    nic->verbs_name, lost ? "down" : "up again");
-	link_set_port(nic->dev, lost);
+	carrier_set_port(nic->dev, lost);
 }
 
 /* To ask the kernel may take it seconds, with a network interface on its way up or down: later. */

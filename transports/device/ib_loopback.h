@@ -34,7 +34,7 @@ struct ib_loop_port {
 	const struct ibv_port_attr *attr;
 	const struct gid *gid;
 	uint8_t timeout, retries; /* as in struct ibv_qp_attr */
-	uint8_t reads;            /* under way at once */
+	uint8_t reads;            /* in flight at once */
 };
 
 /* Connect a new RC queue pair to itself, for WRITE and READ. 0, or -EIO and `why` names the step. */

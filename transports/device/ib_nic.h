@@ -18,7 +18,7 @@
 
 struct ib_flush; /* ib_flush.c */
 
-/* What a queue pair of ours sends as a copy, inline where that works: a grant, or a control frame. */
+/* What a queue pair of ours sends as a copy, inline where that works: a CTS, or a control frame. */
 #define IB_COPY_BYTES 96
 
 struct ib_nic {

@@ -6,7 +6,7 @@
 
 #include "device/ib_nic.h"
 
-#define IB_SELF_DEPTH 256 /* requests under way at once */
+#define IB_SELF_DEPTH 256 /* requests in flight at once */
 
 struct ib_self {
 	struct ibv_cq *cq;

@@ -11,11 +11,11 @@
 #include "device/ib_standby.h"
 
 /* Automatic choices. One stream carries 10-20 Gb/s on a server core; several also get past per-flow caps. */
-#define RAILS_2_FROM_MBPS  25000
-#define RAILS_4_FROM_MBPS  100000
+#define STREAMS_2_FROM_MBPS 25000
+#define STREAMS_4_FROM_MBPS 100000
 
 /* Connections of a comm over all its NICs, if nothing is set: more streams than that only cost descriptors. */
-#define RAILS_MAX_AUTO 8
+#define STREAMS_MAX_AUTO 8
 
 #define STANDBY_MIN 2 /* of an IB comm's paths, for TCP */
 
@@ -120,31 +120,31 @@ int nic_spread(const struct anynet_device *dev, int count)
 	return count;
 }
 
-bool nic_needs_link(const struct anynet_device *dev)
+bool nic_needs_qp(const struct anynet_device *dev)
 {
 	return dev->link == ANYNET_LINK_IB && anynet_net.cfg->transport == ANYNET_CHOOSE_IB;
 }
 
-static int rails_by_speed(int speed_mbps)
+static int streams_by_speed(int speed_mbps)
 {
-	if (speed_mbps < RAILS_2_FROM_MBPS)
+	if (speed_mbps < STREAMS_2_FROM_MBPS)
 		return 1;
-	return speed_mbps < RAILS_4_FROM_MBPS ? 2 : 4;
+	return speed_mbps < STREAMS_4_FROM_MBPS ? 2 : 4;
 }
 
-int nic_rails_wanted(const struct anynet_device *dev)
+int nic_streams_wanted(const struct anynet_device *dev)
 {
 	const struct anynet_device *set[ANYNET_HELLO_ADDRS];
 	size_t pairs;
 
 	if (dev->link == ANYNET_LINK_IB)
 		return (int)anynet_min((size_t)(anynet_members(dev) * anynet_net.cfg->ib_qps),
-				       ANYNET_RAILS_MAX);
-	if (anynet_net.cfg->rails_per_nic > 0)
-		return anynet_net.cfg->rails_per_nic;
+				       ANYNET_STREAMS_MAX);
+	if (anynet_net.cfg->streams_per_nic > 0)
+		return anynet_net.cfg->streams_per_nic;
 	if (dev->copies_in_kernel)
 		return 1;
 	pairs = (size_t)nic_spread(dev, nic_stripe(dev, set, ANYNET_HELLO_ADDRS));
-	return (int)anynet_min((size_t)rails_by_speed(anynet_member(dev, 0)->speed_mbps),
-			       RAILS_MAX_AUTO / pairs);
+	return (int)anynet_min((size_t)streams_by_speed(anynet_member(dev, 0)->speed_mbps),
+			       STREAMS_MAX_AUTO / pairs);
 }

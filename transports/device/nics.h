@@ -23,9 +23,9 @@ int nic_stripe(const struct anynet_device *dev, const struct anynet_device **set
 int nic_spread(const struct anynet_device *dev, int count);
 
 /* Is it an error if a comm of this device has to go over TCP from its beginning? */
-bool nic_needs_link(const struct anynet_device *dev);
+bool nic_needs_qp(const struct anynet_device *dev);
 
-/* Rails that comms of this device want on each pair of NICs; of an IB device in all, over its ports. */
-int nic_rails_wanted(const struct anynet_device *dev);
+/* Streams that comms of this device want on each pair of NICs; of an IB device in all, over its ports. */
+int nic_streams_wanted(const struct anynet_device *dev);
 
 #endif

@@ -125,7 +125,7 @@ static int prove_context(struct gpu *gpu, const void *addr)
 	if (!gpu_enter_context(gpu->context, 0, &call))
 		unmake_pool(gpu);
 	gpu_leave(gpu, &call, 0);
-	if (atomic_load(&gpu->error) != CUDA_NOT_READY) /* else it may still be under way */
+	if (atomic_load(&gpu->error) != CUDA_NOT_READY) /* else it may still be in progress */
 		gpus.cuda.ctx_destroy(gpu->context);
 	gpu->context = gpu->primary;
 	atomic_store(&gpu->unsure, 0);

@@ -10,7 +10,7 @@
 #include "memory/gpu_internal.h"
 
 #define WAIT_MS 10000 /* a GPU that copies nothing for so long is lost */
-#define SETTLES 3     /* tries to find out whether copies are under way */
+#define SETTLES 3     /* tries to find out whether copies are in progress */
 
 /* --- bounces --- */
 

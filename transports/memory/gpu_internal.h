@@ -15,7 +15,7 @@
 enum gpu_state {
 	GPU_NEW, /* its pool is not made yet, or in part */
 	GPU_MADE,
-	GPU_LOST,  /* what is under way cannot be known any more: it is not called again */
+	GPU_LOST,  /* what is in progress cannot be known any more: it is not called again */
 	GPU_RESET, /* the application has reset the device, and its context is gone: the same */
 };
 
@@ -29,7 +29,7 @@ struct gpu {
 	uint64_t pinned; /* … and CUDA's number for it as long as it is registered */
 	void *events[GPU_BOUNCES];
 	_Atomic uint64_t bounces, waited; /* bits of those that are free */
-	_Atomic uint64_t unsure; /* of those that a copy may be under way of: a call has failed */
+	_Atomic uint64_t unsure; /* of those that a copy may be in progress of: a call has failed */
 	_Atomic bool is_short;
 	_Atomic int error;  /* the last */
 	uint64_t scratch;   /* 0 = not asked for yet */

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* NCCL's registered memory on verbs devices: registered when NCCL asks for it, and on a further device
- * when a rail goes over to that. */
+ * when a stream goes over to that. */
 #ifndef ANYNET_IB_MEMORY_H
 #define ANYNET_IB_MEMORY_H
 

@@ -6,8 +6,8 @@
 #include <stdarg.h>
 #include <stdio.h>
 
-void comm_note_fault(struct anynet_comm *comm, const struct anynet_rail *rail, int err, const char *fmt,
-		     ...)
+void comm_note_fault(struct anynet_comm *comm, const struct anynet_stream *stream, int err,
+		     const char *fmt, ...)
 {
 	struct comm_fault *fault = &comm->fault;
 	va_list args;
@@ -16,33 +16,33 @@ void comm_note_fault(struct anynet_comm *comm, const struct anynet_rail *rail, i
 		return;
 	comm->noted = true;
 	fault->err = err;
-	fault->rail = rail;
+	fault->stream = stream;
 	va_start(args, fmt);
 	vsnprintf(fault->text, sizeof(fault->text), fmt, args);
 	va_end(args);
 }
 
-int comm_note_gpu_fault(struct anynet_comm *comm, const struct anynet_rail *rail)
+int comm_note_gpu_fault(struct anynet_comm *comm, const struct anynet_stream *stream)
 {
 	char why[160];
 
-	comm_note_fault(comm, rail, -EIO, "cannot copy GPU memory: %s",
+	comm_note_fault(comm, stream, -EIO, "cannot copy GPU memory: %s",
 			gpu_why(comm->gpu, why, sizeof(why)));
 	return -EIO;
 }
 
-bool comm_unlink(struct anynet_comm *comm, const char *why)
+bool comm_use_tcp(struct anynet_comm *comm, const char *why)
 {
-	if (atomic_exchange(&comm->unlinked, true))
+	if (atomic_exchange(&comm->tcp_only, true))
 		return false;
 	comm->noted = true;
-	snprintf(comm->fault.unlinked_why, sizeof(comm->fault.unlinked_why), "%s", why);
+	snprintf(comm->fault.tcp_only_why, sizeof(comm->fault.tcp_only_why), "%s", why);
 	return true;
 }
 
 void comm_unpark(struct anynet_comm *comm)
 {
-	for (unsigned i = 0; i < comm->rail_count; i++)
-		if (comm->rails[i])
-			comm->rails[i]->parked = false;
+	for (unsigned i = 0; i < comm->stream_count; i++)
+		if (comm->streams[i])
+			comm->streams[i]->parked = false;
 }

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
  * Messages: pure state, without I/O. The session posts sends and receives and asks whether they are done; paths pull
- * the frames of the one and place those of the other (rail.h). All calls with the comm's lock; what goes wrong is
+ * the frames of the one and place those of the other (stream.h). All calls with the comm's lock; what goes wrong is
  * noted in the comm (comm.h) and returned as -errno.
  */
 #ifndef ANYNET_MESSAGE_H
@@ -9,7 +9,7 @@
 
 #include "message/comm.h"
 
-/* NULL = no memory. Without rails. */
+/* NULL = no memory. Without streams. */
 struct anynet_comm *send_create(const struct anynet_device *dev);
 struct anynet_comm *recv_create(const struct anynet_device *dev, uint32_t replay_bytes);
 void send_free(struct anynet_comm *comm);
@@ -62,26 +62,26 @@ void recv_describe(const struct anynet_comm *comm, char *text, size_t bytes);
 /* Send comm: has the peer acknowledged every message? */
 bool send_confirmed(const struct anynet_comm *comm);
 
-/* Send comm: have rails still to take bytes of a send that was reported done, once more? NCCL need not ask for them. */
+/* Send comm: have streams still to take bytes of a send that was reported done, once more? NCCL need not ask for them. */
 bool send_owes(const struct anynet_comm *comm);
 
-/* Receive comm: tell on rail `index` again what the sender may have missed there. */
+/* Receive comm: tell on stream `index` again what the sender may have missed there. */
 void recv_tell_again(struct anynet_comm *comm, unsigned index);
 
-/* Receive comm: has something been told on rail `index` that the sender may not know? */
+/* Receive comm: has something been told on stream `index` that the sender may not know? */
 bool recv_told_on(const struct anynet_comm *comm, unsigned index);
 
-/* Receive comm: the path of rail `index` is in doubt, tell the sender over another rail; or it is not. */
-void recv_doubt(struct anynet_comm *comm, unsigned index, bool doubt);
+/* Receive comm: the path of stream `index` is suspect, tell the sender over another stream; or it is not. */
+void recv_suspect(struct anynet_comm *comm, unsigned index, bool suspect);
 
 /* Receive comm: the words for closing on purpose. */
 void recv_bye(struct anynet_comm *comm);
 
-/* Receive comm: has the sender said that all its rails stand? */
+/* Receive comm: has the sender said that all its streams stand? */
 bool recv_comm_ready(const struct anynet_comm *comm);
-/* Which are they? Bit i = rail i. 0: its release does not say. */
-uint64_t recv_rails_standing(const struct anynet_comm *comm);
-/* Send comm: queue READY (first frame; all rails have been added) or BYE (last frame). */
+/* Which are they? Bit i = stream i. 0: its release does not say. */
+uint64_t recv_streams_standing(const struct anynet_comm *comm);
+/* Send comm: queue READY (first frame; all streams have been added) or BYE (last frame). */
 void send_ready(struct anynet_comm *comm);
 void send_bye(struct anynet_comm *comm);
 

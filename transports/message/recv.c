@@ -16,9 +16,9 @@ struct anynet_comm *recv_create(const struct anynet_device *dev, uint32_t replay
 	if (!comm)
 		return NULL;
 	comm->plain = true;
-	comm->arrivals_end = &comm->arrivals;
+	comm->unexpected_end = &comm->unexpected;
 	comm->replay_bytes = replay_bytes;
-	comm->announced = comm->completed = comm->posted = comm->grantable = comm->oldest =
+	comm->announced = comm->completed = comm->posted = comm->clearable = comm->oldest =
 		anynet_net.cfg->first_number;
 	comm->completions = comm->held_until = anynet_net.cfg->first_number;
 	for (int i = 0; i < ANYNET_SENDS; i++)
@@ -34,7 +34,7 @@ struct anynet_comm *recv_create(const struct anynet_device *dev, uint32_t replay
 
 void recv_free(struct anynet_comm *base)
 {
-	recv_free_arrivals(to_recv(base));
+	recv_free_unexpected(to_recv(base));
 	free(to_recv(base)->flushes);
 	free(base);
 }
@@ -91,9 +91,9 @@ bool recv_comm_ready(const struct anynet_comm *base)
 	return ((const struct recv_comm *)base)->ready;
 }
 
-uint64_t recv_rails_standing(const struct anynet_comm *base)
+uint64_t recv_streams_standing(const struct anynet_comm *base)
 {
-	return ((const struct recv_comm *)base)->rails_standing;
+	return ((const struct recv_comm *)base)->streams_standing;
 }
 
 unsigned recv_completions(const struct recv_comm *comm)
@@ -101,13 +101,14 @@ unsigned recv_completions(const struct recv_comm *comm)
 	return comm->completions;
 }
 
-int recv_control(struct recv_comm *comm, struct anynet_rail *rail,
+int recv_control(struct recv_comm *comm, struct anynet_stream *stream,
 		 const struct anynet_wire_frame *header)
 {
 	if (header->length) {
-		comm_note_fault(&comm->base, rail, -EPROTO, "frame of type %u with a payload of "
-							    "%u bytes",
-			  header->type, header->length);
+		comm_note_fault(&comm->base, stream, -EPROTO,
+				"frame of type %u with a payload of "
+				"%u bytes",
+				header->type, header->length);
 		return -EPROTO;
 	}
 	switch (header->type) {
@@ -115,28 +116,29 @@ int recv_control(struct recv_comm *comm, struct anynet_rail *rail,
 		return recv_announced(comm, header);
 	case ANYNET_FRAME_READY:
 		comm->ready = true;
-		comm->rails_standing = header->offset;
+		comm->streams_standing = header->offset;
 		return 0;
 	case ANYNET_FRAME_BYE:
-		rail->bye = true;
+		stream->bye = true;
 		return 0;
 	case ANYNET_FRAME_PING:
 		return 0;
 	default:
-		comm_note_fault(&comm->base, rail, -EPROTO, "frame of unknown type %u", header->type);
+		comm_note_fault(&comm->base, stream, -EPROTO, "frame of unknown type %u",
+				header->type);
 		return -EPROTO;
 	}
 }
 
 /* --- posting and reporting --- */
 
-/* From the first GPU memory on nothing comes in frames, so that what was too small for a grant needs one. */
+/* From the first GPU memory on nothing comes in frames, so that what was too small for a CTS needs one. */
 static ANYNET_COLD void note_memory(struct recv_comm *comm, enum recv_memory memory)
 {
 	comm->memory = memory;
-	for (unsigned i = 0; i < comm->base.rail_count && memory == RECV_GPU; i++)
-		if (comm->base.rails[i])
-			recv_grant_again(comm, comm->base.rails[i]);
+	for (unsigned i = 0; i < comm->base.stream_count && memory == RECV_GPU; i++)
+		if (comm->base.streams[i])
+			recv_cts_again(comm, comm->base.streams[i]);
 }
 
 static void post_sub(struct recv_comm *comm, struct recv_sub *sub, const struct anynet_recv *recv, int i)
@@ -186,10 +188,10 @@ int recv_post(struct anynet_comm *base, const struct anynet_recv *recv, struct a
 	comm->posted++;
 	comm->outstanding++;
 	if (comm->plain)
-		comm->grantable = comm->posted;
+		comm->clearable = comm->posted;
 	comm_unpark(base);
 	if (anynet_unlikely(!comm->plain))
-		ret = recv_match_arrivals(comm);
+		ret = recv_match_unexpected(comm);
 	comm->untold |= comm_is_ib(base);
 	if (anynet_likely(!ret))
 		*out = &req->req;
@@ -210,5 +212,5 @@ bool recv_report(struct anynet_request *base, int *sizes)
 	comm->outstanding--;
 	while (comm->oldest != comm->posted && !comm->reqs[comm->oldest & RECV_REQ_MASK].busy)
 		comm->oldest++;
-	return !comm->outstanding && (comm->ack_prompt || comm->grants);
+	return !comm->outstanding && (comm->ack_prompt || comm->cts);
 }

@@ -36,8 +36,8 @@ struct recv_req {
 };
 
 /* A message seen before a buffer was posted for it, in the order of numbers. */
-struct arrival {
-	struct arrival *next;
+struct unexpected {
+	struct unexpected *next;
 	struct recv_msg *msg; /* its slot; NULL once it is complete */
 	uint8_t *data;        /* its bytes; NULL if it came as RTS and has none yet */
 	size_t size;
@@ -55,13 +55,13 @@ enum recv_state {
 /* What is in a slot of the sender: from the first frame until the last byte is there. */
 struct recv_msg {
 	struct recv_sub *sub;         /* NULL: none yet */
-	struct arrival *arrival;      /* its bytes go there; NULL: straight into the buffer */
+	struct unexpected *unexpected; /* its bytes go there; NULL: straight into the buffer */
 	size_t size, begun, received; /* begun: in frames whose payload has a place */
-	uint64_t asked_by;            /* rails on which the sender wants the grant as well */
+	uint64_t asked_by;            /* streams on which the sender wants the CTS as well */
 	uint32_t seq, tag;
 	uint8_t state;   /* enum recv_state */
-	uint8_t told_on; /* rail that its ack or grant was told on; TOLD_NOTHING */
-	bool asked;      /* came as RTS: grant it once matched, on any rail */
+	uint8_t told_on; /* stream that its ack or CTS was told on; TOLD_NOTHING */
+	bool asked;      /* came as RTS: gets its CTS once matched, on any stream */
 	bool wants_ack;
 	bool begun_empty; /* it has no bytes, and its only frame is begun */
 	bool unsure;      /* some of it has come by a path that does not tell the sender: ack it */
@@ -82,35 +82,35 @@ struct recv_comm {
 	uint64_t early;          /* bit i: message announced + 1 + i has been seen, too */
 	uint32_t completed;      /* no message from this one on is complete */
 	uint32_t posted;         /* receives posted in all … */
-	uint32_t grantable;      /* … and of these while plain: number k is for message k */
+	uint32_t clearable;      /* … and of these while plain: number k is for message k */
 	uint32_t outstanding;    /* requests not reported done */
 	uint32_t oldest;         /* all before this one are; tests come in any order */
 	uint32_t completions;    /* requests completed in all */
 	uint32_t tag;            /* the one tag, while plain */
 	bool plain;              /* one tag, single receives */
 	enum recv_memory memory;
-	uint64_t rails_standing; /* as the sender's READY says */
+	uint64_t streams_standing; /* as the sender's READY says */
 	bool ready;              /* READY has come */
 	bool ack_prompt;         /* the sender waits for an ack */
-	/* Receives have been posted that rails may have to tell: at the next test, not in irecv. What NCCL
+	/* Receives have been posted that streams may have to tell: at the next test, not in irecv. What NCCL
 	 * sends between the two leaves first. */
 	bool untold;
-	bool held;             /* … grants wait for the sender's use of earlier ones … */
+	bool held;             /* … CTS wait for the sender's use of earlier ones … */
 	uint32_t held_until;   /* … until all messages before this one have been seen */
 	uint32_t replay_bytes; /* the sender's ring: told before it is full */
 	uint32_t lazy_bytes;   /* received since the first message that is to be acked */
 	uint32_t complete;     /* messages completed since the last ack … */
 	uint64_t ack_bits[ANYNET_WIRE_SLOTS / 64]; /* … and their slots */
-	uint64_t again[ANYNET_WIRE_SLOTS / 64]; /* slots whose ack or grant is to be told again … */
-	bool closing;                           /* BYE is due, also on a rail that is resumed */
+	uint64_t again[ANYNET_WIRE_SLOTS / 64]; /* slots whose ack or CTS is to be told again … */
+	bool closing;                           /* BYE is due, also on a stream that is resumed */
 	bool again_due;                         /* … if there are any */
-	uint64_t doubts;                        /* rails whose path is in doubt, to be told */
+	uint64_t suspects;                      /* streams whose path is suspect, to be told */
 	uint64_t moved;                         /* chunks placed in all … */
 	uint64_t bytes;                         /* … and payload */
-	uint32_t grants;                        /* to be told */
+	uint32_t cts;                           /* to be told */
 	uint32_t unfilled; /* posted buffers that wait for a message or its rest */
-	size_t aside;      /* bytes in arrivals */
-	struct arrival *arrivals, **arrivals_end; /* without a buffer, oldest first */
+	size_t aside;      /* bytes of unexpected messages */
+	struct unexpected *unexpected, **unexpected_end; /* without a buffer, oldest first */
 	struct recv_sub *unmatched_head, *unmatched_tail;
 	uint32_t wrote; /* bits of NICs that have written to GPU memory since the last flush */
 	struct recv_flush *flushes; /* ANYNET_REQUESTS; NULL = none so far */
@@ -131,15 +131,15 @@ bool recv_flush_uses(const struct recv_comm *comm, const struct anynet_mr *mr);
 
 /* --- recv_match.c --- */
 
-/* The sender has said that a message waits for its grant. 0, -EAGAIN or -errno as for recv_place. */
+/* The sender has said that a message waits for its CTS. 0, -EAGAIN or -errno as for recv_place. */
 int recv_announced(struct recv_comm *comm, const struct anynet_wire_frame *header);
 
 /* Buffers have been posted: give them to the messages that came before, oldest first. */
-int recv_match_arrivals(struct recv_comm *comm);
+int recv_match_unexpected(struct recv_comm *comm);
 
-/* What has come of a matched message and was set aside goes to its buffer: the rest will, too. */
+/* What has come of a matched message before its buffer goes there: the rest will, too. */
 void recv_settle(struct recv_comm *comm, struct recv_msg *msg);
 
-void recv_free_arrivals(struct recv_comm *comm);
+void recv_free_unexpected(struct recv_comm *comm);
 
 #endif

@@ -4,9 +4,9 @@
  *
  * As long as a comm has used one tag and single receives only ("plain"), that is message number k into
  * receive number k, in whatever order chunks arrive. Otherwise messages are matched strictly in the
- * order of their numbers: a rail whose head is a later one is parked until the earlier ones have been
- * seen. A message that nothing is posted for stays in its rail while no posted receive waits; when
- * one does, it is set aside, so that nothing blocks what is behind it.
+ * order of their numbers: a stream whose head is a later one is parked until the earlier ones have been
+ * seen. A message that nothing is posted for stays in its stream while no posted receive waits; when
+ * one does, it is kept as unexpected, so that nothing blocks what is behind it.
  */
 #include <errno.h>
 #include <inttypes.h>
@@ -17,7 +17,7 @@
 #include "message/recv_internal.h"
 
 #define EARLY_MAX 64 /* messages seen before an earlier one: fewer than posted receives */
-/* What may be set aside of one comm. Beyond, messages stay in their rails: by then a sender has sent
+/* Memory for unexpected messages of one comm. Beyond, messages stay in their streams: by then a sender has sent
  * this much, in messages of ANYNET_TCP_EAGER at most, to a tag that nobody receives. */
 #define ASIDE_MAX ((size_t)64 << 20)
 
@@ -27,28 +27,28 @@ static size_t aside_cost(size_t bytes)
 	return bytes + 128;
 }
 
-static void arrival_free(struct recv_comm *comm, struct arrival *arrival)
+static void unexpected_free(struct recv_comm *comm, struct unexpected *unexpected)
 {
-	if (arrival->data)
-		comm->aside -= aside_cost(arrival->size);
-	free(arrival->data);
-	free(arrival);
+	if (unexpected->data)
+		comm->aside -= aside_cost(unexpected->size);
+	free(unexpected->data);
+	free(unexpected);
 }
 
-void recv_free_arrivals(struct recv_comm *comm)
+void recv_free_unexpected(struct recv_comm *comm)
 {
 	/* Those in the list, and those matched while their bytes were still coming. */
-	while (comm->arrivals) {
-		struct arrival *next = comm->arrivals->next;
+	while (comm->unexpected) {
+		struct unexpected *next = comm->unexpected->next;
 
-		if (comm->arrivals->msg)
-			comm->arrivals->msg->arrival = NULL;
-		arrival_free(comm, comm->arrivals);
-		comm->arrivals = next;
+		if (comm->unexpected->msg)
+			comm->unexpected->msg->unexpected = NULL;
+		unexpected_free(comm, comm->unexpected);
+		comm->unexpected = next;
 	}
 	for (int i = 0; i < ANYNET_SENDS; i++)
-		if (comm->msgs[i].arrival)
-			arrival_free(comm, comm->msgs[i].arrival);
+		if (comm->msgs[i].unexpected)
+			unexpected_free(comm, comm->msgs[i].unexpected);
 }
 
 /* --- completion --- */
@@ -77,12 +77,12 @@ static inline void copy_to(struct recv_comm *comm, const struct recv_sub *sub, u
 		comm_note_gpu_fault(&comm->base, NULL);
 }
 
-/* A message set aside goes where it belongs. */
-static void deliver(struct recv_comm *comm, struct arrival *arrival, struct recv_sub *sub)
+/* An unexpected message goes where it belongs. */
+static void deliver(struct recv_comm *comm, struct unexpected *unexpected, struct recv_sub *sub)
 {
-	copy_to(comm, sub, sub->data, arrival->data, arrival->size);
-	fill_sub(comm, sub, arrival->size);
-	arrival_free(comm, arrival);
+	copy_to(comm, sub, sub->data, unexpected->data, unexpected->size);
+	fill_sub(comm, sub, unexpected->size);
+	unexpected_free(comm, unexpected);
 }
 
 static void complete_message(struct recv_comm *comm, struct recv_msg *msg)
@@ -90,16 +90,16 @@ static void complete_message(struct recv_comm *comm, struct recv_msg *msg)
 	unsigned slot = (unsigned)(msg - comm->msgs);
 	bool late;
 
-	if (msg->sub && msg->arrival)
-		deliver(comm, msg->arrival, msg->sub);
+	if (msg->sub && msg->unexpected)
+		deliver(comm, msg->unexpected, msg->sub);
 	else if (msg->sub)
 		fill_sub(comm, msg->sub, msg->size);
 	else
-		msg->arrival->msg = NULL; /* stays in the list until a buffer is posted */
+		msg->unexpected->msg = NULL; /* stays in the list until a buffer is posted */
 	msg->sub = NULL;
-	msg->arrival = NULL;
+	msg->unexpected = NULL;
 	msg->state = RECV_UNSEEN;
-	/* Of its grant: the ack is to be told now. */
+	/* Of its CTS: the ack is to be told now. */
 	msg->told_on = TOLD_NOTHING;
 	comm->again[slot / 64] &= ~(1ull << slot % 64);
 	late = (int32_t)(msg->seq - comm->completed) < 0;
@@ -151,7 +151,7 @@ static int bind_buffer(struct recv_comm *comm, struct recv_msg *msg, struct recv
 		return ret;
 	msg->sub = sub;
 	msg->state = RECV_MATCHED;
-	comm->grants += msg->asked + (uint32_t)__builtin_popcountll(msg->asked_by);
+	comm->cts += msg->asked + (uint32_t)__builtin_popcountll(msg->asked_by);
 	return 0;
 }
 
@@ -201,38 +201,38 @@ static void note_seen(struct recv_comm *comm, uint32_t seq)
 		if (!next_seen)
 			break;
 	} while (true);
-	if (comm->base.rail_count > 1)
+	if (comm->base.stream_count > 1)
 		comm_unpark(&comm->base);
 }
 
-/* Nothing is posted for a message at the head of a rail. It stays there while nobody waits for what
+/* Nothing is posted for a message at the head of a stream. It stays there while nobody waits for what
  * may be behind it, or when too much lies aside already; else it is taken out of the way. */
 static int set_aside(struct recv_comm *comm, struct recv_msg *msg)
 {
 	size_t bytes = msg->asked ? 0 : msg->size, cost = msg->asked ? 0 : aside_cost(bytes);
-	struct arrival *arrival;
+	struct unexpected *unexpected;
 
 	if (!msg->asked && (!comm->unfilled || (comm->aside && comm->aside + cost > ASIDE_MAX)))
 		return -EAGAIN;
-	arrival = calloc(1, sizeof(*arrival));
+	unexpected = calloc(1, sizeof(*unexpected));
 	/* A peer may count bytes as sent that it has not: they are zeros, and not what we had there before. */
-	if (arrival && !msg->asked)
-		arrival->data = calloc(1, anynet_max(bytes, 1));
-	if (!arrival || (!msg->asked && !arrival->data)) {
-		free(arrival);
+	if (unexpected && !msg->asked)
+		unexpected->data = calloc(1, anynet_max(bytes, 1));
+	if (!unexpected || (!msg->asked && !unexpected->data)) {
+		free(unexpected);
 		comm_note_fault(
 			&comm->base, NULL, -ENOMEM,
 			"out of memory for an unexpected message of %zu bytes",
 			msg->size);
 		return -ENOMEM;
 	}
-	arrival->msg = msg;
-	arrival->size = msg->size;
-	arrival->tag = msg->tag;
+	unexpected->msg = msg;
+	unexpected->size = msg->size;
+	unexpected->tag = msg->tag;
 	comm->aside += cost;
-	*comm->arrivals_end = arrival;
-	comm->arrivals_end = &arrival->next;
-	msg->arrival = arrival;
+	*comm->unexpected_end = unexpected;
+	comm->unexpected_end = &unexpected->next;
+	msg->unexpected = unexpected;
 	msg->state = RECV_WAITING;
 	return 0;
 }
@@ -248,7 +248,7 @@ static int match_in_order(struct recv_comm *comm, struct recv_msg *msg)
 	return sub ? bind_buffer(comm, msg, sub) : set_aside(comm, msg);
 }
 
-/* First sight of a message. -EAGAIN: it has to wait in its rail. */
+/* First sight of a message. -EAGAIN: it has to wait in its stream. */
 static int announce(struct recv_comm *comm, struct recv_msg *msg,
 		    const struct anynet_wire_frame *header)
 {
@@ -296,7 +296,7 @@ static bool seen_early(const struct recv_comm *comm, uint32_t ahead)
 /* Where the bytes of a message that has been seen go: a buffer of ours, or the one it was matched with. */
 static bool has_place(const struct recv_msg *msg)
 {
-	return (msg->arrival && msg->arrival->data) || msg->sub;
+	return (msg->unexpected && msg->unexpected->data) || msg->sub;
 }
 
 /* By itself: DATA without payload is an empty message; checksums are there only if agreed on. */
@@ -346,7 +346,7 @@ int recv_place(struct recv_comm *comm, const struct anynet_wire_frame *header,
 	}
 	*dst = NULL;
 	if (header->length)
-		*dst = (msg->arrival ? msg->arrival->data : msg->sub->data) + header->offset;
+		*dst = (msg->unexpected ? msg->unexpected->data : msg->sub->data) + header->offset;
 	msg->begun += header->length;
 	msg->begun_empty = !header->length;
 	*out = msg;
@@ -355,7 +355,7 @@ int recv_place(struct recv_comm *comm, const struct anynet_wire_frame *header,
 
 bool recv_is_on_gpu(const struct recv_msg *msg)
 {
-	return !(msg->arrival && msg->arrival->data) && msg->sub && msg->sub->on_gpu;
+	return !(msg->unexpected && msg->unexpected->data) && msg->sub && msg->sub->on_gpu;
 }
 
 bool recv_is_polled(const struct recv_msg *msg)
@@ -415,16 +415,16 @@ int recv_looked(struct recv_comm *comm, const struct anynet_wire_frame *header)
 	return check_fits(comm, header->size, &comm->reqs[header->seq & RECV_REQ_MASK].subs[0]);
 }
 
-int recv_asked(struct recv_comm *comm, const struct anynet_rail *rail,
+int recv_asked(struct recv_comm *comm, const struct anynet_stream *stream,
 	       const struct anynet_wire_frame *header)
 {
 	struct recv_msg *msg = &comm->msgs[header->slot % ANYNET_SENDS];
 	struct anynet_wire_frame rts = *header;
-	uint64_t bit = 1ull << rail->index;
+	uint64_t bit = 1ull << stream->index;
 	int ret;
 
 	if (msg->state == RECV_UNSEEN && comm->plain)
-		return recv_looked(comm, header); /* its grant comes without being asked for */
+		return recv_looked(comm, header); /* its CTS comes without being asked for */
 	if (msg->state == RECV_UNSEEN) {
 		rts.type = ANYNET_FRAME_RTS;
 		msg = find_slot(comm, &rts);
@@ -434,64 +434,65 @@ int recv_asked(struct recv_comm *comm, const struct anynet_rail *rail,
 	}
 	if (msg->seq != header->seq)
 		return bad_frame(comm, header);
-	comm->grants += !(msg->asked_by & bit) && msg->state == RECV_MATCHED;
+	comm->cts += !(msg->asked_by & bit) && msg->state == RECV_MATCHED;
 	msg->asked_by |= bit;
 	return 0;
 }
 
 void recv_settle(struct recv_comm *comm, struct recv_msg *msg)
 {
-	struct arrival *arrival = msg->arrival;
+	struct unexpected *unexpected = msg->unexpected;
 
-	if (!arrival || !arrival->data)
+	if (!unexpected || !unexpected->data)
 		return;
-	copy_to(comm, msg->sub, msg->sub->data, arrival->data, msg->begun);
-	msg->arrival = NULL;
-	arrival_free(comm, arrival);
+	copy_to(comm, msg->sub, msg->sub->data, unexpected->data, msg->begun);
+	msg->unexpected = NULL;
+	unexpected_free(comm, unexpected);
 }
 
-/* Give an arrival its buffer. */
-static int match_arrival(struct recv_comm *comm, struct arrival *arrival, struct recv_sub *sub)
+/* Give an unexpected message its buffer. */
+static int match_unexpected(struct recv_comm *comm, struct unexpected *unexpected,
+			    struct recv_sub *sub)
 {
-	struct recv_msg *msg = arrival->msg;
-	int ret = check_fits(comm, arrival->size, sub);
+	struct recv_msg *msg = unexpected->msg;
+	int ret = check_fits(comm, unexpected->size, sub);
 
 	if (ret) {
 		if (msg)
-			msg->arrival = NULL;
-		arrival_free(comm, arrival);
+			msg->unexpected = NULL;
+		unexpected_free(comm, unexpected);
 		return ret;
 	}
 	if (!msg) {
-		deliver(comm, arrival, sub);
+		deliver(comm, unexpected, sub);
 		return 0;
 	}
-	if (!arrival->data) {
-		msg->arrival = NULL;
-		arrival_free(comm, arrival);
+	if (!unexpected->data) {
+		msg->unexpected = NULL;
+		unexpected_free(comm, unexpected);
 	}
 	return bind_buffer(comm, msg, sub);
 }
 
 /* Messages that came before their buffer was posted, oldest first. */
-int recv_match_arrivals(struct recv_comm *comm)
+int recv_match_unexpected(struct recv_comm *comm)
 {
-	struct arrival **link = &comm->arrivals;
+	struct unexpected **link = &comm->unexpected;
 
 	while (*link && comm->unmatched_head) {
-		struct arrival *arrival = *link;
-		struct recv_sub *sub = unmatched_take(comm, arrival->tag);
+		struct unexpected *unexpected = *link;
+		struct recv_sub *sub = unmatched_take(comm, unexpected->tag);
 		int ret;
 
 		if (!sub) {
-			link = &arrival->next;
+			link = &unexpected->next;
 			continue;
 		}
-		*link = arrival->next;
+		*link = unexpected->next;
 		if (!*link)
-			comm->arrivals_end = link;
-		arrival->next = NULL;
-		ret = match_arrival(comm, arrival, sub);
+			comm->unexpected_end = link;
+		unexpected->next = NULL;
+		ret = match_unexpected(comm, unexpected, sub);
 		if (ret)
 			return ret;
 	}

@@ -3,7 +3,7 @@
  * Sends, posted and reported. A message takes a slot from isend until it is
  * both acknowledged and tested, whatever becomes of those before it: one that nobody receives holds
  * its own slot and no other. Small ones are copied, header first, into the replay ring and are done
- * when a rail has taken them; large ones are read from NCCL's buffer and are done when the receiver
+ * when a stream has taken them; large ones are read from NCCL's buffer and are done when the receiver
  * has acknowledged them.
  */
 #include <errno.h>
@@ -98,8 +98,8 @@ uint64_t send_bytes(const struct anynet_comm *base)
 {
 	uint64_t bytes = 0;
 
-	for (unsigned i = 0; i < base->rail_count; i++)
-		bytes += base->rails[i] ? base->rails[i]->bytes_sent : 0;
+	for (unsigned i = 0; i < base->stream_count; i++)
+		bytes += base->streams[i] ? base->streams[i]->bytes_sent : 0;
 	return bytes;
 }
 
@@ -136,17 +136,17 @@ void send_ready(struct anynet_comm *base)
 	struct send_comm *comm = to_send(base);
 
 	comm->ready_due = true;
-	for (unsigned i = 0; i < base->rail_count; i++)
-		if (base->rails[i])
-			comm->rails_standing |= UINT64_C(1) << i;
+	for (unsigned i = 0; i < base->stream_count; i++)
+		if (base->streams[i])
+			comm->streams_standing |= UINT64_C(1) << i;
 }
 
 void send_bye(struct anynet_comm *base)
 {
 	to_send(base)->closing = true;
-	for (unsigned i = 0; i < base->rail_count; i++)
-		if (base->rails[i])
-			base->rails[i]->bye_due = true;
+	for (unsigned i = 0; i < base->stream_count; i++)
+		if (base->streams[i])
+			base->streams[i]->bye_due = true;
 }
 
 /* --- posting and reporting --- */
@@ -192,16 +192,16 @@ static void learn_tag(struct send_comm *comm, uint32_t tag)
 	}
 }
 
-/* With one tag: do rails write to where the receiver says, and has it not said so yet on any of them? None
+/* With one tag: do streams write to where the receiver says, and has it not said so yet on any of them? None
  * overtakes another that waits: the receiver may match them in their order. */
 static bool must_wait(const struct send_comm *comm, const struct send_msg *msg)
 {
 	if (!comm_is_ib(&comm->base) || comm->multi)
 		return false;
 	if (anynet_likely(comm->waiting_head == comm->waiting_tail && msg->record &&
-			  rail_takes_frames(comm->base.rails[0])))
+			  stream_takes_frames(comm->base.streams[0])))
 		return false;
-	return comm->waiting_head != comm->waiting_tail || !send_granted(comm, msg);
+	return comm->waiting_head != comm->waiting_tail || !send_cleared(comm, msg);
 }
 
 /* With several: a small message only where a receiver takes it unasked. */
@@ -209,7 +209,7 @@ static bool must_ask(const struct send_comm *comm, const struct send_msg *msg)
 {
 	if (!comm->multi)
 		return false;
-	return !msg->record || (comm_is_ib(&comm->base) && !send_granted(comm, msg));
+	return !msg->record || (comm_is_ib(&comm->base) && !send_cleared(comm, msg));
 }
 
 /* In place, its bytes being NCCL's until it is acknowledged. A small one of an IB device, in GPU memory, has
@@ -256,7 +256,7 @@ static void start_message(struct send_comm *comm, struct send_msg *msg, const vo
 	comm->undone++;
 	comm->unconfirmed++;
 	if (anynet_unlikely(must_wait(comm, msg)))
-		send_wait_for_grant(comm, msg);
+		send_wait_for_cts(comm, msg);
 	else
 		send_queue(comm, msg);
 }
@@ -279,14 +279,14 @@ static ANYNET_COLD int fetch_small(struct send_comm *comm, const void **data, si
 
 static bool can_gather(const struct send_comm *comm)
 {
-	for (unsigned i = 0; i < comm->base.rail_count; i++)
-		if (comm->base.rails[i] && !comm->base.rails[i]->gathers)
+	for (unsigned i = 0; i < comm->base.stream_count; i++)
+		if (comm->base.streams[i] && !comm->base.streams[i]->gathers)
 			return false;
 	return true;
 }
 
 /* By queue pairs small messages go from the ring only, others from registered memory. */
-static int check_for_link(const struct send_comm *comm, size_t bytes, const struct anynet_mr *mr)
+static int check_for_qp(const struct send_comm *comm, size_t bytes, const struct anynet_mr *mr)
 {
 	if (bytes > comm->eager_bytes)
 		return mr ? 0 : -EADDRNOTAVAIL;
@@ -305,7 +305,7 @@ int send_post(struct anynet_comm *base, const struct anynet_send *send, struct a
 	if (anynet_unlikely(comm->free_head == SLOT_NONE))
 		return -EAGAIN;
 	if (comm_is_ib(base)) {
-		ret = check_for_link(comm, bytes, mr);
+		ret = check_for_qp(comm, bytes, mr);
 		if (anynet_unlikely(ret))
 			return ret;
 		if (anynet_unlikely(mr && mr->gpu && bytes && bytes <= comm->eager_bytes) &&

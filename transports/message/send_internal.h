@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* A send comm from the inside: send.c has isend and test, send_rails.c what rails ask for and bring. */
+/* A send comm from the inside: send.c has isend and test, send_streams.c what streams ask for and bring. */
 #ifndef ANYNET_SEND_INTERNAL_H
 #define ANYNET_SEND_INTERNAL_H
 
@@ -12,24 +12,24 @@ static_assert(ANYNET_SENDS == ANYNET_WIRE_SLOTS, "a slot for every request");
 
 enum send_state {
 	SEND_FREE,   /* in the free list */
-	SEND_QUEUED, /* in the ready queue: bytes are left to hand to rails */
-	SEND_ASKED,  /* RTS is out (or queued); waits for the grant */
-	SEND_GIVEN,  /* all bytes handed to rails */
+	SEND_QUEUED, /* in the ready queue: bytes are left to hand to streams */
+	SEND_ASKED,  /* RTS is out (or queued); waits for the CTS */
+	SEND_GIVEN,  /* all bytes handed to streams */
 };
 
 struct send_msg {
 	struct anynet_request req; /* first */
 	const uint8_t *data;       /* NCCL's buffer, or the payload in the replay ring */
 	size_t bytes;
-	size_t given; /* bytes handed to rails so far */
+	size_t given; /* bytes handed to streams so far */
 	struct anynet_mr *mr;
 	void *event; /* profiler's */
 	uint32_t seq, tag;
 	struct replay_record *record; /* of its frame in the ring; NULL: it has none there */
 	struct replay_record *kept;   /* done before its ACK: of its payload; NULL: it is not */
 	uint16_t next;                /* in the ready queue or the free list */
-	uint16_t chunks;              /* handed to rails, not all written */
-	uint16_t unsure;              /* handed to rails, not known to have arrived but by an ACK */
+	uint16_t chunks;              /* handed to streams, not all written */
+	uint16_t unsure; /* handed to streams, not known to have arrived but by an ACK */
 	uint8_t state;                /* enum send_state */
 	uint8_t flags;                /* ANYNET_FLAG_* of its frames */
 	bool copied, acked, tested, rts_due;
@@ -47,20 +47,20 @@ struct send_comm {
 	uint64_t moved;          /* messages acknowledged */
 	uint16_t ready_head, ready_tail;
 	bool ready_due;        /* READY is to be sent */
-	bool closing;          /* BYE is to be sent on every rail */
+	bool closing;          /* BYE is to be sent on every stream */
 	bool tag_known, multi; /* more than one tag has been used */
-	bool ask_all;          /* the receiver grants what it has not granted yet only if asked */
-	uint16_t waiting
-		[ANYNET_SENDS]; /* slots of messages that wait for a grant unasked, in order */
+	bool ask_all;          /* receives without a CTS so far get one only if asked for */
+	/* Slots of messages that wait for a CTS unasked, in order */
+	uint16_t waiting[ANYNET_SENDS];
 	uint32_t waiting_head, waiting_tail;
 	uint32_t tag;
-	uint64_t rails_standing; /* in READY: bit i = rail i */
+	uint64_t streams_standing; /* in READY: bit i = stream i */
 	size_t eager_bytes, chunk_bytes;
 	size_t frame_bytes; /* of payload, at most */
 	struct replay_ring ring;
 	struct replay_ring kept; /* send_keep.c; no memory: none are */
-	uint8_t *
-		fetched; /* IB_EAGER_BYTES: of a small message out of GPU memory; NULL = none so far */
+	/* IB_EAGER_BYTES: of a small message out of GPU memory; NULL = none so far */
+	uint8_t *fetched;
 	struct send_msg msgs[ANYNET_SENDS];
 };
 
@@ -96,16 +96,16 @@ static inline void send_complete(struct send_comm *comm, struct send_msg *msg)
 /* All of a message that is not copied is out: it is, if there is room, and its send is done. */
 void send_keep(struct send_comm *comm, struct send_msg *msg);
 
-/* --- send_rails.c --- */
+/* --- send_streams.c --- */
 
-/* To the end of the ready queue: the messages with bytes (or an RTS) to hand to rails, oldest first. */
+/* To the end of the ready queue: the messages with bytes (or an RTS) to hand to streams, oldest first. */
 void send_queue(struct send_comm *comm, struct send_msg *msg);
 
 /* It waits until the receiver has said where it may be written. */
-void send_wait_for_grant(struct send_comm *comm, struct send_msg *msg);
+void send_wait_for_cts(struct send_comm *comm, struct send_msg *msg);
 
-/* Of an IB device: may any of its rails carry the message now? */
-bool send_granted(const struct send_comm *comm, const struct send_msg *msg);
+/* Of an IB device: may any of its streams carry the message now? */
+bool send_cleared(const struct send_comm *comm, const struct send_msg *msg);
 
 /* Those that wait have to ask now. */
 void send_ask_for_waiting(struct send_comm *comm);

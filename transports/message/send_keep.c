@@ -3,7 +3,7 @@
  * Large sends over a path with a long round trip. A send is done when its message is acknowledged, a round trip after it left, and
  * NCCL has no more than IN_FLIGHT_BYTES in flight on a connection: where bandwidth x delay is more than that, the path
  * would idle. There a message that the kernel has taken is copied, and its send is done; from then on frames that have
- * to be sent again come from the copy. A message for which there is no room waits for its acknowledgement.
+ * to be retransmitted come from the copy. A message for which there is no room waits for its acknowledgement.
  */
 #include <string.h>
 

@@ -15,9 +15,9 @@
 #include "base/fd.h"
 #include "base/libc_text.h"
 #include "base/thread.h"
+#include "device/carrier.h"
 #include "device/ib_events.h"
-#include "device/links.h"
-#include "path/ib/rail_link.h"
+#include "path/ib/ib_setup.h"
 #include "service/stats.h"
 #include "session/connect.h"
 #include "session/listen.h"
@@ -126,7 +126,7 @@ void background_look(void)
 static void poke_all(struct anynet_comm *comm, void *arg)
 {
 	(void)arg;
-	atomic_store(&comm->session->link_event, true);
+	atomic_store(&comm->session->carrier_event, true);
 	atomic_store(&comm->attention, true);
 }
 
@@ -138,7 +138,7 @@ static void take_event(const struct epoll_event *event)
 		return;
 	if (event->data.u32 == EVENT_ENGINE)
 		listen_turn();
-	else if ((event->data.u32 == EVENT_LINKS && link_events_read()) ||
+	else if ((event->data.u32 == EVENT_LINKS && carrier_events_read()) ||
 		 (event->data.u32 == EVENT_PORTS && ib_events_read()))
 		registry_each(poke_all, NULL);
 }
@@ -236,14 +236,14 @@ static int watch(int fd, uint32_t what)
 
 static void close_descriptors(void)
 {
-	link_events_close();
+	carrier_events_close();
 	fd_close(&background.epfd);
 	fd_close(&background.wakefd);
 }
 
 static int open_descriptors(void)
 {
-	int links_fd = link_events_open(), ports_fd = ib_events_fd(), ret;
+	int carrier_fd = carrier_events_open(), ports_fd = ib_events_fd(), ret;
 
 	background.epfd = fd_note(epoll_create1(EPOLL_CLOEXEC));
 	background.wakefd = fd_note(eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK));
@@ -255,8 +255,8 @@ static int open_descriptors(void)
 		return ret;
 	}
 	/* Without link events a lost link is noticed by the silence behind it. */
-	if (links_fd >= 0)
-		watch(links_fd, EVENT_LINKS);
+	if (carrier_fd >= 0)
+		watch(carrier_fd, EVENT_LINKS);
 	if (ports_fd >= 0)
 		watch(ports_fd, EVENT_PORTS);
 	return 0;

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
  * The background thread: one thread of the process that sleeps nearly always and does what must not depend on
- * NCCL calling us: answer peers that resume a rail or ask whether we live, dial for comms whose
+ * NCCL calling us: answer peers that resume a stream or ask whether we live, dial for comms whose
  * caller is away, notice lost links, send heartbeats, see closed comms to their end. Where NCCL's
  * thread is polling a comm anyway it only leaves word (comm->attention) and keeps off.
  *

@@ -2,7 +2,7 @@
 /* NCCL's calls that open and close (nccl_net/comm.h), and who looks after a comm in between. */
 #include <time.h>
 
-#include "path/ib/rail_link.h"
+#include "path/ib/ib_setup.h"
 #include "service/background.h"
 #include "service/io_threads.h"
 #include "session/connect.h"
@@ -99,7 +99,7 @@ void anynet_close(struct anynet_comm *comm)
 	left = drains && comm->session->slot >= 0 && background_runs();
 	/* Requests end while deregMr, in another thread, still finds the comm in the registry. */
 	if (comm_pending(comm)) {
-		comm_close_rails(comm);
+		comm_close_streams(comm);
 		comm_cancel(comm);
 	}
 	/* From here on the background thread may destroy it. */

@@ -115,9 +115,9 @@ void io_threads_add(struct anynet_comm *comm)
 		comm->session->io_token = registry_token(comm);
 		comm_enter(comm); /* the background thread may be at it already */
 		comm->session->io_epfd = pool.epfd;
-		for (unsigned i = 0; i < comm->rail_count; i++)
-			if (rail_stands(comm->rails[i]))
-				comm_watch_by_threads(comm, comm->rails[i]);
+		for (unsigned i = 0; i < comm->stream_count; i++)
+			if (stream_stands(comm->streams[i]))
+				comm_watch_by_threads(comm, comm->streams[i]);
 		comm_leave(comm);
 	}
 	pthread_mutex_unlock(&pool.lock);
@@ -131,9 +131,9 @@ void io_threads_remove(struct anynet_comm *comm)
 	pthread_mutex_lock(&pool.lock);
 	comm_enter(comm);
 	comm->session->io_epfd = -1;
-	for (unsigned i = 0; i < comm->rail_count; i++)
-		if (rail_stands(comm->rails[i]))
-			epoll_ctl(pool.epfd, EPOLL_CTL_DEL, comm->rails[i]->fd, NULL);
+	for (unsigned i = 0; i < comm->stream_count; i++)
+		if (stream_stands(comm->streams[i]))
+			epoll_ctl(pool.epfd, EPOLL_CTL_DEL, comm->streams[i]->fd, NULL);
 	comm_leave(comm);
 	if (!--pool.used)
 		pool_stop();

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Optional I/O threads, a few per process whatever the number of comms. They help: whenever a rail
+ * Optional I/O threads, a few per process whatever the number of comms. They help: whenever a stream
  * has become readable or writable they run the same turn that NCCL's own thread runs from test, under
  * the comm's lock. They start with the first comm and end with the last.
  */

@@ -71,27 +71,26 @@ static void put_text(char *to, size_t room, const char *from)
 
 /* --- a comm, with its lock --- */
 
-static void tell_rail(const struct anynet_comm *comm, const struct anynet_rail *rail,
-		      const struct round *round, struct anynet_stats_rail *out)
+static void tell_stream(const struct anynet_comm *comm, const struct anynet_stream *stream,
+			const struct round *round, struct anynet_stats_stream *out)
 {
-	static const uint8_t states[] = { [RAIL_DOWN] = ANYNET_STATS_DOWN,
-					  [RAIL_UP] = ANYNET_STATS_UP,
-					  [RAIL_SUSPECT] = ANYNET_STATS_SUSPECT };
+	static const uint8_t states[] = { [STREAM_DOWN] = ANYNET_STATS_DOWN,
+					  [STREAM_UP] = ANYNET_STATS_UP,
+					  [STREAM_SUSPECT] = ANYNET_STATS_SUSPECT };
 
-	out->bytes = rail->bytes_sent;
-	out->frames = rail->ops->frames(rail);
-	out->rate = comm->is_send ? rail->seen.rate : 0;
-	out->resent = rail->seen.resent;
-	out->rtt_us = rail->seen.rtt_us;
-	out->breaks = rail->breaks;
-	out->down_ms = !rail_stands(rail) ? by_clock(round, rail->broke_ms) : 0;
-	out->index = rail->index;
-	out->epoch = rail->epoch;
-	out->kind =
-		comm_is_ib(comm) && rail->linked ? ANYNET_STATS_QP : ANYNET_STATS_TCP;
-	out->state = states[rail->state];
-	PUT_TEXT(out->device, rail->dev ? rail->dev->name : "");
-	PUT_TEXT(out->path, rail->path);
+	out->bytes = stream->bytes_sent;
+	out->frames = stream->ops->frames(stream);
+	out->rate = comm->is_send ? stream->seen.rate : 0;
+	out->resent = stream->seen.resent;
+	out->rtt_us = stream->seen.rtt_us;
+	out->breaks = stream->breaks;
+	out->down_ms = !stream_stands(stream) ? by_clock(round, stream->broke_ms) : 0;
+	out->index = stream->index;
+	out->epoch = stream->epoch;
+	out->kind = comm_is_ib(comm) && stream->by_qp ? ANYNET_STATS_QP : ANYNET_STATS_TCP;
+	out->state = states[stream->state];
+	PUT_TEXT(out->device, stream->dev ? stream->dev->name : "");
+	PUT_TEXT(out->path, stream->path);
 }
 
 /* Requests end in about the order in which they come: while fewer are done than there were at some look
@@ -155,12 +154,12 @@ static void tell_comm(struct anynet_comm *comm, const struct round *round,
 	out->error = comm_error(comm);
 	out->is_send = comm->is_send;
 	out->closing = atomic_load(&comm->session->closing);
-	out->rail_count = comm->rail_count;
+	out->stream_count = comm->stream_count;
 	tell_peer(comm, out);
 	tell_requests(comm, round, out);
-	for (unsigned i = 0; i < comm->rail_count && told < ANYNET_STATS_RAILS; i++)
-		if (comm->rails[i])
-			tell_rail(comm, comm->rails[i], round, &out->rails[told++]);
+	for (unsigned i = 0; i < comm->stream_count && told < ANYNET_STATS_STREAMS; i++)
+		if (comm->streams[i])
+			tell_stream(comm, comm->streams[i], round, &out->streams[told++]);
 }
 
 static bool enter(struct anynet_comm *comm)

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* What both kinds of comm share: rails, turns, errors, memory registration, test and close. */
+/* What both kinds of comm share: streams, turns, errors, memory registration, test and close. */
 #include <assert.h>
 #include <errno.h>
 #include <sched.h>
@@ -27,45 +27,45 @@
 #define ENTER_YIELDS    20
 
 /* NULL: no memory, and `comm` is the caller's to free. */
-static struct anynet_comm *init(struct anynet_comm *comm, unsigned rail_count)
+static struct anynet_comm *init(struct anynet_comm *comm, unsigned stream_count)
 {
 	struct session *session = comm ? calloc(1, sizeof(*session)) : NULL;
 
 	if (!session)
 		return NULL;
 	session->recorder = recorder_create();
-	comm->rails = calloc(rail_count, sizeof(*comm->rails));
-	if (!comm->rails || !session->recorder) {
-		free(comm->rails);
+	comm->streams = calloc(stream_count, sizeof(*comm->streams));
+	if (!comm->streams || !session->recorder) {
+		free(comm->streams);
 		free(session->recorder);
 		free(session);
 		return NULL;
 	}
 	session->slot = session->io_epfd = -1;
 	comm->session = session;
-	comm->rail_count = (uint16_t)rail_count;
+	comm->stream_count = (uint16_t)stream_count;
 	comm->epfd = -1;
 	comm->checksum = anynet_net.cfg->checksum;
 	return comm;
 }
 
-struct anynet_comm *send_comm_create(const struct anynet_device *dev, unsigned rail_count)
+struct anynet_comm *send_comm_create(const struct anynet_device *dev, unsigned stream_count)
 {
 	struct anynet_comm *comm = send_create(dev);
 
-	if (comm && !init(comm, rail_count)) {
+	if (comm && !init(comm, stream_count)) {
 		send_free(comm);
 		return NULL;
 	}
 	return comm;
 }
 
-struct anynet_comm *recv_comm_create(const struct anynet_device *dev, unsigned rail_count,
+struct anynet_comm *recv_comm_create(const struct anynet_device *dev, unsigned stream_count,
 				     uint32_t replay_bytes)
 {
 	struct anynet_comm *comm = recv_create(dev, replay_bytes);
 
-	if (comm && !init(comm, rail_count)) {
+	if (comm && !init(comm, stream_count)) {
 		recv_free(comm);
 		return NULL;
 	}
@@ -73,58 +73,58 @@ struct anynet_comm *recv_comm_create(const struct anynet_device *dev, unsigned r
 }
 
 /* A connection that is closed leaves the set by itself: only we hold it. */
-void comm_watch_by_threads(struct anynet_comm *comm, const struct anynet_rail *rail)
+void comm_watch_by_threads(struct anynet_comm *comm, const struct anynet_stream *stream)
 {
 	struct epoll_event event = { .events = EPOLLIN | EPOLLOUT | EPOLLET,
 				     .data.u64 = comm->session->io_token };
 
 	if (comm->session->io_epfd >= 0)
-		epoll_ctl(comm->session->io_epfd, EPOLL_CTL_ADD, rail->fd, &event);
+		epoll_ctl(comm->session->io_epfd, EPOLL_CTL_ADD, stream->fd, &event);
 }
 
-static int watch_rail(struct anynet_comm *comm, struct anynet_rail *rail)
+static int watch_stream(struct anynet_comm *comm, struct anynet_stream *stream)
 {
 	struct epoll_event event = { .events = EPOLLIN | EPOLLOUT | EPOLLRDHUP | EPOLLET,
-				     .data.ptr = rail };
+				     .data.ptr = stream };
 
-	comm_watch_by_threads(comm, rail);
-	if (comm->epfd < 0 || !epoll_ctl(comm->epfd, EPOLL_CTL_ADD, rail->fd, &event) ||
+	comm_watch_by_threads(comm, stream);
+	if (comm->epfd < 0 || !epoll_ctl(comm->epfd, EPOLL_CTL_ADD, stream->fd, &event) ||
 	    errno == EEXIST)
 		return 0;
 	return -errno;
 }
 
-static void unwatch_rail(struct anynet_comm *comm, struct anynet_rail *rail)
+static void unwatch_stream(struct anynet_comm *comm, struct anynet_stream *stream)
 {
-	if (comm->epfd >= 0 && rail_stands(rail))
-		epoll_ctl(comm->epfd, EPOLL_CTL_DEL, rail->fd, NULL);
+	if (comm->epfd >= 0 && stream_stands(stream))
+		epoll_ctl(comm->epfd, EPOLL_CTL_DEL, stream->fd, NULL);
 }
 
-/* For good. Out of the set first: who else holds the socket would keep it, and the freed rail, in there. */
-static void close_rail(struct anynet_comm *comm, struct anynet_rail *rail)
+/* For good. Out of the set first: who else holds the socket would keep it, and the freed stream, in there. */
+static void close_stream(struct anynet_comm *comm, struct anynet_stream *stream)
 {
-	comm->rails[rail->index] = NULL;
-	unwatch_rail(comm, rail);
-	rail->ops->close(rail);
+	comm->streams[stream->index] = NULL;
+	unwatch_stream(comm, stream);
+	stream->ops->close(stream);
 }
 
-void comm_close_rails(struct anynet_comm *comm)
+void comm_close_streams(struct anynet_comm *comm)
 {
-	for (unsigned i = 0; i < comm->rail_count; i++) {
-		struct anynet_rail *rail = comm->rails[i];
+	for (unsigned i = 0; i < comm->stream_count; i++) {
+		struct anynet_stream *stream = comm->streams[i];
 
-		if (rail)
-			close_rail(comm, rail);
+		if (stream)
+			close_stream(comm, stream);
 	}
 }
 
-/* The connector may give up a rail before the answer to its hello arrives. That rail exists at the acceptor only: it is
+/* The connector may give up a stream before the answer to its hello arrives. That stream exists at the acceptor only: it is
  * never resumed, and what the acceptor sends on it is lost. */
-void comm_keep_rails(struct anynet_comm *comm, uint64_t standing)
+void comm_keep_streams(struct anynet_comm *comm, uint64_t standing)
 {
-	for (unsigned i = 1; standing && i < comm->rail_count; i++)
-		if (comm->rails[i] && !(standing >> i & 1))
-			close_rail(comm, comm->rails[i]);
+	for (unsigned i = 1; standing && i < comm->stream_count; i++)
+		if (comm->streams[i] && !(standing >> i & 1))
+			close_stream(comm, comm->streams[i]);
 }
 
 unsigned comm_pending(const struct anynet_comm *comm)
@@ -132,19 +132,19 @@ unsigned comm_pending(const struct anynet_comm *comm)
 	return comm->is_send ? send_pending(comm) : recv_pending(comm);
 }
 
-int comm_add_rail(struct anynet_comm *comm, int fd, uint16_t index, uint32_t epoch,
-		  struct anynet_wire_rail pair, struct ib_link *link)
+int comm_add_stream(struct anynet_comm *comm, int fd, uint16_t index, uint32_t epoch,
+		    struct anynet_wire_pair pair, struct ib_qp *qp)
 {
-	struct anynet_rail *rail = comm_is_ib(comm) ? ib_rail_create(comm, fd, index, link)
-						    : tcp_rail_create(comm, fd, index);
+	struct anynet_stream *stream = comm_is_ib(comm) ? ib_stream_create(comm, fd, index, qp)
+							: tcp_stream_create(comm, fd, index);
 
-	if (!rail)
+	if (!stream)
 		return -ENOMEM;
-	rail->epoch = epoch;
-	rail->granted = anynet_net.cfg->first_number;
-	rail->home = rail->pair = pair;
-	rail->progress.narrow = PAIRS_NONE;
-	comm->rails[index] = rail;
+	stream->epoch = epoch;
+	stream->cleared = anynet_net.cfg->first_number;
+	stream->home = stream->pair = pair;
+	stream->progress.narrow = PAIRS_NONE;
+	comm->streams[index] = stream;
 	return 0;
 }
 
@@ -173,18 +173,18 @@ void comm_enter(struct anynet_comm *comm)
 /* Links are looked at, without system calls, and the connections beside them with them. */
 static bool any_link(const struct anynet_comm *comm)
 {
-	for (unsigned i = 0; comm_is_ib(comm) && i < comm->rail_count; i++)
-		if (comm->rails[i] && comm->rails[i]->linked)
+	for (unsigned i = 0; comm_is_ib(comm) && i < comm->stream_count; i++)
+		if (comm->streams[i] && comm->streams[i]->by_qp)
 			return true;
 	return false;
 }
 
-static unsigned rails_standing(const struct anynet_comm *comm)
+static unsigned streams_standing(const struct anynet_comm *comm)
 {
 	unsigned count = 0;
 
-	for (unsigned i = 0; i < comm->rail_count; i++)
-		count += comm->rails[i] != NULL;
+	for (unsigned i = 0; i < comm->stream_count; i++)
+		count += comm->streams[i] != NULL;
 	return count;
 }
 
@@ -192,30 +192,30 @@ int comm_open(struct anynet_comm *comm)
 {
 	int ret;
 
-	if (comm->rail_count > 1 && comm->epfd < 0 && !any_link(comm)) {
+	if (comm->stream_count > 1 && comm->epfd < 0 && !any_link(comm)) {
 		comm->epfd = fd_note(epoll_create1(EPOLL_CLOEXEC));
 		if (comm->epfd < 0)
 			return comm->epfd;
 	}
-	for (unsigned i = 0; i < comm->rail_count; i++) {
-		struct anynet_rail *rail = comm->rails[i];
+	for (unsigned i = 0; i < comm->stream_count; i++) {
+		struct anynet_stream *stream = comm->streams[i];
 
-		if (!rail_stands(rail))
+		if (!stream_stands(stream))
 			continue;
-		ret = watch_rail(comm, rail);
+		ret = watch_stream(comm, stream);
 		if (ret)
 			return ret;
-		progress_begin(rail, rail->ops->frames(rail), 0);
-		if (rail->seen.rtt_us > comm->session->rtt_us)
-			comm->session->rtt_us = rail->seen.rtt_us;
+		progress_begin(stream, stream->ops->frames(stream), 0);
+		if (stream->seen.rtt_us > comm->session->rtt_us)
+			comm->session->rtt_us = stream->seen.rtt_us;
 	}
-	recorder_note(comm, comm->rails[0], ANYNET_EVENT_OPENED, 0, rails_standing(comm),
+	recorder_note(comm, comm->streams[0], ANYNET_EVENT_OPENED, 0, streams_standing(comm),
 		      comm_first_path(comm));
 	return 0;
 }
 
-void comm_fail(struct anynet_comm *comm, const struct anynet_rail *rail, int err, const char *fmt,
-	       ...)
+void comm_fail(struct anynet_comm *comm, const struct anynet_stream *stream, int err,
+	       const char *fmt, ...)
 {
 	const struct anynet_peer *peer = &comm->peer;
 	unsigned pending = comm_pending(comm);
@@ -228,125 +228,127 @@ void comm_fail(struct anynet_comm *comm, const struct anynet_rail *rail, int err
 	va_start(args, fmt);
 	vsnprintf(text, sizeof(text), fmt, args);
 	va_end(args);
-	if (rail)
-		snprintf(path, sizeof(path), " path %u of %u (%s)", rail->index, comm->rail_count,
-			 rail->path);
+	if (stream)
+		snprintf(path, sizeof(path), " path %u of %u (%s)", stream->index,
+			 comm->stream_count, stream->path);
 	anynet_warn("%s peer %s pid %u addr %s dev %s%s: %s (%s); %u pending requests fail",
 		    comm->is_send ? "send to" : "receive from", peer->host, peer->pid, peer->addr,
 		    comm->dev->name, path, text, error_text(-err), pending);
-	recorder_note(comm, rail, ANYNET_EVENT_FAILED, err, pending, text);
+	recorder_note(comm, stream, ANYNET_EVENT_FAILED, err, pending, text);
 	/* Whoever sees the error finds its reason in the log. */
 	atomic_compare_exchange_strong(&comm->error, &none, err);
 	recorder_tell(comm); /* to a file, which may be on a disk that does not answer */
 }
 
-/* --- rails that end --- */
+/* --- streams that end --- */
 
-void comm_rail_change(struct anynet_comm *comm, struct anynet_rail *rail, enum rail_state to, const char *why)
+void comm_stream_change(struct anynet_comm *comm, struct anynet_stream *stream,
+			enum stream_state to, const char *why)
 {
-	enum rail_state from = rail->state;
+	enum stream_state from = stream->state;
 
-	assert(from != to && (from != RAIL_DOWN || to == RAIL_UP));
-	rail->state = to;
-	comm->down = (uint16_t)(comm->down + (to == RAIL_DOWN) - (from == RAIL_DOWN));
-	if (to == RAIL_SUSPECT)
-		recorder_note(comm, rail, ANYNET_EVENT_SUSPECT, 0, 0, why);
-	else if (from == RAIL_SUSPECT && to == RAIL_UP)
-		recorder_note(comm, rail, ANYNET_EVENT_TRUSTED, 0, 0, NULL);
+	assert(from != to && (from != STREAM_DOWN || to == STREAM_UP));
+	stream->state = to;
+	comm->down = (uint16_t)(comm->down + (to == STREAM_DOWN) - (from == STREAM_DOWN));
+	if (to == STREAM_SUSPECT)
+		recorder_note(comm, stream, ANYNET_EVENT_SUSPECT, 0, 0, why);
+	else if (from == STREAM_SUSPECT && to == STREAM_UP)
+		recorder_note(comm, stream, ANYNET_EVENT_TRUSTED, 0, 0, NULL);
 }
 
-void comm_end_rail(struct anynet_comm *comm, struct anynet_rail *rail)
+void comm_end_stream(struct anynet_comm *comm, struct anynet_stream *stream)
 {
-	if (!rail_stands(rail))
+	if (!stream_stands(stream))
 		comm->down--;
-	close_rail(comm, rail);
+	close_stream(comm, stream);
 }
 
-void comm_sever(struct anynet_comm *comm, struct anynet_rail *rail, int err)
+void comm_sever(struct anynet_comm *comm, struct anynet_stream *stream, int err)
 {
 	uint64_t now = os_now_ms();
 
-	unwatch_rail(comm, rail);
+	unwatch_stream(comm, stream);
 	if (err)
-		recorder_note(comm, rail, ANYNET_EVENT_BROKE, err, 0, NULL);
-	progress_end(rail, now);
-	rail->broke_by = err;
-	rail->ops->sever(rail);
-	progress_link_end(rail);
-	rail->readable = rail->writable = rail->parked = rail->ended = false;
-	rail->silent_ms = rail->doubted_ms = 0;
-	comm_rail_change(comm, rail, RAIL_DOWN, NULL);
+		recorder_note(comm, stream, ANYNET_EVENT_BROKE, err, 0, NULL);
+	progress_end(stream, now);
+	stream->broke_by = err;
+	stream->ops->sever(stream);
+	progress_qp_end(stream);
+	stream->readable = stream->writable = stream->parked = stream->ended = false;
+	stream->silent_ms = stream->suspected_ms = 0;
+	comm_stream_change(comm, stream, STREAM_DOWN, NULL);
 	if (!comm->is_send)
-		recv_doubt(comm, rail->index, false);
+		recv_suspect(comm, stream->index, false);
 	if (err) {
-		rail->broke_ms = now;
-		rail->breaks++;
+		stream->broke_ms = now;
+		stream->breaks++;
 		comm->session->tally.breaks++;
-		if (rail_is_news(rail->breaks))
-			anynet_info(
-				"%s peer %s pid %u dev %s path %u of %u (%s) broke: %s; "
-				"reconnecting (break %u)",
-				comm->is_send ? "send to" : "receive from", comm->peer.host,
-				comm->peer.pid, comm->dev->name, rail->index, comm->rail_count,
-				rail->path, error_text(-err), rail->breaks);
+		if (stream_is_news(stream->breaks))
+			anynet_info("%s peer %s pid %u dev %s path %u of %u (%s) broke: %s; "
+				    "reconnecting (break %u)",
+				    comm->is_send ? "send to" : "receive from", comm->peer.host,
+				    comm->peer.pid, comm->dev->name, stream->index,
+				    comm->stream_count, stream->path, error_text(-err),
+				    stream->breaks);
 	}
 }
 
-static void note_return(struct anynet_comm *comm, const struct anynet_rail *rail, uint32_t again)
+static void note_return(struct anynet_comm *comm, const struct anynet_stream *stream,
+			uint32_t again)
 {
-	if (rail->broke_by)
-		recorder_note(comm, rail, ANYNET_EVENT_BACK, 0, os_now_ms() - rail->broke_ms,
-			      rail->path);
+	if (stream->broke_by)
+		recorder_note(comm, stream, ANYNET_EVENT_BACK, 0, os_now_ms() - stream->broke_ms,
+			      stream->path);
 	else
-		recorder_note(comm, rail, ANYNET_EVENT_MOVED, 0, 0, rail->path);
+		recorder_note(comm, stream, ANYNET_EVENT_MOVED, 0, 0, stream->path);
 	if (again)
-		recorder_note(comm, rail, ANYNET_EVENT_REPLAY, 0, again, NULL);
+		recorder_note(comm, stream, ANYNET_EVENT_REPLAY, 0, again, NULL);
 }
 
-void comm_rail_back(struct anynet_comm *comm, struct anynet_rail *rail, int fd, uint32_t epoch,
-		    struct anynet_wire_rail pair, uint64_t frames, uint32_t part)
+void comm_stream_back(struct anynet_comm *comm, struct anynet_stream *stream, int fd,
+		      uint32_t epoch, struct anynet_wire_pair pair, uint64_t frames, uint32_t part)
 {
 	char seconds[SECONDS_TEXT_BYTES];
 	uint32_t again = comm->rewound;
 	int ret;
 
-	rail->fd = fd;
-	rail->epoch = epoch;
-	rail->pair = pair;
-	comm_rail_change(comm, rail, RAIL_UP, NULL);
-	ret = rail->ops->resume(rail, frames, part);
+	stream->fd = fd;
+	stream->epoch = epoch;
+	stream->pair = pair;
+	comm_stream_change(comm, stream, STREAM_UP, NULL);
+	ret = stream->ops->resume(stream, frames, part);
 	if (ret) {
-		comm_fail(comm, rail, ret,
+		comm_fail(comm, stream, ret,
 			  "the peer's position in the stream (frame %llu, offset %u) is impossible",
 			  (unsigned long long)frames, part);
-		comm_close_rails(comm);
+		comm_close_streams(comm);
 		return;
 	}
-	ret = watch_rail(comm, rail);
+	ret = watch_stream(comm, stream);
 	if (ret) { /* no memory: another connection is made when the comm is looked at */
-		comm_sever(comm, rail, ret);
+		comm_sever(comm, stream, ret);
 		return;
 	}
-	progress_begin(rail, frames, part);
-	rail->readable = rail->writable = true;
+	progress_begin(stream, frames, part);
+	stream->readable = stream->writable = true;
 	if (!comm->is_send) {
-		recv_doubt(comm, rail->index, false);
-		recv_tell_again(comm, rail->index);
+		recv_suspect(comm, stream->index, false);
+		recv_tell_again(comm, stream->index);
 	}
-	comm->session->tally.recoveries += rail->broke_by != 0;
-	note_return(comm, rail, comm->rewound - again);
-	if (rail->broke_by && rail_is_news(rail->breaks))
+	comm->session->tally.recoveries += stream->broke_by != 0;
+	note_return(comm, stream, comm->rewound - again);
+	if (stream->broke_by && stream_is_news(stream->breaks))
 		anynet_info("%s peer %s pid %u dev %s path %u of %u recovered after %s s: %s",
 			    comm->is_send ? "send to" : "receive from", comm->peer.host,
-			    comm->peer.pid, comm->dev->name, rail->index, comm->rail_count,
-			    seconds_text(os_now_ms() - rail->broke_ms, 3, seconds), rail->path);
-	rail->broke_by = 0;
+			    comm->peer.pid, comm->dev->name, stream->index, comm->stream_count,
+			    seconds_text(os_now_ms() - stream->broke_ms, 3, seconds), stream->path);
+	stream->broke_by = 0;
 }
 
-bool comm_has_rails(const struct anynet_comm *comm)
+bool comm_has_streams(const struct anynet_comm *comm)
 {
-	for (unsigned i = 0; i < comm->rail_count; i++)
-		if (comm->rails[i])
+	for (unsigned i = 0; i < comm->stream_count; i++)
+		if (comm->streams[i])
 			return true;
 	return false;
 }

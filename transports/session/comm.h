@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* A comm's life: what is known of it beyond messages and paths, its rails, turns and errors. */
+/* A comm's life: what is known of it beyond messages and paths, its streams, turns and errors. */
 #ifndef ANYNET_SESSION_COMM_H
 #define ANYNET_SESSION_COMM_H
 
@@ -39,29 +39,29 @@ struct comm_tally {
 };
 
 struct recovery;
-struct rail_mail;
+struct stream_mail;
 
 /* Of one comm. */
 struct session {
 	bool peer_lost;          /* comm->peer_closed, but it did not say so */
 	bool listening;          /* send comm: holds the listening sockets (listen_hold) */
-	bool unlinked_told;      /* comm_tell_unlinked has been called */
+	bool tcp_only_told;      /* comm_tell_tcp_only has been called */
 	bool unread;             /* comm_take_rest has left some */
 	bool ended;              /* closed, and over: whoever has set this destroys it */
 	_Atomic bool closing;    /* closed by NCCL, but not everything has reached the peer (drain.c) */
 	_Atomic bool failing;    /* comm->error is being set, or was: the first error counts */
 	_Atomic bool gpu_direct; /* GPU memory has been registered on its NIC */
-	_Atomic bool link_event; /* look at the links of its NICs now */
-	_Atomic bool probed;     /* sender: the peer has asked, for want of a rail */
+	_Atomic bool carrier_event; /* look at the links of its NICs now */
+	_Atomic bool probed;        /* sender: the peer has asked, for want of a stream */
 	int slot;                /* in the registry; -1 = not there */
 	int io_epfd;             /* of the I/O threads that serve it; -1 = none do … */
 	uint64_t io_token;       /* … by this name */
-	unsigned rtt_us;         /* of its slowest rail when it was opened */
-	_Atomic(struct rail_mail *) mail; /* connections that resume a rail; newest first */
+	unsigned rtt_us;         /* of its slowest stream when it was opened */
+	_Atomic(struct stream_mail *) mail; /* connections that resume a stream; newest first */
 	struct comm_paths paths;
 	uint64_t drain_until_ms;
 	LIST_HEAD(, anynet_mr) borrowed;
-	struct recovery *recovery; /* what is being done about broken rails; NULL = nothing */
+	struct recovery *recovery; /* what is being done about broken streams; NULL = nothing */
 	struct comm_watch {        /* watch.c */
 		uint64_t progress; /* sum of progress counts when last looked */
 		uint64_t acked; /* sender: bytes that the peer's host has acknowledged, when last looked */
@@ -79,32 +79,33 @@ struct session {
 
 /* --- comm.c --- */
 
-/* A comm of either kind with room for so many rails, none there yet. NULL = no memory. Not to be freed while it is in the
+/* A comm of either kind with room for so many streams, none there yet. NULL = no memory. Not to be freed while it is in the
  * registry. */
-struct anynet_comm *send_comm_create(const struct anynet_device *dev, unsigned rail_count);
-struct anynet_comm *recv_comm_create(const struct anynet_device *dev, unsigned rail_count,
+struct anynet_comm *send_comm_create(const struct anynet_device *dev, unsigned stream_count);
+struct anynet_comm *recv_comm_create(const struct anynet_device *dev, unsigned stream_count,
 				     uint32_t replay_bytes);
 void send_comm_destroy(struct anynet_comm *comm);
 void recv_comm_destroy(struct anynet_comm *comm);
 
-/* Give a comm its rail `index` over a connected socket, which it owns on success, and so it does `link`
+/* Give a comm its stream `index` over a connected socket, which it owns on success, and so it does `queue pair`
  * (NULL = none). `pair`: the NICs it joins, in the comm's paths. */
-int comm_add_rail(struct anynet_comm *comm, int fd, uint16_t index, uint32_t epoch,
-		  struct anynet_wire_rail pair, struct ib_link *link);
+int comm_add_stream(struct anynet_comm *comm, int fd, uint16_t index, uint32_t epoch,
+		    struct anynet_wire_pair pair, struct ib_qp *qp);
 
-/* Before comm_open: close the rails that the sender does without (recv_rails_standing). */
-void comm_keep_rails(struct anynet_comm *comm, uint64_t standing);
+/* Before comm_open: close the streams that the sender does without (recv_streams_standing). */
+void comm_keep_streams(struct anynet_comm *comm, uint64_t standing);
 
-/* The one place where a rail's state changes. `why`: it becomes suspect; for the history. */
-void comm_rail_change(struct anynet_comm *comm, struct anynet_rail *rail, enum rail_state to, const char *why);
+/* The one place where a stream's state changes. `why`: it becomes suspect; for the history. */
+void comm_stream_change(struct anynet_comm *comm, struct anynet_stream *stream,
+			enum stream_state to, const char *why);
 
-/* End a rail's connection abruptly, because of `err` (0: it is being replaced). Its stream goes on
+/* End a stream's connection abruptly, because of `err` (0: it is being replaced). Its stream goes on
  * when it is resumed. */
-void comm_sever(struct anynet_comm *comm, struct anynet_rail *rail, int err);
+void comm_sever(struct anynet_comm *comm, struct anynet_stream *stream, int err);
 
-/* The rail is over for good. */
-void comm_end_rail(struct anynet_comm *comm, struct anynet_rail *rail);
-bool comm_has_rails(const struct anynet_comm *comm);
+/* The stream is over for good. */
+void comm_end_stream(struct anynet_comm *comm, struct anynet_stream *stream);
+bool comm_has_streams(const struct anynet_comm *comm);
 
 /* The NIC of ours that this connection was made to; NULL = none of the comm's. */
 const struct anynet_device *comm_device_at(const struct anynet_comm *comm, int fd);
@@ -112,43 +113,43 @@ const struct anynet_device *comm_device_at(const struct anynet_comm *comm, int f
 /* For a message. */
 static inline const char *comm_first_path(const struct anynet_comm *comm)
 {
-	return comm->rails[0] ? comm->rails[0]->path : "closed already";
+	return comm->streams[0] ? comm->streams[0]->path : "closed already";
 }
 
-/* A rail's connection has ended, for whatever reason: what becomes of the rail and the comm is decided
- * here. Not from inside the rail's code. Returns the comm's error. */
-int comm_rail_broke(struct anynet_comm *comm, struct anynet_rail *rail, int err) ANYNET_COLD;
+/* A stream's connection has ended, for whatever reason: what becomes of the stream and the comm is decided
+ * here. Not from inside the stream's code. Returns the comm's error. */
+int comm_stream_broke(struct anynet_comm *comm, struct anynet_stream *stream, int err) ANYNET_COLD;
 
 /*
- * Of a receive comm: a link that was left may have brought all that the sender, who has closed since, ever sent. What has
+ * Of a receive comm: a queue pair that was left may have brought all that the sender, who has closed since, ever sent. What has
  * a receive by now is taken in, and with the sender's BYE the comm ends in order. As long as some of it waits for
  * receives, session->unread, the comm is not lost.
  */
 void comm_take_rest(struct anynet_comm *comm);
 
-/* A severed rail goes on over `fd`, which it owns from now on, from the receiver's position. If that is
+/* A severed stream goes on over `fd`, which it owns from now on, from the receiver's position. If that is
  * impossible the comm fails. */
-void comm_rail_back(struct anynet_comm *comm, struct anynet_rail *rail, int fd, uint32_t epoch,
-		    struct anynet_wire_rail pair, uint64_t frames, uint32_t part);
+void comm_stream_back(struct anynet_comm *comm, struct anynet_stream *stream, int fd,
+		      uint32_t epoch, struct anynet_wire_pair pair, uint64_t frames, uint32_t part);
 
-/* All rails that will come are there: arrange polling. */
+/* All streams that will come are there: arrange polling. */
 int comm_open(struct anynet_comm *comm);
 
 /* The I/O threads have begun to serve it (io_epfd): this connection, too. */
-void comm_watch_by_threads(struct anynet_comm *comm, const struct anynet_rail *rail);
+void comm_watch_by_threads(struct anynet_comm *comm, const struct anynet_stream *stream);
 
-/* End the comm: one WARN (peer, rail, cause, requests), and every request fails with `err` from now
- * on. Only the first call counts. The caller returns an error; whoever drives the rails closes them. */
-void comm_fail(struct anynet_comm *comm, const struct anynet_rail *rail, int err, const char *fmt,
-	       ...) ANYNET_PRINTF(4, 5) ANYNET_COLD;
+/* End the comm: one WARN (peer, stream, cause, requests), and every request fails with `err` from now
+ * on. Only the first call counts. The caller returns an error; whoever drives the streams closes them. */
+void comm_fail(struct anynet_comm *comm, const struct anynet_stream *stream, int err,
+	       const char *fmt, ...) ANYNET_PRINTF(4, 5) ANYNET_COLD;
 
 /* Something is asked of a comm whose peer has closed. Returns the error. */
 int comm_refuse(struct anynet_comm *comm) ANYNET_COLD;
 
-/* End every rail; the peer sees it. Not from inside a rail's code. */
-void comm_close_rails(struct anynet_comm *comm);
+/* End every stream; the peer sees it. Not from inside a stream's code. */
+void comm_close_streams(struct anynet_comm *comm);
 
-/* What somebody left for this comm: connections that resume a rail, a look at how it is doing, steps
+/* What somebody left for this comm: connections that resume a stream, a look at how it is doing, steps
  * of recovery. Called with the lock, from comm_turn and by the background thread. */
 void comm_attend(struct anynet_comm *comm);
 
@@ -158,7 +159,7 @@ void comm_poke(struct anynet_comm *comm);
 /* Is anything asked of it that has not been done yet? */
 unsigned comm_pending(const struct anynet_comm *comm);
 
-/* One turn over all rails: take in, then send. Returns 0 or the comm's error. */
+/* One turn over all streams: take in, then send. Returns 0 or the comm's error. */
 int comm_turn(struct anynet_comm *comm);
 
 /* Only the sending half: what is queued and has room. */
@@ -191,10 +192,10 @@ static inline int comm_state(struct anynet_comm *comm)
 
 /* --- memory.c --- */
 
-/* It is unlinked: one line of this level (ANYNET_LOG_NONE: the user has been told). Once. */
-void comm_tell_unlinked(struct anynet_comm *comm, int level) ANYNET_COLD;
+/* It is tcp_only: one line of this level (ANYNET_LOG_NONE: the user has been told). Once. */
+void comm_tell_tcp_only(struct anynet_comm *comm, int level) ANYNET_COLD;
 
-/* A registration for memory that a request came without; mr_drop ends it. May break rails. 0 or -errno. */
+/* A registration for memory that a request came without; mr_drop ends it. May break streams. 0 or -errno. */
 int comm_borrow_mr(struct anynet_comm *comm, const void *addr, size_t bytes, struct anynet_mr **mr);
 
 /* All requests end here: nothing touches their memory when it returns. False: it had failed before. */

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Connecting, as steps that never block: dial, hello, welcome for rail 0; then the same for the other
- * rails, side by side; then READY. NCCL calls again with the same handle buffer (net-api.md §3.3); the
+ * Connecting, as steps that never block: dial, hello, welcome for stream 0; then the same for the other
+ * streams, side by side; then READY. NCCL calls again with the same handle buffer (net-api.md §3.3); the
  * handle's local area holds a number into the table of connects in progress, never a pointer, so that
  * a damaged handle does no harm. Waiting is by timestamp, within one deadline.
  */
@@ -21,12 +21,12 @@
 
 #define PAUSE_MIN_MS   10
 #define PAUSE_MAX_MS   1000
-#define EXTRA_RAIL_MS  5000 /* a further rail that does not stand by then is done without */
+#define EXTRA_STREAM_MS 5000 /* a further stream that does not stand by then is done without */
 
 static void op_free(struct connect_op *op, bool handed_over)
 {
 	dial_close(&op->first);
-	for (int i = 1; op->extra && i < op->welcome.rails; i++)
+	for (int i = 1; op->extra && i < op->welcome.streams; i++)
 		dial_close(&op->extra[i].dial);
 	free(op->extra);
 	if (!handed_over)
@@ -45,7 +45,7 @@ void connect_trim(const void *owner)
 		op_free(op, false);
 }
 
-/* --- rail 0: over the handle's addresses in turn, with growing pauses --- */
+/* --- stream 0: over the handle's addresses in turn, with growing pauses --- */
 
 static bool address_at(struct connect_op *op, int index)
 {
@@ -177,9 +177,9 @@ static int step_first(struct connect_op *op, uint64_t now)
 	return op->welcome.status ? refused(op, &op->welcome) : 0;
 }
 
-/* --- the comm and its further rails --- */
+/* --- the comm and its further streams --- */
 
-static ANYNET_COLD int no_link(const struct connect_op *op)
+static ANYNET_COLD int no_qp(const struct connect_op *op)
 {
 	anynet_warn("connect from dev %s to %s: peer %s pid %u: no queue pair can be created, "
 		    "and ANYNET_TRANSPORT=ib requires one: %s",
@@ -201,93 +201,92 @@ static void complete_plan(struct connect_op *op)
 	struct anynet_wire_hello *welcome = &op->welcome;
 
 	if (op->dev->link == ANYNET_LINK_IB && welcome->transports & 1u << ANYNET_LINK_IB)
-		rail_plan_own_ports(anynet_members(op->dev), welcome->plan, welcome->rails);
+		stream_plan_own_ports(anynet_members(op->dev), welcome->plan, welcome->streams);
 }
 
 static int make_comm(struct connect_op *op)
 {
 	const struct anynet_wire_hello *welcome = &op->welcome;
-	struct anynet_wire_rail pair;
+	struct anynet_wire_pair pair;
 	int ret;
 
-	if (!op->first.link && nic_needs_link(op->dev))
-		return no_link(op);
-	op->comm = send_comm_create(op->dev, welcome->rails);
+	if (!op->first.qp && nic_needs_qp(op->dev))
+		return no_qp(op);
+	op->comm = send_comm_create(op->dev, welcome->streams);
 	if (!op->comm)
 		return not_made(op, -ENOMEM);
 	complete_plan(op);
 	pair = welcome->plan[0];
-	op->comm->spread = rail_plan_spreads(welcome->plan, welcome->rails);
+	op->comm->spread = stream_plan_spreads(welcome->plan, welcome->streams);
 	op->paths.peer_count = (uint8_t)hello_addr_count(welcome);
 	memcpy(op->paths.peer, welcome->addrs, sizeof(op->paths.peer));
 	op->comm->session->paths = op->paths;
 	if (pair.from >= op->paths.own_count) /* its word for our own NICs */
 		pair.from = 0;
 	op->comm->checksum |= welcome->features & ANYNET_FEATURE_CHECKSUM;
-	op->comm->unlinked = !hello_may_link(welcome);
+	op->comm->tcp_only = !hello_may_use_qps(welcome);
 	hello_peer(welcome, &op->comm->peer);
 	snprintf(op->comm->peer.addr, sizeof(op->comm->peer.addr), "%s", op->last_addr);
-	ret = comm_add_rail(op->comm, op->first.fd, 0, op->tries - 1, pair, op->first.link);
+	ret = comm_add_stream(op->comm, op->first.fd, 0, op->tries - 1, pair, op->first.qp);
 	if (ret)
 		return not_made(op, ret);
 	op->first.fd = -1;
-	op->first.link = NULL;
+	op->first.qp = NULL;
 	dial_close(&op->first);
-	if (welcome->rails == 1)
+	if (welcome->streams == 1)
 		return 0;
-	op->extra = calloc(welcome->rails, sizeof(*op->extra));
-	for (int i = 0; op->extra && i < welcome->rails; i++)
+	op->extra = calloc(welcome->streams, sizeof(*op->extra));
+	for (int i = 0; op->extra && i < welcome->streams; i++)
 		op->extra[i].dial.fd = -1;
-	op->extra_deadline_ms = anynet_min(os_now_ms() + EXTRA_RAIL_MS, op->deadline_ms);
+	op->extra_deadline_ms = anynet_min(os_now_ms() + EXTRA_STREAM_MS, op->deadline_ms);
 	return op->extra ? 0 : not_made(op, -ENOMEM);
 }
 
-static int dial_extra(struct connect_op *op, int rail)
+static int dial_extra(struct connect_op *op, int stream)
 {
-	struct dial *dial = &op->extra[rail].dial;
+	struct dial *dial = &op->extra[stream].dial;
 	int ret = 0;
 
 	if (dial->state == DIAL_IDLE) {
-		if (!dial_pair(dial, &op->paths, op->welcome.plan[rail]))
+		if (!dial_pair(dial, &op->paths, op->welcome.plan[stream]))
 			return -EINVAL;
 		ret = dial_start(dial, &op->paths,
-				 op->comm->unlinked ? NULL
-						    : op->paths.own[op->welcome.plan[rail].from],
-				 ANYNET_KIND_RAIL, (unsigned)rail, 0);
+				 op->comm->tcp_only ? NULL
+						    : op->paths.own[op->welcome.plan[stream].from],
+				 ANYNET_KIND_STREAM, (unsigned)stream, 0);
 	}
 	if (!ret)
 		ret = dial_step(dial);
 	if (!ret && dial->hello->status)
 		ret = -ECONNREFUSED;
 	if (!ret)
-		ret = comm_add_rail(op->comm, dial->fd, (uint16_t)rail, 0, op->welcome.plan[rail],
-				    dial->link);
+		ret = comm_add_stream(op->comm, dial->fd, (uint16_t)stream, 0,
+				      op->welcome.plan[stream], dial->qp);
 	if (!ret) {
 		dial->fd = -1;
-		dial->link = NULL;
+		dial->qp = NULL;
 	}
 	return ret;
 }
 
-static int step_extra_rail(struct connect_op *op, int rail, uint64_t now)
+static int step_extra_stream(struct connect_op *op, int stream, uint64_t now)
 {
-	struct extra_rail *extra = &op->extra[rail];
+	struct extra_stream *extra = &op->extra[stream];
 	int ret;
 
-	if (extra->failed || op->comm->rails[rail])
+	if (extra->failed || op->comm->streams[stream])
 		return 0;
-	ret = dial_extra(op, rail);
+	ret = dial_extra(op, stream);
 	if (ret == -EAGAIN && now < op->extra_deadline_ms)
 		return ret;
 	if (ret) {
-		anynet_info(
-			"connect from dev %s to peer %s: path %d of %d from dev %s cannot be "
-			"opened: %s; continuing without it",
-			op->dev->name, op->comm->peer.host, rail, op->welcome.rails,
-			op->welcome.plan[rail].from < op->paths.own_count
-				? op->paths.own[op->welcome.plan[rail].from]->name
-				: "?",
-			error_text(ret == -EAGAIN ? ETIMEDOUT : -ret));
+		anynet_info("connect from dev %s to peer %s: path %d of %d from dev %s cannot be "
+			    "opened: %s; continuing without it",
+			    op->dev->name, op->comm->peer.host, stream, op->welcome.streams,
+			    op->welcome.plan[stream].from < op->paths.own_count
+				    ? op->paths.own[op->welcome.plan[stream].from]->name
+				    : "?",
+			    error_text(ret == -EAGAIN ? ETIMEDOUT : -ret));
 		extra->failed = true;
 	}
 	dial_close(&extra->dial);
@@ -298,8 +297,8 @@ static int step_extra(struct connect_op *op, uint64_t now)
 {
 	int ret = 0;
 
-	for (int i = 1; i < op->welcome.rails; i++)
-		if (step_extra_rail(op, i, now))
+	for (int i = 1; i < op->welcome.streams; i++)
+		if (step_extra_stream(op, i, now))
 			ret = -EAGAIN;
 	if (ret)
 		return ret;
@@ -311,8 +310,8 @@ static void log_connection(const struct anynet_comm *comm)
 {
 	hello_warn_nccl(&comm->peer);
 	anynet_chat("send to peer %s pid %u dev %s: %u path%s on dev %s, first %s", comm->peer.host,
-		    comm->peer.pid, comm->peer.device, comm->rail_count,
-		    comm->rail_count > 1 ? "s" : "", comm->dev->name, comm_first_path(comm));
+		    comm->peer.pid, comm->peer.device, comm->stream_count,
+		    comm->stream_count > 1 ? "s" : "", comm->dev->name, comm_first_path(comm));
 }
 
 static int op_step(struct connect_op *op)
@@ -367,7 +366,7 @@ static int op_create(const struct anynet_device *dev, const struct anynet_connec
 		free(op);
 		return ret;
 	}
-	/* Our NICs: for the plan of rails, and where the peer can ask whether we still live. */
+	/* Our NICs: for the plan of streams, and where the peer can ask whether we still live. */
 	paths->own_count = (uint8_t)nic_stripe(dev, paths->own, ANYNET_HELLO_ADDRS);
 	listen_hold(paths->own, paths->own_count, paths->own_addrs);
 	ret = connect_table_add(op);

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Connecting, in steps that wait for nobody: dial, hello, welcome, then all further rails side by side, then READY. */
+/* Connecting, in steps that wait for nobody: dial, hello, welcome, then all further streams side by side, then READY. */
 #ifndef ANYNET_CONNECT_H
 #define ANYNET_CONNECT_H
 

@@ -9,12 +9,12 @@
 
 struct connect_op {
 	uint32_t slot, generation;
-	bool busy; /* a step is under way; under the table's lock */
+	bool busy; /* a step is in progress; under the table's lock */
 	const struct anynet_device *dev;
 	const void *owner;
 	struct anynet_wire_handle handle;
 	struct comm_paths paths;
-	uint32_t tries;     /* of rail 0: the epoch in its hello */
+	uint32_t tries;     /* of stream 0: the epoch in its hello */
 	uint64_t called_ms; /* NCCL's last call; under the table's lock */
 	uint64_t stood_ms,
 		told_ms; /* since when it waits for an answer, and when that was last told; 0 = it does not */
@@ -25,7 +25,7 @@ struct connect_op {
 	struct dial first;
 	struct anynet_wire_hello welcome;
 	struct anynet_comm *comm; /* from the first welcome on */
-	struct extra_rail {       /* rails 1 … */
+	struct extra_stream {     /* streams 1 … */
 		struct dial dial;
 		bool failed;
 	} * extra;

@@ -12,13 +12,13 @@
 #include "base/fd.h"
 #include "base/libc_text.h"
 #include "base/socket.h"
-#include "path/ib/rail_link.h"
+#include "path/ib/ib_setup.h"
 #include "session/progress.h"
 #include "wire/secret.h"
 
 #define PROOF_MS 3000 /* the kernel may have to find the peer's Ethernet address first */
 
-bool dial_pair(struct dial *dial, const struct comm_paths *paths, struct anynet_wire_rail pair)
+bool dial_pair(struct dial *dial, const struct comm_paths *paths, struct anynet_wire_pair pair)
 {
 	if (pair.from >= paths->own_count || pair.to >= paths->peer_count)
 		return false;
@@ -29,22 +29,22 @@ bool dial_pair(struct dial *dial, const struct comm_paths *paths, struct anynet_
 void dial_close(struct dial *dial)
 {
 	fd_hang_up(&dial->fd, -1);
-	ib_link_free(dial->link);
-	dial->link = NULL;
+	ib_qp_free(dial->qp);
+	dial->qp = NULL;
 	free(dial->hello);
 	dial->hello = NULL;
 	dial->state = DIAL_IDLE;
 }
 
 static void fill_hello(struct anynet_wire_hello *hello, const struct comm_paths *paths,
-		       enum anynet_hello_kind kind, unsigned rail, uint32_t epoch)
+		       enum anynet_hello_kind kind, unsigned stream, uint32_t epoch)
 {
 	hello_fill(hello, paths->dev, paths->own_addrs, paths->own_count);
 	hello->version = paths->version;
 	hello->type = ANYNET_HELLO;
 	hello->kind = (uint8_t)kind;
-	hello->rail = (uint16_t)rail;
-	hello->rails = (uint16_t)nic_rails_wanted(paths->dev);
+	hello->stream = (uint16_t)stream;
+	hello->streams = (uint16_t)nic_streams_wanted(paths->dev);
 	hello->epoch = epoch;
 	hello->endpoint = paths->endpoint;
 	hello->comm_id = paths->comm_id;
@@ -52,45 +52,45 @@ static void fill_hello(struct anynet_wire_hello *hello, const struct comm_paths 
 	memcpy(hello->token, paths->token, sizeof(hello->token));
 }
 
-/* --- the link beside the connection --- */
+/* --- the queue pair beside the connection --- */
 
-static void offer_link(struct dial *dial, const struct anynet_device *dev, int traffic_class,
-		       struct anynet_wire_hello *hello)
+static void offer_qp(struct dial *dial, const struct anynet_device *dev, int traffic_class,
+		     struct anynet_wire_hello *hello)
 {
 	char why[160] = "ANYNET_CHECKSUM is set";
 
-	if (dial->link)
-		ib_link_describe(dial->link, hello);
-	if (dial->link || !dev || dev->link != ANYNET_LINK_IB)
+	if (dial->qp)
+		ib_qp_describe(dial->qp, hello);
+	if (dial->qp || !dev || dev->link != ANYNET_LINK_IB)
 		return;
 	hello->cm.wanted = !dial->without_cm;
 	if (!anynet_net.cfg->checksum)
-		dial->link = ib_link_offer(dev, traffic_class, hello, why, sizeof(why));
-	if (!dial->link)
+		dial->qp = ib_qp_offer(dev, traffic_class, hello, why, sizeof(why));
+	if (!dial->qp)
 		snprintf(hello->reason, sizeof(hello->reason), "%s: %s", anynet_net.host, why);
 	else if (dial->without_cm && !hello->reason[0])
 		snprintf(hello->reason, sizeof(hello->reason), "%s: it has failed before",
 			 anynet_net.host);
 }
 
-static void drop_link(struct dial *dial, const char *why)
+static void drop_qp(struct dial *dial, const char *why)
 {
 	if (!dial->quiet)
-		hello_say_no_link(dial->hello, why);
+		hello_say_no_qp(dial->hello, why);
 	if (why != dial->hello->reason)
 		snprintf(dial->hello->reason, sizeof(dial->hello->reason), "%s", why);
-	ib_link_free(dial->link);
-	dial->link = NULL;
+	ib_qp_free(dial->qp);
+	dial->qp = NULL;
 	dial->state = DIAL_DONE;
 }
 
-/* The link is connected: see whether it works. */
+/* The queue pair is connected: see whether it works. */
 static void begin_proof(struct dial *dial)
 {
-	int ret = ib_link_begin_proof(dial->link);
+	int ret = ib_qp_begin_proof(dial->qp);
 
 	if (ret) {
-		drop_link(dial, error_text(-ret));
+		drop_qp(dial, error_text(-ret));
 		return;
 	}
 	dial->proof_ms = os_now_ms() + PROOF_MS;
@@ -98,7 +98,7 @@ static void begin_proof(struct dial *dial)
 }
 
 /* For the RDMA connection manager. Where all start at once a subnet's may be slow to tell the paths; the
- * further rails have to stand before long (connect.c). */
+ * further streams have to stand before long (connect.c). */
 static unsigned join_ms(enum anynet_hello_kind kind)
 {
 	return kind == ANYNET_KIND_COMM ? 5000 : 2000;
@@ -112,19 +112,19 @@ static void begin_join(struct dial *dial)
 
 	if (welcome->status)
 		return;
-	if (!dial->link || !welcome->qp.link) {
-		if (dial->link || welcome->reason[0])
-			drop_link(dial, welcome->reason);
+	if (!dial->qp || !welcome->qp.kind) {
+		if (dial->qp || welcome->reason[0])
+			drop_qp(dial, welcome->reason);
 		return;
 	}
 	if (dial->kind == ANYNET_KIND_RESUME)
 		return; /* it has been proven, and the peer has it still */
-	ret = ib_link_join(dial->link, welcome);
+	ret = ib_qp_join(dial->qp, welcome);
 	if (ret == -EINPROGRESS) {
 		dial->proof_ms = os_now_ms() + join_ms(dial->kind);
 		dial->state = DIAL_JOIN;
 	} else if (ret) {
-		drop_link(dial, error_text(-ret));
+		drop_qp(dial, error_text(-ret));
 	} else {
 		if (welcome->reason[0] && dial->kind == ANYNET_KIND_COMM)
 			hello_say_no_cm(welcome, welcome->reason);
@@ -156,11 +156,11 @@ static int agree(struct dial *dial)
 	if (!ret && (dial->frame.type != ANYNET_FRAME_PING || dial->frame.seq != ANYNET_PING_JOIN))
 		return -EPROTO;
 	if (!ret)
-		ret = ib_link_rejoin(dial->link);
+		ret = ib_qp_rejoin(dial->qp);
 	else if (ret != -EAGAIN)
 		return ret;
 	if (ret)
-		drop_link(dial, ret == -EAGAIN ? "no answer from the peer" : error_text(-ret));
+		drop_qp(dial, ret == -EAGAIN ? "no answer from the peer" : error_text(-ret));
 	else
 		begin_proof(dial);
 	return 0;
@@ -169,7 +169,7 @@ static int agree(struct dial *dial)
 static int join(struct dial *dial)
 {
 	char why[112] = "no answer";
-	int ret = ib_link_joined(dial->link, why, sizeof(why));
+	int ret = ib_qp_joined(dial->qp, why, sizeof(why));
 
 	if (ret == -EAGAIN && os_now_ms() < dial->proof_ms)
 		return ret;
@@ -178,7 +178,8 @@ static int join(struct dial *dial)
 		dial->without_cm = true;
 		if (dial->kind != ANYNET_KIND_LINK)
 			return begin_agreeing(dial);
-		drop_link(dial, why); /* nobody reads this connection any more: another one, without */
+		drop_qp(dial,
+			why); /* nobody reads this connection any more: another one, without */
 		return 0;
 	}
 	begin_proof(dial);
@@ -187,15 +188,15 @@ static int join(struct dial *dial)
 
 static int prove(struct dial *dial)
 {
-	int ret = ib_link_prove(dial->link);
+	int ret = ib_qp_prove(dial->qp);
 	char why[112];
 
 	if (ret == -EAGAIN && os_now_ms() < dial->proof_ms)
 		return ret;
 	dial->state = DIAL_DONE;
 	if (ret) {
-		ib_link_unproven(dial->link, ret, why, sizeof(why));
-		drop_link(dial, why);
+		ib_qp_unproven(dial->qp, ret, why, sizeof(why));
+		drop_qp(dial, why);
 	}
 	return 0;
 }
@@ -203,7 +204,7 @@ static int prove(struct dial *dial)
 /* --- the connection --- */
 
 int dial_start(struct dial *dial, const struct comm_paths *paths, const struct anynet_device *dev,
-	       enum anynet_hello_kind kind, unsigned rail, uint32_t epoch)
+	       enum anynet_hello_kind kind, unsigned stream, uint32_t epoch)
 {
 	struct anynet_wire_hello *hello = malloc(sizeof(*hello));
 	int ret;
@@ -211,9 +212,9 @@ int dial_start(struct dial *dial, const struct comm_paths *paths, const struct a
 	if (!hello)
 		return -ENOMEM;
 	dial->kind = kind;
-	fill_hello(hello, paths, kind, rail, epoch);
+	fill_hello(hello, paths, kind, stream, epoch);
 	dial->question = hello_question(hello);
-	offer_link(dial, dev, paths->traffic_class, hello);
+	offer_qp(dial, dev, paths->traffic_class, hello);
 	ret = auth_hello(&dial->auth, hello);
 	if (!ret)
 		ret = socket_connect(&dial->from, &dial->to, anynet_net.cfg,

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
  * After close: sends reported done may still be in our or the kernel's buffers, because the receiver
- * is slow or a rail is broken; a receiver's last acknowledgements, too. Such a comm stays, without
+ * is slow or a stream is broken; a receiver's last acknowledgements, too. Such a comm stays, without
  * NCCL, until the peer's kernel has everything or the peer timeout is over. The background thread turns it.
  */
 #include <errno.h>
@@ -10,26 +10,28 @@
 #include "base/fd.h"
 #include "session/recovery.h"
 
-/* May a rail that has no connection owe the peer something? */
-static bool owes(const struct anynet_comm *comm, const struct anynet_rail *rail)
+/* May a stream that has no connection owe the peer something? */
+static bool owes(const struct anynet_comm *comm, const struct anynet_stream *stream)
 {
-	return comm->is_send ? !send_confirmed(comm) : recv_told_on(comm, rail->index);
+	return comm->is_send ? !send_confirmed(comm) : recv_told_on(comm, stream->index);
 }
 
 static bool must_drain(struct anynet_comm *comm)
 {
 	bool wait = false;
 
-	for (unsigned i = 0; i < comm->rail_count && !comm_error(comm) && !comm->peer_closed; i++) {
-		struct anynet_rail *rail = comm->rails[i];
-		int ret = rail_stands(rail) ? rail->ops->drain(rail) : 0;
+	for (unsigned i = 0; i < comm->stream_count && !comm_error(comm) && !comm->peer_closed;
+	     i++) {
+		struct anynet_stream *stream = comm->streams[i];
+		int ret = stream_stands(stream) ? stream->ops->drain(stream) : 0;
 
 		if (ret && ret != -EAGAIN)
-			comm_rail_broke(comm, rail, ret);
-		rail = comm->rails[i];
+			comm_stream_broke(comm, stream, ret);
+		stream = comm->streams[i];
 		/* A receiver that has heard of a new connection gives up the old one, unread. */
-		wait |= ret == -EAGAIN || (rail && !rail_stands(rail) && owes(comm, rail)) ||
-			(rail && recovery_announced(comm, rail));
+		wait |= ret == -EAGAIN ||
+			(stream && !stream_stands(stream) && owes(comm, stream)) ||
+			(stream && recovery_announced(comm, stream));
 	}
 	return wait;
 }
@@ -57,11 +59,11 @@ static void fini(struct anynet_comm *comm)
 {
 	recovery_free(comm);
 	recovery_drop_posted(comm);
-	comm_close_rails(comm);
+	comm_close_streams(comm);
 	while (!LIST_EMPTY(&comm->session->borrowed))
 		mr_return(LIST_FIRST(&comm->session->borrowed));
 	fd_close(&comm->epfd);
-	free(comm->rails);
+	free(comm->streams);
 	free(comm->session->recorder);
 	free(comm->session);
 }

@@ -7,7 +7,7 @@
 
 #include <nccl_net/log.h>
 
-#include "path/ib/rail_link.h"
+#include "path/ib/ib_setup.h"
 #include "session/connect.h"
 #include "session/listen_internal.h"
 #include "session/recovery.h"
@@ -170,8 +170,8 @@ static int refuse(struct anynet_wire_hello *answer, enum anynet_hello_status sta
 	return err;
 }
 
-static ANYNET_COLD int refuse_without_link(const struct anynet_wire_hello *hello,
-					   struct anynet_wire_hello *answer)
+static ANYNET_COLD int refuse_without_qp(const struct anynet_wire_hello *hello,
+					 struct anynet_wire_hello *answer)
 {
 	char why[sizeof(answer->reason)];
 
@@ -183,20 +183,20 @@ static ANYNET_COLD int refuse_without_link(const struct anynet_wire_hello *hello
 }
 
 /* Of an IB device only its own ports, the other devices stand by; for a peer without one the first. */
-static int plan_rails(const struct anynet_device *dev, const struct anynet_wire_hello *hello,
-		      const struct anynet_wire_addr *addrs, int addr_count,
-		      struct anynet_wire_rail plan[ANYNET_RAILS_MAX])
+static int plan_streams(const struct anynet_device *dev, const struct anynet_wire_hello *hello,
+			const struct anynet_wire_addr *addrs, int addr_count,
+			struct anynet_wire_pair plan[ANYNET_STREAMS_MAX])
 {
-	int wanted = (int)anynet_max((size_t)nic_rails_wanted(dev), hello->rails);
+	int wanted = (int)anynet_max((size_t)nic_streams_wanted(dev), hello->streams);
 	bool ib = dev->link == ANYNET_LINK_IB;
 
 	if (ib && hello->transports & 1u << ANYNET_LINK_IB)
-		return rail_plan_ports(anynet_members(dev), wanted, plan, ANYNET_RAILS_MAX);
-	return rail_plan(hello->addrs, hello_addr_count(hello), addrs,
-			 ib ? 1 : nic_spread(dev, addr_count), wanted, plan, ANYNET_RAILS_MAX);
+		return stream_plan_ports(anynet_members(dev), wanted, plan, ANYNET_STREAMS_MAX);
+	return stream_plan(hello->addrs, hello_addr_count(hello), addrs,
+			   ib ? 1 : nic_spread(dev, addr_count), wanted, plan, ANYNET_STREAMS_MAX);
 }
 
-/* The first connection of a comm: make the comm, this is its rail 0. */
+/* The first connection of a comm: make the comm, this is its stream 0. */
 static int admit_comm(struct endpoint *endpoint, const struct anynet_wire_hello *hello, int fd,
 		      struct anynet_wire_hello *answer)
 {
@@ -205,36 +205,36 @@ static int admit_comm(struct endpoint *endpoint, const struct anynet_wire_hello 
 	struct anynet_wire_addr addrs[ANYNET_HELLO_ADDRS];
 	int ret, count;
 	struct anynet_comm *comm;
-	struct ib_link *link;
+	struct ib_qp *qp;
 
 	count = nic_stripe(listener->dev, set, ANYNET_HELLO_ADDRS);
 	ret = sockets_listen(set, count, addrs);
 	if (ret)
 		return refuse(answer, ANYNET_STATUS_BUSY, ret, "cannot listen");
 	hello_fill(answer, listener->dev, addrs, count);
-	answer->rails = (uint16_t)plan_rails(listener->dev, hello, addrs, count, answer->plan);
-	comm = recv_comm_create(listener->dev, answer->rails, hello->replay_bytes);
+	answer->streams = (uint16_t)plan_streams(listener->dev, hello, addrs, count, answer->plan);
+	comm = recv_comm_create(listener->dev, answer->streams, hello->replay_bytes);
 	if (!comm)
 		return refuse(answer, ANYNET_STATUS_BUSY, -ENOMEM, "out of memory");
-	link = ib_link_accept(set[0], hello, answer);
-	if (!link && nic_needs_link(listener->dev)) {
+	qp = ib_qp_accept(set[0], hello, answer);
+	if (!qp && nic_needs_qp(listener->dev)) {
 		recv_comm_destroy(comm);
-		return refuse_without_link(hello, answer);
+		return refuse_without_qp(hello, answer);
 	}
-	if (!link && answer->reason[0])
-		hello_say_no_link(hello, answer->reason);
+	if (!qp && answer->reason[0])
+		hello_say_no_qp(hello, answer->reason);
 	else if (answer->reason[0])
 		hello_say_no_cm(hello, answer->reason);
-	if (comm_add_rail(comm, fd, 0, hello->epoch, answer->plan[0], link)) {
-		ib_link_free(link);
+	if (comm_add_stream(comm, fd, 0, hello->epoch, answer->plan[0], qp)) {
+		ib_qp_free(qp);
 		recv_comm_destroy(comm);
 		return refuse(answer, ANYNET_STATUS_BUSY, -ENOMEM, "out of memory");
 	}
 	comm->checksum |= hello->features & ANYNET_FEATURE_CHECKSUM;
-	comm->unlinked = !hello_may_link(hello);
+	comm->tcp_only = !hello_may_use_qps(hello);
 	hello_peer(hello, &comm->peer);
 	snprintf(comm->peer.addr, sizeof(comm->peer.addr), "%s",
-		 strrchr(comm->rails[0]->path, ' ') + 1);
+		 strrchr(comm->streams[0]->path, ' ') + 1);
 	endpoint->comm_id = hello->comm_id;
 	comm->session->paths = (struct comm_paths){
 		.version = hello->version,
@@ -254,21 +254,21 @@ static int admit_comm(struct endpoint *endpoint, const struct anynet_wire_hello 
 	return 0;
 }
 
-static int admit_rail(struct endpoint *endpoint, const struct anynet_wire_hello *hello, int fd,
-		      struct anynet_wire_hello *answer)
+static int admit_stream(struct endpoint *endpoint, const struct anynet_wire_hello *hello, int fd,
+			struct anynet_wire_hello *answer)
 {
 	struct anynet_comm *comm = endpoint->comm;
-	struct ib_link *link = NULL;
+	struct ib_qp *qp = NULL;
 
 	hello_fill(answer, comm->dev, NULL, 0);
-	if (!endpoint->listener || hello->rail >= comm->rail_count || comm->rails[hello->rail] ||
-	    hello->epoch)
+	if (!endpoint->listener || hello->stream >= comm->stream_count ||
+	    comm->streams[hello->stream] || hello->epoch)
 		return refuse(answer, ANYNET_STATUS_STALE, -ESTALE, "no such path is expected");
-	if (hello->qp.link && !comm->unlinked)
-		link = ib_link_accept(comm_device_at(comm, fd), hello, answer);
-	if (comm_add_rail(comm, fd, hello->rail, hello->epoch,
-			  (struct anynet_wire_rail){ UINT8_MAX, UINT8_MAX }, link)) {
-		ib_link_free(link);
+	if (hello->qp.kind && !comm->tcp_only)
+		qp = ib_qp_accept(comm_device_at(comm, fd), hello, answer);
+	if (comm_add_stream(comm, fd, hello->stream, hello->epoch,
+			    (struct anynet_wire_pair){ UINT8_MAX, UINT8_MAX }, qp)) {
+		ib_qp_free(qp);
 		return refuse(answer, ANYNET_STATUS_BUSY, -ENOMEM, "out of memory");
 	}
 	return 0;
@@ -281,7 +281,7 @@ void endpoint_withdraw(const struct anynet_wire_hello *hello)
 	if (hello->kind == ANYNET_KIND_COMM)
 		endpoint_drop_half_built(endpoint->listener);
 	else
-		comm_end_rail(endpoint->comm, endpoint->comm->rails[hello->rail]);
+		comm_end_stream(endpoint->comm, endpoint->comm->streams[hello->stream]);
 }
 
 struct wanted {
@@ -297,7 +297,7 @@ static void match_send_comm(struct anynet_comm *comm, void *arg)
 	    !token_equal(comm->session->paths.token, wanted->hello->token))
 		return;
 	wanted->found = true;
-	/* The peer sees none of its rails, and this side may not know it yet. */
+	/* The peer sees none of its streams, and this side may not know it yet. */
 	atomic_store(&comm->session->probed, true);
 	atomic_store(&comm->attention, true);
 }
@@ -314,7 +314,7 @@ static int answer_gone(const struct anynet_wire_hello *hello, struct anynet_wire
 	return -EALREADY; /* answered; the connection is not needed any more */
 }
 
-/* A receiver without rails asks whether its sender still exists. */
+/* A receiver without streams asks whether its sender still exists. */
 static int answer_probe(const struct anynet_wire_hello *hello, struct anynet_wire_hello *answer)
 {
 	struct wanted wanted = { .hello = hello };
@@ -330,12 +330,12 @@ static int answer_probe(const struct anynet_wire_hello *hello, struct anynet_wir
  * is connected. */
 static bool begins_anew(const struct endpoint *endpoint, const struct anynet_wire_hello *hello)
 {
-	const struct anynet_rail *rail = endpoint->comm->rails[0];
+	const struct anynet_stream *stream = endpoint->comm->streams[0];
 
-	if (!rail) /* closed before it stood */
+	if (!stream) /* closed before it stood */
 		return true;
-	return endpoint->comm_id == hello->comm_id ? (int32_t)(hello->epoch - rail->epoch) > 0
-						   : !rail_stands(rail);
+	return endpoint->comm_id == hello->comm_id ? (int32_t)(hello->epoch - stream->epoch) > 0
+						   : !stream_stands(stream);
 }
 
 int endpoint_admit(const struct anynet_wire_hello *hello, int fd, const struct auth *auth,
@@ -361,9 +361,9 @@ int endpoint_admit(const struct anynet_wire_hello *hello, int fd, const struct a
 		if (endpoint->comm && begins_anew(endpoint, hello))
 			endpoint_drop_half_built(endpoint->listener);
 		ret = endpoint->comm ? -ENOENT : admit_comm(endpoint, hello, fd, answer);
-	} else if (hello->kind == ANYNET_KIND_RAIL && endpoint->comm &&
+	} else if (hello->kind == ANYNET_KIND_STREAM && endpoint->comm &&
 		   endpoint->comm_id == hello->comm_id) {
-		ret = admit_rail(endpoint, hello, fd, answer);
+		ret = admit_stream(endpoint, hello, fd, answer);
 	} else {
 		ret = -ENOENT; /* a hello replayed */
 	}

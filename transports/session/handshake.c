@@ -286,7 +286,7 @@ static void go_on(int epfd, struct handshake *hs, uint64_t now_ms)
 {
 	struct epoll_event event = { .events = EPOLLIN, .data.ptr = hs };
 
-	/* Out of the set before the rail that it may become can be closed. */
+	/* Out of the set before the stream that it may become can be closed. */
 	epoll_ctl(epfd, EPOLL_CTL_DEL, hs->fd, NULL);
 	if (handshake_step(hs, now_ms) && epoll_ctl(epfd, EPOLL_CTL_ADD, hs->fd, &event))
 		handshake_end(hs, false);

@@ -40,8 +40,8 @@ void listen_drop(void)
 
 /* --- turns --- */
 
-/* Has the sender's connect returned this comm, with all rails that are going to stand? It says so on rail 0. Of several
- * connects under way for one of NCCL's connections only one does. */
+/* Has the sender's connect returned this comm, with all streams that are going to stand? It says so on stream 0. Of several
+ * connects in progress for one of NCCL's connections only one does. */
 static int sender_ready(struct anynet_listener *listener)
 {
 	struct anynet_comm *comm = listener->comm;
@@ -200,7 +200,7 @@ static int accept_locked(struct anynet_listener *listener, struct anynet_comm **
 	if (ret == -EAGAIN)
 		return 0; /* it is late, and its connection stands */
 	if (!ret) {
-		comm_keep_rails(listener->comm, recv_rails_standing(listener->comm));
+		comm_keep_streams(listener->comm, recv_streams_standing(listener->comm));
 		ret = comm_open(listener->comm);
 	}
 	if (ret && ret != -ECONNRESET && is_short(listener, now))
@@ -232,8 +232,8 @@ int listen_accept(struct anynet_listener *listener, struct anynet_comm **out)
 
 		hello_warn_nccl(&comm->peer);
 		anynet_chat("receive from peer %s pid %u dev %s: %u path%s on dev %s, first %s",
-			    comm->peer.host, comm->peer.pid, comm->peer.device, comm->rail_count,
-			    comm->rail_count > 1 ? "s" : "", comm->dev->name,
+			    comm->peer.host, comm->peer.pid, comm->peer.device, comm->stream_count,
+			    comm->stream_count > 1 ? "s" : "", comm->dev->name,
 			    comm_first_path(comm));
 	}
 	return ret;

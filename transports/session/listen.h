@@ -6,7 +6,7 @@
  * connection costs a slot until its deadline and nothing else.
  *
  * An endpoint is what a handle points to: first a listener that waits for its comm, then that receive
- * comm, which may get further rails by the same token.
+ * comm, which may get further streams by the same token.
  */
 #ifndef ANYNET_LISTEN_H
 #define ANYNET_LISTEN_H

@@ -48,7 +48,7 @@ bool endpoint_expects(const struct anynet_wire_hello *hello);
 int endpoint_admit(const struct anynet_wire_hello *hello, int fd, const struct auth *auth,
 		   struct anynet_wire_hello *answer);
 
-/* The answer to a hello that was given a comm or a rail could not be sent: take back that comm, or that rail alone. */
+/* The answer to a hello that was given a comm or a stream could not be sent: take back that comm, or that stream alone. */
 void endpoint_withdraw(const struct anynet_wire_hello *hello);
 
 void handshake_turn(int epfd, uint64_t now_ms);

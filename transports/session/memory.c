@@ -29,14 +29,14 @@ static ANYNET_COLD void note_copied(const struct anynet_comm *comm)
 			comm->dev->name);
 }
 
-/* Its links have no use any more. */
-static void leave_links(struct anynet_comm *comm)
+/* Its queue pairs have no use any more. */
+static void leave_qps(struct anynet_comm *comm)
 {
-	for (unsigned i = 0; i < comm->rail_count && !comm_error(comm); i++) {
-		struct anynet_rail *rail = comm->rails[i];
+	for (unsigned i = 0; i < comm->stream_count && !comm_error(comm); i++) {
+		struct anynet_stream *stream = comm->streams[i];
 
-		if (rail_stands(rail) && rail->linked)
-			comm_rail_broke(comm, rail, -ENOMEM);
+		if (stream_stands(stream) && stream->by_qp)
+			comm_stream_broke(comm, stream, -ENOMEM);
 	}
 }
 
@@ -49,7 +49,7 @@ static int register_on_nic(struct anynet_comm *comm, struct anynet_mr *mr, bool 
 
 	if (mr->way == MR_COPIED)
 		note_copied(comm);
-	if (!comm_is_ib(comm) || comm->unlinked)
+	if (!comm_is_ib(comm) || comm->tcp_only)
 		return 0;
 	ret = ib_memory_register(mr, comm->dev, !comm->is_send && !anynet_net.cfg->flush_disable,
 				 why, sizeof(why));
@@ -66,11 +66,11 @@ static int register_on_nic(struct anynet_comm *comm, struct anynet_mr *mr, bool 
 	}
 	if (!entered)
 		comm_enter(comm);
-	if (comm_unlink(comm, why)) /* what concerns all comms the first one has warned of */
-		comm_tell_unlinked(comm, mr->way == MR_COPIED ? ANYNET_LOG_NONE
+	if (comm_use_tcp(comm, why)) /* what concerns all comms the first one has warned of */
+		comm_tell_tcp_only(comm, mr->way == MR_COPIED ? ANYNET_LOG_NONE
 					 : ret == -EALREADY   ? ANYNET_LOG_INFO
 							      : ANYNET_LOG_WARN);
-	leave_links(comm);
+	leave_qps(comm);
 	if (!entered)
 		comm_leave(comm);
 	return 0;
@@ -181,7 +181,7 @@ bool comm_cancel(struct anynet_comm *comm)
 	int none = 0;
 	bool first = atomic_compare_exchange_strong(&comm->error, &none, -ECANCELED);
 
-	comm_close_rails(comm);
+	comm_close_streams(comm);
 	return first;
 }
 

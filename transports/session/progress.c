@@ -16,10 +16,10 @@
 #define LINK_PAUSE_MS     1000
 #define LINK_PAUSE_SHIFTS 9 /* doublings, up to 8.5 minutes */
 
-void progress_begin(struct anynet_rail *rail, uint64_t frames, uint32_t part)
+void progress_begin(struct anynet_stream *stream, uint64_t frames, uint32_t part)
 {
-	struct rail_progress *progress = &rail->progress;
-	struct rail_signs signs = { 0 };
+	struct stream_progress *progress = &stream->progress;
+	struct stream_signs signs = { 0 };
 
 	progress->began_ms = os_now_ms();
 	progress->same++;
@@ -30,94 +30,96 @@ void progress_begin(struct anynet_rail *rail, uint64_t frames, uint32_t part)
 	}
 	progress->frames = frames;
 	progress->part = part;
-	progress->acked = rail->ops->signs(rail, &signs) ? signs.acked : 0;
-	rail->seen = signs;
+	progress->acked = stream->ops->signs(stream, &signs) ? signs.acked : 0;
+	stream->seen = signs;
 }
 
 /* After one that moved something: silence may have come before its end. */
-static void begin_row(struct rail_progress *progress, uint64_t since_ms)
+static void begin_row(struct stream_progress *progress, uint64_t since_ms)
 {
 	progress->vain = 0;
 	progress->since_ms = since_ms;
 }
 
-static void stuck(struct anynet_rail *rail, uint64_t now)
+static void stuck(struct anynet_stream *stream, uint64_t now)
 {
-	struct rail_progress *progress = &rail->progress;
-	uint64_t waits_ms = rail->comm->session->watch.since_ms ? rail->comm->session->watch.since_ms : now;
+	struct stream_progress *progress = &stream->progress;
+	uint64_t waits_ms =
+		stream->comm->session->watch.since_ms ? stream->comm->session->watch.since_ms : now;
 
 	/* It may have stood for hours before there was something to carry. */
 	if (!progress->vain++)
 		progress->since_ms = anynet_max(progress->since_ms, waits_ms);
-	if (rail_is_silent(rail))
-		progress->narrow = rail->pair;
+	if (stream_is_silent(stream))
+		progress->narrow = stream->pair;
 }
 
-void progress_end(struct anynet_rail *rail, uint64_t now)
+void progress_end(struct anynet_stream *stream, uint64_t now)
 {
-	struct rail_progress *progress = &rail->progress;
+	struct stream_progress *progress = &stream->progress;
 
-	switch (rail->ops->moved(rail)) {
-	case RAIL_STUCK:
-		stuck(rail, now);
+	switch (stream->ops->moved(stream)) {
+	case STREAM_STUCK:
+		stuck(stream, now);
 		break;
-	case RAIL_MOVED:
-		begin_row(progress, rail->silent_ms ? rail->silent_ms : now);
-		if (pairs_equal(progress->narrow, rail->pair))
+	case STREAM_MOVED:
+		begin_row(progress, stream->silent_ms ? stream->silent_ms : now);
+		if (pairs_equal(progress->narrow, stream->pair))
 			progress->narrow =
 				PAIRS_NONE; /* the next one is to show whether it still is */
 		break;
-	case RAIL_IDLE:
+	case STREAM_IDLE:
 		progress->since_ms += now - progress->began_ms; /* says nothing */
 	}
 }
 
-bool progress_is_over(struct anynet_rail *rail, uint64_t now)
+bool progress_is_over(struct anynet_stream *stream, uint64_t now)
 {
-	const struct rail_progress *progress = &rail->progress;
+	const struct stream_progress *progress = &stream->progress;
 
 	/* It may have begun after `now` was read. */
-	return progress->vain && (!rail_stands(rail) || rail->ops->moved(rail) == RAIL_STUCK) &&
+	return progress->vain &&
+	       (!stream_stands(stream) || stream->ops->moved(stream) == STREAM_STUCK) &&
 	       now >= progress->since_ms + (uint64_t)anynet_net.cfg->recovery_timeout_ms;
 }
 
-uint64_t progress_pause_ms(const struct anynet_rail *rail)
+uint64_t progress_pause_ms(const struct anynet_stream *stream)
 {
-	unsigned same = rail->progress.same;
+	unsigned same = stream->progress.same;
 
 	return !same ? 0 : anynet_min(PAUSE_MIN_MS << anynet_min(same, PAUSE_SHIFTS), PAUSE_MAX_MS);
 }
 
-void progress_link_end(struct anynet_rail *rail)
+void progress_qp_end(struct anynet_stream *stream)
 {
-	struct rail_progress *progress = &rail->progress;
+	struct stream_progress *progress = &stream->progress;
 
-	if (rail->link_err == -EREMOTEIO || (rail->link_err && rail->link_frames < LINK_FRAMES))
-		progress->links_vain++;
-	else if (rail->link_err)
-		progress->links_vain = 0;
-	rail->link_err = 0;
+	if (stream->qp_err == -EREMOTEIO || (stream->qp_err && stream->qp_frames < LINK_FRAMES))
+		progress->qps_vain++;
+	else if (stream->qp_err)
+		progress->qps_vain = 0;
+	stream->qp_err = 0;
 }
 
-uint64_t progress_link_pause_ms(const struct anynet_rail *rail)
+uint64_t progress_qp_pause_ms(const struct anynet_stream *stream)
 {
-	unsigned vain = rail->progress.links_vain;
+	unsigned vain = stream->progress.qps_vain;
 
 	return vain ? (uint64_t)LINK_PAUSE_MS << anynet_min(vain - 1, LINK_PAUSE_SHIFTS) : 0;
 }
 
-bool progress_is_narrow(const struct anynet_rail *rail, struct anynet_wire_rail pair)
+bool progress_is_narrow(const struct anynet_stream *stream, struct anynet_wire_pair pair)
 {
-	return pairs_equal(rail->progress.narrow, pair);
+	return pairs_equal(stream->progress.narrow, pair);
 }
 
-void progress_describe(const struct anynet_rail *rail, char *text, size_t bytes)
+void progress_describe(const struct anynet_stream *stream, char *text, size_t bytes)
 {
-	const struct rail_progress *progress = &rail->progress;
+	const struct stream_progress *progress = &stream->progress;
 	char seconds[SECONDS_TEXT_BYTES];
 
 	seconds_text(os_now_ms() - progress->since_ms, 1, seconds);
-	if (rail->comm->is_send)
+	if (stream->comm->is_send)
 		snprintf(
 			text, bytes,
 			"no data arrived for %s s, although connections were established (%u, of "
@@ -125,12 +127,11 @@ void progress_describe(const struct anynet_rail *rail, char *text, size_t bytes)
 			"check the path MTU (ping -M do -s SIZE) and firewalls",
 			seconds, progress->vain, progress->narrowed, PROGRESS_NARROW_BYTES);
 	else
-		snprintf(
-			text, bytes,
-			"%u connections in a row broke within the same frame, for %s s: %s",
-			progress->vain, seconds,
-			rail->broke_by == -EBADMSG
-				? "its checksum is always wrong: the sender's memory or a NIC "
-				  "corrupts data"
-				: "a device between the hosts closes them");
+		snprintf(text, bytes,
+			 "%u connections in a row broke within the same frame, for %s s: %s",
+			 progress->vain, seconds,
+			 stream->broke_by == -EBADMSG
+				 ? "its checksum is always wrong: the sender's memory or a NIC "
+				   "corrupts data"
+				 : "a device between the hosts closes them");
 }

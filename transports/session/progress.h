@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Does the stream of a rail get on over its connections? A connection that stands proves little: the
+ * Does the stream of a stream get on over its connections? A connection that stands proves little: the
  * network may let a handshake through and lose every larger packet, a middlebox may reset it after the
  * same byte each time, the bytes of a chunk may never match their checksum. Only the peer's position
  * does, or its kernel's acknowledgements where the peer's process is slow. Connections that moved nothing
@@ -16,27 +16,27 @@
 #define PROGRESS_NARROW_BYTES ((int)sizeof(struct anynet_wire_hello))
 
 /* A connection begins, from this position of the receiver. */
-void progress_begin(struct anynet_rail *rail, uint64_t frames, uint32_t part);
+void progress_begin(struct anynet_stream *stream, uint64_t frames, uint32_t part);
 
 /* It ends. Before ops->sever. */
-void progress_end(struct anynet_rail *rail, uint64_t now_ms);
+void progress_end(struct anynet_stream *stream, uint64_t now_ms);
 
 /* Has nothing moved for so long that it will not? */
-bool progress_is_over(struct anynet_rail *rail, uint64_t now_ms);
+bool progress_is_over(struct anynet_stream *stream, uint64_t now_ms);
 
 /* For how long a new connection is put off: those that begin where the last one did shall not follow each other
  * at once. */
-uint64_t progress_pause_ms(const struct anynet_rail *rail);
+uint64_t progress_pause_ms(const struct anynet_stream *stream);
 
-/* A link that was used has broken (link_err), if there was one. A fabric may carry all but what matters: the next link
+/* A queue pair that was used has broken (qp_err), if there was one. A fabric may carry all but what matters: the next queue pair
  * is put off for so long then, ever longer. */
-void progress_link_end(struct anynet_rail *rail);
-uint64_t progress_link_pause_ms(const struct anynet_rail *rail);
+void progress_qp_end(struct anynet_stream *stream);
+uint64_t progress_qp_pause_ms(const struct anynet_stream *stream);
 
 /* Are packets of full size lost between these two NICs, by all that is known? */
-bool progress_is_narrow(const struct anynet_rail *rail, struct anynet_wire_rail pair);
+bool progress_is_narrow(const struct anynet_stream *stream, struct anynet_wire_pair pair);
 
 /* Why the comm fails, for a message. */
-void progress_describe(const struct anynet_rail *rail, char *text, size_t bytes);
+void progress_describe(const struct anynet_stream *stream, char *text, size_t bytes);
 
 #endif

@@ -11,7 +11,7 @@
 
 #include "base/dump.h"
 #include "base/libc_text.h"
-#include "device/links.h"
+#include "device/carrier.h"
 #include "session/comm.h"
 
 #define LINE_BYTES 512
@@ -29,12 +29,12 @@ static uint64_t clock_of(clockid_t clock)
 	return (uint64_t)ts.tv_sec * 1000 + (uint64_t)ts.tv_nsec / 1000000;
 }
 
-static uint8_t carrier_of(const struct anynet_comm *comm, const struct anynet_rail *rail)
+static uint8_t carrier_of(const struct anynet_comm *comm, const struct anynet_stream *stream)
 {
-	return comm_is_ib(comm) && rail->linked ? ANYNET_STATS_QP : ANYNET_STATS_TCP;
+	return comm_is_ib(comm) && stream->by_qp ? ANYNET_STATS_QP : ANYNET_STATS_TCP;
 }
 
-void recorder_note(struct anynet_comm *comm, const struct anynet_rail *rail,
+void recorder_note(struct anynet_comm *comm, const struct anynet_stream *stream,
 		   enum anynet_stats_event_kind kind, int err, uint64_t number, const char *text)
 {
 	struct anynet_stats_events *page = &comm->session->recorder->page;
@@ -45,20 +45,20 @@ void recorder_note(struct anynet_comm *comm, const struct anynet_rail *rail,
 	event->kind = (uint8_t)kind;
 	event->error = err;
 	event->number = (uint32_t)anynet_min(number, (uint64_t)UINT32_MAX);
-	event->rail = rail ? rail->index : ANYNET_STATS_NO_RAIL;
-	if (rail) {
-		event->epoch = rail->epoch;
-		event->carrier = carrier_of(comm, rail);
+	event->stream = stream ? stream->index : ANYNET_STATS_NO_STREAM;
+	if (stream) {
+		event->epoch = stream->epoch;
+		event->carrier = carrier_of(comm, stream);
 	}
 	if (text)
 		memcpy(event->text, text, strnlen(text, sizeof(event->text) - 1));
 }
 
-void recorder_note_links(struct anynet_comm *comm)
+void recorder_note_carriers(struct anynet_comm *comm)
 {
 	for (unsigned i = 0; i < comm->session->paths.own_count; i++) {
 		const struct anynet_device *dev = comm->session->paths.own[i];
-		bool down = link_is_down(dev) || link_port_is_down(dev);
+		bool down = carrier_is_down(dev) || carrier_port_is_down(dev);
 		uint64_t bit = 1ull << i;
 
 		if (!(comm->session->recorder->links_down & bit) == !down)

@@ -12,7 +12,7 @@
 #include <nccl_net/stats.h>
 
 struct anynet_comm;
-struct anynet_rail;
+struct anynet_stream;
 
 struct recorder {
 	uint64_t links_down; /* of the comm's NICs, as last noted */
@@ -22,13 +22,13 @@ struct recorder {
 /* NULL = no memory. */
 struct recorder *recorder_create(void);
 
-/* Something has happened to the comm, or to its rail (NULL = to all of it). `err`: 0 or -errno; `number` and
+/* Something has happened to the comm, or to its stream (NULL = to all of it). `err`: 0 or -errno; `number` and
  * `text` (NULL = none) as enum anynet_stats_event_kind says. Nothing without a recorder. */
-void recorder_note(struct anynet_comm *comm, const struct anynet_rail *rail,
+void recorder_note(struct anynet_comm *comm, const struct anynet_stream *stream,
 		   enum anynet_stats_event_kind kind, int err, uint64_t number, const char *text);
 
 /* Links of NICs may have gone or come back. */
-void recorder_note_links(struct anynet_comm *comm);
+void recorder_note_carriers(struct anynet_comm *comm);
 
 /* It has failed: say what came before. */
 void recorder_tell(const struct anynet_comm *comm);

@@ -21,16 +21,16 @@
 
 static struct recovery *recovery_get(struct anynet_comm *comm)
 {
-	unsigned rails = comm->is_send ? comm->rail_count : 1;
+	unsigned streams = comm->is_send ? comm->stream_count : 1;
 	struct recovery *recovery = comm->session->recovery;
 
 	if (recovery)
 		return recovery;
-	recovery = calloc(1, sizeof(*recovery) + rails * sizeof(recovery->redials[0]));
+	recovery = calloc(1, sizeof(*recovery) + streams * sizeof(recovery->redials[0]));
 	if (!recovery)
 		return NULL;
-	recovery->rails = rails;
-	for (unsigned i = 0; i < rails; i++) {
+	recovery->streams = streams;
+	for (unsigned i = 0; i < streams; i++) {
 		recovery->redials[i].dial.fd = -1;
 		recovery->redials[i].pair = PAIRS_NONE;
 	}
@@ -42,13 +42,13 @@ void recovery_free(struct anynet_comm *comm)
 {
 	struct recovery *recovery = comm->session->recovery;
 
-	for (unsigned i = 0; recovery && i < recovery->rails; i++)
+	for (unsigned i = 0; recovery && i < recovery->streams; i++)
 		dial_close(&recovery->redials[i].dial);
 	free(recovery);
 	comm->session->recovery = NULL;
 }
 
-void recovery_rail(struct anynet_comm *comm, struct anynet_rail *rail, bool elsewhere)
+void recovery_stream(struct anynet_comm *comm, struct anynet_stream *stream, bool elsewhere)
 {
 	struct recovery *recovery = recovery_get(comm);
 	struct redial *redial;
@@ -56,42 +56,44 @@ void recovery_rail(struct anynet_comm *comm, struct anynet_rail *rail, bool else
 	atomic_store(&comm->attention, true);
 	if (!recovery || !comm->is_send)
 		return; /* without memory the background thread's next look comes here again */
-	redial = &recovery->redials[rail->index];
+	redial = &recovery->redials[stream->index];
 	if (redial_is_urgent(redial))
 		return;
 	/* A homeward RESUME that is out may be what ended the old connection: its answer is on the way. What has only fallen
 	 * silent it has not ended, or its own path has died since. */
-	if (rail_stands(rail) || redial->dial.state <= DIAL_HELLO || redial->dial.kind == ANYNET_KIND_LINK)
+	if (stream_stands(stream) || redial->dial.state <= DIAL_HELLO ||
+	    redial->dial.kind == ANYNET_KIND_LINK)
 		dial_close(&redial->dial);
-	redial->aim = elsewhere || rail->progress.vain > 1 ? REDIAL_ELSEWHERE : REDIAL_AGAIN;
+	redial->aim = elsewhere || stream->progress.vain > 1 ? REDIAL_ELSEWHERE : REDIAL_AGAIN;
 	redial->tries = 0;
-	redial->next_ms = os_now_ms() + progress_pause_ms(rail);
+	redial->next_ms = os_now_ms() + progress_pause_ms(stream);
 	redial->pause_ms = REDIAL_MIN_MS;
 }
 
-void recovery_cancel(struct anynet_comm *comm, struct anynet_rail *rail)
+void recovery_cancel(struct anynet_comm *comm, struct anynet_stream *stream)
 {
 	struct redial *redial;
 
-	if (!comm->session->recovery || !comm->is_send || !rail_stands(rail))
+	if (!comm->session->recovery || !comm->is_send || !stream_stands(stream))
 		return;
-	redial = &comm->session->recovery->redials[rail->index];
+	redial = &comm->session->recovery->redials[stream->index];
 	if (redial_is_urgent(redial) && !redial->said) {
 		dial_close(&redial->dial);
 		redial->aim = REDIAL_NOTHING;
 	}
 }
 
-bool recovery_announced(const struct anynet_comm *comm, const struct anynet_rail *rail)
+bool recovery_announced(const struct anynet_comm *comm, const struct anynet_stream *stream)
 {
-	return comm->is_send && comm->session->recovery && comm->session->recovery->redials[rail->index].said;
+	return comm->is_send && comm->session->recovery &&
+	       comm->session->recovery->redials[stream->index].said;
 }
 
 void recovery_hurry(struct anynet_comm *comm)
 {
 	struct recovery *recovery = comm->session->recovery;
 
-	for (unsigned i = 0; recovery && i < recovery->rails; i++) {
+	for (unsigned i = 0; recovery && i < recovery->streams; i++) {
 		recovery->redials[i].next_ms = 0;
 		recovery->redials[i].pause_ms =
 			recovery->redials[i].aim == REDIAL_HOME ? HOME_MIN_MS : REDIAL_MIN_MS;
@@ -101,7 +103,7 @@ void recovery_hurry(struct anynet_comm *comm)
 }
 
 /* No word comes back from there: what has been refused elsewhere a firewall may have said. */
-static bool is_silent(const struct recovery *recovery, struct anynet_wire_rail pair)
+static bool is_silent(const struct recovery *recovery, struct anynet_wire_pair pair)
 {
 	for (unsigned i = 0; i < recovery->attempt_count; i++)
 		if (pairs_equal(recovery->attempts[i].pair, pair))
@@ -110,15 +112,15 @@ static bool is_silent(const struct recovery *recovery, struct anynet_wire_rail p
 	return false;
 }
 
-/* By all paths that have carried a rail and that can tell. */
+/* By all paths that have carried a stream and that can tell. */
 static bool peer_is_gone(const struct anynet_comm *comm, uint64_t now)
 {
 	const struct recovery *recovery = comm->session->recovery;
 
 	if (!recovery->refused_ms || recovery->refusals < GONE_REFUSALS || now - recovery->refused_ms < GONE_MS)
 		return false;
-	for (unsigned i = 0; i < comm->rail_count; i++)
-		if (comm->rails[i] && is_silent(recovery, comm->rails[i]->home))
+	for (unsigned i = 0; i < comm->stream_count; i++)
+		if (comm->streams[i] && is_silent(recovery, comm->streams[i]->home))
 			return false;
 	return true;
 }
@@ -158,14 +160,14 @@ static bool read_last_words(struct anynet_comm *comm)
 	uint64_t progress = progress_of(comm);
 	bool parked = false;
 
-	for (unsigned i = 0; i < comm->rail_count; i++) {
-		struct anynet_rail *rail = comm->rails[i];
+	for (unsigned i = 0; i < comm->stream_count; i++) {
+		struct anynet_stream *stream = comm->streams[i];
 
-		if (!rail_stands(rail))
+		if (!stream_stands(stream))
 			continue;
-		if (!rail->parked)
-			rail->ops->receive(rail); /* an error comes again in the next turn */
-		parked |= rail->parked;
+		if (!stream->parked)
+			stream->ops->receive(stream); /* an error comes again in the next turn */
+		parked |= stream->parked;
 	}
 	return !comm_error(comm) && progress_of(comm) == progress && (!parked || comm_pending(comm));
 }
@@ -186,7 +188,7 @@ static void give_up(struct anynet_comm *comm, int err, const char *why, uint64_t
 		recorder_note(comm, NULL, ANYNET_EVENT_LOST, err, 0, why);
 		comm->peer_closed = comm->session->peer_lost = true;
 		recovery_free(comm);
-		comm_close_rails(comm);
+		comm_close_streams(comm);
 		return;
 	}
 	(comm->is_send ? send_describe : recv_describe)(comm, asked, sizeof(asked));
@@ -195,80 +197,81 @@ static void give_up(struct anynet_comm *comm, int err, const char *why, uint64_t
 		  seconds_text(recovery->since_ms ? now - recovery->since_ms : 0, 1, lost), asked,
 		  seconds_text(stalled_ms, 1, stalled));
 	recovery_free(comm);
-	comm_close_rails(comm);
+	comm_close_streams(comm);
 }
 
 /* Connections stand, and nothing gets through them. */
 static void give_up_if_stuck(struct anynet_comm *comm, uint64_t now)
 {
-	for (unsigned i = 0; i < comm->rail_count; i++) {
-		struct anynet_rail *rail = comm->rails[i];
+	for (unsigned i = 0; i < comm->stream_count; i++) {
+		struct anynet_stream *stream = comm->streams[i];
 		char why[300];
 
-		if (!rail || !progress_is_over(rail, now))
+		if (!stream || !progress_is_over(stream, now))
 			continue;
-		progress_describe(rail, why, sizeof(why));
-		give_up(comm, rail->broke_by == -EBADMSG ? -EBADMSG : -ETIMEDOUT, why, now);
+		progress_describe(stream, why, sizeof(why));
+		give_up(comm, stream->broke_by == -EBADMSG ? -EBADMSG : -ETIMEDOUT, why, now);
 		return;
 	}
 }
 
 /* --- the sender: dial --- */
 
-static void came_back(struct anynet_comm *comm, struct anynet_rail *rail, struct redial *redial)
+static void came_back(struct anynet_comm *comm, struct anynet_stream *stream, struct redial *redial)
 {
 	const struct anynet_wire_hello *welcome = redial->dial.hello;
-	unsigned index = rail->index;
+	unsigned index = stream->index;
 	int fd = redial->dial.fd;
 
-	if (rail_stands(rail))
-		comm_sever(comm, rail, 0);
+	if (stream_stands(stream))
+		comm_sever(comm, stream, 0);
 	redial->dial.fd = -1;
-	if (redial->dial.narrow && rail_is_news(++rail->progress.narrowed))
-		anynet_warn(
-			"send to peer %s pid %u dev %s path %u of %u (%s): connected, but "
-			"full-size packets do not get through; replaced by a connection with "
-			"packets of %d bytes; check the path MTU",
-			comm->peer.host, comm->peer.pid, comm->dev->name, rail->index,
-			comm->rail_count, rail->path, PROGRESS_NARROW_BYTES);
-	if (!comm->unlinked) { /* else the dial ends it */
-		rail->next_link = redial->dial.link;
-		redial->dial.link = NULL;
+	if (redial->dial.narrow && stream_is_news(++stream->progress.narrowed))
+		anynet_warn("send to peer %s pid %u dev %s path %u of %u (%s): connected, but "
+			    "full-size packets do not get through; replaced by a connection with "
+			    "packets of %d bytes; check the path MTU",
+			    comm->peer.host, comm->peer.pid, comm->dev->name, stream->index,
+			    comm->stream_count, stream->path, PROGRESS_NARROW_BYTES);
+	if (!comm->tcp_only) { /* else the dial ends it */
+		stream->next_qp = redial->dial.qp;
+		redial->dial.qp = NULL;
 	}
-	comm_rail_back(comm, rail, fd, redial->epoch, redial->pair, welcome->frames, welcome->part);
+	comm_stream_back(comm, stream, fd, redial->epoch, redial->pair, welcome->frames,
+			 welcome->part);
 	dial_close(&redial->dial);
 	/* Who went home in vain does so ever less often. */
 	redial->pause_ms =
 		redial->aim == REDIAL_HOME ? anynet_min(redial->pause_ms * 2, HOME_MAX_MS) : HOME_MIN_MS;
-	redial->next_ms = os_now_ms() + (pairs_want_link(comm, rail) ? progress_link_pause_ms(rail)
-								      : redial->pause_ms);
-	redial->aim = comm->rails[index] == rail && pairs_away(comm, rail) ? REDIAL_HOME : REDIAL_NOTHING;
+	redial->next_ms = os_now_ms() + (pairs_want_qp(comm, stream) ? progress_qp_pause_ms(stream)
+								     : redial->pause_ms);
+	redial->aim = comm->streams[index] == stream && pairs_away(comm, stream) ? REDIAL_HOME
+										 : REDIAL_NOTHING;
 	redial->said = false;
 	redial->tries = 0;
 	comm->session->recovery->refused_ms = 0;
 	comm->session->recovery->refusals = 0;
 }
 
-/* The peer has answered about a link. If that has proven itself it takes the rail over, by a connection of its own. */
-static void link_answered(struct anynet_rail *rail, struct redial *redial, uint64_t now)
+/* The peer has answered about a queue pair. If that has proven itself it takes the stream over, by a connection of its own. */
+static void qp_answered(struct anynet_stream *stream, struct redial *redial, uint64_t now)
 {
-	struct ib_link *link = redial->dial.link;
+	struct ib_qp *qp = redial->dial.qp;
 
-	if (!link) {
-		rail->progress.links_failed++;
+	if (!qp) {
+		stream->progress.qps_failed++;
 		redial_next(redial, now);
 		return;
 	}
-	rail->progress.links_failed = 0;
-	redial->dial.link = NULL;
+	stream->progress.qps_failed = 0;
+	redial->dial.qp = NULL;
 	dial_close(&redial->dial);
-	redial->dial.link = link;
+	redial->dial.qp = qp;
 	redial->next_ms = now;
 }
 
-/* The receiver has closed the comm, or it has failed there. Its other rails may still bring its last
+/* The receiver has closed the comm, or it has failed there. Its other streams may still bring its last
  * words: this one is over, and with the last one the comm. */
-static void peer_has_ended(struct anynet_comm *comm, struct anynet_rail *rail,
+static void peer_has_ended(struct anynet_comm *comm, struct anynet_stream *stream,
 			   struct redial *redial, uint64_t now)
 {
 	char why[160];
@@ -280,27 +283,27 @@ static void peer_has_ended(struct anynet_comm *comm, struct anynet_rail *rail,
 	read_last_words(comm);
 	if (comm_error(comm))
 		return;
-	comm_end_rail(comm, rail);
-	if (!comm_has_rails(comm))
+	comm_end_stream(comm, stream);
+	if (!comm_has_streams(comm))
 		give_up(comm, -ECONNRESET, why, now);
 }
 
-static void step_rail(struct anynet_comm *comm, struct anynet_rail *rail, struct redial *redial,
-		      uint64_t now)
+static void step_stream(struct anynet_comm *comm, struct anynet_stream *stream,
+			struct redial *redial, uint64_t now)
 {
-	if (redial->epoch < rail->epoch)
-		redial->epoch = rail->epoch;
-	if (redial_step(comm, rail, redial, now))
+	if (redial->epoch < stream->epoch)
+		redial->epoch = stream->epoch;
+	if (redial_step(comm, stream, redial, now))
 		return;
 	switch (redial->dial.hello->status) {
 	case ANYNET_STATUS_OK:
 		if (redial->dial.kind == ANYNET_KIND_LINK)
-			link_answered(rail, redial, now);
+			qp_answered(stream, redial, now);
 		else
-			came_back(comm, rail, redial);
+			came_back(comm, stream, redial);
 		break;
 	case ANYNET_STATUS_GONE:
-		peer_has_ended(comm, rail, redial, now);
+		peer_has_ended(comm, stream, redial, now);
 		break;
 	case ANYNET_STATUS_STALE:
 		redial->epoch += EPOCH_STEP;
@@ -345,15 +348,15 @@ static void step_probe(struct anynet_comm *comm, uint64_t now)
 /* --- steps --- */
 
 /* What a connection that has ended left to be read may wait for what only another one can bring. */
-static bool may_bring(const struct anynet_rail *rail)
+static bool may_bring(const struct anynet_stream *stream)
 {
-	return rail_works(rail) && !(rail->ended && rail->parked);
+	return stream_works(stream) && !(stream->ended && stream->parked);
 }
 
-static bool any_rail_works(const struct anynet_comm *comm)
+static bool any_stream_works(const struct anynet_comm *comm)
 {
-	for (unsigned i = 0; i < comm->rail_count; i++)
-		if (may_bring(comm->rails[i]))
+	for (unsigned i = 0; i < comm->stream_count; i++)
+		if (may_bring(comm->streams[i]))
 			return true;
 	return false;
 }
@@ -361,7 +364,7 @@ static bool any_rail_works(const struct anynet_comm *comm)
 /* Is anything to be done before the background thread's next look? */
 static bool is_busy(const struct recovery *recovery, uint64_t now)
 {
-	for (unsigned i = 0; i < recovery->rails; i++)
+	for (unsigned i = 0; i < recovery->streams; i++)
 		if (recovery->redials[i].aim && (recovery->redials[i].dial.state != DIAL_IDLE ||
 						recovery->redials[i].next_ms < now + REDIAL_MAX_MS / 2))
 			return true;
@@ -370,10 +373,10 @@ static bool is_busy(const struct recovery *recovery, uint64_t now)
 
 static bool is_over(const struct anynet_comm *comm)
 {
-	for (unsigned i = 0; comm->is_send && i < comm->session->recovery->rails; i++)
+	for (unsigned i = 0; comm->is_send && i < comm->session->recovery->streams; i++)
 		if (comm->session->recovery->redials[i].aim)
 			return false;
-	return !comm->down && any_rail_works(comm);
+	return !comm->down && any_stream_works(comm);
 }
 
 /* An idle receiver waits for nothing, once the sender knows. */
@@ -386,17 +389,17 @@ void recovery_step(struct anynet_comm *comm, uint64_t now)
 {
 	struct recovery *recovery = comm->session->recovery;
 
-	if (any_rail_works(comm))
+	if (any_stream_works(comm))
 		recovery->told = false;
-	if (any_rail_works(comm) || !waits(comm)) {
+	if (any_stream_works(comm) || !waits(comm)) {
 		recovery->since_ms = recovery->refused_ms = 0;
 		recovery->refusals = 0;
 	} else if (!recovery->since_ms) {
 		recovery->since_ms = now;
 	}
-	for (unsigned i = 0; comm->is_send && comm->session->recovery && i < recovery->rails; i++)
-		if (recovery->redials[i].aim && comm->rails[i])
-			step_rail(comm, comm->rails[i], &recovery->redials[i], now);
+	for (unsigned i = 0; comm->is_send && comm->session->recovery && i < recovery->streams; i++)
+		if (recovery->redials[i].aim && comm->streams[i])
+			step_stream(comm, comm->streams[i], &recovery->redials[i], now);
 	if (!comm->is_send)
 		step_probe(comm, now);
 	if (!comm->session->recovery)

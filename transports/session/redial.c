@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* One rail is dialled anew; see redial.h. What the answers mean is in recovery.c. */
+/* One stream is dialled anew; see redial.h. What the answers mean is in recovery.c. */
 #include "session/redial.h"
 
 #include <errno.h>
@@ -15,7 +15,7 @@
 #define LIMIT_RTTS     4
 #define ROUNDS_MAX     5 /* after which nothing grows any more */
 
-static void note(struct recovery *recovery, struct anynet_wire_rail pair, int err)
+static void note(struct recovery *recovery, struct anynet_wire_pair pair, int err)
 {
 	unsigned i = 0;
 
@@ -67,7 +67,7 @@ static uint64_t grown(const struct anynet_comm *comm, const struct redial *redia
 	       LIMIT_RTTS * (uint64_t)comm->session->rtt_us / 1000;
 }
 
-/* Of a link the peer's answer is followed by steps with time-outs of their own. */
+/* Of a queue pair the peer's answer is followed by steps with time-outs of their own. */
 static uint64_t answer_limit(const struct anynet_comm *comm, const struct redial *redial)
 {
 	return redial->dial.kind == ANYNET_KIND_LINK ? ANSWER_MAX_MS
@@ -75,46 +75,48 @@ static uint64_t answer_limit(const struct anynet_comm *comm, const struct redial
 }
 
 /* Packets of full size were lost there, or are being lost now. */
-static bool is_narrow(struct anynet_rail *rail, struct anynet_wire_rail pair)
+static bool is_narrow(struct anynet_stream *stream, struct anynet_wire_pair pair)
 {
-	return progress_is_narrow(rail, pair) ||
-	       (rail_is_silent(rail) && pairs_equal(rail->pair, pair) &&
-		rail->ops->moved(rail) == RAIL_STUCK);
+	return progress_is_narrow(stream, pair) ||
+	       (stream_is_silent(stream) && pairs_equal(stream->pair, pair) &&
+		stream->ops->moved(stream) == STREAM_STUCK);
 }
 
 /*
- * A rail goes on by TCP at once, whatever it was carried by: that costs a round trip. A link is made beside it, and
- * takes the rail over once it has proven itself. So a fabric that is dead, or refuses what matters, holds up nobody.
+ * A stream goes on by TCP at once, whatever it was carried by: that costs a round trip. A queue pair is made beside it, and
+ * takes the stream over once it has proven itself. So a fabric that is dead, or refuses what matters, holds up nobody.
  */
 static enum anynet_hello_kind kind_of(const struct anynet_comm *comm,
-				      const struct anynet_rail *rail, const struct redial *redial)
+				      const struct anynet_stream *stream,
+				      const struct redial *redial)
 {
-	if (!rail)
+	if (!stream)
 		return ANYNET_KIND_PROBE;
-	return redial->aim == REDIAL_HOME && !redial->dial.link && pairs_want_link(comm, rail)
+	return redial->aim == REDIAL_HOME && !redial->dial.qp && pairs_want_qp(comm, stream)
 		       ? ANYNET_KIND_LINK
 		       : ANYNET_KIND_RESUME;
 }
 
-/* The next pair; false = there is none. Where a link has been proven it is that one again. */
-static bool choose_pair(struct anynet_comm *comm, struct anynet_rail *rail, struct redial *redial)
+/* The next pair; false = there is none. Where a queue pair has been proven it is that one again. */
+static bool choose_pair(struct anynet_comm *comm, struct anynet_stream *stream,
+			struct redial *redial)
 {
 	static const enum pairs_order orders[] = { [REDIAL_NOTHING] = PAIRS_OWN_FIRST,
 						   [REDIAL_AGAIN] = PAIRS_OWN_FIRST,
 						   [REDIAL_ELSEWHERE] = PAIRS_ELSEWHERE,
 						   [REDIAL_HOME] = PAIRS_HOME };
-	struct anynet_wire_rail pairs[PAIRS_MAX];
+	struct anynet_wire_pair pairs[PAIRS_MAX];
 
-	if (redial->dial.link)
+	if (redial->dial.qp)
 		return true;
-	redial->pairs = pairs_list(comm, rail, orders[redial->aim], pairs);
+	redial->pairs = pairs_list(comm, stream, orders[redial->aim], pairs);
 	if (redial->pairs)
 		redial->pair = pairs[redial->tries % redial->pairs];
 	return redial->pairs;
 }
 
 /* Begin a dial over the next pair: 0, -EAGAIN = there is none now, or -errno of this one. */
-static int start_dial(struct anynet_comm *comm, struct anynet_rail *rail, struct redial *redial,
+static int start_dial(struct anynet_comm *comm, struct anynet_stream *stream, struct redial *redial,
 		      uint64_t now)
 {
 	const struct comm_paths *paths = &comm->session->paths;
@@ -123,32 +125,33 @@ static int start_dial(struct anynet_comm *comm, struct anynet_rail *rail, struct
 
 	if (now < redial->next_ms)
 		return -EAGAIN;
-	if (comm->unlinked)
-		dial_close(&redial->dial); /* with a link that has been proven meanwhile */
-	kind = kind_of(comm, rail, redial);
-	if (!choose_pair(comm, rail, redial)) {
+	if (comm->tcp_only)
+		dial_close(&redial->dial); /* with a queue pair that has been proven meanwhile */
+	kind = kind_of(comm, stream, redial);
+	if (!choose_pair(comm, stream, redial)) {
 		redial_next(redial, now);
 		return -EAGAIN;
 	}
 	redial->limit_ms = now + grown(comm, redial, CONNECT_MIN_MS, CONNECT_MAX_MS);
 	if (!dial_pair(&redial->dial, paths, redial->pair))
 		return -EADDRNOTAVAIL;
-	redial->dial.narrow = rail && is_narrow(rail, redial->pair);
+	redial->dial.narrow = stream && is_narrow(stream, redial->pair);
 	redial->dial.quiet =
-		kind == ANYNET_KIND_LINK && !rail_is_news(rail->progress.links_failed + 1);
+		kind == ANYNET_KIND_LINK && !stream_is_news(stream->progress.qps_failed + 1);
 	ret = dial_start(&redial->dial, paths,
 			 kind == ANYNET_KIND_LINK ? paths->own[redial->pair.from] : NULL, kind,
-			 rail ? rail->index : 0, ++redial->epoch);
+			 stream ? stream->index : 0, ++redial->epoch);
 	return ret == -EAGAIN ? -EBUSY : ret; /* no port of ours is free */
 }
 
-int redial_step(struct anynet_comm *comm, struct anynet_rail *rail, struct redial *redial, uint64_t now)
+int redial_step(struct anynet_comm *comm, struct anynet_stream *stream, struct redial *redial,
+		uint64_t now)
 {
 	struct dial *dial = &redial->dial;
 	int ret = 0;
 
 	if (dial->state == DIAL_IDLE) {
-		ret = start_dial(comm, rail, redial, now);
+		ret = start_dial(comm, stream, redial, now);
 		if (ret == -EAGAIN)
 			return ret;
 	}

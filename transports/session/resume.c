@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * The receiver's side of resuming a rail: connections that said RESUME, or LINK, are handed over by the accept
- * engine and answered by whoever works on the comm next. Answering fences the rail: its old connection
+ * The receiver's side of resuming a stream: connections that said RESUME, or LINK, are handed over by the accept
+ * engine and answered by whoever works on the comm next. Answering fences the stream: its old connection
  * is closed first, so that nothing can be placed through it any more, and only then the sender is told
  * what it has brought.
  */
@@ -15,11 +15,11 @@
 #include "base/fd.h"
 #include "base/libc_text.h"
 #include "base/socket.h"
-#include "path/ib/rail_link.h"
+#include "path/ib/ib_setup.h"
 #include "session/recovery.h"
 
-struct rail_mail {
-	struct rail_mail *next;
+struct stream_mail {
+	struct stream_mail *next;
 	int fd;
 	bool proven; /* auth is to be continued in the answer */
 	struct auth auth;
@@ -29,7 +29,7 @@ struct rail_mail {
 int recovery_post(struct anynet_comm *comm, int fd, const struct anynet_wire_hello *hello,
 	      const struct auth *auth)
 {
-	struct rail_mail *mail = malloc(sizeof(*mail));
+	struct stream_mail *mail = malloc(sizeof(*mail));
 
 	if (!mail)
 		return -ENOMEM;
@@ -45,12 +45,12 @@ int recovery_post(struct anynet_comm *comm, int fd, const struct anynet_wire_hel
 }
 
 /* All that wait, oldest first. */
-static struct rail_mail *take_all(struct anynet_comm *comm)
+static struct stream_mail *take_all(struct anynet_comm *comm)
 {
-	struct rail_mail *newest = atomic_exchange(&comm->session->mail, NULL), *oldest = NULL;
+	struct stream_mail *newest = atomic_exchange(&comm->session->mail, NULL), *oldest = NULL;
 
 	while (newest) {
-		struct rail_mail *next = newest->next;
+		struct stream_mail *next = newest->next;
 
 		newest->next = oldest;
 		oldest = newest;
@@ -61,10 +61,10 @@ static struct rail_mail *take_all(struct anynet_comm *comm)
 
 void recovery_drop_posted(struct anynet_comm *comm)
 {
-	struct rail_mail *mail = take_all(comm);
+	struct stream_mail *mail = take_all(comm);
 
 	while (mail) {
-		struct rail_mail *next = mail->next;
+		struct stream_mail *next = mail->next;
 
 		fd_hang_up(&mail->fd, -1);
 		free(mail);
@@ -72,7 +72,7 @@ void recovery_drop_posted(struct anynet_comm *comm)
 	}
 }
 
-static bool send_answer(struct rail_mail *mail, struct anynet_wire_hello *answer)
+static bool send_answer(struct stream_mail *mail, struct anynet_wire_hello *answer)
 {
 	size_t done = 0;
 
@@ -85,120 +85,120 @@ static bool send_answer(struct rail_mail *mail, struct anynet_wire_hello *answer
 }
 
 /* Epochs count tries: is this hello the newest? */
-static bool is_newest(const struct anynet_rail *rail, const struct anynet_wire_hello *hello)
+static bool is_newest(const struct anynet_stream *stream, const struct anynet_wire_hello *hello)
 {
-	return (int32_t)(hello->epoch - rail->epoch) > 0 &&
-	       (hello->kind != ANYNET_KIND_LINK ||
-		(int32_t)(hello->epoch - rail->link_epoch) > 0);
+	return (int32_t)(hello->epoch - stream->epoch) > 0 &&
+	       (hello->kind != ANYNET_KIND_LINK || (int32_t)(hello->epoch - stream->qp_epoch) > 0);
 }
 
-/* The rail that a hello may take over; NULL: answer->status says why not. */
-static struct anynet_rail *find_rail(struct anynet_comm *comm,
-				     const struct anynet_wire_hello *hello,
-				     struct anynet_wire_hello *answer)
+/* The stream that a hello may take over; NULL: answer->status says why not. */
+static struct anynet_stream *find_stream(struct anynet_comm *comm,
+					 const struct anynet_wire_hello *hello,
+					 struct anynet_wire_hello *answer)
 {
-	struct anynet_rail *rail = hello->rail < comm->rail_count ? comm->rails[hello->rail] : NULL;
+	struct anynet_stream *stream =
+		hello->stream < comm->stream_count ? comm->streams[hello->stream] : NULL;
 
 	if (comm_error(comm) || comm->peer_closed) {
 		answer->status = ANYNET_STATUS_GONE;
 		if (comm_error(comm))
 			snprintf(answer->reason, sizeof(answer->reason), "%s",
 				 error_text(-comm_error(comm)));
-	} else if (!rail || !is_newest(rail, hello)) {
+	} else if (!stream || !is_newest(stream, hello)) {
 		answer->status = ANYNET_STATUS_STALE;
 	}
-	return answer->status ? NULL : rail;
+	return answer->status ? NULL : stream;
 }
 
-static void begin_answer(const struct anynet_comm *comm, const struct rail_mail *mail,
+static void begin_answer(const struct anynet_comm *comm, const struct stream_mail *mail,
 			 struct anynet_wire_hello *answer)
 {
 	hello_fill(answer, comm->dev, NULL, 0);
 	hello_answer(answer, &mail->hello);
 }
 
-/* Make the end of a queue pair that is to be proven while the rail goes on as it does. It is kept for the RESUME
+/* Make the end of a queue pair that is to be proven while the stream goes on as it does. It is kept for the RESUME
  * that may follow; the connection is of no further use. */
-static void offer_link(struct anynet_comm *comm, struct rail_mail *mail)
+static void offer_qp(struct anynet_comm *comm, struct stream_mail *mail)
 {
 	struct anynet_wire_hello answer;
-	struct anynet_rail *rail;
+	struct anynet_stream *stream;
 
 	begin_answer(comm, mail, &answer);
-	rail = find_rail(comm, &mail->hello, &answer);
-	if (rail) {
-		ib_link_retire(rail->next_link);
-		rail->next_link = NULL;
-		rail->link_epoch = mail->hello.epoch;
-		if (comm->unlinked)
+	stream = find_stream(comm, &mail->hello, &answer);
+	if (stream) {
+		ib_qp_retire(stream->next_qp);
+		stream->next_qp = NULL;
+		stream->qp_epoch = mail->hello.epoch;
+		if (comm->tcp_only)
 			snprintf(answer.reason, sizeof(answer.reason),
 				 "memory cannot be registered on %s", anynet_net.host);
 		else
-			rail->next_link = ib_link_accept(comm_device_at(comm, mail->fd),
-							 &mail->hello, &answer);
+			stream->next_qp =
+				ib_qp_accept(comm_device_at(comm, mail->fd), &mail->hello, &answer);
 	}
 	send_answer(mail, &answer);
 }
 
-/* The link that has been proven, if the sender means it. */
-static struct ib_link *take_link(struct anynet_rail *rail, const struct anynet_wire_hello *hello)
+/* The queue pair that has been proven, if the sender means it. */
+static struct ib_qp *take_qp(struct anynet_stream *stream, const struct anynet_wire_hello *hello)
 {
-	struct ib_link *link = rail->next_link;
+	struct ib_qp *qp = stream->next_qp;
 
-	rail->next_link = NULL;
-	if (!link || (hello->qp.link && ib_link_is_with(link, &hello->qp)))
-		return link;
-	ib_link_retire(link);
+	stream->next_qp = NULL;
+	if (!qp || (hello->qp.kind && ib_qp_is_with(qp, &hello->qp)))
+		return qp;
+	ib_qp_retire(qp);
 	return NULL;
 }
 
-/* Takes mail->fd if it becomes the rail's connection. */
-static void resume(struct anynet_comm *comm, struct rail_mail *mail)
+/* Takes mail->fd if it becomes the stream's connection. */
+static void resume(struct anynet_comm *comm, struct stream_mail *mail)
 {
 	struct anynet_wire_hello answer;
-	struct anynet_rail *rail;
-	struct ib_link *link;
+	struct anynet_stream *stream;
+	struct ib_qp *qp;
 
 	begin_answer(comm, mail, &answer);
-	rail = find_rail(comm, &mail->hello, &answer);
-	if (!rail) {
+	stream = find_stream(comm, &mail->hello, &answer);
+	if (!stream) {
 		send_answer(mail, &answer);
 		return;
 	}
-	if (rail_stands(rail))
-		comm_sever(comm, rail, 0);
-	rail->epoch = mail->hello.epoch;
-	rail->ops->position(rail, &answer.frames, &answer.part);
-	link = take_link(rail, &mail->hello);
-	if (link)
-		ib_link_describe(link, &answer);
-	else if (mail->hello.qp.link)
+	if (stream_stands(stream))
+		comm_sever(comm, stream, 0);
+	stream->epoch = mail->hello.epoch;
+	stream->ops->position(stream, &answer.frames, &answer.part);
+	qp = take_qp(stream, &mail->hello);
+	if (qp)
+		ib_qp_describe(qp, &answer);
+	else if (mail->hello.qp.kind)
 		snprintf(answer.reason, sizeof(answer.reason), "%s has closed its end",
 			 anynet_net.host);
 	if (!send_answer(mail, &answer)) {
-		ib_link_retire(link);
+		ib_qp_retire(qp);
 		return; /* the sender tries again */
 	}
-	rail->next_link = link;
-	comm_rail_back(comm, rail, mail->fd, mail->hello.epoch, rail->home, answer.frames,
-		       answer.part);
+	stream->next_qp = qp;
+	comm_stream_back(comm, stream, mail->fd, mail->hello.epoch, stream->home, answer.frames,
+			 answer.part);
 	mail->fd = -1;
 }
 
-static void answer(struct anynet_comm *comm, struct rail_mail *mail)
+static void answer(struct anynet_comm *comm, struct stream_mail *mail)
 {
 	if (mail->hello.kind == ANYNET_KIND_LINK)
-		offer_link(comm, mail);
+		offer_qp(comm, mail);
 	else
 		resume(comm, mail);
 }
 
 void recovery_take_posted(struct anynet_comm *comm)
 {
-	struct rail_mail *mail = take_all(comm);
+	struct stream_mail *mail = take_all(comm);
 
 	while (mail) {
-		struct rail_mail *next = mail->next;
+		struct stream_mail *next = mail->next;
 
 		answer(comm, mail);
 		fd_hang_up(&mail->fd, -1);

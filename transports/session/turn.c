@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* A comm's turns: what rails bring is taken in, what is queued goes out, and what waits for attention gets it. */
+/* A comm's turns: what streams bring is taken in, what is queued goes out, and what waits for attention gets it. */
 #include <sys/epoll.h>
 
 #include "session/recovery.h"
@@ -8,21 +8,21 @@
 #define EVENTS_PER_TURN 16
 #define GLANCE_TURNS    16 /* with none in between to look at the clock */
 
-static void poll_rails(struct anynet_comm *comm)
+static void poll_streams(struct anynet_comm *comm)
 {
 	struct epoll_event events[EVENTS_PER_TURN];
 	int n = epoll_wait(comm->epfd, events, EVENTS_PER_TURN, 0);
 
 	for (int i = 0; i < n; i++) {
-		struct anynet_rail *rail = events[i].data.ptr;
+		struct anynet_stream *stream = events[i].data.ptr;
 
 		if (events[i].events & (EPOLLIN | EPOLLHUP | EPOLLERR | EPOLLRDHUP))
-			rail->readable = true;
+			stream->readable = true;
 		/* No further event tells of the end if it came with the last bytes. */
 		if (events[i].events & (EPOLLHUP | EPOLLERR | EPOLLRDHUP))
-			rail->ended = true;
+			stream->ended = true;
 		if (events[i].events & (EPOLLOUT | EPOLLHUP | EPOLLERR))
-			rail->writable = true;
+			stream->writable = true;
 	}
 }
 
@@ -36,8 +36,8 @@ void comm_attend(struct anynet_comm *comm)
 	if (comm_error(comm) || comm->peer_closed)
 		return;
 	now = os_now_ms();
-	if (now - comm->session->watch.looked_ms >= WATCH_MS || atomic_load(&comm->session->link_event) ||
-	    atomic_load(&comm->session->probed))
+	if (now - comm->session->watch.looked_ms >= WATCH_MS ||
+	    atomic_load(&comm->session->carrier_event) || atomic_load(&comm->session->probed))
 		watch_comm(comm, now);
 	if (!comm->is_send && !comm_error(comm))
 		comm_transmit(comm); /* what there is to be told about it */
@@ -60,14 +60,14 @@ void comm_poke(struct anynet_comm *comm)
 
 int comm_transmit(struct anynet_comm *comm)
 {
-	for (unsigned i = 0; i < comm->rail_count; i++) {
-		struct anynet_rail *rail = comm->rails[i];
+	for (unsigned i = 0; i < comm->stream_count; i++) {
+		struct anynet_stream *stream = comm->streams[i];
 		int ret;
 
-		if (!rail || !rail->writable)
+		if (!stream || !stream->writable)
 			continue;
-		ret = rail->ops->transmit(rail);
-		if (anynet_unlikely(ret) && (ret = comm_rail_broke(comm, rail, ret)))
+		ret = stream->ops->transmit(stream);
+		if (anynet_unlikely(ret) && (ret = comm_stream_broke(comm, stream, ret)))
 			return ret;
 	}
 	return comm_state(comm);
@@ -80,14 +80,14 @@ int comm_turn(struct anynet_comm *comm)
 	if (anynet_unlikely(atomic_load_explicit(&comm->attention, memory_order_relaxed)))
 		comm_attend(comm);
 	if (comm->epfd >= 0)
-		poll_rails(comm);
-	for (unsigned i = 0; i < comm->rail_count; i++) {
-		struct anynet_rail *rail = comm->rails[i];
+		poll_streams(comm);
+	for (unsigned i = 0; i < comm->stream_count; i++) {
+		struct anynet_stream *stream = comm->streams[i];
 
-		if (!rail || !rail->readable || rail->parked)
+		if (!stream || !stream->readable || stream->parked)
 			continue;
-		ret = rail->ops->receive(rail);
-		if (anynet_unlikely(ret) && (ret = comm_rail_broke(comm, rail, ret)))
+		ret = stream->ops->receive(stream);
+		if (anynet_unlikely(ret) && (ret = comm_stream_broke(comm, stream, ret)))
 			return ret;
 	}
 	if (anynet_unlikely(!(++comm->turns % GLANCE_TURNS)))

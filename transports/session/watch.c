@@ -11,7 +11,7 @@
 #include <nccl_net/log.h>
 
 #include "base/libc_text.h"
-#include "device/links.h"
+#include "device/carrier.h"
 #include "session/progress.h"
 #include "session/recovery.h"
 
@@ -21,7 +21,7 @@
 #define SINGLE_TRIES 2     /* without another path: the kernel has sent it again so often, and heard nothing */
 
 #define GLANCE_MS  5    /* between two glances at a comm that gets no further: at first, and while something is out */
-#define DOUBT_MS   1000 /* that the peer's word about a path counts */
+#define SUSPECT_MS 1000 /* that the peer's word about a path counts */
 #define PING_SHARE 6    /* heartbeats in ANYNET_PEER_TIMEOUT */
 
 /* An alarm doubles what the path is given until the next one, and is forgotten after a while. */
@@ -34,33 +34,35 @@ static uint64_t peer_timeout(void)
 }
 
 /* For how long has the peer's host not acknowledged what it was sent, or given another sign? In ms. */
-static uint64_t silence_of(struct anynet_rail *rail, const struct rail_signs *signs, uint64_t now)
+static uint64_t silence_of(struct anynet_stream *stream, const struct stream_signs *signs,
+			   uint64_t now)
 {
 	uint64_t heard_ms = now - anynet_min(now, signs->quiet_ms);
 
 	if (!signs->waiting) {
-		rail->silent_ms = 0;
+		stream->silent_ms = 0;
 		return 0;
 	}
-	if (signs->acked != rail->seen.acked || !rail->silent_ms)
-		rail->silent_ms = now;
-	rail->silent_ms = anynet_max(rail->silent_ms, heard_ms);
-	return now - rail->silent_ms;
+	if (signs->acked != stream->seen.acked || !stream->silent_ms)
+		stream->silent_ms = now;
+	stream->silent_ms = anynet_max(stream->silent_ms, heard_ms);
+	return now - stream->silent_ms;
 }
 
-static unsigned alarms(const struct anynet_rail *rail, uint64_t now)
+static unsigned alarms(const struct anynet_stream *stream, uint64_t now)
 {
-	uint64_t forgotten = (now - rail->alarmed_ms) / ALARM_COUNT_MS;
+	uint64_t forgotten = (now - stream->alarmed_ms) / ALARM_COUNT_MS;
 
-	return rail->alarms - (unsigned)anynet_min(rail->alarms, forgotten);
+	return stream->alarms - (unsigned)anynet_min(stream->alarms, forgotten);
 }
 
 /* As RFC 9002, 6.2.1, has it for QUIC. */
-static uint64_t patience_ms(const struct anynet_rail *rail, const struct rail_signs *signs, uint64_t now)
+static uint64_t patience_ms(const struct anynet_stream *stream, const struct stream_signs *signs,
+			    uint64_t now)
 {
 	uint64_t us = signs->rtt_us + 4 * (uint64_t)signs->rtt_var_us + SLACK_US + ACK_DELAY_US;
 
-	return (us / 1000 + 1) << alarms(rail, now);
+	return (us / 1000 + 1) << alarms(stream, now);
 }
 
 static bool has_alternative(const struct anynet_comm *comm)
@@ -68,71 +70,72 @@ static bool has_alternative(const struct anynet_comm *comm)
 	return comm->session->paths.own_count > 1 || comm->session->paths.peer_count > 1;
 }
 
-static void suspect(struct anynet_comm *comm, struct anynet_rail *rail, const char *why)
+static void suspect(struct anynet_comm *comm, struct anynet_stream *stream, const char *why)
 {
-	comm_rail_change(comm, rail, RAIL_SUSPECT, why);
+	comm_stream_change(comm, stream, STREAM_SUSPECT, why);
 	if (!comm->is_send)
-		recv_doubt(comm, rail->index, true);
+		recv_suspect(comm, stream->index, true);
 	anynet_chat("%s peer %s dev %s path %u (%s): %s",
 		    comm->is_send ? "send to" : "receive from", comm->peer.host, comm->dev->name,
-		    rail->index, rail->path, why);
+		    stream->index, stream->path, why);
 }
 
-static void raise_alarm(struct anynet_comm *comm, struct anynet_rail *rail, uint64_t now)
+static void raise_alarm(struct anynet_comm *comm, struct anynet_stream *stream, uint64_t now)
 {
-	rail->alarms = (uint8_t)anynet_min(alarms(rail, now) + 1, ALARMS_MAX);
-	rail->alarmed_ms = now;
-	suspect(comm, rail, "no answer from the peer");
+	stream->alarms = (uint8_t)anynet_min(alarms(stream, now) + 1, ALARMS_MAX);
+	stream->alarmed_ms = now;
+	suspect(comm, stream, "no answer from the peer");
 }
 
-static void trust(struct anynet_comm *comm, struct anynet_rail *rail)
+static void trust(struct anynet_comm *comm, struct anynet_stream *stream)
 {
-	comm_rail_change(comm, rail, RAIL_UP, NULL);
-	recovery_cancel(comm, rail);
+	comm_stream_change(comm, stream, STREAM_UP, NULL);
+	recovery_cancel(comm, stream);
 	if (!comm->is_send)
-		recv_doubt(comm, rail->index, false);
+		recv_suspect(comm, stream->index, false);
 }
 
 /* Between addresses of one host packets need no link, and the kernel may send by another NIC than the one
  * with the address: what was connected without the link does without it. */
-static bool has_lost_link(const struct anynet_rail *rail)
+static bool has_lost_carrier(const struct anynet_stream *stream)
 {
-	return rail->dev && link_is_down(rail->dev) && link_losses(rail->dev) != rail->losses;
+	return stream->dev && carrier_is_down(stream->dev) &&
+	       carrier_losses(stream->dev) != stream->losses;
 }
 
-static void watch_rail(struct anynet_comm *comm, struct anynet_rail *rail, uint64_t now)
+static void watch_stream(struct anynet_comm *comm, struct anynet_stream *stream, uint64_t now)
 {
-	struct rail_signs signs = { 0 };
-	bool told = rail->ops->signs(rail, &signs);
-	uint64_t silence = told ? silence_of(rail, &signs, now) : 0;
-	bool silent = silence && silence >= patience_ms(rail, &signs, now) &&
+	struct stream_signs signs = { 0 };
+	bool told = stream->ops->signs(stream, &signs);
+	uint64_t silence = told ? silence_of(stream, &signs, now) : 0;
+	bool silent = silence && silence >= patience_ms(stream, &signs, now) &&
 		      (has_alternative(comm) || signs.tries >= SINGLE_TRIES);
-	bool lost = signs.lost || has_lost_link(rail) ||
-		    (rail->doubted_ms && now - rail->doubted_ms < DOUBT_MS);
+	bool lost = signs.lost || has_lost_carrier(stream) ||
+		    (stream->suspected_ms && now - stream->suspected_ms < SUSPECT_MS);
 
-	if (told && signs.acked >= rail->seen.acked + RAIL_PROGRESS_BYTES)
-		comm->session->watch.acked += signs.acked - rail->seen.acked;
+	if (told && signs.acked >= stream->seen.acked + STREAM_PROGRESS_BYTES)
+		comm->session->watch.acked += signs.acked - stream->seen.acked;
 	if (told)
-		rail->seen = signs;
+		stream->seen = signs;
 	if (silence >= peer_timeout() && (comm->is_send || !recovery_wanted())) {
-		comm_rail_broke(comm, rail, -ETIMEDOUT);
+		comm_stream_broke(comm, stream, -ETIMEDOUT);
 	} else if (recovery_wanted() && (lost || silent)) {
-		if (rail_works(rail) && lost)
-			suspect(comm, rail, "the NIC has lost its link");
-		else if (rail_works(rail))
-			raise_alarm(comm, rail, now);
-		recovery_rail(comm, rail, has_alternative(comm));
-	} else if (rail->state == RAIL_SUSPECT && !silence) {
-		trust(comm, rail);
+		if (stream_works(stream) && lost)
+			suspect(comm, stream, "the NIC has lost its link");
+		else if (stream_works(stream))
+			raise_alarm(comm, stream, now);
+		recovery_stream(comm, stream, has_alternative(comm));
+	} else if (stream->state == STREAM_SUSPECT && !silence) {
+		trust(comm, stream);
 	}
 }
 
 static void ping(struct anynet_comm *comm, uint64_t now)
 {
 	comm->session->watch.pinged_ms = now;
-	for (unsigned i = 0; i < comm->rail_count; i++)
-		if (rail_stands(comm->rails[i]))
-			comm->rails[i]->ops->ping(comm->rails[i]);
+	for (unsigned i = 0; i < comm->stream_count; i++)
+		if (stream_stands(comm->streams[i]))
+			comm->streams[i]->ops->ping(comm->streams[i]);
 }
 
 static void heartbeat(struct anynet_comm *comm, uint64_t now)
@@ -158,8 +161,8 @@ static void warn_of_stall(struct anynet_comm *comm, uint64_t now)
 	comm->session->tally.stalls++;
 	(comm->is_send ? send_describe : recv_describe)(comm, asked, sizeof(asked));
 	recorder_note(comm, NULL, ANYNET_EVENT_STALLED, 0, stall, asked);
-	for (unsigned i = 0; i < comm->rail_count; i++)
-		if (comm->rails[i] && !rail_works(comm->rails[i]))
+	for (unsigned i = 0; i < comm->stream_count; i++)
+		if (comm->streams[i] && !stream_works(comm->streams[i]))
 			why = "its connections are broken or silent and are being replaced";
 	anynet_warn("%s peer %s pid %u addr %s dev %s: no progress for %s s: %s; %s",
 		    comm->is_send ? "send to" : "receive from", comm->peer.host, comm->peer.pid,
@@ -173,17 +176,17 @@ static bool is_waiting(const struct anynet_comm *comm)
 }
 
 /* Returns whether something is out that is not acknowledged. Links have a time-out of their own. */
-static bool glance_at_rails(struct anynet_comm *comm, uint64_t now)
+static bool glance_at_streams(struct anynet_comm *comm, uint64_t now)
 {
 	bool out = false;
 
-	for (unsigned i = 0; i < comm->rail_count && !comm_error(comm); i++) {
-		struct anynet_rail *rail = comm->rails[i];
+	for (unsigned i = 0; i < comm->stream_count && !comm_error(comm); i++) {
+		struct anynet_stream *stream = comm->streams[i];
 
-		if (!rail_stands(rail) || rail->linked)
+		if (!stream_stands(stream) || stream->by_qp)
 			continue;
-		watch_rail(comm, rail, now);
-		out |= rail_stands(rail) && rail->silent_ms;
+		watch_stream(comm, stream, now);
+		out |= stream_stands(stream) && stream->silent_ms;
 	}
 	return out;
 }
@@ -195,7 +198,7 @@ void watch_glance(struct anynet_comm *comm, uint64_t now)
 
 	if (now < watch->glance_ms || !has_alternative(comm) || !recovery_wanted())
 		return;
-	if (progress != watch->glanced || !is_waiting(comm) || glance_at_rails(comm, now))
+	if (progress != watch->glanced || !is_waiting(comm) || glance_at_streams(comm, now))
 		watch->pause_ms = GLANCE_MS;
 	else
 		watch->pause_ms = anynet_min(watch->pause_ms * 2, WATCH_MS);
@@ -211,11 +214,11 @@ void watch_comm(struct anynet_comm *comm, uint64_t now)
 	bool waits = is_waiting(comm);
 
 	watch->looked_ms = now;
-	if (atomic_exchange(&comm->session->link_event, false)) {
-		recorder_note_links(comm);
+	if (atomic_exchange(&comm->session->carrier_event, false)) {
+		recorder_note_carriers(comm);
 		recovery_hurry(comm);
 	}
-	/* A rail that stands only here is answered with a reset. */
+	/* A stream that stands only here is answered with a reset. */
 	if (atomic_exchange(&comm->session->probed, false))
 		ping(comm, now);
 	if (!comm_pending(comm) || progress != watch->progress || !watch->since_ms) {
@@ -230,15 +233,16 @@ void watch_comm(struct anynet_comm *comm, uint64_t now)
 		heartbeat(comm, now);
 		warn_of_stall(comm, now);
 	}
-	for (unsigned i = 0; i < comm->rail_count && !comm_error(comm); i++)
-		if (rail_stands(comm->rails[i]) && (waits || !rail_works(comm->rails[i])))
-			watch_rail(comm, comm->rails[i], now);
-	for (unsigned i = 0; i < comm->rail_count && !comm_error(comm) && recovery_wanted(); i++) {
-		if (!comm->rails[i] || rail_stands(comm->rails[i]))
+	for (unsigned i = 0; i < comm->stream_count && !comm_error(comm); i++)
+		if (stream_stands(comm->streams[i]) && (waits || !stream_works(comm->streams[i])))
+			watch_stream(comm, comm->streams[i], now);
+	for (unsigned i = 0; i < comm->stream_count && !comm_error(comm) && recovery_wanted();
+	     i++) {
+		if (!comm->streams[i] || stream_stands(comm->streams[i]))
 			continue;
-		recovery_rail(comm, comm->rails[i], false);
+		recovery_stream(comm, comm->streams[i], false);
 		/* The sender may not know: a reset can come to one side only. */
-		if (!comm->is_send && now - comm->rails[i]->broke_ms >= WATCH_MS)
-			recv_doubt(comm, i, true);
+		if (!comm->is_send && now - comm->streams[i]->broke_ms >= WATCH_MS)
+			recv_suspect(comm, i, true);
 	}
 }

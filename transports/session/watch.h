@@ -7,7 +7,7 @@
 
 #define WATCH_MS 100 /* between two looks */
 
-/* With the comm's lock. May sever rails or fail the comm. */
+/* With the comm's lock. May sever streams or fail the comm. */
 void watch_comm(struct anynet_comm *comm, uint64_t now_ms);
 
 /* The same for its paths only, where there are several: now and then during turns, by whoever waits. */

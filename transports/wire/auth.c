@@ -117,7 +117,7 @@ static struct anynet_wire_hello next_message(const struct anynet_wire_hello *hel
 		.bytes = sizeof(next),
 		.endpoint = hello->endpoint,
 		.comm_id = hello->comm_id,
-		.rail = hello->rail,
+		.stream = hello->stream,
 		.epoch = hello->epoch,
 		.pid = anynet_net.pid,
 		.features = ANYNET_FEATURE_SECRET,

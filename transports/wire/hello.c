@@ -109,7 +109,7 @@ void hello_answer(struct anynet_wire_hello *answer, const struct anynet_wire_hel
 	answer->version = is_spoken(hello->version) ? hello->version : wire_newest();
 	answer->type = ANYNET_WELCOME;
 	answer->kind = hello->kind;
-	answer->rail = hello->rail;
+	answer->stream = hello->stream;
 	answer->epoch = hello->epoch;
 	answer->comm_id = hello->comm_id;
 	answer->endpoint = hello->endpoint;
@@ -138,16 +138,16 @@ int hello_check(struct anynet_wire_hello *hello, enum anynet_hello_type type)
 		return -EPROTONOSUPPORT;
 	hello_make_printable(hello);
 	if (hello->bytes != sizeof(*hello) || hello->status >= ANYNET_STATUS_COUNT ||
-	    hello->rail >= ANYNET_RAILS_MAX || hello->rails > ANYNET_RAILS_MAX)
+	    hello->stream >= ANYNET_STREAMS_MAX || hello->streams > ANYNET_STREAMS_MAX)
 		return -EPROTO;
 	if (type == ANYNET_HELLO &&
-	    (hello->kind < ANYNET_KIND_COMM || hello->kind > ANYNET_KIND_LINK || !hello->rails ||
+	    (hello->kind < ANYNET_KIND_COMM || hello->kind > ANYNET_KIND_LINK || !hello->streams ||
 	     hello->replay_bytes < 1024))
 		return -EPROTO;
 	if (type == ANYNET_WELCOME && hello->status == ANYNET_STATUS_OK &&
-	    hello->kind == ANYNET_KIND_COMM && (!hello->rails || !hello_addr_count(hello)))
+	    hello->kind == ANYNET_KIND_COMM && (!hello->streams || !hello_addr_count(hello)))
 		return -EPROTO;
-	for (int i = 0; type == ANYNET_WELCOME && i < hello->rails; i++)
+	for (int i = 0; type == ANYNET_WELCOME && i < hello->streams; i++)
 		if (hello->plan[i].from >= ANYNET_HELLO_ADDRS ||
 		    hello->plan[i].to >= hello_addr_count(hello))
 			return -EPROTO;
@@ -161,7 +161,7 @@ struct hello_question hello_question(const struct anynet_wire_hello *hello)
 		.endpoint = hello->endpoint,
 		.epoch = hello->epoch,
 		.version = hello->version,
-		.rail = hello->rail,
+		.stream = hello->stream,
 		.kind = hello->kind,
 	};
 }
@@ -175,7 +175,8 @@ int hello_check_answer(struct anynet_wire_hello *answer, enum anynet_hello_type 
 		return ret;
 	return answer->version == question->version && answer->kind == question->kind &&
 			       answer->comm_id == question->comm_id &&
-			       answer->rail == question->rail && answer->epoch == question->epoch &&
+			       answer->stream == question->stream &&
+			       answer->epoch == question->epoch &&
 			       answer->endpoint == question->endpoint
 		       ? 0
 		       : -EPROTO;
@@ -183,7 +184,7 @@ int hello_check_answer(struct anynet_wire_hello *answer, enum anynet_hello_type 
 
 bool hello_is_foreign(const struct anynet_wire_hello *hello, size_t got)
 {
-	return got >= offsetof(struct anynet_wire_hello, rail) &&
+	return got >= offsetof(struct anynet_wire_hello, stream) &&
 	       hello->magic == ANYNET_HELLO_MAGIC && !is_spoken(hello->version);
 }
 
@@ -205,13 +206,13 @@ void hello_peer(const struct anynet_wire_hello *hello, struct anynet_peer *peer)
 	peer->nccl_version = hello->nccl_version;
 }
 
-bool hello_may_link(const struct anynet_wire_hello *peer)
+bool hello_may_use_qps(const struct anynet_wire_hello *peer)
 {
 	return peer->transports & 1u << ANYNET_LINK_IB &&
 	       !(peer->features & ANYNET_FEATURE_CHECKSUM) && !anynet_net.cfg->checksum;
 }
 
-void hello_say_no_link(const struct anynet_wire_hello *peer, const char *why)
+void hello_say_no_qp(const struct anynet_wire_hello *peer, const char *why)
 {
 	anynet_info("peer %s pid %u: data uses TCP, not queue pairs: %s",
 		    peer->host, peer->pid, why);
@@ -288,11 +289,11 @@ static int nearest(const struct anynet_wire_addr *from, const struct anynet_wire
 	return best;
 }
 
-int rail_plan(const struct anynet_wire_addr *from, int from_count,
-	      const struct anynet_wire_addr *to, int to_count, int per_nic,
-	      struct anynet_wire_rail *plan, int max)
+int stream_plan(const struct anynet_wire_addr *from, int from_count,
+		const struct anynet_wire_addr *to, int to_count, int per_nic,
+		struct anynet_wire_pair *plan, int max)
 {
-	struct anynet_wire_rail pairs[ANYNET_HELLO_ADDRS] = { { 0, 0 } };
+	struct anynet_wire_pair pairs[ANYNET_HELLO_ADDRS] = { { 0, 0 } };
 	uint32_t used = 1;
 	int pair_count = 1, count = 0;
 
@@ -302,7 +303,7 @@ int rail_plan(const struct anynet_wire_addr *from, int from_count,
 		if (peer < 0)
 			continue;
 		used |= 1u << peer;
-		pairs[pair_count++] = (struct anynet_wire_rail){ (uint8_t)i, (uint8_t)peer };
+		pairs[pair_count++] = (struct anynet_wire_pair){ (uint8_t)i, (uint8_t)peer };
 	}
 	for (int k = 0; k < per_nic; k++)
 		for (int i = 0; i < pair_count && count < max; i++)
@@ -310,24 +311,24 @@ int rail_plan(const struct anynet_wire_addr *from, int from_count,
 	return count;
 }
 
-int rail_plan_ports(int ports, int rails, struct anynet_wire_rail *plan, int max)
+int stream_plan_ports(int ports, int streams, struct anynet_wire_pair *plan, int max)
 {
 	int count = 0;
 
-	for (; count < rails && count < max; count++)
-		plan[count] = (struct anynet_wire_rail){ .to = (uint8_t)(count % ports) };
+	for (; count < streams && count < max; count++)
+		plan[count] = (struct anynet_wire_pair){ .to = (uint8_t)(count % ports) };
 	return count;
 }
 
-void rail_plan_own_ports(int ports, struct anynet_wire_rail *plan, int rails)
+void stream_plan_own_ports(int ports, struct anynet_wire_pair *plan, int streams)
 {
-	for (int i = 0; i < rails; i++)
+	for (int i = 0; i < streams; i++)
 		plan[i].from = (uint8_t)(i % ports);
 }
 
-bool rail_plan_spreads(const struct anynet_wire_rail *plan, int rails)
+bool stream_plan_spreads(const struct anynet_wire_pair *plan, int streams)
 {
-	for (int i = 1; i < rails; i++)
+	for (int i = 1; i < streams; i++)
 		if (plan[i].from != plan[0].from || plan[i].to != plan[0].to)
 			return true;
 	return false;

@@ -17,7 +17,7 @@
 struct anynet_peer {
 	char host[64];
 	char device[64];
-	char addr[64]; /* of rail 0 */
+	char addr[64]; /* of stream 0 */
 	uint32_t pid;
 	uint32_t nccl_version;
 };
@@ -57,7 +57,7 @@ int hello_check(struct anynet_wire_hello *hello, enum anynet_hello_type type);
 struct hello_question {
 	uint64_t comm_id;
 	uint32_t endpoint, epoch;
-	uint16_t version, rail;
+	uint16_t version, stream;
 	uint8_t kind;
 };
 
@@ -79,10 +79,10 @@ int hello_addr_count(const struct anynet_wire_hello *hello);
 void hello_peer(const struct anynet_wire_hello *hello, struct anynet_peer *peer);
 
 /* Can a comm of ours with this peer ever have links? */
-bool hello_may_link(const struct anynet_wire_hello *peer);
+bool hello_may_use_qps(const struct anynet_wire_hello *peer);
 
 /* Data goes over TCP, with an IB device at one end at least: both ends say so, in the same words. */
-void hello_say_no_link(const struct anynet_wire_hello *peer, const char *why);
+void hello_say_no_qp(const struct anynet_wire_hello *peer, const char *why);
 
 /* A queue pair is connected as if the RDMA connection manager were not wanted, which it is by one end. */
 void hello_say_no_cm(const struct anynet_wire_hello *peer, const char *why);
@@ -94,24 +94,24 @@ void hello_warn_nccl(const struct anynet_peer *peer);
 bool token_equal(const uint8_t a[ANYNET_TOKEN_BYTES], const uint8_t b[ANYNET_TOKEN_BYTES]);
 
 /*
- * Which NIC pairs carry the rails of a comm: the connector's NIC i with the acceptor's NIC that shares
- * the longest address prefix with it, each used once, `per_nic` rails on each pair, interleaved. The
+ * Which NIC pairs carry the streams of a comm: the connector's NIC i with the acceptor's NIC that shares
+ * the longest address prefix with it, each used once, `per_nic` streams on each pair, interleaved. The
  * first pair is the comm's own devices. Writes at most `max` entries and returns how many.
  */
-int rail_plan(const struct anynet_wire_addr *from, int from_count,
-	      const struct anynet_wire_addr *to, int to_count, int per_nic,
-	      struct anynet_wire_rail *plan, int max);
+int stream_plan(const struct anynet_wire_addr *from, int from_count,
+		const struct anynet_wire_addr *to, int to_count, int per_nic,
+		struct anynet_wire_pair *plan, int max);
 
 /*
  * The plan between two IB devices, which takes a step at each end: the acceptor, with `ports` ports of
- * its own, says the other end of each rail, round its ports (`from` is 0: it does not know them); the
+ * its own, says the other end of each stream, round its ports (`from` is 0: it does not know them); the
  * connector goes round its own. So port i is joined with port i, and all ports of the larger one are
  * used. Writes at most `max` entries and returns how many.
  */
-int rail_plan_ports(int ports, int rails, struct anynet_wire_rail *plan, int max);
-void rail_plan_own_ports(int ports, struct anynet_wire_rail *plan, int rails);
+int stream_plan_ports(int ports, int streams, struct anynet_wire_pair *plan, int max);
+void stream_plan_own_ports(int ports, struct anynet_wire_pair *plan, int streams);
 
-/* Do the rails of a plan join several pairs of NICs? */
-bool rail_plan_spreads(const struct anynet_wire_rail *plan, int rails);
+/* Do the streams of a plan join several pairs of NICs? */
+bool stream_plan_spreads(const struct anynet_wire_pair *plan, int streams);
 
 #endif

@@ -18,7 +18,7 @@ struct handles {
 	_Alignas(8) char of_peer[FAKE_RANKS_MAX][DRIVER_HANDLE_BYTES];
 };
 
-/* A transfer under way. */
+/* A transfer in progress. */
 struct flight {
 	const struct fake_transfer *t;
 	size_t posted, done, sizes[STEPS];

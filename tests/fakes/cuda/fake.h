@@ -80,7 +80,7 @@ struct fake_stream {
 	struct fake_context *context;
 	bool non_blocking, destroyed;
 	int priority;
-	STAILQ_HEAD(, copy) copies; /* the first one may be under way */
+	STAILQ_HEAD(, copy) copies; /* the first one may be in progress */
 	uint64_t queued, done;
 };
 
@@ -165,10 +165,10 @@ void engine_wake(void); /* look again what can be done */
 void copy_queue(struct fake_stream *stream, const struct copy *copy);
 size_t copy_span(const struct copy *copy, size_t pitch); /* from its first byte to its last */
 void copy_bytes(char *to, const char *from, size_t bytes, bool to_device);
-void copies_drop(struct fake_stream *stream); /* but for the one under way */
+void copies_drop(struct fake_stream *stream); /* but for the one in progress */
 CUresult stream_wait(struct fake_stream *stream,
 		     uint64_t position); /* the lock is free meanwhile */
-/* Is a copy waiting, or under way, from or to these? The latter is waited for, unlocked. */
+/* Is a copy waiting, or in progress, from or to these? The latter is waited for, unlocked. */
 bool copies_touch(uintptr_t at, size_t bytes);
 
 #endif

@@ -2,7 +2,7 @@
 /*
  * The sending half of a QP. Work requests go out in order; a reply that will never come is known at
  * once (OUT_LOST), and the timer runs for those only: a peer whose thread is slow is not a lossy
- * network. After the timeout everything from the oldest on is sent again.
+ * network. After the timeout everything from the oldest on is retransmitted.
  */
 #include "fake.h"
 

@@ -284,9 +284,9 @@ static void test_before(void **state)
 	expect_against(run, before, 0, "", "");
 }
 
-static void expect_doubtful(json_t *run, const char *pairs)
+static void expect_unclear(json_t *run, const char *pairs)
 {
-	json_t *list = judge_doubtful(run, NULL);
+	json_t *list = judge_unclear(run, NULL);
 	char *text = json_dumps(list, JSON_COMPACT);
 
 	assert_string_equal(text, pairs);
@@ -295,7 +295,7 @@ static void expect_doubtful(json_t *run, const char *pairs)
 	json_decref(run);
 }
 
-static void test_doubtful(void **state)
+static void test_unclear(void **state)
 {
 	json_t *run = made_up_run(6);
 
@@ -305,9 +305,9 @@ static void test_doubtful(void **state)
 	spoil(run, 1, 5, "failure", "{}");
 	spoil(run, 0, 5, "tcp",
 	      "[{'to': 'server', 'state': 'ok', 'segments': 9, 'retransmits': 5}]");
-	expect_doubtful(run, "[[0,5],[1,2],[3,4]]");
-	expect_doubtful(made_up_run(6), "[]");
-	expect_doubtful(json_object(), "[]");
+	expect_unclear(run, "[[0,5],[1,2],[3,4]]");
+	expect_unclear(made_up_run(6), "[]");
+	expect_unclear(json_object(), "[]");
 }
 
 /* The best of two measurements counts, and what broke in the second. */
@@ -405,7 +405,7 @@ int main(void)
 		cmocka_unit_test(test_one_host),  cmocka_unit_test(test_all_hosts),
 		cmocka_unit_test(test_path),      cmocka_unit_test(test_hosts),
 		cmocka_unit_test(test_launchers), cmocka_unit_test(test_layout),
-		cmocka_unit_test(test_before),    cmocka_unit_test(test_doubtful),
+		cmocka_unit_test(test_before),    cmocka_unit_test(test_unclear),
 		cmocka_unit_test(test_again),     cmocka_unit_test(test_nonsense),
 		cmocka_unit_test(test_too_much),
 	};

@@ -225,14 +225,14 @@ static void test_limits(void **state)
 		{ "{'us': 1000, 'busy_us': 900, 'rwnd_limited_us': 270}", "network" },
 		{ "{'us': 1000, 'busy_us': 900, 'rwnd_limited_us': 270, 'sndbuf_limited_us': 271}",
 		  "sender's buffer" },
-		/* A window of 16 KB: half of it under way, and a little more. */
+		/* A window of 16 KB: half of it in progress, and a little more. */
 		{ "{'us': 1000, 'busy_us': 900, 'rwnd_limited_us': 400, 'bytes': 81920, 'rtt_us': 100,"
 		  " 'window_bytes': 16384}",
 		  "receiver" },
 		{ "{'us': 1000, 'busy_us': 900, 'rwnd_limited_us': 400, 'bytes': 81921, 'rtt_us': 100,"
 		  " 'window_bytes': 16384}",
 		  "receiver's window" },
-		/* 64 KB under way where 64 KB are granted, and where a MB is. */
+		/* 64 KB in progress where 64 KB are cleared, and where a MB is. */
 		{ "{'us': 1000, 'busy_us': 900, 'rwnd_limited_us': 400, 'bytes': 655360, 'rtt_us': 100,"
 		  " 'window_bytes': 65536}",
 		  "receiver's window" },

@@ -53,11 +53,11 @@ void planted_fill(uint32_t pid, uint32_t peer, unsigned comms)
 	for (unsigned i = 0; i < comms; i++) {
 		planted_comm(i)->id = i + 1;
 		planted_comm(i)->is_send = 1;
-		planted_comm(i)->rail_count = 1;
+		planted_comm(i)->stream_count = 1;
 		planted_comm(i)->peer_pid = peer;
 		strcpy(planted_comm(i)->peer_host, "host-a");
-		planted_comm(i)->rails[0].kind = ANYNET_STATS_TCP;
-		planted_comm(i)->rails[0].state = ANYNET_STATS_UP;
+		planted_comm(i)->streams[0].kind = ANYNET_STATS_TCP;
+		planted_comm(i)->streams[0].state = ANYNET_STATS_UP;
 		planted_events(i)->id = i + 1;
 		planted_events(i)->count = 1;
 		planted_events(i)->events[0].kind = ANYNET_EVENT_OPENED;

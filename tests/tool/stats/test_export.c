@@ -15,7 +15,7 @@
 
 static struct anynet_stats_comm comms[ANYNET_STATS_COMMS];
 
-/* A page with this many comms, of two rails each. */
+/* A page with this many comms, of two streams each. */
 static struct page make_page(uint32_t pid, size_t count)
 {
 	struct page page = { .comms = comms, .count = count, .read_ms = 100000, .uid = 1000 };
@@ -35,10 +35,10 @@ static struct page make_page(uint32_t pid, size_t count)
 		strcpy(comms[i].peer_host, "host-b");
 		strcpy(comms[i].device, "eth0");
 		for (uint16_t k = 0; k < 2; k++) {
-			comms[i].rails[k].kind = ANYNET_STATS_TCP;
-			comms[i].rails[k].state = ANYNET_STATS_UP;
-			comms[i].rails[k].index = k;
-			strcpy(comms[i].rails[k].device, "eth1");
+			comms[i].streams[k].kind = ANYNET_STATS_TCP;
+			comms[i].streams[k].state = ANYNET_STATS_UP;
+			comms[i].streams[k].index = k;
+			strcpy(comms[i].streams[k].device, "eth1");
 		}
 	}
 	return page;
@@ -92,9 +92,9 @@ static void test_everything_has_its_unit(void **state)
 	comms[0].stalled_ms = 97500;
 	comms[0].error = -ECONNRESET;
 	comms[0].breaks = 2;
-	comms[0].rails[1].rtt_us = 1500;
-	comms[0].rails[1].state = ANYNET_STATS_SUSPECT;
-	comms[0].rails[1].kind = ANYNET_STATS_QP;
+	comms[0].streams[1].rtt_us = 1500;
+	comms[0].streams[1].state = ANYNET_STATS_SUSPECT;
+	comms[0].streams[1].kind = ANYNET_STATS_QP;
 	text = write_pages(&page, 1);
 	has(text, "anynet_processes 1");
 	has(text, "anynet_left_out 0");
@@ -150,12 +150,12 @@ static void test_no_series_comes_twice(void **state)
 	(void)state;
 	pages[0] = pages[1] = pages[2] = pages[3] = make_page(5, 3);
 	comms[2].id = comms[0].id;
-	comms[1].rails[1].index = comms[1].rails[0].index;
+	comms[1].streams[1].index = comms[1].streams[0].index;
 	pages[2].uid++;
 	strcpy(pages[3].process.host, "host-c"); /* a container's */
 	text = write_pages(pages, 4);
 	has(text, "anynet_processes 3");
-	has(text, "anynet_left_out 7"); /* a process, and of each other one a comm and a rail */
+	has(text, "anynet_left_out 7"); /* a process, and of each other one a comm and a stream */
 	assert_int_equal(count_of(text, "anynet_connection_bytes_total{"), 6);
 	free(text);
 }
@@ -170,7 +170,7 @@ static void test_there_is_a_bound(void **state)
 		pages[i] = make_page(i, ANYNET_STATS_COMMS);
 	text = write_pages(pages, 6);
 	assert_int_equal(count_of(text, "anynet_connection_bytes_total{"), METRICS_CONNECTIONS_MAX);
-	assert_int_equal(count_of(text, "anynet_path_bytes_total{"), METRICS_RAILS_MAX);
+	assert_int_equal(count_of(text, "anynet_path_bytes_total{"), METRICS_STREAMS_MAX);
 	assert_int_equal(count_of(text, "anynet_process_connections{"), 6);
 	has(text, "anynet_left_out 2048");
 	free(text);

@@ -101,7 +101,7 @@ static void test_torn_and_false_records_are_left_out(void **state)
 	(void)state;
 	planted_fill(1, 2, 4);
 	planted_comm(0)->bytes++;
-	planted_comm(2)->rails[15].path[111]++;
+	planted_comm(2)->streams[15].path[111]++;
 	page = planted_parse();
 	assert_int_equal(page.count, 2);
 	assert_int_equal(page.comms[0].id, 2);
@@ -109,9 +109,9 @@ static void test_torn_and_false_records_are_left_out(void **state)
 	page_free(&page);
 	planted_fill(1, 2, 4);
 	planted_comm(0)->id = 0;
-	planted_comm(1)->rails[3].kind = 3;
-	planted_comm(1)->rails[3].state = ANYNET_STATS_UP;
-	planted_comm(2)->rails[0].state = 0;
+	planted_comm(1)->streams[3].kind = 3;
+	planted_comm(1)->streams[3].state = ANYNET_STATS_UP;
+	planted_comm(2)->streams[0].state = 0;
 	planted_comm(3)->is_send = 2;
 	planted_seal();
 	page = planted_parse();
@@ -154,14 +154,14 @@ static void test_texts_end_and_are_printable(void **state)
 	memset(planted_head()->host, 'h', sizeof(planted_head()->host));
 	memcpy(planted_head()->job, "\033[2Jx\xff", 6);
 	memset(planted_comm(0)->peer_host, 0x9b, sizeof(planted_comm(0)->peer_host));
-	memset(planted_comm(0)->rails[0].path, '\n', sizeof(planted_comm(0)->rails[0].path));
+	memset(planted_comm(0)->streams[0].path, '\n', sizeof(planted_comm(0)->streams[0].path));
 	memset(planted_comm(0)->asked, 'a', sizeof(planted_comm(0)->asked));
 	planted_seal();
 	page = planted_parse();
 	assert_int_equal(strlen(page.process.host), sizeof(page.process.host) - 1);
 	assert_string_equal(page.process.job, "?[2Jx?");
 	assert_int_equal(strspn(page.comms[0].peer_host, "?"), 63);
-	assert_int_equal(strspn(page.comms[0].rails[0].path, "?"), 111);
+	assert_int_equal(strspn(page.comms[0].streams[0].path, "?"), 111);
 	assert_int_equal(strlen(page.comms[0].asked), 95);
 	page_free(&page);
 }

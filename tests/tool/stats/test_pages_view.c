@@ -40,12 +40,12 @@ static void test_rates_are_of_the_time_between_two_looks(void **state)
 	planted_fill(1, 2, 2);
 	planted_head()->written_ms -= 500;
 	planted_comm(0)->bytes = 1000;
-	planted_comm(0)->rails[0].bytes = 1000;
+	planted_comm(0)->streams[0].bytes = 1000;
 	planted_seal();
 	pages[0] = planted_parse();
 	planted_head()->written_ms += 500;
 	planted_comm(0)->bytes = 6000;
-	planted_comm(0)->rails[0].bytes = 5000;
+	planted_comm(0)->streams[0].bytes = 5000;
 	planted_comm(1)->is_send = 0;
 	planted_comm(1)->bytes = 70;
 	planted_seal();
@@ -54,8 +54,8 @@ static void test_rates_are_of_the_time_between_two_looks(void **state)
 				   &(struct page_list){ .pages = &pages[1], .count = 1 }),
 			 0);
 	assert_int_equal(view.processes[0].connections[0].rate, 10000);
-	assert_int_equal(view.processes[0].connections[0].rail_rates[0], 8000);
-	assert_true(view.processes[0].connections[1].rail_rates[0] < 0);
+	assert_int_equal(view.processes[0].connections[0].stream_rates[0], 8000);
+	assert_true(view.processes[0].connections[1].stream_rates[0] < 0);
 	assert_int_equal(view.sent, 10000);
 	assert_int_equal(view.received, 140);
 	view_free(&view);
@@ -87,7 +87,7 @@ static void test_what_is_wrong_comes_first(void **state)
 	planted_fill(3, 9, 4);
 	planted_comm(1)->breaks = 1;
 	planted_comm(2)->error = -ECONNRESET;
-	planted_comm(3)->rails[0].state = ANYNET_STATS_DOWN;
+	planted_comm(3)->streams[0].state = ANYNET_STATS_DOWN;
 	planted_seal();
 	pages[2] = planted_parse();
 	assert_int_equal(view_make(&view, &(struct page_list){ 0 },
@@ -106,18 +106,18 @@ static void test_what_is_wrong_comes_first(void **state)
 		page_free(&pages[i]);
 }
 
-static void test_a_rail_in_doubt_is_trouble_and_one_of_many_that_is_down(void **state)
+static void test_a_stream_suspect_is_trouble_and_one_of_many_that_is_down(void **state)
 {
 	struct page page;
 	struct view view;
 
 	(void)state;
 	planted_fill(1, 9, 2);
-	planted_comm(0)->rails[0].state = ANYNET_STATS_SUSPECT;
-	planted_comm(1)->rail_count = 2;
-	planted_comm(1)->rails[0].state = ANYNET_STATS_DOWN;
-	planted_comm(1)->rails[1] = planted_comm(1)->rails[0];
-	planted_comm(1)->rails[1].state = ANYNET_STATS_UP;
+	planted_comm(0)->streams[0].state = ANYNET_STATS_SUSPECT;
+	planted_comm(1)->stream_count = 2;
+	planted_comm(1)->streams[0].state = ANYNET_STATS_DOWN;
+	planted_comm(1)->streams[1] = planted_comm(1)->streams[0];
+	planted_comm(1)->streams[1].state = ANYNET_STATS_UP;
 	planted_seal();
 	page = planted_parse();
 	assert_int_equal(view_make(&view, &(struct page_list){ 0 },
@@ -333,7 +333,7 @@ static void test_json_tells_everything(void **state)
 	planted_fill(1, 2, 2);
 	planted_comm(0)->error = -ECONNRESET;
 	planted_comm(0)->again = 17;
-	planted_comm(0)->rails[0].kind = ANYNET_STATS_QP;
+	planted_comm(0)->streams[0].kind = ANYNET_STATS_QP;
 	planted_comm(1)->stalled_ms = PLANTED_MS - 2000;
 	planted_seal();
 	page = planted_parse();
@@ -353,7 +353,7 @@ int main(void)
 		cmocka_unit_test(test_a_dump_of_a_wild_page_is_text),
 		cmocka_unit_test(test_rates_are_of_the_time_between_two_looks),
 		cmocka_unit_test(test_what_is_wrong_comes_first),
-		cmocka_unit_test(test_a_rail_in_doubt_is_trouble_and_one_of_many_that_is_down),
+		cmocka_unit_test(test_a_stream_suspect_is_trouble_and_one_of_many_that_is_down),
 		cmocka_unit_test(test_who_waits_for_whom),
 		cmocka_unit_test(test_lines_fit_the_terminal),
 		cmocka_unit_test(test_json_tells_everything),

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Which NICs a comm of a device uses, and how many rails it wants (net.c): of NICs and of fused devices. */
+/* Which NICs a comm of a device uses, and how many streams it wants (net.c): of NICs and of fused devices. */
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stdio.h>
@@ -21,7 +21,7 @@ static void start(enum anynet_link link, int count)
 
 	local_net_start();
 	local_cfg.stripe = ANYNET_SWITCH_AUTO;
-	local_cfg.rails_per_nic = ANYNET_AUTO;
+	local_cfg.streams_per_nic = ANYNET_AUTO;
 	local_cfg.ib_qps = 1;
 	for (int i = 0; i < count; i++) {
 		nics[i] = local_dev;
@@ -89,28 +89,28 @@ static void test_of_an_ib_device_its_ports_come_first(void **state)
 	assert_string_equal(set_of(&nics[0], 8), "012345");
 }
 
-static void test_of_an_ib_device_all_ports_want_rails(void **state)
+static void test_of_an_ib_device_all_ports_want_streams(void **state)
 {
 	(void)state;
 	start(ANYNET_LINK_IB, 10);
-	assert_int_equal(nic_rails_wanted(&nics[0]), 1);
-	assert_int_equal(nic_rails_wanted(fuse("12")), 2);
+	assert_int_equal(nic_streams_wanted(&nics[0]), 1);
+	assert_int_equal(nic_streams_wanted(fuse("12")), 2);
 	local_cfg.ib_qps = 3;
-	assert_int_equal(nic_rails_wanted(&nics[0]), 3);
-	assert_int_equal(nic_rails_wanted(fuse("1234")), 12);
+	assert_int_equal(nic_streams_wanted(&nics[0]), 3);
+	assert_int_equal(nic_streams_wanted(fuse("1234")), 12);
 	local_cfg.ib_qps = 64;
-	assert_int_equal(nic_rails_wanted(fuse("12345678")), ANYNET_RAILS_MAX);
+	assert_int_equal(nic_streams_wanted(fuse("12345678")), ANYNET_STREAMS_MAX);
 }
 
-/* What NCCL adds up is what a comm uses anyway; each NIC's rails are by its own speed. */
+/* What NCCL adds up is what a comm uses anyway; each NIC's streams are by its own speed. */
 static void test_a_tcp_device_is_striped_from_its_members_on(void **state)
 {
 	(void)state;
 	start(ANYNET_LINK_TCP, 4);
 	assert_string_equal(set_of(&nics[2], 8), "2013");
 	assert_string_equal(set_of(fuse("31"), 8), "3102");
-	assert_int_equal(nic_rails_wanted(&nics[0]), 2);
-	assert_int_equal(nic_rails_wanted(fuse("0123")), 2);
+	assert_int_equal(nic_streams_wanted(&nics[0]), 2);
+	assert_int_equal(nic_streams_wanted(fuse("0123")), 2);
 	nics[0].speed_mbps = 10000;
 	assert_string_equal(set_of(fuse("31"), 8), "312");
 	assert_string_equal(set_of(fuse("31"), 2), "31");
@@ -145,16 +145,16 @@ static void test_connections_are_bounded_over_all_nics(void **state)
 	for (int i = 0; i < 8; i++)
 		nics[i].speed_mbps = 100000;
 	anynet_net.gpu_count = 0;
-	assert_int_equal(nic_rails_wanted(&nics[0]), 1);
+	assert_int_equal(nic_streams_wanted(&nics[0]), 1);
 	anynet_net.gpu_count = 8;
-	assert_int_equal(nic_rails_wanted(&nics[0]), 4);
-	assert_int_equal(nic_rails_wanted(fuse("01")), 4);
-	assert_int_equal(nic_rails_wanted(fuse("0123")), 2);
+	assert_int_equal(nic_streams_wanted(&nics[0]), 4);
+	assert_int_equal(nic_streams_wanted(fuse("01")), 4);
+	assert_int_equal(nic_streams_wanted(fuse("0123")), 2);
 	anynet_net_start(&local_cfg, nics, 4);
 	anynet_net.gpu_count = 0;
-	assert_int_equal(nic_rails_wanted(&nics[0]), 2);
-	local_cfg.rails_per_nic = 16;
-	assert_int_equal(nic_rails_wanted(&nics[0]), 16);
+	assert_int_equal(nic_streams_wanted(&nics[0]), 2);
+	local_cfg.streams_per_nic = 16;
+	assert_int_equal(nic_streams_wanted(&nics[0]), 16);
 }
 
 int main(void)
@@ -163,7 +163,7 @@ int main(void)
 		cmocka_unit_test(test_a_nic_for_each_gpu_is_enough),
 		cmocka_unit_test(test_connections_are_bounded_over_all_nics),
 		cmocka_unit_test(test_of_an_ib_device_its_ports_come_first),
-		cmocka_unit_test(test_of_an_ib_device_all_ports_want_rails),
+		cmocka_unit_test(test_of_an_ib_device_all_ports_want_streams),
 		cmocka_unit_test(test_a_tcp_device_is_striped_from_its_members_on),
 	};
 	return cmocka_run_group_tests(tests, NULL, NULL);

@@ -89,7 +89,7 @@ static void test_a_data_direct_engine_is_another_device(void **state)
 	expect_device(5, "c_dma:2", "0000:03:00.0", 2);
 }
 
-static void test_rail_and_plane_are_those_of_the_setting(void **state)
+static void test_stream_and_plane_are_those_of_the_setting(void **state)
 {
 	(void)state;
 	strcpy(cfg.ib_hca, "=a:1:3:4,a:2");
@@ -215,7 +215,7 @@ int main(void)
 {
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test_setup(test_a_data_direct_engine_is_another_device, setup),
-		cmocka_unit_test_setup(test_rail_and_plane_are_those_of_the_setting, setup),
+		cmocka_unit_test_setup(test_stream_and_plane_are_those_of_the_setting, setup),
 		cmocka_unit_test_setup(test_order_is_by_pci_address_name_and_port, setup),
 		cmocka_unit_test_setup(test_a_port_is_named_only_where_a_card_has_several, setup),
 		cmocka_unit_test_setup(test_functions_of_a_card_are_its_ports, setup),

@@ -10,8 +10,8 @@
 #include <cmocka.h>
 
 #include "support/capture.h"
+#include "transports/device/carrier.h"
 #include "transports/device/ib_events.h"
-#include "transports/device/links.h"
 #include "unit/ib_ends.h"
 
 #define OTHER_PORT 2
@@ -56,13 +56,13 @@ static void test_a_port_is_down_until_it_is_up(void **state)
 	(void)state;
 	stub_port_event(1, IBV_EVENT_PORT_ERR);
 	assert_true(ib_events_read());
-	assert_true(link_port_is_down(&local_dev));
+	assert_true(carrier_port_is_down(&local_dev));
 	assert_false(ib_events_stale());
 	stub_port_event(1, IBV_EVENT_PORT_ACTIVE);
 	assert_false(ib_events_read()); /* the port is asked, by and by */
 	assert_true(ib_events_stale());
 	assert_true(ib_events_settle());
-	assert_false(link_port_is_down(&local_dev));
+	assert_false(carrier_port_is_down(&local_dev));
 	assert_false(ib_events_stale());
 }
 
@@ -71,7 +71,7 @@ static void test_one_port_is_not_the_other(void **state)
 	(void)state;
 	stub_port_event(OTHER_PORT, IBV_EVENT_PORT_ERR);
 	assert_false(ib_events_read());
-	assert_false(link_port_is_down(&local_dev));
+	assert_false(carrier_port_is_down(&local_dev));
 	stub_port_event(OTHER_PORT, IBV_EVENT_PORT_ACTIVE);
 	assert_false(ib_events_read());
 	assert_false(ib_events_stale());
@@ -79,30 +79,30 @@ static void test_one_port_is_not_the_other(void **state)
 
 static void test_a_queue_pair_fails_alone(void **state)
 {
-	struct ib_link *fails = ib_connector(true), *works = ib_connector(true);
+	struct ib_qp *fails = ib_connector(true), *works = ib_connector(true);
 
 	(void)state;
-	stub_event(fails->qp, IBV_EVENT_QP_FATAL);
+	stub_event(fails->ibv, IBV_EVENT_QP_FATAL);
 	assert_true(ib_events_read());
-	assert_int_equal(ib_link_poll(fails, NULL), -EIO);
-	assert_int_equal(ib_link_poll(works, NULL), 0);
-	ib_link_free(fails);
-	ib_link_free(works);
+	assert_int_equal(ib_qp_poll(fails, NULL), -EIO);
+	assert_int_equal(ib_qp_poll(works, NULL), 0);
+	ib_qp_free(fails);
+	ib_qp_free(works);
 }
 
 /* Whoever destroys what an event is about waits for that. */
 static void test_every_event_is_acknowledged(void **state)
 {
-	struct ib_link *link = ib_connector(true);
+	struct ib_qp *qp = ib_connector(true);
 
 	(void)state;
-	stub_event(link->qp, IBV_EVENT_QP_ACCESS_ERR);
-	stub_event(link->qp, IBV_EVENT_COMM_EST);
+	stub_event(qp->ibv, IBV_EVENT_QP_ACCESS_ERR);
+	stub_event(qp->ibv, IBV_EVENT_COMM_EST);
 	stub_port_event(1, IBV_EVENT_PORT_ERR);
 	stub_port_event(1, IBV_EVENT_PORT_ACTIVE);
 	assert_true(ib_events_read());
 	assert_int_equal(acknowledged, 4);
-	ib_link_free(link);
+	ib_qp_free(qp);
 	ib_events_settle();
 }
 
@@ -127,7 +127,7 @@ static void test_the_background_thread_goes_on_while_queue_pairs_are_destroyed(v
 	sem_init(&may_end, 0, 0);
 	verbs.destroy_qp = destroy_qp;
 	for (unsigned round = 0; round < 3; round++) {
-		ib_link_retire(ib_connector(true));
+		ib_qp_retire(ib_connector(true));
 		assert_false(ib_chores());
 		sem_wait(&begun);
 		assert_true(ib_chores_pending());
@@ -143,14 +143,14 @@ static void test_the_background_thread_goes_on_while_queue_pairs_are_destroyed(v
 /* Last: the device does not come back. */
 static void test_with_a_device_all_of_its_queue_pairs_fail(void **state)
 {
-	struct ib_link *link = ib_connector(true);
+	struct ib_qp *qp = ib_connector(true);
 
 	(void)state;
 	stub_event(NULL, IBV_EVENT_DEVICE_FATAL);
 	assert_true(ib_events_read());
-	assert_true(link_port_is_down(&local_dev));
-	assert_int_equal(ib_link_poll(link, NULL), -EIO);
-	ib_link_free(link);
+	assert_true(carrier_port_is_down(&local_dev));
+	assert_int_equal(ib_qp_poll(qp, NULL), -EIO);
+	ib_qp_free(qp);
 }
 
 int main(void)

@@ -75,7 +75,7 @@ void test_a_message_before_its_receive_does_not_block_those_behind_it(void **sta
 	assert_string_equal(in[0], "unexpected");
 }
 
-/* A message without bytes is set aside like others, and no more of them than others: their sender waits then. */
+/* A message without bytes is kept as unexpected like others, and no more of them than others: their sender waits then. */
 void test_empty_messages_set_aside_have_a_bound(void **state)
 {
 	const unsigned most = 1000 + ANYNET_SENDS; /* that there is room for, and on the way */
@@ -129,7 +129,7 @@ void test_one_message_after_the_other_may_come_before_its_receive(void **state)
 	assert_string_equal(in[2], "end");
 }
 
-/* Set aside in part when its receive comes. */
+/* Unexpected in part when its receive comes. */
 void test_a_receive_may_come_in_the_middle_of_its_message(void **state)
 {
 	struct anynet_wire_frame frame = frame_data(0, 1, ANYNET_FLAG_MULTI, 10);
@@ -150,7 +150,7 @@ void test_a_receive_may_come_in_the_middle_of_its_message(void **state)
 	assert_string_equal(in, "0123456789");
 }
 
-void test_many_tags_over_rails_stay_in_order(void **state)
+void test_many_tags_over_streams_stay_in_order(void **state)
 {
 	enum {
 		ROUNDS = 200,
@@ -174,11 +174,11 @@ void test_many_tags_over_rails_stay_in_order(void **state)
 	}
 }
 
-/* Once several tags are in use, a large message asks first, so that it is never set aside. */
-void test_a_large_message_among_tags_is_announced_and_granted(void **state)
+/* Once several tags are in use, a large message asks first, so that it is never unexpected. */
+void test_a_large_message_among_tags_is_announced_and_cleared(void **state)
 {
 	static uint8_t data[PAIR_LARGE], in[PAIR_LARGE];
-	struct anynet_wire_frame frame, grant = { .type = ANYNET_FRAME_GRANT };
+	struct anynet_wire_frame frame, cts = { .type = ANYNET_FRAME_CTS };
 	struct anynet_request *small, *large;
 
 	(void)state;
@@ -197,9 +197,9 @@ void test_a_large_message_among_tags_is_announced_and_granted(void **state)
 	assert_int_equal(frame.size, PAIR_LARGE);
 	assert_true(frame.flags & ANYNET_FLAG_MULTI);
 	assert_false(frame_get(pair.fds[0], &frame, in, 0));
-	grant.slot = frame.slot;
-	grant.seq = frame.seq;
-	frame_put(pair.fds[0], &grant, NULL);
+	cts.slot = frame.slot;
+	cts.seq = frame.seq;
+	frame_put(pair.fds[0], &cts, NULL);
 	pair_idle(large);
 	assert_true(frame_get(pair.fds[0], &frame, in, sizeof(in)));
 	assert_int_equal(frame.type, ANYNET_FRAME_DATA);
@@ -207,7 +207,7 @@ void test_a_large_message_among_tags_is_announced_and_granted(void **state)
 	assert_memory_equal(in, data, PAIR_LARGE);
 }
 
-void test_an_announced_message_is_granted_when_its_receive_is_posted(void **state)
+void test_an_announced_message_is_cleared_when_its_receive_is_posted(void **state)
 {
 	struct anynet_wire_frame rts =
 		frame_data(0, 1, ANYNET_FLAG_MULTI | ANYNET_FLAG_ACK, PAIR_LARGE);
@@ -228,12 +228,12 @@ void test_an_announced_message_is_granted_when_its_receive_is_posted(void **stat
 	req = pair_irecv(&pair, in, sizeof(in), 1);
 	pair_idle(req);
 	assert_true(frame_get(pair.fds[0], &frame, NULL, 0));
-	assert_int_equal(frame.type, ANYNET_FRAME_GRANT);
+	assert_int_equal(frame.type, ANYNET_FRAME_CTS);
 	assert_int_equal(frame.slot, 77);
 	assert_false(frame_get(pair.fds[0], &frame, NULL, 0));
 }
 
-/* More than are sent in one call: 15 grants and an acknowledgement. */
+/* More than are sent in one call: 15 CTS and an acknowledgement. */
 void test_many_words_at_once_are_told_whole(void **state)
 {
 	enum {
@@ -261,7 +261,7 @@ void test_many_words_at_once_are_told_whole(void **state)
 	pair_idle(reqs[0]);
 	for (uint32_t i = 0; i < LARGE; i++) {
 		assert_true(frame_get(pair.fds[0], &frame, NULL, 0));
-		assert_int_equal(frame.type, ANYNET_FRAME_GRANT);
+		assert_int_equal(frame.type, ANYNET_FRAME_CTS);
 		assert_int_equal(frame.slot, i);
 	}
 	assert_true(frame_get(pair.fds[0], &frame, bits, sizeof(bits)));
@@ -289,18 +289,18 @@ void test_large_messages_of_several_tags_arrive(void **state)
 	assert_memory_equal(in, out, sizeof(in));
 }
 
-/* What is behind the head of a rail that had to wait is already read, and the socket is empty. */
+/* What is behind the head of a stream that had to wait is already read, and the socket is empty. */
 void test_a_message_read_before_its_receive_was_posted_is_not_forgotten(void **state)
 {
-	for (unsigned rails = 1; rails <= 2; rails++) {
+	for (unsigned streams = 1; streams <= 2; streams++) {
 		struct anynet_wire_frame first = frame_data(0, 0, 0, 5),
 					 second = frame_data(1, 0, 0, 6);
 		char in[8] = "";
 		struct anynet_request *req;
 
-		if (rails > 1)
+		if (streams > 1)
 			pair_close(&pair);
-		pair_open_recv(&pair, rails);
+		pair_open_recv(&pair, streams);
 		req = pair_irecv(&pair, in, sizeof(in), 0);
 		frame_put(pair.fds[0], &first, "first");
 		frame_put(pair.fds[0], &second, "second");

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Acknowledgements and grants, from both sides; the replay ring and the window that they free. */
+/* Acknowledgements and CTS, from both sides; the replay ring and the window that they free. */
 #include <errno.h>
 #include <setjmp.h>
 #include <stdarg.h>
@@ -52,13 +52,13 @@ static void deliver(uint32_t seq, uint8_t flags, size_t bytes)
 	pair_finish(&req, 1, NULL);
 }
 
-/* The next acknowledgement, on whichever rail; how many slots it names, -1 = there is none. */
+/* The next acknowledgement, on whichever stream; how many slots it names, -1 = there is none. */
 static int ack_came(void)
 {
 	struct anynet_wire_frame ack;
 	int count = 0;
 
-	for (unsigned i = 0; i < pair.rails; i++) {
+	for (unsigned i = 0; i < pair.streams; i++) {
 		if (!frame_get(pair.fds[i], &ack, bitmap, sizeof(bitmap)))
 			continue;
 		assert_int_equal(ack.type, ANYNET_FRAME_ACK);
@@ -199,7 +199,7 @@ static void take_frames(void)
 	static uint8_t away[PAIR_LARGE];
 	struct anynet_wire_frame frame;
 
-	for (unsigned i = 0; i < pair.rails; i++) {
+	for (unsigned i = 0; i < pair.streams; i++) {
 		while (frame_get(pair.fds[i], &frame, away, sizeof(away))) {
 			assert_true(frame.seq < MESSAGES && frame.slot < ANYNET_WIRE_SLOTS);
 			slots[frame.seq] = frame.slot;
@@ -208,10 +208,10 @@ static void take_frames(void)
 }
 
 /* Acknowledge messages [first, end). */
-static void put_ack(unsigned rail, uint32_t first, uint32_t end)
+static void put_ack(unsigned stream, uint32_t first, uint32_t end)
 {
 	take_frames();
-	frame_put_ack(pair.fds[rail], slots + first, end - first);
+	frame_put_ack(pair.fds[stream], slots + first, end - first);
 }
 
 static void test_a_small_send_is_done_without_an_ack_a_large_one_with_it(void **state)
@@ -491,14 +491,14 @@ static void refused(const struct anynet_wire_frame *frame, const char *text)
 static void test_control_frames_that_cannot_be_right_are_refused(void **state)
 {
 	struct anynet_wire_frame ack = { .type = ANYNET_FRAME_ACK, .length = ANYNET_ACK_BYTES + 1 };
-	struct anynet_wire_frame grant = { .type = ANYNET_FRAME_GRANT };
+	struct anynet_wire_frame cts = { .type = ANYNET_FRAME_CTS };
 
 	(void)state;
 	refused(&ack, "frame of 33 bytes");
 	ack.length = 16;
 	refused(&ack, "frame of type 6 with 16 bytes");
-	grant.slot = ANYNET_WIRE_SLOTS;
-	refused(&grant, "frame of type 7 for slot 256");
+	cts.slot = ANYNET_WIRE_SLOTS;
+	refused(&cts, "frame of type 7 for slot 256");
 	refused(&(struct anynet_wire_frame){ .type = 99 }, "frame of type 99");
 	pair_open_send(&pair, 1);
 }

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Which of an IB comm's rails a message goes by (send_rails.c): rails that do nothing but take. */
+/* Which of an IB comm's streams a message goes by (send_streams.c): streams that do nothing but take. */
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stdio.h>
@@ -8,15 +8,15 @@
 #include <cmocka.h>
 
 #include "transports/message/send_internal.h"
-#include "transports/path/ib/ib_rail.h"
+#include "transports/path/ib/ib_stream.h"
 #include "unit/local_net.h"
 
-#define RAILS 3
+#define STREAMS 3
 #define SMALL 100
 #define LARGE (3 * LOCAL_CHUNK_BYTES)
 
 struct taker {
-	struct ib_rail rail; /* first */
+	struct ib_stream stream; /* first */
 	bool may_write;      /* the receiver has told it where */
 	bool full;
 	size_t backlog;
@@ -24,55 +24,55 @@ struct taker {
 	struct frame_id last;
 };
 
-static struct taker takers[RAILS];
+static struct taker takers[STREAMS];
 static struct anynet_comm *comm;
 static struct anynet_mr mr;
 static uint8_t data[LARGE];
 
-static int receive(struct anynet_rail *rail)
+static int receive(struct anynet_stream *stream)
 {
-	(void)rail;
+	(void)stream;
 	return 0;
 }
 
-static int transmit(struct anynet_rail *rail)
+static int transmit(struct anynet_stream *stream)
 {
-	struct taker *taker = (struct taker *)rail;
+	struct taker *taker = (struct taker *)stream;
 	struct frame_id id;
 
-	while (!taker->full && send_next(to_send(comm), rail, &id)) {
+	while (!taker->full && send_next(to_send(comm), stream, &id)) {
 		taker->last = id;
 		taker->frames++;
 		taker->backlog += id.length;
-		rail->bytes_sent += id.length;
+		stream->bytes_sent += id.length;
 	}
 	return 0;
 }
 
-static size_t backlog(struct anynet_rail *rail)
+static size_t backlog(struct anynet_stream *stream)
 {
-	const struct taker *taker = (const struct taker *)rail;
+	const struct taker *taker = (const struct taker *)stream;
 
 	return taker->full ? SIZE_MAX : taker->backlog;
 }
 
-static bool granted(struct anynet_rail *rail, const struct send_msg *msg)
+static bool cleared(struct anynet_stream *stream, const struct send_msg *msg)
 {
-	const struct taker *taker = (const struct taker *)rail;
+	const struct taker *taker = (const struct taker *)stream;
 
-	return taker->may_write || (taker->rail.link && msg->record);
+	return taker->may_write || (taker->stream.qp && msg->record);
 }
 
-static void close_nothing(struct anynet_rail *rail)
+static void close_nothing(struct anynet_stream *stream)
 {
-	(void)rail;
+	(void)stream;
 }
 
-static const struct anynet_rail_ops ops = {
+static const struct anynet_stream_ops ops = {
 	.receive = receive,
 	.transmit = transmit,
 	.backlog = backlog,
-	.granted = granted,
+	.cleared = cleared,
 	.close = close_nothing,
 };
 
@@ -81,22 +81,22 @@ static int setup(void **state)
 	(void)state;
 	local_net_start();
 	local_dev.link = ANYNET_LINK_IB;
-	comm = send_comm_create(&local_dev, RAILS);
+	comm = send_comm_create(&local_dev, STREAMS);
 	if (!comm)
 		return -1;
 	memset(takers, 0, sizeof(takers));
-	for (uint16_t i = 0; i < RAILS; i++) {
-		struct anynet_rail *rail = &takers[i].rail.tcp.base;
+	for (uint16_t i = 0; i < STREAMS; i++) {
+		struct anynet_stream *stream = &takers[i].stream.tcp.base;
 
-		rail->ops = &ops;
-		rail->comm = comm;
-		rail->index = i;
-		rail->readable = rail->writable = true;
-		takers[i].rail.link = (struct ib_link *)takers; /* there is one */
-		rail->linked = true;
+		stream->ops = &ops;
+		stream->comm = comm;
+		stream->index = i;
+		stream->readable = stream->writable = true;
+		takers[i].stream.qp = (struct ib_qp *)takers; /* there is one */
+		stream->by_qp = true;
 		takers[i].may_write = true;
-		rail->state = RAIL_UP;
-		comm->rails[i] = rail;
+		stream->state = STREAM_UP;
+		comm->streams[i] = stream;
 	}
 	return 0;
 }
@@ -108,7 +108,7 @@ static int teardown(void **state)
 	return 0;
 }
 
-/* All at once, of one tag; and turns until all that can be is under way. */
+/* All at once, of one tag; and turns until all that can be is in progress. */
 static void send_messages(int count, size_t bytes)
 {
 	for (int i = 0; i < count; i++) {
@@ -145,7 +145,7 @@ static void test_they_are_cut_if_so_asked(void **state)
 	assert_int_equal(takers[1].last.length, LOCAL_CHUNK_BYTES);
 }
 
-/* Rails over several ports are there to carry a message together. */
+/* Streams over several ports are there to carry a message together. */
 static void test_they_are_cut_to_go_by_several_ports(void **state)
 {
 	(void)state;
@@ -160,8 +160,8 @@ static void test_they_are_cut_to_go_by_several_ports(void **state)
 static void test_links_are_preferred(void **state)
 {
 	(void)state;
-	takers[0].rail.link = NULL;
-	takers[0].rail.tcp.base.linked = false;
+	takers[0].stream.qp = NULL;
+	takers[0].stream.tcp.base.by_qp = false;
 	takers[0].may_write = false;
 	send_messages(4, SMALL);
 	expect_frames(0, 2, 2);
@@ -172,13 +172,13 @@ static void test_links_are_preferred(void **state)
 	expect_frames(0, 3, 3);
 }
 
-/* Also when nothing is under way any more: paths through the fabric are many. */
+/* Also when nothing is in progress any more: paths through the fabric are many. */
 static void test_one_after_the_other_they_go_round_too(void **state)
 {
 	(void)state;
 	for (int i = 0; i < 6; i++) {
 		send_messages(1, SMALL);
-		for (int k = 0; k < RAILS; k++)
+		for (int k = 0; k < STREAMS; k++)
 			takers[k].backlog = 0;
 	}
 	expect_frames(2, 2, 2);
@@ -205,13 +205,13 @@ static void test_only_who_knows_where_to_write_writes(void **state)
 static void test_nothing_goes_as_long_as_nobody_knows(void **state)
 {
 	(void)state;
-	for (int i = 0; i < RAILS; i++)
+	for (int i = 0; i < STREAMS; i++)
 		takers[i].may_write = false;
 	send_messages(2, LARGE);
 	expect_frames(0, 0, 0);
 	takers[1].may_write = true;
-	send_look_for_grants(to_send(comm), comm->rails[0]);
-	send_look_for_grants(to_send(comm), comm->rails[1]);
+	send_look_for_cts(to_send(comm), comm->streams[0]);
+	send_look_for_cts(to_send(comm), comm->streams[1]);
 	assert_int_equal(comm_transmit(comm), 0);
 	expect_frames(0, 2, 0);
 }
@@ -225,10 +225,10 @@ static void test_who_has_no_room_holds_up_nobody(void **state)
 	expect_frames(0, 2, 2);
 }
 
-static void test_who_is_in_doubt_holds_up_nobody(void **state)
+static void test_who_is_suspect_holds_up_nobody(void **state)
 {
 	(void)state;
-	comm->rails[0]->state = RAIL_SUSPECT;
+	comm->streams[0]->state = STREAM_SUSPECT;
 	takers[1].may_write = takers[2].may_write = false;
 	send_messages(2, SMALL);
 	expect_frames(0, 1, 1);
@@ -238,13 +238,13 @@ static void test_who_is_in_doubt_holds_up_nobody(void **state)
 static struct anynet_request *send_one(struct frame_id *id)
 {
 	struct anynet_request *req;
-	unsigned frames[RAILS];
+	unsigned frames[STREAMS];
 
-	for (int i = 0; i < RAILS; i++)
+	for (int i = 0; i < STREAMS; i++)
 		frames[i] = takers[i].frames;
 	assert_int_equal(anynet_isend(comm, &(struct anynet_send){ data, LARGE, 0, &mr, NULL }, &req), 0);
 	assert_non_null(req);
-	for (int i = 0; i < RAILS; i++)
+	for (int i = 0; i < STREAMS; i++)
 		if (takers[i].frames != frames[i])
 			*id = takers[i].last;
 	assert_int_equal(id->length, LARGE);
@@ -271,7 +271,7 @@ static void test_a_frame_that_arrives_late_counts_for_its_own_message(void **sta
 	ack.slot = first.slot;
 	ack.seq = first.seq;
 	assert_false(is_done(req));
-	assert_int_equal(send_control(to_send(comm), comm->rails[0], &ack, NULL), 0);
+	assert_int_equal(send_control(to_send(comm), comm->streams[0], &ack, NULL), 0);
 	assert_true(is_done(req));
 	req = send_one(&second);
 	assert_int_equal(second.slot, first.slot);
@@ -298,7 +298,7 @@ int main(void)
 						teardown),
 		cmocka_unit_test_setup_teardown(test_who_has_no_room_holds_up_nobody, setup,
 						teardown),
-		cmocka_unit_test_setup_teardown(test_who_is_in_doubt_holds_up_nobody, setup,
+		cmocka_unit_test_setup_teardown(test_who_is_suspect_holds_up_nobody, setup,
 						teardown),
 		cmocka_unit_test_setup_teardown(
 			test_a_frame_that_arrives_late_counts_for_its_own_message, setup, teardown),

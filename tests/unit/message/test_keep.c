@@ -77,23 +77,23 @@ static void test_a_send_is_done_before_its_ack(void **state)
 	assert_int_equal(sender()->kept.head, sender()->kept.tail);
 }
 
-/* Whatever was lost comes from the copy: of one rail at any place, of several that broke one after the other. */
-static void lose(unsigned count, unsigned rails, uint64_t passes)
+/* Whatever was lost comes from the copy: of one stream at any place, of several that broke one after the other. */
+static void lose(unsigned count, unsigned streams, uint64_t passes)
 {
 	struct anynet_request *sends[ROOM_FOR], *recvs[ROOM_FOR];
 
-	carrier_open(&carrier, rails);
+	carrier_open(&carrier, streams);
 	for (unsigned i = 0; i < count; i++)
 		recvs[i] = pair_irecv(&carrier.pair, in[i], BYTES, 0);
-	for (unsigned rail = 0; rail < rails; rail++)
-		carrier.rails[rail].left[TO_RECEIVER] = passes;
+	for (unsigned stream = 0; stream < streams; stream++)
+		carrier.streams[stream].left[TO_RECEIVER] = passes;
 	for (unsigned i = 0; i < count; i++)
 		sends[i] = pair_isend(&carrier.pair, out[i], BYTES, 0);
 	for (unsigned i = 0; i < count; i++)
 		turn_until_done(sends[i]);
 	memset(out, 0xee, sizeof(out));
-	for (unsigned rail = 0; rail < rails; rail++) {
-		carrier_mend(&carrier, rail);
+	for (unsigned stream = 0; stream < streams; stream++) {
+		carrier_mend(&carrier, stream);
 		carrier_settle(&carrier);
 	}
 	for (unsigned i = 0; i < count; i++)

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Which message fills which posted buffer (net-api.md §3.5), over one and several rails. */
+/* Which message fills which posted buffer (net-api.md §3.5), over one and several streams. */
 #include "matching.h"
 
 #include <setjmp.h>
@@ -28,7 +28,7 @@ struct anynet_request *irecv_group(int n, char data[][16], const int *tags)
 	return req;
 }
 
-static void exchange_sizes(unsigned rails)
+static void exchange_sizes(unsigned streams)
 {
 	static const size_t sizes[] = {
 		0,         1, 31, LOCAL_EAGER_BYTES, LOCAL_EAGER_BYTES + 1, LOCAL_CHUNK_BYTES + 1,
@@ -36,7 +36,7 @@ static void exchange_sizes(unsigned rails)
 	};
 	static uint8_t out[PAIR_LARGE], in[PAIR_LARGE + 1];
 
-	pair_open(&pair, rails);
+	pair_open(&pair, streams);
 	for (size_t i = 0; i < PAIR_LARGE; i++)
 		out[i] = (uint8_t)(i * 7 + i / 251);
 	for (size_t i = 0; i < ARRAY_SIZE(sizes); i++) {
@@ -53,13 +53,13 @@ static void exchange_sizes(unsigned rails)
 	}
 }
 
-static void test_every_size_arrives_over_one_rail(void **state)
+static void test_every_size_arrives_over_one_stream(void **state)
 {
 	(void)state;
 	exchange_sizes(1);
 }
 
-static void test_every_size_arrives_over_three_rails(void **state)
+static void test_every_size_arrives_over_three_streams(void **state)
 {
 	(void)state;
 	exchange_sizes(3);
@@ -82,8 +82,8 @@ static void test_messages_of_one_tag_fill_receives_in_order(void **state)
 		assert_int_equal(in[i][0], 'a' + i);
 }
 
-/* Chunks of later messages may come first, on another rail. */
-static void test_a_later_message_may_arrive_first_on_another_rail(void **state)
+/* Chunks of later messages may come first, on another stream. */
+static void test_a_later_message_may_arrive_first_on_another_stream(void **state)
 {
 	struct anynet_wire_frame second = frame_data(1, 0, 0, 5), first = frame_data(0, 0, 0, 5),
 				 third = frame_data(2, 0, 0, 5);
@@ -107,7 +107,7 @@ static void test_a_later_message_may_arrive_first_on_another_rail(void **state)
 	assert_string_equal(in[2], "third");
 }
 
-/* With several tags it waits in its rail for the one before it, and no longer. */
+/* With several tags it waits in its stream for the one before it, and no longer. */
 static void test_a_later_message_goes_on_when_the_one_before_it_has_come(void **state)
 {
 	struct anynet_wire_frame first = frame_data(0, 1, ANYNET_FLAG_MULTI, 5),
@@ -163,7 +163,7 @@ static void test_frames_leave_in_any_pieces(void **state)
 		struct anynet_request *reqs[4];
 
 		pair_open(&pair, 1);
-		narrow_socket(pair.send->rails[0]->fd, taken);
+		narrow_socket(pair.send->streams[0]->fd, taken);
 		for (int i = 0; i < 2; i++) {
 			reqs[i] = pair_irecv(&pair, in[i], 8, 0);
 			reqs[2 + i] = pair_isend(&pair, i ? "worlds" : "hello", 6, 0);
@@ -225,9 +225,9 @@ static void test_no_more_receives_are_taken_than_there_are_requests(void **state
 	pair_irecv(&pair, data, sizeof(data), 0);
 }
 
-/* A queue pair's rail asks where the rest of a message goes, whose beginning was set aside. As long as a frame
- * of another rail is coming in there it stays, and nobody is told a place. */
-static void test_no_grant_while_a_frame_comes_in_aside(void **state)
+/* A queue pair's stream asks where the rest of a message goes, whose beginning was unexpected. As long as a frame
+ * of another stream is coming in there it stays, and nobody is told a place. */
+static void test_no_cts_while_a_frame_comes_in_aside(void **state)
 {
 	enum {
 		CHUNK = 3000
@@ -247,14 +247,14 @@ static void test_no_grant_while_a_frame_comes_in_aside(void **state)
 	frame_put(pair.fds[0], &frame, NULL);
 	assert_int_equal(send(pair.fds[0], pair_out, CHUNK / 2, 0), CHUNK / 2);
 	pair_idle(other);
-	assert_int_equal(recv_asked((struct recv_comm *)pair.recv, pair.recv->rails[1], &ask), 0);
+	assert_int_equal(recv_asked((struct recv_comm *)pair.recv, pair.recv->streams[1], &ask), 0);
 	req = pair_irecv(&pair, in, sizeof(in), 2);
 	pair_idle(other);
 	assert_false(frame_get(pair.fds[1], &word, NULL, 0));
 	assert_int_equal(send(pair.fds[0], pair_out + CHUNK / 2, CHUNK / 2, 0), CHUNK / 2);
 	pair_idle(other);
 	assert_true(frame_get(pair.fds[1], &word, NULL, 0));
-	assert_int_equal(word.type, ANYNET_FRAME_GRANT);
+	assert_int_equal(word.type, ANYNET_FRAME_CTS);
 	frame.offset = CHUNK;
 	frame_put(pair.fds[0], &frame, pair_out + CHUNK);
 	pair_finish(&req, 1, NULL);
@@ -293,10 +293,10 @@ int main(void)
 {
 	const struct CMUnitTest tests[] = {
 #define TEST(name) cmocka_unit_test_prestate_setup_teardown(name, pair_setup, pair_teardown, &pair)
-		TEST(test_every_size_arrives_over_one_rail),
-		TEST(test_every_size_arrives_over_three_rails),
+		TEST(test_every_size_arrives_over_one_stream),
+		TEST(test_every_size_arrives_over_three_streams),
 		TEST(test_messages_of_one_tag_fill_receives_in_order),
-		TEST(test_a_later_message_may_arrive_first_on_another_rail),
+		TEST(test_a_later_message_may_arrive_first_on_another_stream),
 		TEST(test_a_later_message_goes_on_when_the_one_before_it_has_come),
 		TEST(test_a_group_is_filled_by_tag),
 		TEST(test_a_tag_repeated_in_a_group_fills_in_posting_order),
@@ -304,9 +304,9 @@ int main(void)
 		TEST(test_empty_messages_set_aside_have_a_bound),
 		TEST(test_one_message_after_the_other_may_come_before_its_receive),
 		TEST(test_a_receive_may_come_in_the_middle_of_its_message),
-		TEST(test_many_tags_over_rails_stay_in_order),
-		TEST(test_a_large_message_among_tags_is_announced_and_granted),
-		TEST(test_an_announced_message_is_granted_when_its_receive_is_posted),
+		TEST(test_many_tags_over_streams_stay_in_order),
+		TEST(test_a_large_message_among_tags_is_announced_and_cleared),
+		TEST(test_an_announced_message_is_cleared_when_its_receive_is_posted),
 		TEST(test_many_words_at_once_are_told_whole),
 		TEST(test_large_messages_of_several_tags_arrive),
 		TEST(test_a_message_read_before_its_receive_was_posted_is_not_forgotten),
@@ -314,7 +314,7 @@ int main(void)
 		TEST(test_frames_leave_in_any_pieces),
 		TEST(test_frames_arrive_in_any_pieces),
 		TEST(test_no_more_receives_are_taken_than_there_are_requests),
-		TEST(test_no_grant_while_a_frame_comes_in_aside),
+		TEST(test_no_cts_while_a_frame_comes_in_aside),
 		TEST(test_bytes_that_were_never_sent_are_zeros),
 	};
 

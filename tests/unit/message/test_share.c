@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Which rail of several takes the next chunk of a message (send_rails.c): each as much as its rate allows,
+ * Which stream of several takes the next chunk of a message (send_streams.c): each as much as its rate allows,
  * none that would finish it much later than another. Rates and backlogs are the test's; nothing is sent.
  */
 #include <setjmp.h>
@@ -18,48 +18,48 @@
 
 static struct {
 	struct pair pair;
-	struct anynet_rail_ops ops; /* the real ones, but for these */
-	size_t backlog[PAIR_RAILS_MAX];
-	bool granted[PAIR_RAILS_MAX];
+	struct anynet_stream_ops ops; /* the real ones, but for these */
+	size_t backlog[PAIR_STREAMS_MAX];
+	bool cleared[PAIR_STREAMS_MAX];
 } share;
 
-static size_t scripted_backlog(struct anynet_rail *rail)
+static size_t scripted_backlog(struct anynet_stream *stream)
 {
-	return share.backlog[rail->index];
+	return share.backlog[stream->index];
 }
 
-static int nothing_leaves(struct anynet_rail *rail)
+static int nothing_leaves(struct anynet_stream *stream)
 {
-	(void)rail;
+	(void)stream;
 	return 0;
 }
 
 /* A sender with one message of CHUNKS chunks, that is read nowhere. */
-static void open_rails(unsigned rails)
+static void open_streams(unsigned streams)
 {
-	pair_open_send(&share.pair, rails);
+	pair_open_send(&share.pair, streams);
 	memset(share.backlog, 0, sizeof(share.backlog));
-	share.ops = *share.pair.send->rails[0]->ops;
+	share.ops = *share.pair.send->streams[0]->ops;
 	share.ops.backlog = scripted_backlog;
 	share.ops.transmit = nothing_leaves;
-	for (unsigned i = 0; i < rails; i++)
-		share.pair.send->rails[i]->ops = &share.ops;
+	for (unsigned i = 0; i < streams; i++)
+		share.pair.send->streams[i]->ops = &share.ops;
 	pair_isend(&share.pair, pair_out, (size_t)CHUNKS * CHUNK, 0);
 }
 
-static void set_rail(unsigned rail, double rate, size_t backlog)
+static void set_stream(unsigned stream, double rate, size_t backlog)
 {
-	share.pair.send->rails[rail]->rate = rate;
-	share.backlog[rail] = backlog;
+	share.pair.send->streams[stream]->rate = rate;
+	share.backlog[stream] = backlog;
 }
 
 /* It is offered the next chunk, and takes it if that is for it. */
-static bool takes(unsigned rail)
+static bool takes(unsigned stream)
 {
 	struct send_comm *comm = (struct send_comm *)share.pair.send;
 	struct frame_id id;
 
-	if (!send_next(comm, share.pair.send->rails[rail], &id))
+	if (!send_next(comm, share.pair.send->streams[stream], &id))
 		return false;
 	assert_int_equal(id.type, ANYNET_FRAME_DATA);
 	assert_int_equal(id.length, CHUNK);
@@ -70,37 +70,37 @@ static bool takes(unsigned rail)
 static void test_a_chunk_is_left_to_one_that_is_done_with_it_earlier(void **state)
 {
 	(void)state;
-	open_rails(2);
-	set_rail(0, 1000, 0);
-	set_rail(1, 1000, 0);
+	open_streams(2);
+	set_stream(0, 1000, 0);
+	set_stream(1, 1000, 0);
 	assert_true(takes(0));
 	assert_true(takes(1));
-	set_rail(0, 1000, CHUNK * 2 / 5); /* 1.4 of the other's time */
+	set_stream(0, 1000, CHUNK * 2 / 5); /* 1.4 of the other's time */
 	assert_true(takes(0));
 	assert_true(takes(1));
-	set_rail(0, 1000, CHUNK * 3 / 5);
+	set_stream(0, 1000, CHUNK * 3 / 5);
 	assert_false(takes(0));
 	assert_true(takes(1));
-	set_rail(0, 1000 / 1.4, 0);
+	set_stream(0, 1000 / 1.4, 0);
 	assert_true(takes(0));
-	set_rail(0, 1000 / 1.6, 0);
+	set_stream(0, 1000 / 1.6, 0);
 	assert_false(takes(0));
-	set_rail(1, 1000, CHUNK); /* by then the other has something to do */
+	set_stream(1, 1000, CHUNK); /* by then the other has something to do */
 	assert_true(takes(0));
 }
 
 static void test_the_fastest_of_the_others_counts(void **state)
 {
 	(void)state;
-	open_rails(3);
-	set_rail(0, 100, 0);
-	set_rail(1, 100, 0);
-	set_rail(2, 1000, 0);
+	open_streams(3);
+	set_stream(0, 100, 0);
+	set_stream(1, 100, 0);
+	set_stream(2, 1000, 0);
 	assert_false(takes(0));
 	assert_false(takes(1));
 	assert_true(takes(2));
-	set_rail(1, 1000, 0);
-	set_rail(2, 100, 0);
+	set_stream(1, 1000, 0);
+	set_stream(2, 100, 0);
 	assert_false(takes(0));
 	assert_false(takes(2));
 	assert_true(takes(1));
@@ -109,14 +109,14 @@ static void test_the_fastest_of_the_others_counts(void **state)
 static void test_what_is_not_known_is_no_reason_to_wait(void **state)
 {
 	(void)state;
-	open_rails(2);
-	set_rail(0, 10, 10 * CHUNK);
-	set_rail(1, 0, 0);
+	open_streams(2);
+	set_stream(0, 10, 10 * CHUNK);
+	set_stream(1, 0, 0);
 	assert_true(takes(0));
 	assert_true(takes(1));
-	set_rail(1, 0, 256 << 10); /* so much to begin with, until its rate is known */
+	set_stream(1, 0, 256 << 10); /* so much to begin with, until its rate is known */
 	assert_true(takes(1));
-	set_rail(1, 0, (256 << 10) + 1);
+	set_stream(1, 0, (256 << 10) + 1);
 	assert_false(takes(1));
 	assert_true(takes(0));
 }
@@ -124,11 +124,11 @@ static void test_what_is_not_known_is_no_reason_to_wait(void **state)
 static void test_nothing_is_left_to_one_that_is_broken(void **state)
 {
 	(void)state;
-	open_rails(2);
-	set_rail(0, 10, 10 * CHUNK);
-	set_rail(1, 1000, 0);
+	open_streams(2);
+	set_stream(0, 10, 10 * CHUNK);
+	set_stream(1, 1000, 0);
 	assert_false(takes(0));
-	comm_sever(share.pair.send, share.pair.send->rails[1], 0);
+	comm_sever(share.pair.send, share.pair.send->streams[1], 0);
 	assert_true(takes(0));
 }
 
@@ -136,17 +136,17 @@ static void test_nothing_is_left_to_one_that_is_broken(void **state)
 static void test_a_suspect_one_takes_nothing(void **state)
 {
 	(void)state;
-	open_rails(2);
-	set_rail(0, 1000, 0);
-	set_rail(1, 1000, 0);
-	share.pair.send->rails[0]->state = RAIL_SUSPECT;
+	open_streams(2);
+	set_stream(0, 1000, 0);
+	set_stream(1, 1000, 0);
+	share.pair.send->streams[0]->state = STREAM_SUSPECT;
 	assert_false(takes(0));
 	assert_true(takes(1));
-	set_rail(1, 10, 0);
+	set_stream(1, 10, 0);
 	assert_true(takes(1));
 }
 
-/* Time goes by in steps: in each a rail delivers as much as its rate is, and its socket has room for 8 chunks. */
+/* Time goes by in steps: in each a stream delivers as much as its rate is, and its socket has room for 8 chunks. */
 static unsigned steps_for_all(const double *rates)
 {
 	unsigned left = CHUNKS, steps = 0;
@@ -173,61 +173,61 @@ static void test_all_are_done_at_about_the_same_time(void **state)
 		const double rates[] = { CHUNK / slower_by[i], CHUNK };
 		unsigned ideal = (unsigned)(CHUNKS * CHUNK / (rates[0] + rates[1]));
 
-		open_rails(2);
-		set_rail(0, rates[0], 0);
-		set_rail(1, rates[1], 0);
+		open_streams(2);
+		set_stream(0, rates[0], 0);
+		set_stream(1, rates[1], 0);
 		assert_in_range(steps_for_all(rates), ideal, ideal + ideal / 4 + 1);
 		pair_close(&share.pair);
 	}
 }
 
-static bool scripted_grant(struct anynet_rail *rail, const struct send_msg *msg)
+static bool scripted_cts(struct anynet_stream *stream, const struct send_msg *msg)
 {
 	(void)msg;
-	return share.granted[rail->index];
+	return share.cleared[stream->index];
 }
 
-/* Where queue pairs may be had: by a rail with the grant, of several by the one with the least to do. */
-static void test_the_freest_of_those_with_the_grant_takes_it(void **state)
+/* Where queue pairs may be had: by a stream with the CTS, of several by the one with the least to do. */
+static void test_the_freest_of_those_with_the_cts_takes_it(void **state)
 {
 	(void)state;
 	local_dev.link = ANYNET_LINK_IB;
-	open_rails(3);
-	share.pair.send->unlinked =
-		false; /* there are none here, but that is not the rails' business */
-	share.ops.granted = scripted_grant;
-	memcpy(share.granted, (bool[]){ true, true, false }, sizeof(bool[3]));
-	set_rail(0, 0, 8 * CHUNK);
+	open_streams(3);
+	share.pair.send->tcp_only =
+		false; /* there are none here, but that is not the streams' business */
+	share.ops.cleared = scripted_cts;
+	memcpy(share.cleared, (bool[]){ true, true, false }, sizeof(bool[3]));
+	set_stream(0, 0, 8 * CHUNK);
 	assert_false(takes(0));
 	assert_true(takes(1));
 	assert_false(takes(2));
-	set_rail(1, 0, 9 * CHUNK);
+	set_stream(1, 0, 9 * CHUNK);
 	assert_true(takes(0));
 	assert_false(takes(1));
-	set_rail(1, 0, 0);
-	share.pair.send->rails[1]->state = RAIL_SUSPECT;
+	set_stream(1, 0, 0);
+	share.pair.send->streams[1]->state = STREAM_SUSPECT;
 	assert_true(takes(0));
 	assert_false(takes(1));
 }
 
-/* The receiver waits for it on the rail by which it knows the comm. */
-static void test_ready_goes_first_on_rail_0(void **state)
+/* The receiver waits for it on the stream by which it knows the comm. */
+static void test_ready_goes_first_on_stream_0(void **state)
 {
 	struct send_comm *comm;
-	struct rail_frame frame;
+	struct stream_frame frame;
 	struct frame_id id;
 
 	(void)state;
-	open_rails(2);
+	open_streams(2);
 	comm = (struct send_comm *)share.pair.send;
 	send_ready(share.pair.send);
-	assert_true(send_next(comm, share.pair.send->rails[1], &id));
+	assert_true(send_next(comm, share.pair.send->streams[1], &id));
 	assert_int_equal(id.type, ANYNET_FRAME_DATA);
-	assert_true(send_next(comm, share.pair.send->rails[0], &id));
+	assert_true(send_next(comm, share.pair.send->streams[0], &id));
 	assert_int_equal(id.type, ANYNET_FRAME_READY);
 	send_frame(comm, &id, &frame);
 	assert_int_equal(frame.header.size, 2);
-	assert_int_equal(frame.header.offset, 1 << 0 | 1 << 1); /* which rails stand */
+	assert_int_equal(frame.header.offset, 1 << 0 | 1 << 1); /* which streams stand */
 	assert_true(takes(0)); /* once */
 }
 
@@ -243,8 +243,8 @@ int main(void)
 		SHARE(test_nothing_is_left_to_one_that_is_broken),
 		SHARE(test_a_suspect_one_takes_nothing),
 		SHARE(test_all_are_done_at_about_the_same_time),
-		SHARE(test_the_freest_of_those_with_the_grant_takes_it),
-		SHARE(test_ready_goes_first_on_rail_0),
+		SHARE(test_the_freest_of_those_with_the_cts_takes_it),
+		SHARE(test_ready_goes_first_on_stream_0),
 	};
 
 	return cmocka_run_group_tests(tests, NULL, NULL);

@@ -23,20 +23,20 @@ void test_nccls_threads_and_sockets_multiply(void **state)
 	load_with("NCCL_SOCKET_NTHREADS=4", "NCCL_NSOCKS_PERTHREAD=4", NULL);
 	assert_int_equal(capture_count(0, NULL), 0);
 	assert_int_equal(cfg.io_threads, 4);
-	assert_int_equal(cfg.rails_per_nic, 16);
+	assert_int_equal(cfg.streams_per_nic, 16);
 	load_with("NCCL_SOCKET_NTHREADS=4", NULL);
-	assert_int_equal(cfg.rails_per_nic, 4);
+	assert_int_equal(cfg.streams_per_nic, 4);
 	assert_int_equal(source_of("ANYNET_TCP_CONNECTIONS"), ANYNET_FROM_ALIAS);
 	load_with("NCCL_NSOCKS_PERTHREAD=4", NULL);
-	assert_int_equal(cfg.rails_per_nic, 4);
+	assert_int_equal(cfg.streams_per_nic, 4);
 	assert_int_equal(cfg.io_threads, ANYNET_AUTO);
 	load_with("NCCL_SOCKET_NTHREADS=0", "NCCL_NSOCKS_PERTHREAD=2", NULL);
 	assert_int_equal(cfg.io_threads, 0);
-	assert_int_equal(cfg.rails_per_nic, 2);
+	assert_int_equal(cfg.streams_per_nic, 2);
 	load_with("NCCL_SOCKET_NTHREADS=4", "ANYNET_TCP_CONNECTIONS=2", NULL);
-	assert_int_equal(cfg.rails_per_nic, 2);
+	assert_int_equal(cfg.streams_per_nic, 2);
 	load_with("ANYNET_IO_THREADS=4", "NCCL_NSOCKS_PERTHREAD=2", NULL);
-	assert_int_equal(cfg.rails_per_nic, 2);
+	assert_int_equal(cfg.streams_per_nic, 2);
 }
 
 void test_too_many_streams_are_lowered_with_one_warning(void **state)
@@ -45,17 +45,17 @@ void test_too_many_streams_are_lowered_with_one_warning(void **state)
 	load_with("NCCL_SOCKET_NTHREADS=16", "NCCL_NSOCKS_PERTHREAD=8", NULL);
 	assert_int_equal(capture_count(0, NULL), 1);
 	assert_int_equal(capture_count(ANYNET_LOG_WARN, "using 64 connections per peer"), 1);
-	assert_int_equal(cfg.rails_per_nic, 64);
+	assert_int_equal(cfg.streams_per_nic, 64);
 	load_with("NCCL_SOCKET_NTHREADS=40", NULL);
 	assert_int_equal(capture_count(ANYNET_LOG_WARN, "NCCL_SOCKET_NTHREADS 40"), 1);
 	assert_int_equal(cfg.io_threads, 16);
 	load_with("NCCL_NSOCKS_PERTHREAD=100", NULL);
 	assert_int_equal(capture_count(0, NULL), 1);
-	assert_int_equal(cfg.rails_per_nic, 64);
+	assert_int_equal(cfg.streams_per_nic, 64);
 	/* ours is not lowered but refused */
 	load_with("ANYNET_TCP_CONNECTIONS=100", NULL);
 	assert_int_equal(capture_count(0, NULL), 1);
-	assert_int_equal(cfg.rails_per_nic, ANYNET_AUTO);
+	assert_int_equal(cfg.streams_per_nic, ANYNET_AUTO);
 }
 
 void test_nccls_comm_id_is_a_hint_in_all_its_forms(void **state)

@@ -112,5 +112,5 @@ void test_odd_environments_do_no_harm(void **state)
 	log_to_capture();
 	anynet_config_load(&cfg, NULL);
 	assert_int_equal(capture_count(ANYNET_LOG_WARN, "%s%n%d"), 1);
-	assert_int_equal(cfg.rails_per_nic, ANYNET_AUTO);
+	assert_int_equal(cfg.streams_per_nic, ANYNET_AUTO);
 }

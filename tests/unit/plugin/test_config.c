@@ -82,7 +82,7 @@ static void test_defaults_load_without_a_word(void **state)
 	assert_int_equal(cfg.socket_family, AF_UNSPEC);
 	assert_int_equal(cfg.port_min, 0);
 	assert_int_equal(cfg.io_threads, ANYNET_AUTO);
-	assert_int_equal(cfg.rails_per_nic, ANYNET_AUTO);
+	assert_int_equal(cfg.streams_per_nic, ANYNET_AUTO);
 	assert_int_equal(cfg.stripe, ANYNET_SWITCH_AUTO);
 	assert_int_equal(cfg.eager_bytes, 8 << 10);
 	assert_int_equal(cfg.replay_bytes, 32 << 10);
@@ -406,7 +406,7 @@ static void test_numbers_are_read_as_nccl_reads_them(void **state)
 	load_with("NCCL_SOCKET_NTHREADS=-2", "NCCL_NSOCKS_PERTHREAD=-2", NULL);
 	assert_int_equal(capture_count(0, NULL), 0);
 	assert_int_equal(cfg.io_threads, ANYNET_AUTO);
-	assert_int_equal(cfg.rails_per_nic, ANYNET_AUTO);
+	assert_int_equal(cfg.streams_per_nic, ANYNET_AUTO);
 	load_with("NCCL_SOCKET_SNDBUF=-1", "NCCL_SOCKET_RCVBUF=0x100000", "NCCL_IB_DISABLE=2",
 		  NULL);
 	assert_int_equal(capture_count(0, NULL), 0);
@@ -414,7 +414,7 @@ static void test_numbers_are_read_as_nccl_reads_them(void **state)
 	assert_int_equal(cfg.rcvbuf_bytes, 1 << 20);
 	assert_true(cfg.ib_disable);
 	load_with("NCCL_NSOCKS_PERTHREAD=010", NULL);
-	assert_int_equal(cfg.rails_per_nic, 8);
+	assert_int_equal(cfg.streams_per_nic, 8);
 }
 
 static void test_markdown_has_a_line_per_row(void **state)

@@ -47,9 +47,9 @@ static int teardown(void **state)
 	return rmdir(dir); /* fails if a page is left */
 }
 
-static void open_pair(unsigned rails)
+static void open_pair(unsigned streams)
 {
-	pair_open(&pair, rails);
+	pair_open(&pair, streams);
 	assert_int_equal(registry_add(pair.send), 0);
 	assert_int_equal(registry_add(pair.recv), 0);
 }
@@ -70,7 +70,7 @@ static const struct anynet_stats_comm *comm_of(const struct page *page, bool is_
 	return NULL;
 }
 
-static void test_a_page_tells_of_process_comms_and_rails(void **state)
+static void test_a_page_tells_of_process_comms_and_streams(void **state)
 {
 	const struct anynet_stats_comm *send, *recv;
 	struct anynet_request *reqs[2];
@@ -102,14 +102,14 @@ static void test_a_page_tells_of_process_comms_and_rails(void **state)
 	assert_string_equal(send->peer_host, "host-b");
 	assert_int_equal(send->peer_pid, 4242);
 	assert_string_equal(send->device, "lo");
-	assert_int_equal(send->rail_count, 2);
-	assert_int_equal(send->rails[0].bytes + send->rails[1].bytes, PAIR_LARGE);
-	assert_int_equal(recv->rails[1].kind, ANYNET_STATS_TCP);
-	assert_int_equal(recv->rails[1].state, ANYNET_STATS_UP);
-	assert_int_equal(recv->rails[1].index, 1);
-	assert_int_equal(recv->rails[2].kind, 0);
-	assert_int_equal(send->rails[0].frames + send->rails[1].frames,
-			 recv->rails[0].frames + recv->rails[1].frames);
+	assert_int_equal(send->stream_count, 2);
+	assert_int_equal(send->streams[0].bytes + send->streams[1].bytes, PAIR_LARGE);
+	assert_int_equal(recv->streams[1].kind, ANYNET_STATS_TCP);
+	assert_int_equal(recv->streams[1].state, ANYNET_STATS_UP);
+	assert_int_equal(recv->streams[1].index, 1);
+	assert_int_equal(recv->streams[2].kind, 0);
+	assert_int_equal(send->streams[0].frames + send->streams[1].frames,
+			 recv->streams[0].frames + recv->streams[1].frames);
 	page_free(&page);
 	close_pair();
 }
@@ -152,21 +152,21 @@ static void test_breaks_and_errors_are_told(void **state)
 	(void)state;
 	open_pair(2);
 	stats_begin();
-	comm_sever(pair.send, pair.send->rails[1], -ETIMEDOUT);
+	comm_sever(pair.send, pair.send->streams[1], -ETIMEDOUT);
 	page = own_page_look();
 	send = comm_of(&page, true);
 	assert_int_equal(send->breaks, 1);
 	assert_int_equal(send->recoveries, 0);
-	assert_int_equal(send->rails[1].breaks, 1);
-	assert_int_equal(send->rails[1].state, ANYNET_STATS_DOWN);
-	assert_int_equal(send->rails[0].state, ANYNET_STATS_UP);
-	assert_true(send->rails[1].down_ms && send->rails[1].down_ms <= page_clock_ms());
+	assert_int_equal(send->streams[1].breaks, 1);
+	assert_int_equal(send->streams[1].state, ANYNET_STATS_DOWN);
+	assert_int_equal(send->streams[0].state, ANYNET_STATS_UP);
+	assert_true(send->streams[1].down_ms && send->streams[1].down_ms <= page_clock_ms());
 	page_free(&page);
-	pair.send->rails[0]->state = RAIL_SUSPECT;
+	pair.send->streams[0]->state = STREAM_SUSPECT;
 	comm_fail(pair.recv, NULL, -ECONNRESET, "for a test");
 	capture_forget();
 	page = own_page_look();
-	assert_int_equal(comm_of(&page, true)->rails[0].state, ANYNET_STATS_SUSPECT);
+	assert_int_equal(comm_of(&page, true)->streams[0].state, ANYNET_STATS_SUSPECT);
 	assert_int_equal(comm_of(&page, false)->error, -ECONNRESET);
 	page_free(&page);
 	close_pair();
@@ -574,7 +574,7 @@ int main(void)
 {
 	const struct CMUnitTest tests[] = {
 #define TEST(name) cmocka_unit_test_setup_teardown(name, setup, teardown)
-		TEST(test_a_page_tells_of_process_comms_and_rails),
+		TEST(test_a_page_tells_of_process_comms_and_streams),
 		TEST(test_the_oldest_request_keeps_its_age),
 		TEST(test_breaks_and_errors_are_told),
 		TEST(test_a_stall_is_described),

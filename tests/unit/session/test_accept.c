@@ -75,15 +75,16 @@ static int teardown(void **state)
 	return 0;
 }
 
-static struct anynet_wire_hello hello_of(enum anynet_hello_kind kind, unsigned rail, uint32_t epoch)
+static struct anynet_wire_hello hello_of(enum anynet_hello_kind kind, unsigned stream,
+					 uint32_t epoch)
 {
 	struct anynet_wire_hello hello;
 
 	hello_fill(&hello, &local_dev, test.handle.wire.addrs, 1);
 	hello.type = ANYNET_HELLO;
 	hello.kind = (uint8_t)kind;
-	hello.rail = (uint16_t)rail;
-	hello.rails = 2;
+	hello.stream = (uint16_t)stream;
+	hello.streams = 2;
 	hello.epoch = epoch;
 	hello.endpoint = test.handle.wire.endpoint;
 	hello.comm_id = COMM_ID;
@@ -132,9 +133,9 @@ static int say_comm(uint32_t epoch)
 	return say(hello_of(ANYNET_KIND_COMM, 0, epoch));
 }
 
-static int say_rail(unsigned rail, uint32_t epoch)
+static int say_stream(unsigned stream, uint32_t epoch)
 {
-	return say(hello_of(ANYNET_KIND_RAIL, rail, epoch));
+	return say(hello_of(ANYNET_KIND_STREAM, stream, epoch));
 }
 
 /* The acceptor has not closed the connection of that call. */
@@ -156,7 +157,7 @@ static void is_closed(int line)
 		deadline_turn(&deadline);
 }
 
-/* All rails stand: now it is a comm. */
+/* All streams stand: now it is a comm. */
 static void make_ready_with(int line, uint64_t standing)
 {
 	struct anynet_wire_frame ready = { .type = ANYNET_FRAME_READY, .size = 2, .offset = standing };
@@ -180,9 +181,9 @@ static void make_ready(int line)
 
 /* --- */
 
-static struct anynet_wire_hello of_one_rail(struct anynet_wire_hello hello)
+static struct anynet_wire_hello of_one_stream(struct anynet_wire_hello hello)
 {
-	hello.rails = 1;
+	hello.streams = 1;
 	return hello;
 }
 
@@ -192,15 +193,16 @@ static void test_without_its_welcome_there_is_no_comm(void **state)
 	(void)state;
 	test.lost = 2;
 	for (uint32_t epoch = 0; epoch < 2; epoch++) {
-		assert_int_equal(say(of_one_rail(hello_of(ANYNET_KIND_COMM, 0, epoch))), NO_REPLY);
+		assert_int_equal(say(of_one_stream(hello_of(ANYNET_KIND_COMM, 0, epoch))),
+				 NO_REPLY);
 		accept_once();
 		assert_null(test.comm);
 	}
-	assert_int_equal(say(of_one_rail(hello_of(ANYNET_KIND_COMM, 0, 2))), ANYNET_STATUS_OK);
+	assert_int_equal(say(of_one_stream(hello_of(ANYNET_KIND_COMM, 0, 2))), ANYNET_STATUS_OK);
 	accept_once();
-	assert_null(test.comm); /* of several connects under way only one will be NCCL's */
+	assert_null(test.comm); /* of several connects in progress only one will be NCCL's */
 	make_ready(2);
-	assert_int_equal(test.comm->rails[0]->epoch, 2);
+	assert_int_equal(test.comm->streams[0]->epoch, 2);
 }
 
 /* Another communicator of this process has nothing to do with it. */
@@ -240,7 +242,7 @@ static void test_who_guesses_is_told_one_bit(void **state)
 
 static void test_another_comm_may_come_after_a_lost_welcome(void **state)
 {
-	struct anynet_wire_hello other = of_one_rail(hello_of(ANYNET_KIND_COMM, 0, 0));
+	struct anynet_wire_hello other = of_one_stream(hello_of(ANYNET_KIND_COMM, 0, 0));
 
 	(void)state;
 	test.lost = 1;
@@ -249,17 +251,17 @@ static void test_another_comm_may_come_after_a_lost_welcome(void **state)
 	assert_int_equal(say(other), ANYNET_STATUS_OK);
 }
 
-/* The connector does without that rail, and its comm stands. */
-static void test_without_its_welcome_a_rail_alone_is_given_up(void **state)
+/* The connector does without that stream, and its comm stands. */
+static void test_without_its_welcome_a_stream_alone_is_given_up(void **state)
 {
 	(void)state;
 	assert_int_equal(say_comm(0), ANYNET_STATUS_OK);
 	test.lost = 1;
-	assert_int_equal(say_rail(1, 0), NO_REPLY);
+	assert_int_equal(say_stream(1, 0), NO_REPLY);
 	stands(0);
 	make_ready_with(0, 1);
-	assert_null(test.comm->rails[1]);
-	assert_int_equal(test.comm->rails[0]->state, RAIL_UP);
+	assert_null(test.comm->streams[1]);
+	assert_int_equal(test.comm->streams[0]->state, STREAM_UP);
 }
 
 static void test_a_hello_heard_before_changes_nothing(void **state)
@@ -269,7 +271,7 @@ static void test_a_hello_heard_before_changes_nothing(void **state)
 	assert_int_equal(say_comm(3), NO_REPLY);
 	assert_int_equal(say_comm(2), NO_REPLY);
 	stands(0);
-	assert_int_equal(say_rail(1, 0), ANYNET_STATUS_OK);
+	assert_int_equal(say_stream(1, 0), ANYNET_STATUS_OK);
 	make_ready(0);
 	assert_int_equal(say_comm(3), NO_REPLY);
 	assert_int_equal(say_comm(4), NO_REPLY); /* it stands */
@@ -283,7 +285,7 @@ static void test_a_later_try_takes_the_place_of_the_first(void **state)
 	assert_int_equal(say_comm(1), ANYNET_STATUS_OK);
 	is_closed(0);
 	stands(1);
-	assert_int_equal(say_rail(1, 0), ANYNET_STATUS_OK);
+	assert_int_equal(say_stream(1, 0), ANYNET_STATUS_OK);
 	make_ready(1);
 }
 
@@ -306,49 +308,49 @@ static void test_another_comm_has_no_place_beside_the_first(void **state)
 	assert_int_equal(say(other), ANYNET_STATUS_OK);
 }
 
-static void test_only_rails_of_the_plan_join_once_and_in_time(void **state)
+static void test_only_streams_of_the_plan_join_once_and_in_time(void **state)
 {
-	struct anynet_wire_hello other = hello_of(ANYNET_KIND_RAIL, 1, 0);
+	struct anynet_wire_hello other = hello_of(ANYNET_KIND_STREAM, 1, 0);
 
 	(void)state;
 	other.comm_id++;
-	assert_int_equal(say_rail(1, 0), NO_REPLY); /* of which comm? */
+	assert_int_equal(say_stream(1, 0), NO_REPLY); /* of which comm? */
 	assert_int_equal(say_comm(0), ANYNET_STATUS_OK);
 	assert_int_equal(say(other), NO_REPLY);
-	assert_int_equal(say_rail(2, 0), ANYNET_STATUS_STALE);
-	assert_int_equal(say_rail(0, 0), ANYNET_STATUS_STALE);
-	assert_int_equal(say_rail(1, 1), ANYNET_STATUS_STALE);
-	make_ready(1); /* it does without rail 1 */
-	assert_int_equal(say_rail(1, 0), ANYNET_STATUS_STALE);
-	assert_null(test.comm->rails[1]);
+	assert_int_equal(say_stream(2, 0), ANYNET_STATUS_STALE);
+	assert_int_equal(say_stream(0, 0), ANYNET_STATUS_STALE);
+	assert_int_equal(say_stream(1, 1), ANYNET_STATUS_STALE);
+	make_ready(1); /* it does without stream 1 */
+	assert_int_equal(say_stream(1, 0), ANYNET_STATUS_STALE);
+	assert_null(test.comm->streams[1]);
 }
 
-static void test_rails_that_the_sender_does_without_are_closed(void **state)
+static void test_streams_that_the_sender_does_without_are_closed(void **state)
 {
 	(void)state;
 	assert_int_equal(say_comm(0), ANYNET_STATUS_OK);
-	assert_int_equal(say_rail(1, 0), ANYNET_STATUS_OK);
+	assert_int_equal(say_stream(1, 0), ANYNET_STATUS_OK);
 	make_ready_with(0, 1); /* the answer came too late */
 	is_closed(1);
-	assert_null(test.comm->rails[1]);
-	assert_int_equal(test.comm->rails[0]->state, RAIL_UP);
+	assert_null(test.comm->streams[1]);
+	assert_int_equal(test.comm->streams[0]->state, STREAM_UP);
 }
 
-static void test_rails_that_stand_at_the_sender_stand(void **state)
+static void test_streams_that_stand_at_the_sender_stand(void **state)
 {
 	(void)state;
 	assert_int_equal(say_comm(0), ANYNET_STATUS_OK);
-	assert_int_equal(say_rail(1, 0), ANYNET_STATUS_OK);
+	assert_int_equal(say_stream(1, 0), ANYNET_STATUS_OK);
 	make_ready_with(0, 3);
-	assert_int_equal(test.comm->rails[1]->state, RAIL_UP);
+	assert_int_equal(test.comm->streams[1]->state, STREAM_UP);
 }
 
-static void test_a_rail_does_not_join_twice(void **state)
+static void test_a_stream_does_not_join_twice(void **state)
 {
 	(void)state;
 	assert_int_equal(say_comm(0), ANYNET_STATUS_OK);
-	assert_int_equal(say_rail(1, 0), ANYNET_STATUS_OK);
-	assert_int_equal(say_rail(1, 0), ANYNET_STATUS_STALE);
+	assert_int_equal(say_stream(1, 0), ANYNET_STATUS_OK);
+	assert_int_equal(say_stream(1, 0), ANYNET_STATUS_STALE);
 	stands(1);
 }
 
@@ -372,7 +374,7 @@ static void test_a_probe_finds_a_comm_by_number_and_token(void **state)
 	assert_int_equal(say(other), ANYNET_STATUS_GONE);
 	assert_false(send->session->probed);
 	assert_int_equal(say(probe), ANYNET_STATUS_OK);
-	assert_true(send->session->probed && send->attention); /* it looks at its rails */
+	assert_true(send->session->probed && send->attention); /* it looks at its streams */
 	send->error = -ETIMEDOUT;
 	assert_int_equal(say(probe), ANYNET_STATUS_GONE);
 	registry_remove(send);
@@ -383,7 +385,7 @@ static void test_a_probe_finds_a_comm_by_number_and_token(void **state)
 
 static void test_the_connector_may_want_checksums(void **state)
 {
-	struct anynet_wire_hello hello = of_one_rail(hello_of(ANYNET_KIND_COMM, 0, 0));
+	struct anynet_wire_hello hello = of_one_stream(hello_of(ANYNET_KIND_COMM, 0, 0));
 
 	(void)state;
 	hello.features |= ANYNET_FEATURE_CHECKSUM;
@@ -416,7 +418,7 @@ static void test_the_acceptor_may_want_checksums(void **state)
 	assert_int_equal(say(probe), ANYNET_STATUS_OK);
 	hello_fill(&welcome, &local_dev, handle.addrs, 1);
 	hello_answer(&welcome, &hello);
-	welcome.rails = 1;
+	welcome.streams = 1;
 	welcome.features |= ANYNET_FEATURE_CHECKSUM;
 	assert_int_equal(send(fd, &welcome, sizeof(welcome), 0), sizeof(welcome));
 	while (!comm) {
@@ -438,14 +440,14 @@ int main(void)
 		TEST(test_a_half_built_comm_ends_with_its_own_communicator),
 		TEST(test_who_guesses_is_told_one_bit),
 		TEST(test_another_comm_may_come_after_a_lost_welcome),
-		TEST(test_without_its_welcome_a_rail_alone_is_given_up),
+		TEST(test_without_its_welcome_a_stream_alone_is_given_up),
 		TEST(test_a_hello_heard_before_changes_nothing),
 		TEST(test_a_later_try_takes_the_place_of_the_first),
 		TEST(test_another_comm_has_no_place_beside_the_first),
-		TEST(test_only_rails_of_the_plan_join_once_and_in_time),
-		TEST(test_rails_that_the_sender_does_without_are_closed),
-		TEST(test_rails_that_stand_at_the_sender_stand),
-		TEST(test_a_rail_does_not_join_twice),
+		TEST(test_only_streams_of_the_plan_join_once_and_in_time),
+		TEST(test_streams_that_the_sender_does_without_are_closed),
+		TEST(test_streams_that_stand_at_the_sender_stand),
+		TEST(test_a_stream_does_not_join_twice),
 		TEST(test_a_probe_finds_a_comm_by_number_and_token),
 		TEST(test_the_connector_may_want_checksums),
 		TEST(test_the_acceptor_may_want_checksums),

@@ -14,58 +14,58 @@
 
 #include "support/capture.h"
 #include "transports/session/recovery.h"
-#include "unit/stream.h"
+#include "unit/exchange.h"
 
-/* The stream, of which rail 0 lets so many bytes pass. */
-static void start(const struct stream_shape *shape, uint64_t left)
+/* The stream, of which stream 0 lets so many bytes pass. */
+static void start(const struct exchange_shape *shape, uint64_t left)
 {
-	stream_open(shape);
-	stream.carrier.rails[0].left[TO_RECEIVER] = left;
-	stream_send();
+	exchange_open(shape);
+	exchange.carrier.streams[0].left[TO_RECEIVER] = left;
+	exchange_send();
 }
 
 /* --- what is refused --- */
 
-static void test_only_a_newer_epoch_takes_a_rail_over(void **state)
+static void test_only_a_newer_epoch_takes_a_stream_over(void **state)
 {
 	static const uint32_t refused[] = { 1, 0, 0x80000001u };
 	struct anynet_wire_hello welcome;
-	struct anynet_rail *rail;
+	struct anynet_stream *stream;
 
 	(void)state;
-	start(&(struct stream_shape){ .rails = 1 }, 200);
-	carrier_settle(&stream.carrier);
-	carrier_mend(&stream.carrier, 0);
-	rail = stream.carrier.pair.recv->rails[0];
-	assert_int_equal(rail->epoch, 1);
+	start(&(struct exchange_shape){ .streams = 1 }, 200);
+	carrier_settle(&exchange.carrier);
+	carrier_mend(&exchange.carrier, 0);
+	stream = exchange.carrier.pair.recv->streams[0];
+	assert_int_equal(stream->epoch, 1);
 	for (size_t i = 0; i < ARRAY_SIZE(refused); i++) {
-		int fd = rail->fd;
+		int fd = stream->fd;
 
-		assert_int_equal(resume_recv(&stream.carrier.pair, 0, refused[i], &welcome), -1);
+		assert_int_equal(resume_recv(&exchange.carrier.pair, 0, refused[i], &welcome), -1);
 		assert_int_equal(welcome.status, ANYNET_STATUS_STALE);
-		assert_int_equal(rail->fd, fd);
-		assert_int_equal(rail->epoch, 1);
+		assert_int_equal(stream->fd, fd);
+		assert_int_equal(stream->epoch, 1);
 	}
-	assert_int_equal(resume_recv(&stream.carrier.pair, 1, 2, &welcome), -1);
+	assert_int_equal(resume_recv(&exchange.carrier.pair, 1, 2, &welcome), -1);
 	assert_int_equal(welcome.status, ANYNET_STATUS_STALE);
 	/* None of them did any harm. */
-	for (int turn = 0; !stream_all_done(); turn++) {
-		assert_true(turn < STREAM_TURNS_MAX);
-		carrier_settle(&stream.carrier);
-		stream_take_done();
+	for (int turn = 0; !exchange_all_done(); turn++) {
+		assert_true(turn < EXCHANGE_TURNS_MAX);
+		carrier_settle(&exchange.carrier);
+		exchange_take_done();
 	}
-	stream_check();
+	exchange_check();
 }
 
 /* They may come while the comm is at work: all of them are answered, the older ones first. */
 static void test_all_who_come_at_the_same_time_are_answered(void **state)
 {
-	struct pair *pair = &stream.carrier.pair;
+	struct pair *pair = &exchange.carrier.pair;
 	struct anynet_wire_hello answer;
 	int fds[3][2];
 
 	(void)state;
-	start(&(struct stream_shape){ .rails = 2 }, CARRIER_NEVER);
+	start(&(struct exchange_shape){ .streams = 2 }, CARRIER_NEVER);
 	comm_enter(pair->recv);
 	for (unsigned i = 0; i < 3; i++) {
 		struct anynet_wire_hello hello;
@@ -73,7 +73,7 @@ static void test_all_who_come_at_the_same_time_are_answered(void **state)
 		hello_fill(&hello, &local_dev, NULL, 0);
 		hello.type = ANYNET_HELLO;
 		hello.kind = ANYNET_KIND_RESUME;
-		hello.rail = (uint16_t)(i / 2); /* 0, 0, 1 */
+		hello.stream = (uint16_t)(i / 2); /* 0, 0, 1 */
 		hello.epoch = 1 + i;
 		assert_int_equal(socketpair(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0, fds[i]), 0);
 		assert_int_equal(recovery_post(pair->recv, fds[i][0], &hello, NULL), 0);
@@ -87,8 +87,8 @@ static void test_all_who_come_at_the_same_time_are_answered(void **state)
 		assert_int_equal(answer.status, ANYNET_STATUS_OK);
 		close(fds[i][1]);
 	}
-	assert_int_equal(pair->recv->rails[0]->epoch, 2);
-	assert_int_equal(pair->recv->rails[1]->epoch, 3);
+	assert_int_equal(pair->recv->streams[0]->epoch, 2);
+	assert_int_equal(pair->recv->streams[1]->epoch, 3);
 }
 
 static void test_a_comm_that_failed_says_so_to_who_comes_back(void **state)
@@ -96,9 +96,9 @@ static void test_a_comm_that_failed_says_so_to_who_comes_back(void **state)
 	struct anynet_wire_hello welcome;
 
 	(void)state;
-	start(&(struct stream_shape){ .rails = 1 }, CARRIER_NEVER);
-	comm_fail(stream.carrier.pair.recv, NULL, -ENOMEM, "the test wants it");
-	assert_int_equal(resume_recv(&stream.carrier.pair, 0, 1, &welcome), -1);
+	start(&(struct exchange_shape){ .streams = 1 }, CARRIER_NEVER);
+	comm_fail(exchange.carrier.pair.recv, NULL, -ENOMEM, "the test wants it");
+	assert_int_equal(resume_recv(&exchange.carrier.pair, 0, 1, &welcome), -1);
 	assert_int_equal(welcome.status, ANYNET_STATUS_GONE);
 	assert_string_equal(welcome.reason, strerror(ENOMEM));
 }
@@ -106,37 +106,37 @@ static void test_a_comm_that_failed_says_so_to_who_comes_back(void **state)
 /* Heartbeats have no number in the stream. */
 static void test_heartbeats_move_no_position(void **state)
 {
-	struct pair *pair = &stream.carrier.pair;
+	struct pair *pair = &exchange.carrier.pair;
 	struct anynet_wire_hello welcome;
 	struct anynet_request *reqs[2];
 	char got[8] = "";
 
 	(void)state;
-	carrier_open(&stream.carrier, 1);
+	carrier_open(&exchange.carrier, 1);
 	for (uint64_t frames = 1; frames < 5; frames++) {
-		struct anynet_rail *rail = pair->send->rails[0];
-		uint64_t passed = stream.carrier.rails[0].passed[TO_RECEIVER];
+		struct anynet_stream *stream = pair->send->streams[0];
+		uint64_t passed = exchange.carrier.streams[0].passed[TO_RECEIVER];
 
-		rail->ops->ping(rail);
-		carrier_settle(&stream.carrier);
-		assert_int_equal(stream.carrier.rails[0].passed[TO_RECEIVER] - passed,
+		stream->ops->ping(stream);
+		carrier_settle(&exchange.carrier);
+		assert_int_equal(exchange.carrier.streams[0].passed[TO_RECEIVER] - passed,
 				 sizeof(struct anynet_wire_frame));
 		reqs[0] = pair_isend(pair, "again", 6, 0);
 		reqs[1] = pair_irecv(pair, got, sizeof(got), 0);
-		carrier_settle(&stream.carrier);
+		carrier_settle(&exchange.carrier);
 		pair_finish(reqs, 2, NULL);
 		assert_string_equal(got, "again");
-		carrier_cut(&stream.carrier, 0);
-		carrier_noticed(&stream.carrier, 0);
-		carrier_hello(&stream.carrier, 0, &welcome);
+		carrier_cut(&exchange.carrier, 0);
+		carrier_noticed(&exchange.carrier, 0);
+		carrier_hello(&exchange.carrier, 0, &welcome);
 		assert_int_equal(welcome.frames, frames);
-		carrier_welcome(&stream.carrier, 0, &welcome);
+		carrier_welcome(&exchange.carrier, 0, &welcome);
 	}
 }
 
 /* --- bytes that change on their way --- */
 
-static const struct stream_shape shape = { .rails = 1, .checksum = true };
+static const struct exchange_shape shape = { .streams = 1, .checksum = true };
 
 /* Whatever is changed, the connection ends and nothing of it is kept. */
 static void run_flipped(int way, uint64_t at)
@@ -144,38 +144,38 @@ static void run_flipped(int way, uint64_t at)
 	bool mended = false;
 
 	start(&shape, CARRIER_NEVER);
-	stream.carrier.rails[0].flip[way] = at;
-	for (int turn = 0; !stream_all_done(); turn++) {
-		struct anynet_comm *send = stream.carrier.pair.send,
-				   *recv = stream.carrier.pair.recv;
+	exchange.carrier.streams[0].flip[way] = at;
+	for (int turn = 0; !exchange_all_done(); turn++) {
+		struct anynet_comm *send = exchange.carrier.pair.send,
+				   *recv = exchange.carrier.pair.recv;
 
-		assert_true(turn < STREAM_TURNS_MAX);
-		carrier_settle(&stream.carrier);
-		stream_take_done();
+		assert_true(turn < EXCHANGE_TURNS_MAX);
+		carrier_settle(&exchange.carrier);
+		exchange_take_done();
 		/* A length that is too large now makes the sender wait for more. */
-		if (recv->rails[0]->fd >= 0 && way == TO_SENDER)
-			recv->rails[0]->ops->ping(recv->rails[0]);
-		if (send->rails[0]->fd >= 0 && recv->rails[0]->fd >= 0)
+		if (recv->streams[0]->fd >= 0 && way == TO_SENDER)
+			recv->streams[0]->ops->ping(recv->streams[0]);
+		if (send->streams[0]->fd >= 0 && recv->streams[0]->fd >= 0)
 			continue;
 		assert_false(mended);
 		mended = true;
-		carrier_mend(&stream.carrier, 0);
+		carrier_mend(&exchange.carrier, 0);
 	}
-	assert_int_equal(comm_error(stream.carrier.pair.recv), 0);
-	assert_int_equal(comm_error(stream.carrier.pair.send), 0);
+	assert_int_equal(comm_error(exchange.carrier.pair.recv), 0);
+	assert_int_equal(comm_error(exchange.carrier.pair.send), 0);
 	if (mended && way == TO_RECEIVER)
 		assert_int_equal(capture_count(CAPTURE_WARN, "wrong checksum"), 1);
 	capture_forget();
-	stream_check();
-	stream_close();
+	exchange_check();
+	exchange_close();
 }
 
 static void test_a_byte_that_changed_is_noticed_and_sent_again(void **state)
 {
-	static struct stream_record reference;
+	static struct exchange_record reference;
 
 	(void)state;
-	stream_learn(&shape, &reference);
+	exchange_learn(&shape, &reference);
 	for (uint64_t at = 0; at < reference.bytes; at++)
 		run_flipped(TO_RECEIVER, at);
 	for (uint64_t at = 0; at < reference.bytes_back; at++)
@@ -190,18 +190,18 @@ static void test_without_recovery_a_cut_is_the_end(void **state)
 
 	(void)state;
 	local_cfg.recovery_timeout_ms = 0;
-	start(&(struct stream_shape){ .rails = 2 }, 200);
-	carrier_settle(&stream.carrier);
-	carrier_cut(&stream.carrier, 0);
-	pair_fails(stream.sends[2], -ECONNRESET);
-	pair_fails(stream.recvs[2], -ECONNRESET);
+	start(&(struct exchange_shape){ .streams = 2 }, 200);
+	carrier_settle(&exchange.carrier);
+	carrier_cut(&exchange.carrier, 0);
+	pair_fails(exchange.sends[2], -ECONNRESET);
+	pair_fails(exchange.recvs[2], -ECONNRESET);
 	assert_int_equal(capture_count(CAPTURE_WARN, "send to peer"), 1);
 	assert_int_equal(capture_count(CAPTURE_WARN, "receive from peer"), 1);
 	for (int i = 0; i < 2; i++) {
-		assert_null(stream.carrier.pair.send->rails[i]);
-		assert_null(stream.carrier.pair.recv->rails[i]);
+		assert_null(exchange.carrier.pair.send->streams[i]);
+		assert_null(exchange.carrier.pair.recv->streams[i]);
 	}
-	assert_int_equal(resume_recv(&stream.carrier.pair, 0, 1, &welcome), -1);
+	assert_int_equal(resume_recv(&exchange.carrier.pair, 0, 1, &welcome), -1);
 	assert_int_equal(welcome.status, ANYNET_STATUS_GONE);
 }
 
@@ -210,37 +210,37 @@ static void test_without_recovery_an_idle_end_is_no_error(void **state)
 {
 	(void)state;
 	local_cfg.recovery_timeout_ms = 0;
-	carrier_open(&stream.carrier, 1);
-	carrier_cut(&stream.carrier, 0);
+	carrier_open(&exchange.carrier, 1);
+	carrier_cut(&exchange.carrier, 0);
 	for (int i = 0; i < 10; i++) {
-		assert_int_equal(comm_turn(stream.carrier.pair.send), 0);
-		assert_int_equal(comm_turn(stream.carrier.pair.recv), 0);
+		assert_int_equal(comm_turn(exchange.carrier.pair.send), 0);
+		assert_int_equal(comm_turn(exchange.carrier.pair.recv), 0);
 	}
-	assert_true(stream.carrier.pair.send->peer_closed);
-	assert_true(stream.carrier.pair.recv->peer_closed);
+	assert_true(exchange.carrier.pair.send->peer_closed);
+	assert_true(exchange.carrier.pair.recv->peer_closed);
 	assert_int_equal(capture_count(CAPTURE_WARN, NULL), 0);
 }
 
-/* Nobody brings the rail back. */
+/* Nobody brings the stream back. */
 static void test_after_the_recovery_timeout_every_request_fails(void **state)
 {
 	const struct timespec pause = { .tv_nsec = 1000000 };
 
 	(void)state;
 	local_cfg.recovery_timeout_ms = 20;
-	start(&(struct stream_shape){ .rails = 1 }, 200);
-	carrier_settle(&stream.carrier);
-	carrier_cut(&stream.carrier, 0);
+	start(&(struct exchange_shape){ .streams = 1 }, 200);
+	carrier_settle(&exchange.carrier);
+	carrier_cut(&exchange.carrier, 0);
 	for (int turn = 0;
-	     !comm_error(stream.carrier.pair.send) || !comm_error(stream.carrier.pair.recv);
+	     !comm_error(exchange.carrier.pair.send) || !comm_error(exchange.carrier.pair.recv);
 	     turn++) {
-		assert_true(turn < STREAM_TURNS_MAX);
-		comm_turn(stream.carrier.pair.send);
-		comm_turn(stream.carrier.pair.recv);
+		assert_true(turn < EXCHANGE_TURNS_MAX);
+		comm_turn(exchange.carrier.pair.send);
+		comm_turn(exchange.carrier.pair.recv);
 		nanosleep(&pause, NULL);
 	}
-	pair_fails(stream.sends[2], -ETIMEDOUT);
-	pair_fails(stream.recvs[2], -ETIMEDOUT);
+	pair_fails(exchange.sends[2], -ETIMEDOUT);
+	pair_fails(exchange.recvs[2], -ETIMEDOUT);
 	assert_int_equal(capture_count(CAPTURE_WARN, NULL), 2);
 	assert_int_equal(capture_count(CAPTURE_WARN,
 				       "did not come back within ANYNET_RECOVERY_TIMEOUT"),
@@ -250,8 +250,8 @@ static void test_after_the_recovery_timeout_every_request_fails(void **state)
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
-#define TEST(name) cmocka_unit_test_setup_teardown(name, stream_setup, stream_teardown)
-		TEST(test_only_a_newer_epoch_takes_a_rail_over),
+#define TEST(name) cmocka_unit_test_setup_teardown(name, exchange_setup, exchange_teardown)
+		TEST(test_only_a_newer_epoch_takes_a_stream_over),
 		TEST(test_all_who_come_at_the_same_time_are_answered),
 		TEST(test_a_comm_that_failed_says_so_to_who_comes_back),
 		TEST(test_heartbeats_move_no_position),

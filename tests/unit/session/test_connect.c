@@ -84,7 +84,7 @@ static int let_in(struct door *door, struct anynet_wire_hello *hello)
 	return fd;
 }
 
-/* One rail, over the connection of the hello. */
+/* One stream, over the connection of the hello. */
 static void answer(int fd, const struct anynet_wire_hello *hello, enum anynet_hello_status status)
 {
 	struct anynet_wire_hello welcome;
@@ -92,7 +92,7 @@ static void answer(int fd, const struct anynet_wire_hello *hello, enum anynet_he
 
 	hello_fill(&welcome, &local_dev, hello->addrs, 1);
 	hello_answer(&welcome, hello);
-	welcome.rails = 1;
+	welcome.streams = 1;
 	welcome.status = status;
 	assert_int_equal(socket_send_some(fd, &welcome, sizeof(welcome), &sent), 0);
 }

@@ -98,15 +98,15 @@ static int dial_to_the_end(struct dial *dial)
 	return ret;
 }
 
-/* The status of the welcome, or -errno. A rail that joins is hung up on at once. */
-static int call(const struct comm_paths *paths, enum anynet_hello_kind kind, unsigned rail,
+/* The status of the welcome, or -errno. A stream that joins is hung up on at once. */
+static int call(const struct comm_paths *paths, enum anynet_hello_kind kind, unsigned stream,
 		uint32_t epoch)
 {
 	struct dial dial = DIAL_INIT;
 	int ret;
 
-	assert_true(dial_pair(&dial, paths, (struct anynet_wire_rail){ 0, 0 }));
-	assert_int_equal(dial_start(&dial, paths, NULL, kind, rail, epoch), 0);
+	assert_true(dial_pair(&dial, paths, (struct anynet_wire_pair){ 0, 0 }));
+	assert_int_equal(dial_start(&dial, paths, NULL, kind, stream, epoch), 0);
 	ret = dial_to_the_end(&dial);
 	if (!ret) {
 		assert_int_equal(dial.hello->type, ANYNET_WELCOME);
@@ -125,12 +125,12 @@ static void test_hellos_of_every_kind_are_answered(void **state)
 	(void)state;
 	wrong.token[5] ^= 1;
 	assert_int_equal(call(&wrong, ANYNET_KIND_COMM, 0, 0), -ENODATA);
-	assert_int_equal(call(&paths, ANYNET_KIND_RAIL, 1, 0), -ENODATA);
+	assert_int_equal(call(&paths, ANYNET_KIND_STREAM, 1, 0), -ENODATA);
 	assert_int_equal(call(&paths, ANYNET_KIND_RESUME, 0, 1), ANYNET_STATUS_GONE);
 	assert_int_equal(call(&paths, ANYNET_KIND_PROBE, 0, 0), ANYNET_STATUS_GONE);
 	assert_int_equal(call(&paths, ANYNET_KIND_COMM, 0, 0), ANYNET_STATUS_OK);
 	assert_int_equal(call(&paths, ANYNET_KIND_PROBE, 0, 0), ANYNET_STATUS_GONE);
-	assert_int_equal(call(&wrong, ANYNET_KIND_RAIL, 0, 0), -ENODATA);
+	assert_int_equal(call(&wrong, ANYNET_KIND_STREAM, 0, 0), -ENODATA);
 	assert_int_equal(call(&wrong, ANYNET_KIND_RESUME, 0, 9), ANYNET_STATUS_GONE);
 	anynet_close_listener(listener);
 	if (accepted)
@@ -189,7 +189,7 @@ static void ring(struct line *line)
 	struct sockaddr_storage from;
 
 	*line = (struct line){ .dial = DIAL_INIT };
-	assert_true(dial_pair(&line->dial, &paths, (struct anynet_wire_rail){ 0, 0 }));
+	assert_true(dial_pair(&line->dial, &paths, (struct anynet_wire_pair){ 0, 0 }));
 	assert_int_equal(dial_start(&line->dial, &paths, NULL, ANYNET_KIND_RESUME, 3, 9), 0);
 	wait_for(other);
 	line->fd = socket_accept(other, &from);
@@ -228,7 +228,7 @@ static struct anynet_wire_hello welcome_with(enum anynet_hello_status status)
 	hello_fill(&welcome, &local_dev, NULL, 0);
 	welcome.type = ANYNET_WELCOME;
 	welcome.kind = ANYNET_KIND_RESUME;
-	welcome.rail = 3;
+	welcome.stream = 3;
 	welcome.epoch = 9;
 	welcome.status = status;
 	welcome.comm_id = 77;
@@ -285,7 +285,7 @@ static void test_an_answer_to_another_question_is_none(void **state)
 		is_no_answer(&welcome); \
 	} while (0)
 	OTHER(kind);
-	OTHER(rail);
+	OTHER(stream);
 	OTHER(epoch);
 	OTHER(comm_id);
 	OTHER(endpoint);
@@ -345,7 +345,7 @@ static void test_a_challenge_to_another_question_is_not_answered(void **state)
 	challenge(&line, &message);
 	line.auth = (struct auth){ { 0 } };
 	assert_int_equal(auth_check(&line.auth, &line.hello), 0);
-	message.rail++;
+	message.stream++;
 	assert_int_equal(auth_prove(&line.auth, &message), 0);
 	answer(&line, &message, sizeof(message));
 	assert_int_equal(end_of(&line), -EPROTO);
@@ -432,7 +432,7 @@ static void test_other_versions_and_lost_lines_are_told(void **state)
 	(void)state;
 	welcome.version = ANYNET_WIRE_VERSION + 1;
 	ring(&line);
-	answer(&line, &welcome, offsetof(struct anynet_wire_hello, rail));
+	answer(&line, &welcome, offsetof(struct anynet_wire_hello, stream));
 	assert_int_equal(end_of(&line), 0);
 	assert_int_equal(line.dial.hello->status, ANYNET_STATUS_VERSION);
 	hang_up(&line);
@@ -453,7 +453,7 @@ static void test_an_unusable_secret_dials_nobody(void **state)
 
 	(void)state;
 	secret_start(dir);
-	assert_true(dial_pair(&dial, &paths, (struct anynet_wire_rail){ 0, 0 }));
+	assert_true(dial_pair(&dial, &paths, (struct anynet_wire_pair){ 0, 0 }));
 	assert_int_equal(dial_start(&dial, &paths, NULL, ANYNET_KIND_COMM, 0, 0), -EACCES);
 	assert_int_equal(dial.state, DIAL_IDLE);
 	assert_int_equal(socket_accept(other, &from), -EAGAIN);

@@ -41,9 +41,9 @@ static bool is_over(struct anynet_comm *comm)
 	return over;
 }
 
-static void expect_end(unsigned rail)
+static void expect_end(unsigned stream)
 {
-	assert_int_equal(recv(pair.fds[rail], pair_in, 1, MSG_DONTWAIT), 0);
+	assert_int_equal(recv(pair.fds[stream], pair_in, 1, MSG_DONTWAIT), 0);
 }
 
 /* --- senders --- */
@@ -53,13 +53,13 @@ static void test_a_sender_stays_until_all_is_read(void **state)
 	(void)state;
 	pair_open_send(&pair, 2);
 	pair_send(&pair, pair_out, 50);
-	narrow_socket(pair.send->rails[0]->fd, 0);
+	narrow_socket(pair.send->streams[0]->fd, 0);
 	assert_true(drain_start(pair.send));
 	pair_expect(&pair, 0, ANYNET_FRAME_DATA, 0);
 	pair_expect(&pair, 1, ANYNET_FRAME_BYE, 1);
 	assert_false(is_over(pair.send)); /* BYE is not out */
 	narrow_socket(-1, 0);
-	pair.send->rails[0]->writable = true; /* for want of an event */
+	pair.send->streams[0]->writable = true; /* for want of an event */
 	assert_false(is_over(pair.send));     /* BYE is not read */
 	pair_expect(&pair, 0, ANYNET_FRAME_BYE, 1);
 	assert_true(is_over(pair.send));
@@ -68,7 +68,7 @@ static void test_a_sender_stays_until_all_is_read(void **state)
 }
 
 /* Sends were reported done, and nobody has them yet. */
-static void stays_for_its_rail(bool broke_before)
+static void stays_for_its_stream(bool broke_before)
 {
 	pair_open_send(&pair, 1);
 	for (int i = 0; i < 3; i++)
@@ -76,7 +76,7 @@ static void stays_for_its_rail(bool broke_before)
 	if (broke_before) {
 		pair_hang_up(&pair, 0);
 		assert_int_equal(comm_turn(pair.send), 0);
-		assert_int_equal(pair.send->rails[0]->fd, -1);
+		assert_int_equal(pair.send->streams[0]->fd, -1);
 		assert_true(drain_start(pair.send));
 	} else {
 		assert_true(drain_start(pair.send));
@@ -95,14 +95,14 @@ static void stays_for_its_rail(bool broke_before)
 	pair_close(&pair);
 }
 
-static void test_a_sender_whose_rail_broke_stays_until_it_is_back(void **state)
+static void test_a_sender_whose_stream_broke_stays_until_it_is_back(void **state)
 {
 	(void)state;
-	stays_for_its_rail(true);
-	stays_for_its_rail(false);
+	stays_for_its_stream(true);
+	stays_for_its_stream(false);
 }
 
-static void test_a_sender_that_owes_nothing_does_not_wait_for_its_rail(void **state)
+static void test_a_sender_that_owes_nothing_does_not_wait_for_its_stream(void **state)
 {
 	uint16_t slot;
 
@@ -192,7 +192,7 @@ static void test_a_sender_that_has_said_resume_stays_until_it_is_answered(void *
 	pair_open_send(&pair, 1);
 	resume_listen(&pair, &listener, 1);
 	pair_send(&pair, pair_out, 50);
-	recovery_rail(pair.send, pair.send->rails[0], false); /* its path is in doubt */
+	recovery_stream(pair.send, pair.send->streams[0], false); /* its path is suspect */
 	ready.fd = accept_hello(pair.send, listener, &hello);
 	assert_true(drain_start(pair.send));
 	pair_expect(&pair, 0, ANYNET_FRAME_DATA, 0);
@@ -202,7 +202,7 @@ static void test_a_sender_that_has_said_resume_stays_until_it_is_answered(void *
 	hello_answer(&answer, &hello);
 	answer.frames = 1;
 	assert_int_equal(send(ready.fd, &answer, sizeof(answer), 0), sizeof(answer));
-	while (pair.send->rails[0]->epoch != hello.epoch) {
+	while (pair.send->streams[0]->epoch != hello.epoch) {
 		comm_turn(pair.send);
 		drain_over(pair.send);
 		deadline_turn(&deadline);
@@ -219,20 +219,20 @@ static void test_a_sender_that_has_said_resume_stays_until_it_is_answered(void *
 
 /* --- receivers --- */
 
-static void receive_one(unsigned rail, uint32_t seq)
+static void receive_one(unsigned stream, uint32_t seq)
 {
 	struct anynet_wire_frame frame = frame_data(seq, 0, ANYNET_FLAG_ACK, 8);
 	struct anynet_request *req = pair_irecv(&pair, pair_in, 8, 0);
 
-	frame_put(pair.fds[rail], &frame, pair_out);
+	frame_put(pair.fds[stream], &frame, pair_out);
 	pair_finish(&req, 1, NULL);
 }
 
-static struct anynet_wire_frame take_word(unsigned rail)
+static struct anynet_wire_frame take_word(unsigned stream)
 {
 	struct anynet_wire_frame frame = { 0 };
 
-	assert_true(word_get(pair.fds[rail], &frame, pair_in, ANYNET_ACK_BYTES));
+	assert_true(word_get(pair.fds[stream], &frame, pair_in, ANYNET_ACK_BYTES));
 	return frame;
 }
 
@@ -281,15 +281,15 @@ static void test_a_receiver_stays_to_tell_a_lost_ack_again(void **state)
 	}
 }
 
-static void test_a_receiver_that_has_told_nothing_does_not_wait_for_its_rail(void **state)
+static void test_a_receiver_that_has_told_nothing_does_not_wait_for_its_stream(void **state)
 {
 	(void)state;
 	pair_open_recv(&pair, 2);
-	receive_one(1, 0); /* told on rail 0 */
+	receive_one(1, 0); /* told on stream 0 */
 	assert_int_equal(take_word(0).type, ANYNET_FRAME_ACK);
 	pair_hang_up(&pair, 1);
 	comm_turn(pair.recv);
-	assert_int_equal(pair.recv->rails[1]->fd, -1);
+	assert_int_equal(pair.recv->streams[1]->fd, -1);
 	drain_start(pair.recv);
 	assert_int_equal(take_word(0).type, ANYNET_FRAME_BYE);
 	assert_true(is_over(pair.recv));
@@ -324,14 +324,14 @@ int main(void)
 #define TEST(name) \
 	cmocka_unit_test_prestate_setup_teardown(name, pair_setup_recovery, teardown, &pair)
 		TEST(test_a_sender_stays_until_all_is_read),
-		TEST(test_a_sender_whose_rail_broke_stays_until_it_is_back),
-		TEST(test_a_sender_that_owes_nothing_does_not_wait_for_its_rail),
+		TEST(test_a_sender_whose_stream_broke_stays_until_it_is_back),
+		TEST(test_a_sender_that_owes_nothing_does_not_wait_for_its_stream),
 		TEST(test_with_sends_in_flight_nothing_more_is_said),
 		TEST(test_it_stays_no_longer_than_the_peer_timeout),
 		TEST(test_a_sender_that_has_said_resume_stays_until_it_is_answered),
 		TEST(test_a_receiver_says_bye_and_stays_until_that_is_read),
 		TEST(test_a_receiver_stays_to_tell_a_lost_ack_again),
-		TEST(test_a_receiver_that_has_told_nothing_does_not_wait_for_its_rail),
+		TEST(test_a_receiver_that_has_told_nothing_does_not_wait_for_its_stream),
 		TEST(test_what_comes_after_close_is_thrown_away_in_whatever_pieces),
 	};
 

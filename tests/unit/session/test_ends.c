@@ -56,11 +56,11 @@ static void test_a_peer_that_said_bye_may_close(void **state)
 	int tag = 0;
 
 	(void)state;
-	for (unsigned rails = 1; rails <= 3; rails++) {
-		pair_open_recv(&pair, rails);
+	for (unsigned streams = 1; streams <= 3; streams++) {
+		pair_open_recv(&pair, streams);
 		reqs[0] = pair_irecv(&pair, data, 8, 0);
-		frame_put(pair.fds[rails - 1], &frame, "first");
-		for (unsigned i = 0; i < rails; i++) {
+		frame_put(pair.fds[streams - 1], &frame, "first");
+		for (unsigned i = 0; i < streams; i++) {
 			put_bye(pair.fds[i], 1);
 			pair_hang_up(&pair, i);
 		}
@@ -76,7 +76,7 @@ static void test_a_peer_that_said_bye_may_close(void **state)
 		assert_null(refused);
 		warned_once("the peer closed the connection");
 		capture_forget();
-		if (rails < 3)
+		if (streams < 3)
 			pair_close(&pair);
 	}
 }
@@ -94,7 +94,7 @@ static void test_bye_with_receives_pending_is_an_error(void **state)
 	warned_once("before sending all data of pending requests");
 }
 
-static void test_an_end_without_bye_names_rail_and_peer(void **state)
+static void test_an_end_without_bye_names_stream_and_peer(void **state)
 {
 	struct anynet_request *reqs[2];
 
@@ -115,18 +115,18 @@ static void test_an_end_without_bye_names_rail_and_peer(void **state)
 static void test_an_end_right_behind_data_is_seen(void **state)
 {
 	(void)state;
-	for (unsigned rails = 1; rails <= 2; rails++) {
+	for (unsigned streams = 1; streams <= 2; streams++) {
 		struct anynet_wire_frame frame = frame_data(0, 0, 0, 5);
 		struct anynet_request *reqs[2];
 
-		pair_open_recv(&pair, rails);
+		pair_open_recv(&pair, streams);
 		reqs[0] = pair_irecv(&pair, data, 8, 0);
 		reqs[1] = pair_irecv(&pair, data + 8, 8, 0);
 		frame_put(pair.fds[0], &frame, "first");
 		pair_hang_up(&pair, 0);
 		pair_finish(reqs, 1, NULL);
 		pair_fails(reqs[1], -ECONNRESET);
-		if (rails < 2)
+		if (streams < 2)
 			pair_close(&pair);
 	}
 }
@@ -164,7 +164,7 @@ static void test_an_end_that_nobody_waits_for_is_no_error_yet(void **state)
 	warned_once("the peer closed the connection");
 }
 
-static void test_a_broken_rail_fails_every_request_of_both_sides(void **state)
+static void test_a_broken_stream_fails_every_request_of_both_sides(void **state)
 {
 	struct anynet_request *recvs[3], *sends[3];
 
@@ -181,7 +181,7 @@ static void test_a_broken_rail_fails_every_request_of_both_sides(void **state)
 		if (i)
 			pair_idle(sends[i]);
 	}
-	shutdown(pair.recv->rails[1]->fd, SHUT_RDWR);
+	shutdown(pair.recv->streams[1]->fd, SHUT_RDWR);
 	for (int i = 0; i < 3; i++) {
 		pair_fails(recvs[i], -ECONNRESET);
 		if (i)
@@ -190,7 +190,7 @@ static void test_a_broken_rail_fails_every_request_of_both_sides(void **state)
 	assert_int_equal(capture_count(CAPTURE_WARN, "receive from peer"), 1);
 	assert_int_equal(capture_count(CAPTURE_WARN, "send to peer"), 1);
 	for (int i = 0; i < 3; i++)
-		assert_null(pair.recv->rails[i]);
+		assert_null(pair.recv->streams[i]);
 }
 
 static void test_a_message_larger_than_its_buffer_fails_with_both_sizes(void **state)
@@ -232,12 +232,12 @@ static void test_a_message_set_aside_that_is_too_large_fails_its_receive(void **
 	pair_fails(req, -EMSGSIZE);
 }
 
-static void bad_frame(const struct anynet_wire_frame *frame, unsigned rail, const char *text)
+static void bad_frame(const struct anynet_wire_frame *frame, unsigned stream, const char *text)
 {
 	static char payload[65536];
 	struct anynet_request *req = pair_irecv(&pair, data, 100, 0);
 
-	frame_put(pair.fds[rail], frame, payload);
+	frame_put(pair.fds[stream], frame, payload);
 	pair_fails(req, -EPROTO);
 	warned_once(text);
 }
@@ -319,7 +319,7 @@ static void test_a_notice_with_payload_is_refused(void **state)
 	bad_frame(&ready, 0, "frame of type 3 with a payload of 3 bytes");
 }
 
-/* Two rails bring the same bytes: the buffer must not be handed back while one still writes to it. */
+/* Two streams bring the same bytes: the buffer must not be handed back while one still writes to it. */
 static void test_bytes_that_come_twice_are_refused(void **state)
 {
 	struct anynet_wire_frame frame = frame_data(0, 0, 0, 100);
@@ -336,7 +336,7 @@ static void test_bytes_that_come_twice_are_refused(void **state)
 	warned_once("bad frame");
 }
 
-/* The same of an empty message, of which only the checksum is still to come on the first rail. */
+/* The same of an empty message, of which only the checksum is still to come on the first stream. */
 static void test_an_empty_message_that_comes_twice_is_refused(void **state)
 {
 	struct anynet_wire_frame frame = frame_data(0, 0, 0, 0);
@@ -422,7 +422,7 @@ static void test_deregistering_after_a_send_was_copied_harms_nothing(void **stat
 	assert_int_equal(comm_error(pair.send), 0);
 }
 
-static void test_closing_says_bye_on_every_rail(void **state)
+static void test_closing_says_bye_on_every_stream(void **state)
 {
 	struct anynet_wire_frame frame;
 	struct anynet_request *req;
@@ -488,7 +488,7 @@ static void make_tcp_pair(int fds[2])
 }
 
 /* With MSG_ZEROCOPY it would be read out of NCCL's buffers, whatever is in them by then. */
-static void test_what_the_kernel_holds_of_a_severed_rail_is_not_sent(void **state)
+static void test_what_the_kernel_holds_of_a_severed_stream_is_not_sent(void **state)
 {
 	static char large[8 << 20];
 	struct timeval patience = { .tv_sec = 20 };
@@ -498,12 +498,12 @@ static void test_what_the_kernel_holds_of_a_severed_rail_is_not_sent(void **stat
 	(void)state;
 	pair_open_send(&pair, 1);
 	make_tcp_pair(fds);
-	close(pair.send->rails[0]->fd);
-	pair.send->rails[0]->fd = fds[0];
+	close(pair.send->streams[0]->fd);
+	pair.send->streams[0]->fd = fds[0];
 	close(pair.fds[0]);
 	pair.fds[0] = fds[1];
 	pair_idle(pair_isend(&pair, large, sizeof(large), 0));
-	comm_sever(pair.send, pair.send->rails[0], 0);
+	comm_sever(pair.send, pair.send->streams[0], 0);
 	setsockopt(fds[1], SOL_SOCKET, SO_RCVTIMEO, &patience, sizeof(patience));
 	while ((n = recv(fds[1], large, sizeof(large), 0)) > 0)
 		;
@@ -535,11 +535,11 @@ int main(void)
 #define TEST(name) cmocka_unit_test_prestate_setup_teardown(name, pair_setup, pair_teardown, &pair)
 		TEST(test_a_peer_that_said_bye_may_close),
 		TEST(test_bye_with_receives_pending_is_an_error),
-		TEST(test_an_end_without_bye_names_rail_and_peer),
+		TEST(test_an_end_without_bye_names_stream_and_peer),
 		TEST(test_an_end_right_behind_data_is_seen),
 		TEST(test_a_sender_sees_the_end_right_behind_an_ack),
 		TEST(test_an_end_that_nobody_waits_for_is_no_error_yet),
-		TEST(test_a_broken_rail_fails_every_request_of_both_sides),
+		TEST(test_a_broken_stream_fails_every_request_of_both_sides),
 		TEST(test_a_message_larger_than_its_buffer_fails_with_both_sizes),
 		TEST(test_a_message_set_aside_that_is_too_large_fails_its_receive),
 		TEST(test_frames_that_cannot_be_right_are_refused),
@@ -551,9 +551,9 @@ int main(void)
 		TEST(test_deregistering_under_a_send_ends_the_comm),
 		TEST(test_deregistering_after_a_send_was_copied_harms_nothing),
 		TEST(test_what_is_noted_counts_before_a_request_is_reported),
-		TEST(test_closing_says_bye_on_every_rail),
+		TEST(test_closing_says_bye_on_every_stream),
 		TEST(test_an_unread_tail_is_no_reset),
-		TEST(test_what_the_kernel_holds_of_a_severed_rail_is_not_sent),
+		TEST(test_what_the_kernel_holds_of_a_severed_stream_is_not_sent),
 	};
 
 	return cmocka_run_group_tests(tests, NULL, NULL);

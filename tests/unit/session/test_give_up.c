@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * A rail is broken: how often it is dialled, what the answers mean, and when the comm is given up (recovery.c). The
+ * A stream is broken: how often it is dialled, what the answers mean, and when the comm is given up (recovery.c). The
  * clock is the test's, and so is connect(): nobody is there, no packet gets through, or the test answers.
  */
 #include <errno.h>
@@ -123,8 +123,8 @@ static void know_paths(unsigned count)
 		assert_true(socket_to_wire(&local_dev.addr, 0, 0, &paths->own_addrs[i]));
 		assert_true(
 			socket_to_wire(&local_dev.addr, (uint16_t)(PORT + i), 0, &paths->peer[i]));
-		test.comm->rails[i]->home = test.comm->rails[i]->pair =
-			(struct anynet_wire_rail){ (uint8_t)i, (uint8_t)i };
+		test.comm->streams[i]->home = test.comm->streams[i]->pair =
+			(struct anynet_wire_pair){ (uint8_t)i, (uint8_t)i };
 	}
 }
 
@@ -150,12 +150,12 @@ static void open_recv(void)
 
 static void cut(void)
 {
-	for (unsigned i = 0; i < test.pair.rails; i++)
+	for (unsigned i = 0; i < test.pair.streams; i++)
 		pair_hang_up(&test.pair, i);
 	for (int i = 0; i < 5; i++)
 		comm_turn(test.comm);
-	for (unsigned i = 0; i < test.pair.rails; i++)
-		assert_int_equal(test.comm->rails[i]->fd, -1);
+	for (unsigned i = 0; i < test.pair.streams; i++)
+		assert_int_equal(test.comm->streams[i]->fd, -1);
 }
 
 static bool is_over(void)
@@ -166,7 +166,8 @@ static bool is_over(void)
 static void step(void)
 {
 	if (!test.comm->is_send && !is_over() && !test.comm->session->recovery)
-		recovery_rail(test.comm, test.comm->rails[0], false); /* as the background thread's look does */
+		recovery_stream(test.comm, test.comm->streams[0],
+				false); /* as the background thread's look does */
 	if (test.comm->session->recovery && !is_over())
 		recovery_step(test.comm, os_now_ms());
 }
@@ -337,7 +338,7 @@ static void test_a_slow_peer_is_given_longer_each_time(void **state)
 	}
 	hear(ANYNET_KIND_RESUME);
 	answer(ANYNET_STATUS_OK);
-	assert_int_equal(test.comm->rails[0]->state, RAIL_UP);
+	assert_int_equal(test.comm->streams[0]->state, STREAM_UP);
 }
 
 static void test_a_peer_that_has_ended_it_says_so(void **state)
@@ -364,7 +365,7 @@ static void test_its_last_words_count(void **state)
 	while (recv(test.pair.fds[0], pair_in, sizeof(pair_in), MSG_DONTWAIT) > 0)
 		pair_idle(req);
 	frame_put_ack(test.pair.fds[0], &slot, 1);
-	recovery_rail(test.comm, test.comm->rails[0], true); /* its path is in doubt */
+	recovery_stream(test.comm, test.comm->streams[0], true); /* its path is suspect */
 	hear(ANYNET_KIND_RESUME);
 	answer(ANYNET_STATUS_GONE);
 	assert_int_equal(comm_error(test.comm), 0);
@@ -403,15 +404,15 @@ static void test_other_refusals_are_no_end(void **state)
 	}
 }
 
-/* The rail goes on over the connection that has been answered. */
+/* The stream goes on over the connection that has been answered. */
 static void answer_ok(void)
 {
-	struct anynet_rail *rail = test.comm->rails[0];
+	struct anynet_stream *stream = test.comm->streams[0];
 	int peer = test.peer;
 
 	answer_with(ANYNET_STATUS_OK);
-	assert_true(rail->fd >= 0);
-	assert_int_equal(rail->epoch, test.hello.epoch);
+	assert_true(stream->fd >= 0);
+	assert_int_equal(stream->epoch, test.hello.epoch);
 	if (test.pair.fds[0] >= 0)
 		pair_hang_up(&test.pair, 0);
 	test.pair.fds[0] = peer;
@@ -433,13 +434,13 @@ static void test_a_way_home_is_not_lost_with_the_old_connection(void **state)
 	cut();
 	hear(ANYNET_KIND_RESUME);
 	answer_ok();
-	assert_int_equal(test.comm->rails[0]->pair.to, 1);
-	assert_false(recovery_announced(test.comm, test.comm->rails[0]));
+	assert_int_equal(test.comm->streams[0]->pair.to, 1);
+	assert_false(recovery_announced(test.comm, test.comm->streams[0]));
 	test.lost_port = 0;
 	hear(ANYNET_KIND_RESUME);
 	cut();
 	answer_ok();
-	assert_int_equal(test.comm->rails[0]->pair.to, 0);
+	assert_int_equal(test.comm->streams[0]->pair.to, 0);
 }
 
 /* The receiver has changed over when it answers, whatever the old path does meanwhile. */
@@ -448,12 +449,12 @@ static void test_a_hello_that_is_out_is_waited_for(void **state)
 	(void)state;
 	test.network = ANSWERED;
 	open_send();
-	recovery_rail(test.comm, test.comm->rails[0], true);
+	recovery_stream(test.comm, test.comm->streams[0], true);
 	hear(ANYNET_KIND_RESUME);
-	assert_true(recovery_announced(test.comm, test.comm->rails[0]));
-	recovery_cancel(test.comm, test.comm->rails[0]);
+	assert_true(recovery_announced(test.comm, test.comm->streams[0]));
+	recovery_cancel(test.comm, test.comm->streams[0]);
 	answer_ok();
-	assert_false(recovery_announced(test.comm, test.comm->rails[0]));
+	assert_false(recovery_announced(test.comm, test.comm->streams[0]));
 }
 
 /* --- the receiver --- */
@@ -519,7 +520,7 @@ static void test_an_idle_one_that_nobody_answers_gives_up_quietly(void **state)
 
 #define TEST(name) cmocka_unit_test_setup_teardown(name, setup, teardown)
 
-/* What it had sent by a rail that is left waits for the message that was lost with another one. */
+/* What it had sent by a stream that is left waits for the message that was lost with another one. */
 static void test_a_peer_that_is_gone_leaves_a_receiver_with_half_of_it(void **state)
 {
 	struct anynet_wire_frame second = frame_data(1, 0, 1, 5);
@@ -539,7 +540,7 @@ static void test_a_peer_that_is_gone_leaves_a_receiver_with_half_of_it(void **st
 	pair_hang_up(&test.pair, 1);
 	for (int i = 0; i < 5; i++)
 		comm_turn(test.comm);
-	assert_true(test.comm->rails[1]->parked);
+	assert_true(test.comm->streams[1]->parked);
 	assert_true(pass(RECOVERY_MS) >= GONE_MS);
 	pair_fails(req, -ECONNRESET);
 }
@@ -562,8 +563,8 @@ static void test_what_has_come_is_not_given_up_with_the_peer(void **state)
 		pair_hang_up(&test.pair, 0);
 		for (int i = 0; i < 5; i++)
 			comm_turn(test.comm);
-		assert_true(test.comm->rails[1]->parked);
-		comm_rail_change(test.comm, test.comm->rails[1], RAIL_SUSPECT, "no answer");
+		assert_true(test.comm->streams[1]->parked);
+		comm_stream_change(test.comm, test.comm->streams[1], STREAM_SUSPECT, "no answer");
 		if (refused) {
 			pass(2 * GONE_MS);
 		} else {
@@ -572,7 +573,8 @@ static void test_what_has_come_is_not_given_up_with_the_peer(void **state)
 		}
 		assert_false(is_over());
 		req = pair_irecv(&test.pair, pair_in, 8, 0);
-		recovery_rail(test.comm, test.comm->rails[0], false); /* attention comes before the rails' turn */
+		recovery_stream(test.comm, test.comm->streams[0],
+				false); /* attention comes before the streams' turn */
 		pair_finish(&req, 1, &size);
 		assert_int_equal(size, 5);
 		assert_memory_equal(pair_in, "after", 5);

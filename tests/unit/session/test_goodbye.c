@@ -25,12 +25,12 @@ static int teardown(void **state)
 
 /* --- the receiver's BYE at the sender --- */
 
-static void put_bye(unsigned rail)
+static void put_bye(unsigned stream)
 {
 	struct anynet_wire_frame bye = { .type = ANYNET_FRAME_BYE };
 
-	frame_put(pair.fds[rail], &bye, NULL);
-	pair_hang_up(&pair, rail);
+	frame_put(pair.fds[stream], &bye, NULL);
+	pair_hang_up(&pair, stream);
 }
 
 static void turns(void)
@@ -46,9 +46,9 @@ static void test_a_bye_ends_an_idle_sender_without_an_error(void **state)
 	pair_send(&pair, pair_out, 50);
 	put_bye(0);
 	turns();
-	assert_null(pair.send->rails[0]);
+	assert_null(pair.send->streams[0]);
 	assert_false(pair.send->peer_closed);
-	/* The other rail goes on. */
+	/* The other stream goes on. */
 	pair_send(&pair, pair_out, 50);
 	pair_expect(&pair, 1, ANYNET_FRAME_DATA, 1);
 	put_bye(1);
@@ -80,8 +80,8 @@ static void test_an_end_without_bye_is_recovered(void **state)
 	pair_send(&pair, pair_out, 50);
 	pair_hang_up(&pair, 0);
 	turns();
-	assert_non_null(pair.send->rails[0]);
-	assert_int_equal(pair.send->rails[0]->fd, -1);
+	assert_non_null(pair.send->streams[0]);
+	assert_int_equal(pair.send->streams[0]->fd, -1);
 	assert_false(pair.send->peer_closed);
 	assert_int_equal(comm_error(pair.send), 0);
 }
@@ -115,7 +115,7 @@ static void test_the_last_words_on_a_connection_are_heard(void **state)
 	frame_put_ack(pair.fds[0], &slot, 1);
 	pair_hang_up(&pair, 0);
 	assert_int_equal(comm_transmit(pair.send), 0);
-	assert_int_equal(pair.send->rails[0]->fd, -1);
+	assert_int_equal(pair.send->streams[0]->fd, -1);
 	assert_true(atomic_load(&req->done));
 	assert_false(atomic_load(&next->done));
 }
@@ -184,7 +184,7 @@ static void close_receiver_behind_ack(uint64_t at, bool noticed)
 
 	carrier_open(&carrier, 1);
 	recv = carrier.pair.recv;
-	carrier.rails[0].left[TO_SENDER] = at;
+	carrier.streams[0].left[TO_SENDER] = at;
 	req = pair_irecv(&carrier.pair, pair_in, PAIR_LARGE, 0);
 	pending = pair_isend(&carrier.pair, pair_out, PAIR_LARGE, 0);
 	for (int i = 0; !pair_done(req, NULL); i++) {
@@ -218,7 +218,7 @@ static void test_a_receiver_may_close_before_the_tail_is_out(void **state)
 
 	(void)state;
 	carrier_open(&carrier, 1);
-	narrow_socket(carrier.pair.send->rails[0]->fd, sizeof(struct anynet_wire_frame) + 10);
+	narrow_socket(carrier.pair.send->streams[0]->fd, sizeof(struct anynet_wire_frame) + 10);
 	req = pair_irecv(&carrier.pair, pair_in, 10, 0);
 	out = pair_isend(&carrier.pair, pair_out, 10, 0);
 	carrier_settle(&carrier);
@@ -233,7 +233,7 @@ static void test_a_receiver_may_close_before_the_tail_is_out(void **state)
 
 static bool receiver_knows_the_end(void)
 {
-	return carrier.pair.recv->rails[0] == NULL;
+	return carrier.pair.recv->streams[0] == NULL;
 }
 
 /* Sends are done, their comm closed at once; only later somebody receives. */
@@ -245,7 +245,7 @@ static void close_sender_behind_data(uint64_t at, bool noticed)
 
 	carrier_open(&carrier, 1);
 	send = carrier.pair.send;
-	carrier.rails[0].left[TO_RECEIVER] = at;
+	carrier.streams[0].left[TO_RECEIVER] = at;
 	for (int i = 0; i < 3; i++)
 		pair_send(&carrier.pair, pair_out + i, (size_t)(10 + i));
 	assert_true(drain_start(send));

@@ -88,7 +88,7 @@ static int say(const void *message, size_t bytes)
 	return fd;
 }
 
-/* Of a comm with two rails, which waits for its sender's READY when it has been made. */
+/* Of a comm with two streams, which waits for its sender's READY when it has been made. */
 static struct anynet_wire_hello good_hello(void)
 {
 	struct anynet_wire_hello hello;
@@ -96,7 +96,7 @@ static struct anynet_wire_hello good_hello(void)
 	hello_fill(&hello, &local_dev, handle.wire.addrs, 1);
 	hello.type = ANYNET_HELLO;
 	hello.kind = ANYNET_KIND_COMM;
-	hello.rails = 2;
+	hello.streams = 2;
 	hello.endpoint = handle.wire.endpoint;
 	hello.comm_id = 0x1234;
 	memcpy(hello.token, handle.wire.token, sizeof(hello.token));
@@ -260,7 +260,7 @@ static void check_late_peer(struct anynet_wire_hello theirs)
 	assert_int_equal(setrlimit(RLIMIT_NOFILE, &few), 0);
 	assert_int_equal(anynet_listen(&local_dev, &local_dev, handle.bytes, &other), 0);
 	hello = good_hello();
-	hello.rails = 1;
+	hello.streams = 1;
 	assert_int_equal(auth_hello(&auth, &hello), 0);
 	fd = say(&hello, sizeof(hello));
 	await(fd, ANYNET_CHALLENGE, &challenge);

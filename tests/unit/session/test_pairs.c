@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* In which order a rail's addresses are dialled again. */
+/* In which order a stream's addresses are dialled again. */
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>
@@ -9,27 +9,30 @@
 
 #include <cmocka.h>
 
-#include "transports/device/links.h"
+#include "transports/device/carrier.h"
 #include "transports/session/pairs.h"
 
 static struct anynet_device nics[ANYNET_HELLO_ADDRS];
-static struct anynet_rail broken, other;
-static struct anynet_rail *rails[] = { &broken, &other };
+static struct anynet_stream broken, other;
+static struct anynet_stream *streams[] = { &broken, &other };
 static struct session session;
 static struct anynet_comm comm;
 
-/* One rail, which had a connection from our first NIC to the peer's, and belongs there; another one that
+/* One stream, which had a connection from our first NIC to the peer's, and belongs there; another one that
  * has none either. */
 static int setup(void **state)
 {
 	(void)state;
-	comm = (struct anynet_comm){ .is_send = true, .dev = nics, .rail_count = 2, .rails = rails,
+	comm = (struct anynet_comm){ .is_send = true,
+				     .dev = nics,
+				     .stream_count = 2,
+				     .streams = streams,
 				     .session = &session };
-	broken = (struct anynet_rail){ .comm = &comm, .fd = -1 };
-	other = (struct anynet_rail){ .comm = &comm, .fd = -1, .index = 1 };
+	broken = (struct anynet_stream){ .comm = &comm, .fd = -1 };
+	other = (struct anynet_stream){ .comm = &comm, .fd = -1, .index = 1 };
 	for (int i = 0; i < ANYNET_HELLO_ADDRS; i++) {
 		nics[i].index = i;
-		link_set_port(&nics[i], false);
+		carrier_set_port(&nics[i], false);
 		session.paths.own[i] = &nics[i];
 		session.paths.own_addrs[i] = (struct anynet_wire_addr){ .family = 4, .port = 1 };
 		session.paths.peer[i] = (struct anynet_wire_addr){ .family = 4, .port = 1 };
@@ -38,14 +41,14 @@ static int setup(void **state)
 	return 0;
 }
 
-static struct anynet_wire_rail pair(unsigned from, unsigned to)
+static struct anynet_wire_pair pair(unsigned from, unsigned to)
 {
-	return (struct anynet_wire_rail){ (uint8_t)from, (uint8_t)to };
+	return (struct anynet_wire_pair){ (uint8_t)from, (uint8_t)to };
 }
 
 static void check(enum pairs_order order, const char *wanted)
 {
-	struct anynet_wire_rail pairs[PAIRS_MAX];
+	struct anynet_wire_pair pairs[PAIRS_MAX];
 	unsigned count = pairs_list(&comm, &broken, order, pairs);
 	char text[PAIRS_MAX * 8] = "";
 
@@ -71,25 +74,25 @@ static void test_the_pair_that_is_left_comes_last(void **state)
 	check(PAIRS_ELSEWHERE, "0>0 0>1 1>0 1>1");
 }
 
-static void test_where_another_rail_works_is_tried_early(void **state)
+static void test_where_another_stream_works_is_tried_early(void **state)
 {
 	(void)state;
 	other.pair = pair(1, 0);
 	check(PAIRS_OWN_FIRST, "0>0 1>1 0>1 1>0"); /* it does not */
-	other.state = RAIL_UP;
+	other.state = STREAM_UP;
 	check(PAIRS_OWN_FIRST, "0>0 1>0 1>1 0>1");
 	check(PAIRS_ELSEWHERE, "1>0 1>1 0>1 0>0");
-	other.state = RAIL_SUSPECT;
+	other.state = STREAM_SUSPECT;
 	check(PAIRS_OWN_FIRST, "0>0 1>1 0>1 1>0");
 }
 
 static void test_nics_without_carrier_come_last(void **state)
 {
 	(void)state;
-	link_set_port(&nics[0], true);
+	carrier_set_port(&nics[0], true);
 	check(PAIRS_OWN_FIRST, "1>1 1>0 0>0 0>1");
 	check(PAIRS_ELSEWHERE, "1>1 1>0 0>0 0>1");
-	link_set_port(&nics[1], true);
+	carrier_set_port(&nics[1], true);
 	check(PAIRS_OWN_FIRST, "0>0 1>1 0>1 1>0");
 }
 
@@ -118,13 +121,13 @@ static void test_home_is_its_own_pair_if_that_has_its_carrier(void **state)
 	broken.pair = pair(1, 1);
 	assert_true(pairs_away(&comm, &broken));
 	check(PAIRS_HOME, "0>0");
-	link_set_port(&nics[0], true);
+	carrier_set_port(&nics[0], true);
 	check(PAIRS_HOME, "");
 }
 
 static void test_the_list_has_an_end(void **state)
 {
-	struct anynet_wire_rail pairs[PAIRS_MAX + 1] = { [PAIRS_MAX] = PAIRS_NONE };
+	struct anynet_wire_pair pairs[PAIRS_MAX + 1] = { [PAIRS_MAX] = PAIRS_NONE };
 
 	(void)state;
 	session.paths.own_count = session.paths.peer_count = ANYNET_HELLO_ADDRS;
@@ -139,7 +142,7 @@ int main(void)
 #define TEST(name) cmocka_unit_test_setup(name, setup)
 		TEST(test_its_own_pair_comes_first_then_those_side_by_side),
 		TEST(test_the_pair_that_is_left_comes_last),
-		TEST(test_where_another_rail_works_is_tried_early),
+		TEST(test_where_another_stream_works_is_tried_early),
 		TEST(test_nics_without_carrier_come_last),
 		TEST(test_ipv4_and_ipv6_are_no_pair),
 		TEST(test_a_peer_that_does_not_listen_there_is_left_out),

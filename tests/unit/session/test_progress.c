@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Connections that stand and move nothing, on a clock and a rail of the test's: when they count, and when it is
+/* Connections that stand and move nothing, on a clock and a stream of the test's: when they count, and when it is
  * over (progress.h). */
 #include <errno.h>
 #include <setjmp.h>
@@ -15,26 +15,26 @@
 
 #define RECOVERY_MS 1000
 
-static enum rail_moved moved;
+static enum stream_moved moved;
 static struct session session;
 static struct anynet_comm comm;
-static struct anynet_rail rail;
+static struct anynet_stream stream;
 static uint64_t began; /* the newest connection */
 
-static enum rail_moved tell_moved(struct anynet_rail *asked)
+static enum stream_moved tell_moved(struct anynet_stream *asked)
 {
 	(void)asked;
 	return moved;
 }
 
-static bool tell_signs(struct anynet_rail *asked, struct rail_signs *signs)
+static bool tell_signs(struct anynet_stream *asked, struct stream_signs *signs)
 {
 	(void)asked;
 	signs->acked = 77;
 	return true;
 }
 
-static const struct anynet_rail_ops ops = { .moved = tell_moved, .signs = tell_signs };
+static const struct anynet_stream_ops ops = { .moved = tell_moved, .signs = tell_signs };
 
 static int setup(void **state)
 {
@@ -43,7 +43,7 @@ static int setup(void **state)
 	local_cfg.recovery_timeout_ms = RECOVERY_MS;
 	memset(&session, 0, sizeof(session));
 	comm = (struct anynet_comm){ .is_send = true, .session = &session };
-	rail = (struct anynet_rail){
+	stream = (struct anynet_stream){
 		.comm = &comm,
 		.ops = &ops,
 		.fd = -1,
@@ -54,12 +54,12 @@ static int setup(void **state)
 }
 
 /* One from this position, which ends `ms` later. */
-static void connection(uint64_t frames, uint32_t part, enum rail_moved what, uint64_t ms)
+static void connection(uint64_t frames, uint32_t part, enum stream_moved what, uint64_t ms)
 {
-	progress_begin(&rail, frames, part);
-	began = rail.progress.began_ms;
+	progress_begin(&stream, frames, part);
+	began = stream.progress.began_ms;
 	moved = what;
-	progress_end(&rail, began + ms);
+	progress_end(&stream, began + ms);
 }
 
 static void test_it_is_over_when_nothing_has_moved_for_long(void **state)
@@ -67,52 +67,52 @@ static void test_it_is_over_when_nothing_has_moved_for_long(void **state)
 	uint64_t since;
 
 	(void)state;
-	connection(5, 0, RAIL_STUCK, 300);
+	connection(5, 0, STREAM_STUCK, 300);
 	since = began + 300; /* nothing waited before: it may have stood for hours */
-	assert_false(progress_is_over(&rail, since - 1)); /* by a look that began before */
-	connection(5, 0, RAIL_STUCK, 300);
-	connection(5, 0, RAIL_STUCK, 300);
-	assert_false(progress_is_over(&rail, since + RECOVERY_MS - 1));
-	assert_true(progress_is_over(&rail, since + RECOVERY_MS));
+	assert_false(progress_is_over(&stream, since - 1)); /* by a look that began before */
+	connection(5, 0, STREAM_STUCK, 300);
+	connection(5, 0, STREAM_STUCK, 300);
+	assert_false(progress_is_over(&stream, since + RECOVERY_MS - 1));
+	assert_true(progress_is_over(&stream, since + RECOVERY_MS));
 }
 
 static void test_what_waited_counts(void **state)
 {
 	(void)state;
-	progress_begin(&rail, 5, 0);
-	began = rail.progress.began_ms;
+	progress_begin(&stream, 5, 0);
+	began = stream.progress.began_ms;
 	session.watch.since_ms = began + 100;
-	moved = RAIL_STUCK;
-	progress_end(&rail, began + 400);
-	assert_false(progress_is_over(&rail, began + 100 + RECOVERY_MS - 1));
-	assert_true(progress_is_over(&rail, began + 100 + RECOVERY_MS));
+	moved = STREAM_STUCK;
+	progress_end(&stream, began + 400);
+	assert_false(progress_is_over(&stream, began + 100 + RECOVERY_MS - 1));
+	assert_true(progress_is_over(&stream, began + 100 + RECOVERY_MS));
 }
 
 static void test_what_moves_now_is_not_over(void **state)
 {
 	(void)state;
-	connection(5, 0, RAIL_STUCK, 0);
-	progress_begin(&rail, 5, 0);
-	rail.state = RAIL_UP;
-	moved = RAIL_MOVED;
-	assert_false(progress_is_over(&rail, began + 10 * RECOVERY_MS));
-	moved = RAIL_STUCK;
-	assert_true(progress_is_over(&rail, began + 10 * RECOVERY_MS));
+	connection(5, 0, STREAM_STUCK, 0);
+	progress_begin(&stream, 5, 0);
+	stream.state = STREAM_UP;
+	moved = STREAM_MOVED;
+	assert_false(progress_is_over(&stream, began + 10 * RECOVERY_MS));
+	moved = STREAM_STUCK;
+	assert_true(progress_is_over(&stream, began + 10 * RECOVERY_MS));
 }
 
 static void test_progress_begins_a_new_row(void **state)
 {
 	(void)state;
-	connection(5, 0, RAIL_STUCK, 0);
-	connection(5, 0, RAIL_MOVED, 100); /* as its kernel says */
-	assert_false(progress_is_over(&rail, began + 10 * RECOVERY_MS));
-	connection(5, 0, RAIL_STUCK, 0);
-	connection(5, 128, RAIL_STUCK, 0); /* the receiver has more of it */
-	assert_int_equal(rail.progress.vain, 1);
-	connection(6, 0, RAIL_STUCK, 0);
-	assert_int_equal(rail.progress.vain, 1);
-	connection(6, 0, RAIL_STUCK, 0);
-	assert_int_equal(rail.progress.vain, 2);
+	connection(5, 0, STREAM_STUCK, 0);
+	connection(5, 0, STREAM_MOVED, 100); /* as its kernel says */
+	assert_false(progress_is_over(&stream, began + 10 * RECOVERY_MS));
+	connection(5, 0, STREAM_STUCK, 0);
+	connection(5, 128, STREAM_STUCK, 0); /* the receiver has more of it */
+	assert_int_equal(stream.progress.vain, 1);
+	connection(6, 0, STREAM_STUCK, 0);
+	assert_int_equal(stream.progress.vain, 1);
+	connection(6, 0, STREAM_STUCK, 0);
+	assert_int_equal(stream.progress.vain, 2);
 }
 
 static void test_idle_time_says_nothing(void **state)
@@ -120,11 +120,11 @@ static void test_idle_time_says_nothing(void **state)
 	uint64_t since;
 
 	(void)state;
-	connection(5, 0, RAIL_STUCK, 0);
+	connection(5, 0, STREAM_STUCK, 0);
 	since = began;
-	connection(5, 0, RAIL_IDLE, 700);
-	assert_false(progress_is_over(&rail, since + 700 + RECOVERY_MS - 1));
-	assert_true(progress_is_over(&rail, since + 700 + RECOVERY_MS));
+	connection(5, 0, STREAM_IDLE, 700);
+	assert_false(progress_is_over(&stream, since + 700 + RECOVERY_MS - 1));
+	assert_true(progress_is_over(&stream, since + 700 + RECOVERY_MS));
 }
 
 static void test_the_same_place_again_is_put_off(void **state)
@@ -133,11 +133,11 @@ static void test_the_same_place_again_is_put_off(void **state)
 
 	(void)state;
 	for (size_t i = 0; i < sizeof(pauses) / sizeof(pauses[0]); i++) {
-		connection(5, 0, RAIL_MOVED, 0);
-		assert_int_equal(progress_pause_ms(&rail), pauses[i]);
+		connection(5, 0, STREAM_MOVED, 0);
+		assert_int_equal(progress_pause_ms(&stream), pauses[i]);
 	}
-	connection(6, 0, RAIL_MOVED, 0);
-	assert_int_equal(progress_pause_ms(&rail), 0);
+	connection(6, 0, STREAM_MOVED, 0);
+	assert_int_equal(progress_pause_ms(&stream), 0);
 }
 
 /* One that brought something is followed by the next at once; a WRITE that is refused will be again. */
@@ -146,49 +146,49 @@ static void test_links_made_in_vain_follow_each_other_ever_more_slowly(void **st
 	static const uint64_t seconds[] = { 1, 2, 4, 8, 16, 32, 64, 128, 256, 512, 512 };
 
 	(void)state;
-	assert_int_equal(progress_link_pause_ms(&rail), 0);
+	assert_int_equal(progress_qp_pause_ms(&stream), 0);
 	for (size_t i = 0; i < sizeof(seconds) / sizeof(seconds[0]); i++) {
-		rail.link_err = i % 2 ? -ETIMEDOUT : -EREMOTEIO;
-		rail.link_frames = i % 2 ? 15 : 1000;
-		progress_link_end(&rail);
-		assert_int_equal(progress_link_pause_ms(&rail), seconds[i] * 1000);
+		stream.qp_err = i % 2 ? -ETIMEDOUT : -EREMOTEIO;
+		stream.qp_frames = i % 2 ? 15 : 1000;
+		progress_qp_end(&stream);
+		assert_int_equal(progress_qp_pause_ms(&stream), seconds[i] * 1000);
 	}
-	progress_link_end(&rail); /* without a link nothing is known */
-	assert_int_equal(progress_link_pause_ms(&rail), 512 * 1000);
-	rail.link_err = -ETIMEDOUT;
-	rail.link_frames = 16;
-	progress_link_end(&rail);
-	assert_int_equal(progress_link_pause_ms(&rail), 0);
+	progress_qp_end(&stream); /* without a link nothing is known */
+	assert_int_equal(progress_qp_pause_ms(&stream), 512 * 1000);
+	stream.qp_err = -ETIMEDOUT;
+	stream.qp_frames = 16;
+	progress_qp_end(&stream);
+	assert_int_equal(progress_qp_pause_ms(&stream), 0);
 }
 
 static void test_silence_makes_a_pair_narrow(void **state)
 {
-	const struct anynet_wire_rail other = { 2, 1 };
+	const struct anynet_wire_pair other = { 2, 1 };
 
 	(void)state;
-	connection(5, 0, RAIL_STUCK, 0);
-	assert_false(progress_is_narrow(&rail, rail.pair)); /* it was reset */
-	rail.state = RAIL_SUSPECT;
-	connection(5, 0, RAIL_STUCK, 0);
-	assert_false(progress_is_narrow(&rail, rail.pair)); /* its NIC had lost its carrier */
-	rail.silent_ms = rail.alarmed_ms = 1;
-	connection(5, 0, RAIL_STUCK, 0);
-	assert_true(progress_is_narrow(&rail, rail.pair));
-	assert_false(progress_is_narrow(&rail, other));
-	rail.pair = other;
-	connection(5, 0, RAIL_MOVED, 0);
-	assert_true(progress_is_narrow(&rail, (struct anynet_wire_rail){ 1, 2 }));
-	rail.pair = (struct anynet_wire_rail){ 1, 2 };
-	connection(5, 0, RAIL_MOVED, 0);
-	assert_false(progress_is_narrow(&rail, rail.pair));
+	connection(5, 0, STREAM_STUCK, 0);
+	assert_false(progress_is_narrow(&stream, stream.pair)); /* it was reset */
+	stream.state = STREAM_SUSPECT;
+	connection(5, 0, STREAM_STUCK, 0);
+	assert_false(progress_is_narrow(&stream, stream.pair)); /* its NIC had lost its carrier */
+	stream.silent_ms = stream.alarmed_ms = 1;
+	connection(5, 0, STREAM_STUCK, 0);
+	assert_true(progress_is_narrow(&stream, stream.pair));
+	assert_false(progress_is_narrow(&stream, other));
+	stream.pair = other;
+	connection(5, 0, STREAM_MOVED, 0);
+	assert_true(progress_is_narrow(&stream, (struct anynet_wire_pair){ 1, 2 }));
+	stream.pair = (struct anynet_wire_pair){ 1, 2 };
+	connection(5, 0, STREAM_MOVED, 0);
+	assert_false(progress_is_narrow(&stream, stream.pair));
 }
 
 static void test_what_was_acknowledged_before_is_noted(void **state)
 {
 	(void)state;
-	progress_begin(&rail, 5, 0);
-	assert_int_equal(rail.progress.acked, 77);
-	assert_int_equal(rail.seen.acked, 77);
+	progress_begin(&stream, 5, 0);
+	assert_int_equal(stream.progress.acked, 77);
+	assert_int_equal(stream.seen.acked, 77);
 }
 
 static void test_a_thousand_breaks_are_ten_lines(void **state)
@@ -197,9 +197,9 @@ static void test_a_thousand_breaks_are_ten_lines(void **state)
 
 	(void)state;
 	for (uint32_t i = 1; i <= 1000; i++)
-		lines += rail_is_news(i);
+		lines += stream_is_news(i);
 	assert_int_equal(lines, 10);
-	assert_true(rail_is_news(1));
+	assert_true(stream_is_news(1));
 }
 
 int main(void)

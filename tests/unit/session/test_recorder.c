@@ -16,7 +16,7 @@
 
 #include "support/capture.h"
 #include "transports/base/dump.h"
-#include "transports/device/links.h"
+#include "transports/device/carrier.h"
 #include "transports/service/stats.h"
 #include "transports/session/registry.h"
 #include "transports/session/watch.h"
@@ -91,12 +91,12 @@ static void test_breaks_returns_and_replays_are_noted(void **state)
 	       "opened with 1 path, first TCP 0.0.0.0:0 -> 0.0.0.0:0");
 	req = pair_isend(&pair, pair_out, 100, 7);
 	pair_finish(&req, 1, NULL);
-	comm_sever(pair.send, pair.send->rails[0], -ETIMEDOUT);
+	comm_sever(pair.send, pair.send->streams[0], -ETIMEDOUT);
 	newest(pair.send, ANYNET_EVENT_BROKE, "path 0 (TCP, epoch 0) broke: Connection timed out");
 	assert_int_equal(socketpair(AF_UNIX, SOCK_STREAM | SOCK_NONBLOCK | SOCK_CLOEXEC, 0, fds),
 			 0);
-	comm_rail_back(pair.send, pair.send->rails[0], fds[0], 3, (struct anynet_wire_rail){ 0, 0 },
-		       0, 0);
+	comm_stream_back(pair.send, pair.send->streams[0], fds[0], 3,
+			 (struct anynet_wire_pair){ 0, 0 }, 0, 0);
 	close(fds[1]);
 	newest(pair.send, ANYNET_EVENT_REPLAY, "path 0: 1 frame to retransmit");
 	assert_int_equal(event(pair.send, 2)->kind, ANYNET_EVENT_BACK);
@@ -110,11 +110,11 @@ static void test_a_connection_that_was_replaced_in_time_has_moved(void **state)
 
 	(void)state;
 	pair_open_send(&pair, 1);
-	comm_sever(pair.send, pair.send->rails[0], 0);
+	comm_sever(pair.send, pair.send->streams[0], 0);
 	assert_int_equal(socketpair(AF_UNIX, SOCK_STREAM | SOCK_NONBLOCK | SOCK_CLOEXEC, 0, fds),
 			 0);
-	comm_rail_back(pair.send, pair.send->rails[0], fds[0], 1, (struct anynet_wire_rail){ 0, 0 },
-		       0, 0);
+	comm_stream_back(pair.send, pair.send->streams[0], fds[0], 1,
+			 (struct anynet_wire_pair){ 0, 0 }, 0, 0);
 	close(fds[1]);
 	newest(pair.send, ANYNET_EVENT_MOVED,
 	       "path 0 (TCP, epoch 1) has moved to 0.0.0.0:0 -> 0.0.0.0:0");
@@ -152,30 +152,30 @@ static void test_links_of_its_nics_are_noted_when_they_change(void **state)
 	pair_open(&pair, 1);
 	pair.send->session->paths.own[0] = &local_dev;
 	pair.send->session->paths.own_count = 1;
-	atomic_store(&pair.send->session->link_event, true);
+	atomic_store(&pair.send->session->carrier_event, true);
 	watch_comm(pair.send, os_now_ms());
 	assert_int_equal(pair.send->session->recorder->page.count, 1);
 	for (int i = 0; i < 2; i++) {
-		link_set_port(&local_dev, true);
-		atomic_store(&pair.send->session->link_event, true);
+		carrier_set_port(&local_dev, true);
+		atomic_store(&pair.send->session->carrier_event, true);
 		watch_comm(pair.send, os_now_ms());
 		newest(pair.send, ANYNET_EVENT_LINK_DOWN, "dev lo: link down");
 		assert_int_equal(pair.send->session->recorder->page.count, 2);
 	}
-	link_set_port(&local_dev, false);
-	atomic_store(&pair.send->session->link_event, true);
+	carrier_set_port(&local_dev, false);
+	atomic_store(&pair.send->session->carrier_event, true);
 	watch_comm(pair.send, os_now_ms());
 	newest(pair.send, ANYNET_EVENT_LINK_UP, "dev lo: link up");
 }
 
-static void test_the_peers_doubts_are_noted_once(void **state)
+static void test_the_peers_suspicions_are_noted_once(void **state)
 {
-	const struct anynet_wire_frame doubt = { .type = ANYNET_FRAME_DOUBT, .slot = 1 };
+	const struct anynet_wire_frame suspect = { .type = ANYNET_FRAME_SUSPECT, .slot = 1 };
 
 	(void)state;
 	pair_open_send(&pair, 2);
 	for (int i = 0; i < 2; i++) {
-		frame_put(pair.fds[0], &doubt, NULL);
+		frame_put(pair.fds[0], &suspect, NULL);
 		comm_turn(pair.send);
 	}
 	newest(pair.send, ANYNET_EVENT_SUSPECT, "path 1 suspect: reported by the peer");
@@ -192,7 +192,7 @@ static void test_the_end_is_noted(void **state)
 
 	(void)state;
 	pair_open(&pair, 1);
-	comm_unlink(pair.send, "for a test");
+	comm_use_tcp(pair.send, "for a test");
 	assert_int_equal(comm_settle(pair.send), 0);
 	newest(pair.send, ANYNET_EVENT_UNLINKED, "TCP only from now on: for a test");
 	assert_int_equal(anynet_reg_mr(pair.recv, pair_in, 100, ANYNET_PTR_HOST, &mr), 0);
@@ -271,7 +271,7 @@ static void test_the_page_holds_the_last_events(void **state)
 	assert_true(events->events[0].at_ms && events->events[0].at_ms <= page_clock_ms());
 	page_free(&page);
 	for (unsigned i = 0; i < ANYNET_STATS_EVENTS + 7; i++)
-		recorder_note(pair.send, pair.send->rails[0], ANYNET_EVENT_REPLAY, 0, i, NULL);
+		recorder_note(pair.send, pair.send->streams[0], ANYNET_EVENT_REPLAY, 0, i, NULL);
 	page = own_page_look();
 	events = events_of(&page, true);
 	assert_int_equal(events->count, ANYNET_STATS_EVENTS + 8);
@@ -339,7 +339,7 @@ static void test_what_came_before_is_logged(void **state)
 
 	(void)state;
 	pair_open(&pair, 2);
-	comm_sever(pair.send, pair.send->rails[1], -ETIMEDOUT);
+	comm_sever(pair.send, pair.send->streams[1], -ETIMEDOUT);
 	comm_fail(pair.recv, NULL, -EPROTO, "for a test");
 	assert_int_equal(capture_count(CAPTURE_INFO, "before that"), 0);
 	comm_fail(pair.send, NULL, -ECONNRESET, "for a test");
@@ -360,7 +360,7 @@ static void test_all_of_it_is_written_where_the_setting_says(void **state)
 	(void)state;
 	strcpy(local_cfg.dump_dir, dir);
 	pair_open(&pair, 1);
-	comm_fail(pair.send, pair.send->rails[0], -ECONNRESET, "for a test");
+	comm_fail(pair.send, pair.send->streams[0], -ECONNRESET, "for a test");
 	assert_true(dump_flush(PATIENCE_MS));
 	assert_int_equal(lines_of(first, last), 2);
 	assert_non_null(strstr(first, "Z send to peer host-b pid 4242 dev lo: opened with 1 path"));
@@ -461,7 +461,7 @@ int main(void)
 		TEST(test_a_connection_that_was_replaced_in_time_has_moved),
 		TEST(test_a_stall_is_noted_and_its_end),
 		TEST(test_links_of_its_nics_are_noted_when_they_change),
-		TEST(test_the_peers_doubts_are_noted_once),
+		TEST(test_the_peers_suspicions_are_noted_once),
 		TEST(test_the_end_is_noted),
 		TEST(test_every_kind_has_words_of_its_own),
 		TEST(test_a_long_text_is_cut),

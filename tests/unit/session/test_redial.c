@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Which new connections a sender makes for a rail that broke or whose path is in doubt, as far as it is
+/* Which new connections a sender makes for a stream that broke or whose path is suspect, as far as it is
  * decided by who looks at the comm. */
 #include <errno.h>
 #include <netinet/in.h>
@@ -22,7 +22,7 @@
 #include "unit/signs.h"
 
 enum {
-	OWN, /* the rail's path */
+	OWN, /* the stream's path */
 	OTHER,
 	PATHS
 };
@@ -65,10 +65,10 @@ static void dialled_first(int path)
 
 static void suspect(void)
 {
-	signs.rails[0] = signs_dead;
+	signs.streams[0] = signs_dead;
 	signs_look_after(0);
 	signs_look_after(400);
-	assert_int_equal(signs.pair.send->rails[0]->state, RAIL_SUSPECT);
+	assert_int_equal(signs.pair.send->streams[0]->state, STREAM_SUSPECT);
 }
 
 static void test_for_a_silent_path_others_are_tried_first(void **state)
@@ -78,18 +78,18 @@ static void test_for_a_silent_path_others_are_tried_first(void **state)
 	dialled_first(OTHER);
 }
 
-static void break_rail(void)
+static void break_stream(void)
 {
 	pair_hang_up(&signs.pair, 0);
 	for (int i = 0; i < 5; i++)
 		comm_turn(signs.pair.send);
-	assert_int_equal(signs.pair.send->rails[0]->fd, -1);
+	assert_int_equal(signs.pair.send->streams[0]->fd, -1);
 }
 
-static void test_for_a_rail_that_broke_its_own_path_is_tried_first(void **state)
+static void test_for_a_stream_that_broke_its_own_path_is_tried_first(void **state)
 {
 	(void)state;
-	break_rail();
+	break_stream();
 	recovery_free(signs.pair.send); /* as if there had been no memory: the next look begins again */
 	signs_look_after(0);
 	dialled_first(OWN);
@@ -116,7 +116,7 @@ static ino_t being_made(int fd)
 	return fstat(fd, &stat) ? 0 : stat.st_ino;
 }
 
-/* It may be waiting for a link that was gone: what was sent over it is sent again only much later. */
+/* It may be waiting for a link that was gone: what was sent over it is retransmitted only much later. */
 static void test_what_is_being_made_begins_anew_with_a_link_event_only(void **state)
 {
 	int filler = fill_backlog(listeners[OTHER]), fd = dup(filler);
@@ -135,9 +135,9 @@ static void test_what_is_being_made_begins_anew_with_a_link_event_only(void **st
 			step();
 			assert_int_equal(being_made(fd), made);
 		}
-		atomic_store(&send->session->link_event, true);
+		atomic_store(&send->session->carrier_event, true);
 		signs_look_after(100);
-		assert_false(atomic_load(&send->session->link_event));
+		assert_false(atomic_load(&send->session->carrier_event));
 		assert_int_equal(being_made(fd), 0);
 		step();
 		made = being_made(fd);
@@ -183,10 +183,10 @@ static void answer(int fd, enum anynet_hello_status status)
 
 static void test_each_try_has_a_newer_epoch(void **state)
 {
-	uint32_t epoch = signs.pair.send->rails[0]->epoch;
+	uint32_t epoch = signs.pair.send->streams[0]->epoch;
 
 	(void)state;
-	break_rail();
+	break_stream();
 	for (int i = 0; i < 4; i++) {
 		int fd = be_called(i % PATHS ? OTHER : OWN);
 
@@ -203,7 +203,7 @@ static void test_an_epoch_that_was_too_old_is_left_far_behind(void **state)
 	int fd;
 
 	(void)state;
-	break_rail();
+	break_stream();
 	fd = be_called(OWN);
 	epoch = said.epoch;
 	answer(fd, ANYNET_STATUS_STALE);
@@ -221,7 +221,7 @@ static void test_a_receiver_that_has_closed_ends_it_at_once(void **state)
 
 	(void)state;
 	capture_allow_warn();
-	break_rail();
+	break_stream();
 	fd = be_called(OWN);
 	answer(fd, ANYNET_STATUS_GONE);
 	while (!comm_error(signs.pair.send)) {
@@ -245,7 +245,7 @@ static void test_a_path_that_answers_again_needs_no_other(void **state)
 	suspect();
 	step();
 	assert_true(being_made(fd));
-	signs.rails[0] = signs_healthy;
+	signs.streams[0] = signs_healthy;
 	signs_look_after(100);
 	assert_false(signs_suspect(0));
 	assert_int_equal(being_made(fd), 0);
@@ -255,38 +255,38 @@ static void test_a_path_that_answers_again_needs_no_other(void **state)
 /* The receiver may have gone over to the new connection, and given up the one that answers. */
 static void test_who_has_said_resume_waits_for_the_answer(void **state)
 {
-	struct deadline deadline = deadline_in(TEST_PATIENCE_MS, "the rail's return");
-	struct anynet_rail *rail = signs.pair.send->rails[0];
+	struct deadline deadline = deadline_in(TEST_PATIENCE_MS, "the stream's return");
+	struct anynet_stream *stream = signs.pair.send->streams[0];
 	char byte;
 	int fd;
 
 	(void)state;
 	suspect();
 	fd = be_called(OTHER);
-	signs.rails[0] = signs_healthy;
+	signs.streams[0] = signs_healthy;
 	signs_look_after(100);
 	assert_false(signs_suspect(0));
 	assert_int_equal(recv(fd, &byte, 1, MSG_DONTWAIT), -1);
 	assert_int_equal(errno, EAGAIN);
 	answer(fd, ANYNET_STATUS_OK);
-	while (rail->epoch != said.epoch) {
+	while (stream->epoch != said.epoch) {
 		step();
 		deadline_turn(&deadline);
 	}
-	assert_int_equal(rail->pair.to, OTHER);
+	assert_int_equal(stream->pair.to, OTHER);
 	close(fd);
 }
 
-/* What waits for an answer on the way home holds nobody up once the rail is silent: its path may be what died. */
-static void test_a_silent_rail_does_not_wait_for_its_way_home(void **state)
+/* What waits for an answer on the way home holds nobody up once the stream is silent: its path may be what died. */
+static void test_a_silent_stream_does_not_wait_for_its_way_home(void **state)
 {
-	struct anynet_rail *rail = signs.pair.send->rails[0];
+	struct anynet_stream *stream = signs.pair.send->streams[0];
 	char byte;
 	int fd;
 
 	(void)state;
-	rail->pair = (struct anynet_wire_rail){ OTHER, OTHER }; /* away */
-	rail->home = (struct anynet_wire_rail){ OWN, OWN };
+	stream->pair = (struct anynet_wire_pair){ OTHER, OTHER }; /* away */
+	stream->home = (struct anynet_wire_pair){ OWN, OWN };
 	suspect();
 	fd = be_called(OWN);
 	signs.pair.send->session->recovery->redials[0].aim = REDIAL_HOME;
@@ -300,14 +300,14 @@ int main(void)
 	const struct CMUnitTest tests[] = {
 #define TEST(name) cmocka_unit_test_setup_teardown(name, setup, teardown)
 		TEST(test_for_a_silent_path_others_are_tried_first),
-		TEST(test_for_a_rail_that_broke_its_own_path_is_tried_first),
+		TEST(test_for_a_stream_that_broke_its_own_path_is_tried_first),
 		TEST(test_what_is_being_made_begins_anew_with_a_link_event_only),
 		TEST(test_each_try_has_a_newer_epoch),
 		TEST(test_an_epoch_that_was_too_old_is_left_far_behind),
 		TEST(test_a_receiver_that_has_closed_ends_it_at_once),
 		TEST(test_a_path_that_answers_again_needs_no_other),
 		TEST(test_who_has_said_resume_waits_for_the_answer),
-		TEST(test_a_silent_rail_does_not_wait_for_its_way_home),
+		TEST(test_a_silent_stream_does_not_wait_for_its_way_home),
 	};
 
 	return cmocka_run_group_tests(tests, NULL, NULL);

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * A rail that is cut goes on exactly where the receiver says that it ended: one small stream with all
+ * A stream that is cut goes on exactly where the receiver says that it ended: one small stream with all
  * kinds of frames in it, cut at every byte, in all ways that a connection can end.
  */
 #include <errno.h>
@@ -11,8 +11,8 @@
 
 #include <cmocka.h>
 
+#include "unit/exchange.h"
 #include "unit/narrow.h"
-#include "unit/stream.h"
 
 #define HEADER_BYTES sizeof(struct anynet_wire_frame)
 
@@ -26,19 +26,19 @@ enum ending {
 
 struct cut {
 	enum carrier_way way;
-	unsigned rail;
+	unsigned stream;
 	uint64_t at; /* bytes of that way that pass */
 	enum ending ending;
 	bool narrow;   /* it is the sender's socket that takes no more */
 	unsigned lost; /* answers that do not reach the sender */
 };
 
-static struct stream_record reference; /* the stream as it is without a cut */
+static struct exchange_record reference; /* the stream as it is without a cut */
 
 static int teardown(void **state)
 {
 	narrow_socket(-1, 0);
-	return stream_teardown(state);
+	return exchange_teardown(state);
 }
 
 /* --- where a stream ended --- */
@@ -101,7 +101,7 @@ static size_t place_of_frame(uint64_t frames)
 }
 
 /* The new connection brought the stream from the place of the WELCOME on, each frame once. */
-static void check_tape(const struct carrier_rail *rail, const struct anynet_wire_hello *welcome)
+static void check_tape(const struct carrier_stream *stream, const struct anynet_wire_hello *welcome)
 {
 	size_t at = place_of_frame(welcome->frames), skipped = 0;
 	struct anynet_wire_frame first, wanted;
@@ -111,32 +111,33 @@ static void check_tape(const struct carrier_rail *rail, const struct anynet_wire
 		skipped = welcome->part - wanted.offset;
 		wanted.offset += skipped;
 		wanted.length -= (uint32_t)skipped;
-		assert_true(rail->tape_bytes >= HEADER_BYTES);
-		memcpy(&first, rail->tape, sizeof(first));
+		assert_true(stream->tape_bytes >= HEADER_BYTES);
+		memcpy(&first, stream->tape, sizeof(first));
 		assert_memory_equal(&first, &wanted, sizeof(first));
 		at += HEADER_BYTES + skipped;
 	}
-	assert_int_equal(rail->tape_bytes,
+	assert_int_equal(stream->tape_bytes,
 			 reference.bytes - at + (welcome->part ? HEADER_BYTES : 0));
-	assert_memory_equal(rail->tape + (welcome->part ? HEADER_BYTES : 0), reference.tape + at,
+	assert_memory_equal(stream->tape + (welcome->part ? HEADER_BYTES : 0), reference.tape + at,
 			    reference.bytes - at);
 }
 
 /* --- one run --- */
 
-static void start(const struct stream_shape *shape, const struct cut *cut)
+static void start(const struct exchange_shape *shape, const struct cut *cut)
 {
-	stream_open(shape);
+	exchange_open(shape);
 	if (cut->narrow)
-		narrow_socket(stream.carrier.pair.send->rails[cut->rail]->fd, (size_t)cut->at);
+		narrow_socket(exchange.carrier.pair.send->streams[cut->stream]->fd,
+			      (size_t)cut->at);
 	else
-		stream.carrier.rails[cut->rail].left[cut->way] = cut->at;
-	stream_send();
+		exchange.carrier.streams[cut->stream].left[cut->way] = cut->at;
+	exchange_send();
 }
 
 static bool is_reached(const struct cut *cut)
 {
-	return cut->narrow ? !narrow_room() : !stream.carrier.rails[cut->rail].left[cut->way];
+	return cut->narrow ? !narrow_room() : !exchange.carrier.streams[cut->stream].left[cut->way];
 }
 
 static void mend(const struct cut *cut, struct anynet_wire_hello *welcome)
@@ -144,25 +145,25 @@ static void mend(const struct cut *cut, struct anynet_wire_hello *welcome)
 	struct anynet_wire_hello again;
 
 	if (cut->ending == NOTICED) {
-		carrier_cut(&stream.carrier, cut->rail);
+		carrier_cut(&exchange.carrier, cut->stream);
 		for (int i = 0; i < 5; i++)
-			assert_int_equal(comm_turn(stream.carrier.pair.recv), 0);
+			assert_int_equal(comm_turn(exchange.carrier.pair.recv), 0);
 	} else {
-		carrier_cut_sender(&stream.carrier, cut->rail);
+		carrier_cut_sender(&exchange.carrier, cut->stream);
 	}
 	narrow_socket(-1, 0);
-	carrier_noticed(&stream.carrier, cut->rail);
-	carrier_hello(&stream.carrier, cut->rail, welcome);
+	carrier_noticed(&exchange.carrier, cut->stream);
+	carrier_hello(&exchange.carrier, cut->stream, welcome);
 	for (unsigned i = 0; i < cut->lost; i++) {
 		if (cut->ending == NOTICED) {
-			carrier_cut(&stream.carrier, cut->rail);
-			assert_int_equal(comm_turn(stream.carrier.pair.recv), 0);
+			carrier_cut(&exchange.carrier, cut->stream);
+			assert_int_equal(comm_turn(exchange.carrier.pair.recv), 0);
 		}
-		carrier_hello(&stream.carrier, cut->rail, &again);
+		carrier_hello(&exchange.carrier, cut->stream, &again);
 		assert_int_equal(again.frames, welcome->frames);
 		assert_int_equal(again.part, welcome->part);
 	}
-	carrier_welcome(&stream.carrier, cut->rail, welcome);
+	carrier_welcome(&exchange.carrier, cut->stream, welcome);
 }
 
 /* One step of everything; returns whether something moved. */
@@ -170,42 +171,42 @@ static bool step(const struct cut *cut, bool cut_is_due)
 {
 	bool moved;
 
-	comm_turn(stream.carrier.pair.send);
-	moved = carrier_carry(&stream.carrier) > 0;
+	comm_turn(exchange.carrier.pair.send);
+	moved = carrier_carry(&exchange.carrier) > 0;
 	if (cut_is_due && cut->ending == UNREAD && is_reached(cut))
 		return moved;
-	comm_turn(stream.carrier.pair.recv);
-	comm_transmit(stream.carrier.pair.recv);
-	moved |= carrier_carry(&stream.carrier) > 0;
-	moved |= stream_take_done() > 0;
+	comm_turn(exchange.carrier.pair.recv);
+	comm_transmit(exchange.carrier.pair.recv);
+	moved |= carrier_carry(&exchange.carrier) > 0;
+	moved |= exchange_take_done() > 0;
 	return moved;
 }
 
-static void run(const struct stream_shape *shape, const struct cut *cut,
+static void run(const struct exchange_shape *shape, const struct cut *cut,
 		struct anynet_wire_hello *welcome)
 {
 	bool due = true;
 
 	start(shape, cut);
-	for (int turn = 0, quiet = 0; due || !stream_all_done(); turn++) {
-		assert_true(turn < STREAM_TURNS_MAX);
+	for (int turn = 0, quiet = 0; due || !exchange_all_done(); turn++) {
+		assert_true(turn < EXCHANGE_TURNS_MAX);
 		quiet = step(cut, due) ? 0 : quiet + 1;
 		if (quiet < 2 && !(due && cut->ending == UNREAD && is_reached(cut)))
 			continue;
-		if (due && (is_reached(cut) || stream.posted)) {
+		if (due && (is_reached(cut) || exchange.posted)) {
 			mend(cut, welcome);
 			due = false;
-		} else if (!stream.posted) {
-			stream_post_late();
+		} else if (!exchange.posted) {
+			exchange_post_late();
 		}
 		quiet = 0;
 	}
-	carrier_settle(&stream.carrier);
-	stream_check();
+	carrier_settle(&exchange.carrier);
+	exchange_check();
 }
 
 /* As run(), of a stream that is learned already. */
-static void run_and_check(const struct stream_shape *shape, const struct cut *cut)
+static void run_and_check(const struct exchange_shape *shape, const struct cut *cut)
 {
 	struct place place = place_after(cut->at);
 	struct anynet_wire_hello welcome;
@@ -215,16 +216,16 @@ static void run_and_check(const struct stream_shape *shape, const struct cut *cu
 		assert_int_equal(welcome.frames, place.frames);
 		assert_int_equal(welcome.part, place.part);
 	}
-	check_tape(&stream.carrier.rails[0], &welcome);
-	stream_close();
+	check_tape(&exchange.carrier.streams[0], &welcome);
+	exchange_close();
 }
 
-static void cut_everywhere(const struct stream_shape *shape, struct cut cut)
+static void cut_everywhere(const struct exchange_shape *shape, struct cut cut)
 {
 	bool in_turn = cut.ending == IN_TURN;
 	uint64_t bytes;
 
-	stream_learn(shape, &reference);
+	exchange_learn(shape, &reference);
 	bytes = cut.way == TO_RECEIVER ? reference.bytes : reference.bytes_back;
 	assert_true(bytes > 2 * HEADER_BYTES);
 	for (cut.at = 0; cut.at <= bytes; cut.at++) {
@@ -240,22 +241,22 @@ static void test_a_stream_cut_at_any_byte_goes_on_from_there(void **state)
 {
 	(void)state;
 	for (int ending = 0; ending < ENDINGS; ending++)
-		cut_everywhere(&(struct stream_shape){ .rails = 1 },
+		cut_everywhere(&(struct exchange_shape){ .streams = 1 },
 			       (struct cut){ .ending = ending });
 }
 
 static void test_with_checksums_it_goes_on_from_the_frame_that_was_cut(void **state)
 {
 	(void)state;
-	cut_everywhere(&(struct stream_shape){ .rails = 1, .checksum = true },
+	cut_everywhere(&(struct exchange_shape){ .streams = 1, .checksum = true },
 		       (struct cut){ .ending = IN_TURN });
 }
 
-/* Parked frames are lost with their connection, messages set aside are not. */
+/* Parked frames are lost with their connection, unexpected messages are not. */
 static void test_so_it_does_when_receives_are_posted_later(void **state)
 {
 	(void)state;
-	cut_everywhere(&(struct stream_shape){ .rails = 1, .late = true },
+	cut_everywhere(&(struct exchange_shape){ .streams = 1, .late = true },
 		       (struct cut){ .ending = IN_TURN });
 }
 
@@ -263,16 +264,16 @@ static void test_a_socket_that_takes_no_more_may_be_cut_at_any_byte(void **state
 {
 	(void)state;
 	for (int checksum = 0; checksum < 2; checksum++)
-		cut_everywhere(&(struct stream_shape){ .rails = 1, .checksum = checksum },
+		cut_everywhere(&(struct exchange_shape){ .streams = 1, .checksum = checksum },
 			       (struct cut){ .narrow = true });
 }
 
-static void test_acks_and_grants_may_be_cut_at_any_byte(void **state)
+static void test_acks_and_cts_may_be_cut_at_any_byte(void **state)
 {
 	(void)state;
 	for (int checksum = 0; checksum < 2; checksum++)
 		for (int late = 0; late < 2; late++)
-			cut_everywhere(&(struct stream_shape){ 1, checksum, late },
+			cut_everywhere(&(struct exchange_shape){ 1, checksum, late },
 				       (struct cut){ .way = TO_SENDER });
 }
 
@@ -281,26 +282,26 @@ static void test_a_lost_welcome_changes_no_position(void **state)
 {
 	(void)state;
 	for (unsigned lost = 1; lost <= 2; lost++)
-		cut_everywhere(&(struct stream_shape){ .rails = 1 },
+		cut_everywhere(&(struct exchange_shape){ .streams = 1 },
 			       (struct cut){ .ending = IN_TURN, .lost = lost });
 }
 
-static void test_one_of_two_rails_may_be_cut_anywhere(void **state)
+static void test_one_of_two_streams_may_be_cut_anywhere(void **state)
 {
 	struct anynet_wire_hello welcome;
 
 	(void)state;
 	for (int checksum = 0; checksum < 2; checksum++) {
-		struct stream_shape shape = { 2, checksum, checksum };
+		struct exchange_shape shape = { 2, checksum, checksum };
 
-		for (unsigned rail = 0; rail < 2; rail++) {
-			struct cut cut = { .rail = rail, .at = rail };
+		for (unsigned stream = 0; stream < 2; stream++) {
+			struct cut cut = { .stream = stream, .at = stream };
 
-			stream_learn(&shape, &reference);
+			exchange_learn(&shape, &reference);
 			for (; cut.at <= 1000; cut.at += 2) {
 				cut.ending = cut.at % ENDINGS;
 				run(&shape, &cut, &welcome);
-				stream_close();
+				exchange_close();
 			}
 		}
 	}
@@ -311,25 +312,25 @@ static void test_one_of_two_rails_may_be_cut_anywhere(void **state)
 static void test_connections_of_few_bytes_bring_it_all_in_the_end(void **state)
 {
 	enum {
-		LEAST = HEADER_BYTES + STREAM_EAGER_BYTES + ANYNET_CRC_BYTES + ANYNET_TAIL_BYTES
+		LEAST = HEADER_BYTES + EXCHANGE_EAGER_BYTES + ANYNET_CRC_BYTES + ANYNET_TAIL_BYTES
 	};
 
 	(void)state;
 	for (int checksum = 0; checksum < 2; checksum++) {
 		for (uint64_t each = LEAST; each < 4 * LEAST; each += 7) {
-			start(&(struct stream_shape){ 1, checksum, false },
+			start(&(struct exchange_shape){ 1, checksum, false },
 			      &(struct cut){ .at = each });
-			for (int turn = 0; !stream_all_done(); turn++) {
-				assert_true(turn < STREAM_TURNS_MAX);
-				carrier_settle(&stream.carrier);
-				stream_take_done();
-				if (stream.carrier.rails[0].left[TO_RECEIVER])
+			for (int turn = 0; !exchange_all_done(); turn++) {
+				assert_true(turn < EXCHANGE_TURNS_MAX);
+				carrier_settle(&exchange.carrier);
+				exchange_take_done();
+				if (exchange.carrier.streams[0].left[TO_RECEIVER])
 					continue;
-				carrier_mend(&stream.carrier, 0);
-				stream.carrier.rails[0].left[TO_RECEIVER] = each;
+				carrier_mend(&exchange.carrier, 0);
+				exchange.carrier.streams[0].left[TO_RECEIVER] = each;
 			}
-			stream_check();
-			stream_close();
+			exchange_check();
+			exchange_close();
 		}
 	}
 }
@@ -337,14 +338,14 @@ static void test_connections_of_few_bytes_bring_it_all_in_the_end(void **state)
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
-#define TEST(name) cmocka_unit_test_setup_teardown(name, stream_setup, teardown)
+#define TEST(name) cmocka_unit_test_setup_teardown(name, exchange_setup, teardown)
 		TEST(test_a_stream_cut_at_any_byte_goes_on_from_there),
 		TEST(test_with_checksums_it_goes_on_from_the_frame_that_was_cut),
 		TEST(test_so_it_does_when_receives_are_posted_later),
 		TEST(test_a_socket_that_takes_no_more_may_be_cut_at_any_byte),
-		TEST(test_acks_and_grants_may_be_cut_at_any_byte),
+		TEST(test_acks_and_cts_may_be_cut_at_any_byte),
 		TEST(test_a_lost_welcome_changes_no_position),
-		TEST(test_one_of_two_rails_may_be_cut_anywhere),
+		TEST(test_one_of_two_streams_may_be_cut_anywhere),
 		TEST(test_connections_of_few_bytes_bring_it_all_in_the_end),
 	};
 

@@ -10,7 +10,7 @@
 #include <cmocka.h>
 
 #include "support/capture.h"
-#include "transports/path/tcp/tcp_rail.h"
+#include "transports/path/tcp/tcp_stream.h"
 #include "unit/carrier.h"
 #include "unit/narrow.h"
 
@@ -55,7 +55,7 @@ static void expect_refused(void)
 {
 	assert_int_equal(comm_error(pair.send), -EPROTO);
 	assert_int_equal(capture_count(CAPTURE_WARN, "position in the stream"), 1);
-	assert_null(pair.send->rails[0]);
+	assert_null(pair.send->streams[0]);
 	capture_forget();
 }
 
@@ -63,7 +63,7 @@ static void expect_refused(void)
 
 struct stream {
 	bool checksum;
-	bool announced; /* the last message waits for its grant, behind its RTS */
+	bool announced; /* the last message waits for its CTS, behind its RTS */
 	size_t taken;   /* bytes the socket has taken; 0 = all */
 };
 
@@ -74,7 +74,7 @@ static void resume_at(const struct stream *stream, uint64_t frames, uint32_t par
 	local_cfg.chunk_bytes = LARGE + ANYNET_PART_ALIGN;
 	pair_open_send(&pair, 1);
 	if (stream->taken)
-		narrow_socket(pair.send->rails[0]->fd, stream->taken);
+		narrow_socket(pair.send->streams[0]->fd, stream->taken);
 	pair_isend(&pair, pair_out, SMALL, 1);
 	pair_isend(&pair, pair_out, LARGE, stream->announced ? 2 : 1);
 	for (int i = 0; i < 5; i++)
@@ -210,7 +210,7 @@ static void test_what_is_acknowledged_cannot_be_asked_for(void **state)
 		send_three_large();
 		expect_data(0, 0);
 		put_ack(expect_data(1, 0).slot);
-		assert_int_equal(to_tcp(pair.send->rails[0])->log_first, 0);
+		assert_int_equal(to_tcp(pair.send->streams[0])->log_first, 0);
 		resume_send(&pair, 0, from, 0);
 		expect_refused();
 		pair_close(&pair);
@@ -270,7 +270,7 @@ static void test_what_is_sent_again_has_attention_until_it_is_out(void **state)
 	assert_false(atomic_load(&pair.send->attention));
 	resume_send(&pair, 0, 0, 0);
 	for (size_t room = 0; room < 3 * SMALL; room += SMALL / 2) {
-		narrow_socket(pair.send->rails[0]->fd, SMALL / 2);
+		narrow_socket(pair.send->streams[0]->fd, SMALL / 2);
 		atomic_store(&pair.send->attention, true);
 		assert_int_equal(comm_turn(pair.send), 0);
 		assert_true(atomic_load(&pair.send->attention));
@@ -335,7 +335,7 @@ static void test_the_log_forgets_what_is_acknowledged(void **state)
 		ROUNDS = 20,
 		EACH = TCP_LOG_FRAMES / 2
 	};
-	struct tcp_rail *rail;
+	struct tcp_stream *stream;
 	uint16_t slots[EACH];
 
 	(void)state;
@@ -348,9 +348,9 @@ static void test_the_log_forgets_what_is_acknowledged(void **state)
 		for (uint32_t i = 0; i < EACH; i++)
 			put_ack(slots[i]);
 	}
-	rail = to_tcp(pair.send->rails[0]);
-	assert_int_equal(rail->log_room, TCP_LOG_FRAMES);
-	assert_int_equal(rail->log_end, ROUNDS * EACH);
+	stream = to_tcp(pair.send->streams[0]);
+	assert_int_equal(stream->log_room, TCP_LOG_FRAMES);
+	assert_int_equal(stream->log_end, ROUNDS * EACH);
 	resume_send(&pair, 0, ROUNDS * EACH, 0);
 	expect_nothing();
 	resume_send(&pair, 0, 0, 0);

@@ -65,7 +65,7 @@ static void test_a_sender_that_waits_sends_heartbeats_on_what_stands(void **stat
 	pair_hang_up(&signs.pair, 0);
 	for (int i = 0; i < 5; i++)
 		comm_turn(signs.pair.send);
-	assert_int_equal(signs.pair.send->rails[0]->fd, -1);
+	assert_int_equal(signs.pair.send->streams[0]->fd, -1);
 	signs.now = os_now_ms();
 	signs_look_after(1);
 	signs_look_after(HEARTBEAT_MS);
@@ -94,12 +94,12 @@ static void test_acknowledged_heartbeats_are_no_progress(void **state)
 	signs_open_send(1);
 	signs_look_after(0);
 	for (int i = 0; i < 8; i++) {
-		signs.rails[0].acked += 4096;
+		signs.streams[0].acked += 4096;
 		signs_look_after(SIGNS_STALL_MS / 2);
 	}
 	warned(0, NULL);
 	for (int i = 0; i < 8; i++) {
-		signs.rails[0].acked += sizeof(struct anynet_wire_frame);
+		signs.streams[0].acked += sizeof(struct anynet_wire_frame);
 		signs_look_after(SIGNS_STALL_MS / 4);
 	}
 	warned(1, "may be stopped");
@@ -175,7 +175,7 @@ static void test_a_stall_of_silent_paths_says_so(void **state)
 {
 	(void)state;
 	signs_open_recv(2);
-	signs.rails[1] = signs_dead;
+	signs.streams[1] = signs_dead;
 	signs_look_after(0);
 	for (int i = 0; i < 4; i++)
 		signs_look_after(SIGNS_STALL_MS / 4);

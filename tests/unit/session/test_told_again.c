@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Acknowledgements and grants that may be lost with a rail's connection: told once more on that rail,
+/* Acknowledgements and CTS that may be lost with a stream's connection: told once more on that stream,
  * and no more once the sender is known to have them; what comes too late does no harm. */
 #include <errno.h>
 #include <setjmp.h>
@@ -22,7 +22,7 @@ static int teardown(void **state)
 	return pair_teardown(state);
 }
 
-/* --- receiver: the test sends, on rail 1; rail 0 is where the receiver tells things --- */
+/* --- receiver: the test sends, on stream 1; stream 0 is where the receiver tells things --- */
 
 static void turns(void)
 {
@@ -32,25 +32,25 @@ static void turns(void)
 	}
 }
 
-static bool told(unsigned rail, struct anynet_wire_frame *frame)
+static bool told(unsigned stream, struct anynet_wire_frame *frame)
 {
 	turns();
-	return word_get(pair.fds[rail], frame, pair_in, ANYNET_ACK_BYTES);
+	return word_get(pair.fds[stream], frame, pair_in, ANYNET_ACK_BYTES);
 }
 
 static void told_nothing(void)
 {
 	struct anynet_wire_frame frame;
 
-	for (unsigned i = 0; i < pair.rails; i++)
+	for (unsigned i = 0; i < pair.streams; i++)
 		assert_false(told(i, &frame));
 }
 
-static void told_once(unsigned rail, enum anynet_frame_type type, uint16_t slot, uint32_t seq)
+static void told_once(unsigned stream, enum anynet_frame_type type, uint16_t slot, uint32_t seq)
 {
 	struct anynet_wire_frame frame;
 
-	assert_true(told(rail, &frame));
+	assert_true(told(stream, &frame));
 	assert_int_equal(frame.type, type);
 	assert_int_equal(frame.length, 0);
 	assert_int_equal(frame.slot, slot);
@@ -58,32 +58,32 @@ static void told_once(unsigned rail, enum anynet_frame_type type, uint16_t slot,
 }
 
 /* The next words are a bitmap with this slot and no other. */
-static void told_by_bitmap(unsigned rail, uint16_t slot)
+static void told_by_bitmap(unsigned stream, uint16_t slot)
 {
 	struct anynet_wire_frame frame;
 
-	assert_true(told(rail, &frame));
+	assert_true(told(stream, &frame));
 	assert_int_equal(frame.type, ANYNET_FRAME_ACK);
 	assert_int_equal(frame.length, ANYNET_ACK_BYTES);
 	for (unsigned i = 0; i < ANYNET_WIRE_SLOTS; i++)
 		assert_int_equal(pair_in[i / 8] >> i % 8 & 1, i == slot);
 }
 
-static void put_message(unsigned rail, uint32_t seq, uint16_t slot)
+static void put_message(unsigned stream, uint32_t seq, uint16_t slot)
 {
 	struct anynet_wire_frame frame = frame_data(seq, 0, ANYNET_FLAG_ACK, 8);
 	struct anynet_request *req = pair_irecv(&pair, pair_in, 8, 0);
 
 	frame.slot = slot;
-	frame_put(pair.fds[rail], &frame, pair_out);
+	frame_put(pair.fds[stream], &frame, pair_out);
 	pair_finish(&req, 1, NULL);
 }
 
-static void test_a_lost_ack_is_told_again_on_its_rail(void **state)
+static void test_a_lost_ack_is_told_again_on_its_stream(void **state)
 {
 	(void)state;
 	pair_open_recv(&pair, 3);
-	put_message(1, 0, 205); /* acknowledged on rail 0 */
+	put_message(1, 0, 205); /* acknowledged on stream 0 */
 	turns();
 	for (int again = 0; again < 3; again++) {
 		resume_recv_ok(&pair, 0, NULL);
@@ -96,11 +96,11 @@ static void test_a_lost_ack_is_told_again_on_its_rail(void **state)
 	told_nothing();
 }
 
-/* Message 0 is there, and so much of its acknowledgement, which goes on rail 0, is out. */
+/* Message 0 is there, and so much of its acknowledgement, which goes on stream 0, is out. */
 static void tell_in_part(size_t bytes)
 {
 	pair_open_recv(&pair, 2);
-	narrow_socket(pair.recv->rails[0]->fd, bytes);
+	narrow_socket(pair.recv->streams[0]->fd, bytes);
 	put_message(1, 0, 205);
 	turns();
 	assert_int_equal(narrow_room(), 0);
@@ -119,21 +119,21 @@ static void test_a_word_half_told_is_told_whole_again(void **state)
 static void test_a_heartbeat_waits_for_the_end_of_a_word(void **state)
 {
 	uint8_t bytes[2 * sizeof(struct anynet_wire_frame) + ANYNET_ACK_BYTES];
-	struct anynet_rail *rail;
+	struct anynet_stream *stream;
 	struct anynet_wire_frame header;
 
 	(void)state;
 	tell_in_part(10);
-	rail = pair.recv->rails[0];
+	stream = pair.recv->streams[0];
 	assert_int_equal(recv(pair.fds[0], bytes, sizeof(bytes), MSG_DONTWAIT), 10);
-	rail->ops->ping(rail); /* nothing is under way, but for what is not out yet */
+	stream->ops->ping(stream); /* nothing is in progress, but for what is not out yet */
 	turns();
 	assert_int_equal(recv(pair.fds[0], bytes + 10, sizeof(bytes) - 10, MSG_DONTWAIT),
 			 sizeof(header) + ANYNET_ACK_BYTES - 10);
 	memcpy(&header, bytes, sizeof(header));
 	assert_int_equal(header.type, ANYNET_FRAME_ACK);
 	assert_int_equal(header.length, ANYNET_ACK_BYTES);
-	rail->ops->ping(rail);
+	stream->ops->ping(stream);
 	assert_int_equal(recv(pair.fds[0], bytes, sizeof(bytes), MSG_DONTWAIT), sizeof(header));
 	assert_int_equal(bytes[0], ANYNET_FRAME_PING);
 }
@@ -153,7 +153,7 @@ static void test_a_slot_used_again_needs_no_word_about_before(void **state)
 }
 
 /* Nobody is posted for it yet: it is a word about the slot all the same. */
-static void test_a_message_that_waits_in_its_rail_is_a_word_too(void **state)
+static void test_a_message_that_waits_in_its_stream_is_a_word_too(void **state)
 {
 	struct anynet_wire_frame frame = frame_data(1, 0, ANYNET_FLAG_ACK, 8);
 
@@ -168,13 +168,13 @@ static void test_a_message_that_waits_in_its_rail_is_a_word_too(void **state)
 	told_nothing();
 }
 
-static void test_an_ack_moves_to_the_rail_that_it_was_told_on_last(void **state)
+static void test_an_ack_moves_to_the_stream_that_it_was_told_on_last(void **state)
 {
 	(void)state;
 	pair_open_recv(&pair, 2);
 	pair_hang_up(&pair, 0);
 	turns();
-	assert_int_equal(pair.recv->rails[0]->fd, -1);
+	assert_int_equal(pair.recv->streams[0]->fd, -1);
 	put_message(1, 0, 9);
 	told_by_bitmap(1, 9);
 	resume_recv_ok(&pair, 0, NULL);
@@ -184,10 +184,10 @@ static void test_an_ack_moves_to_the_rail_that_it_was_told_on_last(void **state)
 	told_nothing();
 }
 
-/* --- grants --- */
+/* --- CTS --- */
 
-/* A large message of tag 1 asks on rail 1 and is granted on rail 0. */
-static struct anynet_request *grant_large(uint32_t seq, uint16_t slot)
+/* A large message of tag 1 asks on stream 1 and is cleared on stream 0. */
+static struct anynet_request *clear_large(uint32_t seq, uint16_t slot)
 {
 	struct anynet_wire_frame rts =
 		frame_data(seq, 1, ANYNET_FLAG_MULTI | ANYNET_FLAG_ACK, PAIR_LARGE);
@@ -212,16 +212,16 @@ static void put_large(uint32_t seq, uint16_t slot, size_t bytes)
 	turns();
 }
 
-static void test_a_lost_grant_is_told_again_on_its_rail(void **state)
+static void test_a_lost_cts_is_told_again_on_its_stream(void **state)
 {
 	struct anynet_request *req;
 
 	(void)state;
 	pair_open_recv(&pair, 2);
-	req = grant_large(0, 77);
+	req = clear_large(0, 77);
 	for (int again = 0; again < 3; again++) {
 		resume_recv_ok(&pair, 0, NULL);
-		told_once(0, ANYNET_FRAME_GRANT, 77, 0);
+		told_once(0, ANYNET_FRAME_CTS, 77, 0);
 		told_nothing();
 	}
 	resume_recv_ok(&pair, 1, NULL);
@@ -231,13 +231,13 @@ static void test_a_lost_grant_is_told_again_on_its_rail(void **state)
 	told_by_bitmap(0, 77);
 }
 
-static void test_data_that_begins_to_come_shows_that_the_grant_is_known(void **state)
+static void test_data_that_begins_to_come_shows_that_the_cts_is_known(void **state)
 {
 	struct anynet_request *req;
 
 	(void)state;
 	pair_open_recv(&pair, 2);
-	req = grant_large(0, 77);
+	req = clear_large(0, 77);
 	put_large(0, 77, PAIR_LARGE - 1);
 	resume_recv_ok(&pair, 0, NULL);
 	told_nothing();
@@ -258,7 +258,7 @@ static int next_descriptor(void)
 	return fd;
 }
 
-/* `count` acknowledgements are told on rail 0 and lost. */
+/* `count` acknowledgements are told on stream 0 and lost. */
 static void lose_acks(uint16_t count)
 {
 	for (uint16_t i = 0; i < count; i++) {
@@ -267,10 +267,10 @@ static void lose_acks(uint16_t count)
 	}
 	pair_hang_up(&pair, 0);
 	turns();
-	assert_int_equal(pair.recv->rails[0]->fd, -1);
+	assert_int_equal(pair.recv->streams[0]->fd, -1);
 }
 
-/* Rail 0 is back, but has room for the answer only. */
+/* Stream 0 is back, but has room for the answer only. */
 static void resume_without_room(void)
 {
 	narrow_socket(next_descriptor(), sizeof(struct anynet_wire_hello));
@@ -317,8 +317,8 @@ static void test_newer_words_about_a_slot_replace_those_to_be_told_again(void **
 	told_nothing();
 }
 
-/* The sender had the grant after all: its data comes before the grant can be told again. */
-static void test_data_may_come_before_the_grant_is_told_again(void **state)
+/* The sender had the CTS after all: its data comes before the CTS can be told again. */
+static void test_data_may_come_before_the_cts_is_told_again(void **state)
 {
 	enum {
 		COUNT = 20
@@ -330,7 +330,7 @@ static void test_data_may_come_before_the_grant_is_told_again(void **state)
 	pair_open_recv(&pair, 2);
 	lose_acks(COUNT);
 	resume_recv_ok(&pair, 0, NULL);
-	req = grant_large(COUNT, 77);
+	req = clear_large(COUNT, 77);
 	pair_hang_up(&pair, 0);
 	turns();
 	resume_without_room();
@@ -396,7 +396,7 @@ static void test_an_ack_told_again_counts_for_its_message_only(void **state)
 	assert_true(send_confirmed(pair.send));
 }
 
-static void test_a_grant_told_again_counts_for_its_message_only(void **state)
+static void test_a_cts_told_again_counts_for_its_message_only(void **state)
 {
 	struct anynet_request *req;
 	uint16_t slot;
@@ -407,24 +407,24 @@ static void test_a_grant_told_again_counts_for_its_message_only(void **state)
 	take_frame(ANYNET_FRAME_DATA, 0);
 	req = pair_isend(&pair, pair_out, PAIR_LARGE, 2);
 	slot = take_frame(ANYNET_FRAME_RTS, 1).slot;
-	put_word(ANYNET_FRAME_GRANT, slot, 0);
-	put_word(ANYNET_FRAME_GRANT, slot, 2);
-	put_word(ANYNET_FRAME_GRANT, (uint16_t)(slot + 1), 1);
+	put_word(ANYNET_FRAME_CTS, slot, 0);
+	put_word(ANYNET_FRAME_CTS, slot, 2);
+	put_word(ANYNET_FRAME_CTS, (uint16_t)(slot + 1), 1);
 	no_frame();
-	put_word(ANYNET_FRAME_GRANT, slot, 1);
+	put_word(ANYNET_FRAME_CTS, slot, 1);
 	take_frame(ANYNET_FRAME_DATA, 1);
-	put_word(ANYNET_FRAME_GRANT, slot, 1); /* it is out */
+	put_word(ANYNET_FRAME_CTS, slot, 1); /* it is out */
 	no_frame();
 	put_word(ANYNET_FRAME_ACK, slot, 1);
-	put_word(ANYNET_FRAME_GRANT, slot, 1); /* acknowledged */
+	put_word(ANYNET_FRAME_CTS, slot, 1); /* acknowledged */
 	pair_finish(&req, 1, NULL);
-	put_word(ANYNET_FRAME_GRANT, slot, 1); /* over */
+	put_word(ANYNET_FRAME_CTS, slot, 1); /* over */
 	no_frame();
 	req = pair_isend(&pair, pair_out, PAIR_LARGE, 2);
 	assert_int_equal(take_frame(ANYNET_FRAME_RTS, 2).slot, slot);
-	put_word(ANYNET_FRAME_GRANT, slot, 1); /* the slot is another message's */
+	put_word(ANYNET_FRAME_CTS, slot, 1); /* the slot is another message's */
 	no_frame();
-	put_word(ANYNET_FRAME_GRANT, slot, 2);
+	put_word(ANYNET_FRAME_CTS, slot, 2);
 	take_frame(ANYNET_FRAME_DATA, 2);
 }
 
@@ -439,7 +439,7 @@ static void test_an_ack_may_come_before_the_tail_is_out(void **state)
 	(void)state;
 	for (int recovered = 0; recovered < 2; recovered++) {
 		pair_open_send(&pair, 1);
-		narrow_socket(pair.send->rails[0]->fd, frame);
+		narrow_socket(pair.send->streams[0]->fd, frame);
 		req = pair_isend(&pair, pair_out, LOCAL_EAGER_BYTES, 0);
 		pair_idle(req);
 		assert_int_equal(recv(pair.fds[0], &first, sizeof(first), MSG_DONTWAIT),
@@ -476,18 +476,18 @@ int main(void)
 	const struct CMUnitTest tests[] = {
 #define TEST(name) \
 	cmocka_unit_test_prestate_setup_teardown(name, pair_setup_recovery, teardown, &pair)
-		TEST(test_a_lost_ack_is_told_again_on_its_rail),
+		TEST(test_a_lost_ack_is_told_again_on_its_stream),
 		TEST(test_a_word_half_told_is_told_whole_again),
 		TEST(test_a_heartbeat_waits_for_the_end_of_a_word),
 		TEST(test_a_slot_used_again_needs_no_word_about_before),
-		TEST(test_a_message_that_waits_in_its_rail_is_a_word_too),
-		TEST(test_an_ack_moves_to_the_rail_that_it_was_told_on_last),
-		TEST(test_a_lost_grant_is_told_again_on_its_rail),
-		TEST(test_data_that_begins_to_come_shows_that_the_grant_is_known),
+		TEST(test_a_message_that_waits_in_its_stream_is_a_word_too),
+		TEST(test_an_ack_moves_to_the_stream_that_it_was_told_on_last),
+		TEST(test_a_lost_cts_is_told_again_on_its_stream),
+		TEST(test_data_that_begins_to_come_shows_that_the_cts_is_known),
 		TEST(test_newer_words_about_a_slot_replace_those_to_be_told_again),
-		TEST(test_data_may_come_before_the_grant_is_told_again),
+		TEST(test_data_may_come_before_the_cts_is_told_again),
 		TEST(test_an_ack_told_again_counts_for_its_message_only),
-		TEST(test_a_grant_told_again_counts_for_its_message_only),
+		TEST(test_a_cts_told_again_counts_for_its_message_only),
 		TEST(test_an_ack_may_come_before_the_tail_is_out),
 	};
 

@@ -15,28 +15,28 @@
 
 #define PATIENCE_MS 61 /* with a path whose round trips take no time */
 
-static const struct rail_signs tried_once = { .waiting = true, .tries = 1, .quiet_ms = UINT_MAX };
-static const struct rail_signs answered = { .tries = 2, .rtt_us = 100 };
+static const struct stream_signs tried_once = { .waiting = true, .tries = 1, .quiet_ms = UINT_MAX };
+static const struct stream_signs answered = { .tries = 2, .rtt_us = 100 };
 
 static void test_a_path_that_answers_is_not_suspect(void **state)
 {
 	(void)state;
 	signs_open_send(1);
 	for (int i = 0; i < 100; i++) {
-		signs.rails[0] = i % 2 ? signs_waits : signs_healthy;
+		signs.streams[0] = i % 2 ? signs_waits : signs_healthy;
 		signs_look_after(1000);
 		assert_false(signs_suspect(0));
 	}
 	/* A packet that is lost now and then is no sign of anything. */
-	signs.rails[0] = tried_once;
+	signs.streams[0] = tried_once;
 	signs_look_after(0);
 	signs_look_after(5000);
 	assert_false(signs_suspect(0));
-	signs.rails[0] = answered;
+	signs.streams[0] = answered;
 	signs_look_after(0);
 	signs_look_after(5000);
 	assert_false(signs_suspect(0));
-	assert_true(signs.pair.send->rails[0]->fd >= 0);
+	assert_true(signs.pair.send->streams[0]->fd >= 0);
 	assert_int_equal(signs.pair.send->session->watch.looked_ms, signs.now);
 }
 
@@ -44,15 +44,15 @@ static void test_a_path_that_tells_nothing_is_not_suspect(void **state)
 {
 	(void)state;
 	signs_open_send(1);
-	signs.rails[0] = signs_dead;
+	signs.streams[0] = signs_dead;
 	signs.mute = true;
 	signs_look_after(0);
 	signs_look_after(2 * SIGNS_PEER_TIMEOUT_MS);
 	assert_false(signs_suspect(0));
-	assert_true(signs.pair.send->rails[0]->fd >= 0);
+	assert_true(signs.pair.send->streams[0]->fd >= 0);
 }
 
-/* It has been reported done, and may have to be sent again. */
+/* It has been reported done, and may have to be retransmitted. */
 static void test_what_was_copied_is_watched_until_it_is_acknowledged(void **state)
 {
 	const uint16_t slot = 0;
@@ -63,22 +63,22 @@ static void test_what_was_copied_is_watched_until_it_is_acknowledged(void **stat
 	signs_lose(0);
 	signs_look_after(SIGNS_PEER_TIMEOUT_MS - 1);
 	assert_true(signs_suspect(0));
-	signs.rails[0] = signs_healthy;
+	signs.streams[0] = signs_healthy;
 	signs_look_after(0);
 	assert_false(signs_suspect(0));
 	frame_put_ack(signs.pair.fds[0], &slot, 1);
 	comm_turn(signs.pair.send);
-	signs.rails[0] = signs_dead;
+	signs.streams[0] = signs_dead;
 	signs_look_after(0);
 	signs_look_after(SIGNS_PEER_TIMEOUT_MS - 1);
 	assert_false(signs_suspect(0));
 }
 
-static void suspect_after(struct rail_signs silent, uint64_t ms)
+static void suspect_after(struct stream_signs silent, uint64_t ms)
 {
 	struct anynet_comm *comm = signs_comm();
 
-	signs.rails[0] = silent;
+	signs.streams[0] = silent;
 	signs_look_after(0);
 	signs_look_after(ms - 1);
 	assert_false(signs_suspect(0));
@@ -87,7 +87,7 @@ static void suspect_after(struct rail_signs silent, uint64_t ms)
 	assert_true(signs_suspect(0));
 	assert_non_null(comm->session->recovery);
 	assert_true(atomic_load(&comm->attention));
-	assert_true(comm->rails[0]->fd >= 0);
+	assert_true(comm->streams[0]->fd >= 0);
 	assert_int_equal(comm_error(comm), 0);
 	pair_close(&signs.pair);
 }
@@ -113,7 +113,7 @@ static void test_a_path_is_suspect_after_what_its_round_trips_have_shown(void **
 
 	(void)state;
 	for (size_t i = 0; i < 2 * sizeof(paths) / sizeof(paths[0]); i++) {
-		struct rail_signs silent = signs_dead;
+		struct stream_signs silent = signs_dead;
 
 		silent.rtt_us = paths[i / 2].rtt_us;
 		silent.rtt_var_us = paths[i / 2].var_us;
@@ -128,11 +128,11 @@ static void test_the_only_path_is_suspect_once_the_kernel_has_tried_twice(void *
 {
 	(void)state;
 	signs_open_send(1);
-	signs.rails[0] = tried_once;
+	signs.streams[0] = tried_once;
 	signs_look_after(0);
 	signs_look_after(5000);
 	assert_false(signs_suspect(0));
-	signs.rails[0] = signs_dead;
+	signs.streams[0] = signs_dead;
 	signs_look_after(0);
 	assert_true(signs_suspect(0));
 }
@@ -142,21 +142,21 @@ static void test_a_path_with_losses_is_not_suspect(void **state)
 {
 	(void)state;
 	open_with_alternative(true);
-	signs.rails[0] = signs_dead;
+	signs.streams[0] = signs_dead;
 	for (int i = 0; i < 100; i++) {
-		signs.rails[0].acked++;
+		signs.streams[0].acked++;
 		signs_look_after(1000);
 		assert_false(signs_suspect(0));
 	}
 	for (int i = 0; i < 100; i++) {
-		signs.rails[0].quiet_ms = 20;
+		signs.streams[0].quiet_ms = 20;
 		signs_look_after(1000);
 		assert_false(signs_suspect(0));
 	}
 	/* What was sent after that is counted from its own beginning. */
-	signs.rails[0] = signs_healthy;
+	signs.streams[0] = signs_healthy;
 	signs_look_after(0);
-	signs.rails[0] = signs_dead;
+	signs.streams[0] = signs_dead;
 	signs_look_after(1000);
 	assert_false(signs_suspect(0));
 	signs_look_after(PATIENCE_MS);
@@ -168,18 +168,18 @@ static void test_alarms_in_a_row_come_ever_later(void **state)
 	(void)state;
 	open_with_alternative(true);
 	for (uint64_t i = 0, ms = PATIENCE_MS; i < 6; i++, ms = anynet_min(ms * 2, 16 * PATIENCE_MS)) {
-		signs.rails[0] = signs_dead;
+		signs.streams[0] = signs_dead;
 		signs_look_after(0);
 		signs_look_after(ms - 1);
 		assert_false(signs_suspect(0));
 		signs_look_after(1);
 		assert_true(signs_suspect(0));
-		signs.rails[0] = signs_healthy;
+		signs.streams[0] = signs_healthy;
 		signs_look_after(0);
 		assert_false(signs_suspect(0));
 	}
 	signs_look_after(4000);
-	signs.rails[0] = signs_dead;
+	signs.streams[0] = signs_dead;
 	signs_look_after(0);
 	signs_look_after(PATIENCE_MS);
 	assert_true(signs_suspect(0));
@@ -196,7 +196,7 @@ static void test_who_waits_glances_at_paths_that_do_not_get_on(void **state)
 		signs_open_send(1);
 		comm = signs_comm();
 		comm->session->paths.own_count = (uint8_t)(1 + alternative);
-		signs.rails[0] = signs_dead;
+		signs.streams[0] = signs_dead;
 		for (uint64_t ms = 0; ms < 2 * PATIENCE_MS; ms++)
 			watch_glance(comm, signs.now + ms);
 		assert_int_equal(signs_suspect(0), alternative);
@@ -205,7 +205,7 @@ static void test_who_waits_glances_at_paths_that_do_not_get_on(void **state)
 	/* And not while they do. */
 	req = open_with_alternative(false);
 	comm = signs_comm();
-	signs.rails[0] = signs_dead;
+	signs.streams[0] = signs_dead;
 	for (uint32_t i = 0; i < 40; i++, req = next) {
 		struct anynet_wire_frame frame = frame_data(i, 7, 0, 5);
 
@@ -231,7 +231,7 @@ static void test_each_silence_is_one_line_for_who_wants_to_know(void **state)
 		for (int look = 0; look < 5; look++)
 			signs_look_after(1000);
 		assert_int_equal(capture_count(0, "no answer from the peer"), i);
-		signs.rails[0] = signs_healthy;
+		signs.streams[0] = signs_healthy;
 		signs_look_after(100);
 	}
 }
@@ -243,10 +243,10 @@ static void test_a_path_that_answers_again_is_trusted_again(void **state)
 	signs_lose(0);
 	signs_look_after(1100);
 	assert_true(signs_suspect(0));
-	signs.rails[0] = tried_once; /* not yet */
+	signs.streams[0] = tried_once; /* not yet */
 	signs_look_after(100);
 	assert_true(signs_suspect(0));
-	signs.rails[0] = signs_waits;
+	signs.streams[0] = signs_waits;
 	signs_look_after(100);
 	assert_false(signs_suspect(0));
 	comm_attend(signs.pair.send);
@@ -275,7 +275,7 @@ static void test_a_path_is_trusted_again_also_when_nothing_waits(void **state)
 	pair_finish(&req, 1, NULL);
 	signs_look_after(100);
 	assert_true(signs_suspect(0));
-	signs.rails[0] = signs_healthy;
+	signs.streams[0] = signs_healthy;
 	signs_look_after(100);
 	assert_false(signs_suspect(0));
 }
@@ -289,14 +289,14 @@ static void test_nobody_looks_at_an_idle_path(void **state)
 	req = signs_open_recv(1);
 	frame_put(signs.pair.fds[0], &frame, "first");
 	pair_finish(&req, 1, NULL);
-	signs.rails[0] = signs_dead;
+	signs.streams[0] = signs_dead;
 	for (int i = 0; i < 50; i++)
 		signs_look_after(1000);
 	assert_false(signs_suspect(0));
-	assert_true(signs.pair.recv->rails[0]->fd >= 0);
+	assert_true(signs.pair.recv->streams[0]->fd >= 0);
 }
 
-static void test_a_suspect_rail_gets_nothing_new(void **state)
+static void test_a_suspect_stream_gets_nothing_new(void **state)
 {
 	struct anynet_wire_frame frame;
 	struct anynet_request *req;
@@ -317,27 +317,27 @@ static void test_a_suspect_rail_gets_nothing_new(void **state)
 	}
 }
 
-static void test_after_the_peer_timeout_a_sender_gives_a_silent_rail_up(void **state)
+static void test_after_the_peer_timeout_a_sender_gives_a_silent_stream_up(void **state)
 {
 	(void)state;
 	signs_open_send(2);
 	signs_lose(1);
 	signs_look_after(SIGNS_PEER_TIMEOUT_MS - 1);
-	assert_true(signs.pair.send->rails[1]->fd >= 0);
+	assert_true(signs.pair.send->streams[1]->fd >= 0);
 	signs_look_after(1);
-	assert_int_equal(signs.pair.send->rails[1]->fd, -1);
-	assert_int_equal(signs.pair.send->rails[1]->broke_by, -ETIMEDOUT);
-	assert_true(signs.pair.send->rails[0]->fd >= 0);
+	assert_int_equal(signs.pair.send->streams[1]->fd, -1);
+	assert_int_equal(signs.pair.send->streams[1]->broke_by, -ETIMEDOUT);
+	assert_true(signs.pair.send->streams[0]->fd >= 0);
 	assert_int_equal(comm_error(signs.pair.send), 0);
 	/* What is suspect has to answer: a new beginning of the same tries is no answer. */
 	signs_lose(0);
 	signs_look_after(SIGNS_PEER_TIMEOUT_MS / 2);
-	signs.rails[0] = tried_once;
+	signs.streams[0] = tried_once;
 	signs_look_after(SIGNS_PEER_TIMEOUT_MS / 2);
-	assert_int_equal(signs.pair.send->rails[0]->fd, -1);
+	assert_int_equal(signs.pair.send->streams[0]->fd, -1);
 }
 
-static void test_a_rail_that_broke_or_ended_is_not_looked_at(void **state)
+static void test_a_stream_that_broke_or_ended_is_not_looked_at(void **state)
 {
 	struct anynet_wire_frame bye = { .type = ANYNET_FRAME_BYE };
 
@@ -348,9 +348,9 @@ static void test_a_rail_that_broke_or_ended_is_not_looked_at(void **state)
 	pair_hang_up(&signs.pair, 1);
 	for (int i = 0; i < 5; i++)
 		assert_int_equal(comm_turn(signs.pair.send), 0);
-	assert_null(signs.pair.send->rails[0]);
-	assert_int_equal(signs.pair.send->rails[1]->fd, -1);
-	signs.rails[1] = signs_dead;
+	assert_null(signs.pair.send->streams[0]);
+	assert_int_equal(signs.pair.send->streams[1]->fd, -1);
+	signs.streams[1] = signs_dead;
 	recovery_free(signs.pair.send); /* as if there had been no memory */
 	signs.now = os_now_ms();
 	signs_look_after(0);
@@ -364,7 +364,7 @@ static void test_a_rail_that_broke_or_ended_is_not_looked_at(void **state)
 }
 
 /* What has come and is not read may be the only copy there is. */
-static void test_a_receiver_never_gives_a_rail_up_for_silence(void **state)
+static void test_a_receiver_never_gives_a_stream_up_for_silence(void **state)
 {
 	struct anynet_wire_frame frame = frame_data(0, 7, 0, 5);
 	struct anynet_request *req;
@@ -376,8 +376,8 @@ static void test_a_receiver_never_gives_a_rail_up_for_silence(void **state)
 	for (int i = 0; i < 5; i++)
 		signs_look_after(SIGNS_PEER_TIMEOUT_MS);
 	assert_true(signs_suspect(0));
-	assert_true(signs.pair.recv->rails[0]->fd >= 0);
-	signs.rails[0] = signs_healthy;
+	assert_true(signs.pair.recv->streams[0]->fd >= 0);
+	signs.streams[0] = signs_healthy;
 	pair_finish(&req, 1, NULL);
 	assert_string_equal((char *)signs.in, "first");
 }
@@ -420,10 +420,10 @@ int main(void)
 		TEST(test_a_path_that_answers_again_is_trusted_again),
 		TEST(test_a_path_is_trusted_again_also_when_nothing_waits),
 		TEST(test_nobody_looks_at_an_idle_path),
-		TEST(test_a_suspect_rail_gets_nothing_new),
-		TEST(test_after_the_peer_timeout_a_sender_gives_a_silent_rail_up),
-		TEST(test_a_rail_that_broke_or_ended_is_not_looked_at),
-		TEST(test_a_receiver_never_gives_a_rail_up_for_silence),
+		TEST(test_a_suspect_stream_gets_nothing_new),
+		TEST(test_after_the_peer_timeout_a_sender_gives_a_silent_stream_up),
+		TEST(test_a_stream_that_broke_or_ended_is_not_looked_at),
+		TEST(test_a_receiver_never_gives_a_stream_up_for_silence),
 		TEST(test_without_recovery_silence_is_an_error_for_both),
 	};
 

@@ -75,8 +75,8 @@ static struct anynet_wire_hello new_hello(void)
 	hello_fill(&hello, &local_dev, &addr, 1);
 	hello.type = ANYNET_HELLO;
 	hello.kind = ANYNET_KIND_RESUME;
-	hello.rails = 1;
-	hello.rail = 3;
+	hello.streams = 1;
+	hello.stream = 3;
 	hello.epoch = 7;
 	hello.endpoint = 2;
 	hello.comm_id = 0x1122334455667788;
@@ -143,7 +143,7 @@ static void test_messages_belong_together(void **state)
 	assert_int_equal(shake.challenge.comm_id, shake.hello.comm_id);
 	assert_int_equal(shake.challenge.endpoint, shake.hello.endpoint);
 	assert_int_equal(shake.challenge.kind, ANYNET_KIND_RESUME);
-	assert_int_equal(shake.response.rail, 3);
+	assert_int_equal(shake.response.stream, 3);
 	assert_int_equal(shake.response.epoch, 7);
 	assert_int_equal(shake.response.type, ANYNET_RESPONSE);
 }

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Handles and hellos: what is written, what is refused, and the plan of rails. */
+/* Handles and hellos: what is written, what is refused, and the plan of streams. */
 #include <arpa/inet.h>
 #include <errno.h>
 #include <setjmp.h>
@@ -126,8 +126,8 @@ static struct anynet_wire_hello good_hello(enum anynet_hello_type type)
 	hello_fill(&hello, &local_dev, addrs, 2);
 	hello.type = (uint8_t)type;
 	hello.kind = ANYNET_KIND_COMM;
-	hello.rails = 2;
-	hello.plan[1] = (struct anynet_wire_rail){ 1, 1 };
+	hello.streams = 2;
+	hello.plan[1] = (struct anynet_wire_pair){ 1, 1 };
 	return hello;
 }
 
@@ -180,26 +180,26 @@ static void test_fields_out_of_range_are_refused(void **state)
 	REFUSED(ANYNET_HELLO, bytes, sizeof(struct anynet_wire_hello) + 1);
 	REFUSED(ANYNET_HELLO, kind, 0);
 	REFUSED(ANYNET_HELLO, kind, ANYNET_KIND_LINK + 1);
-	REFUSED(ANYNET_HELLO, rails, 0);
-	REFUSED(ANYNET_HELLO, rails, ANYNET_RAILS_MAX + 1);
-	REFUSED(ANYNET_HELLO, rail, ANYNET_RAILS_MAX);
+	REFUSED(ANYNET_HELLO, streams, 0);
+	REFUSED(ANYNET_HELLO, streams, ANYNET_STREAMS_MAX + 1);
+	REFUSED(ANYNET_HELLO, stream, ANYNET_STREAMS_MAX);
 	REFUSED(ANYNET_HELLO, replay_bytes, 1023);
 	REFUSED(ANYNET_WELCOME, type, ANYNET_HELLO);
 	REFUSED(ANYNET_WELCOME, status, ANYNET_STATUS_COUNT);
-	REFUSED(ANYNET_WELCOME, rails, 0);
-	REFUSED(ANYNET_WELCOME, rails, ANYNET_RAILS_MAX + 1);
+	REFUSED(ANYNET_WELCOME, streams, 0);
+	REFUSED(ANYNET_WELCOME, streams, ANYNET_STREAMS_MAX + 1);
 	REFUSED(ANYNET_WELCOME, addrs[0].family, 0);
 	REFUSED(ANYNET_WELCOME, plan[1].to, 2); /* only two addresses */
 	REFUSED(ANYNET_WELCOME, plan[1].from, ANYNET_HELLO_ADDRS);
 }
 
-static void test_a_refusal_needs_neither_rails_nor_addresses(void **state)
+static void test_a_refusal_needs_neither_streams_nor_addresses(void **state)
 {
 	struct anynet_wire_hello hello = good_hello(ANYNET_WELCOME);
 
 	(void)state;
 	hello.status = ANYNET_STATUS_BUSY;
-	hello.rails = 0;
+	hello.streams = 0;
 	hello.addrs[0].family = 0;
 	assert_int_equal(hello_check(&hello, ANYNET_WELCOME), 0);
 }
@@ -274,16 +274,16 @@ static void test_different_nccl_versions_are_warned_about_once(void **state)
 	anynet_net_set_nccl(0, NULL);
 }
 
-/* --- the plan of rails --- */
+/* --- the plan of streams --- */
 
 /* `from` and `to`: addresses separated by blanks; the plan as "0>0 1>2". */
 static const char *plan_of(const char *from, const char *to, int per_nic, int max)
 {
 	static char text[1024];
 	struct anynet_wire_addr addrs[2][ANYNET_HELLO_ADDRS];
-	struct anynet_wire_rail plan[ANYNET_RAILS_MAX];
+	struct anynet_wire_pair plan[ANYNET_STREAMS_MAX];
 	const char *lists[2] = { from, to };
-	int counts[2] = { 0, 0 }, rails;
+	int counts[2] = { 0, 0 }, streams;
 
 	for (int side = 0; side < 2; side++) {
 		char list[512], *rest = list, *word;
@@ -292,15 +292,15 @@ static const char *plan_of(const char *from, const char *to, int per_nic, int ma
 		while ((word = strsep(&rest, " ")))
 			addrs[side][counts[side]++] = addr_of(word);
 	}
-	rails = rail_plan(addrs[0], counts[0], addrs[1], counts[1], per_nic, plan, max);
+	streams = stream_plan(addrs[0], counts[0], addrs[1], counts[1], per_nic, plan, max);
 	text[0] = '\0';
-	for (int i = 0; i < rails; i++)
+	for (int i = 0; i < streams; i++)
 		snprintf(text + strlen(text), sizeof(text) - strlen(text), "%s%d>%d", i ? " " : "",
 			 plan[i].from, plan[i].to);
 	return text;
 }
 
-static void test_one_nic_each_is_one_rail(void **state)
+static void test_one_nic_each_is_one_stream(void **state)
 {
 	(void)state;
 	assert_string_equal(plan_of("10.0.0.1", "10.0.0.2", 1, 64), "0>0");
@@ -322,7 +322,7 @@ static void test_nics_pair_by_network_not_by_position(void **state)
 			    "0>0 1>2 2>1");
 }
 
-static void test_a_nic_without_a_near_one_carries_no_rail(void **state)
+static void test_a_nic_without_a_near_one_carries_no_stream(void **state)
 {
 	(void)state;
 	assert_string_equal(plan_of("10.0.0.1 10.1.0.1", "10.0.0.2 172.16.0.2", 1, 64), "0>0");
@@ -344,14 +344,14 @@ static void test_the_longest_common_prefix_wins(void **state)
 			    "0>0 1>2");
 }
 
-static void test_rails_per_nic_are_interleaved(void **state)
+static void test_streams_per_nic_are_interleaved(void **state)
 {
 	(void)state;
 	assert_string_equal(plan_of("10.0.0.1 10.1.0.1", "10.0.0.2 10.1.0.2", 2, 64),
 			    "0>0 1>1 0>0 1>1");
 }
 
-static void test_no_more_rails_than_allowed(void **state)
+static void test_no_more_streams_than_allowed(void **state)
 {
 	(void)state;
 	assert_string_equal(plan_of("10.0.0.1 10.1.0.1", "10.0.0.2 10.1.0.2", 64, 3),
@@ -362,14 +362,14 @@ static void test_no_more_rails_than_allowed(void **state)
 static const char *plan_between(int from_ports, int to_ports, int wanted, int max)
 {
 	static char text[1024];
-	struct anynet_wire_rail plan[ANYNET_RAILS_MAX];
-	int rails = rail_plan_ports(to_ports, wanted, plan, max);
+	struct anynet_wire_pair plan[ANYNET_STREAMS_MAX];
+	int streams = stream_plan_ports(to_ports, wanted, plan, max);
 
-	for (int i = 0; i < rails; i++)
+	for (int i = 0; i < streams; i++)
 		assert_int_equal(plan[i].from, 0);
-	rail_plan_own_ports(from_ports, plan, rails);
+	stream_plan_own_ports(from_ports, plan, streams);
 	text[0] = '\0';
-	for (int i = 0; i < rails; i++)
+	for (int i = 0; i < streams; i++)
 		snprintf(text + strlen(text), sizeof(text) - strlen(text), "%s%d>%d", i ? " " : "",
 			 plan[i].from, plan[i].to);
 	return text;
@@ -391,15 +391,15 @@ static void test_ports_of_fused_devices_are_joined_in_turn(void **state)
 
 static void test_a_plan_spreads_if_pairs_differ(void **state)
 {
-	struct anynet_wire_rail plan[ANYNET_RAILS_MAX];
+	struct anynet_wire_pair plan[ANYNET_STREAMS_MAX];
 
 	(void)state;
-	assert_false(rail_plan_spreads(plan, rail_plan_ports(1, 1, plan, 64)));
-	assert_false(rail_plan_spreads(plan, rail_plan_ports(1, 64, plan, 64)));
-	assert_true(rail_plan_spreads(plan, rail_plan_ports(2, 2, plan, 64)));
-	rail_plan_ports(1, 3, plan, 64);
-	rail_plan_own_ports(3, plan, 3);
-	assert_true(rail_plan_spreads(plan, 3));
+	assert_false(stream_plan_spreads(plan, stream_plan_ports(1, 1, plan, 64)));
+	assert_false(stream_plan_spreads(plan, stream_plan_ports(1, 64, plan, 64)));
+	assert_true(stream_plan_spreads(plan, stream_plan_ports(2, 2, plan, 64)));
+	stream_plan_ports(1, 3, plan, 64);
+	stream_plan_own_ports(3, plan, 3);
+	assert_true(stream_plan_spreads(plan, 3));
 }
 
 int main(void)
@@ -412,17 +412,17 @@ int main(void)
 		TEST(test_a_hello_tells_who_we_are),
 		TEST(test_eight_addresses_are_counted),
 		TEST(test_fields_out_of_range_are_refused),
-		TEST(test_a_refusal_needs_neither_rails_nor_addresses),
+		TEST(test_a_refusal_needs_neither_streams_nor_addresses),
 		TEST(test_another_version_differs_from_an_unauthenticated_peer),
 		TEST(test_texts_from_outside_are_made_safe_to_print),
 		TEST(test_tokens_differ_in_any_byte),
 		TEST(test_different_nccl_versions_are_warned_about_once),
-		TEST(test_one_nic_each_is_one_rail),
+		TEST(test_one_nic_each_is_one_stream),
 		TEST(test_nics_pair_by_network_not_by_position),
-		TEST(test_a_nic_without_a_near_one_carries_no_rail),
+		TEST(test_a_nic_without_a_near_one_carries_no_stream),
 		TEST(test_the_longest_common_prefix_wins),
-		TEST(test_rails_per_nic_are_interleaved),
-		TEST(test_no_more_rails_than_allowed),
+		TEST(test_streams_per_nic_are_interleaved),
+		TEST(test_no_more_streams_than_allowed),
 		TEST(test_ports_of_fused_devices_are_joined_in_turn),
 		TEST(test_a_plan_spreads_if_pairs_differ),
 	};

@@ -19,9 +19,9 @@
 #define CLOCK_WARN_S    60.0 /* certificates, tokens and rendezvous stores begin to fail */
 #define RETRANSMIT_WARN 0.01 /* of all segments; a queue that is full for a moment costs less */
 #define RETRANSMIT_NOTE 0.001
-#define LIMITED         0.3 /* of the time that data was under way */
-#define FILLED          0.5 /* of what the receiver's window allows to be under way */
-#define IDLE            0.5 /* of the whole time, without anything under way */
+#define LIMITED         0.3 /* of the time that data was in flight */
+#define FILLED          0.5 /* of what the receiver's window allows to be in flight */
+#define IDLE            0.5 /* of the whole time, without anything in flight */
 
 /* --- clocks and the way --- */
 
@@ -133,8 +133,8 @@ static void port(json_t *list, const json_t *p)
 
 /*
  * The window was in the way, but was it used? A receiver that takes data out as it comes leaves the
- * whole of it to what is under way; one that does not has the data in its buffer, and grants less and
- * less. What it grants is known for the end of the run, when it had taken everything.
+ * whole of it to what is in flight; one that does not has the data in its buffer, and CTS less and
+ * less. What it CTS is known for the end of the run, when it had taken everything.
  */
 static bool fills_window(const json_t *s)
 {

@@ -18,7 +18,7 @@ json_t *verdict_find(const json_t *result);
 /* Those of the way between the hosts alone, without "local" and "remote". */
 json_t *verdict_link(const json_t *result);
 
-/* The share of packets that a stream of dial.h sent again; and that it is so many that it is a warning. */
+/* The share of packets that a stream of dial.h retransmitted; and that it is so many that it is a warning. */
 double verdict_loss(const json_t *stream);
 bool verdict_loses(const json_t *stream);
 

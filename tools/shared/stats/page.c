@@ -53,12 +53,13 @@ bool page_check_process(struct anynet_stats_process *process)
 	return true;
 }
 
-static bool check_rail(struct anynet_stats_rail *rail)
+static bool check_stream(struct anynet_stats_stream *stream)
 {
-	CLEAN(rail->device);
-	CLEAN(rail->path);
-	return !rail->kind || (rail->kind <= ANYNET_STATS_QP && rail->state >= ANYNET_STATS_UP &&
-			       rail->state <= ANYNET_STATS_DOWN);
+	CLEAN(stream->device);
+	CLEAN(stream->path);
+	return !stream->kind ||
+	       (stream->kind <= ANYNET_STATS_QP && stream->state >= ANYNET_STATS_UP &&
+		stream->state <= ANYNET_STATS_DOWN);
 }
 
 bool page_check_comm(struct anynet_stats_comm *comm)
@@ -71,8 +72,8 @@ bool page_check_comm(struct anynet_stats_comm *comm)
 	CLEAN(comm->peer_addr);
 	CLEAN(comm->device);
 	CLEAN(comm->asked);
-	for (int i = 0; i < ANYNET_STATS_RAILS; i++)
-		if (!check_rail(&comm->rails[i]))
+	for (int i = 0; i < ANYNET_STATS_STREAMS; i++)
+		if (!check_stream(&comm->streams[i]))
 			return false;
 	return true;
 }

@@ -47,7 +47,7 @@ static void print_connection(struct printer *printer, const struct connection *c
 	const struct anynet_stats_comm *comm = connection->comm;
 	bool troubled = connection->trouble > TROUBLE_FLAPS;
 	char waits[64] = "", flaps[96] = "", again[48] = "", stalls[48] = "", trouble[32] = "";
-	char rail[WORDS_LINE];
+	char stream[WORDS_LINE];
 
 	if (comm->pending)
 		snprintf(waits, sizeof(waits), "  %u pending, oldest %.1f s", comm->pending,
@@ -72,11 +72,12 @@ static void print_connection(struct printer *printer, const struct connection *c
 		     words_seconds(connection->stalled_ms), comm->asked);
 	if (comm->error)
 		line(printer, connection->trouble, "       failed: %s", strerror(-comm->error));
-	for (int i = 0; i < ANYNET_STATS_RAILS; i++)
-		if (comm->rails[i].kind && (troubled || printer->style->rails))
+	for (int i = 0; i < ANYNET_STATS_STREAMS; i++)
+		if (comm->streams[i].kind && (troubled || printer->style->streams))
 			line(printer,
-			     comm->rails[i].state == ANYNET_STATS_UP ? TROUBLE_NONE : TROUBLE_PATH,
-			     "       %s", words_rail(connection, i, page, rail));
+			     comm->streams[i].state == ANYNET_STATS_UP ? TROUBLE_NONE
+								       : TROUBLE_PATH,
+			     "       %s", words_stream(connection, i, page, stream));
 }
 
 /* --- processes --- */

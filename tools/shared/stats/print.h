@@ -12,7 +12,7 @@ struct print_style {
 	int width;   /* columns; longer lines are cut */
 	int lines;   /* at most; 0 = all there are */
 	bool colour; /* the terminal knows ANSI's */
-	bool rails;  /* every rail, and not only those of connections in trouble */
+	bool streams; /* every stream, and not only those of connections in trouble */
 };
 
 /* ANSI's colour for it, "" = none. */

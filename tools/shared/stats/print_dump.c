@@ -55,11 +55,12 @@ static void print_state(const struct connection *connection, const struct page *
 		     words_seconds(connection->stalled_ms), comm->asked);
 	if (comm->error)
 		line(paper, connection->trouble, "    failed: %s", strerror(-comm->error));
-	for (int i = 0; i < ANYNET_STATS_RAILS; i++)
-		if (comm->rails[i].kind)
+	for (int i = 0; i < ANYNET_STATS_STREAMS; i++)
+		if (comm->streams[i].kind)
 			line(paper,
-			     comm->rails[i].state == ANYNET_STATS_UP ? TROUBLE_NONE : TROUBLE_PATH,
-			     "    %s", words_rail(connection, i, page, text));
+			     comm->streams[i].state == ANYNET_STATS_UP ? TROUBLE_NONE
+								       : TROUBLE_PATH,
+			     "    %s", words_stream(connection, i, page, text));
 }
 
 static void print_events(const struct anynet_stats_events *events, const struct page *page,

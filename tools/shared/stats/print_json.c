@@ -13,24 +13,24 @@ static json_t *json_rate(double rate)
 	return rate < 0 ? json_null() : json_integer(rate < 9e18 ? (json_int_t)rate : INT64_MAX);
 }
 
-/* What a receiver's rail has brought is not counted by rail. */
-static json_t *json_rail(const struct connection *connection, int i, const struct page *page)
+/* What a receiver's stream has brought is not counted by stream. */
+static json_t *json_stream(const struct connection *connection, int i, const struct page *page)
 {
 	static const char *const states[] = { "", "up", "suspect", "down" };
-	const struct anynet_stats_rail *rail = &connection->comm->rails[i];
+	const struct anynet_stats_stream *stream = &connection->comm->streams[i];
 	json_t *bytes =
-		connection->comm->is_send ? json_integer((json_int_t)rail->bytes) : json_null();
+		connection->comm->is_send ? json_integer((json_int_t)stream->bytes) : json_null();
 
 	return json_pack("{s:i, s:s, s:s, s:s, s:s, s:o, s:o, s:I, s:I, s:I, s:I, s:I, s:I, s:I}",
-			 "index", rail->index, "kind",
-			 rail->kind == ANYNET_STATS_QP ? "queue pair" : "tcp", "state",
-			 states[rail->state], "device", rail->device, "addresses", rail->path, "bytes",
-			 bytes, "bytes_per_s", json_rate(connection->rail_rates[i]), "frames",
-			 (json_int_t)rail->frames, "rtt_us", (json_int_t)rail->rtt_us,
-			 "retransmitted_packets", (json_int_t)rail->resent, "delivery_bytes_per_s",
-			 (json_int_t)rail->rate, "breaks", (json_int_t)rail->breaks, "epoch",
-			 (json_int_t)rail->epoch, "down_ms",
-			 (json_int_t)page_age(page, rail->down_ms));
+			 "index", stream->index, "kind",
+			 stream->kind == ANYNET_STATS_QP ? "queue pair" : "tcp", "state",
+			 states[stream->state], "device", stream->device, "addresses", stream->path,
+			 "bytes", bytes, "bytes_per_s", json_rate(connection->stream_rates[i]),
+			 "frames", (json_int_t)stream->frames, "rtt_us", (json_int_t)stream->rtt_us,
+			 "retransmitted_packets", (json_int_t)stream->resent,
+			 "delivery_bytes_per_s", (json_int_t)stream->rate, "breaks",
+			 (json_int_t)stream->breaks, "epoch", (json_int_t)stream->epoch, "down_ms",
+			 (json_int_t)page_age(page, stream->down_ms));
 }
 
 static json_t *json_event(const struct anynet_stats_event *event, const struct page *page)
@@ -54,14 +54,14 @@ static json_t *json_event(const struct anynet_stats_event *event, const struct p
 		[ANYNET_EVENT_CLOSED] = "closed",
 		[ANYNET_EVENT_FAILED] = "failed",
 	};
-	json_t *rail =
-		event->rail == ANYNET_STATS_NO_RAIL ? json_null() : json_integer(event->rail);
+	json_t *stream =
+		event->stream == ANYNET_STATS_NO_STREAM ? json_null() : json_integer(event->stream);
 	char text[ANYNET_STATS_EVENT_BYTES], when[WORDS_TIME];
 
 	return json_pack("{s:s, s:I, s:s, s:o, s:I, s:i, s:I, s:s, s:s}", "time",
 			 words_time(page, event->at_ms, when), "age_ms",
 			 (json_int_t)page_age(page, event->at_ms), "kind", kinds[event->kind],
-			 "path", rail, "epoch", (json_int_t)event->epoch, "error",
+			 "path", stream, "epoch", (json_int_t)event->epoch, "error",
 			 (int)event->error, "number", (json_int_t)event->number, "detail",
 			 event->text, "text", anynet_stats_event_text(event, text, sizeof(text)));
 }
@@ -83,11 +83,11 @@ static void add_events(json_t *connection, const struct anynet_stats_events *eve
 static json_t *json_connection(const struct connection *connection, const struct page *page)
 {
 	const struct anynet_stats_comm *comm = connection->comm;
-	json_t *rails = json_array(), *all;
+	json_t *streams = json_array(), *all;
 
-	for (int i = 0; i < ANYNET_STATS_RAILS; i++)
-		if (comm->rails[i].kind)
-			json_array_append_new(rails, json_rail(connection, i, page));
+	for (int i = 0; i < ANYNET_STATS_STREAMS; i++)
+		if (comm->streams[i].kind)
+			json_array_append_new(streams, json_stream(connection, i, page));
 	all = json_pack(
 		"{s:s, s:s, s:s, s:{s:s, s:I, s:s, s:s}, s:I, s:o, s:I, s:I, s:I, s:I, s:s, s:I, "
 		"s:I, s:I, s:I, s:i, s:b, s:i, s:o}",
@@ -101,7 +101,7 @@ static json_t *json_connection(const struct connection *connection, const struct
 		(json_int_t)comm->breaks, "recoveries", (json_int_t)comm->recoveries,
 		"retransmitted_frames", (json_int_t)comm->again, "stalls", (json_int_t)comm->stalls,
 		"error", (int)comm->error, "closing", comm->closing != 0, "path_count",
-		(int)comm->rail_count, "paths", rails);
+		(int)comm->stream_count, "paths", streams);
 	if (all && page->events)
 		add_events(all, &page->events[comm - page->comms], page);
 	return all;

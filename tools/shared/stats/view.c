@@ -19,20 +19,20 @@ const char *view_trouble_name(enum trouble trouble)
 
 static enum trouble trouble_of(const struct anynet_stats_comm *comm)
 {
-	unsigned rails = 0, good = 0, down = 0;
+	unsigned streams = 0, good = 0, down = 0;
 
-	for (int i = 0; i < ANYNET_STATS_RAILS; i++) {
-		rails += comm->rails[i].kind != 0;
-		good += comm->rails[i].kind && comm->rails[i].state == ANYNET_STATS_UP;
-		down += comm->rails[i].kind && comm->rails[i].state == ANYNET_STATS_DOWN;
+	for (int i = 0; i < ANYNET_STATS_STREAMS; i++) {
+		streams += comm->streams[i].kind != 0;
+		good += comm->streams[i].kind && comm->streams[i].state == ANYNET_STATS_UP;
+		down += comm->streams[i].kind && comm->streams[i].state == ANYNET_STATS_DOWN;
 	}
 	if (comm->error)
 		return TROUBLE_ERROR;
-	if (rails && down == rails && rails >= comm->rail_count)
+	if (streams && down == streams && streams >= comm->stream_count)
 		return TROUBLE_CUT;
 	if (comm->stalled_ms)
 		return TROUBLE_STALL;
-	if (good < rails)
+	if (good < streams)
 		return TROUBLE_PATH;
 	return comm->breaks ? TROUBLE_FLAPS : TROUBLE_NONE;
 }
@@ -71,10 +71,10 @@ static void measure(struct connection *connection, const struct page *before,
 			      : 0;
 
 	connection->rate = old ? rate(old->bytes, comm->bytes, ms) : -1;
-	for (int i = 0; i < ANYNET_STATS_RAILS; i++)
-		connection->rail_rates[i] =
-			old && comm->is_send && old->rails[i].index == comm->rails[i].index
-				? rate(old->rails[i].bytes, comm->rails[i].bytes, ms)
+	for (int i = 0; i < ANYNET_STATS_STREAMS; i++)
+		connection->stream_rates[i] =
+			old && comm->is_send && old->streams[i].index == comm->streams[i].index
+				? rate(old->streams[i].bytes, comm->streams[i].bytes, ms)
 				: -1;
 }
 

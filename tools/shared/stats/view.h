@@ -12,9 +12,9 @@
 enum trouble {
 	TROUBLE_NONE,
 	TROUBLE_FLAPS,  /* connections have been replaced; all is well now */
-	TROUBLE_PATH,   /* a rail has no connection, or its path is in doubt; others carry on */
+	TROUBLE_PATH,   /* a stream has no connection, or its path is suspect; others carry on */
 	TROUBLE_STALL,  /* requests wait and nothing moves */
-	TROUBLE_CUT,    /* no rail has a connection */
+	TROUBLE_CUT,    /* no stream has a connection */
 	TROUBLE_SILENT, /* the process writes its page no more: it is stopped, or gets no time */
 	TROUBLE_ERROR,  /* the connection has failed */
 };
@@ -22,8 +22,8 @@ enum trouble {
 struct connection {
 	const struct anynet_stats_comm *comm;
 	enum trouble trouble;
-	double rate; /* payload, bytes per s between the two looks; -1 = not known, so for rails */
-	double rail_rates[ANYNET_STATS_RAILS]; /* of a sender */
+	double rate; /* payload, bytes per s between the two looks; -1 = not known, so for streams */
+	double stream_rates[ANYNET_STATS_STREAMS]; /* of a sender */
 	uint64_t oldest_ms, stalled_ms;        /* ages; 0 = there is none */
 };
 

@@ -32,29 +32,29 @@ const char *words_plural(size_t count)
 	return count == 1 ? "" : "s";
 }
 
-const char *words_rail(const struct connection *connection, int i, const struct page *page,
-		       char *text)
+const char *words_stream(const struct connection *connection, int i, const struct page *page,
+			 char *text)
 {
-	const struct anynet_stats_rail *rail = &connection->comm->rails[i];
-	double rate = connection->rail_rates[i];
+	const struct anynet_stats_stream *stream = &connection->comm->streams[i];
+	double rate = connection->stream_rates[i];
 	char state[64] = "up", resent[48] = "", rtt[32] = "", carried[48] = "";
 
-	if (rail->state == ANYNET_STATS_DOWN)
+	if (stream->state == ANYNET_STATS_DOWN)
 		snprintf(state, sizeof(state), "down for %.1f s",
-			 words_seconds(page_age(page, rail->down_ms)));
-	else if (rail->state == ANYNET_STATS_SUSPECT)
+			 words_seconds(page_age(page, stream->down_ms)));
+	else if (stream->state == ANYNET_STATS_SUSPECT)
 		snprintf(state, sizeof(state), "suspect");
-	if (rail->resent)
+	if (stream->resent)
 		snprintf(resent, sizeof(resent), ", %llu packets retransmitted",
-			 (unsigned long long)rail->resent);
-	if (rail->rtt_us)
-		snprintf(rtt, sizeof(rtt), ", rtt %.2f ms", (double)rail->rtt_us / 1000);
+			 (unsigned long long)stream->resent);
+	if (stream->rtt_us)
+		snprintf(rtt, sizeof(rtt), ", rtt %.2f ms", (double)stream->rtt_us / 1000);
 	if (connection->comm->is_send)
 		snprintf(carried, sizeof(carried), rate < 0 ? ", %s" : ", %s/s",
-			 words_amount(rate < 0 ? (double)rail->bytes : rate));
-	snprintf(text, WORDS_LINE, "path %u %s %s %s%s, %llu frames%s%s  %s", rail->index,
-		 rail->kind == ANYNET_STATS_QP ? "queue pair" : "TCP", rail->device, state, carried,
-		 (unsigned long long)rail->frames, rtt, resent, rail->path);
+			 words_amount(rate < 0 ? (double)stream->bytes : rate));
+	snprintf(text, WORDS_LINE, "path %u %s %s %s%s, %llu frames%s%s  %s", stream->index,
+		 stream->kind == ANYNET_STATS_QP ? "queue pair" : "TCP", stream->device, state,
+		 carried, (unsigned long long)stream->frames, rtt, resent, stream->path);
 	return text;
 }
 

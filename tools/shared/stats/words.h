@@ -13,9 +13,9 @@ const char *words_amount(double bytes);
 double words_seconds(uint64_t ms);
 const char *words_plural(size_t count);
 
-/* The rail at this place of the connection, in one line of WORDS_LINE bytes. Returns `text`. */
-const char *words_rail(const struct connection *connection, int i, const struct page *page,
-		       char *text);
+/* The stream at this place of the connection, in one line of WORDS_LINE bytes. Returns `text`. */
+const char *words_stream(const struct connection *connection, int i, const struct page *page,
+			 char *text);
 
 /* When it was, by the clock of the host: "2026-01-02T03:04:05.678Z", in WORDS_TIME bytes. Returns `text`. */
 #define WORDS_TIME 32

@@ -10,8 +10,8 @@
 #include "base/thread.h"
 #include "device/ib_events.h"
 #include "memory/ib_flush.h"
-#include "path/ib/ib_link.h"
-#include "path/ib/rail_link.h"
+#include "path/ib/ib_qp.h"
+#include "path/ib/ib_setup.h"
 
 static struct {
 	pthread_mutex_t lock;
@@ -24,13 +24,13 @@ static struct {
 
 static bool are_due(void)
 {
-	return ib_links_retired() || ib_events_stale() || ib_flush_is_due();
+	return ib_qps_retired() || ib_events_stale() || ib_flush_is_due();
 }
 
 static void *run(void *arg)
 {
 	while (are_due()) {
-		ib_links_reap();
+		ib_qps_reap();
 		ib_flush_mend();
 		if (ib_events_settle())
 			atomic_store(&chores.changed, true);
@@ -65,7 +65,7 @@ void ib_chores_finish(void)
 	pthread_mutex_lock(&chores.lock);
 	join();
 	pthread_mutex_unlock(&chores.lock);
-	ib_links_reap();
+	ib_qps_reap();
 }
 
 bool ib_chores_pending(void)

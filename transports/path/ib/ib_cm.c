@@ -33,13 +33,13 @@ enum ib_cm_state {
 	IB_CM_FAILED, /* `why` tells */
 };
 
-/* What the manager has of a link. The ids' context; it outlives them. */
+/* What the manager has of a queue pair. The ids' context; it outlives them. */
 struct ib_cm {
 	pthread_mutex_t lock; /* of what events change; also held while they do something */
-	struct ib_link *link;
+	struct ib_qp *qp;
 	struct rdma_cm_id *id;            /* acceptor: NULL until the peer has come */
 	struct rdma_cm_id *listener;      /* acceptor */
-	bool gone;                        /* the link is not to be touched any more */
+	bool gone;                        /* the queue pair is not to be touched any more */
 	struct sockaddr_storage from, to; /* connector, since: */
 	_Atomic uint64_t asked_ms;        /* 0 = the path is not found yet */
 	uint8_t nonce[ANYNET_CM_NONCE_BYTES];
@@ -56,7 +56,7 @@ static struct {
 	char why[IB_CM_WHY_BYTES];
 } cm = { .once = PTHREAD_ONCE_INIT, .lock = PTHREAD_MUTEX_INITIALIZER };
 
-/* --- the library and its channel, at the first link that wants them --- */
+/* --- the library and its channel, at the first queue pair that wants them --- */
 
 static int open_library(void)
 {
@@ -126,31 +126,31 @@ ANYNET_PRINTF(2, 3) static void fail(struct ib_cm *end, const char *fmt, ...)
 	atomic_store(&end->state, IB_CM_FAILED);
 }
 
-static struct ib_cm *end_new(struct ib_link *link)
+static struct ib_cm *end_new(struct ib_qp *qp)
 {
 	struct ib_cm *end = calloc(1, sizeof(*end));
 
 	if (!end)
 		return NULL;
 	pthread_mutex_init(&end->lock, NULL);
-	end->link = link;
-	link->cm = end;
+	end->qp = qp;
+	qp->cm = end;
 	return end;
 }
 
-/* The IP address by which the manager knows the link's port. */
-static void own_addr(const struct ib_link *link, struct sockaddr_storage *addr)
+/* The IP address by which the manager knows the queue pair's port. */
+static void own_addr(const struct ib_qp *qp, struct sockaddr_storage *addr)
 {
-	if (link->attr.link_layer == IBV_LINK_LAYER_INFINIBAND)
-		*addr = link->nic->dev->addr;
+	if (qp->attr.link_layer == IBV_LINK_LAYER_INFINIBAND)
+		*addr = qp->nic->dev->addr;
 	else
-		gid_addr(&link->gid, addr);
+		gid_addr(&qp->gid, addr);
 }
 
 /* By the address the manager has found a device. Is it the one that the queue pair is on? */
-static bool is_on_port(const struct rdma_cm_id *id, const struct ib_link *link)
+static bool is_on_port(const struct rdma_cm_id *id, const struct ib_qp *qp)
 {
-	const struct ib_nic *nic = link->nic;
+	const struct ib_nic *nic = qp->nic;
 
 	return id->verbs && id->port_num == nic->port &&
 	       !strcmp(nic->verbs->get_device_name(id->verbs->device), nic->verbs_name);
@@ -165,13 +165,13 @@ static struct rdma_conn_param own_side(const struct ib_cm *end)
 		.initiator_depth = 1,
 		.retry_count = (uint8_t)anynet_net.cfg->ib_retry_cnt,
 		.rnr_retry_count = RNR_FOR_EVER,
-		.qp_num = end->link->qp->qp_num,
+		.qp_num = end->qp->ibv->qp_num,
 	};
 }
 
 /* The manager's word for the path; service level and traffic class as the ends have agreed, but that
  * InfiniBand's subnet manager chooses the level if nobody has. */
-static int read_path(struct rdma_cm_id *id, const struct ib_link *link, struct ib_path *path)
+static int read_path(struct rdma_cm_id *id, const struct ib_qp *qp, struct ib_path *path)
 {
 	struct ibv_qp_attr init = { .qp_state = IBV_QPS_INIT }, rtr = { .qp_state = IBV_QPS_RTR },
 			   rts = { .qp_state = IBV_QPS_RTS };
@@ -182,25 +182,25 @@ static int read_path(struct rdma_cm_id *id, const struct ib_link *link, struct i
 		return errno ? -errno : -EIO;
 	*path = (struct ib_path){
 		.ah = rtr.ah_attr,
-		.mtu = (enum ibv_mtu)anynet_min(rtr.path_mtu, link->peer.mtu),
+		.mtu = (enum ibv_mtu)anynet_min(rtr.path_mtu, qp->peer.mtu),
 		.qpn = rtr.dest_qp_num,
 		.send_psn = rts.sq_psn,
 		.recv_psn = rtr.rq_psn,
 		.pkey_index = init.pkey_index,
 	};
-	if (link->service.sl || link->attr.link_layer != IBV_LINK_LAYER_INFINIBAND)
-		path->ah.sl = link->service.sl;
-	path->ah.grh.traffic_class = link->service.tc;
-	return path->qpn == link->peer.qpn ? 0 : -EPROTO;
+	if (qp->service.sl || qp->attr.link_layer != IBV_LINK_LAYER_INFINIBAND)
+		path->ah.sl = qp->service.sl;
+	path->ah.grh.traffic_class = qp->service.tc;
+	return path->qpn == qp->peer.qpn ? 0 : -EPROTO;
 }
 
-/* The link's queue pair to RTS, as the manager says. */
-static int connect_qp(struct rdma_cm_id *id, struct ib_link *link)
+/* The queue pair's queue pair to RTS, as the manager says. */
+static int connect_qp(struct rdma_cm_id *id, struct ib_qp *qp)
 {
 	struct ib_path path;
-	int ret = read_path(id, link, &path);
+	int ret = read_path(id, qp, &path);
 
-	return ret ? ret : ib_link_to_rts(link, &path);
+	return ret ? ret : ib_qp_to_rts(qp, &path);
 }
 
 static int last_error(int ret)
@@ -217,14 +217,14 @@ static int listen_at(struct ib_cm *end, struct sockaddr_storage *addr)
 
 	if (!ret)
 		ret = last_error(lib->bind_addr(end->listener, (struct sockaddr *)addr));
-	if (!ret && !is_on_port(end->listener, end->link))
+	if (!ret && !is_on_port(end->listener, end->qp))
 		return -EXDEV;
 	return ret ? ret : last_error(lib->listen(end->listener, BACKLOG));
 }
 
-int ib_cm_listen(struct ib_link *link, struct anynet_wire_cm *wire, char *why, size_t why_bytes)
+int ib_cm_listen(struct ib_qp *qp, struct anynet_wire_cm *wire, char *why, size_t why_bytes)
 {
-	struct ib_cm *end = end_new(link);
+	struct ib_cm *end = end_new(qp);
 	char text[SOCKET_TEXT_BYTES];
 	struct sockaddr_storage addr;
 	int ret;
@@ -233,7 +233,7 @@ int ib_cm_listen(struct ib_link *link, struct anynet_wire_cm *wire, char *why, s
 		snprintf(why, why_bytes, "out of memory");
 		return -ENOMEM;
 	}
-	own_addr(link, &addr);
+	own_addr(qp, &addr);
 	ret = os_random(end->nonce, sizeof(end->nonce));
 	if (!ret)
 		ret = listen_at(end, &addr);
@@ -241,21 +241,21 @@ int ib_cm_listen(struct ib_link *link, struct anynet_wire_cm *wire, char *why, s
 		snprintf(why, why_bytes, "cannot listen at %s: %s",
 			 socket_text(&addr, text, sizeof(text)),
 			 ret == -EXDEV ? "the address belongs to another port" : error_text(-ret));
-		ib_cm_free(link);
+		ib_cm_free(qp);
 		return ret;
 	}
 	memcpy(wire->nonce, end->nonce, sizeof(wire->nonce));
 	socket_to_wire(&addr, be16toh(cm.lib.get_src_port(end->listener)), 0, &wire->addr);
 	socket_from_wire(&wire->addr, 0, &addr);
-	anynet_chat("dev %s: queue pair 0x%x waits for the RDMA CM at %s",
-		    link->nic->dev->name, link->qp->qp_num, socket_text(&addr, text, sizeof(text)));
+	anynet_chat("dev %s: queue pair 0x%x waits for the RDMA CM at %s", qp->nic->dev->name,
+		    qp->ibv->qp_num, socket_text(&addr, text, sizeof(text)));
 	return 0;
 }
 
 static int answer(struct ib_cm *end, struct rdma_cm_id *id)
 {
 	struct rdma_conn_param param = own_side(end);
-	int ret = is_on_port(id, end->link) ? connect_qp(id, end->link) : -EXDEV;
+	int ret = is_on_port(id, end->qp) ? connect_qp(id, end->qp) : -EXDEV;
 
 	return ret ? ret : last_error(cm.lib.accept(id, &param));
 }
@@ -274,7 +274,7 @@ static void take_request(struct ib_cm *end, const struct rdma_cm_event *event)
 	}
 	if (expected)
 		anynet_info("dev %s: the RDMA CM cannot connect a queue pair: %s",
-			    end->link->nic->dev->name, error_text(-ret));
+			    end->qp->nic->dev->name, error_text(-ret));
 	cm.lib.reject(event->id, NULL, 0);
 	cm.lib.destroy_id(event->id);
 }
@@ -288,25 +288,25 @@ static int begin(struct ib_cm *end)
 
 	if (ret)
 		return ret;
-	if (end->link->service.tc) /* it may be of weight in the choice of the path */
-		lib->set_option(end->id, RDMA_OPTION_ID, RDMA_OPTION_ID_TOS, &end->link->service.tc,
-				sizeof(end->link->service.tc));
+	if (end->qp->service.tc) /* it may be of weight in the choice of the path */
+		lib->set_option(end->id, RDMA_OPTION_ID, RDMA_OPTION_ID_TOS, &end->qp->service.tc,
+				sizeof(end->qp->service.tc));
 	atomic_store(&end->asked_ms, 0);
 	return last_error(lib->resolve_addr(end->id, (struct sockaddr *)&end->from,
 					    (struct sockaddr *)&end->to, RESOLVE_MS));
 }
 
-int ib_cm_connect(struct ib_link *link, const struct anynet_wire_cm *wire)
+int ib_cm_connect(struct ib_qp *qp, const struct anynet_wire_cm *wire)
 {
-	struct ib_cm *end = end_new(link);
+	struct ib_cm *end = end_new(qp);
 	int ret = -EPROTO;
 
 	if (!end)
 		return -ENOMEM;
 	memcpy(end->nonce, wire->nonce, sizeof(end->nonce));
-	own_addr(link, &end->from);
+	own_addr(qp, &end->from);
 	pthread_mutex_lock(&end->lock);
-	if (socket_from_wire(&wire->addr, link->gid.ifindex, &end->to))
+	if (socket_from_wire(&wire->addr, qp->gid.ifindex, &end->to))
 		ret = begin(end);
 	if (ret)
 		fail(end, "cannot start: %s", error_text(-ret));
@@ -334,9 +334,9 @@ static void begin_again(struct ib_cm *end)
 
 static void addr_resolved(struct ib_cm *end)
 {
-	if (!is_on_port(end->id, end->link))
+	if (!is_on_port(end->id, end->qp))
 		fail(end, "the route to the peer uses another port than %s:%u",
-		     end->link->nic->verbs_name, end->link->nic->port);
+		     end->qp->nic->verbs_name, end->qp->nic->port);
 	else if (cm.lib.resolve_route(end->id, RESOLVE_MS))
 		fail(end, "no route: %s", error_text(errno));
 }
@@ -352,7 +352,7 @@ static void route_resolved(struct ib_cm *end)
 
 static int finish(struct ib_cm *end)
 {
-	int ret = connect_qp(end->id, end->link);
+	int ret = connect_qp(end->id, end->qp);
 
 	if (!ret)
 		ret = last_error(cm.lib.establish(end->id));
@@ -362,13 +362,13 @@ static int finish(struct ib_cm *end)
 	}
 	atomic_store(&end->state, IB_CM_UP);
 	anynet_chat("dev %s: queue pair 0x%x connected by the RDMA CM to 0x%x",
-		    end->link->nic->dev->name, end->link->qp->qp_num, end->link->peer.qpn);
+		    end->qp->nic->dev->name, end->qp->ibv->qp_num, end->qp->peer.qpn);
 	return 0;
 }
 
-int ib_cm_step(struct ib_link *link, char *why, size_t why_bytes)
+int ib_cm_step(struct ib_qp *qp, char *why, size_t why_bytes)
 {
-	struct ib_cm *end = link->cm;
+	struct ib_cm *end = qp->cm;
 
 	ib_cm_read(false);
 	if (atomic_load(&end->state) == IB_CM_WAITS) {
@@ -386,8 +386,8 @@ int ib_cm_step(struct ib_link *link, char *why, size_t why_bytes)
 
 /* --- events --- */
 
-/* True: the link is broken by it. */
-static bool take_of_link(struct ib_cm *end, const struct rdma_cm_event *event)
+/* True: the queue pair is broken by it. */
+static bool take_of_qp(struct ib_cm *end, const struct rdma_cm_event *event)
 {
 	switch (event->event) {
 	case RDMA_CM_EVENT_ADDR_RESOLVED:
@@ -400,15 +400,15 @@ static bool take_of_link(struct ib_cm *end, const struct rdma_cm_event *event)
 		atomic_store(&end->state, IB_CM_ANSWERED);
 		return false;
 	case RDMA_CM_EVENT_DEVICE_REMOVAL:
-		atomic_store(&end->link->failed, true);
+		atomic_store(&end->qp->failed, true);
 		return true;
 	case RDMA_CM_EVENT_ESTABLISHED:
-	case RDMA_CM_EVENT_DISCONNECTED: /* why the peer has left the link its RESUME tells, or TCP */
+	case RDMA_CM_EVENT_DISCONNECTED: /* why the peer has left the queue pair its RESUME tells, or TCP */
 	case RDMA_CM_EVENT_ADDR_CHANGE:
 	case RDMA_CM_EVENT_TIMEWAIT_EXIT:
 		return false;
 	default: /* it has failed, which for both ends is the connector's to see */
-		if (end->link->is_send && atomic_load(&end->state) == IB_CM_WAITS)
+		if (end->qp->is_send && atomic_load(&end->state) == IB_CM_WAITS)
 			fail(end, "%s, status %d", cm.lib.event_str(event->event), event->status);
 		return false;
 	}
@@ -423,7 +423,7 @@ static bool take(const struct rdma_cm_event *event)
 	if (is_request)
 		take_request(end, event);
 	else if (!end->gone && (event->id == end->id || event->id == end->listener))
-		broken = take_of_link(end, event);
+		broken = take_of_qp(end, event);
 	pthread_mutex_unlock(&end->lock);
 	return broken;
 }
@@ -447,22 +447,22 @@ bool ib_cm_read(bool wait)
 
 /* --- the end --- */
 
-void ib_cm_quit(struct ib_link *link)
+void ib_cm_quit(struct ib_qp *qp)
 {
-	if (!link->cm)
+	if (!qp->cm)
 		return;
-	pthread_mutex_lock(&link->cm->lock);
-	link->cm->gone = true;
-	pthread_mutex_unlock(&link->cm->lock);
+	pthread_mutex_lock(&qp->cm->lock);
+	qp->cm->gone = true;
+	pthread_mutex_unlock(&qp->cm->lock);
 }
 
-void ib_cm_free(struct ib_link *link)
+void ib_cm_free(struct ib_qp *qp)
 {
-	struct ib_cm *end = link->cm;
+	struct ib_cm *end = qp->cm;
 
 	if (!end)
 		return;
-	ib_cm_quit(link);
+	ib_cm_quit(qp);
 	/* With no lock: it waits for whoever has an event of theirs in hand. */
 	if (end->id)
 		cm.lib.destroy_id(end->id);
@@ -470,5 +470,5 @@ void ib_cm_free(struct ib_link *link)
 		cm.lib.destroy_id(end->listener);
 	pthread_mutex_destroy(&end->lock);
 	free(end);
-	link->cm = NULL;
+	qp->cm = NULL;
 }

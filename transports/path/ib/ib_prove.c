@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * The proof that a link carries what it is for. That its queue pair stands proves nothing: a switch may lose
+ * The proof that a queue pair carries what it is for. That its queue pair stands proves nothing: a switch may lose
  * every packet of full size (RoCE, whose MTU is the ports' own word), a filter or an adapter may refuse WRITEs.
  * So the connector writes a packet of full size to the acceptor's slots, which nothing else uses yet, reads it
- * back, compares, and sends a PING, the first frame, by which the acceptor knows that the link is in use.
+ * back, compares, and sends a PING, the first frame, by which the acceptor knows that the queue pair is in use.
  */
 #include <errno.h>
 #include <stdio.h>
@@ -12,20 +12,20 @@
 #include <nccl_net/util.h>
 
 #include "base/libc_text.h"
-#include "path/ib/ib_link.h"
+#include "path/ib/ib_qp.h"
 
-static uint8_t pattern_at(const struct ib_link *link, uint32_t i)
+static uint8_t pattern_at(const struct ib_qp *qp, uint32_t i)
 {
-	return (uint8_t)((link->psn + i * 2654435761u) >> 13);
+	return (uint8_t)((qp->psn + i * 2654435761u) >> 13);
 }
 
-static int post(struct ib_link *link, enum ibv_wr_opcode opcode)
+static int post(struct ib_qp *qp, enum ibv_wr_opcode opcode)
 {
-	const struct anynet_wire_qp *peer = &link->peer;
+	const struct anynet_wire_qp *peer = &qp->peer;
 	struct ibv_sge sge = {
-		.addr = (uintptr_t)link->proof,
-		.length = link->packet_bytes,
-		.lkey = link->mr->lkey,
+		.addr = (uintptr_t)qp->proof,
+		.length = qp->packet_bytes,
+		.lkey = qp->mr->lkey,
 	};
 	struct ibv_send_wr wr = {
 		.sg_list = &sge,
@@ -34,94 +34,94 @@ static int post(struct ib_link *link, enum ibv_wr_opcode opcode)
 		.send_flags = IBV_SEND_SIGNALED,
 		/* The PING comes into one of the first slots. */
 		.wr.rdma = { .remote_addr = peer->addr + (uint64_t)peer->slots * peer->slot_bytes -
-					    link->packet_bytes,
+					    qp->packet_bytes,
 			     .rkey = peer->rkey },
 	};
 
-	return ib_link_post(link, &wr, &wr, 1, 0);
+	return ib_qp_post(qp, &wr, &wr, 1, 0);
 }
 
-int ib_link_ping(struct ib_link *link)
+int ib_qp_ping(struct ib_qp *qp)
 {
 	struct anynet_wire_frame frame = { .type = ANYNET_FRAME_PING };
 
-	return ib_link_say(link, &frame, sizeof(frame), true);
+	return ib_qp_say(qp, &frame, sizeof(frame), true);
 }
 
-int ib_link_begin_proof(struct ib_link *link)
+int ib_qp_begin_proof(struct ib_qp *qp)
 {
-	for (uint32_t i = 0; i < link->packet_bytes; i++)
-		link->proof[i] = pattern_at(link, i);
-	link->proving = IB_PROOF_WRITE;
-	return post(link, IBV_WR_RDMA_WRITE);
+	for (uint32_t i = 0; i < qp->packet_bytes; i++)
+		qp->proof[i] = pattern_at(qp, i);
+	qp->proving = IB_PROOF_WRITE;
+	return post(qp, IBV_WR_RDMA_WRITE);
 }
 
-static bool is_as_written(const struct ib_link *link)
+static bool is_as_written(const struct ib_qp *qp)
 {
-	for (uint32_t i = 0; i < link->packet_bytes; i++)
-		if (link->proof[i] != pattern_at(link, i))
+	for (uint32_t i = 0; i < qp->packet_bytes; i++)
+		if (qp->proof[i] != pattern_at(qp, i))
 			return false;
 	return true;
 }
 
 /* One step has been done. 0 or -errno. */
-static int go_on(struct ib_link *link)
+static int go_on(struct ib_qp *qp)
 {
-	switch (link->proving) {
+	switch (qp->proving) {
 	case IB_PROOF_WRITE:
-		memset(link->proof, 0, link->packet_bytes);
-		link->proving = IB_PROOF_READ;
-		return post(link, IBV_WR_RDMA_READ);
+		memset(qp->proof, 0, qp->packet_bytes);
+		qp->proving = IB_PROOF_READ;
+		return post(qp, IBV_WR_RDMA_READ);
 	case IB_PROOF_READ:
-		if (!is_as_written(link))
+		if (!is_as_written(qp))
 			return -EBADMSG;
-		link->proving = IB_PROOF_SEND;
-		return ib_link_ping(link);
+		qp->proving = IB_PROOF_SEND;
+		return ib_qp_ping(qp);
 	case IB_PROOF_SEND:
-		link->state = IB_LINK_UP;
+		qp->state = IB_QP_UP;
 	}
 	return 0;
 }
 
-static uint32_t step_bytes(const struct ib_link *link)
+static uint32_t step_bytes(const struct ib_qp *qp)
 {
-	return link->proving == IB_PROOF_SEND ? (uint32_t)sizeof(struct anynet_wire_frame)
-					      : link->packet_bytes;
+	return qp->proving == IB_PROOF_SEND ? (uint32_t)sizeof(struct anynet_wire_frame)
+					    : qp->packet_bytes;
 }
 
-static const char *step_text(const struct ib_link *link)
+static const char *step_text(const struct ib_qp *qp)
 {
-	return link->proving == IB_PROOF_WRITE  ? "a WRITE"
-	       : link->proving == IB_PROOF_READ ? "a READ"
-						: "a SEND";
+	return qp->proving == IB_PROOF_WRITE  ? "a WRITE"
+	       : qp->proving == IB_PROOF_READ ? "a READ"
+					      : "a SEND";
 }
 
-void ib_link_unproven(const struct ib_link *link, int err, char *why, size_t why_bytes)
+void ib_qp_unproven(const struct ib_qp *qp, int err, char *why, size_t why_bytes)
 {
 	char completion[64] = "";
 
-	if (link->status)
-		snprintf(completion, sizeof(completion), " (status %u, vendor %#x)", link->status,
-			 link->vendor);
+	if (qp->status)
+		snprintf(completion, sizeof(completion), " (status %u, vendor %#x)", qp->status,
+			 qp->vendor);
 	if (err == -EBADMSG)
 		snprintf(why, why_bytes, "a READ returns other data than was written");
 	else if (err == -EAGAIN || err == -ETIMEDOUT)
 		snprintf(why, why_bytes,
 			 "packets of %u bytes do not get through: no answer to %s%s",
-			 step_bytes(link), step_text(link), completion);
+			 step_bytes(qp), step_text(qp), completion);
 	else
-		snprintf(why, why_bytes, "%s of %u bytes fails: %s%s", step_text(link),
-			 step_bytes(link), error_text(-err), completion);
+		snprintf(why, why_bytes, "%s of %u bytes fails: %s%s", step_text(qp),
+			 step_bytes(qp), error_text(-err), completion);
 }
 
-int ib_link_prove(struct ib_link *link)
+int ib_qp_prove(struct ib_qp *qp)
 {
-	int ret = ib_link_poll(link, NULL);
+	int ret = ib_qp_poll(qp, NULL);
 
-	while (!ret && link->state == IB_LINK_JOINED && link->wrs_done == link->wrs_posted) {
-		ret = go_on(link);
+	while (!ret && qp->state == IB_QP_JOINED && qp->wrs_done == qp->wrs_posted) {
+		ret = go_on(qp);
 		if (!ret)
-			ret = ib_link_poll(link, NULL);
+			ret = ib_qp_poll(qp, NULL);
 	}
-	return ret ? ret : link->state == IB_LINK_UP ? 0 : -EAGAIN;
+	return ret ? ret : qp->state == IB_QP_UP ? 0 : -EAGAIN;
 }

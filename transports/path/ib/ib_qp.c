@@ -1,53 +1,267 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* A queue pair on its way from INIT to RTS. */
-#include "base/net.h"
-#include "path/ib/ib_link.h"
+/* Links: posting and completions; see ib_qp.h. Their making is in ib_connect.c. */
+#include "path/ib/ib_qp.h"
 
-#define MIN_RNR_TIMER 12 /* 0.64 ms: only control frames can find no slot */
-#define RNR_FOR_EVER  7
+#include <errno.h>
+#include <stdlib.h>
+#include <string.h>
 
-static int to_rtr(struct ib_link *link, const struct ib_path *path)
+#include <nccl_net/log.h>
+#include <nccl_net/util.h>
+
+#include "base/os.h"
+#include "base/pinned.h"
+#include "path/ib/ib_cm.h"
+
+#define RECV_WR      (1ull << 63) /* in wr_id: a receive, the rest is its slot */
+#define SIGNAL_EVERY 16           /* of the requests that need no completion for themselves */
+#define POLL_BATCH   16
+/* For the next of the flushed receives, which mostly come within microseconds */
+#define FENCE_MS    30
+#define FENCE_POLLS 256
+
+static void broke(struct ib_qp *qp, int err)
 {
-	struct ibv_qp_attr attr = {
-		.qp_state = IBV_QPS_RTR,
-		.path_mtu = path->mtu,
-		.dest_qp_num = path->qpn,
-		.rq_psn = path->recv_psn,
-		.pkey_index = path->pkey_index,
-		.max_dest_rd_atomic = 1,
-		.min_rnr_timer = MIN_RNR_TIMER,
-		.ah_attr = path->ah,
-	};
-	int other_pkey = path->pkey_index == anynet_net.cfg->ib_pkey ? 0 : IBV_QP_PKEY_INDEX;
-
-	return -link->nic->verbs->modify_qp(link->qp, &attr,
-					    IBV_QP_STATE | IBV_QP_AV | IBV_QP_PATH_MTU |
-						    IBV_QP_DEST_QPN | IBV_QP_RQ_PSN |
-						    IBV_QP_MAX_DEST_RD_ATOMIC |
-						    IBV_QP_MIN_RNR_TIMER | other_pkey);
+	if (qp->state == IB_QP_BROKEN)
+		return;
+	qp->state = IB_QP_BROKEN;
+	qp->err = err;
 }
 
-static int to_rts(struct ib_link *link, const struct ib_path *path)
-{
-	struct ibv_qp_attr attr = {
-		.qp_state = IBV_QPS_RTS,
-		.timeout = (uint8_t)anynet_net.cfg->ib_timeout,
-		.retry_cnt = (uint8_t)anynet_net.cfg->ib_retry_cnt,
-		.rnr_retry = RNR_FOR_EVER,
-		.sq_psn = path->send_psn,
-		.max_rd_atomic = 1,
-	};
+/* --- posting --- */
 
-	return -link->nic->verbs->modify_qp(link->qp, &attr,
-					    IBV_QP_STATE | IBV_QP_TIMEOUT | IBV_QP_RETRY_CNT |
-						    IBV_QP_RNR_RETRY | IBV_QP_SQ_PSN |
-						    IBV_QP_MAX_QP_RD_ATOMIC);
+static bool takes_slot(enum ibv_wr_opcode opcode)
+{
+	return opcode != IBV_WR_RDMA_WRITE && opcode != IBV_WR_RDMA_READ;
 }
 
-int ib_link_to_rts(struct ib_link *link, const struct ib_path *path)
+int ib_qp_post(struct ib_qp *qp, struct ibv_send_wr *first, struct ibv_send_wr *last, uint32_t wrs,
+	       uint64_t frame)
 {
-	int ret = to_rtr(link, path);
+	struct ibv_send_wr *bad;
+	int ret;
 
-	link->packet_bytes = 128u << path->mtu;
-	return ret ? ret : to_rts(link, path);
+	qp->frames_posted += qp->is_send && takes_slot(last->opcode);
+	qp->unsignalled += wrs;
+	if (!(last->send_flags & IBV_SEND_SIGNALED) &&
+	    (qp->signal_all || qp->unsignalled >= SIGNAL_EVERY))
+		last->send_flags |= IBV_SEND_SIGNALED;
+	qp->wrs_posted += wrs;
+	if (last->send_flags & IBV_SEND_SIGNALED) {
+		qp->unsignalled = 0;
+		qp->signals[qp->signal_tail++ % IB_SQ_WRS] =
+			(struct ib_signal){ frame, qp->wrs_posted };
+	}
+	ret = ibv_post_send(qp->ibv, first, &bad);
+	if (anynet_unlikely(ret)) {
+		broke(qp, ret > 0 ? -ret : -EIO);
+		return qp->err;
+	}
+	return 0;
+}
+
+uint32_t ib_qp_copy_max(const struct ib_qp *qp)
+{
+	return qp->inline_bytes ? qp->inline_bytes : IB_COPY_BYTES;
+}
+
+void ib_qp_copy(struct ib_qp *qp, struct ibv_send_wr *wr, const void *data, uint32_t bytes)
+{
+	uint8_t *copy;
+
+	*wr->sg_list = (struct ibv_sge){ .addr = (uintptr_t)data, .length = bytes };
+	if (anynet_likely(qp->inline_bytes)) {
+		wr->send_flags |= IBV_SEND_INLINE;
+		return;
+	}
+	/* Nothing else uses it until this request is done: no more than IB_SQ_WRS are in flight. */
+	copy = qp->copies + (size_t)(qp->wrs_posted % IB_SQ_WRS) * IB_COPY_BYTES;
+	memcpy(copy, data, bytes);
+	wr->sg_list->addr = (uintptr_t)copy;
+	wr->sg_list->lkey = qp->mr->lkey;
+}
+
+static int say(struct ib_qp *qp, enum ibv_wr_opcode opcode, const void *data, uint32_t bytes,
+	       uint64_t addr, bool last)
+{
+	struct ibv_sge sge;
+	struct ibv_send_wr wr = {
+		.sg_list = &sge,
+		.num_sge = 1,
+		.opcode = opcode,
+		.send_flags = last ? IBV_SEND_SIGNALED : 0,
+		.wr.rdma = { .remote_addr = addr, .rkey = qp->peer.rkey },
+	};
+
+	ib_qp_copy(qp, &wr, data, bytes);
+	return ib_qp_post(qp, &wr, &wr, 1, 0);
+}
+
+int ib_qp_say(struct ib_qp *qp, const void *data, uint32_t bytes, bool last)
+{
+	return say(qp, IBV_WR_SEND, data, bytes, 0, last);
+}
+
+int ib_qp_write(struct ib_qp *qp, const void *data, uint32_t bytes, uint64_t addr)
+{
+	return say(qp, IBV_WR_RDMA_WRITE, data, bytes, addr, false);
+}
+
+static int post_slot(struct ib_qp *qp, uint16_t slot)
+{
+	struct ibv_sge sge = {
+		.addr = (uintptr_t)(qp->slots + (size_t)slot * qp->slot_bytes),
+		.length = qp->slot_bytes,
+		.lkey = qp->mr->lkey,
+	};
+	struct ibv_recv_wr wr = { .wr_id = RECV_WR | slot, .sg_list = &sge, .num_sge = 1 };
+	struct ibv_recv_wr *bad;
+	int ret = ibv_post_recv(qp->ibv, &wr, &bad);
+
+	qp->recvs += !ret;
+	return ret > 0 ? -ret : ret;
+}
+
+int ib_qp_post_slots(struct ib_qp *qp)
+{
+	int ret = 0;
+
+	for (uint16_t i = 0; i < qp->slot_count && !ret; i++)
+		ret = post_slot(qp, i);
+	return ret;
+}
+
+int ib_qp_consumed(struct ib_qp *qp)
+{
+	int ret = post_slot(qp, qp->inbound[qp->inbound_head++ % IB_INBOUND].slot);
+
+	if (ret) {
+		broke(qp, ret);
+		return ret;
+	}
+	qp->consumed++;
+	return ib_qp_tell(qp);
+}
+
+int ib_qp_tell(struct ib_qp *qp)
+{
+	if (qp->is_send || qp->consumed - qp->consumed_told < qp->slot_count / 2 ||
+	    !ib_qp_has_room(qp, 1))
+		return 0;
+	qp->consumed_told = qp->consumed;
+	return ib_qp_write(qp, &qp->consumed, sizeof(qp->consumed),
+			   qp->peer.addr + offsetof(struct anynet_wire_cts_ring, consumed));
+}
+
+/* --- completions --- */
+
+static int status_errno(enum ibv_wc_status status)
+{
+	switch (status) {
+	case IBV_WC_RETRY_EXC_ERR:
+		return -ETIMEDOUT;
+	case IBV_WC_RNR_RETRY_EXC_ERR:
+		return -EBUSY;
+	case IBV_WC_WR_FLUSH_ERR:
+		return -ECONNABORTED;
+	case IBV_WC_REM_ACCESS_ERR:
+	case IBV_WC_REM_INV_REQ_ERR:
+	case IBV_WC_REM_OP_ERR:
+		return -EREMOTEIO;
+	default:
+		return -EIO;
+	}
+}
+
+static void take_error(struct ib_qp *qp, const struct ibv_wc *wc)
+{
+	bool flushed = wc->status == IBV_WC_WR_FLUSH_ERR;
+
+	if (!flushed && qp->state != IB_QP_BROKEN) {
+		qp->status = wc->status;
+		qp->vendor = wc->vendor_err;
+	}
+	/* Of a proof that fails the caller says it, who knows whether it is news. */
+	if (!flushed && qp->state == IB_QP_UP)
+		anynet_info("dev %s queue pair %u: completion with status %u, vendor %u",
+			    qp->nic->dev->name, qp->ibv->qp_num, wc->status, wc->vendor_err);
+	broke(qp, status_errno(wc->status));
+}
+
+static void take(struct ib_qp *qp, const struct ibv_wc *wc, uint64_t *arrived)
+{
+	qp->recvs -= (wc->wr_id & RECV_WR) != 0;
+	if (anynet_unlikely(wc->status != IBV_WC_SUCCESS)) {
+		take_error(qp, wc);
+	} else if (wc->wr_id & RECV_WR) {
+		qp->inbound[qp->inbound_tail++ % IB_INBOUND] = (struct ib_inbound){
+			.slot = (uint16_t)wc->wr_id,
+			.written = wc->opcode == IBV_WC_RECV_RDMA_WITH_IMM,
+			.imm = wc->wc_flags & IBV_WC_WITH_IMM ? be32toh(wc->imm_data) : 0,
+			.bytes = wc->byte_len,
+		};
+		/* What comes proves that packets do. */
+		if (qp->state == IB_QP_JOINED && !qp->is_send)
+			qp->state = IB_QP_UP;
+	} else if (qp->signal_head != qp->signal_tail) {
+		const struct ib_signal *signal = &qp->signals[qp->signal_head++ % IB_SQ_WRS];
+
+		qp->wrs_done = signal->wrs;
+		if (arrived && signal->frame)
+			*arrived = signal->frame;
+	}
+}
+
+int ib_qp_poll(struct ib_qp *qp, uint64_t *arrived)
+{
+	struct ibv_wc wcs[POLL_BATCH];
+	int n;
+
+	do {
+		n = ibv_poll_cq(qp->cq, POLL_BATCH, wcs);
+		for (int i = 0; i < n; i++)
+			take(qp, &wcs[i], arrived);
+	} while (n == POLL_BATCH && qp->inbound_tail - qp->inbound_head < IB_INBOUND / 2);
+	if (anynet_unlikely(n < 0 || atomic_load_explicit(&qp->failed, memory_order_relaxed) ||
+			    atomic_load_explicit(&qp->nic->failed, memory_order_relaxed)))
+		broke(qp, -EIO);
+	return qp->state == IB_QP_BROKEN ? qp->err : 0;
+}
+
+/* Receives that were posted come back, flushed, behind all that have arrived. */
+static bool all_flushed(struct ib_qp *qp, uint64_t *arrived)
+{
+	struct ibv_wc wc;
+
+	for (unsigned i = 0; qp->recvs && i < FENCE_POLLS; i++)
+		if (ibv_poll_cq(qp->cq, 1, &wc) > 0)
+			take(qp, &wc, arrived);
+	return !qp->recvs;
+}
+
+void ib_qp_destroy_qp(struct ib_qp *qp)
+{
+	if (qp->ibv)
+		qp->nic->verbs->destroy_qp(qp->ibv);
+	qp->ibv = NULL;
+}
+
+void ib_qp_fence(struct ib_qp *qp, uint64_t *arrived)
+{
+	struct ibv_qp_attr attr = { .qp_state = IBV_QPS_ERR };
+	uint64_t until;
+	uint32_t left;
+
+	if (!qp->ibv)
+		return;
+	qp->nic->verbs->modify_qp(qp->ibv, &attr, IBV_QP_STATE);
+	broke(qp, -ECONNABORTED);
+	do { /* as long as some come: what the sender knows to have arrived may be among the last */
+		left = qp->recvs;
+		until = os_now_ms() + FENCE_MS;
+		while (!all_flushed(qp, arrived) && qp->recvs == left && os_now_ms() < until)
+			;
+	} while (qp->recvs && qp->recvs != left);
+	if (qp->recvs) /* a queue pair that does not even flush: without it nothing can come */
+		ib_qp_destroy_qp(qp);
 }

@@ -1,68 +1,68 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* The end of a link: left in order, freed now or, as that may take the kernel seconds, soon. */
+/* The end of a queue pair: left in order, freed now or, as that may take the kernel seconds, soon. */
 #include <pthread.h>
 #include <stdlib.h>
 
 #include "base/pinned.h"
 #include "path/ib/ib_cm.h"
 
-void ib_link_end(struct ib_link *link, uint64_t *arrived)
+void ib_qp_end(struct ib_qp *qp, uint64_t *arrived)
 {
-	ib_cm_quit(link);
-	ib_link_fence(link, arrived);
+	ib_cm_quit(qp);
+	ib_qp_fence(qp, arrived);
 }
 
-void ib_link_free(struct ib_link *link)
+void ib_qp_free(struct ib_qp *qp)
 {
-	if (!link)
+	if (!qp)
 		return;
-	ib_cm_free(link);
-	ib_link_destroy_qp(link);
-	if (link->cq)
-		link->nic->verbs->destroy_cq(link->cq);
-	if (link->mr)
-		link->nic->verbs->dereg_mr(link->mr);
-	pinned_free(link->memory, link->memory_bytes);
-	free(link);
+	ib_cm_free(qp);
+	ib_qp_destroy_qp(qp);
+	if (qp->cq)
+		qp->nic->verbs->destroy_cq(qp->cq);
+	if (qp->mr)
+		qp->nic->verbs->dereg_mr(qp->mr);
+	pinned_free(qp->memory, qp->memory_bytes);
+	free(qp);
 }
 
 static struct {
 	pthread_mutex_t lock;
-	struct ib_link *links;
+	struct ib_qp *qps;
 } retired = { .lock = PTHREAD_MUTEX_INITIALIZER };
 
-void ib_link_retire(struct ib_link *link)
+void ib_qp_retire(struct ib_qp *qp)
 {
-	if (!link)
+	if (!qp)
 		return;
 	pthread_mutex_lock(&retired.lock);
-	link->next = retired.links;
-	retired.links = link;
+	qp->next = retired.qps;
+	retired.qps = qp;
 	pthread_mutex_unlock(&retired.lock);
 }
 
-void ib_links_reap(void)
+void ib_qps_reap(void)
 {
-	struct ib_link *link;
+	struct ib_qp *qp;
 
 	pthread_mutex_lock(&retired.lock);
-	link = retired.links;
-	retired.links = NULL;
+	qp = retired.qps;
+	retired.qps = NULL;
 	pthread_mutex_unlock(&retired.lock);
-	while (link) {
-		struct ib_link *next = link->next;
+	while (qp) {
+		struct ib_qp *next = qp->next;
 
-		ib_link_free(link);
-		link = next;
+		ib_qp_free(qp);
+		qp = next;
 	}
 }
 
-bool ib_links_retired(void)
+bool ib_qps_retired(void)
 {
 	bool any;
 
 	pthread_mutex_lock(&retired.lock);
-	any = retired.links;
+	any = retired.qps;
 	pthread_mutex_unlock(&retired.lock);
 	return any;
 }

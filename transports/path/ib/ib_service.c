@@ -7,44 +7,44 @@
 #define SL_MAX 15
 
 /* Where nothing is set InfiniBand fabrics route adaptively as they like; on Ethernet few do. */
-static bool wants_adaptive(const struct ib_link *link)
+static bool wants_adaptive(const struct ib_qp *qp)
 {
 	int wish = anynet_net.cfg->ib_adaptive;
 
-	return wish == ANYNET_AUTO ? link->attr.link_layer == IBV_LINK_LAYER_INFINIBAND : wish;
+	return wish == ANYNET_AUTO ? qp->attr.link_layer == IBV_LINK_LAYER_INFINIBAND : wish;
 }
 
-static bool has_ece(const struct ib_link *link)
+static bool has_ece(const struct ib_qp *qp)
 {
-	const struct verbs *verbs = link->nic->verbs;
+	const struct verbs *verbs = qp->nic->verbs;
 
 	return anynet_net.cfg->ib_ece && verbs->query_ece && verbs->set_ece;
 }
 
-static void read_ece(struct ib_link *link)
+static void read_ece(struct ib_qp *qp)
 {
 	struct ibv_ece ece = { .vendor_id = 0 };
 
-	link->service.has_ece = has_ece(link) && !link->nic->verbs->query_ece(link->qp, &ece);
-	link->service.ece_vendor = ece.vendor_id;
-	link->service.ece_options = ece.options;
-	link->service.ece_mask = ece.comp_mask;
+	qp->service.has_ece = has_ece(qp) && !qp->nic->verbs->query_ece(qp->ibv, &ece);
+	qp->service.ece_vendor = ece.vendor_id;
+	qp->service.ece_options = ece.options;
+	qp->service.ece_mask = ece.comp_mask;
 }
 
-void ib_service_wish(struct ib_link *link, int traffic_class)
+void ib_service_wish(struct ib_qp *qp, int traffic_class)
 {
 	const struct anynet_config *cfg = anynet_net.cfg;
 	int other = traffic_class >= 0 ? traffic_class : 0;
 
-	link->service = (struct anynet_wire_service){
+	qp->service = (struct anynet_wire_service){
 		.sl = (uint8_t)(cfg->ib_sl >= 0 ? cfg->ib_sl : other & SL_MAX),
 		.tc = (uint8_t)(cfg->ib_tc >= 0 ? cfg->ib_tc : other),
-		.adaptive = wants_adaptive(link),
+		.adaptive = wants_adaptive(qp),
 	};
-	read_ece(link);
+	read_ece(qp);
 }
 
-void ib_service_join(struct ib_link *link, const struct anynet_wire_service *peer)
+void ib_service_join(struct ib_qp *qp, const struct anynet_wire_service *peer)
 {
 	struct ibv_ece ece = {
 		.vendor_id = peer->ece_vendor,
@@ -53,21 +53,20 @@ void ib_service_join(struct ib_link *link, const struct anynet_wire_service *pee
 	};
 
 	/* What an adapter refuses is left out: without it queue pairs are as the standard has them. */
-	link->service = (struct anynet_wire_service){
+	qp->service = (struct anynet_wire_service){
 		.sl = peer->sl & SL_MAX,
 		.tc = peer->tc,
-		.adaptive = peer->adaptive && (link->is_send || wants_adaptive(link)),
-		.has_ece = peer->has_ece && has_ece(link) &&
-			   !link->nic->verbs->set_ece(link->qp, &ece),
+		.adaptive = peer->adaptive && (qp->is_send || wants_adaptive(qp)),
+		.has_ece = peer->has_ece && has_ece(qp) && !qp->nic->verbs->set_ece(qp->ibv, &ece),
 	};
 	/* A WRITE WITH IMM is not routed adaptively. */
-	link->whole_max = IB_IMM_SIZE_MAX;
-	if (link->service.adaptive && anynet_net.cfg->ib_ar_threshold < IB_IMM_SIZE_MAX)
-		link->whole_max = (uint32_t)anynet_net.cfg->ib_ar_threshold;
+	qp->whole_max = IB_IMM_SIZE_MAX;
+	if (qp->service.adaptive && anynet_net.cfg->ib_ar_threshold < IB_IMM_SIZE_MAX)
+		qp->whole_max = (uint32_t)anynet_net.cfg->ib_ar_threshold;
 }
 
-void ib_service_answer(struct ib_link *link)
+void ib_service_answer(struct ib_qp *qp)
 {
-	if (link->service.has_ece)
-		read_ece(link);
+	if (qp->service.has_ece)
+		read_ece(qp);
 }

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * The sending side of a linked rail. A frame is one SEND into a slot of the peer's; the payload of a
- * large message goes before it by RDMA WRITE, to where the peer's grant says. A message of one frame
- * needs no SEND: the WRITE carries slot and size as its immediate value; with one rail only, as which message
+ * The sending side of a linked stream. A frame is one SEND into a slot of the peer's; the payload of a
+ * large message goes before it by RDMA WRITE, to where the peer's CTS says. A message of one frame
+ * needs no SEND: the WRITE carries slot and size as its immediate value; with one stream only, as which message
  * it is of follows from the order.
  */
 #include <errno.h>
@@ -12,7 +12,7 @@
 #include <nccl_net/log.h>
 
 #include "message/send_internal.h"
-#include "path/ib/ib_rail.h"
+#include "path/ib/ib_stream.h"
 
 #define HEADER_BYTES sizeof(struct anynet_wire_frame)
 
@@ -21,44 +21,42 @@ static size_t bytes_of(const struct frame_id *id)
 	return HEADER_BYTES + id->length;
 }
 
-void ib_confirm(struct ib_rail *rail, uint64_t end)
+void ib_confirm(struct ib_stream *stream, uint64_t end)
 {
-	struct send_comm *comm = (struct send_comm *)rail->tcp.base.comm;
+	struct send_comm *comm = (struct send_comm *)stream->tcp.base.comm;
 
-	if (rail->arrived < rail->tcp.log_first)
-		rail->arrived = rail->tcp.log_first;
-	for (; rail->arrived < end && rail->arrived < rail->tcp.tx_next; rail->arrived++) {
-		const struct frame_id *id = &tcp_log_at(&rail->tcp, rail->arrived)->id;
+	if (stream->arrived < stream->tcp.log_first)
+		stream->arrived = stream->tcp.log_first;
+	for (; stream->arrived < end && stream->arrived < stream->tcp.tx_next; stream->arrived++) {
+		const struct frame_id *id = &tcp_log_at(&stream->tcp, stream->arrived)->id;
 
-		rail->bytes_out -= bytes_of(id);
+		stream->bytes_out -= bytes_of(id);
 		send_arrived(comm, id);
 	}
 }
 
 /* NULL: not there, or not in full. */
-static const struct anynet_wire_grant *ring_grant(const struct ib_link *link,
-						  const struct send_msg *msg)
+static const struct anynet_wire_cts *ring_cts(const struct ib_qp *qp, const struct send_msg *msg)
 {
-	const struct anynet_wire_grant *grant =
-		&link->cts_ring->grants[msg->seq % ANYNET_CTS_RING_GRANTS];
-	struct anynet_wire_grant now;
+	const struct anynet_wire_cts *cts = &qp->cts_ring->cts[msg->seq % ANYNET_CTS_RING_ENTRIES];
+	struct anynet_wire_cts now;
 
-	if (__atomic_load_n(&grant->mark, __ATOMIC_ACQUIRE) != msg->seq + 1)
+	if (__atomic_load_n(&cts->mark, __ATOMIC_ACQUIRE) != msg->seq + 1)
 		return NULL;
-	memcpy(&now, grant, sizeof(now));
-	/* Zeroes would pass the check with number 0: on a young link that is a grant that has only begun. */
-	return now.addr && now.check == ib_grant_check(&now) && now.tag == msg->tag ? grant : NULL;
+	memcpy(&now, cts, sizeof(now));
+	/* Zeroes would pass the check with number 0: on a young queue pair that is a CTS that has only begun. */
+	return now.addr && now.check == ib_cts_check(&now) && now.tag == msg->tag ? cts : NULL;
 }
 
-const struct anynet_wire_grant *ib_find_grant(const struct ib_rail *rail,
-					      const struct send_msg *msg)
+const struct anynet_wire_cts *ib_find_cts(const struct ib_stream *stream,
+					  const struct send_msg *msg)
 {
-	const struct send_comm *comm = (const struct send_comm *)rail->tcp.base.comm;
+	const struct send_comm *comm = (const struct send_comm *)stream->tcp.base.comm;
 	ptrdiff_t slot = msg - comm->msgs;
 
-	if (rail->grants && rail->grants[slot].addr && rail->grants[slot].seq == msg->seq)
-		return &rail->grants[slot];
-	return msg->flags & ANYNET_FLAG_MULTI ? NULL : ring_grant(rail->link, msg);
+	if (stream->cts && stream->cts[slot].addr && stream->cts[slot].seq == msg->seq)
+		return &stream->cts[slot];
+	return msg->flags & ANYNET_FLAG_MULTI ? NULL : ring_cts(stream->qp, msg);
 }
 
 static struct ibv_send_wr wr_of(enum ibv_wr_opcode opcode, struct ibv_sge *sge, const void *data,
@@ -68,39 +66,38 @@ static struct ibv_send_wr wr_of(enum ibv_wr_opcode opcode, struct ibv_sge *sge, 
 	return (struct ibv_send_wr){ .sg_list = sge, .num_sge = 1, .opcode = opcode };
 }
 
-bool ib_goes_in_frame(const struct ib_link *link, const struct send_msg *msg)
+bool ib_goes_in_frame(const struct ib_qp *qp, const struct send_msg *msg)
 {
-	return msg->record && (!msg->bytes || ib_link_takes_frames(link));
+	return msg->record && (!msg->bytes || ib_qp_takes_frames(qp));
 }
 
 /* Header, and payload where it lies behind it already. */
-static int post_small(struct ib_rail *rail, uint64_t n, const struct rail_frame *frame)
+static int post_small(struct ib_stream *stream, uint64_t n, const struct stream_frame *frame)
 {
-	struct ib_link *link = rail->link;
+	struct ib_qp *qp = stream->qp;
 	uint32_t bytes = (uint32_t)HEADER_BYTES + frame->header.length;
 	struct ibv_sge sge;
 	struct ibv_send_wr wr = { .sg_list = &sge, .num_sge = 1, .opcode = IBV_WR_SEND };
 
 	if (!frame->framed)
-		ib_link_copy(link, &wr, &frame->header, HEADER_BYTES);
+		ib_qp_copy(qp, &wr, &frame->header, HEADER_BYTES);
 	else
-		wr = wr_of(IBV_WR_SEND, &sge, frame->payload - HEADER_BYTES, bytes,
-			   link->ring->lkey);
-	if (frame->framed && bytes <= link->inline_bytes)
+		wr = wr_of(IBV_WR_SEND, &sge, frame->payload - HEADER_BYTES, bytes, qp->ring->lkey);
+	if (frame->framed && bytes <= qp->inline_bytes)
 		wr.send_flags = IBV_SEND_INLINE;
 	if (frame->header.type == ANYNET_FRAME_BYE)
 		wr.send_flags |= IBV_SEND_SIGNALED;
-	return ib_link_post(link, &wr, &wr, 1, n + 1);
+	return ib_qp_post(qp, &wr, &wr, 1, n + 1);
 }
 
 /* A small message in GPU memory: gathered by the NIC behind its header, which has a place in the ring. */
-static int post_gathered(struct ib_rail *rail, uint64_t n, const struct rail_frame *frame,
+static int post_gathered(struct ib_stream *stream, uint64_t n, const struct stream_frame *frame,
 			 const struct ib_mr *mr, const struct replay_record *record)
 {
 	uint8_t *header = (uint8_t *)(uintptr_t)record + REPLAY_RECORD_BYTES;
 	struct ibv_sge sges[2];
 	struct ibv_send_wr wr =
-		wr_of(IBV_WR_SEND, &sges[0], header, HEADER_BYTES, rail->link->ring->lkey);
+		wr_of(IBV_WR_SEND, &sges[0], header, HEADER_BYTES, stream->qp->ring->lkey);
 
 	memcpy(header, &frame->header, HEADER_BYTES);
 	sges[1] = (struct ibv_sge){ .addr = (uintptr_t)frame->payload,
@@ -108,128 +105,130 @@ static int post_gathered(struct ib_rail *rail, uint64_t n, const struct rail_fra
 				    .lkey = mr->lkey };
 	wr.num_sge = 2;
 	wr.send_flags = IBV_SEND_SIGNALED;
-	return ib_link_post(rail->link, &wr, &wr, 1, n + 1);
+	return ib_qp_post(stream->qp, &wr, &wr, 1, n + 1);
 }
 
-/* The whole message in one request: the peer knows the rest from its grant. */
-static int post_whole(struct ib_rail *rail, uint64_t n, const struct rail_frame *frame,
-		      const struct ib_mr *mr, const struct anynet_wire_grant *grant)
+/* The whole message in one request: the peer knows the rest from its CTS. */
+static int post_whole(struct ib_stream *stream, uint64_t n, const struct stream_frame *frame,
+		      const struct ib_mr *mr, const struct anynet_wire_cts *cts)
 {
 	struct ibv_sge sge;
 	struct ibv_send_wr wr = wr_of(IBV_WR_RDMA_WRITE_WITH_IMM, &sge, frame->payload,
 				      frame->header.length, mr->lkey);
 
-	wr.wr.rdma.remote_addr = grant->addr;
-	wr.wr.rdma.rkey = grant->rkey;
+	wr.wr.rdma.remote_addr = cts->addr;
+	wr.wr.rdma.rkey = cts->rkey;
 	wr.imm_data = htobe32((uint32_t)frame->header.slot << 24 | frame->header.length);
 	wr.send_flags = IBV_SEND_SIGNALED;
-	if (frame->framed && frame->header.length <= rail->link->inline_bytes)
+	if (frame->framed && frame->header.length <= stream->qp->inline_bytes)
 		wr.send_flags |= IBV_SEND_INLINE;
-	return ib_link_post(rail->link, &wr, &wr, 1, n + 1);
+	return ib_qp_post(stream->qp, &wr, &wr, 1, n + 1);
 }
 
-static int post_part(struct ib_rail *rail, uint64_t n, const struct rail_frame *frame,
-		     const struct ib_mr *mr, const struct anynet_wire_grant *grant)
+static int post_part(struct ib_stream *stream, uint64_t n, const struct stream_frame *frame,
+		     const struct ib_mr *mr, const struct anynet_wire_cts *cts)
 {
 	struct ibv_sge sges[2];
 	struct ibv_send_wr write =
 		wr_of(IBV_WR_RDMA_WRITE, &sges[0], frame->payload, frame->header.length, mr->lkey);
 	struct ibv_send_wr send = wr_of(IBV_WR_SEND, &sges[1], NULL, 0, 0);
 
-	write.wr.rdma.remote_addr = grant->addr + frame->header.offset;
-	write.wr.rdma.rkey = grant->rkey;
+	write.wr.rdma.remote_addr = cts->addr + frame->header.offset;
+	write.wr.rdma.rkey = cts->rkey;
 	write.next = &send;
 	send.send_flags = IBV_SEND_SIGNALED;
-	ib_link_copy(rail->link, &send, &frame->header, HEADER_BYTES);
-	return ib_link_post(rail->link, &write, &send, 2, n + 1);
+	ib_qp_copy(stream->qp, &send, &frame->header, HEADER_BYTES);
+	return ib_qp_post(stream->qp, &write, &send, 2, n + 1);
 }
 
-/* A message that had begun its way over another connection, and has no grant on this one. */
-static int ask(struct ib_rail *rail, uint64_t n, const struct rail_frame *frame)
+/* A message that had begun its way over another connection, and has no CTS on this one. */
+static int ask(struct ib_stream *stream, uint64_t n, const struct stream_frame *frame)
 {
 	struct anynet_wire_frame header = frame->header;
 	int ret;
 
-	if (rail->asked == n + 1 || !send_may_ask((struct send_comm *)rail->tcp.base.comm))
+	if (stream->asked == n + 1 || !send_may_ask((struct send_comm *)stream->tcp.base.comm))
 		return -EAGAIN;
 	header.type = ANYNET_FRAME_ASK;
 	header.length = 0;
 	header.offset = 0;
-	rail->asked = n + 1;
-	ret = ib_link_say(rail->link, &header, sizeof(header), false);
+	stream->asked = n + 1;
+	ret = ib_qp_say(stream->qp, &header, sizeof(header), false);
 	return ret ? ret : -EAGAIN;
 }
 
-/* The oldest message that waits for a grant may be too large for the receive that it is for. */
-void ib_show_oldest(struct ib_rail *rail)
+/* The oldest message that waits for a CTS may be too large for the receive that it is for. */
+void ib_show_oldest(struct ib_stream *stream)
 {
-	struct send_comm *comm = (struct send_comm *)rail->tcp.base.comm;
+	struct send_comm *comm = (struct send_comm *)stream->tcp.base.comm;
 	struct anynet_wire_frame header;
 
-	if (comm->waiting_head == comm->waiting_tail || rail->link->state != IB_LINK_UP ||
-	    !ib_rail_has_room(rail))
+	if (comm->waiting_head == comm->waiting_tail || stream->qp->state != IB_QP_UP ||
+	    !ib_stream_has_room(stream))
 		return;
 	header = send_header(comm, &comm->msgs[comm->waiting[comm->waiting_head % ANYNET_SENDS]]);
 	header.type = ANYNET_FRAME_LOOK;
-	ib_link_say(rail->link, &header, sizeof(header), false); /* if it fails, so will the next */
+	ib_qp_say(stream->qp, &header, sizeof(header), false); /* if it fails, so will the next */
 }
 
-/* By WRITE, from memory registered as `mr` to where the grant says. */
-static int post_write(struct ib_rail *rail, uint64_t n, const struct rail_frame *frame,
-		      const struct ib_mr *mr, const struct anynet_wire_grant *grant)
+/* By WRITE, from memory registered as `mr` to where the CTS says. */
+static int post_write(struct ib_stream *stream, uint64_t n, const struct stream_frame *frame,
+		      const struct ib_mr *mr, const struct anynet_wire_cts *cts)
 {
-	if (rail->tcp.base.comm->rail_count == 1 && frame->header.length == frame->header.size &&
-	    frame->header.length <= rail->link->whole_max)
-		return post_whole(rail, n, frame, mr, grant);
-	return post_part(rail, n, frame, mr, grant);
+	if (stream->tcp.base.comm->stream_count == 1 &&
+	    frame->header.length == frame->header.size &&
+	    frame->header.length <= stream->qp->whole_max)
+		return post_whole(stream, n, frame, mr, cts);
+	return post_part(stream, n, frame, mr, cts);
 }
 
-static int post_data(struct ib_rail *rail, uint64_t n, const struct rail_frame *frame)
+static int post_data(struct ib_stream *stream, uint64_t n, const struct stream_frame *frame)
 {
-	struct send_comm *comm = (struct send_comm *)rail->tcp.base.comm;
+	struct send_comm *comm = (struct send_comm *)stream->tcp.base.comm;
 	struct send_msg *msg = &comm->msgs[frame->header.slot];
-	bool in_frame = ib_goes_in_frame(rail->link, msg);
-	const struct anynet_wire_grant *grant = in_frame ? NULL : ib_find_grant(rail, msg);
-	const struct ib_mr *mr = rail->link->ring;
+	bool in_frame = ib_goes_in_frame(stream->qp, msg);
+	const struct anynet_wire_cts *cts = in_frame ? NULL : ib_find_cts(stream, msg);
+	const struct ib_mr *mr = stream->qp->ring;
 	char why[200];
 
 	if (in_frame && frame->framed)
-		return post_small(rail, n, frame);
-	if (!in_frame && !grant)
-		return ask(rail, n, frame);
-	if (in_frame && rail->link->sges < 2) { /* it began its way by an adapter that can */
+		return post_small(stream, n, frame);
+	if (!in_frame && !cts)
+		return ask(stream, n, frame);
+	if (in_frame && stream->qp->sges < 2) { /* it began its way by an adapter that can */
 		snprintf(why, sizeof(why), "an adapter gathers nothing");
 		mr = NULL;
 	} else if (!frame->framed) {
-		mr = ib_memory_on(msg->mr, rail->link->nic, why, sizeof(why));
+		mr = ib_memory_on(msg->mr, stream->qp->nic, why, sizeof(why));
 	}
 	if (!mr) {
-		comm_unlink(&comm->base, why);
+		comm_use_tcp(&comm->base, why);
 		return -ENOMEM;
 	}
 	if (in_frame)
-		return post_gathered(rail, n, frame, mr, msg->record);
-	if (frame->header.size > grant->size) /* the peer says what is wrong with that */
-		return post_small(rail, n, frame);
-	return post_write(rail, n, frame, mr, grant);
+		return post_gathered(stream, n, frame, mr, msg->record);
+	if (frame->header.size > cts->size) /* the peer says what is wrong with that */
+		return post_small(stream, n, frame);
+	return post_write(stream, n, frame, mr, cts);
 }
 
-static int post_frame(struct ib_rail *rail, uint64_t n)
+static int post_frame(struct ib_stream *stream, uint64_t n)
 {
-	struct rail_frame frame;
+	struct stream_frame frame;
 
-	send_frame((struct send_comm *)rail->tcp.base.comm, &tcp_log_at(&rail->tcp, n)->id, &frame);
+	send_frame((struct send_comm *)stream->tcp.base.comm, &tcp_log_at(&stream->tcp, n)->id,
+		   &frame);
 	if (frame.header.type != ANYNET_FRAME_DATA || !frame.header.length)
-		return post_small(rail, n, &frame);
-	return post_data(rail, n, &frame);
+		return post_small(stream, n, &frame);
+	return post_data(stream, n, &frame);
 }
 
 /* The next frame to post; false = none, or no room for it. */
-static bool next_frame(struct ib_rail *rail)
+static bool next_frame(struct ib_stream *stream)
 {
-	struct tcp_rail *tcp = &rail->tcp;
+	struct tcp_stream *tcp = &stream->tcp;
 
-	if (!ib_rail_has_room(rail))
+	if (!ib_stream_has_room(stream))
 		return false;
 	if (tcp->tx_next != tcp->log_end)
 		return true;
@@ -240,164 +239,164 @@ static bool next_frame(struct ib_rail *rail)
 	return true;
 }
 
-int ib_transmit_data(struct anynet_rail *base)
+int ib_transmit_data(struct anynet_stream *base)
 {
-	struct ib_rail *rail = to_ib(base);
-	struct tcp_rail *tcp = &rail->tcp;
+	struct ib_stream *stream = to_ib(base);
+	struct tcp_stream *tcp = &stream->tcp;
 
-	if (!rail->link)
-		return rail->over_tcp->transmit(base);
-	while (next_frame(rail)) {
+	if (!stream->qp)
+		return stream->over_tcp->transmit(base);
+	while (next_frame(stream)) {
 		const struct frame_id *id = &tcp_log_at(tcp, tcp->tx_next)->id;
-		int ret = post_frame(rail, tcp->tx_next);
+		int ret = post_frame(stream, tcp->tx_next);
 
 		if (ret)
 			return ret == -EAGAIN ? 0 : ret;
 		base->bytes_sent += id->length;
-		rail->bytes_out += bytes_of(id);
+		stream->bytes_out += bytes_of(id);
 		tcp->tx_next++;
 		send_written((struct send_comm *)base->comm, id);
 	}
 	return 0;
 }
 
-/* --- a receive comm: grants and control frames --- */
+/* --- a receive comm: CTS and control frames --- */
 
-/* Grants of receives that follow one another: one WRITE. */
-struct grants {
-	struct anynet_wire_grant at[IB_INLINE_WANTED / sizeof(struct anynet_wire_grant)];
+/* CTS of receives that follow one another: one WRITE. */
+struct cts_run {
+	struct anynet_wire_cts at[IB_INLINE_WANTED / sizeof(struct anynet_wire_cts)];
 	uint32_t count;
 };
 
-static bool may_join(const struct ib_link *link, const struct grants *grants, uint32_t seq)
+static bool may_join(const struct ib_qp *qp, const struct cts_run *run, uint32_t seq)
 {
-	size_t bytes = (grants->count + 1) * sizeof(grants->at[0]);
+	size_t bytes = (run->count + 1) * sizeof(run->at[0]);
 
-	return seq == grants->at[0].seq + grants->count && seq % ANYNET_CTS_RING_GRANTS &&
-	       bytes <= sizeof(grants->at) && bytes <= ib_link_copy_max(link);
+	return seq == run->at[0].seq + run->count && seq % ANYNET_CTS_RING_ENTRIES &&
+	       bytes <= sizeof(run->at) && bytes <= ib_qp_copy_max(qp);
 }
 
-static int write_grants(struct ib_link *link, struct grants *grants)
+static int write_cts(struct ib_qp *qp, struct cts_run *run)
 {
-	uint64_t place = grants->at[0].seq % ANYNET_CTS_RING_GRANTS * sizeof(grants->at[0]);
-	uint32_t bytes = grants->count * (uint32_t)sizeof(grants->at[0]);
+	uint64_t place = run->at[0].seq % ANYNET_CTS_RING_ENTRIES * sizeof(run->at[0]);
+	uint32_t bytes = run->count * (uint32_t)sizeof(run->at[0]);
 
 	if (!bytes)
 		return 0;
-	grants->count = 0;
-	return ib_link_write(link, grants->at, bytes, link->peer.addr + place);
+	run->count = 0;
+	return ib_qp_write(qp, run->at, bytes, qp->peer.addr + place);
 }
 
-static int post_grants(struct ib_rail *rail)
+static int post_cts(struct ib_stream *stream)
 {
-	struct ib_link *link = rail->link;
-	struct recv_comm *comm = (struct recv_comm *)rail->tcp.base.comm;
-	struct grants grants = { .count = 0 };
-	struct anynet_wire_grant grant;
+	struct ib_qp *qp = stream->qp;
+	struct recv_comm *comm = (struct recv_comm *)stream->tcp.base.comm;
+	struct cts_run run = { .count = 0 };
+	struct anynet_wire_cts cts;
 	struct anynet_mr *mr;
 	int ret = 0;
 
-	if (recv_holds_grants(comm, &rail->tcp.base))
+	if (recv_holds_cts(comm, &stream->tcp.base))
 		return 0;
-	while (!ret && ib_link_has_room(link, 2) &&
-	       recv_next_grant(comm, &rail->tcp.base, IB_SLOT_BYTES - HEADER_BYTES, &grant, &mr)) {
+	while (!ret && ib_qp_has_room(qp, 2) &&
+	       recv_next_cts(comm, &stream->tcp.base, IB_SLOT_BYTES - HEADER_BYTES, &cts, &mr)) {
 		const struct ib_mr *reg;
 		char why[200];
 
-		reg = ib_memory_on(mr, link->nic, why, sizeof(why));
+		reg = ib_memory_on(mr, qp->nic, why, sizeof(why));
 		if (!reg) {
-			comm_unlink(rail->tcp.base.comm, why);
+			comm_use_tcp(stream->tcp.base.comm, why);
 			return -ENOMEM;
 		}
-		grant.rkey = reg->rkey;
-		grant.check = ib_grant_check(&grant);
-		if (grants.count && !may_join(link, &grants, grant.seq))
-			ret = write_grants(link, &grants);
-		grants.at[grants.count++] = grant;
+		cts.rkey = reg->rkey;
+		cts.check = ib_cts_check(&cts);
+		if (run.count && !may_join(qp, &run, cts.seq))
+			ret = write_cts(qp, &run);
+		run.at[run.count++] = cts;
 	}
-	return ret ? ret : write_grants(link, &grants);
+	return ret ? ret : write_cts(qp, &run);
 }
 
-/* Before the grants: from the first one of GPU memory on nothing is to come in frames. */
-static int tell_frames(struct ib_rail *rail)
+/* Before the CTS: from the first one of GPU memory on nothing is to come in frames. */
+static int tell_frames(struct ib_stream *stream)
 {
-	struct ib_link *link = rail->link;
-	uint32_t frames = recv_takes_frames((struct recv_comm *)rail->tcp.base.comm);
+	struct ib_qp *qp = stream->qp;
+	uint32_t frames = recv_takes_frames((struct recv_comm *)stream->tcp.base.comm);
 
-	if (frames == rail->takes_frames || !ib_link_has_room(link, 1))
+	if (frames == stream->takes_frames || !ib_qp_has_room(qp, 1))
 		return 0;
-	rail->takes_frames = frames;
-	return ib_link_write(link, &frames, sizeof(frames),
-			     link->peer.addr + offsetof(struct anynet_wire_cts_ring, frames));
+	stream->takes_frames = frames;
+	return ib_qp_write(qp, &frames, sizeof(frames),
+			   qp->peer.addr + offsetof(struct anynet_wire_cts_ring, frames));
 }
 
-/* A grant that answers an RTS tells where to, too. */
-static int complete_grant(struct ib_rail *rail, uint8_t *frame, size_t *bytes)
+/* A CTS that answers an RTS tells where to, too. */
+static int complete_cts(struct ib_stream *stream, uint8_t *frame, size_t *bytes)
 {
 	struct anynet_wire_frame header;
-	struct anynet_wire_grant grant;
+	struct anynet_wire_cts cts;
 	const struct ib_mr *reg;
 	struct anynet_mr *mr;
 	char why[200];
 
 	memcpy(&header, frame, HEADER_BYTES);
-	if (header.type != ANYNET_FRAME_GRANT)
+	if (header.type != ANYNET_FRAME_CTS)
 		return 0;
-	mr = recv_grant_of((struct recv_comm *)rail->tcp.base.comm, header.slot, &grant);
-	reg = mr ? ib_memory_on(mr, rail->link->nic, why, sizeof(why)) : NULL;
+	mr = recv_cts_of((struct recv_comm *)stream->tcp.base.comm, header.slot, &cts);
+	reg = mr ? ib_memory_on(mr, stream->qp->nic, why, sizeof(why)) : NULL;
 	if (!reg) {
-		comm_unlink(rail->tcp.base.comm, mr ? why : "a receive without memory");
+		comm_use_tcp(stream->tcp.base.comm, mr ? why : "a receive without memory");
 		return -ENOMEM;
 	}
-	grant.rkey = reg->rkey;
-	header.length = sizeof(grant);
+	cts.rkey = reg->rkey;
+	header.length = sizeof(cts);
 	memcpy(frame, &header, HEADER_BYTES);
-	memcpy(frame + HEADER_BYTES, &grant, sizeof(grant));
-	*bytes = HEADER_BYTES + sizeof(grant);
+	memcpy(frame + HEADER_BYTES, &cts, sizeof(cts));
+	*bytes = HEADER_BYTES + sizeof(cts);
 	return 0;
 }
 
-/* Once for each link. */
-static int tell_to_ask(struct ib_rail *rail)
+/* Once for each queue pair. */
+static int tell_to_ask(struct ib_stream *stream)
 {
 	struct anynet_wire_frame frame = { .type = ANYNET_FRAME_ASK_ALL };
 
-	if (rail->asks ||
-	    !recv_must_be_asked((struct recv_comm *)rail->tcp.base.comm, &rail->tcp.base) ||
-	    !ib_link_has_room(rail->link, 2))
+	if (stream->asks ||
+	    !recv_must_be_asked((struct recv_comm *)stream->tcp.base.comm, &stream->tcp.base) ||
+	    !ib_qp_has_room(stream->qp, 2))
 		return 0;
-	rail->asks = true;
-	return ib_link_say(rail->link, &frame, sizeof(frame), false);
+	stream->asks = true;
+	return ib_qp_say(stream->qp, &frame, sizeof(frame), false);
 }
 
-int ib_transmit_control(struct anynet_rail *base)
+int ib_transmit_control(struct anynet_stream *base)
 {
-	struct ib_rail *rail = to_ib(base);
+	struct ib_stream *stream = to_ib(base);
 	struct recv_comm *comm = (struct recv_comm *)base->comm;
-	uint8_t frame[RAIL_CONTROL_BYTES];
+	uint8_t frame[STREAM_CONTROL_BYTES];
 	size_t bytes;
 	int ret;
 
-	if (!rail->link)
-		return rail->over_tcp->transmit(base);
-	if (rail->link->state != IB_LINK_UP)
+	if (!stream->qp)
+		return stream->over_tcp->transmit(base);
+	if (stream->qp->state != IB_QP_UP)
 		return 0;
-	if (!rail->granting)
-		recv_grant_again(comm, base);
-	rail->granting = true;
-	ret = ib_link_tell(rail->link);
+	if (!stream->sends_cts)
+		recv_cts_again(comm, base);
+	stream->sends_cts = true;
+	ret = ib_qp_tell(stream->qp);
 	if (!ret)
-		ret = tell_frames(rail);
+		ret = tell_frames(stream);
 	if (!ret)
-		ret = post_grants(rail);
+		ret = post_cts(stream);
 	if (!ret)
-		ret = tell_to_ask(rail);
-	while (!ret && ib_link_has_room(rail->link, 2) &&
+		ret = tell_to_ask(stream);
+	while (!ret && ib_qp_has_room(stream->qp, 2) &&
 	       (bytes = recv_next_control(comm, base, frame))) {
-		ret = complete_grant(rail, frame, &bytes);
+		ret = complete_cts(stream, frame, &bytes);
 		if (!ret)
-			ret = ib_link_say(rail->link, frame, (uint32_t)bytes,
-					  frame[0] == ANYNET_FRAME_BYE);
+			ret = ib_qp_say(stream->qp, frame, (uint32_t)bytes,
+					frame[0] == ANYNET_FRAME_BYE);
 	}
 	return ret;
 }

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * A TCP rail's payload in GPU memory: it goes through bounces (gpu.h), in the order of the stream.
+ * A TCP stream's payload in GPU memory: it goes through bounces (gpu.h), in the order of the stream.
  *
  * Sending, bounces are filled ahead of what the socket has taken, from `ahead` on, and given back when it
  * has taken theirs. Receiving, one is filled from the socket and copied when it is full or the frame has
@@ -11,10 +11,10 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "path/tcp/tcp_rail.h"
+#include "path/tcp/tcp_stream.h"
 #include "wire/crc32c.h"
 
-#define PIECES   16 /* of a rail, copying or full */
+#define PIECES   16 /* of a stream, copying or full */
 #define NO_PIECE (-1)
 
 /* A bounce in use. */
@@ -23,8 +23,8 @@ struct piece {
 	bool copied;        /* sending: it holds its bytes */
 	uint64_t frame;     /* sending: whose payload it has … */
 	uint32_t at, bytes; /* … this part of it */
-	struct recv_msg *
-		msg; /* receiving: the frame that ends with it is this message's; NULL = none does … */
+	/* Receiving: the frame that ends with it is this message's; NULL = none does … */
+	struct recv_msg *msg;
 	uint32_t length; /* … and has so much payload */
 };
 
@@ -49,31 +49,33 @@ static struct piece *piece_at(struct tcp_gpu *tg, uint32_t i)
 	return &tg->pieces[i % PIECES];
 }
 
-static int failed(struct tcp_rail *rail)
+static int failed(struct tcp_stream *stream)
 {
-	return comm_note_gpu_fault(rail->base.comm, &rail->base);
+	return comm_note_gpu_fault(stream->base.comm, &stream->base);
 }
 
-int tcp_gpu_begin(struct tcp_rail *rail)
+int tcp_gpu_begin(struct tcp_stream *stream)
 {
-	struct tcp_gpu *tg = rail->gpu;
+	struct tcp_gpu *tg = stream->gpu;
 
 	if (tg)
 		return 0;
-	tg = rail->gpu = calloc(1, sizeof(*tg));
+	tg = stream->gpu = calloc(1, sizeof(*tg));
 	if (!tg) {
-		comm_note_fault(rail->base.comm, &rail->base, -ENOMEM, "out of memory for copies of GPU memory");
+		comm_note_fault(stream->base.comm, &stream->base, -ENOMEM,
+				"out of memory for copies of GPU memory");
 		return -ENOMEM;
 	}
-	tg->gpu = rail->base.comm->gpu;
+	tg->gpu = stream->base.comm->gpu;
 	tg->open = NO_PIECE;
-	tg->ahead_frame = rail->tx_next;
+	tg->ahead_frame = stream->tx_next;
 	return 0;
 }
 
-bool tcp_gpu_is_busy(const struct tcp_rail *rail)
+bool tcp_gpu_is_busy(const struct tcp_stream *stream)
 {
-	return rail->gpu && (rail->gpu->head != rail->gpu->tail || rail->gpu->open != NO_PIECE);
+	return stream->gpu &&
+	       (stream->gpu->head != stream->gpu->tail || stream->gpu->open != NO_PIECE);
 }
 
 static void drop_first(struct tcp_gpu *tg)
@@ -99,16 +101,16 @@ static void forget(struct tcp_gpu *tg)
 /* --- sending --- */
 
 /* Notice what has been copied. */
-static int take_copied(struct tcp_rail *rail)
+static int take_copied(struct tcp_stream *stream)
 {
-	struct tcp_gpu *tg = rail->gpu;
+	struct tcp_gpu *tg = stream->gpu;
 
 	for (uint32_t i = tg->head; i != tg->tail; i++) {
 		struct piece *piece = piece_at(tg, i);
 		int done = piece->copied ? 1 : gpu_copy_done(tg->gpu, piece->bounce);
 
 		if (done < 0)
-			return failed(rail);
+			return failed(stream);
 		if (!done)
 			return 0;
 		piece->copied = true;
@@ -117,9 +119,9 @@ static int take_copied(struct tcp_rail *rail)
 }
 
 /* Begin the copy of the next bounce of a frame. 1, 0: none is free, or -errno. */
-static int copy_piece(struct tcp_rail *rail, const struct rail_frame *frame)
+static int copy_piece(struct tcp_stream *stream, const struct stream_frame *frame)
 {
-	struct tcp_gpu *tg = rail->gpu;
+	struct tcp_gpu *tg = stream->gpu;
 	struct piece *piece = piece_at(tg, tg->tail);
 	uint32_t left = frame->header.length - tg->ahead_at;
 	int bounce = tg->tail - tg->head < PIECES ? gpu_bounce_take(tg->gpu) : NO_PIECE;
@@ -134,42 +136,43 @@ static int copy_piece(struct tcp_rail *rail, const struct rail_frame *frame)
 	};
 	tg->tail++;
 	if (gpu_copy_out(tg->gpu, bounce, frame->payload + piece->at, piece->bytes))
-		return failed(rail);
+		return failed(stream);
 	tg->ahead_at += piece->bytes;
 	return 1;
 }
 
-int tcp_gpu_copy_ahead(struct tcp_rail *rail)
+int tcp_gpu_copy_ahead(struct tcp_stream *stream)
 {
 	struct tcp_gpu *tg;
-	int ret = tcp_gpu_begin(rail);
+	int ret = tcp_gpu_begin(stream);
 
 	if (ret)
 		return ret;
-	tg = rail->gpu;
-	if (tg->ahead_frame < rail->tx_next) {
-		tg->ahead_frame = rail->tx_next;
+	tg = stream->gpu;
+	if (tg->ahead_frame < stream->tx_next) {
+		tg->ahead_frame = stream->tx_next;
 		tg->ahead_at = 0;
 	}
-	while (tg->ahead_frame != rail->log_end) {
-		struct rail_frame frame;
+	while (tg->ahead_frame != stream->log_end) {
+		struct stream_frame frame;
 
-		send_frame((struct send_comm *)rail->base.comm,
-			   &tcp_log_at(rail, tg->ahead_frame)->id, &frame);
+		send_frame((struct send_comm *)stream->base.comm,
+			   &tcp_log_at(stream, tg->ahead_frame)->id, &frame);
 		while (frame.on_gpu && tg->ahead_at < frame.header.length) {
-			ret = copy_piece(rail, &frame);
+			ret = copy_piece(stream, &frame);
 			if (ret <= 0)
-				return ret < 0 ? ret : take_copied(rail);
+				return ret < 0 ? ret : take_copied(stream);
 		}
 		tg->ahead_frame++;
 		tg->ahead_at = 0;
 	}
-	return take_copied(rail);
+	return take_copied(stream);
 }
 
-const uint8_t *tcp_gpu_copied(struct tcp_rail *rail, uint64_t frame, uint32_t from, size_t *bytes)
+const uint8_t *tcp_gpu_copied(struct tcp_stream *stream, uint64_t frame, uint32_t from,
+			      size_t *bytes)
 {
-	struct tcp_gpu *tg = rail->gpu;
+	struct tcp_gpu *tg = stream->gpu;
 
 	for (uint32_t i = tg->head; i != tg->tail; i++) {
 		struct piece *piece = piece_at(tg, i);
@@ -191,10 +194,10 @@ static uint32_t checksum_with(const struct tcp_gpu *tg, const struct piece *piec
 		      piece->bytes);
 }
 
-uint32_t tcp_gpu_checksum(struct tcp_rail *rail, uint64_t frame)
+uint32_t tcp_gpu_checksum(struct tcp_stream *stream, uint64_t frame)
 {
-	struct tcp_gpu *tg = rail->gpu;
-	uint32_t crc = tcp_log_at(rail, frame)->crc; /* over what has been sent */
+	struct tcp_gpu *tg = stream->gpu;
+	uint32_t crc = tcp_log_at(stream, frame)->crc; /* over what has been sent */
 
 	for (uint32_t i = tg->head; i != tg->tail; i++)
 		if (piece_at(tg, i)->frame == frame)
@@ -202,18 +205,18 @@ uint32_t tcp_gpu_checksum(struct tcp_rail *rail, uint64_t frame)
 	return crc;
 }
 
-void tcp_gpu_sent(struct tcp_rail *rail, uint32_t payload_gone)
+void tcp_gpu_sent(struct tcp_stream *stream, uint32_t payload_gone)
 {
-	struct tcp_gpu *tg = rail->gpu;
+	struct tcp_gpu *tg = stream->gpu;
 
 	while (tg->head != tg->tail) {
 		const struct piece *piece = piece_at(tg, tg->head);
 
-		if (piece->frame > rail->tx_next ||
-		    (piece->frame == rail->tx_next && piece->at + piece->bytes > payload_gone))
+		if (piece->frame > stream->tx_next ||
+		    (piece->frame == stream->tx_next && piece->at + piece->bytes > payload_gone))
 			return;
-		if (rail->base.comm->checksum && piece->frame == rail->tx_next) {
-			struct tcp_log_frame *entry = tcp_log_at(rail, piece->frame);
+		if (stream->base.comm->checksum && piece->frame == stream->tx_next) {
+			struct tcp_log_frame *entry = tcp_log_at(stream, piece->frame);
 
 			entry->crc = checksum_with(tg, piece, entry->crc);
 		}
@@ -221,9 +224,9 @@ void tcp_gpu_sent(struct tcp_rail *rail, uint32_t payload_gone)
 	}
 }
 
-void tcp_gpu_yield(struct tcp_rail *rail)
+void tcp_gpu_yield(struct tcp_stream *stream)
 {
-	struct tcp_gpu *tg = rail->gpu;
+	struct tcp_gpu *tg = stream->gpu;
 
 	if (!tg || tg->head == tg->tail || !gpu_is_short(tg->gpu))
 		return;
@@ -232,35 +235,35 @@ void tcp_gpu_yield(struct tcp_rail *rail)
 	forget(tg);
 }
 
-void tcp_gpu_rewind(struct tcp_rail *rail)
+void tcp_gpu_rewind(struct tcp_stream *stream)
 {
-	if (!rail->gpu)
+	if (!stream->gpu)
 		return;
-	forget(rail->gpu);
-	rail->gpu->ahead_frame = rail->tx_next;
-	rail->gpu->ahead_at = 0;
+	forget(stream->gpu);
+	stream->gpu->ahead_frame = stream->tx_next;
+	stream->gpu->ahead_at = 0;
 }
 
 /* --- receiving --- */
 
-uint8_t *tcp_gpu_room(struct tcp_rail *rail, size_t *bytes)
+uint8_t *tcp_gpu_room(struct tcp_stream *stream, size_t *bytes)
 {
-	struct tcp_gpu *tg = rail->gpu;
+	struct tcp_gpu *tg = stream->gpu;
 
 	if (tg->open == NO_PIECE) {
 		tg->open = tg->tail - tg->head < PIECES ? gpu_bounce_take(tg->gpu) : NO_PIECE;
 		tg->filled = 0;
-		tg->to = rail->rx_dst;
-		tg->polled = recv_is_polled(rail->rx_msg);
+		tg->to = stream->rx_dst;
+		tg->polled = recv_is_polled(stream->rx_msg);
 	}
 	*bytes = tg->open == NO_PIECE ? 0 : GPU_BOUNCE_BYTES - tg->filled;
 	return tg->open == NO_PIECE ? NULL : gpu_bounce_memory(tg->gpu, tg->open) + tg->filled;
 }
 
 /* What the open bounce has goes to its place. */
-static int copy_open(struct tcp_rail *rail)
+static int copy_open(struct tcp_stream *stream)
 {
-	struct tcp_gpu *tg = rail->gpu;
+	struct tcp_gpu *tg = stream->gpu;
 	int bounce = tg->open;
 
 	if (bounce == NO_PIECE)
@@ -271,23 +274,23 @@ static int copy_open(struct tcp_rail *rail)
 		return 0;
 	}
 	*piece_at(tg, tg->tail++) = (struct piece){ .bounce = bounce };
-	return gpu_copy_in(tg->gpu, bounce, tg->to, tg->filled, tg->polled) ? failed(rail) : 0;
+	return gpu_copy_in(tg->gpu, bounce, tg->to, tg->filled, tg->polled) ? failed(stream) : 0;
 }
 
-int tcp_gpu_filled(struct tcp_rail *rail, size_t bytes)
+int tcp_gpu_filled(struct tcp_stream *stream, size_t bytes)
 {
-	struct tcp_gpu *tg = rail->gpu;
+	struct tcp_gpu *tg = stream->gpu;
 
-	if (rail->rx_crc)
-		rail->rx_sum = crc32c(rail->rx_sum,
-				      gpu_bounce_memory(tg->gpu, tg->open) + tg->filled, bytes);
+	if (stream->rx_crc)
+		stream->rx_sum = crc32c(stream->rx_sum,
+					gpu_bounce_memory(tg->gpu, tg->open) + tg->filled, bytes);
 	tg->filled += (uint32_t)bytes;
-	return tg->filled == GPU_BOUNCE_BYTES ? copy_open(rail) : 0;
+	return tg->filled == GPU_BOUNCE_BYTES ? copy_open(stream) : 0;
 }
 
-void tcp_gpu_wait(struct tcp_rail *rail)
+void tcp_gpu_wait(struct tcp_stream *stream)
 {
-	struct tcp_gpu *tg = rail->gpu;
+	struct tcp_gpu *tg = stream->gpu;
 
 	if (!tg || tg->open == NO_PIECE || tg->filled)
 		return;
@@ -295,15 +298,15 @@ void tcp_gpu_wait(struct tcp_rail *rail)
 	tg->open = NO_PIECE;
 }
 
-int tcp_gpu_end_frame(struct tcp_rail *rail, struct recv_msg *msg, uint32_t length)
+int tcp_gpu_end_frame(struct tcp_stream *stream, struct recv_msg *msg, uint32_t length)
 {
-	struct tcp_gpu *tg = rail->gpu;
-	int ret = copy_open(rail);
+	struct tcp_gpu *tg = stream->gpu;
+	int ret = copy_open(stream);
 
 	if (ret)
 		return ret;
 	if (tg->head == tg->tail) {
-		recv_placed((struct recv_comm *)rail->base.comm, msg, length);
+		recv_placed((struct recv_comm *)stream->base.comm, msg, length);
 	} else {
 		piece_at(tg, tg->tail - 1)->msg = msg;
 		piece_at(tg, tg->tail - 1)->length = length;
@@ -311,51 +314,51 @@ int tcp_gpu_end_frame(struct tcp_rail *rail, struct recv_msg *msg, uint32_t leng
 	return 0;
 }
 
-static void finish_first(struct tcp_rail *rail)
+static void finish_first(struct tcp_stream *stream)
 {
-	struct piece piece = *piece_at(rail->gpu, rail->gpu->head);
+	struct piece piece = *piece_at(stream->gpu, stream->gpu->head);
 
-	drop_first(rail->gpu);
+	drop_first(stream->gpu);
 	if (piece.msg)
-		recv_placed((struct recv_comm *)rail->base.comm, piece.msg, piece.length);
+		recv_placed((struct recv_comm *)stream->base.comm, piece.msg, piece.length);
 }
 
-int tcp_gpu_take_placed(struct tcp_rail *rail)
+int tcp_gpu_take_placed(struct tcp_stream *stream)
 {
-	struct tcp_gpu *tg = rail->gpu;
+	struct tcp_gpu *tg = stream->gpu;
 
 	while (tg->head != tg->tail) {
 		int done = gpu_copy_done(tg->gpu, piece_at(tg, tg->head)->bounce);
 
 		if (done < 0)
-			return failed(rail);
+			return failed(stream);
 		if (!done)
 			break;
-		finish_first(rail);
+		finish_first(stream);
 	}
 	/* Others want bounces, and what comes next may come late. */
-	return gpu_is_short(tg->gpu) ? copy_open(rail) : 0;
+	return gpu_is_short(tg->gpu) ? copy_open(stream) : 0;
 }
 
-void tcp_gpu_place_all(struct tcp_rail *rail)
+void tcp_gpu_place_all(struct tcp_stream *stream)
 {
-	struct tcp_gpu *tg = rail->gpu;
+	struct tcp_gpu *tg = stream->gpu;
 
-	if (!tg || copy_open(rail))
+	if (!tg || copy_open(stream))
 		return;
 	while (tg->head != tg->tail) {
 		if (gpu_copy_wait(tg->gpu, piece_at(tg, tg->head)->bounce)) {
-			failed(rail);
+			failed(stream);
 			return;
 		}
-		finish_first(rail);
+		finish_first(stream);
 	}
 }
 
-void tcp_gpu_end(struct tcp_rail *rail)
+void tcp_gpu_end(struct tcp_stream *stream)
 {
-	if (rail->gpu)
-		forget(rail->gpu);
-	free(rail->gpu);
-	rail->gpu = NULL;
+	if (stream->gpu)
+		forget(stream->gpu);
+	free(stream->gpu);
+	stream->gpu = NULL;
 }

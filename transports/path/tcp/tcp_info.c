@@ -7,39 +7,40 @@
 #include <netinet/in.h>
 #include <sys/socket.h>
 
-#include "path/tcp/tcp_rail.h"
+#include "path/tcp/tcp_stream.h"
 
 #define REFRESH_BYTES (128u << 10)
 #define SAMPLE_US     20000 /* busy_time counts in timer ticks: below, it is too coarse */
 #define OLD_SHARE     0.5   /* of the estimate so far in the new one */
 
 /*
- * How fast a rail delivers: bytes acknowledged per time with data under way, both counted by the
+ * How fast a stream delivers: bytes acknowledged per time with data in flight, both counted by the
  * kernel. (Its own delivery rate is a burst's: behind a token bucket it was 10 to 100 times the link's
  * rate.)
  */
-void tcp_rate_refresh(struct tcp_rail *rail)
+void tcp_rate_refresh(struct tcp_stream *stream)
 {
 	struct tcp_info info = { 0 };
 	socklen_t len = sizeof(info);
 	uint64_t busy_us, acked;
 	double rate;
 
-	if (rail->base.bytes_sent < rail->rate_at)
+	if (stream->base.bytes_sent < stream->rate_at)
 		return;
-	rail->rate_at = rail->base.bytes_sent + REFRESH_BYTES;
-	if (getsockopt(rail->base.fd, IPPROTO_TCP, TCP_INFO, &info, &len) ||
+	stream->rate_at = stream->base.bytes_sent + REFRESH_BYTES;
+	if (getsockopt(stream->base.fd, IPPROTO_TCP, TCP_INFO, &info, &len) ||
 	    len < offsetof(struct tcp_info, tcpi_busy_time) + sizeof(info.tcpi_busy_time))
 		return;
-	busy_us = info.tcpi_busy_time - rail->rate_busy_us;
-	acked = info.tcpi_bytes_acked - rail->rate_acked;
+	busy_us = info.tcpi_busy_time - stream->rate_busy_us;
+	acked = info.tcpi_bytes_acked - stream->rate_acked;
 	if (busy_us < SAMPLE_US)
 		return;
 	rate = (double)acked * 1000 / (double)busy_us;
-	rail->base.rate =
-		rail->base.rate > 0 ? OLD_SHARE * rail->base.rate + (1 - OLD_SHARE) * rate : rate;
-	rail->rate_busy_us = info.tcpi_busy_time;
-	rail->rate_acked = info.tcpi_bytes_acked;
+	stream->base.rate = stream->base.rate > 0
+				    ? OLD_SHARE * stream->base.rate + (1 - OLD_SHARE) * rate
+				    : rate;
+	stream->rate_busy_us = info.tcpi_busy_time;
+	stream->rate_acked = info.tcpi_bytes_acked;
 }
 
 uint32_t tcp_round_trip_us(int fd)
@@ -52,8 +53,8 @@ uint32_t tcp_round_trip_us(int fd)
 	return info.tcpi_min_rtt;
 }
 
-/* While a receiver's window is shut nothing is under way but probes, which a living host answers. */
-bool tcp_signs(struct anynet_rail *base, struct rail_signs *signs)
+/* While a receiver's window is shut nothing is in flight but probes, which a living host answers. */
+bool tcp_signs(struct anynet_stream *base, struct stream_signs *signs)
 {
 	struct tcp_info info = { 0 };
 	socklen_t len = sizeof(info);

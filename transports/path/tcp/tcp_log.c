@@ -1,44 +1,44 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * The log of a sending rail: its frames from the first one that the receiver may still ask for, those
- * that wait to be sent included. As a rail's frames are consumed in their order, the newest one whose
+ * The log of a sending stream: its frames from the first one that the receiver may still ask for, those
+ * that wait to be sent included. As a stream's frames are consumed in their order, the newest one whose
  * message has been acknowledged says that all before it are over, too.
  */
 #include <errno.h>
 #include <stdlib.h>
 
-#include "path/tcp/tcp_rail.h"
+#include "path/tcp/tcp_stream.h"
 
-int tcp_log_init(struct tcp_rail *rail)
+int tcp_log_init(struct tcp_stream *stream)
 {
-	rail->log = malloc(TCP_LOG_FRAMES * sizeof(*rail->log));
-	rail->log_room = TCP_LOG_FRAMES;
-	return rail->log ? 0 : -ENOMEM;
+	stream->log = malloc(TCP_LOG_FRAMES * sizeof(*stream->log));
+	stream->log_room = TCP_LOG_FRAMES;
+	return stream->log ? 0 : -ENOMEM;
 }
 
-static bool is_over(struct tcp_rail *rail, const struct frame_id *id)
+static bool is_over(struct tcp_stream *stream, const struct frame_id *id)
 {
 	return (id->type == ANYNET_FRAME_DATA || id->type == ANYNET_FRAME_RTS) &&
-	       send_frame_over((struct send_comm *)rail->base.comm, id);
+	       send_frame_over((struct send_comm *)stream->base.comm, id);
 }
 
 /* Forget what is over. Returns how many that were. */
-static uint64_t trim(struct tcp_rail *rail)
+static uint64_t trim(struct tcp_stream *stream)
 {
-	for (uint64_t n = rail->tx_next; n != rail->log_first; n--) {
-		if (is_over(rail, &tcp_log_at(rail, n - 1)->id)) {
-			uint64_t count = n - rail->log_first;
+	for (uint64_t n = stream->tx_next; n != stream->log_first; n--) {
+		if (is_over(stream, &tcp_log_at(stream, n - 1)->id)) {
+			uint64_t count = n - stream->log_first;
 
-			rail->log_first = n;
+			stream->log_first = n;
 			return count;
 		}
 	}
 	return 0;
 }
 
-static void grow(struct tcp_rail *rail)
+static void grow(struct tcp_stream *stream)
 {
-	uint32_t room = rail->log_room * 2;
+	uint32_t room = stream->log_room * 2;
 	struct tcp_log_frame *grown;
 
 	if (room > TCP_LOG_MAX)
@@ -46,86 +46,86 @@ static void grow(struct tcp_rail *rail)
 	grown = malloc(room * sizeof(*grown));
 	if (!grown)
 		return;
-	for (uint64_t n = rail->log_first; n != rail->log_end; n++)
-		grown[n & (room - 1)] = *tcp_log_at(rail, n);
-	free(rail->log);
-	rail->log = grown;
-	rail->log_room = room;
+	for (uint64_t n = stream->log_first; n != stream->log_end; n++)
+		grown[n & (room - 1)] = *tcp_log_at(stream, n);
+	free(stream->log);
+	stream->log = grown;
+	stream->log_room = room;
 }
 
 /* Looking for what is over goes through the log: with a quarter of it free afterwards that is a few
  * steps for each frame, else more room is better. Without memory sending waits for acknowledgements. */
-bool tcp_log_has_room(struct tcp_rail *rail)
+bool tcp_log_has_room(struct tcp_stream *stream)
 {
-	if (anynet_likely(rail->log_end - rail->log_first < rail->log_room))
+	if (anynet_likely(stream->log_end - stream->log_first < stream->log_room))
 		return true;
-	if (trim(rail) < rail->log_room / 4)
-		grow(rail);
-	return rail->log_end - rail->log_first < rail->log_room;
+	if (trim(stream) < stream->log_room / 4)
+		grow(stream);
+	return stream->log_end - stream->log_first < stream->log_room;
 }
 
 /* Can frame `n` be the one to go on with, `part` being the message offset to start from? */
-static bool can_start(struct tcp_rail *rail, uint64_t n, uint32_t part)
+static bool can_start(struct tcp_stream *stream, uint64_t n, uint32_t part)
 {
 	const struct tcp_log_frame *entry;
-	struct rail_frame frame;
+	struct stream_frame frame;
 
-	if (n < rail->log_first || n > rail->tx_next)
+	if (n < stream->log_first || n > stream->tx_next)
 		return false;
-	if (n == rail->log_end)
+	if (n == stream->log_end)
 		return !part;
 	if (!part)
 		return true;
-	entry = tcp_log_at(rail, n);
-	if (entry->id.type != ANYNET_FRAME_DATA || rail->base.comm->checksum ||
-	    send_frame_over((struct send_comm *)rail->base.comm, &entry->id))
+	entry = tcp_log_at(stream, n);
+	if (entry->id.type != ANYNET_FRAME_DATA || stream->base.comm->checksum ||
+	    send_frame_over((struct send_comm *)stream->base.comm, &entry->id))
 		return false;
-	send_frame((struct send_comm *)rail->base.comm, &entry->id, &frame);
+	send_frame((struct send_comm *)stream->base.comm, &entry->id, &frame);
 	if (frame.framed || part % ANYNET_PART_ALIGN ||
 	    part >= frame.header.offset + frame.header.length)
 		return false;
 	/* Of a frame that is not out entirely: has so much been sent? */
-	return n != rail->tx_next || part <= frame.header.offset ||
-	       part - frame.header.offset + sizeof(frame.header) <= rail->tx_gone;
+	return n != stream->tx_next || part <= frame.header.offset ||
+	       part - frame.header.offset + sizeof(frame.header) <= stream->tx_gone;
 }
 
 /* The receiver consumes a frame without its tail byte, which the socket may not have taken yet. */
-static bool lacks_tail_only(struct tcp_rail *rail)
+static bool lacks_tail_only(struct tcp_stream *stream)
 {
-	struct rail_frame frame;
+	struct stream_frame frame;
 	size_t total;
 
-	if (rail->tx_next == rail->log_end)
+	if (stream->tx_next == stream->log_end)
 		return false;
-	send_frame((struct send_comm *)rail->base.comm, &tcp_log_at(rail, rail->tx_next)->id,
+	send_frame((struct send_comm *)stream->base.comm, &tcp_log_at(stream, stream->tx_next)->id,
 		   &frame);
 	total = sizeof(frame.header) + frame.header.length +
 		(frame.header.flags & ANYNET_FLAG_CRC ? ANYNET_CRC_BYTES : 0);
-	return frame.framed && rail->tx_gone == total;
+	return frame.framed && stream->tx_gone == total;
 }
 
 /* Go back to frame `frames`, of which what lies before offset `part` is in place (0: nothing is).
  * -EPROTO: nobody can have received that. */
-int tcp_log_rewind(struct tcp_rail *rail, uint64_t frames, uint32_t part)
+int tcp_log_rewind(struct tcp_stream *stream, uint64_t frames, uint32_t part)
 {
-	struct send_comm *comm = (struct send_comm *)rail->base.comm;
+	struct send_comm *comm = (struct send_comm *)stream->base.comm;
 	struct tcp_log_frame *first;
 
-	if (frames == rail->tx_next + 1 && lacks_tail_only(rail)) {
-		send_written(comm, &tcp_log_at(rail, rail->tx_next)->id);
-		rail->tx_next++;
-		rail->tx_gone = 0;
+	if (frames == stream->tx_next + 1 && lacks_tail_only(stream)) {
+		send_written(comm, &tcp_log_at(stream, stream->tx_next)->id);
+		stream->tx_next++;
+		stream->tx_gone = 0;
 	}
-	if (!can_start(rail, frames, part))
+	if (!can_start(stream, frames, part))
 		return -EPROTO;
-	for (uint64_t n = frames; n != rail->tx_next; n++)
-		if (is_over(rail, &tcp_log_at(rail, n)->id))
+	for (uint64_t n = frames; n != stream->tx_next; n++)
+		if (is_over(stream, &tcp_log_at(stream, n)->id))
 			return -EPROTO; /* its memory is not ours any more */
-	for (uint64_t n = frames; n != rail->tx_next; n++)
-		send_rewound(comm, &tcp_log_at(rail, n)->id);
-	rail->log_first = rail->tx_next = frames;
-	rail->tx_gone = 0;
-	first = tcp_log_at(rail, frames);
+	for (uint64_t n = frames; n != stream->tx_next; n++)
+		send_rewound(comm, &tcp_log_at(stream, n)->id);
+	stream->log_first = stream->tx_next = frames;
+	stream->tx_gone = 0;
+	first = tcp_log_at(stream, frames);
 	if (part && part / ANYNET_PART_ALIGN > first->id.at) {
 		first->id.length -= part - first->id.at * ANYNET_PART_ALIGN;
 		first->id.at = part / ANYNET_PART_ALIGN;

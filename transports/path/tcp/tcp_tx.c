@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * The sending side of a TCP rail: frames pulled from the comm leave many at a time, header and payload
+ * The sending side of a TCP stream: frames pulled from the comm leave many at a time, header and payload
  * in one sendmsg. Payload is read where it lies; a frame stays queued until its last byte is out.
  */
 #include <errno.h>
@@ -8,7 +8,7 @@
 #include <sys/socket.h>
 #include <sys/uio.h>
 
-#include "path/tcp/tcp_rail.h"
+#include "path/tcp/tcp_stream.h"
 #include "wire/crc32c.h"
 
 #define HEADER_BYTES   sizeof(struct anynet_wire_frame)
@@ -16,7 +16,7 @@
 
 static void add_checksum(const struct send_comm *comm, struct tcp_log_frame *entry)
 {
-	struct rail_frame frame;
+	struct stream_frame frame;
 
 	send_frame(comm, &entry->id, &frame);
 	if (frame.on_gpu)
@@ -25,31 +25,31 @@ static void add_checksum(const struct send_comm *comm, struct tcp_log_frame *ent
 }
 
 /* Take frames from the comm until there are enough for a call. */
-static void pull(struct tcp_rail *rail)
+static void pull(struct tcp_stream *stream)
 {
-	struct send_comm *comm = (struct send_comm *)rail->base.comm;
+	struct send_comm *comm = (struct send_comm *)stream->base.comm;
 	size_t queued = 0;
 
-	for (uint64_t n = rail->tx_next; n != rail->log_end; n++) {
-		if (n - rail->tx_next == TCP_TX_FRAMES)
+	for (uint64_t n = stream->tx_next; n != stream->log_end; n++) {
+		if (n - stream->tx_next == TCP_TX_FRAMES)
 			return;
-		queued += tcp_log_at(rail, n)->id.length;
+		queued += tcp_log_at(stream, n)->id.length;
 	}
-	while (rail->log_end - rail->tx_next < TCP_TX_FRAMES && queued < TCP_TX_TURN) {
+	while (stream->log_end - stream->tx_next < TCP_TX_FRAMES && queued < TCP_TX_TURN) {
 		struct tcp_log_frame *frame;
 
-		if (!tcp_log_has_room(rail))
+		if (!tcp_log_has_room(stream))
 			return;
-		frame = tcp_log_at(rail, rail->log_end);
-		if (!send_next(comm, &rail->base, &frame->id))
+		frame = tcp_log_at(stream, stream->log_end);
+		if (!send_next(comm, &stream->base, &frame->id))
 			return;
 		frame->crc = 0;
-		if (anynet_unlikely(rail->base.comm->checksum))
+		if (anynet_unlikely(stream->base.comm->checksum))
 			add_checksum(comm, frame);
 		queued += frame->id.length;
-		rail->log_end++;
-		/* With several rails each takes one chunk at a time: whoever is free takes the next. */
-		if (rail->base.comm->rail_count > 1)
+		stream->log_end++;
+		/* With several streams each takes one chunk at a time: whoever is free takes the next. */
+		if (stream->base.comm->stream_count > 1)
 			return;
 	}
 }
@@ -78,9 +78,9 @@ struct tx_call {
 	uint32_t checksums[TCP_TX_FRAMES];
 };
 
-static bool by_reference(const struct tcp_rail *rail, const struct rail_frame *frame)
+static bool by_reference(const struct tcp_stream *stream, const struct stream_frame *frame)
 {
-	return rail->zerocopy && !frame->framed && frame->header.length >= ZEROCOPY_BYTES;
+	return stream->zerocopy && !frame->framed && frame->header.length >= ZEROCOPY_BYTES;
 }
 
 /* Add what of a piece is not out yet; *skip counts down. */
@@ -95,7 +95,7 @@ static void call_add(struct tx_call *call, const void *data, size_t bytes, size_
 }
 
 /* Bytes of a frame behind its payload. */
-static size_t trailer_bytes(const struct rail_frame *frame)
+static size_t trailer_bytes(const struct stream_frame *frame)
 {
 	return (frame->header.flags & ANYNET_FLAG_CRC && frame->header.type == ANYNET_FRAME_DATA
 			? (size_t)ANYNET_CRC_BYTES
@@ -104,44 +104,44 @@ static size_t trailer_bytes(const struct rail_frame *frame)
 }
 
 /* A frame whose payload lies in GPU memory: as much as has been copied. False: the call ends here. */
-static bool call_gpu_frame(struct tcp_rail *rail, struct tx_call *call, uint64_t n,
-			   const struct rail_frame *frame, size_t *skip)
+static bool call_gpu_frame(struct tcp_stream *stream, struct tx_call *call, uint64_t n,
+			   const struct stream_frame *frame, size_t *skip)
 {
 	uint32_t length = frame->header.length, *checksum = &call->checksums[call->frames];
 	size_t gone = *skip > HEADER_BYTES ? *skip - HEADER_BYTES : 0, bytes;
 	uint32_t from = (uint32_t)anynet_min(gone, length);
 	const uint8_t *data;
 
-	if (from < length && !tcp_gpu_copied(rail, n, from, &bytes))
+	if (from < length && !tcp_gpu_copied(stream, n, from, &bytes))
 		return false;
 	call->headers[call->frames] = frame->header;
 	call_add(call, &call->headers[call->frames++], HEADER_BYTES, skip);
 	for (*skip -= from; from < length; from += (uint32_t)bytes) {
-		data = tcp_gpu_copied(rail, n, from, &bytes);
+		data = tcp_gpu_copied(stream, n, from, &bytes);
 		if (!data)
 			return false;
 		call->pieces = add_piece(call->iov, call->pieces, data, bytes);
 		call->bytes += bytes;
 	}
 	if (trailer_bytes(frame)) {
-		*checksum = tcp_gpu_checksum(rail, n);
+		*checksum = tcp_gpu_checksum(stream, n);
 		call_add(call, checksum, trailer_bytes(frame), skip);
 	}
 	return true;
 }
 
 /* False: the call ends here. */
-static bool call_frame(struct tcp_rail *rail, struct tx_call *call, uint64_t n, size_t *skip)
+static bool call_frame(struct tcp_stream *stream, struct tx_call *call, uint64_t n, size_t *skip)
 {
-	struct tcp_log_frame *entry = tcp_log_at(rail, n);
-	struct rail_frame frame;
+	struct tcp_log_frame *entry = tcp_log_at(stream, n);
+	struct stream_frame frame;
 	size_t trailer, room;
 
-	send_frame((struct send_comm *)rail->base.comm, &entry->id, &frame);
+	send_frame((struct send_comm *)stream->base.comm, &entry->id, &frame);
 	trailer = trailer_bytes(&frame);
 	call->totals[call->frames] = HEADER_BYTES + frame.header.length + trailer;
 	if (anynet_unlikely(frame.on_gpu))
-		return call_gpu_frame(rail, call, n, &frame, skip);
+		return call_gpu_frame(stream, call, n, &frame, skip);
 	if (frame.framed) {
 		call_add(call, frame.payload - HEADER_BYTES,
 			 HEADER_BYTES + frame.header.length + trailer, skip);
@@ -150,7 +150,7 @@ static bool call_frame(struct tcp_rail *rail, struct tx_call *call, uint64_t n, 
 	}
 	call->headers[call->frames] = frame.header;
 	call_add(call, &call->headers[call->frames++], HEADER_BYTES, skip);
-	if (by_reference(rail, &frame)) {
+	if (by_reference(stream, &frame)) {
 		/* Such a payload has a call of its own: the kernel still reads what the call names
 		 * when the frame is long over, and the header is another's by then. */
 		if (call->bytes) {
@@ -170,36 +170,37 @@ static bool call_frame(struct tcp_rail *rail, struct tx_call *call, uint64_t n, 
 }
 
 /* As much of what is queued as goes into one call, without the first tx_gone bytes. */
-static void gather(struct tcp_rail *rail, struct tx_call *call)
+static void gather(struct tcp_stream *stream, struct tx_call *call)
 {
-	size_t skip = rail->tx_gone;
+	size_t skip = stream->tx_gone;
 
 	call->pieces = call->frames = 0;
 	call->bytes = 0;
 	call->flags = 0;
-	for (uint64_t n = rail->tx_next; n != rail->log_end && call->frames < TCP_TX_FRAMES; n++)
-		if (!call_frame(rail, call, n, &skip) || call->bytes >= TCP_TX_TURN)
+	for (uint64_t n = stream->tx_next; n != stream->log_end && call->frames < TCP_TX_FRAMES;
+	     n++)
+		if (!call_frame(stream, call, n, &skip) || call->bytes >= TCP_TX_TURN)
 			return;
 }
 
 /* `bytes` more have been taken by the socket. */
-static void advance(struct tcp_rail *rail, const struct tx_call *call, size_t bytes)
+static void advance(struct tcp_stream *stream, const struct tx_call *call, size_t bytes)
 {
-	bytes += rail->tx_gone;
+	bytes += stream->tx_gone;
 	for (unsigned i = 0; i < call->frames && bytes >= call->totals[i]; i++) {
-		const struct frame_id *id = &tcp_log_at(rail, rail->tx_next)->id;
+		const struct frame_id *id = &tcp_log_at(stream, stream->tx_next)->id;
 
 		bytes -= call->totals[i];
-		rail->base.bytes_sent += id->length;
-		rail->tx_next++;
-		send_written((struct send_comm *)rail->base.comm, id);
+		stream->base.bytes_sent += id->length;
+		stream->tx_next++;
+		send_written((struct send_comm *)stream->base.comm, id);
 	}
-	rail->tx_gone = (uint32_t)bytes;
-	if (anynet_unlikely(rail->gpu))
-		tcp_gpu_sent(rail, bytes > HEADER_BYTES ? (uint32_t)(bytes - HEADER_BYTES) : 0);
+	stream->tx_gone = (uint32_t)bytes;
+	if (anynet_unlikely(stream->gpu))
+		tcp_gpu_sent(stream, bytes > HEADER_BYTES ? (uint32_t)(bytes - HEADER_BYTES) : 0);
 }
 
-static ssize_t send_call(struct tcp_rail *rail, struct tx_call *call)
+static ssize_t send_call(struct tcp_stream *stream, struct tx_call *call)
 {
 	struct msghdr msg = { .msg_iov = call->iov, .msg_iovlen = call->pieces };
 	ssize_t sent;
@@ -207,54 +208,54 @@ static ssize_t send_call(struct tcp_rail *rail, struct tx_call *call)
 	for (;;) {
 		int flags = call->flags | MSG_DONTWAIT | MSG_NOSIGNAL;
 
-		sent = call->pieces == 1 ? send(rail->base.fd, call->iov[0].iov_base,
+		sent = call->pieces == 1 ? send(stream->base.fd, call->iov[0].iov_base,
 						call->iov[0].iov_len, flags)
-					 : sendmsg(rail->base.fd, &msg, flags);
+					 : sendmsg(stream->base.fd, &msg, flags);
 		if (sent >= 0) {
-			rail->zc_sent += call->flags == MSG_ZEROCOPY;
+			stream->zc_sent += call->flags == MSG_ZEROCOPY;
 			return sent;
 		}
 		if (errno == ENOBUFS && call->flags == MSG_ZEROCOPY) {
 			call->flags = 0; /* optmem or memlock limit */
-			rail->zerocopy = false;
+			stream->zerocopy = false;
 		} else if (errno != EINTR) {
 			return -errno;
 		}
 	}
 }
 
-int tcp_transmit_data(struct anynet_rail *base)
+int tcp_transmit_data(struct anynet_stream *base)
 {
-	struct tcp_rail *rail = to_tcp(base);
+	struct tcp_stream *stream = to_tcp(base);
 	struct tx_call call;
 	size_t gone = 0;
 
 	while (gone < TCP_TX_TURN) {
 		ssize_t sent;
 
-		pull(rail);
-		if (rail->tx_next == rail->log_end)
+		pull(stream);
+		if (stream->tx_next == stream->log_end)
 			return 0;
 		if (anynet_unlikely(base->comm->gpu)) {
-			int ret = tcp_gpu_copy_ahead(rail);
+			int ret = tcp_gpu_copy_ahead(stream);
 
 			if (ret)
 				return ret;
 		}
-		gather(rail, &call);
+		gather(stream, &call);
 		if (anynet_unlikely(!call.bytes))
 			return 0; /* it is being copied */
-		sent = send_call(rail, &call);
+		sent = send_call(stream, &call);
 		if (sent < 0 && sent != -EAGAIN)
 			return (int)sent;
 		if (sent > 0)
-			advance(rail, &call, (size_t)sent);
-		if (base->comm->rail_count > 1)
-			tcp_rate_refresh(rail);
+			advance(stream, &call, (size_t)sent);
+		if (base->comm->stream_count > 1)
+			tcp_rate_refresh(stream);
 		if (sent < 0 || (size_t)sent < call.bytes) {
-			if (anynet_unlikely(rail->gpu))
-				tcp_gpu_yield(rail);
-			base->writable = base->comm->epfd < 0 || tcp_gpu_is_busy(rail);
+			if (anynet_unlikely(stream->gpu))
+				tcp_gpu_yield(stream);
+			base->writable = base->comm->epfd < 0 || tcp_gpu_is_busy(stream);
 			return 0;
 		}
 		gone += (size_t)sent;
@@ -262,34 +263,36 @@ int tcp_transmit_data(struct anynet_rail *base)
 	return 0;
 }
 
-/* Acks and grants of a receive comm. A sender that is gone cannot be told anything, but what it sent
- * before may still be read: only receiving ends the rail. */
-int tcp_transmit_control(struct anynet_rail *base)
+/* Acks and CTS of a receive comm. A sender that is gone cannot be told anything, but what it sent
+ * before may still be read: only receiving ends the stream. */
+int tcp_transmit_control(struct anynet_stream *base)
 {
-	struct tcp_rail *rail = to_tcp(base);
+	struct tcp_stream *stream = to_tcp(base);
 	struct recv_comm *comm = (struct recv_comm *)base->comm;
 
-	while (!rail->control_broken) {
+	while (!stream->control_broken) {
 		size_t bytes = 1;
 		ssize_t sent;
 
-		if (rail->control_gone == rail->control_bytes)
-			rail->control_gone = rail->control_bytes = 0;
-		while (bytes && rail->control_bytes + RAIL_CONTROL_BYTES <= TCP_CONTROL_BYTES) {
-			bytes = recv_next_control(comm, base, rail->control + rail->control_bytes);
-			rail->control_bytes += (uint32_t)bytes;
+		if (stream->control_gone == stream->control_bytes)
+			stream->control_gone = stream->control_bytes = 0;
+		while (bytes && stream->control_bytes + STREAM_CONTROL_BYTES <= TCP_CONTROL_BYTES) {
+			bytes = recv_next_control(comm, base,
+						  stream->control + stream->control_bytes);
+			stream->control_bytes += (uint32_t)bytes;
 		}
-		if (rail->control_gone == rail->control_bytes)
+		if (stream->control_gone == stream->control_bytes)
 			return 0;
-		sent = send(base->fd, rail->control + rail->control_gone,
-			    rail->control_bytes - rail->control_gone, MSG_DONTWAIT | MSG_NOSIGNAL);
+		sent = send(base->fd, stream->control + stream->control_gone,
+			    stream->control_bytes - stream->control_gone,
+			    MSG_DONTWAIT | MSG_NOSIGNAL);
 		if (sent < 0 && errno == EINTR)
 			continue;
 		if (sent < 0) {
-			rail->control_broken = errno != EAGAIN;
+			stream->control_broken = errno != EAGAIN;
 			return 0;
 		}
-		rail->control_gone += (uint32_t)sent;
+		stream->control_gone += (uint32_t)sent;
 	}
 	return 0;
 }

@@ -2,7 +2,7 @@
 /*
  * MSG_ZEROCOPY: used where the kernel really avoids the copy. It says so itself: each notification
  * tells whether the data was copied after all (loopback, veth, NICs without scatter-gather); the first
- * that does turns it off for the rail. NCCL's buffer may be reused when the receiver has acknowledged
+ * that does turns it off for the stream. NCCL's buffer may be reused when the receiver has acknowledged
  * the message, so notifications are only bookkeeping.
  */
 #include <netinet/in.h>
@@ -12,20 +12,20 @@
 
 #include <linux/errqueue.h>
 
-#include "path/tcp/tcp_rail.h"
+#include "path/tcp/tcp_stream.h"
 
-void tcp_zerocopy_init(struct tcp_rail *rail)
+void tcp_zerocopy_init(struct tcp_stream *stream)
 {
 	int one = 1, choice = anynet_net.cfg->zerocopy;
 
-	if (choice == ANYNET_SWITCH_OFF || send_keeps((struct send_comm *)rail->base.comm))
+	if (choice == ANYNET_SWITCH_OFF || send_keeps((struct send_comm *)stream->base.comm))
 		return;
-	if (choice == ANYNET_SWITCH_AUTO && rail->base.comm->dev->copies_in_kernel)
+	if (choice == ANYNET_SWITCH_AUTO && stream->base.comm->dev->copies_in_kernel)
 		return;
-	rail->zerocopy = !setsockopt(rail->base.fd, SOL_SOCKET, SO_ZEROCOPY, &one, sizeof(one));
+	stream->zerocopy = !setsockopt(stream->base.fd, SOL_SOCKET, SO_ZEROCOPY, &one, sizeof(one));
 }
 
-static void take_notification(struct tcp_rail *rail, struct msghdr *msg)
+static void take_notification(struct tcp_stream *stream, struct msghdr *msg)
 {
 	for (struct cmsghdr *c = CMSG_FIRSTHDR(msg); c; c = CMSG_NXTHDR(msg, c)) {
 		struct sock_extended_err err;
@@ -35,22 +35,22 @@ static void take_notification(struct tcp_rail *rail, struct msghdr *msg)
 		memcpy(&err, CMSG_DATA(c), sizeof(err));
 		if (err.ee_errno || err.ee_origin != SO_EE_ORIGIN_ZEROCOPY)
 			continue;
-		rail->zc_done = err.ee_data + 1;
+		stream->zc_done = err.ee_data + 1;
 		if (err.ee_code & SO_EE_CODE_ZEROCOPY_COPIED &&
 		    anynet_net.cfg->zerocopy != ANYNET_SWITCH_ON)
-			rail->zerocopy = false;
+			stream->zerocopy = false;
 	}
 }
 
-void tcp_zerocopy_reap(struct tcp_rail *rail)
+void tcp_zerocopy_reap(struct tcp_stream *stream)
 {
 	char control[128];
 
 	for (;;) {
 		struct msghdr msg = { .msg_control = control, .msg_controllen = sizeof(control) };
 
-		if (recvmsg(rail->base.fd, &msg, MSG_ERRQUEUE | MSG_DONTWAIT) < 0)
+		if (recvmsg(stream->base.fd, &msg, MSG_ERRQUEUE | MSG_DONTWAIT) < 0)
 			return;
-		take_notification(rail, &msg);
+		take_notification(stream, &msg);
 	}
 }

@@ -155,7 +155,7 @@ static void driver_copies_the_runtimes_memory(void)
 	check_ok(driver.stream_create(&in, CU_STREAM_NON_BLOCKING));
 	check_ok(driver.event_create(&event, CU_EVENT_DISABLE_TIMING));
 
-	/* Under way beside them is a kernel that waits for the copies. */
+	/* Beside them runs a kernel that waits for the copies. */
 	check_ok(launch(kernels, kernel_gate, 1, &(struct work){ .gate = &gate }));
 	check_ok(launch(out, kernel_add, 1, &(struct work){ .from = x, .to = x }));
 	check_ok(driver.copy_out(bounce, (CUdeviceptr)x, INTS * sizeof(int), out));

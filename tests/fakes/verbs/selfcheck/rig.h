@@ -189,7 +189,7 @@ int check_queries(void);
 int check_data(void);
 int check_states(void);
 int check_errors(void);
-int check_rails(void);
+int check_streams(void);
 int check_links(void);
 int check_processes(void);
 int check_faults(void);

@@ -73,8 +73,8 @@ int main(int argc, char **argv)
 	rig.devices[0] = argv[3];
 	rig.devices[1] = argv[4];
 	rig.cuda = argv[5];
-	failed = check_queries() + check_data() + check_states() + check_errors() + check_rails() +
-		 check_links() + check_processes();
+	failed = check_queries() + check_data() + check_states() + check_errors() +
+		 check_streams() + check_links() + check_processes();
 	if (kind->fake) {
 		failed += check_faults() + check_scripts();
 		failed += rig.cuda ? check_gpu() : 0;

@@ -27,7 +27,7 @@
 static const size_t sizes[MESSAGES] = { BYTES_MAX, 700, 2 * GPU_BOUNCE_BYTES };
 
 struct shape {
-	unsigned rails, bounces, polls;
+	unsigned streams, bounces, polls;
 	bool checksum;
 };
 
@@ -59,10 +59,10 @@ static void start(const struct shape *shape)
 	fake_gpu_start(shape->bounces, shape->polls);
 	from = to = (struct anynet_mr){ .gpu = fake_gpu(), .fd = -1 };
 	memset(in, 0xee, sizeof(in));
-	carrier_open(&carrier, shape->rails);
-	for (unsigned i = 0; i < shape->rails; i++)
-		assert_int_equal(setsockopt(carrier.pair.send->rails[i]->fd, SOL_SOCKET, SO_SNDBUF,
-					    &socket_bytes, sizeof(socket_bytes)),
+	carrier_open(&carrier, shape->streams);
+	for (unsigned i = 0; i < shape->streams; i++)
+		assert_int_equal(setsockopt(carrier.pair.send->streams[i]->fd, SOL_SOCKET,
+					    SO_SNDBUF, &socket_bytes, sizeof(socket_bytes)),
 				 0);
 	for (int i = 0; i < MESSAGES; i++) {
 		void *data = in[i];
@@ -119,26 +119,26 @@ static void check_end(void)
 	assert_int_equal(to.in_flight, 0);
 }
 
-/* Bytes of the last rail. */
+/* Bytes of the last stream. */
 static uint64_t undisturbed(const struct shape *shape)
 {
 	uint64_t bytes;
 
 	start(shape);
 	assert_int_equal(run(), 0);
-	bytes = carrier.rails[shape->rails - 1].passed[TO_RECEIVER];
+	bytes = carrier.streams[shape->streams - 1].passed[TO_RECEIVER];
 	check_end();
 	return bytes;
 }
 
-/* `turns` after the cut the connection ends: copies may be under way. */
+/* `turns` after the cut the connection ends: copies may be in progress. */
 static void cut_at(const struct shape *shape, uint64_t at, int turns)
 {
-	unsigned rail = shape->rails - 1;
+	unsigned stream = shape->streams - 1;
 
 	start(shape);
-	carrier.rails[rail].left[TO_RECEIVER] = at;
-	for (int turn = 0; carrier.rails[rail].left[TO_RECEIVER]; turn++) {
+	carrier.streams[stream].left[TO_RECEIVER] = at;
+	for (int turn = 0; carrier.streams[stream].left[TO_RECEIVER]; turn++) {
 		assert_true(turn < TURNS_MAX);
 		if (!test_all())
 			break;
@@ -146,7 +146,7 @@ static void cut_at(const struct shape *shape, uint64_t at, int turns)
 	}
 	while (turns-- && test_all())
 		carrier_carry(&carrier);
-	carrier_mend(&carrier, rail);
+	carrier_mend(&carrier, stream);
 	assert_int_equal(run(), 0);
 	check_end();
 }
@@ -164,7 +164,7 @@ static void test_a_stream_goes_on_where_it_was_cut(void **state)
 {
 	(void)state;
 	for (unsigned polls = 0; polls < 3; polls++)
-		cut_everywhere(&(struct shape){ .rails = 1, .bounces = MANY, .polls = polls });
+		cut_everywhere(&(struct shape){ .streams = 1, .bounces = MANY, .polls = polls });
 }
 
 static void test_checksums_are_right_when_frames_are_sent_again(void **state)
@@ -172,22 +172,24 @@ static void test_checksums_are_right_when_frames_are_sent_again(void **state)
 	(void)state;
 	for (unsigned polls = 0; polls < 3; polls++)
 		cut_everywhere(&(struct shape){
-			.rails = 1, .bounces = MANY, .polls = polls, .checksum = true });
+			.streams = 1, .bounces = MANY, .polls = polls, .checksum = true });
 }
 
-static void test_rails_share_few_bounces(void **state)
+static void test_streams_share_few_bounces(void **state)
 {
 	(void)state;
 	for (unsigned bounces = 2; bounces < 5; bounces++)
 		for (unsigned checksum = 0; checksum < 2; checksum++)
-			cut_everywhere(&(struct shape){
-				.rails = 2, .bounces = bounces, .polls = 1, .checksum = checksum });
+			cut_everywhere(&(struct shape){ .streams = 2,
+							.bounces = bounces,
+							.polls = 1,
+							.checksum = checksum });
 }
 
-/* One rail is held up at every place in turn, with bounces full or half full. */
-static void test_a_rail_that_is_held_up_keeps_no_bounce_that_others_want(void **state)
+/* One stream is held up at every place in turn, with bounces full or half full. */
+static void test_a_stream_that_is_held_up_keeps_no_bounce_that_others_want(void **state)
 {
-	struct shape shape = { .rails = 2, .bounces = 2 };
+	struct shape shape = { .streams = 2, .bounces = 2 };
 
 	(void)state;
 	for (unsigned i = 0; i < 4; i++) {
@@ -198,10 +200,10 @@ static void test_a_rail_that_is_held_up_keeps_no_bounce_that_others_want(void **
 		bytes = undisturbed(&shape);
 		for (uint64_t at = 1; at < bytes; at += STEP) {
 			start(&shape);
-			carrier.rails[1].left[TO_RECEIVER] = at;
+			carrier.streams[1].left[TO_RECEIVER] = at;
 			if (run())
 				assert_false(fake_gpu_taken() && gpu_is_short(fake_gpu()));
-			carrier.rails[1].left[TO_RECEIVER] = CARRIER_NEVER;
+			carrier.streams[1].left[TO_RECEIVER] = CARRIER_NEVER;
 			assert_int_equal(run(), 0);
 			check_end();
 		}
@@ -211,12 +213,12 @@ static void test_a_rail_that_is_held_up_keeps_no_bounce_that_others_want(void **
 /* Its bounce is another's then, and its memory NCCL's. */
 static void test_copies_under_way_are_waited_for(void **state)
 {
-	const struct shape shape = { .rails = 1, .bounces = MANY, .polls = TURNS_MAX };
+	const struct shape shape = { .streams = 1, .bounces = MANY, .polls = TURNS_MAX };
 
 	(void)state;
 	start(&shape);
 	assert_int_equal(run(), 2 * MESSAGES);
-	assert_int_equal(carrier.rails[0].passed[TO_RECEIVER] / GPU_BOUNCE_BYTES, 0);
+	assert_int_equal(carrier.streams[0].passed[TO_RECEIVER] / GPU_BOUNCE_BYTES, 0);
 	assert_true(fake_gpu_taken() > 0);
 	carrier_cut(&carrier, 0);
 	carrier_noticed(&carrier, 0);
@@ -230,8 +232,8 @@ int main(void)
 	const struct CMUnitTest tests[] = {
 		T(test_a_stream_goes_on_where_it_was_cut),
 		T(test_checksums_are_right_when_frames_are_sent_again),
-		T(test_rails_share_few_bounces),
-		T(test_a_rail_that_is_held_up_keeps_no_bounce_that_others_want),
+		T(test_streams_share_few_bounces),
+		T(test_a_stream_that_is_held_up_keeps_no_bounce_that_others_want),
 		T(test_copies_under_way_are_waited_for),
 	};
 

@@ -6,15 +6,15 @@
 #include <pthread.h>
 #include <sched.h>
 
-#define RAILS    4
-#define MESSAGES 60 /* on each rail, each way */
+#define STREAMS  4
+#define MESSAGES 60 /* on each stream, each way */
 #define BYTES    9000u
 #define ROUNDS   50u
 #define FLAG     64u /* offset of the number that is polled */
 
 struct side {
 	struct end *end, *peer;
-	struct ibv_qp *qps[RAILS];
+	struct ibv_qp *qps[STREAMS];
 	const char *failed;
 };
 
@@ -72,9 +72,9 @@ static void test_memory_can_be_polled(void **state)
 		fail_msg("%s", there.failed);
 }
 
-static void rails_connect(struct side *a, struct side *b)
+static void streams_connect(struct side *a, struct side *b)
 {
-	for (int i = 0; i < RAILS; i++) {
+	for (int i = 0; i < STREAMS; i++) {
 		pair_connect(a->end, b->end, NULL);
 		a->qps[i] = a->end->qp;
 		b->qps[i] = b->end->qp;
@@ -82,44 +82,44 @@ static void rails_connect(struct side *a, struct side *b)
 	}
 }
 
-static int post_on(const struct side *side, int rail)
+static int post_on(const struct side *side, int stream)
 {
 	struct end end = *side->end;
-	struct op write = op_write(side->peer, 0, (1u << 20) + (size_t)rail * BYTES, BYTES);
+	struct op write = op_write(side->peer, 0, (1u << 20) + (size_t)stream * BYTES, BYTES);
 
-	end.qp = side->qps[rail];
+	end.qp = side->qps[stream];
 	write.opcode = IBV_WR_RDMA_WRITE_WITH_IMM;
 	return end_post(&end, &write);
 }
 
-static int receive_on(const struct side *side, int rail)
+static int receive_on(const struct side *side, int stream)
 {
 	struct end end = *side->end;
 
-	end.qp = side->qps[rail];
+	end.qp = side->qps[stream];
 	return end_recv(&end, 0, 0);
 }
 
-static int rail_of(const struct side *side, uint32_t qpn)
+static int stream_of(const struct side *side, uint32_t qpn)
 {
-	for (int i = 0; i < RAILS; i++)
+	for (int i = 0; i < STREAMS; i++)
 		if (side->qps[i]->qp_num == qpn)
 			return i;
 	return -1;
 }
 
-/* Sends its messages and receives the other's, a few at a time on every rail. */
+/* Sends its messages and receives the other's, a few at a time on every stream. */
 static void *traffic(void *arg)
 {
 	struct side *side = arg;
-	int posted[RAILS] = { 0 }, done = 0, got = 0;
+	int posted[STREAMS] = { 0 }, done = 0, got = 0;
 	double until = seconds() + PATIENCE;
 	struct ibv_wc wc;
 
-	while (done + got < 2 * RAILS * MESSAGES && seconds() < until) {
-		for (int i = 0; i < RAILS; i++)
-			if (posted[i] < MESSAGES && posted[i] * RAILS < done + 16 && ++posted[i] &&
-			    post_on(side, i))
+	while (done + got < 2 * STREAMS * MESSAGES && seconds() < until) {
+		for (int i = 0; i < STREAMS; i++)
+			if (posted[i] < MESSAGES && posted[i] * STREAMS < done + 16 &&
+			    ++posted[i] && post_on(side, i))
 				side->failed = "a message cannot be posted";
 		if (ibv_poll_cq(side->end->cq, 1, &wc) != 1) {
 			sched_yield();
@@ -134,30 +134,30 @@ static void *traffic(void *arg)
 			continue;
 		}
 		got++;
-		if (receive_on(side, rail_of(side, wc.qp_num)))
+		if (receive_on(side, stream_of(side, wc.qp_num)))
 			side->failed = "a receive cannot be posted";
 	}
-	if (done + got < 2 * RAILS * MESSAGES)
+	if (done + got < 2 * STREAMS * MESSAGES)
 		side->failed = "messages are missing";
 	return NULL;
 }
 
-static void rails_drop(struct side *side)
+static void streams_drop(struct side *side)
 {
-	for (int i = 0; i < RAILS; i++)
+	for (int i = 0; i < STREAMS; i++)
 		assert_int_equal(rig.verbs.destroy_qp(side->qps[i]), 0);
 }
 
-static void test_several_rails_and_threads(void **state)
+static void test_several_streams_and_threads(void **state)
 {
 	struct ends *ends = *state;
 	struct side a = { .end = &ends->a, .peer = &ends->b };
 	struct side b = { .end = &ends->b, .peer = &ends->a };
 	pthread_t thread;
 
-	rails_connect(&a, &b);
-	for (int i = 0; i < RAILS * 8; i++)
-		assert_int_equal(receive_on(&a, i % RAILS) + receive_on(&b, i % RAILS), 0);
+	streams_connect(&a, &b);
+	for (int i = 0; i < STREAMS * 8; i++)
+		assert_int_equal(receive_on(&a, i % STREAMS) + receive_on(&b, i % STREAMS), 0);
 	fill(ends->a.memory, BYTES, 1);
 	fill(ends->b.memory, BYTES, 2);
 	assert_int_equal(pthread_create(&thread, NULL, traffic, &b), 0);
@@ -165,16 +165,16 @@ static void test_several_rails_and_threads(void **state)
 	pthread_join(thread, NULL);
 	if (a.failed || b.failed)
 		fail_msg("%s", a.failed ? a.failed : b.failed);
-	for (size_t i = 0; i < RAILS; i++) {
+	for (size_t i = 0; i < STREAMS; i++) {
 		assert_memory_equal(ends->a.memory + (1 << 20) + i * BYTES, ends->b.memory, BYTES);
 		assert_memory_equal(ends->b.memory + (1 << 20) + i * BYTES, ends->a.memory, BYTES);
 	}
-	rails_drop(&a);
-	rails_drop(&b);
+	streams_drop(&a);
+	streams_drop(&b);
 }
 
-/* One rail falls: the others do not notice, and what it was about to write is never written. */
-static void test_a_rail_is_fenced(void **state)
+/* One stream falls: the others do not notice, and what it was about to write is never written. */
+static void test_a_stream_is_fenced(void **state)
 {
 	struct ends *ends = *state;
 	struct side a = { .end = &ends->a, .peer = &ends->b };
@@ -182,20 +182,20 @@ static void test_a_rail_is_fenced(void **state)
 	double until = seconds() + PATIENCE;
 	struct ibv_wc wc;
 
-	rails_connect(&a, &b);
-	for (int i = 0; i < RAILS; i++)
+	streams_connect(&a, &b);
+	for (int i = 0; i < STREAMS; i++)
 		assert_int_equal(receive_on(&b, i), 0);
 	assert_int_equal(qp_to_err(b.qps[1]), 0);
 	wc = end_wait(&ends->b, IBV_WC_WR_FLUSH_ERR);
 	assert_int_equal(wc.qp_num, b.qps[1]->qp_num);
 	memset(ends->b.memory, 0, END_BYTES);
 	memset(ends->a.memory, 1, BYTES);
-	for (int i = 0; i < RAILS; i++)
+	for (int i = 0; i < STREAMS; i++)
 		assert_int_equal(post_on(&a, i), 0);
-	for (int i = 0; i < RAILS - 1; i++)
+	for (int i = 0; i < STREAMS - 1; i++)
 		assert_int_equal(end_wait(&ends->b, IBV_WC_SUCCESS).opcode,
 				 IBV_WC_RECV_RDMA_WITH_IMM);
-	for (int i = 0; i < RAILS;) {
+	for (int i = 0; i < STREAMS;) {
 		assert_true(seconds() < until);
 		if (ibv_poll_cq(ends->a.cq, 1, &wc) != 1)
 			continue;
@@ -203,19 +203,19 @@ static void test_a_rail_is_fenced(void **state)
 									  : IBV_WC_SUCCESS);
 		i++;
 	}
-	for (size_t i = 0; i < RAILS; i++)
+	for (size_t i = 0; i < STREAMS; i++)
 		assert_int_equal(ends->b.memory[(1 << 20) + i * BYTES], i != 1);
-	rails_drop(&a);
-	rails_drop(&b);
+	streams_drop(&a);
+	streams_drop(&b);
 }
 
-int check_rails(void)
+int check_streams(void)
 {
-	const struct CMUnitTest rails[] = {
+	const struct CMUnitTest streams[] = {
 		CHECK(test_memory_can_be_polled),
-		CHECK(test_several_rails_and_threads),
-		CHECK(test_a_rail_is_fenced),
+		CHECK(test_several_streams_and_threads),
+		CHECK(test_a_stream_is_fenced),
 	};
 
-	return cmocka_run_group_tests(rails, NULL, NULL);
+	return cmocka_run_group_tests(streams, NULL, NULL);
 }

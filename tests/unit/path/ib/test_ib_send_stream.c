@@ -37,14 +37,14 @@ static int teardown(void **state)
 }
 
 /* All that is posted there is done; the comm has yet to hear of it. */
-static void arrive(unsigned rail)
+static void arrive(unsigned stream)
 {
-	stub_complete(ib_link_of(pair.send, rail)->qp, IB_SQ_WRS, IBV_WC_SUCCESS);
+	stub_complete(ib_qp_of(pair.send, stream)->ibv, IB_SQ_WRS, IBV_WC_SUCCESS);
 }
 
-static struct anynet_wire_grant grant_of(uint32_t seq, uint64_t bytes)
+static struct anynet_wire_cts cts_of(uint32_t seq, uint64_t bytes)
 {
-	struct anynet_wire_grant grant = {
+	struct anynet_wire_cts cts = {
 		.addr = PLACE + (uint64_t)seq * 0x10000,
 		.size = bytes,
 		.rkey = PLACE_KEY,
@@ -52,24 +52,25 @@ static struct anynet_wire_grant grant_of(uint32_t seq, uint64_t bytes)
 		.mark = seq + 1,
 	};
 
-	grant.check = ib_grant_check(&grant);
-	return grant;
+	cts.check = ib_cts_check(&cts);
+	return cts;
 }
 
 /* The peer writes this to the CTS ring, as that of message `seq`. */
-static void put_grant(unsigned rail, uint32_t seq, const struct anynet_wire_grant *place)
+static void put_cts(unsigned stream, uint32_t seq, const struct anynet_wire_cts *place)
 {
-	struct ib_link *link = ib_link_of(pair.send, rail);
+	struct ib_qp *qp = ib_qp_of(pair.send, stream);
 
-	assert_true(stub_write(link->qp, (uintptr_t)&link->cts_ring->grants[seq % ANYNET_CTS_RING_GRANTS],
-			       link->mr->rkey, place, sizeof(*place)));
+	assert_true(stub_write(qp->ibv,
+			       (uintptr_t)&qp->cts_ring->cts[seq % ANYNET_CTS_RING_ENTRIES],
+			       qp->mr->rkey, place, sizeof(*place)));
 }
 
-static void grant(unsigned rail, uint32_t seq, uint64_t bytes)
+static void cts(unsigned stream, uint32_t seq, uint64_t bytes)
 {
-	const struct anynet_wire_grant place = grant_of(seq, bytes);
+	const struct anynet_wire_cts place = cts_of(seq, bytes);
 
-	put_grant(rail, seq, &place);
+	put_cts(stream, seq, &place);
 }
 
 static void test_a_message_is_one_write_to_its_place(void **state)
@@ -79,7 +80,7 @@ static void test_a_message_is_one_write_to_its_place(void **state)
 	(void)state;
 	ib_open_send(&pair, 1, 1);
 	pair_send(&pair, pair_out, 8); /* another slot */
-	grant(0, 1, LARGE + 1);
+	cts(0, 1, LARGE + 1);
 	ib_note_posted();
 	req = pair_isend(&pair, pair_out, LARGE, 0);
 	assert_int_equal(ib_posted_count, 1);
@@ -100,8 +101,8 @@ static void test_pieces_go_each_to_its_own_place(void **state)
 	(void)state;
 	ib_open_send(&pair, 2, 2);
 	local_cfg.ib_split = true;
-	grant(0, 0, LOCAL_CHUNK_BYTES * 2);
-	grant(1, 0, LOCAL_CHUNK_BYTES * 2);
+	cts(0, 0, LOCAL_CHUNK_BYTES * 2);
+	cts(1, 0, LOCAL_CHUNK_BYTES * 2);
 	ib_note_posted();
 	req = pair_isend(&pair, pair_out, LOCAL_CHUNK_BYTES * 2, 0);
 	pair_idle(req);
@@ -124,7 +125,7 @@ static void test_a_message_larger_than_its_receive_is_not_written(void **state)
 {
 	(void)state;
 	ib_open_send(&pair, 1, 1);
-	grant(0, 0, LARGE - 1);
+	cts(0, 0, LARGE - 1);
 	ib_note_posted();
 	pair_idle(pair_isend(&pair, pair_out, LARGE, 0));
 	assert_int_equal(ib_posted_count, 1);
@@ -133,10 +134,10 @@ static void test_a_message_larger_than_its_receive_is_not_written(void **state)
 }
 
 /* The adapter writes its bytes in any order. */
-static void test_a_grant_counts_when_all_of_it_is_there(void **state)
+static void test_a_cts_counts_when_all_of_it_is_there(void **state)
 {
-	const struct anynet_wire_grant number_only = { .mark = 1 };
-	struct anynet_wire_grant without_check = grant_of(0, LARGE);
+	const struct anynet_wire_cts number_only = { .mark = 1 };
+	struct anynet_wire_cts without_check = cts_of(0, LARGE);
 	struct anynet_request *req;
 
 	(void)state;
@@ -144,12 +145,12 @@ static void test_a_grant_counts_when_all_of_it_is_there(void **state)
 	ib_open_send(&pair, 1, 1);
 	ib_note_posted();
 	req = pair_isend(&pair, pair_out, LARGE, 0);
-	put_grant(0, 0, &number_only);
+	put_cts(0, 0, &number_only);
 	pair_idle(req);
-	put_grant(0, 0, &without_check);
+	put_cts(0, 0, &without_check);
 	pair_idle(req);
 	assert_int_equal(ib_posted_count, 0);
-	grant(0, 0, LARGE);
+	cts(0, 0, LARGE);
 	pair_idle(req);
 	assert_int_equal(ib_posted_count, 1);
 }
@@ -161,10 +162,10 @@ static void test_a_small_message_is_written_where_that_is_wanted(void **state)
 
 	(void)state;
 	ib_open_send(&pair, 1, 1);
-	ib_takes_frames(ib_link_of(pair.send, 0), false);
+	ib_takes_frames(ib_qp_of(pair.send, 0), false);
 	ib_note_posted();
 	for (uint32_t i = 0; i < 2; i++) {
-		grant(0, i, rooms[i]);
+		cts(0, i, rooms[i]);
 		pair_send(&pair, pair_out, 100);
 	}
 	assert_int_equal(ib_posted_count, 2);
@@ -174,21 +175,21 @@ static void test_a_small_message_is_written_where_that_is_wanted(void **state)
 }
 
 /* … for which they wait, all but those without bytes. With several tags they have to ask. */
-static void test_a_small_message_waits_for_its_grant_then(void **state)
+static void test_a_small_message_waits_for_its_cts_then(void **state)
 {
 	struct anynet_request *req;
-	struct ib_link *link;
+	struct ib_qp *qp;
 
 	(void)state;
 	ib_open_send(&pair, 1, 1);
-	link = ib_link_of(pair.send, 0);
-	ib_takes_frames(link, false);
+	qp = ib_qp_of(pair.send, 0);
+	ib_takes_frames(qp, false);
 	ib_note_posted();
 	pair_send(&pair, pair_out, 0);
 	req = pair_isend(&pair, pair_out, 100, 0);
 	pair_idle(req);
 	assert_int_equal(ib_posted_count, 1);
-	grant(0, 1, 100);
+	cts(0, 1, 100);
 	assert_true(pair_done(req, NULL) || pair_done(req, NULL));
 	assert_int_equal(ib_posted_count, 2);
 	assert_int_equal(ib_posted[1].opcode, IBV_WR_RDMA_WRITE_WITH_IMM);
@@ -209,42 +210,42 @@ static void test_a_small_message_waits_for_its_grant_then(void **state)
 static void test_a_small_message_goes_when_it_may(void **state)
 {
 	struct anynet_request *req;
-	struct ib_link *link;
+	struct ib_qp *qp;
 
 	(void)state;
 	ib_open_send(&pair, 1, 1);
-	link = ib_link_of(pair.send, 0);
-	ib_takes_frames(link, false);
+	qp = ib_qp_of(pair.send, 0);
+	ib_takes_frames(qp, false);
 	ib_note_posted();
 	req = pair_isend(&pair, pair_out, 100, 0);
 	pair_idle(req);
 	assert_int_equal(ib_posted_count, 0);
-	ib_takes_frames(link, true);
+	ib_takes_frames(qp, true);
 	assert_true(pair_done(req, NULL) || pair_done(req, NULL));
 	assert_int_equal(ib_posted_count, 1);
 	assert_int_equal(ib_posted[0].opcode, IBV_WR_SEND);
 	assert_int_equal(ib_posted[0].bytes, sizeof(struct anynet_wire_frame) + 100);
 }
 
-/* It may be larger than its receive, for which there will be no grant then. */
+/* It may be larger than its receive, for which there will be no CTS then. */
 static void test_the_oldest_message_that_waits_is_shown(void **state)
 {
 	struct anynet_request *req;
-	struct anynet_rail *rail;
-	struct rail_signs signs;
+	struct anynet_stream *stream;
+	struct stream_signs signs;
 
 	(void)state;
 	ib_open_send(&pair, 1, 1);
-	rail = pair.send->rails[0];
+	stream = pair.send->streams[0];
 	req = pair_isend(&pair, pair_out, LARGE, 0);
 	pair_idle(req);
-	grant(0, 0, LARGE);
+	cts(0, 0, LARGE);
 	pair_idle(req);
 	arrive(0);
 	assert_true(pair_done(req, NULL));
 	pair_idle(pair_isend(&pair, pair_out, LARGE, 0));
 	ib_note_posted();
-	assert_true(rail->ops->signs(rail, &signs));
+	assert_true(stream->ops->signs(stream, &signs));
 	assert_int_equal(ib_posted_count, 1);
 	assert_int_equal(ib_posted[0].frame.type, ANYNET_FRAME_LOOK);
 	assert_int_equal(ib_posted[0].frame.seq, 1);
@@ -253,17 +254,17 @@ static void test_the_oldest_message_that_waits_is_shown(void **state)
 
 static void test_the_tcp_connection_tells_that_the_peer_is_gone(void **state)
 {
-	struct anynet_rail *rail;
-	struct rail_signs signs;
+	struct anynet_stream *stream;
+	struct stream_signs signs;
 
 	(void)state;
 	ib_open_send(&pair, 1, 1);
-	rail = pair.send->rails[0];
-	assert_true(rail->ops->signs(rail, &signs));
-	assert_false(rail->ended);
+	stream = pair.send->streams[0];
+	assert_true(stream->ops->signs(stream, &signs));
+	assert_false(stream->ended);
 	pair_hang_up(&pair, 0);
-	assert_true(rail->ops->signs(rail, &signs));
-	assert_true(rail->ended);
+	assert_true(stream->ops->signs(stream, &signs));
+	assert_true(stream->ended);
 }
 
 /* Memory may be deregistered then. The queue pair itself is destroyed later. */
@@ -273,7 +274,7 @@ static void test_nothing_is_written_when_a_comm_is_closed(void **state)
 
 	(void)state;
 	ib_open_send(&pair, 1, 1);
-	qp = ib_link_of(pair.send, 0)->qp;
+	qp = ib_qp_of(pair.send, 0)->ibv;
 	pair_close(&pair);
 	assert_int_equal(qp->state, IBV_QPS_ERR);
 }
@@ -283,35 +284,35 @@ static void test_a_peer_does_not_write_into_the_ring(void **state)
 {
 	const uint8_t bytes[4] = { 1, 2, 3, 4 };
 	const struct send_comm *comm;
-	struct ib_link *link;
+	struct ib_qp *qp;
 
 	(void)state;
 	capture_allow_warn();
 	ib_open_send(&pair, 1, 1);
 	comm = (const struct send_comm *)pair.send;
-	link = ib_link_of(pair.send, 0);
+	qp = ib_qp_of(pair.send, 0);
 	assert_true(
-		stub_write(link->qp, (uintptr_t)&link->cts_ring->consumed, link->mr->rkey, bytes, 0));
-	assert_false(stub_write(link->qp, (uintptr_t)comm->ring.memory, link->ring->rkey, bytes,
+		stub_write(qp->ibv, (uintptr_t)&qp->cts_ring->consumed, qp->mr->rkey, bytes, 0));
+	assert_false(stub_write(qp->ibv, (uintptr_t)comm->ring.memory, qp->ring->rkey, bytes,
 				sizeof(bytes)));
-	assert_int_equal(link->qp->state, IBV_QPS_ERR);
+	assert_int_equal(qp->ibv->state, IBV_QPS_ERR);
 }
 
 static void test_only_what_has_arrived_is_done(void **state)
 {
 	struct anynet_request *reqs[3];
-	struct ib_link *link;
+	struct ib_qp *qp;
 
 	(void)state;
 	ib_open_send(&pair, 1, 1);
-	link = ib_link_of(pair.send, 0);
+	qp = ib_qp_of(pair.send, 0);
 	for (uint32_t i = 0; i < 3; i++) {
-		grant(0, i, LARGE);
+		cts(0, i, LARGE);
 		reqs[i] = pair_isend(&pair, pair_out, LARGE, 0);
 	}
 	pair_idle(reqs[0]);
 	for (int i = 0; i < 3; i++) {
-		stub_complete(link->qp, 1, IBV_WC_SUCCESS);
+		stub_complete(qp->ibv, 1, IBV_WC_SUCCESS);
 		assert_true(pair_done(reqs[i], NULL));
 		if (i < 2)
 			pair_idle(reqs[i + 1]);
@@ -324,32 +325,32 @@ static void test_what_was_acknowledged_is_not_confirmed_again(void **state)
 {
 	uint8_t bits[ANYNET_ACK_BYTES] = { 0 };
 	const struct anynet_wire_frame ack = { .type = ANYNET_FRAME_ACK, .length = sizeof(bits) };
-	struct ib_link *link;
+	struct ib_qp *qp;
 
 	(void)state;
 	ib_open_send(&pair, 1, 1);
-	link = ib_link_of(pair.send, 0);
+	qp = ib_qp_of(pair.send, 0);
 	for (unsigned i = 0; i < TCP_LOG_FRAMES - 1; i++) {
-		uint32_t consumed = link->frames_posted;
+		uint32_t consumed = qp->frames_posted;
 
 		pair_send(&pair, pair_out, 8);
-		assert_true(stub_write(link->qp, (uintptr_t)&link->cts_ring->consumed, link->mr->rkey,
+		assert_true(stub_write(qp->ibv, (uintptr_t)&qp->cts_ring->consumed, qp->mr->rkey,
 				       &consumed, sizeof(consumed)));
 		bits[i / 8] |= (uint8_t)(1u << i % 8);
 	}
-	ib_bring(link, &ack, bits, sizeof(bits));
+	ib_bring(qp, &ack, bits, sizeof(bits));
 	ib_turn(pair.send);
 	assert_true(send_confirmed(pair.send));
 	for (int i = 0; i < 2; i++)
 		pair_send(&pair, pair_out, 8); /* the second in the place of the first frame */
-	assert_int_equal(ib_rail_of(pair.send, 0)->tcp.log_room, TCP_LOG_FRAMES);
-	stub_complete(link->qp, TCP_LOG_FRAMES - 1, IBV_WC_SUCCESS);
+	assert_int_equal(ib_stream_of(pair.send, 0)->tcp.log_room, TCP_LOG_FRAMES);
+	stub_complete(qp->ibv, TCP_LOG_FRAMES - 1, IBV_WC_SUCCESS);
 	ib_turn(pair.send);
 	assert_int_equal(to_send(pair.send)->unconfirmed, 2);
 }
 
 /* It is the slower way, and between two connections nobody knows which is first. */
-static void test_a_message_waits_for_another_rails_queue_pair(void **state)
+static void test_a_message_waits_for_another_streams_queue_pair(void **state)
 {
 	struct anynet_wire_frame frame;
 	struct anynet_request *req;
@@ -363,7 +364,7 @@ static void test_a_message_waits_for_another_rails_queue_pair(void **state)
 	pair_idle(req);
 	assert_int_equal(ib_posted_count, 0);
 	assert_false(frame_get(pair.fds[1], &frame, pair_in, sizeof(pair_in)));
-	grant(0, 0, LARGE);
+	cts(0, 0, LARGE);
 	pair_idle(req);
 	assert_true(ib_posted_count > 0);
 	assert_int_equal(ib_posted[0].opcode, IBV_WR_RDMA_WRITE);
@@ -374,15 +375,15 @@ static void test_a_message_waits_for_another_rails_queue_pair(void **state)
 
 static void test_a_heartbeat_needs_a_slot_of_the_peers(void **state)
 {
-	struct anynet_rail *rail;
+	struct anynet_stream *stream;
 
 	(void)state;
 	ib_open_send(&pair, 1, 1);
-	rail = pair.send->rails[0];
+	stream = pair.send->streams[0];
 	ib_note_posted();
 	for (int i = 0; i < 2 * IB_SLOTS; i++) {
-		rail->ops->ping(rail);
-		ib_complete(ib_link_of(pair.send, 0));
+		stream->ops->ping(stream);
+		ib_complete(ib_qp_of(pair.send, 0));
 	}
 	assert_int_equal(ib_posted_count, IB_SLOTS - 1); /* one took the proof */
 }
@@ -390,25 +391,25 @@ static void test_a_heartbeat_needs_a_slot_of_the_peers(void **state)
 static void check_asking(uint32_t number)
 {
 	const struct anynet_wire_frame ask_all = { .type = ANYNET_FRAME_ASK_ALL };
-	struct anynet_wire_frame go = { .type = ANYNET_FRAME_GRANT, .seq = number };
-	const struct anynet_wire_grant place = grant_of(number, LARGE);
+	struct anynet_wire_frame go = { .type = ANYNET_FRAME_CTS, .seq = number };
+	const struct anynet_wire_cts place = cts_of(number, LARGE);
 	struct anynet_request *req;
 
 	local_cfg.first_number = number;
 	ib_open_send(&pair, 1, 1);
-	ib_bring(ib_link_of(pair.send, 0), &ask_all, NULL, 0);
+	ib_bring(ib_qp_of(pair.send, 0), &ask_all, NULL, 0);
 	ib_note_posted();
 	req = pair_isend(&pair, pair_out, LARGE, 0);
 	pair_idle(req);
 	assert_int_equal(ib_posted_count, 1);
 	assert_int_equal(ib_posted[0].frame.type, ANYNET_FRAME_RTS);
-	ib_bring(ib_link_of(pair.send, 0), &go, NULL, 0); /* as over TCP: it does not say where */
+	ib_bring(ib_qp_of(pair.send, 0), &go, NULL, 0); /* as over TCP: it does not say where */
 	pair_idle(req);
 	assert_int_equal(ib_posted_count, 2);
 	assert_int_equal(ib_posted[1].frame.type, ANYNET_FRAME_ASK);
 	assert_int_equal(ib_posted[1].frame.seq, number);
 	go.length = sizeof(place);
-	ib_bring(ib_link_of(pair.send, 0), &go, &place, sizeof(place));
+	ib_bring(ib_qp_of(pair.send, 0), &go, &place, sizeof(place));
 	pair_idle(req);
 	assert_int_equal(ib_posted_count, 3);
 	assert_int_equal(ib_posted[2].opcode, IBV_WR_RDMA_WRITE_WITH_IMM);
@@ -425,57 +426,57 @@ static void test_a_message_without_a_place_asks_for_one_once(void **state)
 	check_asking(UINT32_MAX); /* whose mark is 0 */
 }
 
-static void test_a_grant_for_a_slot_that_cannot_be_is_refused(void **state)
+static void test_a_cts_for_a_slot_that_cannot_be_is_refused(void **state)
 {
-	struct anynet_wire_frame go = { .type = ANYNET_FRAME_GRANT, .slot = ANYNET_WIRE_SLOTS };
-	const struct anynet_wire_grant place = grant_of(0, LARGE);
+	struct anynet_wire_frame go = { .type = ANYNET_FRAME_CTS, .slot = ANYNET_WIRE_SLOTS };
+	const struct anynet_wire_cts place = cts_of(0, LARGE);
 
 	(void)state;
 	capture_allow_warn();
 	ib_open_send(&pair, 1, 1);
 	go.length = sizeof(place);
-	ib_bring(ib_link_of(pair.send, 0), &go, &place, sizeof(place));
+	ib_bring(ib_qp_of(pair.send, 0), &go, &place, sizeof(place));
 	ib_turn(pair.send);
 	assert_int_equal(comm_error(pair.send), -EPROTO);
 }
 
 static void test_a_closed_comm_waits_until_its_bye_is_through(void **state)
 {
-	struct anynet_rail *rail;
+	struct anynet_stream *stream;
 
 	(void)state;
 	ib_open_send(&pair, 1, 1);
-	rail = pair.send->rails[0];
+	stream = pair.send->streams[0];
 	send_bye(pair.send);
-	assert_int_equal(rail->ops->drain(rail), -EAGAIN);
+	assert_int_equal(stream->ops->drain(stream), -EAGAIN);
 	ib_note_posted();
 	assert_int_equal(comm_transmit(pair.send), 0);
 	assert_int_equal(ib_posted_count, 1);
 	assert_int_equal(ib_posted[0].frame.type, ANYNET_FRAME_BYE);
-	assert_int_equal(rail->ops->drain(rail), -EAGAIN);
+	assert_int_equal(stream->ops->drain(stream), -EAGAIN);
 	arrive(0);
-	assert_int_equal(rail->ops->drain(rail), 0);
+	assert_int_equal(stream->ops->drain(stream), 0);
 }
 
 /* A queue pair that broke did not tell of all that it has brought; the receiver does. */
 static void test_what_the_receiver_has_is_done(void **state)
 {
 	struct anynet_request *reqs[2];
-	struct anynet_rail *rail;
+	struct anynet_stream *stream;
 	int fds[2];
 
 	(void)state;
 	ib_open_send(&pair, 1, 1);
-	rail = pair.send->rails[0];
+	stream = pair.send->streams[0];
 	for (uint32_t i = 0; i < 2; i++) {
-		grant(0, i, LARGE);
+		cts(0, i, LARGE);
 		reqs[i] = pair_isend(&pair, pair_out, LARGE, 0);
 	}
 	pair_idle(reqs[0]);
 	comm_enter(pair.send);
-	comm_sever(pair.send, rail, 0);
+	comm_sever(pair.send, stream, 0);
 	assert_int_equal(socketpair(AF_UNIX, SOCK_STREAM | SOCK_NONBLOCK, 0, fds), 0);
-	comm_rail_back(pair.send, rail, fds[0], 1, rail->home, 1, 0);
+	comm_stream_back(pair.send, stream, fds[0], 1, stream->home, 1, 0);
 	comm_leave(pair.send);
 	pair_hang_up(&pair, 0);
 	pair.fds[0] = fds[1];
@@ -492,9 +493,9 @@ int main(void)
 		T(test_a_message_is_one_write_to_its_place),
 		T(test_pieces_go_each_to_its_own_place),
 		T(test_a_message_larger_than_its_receive_is_not_written),
-		T(test_a_grant_counts_when_all_of_it_is_there),
+		T(test_a_cts_counts_when_all_of_it_is_there),
 		T(test_a_small_message_is_written_where_that_is_wanted),
-		T(test_a_small_message_waits_for_its_grant_then),
+		T(test_a_small_message_waits_for_its_cts_then),
 		T(test_a_small_message_goes_when_it_may),
 		T(test_the_oldest_message_that_waits_is_shown),
 		T(test_the_tcp_connection_tells_that_the_peer_is_gone),
@@ -502,10 +503,10 @@ int main(void)
 		T(test_a_peer_does_not_write_into_the_ring),
 		T(test_only_what_has_arrived_is_done),
 		T(test_what_was_acknowledged_is_not_confirmed_again),
-		T(test_a_message_waits_for_another_rails_queue_pair),
+		T(test_a_message_waits_for_another_streams_queue_pair),
 		T(test_a_heartbeat_needs_a_slot_of_the_peers),
 		T(test_a_message_without_a_place_asks_for_one_once),
-		T(test_a_grant_for_a_slot_that_cannot_be_is_refused),
+		T(test_a_cts_for_a_slot_that_cannot_be_is_refused),
 		T(test_a_closed_comm_waits_until_its_bye_is_through),
 		T(test_what_the_receiver_has_is_done),
 	};

@@ -1,15 +1,16 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* What rails pull from a send comm, and the acknowledgements and grants they bring to it. */
+/* What streams pull from a send comm, and the acknowledgements and CTS they bring to it. */
 #include <errno.h>
 #include <string.h>
 
 #include "message/send_internal.h"
 #include "wire/checksum.h"
 
-#define UNKNOWN_BYTES (256u << 10) /* a rail of unknown rate gets no more than this to start with */
-#define SLOWER_BY     1.5 /* a rail that would be this much later leaves a chunk to the others */
+/* A stream of unknown rate gets no more than this to start with */
+#define UNKNOWN_BYTES (256u << 10)
+#define SLOWER_BY     1.5 /* a stream that would be this much later leaves a chunk to the others */
 
-/* --- the ready queue: messages with bytes (or an RTS) to hand to rails, oldest first --- */
+/* --- the ready queue: messages with bytes (or an RTS) to hand to streams, oldest first --- */
 
 void send_queue(struct send_comm *comm, struct send_msg *msg)
 {
@@ -34,14 +35,14 @@ static void ready_pop(struct send_comm *comm, enum send_state state)
 		comm->ready_tail = SLOT_NONE;
 }
 
-/* --- messages that wait for a grant without having asked --- */
+/* --- messages that wait for a CTS without having asked --- */
 
-bool send_granted(const struct send_comm *comm, const struct send_msg *msg)
+bool send_cleared(const struct send_comm *comm, const struct send_msg *msg)
 {
-	for (unsigned i = 0; i < comm->base.rail_count; i++) {
-		struct anynet_rail *rail = comm->base.rails[i];
+	for (unsigned i = 0; i < comm->base.stream_count; i++) {
+		struct anynet_stream *stream = comm->base.streams[i];
 
-		if (rail && rail->ops->granted(rail, msg))
+		if (stream && stream->ops->cleared(stream, msg))
 			return true;
 	}
 	return false;
@@ -50,14 +51,14 @@ bool send_granted(const struct send_comm *comm, const struct send_msg *msg)
 /* The comm has used one tag, but the receiver has not. */
 static void ask_for(struct send_comm *comm, struct send_msg *msg)
 {
-	if (!msg->record || !send_granted(comm, msg)) {
+	if (!msg->record || !send_cleared(comm, msg)) {
 		msg->flags |= ANYNET_FLAG_MULTI;
 		msg->rts_due = true;
 	}
 	send_queue(comm, msg);
 }
 
-void send_wait_for_grant(struct send_comm *comm, struct send_msg *msg)
+void send_wait_for_cts(struct send_comm *comm, struct send_msg *msg)
 {
 	msg->state = SEND_ASKED;
 	comm->waiting[comm->waiting_tail++ % ANYNET_SENDS] = (uint16_t)(msg - comm->msgs);
@@ -69,12 +70,12 @@ void send_ask_for_waiting(struct send_comm *comm)
 		ask_for(comm, &comm->msgs[comm->waiting[comm->waiting_head++ % ANYNET_SENDS]]);
 }
 
-void send_look_for_grants(struct send_comm *comm, struct anynet_rail *rail)
+void send_look_for_cts(struct send_comm *comm, struct anynet_stream *stream)
 {
 	while (comm->waiting_head != comm->waiting_tail) {
 		struct send_msg *msg =
 			&comm->msgs[comm->waiting[comm->waiting_head % ANYNET_SENDS]];
-		bool goes = rail->ops->granted(rail, msg);
+		bool goes = stream->ops->cleared(stream, msg);
 
 		if (!goes && !comm->ask_all)
 			return;
@@ -119,8 +120,8 @@ static int acknowledge(struct send_comm *comm, struct send_msg *msg)
 	}
 	if (msg->state != SEND_GIVEN || msg->chunks || msg->acked) {
 		comm_note_fault(&comm->base, NULL, -EPROTO,
-			  "acknowledgement of slot %d, which has no unacknowledged message",
-			  (int)(msg - comm->msgs));
+				"acknowledgement of slot %d, which has no unacknowledged message",
+				(int)(msg - comm->msgs));
 		return -EPROTO;
 	}
 	msg->acked = true;
@@ -151,7 +152,7 @@ static int on_ack(struct send_comm *comm, const uint8_t bitmap[ANYNET_ACK_BYTES]
 	return ret;
 }
 
-/* Told again on a resumed rail: it may have been known already. */
+/* Told again on a resumed stream: it may have been known already. */
 static int on_ack_again(struct send_comm *comm, const struct anynet_wire_frame *header)
 {
 	struct send_msg *msg = &comm->msgs[header->slot];
@@ -161,84 +162,85 @@ static int on_ack_again(struct send_comm *comm, const struct anynet_wire_frame *
 	return acknowledge(comm, msg);
 }
 
-static int on_grant(struct send_comm *comm, const struct anynet_wire_frame *header)
+static int on_cts(struct send_comm *comm, const struct anynet_wire_frame *header)
 {
 	struct send_msg *msg = &comm->msgs[header->slot];
 
-	/* Else it is told again, on a rail that was resumed. */
+	/* Else it is told again, on a stream that was resumed. */
 	if (msg->seq == header->seq && msg->state == SEND_ASKED && msg->flags & ANYNET_FLAG_MULTI)
 		send_queue(comm, msg);
 	return 0;
 }
 
-static int on_doubt(struct send_comm *comm, unsigned index, uint32_t epoch)
+static int on_suspect(struct send_comm *comm, unsigned index, uint32_t epoch)
 {
-	struct anynet_rail *rail = index < comm->base.rail_count ? comm->base.rails[index] : NULL;
+	struct anynet_stream *stream =
+		index < comm->base.stream_count ? comm->base.streams[index] : NULL;
 
-	if (rail_stands(rail) && rail->epoch == epoch)
-		comm->base.noted = rail->doubted = true;
+	if (stream_stands(stream) && stream->epoch == epoch)
+		comm->base.noted = stream->suspected = true;
 	return 0;
 }
 
-int send_control(struct send_comm *comm, struct anynet_rail *rail,
+int send_control(struct send_comm *comm, struct anynet_stream *stream,
 		 const struct anynet_wire_frame *header, const uint8_t *payload)
 {
 	if (header->slot >= ANYNET_SENDS) {
-		comm_note_fault(&comm->base, rail, -EPROTO, "frame of type %u for slot %u", header->type,
-			  header->slot);
+		comm_note_fault(&comm->base, stream, -EPROTO, "frame of type %u for slot %u",
+				header->type, header->slot);
 		return -EPROTO;
 	}
 	if (header->type == ANYNET_FRAME_ACK && header->length == ANYNET_ACK_BYTES)
 		return on_ack(comm, payload);
 	if (header->type == ANYNET_FRAME_ACK && !header->length)
 		return on_ack_again(comm, header);
-	if (header->type == ANYNET_FRAME_GRANT && !header->length)
-		return on_grant(comm, header);
-	if (header->type == ANYNET_FRAME_DOUBT && !header->length)
-		return on_doubt(comm, header->slot, header->seq);
+	if (header->type == ANYNET_FRAME_CTS && !header->length)
+		return on_cts(comm, header);
+	if (header->type == ANYNET_FRAME_SUSPECT && !header->length)
+		return on_suspect(comm, header->slot, header->seq);
 	if (header->type == ANYNET_FRAME_PING && !header->length)
 		return 0;
 	if (header->type == ANYNET_FRAME_BYE && !header->length) {
-		rail->bye = true;
+		stream->bye = true;
 		return 0;
 	}
-	comm_note_fault(&comm->base, rail, -EPROTO, "frame of type %u with %u bytes", header->type,
-		  header->length);
+	comm_note_fault(&comm->base, stream, -EPROTO, "frame of type %u with %u bytes",
+			header->type, header->length);
 	return -EPROTO;
 }
 
-/* --- what rails pull --- */
+/* --- what streams pull --- */
 
-/* READY goes first, on rail 0; BYE last, on every rail. */
-static bool next_notice(struct send_comm *comm, struct anynet_rail *rail, struct frame_id *id)
+/* READY goes first, on stream 0; BYE last, on every stream. */
+static bool next_notice(struct send_comm *comm, struct anynet_stream *stream, struct frame_id *id)
 {
-	if (comm->ready_due && !rail->index) {
+	if (comm->ready_due && !stream->index) {
 		comm->ready_due = false;
 		*id = (struct frame_id){ .type = ANYNET_FRAME_READY };
 		return true;
 	}
-	if (rail->bye_due && comm->ready_head == SLOT_NONE) {
-		rail->bye_due = false;
+	if (stream->bye_due && comm->ready_head == SLOT_NONE) {
+		stream->bye_due = false;
 		*id = (struct frame_id){ .type = ANYNET_FRAME_BYE };
 		return true;
 	}
 	return false;
 }
 
-/* With several rails: would this one finish a chunk later than the best of the others would finish
+/* With several streams: would this one finish a chunk later than the best of the others would finish
  * it after all they have? Then leave it to them. */
-static bool too_slow(const struct send_comm *comm, struct anynet_rail *rail, size_t bytes)
+static bool too_slow(const struct send_comm *comm, struct anynet_stream *stream, size_t bytes)
 {
 	double own, best = 0;
 
-	if (rail->rate <= 0)
-		return rail->ops->backlog(rail) > UNKNOWN_BYTES;
-	own = (double)(rail->ops->backlog(rail) + bytes) / rail->rate;
-	for (unsigned i = 0; i < comm->base.rail_count; i++) {
-		struct anynet_rail *other = comm->base.rails[i];
+	if (stream->rate <= 0)
+		return stream->ops->backlog(stream) > UNKNOWN_BYTES;
+	own = (double)(stream->ops->backlog(stream) + bytes) / stream->rate;
+	for (unsigned i = 0; i < comm->base.stream_count; i++) {
+		struct anynet_stream *other = comm->base.streams[i];
 		double time;
 
-		if (other == rail || !rail_works(other) || other->rate <= 0)
+		if (other == stream || !stream_works(other) || other->rate <= 0)
 			continue;
 		time = (double)(other->ops->backlog(other) + bytes) / other->rate;
 		if (best <= 0 || time < best)
@@ -247,48 +249,48 @@ static bool too_slow(const struct send_comm *comm, struct anynet_rail *rail, siz
 	return best > 0 && own > SLOWER_BY * best;
 }
 
-static bool may_have_links(const struct send_comm *comm)
+static bool may_have_qps(const struct send_comm *comm)
 {
-	return comm_is_ib(&comm->base) && !comm->base.unlinked;
+	return comm_is_ib(&comm->base) && !comm->base.tcp_only;
 }
 
-/* Has it a link that has room, and the other none? Else: has it less to do than the other, or, if it is the
+/* Has it a queue pair that has room, and the other none? Else: has it less to do than the other, or, if it is the
  * same, had it so far? */
-static bool is_freer(struct anynet_rail *rail, struct anynet_rail *other)
+static bool is_freer(struct anynet_stream *stream, struct anynet_stream *other)
 {
-	size_t own = rail->ops->backlog(rail), others = other->ops->backlog(other);
-	bool linked = rail->linked;
+	size_t own = stream->ops->backlog(stream), others = other->ops->backlog(other);
+	bool by_qp = stream->by_qp;
 
-	if (linked != other->linked)
-		return linked ? own != SIZE_MAX : others == SIZE_MAX;
-	return own < others || (own == others && rail->bytes_sent < other->bytes_sent);
+	if (by_qp != other->by_qp)
+		return by_qp ? own != SIZE_MAX : others == SIZE_MAX;
+	return own < others || (own == others && stream->bytes_sent < other->bytes_sent);
 }
 
-/* With links: a message goes by a rail that has its grant; if none has it any more, one may ask. Of
+/* With queue pairs: a message goes by a stream that has its CTS; if none has it any more, one may ask. Of
  * those that may carry it, by the freest one. */
-static bool better_by_another(const struct send_comm *comm, struct anynet_rail *rail,
+static bool better_by_another(const struct send_comm *comm, struct anynet_stream *stream,
 			      const struct send_msg *msg)
 {
-	bool granted = rail->ops->granted(rail, msg);
+	bool cleared = stream->ops->cleared(stream, msg);
 
-	for (unsigned i = 0; i < comm->base.rail_count; i++) {
-		struct anynet_rail *other = comm->base.rails[i];
+	for (unsigned i = 0; i < comm->base.stream_count; i++) {
+		struct anynet_stream *other = comm->base.streams[i];
 
-		if (other == rail || !rail_works(other) || !other->ops->granted(other, msg))
+		if (other == stream || !stream_works(other) || !other->ops->cleared(other, msg))
 			continue;
-		if (!granted || is_freer(other, rail))
+		if (!cleared || is_freer(other, stream))
 			return true;
 	}
 	return false;
 }
 
-static size_t chunk_size(const struct send_comm *comm, const struct anynet_rail *rail,
+static size_t chunk_size(const struct send_comm *comm, const struct anynet_stream *stream,
 			 const struct send_msg *msg)
 {
 	size_t left = anynet_min(msg->bytes - msg->given, comm->frame_bytes);
-	bool whole = comm->base.rail_count == 1
+	bool whole = comm->base.stream_count == 1
 			     ? !comm->base.checksum
-			     : comm_is_ib(&comm->base) && rail->linked &&
+			     : comm_is_ib(&comm->base) && stream->by_qp &&
 				       !anynet_net.cfg->ib_split && !comm->base.spread;
 
 	if (msg->copied || left <= comm->chunk_bytes || whole)
@@ -296,16 +298,16 @@ static size_t chunk_size(const struct send_comm *comm, const struct anynet_rail 
 	return comm->chunk_bytes;
 }
 
-bool send_next(struct send_comm *comm, struct anynet_rail *rail, struct frame_id *id)
+bool send_next(struct send_comm *comm, struct anynet_stream *stream, struct frame_id *id)
 {
 	struct send_msg *msg;
 	size_t bytes;
 
-	if (anynet_unlikely(comm->ready_due || comm->closing) && next_notice(comm, rail, id))
+	if (anynet_unlikely(comm->ready_due || comm->closing) && next_notice(comm, stream, id))
 		return true;
 	if (comm->ready_head == SLOT_NONE)
 		return false;
-	if (comm->base.rail_count > 1 && anynet_unlikely(rail->state == RAIL_SUSPECT))
+	if (comm->base.stream_count > 1 && anynet_unlikely(stream->state == STREAM_SUSPECT))
 		return false;
 	msg = &comm->msgs[comm->ready_head];
 	id->slot = comm->ready_head;
@@ -317,9 +319,10 @@ bool send_next(struct send_comm *comm, struct anynet_rail *rail, struct frame_id
 		ready_pop(comm, SEND_ASKED);
 		return true;
 	}
-	bytes = chunk_size(comm, rail, msg);
-	if (comm->base.rail_count > 1 && (may_have_links(comm) ? better_by_another(comm, rail, msg)
-							       : too_slow(comm, rail, bytes)))
+	bytes = chunk_size(comm, stream, msg);
+	if (comm->base.stream_count > 1 &&
+	    (may_have_qps(comm) ? better_by_another(comm, stream, msg)
+				: too_slow(comm, stream, bytes)))
 		return false;
 	id->type = ANYNET_FRAME_DATA;
 	id->length = (uint32_t)bytes;
@@ -332,7 +335,7 @@ bool send_next(struct send_comm *comm, struct anynet_rail *rail, struct frame_id
 	return true;
 }
 
-void send_frame(const struct send_comm *comm, const struct frame_id *id, struct rail_frame *frame)
+void send_frame(const struct send_comm *comm, const struct frame_id *id, struct stream_frame *frame)
 {
 	const struct send_msg *msg = &comm->msgs[id->slot];
 
@@ -352,8 +355,8 @@ void send_frame(const struct send_comm *comm, const struct frame_id *id, struct 
 	} else {
 		frame->header = (struct anynet_wire_frame){ .type = id->type };
 		if (id->type == ANYNET_FRAME_READY) {
-			frame->header.size = (unsigned)__builtin_popcountll(comm->rails_standing);
-			frame->header.offset = comm->rails_standing;
+			frame->header.size = (unsigned)__builtin_popcountll(comm->streams_standing);
+			frame->header.offset = comm->streams_standing;
 		} else {
 			frame->header.seq = comm->next_seq;
 		}

@@ -16,7 +16,7 @@
 
 #include "support/capture.h"
 #include "support/check.h"
-#include "transports/device/links.h"
+#include "transports/device/carrier.h"
 #include "transports/session/watch.h"
 #include "unit/environment.h"
 #include "unit/netns.h"
@@ -54,11 +54,11 @@ static bool wait_down(int device, bool down)
 	struct deadline deadline = deadline_in(TEST_PATIENCE_MS, "a link event");
 	bool news = false;
 
-	while (link_is_down(&devices[device]) != down) {
+	while (carrier_is_down(&devices[device]) != down) {
 		struct pollfd ready = { .fd = fd, .events = POLLIN };
 
 		poll(&ready, 1, deadline_left_ms(&deadline));
-		news |= link_events_read();
+		news |= carrier_events_read();
 		deadline_turn(&deadline);
 	}
 	return news;
@@ -71,7 +71,7 @@ static void read_all(void)
 
 	ip("link set c0 mtu 1300");
 	assert_int_equal(poll(&ready, 1, TEST_PATIENCE_MS), 1);
-	link_events_read();
+	carrier_events_read();
 }
 
 static int setup(void **state)
@@ -97,7 +97,7 @@ static int setup(void **state)
 	wait_running("a0");
 	wait_running("b0");
 	anynet_net_start(&local_cfg, devices, DEVICES);
-	fd = link_events_open();
+	fd = carrier_events_open();
 	assert_true(fd >= 0);
 	return 0;
 }
@@ -105,7 +105,7 @@ static int setup(void **state)
 static int teardown(void **state)
 {
 	(void)state;
-	link_events_close();
+	carrier_events_close();
 	netns_ip(true, "link del a0");
 	netns_ip(true, "link del b0");
 	netns_ip(true, "link del c0");
@@ -117,10 +117,10 @@ static void test_a_nic_taken_down_is_noticed_and_its_return(void **state)
 {
 	(void)state;
 	for (int i = 0; i < 2; i++) {
-		assert_false(link_is_down(&devices[A0]));
+		assert_false(carrier_is_down(&devices[A0]));
 		ip("link set a0 down");
 		assert_true(wait_down(A0, true));
-		assert_false(link_is_down(&devices[B0]));
+		assert_false(carrier_is_down(&devices[B0]));
 		ip("link set a0 up");
 		assert_true(wait_down(A0, false));
 	}
@@ -140,7 +140,7 @@ static void test_a_nic_that_is_removed_is_down(void **state)
 	(void)state;
 	ip("link del a0");
 	assert_true(wait_down(A0, true));
-	assert_false(link_is_down(&devices[B0]));
+	assert_false(carrier_is_down(&devices[B0]));
 }
 
 static void test_other_events_are_no_news(void **state)
@@ -149,15 +149,15 @@ static void test_other_events_are_no_news(void **state)
 
 	(void)state;
 	read_all();
-	assert_false(link_events_read());
+	assert_false(carrier_events_read());
 	ip("link set a0 mtu 1400");
 	assert_int_equal(poll(&ready, 1, TEST_PATIENCE_MS), 1);
-	assert_false(link_events_read());
+	assert_false(carrier_events_read());
 	ip("link set c0 up"); /* none of ours */
 	assert_int_equal(poll(&ready, 1, TEST_PATIENCE_MS), 1);
-	assert_false(link_events_read());
-	assert_false(link_is_down(&devices[A0]));
-	assert_false(link_is_down(&devices[B0]));
+	assert_false(carrier_events_read());
+	assert_false(carrier_is_down(&devices[A0]));
+	assert_false(carrier_is_down(&devices[B0]));
 }
 
 static void test_of_what_is_no_device_nothing_is_known(void **state)
@@ -167,9 +167,9 @@ static void test_of_what_is_no_device_nothing_is_known(void **state)
 	(void)state;
 	ip("link set a0 down");
 	wait_down(A0, true);
-	assert_false(link_is_down(&other));
+	assert_false(carrier_is_down(&other));
 	other.index = ANYNET_DEVICES_MAX;
-	assert_false(link_is_down(&other));
+	assert_false(carrier_is_down(&other));
 }
 
 static void test_closing_forgets(void **state)
@@ -177,9 +177,9 @@ static void test_closing_forgets(void **state)
 	(void)state;
 	ip("link set a0 down");
 	wait_down(A0, true);
-	link_events_close();
-	assert_false(link_is_down(&devices[A0]));
-	assert_int_equal(link_events_open(), fd);
+	carrier_events_close();
+	assert_false(carrier_is_down(&devices[A0]));
+	assert_int_equal(carrier_events_open(), fd);
 	assert_true(fcntl(fd, F_GETFD) & FD_CLOEXEC);
 	ip("link set b0 down");
 	assert_true(wait_down(B0, true));
@@ -189,9 +189,9 @@ static void test_closing_forgets(void **state)
 static void test_closing_twice_closes_once(void **state)
 {
 	(void)state;
-	link_events_close();
+	carrier_events_close();
 	assert_int_equal(dup(STDIN_FILENO), fd);
-	link_events_close();
+	carrier_events_close();
 	assert_int_equal(close(fd), 0);
 }
 
@@ -214,8 +214,8 @@ static void test_after_an_overrun_the_next_event_puts_it_right(void **state)
 	(void)state;
 	read_all();
 	overrun("link set a0 down");
-	assert_false(link_events_read());
-	assert_false(link_is_down(&devices[A0])); /* else this test shows nothing */
+	assert_false(carrier_events_read());
+	assert_false(carrier_is_down(&devices[A0])); /* else this test shows nothing */
 	set_room(1 << 16); /* the kernel may have more to tell at the same time */
 	ip("link set a0 mtu 1400");
 	assert_true(wait_down(A0, true));
@@ -229,8 +229,8 @@ static void test_an_overrun_makes_it_forget_which_nics_are_down(void **state)
 	wait_down(A0, true);
 	read_all();
 	overrun("link set b0 mtu 1400");
-	assert_true(link_events_read());
-	assert_false(link_is_down(&devices[A0]));
+	assert_true(carrier_events_read());
+	assert_false(carrier_is_down(&devices[A0]));
 }
 
 /* --- what a comm makes of it --- */
@@ -251,28 +251,28 @@ static void test_a_receiver_tells_the_sender_over_another_nic(void **state)
 	(void)state;
 	pair_open_recv(&pair, 2);
 	comm = pair.recv;
-	comm->rails[0]->dev = &devices[A0];
-	comm->rails[1]->dev = &devices[B0];
+	comm->streams[0]->dev = &devices[A0];
+	comm->streams[1]->dev = &devices[B0];
 	pair_irecv(&pair, in, sizeof(in), 0);
 	look(comm);
-	assert_int_not_equal(comm->rails[0]->state, RAIL_SUSPECT);
+	assert_int_not_equal(comm->streams[0]->state, STREAM_SUSPECT);
 	ip("link set a0 down");
 	wait_down(A0, true);
 	look(comm);
-	assert_int_equal(comm->rails[0]->state, RAIL_SUSPECT);
-	assert_int_not_equal(comm->rails[1]->state, RAIL_SUSPECT);
+	assert_int_equal(comm->streams[0]->state, STREAM_SUSPECT);
+	assert_int_not_equal(comm->streams[1]->state, STREAM_SUSPECT);
 	assert_int_equal(comm_transmit(comm), 0);
 	assert_false(frame_get(pair.fds[0], &frame, NULL, 0));
 	assert_true(frame_get(pair.fds[1], &frame, NULL, 0));
-	assert_int_equal(frame.type, ANYNET_FRAME_DOUBT);
+	assert_int_equal(frame.type, ANYNET_FRAME_SUSPECT);
 	assert_int_equal(frame.slot, 0);
 	assert_false(frame_get(pair.fds[1], &frame, NULL, 0));
 	/* Its connection is not touched: what has come may be read. */
-	assert_true(comm->rails[0]->fd >= 0);
+	assert_true(comm->streams[0]->fd >= 0);
 	ip("link set a0 up");
 	wait_down(A0, false);
 	look(comm);
-	assert_int_not_equal(comm->rails[0]->state, RAIL_SUSPECT);
+	assert_int_not_equal(comm->streams[0]->state, STREAM_SUSPECT);
 	pair_close(&pair);
 }
 
@@ -283,14 +283,14 @@ static void test_a_sender_uses_its_other_nic(void **state)
 
 	(void)state;
 	pair_open_send(&pair, 2);
-	pair.send->rails[0]->dev = &devices[A0];
-	pair.send->rails[1]->dev = &devices[B0];
+	pair.send->streams[0]->dev = &devices[A0];
+	pair.send->streams[1]->dev = &devices[B0];
 	pair_isend(&pair, "first", 5, 0);
 	assert_true(frame_get(pair.fds[0], &frame, in, sizeof(in)));
 	ip("link set a0 down");
 	wait_down(A0, true);
 	look(pair.send);
-	assert_int_equal(pair.send->rails[0]->state, RAIL_SUSPECT);
+	assert_int_equal(pair.send->streams[0]->state, STREAM_SUSPECT);
 	pair_isend(&pair, "second", 6, 0);
 	assert_int_equal(comm_transmit(pair.send), 0);
 	assert_false(frame_get(pair.fds[0], &frame, in, sizeof(in)));
@@ -298,34 +298,34 @@ static void test_a_sender_uses_its_other_nic(void **state)
 	ip("link set a0 up");
 	wait_down(A0, false);
 	look(pair.send);
-	assert_int_not_equal(pair.send->rails[0]->state, RAIL_SUSPECT);
+	assert_int_not_equal(pair.send->streams[0]->state, STREAM_SUSPECT);
 	pair_close(&pair);
 }
 
 /* One between addresses of this host, say. It would be closed and made again for as long as that lasts. */
 static void test_a_connection_made_without_the_link_is_left_alone(void **state)
 {
-	struct anynet_rail *rail;
+	struct anynet_stream *stream;
 	char in[8];
 
 	(void)state;
 	ip("link set a0 down");
 	wait_down(A0, true);
 	pair_open_recv(&pair, 1);
-	rail = pair.recv->rails[0];
-	rail->dev = &devices[A0];
-	rail->losses = link_losses(rail->dev);
+	stream = pair.recv->streams[0];
+	stream->dev = &devices[A0];
+	stream->losses = carrier_losses(stream->dev);
 	pair_irecv(&pair, in, sizeof(in), 0);
 	look(pair.recv);
-	assert_int_not_equal(rail->state, RAIL_SUSPECT);
+	assert_int_not_equal(stream->state, STREAM_SUSPECT);
 	ip("link set a0 up");
 	wait_down(A0, false);
 	look(pair.recv);
-	assert_int_not_equal(rail->state, RAIL_SUSPECT);
+	assert_int_not_equal(stream->state, STREAM_SUSPECT);
 	ip("link set a0 down");
 	wait_down(A0, true);
 	look(pair.recv);
-	assert_int_equal(rail->state, RAIL_SUSPECT);
+	assert_int_equal(stream->state, STREAM_SUSPECT);
 	pair_close(&pair);
 }
 

@@ -38,16 +38,16 @@ static int teardown(void **state)
 	return 0;
 }
 
-static void open_recv(unsigned rails)
+static void open_recv(unsigned streams)
 {
-	ib_open_recv(&pair, rails, rails);
+	ib_open_recv(&pair, streams, streams);
 }
 
-static void bring(unsigned rail, uint32_t seq, uint32_t bytes)
+static void bring(unsigned stream, uint32_t seq, uint32_t bytes)
 {
 	const struct anynet_wire_frame frame = frame_data(seq, 0, 0, bytes);
 
-	ib_bring(ib_link_of(pair.recv, rail), &frame, pair_out, bytes);
+	ib_bring(ib_qp_of(pair.recv, stream), &frame, pair_out, bytes);
 }
 
 static void test_a_write_is_for_the_message_that_asked(void **state)
@@ -57,7 +57,7 @@ static void test_a_write_is_for_the_message_that_asked(void **state)
 
 	(void)state;
 	open_recv(1);
-	ib_bring(ib_link_of(pair.recv, 0), &ping, NULL, 0);
+	ib_bring(ib_qp_of(pair.recv, 0), &ping, NULL, 0);
 	for (int tag = 0; tag < 2; tag++)
 		reqs[tag] = pair_irecv(&pair, pair_in, LARGE, tag);
 	for (uint32_t seq = 0; seq < 2; seq++) {
@@ -65,13 +65,13 @@ static void test_a_write_is_for_the_message_that_asked(void **state)
 
 		rts.type = ANYNET_FRAME_RTS;
 		rts.size = LARGE;
-		ib_bring(ib_link_of(pair.recv, 0), &rts, NULL, 0);
+		ib_bring(ib_qp_of(pair.recv, 0), &rts, NULL, 0);
 	}
 	pair_idle(reqs[0]);
 	pair_idle(reqs[1]);
 	for (uint32_t slot = 0; slot < 2; slot++) {
-		assert_true(stub_write_imm(ib_link_of(pair.recv, 0)->qp,
-					   htobe32(slot << 24 | LARGE), LARGE));
+		assert_true(stub_write_imm(ib_qp_of(pair.recv, 0)->ibv, htobe32(slot << 24 | LARGE),
+					   LARGE));
 		assert_true(pair_done(reqs[1 - slot], NULL));
 	}
 }
@@ -85,12 +85,12 @@ static void test_a_frame_has_to_have_the_length_it_says(void **state)
 	capture_allow_warn();
 	open_recv(1);
 	req = pair_irecv(&pair, pair_in, 200, 0);
-	ib_bring(ib_link_of(pair.recv, 0), &frame, pair_out, 50);
+	ib_bring(ib_qp_of(pair.recv, 0), &frame, pair_out, 50);
 	pair_fails(req, -EPROTO);
 }
 
 /* Which of several messages it is would be anybody's guess. */
-static void test_a_write_does_for_a_message_on_a_single_rail_only(void **state)
+static void test_a_write_does_for_a_message_on_a_single_stream_only(void **state)
 {
 	struct anynet_request *req;
 
@@ -98,12 +98,12 @@ static void test_a_write_does_for_a_message_on_a_single_rail_only(void **state)
 	capture_allow_warn();
 	open_recv(2);
 	req = pair_irecv(&pair, pair_in, LARGE, 0);
-	assert_true(stub_write_imm(ib_link_of(pair.recv, 1)->qp, htobe32(LARGE), LARGE));
+	assert_true(stub_write_imm(ib_qp_of(pair.recv, 1)->ibv, htobe32(LARGE), LARGE));
 	pair_fails(req, -EPROTO);
 }
 
-/* NCCL tests in any order, and messages come in any order over several rails. */
-static void test_a_receive_is_granted_again_though_later_ones_are_over(void **state)
+/* NCCL tests in any order, and messages come in any order over several streams. */
+static void test_a_receive_is_cleared_again_though_later_ones_are_over(void **state)
 {
 	struct anynet_request *first, *second;
 
@@ -115,9 +115,9 @@ static void test_a_receive_is_granted_again_though_later_ones_are_over(void **st
 	pair_finish(&second, 1, NULL);
 	pair_idle(first);
 	comm_enter(pair.recv);
-	recv_grant_again((struct recv_comm *)pair.recv, pair.recv->rails[0]);
+	recv_cts_again((struct recv_comm *)pair.recv, pair.recv->streams[0]);
 	comm_leave(pair.recv);
-	assert_int_equal(pair.recv->rails[0]->granted, 0);
+	assert_int_equal(pair.recv->streams[0]->cleared, 0);
 }
 
 /* The sender is gone: nobody will prove the queue pair. */
@@ -136,11 +136,11 @@ static void test_the_tcp_connection_counts_until_the_queue_pair_is_proven(void *
 
 static void position(uint64_t expected)
 {
-	struct anynet_rail *rail = pair.recv->rails[0];
+	struct anynet_stream *stream = pair.recv->streams[0];
 	uint64_t frames = UINT64_MAX;
 	uint32_t part;
 
-	rail->ops->position(rail, &frames, &part);
+	stream->ops->position(stream, &frames, &part);
 	assert_int_equal(frames, expected);
 }
 
@@ -149,34 +149,34 @@ static void test_what_a_queue_pair_had_brought_when_it_broke_counts(void **state
 	struct anynet_wire_frame ask = frame_data(0, 0, 0, 0), look = ask,
 				 ping = { .type = ANYNET_FRAME_PING };
 	struct anynet_request *req;
-	const struct ibv_qp *qp;
-	struct ib_link *link;
+	const struct ibv_qp *ibv;
+	struct ib_qp *qp;
 
 	(void)state;
 	ask.type = ANYNET_FRAME_ASK;
 	look.type = ANYNET_FRAME_LOOK;
 	open_recv(1);
-	link = ib_link_of(pair.recv, 0);
-	qp = link->qp;
+	qp = ib_qp_of(pair.recv, 0);
+	ibv = qp->ibv;
 	req = pair_irecv(&pair, pair_in, 100, 0);
-	ib_bring(link, &ping, NULL, 0);
+	ib_bring(qp, &ping, NULL, 0);
 	bring(0, 0, 100);
 	pair_finish(&req, 1, NULL);
 	position(1);
 	for (uint32_t i = 1; i <= 2; i++)
 		bring(0, i, 100); /* nobody has posted a receive for those */
-	ib_bring(link, &ping, NULL, 0);
-	ib_bring(link, &ask, NULL, 0);
-	ib_bring(link, &look, NULL, 0);
+	ib_bring(qp, &ping, NULL, 0);
+	ib_bring(qp, &ask, NULL, 0);
+	ib_bring(qp, &look, NULL, 0);
 	comm_enter(pair.recv);
-	comm_sever(pair.recv, pair.recv->rails[0], 0);
+	comm_sever(pair.recv, pair.recv->streams[0], 0);
 	comm_leave(pair.recv);
-	assert_int_equal(qp->state, IBV_QPS_ERR); /* nothing is written any more */
+	assert_int_equal(ibv->state, IBV_QPS_ERR); /* nothing is written any more */
 	position(3);
 	for (int i = 0; i < 2; i++) {
 		req = pair_irecv(&pair, pair_in, 100, 0);
 		comm_enter(pair.recv);
-		pair.recv->rails[0]->ops->receive(pair.recv->rails[0]);
+		pair.recv->streams[0]->ops->receive(pair.recv->streams[0]);
 		comm_leave(pair.recv);
 		assert_true(pair_done(req, NULL));
 		assert_memory_equal(pair_in, pair_out, 100);
@@ -190,12 +190,12 @@ static void test_what_was_told_by_a_queue_pair_that_is_given_up_is_told_again(vo
 	struct anynet_wire_frame ping = { .type = ANYNET_FRAME_PING }, data, word;
 	uint8_t acks[ANYNET_ACK_BYTES];
 	struct anynet_request *req;
-	struct anynet_rail *rail;
+	struct anynet_stream *stream;
 	int fds[2];
 
 	(void)state;
 	ib_open_recv(&pair, 1, 0);
-	rail = pair.recv->rails[0];
+	stream = pair.recv->streams[0];
 	req = pair_irecv(&pair, pair_in, 100, 0);
 	data = frame_data(0, 0, ANYNET_FLAG_ACK, 100);
 	frame_put(pair.fds[0], &data, pair_out);
@@ -205,14 +205,14 @@ static void test_what_was_told_by_a_queue_pair_that_is_given_up_is_told_again(vo
 
 	assert_int_equal(socketpair(AF_UNIX, SOCK_STREAM, 0, fds), 0);
 	comm_enter(pair.recv);
-	comm_sever(pair.recv, rail, 0);
-	rail->next_link = ib_acceptor();
-	comm_rail_back(pair.recv, rail, fds[0], 1, rail->home, 1, 0);
+	comm_sever(pair.recv, stream, 0);
+	stream->next_qp = ib_acceptor();
+	comm_stream_back(pair.recv, stream, fds[0], 1, stream->home, 1, 0);
 	comm_leave(pair.recv);
 	close(pair.fds[0]);
 	pair.fds[0] = fds[1];
 	ib_note_posted();
-	ib_bring(ib_link_of(pair.recv, 0), &ping, NULL, 0);
+	ib_bring(ib_qp_of(pair.recv, 0), &ping, NULL, 0);
 	ib_turn(pair.recv);
 	assert_int_equal(ib_posted[ib_posted_count - 1].frame.type, ANYNET_FRAME_ACK);
 
@@ -221,14 +221,14 @@ static void test_what_was_told_by_a_queue_pair_that_is_given_up_is_told_again(vo
 	pair_irecv(&pair, pair_in, 100, 0);
 	atomic_store(&pair.recv->attention, true);
 	ib_turn(pair.recv);
-	assert_false(rail->linked);
+	assert_false(stream->by_qp);
 	ib_turn(pair.recv);
 	assert_true(frame_get(fds[1], &word, acks, sizeof(acks)));
 	assert_int_equal(word.type, ANYNET_FRAME_ACK);
 	assert_int_equal(word.length, 0);
 }
 
-/* --- a queue pair beside the path that carries the rail --- */
+/* --- a queue pair beside the path that carries the stream --- */
 
 __typeof__(comm_device_at) __wrap_comm_device_at; /* connections of the test's have no address */
 
@@ -238,7 +238,7 @@ const struct anynet_device *__wrap_comm_device_at(const struct anynet_comm *comm
 	return comm->dev;
 }
 
-/* A hello for rail 0 from the sender whose end has this number. The answer's status; *fd: where that was
+/* A hello for stream 0 from the sender whose end has this number. The answer's status; *fd: where that was
  * read, -1 = the receiver has closed it. */
 static enum anynet_hello_status hear(enum anynet_hello_kind kind, uint32_t epoch, uint32_t qpn,
 				     struct anynet_wire_hello *answer, int *fd)
@@ -252,7 +252,7 @@ static enum anynet_hello_status hear(enum anynet_hello_kind kind, uint32_t epoch
 	hello.epoch = epoch;
 	hello.qp.qpn = qpn;
 	if (!qpn)
-		hello.qp.link = 0;
+		hello.qp.kind = 0;
 	assert_int_equal(socketpair(AF_UNIX, SOCK_STREAM, 0, fds), 0);
 	assert_int_equal(recovery_post(pair.recv, fds[0], &hello, NULL), 0);
 	comm_poke(pair.recv);
@@ -280,22 +280,22 @@ static void resumes(uint32_t epoch, uint32_t qpn, struct anynet_wire_hello *answ
 static void test_a_link_waits_for_the_resume_that_names_it(void **state)
 {
 	struct anynet_wire_hello answer, again;
-	struct anynet_rail *rail;
+	struct anynet_stream *stream;
 	int fd;
 
 	(void)state;
 	ib_open_recv(&pair, 1, 0);
-	rail = pair.recv->rails[0];
+	stream = pair.recv->streams[0];
 	assert_int_equal(hear(ANYNET_KIND_LINK, 1, 5, &answer, &fd), ANYNET_STATUS_OK);
 	assert_int_equal(fd, -1);
-	assert_int_equal(answer.qp.link, 1);
-	assert_int_equal(rail->epoch, 0); /* the rail goes on as it did */
-	assert_false(rail->linked);
+	assert_int_equal(answer.qp.kind, 1);
+	assert_int_equal(stream->epoch, 0); /* the stream goes on as it did */
+	assert_false(stream->by_qp);
 	/* The same hello once more, recorded by somebody: it changes nothing. */
 	assert_int_equal(hear(ANYNET_KIND_LINK, 1, 5, &again, &fd), ANYNET_STATUS_STALE);
 	resumes(2, 5, &again);
 	assert_int_equal(again.qp.qpn, answer.qp.qpn);
-	assert_true(rail->linked);
+	assert_true(stream->by_qp);
 }
 
 static void test_a_resume_that_names_another_link_goes_by_tcp(void **state)
@@ -311,10 +311,10 @@ static void test_a_resume_that_names_another_link_goes_by_tcp(void **state)
 		assert_int_equal(hear(ANYNET_KIND_LINK, ++epoch, 5, &answer, &fd),
 				 ANYNET_STATUS_OK);
 		resumes(++epoch, others[i], &answer);
-		assert_int_equal(answer.qp.link, 0);
-		assert_false(pair.recv->rails[0]->linked);
+		assert_int_equal(answer.qp.kind, 0);
+		assert_false(pair.recv->streams[0]->by_qp);
 		resumes(++epoch, 5, &answer); /* it has been given up */
-		assert_int_equal(answer.qp.link, 0);
+		assert_int_equal(answer.qp.kind, 0);
 	}
 }
 
@@ -329,56 +329,56 @@ static void test_a_newer_link_takes_the_place_of_an_older_one(void **state)
 	for (uint32_t epoch = 1; epoch < 100; epoch++) {
 		assert_int_equal(hear(ANYNET_KIND_LINK, epoch, epoch + 5, &answer, &fd),
 				 ANYNET_STATUS_OK);
-		assert_int_equal(answer.qp.link, 1);
+		assert_int_equal(answer.qp.kind, 1);
 		ib_chores_finish();
 	}
 	resumes(100, 104, &answer);
-	assert_true(pair.recv->rails[0]->linked);
+	assert_true(pair.recv->streams[0]->by_qp);
 }
 
 /* Receives are announced in the sender's CTS ring, neighbours together, none beyond its end. */
-static void test_grants_stay_in_the_cts_ring(void **state)
+static void test_cts_stay_in_the_cts_ring(void **state)
 {
-	const uint32_t first = ANYNET_CTS_RING_GRANTS - 3;
+	const uint32_t first = ANYNET_CTS_RING_ENTRIES - 3;
 	struct anynet_wire_frame ping = { .type = ANYNET_FRAME_PING };
 	struct anynet_request *reqs[6];
-	unsigned granted = 0;
+	unsigned cleared = 0;
 
 	(void)state;
 	local_cfg.first_number = first;
 	open_recv(1);
-	ib_bring(ib_link_of(pair.recv, 0), &ping, NULL, 0);
+	ib_bring(ib_qp_of(pair.recv, 0), &ping, NULL, 0);
 	ib_turn(pair.recv); /* small messages may come in frames */
 	ib_note_posted();
 	for (int i = 0; i < 6; i++)
 		reqs[i] = pair_irecv(&pair, pair_in, sizeof(pair_in), 0);
 	pair_idle(reqs[0]);
 	for (unsigned i = 0; i < ib_posted_count; i++) {
-		const uint64_t size = sizeof(struct anynet_wire_grant);
+		const uint64_t size = sizeof(struct anynet_wire_cts);
 
 		assert_int_equal(ib_posted[i].opcode, IBV_WR_RDMA_WRITE);
 		assert_int_equal(ib_posted[i].rkey, PEER_RKEY);
 		assert_int_equal(ib_posted[i].addr,
-				 PEER_ADDR + (first + granted) % ANYNET_CTS_RING_GRANTS * size);
+				 PEER_ADDR + (first + cleared) % ANYNET_CTS_RING_ENTRIES * size);
 		assert_true(ib_posted[i].addr + ib_posted[i].bytes <=
-			    PEER_ADDR + ANYNET_CTS_RING_GRANTS * size);
-		granted += (unsigned)(ib_posted[i].bytes / size);
+			    PEER_ADDR + ANYNET_CTS_RING_ENTRIES * size);
+		cleared += (unsigned)(ib_posted[i].bytes / size);
 	}
-	assert_int_equal(granted, 6);
+	assert_int_equal(cleared, 6);
 	assert_true(ib_posted_count < 6);
 }
 
 /* A WRITE for each of them would cost more than it saves: not before the sender has few places left. */
-static void test_grants_wait_for_others(void **state)
+static void test_cts_wait_for_others(void **state)
 {
 	struct anynet_wire_frame ping = { .type = ANYNET_FRAME_PING };
 	struct anynet_request *reqs[12];
-	struct ib_link *link;
+	struct ib_qp *qp;
 
 	(void)state;
 	open_recv(1);
-	link = ib_link_of(pair.recv, 0);
-	ib_bring(link, &ping, NULL, 0);
+	qp = ib_qp_of(pair.recv, 0);
+	ib_bring(qp, &ping, NULL, 0);
 	for (int i = 0; i < 10; i++)
 		reqs[i] = pair_irecv(&pair, pair_in, LARGE, 0);
 	pair_idle(reqs[0]);
@@ -388,13 +388,13 @@ static void test_grants_wait_for_others(void **state)
 	for (uint32_t i = 0; i < 3; i++) {
 		pair_idle(reqs[i]);
 		assert_int_equal(ib_posted_count, 0);
-		assert_true(stub_write_imm(link->qp, htobe32(i << 24 | LARGE), LARGE));
+		assert_true(stub_write_imm(qp->ibv, htobe32(i << 24 | LARGE), LARGE));
 		assert_true(pair_done(reqs[i], NULL));
 	}
 	pair_idle(reqs[3]);
 	assert_int_equal(ib_posted_count, 1);
-	assert_int_equal(ib_posted[0].addr, PEER_ADDR + 10 * sizeof(struct anynet_wire_grant));
-	assert_int_equal(ib_posted[0].bytes, 2 * sizeof(struct anynet_wire_grant));
+	assert_int_equal(ib_posted[0].addr, PEER_ADDR + 10 * sizeof(struct anynet_wire_cts));
+	assert_int_equal(ib_posted[0].bytes, 2 * sizeof(struct anynet_wire_cts));
 }
 
 /* … and few is less than bandwidth x delay: 10 us of the NIC's speed. */
@@ -406,7 +406,7 @@ static void test_small_receives_are_told_while_the_way_is_not_full(void **state)
 
 	(void)state;
 	open_recv(1);
-	ib_bring(ib_link_of(pair.recv, 0), &ping, NULL, 0);
+	ib_bring(ib_qp_of(pair.recv, 0), &ping, NULL, 0);
 	ib_turn(pair.recv); /* small messages may come in frames */
 	ib_note_posted();
 	for (unsigned i = 0; i < ANYNET_REQUESTS; i++) {
@@ -422,7 +422,7 @@ static void test_nothing_is_written_when_a_comm_is_closed(void **state)
 
 	(void)state;
 	open_recv(1);
-	qp = ib_link_of(pair.recv, 0)->qp;
+	qp = ib_qp_of(pair.recv, 0)->ibv;
 	pair_close(&pair);
 	assert_int_equal(qp->state, IBV_QPS_ERR);
 }
@@ -433,16 +433,16 @@ int main(void)
 	const struct CMUnitTest tests[] = {
 		T(test_a_write_is_for_the_message_that_asked),
 		T(test_a_frame_has_to_have_the_length_it_says),
-		T(test_a_write_does_for_a_message_on_a_single_rail_only),
-		T(test_a_receive_is_granted_again_though_later_ones_are_over),
+		T(test_a_write_does_for_a_message_on_a_single_stream_only),
+		T(test_a_receive_is_cleared_again_though_later_ones_are_over),
 		T(test_the_tcp_connection_counts_until_the_queue_pair_is_proven),
 		T(test_what_a_queue_pair_had_brought_when_it_broke_counts),
 		T(test_what_was_told_by_a_queue_pair_that_is_given_up_is_told_again),
 		T(test_a_link_waits_for_the_resume_that_names_it),
 		T(test_a_resume_that_names_another_link_goes_by_tcp),
 		T(test_a_newer_link_takes_the_place_of_an_older_one),
-		T(test_grants_stay_in_the_cts_ring),
-		T(test_grants_wait_for_others),
+		T(test_cts_stay_in_the_cts_ring),
+		T(test_cts_wait_for_others),
 		T(test_small_receives_are_told_while_the_way_is_not_full),
 		T(test_nothing_is_written_when_a_comm_is_closed),
 	};

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * What it takes beside the messages, on the fake libibverbs (ANYNET_IBVERBS_LIB): memory, and grants. Those
+ * What it takes beside the messages, on the fake libibverbs (ANYNET_IBVERBS_LIB): memory, and CTS. Those
  * tell by an RDMA WRITE where a message may be written, and its bytes may become visible in any order: here
  * the end of it comes first.
  */
@@ -11,17 +11,18 @@
 #include <support/flow.h>
 #include <support/link.h>
 
-#define MESSAGES    (5 * ANYNET_CTS_RING_GRANTS)
-#define WINDOW      32
-#define PLACES      37 /* no divisor in common with the CTS ring: what is old there is of another place */
+#define MESSAGES (5 * ANYNET_CTS_RING_ENTRIES)
+#define WINDOW   32
+/* No divisor in common with the CTS ring: what is old there is of another place */
+#define PLACES      37
 #define PLACE_BYTES 8192
-#define BYTES_MIN   600                /* smaller ones are copied, and need no grant */
+#define BYTES_MIN   600                /* smaller ones are copied, and need no CTS */
 #define LINKS       8                  /* opened one after the other */
 #define COPIED      60                 /* messages, and twice the slots of a receiver */
 #define SHORT       4000               /* messages, copied as well */
 #define AHEAD       24                 /* messages, of … */
 #define AHEAD_BYTES ((size_t)16 << 10) /* … less in all than 400 Gb/s carry in 10 us */
-#define LOOKS       4                  /* requests: a grant, and words about what waits for one */
+#define LOOKS       4                  /* requests: a CTS, and words about what waits for one */
 
 static struct {
 	struct link link;
@@ -113,7 +114,7 @@ static void check_by_verbs(struct test_net *net)
 }
 
 /* First whole ones, so that what is there before leads somewhere. */
-static void a_grant_counts_when_all_of_it_is_there(struct test_net *net)
+static void a_cts_counts_when_all_of_it_is_there(struct test_net *net)
 {
 	stream_open(net);
 	check_by_verbs(net);
@@ -128,9 +129,9 @@ static void check_first(struct flow *flow, size_t i)
 	pattern_check(flow->transfers->data[0], PLACE_BYTES, stream.received);
 }
 
-/* Of the first grant, when only its end is there, all but the mark is zero: so are number and tag of this
- * message, and the check of a grant that is all zeroes. */
-static void the_first_grant_counts_when_all_of_it_is_there(struct test_net *net)
+/* Of the first CTS, when only its end is there, all but the mark is zero: so are number and tag of this
+ * message, and the check of a CTS that is all zeroes. */
+static void the_first_cts_counts_when_all_of_it_is_there(struct test_net *net)
 {
 	static char from[PLACE_BYTES], to[PLACE_BYTES];
 
@@ -154,7 +155,7 @@ static void the_first_grant_counts_when_all_of_it_is_there(struct test_net *net)
 }
 
 /* A message is one request; what tells where it may go comes in fewer. */
-static void grants_go_together(struct test_net *net)
+static void cts_go_together(struct test_net *net)
 {
 	uint64_t sends;
 
@@ -290,7 +291,7 @@ static void the_way_is_full_while_completions_are_late(struct test_net *net)
 	link_close(net, &stream.link);
 }
 
-/* While a message waits for its grant the receiver is shown it from time to time. The receive that has its
+/* While a message waits for its CTS the receiver is shown it from time to time. The receive that has its
  * number may be another tag's, and too small for it. */
 static void a_message_is_compared_with_receives_of_its_tag(struct test_net *net)
 {
@@ -345,11 +346,11 @@ static void a_comm_pins_little(struct test_net *net)
 int main(int argc, char **argv)
 {
 	const struct test_case cases[] = {
-		{ .name = "a_grant_counts_when_all_of_it_is_there",
-		  a_grant_counts_when_all_of_it_is_there },
-		{ .name = "the_first_grant_counts_when_all_of_it_is_there",
-		  the_first_grant_counts_when_all_of_it_is_there },
-		{ .name = "grants_go_together", grants_go_together },
+		{ .name = "a_cts_counts_when_all_of_it_is_there",
+		  a_cts_counts_when_all_of_it_is_there },
+		{ .name = "the_first_cts_counts_when_all_of_it_is_there",
+		  the_first_cts_counts_when_all_of_it_is_there },
+		{ .name = "cts_go_together", cts_go_together },
 		{ .name = "no_send_meets_an_empty_receive_queue",
 		  no_send_meets_an_empty_receive_queue },
 		{ .name = "free_slots_are_not_taken_back", free_slots_are_not_taken_back },

@@ -1,15 +1,15 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* A TCP rail: frames on one socket. The sending side is in tcp_tx.c, the receiving side in tcp_rx.c. */
-#ifndef ANYNET_TCP_RAIL_H
-#define ANYNET_TCP_RAIL_H
+/* A TCP stream: frames on one socket. The sending side is in tcp_tx.c, the receiving side in tcp_rx.c. */
+#ifndef ANYNET_TCP_STREAM_H
+#define ANYNET_TCP_STREAM_H
 
 #include "message/message.h"
 
 #define TCP_TX_FRAMES     16          /* in one sendmsg */
 #define TCP_LOG_FRAMES    64          /* sent and not acknowledged, to begin with */
 #define TCP_LOG_MAX       (1u << 20)  /* … and at most */
-#define TCP_STAGING_BYTES 16384       /* receive staging of a receive comm's rail */
-#define TCP_CONTROL_BYTES 512         /* of a send comm's rail, and control bytes to send */
+#define TCP_STAGING_BYTES 16384       /* receive staging of a receive comm's stream */
+#define TCP_CONTROL_BYTES 512         /* of a send comm's stream, and control bytes to send */
 #define TCP_DIRECT_BYTES  2048        /* this much payload missing: read it into place */
 #define TCP_LARGE_BYTES   (16u << 10) /* after such a frame only the next header is read ahead */
 #define TCP_RX_TURN       (4u << 20)  /* received at most in one call, to serve others, too */
@@ -18,14 +18,14 @@
  * longer (512 KiB half-RTT: 65 us, 114 us with 256 KiB). */
 #define TCP_TX_TURN (1u << 20)
 
-/* A frame of the stream that may have to be sent again. */
+/* A frame of the stream that may have to be retransmitted. */
 struct tcp_log_frame {
 	struct frame_id id;
 	uint32_t crc; /* of its payload, if frames carry checksums */
 };
 
-struct tcp_rail {
-	struct anynet_rail base; /* first */
+struct tcp_stream {
+	struct anynet_stream base; /* first */
 
 	/* Receiving: bytes [rx_head, rx_tail) of rx_buf are read and not consumed. */
 	uint8_t *rx_buf;
@@ -42,8 +42,8 @@ struct tcp_rail {
 	bool rx_on_gpu;     /* its payload goes to GPU memory */
 	bool rx_quiet;      /* the socket was empty when last asked */
 	uint64_t rx_frames; /* consumed in all, over all connections */
-	uint32_t
-		rx_part; /* message offset up to which the next one is in place; 0 = its beginning */
+	/* Message offset up to which the next one is in place; 0 = its beginning */
+	uint32_t rx_part;
 
 	/* Sending: frames are numbered over all connections. [log_first, tx_next) are out and may be
 	 * asked for again, [tx_next, log_end) wait; tx_gone bytes of frame tx_next are out. */
@@ -65,91 +65,93 @@ struct tcp_rail {
 	bool control_broken; /* the sender is gone: nobody to tell; what came is still read */
 };
 
-static inline struct tcp_rail *to_tcp(struct anynet_rail *rail)
+static inline struct tcp_stream *to_tcp(struct anynet_stream *stream)
 {
-	return (struct tcp_rail *)rail;
+	return (struct tcp_stream *)stream;
 }
 
 /* Of zeroed memory. 0 or -ENOMEM. */
-int tcp_rail_init(struct tcp_rail *rail, struct anynet_comm *comm, int fd, uint16_t index);
+int tcp_stream_init(struct tcp_stream *stream, struct anynet_comm *comm, int fd, uint16_t index);
 
-int tcp_receive_data(struct anynet_rail *rail);    /* of a receive comm */
-int tcp_receive_control(struct anynet_rail *rail); /* of a send comm */
-void tcp_receive_severed(struct tcp_rail *rail);   /* of either: the connection has ended */
-uint32_t tcp_kept_bytes(const struct tcp_rail *rail); /* of a frame that has begun, if it ended now */
-int tcp_transmit_data(struct anynet_rail *rail);
-int tcp_transmit_control(struct anynet_rail *rail);
+int tcp_receive_data(struct anynet_stream *stream);    /* of a receive comm */
+int tcp_receive_control(struct anynet_stream *stream); /* of a send comm */
+void tcp_receive_severed(struct tcp_stream *stream);   /* of either: the connection has ended */
+uint32_t tcp_kept_bytes(
+	const struct tcp_stream *stream); /* of a frame that has begun, if it ended now */
+int tcp_transmit_data(struct anynet_stream *stream);
+int tcp_transmit_control(struct anynet_stream *stream);
 
-/* tcp_log.c: what was sent on the rail and may have to be sent again. */
-int tcp_log_init(struct tcp_rail *rail);
-bool tcp_log_has_room(struct tcp_rail *rail); /* for one more; makes it if it can */
-int tcp_log_rewind(struct tcp_rail *rail, uint64_t frames, uint32_t part);
+/* tcp_log.c: what was sent on the stream and may have to be retransmitted. */
+int tcp_log_init(struct tcp_stream *stream);
+bool tcp_log_has_room(struct tcp_stream *stream); /* for one more; makes it if it can */
+int tcp_log_rewind(struct tcp_stream *stream, uint64_t frames, uint32_t part);
 
-static inline struct tcp_log_frame *tcp_log_at(struct tcp_rail *rail, uint64_t number)
+static inline struct tcp_log_frame *tcp_log_at(struct tcp_stream *stream, uint64_t number)
 {
-	return &rail->log[number & (rail->log_room - 1)];
+	return &stream->log[number & (stream->log_room - 1)];
 }
 
-/* tcp_info.c: what the kernel knows. Keep base.rate up to date: cheap, and only needed when rails
+/* tcp_info.c: what the kernel knows. Keep base.rate up to date: cheap, and only needed when streams
  * share messages. */
-void tcp_rate_refresh(struct tcp_rail *rail);
+void tcp_rate_refresh(struct tcp_stream *stream);
 /* The least round trip that the kernel has seen; 0 = none. */
 uint32_t tcp_round_trip_us(int fd);
-bool tcp_signs(struct anynet_rail *rail, struct rail_signs *signs);
+bool tcp_signs(struct anynet_stream *stream, struct stream_signs *signs);
 
-uint64_t tcp_frames(const struct anynet_rail *rail);
-enum rail_moved tcp_moved(struct anynet_rail *rail);
+uint64_t tcp_frames(const struct anynet_stream *stream);
+enum stream_moved tcp_moved(struct anynet_stream *stream);
 
 /*
  * tcp_gpu.c: payload in GPU memory, which is copied through host memory. An error is noted.
  */
 
-/* Before the first such frame of the rail. 0 or -errno. */
-int tcp_gpu_begin(struct tcp_rail *rail);
+/* Before the first such frame of the stream. 0 or -errno. */
+int tcp_gpu_begin(struct tcp_stream *stream);
 
 /* Has it bounces? Then its turns come whatever the socket says: copies end, and others may want them. */
-bool tcp_gpu_is_busy(const struct tcp_rail *rail);
+bool tcp_gpu_is_busy(const struct tcp_stream *stream);
 
 /* Sending: start copying what is queued, as far as there are bounces. 0 or -errno. */
-int tcp_gpu_copy_ahead(struct tcp_rail *rail);
+int tcp_gpu_copy_ahead(struct tcp_stream *stream);
 
 /* Payload of a queued frame that has been copied, from this offset in it, as much as lies together; NULL =
  * none yet. */
-const uint8_t *tcp_gpu_copied(struct tcp_rail *rail, uint64_t frame, uint32_t from, size_t *bytes);
+const uint8_t *tcp_gpu_copied(struct tcp_stream *stream, uint64_t frame, uint32_t from,
+			      size_t *bytes);
 
 /* Of a frame whose payload has been copied to its end. */
-uint32_t tcp_gpu_checksum(struct tcp_rail *rail, uint64_t frame);
+uint32_t tcp_gpu_checksum(struct tcp_stream *stream, uint64_t frame);
 
 /* All before frame tx_next is out, and so much of its payload. Not called yet for it and those behind. */
-void tcp_gpu_sent(struct tcp_rail *rail, uint32_t payload_gone);
+void tcp_gpu_sent(struct tcp_stream *stream, uint32_t payload_gone);
 
 /* The socket takes no more for now: if others lack bounces they may have ours. */
-void tcp_gpu_yield(struct tcp_rail *rail);
+void tcp_gpu_yield(struct tcp_stream *stream);
 
 /* Begin again with frame tx_next. NCCL's memory is not read when this returns. */
-void tcp_gpu_rewind(struct tcp_rail *rail);
+void tcp_gpu_rewind(struct tcp_stream *stream);
 
 /* Receiving: room for the next payload bytes of the frame that is coming in; NULL = none for now. */
-uint8_t *tcp_gpu_room(struct tcp_rail *rail, size_t *bytes);
+uint8_t *tcp_gpu_room(struct tcp_stream *stream, size_t *bytes);
 
 /* That much of it has been filled. 0 or -errno. */
-int tcp_gpu_filled(struct tcp_rail *rail, size_t bytes);
+int tcp_gpu_filled(struct tcp_stream *stream, size_t bytes);
 
 /* Nothing comes for now: room that nothing has been put into is others'. */
-void tcp_gpu_wait(struct tcp_rail *rail);
+void tcp_gpu_wait(struct tcp_stream *stream);
 
 /* A frame's payload is all there: it counts as placed when it has been copied. 0 or -errno. */
-int tcp_gpu_end_frame(struct tcp_rail *rail, struct recv_msg *msg, uint32_t length);
+int tcp_gpu_end_frame(struct tcp_stream *stream, struct recv_msg *msg, uint32_t length);
 
 /* What has been copied is placed; the second waits for all. 0 or -errno. */
-int tcp_gpu_take_placed(struct tcp_rail *rail);
-void tcp_gpu_place_all(struct tcp_rail *rail);
+int tcp_gpu_take_placed(struct tcp_stream *stream);
+void tcp_gpu_place_all(struct tcp_stream *stream);
 
-/* The rail is over. Nothing reads or writes GPU memory when this returns. */
-void tcp_gpu_end(struct tcp_rail *rail);
+/* The stream is over. Nothing reads or writes GPU memory when this returns. */
+void tcp_gpu_end(struct tcp_stream *stream);
 
 /* zerocopy.c: notifications of MSG_ZEROCOPY from the socket's error queue. */
-void tcp_zerocopy_init(struct tcp_rail *rail);
-void tcp_zerocopy_reap(struct tcp_rail *rail);
+void tcp_zerocopy_init(struct tcp_stream *stream);
+void tcp_zerocopy_reap(struct tcp_stream *stream);
 
 #endif

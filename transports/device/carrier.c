@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Link events; see links.h. */
-#include "device/links.h"
+/* Link events; see carrier.h. */
+#include "device/carrier.h"
 
 #include <errno.h>
 #include <linux/rtnetlink.h>
@@ -11,35 +11,35 @@
 #include "base/fd.h"
 #include "device/nics.h"
 
-static int links_fd = -1;
+static int carrier_fd = -1;
 static _Atomic bool down[ANYNET_DEVICES_MAX], port_down[ANYNET_DEVICES_MAX];
 static _Atomic unsigned losses[ANYNET_DEVICES_MAX];
 
-int link_events_open(void)
+int carrier_events_open(void)
 {
 	struct sockaddr_nl addr = { .nl_family = AF_NETLINK, .nl_groups = RTMGRP_LINK };
 
-	links_fd =
+	carrier_fd =
 		fd_note(socket(AF_NETLINK, SOCK_RAW | SOCK_CLOEXEC | SOCK_NONBLOCK, NETLINK_ROUTE));
-	if (links_fd < 0)
-		return links_fd;
-	if (bind(links_fd, (struct sockaddr *)&addr, sizeof(addr))) {
+	if (carrier_fd < 0)
+		return carrier_fd;
+	if (bind(carrier_fd, (struct sockaddr *)&addr, sizeof(addr))) {
 		int err = -errno;
 
-		link_events_close();
+		carrier_events_close();
 		return err;
 	}
-	return links_fd;
+	return carrier_fd;
 }
 
-void link_events_close(void)
+void carrier_events_close(void)
 {
-	fd_close(&links_fd);
+	fd_close(&carrier_fd);
 	for (int i = 0; i < ANYNET_DEVICES_MAX; i++)
 		atomic_store(&down[i], false);
 }
 
-static bool take_link(const struct ifinfomsg *info, bool removed)
+static bool take_qp(const struct ifinfomsg *info, bool removed)
 {
 	bool now = removed || !(info->ifi_flags & IFF_UP) || !(info->ifi_flags & IFF_RUNNING),
 	     changed = false;
@@ -65,18 +65,18 @@ static bool take_messages(char *buf, size_t bytes)
 			break;
 		if ((msg->nlmsg_type == RTM_NEWLINK || msg->nlmsg_type == RTM_DELLINK) &&
 		    msg->nlmsg_len >= NLMSG_LENGTH(sizeof(struct ifinfomsg)))
-			changed |= take_link(NLMSG_DATA(msg), msg->nlmsg_type == RTM_DELLINK);
+			changed |= take_qp(NLMSG_DATA(msg), msg->nlmsg_type == RTM_DELLINK);
 	}
 	return changed;
 }
 
-bool link_events_read(void)
+bool carrier_events_read(void)
 {
 	_Alignas(struct nlmsghdr) char buf[8192];
 	bool changed = false;
 	ssize_t n;
 
-	while ((n = recv(links_fd, buf, sizeof(buf), 0)) > 0 || (n < 0 && errno == ENOBUFS)) {
+	while ((n = recv(carrier_fd, buf, sizeof(buf), 0)) > 0 || (n < 0 && errno == ENOBUFS)) {
 		/* Events were lost: forget what may be wrong, silence will tell. */
 		for (int i = 0; n < 0 && i < ANYNET_DEVICES_MAX; i++)
 			changed |= atomic_exchange(&down[i], false);
@@ -90,23 +90,23 @@ static bool is_listed(const struct anynet_device *dev)
 	return dev->index >= 0 && dev->index < ANYNET_DEVICES_MAX;
 }
 
-bool link_is_down(const struct anynet_device *dev)
+bool carrier_is_down(const struct anynet_device *dev)
 {
 	return is_listed(dev) && atomic_load(&down[dev->index]);
 }
 
-void link_set_port(const struct anynet_device *dev, bool lost)
+void carrier_set_port(const struct anynet_device *dev, bool lost)
 {
 	if (is_listed(dev) && atomic_exchange(&port_down[dev->index], lost) != lost)
 		atomic_fetch_add(&losses[dev->index], lost);
 }
 
-bool link_port_is_down(const struct anynet_device *dev)
+bool carrier_port_is_down(const struct anynet_device *dev)
 {
 	return is_listed(dev) && atomic_load(&port_down[dev->index]);
 }
 
-unsigned link_losses(const struct anynet_device *dev)
+unsigned carrier_losses(const struct anynet_device *dev)
 {
 	return is_listed(dev) ? atomic_load(&losses[dev->index]) : 0;
 }

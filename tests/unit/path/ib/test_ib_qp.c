@@ -13,21 +13,21 @@
 #include "support/capture.h"
 #include "unit/ib_ends.h"
 
-#define ROCE_V2 3 /* anynet_wire_qp.link */
+#define ROCE_V2 3 /* anynet_wire_qp.kind */
 
 static struct ib_nic *nic;
 static const struct verbs *stub;
 static struct verbs verbs; /* the stub's, but that the test sees these: */
 static struct ibv_qp_attr rtr, rts;
-static struct ib_link *link;
+static struct ib_qp *qp;
 
-static int modify_qp(struct ibv_qp *qp, struct ibv_qp_attr *attr, int mask)
+static int modify_qp(struct ibv_qp *ibv, struct ibv_qp_attr *attr, int mask)
 {
 	if (attr->qp_state == IBV_QPS_RTR)
 		rtr = *attr;
 	if (attr->qp_state == IBV_QPS_RTS)
 		rts = *attr;
-	return stub->modify_qp(qp, attr, mask);
+	return stub->modify_qp(ibv, attr, mask);
 }
 
 static int setup(void **state)
@@ -47,8 +47,8 @@ static int teardown(void **state)
 {
 	(void)state;
 	stub_on_post = NULL;
-	ib_link_free(link);
-	link = NULL;
+	ib_qp_free(qp);
+	qp = NULL;
 	capture_check();
 	assert_int_equal(stub_objects(), 0);
 	return 0;
@@ -56,14 +56,14 @@ static int teardown(void **state)
 
 /* --- connecting --- */
 
-static struct ib_link *offer(int traffic_class, struct anynet_wire_hello *hello)
+static struct ib_qp *offer(int traffic_class, struct anynet_wire_hello *hello)
 {
 	char why[160] = "";
 
 	*hello = (struct anynet_wire_hello){ .type = ANYNET_HELLO };
-	link = ib_link_offer(&local_dev, traffic_class, hello, why, sizeof(why));
-	assert_non_null(link);
-	return link;
+	qp = ib_qp_offer(&local_dev, traffic_class, hello, why, sizeof(why));
+	assert_non_null(qp);
+	return qp;
 }
 
 static int join(const struct anynet_wire_hello *welcome)
@@ -71,11 +71,11 @@ static int join(const struct anynet_wire_hello *welcome)
 	struct anynet_wire_hello hello;
 	int ret;
 
-	ret = ib_link_join(offer(-1, &hello), welcome);
+	ret = ib_qp_join(offer(-1, &hello), welcome);
 	if (!ret)
 		assert_int_equal(rts.sq_psn, hello.qp.psn);
-	ib_link_free(link);
-	link = NULL;
+	ib_qp_free(qp);
+	qp = NULL;
 	return ret;
 }
 
@@ -153,11 +153,11 @@ static void test_over_ethernet_all_routes_are_global(void **state)
 
 	(void)state;
 	offer(-1, &hello);
-	link->attr.link_layer = IBV_LINK_LAYER_ETHERNET;
-	link->gid.type = IBV_GID_TYPE_ROCE_V2;
-	welcome.qp.link = ROCE_V2;
+	qp->attr.link_layer = IBV_LINK_LAYER_ETHERNET;
+	qp->gid.type = IBV_GID_TYPE_ROCE_V2;
+	welcome.qp.kind = ROCE_V2;
 	welcome.service.tc = 106;
-	assert_int_equal(ib_link_join(link, &welcome), 0);
+	assert_int_equal(ib_qp_join(qp, &welcome), 0);
 	assert_int_equal(rtr.ah_attr.is_global, 1);
 	assert_int_equal(rtr.ah_attr.grh.traffic_class, 106);
 }
@@ -168,10 +168,10 @@ static void test_ends_of_different_kinds_do_not_go_together(void **state)
 				 answer = { .type = ANYNET_WELCOME };
 
 	(void)state;
-	welcome.qp.link = ROCE_V2;
+	welcome.qp.kind = ROCE_V2;
 	assert_int_equal(join(&welcome), -EPROTONOSUPPORT);
-	hello.qp.link = ROCE_V2;
-	assert_null(ib_link_accept(&local_dev, &hello, &answer));
+	hello.qp.kind = ROCE_V2;
+	assert_null(ib_qp_accept(&local_dev, &hello, &answer));
 	assert_string_not_equal(answer.reason, "");
 }
 
@@ -197,13 +197,13 @@ static void test_an_end_that_cannot_be_is_refused(void **state)
 static void test_a_queue_pair_that_begins_anew_has_its_receives_once(void **state)
 {
 	(void)state;
-	link = ib_acceptor();
-	assert_int_equal(link->recvs, IB_SLOTS);
-	assert_int_equal(ib_link_rejoin(link), 0);
-	assert_int_equal(link->recvs, IB_SLOTS);
-	ib_link_fence(link, NULL);
-	assert_int_equal(link->recvs, 0);
-	assert_non_null(link->qp); /* it has flushed */
+	qp = ib_acceptor();
+	assert_int_equal(qp->recvs, IB_SLOTS);
+	assert_int_equal(ib_qp_rejoin(qp), 0);
+	assert_int_equal(qp->recvs, IB_SLOTS);
+	ib_qp_fence(qp, NULL);
+	assert_int_equal(qp->recvs, 0);
+	assert_non_null(qp->ibv); /* it has flushed */
 }
 
 static void test_what_came_before_a_link_was_left_is_there(void **state)
@@ -211,16 +211,16 @@ static void test_what_came_before_a_link_was_left_is_there(void **state)
 	const struct anynet_wire_frame ping = { .type = ANYNET_FRAME_PING };
 
 	(void)state;
-	link = ib_acceptor();
-	stub_hold_back(link->qp);
+	qp = ib_acceptor();
+	stub_hold_back(qp->ibv);
 	for (int i = 0; i < 3; i++)
-		ib_bring(link, &ping, NULL, 0);
-	assert_int_equal(ib_link_poll(link, NULL), 0);
-	assert_null(ib_link_arrival(link));
-	ib_link_fence(link, NULL);
-	assert_int_equal(link->qp->state, IBV_QPS_ERR);
-	assert_int_equal(link->recvs, 0);
-	assert_int_equal(link->arrival_tail - link->arrival_head, 3);
+		ib_bring(qp, &ping, NULL, 0);
+	assert_int_equal(ib_qp_poll(qp, NULL), 0);
+	assert_null(ib_qp_inbound(qp));
+	ib_qp_fence(qp, NULL);
+	assert_int_equal(qp->ibv->state, IBV_QPS_ERR);
+	assert_int_equal(qp->recvs, 0);
+	assert_int_equal(qp->inbound_tail - qp->inbound_head, 3);
 }
 
 /* A clock that tells another millisecond each time, and a queue pair that takes some of them for each receive. */
@@ -248,19 +248,19 @@ static void test_a_link_is_left_when_its_receives_are_back_however_slowly(void *
 	const struct anynet_wire_frame ping = { .type = ANYNET_FRAME_PING };
 
 	(void)state;
-	link = ib_acceptor();
-	stub_hold_back(link->qp);
+	qp = ib_acceptor();
+	stub_hold_back(qp->ibv);
 	for (int i = 0; i < 3; i++)
-		ib_bring(link, &ping, NULL, 0);
-	poll_at_once = link->cq->context->ops.poll_cq;
-	link->cq->context->ops.poll_cq = poll_slowly;
+		ib_bring(qp, &ping, NULL, 0);
+	poll_at_once = qp->cq->context->ops.poll_cq;
+	qp->cq->context->ops.poll_cq = poll_slowly;
 	ticking = true;
-	ib_link_fence(link, NULL);
+	ib_qp_fence(qp, NULL);
 	ticking = false;
-	link->cq->context->ops.poll_cq = poll_at_once;
-	assert_non_null(link->qp);
-	assert_int_equal(link->recvs, 0);
-	assert_int_equal(link->arrival_tail - link->arrival_head, 3);
+	qp->cq->context->ops.poll_cq = poll_at_once;
+	assert_non_null(qp->ibv);
+	assert_int_equal(qp->recvs, 0);
+	assert_int_equal(qp->inbound_tail - qp->inbound_head, 3);
 }
 
 /* --- service --- */
@@ -270,7 +270,7 @@ static void test_nccls_traffic_class_is_the_wish_where_nothing_is_set(void **sta
 	struct anynet_wire_hello hello;
 
 	(void)state;
-	ib_link_free(offer(0x65, &hello));
+	ib_qp_free(offer(0x65, &hello));
 	assert_int_equal(hello.service.sl, 5); /* of 16 levels */
 	assert_int_equal(hello.service.tc, 0x65);
 	local_cfg.ib_sl = 3;
@@ -285,12 +285,12 @@ static void test_where_packets_overtake_each_other_only_small_messages_are_one_r
 	struct anynet_wire_hello welcome = ib_peer(false), hello;
 
 	(void)state;
-	assert_int_equal(ib_link_join(offer(-1, &hello), &welcome), 0);
-	assert_int_equal(link->whole_max, IB_IMM_SIZE_MAX);
-	ib_link_free(link);
+	assert_int_equal(ib_qp_join(offer(-1, &hello), &welcome), 0);
+	assert_int_equal(qp->whole_max, IB_IMM_SIZE_MAX);
+	ib_qp_free(qp);
 	welcome.service.adaptive = 1;
-	assert_int_equal(ib_link_join(offer(-1, &hello), &welcome), 0);
-	assert_int_equal(link->whole_max, local_cfg.ib_ar_threshold);
+	assert_int_equal(ib_qp_join(offer(-1, &hello), &welcome), 0);
+	assert_int_equal(qp->whole_max, local_cfg.ib_ar_threshold);
 }
 
 /* --- what may be posted --- */
@@ -301,16 +301,16 @@ static void test_a_sender_posts_no_more_than_the_peer_has_slots(void **state)
 	uint32_t taken = 5, posted = 0;
 
 	(void)state;
-	link = ib_connector(false);
-	while (ib_link_has_room(link, 1) && ib_link_credits(link)) {
-		assert_int_equal(ib_link_say(link, frame, sizeof(frame), true), 0);
-		ib_complete(link); /* it has arrived; nobody has taken it */
+	qp = ib_connector(false);
+	while (ib_qp_has_room(qp, 1) && ib_qp_credits(qp)) {
+		assert_int_equal(ib_qp_say(qp, frame, sizeof(frame), true), 0);
+		ib_complete(qp); /* it has arrived; nobody has taken it */
 		posted++;
 	}
 	assert_int_equal(posted, IB_SLOTS);
-	assert_true(stub_write(link->qp, (uintptr_t)&link->cts_ring->consumed, link->mr->rkey, &taken,
+	assert_true(stub_write(qp->ibv, (uintptr_t)&qp->cts_ring->consumed, qp->mr->rkey, &taken,
 			       sizeof(taken)));
-	assert_int_equal(ib_link_credits(link), taken);
+	assert_int_equal(ib_qp_credits(qp), taken);
 }
 
 /* The peer's words about that may come in another order, and they may be nonsense. */
@@ -322,15 +322,15 @@ static void test_slots_that_were_free_are_not_taken_back(void **state)
 	static const uint8_t frame[sizeof(struct anynet_wire_frame)];
 
 	(void)state;
-	link = ib_connector(false);
+	qp = ib_connector(false);
 	for (size_t i = 0; i < ARRAY_SIZE(words); i++) {
-		while (ib_link_credits(link)) {
-			assert_int_equal(ib_link_say(link, frame, sizeof(frame), true), 0);
-			ib_complete(link);
+		while (ib_qp_credits(qp)) {
+			assert_int_equal(ib_qp_say(qp, frame, sizeof(frame), true), 0);
+			ib_complete(qp);
 		}
-		assert_true(stub_write(link->qp, (uintptr_t)&link->cts_ring->consumed, link->mr->rkey,
+		assert_true(stub_write(qp->ibv, (uintptr_t)&qp->cts_ring->consumed, qp->mr->rkey,
 				       &words[i].taken, sizeof(words[i].taken)));
-		assert_int_equal(ib_link_credits(link), words[i].credits);
+		assert_int_equal(ib_qp_credits(qp), words[i].credits);
 	}
 }
 
@@ -340,12 +340,12 @@ static void test_a_receiver_tells_of_its_slots_in_time(void **state)
 	const struct anynet_wire_frame ping = { .type = ANYNET_FRAME_PING };
 
 	(void)state;
-	link = ib_acceptor();
+	qp = ib_acceptor();
 	ib_note_posted();
 	for (unsigned i = 1; i <= IB_SLOTS; i++) {
-		ib_bring(link, &ping, NULL, 0);
-		assert_int_equal(ib_link_poll(link, NULL), 0);
-		assert_int_equal(ib_link_consumed(link), 0);
+		ib_bring(qp, &ping, NULL, 0);
+		assert_int_equal(ib_qp_poll(qp, NULL), 0);
+		assert_int_equal(ib_qp_consumed(qp), 0);
 		assert_int_equal(ib_posted_count, i / (IB_SLOTS / 2));
 	}
 	assert_int_equal(ib_posted[1].opcode, IBV_WR_RDMA_WRITE);
@@ -359,8 +359,8 @@ static uint32_t fill_queue(void)
 {
 	uint32_t word = 0, posted = 0;
 
-	while (ib_link_has_room(link, 1)) {
-		assert_int_equal(ib_link_write(link, &word, sizeof(word), PEER_ADDR), 0);
+	while (ib_qp_has_room(qp, 1)) {
+		assert_int_equal(ib_qp_write(qp, &word, sizeof(word), PEER_ADDR), 0);
 		posted++;
 	}
 	return posted;
@@ -369,10 +369,10 @@ static uint32_t fill_queue(void)
 static void test_the_queue_is_never_overrun(void **state)
 {
 	(void)state;
-	link = ib_acceptor();
+	qp = ib_acceptor();
 	assert_int_equal(fill_queue(), IB_SQ_WRS); /* else the stub ends the program */
-	stub_complete(link->qp, 40, IBV_WC_SUCCESS);
-	assert_int_equal(ib_link_poll(link, NULL), 0);
+	stub_complete(qp->ibv, 40, IBV_WC_SUCCESS);
+	assert_int_equal(ib_qp_poll(qp, NULL), 0);
 	assert_int_equal(fill_queue(), 32); /* every 16th has a completion */
 }
 
@@ -385,13 +385,13 @@ static void test_a_sender_is_sure_when_what_it_wrote_has_come_back(void **state)
 	const uint64_t slots = IB_SLOTS * IB_SLOT_BYTES;
 
 	(void)state;
-	link = ib_connector(false);
+	qp = ib_connector(false);
 	ib_note_posted();
-	assert_int_equal(ib_link_begin_proof(link), 0);
-	ib_bring(link, &ping, NULL, 0);
+	assert_int_equal(ib_qp_begin_proof(qp), 0);
+	ib_bring(qp, &ping, NULL, 0);
 	for (unsigned i = 0; i < 3; i++) {
-		assert_int_equal(ib_link_prove(link), -EAGAIN);
-		assert_int_equal(link->state, IB_LINK_JOINED);
+		assert_int_equal(ib_qp_prove(qp), -EAGAIN);
+		assert_int_equal(qp->state, IB_QP_JOINED);
 		assert_int_equal(ib_posted_count, i + 1);
 		assert_int_equal(ib_posted[i].opcode, steps[i]);
 		if (steps[i] != IBV_WR_SEND) { /* a packet of full size, where no frame comes to */
@@ -399,11 +399,11 @@ static void test_a_sender_is_sure_when_what_it_wrote_has_come_back(void **state)
 			assert_int_equal(ib_posted[i].addr, PEER_ADDR + slots - 4096);
 			assert_int_equal(ib_posted[i].rkey, PEER_RKEY);
 		}
-		ib_complete(link);
+		ib_complete(qp);
 	}
-	assert_int_equal(ib_link_prove(link), 0);
-	assert_int_equal(link->state, IB_LINK_UP);
-	assert_int_equal(ib_link_credits(link), IB_SLOTS - 1); /* the PING's */
+	assert_int_equal(ib_qp_prove(qp), 0);
+	assert_int_equal(qp->state, IB_QP_UP);
+	assert_int_equal(ib_qp_credits(qp), IB_SLOTS - 1); /* the PING's */
 }
 
 static void test_a_link_that_brings_other_bytes_back_is_none(void **state)
@@ -411,14 +411,14 @@ static void test_a_link_that_brings_other_bytes_back_is_none(void **state)
 	char why[160];
 
 	(void)state;
-	link = ib_connector(false);
-	assert_int_equal(ib_link_begin_proof(link), 0);
-	ib_complete(link);
-	assert_int_equal(ib_link_prove(link), -EAGAIN);
-	link->proof[4095] ^= 1;
-	ib_complete(link);
-	assert_int_equal(ib_link_prove(link), -EBADMSG);
-	ib_link_unproven(link, -EBADMSG, why, sizeof(why));
+	qp = ib_connector(false);
+	assert_int_equal(ib_qp_begin_proof(qp), 0);
+	ib_complete(qp);
+	assert_int_equal(ib_qp_prove(qp), -EAGAIN);
+	qp->proof[4095] ^= 1;
+	ib_complete(qp);
+	assert_int_equal(ib_qp_prove(qp), -EBADMSG);
+	ib_qp_unproven(qp, -EBADMSG, why, sizeof(why));
 	assert_string_equal(why, "a READ returns other data than was written");
 }
 
@@ -446,39 +446,39 @@ static void test_a_proof_that_fails_names_the_step(void **state)
 	(void)state;
 	for (unsigned i = 0; i < 2; i++) {
 		for (int step = 0; step < 3; step++) {
-			link = ib_connector(false);
-			assert_int_equal(ib_link_begin_proof(link), 0);
+			qp = ib_connector(false);
+			assert_int_equal(ib_qp_begin_proof(qp), 0);
 			for (int done = 0; done < step; done++) {
-				ib_complete(link);
-				assert_int_equal(ib_link_prove(link), -EAGAIN);
+				ib_complete(qp);
+				assert_int_equal(ib_qp_prove(qp), -EAGAIN);
 			}
-			stub_complete(link->qp, 1, ends[i].status);
-			assert_int_equal(ib_link_prove(link), ends[i].err);
-			ib_link_unproven(link, ends[i].err, why, sizeof(why));
+			stub_complete(qp->ibv, 1, ends[i].status);
+			assert_int_equal(ib_qp_prove(qp), ends[i].err);
+			ib_qp_unproven(qp, ends[i].err, why, sizeof(why));
 			assert_string_equal(why, ends[i].words[step]);
-			ib_link_free(link);
+			ib_qp_free(qp);
 		}
 	}
-	link = NULL;
+	qp = NULL;
 }
 
-/* Where an adapter copies nothing the link does, each into a place of its own. */
+/* Where an adapter copies nothing the queue pair does, each into a place of its own. */
 static void test_without_inline_data_copies_are_posted(void **state)
 {
 	const struct anynet_wire_frame frame = { .type = ANYNET_FRAME_PING, .seq = 7 };
 
 	(void)state;
 	nic->takes_inline = false;
-	link = ib_connector(true);
+	qp = ib_connector(true);
 	nic->takes_inline = true;
-	assert_int_equal(link->inline_bytes, 0);
-	assert_int_equal(ib_link_copy_max(link), IB_COPY_BYTES);
+	assert_int_equal(qp->inline_bytes, 0);
+	assert_int_equal(ib_qp_copy_max(qp), IB_COPY_BYTES);
 	ib_note_posted();
 	for (int i = 0; i < 2; i++)
-		assert_int_equal(ib_link_say(link, &frame, sizeof(frame), true), 0);
+		assert_int_equal(ib_qp_say(qp, &frame, sizeof(frame), true), 0);
 	assert_int_equal(ib_posted[0].frame.seq, 7);
 	assert_true(ib_posted[0].local != ib_posted[1].local);
-	ib_complete(link);
+	ib_complete(qp);
 }
 
 static void test_a_receiver_is_sure_when_something_comes(void **state)
@@ -486,12 +486,12 @@ static void test_a_receiver_is_sure_when_something_comes(void **state)
 	const struct anynet_wire_frame ping = { .type = ANYNET_FRAME_PING };
 
 	(void)state;
-	link = ib_acceptor();
-	assert_int_equal(ib_link_poll(link, NULL), 0);
-	assert_int_equal(link->state, IB_LINK_JOINED);
-	ib_bring(link, &ping, NULL, 0);
-	assert_int_equal(ib_link_poll(link, NULL), 0);
-	assert_int_equal(link->state, IB_LINK_UP);
+	qp = ib_acceptor();
+	assert_int_equal(ib_qp_poll(qp, NULL), 0);
+	assert_int_equal(qp->state, IB_QP_JOINED);
+	ib_bring(qp, &ping, NULL, 0);
+	assert_int_equal(ib_qp_poll(qp, NULL), 0);
+	assert_int_equal(qp->state, IB_QP_UP);
 }
 
 /* The errno says where to try next: after silence, another way first. */
@@ -508,13 +508,13 @@ static void test_how_it_breaks_is_told(void **state)
 
 	(void)state;
 	for (size_t i = 0; i < sizeof(ends) / sizeof(ends[0]); i++) {
-		link = ib_connector(true);
-		assert_int_equal(ib_link_ping(link), 0);
-		stub_complete(link->qp, 1, ends[i].status);
-		assert_int_equal(ib_link_poll(link, NULL), ends[i].err);
-		ib_link_free(link);
+		qp = ib_connector(true);
+		assert_int_equal(ib_qp_ping(qp), 0);
+		stub_complete(qp->ibv, 1, ends[i].status);
+		assert_int_equal(ib_qp_poll(qp, NULL), ends[i].err);
+		ib_qp_free(qp);
 	}
-	link = NULL;
+	qp = NULL;
 }
 
 /* --- the RDMA connection manager --- */
@@ -528,12 +528,12 @@ static void test_a_path_of_another_port_is_not_taken(void **state)
 	local_cfg.ib_cm = true;
 	hello.cm.wanted = 1;
 	welcome.cm.addr = (struct anynet_wire_addr){ .family = 4, .port = 9000 };
-	link = ib_link_offer(&local_dev, -1, &hello, why, sizeof(why));
-	assert_non_null(link);
-	assert_int_equal(ib_link_join(link, &welcome), -EINPROGRESS);
+	qp = ib_qp_offer(&local_dev, -1, &hello, why, sizeof(why));
+	assert_non_null(qp);
+	assert_int_equal(ib_qp_join(qp, &welcome), -EINPROGRESS);
 	nic->port = 2; /* the manager finds port 1 of this card */
 	assert_true(stub_cm_event(RDMA_CM_EVENT_ADDR_RESOLVED));
-	assert_int_equal(ib_link_joined(link, why, sizeof(why)), -ECONNABORTED);
+	assert_int_equal(ib_qp_joined(qp, why, sizeof(why)), -ECONNABORTED);
 	assert_non_null(strstr(why, "the route to the peer uses another port"));
 }
 

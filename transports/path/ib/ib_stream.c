@@ -1,0 +1,297 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* The life of an IB device's stream: create, sever, resume, close, and its table. */
+#include "path/ib/ib_stream.h"
+
+#include <errno.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/socket.h>
+
+#include <nccl_net/log.h>
+
+#include "base/socket.h"
+#include "device/carrier.h"
+#include "message/send_internal.h"
+#include "path/ib/ib_setup.h"
+#include "wire/checksum.h"
+
+void ib_stream_drop_qp(struct ib_stream *stream)
+{
+	struct ib_qp *qp = stream->qp;
+
+	ib_stream_set_qp(stream, NULL);
+	stream->sends_cts = stream->asks = stream->takes_frames = false;
+	free(stream->cts);
+	stream->cts = NULL;
+	/* Now: it is freed when there is time for that, and the ring with its comm. */
+	ib_mr_put(qp->ring_cache, qp->ring);
+	qp->ring = NULL;
+	ib_qp_retire(qp);
+}
+
+/* Of a send comm. */
+static void leave_qp(struct ib_stream *stream)
+{
+	struct anynet_stream *base = &stream->tcp.base;
+	uint64_t arrived = 0;
+	int err = ib_qp_poll(stream->qp, &arrived); /* why, before the fence covers it */
+
+	ib_qp_end(stream->qp, &arrived);
+	ib_confirm(stream, arrived);
+	base->qp_err = err ? err : base->broke_by;
+	base->qp_frames = stream->arrived - base->progress.frames;
+	ib_stream_drop_qp(stream);
+}
+
+static void ib_sever(struct anynet_stream *base)
+{
+	struct ib_stream *stream = to_ib(base);
+
+	if (stream->qp && base->comm->is_send) {
+		leave_qp(stream);
+	} else if (stream->qp) {
+		ib_leave_qp(stream);
+	}
+	stream->over_tcp->sever(base);
+}
+
+static void register_ring(struct ib_stream *stream)
+{
+	struct send_comm *comm = (struct send_comm *)stream->tcp.base.comm;
+	struct ib_qp *qp = stream->qp;
+	char why[160];
+
+	qp->ring_cache = ib_memory_cache(qp->nic);
+	if (!qp->ring_cache ||
+	    ib_mr_get(qp->ring_cache, comm->ring.memory, comm->ring.bytes, (struct memory_id){ 0 },
+		      IB_MR_LOCAL, &qp->ring, why, sizeof(why)))
+		qp->ring = NULL;
+}
+
+/* Say by which of the two the frames come: the peer waits for the first of them. */
+static void announce(struct ib_stream *stream)
+{
+	struct anynet_wire_frame frame = { .type = ANYNET_FRAME_PING };
+
+	if (stream->qp)
+		return; /* it was told when that was proven */
+	if (stream->tcp.base.comm->checksum)
+		checksum_header(&frame, NULL);
+	send(stream->tcp.base.fd, &frame, sizeof(frame), MSG_DONTWAIT | MSG_NOSIGNAL);
+}
+
+static void take_qp(struct ib_stream *stream, struct ib_qp *qp)
+{
+	struct anynet_stream *base = &stream->tcp.base;
+
+	ib_stream_set_qp(stream, qp);
+	stream->had_qp |= qp != NULL;
+	if (!base->comm->is_send)
+		return;
+	stream->asked = 0;
+	stream->bytes_out = 0;
+	if (qp) {
+		qp->signal_all = base->comm->stream_count > 1;
+		register_ring(stream);
+	}
+	if (qp && !qp->ring) {
+		comm_use_tcp(base->comm, "cannot register the ring for small messages");
+		ib_stream_drop_qp(stream);
+	}
+	stream->by_qp = stream->qp;
+	announce(stream);
+}
+
+static int ib_resume(struct anynet_stream *base, uint64_t frames, uint32_t part)
+{
+	struct ib_stream *stream = to_ib(base);
+	struct ib_qp *qp = base->next_qp;
+	int ret;
+
+	base->next_qp = NULL;
+	if (base->comm->is_send && stream->by_qp)
+		ib_confirm(stream, frames);
+	ret = stream->over_tcp->resume(base, frames, part);
+	if (ret) {
+		ib_qp_free(qp);
+		return ret;
+	}
+	if (base->comm->is_send)
+		stream->arrived = frames;
+	take_qp(stream, qp);
+	return 0;
+}
+
+/* A port that only reaches itself may have told before the queue pair was made that it is down. */
+static bool has_lost_port(const struct ib_qp *qp)
+{
+	return carrier_port_is_down(qp->nic->dev) && carrier_losses(qp->nic->dev) != qp->losses;
+}
+
+static bool ib_signs(struct anynet_stream *base, struct stream_signs *signs)
+{
+	struct ib_stream *stream = to_ib(base);
+	int peeked = stream->qp ? ib_peek(stream) : 0;
+
+	/* The sender does without the queue pair: its proof was lost, or it lacks memory. What it has been told by that it
+	 * has not read. */
+	if (peeked > 0 && !base->comm->is_send) {
+		ib_leave_qp(stream);
+		recv_tell_again(base->comm, base->index);
+		base->readable = true;
+	}
+	if (!stream->qp)
+		return stream->over_tcp->signs(base, signs);
+	*signs = (struct stream_signs){ .lost = has_lost_port(stream->qp) };
+	if (peeked < 0)
+		base->ended = true;
+	if (base->comm->is_send)
+		ib_show_oldest(stream);
+	return true;
+}
+
+/* What a queue pair has brought only its sender judges. */
+static enum stream_moved ib_moved(struct anynet_stream *base)
+{
+	struct ib_stream *stream = to_ib(base);
+	bool is_send = base->comm->is_send;
+
+	if (!stream->qp)
+		return stream->over_tcp->moved(base);
+	if ((is_send ? stream->arrived : stream->tcp.rx_frames) != base->progress.frames)
+		return STREAM_MOVED;
+	return is_send && stream->tcp.tx_next != stream->arrived ? STREAM_STUCK : STREAM_IDLE;
+}
+
+static void ib_ping(struct anynet_stream *base)
+{
+	struct ib_qp *qp = to_ib(base)->qp;
+
+	if (!qp)
+		to_ib(base)->over_tcp->ping(base);
+	else if (base->comm->is_send && qp->state == IB_QP_UP && ib_qp_has_room(qp, 1) &&
+		 ib_qp_credits(qp))
+		ib_qp_ping(qp);
+}
+
+/* Has another stream that works a queue pair? */
+static bool others_by_qp(const struct anynet_stream *base)
+{
+	const struct anynet_comm *comm = base->comm;
+
+	for (unsigned i = 0; i < comm->stream_count; i++) {
+		const struct anynet_stream *other = comm->streams[i];
+
+		if (other != base && stream_works(other) && other->by_qp)
+			return true;
+	}
+	return false;
+}
+
+static bool ib_cleared(struct anynet_stream *base, const struct send_msg *msg)
+{
+	const struct ib_stream *stream = to_ib(base);
+
+	/* Over TCP it need not be, but queue pairs are faster; between two connections, who knows. */
+	if (!stream->qp)
+		return (stream_stands(base) || msg->record) && !others_by_qp(base);
+	return ib_goes_in_frame(stream->qp, msg) || ib_find_cts(stream, msg);
+}
+
+static int ib_drain(struct anynet_stream *base)
+{
+	struct ib_stream *stream = to_ib(base);
+	int ret;
+
+	if (!stream->qp)
+		return stream->over_tcp->drain(base);
+	ret = base->ops->receive(base);
+	if (ret && ret != -EAGAIN)
+		return ret;
+	if (base->bye_due || stream->tcp.tx_next != stream->tcp.log_end)
+		return -EAGAIN;
+	return stream->qp->signal_head != stream->qp->signal_tail ? -EAGAIN : 0; /* BYE has one */
+}
+
+static void ib_close(struct anynet_stream *base)
+{
+	struct ib_stream *stream = to_ib(base);
+
+	if (stream->qp) {
+		uint64_t arrived;
+
+		ib_qp_end(stream->qp, &arrived);
+		ib_stream_drop_qp(stream);
+	}
+	ib_free_rest(stream);
+	ib_qp_free(base->next_qp);
+	stream->over_tcp->close(base);
+}
+
+static size_t ib_backlog(struct anynet_stream *base)
+{
+	const struct ib_stream *stream = to_ib(base);
+
+	if (!stream->qp)
+		return stream->over_tcp->backlog(base);
+	return ib_stream_has_room(stream) ? stream->bytes_out : SIZE_MAX;
+}
+
+static void ib_position(struct anynet_stream *base, uint64_t *frames, uint32_t *part)
+{
+	to_ib(base)->over_tcp->position(base, frames, part);
+	*frames += ib_rest_frames(to_ib(base));
+}
+
+static const struct anynet_stream_ops ib_send_stream_ops = {
+	.receive = ib_receive_control,
+	.transmit = ib_transmit_data,
+	.backlog = ib_backlog,
+	.signs = ib_signs,
+	.frames = tcp_frames,
+	.moved = ib_moved,
+	.ping = ib_ping,
+	.sever = ib_sever,
+	.position = ib_position,
+	.resume = ib_resume,
+	.drain = ib_drain,
+	.close = ib_close,
+	.cleared = ib_cleared,
+};
+
+static const struct anynet_stream_ops ib_recv_stream_ops = {
+	.receive = ib_receive_data,
+	.transmit = ib_transmit_control,
+	.backlog = ib_backlog,
+	.signs = ib_signs,
+	.frames = tcp_frames,
+	.moved = ib_moved,
+	.ping = ib_ping,
+	.sever = ib_sever,
+	.position = ib_position,
+	.resume = ib_resume,
+	.drain = ib_drain,
+	.close = ib_close,
+};
+
+struct anynet_stream *ib_stream_create(struct anynet_comm *comm, int fd, uint16_t index,
+				       struct ib_qp *qp)
+{
+	struct ib_stream *stream = calloc(1, sizeof(*stream));
+
+	if (!stream)
+		return NULL;
+	if (tcp_stream_init(&stream->tcp, comm, fd, index)) {
+		free(stream);
+		return NULL;
+	}
+	stream->over_tcp = stream->tcp.base.ops;
+	stream->tcp.base.ops = comm->is_send ? &ib_send_stream_ops : &ib_recv_stream_ops;
+	take_qp(stream, qp);
+	return &stream->tcp.base;
+}
+
+bool ib_stream_had_qp(const struct anynet_stream *stream)
+{
+	return ((const struct ib_stream *)stream)->had_qp;
+}

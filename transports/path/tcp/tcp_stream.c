@@ -1,0 +1,254 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* A TCP stream's life: create, backlog, drain, close, and its table. */
+#include <errno.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <sys/socket.h>
+
+#include "base/fd.h"
+#include "base/socket.h"
+#include "device/carrier.h"
+#include "device/nics.h"
+#include "path/tcp/tcp_stream.h"
+#include "wire/checksum.h"
+
+static size_t tcp_backlog(struct anynet_stream *base)
+{
+	int unsent = socket_unsent(base->fd);
+
+	return unsent < 0 ? 0 : (size_t)unsent;
+}
+
+/* Read and forget what has come, the end of the stream included. 0, or -errno if it has broken. */
+static int read_away(int fd)
+{
+	uint8_t scratch[4096];
+	ssize_t n;
+
+	do
+		n = recv(fd, scratch, sizeof(scratch), MSG_DONTWAIT);
+	while (n > 0 || (n < 0 && errno == EINTR));
+	return !n || errno == EAGAIN ? 0 : -errno;
+}
+
+/* Acks that were never read would make close() send a reset, and a reset throws away what the
+ * kernel has not delivered yet. So: read them, say that no more data comes, and wait until the
+ * peer's kernel has everything. */
+static int tcp_drain(struct anynet_stream *base)
+{
+	struct tcp_stream *stream = to_tcp(base);
+	int ret;
+
+	if (stream->tx_next != stream->log_end || stream->control_bytes != stream->control_gone)
+		return stream->control_broken ? -EPIPE : -EAGAIN; /* the comm's turns send it */
+	if (!stream->shut && shutdown(base->fd, SHUT_WR))
+		return -errno;
+	stream->shut = true;
+	ret = base->comm->is_send ? base->ops->receive(base) : read_away(base->fd);
+	if (ret && ret != -EAGAIN)
+		return ret;
+	return socket_unsent(base->fd) ? -EAGAIN : 0;
+}
+
+/* What the kernel still has to send goes nowhere: it may be in NCCL's buffers, which are over for us. */
+static void discard_unsent(int fd)
+{
+	struct linger now = { .l_onoff = 1, .l_linger = 0 };
+
+	setsockopt(fd, SOL_SOCKET, SO_LINGER, &now, sizeof(now));
+}
+
+/* After an orderly end all is delivered, and large messages have been. With requests that fail the kernel may
+ * have some of NCCL's memory to send, by MSG_ZEROCOPY. */
+static bool may_send_freed(const struct tcp_stream *stream)
+{
+	const struct anynet_comm *comm = stream->base.comm;
+
+	return stream->zc_sent != stream->zc_done && (comm_error(comm) || send_pending(comm));
+}
+
+static void tcp_close(struct anynet_stream *base)
+{
+	struct tcp_stream *stream = to_tcp(base);
+
+	/* The tail of the last frame may be unread: it must not turn the end into a reset, which
+	 * could overtake our last ack. */
+	if (base->fd >= 0 && !base->comm->is_send && !comm_error(base->comm))
+		read_away(base->fd);
+	if (base->fd >= 0 && may_send_freed(stream))
+		discard_unsent(base->fd);
+	fd_hang_up(&base->fd, -1);
+	tcp_gpu_end(stream);
+	free(stream->rx_buf);
+	free(stream->log);
+	free(stream);
+}
+
+/* The connection must end for the peer, too, also when a forked child holds the descriptor. */
+static void tcp_sever(struct anynet_stream *base)
+{
+	struct tcp_stream *stream = to_tcp(base);
+
+	discard_unsent(base->fd);
+	fd_hang_up(&base->fd, -1);
+	if (base->comm->is_send)
+		tcp_gpu_rewind(stream);
+	else
+		tcp_gpu_place_all(stream);
+	tcp_receive_severed(stream);
+	stream->control_bytes = stream->control_gone = 0;
+	stream->control_broken = stream->shut = false;
+}
+
+static void tcp_position(struct anynet_stream *base, uint64_t *frames, uint32_t *part)
+{
+	*frames = to_tcp(base)->rx_frames;
+	*part = to_tcp(base)->rx_part;
+}
+
+uint64_t tcp_frames(const struct anynet_stream *base)
+{
+	const struct tcp_stream *stream = (const struct tcp_stream *)base;
+
+	return base->comm->is_send ? stream->tx_next : stream->rx_frames;
+}
+
+/* A receiver may be slow to take what has arrived, its kernel is not. */
+static enum stream_moved sent(struct anynet_stream *base)
+{
+	const struct tcp_stream *stream = to_tcp(base);
+	struct stream_signs signs = { 0 };
+	uint64_t carried;
+
+	tcp_signs(base, &signs);
+	carried = signs.acked - anynet_min(signs.acked, base->progress.acked);
+	if (stream->tx_next == stream->log_end && socket_unsent(base->fd) <= 0)
+		return carried ? STREAM_MOVED : STREAM_IDLE;
+	return carried >= STREAM_PROGRESS_BYTES ? STREAM_MOVED : STREAM_STUCK;
+}
+
+/* What is parked, or kept of a frame that has begun, is no reason for concern. */
+static enum stream_moved received(const struct tcp_stream *stream)
+{
+	const struct anynet_stream *base = &stream->base;
+	bool begun = stream->rx_open || stream->rx_head != stream->rx_tail;
+
+	if (stream->rx_frames != base->progress.frames || tcp_kept_bytes(stream))
+		return STREAM_MOVED;
+	return begun && !base->parked ? STREAM_STUCK : STREAM_IDLE;
+}
+
+enum stream_moved tcp_moved(struct anynet_stream *base)
+{
+	return base->comm->is_send ? sent(base) : received(to_tcp(base));
+}
+
+static void look_at_path(struct anynet_stream *base)
+{
+	struct sockaddr_storage local = { 0 }, peer = { 0 };
+	socklen_t len = sizeof(local), peer_len = sizeof(peer);
+	char from[SOCKET_TEXT_BYTES], to[SOCKET_TEXT_BYTES];
+
+	getsockname(base->fd, (struct sockaddr *)&local, &len);
+	base->dev = nic_with_addr(&local);
+	base->losses = base->dev ? carrier_losses(base->dev) : 0;
+	getpeername(base->fd, (struct sockaddr *)&peer, &peer_len);
+	snprintf(base->path, sizeof(base->path), "%s -> %s",
+		 socket_text(&local, from, sizeof(from)), socket_text(&peer, to, sizeof(to)));
+}
+
+static int tcp_resume(struct anynet_stream *base, uint64_t frames, uint32_t part)
+{
+	struct tcp_stream *stream = to_tcp(base);
+	int ret = base->comm->is_send ? tcp_log_rewind(stream, frames, part) : 0;
+
+	if (ret)
+		return ret;
+	tcp_gpu_rewind(stream);
+	look_at_path(base);
+	base->rate = 0;
+	stream->rate_at = base->bytes_sent;
+	stream->rate_busy_us = stream->rate_acked = 0;
+	stream->zc_sent = stream->zc_done = 0;
+	if (base->comm->is_send)
+		tcp_zerocopy_init(stream);
+	return 0;
+}
+
+/* With the queue empty there is room for a whole frame. */
+static void tcp_ping(struct anynet_stream *base)
+{
+	struct tcp_stream *stream = to_tcp(base);
+	struct anynet_wire_frame frame = { .type = ANYNET_FRAME_PING };
+
+	if (socket_unsent(base->fd) || stream->shut ||
+	    stream->control_bytes != stream->control_gone ||
+	    (base->comm->is_send && stream->tx_next != stream->log_end))
+		return;
+	if (base->comm->checksum)
+		checksum_header(&frame, NULL);
+	send(base->fd, &frame, sizeof(frame), MSG_DONTWAIT | MSG_NOSIGNAL);
+}
+
+static const struct anynet_stream_ops tcp_send_stream_ops = {
+	.receive = tcp_receive_control,
+	.transmit = tcp_transmit_data,
+	.backlog = tcp_backlog,
+	.signs = tcp_signs,
+	.frames = tcp_frames,
+	.moved = tcp_moved,
+	.ping = tcp_ping,
+	.sever = tcp_sever,
+	.position = tcp_position,
+	.resume = tcp_resume,
+	.drain = tcp_drain,
+	.close = tcp_close,
+};
+
+static const struct anynet_stream_ops tcp_recv_stream_ops = {
+	.receive = tcp_receive_data,
+	.transmit = tcp_transmit_control,
+	.backlog = tcp_backlog,
+	.signs = tcp_signs,
+	.frames = tcp_frames,
+	.moved = tcp_moved,
+	.ping = tcp_ping,
+	.sever = tcp_sever,
+	.position = tcp_position,
+	.resume = tcp_resume,
+	.drain = tcp_drain,
+	.close = tcp_close,
+};
+
+int tcp_stream_init(struct tcp_stream *stream, struct anynet_comm *comm, int fd, uint16_t index)
+{
+	stream->rx_bytes = comm->is_send ? TCP_CONTROL_BYTES : TCP_STAGING_BYTES;
+	stream->rx_buf = malloc(stream->rx_bytes);
+	if (!stream->rx_buf || (comm->is_send && tcp_log_init(stream))) {
+		free(stream->rx_buf);
+		return -ENOMEM;
+	}
+	stream->base.ops = comm->is_send ? &tcp_send_stream_ops : &tcp_recv_stream_ops;
+	stream->base.comm = comm;
+	stream->base.fd = fd;
+	stream->base.state = STREAM_UP;
+	stream->base.index = index;
+	stream->base.readable = stream->base.writable = true;
+	look_at_path(&stream->base);
+	if (comm->is_send && !index)
+		send_keep_start((struct send_comm *)comm, tcp_round_trip_us(fd));
+	if (comm->is_send)
+		tcp_zerocopy_init(stream);
+	return 0;
+}
+
+struct anynet_stream *tcp_stream_create(struct anynet_comm *comm, int fd, uint16_t index)
+{
+	struct tcp_stream *stream = calloc(1, sizeof(*stream));
+
+	if (stream && tcp_stream_init(stream, comm, fd, index)) {
+		free(stream);
+		stream = NULL;
+	}
+	return stream ? &stream->base : NULL;
+}
