@@ -1,9 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * MSG_ZEROCOPY: used where the kernel really avoids the copy. It says so itself: each notification
- * tells whether the data was copied after all (loopback, veth, NICs without scatter-gather); the first
- * that does turns it off for the stream. NCCL's buffer may be reused when the receiver has acknowledged
- * the message, so notifications are only bookkeeping.
+ * MSG_ZEROCOPY, used where the kernel really avoids the copy. Each notification says whether the data was copied after
+ * all (loopback, veth, NICs without scatter-gather). The first copy turns MSG_ZEROCOPY off for the connection, unless
+ * the setting forces it. Sends complete by the receiver's ACK, so notifications are only counted.
  */
 #include <netinet/in.h>
 #include <string.h>
