@@ -106,7 +106,8 @@ struct ib_qp {
 
 	uint32_t frames_posted; /* sending end: posted requests that take one of the peer's slots */
 	uint32_t recvs;         /* posted receives without a completion */
-	uint32_t consumed;      /* receiving end: frames consumed; sending end: by the CTS ring */
+	uint32_t peer_consumed; /* sending end: frames that the peer has consumed, by the CTS ring */
+	uint32_t consumed;      /* frames consumed here */
 	uint32_t consumed_told; /* receiving end: latest count written to the peer's CTS ring */
 	struct ib_inbound inbound[IB_INBOUND];
 	uint32_t inbound_head, inbound_tail;
@@ -134,15 +135,15 @@ static inline bool ib_qp_has_room(const struct ib_qp *qp, uint32_t wrs)
  * the peer's writes may arrive out of order: a count below the known one, or above frames_posted, is ignored. */
 static inline uint32_t ib_qp_credits(struct ib_qp *qp)
 {
-	uint32_t taken = qp->frames_posted - qp->consumed, told;
+	uint32_t taken = qp->frames_posted - qp->peer_consumed, told;
 
 	if (anynet_likely(taken < qp->peer.slots))
 		return qp->peer.slots - taken;
 	told = __atomic_load_n(&qp->cts_ring->consumed, __ATOMIC_ACQUIRE);
-	if (told - qp->consumed > taken)
+	if (told - qp->peer_consumed > taken)
 		return 0;
 	taken = qp->frames_posted - told;
-	qp->consumed = told;
+	qp->peer_consumed = told;
 	return taken < qp->peer.slots ? qp->peer.slots - taken : 0;
 }
 

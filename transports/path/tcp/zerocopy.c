@@ -34,7 +34,7 @@ static void take_notification(struct tcp_stream *stream, struct msghdr *msg)
 		memcpy(&err, CMSG_DATA(c), sizeof(err));
 		if (err.ee_errno || err.ee_origin != SO_EE_ORIGIN_ZEROCOPY)
 			continue;
-		stream->zc_done = err.ee_data + 1;
+		stream->zc_done += err.ee_data - err.ee_info + 1; /* of a range of calls; ranges may be out of order */
 		if (err.ee_code & SO_EE_CODE_ZEROCOPY_COPIED &&
 		    anynet_net.cfg->zerocopy != ANYNET_SWITCH_ON)
 			stream->zerocopy = false;
