@@ -1,4 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
+/* The directory of statistics files, and its command-line option. */
 #ifndef TOOLS_STATS_DIR_H
 #define TOOLS_STATS_DIR_H
 
