@@ -3,8 +3,8 @@
  * The statistics file, called the stats page: the state of a process with open comms, for `anynet top`, `dump` and
  * `export`. This file defines its layout. transports/service/stats.c writes it, tools/shared/stats/page.c reads it.
  *
- * A page consists of records at fixed offsets. Ten times a second the writer overwrites those that have changed, each in
- * one write. It does not wait for readers: a record contains a checksum, and a reader that finds it wrong has met a
+ * A page consists of records at fixed offsets. Ten times a second the writer overwrites those that have changed, each
+ * in one write. It does not wait for readers: a record contains a checksum, and a reader that finds it wrong has met a
  * write in progress and reads the record again. A record whose `sum` is 0 is empty, and so is everything beyond the end
  * of the file.
  *

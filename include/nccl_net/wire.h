@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
  * The layout of every byte that leaves the process: the handle, which NCCL's bootstrap carries; the hello, which both
- * ends send when a connection opens; the frames of a stream, over TCP or a queue pair; and the CTS ring of a queue pair.
- * docs/wire.md describes the protocol. Integers are little-endian. Reserved bytes are zero when sent and ignored when
- * received. Any change of meaning or layout raises ANYNET_WIRE_VERSION. Two ends use the highest version that both
+ * ends send when a connection opens; the frames of a stream, over TCP or a queue pair; and the CTS ring of a queue
+ * pair. docs/wire.md describes the protocol. Integers are little-endian. Reserved bytes are zero when sent and ignored
+ * when received. Any change of meaning or layout raises ANYNET_WIRE_VERSION. Two ends use the highest version that both
  * speak.
  */
 #ifndef ANYNET_WIRE_H
@@ -34,8 +34,8 @@ static_assert(sizeof(struct anynet_wire_addr) == 20, "wire");
 #define ANYNET_HANDLE_ADDRS 3
 
 /* Written by listen, read by connect. The fields up to and including `addrs` are the same in all versions, so that two
- * ends without a common version can report that. `local` is zero on the wire; the connecting process stores the identity
- * of its connect in progress there: an index into its own table and a generation, never a pointer. */
+ * ends without a common version can report that. `local` is zero on the wire; the connecting process stores there which
+ * connect in progress it belongs to: an index into its own table and a generation, never a pointer. */
 struct anynet_wire_handle {
 	uint64_t magic;
 	uint16_t version;   /* newest version that the listener speaks */
