@@ -47,7 +47,7 @@ static bool same_letter(char a, char b)
 
 size_t anynet_name_distance(const char *a, const char *b)
 {
-	unsigned char row[3][NAME_MAX_BYTES + 1]; /* of the distance matrix: this one and the two before */
+	unsigned char row[3][NAME_MAX_BYTES + 1]; /* of the matrix: this one and the two before */
 	size_t a_bytes = strlen(a), b_bytes = strlen(b);
 
 	if (a_bytes > NAME_MAX_BYTES || b_bytes > NAME_MAX_BYTES)

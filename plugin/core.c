@@ -262,7 +262,7 @@ bool anynet_core_may_open(void)
 
 	ensure_started();
 	if (atomic_compare_exchange_strong(&core.opener, &opener, self) || opener == self) {
-		if (anynet_unlikely(core.pid != self)) /* a child of a process that has not opened anything */
+		if (anynet_unlikely(core.pid != self)) /* forked before anything was opened */
 			anynet_core_init(0, NULL, NULL);
 		return true;
 	}

@@ -25,7 +25,7 @@
 static struct {
 	const struct anynet_device *_Atomic places[ANYNET_DEVICES_MAX];
 	atomic_int count;
-	const struct anynet_device *made[MADE_MAX]; /* all fused devices since the process started */
+	const struct anynet_device *made[MADE_MAX]; /* all that this process has made */
 	int made_count;
 } fused;
 

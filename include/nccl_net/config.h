@@ -24,7 +24,7 @@ struct anynet_config {
 	int transport;	     /* enum anynet_transport_choice; ANYNET_TRANSPORT */
 	bool ib_disable;     /* NCCL_IB_DISABLE */
 	char ib_hca[ANYNET_LIST_BYTES]; /* NCCL_IB_HCA syntax (net-api.md §5.4); "" = all */
-	char ibverbs_lib[256]; /* file name to try first; "" = only the usual names */
+	char ibverbs_lib[256]; /* file name to try before libibverbs.so.1; "" = none */
 	int ib_gid_index;      /* RoCE: index in the GID table; ANYNET_AUTO = chosen for each port and peer */
 	int ib_roce_version;   /* preferred version, 1 or 2 */
 	int ib_addr_family;    /* RoCE: preferred family, AF_INET or AF_INET6; AF_UNSPEC = any */
@@ -46,7 +46,7 @@ struct anynet_config {
 	bool ib_ece;           /* negotiate ECE (enhanced connection establishment) */
 	bool ib_loopback;      /* offer a port only if it passes the loopback test */
 	bool ib_cm;	       /* connect queue pairs by the RDMA CM; both ends must set it */
-	char rdmacm_lib[256];  /* file name to try first; "" = librdmacm.so.1 */
+	char rdmacm_lib[256];  /* file name to try before librdmacm.so.1; "" = none */
 	int ib_relaxed;        /* PCIe relaxed ordering: 0 = never, 1 or 2 = if libibverbs supports it */
 
 	int ib_peer_memory;    /* enum anynet_switch: NICs access GPU memory through a peer-memory module */

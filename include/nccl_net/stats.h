@@ -29,8 +29,8 @@
 #define ANYNET_STATS_VERSION 3
 
 #define ANYNET_STATS_LOOK_MS 100  /* between two updates */
-#define ANYNET_STATS_COMMS   1024 /* comms with a record; further ones are only counted */
-#define ANYNET_STATS_STREAMS 16   /* streams of a comm with a record; further ones are only counted */
+#define ANYNET_STATS_COMMS   1024 /* comms with a record; others are only counted */
+#define ANYNET_STATS_STREAMS 16   /* streams of a comm with an entry; others are only counted */
 #define ANYNET_STATS_EVENTS  32   /* events of a comm that are kept: the last ones */
 
 /* Any process of its user may remove a page that is not locked and was not written for this time. */
@@ -74,12 +74,12 @@ struct anynet_stats_stream {
 	uint64_t rate;       /* sender: the kernel's delivery rate, bytes per s; 0 = not known */
 	uint64_t resent;     /* packets that the kernel retransmitted on this connection */
 	uint64_t acked;      /* bytes that the peer's kernel acknowledged on this connection */
-	uint64_t busy_us;    /* time that this connection had data in flight or to send; 0 = not known */
+	uint64_t busy_us;    /* its time with data in flight or to send; 0 = not known */
 	uint32_t rtt_us;     /* 0 = not known */
 	uint32_t breaks;     /* connections that broke */
 	uint64_t down_ms;    /* when the last connection broke; 0 = connected */
 	uint16_t index;      /* of the stream in its comm */
-	uint8_t kind, state; /* enum anynet_stats_kind, enum anynet_stats_state; kind 0 = unused entry */
+	uint8_t kind, state; /* enum anynet_stats_kind (0 = unused entry), …_state */
 	uint32_t epoch;      /* of the connection */
 	char device[24];     /* NIC of the connection; "" = not known */
 	char path[112];
@@ -92,12 +92,12 @@ struct anynet_stats_comm {
 	uint64_t opened_ms;
 	uint64_t bytes;    /* payload sent or placed */
 	uint64_t requests; /* isend or irecv requests in all */
-	/* Age of the oldest pending request, at least: it was posted at this time or earlier; 0 = none is pending */
+	/* The oldest pending request was posted at this time or earlier; 0 = none is pending */
 	uint64_t oldest_ms;
-	/* Begin of the time without progress although requests are pending; 0 = not stalled */
+	/* Since when there is no progress although requests are pending; 0 = not stalled */
 	uint64_t stalled_ms;
 	uint32_t pending;       /* requests that are not done */
-	uint32_t breaks, recoveries; /* connections that broke; broken connections that were replaced */
+	uint32_t breaks, recoveries; /* connections that broke; of these, replaced ones */
 	uint32_t again;              /* sender: frames retransmitted because of breaks */
 	uint32_t stalls;        /* stalls that reached ANYNET_STALL_WARN */
 	int32_t error;          /* 0, or the -errno that ended the comm */
@@ -117,14 +117,14 @@ struct anynet_stats_comm {
 enum anynet_stats_event_kind {
 	ANYNET_EVENT_OPENED = 1,  /* number: streams; text: path of the first */
 	ANYNET_EVENT_BROKE,       /* a stream's connection broke */
-	ANYNET_EVENT_BACK,        /* a broken stream recovered. number: ms without connection; text: new path */
-	ANYNET_EVENT_MOVED,       /* a stream moved off a working connection. text: new path */
+	ANYNET_EVENT_BACK,        /* a stream recovered. number: ms it was down; text: path */
+	ANYNET_EVENT_MOVED,       /* a stream left a working connection. text: new path */
 	ANYNET_EVENT_REPLAY,      /* number: frames to retransmit on the new connection */
 	ANYNET_EVENT_SUSPECT,     /* text: why the stream is suspect */
 	ANYNET_EVENT_TRUSTED,     /* the stream is no longer suspect */
 	ANYNET_EVENT_LINK_DOWN,   /* text: NIC that lost its carrier */
 	ANYNET_EVENT_LINK_UP,     /* text: NIC that has its carrier again */
-	ANYNET_EVENT_STALLED,     /* number: ms without progress, at least ANYNET_STALL_WARN; text: what waits */
+	ANYNET_EVENT_STALLED,     /* ANYNET_STALL_WARN. number: ms; text: what waits */
 	ANYNET_EVENT_MOVING,      /* progress after a stall. number: its duration in ms */
 	ANYNET_EVENT_UNLINKED,    /* the comm uses TCP only from now on. text: why */
 	ANYNET_EVENT_PEER_CLOSED, /* the peer closed the comm */

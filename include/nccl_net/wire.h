@@ -33,9 +33,9 @@ static_assert(sizeof(struct anynet_wire_addr) == 20, "wire");
 
 #define ANYNET_HANDLE_ADDRS 3
 
-/* Written by listen, read by connect. The fields up to and including `addrs` are the same in all versions, so that two
- * ends without a common version can report that. `local` is zero on the wire; the connecting process stores there which
- * connect in progress it belongs to: an index into its own table and a generation, never a pointer. */
+/* Written by listen, read by connect. The first 96 bytes are the same in all versions, so that two ends without a
+ * common version can report that. `local` is zero on the wire; the connecting process stores there which connect in
+ * progress it belongs to: an index into its own table and a generation, never a pointer. */
 struct anynet_wire_handle {
 	uint64_t magic;
 	uint16_t version;   /* newest version that the listener speaks */

@@ -7,7 +7,7 @@
 #include <string.h>
 
 #define DAYS_OF_400_YEARS 146097
-#define DAYS_TO_1970      719468 /* from 1 March of year 0: years that begin in March end with the leap day */
+#define DAYS_TO_1970      719468 /* from 1 March of year 0: a leap day then ends a year */
 
 static locale_t plain;
 

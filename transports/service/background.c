@@ -27,7 +27,7 @@
 #define URGENT_MS     2    /* between two rounds while a comm needs attention soon */
 #define ENDS_PER_LOOK 64   /* closed comms destroyed in one round */
 #define EXIT_DRAIN_MS 1000 /* at exit, for draining closed comms */
-#define EXIT_WAIT_MS  2000 /* at exit, for the lock and for each thread: a disk or a driver may block it */
+#define EXIT_WAIT_MS  2000 /* at exit, for each thread, which a disk or a driver may block */
 
 enum {
 	EVENT_WAKE,
@@ -49,7 +49,7 @@ static struct {
 	unsigned forks;          /* fd_forks when the thread was started */
 	int epfd, wakefd;        /* open from the thread's start on, never closed afterwards */
 	_Atomic bool asleep;     /* the thread waits, without timeout, for background_wake */
-	_Atomic uint64_t end_ms; /* at exit: when it must end although comms have not drained; 0 = not exiting */
+	_Atomic uint64_t end_ms; /* at exit: deadline for draining comms; 0 = not exiting */
 } background = { .lock = PTHREAD_MUTEX_INITIALIZER, .epfd = -1, .wakefd = -1 };
 
 bool background_runs(void)

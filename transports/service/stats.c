@@ -22,7 +22,7 @@
 
 /* Used by one thread at a time, without a lock. */
 static struct {
-	bool begun; /* stats_begin has been called since the first comm; the page may be disabled or have failed */
+	bool begun; /* stats_begin was called; without a page it is disabled, or failed */
 	struct stats_page page;
 	uint64_t next_id;
 	uint64_t started_ms;
@@ -260,7 +260,7 @@ static int forget(const struct round *round)
 		if (round->seen[slot] || !stats.sums[slot])
 			continue;
 		stats.sums[slot] = 0;
-		memset(&nothing, 0, sizeof(nothing)); /* id 0 = no comm; it gets a sum like any record */
+		memset(&nothing, 0, sizeof(nothing)); /* id 0 = no comm */
 		ret = stats_page_put(&stats.page, anynet_stats_comm_at(slot), &nothing,
 				     sizeof(nothing));
 	}

@@ -8,7 +8,7 @@
 
 struct stats_page {
 	int fd;         /* -1 = no page */
-	unsigned forks; /* fd_forks when it was created: a forked child must not remove its parent's page */
+	unsigned forks; /* fd_forks when it was created: a forked child has no page */
 	char path[320];
 };
 
