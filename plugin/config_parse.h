@@ -20,26 +20,26 @@ typedef int anynet_config_parser(const struct anynet_config_row *row, const char
 				 struct anynet_config *cfg);
 
 /* Field types in parentheses. Numbers have the syntax that NCCL accepts: strtoll with base 0, no text behind them. */
-anynet_config_parser anynet_parse_flag;     /* (bool) 0 or any other number, on/off, … */
-anynet_config_parser anynet_parse_switch;   /* (int) enum anynet_switch */
-anynet_config_parser anynet_parse_int;      /* (int) row->min … row->max */
-anynet_config_parser anynet_parse_auto_int; /* (int) as _int, or auto; NCCL's are lowered to max */
+anynet_config_parser anynet_parse_flag;       /* (bool) 0 or any other number, on/off, … */
+anynet_config_parser anynet_parse_switch;     /* (int) enum anynet_switch */
+anynet_config_parser anynet_parse_int;        /* (int) row->min … row->max */
+anynet_config_parser anynet_parse_auto_int;   /* (int) as _int, or auto; NCCL's are lowered to max */
 anynet_config_parser anynet_parse_auto_index; /* (int) as _auto_int, but not lowered */
 anynet_config_parser anynet_parse_size;       /* (size_t) bytes, suffix k, m or g */
 anynet_config_parser anynet_parse_chunk;      /* (size_t) as _size, a multiple of 128 */
 anynet_config_parser anynet_parse_auto_size;  /* (int) bytes with suffix, or ANYNET_AUTO */
-anynet_config_parser anynet_parse_time; /* (int, ms) suffix ms, s or min; without one, seconds */
-anynet_config_parser anynet_parse_text; /* (char[]) at most row->max bytes */
-anynet_config_parser anynet_parse_path; /* (char[]) "" or /path */
-anynet_config_parser anynet_parse_directory; /* (char[]) "auto", "off" or /path */
-anynet_config_parser anynet_parse_ifname;    /* (char[]) as _text, but not a single character */
-anynet_config_parser anynet_parse_word;      /* (char[]) letters, digits, '_' and '-' */
-anynet_config_parser anynet_parse_subnet;    /* (char[]) address[/prefix], or as NCCL_COMM_ID */
-anynet_config_parser anynet_parse_network;   /* (char[]) address[/prefix] */
-anynet_config_parser anynet_parse_networks;  /* (char[]) address[/prefix],… or "none" */
-anynet_config_parser anynet_parse_transport; /* (int) enum anynet_transport_choice */
-anynet_config_parser anynet_parse_family;    /* (int) AF_… */
-anynet_config_parser anynet_parse_ports;     /* (int, int) port_min and port_max */
+anynet_config_parser anynet_parse_time;       /* (int, ms) suffix ms, s or min; without one, seconds */
+anynet_config_parser anynet_parse_text;       /* (char[]) at most row->max bytes */
+anynet_config_parser anynet_parse_path;       /* (char[]) "" or /path */
+anynet_config_parser anynet_parse_directory;  /* (char[]) "auto", "off" or /path */
+anynet_config_parser anynet_parse_ifname;     /* (char[]) as _text, but not a single character */
+anynet_config_parser anynet_parse_word;       /* (char[]) letters, digits, '_' and '-' */
+anynet_config_parser anynet_parse_subnet;     /* (char[]) address[/prefix], or as NCCL_COMM_ID */
+anynet_config_parser anynet_parse_network;    /* (char[]) address[/prefix] */
+anynet_config_parser anynet_parse_networks;   /* (char[]) address[/prefix],… or "none" */
+anynet_config_parser anynet_parse_transport;  /* (int) enum anynet_transport_choice */
+anynet_config_parser anynet_parse_family;     /* (int) AF_… */
+anynet_config_parser anynet_parse_ports;      /* (int, int) port_min and port_max */
 
 /* Parse a number in NCCL's syntax. 0 or -EINVAL. */
 int anynet_parse_number(const char *text, long *value);

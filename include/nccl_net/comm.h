@@ -4,9 +4,9 @@
  * (docs/architecture.md). transports/ implements it.
  *
  * Results are 0 or -errno. -EAGAIN never leaves this layer: "not now" is 0 with a NULL output, as NCCL expects
- * (net-api.md §3.3, §3.5). Outputs are always written. Calls do not block or sleep, with two exceptions: ending a
- * queue pair may poll for up to 30 ms, and opening a verbs port or registering memory takes as long as the driver
- * takes. anynet_net_start and anynet_close state their own.
+ * (net-api.md §3.3, §3.5). Outputs are always written. Calls do not wait for the network, except as anynet_close says.
+ * Ending a queue pair may poll for up to 30 ms, opening a verbs port or registering memory takes as long as the driver
+ * takes, and reg, dereg, iflush and close may wait for another thread that works on the comm.
  *
  * Threads (net-api.md §3.1): isend, irecv, iflush and test of one comm come from one thread at a time. reg and dereg
  * of that comm may run concurrently with them. All other calls may come from any thread, concurrently for different

@@ -79,7 +79,7 @@ struct anynet_stats_stream {
 	uint32_t breaks;     /* connections that broke */
 	uint64_t down_ms;    /* when the last connection broke; 0 = connected */
 	uint16_t index;      /* of the stream in its comm */
-	uint8_t kind, state; /* enum anynet_stats_kind (0 = unused entry), …_state */
+	uint8_t kind, state; /* anynet_stats_kind (0 = unused entry), anynet_stats_state */
 	uint32_t epoch;      /* of the connection */
 	char device[24];     /* NIC of the connection; "" = not known */
 	char path[112];
@@ -124,7 +124,7 @@ enum anynet_stats_event_kind {
 	ANYNET_EVENT_TRUSTED,     /* the stream is no longer suspect */
 	ANYNET_EVENT_LINK_DOWN,   /* text: NIC that lost its carrier */
 	ANYNET_EVENT_LINK_UP,     /* text: NIC that has its carrier again */
-	ANYNET_EVENT_STALLED,     /* ANYNET_STALL_WARN. number: ms; text: what waits */
+	ANYNET_EVENT_STALLED,     /* for ANYNET_STALL_WARN. number: ms; text: what waits */
 	ANYNET_EVENT_MOVING,      /* progress after a stall. number: its duration in ms */
 	ANYNET_EVENT_UNLINKED,    /* the comm uses TCP only from now on. text: why */
 	ANYNET_EVENT_PEER_CLOSED, /* the peer closed the comm */
