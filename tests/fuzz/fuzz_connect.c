@@ -12,9 +12,11 @@
 #include "buffers.h"
 #include "clock.h"
 #include "fakes/stubs/stub_cm.h"
+#include "transports/message/recv_internal.h"
 #include "transports/path/ib/ib_stream.h"
 #include "transports/service/background.h"
 #include "transports/session/listen.h"
+#include "transports/session/registry.h"
 #include "transports/wire/checksum.h"
 #include "transports/wire/hello.h"
 
@@ -44,10 +46,10 @@ static struct {
 	struct posted posted[ANYNET_REQUESTS];
 } run;
 
-__typeof__(background_add) __wrap_background_add;
+__typeof__(registry_add) __wrap_registry_add;
 
 /* Its caller does without a thread that looks after it. */
-int __wrap_background_add(struct anynet_comm *comm)
+int __wrap_registry_add(struct anynet_comm *comm)
 {
 	(void)comm;
 	return -ENOMEM;
@@ -325,6 +327,7 @@ static void open_receiver(void)
 
 	run.comm = recv_comm_create(&local_dev, 1, LOCAL_RING_BYTES);
 	must(run.comm);
+	((struct recv_comm *)run.comm)->ready = true; /* it has been accepted */
 	paths = &run.comm->session->paths;
 	*paths = (struct comm_paths){
 		.version = ANYNET_WIRE_VERSION, .comm_id = 0xc0, .endpoint = 5, .traffic_class = -1

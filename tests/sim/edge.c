@@ -14,11 +14,14 @@
 
 #define HOST_MEMORY 1
 #define NO_TIME     UINT64_MAX
+#define MENDED_NS \
+	SIM_S /* what broke before may take so long to be mended: a process that exits waits no longer */
 
 /* What both ends know of an edge in a round: NCCL's bootstrap, and the times for the statistics. */
 struct shared {
 	char handle[DRIVER_HANDLE_BYTES];
-	bool listens;
+	uint64_t listens_ns;    /* since when; 0 = not yet */
+	uint64_t made_ns[2];    /* accept and connect have returned; 0 = not yet */
 	uint64_t *posted_ns[2]; /* of each message, by sender and receiver; 0 = not yet */
 	bool ended[2];          /* in an error, an abort, or with its process; of the receiver, and of the sender */
 	bool done[2];           /* all of it */
@@ -50,16 +53,21 @@ static struct rank *peer_of(const struct edge_end *end)
 
 /* --- errors --- */
 
-/*
- * May this comm end by an error? Only if a process or a host is gone, or somebody has closed it. What was sent before
- * an orderly close is delivered for a limited time.
- */
+/* What was sent before an orderly close is delivered for a limited time. */
+static bool is_cut_short(const struct edge_end *end)
+{
+	uint64_t closed_ns = share_of(end)->closed_ns;
+
+	return closed_ns && plan_outage(plan_of(end), closed_ns - MENDED_NS, sim_now);
+}
+
+/* May this comm end by an error? Only if a process or a host is gone, or somebody has closed it. */
 static bool may_fail(const struct edge_end *end)
 {
 	const struct shared *share = share_of(end);
 
 	return end->rank->doomed || peer_of(end)->doomed || share->ended[0] || share->ended[1] ||
-	       (share->closed_ns && plan_outage(plan_of(end), share->closed_ns, sim_now));
+	       is_cut_short(end);
 }
 
 static void close_end(struct edge_end *end);
@@ -93,7 +101,7 @@ struct edge_end *edge_open(struct rank *rank, unsigned edge, bool is_send, unsig
 	if (driver_listen(rank->net, rank->ctx, (int)rank->plan->edges[edge].dev_to, share_of(end)->handle,
 			  &end->listener))
 		sim_fail("edge %u: listen fails", edge);
-	share_of(end)->listens = true;
+	share_of(end)->listens_ns = sim_now;
 	return end;
 }
 
@@ -127,14 +135,38 @@ static bool peer_is_gone(const struct edge_end *end)
 	       share_of(end)->ended[!end->is_send];
 }
 
-/* Its peer has sent everything and closed before accept returned, and the network has lost that. */
+/* Its peer has sent everything and closed before accept returned, and the network has lost that since. */
 static bool is_too_late(const struct edge_end *end)
 {
 	const struct shared *share = share_of(end);
 	uint64_t patience = plan_of(end)->peer_timeout_ns + SIM_S;
 
-	return !end->is_send && share->done[1] && share->closed_ns && sim_now > share->closed_ns + patience &&
-	       plan_outage(plan_of(end), end->started_ns, sim_now);
+	return !end->is_send && share->closed_ns && sim_now > share->closed_ns + patience &&
+	       is_cut_short(end);
+}
+
+static uint64_t later(uint64_t a, uint64_t b)
+{
+	return a > b ? a : b;
+}
+
+/* How long has it taken since the peer has done its part? Accept may return while connect is still about to. */
+static void note_made(const struct edge_end *end)
+{
+	struct shared *share = share_of(end);
+	uint64_t peer_ns = end->is_send ? share->listens_ns : share->made_ns[1];
+	uint64_t since = later(end->started_ns, peer_ns ? peer_ns : sim_now);
+	uint64_t calm_ns = plan_calm_since(plan_of(end), sim_now);
+
+	share->made_ns[end->is_send] = sim_now;
+	if (!end->is_send && sim_now > since + plan_of(end)->spare_ns &&
+	    plan_has_spare(plan_of(end), since, sim_now))
+		sim_fail("edge %u: accept takes %.1f s beside a path that was whole", end->edge,
+			 (double)(sim_now - since) / 1e9);
+	since = later(since, calm_ns);
+	if (calm_ns && sim_now > since + plan_of(end)->stall_ns)
+		sim_fail("edge %u: %s takes %.1f s with nothing in the way", end->edge,
+			 end->is_send ? "connect" : "accept", (double)(sim_now - since) / 1e9);
 }
 
 static bool connect_end(struct edge_end *end)
@@ -146,8 +178,11 @@ static bool connect_end(struct edge_end *end)
 		failed(end, "bootstrap", 0);
 		return true;
 	}
-	if (end->is_send && !share_of(end)->listens)
+	if (end->is_send && !share_of(end)->listens_ns)
 		return false;
+	if (end->is_send && !end->dials)
+		faults_aim(EVENT_DIALS, rank->process);
+	end->dials = true;
 	if (end->is_send)
 		ret = driver_connect(rank->net, rank->ctx, (int)plan_of(end)->edges[end->edge].dev_from,
 				     share_of(end)->handle, &end->comm);
@@ -159,6 +194,7 @@ static bool connect_end(struct edge_end *end)
 	}
 	if (!end->comm)
 		return false;
+	note_made(end);
 	if (!end->is_send && random_chance(&end->random, 500000))
 		close_listener(end);
 	set_up(end);
@@ -291,12 +327,18 @@ static bool has_room(const struct edge_end *end)
 	return end->posted < plan_of(end)->messages && end->posted / block <= end->done / block + 1;
 }
 
+/* NCCL sends when both ends have what they connect. */
+static bool must_wait(const struct edge_end *end)
+{
+	return end->is_send && plan_of(end)->together && !share_of(end)->made_ns[0];
+}
+
 static bool post(struct edge_end *end)
 {
 	struct request *request = request_at(end, end->in_flight);
 	int ret;
 
-	if (!has_room(end) || (end->is_send && sim_now < edge_due_ns(end)))
+	if (!has_room(end) || (end->is_send && sim_now < edge_due_ns(end)) || must_wait(end))
 		return false;
 	request->handle = NULL;
 	ret = end->is_send ? post_one_send(end, request) : post_receives(end, request);
@@ -411,6 +453,10 @@ bool edge_step(struct edge_end *end)
 	case END_LISTENS:
 		return connect_end(end);
 	case END_MOVES:
+		if (must_wait(end) && peer_is_gone(end)) {
+			failed(end, "bootstrap", 0);
+			return true;
+		}
 		while (end->state == END_MOVES && post(end))
 			moved = true;
 		return (end->state == END_MOVES && test_some(end)) || moved;

@@ -39,7 +39,7 @@ struct edge_end {
 	unsigned first, in_flight; /* requests */
 	unsigned next_test;
 	uint64_t started_ns, close_ns;
-	bool failed, aborted;
+	bool dials, failed, aborted;
 	struct sim_random random;
 };
 

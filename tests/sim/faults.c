@@ -13,6 +13,8 @@
 #define SLOWEST     1250           /* bytes a ms: 10 Mb/s */
 #define CALLS_PER_MILLION 200000
 #define AIM_MOST          (5 * SIM_MS)
+#define SET_UP_HOPS       32 /* so many one-way latencies take a connection to be set up, at most, … */
+#define SET_UP_MOST       (200 * SIM_US) /* … and what the hosts take */
 #define FLIPS_MOST        100000 /* per million reads */
 
 struct active {
@@ -26,7 +28,7 @@ struct active {
 
 static struct {
 	struct plan *plan;
-	struct sim_random random;
+	struct sim_random random[EVENTS];
 	unsigned count;
 } aimed;
 
@@ -229,11 +231,21 @@ static bool is_repeated(const struct active *active)
 	return active->fault->kind == FAULT_RESET || active->fault->kind == FAULT_HALF;
 }
 
+/* A carrier is not lost while a process looks for the NICs of its host. */
+static bool has_to_wait(const struct active *active)
+{
+	return active->fault->kind == FAULT_CARRIER && !active->begun && host_of(active)->opening;
+}
+
 static void step(struct sim_timer *timer)
 {
 	struct active *active = (struct active *)timer;
 	bool on = !active->begun || (is_repeated(active) && sim_now < active->end_ns);
 
+	if (has_to_wait(active)) {
+		timer_set(timer, sim_now + SIM_MS);
+		return;
+	}
 	if (rank_prints)
 		printf("%12.6f %s: %s host %u nic %u\n", (double)sim_now / 1e9, on ? "FAULT" : "end of fault",
 		       fault_names[active->fault->kind], host_of(active)->index,
@@ -267,7 +279,17 @@ void faults_start(struct plan *plan)
 		if (plan->faults[i].for_ns)
 			start(plan, &plan->faults[i]);
 	aimed.plan = plan;
-	aimed.random = plan_stream(plan->seed, "aimed faults");
+	for (unsigned event = 0; event < EVENTS; event++)
+		aimed.random[event] = plan_stream(plan->seed * EVENTS + event, "aimed faults");
+}
+
+/* Until the fault begins. */
+static uint64_t aim_pause_ns(enum plan_event event)
+{
+	return random_below(&aimed.random[event],
+			    event == EVENT_DIALS
+				    ? SET_UP_HOPS * aimed.plan->latency_ns + SET_UP_MOST
+				    : AIM_MOST);
 }
 
 void faults_aim(enum plan_event event, const struct sim_process *process)
@@ -275,17 +297,19 @@ void faults_aim(enum plan_event event, const struct sim_process *process)
 	struct plan *plan = aimed.plan;
 	const struct plan_aim *aim = &plan->aims[event];
 	struct plan_fault *fault = &plan->faults[plan->fault_count];
+	struct sim_random *random = &aimed.random[event];
 
-	if (!random_chance(&aimed.random, aim->per_million) || aimed.count == PLAN_AIMED_MAX)
+	if (!random_chance(random, aim->per_million) || aimed.count == PLAN_AIMED_MAX)
 		return;
 	aimed.count++;
 	plan->fault_count++;
 	*fault = (struct plan_fault){ .kind = aim->kind,
-				      .at_ns = sim_now + random_below(&aimed.random, AIM_MOST),
-				      .for_ns = 1 + random_below(&aimed.random, aim->for_most_ns),
-				      .host = random_chance(&aimed.random, 500000) ? process->host->index
-										   : random_next(&aimed.random) >> 8,
-				      .nic = random_next(&aimed.random) >> 8,
-				      .pick = random_next(&aimed.random) >> 8 };
+				      .at_ns = sim_now + aim_pause_ns(event),
+				      .for_ns = 1 + random_below(random, aim->for_most_ns),
+				      .host = random_chance(random, 500000)
+						      ? process->host->index
+						      : random_next(random) >> 8,
+				      .nic = random_next(random) >> 8,
+				      .pick = random_next(random) >> 8 };
 	start(plan, fault);
 }

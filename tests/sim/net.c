@@ -146,5 +146,8 @@ void net_send(struct packet *packet)
 	}
 	at = pass(&out->out_free_ns, at, bytes, out->bytes_per_ms) + out->latency_ns + jitter(out);
 	at = pass(&in->in_free_ns, at, bytes, in->bytes_per_ms) + in->latency_ns + jitter(in);
-	timer_set(&packet->timer, at);
+	/* Networks choose a way for each connection: its packets do not overtake one another. */
+	if (at > packet->from->arrives_ns)
+		packet->from->arrives_ns = at;
+	timer_set(&packet->timer, packet->from->arrives_ns);
 }

@@ -31,6 +31,7 @@ struct sim_host {
 	unsigned index;
 	char name[64];
 	bool dead; /* no power: nothing comes or goes */
+	unsigned opening; /* processes that look for its NICs */
 	unsigned nics;
 	struct sim_nic nic[NET_NICS_MAX];
 	uint64_t loopback_free_ns; /* when what is queued between its own addresses has passed */

@@ -140,6 +140,13 @@ static uint64_t draw_pace(struct plan *plan)
 	return span_ns;
 }
 
+static void draw_set_up(struct plan *plan)
+{
+	struct sim_random random = plan_stream(plan->seed, "set-up");
+
+	plan->together = random_chance(&random, 600000);
+}
+
 /* Two paths, each whole at least as long as the other one is not. */
 static uint64_t draw_turns(struct plan *plan)
 {
@@ -194,7 +201,8 @@ static void keep_some_faults(struct plan *plan, const struct plan_limits *limits
 	for (unsigned i = 0; i < plan->fault_count; i++) {
 		const struct plan_fault *fault = &plan->faults[i];
 
-		if (!fault->for_ns || (limits->some_faults && !(limits->faults >> i & 1)) ||
+		if (!fault->for_ns || (fault->kind == FAULT_FLIP && !plan->checksum) ||
+		    (limits->some_faults && !(limits->faults >> i & 1)) ||
 		    (limits->kind >= 0 && fault->kind != (enum fault_kind)limits->kind))
 			plan->faults[i].for_ns = 0;
 		else
@@ -336,6 +344,7 @@ void plan_draw(struct plan *plan, uint64_t seed, const struct plan_limits *limit
 	draw_traffic(plan);
 	draw_timeouts(plan);
 	draw_settings(plan);
+	draw_set_up(plan);
 	span_ns = plan->turns ? draw_turns(plan) : draw_pace(plan);
 	limit_bytes(plan, span_ns);
 	plan_draw_faults(plan, span_ns);
@@ -351,6 +360,8 @@ void plan_print(const struct plan *plan)
 	       "%u x %u messages of up to %zu bytes, net api v%d%s\n",
 	       plan->seed, plan->hosts, plan->nics, plan->mbps, plan->bytes_per_ms, plan->edge_count, plan->rounds,
 	       plan->messages, plan->bytes_max, plan->abi, plan->turns ? ", paths fail by turns" : "");
+	if (plan->together)
+		printf("  nothing is sent before accept has returned\n");
 	printf("  latency %" PRIu64 " us, jitter %" PRIu64 " us, loss %u, shortened %u, held up %u per million; "
 	       "gap %" PRIu64 " ms; blocks of %u, %u tags, groups of %u\n",
 	       plan->latency_ns / SIM_US, plan->jitter_ns / SIM_US, plan->lossy, plan->shortens, plan->preempts,

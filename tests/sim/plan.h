@@ -45,6 +45,7 @@ enum plan_event {
 	EVENT_CLOSED,
 	EVENT_BROKE,     /* a path; or it is suspect */
 	EVENT_RECOVERED, /* … carries on */
+	EVENT_DIALS,     /* a connect begins */
 	EVENTS
 };
 
@@ -71,6 +72,7 @@ struct plan {
 	unsigned block; /* messages that are posted in any order; two blocks may be in progress */
 	unsigned tags, group; /* 1 = one tag, single receives */
 	unsigned tags_from;   /* … as also before this block */
+	bool together;        /* nothing is sent before accept has returned, as NCCL has it */
 	bool barrier;         /* a sender closes when the receiver has everything, as at the end of a job */
 	bool turns;           /* one and the other of two paths fails, and nothing else does */
 	size_t bytes_max;
@@ -90,7 +92,8 @@ struct plan {
 	bool deadly;
 	int only_kind;         /* the one kind of fault there is; -1 = none, or several */
 	uint64_t faults_end_ns, limit_ns; /* when all has to be over */
-	uint64_t stall_ns; /* the most that a message may take after the last fault */
+	uint64_t
+		stall_ns; /* the most that a message may take after the last fault, or connect, or accept after it */
 	uint64_t spare_ns; /* … while there is another path */
 	bool roomy;        /* what is posted at a time passes within moments: queues make nobody late */
 };
@@ -123,7 +126,7 @@ unsigned plan_one_of(struct sim_random *random, const unsigned *values, unsigned
 /* Within span_ns from the start. */
 void plan_draw_faults(struct plan *plan, uint64_t span_ns);
 
-/* Was the network, or a host's kernel, at fault at some time in between? */
+/* Was the network, a host's kernel, or a process that stood still, at fault at some time in between? */
 bool plan_outage(const struct plan *plan, uint64_t from_ns, uint64_t to_ns);
 
 /* When the last fault before that ended; 0: there is one now, or there was none. */

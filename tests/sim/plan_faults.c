@@ -103,8 +103,8 @@ static void draw_turns(struct plan *plan, uint64_t span_ns)
 
 static void draw_aims(struct plan *plan)
 {
-	static const char *const purposes[EVENTS] = { "at connect", "at the end", "at close", "at breaks",
-						      "at recovery" };
+	static const char *const purposes[EVENTS] = { "at connect", "at the end",  "at close",
+						      "at breaks",  "at recovery", "at dial" };
 
 	for (int event = 0; event < EVENTS; event++) {
 		struct sim_random random = plan_stream(plan->seed, purposes[event]);
@@ -143,7 +143,8 @@ static bool overlaps(const struct plan_fault *fault, uint64_t from_ns, uint64_t 
 bool plan_outage(const struct plan *plan, uint64_t from_ns, uint64_t to_ns)
 {
 	for (unsigned i = 0; i < plan->fault_count; i++)
-		if (is_outage(plan->faults[i].kind) && overlaps(&plan->faults[i], from_ns, to_ns))
+		if (plan->faults[i].kind < FAULTS_GENTLE && plan->faults[i].kind != FAULT_FORK &&
+		    overlaps(&plan->faults[i], from_ns, to_ns))
 			return true;
 	return false;
 }

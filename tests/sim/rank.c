@@ -77,14 +77,20 @@ static void log_line(int level, unsigned long flags, const char *file, int line,
 		       level == 2 ? "WARN " : "", text);
 }
 
-/* A job starts on hosts whose NICs have a carrier: those are its devices for good. */
-static void wait_for_carriers(const struct rank *rank)
+static bool has_carriers(const struct sim_host *host)
 {
-	const struct sim_host *host = rank->process->host;
-
 	for (unsigned i = 0; i < host->nics; i++)
-		while (host->nic[i].no_carrier)
-			thread_sleep(SIM_MS);
+		if (host->nic[i].no_carrier)
+			return false;
+	return true;
+}
+
+/* A job starts on hosts whose NICs have a carrier, and keep it until it has found them: those are its devices for good. */
+static void wait_for_carriers(struct sim_host *host)
+{
+	while (!has_carriers(host))
+		thread_sleep(SIM_MS);
+	host->opening++;
 }
 
 static void open_net(struct rank *rank)
@@ -95,12 +101,13 @@ static void open_net(struct rank *rank)
 
 	if (!path)
 		sim_fail("too few copies of the plugin");
-	wait_for_carriers(rank);
+	wait_for_carriers(rank->process->host);
 	rank->net = driver_open(path, rank->plan->abi, err, sizeof(err));
 	if (!rank->net)
 		sim_fail("rank %u: %s", rank->index, err);
 	if (driver_init(rank->net, &rank->ctx, 7, -1, log_line, NULL) || driver_devices(rank->net, &count))
 		sim_fail("rank %u: init fails", rank->index);
+	rank->process->host->opening--;
 	if (count != (int)rank->plan->nics)
 		sim_fail("rank %u: %d devices instead of %u", rank->index, count, rank->plan->nics);
 }

@@ -51,6 +51,7 @@ struct tcp_socket {
 	struct sim_timer timer;
 	unsigned backoff, retransmits, resent, probes;
 	uint64_t srtt_ns, rtt_var_ns, min_rtt_ns, stuck_since_ns, busy_since_ns, busy_ns, acked_ns;
+	uint64_t arrives_ns; /* its newest packet, at the other host */
 
 	/* Incoming. */
 	uint64_t rcv_nxt, read_at, told_edge, heard_ns;

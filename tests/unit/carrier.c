@@ -12,6 +12,7 @@
 #include <cmocka.h>
 
 #include "transports/base/socket.h"
+#include "transports/message/recv_internal.h"
 #include "transports/session/recovery.h"
 
 #define NOTICE_TURNS 20
@@ -46,6 +47,7 @@ void carrier_open(struct carrier *carrier, unsigned streams)
 	carrier->pair.recv =
 		recv_comm_create(&local_dev, streams, (uint32_t)local_cfg.replay_bytes);
 	assert_non_null(carrier->pair.recv);
+	to_recv(carrier->pair.recv)->ready = true; /* it has been accepted */
 	carrier->pair.recv->peer = carrier->pair.send->peer;
 	for (unsigned i = 0; i < PAIR_STREAMS_MAX; i++) {
 		struct carrier_stream *stream = &carrier->streams[i];

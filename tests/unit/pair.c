@@ -12,6 +12,7 @@
 
 #include "environment.h"
 #include "support/capture.h"
+#include "transports/message/recv_internal.h"
 
 #define TURNS_MAX  100000
 #define IDLE_TURNS 20
@@ -69,6 +70,7 @@ static void make_recv(struct pair *pair)
 {
 	pair->recv = recv_comm_create(&local_dev, pair->streams, (uint32_t)local_cfg.replay_bytes);
 	assert_non_null(pair->recv);
+	to_recv(pair->recv)->ready = true; /* it has been accepted */
 	name_peer(pair->recv);
 }
 

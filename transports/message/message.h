@@ -59,7 +59,10 @@ uint64_t recv_progress(const struct anynet_comm *comm);
 void send_describe(const struct anynet_comm *comm, char *text, size_t bytes);
 void recv_describe(const struct anynet_comm *comm, char *text, size_t bytes);
 
-/* Send comm: has the peer acknowledged every message? */
+/* Send comm: is it certain that the peer has READY, or was it never to be sent? */
+bool send_comm_ready(const struct anynet_comm *comm);
+
+/* Send comm: has the peer acknowledged every message, and has it READY? */
 bool send_confirmed(const struct anynet_comm *comm);
 
 /* Send comm: have streams still to take bytes of a send that was reported done, once more? NCCL need not ask for them. */

@@ -72,9 +72,16 @@ bool send_uses(const struct anynet_comm *base, const struct anynet_mr *mr)
 	return false;
 }
 
+bool send_comm_ready(const struct anynet_comm *base)
+{
+	enum send_ready ready = ((const struct send_comm *)base)->ready;
+
+	return ready == READY_UNUSED || ready == READY_HEARD;
+}
+
 bool send_confirmed(const struct anynet_comm *base)
 {
-	return !((const struct send_comm *)base)->unconfirmed;
+	return !((const struct send_comm *)base)->unconfirmed && send_comm_ready(base);
 }
 
 bool send_owes(const struct anynet_comm *base)
@@ -134,7 +141,7 @@ void send_ready(struct anynet_comm *base)
 {
 	struct send_comm *comm = to_send(base);
 
-	comm->ready_due = true;
+	comm->ready = READY_DUE;
 	for (unsigned i = 0; i < base->stream_count; i++)
 		if (base->streams[i])
 			comm->streams_standing |= UINT64_C(1) << i;

@@ -17,6 +17,14 @@ enum send_state {
 	SEND_GIVEN,  /* all bytes handed to streams */
 };
 
+/* The comm's first frame. */
+enum send_ready {
+	READY_UNUSED, /* not asked for yet */
+	READY_DUE,    /* is to be sent */
+	READY_SENT,
+	READY_HEARD, /* the receiver has it: it has told something of messages, or a queue pair says so */
+};
+
 struct send_msg {
 	struct anynet_request req; /* first */
 	const uint8_t *data;       /* NCCL's buffer, or the payload in the replay ring */
@@ -48,7 +56,7 @@ struct send_comm {
 	uint32_t unconfirmed;    /* messages not acknowledged */
 	uint64_t moved;          /* messages acknowledged */
 	uint16_t ready_head, ready_tail;
-	bool ready_due;        /* READY is to be sent */
+	enum send_ready ready;
 	bool closing;          /* BYE is to be sent on every stream */
 	bool tag_known, multi; /* more than one tag has been used */
 	bool ask_all;          /* receives without a CTS so far get one only if asked for */

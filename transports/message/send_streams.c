@@ -190,6 +190,8 @@ int send_control(struct send_comm *comm, struct anynet_stream *stream,
 				header->type, header->slot);
 		return -EPROTO;
 	}
+	if (header->type == ANYNET_FRAME_ACK || header->type == ANYNET_FRAME_CTS)
+		comm->ready = READY_HEARD; /* accept has returned */
 	if (header->type == ANYNET_FRAME_ACK && header->length == ANYNET_ACK_BYTES)
 		return on_ack(comm, payload);
 	if (header->type == ANYNET_FRAME_ACK && !header->length)
@@ -214,8 +216,8 @@ int send_control(struct send_comm *comm, struct anynet_stream *stream,
 /* READY goes first, on stream 0; BYE last, on every stream. */
 static bool next_notice(struct send_comm *comm, struct anynet_stream *stream, struct frame_id *id)
 {
-	if (comm->ready_due && !stream->index) {
-		comm->ready_due = false;
+	if (comm->ready == READY_DUE && !stream->index) {
+		comm->ready = READY_SENT;
 		*id = (struct frame_id){ .type = ANYNET_FRAME_READY };
 		return true;
 	}
@@ -303,7 +305,8 @@ bool send_next(struct send_comm *comm, struct anynet_stream *stream, struct fram
 	struct send_msg *msg;
 	size_t bytes;
 
-	if (anynet_unlikely(comm->ready_due || comm->closing) && next_notice(comm, stream, id))
+	if (anynet_unlikely(comm->ready == READY_DUE || comm->closing) &&
+	    next_notice(comm, stream, id))
 		return true;
 	if (comm->ready_head == SLOT_NONE)
 		return false;
@@ -392,6 +395,8 @@ void send_arrived(struct send_comm *comm, const struct frame_id *id)
 {
 	struct send_msg *msg = &comm->msgs[id->slot];
 
+	if (id->type == ANYNET_FRAME_READY)
+		comm->ready = READY_HEARD;
 	if (id->type != ANYNET_FRAME_DATA || msg->seq != id->seq || msg->acked)
 		return;
 	if (!--msg->unsure && msg->state == SEND_GIVEN && !msg->chunks)

@@ -102,7 +102,7 @@ static void visit(struct anynet_comm *comm, void *arg)
 static void end_closed(struct look *look)
 {
 	for (unsigned i = 0; i < look->ended; i++) {
-		background_remove(look->ends[i]);
+		registry_remove(look->ends[i]);
 		listen_destroy_comm(look->ends[i]);
 	}
 }
@@ -321,18 +321,4 @@ void background_rouse(void)
 	if (background.state == BACKGROUND_RUNS && atomic_exchange(&background.asleep, false))
 		background_wake();
 	pthread_mutex_unlock(&background.lock);
-}
-
-int background_add(struct anynet_comm *comm)
-{
-	int ret = registry_add(comm);
-
-	if (!ret)
-		background_rouse();
-	return ret;
-}
-
-void background_remove(struct anynet_comm *comm)
-{
-	registry_remove(comm);
 }

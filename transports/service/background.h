@@ -12,11 +12,6 @@
 
 #include "session/comm.h"
 
-/* Add an open comm to the registry, and remove it. After an error (-errno) only the comm's caller serves it. When
- * background_remove returns, no other thread works on the comm. */
-int background_add(struct anynet_comm *comm);
-void background_remove(struct anynet_comm *comm);
-
 /* Start the thread or wake it up: there is a listener, a connect or a comm. Logs a WARN if it cannot be started. */
 void background_rouse(void);
 

@@ -8,15 +8,18 @@
 #include "service/io_threads.h"
 #include "session/connect.h"
 #include "session/listen.h"
+#include "session/registry.h"
 
 #define DRAIN_ALONE_MS 1000
 
 /* Let the background thread and the I/O threads serve an open comm as well; from now on use it only with its lock.
- * Without memory, only its caller serves it. */
+ * Without a place in the registry, only its caller serves it. */
 static void look_after(struct anynet_comm *comm)
 {
-	if (!background_add(comm))
-		io_threads_add(comm);
+	if (comm->session->slot < 0)
+		return;
+	background_rouse();
+	io_threads_add(comm);
 }
 
 int anynet_listen(const struct anynet_device *dev, const void *owner, void *handle,
@@ -83,7 +86,7 @@ static void drain_alone(struct anynet_comm *comm)
 static void release(struct anynet_comm *comm)
 {
 	io_threads_remove(comm);
-	background_remove(comm);
+	registry_remove(comm);
 	listen_destroy_comm(comm);
 }
 

@@ -124,7 +124,7 @@ void comm_keep_streams(struct anynet_comm *comm, uint64_t standing)
 {
 	for (unsigned i = 1; standing && i < comm->stream_count; i++)
 		if (comm->streams[i] && !(standing >> i & 1))
-			close_stream(comm, comm->streams[i]);
+			comm_end_stream(comm, comm->streams[i]);
 }
 
 unsigned comm_pending(const struct anynet_comm *comm)

@@ -12,15 +12,17 @@
 
 #include <nccl_net/log.h>
 
-#include "session/connect.h"
 #include "base/libc_text.h"
 #include "base/socket.h"
+#include "session/connect.h"
 #include "session/connect_table.h"
 #include "session/listen.h"
+#include "session/registry.h"
 #include "wire/secret.h"
 
 #define PAUSE_MIN_MS   10
 #define PAUSE_MAX_MS   1000
+#define SILENT_MS       3000 /* without a sign of the peer's host */
 #define EXTRA_STREAM_MS 5000 /* a further stream that does not stand by then is done without */
 
 static void op_free(struct connect_op *op, bool handed_over)
@@ -143,6 +145,18 @@ static void wait_is_over(struct connect_op *op, uint64_t now)
 	op->stood_ms = 0;
 }
 
+/* The peer's kernel acknowledges a hello even if its process is late. A host that does not is given up for the next
+ * address, or another try: the kernel by itself would try ever less often, and no other address. */
+static int dial_first(struct connect_op *op, uint64_t now)
+{
+	enum dial_state before = op->first.state;
+	int ret = dial_step(&op->first);
+
+	if (op->first.state != before || (before > DIAL_HELLO && socket_unsent(op->first.fd) <= 0))
+		op->heard_ms = now;
+	return ret == -EAGAIN && now - op->heard_ms >= SILENT_MS ? -ETIMEDOUT : ret;
+}
+
 static int step_first(struct connect_op *op, uint64_t now)
 {
 	int ret = 0;
@@ -154,9 +168,10 @@ static int step_first(struct connect_op *op, uint64_t now)
 		op->first.from = op->paths.own[0]->addr;
 		ret = dial_start(&op->first, &op->paths, op->paths.own[0], ANYNET_KIND_COMM, 0,
 				 op->tries++);
+		op->heard_ms = now;
 	}
 	if (!ret)
-		ret = dial_step(&op->first);
+		ret = dial_first(op, now);
 	if (ret == -EAGAIN && op->first.state > DIAL_HELLO) {
 		wait_for_answer(op, now);
 		return ret;
@@ -419,6 +434,8 @@ int connect_step(const struct anynet_device *dev, const struct anynet_connect_op
 		*out = op->comm;
 		(*out)->session->listening = true; /* our hold on the listening sockets is its now */
 		op->comm = NULL;
+		/* Before the connect leaves its table: a PROBE finds the one or the other. */
+		registry_add(*out);
 	}
 	connect_table_remove(op);
 	op_free(op, !ret);

@@ -6,7 +6,7 @@
 #include <nccl_net/comm.h>
 #include <nccl_net/wire.h>
 
-/* A step of anynet_connect. *comm: it is open, has told the acceptor so, and is the caller's alone. */
+/* A step of anynet_connect. *comm: it is open, has told the acceptor so, and is in the registry if there was memory for that. */
 int connect_step(const struct anynet_device *dev, const struct anynet_connect_options *opts, void *handle,
 		 struct anynet_comm **comm);
 

@@ -16,6 +16,7 @@ struct connect_op {
 	struct comm_paths paths;
 	uint32_t tries;     /* of stream 0: the epoch in its hello */
 	uint64_t called_ms; /* NCCL's last call; under the table's lock */
+	uint64_t heard_ms;  /* the peer's host gave a sign, or was dialled */
 	uint64_t stood_ms,
 		told_ms; /* since when it waits for an answer, and when that was last told; 0 = it does not */
 	uint64_t deadline_ms, next_try_ms, pause_ms, extra_deadline_ms;

@@ -318,10 +318,12 @@ static int answer_gone(const struct anynet_wire_hello *hello, struct anynet_wire
 static int answer_probe(const struct anynet_wire_hello *hello, struct anynet_wire_hello *answer)
 {
 	struct wanted wanted = { .hello = hello };
+	/* First this: a connect that is no longer in its table is in the registry. */
+	bool connects = connect_knows(hello->comm_id, hello->token);
 
 	registry_each(match_send_comm, &wanted);
 	answer_gone(hello, answer);
-	if (wanted.found || connect_knows(hello->comm_id, hello->token))
+	if (wanted.found || connects)
 		answer->status = ANYNET_STATUS_OK;
 	return -EALREADY;
 }

@@ -13,6 +13,7 @@
 #include "base/libc_text.h"
 #include "base/socket.h"
 #include "session/listen_internal.h"
+#include "session/registry.h"
 #include "session/sockets.h"
 #include "wire/secret.h"
 
@@ -235,6 +236,7 @@ int listen_accept(struct anynet_listener *listener, struct anynet_comm **out)
 			    comm->peer.host, comm->peer.pid, comm->peer.device, comm->stream_count,
 			    comm->stream_count > 1 ? "s" : "", comm->dev->name,
 			    comm_first_path(comm));
+		registry_add(*out);
 	}
 	return ret;
 }

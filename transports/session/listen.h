@@ -13,7 +13,8 @@
 
 #include "session/comm.h"
 
-/* What anynet_listen, anynet_accept and anynet_close_listener do. A comm that is accepted is the caller's alone. */
+/* What anynet_listen, anynet_accept and anynet_close_listener do. A comm that is accepted is in the registry if there was
+ * memory for that. */
 int listen_start(const struct anynet_device *dev, const void *owner, void *handle,
 		 struct anynet_listener **listener);
 int listen_accept(struct anynet_listener *listener, struct anynet_comm **comm);

@@ -200,10 +200,29 @@ static void give_up(struct anynet_comm *comm, int err, const char *why, uint64_t
 	comm_close_streams(comm);
 }
 
+/* READY may not have arrived: accept has not returned, and NCCL may ask for nothing before it has. */
+static bool is_half_built(const struct anynet_comm *comm)
+{
+	return comm->is_send ? !send_comm_ready(comm) : !recv_comm_ready(comm);
+}
+
+/* It goes on as long as its peer may exist: connect has returned, accept waits, and neither would learn of the end. */
+static bool ends_unnoticed(const struct anynet_comm *comm)
+{
+	return is_half_built(comm) && !comm_pending(comm);
+}
+
+static bool has_run_out(const struct anynet_comm *comm, uint64_t now)
+{
+	return now - comm->session->recovery->since_ms >=
+		       (uint64_t)anynet_net.cfg->recovery_timeout_ms &&
+	       !ends_unnoticed(comm);
+}
+
 /* Connections stand, and nothing gets through them. */
 static void give_up_if_stuck(struct anynet_comm *comm, uint64_t now)
 {
-	for (unsigned i = 0; i < comm->stream_count; i++) {
+	for (unsigned i = 0; i < comm->stream_count && !ends_unnoticed(comm); i++) {
 		struct anynet_stream *stream = comm->streams[i];
 		char why[300];
 
@@ -382,7 +401,8 @@ static bool is_over(const struct anynet_comm *comm)
 /* An idle receiver waits for nothing, once the sender knows. */
 static bool waits(const struct anynet_comm *comm)
 {
-	return comm->is_send || comm_pending(comm) || !comm->session->recovery->told;
+	return comm->is_send || comm_pending(comm) || is_half_built(comm) ||
+	       !comm->session->recovery->told;
 }
 
 void recovery_step(struct anynet_comm *comm, uint64_t now)
@@ -411,7 +431,7 @@ void recovery_step(struct anynet_comm *comm, uint64_t now)
 		if (peer_is_gone(comm, now))
 			give_up(comm, -ECONNRESET,
 				"the peer process is gone; look at its log first", now);
-		else if (now - recovery->since_ms >= (uint64_t)anynet_net.cfg->recovery_timeout_ms)
+		else if (has_run_out(comm, now))
 			give_up(comm, -ETIMEDOUT,
 				"the connection broke and did not come back within "
 				"ANYNET_RECOVERY_TIMEOUT",

@@ -9,7 +9,8 @@
 
 #include "session/comm.h"
 
-int registry_add(struct anynet_comm *comm); /* sets comm->session->slot; 0 or -ENOMEM */
+/* Sets comm->session->slot; 0 or -ENOMEM. From now on others work on it as well: only with its lock. */
+int registry_add(struct anynet_comm *comm);
 
 /* Afterwards none of our threads has it. Nothing, if it is not there. Not while holding. */
 void registry_remove(struct anynet_comm *comm);

@@ -18,6 +18,7 @@
 #include "support/capture.h"
 #include "support/check.h"
 #include "transports/base/socket.h"
+#include "transports/session/connect.h"
 #include "transports/session/listen_internal.h"
 #include "transports/session/registry.h"
 #include "transports/wire/secret.h"
@@ -367,20 +368,106 @@ static void test_a_probe_finds_a_comm_by_number_and_token(void **state)
 	memset(send->session->paths.token, 0x5a, sizeof(send->session->paths.token));
 	memcpy(probe.token, send->session->paths.token, sizeof(probe.token));
 	assert_int_equal(say(probe), ANYNET_STATUS_GONE);
+	comm_enter(send); /* the background thread keeps off */
 	assert_int_equal(registry_add(send), 0);
 	assert_int_equal(say(other), ANYNET_STATUS_GONE); /* of another token */
 	other = probe;
 	other.comm_id++;
 	assert_int_equal(say(other), ANYNET_STATUS_GONE);
 	assert_false(send->session->probed);
-	comm_enter(send); /* or the background thread attends to it at once */
 	assert_int_equal(say(probe), ANYNET_STATUS_OK);
 	assert_true(send->session->probed && send->attention); /* it looks at its streams */
-	comm_leave(send);
 	send->error = -ETIMEDOUT;
 	assert_int_equal(say(probe), ANYNET_STATUS_GONE);
 	registry_remove(send);
 	send_comm_destroy(send);
+}
+
+/* Between connect and the first thing that NCCL does with the comm. */
+static void test_a_probe_finds_what_connect_has_just_returned(void **state)
+{
+	struct anynet_wire_hello probe = hello_of(ANYNET_KIND_PROBE, 0, 1);
+	struct anynet_connect_options opts = { .traffic_class = -1, .owner = &local_dev };
+	struct deadline deadline = deadline_in(TEST_PATIENCE_MS, "a connection");
+	struct anynet_wire_handle handle = test.handle.wire;
+	struct anynet_comm *comm = NULL;
+
+	(void)state;
+	while (!comm) {
+		assert_int_equal(connect_step(&local_dev, &opts, &handle, &comm), 0);
+		accept_once();
+		deadline_turn(&deadline);
+	}
+	probe.comm_id = comm->session->paths.comm_id;
+	assert_int_equal(say(probe), ANYNET_STATUS_OK);
+	anynet_close(comm);
+}
+
+/* --- READY is lost --- */
+
+/* A sender of this number and token lives: as what connect has returned, which may have nothing to send. */
+static struct anynet_comm *add_sender(void)
+{
+	struct anynet_comm *send = send_comm_create(&local_dev, 1);
+
+	assert_non_null(send);
+	send->session->paths.comm_id = COMM_ID;
+	memcpy(send->session->paths.token, test.handle.wire.token,
+	       sizeof(send->session->paths.token));
+	comm_enter(send); /* the background thread keeps off */
+	assert_int_equal(registry_add(send), 0);
+	return send;
+}
+
+static void wait_for_a_probe(struct anynet_comm *send)
+{
+	struct deadline deadline = deadline_in(TEST_PATIENCE_MS, "a probe");
+
+	atomic_store(&send->session->probed, false);
+	while (!atomic_load(&send->session->probed)) {
+		accept_once();
+		deadline_turn(&deadline);
+	}
+}
+
+/* Its sender has the comm, and resumes the path as it would any other. */
+static void test_a_half_built_comm_lets_its_sender_resume(void **state)
+{
+	struct anynet_comm *send;
+
+	(void)state;
+	local_cfg.recovery_timeout_ms = 60000;
+	assert_int_equal(say_comm(0), ANYNET_STATUS_OK);
+	send = add_sender();
+	shutdown(test.fds[0], SHUT_RDWR);
+	wait_for_a_probe(send);
+	wait_for_a_probe(send); /* the first one may have come before it could be taken up */
+	assert_non_null(test.listener->comm);
+	assert_int_equal(say(hello_of(ANYNET_KIND_RESUME, 0, 1)), ANYNET_STATUS_OK);
+	assert_int_equal(test.answer.frames, 0);
+	make_ready(1);
+	assert_int_equal(test.comm->streams[0]->epoch, 1);
+	registry_remove(send);
+	send_comm_destroy(send);
+}
+
+/* It has broken, and the sender does without. */
+static void test_a_stream_that_broke_before_ready_and_is_given_up_is_not_missed(void **state)
+{
+	struct deadline deadline = deadline_in(TEST_PATIENCE_MS, "the end of a path");
+
+	(void)state;
+	local_cfg.recovery_timeout_ms = 60000;
+	assert_int_equal(say_comm(0), ANYNET_STATUS_OK);
+	assert_int_equal(say_stream(1, 0), ANYNET_STATUS_OK);
+	shutdown(test.fds[1], SHUT_RDWR);
+	while (!test.listener->comm->down) {
+		accept_once();
+		deadline_turn(&deadline);
+	}
+	make_ready_with(0, 1);
+	assert_null(test.comm->streams[1]);
+	assert_int_equal(test.comm->down, 0);
 }
 
 /* --- what either side may want for both --- */
@@ -451,6 +538,9 @@ int main(void)
 		TEST(test_streams_that_stand_at_the_sender_stand),
 		TEST(test_a_stream_does_not_join_twice),
 		TEST(test_a_probe_finds_a_comm_by_number_and_token),
+		TEST(test_a_probe_finds_what_connect_has_just_returned),
+		TEST(test_a_half_built_comm_lets_its_sender_resume),
+		TEST(test_a_stream_that_broke_before_ready_and_is_given_up_is_not_missed),
 		TEST(test_the_connector_may_want_checksums),
 		TEST(test_the_acceptor_may_want_checksums),
 	};

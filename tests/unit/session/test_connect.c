@@ -7,6 +7,8 @@
 #include <stddef.h>
 #include <stdint.h>
 #include <sys/socket.h>
+#include <sys/syscall.h>
+#include <time.h>
 #include <unistd.h>
 
 #include <cmocka.h>
@@ -18,6 +20,22 @@
 #include "transports/wire/hello.h"
 #include "unit/environment.h"
 #include "unit/local_net.h"
+
+static _Atomic uint64_t later_ms; /* by which the clock is ahead */
+
+int clock_gettime(clockid_t clock, struct timespec *time)
+{
+	uint64_t ms = later_ms;
+	long ret = syscall(SYS_clock_gettime, clock, time);
+
+	time->tv_sec += (time_t)(ms / 1000);
+	time->tv_nsec += (long)(ms % 1000) * 1000000;
+	if (time->tv_nsec >= 1000000000) {
+		time->tv_nsec -= 1000000000;
+		time->tv_sec++;
+	}
+	return (int)ret;
+}
 
 /* Somebody's listening socket, and a handle that leads there. */
 struct door {
@@ -133,6 +151,72 @@ static void test_the_next_address_is_tried(void **state)
 	door.handle.wire.addrs[1] = door.handle.wire.addrs[0];
 	door.handle.wire.addrs[0] = shut.handle.wire.addrs[0];
 	fd = let_in(&door, &hello);
+	answer(fd, &hello, ANYNET_STATUS_OK);
+	be_connected(&door, &comm);
+	anynet_close(comm);
+	close(fd);
+	close(door.fd);
+}
+
+/* No packet is answered there: whoever waits to be accepted fills the queue. */
+static void stop_the_door(struct door *door, int waiting[2])
+{
+	struct sockaddr_storage to;
+
+	assert_int_equal(listen(door->fd, 0), 0);
+	assert_true(socket_from_wire(&door->handle.wire.addrs[0], 0, &to));
+	for (int i = 0; i < 2; i++) {
+		waiting[i] = socket(to.ss_family, SOCK_STREAM | SOCK_CLOEXEC | SOCK_NONBLOCK, 0);
+		assert_true(waiting[i] >= 0);
+		connect(waiting[i], (struct sockaddr *)&to, (socklen_t)socket_addr_bytes(&to));
+	}
+}
+
+/* The kernel would go on with the first one for two minutes. */
+static void test_an_address_that_does_not_answer_is_left_for_the_next(void **state)
+{
+	struct anynet_wire_hello hello;
+	struct door door, silent;
+	struct anynet_comm *comm;
+	int fd, waiting[2];
+
+	(void)state;
+	open_door(&silent, 1);
+	stop_the_door(&silent, waiting);
+	open_door(&door, 1);
+	door.handle.wire.addrs[1] = door.handle.wire.addrs[0];
+	door.handle.wire.addrs[0] = silent.handle.wire.addrs[0];
+	assert_int_equal(connect_step(&door, &comm), 0);
+	for (int i = 0; i < 5; i++) {
+		later_ms += 800; /* more at a time is a pause, which does not count */
+		assert_int_equal(connect_step(&door, &comm), 0);
+	}
+	fd = let_in(&door, &hello);
+	answer(fd, &hello, ANYNET_STATUS_OK);
+	be_connected(&door, &comm);
+	anynet_close(comm);
+	close(fd);
+	close(waiting[0]);
+	close(waiting[1]);
+	close(silent.fd);
+	close(door.fd);
+}
+
+/* Its kernel has acknowledged the hello: that is waited for. */
+static void test_a_late_peer_is_waited_for(void **state)
+{
+	struct anynet_wire_hello hello;
+	struct anynet_comm *comm;
+	struct door door;
+	int fd;
+
+	(void)state;
+	open_door(&door, 1);
+	fd = let_in(&door, &hello);
+	for (int i = 0; i < 20; i++) {
+		assert_int_equal(connect_step(&door, &comm), 0);
+		later_ms += 800;
+	}
 	answer(fd, &hello, ANYNET_STATUS_OK);
 	be_connected(&door, &comm);
 	anynet_close(comm);
@@ -292,6 +376,8 @@ int main(void)
 	const struct CMUnitTest tests[] = {
 #define TEST(name) cmocka_unit_test_teardown(name, teardown)
 		TEST(test_the_next_address_is_tried),
+		TEST(test_an_address_that_does_not_answer_is_left_for_the_next),
+		TEST(test_a_late_peer_is_waited_for),
 		TEST(test_who_is_busy_is_asked_again),
 		TEST(test_another_refusal_is_final),
 		TEST(test_a_handle_finds_its_own_connect_only),

@@ -125,6 +125,45 @@ static void test_a_sender_that_owes_nothing_does_not_wait_for_its_stream(void **
 	}
 }
 
+/* Accept at the other end waits for it, and there may be nothing else. */
+static void test_a_sender_stays_for_ready(void **state)
+{
+	(void)state;
+	for (uint64_t arrived = 0; arrived < 2; arrived++) {
+		pair_open_send(&pair, 1);
+		send_ready(pair.send);
+		assert_int_equal(comm_turn(pair.send), 0);
+		assert_false(send_confirmed(pair.send));
+		pair_hang_up(&pair, 0);
+		assert_int_equal(comm_turn(pair.send), 0);
+		assert_true(drain_start(pair.send));
+		assert_false(is_over(pair.send));
+		resume_send(&pair, 0, arrived, 0);
+		comm_turn(pair.send);
+		if (!arrived)
+			pair_expect(&pair, 0, ANYNET_FRAME_READY, 0);
+		pair_expect(&pair, 0, ANYNET_FRAME_BYE, 0);
+		assert_true(is_over(pair.send));
+		pair_close(&pair);
+	}
+}
+
+/* The receiver acknowledges what NCCL has received, after accept. */
+static void test_an_acknowledgement_tells_that_ready_has_come(void **state)
+{
+	uint16_t slot;
+
+	(void)state;
+	pair_open_send(&pair, 1);
+	send_ready(pair.send);
+	pair_send(&pair, pair_out, 50);
+	pair_expect(&pair, 0, ANYNET_FRAME_READY, 0);
+	slot = pair_expect(&pair, 0, ANYNET_FRAME_DATA, 0).slot;
+	frame_put_ack(pair.fds[0], &slot, 1);
+	assert_int_equal(comm_turn(pair.send), 0);
+	assert_true(send_confirmed(pair.send));
+}
+
 static void test_with_sends_in_flight_nothing_more_is_said(void **state)
 {
 	(void)state;
@@ -326,6 +365,8 @@ int main(void)
 		TEST(test_a_sender_stays_until_all_is_read),
 		TEST(test_a_sender_whose_stream_broke_stays_until_it_is_back),
 		TEST(test_a_sender_that_owes_nothing_does_not_wait_for_its_stream),
+		TEST(test_a_sender_stays_for_ready),
+		TEST(test_an_acknowledgement_tells_that_ready_has_come),
 		TEST(test_with_sends_in_flight_nothing_more_is_said),
 		TEST(test_it_stays_no_longer_than_the_peer_timeout),
 		TEST(test_a_sender_that_has_said_resume_stays_until_it_is_answered),

@@ -17,6 +17,7 @@
 
 #include "support/capture.h"
 #include "transports/base/socket.h"
+#include "transports/message/recv_internal.h"
 #include "transports/session/recovery.h"
 #include "unit/carrier.h"
 
@@ -518,6 +519,78 @@ static void test_an_idle_one_that_nobody_answers_gives_up_quietly(void **state)
 	assert_int_equal(comm_error(test.comm), 0);
 }
 
+/* --- READY has not arrived: accept has not returned, and NCCL asks for nothing --- */
+
+static void test_a_sender_without_sends_waits_for_accept(void **state)
+{
+	(void)state;
+	for (int sends = 0; sends < 2; sends++) {
+		test.network = UNREACHABLE;
+		pair_open_send(&test.pair, 1);
+		test.comm = test.pair.send;
+		know_paths(1);
+		send_ready(test.comm);
+		if (sends)
+			pair_isend(&test.pair, pair_out, sizeof(pair_out), 0);
+		cut();
+		assert_int_equal(pass(5 * RECOVERY_MS), sends ? RECOVERY_MS : 5 * RECOVERY_MS);
+		assert_int_equal(comm_error(test.comm), sends ? -ETIMEDOUT : 0);
+		pair_close(&test.pair);
+	}
+	warned_of("did not come back");
+}
+
+static void open_half_built(void)
+{
+	open_recv();
+	to_recv(test.comm)->ready = false;
+}
+
+/* The sender may have been asked just before it could take that up, and has nothing to send that would tell it. */
+static void test_a_half_built_one_asks_until_its_sender_comes_back(void **state)
+{
+	(void)state;
+	test.network = ANSWERED;
+	open_half_built();
+	cut();
+	for (int i = 0; i < 3; i++) {
+		hear(ANYNET_KIND_PROBE);
+		answer(ANYNET_STATUS_OK);
+	}
+	assert_false(is_over());
+}
+
+/* Nobody would learn that it was given up: accept would wait for a connect that has returned long ago. */
+static void test_a_half_built_one_waits_as_long_as_its_sender_may_live(void **state)
+{
+	(void)state;
+	test.network = UNREACHABLE;
+	open_half_built();
+	cut();
+	pass(10 * RECOVERY_MS);
+	assert_false(is_over());
+	test.network = ANSWERED;
+	hear(ANYNET_KIND_PROBE);
+	answer(ANYNET_STATUS_OK);
+	assert_false(is_over());
+}
+
+static void test_a_half_built_one_ends_with_its_sender(void **state)
+{
+	(void)state;
+	open_half_built();
+	cut();
+	assert_int_equal(pass(2 * RECOVERY_MS), GONE_MS);
+	assert_true(test.comm->peer_closed);
+	pair_close(&test.pair);
+	test.network = ANSWERED;
+	open_half_built();
+	cut();
+	hear(ANYNET_KIND_PROBE);
+	answer(ANYNET_STATUS_GONE);
+	assert_true(test.comm->peer_closed);
+}
+
 #define TEST(name) cmocka_unit_test_setup_teardown(name, setup, teardown)
 
 /* What it had sent by a stream that is left waits for the message that was lost with another one. */
@@ -603,6 +676,10 @@ int main(void)
 		TEST(test_with_a_receive_it_waits_no_longer_than_the_sender),
 		TEST(test_an_idle_one_waits_once_it_has_been_answered),
 		TEST(test_an_idle_one_that_nobody_answers_gives_up_quietly),
+		TEST(test_a_sender_without_sends_waits_for_accept),
+		TEST(test_a_half_built_one_asks_until_its_sender_comes_back),
+		TEST(test_a_half_built_one_waits_as_long_as_its_sender_may_live),
+		TEST(test_a_half_built_one_ends_with_its_sender),
 		TEST(test_a_peer_that_is_gone_leaves_a_receiver_with_half_of_it),
 		TEST(test_what_has_come_is_not_given_up_with_the_peer),
 	};
