@@ -96,7 +96,7 @@ struct walk {
 	const struct firewall_packet *packet;
 	const char *family, *table; /* of the base chain */
 	unsigned steps;
-	bool perhaps; /* some rule suspect lets it in, or not all were looked at */
+	bool perhaps; /* some rule may let it in, or not all were looked at */
 };
 
 static const char *text_of(const json_t *object, const char *key)

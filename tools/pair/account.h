@@ -17,7 +17,7 @@ struct account {
 	uint64_t streams; /* connections */
 	uint64_t segments, retransmits;
 	uint64_t busy_us, rwnd_limited_us, sndbuf_limited_us;
-	uint64_t window_bytes;      /* that the receivers CTS at the end */
+	uint64_t window_bytes;      /* receive windows at the end */
 	uint64_t rtt_us, mss, pmtu; /* of one of them */
 };
 

@@ -78,7 +78,7 @@ int hello_addr_count(const struct anynet_wire_hello *hello);
 /* Who the other side is, for messages. */
 void hello_peer(const struct anynet_wire_hello *hello, struct anynet_peer *peer);
 
-/* Can a comm of ours with this peer ever have links? */
+/* Can a comm of ours with this peer ever have queue pairs? */
 bool hello_may_use_qps(const struct anynet_wire_hello *peer);
 
 /* Data goes over TCP, with an IB device at one end at least: both ends say so, in the same words. */

@@ -133,8 +133,8 @@ static void port(json_t *list, const json_t *p)
 
 /*
  * The window was in the way, but was it used? A receiver that takes data out as it comes leaves the
- * whole of it to what is in flight; one that does not has the data in its buffer, and CTS less and
- * less. What it CTS is known for the end of the run, when it had taken everything.
+ * whole of it to what is in flight; one that does not has the data in its buffer, and opens its
+ * window less and less. The window is known at the end of the run, when everything had been taken out.
  */
 static bool fills_window(const json_t *s)
 {

@@ -194,7 +194,7 @@ static int read_path(struct rdma_cm_id *id, const struct ib_qp *qp, struct ib_pa
 	return path->qpn == qp->peer.qpn ? 0 : -EPROTO;
 }
 
-/* The queue pair's queue pair to RTS, as the manager says. */
+/* The queue pair to RTS, as the manager says. */
 static int connect_qp(struct rdma_cm_id *id, struct ib_qp *qp)
 {
 	struct ib_path path;

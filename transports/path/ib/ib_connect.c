@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Making queue pairs: queue pairs from RESET to RTS, and what one end tells the other about itself. */
+/* Making queue pairs: from RESET to RTS, and what one end tells the other about itself. */
 #include <errno.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -21,7 +21,7 @@
 #define PSN_MASK      0xffffff
 #define HOP_LIMIT     255
 
-/* anynet_wire_qp.queue pair: what can be connected with what. */
+/* anynet_wire_qp.kind: what can be connected with what. */
 enum {
 	LINK_NONE,
 	KIND_IB,

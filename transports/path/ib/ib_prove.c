@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * The proof that a queue pair carries what it is for. That its queue pair stands proves nothing: a switch may lose
+ * The proof that a queue pair carries what it is for. That it is in RTS proves nothing: a switch may lose
  * every packet of full size (RoCE, whose MTU is the ports' own word), a filter or an adapter may refuse WRITEs.
  * So the connector writes a packet of full size to the acceptor's slots, which nothing else uses yet, reads it
  * back, compares, and sends a PING, the first frame, by which the acceptor knows that the queue pair is in use.

@@ -168,7 +168,7 @@ int ib_qp_say(struct ib_qp *qp, const void *data, uint32_t bytes, bool last);
 int ib_qp_write(struct ib_qp *qp, const void *data, uint32_t bytes, uint64_t addr);
 
 /* Take in completions: inbound are queued, *arrived (not NULL) is the last frame of the stream known to
- * have arrived, plus one. 0 or queue pair->err. */
+ * have arrived, plus one. 0 or qp->err. */
 int ib_qp_poll(struct ib_qp *qp, uint64_t *arrived);
 
 static inline struct ib_inbound *ib_qp_inbound(struct ib_qp *qp)
@@ -178,7 +178,7 @@ static inline struct ib_inbound *ib_qp_inbound(struct ib_qp *qp)
 }
 
 /* The first inbound is consumed: its slot is free again. The sending end is told of them from time to
- * time; ib_qp_tell does what for want of room was put off. 0 or queue pair->err. */
+ * time; ib_qp_tell does what for want of room was put off. 0 or qp->err. */
 int ib_qp_consumed(struct ib_qp *qp);
 int ib_qp_tell(struct ib_qp *qp);
 

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * The receiving side of a linked stream. Frames are taken in the order of their completions; one that
+ * The receiving side of a stream with a queue pair. Frames are taken in the order of their completions; one that
  * nothing is posted for stays in its slot, with those behind it.
  */
 #include <errno.h>

@@ -13,7 +13,7 @@
  * has none; for SL and TC where the settings leave them open (NCCL net_ib@2.28). */
 void ib_service_wish(struct ib_qp *qp, int traffic_class);
 
-/* Take over what the other end says, before the queue pair goes to RTR. The acceptor's queue pair->service is its
+/* Take over what the other end says, before the queue pair goes to RTR. The acceptor's qp->service is its
  * answer once ib_service_answer was called, behind RTR. */
 void ib_service_join(struct ib_qp *qp, const struct anynet_wire_service *peer);
 void ib_service_answer(struct ib_qp *qp);

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * A stream of an IB device: a TCP stream with a queue pair beside it. While the queue pair is up it carries the stream's
- * frames, and the TCP connection only tells that the peer is there; without a queue pair it is a TCP stream.
- * The stream is the same, so that it goes on by the other when one breaks (docs/ib.md).
+ * A stream of an IB device: a TCP stream with a queue pair beside it. While the queue pair works it carries the stream's
+ * frames, and the TCP connection only shows that the peer's process lives; without a queue pair it is a TCP stream.
+ * When one breaks, the stream continues over the other (docs/ib.md).
  */
 #ifndef ANYNET_IB_STREAM_H
 #define ANYNET_IB_STREAM_H
@@ -33,7 +33,7 @@ static inline struct ib_stream *to_ib(struct anynet_stream *stream)
 	return (struct ib_stream *)stream;
 }
 
-/* Of a linked stream: for a frame, which takes two requests at most and a slot of the peer's. */
+/* Of a stream with a queue pair: for a frame, which takes two requests at most and a slot of the peer's. */
 static inline bool ib_stream_has_room(const struct ib_stream *stream)
 {
 	return ib_qp_has_room(stream->qp, 2) && ib_qp_credits(stream->qp);

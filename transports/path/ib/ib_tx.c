@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * The sending side of a linked stream. A frame is one SEND into a slot of the peer's; the payload of a
+ * The sending side of a stream with a queue pair. A frame is one SEND into a slot of the peer's; the payload of a
  * large message goes before it by RDMA WRITE, to where the peer's CTS says. A message of one frame
  * needs no SEND: the WRITE carries slot and size as its immediate value; with one stream only, as which message
  * it is of follows from the order.
