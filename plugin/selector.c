@@ -195,7 +195,8 @@ void anynet_selector_run_as(const char *name, const struct anynet_config *cfg,
 	}
 	log_devices(probe);
 	if (!probe->device_count)
-		anynet_warn("no usable network: %s; NCCL gets no device from anynet; see `anynet devices`", why_no_network(probe));
+		anynet_warn("no usable network: %s; NCCL gets no device from anynet; see `anynet devices`",
+			    why_no_network(probe));
 }
 
 void anynet_selector_run(const struct anynet_config *cfg, struct anynet_probe *probe)

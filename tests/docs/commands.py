@@ -28,10 +28,10 @@ PROMPT = re.compile(r"^(?:\w+\$|\$|#(?= [A-Z_]+=| anynet export)) (.*)")
 FENCE = re.compile(r"^ *```(\w*)")
 INLINE = ("README.md", "docs/install.md", "docs/operations.md")
 PROGRAMS = re.compile(r"""^(?:[A-Z_]+=\S*\s)*(?:make$|make\s|(?:(?:bench|tests|build|tools)/\S*/?\w+\.sh)
-    |(?:build/\S+|cmake|ctest|cpack|anynet|\S+/bin/anynet|net_bench|gnuplot|apt-get|dpkg-deb|pip|tar|eval|srun|kubectl|systemctl
+    |(?:build/\S+|cmake|ctest|cpack|anynet|\S+/bin/anynet|net_bench|gnuplot|apt-get|nft|dpkg-deb|pip|tar|eval|srun|kubectl|systemctl
     |update-alternatives|ulimit|head|export)\s)""", re.X)
 # Programs that are not anynet's: that their names are right is all that can be known.
-FOREIGN = set("""apt-get cd chmod dpkg-deb echo eval exit export gnuplot head jq kubectl nproc pip rpm sh srun systemctl tar tee
+FOREIGN = set("""apt-get cd chmod dpkg-deb echo eval exit export gnuplot head jq kubectl nft nproc pip rpm sh srun systemctl tar tee
     true ulimit update-alternatives ./train ./start CMD [""".split())
 SECONDS = 60
 

@@ -280,7 +280,8 @@ void stats_begin(void)
 	dir = strcmp(dir, "auto") ? dir : ANYNET_STATS_DIR;
 	ret = stats_page_open(&stats.page, dir);
 	if (ret)
-		anynet_chat("no statistics file in %s: %s; `anynet top` does not show this process", dir, error_text(-ret));
+		anynet_chat("no statistics file in %s: %s; `anynet top` does not show this process", dir,
+			    error_text(-ret));
 }
 
 void stats_look(void)

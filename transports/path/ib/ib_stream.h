@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * A stream of an IB device: a TCP stream with a queue pair beside it. While the queue pair works it carries the stream's
- * frames, and the TCP connection only shows that the peer's process lives; without a queue pair it is a TCP stream.
+ * A stream of an IB device: a TCP stream with a queue pair beside it. While the queue pair works it carries the
+ * frames, and the TCP connection only shows that the peer's process lives. Without a queue pair it is a TCP stream.
  * When one breaks, the stream continues over the other (docs/ib.md).
  */
 #ifndef ANYNET_IB_STREAM_H
