@@ -20,7 +20,7 @@
 #define BENCH_NETS_MAX    4
 #define BENCH_LIST_MAX    32  /* sizes or numbers of comms on the command line */
 #define BENCH_CASES_MAX   256 /* rows of a figure */
-#define BENCH_METRICS_MAX 6
+#define BENCH_METRICS_MAX 7
 #define BENCH_COMMS_MAX   16384
 #define BENCH_ROUNDS_MAX  101
 

@@ -28,7 +28,7 @@
 #define ANYNET_STATS_PREFIX \
 	"anynet-stats." /* of the file name; the pid, a dot and 8 digits follow */
 #define ANYNET_STATS_MAGIC   0x7374617473796e61ull
-#define ANYNET_STATS_VERSION 2
+#define ANYNET_STATS_VERSION 3
 
 #define ANYNET_STATS_LOOK_MS 100  /* between two writes */
 #define ANYNET_STATS_COMMS   1024 /* that a page has room for; others are only counted */
@@ -75,6 +75,8 @@ struct anynet_stats_stream {
 	uint64_t frames;     /* sent or consumed, over all of its connections */
 	uint64_t rate;       /* the kernel's delivery rate, bytes per s; sender, 0 = not known */
 	uint64_t resent;     /* packets that the kernel retransmitted, on this connection */
+	uint64_t acked;      /* bytes that the peer's kernel acknowledged, on this connection … */
+	uint64_t busy_us;    /* … and the time with data in flight or to send; 0 = not known */
 	uint32_t rtt_us;     /* 0 = not known */
 	uint32_t breaks;     /* connections that broke */
 	uint64_t down_ms;    /* since when it has no connection */
@@ -157,8 +159,8 @@ struct anynet_stats_events {
 };
 
 static_assert(sizeof(struct anynet_stats_process) == 448, "layout");
-static_assert(sizeof(struct anynet_stats_stream) == 192, "layout");
-static_assert(sizeof(struct anynet_stats_comm) == 448 + 16 * 192, "layout");
+static_assert(sizeof(struct anynet_stats_stream) == 208, "layout");
+static_assert(sizeof(struct anynet_stats_comm) == 448 + 16 * 208, "layout");
 
 static_assert(sizeof(struct anynet_stats_event) == 96, "layout");
 static_assert(sizeof(struct anynet_stats_events) == 24 + 32 * 96, "layout");

@@ -84,7 +84,7 @@ struct path {
 	const struct anynet_stats_comm *comm; /* one of them: whose peer it is */
 	char device[24], address[ADDRESS];
 	unsigned up, down, broke;
-	uint64_t packets, resent, rate, rtt_us;
+	uint64_t packets, resent, acked, busy_us, rtt_us;
 };
 
 /* "a:1 -> b:2": b */
@@ -154,9 +154,11 @@ static void add_stream(struct path *p, const struct anynet_stats_comm *comm, int
 		return;
 	p->packets += (stream->bytes - old->bytes) / PACKET;
 	p->resent += stream->resent - old->resent;
-	if (stream->bytes > old->bytes && stream->rate > p->rate)
-		p->rate = stream->rate;
-	if (stream->bytes > old->bytes && stream->rtt_us > p->rtt_us)
+	if (stream->acked <= old->acked || stream->busy_us <= old->busy_us)
+		return;
+	p->acked += stream->acked - old->acked;
+	p->busy_us += stream->busy_us - old->busy_us;
+	if (stream->rtt_us > p->rtt_us)
 		p->rtt_us = stream->rtt_us;
 }
 
@@ -224,13 +226,15 @@ static json_t *paths_json(const struct view *view, const struct page_list *befor
 
 		json_array_append_new(
 			list,
-			json_pack("{s:s, s:I, s:s, s:I, s:s, s:s, s:i, s:i, s:i, s:I, s:I, s:I, s:I}",
-				  "host", head->host, "pid", (json_int_t)head->pid, "for_host",
-				  p->comm->peer_host, "for_pid", (json_int_t)p->comm->peer_pid,
-				  "device", p->device, "address", p->address, "up", (int)p->up,
-				  "down", (int)p->down, "broke", (int)p->broke, "packets", (json_int_t)p->packets, "resent",
-				  (json_int_t)p->resent, "rate", (json_int_t)p->rate, "rtt_us",
-				  (json_int_t)p->rtt_us));
+			json_pack(
+				"{s:s, s:I, s:s, s:I, s:s, s:s, s:i, s:i, s:i, s:I, s:I, s:I, s:I, s:I}",
+				"host", head->host, "pid", (json_int_t)head->pid, "for_host",
+				p->comm->peer_host, "for_pid", (json_int_t)p->comm->peer_pid,
+				"device", p->device, "address", p->address, "up", (int)p->up,
+				"down", (int)p->down, "broke", (int)p->broke, "packets",
+				(json_int_t)p->packets, "resent", (json_int_t)p->resent, "acked",
+				(json_int_t)p->acked, "busy_us", (json_int_t)p->busy_us, "rtt_us",
+				(json_int_t)p->rtt_us));
 	}
 	free(paths);
 	return list;

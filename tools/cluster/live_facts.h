@@ -6,8 +6,9 @@
  *                (all threads, since the last time: on a processor, and for one; -1 = not known)
  *   "waits"      list of "host", "pid", "for_host", "for_pid", "ms"
  *   "paths"      list of "host", "pid", "for_host", "for_pid", "device", "address" (the other end's), "up", "down"
- *                (connections), "broke" (connections, since the last time), "packets", "resent" (of senders, since the last time), "rate" (bytes per s that the
- *                kernel delivered, of the fastest), "rtt_us" (of the slowest that carries data)
+ *                (connections), "broke"; of senders "packets", "resent", "acked" (bytes that the peer's kernel
+ *                acknowledged), "busy_us" (with data in flight), all since the last time and of all connections together;
+ *                "rtt_us" (the longest of those)
  */
 #ifndef CLUSTER_LIVE_FACTS_H
 #define CLUSTER_LIVE_FACTS_H

@@ -26,10 +26,15 @@
 #define LEFT    0.4       /* one broke, others stand */
 #define MISSING (1.0 / 3) /* there is none, or one is down */
 
-/* How many times (log2, less 1) the rate is below and the round trip above the median: a low rate without a queue is
- * the program's. */
-#define SLOW_PACKETS 15
-#define SLOW         (1.0 / 3)
+/*
+ * A slow path is one that takes long for what it is given: bytes acknowledged per time with data in flight, both
+ * counted by the kernel, far below the median. Each second of that counts; a queue makes the round trip long. A low rate
+ * without a queue is the program's. Time is counted in timer ticks: a few of them are too coarse.
+ */
+#define SLOW         1.0 /* of a second; times log2 of the factors, less 1 */
+#define FAST         (1.0 / 3)
+#define SLOW_BYTES   20000
+#define SLOW_BUSY_US 20000
 #define QUEUED       (-0.5)
 #define QUEUED_MOST  2.0
 
@@ -105,8 +110,7 @@ static void take_path(struct live *live, const json_t *hosts, const char *host, 
 				      member_int(path, "for_pid", 1, INT32_MAX, 0));
 	struct end *e = end_of(live, host, other, path);
 	unsigned slot = live->look % WINDOW;
-	double rate = (double)member_int(path, "rate", 0, INT64_MAX, 0);
-	double rtt = (double)member_int(path, "rtt_us", 0, INT64_MAX, 0);
+	double rtt_us = (double)member_int(path, "rtt_us", 0, INT64_MAX, 0);
 
 	if (!e)
 		return;
@@ -118,10 +122,10 @@ static void take_path(struct live *live, const json_t *hosts, const char *host, 
 	e->broke += (unsigned)member_int(path, "broke", 0, INT32_MAX, 0);
 	e->packets_of[slot] += (unsigned)member_int(path, "packets", 0, INT32_MAX, 0);
 	e->resent_of[slot] += (unsigned)member_int(path, "resent", 0, INT32_MAX, 0);
-	if (rate > e->rates[slot])
-		e->rates[slot] = rate;
-	if (rtt > e->rtts[slot])
-		e->rtts[slot] = rtt;
+	e->acked += (double)member_int(path, "acked", 0, INT64_MAX, 0);
+	e->busy_us += (double)member_int(path, "busy_us", 0, INT64_MAX, 0);
+	if (rtt_us > e->rtt_us)
+		e->rtt_us = rtt_us;
 }
 
 static void take_process(struct live *live, const char *host, const json_t *process)
@@ -213,31 +217,30 @@ static double median(double *values, size_t count)
 	return values[count / 2];
 }
 
-/* The last look, and the sums of the window for the figures. */
-static void add_up(struct end *e, unsigned slot)
+/* Was it in use for long enough to measure its rate? */
+static bool has_data(const struct end *e)
+{
+	return e->acked >= SLOW_BYTES && e->busy_us >= SLOW_BUSY_US && e->rtt_us > 0;
+}
+
+/* Of the window; and the rate of this look, if it has one. */
+static void add_up(struct end *e)
 {
 	e->packets = e->resent = 0;
 	for (int k = 0; k < WINDOW; k++) {
 		e->packets += e->packets_of[k];
 		e->resent += e->resent_of[k];
 	}
-	if (e->rates[slot] > 0) {
-		e->rate = e->rates[slot];
-		e->rtt = e->rtts[slot];
-	}
-}
-
-static bool has_data(const struct end *e, unsigned slot)
-{
-	return e->packets_of[slot] >= SLOW_PACKETS && e->rates[slot] > 0 && e->rtts[slot] > 0;
+	if (has_data(e))
+		e->rate = e->acked * 1e6 / e->busy_us;
 }
 
 /* What is usual in this look. */
 struct usual {
-	double rate, rtt, lost; /* rate 0: too few paths to tell */
+	double rate, rtt_us, lost; /* rate 0: too few paths to tell */
 };
 
-static struct usual usual_of(struct live *live, unsigned slot)
+static struct usual usual_of(struct live *live)
 {
 	static double rates[ENDS_MAX], rtts[ENDS_MAX], lost[ENDS_MAX];
 	struct usual usual;
@@ -246,16 +249,16 @@ static struct usual usual_of(struct live *live, unsigned slot)
 	for (size_t i = 0; i < live->end_count; i++) {
 		struct end *e = &live->ends[i];
 
-		add_up(e, slot);
+		add_up(e);
 		if (e->packets)
 			lost[sending++] = e->resent / (double)(e->packets + e->resent);
-		if (!has_data(e, slot))
+		if (!has_data(e))
 			continue;
-		rtts[count] = e->rtts[slot];
-		rates[count++] = e->rates[slot];
+		rtts[count] = e->rtt_us;
+		rates[count++] = e->rate;
 	}
 	usual.rate = count > 2 ? median(rates, count) : 0;
-	usual.rtt = median(rtts, count);
+	usual.rtt_us = median(rtts, count);
 	usual.lost = median(lost, sending);
 	if (usual.lost < USUAL)
 		usual.lost = USUAL;
@@ -268,32 +271,34 @@ static void weigh(double *evidence, double more)
 	*evidence = *evidence < 0 ? 0 : *evidence > CAP ? CAP : *evidence;
 }
 
-static void weigh_down(struct end *e, unsigned slot)
+static void weigh_down(struct end *e)
 {
 	double *evidence = &e->evidence[PATH_DOWN];
 
 	if (e->broke || e->down || e->missing)
 		weigh(evidence, e->broke && !e->up ? BROKE : e->down || e->missing ? MISSING : LEFT);
-	else if (has_data(e, slot))
+	else if (has_data(e))
 		weigh(evidence, -MISSING);
 	else
 		*evidence *= STANDS;
 }
 
-static void weigh_slow(struct end *e, const struct usual *usual, unsigned slot)
+/* How much slower than usual (log2, less 1), and how much longer its round trip. */
+static void weigh_slow(struct end *e, const struct usual *usual)
 {
 	double *evidence = &e->evidence[PATH_SLOW], rate, rtt;
 
-	if (!has_data(e, slot) || usual->rate <= 0) {
+	if (!has_data(e) || usual->rate <= 0) {
 		*evidence *= FORGET;
 		return;
 	}
-	rate = log2(usual->rate / e->rates[slot]) - 1;
-	rtt = log2(e->rtts[slot] / usual->rtt) - 1;
+	rate = log2(usual->rate / e->rate) - 1;
+	rtt = log2(e->rtt_us / usual->rtt_us) - 1;
 	if (rate < 0 || rtt < QUEUED)
-		weigh(evidence, -SLOW);
+		weigh(evidence, -FAST);
 	else
-		weigh(evidence, SLOW * (rate + (rtt < QUEUED_MOST ? rtt : QUEUED_MOST)) / 2);
+		weigh(evidence,
+		      fmin(e->busy_us / 1e6, 1) * SLOW * (rate + fmin(rtt, QUEUED_MOST)) / 2);
 }
 
 static void weigh_lossy(struct end *e, const struct usual *usual, unsigned slot)
@@ -307,16 +312,42 @@ static void weigh_lossy(struct end *e, const struct usual *usual, unsigned slot)
 		      LOST * (lost * log(LOST_TIMES) - all * usual->lost * (LOST_TIMES - 1)));
 }
 
-static void judge_end(struct end *e)
+/* Does data go between its two hosts, but not by this path, though its connections stand? */
+static bool is_avoided(const struct live *live, const struct end *e)
 {
-	double before = e->all;
+	bool stands = !e->missing && !e->down;
 
+	for (size_t i = 0; i < live->end_count && stands && !has_data(e); i++) {
+		const struct end *o = &live->ends[i];
+
+		if (has_data(o) && !strcmp(o->host, e->host) && !strcmp(o->other, e->other))
+			return true;
+	}
+	return false;
+}
+
+static void add_evidence(struct end *e)
+{
 	e->all = 0;
 	e->worst = PATH_DOWN;
 	for (int f = 0; f < FAULTS; f++) {
 		e->all += e->evidence[f];
 		if (e->evidence[f] > e->evidence[e->worst])
 			e->worst = (enum fault)f;
+	}
+}
+
+/* What a path has shown until the plugin, which measures by itself, leaves it counts twice. */
+static void judge_end(const struct live *live, struct end *e)
+{
+	double before = e->all, gained = e->gained;
+
+	add_evidence(e);
+	e->gained = e->all > before ? gained + e->all - before : 0;
+	if (gained > 0 && is_avoided(live, e)) {
+		weigh(&e->evidence[e->worst], gained);
+		e->gained = 0;
+		add_evidence(e);
 	}
 	if (e->all < BROKE / 2)
 		e->grew = 0;
@@ -326,15 +357,15 @@ static void judge_end(struct end *e)
 
 static void note_ends(struct live *live, unsigned slot)
 {
-	struct usual usual = usual_of(live, slot);
+	struct usual usual = usual_of(live);
 
 	for (size_t i = 0; i < live->end_count; i++) {
 		struct end *e = &live->ends[i];
 
-		weigh_down(e, slot);
-		weigh_slow(e, &usual, slot);
+		weigh_down(e);
+		weigh_slow(e, &usual);
 		weigh_lossy(e, &usual, slot);
-		judge_end(e);
+		judge_end(live, e);
 	}
 }
 
@@ -390,7 +421,7 @@ void live_look(struct live *live, const json_t *hosts)
 
 		e->seen = false;
 		e->packets_of[slot] = e->resent_of[slot] = 0;
-		e->rates[slot] = e->rtts[slot] = 0;
+		e->acked = e->busy_us = e->rtt_us = 0;
 	}
 	for (size_t k = 0; k < live->rank_count; k++)
 		live->ranks[k].seen = false;

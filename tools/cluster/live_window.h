@@ -28,12 +28,14 @@ struct end {
 	unsigned missing;         /* looks in a row without a connection */
 	double evidence[FAULTS];  /* sums over the looks; 1 is enough */
 	double all;               /* of it together */
+	double gained;            /* of that in the last looks, if it grew in each */
 	unsigned grew;            /* looks in which it grew */
 	bool bad;
 	enum fault worst;
-	/* Of the last looks; their sums and the figures of the last look with data. */
+	/* Of the last looks; their sums; of this look. */
 	unsigned packets_of[WINDOW], resent_of[WINDOW], packets, resent;
-	double rates[WINDOW], rate, rtts[WINDOW], rtt;
+	double acked, busy_us, rtt_us;
+	double rate; /* bytes acknowledged per s with data in flight, in the last look with enough of it */
 };
 
 struct rank {

@@ -2,7 +2,8 @@
 /*
  * Memory of our own that NICs read or write: whole pages with nothing else in them. Before Linux 5.12 a
  * forked child lacks registered pages (ibv_fork_init), and would lack what shared one of them. A registration
- * ends before its memory is freed (docs/ib.md).
+ * ends before its memory is freed (docs/ib.md). Also tables of which a comm uses a few entries: a page takes no
+ * memory before its first use.
  */
 #ifndef ANYNET_PINNED_H
 #define ANYNET_PINNED_H

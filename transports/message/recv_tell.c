@@ -58,7 +58,7 @@ static size_t put_cts(struct recv_comm *comm, struct recv_msg *msg, unsigned str
 		.tag = msg->tag,
 	};
 
-	msg->told_on = (uint8_t)stream;
+	msg->told_on = TOLD_ON(stream);
 	return put_control(comm, frame, &header);
 }
 
@@ -101,7 +101,7 @@ static size_t make_ack(struct recv_comm *comm, unsigned stream, uint8_t *frame)
 	for (unsigned word = 0; word < ANYNET_WIRE_SLOTS / 64; word++)
 		for (uint64_t bits = comm->ack_bits[word]; bits; bits &= bits - 1)
 			comm->msgs[64 * word + (unsigned)__builtin_ctzll(bits)].told_on =
-				(uint8_t)stream;
+				TOLD_ON(stream);
 	memcpy(frame + sizeof(header), comm->ack_bits, ANYNET_ACK_BYTES);
 	memset(comm->ack_bits, 0, sizeof(comm->ack_bits));
 	comm->complete = 0;
@@ -118,7 +118,7 @@ void recv_tell_again(struct anynet_comm *base, unsigned index)
 
 	base->streams[index]->bye_due = comm->closing;
 	for (unsigned slot = 0; slot < ANYNET_SENDS; slot++) {
-		if (comm->msgs[slot].told_on != index)
+		if (comm->msgs[slot].told_on != TOLD_ON(index))
 			continue;
 		comm->again[slot / 64] |= 1ull << slot % 64;
 		comm->again_due = true;
@@ -131,7 +131,7 @@ bool recv_told_on(const struct anynet_comm *base, unsigned index)
 	bool told = false;
 
 	for (unsigned slot = 0; slot < ANYNET_SENDS; slot++)
-		told |= comm->msgs[slot].told_on == index;
+		told |= comm->msgs[slot].told_on == TOLD_ON(index);
 	return told;
 }
 
@@ -144,7 +144,7 @@ static size_t make_ack_again(struct recv_comm *comm, struct recv_msg *msg, unsig
 		.seq = msg->seq,
 	};
 
-	msg->told_on = (uint8_t)stream;
+	msg->told_on = TOLD_ON(stream);
 	return put_control(comm, frame, &header);
 }
 
@@ -160,7 +160,8 @@ static size_t make_again(struct recv_comm *comm, unsigned stream, uint8_t *frame
 		if (!(comm->again[slot / 64] & bit))
 			continue;
 		left |= msg->told_on != TOLD_NOTHING;
-		if ((msg->told_on != stream && msg->told_on != TOLD_NOTHING) || still_aside(msg))
+		if ((msg->told_on != TOLD_ON(stream) && msg->told_on != TOLD_NOTHING) ||
+		    still_aside(msg))
 			continue;
 		comm->again[slot / 64] &= ~bit;
 		if (msg->told_on == TOLD_NOTHING)

@@ -130,17 +130,20 @@ static void poke_all(struct anynet_comm *comm, void *arg)
 	atomic_store(&comm->attention, true);
 }
 
-static void take_event(const struct epoll_event *event)
+/* Was it the accept engine's? */
+static bool take_event(const struct epoll_event *event)
 {
+	bool engine = event->data.u32 == EVENT_ENGINE;
 	uint64_t count;
 
 	if (event->data.u32 == EVENT_WAKE && read(background.wakefd, &count, sizeof(count)) < 0)
-		return;
-	if (event->data.u32 == EVENT_ENGINE)
+		return false;
+	if (engine)
 		listen_turn();
 	else if ((event->data.u32 == EVENT_LINKS && carrier_events_read()) ||
 		 (event->data.u32 == EVENT_PORTS && ib_events_read()))
 		registry_each(poke_all, NULL);
+	return engine;
 }
 
 void background_wake(void)
@@ -189,7 +192,7 @@ static void *background_thread(void *arg)
 {
 	struct epoll_event events[4];
 	uint64_t last = 0;
-	bool urgent = false;
+	bool urgent = false, served = false;
 	unsigned engine = 0;
 
 	while (!is_over()) {
@@ -201,10 +204,14 @@ static void *background_thread(void *arg)
 			sleep_until_woken();
 			last = os_now_ms();
 		}
-		listen_watch(background.epfd, EVENT_ENGINE, &engine);
-		n = epoll_wait(background.epfd, events, 4, urgent ? URGENT_MS : LOOK_MS);
+		/* NCCL's thread, in accept, serves the engine as well: many connections at once do not wake this one
+		 * for each. */
+		if (!served)
+			listen_watch(background.epfd, EVENT_ENGINE, &engine);
+		n = epoll_wait(background.epfd, events, 4, urgent || served ? URGENT_MS : LOOK_MS);
+		served = false;
 		for (int i = 0; i < n; i++)
-			take_event(&events[i]);
+			served |= take_event(&events[i]);
 		now = os_now_ms();
 		look.due = now - last >= LOOK_MS;
 		if (look.due) {

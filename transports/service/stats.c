@@ -82,6 +82,8 @@ static void tell_stream(const struct anynet_comm *comm, const struct anynet_stre
 	out->frames = stream->ops->frames(stream);
 	out->rate = comm->is_send ? stream->seen.rate : 0;
 	out->resent = stream->seen.resent;
+	out->acked = stream->seen.acked;
+	out->busy_us = stream->seen.busy_us;
 	out->rtt_us = stream->seen.rtt_us;
 	out->breaks = stream->breaks;
 	out->down_ms = !stream_stands(stream) ? by_clock(round, stream->broke_ms) : 0;

@@ -69,5 +69,6 @@ bool tcp_signs(struct anynet_stream *base, struct stream_signs *signs)
 	signs->resent = info.tcpi_total_retrans;
 	signs->rate = info.tcpi_delivery_rate;
 	signs->acked = info.tcpi_bytes_acked;
+	signs->busy_us = info.tcpi_busy_time;
 	return true;
 }
