@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Set-up: all comms are listened for, connected and accepted at once by one thread per end; then one
- * small message goes over each, and what the process has come to hold is counted; and the time it takes
- * while nothing is asked of it.
+ * Set-up: one thread per end listens for, connects and accepts all comms at once, then sends one
+ * small message over each. Measures the time, the process's threads, descriptors and memory, and
+ * its CPU time while idle.
  */
 #include "bench.h"
 
@@ -32,10 +32,10 @@ static int connect_cases(const struct bench_options *opts, struct bench_case *ca
 
 struct holdings {
 	int threads, fds;
-	double kib; /* anonymous memory in use */
+	double kib; /* anonymous resident memory */
 };
 
-/* A number of /proc/self/status. */
+/* Returns a number in /proc/self/status. */
 static double status_number(const char *key)
 {
 	FILE *file = fopen("/proc/self/status", "re");
@@ -72,7 +72,7 @@ static struct holdings holdings_now(void)
 	};
 }
 
-/* One message over every comm. */
+/* Transfers one message over every comm. */
 static int exchange(struct bench_end *end, struct link *links, int count)
 {
 	int missing = count;
@@ -117,7 +117,7 @@ static double cpu_ns(void)
 	return (double)ts.tv_sec * 1e9 + (double)ts.tv_nsec;
 }
 
-/* Thousandths of a core that the process takes while it sleeps for a second. */
+/* Returns the CPU load of the process during a second of sleep, in thousandths of a core. */
 static double idle_load(void)
 {
 	struct timespec second = { .tv_sec = 1 };
@@ -131,7 +131,7 @@ static double idle_load(void)
 static int set_up(struct bench_end *end, const struct bench_case *c, struct link *links, int count)
 {
 	double *side = end->area->side[end->group->rank];
-	/* The links' own buffers are not the net's. */
+	/* Memory of the links' own buffers, which does not belong to the net. */
 	double ours_kib = (double)count * LINK_STEPS * MESSAGE_BYTES / 1024;
 	struct holdings before = holdings_now(), after;
 	double cpu0;

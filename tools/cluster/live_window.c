@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Paths and ranks, look after look; see live_window.h. */
+/* Evidence against paths and ranks; see live_window.h. */
 #include "live_window.h"
 
 #include <math.h>
@@ -10,43 +10,45 @@
 #include "tools/shared/member.h"
 
 /*
- * Bad paths are found by evidence that is summed up look after look (CUSUM): what is worse than a threshold adds, what
- * is better subtracts, and a look without data lets a little be forgotten. The plugin moves data away from a bad
- * path, so there are few samples of it, and single ones are noisy. Evidence of different kinds adds up; the largest gives the
- * name. 1 is enough.
+ * Evidence against a path is a cumulative sum over the looks (CUSUM): a look worse than a threshold adds, a better
+ * one subtracts, and a look without data reduces it slightly. Single looks are noisy, and there are few of a bad
+ * path, because the plugin moves data away from it. The evidence for all faults is added; a path is bad from 1 on.
+ * The fault with the most evidence is reported.
  */
-#define FORGET 0.95
-#define MOST   (2.0 / 3) /* of one look */
-#define CAP    2.0
-#define GOOD   0.6 /* less: what was bad is not any more */
-#define GREW   2   /* looks; a single one is a moment's */
+#define FORGET 0.95      /* factor for a look without data */
+#define MOST   (2.0 / 3) /* limit for one look */
+#define CAP    2.0       /* limit for the evidence of one fault */
+#define GOOD   0.6       /* below this, a bad path is good again */
+#define GREW   2         /* the total must grow in this many looks: one may be momentary */
 
-#define STANDS  0.85      /* what is kept if connections stand, and carry nothing */
+#define STANDS  0.85      /* factor if connections are up but idle */
 #define BROKE   (2.0 / 3) /* the last connection broke */
-#define LEFT    0.4       /* one broke, others stand */
-#define MISSING (1.0 / 3) /* there is none, or one is down */
+#define LEFT    0.4       /* a connection broke, others are up */
+#define MISSING (1.0 / 3) /* there is no connection, or one is down */
 
 /*
- * A slow path is one that takes long for what it is given: bytes acknowledged per time with data in flight, both
- * counted by the kernel, far below the median. Each second of that counts; a queue makes the round trip long. A low rate
- * without a queue is the program's. Time is counted in timer ticks: a few of them are too coarse.
+ * A path is slow if its rate is far below the median. The rate is bytes acknowledged per time with data in flight,
+ * both counted by the kernel. Each second in flight adds evidence. A slow path has a queue, which lengthens the
+ * round trip; without a queue, the program causes the low rate. The kernel counts time in timer ticks, so that a
+ * few milliseconds are too coarse.
  */
-#define SLOW         1.0 /* of a second; times log2 of the factors, less 1 */
-#define FAST         (1.0 / 3)
-#define SLOW_BYTES   20000
-#define SLOW_BUSY_US 20000
-#define QUEUED       (-0.5)
-#define QUEUED_MOST  2.0
+#define SLOW         1.0       /* per second in flight, for (rate + rtt) / 2 of weigh_slow */
+#define FAST         (1.0 / 3) /* subtracted in a look without a low rate or a queue */
+#define SLOW_BYTES   20000     /* minimum acknowledged in a look to measure a rate */
+#define SLOW_BUSY_US 20000     /* minimum time in flight for that */
+#define QUEUED       (-0.5)    /* minimum of `rtt` in weigh_slow: 1.4 times the median */
+#define QUEUED_MOST  2.0       /* limit of `rtt` */
 
-/* The log likelihood of so many times the usual loss, at least USUAL. */
+/* Loss counts by the log likelihood ratio of LOST_TIMES the usual loss to the usual loss, which is at least USUAL. */
 #define LOST_TIMES 5
 #define USUAL      0.01
-#define LOST       (1.0 / 12)
+#define LOST       (1.0 / 12) /* weight */
 
-#define STARVED       0.5  /* of the processor time that it wants … */
-#define STARVED_BY    0.55 /* … and of the median of all */
-#define STARVED_MS    100  /* waited in each look, on average */
-#define STARVED_KNOWN 4    /* looks */
+/* A rank is starved if its share of a processor is below STARVED, and below STARVED_BY times the median of all. */
+#define STARVED       0.5
+#define STARVED_BY    0.55
+#define STARVED_MS    100 /* minimum average wait per look */
+#define STARVED_KNOWN 4   /* looks that must have data */
 
 struct live *live_new(void)
 {
@@ -163,7 +165,7 @@ static void take_host(struct live *live, const json_t *hosts, const json_t *host
 		take_path(live, hosts, member_text(host, "name"), item);
 }
 
-/* Do these two hosts talk to each other, by whatever path? */
+/* Whether any path between these two hosts is reported in this look. */
 static bool has_others(const struct live *live, const struct end *e)
 {
 	for (size_t i = 0; i < live->end_count; i++) {
@@ -175,8 +177,10 @@ static bool has_others(const struct live *live, const struct end *e)
 	return false;
 }
 
-/* A path that is not used any more, though the two hosts still talk, is kept: its connections have gone elsewhere.
- * All else that no host tells of is forgotten. */
+/*
+ * Removes ranks and paths that no host reports any more. A path is kept while other paths of its two hosts are
+ * reported: its connections have moved there.
+ */
 static void forget(struct live *live)
 {
 	size_t kept = 0;
@@ -200,7 +204,7 @@ static void forget(struct live *live)
 	live->rank_count = kept;
 }
 
-/* --- what is odd --- */
+/* --- evidence --- */
 
 static int by_value(const void *a, const void *b)
 {
@@ -217,13 +221,13 @@ static double median(double *values, size_t count)
 	return values[count / 2];
 }
 
-/* Was it in use for long enough to measure its rate? */
+/* Whether the path was in use for long enough to measure its rate. */
 static bool has_data(const struct end *e)
 {
 	return e->acked >= SLOW_BYTES && e->busy_us >= SLOW_BUSY_US && e->rtt_us > 0;
 }
 
-/* Of the window; and the rate of this look, if it has one. */
+/* Sums up the packets of the window, and updates the rate if this look has enough data. */
 static void add_up(struct end *e)
 {
 	e->packets = e->resent = 0;
@@ -235,9 +239,9 @@ static void add_up(struct end *e)
 		e->rate = e->acked * 1e6 / e->busy_us;
 }
 
-/* What is usual in this look. */
+/* Medians over all paths in this look. */
 struct usual {
-	double rate, rtt_us, lost; /* rate 0: too few paths to tell */
+	double rate, rtt_us, lost; /* rate 0 = too few paths to compare */
 };
 
 static struct usual usual_of(struct live *live)
@@ -283,7 +287,7 @@ static void weigh_down(struct end *e)
 		*evidence *= STANDS;
 }
 
-/* How much slower than usual (log2, less 1), and how much longer its round trip. */
+/* `rate` is log2 of how many times the rate is below the median, less 1; `rtt` is the same for the round trip. */
 static void weigh_slow(struct end *e, const struct usual *usual)
 {
 	double *evidence = &e->evidence[PATH_SLOW], rate, rtt;
@@ -312,7 +316,7 @@ static void weigh_lossy(struct end *e, const struct usual *usual, unsigned slot)
 		      LOST * (lost * log(LOST_TIMES) - all * usual->lost * (LOST_TIMES - 1)));
 }
 
-/* Does data go between its two hosts, but not by this path, though its connections stand? */
+/* Whether the connections of the path are up and idle while another path of its two hosts carries data. */
 static bool is_avoided(const struct live *live, const struct end *e)
 {
 	bool stands = !e->missing && !e->down;
@@ -337,7 +341,10 @@ static void add_evidence(struct end *e)
 	}
 }
 
-/* What a path has shown until the plugin, which measures by itself, leaves it counts twice. */
+/*
+ * Decides whether the path is bad. The plugin measures paths too: if it moves data away from this one, the evidence
+ * gained until then counts twice.
+ */
 static void judge_end(const struct live *live, struct end *e)
 {
 	double before = e->all, gained = e->gained;
@@ -369,7 +376,7 @@ static void note_ends(struct live *live, unsigned slot)
 	}
 }
 
-/* Of the window: what it got of the processor time that it wanted. */
+/* Computes r->cpu over the window. Returns whether the rank is short of processor time by itself. */
 static bool is_short_of_cpu(struct rank *r, unsigned slot)
 {
 	long long ran = 0, waited = 0;
