@@ -120,7 +120,8 @@ static void log_candidates(const struct anynet_probe *probe)
 				    candidate->usable ? "usable" : "not used", candidate->reason);
 	}
 	if (usable > probe->device_count)
-		anynet_warn("found %d usable network ports; NCCL gets the first %d",
+		anynet_warn("found %d usable network ports; NCCL gets the first %d; select ports with "
+			    "NCCL_SOCKET_IFNAME or NCCL_IB_HCA",
 			    usable, probe->device_count);
 }
 
@@ -194,7 +195,8 @@ void anynet_selector_run_as(const char *name, const struct anynet_config *cfg,
 	}
 	log_devices(probe);
 	if (!probe->device_count)
-		anynet_warn("no usable network: %s; NCCL gets no device from anynet", why_no_network(probe));
+		anynet_warn("no usable network: %s; NCCL gets no device from anynet; see `anynet devices`",
+			    why_no_network(probe));
 }
 
 void anynet_selector_run(const struct anynet_config *cfg, struct anynet_probe *probe)

@@ -245,7 +245,7 @@ static void open_by_other_port(struct test_net *net, struct link *link)
 	}
 }
 
-/* The stream without a link could carry it at once. */
+/* The stream without a queue pair could carry it at once. */
 static void a_message_waits_for_a_link(struct test_net *net)
 {
 	struct fake_verbs_counts before;

@@ -5,7 +5,7 @@
 set -u
 cd "${1:?}" || exit 1
 documents='README.md SECURITY.md CONTRIBUTING.md docs/anynet.1 docs/failures.md docs/hardware.md docs/install.md docs/nccl.md docs/operations.md
-	docs/releasing.md docs/settings.md docs/tool.md docs/troubleshooting.md'
+	docs/releasing.md docs/scale.md docs/settings.md docs/tool.md docs/troubleshooting.md'
 words='rails?|comms?|heal(s|ed|ing)?|strangers?|guardian|grants?|set aside|arrivals?|lingers?|doubts?|in doubt|sent again'
 words="$words|under way|loader'?s way|packet filter|for want of|told|is ill"
 

@@ -70,7 +70,7 @@ struct anynet_comm *ib_sender_open(void);
 void ib_sender_step(uint8_t op, unsigned stream);
 void ib_sender_close(void);
 
-/* The queue pair of a queue pair, whose context is the queue pair's `failed`. */
+/* The plugin's queue pair of one of libibverbs, whose context is `failed` of the former. */
 static inline const struct ib_qp *stub_qp_of(const struct ibv_qp *qp)
 {
 	return (const struct ib_qp *)((const char *)qp->qp_context -

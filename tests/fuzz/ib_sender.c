@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * A send comm whose receiver is the input: it CTS places, in the CTS ring and by frames, rightly or not,
+ * A send comm whose receiver is the input: it sends CTS, in the CTS ring and by frames, rightly or not,
  * writes anything anywhere in the CTS ring and in the slots behind it, and says whatever it likes.
  */
 #include <endian.h>

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * A receiver for a send comm: it takes in the streams of the streams, which go on where it says, and
- * checks that they are what they must be; it acknowledges, CTS, and says again what may be lost.
+ * A receiver for a send comm: it reads its streams, which resume where it says, and checks that
+ * they hold what they must; it sends acknowledgements and CTS, and repeats what may be lost.
  */
 #ifndef TESTS_FUZZ_PEER_RECEIVER_H
 #define TESTS_FUZZ_PEER_RECEIVER_H

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * A sender for a receive comm: on each stream a stream of frames that may end at any byte and goes on
- * where the comm says. It checks what the comm tells: positions, acknowledgements and CTS.
+ * A sender for a receive comm: on each stream, frames that may end at any byte and resume where
+ * the comm says. It checks what the comm tells: positions, acknowledgements and CTS.
  */
 #ifndef TESTS_FUZZ_PEER_SENDER_H
 #define TESTS_FUZZ_PEER_SENDER_H

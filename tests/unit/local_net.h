@@ -15,7 +15,7 @@ extern struct anynet_device local_dev;
 /* Settings and device back to their initial values; anynet_net_start with them. */
 void local_net_start(void);
 
-/* Give `comm` its stream `index` over one end of a socket pair, with a link beside it or NULL. Returns the other
+/* Give `comm` its stream `index` over one end of a socket pair, with a queue pair beside it or NULL. Returns the other
  * end, non-blocking. */
 int local_stream(struct anynet_comm *comm, unsigned index);
 int local_stream_by(struct anynet_comm *comm, unsigned index, struct ib_qp *link);

@@ -66,7 +66,7 @@ void frame_put_ack(int fd, const uint16_t *slots, size_t count);
  * larger than `room` fails. */
 bool frame_get(int fd, struct anynet_wire_frame *frame, void *payload, size_t room);
 
-/* The same, without the suspects that the clock brings while another stream is broken. */
+/* The same, without the SUSPECT frames that time brings while another stream is broken. */
 bool word_get(int fd, struct anynet_wire_frame *frame, void *payload, size_t room);
 
 /* The next frame on this stream has to be that one, with bytes of pair_out if it is DATA. */

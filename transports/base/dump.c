@@ -58,7 +58,7 @@ static int open_file(void)
 	fd = open(path, O_WRONLY | O_CREAT | O_APPEND | O_NOFOLLOW | O_NONBLOCK | O_CLOEXEC, 0600);
 	if (fd >= 0 && is_own_file(fd))
 		return fd;
-	anynet_info("cannot write the events of the connection to %s: %s", path,
+	anynet_info("cannot write the events of the connection to %s: %s; they are in this log only", path,
 		    fd < 0 ? error_text(errno) : "other users have access to the file");
 	if (fd >= 0)
 		close(fd);
@@ -71,7 +71,7 @@ static void write_piece(struct piece *piece)
 	int fd = open_file();
 
 	if (fd >= 0 && write(fd, piece->text, piece->bytes) != (ssize_t)piece->bytes)
-		anynet_info("cannot write the events of the connection: %s",
+		anynet_info("cannot write the events of the connection: %s; they are in this log only",
 			    error_text(errno));
 	if (fd >= 0)
 		close(fd);

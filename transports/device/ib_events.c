@@ -88,7 +88,7 @@ static void set_port(struct ib_nic *nic, bool lost)
 {
 	if (lost != carrier_port_is_down(nic->dev))
 		anynet_info("dev %s: port %u of %s is %s", nic->dev->name, nic->port,
-			    nic->verbs_name, lost ? "down" : "up again");
+			    nic->verbs_name, lost ? "down; its traffic uses another path" : "up again");
 	carrier_set_port(nic->dev, lost);
 }
 

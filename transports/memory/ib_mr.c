@@ -215,7 +215,7 @@ static void deregister(struct ib_mr_cache *cache, struct ib_mr *mr)
 	/* A device that is gone refuses all of them. */
 	if (error && !atomic_flag_test_and_set(&cache->told))
 		anynet_warn("dev %s: cannot deregister %zu bytes at %#lx, which stay registered: "
-			    "%s",
+			    "%s; they are pinned until the process ends",
 			    cache->pd->context->device->name, span(mr->first, mr->last),
 			    (unsigned long)mr->first, error_text(error));
 	free(mr);

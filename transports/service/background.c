@@ -151,7 +151,8 @@ void background_wake(void)
 	uint64_t one = 1;
 
 	if (write(background.wakefd, &one, sizeof(one)) < 0)
-		anynet_warn("cannot wake the background thread: %s", error_text(errno));
+		anynet_warn("cannot wake the background thread: %s; broken connections recover "
+			    "only while NCCL polls them", error_text(errno));
 }
 
 static void count_closed(struct anynet_comm *comm, void *count)
@@ -316,7 +317,7 @@ void background_rouse(void)
 	if (background.state == BACKGROUND_NONE && (ret = start()))
 		anynet_warn(
 			"cannot start the background thread: %s; broken connections recover only "
-			"while NCCL polls them",
+			"while NCCL polls them; check ulimit -u",
 			error_text(-ret));
 	if (background.state == BACKGROUND_RUNS && atomic_exchange(&background.asleep, false))
 		background_wake();

@@ -98,7 +98,7 @@ static void pool_stop(void)
 	atomic_store_explicit(&pool.stop, true, memory_order_release);
 	/* The eventfd is level-triggered and never read, so it wakes every thread. */
 	if (write(pool.wakefd, &one, sizeof(one)) < 0)
-		anynet_warn("cannot wake the I/O threads");
+		anynet_warn("cannot wake the I/O threads; close waits until they end");
 	for (int i = 0; i < pool.thread_count; i++)
 		pthread_join(pool.threads[i], NULL);
 	pool.thread_count = 0;

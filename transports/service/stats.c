@@ -283,7 +283,8 @@ void stats_begin(void)
 	dir = strcmp(dir, "auto") ? dir : ANYNET_STATS_DIR;
 	ret = stats_page_open(&stats.page, dir);
 	if (ret)
-		anynet_chat("no statistics file for `anynet top` in %s: %s", dir, error_text(-ret));
+		anynet_chat("no statistics file in %s: %s; `anynet top` does not show this process", dir,
+			    error_text(-ret));
 }
 
 void stats_look(void)
@@ -308,7 +309,7 @@ void stats_look(void)
 		round.err = tell_process(&round);
 	if (!round.err)
 		return;
-	anynet_chat("cannot write the statistics file for `anynet top`: %s",
+	anynet_chat("cannot write the statistics file: %s; `anynet top` does not show this process",
 		    error_text(-round.err));
 	stats_page_close(&stats.page);
 }

@@ -87,7 +87,7 @@ struct anynet_comm *recv_comm_create(const struct anynet_device *dev, unsigned s
 void send_comm_destroy(struct anynet_comm *comm);
 void recv_comm_destroy(struct anynet_comm *comm);
 
-/* Give a comm its stream `index` over a connected socket, which it owns on success, and so it does `queue pair`
+/* Give a comm its stream `index` over a connected socket, which it owns on success, and so it does `qp`
  * (NULL = none). `pair`: the NICs it joins, in the comm's paths. */
 int comm_add_stream(struct anynet_comm *comm, int fd, uint16_t index, uint32_t epoch,
 		    struct anynet_wire_pair pair, struct ib_qp *qp);

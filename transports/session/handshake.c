@@ -369,11 +369,12 @@ static void begin_rest(int epfd, int err, uint64_t now_ms)
 	rest.warned_ms = now_ms;
 	if (is_shortage(err))
 		anynet_warn(
-			"cannot accept connections: out of %s: %s; they wait until some is free%s",
+			"cannot accept connections: out of %s: %s; they wait in the kernel until "
+			"some is free%s",
 			err == -EMFILE || err == -ENFILE ? "file descriptors" : "memory", error_text(-err),
 			err == -EMFILE ? " (raise ulimit -n)" : "");
 	else
-		anynet_warn("cannot accept connections: %s; they wait", error_text(-err));
+		anynet_warn("cannot accept connections: %s; they wait in the kernel", error_text(-err));
 }
 
 static void end_rest(int epfd)

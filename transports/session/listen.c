@@ -225,7 +225,8 @@ int listen_accept(struct anynet_listener *listener, struct anynet_comm **out)
 	ret = accept_locked(listener, out);
 	pthread_mutex_unlock(&engine.lock);
 	if (ret)
-		anynet_warn("accept on dev %s: connection not established within %d ms: %s",
+		anynet_warn("accept on dev %s: connection not established within %d ms: %s; see the "
+			    "peer's log",
 			    listener->dev->name, anynet_net.cfg->connect_timeout_ms,
 			    error_text(-ret));
 	if (*out) {

@@ -100,7 +100,7 @@ static int find_gpu(struct anynet_comm *comm, struct anynet_mr *mr)
 		return 0;
 	ret = gpu_of(mr->addr, &mr->gpu, why, sizeof(why));
 	if (ret)
-		anynet_warn("%s peer %s dev %s: cannot register GPU memory: %s",
+		anynet_warn("%s peer %s dev %s: cannot register GPU memory: %s; NCCL gets an error",
 			    comm->is_send ? "send to" : "receive from", comm->peer.host,
 			    comm->dev->name, why);
 	else

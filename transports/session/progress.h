@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Does the stream of a stream get on over its connections? A connection that stands proves little: the
+ * Does a stream make progress over its connections? A connection that stands proves little: the
  * network may let a handshake through and lose every larger packet, a middlebox may reset it after the
  * same byte each time, the bytes of a chunk may never match their checksum. Only the peer's position
  * does, or its kernel's acknowledgements where the peer's process is slow. Connections that moved nothing

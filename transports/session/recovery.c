@@ -182,7 +182,7 @@ static void give_up(struct anynet_comm *comm, int err, const char *why, uint64_t
 		return;
 	describe_attempts(comm, attempts, sizeof(attempts));
 	if (!comm_pending(comm)) {
-		anynet_info("%s peer %s pid %u dev %s: lost while idle: %s%s",
+		anynet_info("%s peer %s pid %u dev %s: lost while idle: %s%s; NCCL gets an error if it uses it again",
 			    comm->is_send ? "send to" : "receive from", comm->peer.host,
 			    comm->peer.pid, comm->dev->name, why, attempts);
 		recorder_note(comm, NULL, ANYNET_EVENT_LOST, err, 0, why);

@@ -153,7 +153,7 @@ static void test_links_made_in_vain_follow_each_other_ever_more_slowly(void **st
 		progress_qp_end(&stream);
 		assert_int_equal(progress_qp_pause_ms(&stream), seconds[i] * 1000);
 	}
-	progress_qp_end(&stream); /* without a link nothing is known */
+	progress_qp_end(&stream); /* without a queue pair nothing is known */
 	assert_int_equal(progress_qp_pause_ms(&stream), 512 * 1000);
 	stream.qp_err = -ETIMEDOUT;
 	stream.qp_frames = 16;

@@ -273,7 +273,7 @@ static void take_request(struct ib_cm *end, const struct rdma_cm_event *event)
 		return;
 	}
 	if (expected)
-		anynet_info("dev %s: the RDMA CM cannot connect a queue pair: %s",
+		anynet_info("dev %s: the RDMA CM cannot connect a queue pair: %s; the request is rejected",
 			    end->qp->nic->dev->name, error_text(-ret));
 	cm.lib.reject(event->id, NULL, 0);
 	cm.lib.destroy_id(event->id);

@@ -183,7 +183,7 @@ static void take_error(struct ib_qp *qp, const struct ibv_wc *wc)
 	}
 	/* Before IB_QP_UP the caller of the proof logs the failure, unless it repeats. */
 	if (!flushed && qp->state == IB_QP_UP)
-		anynet_info("dev %s queue pair %u: completion with status %u, vendor %u",
+		anynet_info("dev %s queue pair %u: completion with status %u, vendor %u; it is given up",
 			    qp->nic->dev->name, qp->ibv->qp_num, wc->status, wc->vendor_err);
 	broke(qp, status_errno(wc->status));
 }

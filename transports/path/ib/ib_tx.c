@@ -196,7 +196,7 @@ static int post_data(struct ib_stream *stream, uint64_t n, const struct stream_f
 	if (!in_frame && !cts)
 		return ask(stream, n, frame);
 	if (in_frame && stream->qp->sges < 2) { /* begun by an adapter that can gather */
-		snprintf(why, sizeof(why), "an adapter gathers nothing");
+		snprintf(why, sizeof(why), "the adapter has one scatter/gather entry");
 		mr = NULL;
 	} else if (!frame->framed) {
 		mr = ib_memory_on(msg->mr, stream->qp->nic, why, sizeof(why));
