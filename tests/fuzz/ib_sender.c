@@ -141,7 +141,8 @@ static void resume(unsigned index)
 	peer_close(&ib.peers[index]);
 	ib.peers[index] = fds[1];
 	stream->next_qp = choice & 1 ? NULL : make_qp();
-	comm_stream_back(ib.comm, stream, fds[0], ++ib.epochs[index], stream->home, frames, part);
+	comm_stream_back(ib.comm, stream, fds[0], ++ib.epochs[index], stream->home,
+			 (struct stream_position){ frames, part });
 }
 
 /* --- what NCCL does --- */

@@ -29,6 +29,13 @@ enum stream_moved {
 	STREAM_STUCK, /* there was something to carry, and none of it has arrived as it should */
 };
 
+/* How far a receiver has come in a stream: frames consumed in all, and how far the payload of the next one is in
+ * place, as an offset in its message; 0 = nothing is. */
+struct stream_position {
+	uint64_t frames;
+	uint32_t part;
+};
+
 /*
  * All calls come with the comm to themselves (its one caller, or under its lock when I/O threads
  * serve it) and wait for nobody: with a queue pair for at most 30 ms for what its queue pair is to flush, and
@@ -61,13 +68,12 @@ struct anynet_stream_ops {
 	 * stream needs to go on over another one stays. */
 	void (*sever)(struct anynet_stream *stream);
 
-	/* A severed stream of a receive comm: frames consumed in all, payload bytes of the next one
-	 * that are in place. */
-	void (*position)(struct anynet_stream *stream, uint64_t *frames, uint32_t *part);
+	/* Of a severed stream of a receive comm. */
+	struct stream_position (*position)(struct anynet_stream *stream);
 
 	/* Go on over stream->fd from the receiver's position (which a receive comm's stream knows).
 	 * -EPROTO: that cannot be its position. */
-	int (*resume)(struct anynet_stream *stream, uint64_t frames, uint32_t part);
+	int (*resume)(struct anynet_stream *stream, struct stream_position from);
 
 	/* The comm is about to be closed on purpose: let what was sent arrive. 0: it has, close now;
 	 * -EAGAIN: not yet, ask again; else the stream has broken. */
@@ -99,8 +105,7 @@ struct stream_signs {
 
 /* Of a stream, over its connections: progress.c. */
 struct stream_progress {
-	uint64_t frames; /* the receiver's position when the connection began … */
-	uint32_t part;
+	struct stream_position from; /* when the connection began … */
 	uint64_t acked; /* … and what was acknowledged of it by then */
 	uint64_t began_ms;
 	unsigned same;       /* connections in a row that began at the position of the one before */

@@ -205,7 +205,7 @@ int comm_open(struct anynet_comm *comm)
 		ret = watch_stream(comm, stream);
 		if (ret)
 			return ret;
-		progress_begin(stream, stream->ops->frames(stream), 0);
+		progress_begin(stream, (struct stream_position){ stream->ops->frames(stream), 0 });
 		if (stream->seen.rtt_us > comm->session->rtt_us)
 			comm->session->rtt_us = stream->seen.rtt_us;
 	}
@@ -306,7 +306,7 @@ static void note_return(struct anynet_comm *comm, const struct anynet_stream *st
 }
 
 void comm_stream_back(struct anynet_comm *comm, struct anynet_stream *stream, int fd,
-		      uint32_t epoch, struct anynet_wire_pair pair, uint64_t frames, uint32_t part)
+		      uint32_t epoch, struct anynet_wire_pair pair, struct stream_position from)
 {
 	char seconds[SECONDS_TEXT_BYTES];
 	uint32_t again = comm->rewound;
@@ -316,11 +316,11 @@ void comm_stream_back(struct anynet_comm *comm, struct anynet_stream *stream, in
 	stream->epoch = epoch;
 	stream->pair = pair;
 	comm_stream_change(comm, stream, STREAM_UP, NULL);
-	ret = stream->ops->resume(stream, frames, part);
+	ret = stream->ops->resume(stream, from);
 	if (ret) {
 		comm_fail(comm, stream, ret,
 			  "the peer's position in the stream (frame %llu, offset %u) is impossible",
-			  (unsigned long long)frames, part);
+			  (unsigned long long)from.frames, from.part);
 		comm_close_streams(comm);
 		return;
 	}
@@ -329,7 +329,7 @@ void comm_stream_back(struct anynet_comm *comm, struct anynet_stream *stream, in
 		comm_sever(comm, stream, ret);
 		return;
 	}
-	progress_begin(stream, frames, part);
+	progress_begin(stream, from);
 	stream->readable = stream->writable = true;
 	if (!comm->is_send) {
 		recv_suspect(comm, stream->index, false);

@@ -16,7 +16,7 @@
 #define LINK_PAUSE_MS     1000
 #define LINK_PAUSE_SHIFTS 9 /* doublings, up to 8.5 minutes */
 
-void progress_begin(struct anynet_stream *stream, uint64_t frames, uint32_t part)
+void progress_begin(struct anynet_stream *stream, struct stream_position from)
 {
 	struct stream_progress *progress = &stream->progress;
 	struct stream_signs signs = { 0 };
@@ -24,12 +24,12 @@ void progress_begin(struct anynet_stream *stream, uint64_t frames, uint32_t part
 	progress->began_ms = os_now_ms();
 	progress->same++;
 	/* What the receiver has by now moved, whatever its kernel said at the time. */
-	if (frames != progress->frames || part != progress->part || !progress->since_ms) {
+	if (from.frames != progress->from.frames || from.part != progress->from.part ||
+	    !progress->since_ms) {
 		progress->vain = progress->same = 0;
 		progress->since_ms = progress->began_ms;
 	}
-	progress->frames = frames;
-	progress->part = part;
+	progress->from = from;
 	progress->acked = stream->ops->signs(stream, &signs) ? signs.acked : 0;
 	stream->seen = signs;
 }

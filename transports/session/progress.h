@@ -16,7 +16,7 @@
 #define PROGRESS_NARROW_BYTES ((int)sizeof(struct anynet_wire_hello))
 
 /* A connection begins, from this position of the receiver. */
-void progress_begin(struct anynet_stream *stream, uint64_t frames, uint32_t part);
+void progress_begin(struct anynet_stream *stream, struct stream_position from);
 
 /* It ends. Before ops->sever. */
 void progress_end(struct anynet_stream *stream, uint64_t now_ms);

@@ -236,8 +236,8 @@ static void came_back(struct anynet_comm *comm, struct anynet_stream *stream, st
 		stream->next_qp = redial->dial.qp;
 		redial->dial.qp = NULL;
 	}
-	comm_stream_back(comm, stream, fd, redial->epoch, redial->pair, welcome->frames,
-			 welcome->part);
+	comm_stream_back(comm, stream, fd, redial->epoch, redial->pair,
+			 (struct stream_position){ welcome->frames, welcome->part });
 	dial_close(&redial->dial);
 	/* Who went home in vain does so ever less often. */
 	redial->pause_ms =

@@ -157,6 +157,7 @@ static void resume(struct anynet_comm *comm, struct stream_mail *mail)
 {
 	struct anynet_wire_hello answer;
 	struct anynet_stream *stream;
+	struct stream_position position;
 	struct ib_qp *qp;
 
 	begin_answer(comm, mail, &answer);
@@ -168,7 +169,9 @@ static void resume(struct anynet_comm *comm, struct stream_mail *mail)
 	if (stream_stands(stream))
 		comm_sever(comm, stream, 0);
 	stream->epoch = mail->hello.epoch;
-	stream->ops->position(stream, &answer.frames, &answer.part);
+	position = stream->ops->position(stream);
+	answer.frames = position.frames;
+	answer.part = position.part;
 	qp = take_qp(stream, &mail->hello);
 	if (qp)
 		ib_qp_describe(qp, &answer);
@@ -180,8 +183,7 @@ static void resume(struct anynet_comm *comm, struct stream_mail *mail)
 		return; /* the sender tries again */
 	}
 	stream->next_qp = qp;
-	comm_stream_back(comm, stream, mail->fd, mail->hello.epoch, stream->home, answer.frames,
-			 answer.part);
+	comm_stream_back(comm, stream, mail->fd, mail->hello.epoch, stream->home, position);
 	mail->fd = -1;
 }
 

@@ -93,13 +93,18 @@ void hello_warn_nccl(const struct anynet_peer *peer);
 /* Equal? In a time that does not depend on where they differ. */
 bool token_equal(const uint8_t a[ANYNET_TOKEN_BYTES], const uint8_t b[ANYNET_TOKEN_BYTES]);
 
+/* Where the NICs of one end are. */
+struct nic_addrs {
+	const struct anynet_wire_addr *addrs;
+	int count;
+};
+
 /*
  * Which NIC pairs carry the streams of a comm: the connector's NIC i with the acceptor's NIC that shares
  * the longest address prefix with it, each used once, `per_nic` streams on each pair, interleaved. The
  * first pair is the comm's own devices. Writes at most `max` entries and returns how many.
  */
-int stream_plan(const struct anynet_wire_addr *from, int from_count,
-		const struct anynet_wire_addr *to, int to_count, int per_nic,
+int stream_plan(struct nic_addrs from, struct nic_addrs to, int per_nic,
 		struct anynet_wire_pair *plan, int max);
 
 /*

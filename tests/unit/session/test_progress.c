@@ -56,7 +56,7 @@ static int setup(void **state)
 /* One from this position, which ends `ms` later. */
 static void connection(uint64_t frames, uint32_t part, enum stream_moved what, uint64_t ms)
 {
-	progress_begin(&stream, frames, part);
+	progress_begin(&stream, (struct stream_position){ frames, part });
 	began = stream.progress.began_ms;
 	moved = what;
 	progress_end(&stream, began + ms);
@@ -79,7 +79,7 @@ static void test_it_is_over_when_nothing_has_moved_for_long(void **state)
 static void test_what_waited_counts(void **state)
 {
 	(void)state;
-	progress_begin(&stream, 5, 0);
+	progress_begin(&stream, (struct stream_position){ 5, 0 });
 	began = stream.progress.began_ms;
 	session.watch.since_ms = began + 100;
 	moved = STREAM_STUCK;
@@ -92,7 +92,7 @@ static void test_what_moves_now_is_not_over(void **state)
 {
 	(void)state;
 	connection(5, 0, STREAM_STUCK, 0);
-	progress_begin(&stream, 5, 0);
+	progress_begin(&stream, (struct stream_position){ 5, 0 });
 	stream.state = STREAM_UP;
 	moved = STREAM_MOVED;
 	assert_false(progress_is_over(&stream, began + 10 * RECOVERY_MS));
@@ -186,7 +186,7 @@ static void test_silence_makes_a_pair_narrow(void **state)
 static void test_what_was_acknowledged_before_is_noted(void **state)
 {
 	(void)state;
-	progress_begin(&stream, 5, 0);
+	progress_begin(&stream, (struct stream_position){ 5, 0 });
 	assert_int_equal(stream.progress.acked, 77);
 	assert_int_equal(stream.seen.acked, 77);
 }

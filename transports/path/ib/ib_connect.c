@@ -178,7 +178,6 @@ static int choose_gid(struct ib_qp *qp, const struct anynet_wire_qp *peer, char 
 		      size_t why_bytes)
 {
 	struct gid theirs = { .type = IBV_GID_TYPE_IB };
-	int match;
 
 	if (peer && peer->kind == KIND_ROCE_V1)
 		theirs.type = IBV_GID_TYPE_ROCE_V1;
@@ -188,8 +187,7 @@ static int choose_gid(struct ib_qp *qp, const struct anynet_wire_qp *peer, char 
 		memcpy(theirs.raw.raw, peer->gid, sizeof(peer->gid));
 	qp->attr = ib_nic_attr(qp->nic);
 	qp->losses = carrier_losses(qp->nic->dev);
-	return ib_nic_choose_gid(qp->nic, peer ? &theirs : NULL, peer ? 1 : 0, &qp->gid, &match,
-				 why, why_bytes);
+	return ib_nic_choose_gid(qp->nic, peer ? &theirs : NULL, &qp->gid, why, why_bytes);
 }
 
 /* An end through this device, towards the peer's where that is known. */

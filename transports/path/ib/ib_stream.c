@@ -39,7 +39,7 @@ static void leave_qp(struct ib_stream *stream)
 	ib_qp_end(stream->qp, &arrived);
 	ib_confirm(stream, arrived);
 	base->qp_err = err ? err : base->broke_by;
-	base->qp_frames = stream->arrived - base->progress.frames;
+	base->qp_frames = stream->arrived - base->progress.from.frames;
 	ib_stream_drop_qp(stream);
 }
 
@@ -58,13 +58,13 @@ static void ib_sever(struct anynet_stream *base)
 static void register_ring(struct ib_stream *stream)
 {
 	struct send_comm *comm = (struct send_comm *)stream->tcp.base.comm;
+	const struct memory_range ring = { .addr = comm->ring.memory, .bytes = comm->ring.bytes };
 	struct ib_qp *qp = stream->qp;
 	char why[160];
 
 	qp->ring_cache = ib_memory_cache(qp->nic);
 	if (!qp->ring_cache ||
-	    ib_mr_get(qp->ring_cache, comm->ring.memory, comm->ring.bytes, (struct memory_id){ 0 },
-		      IB_MR_LOCAL, &qp->ring, why, sizeof(why)))
+	    ib_mr_get(qp->ring_cache, &ring, IB_MR_LOCAL, &qp->ring, why, sizeof(why)))
 		qp->ring = NULL;
 }
 
@@ -102,7 +102,7 @@ static void take_qp(struct ib_stream *stream, struct ib_qp *qp)
 	announce(stream);
 }
 
-static int ib_resume(struct anynet_stream *base, uint64_t frames, uint32_t part)
+static int ib_resume(struct anynet_stream *base, struct stream_position from)
 {
 	struct ib_stream *stream = to_ib(base);
 	struct ib_qp *qp = base->next_qp;
@@ -110,14 +110,14 @@ static int ib_resume(struct anynet_stream *base, uint64_t frames, uint32_t part)
 
 	base->next_qp = NULL;
 	if (base->comm->is_send && stream->by_qp)
-		ib_confirm(stream, frames);
-	ret = stream->over_tcp->resume(base, frames, part);
+		ib_confirm(stream, from.frames);
+	ret = stream->over_tcp->resume(base, from);
 	if (ret) {
 		ib_qp_free(qp);
 		return ret;
 	}
 	if (base->comm->is_send)
-		stream->arrived = frames;
+		stream->arrived = from.frames;
 	take_qp(stream, qp);
 	return 0;
 }
@@ -158,7 +158,7 @@ static enum stream_moved ib_moved(struct anynet_stream *base)
 
 	if (!stream->qp)
 		return stream->over_tcp->moved(base);
-	if ((is_send ? stream->arrived : stream->tcp.rx_frames) != base->progress.frames)
+	if ((is_send ? stream->arrived : stream->tcp.rx_frames) != base->progress.from.frames)
 		return STREAM_MOVED;
 	return is_send && stream->tcp.tx_next != stream->arrived ? STREAM_STUCK : STREAM_IDLE;
 }
@@ -237,10 +237,12 @@ static size_t ib_backlog(struct anynet_stream *base)
 	return ib_stream_has_room(stream) ? stream->bytes_out : SIZE_MAX;
 }
 
-static void ib_position(struct anynet_stream *base, uint64_t *frames, uint32_t *part)
+static struct stream_position ib_position(struct anynet_stream *base)
 {
-	to_ib(base)->over_tcp->position(base, frames, part);
-	*frames += ib_rest_frames(to_ib(base));
+	struct stream_position position = to_ib(base)->over_tcp->position(base);
+
+	position.frames += ib_rest_frames(to_ib(base));
+	return position;
 }
 
 static const struct anynet_stream_ops ib_send_stream_ops = {

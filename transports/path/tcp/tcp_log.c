@@ -104,10 +104,11 @@ static bool lacks_tail_only(struct tcp_stream *stream)
 	return frame.framed && stream->tx_gone == total;
 }
 
-/* Go back to frame `frames`, of which what lies before offset `part` is in place (0: nothing is).
- * -EPROTO: nobody can have received that. */
-int tcp_log_rewind(struct tcp_stream *stream, uint64_t frames, uint32_t part)
+/* Go back to the receiver's position. -EPROTO: nobody can have received that. */
+int tcp_log_rewind(struct tcp_stream *stream, struct stream_position to)
 {
+	const uint64_t frames = to.frames;
+	const uint32_t part = to.part;
 	struct send_comm *comm = (struct send_comm *)stream->base.comm;
 	struct tcp_log_frame *first;
 

@@ -100,10 +100,9 @@ static void tcp_sever(struct anynet_stream *base)
 	stream->control_broken = stream->shut = false;
 }
 
-static void tcp_position(struct anynet_stream *base, uint64_t *frames, uint32_t *part)
+static struct stream_position tcp_position(struct anynet_stream *base)
 {
-	*frames = to_tcp(base)->rx_frames;
-	*part = to_tcp(base)->rx_part;
+	return (struct stream_position){ to_tcp(base)->rx_frames, to_tcp(base)->rx_part };
 }
 
 uint64_t tcp_frames(const struct anynet_stream *base)
@@ -133,7 +132,7 @@ static enum stream_moved received(const struct tcp_stream *stream)
 	const struct anynet_stream *base = &stream->base;
 	bool begun = stream->rx_open || stream->rx_head != stream->rx_tail;
 
-	if (stream->rx_frames != base->progress.frames || tcp_kept_bytes(stream))
+	if (stream->rx_frames != base->progress.from.frames || tcp_kept_bytes(stream))
 		return STREAM_MOVED;
 	return begun && !base->parked ? STREAM_STUCK : STREAM_IDLE;
 }
@@ -157,10 +156,10 @@ static void look_at_path(struct anynet_stream *base)
 		 socket_text(&local, from, sizeof(from)), socket_text(&peer, to, sizeof(to)));
 }
 
-static int tcp_resume(struct anynet_stream *base, uint64_t frames, uint32_t part)
+static int tcp_resume(struct anynet_stream *base, struct stream_position from)
 {
 	struct tcp_stream *stream = to_tcp(base);
-	int ret = base->comm->is_send ? tcp_log_rewind(stream, frames, part) : 0;
+	int ret = base->comm->is_send ? tcp_log_rewind(stream, from) : 0;
 
 	if (ret)
 		return ret;

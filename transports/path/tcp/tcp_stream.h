@@ -84,7 +84,7 @@ int tcp_transmit_control(struct anynet_stream *stream);
 /* tcp_log.c: what was sent on the stream and may have to be retransmitted. */
 int tcp_log_init(struct tcp_stream *stream);
 bool tcp_log_has_room(struct tcp_stream *stream); /* for one more; makes it if it can */
-int tcp_log_rewind(struct tcp_stream *stream, uint64_t frames, uint32_t part);
+int tcp_log_rewind(struct tcp_stream *stream, struct stream_position to);
 
 static inline struct tcp_log_frame *tcp_log_at(struct tcp_stream *stream, uint64_t number)
 {

@@ -137,11 +137,8 @@ static void test_the_tcp_connection_counts_until_the_queue_pair_is_proven(void *
 static void position(uint64_t expected)
 {
 	struct anynet_stream *stream = pair.recv->streams[0];
-	uint64_t frames = UINT64_MAX;
-	uint32_t part;
 
-	stream->ops->position(stream, &frames, &part);
-	assert_int_equal(frames, expected);
+	assert_int_equal(stream->ops->position(stream).frames, expected);
 }
 
 static void test_what_a_queue_pair_had_brought_when_it_broke_counts(void **state)
@@ -207,7 +204,8 @@ static void test_what_was_told_by_a_queue_pair_that_is_given_up_is_told_again(vo
 	comm_enter(pair.recv);
 	comm_sever(pair.recv, stream, 0);
 	stream->next_qp = ib_acceptor();
-	comm_stream_back(pair.recv, stream, fds[0], 1, stream->home, 1, 0);
+	comm_stream_back(pair.recv, stream, fds[0], 1, stream->home,
+			 (struct stream_position){ 1, 0 });
 	comm_leave(pair.recv);
 	close(pair.fds[0]);
 	pair.fds[0] = fds[1];

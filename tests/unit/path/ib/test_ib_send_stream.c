@@ -476,7 +476,8 @@ static void test_what_the_receiver_has_is_done(void **state)
 	comm_enter(pair.send);
 	comm_sever(pair.send, stream, 0);
 	assert_int_equal(socketpair(AF_UNIX, SOCK_STREAM | SOCK_NONBLOCK, 0, fds), 0);
-	comm_stream_back(pair.send, stream, fds[0], 1, stream->home, 1, 0);
+	comm_stream_back(pair.send, stream, fds[0], 1, stream->home,
+			 (struct stream_position){ 1, 0 });
 	comm_leave(pair.send);
 	pair_hang_up(&pair, 0);
 	pair.fds[0] = fds[1];
