@@ -102,8 +102,8 @@ static int take_frame(struct ib_stream *stream, const struct ib_qp *qp,
 	if (ret)
 		return ret;
 	if (inbound->written || is_counted(header.type)) {
-		stream->tcp.rx_frames++;
-		stream->tcp.rx_part = 0;
+		stream->tcp.rx.frames++;
+		stream->tcp.rx.part = 0;
 	}
 	return 0;
 }

@@ -158,9 +158,9 @@ static enum stream_moved ib_moved(struct anynet_stream *base)
 
 	if (!stream->qp)
 		return stream->over_tcp->moved(base);
-	if ((is_send ? stream->arrived : stream->tcp.rx_frames) != base->progress.from.frames)
+	if ((is_send ? stream->arrived : stream->tcp.rx.frames) != base->progress.from.frames)
 		return STREAM_MOVED;
-	return is_send && stream->tcp.tx_next != stream->arrived ? STREAM_STUCK : STREAM_IDLE;
+	return is_send && stream->tcp.log.next != stream->arrived ? STREAM_STUCK : STREAM_IDLE;
 }
 
 static void ib_ping(struct anynet_stream *base)
@@ -208,7 +208,7 @@ static int ib_drain(struct anynet_stream *base)
 	ret = base->ops->receive(base);
 	if (ret && ret != -EAGAIN)
 		return ret;
-	if (base->bye_due || stream->tcp.tx_next != stream->tcp.log_end)
+	if (base->bye_due || stream->tcp.log.next != stream->tcp.log.end)
 		return -EAGAIN;
 	return stream->qp->signal_head != stream->qp->signal_tail ? -EAGAIN : 0; /* BYE has one */
 }

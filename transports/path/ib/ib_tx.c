@@ -25,9 +25,9 @@ void ib_confirm(struct ib_stream *stream, uint64_t end)
 {
 	struct send_comm *comm = (struct send_comm *)stream->tcp.base.comm;
 
-	if (stream->arrived < stream->tcp.log_first)
-		stream->arrived = stream->tcp.log_first;
-	for (; stream->arrived < end && stream->arrived < stream->tcp.tx_next; stream->arrived++) {
+	if (stream->arrived < stream->tcp.log.first)
+		stream->arrived = stream->tcp.log.first;
+	for (; stream->arrived < end && stream->arrived < stream->tcp.log.next; stream->arrived++) {
 		const struct frame_id *id = &tcp_log_at(&stream->tcp, stream->arrived)->id;
 
 		stream->bytes_out -= bytes_of(id);
@@ -230,12 +230,12 @@ static bool next_frame(struct ib_stream *stream)
 
 	if (!ib_stream_has_room(stream))
 		return false;
-	if (tcp->tx_next != tcp->log_end)
+	if (tcp->log.next != tcp->log.end)
 		return true;
 	if (!tcp_log_has_room(tcp) || !send_next((struct send_comm *)tcp->base.comm, &tcp->base,
-						 &tcp_log_at(tcp, tcp->log_end)->id))
+						 &tcp_log_at(tcp, tcp->log.end)->id))
 		return false;
-	tcp->log_end++;
+	tcp->log.end++;
 	return true;
 }
 
@@ -247,14 +247,14 @@ int ib_transmit_data(struct anynet_stream *base)
 	if (!stream->qp)
 		return stream->over_tcp->transmit(base);
 	while (next_frame(stream)) {
-		const struct frame_id *id = &tcp_log_at(tcp, tcp->tx_next)->id;
-		int ret = post_frame(stream, tcp->tx_next);
+		const struct frame_id *id = &tcp_log_at(tcp, tcp->log.next)->id;
+		int ret = post_frame(stream, tcp->log.next);
 
 		if (ret)
 			return ret == -EAGAIN ? 0 : ret;
 		base->bytes_sent += id->length;
 		stream->bytes_out += bytes_of(id);
-		tcp->tx_next++;
+		tcp->log.next++;
 		send_written((struct send_comm *)base->comm, id);
 	}
 	return 0;

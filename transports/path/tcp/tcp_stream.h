@@ -24,45 +24,60 @@ struct tcp_log_frame {
 	uint32_t crc; /* of its payload, if frames carry checksums */
 };
 
+/* What has come in: bytes [head, tail) of `buf` are read and not consumed. */
+struct tcp_rx {
+	uint8_t *buf;
+	uint32_t bytes, head, tail;
+	struct anynet_wire_frame frame; /* the DATA frame whose payload is coming in */
+	struct recv_msg *msg;
+	uint8_t *dst;    /* where its next byte goes */
+	uint32_t left;   /* payload bytes still to come */
+	uint32_t crc;    /* bytes of checksum behind them */
+	uint32_t sum;    /* in GPU memory: of the payload so far, if there is one behind it */
+	uint32_t skip;   /* tail of the last frame, still to be read */
+	uint32_t last;   /* payload bytes of the last frame */
+	bool open;       /* `frame` is begun and not consumed */
+	bool on_gpu;     /* its payload goes to GPU memory */
+	bool quiet;      /* the socket was empty when last asked */
+	uint64_t frames; /* consumed in all, over all connections */
+	uint32_t part; /* message offset up to which the next one is in place; 0 = its beginning */
+};
+
+/* What goes out. Frames are numbered over all connections: [first, next) are out and may be asked for again,
+ * [next, end) wait; `gone` bytes of frame `next` are out. */
+struct tcp_log {
+	struct tcp_log_frame *frames;
+	uint32_t room; /* entries, a power of two; number & (room - 1) finds one */
+	uint32_t gone;
+	uint64_t first, next, end;
+};
+
+/* The last sample of the rate: the kernel's counts, and bytes_sent at which the next one is due. */
+struct tcp_rate {
+	uint64_t at, busy_us, acked;
+};
+
+struct tcp_zerocopy {
+	bool works;          /* the kernel really avoids the copy, as far as known */
+	uint32_t sent, done; /* MSG_ZEROCOPY calls made, notifications read */
+};
+
+/* Control frames of a receive comm, on their way out. */
+struct tcp_control {
+	uint8_t data[TCP_CONTROL_BYTES];
+	uint32_t bytes, gone;
+	bool broken; /* the sender is gone: nobody to tell; what came is still read */
+};
+
 struct tcp_stream {
 	struct anynet_stream base; /* first */
-
-	/* Receiving: bytes [rx_head, rx_tail) of rx_buf are read and not consumed. */
-	uint8_t *rx_buf;
-	uint32_t rx_bytes, rx_head, rx_tail;
-	struct anynet_wire_frame rx_frame; /* the DATA frame whose payload is coming in */
-	struct recv_msg *rx_msg;
-	uint8_t *rx_dst;    /* where its next byte goes */
-	uint32_t rx_left;   /* payload bytes still to come */
-	uint32_t rx_crc;    /* bytes of checksum behind them */
-	uint32_t rx_sum;    /* in GPU memory: of the payload so far, if there is one behind it */
-	uint32_t rx_skip;   /* tail of the last frame, still to be read */
-	uint32_t rx_last;   /* payload bytes of the last frame */
-	bool rx_open;       /* rx_frame is begun and not consumed */
-	bool rx_on_gpu;     /* its payload goes to GPU memory */
-	bool rx_quiet;      /* the socket was empty when last asked */
-	uint64_t rx_frames; /* consumed in all, over all connections */
-	/* Message offset up to which the next one is in place; 0 = its beginning */
-	uint32_t rx_part;
-
-	/* Sending: frames are numbered over all connections. [log_first, tx_next) are out and may be
-	 * asked for again, [tx_next, log_end) wait; tx_gone bytes of frame tx_next are out. */
-	struct tcp_log_frame *log;
-	uint32_t log_room; /* entries, a power of two; number & (log_room - 1) finds one */
-	uint32_t tx_gone;
-	uint64_t log_first, tx_next, log_end;
-	bool shut;                         /* no more data comes from us: said to the kernel */
-	uint64_t rate_at;                  /* bytes_sent at which the rate is looked at again */
-	uint64_t rate_busy_us, rate_acked; /* the kernel's counts when the last sample was taken */
-	bool zerocopy;                     /* the kernel really avoids the copy, as far as known */
-	uint32_t zc_sent, zc_done;         /* MSG_ZEROCOPY calls made, notifications read */
-
+	struct tcp_rx rx;
+	struct tcp_log log;
+	bool shut; /* no more data comes from us: said to the kernel */
+	struct tcp_rate rate;
+	struct tcp_zerocopy zerocopy;
 	struct tcp_gpu *gpu; /* tcp_gpu.c; NULL = no payload in GPU memory so far */
-
-	/* Control frames of a receive comm. */
-	uint8_t control[TCP_CONTROL_BYTES];
-	uint32_t control_bytes, control_gone;
-	bool control_broken; /* the sender is gone: nobody to tell; what came is still read */
+	struct tcp_control control;
 };
 
 static inline struct tcp_stream *to_tcp(struct anynet_stream *stream)
@@ -88,7 +103,7 @@ int tcp_log_rewind(struct tcp_stream *stream, struct stream_position to);
 
 static inline struct tcp_log_frame *tcp_log_at(struct tcp_stream *stream, uint64_t number)
 {
-	return &stream->log[number & (stream->log_room - 1)];
+	return &stream->log.frames[number & (stream->log.room - 1)];
 }
 
 /* tcp_info.c: what the kernel knows. Keep base.rate up to date: cheap, and only needed when streams
@@ -122,13 +137,13 @@ const uint8_t *tcp_gpu_copied(struct tcp_stream *stream, uint64_t frame, uint32_
 /* Of a frame whose payload has been copied to its end. */
 uint32_t tcp_gpu_checksum(struct tcp_stream *stream, uint64_t frame);
 
-/* All before frame tx_next is out, and so much of its payload. Not called yet for it and those behind. */
+/* All before frame log.next is out, and so much of its payload. Not called yet for it and those behind. */
 void tcp_gpu_sent(struct tcp_stream *stream, uint32_t payload_gone);
 
 /* The socket takes no more for now: if others lack bounces they may have ours. */
 void tcp_gpu_yield(struct tcp_stream *stream);
 
-/* Begin again with frame tx_next. NCCL's memory is not read when this returns. */
+/* Begin again with frame log.next. NCCL's memory is not read when this returns. */
 void tcp_gpu_rewind(struct tcp_stream *stream);
 
 /* Receiving: room for the next payload bytes of the frame that is coming in; NULL = none for now. */

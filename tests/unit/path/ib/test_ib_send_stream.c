@@ -343,7 +343,7 @@ static void test_what_was_acknowledged_is_not_confirmed_again(void **state)
 	assert_true(send_confirmed(pair.send));
 	for (int i = 0; i < 2; i++)
 		pair_send(&pair, pair_out, 8); /* the second in the place of the first frame */
-	assert_int_equal(ib_stream_of(pair.send, 0)->tcp.log_room, TCP_LOG_FRAMES);
+	assert_int_equal(ib_stream_of(pair.send, 0)->tcp.log.room, TCP_LOG_FRAMES);
 	stub_complete(qp->ibv, TCP_LOG_FRAMES - 1, IBV_WC_SUCCESS);
 	ib_turn(pair.send);
 	assert_int_equal(to_send(pair.send)->unconfirmed, 2);
