@@ -62,55 +62,87 @@ enum ib_proof {
 	IB_PROOF_SEND,
 };
 
-struct ib_qp {
-	struct ib_qp *next; /* among those that a stream has behind it */
-	struct ib_nic *nic;
-	struct ibv_cq *cq;
-	struct ibv_qp *ibv;
+/* Registered memory: slots; a sending end's CTS ring before them, behind them `proof` and `copies`. */
+struct ib_qp_memory {
 	struct ibv_mr *mr;
-	/* Slots; a sending end's CTS ring before them, behind them `proof` and `copies` */
-	uint8_t *memory;
-	size_t memory_bytes;
+	uint8_t *start;
+	size_t bytes;
 	struct anynet_wire_cts_ring *cts_ring;
 	uint8_t *slots;
 	uint8_t *proof;  /* sending end: IB_PROOF_BYTES */
 	uint8_t *copies; /* IB_COPY_BYTES for each request, if inline_bytes is 0 */
 	uint32_t slot_count, slot_bytes;
-	uint32_t psn;
+};
+
+/* What a request may have. */
+struct ib_qp_limits {
 	uint32_t inline_bytes; /* IB_COPY_BYTES at least, or 0 */
 	uint32_t packet_bytes; /* MTU of the path */
-	enum ib_proof proving;
-	uint32_t sges; /* pieces of memory that a request may be gathered from: 1 or 2 */
+	uint32_t sges;         /* pieces of memory that it may be gathered from: 1 or 2 */
+	uint32_t whole_max;    /* larger messages than this are no single WRITE WITH IMM */
+};
+
+/* The port that it uses, as it was when the queue pair was made. */
+struct ib_qp_port {
 	struct gid gid;
-	struct ibv_port_attr attr; /* of the port when the queue pair was made … */
-	unsigned losses;           /* … and its carrier_losses() */
-	enum ib_qp_state state;
-	bool is_send;
-	bool signal_all; /* it shares a ring: what is not known to have arrived holds up the others */
-	int err;         /* -errno, with IB_QP_BROKEN */
+	struct ibv_port_attr attr;
+	unsigned losses; /* carrier_losses() */
+};
+
+struct ib_qp_fault {
+	int err;                 /* -errno, with IB_QP_BROKEN */
 	uint32_t status, vendor; /* of the first completion with an error */
 	_Atomic bool failed;     /* an async event said so; from another thread */
-	/* Of its stream's comm, given back when the stream drops it; from this cache */
-	struct ib_mr *ring;
-	struct ib_mr_cache *ring_cache;
-	struct anynet_wire_qp peer; /* from joining on */
-	struct anynet_wire_service service;
-	bool wants_cm;      /* the connector has asked for the RDMA connection manager … */
-	struct ib_cm *cm;   /* … and uses it; NULL: the queue pair is connected by the hello */
-	uint32_t whole_max; /* larger messages than this are no single WRITE WITH IMM */
+};
 
-	/* Posted in all, and done in all, as far as known. */
-	uint32_t wrs_posted, wrs_done, unsignalled;
+/* Requests posted in all, and done in all, as far as known. */
+struct ib_send_queue {
+	uint32_t posted, done, unsignalled;
+	bool signal_all; /* it shares a ring: what is not known to have arrived holds up the others */
 	struct ib_signal signals[IB_SQ_WRS];
-	uint32_t signal_head, signal_tail;
+	uint32_t head, tail; /* of `signals` */
+};
 
-	uint32_t frames_posted; /* sending end: what the peer's slots are needed for */
-	uint32_t recvs;         /* slots that are posted and have no completion */
+struct ib_credits {
+	uint32_t posted; /* sending end: frames, which the peer's slots are needed for */
 	/* Receiving end: slots posted again, and as the peer knows; sending end: the most that the CTS ring said. */
 	uint32_t consumed;
-	uint32_t consumed_told;
+	uint32_t told;
+};
+
+struct ib_receive_queue {
+	uint32_t posted; /* slots that have no completion */
 	struct ib_inbound inbound[IB_INBOUND];
-	uint32_t inbound_head, inbound_tail;
+	uint32_t head, tail; /* of `inbound` */
+};
+
+/* Of its stream's comm, given back when the stream drops it. */
+struct ib_qp_ring {
+	struct ib_mr *mr;
+	struct ib_mr_cache *cache; /* it is from */
+};
+
+struct ib_qp {
+	struct ib_qp *next; /* among those that a stream has behind it */
+	struct ib_nic *nic;
+	struct ibv_cq *cq;
+	struct ibv_qp *ibv;
+	enum ib_qp_state state;
+	bool is_send;
+	enum ib_proof proving;
+	uint32_t psn;
+	struct ib_qp_limits limits;
+	struct ib_qp_memory memory;
+	struct ib_send_queue sq;
+	struct ib_credits credits;
+	struct ib_receive_queue rq;
+	struct ib_qp_fault fault;
+	struct ib_qp_ring ring;
+	struct anynet_wire_qp peer; /* from joining on */
+	struct anynet_wire_service service;
+	bool wants_cm;    /* the connector has asked for the RDMA connection manager … */
+	struct ib_cm *cm; /* … and uses it; NULL: the queue pair is connected by the hello */
+	struct ib_qp_port port;
 };
 
 /* cts->check: a CTS whose bytes are not all there yet has another one. Whoever copies it, a NIC or the
@@ -128,29 +160,29 @@ static inline uint32_t ib_cts_check(const struct anynet_wire_cts *cts)
 /* Room for `wrs` work requests more? */
 static inline bool ib_qp_has_room(const struct ib_qp *qp, uint32_t wrs)
 {
-	return qp->wrs_posted - qp->wrs_done + wrs <= IB_SQ_WRS;
+	return qp->sq.posted - qp->sq.done + wrs <= IB_SQ_WRS;
 }
 
 /* Free slots of the peer, as far as known; the CTS ring is read when there is none. With adaptive routing the peer's
  * writes may arrive out of order: a value below the known one, or above what was posted, is ignored. */
 static inline uint32_t ib_qp_credits(struct ib_qp *qp)
 {
-	uint32_t taken = qp->frames_posted - qp->consumed, told;
+	uint32_t taken = qp->credits.posted - qp->credits.consumed, told;
 
 	if (anynet_likely(taken < qp->peer.slots))
 		return qp->peer.slots - taken;
-	told = __atomic_load_n(&qp->cts_ring->consumed, __ATOMIC_ACQUIRE);
-	if (told - qp->consumed > taken)
+	told = __atomic_load_n(&qp->memory.cts_ring->consumed, __ATOMIC_ACQUIRE);
+	if (told - qp->credits.consumed > taken)
 		return 0;
-	taken = qp->frames_posted - told;
-	qp->consumed = told;
+	taken = qp->credits.posted - told;
+	qp->credits.consumed = told;
 	return taken < qp->peer.slots ? qp->peer.slots - taken : 0;
 }
 
 /* May small messages come in frames? Else each that has bytes waits for its CTS. */
 static inline bool ib_qp_takes_frames(const struct ib_qp *qp)
 {
-	return __atomic_load_n(&qp->cts_ring->frames, __ATOMIC_ACQUIRE);
+	return __atomic_load_n(&qp->memory.cts_ring->frames, __ATOMIC_ACQUIRE);
 }
 
 /* Post a chain that ends in `last`, of `wrs` requests. `frame`: if the last one is signalled, the number
@@ -173,8 +205,7 @@ int ib_qp_poll(struct ib_qp *qp, uint64_t *arrived);
 
 static inline struct ib_inbound *ib_qp_inbound(struct ib_qp *qp)
 {
-	return qp->inbound_head == qp->inbound_tail ? NULL
-						    : &qp->inbound[qp->inbound_head % IB_INBOUND];
+	return qp->rq.head == qp->rq.tail ? NULL : &qp->rq.inbound[qp->rq.head % IB_INBOUND];
 }
 
 /* The first inbound is consumed: its slot is free again. The sending end is told of them from time to

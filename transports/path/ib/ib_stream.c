@@ -24,8 +24,8 @@ void ib_stream_drop_qp(struct ib_stream *stream)
 	free(stream->cts);
 	stream->cts = NULL;
 	/* Now: it is freed when there is time for that, and the ring with its comm. */
-	ib_mr_put(qp->ring_cache, qp->ring);
-	qp->ring = NULL;
+	ib_mr_put(qp->ring.cache, qp->ring.mr);
+	qp->ring.mr = NULL;
 	ib_qp_retire(qp);
 }
 
@@ -62,10 +62,10 @@ static void register_ring(struct ib_stream *stream)
 	struct ib_qp *qp = stream->qp;
 	char why[160];
 
-	qp->ring_cache = ib_memory_cache(qp->nic);
-	if (!qp->ring_cache ||
-	    ib_mr_get(qp->ring_cache, &ring, IB_MR_LOCAL, &qp->ring, why, sizeof(why)))
-		qp->ring = NULL;
+	qp->ring.cache = ib_memory_cache(qp->nic);
+	if (!qp->ring.cache ||
+	    ib_mr_get(qp->ring.cache, &ring, IB_MR_LOCAL, &qp->ring.mr, why, sizeof(why)))
+		qp->ring.mr = NULL;
 }
 
 /* Say by which of the two the frames come: the peer waits for the first of them. */
@@ -91,10 +91,10 @@ static void take_qp(struct ib_stream *stream, struct ib_qp *qp)
 	stream->asked = 0;
 	stream->bytes_out = 0;
 	if (qp) {
-		qp->signal_all = base->comm->stream_count > 1;
+		qp->sq.signal_all = base->comm->stream_count > 1;
 		register_ring(stream);
 	}
-	if (qp && !qp->ring) {
+	if (qp && !qp->ring.mr) {
 		comm_use_tcp(base->comm, "cannot register the ring for small messages");
 		ib_stream_drop_qp(stream);
 	}
@@ -125,7 +125,8 @@ static int ib_resume(struct anynet_stream *base, struct stream_position from)
 /* A port that only reaches itself may have told before the queue pair was made that it is down. */
 static bool has_lost_port(const struct ib_qp *qp)
 {
-	return carrier_port_is_down(qp->nic->dev) && carrier_losses(qp->nic->dev) != qp->losses;
+	return carrier_port_is_down(qp->nic->dev) &&
+	       carrier_losses(qp->nic->dev) != qp->port.losses;
 }
 
 static bool ib_signs(struct anynet_stream *base, struct stream_signs *signs)
@@ -210,7 +211,7 @@ static int ib_drain(struct anynet_stream *base)
 		return ret;
 	if (base->bye_due || stream->tcp.log.next != stream->tcp.log.end)
 		return -EAGAIN;
-	return stream->qp->signal_head != stream->qp->signal_tail ? -EAGAIN : 0; /* BYE has one */
+	return stream->qp->sq.head != stream->qp->sq.tail ? -EAGAIN : 0; /* BYE has one */
 }
 
 static void ib_close(struct anynet_stream *base)

@@ -38,7 +38,8 @@ void ib_confirm(struct ib_stream *stream, uint64_t end)
 /* NULL: not there, or not in full. */
 static const struct anynet_wire_cts *ring_cts(const struct ib_qp *qp, const struct send_msg *msg)
 {
-	const struct anynet_wire_cts *cts = &qp->cts_ring->cts[msg->seq % ANYNET_CTS_RING_ENTRIES];
+	const struct anynet_wire_cts *cts =
+		&qp->memory.cts_ring->cts[msg->seq % ANYNET_CTS_RING_ENTRIES];
 	struct anynet_wire_cts now;
 
 	if (__atomic_load_n(&cts->mark, __ATOMIC_ACQUIRE) != msg->seq + 1)
@@ -82,8 +83,9 @@ static int post_small(struct ib_stream *stream, uint64_t n, const struct stream_
 	if (!frame->framed)
 		ib_qp_copy(qp, &wr, &frame->header, HEADER_BYTES);
 	else
-		wr = wr_of(IBV_WR_SEND, &sge, frame->payload - HEADER_BYTES, bytes, qp->ring->lkey);
-	if (frame->framed && bytes <= qp->inline_bytes)
+		wr = wr_of(IBV_WR_SEND, &sge, frame->payload - HEADER_BYTES, bytes,
+			   qp->ring.mr->lkey);
+	if (frame->framed && bytes <= qp->limits.inline_bytes)
 		wr.send_flags = IBV_SEND_INLINE;
 	if (frame->header.type == ANYNET_FRAME_BYE)
 		wr.send_flags |= IBV_SEND_SIGNALED;
@@ -97,7 +99,7 @@ static int post_gathered(struct ib_stream *stream, uint64_t n, const struct stre
 	uint8_t *header = (uint8_t *)(uintptr_t)record + REPLAY_RECORD_BYTES;
 	struct ibv_sge sges[2];
 	struct ibv_send_wr wr =
-		wr_of(IBV_WR_SEND, &sges[0], header, HEADER_BYTES, stream->qp->ring->lkey);
+		wr_of(IBV_WR_SEND, &sges[0], header, HEADER_BYTES, stream->qp->ring.mr->lkey);
 
 	memcpy(header, &frame->header, HEADER_BYTES);
 	sges[1] = (struct ibv_sge){ .addr = (uintptr_t)frame->payload,
@@ -120,7 +122,7 @@ static int post_whole(struct ib_stream *stream, uint64_t n, const struct stream_
 	wr.wr.rdma.rkey = cts->rkey;
 	wr.imm_data = htobe32((uint32_t)frame->header.slot << 24 | frame->header.length);
 	wr.send_flags = IBV_SEND_SIGNALED;
-	if (frame->framed && frame->header.length <= stream->qp->inline_bytes)
+	if (frame->framed && frame->header.length <= stream->qp->limits.inline_bytes)
 		wr.send_flags |= IBV_SEND_INLINE;
 	return ib_qp_post(stream->qp, &wr, &wr, 1, n + 1);
 }
@@ -177,7 +179,7 @@ static int post_write(struct ib_stream *stream, uint64_t n, const struct stream_
 {
 	if (stream->tcp.base.comm->stream_count == 1 &&
 	    frame->header.length == frame->header.size &&
-	    frame->header.length <= stream->qp->whole_max)
+	    frame->header.length <= stream->qp->limits.whole_max)
 		return post_whole(stream, n, frame, mr, cts);
 	return post_part(stream, n, frame, mr, cts);
 }
@@ -188,14 +190,14 @@ static int post_data(struct ib_stream *stream, uint64_t n, const struct stream_f
 	struct send_msg *msg = &comm->msgs[frame->header.slot];
 	bool in_frame = ib_goes_in_frame(stream->qp, msg);
 	const struct anynet_wire_cts *cts = in_frame ? NULL : ib_find_cts(stream, msg);
-	const struct ib_mr *mr = stream->qp->ring;
+	const struct ib_mr *mr = stream->qp->ring.mr;
 	char why[200];
 
 	if (in_frame && frame->framed)
 		return post_small(stream, n, frame);
 	if (!in_frame && !cts)
 		return ask(stream, n, frame);
-	if (in_frame && stream->qp->sges < 2) { /* it began its way by an adapter that can */
+	if (in_frame && stream->qp->limits.sges < 2) { /* it began its way by an adapter that can */
 		snprintf(why, sizeof(why), "an adapter gathers nothing");
 		mr = NULL;
 	} else if (!frame->framed) {
