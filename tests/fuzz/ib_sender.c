@@ -140,7 +140,7 @@ static void resume(unsigned index)
 	peer_pair(fds);
 	peer_close(&ib.peers[index]);
 	ib.peers[index] = fds[1];
-	stream->next_qp = choice & 1 ? NULL : make_qp();
+	stream->qp.next = choice & 1 ? NULL : make_qp();
 	comm_stream_back(ib.comm, stream, fds[0], ++ib.epochs[index], stream->home,
 			 (struct stream_position){ frames, part });
 }

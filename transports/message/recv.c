@@ -119,7 +119,7 @@ int recv_control(struct recv_comm *comm, struct anynet_stream *stream,
 		comm->streams_standing = header->offset;
 		return 0;
 	case ANYNET_FRAME_BYE:
-		stream->bye = true;
+		stream->bye.came = true;
 		return 0;
 	case ANYNET_FRAME_PING:
 		return 0;

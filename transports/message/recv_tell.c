@@ -116,7 +116,7 @@ void recv_tell_again(struct anynet_comm *base, unsigned index)
 {
 	struct recv_comm *comm = to_recv(base);
 
-	base->streams[index]->bye_due = comm->closing;
+	base->streams[index]->bye.due = comm->closing;
 	for (unsigned slot = 0; slot < ANYNET_SENDS; slot++) {
 		if (comm->msgs[slot].told_on != index)
 			continue;
@@ -178,7 +178,7 @@ static size_t make_bye(struct recv_comm *comm, struct anynet_stream *stream, uin
 {
 	struct anynet_wire_frame header = { .type = ANYNET_FRAME_BYE };
 
-	stream->bye_due = false;
+	stream->bye.due = false;
 	return put_control(comm, frame, &header);
 }
 
@@ -210,7 +210,7 @@ void recv_bye(struct anynet_comm *base)
 	to_recv(base)->ack_prompt |= to_recv(base)->complete > 0;
 	for (unsigned i = 0; i < base->stream_count; i++)
 		if (base->streams[i])
-			base->streams[i]->bye_due = true;
+			base->streams[i]->bye.due = true;
 }
 
 /* What is told over a suspect path may be lost with it. */
@@ -238,7 +238,7 @@ size_t recv_next_control(struct recv_comm *comm, struct anynet_stream *stream,
 	if (!bytes && (comm->ack_prompt || ack_lazy_due(comm)) &&
 	    !leave_to_others(&comm->base, stream))
 		bytes = make_ack(comm, stream->index, frame);
-	if (!bytes && anynet_unlikely(stream->bye_due))
+	if (!bytes && anynet_unlikely(stream->bye.due))
 		bytes = make_bye(comm, stream, frame);
 	return bytes;
 }
@@ -266,26 +266,26 @@ static uint32_t oldest_clearable(const struct recv_comm *comm)
 
 void recv_cts_again(const struct recv_comm *comm, struct anynet_stream *stream)
 {
-	stream->cleared = oldest_clearable(comm);
+	stream->qp.cleared = oldest_clearable(comm);
 }
 
 /* How many receives like the next one that is to be told. */
 static uint32_t receives_ahead(const struct recv_comm *comm, const struct anynet_stream *stream)
 {
 	size_t bytes = (size_t)comm->base.dev->speed_mbps * AHEAD_US / 8;
-	size_t each = comm->reqs[stream->cleared & RECV_REQ_MASK].subs[0].capacity;
+	size_t each = comm->reqs[stream->qp.cleared & RECV_REQ_MASK].subs[0].capacity;
 
 	return each * CTS_AHEAD >= bytes ? CTS_AHEAD : (uint32_t)(bytes / (each | 1)) + 1;
 }
 
 bool recv_holds_cts(struct recv_comm *comm, const struct anynet_stream *stream)
 {
-	uint32_t until = stream->cleared - (CTS_AHEAD - 1);
+	uint32_t until = stream->qp.cleared - (CTS_AHEAD - 1);
 
-	if (!comm->plain || stream->cleared == comm->clearable ||
+	if (!comm->plain || stream->qp.cleared == comm->clearable ||
 	    (int32_t)(comm->announced - until) >= 0)
 		return false;
-	until = stream->cleared - (receives_ahead(comm, stream) - 1);
+	until = stream->qp.cleared - (receives_ahead(comm, stream) - 1);
 	if ((int32_t)(comm->announced - until) >= 0)
 		return false;
 	comm->held = true;
@@ -295,7 +295,7 @@ bool recv_holds_cts(struct recv_comm *comm, const struct anynet_stream *stream)
 
 bool recv_must_be_asked(const struct recv_comm *comm, const struct anynet_stream *stream)
 {
-	return !comm->plain && stream->cleared == comm->clearable;
+	return !comm->plain && stream->qp.cleared == comm->clearable;
 }
 
 bool recv_takes_frames(const struct recv_comm *comm)
@@ -310,10 +310,10 @@ bool recv_next_cts(struct recv_comm *comm, struct anynet_stream *stream, size_t 
 {
 	uint32_t oldest = oldest_clearable(comm);
 
-	if ((int32_t)(stream->cleared - oldest) < 0) /* other streams were faster */
-		stream->cleared = oldest;
-	while (stream->cleared != comm->clearable) {
-		uint32_t seq = stream->cleared++;
+	if ((int32_t)(stream->qp.cleared - oldest) < 0) /* other streams were faster */
+		stream->qp.cleared = oldest;
+	while (stream->qp.cleared != comm->clearable) {
+		uint32_t seq = stream->qp.cleared++;
 		const struct recv_sub *sub = &comm->reqs[seq & RECV_REQ_MASK].subs[0];
 
 		if ((sub->capacity <= eager && recv_takes_frames(comm)) || !sub->mr)

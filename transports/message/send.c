@@ -99,7 +99,7 @@ uint64_t send_bytes(const struct anynet_comm *base)
 	uint64_t bytes = 0;
 
 	for (unsigned i = 0; i < base->stream_count; i++)
-		bytes += base->streams[i] ? base->streams[i]->bytes_sent : 0;
+		bytes += base->streams[i] ? base->streams[i]->sent.bytes : 0;
 	return bytes;
 }
 
@@ -146,7 +146,7 @@ void send_bye(struct anynet_comm *base)
 	to_send(base)->closing = true;
 	for (unsigned i = 0; i < base->stream_count; i++)
 		if (base->streams[i])
-			base->streams[i]->bye_due = true;
+			base->streams[i]->bye.due = true;
 }
 
 /* --- posting and reporting --- */
@@ -280,7 +280,7 @@ static ANYNET_COLD int fetch_small(struct send_comm *comm, const void **data, si
 static bool can_gather(const struct send_comm *comm)
 {
 	for (unsigned i = 0; i < comm->base.stream_count; i++)
-		if (comm->base.streams[i] && !comm->base.streams[i]->gathers)
+		if (comm->base.streams[i] && !comm->base.streams[i]->qp.gathers)
 			return false;
 	return true;
 }

@@ -178,7 +178,7 @@ static int on_suspect(struct send_comm *comm, unsigned index, uint32_t epoch)
 		index < comm->base.stream_count ? comm->base.streams[index] : NULL;
 
 	if (stream_stands(stream) && stream->epoch == epoch)
-		comm->base.noted = stream->suspected = true;
+		comm->base.noted = stream->health.suspected = true;
 	return 0;
 }
 
@@ -201,7 +201,7 @@ int send_control(struct send_comm *comm, struct anynet_stream *stream,
 	if (header->type == ANYNET_FRAME_PING && !header->length)
 		return 0;
 	if (header->type == ANYNET_FRAME_BYE && !header->length) {
-		stream->bye = true;
+		stream->bye.came = true;
 		return 0;
 	}
 	comm_note_fault(&comm->base, stream, -EPROTO, "frame of type %u with %u bytes",
@@ -219,8 +219,8 @@ static bool next_notice(struct send_comm *comm, struct anynet_stream *stream, st
 		*id = (struct frame_id){ .type = ANYNET_FRAME_READY };
 		return true;
 	}
-	if (stream->bye_due && comm->ready_head == SLOT_NONE) {
-		stream->bye_due = false;
+	if (stream->bye.due && comm->ready_head == SLOT_NONE) {
+		stream->bye.due = false;
 		*id = (struct frame_id){ .type = ANYNET_FRAME_BYE };
 		return true;
 	}
@@ -233,16 +233,16 @@ static bool too_slow(const struct send_comm *comm, struct anynet_stream *stream,
 {
 	double own, best = 0;
 
-	if (stream->rate <= 0)
+	if (stream->sent.rate <= 0)
 		return stream->ops->backlog(stream) > UNKNOWN_BYTES;
-	own = (double)(stream->ops->backlog(stream) + bytes) / stream->rate;
+	own = (double)(stream->ops->backlog(stream) + bytes) / stream->sent.rate;
 	for (unsigned i = 0; i < comm->base.stream_count; i++) {
 		struct anynet_stream *other = comm->base.streams[i];
 		double time;
 
-		if (other == stream || !stream_works(other) || other->rate <= 0)
+		if (other == stream || !stream_works(other) || other->sent.rate <= 0)
 			continue;
-		time = (double)(other->ops->backlog(other) + bytes) / other->rate;
+		time = (double)(other->ops->backlog(other) + bytes) / other->sent.rate;
 		if (best <= 0 || time < best)
 			best = time;
 	}
@@ -259,11 +259,11 @@ static bool may_have_qps(const struct send_comm *comm)
 static bool is_freer(struct anynet_stream *stream, struct anynet_stream *other)
 {
 	size_t own = stream->ops->backlog(stream), others = other->ops->backlog(other);
-	bool by_qp = stream->by_qp;
+	bool by_qp = stream->qp.carries;
 
-	if (by_qp != other->by_qp)
+	if (by_qp != other->qp.carries)
 		return by_qp ? own != SIZE_MAX : others == SIZE_MAX;
-	return own < others || (own == others && stream->bytes_sent < other->bytes_sent);
+	return own < others || (own == others && stream->sent.bytes < other->sent.bytes);
 }
 
 /* With queue pairs: a message goes by a stream that has its CTS; if none has it any more, one may ask. Of
@@ -290,7 +290,7 @@ static size_t chunk_size(const struct send_comm *comm, const struct anynet_strea
 	size_t left = anynet_min(msg->bytes - msg->given, comm->frame_bytes);
 	bool whole = comm->base.stream_count == 1
 			     ? !comm->base.checksum
-			     : comm_is_ib(&comm->base) && stream->by_qp &&
+			     : comm_is_ib(&comm->base) && stream->qp.carries &&
 				       !anynet_net.cfg->ib_split && !comm->base.spread;
 
 	if (msg->copied || left <= comm->chunk_bytes || whole)

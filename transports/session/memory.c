@@ -35,7 +35,7 @@ static void leave_qps(struct anynet_comm *comm)
 	for (unsigned i = 0; i < comm->stream_count && !comm_error(comm); i++) {
 		struct anynet_stream *stream = comm->streams[i];
 
-		if (stream_stands(stream) && stream->by_qp)
+		if (stream_stands(stream) && stream->qp.carries)
 			comm_stream_broke(comm, stream, -ENOMEM);
 	}
 }

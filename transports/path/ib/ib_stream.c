@@ -38,8 +38,8 @@ static void leave_qp(struct ib_stream *stream)
 
 	ib_qp_end(stream->qp, &arrived);
 	ib_confirm(stream, arrived);
-	base->qp_err = err ? err : base->broke_by;
-	base->qp_frames = stream->arrived - base->progress.from.frames;
+	base->qp.err = err ? err : base->breaks.err;
+	base->qp.brought = stream->arrived - base->progress.from.frames;
 	ib_stream_drop_qp(stream);
 }
 
@@ -105,10 +105,10 @@ static void take_qp(struct ib_stream *stream, struct ib_qp *qp)
 static int ib_resume(struct anynet_stream *base, struct stream_position from)
 {
 	struct ib_stream *stream = to_ib(base);
-	struct ib_qp *qp = base->next_qp;
+	struct ib_qp *qp = base->qp.next;
 	int ret;
 
-	base->next_qp = NULL;
+	base->qp.next = NULL;
 	if (base->comm->is_send && stream->by_qp)
 		ib_confirm(stream, from.frames);
 	ret = stream->over_tcp->resume(base, from);
@@ -183,7 +183,7 @@ static bool others_by_qp(const struct anynet_stream *base)
 	for (unsigned i = 0; i < comm->stream_count; i++) {
 		const struct anynet_stream *other = comm->streams[i];
 
-		if (other != base && stream_works(other) && other->by_qp)
+		if (other != base && stream_works(other) && other->qp.carries)
 			return true;
 	}
 	return false;
@@ -209,7 +209,7 @@ static int ib_drain(struct anynet_stream *base)
 	ret = base->ops->receive(base);
 	if (ret && ret != -EAGAIN)
 		return ret;
-	if (base->bye_due || stream->tcp.log.next != stream->tcp.log.end)
+	if (base->bye.due || stream->tcp.log.next != stream->tcp.log.end)
 		return -EAGAIN;
 	return stream->qp->sq.head != stream->qp->sq.tail ? -EAGAIN : 0; /* BYE has one */
 }
@@ -225,7 +225,7 @@ static void ib_close(struct anynet_stream *base)
 		ib_stream_drop_qp(stream);
 	}
 	ib_free_rest(stream);
-	ib_qp_free(base->next_qp);
+	ib_qp_free(base->qp.next);
 	stream->over_tcp->close(base);
 }
 

@@ -254,7 +254,7 @@ int ib_transmit_data(struct anynet_stream *base)
 
 		if (ret)
 			return ret == -EAGAIN ? 0 : ret;
-		base->bytes_sent += id->length;
+		base->sent.bytes += id->length;
 		stream->bytes_out += bytes_of(id);
 		tcp->log.next++;
 		send_written((struct send_comm *)base->comm, id);

@@ -134,11 +134,12 @@ static int read_some(struct tcp_stream *stream, bool *drained)
 
 static ANYNET_COLD int corrupt(struct tcp_stream *stream, const char *what)
 {
-	if (stream_is_news(stream->base.breaks + 1))
+	if (stream_is_news(stream->base.breaks.count + 1))
 		anynet_warn("receive from peer %s dev %s path %u (%s): wrong checksum of a %s; "
 			    "the connection is replaced and the data retransmitted (break %u)",
 			    stream->base.comm->peer.host, stream->base.comm->dev->name,
-			    stream->base.index, stream->base.path, what, stream->base.breaks + 1);
+			    stream->base.index, stream->base.path, what,
+			    stream->base.breaks.count + 1);
 	return -EBADMSG;
 }
 

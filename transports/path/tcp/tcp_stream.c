@@ -150,8 +150,8 @@ static void look_at_path(struct anynet_stream *base)
 	char from[SOCKET_TEXT_BYTES], to[SOCKET_TEXT_BYTES];
 
 	getsockname(base->fd, (struct sockaddr *)&local, &len);
-	base->dev = nic_with_addr(&local);
-	base->losses = base->dev ? carrier_losses(base->dev) : 0;
+	base->nic.dev = nic_with_addr(&local);
+	base->nic.losses = base->nic.dev ? carrier_losses(base->nic.dev) : 0;
 	getpeername(base->fd, (struct sockaddr *)&peer, &peer_len);
 	snprintf(base->path, sizeof(base->path), "%s -> %s",
 		 socket_text(&local, from, sizeof(from)), socket_text(&peer, to, sizeof(to)));
@@ -166,8 +166,8 @@ static int tcp_resume(struct anynet_stream *base, struct stream_position from)
 		return ret;
 	tcp_gpu_rewind(stream);
 	look_at_path(base);
-	base->rate = 0;
-	stream->rate.at = base->bytes_sent;
+	base->sent.rate = 0;
+	stream->rate.at = base->sent.bytes;
 	stream->rate.busy_us = stream->rate.acked = 0;
 	stream->zerocopy.sent = stream->zerocopy.done = 0;
 	if (base->comm->is_send)

@@ -52,7 +52,7 @@ struct tcp_log {
 	uint64_t first, next, end;
 };
 
-/* The last sample of the rate: the kernel's counts, and bytes_sent at which the next one is due. */
+/* The last sample of the rate: the kernel's counts, and sent.bytes at which the next one is due. */
 struct tcp_rate {
 	uint64_t at, busy_us, acked;
 };

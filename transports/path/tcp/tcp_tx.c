@@ -191,7 +191,7 @@ static void advance(struct tcp_stream *stream, const struct tx_call *call, size_
 		const struct frame_id *id = &tcp_log_at(stream, stream->log.next)->id;
 
 		bytes -= call->totals[i];
-		stream->base.bytes_sent += id->length;
+		stream->base.sent.bytes += id->length;
 		stream->log.next++;
 		send_written((struct send_comm *)stream->base.comm, id);
 	}
