@@ -31,7 +31,7 @@ static void header_of_written(const struct recv_comm *comm, const struct ib_inbo
 		.type = ANYNET_FRAME_DATA,
 		.slot = (uint16_t)(inbound->imm >> 24),
 		.tag = asked ? msg->tag : comm->tag,
-		.seq = asked ? msg->seq : comm->announced,
+		.seq = asked ? msg->seq : comm->seen.all,
 		.length = inbound->imm & 0xffffff,
 		.size = inbound->imm & 0xffffff,
 	};
