@@ -1,7 +1,7 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: Apache-2.0
-"""No function has seven parameters or more: what belongs together has a name of its own. Exempt is what NCCL's net API
-prescribes.
+"""No function has seven parameters or more, and no struct on the data path more than 20 fields: what belongs together has a
+name of its own. Exempt is what NCCL's net API prescribes.
 
 Usage: check_sizes.py SOURCE_DIR
 """
@@ -11,7 +11,9 @@ import re
 import sys
 
 PARAMETERS_MAX = 6
+FIELDS_MAX = 20
 FUNCTIONS_IN = ("transports", "plugin", "tools", "bench")
+STRUCTS_IN = ("transports/message", "transports/path")
 
 # Their parameters are those of NCCL's net API.
 PRESCRIBED = {
@@ -23,6 +25,7 @@ PRESCRIBED = {
 
 BALANCED = r"(?:[^(){};]|\([^()]*\))*"
 FUNCTION = re.compile(rf"^(?![#\s}}])[^;{{}}()=#]*?\b(\w+)\(({BALANCED})\)\s*\{{", re.M)
+STRUCT = re.compile(r"\bstruct (\w+) \{([^{}]*)\}")
 
 
 def sources(source_dir, folders):
@@ -39,25 +42,43 @@ def without_comments(text):
     return re.sub(r'"(?:\\.|[^"\\\n])*"', '""', text)
 
 
-def count(text):
-    """Pieces between commas that stand in no brackets."""
+def count(text, separator):
+    """Pieces between separators that stand in no brackets."""
     depth, pieces = 0, 1
     for char in text:
         depth += (char in "([") - (char in ")]")
-        pieces += char == "," and depth == 0
+        pieces += char == separator and depth == 0
     return pieces
+
+
+def fields(body):
+    """`int a, b;` are two."""
+    return sum(count(line, ",") for line in body.split(";") if line.strip())
 
 
 def functions(source_dir):
     for path, text in sources(source_dir, FUNCTIONS_IN):
         for name, parameters in FUNCTION.findall(text):
-            number = count(parameters)
+            number = count(parameters, ",")
             if number > PARAMETERS_MAX and name not in PRESCRIBED.get(path, ()):
                 yield f"{path}: {name} has {number} parameters, at most {PARAMETERS_MAX} are allowed"
 
 
+def structs(source_dir):
+    for path, text in sources(source_dir, STRUCTS_IN):
+        previous = None
+        while previous != text:  # from the inside: a struct within another one is a field of that
+            previous = text
+            for name, body in STRUCT.findall(text):
+                number = fields(body)
+                if number > FIELDS_MAX:
+                    yield f"{path}: struct {name} has {number} fields, at most {FIELDS_MAX} are allowed"
+            text = STRUCT.sub(r"struct \1", text)
+            text = re.sub(r"\b(struct|union) \{[^{}]*\}", r"\1", text)
+
+
 def main(source_dir):
-    found = list(functions(source_dir))
+    found = [*functions(source_dir), *structs(source_dir)]
     print("\n".join(found) if found else "sizes: as they should be")
     return bool(found)
 
