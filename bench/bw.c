@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Bandwidth, CPU per byte and message rate: every comm has up to 8 messages in flight, each in its
- * own buffer, and one loop per end gives every comm one step in turn, as NCCL's progress thread does.
- * Received bytes are counted in a window of time; afterwards the senders say how much more will
- * come, so that nothing is in flight at the end.
+ * Bandwidth, CPU time per byte and message rate: every comm has up to 8 messages in flight, each in
+ * its own buffer. One loop per end gives each comm a step in turn, as in NCCL's progress thread.
+ * Received bytes are counted during a time window. Afterwards the senders announce their totals, so
+ * that nothing is in flight at the end.
  */
 #include "bench.h"
 
@@ -11,7 +11,7 @@
 #include <sys/resource.h>
 
 #define WARM_MS    60
-#define LOOK_EVERY 4 /* passes between two looks at the clock */
+#define LOOK_EVERY 4 /* passes between two checks of the clock */
 #define RUN_OUT    (2 * LINK_STEPS)
 
 static const long bw_sizes[] = { 4096, 65536, 524288, 1048576 };
@@ -69,7 +69,7 @@ static int rate_cases(const struct bench_options *opts, struct bench_case *cases
 	return count;
 }
 
-/* What an end has done and used up to now. */
+/* Counters of an end at one time. */
 struct reading {
 	uint64_t ns, messages;
 	double cpu_s, sys_s;
@@ -110,7 +110,7 @@ static void report_side(struct bench_end *end, size_t bytes, const struct readin
 	side[SIDE_SYS] = to->sys_s - from->sys_s;
 }
 
-/* One step for every comm. 1 = something moved, 0 = nothing, < 0 = failed. */
+/* Gives every comm one step. Returns 1 = progress, 0 = none, < 0 = failed. */
 static int pass(struct bench_end *end, struct link *links, int sends, int count, size_t bytes)
 {
 	_Atomic uint64_t *totals = end->area->totals[!end->group->rank];
@@ -136,8 +136,8 @@ static int pass(struct bench_end *end, struct link *links, int sends, int count,
 static void announce_totals(struct bench_end *end, struct link *links, int sends)
 {
 	for (int i = 0; i < sends; i++) {
-		/* The receiver can have posted LINK_STEPS more than we have sent, so it sees
-		 * this number before it could post too many. */
+		/* The receiver may have posted up to LINK_STEPS more than were sent. The margin
+		 * ensures that it sees this total before it posts too many. */
 		links[i].total = links[i].posted + RUN_OUT;
 		atomic_store_explicit(&end->area->totals[end->group->rank][i], links[i].total,
 				      memory_order_release);
@@ -153,7 +153,8 @@ static bool all_done(const struct link *links, int count)
 	return true;
 }
 
-/* The ends' windows are their own: on a busy machine one may be late. Both send until both are done. */
+/* Each end has its own window, since one may be late on a busy machine. Both send until both
+ * windows have ended. */
 static int measure(struct bench_end *end, struct link *links, int sends, int count, size_t bytes)
 {
 	uint64_t window_ns = (uint64_t)end->opts->window_ms * 1000000u;

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Both ends of a comm in one process, and messages one by one: what instructions.sh counts.
+ * Both ends of a comm in one process, and messages one by one; instructions.sh counts the instructions.
  * Usage: calls SPEC BYTES COUNT
  */
 #include <driver.h>
@@ -56,7 +56,7 @@ static void open_pair(const char *spec)
 	must(driver_reg_mr(net, recv_comm, to, bytes, 1, &recv_mr), "regMr");
 }
 
-/* As NCCL's proxy does it; returns how often a request was tested. */
+/* Transfers one message as NCCL's proxy does. Returns the number of test calls. */
 static long one_message(void)
 {
 	void *recv = NULL, *send = NULL, *data = to, *mr = recv_mr;

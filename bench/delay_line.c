@@ -1,12 +1,12 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * A link with a delay between two network namespaces, for kernels without netem: a tun interface "far0" in each,
- * and this process, which hands every packet over when it is as old as asked for. Segmentation and checksums are
- * left undone (virtio-net headers), so that it carries about as much as a veth pair.
+ * A link with a delay between two network namespaces, for kernels without netem: a tun interface "far0" in
+ * each, and this process, which forwards each packet after the delay. It passes unsegmented packets with
+ * virtio-net headers, so that it is about as fast as a veth pair.
  *
  *   delay_line NETNS_A NETNS_B MICROSECONDS [BYTES_PER_SECOND]
  *
- * Prints "ready" when both interfaces are there; whoever starts it gives them addresses. It ends when killed.
+ * Prints "ready" when both interfaces exist; the caller assigns their addresses. Runs until killed.
  */
 #include <errno.h>
 #include <fcntl.h>
@@ -23,18 +23,18 @@
 #include <time.h>
 #include <unistd.h>
 
-#define PACKET_BYTES 65600 /* with its header */
-#define SLOTS	     1024  /* in flight each way; behind them packets wait in the interface */
-#define BURST	     32	   /* packets taken in before those that are due leave */
+#define PACKET_BYTES 65600 /* including the virtio-net header */
+#define SLOTS	     1024  /* packets in flight each way; more wait in the interface */
+#define BURST	     32	   /* packets read before due ones are sent */
 
 struct link {
-	uint64_t delay_ns, rate; /* bytes a second; 0 = as fast as it goes */
+	uint64_t delay_ns, rate; /* rate: bytes per second; 0 = unlimited */
 };
 
 struct way {
 	int in, out;
-	uint64_t free_at; /* when the last packet has left, at the rate of the link */
-	unsigned head, tail; /* slots [tail, head) are taken */
+	uint64_t free_at; /* when the link has sent the last packet, at its rate */
+	unsigned head, tail; /* slots [tail, head) are in use */
 	struct slot {
 		uint64_t due;
 		size_t bytes;
@@ -104,7 +104,7 @@ static void take_in(struct way *way, const struct link *link)
 	}
 }
 
-/* When the next one is due; UINT64_MAX: there is none. */
+/* Sends due packets. Returns when the next one is due; UINT64_MAX = none. */
 static uint64_t hand_over(struct way *way)
 {
 	while (way->tail != way->head) {

@@ -30,8 +30,8 @@ static double median(const struct results *r, int which_case, int net, int metri
 	return median_of(values, r->rounds);
 }
 
-/* First net / this net: the median of the rounds' ratios, for the speed of a virtual machine drifts
- * and the measurements of one round lie next to each other in time. */
+/* First net / this net: the median of the ratios of each round. The speed of a virtual machine
+ * drifts, and the measurements of one round are close in time. */
 static double ratio(const struct results *r, int which_case, int net, int metric)
 {
 	const double *first = series(r, which_case, 0, metric);
@@ -112,7 +112,7 @@ static void print_row(const struct bench_figure *f, const struct bench_options *
 	fflush(stdout);
 }
 
-/* One line per figure, case, net, round and metric: nothing is averaged away. */
+/* Writes one line for each net, metric and round: raw values. */
 static void write_csv(const struct bench_figure *f, const struct bench_options *opts,
 		      const struct results *r, const struct bench_case *c, int which_case)
 {
@@ -151,7 +151,7 @@ static int measure_once(const struct bench_figure *f, const struct bench_options
 	return ret;
 }
 
-/* One case with all nets, round by round: what disturbs one net disturbs the others, too. */
+/* Measures one case with all nets, round by round, so that disturbances affect all nets alike. */
 static int measure_case(const struct bench_figure *f, const struct bench_options *opts,
 			const struct bench_case *c, int which_case, struct results *r)
 {

@@ -1,13 +1,13 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Latency: one message goes to and fro over a comm each way, receives posted ahead as NCCL does, and
- * half of the round trip is taken. Both requests are tested in turn, oldest first.
+ * Latency: one message travels back and forth, over one comm in each direction. Receives are posted ahead,
+ * as in NCCL. Half of the round trip is reported. Each pass tests the oldest request of both comms.
  */
 #include "bench.h"
 
 #include <stdlib.h>
 
-#define WARMUP 10 /* one in so many iterations more, before the clock runs */
+#define WARMUP 10 /* measured iterations per warm-up iteration */
 
 static const long sizes[] = { 1,    8,     128,   129,   512,    1024,   4096,
 			      8192, 16384, 32768, 65536, 262144, 1048576 };
@@ -29,7 +29,7 @@ static uint64_t iterations(const struct bench_options *opts, size_t bytes)
 	return opts->quick ? n / 4 : n;
 }
 
-/* Until `done` receives are there, the progress loop turns: post receives, test the oldest. */
+/* Runs the progress loop until `done` receives are complete: posts receives, tests the oldest requests. */
 static int wait_for(struct group *g, struct link *send, struct link *recv, size_t bytes,
 		    uint64_t done)
 {

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* net_bench: measures nets side by side. Command line, and what it says about the machine. */
+/* net_bench: measures nets side by side. Command line, and description of the machine. */
 #include "bench.h"
 
 #include <argp.h>
@@ -12,7 +12,7 @@
 
 #include "args.h"
 
-#define BUSY_LOAD 0.3 /* per core: more than this and the numbers are not worth much */
+#define BUSY_LOAD 0.3 /* load per core above which results are unreliable */
 
 static const struct bench_figure *const figures[] = {
 	&bench_lat, &bench_bw, &bench_rate, &bench_connect, &bench_unauthenticated,

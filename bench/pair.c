@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* The two ends of a measurement: where they run and what they open. */
+/* The two ends of a measurement: their cores, namespaces and nets. */
 #include "bench.h"
 
 #include <errno.h>
@@ -34,7 +34,7 @@ static int pin(struct group *g, int cpu)
 	return -GROUP_ERROR;
 }
 
-/* As `ip netns exec`: /sys of the namespace as well, where nets look for interfaces. */
+/* As `ip netns exec`. Also mounts the namespace's /sys, where nets look for interfaces. */
 static int enter_netns(struct group *g, const char *name)
 {
 	char path[300];

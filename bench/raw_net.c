@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * The kernel's limit as a net: one plain TCP socket per comm, no header, no acknowledgement, one
- * send or recv call per turn. It carries nothing but bytes (a receive must be posted with the exact
- * size of its send), so what it takes is what the two sockets take in the same loop. v8 table.
+ * The kernel's limit, as a net: one plain TCP socket per comm, without headers and acknowledgements, and
+ * one send or recv call per turn. It transfers only bytes (a receive must be posted with the exact size
+ * of its send), so that its cost is that of the two sockets in the same loop. Exports ncclNetPlugin_v8.
  */
 #include <nccl_net/abi/net_v8.h>
 
@@ -40,10 +40,10 @@ struct raw_comm {
 	int fd;
 	bool is_send;
 	struct raw_request queue[QUEUE];
-	uint64_t posted, done, taken; /* requests posted, finished, reported by test */
+	uint64_t posted, done, taken; /* requests posted, completed, reported by test */
 };
 
-/* In the handle: where to connect, and in the connector's copy the comm being connected. */
+/* The handle: the address to connect to and, in the connector's copy, the comm being connected. */
 struct raw_handle {
 	struct sockaddr_in addr;
 	struct raw_comm *comm;
@@ -52,7 +52,7 @@ struct raw_handle {
 static struct sockaddr_in local = { .sin_family = AF_INET };
 static char local_name[IF_NAMESIZE];
 
-/* The first IPv4 interface that NCCL_SOCKET_IFNAME (a plain name here) allows. */
+/* Finds the first IPv4 interface that NCCL_SOCKET_IFNAME (a plain name here) allows. */
 static bool find_interface(void)
 {
 	const char *want = getenv("NCCL_SOCKET_IFNAME");
@@ -191,14 +191,14 @@ static result_t raw_dereg_mr(void *comm, void *mhandle)
 	return OK;
 }
 
-/* Move bytes for the oldest requests until the kernel has no more or `last` is done. */
+/* Transfers bytes of the oldest requests until the socket would block or request `last` is done. */
 static result_t progress(struct raw_comm *c, uint64_t last)
 {
 	while (c->done < c->posted && c->done <= last) {
 		struct raw_request *r = &c->queue[c->done % QUEUE];
 		ssize_t n;
 
-		if (r->moved == r->bytes) { /* of no size: sockets carry no such message */
+		if (r->moved == r->bytes) { /* an empty message needs no bytes on the socket */
 			c->done++;
 			continue;
 		}

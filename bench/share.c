@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* See share.h. */
+/* Nets on the command line, medians, the CSV; see share.h. */
 #include "share.h"
 
 #include <errno.h>

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Unauthenticated connections: a third process opens 120 hostile connections to the ports the receiving end listens
- * on; then the real peer connects. Measured is the time until it is accepted, after which messages
- * must come through unharmed. "never" = not within 20 s, or the net gave up.
+ * Unauthenticated connections: a third process opens 120 hostile connections to the ports of the
+ * receiving end, then the real peer connects. The figure is the time until it is accepted;
+ * afterwards messages must arrive undamaged. "never" = not within 20 s, or the net has failed.
  */
 #include "bench.h"
 
@@ -50,7 +50,7 @@ static int wait_stage(struct bench_end *end, enum stage stage)
 	return 0;
 }
 
-/* Every port this process listens on, whatever the net. */
+/* Publishes every port on which this process listens, with any net. */
 static void publish_ports(struct bench_end *end)
 {
 	DIR *dir = opendir("/proc/self/fd");
@@ -77,7 +77,7 @@ static void publish_ports(struct bench_end *end)
 static void say(int fd, const void *data, size_t bytes)
 {
 	if (send(fd, data, bytes, MSG_NOSIGNAL | MSG_DONTWAIT) < 0)
-		return; /* refused or full: hostile enough */
+		return; /* refused or full: also hostile */
 }
 
 static void reset(int fd)
@@ -87,7 +87,7 @@ static void reset(int fd)
 	setsockopt(fd, SOL_SOCKET, SO_LINGER, &now, sizeof(now));
 }
 
-/* What connection number i is used for; it stays open unless said otherwise. */
+/* Uses connection number i. It stays open except in case 4. */
 static void misbehave(struct bench_end *end, int fd, int i)
 {
 	static const char http[] = "GET / HTTP/1.1\r\nHost: health-check\r\n\r\n";
@@ -105,7 +105,7 @@ static void misbehave(struct bench_end *end, int fd, int i)
 	case 2:
 		say(fd, http, sizeof(http) - 1);
 		break;
-	case 3: /* what it overheard */
+	case 3: /* the handle, as if intercepted */
 		say(fd, handle, DRIVER_HANDLE_BYTES);
 		break;
 	case 4:
@@ -138,7 +138,7 @@ static int mob_run(struct bench_end *end)
 		misbehave(end, fd, i);
 	}
 	set_stage(end, STAGE_SURROUNDED);
-	/* The connections stay until the peers have met and talked. */
+	/* The connections stay open until the peers have connected and exchanged messages. */
 	for (int meeting = 0; meeting < 2; meeting++) {
 		if (group_barrier(end->group))
 			return GROUP_ERROR;
@@ -167,8 +167,8 @@ static bool too_late(struct bench_end *end)
 	return begin && now_ns() - begin > LIMIT_NS;
 }
 
-/* Step this end's link until it stands, fails or is too late; the receiver steps from the start, as
- * NCCL does, the sender once those connections are open. */
+/* Steps this end's link until it is connected, fails or is late. The receiver steps from the start,
+ * as in NCCL; the sender starts when the hostile connections are open. */
 static int come_in(struct bench_end *end, struct link *l)
 {
 	int result = 0;
@@ -189,7 +189,7 @@ static int come_in(struct bench_end *end, struct link *l)
 			return -GROUP_ERROR;
 		group_fed(end->group);
 	}
-	if (!result && l->listener && l->comm) { /* NCCL closes it at once */
+	if (!result && l->listener && l->comm) { /* as NCCL does after accept */
 		result = driver_close_listen(end->ep.net, l->listener);
 		l->listener = NULL;
 	}
@@ -255,7 +255,7 @@ static int exchange(struct bench_end *end, struct link *l)
 	return ret;
 }
 
-/* Both ends connect while those connections are open; then they exchange a message, if there is a comm at each end. */
+/* Connects both ends while the hostile connections are open; then exchanges messages if both have a comm. */
 static int peers_run(struct bench_end *end, const struct bench_case *c)
 {
 	double *mine = end->area->side[end->group->rank];

@@ -1,10 +1,10 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Names the tables when the library is loaded: the one moment that every NCCL notices. */
+/* Sets the name in the exported symbols when the library is loaded. No later time is early enough for every NCCL. */
 #include "abi.h"
 #include "selector.h"
 
-/* Runs inside dlopen, before NCCL's first dlsym; see net-api.md §2.5. The string is static, so
- * pointers that NCCL copies stay good. */
+/* Runs inside dlopen, before NCCL's first dlsym (net-api.md §2.5). The string is static, so pointers that NCCL copies
+ * stay valid. */
 __attribute__((constructor)) static void abi_set_names(void)
 {
 	const char *name = anynet_selector_name();

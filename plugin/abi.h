@@ -1,10 +1,10 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * The exported tables and the wrappers they share. abi_v12.c holds a wrapper for every entry of the
- * widest table; abi_vN.c holds those that differ from version N + 1, and may use the ones of higher
- * versions only. A new version is one header, one such file and one line in anynet.map.
+ * The exported symbols ncclNetPlugin_vN and the functions that they share. abi_v12.c has a function for every entry of
+ * the newest version. abi_vN.c has those that differ from version N + 1, and may call only those of newer versions.
+ * For a new version, see docs/architecture.md, "Adding things".
  *
- * Every wrapper writes its outputs, whatever happens, and narrows or widens with a check.
+ * Every function writes its outputs, also on failure, and checks when it converts to a narrower type.
  */
 #ifndef ANYNET_ABI_H
 #define ANYNET_ABI_H
@@ -57,17 +57,17 @@ enum anynet_nccl_result abi_v12_close_recv(void *rcomm);
 enum anynet_nccl_result abi_v12_close_listen(void *lcomm);
 enum anynet_nccl_result abi_v12_finalize(void *ctx);
 
-/* init of v11 and v12, which differ in nothing but what the log says. */
+/* init of v11 and v12. `abi` is the version to log. */
 enum anynet_nccl_result abi_v12_init_context(int abi, void **ctx, uint64_t comm_id,
 					     const struct anynet_net_config_v10 *config,
 					     anynet_nccl_logger logger,
 					     anynet_nccl_profiler profiler);
 
-/* One step of a connect with the options of whichever version. */
+/* One step of a connect; each API version passes the options that it has. */
 enum anynet_nccl_result abi_v12_connect_step(const struct anynet_connect_options *opts, int dev,
 					     void *handle, void **scomm);
 
-/* makeVDevice with a list of at most `most` NICs. */
+/* makeVDevice. `most`: the API version's limit for `count`. */
 enum anynet_nccl_result abi_v12_fuse(int *dev, int count, const int *devs, int most);
 
 /* --- abi_v11.c --- */

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Net API v10: no contexts. One init per process, the traffic class comes with each connect. */
+/* Net API v10: no contexts. init is called once per process, and each connect has a traffic class. */
 #include "abi.h"
 
 #include <string.h>

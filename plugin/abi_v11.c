@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Net API v11: as v12, without rails and planes, and with fewer devices in a virtual one. */
+/* Net API v11: v12 without rails and planes, and with fewer NICs in a virtual device. */
 #include "abi.h"
 
 #include <string.h>
@@ -13,7 +13,7 @@ static enum anynet_nccl_result init(void **ctx, uint64_t comm_id,
 	return abi_v12_init_context(11, ctx, comm_id, config, logger, profiler);
 }
 
-/* Of one that a newer table has made, as many as there is room for. */
+/* A virtual device that was made through a newer version may have more NICs than fit: the rest is left out. */
 void abi_v11_narrow_vprops(const struct anynet_net_vprops_v12 *wide,
 			   struct anynet_net_vprops_v9 *vprops)
 {

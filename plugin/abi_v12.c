@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Net API v12, the widest: what every older table stands on. */
+/* Net API v12, the newest. The older versions call its functions. */
 #include "abi.h"
 
 #include <errno.h>
@@ -9,8 +9,8 @@
 
 #include "core.h"
 
-/* Largest message that is offered to NCCL: its own limit for registered buffers (net-api.md §3.5),
- * and it fits the int that test reports sizes in. */
+/* Largest message that is offered to NCCL: NCCL's own limit for registered buffers (net-api.md §3.5). It also fits the
+ * int in which test reports sizes. */
 #define OFFERED_MESSAGE_BYTES ((size_t)1 << 30)
 static_assert(ANYNET_MEMBERS_MAX == ARRAY_SIZE(((struct anynet_net_vprops_v12 *)NULL)->devs),
 	      "v12");
@@ -117,7 +117,7 @@ enum anynet_nccl_result abi_v12_connect(void *ctx, int dev, void *handle, void *
 {
 	struct anynet_connect_options opts = anynet_core_options(ctx);
 
-	(void)dev_handle; /* for device offload only; may even be NULL (net-api.md §3.3) */
+	(void)dev_handle; /* for device offload; may be NULL (net-api.md §3.3) */
 	return abi_v12_connect_step(&opts, dev, handle, scomm);
 }
 
@@ -187,8 +187,8 @@ enum anynet_nccl_result abi_v12_isend(void *scomm, void *data, size_t bytes, int
 	return anynet_core_result(ret);
 }
 
-/* *request on entry may be ANYNET_NCCL_OPTIONAL_COMPLETION, for LL and LL128. Every request completes when its data
- * is there all the same. */
+/* *request on entry may be ANYNET_NCCL_OPTIONAL_COMPLETION, for LL and LL128. Such a request, too, completes when its
+ * data has arrived. */
 enum anynet_nccl_result abi_v12_irecv(void *rcomm, int n, void **data, size_t *bytes, int *tags,
 				      void **mhandles, void **phandles, void **request)
 {
@@ -227,7 +227,7 @@ enum anynet_nccl_result abi_v12_iflush(void *rcomm, int n, void **data, int *byt
 	struct anynet_request *req = NULL;
 	int ret;
 
-	(void)bytes; /* sizes that need not be those of these buffers */
+	(void)bytes; /* NCCL may pass sizes of other buffers */
 	*request = NULL;
 	if (!rcomm || n < 0 || n > ANYNET_RECVS_MAX)
 		return ANYNET_NCCL_INVALID_ARGUMENT;
@@ -247,7 +247,7 @@ enum anynet_nccl_result abi_v12_test(void *request, int *done, int *bytes)
 	return anynet_core_result(anynet_test(request, done, bytes));
 }
 
-/* A failing close would make NCCL abandon the rest of its teardown (net-api.md §3.9). */
+/* Always succeeds: an error would make NCCL skip the rest of its teardown (net-api.md §3.9). */
 static enum anynet_nccl_result close_comm(void *comm)
 {
 	if (comm && !anynet_core_is_forked())
@@ -303,7 +303,7 @@ static enum anynet_nccl_result make_vdevice(int *dev, struct anynet_net_vprops_v
 	return abi_v12_fuse(dev, vprops->count, vprops->devs, ARRAY_SIZE(vprops->devs));
 }
 
-/* Left out, as NCCL allows: device offload (get_device_mr, irecv_consumed) and traffic hints
+/* NCCL allows NULL for the entries of device offload (get_device_mr, irecv_consumed) and traffic hints
  * (set_net_attr). */
 struct anynet_net_v12 ncclNetPlugin_v12 = {
 	.name = "anynet",

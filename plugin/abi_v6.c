@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Net API v6: no device offload arguments. */
+/* Net API v6: v7 without device offload arguments. */
 #include "abi.h"
 
 #include <string.h>

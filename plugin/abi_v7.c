@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Net API v7: registrations are at most 2 GiB and belong to one comm. */
+/* Net API v7: registrations are limited to 2 GiB and are valid for one comm. */
 #include "abi.h"
 
 #include <string.h>

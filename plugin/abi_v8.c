@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Net API v8: message sizes are int; no virtual devices, no limits of its own. */
+/* Net API v8: message sizes are int; no virtual devices and no message limits in the properties. */
 #include "abi.h"
 
 #include <string.h>
@@ -57,7 +57,7 @@ enum anynet_nccl_result abi_v8_irecv(void *rcomm, int n, void **data, int *bytes
 {
 	size_t wide[ANYNET_RECVS_MAX] = { 0 };
 
-	*request = NULL; /* what it is on entry means something from v9 on only */
+	*request = NULL; /* its value on entry has a meaning only from v9 on */
 	for (int i = 0; i < n && i < ANYNET_RECVS_MAX; i++) {
 		if (anynet_unlikely(bytes[i] < 0)) {
 			anynet_warn("receive of %d bytes, tag %d refused: net API v8 has no "

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Net API v9: no profiler, no traffic class. */
+/* Net API v9: v10 without profiler and traffic class. */
 #include "abi.h"
 
 #include "core.h"

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* How the settings are filled from the environment, and how they are printed. */
+/* Reads the settings from the environment and prints them. */
 #include <nccl_net/config.h>
 
 #include <limits.h>
@@ -31,7 +31,7 @@ int anynet_config_parse(const struct anynet_config_row *row, const char *value,
 	return row->parse(row, text, cfg);
 }
 
-/* NCCL lowers counts that are too large; its users' scripts rely on it. */
+/* NCCL lowers counts above its limit, and users' scripts rely on that. Do the same for NCCL's variables. */
 static bool row_lower_count(const struct anynet_config_row *row, const char *value,
 			    struct anynet_config *cfg)
 {
@@ -54,7 +54,8 @@ static const char *get_variable(const char *name)
 	return value && *value ? value : NULL;
 }
 
-/* A list that cannot be honoured restricts all the same; one of a single character is none, as in NCCL. */
+/* An invalid list must still restrict, so `refused` replaces it. NCCL ignores an interface list of one character, so
+ * the default replaces that. */
 static const char *instead_of(const struct anynet_config_row *row, const char *value)
 {
 	bool is_none = row->parse == anynet_parse_ifname && !value[1];
@@ -98,8 +99,8 @@ static size_t row_index(size_t offset)
 	return i;
 }
 
-/* In NCCL the streams of a connection are threads times sockets per thread, and one socket per
- * thread unless said otherwise (net-api.md §5.3). Streams need no threads, so 0 threads count as 1. */
+/* NCCL's number of sockets per connection is threads times sockets per thread, which defaults to 1 (net-api.md §5.3).
+ * Here streams need no threads, so 0 threads count as 1. */
 static void honour_nccl_streams(struct anynet_config *cfg, enum anynet_config_source *sources)
 {
 	enum anynet_config_source *streams_from =
@@ -122,7 +123,7 @@ static void honour_nccl_streams(struct anynet_config *cfg, enum anynet_config_so
 	*streams_from = ANYNET_FROM_ALIAS;
 }
 
-/* A copied send stays in the replay ring until it is acknowledged: half the ring at most. */
+/* A copied send stays in the replay ring until it is acknowledged, so it may take at most half of the ring. */
 static void fit_eager_into_replay(struct anynet_config *cfg)
 {
 	size_t most = cfg->replay_bytes / 2;
@@ -134,7 +135,7 @@ static void fit_eager_into_replay(struct anynet_config *cfg)
 	cfg->eager_bytes = most;
 }
 
-/* The first of these variables that is set. */
+/* Copy the first of these variables that is set. */
 static void take_first(const char *const *names, char *text, size_t bytes)
 {
 	const char *value = NULL;
@@ -225,7 +226,7 @@ const char *anynet_config_format(const struct anynet_config_row *row,
 				 const struct anynet_config *cfg, char *buf, size_t bytes)
 {
 	const void *field = (const char *)cfg + row->offset;
-	const int *number = field; /* of the rows that are ints */
+	const int *number = field; /* for rows whose field is an int */
 
 	if (row->parse == anynet_parse_size || row->parse == anynet_parse_chunk)
 		return format_bytes((long)*(const size_t *)field, buf, bytes);

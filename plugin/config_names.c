@@ -11,11 +11,11 @@
 #include <nccl_net/config.h>
 #include <nccl_net/log.h>
 
-#define NAME_MAX_BYTES 63 /* longer names are nobody's typo */
+#define NAME_MAX_BYTES 63 /* longer names are not compared */
 #define FAR            (NAME_MAX_BYTES + 1)
 
-/* All that concern NCCL. A name is taken for the typo of one about networks only: those are the ones
- * that matter here, and that users have met. */
+/* Groups of the variables that concern NCCL. An unknown name is compared with group NET only: those are the ones that
+ * matter to users of a network plugin. */
 enum group {
 	NET,
 	CORE,
@@ -32,7 +32,7 @@ static const struct {
 #undef VARIABLE
 };
 
-/* Variables of ours that are not settings of the table: include/nccl_net/log.h. */
+/* The plugin's variables that are not rows of the settings table (include/nccl_net/log.h). */
 static const char *const own_other_names[] = { "ANYNET_DEBUG" };
 
 static size_t min3(size_t a, size_t b, size_t c)
@@ -47,7 +47,7 @@ static bool same_letter(char a, char b)
 
 size_t anynet_name_distance(const char *a, const char *b)
 {
-	unsigned char row[3][NAME_MAX_BYTES + 1]; /* of the table: this one and the two before */
+	unsigned char row[3][NAME_MAX_BYTES + 1]; /* of the matrix: this one and the two before */
 	size_t a_bytes = strlen(a), b_bytes = strlen(b);
 
 	if (a_bytes > NAME_MAX_BYTES || b_bytes > NAME_MAX_BYTES)
@@ -115,7 +115,7 @@ static void check_own_name(const char *typed)
 		anynet_warn("%.80s is not a setting; `anynet config` lists them all", typed);
 }
 
-/* A short name has many neighbours: the shorter, the nearer it must be. */
+/* A short name has many neighbours, so it must match more closely. */
 size_t anynet_name_typo_distance(const char *name)
 {
 	size_t bytes = strlen(name);

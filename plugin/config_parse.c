@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Parsers of the types of settings; see config_parse.h. */
+/* The parsers of the settings; see config_parse.h. */
 #include "config_parse.h"
 
 #include <arpa/inet.h>
@@ -15,7 +15,7 @@
 
 #include <nccl_net/util.h>
 
-#define CHUNK_MULTIPLE 128 /* an LL128 line must not be torn (net-api.md §3.5) */
+#define CHUNK_MULTIPLE 128 /* an LL128 line must not be split (net-api.md §3.5) */
 
 struct choice {
 	const char *text;
@@ -60,7 +60,7 @@ static int choose(const struct choice *choices, size_t count, const char *text, 
 	return -EINVAL;
 }
 
-/* The number at the start of `text`; *end is what follows it. */
+/* Parse the number at the start of `text`; *end points behind it. */
 static int leading_number(const char *text, long *value, const char **end)
 {
 	char *stop;
@@ -91,7 +91,7 @@ struct unit {
 	long factor;
 };
 
-/* A number with one of `units` behind it, within the row's bounds. */
+/* Parse a number followed by one of `units`; the product must be within the row's bounds. */
 static int number_with_unit(const struct anynet_config_row *row, const char *text,
 			    const struct unit *units, size_t count, long *value)
 {
@@ -127,7 +127,7 @@ static int bytes_of(const struct anynet_config_row *row, const char *text, long 
 
 static bool means_auto(const char *text)
 {
-	/* NCCL writes "choose yourself" as -2 or -1. */
+	/* NCCL's variables use -1 and -2 for "automatic". */
 	return !strcasecmp(text, "auto") || !strcmp(text, "-1") || !strcmp(text, "-2");
 }
 
@@ -139,7 +139,7 @@ int anynet_parse_flag(const struct anynet_config_row *row, const char *text,
 	int value;
 
 	if (!anynet_parse_number(text, &number))
-		*flag = number != 0; /* as NCCL_IB_DISABLE */
+		*flag = number != 0; /* as NCCL reads NCCL_IB_DISABLE */
 	else if (!choose(switch_choices, ARRAY_SIZE(switch_choices), text, &value) &&
 		 value != ANYNET_SWITCH_AUTO)
 		*flag = value == ANYNET_SWITCH_ON;
@@ -272,7 +272,7 @@ int anynet_parse_directory(const struct anynet_config_row *row, const char *text
 int anynet_parse_ifname(const struct anynet_config_row *row, const char *text,
 			struct anynet_config *cfg)
 {
-	/* NCCL ignores a value of one character (net-api.md §5.3); we do too, but say so. */
+	/* NCCL silently ignores a value of one character (net-api.md §5.3). An error ignores it with a WARN. */
 	if (strlen(text) == 1)
 		return -EINVAL;
 	return anynet_parse_text(row, text, cfg);
@@ -288,7 +288,7 @@ int anynet_parse_word(const struct anynet_config_row *row, const char *text,
 	return anynet_parse_text(row, text, cfg);
 }
 
-/* "1.2.3.4:5", "[::1]:5": cut to the address inside. Others stay as they are. */
+/* Reduce "1.2.3.4:5" and "[::1]:5" to the address. Other texts stay as they are. */
 static void drop_port(char *text)
 {
 	char *colon = strrchr(text, ':');
@@ -302,7 +302,7 @@ static void drop_port(char *text)
 	}
 }
 
-/* Decimal, whatever its first digit is. */
+/* Always decimal, also with a leading 0. */
 static bool is_prefix_length(const char *text, long most)
 {
 	size_t digits = strspn(text, "0123456789");
@@ -331,8 +331,8 @@ static bool is_network(const char *text)
 	return !*text || is_prefix_length(text + 1, most);
 }
 
-/* "name:port" is fine in NCCL_COMM_ID. It would take the resolver to learn a subnet from it; the
- * interfaces are then chosen without that hint. */
+/* NCCL_COMM_ID may be "name:port". Its subnet could only be found with the resolver, so the value is accepted and not
+ * used. */
 static bool is_host_and_port(const char *text)
 {
 	const char *colon = strrchr(text, ':');
@@ -363,7 +363,7 @@ int anynet_parse_network(const struct anynet_config_row *row, const char *text,
 	return !*text || is_network(text) ? anynet_parse_text(row, text, cfg) : -EINVAL;
 }
 
-/* Append the next network of a list, without blanks around it, to `list`. */
+/* Append the next network of *text to `list`, without blanks around it, and advance *text (NULL at the end). */
 static int take_network(const char **text, char *list, size_t list_bytes)
 {
 	const char *start = *text + strspn(*text, " \t"), *end = start + strcspn(start, ",");

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * The types of settings: for each a parser of the text that a user types. They follow struct anynet_config_row.parse: write the field at row->offset and return 0,
- * or leave it alone and return -EINVAL. `text` has no blanks around it and is not empty, except
- * for a default that is.
+ * The types of settings: one parser each. A parser follows struct anynet_config_row.parse: it writes the field at
+ * row->offset and returns 0, or leaves the field unchanged and returns -EINVAL. `text` has no blanks around it; it is
+ * empty only if the row's default is empty.
  */
 #ifndef ANYNET_CONFIG_PARSE_H
 #define ANYNET_CONFIG_PARSE_H
@@ -19,29 +19,29 @@
 typedef int anynet_config_parser(const struct anynet_config_row *row, const char *text,
 				 struct anynet_config *cfg);
 
-/* Field types in parentheses. Numbers are read as NCCL does: strtoll in base 0, the whole text. */
+/* Field types in parentheses. Numbers have the syntax that NCCL accepts: strtoll with base 0, no text behind them. */
 anynet_config_parser anynet_parse_flag;       /* (bool) 0 or any other number, on/off, … */
 anynet_config_parser anynet_parse_switch;     /* (int) enum anynet_switch */
 anynet_config_parser anynet_parse_int;        /* (int) row->min … row->max */
-anynet_config_parser anynet_parse_auto_int;   /* (int) the same, or ANYNET_AUTO: auto, -1, -2 */
-anynet_config_parser anynet_parse_auto_index; /* (int) the same, where a smaller one will not do */
-anynet_config_parser anynet_parse_size;       /* (size_t) bytes, with k, m or g behind */
-anynet_config_parser anynet_parse_chunk;      /* (size_t) the same, a multiple of 128 */
-anynet_config_parser anynet_parse_auto_size;  /* (int) bytes, or ANYNET_AUTO */
-anynet_config_parser anynet_parse_time;      /* (int, in ms) seconds, or with ms, s or min behind */
-anynet_config_parser anynet_parse_text;      /* (char[]) at most row->max bytes */
-anynet_config_parser anynet_parse_path;      /* (char[]) the same, as /path */
-anynet_config_parser anynet_parse_directory; /* (char[]) "auto", "off" or /path */
-anynet_config_parser anynet_parse_ifname;    /* (char[]) the same, but not one byte */
-anynet_config_parser anynet_parse_word;      /* (char[]) letters, digits, '_' and '-' only */
-anynet_config_parser anynet_parse_subnet;    /* (char[]) address[/prefix], or as in NCCL_COMM_ID */
-anynet_config_parser anynet_parse_network;   /* (char[]) address[/prefix] */
-anynet_config_parser anynet_parse_networks;  /* (char[]) address[/prefix],…, or none */
-anynet_config_parser anynet_parse_transport; /* (int) enum anynet_transport_choice */
-anynet_config_parser anynet_parse_family;    /* (int) AF_… */
-anynet_config_parser anynet_parse_ports;     /* (int, int) port_min and port_max */
+anynet_config_parser anynet_parse_auto_int;   /* (int) as _int, or auto; NCCL's are lowered to max */
+anynet_config_parser anynet_parse_auto_index; /* (int) as _auto_int, but not lowered */
+anynet_config_parser anynet_parse_size;       /* (size_t) bytes, suffix k, m or g */
+anynet_config_parser anynet_parse_chunk;      /* (size_t) as _size, a multiple of 128 */
+anynet_config_parser anynet_parse_auto_size;  /* (int) bytes with suffix, or ANYNET_AUTO */
+anynet_config_parser anynet_parse_time;       /* (int, ms) suffix ms, s or min; without one, seconds */
+anynet_config_parser anynet_parse_text;       /* (char[]) at most row->max bytes */
+anynet_config_parser anynet_parse_path;       /* (char[]) "" or /path */
+anynet_config_parser anynet_parse_directory;  /* (char[]) "auto", "off" or /path */
+anynet_config_parser anynet_parse_ifname;     /* (char[]) as _text, but not a single character */
+anynet_config_parser anynet_parse_word;       /* (char[]) letters, digits, '_' and '-' */
+anynet_config_parser anynet_parse_subnet;     /* (char[]) address[/prefix], or as NCCL_COMM_ID */
+anynet_config_parser anynet_parse_network;    /* (char[]) address[/prefix] */
+anynet_config_parser anynet_parse_networks;   /* (char[]) address[/prefix],… or "none" */
+anynet_config_parser anynet_parse_transport;  /* (int) enum anynet_transport_choice */
+anynet_config_parser anynet_parse_family;     /* (int) AF_… */
+anynet_config_parser anynet_parse_ports;      /* (int, int) port_min and port_max */
 
-/* One whole number, as NCCL reads them. */
+/* Parse a number in NCCL's syntax. 0 or -EINVAL. */
 int anynet_parse_number(const char *text, long *value);
 
 #endif

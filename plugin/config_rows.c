@@ -41,7 +41,7 @@ const struct anynet_config_row anynet_config_rows[] = {
 		.accepts = "[^][=]name[:port[:rail[:plane]]],... of at most 4095 characters",
 		.doc = "Verbs devices to use, by prefix. A leading `^` excludes the list; a `=` after it "
 		       "compares whole names. Rail and plane are passed to NCCL 2.30.",
-		.refused = "^", /* none */
+		.refused = "^", /* no device */
 		.parse = anynet_parse_text,
 		.offset = offsetof(struct anynet_config, ib_hca),
 		.max = TEXT_MAX(ib_hca),
@@ -361,7 +361,7 @@ const struct anynet_config_row anynet_config_rows[] = {
 		.accepts = "[^][=]name,... of 2 to 4095 characters",
 		.doc = "Interfaces to use, by prefix. A leading `^` excludes the list; a `=` after it "
 		       "compares whole names. Unset: NICs are preferred to virtual interfaces.",
-		.refused = "=lo", /* no NIC */
+		.refused = "=lo", /* loopback only */
 		.parse = anynet_parse_ifname,
 		.offset = offsetof(struct anynet_config, socket_ifname),
 		.max = TEXT_MAX(socket_ifname),
@@ -589,7 +589,7 @@ const struct anynet_config_row anynet_config_rows[] = {
 	{
 		.name = "ANYNET_SECRET_FILE",
 		.initial = "",
-		.refused = "/dev/null", /* not a secret: nothing connects */
+		.refused = "/dev/null", /* not a valid secret: all connections are refused */
 		.accepts = "a file name of at most 255 characters",
 		.doc = "File with a secret of 16 to 4096 bytes, readable by its owner only. Only peers that "
 		       "prove that they know the same secret can connect.",

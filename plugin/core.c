@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* The plugin's single instance; see core.h. */
+/* The plugin's state in this process; see core.h. */
 #include "core.h"
 
 #include <dlfcn.h>
@@ -26,25 +26,26 @@ struct anynet_context {
 };
 
 /*
- * NCCL may unload and reload us, and this state stays (-z nodelete): so it only ever grows towards
- * "probed", and a second first init finds it done. Everything below `lock` belongs to its holder,
- * except that `cfg` and `probe` are read-only, for everybody, once `probed` is seen true.
+ * This state survives when NCCL unloads and reloads the plugin (-z nodelete). So probing happens once, and the first
+ * init after a reload finds it done. `lock` protects the fields below it that are not atomic. Once `probed` is true,
+ * `cfg` and `probe` are constant and may be read without the lock.
  */
 static struct {
-	_Atomic pid_t lock; /* holder's process; 0 = free */
+	_Atomic pid_t lock; /* process of the holder; 0 = free */
 	atomic_bool probed;
-	_Atomic pid_t opener; /* process that made the first listener or comm; 0 = none */
+	_Atomic pid_t opener; /* process that created the first listener or comm; 0 = none */
 	struct anynet_config cfg;
 	struct anynet_probe probe;
-	_Atomic pid_t pid; /* process the message layer was started in */
+	_Atomic pid_t pid; /* process in which anynet_net_start ran last */
 	anynet_nccl_logger logger;
 	anynet_nccl_profiler profiler;
-	int nccl_version; /* 0 = not found (yet) */
+	int nccl_version; /* 0 = not found */
 	TAILQ_HEAD(, anynet_context) contexts;
 } core = { .contexts = TAILQ_HEAD_INITIALIZER(core.contexts) };
 
-/* A mutex that another thread held when this process was forked stays locked for ever. This lock is
- * taken for a millisecond at a time, once in a job, so it may spin, and knows a dead holder. */
+/* A mutex that another thread held at the time of a fork stays locked in the child. This lock stores its holder's
+ * process, so the child takes it over. It spins, because it is taken rarely, and is held for more than a moment only
+ * while the first init probes the host. */
 static void core_lock(void)
 {
 	pid_t self = getpid();
@@ -65,9 +66,8 @@ static void core_unlock(void)
 	atomic_store(&core.lock, 0);
 }
 
-/* NCCL itself, found by the logger it gave us: it may be libnccl.so.2, or linked into a framework's
- * library that was loaded privately, where a plain dlsym does not see it. Returns its version code,
- * 0 = not found. */
+/* Find NCCL by the address of its logger: NCCL may be linked into a framework's library that was loaded with
+ * RTLD_LOCAL, where dlsym(RTLD_DEFAULT) does not find it. Returns NCCL_VERSION_CODE, 0 = not found. */
 static int find_nccl(anynet_nccl_logger logger)
 {
 	const void *symbol = NULL;
@@ -89,13 +89,13 @@ static int find_nccl(anynet_nccl_logger logger)
 	return version;
 }
 
-/* By this `anynet check` knows the file without loading it. */
+/* `anynet check` searches a file for this text instead of loading it. */
 #define DIGITS_OF(macro) DIGITS(macro)
 #define DIGITS(number)   #number
 __attribute__((used)) static const char identity[] =
 	"anynet plugin " ANYNET_VERSION " wire " DIGITS_OF(ANYNET_WIRE_VERSION);
 
-/* The line users look for: which of the files called libnccl-net.so it is, and under which name. */
+/* Log which libnccl-net.so this is and under which name NCCL sees it. */
 static void announce(int abi)
 {
 	char nccl[32] = "unknown";
@@ -113,13 +113,13 @@ static void announce(int abi)
 	free(path);
 }
 
-/* Under the lock. */
+/* With the core lock. */
 static void take_callbacks(int abi, anynet_nccl_logger logger, anynet_nccl_profiler profiler)
 {
 	if (logger && logger != core.logger) {
 		core.logger = logger;
 		anynet_log_set_sink(logger);
-		if (!core.nccl_version) /* of two in one process, the first */
+		if (!core.nccl_version) /* with two NCCLs in the process, the first counts */
 			core.nccl_version = find_nccl(logger);
 		announce(abi);
 	}
@@ -127,7 +127,7 @@ static void take_callbacks(int abi, anynet_nccl_logger logger, anynet_nccl_profi
 		core.profiler = profiler;
 }
 
-/* Under the lock. */
+/* With the core lock. */
 static void start(void)
 {
 	pid_t self = getpid();
@@ -147,8 +147,8 @@ static void start(void)
 	atomic_store(&core.probed, true);
 }
 
-/* Under the lock. Does NCCL begin, or begin anew after it has unloaded us? Before v11 it calls init then
- * and never else; from v11 on once per communicator, of which none is left when it unloads. */
+/* With the core lock. Is this the first init since NCCL loaded the plugin? Before v11 every init is. From v11 on NCCL
+ * calls init for each communicator, and unloads the plugin only when none is left. `abi` 0: the plugin's own call. */
 static bool is_beginning(int abi)
 {
 	return abi >= ABI_WITH_CONTEXTS ? TAILQ_EMPTY(&core.contexts) : abi > 0;
@@ -262,7 +262,7 @@ bool anynet_core_may_open(void)
 
 	ensure_started();
 	if (atomic_compare_exchange_strong(&core.opener, &opener, self) || opener == self) {
-		if (anynet_unlikely(core.pid != self)) /* a child, the first to open */
+		if (anynet_unlikely(core.pid != self)) /* forked before anything was opened */
 			anynet_core_init(0, NULL, NULL);
 		return true;
 	}

@@ -12,20 +12,20 @@
 #include <nccl_net/log.h>
 #include <nccl_net/util.h>
 
-#define MADE_MAX     256 /* in the life of the process */
+#define MADE_MAX     256 /* fused devices in the life of the process */
 #define PLANES_MAX   14
 #define PLANES_FUSED (1 << PLANES_MAX)
 
 /*
- * `places` and `count` are what NCCL sees. Whoever unloads the plugin with the last communicator and
- * loads it again takes what `devices` says then for the number of NICs, and fuses anew: so the count
- * begins at 0 again, and the same call finds the same device at the same place. Whoever keeps its
- * indices finds them valid all the time.
+ * NCCL sees `places` and `count`. An NCCL that unloads the plugin with its last communicator and reloads it takes the
+ * number of devices at that time for the number of NICs, and fuses them again. So fused_restart sets the count to 0,
+ * and the same calls then yield the same devices at the same indices. An NCCL that keeps its indices instead can still
+ * use them, because entries of `places` are not cleared.
  */
 static struct {
 	const struct anynet_device *_Atomic places[ANYNET_DEVICES_MAX];
 	atomic_int count;
-	const struct anynet_device *made[MADE_MAX]; /* all there ever were */
+	const struct anynet_device *made[MADE_MAX]; /* all that this process has made */
 	int made_count;
 } fused;
 
@@ -86,7 +86,7 @@ static const char *kind_of(const struct anynet_device *nic)
 	return nic->is_roce ? "RoCE" : "InfiniBand";
 }
 
-/* Does a comm of one use the other anyway (nic_stripe)? */
+/* Do comms of one use the other as well, without being fused (nic_stripe)? */
 static bool stripe_together(const struct anynet_config *cfg, const struct anynet_device *a,
 			    const struct anynet_device *b)
 {
@@ -96,9 +96,8 @@ static bool stripe_together(const struct anynet_config *cfg, const struct anynet
 }
 
 /*
- * NCCL hangs all devices without a place on PCI (software RoCE, tunnels) under one NIC, takes them for its
- * ports, and asks for one device of them; but does not find that in its topology then: it would be
- * without a network.
+ * NCCL's topology puts all devices without a PCI address (software RoCE, tunnels) under one NIC, as its ports. NCCL
+ * then asks to fuse them, does not find the fused device in its topology, and has no network.
  */
 static bool would_be_lost(const struct anynet_config *cfg, const struct anynet_device *nic)
 {
@@ -107,7 +106,8 @@ static bool would_be_lost(const struct anynet_config *cfg, const struct anynet_d
 	return !nic->pci_path[0] && !asked_for;
 }
 
-/* NCCL asks by itself for what it finds on one card: what is only not wanted deserves no warning. */
+/* NCCL asks by itself to fuse the ports of one card. So a refusal by policy is an INFO line, and only a mistake of the
+ * user is a WARN. */
 static bool may_join(const struct anynet_config *cfg, const struct anynet_device *first,
 		     const struct anynet_device *nic)
 {
@@ -132,7 +132,7 @@ static bool may_join(const struct anynet_config *cfg, const struct anynet_device
 	return false;
 }
 
-/* Not of those that go with the first: the rest would be lost to NCCL 2.24 to 2.29 (docs/nccl.md; NCCL
+/* All or none: if only some of the NICs were fused, NCCL 2.24 to 2.29 would not use the others (docs/nccl.md; NCCL
  * src/graph/topo.cc:1007@v2.27.7). */
 static bool may_be_one(const struct anynet_config *cfg, const struct anynet_device *nics,
 		       int nic_count, const int *indices, int count)
@@ -163,8 +163,8 @@ static bool is_of(const struct anynet_device *dev, const struct anynet_device *n
 	return true;
 }
 
-/* What NCCL's own IB takes from the first one is the first one's (guid, port, PCI path: NCCL puts it in
- * their common place by itself); of the rest what holds for all of them. */
+/* Guid, port and PCI path stay the first member's, as in NCCL's own IB transport; NCCL itself places the device at the
+ * common PCI ancestor. The fields below combine all members. */
 static void add_member(struct anynet_device *dev, const struct anynet_device *nic)
 {
 	dev->members[dev->member_count++] = nic;
@@ -186,7 +186,7 @@ static void add_member(struct anynet_device *dev, const struct anynet_device *ni
 	dev->force_flush |= nic->force_flush;
 }
 
-/* Place of a NIC's plane among those that there are, in the order of the NICs; 0 = it is not known. */
+/* Number of a NIC's plane among the distinct planes, from 1, in the order of the NICs; 0 = the plane is not known. */
 static int plane_number(const struct anynet_device *nics, const struct anynet_device *nic)
 {
 	int number = nic->plane_id >= 0;
@@ -201,8 +201,9 @@ static int plane_number(const struct anynet_device *nics, const struct anynet_de
 	return number;
 }
 
-/* A plane of its own for each combination, told from others by a bit, as NCCL's own IB has it (NCCL
- * src/transport/net_ib/init.cc:95@v2.30.7): NCCL does not connect devices of different planes. */
+/* Each combination of planes is a plane of its own, because NCCL does not connect devices of different planes. Its
+ * number is a bit set with the bit PLANES_FUSED, as in NCCL's own IB transport (NCCL
+ * src/transport/net_ib/init.cc:95@v2.30.7). -1 = not known. */
 static int common_plane(const struct anynet_device *dev, const struct anynet_device *nics)
 {
 	int plane = PLANES_FUSED;

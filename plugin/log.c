@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Which lines are worth formatting: the environment is read here, when the plugin is started, and lines are written
- * by transports/base/log.c. */
+/* Which levels are logged, by NCCL_DEBUG or ANYNET_DEBUG. The environment is read only here, when the plugin starts;
+ * transports/base/log.c writes the lines. */
 #include <stdbool.h>
 #include <stdlib.h>
 #include <strings.h>
@@ -21,7 +21,7 @@ static int level_parse(const char *text)
 	return -1;
 }
 
-/* NCCL 2.32: levels that are printed besides those of NCCL_DEBUG. Which, NCCL knows. */
+/* NCCL_DEBUG_LEVELS (NCCL 2.32) adds levels to those of NCCL_DEBUG. NCCL itself decides which ones it prints. */
 static bool has_more_levels(void)
 {
 	const char *levels = getenv("NCCL_DEBUG_LEVELS");
@@ -30,9 +30,8 @@ static bool has_more_levels(void)
 }
 
 /*
- * NCCL filters by itself, and keeps the text of a WARN even when it does not print it
- * (ncclGetLastError): a WARN always goes out. Below that, what its level would drop is not worth
- * formatting. On stderr there is nobody else to filter.
+ * NCCL's logger filters by level itself, so the level here only avoids formatting lines that NCCL would drop. A WARN
+ * always goes to it, because NCCL keeps its text for ncclGetLastError even if it does not print it.
  */
 static int level_from_environment(anynet_log_sink sink)
 {

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* The name presented to NCCL, and the choice of networks; see selector.h. */
+/* The plugin's network name and the choice of networks; see selector.h. */
 #include "selector.h"
 
 #include <arpa/inet.h>
@@ -24,7 +24,7 @@ const char *anynet_selector_name_for(const char *nccl_net)
 {
 	if (!nccl_net)
 		return own_name;
-	/* NCCL takes an empty NCCL_NET for a network whose name is empty: be that one. */
+	/* With an empty NCCL_NET, NCCL looks for a network with an empty name. */
 	if (!*nccl_net)
 		return "";
 	for (size_t i = 0; i < ARRAY_SIZE(served_names); i++) {
@@ -36,13 +36,13 @@ const char *anynet_selector_name_for(const char *nccl_net)
 
 const char *anynet_selector_name(void)
 {
-	static char copy[sizeof("anynet")]; /* the longest name served */
+	static char copy[sizeof("anynet")]; /* as long as any name in served_names */
 	static const char *name;
 
 	if (!name) {
 		name = anynet_selector_name_for(getenv("NCCL_NET"));
 		if (name != own_name) {
-			/* The environment's string may move; ours never does. */
+			/* The program may change its environment. */
 			snprintf(copy, sizeof(copy), "%s", name);
 			name = copy;
 		}
@@ -50,7 +50,7 @@ const char *anynet_selector_name(void)
 	return name;
 }
 
-/* Who asked for IB, or NULL. Our own setting is the more specific one and wins over NCCL_NET. */
+/* The setting that asks for IB, or NULL. ANYNET_TRANSPORT takes precedence over NCCL_NET. */
 static const char *asked_for_ib(const char *name, const struct anynet_config *cfg)
 {
 	if (cfg->transport == ANYNET_CHOOSE_IB)
@@ -60,7 +60,7 @@ static const char *asked_for_ib(const char *name, const struct anynet_config *cf
 	return NULL;
 }
 
-/* Who asked for TCP, or NULL. */
+/* The setting that asks for TCP, or NULL. */
 static const char *asked_for_tcp(const char *name, const struct anynet_config *cfg)
 {
 	if (cfg->transport == ANYNET_CHOOSE_TCP)
@@ -99,7 +99,7 @@ static void log_devices(const struct anynet_probe *probe)
 	}
 }
 
-/* A candidate that is named like a variable is a setting that could not be honoured. */
+/* A candidate named like a variable reports a setting that could not be applied. */
 static bool is_setting(const struct anynet_candidate *candidate)
 {
 	return !strncmp(candidate->name, "NCCL_", 5) || !strncmp(candidate->name, "ANYNET_", 7);
@@ -124,7 +124,7 @@ static void log_candidates(const struct anynet_probe *probe)
 			    usable, probe->device_count);
 }
 
-/* "eth0 10.0.0.2, eth1 10.0.1.2" as far as it fits. */
+/* "eth0 10.0.0.2, eth1 10.0.1.2", truncated to `bytes`. */
 static const char *device_list(const struct anynet_probe *probe, char *buf, size_t bytes)
 {
 	size_t used = 0;

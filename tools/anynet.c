@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* anynet: the command-line tool. A table of subcommands and the loop that finds one. */
+/* The command-line tool anynet: the table of its commands, and help. */
 #include "tools/shared/commands.h"
 
 #include <stdio.h>
@@ -68,7 +68,7 @@ static int run(int command, int argc, char **argv)
 	return commands[command].run(argc, argv);
 }
 
-/* The nearest name, if one letter or two make it; NULL = none is near. */
+/* Returns the command at the smallest edit distance: at most 2, or 1 for names of up to 3 letters. NULL = none. */
 static const char *nearest(const char *name)
 {
 	const char *found = NULL;
@@ -94,7 +94,7 @@ static int unknown(const char *name)
 	return ARGS_WRONG;
 }
 
-/* The list, or a command's own help. */
+/* Prints the list of commands, or the help of one. */
 static int cmd_help(int argc, char **argv)
 {
 	static char help[] = "--help";

@@ -1,7 +1,7 @@
 #!/bin/bash
 # SPDX-License-Identifier: Apache-2.0
-# Shows the built plugin at work: a checked ring all-reduce of 4 ranks under NCCL_NET=IB, beside
-# NCCL's built-in Socket net where a libnccl.so.2 is found, and real NCCL where there is a GPU.
+# Demonstrates the built plugin: a checked ring all-reduce of 4 ranks under NCCL_NET=IB. Compares it with NCCL's
+# built-in Socket net if there is a libnccl.so.2, and runs real NCCL if there is a GPU.
 # Usage: tools/demo.sh BUILD_DIR
 set -euo pipefail
 cd "$(dirname "$0")/.."
@@ -14,7 +14,7 @@ limit=45 # seconds for one run of one net
 out=$(mktemp -d)
 trap 'rm -rf "$out"' EXIT
 
-# Warnings are the same in every run: each is shown once.
+# Shows a warning only once, because every run repeats it.
 touch "$out/shown"
 show_new() {
 	grep -vxFf "$out/shown" "$out/stderr" >"$out/new" || return 0
@@ -41,7 +41,7 @@ perf() {
 	fi
 }
 
-# Both nets in turn, small sizes and large ones, so that both see the same minute of this machine.
+# Runs both nets alternately, with small and with large sizes, so that the load of the machine affects both equally.
 measure() {
 	perf ours "$plugin" "$@"
 	[ -z "$nccl" ] || perf builtin "$nccl" "$@"
@@ -96,7 +96,7 @@ awk -F, -v ranks="$ranks" -v net="$("$tool" devices --json 2>/dev/null |
 		exit wrong ? 2 : 0
 	}' "$out/ours.csv" "$out/builtin.csv"
 
-# Real NCCL, where it can run.
+# Runs real NCCL if possible.
 if nvidia-smi -L 2>/dev/null | grep '^GPU' >/dev/null; then
 	echo
 	bench/real/run.sh --short "$build" || [ $? = 77 ]

@@ -1,7 +1,7 @@
 #!/bin/bash
 # SPDX-License-Identifier: Apache-2.0
-# Installs the Debian packages that packages.txt lists under the named sections and that are not
-# there yet. Usage: tools/deps.sh SECTION...
+# Installs the Debian packages that packages.txt lists in the given sections, if they are missing.
+# Usage: tools/deps.sh SECTION...
 set -euo pipefail
 cd "$(dirname "$0")/.."
 

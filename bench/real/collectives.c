@@ -1,12 +1,12 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* The collectives: how each is called, what must come out of it, how it is measured and checked. */
+/* The collectives: the calls, their correct results, measurement and checks. */
 #include "real.h"
 
 #include <string.h>
 
-#define POISON        0xff /* in every byte of the result before a checked run: not a number */
+#define POISON        0xff /* byte that fills the result before a checked run: NaN */
 #define FULL_BYTES    (1u << 20)
-#define ITERATIONS_2  3 /* at least, of what is larger */
+#define ITERATIONS_2  3 /* minimum iterations of sizes above FULL_BYTES */
 #define VALUES        256
 #define VALUE_OF_RANK 37
 
@@ -80,7 +80,7 @@ static float expect_broadcast(const struct team *t, size_t count, size_t i, uint
 	return collective_value(t->members[t->size - 1], i, seed);
 }
 
-/* One send and one receive for every peer, as NCCL 2.27 and older have no other all-to-all. */
+/* One send and one receive for each peer, since NCCL 2.27 and older have no all-to-all call. */
 static int start_alltoall(struct session *s, const struct team *t, const float *send, float *recv,
 			  size_t count)
 {
@@ -106,7 +106,7 @@ static float expect_alltoall(const struct team *t, size_t count, size_t i, uint3
 	return collective_value(t->members[i / count], (size_t)t->rank * count + i % count, seed);
 }
 
-/* To the next rank, from the one before. */
+/* Sends to the next rank, receives from the previous one. */
 static int start_sendrecv(struct session *s, const struct team *t, const float *send, float *recv,
 			  size_t count)
 {
@@ -129,7 +129,7 @@ static float expect_sendrecv(const struct team *t, size_t count, size_t i, uint3
 	return collective_value(t->members[(t->rank + t->size - 1) % t->size], i, seed);
 }
 
-/* What each rank's link carries, per byte of the size, as nccl-tests count it. */
+/* Bytes on each rank's link per byte of the size, as in nccl-tests. */
 static double bus_all_reduce(int ranks)
 {
 	return 2.0 * (ranks - 1) / ranks;
@@ -215,8 +215,8 @@ const struct real_test *collective_all_reduce(void)
 	return &real_tests[0];
 }
 
-/* This rank's data, and a result that is none yet. cudaMemset returns before it is done, cudaMemcpy, behind it, does
- * not; the tests' streams do not wait for either. */
+/* Fills the input and poisons the result. cudaMemset is asynchronous; the cudaMemcpy after it waits
+ * for both, since the tests' streams do not synchronise with the default stream. */
 static int prepare(struct session *s, const struct real_test *test, const struct team *t,
 		   size_t count)
 {
@@ -242,7 +242,7 @@ static int compare(struct session *s, const struct real_test *test, const struct
 			     s->libs.cuda.memcpy(s->host, s->recv, elements * sizeof(float),
 						 CUDA_TO_HOST));
 
-	/* Written so that what is not a number is wrong. */
+	/* This form counts NaN as wrong. */
 	for (size_t i = 0; !ret && i < elements; i++)
 		*wrong += !(s->host[i] == test->expected(t, count, i, s->seed));
 	return ret;
@@ -262,7 +262,7 @@ int collective_check(struct session *s, const struct real_test *test, const stru
 	return ret ? ret : compare(s, test, t, count, wrong);
 }
 
-/* Large ones take long enough for fewer to do. */
+/* Large sizes take longer and need fewer iterations. */
 static int iterations(const struct real_options *opts, size_t bytes)
 {
 	size_t fewer = bytes <= FULL_BYTES ? (size_t)opts->iterations
@@ -281,7 +281,7 @@ static int repeat(struct session *s, const struct real_test *test, size_t count,
 	return ret ? ret : team_wait(s, &s->world);
 }
 
-/* What all ranks found, as a row. */
+/* Adds a row with the results of all ranks. */
 static void add_row(struct session *s, int test, size_t bytes, size_t count)
 {
 	struct real_area *area = s->area;

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Connections of the plugin are shut behind its back. NCCL has sockets of its own in the same process,
- * which do not recover: the plugin's are known by their ports, one end of each is in ANYNET_PORT_RANGE.
+ * Shuts down connections of the plugin. NCCL's own sockets in the same process do not recover, so
+ * they must be spared: a connection is the plugin's if the port of one end is in ANYNET_PORT_RANGE.
  */
 #include "real.h"
 
@@ -13,7 +13,7 @@
 #include <sys/socket.h>
 #include <time.h>
 
-#define DESCRIPTORS_MAX 4096 /* looked at */
+#define DESCRIPTORS_MAX 4096 /* highest descriptor examined, plus one */
 #define FOUND_MAX       256
 #define PORTS           1000
 
@@ -58,7 +58,7 @@ static bool is_ours(const struct sockaddr_storage *addr)
 	return port && port >= cut.low && port <= cut.high;
 }
 
-/* Connected, with the plugin's port at either end. */
+/* True for a connected socket with a port of the plugin at one end. */
 static bool is_connection(int fd)
 {
 	struct sockaddr_storage here, there;

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Finds libnccl and libcudart, and the calls in them. */
+/* Finds libnccl and libcudart, and their functions; see libs.h. */
 #include "libs.h"
 
 #include <dlfcn.h>
@@ -15,7 +15,7 @@
 
 struct symbol {
 	const char *name;
-	size_t offset; /* of its pointer in struct libs */
+	size_t offset; /* offset of the function pointer in struct libs */
 	bool optional;
 };
 
@@ -63,7 +63,7 @@ static const struct symbol cuda_symbols[] = {
 	CUDA(stream_query, "cudaStreamQuery"),
 };
 
-/* In this order; the first that opens is taken. */
+/* Tried in this order; the first that opens is used. */
 static const char *const nccl_places[] = {
 	"libnccl.so.2",
 	"/usr/local/cuda*/lib64/libnccl.so.2",

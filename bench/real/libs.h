@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * What real_bench calls of NCCL and of the CUDA runtime. Both are opened at run time, so that it
- * builds without either; the declarations are ours, of calls that have not changed since NCCL 2.8 and
- * CUDA 11. Results are int, 0 = success.
+ * The calls of NCCL and the CUDA runtime that real_bench uses. Both libraries are opened at run
+ * time, so that it builds without them. The declarations match all versions since NCCL 2.8 and CUDA
+ * 11. Results are int, 0 = success.
  */
 #ifndef BENCH_REAL_LIBS_H
 #define BENCH_REAL_LIBS_H
@@ -69,12 +69,12 @@ struct cuda_calls {
 struct libs {
 	struct nccl_calls nccl;
 	struct cuda_calls cuda;
-	char nccl_path[512], cuda_path[512]; /* the files that were opened */
+	char nccl_path[512], cuda_path[512]; /* paths of the opened files */
 };
 
-/* Opens both; a name or path that is NULL is searched for as net_bench does it: the loader's path,
- * then CUDA's and Python's usual places; ANYNET_LIBNCCL names another libnccl. Returns 0 or -1 with a
- * sentence in err. They stay open. */
+/* Opens both libraries. If a name is NULL, the library is searched on the library search path, then
+ * in the usual places of CUDA and Python; ANYNET_LIBNCCL names another libnccl. Returns 0, or -1
+ * with a sentence in err. The libraries stay open, also after an error. */
 int libs_open(struct libs *libs, const char *nccl, const char *cuda, char *err, size_t err_bytes);
 
 #endif

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* The tables: one session as nccl-tests print it, and the medians of all rounds, net beside net. */
+/* Tables: one session as nccl-tests prints it, and the medians of all rounds with the nets side by side. */
 #include "real.h"
 
 #include <math.h>
@@ -10,7 +10,7 @@
 
 #define LABEL_BYTES 60
 
-/* Of one row in all rounds. */
+/* One row in all rounds. */
 struct series {
 	struct real_row row;
 	double seconds[REAL_NETS_MAX][REAL_ROUNDS_MAX];
@@ -126,7 +126,8 @@ static double time_median(const struct series *s, int net, int rounds)
 	return median_of(values, rounds);
 }
 
-/* First net's time / this net's: the median of the rounds' own, as they lie together in time. */
+/* Time of the first net / this net: the median of the ratios of each round, whose measurements are
+ * close in time. */
 static double time_ratio(const struct series *s, int net, int rounds)
 {
 	double ratios[REAL_ROUNDS_MAX];

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * What the ranks' logs prove: which net carried the channels, and by which table of the plugin. A run
- * whose traffic went another way has measured something else, so it fails.
+ * Reads in the ranks' logs which net carried the channels, and with which API version of the
+ * plugin. A run whose traffic used another way has measured something else, and fails.
  */
 #include "real.h"
 
@@ -13,13 +13,13 @@
 #define NAME_BYTES 32
 
 struct account {
-	unsigned ours;   /* channels over the net of this name */
-	unsigned gdr;    /* of them with buffers in GPU memory */
-	unsigned users;  /* registrations of the user's own buffers, one per connection */
+	unsigned ours;   /* channels over the requested net */
+	unsigned gdr;    /* those with buffers in GPU memory */
+	unsigned users;  /* registrations of user buffers, one per connection */
 	unsigned others; /* channels over anything else */
-	char other[200]; /* the first of those */
+	char other[200]; /* the first such channel */
 	char name[NAME_BYTES];
-	int api; /* 0: the plugin has said nothing */
+	int api; /* 0 = the plugin has logged no version */
 	char file[300];
 };
 
@@ -39,7 +39,7 @@ void proof_path(const struct real_options *opts, const struct real_session *whic
 		 which->round, tag_of(which->tests), rank);
 }
 
-/* "… anynet: version 0.1.0 file F presented as N net api v11 …" */
+/* Parses "… anynet: version 0.1.0 file F presented as N net api v11 …". */
 static void read_version(const char *line, struct account *a)
 {
 	const char *file = strstr(line, " file "), *as = strstr(line, " presented as ");
@@ -52,7 +52,7 @@ static void read_version(const char *line, struct account *a)
 	snprintf(a->file, sizeof(a->file), "%.*s", (int)(as - file), file);
 }
 
-/* "… Channel 00/0 : 0[0] -> 1[0] [send] via NET/anynet/0/GDRDMA" */
+/* Parses "… Channel 00/0 : 0[0] -> 1[0] [send] via NET/anynet/0/GDRDMA". */
 static void read_channel(const char *via, const char *name, struct account *a)
 {
 	size_t bytes = strlen(name);
@@ -96,7 +96,7 @@ static int refuse(const char *path, const char *why, const char *what)
 	return -GROUP_ERROR;
 }
 
-/* The newest table that this NCCL and the plugin both know. */
+/* Returns the newest API version that this NCCL and the plugin support. */
 static int expected_api(const struct real_options *opts, int version)
 {
 	const struct release_range *range = release_range_of(version);
@@ -107,7 +107,7 @@ static int expected_api(const struct real_options *opts, int version)
 	return range->api_newest < newest ? range->api_newest : newest;
 }
 
-/* expected: the net API that NCCL was to take */
+/* `expected`: the API version that NCCL should use. */
 static int judge(const char *path, const struct account *a, bool builtin, int ranks, int expected)
 {
 	char text[40];

@@ -161,7 +161,7 @@ static error_t parse(int key, char *arg, struct argp_state *state)
 	return 0;
 }
 
-/* An error beats a wrong result: with it nothing was shown. */
+/* GROUP_ERROR outranks GROUP_WRONG: after an error the run has proved nothing. */
 static int worse(int a, int b)
 {
 	if (a == GROUP_ERROR || b == GROUP_ERROR)
@@ -207,7 +207,7 @@ static int run_session(const struct real_options *opts, struct results *results,
 	return result;
 }
 
-/* The scenes that need a session of their own, one by one, and all else together. */
+/* Runs all tests in one session, except the scenes that need their own. */
 static int run_net(const struct real_options *opts, struct results *results, int net, int round)
 {
 	unsigned together = opts->tests;

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* What jobs do with communicators besides one collective after another. */
+/* Scenes: uses of communicators other than one collective after another. */
 #include "real.h"
 
 #include <signal.h>
@@ -14,10 +14,10 @@
 #define COMMS       3
 #define REINITS     10
 #define NEEDS_TWO   "SKIP: one rank has nobody to talk to"
-#define POISON      0xee /* where nothing has been received, and what has been sent */
-#define MARGIN      64   /* bytes around a message that have to stay as they are */
+#define POISON      0xee /* fills the result before a message, and the sent data after it */
+#define MARGIN      64 /* bytes after a message that must not change; also the range of its offset */
 
-/* Elements that fit the buffers, and take NCCL some time. */
+/* Elements that fit the buffers and keep NCCL busy for some time. */
 static size_t large_count(const struct session *s)
 {
 	size_t bytes = s->area->bytes_max < 4u << 20 ? s->area->bytes_max : 4u << 20;
@@ -37,7 +37,7 @@ static size_t clamp_count(const struct session *s, size_t count, size_t pieces)
 	return count < room ? count : room;
 }
 
-/* Several all-reduces and a ring of sends in one group: NCCL starts them together. */
+/* Starts several all-reduces and a ring of sends in one group, which NCCL launches together. */
 static int start_group(struct session *s, size_t count)
 {
 	const struct nccl_calls *nccl = &s->libs.nccl;
@@ -94,7 +94,7 @@ int scene_groups(struct session *s, char *note, size_t note_bytes)
 	return ret;
 }
 
-/* Even ranks and odd ones, each in reverse order. */
+/* Even ranks and odd ranks, each in reverse order. */
 static void split_team(const struct session *s, struct team *part)
 {
 	for (int i = s->world.size - 1; i >= 0; i--) {
@@ -130,7 +130,7 @@ int scene_splits(struct session *s, char *note, size_t note_bytes)
 	return ret;
 }
 
-/* Started on all before any is waited for. */
+/* Starts a call on all communicators before it waits for any. */
 static int use_all(struct session *s, const struct team *teams, size_t count)
 {
 	const struct real_test *test = collective_all_reduce();
@@ -167,7 +167,8 @@ int scene_comms(struct session *s, char *note, size_t note_bytes)
 
 /* --- registered buffers --- */
 
-/* Every size twice: at the buffers' starts, and at odd places behind them. The last is all there is. */
+/* Each size is used twice: at the start of the buffers, and at odd offsets. The last size is the
+ * whole buffer. */
 static const size_t registered_sizes[] = { 1, 4096, 65537, 1000003, (4u << 20) + 1, SIZE_MAX };
 
 struct message {
@@ -188,13 +189,14 @@ static struct message message_of(const struct session *s, size_t turn)
 	return m;
 }
 
-/* Another a power of two further on, and in the next message. */
+/* Differs at power-of-two distances, and in the next message. */
 static uint8_t byte_value(int rank, size_t i, uint32_t seed)
 {
 	return (uint8_t)(((uint32_t)i * 2654435761u >> 24) + (uint32_t)rank * 37 + seed * 101);
 }
 
-/* The first bytes of `recv`: the message's own, and around them what it may not touch. */
+/* Returns how many bytes of `recv` to check: the message, and bytes before and after it that must
+ * not change. */
 static size_t watched(const struct session *s, const struct message *m)
 {
 	size_t end = m->recv_at + m->bytes;
@@ -202,7 +204,7 @@ static size_t watched(const struct session *s, const struct message *m)
 	return end + MARGIN < s->bytes ? end + MARGIN : s->bytes;
 }
 
-/* The copy is last: it is done when it returns. */
+/* cudaMemcpy comes last, since it returns only when both are done. */
 static int prepare_message(struct session *s, const struct message *m)
 {
 	const struct cuda_calls *cuda = &s->libs.cuda;
@@ -217,7 +219,7 @@ static int prepare_message(struct session *s, const struct message *m)
 				cuda->memcpy(s->send + m->send_at, host, m->bytes, CUDA_TO_DEVICE));
 }
 
-/* When it is done, what has been sent is the user's again. */
+/* After completion the sent data may be overwritten; overwriting it reveals late reads. */
 static int pass_on(struct session *s, const struct message *m)
 {
 	const struct nccl_calls *nccl = &s->libs.nccl;
@@ -259,7 +261,7 @@ static int check_message(struct session *s, const struct message *m)
 	return ret;
 }
 
-/* With its buffers in GPU memory NCCL sends and receives where the user's data is. */
+/* With buffers in GPU memory, NCCL sends and receives directly from and to registered user buffers. */
 int scene_registered(struct session *s, char *note, size_t note_bytes)
 {
 	const struct nccl_calls *nccl = &s->libs.nccl;
@@ -311,7 +313,7 @@ int scene_reinit(struct session *s, char *note, size_t note_bytes)
 	return ret;
 }
 
-/* Aborts what may hang, and tells how long that took. */
+/* Aborts a communicator that may hang, and returns the time it took. */
 static int abort_team(struct session *s, struct team *t, double *ms)
 {
 	uint64_t begin_ns = now_ns();
@@ -321,11 +323,11 @@ static int abort_team(struct session *s, struct team *t, double *ms)
 	t->comm = NULL;
 	if (ret)
 		return ret;
-	team_close(s, t); /* the stream */
+	team_close(s, t); /* destroys the stream */
 	return 0;
 }
 
-/* Rank 0 stays away from a collective that the others are in; then all give it up. */
+/* Rank 0 does not join a collective that the others have started; then all abort. */
 int scene_abort(struct session *s, char *note, size_t note_bytes)
 {
 	const struct real_test *test = collective_all_reduce();
@@ -356,8 +358,8 @@ int scene_abort(struct session *s, char *note, size_t note_bytes)
 
 /* --- a rank that is killed --- */
 
-/* All-reduces without end; a rank's turns tell the others how many it has seen. 1 with NCCL's error,
- * which may come from the call as well, or negative. */
+/* Runs all-reduces until an error. area->turns counts them for the other ranks. Returns 1 with
+ * NCCL's error, which the call itself may return, or a negative value. */
 static int work_until_error(struct session *s, int *error)
 {
 	const struct team *t = &s->world;
@@ -375,7 +377,7 @@ static int work_until_error(struct session *s, int *error)
 	return ret;
 }
 
-/* The process that will be killed, with a parent that takes its place. */
+/* The process to be killed. Its parent takes its place afterwards. */
 static void victim(struct session *s)
 {
 	int error = 0;
@@ -383,7 +385,7 @@ static void victim(struct session *s)
 	prctl(PR_SET_PDEATHSIG, SIGKILL);
 	if (!session_open(s, false))
 		work_until_error(s, &error);
-	_exit(GROUP_ERROR); /* nobody killed it */
+	_exit(GROUP_ERROR); /* reached only if it was not killed */
 }
 
 static bool all_at_work(const struct session *s)
@@ -417,7 +419,7 @@ static int kill_one(struct session *s)
 	return ret ? -GROUP_ERROR : 0;
 }
 
-/* As frameworks do it: who has an error tells the others, and all abort. */
+/* As frameworks do: a rank with an error informs the others, and all abort. */
 static void tell(struct session *s, int error)
 {
 	uint64_t none = 0;
@@ -444,7 +446,7 @@ static int survive(struct session *s, double *ms)
 	return ret;
 }
 
-/* The last rank dies in the middle of collectives; another process takes its place. */
+/* The last rank is killed during collectives; another process takes its place. */
 int scene_killed(struct session *s, char *note, size_t note_bytes)
 {
 	bool last = s->group->rank == s->group->size - 1;

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* A session's rank process: its environment, its GPU memory, its communicator, its tests. */
+/* The process of a rank in a session: environment, GPU memory, communicator, tests. */
 #include "real.h"
 
 #include <errno.h>
@@ -9,9 +9,9 @@
 
 #include "share.h"
 
-#define MEMORY_SHARE 0.7 /* of the GPU's free memory, for the buffers of all ranks */
+#define MEMORY_SHARE 0.7 /* share of the GPU's free memory used for the buffers of all ranks */
 #define TOLD_NS      3000000000u
-#define ASK_EVERY    64 /* looks at the stream between two at the communicator's error */
+#define ASK_EVERY    64 /* stream queries between two queries of the communicator's error */
 
 int nccl_check(struct session *s, const char *call, int result)
 {
@@ -29,7 +29,8 @@ int cuda_check(struct session *s, const char *call, int result)
 	return -GROUP_ERROR;
 }
 
-/* Another rank's connection is with the one that is gone; ours does not see it. */
+/* True if another rank reported an error long ago. A rank without a connection to the lost one sees
+ * no error itself. */
 static bool is_told(const struct session *s)
 {
 	uint64_t failed_ns = atomic_load(&s->area->failed_ns);
@@ -78,7 +79,7 @@ int team_open(struct session *s, struct team *t)
 	if (!ret)
 		ret = cuda_check(s, "cudaStreamCreateWithFlags",
 				 s->libs.cuda.stream_create(&t->stream, CUDA_NONBLOCKING));
-	/* Nobody makes the next id before all have read this one. */
+	/* Rank 0 must not create the next id before all ranks have read this one. */
 	if (ret || group_barrier(s->group))
 		return -GROUP_ERROR;
 	return 0;
@@ -93,7 +94,7 @@ void team_close(struct session *s, struct team *t)
 	t->comm = t->stream = NULL;
 }
 
-/* Rank 0 looks before anybody takes any; who comes later finds it chosen. */
+/* Rank 0 chooses before any rank allocates memory; ranks that join later use the same size. */
 static int choose_size(struct session *s)
 {
 	size_t free_bytes = 0, total = 0, share;
@@ -112,7 +113,7 @@ static int choose_size(struct session *s)
 	return group_barrier(s->group) ? -GROUP_ERROR : 0;
 }
 
-/* Sizes below one element for each rank are rounded up, so there is room for those. */
+/* At least one element for each rank, since smaller sizes are rounded up. */
 static int allocate(struct session *s)
 {
 	size_t least = REAL_RANKS_MAX * sizeof(float);
@@ -127,7 +128,7 @@ static int allocate(struct session *s)
 	ret = cuda_check(s, "cudaMalloc", s->libs.cuda.malloc((void **)&s->send, bytes));
 	if (!ret)
 		ret = cuda_check(s, "cudaMalloc", s->libs.cuda.malloc((void **)&s->recv, bytes));
-	/* What is sent before any check has values, too. */
+	/* Calls before the first check send initialised data too. */
 	if (!ret)
 		ret = cuda_check(s, "cudaMemset", s->libs.cuda.memset(s->send, 0, bytes));
 	s->bytes = bytes;
@@ -225,13 +226,13 @@ struct plan {
 	const struct real_session *which;
 };
 
-/* What the user has set counts. */
+/* Sets a variable unless the user has set it. */
 static void set_default(const char *name, const char *value)
 {
 	setenv(name, value, 0);
 }
 
-/* All ranks on one GPU, each a host of its own to NCCL (net-api.md §7.2). */
+/* All ranks on one GPU, each a separate host to NCCL (net-api.md §7.2). */
 static void set_environment(const struct plan *plan, const struct real_net *net, int rank)
 {
 	char text[600];
@@ -239,12 +240,12 @@ static void set_environment(const struct plan *plan, const struct real_net *net,
 	snprintf(text, sizeof(text), "anynet-host-%d", rank);
 	setenv("NCCL_HOSTID", text, 1);
 	proof_path(plan->opts, plan->which, rank, text, sizeof(text));
-	unlink(text); /* what an earlier run has left proves nothing */
+	unlink(text); /* the log of an earlier run proves nothing */
 	setenv("NCCL_DEBUG_FILE", text, 1);
 	setenv("NCCL_DEBUG", "INFO", 1);
 	setenv("NCCL_DEBUG_SUBSYS", "INIT,NET,ENV,REG", 1);
 	set_default("NCCL_SOCKET_IFNAME", "lo");
-	set_default("NCCL_MAX_NCHANNELS", "2"); /* small kernels where they take turns */
+	set_default("NCCL_MAX_NCHANNELS", "2"); /* small kernels, since they share the GPU in turns */
 	set_default("NCCL_P2P_DISABLE", "1");
 	set_default("NCCL_SHM_DISABLE", "1");
 	set_default("NCCL_MNNVL_ENABLE", "0");

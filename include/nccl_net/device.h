@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Devices and the probes that find them: the contract between the selector (plugin/) and the
- * transports. A device is what NCCL calls one: a NIC port it may put channels on.
+ * Devices and the probes that find them: the contract between the selector (plugin/) and the transports. A device is
+ * one in NCCL's sense: a NIC port on which NCCL may place channels.
  */
 #ifndef ANYNET_DEVICE_H
 #define ANYNET_DEVICE_H
@@ -13,11 +13,11 @@
 
 #include <nccl_net/config.h>
 
-#define ANYNET_DEVICES_MAX    64 /* ports of all kinds on one host; more are ignored with a WARN */
+#define ANYNET_DEVICES_MAX    64 /* ports of all kinds on one host; further ones are ignored with a WARN */
 #define ANYNET_CANDIDATES_MAX 128
 #define ANYNET_REASON_BYTES   200
 #define ANYNET_MEMBERS_MAX    8   /* NICs of a fused device (net-api.md §1.5) */
-#define ANYNET_NAME_BYTES     256 /* NCCL's topology keeps no more of a name */
+#define ANYNET_NAME_BYTES     256 /* NCCL's topology truncates longer names */
 
 enum anynet_link { ANYNET_LINK_TCP, ANYNET_LINK_IB };
 
@@ -26,12 +26,12 @@ enum anynet_link { ANYNET_LINK_TCP, ANYNET_LINK_IB };
 #define ANYNET_PTR_CUDA	  0x2
 #define ANYNET_PTR_DMABUF 0x4
 
-/* Immutable once the selector has published it, so any thread reads it without a lock.
+/* Immutable once the selector has published it, so any thread may read it without a lock.
  * Field meanings and NCCL's use of them: net-api.md §2.8. */
 struct anynet_device {
 	enum anynet_link link;
 	int index; /* position in the process's list of NICs; ANYNET_DEVICES_MAX = a fused device */
-	/* Unique in the list: interface, or verbs device[:port]; fused: the members', joined by '+'. */
+	/* Unique in the list: interface, or verbs device[:port]; of a fused device its members' names, joined by '+' */
 	char name[ANYNET_NAME_BYTES];
 	char pci_path[PATH_MAX]; /* sysfs directory of the PCI function; "" = not a PCI device */
 	uint64_t guid;
@@ -41,24 +41,24 @@ struct anynet_device {
 	int max_comms;
 	int max_recvs;
 	int ptr_support; /* ANYNET_PTR_* */
-	char gpu_memory[ANYNET_REASON_BYTES]; /* how it reaches GPU memory, or why not; "" = it is TCP's */
+	char gpu_memory[ANYNET_REASON_BYTES]; /* how the NIC accesses GPU memory, or why not; "" = TCP device */
 	bool reg_is_global;
 	bool force_flush;
 
-	struct sockaddr_storage addr; /* IP address its sockets are bound to; port 0 */
+	struct sockaddr_storage addr; /* IP address to which its sockets are bound; port 0 */
 	unsigned ifindex;
 	char ifname[16];
-	bool copies_in_kernel; /* lo, veth …: MSG_ZEROCOPY would copy all the same */
-	bool is_roce;          /* of an IB device: its link layer is Ethernet */
-	int rail_id, plane_id; /* as the user numbers them (NCCL_IB_HCA); -1 = not known */
+	bool copies_in_kernel; /* lo, veth, …: the kernel copies in spite of MSG_ZEROCOPY */
+	bool is_roce;          /* IB device with link layer Ethernet */
+	int rail_id, plane_id; /* from NCCL_IB_HCA; -1 = not known */
 
-	/* A fused device: the NICs that it stands for, whose comms have streams over all of them. What is
-	 * above is the first one's, but for names and sums. 0 = this is a NIC itself. */
+	/* The NICs of a fused device; its comms have streams over all of them. 0 = not a fused device. The fields above
+	 * are the first member's, except the name and those that fused.c combines from all members. */
 	int member_count;
 	const struct anynet_device *members[ANYNET_MEMBERS_MAX];
 };
 
-/* The NICs of a device, a NIC being its only one. */
+/* The number of NICs of a device, and NIC `i` of them. A device that is not fused is its own only NIC. */
 static inline int anynet_members(const struct anynet_device *dev)
 {
 	return dev->member_count ? dev->member_count : 1;
@@ -69,12 +69,12 @@ static inline const struct anynet_device *anynet_member(const struct anynet_devi
 	return dev->member_count ? dev->members[i] : dev;
 }
 
-/* One thing that was looked at, and the verdict: what the INFO lines and `anynet devices` print. */
+/* One examined candidate and the verdict, for the INFO lines and `anynet devices`. */
 struct anynet_candidate {
 	enum anynet_link link;
 	char name[64]; /* "libibverbs", "mlx5_0:1", "eth0" */
 	bool usable;
-	char reason[ANYNET_REASON_BYTES]; /* why not; or what was found ("10000 Mb/s 10.0.0.2") */
+	char reason[ANYNET_REASON_BYTES]; /* why it is not usable, or what was found ("10000 Mb/s 10.0.0.2") */
 };
 
 struct anynet_probe {
@@ -82,32 +82,31 @@ struct anynet_probe {
 	int device_count;
 	struct anynet_candidate candidates[ANYNET_CANDIDATES_MAX];
 	int candidate_count;
-	bool stands_by; /* its devices are not for NCCL: all paths are wanted, whatever NCCL would take */
+	bool stands_by; /* the probe collects standby devices: every usable path, whatever NCCL would select */
 };
 
 /*
- * A transport's probe appends its usable devices and a verdict for every candidate to *probe. It
- * never fails, prints nothing, and is called once per process under the core's init lock. The order
- * of devices is the same in every process of a host.
+ * A transport's probe appends its usable devices and a verdict for every candidate to *probe. It never fails and logs
+ * nothing. It is called once per process, under the core's init lock. The order of devices is the same in every process
+ * of a host.
  */
 struct anynet_transport {
 	const char *name; /* "IB", "TCP" */
 	enum anynet_link link;
 	void (*probe)(const struct anynet_config *cfg, struct anynet_probe *probe);
 
-	/* Devices that stand by for those that the probe has added, which NCCL does not see: for
-	 * control connections, and for data when no other path is left. Their indices follow those
-	 * of the NICs that NCCL sees and are below ANYNET_DEVICES_MAX. Constant after the probe; any thread.
-	 * NULL = this transport has none. */
+	/* The standby devices of those that the probe has added. NCCL does not see them. They carry control
+	 * connections, and data when no other path is left. Their indices follow those of NCCL's NICs and are below
+	 * ANYNET_DEVICES_MAX. Constant after the probe; any thread. NULL = this transport has none. */
 	const struct anynet_device *const *(*standby)(int *count);
 };
 
 extern const struct anynet_transport anynet_ib_transport;
 extern const struct anynet_transport anynet_tcp_transport;
 
-/* Append a verdict; further ones than ANYNET_CANDIDATES_MAX are dropped. A candidate named like a
- * variable (NCCL_…, ANYNET_…) is a setting that could not be honoured: the selector warns. More
- * usable verdicts than devices mean that the device list was full. */
+/* Append a verdict; those beyond ANYNET_CANDIDATES_MAX are dropped. A candidate named like a variable (NCCL_…,
+ * ANYNET_…) reports a setting that could not be applied, and the selector logs it as a WARN. If there are more usable
+ * verdicts than devices, the device list was full. */
 void anynet_probe_verdict(struct anynet_probe *probe, enum anynet_link link, const char *name,
 			  bool usable, const char *fmt, ...) __attribute__((format(printf, 5, 6)));
 

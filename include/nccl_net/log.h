@@ -1,11 +1,10 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Logging. Lines go to NCCL's logger (net-api.md §4.1) once init has handed it over, to stderr in
- * tools and tests. Every function preserves errno and is callable from any thread. Nothing on the
- * data path logs, except when a request fails.
+ * Logging. Lines go to NCCL's logger (net-api.md §4.1) after NCCL's init has supplied it, and to stderr in tools and
+ * tests. anynet_log preserves errno and may be called from any thread. The data path logs only when a request fails.
  *
- * Form: one line, no newline at its end, lowercase words and values separated by spaces
- * ("dev eth0 peer 10.0.0.2:4711 stream 3"). Log where an error is first decided, nowhere above.
+ * Form: one line without a newline, lowercase words and values separated by spaces
+ * ("dev eth0 peer 10.0.0.2:4711 stream 3"). Log an error where it is detected, not again in the callers.
  */
 #ifndef ANYNET_LOG_H
 #define ANYNET_LOG_H
@@ -31,24 +30,25 @@ enum anynet_log_level {
 typedef void (*anynet_log_sink)(int level, unsigned long flags, const char *file, int line,
 				const char *fmt, ...);
 
-/* NULL: stderr, where only WARN is printed unless ANYNET_DEBUG names a level. Reads the environment. */
+/* Send lines to `sink`, up to the level that NCCL_DEBUG selects and at least WARN. NULL: to stderr, up to the level
+ * that ANYNET_DEBUG selects, by default WARN. Reads the environment. */
 void anynet_log_set_sink(anynet_log_sink sink);
 
-/* The same, but with lines up to this level whatever the environment says. */
+/* Send lines up to `level` to `sink`, or to stderr if it is NULL. Does not read the environment. */
 void anynet_log_start(anynet_log_sink sink, int level);
 
 void anynet_log(int level, unsigned long flags, const char *file, int line, const char *fmt, ...)
 	ANYNET_PRINTF(5, 6);
 
-/* A WARN always carries all flag bits: with fewer NCCL's default mask hides it. The text is also
- * what ncclGetLastError and PyTorch print, so it must stand alone: peer, device, errno text. */
+/* A WARN carries all subsystem bits, because NCCL's default mask hides one with fewer. ncclGetLastError and PyTorch
+ * print the text, so it must be complete by itself: peer, device, errno text. */
 #define anynet_warn(...)                                                                           \
 	anynet_log(ANYNET_LOG_WARN, ANYNET_SUB_ALL, __FILE_NAME__, __LINE__, __VA_ARGS__)
-/* Seen with plain NCCL_DEBUG=INFO. */
+/* Printed with plain NCCL_DEBUG=INFO. */
 #define anynet_info(...)                                                                           \
 	anynet_log(ANYNET_LOG_INFO, ANYNET_SUB_INIT | ANYNET_SUB_NET, __FILE_NAME__, __LINE__,     \
 		   __VA_ARGS__)
-/* Seen with NCCL_DEBUG=INFO NCCL_DEBUG_SUBSYS=NET: one per connection, say. */
+/* Printed with NCCL_DEBUG=INFO NCCL_DEBUG_SUBSYS=NET, for example one line per connection. */
 #define anynet_chat(...)                                                                           \
 	anynet_log(ANYNET_LOG_INFO, ANYNET_SUB_NET, __FILE_NAME__, __LINE__, __VA_ARGS__)
 

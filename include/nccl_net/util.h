@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Small helpers everybody may use. */
+/* Small helpers for plugin/, transports/ and the tools. */
 #ifndef ANYNET_UTIL_H
 #define ANYNET_UTIL_H
 

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Settings that contradict each other, or the interfaces and devices of this host. */
+/* Settings that conflict with each other, or with the interfaces and devices of this host. */
 #include "check.h"
 
 #include <stdlib.h>
@@ -10,7 +10,7 @@
 
 #define AREA "settings"
 
-/* Do those that work and pass the filter all belong to this class, or a worse one? */
+/* True if every working interface that matches the filter is of this class or a worse one. */
 static bool are_at_best(const struct check *check, const char *filter, enum netif_class class)
 {
 	const struct interfaces *interfaces = &check->interfaces;
@@ -23,7 +23,7 @@ static bool are_at_best(const struct check *check, const char *filter, enum neti
 	return true;
 }
 
-/* An entry of a prefix list that is the whole name of an interface and the beginning of others. */
+/* Finds entries of a prefix list that are the whole name of one interface and a prefix of others. */
 static void check_prefixes(struct check *check, const char *name, const char *filter)
 {
 	const struct netif_table *table = &check->interfaces.table;
@@ -53,7 +53,7 @@ static void check_prefixes(struct check *check, const char *name, const char *fi
 	}
 }
 
-/* The interfaces that could be named instead. The caller's. */
+/* Lists the interfaces that could be named instead. The caller frees the text. */
 static char *usable_names(const struct check *check)
 {
 	struct text_list names = interfaces_matching(&check->interfaces, "^=lo");
@@ -107,7 +107,7 @@ static void check_ifname(struct check *check, const char *name)
 	text_list_free(&matched);
 }
 
-/* PyTorch's own connections: names in full, without signs in front. */
+/* Interfaces for PyTorch's own connections: full names, without ^ or =. */
 static void check_gloo(struct check *check, const char *name)
 {
 	const char *value = host_env(name);
@@ -184,7 +184,7 @@ static void check_ib_disabled(struct check *check)
 	}
 }
 
-/* The least of something above the most of it. */
+/* Finds minimums that exceed the matching maximums. */
 static void check_limits(struct check *check)
 {
 	static const struct {

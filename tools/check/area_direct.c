@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* GPUDirect RDMA: the way from each GPU to each verbs device, and what stands in it. */
+/* GPUDirect RDMA: the PCI path from each GPU to each verbs device, and what prevents its use. */
 #include "check.h"
 
 #include <stdio.h>
@@ -12,19 +12,19 @@
 #define AREA         "gpu"
 #define DEVICES      "/sys/class/infiniband"
 #define NO_DISTANCE  (-1)
-#define DMABUF_MAJOR 5 /* dma-bufs can be registered since Linux 5.12 */
+#define DMABUF_MAJOR 5 /* Linux 5.12 and newer can register dma-bufs */
 #define DMABUF_MINOR 12
 
-/* What holds for all pairs. */
+/* Properties shared by all pairs. */
 struct direct {
-	int reach;          /* the largest enum pci_distance at which it is used, or NO_DISTANCE */
-	const char *method; /* how a NIC reaches GPU memory; NULL = it does not, … */
-	const char *why;    /* … for this reason */
+	int reach;          /* largest enum pci_distance for GPUDirect RDMA, or NO_DISTANCE */
+	const char *method; /* how a NIC reaches GPU memory; NULL = it cannot */
+	const char *why;    /* if method is NULL: the reason */
 	bool any_near;      /* some GPU is near enough to some NIC */
-	bool acs_unknown;   /* and between them are bridges that this user may not read */
+	bool acs_unknown;   /* this user cannot read some of the bridges between near pairs */
 };
 
-/* NCCL_NET_GDR_LEVEL: a name, or a number as older releases had it. PXB if it is not set. */
+/* Returns NCCL_NET_GDR_LEVEL: a name, or a number as in older releases. Default: PXB. */
 static int direct_reach(void)
 {
 	static const struct {
@@ -89,7 +89,7 @@ static void report_acs(struct check *check, const char *bridge, const char *gpu,
 		    strrchr(bridge, '/') + 1);
 }
 
-/* Requests turn off at the NIC's side, what answers them at the GPU's. */
+/* ACS redirects requests at the NIC's bridges, and completions at the GPU's. */
 static void check_acs(struct check *check, struct direct *direct, const char *gpu,
 		      const char *gpu_path, const char *device, const char *device_path)
 {

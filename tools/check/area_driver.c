@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* NVIDIA's driver, and the CUDAs on this host that do not run on it. */
+/* NVIDIA's driver, and CUDA versions on this host that need a newer one. */
 #include "check.h"
 
 #include <stdlib.h>
@@ -7,10 +7,10 @@
 
 #define AREA "gpu"
 
-/* The oldest driver on which a CUDA of this major version runs. */
+/* The oldest driver that supports a major version of CUDA. */
 static const struct {
 	int cuda;
-	int driver; /* its first number */
+	int driver; /* first component of the version */
 	const char *text;
 } oldest_drivers[] = {
 	{ 10, 410, "410.48" },
@@ -19,7 +19,7 @@ static const struct {
 	{ 13, 580, "580.65.06" },
 };
 
-/* The driver's version as the kernel tells it, "535.104.05"; NULL = none is loaded. The caller's. */
+/* Returns the loaded driver's version, "535.104.05"; NULL = none is loaded. The caller frees it. */
 static char *driver_version(const struct host *host)
 {
 	char *line = host_line(host, "/proc/driver/nvidia/version"), *version = NULL;
@@ -34,8 +34,8 @@ static char *driver_version(const struct host *host)
 	return version;
 }
 
-/* A libcuda for newer CUDAs than the driver's, if it is the one that the loader takes: a package that
- * data centre GPUs may use. The caller's. */
+/* Returns libcuda of a cuda-compat package, if the dynamic loader finds it first. Such a package
+ * runs newer CUDA versions than the driver, on data centre GPUs. The caller frees it. */
 static char *compat_library(const struct check *check)
 {
 	char *path = loader_find(&check->loader, "libcuda.so.1", NULL, NULL);
@@ -46,7 +46,7 @@ static char *compat_library(const struct check *check)
 	return NULL;
 }
 
-/* The driver that this CUDA needs; NULL = the present one does, as far as is known. */
+/* Returns the driver that this CUDA version needs; NULL = the present one suffices, as far as known. */
 static const char *needed_driver(const char *driver, const char *cuda)
 {
 	for (size_t i = 0; i < ARRAY_SIZE(oldest_drivers); i++) {
@@ -78,7 +78,7 @@ static void check_driver_for(struct check *check, const char *driver, const char
 	explain_old(check);
 }
 
-/* "12.2.140" of a file libcudart.so.12.2.140; "" = it does not tell. */
+/* Returns "12.2.140" for a file libcudart.so.12.2.140; "" = other names. */
 static const char *runtime_version(const char *path)
 {
 	static const char name[] = "libcudart.so.";
@@ -87,7 +87,8 @@ static const char *runtime_version(const char *path)
 	return slash && !strncmp(slash + 1, name, strlen(name)) ? slash + 1 + strlen(name) : "";
 }
 
-/* CUDA's runtimes that the loader finds, each once, links followed. PyTorch and CuPy bring their own. */
+/* Returns the CUDA runtimes on the library search path, each once, links resolved. PyTorch and CuPy
+ * have their own. */
 static struct text_list runtimes(const struct check *check)
 {
 	static const char *const names[] = { "libcudart.so.13", "libcudart.so.12",
@@ -108,8 +109,8 @@ static struct text_list runtimes(const struct check *check)
 	return files;
 }
 
-/* Several lie beside each other on many hosts, of which programs take what they were built for: it is
- * bad only if none of them runs. */
+/* Many hosts have several runtimes, and each program uses the one it was built for. It is a problem
+ * only if none of them works. */
 static void check_runtimes(struct check *check, const char *driver)
 {
 	struct text_list files = runtimes(check);

@@ -1,13 +1,13 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Does a packet filter on this host let the job's connections in? */
+/* Checks whether this host's firewall accepts the job's connections. */
 #include "check.h"
 
 #include <string.h>
 
 #define AREA    "network"
-#define SAMPLES 17 /* ports of a range that are tried */
+#define SAMPLES 17 /* ports of a range that are tested */
 
-/* The interface by which other hosts come: the first that anynet uses. -1 = none. */
+/* Returns the first interface that anynet uses, on which other hosts connect. -1 = none. */
 static int interface_of_job(const struct check *check)
 {
 	for (size_t i = 0; i < check->interfaces.table.link_count; i++)
@@ -19,7 +19,7 @@ static int interface_of_job(const struct check *check)
 
 struct tally {
 	int tried, dropped, rejected, perhaps;
-	int port; /* the first that is not let in */
+	int port; /* the first port that is not accepted */
 	char chain[FIREWALL_CHAIN_BYTES];
 };
 
@@ -49,7 +49,7 @@ static void try_ports(const struct check *check, int interface, int low, int hig
 	}
 }
 
-/* "port 5", "ports 5 to 9" */
+/* "port 5", or "ports 5 to 9". */
 static char *ports_text(int low, int high)
 {
 	return low == high ? text_format("port %d", low) : text_format("ports %d to %d", low, high);
@@ -90,7 +90,7 @@ void check_ports_open(struct check *check, const char *area, int low, int high, 
 	free(ports);
 }
 
-/* Rules that cannot be read, at least whether there are some. */
+/* If the rules cannot be read, reports at least that there are some. */
 static void note_unread(struct check *check)
 {
 	static const char *const tables[] = { "/proc/net/ip_tables_names",

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* The addresses (GIDs) of a RoCE port: which there are, which one is asked for, over which interface. */
+/* The GIDs of a RoCE port: which exist, which one is requested, and the MTU of its interface. */
 #include "check.h"
 
 #include <stdlib.h>
@@ -8,23 +8,23 @@
 #define AREA         "ib"
 #define GIDS_MAX     256
 #define EMPTY_GID    "0000:0000:0000:0000:0000:0000:0000:0000"
-#define CHOOSES_FROM 22100 /* NCCL looks for a GID itself; older ones take number 0 */
-#define FULL_MTU     4200  /* holds RoCE's largest packets, of 4096 bytes */
+#define CHOOSES_FROM 22100 /* since this release NCCL chooses a GID; older ones use index 0 */
+#define FULL_MTU     4200  /* enough for RoCE packets with 4096 bytes of payload */
 
 enum gid_kind {
 	GID_EMPTY,
 	GID_LOCAL, /* fe80:: */
-	GID_V1,    /* RoCE v1, which has no IP */
+	GID_V1,    /* RoCE v1, which is not routed */
 	GID_GOOD,
 };
 
-/* What a port's table tells. */
+/* Summary of a port's GID table. */
 struct gid_table {
 	size_t filled;
-	bool has_global;    /* an address that is not link-local */
-	enum gid_kind wish; /* of the GID that is asked for */
-	long best;          /* the first good one; -1 = none */
-	char *interface;    /* of that one; NULL = not known */
+	bool has_global;    /* has a GID that is not link-local */
+	enum gid_kind wish; /* kind of the requested GID */
+	long best;          /* index of the first good GID; -1 = none */
+	char *interface;    /* interface of the best GID; NULL = unknown */
 };
 
 static char *attribute(const struct check *check, const char *port_path, const char *what,
@@ -80,7 +80,7 @@ static struct gid_table read_table(const struct check *check, const char *port_p
 	return table;
 }
 
-/* The GID that NCCL_IB_GID_INDEX, or NCCL older than 2.21 without it, takes of this port. */
+/* Reports the GID requested by NCCL_IB_GID_INDEX, or used by default by NCCL older than 2.21. */
 static void check_wish(struct check *check, const struct gid_table *table, const char *asked,
 		       const char *name)
 {
@@ -117,7 +117,7 @@ static void check_wish(struct check *check, const struct gid_table *table, const
 	free(who);
 }
 
-/* RoCE's packets are powers of two that fit into the interface's. */
+/* RoCE uses the largest power of two that fits into the interface's MTU. */
 static void check_mtu(struct check *check, const char *interface, const char *name)
 {
 	char *path = text_format("/sys/class/net/%s/mtu", interface);

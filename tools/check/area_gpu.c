@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* GPUs: their memory and errors. */
+/* Memory and errors of GPUs. */
 #include "check.h"
 
 #include <stdlib.h>
@@ -10,7 +10,7 @@
 #include "tools/shared/nvml.h"
 
 #define AREA       "gpu"
-#define FREE_LEAST 10 /* percent */
+#define FREE_LEAST 10 /* percent of memory */
 #define GIB        (1ull << 30)
 
 static void report_gpu(struct check *check, const struct nvml_gpu *gpu, int index)

@@ -1,6 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* InfiniBand and RoCE: the selector's verdicts, what the kernel tells of each port, and the limits that
- * stand in the way. */
+/* InfiniBand and RoCE: the selector's verdicts, the state of each port, and limits that prevent its use. */
 #include "check.h"
 
 #include <errno.h>
@@ -19,7 +18,7 @@
 #define AREA          "ib"
 #define DEVICES       "/sys/class/infiniband"
 #define VERBS         "/sys/class/infiniband_verbs"
-#define MEMLOCK_LEAST ((rlim_t)64 << 20) /* a rank with a few peers pins more than that */
+#define MEMLOCK_LEAST ((rlim_t)64 << 20) /* a rank with a few peers pins more than this */
 
 static void report_verdicts(struct check *check)
 {
@@ -34,7 +33,7 @@ static void report_verdicts(struct check *check)
 	}
 }
 
-/* "eth0 192.0.2.1, eth1 192.0.2.2": what anynet offers. The caller's. */
+/* Returns the devices that anynet offers: "eth0 192.0.2.1, eth1 192.0.2.2". The caller frees the text. */
 static char *offered(const struct check *check)
 {
 	struct text_list names = { 0 };
@@ -61,7 +60,7 @@ static bool has_usable(const struct check *check)
 	return false;
 }
 
-/* The reason why there is no InfiniBand, as the selector gives it. */
+/* Returns the first unusable InfiniBand candidate, which has the selector's reason. */
 static const struct anynet_candidate *refusal(const struct check *check)
 {
 	for (int i = 0; i < check->probe->candidate_count; i++) {
@@ -104,7 +103,7 @@ static void check_asked(struct check *check)
 
 static void check_counters(struct check *check, const char *port_path, const char *name)
 {
-	/* A few come from plugging and booting. */
+	/* Plugging cables and booting cause a few. */
 	static const struct {
 		const char *name;
 		long most;
@@ -139,7 +138,7 @@ static void check_counters(struct check *check, const char *port_path, const cha
 	text_list_free(&bad);
 }
 
-/* By NCCL_IB_HCA, NCCL_IB_DISABLE or anynet's names for them. */
+/* True if NCCL_IB_HCA, NCCL_IB_DISABLE or anynet's settings exclude the port. */
 static bool is_left_out(const struct check *check, const char *device, const char *port)
 {
 	return check->config.ib_disable ||
@@ -151,7 +150,7 @@ static bool is_infiniband(const char *layer)
 	return layer && !strcmp(layer, "InfiniBand");
 }
 
-/* One lane of four: a cable or a connector with three that do not work. RoCE's have one by design. */
+/* One lane instead of four: a cable or connector on which three fail. RoCE ports may have one by design. */
 static void check_width(struct check *check, const char *name, const char *layer, const char *rate)
 {
 	if (!is_infiniband(layer) || !rate || !strstr(rate, "(1X "))
@@ -214,9 +213,9 @@ static void check_port_of(struct check *check, const char *device, const char *p
 	free(path);
 }
 
-/* The limit does not count for those who may exceed it, which only the kernel knows: its capability
- * (CAP_IPC_LOCK) is one of the host, not of a user namespace. Nothing is taken: pages that are locked on
- * their first use are never used. */
+/* RLIMIT_MEMLOCK does not apply to processes with CAP_IPC_LOCK in the initial user namespace, which
+ * only the kernel can test. The test uses no memory: MLOCK_ONFAULT locks pages on first use, and
+ * these are never used. */
 static bool may_lock(void)
 {
 	void *memory = mmap(NULL, MEMLOCK_LEAST, PROT_READ, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
@@ -245,8 +244,8 @@ static void check_memlock(struct check *check)
 		    "the unit of slurmd or docker, docker run --ulimit memlock=-1");
 }
 
-/* Why the file cannot be opened, as a program would open the device; 0 = it can. Permissions are not
- * all: a container's device list says no as well. */
+/* Opens the file as a program would. Returns 0 or errno. Permissions are not sufficient: the device
+ * list of a container may deny access as well. */
 static int open_error(const char *name)
 {
 	int fd = open(name, O_RDWR | O_CLOEXEC | O_NONBLOCK);
@@ -257,7 +256,7 @@ static int open_error(const char *name)
 	return 0;
 }
 
-/* One verbs device of the kernel's: may this process open it? False = its file is not there. */
+/* Checks that this process can open a verbs device. Returns false if its device file does not exist. */
 static bool check_uverbs_of(struct check *check, const char *uverbs)
 {
 	char *path = text_format("/dev/infiniband/%s", uverbs);
@@ -286,7 +285,7 @@ static bool check_uverbs_of(struct check *check, const char *uverbs)
 	return there;
 }
 
-/* The names of the files that programs open: by the kernel's list, or in its absence /dev's. */
+/* Returns the names of the device files, from the kernel's list, or else from /dev. */
 static struct text_list uverbs_names(const struct check *check)
 {
 	struct text_list all = host_list(&check->host, VERBS), names = { 0 };

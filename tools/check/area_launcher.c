@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* What the launcher has set: ranks and sizes that fit each other, and a master that can be reached. */
+/* Variables of the launcher: ranks and sizes must be consistent, and the master reachable. */
 #include "check.h"
 
 #include <errno.h>
@@ -14,7 +14,7 @@
 #define AREA       "launcher"
 #define NAME_BYTES 64
 
-/* The variables of one launcher. NULL = it has none of that meaning. */
+/* The variables of one launcher. NULL = the launcher has no such variable. */
 struct launcher {
 	const char *name;
 	const char *rank, *size, *local_rank, *local_size, *node, *nodes;
@@ -30,7 +30,7 @@ static const struct launcher launchers[] = {
 	{ "MPI", "PMI_RANK", "PMI_SIZE", "MPI_LOCALRANKID", "MPI_LOCALNRANKS", NULL, NULL },
 };
 
-/* Variables that people set by hand, and the words that some of them take ("a|b"). */
+/* Variables that are often set by hand, and the values of those that accept only some words ("a|b"). */
 static const struct {
 	const char *name, *words;
 } by_hand[] = {
@@ -72,8 +72,8 @@ static void check_words(struct check *check)
 	}
 }
 
-/* One letter too many, too few, another, or two swapped; or in capitals; or spelt out. One that is set
- * besides is not missing. */
+/* Finds names with one letter added, missing, changed or swapped, in the wrong case, or
+ * MASTER_ADDRESS. Skips names whose correct variable is set as well. */
 static void check_typo(struct check *check, const char *entry)
 {
 	char name[NAME_BYTES];
@@ -107,7 +107,7 @@ static void check_by_hand(struct check *check)
 	check_words(check);
 }
 
-/* -1 = not set, or no number, which is reported once. */
+/* Returns a variable's value; -1 = not set, or not a number, which is reported. */
 static long number(struct check *check, const char *name)
 {
 	const char *value = name ? host_env(name) : NULL;
@@ -165,8 +165,8 @@ static void check_ranks(struct check *check, const struct launcher *launcher,
 	}
 }
 
-/* As people set them by hand, and Lightning's plugins expect them: the same number of processes on each
- * host, in order. Launchers that distribute ranks in other ways set all of them themselves. */
+/* Checks the layout used by hand-written scripts and Lightning: the same number of processes on
+ * each host, in order. Launchers with other layouts set all variables themselves. */
 static void check_world(struct check *check, const struct launcher *launcher,
 			const struct layout *layout)
 {
@@ -203,7 +203,7 @@ static void check_world(struct check *check, const struct launcher *launcher,
 	}
 }
 
-/* PyTorch's variables against those of the launcher that started it. */
+/* Compares PyTorch's variables with those of the launcher that started it. */
 static void check_against(struct check *check, const struct layout *torch,
 			  const struct launcher *launcher, const struct layout *other)
 {
@@ -228,7 +228,7 @@ static void check_against(struct check *check, const struct layout *torch,
 	}
 }
 
-/* init_method="env://" wants all four. */
+/* init_method="env://" requires all four. */
 static void check_complete(struct check *check)
 {
 	static const char *const needed[] = { "RANK", "WORLD_SIZE", "MASTER_ADDR", "MASTER_PORT" };
@@ -267,7 +267,7 @@ void check_launcher(struct check *check)
 	for (size_t i = 0; i < ARRAY_SIZE(launchers); i++) {
 		layout = read_layout(check, &launchers[i]);
 		if (!i) {
-			/* Lightning and older launchers call it so. */
+			/* Lightning and older launchers use this name. */
 			node = number(check, "NODE_RANK");
 			if (layout.node < 0)
 				layout.node = node;

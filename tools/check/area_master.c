@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* MASTER_ADDR and MASTER_PORT: where all ranks meet. A part of the launcher's area. */
+/* MASTER_ADDR and MASTER_PORT, where all ranks meet. Part of the launcher area. */
 #include "check.h"
 #include "resolver.h"
 
@@ -46,8 +46,8 @@ static bool is_here(const struct interfaces *interfaces, const struct sockaddr_s
 	return false;
 }
 
-/* Would rank 0 be able to listen there, as PyTorch does? 0 or errno. Nothing is sent, and nobody can
- * connect to a socket that does not listen. */
+/* Tests whether rank 0 could listen on this port, as PyTorch does. Returns 0 or errno. The socket
+ * does not listen, so that nobody can connect to it. */
 static int try_port(int port)
 {
 	struct sockaddr_in6 any = { .sin6_family = AF_INET6, .sin6_port = htons((uint16_t)port) };
@@ -116,7 +116,8 @@ static bool has_several_hosts(const struct layout *layout)
 	       (layout->size > 0 && layout->local_size > 0 && layout->size > layout->local_size);
 }
 
-/* The kernel's way to the address, found without sending anything. 0, or errno; the interface is stored. */
+/* Looks up the kernel's route to the address without sending a packet. Returns 0 or errno, and the
+ * interface in *dev. */
 static int route_to(const struct check *check, const struct sockaddr_storage *addr,
 		    const char **dev)
 {
@@ -216,7 +217,7 @@ static void check_place(struct check *check, const struct layout *layout, const 
 	check_port(check, layout, here);
 }
 
-/* A name or an address, and nothing else. */
+/* True if the text is a host name or an address only. */
 static bool has_form(struct check *check, const char *name)
 {
 	const char *colon = strchr(name, ':');
@@ -232,13 +233,13 @@ static bool has_form(struct check *check, const char *name)
 	return false;
 }
 
-/* What the host calls itself: gloo and torchrun give that to the others. */
+/* gloo and torchrun give the address of this host's own name to the others. */
 static void check_own_name(struct check *check)
 {
 	struct sockaddr_storage addr = { 0 };
 	char name[256] = "";
 
-	if (*check->host.root || /* whose name is not known */
+	if (*check->host.root || /* the name of that host is unknown */
 	    gethostname(name, sizeof(name) - 1) || !*name || resolver_ask(name, &addr) ||
 	    !is_loopback(&addr))
 		return;
@@ -251,7 +252,7 @@ static void check_own_name(struct check *check)
 				    "GLOO_SOCKET_IFNAME and MASTER_ADDR");
 }
 
-/* A job of several hosts needs an interface that leads to them. */
+/* A job on several hosts needs an interface that reaches the others. */
 static void check_way_out(struct check *check)
 {
 	struct text_list names = interfaces_of_nccl(&check->interfaces);

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* The copies of NCCL on this host, which of them is loaded by whom, and how they clash. */
+/* The copies of NCCL on this host: which program loads which, and conflicts between them. */
 #include "check.h"
 
 #include <stdlib.h>
@@ -8,7 +8,7 @@
 #define AREA           "nccl"
 #define METADATA_BYTES ((size_t)1 << 20)
 
-/* "2.19.3 for CUDA 12.3". The caller's. */
+/* "2.19.3 for CUDA 12.3". The caller frees the text. */
 static char *version_text(const struct nccl_version *version)
 {
 	char text[16];
@@ -82,7 +82,7 @@ static void report_user(struct check *check, const struct nccl_user *user)
 	free(version);
 }
 
-/* Another copy than the one that came with it as a wheel. */
+/* Reports a user that loads another copy than the wheel installed beside it. */
 static void check_displaced(struct check *check, const struct nccl_user *user)
 {
 	char *path = text_format("%s/nvidia/nccl/lib/libnccl.so.2", user->site->path);
@@ -123,7 +123,7 @@ static void check_cuda(struct check *check, const struct nccl_user *user)
 		    wants);
 }
 
-/* Users in one Python that load different copies: the first that is imported decides for both. */
+/* Two packages in one Python load different copies: the first import decides for both. */
 static void check_pair(struct check *check, const struct nccl_user *a, const struct nccl_user *b)
 {
 	if (a->site != b->site || !a->path || !b->path || !strcmp(a->path, b->path) ||
@@ -168,7 +168,7 @@ static void check_wheels(struct check *check, const struct python_site *site)
 	free(names);
 }
 
-/* What programs such as nccl-tests take, beside what PyTorch takes. */
+/* Compares the default copy, which programs such as nccl-tests load, with those of PyTorch and CuPy. */
 static void check_default(struct check *check)
 {
 	const struct nccl_copies *copies = &check->copies;
@@ -187,7 +187,7 @@ static void check_default(struct check *check)
 	}
 }
 
-/* LD_PRELOAD comes before every search path. */
+/* LD_PRELOAD takes precedence over all search paths. */
 static void check_preload(struct check *check)
 {
 	const char *list = host_env("LD_PRELOAD");
@@ -225,7 +225,8 @@ static void check_preload(struct check *check)
 	}
 }
 
-/* "==2.19.3" behind the wheel's name in what PyTorch asks pip for. The caller's; NULL = nothing. */
+/* Returns the version after "==" that PyTorch's metadata requires of the wheel. The caller frees
+ * it; NULL = none. */
 static char *asked_version(const char *metadata, const char *wheel, size_t wheel_bytes)
 {
 	static const char mark[] = "Requires-Dist: ";

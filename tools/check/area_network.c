@@ -10,12 +10,12 @@
 
 #define AREA          "network"
 #define SHOWN_MAX     40
-#define RTT_US        500    /* for which a window should do: a round trip through a few switches */
-#define WINDOW_LEAST  262144 /* below this every network is slow */
+#define RTT_US        500    /* round trip that a window should cover: a few switches */
+#define WINDOW_LEAST  262144 /* smaller windows are slow on any network */
 #define BACKLOG_LEAST 128
 #define PORTS_LEAST   1000
 #define FILES_LEAST   1024
-#define NETWORK_SPEED 10000 /* Mb/s, where the interface does not tell */
+#define NETWORK_SPEED 10000 /* Mb/s, if the interface's speed is unknown */
 
 static bool is_chosen(const struct check *check, size_t i)
 {
@@ -75,7 +75,7 @@ static void report_interfaces(struct check *check)
 			    "%zu more interfaces without an address, or not used", others);
 }
 
-/* Does it lead nowhere, as lo and a bridge for containers do? */
+/* True for interfaces that do not reach other hosts: lo, and bridges for containers. */
 static bool is_local(const struct check *check, const char *name)
 {
 	for (size_t i = 0; i < check->interfaces.table.link_count; i++) {
@@ -85,8 +85,8 @@ static bool is_local(const struct check *check, const char *name)
 	return false;
 }
 
-/* NCCL takes some that lead nowhere: by itself, or as a list of what it is not to take leaves them out.
- * Who has named them is told by check_conflicts. */
+/* NCCL uses interfaces that do not reach other hosts, by default or because an exclude list admits
+ * them. If the user has named them, check_conflicts reports it. */
 static void report_local(struct check *check, const struct text_list *names, bool first_local)
 {
 	const char *filter = host_env("NCCL_SOCKET_IFNAME");
@@ -126,7 +126,7 @@ static void report_local(struct check *check, const struct text_list *names, boo
 	free(text);
 }
 
-/* NCCL's own choice, for its bootstrap always and for data without a plugin. */
+/* Reports the interfaces NCCL selects itself: for its bootstrap always, for data without a plugin. */
 static void check_nccls_choice(struct check *check)
 {
 	struct text_list names = interfaces_of_nccl(&check->interfaces);
@@ -152,7 +152,7 @@ static void check_nccls_choice(struct check *check)
 	text_list_free(&names);
 }
 
-/* The fastest interface in use, in Mb/s. */
+/* Returns the speed of the fastest interface in use, in Mb/s. */
 static long fastest(const struct check *check)
 {
 	long speed = 0;
@@ -164,7 +164,7 @@ static long fastest(const struct check *check)
 	return speed ? speed : NETWORK_SPEED;
 }
 
-/* The last of three numbers: what autotuning may give a socket. */
+/* The last of the three numbers is the limit of autotuning. */
 static void check_window(struct check *check, const char *name)
 {
 	char *path = text_format("/proc/sys/net/ipv4/%s", name);

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Which plugin NCCL loads in this environment, whether it is used, and what bites on the way. */
+/* Reports which plugin NCCL loads in this environment, whether it is used, and known problems on the way. */
 #include "check.h"
 
 #include <limits.h>
@@ -10,15 +10,15 @@
 #include "releases.h"
 
 #define AREA         "plugin"
-#define OLDEST_SHOWN 21200 /* older releases are judged only where they are installed */
-#define OLDEST_USUAL 21300 /* of those that count where no NCCL is found */
+#define OLDEST_SHOWN 21200 /* older releases are reported only if installed */
+#define OLDEST_USUAL 21300 /* oldest release that matters if no NCCL is found */
 
-/* Ranges one after the other with the same outcome. */
+/* Consecutive ranges with the same outcome. */
 struct group {
 	const struct release_range *first, *last;
-	struct plugin_outcome outcome; /* of the newest */
+	struct plugin_outcome outcome; /* of the newest range */
 	int api_oldest;
-	bool counts; /* a release of it is on this host, or none is known */
+	bool counts; /* a release of the group is on this host, or no NCCL is found */
 };
 
 static bool counts(const struct check *check, const struct release_range *range)
@@ -28,7 +28,7 @@ static bool counts(const struct check *check, const struct release_range *range)
 		       : range->from >= OLDEST_USUAL;
 }
 
-/* "2.13 – 2.18" */
+/* "2.13 – 2.18". The caller frees the text. */
 static char *group_text(const struct group *group)
 {
 	int from = group->first->from / 100 % 100;
@@ -55,7 +55,7 @@ static void report_anynet(struct check *check, const struct group *group, const 
 	free(apis);
 }
 
-/* The first other file of a plugin on the loader's way that is anynet; NULL = there is none. */
+/* Returns the first libnccl-net.so on the library search path that is anynet; NULL = none. */
 static char *find_anynet(const struct check *check)
 {
 	struct text_list directories = loader_directories(&check->loader);
@@ -217,7 +217,7 @@ static bool same_outcome(const struct plugin_outcome *a, const struct plugin_out
 	return !a->file || !strcmp(a->file, b->file);
 }
 
-/* Is its verdict another one where the release is on this host? */
+/* True if the verdict depends on whether the release is on this host. */
 static bool is_bad(const struct plugin_outcome *outcome)
 {
 	return outcome->state != PLUGIN_NOT_FOUND
@@ -261,7 +261,8 @@ static void report_loading(struct check *check)
 	plugin_outcome_free(&group.outcome);
 }
 
-/* What NCCL 2.28 and 2.29 make of the settings, of which some releases have bugs of their own. */
+/* Resolves the settings as NCCL 2.28 and 2.29 do. Some of these releases have bugs of their own,
+ * see below. */
 static bool resolve_2_28(const struct check *check, const char *asked,
 			 struct plugin_outcome *outcome)
 {
@@ -269,7 +270,8 @@ static bool resolve_2_28(const struct check *check, const char *asked,
 	return outcome->state == PLUGIN_LOADED;
 }
 
-/* Net API v11 has a finalize of its own; what NCCL calls for older tables is not set yet. */
+/* If init fails, NCCL 2.28.3 – 2.29.3 call finalize, which their shims have not yet set for
+ * versions up to v10. */
 static void report_init_crash(struct check *check)
 {
 	bool known = copies_in_range(&check->copies, 1, INT_MAX);
@@ -290,8 +292,8 @@ static void report_init_crash(struct check *check)
 	plugin_outcome_free(&outcome);
 }
 
-/* Does NCCL that has forgotten the plugin's name get anynet again? It stays loaded, so its own name
- * (soname) does; else the file that is found by the usual name. */
+/* True if NCCL, after losing the plugin's name, finds anynet again: by its soname, since it stays
+ * loaded, or as the file with the default name. */
 static bool is_kept(const struct check *check, const char *asked)
 {
 	struct plugin_outcome named, usual;
@@ -384,7 +386,7 @@ static bool is_plugin_name(const char *name)
 	       bytes > 3 && !strcmp(name + bytes - 3, ".so");
 }
 
-/* All files of plugins on the loader's way, each once, by the names they have there. */
+/* Returns all plugin files on the library search path, each once, by the name found first. */
 static struct text_list plugin_files(const struct check *check)
 {
 	struct text_list directories = loader_directories(&check->loader);

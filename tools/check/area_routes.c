@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* NICs in one subnet: by which of them does the kernel send? A part of the network's area. */
+/* NICs in the same subnet: which of them does the kernel send on? Part of the network area. */
 #include "check.h"
 
 #include <arpa/inet.h>
@@ -13,7 +13,7 @@
 #include "transports/device/netif.h"
 
 #define AREA        "network"
-#define TRIES       256 /* addresses of a subnet, to find one that is not this host's */
+#define TRIES       256 /* addresses tried to find one that is not this host's */
 #define REPLY_BYTES 4096
 
 struct address {
@@ -59,7 +59,7 @@ static bool is_own(const struct netif_table *table, const struct address *addres
 	return false;
 }
 
-/* Another address in the subnet of this one. False: none is found. */
+/* Finds an address in the same subnet that is not this host's. Returns false if none is found. */
 static bool neighbour(const struct netif_table *table, const struct netif_addr *addr,
 		      struct address *peer)
 {
@@ -83,7 +83,7 @@ static struct rtattr *next_attribute(struct rtattr *attribute, int *left)
 	return (struct rtattr *)(void *)((uint8_t *)attribute + step);
 }
 
-/* "ip route get PEER from OWN": the index of the interface, or 0. */
+/* As "ip route get PEER from OWN": returns the interface index, or 0. */
 static unsigned route_between(int fd, const struct address *own, const struct address *peer)
 {
 	struct {
@@ -111,7 +111,7 @@ static unsigned route_between(int fd, const struct address *own, const struct ad
 	ask.head.nlmsg_len = (unsigned)((uint8_t *)attribute - (uint8_t *)&ask);
 	if (send(fd, &ask, ask.head.nlmsg_len, 0) < 0)
 		return 0;
-	got = recv(fd, &reply, sizeof(reply), MSG_DONTWAIT); /* the answer is there by now */
+	got = recv(fd, &reply, sizeof(reply), MSG_DONTWAIT); /* the kernel answers within send */
 	if (got < (ssize_t)NLMSG_SPACE(sizeof(struct rtmsg)) || !NLMSG_OK(&reply.head, got) ||
 	    reply.head.nlmsg_type != RTM_NEWROUTE)
 		return 0;
@@ -147,7 +147,8 @@ static bool shares_subnet(const struct check *check, size_t i)
 	return false;
 }
 
-/* Is what comes in by another interface than the answer would leave by dropped? */
+/* True if strict reverse-path filtering drops packets on interfaces other than the one of the
+ * return route. */
 static bool is_strict(const struct check *check, const char *link)
 {
 	char *path = text_format("/proc/sys/net/ipv4/conf/%s/rp_filter", link);

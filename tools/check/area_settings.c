@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Every variable of NCCL, PyTorch and anynet that is set: its name, its value, its release, its file. */
+/* Checks the name, value, release and origin of every NCCL, PyTorch and anynet variable that is set. */
 #include "check.h"
 #include "transports/wire/secret.h"
 
@@ -16,7 +16,7 @@
 #define AREA       "settings"
 #define NAME_BYTES 128
 
-/* " (in /etc/nccl.conf:3)", or "". The caller's. */
+/* " (in /etc/nccl.conf:3)", or "". The caller frees the text. */
 static char *origin(const struct check *check, const char *name)
 {
 	const struct conf_line *line = conf_origin(&check->conf, name);
@@ -24,7 +24,7 @@ static char *origin(const struct check *check, const char *name)
 	return line ? text_format(" (in %s:%u)", line->file, line->entry.line) : text_copy("", 0);
 }
 
-/* The setting of ours for which NCCL's variable works as well; NULL = none. */
+/* Returns anynet's setting for which this NCCL variable is an alias; NULL = none. */
 static const struct anynet_config_row *row_of_alias(const char *name)
 {
 	for (size_t i = 0; i < anynet_config_row_count; i++) {
@@ -43,7 +43,7 @@ static const struct anynet_config_row *row_of(const char *name)
 	return NULL;
 }
 
-/* A good value: what it is for, and since which release. */
+/* Reports an accepted value, with its meaning and the first release that reads it. */
 static void report_good(struct check *check, const struct nccl_variable *variable,
 			const char *value, const char *where)
 {
@@ -63,7 +63,7 @@ static void report_good(struct check *check, const struct nccl_variable *variabl
 	}
 }
 
-/* Is the variable read by the releases that are on this host? */
+/* Reports variables that the releases on this host do not read. */
 static void report_release(struct check *check, const struct nccl_variable *variable,
 			   const char *value)
 {
@@ -108,7 +108,7 @@ static void check_nccl_value(struct check *check, const struct nccl_variable *va
 			    variable->name, value, where, variable->name);
 		return;
 	}
-	/* Empty NCCL_NET and NCCL_NET_PLUGIN mean something: check_plugin tells. */
+	/* Empty NCCL_NET and NCCL_NET_PLUGIN have a meaning; check_plugin reports them. */
 	if (!*value) {
 		if (strcmp(variable->name, "NCCL_NET") && strcmp(variable->name, "NCCL_NET_PLUGIN"))
 			finding_add(&check->report, CHECK_NOTE, AREA, "empty",
@@ -192,7 +192,7 @@ static void check_variable(struct check *check, const char *entry)
 		return;
 	memcpy(name, entry, bytes);
 	name[bytes] = 0;
-	/* Reports are passed on. */
+	/* Users pass reports on: do not print secrets. */
 	if (!strncasecmp(name, "NCCL_PSK", 8) && *value)
 		value = "(not shown)";
 	where = origin(check, name);
@@ -208,7 +208,7 @@ static int by_text(const void *a, const void *b)
 	return strcmp(*(char *const *)a, *(char *const *)b);
 }
 
-/* In the order of their names: an environment has none that means anything. */
+/* Sorted by name, because the order of the environment has no meaning. */
 static void check_variables(struct check *check)
 {
 	struct text_list sorted = { 0 };
@@ -267,7 +267,7 @@ static void check_files(struct check *check)
 	}
 }
 
-/* What the plugin itself would warn about beyond single values. */
+/* Reports the plugin's own warnings, except those about single values. */
 static void report_plugin_warnings(struct check *check)
 {
 	for (size_t i = 0; i < check->warnings.count; i++) {
@@ -275,13 +275,13 @@ static void report_plugin_warnings(struct check *check)
 
 		if (strstr(text, "is not accepted") || strstr(text, "is not a setting") ||
 		    strstr(text, "is not a variable") || strstr(text, "NCCL_NSOCKS_PERTHREAD"))
-			continue; /* told elsewhere, with more words */
+			continue; /* reported elsewhere in more detail */
 		finding_add(&check->report, CHECK_WARN, AREA, "adjusted", "%s", text);
 		finding_fix(&check->report, "set values that are consistent");
 	}
 }
 
-/* What the plugin does on the first connection: with a secret that it cannot use, it makes none. */
+/* Loads the secret as the plugin does. Without a usable secret, the plugin refuses all connections. */
 static void check_secret(struct check *check)
 {
 	const char *file = check->config.secret_file;

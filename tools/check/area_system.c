@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* What NCCL needs of the system or the container: shared memory, sysfs, files that settings name. */
+/* What NCCL needs of the system or container: shared memory, sysfs, and files named in settings. */
 #include "check.h"
 #include "trust.h"
 
@@ -12,9 +12,9 @@
 #define AREA "system"
 #define MIB  (1ull << 20)
 #define SHM_OF_RANK \
-	32 /* MiB: a rank's segments for its neighbours, on a host without peer-to-peer */
+	32 /* MiB: shared-memory segments of a rank for its neighbours, without GPU peer-to-peer */
 
-/* In MiB, of the file system; false = there is none of its own. */
+/* Size and free space of /dev/shm in MiB; false = it does not exist. */
 static bool shm_size(const struct check *check, unsigned long long *total, unsigned long long *left)
 {
 	char *name = host_open_name(&check->host, "/dev/shm");
@@ -36,7 +36,7 @@ static void check_shm(struct check *check)
 	unsigned long long total, left, wanted;
 
 	if (!host_is_directory(&check->host, "/dev/shm") && *check->host.root)
-		return; /* a tree of files has no mounts */
+		return; /* a directory tree has no mounts */
 	if (!shm_size(check, &total, &left)) {
 		finding_add(&check->report, CHECK_WARN, AREA, "shm-none", "/dev/shm does not exist");
 		finding_why(&check->report, "ranks of one host and data loaders exchange data "
@@ -73,7 +73,7 @@ static void check_sysfs(struct check *check)
 				    "container, read-only");
 }
 
-/* The directory of a path, or "." The caller's. */
+/* Returns the directory of a path, or ".". The caller frees it. */
 static char *directory_of(const char *path)
 {
 	const char *slash = strrchr(path, '/');
@@ -102,7 +102,7 @@ static void check_written_file(struct check *check, const char *variable)
 	const char *path = host_env(variable);
 	char *directory;
 
-	/* %h and %p stand for the host and the process. */
+	/* Relative names are skipped. %h and %p stand for host and process. */
 	if (!path || *path != '/')
 		return;
 	directory = directory_of(path);
@@ -143,7 +143,7 @@ static void check_visible(struct check *check)
 		    "unset it, or list the GPUs; with Slurm request them (--gres=gpu:N)");
 }
 
-/* Said, because what these libraries tell is not known then. */
+/* Libraries that are not loaded leave gaps in the results, so this is reported. */
 static void check_trust(struct check *check)
 {
 	struct text_list directories = trust_left_out();

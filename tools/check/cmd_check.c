@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* anynet check: the doctor for one host. */
+/* anynet check: diagnoses one host. */
 #include "tools/shared/commands.h"
 
 #include <argp.h>
@@ -20,11 +20,11 @@
 #include "tools/shared/output_args.h"
 #include "trust.h"
 
-#define FAILED_STATUS 3 /* nothing was looked at */
+#define FAILED_STATUS 3 /* wrong command line, or the report cannot be written */
 
 struct options {
 	bool json, keep_names, all_releases;
-	const char *only; /* the id of one area */
+	const char *only; /* id of an area; NULL = all */
 	const char *report;
 	const char *root;
 };
@@ -111,7 +111,7 @@ static const char doc[] =
 	"libraries of verbs and of the GPU driver. Exit status: 0 no findings, 1 warnings, 2 "
 	"errors, 3 invalid command line.";
 
-/* Without "/" at its end: paths are put behind it. */
+/* Removes the final '/', since paths are appended. */
 static char *root_of(const char *dir)
 {
 	size_t bytes = strlen(dir);
@@ -128,7 +128,7 @@ static int exit_status(const struct check_report *report)
 	return worst == CHECK_ERROR ? 2 : worst == CHECK_WARN ? 1 : 0;
 }
 
-/* Where the plugin's warnings go; NULL = nowhere. */
+/* Receives the plugin's warnings; NULL = discard them. */
 static struct text_list *warnings;
 
 static void keep_warning(int level, unsigned long flags, const char *file, int line,
@@ -149,7 +149,7 @@ static void keep_warning(int level, unsigned long flags, const char *file, int l
 	va_end(args);
 }
 
-/* What the areas ask for. NCCL's files come first: they set variables that all others read. */
+/* Gathers the data for all areas. conf_load comes first, because it sets variables that the others read. */
 static void gather(struct check *check)
 {
 	conf_load(&check->conf, &check->host);
@@ -159,7 +159,7 @@ static void gather(struct check *check)
 	warnings = &check->warnings;
 	anynet_log_set_sink(keep_warning);
 	anynet_config_load(&check->config, NULL);
-	warnings = NULL; /* the selector's are the same as its verdicts */
+	warnings = NULL; /* the selector's warnings repeat its verdicts */
 	check->probe = text_grow(NULL, sizeof(*check->probe));
 	anynet_selector_run(&check->config, check->probe);
 	interfaces_read(&check->interfaces, &check->config);
@@ -178,14 +178,14 @@ static void let_go(struct check *check)
 	findings_free(&check->report);
 }
 
-/* A name that does not resolve, or a driver that wakes up, takes seconds. NULL: the line is cleared. */
+/* Shows progress, since name resolution or a driver may take seconds. NULL clears the line. */
 static void tell_progress(const char *what)
 {
 	if (isatty(STDERR_FILENO))
 		fprintf(stderr, "\r\033[K%s%s", what ? "checking " : "", what ? what : "");
 }
 
-/* What the plugin loads counts for others, too: that area is looked at in any case. */
+/* check_plugin always runs, because other areas need its result. */
 static void run(struct check *check, const struct options *opt)
 {
 	tell_progress("libraries and devices");
@@ -204,7 +204,7 @@ static void run(struct check *check, const struct options *opt)
 	tell_progress(NULL);
 }
 
-/* 0, or the exit status. */
+/* Returns 0 or the exit status. */
 static int write_report(const struct check *check, const struct options *opt)
 {
 	int ret = opt->report ? report_write(check, opt->report, opt->keep_names) : 0;
@@ -248,7 +248,7 @@ int cmd_check(int argc, char **argv)
 	style = print_style_of(stdout);
 	status = write_report(&check, &opt);
 	if (status || (opt.report && !strcmp(opt.report, "-")))
-		; /* that was all */
+		; /* nothing else to print */
 	else if (opt.json)
 		findings_print_json(&check.report, stdout);
 	else

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* NCCL's settings files; see conf_file.h. */
+/* NCCL's configuration files; see conf_file.h. */
 #include "conf_file.h"
 
 #include <stdlib.h>
@@ -9,7 +9,7 @@
 #define FILE_MAX_BYTES ((size_t)1 << 20)
 #define LINES_MAX      4096
 
-/* A name that goes into the environment here. NCCL takes any. */
+/* True if the variable may be set here. NCCL accepts any name. */
 static bool is_ours(const char *name)
 {
 	static const char letters[] =
@@ -34,7 +34,7 @@ static enum conf_flaw flaw_of(const struct conf_entry *entry)
 	return CONF_GOOD;
 }
 
-/* False: longer than NCCL keeps. */
+/* Returns false if the text was truncated to NCCL's limit. */
 static bool copy_part(char *part, const char *text, size_t bytes)
 {
 	size_t kept = anynet_min(bytes, CONF_TEXT_BYTES - 1);
@@ -78,7 +78,8 @@ struct loading {
 	const char *file;
 };
 
-/* A file that a job would load. Below a root of somebody else's it is none for this process. */
+/* True for a variable that names a library to load. One from below another root must not apply to
+ * this process. */
 static bool names_library(const char *name)
 {
 	size_t bytes = strlen(name);

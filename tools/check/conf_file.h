@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * NCCL's settings files: NCCL_CONF_FILE or ~/.nccl.conf, and /etc/nccl.conf. NCCL puts their entries
- * into the environment where that does not have them already; so does this, for the code that reads
- * the environment, and it keeps what came from where.
+ * NCCL's configuration files: NCCL_CONF_FILE or ~/.nccl.conf, and /etc/nccl.conf. Like NCCL, this
+ * code copies their entries into the environment unless the variable is already set, for code that
+ * reads the environment. It also records where each value came from.
  */
 #ifndef CHECK_CONF_FILE_H
 #define CHECK_CONF_FILE_H
@@ -11,20 +11,20 @@
 
 #include "host.h"
 
-/* What NCCL keeps of a name and of a value. */
+/* Maximum bytes of a name or value in NCCL, with the final zero. */
 #define CONF_TEXT_BYTES 1024
 
 enum conf_flaw {
 	CONF_GOOD,
 	CONF_NO_EQUALS,  /* NCCL skips the line */
-	CONF_BLANK_NAME, /* a blank before or behind the name belongs to it */
+	CONF_BLANK_NAME, /* the name contains a blank, which NCCL treats as part of it */
 	CONF_CARRIAGE,   /* the value ends in a carriage return */
-	CONF_QUOTED,     /* quotes belong to the value */
-	CONF_CUT,        /* name or value is longer than NCCL keeps */
-	CONF_FOREIGN, /* the name is none of NCCL's or anynet's: not taken into the environment here */
+	CONF_QUOTED,     /* the value begins with a quote, which NCCL treats as part of it */
+	CONF_CUT,        /* the name or value exceeds NCCL's limit */
+	CONF_FOREIGN, /* not a variable of NCCL or anynet; not copied into the environment here */
 };
 
-/* One line that is neither empty nor a comment. */
+/* A line that is neither empty nor a comment. */
 struct conf_entry {
 	char name[CONF_TEXT_BYTES];
 	char value[CONF_TEXT_BYTES];
@@ -32,31 +32,31 @@ struct conf_entry {
 	enum conf_flaw flaw;
 };
 
-/* Called for each such line of a file. */
+/* Called for each entry of a file. */
 typedef void conf_visitor(const struct conf_entry *entry, void *context);
 
-/* Go through the text of a file as NCCL does. `text` ends with a zero and may hold anything. */
+/* Parses the text of a file as NCCL does. `text` ends with a zero byte and is not trusted. */
 void conf_parse(const char *text, conf_visitor *visit, void *context);
 
 struct conf_line {
 	struct conf_entry entry;
-	const char *file; /* of struct conf */
-	bool taken;       /* into the environment, which did not have it */
+	const char *file; /* points into struct conf */
+	bool taken;       /* copied into the environment */
 };
 
 struct conf {
-	char *files[2];   /* those that were asked for; NULL = none */
-	bool readable[2]; /* and could be read */
+	char *files[2];   /* paths that NCCL tries; NULL = none */
+	bool readable[2]; /* files[i] could be read */
 	struct conf_line *lines;
 	size_t count;
 };
 
-/* Read the files and put what is missing into this process's environment; names of libraries to load
- * (NCCL_IBVERBS_LIB) only from this host's own files, not from those below another root. */
+/* Reads the files and sets missing variables in this process's environment. Libraries to load
+ * (NCCL_IBVERBS_LIB) are set only from this host's own files, not from those below another root. */
 void conf_load(struct conf *conf, const struct host *host);
 void conf_free(struct conf *conf);
 
-/* The line that a variable of the environment came from; NULL = from no file. */
+/* Returns the line that set a variable of the environment; NULL = not set by a file. */
 const struct conf_line *conf_origin(const struct conf *conf, const char *name);
 
 #endif

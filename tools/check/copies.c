@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Looking for libnccl; see copies.h. */
+/* Search for libnccl; see copies.h. */
 #include "copies.h"
 
 #include <stdlib.h>
@@ -70,7 +70,7 @@ static void add_directory(struct nccl_copies *copies, const struct host *host,
 	text_list_free(&entries);
 }
 
-/* "lib", "lib64" and so on below `prefix`. */
+/* Adds the library directories below `prefix`. */
 static void add_prefix(struct nccl_copies *copies, const struct host *host, const char *prefix)
 {
 	static const char *const libs[] = { "lib", "lib64", "build/lib", "targets/x86_64-linux/lib",
@@ -84,7 +84,7 @@ static void add_prefix(struct nccl_copies *copies, const struct host *host, cons
 	}
 }
 
-/* Below each directory in `parent` whose name begins so. */
+/* Adds each directory in `parent` whose name begins with `beginning`, as a prefix. */
 static void add_prefixes(struct nccl_copies *copies, const struct host *host, const char *parent,
 			 const char *beginning)
 {

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* The copies of NCCL on a host, and which of them PyTorch and CuPy load. */
+/* Copies of NCCL on a host, and which of them PyTorch and CuPy load. */
 #ifndef CHECK_COPIES_H
 #define CHECK_COPIES_H
 
@@ -10,32 +10,32 @@
 #include "loader.h"
 #include "python.h"
 
-/* A file with NCCL in it; each file once, whatever its names. */
+/* A file that contains NCCL. Files with several names are listed once. */
 struct nccl_copy {
-	char *path; /* the first name it was found by */
-	char *real; /* links followed */
+	char *path; /* path by which it was found first */
+	char *real; /* the same path with links resolved */
 	struct nccl_version version;
-	char *error; /* why it cannot be read; NULL = it can */
+	char *error; /* why it cannot be read; NULL = readable */
 	dev_t dev;
 	ino_t ino;
 };
 
-/* A package that calls NCCL. */
+/* A Python package that calls NCCL. */
 struct nccl_user {
 	const char *name; /* "PyTorch", "CuPy" */
 	char *version;    /* "2.4.0+cu121" */
-	char *cuda;       /* that it was built for: "12.1"; "" = not known */
+	char *cuda;       /* the version it was built for: "12.1"; "" = unknown */
 	const struct python_site *site;
-	bool uses_nccl; /* false: it was built without */
-	char *path;     /* the copy that it loads; NULL = it has NCCL inside, or finds none */
-	struct nccl_version nccl; /* of that copy */
+	bool uses_nccl; /* false = built without NCCL */
+	char *path;     /* the copy that it loads; NULL = NCCL is linked in, or not found */
+	struct nccl_version nccl; /* of that copy, or linked in */
 };
 
 struct nccl_copies {
 	struct python_sites sites;
 	struct nccl_copy *list;
 	size_t count;
-	char *by_default; /* what the dynamic loader takes for libnccl.so.2; NULL = nothing */
+	char *by_default; /* file that the dynamic loader finds for libnccl.so.2; NULL = none */
 	struct nccl_user *users;
 	size_t user_count;
 };
@@ -43,18 +43,18 @@ struct nccl_copies {
 void copies_find(struct nccl_copies *copies, const struct loader *loader);
 void copies_free(struct nccl_copies *copies);
 
-/* The copy with this path or another name of the same file; NULL = there is none. */
+/* Finds a copy by its path or another name of the same file; NULL = none. */
 const struct nccl_copy *copies_at(const struct nccl_copies *copies, const struct host *host,
 				  const char *path);
 
-/* Is there a copy, of any origin, from release `from` up to and with `to`? */
+/* True if a copy or a user has a release in [from, to]. */
 bool copies_in_range(const struct nccl_copies *copies, int from, int to);
 
-/* Add a file if it is NCCL's and new. Returns its copy or NULL. */
+/* Adds a regular file unless the list has it already. Returns its copy, or NULL. */
 const struct nccl_copy *copies_add(struct nccl_copies *copies, const struct host *host,
 				   const char *path);
 
-/* Fill copies->users; copies->sites are there. */
+/* Fills copies->users. copies->sites must be filled. */
 void copies_find_users(struct nccl_copies *copies, const struct loader *loader);
 
 #endif

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * What `anynet check` has found: the report that its areas fill and that is printed as text or JSON.
- * Texts may come from the environment or from files: they are made printable as they come in, so
- * that what is printed is always valid UTF-8 without control characters. One thread.
+ * The findings of `anynet check`: areas add them to a report, which is printed as text or JSON.
+ * Texts may come from the environment or from files. They are made printable when added, so that
+ * the output is always valid UTF-8 without control characters. Single-threaded.
  */
 #ifndef CHECK_FINDINGS_H
 #define CHECK_FINDINGS_H
@@ -14,40 +14,40 @@
 #include <nccl_net/util.h>
 
 enum check_verdict {
-	CHECK_OK,    /* looked at, and good */
-	CHECK_NOTE,  /* worth knowing; nothing to do */
-	CHECK_WARN,  /* works, but not as was meant, or not well; or will fail elsewhere */
-	CHECK_ERROR, /* a job fails with this */
+	CHECK_OK,    /* checked, no problem */
+	CHECK_NOTE,  /* information; no action needed */
+	CHECK_WARN,  /* works, but not as intended, or will fail elsewhere */
+	CHECK_ERROR, /* a job fails */
 };
 
 struct check_finding {
 	enum check_verdict verdict;
-	const char *area; /* "plugin", "settings", …; static */
-	const char *id;   /* which check it is, for scripts: "net-empty"; static */
-	char *found;      /* one sentence without a full stop; owned, as the next two */
-	char *why;        /* why it matters; NULL = it is plain */
-	char *fix;        /* what to do; NULL = nothing */
+	const char *area; /* static string: "plugin", "settings", … */
+	const char *id;   /* name of the check for scripts, static string: "net-empty" */
+	char *found;      /* one sentence without a full stop; owned */
+	char *why;        /* why it matters; NULL = obvious; owned */
+	char *fix;        /* what to do; NULL = nothing; owned */
 };
 
 struct check_report {
-	struct check_finding *findings; /* in the order in which they were added */
+	struct check_finding *findings; /* in the order of finding_add */
 	size_t count, room;
 };
 
-/* Add a finding. Ends the program if there is no memory left, as all functions here. */
+/* Adds a finding. As all functions here, exits the program if out of memory. */
 void finding_add(struct check_report *report, enum check_verdict verdict, const char *area,
 		 const char *id, const char *fmt, ...) ANYNET_PRINTF(5, 6);
 
-/* Why the newest finding matters, and what to do. A text in place of an earlier one. */
+/* Set why the newest finding matters, and how to fix it. They replace an earlier text. */
 void finding_why(struct check_report *report, const char *fmt, ...) ANYNET_PRINTF(2, 3);
 void finding_fix(struct check_report *report, const char *fmt, ...) ANYNET_PRINTF(2, 3);
 
-/* The worst verdict; CHECK_OK if there is no finding. */
+/* Returns the worst verdict; CHECK_OK if there are no findings. */
 enum check_verdict findings_worst(const struct check_report *report);
 bool findings_have(const struct check_report *report, const char *id);
 size_t findings_count(const struct check_report *report, enum check_verdict verdict);
 
-/* Forgets all behind the first `count`; all that are better than `least`. */
+/* Remove all findings after the first `count`, or all below `least`. */
 void findings_drop(struct check_report *report, size_t count);
 void findings_keep(struct check_report *report, enum check_verdict least);
 
@@ -56,16 +56,16 @@ void findings_free(struct check_report *report);
 /* "ok", "note", "warning", "error" */
 const char *verdict_name(enum check_verdict verdict);
 
-/* How a terminal wants it. */
+/* Properties of the output. */
 struct print_style {
-	unsigned width; /* columns; 0 = lines are not broken */
+	unsigned width; /* columns; 0 = do not wrap lines */
 	int colour;
 };
 
-/* The style that `out` asks for: its width and colours if it is a terminal (and NO_COLOR is not set). */
+/* Returns the width and colours of `out` if it is a terminal (no colours if NO_COLOR is set). */
 struct print_style print_style_of(FILE *out);
 
-/* Problems first, each with reason and remedy, then the rest area by area, then a summary. */
+/* Prints problems first, each with reason and fix, then the other findings by area, then a summary. */
 void findings_print_text(const struct check_report *report, const struct print_style *style,
 			 FILE *out);
 void findings_print_json(const struct check_report *report, FILE *out);

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Rules of nftables; see firewall.h. The JSON is libnftables-json(5). */
+/* Evaluation of nftables rules; see firewall.h. The JSON format is libnftables-json(5). */
 #include "firewall.h"
 
 #include <dlfcn.h>
@@ -11,14 +11,14 @@
 #include <nccl_net/util.h>
 
 #define OUTPUT_JSON (1u << 4)
-#define DEPTH_MAX   16     /* of chains that call chains, as in the kernel */
-#define STEPS_MAX   200000 /* things looked at for one packet; hosts of containers have many rules */
+#define DEPTH_MAX   16     /* nesting of chains, as in the kernel */
+#define STEPS_MAX   200000 /* limit of work for one packet; container hosts have many rules */
 
 /* --- reading --- */
 
 struct nft_ctx;
 
-/* libnftables.so.1, as its ABI has them. */
+/* Functions of libnftables.so.1, as in its ABI. */
 struct functions {
 	struct nft_ctx *(*make)(uint32_t flags);
 	void (*end)(struct nft_ctx *ctx);
@@ -88,7 +88,7 @@ json_t *firewall_read(void)
 enum match {
 	NO,
 	YES,
-	MAYBE, /* it depends on what is not known here: addresses, marks, rates … */
+	MAYBE, /* depends on something unknown here: addresses, marks, rates … */
 };
 
 struct walk {
@@ -96,7 +96,7 @@ struct walk {
 	const struct firewall_packet *packet;
 	const char *family, *table; /* of the base chain */
 	unsigned steps;
-	bool perhaps; /* some rule suspect lets it in, or not all were looked at */
+	bool perhaps; /* a rule that matches MAYBE accepts the packet, or the step limit was reached */
 };
 
 static const char *text_of(const json_t *object, const char *key)
@@ -156,7 +156,7 @@ static enum match named_set_contains(struct walk *walk, const char *name, const 
 	return MAYBE;
 }
 
-/* The value that is looked for has a text, or a number, or both. */
+/* The packet's value has a text, a number, or both. */
 static enum match contains(struct walk *walk, const json_t *right, const char *text, int number,
 			   int depth)
 {
@@ -185,7 +185,7 @@ static enum match contains(struct walk *walk, const json_t *right, const char *t
 	return MAYBE;
 }
 
-/* What the packet has in that place. NO: no such header. */
+/* Looks up the packet's value for the left side of a match. NO: the packet has no such header. */
 static enum match value_of(const struct walk *walk, const json_t *left, const char **text,
 			   int *number)
 {
@@ -244,7 +244,7 @@ enum outcome {
 
 static enum outcome run_chain(struct walk *walk, const char *name, int depth);
 
-/* Of a rule, or of an element of a verdict map. `*is_one`: is it a verdict at all? */
+/* Evaluates a verdict of a rule or of a verdict map. Sets *is_one to whether the statement is a verdict. */
 static enum outcome verdict(struct walk *walk, const json_t *statement, int depth, bool *is_one)
 {
 	static const struct {
@@ -271,7 +271,7 @@ static enum outcome verdict(struct walk *walk, const json_t *statement, int dept
 	return outcome;
 }
 
-/* The verdict that the map has for the packet. */
+/* Looks up the packet in a verdict map. */
 static enum outcome look_up(struct walk *walk, const json_t *map, int depth, enum match *sure)
 {
 	const json_t *list = json_object_get(json_object_get(map, "data"), "set");
@@ -290,7 +290,7 @@ static enum outcome look_up(struct walk *walk, const json_t *map, int depth, enu
 	}
 	if (known == MAYBE || !list) {
 		*sure = MAYBE;
-		return ACCEPT; /* for some */
+		return ACCEPT; /* for some packets */
 	}
 	return NEXT;
 }

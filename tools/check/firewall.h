@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * What nftables' rules make of a connection from another host: the rules are read by libnftables, which is
- * opened at run time, and judged for the first packet of a connection. Rules of iptables-nft are among
- * them, those of the older iptables are not.
+ * Evaluates nftables rules for a connection from another host. libnftables, opened at run time,
+ * reads the rules, and they are applied to the first packet of the connection. Rules of
+ * iptables-nft are included, those of legacy iptables are not.
  */
 #ifndef CHECK_FIREWALL_H
 #define CHECK_FIREWALL_H
@@ -14,25 +14,26 @@
 
 #define FIREWALL_CHAIN_BYTES 256
 
-/* TCP, new, to this host. */
+/* The first packet of a TCP connection to this host. */
 struct firewall_packet {
-	const char *interface; /* by which it comes */
+	const char *interface; /* on which it arrives */
 	bool ipv6;
 	int port;
 };
 
 enum firewall_verdict {
 	FIREWALL_PASSES,
-	FIREWALL_PERHAPS, /* dropped, but for what a rule lets in by an address, say */
-	FIREWALL_REJECTS, /* whoever connects is refused */
-	FIREWALL_DROPS,   /* … has no answer */
+	FIREWALL_PERHAPS, /* dropped, unless a rule accepts it for its address or the like */
+	FIREWALL_REJECTS, /* the connecting host gets an error */
+	FIREWALL_DROPS,   /* the connecting host gets no answer */
 };
 
-/* All rules as `nft -j list ruleset` has them; the caller's. NULL: there is no library, or this user may
- * not read them. */
+/* Returns all rules as `nft -j list ruleset` prints them; the caller releases them. NULL: no
+ * library, or no permission. */
 json_t *firewall_read(void);
 
-/* `chain` gets "inet filter input", the base chain that does not let it in; "" = none. */
+/* Applies the rules. `chain` receives the base chain that blocks the packet, "inet filter input";
+ * "" = none. */
 enum firewall_verdict firewall_judge(const json_t *rules, const struct firewall_packet *packet,
 				     char chain[FIREWALL_CHAIN_BYTES]);
 

@@ -11,11 +11,11 @@
 #include <string.h>
 #include <unistd.h>
 
-#define LINKS_MAX      40    /* as in the kernel */
-#define NAMES_MAX      65536 /* of one directory that are looked at */
+#define LINKS_MAX      40    /* maximum symbolic links in a path, as in the kernel */
+#define NAMES_MAX      65536 /* maximum entries read from a directory */
 #define LINE_MAX_BYTES 4096
 
-/* What stands in a link; NULL = it is none. */
+/* Returns the target of a symbolic link; NULL = not a link. The caller frees it. */
 static char *link_target(const char *name)
 {
 	char target[PATH_MAX];
@@ -24,7 +24,8 @@ static char *link_target(const char *name)
 	return bytes > 0 ? text_copy(target, (size_t)bytes) : NULL;
 }
 
-/* One component behind `*real`; `*rest` is what is still to come. False: it leads nowhere. */
+/* Appends one component to `*real`. If it is a link, puts its target before `*rest`, the remaining
+ * components. Returns false if there are too many links. */
 static bool step(const struct host *host, const char *part, char **real, char **rest, int *links)
 {
 	char *next, *name, *target, *longer;
@@ -158,7 +159,7 @@ char *host_read(const struct host *host, const char *path, size_t most, size_t *
 
 	if (!name)
 		return NULL;
-	/* A pipe in a file's place must not hold the program up. */
+	/* O_NONBLOCK: a FIFO in place of the file must not block the program. */
 	fd = open(name, O_RDONLY | O_CLOEXEC | O_NONBLOCK | O_NOCTTY);
 	free(name);
 	if (fd < 0)

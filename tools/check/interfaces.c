@@ -37,7 +37,7 @@ bool interface_works(const struct interfaces *interfaces, size_t i)
 	return flags & IFF_UP && flags & IFF_RUNNING && interfaces->verdicts[i].addr;
 }
 
-/* The link that the kernel made next after the one with this index; NULL = there is none. */
+/* Returns the link with the next higher index; NULL = none. */
 static const struct netif_link *link_after(const struct netif_table *table, unsigned index)
 {
 	const struct netif_link *next = NULL;
@@ -63,7 +63,7 @@ struct text_list interfaces_matching(const struct interfaces *interfaces, const 
 	return names;
 }
 
-/* Those in whose network the host of NCCL_COMM_ID is, if that is an address. */
+/* Returns the interfaces in the network of the host in NCCL_COMM_ID, if that is an address. */
 static struct text_list in_network_of(const struct interfaces *interfaces, const char *comm_id)
 {
 	const char *colon = comm_id ? strrchr(comm_id, ':') : NULL;

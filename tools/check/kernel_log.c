@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* The kernel's log; see kernel_log.h. */
+/* The kernel log; see kernel_log.h. */
 #include "kernel_log.h"
 
 #include <stdio.h>

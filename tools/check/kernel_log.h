@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* XID errors: what NVIDIA's driver writes into the kernel's log when a GPU fails. */
+/* Xid errors, which NVIDIA's driver writes to the kernel log when a GPU fails. */
 #ifndef CHECK_KERNEL_LOG_H
 #define CHECK_KERNEL_LOG_H
 
@@ -13,13 +13,13 @@ struct xid {
 	unsigned count;  /* of all in the log */
 };
 
-/* Look through the text of a log. False: it has none. */
+/* Finds the Xid errors in the text of a log. False = none. */
 bool xid_find(const char *log, struct xid *xid);
 
-/* The kernel's log since it was started; NULL = this user may not read it. The caller's. */
+/* Returns the kernel log since boot; NULL = not permitted. The caller frees it. */
 char *kernel_log_read(const struct host *host);
 
-/* What the number means, for those that tell of hardware; NULL = it may be the program's fault. */
+/* Returns the meaning of Xid numbers that report hardware faults; NULL = may be caused by a program. */
 const char *xid_meaning(int number);
 
 #endif

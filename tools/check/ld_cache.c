@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* The cache in the format that glibc has written since 2.2; see ld_cache.h. */
+/* The cache format of glibc 2.2 and newer; see ld_cache.h. */
 #include "ld_cache.h"
 
 #include <stdbool.h>
@@ -30,7 +30,7 @@ static uint32_t word_at(const char *bytes)
 	return word;
 }
 
-/* Old caches have the new format behind a table for older programs. Where it begins. */
+/* Returns the offset of the new format. Old caches have it after a table for older programs. */
 static size_t new_format_at(const char *bytes, size_t size)
 {
 	size_t entries;
@@ -41,7 +41,7 @@ static size_t new_format_at(const char *bytes, size_t size)
 	return (OLD_HEADER_BYTES + entries * OLD_ENTRY_BYTES + 7) / 8 * 8;
 }
 
-/* The text at this place, if all of it lies within the cache. */
+/* Returns the string at this offset, if it ends within the cache. */
 static const char *text_at(const char *bytes, size_t size, uint32_t at)
 {
 	return at < size && memchr(bytes + at, 0, size - at) ? bytes + at : NULL;

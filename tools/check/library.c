@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* A shared library's file; see library.h. */
+/* Properties of a shared library's file; see library.h. */
 #include "library.h"
 
 #include <ctype.h>
@@ -29,7 +29,7 @@ const char *nccl_version_text(int code, char *text)
 	return text;
 }
 
-/* The text at `at` as far as it holds a version and its like, with a zero behind it. */
+/* Copies the alphanumeric characters at `at`, and those in `also`, with a final zero. */
 static void copy_word(const char *at, const char *end, const char *also, char *word, size_t bytes)
 {
 	size_t used = 0;
@@ -134,7 +134,7 @@ static void read_elf(const struct elf_file *elf, struct library *library)
 		text_list_add(&library->versions, text_format("%s %s", file, version));
 	}
 	read_tables(elf, library);
-	/* What loads NCCL does not have it inside, and may be huge. */
+	/* A library that needs libnccl does not contain NCCL, and may be huge. */
 	if (!text_list_has(&library->needed, "libnccl.so.2") || library->net_apis)
 		read_constants(elf, library);
 	split_path(elf_file_dynamic(elf, DT_RPATH, 0), &library->rpath);

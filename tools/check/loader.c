@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* The dynamic loader's search; see loader.h. */
+/* The dynamic loader's search for libraries; see loader.h. */
 #include "loader.h"
 
 #include <elf.h>
@@ -17,7 +17,7 @@
 #define TRIPLET "aarch64-linux-gnu"
 #endif
 
-/* Debian's and Fedora's; which of them a loader has is compiled into it. */
+/* Debian's and Fedora's; a real loader has only its own distribution's compiled in. */
 static const char *const usual_directories[] = {
 #ifdef TRIPLET
 	"/lib/" TRIPLET, "/usr/lib/" TRIPLET,
@@ -25,7 +25,7 @@ static const char *const usual_directories[] = {
 	"/lib64",        "/usr/lib64",        "/lib", "/usr/lib",
 };
 
-/* A path that is relative, or the directory "" in a list, starts where the process is. */
+/* A relative path, or an empty directory in a list, refers to the current directory. */
 static char *absolute(const char *path, size_t bytes)
 {
 	char *here, *whole;
@@ -64,10 +64,10 @@ void loader_close(struct loader *loader)
 	*loader = (struct loader){ 0 };
 }
 
-#define HEAD_BYTES (EI_NIDENT + 4) /* with the type and the machine */
+#define HEAD_BYTES (EI_NIDENT + 4) /* up to e_type and e_machine */
 
-/* Files for other word sizes and processors are passed over in silence; whatever else is there is taken, a
- * directory as well: the loader fails with it then. */
+/* The loader silently skips files for other word sizes and processors. It tries everything else,
+ * even a directory, and then fails. */
 static bool is_taken(const struct loader *loader, const char *path)
 {
 	size_t bytes = 0;
@@ -87,7 +87,7 @@ static bool is_taken(const struct loader *loader, const char *path)
 	return taken;
 }
 
-/* The file in this directory, or NULL. */
+/* Returns the file in this directory, or NULL. */
 static char *in_directory(const struct loader *loader, const char *directory, const char *name)
 {
 	char *path = text_format("%s/%s", directory, name);
@@ -98,7 +98,7 @@ static char *in_directory(const struct loader *loader, const char *directory, co
 	return NULL;
 }
 
-/* $ORIGIN is the directory of the file that asks. */
+/* Expands $ORIGIN, the directory of the library that needs another one. */
 static char *expand_origin(const char *directory, const char *from_path)
 {
 	static const char *const marks[] = { "$ORIGIN", "${ORIGIN}" };
@@ -160,13 +160,14 @@ char *loader_find(const struct loader *loader, const char *name, const struct li
 	if (strchr(name, '/')) {
 		char *path = absolute(name, strlen(name));
 
-		/* What is wrong with one that is named by its path is told. */
+		/* A file named by its path is returned even if it is unsuitable, so that the caller
+		 * can report why. */
 		if (host_is_file(loader->host, path) || is_taken(loader, path))
 			return path;
 		free(path);
 		return NULL;
 	}
-	/* RPATH counts only where there is no RUNPATH. */
+	/* RPATH is ignored if there is a RUNPATH. */
 	if (from && !from->runpath.count)
 		found = in_list(loader, &from->rpath, from_path, name);
 	if (!found)

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* PCI by sysfs; see pci.h. */
+/* PCI devices from sysfs; see pci.h. */
 #include "pci.h"
 
 #include <stdio.h>
@@ -11,8 +11,8 @@
 #define CONFIG_BYTES     4096
 #define EXTENDED_AT      256
 #define CAPABILITY_ACS   0x000d
-#define ACS_CONTROL      6      /* within the capability */
-#define ACS_REDIRECTS    0x000c /* of requests and of completions */
+#define ACS_CONTROL      6      /* offset of the control register in the capability */
+#define ACS_REDIRECTS    0x000c /* request and completion redirect */
 #define CAPABILITIES_MAX 256
 #define ROOT_PORT_DEPTH  4 /* components of /sys/devices/pci0000:3a/0000:3a:00.0 */
 
@@ -54,7 +54,7 @@ static long numa_node(const struct host *host, const char *path)
 	return node;
 }
 
-/* Components of the rest of a path. */
+/* Counts the components of a path. */
 static unsigned depth(const char *path)
 {
 	unsigned count = 0;
@@ -120,7 +120,7 @@ char *pci_acs_bridge(const struct host *host, const char *path, bool *unknown)
 {
 	char *bridge = text_copy(path, strlen(path)), *slash;
 
-	/* A root port sends everything up anyway, so it does not count. */
+	/* The root port is excluded: it routes all transfers to the root complex anyway. */
 	while ((slash = strrchr(bridge, '/')) && depth(bridge) > ROOT_PORT_DEPTH + 1) {
 		unsigned char *config;
 		size_t bytes = 0;

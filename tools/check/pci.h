@@ -1,35 +1,35 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* PCI devices by sysfs: which there are, how far apart they are, what stands between them. */
+/* PCI devices from sysfs: GPUs, distances between devices, and bridges between them. */
 #ifndef CHECK_PCI_H
 #define CHECK_PCI_H
 
 #include "host.h"
 
-/* NCCL's names for distances. */
+/* Distances, with NCCL's names. */
 enum pci_distance {
 	PCI_PIX, /* at most one switch between them */
-	PCI_PXB, /* several, without the host bridge */
-	PCI_PHB, /* over the host bridge, on one NUMA node */
-	PCI_SYS, /* between NUMA nodes */
+	PCI_PXB, /* several switches, not the host bridge */
+	PCI_PHB, /* across the host bridge, on one NUMA node */
+	PCI_SYS, /* across NUMA nodes */
 };
 
-/* GPUs of NVIDIA, by address: "0000:3b:00.0". */
+/* Returns the addresses of NVIDIA GPUs: "0000:3b:00.0". */
 struct text_list pci_gpus(const struct host *host);
 
-/* The device behind a link of sysfs, such as /sys/class/infiniband/mlx5_0/device, or an address; its
- * directory with links followed, or NULL. The caller's. */
+/* Returns the directory of a device, with links resolved, from its address or from a link in sysfs
+ * such as /sys/class/infiniband/mlx5_0/device; NULL = none. The caller frees it. */
 char *pci_path(const struct host *host, const char *link_or_address);
 
-/* Between two such directories. */
+/* Distance between the devices with these directories. */
 enum pci_distance pci_distance(const struct host *host, const char *a, const char *b);
 const char *pci_distance_name(enum pci_distance distance);
 
-/* The first bridge above a device that sends what passes between devices up to the processor (ACS
- * redirects it); NULL = there is none, or *unknown has become true: this user may not read some. The
- * caller's. */
+/* Returns the first bridge above a device that routes peer-to-peer transfers to the root complex
+ * (ACS redirect); NULL = none. Sets *unknown if this user cannot read some of the bridges. The
+ * caller frees the result. */
 char *pci_acs_bridge(const struct host *host, const char *path, bool *unknown);
 
-/* Does this configuration space say so? `bytes` of it are there. */
+/* True if this configuration space, of `bytes` bytes, enables ACS redirection. */
 bool pci_redirects(const unsigned char *config, size_t bytes);
 
 #endif

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* The report for a terminal, and as JSON; see findings.h. */
+/* Prints the report as text or JSON; see findings.h. */
 #include "findings.h"
 
 #include <jansson.h>
@@ -11,7 +11,7 @@
 #include "tools/shared/terminal.h"
 
 #define WIDTH_MOST 120 /* longer lines are hard to read */
-#define INDENT     8   /* behind the verdict's name */
+#define INDENT     8   /* width of the verdict column */
 
 static const char *const colours[] = {
 	[CHECK_OK] = "\033[32m",
@@ -31,7 +31,7 @@ struct print_style print_style_of(FILE *out)
 	};
 }
 
-/* Columns of the first `bytes` bytes: characters, counted by their first bytes. */
+/* Columns of the first `bytes` bytes: the number of UTF-8 characters that begin in them. */
 static unsigned columns(const char *text, size_t bytes)
 {
 	unsigned count = 0;
@@ -41,7 +41,7 @@ static unsigned columns(const char *text, size_t bytes)
 	return count;
 }
 
-/* Print from column `at` on, and break lines at blanks; those that follow are indented. */
+/* Prints text from column `at` on, wrapped at blanks; continuation lines are indented. */
 static void print_wrapped(const char *text, unsigned at, unsigned indent, unsigned width, FILE *out)
 {
 	bool first = true;

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Where Python packages are; see python.h. */
+/* Search for Python packages; see python.h. */
 #include "python.h"
 
 #include <ctype.h>
@@ -24,7 +24,7 @@ static bool ends(const char *text, const char *with)
 	return bytes >= tail && !strcmp(text + bytes - tail, with);
 }
 
-/* "nvidia_nccl_cu12-2.19.3.dist-info" as "nvidia-nccl-cu12 2.19.3". */
+/* Converts "nvidia_nccl_cu12-2.19.3.dist-info" to "nvidia-nccl-cu12 2.19.3". */
 static char *distribution_text(const char *directory)
 {
 	size_t bytes = strlen(directory) - strlen(".dist-info");
@@ -130,7 +130,7 @@ static void add_sites_of(const struct host *host, struct python_sites *sites, co
 	}
 }
 
-/* Each directory in `parent`, as a prefix. */
+/* Adds each directory in `parent` as a prefix. */
 static void add_each_in(const struct host *host, struct python_sites *sites, const char *parent)
 {
 	struct text_list entries = host_list(host, parent);
@@ -157,13 +157,13 @@ static void add_conda(const struct host *host, struct python_sites *sites, const
 	}
 }
 
-/* "python", "python3", "python3.11" */
+/* Matches "python", "python3", "python3.11". */
 static bool is_interpreter(const char *name)
 {
 	return begins(name, "python") && strspn(name + 6, "0123456789.") == strlen(name + 6);
 }
 
-/* The prefix of bin/python: two steps up, without and with links followed. */
+/* Adds the prefix of bin/python: two levels up, both with and without resolving links. */
 static void add_interpreter(const struct host *host, struct python_sites *sites, const char *path)
 {
 	char *real = host_resolve(host, path);
@@ -217,7 +217,7 @@ static void add_python_path(const struct host *host, struct python_sites *sites,
 	}
 }
 
-/* conda's own list of what it has made, a path in each line. */
+/* Adds conda's own list of environments, one path per line. */
 static void add_conda_list(const struct host *host, struct python_sites *sites)
 {
 	char *path = text_format("%s/.conda/environments.txt", host->home), *next;

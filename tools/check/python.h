@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * The Pythons of a host and the packages in them that bring or use NCCL, found by their files alone:
+ * Python installations of a host and their packages that contain or use NCCL. Only files are read:
  * no Python is run and nothing is imported.
  */
 #ifndef CHECK_PYTHON_H
@@ -8,25 +8,26 @@
 
 #include "host.h"
 
-/* A directory that Python imports packages from. */
+/* A directory from which Python imports packages. */
 struct python_site {
-	char *path;   /* "/opt/venv/lib/python3.11/site-packages", links followed */
+	char *path;   /* "/opt/venv/lib/python3.11/site-packages", with links resolved */
 	char *prefix; /* "/opt/venv"; "" for an entry of PYTHONPATH */
-	/* Wheels in it, as "nvidia-nccl-cu12 2.19.3", in the order of their names */
+	/* Wheels in it, sorted by name: "nvidia-nccl-cu12 2.19.3" */
 	struct text_list nccl_wheels;
 };
 
 struct python_sites {
-	struct python_site *list; /* the active environment first, then in the order of PATH */
+	struct python_site *list; /* PYTHONPATH first, then the active environment, then in the
+				   * order of PATH */
 	size_t count;
 };
 
 struct python_sites python_find(const struct host *host);
 void python_free(struct python_sites *sites);
 
-/* The version of a distribution, by its name as in the directory "NAME-VERSION.dist-info"; the whole
- * name with its version in *full, if that is not NULL: both the caller's. NULL = it is not there. `name`
- * may be a beginning, which ends in '*'. */
+/* Returns the version of a distribution, by `name` as in the directory "NAME-VERSION.dist-info"; a
+ * final '*' matches any ending. Sets *full, unless it is NULL, to "NAME VERSION". The caller frees
+ * both. NULL = not installed. */
 char *python_distribution(const struct host *host, const char *site, const char *name, char **full);
 
 #endif

@@ -1,4 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
+/* How releases of NCCL find a network plugin; see ranges.h. */
 #include "ranges.h"
 
 #include <limits.h>

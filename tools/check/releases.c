@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* NCCL's search for its network plugin, release by release; see releases.h. */
+/* How NCCL searches for its network plugin in each release; see releases.h. */
 #include "releases.h"
 
 #include <stdlib.h>
@@ -9,7 +9,7 @@
 #include "plugin/selector.h"
 
 #define DEFAULT_NAME "libnccl-net.so"
-#define ITEM_BYTES   254 /* longer ones are skipped */
+#define ITEM_BYTES   254 /* NCCL skips longer items */
 #define ITEMS_MAX    14
 
 static bool passes(const struct release_range *range, const char *net, const char *name)
@@ -19,7 +19,8 @@ static bool passes(const struct release_range *range, const char *net, const cha
 	return range->filter == FILTER_EXACT ? !strcmp(net, name) : !strcasecmp(net, name);
 }
 
-/* A version that the library needs of one that is older here; NULL = there is none. The caller's. */
+/* Finds a library that lacks a required symbol version. Returns the reason; NULL = none. The caller
+ * frees it. */
 static char *too_old(const struct loader *loader, const struct library *library, const char *path)
 {
 	char *why = NULL;
@@ -38,8 +39,8 @@ static char *too_old(const struct loader *loader, const struct library *library,
 	return why;
 }
 
-/* Why dlopen fails: a library that this one needs is not found, or too old. NULL = it does not. The
- * caller's. */
+/* Returns why dlopen would fail: a needed library is missing or too old. NULL = it would work. The
+ * caller frees the text. */
 static char *obstacle(const struct loader *loader, const struct library *library, const char *path)
 {
 	for (size_t i = 0; i < library->needed.count; i++) {
@@ -53,7 +54,7 @@ static char *obstacle(const struct loader *loader, const struct library *library
 	return too_old(loader, library, path);
 }
 
-/* What this release makes of the file. */
+/* Determines whether this release can use the file. Takes over `file`. */
 static void judge(const struct release_range *range, const struct loader *loader, char *file,
 		  const char *net, struct plugin_outcome *outcome)
 {
@@ -82,7 +83,7 @@ static void judge(const struct release_range *range, const struct loader *loader
 	library_free(&library);
 }
 
-/* Try a name. True: NCCL looks no further. */
+/* Tries a name, and takes it over. Returns true if NCCL stops searching. */
 static bool try_name(const struct release_range *range, const struct loader *loader, char *name,
 		     const char *net, struct plugin_outcome *outcome)
 {
@@ -100,7 +101,7 @@ static char *with_suffix(const char *item)
 	return text_format("libnccl-net-%s.so", item);
 }
 
-/* "s", "stat", "STATIC_PLUGIN": 2.22 and newer look into the program then. */
+/* "s", "stat", "STATIC_PLUGIN": NCCL 2.22 and newer search the program itself then. */
 static bool is_static(const struct release_range *range, const char *item)
 {
 	static const char word[] = "STATIC_PLUGIN";
@@ -127,7 +128,7 @@ static bool try_item(const struct release_range *range, const struct loader *loa
 	}
 	if (try_name(range, loader, text_copy(item, strlen(item)), net, outcome))
 		return true;
-	/* 2.26 and older try the second name whatever the first looks like; a path never hits. */
+	/* 2.26 and older always try the second name; for a path it never exists. */
 	if (range->naming == NAMING_LIST && is_library_name(item))
 		return false;
 	return try_name(range, loader, with_suffix(item), net, outcome);

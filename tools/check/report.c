@@ -74,7 +74,8 @@ static json_t *findings(const struct check_report *report)
 	return list;
 }
 
-/* Variables of NCCL and ours; of others with such names that they are there. */
+/* Returns NCCL's and anynet's variables. Unknown variables with such names are listed without their
+ * values. */
 static json_t *settings(void)
 {
 	json_t *all = json_object();
@@ -111,7 +112,7 @@ static json_t *document(const struct check *check)
 			 "check", findings(&check->report));
 }
 
-/* For its owner only, who may look at it before it is sent. */
+/* Readable by the owner only, who may inspect the report before sending it. */
 static FILE *open_file(const char *path)
 {
 	int fd = open(path, O_WRONLY | O_CREAT | O_TRUNC | O_CLOEXEC | O_NOFOLLOW, 0600);
@@ -119,7 +120,7 @@ static FILE *open_file(const char *path)
 	struct stat st;
 
 	if (fd >= 0 && !fstat(fd, &st) && S_ISREG(st.st_mode) && fchmod(fd, 0600))
-		errno = 0; /* another's file that we may write to: he has it anyway */
+		errno = 0; /* The file belongs to another user, who can read it anyway. */
 	if (!file && fd >= 0)
 		close(fd);
 	return file;

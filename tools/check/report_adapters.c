@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Verbs adapters in a host's report: what sysfs tells of them, and what their driver answers. */
+/* Verbs adapters in a host's report: properties from sysfs and from the driver. */
 #include "report.h"
 
 #include <errno.h>
@@ -18,7 +18,7 @@ static const char *gid_kind(const char *gid)
 	return strncmp(gid, "0000:0000:0000:0000:0000:ffff:", 30) ? "IPv6" : "IPv4";
 }
 
-/* Those that are not empty: place, type, kind of address. The address itself stays here. */
+/* Returns index, type and kind of address of the GIDs that are set, without the address itself. */
 static json_t *gids(const struct host *host, const char *port)
 {
 	char *dir = text_format("%s/gids", port), *types = text_format("%s/gid_attrs/types", port),
@@ -92,7 +92,8 @@ static json_t *of_sysfs(const struct host *host, const char *name)
 	return adapter;
 }
 
-/* The most that a queue pair takes, of what the plugin might ask for; -1: none can be made. */
+/* Returns the largest inline size that the plugin may request and a queue pair accepts; -1 = no
+ * queue pair can be created. */
 static int inline_bytes(const struct verbs *verbs, struct ibv_pd *pd, struct ibv_cq *cq)
 {
 	static const uint32_t wanted[] = { 512, 256, 128, 96, 64, 0 };
@@ -118,7 +119,7 @@ static int inline_bytes(const struct verbs *verbs, struct ibv_pd *pd, struct ibv
 	return -1;
 }
 
-/* What the driver says of itself. */
+/* Returns the driver's limits. */
 static json_t *limits(const struct verbs *verbs, struct ibv_context *context)
 {
 	struct ibv_device_attr attr = { .max_qp = 0 };

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* The rest of a host's report: the system, libraries, GPUs and how far they are from the adapters. */
+/* Other parts of a host's report: the system, libraries, GPUs, and their distances to the adapters. */
 #include "report.h"
 
 #include <stdlib.h>
@@ -11,7 +11,7 @@
 #define CMDLINE_BYTES 4096
 #define FILE_BYTES    65536
 
-/* Words of the kernel's command line that decide on DMA between devices. */
+/* Returns the words of the kernel command line that affect DMA between devices. */
 static json_t *kernel_words(const struct host *host)
 {
 	static const char *const begins[] = { "iommu", "intel_iommu", "amd_iommu",
@@ -36,7 +36,8 @@ static json_t *kernel_words(const struct host *host)
 	return words;
 }
 
-/* "key: value" or "key=value" of a file's first such line; NULL = none. The caller's. */
+/* Returns the value of the first line "key: value" or "key=value" in a file; NULL = none. The
+ * caller frees it. */
 static char *value_in(const struct host *host, const char *path, const char *key)
 {
 	char *text = host_read(host, path, FILE_BYTES, NULL), *state = NULL, *value = NULL;
@@ -63,7 +64,7 @@ static void add_value(json_t *object, const char *name, const struct host *host,
 	free(value);
 }
 
-/* Modules of the kernel that matter here, with their versions where they have one. */
+/* Returns the relevant kernel modules that are loaded, with their versions if known. */
 static json_t *modules(const struct host *host)
 {
 	static const char *const names[] = {
@@ -106,7 +107,7 @@ json_t *report_system(const struct check *check)
 	return system;
 }
 
-/* Providers beside libibverbs: "libmlx5-rdmav34.so". */
+/* Lists the verbs providers beside libibverbs: "libmlx5-rdmav34.so". */
 static json_t *providers(const struct host *host, const char *library)
 {
 	const char *slash = strrchr(library, '/');
@@ -162,7 +163,7 @@ json_t *report_libraries(const struct check *check)
 	return all;
 }
 
-/* How a GPU and an adapter reach each other. */
+/* Adds the PCI distance and ACS state between a GPU and each adapter. */
 static void add_ways(json_t *ways, const struct host *host, const char *gpu, const char *path)
 {
 	struct text_list names = host_list(host, "/sys/class/infiniband");

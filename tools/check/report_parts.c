@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* What all parts of a host's report use; see report.h. */
+/* Helpers for all parts of a host's report; see report.h. */
 #include "report.h"
 
 #include <stdlib.h>
@@ -18,7 +18,7 @@ void report_line(json_t *object, const char *name, const struct host *host, cons
 	free(path);
 }
 
-/* The driver, by the link to it. */
+/* Adds the driver's name, from the link in sysfs. */
 static void add_driver(json_t *object, const struct host *host, const char *path)
 {
 	char *link = text_format("%s/driver", path), *driver = host_resolve(host, link);

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Addresses of names; see resolver.h. */
+/* Name resolution with a time limit; see resolver.h. */
 #include "resolver.h"
 
 #include <netdb.h>
@@ -11,10 +11,10 @@
 
 #include "text.h"
 
-#define RESOLVE_SECONDS 1 /* a name server that takes longer is a finding of its own */
+#define RESOLVE_SECONDS 1 /* a slower name server is a finding of its own */
 
-/* A question to the resolver, which may take as long as it likes: the last of asker and resolver to
- * let go of it frees it. */
+/* A query, shared by the caller and a resolver thread that may outlive the wait. The last of the
+ * two to release it frees it. */
 struct question {
 	pthread_mutex_t lock;
 	pthread_cond_t answered;
@@ -25,7 +25,7 @@ struct question {
 	struct sockaddr_storage addr;
 };
 
-/* With the lock held; gives it back. */
+/* Called with the lock held; releases it. */
 static void let_go(struct question *question)
 {
 	bool last = !--question->holders;
@@ -67,7 +67,7 @@ static void *answer(void *argument)
 	return NULL;
 }
 
-/* Waits for the answer in a thread of its own, and not for ever. */
+/* Resolves the name in a detached thread and waits for at most RESOLVE_SECONDS. */
 static int ask(const char *name, struct sockaddr_storage *addr)
 {
 	struct question *question = text_grow(NULL, sizeof(*question));

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* What a report does not tell; see scrub.h. */
+/* Removal of private data from a report; see scrub.h. */
 #include "scrub.h"
 
 #include <arpa/inet.h>
@@ -15,11 +15,11 @@
 
 #include "variables.h"
 
-#define SECRET_LEAST 4  /* bytes of a value worth hiding: a shorter one is in every text */
-#define SECRET_PART  12 /* … and of one that stands for all of it */
-#define SERIAL_LEAST 12 /* hexadecimal digits in a row that are taken for a serial number */
+#define SECRET_LEAST 4  /* bytes; shorter values occur in any text */
+#define SECRET_PART  12 /* bytes by which a truncated secret is recognised */
+#define SERIAL_LEAST 12 /* consecutive hexadecimal digits that count as a serial number */
 #define TOKEN_BYTES  64
-#define HOSTS_BYTES  (256 << 10) /* that are read of /etc/hosts */
+#define HOSTS_BYTES  (256 << 10) /* maximum read from /etc/hosts */
 
 extern char **environ;
 
@@ -44,7 +44,7 @@ bool scrub_is_known(const char *name)
 	return variable_of(name);
 }
 
-/* May a variable of this name hold a secret, or who knows what? */
+/* True if a variable of this name may hold a secret, or its meaning is unknown. */
 static bool is_private(const char *name)
 {
 	return is_secret(name) || ((!strncmp(name, "NCCL_", 5) || !strncmp(name, "ANYNET_", 7)) &&
@@ -66,7 +66,7 @@ static void add(struct text_list *list, const char *text, size_t bytes)
 		text_list_add(list, item);
 }
 
-/* A name, and what it is called without its domain. */
+/* Adds a host name, with and without its domain. */
 static void add_host(struct scrub *scrub, const char *name, size_t bytes)
 {
 	size_t first = strcspn(name, ".");
@@ -78,7 +78,7 @@ static void add_host(struct scrub *scrub, const char *name, size_t bytes)
 	add(&scrub->hosts, name, first < bytes ? first : bytes);
 }
 
-/* "node1,node[3-4]": each name, of a range what is before it. */
+/* Adds each name of a list such as "node1,node[3-4]"; for a range, the part before the bracket. */
 static void add_hosts(struct scrub *scrub, const char *text)
 {
 	while (*text) {
@@ -122,7 +122,7 @@ static void add_from_environment(struct scrub *scrub)
 		char *name = value ? text_copy(*variable, (size_t)(value - *variable)) : NULL;
 
 		if (name && is_private(name) && strlen(value + 1) >= SECRET_LEAST) {
-			char *text = text_printable(value + 1); /* as it is in findings */
+			char *text = text_printable(value + 1); /* as findings contain it */
 
 			add(&scrub->secrets, text, strlen(text));
 			free(text);
@@ -185,7 +185,8 @@ static size_t number_of(struct text_list *list, const char *item)
 	return list->count;
 }
 
-/* The name that `at` begins with, as a word: its number, and its length; 0 = none. */
+/* If `at` begins with one of the names as a whole word, returns its number and its length in
+ * *bytes; 0 = none. */
 static size_t name_at(const struct text_list *names, struct text_list *seen, const char *at,
 		      size_t *bytes)
 {
@@ -232,7 +233,7 @@ static bool is_serial(const char *token)
 	       groups(token, 4) == 4;
 }
 
-/* What kind of address it is; NULL = none, or one that every host has. */
+/* Returns the kind of an address; NULL = none, or one that every host has. */
 static const char *kind_of(const char *token)
 {
 	struct in6_addr six;
@@ -255,7 +256,7 @@ static const char *kind_of(const char *token)
 					    : "ipv6";
 }
 
-/* The address at `at`: its kind, and its length. */
+/* If an address begins at `at`, returns its kind, length and number; NULL = none. */
 static const char *address_at(struct scrub *scrub, const char *at, size_t *bytes, size_t *number)
 {
 	size_t span = strspn(at, "0123456789abcdefABCDEF:."), prefix = 0;
@@ -276,7 +277,7 @@ static const char *address_at(struct scrub *scrub, const char *at, size_t *bytes
 	token[span] = 0;
 	kind = kind_of(token);
 	if (!kind && strrchr(token, ':') && strrchr(token, ':') > token) {
-		*strrchr(token, ':') = 0; /* a port behind it */
+		*strrchr(token, ':') = 0; /* may be followed by a port */
 		span = strlen(token);
 		kind = strchr(token, ':') ? NULL : kind_of(token);
 	}
@@ -296,7 +297,8 @@ static char *append(char *text, char *more)
 	return both;
 }
 
-/* The bytes of a secret that are here: all of it, or so much that a longer text was cut; 0 = none. */
+/* Returns how many bytes at `at` belong to a secret: all of it, or at least SECRET_PART bytes of a
+ * truncated one; 0 = none. */
 static size_t secret_at(const struct text_list *secrets, const char *at)
 {
 	size_t most = 0;
@@ -313,7 +315,7 @@ static size_t secret_at(const struct text_list *secrets, const char *at)
 	return most;
 }
 
-/* ".example.com" behind a host's name. */
+/* Returns the length of a domain such as ".example.com" after a host name. */
 static size_t domain_at(const char *at)
 {
 	size_t bytes = 0;
@@ -324,7 +326,7 @@ static size_t domain_at(const char *at)
 	return bytes;
 }
 
-/* What is in place of the beginning of `at`; NULL: nothing. The caller's; *bytes are replaced. */
+/* Returns the replacement for the first *bytes bytes of `at`; NULL = keep them. The caller frees it. */
 static char *replacement(struct scrub *scrub, const char *at, char before, size_t *bytes)
 {
 	const char *kind;
@@ -370,7 +372,7 @@ char *scrub_text(struct scrub *scrub, const char *text)
 	return append(done, text_copy(plain, strlen(plain)));
 }
 
-/* Texts that are neither, and may look like an address: "5.8.2.0". */
+/* Members that are not private but may look like an address: "5.8.2.0". */
 static bool is_plain(const char *name)
 {
 	static const char *const names[] = { "firmware", "version", "release", "driver" };

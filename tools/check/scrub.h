@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Takes out of a report what is nobody's business: names of hosts and of the user, addresses, serial numbers of
- * ports, values of variables that are named like a secret. Each is replaced by one word wherever it occurs, so that
- * what belongs together can still be seen. One thread.
+ * Removes private data from a report: names of hosts and users, addresses, serial numbers, and
+ * values of variables that may be secrets. Each value is replaced by the same word wherever it
+ * occurs, so that equal values remain recognisable. Single-threaded.
  */
 #ifndef CHECK_SCRUB_H
 #define CHECK_SCRUB_H
@@ -12,25 +12,25 @@
 #include "host.h"
 
 struct scrub {
-	bool keep_names;          /* secrets are taken out all the same */
-	struct text_list hosts;   /* names of hosts, longest first */
-	struct text_list users;   /* … of users */
-	struct text_list secrets; /* values */
-	/* What was seen so far; the place is the number. A host is here without its domain. */
+	bool keep_names;          /* remove secrets only */
+	struct text_list hosts;   /* host names, longest first */
+	struct text_list users;   /* user names */
+	struct text_list secrets; /* values of variables */
+	/* Values seen so far; the index gives the number. Hosts are listed without domain. */
 	struct text_list addresses, seen_hosts, seen_users;
 };
 
-/* What there is to replace, from the environment, /etc/hosts and the kernel. */
+/* Collects what to replace, from the environment, /etc/hosts and the kernel. */
 void scrub_open(struct scrub *scrub, const struct host *host, bool keep_names);
 void scrub_close(struct scrub *scrub);
 
-/* The text without it. The caller's. */
+/* Returns the text without private data. The caller frees it. */
 char *scrub_text(struct scrub *scrub, const char *text);
 
-/* A copy of the value with all its texts so; names of members stay. The caller's. */
+/* Returns a copy of the value without private data; names of members stay. The caller releases it. */
 json_t *scrub_json(struct scrub *scrub, json_t *value);
 
-/* Is it a variable of ours or NCCL's whose value is no secret? */
+/* True for a variable of anynet or NCCL whose value is not a secret. */
 bool scrub_is_known(const char *name);
 
 #endif

@@ -46,7 +46,7 @@ char *text_format(const char *fmt, ...)
 	return text;
 }
 
-/* Bytes of the UTF-8 character at `text`; 0 = it is none, or one that controls a terminal. */
+/* Returns the bytes of the UTF-8 character at `text`; 0 = invalid, or a control character. */
 static size_t character_bytes(const unsigned char *text)
 {
 	uint32_t code = text[0];
@@ -68,7 +68,7 @@ static size_t character_bytes(const unsigned char *text)
 			return 0;
 		code = code << 6 | (text[i] & 0x3fu);
 	}
-	/* Control characters of Latin-1, shorter forms, surrogates, directions of writing. */
+	/* C1 controls, overlong forms, surrogates, and bidirectional formatting characters. */
 	if (code < 0xa0 || (bytes == 3 && code < 0x800) || (bytes == 4 && code < 0x10000) ||
 	    code > 0x10ffff || (code >= 0xd800 && code <= 0xdfff) ||
 	    (code >= 0x202a && code <= 0x202e) || (code >= 0x2066 && code <= 0x2069))

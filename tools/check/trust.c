@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Directories that root may load from; see trust.h. */
+/* Checks which directories root may load libraries from; see trust.h. */
 #include "trust.h"
 
 #include <errno.h>
@@ -13,9 +13,9 @@
 #include "host.h"
 
 #define SEARCHED "LD_LIBRARY_PATH"
-#define ASKED    "ANYNET_CHECK_LIBRARY_PATH" /* what SEARCHED was before the second start */
+#define ASKED    "ANYNET_CHECK_LIBRARY_PATH" /* value of SEARCHED before the restart */
 
-/* In a user namespace, the real root is an unknown user, whose "/" is. */
+/* In a user namespace, the host's root appears as the overflow uid, which owns "/". */
 static bool is_roots(const struct stat *st)
 {
 	struct stat top;
@@ -23,7 +23,7 @@ static bool is_roots(const struct stat *st)
 	return !st->st_uid || (!stat("/", &top) && st->st_uid == top.st_uid);
 }
 
-/* Nobody but root can put something else there; a file in a sticky directory is its owner's. */
+/* True if only root can replace the entry. In a sticky directory only a file's owner can. */
 static bool is_safe(const char *path, bool is_last)
 {
 	int fd = open(path, O_PATH | O_NOFOLLOW | O_CLOEXEC), error = errno;
@@ -40,7 +40,7 @@ static bool is_safe(const char *path, bool is_last)
 	       (!is_last && (st.st_mode & S_ISVTX));
 }
 
-/* All directories on the way, by these names. */
+/* Checks all directories of the path, without resolving links. */
 static bool is_safe_way(const char *path)
 {
 	char *part = text_copy(path, strlen(path));
@@ -67,7 +67,7 @@ static bool is_trusted(const char *directory)
 	return trusted;
 }
 
-/* The directories of a list that are trusted, or those that are not. */
+/* Returns the directories of a list that are trusted, or those that are not. */
 static struct text_list select_from(const char *list, bool trusted)
 {
 	struct text_list chosen = { 0 };
@@ -131,7 +131,8 @@ int trust_begin(char **arguments)
 		set_searched(&trusted);
 		return start_again(arguments);
 	}
-	/* The loader has read its variable: from now on it is only looked at. */
+	/* The dynamic loader has read the variable at start-up, so restoring it has no effect on
+	 * this process. */
 	if (asked && !geteuid())
 		setenv(SEARCHED, asked, 1);
 	unsetenv(ASKED);

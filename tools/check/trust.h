@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * anynet check as root: the libraries that it opens (verbs, the GPU driver, nftables) are not taken from
- * directories of LD_LIBRARY_PATH that others may write to. The variable itself is looked at all the same.
+ * anynet check as root: the libraries it opens (verbs, GPU driver, nftables) are not loaded from
+ * directories in LD_LIBRARY_PATH that other users can write to. The checks still examine the
+ * original value.
  */
 #ifndef CHECK_TRUST_H
 #define CHECK_TRUST_H
@@ -9,12 +10,12 @@
 #include "text.h"
 
 /*
- * First of all. If the loader of this process searches such directories, it is started again without them:
- * `arguments` are those behind "anynet check". Returns 0, or the errno of a start that failed.
+ * Call it first. If the dynamic loader of this process searches such directories, the function restarts the
+ * program without them; `arguments` follow "anynet check". Returns 0, or the errno of a failed restart.
  */
 int trust_begin(char **arguments);
 
-/* The directories that were left out. The caller's. */
+/* Returns the directories that were removed. The caller frees the list. */
 struct text_list trust_left_out(void);
 
 #endif

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Which NCCL PyTorch and CuPy load: found by the libraries of theirs that ask for it, by the way the
- * dynamic loader would go. See copies.h.
+ * Which NCCL PyTorch and CuPy load: finds their libraries that need NCCL, and follows the dynamic
+ * loader's search. See copies.h.
  */
 #include "copies.h"
 
@@ -12,7 +12,7 @@
 #define NCCL_NAME      "libnccl.so.2"
 #define TEXT_MAX_BYTES ((size_t)64 << 10)
 
-/* What stands between quotes behind `name` and '=' at the start of a line of Python; "" = nothing. */
+/* Returns the quoted string after `name` and '=' at the start of a line of Python source; "" = none. */
 static char *python_string(const char *source, const char *name)
 {
 	for (const char *line = source; line; line = strchr(line, '\n')) {
@@ -40,7 +40,7 @@ static struct nccl_user *add_user(struct nccl_copies *copies, const char *name,
 	return user;
 }
 
-/* Without the steps up and down that $ORIGIN/../.. leaves in it. */
+/* Removes the ".." components that $ORIGIN/../.. leaves in a path. */
 static char *tidy(const struct host *host, char *path)
 {
 	char *real = path && strstr(path, "/../") ? host_resolve(host, path) : NULL;
@@ -51,7 +51,7 @@ static char *tidy(const struct host *host, char *path)
 	return real;
 }
 
-/* What the library at `path` of the user makes the loader load. */
+/* Records which NCCL the dynamic loader loads for the user's library at `path`. */
 static void find_loaded(struct nccl_copies *copies, const struct loader *loader, const char *path,
 			struct nccl_user *user)
 {
@@ -79,7 +79,7 @@ static void find_loaded(struct nccl_copies *copies, const struct loader *loader,
 static void find_torch(struct nccl_copies *copies, const struct loader *loader,
 		       const struct python_site *site)
 {
-	/* The second one is PyTorch 1's. */
+	/* The second is PyTorch 1's. */
 	static const char *const libraries[] = { "libtorch_cuda.so", "libtorch_cuda_cpp.so" };
 	char *path = text_format("%s/torch/version.py", site->path);
 	char *source = host_read(loader->host, path, TEXT_MAX_BYTES, NULL);
@@ -99,7 +99,8 @@ static void find_torch(struct nccl_copies *copies, const struct loader *loader,
 	}
 }
 
-/* The file that CuPy loads itself before the loader is asked: its wheel names version and file. */
+/* Returns the file that CuPy loads explicitly, before the dynamic loader's search: _wheel.json
+ * names version and file. */
 static char *find_preloaded(const struct host *host, const json_t *wheel)
 {
 	const char *cuda = json_string_value(json_object_get(wheel, "cuda"));
@@ -124,7 +125,7 @@ static char *find_preloaded(const struct host *host, const json_t *wheel)
 	return NULL;
 }
 
-/* The module of CuPy that calls NCCL; NULL = it was built without. */
+/* Returns the CuPy module that calls NCCL; NULL = built without NCCL. */
 static char *find_cupy_module(const struct host *host, const char *site)
 {
 	char *directory = text_format("%s/cupy_backends/cuda/libs", site), *path = NULL;

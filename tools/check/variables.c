@@ -16,7 +16,7 @@
 
 #include "text.h"
 
-#define TYPED_LEAST 3 /* letters of a name behind its prefix that can be a typo */
+#define TYPED_LEAST 3 /* shorter names after the prefix are not matched as typos */
 
 const struct nccl_variable nccl_variables[] = {
 #define VARIABLE(group, name, since, until, syntax, least, most, words, meaning) \
@@ -48,7 +48,7 @@ const struct nccl_variable *variable_meant(const char *typed)
 	for (size_t i = 0; i < nccl_variable_count; i++) {
 		size_t length = strlen(nccl_variables[i].name), letters;
 
-		/* As many letters at least are to be put in or taken out. */
+		/* The difference in length is a lower bound of the distance. */
 		if (nccl_variables[i].group == VARIABLE_OTHERS || length > bytes + most ||
 		    bytes > length + most)
 			continue;
@@ -61,7 +61,7 @@ const struct nccl_variable *variable_meant(const char *typed)
 	return nearest;
 }
 
-/* A whole number as NCCL reads it: strtoll in base 0, nothing behind it. */
+/* Parses an integer as NCCL does: base 0, with nothing after it. */
 static bool parse_whole(const char *value, long *number)
 {
 	char *end;
@@ -78,7 +78,7 @@ static bool takes_int(const struct nccl_variable *variable, const char *value)
 	if (!parse_whole(value, &number))
 		return false;
 	if (variable->syntax == SYNTAX_FLAG)
-		return true; /* all but 0 count as 1 */
+		return true; /* any value but 0 counts as 1 */
 	if (variable->syntax == SYNTAX_AUTO && (number == -1 || number == -2))
 		return true;
 	return number >= variable->least && number <= variable->most;
@@ -92,7 +92,7 @@ static bool takes_number(const char *value)
 	return end != value && !*end && number > 0;
 }
 
-/* One word of "a|b|c*", in any case. */
+/* True if the word is one of "a|b|c*", ignoring case. */
 static bool is_word(const char *words, const char *word, size_t bytes)
 {
 	while (*words) {
@@ -107,7 +107,7 @@ static bool is_word(const char *words, const char *word, size_t bytes)
 	return false;
 }
 
-/* A list of words between commas, all of them known; a leading ^ turns it round. */
+/* True if all words of a comma-separated list are known; a leading '^' inverts the list. */
 static bool are_words(const char *words, const char *list, size_t bytes)
 {
 	const char *end = list + bytes;
@@ -125,7 +125,7 @@ static bool are_words(const char *words, const char *list, size_t bytes)
 	return true;
 }
 
-/* "ring,tree", and from 2.24 on "ring;allreduce:tree,nvls;broadcast:^ring". */
+/* Accepts "ring,tree", and since 2.24 "ring;allreduce:tree,nvls;broadcast:^ring". */
 static bool are_kinds(const char *words, const char *value)
 {
 	static const char functions[] =
@@ -157,7 +157,7 @@ static bool is_level(const char *value)
 	return is_word("LOC|PORT|NVL|NVB|C2C|PIX|PXB|P2C|PXN|PHB|SYS", value, strlen(value));
 }
 
-/* "[^][=]name,name": no name is empty, and there are no blanks. */
+/* Accepts "[^][=]name,name" without blanks and empty names. */
 static bool is_name_list(const char *value, size_t least)
 {
 	if (strlen(value) < least)
@@ -176,7 +176,7 @@ static bool is_name_list(const char *value, size_t least)
 	return true;
 }
 
-/* "host:port", "[::1]:port" */
+/* Accepts "host:port" and "[::1]:port". */
 static bool is_host_port(const char *value)
 {
 	const char *colon = strrchr(value, ':');
@@ -231,7 +231,7 @@ bool variable_takes(const struct nccl_variable *variable, const char *value)
 	return true;
 }
 
-/* The words with commas between them. */
+/* Returns the words separated by commas. */
 static char *listed(const char *words)
 {
 	char *text = text_format("%s", words), *out = text_copy("", 0);

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* The variables of plugin/nccl_variables.def, and what values they take. */
+/* The variables of plugin/nccl_variables.def, and the values they accept. */
 #ifndef CHECK_VARIABLES_H
 #define CHECK_VARIABLES_H
 
@@ -35,26 +35,26 @@ enum variable_syntax {
 struct nccl_variable {
 	const char *name;
 	enum variable_group group;
-	int since, until; /* releases as NCCL counts; 0 = not known, and: still read */
+	int since, until; /* releases, encoded as in NCCL; since 0 = unknown, until 0 = still read */
 	enum variable_syntax syntax;
 	long least, most;
-	const char *words; /* "a|b|c*": a * stands for any ending */
+	const char *words; /* "a|b|c*": a '*' matches any ending */
 	const char *meaning;
 };
 
 extern const struct nccl_variable nccl_variables[];
 extern const size_t nccl_variable_count;
 
-/* By its very name; NULL = there is none. */
+/* Finds a variable by its exact name; NULL = none. */
 const struct nccl_variable *variable_of(const char *name);
 
-/* The one whose name is nearest to what was typed, if that is near enough to be a typo; else NULL. */
+/* Returns the variable with the nearest name, if it is near enough for a typo; else NULL. */
 const struct nccl_variable *variable_meant(const char *typed);
 
-/* Is this a value for it? An empty one is. */
+/* True if the variable accepts the value. An empty value is accepted. */
 bool variable_takes(const struct nccl_variable *variable, const char *value);
 
-/* What it takes, in words. The caller's. */
+/* Describes the accepted values. The caller frees the text. */
 char *variable_accepts(const struct nccl_variable *variable);
 
 #endif

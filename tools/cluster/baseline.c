@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* A run against an earlier one; see baseline.h. */
+/* Comparison with an earlier run; see baseline.h. */
 #include "baseline.h"
 
 #include <stdio.h>
@@ -7,9 +7,9 @@
 
 #include "tools/shared/judge/finding.h"
 
-#define FELL 0.7  /* to less than so much of what it was */
-#define ROSE 2.0  /* times what it was */
-#define MORE 20.0 /* us, and so much above it */
+#define FELL 0.7  /* bandwidth below this share of the earlier one is reported */
+#define ROSE 2.0  /* minimum round trips above this multiple of the earlier one are reported */
+#define MORE 20.0 /* microseconds; smaller increases of round trips are not reported */
 
 static const char again[] = "Measure again on idle hosts. If the difference stays, compare NICs, "
 			    "cables, switch ports, drivers and settings with the earlier state.";

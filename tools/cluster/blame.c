@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Whose fault it is; see blame.h. */
+/* Attribution of faults to hosts; see blame.h. */
 #include "blame.h"
 
 #include <stdio.h>
@@ -8,7 +8,7 @@
 
 #include "tools/shared/judge/finding.h"
 
-#define LEAST_PAIRS 2 /* bad ones, before a host is blamed */
+#define LEAST_PAIRS 2 /* a host is blamed for at least this many bad pairs */
 
 struct bad {
 	char *what;           /* NULL = this pair is not bad */
@@ -18,7 +18,7 @@ struct bad {
 struct blame {
 	const struct matrix *m;
 	const char *kind, *label;
-	struct bad *pairs; /* of [smaller][larger] */
+	struct bad *pairs; /* hosts * hosts entries; the row is the smaller index */
 };
 
 static struct bad *at(const struct blame *b, size_t one, size_t other)
@@ -60,7 +60,7 @@ struct tally {
 	const struct bad *first;
 };
 
-/* Of a host with those that are not blamed themselves. */
+/* Counts the pairs of a host with hosts that are not blamed. */
 static struct tally count_host(const struct blame *b, size_t host, const bool *blamed)
 {
 	struct tally t = { 0 };
@@ -77,7 +77,7 @@ static struct tally count_host(const struct blame *b, size_t host, const bool *b
 	return t;
 }
 
-/* The host with the largest share of bad pairs, if two thirds of them are; else none. */
+/* Returns the host with the largest share of bad pairs, at least two thirds; the number of hosts if there is none. */
 static size_t worst_host(const struct blame *b, const bool *blamed, struct tally *worst)
 {
 	size_t found = b->m->hosts;
@@ -138,7 +138,7 @@ static void blame_links(const struct blame *b, json_t *findings, const bool *bla
 	}
 }
 
-/* All pairs alike: it is no host's. False if they are not. */
+/* If all pairs are bad, reports that without blaming a host. Returns whether they are. */
 static bool blame_all(const struct blame *b, json_t *findings)
 {
 	const struct bad *first = NULL;

@@ -55,7 +55,7 @@ struct cluster_arguments {
 	struct remote remote;
 	struct meeting meeting;
 	char meeting_host[ARGS_HOST];
-	struct node *nodes; /* of --hosts; HOSTS_MAX */
+	struct node *nodes; /* HOSTS_MAX entries */
 	size_t count;
 	bool json, is_worker, is_live;
 	struct live_options live;
@@ -247,9 +247,9 @@ static error_t parse(int key, char *arg, struct argp_state *state)
 	}
 }
 
-/* --- what runs there --- */
+/* --- remote command --- */
 
-/* Appends a word as a shell reads it: in single quotes. */
+/* Appends a word in single quotes for a shell. Appends nothing if there is no room. */
 static void append_quoted(char *text, size_t room, const char *word)
 {
 	size_t at = strlen(text);
@@ -289,7 +289,7 @@ static void make_command(const struct cluster_arguments *a, char *text, size_t r
 	}
 }
 
-/* --- what comes out --- */
+/* --- output --- */
 
 static int write_file(const char *path, const json_t *doc, bool html)
 {
@@ -352,7 +352,7 @@ static int run_by_launcher(struct cluster_arguments *a)
 	char why[CONTROL_TEXT];
 	int listener;
 
-	/* One process of each host is enough. */
+	/* Only one process of each host takes part. */
 	if (launcher_local_rank() > 0)
 		return 0;
 	listener = meeting_open(&a->meeting, why);

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* All pairs, round by round; see conduct.h. */
+/* The conductor; see conduct.h. */
 #include "conduct.h"
 
 #include <errno.h>
@@ -16,12 +16,12 @@
 #include "tools/shared/output_args.h"
 
 #define SEND_MS  5000
-#define SLACK_MS 10000 /* beyond what a worker takes */
+#define SLACK_MS 10000 /* added to a worker's own time limit */
 #define SERVE_MS 10000
 
-#define AGAIN_FEW 6 /* pairs that are measured again whatever the number of hosts */
+#define AGAIN_FEW 6 /* this many pairs are always repeated; more only up to the number of hosts */
 
-struct band { /* everybody */
+struct band { /* all workers and their results */
 	struct node *nodes;
 	size_t count;
 	const struct conduct_options *o;
@@ -49,7 +49,7 @@ static void order(struct node *node, const struct order *o)
 		lose(node, ret);
 }
 
-/* The answer to the last order; NULL: there is none, and the worker is lost. */
+/* Returns the answer to the last order, or NULL if there is none until `end`; then the worker is given up. */
 static json_t *answer(struct node *node, uint64_t end)
 {
 	uint64_t now = pair_now_ms();
@@ -70,7 +70,7 @@ static void order_all(struct band *b, const struct order *o)
 
 /* --- facts --- */
 
-/* What the plugin would hand out: where others dial it, if that is more than the loopback interface. */
+/* Other hosts dial the address of the first device that is not a loopback interface, as with the plugin. */
 static void choose_address(struct node *node)
 {
 	const json_t *dev;
@@ -120,9 +120,9 @@ static void ask_facts(struct band *b)
 
 /* --- pairs --- */
 
-struct match { /* of one round */
+struct match { /* a pair to measure */
 	struct node *client, *server;
-	json_t *again; /* the link that there is of them, or NULL */
+	json_t *again; /* the link of an earlier measurement, to be improved; or NULL */
 };
 
 static bool is_on(const struct match *m)
@@ -180,7 +180,7 @@ static void take_result(struct band *b, const struct match *m, uint64_t end)
 		json_array_append_new(b->links, link);
 }
 
-/* Those of one round: no host is in two of them. */
+/* Measures pairs at the same time. No host may be in two of them. */
 static void play(struct band *b, const struct match *matches, size_t count, const char *text)
 {
 	uint64_t end;
@@ -235,7 +235,7 @@ static struct node *node_of(const struct band *b, const char *name)
 	return &b->nodes[i];
 }
 
-/* What looks slow or lossy is measured once more, alone, so that a busy moment is no finding. */
+/* Repeats slow and lossy pairs one at a time, so that a momentary load is not reported. */
 static void play_unclear(struct band *b, const json_t *doc)
 {
 	json_t *pairs = judge_unclear(doc, b->o->before), *pair;
@@ -245,7 +245,7 @@ static void play_unclear(struct band *b, const json_t *doc)
 	char text[100];
 
 	if (count > AGAIN_FEW && count > b->count)
-		count = 0; /* it is not a moment of one host */
+		count = 0; /* too many for a momentary load of one host */
 	if (matrix_read(doc, &m, &why))
 		count = 0;
 	json_array_foreach(pairs, i, pair)

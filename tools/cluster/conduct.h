@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Has workers measure all pairs, round by round. */
+/* The conductor: lets the workers measure all pairs of hosts in rounds. */
 #ifndef CLUSTER_CONDUCT_H
 #define CLUSTER_CONDUCT_H
 
@@ -12,12 +12,11 @@
 
 struct conduct_options {
 	struct measure measure;
-	bool terminal; /* progress on stderr in place */
-	const json_t
-		*before; /* an earlier run, or NULL: what is worse than there is looked at again */
+	bool terminal;        /* stderr is a terminal: overwrite the progress line */
+	const json_t *before; /* an earlier run, or NULL; pairs that became worse are repeated */
 };
 
-/* The document (matrix.h) without findings; the caller releases it. The workers are sent home. */
+/* Returns the document (matrix.h) without findings; the caller releases it. Ends the workers. */
 json_t *conduct(struct node *nodes, size_t count, const struct conduct_options *options);
 
 #endif

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Files that the command line names; see files.h. */
+/* Files of the command line; see files.h. */
 #include "files.h"
 
 #include <stdio.h>
@@ -7,8 +7,7 @@
 
 #include "matrix.h"
 
-#define FILE_MAX \
-	(512 << 20) /* bytes of a list of hosts, or of an earlier run: 256 hosts make 130 MB */
+#define FILE_MAX (512 << 20) /* bytes; a run of 256 hosts has 130 MB */
 
 char *files_read(const char *path, size_t *bytes)
 {
@@ -26,7 +25,7 @@ char *files_read(const char *path, size_t *bytes)
 		*bytes += fread(text + *bytes, 1, room - 1 - *bytes, file);
 		if (*bytes < room - 1)
 			break;
-		room--; /* the end of the text */
+		room--; /* the byte reserved for the NUL */
 	}
 	if (!file || ferror(file) || *bytes >= FILE_MAX - 1 || !text) {
 		free(text);
@@ -54,7 +53,7 @@ json_t *files_baseline(struct argp_state *state, const char *path)
 	if (!doc || matrix_read(doc, &m, &why))
 		argp_error(state, "--baseline %s: %s", path, why);
 	matrix_free(&m);
-	/* Only figures are compared, and these are most of it. */
+	/* Not compared, and most of the document. */
 	json_array_foreach(json_object_get(doc, "links"), i, link)
 		json_object_del(link, "measured");
 	return doc;

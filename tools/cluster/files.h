@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Files that the command line of anynet cluster names. */
+/* Reads the files named on the command line of anynet cluster. */
 #ifndef CLUSTER_FILES_H
 #define CLUSTER_FILES_H
 
@@ -7,10 +7,10 @@
 #include <jansson.h>
 #include <stddef.h>
 
-/* The whole file, with a zero behind it; NULL: it cannot be read, or is too large. The caller's. */
+/* Returns the whole file, NUL-terminated; the caller frees it. NULL if it cannot be read or is too large. */
 char *files_read(const char *path, size_t *bytes);
 
-/* An earlier run, without what is not compared. Ends the program if it is none. */
+/* Reads an earlier run, without the parts that are not compared. Exits with an error if it is not valid. */
 json_t *files_baseline(struct argp_state *state, const char *path);
 
 #endif

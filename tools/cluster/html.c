@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * The report as one page: no other file, no address, and a policy in it that forbids any. All texts come
- * from other hosts or from files: everything that is written goes through put_text or is a number.
+ * The report as one HTML page. It refers to no other file or address, and its content security policy forbids
+ * them. Texts come from other hosts and files, so all output is constants, numbers, or escaped by put_text.
  */
 #include <math.h>
 #include <string.h>
@@ -11,7 +11,7 @@
 #include "tools/shared/judge/finding.h"
 #include "tools/shared/member.h"
 
-/* Well-formed XML, too, which is how it is tested. */
+/* The page is also well-formed XML; the tests parse it as XML. */
 static const char head[] =
 	"<!DOCTYPE html>\n"
 	"<html lang=\"en\" xmlns=\"http://www.w3.org/1999/xhtml\"><head><meta charset=\"utf-8\" />\n"
@@ -36,7 +36,7 @@ static const char head[] =
 	"button:focus-visible { outline: 2px solid #1a5fb4; }\n"
 	"</style></head><body>\n";
 
-/* A click on a column's head sorts by it, another one the other way round. */
+/* A click on a column header sorts by that column; the next click reverses the order. */
 static const char script[] =
 	"<script>\n"
 	"document.querySelectorAll('table.sorted').forEach(function (table) {\n"
@@ -73,7 +73,7 @@ static void put_text(FILE *out, const char *text)
 			fputs("&#39;", out);
 		else if (*c < ' ' || *c == 0x7f)
 			fputc('?', out);
-		else if (*c == 0xef && c[1] == 0xbf && c[2] >= 0xbe) { /* no characters, in XML */
+		else if (*c == 0xef && c[1] == 0xbf && c[2] >= 0xbe) { /* U+FFFE, U+FFFF: no XML */
 			fputc('?', out);
 			c += 2;
 		} else
@@ -126,7 +126,7 @@ static void put_findings(FILE *out, const json_t *findings)
 
 /* --- heat maps --- */
 
-/* From white to red: how much worse than the median, in doublings; at four of them it is full. */
+/* Percentage of red: 0 at the median or better, 100 at 16 times worse, logarithmic. */
 static int heat(double value, double median, enum figure figure)
 {
 	double worse = figure == FIGURE_MB_S ? median / value : value / median;

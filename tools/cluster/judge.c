@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* What a run over all pairs means; see judge.h. */
+/* Findings of a run; see judge.h. */
 #include "judge.h"
 
 #include <stdio.h>
@@ -14,12 +14,12 @@
 #include "tools/shared/judge/verdict.h"
 #include "tools/shared/member.h"
 
-#define SLOW     0.5  /* of the median rate */
-#define LATE     3.0  /* times the median of least round trips: medians tell how busy hosts are */
-#define LATE_US  50.0 /* and so much above it */
+#define SLOW     0.5  /* bandwidth below this share of the median is slow */
+#define LATE     3.0  /* minimum round trips above this multiple of their median are high */
+#define LATE_US  50.0 /* microseconds; smaller differences from the median are ignored */
 #define TEXT_MAX 900
 
-/* What `anynet pair` would say of a pair, by what is bad in the same way. */
+/* Faults of pairs, as `anynet pair` reports them; pairs with the same one are blamed together. */
 enum group {
 	BROKEN,
 	LOSS,
@@ -51,7 +51,7 @@ static enum group group_of(const json_t *finding)
 	return OTHER;
 }
 
-/* "here" and "there" are said by one of the two. */
+/* The finding is in terms of a local and a remote end: name the two hosts. */
 static void describe(char *text, const struct matrix *m, size_t a, size_t b, const json_t *finding)
 {
 	const struct cell *there = matrix_at(m, a, b);
@@ -63,9 +63,9 @@ static void describe(char *text, const struct matrix *m, size_t a, size_t b, con
 
 struct gathered {
 	const struct matrix *m;
-	double mb_s, us; /* medians */
+	double mb_s, us; /* medians of bandwidths and of minimum round trips */
 	struct blame *by[GROUPS], *slow, *late, *slower, *later;
-	json_t *lists; /* whose texts are in there */
+	json_t *lists; /* keeps the findings alive to whose texts `by` points */
 };
 
 static bool is_slow(const struct gathered *k, size_t a, size_t b)
@@ -83,11 +83,11 @@ static void take_finding(struct gathered *k, size_t a, size_t b, const json_t *f
 
 	if (!strcmp(member_text(finding, "level"), "note"))
 		return;
-	/* Told as slow, by the median of all and the best of two measurements. */
+	/* take_figures compares rates with the median of all pairs instead. */
 	if (!strcmp(member_text(finding, "id"), "lopsided"))
 		return;
-	if (!strcmp(member_text(finding, "id"),
-		    "failure")) { /* nobody has started a server there */
+	/* The fix of `anynet pair` refers to `anynet serve`, which nobody has run here. */
+	if (!strcmp(member_text(finding, "id"), "failure")) {
 		why = "This pair could not be measured; most likely NCCL cannot connect it.";
 		fix = "Check firewalls, routes and interfaces between the two; --port sets a "
 		      "fixed port for this test.";
@@ -155,7 +155,7 @@ static void take_figures(struct gathered *k, size_t a, size_t b)
 	}
 }
 
-/* TCP where most have InfiniBand or RoCE. */
+/* Reports pairs that use TCP if any pair uses InfiniBand or RoCE. */
 static void take_paths(json_t *findings, const struct matrix *m)
 {
 	struct blame *other = blame_new(m, "path", "TCP, others have InfiniBand or RoCE");
@@ -221,7 +221,7 @@ static void settle(struct gathered *k, json_t *findings)
 	json_decref(k->lists);
 }
 
-/* Hosts on which no worker could be started, or from which nothing is heard any more. */
+/* Reports the hosts whose worker could not be started or failed. */
 static void missing(json_t *findings, const json_t *hosts)
 {
 	const json_t *host;
@@ -272,7 +272,7 @@ json_t *judge(const json_t *doc, const json_t *before)
 	return findings_sorted(findings);
 }
 
-/* What another measurement can clear: a host that was busy for a moment. */
+/* Whether a repetition may clear the pair, because a momentary load can explain its figures. */
 static bool is_unclear(const struct gathered *k, size_t a, size_t b)
 {
 	const struct blame *const figures[] = { k->slow, k->late, k->slower, k->later,

@@ -8,7 +8,7 @@
 
 #include "matrix.h"
 
-#define VALUE_MAX 200
+#define VALUE_MAX 200 /* bytes; longer values are ignored */
 
 const struct launcher_variable launcher_variables[] = {
 	{ "WORLD_SIZE", LAUNCHER_SAME },
@@ -47,7 +47,7 @@ json_t *launcher_gather(void)
 	return found;
 }
 
-/* The first of them that is a number from `least` to `most`; else `missing`. */
+/* Returns the first variable that is a number from `least` to `most`, or `missing`. */
 static int first_number(const char *const *names, size_t count, int least, int most, int missing)
 {
 	for (size_t i = 0; i < count; i++) {

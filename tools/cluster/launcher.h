@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* What launchers tell the processes that they start, as far as hosts can be compared by it. */
+/* The environment variables of launchers that can be compared between hosts. */
 #ifndef CLUSTER_LAUNCHER_H
 #define CLUSTER_LAUNCHER_H
 
@@ -9,21 +9,21 @@
 struct launcher_variable {
 	const char *name;
 	enum launcher_kind {
-		LAUNCHER_SAME, /* everywhere */
-		LAUNCHER_OWN,  /* of this process or host alone */
-		LAUNCHER_MOST, /* the same on most hosts; others are odd, but may be meant so */
+		LAUNCHER_SAME, /* the same on all hosts */
+		LAUNCHER_OWN,  /* different on each host */
+		LAUNCHER_MOST, /* usually the same on all hosts; a difference is a warning */
 	} kind;
 };
 extern const struct launcher_variable launcher_variables[];
 extern const size_t launcher_variable_count;
 
-/* Those that are set here. */
+/* Returns the variables that are set, as an object; the caller releases it. */
 json_t *launcher_gather(void);
 
-/* The number of this process on its host by the launcher, 0 if it sets none: one of each host is enough. */
+/* Returns the local rank that the launcher has set, or 0 if it sets none. */
 int launcher_local_rank(void);
 
-/* The number of hosts by the launcher; 0 = it sets none. */
+/* Returns the number of hosts that the launcher has set, or 0 if it sets none. */
 int launcher_hosts(void);
 
 #endif

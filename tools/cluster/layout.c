@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * The ranks of a job over its hosts: whether the numbers that launchers gave them are those of one job. What
- * one host can see by itself is anynet check's.
+ * Checks that the variables of the launchers on all hosts describe one job. anynet check examines what a single
+ * host can see.
  */
 #include <stdbool.h>
 #include <stdio.h>
@@ -16,9 +16,9 @@
 #include "tools/shared/member.h"
 
 #define RANKS_MAX 1000000
-#define NAMED     8 /* numbers that are named */
+#define NAMED     8 /* missing numbers listed in a finding */
 
-/* Of a host's variable; -1 = it is no number, or not set. */
+/* Returns the value of a host's variable, or -1 if it is not set or not a number from 0 to RANKS_MAX. */
 static long number(const json_t *host, const char *name)
 {
 	const char *text = member_text(json_object_get(host, "launcher"), name);
@@ -28,7 +28,7 @@ static long number(const json_t *host, const char *name)
 	return end == text || *end || value < 0 || value > RANKS_MAX ? -1 : value;
 }
 
-/* "2, 5": those below `size` that no host has. Returns how many. */
+/* Lists the numbers below `size` that no host has: "2, 5". Returns how many there are. */
 static size_t missing_numbers(const bool *seen, size_t size, char *text, size_t room)
 {
 	size_t missing = 0, at = 0;
@@ -46,8 +46,8 @@ static size_t missing_numbers(const bool *seen, size_t size, char *text, size_t 
 }
 
 /*
- * Hosts are numbered from 0 without a gap, up to the number of them where the launcher tells that. Only
- * if all have a number of their own: else something else is wrong, and told.
+ * Reports gaps in the numbers of the hosts, which run from 0 to the launcher's number of hosts, if it sets one.
+ * Does nothing unless each host has its own number; launcher_repeats reports numbers that are used twice.
  */
 static void gaps(json_t *findings, const json_t *hosts, const char *name, const char *size_name)
 {
@@ -79,7 +79,7 @@ static void gaps(json_t *findings, const json_t *hosts, const char *name, const 
 	finding_concerns(findings, json_array());
 }
 
-/* As many ranks as there are in all, if all hosts tell how many they have. */
+/* Compares the number of ranks with the sum over all hosts, if every host has both variables. */
 static void sums(json_t *findings, const json_t *hosts, const char *all_name, const char *here_name)
 {
 	const json_t *host;

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* One pair's result, which a worker has sent, becomes a link of the document. */
+/* Converts the result of a pair, which a worker has sent, to a link of the document. */
 #include "matrix.h"
 
 #include <math.h>
@@ -10,7 +10,7 @@
 #include "tools/shared/judge/verdict.h"
 #include "tools/shared/member.h"
 
-/* What NCCL would use: verbs where they were measured without an error, else TCP. */
+/* Returns the run that NCCL would use: verbs if they were measured without an error, else TCP. NULL: none. */
 static const json_t *best_run(const json_t *plugin)
 {
 	const json_t *run, *best = NULL;
@@ -51,8 +51,8 @@ static void shorten(json_t *list, size_t most)
 }
 
 /*
- * A worker that has gone mad could fill the memory of the conductor, which keeps the results of all
- * pairs, and what it finds in them.
+ * Limits the size of a result, because the conductor keeps all of them. A faulty worker must not exhaust its
+ * memory.
  */
 static json_t *bounded(json_t *result)
 {
@@ -125,7 +125,7 @@ void link_improve(json_t *link, json_t *again)
 
 	for (size_t way = 0; way < 2; way++)
 		best[way] = fmax(figure(link, "mb_s", way), figure(again, "mb_s", way));
-	/* The streams of both directions are of one run: that which lost less. */
+	/* The losses of both directions must come from one run: take the run that lost less. */
 	if (broke || figure(again, "lost", 0) + figure(again, "lost", 1) <
 			     figure(link, "lost", 0) + figure(link, "lost", 1))
 		json_object_update(link, again);

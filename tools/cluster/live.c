@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Look after look; see live.h. */
+/* The loop of anynet cluster --live; see live.h. */
 #include "live.h"
 
 #include <stdio.h>
@@ -26,7 +26,7 @@ static void send_all(struct node *nodes, size_t count, enum order_op op)
 	}
 }
 
-/* A list of "name" and "facts", which are null where there is no answer. */
+/* Returns a list of objects with "name" and "facts"; "facts" is null if the host does not answer. */
 static json_t *look(struct node *nodes, size_t count)
 {
 	uint64_t end = pair_now_ms() + REPLY_MS, now;
@@ -56,7 +56,7 @@ static void say_when(char *text, size_t room)
 		*text = '\0';
 }
 
-/* The findings' kinds and hosts: what has to differ for a new word. */
+/* The ids and hosts of the findings. They are printed again only when these change. */
 static json_t *gist(const json_t *findings)
 {
 	json_t *all = json_array();

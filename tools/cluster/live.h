@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* anynet cluster --live: looks at the running jobs of all hosts, and says who is to blame. */
+/* anynet cluster --live: watches the running jobs of all hosts and reports which rank or path delays them. */
 #ifndef CLUSTER_LIVE_H
 #define CLUSTER_LIVE_H
 
@@ -9,12 +9,12 @@
 #include "node.h"
 
 struct live_options {
-	double every;  /* s */
-	double during; /* s; 0 = until it is interrupted */
-	bool json;     /* one object in a line, for each look */
+	double every;  /* seconds between looks */
+	double during; /* seconds; 0 = until interrupted */
+	bool json;     /* print one JSON object per line for each look */
 };
 
-/* The exit status: that of the last look. The workers are sent home. */
+/* Runs until `during` has passed. Ends the workers. Returns the exit status of the last look. */
 int live_run(struct node *nodes, size_t count, const struct live_options *options);
 
 #endif

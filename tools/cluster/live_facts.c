@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Running jobs of this host; see live_facts.h. */
+/* Facts about the running jobs on this host; see live_facts.h. */
 #include "live_facts.h"
 
 #include <dirent.h>
@@ -13,17 +13,17 @@
 
 #define PATHS_MAX     512
 #define PROCESSES_MAX 256
-#define PACKET        1400 /* bytes of payload */
+#define PACKET        1400 /* bytes of payload per packet, assumed */
 #define ADDRESS       64
 
 /* --- processors --- */
 
 struct cpu {
 	uint32_t pid;
-	uint64_t ran, waited; /* ns of all threads */
+	uint64_t ran, waited; /* ns, sums over all threads: on a processor, runnable without one */
 };
 
-/* The kernel's account of a process: what it ran, and what it waited for a processor. */
+/* Reads /proc/PID/task/TID/schedstat of all threads. Returns false if there is none. */
 static bool read_cpu(uint32_t pid, struct cpu *cpu)
 {
 	char path[300];
@@ -53,7 +53,7 @@ static bool read_cpu(uint32_t pid, struct cpu *cpu)
 	return any;
 }
 
-/* Since the last time, in ms; both -1: not known. */
+/* Stores the milliseconds since the last call for this process, or -1 for both if they are not known. */
 static void cpu_since(uint32_t pid, json_int_t *ran_ms, json_int_t *waited_ms)
 {
 	static struct cpu known[PROCESSES_MAX];
@@ -67,7 +67,7 @@ static void cpu_since(uint32_t pid, json_int_t *ran_ms, json_int_t *waited_ms)
 	while (i < count && known[i].pid != pid)
 		i++;
 	if (i == PROCESSES_MAX)
-		i = pid % PROCESSES_MAX; /* another process is forgotten */
+		i = pid % PROCESSES_MAX; /* replaces another process */
 	before = i < count ? known[i] : (struct cpu){ 0 };
 	known[i] = now;
 	count = i < count ? count : i + 1;
@@ -81,13 +81,13 @@ static void cpu_since(uint32_t pid, json_int_t *ran_ms, json_int_t *waited_ms)
 
 struct path {
 	const struct process *process;
-	const struct anynet_stats_comm *comm; /* one of them: whose peer it is */
+	const struct anynet_stats_comm *comm; /* any comm of the path; identifies the peer */
 	char device[24], address[ADDRESS];
 	unsigned up, down, broke;
-	uint64_t packets, resent, rate, rtt_us;
+	uint64_t packets, resent, acked, busy_us, rtt_us;
 };
 
-/* "a:1 -> b:2": b */
+/* Extracts the remote address: b of "a:1 -> b:2". */
 static void other_end(const struct anynet_stats_stream *stream, char *address)
 {
 	const char *arrow = strstr(stream->path, "-> "), *port;
@@ -120,7 +120,7 @@ static struct path *path_of(struct path *paths, size_t *count, const struct proc
 	return &paths[(*count)++];
 }
 
-/* The same stream the last time, or NULL. */
+/* Returns the same stream at the last call, or NULL. */
 static const struct anynet_stats_stream *stream_before(const struct page_list *before,
 						       const struct process *process,
 						       const struct anynet_stats_comm *comm,
@@ -154,13 +154,15 @@ static void add_stream(struct path *p, const struct anynet_stats_comm *comm, int
 		return;
 	p->packets += (stream->bytes - old->bytes) / PACKET;
 	p->resent += stream->resent - old->resent;
-	if (stream->bytes > old->bytes && stream->rate > p->rate)
-		p->rate = stream->rate;
-	if (stream->bytes > old->bytes && stream->rtt_us > p->rtt_us)
+	if (stream->acked <= old->acked || stream->busy_us <= old->busy_us)
+		return;
+	p->acked += stream->acked - old->acked;
+	p->busy_us += stream->busy_us - old->busy_us;
+	if (stream->rtt_us > p->rtt_us)
 		p->rtt_us = stream->rtt_us;
 }
 
-/* Did the plugin give up the connection of that epoch because of its path? Else it went back to the planned path. */
+/* Whether the connection of old->epoch broke or was suspect. Otherwise the plugin only returned to the planned path. */
 static bool was_given_up(const struct page *page, const struct anynet_stats_comm *comm,
 			 const struct anynet_stats_stream *old)
 {
@@ -224,13 +226,15 @@ static json_t *paths_json(const struct view *view, const struct page_list *befor
 
 		json_array_append_new(
 			list,
-			json_pack("{s:s, s:I, s:s, s:I, s:s, s:s, s:i, s:i, s:i, s:I, s:I, s:I, s:I}",
-				  "host", head->host, "pid", (json_int_t)head->pid, "for_host",
-				  p->comm->peer_host, "for_pid", (json_int_t)p->comm->peer_pid,
-				  "device", p->device, "address", p->address, "up", (int)p->up,
-				  "down", (int)p->down, "broke", (int)p->broke, "packets", (json_int_t)p->packets, "resent",
-				  (json_int_t)p->resent, "rate", (json_int_t)p->rate, "rtt_us",
-				  (json_int_t)p->rtt_us));
+			json_pack(
+				"{s:s, s:I, s:s, s:I, s:s, s:s, s:i, s:i, s:i, s:I, s:I, s:I, s:I, s:I}",
+				"host", head->host, "pid", (json_int_t)head->pid, "for_host",
+				p->comm->peer_host, "for_pid", (json_int_t)p->comm->peer_pid,
+				"device", p->device, "address", p->address, "up", (int)p->up,
+				"down", (int)p->down, "broke", (int)p->broke, "packets",
+				(json_int_t)p->packets, "resent", (json_int_t)p->resent, "acked",
+				(json_int_t)p->acked, "busy_us", (json_int_t)p->busy_us, "rtt_us",
+				(json_int_t)p->rtt_us));
 	}
 	free(paths);
 	return list;

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Who is to blame; see live_judge.h. */
+/* Findings about running jobs; see live_judge.h. */
 #include "live_judge.h"
 
 #include <stdbool.h>
@@ -10,9 +10,9 @@
 #include "tools/shared/judge/finding.h"
 #include "tools/shared/member.h"
 
-#define SILENT_MS     1500
-#define WAITS_MS      3000
-#define STARVED_LOOKS 2 /* in a row */
+#define SILENT_MS     1500 /* a process is stopped if it has not written its file for so long */
+#define WAITS_MS      3000 /* shorter waits are ignored */
+#define STARVED_LOOKS 2    /* consecutive looks before starvation is reported */
 
 static const struct advice no_answer = {
 	"host-silent", "error", "The state of its ranks is unknown.",
@@ -63,7 +63,7 @@ static void add_ranks(const struct live *live, json_t *list)
 	}
 }
 
-/* Its paths are its own trouble's consequence. */
+/* Whether the host alone is blamed for something. The faults of its paths are then consequences. */
 static bool is_blamed(const json_t *list, const char *host)
 {
 	const json_t *finding, *name;
@@ -86,7 +86,7 @@ static bool is_odd(const struct end *e, enum fault fault)
 	return e->bad && e->worst == fault;
 }
 
-/* How many of the paths of a host's device have this fault, of how many; seen from here or from there. */
+/* Counts the paths of a host's device, and returns how many of them have the fault. */
 static unsigned count_odd(const struct live *live, const struct end *like, enum fault fault,
 			  unsigned *all)
 {
@@ -126,7 +126,7 @@ static bool has_told(const json_t *list, const char *id, const char *a, const ch
 	return false;
 }
 
-/* A device with which all is bad is named once instead of its paths. */
+/* If two thirds of the paths of a device have the fault, reports the device instead of the paths. */
 static void add_device(const struct live *live, json_t *list, const struct end *e, enum fault fault)
 {
 	unsigned all, odd = count_odd(live, e, fault, &all);
@@ -154,7 +154,7 @@ static void add_path(json_t *list, const struct end *e, enum fault fault)
 	finding_concerns(list, json_pack("[s, s]", e->host, e->other));
 }
 
-/* A path that is down is slow and loses, too: the worst is told. */
+/* Whether a worse fault of the path is already reported: a path that is down is also slow and lossy. */
 static bool is_worse(const json_t *list, const struct end *e, enum fault fault)
 {
 	for (int f = 0; f < (int)fault; f++) {
@@ -164,7 +164,7 @@ static bool is_worse(const json_t *list, const struct end *e, enum fault fault)
 	return false;
 }
 
-/* Its rank may be starved, though not for long enough to be sure: then a slow path proves nothing. */
+/* Whether a rank of the host was starved in the last look. Starvation can make a path slow. */
 static bool may_be_starved(const struct live *live, const char *host)
 {
 	for (size_t i = 0; i < live->rank_count; i++) {
@@ -201,7 +201,7 @@ static void add_paths(const struct live *live, json_t *list)
 	}
 }
 
-/* Somebody for whom others wait, and who waits for nobody: if nothing else explains it. */
+/* Without other findings, reports a process for which others wait and which waits for none. */
 static void add_waits(json_t *list, const json_t *hosts)
 {
 	const json_t *host, *wait, *other, *its;

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Paths and ranks, look after look; see live_window.h. */
+/* Evidence against paths and ranks; see live_window.h. */
 #include "live_window.h"
 
 #include <math.h>
@@ -10,38 +10,45 @@
 #include "tools/shared/member.h"
 
 /*
- * Bad paths are found by evidence that is summed up look after look (CUSUM): what is worse than a threshold adds, what
- * is better subtracts, and a look without data lets a little be forgotten. The plugin moves data away from a bad
- * path, so there are few samples of it, and single ones are noisy. Evidence of different kinds adds up; the largest gives the
- * name. 1 is enough.
+ * Evidence against a path is a cumulative sum over the looks (CUSUM): a look worse than a threshold adds, a better
+ * one subtracts, and a look without data reduces it slightly. Single looks are noisy, and there are few of a bad
+ * path, because the plugin moves data away from it. The evidence for all faults is added; a path is bad from 1 on.
+ * The fault with the most evidence is reported.
  */
-#define FORGET 0.95
-#define MOST   (2.0 / 3) /* of one look */
-#define CAP    2.0
-#define GOOD   0.6 /* less: what was bad is not any more */
-#define GREW   2   /* looks; a single one is a moment's */
+#define FORGET 0.95      /* factor for a look without data */
+#define MOST   (2.0 / 3) /* limit for one look */
+#define CAP    2.0       /* limit for the evidence of one fault */
+#define GOOD   0.6       /* below this, a bad path is good again */
+#define GREW   2         /* the total must grow in this many looks: one may be momentary */
 
-#define STANDS  0.85      /* what is kept if connections stand, and carry nothing */
+#define STANDS  0.85      /* factor if connections are up but idle */
 #define BROKE   (2.0 / 3) /* the last connection broke */
-#define LEFT    0.4       /* one broke, others stand */
-#define MISSING (1.0 / 3) /* there is none, or one is down */
+#define LEFT    0.4       /* a connection broke, others are up */
+#define MISSING (1.0 / 3) /* there is no connection, or one is down */
 
-/* How many times (log2, less 1) the rate is below and the round trip above the median: a low rate without a queue is
- * the program's. */
-#define SLOW_PACKETS 15
-#define SLOW         (1.0 / 3)
-#define QUEUED       (-0.5)
-#define QUEUED_MOST  2.0
+/*
+ * A path is slow if its rate is far below the median. The rate is bytes acknowledged per time with data in flight,
+ * both counted by the kernel. Each second in flight adds evidence. A slow path has a queue, which lengthens the
+ * round trip; without a queue, the program causes the low rate. The kernel counts time in timer ticks, so that a
+ * few milliseconds are too coarse.
+ */
+#define SLOW         1.0       /* per second in flight, for (rate + rtt) / 2 of weigh_slow */
+#define FAST         (1.0 / 3) /* subtracted in a look without a low rate or a queue */
+#define SLOW_BYTES   20000     /* minimum acknowledged in a look to measure a rate */
+#define SLOW_BUSY_US 20000     /* minimum time in flight for that */
+#define QUEUED       (-0.5)    /* minimum of `rtt` in weigh_slow: 1.4 times the median */
+#define QUEUED_MOST  2.0       /* limit of `rtt` */
 
-/* The log likelihood of so many times the usual loss, at least USUAL. */
+/* Loss counts by the log likelihood ratio of LOST_TIMES the usual loss to the usual loss, which is at least USUAL. */
 #define LOST_TIMES 5
 #define USUAL      0.01
-#define LOST       (1.0 / 12)
+#define LOST       (1.0 / 12) /* weight */
 
-#define STARVED       0.5  /* of the processor time that it wants … */
-#define STARVED_BY    0.55 /* … and of the median of all */
-#define STARVED_MS    100  /* waited in each look, on average */
-#define STARVED_KNOWN 4    /* looks */
+/* A rank is starved if its share of a processor is below STARVED, and below STARVED_BY times the median of all. */
+#define STARVED       0.5
+#define STARVED_BY    0.55
+#define STARVED_MS    100 /* minimum average wait per look */
+#define STARVED_KNOWN 4   /* looks that must have data */
 
 struct live *live_new(void)
 {
@@ -105,8 +112,7 @@ static void take_path(struct live *live, const json_t *hosts, const char *host, 
 				      member_int(path, "for_pid", 1, INT32_MAX, 0));
 	struct end *e = end_of(live, host, other, path);
 	unsigned slot = live->look % WINDOW;
-	double rate = (double)member_int(path, "rate", 0, INT64_MAX, 0);
-	double rtt = (double)member_int(path, "rtt_us", 0, INT64_MAX, 0);
+	double rtt_us = (double)member_int(path, "rtt_us", 0, INT64_MAX, 0);
 
 	if (!e)
 		return;
@@ -118,10 +124,10 @@ static void take_path(struct live *live, const json_t *hosts, const char *host, 
 	e->broke += (unsigned)member_int(path, "broke", 0, INT32_MAX, 0);
 	e->packets_of[slot] += (unsigned)member_int(path, "packets", 0, INT32_MAX, 0);
 	e->resent_of[slot] += (unsigned)member_int(path, "resent", 0, INT32_MAX, 0);
-	if (rate > e->rates[slot])
-		e->rates[slot] = rate;
-	if (rtt > e->rtts[slot])
-		e->rtts[slot] = rtt;
+	e->acked += (double)member_int(path, "acked", 0, INT64_MAX, 0);
+	e->busy_us += (double)member_int(path, "busy_us", 0, INT64_MAX, 0);
+	if (rtt_us > e->rtt_us)
+		e->rtt_us = rtt_us;
 }
 
 static void take_process(struct live *live, const char *host, const json_t *process)
@@ -159,7 +165,7 @@ static void take_host(struct live *live, const json_t *hosts, const json_t *host
 		take_path(live, hosts, member_text(host, "name"), item);
 }
 
-/* Do these two hosts talk to each other, by whatever path? */
+/* Whether any path between these two hosts is reported in this look. */
 static bool has_others(const struct live *live, const struct end *e)
 {
 	for (size_t i = 0; i < live->end_count; i++) {
@@ -171,8 +177,10 @@ static bool has_others(const struct live *live, const struct end *e)
 	return false;
 }
 
-/* A path that is not used any more, though the two hosts still talk, is kept: its connections have gone elsewhere.
- * All else that no host tells of is forgotten. */
+/*
+ * Removes ranks and paths that no host reports any more. A path is kept while other paths of its two hosts are
+ * reported: its connections have moved there.
+ */
 static void forget(struct live *live)
 {
 	size_t kept = 0;
@@ -196,7 +204,7 @@ static void forget(struct live *live)
 	live->rank_count = kept;
 }
 
-/* --- what is odd --- */
+/* --- evidence --- */
 
 static int by_value(const void *a, const void *b)
 {
@@ -213,31 +221,30 @@ static double median(double *values, size_t count)
 	return values[count / 2];
 }
 
-/* The last look, and the sums of the window for the figures. */
-static void add_up(struct end *e, unsigned slot)
+/* Whether the path was in use for long enough to measure its rate. */
+static bool has_data(const struct end *e)
+{
+	return e->acked >= SLOW_BYTES && e->busy_us >= SLOW_BUSY_US && e->rtt_us > 0;
+}
+
+/* Sums up the packets of the window, and updates the rate if this look has enough data. */
+static void add_up(struct end *e)
 {
 	e->packets = e->resent = 0;
 	for (int k = 0; k < WINDOW; k++) {
 		e->packets += e->packets_of[k];
 		e->resent += e->resent_of[k];
 	}
-	if (e->rates[slot] > 0) {
-		e->rate = e->rates[slot];
-		e->rtt = e->rtts[slot];
-	}
+	if (has_data(e))
+		e->rate = e->acked * 1e6 / e->busy_us;
 }
 
-static bool has_data(const struct end *e, unsigned slot)
-{
-	return e->packets_of[slot] >= SLOW_PACKETS && e->rates[slot] > 0 && e->rtts[slot] > 0;
-}
-
-/* What is usual in this look. */
+/* Medians over all paths in this look. */
 struct usual {
-	double rate, rtt, lost; /* rate 0: too few paths to tell */
+	double rate, rtt_us, lost; /* rate 0 = too few paths to compare */
 };
 
-static struct usual usual_of(struct live *live, unsigned slot)
+static struct usual usual_of(struct live *live)
 {
 	static double rates[ENDS_MAX], rtts[ENDS_MAX], lost[ENDS_MAX];
 	struct usual usual;
@@ -246,16 +253,16 @@ static struct usual usual_of(struct live *live, unsigned slot)
 	for (size_t i = 0; i < live->end_count; i++) {
 		struct end *e = &live->ends[i];
 
-		add_up(e, slot);
+		add_up(e);
 		if (e->packets)
 			lost[sending++] = e->resent / (double)(e->packets + e->resent);
-		if (!has_data(e, slot))
+		if (!has_data(e))
 			continue;
-		rtts[count] = e->rtts[slot];
-		rates[count++] = e->rates[slot];
+		rtts[count] = e->rtt_us;
+		rates[count++] = e->rate;
 	}
 	usual.rate = count > 2 ? median(rates, count) : 0;
-	usual.rtt = median(rtts, count);
+	usual.rtt_us = median(rtts, count);
 	usual.lost = median(lost, sending);
 	if (usual.lost < USUAL)
 		usual.lost = USUAL;
@@ -268,32 +275,34 @@ static void weigh(double *evidence, double more)
 	*evidence = *evidence < 0 ? 0 : *evidence > CAP ? CAP : *evidence;
 }
 
-static void weigh_down(struct end *e, unsigned slot)
+static void weigh_down(struct end *e)
 {
 	double *evidence = &e->evidence[PATH_DOWN];
 
 	if (e->broke || e->down || e->missing)
 		weigh(evidence, e->broke && !e->up ? BROKE : e->down || e->missing ? MISSING : LEFT);
-	else if (has_data(e, slot))
+	else if (has_data(e))
 		weigh(evidence, -MISSING);
 	else
 		*evidence *= STANDS;
 }
 
-static void weigh_slow(struct end *e, const struct usual *usual, unsigned slot)
+/* `rate` is log2 of how many times the rate is below the median, less 1; `rtt` is the same for the round trip. */
+static void weigh_slow(struct end *e, const struct usual *usual)
 {
 	double *evidence = &e->evidence[PATH_SLOW], rate, rtt;
 
-	if (!has_data(e, slot) || usual->rate <= 0) {
+	if (!has_data(e) || usual->rate <= 0) {
 		*evidence *= FORGET;
 		return;
 	}
-	rate = log2(usual->rate / e->rates[slot]) - 1;
-	rtt = log2(e->rtts[slot] / usual->rtt) - 1;
+	rate = log2(usual->rate / e->rate) - 1;
+	rtt = log2(e->rtt_us / usual->rtt_us) - 1;
 	if (rate < 0 || rtt < QUEUED)
-		weigh(evidence, -SLOW);
+		weigh(evidence, -FAST);
 	else
-		weigh(evidence, SLOW * (rate + (rtt < QUEUED_MOST ? rtt : QUEUED_MOST)) / 2);
+		weigh(evidence,
+		      fmin(e->busy_us / 1e6, 1) * SLOW * (rate + fmin(rtt, QUEUED_MOST)) / 2);
 }
 
 static void weigh_lossy(struct end *e, const struct usual *usual, unsigned slot)
@@ -307,16 +316,45 @@ static void weigh_lossy(struct end *e, const struct usual *usual, unsigned slot)
 		      LOST * (lost * log(LOST_TIMES) - all * usual->lost * (LOST_TIMES - 1)));
 }
 
-static void judge_end(struct end *e)
+/* Whether the connections of the path are up and idle while another path of its two hosts carries data. */
+static bool is_avoided(const struct live *live, const struct end *e)
 {
-	double before = e->all;
+	bool stands = !e->missing && !e->down;
 
+	for (size_t i = 0; i < live->end_count && stands && !has_data(e); i++) {
+		const struct end *o = &live->ends[i];
+
+		if (has_data(o) && !strcmp(o->host, e->host) && !strcmp(o->other, e->other))
+			return true;
+	}
+	return false;
+}
+
+static void add_evidence(struct end *e)
+{
 	e->all = 0;
 	e->worst = PATH_DOWN;
 	for (int f = 0; f < FAULTS; f++) {
 		e->all += e->evidence[f];
 		if (e->evidence[f] > e->evidence[e->worst])
 			e->worst = (enum fault)f;
+	}
+}
+
+/*
+ * Decides whether the path is bad. The plugin measures paths too: if it moves data away from this one, the evidence
+ * gained until then counts twice.
+ */
+static void judge_end(const struct live *live, struct end *e)
+{
+	double before = e->all, gained = e->gained;
+
+	add_evidence(e);
+	e->gained = e->all > before ? gained + e->all - before : 0;
+	if (gained > 0 && is_avoided(live, e)) {
+		weigh(&e->evidence[e->worst], gained);
+		e->gained = 0;
+		add_evidence(e);
 	}
 	if (e->all < BROKE / 2)
 		e->grew = 0;
@@ -326,19 +364,19 @@ static void judge_end(struct end *e)
 
 static void note_ends(struct live *live, unsigned slot)
 {
-	struct usual usual = usual_of(live, slot);
+	struct usual usual = usual_of(live);
 
 	for (size_t i = 0; i < live->end_count; i++) {
 		struct end *e = &live->ends[i];
 
-		weigh_down(e, slot);
-		weigh_slow(e, &usual, slot);
+		weigh_down(e);
+		weigh_slow(e, &usual);
 		weigh_lossy(e, &usual, slot);
-		judge_end(e);
+		judge_end(live, e);
 	}
 }
 
-/* Of the window: what it got of the processor time that it wanted. */
+/* Computes r->cpu over the window. Returns whether the rank is short of processor time by itself. */
 static bool is_short_of_cpu(struct rank *r, unsigned slot)
 {
 	long long ran = 0, waited = 0;
@@ -390,7 +428,7 @@ void live_look(struct live *live, const json_t *hosts)
 
 		e->seen = false;
 		e->packets_of[slot] = e->resent_of[slot] = 0;
-		e->rates[slot] = e->rtts[slot] = 0;
+		e->acked = e->busy_us = e->rtt_us = 0;
 	}
 	for (size_t k = 0; k < live->rank_count; k++)
 		live->ranks[k].seen = false;

@@ -1,5 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* What is known of the paths and ranks of running jobs, look after look; the state of live_judge.c. */
+/*
+ * The state of live_judge.c: the paths and ranks of running jobs over several looks. A look collects the facts of
+ * all hosts once.
+ */
 #ifndef CLUSTER_LIVE_WINDOW_H
 #define CLUSTER_LIVE_WINDOW_H
 
@@ -9,9 +12,9 @@
 
 #include "live_judge.h"
 
-#define ENDS_MAX 2048 /* paths, as one end sees each */
+#define ENDS_MAX 2048 /* ends of paths; also the limit for ranks */
 #define NAME     64
-#define WINDOW   6 /* looks that count for figures, and for the share of a processor */
+#define WINDOW   6 /* looks over which packets and processor times are summed */
 
 enum fault {
 	PATH_DOWN,
@@ -20,30 +23,32 @@ enum fault {
 	FAULTS
 };
 
-/* A path between two hosts, from one end. */
+/* A path between two hosts, as one end reports it. */
 struct end {
 	char host[NAME], other[NAME], device[NAME], address[NAME];
-	bool seen, gone;
-	unsigned down, up, broke; /* connections */
-	unsigned missing;         /* looks in a row without a connection */
-	double evidence[FAULTS];  /* sums over the looks; 1 is enough */
-	double all;               /* of it together */
-	unsigned grew;            /* looks in which it grew */
+	bool seen, gone;          /* reported in this look; to be removed */
+	unsigned down, up, broke; /* connections in this look */
+	unsigned missing;         /* consecutive looks without a connection */
+	double evidence[FAULTS];  /* CUSUM, 0 to 2 */
+	double all;               /* sum of `evidence`; the path is bad from 1 on */
+	double gained;            /* growth of `all` since it last did not grow */
+	unsigned grew;            /* looks in which `all` grew */
 	bool bad;
-	enum fault worst;
-	/* Of the last looks; their sums and the figures of the last look with data. */
+	enum fault worst; /* the fault with the most evidence */
+	/* Packets of each look in the window, and their sums. */
 	unsigned packets_of[WINDOW], resent_of[WINDOW], packets, resent;
-	double rates[WINDOW], rate, rtts[WINDOW], rtt;
+	double acked, busy_us, rtt_us; /* of this look */
+	double rate; /* bytes acknowledged per second in flight, in the last look with enough data */
 };
 
 struct rank {
 	char host[NAME], rank[16];
 	long long pid, silent_ms;
-	long long ran_of[WINDOW], waited_of[WINDOW]; /* ms of processor time; waited for a processor */
-	unsigned looks;                              /* of the window that are known */
-	double cpu;                                  /* the share that it gets of what it wants; -1 = not known */
-	unsigned starved;                            /* looks in a row */
-	bool seen, wants_cpu;                        /* in the last look it waited for a processor: it is not stopped */
+	long long ran_of[WINDOW], waited_of[WINDOW]; /* ms on a processor; ms runnable without one */
+	unsigned looks;                              /* looks in the window that have data */
+	double cpu;                                  /* ran / (ran + waited); -1 = not known */
+	unsigned starved;                            /* consecutive looks */
+	bool seen, wants_cpu; /* reported in this look; was runnable in it, so it is not stopped */
 };
 
 struct live {
@@ -53,10 +58,10 @@ struct live {
 	unsigned look;
 };
 
-/* Takes in what all hosts report, and decides which paths and ranks are odd. */
+/* Adds the facts of all hosts, and decides which paths are bad and which ranks are starved. */
 void live_look(struct live *live, const json_t *hosts);
 
-/* The name of the host on which that process is. */
+/* Returns the name under which the process `pid` of `host` has been reported, or `host` if it has not. */
 const char *live_name(const json_t *hosts, const char *host, long long pid);
 
 #endif

@@ -1,6 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Workers started by ssh, or what the user has instead; their standard input and output are the control
- * connection. */
+/* Starts workers by ssh, or by the command of --ssh. Their standard input and output are the control connection. */
 #include "node.h"
 
 #include <errno.h>

@@ -1,17 +1,17 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * A run over all pairs of hosts, as a document and as a table. The document is what `anynet cluster
- * --save` writes and --baseline reads:
+ * The results of a run over all pairs of hosts, as a JSON document and as a table. `anynet cluster --save` writes the
+ * document and --baseline reads it:
  *
  *   "anynet", "format", "when"   version of the tool, MATRIX_FORMAT, time
  *   "hosts"      list of "name", "address", "error" (why there is no worker, or ""), "facts" (facts.h
  *                of tools/pair) and "launcher" (variables of the launcher)
  *   "links"      list of pairs: "a" and "b" (names), "state" ("ok", "broken"), "path" ("IB", "TCP", ""),
- *                "us" and "us_least" (median and least round trip), "mb_s" and "lost" (lists of two: a to b, b to a; MB/s and
- *                share of packets), "measured" (what `anynet pair --json` says of the way)
- *   "findings"   finding.h of tools/shared/judge, and "hosts" of each: whom it concerns; "status"
+ *                "us" and "us_least" (median and minimum round trip, microseconds), "mb_s" and "lost" (lists of two,
+ *                a to b and b to a: MB/s, share of packets), "measured" (the measurements of `anynet pair --json`)
+ *   "findings"   finding.h of tools/shared/judge, each with "hosts" (the names concerned); "status"
  *
- * A number that was not measured is 0. Everything in it may come from another host or from a file.
+ * A number that was not measured is 0. The contents come from other hosts and from files, and are not trusted.
  */
 #ifndef CLUSTER_MATRIX_H
 #define CLUSTER_MATRIX_H
@@ -23,11 +23,11 @@
 #include "tools/shared/judge/compare.h"
 
 #define MATRIX_FORMAT 1
-#define HOST_NAME     64 /* bytes of a name, with its end */
+#define HOST_NAME     64 /* bytes of a name, including the NUL */
 
-struct cell {               /* of one direction */
+struct cell {               /* one direction of a pair */
 	const json_t *link; /* NULL = not measured */
-	bool backwards;     /* the link's "a" is the column */
+	bool backwards;     /* this is the direction from the link's "b" to its "a" */
 	bool is_ok;
 	const char *path;
 	double us, us_least, mb_s, lost;
@@ -35,11 +35,14 @@ struct cell {               /* of one direction */
 
 struct matrix {
 	size_t hosts, links;
-	const char **names; /* the document's */
-	struct cell *cells;
+	const char **names; /* strings of the document */
+	struct cell *cells; /* hosts * hosts; see matrix_at */
 };
 
-/* 0, or -1 with `why` (a constant) when it is no such document, or memory is short. */
+/*
+ * Builds the table, which points into `doc`. Returns 0, or -1 with `why` (a constant) if the document is not valid or
+ * memory is exhausted.
+ */
 int matrix_read(const json_t *doc, struct matrix *m, const char **why);
 void matrix_free(struct matrix *m);
 
@@ -48,10 +51,10 @@ static inline const struct cell *matrix_at(const struct matrix *m, size_t from, 
 	return &m->cells[from * m->hosts + to];
 }
 
-/* The host of this name, or m->hosts. */
+/* Returns the index of the host, or m->hosts if there is none of this name. */
 size_t matrix_host(const struct matrix *m, const char *name);
 
-/* A name that can be printed anywhere and is given on command lines: letters, digits and ".-_:@". */
+/* Whether a name is safe to print and to pass to ssh: letters, digits and ".-_:@", not '-' first. */
 bool host_name_is_good(const char *name);
 
 enum figure {
@@ -65,19 +68,21 @@ struct spread {
 	size_t count;
 	double least, median, most;
 };
-/* Of what was measured. */
+/* Computes the spread of the cells that were measured. */
 struct spread matrix_spread(const struct matrix *m, enum figure figure);
 
-/* Of one pair, more than `anynet pair` tells. */
+/* Limits for the result of one pair; larger than what `anynet pair` produces. */
 #define LINK_BYTES 32768
 #define LINK_PORTS 32
 #define LINK_RUNS  16
 
-/* What a worker has measured becomes a link of the document; `result` is released. */
+/* Returns a link of the document, made of what a worker has measured. Releases `result`. */
 json_t *link_new(const char *a, const char *b, json_t *result);
 
-/* The same pair, measured again: the best figures of both count, but what broke is broken. `again` is
- * released. */
+/*
+ * Merges a repeated measurement into `link`: the better figures count, but a pair that broke is broken. Releases
+ * `again`.
+ */
 void link_improve(json_t *link, json_t *again);
 
 #endif

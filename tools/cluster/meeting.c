@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Workers that a launcher has started, which meet at an address. A connection is unauthenticated until its
- * opening and its join are there as a whole; nobody is waited for while others have something to say.
+ * Workers that a launcher has started meet at an address. A connection has a door until its greeting and its join
+ * have arrived. They are read only when they are complete, so that no connection delays another.
  */
 #include "node.h"
 
@@ -28,14 +28,14 @@
 #include "transports/wire/allow.h"
 
 #define DOORS_MAX 64
-#define DOOR_MS   10000
+#define DOOR_MS   10000 /* limit for greeting and join */
 #define REPLY_MS  2000
-#define AGAIN_MS  200
-#define DEAD_MS   60000 /* a host that answers no packet for so long is gone */
+#define AGAIN_MS  200   /* between two attempts to connect */
+#define DEAD_MS   60000 /* a host that acknowledges no packet for so long is gone */
 
-/* --- whose address it is --- */
+/* --- who conducts --- */
 
-/* An address of this host can be bound. */
+/* Whether the address is one of this host, that is, whether it can be bound. */
 static bool is_ours(const struct addrinfo *a)
 {
 	struct sockaddr_storage at = { 0 };
@@ -71,16 +71,16 @@ int meeting_open(const struct meeting *meeting, char *why)
 		return -1;
 	anynet_config_load(&cfg, NULL);
 	allow_start(cfg.allow);
-	/* On all addresses: where this host's name is a loopback address, others have another one for it. */
+	/* Listen on all addresses: this host may resolve its own name to a loopback address, unlike the others. */
 	return server_listen(&at, &where);
 }
 
-/* --- who comes --- */
+/* --- connections that have not joined --- */
 
 struct door {
-	int fd; /* -1 = free */
-	bool greeted;
-	uint64_t end;
+	int fd;       /* -1 = free */
+	bool greeted; /* the greeting is done */
+	uint64_t end; /* deadline, pair_now_ms */
 };
 
 struct porch {
@@ -95,7 +95,7 @@ static void shut(struct door *d)
 	*d = (struct door){ .fd = -1 };
 }
 
-/* Polls are not to end before so many bytes are there. */
+/* Makes poll report the socket only when `bytes` bytes have arrived. */
 static void want(int fd, size_t bytes)
 {
 	int low = (int)bytes;
@@ -117,7 +117,7 @@ static void let_in(struct porch *p, int listener)
 		close(fd);
 		return;
 	}
-	for (size_t i = 0; i < DOORS_MAX; i++) { /* a free one, or that of who waits longest */
+	for (size_t i = 0; i < DOORS_MAX; i++) { /* a free door, or the oldest connection's */
 		struct door *d = &p->doors[i];
 
 		if (d->fd < 0 || (place->fd >= 0 && d->end < place->end))
@@ -155,7 +155,7 @@ static void join(struct porch *p, struct door *d, const json_t *message)
 	p->joined++;
 }
 
-/* What is there is looked at; nothing is waited for. `gone`: more will not come. */
+/* Takes the greeting or the join if it has arrived completely. Does not block. `gone`: the peer has closed. */
 static void listen_to(struct porch *p, struct door *d, bool gone)
 {
 	char seen[4 + JOIN_MAX];
@@ -220,7 +220,7 @@ static void attend(struct porch *p, int listener, uint64_t end)
 		let_in(p, listener);
 }
 
-/* This host's own worker, in a process of its own. */
+/* Starts the worker of this host as a child process. Its door has no deadline. */
 static pid_t start_own(struct porch *p, int listener, const struct worker_options *own)
 {
 	int ends[2];
@@ -251,7 +251,7 @@ static size_t count_name(const struct node *nodes, size_t count, const char *nam
 	return alike;
 }
 
-/* Containers often have one name: their addresses tell them apart, in the next run as well. */
+/* Appends the address to names that occur more than once, as with containers: the next run has the same names. */
 static void name_apart(struct node *nodes, size_t count)
 {
 	bool alike[HOSTS_MAX];

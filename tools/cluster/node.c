@@ -22,7 +22,7 @@ static void keep_printable(char *text)
 		*text = (char)(isascii(*text) && isprint(*text) ? *text : '.');
 }
 
-/* The last line on stderr that is not empty: ssh says there why not. */
+/* Stores the last non-empty line of stderr, which contains ssh's error message. */
 static void last_words(int fd, char *line, size_t room)
 {
 	char said[SAID_MAX + 1];
@@ -65,7 +65,7 @@ void node_fail(struct node *node, const char *fmt, ...)
 	node_end(node);
 }
 
-/* Its own end first: what it runs elsewhere ends with it. */
+/* SIGTERM first, so that ssh can end the remote command. */
 static void await_end(pid_t pid)
 {
 	const struct timespec pause = { .tv_nsec = 5000000 };

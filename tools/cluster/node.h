@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* The conductor's side of a worker, and the two ways to come by workers: ssh, and a meeting place. */
+/* The conductor's side of a worker. Workers are started by ssh (login.c) or by a launcher (meeting.c). */
 #ifndef CLUSTER_NODE_H
 #define CLUSTER_NODE_H
 
@@ -15,48 +15,50 @@
 
 struct node {
 	char name[HOST_NAME];
-	char address[ADDRESS_MAX]; /* for others to dial */
+	char address[ADDRESS_MAX]; /* other hosts dial this address */
 	int port;
-	int fd;                 /* -1 = no worker */
-	pid_t pid;              /* of its ssh, or of the worker in this host; 0 = none */
-	int errors;             /* what that says on stderr; -1 = not ours */
-	char error[NODE_ERROR]; /* why there is no worker; "" */
+	int fd;                 /* control connection; -1 = no worker */
+	pid_t pid;              /* its ssh, or the worker of this host; 0 = none */
+	int errors;             /* stderr of its ssh; -1 = none */
+	char error[NODE_ERROR]; /* why the worker failed; "" = it has not */
 	json_t *facts, *launcher;
 };
 
-/* The first reason counts; the worker is let go. What it said on stderr at last is added. */
+/* Records the reason with the last line of its stderr, and ends the worker. Does nothing if it has failed before. */
 void node_fail(struct node *node, const char *fmt, ...) __attribute__((format(printf, 2, 3)));
 
-/* Ends what was started for it. */
+/* Closes the control connection and ends the child process. */
 void node_end(struct node *node);
 
 struct remote {
-	const char *ssh;     /* "ssh -o BatchMode=yes": words */
-	const char *command; /* what runs this tool there, for its shell */
+	const char *ssh;     /* "ssh -o BatchMode=yes"; split at blanks, without a shell */
+	const char *command; /* command line for the remote shell that runs the worker */
 };
 
-/* Starts a worker on each (names are set) and waits until it has joined. Where that fails, error says why. */
+/* Starts a worker on each node, whose names are set, and waits until all have joined or failed (node->error). */
 void nodes_login(struct node *nodes, size_t count, const struct remote *remote, int wait_ms);
 
 struct meeting {
-	const char *host; /* name or address, of the conductor */
+	const char *host; /* name or address of the conductor */
 	int port;
 	size_t nodes;
 	int wait_ms;
 };
 
 /*
- * Whether this process conducts: the address is this host's and nobody listens there yet. Then the
- * listening socket, else -1. -2: the name has no address; `why` (CONTROL_TEXT bytes) says so.
+ * Returns a listening socket if this process is the conductor: the address belongs to this host, and the port is
+ * free. Otherwise returns -1, or -2 with the reason in `why` (CONTROL_TEXT bytes) if the name has no address.
  */
 int meeting_open(const struct meeting *meeting, char *why);
 
-/* The conductor: waits for all, itself (a process of its own) included. Names are
- * made unlike, and nodes are in their order. */
+/*
+ * The conductor waits for all workers, including the one of its own host, which it starts as a child process. Makes
+ * the names unique and sorts the nodes by name.
+ */
 void meeting_wait(int listener, const struct meeting *meeting, const struct worker_options *own,
 		  struct node *nodes);
 
-/* Another one: goes there and obeys. The exit status. */
+/* Any other process connects to the conductor and runs as a worker. Returns the exit status. */
 int meeting_go(const struct meeting *meeting, const struct worker_options *own);
 
 #endif

@@ -12,7 +12,7 @@
 #include "tools/pair/traffic.h"
 #include "tools/shared/member.h"
 
-#define PORT_MIN 1024 /* workers have no system ports */
+#define PORT_MIN 1024 /* workers do not use privileged ports */
 
 static const char *const ops[] = {
 	[ORDER_FACTS] = "facts", [ORDER_SERVE] = "serve", [ORDER_PAIR] = "pair",
@@ -70,7 +70,7 @@ int join_parse(const json_t *message, char name[HOST_NAME], int *port)
 	*port = (int)member_int(message, "port", PORT_MIN, 65535, -1);
 	if (strcmp(member_text(message, "op"), "join") != 0 || *port < 0 || !*said)
 		return -1;
-	/* Room for what makes it unlike another's. */
+	/* Leave room for the suffix that makes names unique (name_apart). */
 	for (i = 0; said[i] && i < HOST_NAME - 8; i++)
 		name[i] = (char)(isascii(said[i]) && (isalnum(said[i]) || strchr("._", said[i]) ||
 						      (i && said[i] == '-'))

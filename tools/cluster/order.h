@@ -1,16 +1,16 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * What goes between the conductor and the workers, over the frames of tools/pair/wire.h. The worker
- * opens and says join; from then on the conductor orders and the worker answers each order.
+ * The protocol between the conductor and the workers, over the frames of tools/pair/wire.h. The worker sends the
+ * greeting and a join. Then the conductor sends orders, and the worker answers each.
  *
- *   join   "name", "port" (where it serves pairs)
+ *   join   "name", "port" (on which it serves pairs)
  *   facts  -> "facts" (facts.h of tools/pair), "launcher"
- *   serve  from now on clients of anynet pair are served, until the next order -> {}
+ *   serve  serves clients of anynet pair until the next order -> {}
  *   pair   "host", "port", "dev", "streams", "bytes", "ms" -> "result", or "error"
  *   stats  -> "stats" (live_facts.h), or "error"
  *   bye    ends the worker
  *
- * Either end's word is checked here.
+ * The functions below validate what the other end sends.
  */
 #ifndef CLUSTER_ORDER_H
 #define CLUSTER_ORDER_H
@@ -24,7 +24,7 @@
 #define JOIN_MAX    1024 /* bytes of a join */
 #define ADDRESS_MAX 256
 
-/* A worker answers within these. */
+/* Time limits of a worker for an answer. */
 #define ORDER_FACTS_MS 30000
 #define ORDER_PAIR_MS  150000
 
@@ -44,11 +44,11 @@ struct order {
 };
 
 json_t *order_new(const struct order *order);
-/* 0, or -1 for anything that is no such order. */
+/* Returns 0, or -1 if the message is not a valid order. */
 int order_parse(const json_t *message, struct order *order);
 
 json_t *join_new(const char *name, int port);
-/* The name is made one that can be printed; 0 or -1. */
+/* Returns 0, or -1 if the message is not a valid join. Replaces invalid characters of the name, and truncates it. */
 int join_parse(const json_t *message, char name[HOST_NAME], int *port);
 
 #endif

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* The report in a terminal; see print.h. */
+/* The report as text; see print.h. */
 #include "print.h"
 
 #include <stdio.h>
@@ -12,11 +12,11 @@
 #include "tools/shared/member.h"
 #include "tools/shared/output_args.h"
 
-#define MATRIX_HOSTS 20 /* of which one can still be read */
-#define ROW_COLUMNS  5  /* the host's number, … */
-#define CELL_COLUMNS 8  /* … and each way */
+#define MATRIX_HOSTS 20 /* larger matrices are not printed */
+#define ROW_COLUMNS  5  /* width of the host number */
+#define CELL_COLUMNS 8  /* width of a cell */
 #define INDENT       5
-#define CELL_BYTES   32 /* more than 7 only for figures that make no sense, but hosts may tell any */
+#define CELL_BYTES   32 /* hosts may report absurd figures, which need more than 7 characters */
 #define LINE_BYTES   (40 + CELL_BYTES * MATRIX_HOSTS)
 
 const char *cluster_verdict(const json_t *findings)
@@ -57,7 +57,7 @@ static void print_hosts(const json_t *hosts, FILE *out, const struct terminal *t
 	}
 }
 
-/* What a matrix shows of a way. */
+/* What the cells of a matrix show. */
 enum shown {
 	SHOWN_PATH,
 	SHOWN_US,
@@ -82,7 +82,7 @@ static void print_cell(char *text, size_t room, const struct cell *cell, enum sh
 		snprintf(text, room, "%7.3f", value / 1e3);
 }
 
-/* Columns `begin` to `end`. */
+/* Prints the columns from `begin` up to, but not including, `end`. */
 static void print_part(const struct matrix *m, enum shown shown, size_t begin, size_t end,
 		       FILE *out)
 {
@@ -105,7 +105,7 @@ static void print_part(const struct matrix *m, enum shown shown, size_t begin, s
 	}
 }
 
-/* As many columns at once as the terminal has room for. */
+/* Prints the matrix in parts that fit the terminal. */
 static void print_matrix(const struct matrix *m, enum shown shown, FILE *out,
 			 const struct terminal *t)
 {

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* A run for people: in the terminal, and as a page. */
+/* Prints the document of a run (matrix.h) with its findings. */
 #ifndef CLUSTER_PRINT_H
 #define CLUSTER_PRINT_H
 
@@ -8,13 +8,13 @@
 
 #include "tools/shared/terminal.h"
 
-/* The document with its findings. */
+/* As text. */
 void cluster_print(const json_t *doc, FILE *out, const struct terminal *terminal);
 
-/* The same as one HTML page that needs nothing else: heat maps, a table to be sorted, all findings. */
+/* As a self-contained HTML page with heat maps, sortable tables and all findings. */
 void cluster_html(const json_t *doc, FILE *out);
 
-/* "fine: ...", by the findings. */
+/* Returns the summary line that fits the findings. */
 const char *cluster_verdict(const json_t *findings);
 
 #endif

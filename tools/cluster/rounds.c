@@ -1,9 +1,11 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Who meets whom in which round; see rounds.h. */
+/* The schedule of pairs; see rounds.h. */
 #include "rounds.h"
 
-/* The circle method: one seat stays, all others move on by one each round. With an odd number of hosts
- * the seat that stays is empty. */
+/*
+ * The circle method: one seat is fixed, and all others move on by one in each round. With an odd number of hosts the
+ * fixed seat is empty.
+ */
 static size_t seats(size_t hosts)
 {
 	return hosts + hosts % 2;
@@ -24,7 +26,7 @@ bool rounds_pair(size_t hosts, size_t round, size_t pair, size_t *a, size_t *b)
 	size_t circle = seats(hosts) - 1;
 	size_t one = (round + pair) % circle;
 	size_t other = pair ? (round + circle - pair) % circle : circle;
-	bool swap = !pair && round % 2; /* each host is asked as often as it asks, but for one */
+	bool swap = !pair && round % 2; /* balances the roles of client and server */
 
 	*a = swap ? other : one;
 	*b = swap ? one : other;

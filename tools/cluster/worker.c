@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* One host of a run; see worker.h. Each measurement is a process of its own, ended by the next order. */
+/* The worker; see worker.h. Each measurement runs in a child process; the next order ends a server. */
 #include "worker.h"
 
 #include "live_facts.h"
@@ -31,7 +31,7 @@
 #include "transports/wire/allow.h"
 
 #define GREET_MS 30000
-#define IDLE_MS  600000 /* between two orders: a round is over before */
+#define IDLE_MS  600000 /* limit between two orders; longer than a round */
 #define REPLY_MS 10000
 #define PUMPED   65536
 
@@ -119,14 +119,14 @@ static json_t *measure(void *arg)
 	};
 	json_t *result = client_run(&o);
 
-	/* The conductor knows the hosts, and judges for itself. */
+	/* The conductor has the facts of the hosts and makes the findings itself. */
 	json_object_del(result, "local");
 	json_object_del(result, "remote");
 	json_object_del(result, "findings");
 	return result;
 }
 
-/* NULL: the conductor has left meanwhile. */
+/* Returns the answer, or NULL if the conductor has left. */
 static json_t *do_pair(const struct worker *w, const struct order *order)
 {
 	uint64_t end = pair_now_ms() + ORDER_PAIR_MS, now;
@@ -164,7 +164,7 @@ static json_t *do_stats(void)
 		     : json_pack("{s:s}", "error", "the statistics files cannot be read");
 }
 
-/* One order. 0 to go on, 1 bye, -1 the conductor is gone or is none. */
+/* Carries out one order. Returns 0 to continue, 1 after bye, -1 if the conductor has left or sends an invalid order. */
 static int obey(struct worker *w)
 {
 	struct order order;
@@ -189,7 +189,7 @@ static int obey(struct worker *w)
 	return reply && !pair_send_new(w->control, reply, REPLY_MS) ? 0 : -1;
 }
 
-/* What a server and plugins print is not for the conductor's terminal, or is not its protocol. */
+/* Silences the server and plugins: stdout may be the control connection, stderr the conductor's terminal. */
 static void be_quiet(void)
 {
 	int null = open("/dev/null", O_RDWR | O_CLOEXEC);
@@ -250,7 +250,7 @@ static int pump(int from, int to)
 	return n > 0 ? 0 : -1;
 }
 
-/* Frames need a socket, and standard input and output may be two pipes. */
+/* Frames need a socket, but standard input and output may be pipes: a child runs the worker, this process copies. */
 int worker_run_stdio(const struct worker_options *options)
 {
 	int ends[2], status = 1;

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* anynet config: prints the table of settings (config.h); anynet version. */
+/* anynet config prints the settings (config.h); anynet version prints the versions. */
 #include "tools/shared/commands.h"
 
 #include <argp.h>

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* anynet devices: the selector's verdict, by the plugin's own code. */
+/* anynet devices: prints the devices that the plugin offers to NCCL. It runs the plugin's own selector. */
 #include "tools/shared/commands.h"
 
 #include <argp.h>
@@ -14,7 +14,7 @@
 #include "tools/shared/args.h"
 #include "tools/shared/document.h"
 
-#define NO_DEVICE 2 /* exit status: NCCL would fail */
+#define NO_DEVICE 2 /* exit status: NCCL would get no device */
 
 static const struct argp_option options[] = {
 	{ "json", 'j', NULL, 0, "print JSON", 0 },

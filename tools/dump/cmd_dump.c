@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* anynet dump: all that a process tells about its connections, and what happened to them. */
+/* anynet dump: prints the statistics of a process and the last events of its connections. */
 #include "tools/shared/commands.h"
 
 #include <argp.h>
@@ -12,7 +12,7 @@
 
 enum {
 	DUMP_FINE,
-	DUMP_NONE = 2, /* there is no such process */
+	DUMP_NONE = 2, /* no such process */
 	DUMP_FAILED = 3
 };
 

@@ -1,6 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* anynet env, anynet run: the variables that make NCCL load this installation's plugin, as commands for a shell and
- * for a command of the user's. */
+/*
+ * The variables that make NCCL load the plugin of this installation. anynet env prints them as shell commands;
+ * anynet run runs a command with them.
+ */
 #include "tools/shared/commands.h"
 
 #include <argp.h>
@@ -14,12 +16,15 @@
 #include "tools/shared/args.h"
 #include "tools/shared/self.h"
 
-#define PLUGIN_NAME   "anynet" /* of NCCL_NET_PLUGIN: the file libnccl-net-anynet.so */
-#define NOT_FOUND     127      /* exit status as a shell's: there is no such command … */
-#define NOT_EXECUTED  126      /* … or it cannot be executed */
+#define PLUGIN_NAME   "anynet" /* value of NCCL_NET_PLUGIN for libnccl-net-anynet.so */
+#define NOT_FOUND     127      /* exit status as of a shell: no such command */
+#define NOT_EXECUTED  126      /* exit status as of a shell: the command cannot be executed */
 #define PATH_VARIABLE "LD_LIBRARY_PATH"
 
-/* The directory that the loader has to look in; "" if it looks there by itself, as with packages. */
+/*
+ * Returns the directory to add to the library search path: the plugin's, if libnccl-net-anynet.so is in it. Otherwise
+ * "", as with packages, which install that link in a default directory.
+ */
 static const char *plugin_dir(void)
 {
 	static char dir[PATH_MAX];
@@ -32,7 +37,7 @@ static const char *plugin_dir(void)
 	return access(alias, R_OK) ? "" : dir;
 }
 
-/* In single quotes, for a shell. */
+/* Prints a word in single quotes for a shell. */
 static void print_quoted(const char *text)
 {
 	putchar('\'');
@@ -71,7 +76,7 @@ int cmd_env(int argc, char **argv)
 	return 0;
 }
 
-/* 0 or -1 with errno. */
+/* Returns 0, or -1 with errno set. */
 static int set_variables(void)
 {
 	const char *dir = plugin_dir(), *before = getenv(PATH_VARIABLE);

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Ranks that are behind. */
+/* Compares the progress of ranks within each group. */
 #include "behind.h"
 
 #include <stdio.h>
@@ -9,9 +9,9 @@
 #include "memory.h"
 
 #define GROUP_BYTES 64
-#define RANKS_MAX   4096 /* more are not kept */
-#define NAMED_MAX   8    /* ranks that are named */
-#define JITTER      8    /* operations between ranks that are well */
+#define RANKS_MAX   4096 /* (group, rank) entries of a finding; further ones are ignored */
+#define NAMED_MAX   8    /* ranks listed in {behind} */
+#define JITTER      8    /* operations by which healthy ranks may differ */
 
 void behind_add(struct finding *f, const char *group, size_t group_bytes, int rank,
 		unsigned long long value)
@@ -46,8 +46,10 @@ static int by_group_and_value(const void *left, const void *right)
 	return (a->rank > b->rank) - (a->rank < b->rank);
 }
 
-/* How many of `count` ranks, the lowest first, are behind: less than half, and with a gap above them that
- * is wider than those that are well are apart. */
+/*
+ * Returns how many of the `count` ranks, sorted by value, are behind. They are fewer than half (one of two counts),
+ * and the gap above them is wider than the spread of the others.
+ */
 static size_t count_behind(const struct rank_progress *p, size_t count)
 {
 	unsigned long long apart;

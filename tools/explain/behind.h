@@ -1,17 +1,17 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Which rank is behind the others, by the numbers of the operations that they wait for. */
+/* Finds the ranks that are behind the others of their group, by the operation numbers in RULE_BEHIND lines. */
 #ifndef EXPLAIN_BEHIND_H
 #define EXPLAIN_BEHIND_H
 
 #include "report.h"
 
-/* A rank of a group has come to `value`. */
+/* Records that `rank` of `group` has reached `value`. The largest value counts. `group` is copied. */
 void behind_add(struct finding *finding, const char *group, size_t group_bytes, int rank,
 		unsigned long long value);
 
 /*
- * Whether some ranks are behind the others of their group: then the texts of the finding name them, by
- * {behind}, {value}, {least} and {most}.
+ * Returns whether ranks of a group are behind the others. If so, {behind}, {value}, {least} and {most} in the
+ * texts of the finding are replaced. Only the first such group is reported.
  */
 bool behind_judge(struct finding *finding);
 

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* anynet explain: logs of NCCL, PyTorch and others, and what their lines mean. */
+/* anynet explain: explains the logs of NCCL, PyTorch and others. */
 #include "tools/shared/commands.h"
 
 #include <argp.h>
@@ -17,9 +17,9 @@
 #include "tools/shared/output_args.h"
 #include "tools/shared/terminal.h"
 
-#define WIDTH       100       /* columns, where the terminal does not say */
-#define RULES_BYTES (1 << 20) /* most of a file of rules */
-#define TELL_MS     250 /* between two words of progress, of which the first comes after 1 s */
+#define WIDTH       100       /* columns, if the width of the terminal is unknown */
+#define RULES_BYTES (1 << 20) /* maximum size of a rule file */
+#define TELL_MS     250       /* milliseconds between progress lines; the first comes after 1 s */
 
 struct options {
 	bool json;
@@ -94,7 +94,7 @@ static void add_file(struct rules *rules, const char *file)
 	free(text);
 }
 
-/* The user's rules, then the built-in ones, which were checked when this was built. */
+/* Loads the user's rules, then the built-in ones. Only the user's are checked; embed_rules has checked the others. */
 static struct rules *load_rules(const struct options *o)
 {
 	struct rules *rules = rules_new();
@@ -117,10 +117,10 @@ static struct rules *load_rules(const struct options *o)
 
 struct progress {
 	const char *name;
-	unsigned long long size;   /* of the file; 0 = not known */
-	unsigned long long before; /* bytes of the files before */
-	uint64_t begin_ms, next_ms;
-	bool wanted, told;
+	unsigned long long size;    /* of the current file, bytes; 0 = not known */
+	unsigned long long before;  /* bytes of the previous files */
+	uint64_t begin_ms, next_ms; /* start; time of the next progress line */
+	bool wanted, told;          /* stderr is a terminal; a progress line has been printed */
 };
 
 static uint64_t now_ms(void)
@@ -154,7 +154,7 @@ static void tell(void *context, unsigned long long bytes)
 
 /* --- logs --- */
 
-/* Compressed files are told by their first bytes, where they can be looked at twice. */
+/* Exits if the file is compressed. Only for regular files, because pread must not consume the bytes. */
 static void refuse_compressed(int fd, const char *name)
 {
 	unsigned char magic[6] = { 0 };

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* At build time: checks a file of rules with all its samples and writes it as C source. */
+/* Runs at build time: checks a rule file against its samples and writes it as C source. */
 #include <errno.h>
 #include <stdio.h>
 #include <stdlib.h>

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* The filter: shifts by the last three bytes of a window of seven. */
+/* The last three bytes of a seven-byte window decide how far the window can move. */
 #include "filter.h"
 
 #include <stdlib.h>
@@ -13,19 +13,19 @@
 
 struct filter {
 	uint8_t shift[HASHES];
-	uint16_t bucket[HASHES + 1]; /* keys whose last three bytes have this hash */
-	struct filter_key *keys;     /* in the order of their buckets */
+	uint16_t bucket[HASHES + 1]; /* hash of a key's last three bytes -> first index in `keys` */
+	struct filter_key *keys;     /* sorted by bucket */
 	size_t key_count;
 	uint16_t *users;
 };
 
-/* A key on its way into the table. */
+/* A key and one user, before equal keys are merged. */
 struct entry {
 	uint64_t bytes;
 	uint16_t user;
 };
 
-/* Of the three bytes behind the first of four. */
+/* Hashes four[1] to four[3], on a little-endian host. */
 static inline uint32_t hash(const char *four)
 {
 	uint32_t v;
@@ -39,7 +39,7 @@ static uint32_t key_hash(const uint64_t *bytes)
 	return hash((const char *)bytes + KEY - 4);
 }
 
-/* The key at `p`, of which KEY bytes may be read. */
+/* Loads the key at `p`. Reads no more than KEY bytes. */
 static inline uint64_t key_at(const char *p)
 {
 	uint64_t bytes = 0;

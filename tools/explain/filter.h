@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Where in a block of text one of many keys of seven bytes is, looking at every fifth byte only where
- * there is nothing like a key (Wu and Manber, 1994).
+ * Searches text for many seven-byte keys at once. Where the text resembles no key, it examines only every
+ * fifth byte (Wu and Manber, 1994).
  */
 #ifndef EXPLAIN_FILTER_H
 #define EXPLAIN_FILTER_H
@@ -11,27 +11,28 @@
 
 struct filter;
 
-/* A key and what it leads to, numbers of the caller's. */
+/* A key and its users. */
 struct filter_key {
 	uint64_t bytes;
-	uint16_t first, count; /* in filter_users */
+	uint16_t first, count; /* range in the array of users; see filter_users */
 };
 
 /*
- * `keys[i]` is seven bytes of text, for user i; several users may have the same. At most 65535.
- * NULL = out of memory. Read only afterwards.
+ * Builds a filter. `keys[i]` points to the seven bytes of user i; users may share a key. `count` is at most
+ * 65535. The keys are copied. Returns NULL if out of memory. The filter does not change afterwards.
  */
 struct filter *filter_new(const char *const *keys, size_t count);
 
 void filter_free(struct filter *filter);
 
 /*
- * The first place at or behind `p` where a key is, all of it before `end`; NULL = none. The key is
- * stored in *key.
+ * Returns the first key in [p, end) and stores it in *key, or returns NULL. *key is valid as long as the
+ * filter.
  */
 const char *filter_next(const struct filter *filter, const char *p, const char *end,
 			const struct filter_key **key);
 
+/* Returns the numbers of the key's users, `key->count` of them. */
 const uint16_t *filter_users(const struct filter *filter, const struct filter_key *key);
 
 #endif

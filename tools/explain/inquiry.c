@@ -1,8 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * The inquiry: of what was found, what went wrong first, and what only followed. The number `cause` of a
- * rule is its layer, from the hardware up; what a program did wrong by itself comes before every error
- * of the network behind it.
+ * Decides which finding is the cause of the failure and which are its consequences. The number `cause` of a rule
+ * is its layer, from the hardware up. An error of the program precedes every network error after it.
  */
 #include <stdlib.h>
 #include <string.h>
@@ -11,8 +10,8 @@
 #include "memory.h"
 #include "report.h"
 
-#define CAUSE_CONNECTING 30 /* from here on an error may be a consequence of what a program did */
-#define CAUSE_ELSEWHERE  60 /* … may be someone else's fault */
+#define CAUSE_CONNECTING 30 /* from here on, an error of the program may be the cause */
+#define CAUSE_ELSEWHERE  60 /* from here on, another rank may be the cause */
 
 const char *report_confidence_text(enum confidence confidence)
 {
@@ -21,7 +20,7 @@ const char *report_confidence_text(enum confidence confidence)
 	return names[confidence];
 }
 
-/* No rule knows what it means. */
+/* Whether the finding is an error whose meaning no rule knows. */
 static bool is_unexplained(const struct finding *f)
 {
 	return f->rule->kind == RULE_UNKNOWN || f->rule->kind == RULE_PROGRAM ||
@@ -30,7 +29,7 @@ static bool is_unexplained(const struct finding *f)
 
 /* --- order --- */
 
-static bool by_time; /* in this order: all have one */
+static bool by_time; /* nearer_cause compares times: several files, and all findings have one */
 
 static int nearer_cause(const void *left, const void *right)
 {
@@ -48,7 +47,7 @@ static int nearer_cause(const void *left, const void *right)
 	return a->rule->number < b->rule->number ? -1 : 1;
 }
 
-/* Those of one kind, in order. The caller frees. */
+/* Returns the findings of one kind, the nearest to the cause first. The caller frees the list. */
 static struct finding **list(struct report *r, enum rule_kind kind, size_t *count)
 {
 	struct finding **found = memory_get((r->rule_count + 1) * sizeof(*found));
@@ -69,7 +68,7 @@ static struct finding **list(struct report *r, enum rule_kind kind, size_t *coun
 	return found;
 }
 
-/* Whether `a` may have caused `b`: it did not come later, as far as can be told. */
+/* Whether `a` may have caused `b`: it is not known to be later. */
 static bool may_precede(const struct place *a, const struct place *b)
 {
 	if (a->file == b->file)
@@ -78,7 +77,7 @@ static bool may_precede(const struct place *a, const struct place *b)
 	       a->time_us <= b->time_us;
 }
 
-/* --- what depends on whether anything has failed --- */
+/* --- kinds that depend on whether anything has failed --- */
 
 static bool has_failed(const struct report *r)
 {
@@ -92,7 +91,7 @@ static bool has_failed(const struct report *r)
 	return false;
 }
 
-/* Values that differ can be harmless, and so can what nobody knows; if the job has failed they are suspects. */
+/* Different values and unknown errors can be harmless. They are errors if anything has failed, else warnings. */
 static void judge_suspects(struct report *r)
 {
 	enum rule_kind kind = has_failed(r) ? RULE_ERROR : RULE_WARNING;
@@ -118,7 +117,7 @@ static bool has_word(const char *words, const char *word)
 	return false;
 }
 
-/* What explains an error behind it is the error, and the other one follows. */
+/* Makes `cause` an error, and each later error that it explains a consequence. */
 static void promote(struct report *r, struct finding *cause)
 {
 	for (size_t i = 0; i < r->rule_count; i++) {
@@ -146,8 +145,10 @@ static void promote_causes(struct report *r)
 
 /* --- the first failure --- */
 
-/* The place in r->errors of what went wrong first: a program's own failure comes before the errors of the
- * network behind it; else the lowest layer. */
+/*
+ * Returns the index in r->errors of the first failure: an error of the program that precedes the network errors,
+ * otherwise the error of the lowest layer.
+ */
 static size_t find_first(const struct report *r)
 {
 	const struct finding *lowest = r->errors[0];
@@ -180,7 +181,7 @@ static void add_follow(struct finding *cause, struct finding *follow)
 	cause->follows[cause->follow_count++] = follow;
 }
 
-/* What nobody knows and comes behind the first failure follows from it. */
+/* Unknown errors after the first failure become its consequences. */
 static void take_unexplained(struct report *r)
 {
 	size_t kept = 1;
@@ -196,7 +197,7 @@ static void take_unexplained(struct report *r)
 	r->error_count = kept;
 }
 
-/* Puts it under the first cause that came before it; if all came later, under the first. */
+/* Adds a consequence to the first error that precedes it, or to the first error if none does. */
 static void attach(struct report *r, struct finding *follow)
 {
 	struct finding *cause = r->errors[0];
@@ -237,7 +238,7 @@ void report_conclude(struct report *r)
 	r->harmless = list(r, RULE_HARMLESS, &r->harmless_count);
 	follows = list(r, RULE_FOLLOWS, &count);
 	put_first(r);
-	/* Without an error its cause is not in the log. */
+	/* Without an error, the log does not contain the cause: report the first consequence instead. */
 	if (count && !r->error_count)
 		r->errors[r->error_count++] = follows[first++];
 	if (r->error_count)

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Memory of which there is enough. */
+/* malloc and friends that exit on failure. */
 #include "memory.h"
 
 #include <stdio.h>

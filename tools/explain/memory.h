@@ -1,13 +1,14 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Memory, or the end of the process with EXPLAIN_FAILED and a word on stderr. */
+/* Allocation that cannot fail: if out of memory, the process prints an error and exits with EXPLAIN_FAILED. */
 #ifndef EXPLAIN_MEMORY_H
 #define EXPLAIN_MEMORY_H
 
 #include <stddef.h>
 
-#define EXPLAIN_FAILED 3 /* exit status: the log or the rules could not be read */
+#define EXPLAIN_FAILED 3 /* exit status: a log or rules could not be read, or out of memory */
 
-void *memory_get(size_t bytes); /* zeros */
+/* The caller frees what these return. */
+void *memory_get(size_t bytes); /* zeroed */
 void *memory_resize(void *old, size_t bytes);
 char *memory_text(const char *text); /* a copy */
 

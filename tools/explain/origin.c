@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* The beginnings of lines, token by token. */
+/* Parses the prefixes of log lines token by token. */
 #include "origin.h"
 
 #include <ctype.h>
@@ -8,18 +8,18 @@
 
 #include <nccl_net/util.h>
 
-#define HEAD         512     /* bytes that are looked at */
-#define STRANGE_MOST 8       /* words that nobody knows, before it is given up */
-#define STRANGE_RANK 4       /* … before a rank in brackets is not the writer's */
-#define RANK_MOST    9999999 /* larger numbers are something else */
+#define HEAD         512     /* bytes parsed */
+#define STRANGE_MOST 8       /* parsing stops after this many unknown words */
+#define STRANGE_RANK 4       /* after this many, a rank in brackets is not the writer's */
+#define RANK_MOST    9999999 /* larger numbers are not ranks */
 
 struct head {
 	const char *p, *end;
 	struct origin *origin;
-	bool first; /* nothing but a time has been seen */
+	bool first; /* only times and fillers precede p */
 };
 
-/* --- pieces; each moves p behind what it finds, or leaves it --- */
+/* --- tokens: each function moves p past its token and returns true, or leaves p unchanged --- */
 
 static bool take_number(const char **p, const char *end, int most, int *number)
 {
@@ -45,7 +45,7 @@ static bool take_text(const char **p, const char *end, const char *text)
 	return true;
 }
 
-/* Exactly `digits` of them. */
+/* Takes exactly `digits` digits. */
 static bool take_digits(const char **p, const char *end, int digits, int *number)
 {
 	*number = 0;
@@ -81,7 +81,7 @@ static void set_time(struct origin *origin, int month, int day, int seconds, int
 		origin->time_us = ((int64_t)(month * 31 + day) * 86400 + seconds) * 1000000 + us;
 }
 
-/* HH:MM:SS, and a fraction. */
+/* HH:MM:SS, with or without a fraction. */
 static bool take_clock(const char **p, const char *end, int *seconds, int64_t *us)
 {
 	const char *q = *p;
@@ -103,7 +103,7 @@ static bool take_clock(const char **p, const char *end, int *seconds, int64_t *u
 	return true;
 }
 
-/* 2025-03-05T10:00:00.123+01:00, and the same with a blank. */
+/* 2025-03-05T10:00:00.123+01:00; '/' may replace '-', and a blank the T. The time zone is ignored. */
 static bool take_iso_time(struct head *h)
 {
 	const char *q = h->p;
@@ -126,7 +126,7 @@ static bool take_iso_time(struct head *h)
 	return true;
 }
 
-/* glog's: E0501 10:00:00.123456, and torch's without the first zero. */
+/* glog: E0501 10:00:00.123456; torch omits the leading zero of the month. */
 static bool take_glog_time(struct head *h)
 {
 	const char *q = h->p;
@@ -148,7 +148,7 @@ static bool take_glog_time(struct head *h)
 
 /* --- who --- */
 
-/* host:pid:tid [device], NCCL's. The host may have colons in it. */
+/* NCCL: host:pid:tid [device]. The host may contain colons. */
 static bool take_nccl(struct head *h)
 {
 	const char *end = h->p, *host_end, *pid, *tid, *q;
@@ -235,7 +235,7 @@ static bool take_ray(struct head *h)
 	return true;
 }
 
-/* "3: " of srun -l, and "node3: " of pdsh: a word with a digit in it and no upper case. */
+/* "3: " (srun -l) or "node3: " (pdsh). A host label has a digit, but not first, and no upper case or '_'. */
 static bool take_label(struct head *h)
 {
 	const char *q = h->p;
@@ -287,7 +287,7 @@ void origin_parse(struct origin *origin, const char *line, size_t bytes)
 			h.p++;
 			continue;
 		} else {
-			/* The message begins here, or there is more before it. */
+			/* The message begins at this unknown word, unless a known token follows it. */
 			while (h.p < h.end && *h.p != ' ' && *h.p != '[')
 				h.p++;
 			h.first = false;

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Patterns, as regular expressions of PCRE2. */
+/* Translates patterns to PCRE2 regular expressions. */
 #include "pattern.h"
 
 #define PCRE2_CODE_UNIT_WIDTH 8
@@ -11,7 +11,7 @@
 
 #define RUNS_MAX 16
 
-/* Backtracking steps for one line: no pattern of ours takes 1 % of it. */
+/* Backtracking steps for one line. No built-in pattern uses 1 % of this. */
 #define MATCH_LIMIT 200000
 
 struct pattern {
@@ -28,10 +28,10 @@ struct pattern {
 	bool broken;
 };
 
-/* The regular expression as it grows, and the run of text that it ends with. */
+/* A regular expression under construction. */
 struct builder {
 	struct pattern *pattern;
-	size_t run;
+	size_t run; /* bytes of the run of text at its end */
 	char *why;
 	size_t why_bytes;
 };
@@ -48,7 +48,7 @@ static void put(struct builder *b, const char *text, size_t bytes)
 	b->pattern->regex_bytes += bytes;
 }
 
-/* A blank is one or more: logs are padded. */
+/* A blank matches one or more, because logs are padded. */
 static void put_text(struct builder *b, char c)
 {
 	if (c == ' ') {
@@ -75,7 +75,7 @@ static int end_run(struct builder *b, const char *end)
 	return 0;
 }
 
-/* The end of a field that begins behind `p`: braces inside it come in pairs. */
+/* Returns the closing brace of the field that begins at `p`, or NULL. Braces inside the field are balanced. */
 static const char *field_end(const char *p)
 {
 	int depth = 1;
@@ -221,7 +221,7 @@ int pattern_compile(struct pattern *p, char *why, size_t why_bytes)
 
 	if (p->code)
 		return 0;
-	/* NEVER_UTF: logs hold any bytes; no callouts, no \C. */
+	/* NEVER_UTF: logs contain arbitrary bytes. */
 	p->code = pcre2_compile((PCRE2_SPTR)p->regex, p->regex_bytes,
 				PCRE2_NEVER_UTF | PCRE2_NEVER_BACKSLASH_C, &error, &where, NULL);
 	if (!p->code) {
@@ -231,7 +231,7 @@ int pattern_compile(struct pattern *p, char *why, size_t why_bytes)
 		p->broken = true;
 		return -1;
 	}
-	/* Without JIT it works as well, more slowly. */
+	/* The result is ignored: without JIT, matching only is slower. */
 	pcre2_jit_compile(p->code, PCRE2_JIT_COMPLETE);
 	p->data = pcre2_match_data_create_from_pattern(p->code, NULL);
 	p->context = pcre2_match_context_create(NULL);

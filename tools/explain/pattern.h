@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * What a line of a log looks like: text, in which {name} stands for a word, {name:REGEX} for what the
- * Perl regular expression matches, {*} for anything, {{ for a brace; a blank stands for any number of
- * them. Somewhere there are seven bytes of text in a row (`key`), so that most lines need no regular expression (filter.h).
+ * A pattern describes a log line: text in which {name} matches a word, {name:REGEX} what the Perl regular
+ * expression matches, {*} anything, {{ and }} a brace, and a blank one or more blanks. It contains at least seven
+ * consecutive bytes of text (the key), so that filter.h can skip most lines without a regular expression.
  */
 #ifndef EXPLAIN_PATTERN_H
 #define EXPLAIN_PATTERN_H
@@ -11,12 +11,12 @@
 #include <stddef.h>
 
 #define PATTERN_KEY    7  /* bytes */
-#define PATTERN_FIELDS 12 /* most that one pattern may have */
-#define PATTERN_NAME   24 /* bytes of a field's name, with its end */
+#define PATTERN_FIELDS 12 /* maximum in one pattern */
+#define PATTERN_NAME   24 /* bytes of a field's name, including the NUL */
 
 struct pattern;
 
-/* A field of a line that matched: bytes of the line, not a string. */
+/* A field of a matched line. `data` points into the line and is not NUL-terminated. */
 struct field {
 	const char *name;
 	const char *data;
@@ -24,34 +24,34 @@ struct field {
 };
 
 struct match {
-	size_t begin, end; /* of what matched, in the line */
+	size_t begin, end; /* offsets of the match in the line */
 	struct field fields[PATTERN_FIELDS];
 	int field_count;
 };
 
-/* NULL, and why not: a sentence. `text` is copied. */
+/* Parses a pattern; `text` is copied. On error returns NULL and writes the reason to `why`. */
 struct pattern *pattern_new(const char *text, char *why, size_t why_bytes);
 
 void pattern_free(struct pattern *pattern);
 
-/* As it was written. */
+/* The text that pattern_new got. */
 const char *pattern_text(const struct pattern *pattern);
 
-/* All runs of at least PATTERN_KEY bytes of text; the i-th, or NULL. */
+/* Returns the i-th run of at least PATTERN_KEY bytes of text, or NULL. */
 const char *pattern_run(const struct pattern *pattern, int i);
 
 bool pattern_has_field(const struct pattern *pattern, const char *name);
 
 /*
- * Compiles at the first call, so it is for one thread. The work on one line is bounded, whatever it
- * holds; a line that takes more does not match. `match` points into `line`.
+ * Matches a line and fills `match`, which points into `line`. The first call compiles, so only one thread may
+ * use a pattern. The work per line is bounded; a line that exceeds the bound does not match.
  */
 bool pattern_match(struct pattern *pattern, const char *line, size_t bytes, struct match *match);
 
-/* Compile now: 0, or -1 and why not. */
+/* Compiles the pattern, if that is not done. Returns 0, or -1 with the reason in `why`. */
 int pattern_compile(struct pattern *pattern, char *why, size_t why_bytes);
 
-/* The field of that name, or NULL. */
+/* Returns the field of that name, or NULL. */
 const struct field *match_field(const struct match *match, const char *name);
 
 #endif

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* The report for people: errors, warnings, harmless lines, each with what to do. */
+/* The report as text: errors, warnings and harmless lines, with their fixes. */
 #include "print.h"
 #include "tools/shared/output_args.h"
 
@@ -8,7 +8,7 @@
 #include <nccl_net/util.h>
 
 #define WHO_BYTES    512
-#define FOLLOW_QUOTE 160 /* bytes of a message that is quoted below another */
+#define FOLLOW_QUOTE 160 /* bytes quoted of the message of a consequence */
 
 struct printer {
 	const struct report *report;
@@ -23,7 +23,7 @@ static void paint(const struct printer *p, const char *code)
 		fprintf(p->out, "\033[%sm", code);
 }
 
-/* Columns of UTF-8, each character as one. */
+/* Counts the characters of UTF-8 text. */
 static size_t columns(const char *text, size_t bytes)
 {
 	size_t n = 0;
@@ -33,7 +33,7 @@ static size_t columns(const char *text, size_t bytes)
 	return n;
 }
 
-/* `text` in lines behind `label`; all but the first begin with as many blanks as `indent` + label. */
+/* Prints `text`, wrapped, after `label`. Further lines are aligned with the text of the first. */
 static void wrap(const struct printer *p, int indent, const char *label, const char *text)
 {
 	size_t left = (size_t)indent + strlen(label), at = left;

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* A report on a stream. */
+/* Prints reports and rules. */
 #ifndef EXPLAIN_PRINT_H
 #define EXPLAIN_PRINT_H
 
@@ -8,13 +8,13 @@
 
 #include "report.h"
 
-/* For people: `width` columns, with colours or without. */
+/* Prints the report for a person, in `width` columns. */
 void print_text(const struct report *report, FILE *out, int width, bool colour);
 
-/* For programs; all texts are valid UTF-8. */
+/* Prints the report as JSON. All strings are valid UTF-8. */
 void print_json(const struct report *report, FILE *out);
 
-/* The table of rules, for people: what can be recognised. */
+/* Prints the table of rules for a person. */
 void print_rules(const struct rules *rules, FILE *out, int width);
 
 #endif

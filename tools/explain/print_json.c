@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* The report for programs. */
+/* The report as JSON. */
 #include <jansson.h>
 #include <stdlib.h>
 #include <string.h>
@@ -17,7 +17,7 @@ static json_t *place_json(const struct report *r, const struct place *place)
 	return json;
 }
 
-/* What is known of where lines are from: "hosts" and "ranks". */
+/* Adds "hosts" and "ranks" of the sources, as far as they are known. */
 static void add_who(json_t *json, const struct report *r, const struct source_set *set)
 {
 	int *ranks = memory_get(r->sources.count * sizeof(*ranks));
@@ -110,7 +110,7 @@ static json_t *list_json(const struct report *r, struct finding **list, size_t c
 	return json;
 }
 
-/* Of RULE_DIFFER what all agree on. */
+/* The RULE_DIFFER values on which all processes agree. */
 static json_t *facts_json(const struct report *r)
 {
 	json_t *facts = json_object();

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Findings: adding to them. What they mean together is in inquiry.c. */
+/* Collects findings. inquiry.c decides what they mean together. */
 #include "report.h"
 
 #include <stdio.h>
@@ -11,7 +11,7 @@
 #include "memory.h"
 #include "tools/shared/clean.h"
 
-#define TEXT_BYTES 4096 /* of why and do, with their fields */
+#define TEXT_BYTES 4096 /* of title, why or fix, with their fields replaced */
 
 struct report *report_new(const struct rules *rules)
 {

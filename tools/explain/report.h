@@ -1,25 +1,25 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* What was found in the logs: counted by rule as it comes, put in order at the end. */
+/* The findings in the logs: counted per rule while reading, ordered by report_conclude. */
 #ifndef EXPLAIN_REPORT_H
 #define EXPLAIN_REPORT_H
 
 #include "rules.h"
 #include "sources.h"
 
-#define REPORT_MESSAGE 480 /* bytes of a message that is quoted, with the end */
-#define REPORT_VALUES  6   /* most values of a RULE_DIFFER that are told apart */
-#define REPORT_VALUE   96  /* bytes of one */
+#define REPORT_MESSAGE 480 /* bytes of a quoted message, including the NUL */
+#define REPORT_VALUES  6   /* different values kept of a RULE_DIFFER; further ones are ignored */
+#define REPORT_VALUE   96  /* bytes of a value, including the NUL */
 
-/* Which sources, by their numbers. */
+/* A bitmap of source numbers (sources.h). */
 struct source_set {
 	uint64_t *bits;
 	unsigned words;
 };
 
 struct place {
-	int file; /* in report.files; -1 = nowhere yet */
+	int file; /* index in report.files; -1 = no place yet */
 	unsigned long line;
-	int64_t time_us; /* ORIGIN_NO_TIME = not known */
+	int64_t time_us; /* origin.time_us */
 };
 
 struct value {
@@ -29,36 +29,36 @@ struct value {
 	struct source_set sources;
 };
 
-/* Of a finding that is told: whether it is what went wrong. */
+/* Whether an error is the cause of the failure. */
 enum confidence {
 	CONFIDENCE_CERTAIN,
-	CONFIDENCE_LIKELY,      /* no rule knows it, or another error came before it */
-	CONFIDENCE_CONSEQUENCE, /* something went wrong before, of which the log has nothing */
+	CONFIDENCE_LIKELY,      /* unknown, promoted, possibly another rank's, or not the first */
+	CONFIDENCE_CONSEQUENCE, /* of another finding, or of a cause that is not in the log */
 };
 
-/* The furthest that a rank has come, of a RULE_BEHIND. */
+/* The progress of a rank, for a RULE_BEHIND. */
 struct rank_progress {
-	char *group; /* what is compared only with its like */
+	char *group; /* only ranks of one group are compared */
 	int rank;
 	unsigned long long value;
 };
 
 struct finding {
 	const struct rule *rule;
-	/* The rule's; of RULE_DIFFER, _UNKNOWN, _PROGRAM, _NEXT and _BEHIND it becomes an error or a warning. */
+	/* Starts as the rule's kind. report_conclude changes it to RULE_ERROR, RULE_WARNING or RULE_FOLLOWS. */
 	enum rule_kind kind;
 	enum confidence confidence;
-	unsigned long count; /* lines */
+	unsigned long count; /* matched lines; 0 = not found */
 	struct place first;
 	unsigned first_source;
-	char *message; /* the first line, cleaned */
-	char *title, *why, *fix;
+	char *message;           /* the first line, cleaned (clean.h) */
+	char *title, *why, *fix; /* the rule's texts with the fields of the first line */
 	struct source_set sources;
-	struct value *values; /* of a RULE_DIFFER */
+	struct value *values; /* for a RULE_DIFFER */
 	int value_count;
-	struct rank_progress *progress; /* of a RULE_BEHIND */
+	struct rank_progress *progress; /* for a RULE_BEHIND */
 	size_t progress_count;
-	struct finding **follows; /* what it leads to, the nearest first */
+	struct finding **follows; /* its consequences; not owned */
 	size_t follow_count;
 };
 
@@ -68,45 +68,46 @@ struct report {
 	int file_count;
 	unsigned long lines;
 	unsigned long long bytes;
-	struct finding *findings; /* one for each rule, by its number */
+	struct finding *findings; /* one for each rule, indexed by rule.number */
 	size_t rule_count;
-	/* After report_conclude: */
-	struct finding **errors, **warnings, **harmless; /* first cause first */
+	/* Set by report_conclude; pointers into `findings`, the likeliest cause first. */
+	struct finding **errors, **warnings, **harmless;
 	size_t error_count, warning_count, harmless_count;
 };
 
+/* Keeps pointers to the rules, which must outlive the report. */
 struct report *report_new(const struct rules *rules);
 
 void report_free(struct report *report);
 
-/* From now on lines are of this file. Returns its number. */
+/* Adds a file name. Returns its index in report.files. */
 int report_file(struct report *report, const char *name);
 
-/* A line, or several, of which a rule tells something. */
+/* A line that a rule has matched. */
 struct sighting {
 	const struct place *place;
 	unsigned source;
-	const char *line;
+	const char *line; /* the part to quote */
 	size_t bytes;
 	const struct match *match;
 };
 
-/* A line that a rule has matched. `line` is all of it that is to be quoted. */
+/* Counts the line for its rule. Copies what it keeps. */
 void report_add(struct report *r, const struct rule *rule, const struct sighting *seen);
 
-/* Once, when all has been read (inquiry.c). */
+/* Decides what is a cause and what a consequence, and fills the lists. Call once, after all lines (inquiry.c). */
 void report_conclude(struct report *report);
 
 const char *report_confidence_text(enum confidence confidence);
 
-/* 0 nothing, or what is harmless; 1 warnings only; 2 errors. */
+/* Returns the exit status: 0 nothing found or only harmless lines, 1 warnings only, 2 errors. */
 int report_status(const struct report *report);
 
-/* "ranks 0-3, 7 on node1, node2": for people. What is not known is left out; "" = nothing is. */
+/* Writes "ranks 0-3, 7 on node1, node2" to `text`. What is not known is omitted; "" if nothing is known. */
 void report_who(const struct report *report, const struct source_set *set, char *text,
 		size_t bytes);
 
-/* Sorted, without repetition. Returns how many; `ranks` has room for sources.count. */
+/* Stores the known ranks of `set` in `ranks`, which has room for sources.count: sorted, unique. Returns how many. */
 size_t report_ranks(const struct report *report, const struct source_set *set, int *ranks);
 
 bool source_set_has(const struct source_set *set, unsigned source);

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* The table of rules in memory. How it is written is in rules_parse.c. */
+/* The table of rules: filter keys, matching, checks. rules_parse.c reads rule files. */
 #include "rules.h"
 
 #include <stdio.h>
@@ -12,9 +12,9 @@
 
 #define GRAM        3
 #define GRAM_BITS   18
-#define BLANK_SCORE 60 /* for a key with a blank in it */
+#define BLANK_SCORE 60 /* penalty for a key with a blank */
 
-/* Text that NCCL writes in its good days: a key is better made of other things. */
+/* Text that NCCL logs in normal operation. Keys should not resemble it. */
 static const char everyday[] =
 	"NCCL INFO Channel 00/02 :    0   1   2   3   4   5   6   7 "
 	"NCCL INFO Channel 01/0 : 3[3] -> 4[4] [send] via NET/IB/0(1)/GDRDMA/Shared "
@@ -90,7 +90,7 @@ void rules_free(struct rules *rules)
 
 /* --- keys --- */
 
-/* A number for three bytes; that others may have the same does little harm. */
+/* Hashes three bytes. A collision only makes the choice of a key slightly worse. */
 static uint32_t gram(const char *p)
 {
 	uint32_t v = (uint32_t)(unsigned char)p[0] << 16 | (uint32_t)(unsigned char)p[1] << 8 |
@@ -108,8 +108,10 @@ static void count_grams(uint16_t *counts, const char *text, uint16_t weight)
 	}
 }
 
-/* The seven bytes of the pattern's text that are least like anything else, without a blank if it can be:
- * a log may have two where the pattern has one. */
+/*
+ * Returns the seven bytes of the pattern's text whose trigrams are rarest. Keys with a blank are avoided, because a
+ * log may have several blanks where the pattern has one.
+ */
 static const char *choose_key(const struct pattern *pattern, const uint16_t *counts)
 {
 	unsigned best_score = UINT32_MAX;
@@ -219,7 +221,7 @@ static int check_sample(struct rules *rules, const struct rule *rule, const char
 	return -1;
 }
 
-/* Each pattern of the rule is that of one of its samples. */
+/* Checks that each pattern of the rule matches one of its samples. */
 static int check_lines(const struct rule *rule, char *why, size_t why_bytes)
 {
 	struct match match;

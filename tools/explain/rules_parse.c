@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Reading rule files: "[id]", then "name value", values that go on in lines that begin with a blank. */
+/* Parses rule files: "[id]", then "name value" lines. A line that begins with a blank continues the value. */
 #include <ctype.h>
 #include <stdarg.h>
 #include <stdio.h>
@@ -17,9 +17,9 @@ struct parser {
 	struct rules *rules;
 	const char *file;
 	int line;
-	struct rule *rule; /* the present one, not in the table yet */
-	size_t before;     /* rules there were when the file began */
-	char **last;       /* the text that a continuation goes on with */
+	struct rule *rule; /* the current rule, not in the table yet */
+	size_t before;     /* number of rules before this file */
+	char **last;       /* the text that a continuation line extends; NULL = none */
 	char *why;
 	size_t why_bytes;
 };
@@ -38,9 +38,9 @@ static int complain(struct parser *p, const char *fmt, ...)
 	return -1;
 }
 
-/* --- a rule that is complete --- */
+/* --- complete rules --- */
 
-/* Every {field} of a text is one of every pattern. */
+/* Checks that every pattern has each {field} that the text uses. */
 static int check_fields(struct parser *p, const struct rule *rule, const char *text)
 {
 	const char *open = text, *end;
@@ -84,7 +84,7 @@ static int check_rule(struct parser *p, const struct rule *rule)
 			if (!pattern_has_field(rule->lines[i], "value"))
 				return complain(p, "[%s] has a line without {value}", rule->id);
 	}
-	/* Their fields are not of the line. */
+	/* The fields in the texts of these kinds do not come from the pattern. */
 	if (rule->kind == RULE_BEHIND || rule->kind == RULE_NEXT)
 		return 0;
 	return check_fields(p, rule, rule->why) || check_fields(p, rule, rule->fix) ||
@@ -261,7 +261,7 @@ static int go_on(struct parser *p, const char *more)
 	return 0;
 }
 
-/* `text` is changed. */
+/* Modifies `text`. */
 static int parse_line(struct parser *p, char *text)
 {
 	char *value;

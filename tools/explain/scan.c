@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * The filter looks for keys in a whole block at a time; lines are made out only where one is found.
- * For regular expressions a line is a window of WINDOW bytes around the key at most, and what is
- * longer than a block is taken in pieces, so that memory and time are bounded for any input.
+ * The filter searches whole blocks for keys, and only where it finds one are the bounds of the line determined.
+ * Regular expressions see at most WINDOW bytes around the key, and a line longer than a block is processed in
+ * pieces. This bounds memory and time for any input.
  */
 #include "scan.h"
 
@@ -17,9 +17,9 @@
 #include "memory.h"
 #include "tools/shared/clean.h"
 
-#define WINDOW        6144
-#define WINDOW_BEFORE 2048
-#define CUT           4096 /* a line that is too long is cut at the last blank of so many bytes */
+#define WINDOW        6144 /* bytes of a line that are matched */
+#define WINDOW_BEFORE 2048 /* of these, bytes before the key */
+#define CUT           4096 /* a line longer than a block is cut at the last blank within this many bytes */
 
 struct scan {
 	struct rules *rules;
@@ -27,13 +27,13 @@ struct scan {
 	char *buffer;
 	size_t room;
 	size_t used;
-	uint64_t *hits; /* bits: patterns whose key is in the line */
+	uint64_t *hits; /* bitmap over rules.lines: patterns whose key is in the line */
 	size_t hit_words;
 	int file;
-	unsigned long line;         /* of the block's first byte, from 1 */
-	bool in_line;               /* that byte is not the first of its line */
-	struct origin origin;       /* who began that line */
-	const struct rule *awaited; /* a RULE_NEXT whose text is the next line */
+	unsigned long line;         /* line number of the block's first byte, from 1 */
+	bool in_line;               /* the block begins inside a line that was cut */
+	struct origin origin;       /* of that line */
+	const struct rule *awaited; /* a RULE_NEXT that waits for the next line; NULL = none */
 };
 
 struct scan *scan_new(struct rules *rules, struct report *report, size_t block)
@@ -58,7 +58,7 @@ void scan_free(struct scan *s)
 
 /* --- one line --- */
 
-/* A line, or the window of one. */
+/* The part of a line that is matched. */
 struct window {
 	const char *begin, *end;
 	struct origin origin;
@@ -123,8 +123,10 @@ static void matched(struct scan *s, const struct rule *rule, const struct window
 				       match });
 }
 
-/* The first rule of a table that matches is the line's, beside all that compare values. Returns whether
- * there is one. */
+/*
+ * Reports the line to the first rule that matches, and to all matching rules for which rule_is_aside. Clears the
+ * hits. Returns whether a rule of the first sort matched.
+ */
 static bool judge(struct scan *s, const struct window *w)
 {
 	bool found = false;
@@ -178,7 +180,7 @@ static unsigned long count_lines(const char *p, const char *end)
 	return count;
 }
 
-/* Behind the last line end in [from, p), or NULL. A '\r' parts lines, too: progress bars. */
+/* Returns the byte after the last line end in [from, p), or NULL. '\r' ends a line too, for progress bars. */
 static const char *line_begin(const char *from, const char *p)
 {
 	while (p > from && p[-1] != '\n' && p[-1] != '\r')
@@ -193,16 +195,16 @@ static const char *line_end(const char *p, const char *end)
 	return p;
 }
 
-/* A block of text as it is searched. */
+/* A block of text being searched. */
 struct text {
 	const char *data, *end;
-	const char *line;     /* where the line of `seen` begins */
-	const char *seen;     /* up to here it has been searched */
-	const char *counted;  /* up to here lines have been counted */
-	unsigned long number; /* of the line there */
+	const char *line;     /* begin of the line that contains `seen` */
+	const char *seen;     /* end of what has been searched */
+	const char *counted;  /* end of the part whose lines have been counted */
+	unsigned long number; /* line number at `counted` */
 };
 
-/* The line around a key at `p`, after which the search goes on at text->seen. */
+/* Judges the line around the key at `p`, and advances text->seen. */
 static void take_line(struct scan *s, struct text *text, const char *p,
 		      const struct filter_key *key)
 {
@@ -226,15 +228,15 @@ static void take_line(struct scan *s, struct text *text, const char *p,
 	note_key(s, key);
 	note_keys(s, p + 1, w.end);
 	judge(s, &w);
-	/* The end of a window may have cut a key in two. */
+	/* The end of the window may split a key. */
 	text->seen = w.end == stop && stop < text->end ? stop - (PATTERN_KEY - 1) : w.end;
 }
 
-/* The line behind one that announced it: its own rule's, or else what that one's rule quotes. */
+/* Takes the line after a RULE_NEXT: if no rule of its own matches, it is reported as {text} of the RULE_NEXT. */
 static void take_awaited(struct scan *s, struct text *text)
 {
 	const struct rule *rule = s->awaited;
-	/* Nothing of this text has been seen yet: the other line was the last one of the text before. */
+	/* If nothing of this text has been searched, the RULE_NEXT line was the last one of the text before. */
 	const char *begin = text->seen == text->data ? text->data : line_end(text->seen, text->end);
 	struct window w;
 
@@ -266,7 +268,7 @@ static void take_awaited(struct scan *s, struct text *text)
 	text->seen = w.end;
 }
 
-/* Text that begins where the last one ended; `cut`: its last line goes on in the next one. */
+/* Searches text that continues the previous one. `cut`: its last line continues in the next text. */
 static void take_text(struct scan *s, const char *data, size_t bytes, bool cut)
 {
 	struct text text = { data, data + bytes, data, data, data, s->line };
@@ -295,7 +297,7 @@ static void take_text(struct scan *s, const char *data, size_t bytes, bool cut)
 	s->in_line = cut && text.end[-1] != '\r';
 }
 
-/* How much of the buffer is whole lines. If there is none, and no room for more, a piece of one. */
+/* Returns the bytes of whole lines in the buffer. If one line fills it, sets *cut and returns a piece of the line. */
 static size_t whole_lines(const struct scan *s, bool *cut)
 {
 	const char *end = memrchr(s->buffer, '\n', s->used);

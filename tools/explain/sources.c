@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* A hash table of processes, by host, pid and device, or by host and rank where there is no pid. */
+/* A hash table of processes. The key is host, pid and device, or host and rank if there is no pid. */
 #include "sources.h"
 
 #include <stdbool.h>
@@ -37,7 +37,7 @@ static unsigned hash(const char *host, int pid, int second)
 	return (unsigned)(h ^ h >> 32);
 }
 
-/* A place in the table that is free, for a source that is not in it. */
+/* Returns the free slot for a source that is not in the table. */
 static unsigned vacancy(const struct sources *s, unsigned h)
 {
 	unsigned at = h % s->table_size;
@@ -104,7 +104,7 @@ void sources_set_rank(struct sources *s, unsigned number, int rank, int of)
 {
 	struct source *source = &s->list[number];
 
-	/* Without a pid the rank is what it was found by. */
+	/* Without a pid the rank is part of the key. */
 	if (!number || !source->pid || of < source->rank_of)
 		return;
 	if (of == source->rank_of && source->rank >= 0)

@@ -1,11 +1,11 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* The processes that wrote the log, as far as their lines say who they are. */
+/* The processes that wrote the log, as identified by the prefixes of their lines. */
 #ifndef EXPLAIN_SOURCES_H
 #define EXPLAIN_SOURCES_H
 
 #include "origin.h"
 
-/* Most that are told apart; what comes then counts as source 0, "somebody". */
+/* Maximum number of sources. Source 0 stands for unknown processes and for all above the limit. */
 #define SOURCES_MAX 32768
 
 struct source {
@@ -13,14 +13,14 @@ struct source {
 	int pid;                /* 0 = not known */
 	int device;             /* -1 = not known */
 	int rank;               /* -1 = not known */
-	unsigned hash;          /* of what it is found by */
-	int rank_of; /* size of the communicator that the rank is of; 0 = the launcher's word */
+	unsigned hash;          /* of the identity that sources_find compares */
+	int rank_of; /* size of the communicator in which it has this rank; 0 = the rank is from a line's prefix */
 };
 
 struct sources {
 	struct source *list;
 	unsigned count, room;
-	unsigned *table; /* hash -> index + 1 */
+	unsigned *table; /* open addressing: hash -> index + 1; 0 = free */
 	unsigned table_size;
 };
 
@@ -28,10 +28,10 @@ void sources_init(struct sources *sources);
 
 void sources_free(struct sources *sources);
 
-/* The number of who wrote the line; 0 if it does not say. */
+/* Returns the number of the source, which is added if it is new; 0 if the line does not identify it. */
 unsigned sources_find(struct sources *sources, const struct origin *origin);
 
-/* Source `number` has said that it is `rank` in a communicator of `of`. The largest one counts. */
+/* Source `number` has `rank` in a communicator of size `of`. The rank in the largest communicator is kept. */
 void sources_set_rank(struct sources *sources, unsigned number, int rank, int of);
 
 #endif

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* anynet export: the connections of the jobs on this host as metrics, for Prometheus. */
+/* anynet export: exports the connections of the jobs on this host as Prometheus metrics. */
 #include "tools/shared/commands.h"
 
 #include <argp.h>
@@ -31,7 +31,7 @@ enum {
 
 struct options {
 	const char *dir, *listen, *textfile;
-	int every; /* s; 0 = once */
+	int every; /* seconds; 0 = once */
 	struct sockaddr_storage addr;
 };
 
@@ -96,7 +96,7 @@ static error_t parse(int key, char *arg, struct argp_state *state)
 
 /* --- the text --- */
 
-/* 0, or -errno: the directory cannot be read, or the text not be written. */
+/* Returns 0, or -errno if the directory cannot be read or the text cannot be written. */
 static int write_metrics(const char *dir, FILE *out)
 {
 	struct page_list pages;
@@ -129,7 +129,7 @@ static char *render(void *arg, size_t *bytes)
 
 /* --- to a file --- */
 
-/* Readable as the umask says, as mkstemp's would not be. */
+/* Creates a temporary file beside `file` and stores its name. The umask applies, unlike with mkostemp alone (0600). */
 static FILE *open_beside(const char *file, char *name, size_t bytes)
 {
 	mode_t mask = umask(0);
@@ -182,7 +182,7 @@ static int run_textfile(const struct options *o, const sigset_t *mask)
 	return ret ? EXPORT_FAILED : EXPORT_FINE;
 }
 
-/* --- to whoever asks --- */
+/* --- to clients --- */
 
 static int open_listener(const struct options *o)
 {
@@ -230,7 +230,7 @@ static int run_server(struct options *o, const sigset_t *mask)
 	return ret ? EXPORT_FAILED : EXPORT_FINE;
 }
 
-/* A signal to end comes while we wait, and at no other time. Puts the mask for that into *open. */
+/* Blocks SIGINT and SIGTERM, except during ppoll with the mask *open, so that `stopped` cannot change unnoticed. */
 static void catch_signals(sigset_t *open)
 {
 	struct sigaction action = { .sa_handler = stop };

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* See http_request.h. Of the head only the first line counts: there is one page, for everybody the same. */
+/* See http_request.h. Only the first line matters: the single page is the same for all clients. */
 #include "http_request.h"
 
 #include <string.h>
@@ -8,7 +8,7 @@
 
 #define TARGET "/metrics"
 
-/* A word at *text, up to a blank or the end of the line; its length, *text goes behind it and one blank. */
+/* Stores the word at *text, which ends at a blank or at `end`, skips it and one blank, and returns its length. */
 static size_t take_word(const char **text, const char *end, const char **word)
 {
 	const char *at = *text;

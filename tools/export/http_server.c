@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* See http_server.h. */
+/* The poll loop and its clients; see http_server.h. */
 #include "http_server.h"
 
 #include <errno.h>
@@ -15,16 +15,15 @@
 
 #include "http_request.h"
 
-#define BODIES  8   /* versions of the page that clients may be at */
-#define DEAF_MS 100 /* after a client could not be taken */
-#define DRAIN_MS \
-	1000 /* for the client to close: what it has said unread would take the answer back */
+#define BODIES     8    /* maximum number of versions of the page in memory */
+#define DEAF_MS    100  /* pause after a failed accept */
+#define DRAIN_MS   1000 /* limit for the client to close; closing with unread data sends a reset */
 #define HEAD_BYTES 320
-#define WRITE_MOST (1 << 18) /* in one turn, so that others get theirs */
+#define WRITE_MOST (1 << 18) /* bytes sent in one turn, for fairness */
 
-/* The page as it was made at some time, for all clients that have begun with it. */
+/* One version of the page, shared by the clients that receive it. */
 struct body {
-	unsigned users;
+	unsigned users; /* references: clients, and the loop for the newest version */
 	uint64_t made_ms;
 	size_t bytes;
 	char *text;
@@ -32,16 +31,16 @@ struct body {
 
 enum state {
 	CLIENT_NONE,
-	CLIENT_SPEAKS,  /* its request comes */
-	CLIENT_LISTENS, /* the answer goes */
-	CLIENT_LEAVES   /* all is said, it is to close */
+	CLIENT_SPEAKS,  /* receiving its request */
+	CLIENT_LISTENS, /* sending the response */
+	CLIENT_LEAVES   /* response sent; waiting for the client to close */
 };
 
 struct client {
 	enum state state;
 	int fd;
-	uint64_t came; /* a number: who is older */
-	uint64_t limit_ms;
+	uint64_t came;     /* sequence number; the oldest client has the lowest */
+	uint64_t limit_ms; /* deadline of the state */
 	char in[HTTP_REQUEST_BYTES], head[HEAD_BYTES];
 	size_t in_bytes, head_bytes, sent;
 	struct body *body; /* NULL: head only */
@@ -50,10 +49,10 @@ struct client {
 struct loop {
 	const struct http_server *server;
 	struct client clients[HTTP_CLIENTS];
-	struct body *body; /* the newest; NULL = none yet */
-	unsigned bodies;   /* that there are */
-	uint64_t deaf_ms;  /* no client is taken before */
-	uint64_t accepted;
+	struct body *body; /* the newest version; NULL = none yet */
+	unsigned bodies;   /* versions in memory */
+	uint64_t deaf_ms;  /* do not accept before this time */
+	uint64_t accepted; /* clients so far */
 };
 
 static uint64_t now_ms(void)
@@ -84,8 +83,7 @@ static void client_end(struct loop *loop, struct client *client)
 	memset(client, 0, sizeof(*client));
 }
 
-/* Slow ones give way: those who came first, of the ones that hold an old version, or of all. */
-/* False: there is none. */
+/* Closes the oldest client; with_body: the oldest that receives an old version. Returns false if there is none. */
 static bool end_oldest(struct loop *loop, bool with_body)
 {
 	struct client *oldest = NULL;
@@ -112,7 +110,7 @@ static struct body *body_get(struct loop *loop)
 		body->users++;
 		return body;
 	}
-	/* Several clients may be at the version that the oldest one leaves. */
+	/* Several clients may share a version, so that closing one may not free it. */
 	while (loop->bodies >= BODIES && end_oldest(loop, true))
 		;
 	body = calloc(1, sizeof(*body));
@@ -123,7 +121,7 @@ static struct body *body_get(struct loop *loop)
 		return NULL;
 	}
 	body->made_ms = now_ms();
-	body->users = 2; /* the loop's, and the caller's */
+	body->users = 2; /* the loop and the caller */
 	body_drop(loop, loop->body);
 	loop->body = body;
 	loop->bodies++;
@@ -220,7 +218,7 @@ static void client_turn(struct loop *loop, struct client *client, short events)
 		client_drain(loop, client);
 }
 
-/* --- all of them --- */
+/* --- the loop --- */
 
 static struct client *find_place(struct loop *loop)
 {
@@ -235,7 +233,7 @@ static void take_client(struct loop *loop)
 	int fd = accept4(loop->server->fd, NULL, NULL, SOCK_NONBLOCK | SOCK_CLOEXEC);
 	struct client *client;
 
-	if (fd < 0) { /* perhaps out of file descriptors: it would be reported again at once */
+	if (fd < 0) { /* possibly out of file descriptors: do not spin */
 		loop->deaf_ms = now_ms() + DEAF_MS;
 		return;
 	}
@@ -247,7 +245,7 @@ static void take_client(struct loop *loop)
 	enter(client, CLIENT_SPEAKS, loop->server->read_ms);
 }
 
-/* What to wait for; returns for how long, in ms. */
+/* Fills `polls`. Returns the timeout in milliseconds, or -1 for none. */
 static int prepare(const struct loop *loop, struct pollfd *polls)
 {
 	uint64_t now = now_ms(), soonest = UINT64_MAX;

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Metrics of stats pages; see metrics.h. */
+/* Metrics of statistics files; see metrics.h. */
 #include "metrics.h"
 
 #include <errno.h>
@@ -9,7 +9,7 @@
 
 #include <nccl_net/util.h>
 
-/* What a sample is about: a process, one of its comms, one of its streams. */
+/* The subject of a sample: a process, one of its comms, or one of its streams. */
 struct row {
 	const struct page *page;
 	const struct anynet_stats_comm *comm;
@@ -26,30 +26,29 @@ enum subject {
 struct rows {
 	struct row *row[SUBJECTS];
 	size_t count[SUBJECTS];
-	size_t left_out; /* processes, connections and streams that are not told */
-	/* Those of the user whose pages are looked at; and the most that one may have. */
-	size_t users, share[SUBJECTS];
+	size_t left_out; /* processes, connections and streams that are not exported */
+	size_t users, share[SUBJECTS]; /* number of users; maximum number of rows of one user */
 	struct user {
 		uid_t uid;
-		size_t count[SUBJECTS];
+		size_t count[SUBJECTS]; /* rows so far */
 	} * user;
 };
 
 enum unit {
 	UNIT_NUMBER,
-	UNIT_SINCE,  /* ms, when something began: seconds since then */
-	UNIT_BIRTH,  /* ms, when something began: seconds since 1970 */
-	UNIT_MICRO,  /* seconds from µs */
-	UNIT_IS_SET, /* 1 if it is not 0 */
-	UNIT_IS_UP,  /* 1 for ANYNET_STATS_UP */
-	UNIT_IS_QP,  /* 1 for ANYNET_STATS_QP */
+	UNIT_SINCE,  /* milliseconds of a start time; exported as its age in seconds */
+	UNIT_BIRTH,  /* milliseconds of a start time; exported as seconds since 1970 */
+	UNIT_MICRO,  /* microseconds; exported as seconds */
+	UNIT_IS_SET, /* exported as 1 if not 0 */
+	UNIT_IS_UP,  /* exported as 1 if ANYNET_STATS_UP */
+	UNIT_IS_QP,  /* exported as 1 if ANYNET_STATS_QP */
 };
 
 struct metric {
 	const char *name, *type, *help;
 	enum subject of;
 	enum unit unit;
-	size_t at, bytes; /* of the field in its record */
+	size_t at, bytes; /* offset and size of the field in its record */
 };
 
 #define FIELD(record, field)                           \
@@ -106,7 +105,7 @@ static const struct metric metrics[] = {
 	  FIELD(stream, rtt_us) },
 };
 
-/* --- what there is to tell --- */
+/* --- rows --- */
 
 static bool same_process(const struct page *a, const struct page *b)
 {
@@ -114,7 +113,7 @@ static bool same_process(const struct page *a, const struct page *b)
 	       !strcmp(a->process.host, b->process.host);
 }
 
-/* Pids of containers may be the same. */
+/* Whether an earlier page has the same labels: processes of different containers may have the same pid. */
 static bool told_before(const struct page_list *pages, size_t i)
 {
 	for (size_t k = 0; k < i; k++)
@@ -146,7 +145,7 @@ static struct user *user_of(struct rows *rows, uid_t uid)
 	return &rows->user[rows->users++];
 }
 
-/* What each user's pages have, and so what each may have of what there is room for. */
+/* Divides the limits between the users, by the numbers of connections and streams that they have. */
 static int share_out(struct rows *rows, const struct page_list *pages)
 {
 	const size_t room[SUBJECTS] = { pages->count, METRICS_CONNECTIONS_MAX,
@@ -179,7 +178,7 @@ static int share_out(struct rows *rows, const struct page_list *pages)
 	return 0;
 }
 
-/* There is room for one more, of that user's. */
+/* Returns whether the page's user may have another row, and counts it. */
 static bool has_room(struct rows *rows, enum subject of, const struct page *page)
 {
 	struct user *user = user_of(rows, page->uid);
@@ -256,7 +255,7 @@ static int collect(struct rows *rows, const struct page_list *pages)
 
 /* --- the text --- */
 
-/* A label; `value` is printable. */
+/* Writes a label. `value` is printable; only '"' and '\' need an escape. */
 static void put_label(FILE *out, const char *name, const char *value)
 {
 	fprintf(out, "%s=\"", name);
@@ -291,7 +290,7 @@ static uint64_t field_of(const struct metric *metric, const struct row *row)
 {
 	const void *const records[SUBJECTS] = { &row->page->process, row->comm, row->stream };
 	const uint8_t *from = (const uint8_t *)records[metric->of] + metric->at;
-	uint64_t value = 0; /* little-endian, as this host */
+	uint64_t value = 0; /* copying a shorter field into it requires a little-endian host */
 
 	memcpy(&value, from, metric->bytes);
 	return value;
@@ -356,7 +355,7 @@ static void put_metric(FILE *out, const struct metric *metric, const struct rows
 	}
 }
 
-/* What a process is does not change: in the labels of one. */
+/* The constant attributes of a process are labels of one metric. */
 static void put_info(FILE *out, const struct rows *rows)
 {
 	put_head(out, "anynet_process_info", GAUGE, "1; the labels describe the process.");

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Stats pages (tools/stats/page.h) as metrics for Prometheus: its text format, version 0.0.4. */
+/* Writes statistics files (tools/shared/stats/page.h) as metrics in Prometheus' text format, version 0.0.4. */
 #ifndef EXPORT_METRICS_H
 #define EXPORT_METRICS_H
 
@@ -9,11 +9,11 @@
 
 #define METRICS_TYPE "text/plain; version=0.0.4; charset=utf-8"
 
-/* What is more than that is left out, and counted: no page makes the text larger than some 40 MB. */
+/* Limits for all users together; the text has up to about 40 MB. What exceeds them is counted in anynet_left_out. */
 #define METRICS_CONNECTIONS_MAX 4096
 #define METRICS_STREAMS_MAX     8192
 
-/* No series comes twice, whatever the pages say. 0 or -ENOMEM. */
+/* Writes all metrics. No series occurs twice, even if the files are inconsistent. Returns 0, or -ENOMEM. */
 int metrics_write(const struct page_list *pages, FILE *out);
 
 #endif

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * TCP_INFO; see account.h. <linux/tcp.h>, which knows the newer fields of tcp_info, and <netinet/tcp.h>
- * cannot be included together.
+ * Reads TCP_INFO; see account.h. <linux/tcp.h> has the newer fields of tcp_info; it cannot be
+ * included together with <netinet/tcp.h>.
  */
 #include "account.h"
 
@@ -11,8 +11,8 @@
 #include <stdlib.h>
 #include <sys/socket.h>
 
-#define ESTABLISHED 1     /* of the kernel's states */
-#define CARRIES     65536 /* bytes; less is talk */
+#define ESTABLISHED 1     /* TCP_ESTABLISHED of the kernel */
+#define CARRIES     65536 /* bytes; connections with less carry control data only */
 
 static bool ask(int fd, struct tcp_info *info)
 {

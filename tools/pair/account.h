@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * The kernel's account of TCP connections: what was retransmitted, and what their sender waited for. Sums
- * over connections; old kernels leave the later fields 0.
+ * Statistics of TCP connections from the kernel (TCP_INFO): retransmissions, and what limited the
+ * sender. Sums over connections. Old kernels leave the later fields 0.
  */
 #ifndef PAIR_ACCOUNT_H
 #define PAIR_ACCOUNT_H
@@ -14,31 +14,31 @@
 #define ACCOUNT_SOCKETS 512
 
 struct account {
-	uint64_t streams; /* connections */
+	uint64_t streams; /* number of connections */
 	uint64_t segments, retransmits;
 	uint64_t busy_us, rwnd_limited_us, sndbuf_limited_us;
-	uint64_t window_bytes;      /* that the receivers CTS at the end */
-	uint64_t rtt_us, mss, pmtu; /* of one of them */
+	uint64_t window_bytes;      /* windows that the receivers advertise at the end */
+	uint64_t rtt_us, mss, pmtu; /* of the first connection */
 };
 
-/* Adds a socket's. */
+/* Adds the statistics of a socket. */
 void account_add(struct account *account, int fd);
 
-/* Its members of an object, but for "streams", and without "mss" and "pmtu" if it is no single one. */
+/* Adds the members to an object, except "streams"; "mss" and "pmtu" only for a single connection. */
 void account_tell(json_t *object, const struct account *account);
 
-/* All TCP connections of this process, at one time. */
+/* Snapshot of all TCP connections of this process. */
 struct account_sockets {
 	size_t count;
 	struct account_socket {
-		uint64_t cookie, acked; /* bytes */
+		uint64_t cookie, acked; /* acked: bytes */
 		struct account account;
 	} of[ACCOUNT_SOCKETS];
 };
 
 void account_look(struct account_sockets *sockets);
 
-/* What has been added since then by connections that have carried data. */
+/* Returns the changes since a snapshot, of connections that have carried data. */
 struct account account_since(const struct account_sockets *before);
 
 #endif

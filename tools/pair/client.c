@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* anynet pair; see client.h. */
+/* anynet pair: the session; see client.h. */
 #include "client_session.h"
 
 #include <netinet/in.h>
@@ -91,7 +91,7 @@ static bool has_device(const json_t *facts, const char *transport)
 	return false;
 }
 
-/* One end's plugin has nothing to connect with: the verdict says so. */
+/* True if the plugin of one end has no usable device. The verdict reports it. */
 static bool is_cut_off(const struct client *c)
 {
 	const json_t *way = json_object_get(c->result, "way");
@@ -140,7 +140,7 @@ static json_t *run_plugin(struct client *c, const char *transport)
 	return traffic_run(c->fd, &t);
 }
 
-/* What is seen once only may be the work of a moment: it is measured until it is seen often, or not. */
+/* A single suspicious result may be transient, so it is measured again until it is confirmed or refuted. */
 static int measure_plugin(struct client *c, const char *transport)
 {
 	json_t *first = run_plugin(c, transport), *again;
@@ -202,7 +202,7 @@ static int session(struct client *c)
 	return ib ? measure_plugin(c, "ib") : 0;
 }
 
-/* For programs; print.c asks again. */
+/* For JSON output; print.c calls verdict_limit itself. */
 static void tell_limits(json_t *runs)
 {
 	json_t *run;
@@ -227,7 +227,7 @@ static void tell_all_limits(json_t *result)
 
 json_t *client_run(const struct client_options *o)
 {
-	static struct pair_host host; /* too large for a stack */
+	static struct pair_host host; /* static, since it is too large for the stack */
 	struct client c = { .o = o, .host = &host, .fd = -1 };
 
 	pair_host_read(&host, o->plugin);

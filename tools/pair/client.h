@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* anynet pair: everything is asked and measured from here, both ways. */
+/* anynet pair: requests and runs all measurements, in both directions. */
 #ifndef PAIR_CLIENT_H
 #define PAIR_CLIENT_H
 
@@ -10,16 +10,17 @@
 #include "measure.h"
 
 struct client_options {
-	const char *host; /* name or address */
+	const char *host; /* name or address of the server */
 	int port;
 	const char *plugin;
 	struct measure measure;
-	bool repeat;   /* what looks wrong is measured again before it is judged */
-	bool progress; /* on stderr, for a terminal */
-	bool announce; /* bandwidth runs, on stderr, before they begin */
+	bool repeat;   /* measure suspicious results again before judging them */
+	bool progress; /* print progress on stderr; requires a terminal */
+	bool announce; /* announce bandwidth runs on stderr */
 };
 
-/* The result, as verdict.h describes it and with "findings". The caller releases it. Once per process. */
+/* Returns the result, as in verdict.h, with "findings". The caller releases it. At most one call
+ * per process. */
 json_t *client_run(const struct client_options *options);
 
 #endif

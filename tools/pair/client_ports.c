@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* anynet pair: the data ports of both ends, and plain TCP through them. */
+/* anynet pair: tests the data ports of both ends, and plain TCP bandwidth through them. */
 #include <string.h>
 #include <sys/socket.h>
 
@@ -14,12 +14,12 @@
 #include "tools/shared/judge/verdict.h"
 #include "tools/shared/member.h"
 
-#define PORTS_MAX     16 /* of those the other end offers */
-#define HEADERS_4     40 /* IP and TCP, without options */
+#define PORTS_MAX     16 /* maximum tested of the other end's offer */
+#define HEADERS_4     40 /* IPv4 and TCP headers without options */
 #define HEADERS_6     60
 #define DIAL_REPLY_MS (DIAL_MS_MAX + 4 * DIAL_WAIT_MS)
 
-/* How one of the data ports is dialled: from here, or by the server. */
+/* How to reach a data port: from this host, or from the server. */
 struct route {
 	bool to_server;
 	const json_t *port; /* "address", "device", "port", "error" */
@@ -46,7 +46,8 @@ static json_t *dial_from_here(const struct client *c, const struct route *r,
 	return dial_run(&d);
 }
 
-/* The server's ports are checked in the same way as it checks a client's wishes. NULL: over. */
+/* Connects to one data port. request_parse checks the server's values as the server checks a
+ * client's. NULL: the session has failed. */
 static json_t *dial(struct client *c, const struct route *r, int streams, long long bytes, int ms,
 		    int mss)
 {
@@ -70,7 +71,7 @@ static json_t *dial(struct client *c, const struct route *r, int streams, long l
 	return answer;
 }
 
-/* The largest of the usual packets that get through where large ones do not; 0 = none. */
+/* Returns the largest common packet size that passes when large packets are lost; 0 = none. */
 static int find_passing(struct client *c, const struct route *r)
 {
 	static const int packets[] = { 8960, 4000, 1492, 1450, 1400, 1300, 1000, 576 };
@@ -83,7 +84,8 @@ static int find_passing(struct client *c, const struct route *r)
 		bool passes;
 		json_t *answer;
 
-		/* Segments below the wanted size carry options as well. */
+		/* The MSS includes TCP options, so that they do not enlarge the packet. 500 is
+		 * MSS_MIN of request.c. */
 		if (packets[i] >= mtu || packets[i] - headers < 500)
 			continue;
 		answer = dial(c, r, 1, DIAL_PROBE_BYTES, 1, packets[i] - headers);
@@ -124,7 +126,8 @@ static int try_port(struct client *c, const struct route *r)
 	return json_object_get(c->result, "failure") ? -1 : 0;
 }
 
-/* Of two streams the one that lost less, with the shares that all have lost in "losses". */
+/* Returns the stream with the lower loss, with the losses of all streams in "losses". Releases the
+ * other one. */
 static json_t *less_lost(json_t *one, json_t *other)
 {
 	json_t *losses = json_object_get(one, "losses"), *better;
@@ -141,7 +144,7 @@ static json_t *less_lost(json_t *one, json_t *other)
 	return better;
 }
 
-/* One stream of plain TCP, with the kernel's account of it, by the first port that can be reached. */
+/* Measures one stream of plain TCP through the first reachable port. */
 static int try_stream(struct client *c, const struct route *r)
 {
 	json_t *answer;

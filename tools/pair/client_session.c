@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* The session's own words; see client_session.h. */
+/* Messages and the control connection of a session; see client_session.h. */
 #include "client_session.h"
 
 #include <errno.h>
@@ -10,7 +10,7 @@
 #include "control.h"
 #include "wire.h"
 
-#define GREET_MS 30000 /* the server serves one client after another */
+#define GREET_MS 30000 /* long, because the server serves one client at a time */
 
 void client_tell(const struct client *c, const char *what)
 {

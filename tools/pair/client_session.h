@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* A session of anynet pair, for the files that it is made of. */
+/* A session of anynet pair; internal to the client's files. */
 #ifndef PAIR_CLIENT_SESSION_H
 #define PAIR_CLIENT_SESSION_H
 
@@ -14,24 +14,25 @@ struct client {
 	int fd;
 };
 
-/* Progress, for a terminal. */
+/* Prints progress if options request it. */
 void client_tell(const struct client *c, const char *what);
 
-/* Ends the session: the rest is not measured. Returns -1. */
+/* Records the failure that ends the session; later ones are ignored. Returns -1. */
 int client_fail(struct client *c, const char *step, const char *fix, const char *fmt, ...)
 	__attribute__((format(printf, 4, 5)));
 
-/* What a negative errno of the connection means. */
+/* Returns the text for a negative errno of the control connection. */
 const char *client_why(int ret);
 
-/* The control connection. 0 or -1. */
+/* Open the control connection and exchange greetings. Return 0 or -1. */
 int client_connect(struct client *c);
 int client_greet(struct client *c);
 
-/* The answer to a request, which is released. NULL: the session is over. */
+/* Sends `request`, releases it, and returns the reply. NULL: the session has failed. */
 json_t *client_ask(struct client *c, const char *step, json_t *request, int ms);
 
-/* Dials the data ports of both ends, each from the other. 0, or -1: the session is over. */
+/* Connects to the data ports of both ends, each from the other. Returns 0, or -1 if the session has
+ * failed. */
 int client_measure_ports(struct client *c);
 
 #endif

@@ -1,10 +1,10 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Clock offset by the best of several round trips. */
+/* Clock offset from the best of several round trips; see clock.h. */
 #include "clock.h"
 
 #include <time.h>
 
-/* Clocks of 1970 to 2106: differences and sums of them stay in 64 bits. */
+/* Limits clocks to 1970 … 2106, so that sums and differences fit into 64 bits. */
 #define NS_MAX ((int64_t)UINT32_MAX * 1000000000)
 
 int64_t clock_now_ns(void)

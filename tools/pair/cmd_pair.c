@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* anynet pair and anynet serve: the command lines. */
+/* The command lines of anynet pair and anynet serve. */
 #include "tools/shared/commands.h"
 
 #include <argp.h>

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Opening a control connection; see control.h. */
+/* Opens control connections; see control.h. */
 #include "control.h"
 
 #include <errno.h>

@@ -1,13 +1,13 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Opening a control connection (wire.h): names are looked up, segments kept small. */
+/* Opens control connections (wire.h): resolves names, and keeps segments small. */
 #ifndef PAIR_CONTROL_H
 #define PAIR_CONTROL_H
 
 #define CONTROL_TEXT 400
 
 /*
- * A non-blocking socket, or a negative errno with the reason in `why` (CONTROL_TEXT bytes); -ENOENT: the
- * name has no address.
+ * Returns a non-blocking socket, or a negative errno with the reason in `why` (CONTROL_TEXT bytes);
+ * -ENOENT: the name has no address.
  */
 int control_open(const char *host, int port, char *why);
 

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Dialling a data port; see dial.h. */
+/* Tests a data port; see dial.h. */
 #include "dial.h"
 
 #include <endian.h>
@@ -25,9 +25,9 @@ static const char zeros[BLOCK];
 struct stream {
 	int fd;
 	long long left; /* bytes still to be sent */
-	bool sent;      /* all of them, and the end of them */
-	bool counted;   /* the other end has said how much came */
-	size_t got;     /* bytes of that count */
+	bool sent;      /* all bytes and the end of the stream are sent */
+	bool counted;   /* the other end has reported its count */
+	size_t got;     /* bytes received of the count */
 	unsigned char count[8];
 };
 
@@ -72,7 +72,7 @@ static int fail(struct run *run, const char *state, int error)
 	return -1;
 }
 
-/* A socket that has begun to connect. */
+/* Creates a socket and starts to connect. */
 static int begin_connect(struct run *run, struct stream *s)
 {
 	const struct dial *d = run->dial;
@@ -93,7 +93,7 @@ static int begin_connect(struct run *run, struct stream *s)
 	return 0;
 }
 
-/* Nothing that another has chosen is sent before the other end has proved that it knows the token. */
+/* Before the other end has proved that it knows the token, it receives random bytes only. */
 static int meet(struct run *run, struct stream *s)
 {
 	unsigned char nonce[PROOF_NONCE], wanted[PROOF_BYTES], proof[PROOF_BYTES];
@@ -149,7 +149,7 @@ static int connect_all(struct run *run)
 	return 0;
 }
 
-/* A connection that ends before it has counted was to another program, or was cut on its way. */
+/* A connection that ends before the count belongs to another program, or was cut on the path. */
 static int broken(struct run *run, int error)
 {
 	return fail(run, error ? "failed" : "not ours", error ? error : ECONNRESET);

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* What a host tells the other about itself: versions, settings, devices. */
+/* Gathers the facts of a host: versions, settings, devices; see facts.h. */
 #include "facts.h"
 
 #include <net/if.h>

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* What a host tells the other about itself. */
+/* Facts that a host reports about itself to the other. */
 #ifndef PAIR_FACTS_H
 #define PAIR_FACTS_H
 
@@ -9,29 +9,32 @@
 #include <nccl_net/config.h>
 #include <nccl_net/device.h>
 
-#define FACTS_ENV_MAX   256  /* variables */
-#define FACTS_VALUE_MAX 512  /* bytes of a value */
-#define FACTS_TEXT_MAX  8192 /* bytes of any text: paths, reasons */
+#define FACTS_ENV_MAX   256  /* maximum number of variables */
+#define FACTS_VALUE_MAX 512  /* maximum bytes of a value */
+#define FACTS_TEXT_MAX  8192 /* maximum bytes of any text: paths, reasons */
 
 /*
- * "version", "wire", "host", "kernel", "nccl" (version of the libnccl.so.2 that the loader finds, as
- * text, or ""), "nccl_file", "gpus" ("8 x NVIDIA H200", or ""), "driver" (its version, or ""), "env" (all of NCCL_* and ANYNET_*; of ANYNET_SECRET_FILE only that it is
- * set), "devices" (with "name", "transport", "speed_mbps", "interface", "address", "mtu"),
- * "candidates" (with "transport", "name", "usable", "reason"), "port_min", "port_max". Starts processes
- * for what libraries tell, so no thread may run. The caller releases it.
+ * Returns "version", "wire", "host", "kernel", "nccl" (version of the libnccl.so.2 on the library
+ * search path, or ""), "nccl_file", "gpus" ("8 x NVIDIA H200", or ""), "driver" (version, or ""),
+ * "env" (all NCCL_* and ANYNET_* variables; the value of ANYNET_SECRET_FILE is hidden), "devices"
+ * (with "name", "transport", "speed_mbps", "interface", "address", "mtu"), "candidates" (with
+ * "transport", "name", "usable", "reason"), "port_min" and "port_max". Forks processes that load
+ * libraries, so no other thread may run. The caller releases the object.
  */
 json_t *facts_gather(const struct anynet_config *cfg, const struct anynet_probe *probe);
 
-/* No text in there, at any depth, is longer than facts_gather makes them. */
+/* True if no text, at any depth, exceeds FACTS_TEXT_MAX. */
 bool facts_are_short(const json_t *facts);
 
-/* Another host's: a short object, with no more devices, candidates and variables than facts_gather tells. */
+/* Checks facts from another host: short texts, and no more devices, candidates and variables than
+ * facts_gather reports. */
 bool facts_within_bounds(const json_t *facts);
 
-/* Adds those of them that only other libraries know. */
+/* Adds the facts that require loading libraries: NCCL's version, GPUs. */
 void facts_ask_libraries(json_t *facts);
 
-/* "local", "peer" (addresses of the socket), "interface", "mtu" of the local address. */
+/* Returns "local" and "peer" (addresses of the socket) with "local_port" and "peer_port", and
+ * "interface", "mtu" and "virtual" of the local address. */
 json_t *facts_way(int fd);
 
 #endif

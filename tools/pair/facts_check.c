@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Another host's facts, before anybody compares or prints each of them; see facts.h. */
+/* Checks the facts of another host before they are compared or printed; see facts.h. */
 #include "facts.h"
 
 #include <stdint.h>

@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* What only other libraries know of this host: NCCL's version, GPUs. They run code when they are loaded, or hang. */
+/* Facts that require loading libraries: NCCL's version, GPUs. Loading runs their code, which may
+ * hang, so each is asked in a child process. */
 #include "facts.h"
 
 #include <dlfcn.h>
@@ -15,7 +16,7 @@
 #include "tools/shared/nvml.h"
 #include "wire.h"
 
-#define ASK_MS 5000 /* for a library to be loaded and asked */
+#define ASK_MS 5000 /* timeout for loading and asking a library */
 
 static void ask_nccl(int out)
 {
@@ -29,7 +30,7 @@ static void ask_nccl(int out)
 	*(void **)&get = dlsym(lib, "ncclGetVersion");
 	if (!get || get(&code) || dlinfo(lib, RTLD_DI_LINKMAP, (void *)&map))
 		return;
-	/* Up to 2.8 a version had one digit less. */
+	/* Versions up to 2.8 have one digit less. */
 	if (code < 10000)
 		dprintf(out, "%d.%d.%d\n%s", code / 1000, code / 100 % 10, code % 100, map->l_name);
 	else
@@ -37,7 +38,7 @@ static void ask_nccl(int out)
 			map->l_name);
 }
 
-/* "2 x NVIDIA H200, 1 x NVIDIA L4\n535.104.05" */
+/* Writes "2 x NVIDIA H200, 1 x NVIDIA L4\n535.104.05". */
 static void ask_nvml(int out)
 {
 	static struct nvml nvml;
@@ -62,7 +63,8 @@ static void ask_nvml(int out)
 	dprintf(out, "\n%s", nvml.driver);
 }
 
-/* In a process of its own; what it writes, of which the first line ends in a zero. Returns the second. */
+/* Runs what() in a child process and reads its output into `text`, which keeps the first line.
+ * Returns the second line. */
 static const char *ask(void (*what)(int out), char *text, size_t bytes)
 {
 	uint64_t end = pair_now_ms() + ASK_MS, now;

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* This host: settings, devices, versions. */
+/* Reads settings, devices and versions of this host; see host.h. */
 #include "host.h"
 
 #include "facts.h"

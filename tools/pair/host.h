@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* What both commands know about this host before they talk to the other. */
+/* What both commands know about this host before they contact the other. */
 #ifndef PAIR_HOST_H
 #define PAIR_HOST_H
 
@@ -12,10 +12,10 @@ struct pair_host {
 	struct anynet_config cfg;
 	struct anynet_probe probe;
 	const char *plugin; /* for driver_open */
-	json_t *facts;      /* facts_gather */
+	json_t *facts;      /* from facts_gather; owned */
 };
 
-/* Reads the settings and probes. One per process; no thread may run yet. */
+/* Reads the settings, probes devices and gathers facts. Once per process, before any thread is started. */
 void pair_host_read(struct pair_host *host, const char *plugin);
 
 #endif

@@ -1,13 +1,13 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* How the way between two hosts is measured through the plugin. */
+/* Parameters of measurements between two hosts through the plugin. */
 #ifndef PAIR_MEASURE_H
 #define PAIR_MEASURE_H
 
 struct measure {
-	int dev;         /* of the net, on both hosts */
-	int streams;     /* connections of the plugin at once; 1 … TRAFFIC_CHANNELS_MAX */
-	int ms;          /* of each bandwidth run, at most; 0 = none is made */
-	long long bytes; /* of each bandwidth run, at most */
+	int dev;         /* device index of the net, on both hosts */
+	int streams;     /* simultaneous connections of the plugin; 1 … TRAFFIC_CHANNELS_MAX */
+	int ms;          /* limit of each bandwidth run; 0 = no bandwidth runs */
+	long long bytes; /* limit of each bandwidth run */
 };
 
 #endif

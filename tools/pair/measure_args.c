@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Arguments of anynet pair and anynet cluster; see measure_args.h. */
+/* Options of anynet pair and anynet cluster; see measure_args.h. */
 #include "measure_args.h"
 
 #include <errno.h>

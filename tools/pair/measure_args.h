@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* What the commands that measure between hosts are told of it: --seconds, --bytes, --streams, --dev. */
+/* Options of the commands that measure between hosts: --seconds, --bytes, --streams, --dev. */
 #ifndef TOOLS_MEASURE_ARGS_H
 #define TOOLS_MEASURE_ARGS_H
 
@@ -14,7 +14,7 @@ enum {
 	KEY_DEV
 };
 
-/* ARGP_ERR_UNKNOWN for any other key. */
+/* Parses one option. Returns ARGP_ERR_UNKNOWN for any other key. */
 error_t measure_parse(int key, const char *arg, struct argp_state *state, struct measure *measure);
 
 #endif

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* The data ports of this end; see ports.h. */
+/* Data ports of this end; see ports.h. */
 #include "ports.h"
 
 #include <errno.h>
@@ -9,15 +9,14 @@
 #include "tools/shared/address.h"
 #include "tools/shared/member.h"
 
-#define RANGE_PORTS 3 /* of a range: the first, one in the middle, the last */
+#define RANGE_PORTS 3 /* of a range: the first, a middle one and the last */
 #define DEVICES_MAX 8
 
-/* The first port from `first` to `last` that can be had. */
-/* What is opened, and what the other end is told of it. */
+/* A listener to open, and what the other end is told about it. */
 struct place {
 	const struct sockaddr_storage *addr;
 	const char *address, *device;
-	int first, last; /* ports */
+	int first, last; /* ports to try, in this order */
 };
 
 static void listen_one(struct responder *r, json_t *ports, const struct place *place)

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* The data ports of this end, opened for the other to dial. */
+/* Data ports of this end, to which the other end connects. */
 #ifndef PAIR_PORTS_H
 #define PAIR_PORTS_H
 
@@ -13,17 +13,19 @@
 #include "responder.h"
 
 /*
- * Listens on the local address of the control connection `fd` (three ports of ANYNET_PORT_RANGE, or an
- * ephemeral one) and on that of each TCP device that has another one. *list is "token" and "ports", a
- * list of "address" ("" = where the control connection leads to), "device", "port" and "error" (a
- * text; "" = it listens). NULL: out of memory, or no thread. The caller releases both.
+ * Listens on the local address of the control connection `fd` (three ports of ANYNET_PORT_RANGE, or
+ * an ephemeral one) and on each other address of a TCP device. Sets *list to "token" and "ports", a
+ * list of "address" ("" = the one of the control connection), "device", "port" and "error" (a text;
+ * "" = listening). Returns NULL if out of memory or threads. The caller stops the responder and
+ * releases the list.
  */
 struct responder *ports_open(int fd, const struct anynet_config *cfg,
 			     const struct anynet_probe *probe, json_t **list);
 
 /*
- * May the other end of this control connection have `to` dialled? Its own address, and those of the
- * devices in its facts; a loopback address only over loopback.
+ * True if the other end of this control connection may request a connection to `to`: its own
+ * address, or one of a device in its facts. Loopback addresses are allowed only if the control
+ * connection uses loopback.
  */
 bool ports_may_dial(int fd, const json_t *facts, const struct sockaddr_storage *to);
 

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* What is printed for people. */
+/* Text output; see print.h. */
 #include "print.h"
 
 #include <math.h>
@@ -13,7 +13,7 @@
 #include "tools/shared/output_args.h"
 
 #define LINE_MAX_BYTES 2048
-#define WIDTH          96 /* columns of advice where the terminal does not say */
+#define WIDTH          96 /* columns of advice if the terminal's width is unknown */
 #define INDENT         7
 #define FINDING_INDENT 9
 #define ACCOUNT_TEXT   120
@@ -31,7 +31,7 @@ void print_line(FILE *out, const char *fmt, ...)
 	fflush(out);
 }
 
-/* The same, in as many lines as it takes. */
+/* As print_line, in several lines. */
 static void print_wrapped(FILE *out, int width, int indent, const char *line)
 {
 	char text[LINE_MAX_BYTES];
@@ -52,7 +52,7 @@ void print_row(FILE *out, const struct terminal *terminal, int indent, const cha
 	print_wrapped(out, terminal_width(terminal, 0), indent, line);
 }
 
-/* "  do     text" */
+/* Prints "  fix    text". */
 static void print_advice(FILE *out, const struct terminal *terminal, const char *head,
 			 const char *text)
 {
@@ -138,7 +138,7 @@ static double rate(const json_t *run)
 	return us > 0 ? member_real(run, "bytes") / us / 1e3 : 0;
 }
 
-/* "  3 of 707 packets again, limited by the network", of those that the kernel has told. */
+/* Returns "  3 of 707 segments retransmitted, bottleneck: network", if TCP_INFO is known. */
 static const char *account(const json_t *s, char *text, size_t room)
 {
 	*text = '\0';

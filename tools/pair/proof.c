@@ -38,7 +38,7 @@ static void rounds(uint64_t *v, int count)
 void proof_make(const unsigned char *token, const unsigned char *nonce, unsigned char *proof)
 {
 	const uint64_t key[2] = { load(token), load(token + 8) };
-	/* The last block is the rest of the text, which is none, and its length. */
+	/* The last block of SipHash: the remaining input (none) and the length. */
 	const uint64_t blocks[3] = { load(nonce), load(nonce + 8), (uint64_t)PROOF_NONCE << 56 };
 	uint64_t v[4] = { key[0] ^ 0x736f6d6570736575, key[1] ^ 0x646f72616e646f6d,
 			  key[0] ^ 0x6c7967656e657261, key[1] ^ 0x7465646279746573 };

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Who listens at a data port proves that it is the one that was asked for, before it is sent anything
- * but a few random bytes: it answers them with what only the token makes of them. Nothing that an
- * unauthenticated peer has chosen, and no traffic, reaches a program that only listens there.
+ * The responder of a data port proves that it knows the session's token before it receives anything
+ * but random bytes: it answers a nonce with a keyed hash. So a program that merely listens at that
+ * port receives neither traffic nor bytes that an unauthenticated peer has chosen.
  */
 #ifndef PAIR_PROOF_H
 #define PAIR_PROOF_H
@@ -11,7 +11,7 @@
 #define PROOF_BYTES 8
 #define PROOF_TOKEN 16
 
-/* SipHash-2-4 of the nonce, by the token. */
+/* Computes SipHash-2-4 of the nonce with the token as key. */
 void proof_make(const unsigned char *token, const unsigned char *nonce, unsigned char *proof);
 
 #endif

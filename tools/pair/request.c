@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* A client's requests, checked; see request.h. */
+/* Checks a client's requests; see request.h. */
 #include "request.h"
 
 #include <stdio.h>
@@ -11,7 +11,7 @@
 #include "tools/shared/address.h"
 #include "tools/shared/member.h"
 
-#define PORT_MIN 1024 /* data ports are no system ports */
+#define PORT_MIN 1024 /* data ports are never privileged ports */
 #define MSS_MIN  500
 
 static const char *const ops[] = {

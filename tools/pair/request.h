@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* What a client may ask of the server, checked. Nothing outside these bounds reaches any other code. */
+/* Requests of a client to the server, checked. Values outside these limits reach no other code. */
 #ifndef PAIR_REQUEST_H
 #define PAIR_REQUEST_H
 
@@ -9,23 +9,24 @@
 #include "traffic.h"
 
 enum request_op {
-	REQUEST_FACTS,    /* the client's own facts in "facts" */
-	REQUEST_CLOCK,    /* the time, twice */
+	REQUEST_FACTS,    /* exchange facts; the client's are in "facts" */
+	REQUEST_CLOCK,    /* read the clock twice */
 	REQUEST_LISTEN,   /* open data ports */
 	REQUEST_UNLISTEN, /* close them */
-	REQUEST_DIAL, /* dial one of the client's: request.dial, address "" = where it comes from */
+	REQUEST_DIAL, /* connect to a data port of the client: request.dial; address "" = the one it
+		       * connects from */
 	REQUEST_PLUGIN, /* measure through the plugin: request.traffic */
 	REQUEST_BYE
 };
 
 struct request {
 	enum request_op op;
-	struct dial dial; /* dial.to has no family for the address "", only a port in dial_port */
+	struct dial dial; /* if the address is "", dial.to has family 0 and the port is in dial_port */
 	int dial_port;
-	struct traffic traffic; /* transport is a constant; plugin is the server's to fill in */
+	struct traffic traffic; /* transport is a string constant; the server sets plugin */
 };
 
-/* 0, or -1 for anything that is not such a request. */
+/* Returns 0, or -1 if the message is not a valid request. */
 int request_parse(const json_t *message, struct request *out);
 
 #define TOKEN_HEX (2 * DIAL_TOKEN_BYTES + 1)

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* The end that is dialled; see responder.h. */
+/* The end that accepts data connections; see responder.h. */
 #include "responder.h"
 
 #include <endian.h>
@@ -24,8 +24,8 @@
 struct connection {
 	int fd; /* -1 = free */
 	unsigned char
-		opening[PROOF_NONCE + DIAL_TOKEN_BYTES]; /* the dialler's nonce and the token */
-	size_t greeted;                                  /* bytes of it so far */
+		opening[PROOF_NONCE + DIAL_TOKEN_BYTES]; /* nonce and token from the peer */
+	size_t greeted;                                  /* bytes of `opening` received */
 	uint64_t count;
 };
 
@@ -90,7 +90,7 @@ static void drop(struct connection *c)
 	*c = (struct connection){ .fd = -1 };
 }
 
-/* One connection from this listener; without room for it, it is closed. */
+/* Accepts one connection from this listener; closes it if there is no free slot. */
 static void take(struct responder *r, int listener)
 {
 	int fd = accept4(listener, NULL, NULL, SOCK_NONBLOCK | SOCK_CLOEXEC);
@@ -110,13 +110,13 @@ static void answer(struct connection *c)
 {
 	uint64_t count = htobe64(c->count);
 
-	/* Little has been sent before, so that it fits into the socket's buffer. */
+	/* The count fits into the socket buffer, since little has been sent before. */
 	if (send(c->fd, &count, sizeof(count), MSG_NOSIGNAL | MSG_DONTWAIT) < 0)
 		c->count = 0;
 	drop(c);
 }
 
-/* A nonce, which is answered with the proof, and the token. */
+/* Handles the opening: answers the nonce with the proof, then compares the token. */
 static void greet(struct responder *r, struct connection *c, size_t bytes)
 {
 	unsigned char proof[PROOF_BYTES];
@@ -133,7 +133,7 @@ static void greet(struct responder *r, struct connection *c, size_t bytes)
 		drop(c);
 }
 
-/* The opening first, then whatever comes. */
+/* Reads the opening first, then counts the data. */
 static void serve(struct responder *r, struct connection *c)
 {
 	bool greets = c->greeted < sizeof(c->opening);

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * The end that is dialled (dial.h): listeners, and a thread that takes connections on them. Who says the
- * token may send; everything is thrown away and counted, and the count is the answer. Others are
- * closed. The thread ends with responder_stop and never outlives RESPONDER_MS.
+ * The end that accepts data connections (dial.h): listeners, and a thread that serves them. A
+ * connection that presents the token may send. The data is discarded and counted, and the count is
+ * the reply. Other connections are closed. The thread ends at responder_stop, or after RESPONDER_MS.
  */
 #ifndef PAIR_RESPONDER_H
 #define PAIR_RESPONDER_H
@@ -17,17 +17,17 @@
 
 struct responder;
 
-/* NULL: out of memory. The token is made here: responder_token. */
+/* Returns NULL if out of memory. Generates the token: responder_token. */
 struct responder *responder_new(void);
 const unsigned char *responder_token(const struct responder *r);
 
-/* Listen on this address and port (0 = any). Returns the port, or a negative errno. */
+/* Listens on this address and port (0 = any). Returns the port, or a negative errno. */
 int responder_listen(struct responder *r, const struct sockaddr_storage *addr, int port);
 
-/* Start the thread; 0 or a negative errno. No listener may be added afterwards. */
+/* Starts the thread. Returns 0 or a negative errno. Listeners cannot be added afterwards. */
 int responder_start(struct responder *r);
 
-/* Ends the thread, if it was started, and releases everything. NULL is allowed. */
+/* Ends the thread, if started, and releases everything. NULL is allowed. */
 void responder_stop(struct responder *r);
 
 #endif

@@ -32,15 +32,15 @@
 
 #define REPLY_MS  5000
 #define SAID_MAX  1024
-#define DIALS_MAX 256 /* of a session */
+#define DIALS_MAX 256 /* per session */
 
 static bool as_json;
-static char client[ADDRESS_TEXT]; /* of this process; "" = the listener's */
-static int turn;                  /* a file: who has its lock is served */
+static char client[ADDRESS_TEXT]; /* of this process; "" = the listener */
+static int turn;                  /* a memfd whose lock holder is served */
 
 static void say(const char *fmt, ...) __attribute__((format(printf, 1, 2)));
 
-/* A line, or an object in a line. */
+/* Prints a line, or a JSON object in a line. */
 static void say(const char *fmt, ...)
 {
 	char said[SAID_MAX], text[SAID_MAX], when[40] = "";
@@ -72,8 +72,8 @@ struct session {
 	struct pair_host *host;
 	struct responder *responder;
 	unsigned dials;
-	json_t *theirs;  /* what the client has told of itself */
-	const char *end; /* how it ended, once it has */
+	json_t *theirs;  /* facts of the client */
+	const char *end; /* describes the end of the session; NULL = it goes on */
 };
 
 /* --- requests --- */
@@ -110,7 +110,7 @@ static json_t *do_dial(struct session *s, struct request *request)
 	return dial_run(d);
 }
 
-/* The responder's thread must be gone before another process is started. */
+/* Stops the responder first: its thread must end before a process is forked. */
 static int do_plugin(struct session *s, struct request *request)
 {
 	json_t *result;
@@ -142,7 +142,7 @@ static json_t *do_facts(struct session *s, const json_t *message)
 	return json_pack("{s:O, s:o}", "facts", s->host->facts, "way", facts_way(s->fd));
 }
 
-/* 0, or -1 when the session is over. */
+/* Returns 0, or -1 if the session has ended. */
 static int obey(struct session *s, const json_t *message, int64_t seen)
 {
 	struct request request;
@@ -216,7 +216,8 @@ const char *server_session(int fd, struct pair_host *host)
 
 /* --- a client's process --- */
 
-/* One is served at a time, so that they do not measure each other; a process that ends gives its turn up. */
+/* Serves one client at a time, so that measurements do not disturb each other. The lock is released
+ * at exit. */
 static void take_turn(void)
 {
 	struct flock whole = { .l_type = F_WRLCK, .l_whence = SEEK_SET };
@@ -228,14 +229,14 @@ static void take_turn(void)
 
 static void serve_client(int fd, const struct sockaddr_storage *peer, const char *plugin)
 {
-	static struct pair_host host; /* too large for a stack */
+	static struct pair_host host; /* static, since it is too large for the stack */
 	char address[ADDRESS_TEXT], opening[PAIR_OPENING_MAX + 1];
 	uint32_t version;
 	int ret = pair_hear(fd, &version, opening, SERVER_GREET_MS);
 
 	address_print(peer, address);
 	strcpy(client, address);
-	/* Who has not said what it is waits for nobody, and nobody waits for it. */
+	/* Only a client with a valid greeting takes a turn; others neither wait nor delay anyone. */
 	if (!ret && version == PAIR_VERSION)
 		take_turn();
 	if (!ret)
@@ -259,10 +260,10 @@ static void serve_client(int fd, const struct sockaddr_storage *peer, const char
 
 /* --- the processes --- */
 
-/* Those of clients that have not ended. */
+/* Processes of clients that have not exited. */
 struct crowd {
 	struct member {
-		pid_t pid; /* 0 = a free place */
+		pid_t pid; /* 0 = free slot */
 		char address[ADDRESS_TEXT];
 	} members[SERVER_CROWD];
 };
@@ -286,7 +287,7 @@ static void reap(struct crowd *crowd, bool wait)
 	}
 }
 
-/* One address has its share of the places. NULL: none is left for it. */
+/* Returns a free slot; NULL = none, or the address has SERVER_SHARE connections already. */
 static struct member *find_place(struct crowd *crowd, const char *address)
 {
 	struct member *place = NULL;
@@ -361,7 +362,7 @@ int server_listen(const struct server_options *o, struct sockaddr_storage *at)
 	if (!o->bind)
 		memcpy(at, &any, sizeof(any));
 	fd = socket(at->ss_family, SOCK_STREAM | SOCK_CLOEXEC, 0);
-	if (fd < 0 && !o->bind) { /* a host without IPv6 */
+	if (fd < 0 && !o->bind) { /* the host has no IPv6 */
 		address_parse("0.0.0.0", o->port, at);
 		fd = socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0);
 	}
@@ -396,7 +397,7 @@ void server_loop(int listener, const struct server_options *o)
 	sigset_t chld, open;
 
 	turn = memfd_create("turn", MFD_CLOEXEC);
-	/* It comes while the listener is waited for, and at no other time. */
+	/* SIGCHLD is delivered only during ppoll, so that it cannot be missed. */
 	sigaction(SIGCHLD, &action, NULL);
 	sigemptyset(&chld);
 	sigaddset(&chld, SIGCHLD);

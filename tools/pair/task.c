@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* A process of its own for a measurement; see task.h. */
+/* A measurement in a child process; see task.h. */
 #include "task.h"
 
 #include <errno.h>

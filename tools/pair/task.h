@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * A measurement in a process of its own: what it changes stays there, and it can be ended at any moment.
- * It leaves one JSON object behind. It ends with its parent.
+ * A measurement in a child process: it cannot change the state of the parent, and can be killed at
+ * any time. It returns one JSON object through a pipe. The child dies with its parent.
  */
 #ifndef PAIR_TASK_H
 #define PAIR_TASK_H
@@ -12,21 +12,22 @@
 
 struct task {
 	pid_t pid; /* 0 = none */
-	int out;   /* to be polled: what comes is for task_read */
+	int out;   /* pipe to poll; task_read reads it */
 	char *text;
 	size_t bytes, room;
 };
 
-/* Starts run(arg), whose object is sent here. 0 or a negative errno. No thread may run. */
+/* Forks a process that sends the object of run(arg). Returns 0 or a negative errno. No other thread
+ * may run. */
 int task_start(struct task *task, json_t *(*run)(void *arg), void *arg);
 
-/* Takes in what is there. 1: the task has ended, ask task_end; 0: not yet. */
+/* Reads the available output. Returns 1 if the task has ended (call task_end), else 0. */
 int task_read(struct task *task);
 
-/* Ends the process if it still runs. What it left behind, or NULL; the caller releases it. */
+/* Kills the process if it still runs. Returns its object, or NULL; the caller releases it. */
 json_t *task_end(struct task *task);
 
-/* Starts, waits for at most so long, ends. */
+/* Starts a task, waits for at most `ms`, and ends it. */
 json_t *task_run(json_t *(*run)(void *arg), void *arg, int ms);
 
 #endif

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Latency and bandwidth through the plugin; see traffic.h. After the handles the client orders one
- * measurement after another ("ping", "stream", "end") and the server answers each when it is over.
+ * Latency and bandwidth through the plugin; see traffic.h. After exchanging handles, the client orders
+ * one measurement after another ("ping", "stream", "end"), and the server replies to each at its end.
  */
 #include "traffic_side.h"
 
@@ -16,7 +16,7 @@
 #include "tools/shared/member.h"
 #include "wire.h"
 
-#define ORDER_MS   60000 /* the server waits so long for the next order */
+#define ORDER_MS   60000 /* how long the server waits for the next order */
 #define PROCESS_MS (2 * TRAFFIC_SET_UP_MS + 5 * SIDE_STEP_MS + SIDE_PING_MS)
 
 /* --- orders --- */
@@ -26,7 +26,7 @@ static json_t *reply_new(const struct side *s)
 	return json_pack("{s:s}", "error", s->net.error);
 }
 
-/* The server's answer to an order, or to how its set-up went. NULL: it has failed, as is then said. */
+/* Returns the other host's reply to an order or to the set-up. NULL: it failed; the error is recorded. */
 static json_t *get_reply(struct side *s)
 {
 	json_t *reply;
@@ -58,7 +58,7 @@ static int order_ping(struct side *s)
 	return ret || !reply ? -1 : 0;
 }
 
-/* The other host's account of what it has sent; its word. */
+/* Copies the sender's statistics. They may come from the other host, so values are checked. */
 static void copy_account(json_t *run, const json_t *theirs)
 {
 	static const char *const keys[] = { "streams",         "rtt_us",           "window_bytes",
@@ -210,7 +210,7 @@ static int exchange_handles(struct side *s)
 	return *s->net.error ? -1 : ret;
 }
 
-/* Both ends know afterwards whether both are connected. */
+/* Afterwards both ends know whether both are connected. */
 static int set_up(struct side *s)
 {
 	json_t *reply;

@@ -14,7 +14,7 @@
 #define TRAFFIC_UNSET (-1)
 #define LEVEL_WARN    2
 
-/* What the plugin warned of last: its logger is one of the process. */
+/* The plugin's last warning. Global, because its logger is global to the process. */
 static char last_warning[TRAFFIC_ERROR];
 
 static void log_line(int level, unsigned long flags, const char *file, int line, const char *fmt,
@@ -33,7 +33,7 @@ static void log_line(int level, unsigned long flags, const char *file, int line,
 	va_start(ap, fmt);
 	vsnprintf(last_warning, sizeof(last_warning), fmt, ap);
 	va_end(ap);
-	/* It goes into JSON, which is UTF-8, and may be cut in the middle of a character. */
+	/* The text goes into JSON, and may be cut within a UTF-8 character. */
 	for (char *c = last_warning; *c; c++)
 		*c = (char)(*c & 0x80 ? '?' : *c);
 }

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Connections of the plugin for one measurement: as many to the peer as from it. One thread; calls that
- * fail leave a text in *error and return -1.
+ * Connections of the plugin for one measurement: as many to the peer as from it. Single-threaded.
+ * Calls that fail return -1 with a text in n->error.
  */
 #ifndef PAIR_TRAFFIC_NET_H
 #define PAIR_TRAFFIC_NET_H
@@ -21,7 +21,7 @@ struct traffic_line { /* one direction of a connection */
 	void *listener, *comm, *mhandle;
 	_Alignas(8) char handle[DRIVER_HANDLE_BYTES];
 	bool is_send;
-	char *data; /* TRAFFIC_STEPS pieces of TRAFFIC_STEP */
+	char *data; /* TRAFFIC_STEPS slots of TRAFFIC_STEP bytes */
 	void *requests[TRAFFIC_STEPS];
 	int sizes[TRAFFIC_STEPS];
 	uint64_t posted, done;
@@ -39,16 +39,16 @@ struct traffic_net {
 	char error[TRAFFIC_ERROR];
 };
 
-/* Opens the plugin and listens `channels` times: the handles are then in in[].handle. */
+/* Opens the plugin and creates `channels` listeners, whose handles are stored in in[].handle. */
 int traffic_net_open(struct traffic_net *n, const char *plugin, int dev, int channels);
 
-/* Connects to the handles in out[].handle and accepts. */
+/* Connects to the handles in out[].handle and accepts, within `ms`. */
 int traffic_net_connect(struct traffic_net *n, int ms);
 
-/* Post the next message of `bytes` (or a receive of at most so many). 1 done, 0 not now, -1. */
+/* Posts the next message of `bytes`, or a receive of at most that. Returns 1 = posted, 0 = not now, -1. */
 int traffic_post(struct traffic_net *n, struct traffic_line *l, size_t bytes);
 
-/* Test the oldest request: 1 it is done, its size in *size; 0 not yet, or there is none; -1. */
+/* Tests the oldest request. Returns 1 = done, with its size in *size; 0 = not yet, or none posted; -1. */
 int traffic_test(struct traffic_net *n, struct traffic_line *l, int *size);
 
 void traffic_net_close(struct traffic_net *n);

@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Round trips and streams through the plugin; see traffic_side.h. A message of one byte ends a measurement. */
+/* Round trips and streams through the plugin; see traffic_side.h. A message of one byte ends a
+ * measurement. */
 #include "traffic_side.h"
 
 #include <sched.h>
@@ -13,7 +14,7 @@
 
 #define PING_BYTES 8
 #define END_BYTES  1
-#define LOOK_EVERY 256 /* passes between two looks at the clock */
+#define LOOK_EVERY 256 /* passes between two checks of the clock */
 
 static uint64_t now_ns(void)
 {
@@ -30,7 +31,7 @@ int side_fail(struct side *s, const char *text)
 	return -1;
 }
 
-/* Every wait below is a loop of passes with one of these. */
+/* Timeout of a loop of passes; all waits below use one. */
 struct patience {
 	uint64_t end_ms;
 	unsigned passes;
@@ -60,7 +61,7 @@ static int send_one(struct side *s, size_t bytes)
 	return ret < 0 ? -1 : 0;
 }
 
-/* Receives one message; the requests of sends are tested on the way. */
+/* Receives one message. Also tests the requests of sends, to make progress. */
 static int receive_one(struct side *s, int *size)
 {
 	struct patience p = { .end_ms = pair_now_ms() + SIDE_STEP_MS };

@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* One side of a measurement through the plugin, for the files that it is made of. 0 or -1 with net.error. */
+/* One side of a measurement through the plugin; internal to the traffic files. Functions return 0,
+ * or -1 with a text in net.error. */
 #ifndef PAIR_TRAFFIC_SIDE_H
 #define PAIR_TRAFFIC_SIDE_H
 
@@ -10,8 +11,8 @@
 #include "traffic.h"
 #include "traffic_net.h"
 
-#define SIDE_PING_MS 2000  /* no more round trips after so long */
-#define SIDE_STEP_MS 10000 /* beyond the time that a measurement was given */
+#define SIDE_PING_MS 2000  /* time limit for round trips */
+#define SIDE_STEP_MS 10000 /* timeout beyond the planned time of a measurement */
 
 struct side {
 	int fd;
@@ -20,11 +21,12 @@ struct side {
 	json_t *result;
 };
 
-/* The first reason counts. Returns -1. */
+/* Records `text` as the error unless there is one already. Returns -1. */
 int side_fail(struct side *s, const char *text);
 
-/* Round trips; the answering end; data out, with the account of TCP connections that have carried it
- * (none where queue pairs did); data in. */
+/* side_ping measures round trips, side_echo answers them. side_stream_out sends, and returns the
+ * statistics of the TCP connections that carried data (none with queue pairs). side_stream_in
+ * receives. */
 int side_ping(struct side *s);
 int side_echo(struct side *s);
 int side_stream_out(struct side *s, int channels, struct account *account);

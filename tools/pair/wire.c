@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* The control connection: opening and frames; see wire.h. */
+/* The control connection: greeting and frames; see wire.h. */
 #include "wire.h"
 
 #include <arpa/inet.h>
@@ -22,7 +22,7 @@ uint64_t pair_now_ms(void)
 	return (uint64_t)now.tv_sec * 1000 + (uint64_t)now.tv_nsec / 1000000;
 }
 
-/* Until the socket can be used; -ETIMEDOUT when `end` has passed. */
+/* Waits until the socket is ready; -ETIMEDOUT if `end` has passed. */
 static int wait_for(int fd, short events, uint64_t end)
 {
 	for (;;) {
@@ -70,7 +70,7 @@ int pair_write(int fd, const void *data, size_t bytes, int ms)
 	return 0;
 }
 
-/* Some bytes, at least one. Returns how many, or a negative errno. */
+/* Reads at least one byte. Returns the number of bytes, or a negative errno. */
 static ssize_t read_some(int fd, void *data, size_t bytes, uint64_t end)
 {
 	for (;;) {
@@ -188,7 +188,8 @@ int pair_greet_after_noise(int fd, uint32_t *version, int ms)
 
 		if (n < 0)
 			return (int)n;
-		/* The first letter of the magic is there only once. */
+		/* The first letter of the magic does not occur in it again, so a mismatch needs no
+		 * backtracking. */
 		matched = c == magic[matched] ? matched + 1 : c == magic[0];
 	}
 	now = pair_now_ms();

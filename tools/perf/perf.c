@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* anynet perf: what a rank does, from opening the net to the last row. */
+/* anynet perf: the life of a rank, from opening the net to the last row. */
 #include "perf.h"
 
 #include <stdio.h>
@@ -48,7 +48,7 @@ static void rank_close(struct perf_rank *r)
 	endpoint_close(&r->ep);
 }
 
-/* Time per operation of this rank, in microseconds; < 0 = failed. */
+/* Returns the time per operation on this rank, in microseconds; < 0 = failed. */
 static double timed_runs(struct perf_rank *r, size_t count)
 {
 	uint64_t t0;
@@ -67,7 +67,7 @@ static double timed_runs(struct perf_rank *r, size_t count)
 	return (double)(now_ns() - t0) / 1e3 / r->opts->iterations;
 }
 
-/* One more operation with new data, whose every element is checked. */
+/* Runs one more operation with new data and checks every element. */
 static int checked_run(struct perf_rank *r, size_t count, uint32_t seed)
 {
 	r->area->wrong[r->group->rank] = 0;
@@ -94,7 +94,7 @@ static struct perf_row make_row(const struct perf_rank *r, size_t count)
 	return row;
 }
 
-/* Measure one size; the row is made alike in all ranks and printed by rank 0. */
+/* Measures one size. All ranks compute the same row; rank 0 prints it. */
 static int measure(struct perf_rank *r, size_t bytes, uint32_t seed, uint64_t *wrong)
 {
 	size_t count = r->opts->pattern->count(r->opts, bytes);
@@ -152,7 +152,7 @@ static int rank_main(struct group *g, void *arg)
 		ret = group_barrier(g);
 	if (!ret)
 		ret = measure_all(&r, &wrong);
-	/* No rank closes while another still wants something from it. */
+	/* A rank must not close while another still needs its connections. */
 	if (!ret)
 		ret = group_barrier(g);
 	rank_close(&r);

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * anynet perf, inside: a rank, its options, and the patterns it can run. Data is made of 4-byte
- * elements whose values are small integers, so that a sum is exact in any order and type.
+ * anynet perf, internal: a rank, its options, and the communication patterns. Data consists of
+ * 4-byte elements with small integer values, so that sums are exact in any order and type.
  */
 #ifndef TOOLS_PERF_H
 #define TOOLS_PERF_H
@@ -32,10 +32,10 @@ enum perf_format {
 
 struct perf_options {
 	const struct perf_pattern *pattern;
-	const char *spec; /* of the net, driver.h */
+	const char *spec; /* of the net; see driver.h */
 	int abi, dev;
 	int ranks, channels;
-	size_t min_bytes, max_bytes, step_bytes; /* step_bytes 0: by factor */
+	size_t min_bytes, max_bytes, step_bytes; /* step_bytes 0 = multiply by `factor` */
 	int factor;
 	int iterations, warmups;
 	bool check;
@@ -44,14 +44,14 @@ struct perf_options {
 	int deadline_s;
 };
 
-/* One printed line. */
+/* One line of output. */
 struct perf_row {
 	size_t bytes, count;
 	double time_us, algbw, busbw;
 	uint64_t wrong;
 };
 
-/* What the ranks share. */
+/* Memory shared by the ranks. */
 struct perf_area {
 	struct link_slot slots[GROUP_MAX][GROUP_MAX]; /* [receiver][channel or sender] */
 	double time_us[GROUP_MAX];
@@ -70,25 +70,25 @@ struct perf_rank {
 
 	struct link *links;
 	int link_count;
-	struct perf_ring *rings;     /* patterns with sums: one per channel */
-	struct perf_stream *streams; /* p2p patterns: one per link */
+	struct perf_ring *rings;     /* patterns with sums: one for each channel */
+	struct perf_stream *streams; /* point-to-point patterns: one for each link */
 
-	void *input, *output; /* opts->max_bytes each, or a little more */
+	void *input, *output; /* size of count(max_bytes) elements each */
 };
 
 struct perf_pattern {
 	const char *name, *title, *redop;
 	size_t link_step_bytes;
-	/* Elements that are moved when `bytes` are asked for. */
+	/* Returns the number of elements for a size of `bytes`. */
 	size_t (*count)(const struct perf_options *opts, size_t bytes);
-	/* Fill in r->links, as links_connect wants them, and the pattern's own part of *r. 0 or
+	/* Fills r->links as links_connect requires, and the pattern's part of *r. Returns 0 or
 	 * -GROUP_ERROR. */
 	int (*open)(struct perf_rank *r);
-	/* One operation over `count` elements, input to output. 0 or -GROUP_ERROR. */
+	/* Runs one operation over `count` elements, from input to output. Returns 0 or -GROUP_ERROR. */
 	int (*run)(struct perf_rank *r, size_t count);
-	/* What must be in this rank's output[i]. */
+	/* Returns the correct value of this rank's output[i]. */
 	uint32_t (*expected)(const struct perf_rank *r, size_t count, size_t i, uint32_t seed);
-	/* How many elements of this rank's output there are to be checked; NULL = all. */
+	/* Returns the number of output elements to check on this rank; NULL = all. */
 	size_t (*checked)(const struct perf_rank *r, size_t count);
 	double (*bus_factor)(int ranks); /* busbw / algbw, as in nccl-tests */
 };
@@ -96,12 +96,11 @@ struct perf_pattern {
 extern const struct perf_pattern perf_allgather, perf_allreduce, perf_alltoall, perf_broadcast,
 	perf_gather, perf_reduce, perf_reduce_scatter, perf_scatter, perf_sendrecv;
 
-/* Of patterns that cut the data into a part for each rank. */
+/* For patterns that divide the data into one part per rank. */
 size_t perf_parts_count(const struct perf_options *opts, size_t bytes);
 double perf_parts_bus_factor(int ranks);
 
-/* What rank `rank` has in input[i]: 0 … 255, different at every distance that an error could shift
- * data by. */
+/* Value of input[i] on a rank: 0 … 255, different at any distance by which an error could shift data. */
 static inline uint32_t perf_value(int rank, size_t i, uint32_t seed)
 {
 	return (((uint32_t)i + (uint32_t)rank * 7919 + seed * 104729) * 2654435761u) >> 24;
@@ -109,8 +108,8 @@ static inline uint32_t perf_value(int rank, size_t i, uint32_t seed)
 
 #define PERF_DONE 2
 
-/* perf_drive.c: gives each of `count` parts one step after another until all return PERF_DONE; a step returns 1 if it moved
- * something, 0 if not, or -GROUP_ERROR. 0 or -GROUP_ERROR. */
+/* perf_drive.c: calls step() for each of `count` parts in turn until all return PERF_DONE. A step
+ * returns 1 = progress, 0 = none, or -GROUP_ERROR. Returns 0 or -GROUP_ERROR. */
 int perf_drive(struct perf_rank *r, int count, int (*step)(struct perf_rank *r, int part));
 
 /* perf_data.c */
@@ -119,7 +118,7 @@ uint64_t perf_check(struct perf_rank *r, size_t count, uint32_t seed);
 /* out[i] = a[i] + b[i] */
 void perf_sum(enum perf_type type, void *out, const void *a, const void *b, size_t count);
 
-/* perf_print.c: called in rank 0 only. */
+/* perf_print.c; only rank 0 calls these. */
 void perf_print_head(const struct perf_rank *r);
 void perf_print_row(const struct perf_rank *r, const struct perf_row *row);
 void perf_print_end(const struct perf_rank *r);

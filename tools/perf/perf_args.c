@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* anynet perf: the command line; the short options are those of nccl-tests. */
+/* anynet perf: the command line. Short options are those of nccl-tests. */
 #include "perf_args.h"
 #include "tools/shared/args.h"
 

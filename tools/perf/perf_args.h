@@ -5,7 +5,7 @@
 
 #include "perf.h"
 
-/* Ends the process with a message when an argument is bad. */
+/* Exits with a message if an argument is invalid. */
 void perf_parse(int argc, char **argv, struct perf_options *opts);
 
 #endif

@@ -1,10 +1,10 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* anynet perf: making, adding and checking data. */
+/* anynet perf: generates, adds and checks data. */
 #include "perf.h"
 
 #include <string.h>
 
-#define POISON 0xa5 /* in every byte of the output before a checked run; no result looks like it */
+#define POISON 0xa5 /* byte that fills the output before a checked run; no correct result has this pattern */
 
 void perf_fill(struct perf_rank *r, size_t count, uint32_t seed)
 {

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* anynet perf: the loop of passes over the parts of an operation. */
+/* anynet perf: the progress loop over the parts of an operation. */
 #include "perf.h"
 
 int perf_drive(struct perf_rank *r, int count, int (*step)(struct perf_rank *r, int part))

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* anynet perf: the patterns in which all ranks send and receive, made of streams. */
+/* anynet perf: patterns in which all ranks send and receive, made of streams. */
 #include <string.h>
 
 #include "perf_stream.h"
@@ -10,7 +10,7 @@ static int all_open(struct perf_rank *r)
 
 	if (streams_allocate(r, size))
 		return -GROUP_ERROR;
-	/* As NCCL: the nearest first, so that not all ranks talk to one at a time. */
+	/* As in NCCL: nearest peers first, so that the ranks do not all start with the same one. */
 	for (int distance = 1; distance < size; distance++) {
 		stream_add(r, (me + distance) % size, true);
 		stream_add(r, (me + size - distance) % size, false);
@@ -60,7 +60,7 @@ const struct perf_pattern perf_alltoall = {
 	.bus_factor = perf_parts_bus_factor,
 };
 
-/* Each rank's part goes to all others, straight. */
+/* Each rank sends its part directly to all others. */
 static int allgather_run(struct perf_rank *r, size_t count)
 {
 	size_t part = count / (size_t)r->group->size * PERF_ELEMENT;

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* anynet perf: the output, in the look of nccl-tests, as CSV or as JSON. */
+/* anynet perf: output in the format of nccl-tests, as CSV or as JSON. */
 #include "perf.h"
 #include "tools/shared/document.h"
 

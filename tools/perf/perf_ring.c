@@ -1,10 +1,10 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * anynet perf: the patterns with sums, on rings, as NCCL's Simple protocol does them. Each channel is a ring of its own
- * over its part of the data. An all-reduce goes over its part in loops of one chunk per rank; in a loop, a chunk
- * travels 2 (n - 1) hops: n - 1 to be summed up, n - 1 to be passed on. A reduce-scatter ends after the first n - 1. A
- * reduce is a chain that ends at rank 0. Chunks are cut into two slices, the messages, so that a slice travels while the next
- * one is being added.
+ * anynet perf: patterns with sums, on rings as in NCCL's Simple protocol. Each channel is a ring over its
+ * part of the data. An all-reduce processes its part in loops of one chunk per rank. In a loop a chunk
+ * travels 2 (n - 1) hops: n - 1 to be summed, n - 1 to be distributed. A reduce-scatter ends after the
+ * first n - 1. A reduce is a chain that ends at rank 0. A chunk is sent as two slices (messages), so that
+ * one travels while the next is added.
  */
 #include "perf.h"
 
@@ -12,32 +12,32 @@
 #include <string.h>
 
 #define ROOT      0
-#define SLICES    2 /* of a chunk */
+#define SLICES    2 /* slices of a chunk */
 #define SLICE_MAX (PERF_RING_STEP / PERF_ELEMENT)
-#define ALIGN     (128 / PERF_ELEMENT) /* LL128's line: slices start on one */
+#define ALIGN     (128 / PERF_ELEMENT) /* LL128's line size; slices are aligned to it */
 
-/* How a rank takes part in a ring. */
+/* The part of a rank in a ring. */
 struct course {
 	uint64_t hops;   /* operations on each slice of a loop */
-	uint64_t chunks; /* of a loop, that lie side by side */
-	size_t stride;   /* from one rank's chunk to the next one's; 0: that is a chunk */
-	uint64_t shift;  /* the chunk that a rank begins with, before its own */
-	uint64_t place;  /* hops before it: of a reduce */
+	uint64_t chunks; /* adjacent chunks in a loop */
+	size_t stride;   /* elements between the chunks of consecutive ranks; 0 = one chunk */
+	uint64_t shift;  /* how many chunks before its own a rank starts */
+	uint64_t place;  /* reduce: hops before this rank in the chain */
 };
 
 struct perf_ring {
 	struct link *send, *recv;
-	size_t begin, end; /* the channel's part, in elements */
-	size_t chunk;      /* elements of this run's chunks; the last ones hold fewer */
+	size_t begin, end; /* part of the channel, in elements */
+	size_t chunk;      /* elements of a chunk in this run; the last ones may be shorter */
 	size_t slice;      /* elements of a slice */
-	size_t slices;     /* slices of every chunk: 1 or SLICES */
+	size_t slices;     /* slices of each chunk: 1 or SLICES */
 
 	struct course course;
 
-	/* The operation that comes next, of ops_end. */
+	/* The next operation, 0 … ops_end. */
 	uint64_t op, ops_end;
-	uint64_t consumed; /* received slices used up */
-	bool send_waits;   /* its result is in the send slot but not yet taken by the net */
+	uint64_t consumed; /* received slices that have been processed */
+	bool send_waits;   /* the send slot holds a result that isend has not accepted yet */
 	size_t send_bytes;
 };
 
@@ -45,7 +45,7 @@ struct perf_ring {
 struct op {
 	bool receives, sends, adds, keeps;
 	size_t offset, count; /* of the slice, in elements */
-	size_t keep_at;       /* where it goes in the output */
+	size_t keep_at;       /* position in the output */
 };
 
 static size_t round_up(size_t n, size_t unit)
@@ -70,7 +70,7 @@ static struct course course_of(const struct perf_rank *r, size_t count)
 	return (struct course){ .hops = 2 * (size - 1) + 1, .chunks = size };
 }
 
-/* Operation number `index` in the order in which every rank goes: loop, hop, slice. */
+/* Returns operation number `index`. All ranks use the same order: loop, hop, slice. */
 static struct op ring_op(const struct perf_rank *r, const struct perf_ring *ring, uint64_t index)
 {
 	const struct course *c = &ring->course;
@@ -98,7 +98,8 @@ static struct op ring_op(const struct perf_rank *r, const struct perf_ring *ring
 	return op;
 }
 
-/* What the GPU does in NCCL: from the received slice and the input to the send slot and output. */
+/* The work of NCCL's GPU kernel: combines the received slice and the input into the send slot and
+ * the output. */
 static void compute(struct perf_rank *r, struct perf_ring *ring, const struct op *op)
 {
 	const char *input = (const char *)r->input + op->offset * PERF_ELEMENT;
@@ -120,7 +121,7 @@ static void compute(struct perf_rank *r, struct perf_ring *ring, const struct op
 		memcpy(to, from, bytes);
 }
 
-/* Do the next operation if its slice is there and a send slot is free. */
+/* Performs the next operation if its slice has arrived and a send slot is free. */
 static int ring_operate(struct perf_rank *r, struct perf_ring *ring)
 {
 	struct op op;
@@ -183,7 +184,7 @@ static int ring_step(struct perf_rank *r, struct perf_ring *ring)
 	return ret < 0 ? ret : moved | ret;
 }
 
-/* Cut the channel's part into loops, chunks and slices. */
+/* Divides the channel's part into loops, chunks and slices. */
 static void ring_start(struct perf_rank *r, struct perf_ring *ring, size_t count, int channel)
 {
 	const struct course c = course_of(r, count);

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* anynet perf: the patterns between rank 0 and all others: broadcast, gather, scatter. */
+/* anynet perf: patterns between rank 0 and all others: broadcast, gather, scatter. */
 #include <string.h>
 
 #include "perf_stream.h"
@@ -11,7 +11,7 @@ static bool is_root(const struct perf_rank *r)
 	return r->group->rank == ROOT;
 }
 
-/* Connections of the root with each of the others. */
+/* Connects the root with each other rank. */
 static int star_open(struct perf_rank *r, bool root_sends)
 {
 	if (streams_allocate(r, r->group->size))
@@ -33,7 +33,7 @@ static int in_open(struct perf_rank *r)
 	return star_open(r, false);
 }
 
-/* The root's end of each connection is at its peer's part, the other end at the beginning. */
+/* At the root, the stream of a peer is at that peer's part; at the peer, it is at offset 0. */
 static int parts_run(struct perf_rank *r, size_t count)
 {
 	size_t part = count / (size_t)r->group->size * PERF_ELEMENT;

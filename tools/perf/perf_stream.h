@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* anynet perf: a stream carries one rank's data for another over a connection, step by step. */
+/* anynet perf: a stream carries the data of one rank for another over a link, in steps. */
 #ifndef PERF_STREAM_H
 #define PERF_STREAM_H
 
@@ -7,19 +7,19 @@
 
 struct perf_stream {
 	struct link *link;
-	size_t offset; /* in input or output, in bytes; of this run */
+	size_t offset; /* in input or output, in bytes; of the current run */
 	size_t bytes;
-	uint64_t first; /* link->posted and link->done when the run began */
-	uint64_t steps; /* messages of this run: at least one, so that nothing is news, too */
+	uint64_t first; /* link->posted and link->done at the start of the run */
+	uint64_t steps; /* messages of this run; at least one, so that an empty run sends a message too */
 };
 
-/* Room for links and streams, to and from so many peers. 0 or -GROUP_ERROR. */
+/* Allocates links and streams to and from `peers` peers. Returns 0 or -GROUP_ERROR. */
 int streams_allocate(struct perf_rank *r, int peers);
 void stream_add(struct perf_rank *r, int peer, bool is_send);
 
-/* What this run is to carry: from input, or into output, at `offset`. */
+/* Sets the data of this run: `bytes` from input, or into output, at `offset`. */
 void stream_start(struct perf_stream *s, size_t offset, size_t bytes);
-/* Until all of them have. 0 or -GROUP_ERROR. */
+/* Runs all streams to completion. Returns 0 or -GROUP_ERROR. */
 int streams_run(struct perf_rank *r);
 
 #endif

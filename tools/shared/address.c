@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* IP addresses as text, and the interfaces that have them. */
+/* IP addresses and interfaces; see address.h. */
 #include "address.h"
 
 #include <arpa/inet.h>

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* IP addresses as text, and what the host knows about its own. */
+/* IP addresses as text, and the local interfaces that own them. */
 #ifndef PAIR_ADDRESS_H
 #define PAIR_ADDRESS_H
 
@@ -11,27 +11,29 @@
 
 socklen_t address_bytes(const struct sockaddr_storage *addr);
 
-/* Numeric only: "10.0.0.1" or "fe80::1%eth0", never a name that is looked up. False: it is none. */
+/* Parses a numeric address, "10.0.0.1" or "fe80::1%eth0". Does no name lookup. Returns false if
+ * `text` is not one. */
 bool address_parse(const char *text, int port, struct sockaddr_storage *addr);
 
-/* The address without its port, IPv4 in IPv6 as IPv4. Returns `text`, of ADDRESS_TEXT bytes. */
+/* Prints the address without its port; IPv4-mapped IPv6 as IPv4. Returns `text`, of ADDRESS_TEXT bytes. */
 const char *address_print(const struct sockaddr_storage *addr, char *text);
 
 int address_port(const struct sockaddr_storage *addr);
 void address_set_port(struct sockaddr_storage *addr, int port);
 
-/* IPv4 in IPv6 becomes IPv4. */
+/* Converts an IPv4-mapped IPv6 address to IPv4. */
 void address_plain(struct sockaddr_storage *addr);
 
 bool address_is_loopback(const struct sockaddr_storage *addr);
 
-/* A numeric address that other hosts may dial: not loopback, not of all or many hosts. */
+/* True for a numeric address that other hosts can connect to: not loopback, unspecified or multicast. */
 bool address_is_dialled(const char *text);
 
-/* The interface that has this address, into name (IFNAMSIZ bytes; "" = none has), and its MTU or 0. */
+/* Finds the local interface that has this address. Writes its name (IFNAMSIZ bytes; "" = none) and
+ * returns its MTU, or 0 if unknown. */
 int address_interface(const struct sockaddr_storage *addr, char *name);
 
-/* By its driver, an interface of a container or a virtual machine: no cable is seen from it. */
+/* True if the interface's driver is that of a container or virtual machine, so that no cable is visible. */
 bool interface_is_virtual(const char *name);
 
 #endif

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Cleaning. */
+/* Cleaning of untrusted text; see clean.h. */
 #include "clean.h"
 
 #include <stdbool.h>
@@ -8,7 +8,7 @@
 
 #define ESC 0x1b
 
-/* Length of the UTF-8 sequence at `p`, and its code point; 0 = it is none. */
+/* Returns the length of the UTF-8 sequence at `p` and its code point; 0 = invalid. */
 static size_t decode(const unsigned char *p, size_t left, uint32_t *point)
 {
 	static const uint32_t least[] = { 0, 0, 0x80, 0x800, 0x10000 };
@@ -62,8 +62,8 @@ size_t clean(char *out, size_t out_bytes, const char *in, size_t in_bytes)
 	return n;
 }
 
-/* The end of the escape sequence that begins at `p` (ECMA-48). One that is cut off, or has a control
- * character in it, ends there. */
+/* Returns the end of the escape sequence that begins at `p` (ECMA-48). A sequence that is
+ * truncated, or contains a control character, ends there. */
 static const char *escape_end(const char *p, const char *end)
 {
 	if (++p == end)

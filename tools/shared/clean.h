@@ -1,20 +1,20 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Bytes of unknown origin as text that a terminal and a JSON parser can be given. */
+/* Makes text from untrusted bytes safe for terminals and JSON. */
 #ifndef EXPLAIN_CLEAN_H
 #define EXPLAIN_CLEAN_H
 
 #include <stddef.h>
 
 /*
- * Valid UTF-8 on one line, without control characters and without those that turn the direction of
- * writing: each is a '?', a tab a space. What does not fit into `out` (of at least 4 bytes) ends in
- * "…". Returns strlen(out).
+ * Copies `in` as one line of valid UTF-8. Replaces tabs by spaces, and control,
+ * bidirectional-formatting and invalid characters by '?'. If the text does not fit into `out` (at
+ * least 4 bytes), it ends in "…". Returns strlen(out).
  */
 size_t clean(char *out, size_t out_bytes, const char *in, size_t in_bytes);
 
 /*
- * Takes the escape sequences of terminals (colours, cursor movements, titles) out of text, in place.
- * Returns the bytes that are left.
+ * Removes terminal escape sequences (colours, cursor movements, titles) in place. Returns the
+ * number of bytes left.
  */
 size_t clean_escapes(char *text, size_t bytes);
 

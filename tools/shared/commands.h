@@ -1,13 +1,13 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * The subcommands of the `anynet` tool. Exit codes of all: 0 fine, 1 warnings, 2 errors (also: it could not be done, or
- * what was wanted is not there), 3 a wrong command line, or what was to be looked at could not be read; of run: the
- * command's.
+ * The subcommands of the `anynet` tool. Exit codes: 0 = fine, 1 = warnings, 2 = errors, also when
+ * the command fails or does not find what was asked for, 3 = wrong command line or unreadable
+ * input. `anynet run` exits with the status of its command.
  */
 #ifndef SHARED_COMMANDS_H
 #define SHARED_COMMANDS_H
 
-/* argv[0] is "anynet NAME", for messages. */
+/* argv[0] is "anynet NAME", which messages print. */
 int cmd_check(int argc, char **argv);
 int cmd_cluster(int argc, char **argv);
 int cmd_config(int argc, char **argv);

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * The JSON of all commands (docs/tool.md, JSON): one object with "anynet" (the version), "schema" (of this form; it grows
- * when a member goes or changes its meaning), "command", and the command's own members.
+ * The JSON output of all commands (docs/tool.md, JSON): one object with "anynet" (the version), "schema"
+ * (raised when a member is removed or changes its meaning), "command", and the members of the command.
  */
 #ifndef SHARED_DOCUMENT_H
 #define SHARED_DOCUMENT_H
@@ -11,7 +11,7 @@
 
 #define DOCUMENT_SCHEMA 1
 
-/* Prints the members, which are released, as that command's. 0 or -ENOMEM, -EIO. */
+/* Prints `members` as the output of `command` and releases them. Returns 0, -ENOMEM or -EIO. */
 int document_print(const char *command, json_t *members, FILE *out);
 
 #endif

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Members of JSON objects that came from another host or a file: a default where they are missing or of
- * another type, and numbers within [min, max] or else `missing`.
+ * Members of JSON objects from another host or a file. If a member is missing or has another type,
+ * the result is "" or 0; member_int returns `missing`, also for numbers outside [min, max].
  */
 #ifndef SHARED_MEMBER_H
 #define SHARED_MEMBER_H

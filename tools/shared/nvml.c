@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* NVML; see nvml.h. Its functions are declared here as its ABI has them: no header of it is needed. */
+/* NVML; see nvml.h. Declares the functions and structures that it uses, so that no NVML header is needed. */
 #include "nvml.h"
 
 #include <dlfcn.h>
@@ -33,7 +33,7 @@ struct functions {
 	int (*driver)(char *text, unsigned bytes);
 	int (*count)(unsigned *count);
 	int (*by_index)(unsigned index, device *dev);
-	/* NULL in old versions */
+	/* The following are NULL in old versions of the library. */
 	int (*cuda)(int *version);
 	int (*name)(device dev, char *text, unsigned bytes);
 	int (*memory)(device dev, struct memory *memory);
@@ -43,7 +43,7 @@ struct functions {
 			unsigned *failed);
 };
 
-/* False: one that is needed is missing. */
+/* Returns false if a required function is missing. */
 static bool find_functions(void *library, struct functions *functions)
 {
 	const struct {

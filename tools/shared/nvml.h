@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* What NVIDIA's management library tells of the GPUs; it is opened at run time, if it is there. */
+/* GPU state from NVIDIA's management library, which is opened at run time if present. */
 #ifndef CHECK_NVML_H
 #define CHECK_NVML_H
 
@@ -9,16 +9,16 @@
 
 struct nvml_gpu {
 	char name[96];
-	char bus_id[32];                  /* "00000000:3B:00.0"; "" = not known */
-	unsigned long long total, free;   /* bytes of memory; 0 = not known */
-	unsigned long long uncorrected;   /* ECC errors since the driver was loaded */
-	bool remap_pending, remap_failed; /* rows of memory that are to be replaced */
+	char bus_id[32];                  /* "00000000:3B:00.0"; "" = unknown */
+	unsigned long long total, free;   /* bytes of memory; 0 = unknown */
+	unsigned long long uncorrected;   /* uncorrected ECC errors since the driver was loaded */
+	bool remap_pending, remap_failed; /* remapping of memory rows */
 };
 
 enum nvml_state {
-	NVML_ABSENT,   /* there is no such library */
-	NVML_FAILED,   /* it does not start: `error` tells */
-	NVML_MISMATCH, /* because the kernel's driver is of another version */
+	NVML_ABSENT,   /* no such library */
+	NVML_FAILED,   /* initialisation failed; see `error` */
+	NVML_MISMATCH, /* initialisation failed: the kernel driver has another version */
 	NVML_WORKS,
 };
 
@@ -26,12 +26,12 @@ struct nvml {
 	enum nvml_state state;
 	char error[256];
 	char driver[96]; /* "535.104.05" */
-	int cuda;        /* newest that the driver knows: 12020 = 12.2; 0 = not known */
+	int cuda;        /* newest version the driver supports: 12020 = 12.2; 0 = unknown */
 	int count;
 	struct nvml_gpu gpus[NVML_GPUS_MAX];
 };
 
-/* Open it, ask, and close it again. */
+/* Opens the library, reads everything, and closes it. */
 void nvml_read(struct nvml *nvml);
 
 #endif

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* See self.h. */
+/* Paths of this program and its plugin; see self.h. */
 #include "self.h"
 
 #include <limits.h>

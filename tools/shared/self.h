@@ -1,12 +1,12 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Where this program is, and the plugin that belongs to it. For one thread. */
+/* Paths of this program and of its plugin. Not thread-safe. */
 #ifndef TOOLS_SELF_H
 #define TOOLS_SELF_H
 
-/* "" = nobody knows. */
+/* "" = unknown. */
 const char *self_path(void);
 
-/* The plugin of this build or installation; else its name, for the loader. */
+/* Path of the plugin of this build or installation, or else its name, for the library search path. */
 const char *self_plugin(void);
 
 #endif

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* See terminal.h. */
+/* Properties of the output; see terminal.h. */
 #include "terminal.h"
 
 #include <stdlib.h>
@@ -40,7 +40,7 @@ int terminal_width(const struct terminal *terminal, int missing)
 	return width && width < WIDTH_LEAST ? WIDTH_LEAST : width;
 }
 
-/* Bytes of the first `columns` characters. */
+/* Returns the bytes of the first `columns` UTF-8 characters. */
 static size_t bytes_of(const char *text, size_t columns)
 {
 	size_t i = 0;

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* What there is to write on: how wide, how high, with colours or not. */
+/* Properties of the output: size and colour. */
 #ifndef TOOLS_TERMINAL_H
 #define TOOLS_TERMINAL_H
 
@@ -7,14 +7,14 @@
 #include <stdio.h>
 
 struct terminal {
-	int width;   /* columns; 0 = it is no terminal, or does not say */
-	int lines;   /* likewise */
-	bool colour; /* it knows ANSI's, and NO_COLOR is not set */
+	int width;   /* columns; 0 = not a terminal, or unknown */
+	int lines;   /* 0 = not a terminal, or unknown */
+	bool colour; /* use ANSI colours */
 };
 
 struct terminal terminal_of(FILE *out);
 
-/* Whatever it is. Before the first terminal_of. */
+/* Sets the value of --color. Call it before the first terminal_of. */
 enum colour {
 	COLOUR_AUTO,
 	COLOUR_ALWAYS,
@@ -22,12 +22,12 @@ enum colour {
 };
 void terminal_set_colour(enum colour colour);
 
-/* Its width, within reason: `missing` where there is none. */
+/* Returns the width, but not less than a minimum; `missing` if the width is unknown. */
 int terminal_width(const struct terminal *terminal, int missing);
 
 /*
- * A line of text in UTF-8, broken at blanks into lines of at most `width` columns (0 = one line), of which
- * all but the first are indented. A word that is longer stays whole.
+ * Prints one line of UTF-8 text, broken at blanks into lines of at most `width` columns (0 = no
+ * limit). All lines but the first are indented. Longer words are not broken.
  */
 void terminal_wrap(FILE *out, int width, int indent, const char *text);
 

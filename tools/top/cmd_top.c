@@ -13,7 +13,7 @@
 #include "tools/shared/stats/stats_dir.h"
 #include "tools/shared/terminal.h"
 
-#define WIDTH     120 /* columns, where the terminal does not say */
+#define WIDTH     120 /* columns, if the width of the terminal is unknown */
 #define DELAY_MAX 3600
 
 enum {
@@ -25,7 +25,7 @@ enum {
 
 struct options {
 	bool once, json, streams;
-	double delay; /* s */
+	double delay; /* seconds */
 	const char *dir;
 };
 

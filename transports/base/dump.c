@@ -30,12 +30,12 @@ struct piece {
 static struct {
 	pthread_mutex_t lock;
 	STAILQ_HEAD(, piece) pieces; /* to be written */
-	bool writing;                /* a thread does it */
+	bool writing;                /* the thread exists */
 	bool exit_watched;
-	unsigned forks; /* fd_forks when that began */
+	unsigned forks; /* fd_forks when the thread was last started */
 } dump = { .lock = PTHREAD_MUTEX_INITIALIZER, .pieces = STAILQ_HEAD_INITIALIZER(dump.pieces) };
 
-/* In a directory of all users, another one may have put something in its place. */
+/* In a directory that all users may write to, another user may have created a file of this name. */
 static bool is_own_file(int fd)
 {
 	struct stat st;
@@ -43,7 +43,7 @@ static bool is_own_file(int fd)
 	return !fstat(fd, &st) && S_ISREG(st.st_mode) && st.st_uid == geteuid() && st.st_nlink == 1;
 }
 
-/* Of this process: "anynet-dump.HOST.PID" in the directory. -1 = it cannot be opened, which is said. */
+/* Open "anynet-dump.HOST.PID" in the directory. Returns -1, after a log line, if that fails. */
 static int open_file(void)
 {
 	size_t dir = strlen(anynet_net.cfg->dump_dir);
@@ -65,7 +65,7 @@ static int open_file(void)
 	return -1;
 }
 
-/* Lines of processes or threads that fail at the same time do not mix: in one piece. */
+/* One write for each piece, so that lines of processes or threads that fail at the same time do not mix. */
 static void write_piece(struct piece *piece)
 {
 	int fd = open_file();
@@ -79,7 +79,7 @@ static void write_piece(struct piece *piece)
 	free(piece);
 }
 
-/* The next one; NULL: there is none, and the thread ends. */
+/* The next piece. NULL: there is none, and the thread must end, because dump_append will start a new one. */
 static struct piece *take_piece(void)
 {
 	struct piece *piece;
@@ -124,7 +124,7 @@ static void finish(void)
 		dump_flush(EXIT_WAIT_MS);
 }
 
-/* Under the lock. */
+/* With dump.lock. */
 static void start(void)
 {
 	pthread_t thread;

@@ -1,8 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * The file of ANYNET_DUMP_DIR, in which the process says what happened to connections that failed. Its disk may not
- * answer: the file is written by a thread of its own, which is there while there is something to write. The process
- * waits for it at exit, for a second at most.
+ * The file of ANYNET_DUMP_DIR with the events of failed comms. Its file system may not respond, so a separate thread
+ * writes it; the thread exists while there is something to write. At exit the process waits for it, for up to a second.
  */
 #ifndef ANYNET_DUMP_H
 #define ANYNET_DUMP_H
@@ -10,10 +9,11 @@
 #include <stdbool.h>
 #include <stddef.h>
 
-/* Append lines, in one piece. `text`, from malloc, is this function's to free. Any thread, with any lock. */
+/* Append lines by one write. Takes ownership of `text`, which is from malloc. Does not block. Any thread, with any lock
+ * held. */
 void dump_append(char *text, size_t bytes);
 
-/* Wait until all is written. False: it is not after so long. */
+/* Wait for up to `ms` until everything is written. False: it is not. */
 bool dump_flush(unsigned ms);
 
 #endif

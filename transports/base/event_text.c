@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Events of the flight recorder in words: for the log, and for `anynet dump`. */
+/* Texts of the flight recorder's events, for the log and for `anynet dump`. */
 #include <stdbool.h>
 #include <stdio.h>
 #include <string.h>
@@ -18,7 +18,7 @@ static const char *carrier_name(const struct anynet_stats_event *event)
 	return event->carrier == ANYNET_STATS_QP ? "queue pair" : "TCP";
 }
 
-/* Of one of its streams. */
+/* Events that concern one stream. */
 static int stream_text(const struct anynet_stats_event *event, char *text, size_t bytes)
 {
 	const char *carrier = carrier_name(event);

@@ -15,7 +15,8 @@
 #define FDS_MAX   (1 << 20) /* the kernel's default fs.nr_open */
 #define WORD_BITS 64
 
-/* A set of descriptors, without a lock: a child forked while one is held would inherit it. */
+/* The set of descriptors, one bit each. It has no lock, because a child that is forked while one is held would inherit
+ * it locked. */
 static _Atomic uint64_t noted[FDS_MAX / WORD_BITS];
 static _Atomic int words_used;
 static unsigned forks;
@@ -25,7 +26,7 @@ static uint64_t bit_of(int fd)
 	return UINT64_C(1) << fd % WORD_BITS;
 }
 
-/* In the child, where only this thread is: nothing but system calls. */
+/* Runs in the forked child, which has only this thread: async-signal-safe calls only. */
 static void replace_all(void)
 {
 	int nowhere = eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK), saved_errno = errno;
@@ -78,7 +79,7 @@ unsigned fd_forks(void)
 	return forks;
 }
 
-/* Forgotten before it is closed: from then on the number may be another thread's. */
+/* Clears the bit before the close, because afterwards the number may be another thread's. */
 void fd_close(int *fd)
 {
 	int saved_errno = errno;

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* See libc_text.h. */
+/* Texts without environment and locale; see libc_text.h. */
 #include "base/libc_text.h"
 
 #include <locale.h>
@@ -7,11 +7,11 @@
 #include <string.h>
 
 #define DAYS_OF_400_YEARS 146097
-#define DAYS_TO_1970      719468 /* from 1 March of year 0, with which leap days end years */
+#define DAYS_TO_1970      719468 /* from 1 March of year 0: a leap day then ends a year */
 
 static locale_t plain;
 
-/* When the library is loaded: newlocale reads the environment, too. */
+/* Runs when the library is loaded, because newlocale reads the environment. */
 __attribute__((constructor)) static void make_plain(void)
 {
 	plain = newlocale(LC_ALL_MASK, "C", (locale_t)0);
@@ -26,8 +26,8 @@ struct date {
 	unsigned year, month, day;
 };
 
-/* Of the Gregorian calendar. A year begins in March here: its months have 31, 30, 31, 30, 31 days in turns, 153 in
- * five. */
+/* The Gregorian date of a day, counted from 1970. Years begin in March here: then the months have 31, 30, 31, 30, 31
+ * days in turn, 153 days in five months. */
 static struct date date_of(uint64_t days)
 {
 	uint64_t day = days + DAYS_TO_1970, era = day / DAYS_OF_400_YEARS;
@@ -56,7 +56,7 @@ const char *utc_text(uint64_t ms, char text[UTC_TEXT_BYTES])
 
 const char *seconds_text(uint64_t ms, unsigned decimals, char text[SECONDS_TEXT_BYTES])
 {
-	uint64_t unit = decimals ? decimals == 1 ? 10 : 1000 : 1, /* of a second */
+	uint64_t unit = decimals ? decimals == 1 ? 10 : 1000 : 1, /* per second */
 		count = (ms * unit + 500) / 1000;
 
 	if (decimals)

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Logging: lines are formatted here and handed, finished, to NCCL's logger or to stderr. */
+/* Formats log lines and passes them to NCCL's logger or to stderr. */
 #include <nccl_net/log.h>
 
 #include <errno.h>
@@ -7,12 +7,12 @@
 #include <stdatomic.h>
 #include <stdio.h>
 
-/* NCCL keeps 1024 bytes of a line, its own prefix included (net-api.md §4.2). */
+/* NCCL truncates lines to 1024 bytes, including its own prefix (net-api.md §4.2). */
 #define LINE_BYTES 1024
 
 static _Atomic(anynet_log_sink) log_sink;
 
-/* The most talkative level that is worth formatting. */
+/* The highest level that is logged. */
 static atomic_int log_level = ANYNET_LOG_WARN;
 
 static const char *const level_names[] = {
@@ -42,7 +42,7 @@ void anynet_log_start(anynet_log_sink sink, int level)
 	atomic_store(&log_level, level);
 }
 
-/* Texts from the environment and the peer end up in lines: keep a line one line. */
+/* Replace control characters: lines contain texts from the environment and from the peer. */
 static void flatten(char *text)
 {
 	for (; *text; text++) {

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Who has been logged about; see log_limit.h. */
+/* The rate limit of log lines; see log_limit.h. */
 #include "base/log_limit.h"
 
 #include <string.h>

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Addresses that something has been logged about: one line for each, and for LOG_LIMIT_MAX of them, so that
- * nobody can fill the log. Locking is the caller's. */
+/* A rate limit of log lines: one line for each address, for up to LOG_LIMIT_MAX addresses, so that peers cannot flood
+ * the log. The caller locks. */
 #ifndef ANYNET_LOG_LIMIT_H
 #define ANYNET_LOG_LIMIT_H
 
@@ -15,7 +15,7 @@ struct log_limit {
 	uint8_t ips[LOG_LIMIT_MAX][16];
 };
 
-/* Is a line due about this address? Its port does not count. */
+/* True, once for each address (the port is ignored): log the line. False also when the table is full. */
 bool log_limit_first(struct log_limit *told, const struct sockaddr_storage *addr);
 
 #endif

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* What is so for the whole process; see net.h. */
+/* Process-wide state; see net.h. */
 #include "base/net.h"
 
 #include <stdio.h>
@@ -13,7 +13,7 @@ void net_identify(void)
 	struct utsname names;
 
 	anynet_net.pid = (uint32_t)getpid();
-	/* Of a name of 64 characters, which Linux allows, the first 63. */
+	/* Linux allows names of 64 characters; truncate them to 63. */
 	snprintf(anynet_net.host, sizeof(anynet_net.host), "%.63s",
 		 uname(&names) ? "?" : names.nodename);
 }

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * What is so for the whole process: settings, devices, who this process is. One instance, set by
- * anynet_net_start (service/start.c) and read-only afterwards; what changes (listeners, connects in
- * progress) has its own lock in its own file.
+ * Process-wide state: settings, devices, identity of the process. There is one instance. anynet_net_start
+ * (service/start.c) and the anynet_net_set_* functions set it during NCCL's init; otherwise it is read-only. Changing
+ * state (listeners, connects in progress) is in other files, each with its own lock.
  */
 #ifndef ANYNET_NET_H
 #define ANYNET_NET_H
@@ -14,19 +14,19 @@ struct anynet_net {
 	const struct anynet_config *cfg;
 	const struct anynet_device *devices;
 	int device_count;
-	int io_threads;           /* to run, 0 = none */
-	int gpu_count;            /* NVIDIA's on this host; 0 = not known */
-	anynet_profiler profiler; /* NULL = events are off */
+	int io_threads;           /* number of I/O threads to run; 0 = none */
+	int gpu_count;            /* NVIDIA GPUs on this host; 0 = none, or not known */
+	anynet_profiler profiler; /* NULL = no events */
 	int nccl_version;         /* 0 = not found */
 	char nccl_path[256];
-	char name[16]; /* that NCCL knows us by; "" = not known */
+	char name[16]; /* network name that NCCL uses for the plugin; "" = not known */
 	char host[64];
 	uint32_t pid;
 };
 
 extern struct anynet_net anynet_net;
 
-/* Sets `host` and `pid`. */
+/* Set `host` and `pid`. */
 void net_identify(void);
 
 #endif

@@ -12,11 +12,10 @@
 
 #include "base/libc_text.h"
 
-/* A process that was stopped, or a machine that slept, must not find all its deadlines over: a pause
- * counts for no more than this. */
+/* A pause of the process or the machine counts as no more than this. Otherwise all deadlines would expire in it. */
 #define PAUSE_COUNTS_MS 1000
 
-/* Store `value` if it is larger. What was there before. */
+/* Store `value` if it is larger. Returns the previous value. */
 static uint64_t advance(_Atomic uint64_t *stored, uint64_t value)
 {
 	uint64_t before = atomic_load(stored);
@@ -26,8 +25,9 @@ static uint64_t advance(_Atomic uint64_t *stored, uint64_t value)
 	return before;
 }
 
-/* A thread may be held up between any two of these steps: what it brings then is no pause, and no way back.
- * The first one to come after a pause leaves it out for all. */
+/* `skipped` is the sum of all pauses that were left out, `told` the last result. The first thread that calls after a
+ * pause adds it to `skipped`, for all threads. A thread may be preempted between any two steps, so a late reading of
+ * the clock must not count as a pause, and results must not decrease. */
 uint64_t os_now_ms(void)
 {
 	static _Atomic uint64_t skipped, told;

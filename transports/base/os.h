@@ -1,17 +1,17 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* What only the operating system knows: time, and random numbers. */
+/* Time and random numbers. */
 #ifndef ANYNET_OS_H
 #define ANYNET_OS_H
 
 #include <stddef.h>
 #include <stdint.h>
 
-/* Milliseconds of CLOCK_MONOTONIC, but for long pauses in which nobody asked: a stopped process finds
- * its deadlines where they were. Never on the data path. */
+/* Milliseconds of CLOCK_MONOTONIC, except that the time between two calls counts as at most one second. So a process
+ * that was stopped keeps its deadlines. Not for the data path. Any thread. */
 uint64_t os_now_ms(void);
 
-/* Fill with random bytes from the kernel. 0 or -errno, which is logged: it refuses (seccomp), and what
- * is there may not be used. */
+/* Fill `data` with random bytes from the kernel. 0, or -errno after a WARN (seccomp may forbid it); the contents must
+ * not be used then. */
 int os_random(void *data, size_t bytes) __attribute__((warn_unused_result));
 
 #endif

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Memory for NICs; see pinned.h. */
+/* Page-aligned memory for NICs; see pinned.h. */
 #include "base/pinned.h"
 
 #include <sys/mman.h>

@@ -18,7 +18,7 @@
 #include "base/fd.h"
 #include "base/libc_text.h"
 
-/* Connections may pile up while NCCL is not accepting; the kernel cuts this to somaxconn. */
+/* Many connections may wait until NCCL accepts them. The kernel limits this to somaxconn. */
 #define LISTEN_BACKLOG 16384
 
 bool socket_same_ip(const struct sockaddr_storage *a, const struct sockaddr_storage *b)
@@ -48,7 +48,7 @@ static int open_stream(int family)
 	return fd_note(socket(family, SOCK_STREAM | SOCK_NONBLOCK | SOCK_CLOEXEC, 0));
 }
 
-/* None of these is worth failing a job for: a refused option leaves the kernel's default. */
+/* Errors are ignored: the kernel's default is good enough to continue. */
 void socket_tune(int fd, const struct anynet_config *cfg)
 {
 	int idle_s = (int)anynet_max((size_t)cfg->user_timeout_ms / 3000, 1), probes = 3, one = 1;
@@ -75,10 +75,10 @@ static int listen_at(struct sockaddr_storage *local, int port, const struct anyn
 	if (fd < 0)
 		return fd;
 	socket_tune(fd, cfg);
-	/* What is accepted sends acks only, which a living host always takes. A sender's socket must not
-	 * have this: the kernel would count the time that a slow receiver's window is shut, too. */
+	/* Accepted sockets send only small control frames, which a live host always takes. A sender's socket must not
+	 * have this option: the kernel also counts the time in which a slow receiver's window is closed. */
 	setsockopt(fd, IPPROTO_TCP, TCP_USER_TIMEOUT, &cfg->user_timeout_ms, sizeof(int));
-	/* A fixed port must not be lost to connections in TIME_WAIT. */
+	/* Connections in TIME_WAIT must not block a fixed port. */
 	if (port)
 		setsockopt(fd, SOL_SOCKET, SO_REUSEADDR, &one, sizeof(one));
 	set_port(local, port);
@@ -110,10 +110,10 @@ int socket_listen(const struct sockaddr_storage *addr, const struct anynet_confi
 	return -EADDRINUSE;
 }
 
-/* Within one host no queue can build up: a congestion control that paces by estimated bandwidth only
- * costs timers. 512 KiB messages over loopback, one comm: 8.2 GB/s with Cubic, 7.2 with Reno, 3.7 with
- * BBR where that is the system's default. Reno is what every kernel has and allows. Before connect:
- * the pacing that BBR switches on stays on when it is replaced. */
+/* Within a host no queue can build up, so congestion control that paces by estimated bandwidth only costs timers.
+ * 512 KiB messages over loopback on one comm: 8.2 GB/s with Cubic, 7.2 with Reno, 3.7 with BBR as the system's default.
+ * Every kernel has and allows Reno. Call it before connect: the pacing that BBR enables stays on when BBR is
+ * replaced. */
 static void avoid_pacing(int fd)
 {
 	if (setsockopt(fd, IPPROTO_TCP, TCP_CONGESTION, "cubic", strlen("cubic")))
@@ -135,7 +135,7 @@ int socket_connect(const struct sockaddr_storage *from, const struct sockaddr_st
 	if (segment_bytes)
 		setsockopt(fd, IPPROTO_TCP, TCP_MAXSEG, &segment_bytes, sizeof(segment_bytes));
 	if (local.ss_family == to->ss_family) {
-		/* The port is chosen at connect: thousands of connections then share local ports. */
+		/* The kernel then chooses the port at connect, so that connections to different peers can share it. */
 		setsockopt(fd, IPPROTO_IP, IP_BIND_ADDRESS_NO_PORT, &one, sizeof(one));
 		set_port(&local, 0);
 		if (bind(fd, (struct sockaddr *)&local, (socklen_t)socket_addr_bytes(&local)))

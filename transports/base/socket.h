@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Small TCP helpers: each does one socket thing, returns 0 (or a descriptor) or -errno, and neither
- * logs nor blocks. All descriptors are non-blocking and close-on-exec.
+ * TCP helpers. Unless noted otherwise they return 0 or a descriptor, or -errno. They do not log and do not block. All
+ * descriptors are non-blocking, close-on-exec and in the table of fd.h.
  */
 #ifndef ANYNET_SOCKET_H
 #define ANYNET_SOCKET_H
@@ -16,36 +16,36 @@
 
 #define SOCKET_TEXT_BYTES 64 /* "[v6 address]:port" and its NUL */
 
-/* A listening socket on `addr` (its port is ignored): on an ephemeral port, or on the first free one
- * of cfg's range, starting at a random place. What it accepts inherits its options (socket_tune). */
+/* A listening socket on the IP address of `addr`, on an ephemeral port or on a free port of cfg's range; the search
+ * starts at a random port. Accepted sockets inherit its options (socket_tune). */
 int socket_listen(const struct sockaddr_storage *addr, const struct anynet_config *cfg);
 
-/* Start connecting from `from` (any port; skipped when the families differ) to `to`. Until the
- * connection stands sending says -EAGAIN, and if it never does, why. `same_host`: `to` is ours.
- * `segment_bytes`: of TCP segments at most, options included, both ways; 0 = as the path has it. */
+/* Start to connect to `to` from the IP address of `from`, which is ignored if the families differ. Until the connection
+ * is established, sending returns -EAGAIN; if it fails, sending returns the cause. `same_host`: `to` is on this host.
+ * `segment_bytes`: limit for TCP segments with their options, in both directions; 0 = by the path's MTU. */
 int socket_connect(const struct sockaddr_storage *from, const struct sockaddr_storage *to,
 		   const struct anynet_config *cfg, bool same_host, int segment_bytes);
 
-/* A connection waiting on `listen_fd`, and who is at its other end; -EAGAIN = none. */
+/* Accept a connection; *from is the peer's address. -EAGAIN = none is waiting. */
 int socket_accept(int listen_fd, struct sockaddr_storage *from);
 
-/* The options every stream has: no delay, keepalive, buffers, congestion control.
- * Buffer sizes have to be set before the connection stands. */
+/* Set the options of every TCP connection: no delay, keepalive, buffers, congestion control. Call it before connect or
+ * listen, because buffer sizes must be set before the connection is established. */
 void socket_tune(int fd, const struct anynet_config *cfg);
 
-int socket_unsent(int fd); /* bytes the peer's kernel has not acknowledged; < 0 = -errno */
-int socket_port(int fd);   /* own port, host order; < 0 = -errno */
+int socket_unsent(int fd); /* bytes that the peer's kernel has not acknowledged, or -errno */
+int socket_port(int fd);   /* own port in host byte order, or -errno */
 
-/* Receive or send as much of a fixed-size message as there is room for. *done counts the bytes so
- * far. 0 = complete, -EAGAIN = later, -ENODATA = the peer closed in good order. */
+/* Receive or send the next part of a message of fixed size, without blocking. *done counts its bytes so far. 0 =
+ * complete, -EAGAIN = call again later, -ENODATA = the peer has closed the connection. */
 int socket_recv_some(int fd, void *data, size_t bytes, size_t *done);
 int socket_send_some(int fd, const void *data, size_t bytes, size_t *done);
 
-/* What a -errno of these means, for a message. */
+/* The text of a -errno of these functions. */
 const char *socket_error(int err);
 
-/* Address conversions. to_wire returns false for families other than IPv4 and IPv6. from_wire checks
- * everything; scope_id is for link-local IPv6, where the sender's own number would mean nothing. */
+/* Address conversions. to_wire returns false for families other than IPv4 and IPv6, from_wire also for port 0. scope_id
+ * is the local interface for link-local IPv6 addresses, as the sender's scope has no meaning here. */
 bool socket_to_wire(const struct sockaddr_storage *addr, uint16_t port, uint8_t device,
 		    struct anynet_wire_addr *wire);
 bool socket_from_wire(const struct anynet_wire_addr *wire, unsigned scope_id,

@@ -9,7 +9,7 @@
 
 #define PREFIX_DIGITS 3
 
-/* -1 = `text` is no number of bits, or one of more than `most`. */
+/* Parse a prefix length. -1 = not a number, or above `most`. */
 static int parse_prefix(const char *text, size_t bytes, int most)
 {
 	char digits[PREFIX_DIGITS + 1] = "";

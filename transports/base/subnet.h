@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* IP networks as people write them: "10.0.0.0/8", "fd00::/8"; and what lies in them. */
+/* IP networks in text form, "10.0.0.0/8" or "fd00::/8". */
 #ifndef ANYNET_SUBNET_H
 #define ANYNET_SUBNET_H
 
@@ -10,14 +10,14 @@
 
 struct subnet {
 	int family; /* AF_INET or AF_INET6 */
-	int prefix; /* bits; -1 = none was given */
+	int prefix; /* bits; -1 = not given */
 	uint8_t ip[16];
 };
 
-/* The network in the first `bytes` bytes of `text`. False: it is none. */
+/* Parse the first `bytes` bytes of `text`: address[/prefix]. False: invalid. */
 bool subnet_parse(const char *text, size_t bytes, struct subnet *subnet);
 
-/* Do the first `prefix` bits of `addr` agree with the network's? Bits beyond them do not count. */
+/* Is `addr` of the network's family, and are its first `prefix` bits those of the network? */
 bool subnet_holds(const struct subnet *subnet, int prefix, const struct sockaddr_storage *addr);
 
 #endif

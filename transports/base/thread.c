@@ -7,7 +7,7 @@
 #include <signal.h>
 #include <unistd.h>
 
-#define STACK_BYTES (512u << 10) /* 8 KiB are used; libibverbs' drivers take more, sanitizers much more */
+#define STACK_BYTES (512u << 10) /* 8 KiB are used; libibverbs' drivers use more, sanitizers much more */
 
 static void mask_signals(sigset_t *old)
 {

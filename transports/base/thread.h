@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Threads of the plugin's own in somebody else's process. */
+/* Threads of the plugin. */
 #ifndef ANYNET_THREAD_H
 #define ANYNET_THREAD_H
 
@@ -9,19 +9,19 @@
 #include <time.h>
 
 /*
- * Start a thread. It runs on every processor that the process may use (NCCL's threads may be bound to few), its stack
- * does not depend on RLIMIT_STACK, and it takes no signals but those that a fault of its own raises, which belong to
- * the program's handlers (Python's faulthandler, say). name: 15 characters at most. 0 or -errno.
+ * Start a thread. It may run on the CPUs of the process's main thread, because NCCL's threads may be bound to a few.
+ * Its stack size does not depend on RLIMIT_STACK. All signals are blocked except those of its own faults, which the
+ * program's handlers must get (for example Python's faulthandler). `name` has at most 15 characters. 0 or -errno.
  */
 int thread_start(pthread_t *thread, const char *name, void *(*run)(void *), void *arg);
 
-/* When it is so many milliseconds later by this clock: for the calls that wait until a time. */
+/* The time `ms` from now on `clock`, for calls with an absolute timeout. */
 struct timespec thread_after(clockid_t clock, uint64_t ms);
 
-/* Join it, but wait no longer than this. False: it is still at work. */
+/* Join the thread, waiting for at most `ms`. False: it still runs and is not joined. */
 bool thread_join_within(pthread_t thread, uint64_t ms);
 
-/* Take a lock that a thread which no longer runs may hold. False: not within this time. */
+/* Take a lock, waiting for at most `ms`: its holder may never release it, for example at exit. False: not taken. */
 bool thread_lock_within(pthread_mutex_t *lock, uint64_t ms);
 
 #endif

@@ -6,28 +6,27 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "base/pinned.h"
 #include "message/profile.h"
 #include "message/recv_internal.h"
 
 struct anynet_comm *recv_create(const struct anynet_device *dev, uint32_t replay_bytes)
 {
 	struct recv_comm *comm = calloc(1, sizeof(*comm));
+	struct recv_tables *tables = comm ? pinned_alloc(sizeof(*tables)) : NULL;
 
-	if (!comm)
+	if (!tables) {
+		free(comm);
 		return NULL;
+	}
+	comm->msgs = tables->msgs;
+	comm->reqs = tables->reqs;
 	comm->plain = true;
 	comm->unexpected.end = &comm->unexpected.first;
 	comm->owed.replay_bytes = replay_bytes;
 	comm->seen.all = comm->seen.completed = comm->posted.all = comm->posted.clearable =
 		comm->posted.oldest = anynet_net.cfg->first_number;
 	comm->posted.completions = comm->owed.held_until = anynet_net.cfg->first_number;
-	for (int i = 0; i < ANYNET_SENDS; i++)
-		comm->msgs[i].told_on = TOLD_NOTHING;
-	for (int i = 0; i < ANYNET_REQUESTS; i++) {
-		comm->reqs[i].req.comm = &comm->base;
-		for (int k = 0; k < ANYNET_RECVS_MAX; k++)
-			comm->reqs[i].subs[k].owner = &comm->reqs[i];
-	}
 	comm->base.dev = dev;
 	return &comm->base;
 }
@@ -36,6 +35,7 @@ void recv_free(struct anynet_comm *base)
 {
 	recv_free_unexpected(to_recv(base));
 	free(to_recv(base)->flushes);
+	pinned_free(to_recv(base)->msgs, sizeof(struct recv_tables));
 	free(base);
 }
 
@@ -141,10 +141,13 @@ static ANYNET_COLD void note_memory(struct recv_comm *comm, enum recv_memory mem
 			recv_cts_again(comm, comm->base.streams[i]);
 }
 
-static void post_sub(struct recv_comm *comm, struct recv_sub *sub, const struct anynet_recv *recv, int i)
+static void post_sub(struct recv_comm *comm, struct recv_req *req, const struct anynet_recv *recv,
+		     int i)
 {
 	struct anynet_mr *mr = recv->mrs ? recv->mrs[i] : NULL;
+	struct recv_sub *sub = &req->subs[i];
 
+	sub->owner = req;
 	sub->data = recv->data[i];
 	sub->capacity = recv->bytes[i];
 	sub->tag = (uint32_t)recv->tags[i];
@@ -180,11 +183,12 @@ int recv_post(struct anynet_comm *base, const struct anynet_recv *recv, struct a
 		comm->tag = (uint32_t)recv->tags[0];
 	if (recv->n > 1 || (uint32_t)recv->tags[0] != comm->tag)
 		comm->plain = false;
+	req->req.comm = base;
 	req->busy = true;
 	req->n = req->pending = (uint8_t)recv->n;
 	atomic_store_explicit(&req->req.done, false, memory_order_relaxed);
 	for (int i = 0; i < recv->n; i++)
-		post_sub(comm, &req->subs[i], recv, i);
+		post_sub(comm, req, recv, i);
 	comm->posted.all++;
 	comm->posted.outstanding++;
 	if (comm->plain)

@@ -50,7 +50,8 @@ enum recv_state {
 	RECV_MATCHED,
 };
 
-#define TOLD_NOTHING 0xff
+#define TOLD_NOTHING  0
+#define TOLD_ON(stream) ((uint8_t)((stream) + 1))
 
 /* What is in a slot of the sender: from the first frame until the last byte is there. */
 struct recv_msg {
@@ -60,7 +61,7 @@ struct recv_msg {
 	uint64_t asked_by;            /* streams on which the sender wants the CTS as well */
 	uint32_t seq, tag;
 	uint8_t state;   /* enum recv_state */
-	uint8_t told_on; /* stream that its ack or CTS was told on; TOLD_NOTHING */
+	uint8_t told_on; /* TOLD_ON the stream that its ack or CTS was told on; or TOLD_NOTHING */
 	bool asked;      /* came as RTS: gets its CTS once matched, on any stream */
 	bool wants_ack;
 	bool begun_empty; /* it has no bytes, and its only frame is begun */
@@ -143,8 +144,14 @@ struct recv_comm {
 	struct recv_unmatched unmatched;
 	uint32_t wrote; /* bits of NICs that have written to GPU memory since the last flush */
 	struct recv_flush *flushes; /* ANYNET_REQUESTS; NULL = none so far */
-	struct recv_req reqs[ANYNET_REQUESTS];
+	struct recv_req *reqs;      /* both in struct recv_tables */
+	struct recv_msg *msgs;
+};
+
+/* In pages of their own: what is never used is never there. */
+struct recv_tables {
 	struct recv_msg msgs[ANYNET_SENDS];
+	struct recv_req reqs[ANYNET_REQUESTS];
 };
 
 static inline struct recv_comm *to_recv(struct anynet_comm *comm)

@@ -46,7 +46,7 @@ void recv_free_unexpected(struct recv_comm *comm)
 		unexpected_free(comm, comm->unexpected.first);
 		comm->unexpected.first = next;
 	}
-	for (int i = 0; i < ANYNET_SENDS; i++)
+	for (int i = 0; comm->unexpected.bytes && i < ANYNET_SENDS; i++)
 		if (comm->msgs[i].unexpected)
 			unexpected_free(comm, comm->msgs[i].unexpected);
 }

@@ -60,7 +60,7 @@ static size_t put_cts(struct recv_comm *comm, struct recv_msg *msg, unsigned str
 		.tag = msg->tag,
 	};
 
-	msg->told_on = (uint8_t)stream;
+	msg->told_on = TOLD_ON(stream);
 	return put_control(comm, frame, &header);
 }
 
@@ -104,7 +104,7 @@ static size_t make_ack(struct recv_comm *comm, unsigned stream, uint8_t *frame)
 	for (unsigned word = 0; word < ANYNET_WIRE_SLOTS / 64; word++)
 		for (uint64_t bits = owed->ack_bits[word]; bits; bits &= bits - 1)
 			comm->msgs[64 * word + (unsigned)__builtin_ctzll(bits)].told_on =
-				(uint8_t)stream;
+				TOLD_ON(stream);
 	memcpy(frame + sizeof(header), owed->ack_bits, ANYNET_ACK_BYTES);
 	memset(owed->ack_bits, 0, sizeof(owed->ack_bits));
 	owed->complete = 0;
@@ -121,7 +121,7 @@ void recv_tell_again(struct anynet_comm *base, unsigned index)
 
 	base->streams[index]->bye.due = comm->owed.closing;
 	for (unsigned slot = 0; slot < ANYNET_SENDS; slot++) {
-		if (comm->msgs[slot].told_on != index)
+		if (comm->msgs[slot].told_on != TOLD_ON(index))
 			continue;
 		comm->owed.again[slot / 64] |= 1ull << slot % 64;
 		comm->owed.again_due = true;
@@ -134,7 +134,7 @@ bool recv_told_on(const struct anynet_comm *base, unsigned index)
 	bool told = false;
 
 	for (unsigned slot = 0; slot < ANYNET_SENDS; slot++)
-		told |= comm->msgs[slot].told_on == index;
+		told |= comm->msgs[slot].told_on == TOLD_ON(index);
 	return told;
 }
 
@@ -147,7 +147,7 @@ static size_t make_ack_again(struct recv_comm *comm, struct recv_msg *msg, unsig
 		.seq = msg->seq,
 	};
 
-	msg->told_on = (uint8_t)stream;
+	msg->told_on = TOLD_ON(stream);
 	return put_control(comm, frame, &header);
 }
 
@@ -163,7 +163,8 @@ static size_t make_again(struct recv_comm *comm, unsigned stream, uint8_t *frame
 		if (!(comm->owed.again[slot / 64] & bit))
 			continue;
 		left |= msg->told_on != TOLD_NOTHING;
-		if ((msg->told_on != stream && msg->told_on != TOLD_NOTHING) || still_aside(msg))
+		if ((msg->told_on != TOLD_ON(stream) && msg->told_on != TOLD_NOTHING) ||
+		    still_aside(msg))
 			continue;
 		comm->owed.again[slot / 64] &= ~bit;
 		if (msg->told_on == TOLD_NOTHING)

@@ -11,11 +11,13 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "base/pinned.h"
 #include "message/profile.h"
 #include "message/send_internal.h"
 #include "wire/checksum.h"
 
 #define HEADER_BYTES sizeof(struct anynet_wire_frame)
+#define SLOTS_BYTES  (ANYNET_SENDS * sizeof(struct send_msg))
 
 struct anynet_comm *send_create(const struct anynet_device *dev)
 {
@@ -25,8 +27,9 @@ struct anynet_comm *send_create(const struct anynet_device *dev)
 
 	if (!comm)
 		return NULL;
-	if (replay_init(&comm->ring, ib ? IB_REPLAY_BYTES : cfg->replay_bytes)) {
-		free(comm);
+	comm->msgs = pinned_alloc(SLOTS_BYTES);
+	if (!comm->msgs || replay_init(&comm->ring, ib ? IB_REPLAY_BYTES : cfg->replay_bytes)) {
+		send_free(&comm->base);
 		return NULL;
 	}
 	comm->limits.frame = ib ? IB_FRAME_BYTES : SIZE_MAX;
@@ -38,11 +41,6 @@ struct anynet_comm *send_create(const struct anynet_device *dev)
 	comm->next_seq = cfg->first_number;
 	comm->queue.head = comm->queue.tail = SLOT_NONE;
 	comm->free_head = SLOT_NONE;
-	for (int i = ANYNET_SENDS - 1; i >= 0; i--) {
-		comm->msgs[i].req.comm = &comm->base;
-		comm->msgs[i].next = comm->free_head;
-		comm->free_head = (uint16_t)i;
-	}
 	comm->base.is_send = true;
 	comm->base.dev = dev;
 	return &comm->base;
@@ -54,6 +52,7 @@ void send_free(struct anynet_comm *base)
 
 	replay_fini(&comm->kept);
 	replay_fini(&comm->ring);
+	pinned_free(comm->msgs, SLOTS_BYTES);
 	free(comm->fetched);
 	free(comm);
 }
@@ -67,7 +66,7 @@ bool send_uses(const struct anynet_comm *base, const struct anynet_mr *mr)
 {
 	const struct send_comm *comm = (const struct send_comm *)base;
 
-	for (int i = 0; i < ANYNET_SENDS; i++)
+	for (int i = 0; i < comm->fresh; i++)
 		if (comm->msgs[i].mr == mr)
 			return true;
 	return false;
@@ -82,7 +81,7 @@ bool send_owes(const struct anynet_comm *base)
 {
 	const struct send_comm *comm = (const struct send_comm *)base;
 
-	for (int i = 0; i < ANYNET_SENDS; i++)
+	for (int i = 0; i < comm->fresh; i++)
 		if (comm->msgs[i].state == SEND_GIVEN && comm->msgs[i].chunks.unwritten &&
 		    atomic_load_explicit(&comm->msgs[i].req.done, memory_order_relaxed))
 			return true;
@@ -114,11 +113,11 @@ void send_describe(const struct anynet_comm *base, char *text, size_t bytes)
 	const struct send_comm *comm = (const struct send_comm *)base;
 	const struct send_msg *oldest = NULL;
 
-	for (int i = 0; i < ANYNET_SENDS; i++) {
+	for (int i = 0; i < comm->fresh; i++) {
 		const struct send_msg *msg = &comm->msgs[i];
 
-		if (msg->req.comm && !msg->tested && !atomic_load(&msg->req.done) &&
-		    msg->state != SEND_FREE && (!oldest || (int32_t)(msg->seq - oldest->seq) < 0))
+		if (!msg->tested && !atomic_load(&msg->req.done) && msg->state != SEND_FREE &&
+		    (!oldest || (int32_t)(msg->seq - oldest->seq) < 0))
 			oldest = msg;
 	}
 	if (!oldest)
@@ -293,6 +292,21 @@ static int check_for_qp(const struct send_comm *comm, size_t bytes, const struct
 	return replay_has_room(&comm->ring, HEADER_BYTES + bytes + ANYNET_TAIL_BYTES) ? 0 : -EAGAIN;
 }
 
+/* One is free. */
+static struct send_msg *take_slot(struct send_comm *comm)
+{
+	struct send_msg *msg;
+
+	if (anynet_likely(comm->free_head != SLOT_NONE)) {
+		msg = &comm->msgs[comm->free_head];
+		comm->free_head = msg->next;
+		return msg;
+	}
+	msg = &comm->msgs[comm->fresh++];
+	msg->req.comm = &comm->base;
+	return msg;
+}
+
 int send_post(struct anynet_comm *base, const struct anynet_send *send, struct anynet_request **req)
 {
 	struct send_comm *comm = to_send(base);
@@ -302,7 +316,7 @@ int send_post(struct anynet_comm *base, const struct anynet_send *send, struct a
 	struct send_msg *msg;
 	int ret;
 
-	if (anynet_unlikely(comm->free_head == SLOT_NONE))
+	if (anynet_unlikely(comm->free_head == SLOT_NONE && comm->fresh == ANYNET_SENDS))
 		return -EAGAIN;
 	if (comm_is_ib(base)) {
 		ret = check_for_qp(comm, bytes, mr);
@@ -312,8 +326,7 @@ int send_post(struct anynet_comm *base, const struct anynet_send *send, struct a
 		    !can_gather(comm) && (ret = fetch_small(comm, &data, bytes, &mr)))
 			return ret;
 	}
-	msg = &comm->msgs[comm->free_head];
-	comm->free_head = msg->next;
+	msg = take_slot(comm);
 	start_message(comm, msg, data, bytes, (uint32_t)send->tag, mr);
 	msg->event = profile_start(base, send->phandle, bytes);
 	*req = &msg->req;

@@ -11,7 +11,7 @@
 static_assert(ANYNET_SENDS == ANYNET_WIRE_SLOTS, "a slot for every request");
 
 enum send_state {
-	SEND_FREE,   /* in the free list */
+	SEND_FREE,   /* in the free list, or fresh */
 	SEND_QUEUED, /* in the ready queue: bytes are left to hand to streams */
 	SEND_ASKED,  /* RTS is out (or queued); waits for the CTS */
 	SEND_GIVEN,  /* all bytes handed to streams */
@@ -72,7 +72,9 @@ struct send_limits {
 struct send_comm {
 	struct anynet_comm base; /* first */
 	uint32_t next_seq;       /* number of the next message */
-	uint16_t free_head;      /* slots not in use, the last used first */
+	uint16_t
+		free_head; /* slots that were used and are free, the last used first; and those … */
+	uint16_t fresh;    /* … from this one on never were: their memory is not there yet */
 	uint32_t outstanding;    /* requests not yet reported done */
 	uint32_t undone;         /* of these, not done yet */
 	uint32_t unconfirmed;    /* messages not acknowledged */
@@ -87,7 +89,7 @@ struct send_comm {
 	struct replay_ring kept; /* send_keep.c; no memory: none are */
 	/* IB_EAGER_BYTES: of a small message out of GPU memory; NULL = none so far */
 	uint8_t *fetched;
-	struct send_msg msgs[ANYNET_SENDS];
+	struct send_msg *msgs; /* ANYNET_SENDS, in pages of their own */
 };
 
 static inline struct send_comm *to_send(struct anynet_comm *comm)

@@ -101,6 +101,7 @@ struct stream_signs {
 	/* Of its connection, for the stats page; 0 = not known. */
 	unsigned resent; /* packets retransmitted by the kernel */
 	uint64_t rate;   /* the kernel's delivery rate, bytes per s */
+	uint64_t busy_us; /* with data in flight or to send */
 };
 
 /* Of a stream, over its connections: progress.c. */

@@ -23,11 +23,11 @@
 #include "session/listen.h"
 #include "session/registry.h"
 
-#define LOOK_MS       100  /* between two looks at every comm */
-#define URGENT_MS     2    /* when a comm waits to be attended to */
-#define ENDS_PER_LOOK 64   /* closed comms seen to their end in one look */
-#define EXIT_DRAIN_MS 1000 /* for closed comms when the process exits */
-#define EXIT_WAIT_MS  2000 /* for the thread to end: it may wait for a disk or a driver */
+#define LOOK_MS       100  /* between two visits to every comm */
+#define URGENT_MS     2    /* between two rounds while a comm needs attention soon */
+#define ENDS_PER_LOOK 64   /* closed comms destroyed in one round */
+#define EXIT_DRAIN_MS 1000 /* at exit, for draining closed comms */
+#define EXIT_WAIT_MS  2000 /* at exit, for each thread, which a disk or a driver may block */
 
 enum {
 	EVENT_WAKE,
@@ -43,13 +43,13 @@ enum background_state {
 };
 
 static struct {
-	pthread_mutex_t lock; /* of `state` */
+	pthread_mutex_t lock; /* protects `state` */
 	enum background_state state;
 	pthread_t thread;
-	unsigned forks;          /* fd_forks when it was started */
-	int epfd, wakefd;        /* open from the start of the thread on, for ever */
-	_Atomic bool asleep;     /* it waits until it is woken */
-	_Atomic uint64_t end_ms; /* when it ends, with or without closed comms; 0 = not yet */
+	unsigned forks;          /* fd_forks when the thread was started */
+	int epfd, wakefd;        /* open from the thread's start on, never closed afterwards */
+	_Atomic bool asleep;     /* the thread waits, without timeout, for background_wake */
+	_Atomic uint64_t end_ms; /* at exit: deadline for draining comms; 0 = not exiting */
 } background = { .lock = PTHREAD_MUTEX_INITIALIZER, .epfd = -1, .wakefd = -1 };
 
 bool background_runs(void)
@@ -65,13 +65,13 @@ bool background_runs(void)
 /* --- the thread --- */
 
 struct look {
-	bool due;    /* it is time for a look at every comm */
-	bool urgent; /* somebody has to be attended to soon */
+	bool due;    /* LOOK_MS have passed: visit every comm */
+	bool urgent; /* a comm needs attention soon */
 	unsigned ended;
 	struct anynet_comm *ends[ENDS_PER_LOOK];
 };
 
-/* Of a comm that nobody polls, so that nobody else attends to it. */
+/* Take the turn of a comm that nobody polls, and see whether a closed one has drained. */
 static void serve(struct anynet_comm *comm, struct look *look)
 {
 	if (!comm_try_enter(comm)) {
@@ -88,7 +88,7 @@ static void serve(struct anynet_comm *comm, struct look *look)
 	comm_leave(comm);
 }
 
-/* A caller who polls takes up the word himself; at the second visit it is clear that none does. */
+/* A thread that polls the comm clears `attention`. If it is still set at the second visit, nobody polls the comm. */
 static void visit(struct anynet_comm *comm, void *arg)
 {
 	struct look *look = arg;
@@ -130,17 +130,20 @@ static void poke_all(struct anynet_comm *comm, void *arg)
 	atomic_store(&comm->attention, true);
 }
 
-static void take_event(const struct epoll_event *event)
+/* Was it the accept engine's? */
+static bool take_event(const struct epoll_event *event)
 {
+	bool engine = event->data.u32 == EVENT_ENGINE;
 	uint64_t count;
 
 	if (event->data.u32 == EVENT_WAKE && read(background.wakefd, &count, sizeof(count)) < 0)
-		return;
-	if (event->data.u32 == EVENT_ENGINE)
+		return false;
+	if (engine)
 		listen_turn();
 	else if ((event->data.u32 == EVENT_LINKS && carrier_events_read()) ||
 		 (event->data.u32 == EVENT_PORTS && ib_events_read()))
 		registry_each(poke_all, NULL);
+	return engine;
 }
 
 void background_wake(void)
@@ -172,7 +175,7 @@ static bool nothing_to_do(void)
 	return registry_is_empty() && !listen_in_use();
 }
 
-/* Nobody needs it. Who adds a comm from here on sees that it sleeps. */
+/* There is nothing to do. A thread that adds a comm after `asleep` is set wakes this one. */
 static void sleep_until_woken(void)
 {
 	struct pollfd woken = { .fd = background.wakefd, .events = POLLIN };
@@ -188,7 +191,7 @@ static void *background_thread(void *arg)
 {
 	struct epoll_event events[4];
 	uint64_t last = 0;
-	bool urgent = false;
+	bool urgent = false, served = false;
 	unsigned engine = 0;
 
 	while (!is_over()) {
@@ -200,10 +203,14 @@ static void *background_thread(void *arg)
 			sleep_until_woken();
 			last = os_now_ms();
 		}
-		listen_watch(background.epfd, EVENT_ENGINE, &engine);
-		n = epoll_wait(background.epfd, events, 4, urgent ? URGENT_MS : LOOK_MS);
+		/* NCCL's thread, in accept, serves the engine as well: many connections at once do not wake this one
+		 * for each. */
+		if (!served)
+			listen_watch(background.epfd, EVENT_ENGINE, &engine);
+		n = epoll_wait(background.epfd, events, 4, urgent || served ? URGENT_MS : LOOK_MS);
+		served = false;
 		for (int i = 0; i < n; i++)
-			take_event(&events[i]);
+			served |= take_event(&events[i]);
 		now = os_now_ms();
 		look.due = now - last >= LOOK_MS;
 		if (look.due) {
@@ -254,7 +261,7 @@ static int open_descriptors(void)
 		close_descriptors();
 		return ret;
 	}
-	/* Without link events a lost link is noticed by the silence behind it. */
+	/* Errors are ignored: without events, a lost carrier is noticed because the peer becomes silent. */
 	if (carrier_fd >= 0)
 		watch(carrier_fd, EVENT_LINKS);
 	if (ports_fd >= 0)
@@ -262,9 +269,9 @@ static int open_descriptors(void)
 	return 0;
 }
 
-/* At exit, after which the thread must not touch the crypto library: registered after what that has registered. The
- * program's other threads may go on calling us: the descriptors stay. A thread that called exit in the middle of
- * one of our functions may hold the lock. */
+/* Exit handler. The thread must not use libcrypto after libcrypto's own exit handler. This one is registered later and
+ * therefore runs before it. The descriptors stay open, because other threads of the program may still call the plugin.
+ * The lock may be held for ever, by a thread that called exit within a function of the plugin. */
 static void finish(void)
 {
 	bool runs;

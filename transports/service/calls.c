@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* NCCL's calls that open and close (nccl_net/comm.h), and who looks after a comm in between. */
+/* NCCL's calls that open and close (nccl_net/comm.h). They register a comm with the threads that serve it in
+ * between. */
 #include <time.h>
 
 #include "path/ib/ib_setup.h"
@@ -10,8 +11,8 @@
 
 #define DRAIN_ALONE_MS 1000
 
-/* Leave an open comm to the background thread and the I/O threads as well: from now on only with its lock. Without
- * memory for that it has to do with its caller. */
+/* Let the background thread and the I/O threads serve an open comm as well; from now on use it only with its lock.
+ * Without memory, only its caller serves it. */
 static void look_after(struct anynet_comm *comm)
 {
 	if (!background_add(comm))
@@ -24,7 +25,7 @@ int anynet_listen(const struct anynet_device *dev, const void *owner, void *hand
 	int ret = listen_start(dev, owner, handle, listener);
 
 	if (!ret)
-		background_rouse(); /* who connects is answered, however late accept is called */
+		background_rouse(); /* it answers connectors, however late accept is called */
 	return ret;
 }
 
@@ -36,7 +37,7 @@ int anynet_connect(const struct anynet_device *dev, const struct anynet_connect_
 	if (*comm)
 		look_after(*comm);
 	else if (!ret)
-		background_rouse(); /* the peer may ask whether we live */
+		background_rouse(); /* it answers the peer's PROBE */
 	return ret;
 }
 
@@ -62,7 +63,7 @@ void anynet_net_trim(const void *owner)
 	listen_trim();
 }
 
-/* Without a background thread nobody else would see a closed comm to its end. */
+/* Drain a closed comm without a background thread, for up to DRAIN_ALONE_MS. */
 static void drain_alone(struct anynet_comm *comm)
 {
 	struct timespec moment = { .tv_nsec = 1000000 };
@@ -78,7 +79,7 @@ static void drain_alone(struct anynet_comm *comm)
 	}
 }
 
-/* Take it from all threads of ours, then destroy it. */
+/* Remove the comm from all of the plugin's threads, then destroy it. */
 static void release(struct anynet_comm *comm)
 {
 	io_threads_remove(comm);
@@ -97,12 +98,12 @@ void anynet_close(struct anynet_comm *comm)
 	recorder_note(comm, NULL, ANYNET_EVENT_CLOSED, 0, comm_pending(comm), NULL);
 	drains = drain_start(comm);
 	left = drains && comm->session->slot >= 0 && background_runs();
-	/* Requests end while deregMr, in another thread, still finds the comm in the registry. */
+	/* Cancel requests while the comm is in the registry, where deregMr in another thread finds it. */
 	if (comm_pending(comm)) {
 		comm_close_streams(comm);
 		comm_cancel(comm);
 	}
-	/* From here on the background thread may destroy it. */
+	/* After comm_leave the background thread may destroy the comm. */
 	atomic_store(&comm->session->closing, left);
 	comm_leave(comm);
 	if (left) {

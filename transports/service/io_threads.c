@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* See io_threads.h. */
+/* I/O threads; see io_threads.h. */
 #include "service/io_threads.h"
 
 #include <errno.h>
@@ -20,12 +20,12 @@
 #define WAKE_TOKEN      UINT64_MAX
 
 static struct {
-	pthread_mutex_t lock; /* adding and removing */
+	pthread_mutex_t lock; /* held while a comm is added or removed */
 	int epfd, wakefd; /* open while there are threads */
 	pthread_t threads[THREADS_MAX];
 	int thread_count;
 	_Atomic bool stop;
-	uint32_t used;
+	uint32_t used; /* comms that the threads serve */
 } pool = { .lock = PTHREAD_MUTEX_INITIALIZER, .epfd = -1, .wakefd = -1 };
 
 static void serve(uint64_t token)
@@ -96,7 +96,7 @@ static void pool_stop(void)
 	uint64_t one = 1;
 
 	atomic_store_explicit(&pool.stop, true, memory_order_release);
-	/* Level-triggered and never read: it wakes every thread. */
+	/* The eventfd is level-triggered and never read, so it wakes every thread. */
 	if (write(pool.wakefd, &one, sizeof(one)) < 0)
 		anynet_warn("cannot wake the I/O threads");
 	for (int i = 0; i < pool.thread_count; i++)
@@ -113,7 +113,7 @@ void io_threads_add(struct anynet_comm *comm)
 	if (pool.thread_count || !pool_start(anynet_net.io_threads)) {
 		pool.used++;
 		comm->session->io_token = registry_token(comm);
-		comm_enter(comm); /* the background thread may be at it already */
+		comm_enter(comm); /* the background thread may already work on it */
 		comm->session->io_epfd = pool.epfd;
 		for (unsigned i = 0; i < comm->stream_count; i++)
 			if (stream_stands(comm->streams[i]))
@@ -123,7 +123,7 @@ void io_threads_add(struct anynet_comm *comm)
 	pthread_mutex_unlock(&pool.lock);
 }
 
-/* A thread may still come by with an old event: the registry tells it that the comm is gone. */
+/* A thread may still get an old event of the comm; registry_hold then finds the comm only while it exists. */
 void io_threads_remove(struct anynet_comm *comm)
 {
 	if (comm->session->io_epfd < 0)

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* The plugin hands over what is so for the whole process: settings, devices, its NCCL (nccl_net/comm.h). */
+/* anynet_net_start (nccl_net/comm.h): takes over the settings and devices of the process. */
 #include <unistd.h>
 
 #include "base/net.h"
@@ -7,12 +7,12 @@
 #include "wire/allow.h"
 #include "wire/secret.h"
 
-/* I/O threads pay only where cores are plentiful: NCCL's own thread already polls. */
+/* I/O threads help only on fast links and with many cores, because NCCL's own thread already polls. */
 #define IO_THREADS_FROM_MBPS  40000
 #define IO_THREADS_FROM_CORES 16
 #define IO_THREADS_DEFAULT    2
 
-/* I/O threads this process runs, if nothing is set: a look at the cores and the links. */
+/* The setting, or a number by cores and link speeds. */
 static int choose_io_threads(void)
 {
 	if (anynet_net.cfg->io_threads >= 0)

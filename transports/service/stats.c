@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* What goes onto the stats page; see stats.h. */
+/* Collects the contents of the stats page; see stats.h. */
 #include "service/stats.h"
 
 #include <errno.h>
@@ -17,30 +17,31 @@
 #include "service/stats_page.h"
 #include "session/registry.h"
 
-#define ENTER_TRIES 20   /* to get at a comm between two calls of its user */
-#define ASKED_MS    1000 /* what waits for so long is described */
+#define ENTER_TRIES 20   /* attempts to take a comm's lock between two calls of its user */
+#define ASKED_MS    1000 /* a stall is reported after this time */
 
-/* Of whoever calls, one thread at a time. */
+/* Used by one thread at a time, without a lock. */
 static struct {
-	bool begun; /* since there are comms: the page is open, or there is to be none */
+	bool begun; /* stats_begin was called; without a page it is disabled, or failed */
 	struct stats_page page;
 	uint64_t next_id;
 	uint64_t started_ms;
-	unsigned slots;                    /* used so far … */
-	uint64_t sums[ANYNET_STATS_COMMS]; /* … and what was written there; 0 = nothing */
+	unsigned slots;                    /* records used so far */
+	uint64_t sums[ANYNET_STATS_COMMS]; /* checksum of each record in the file; 0 = empty */
 	struct {
-		uint64_t id, count; /* likewise: whose events, how many there had been */
+		uint64_t id, count; /* the comm whose events are in the file, and their number */
 	} told[ANYNET_STATS_COMMS];
-	struct anynet_stats_comm record; /* of the comm that is being looked at */
+	struct anynet_stats_comm record; /* of the comm being visited */
 	struct anynet_stats_events events;
 } stats = { .page.fd = -1 };
 
-/* One look. Ages are taken by os_now_ms, which leaves long pauses out, and told by the clock. */
+/* One stats_look. Ages are measured by os_now_ms, which leaves out long pauses, and written as CLOCK_MONOTONIC
+ * times. */
 struct round {
 	uint64_t now, clock_ms;
 	unsigned comms;
 	int err;
-	bool told, happened; /* the record, the events of the comm at hand are new */
+	bool told, happened; /* stats.record is filled; stats.events is filled */
 	bool seen[ANYNET_STATS_COMMS];
 };
 
@@ -59,7 +60,7 @@ static uint64_t by_clock(const struct round *round, uint64_t since)
 	return !since ? 0 : age < round->clock_ms ? round->clock_ms - age : 1;
 }
 
-/* Zeros what is behind the text, as all of it is written. Of a name that is too long, what fits. */
+/* Truncates texts that are too long, and zeroes the rest of the field, because all of it is written. */
 static void put_text(char *to, size_t room, const char *from)
 {
 	size_t bytes = strnlen(from, room - 1);
@@ -82,6 +83,8 @@ static void tell_stream(const struct anynet_comm *comm, const struct anynet_stre
 	out->frames = stream->ops->frames(stream);
 	out->rate = comm->is_send ? stream->health.seen.rate : 0;
 	out->resent = stream->health.seen.resent;
+	out->acked = stream->health.seen.acked;
+	out->busy_us = stream->health.seen.busy_us;
 	out->rtt_us = stream->health.seen.rtt_us;
 	out->breaks = stream->breaks.count;
 	out->down_ms = !stream_stands(stream) ? by_clock(round, stream->breaks.ms) : 0;
@@ -93,8 +96,8 @@ static void tell_stream(const struct anynet_comm *comm, const struct anynet_stre
 	PUT_TEXT(out->path, stream->path);
 }
 
-/* Requests end in about the order in which they come: while fewer are done than there were at some look
- * in the past, the oldest is as old as that. */
+/* Requests complete in about the order in which they are posted. `mark` is the number of requests at an earlier look:
+ * while fewer than that are done, the oldest pending one is at least as old as that look. */
 static uint64_t oldest_since(struct comm_tally *tally, unsigned pending, uint64_t now)
 {
 	if (!pending || tally->requests - pending >= tally->mark) {
@@ -116,7 +119,7 @@ static void tell_requests(struct anynet_comm *comm, const struct round *round,
 	out->requests = tally->requests;
 	out->pending = comm_pending(comm);
 	out->oldest_ms = by_clock(round, oldest_since(tally, out->pending, round->now));
-	/* It begins anew at each progress: a moment is no stall. */
+	/* since_ms restarts at each progress, so a short time is not a stall. */
 	if (!out->pending || round->now < stalled + ASKED_MS || !stalled)
 		return;
 	out->stalled_ms = by_clock(round, stalled);
@@ -172,7 +175,7 @@ static bool enter(struct anynet_comm *comm)
 	return false;
 }
 
-/* Has anything happened to the comm since it was written? Then that is to be. */
+/* Copy the comm's events if the file does not have all of them. Returns whether it copied. */
 static bool take_events(const struct anynet_comm *comm, unsigned slot)
 {
 	uint64_t count = comm->session->recorder->page.count;
@@ -186,7 +189,7 @@ static bool take_events(const struct anynet_comm *comm, unsigned slot)
 	return true;
 }
 
-/* While the comm is held: nothing is written here. */
+/* Runs with the registry's lock, so it must not write to the file. */
 static void visit(struct anynet_comm *comm, void *arg)
 {
 	struct round *round = arg;
@@ -204,7 +207,7 @@ static void visit(struct anynet_comm *comm, void *arg)
 	comm_leave(comm);
 }
 
-/* The file system may not answer. */
+/* May block in the file system: call it without locks. */
 static int put_comm(unsigned slot, bool happened)
 {
 	uint64_t sum = anynet_stats_sum(&stats.record, sizeof(stats.record));
@@ -247,7 +250,7 @@ static int tell_process(const struct round *round)
 	return stats_page_put(&stats.page, 0, &process, sizeof(process));
 }
 
-/* Records of comms that are gone. */
+/* Clear the records of comms that are gone. */
 static int forget(const struct round *round)
 {
 	static struct anynet_stats_comm nothing;
@@ -257,7 +260,7 @@ static int forget(const struct round *round)
 		if (round->seen[slot] || !stats.sums[slot])
 			continue;
 		stats.sums[slot] = 0;
-		memset(&nothing, 0, sizeof(nothing)); /* with a sum: a record of no comm */
+		memset(&nothing, 0, sizeof(nothing)); /* id 0 = no comm */
 		ret = stats_page_put(&stats.page, anynet_stats_comm_at(slot), &nothing,
 				     sizeof(nothing));
 	}

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * What this process tells on its stats page (nccl_net/stats.h), ten times a second. Nothing is counted for it on the
- * data path that is not counted anyway, but the bytes received. A thread of its own writes the file, and holds
- * nothing meanwhile: the file system may not answer.
+ * The statistics of this process, written to its stats page (nccl_net/stats.h) ten times a second. On the data path
+ * they add only a count of the bytes received. A separate thread writes the file, and holds no lock while it writes,
+ * because the file system may not respond.
  */
 #ifndef ANYNET_STATS_COLLECT_H
 #define ANYNET_STATS_COLLECT_H
@@ -10,22 +10,22 @@
 #include <stdbool.h>
 #include <stdint.h>
 
-/* While there are comms the thread runs. Any thread; returns at once. */
+/* Start the thread, or let it end: it runs while there are comms. Any thread; does not block. */
 void stats_want(bool wanted);
 
-/* When the process exits: end it, and wait at most so long for that. False: it still runs. */
+/* At exit: let the thread end, and wait for it for up to `ms`. False: it still runs. */
 bool stats_leave(uint64_t ms);
 
 /* --- what it does. One thread at a time. --- */
 
-/* Make the page, if the settings want one. */
+/* Create the page, if the settings want one. */
 void stats_begin(void);
 
-/* Tell how the comms in the registry are doing, on a page that is made now if there was no stats_begin. One that
- * somebody is at work on all the time keeps what was told of it last. */
+/* Write the state of the comms in the registry; calls stats_begin first if necessary. A comm whose lock cannot be taken
+ * keeps its previous record. */
 void stats_look(void);
 
-/* The last comm is gone: so is the page. */
+/* Remove the page: the last comm is gone. */
 void stats_end(void);
 
 #endif

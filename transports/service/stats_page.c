@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * The file of the stats page; see stats_page.h. It is written to by pwrite and not mapped: a file system
- * without room is an error then, and no signal.
+ * The file of the stats page; see stats_page.h. It is written by pwrite and not mapped, because a full file system then
+ * causes an error instead of a SIGBUS.
  */
 #include "service/stats_page.h"
 
@@ -28,7 +28,7 @@ static bool is_page(const char *name)
 	return !strncmp(name, ANYNET_STATS_PREFIX, strlen(ANYNET_STATS_PREFIX));
 }
 
-/* Nobody holds it or has written to it lately, so nobody is just making it either. */
+/* Is the page without a lock? One that was written to recently may have been created just now and not be locked yet. */
 static bool is_stale(int fd)
 {
 	struct flock lock = { .l_type = F_RDLCK, .l_whence = SEEK_SET, .l_len = 1 };

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* The file of the stats page (nccl_net/stats.h): made, written to, removed. One thread at a time. */
+/* Creates, writes and removes the file of the stats page (nccl_net/stats.h). One thread at a time. */
 #ifndef ANYNET_STATS_PAGE_H
 #define ANYNET_STATS_PAGE_H
 
@@ -7,19 +7,18 @@
 #include <stddef.h>
 
 struct stats_page {
-	int fd;         /* -1 = there is none */
-	unsigned forks; /* fd_forks when it was made: a forked child has no page */
+	int fd;         /* -1 = no page */
+	unsigned forks; /* fd_forks when it was created: a forked child has no page */
 	char path[320];
 };
 
-/* Make the page of this process in `dir`, and remove those that processes of this user have left there.
- * 0 or -errno. */
+/* Create the page of this process in `dir`, and remove stale pages of this user there. 0 or -errno. */
 int stats_page_open(struct stats_page *page, const char *dir);
 
-/* Write a record, whose sum comes first, at this place. Without a page nothing. 0 or -errno. */
+/* Write a record at offset `at`, and set its first field to its checksum. Does nothing without a page. 0 or -errno. */
 int stats_page_put(struct stats_page *page, size_t at, void *record, size_t bytes);
 
-/* Remove it, if this process has made it. Also twice. */
+/* Close the page, and remove the file if this process created it. May be called again. */
 void stats_page_close(struct stats_page *page);
 
 #endif

@@ -10,12 +10,12 @@
 
 static struct {
 	pthread_mutex_t lock;
-	pthread_cond_t changed; /* by CLOCK_MONOTONIC, from the first start on */
+	pthread_cond_t changed; /* uses CLOCK_MONOTONIC; initialised by the first start */
 	bool wanted, runs;
-	unsigned forks; /* fd_forks when it was started */
+	unsigned forks; /* fd_forks when the thread was started */
 } writer = { .lock = PTHREAD_MUTEX_INITIALIZER };
 
-/* Under the lock. False: the time is over. */
+/* With writer.lock. False: it timed out. */
 static bool wait_for_change(uint64_t ms)
 {
 	struct timespec until = thread_after(CLOCK_MONOTONIC, ms);
@@ -23,7 +23,8 @@ static bool wait_for_change(uint64_t ms)
 	return !pthread_cond_timedwait(&writer.changed, &writer.lock, &until);
 }
 
-/* At least once: a process that is over already removes what others have left, too. */
+/* Calls stats_look at least once, even if no comm is left by then, because that removes stale pages of other
+ * processes. */
 static void *write_stats(void *arg)
 {
 	pthread_mutex_lock(&writer.lock);
@@ -45,7 +46,7 @@ static void *write_stats(void *arg)
 	return arg;
 }
 
-/* Under the lock. */
+/* With writer.lock. */
 static void start(void)
 {
 	static bool ready;

@@ -115,11 +115,9 @@ static struct handshake *victim(struct crowd *crowd)
 /* Those that are too many, or late. Not while events of handshakes are looked at. */
 static void trim(struct crowd *crowd, uint64_t now_ms)
 {
-	unsigned most = handshakes_max();
-
 	while (crowd->count && TAILQ_FIRST(&crowd->list)->deadline_ms <= now_ms)
 		handshake_end(TAILQ_FIRST(&crowd->list), false);
-	while (crowd->count > most)
+	while (crowd->count && crowd->count > handshakes_max())
 		handshake_end(victim(crowd), false);
 }
 

@@ -36,7 +36,7 @@ void listen_turn(void);
 /* Ten times a second: comms that wait for accept, and whose connector has gone, make room. */
 void listen_look(void);
 
-/* Let `epfd` tell, with `data`, when a turn is due; *generation (0 at first) is what was added last. */
+/* Let `epfd` tell, with `data`, when the next turn is due, once; *generation (0 at first) is what was added last. */
 void listen_watch(int epfd, uint32_t data, unsigned *generation);
 
 /* NCCL has ended the communicator of this context: drop what its listeners have half accepted. */

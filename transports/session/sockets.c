@@ -93,10 +93,10 @@ int sockets_listen(const struct anynet_device *const *set, int count, struct any
 
 void sockets_watch(int epfd, uint32_t data, unsigned *generation)
 {
-	struct epoll_event event = { .events = EPOLLIN, .data.u32 = data };
+	struct epoll_event event = { .events = EPOLLIN | EPOLLONESHOT, .data.u32 = data };
+	int op = listening.generation == *generation ? EPOLL_CTL_MOD : EPOLL_CTL_ADD;
 
-	if (listening.epfd >= 0 && listening.generation != *generation &&
-	    !epoll_ctl(epfd, EPOLL_CTL_ADD, listening.epfd, &event))
+	if (listening.epfd >= 0 && !epoll_ctl(epfd, op, listening.epfd, &event))
 		*generation = listening.generation;
 }
 

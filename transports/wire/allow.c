@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Who may connect; see allow.h. */
+/* The networks that may connect; see allow.h. */
 #include "wire/allow.h"
 
 #include <netinet/in.h>
@@ -7,8 +7,8 @@
 
 #include "base/subnet.h"
 
-#define NETWORKS_MAX 256 /* more than fit into the setting */
-#define MAPPED_BITS  96  /* of ::ffff:0:0/96, in which IPv4 lies within IPv6 */
+#define NETWORKS_MAX 256 /* more than the length of the setting allows */
+#define MAPPED_BITS  96  /* prefix length of the IPv4-mapped addresses, ::ffff:0:0/96 */
 
 static struct {
 	bool everybody;
@@ -16,7 +16,7 @@ static struct {
 	struct subnet networks[NETWORKS_MAX];
 } allow = { .everybody = true };
 
-/* ::ffff:10.0.0.0/104 means 10.0.0.0/8. */
+/* Convert an IPv4-mapped network: ::ffff:10.0.0.0/104 is 10.0.0.0/8. */
 static void unmap_network(struct subnet *net)
 {
 	if (net->family != AF_INET6 || net->prefix < MAPPED_BITS ||

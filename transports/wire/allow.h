@@ -1,16 +1,16 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* ANYNET_ALLOW: who may connect to us at all. Set once, by anynet_net_start; read-only afterwards. */
+/* ANYNET_ALLOW: the networks that may connect to this process. Set once by anynet_net_start, read-only afterwards. */
 #ifndef ANYNET_ALLOW_H
 #define ANYNET_ALLOW_H
 
 #include <stdbool.h>
 #include <sys/socket.h>
 
-/* "network,…" as ANYNET_ALLOW holds it; "" = everybody, "none" = nobody. A list that does not parse
- * (the settings let none through) lets nobody in. */
+/* Set the networks. `list` is "network,…"; "" = all, "none" = no network. An invalid list, which the parser of the
+ * setting rejects already, admits no network. */
 void allow_start(const char *list);
 
-/* May this address connect? An IPv4 address within IPv6 counts as IPv4, on either side. */
+/* May this address connect? IPv4-mapped IPv6 addresses count as IPv4, in `addr` and in the list. */
 bool allow_permits(const struct sockaddr_storage *addr);
 
 #endif

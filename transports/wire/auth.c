@@ -14,11 +14,11 @@
 
 static_assert(ANYNET_PROOF_BYTES == HMAC_BYTES, "wire");
 
-/* What a proof is the MAC of. The type within the message says whose it is and which. */
+/* The input of a MAC. The message's type distinguishes the messages and the sides of a handshake. */
 struct proven {
 	char label[16];
 	uint8_t chain[HMAC_BYTES];
-	struct anynet_wire_hello message; /* its proof is zeros here */
+	struct anynet_wire_hello message; /* with `proof` set to zero */
 };
 static_assert(sizeof(struct proven) == 48 + sizeof(struct anynet_wire_hello), "wire");
 
@@ -32,7 +32,7 @@ static int mac_of(const struct auth *auth, const struct anynet_wire_hello *messa
 	return secret_mac(&proven, sizeof(proven), mac);
 }
 
-/* In a time that does not depend on where they differ. */
+/* Compares in constant time. */
 static bool mac_equal(const uint8_t a[HMAC_BYTES], const uint8_t b[HMAC_BYTES])
 {
 	volatile uint8_t differ = 0;
@@ -44,7 +44,7 @@ static bool mac_equal(const uint8_t a[HMAC_BYTES], const uint8_t b[HMAC_BYTES])
 
 int auth_prove(struct auth *auth, struct anynet_wire_hello *message)
 {
-	hello_make_printable(message); /* as its receiver does before he looks at it */
+	hello_make_printable(message); /* the receiver does so before it checks the proof */
 	if (mac_of(auth, message, auth->chain))
 		return -EIO;
 	memcpy(message->proof, auth->chain, sizeof(message->proof));
@@ -105,7 +105,7 @@ enum auth_verdict auth_judge(struct auth *auth, const struct anynet_wire_hello *
 	return AUTH_REFUSE;
 }
 
-/* The fields that every message of one handshake has in common. */
+/* A message with the fields that all messages of a handshake have in common. */
 static struct anynet_wire_hello next_message(const struct anynet_wire_hello *hello,
 					     enum anynet_hello_type type)
 {

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Proofs that both sides of a new connection know one secret (docs/wire.md, "The secret"): each
- * message of the handshake carries a MAC over itself and everything before it. Messages only, no
- * sockets: the acceptor's side is used by handshake.c, the connector's by dial.c.
+ * Proofs that both ends of a new connection know the same secret (docs/wire.md, "The secret"): each message of the
+ * handshake has a MAC over itself and all earlier messages. No sockets here: handshake.c uses the acceptor's functions,
+ * dial.c the connector's.
  */
 #ifndef ANYNET_AUTH_H
 #define ANYNET_AUTH_H
@@ -11,37 +11,38 @@
 
 #include "wire/hmac.h"
 
-/* One handshake so far; zeros before its first message. */
+/* The state of one handshake; zeros before its first message. */
 struct auth {
-	uint8_t chain[HMAC_BYTES];
+	uint8_t chain[HMAC_BYTES]; /* proof of the last message */
 };
 
-/* What becomes of somebody who has said hello. */
+/* What the acceptor does after a hello. */
 enum auth_verdict {
 	AUTH_ADMIT,     /* neither side has a secret */
-	AUTH_CHALLENGE, /* so far he seems to know it: he has to prove it */
+	AUTH_CHALLENGE, /* the proof is right, but the hello may be a replay: send a CHALLENGE */
 	AUTH_REFUSE,
 };
 
-/* Connector: make `hello`, complete otherwise, say what is to be said about the secret, if there is
- * one. 0, or -EACCES: there is to be a secret, but it cannot be used. */
+/* Connector: reset *auth and, if there is a secret, add nonce, feature bit and proof to `hello`, which is complete
+ * otherwise. 0, or -EACCES: the configured secret cannot be used. */
 int auth_hello(struct auth *auth, struct anynet_wire_hello *hello);
 
-/* Acceptor: judge a hello that has been checked. AUTH_REFUSE: `why` tells both sides. */
+/* Acceptor: reset *auth and judge a hello that hello_check has accepted. AUTH_REFUSE: `why` is the reason, in words for
+ * both ends. */
 enum auth_verdict auth_judge(struct auth *auth, const struct anynet_wire_hello *hello, char *why,
 			     size_t why_bytes);
 
-/* Fill the acceptor's answer to `hello`, or the connector's answer to that. 0 or -EIO. */
+/* Fill the acceptor's CHALLENGE to `hello`, and the connector's RESPONSE to that, with their proofs. 0 or -errno. */
 int auth_challenge(struct auth *auth, const struct anynet_wire_hello *hello,
 		   struct anynet_wire_hello *challenge);
 int auth_response(struct auth *auth, const struct anynet_wire_hello *challenge,
 		  struct anynet_wire_hello *response);
 
-/* Put the proof into the next message of the handshake, complete otherwise. 0 or -EIO. */
+/* Add the proof to the next message of the handshake, which is complete otherwise. 0 or -EIO. */
 int auth_prove(struct auth *auth, struct anynet_wire_hello *message);
 
-/* Does the next message, as it came, prove that its sender knows the secret and got all that was said
- * before? 0 or -EACCES. */
+/* Verify the proof of the next message, as received: its sender knows the secret and has seen the same earlier
+ * messages. 0 or -EACCES. */
 int auth_check(struct auth *auth, const struct anynet_wire_hello *message);
 
 #endif

@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * CRC32C: the remainder of a polynomial, bits in reflected order (bit 31 is x⁰), first and last
- * inverted. The instruction takes 8 bytes in one cycle but its result three cycles later, so long data
- * is taken as three parts side by side, which tables put together: appending n bytes multiplies what
- * comes before by x⁸ⁿ.
+ * CRC32C: a polynomial remainder with bits in reflected order (bit 31 is x⁰), inverted before and after. The CPU
+ * instruction processes 8 bytes, one per cycle with a latency of three cycles. So long data is processed as three
+ * interleaved parts, whose results are combined by tables: appending n bytes multiplies the remainder of the preceding
+ * bytes by x⁸ⁿ.
  */
 #include "wire/crc32c.h"
 
@@ -21,18 +21,18 @@
 
 #define POLYNOMIAL 0x82f63b78u
 #define X8         0x00800000u /* x⁸ */
-#define LONG_BITS  12          /* 4096 bytes for each of the three parts … */
-#define SHORT_BITS 8           /* … or 256 */
+#define LONG_BITS  12          /* long parts have 4096 bytes */
+#define SHORT_BITS 8           /* short parts have 256 bytes */
 #define WORD       sizeof(uint64_t)
 
-/* What a number is multiplied with, for each value of each of its bytes. */
+/* Multiplication by a constant: the product for each value of each byte of the other factor. */
 struct factor {
 	uint32_t of[4][256];
 };
 
 /* Set up once, by `once`. */
 static struct {
-	uint32_t byte[WORD][256]; /* byte[i]: of a byte with i bytes of zeros behind it */
+	uint32_t byte[WORD][256]; /* byte[i][v]: CRC of byte v followed by i zero bytes */
 	struct factor by_long, by_short;
 	bool instruction;
 } tables;
@@ -51,7 +51,7 @@ static uint32_t multiply(uint32_t a, uint32_t b)
 	return product;
 }
 
-/* For what has 2^bits bytes behind it. */
+/* The factor for appending 2^bits bytes. */
 static void make_factor(struct factor *factor, unsigned bits)
 {
 	uint32_t by = X8;
@@ -150,7 +150,7 @@ static uint32_t times(uint32_t crc, const struct factor *factor)
 	       factor->of[2][crc >> 16 & 0xff] ^ factor->of[3][crc >> 24];
 }
 
-/* Three parts of `part` bytes each, which is what the factor stands for. */
+/* Process three parts of `part` bytes each. `factor` is the one for appending `part` bytes. */
 static inline WITH_INSTRUCTION uint32_t take_three(uint32_t crc, const uint8_t *at, size_t part,
 						   const struct factor *factor)
 {

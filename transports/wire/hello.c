@@ -12,8 +12,8 @@
 
 #include "base/net.h"
 
-/* Two NICs are taken to be on one network if this many leading bits of their addresses agree: own
- * networks are rarely larger, and a pair that cannot talk costs a dial and a line in the log. */
+/* Two NICs count as being on one network if this many leading bits of their addresses agree. The networks of a site are
+ * rarely larger, and a pair that cannot connect costs only a dial and a log line. */
 #define PAIR_BITS_V4 16
 #define PAIR_BITS_V6 48
 
@@ -272,7 +272,7 @@ static int common_bits(const struct anynet_wire_addr *a, const struct anynet_wir
 	return bits;
 }
 
-/* The unused acceptor NIC nearest to `from`; -1 = none is near. */
+/* The unused acceptor NIC that shares the longest address prefix with `from`; -1 = none is on its network. */
 static int nearest(const struct anynet_wire_addr *from, struct nic_addrs to, uint32_t used)
 {
 	int best = -1, best_bits = from->family == 4 ? PAIR_BITS_V4 - 1 : PAIR_BITS_V6 - 1;

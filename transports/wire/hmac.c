@@ -16,7 +16,7 @@
 const char *const hmac_library_names[] = { "libcrypto.so.3", "libcrypto.so.1.1", "libcrypto.so",
 					   NULL };
 
-/* These two have had the same types since OpenSSL 0.9.7, and in its forks. */
+/* These two functions have had the same prototypes since OpenSSL 0.9.7, and have them in its forks. */
 struct library {
 	const void *(*sha256)(void);
 	unsigned char *(*hmac)(const void *digest, const void *key, int key_bytes,
@@ -24,13 +24,13 @@ struct library {
 			       unsigned *mac_bytes);
 };
 
-/* libcrypto takes itself down when the process exits, while other threads may still connect. So it
- * is used under a lock, and no more once exit has begun. */
+/* libcrypto cleans up when the process exits, while other threads may still make connections. So it is used only with
+ * the lock, and not after exit has begun. */
 static struct {
 	pthread_mutex_t lock;
 	struct library library;
 	bool open, exits_watched;
-	unsigned forks; /* fd_forks when it was opened */
+	unsigned forks; /* fd_forks when the library was opened */
 } crypto = { .lock = PTHREAD_MUTEX_INITIALIZER };
 
 static int compute(const struct library *lib, const void *key, size_t key_bytes, const void *data,
@@ -61,8 +61,7 @@ static bool computes_right(const struct library *lib)
 	       !memcmp(mac, wanted, sizeof(mac));
 }
 
-/* ISO C knows no conversion from a data pointer to a function pointer; POSIX has the bytes be the
- * same. */
+/* ISO C has no conversion from a data pointer to a function pointer; on POSIX systems their bytes are the same. */
 static bool find_function(void *handle, const char *name, void *function)
 {
 	void *address = dlsym(handle, name);
@@ -71,7 +70,7 @@ static bool find_function(void *handle, const char *name, void *function)
 	return address;
 }
 
-/* NULL, or why not. */
+/* Returns NULL on success, otherwise the reason. */
 static const char *open_library(const char *name, struct library *lib)
 {
 	void *handle = dlopen(name, RTLD_NOW | RTLD_LOCAL);
@@ -103,7 +102,7 @@ static void stop_at_exit(void)
 
 static void opened(void)
 {
-	/* After libcrypto has asked for the same: the last to ask is the first to go. */
+	/* Exit handlers run in reverse order. libcrypto has registered its own by now, so this one runs first. */
 	if (!crypto.exits_watched)
 		atexit(stop_at_exit);
 	crypto.exits_watched = true;

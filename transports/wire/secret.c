@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Reading the secret; see secret.h. */
+/* Reads the secret; see secret.h. */
 #include "wire/secret.h"
 
 #include <errno.h>
@@ -15,10 +15,10 @@
 #include "base/libc_text.h"
 #include "base/thread.h"
 
-#define READ_MS 10000 /* a file system whose server is gone may never answer */
+#define READ_MS 10000 /* a network file system may never respond */
 
 static struct {
-	size_t bytes; /* 0 = none, or not usable */
+	size_t bytes; /* 0 = no secret, or not usable */
 	char problem[640];
 	uint8_t key[SECRET_MAX_BYTES];
 } secret;
@@ -26,9 +26,9 @@ static struct {
 /* The file being read. */
 struct reading {
 	const char *file;
-	size_t bytes; /* of the secret; 0: none, and `why` */
+	size_t bytes; /* of the secret; 0 = not usable, for the reason in `why` */
 	char why[sizeof(secret.problem) - 300];
-	/* One byte more than a secret and its newline may have tells a longer file. */
+	/* A secret, its newline, and one byte more to detect a longer file. */
 	uint8_t key[SECRET_MAX_BYTES + 2];
 };
 
@@ -48,7 +48,7 @@ static bool is_private(const struct stat *st, char *why, size_t why_bytes)
 	return false;
 }
 
-/* The whole file, or its first sizeof(reading->key) bytes. */
+/* Read the whole file, or its first sizeof(reading->key) bytes. Returns the number of bytes or -errno. */
 static ssize_t read_all(int fd, struct reading *reading)
 {
 	size_t got = 0;
@@ -96,7 +96,7 @@ static void take_secret(int fd, struct reading *reading)
 static void *read_secret(void *arg)
 {
 	struct reading *reading = arg;
-	/* Without O_NONBLOCK a FIFO would keep us. */
+	/* O_NONBLOCK: opening a FIFO would block otherwise. */
 	int fd = open(reading->file, O_RDONLY | O_CLOEXEC | O_NONBLOCK | O_NOCTTY);
 
 	if (fd < 0) {
@@ -108,7 +108,7 @@ static void *read_secret(void *arg)
 	return arg;
 }
 
-/* In a thread of its own, which may be held up for ever, and `reading` with it: false. */
+/* Read in a separate thread. False: it is still blocked, possibly for ever, and `reading` must not be freed. */
 static bool read_within(struct reading *reading, uint64_t ms)
 {
 	pthread_t thread;

@@ -36,16 +36,16 @@ typedef void (*anynet_nccl_logger)(int level, unsigned long flags, const char *f
 typedef int (*anynet_nccl_profiler)(void **event, int type, void *phandle, int64_t plugin_id,
 				    void *ext);
 
-/* In *request on entry of irecv, v9+: NCCL needs neither the size nor a genuine completion (§3.5). */
+/* Value of *request on entry to irecv, v9+: NCCL needs neither the size nor a real completion (net-api.md §3.5). */
 #define ANYNET_NCCL_OPTIONAL_COMPLETION ((void *)0x1)
 
-/* Largest maxP2pBytes and maxCollBytes NCCL accepts; 0 is refused, too. */
+/* Largest maxP2pBytes and maxCollBytes that NCCL accepts. It also rejects 0. */
 #define ANYNET_NCCL_MESSAGE_MAX ((size_t)1 << 40)
 
 /* "Not set" for the traffic class, rail and plane. */
 #define ANYNET_NCCL_UNSET (-1)
 
-/* v7+: for device offload, which we never offer. */
+/* v7+: for device offload, which the plugin does not support. */
 struct anynet_net_device_handle {
 	enum anynet_nccl_device_type type;
 	int version;

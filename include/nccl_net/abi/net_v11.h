@@ -15,7 +15,7 @@ ANYNET_ABI_AT(anynet_net_comm_attr_v11, min_concurrent_peers, 4);
 ANYNET_ABI_AT(anynet_net_comm_attr_v11, max_flows_per_peer, 8);
 ANYNET_ABI_AT(anynet_net_comm_attr_v11, min_flows_per_peer, 12);
 
-/* Advice of what is going to be sent; bit sets are all ones where not known. */
+/* Hints about the traffic to come. A bit set with all bits set means "not known". */
 struct anynet_net_attr_v11 {
 	struct anynet_net_comm_attr_v11 send, recv;
 	uint32_t op, algo, proto;

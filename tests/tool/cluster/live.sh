@@ -1,11 +1,13 @@
 #!/bin/bash
 # SPDX-License-Identifier: Apache-2.0
 # `anynet cluster --live` on a job of four ranks over two paths, in network namespaces: live.sh BUILD_DIR [FAULTS [HEALTHY_S]].
-# Faults are planted one after another: a slow link, a lossy one, a stopped rank, a rank behind others that take the processors, a path on
-# which packets come through in one direction only. Each must be named, and nothing else, within LIMIT looks of a second;
-# then all must be well again. Before them HEALTHY_S looks without any alarm. Exit 77 = skipped.
+# Faults are planted one after another (KINDS): a slow link, a lossy one, a stopped rank, a rank behind others that take the processors, a
+# path on which packets come through in one direction only. It counts those that are named, and nothing else, within LIMIT looks of
+# a second, and the alarms in HEALTHY_S looks before. Exit 0: 95 % are named by the first word, without an alarm. Exit 77 = skipped.
 # RATE (MB/s), LOSS (percent) and FIRST, the number of the first fault, which chooses hosts and path, change what is planted.
-# STRICT=0, for busy machines: each has to be named in the end, whatever is said before.
+# STRICT=0, as a test: what is said first does not count. Within LIMIT looks each fault has to be named, and nothing else, and before and
+# after it there have to be looks in a row without a finding. That is certain for a stopped rank and a path that is gone. What a
+# slow or lossy path shows before the plugin leaves it, and who gets how much of a processor, depends on the machine.
 set -uo pipefail
 # shellcheck source=tests/said.sh
 . "$(dirname "$0")/../../said.sh"
@@ -71,8 +73,15 @@ mkfifo "$out/looks"
 "$tool" cluster --live --json --ssh "$out/ssh" --hosts h1,h2,h3,h4 >"$out/looks" 2>"$out/told" &
 exec 5<"$out/looks"
 look() { read -r -t 60 line <&5 || fail "no look: $(cat "$out/told")"; }
-# "id hosts" of all findings, in one line
-findings() { jq -r '[.findings[] | "\(.id) \(.hosts | sort | join(","))"] | sort | join("; ")' <<<"$line"; }
+# "id hosts" of all findings, in one line. Most looks have none: jq would not keep up on a busy machine.
+findings() { [[ $line == *'"findings":[]'* ]] || jq -r '[.findings[] | "\(.id) \(.hosts | sort | join(","))"] | sort | join("; ")' <<<"$line"; }
+
+# The next look that begins from now on: older ones are still in the pipe.
+look_now() {
+	local now
+	now=$(date -u +%FT%TZ)
+	while look && [[ $line =~ \"when\":\"([^\"]*) && ${BASH_REMATCH[1]} < $now ]]; do :; done
+}
 
 # link PATH TEXT...: to that switch
 link() { printf '%s\n' "${@:2}" >"$out/commands$1"; }
@@ -118,9 +127,22 @@ heal() {
 	esac
 }
 
+# Five looks in a row without a finding: connections come back one after another.
+quiet() {
+	local looks well=0
+	look_now
+	for ((looks = 0; looks < (LIMIT > 60 ? LIMIT : 60) && well < 5; looks++)); do
+		look
+		[ -z "$(findings)" ] && well=$((well + 1)) || well=0
+	done
+	[ "$well" = 5 ] && return
+	echo "$1: still '$(findings)'"
+	restless=$((restless + 1))
+}
+
 read -ra kinds <<<"${KINDS:-slow lossy stop busy hole}"
-right=0 alarms=0 slowest=0
-for ((i = 0; i < 5; i++)); do look; done # connections settle
+right=0 alarms=0 slowest=0 restless=0
+quiet start
 for ((i = 0; i < healthy; i++)); do
 	look
 	[ -z "$(findings)" ] || { alarms=$((alarms + 1)) && echo "healthy: $(findings)"; }
@@ -128,9 +150,7 @@ done
 for ((n = FIRST; n < FIRST + faults; n++)); do
 	kind=${kinds[n % ${#kinds[@]}]}
 	plant "$kind" "$n"
-	# Looks from before are still in the pipe.
-	planted=$(date -u +%FT%TZ)
-	while look && [[ $(jq -r .when <<<"$line") < $planted ]]; do :; done
+	look_now
 	for ((looks = 1; looks <= LIMIT; looks++)); do
 		[[ $(findings) =~ ^$want$ ]] && break
 		[ "$STRICT" = 0 ] || [ -z "$(findings)" ] || break
@@ -144,12 +164,11 @@ for ((n = FIRST; n < FIRST + faults; n++)); do
 		echo "$kind: '$(findings)' after $looks looks instead of '$want'"
 	fi
 	heal "$kind"
-	# Well for so many looks in a row: connections come back one after another.
-	for ((looks = 0, well = 0; looks < 60 && well < 5; looks++)); do
-		look
-		[ -z "$(findings)" ] && well=$((well + 1)) || well=0
-	done
-	[ "$well" = 5 ] || echo "after $kind: still '$(findings)'"
+	quiet "after $kind"
 done
 echo "$right of $faults faults named, the latest after $slowest looks; $alarms alarms in $healthy looks at a healthy job"
-[ $((100 * right)) -ge $((95 * faults)) ] && { [ "$STRICT" = 0 ] || [ "$alarms" = 0 ]; }
+if [ "$STRICT" = 0 ]; then
+	[ "$right" = "$faults" ] && [ "$restless" = 0 ]
+else
+	[ $((100 * right)) -ge $((95 * faults)) ] && [ "$alarms" = 0 ]
+fi

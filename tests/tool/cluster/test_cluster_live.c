@@ -19,14 +19,16 @@
 #define WIDE    "10.79.0."
 #define NARROW  "10.80.0."
 #define PACKETS 1000
+#define ACKED           1400000 /* bytes */
 #define LOOKS_OF_BREAKS 4
 
 /* What is wrong, if anything; numbers of hosts from 1, 0 = none. */
 struct plan {
 	int silent, starved, mute, waited; /* a host */
-	int gone[2], lossy[2], slow[2], idle[2], unused[2], broke[2],
-		device; /* between two; a host whose narrow network is gone */
-	int loss;       /* packets of every path */
+	int gone[2], lossy[2], slow[2], brief[2], idle[2], unused[2], broke[2], failed[2],
+		device;  /* between two; a host whose narrow network is gone */
+	int loss;        /* packets of every path */
+	bool unused_all; /* no path carries data */
 };
 
 static bool is_pair(const int *pair, int a, int b)
@@ -34,12 +36,31 @@ static bool is_pair(const int *pair, int a, int b)
 	return (pair[0] == a && pair[1] == b) || (pair[0] == b && pair[1] == a);
 }
 
+/* What the senders of a path measured in one look. */
+struct traffic {
+	int packets, acked, busy_us, rtt_us;
+};
+
+static struct traffic traffic(const struct plan *p, int a, int b, bool narrow)
+{
+	if (p->unused_all || (narrow && (is_pair(p->unused, a, b) || is_pair(p->failed, a, b))))
+		return (struct traffic){ 0 };
+	if (narrow && is_pair(p->slow, a, b))
+		return (struct traffic){ PACKETS, ACKED, 900000, 900 };
+	if (narrow && is_pair(p->brief, a, b))
+		return (struct traffic){ PACKETS / 30, ACKED / 30, 30000, 900 };
+	if (narrow && is_pair(p->idle, a, b))
+		return (struct traffic){ PACKETS, ACKED, 900000, 100 };
+	return (struct traffic){ PACKETS, ACKED, 100000, 100 };
+}
+
 static json_t *path(const struct plan *p, int a, int b, bool narrow)
 {
 	bool gone = narrow && (is_pair(p->gone, a, b) || p->device == a || p->device == b);
-	int resent = narrow && is_pair(p->lossy, a, b) ? 100 : p->loss;
-	bool unused = narrow && is_pair(p->unused, a, b), broke = narrow && is_pair(p->broke, a, b);
-	bool slow = narrow && is_pair(p->slow, a, b), idle = narrow && is_pair(p->idle, a, b);
+	bool failed = narrow && is_pair(p->failed, a, b);
+	bool broke = failed || (narrow && is_pair(p->broke, a, b));
+	struct traffic t = traffic(p, a, b, narrow);
+	int resent = !t.packets ? 0 : narrow && is_pair(p->lossy, a, b) ? 100 : p->loss;
 	char host[8], other[8], address[32];
 
 	if (gone)
@@ -47,15 +68,11 @@ static json_t *path(const struct plan *p, int a, int b, bool narrow)
 	snprintf(host, sizeof(host), "n%d", a);
 	snprintf(other, sizeof(other), "n%d", b);
 	snprintf(address, sizeof(address), "%s%d", narrow ? NARROW : WIDE, b);
-	return json_pack(
-		"{s:s, s:i, s:s, s:i, s:s, s:s, s:i, s:i, s:i, s:i, s:i, s:i, s:i}", "host", host,
-		"pid", 100 + a, "for_host", other, "for_pid", 100 + b, "device",
-		narrow ? "eth1" : "eth0", "address", address, "up", 2, "down", 0, "broke", broke,
-		"packets", unused ? 0 : PACKETS, "resent", unused ? 0 : resent, "rate",
-		unused         ? 0
-		: slow || idle ? 1000
-			       : 100000,
-		"rtt_us", unused ? 0 : slow ? 900 : 100);
+	return json_pack("{s:s, s:i, s:s, s:i, s:s, s:s, s:i, s:i, s:i, s:i, s:i, s:i, s:i, s:i}",
+			 "host", host, "pid", 100 + a, "for_host", other, "for_pid", 100 + b,
+			 "device", narrow ? "eth1" : "eth0", "address", address, "up",
+			 failed ? 0 : 2, "down", 0, "broke", broke, "packets", t.packets, "resent",
+			 resent, "acked", t.acked, "busy_us", t.busy_us, "rtt_us", t.rtt_us);
 }
 
 static json_t *facts(const struct plan *p, int a)
@@ -180,6 +197,8 @@ static void test_a_moment_is_no_fault(void **state)
 		assert_string_equal(judged(live, &(struct plan){ .slow = { 1, 2 } }, 1), "");
 		assert_string_equal(judged(live, &(struct plan){ .broke = { 1, 3 } }, 1), "");
 		assert_string_equal(judged(live, &(struct plan){ 0 }, 3), "");
+		assert_string_equal(judged(live, &(struct plan){ .brief = { 2, 3 } }, 3), "");
+		assert_string_equal(judged(live, &(struct plan){ 0 }, 3), "");
 	}
 	live_free(live);
 }
@@ -202,6 +221,30 @@ static void test_a_path_that_is_left_is_named(void **state)
 	live_free(live);
 }
 
+/* If the plugin leaves the path within one look, that is the second sign, unless the whole job pauses. */
+static void test_a_path_that_is_left_at_once_is_named(void **state)
+{
+	static const struct plan well = { 0 }, slow = { .slow = { 1, 2 } },
+				 unused = { .unused = { 1, 2 } }, pause = { .unused_all = true },
+				 fails = { .failed = { 1, 2 } };
+	struct live *live = live_new();
+
+	(void)state;
+	judged(live, &well, 10);
+	assert_string_equal(judged(live, &slow, 1), "");
+	assert_string_equal(judged(live, &pause, 8), "");
+	assert_string_equal(judged(live, &well, 8), "");
+	assert_string_equal(judged(live, &slow, 1), "");
+	assert_string_equal(judged(live, &unused, 1), "path-slow:h1,h2");
+	assert_string_equal(judged(live, &well, 4), "");
+	/* A path that was well is not slow because it is not used. */
+	assert_string_equal(judged(live, &unused, 8), "");
+	/* The plugin gives up its connections within one look. */
+	assert_string_equal(judged(live, &fails, 1), "");
+	assert_string_equal(judged(live, &unused, 2), "path-down:h1,h2");
+	live_free(live);
+}
+
 /* Another host's word may be anything. */
 static void test_nonsense_does_no_harm(void **state)
 {
@@ -209,7 +252,7 @@ static void test_nonsense_does_no_harm(void **state)
 		"[]",
 		"[5, 'x', null, [], {}]",
 		"[{'name': 5, 'facts': {'paths': 7}}]",
-		("[{'name': 'a', 'facts': {'paths': [{}, 5, {'packets': -1, 'resent': 'x', 'rate': 1e300}],"
+		("[{'name': 'a', 'facts': {'paths': [{}, 5, {'packets': -1, 'resent': 'x', 'acked': 9e18, 'busy_us': 1e300}],"
 		 " 'waits': [{'ms': -5}, {}], 'processes': [{'pid': 99999999999, 'silent_ms': 1e9}, []]}}]"),
 	};
 	struct live *live = live_new();
@@ -230,6 +273,7 @@ int main(void)
 		cmocka_unit_test(test_each_fault_has_one_name),
 		cmocka_unit_test(test_a_moment_is_no_fault),
 		cmocka_unit_test(test_a_path_that_is_left_is_named),
+		cmocka_unit_test(test_a_path_that_is_left_at_once_is_named),
 		cmocka_unit_test(test_nonsense_does_no_harm),
 	};
 

@@ -83,6 +83,8 @@ static void test_a_page_tells_of_process_comms_and_streams(void **state)
 	reqs[1] = pair_isend(&pair, pair_out, PAIR_LARGE, 7);
 	pair_finish(reqs, 2, NULL);
 	reqs[0] = pair_irecv(&pair, pair_in, 100, 7);
+	pair.send->streams[1]->health.seen.acked = 4096;
+	pair.send->streams[1]->health.seen.busy_us = 300;
 	page = own_page_look();
 	assert_int_equal(page.process.pid, getpid());
 	assert_string_equal(page.process.net, "IB");
@@ -104,6 +106,8 @@ static void test_a_page_tells_of_process_comms_and_streams(void **state)
 	assert_string_equal(send->device, "lo");
 	assert_int_equal(send->stream_count, 2);
 	assert_int_equal(send->streams[0].bytes + send->streams[1].bytes, PAIR_LARGE);
+	assert_int_equal(send->streams[1].acked, 4096);
+	assert_int_equal(send->streams[1].busy_us, 300);
 	assert_int_equal(recv->streams[1].kind, ANYNET_STATS_TCP);
 	assert_int_equal(recv->streams[1].state, ANYNET_STATS_UP);
 	assert_int_equal(recv->streams[1].index, 1);

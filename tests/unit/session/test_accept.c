@@ -373,8 +373,10 @@ static void test_a_probe_finds_a_comm_by_number_and_token(void **state)
 	other.comm_id++;
 	assert_int_equal(say(other), ANYNET_STATUS_GONE);
 	assert_false(send->session->probed);
+	comm_enter(send); /* or the background thread attends to it at once */
 	assert_int_equal(say(probe), ANYNET_STATUS_OK);
 	assert_true(send->session->probed && send->attention); /* it looks at its streams */
+	comm_leave(send);
 	send->error = -ETIMEDOUT;
 	assert_int_equal(say(probe), ANYNET_STATUS_GONE);
 	registry_remove(send);

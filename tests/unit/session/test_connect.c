@@ -57,6 +57,18 @@ static void open_door(struct door *door, uint8_t token_byte)
 	handle_fill(&door->handle.wire, 1, token, &addr, 1);
 }
 
+/* From now on nobody listens there. The port stays taken, so that no other test's listener gets the connects. */
+static void shut_door(struct door *door)
+{
+	struct sockaddr_storage addr;
+	socklen_t bytes = sizeof(addr);
+
+	assert_int_equal(getsockname(door->fd, (struct sockaddr *)&addr, &bytes), 0);
+	close(door->fd);
+	door->fd = socket(addr.ss_family, SOCK_STREAM | SOCK_CLOEXEC, 0);
+	assert_int_equal(bind(door->fd, (struct sockaddr *)&addr, bytes), 0);
+}
+
 static int connect_step(struct door *door, struct anynet_comm **comm)
 {
 	struct anynet_connect_options opts = { .traffic_class = -1, .owner = &local_dev };
@@ -262,7 +274,7 @@ static void test_a_connect_that_is_called_reports_its_own_time_out(void **state)
 
 	(void)state;
 	open_door(&door, 1);
-	close(door.fd); /* nobody listens */
+	shut_door(&door);
 	local_cfg.connect_timeout_ms = 20;
 	while (connect_step(&door, &comm)) /* the first step alone took longer */
 		local_cfg.connect_timeout_ms *= 2;
@@ -272,6 +284,7 @@ static void test_a_connect_that_is_called_reports_its_own_time_out(void **state)
 	local_cfg.connect_timeout_ms = usual;
 	anynet_net_trim(NULL);
 	assert_true(connect_step(&door, &comm) < 0);
+	close(door.fd);
 }
 
 int main(void)

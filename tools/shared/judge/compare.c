@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Texts of hosts, compared; see compare.h. */
+/* Comparison of a value across hosts; see compare.h. */
 #include "compare.h"
 
 #include <stdbool.h>
@@ -8,9 +8,9 @@
 
 #include "tools/shared/member.h"
 
-#define VALUE_MAX 200 /* bytes of a value that are told */
-#define NAMED     6   /* hosts that are named for a value */
-#define VALUES    4   /* that are told */
+#define VALUE_MAX 200 /* bytes of a value that are printed */
+#define NAMED     6   /* hosts listed for a value */
+#define VALUES    4   /* values that are printed */
 
 const char *texts_name(const struct texts *t, size_t host)
 {
@@ -26,7 +26,7 @@ static size_t count_like(const struct texts *t, const char *text)
 	return count;
 }
 
-/* The text of most hosts; the first of several. NULL: no host has any. */
+/* Returns the value of most hosts (the first, if several tie). NULL: no host has one. */
 static const char *most_common(const struct texts *t)
 {
 	const char *common = NULL;
@@ -57,7 +57,7 @@ static size_t append(char *text, size_t room, size_t at, const char *more)
 	return at + (size_t)snprintf(text + at, room - at, "%.*s", (int)(room - at - 1), more);
 }
 
-/* "'x' on n1, n2 and 3 more" */
+/* Appends "'x' on n1, n2 and 3 more". */
 static size_t tell_value(const struct texts *t, const char *value, char *text, size_t room,
 			 size_t at)
 {
@@ -81,7 +81,7 @@ static size_t tell_value(const struct texts *t, const char *value, char *text, s
 	return at;
 }
 
-/* Tells who has what, those first that differ from most. Returns those hosts; NULL: all are alike. */
+/* Lists the values with their hosts, the uncommon ones first. Returns the hosts that differ; NULL = none. */
 static json_t *tell_difference(const struct texts *t, char *text, size_t room)
 {
 	const char *common = most_common(t);

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* One text of each host: the value that most have, and who differs. */
+/* Compares one text value across hosts: the most common value, and the hosts that differ. */
 #ifndef JUDGE_COMPARE_H
 #define JUDGE_COMPARE_H
 
@@ -10,23 +10,24 @@
 
 #define HOSTS_MAX 256
 
-/* One text for each host, all of the same kind. */
+/* One text value of each host. */
 struct texts {
-	const json_t *hosts;       /* with "name" and "facts" (facts.h of tools/pair) */
-	const char *of[HOSTS_MAX]; /* NULL = this host has told nothing */
+	const json_t *hosts;       /* objects with "name" and "facts" (facts.h of tools/pair) */
+	const char *of[HOSTS_MAX]; /* NULL = the host reported no facts */
 	size_t count;
 };
 
-/* Member `key` of each host's `part`: "facts", "env" (of the facts), or another member of the host. */
+/* Collects member `key` of each host's `part`: "facts", "env" (inside the facts), or another member
+ * of the host. `missing` stands for a value that a host did not report. */
 struct texts texts_of(const json_t *hosts, const char *part, const char *key, const char *missing);
 
 const char *texts_name(const struct texts *t, size_t host);
 
-/* Adds a finding that tells who has what, if they are not all alike. */
+/* If the hosts differ, adds one finding that lists each value with its hosts. */
 void texts_compare(const struct texts *t, const char *what, const struct advice *advice,
 		   json_t *findings);
 
-/* Adds one for each text that several hosts have. */
+/* Adds one finding for each value that several hosts share. */
 void texts_repeat(const struct texts *t, const char *what, const struct advice *advice,
 		  json_t *findings);
 

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Findings: see finding.h. */
+/* Findings; see finding.h. */
 #include "finding.h"
 
 #include <stdarg.h>
@@ -17,7 +17,7 @@ void judge_add(json_t *list, const struct advice *advice, const char *fmt, ...)
 	va_start(ap, fmt);
 	vsnprintf(what, sizeof(what), fmt, ap);
 	va_end(ap);
-	/* A character may be cut in its middle, and half of it is the peer's word. */
+	/* vsnprintf may cut a UTF-8 character in half, and parts of the text come from the peer. */
 	clean(text, sizeof(text), what, strlen(what));
 	json_array_append_new(list, json_pack("{s:s, s:s, s:s, s:s, s:s}", "level", advice->level,
 					      "id", advice->id, "finding", text, "why", advice->why,

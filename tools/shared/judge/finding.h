@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * What was found, for people and for programs: lists of objects with "level" ("note", "warning", "error"),
- * "id" (one word for the kind of it), "finding", "why" (it matters) and "fix" (what to do), as in the
- * JSON of all commands.
+ * Findings, in a form for people and programs: JSON objects with "level" ("note", "warning",
+ * "error"), "id" (the kind, one word), "finding", "why" (it matters) and "fix" (what to do). All
+ * commands use this form in JSON.
  */
 #ifndef JUDGE_FINDING_H
 #define JUDGE_FINDING_H
@@ -18,13 +18,13 @@ struct advice {
 void judge_add(json_t *list, const struct advice *advice, const char *fmt, ...)
 	__attribute__((format(printf, 3, 4)));
 
-/* Adds "hosts", a list of names that is released, to the finding that was added last. */
+/* Adds "hosts", a list of names, to the last finding of `list`. Takes over the reference to `hosts`. */
 void finding_concerns(json_t *list, json_t *hosts);
 
-/* The same findings, errors first; `list` is released. */
+/* Returns the same findings, errors first. Releases `list`. */
 json_t *findings_sorted(json_t *list);
 
-/* 0 fine (or notes), 1 warnings, 2 errors: the exit status. */
+/* Returns the exit status: 0 = no findings or notes only, 1 = warnings, 2 = errors. */
 int findings_status(const json_t *list);
 
 #endif

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* What hosts tell of themselves, compared; see hosts.h. */
+/* Comparison of hosts; see hosts.h. */
 #include "hosts.h"
 
 #include <stdio.h>
@@ -10,7 +10,7 @@
 #include "compare.h"
 #include "tools/shared/member.h"
 
-#define DEVICES_MAX 200 /* bytes of a host's devices that are told */
+#define DEVICES_MAX 200 /* bytes of a host's device list that are printed */
 
 /* --- versions and settings --- */
 
@@ -47,7 +47,7 @@ static void compare_versions(json_t *findings, const json_t *hosts)
 	}
 }
 
-/* Of the plugins' own protocol. */
+/* Compares the version of the plugins' wire protocol. */
 static void compare_protocols(json_t *findings, const json_t *hosts)
 {
 	static char numbers[HOSTS_MAX][24];
@@ -75,7 +75,7 @@ static void compare_protocols(json_t *findings, const json_t *hosts)
 		      findings);
 }
 
-/* Those that name a host's own things. */
+/* Settings that name things of one host and may differ. */
 static bool is_local_setting(const char *name)
 {
 	static const char *const parts[] = { "IFNAME", "_HCA",   "DEBUG",     "_FILE",
@@ -144,7 +144,7 @@ bool host_is_cut_off(const json_t *facts, const json_t *way)
 	return true;
 }
 
-/* "2 x IB 200000 Mb/s, 1 x TCP 10000 Mb/s": kinds in the order of devices. */
+/* Writes "2 x IB 200000 Mb/s, 1 x TCP 10000 Mb/s", in device order. */
 static void describe_devices(const json_t *facts, char *text, size_t room)
 {
 	const json_t *devices = json_object_get(facts, "devices"), *dev, *other;

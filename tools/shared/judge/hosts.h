@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* What two or more hosts tell of themselves (facts.h of tools/pair), compared. */
+/* Compares what two or more hosts report about themselves (facts.h of tools/pair). */
 #ifndef JUDGE_HOSTS_H
 #define JUDGE_HOSTS_H
 
@@ -7,12 +7,12 @@
 #include <stdbool.h>
 
 /*
- * Adds who differs in versions, settings and devices, and who is cut off. `hosts` have "name", "facts" and,
- * if they are two, "way" (facts_way).
+ * Adds findings for hosts that differ in versions, settings or devices, and for hosts that NCCL
+ * cannot reach. `hosts` have "name", "facts" and, if they are two, "way" (facts_way).
  */
 void judge_hosts(json_t *findings, const json_t *hosts);
 
-/* The plugin is given no device there that leads to another host; `way` is that end's, or NULL. */
+/* True if no device of the plugin on that host leads to another host. `way` is that host's end, or NULL. */
 bool host_is_cut_off(const json_t *facts, const json_t *way);
 
 #endif

@@ -10,7 +10,7 @@
 
 #include "tools/shared/member.h"
 
-#define LOPSIDED 3.0 /* one direction so many times as fast as the other */
+#define LOPSIDED 3.0 /* minimum ratio between the two directions for a finding */
 
 static int by_value(const void *a, const void *b)
 {
@@ -63,7 +63,7 @@ double rates_median(const struct rates *rates)
 	return rates->count % 2 ? rates->of[half] : (rates->of[half - 1] + rates->of[half]) / 2;
 }
 
-/* The fastest of the slow ones is slower than the slowest of the fast ones. */
+/* The ranges do not overlap: the fastest of `slow` is below the slowest of `fast`. */
 static bool is_slower(const struct rates *slow, const struct rates *fast)
 {
 	double most = slow->of[slow->count - 1];

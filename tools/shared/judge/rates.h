@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Rates that were measured several times. One measurement of a busy host says nothing: what is judged
- * by a rate is judged when all measurements say the same.
+ * Rates that were measured several times. One measurement on a busy host proves nothing, so a
+ * finding about rates requires that all measurements agree.
  */
 #ifndef PAIR_RATES_H
 #define PAIR_RATES_H
@@ -11,23 +11,25 @@
 #include <stddef.h>
 
 #define RATES_ENOUGH \
-	5 /* measurements of what looks wrong; chance alone does it in one of a hundred */
+	5 /* measurements before a finding; chance alone makes them agree in 1 of 100 cases */
 
 struct rates {
-	double of[2 * RATES_ENOUGH]; /* bytes per microsecond, least first */
+	double of[2 * RATES_ENOUGH]; /* bytes per microsecond, in ascending order */
 	size_t count;
 };
 
-/* Those of an element of "plugin" to "server" or "client": of its "rates", else of its one "runs". */
+/* Reads the rates of an element of "plugin" towards "server" or "client": from its "rates", or else
+ * from its only "runs". */
 void rates_read(struct rates *rates, const json_t *plugin, const char *to);
-/* The best rate of a list of runs to "server" or "client", in bytes per microsecond; 0 = none. */
+/* Returns the best rate in a list of runs towards "server" or "client", in bytes per microsecond; 0
+ * = none. */
 double rates_best(const json_t *runs, const char *to);
 double rates_median(const struct rates *rates);
 
-/* One direction is several times as fast as the other, in all measurements there are. */
+/* True if one direction is several times as fast as the other in all measurements. */
 bool rates_differ(const struct rates *one, const struct rates *other);
 
-/* Adds the best runs of another measurement, or of the first, to "rates" of an element of "plugin". */
+/* Appends the best rate of `runs` in each direction to "rates" of an element of "plugin". */
 void rates_add(json_t *plugin, const json_t *runs);
 
 #endif

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* What the measurements mean; see verdict.h. */
+/* Findings from measurements; see verdict.h. */
 #include "verdict.h"
 
 #include <math.h>
@@ -14,14 +14,14 @@
 #include "rates.h"
 #include "tools/shared/member.h"
 
-#define STREAMS_MAX     512  /* connections of a stream */
-#define CLOCK_NOTE_S    1.0  /* logs of the two hosts can no longer be put in order */
-#define CLOCK_WARN_S    60.0 /* certificates, tokens and rendezvous stores begin to fail */
-#define RETRANSMIT_WARN 0.01 /* of all segments; a queue that is full for a moment costs less */
+#define STREAMS_MAX     512  /* maximum number of connections of a measurement */
+#define CLOCK_NOTE_S    1.0  /* above this, the logs of the two hosts cannot be ordered */
+#define CLOCK_WARN_S    60.0 /* above this, certificates, tokens and rendezvous stores fail */
+#define RETRANSMIT_WARN 0.01 /* share of all segments; a queue that overflows briefly stays below */
 #define RETRANSMIT_NOTE 0.001
-#define LIMITED         0.3 /* of the time that data was in flight */
-#define FILLED          0.5 /* of what the receiver's window allows to be in flight */
-#define IDLE            0.5 /* of the whole time, without anything in flight */
+#define LIMITED         0.3 /* share of the time with data in flight */
+#define FILLED          0.5 /* share of the receiver's window that must be in use */
+#define IDLE            0.5 /* share of the whole time with nothing in flight */
 
 /* --- clocks and the way --- */
 
@@ -132,15 +132,16 @@ static void port(json_t *list, const json_t *p)
 /* --- streams --- */
 
 /*
- * The window was in the way, but was it used? A receiver that takes data out as it comes leaves the
- * whole of it to what is in flight; one that does not has the data in its buffer, and CTS less and
- * less. What it CTS is known for the end of the run, when it had taken everything.
+ * The receiver's window limited the sender. Is the window too small, or does the receiver read too
+ * slowly? A receiver that keeps up leaves the whole window to data in flight. A receiver that does
+ * not has the data in its buffer and advertises less and less. window_bytes is the window at the
+ * end of the run, when everything had been read.
  */
 static bool fills_window(const json_t *s)
 {
 	double window = member_real(s, "window_bytes"), us = member_real(s, "us");
 
-	/* Old kernels do not tell. */
+	/* Old kernels do not report it. */
 	return window <= 0 || us <= 0 ||
 	       member_real(s, "bytes") / us * member_real(s, "rtt_us") > FILLED * window;
 }
@@ -171,7 +172,7 @@ bool verdict_loses(const json_t *s)
 	return !strcmp(member_text(s, "state"), "ok") && verdict_loss(s) > RETRANSMIT_WARN;
 }
 
-/* Of interfaces behind which there is no cable, or none that is seen from here. */
+/* True if a virtual interface hides the cable on either host. */
 static bool is_virtual(const json_t *result)
 {
 	const json_t *both = json_object_get(result, "way");
@@ -180,7 +181,7 @@ static bool is_virtual(const json_t *result)
 	       json_is_true(json_object_get(json_object_get(both, "remote"), "virtual"));
 }
 
-/* " in each of 5 runs, 1.20 to 2.31 %" */
+/* Writes " (5 runs: 1.20 to 2.31 %)". */
 static const char *spread(const json_t *losses, char *text, size_t room)
 {
 	double least = INFINITY, most = 0;
@@ -241,7 +242,7 @@ static void stream(json_t *list, const json_t *s, bool is_virtual)
 			  to);
 }
 
-/* Comms that may choose go over TCP then. */
+/* With ANYNET_TRANSPORT=auto, comms use TCP then. */
 static void plugin_verbs(json_t *list, const json_t *p)
 {
 	judge_add(
@@ -273,7 +274,7 @@ static void plugin(json_t *list, const json_t *p, bool is_virtual)
 			member_text(p, "error"));
 	rates_read(&there, p, "server");
 	rates_read(&back, p, "client");
-	/* A pair that was measured less often is not judged by its rates. */
+	/* A pair with fewer measurements is not judged by its rates. */
 	if (there.count >= RATES_ENOUGH && back.count >= RATES_ENOUGH &&
 	    rates_differ(&there, &back))
 		judge_add(

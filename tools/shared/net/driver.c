@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Opens nets and calls their tables the way NCCL's core and its shims do (driver.h). */
+/* Opens nets and calls their function tables as NCCL's core and its shims do (driver.h). */
 #include "driver_internal.h"
 
 #include <dlfcn.h>
@@ -10,22 +10,22 @@
 #include <stdlib.h>
 #include <string.h>
 
-/* NCCL's shims narrow message sizes to int up to this (net-api.md §1.6). */
+/* NCCL's shims narrow message sizes up to this to int (net-api.md §1.6). */
 #define SHIM_MESSAGE_MAX ((size_t)1 << 30)
 
-/* Upper bound of n in a grouped receive (net-api.md §1.5). */
+/* Maximum n of a grouped receive (net-api.md §1.5). */
 #define GROUP_MAX 64
 
 struct driver_net {
 	struct driver_found found;
 	struct driver_calls calls;
-	atomic_int traffic_class; /* of the last init: v10 wants it in connect */
+	atomic_int traffic_class; /* of the last init; v10 passes it to connect */
 };
 
-/* One library at a time is loaded, searched and, if it is a libnccl, patched. */
+/* Serialises loading, searching and patching of libraries. */
 static pthread_mutex_t open_lock = PTHREAD_MUTEX_INITIALIZER;
 
-/* The newest table of those wanted. */
+/* Finds the newest table among the requested versions. */
 static int find_table(struct driver_found *found, int abi, char *err, size_t err_bytes)
 {
 	int newest = abi == DRIVER_ABI_NEWEST ? DRIVER_ABI_LAST : abi;
@@ -65,7 +65,7 @@ static int find_plugin(const char *file, int abi, struct driver_found *found, ch
 	return 0;
 }
 
-/* `spec` is what follows "nccl:": NAME or NAME:PATH. */
+/* `spec` is the part after "nccl:": NAME or NAME:PATH. */
 static int find_builtin(const char *spec, int abi, struct driver_found *found, char *err,
 			size_t err_bytes)
 {
@@ -136,7 +136,8 @@ const char *driver_path(const struct driver_net *net)
 	return net->found.path;
 }
 
-/* v11 gets the configuration in memory that is not its own: it has to copy it. */
+/* v11 passes the configuration in memory of the caller, which the plugin must copy. Overwriting it
+ * afterwards reveals a plugin that keeps the pointer. */
 static int init_v11(struct driver_net *net, void **ctx, uint64_t comm_id, int traffic_class,
 		    driver_logger logger, anynet_nccl_profiler profiler)
 {
@@ -182,7 +183,7 @@ int driver_listen(struct driver_net *net, void *ctx, int dev, void *handle, void
 int driver_connect(struct driver_net *net, void *ctx, int dev, void *handle, void **scomm)
 {
 	const struct driver_calls *calls = &net->calls;
-	driver_device_handle *device_handle = NULL; /* NULL as for every net without offload */
+	driver_device_handle *device_handle = NULL; /* NULL, as for every net without device offload */
 
 	if (calls->connect_v11)
 		return (int)calls->connect_v11(ctx, dev, handle, scomm, &device_handle);
@@ -196,7 +197,7 @@ int driver_connect(struct driver_net *net, void *ctx, int dev, void *handle, voi
 	return (int)calls->connect_v5(dev, handle, scomm);
 }
 
-/* No device handle here: a plugin has to live with both (net-api.md §3.3). */
+/* Passes no device handle, unlike connect: a plugin must accept both (net-api.md §3.3). */
 int driver_accept(struct driver_net *net, void *listener, void **rcomm)
 {
 	if (net->calls.accept_v7)

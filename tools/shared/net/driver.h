@@ -1,12 +1,12 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
  * Driver: opens any NCCL net - a plugin file by any ABI v5 … v12, or a built-in of a real
- * libnccl.so.2 - and calls it the way NCCL would, through one interface in the widest types. The
- * tool, the benchmarks and the tests all stand on it.
+ * libnccl.so.2 - and calls it as NCCL does, through one interface in the widest types. The tool, the
+ * benchmarks and the tests use it.
  *
- * For a table older than v11 the calls behave like NCCL 2.30's shims (net-api.md §1.6): sizes that
- * do not fit an int are refused with ncclInternalError before the plugin sees them, the optional-
- * completion marker in *req is reset to NULL below v9, contexts exist only from v11 on.
+ * For ABIs older than v11 the calls behave like NCCL 2.30's shims (net-api.md §1.6): sizes that do not
+ * fit an int are refused with ncclInternalError before the plugin sees them, the optional-completion
+ * marker in *req is reset to NULL below v9, and contexts exist only from v11 on.
  *
  * Results are ncclResult_t values as int, 0 = success.
  */
@@ -19,9 +19,10 @@
 #define DRIVER_HANDLE_BYTES 128
 #define DRIVER_ABI_NEWEST   0
 
-struct driver_net; /* one opened net; many may be open at once, also of one file */
+struct driver_net; /* one opened net; several may be open at once, also of the same file */
 
-/* The v12 properties; fields a version lacks hold what NCCL's shims fill in (net-api.md §1.6). */
+/* The v12 properties. Fields that an older version lacks hold the values of NCCL's shims
+ * (net-api.md §1.6). */
 struct driver_props {
 	const char *name, *pci_path;
 	uint64_t guid;
@@ -34,7 +35,7 @@ struct driver_props {
 	int16_t rail_id, plane_id;
 };
 
-/* What NCCL's calls take, in its order. */
+/* Arguments of NCCL's calls, in its order. */
 struct driver_region {
 	void *data;
 	size_t bytes;
@@ -66,20 +67,21 @@ typedef void (*driver_logger)(int level, unsigned long flags, const char *file, 
 			      const char *fmt, ...);
 
 /*
- * `spec`: a file or name for dlopen (RTLD_NOW | RTLD_LOCAL, as NCCL does), or "nccl:Socket",
- * "nccl:IB", optionally ":PATH" of the libnccl.so.2 behind it (else the loader path, then the usual
- * CUDA and Python places). A built-in is found by its name in .symtab (NCCL 2.28 … 2.29: v11 layout;
- * others are refused by name). `abi`: 5 … 12, or DRIVER_ABI_NEWEST = the newest symbol there is.
- * On failure returns NULL and puts a sentence into err.
+ * Opens a net. `spec` is a file or name for dlopen (RTLD_NOW | RTLD_LOCAL, as in NCCL), or
+ * "nccl:Socket" or "nccl:IB", optionally followed by ":PATH" of a libnccl.so.2 (default: the library
+ * search path, then the usual CUDA and Python places). A built-in is found by its name in .symtab
+ * (NCCL 2.28 … 2.29, v11 layout; other releases are refused). `abi`: 5 … 12, or DRIVER_ABI_NEWEST =
+ * the newest exported version. On failure returns NULL and writes a sentence to err.
  */
 struct driver_net *driver_open(const char *spec, int abi, char *err, size_t err_bytes);
-void driver_close(struct driver_net *net); /* dlclose */
+void driver_close(struct driver_net *net); /* calls dlclose */
 
 int driver_abi(const struct driver_net *net);
-const char *driver_name(const struct driver_net *net); /* the table's name, read now */
-const char *driver_path(const struct driver_net *net); /* file it came from */
+const char *driver_name(const struct driver_net *net); /* reads the name from the function table at
+						        * each call */
+const char *driver_path(const struct driver_net *net); /* path of the file it was loaded from */
 
-/* *ctx is NULL below v11; it goes into driver_listen, driver_connect and driver_finalize. */
+/* Sets *ctx, the argument of driver_listen, driver_connect and driver_finalize; NULL below v11. */
 int driver_init(struct driver_net *net, void **ctx, uint64_t comm_id, int traffic_class,
 		driver_logger logger, void *profiler);
 int driver_devices(struct driver_net *net, int *count);
@@ -100,9 +102,10 @@ int driver_test(struct driver_net *net, void *req, int *done, int *sizes);
 int driver_close_send(struct driver_net *net, void *scomm);
 int driver_close_recv(struct driver_net *net, void *rcomm);
 int driver_close_listen(struct driver_net *net, void *listener);
-int driver_finalize(struct driver_net *net, void *ctx); /* below v11: does nothing */
+int driver_finalize(struct driver_net *net, void *ctx); /* does nothing below v11 */
 
-/* Makes one v9+ virtual device of physical ones; ncclInvalidUsage where the table has none. */
+/* Makes one virtual device of physical ones (v9 and later). Returns ncclInvalidUsage if the version
+ * has no such call. */
 int driver_make_vdevice(struct driver_net *net, int *dev, int count, const int *devs);
 
 #endif

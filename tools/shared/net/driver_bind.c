@@ -1,15 +1,15 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Sorts the functions of a table of any version by signature, and reads properties of any version
- * as NCCL's shims do (net-api.md §1.3, §1.4, §1.6). */
+/* Copies a function table of any version into driver_calls, and reads properties of any version as
+ * NCCL's shims do (net-api.md §1.3, §1.4, §1.6). */
 #include "driver_internal.h"
 
 #include <string.h>
 
-/* What NCCL's shims answer for versions that do not say (net-api.md §1.5). */
+/* Values of NCCL's shims for versions without these fields (net-api.md §1.5). */
 #define SHIM_MAX_P2P_BYTES  ((size_t)1 << 30)
 #define SHIM_MAX_COLL_BYTES ((size_t)1 << 29)
 
-/* Entries that have one signature in every version. */
+/* Functions with the same signature in every version. */
 #define BIND_COMMON(calls, net)                              \
 	do {                                                 \
 		(calls)->devices = (net)->devices;           \
@@ -169,7 +169,7 @@ void driver_bind(struct driver_calls *calls, const void *table, int abi)
 	}
 }
 
-/* Fields that every version has. */
+/* Fields of every version. */
 #define COPY_COMMON(to, from)                            \
 	do {                                             \
 		(to)->name = (from)->name;               \
@@ -189,7 +189,7 @@ void driver_bind(struct driver_calls *calls, const void *table, int abi)
 		(to)->net_device_version = (from)->device_version; \
 	} while (0)
 
-/* v9 and later. */
+/* Fields of v9 and later. */
 #define COPY_VDEVICE(to, from)                                            \
 	do {                                                              \
 		(to)->reg_is_global = (from)->reg_is_global;              \
@@ -207,7 +207,7 @@ static void copy_vdevs(struct driver_props *props, int count, const int *devs, i
 		props->vdevs[i] = i < count ? devs[i] : -1;
 }
 
-/* NCCL's structure is uninitialised memory (net-api.md §1.4); here it is recognisable. */
+/* NCCL passes uninitialised memory (net-api.md §1.4); the driver passes a recognisable pattern. */
 #define POISON(object) memset(&(object), DRIVER_PROPS_POISON, sizeof(object))
 
 static int read_v5(const struct driver_calls *calls, int dev, struct driver_props *props)

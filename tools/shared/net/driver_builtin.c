@@ -1,13 +1,12 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * The nets built into a real libnccl.so.2. Their tables are local symbols of the library, so dlsym
- * does not see them: they are looked up in the file's .symtab and found in memory at the library's
- * load address.
+ * The nets built into a real libnccl.so.2. Their tables are local symbols, which dlsym does not see. They
+ * are looked up in the file's .symtab and found in memory by the library's load address.
  *
- * NCCL's Socket asks cudaGetDevice for the current device in connect and accept, only to keep the
- * number for its helper threads. The CUDA runtime is linked into libnccl, and on a host without a
- * driver it fails there. This process drives host memory only, so the library's private copy of
- * cudaGetDevice is made to answer "device 0".
+ * NCCL's Socket net calls cudaGetDevice in connect and accept, only to pass the number to its helper
+ * threads. The CUDA runtime is linked into libnccl, and the call fails on a host without a driver. This
+ * process uses host memory only, so the library's private copy of cudaGetDevice is patched to return
+ * device 0.
  */
 #include "driver_internal.h"
 #include "elf_file.h"
@@ -24,21 +23,21 @@
 #include <sys/mman.h>
 #include <unistd.h>
 
-/* NCCL 2.28 and 2.29 hold their built-ins in v11 tables (net-api.md §1.1) of this size (§1.3). */
+/* NCCL 2.28 and 2.29 have built-ins as v11 tables (net-api.md §1.1) of this size (§1.3). */
 #define BUILTIN_ABI         11
 #define BUILTIN_TABLE_BYTES 176
 #define BUILTIN_MAJOR       2
 #define BUILTIN_MINOR_MIN   28
 #define BUILTIN_MINOR_MAX   29
 
-/* What is needed of one libnccl.so.2, as offsets from its load address. */
+/* Symbols of a libnccl.so.2, as offsets from its load address. */
 struct builtin_symbols {
 	uint64_t table;
 	uint64_t cuda_get_device; /* 0 = not linked in */
 	uint64_t cuda_get_device_bytes;
 };
 
-/* Tried in this order after the loader's own path. */
+/* Tried in this order, after the library search path. */
 static const char *const places[] = {
 	"/usr/local/cuda*/lib*/libnccl.so.2",
 	"/usr/lib/*/libnccl.so.2",
@@ -64,7 +63,7 @@ int driver_lib_path(void *lib, char *path, size_t path_bytes, size_t *base)
 	return 0;
 }
 
-/* The release from the text every libnccl carries for its first log line. */
+/* Reads the release from the text that every libnccl contains for its first log line. */
 static bool nccl_release(const struct elf_file *elf, int *major, int *minor, int *patch)
 {
 	static const char text[] = "NCCL version ";
@@ -137,7 +136,7 @@ out:
 	return ret;
 }
 
-/* x86-64 machine code of: *device = 0; return cudaSuccess. */
+/* x86-64 code of: *device = 0; return cudaSuccess. */
 static const unsigned char answer_device_0[] = {
 	0xc7, 0x07, 0x00, 0x00, 0x00, 0x00, /* movl $0, (%rdi) */
 	0x31, 0xc0,                         /* xorl %eax, %eax */
@@ -182,15 +181,16 @@ static int answer_cuda(const struct builtin_symbols *symbols, size_t base, char 
 	return patch_code((unsigned char *)(base + symbols->cuda_get_device), err, err_bytes);
 }
 
-/* `file` is a path or, for the loader's own search, a name. RTLD_NODELETE: libnccl leaves threads
- * and exit handlers behind. */
+/* `file` is a path, or a name for the library search path. RTLD_NODELETE, because libnccl leaves
+ * threads and exit handlers behind. */
 static int try_file(const char *name, const char *file, struct driver_found *found, char *err,
 		    size_t err_bytes)
 {
 	struct builtin_symbols symbols;
 	size_t base;
 
-	/* A file that can be judged without loading it is: loading several releases is not free. */
+	/* Check the file before loading it, if its path is known: loading several releases has side
+	 * effects. */
 	if (strchr(file, '/') && read_symbols(name, file, &symbols, err, err_bytes))
 		return -1;
 	found->lib = dlopen(file, RTLD_NOW | RTLD_LOCAL | RTLD_NODELETE);
@@ -215,7 +215,7 @@ err_close:
 	return -1;
 }
 
-/* Replace a leading $VARIABLE. False if it is unset or empty. */
+/* Replaces a leading $VARIABLE. Returns false if it is unset or empty. */
 static bool expand(const char *place, char *pattern, size_t bytes)
 {
 	if (*place != '$') {
@@ -232,7 +232,7 @@ static bool expand(const char *place, char *pattern, size_t bytes)
 	return true;
 }
 
-/* All files of one place; the last one's refusal stays in err. */
+/* Tries all files that match `place`. If none works, err holds the reason for the last one. */
 static int try_place(const char *name, const char *place, struct driver_found *found, char *err,
 		     size_t err_bytes)
 {

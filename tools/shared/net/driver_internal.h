@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* What the driver's own files share; users see driver.h only. */
+/* Internals shared by the driver's files. Users include driver.h only. */
 #ifndef ANYNET_DRIVER_INTERNAL_H
 #define ANYNET_DRIVER_INTERNAL_H
 
@@ -19,23 +19,23 @@
 #define DRIVER_ABI_FIRST 5
 #define DRIVER_ABI_LAST  12
 
-/* Every byte of the structure handed to getProperties, so that fields left out are seen. */
+/* Fill byte of the structure passed to getProperties: reveals fields that the plugin leaves unset. */
 #define DRIVER_PROPS_POISON 0xa5
 
-/* Where a table was found. */
+/* A function table and its origin. */
 struct driver_found {
-	void *lib;         /* from dlopen; the caller owns it */
-	const void *table; /* the net's table, laid out as ABI `abi` */
+	void *lib;         /* handle of dlopen; the caller owns it */
+	const void *table; /* the net's function table, in the layout of version `abi` */
 	int abi;
-	char path[PATH_MAX]; /* of the file, absolute */
+	char path[PATH_MAX]; /* absolute path of the file */
 };
 
 typedef enum anynet_nccl_result driver_result;
 typedef struct anynet_net_device_handle driver_device_handle;
 
 /*
- * A table's functions, sorted by signature: of each row separated by a blank line the one that the
- * table's version has is set, the others are NULL.
+ * The functions of a table, sorted by signature. In each group (between blank lines), the member of
+ * the table's version is set and the others are NULL.
  */
 struct driver_calls {
 	driver_result (*init_v5)(anynet_nccl_logger);
@@ -96,19 +96,19 @@ struct driver_calls {
 	driver_result (*finalize)(void *);
 };
 
-/* Sort the functions of a table of version `abi` (5 … 12) into *calls. */
+/* Copies the functions of a table of version `abi` (5 … 12) into *calls. */
 void driver_bind(struct driver_calls *calls, const void *table, int abi);
 
-/* getProperties through whichever version there is; see driver_properties. */
+/* Calls getProperties of the version present; see driver_properties. */
 int driver_read_properties(const struct driver_calls *calls, int dev, struct driver_props *props);
 
-/* Find the built-in `name` ("Socket" or "IB") in the libnccl.so.2 at `path`; path NULL = search for
- * one (driver.h). Returns 0, or -1 with a sentence in err. One call at a time. */
+/* Finds the built-in `name` ("Socket" or "IB") in the libnccl.so.2 at `path`, or searches for one
+ * if `path` is NULL (driver.h). Returns 0, or -1 with a sentence in err. Not thread-safe. */
 int driver_builtin_find(const char *name, const char *path, struct driver_found *found, char *err,
 			size_t err_bytes);
 
-/* Absolute path of the object a dlopen handle stands for, and its load address in *base (may be
- * NULL). Returns 0 or -1. */
+/* Returns the absolute path of the object behind a dlopen handle, and its load address in *base
+ * (may be NULL). Returns 0 or -1. */
 int driver_lib_path(void *lib, char *path, size_t path_bytes, size_t *base);
 
 #endif

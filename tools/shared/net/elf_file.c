@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* ELF64 reader: sections, symbols and .dynamic, every offset checked against the file's size. */
+/* ELF64 reader: sections, symbols and .dynamic. Every offset is checked against the file's size. */
 #include "elf_file.h"
 
 #include <errno.h>
@@ -12,16 +12,16 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
-#define VERSIONS_MAX 4096                  /* that are looked at */
-#define SECTION_MAX  ((uint64_t)256 << 20) /* bytes of a section that are looked at */
+#define VERSIONS_MAX 4096                  /* limit for damaged files */
+#define SECTION_MAX  ((uint64_t)256 << 20) /* limit of bytes per section */
 
-/* `count` elements of `each` bytes at `offset` lie inside the file and are aligned for access. */
+/* True if `count` elements of `each` bytes at `offset` lie inside the file, aligned to 8 bytes. */
 static bool in_file(const struct elf_file *elf, uint64_t offset, uint64_t count, uint64_t each)
 {
 	return offset <= elf->size && count <= (elf->size - offset) / each && offset % 8 == 0;
 }
 
-/* A regular file that may be one. Its descriptor, or -1 and why not. */
+/* Opens a regular file that is large enough. Returns its descriptor, or -1 with the reason in err. */
 static int open_file(struct elf_file *elf, const char *path, char *err, size_t err_bytes)
 {
 	int fd = open(path, O_RDONLY | O_CLOEXEC | O_NONBLOCK);
@@ -59,7 +59,8 @@ static int map_file(struct elf_file *elf, const char *path, char *err, size_t er
 	return 0;
 }
 
-/* `bytes` at `offset` of the file: of one that is read by sections a copy, to be freed. NULL = not there. */
+/* Returns `bytes` bytes at `offset` of the file, or NULL if out of range. If the file is not in
+ * memory, the result is a copy, to be released by free_bytes. */
 static const void *bytes_at(const struct elf_file *elf, uint64_t offset, uint64_t bytes)
 {
 	unsigned char *copy;
@@ -196,7 +197,7 @@ void elf_file_close(struct elf_file *elf)
 	*elf = (struct elf_file){ .fd = -1 };
 }
 
-/* Where the section is in memory, at most SECTION_MAX bytes of it; NULL = nowhere. */
+/* Returns the section's bytes, at most SECTION_MAX of them if read on demand; NULL = none. */
 static const unsigned char *section_data(const struct elf_file *elf, size_t i)
 {
 	const Elf64_Shdr *section = &elf->sections[i];
@@ -246,7 +247,7 @@ size_t elf_file_constants(const struct elf_file *elf, const unsigned char **data
 	return section->sh_size < SECTION_MAX ? section->sh_size : SECTION_MAX;
 }
 
-/* A section of strings, whose last byte is a zero, as a table of symbols or .dynamic needs one. */
+/* Returns a string table that ends in a zero byte, so that every offset into it is a string. */
 static const char *string_section(const struct elf_file *elf, const char *name, size_t *bytes)
 {
 	const unsigned char *strings;
@@ -306,7 +307,7 @@ const char *elf_file_dynamic(const struct elf_file *elf, Elf64_Sxword tag, size_
 	return NULL;
 }
 
-/* `each` bytes at `at` of a section, if they are there. */
+/* Copies `each` bytes at `at` of a section, if they are inside it. */
 static bool take(const unsigned char *section, uint64_t section_bytes, uint64_t at, void *to,
 		 size_t each)
 {

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Reads an ELF64 file on disk without loading it: sections, symbols (also .symtab, which dlsym cannot
- * see), and what it needs. The file may hold anything: every offset is checked. */
+/* Reads an ELF64 file without loading it: sections, symbols (also .symtab, which dlsym cannot see)
+ * and dependencies. The file is not trusted: every offset is checked. */
 #ifndef ANYNET_ELF_FILE_H
 #define ANYNET_ELF_FILE_H
 
@@ -9,11 +9,11 @@
 #include <stddef.h>
 
 struct elf_file {
-	const unsigned char *bytes; /* the whole file; NULL: it is read section by section */
+	const unsigned char *bytes; /* the whole file; NULL = sections are read on demand */
 	size_t size;
-	bool mapped;            /* and to be unmapped */
-	int fd;                 /* of one that is read by sections */
-	unsigned char **loaded; /* its sections, as far as they were asked for */
+	bool mapped;            /* `bytes` is a mapping that close must unmap */
+	int fd;                 /* descriptor for reads on demand; -1 = none */
+	unsigned char **loaded; /* sections read so far, by index */
 	unsigned machine;       /* EM_… */
 	const Elf64_Shdr *sections;
 	size_t section_count;
@@ -21,42 +21,42 @@ struct elf_file {
 	size_t section_names_bytes;
 };
 
-/* Maps and checks the file. Returns 0 or -1 with a sentence in err; unmap with elf_file_close. */
+/* Maps and checks the file. Returns 0, or -1 with a sentence in err. Release it with elf_file_close. */
 int elf_file_open(struct elf_file *elf, const char *path, char *err, size_t err_bytes);
 void elf_file_close(struct elf_file *elf);
 
-/* The same without mapping it: sections are read as they are asked for, so that a file that shrinks
- * meanwhile does no harm. Of one with more than 256 MiB these are read. */
+/* As elf_file_open, without mapping the file: sections are read on demand, so that a file truncated
+ * meanwhile does no harm. At most the first 256 MiB of a section are read. */
 int elf_file_open_by_sections(struct elf_file *elf, const char *path, char *err, size_t err_bytes);
 
-/* The same for a file that is in memory, aligned to 8 bytes and there until it is closed. `path` is
- * for messages. */
+/* As elf_file_open, for a file in memory, aligned to 8 bytes, that must stay valid until
+ * elf_file_close. `path` is for messages. */
 int elf_file_take(struct elf_file *elf, const void *bytes, size_t size, const char *path, char *err,
 		  size_t err_bytes);
 
-/* The section's header and, in *data, its first byte; NULL if there is no such section with bytes
- * in the file, or it has more than 256 MiB. */
+/* Returns the section's header, and its first byte in *data. NULL if there is no such section with
+ * bytes in the file, or if it exceeds 256 MiB. */
 const Elf64_Shdr *elf_file_section(const struct elf_file *elf, const char *name,
 				   const unsigned char **data);
 
-/* The constants (.rodata), at most 256 MiB of them. Returns how many bytes; 0 = there are none. */
+/* Returns the constants (.rodata), at most 256 MiB, in *data, and their size in bytes; 0 = none. */
 size_t elf_file_constants(const struct elf_file *elf, const unsigned char **data);
 
-/* Look up `name` of ELF type `type` (STT_OBJECT, STT_FUNC) in .symtab, local symbols included. */
+/* Looks up `name` of ELF type `type` (STT_OBJECT, STT_FUNC) in .symtab, local symbols included. */
 const Elf64_Sym *elf_file_symbol(const struct elf_file *elf, const char *name, int type);
 
-/* The same in .dynsym: what dlsym would find. */
+/* As elf_file_symbol, in .dynsym: finds what dlsym would find. */
 const Elf64_Sym *elf_file_dynamic_symbol(const struct elf_file *elf, const char *name, int type);
 
-/* The text of the `index`th entry with this tag (DT_NEEDED, DT_SONAME, DT_RPATH, DT_RUNPATH) of
- * .dynamic; NULL = there are no more. Points into the file. */
+/* Returns the text of the `index`th entry with this tag (DT_NEEDED, DT_SONAME, DT_RPATH,
+ * DT_RUNPATH) of .dynamic, a pointer into the file; NULL = no more entries. */
 const char *elf_file_dynamic(const struct elf_file *elf, Elf64_Sxword tag, size_t index);
 
-/* The `index`th version that it needs of another library, "GLIBC_2.34" of *file "libc.so.6"; NULL =
- * there are no more. What it can do without is left out. */
+/* Returns the `index`th symbol version required of another library, such as "GLIBC_2.34" of *file
+ * "libc.so.6"; NULL = no more. Skips weak requirements. */
 const char *elf_file_needed_version(const struct elf_file *elf, size_t index, const char **file);
 
-/* Does it define this version? One without any versions counts as one that does. */
+/* True if the file defines this symbol version, or no versions at all. */
 bool elf_file_defines_version(const struct elf_file *elf, const char *version);
 
 #endif

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Rank processes of one host: fork, watch, barrier. */
+/* Rank processes on one host: fork, watch, barrier. */
 #include "group.h"
 
 #include <errno.h>
@@ -15,23 +15,23 @@
 #include <time.h>
 #include <unistd.h>
 
-#define LOOK_EVERY  1024 /* idle passes between two looks at the clock */
-#define LOOK_YIELDS 16   /* … with a yield in each: one may last 50 ms on a busy machine */
-#define GRACE_NS    3000000000ull  /* for the others to end by themselves after a failure */
-#define FROZEN_NS   10000000000ull /* beyond the deadline: stuck inside a call of the net */
-#define POLL_NS     200000000l     /* parent: between two looks at the heartbeats */
+#define LOOK_EVERY  1024 /* idle passes between two checks */
+#define LOOK_YIELDS 16   /* the same with yields, of which one may take 50 ms on a busy host */
+#define GRACE_NS    3000000000ull  /* after a failure, time for the others to exit by themselves */
+#define FROZEN_NS   10000000000ull /* beyond the deadline: the member is blocked inside a call of the net */
+#define POLL_NS     200000000l     /* parent: interval of heartbeat checks */
 #define AREA_ALIGN  4096
 
 struct group_shared {
 	_Atomic int cancelled;
 	_Atomic int said_once;
-	_Atomic unsigned arrived, generation; /* barrier */
-	_Atomic unsigned beats[GROUP_MAX];    /* a member's loop is turning */
+	_Atomic unsigned arrived, generation; /* of the barrier */
+	_Atomic unsigned beats[GROUP_MAX];    /* heartbeat of each member's loop */
 };
 
 struct member {
-	pid_t pid;   /* 0 = ended */
-	bool killed; /* by us */
+	pid_t pid;   /* 0 = exited */
+	bool killed; /* by kill_all */
 	unsigned beats;
 	uint64_t seen_ns;
 };
@@ -178,13 +178,13 @@ static void cancel(struct group *g)
 
 static int worse(int a, int b)
 {
-	/* An error beats a wrong result: with it nothing was shown. */
+	/* GROUP_ERROR outranks GROUP_WRONG: after an error the run has proved nothing. */
 	if (a == GROUP_ERROR || b == GROUP_ERROR)
 		return GROUP_ERROR;
 	return a > b ? a : b;
 }
 
-/* What a member's end means for the group. */
+/* Returns the group's result for a member that exited with `status`. */
 static int judge(struct group *g, const struct member *m, int rank, int status)
 {
 	if (WIFSIGNALED(status)) {
@@ -216,7 +216,7 @@ static void kill_all(struct group *g, struct member *members)
 	}
 }
 
-/* A member stuck inside a call cannot watch itself; the parent sees its heart stop. */
+/* A member blocked inside a call cannot check its own deadline; the parent checks its heartbeat. */
 static bool is_frozen(struct group *g, struct member *members)
 {
 	uint64_t now = now_ns();

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * A group: rank processes of one host, forked before anything is loaded, that share one piece of
- * memory. `anynet perf` and bench/ run on it. When a member fails, or stands still, all the others
- * end as well and the parent says which one it was: a group never hangs.
+ * A group of rank processes on one host, forked before any library is loaded, that share one memory
+ * area. `anynet perf` and bench/ use it. When a member fails or hangs, the others end as well and
+ * the parent names it, so that a group never hangs.
  */
 #ifndef TOOLS_GROUP_H
 #define TOOLS_GROUP_H
@@ -14,46 +14,46 @@
 
 #define GROUP_MAX 64
 
-struct group_shared; /* the group's own part of the shared memory */
+struct group_shared; /* internal part of the shared memory */
 
 struct group {
-	const char *who; /* program name that starts every message */
+	const char *who; /* program name, printed before every message */
 	int size;
 	int rank;             /* -1 in the parent */
-	uint64_t deadline_ns; /* how long a member may wait without progress */
-	bool yields;          /* give the core away when idle, as NCCL's proxy thread does */
+	uint64_t deadline_ns; /* maximum time a member may wait without progress */
+	bool yields;          /* yield the core when idle, as NCCL's proxy thread does */
 
-	void *area; /* zeroed memory all members and the parent see; the caller's to lay out */
+	void *area; /* zeroed memory shared by all members and the parent; the caller defines its layout */
 	struct group_shared *shared;
 	size_t map_bytes;
 
-	/* Progress watch of this member. */
+	/* Progress watch of this member, for group_idle. */
 	bool fed;
 	unsigned idle_passes;
 	uint64_t last_fed_ns;
 };
 
-/* Exit codes of members and of group_run, the tool's as well. */
+/* Exit codes of members, group_run and the tool. */
 enum {
 	GROUP_OK = 0,
 	GROUP_ERROR = 1,
 	GROUP_WRONG = 2
 };
 
-/* Sets up *g and its area of `area_bytes`. 0 or -errno. */
+/* Initialises *g and its area of `area_bytes`. Returns 0 or -errno. */
 int group_create(struct group *g, const char *who, int size, size_t area_bytes);
 void group_destroy(struct group *g);
 
-/* Forks the members; each calls body(g, arg), whose value is its exit code. Returns the worst. */
+/* Forks the members. Each calls body(g, arg) and exits with its result. Returns the worst exit code. */
 int group_run(struct group *g, int (*body)(struct group *g, void *arg), void *arg);
 
-/* All members meet. 0, or -ECANCELED / -ETIMEDOUT after saying why. */
+/* Waits until all members have called it. Returns 0, or the error of group_idle. */
 int group_barrier(struct group *g);
 
 /*
- * Every wait of a member is a loop of passes: group_fed when a pass got something done, group_idle
- * when it did not. group_idle returns 0, -ECANCELED when another member has failed (said by that
- * member), or -ETIMEDOUT, once, after saying so.
+ * Every wait of a member is a loop: it calls group_fed after a pass that made progress, else
+ * group_idle. group_idle returns 0, -ECANCELED if another member failed (that member prints the
+ * reason), or -ETIMEDOUT after printing a message.
  */
 int group_idle(struct group *g);
 
@@ -62,10 +62,10 @@ static inline void group_fed(struct group *g)
 	g->fed = true;
 }
 
-/* "who: rank 3: text" on stderr. */
+/* Prints "who: rank 3: text" on stderr. */
 void group_say(const struct group *g, const char *fmt, ...) __attribute__((format(printf, 2, 3)));
 
-/* "who: text", only the first time that any member calls it: for what all of them run into. */
+/* Prints "who: text" on stderr, only at the first call by any member: for errors that all members meet. */
 void group_say_once(const struct group *g, const char *fmt, ...)
 	__attribute__((format(printf, 2, 3)));
 

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Links: set-up by the retry protocol, and the calls of the progress loop. */
+/* Links: set-up by repeated calls, and the calls of the progress loop. */
 #include "net_link.h"
 
 #include <inttypes.h>
@@ -29,8 +29,8 @@ static const char *result_text(int result)
 }
 
 /*
- * The net's log lines. All ranks are on one host and see the same things at init, so only rank 0
- * prints them; the others keep their last warning until it is known whether init worked.
+ * Log lines of the net. All ranks run on one host and log the same lines at init, so only rank 0
+ * prints them. The others keep their last warning, and print it if init fails.
  */
 static struct {
 	const struct group *group;
@@ -66,7 +66,7 @@ static void log_line(int level, unsigned long flags, const char *file, int line,
 	fprintf(stderr, "# rank %d %s %s\n", logger.group->rank, word, text);
 }
 
-/* NCCL_DEBUG as NCCL reads it, but warnings are shown without it. */
+/* As NCCL_DEBUG in NCCL, but warnings are printed by default. */
 static int log_level(void)
 {
 	static const char *const names[] = { "", "VERSION", "WARN", "INFO", "ABORT", "TRACE" };

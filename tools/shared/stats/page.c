@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Reads stats pages; see page.h. */
+/* Reads statistics files; see page.h. */
 #include "page.h"
 
 #include <errno.h>
@@ -9,8 +9,8 @@
 #include <time.h>
 #include <unistd.h>
 
-#define ERRNO_MAX  4095 /* of the kernel */
-#define READ_TRIES 10   /* of a record that is half written */
+#define ERRNO_MAX  4095 /* largest errno value of the kernel */
+#define READ_TRIES 10   /* reads of a half-written record */
 #define PAUSE_NS   50000
 
 uint64_t page_clock_ms(void)
@@ -97,12 +97,12 @@ bool page_check_events(struct anynet_stats_events *events)
 
 /* --- pages --- */
 
-/* Where a page's bytes come from: a file that is being written to, or memory. */
+/* Source of a page's bytes: a file that its process may be writing, or memory. */
 struct source {
-	int fd; /* -1: memory */
+	int fd; /* -1 = memory */
 	const uint8_t *bytes;
 	size_t count;
-	unsigned *pauses; /* that are left */
+	unsigned *pauses; /* waits left */
 };
 
 static bool fetch(const struct source *from, size_t at, void *to, size_t bytes)
@@ -115,7 +115,7 @@ static bool fetch(const struct source *from, size_t at, void *to, size_t bytes)
 	return true;
 }
 
-/* A record that is half written is whole in a moment. */
+/* Waits a moment, in which the process usually completes a half-written record. False = give up. */
 static bool again(const struct source *from, int *tries)
 {
 	static const struct timespec moment = { .tv_nsec = PAUSE_NS };
@@ -145,7 +145,7 @@ static bool take_comm(const struct source *from, unsigned slot, struct anynet_st
 	int tries = 0;
 
 	do {
-		/* An empty slot is one that was never written, or was written as such. */
+		/* A slot is empty if it was never written (sum 0) or was released (id 0). */
 		if (!fetch(from, anynet_stats_comm_at(slot), comm, sizeof(*comm)) || !comm->sum ||
 		    !comm->id)
 			return false;
@@ -155,7 +155,7 @@ static bool take_comm(const struct source *from, unsigned slot, struct anynet_st
 	return false;
 }
 
-/* Without any it is empty: nothing is known. */
+/* If the events cannot be read, *events is zeroed. */
 static void take_events(const struct source *from, unsigned slot, uint64_t id,
 			struct anynet_stats_events *events)
 {
@@ -170,7 +170,7 @@ static void take_events(const struct source *from, unsigned slot, uint64_t id,
 	memset(events, 0, sizeof(*events));
 }
 
-/* Room for one more comm. */
+/* Makes room for one more comm. */
 static bool grow(struct page *page, bool events)
 {
 	size_t step = page->count & (page->count - 1) ? 0 : page->count ? page->count * 2 : 1;
@@ -221,7 +221,7 @@ int page_parse(struct page *page, const void *bytes, size_t count)
 		    &(struct page_wish){ .events = true });
 }
 
-/* Does its process live? */
+/* True if the process that writes the file is alive: it holds a lock on it. */
 static bool is_held(int fd)
 {
 	struct flock lock = { .l_type = F_RDLCK, .l_whence = SEEK_SET, .l_len = 1 };

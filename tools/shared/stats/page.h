@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Stats pages (nccl_net/stats.h) as a reader gets them. A page comes from another process, perhaps of
- * another user: what leaves this file has texts that end and are printable, and numbers that are in
- * their range.
+ * Reads shared-memory statistics files (nccl_net/stats.h). A page is the file of one process, which
+ * may belong to another user and is not trusted: pages read here have terminated, printable texts,
+ * and numbers in range.
  */
 #ifndef STATS_PAGE_H
 #define STATS_PAGE_H
@@ -15,54 +15,55 @@
 
 struct page {
 	struct anynet_stats_process process;
-	struct anynet_stats_comm *comms;    /* page_free gives them back */
-	struct anynet_stats_events *events; /* of each of them; NULL = nobody wanted them */
+	struct anynet_stats_comm *comms;    /* freed by page_free */
+	struct anynet_stats_events *events; /* of comms[i] at index i; NULL = not requested */
 	size_t count;
-	uint64_t read_ms; /* CLOCK_MONOTONIC */
-	uid_t uid;        /* whose file it is */
-	bool ended;       /* its process is gone, without having closed its comms */
+	uint64_t read_ms; /* time of reading, CLOCK_MONOTONIC */
+	uid_t uid;        /* owner of the file */
+	bool ended;       /* the process has ended without closing its comms */
 };
 
-/* Which pages, and what of them. */
+/* Which pages to read, and which parts. */
 struct page_wish {
-	uint32_t pid; /* of this process only; 0 = of all */
+	uint32_t pid; /* only this process; 0 = all */
 	bool events;
-	bool ended; /* also of processes that are gone */
+	bool ended; /* also pages of processes that have ended */
 };
 
 struct page_list {
-	struct page *pages; /* by pid */
+	struct page *pages; /* sorted by pid */
 	size_t count;
-	size_t left_out; /* pages and comms beyond the bounds */
+	size_t left_out; /* pages and comms beyond the limits */
 };
 
-/* What may still be read. */
+/* Limits that remain while reading. */
 struct page_bounds {
 	size_t comms;
-	unsigned pauses; /* for records that are half written */
-	size_t left_out; /* comms that there was no room for; counted */
+	unsigned pauses; /* waits for half-written records */
+	size_t left_out; /* comms skipped for lack of room; output */
 };
 
-/* Check a record and make it printable. False: it is half written, or none. */
+/* Check a record and make its texts printable. False = half written or invalid. */
 bool page_check_process(struct anynet_stats_process *process);
 bool page_check_comm(struct anynet_stats_comm *comm);
 bool page_check_events(struct anynet_stats_events *events);
 
-/* A page out of bytes that were read from its file, with events. 0, or -EINVAL: it is none. */
+/* Reads a page with events from a file's bytes. Returns 0, or -EINVAL if they are not a page. */
 int page_parse(struct page *page, const void *bytes, size_t count);
 
-/* One of them, if it is wished for and this user's, or anyone's for root. */
+/* Reads the page `name` in `dir` if `wish` selects it and its owner is this user; root reads pages
+ * of all users. */
 bool page_read(struct page *page, int dir, const char *name, struct page_bounds *bounds,
 	       const struct page_wish *wish);
 
 /*
- * The most that each of those who want `wants` may get of `all`, so that none gets less because another
- * wants more.
+ * Returns the largest share of `all` such that the sum of min(wants[i], share) fits: nobody gets
+ * less because another wants more.
  */
 size_t page_share(const size_t *wants, size_t count, size_t all);
 
-/* All pages in `dir` that are wished for, of this user, or of all users for root. 0, or -errno: the
- * directory cannot be read. */
+/* Reads all pages in `dir` that `wish` selects, of this user, or of all users for root. Returns 0,
+ * or -errno if the directory cannot be read. */
 int page_read_all(struct page_list *list, const char *dir, const struct page_wish *wish);
 
 void page_free(struct page *page);
@@ -70,7 +71,7 @@ void page_free_all(struct page_list *list);
 
 uint64_t page_clock_ms(void);
 
-/* Age of what began then, by the time at which the page was read; 0 = never. */
+/* Milliseconds from since_ms to the time the page was read; 0 if since_ms is 0. */
 uint64_t page_age(const struct page *page, uint64_t since_ms);
 
 #endif

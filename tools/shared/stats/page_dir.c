@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * All pages of a directory; see page.h. It belongs to all users: what one of them puts there takes
- * nothing from what is read of the others.
+ * Reads all pages of a directory; see page.h. All users can write to the directory, so the limits
+ * are divided among them: files of one user do not displace those of another.
  */
 #include <dirent.h>
 #include <errno.h>
@@ -16,9 +16,9 @@
 #include "page.h"
 
 #define PAGES_MAX 1024
-#define COMMS_MAX 16384 /* of all pages; of others only the process is told */
-#define PAUSES    1000  /* of one look: pages may be spoilt, and nobody writes them any more */
-#define NAMES_MAX 4096  /* of a user: many are of processes that have ended */
+#define COMMS_MAX 16384 /* of all pages; beyond it, only the process record of a page is read */
+#define PAUSES    1000  /* waits in all, since damaged records stay half-written forever */
+#define NAMES_MAX 4096  /* files per user; many may belong to processes that have ended */
 
 struct user {
 	uid_t uid;
@@ -97,7 +97,7 @@ static void add_page(struct page_list *list, struct page *page)
 	list->pages[list->count++] = *page;
 }
 
-/* The next page of that user's. False: there is none. */
+/* Reads the next page of the user. Returns false if there is none. */
 static bool read_next(struct page_list *list, struct user *user, int dir,
 		      const struct page_wish *wish)
 {
@@ -112,7 +112,7 @@ static bool read_next(struct page_list *list, struct user *user, int dir,
 
 		if (!page_read(&page, dir, name, &user->bounds, wish))
 			continue;
-		/* Another's file has come into its place. */
+		/* Another user's file has replaced it. */
 		if (page.uid != user->uid) {
 			page_free(&page);
 			continue;

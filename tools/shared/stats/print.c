@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* The terminal's form of a view; see print.h. */
+/* Prints a view as text; see print.h. */
 #include "print.h"
 
 #include <stdarg.h>

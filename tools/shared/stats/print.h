@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* A view (view.h) on paper: for people, and for programs. */
+/* Prints a view (view.h) as text or JSON. */
 #ifndef STATS_PRINT_H
 #define STATS_PRINT_H
 
@@ -9,21 +9,21 @@
 #include "view.h"
 
 struct print_style {
-	int width;   /* columns; longer lines are cut */
-	int lines;   /* at most; 0 = all there are */
-	bool colour; /* the terminal knows ANSI's */
-	bool streams; /* every stream, and not only those of connections in trouble */
+	int width;    /* columns; longer lines are truncated */
+	int lines;    /* maximum; 0 = unlimited */
+	bool colour;  /* use ANSI colours */
+	bool streams; /* all streams, not only those of connections in trouble */
 };
 
-/* ANSI's colour for it, "" = none. */
+/* ANSI escape sequence for its colour, "" = none. */
 const char *print_colour(enum trouble trouble);
 
 void print_view(const struct view *view, const struct print_style *style, FILE *out);
 
-/* All that the pages tell, with their events. */
+/* Prints everything in the pages, with events. */
 void print_dump(const struct view *view, const struct terminal *terminal, FILE *out);
 
-/* One JSON object, with events if the pages have them. 0, -ENOMEM or -EIO. */
+/* Prints one JSON object, with events if the pages have them. Returns 0, -ENOMEM or -EIO. */
 int print_view_json(const struct view *view, const char *command, FILE *out);
 
 #endif

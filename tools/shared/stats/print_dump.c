@@ -1,12 +1,12 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* All that pages tell, events as well, for people; see print.h. */
+/* Prints everything in the pages as text, with events; see print.h. */
 #include <stdarg.h>
 #include <string.h>
 
 #include "print.h"
 #include "words.h"
 
-#define INDENT 8 /* of what is broken off a line */
+#define INDENT 8 /* columns of continuation lines */
 
 struct paper {
 	const struct terminal *terminal;

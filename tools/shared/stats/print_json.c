@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* The JSON form of a view; see print.h. */
+/* Prints a view as JSON; see print.h. */
 #include <errno.h>
 #include <jansson.h>
 
@@ -7,13 +7,13 @@
 #include "tools/shared/document.h"
 #include "words.h"
 
-/* A rate is null if it is not known. A page may tell of any number of bytes. */
+/* null = unknown. Clamped, because a page may contain any byte count. */
 static json_t *json_rate(double rate)
 {
 	return rate < 0 ? json_null() : json_integer(rate < 9e18 ? (json_int_t)rate : INT64_MAX);
 }
 
-/* What a receiver's stream has brought is not counted by stream. */
+/* Receivers do not count bytes per stream. */
 static json_t *json_stream(const struct connection *connection, int i, const struct page *page)
 {
 	static const char *const states[] = { "", "up", "suspect", "down" };

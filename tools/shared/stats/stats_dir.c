@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Where stats pages are; see stats_dir.h. */
+/* The directory of statistics files; see stats_dir.h. */
 #include "stats_dir.h"
 
 #include <nccl_net/config.h>

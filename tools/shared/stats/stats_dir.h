@@ -1,17 +1,19 @@
 /* SPDX-License-Identifier: Apache-2.0 */
+/* The directory of statistics files, and its command-line option. */
 #ifndef TOOLS_STATS_DIR_H
 #define TOOLS_STATS_DIR_H
 
 #include <argp.h>
 
-/* Of the commands that read there. */
+/* argp option of the commands that read statistics files. */
 #define STATS_DIR_OPTION                                                                    \
 	{                                                                                   \
 		"dir", 'D', "DIR", 0,                                                       \
 			"where the jobs write, if their ANYNET_STATS differs from yours", 0 \
 	}
 
-/* Where the jobs' settings would put their stats pages, if they are as here. */
+/* Returns the directory of statistics files, from ANYNET_STATS of this process; jobs may have other
+ * settings. */
 const char *stats_dir(void);
 
 #endif

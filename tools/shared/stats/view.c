@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Rates, order, and who waits for whom; see view.h. */
+/* Builds a view: rates, order, and which process waits for which; see view.h. */
 #include "view.h"
 
 #include <errno.h>
@@ -45,7 +45,7 @@ static const struct anynet_stats_comm *find_comm(const struct page *page, uint64
 	return NULL;
 }
 
-/* The same process, and not another one with its number. */
+/* Finds the page of the same process. Compares the start time too, since pids are reused. */
 static const struct page *find_page(const struct page_list *list, const struct page *page)
 {
 	for (size_t i = 0; i < list->count; i++)
@@ -91,7 +91,7 @@ static int by_trouble(const void *a, const void *b)
 
 /* --- processes --- */
 
-/* A rate that is not known is -1. */
+/* -1 = unknown rate. */
 static void add_rate(double *sum, double rate)
 {
 	if (rate >= 0)
@@ -174,7 +174,7 @@ static bool same_peer(const struct anynet_stats_comm *a, const struct anynet_sta
 	return a->peer_pid == b->peer_pid && !strcmp(a->peer_host, b->peer_host);
 }
 
-/* Connections come longest wait first within a kind of trouble, so the first one need not be the longest. */
+/* Connections are sorted by trouble before age, so the first one to a peer need not have waited longest. */
 static void note_wait(struct view *view, size_t first, const struct process *process,
 		      const struct connection *connection)
 {

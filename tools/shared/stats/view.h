@@ -1,48 +1,48 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * What `anynet top` shows: stats pages read twice, put in order. What is wrong comes first: of jobs, of
- * processes in a job, of connections of a process.
+ * The data that `anynet top` shows: pages read twice, and sorted. Trouble comes first: jobs,
+ * processes of a job, connections of a process.
  */
 #ifndef STATS_VIEW_H
 #define STATS_VIEW_H
 
 #include "page.h"
 
-/* From none to the worst. */
+/* In ascending order of severity. */
 enum trouble {
 	TROUBLE_NONE,
-	TROUBLE_FLAPS,  /* connections have been replaced; all is well now */
-	TROUBLE_PATH,   /* a stream has no connection, or its path is suspect; others carry on */
+	TROUBLE_FLAPS,  /* connections broke and recovered; no trouble now */
+	TROUBLE_PATH,   /* a stream is down or suspect; others carry the data */
 	TROUBLE_STALL,  /* requests wait and nothing moves */
-	TROUBLE_CUT,    /* no stream has a connection */
-	TROUBLE_SILENT, /* the process writes its page no more: it is stopped, or gets no time */
+	TROUBLE_CUT,    /* all streams are down */
+	TROUBLE_SILENT, /* the process no longer updates its page: stopped, or without CPU time */
 	TROUBLE_ERROR,  /* the connection has failed */
 };
 
 struct connection {
 	const struct anynet_stats_comm *comm;
 	enum trouble trouble;
-	double rate; /* payload, bytes per s between the two looks; -1 = not known, so for streams */
-	double stream_rates[ANYNET_STATS_STREAMS]; /* of a sender */
-	uint64_t oldest_ms, stalled_ms;        /* ages; 0 = there is none */
+	double rate; /* payload bytes per s between the two reads; -1 = unknown */
+	double stream_rates[ANYNET_STATS_STREAMS]; /* of a sender; -1 = unknown */
+	uint64_t oldest_ms, stalled_ms;            /* ages; 0 = none */
 };
 
 struct process {
 	const struct page *page;
-	enum trouble trouble, job_trouble; /* its own worst, the worst in its job */
+	enum trouble trouble, job_trouble; /* its own worst, and the worst of its job */
 	struct connection *connections;
 	size_t count;
-	double sent, received; /* bytes per s; -1 = not known */
-	uint64_t silent_ms;    /* since it wrote its page, if that is too long; else 0 */
+	double sent, received; /* bytes per s; -1 = unknown */
+	uint64_t silent_ms;    /* time since the last update of its page, if too long; else 0 */
 };
 
-/* A process that waits for another one. */
+/* A process that waits for a peer. */
 struct wait {
-	const struct process *process, *peer; /* peer NULL: it has no page here */
-	const struct anynet_stats_comm *comm; /* the connection that has waited longest … */
-	uint64_t ms;                          /* … for so long */
-	unsigned connections;                 /* to this peer that wait */
-	bool peer_waits;                      /* for somebody, too */
+	const struct process *process, *peer; /* peer: NULL = no page on this host */
+	const struct anynet_stats_comm *comm; /* the connection that has waited longest */
+	uint64_t ms;                          /* how long `comm` has waited */
+	unsigned connections;                 /* number of connections to this peer that wait */
+	bool peer_waits;                      /* the peer waits for another process as well */
 };
 
 struct view {
@@ -54,11 +54,12 @@ struct view {
 	enum trouble trouble;
 };
 
-/* `before` may be empty; both must outlive the view. 0 or -ENOMEM. */
+/* Makes a view of `now`, with rates since `before`, which may be empty. Both must outlive the view.
+ * Returns 0 or -ENOMEM. */
 int view_make(struct view *view, const struct page_list *before, const struct page_list *now);
 void view_free(struct view *view);
 
-/* A word for it: "stalled". */
+/* One word for messages: "stalled". */
 const char *view_trouble_name(enum trouble trouble);
 
 #endif

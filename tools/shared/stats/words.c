@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* See words.h. */
+/* Text helpers; see words.h. */
 #include "words.h"
 
 #include <stdio.h>

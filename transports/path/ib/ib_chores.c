@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * What may take the kernel seconds: destroying queue pairs whose packets are still on their way, making those
- * for flushes again, and asking for the state of ports whose network interface comes or goes. It is done by a thread of its own
- * that is there while there is something to do, so that the background thread goes on meanwhile.
+ * Verbs calls that may take seconds: destroying queue pairs whose packets are still in flight, recreating the queue
+ * pairs for flushes, and querying ports whose network interface appears or disappears. A separate thread makes them, so
+ * that the background thread is not blocked. It ends when there is nothing left to do.
  */
 #include <pthread.h>
 #include <unistd.h>
@@ -17,9 +17,9 @@ static struct {
 	pthread_mutex_t lock;
 	pthread_t thread;
 	bool exists;
-	pid_t pid;            /* a forked child has no thread */
-	_Atomic bool over;    /* the thread has nothing more to do */
-	_Atomic bool changed; /* comms should look at their ports */
+	pid_t pid;            /* process of the thread; a forked child has none */
+	_Atomic bool over;    /* the thread is about to end and can be joined */
+	_Atomic bool changed; /* result of the next ib_chores(): comms should look at their ports */
 } chores = { .lock = PTHREAD_MUTEX_INITIALIZER };
 
 static bool are_due(void)

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Links by the RDMA connection manager; see ib_cm.h. */
+/* Queue pairs connected by the RDMA CM; see ib_cm.h. */
 #include "path/ib/ib_cm.h"
 
 #include <errno.h>
@@ -20,28 +20,28 @@
 #include "device/rdmacm.h"
 #include "wire/hello.h"
 
-#define RESOLVE_MS      2000 /* for the address, and again for the path; dial.c waits for all of it */
-#define AGAIN_MS        500 /* the kernel repeats a request that was lost after 4 s only */
-#define BACKLOG         8   /* one is awaited, others are unauthenticated */
+#define RESOLVE_MS      2000 /* for the address, and again for the path; dial.c limits the sum */
+#define AGAIN_MS        500  /* a lost request is repeated; the kernel would wait 4 s */
+#define BACKLOG         8    /* the peer's request, and unauthenticated ones */
 #define EVENTS_PER_TURN 64
 #define RNR_FOR_EVER    7
 
 enum ib_cm_state {
-	IB_CM_WAITS,    /* for the other end */
-	IB_CM_ANSWERED, /* connector: its queue pair has to follow */
-	IB_CM_UP,
-	IB_CM_FAILED, /* `why` tells */
+	IB_CM_WAITS,    /* for the peer; an acceptor stays in this state */
+	IB_CM_ANSWERED, /* connector: the peer has accepted, the queue pair is still in INIT */
+	IB_CM_UP,       /* connector: the queue pair is in RTS */
+	IB_CM_FAILED,   /* connector: see `why` */
 };
 
-/* What the manager has of a queue pair. The ids' context; it outlives them. */
+/* The RDMA CM's state of a queue pair, and the context of its ids, which are destroyed first. */
 struct ib_cm {
-	pthread_mutex_t lock; /* of what events change; also held while they do something */
+	pthread_mutex_t lock; /* guards what event handlers change; held while they run */
 	struct ib_qp *qp;
-	struct rdma_cm_id *id;            /* acceptor: NULL until the peer has come */
+	struct rdma_cm_id *id;            /* acceptor: NULL until the peer has connected */
 	struct rdma_cm_id *listener;      /* acceptor */
-	bool gone;                        /* the queue pair is not to be touched any more */
-	struct sockaddr_storage from, to; /* connector, since: */
-	_Atomic uint64_t asked_ms;        /* 0 = the path is not found yet */
+	bool gone;                        /* handlers must not touch the queue pair any more */
+	struct sockaddr_storage from, to; /* connector */
+	_Atomic uint64_t asked_ms;        /* connector: time of its request; 0 = not sent yet */
 	uint8_t nonce[ANYNET_CM_NONCE_BYTES];
 	_Atomic enum ib_cm_state state;
 	char why[IB_CM_WHY_BYTES];
@@ -50,13 +50,13 @@ static_assert(ANYNET_CM_NONCE_BYTES == ANYNET_TOKEN_BYTES, "compared like tokens
 
 static struct {
 	pthread_once_t once;
-	pthread_mutex_t lock; /* held by who reads events */
+	pthread_mutex_t lock; /* held while events are read */
 	struct rdmacm lib;
-	struct rdma_event_channel *channel; /* NULL = it is not to be had */
+	struct rdma_event_channel *channel; /* NULL = not available, see `why` */
 	char why[IB_CM_WHY_BYTES];
 } cm = { .once = PTHREAD_ONCE_INIT, .lock = PTHREAD_MUTEX_INITIALIZER };
 
-/* --- the library and its channel, at the first queue pair that wants them --- */
+/* --- the library and its event channel, opened for the first queue pair that wants them --- */
 
 static int open_library(void)
 {
@@ -138,7 +138,7 @@ static struct ib_cm *end_new(struct ib_qp *qp)
 	return end;
 }
 
-/* The IP address by which the manager knows the queue pair's port. */
+/* The IP address by which the RDMA CM finds the queue pair's port. */
 static void own_addr(const struct ib_qp *qp, struct sockaddr_storage *addr)
 {
 	if (qp->port.attr.link_layer == IBV_LINK_LAYER_INFINIBAND)
@@ -147,7 +147,7 @@ static void own_addr(const struct ib_qp *qp, struct sockaddr_storage *addr)
 		gid_addr(&qp->port.gid, addr);
 }
 
-/* By the address the manager has found a device. Is it the one that the queue pair is on? */
+/* Does the id's address belong to the device and port of the queue pair? */
 static bool is_on_port(const struct rdma_cm_id *id, const struct ib_qp *qp)
 {
 	const struct ib_nic *nic = qp->nic;
@@ -169,8 +169,8 @@ static struct rdma_conn_param own_side(const struct ib_cm *end)
 	};
 }
 
-/* The manager's word for the path; service level and traffic class as the ends have agreed, but that
- * InfiniBand's subnet manager chooses the level if nobody has. */
+/* The path that the RDMA CM has found, with the negotiated service level and traffic class. On InfiniBand, service
+ * level 0 counts as unset: the level chosen by the subnet manager is used. */
 static int read_path(struct rdma_cm_id *id, const struct ib_qp *qp, struct ib_path *path)
 {
 	struct ibv_qp_attr init = { .qp_state = IBV_QPS_INIT }, rtr = { .qp_state = IBV_QPS_RTR },
@@ -194,7 +194,7 @@ static int read_path(struct rdma_cm_id *id, const struct ib_qp *qp, struct ib_pa
 	return path->qpn == qp->peer.qpn ? 0 : -EPROTO;
 }
 
-/* The queue pair's queue pair to RTS, as the manager says. */
+/* Moves the queue pair to RTS, over the path that the RDMA CM has found. 0 or -errno. */
 static int connect_qp(struct rdma_cm_id *id, struct ib_qp *qp)
 {
 	struct ib_path path;
@@ -260,7 +260,7 @@ static int answer(struct ib_cm *end, struct rdma_cm_id *id)
 	return ret ? ret : last_error(cm.lib.accept(id, &param));
 }
 
-/* Peers that do not know the nonce are normal on an open port: no log line. */
+/* Requests without the nonce are normal on an open port: they are rejected without a log line. */
 static void take_request(struct ib_cm *end, const struct rdma_cm_event *event)
 {
 	const struct rdma_conn_param *peer = &event->param.conn;
@@ -288,7 +288,7 @@ static int begin(struct ib_cm *end)
 
 	if (ret)
 		return ret;
-	if (end->qp->service.tc) /* it may be of weight in the choice of the path */
+	if (end->qp->service.tc) /* the choice of the path may depend on it */
 		lib->set_option(end->id, RDMA_OPTION_ID, RDMA_OPTION_ID_TOS, &end->qp->service.tc,
 				sizeof(end->qp->service.tc));
 	atomic_store(&end->asked_ms, 0);
@@ -314,7 +314,8 @@ int ib_cm_connect(struct ib_qp *qp, const struct anynet_wire_cm *wire)
 	return 0;
 }
 
-/* A new request, by an id of its own. If the peer has taken the one before, and its answer was lost, it rejects this. */
+/* Repeats the request, with a new id. If the peer has accepted the previous one and only its answer was lost, it
+ * rejects this one, and the CM has failed. The lock is not held in destroy_id, which waits for event handlers. */
 static void begin_again(struct ib_cm *end)
 {
 	struct rdma_cm_id *old;
@@ -386,7 +387,7 @@ int ib_cm_step(struct ib_qp *qp, char *why, size_t why_bytes)
 
 /* --- events --- */
 
-/* True: the queue pair is broken by it. */
+/* Handles an event of an id, with end->lock held. True: the queue pair has failed. */
 static bool take_of_qp(struct ib_cm *end, const struct rdma_cm_event *event)
 {
 	switch (event->event) {
@@ -403,11 +404,11 @@ static bool take_of_qp(struct ib_cm *end, const struct rdma_cm_event *event)
 		atomic_store(&end->qp->fault.failed, true);
 		return true;
 	case RDMA_CM_EVENT_ESTABLISHED:
-	case RDMA_CM_EVENT_DISCONNECTED: /* why the peer has left the queue pair its RESUME tells, or TCP */
+	case RDMA_CM_EVENT_DISCONNECTED: /* the peer's RESUME, or the end of TCP, is decisive */
 	case RDMA_CM_EVENT_ADDR_CHANGE:
 	case RDMA_CM_EVENT_TIMEWAIT_EXIT:
 		return false;
-	default: /* it has failed, which for both ends is the connector's to see */
+	default: /* the CM has failed: the connector handles that for both ends */
 		if (end->qp->is_send && atomic_load(&end->state) == IB_CM_WAITS)
 			fail(end, "%s, status %d", cm.lib.event_str(event->event), event->status);
 		return false;
@@ -439,7 +440,7 @@ bool ib_cm_read(bool wait)
 		return false;
 	for (int i = 0; i < EVENTS_PER_TURN && !cm.lib.get_cm_event(cm.channel, &event); i++) {
 		broken |= take(event);
-		cm.lib.ack_cm_event(event); /* what it is about may be freed from here on */
+		cm.lib.ack_cm_event(event); /* after this, its id and `end` may be freed */
 	}
 	pthread_mutex_unlock(&cm.lock);
 	return broken;
@@ -463,7 +464,7 @@ void ib_cm_free(struct ib_qp *qp)
 	if (!end)
 		return;
 	ib_cm_quit(qp);
-	/* With no lock: it waits for whoever has an event of theirs in hand. */
+	/* Without the lock: destroy_id waits for threads that handle events of the id. */
 	if (end->id)
 		cm.lib.destroy_id(end->id);
 	if (end->listener)

@@ -1,39 +1,38 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Links whose queue pairs are connected by the RDMA connection manager (docs/ib.md): it finds the path,
- * numbers the packets and tells each end what the other is. The queue pairs are ours all the same; its
- * ids have verbs contexts of their own, of which nothing is made. One event channel serves all queue pairs of
- * the process. It is read by the background thread with the ports' events, so that an acceptor answers whatever
- * its comm's owner does, and by connectors themselves in their steps.
+ * Queue pairs connected by the RDMA connection manager, RDMA CM (docs/ib.md). It finds the path, chooses the PSNs and
+ * tells each end the other's QP number. The plugin creates the queue pairs itself; the verbs contexts of the CM's ids
+ * are not used. One event channel serves all queue pairs of the process. The background thread reads it together with
+ * the ports' events, so that an acceptor answers even if NCCL does not call. Connectors read it in ib_cm_step, too.
  */
 #ifndef ANYNET_IB_CM_H
 #define ANYNET_IB_CM_H
 
 #include "path/ib/ib_qp.h"
 
-#define IB_CM_WHY_BYTES 112 /* of a reason; in a hello there is a host's name before it */
+#define IB_CM_WHY_BYTES 112 /* text of a reason; in a hello the host name precedes it */
 
-/* Is it asked for, and to be had? If asked for in vain, `why` tells, in `why_bytes`, else it is empty.
+/* Is the RDMA CM enabled and available? If it is enabled but not available, `why` has the reason; else it is empty.
  * Any thread. */
 bool ib_cm_is_wanted(char *why, size_t why_bytes);
 
-/* The acceptor's end: from now on the peer that knows the nonce in *wire may connect to queue pair->qp, which
- * is in INIT. 0, or -errno and `why`. */
+/* Acceptor: listens for the peer, and fills *wire with address and nonce. A request with that nonce connects qp->ibv,
+ * which is in INIT. 0, or -errno and `why`. */
 int ib_cm_listen(struct ib_qp *qp, struct anynet_wire_cm *wire, char *why, size_t why_bytes);
 
-/* The connector's end: connect queue pair->qp, in INIT, to the acceptor's described in *wire. 0 or -errno; then
- * ask ib_cm_step, by the queue pair's owner, until it says 0: queue pair->qp is in RTS, or -errno and `why`; -EAGAIN:
- * not yet. */
+/* Connector: starts to connect qp->ibv, which is in INIT, to the acceptor that *wire describes. -ENOMEM, or 0: then
+ * call ib_cm_step, which reports all other errors. */
 int ib_cm_connect(struct ib_qp *qp, const struct anynet_wire_cm *wire);
+/* Connector: 0: qp->ibv is in RTS; -EAGAIN: not yet; or -errno and `why`. */
 int ib_cm_step(struct ib_qp *qp, char *why, size_t why_bytes);
 
-/* By the queue pair's owner: its queue pair is not touched any more; all of it is gone, which may take as long
- * as to destroy a queue pair. Without a connection manager (queue pair->cm NULL) fine. */
+/* Both ends, by the queue pair's owner; no effect if qp->cm is NULL. After ib_cm_quit the CM does not touch the queue
+ * pair. ib_cm_free frees the CM's state; it may take as long as destroying a queue pair. */
 void ib_cm_quit(struct ib_qp *qp);
 void ib_cm_free(struct ib_qp *qp);
 
-/* Read what events there are. `wait`: even if another thread is doing it. True: comms should look at
- * their queue pairs. */
+/* Reads pending events. If another thread is reading: waits for it with `wait`, else returns false. True: a queue pair
+ * has failed, comms should look at theirs. */
 bool ib_cm_read(bool wait);
 
 #endif

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Making queue pairs: queue pairs from RESET to RTS, and what one end tells the other about itself. */
+/* Creating and connecting queue pairs, from RESET to RTS, and their description in hello and WELCOME. */
 #include <errno.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -21,7 +21,7 @@
 #define PSN_MASK      0xffffff
 #define HOP_LIMIT     255
 
-/* anynet_wire_qp.queue pair: what can be connected with what. */
+/* Values of anynet_wire_qp.kind. Only ends of the same kind connect. */
 enum {
 	LINK_NONE,
 	KIND_IB,
@@ -36,7 +36,7 @@ static uint8_t kind_of(const struct ib_qp *qp)
 	return qp->port.gid.type == IBV_GID_TYPE_ROCE_V1 ? KIND_ROCE_V1 : KIND_ROCE_V2;
 }
 
-/* A sending end's CTS ring, the slots, and what only some need. */
+/* Allocates and registers qp->memory. 0 or -errno. */
 static int make_memory(struct ib_qp *qp)
 {
 	size_t ring = qp->is_send ? sizeof(struct anynet_wire_cts_ring) : 0,
@@ -54,15 +54,15 @@ static int make_memory(struct ib_qp *qp)
 	qp->memory.proof = qp->memory.slots + slots;
 	qp->memory.copies = qp->memory.proof + proof;
 	errno = 0;
-	/* The peer writes to the CTS ring, and proves itself on the slots. */
+	/* The acceptor writes to the CTS ring; the connector's proof writes to and reads from the acceptor's slots. */
 	qp->memory.mr = qp->nic->verbs->reg_mr(qp->nic->pd, qp->memory.start, qp->memory.bytes,
 					       IBV_ACCESS_LOCAL_WRITE | IBV_ACCESS_REMOTE_WRITE |
 						       (qp->is_send ? 0 : IBV_ACCESS_REMOTE_READ));
 	return qp->memory.mr ? 0 : errno ? -errno : -EIO;
 }
 
-/* With as much inline data, and as many pieces for a request, as there are; some adapters give less than was asked for,
- * and say so. */
+/* Tries capabilities from the best to the least: some adapters refuse inline data or a second SGE, others give less
+ * than was requested. */
 static int make_qp(struct ib_qp *qp)
 {
 	static const struct {
@@ -116,9 +116,9 @@ static int to_init(struct ib_qp *qp)
 						  IBV_QP_ACCESS_FLAGS);
 }
 
-/* InfiniBand: where packets for the peer go within our subnet. To another one (its number is in the last 16 bits of
- * the prefix) that is a router, whose LID for that subnet the subnet manager puts into the GIDs there, if it
- * knows routers (NCCL src/transport/net_ib/connect.cc:92, :422@v2.30.7). */
+/* InfiniBand: destination LID. For another subnet (its number is in the last 16 bits of the GID prefix) it is that of a
+ * router. A subnet manager that supports routers encodes this LID, the FLID, in the GIDs of that subnet (NCCL
+ * src/transport/net_ib/connect.cc:92, :422@v2.30.7). */
 static uint16_t dlid_of(const struct ib_qp *qp)
 {
 	uint16_t flid;
@@ -129,7 +129,7 @@ static uint16_t dlid_of(const struct ib_qp *qp)
 	return flid && memcmp(&gid.raw[6], &qp->port.gid.raw.raw[6], 2) ? flid : qp->peer.lid;
 }
 
-/* As the ends have told each other in hello and WELCOME. */
+/* The path that hello and WELCOME describe. */
 static struct ib_path path_by_hello(const struct ib_qp *qp)
 {
 	const struct anynet_wire_qp *peer = &qp->peer;
@@ -191,7 +191,7 @@ static int choose_gid(struct ib_qp *qp, const struct anynet_wire_qp *peer, char 
 	return ib_nic_choose_gid(qp->nic, peer ? &theirs : NULL, &qp->port.gid, why, why_bytes);
 }
 
-/* An end through this device, towards the peer's where that is known. */
+/* Creates an end on this device, in INIT with all receives posted. `peer`: the other end, NULL = not known yet. */
 static struct ib_qp *create(const struct anynet_device *dev, bool is_send,
 			    const struct anynet_wire_qp *peer, char *why, size_t why_bytes)
 {
@@ -267,7 +267,7 @@ struct ib_qp *ib_qp_offer(const struct anynet_device *dev, int traffic_class,
 	return qp;
 }
 
-/* Can the two ends go together? If so the peer is known from here on. */
+/* Checks that the two ends fit together, and sets qp->peer and qp->service. 0 or -errno. */
 static int meet(struct ib_qp *qp, const struct anynet_wire_hello *peer, bool by_cm)
 {
 	const struct anynet_wire_qp *end = &peer->qp;
@@ -279,7 +279,7 @@ static int meet(struct ib_qp *qp, const struct anynet_wire_hello *peer, bool by_
 	    end->slots > 4096 || end->slot_bytes < (qp->is_send ? IB_SLOT_BYTES : IB_CONTROL_BYTES))
 		return -EPROTO;
 	qp->peer = *end;
-	service.has_ece &= !by_cm; /* the acceptor's answer comes too early for it */
+	service.has_ece &= !by_cm; /* with the CM, the acceptor answers before its queue pair is in RTR */
 	ib_service_join(qp, &service);
 	return 0;
 }
@@ -308,7 +308,7 @@ int ib_qp_join(struct ib_qp *qp, const struct anynet_wire_hello *welcome)
 	return connect_by_hello(qp);
 }
 
-/* How far the manager has come with the queue pair at either end is not known: begin at the beginning. */
+/* The RDMA CM may have left the queue pair in any state, so this restarts from RESET. */
 int ib_qp_rejoin(struct ib_qp *qp)
 {
 	struct ibv_qp_attr attr = { .qp_state = IBV_QPS_RESET };
@@ -341,7 +341,7 @@ bool ib_qp_is_possible(const struct anynet_device *dev)
 	return nic && !carrier_port_is_down(dev);
 }
 
-/* False: `why` tells both ends, unless neither has an IB device. */
+/* False: `why` has the reason for both ends; it is empty if neither has an IB device. */
 static bool may_accept(const struct anynet_device *dev, const struct anynet_wire_hello *hello,
 		       char *why, size_t why_bytes)
 {
@@ -358,7 +358,7 @@ static bool may_accept(const struct anynet_device *dev, const struct anynet_wire
 	return ours && theirs && hello->qp.kind && !*why;
 }
 
-/* Why the RDMA connection manager is not used, if one end would have liked to: `own` tells about ours. */
+/* Writes to `why` why the RDMA CM is not used, if either end wants it. `own`: the reason at this end, may be empty. */
 static void say_no_cm(const struct anynet_wire_hello *hello, const char *own, char *why,
 		      size_t why_bytes)
 {
@@ -371,7 +371,7 @@ static void say_no_cm(const struct anynet_wire_hello *hello, const char *own, ch
 			 hello->cm.wanted ? anynet_net.host : hello->host);
 }
 
-/* By the connection manager if both ends want that and this one can. */
+/* Connects to the offer: by the RDMA CM if both ends want it and it is available here. 0 or -errno. */
 static int accept_offer(struct ib_qp *qp, const struct anynet_wire_hello *hello,
 			struct anynet_wire_hello *answer)
 {

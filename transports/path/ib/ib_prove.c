@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * The proof that a queue pair carries what it is for. That its queue pair stands proves nothing: a switch may lose
- * every packet of full size (RoCE, whose MTU is the ports' own word), a filter or an adapter may refuse WRITEs.
- * So the connector writes a packet of full size to the acceptor's slots, which nothing else uses yet, reads it
- * back, compares, and sends a PING, the first frame, by which the acceptor knows that the queue pair is in use.
+ * The proof that a queue pair works. RTS at both ends is not enough: a switch may drop all full-size packets (on RoCE
+ * the two ports alone decide the MTU), and a filter or an adapter may refuse WRITEs. So the connector writes a
+ * full-size packet to the acceptor's slots, which nothing else uses yet, reads it back and compares. Then it sends a
+ * PING. This first frame tells the acceptor that the queue pair is in use.
  */
 #include <errno.h>
 #include <stdio.h>
@@ -32,7 +32,7 @@ static int post(struct ib_qp *qp, enum ibv_wr_opcode opcode)
 		.num_sge = 1,
 		.opcode = opcode,
 		.send_flags = IBV_SEND_SIGNALED,
-		/* The PING comes into one of the first slots. */
+		/* The end of the slots: the PING arrives in one of the first. */
 		.wr.rdma = { .remote_addr = peer->addr + (uint64_t)peer->slots * peer->slot_bytes -
 					    qp->limits.packet_bytes,
 			     .rkey = peer->rkey },
@@ -64,7 +64,7 @@ static bool is_as_written(const struct ib_qp *qp)
 	return true;
 }
 
-/* One step has been done. 0 or -errno. */
+/* The current step is done: starts the next. 0 or -errno; -EBADMSG: the data read back differs. */
 static int go_on(struct ib_qp *qp)
 {
 	switch (qp->proving) {

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Links: posting and completions; see ib_qp.h. Their making is in ib_connect.c. */
+/* Queue pairs: posting and completions; see ib_qp.h. ib_connect.c creates them. */
 #include "path/ib/ib_qp.h"
 
 #include <errno.h>
@@ -13,10 +13,10 @@
 #include "base/pinned.h"
 #include "path/ib/ib_cm.h"
 
-#define RECV_WR      (1ull << 63) /* in wr_id: a receive, the rest is its slot */
-#define SIGNAL_EVERY 16           /* of the requests that need no completion for themselves */
+#define RECV_WR      (1ull << 63) /* in wr_id: a receive; the low bits are its slot */
+#define SIGNAL_EVERY 16           /* requests: at least one in so many is signalled */
 #define POLL_BATCH   16
-/* For the next of the flushed receives, which mostly come within microseconds */
+/* Max wait for the next flushed receive, in milliseconds; it mostly comes within microseconds */
 #define FENCE_MS    30
 #define FENCE_POLLS 256
 
@@ -74,7 +74,7 @@ void ib_qp_copy(struct ib_qp *qp, struct ibv_send_wr *wr, const void *data, uint
 		wr->send_flags |= IBV_SEND_INLINE;
 		return;
 	}
-	/* Nothing else uses it until this request is done: no more than IB_SQ_WRS are in flight. */
+	/* This entry is free: at most IB_SQ_WRS requests are in flight. */
 	copy = qp->memory.copies + (size_t)(qp->sq.posted % IB_SQ_WRS) * IB_COPY_BYTES;
 	memcpy(copy, data, bytes);
 	wr->sg_list->addr = (uintptr_t)copy;
@@ -181,7 +181,7 @@ static void take_error(struct ib_qp *qp, const struct ibv_wc *wc)
 		qp->fault.status = wc->status;
 		qp->fault.vendor = wc->vendor_err;
 	}
-	/* Of a proof that fails the caller says it, who knows whether it is news. */
+	/* Before IB_QP_UP the caller of the proof logs the failure, unless it repeats. */
 	if (!flushed && qp->state == IB_QP_UP)
 		anynet_info("dev %s queue pair %u: completion with status %u, vendor %u",
 			    qp->nic->dev->name, qp->ibv->qp_num, wc->status, wc->vendor_err);
@@ -200,7 +200,7 @@ static void take(struct ib_qp *qp, const struct ibv_wc *wc, uint64_t *arrived)
 			.imm = wc->wc_flags & IBV_WC_WITH_IMM ? be32toh(wc->imm_data) : 0,
 			.bytes = wc->byte_len,
 		};
-		/* What comes proves that packets do. */
+		/* At the receiving end, the first frame is the proof. */
 		if (qp->state == IB_QP_JOINED && !qp->is_send)
 			qp->state = IB_QP_UP;
 	} else if (qp->sq.head != qp->sq.tail) {
@@ -229,7 +229,7 @@ int ib_qp_poll(struct ib_qp *qp, uint64_t *arrived)
 	return qp->state == IB_QP_BROKEN ? qp->fault.err : 0;
 }
 
-/* Receives that were posted come back, flushed, behind all that have arrived. */
+/* Polls for flushed receives. They complete after all frames that have arrived. True: no receive is outstanding. */
 static bool all_flushed(struct ib_qp *qp, uint64_t *arrived)
 {
 	struct ibv_wc wc;
@@ -257,12 +257,12 @@ void ib_qp_fence(struct ib_qp *qp, uint64_t *arrived)
 		return;
 	qp->nic->verbs->modify_qp(qp->ibv, &attr, IBV_QP_STATE);
 	broke(qp, -ECONNABORTED);
-	do { /* as long as some come: what the sender knows to have arrived may be among the last */
+	do { /* until none comes: the last may hold frames that the sender counts as arrived */
 		left = qp->rq.posted;
 		until = os_now_ms() + FENCE_MS;
 		while (!all_flushed(qp, arrived) && qp->rq.posted == left && os_now_ms() < until)
 			;
 	} while (qp->rq.posted && qp->rq.posted != left);
-	if (qp->rq.posted) /* a queue pair that does not even flush: without it nothing can come */
+	if (qp->rq.posted) /* it does not flush; only destroying it guarantees that nothing is written */
 		ib_qp_destroy_qp(qp);
 }

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * A queue pair: one end of an RC queue pair, with its completion queue and the memory that the NIC reads and
- * writes on its own. It carries the frames of one stream, between two ends that found each other by the
- * stream's TCP connection (docs/ib.md). Used by whoever has the stream's comm to himself.
+ * One end of an RC queue pair, with its completion queue and the plugin's memory that the NIC reads and writes. It
+ * carries the frames of one stream. The two ends exchange their addresses over a TCP connection (docs/ib.md). Unless
+ * stated otherwise, the caller has exclusive access to the stream's comm.
  */
 #ifndef ANYNET_IB_QP_H
 #define ANYNET_IB_QP_H
@@ -14,55 +14,55 @@
 #include "memory/ib_mr.h"
 #include "path/ib/ib_setup.h"
 
-#define IB_SLOTS         32  /* frames that a receiving end takes before it has consumed one */
-#define IB_SLOT_BYTES    512 /* header included: small messages travel in the frame */
-#define IB_CONTROL_SLOTS 16  /* the same at a sending end, for CTS and acknowledgements */
+#define IB_SLOTS         32  /* receiving end: posted receives, one frame each */
+#define IB_SLOT_BYTES    512 /* receiving end: largest frame, header included */
+#define IB_CONTROL_SLOTS 16  /* sending end: posted receives, for CTS and ACKs */
 #define IB_CONTROL_BYTES 128
-#define IB_IMM_SIZE_MAX  0xffffffu /* the size is told in 24 bits */
+#define IB_IMM_SIZE_MAX  0xffffffu /* the immediate has 24 bits for the size */
 #define IB_SQ_WRS        128
 #define IB_INBOUND       (IB_SLOTS * 2)
 #define IB_INLINE_WANTED 220
 #define IB_PROOF_BYTES   4096 /* a packet of the largest MTU */
 
 enum ib_qp_state {
-	IB_QP_NEW,    /* the other end is not known */
-	IB_QP_JOINED, /* connected; whether packets get through is not known, see ib_prove.c */
-	IB_QP_UP,     /* they do */
-	IB_QP_BROKEN, /* error, see `err` */
+	IB_QP_NEW,    /* not connected */
+	IB_QP_JOINED, /* connected or, at the acceptor, left to the RDMA CM; not proven */
+	IB_QP_UP,     /* packets get through */
+	IB_QP_BROKEN, /* failed or fenced, see `err` */
 };
 
-/* A frame that has come and is not consumed. */
+/* A received frame that is not consumed. */
 struct ib_inbound {
 	uint16_t slot;
-	bool written; /* by RDMA WRITE WITH IMM, whose value is `imm`; else it lies in the slot */
+	bool written; /* by RDMA WRITE WITH IMM, with the immediate `imm`; else the frame lies in the slot */
 	uint32_t imm, bytes;
 };
 
-/* Work requests with a completion to come, in their order. */
+/* A signalled work request in flight. */
 struct ib_signal {
-	uint64_t frame; /* of the stream; all up to it have arrived then */
-	uint32_t wrs;   /* posted in all, this one included */
+	uint64_t frame; /* completion: all frames before this one have arrived; 0 = none */
+	uint32_t wrs;   /* value of sq.posted including it */
 };
 
-/* What a queue pair has to know of the way to its peer. */
+/* Path to the peer's queue pair. */
 struct ib_path {
 	struct ibv_ah_attr ah;
 	enum ibv_mtu mtu;
-	uint32_t qpn;                /* the peer's */
-	uint32_t send_psn, recv_psn; /* of the first packets */
+	uint32_t qpn;                /* QP number of the peer */
+	uint32_t send_psn, recv_psn; /* PSN of the first packet, each way */
 	uint16_t pkey_index;
 };
 
 struct ib_cm; /* ib_cm.c */
 
-/* What the connector's proof waits for. */
+/* Step of the connector's proof that is in progress. */
 enum ib_proof {
 	IB_PROOF_WRITE,
 	IB_PROOF_READ,
 	IB_PROOF_SEND,
 };
 
-/* Registered memory: slots; a sending end's CTS ring before them, behind them `proof` and `copies`. */
+/* Registered as `mr`: cts_ring (sending end), slots, proof (sending end), copies, in this order. */
 struct ib_qp_memory {
 	struct ibv_mr *mr;
 	uint8_t *start;
@@ -70,19 +70,19 @@ struct ib_qp_memory {
 	struct anynet_wire_cts_ring *cts_ring;
 	uint8_t *slots;
 	uint8_t *proof;  /* sending end: IB_PROOF_BYTES */
-	uint8_t *copies; /* IB_COPY_BYTES for each request, if inline_bytes is 0 */
+	uint8_t *copies; /* IB_COPY_BYTES for each entry of the send queue, if inline_bytes is 0 */
 	uint32_t slot_count, slot_bytes;
 };
 
-/* What a request may have. */
+/* Limits of a send request. */
 struct ib_qp_limits {
-	uint32_t inline_bytes; /* IB_COPY_BYTES at least, or 0 */
-	uint32_t packet_bytes; /* MTU of the path */
-	uint32_t sges;         /* pieces of memory that it may be gathered from: 1 or 2 */
-	uint32_t whole_max;    /* larger messages than this are no single WRITE WITH IMM */
+	uint32_t inline_bytes; /* max inline data: IB_COPY_BYTES or more; 0 = none */
+	uint32_t packet_bytes; /* path MTU in bytes */
+	uint32_t sges;         /* max scatter/gather entries: 1 or 2 */
+	uint32_t whole_max;    /* largest message, in bytes, that is sent as one WRITE WITH IMM */
 };
 
-/* The port that it uses, as it was when the queue pair was made. */
+/* The port, as it was when the queue pair was made. */
 struct ib_qp_port {
 	struct gid gid;
 	struct ibv_port_attr attr;
@@ -91,46 +91,47 @@ struct ib_qp_port {
 
 struct ib_qp_fault {
 	int err;                 /* -errno, with IB_QP_BROKEN */
-	uint32_t status, vendor; /* of the first completion with an error */
-	_Atomic bool failed;     /* an async event said so; from another thread */
+	uint32_t status, vendor; /* of the first failed completion that was not flushed */
+	_Atomic bool failed;     /* an async event reported a failure; set by another thread */
 };
 
-/* Requests posted in all, and done in all, as far as known. */
 struct ib_send_queue {
+	/* Work requests posted, known to be done, and posted since the last signalled one. */
 	uint32_t posted, done, unsignalled;
-	bool signal_all; /* it shares a ring: what is not known to have arrived holds up the others */
+	bool signal_all; /* several streams share the replay ring: an unconfirmed frame delays the others */
 	struct ib_signal signals[IB_SQ_WRS];
 	uint32_t head, tail; /* of `signals` */
 };
 
+/* Counts of frames. */
 struct ib_credits {
-	uint32_t posted; /* sending end: frames, which the peer's slots are needed for */
-	/* Receiving end: slots posted again, and as the peer knows; sending end: the most that the CTS ring said. */
-	uint32_t consumed;
-	uint32_t told;
+	uint32_t posted;        /* sending end: posted requests that take one of the peer's slots */
+	uint32_t peer_consumed; /* sending end: frames that the peer has consumed, by the CTS ring */
+	uint32_t consumed;      /* frames consumed here */
+	uint32_t told;          /* receiving end: latest count written to the peer's CTS ring */
 };
 
 struct ib_receive_queue {
-	uint32_t posted; /* slots that have no completion */
+	uint32_t posted; /* receives without a completion */
 	struct ib_inbound inbound[IB_INBOUND];
 	uint32_t head, tail; /* of `inbound` */
 };
 
-/* Of its stream's comm, given back when the stream drops it. */
+/* Send comm: registration of its replay ring, from `cache`; put when the stream drops the queue pair. */
 struct ib_qp_ring {
 	struct ib_mr *mr;
-	struct ib_mr_cache *cache; /* it is from */
+	struct ib_mr_cache *cache;
 };
 
 struct ib_qp {
-	struct ib_qp *next; /* among those that a stream has behind it */
+	struct ib_qp *next; /* in the stream's list `rest`, or in the list of retired queue pairs */
 	struct ib_nic *nic;
 	struct ibv_cq *cq;
 	struct ibv_qp *ibv;
 	enum ib_qp_state state;
 	bool is_send;
 	enum ib_proof proving;
-	uint32_t psn;
+	uint32_t psn; /* PSN of the first packet sent, if the hello connects it */
 	struct ib_qp_limits limits;
 	struct ib_qp_memory memory;
 	struct ib_send_queue sq;
@@ -138,15 +139,15 @@ struct ib_qp {
 	struct ib_receive_queue rq;
 	struct ib_qp_fault fault;
 	struct ib_qp_ring ring;
-	struct anynet_wire_qp peer; /* from joining on */
+	struct anynet_wire_qp peer; /* set by ib_qp_join, ib_qp_accept */
 	struct anynet_wire_service service;
-	bool wants_cm;    /* the connector has asked for the RDMA connection manager … */
-	struct ib_cm *cm; /* … and uses it; NULL: the queue pair is connected by the hello */
+	bool wants_cm;    /* connector: the hello asks for the RDMA CM */
+	struct ib_cm *cm; /* state of the RDMA CM; NULL = it is not used */
 	struct ib_qp_port port;
 };
 
-/* cts->check: a CTS whose bytes are not all there yet has another one. Whoever copies it, a NIC or the
- * kernel, need not begin at its beginning. */
+/* The value of cts->check. A CTS that is only partly visible has a different one: a NIC, or the kernel (software RoCE),
+ * may write its bytes in any order. */
 static inline uint32_t ib_cts_check(const struct anynet_wire_cts *cts)
 {
 	uint64_t sum = cts->addr * 0x9e3779b97f4a7c15u;
@@ -157,81 +158,85 @@ static inline uint32_t ib_cts_check(const struct anynet_wire_cts *cts)
 	return (uint32_t)(sum >> 32);
 }
 
-/* Room for `wrs` work requests more? */
+/* Has the send queue room for `wrs` more work requests? */
 static inline bool ib_qp_has_room(const struct ib_qp *qp, uint32_t wrs)
 {
 	return qp->sq.posted - qp->sq.done + wrs <= IB_SQ_WRS;
 }
 
-/* Free slots of the peer, as far as known; the CTS ring is read when there is none. With adaptive routing the peer's
- * writes may arrive out of order: a value below the known one, or above what was posted, is ignored. */
+/* Sending end: known number of free slots of the peer. Reads the CTS ring only if it would be 0. With adaptive routing
+ * the peer's writes may arrive out of order: a count below the known one, or above credits.posted, is ignored. */
 static inline uint32_t ib_qp_credits(struct ib_qp *qp)
 {
-	uint32_t taken = qp->credits.posted - qp->credits.consumed, told;
+	uint32_t taken = qp->credits.posted - qp->credits.peer_consumed, told;
 
 	if (anynet_likely(taken < qp->peer.slots))
 		return qp->peer.slots - taken;
 	told = __atomic_load_n(&qp->memory.cts_ring->consumed, __ATOMIC_ACQUIRE);
-	if (told - qp->credits.consumed > taken)
+	if (told - qp->credits.peer_consumed > taken)
 		return 0;
 	taken = qp->credits.posted - told;
-	qp->credits.consumed = told;
+	qp->credits.peer_consumed = told;
 	return taken < qp->peer.slots ? qp->peer.slots - taken : 0;
 }
 
-/* May small messages come in frames? Else each that has bytes waits for its CTS. */
+/* Sending end: may small messages travel in frames? Else every message with payload waits for its CTS. */
 static inline bool ib_qp_takes_frames(const struct ib_qp *qp)
 {
 	return __atomic_load_n(&qp->memory.cts_ring->frames, __ATOMIC_ACQUIRE);
 }
 
-/* Post a chain that ends in `last`, of `wrs` requests. `frame`: if the last one is signalled, the number
- * of the stream's frame that it ends. 0 or -errno. */
+/* Posts the chain of `wrs` requests from `first` to `last`; the caller has checked for room. `frame`: frames of the
+ * stream before this number have been sent with it; 0 = it carries none. 0, or -errno: the queue pair is broken. */
 int ib_qp_post(struct ib_qp *qp, struct ibv_send_wr *first, struct ibv_send_wr *last, uint32_t wrs,
 	       uint64_t frame);
 
-/* Have a request that is about to be posted send a copy of these bytes (ib_qp_copy_max at most): inline, or
- * out of the queue pair's own memory where the adapter takes no inline data. One in each chain. */
+/* Sets up a request to send a copy of `data`, at most ib_qp_copy_max bytes: inline, or from qp->copies if the adapter
+ * takes no inline data. It must be posted next. At most one request of a chain. */
 void ib_qp_copy(struct ib_qp *qp, struct ibv_send_wr *wr, const void *data, uint32_t bytes);
 uint32_t ib_qp_copy_max(const struct ib_qp *qp);
 
-/* A copy to the peer: as a frame, or to `addr` in its CTS ring. `last`: it has a completion. */
+/* Posts a copy of `data`: as a frame (SEND), or as a WRITE to `addr` in the peer's CTS ring. `last`: signalled. 0, or
+ * -errno: the queue pair is broken. */
 int ib_qp_say(struct ib_qp *qp, const void *data, uint32_t bytes, bool last);
 int ib_qp_write(struct ib_qp *qp, const void *data, uint32_t bytes, uint64_t addr);
 
-/* Take in completions: inbound are queued, *arrived (not NULL) is the last frame of the stream known to
- * have arrived, plus one. 0 or queue pair->err. */
+/* Takes completions. Received frames are queued as inbound. *arrived, unless NULL, is set to the number before which
+ * all frames of the stream have arrived; it is unchanged if there is no news. 0 or qp->err. */
 int ib_qp_poll(struct ib_qp *qp, uint64_t *arrived);
 
+/* The oldest inbound frame; NULL = none. */
 static inline struct ib_inbound *ib_qp_inbound(struct ib_qp *qp)
 {
 	return qp->rq.head == qp->rq.tail ? NULL : &qp->rq.inbound[qp->rq.head % IB_INBOUND];
 }
 
-/* The first inbound is consumed: its slot is free again. The sending end is told of them from time to
- * time; ib_qp_tell does what for want of room was put off. 0 or queue pair->err. */
+/* The oldest inbound frame is consumed: posts its slot again. 0 or qp->err. */
 int ib_qp_consumed(struct ib_qp *qp);
+/* Receiving end: writes the count of consumed frames to the peer, once half of the slots have been consumed since the
+ * last time and the send queue has room. 0 or qp->err. */
 int ib_qp_tell(struct ib_qp *qp);
 
-/* A frame that says nothing, and has a completion. */
+/* Posts a PING frame, signalled. 0 or qp->err. */
 int ib_qp_ping(struct ib_qp *qp);
 
-/* Post a receive for each slot; part of making one. */
+/* Posts a receive for each slot. 0 or -errno. */
 int ib_qp_post_slots(struct ib_qp *qp);
 
-/* Its queue pair from INIT to RTS, by this path (ib_rts.c); part of joining one. 0 or -errno. */
+/* ib_rts.c: moves the queue pair from INIT to RTS. 0 or -errno. */
 int ib_qp_to_rts(struct ib_qp *qp, const struct ib_path *path);
 
-/* Nothing is written through it any more when it returns, 30 ms after the last completion at the latest; what had
- * arrived before is queued. A queue pair that does not flush all of its receives is destroyed, and with it what
- * they may have held. */
+/* Moves the queue pair to ERR and takes the remaining completions, for up to 30 ms after the last one. After this
+ * returns the NIC writes nothing through it. Frames that had arrived are queued as inbound; *arrived as in ib_qp_poll.
+ * If it does not flush all of its receives, it is destroyed, and frames in those receives are lost. */
 void ib_qp_fence(struct ib_qp *qp, uint64_t *arrived);
 
-/* The same for a queue pair of a stream, which does without the RDMA connection manager from now on (ib_retire.c). */
+/* ib_retire.c: ib_qp_fence, and the RDMA CM does not touch the queue pair any more. */
 void ib_qp_end(struct ib_qp *qp, uint64_t *arrived);
+/* Destroys qp->ibv, if there is one. May take seconds. */
 void ib_qp_destroy_qp(struct ib_qp *qp);
 
-/* Free all that are retired; are there any? Any thread. */
+/* Free all retired queue pairs; are there any? Any thread. */
 void ib_qps_reap(void);
 bool ib_qps_retired(void);
 

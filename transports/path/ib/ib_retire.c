@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* The end of a queue pair: left in order, freed now or, as that may take the kernel seconds, soon. */
+/* The end of a queue pair: fenced, then freed at once or, because that may take seconds, later by ib_chores.c. */
 #include <pthread.h>
 #include <stdlib.h>
 

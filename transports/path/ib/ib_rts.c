@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* A queue pair on its way from INIT to RTS. */
+/* Moving a queue pair from INIT to RTS. */
 #include "base/net.h"
 #include "path/ib/ib_qp.h"
 
-#define MIN_RNR_TIMER 12 /* 0.64 ms: only control frames can find no slot */
+#define MIN_RNR_TIMER 12 /* 0.64 ms; only control frames lack flow control */
 #define RNR_FOR_EVER  7
 
 static int to_rtr(struct ib_qp *qp, const struct ib_path *path)

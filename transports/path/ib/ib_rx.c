@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * The receiving side of a linked stream. Frames are taken in the order of their completions; one that
- * nothing is posted for stays in its slot, with those behind it.
+ * The receiving side of a stream with a queue pair. Frames are consumed in the order of their completions. A frame
+ * without a posted receive stays in its slot, and so do those behind it.
  */
 #include <errno.h>
 #include <stdlib.h>
@@ -20,7 +20,8 @@ static int bad_frame(struct ib_stream *stream, uint32_t bytes)
 	return -EPROTO;
 }
 
-/* By WRITE WITH IMM: a whole message, the next of a comm with one stream, or the one that asked. */
+/* The header of a message that came by WRITE WITH IMM: it has answered the CTS of its slot, or it is the next one of
+ * the comm, which has one stream. */
 static void header_of_written(const struct recv_comm *comm, const struct ib_inbound *inbound,
 			      struct anynet_wire_frame *header)
 {
@@ -37,7 +38,7 @@ static void header_of_written(const struct recv_comm *comm, const struct ib_inbo
 	};
 }
 
-/* Data: in the slot behind its header, or written to where we said. */
+/* Takes a DATA frame. `payload`: in the slot, behind the header; NULL = it has been written to its place. */
 static int take_data(struct ib_stream *stream, const struct ib_qp *qp,
 		     const struct anynet_wire_frame *header, const uint8_t *payload)
 {
@@ -51,7 +52,7 @@ static int take_data(struct ib_stream *stream, const struct ib_qp *qp,
 	if (payload)
 		recv_put(comm, msg, dst, payload, header->length);
 	else if (header->length && (!msg->sub || msg->unexpected))
-		return bad_frame(stream, 0); /* nobody was told a place for it */
+		return bad_frame(stream, 0); /* no CTS was given for it */
 	else if (anynet_unlikely(comm->base.gpu))
 		comm->wrote |= ib_memory_bit(qp->nic);
 	recv_arrived(comm, msg, header->length);
@@ -63,7 +64,7 @@ static const uint8_t *slot_of(const struct ib_qp *qp, const struct ib_inbound *i
 	return qp->memory.slots + (size_t)inbound->slot * qp->memory.slot_bytes;
 }
 
-/* Is a frame of this type part of the stream, which goes on behind it on another path? */
+/* Is a frame of this type numbered in the stream? */
 static bool is_counted(uint8_t type)
 {
 	return type != ANYNET_FRAME_PING && type != ANYNET_FRAME_ASK && type != ANYNET_FRAME_LOOK;
@@ -108,7 +109,7 @@ static int take_frame(struct ib_stream *stream, const struct ib_qp *qp,
 	return 0;
 }
 
-/* 0, -EAGAIN: nothing is posted for the first one, or -errno. */
+/* Consumes the inbound frames. 0, -EAGAIN: no receive is posted for the oldest one, or -errno. */
 static int consume(struct ib_stream *stream, struct ib_qp *qp)
 {
 	struct ib_inbound *inbound;
@@ -126,7 +127,7 @@ static int consume(struct ib_stream *stream, struct ib_qp *qp)
 	return ret;
 }
 
-/* --- what queue pairs had brought when they were left: the sender knows that it has arrived --- */
+/* --- frames in fenced queue pairs, which the sender counts as arrived --- */
 
 static int consume_rest(struct ib_stream *stream)
 {
@@ -149,7 +150,7 @@ void ib_leave_qp(struct ib_stream *stream)
 	struct ib_qp *qp = stream->qp, **end = &stream->rest;
 
 	ib_qp_end(qp, NULL);
-	/* It may have written what no frame has told of, and what comes again another way. */
+	/* It may have written payload whose frame did not arrive, and that is retransmitted: the flush covers it. */
 	if (stream->tcp.base.comm->gpu)
 		((struct recv_comm *)stream->tcp.base.comm)->wrote |= ib_memory_bit(qp->nic);
 	ib_stream_set_qp(stream, NULL);
@@ -189,16 +190,17 @@ void ib_free_rest(struct ib_stream *stream)
 	}
 }
 
-/* --- what has come beside the queue pair --- */
+/* --- the TCP connection beside the queue pair --- */
 
-/* The sender does without the RDMA connection manager, by the same queue pair: that has come over TCP. */
+/* Does the frame, from TCP, say that the RDMA CM has failed and the same queue pair is to be connected without it? */
 static bool wants_rejoin(const struct ib_stream *stream, const struct anynet_wire_frame *frame)
 {
 	return stream->qp && stream->qp->cm && stream->qp->state == IB_QP_JOINED &&
 	       frame->type == ANYNET_FRAME_PING && frame->seq == ANYNET_PING_JOIN;
 }
 
-/* It waits for our word that it can; without that it goes on over TCP. */
+/* Connects without the RDMA CM and returns the PING. The sender waits for it; without it the sender goes on over TCP.
+ * 0, or 1: cannot connect. */
 static int rejoin(struct ib_stream *stream)
 {
 	struct anynet_wire_frame frame;
@@ -228,7 +230,7 @@ int ib_peek(struct ib_stream *stream)
 
 /* --- receive comm --- */
 
-/* Which way do frames come now? The sender says so by the first one. */
+/* The sender's first frame decides on the path: if it comes over TCP, the queue pair is not used. 0 or -errno. */
 static int join_way(struct ib_stream *stream)
 {
 	int peeked = stream->qp && stream->qp->state == IB_QP_JOINED ? ib_peek(stream) : 0;
@@ -245,7 +247,7 @@ static int receive_by_qp(struct ib_stream *stream, int tcp_error)
 	if (tcp_error && stream->qp->state == IB_QP_JOINED)
 		return tcp_error;
 	ret = consume(stream, stream->qp);
-	/* The sender may be waiting for the receives that were posted long ago. */
+	/* On a new queue pair the sender has no CTS yet, not even for receives posted long ago. */
 	if (!ret && !broken && !stream->sends_cts)
 		ret = ib_transmit_control(&stream->tcp.base);
 	return ret ? ret : broken;
@@ -286,7 +288,7 @@ static int take_control(struct ib_stream *stream, const struct ib_inbound *inbou
 		if (!stream->cts)
 			stream->cts = calloc(ANYNET_WIRE_SLOTS, sizeof(*stream->cts));
 		if (!stream->cts)
-			return -ENOMEM; /* the queue pair is replaced, and the CTS told again */
+			return -ENOMEM; /* the queue pair is replaced, and the CTS sent again */
 		memcpy(&stream->cts[header.slot], slot + HEADER_BYTES, sizeof(*stream->cts));
 		header.length = 0;
 	}

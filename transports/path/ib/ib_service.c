@@ -1,12 +1,12 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* What the ends of a queue pair agree on; see ib_service.h. */
+/* Negotiation of a queue pair's service; see ib_service.h. */
 #include "path/ib/ib_service.h"
 
 #include "base/net.h"
 
 #define SL_MAX 15
 
-/* Where nothing is set InfiniBand fabrics route adaptively as they like; on Ethernet few do. */
+/* The default assumes that InfiniBand fabrics may route adaptively; few Ethernet fabrics do. */
 static bool wants_adaptive(const struct ib_qp *qp)
 {
 	int wish = anynet_net.cfg->ib_adaptive;
@@ -52,14 +52,14 @@ void ib_service_join(struct ib_qp *qp, const struct anynet_wire_service *peer)
 		.comp_mask = peer->ece_mask,
 	};
 
-	/* What an adapter refuses is left out: without it queue pairs are as the standard has them. */
+	/* ECE that the adapter refuses is left out: the queue pair then follows the standard. */
 	qp->service = (struct anynet_wire_service){
 		.sl = peer->sl & SL_MAX,
 		.tc = peer->tc,
 		.adaptive = peer->adaptive && (qp->is_send || wants_adaptive(qp)),
 		.has_ece = peer->has_ece && has_ece(qp) && !qp->nic->verbs->set_ece(qp->ibv, &ece),
 	};
-	/* A WRITE WITH IMM is not routed adaptively. */
+	/* Adapters do not route a WRITE WITH IMM adaptively, so large messages do not use it. */
 	qp->limits.whole_max = IB_IMM_SIZE_MAX;
 	if (qp->service.adaptive && anynet_net.cfg->ib_ar_threshold < IB_IMM_SIZE_MAX)
 		qp->limits.whole_max = (uint32_t)anynet_net.cfg->ib_ar_threshold;

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* The life of an IB device's stream: create, sever, resume, close, and its table. */
+/* The life of an IB device's stream: create, sever, resume, drain, close; the tables of stream operations. */
 #include "path/ib/ib_stream.h"
 
 #include <errno.h>
@@ -23,18 +23,18 @@ void ib_stream_drop_qp(struct ib_stream *stream)
 	stream->sends_cts = stream->asks = stream->takes_frames = false;
 	free(stream->cts);
 	stream->cts = NULL;
-	/* Now: it is freed when there is time for that, and the ring with its comm. */
+	/* Not when the queue pair is freed: that is later, and the comm may free the ring's memory before. */
 	ib_mr_put(qp->ring.cache, qp->ring.mr);
 	qp->ring.mr = NULL;
 	ib_qp_retire(qp);
 }
 
-/* Of a send comm. */
+/* Send comm: fences the queue pair, reports what has arrived, and drops it. */
 static void leave_qp(struct ib_stream *stream)
 {
 	struct anynet_stream *base = &stream->tcp.base;
 	uint64_t arrived = 0;
-	int err = ib_qp_poll(stream->qp, &arrived); /* why, before the fence covers it */
+	int err = ib_qp_poll(stream->qp, &arrived); /* the cause, before the fence sets qp->err */
 
 	ib_qp_end(stream->qp, &arrived);
 	ib_confirm(stream, arrived);
@@ -68,13 +68,13 @@ static void register_ring(struct ib_stream *stream)
 		qp->ring.mr = NULL;
 }
 
-/* Say by which of the two the frames come: the peer waits for the first of them. */
+/* Sends a PING over TCP if TCP carries the frames: the receiver uses the path on which the first frame comes. */
 static void announce(struct ib_stream *stream)
 {
 	struct anynet_wire_frame frame = { .type = ANYNET_FRAME_PING };
 
 	if (stream->qp)
-		return; /* it was told when that was proven */
+		return; /* the proof has sent a PING through the queue pair */
 	if (stream->tcp.base.comm->checksum)
 		checksum_header(&frame, NULL);
 	send(stream->tcp.base.fd, &frame, sizeof(frame), MSG_DONTWAIT | MSG_NOSIGNAL);
@@ -122,7 +122,8 @@ static int ib_resume(struct anynet_stream *base, struct stream_position from)
 	return 0;
 }
 
-/* A port that only reaches itself may have told before the queue pair was made that it is down. */
+/* Is the port down, and has it gone down since the queue pair was made? A port that reports down from the start may
+ * still work, if it only reaches itself. */
 static bool has_lost_port(const struct ib_qp *qp)
 {
 	return carrier_port_is_down(qp->nic->dev) &&
@@ -134,8 +135,8 @@ static bool ib_signs(struct anynet_stream *base, struct stream_signs *signs)
 	struct ib_stream *stream = to_ib(base);
 	int peeked = stream->qp ? ib_peek(stream) : 0;
 
-	/* The sender does without the queue pair: its proof was lost, or it lacks memory. What it has been told by that it
-	 * has not read. */
+	/* The sender has given up the queue pair: the proof failed, or it cannot register memory. It has not read the
+	 * control frames sent through the queue pair, so they are repeated over TCP. */
 	if (peeked > 0 && !base->comm->is_send) {
 		ib_leave_qp(stream);
 		recv_tell_again(base->comm, base->index);
@@ -151,7 +152,7 @@ static bool ib_signs(struct anynet_stream *base, struct stream_signs *signs)
 	return true;
 }
 
-/* What a queue pair has brought only its sender judges. */
+/* With a queue pair, only the sender can tell that it is stuck: the receiver does not know what was sent. */
 static enum stream_moved ib_moved(struct anynet_stream *base)
 {
 	struct ib_stream *stream = to_ib(base);
@@ -175,7 +176,7 @@ static void ib_ping(struct anynet_stream *base)
 		ib_qp_ping(qp);
 }
 
-/* Has another stream that works a queue pair? */
+/* Is there another stream that works and has a queue pair? */
 static bool others_by_qp(const struct anynet_stream *base)
 {
 	const struct anynet_comm *comm = base->comm;
@@ -193,7 +194,8 @@ static bool ib_cleared(struct anynet_stream *base, const struct send_msg *msg)
 {
 	const struct ib_stream *stream = to_ib(base);
 
-	/* Over TCP it need not be, but queue pairs are faster; between two connections, who knows. */
+	/* TCP needs no CTS, but another stream's queue pair is faster, so the message waits for that. A stream that is
+	 * down may come back with a queue pair: only small messages (with a record) are cleared. */
 	if (!stream->qp)
 		return (stream_stands(base) || msg->record) && !others_by_qp(base);
 	return ib_goes_in_frame(stream->qp, msg) || ib_find_cts(stream, msg);
@@ -211,7 +213,8 @@ static int ib_drain(struct anynet_stream *base)
 		return ret;
 	if (base->bye.due || stream->tcp.log.next != stream->tcp.log.end)
 		return -EAGAIN;
-	return stream->qp->sq.head != stream->qp->sq.tail ? -EAGAIN : 0; /* BYE has one */
+	/* BYE is signalled: wait for its completion. */
+	return stream->qp->sq.head != stream->qp->sq.tail ? -EAGAIN : 0;
 }
 
 static void ib_close(struct anynet_stream *base)

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * A stream of an IB device: a TCP stream with a queue pair beside it. While the queue pair is up it carries the stream's
- * frames, and the TCP connection only tells that the peer is there; without a queue pair it is a TCP stream.
- * The stream is the same, so that it goes on by the other when one breaks (docs/ib.md).
+ * A stream of an IB device: a TCP stream with a queue pair beside it. While there is a queue pair, it carries the
+ * stream's frames, and the TCP connection only shows that the peer is alive. Without one, it behaves as a TCP stream.
+ * Frames are numbered the same way over both, so either path can resume the stream when the other breaks (docs/ib.md).
  */
 #ifndef ANYNET_IB_STREAM_H
 #define ANYNET_IB_STREAM_H
@@ -12,20 +12,20 @@
 #include "path/tcp/tcp_stream.h"
 
 struct ib_stream {
-	struct tcp_stream tcp; /* first */
-	const struct anynet_stream_ops *over_tcp;
-	struct ib_qp *qp; /* NULL: frames go over TCP */
-	bool had_qp;      /* so that it is worth asking for another one */
-	/* Receive comm: fenced ones that brought what is not consumed, oldest first */
+	struct tcp_stream tcp;                    /* first */
+	const struct anynet_stream_ops *over_tcp; /* operations of the TCP stream */
+	struct ib_qp *qp;                         /* NULL = frames go over TCP */
+	bool had_qp; /* it has had a queue pair, so recovery asks for another */
+	/* Receive comm: fenced queue pairs with frames that are not consumed, oldest first */
 	struct ib_qp *rest;
-	bool by_qp;                  /* send comm: what is out went over a queue pair … */
-	uint64_t arrived;            /* … which is known to have brought all before this frame */
-	size_t bytes_out;            /* … and in the others, as they lie on the wire */
-	uint64_t asked;              /* the frame that ASK was sent for, plus one */
-	bool sends_cts;              /* receive comm: posted receives are told to the sender */
-	bool takes_frames;           /* … and that small messages may come in frames */
-	bool asks;                   /* … and it knows from which on it has to ask */
-	struct anynet_wire_cts *cts; /* send comm: of messages that had to ask, by slot */
+	bool by_qp;        /* send comm: the frames in flight were sent by a queue pair */
+	uint64_t arrived;  /* send comm, by_qp: the frames before this number have arrived */
+	size_t bytes_out;  /* send comm, by_qp: bytes in flight, headers included */
+	uint64_t asked;    /* send comm: 1 + the frame for which ASK was last sent; 0 = none */
+	bool sends_cts;    /* receive comm: this queue pair has begun to send CTS */
+	bool takes_frames; /* receive comm: last `frames` written to the peer's CTS ring */
+	bool asks;         /* receive comm: ASK_ALL has been sent on this queue pair */
+	struct anynet_wire_cts *cts; /* send comm: CTS that came in frames, by slot */
 };
 
 static inline struct ib_stream *to_ib(struct anynet_stream *stream)
@@ -33,17 +33,18 @@ static inline struct ib_stream *to_ib(struct anynet_stream *stream)
 	return (struct ib_stream *)stream;
 }
 
-/* Of a linked stream: for a frame, which takes two requests at most and a slot of the peer's. */
+/* The stream has a queue pair. Is there room for a frame, that is for two work requests and in the peer's slots? */
 static inline bool ib_stream_has_room(const struct ib_stream *stream)
 {
 	return ib_qp_has_room(stream->qp, 2) && ib_qp_credits(stream->qp);
 }
 
-/* What has come over the TCP connection: 1 something, 0 nothing, -errno it has ended. The word that the
- * RDMA connection manager has failed is taken here. */
+/* Peeks at the TCP connection beside the queue pair: 1 = data has come, 0 = none, -errno = it has ended or broken.
+ * Takes the sender's PING that says that the RDMA CM has failed, connects without the CM and answers: 0; or 1 if that
+ * is not possible. */
 int ib_peek(struct ib_stream *stream);
 
-/* The queue pair that frames go by; NULL = over TCP. */
+/* Sets the queue pair that carries the frames; NULL = TCP does. */
 static inline void ib_stream_set_qp(struct ib_stream *stream, struct ib_qp *qp)
 {
 	stream->qp = qp;
@@ -52,31 +53,32 @@ static inline void ib_stream_set_qp(struct ib_stream *stream, struct ib_qp *qp)
 	stream->tcp.base.qp.gathers = !qp || qp->limits.sges > 1;
 }
 
-/* Frames cannot go over the queue pair any more, or never could. */
+/* Gives up the queue pair, which the caller has fenced or never used: frees what belongs to it and retires it. */
 void ib_stream_drop_qp(struct ib_stream *stream);
 
-int ib_transmit_data(struct anynet_stream *stream); /* of a send comm */
-int ib_transmit_control(struct anynet_stream *stream);
-int ib_receive_data(struct anynet_stream *stream); /* of a receive comm */
-int ib_receive_control(struct anynet_stream *stream);
+int ib_transmit_data(struct anynet_stream *stream);    /* send comm */
+int ib_transmit_control(struct anynet_stream *stream); /* receive comm */
+int ib_receive_data(struct anynet_stream *stream);     /* receive comm */
+int ib_receive_control(struct anynet_stream *stream);  /* send comm */
 
-/* Send comm: where the queue pair may write this message; NULL: the peer has not said so on this stream. */
+/* Send comm: the message's CTS on this stream; NULL = it has not come. */
 const struct anynet_wire_cts *ib_find_cts(const struct ib_stream *stream,
 					  const struct send_msg *msg);
 
-/* Send comm: may the message go in a frame? Without bytes it does. */
+/* Send comm: does the message's payload travel in its frame, without a CTS? An empty message always does. */
 bool ib_goes_in_frame(const struct ib_qp *qp, const struct send_msg *msg);
 
-/* Frames before number `end` have arrived. */
+/* Send comm: reports the frames before number `end` as arrived. */
 void ib_confirm(struct ib_stream *stream, uint64_t end);
 
-/* From time to time: the receive for the oldest message that waits may be too small. */
+/* Send comm, called periodically: sends LOOK for the oldest message that waits for a CTS. A receive that is
+ * too small may get no CTS; LOOK makes the receiver report the mismatch. */
 void ib_show_oldest(struct ib_stream *stream);
 
-/* Receive comm: leave the queue pair. Nothing is written through it when this returns; what it has brought comes
- * before all else of the stream (ib_rx.c). */
+/* Receive comm: fences the queue pair and moves it to `rest`. The NIC writes nothing through it after this returns. The
+ * frames it has brought are consumed before all that come by another path. */
 void ib_leave_qp(struct ib_stream *stream);
-uint64_t ib_rest_frames(const struct ib_stream *stream); /* of what it has brought */
+uint64_t ib_rest_frames(const struct ib_stream *stream); /* numbered frames in `rest` */
 void ib_free_rest(struct ib_stream *stream);
 
 #endif

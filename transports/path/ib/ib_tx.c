@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * The sending side of a linked stream. A frame is one SEND into a slot of the peer's; the payload of a
- * large message goes before it by RDMA WRITE, to where the peer's CTS says. A message of one frame
- * needs no SEND: the WRITE carries slot and size as its immediate value; with one stream only, as which message
- * it is of follows from the order.
+ * The sending side of a stream with a queue pair. A frame is a SEND into one of the peer's slots. The payload of a
+ * large message precedes it as an RDMA WRITE to the place that the peer's CTS names. A message of one frame needs no
+ * SEND: a WRITE WITH IMM carries slot and size in its immediate. That requires a comm with one stream, because the
+ * receiver derives the message's number from the order.
  */
 #include <errno.h>
 #include <stdio.h>
@@ -35,7 +35,7 @@ void ib_confirm(struct ib_stream *stream, uint64_t end)
 	}
 }
 
-/* NULL: not there, or not in full. */
+/* The message's CTS in the CTS ring; NULL = it has not come, or not all of it is visible. */
 static const struct anynet_wire_cts *ring_cts(const struct ib_qp *qp, const struct send_msg *msg)
 {
 	const struct anynet_wire_cts *cts =
@@ -45,7 +45,7 @@ static const struct anynet_wire_cts *ring_cts(const struct ib_qp *qp, const stru
 	if (__atomic_load_n(&cts->mark, __ATOMIC_ACQUIRE) != msg->seq + 1)
 		return NULL;
 	memcpy(&now, cts, sizeof(now));
-	/* Zeroes would pass the check with number 0: on a young queue pair that is a CTS that has only begun. */
+	/* Tests addr because zeroes pass the check for seq 0: in a new ring, the first CTS may be partly visible. */
 	return now.addr && now.check == ib_cts_check(&now) && now.tag == msg->tag ? cts : NULL;
 }
 
@@ -72,7 +72,7 @@ bool ib_goes_in_frame(const struct ib_qp *qp, const struct send_msg *msg)
 	return msg->record && (!msg->bytes || ib_qp_takes_frames(qp));
 }
 
-/* Header, and payload where it lies behind it already. */
+/* One SEND: the header, and the payload if it lies behind the header (in the replay ring). */
 static int post_small(struct ib_stream *stream, uint64_t n, const struct stream_frame *frame)
 {
 	struct ib_qp *qp = stream->qp;
@@ -92,7 +92,7 @@ static int post_small(struct ib_stream *stream, uint64_t n, const struct stream_
 	return ib_qp_post(qp, &wr, &wr, 1, n + 1);
 }
 
-/* A small message in GPU memory: gathered by the NIC behind its header, which has a place in the ring. */
+/* One SEND of a small message in GPU memory: the NIC gathers header, from the replay ring, and payload. */
 static int post_gathered(struct ib_stream *stream, uint64_t n, const struct stream_frame *frame,
 			 const struct ib_mr *mr, const struct replay_record *record)
 {
@@ -110,7 +110,7 @@ static int post_gathered(struct ib_stream *stream, uint64_t n, const struct stre
 	return ib_qp_post(stream->qp, &wr, &wr, 1, n + 1);
 }
 
-/* The whole message in one request: the peer knows the rest from its CTS. */
+/* The whole message as one WRITE WITH IMM. The peer knows the other fields of the header. */
 static int post_whole(struct ib_stream *stream, uint64_t n, const struct stream_frame *frame,
 		      const struct ib_mr *mr, const struct anynet_wire_cts *cts)
 {
@@ -143,7 +143,7 @@ static int post_part(struct ib_stream *stream, uint64_t n, const struct stream_f
 	return ib_qp_post(stream->qp, &write, &send, 2, n + 1);
 }
 
-/* A message that had begun its way over another connection, and has no CTS on this one. */
+/* A message that was begun over another connection has no CTS on this stream: sends ASK, once. -EAGAIN or -errno. */
 static int ask(struct ib_stream *stream, uint64_t n, const struct stream_frame *frame)
 {
 	struct anynet_wire_frame header = frame->header;
@@ -159,7 +159,6 @@ static int ask(struct ib_stream *stream, uint64_t n, const struct stream_frame *
 	return ret ? ret : -EAGAIN;
 }
 
-/* The oldest message that waits for a CTS may be too large for the receive that it is for. */
 void ib_show_oldest(struct ib_stream *stream)
 {
 	struct send_comm *comm = (struct send_comm *)stream->tcp.base.comm;
@@ -171,10 +170,11 @@ void ib_show_oldest(struct ib_stream *stream)
 	header = send_header(comm,
 			     &comm->msgs[comm->waiting.slots[comm->waiting.head % ANYNET_SENDS]]);
 	header.type = ANYNET_FRAME_LOOK;
-	ib_qp_say(stream->qp, &header, sizeof(header), false); /* if it fails, so will the next */
+	/* An error breaks the queue pair: the next poll returns it. */
+	ib_qp_say(stream->qp, &header, sizeof(header), false);
 }
 
-/* By WRITE, from memory registered as `mr` to where the CTS says. */
+/* Writes the payload from memory registered as `mr` to the place that the CTS names. */
 static int post_write(struct ib_stream *stream, uint64_t n, const struct stream_frame *frame,
 		      const struct ib_mr *mr, const struct anynet_wire_cts *cts)
 {
@@ -198,7 +198,7 @@ static int post_data(struct ib_stream *stream, uint64_t n, const struct stream_f
 		return post_small(stream, n, frame);
 	if (!in_frame && !cts)
 		return ask(stream, n, frame);
-	if (in_frame && stream->qp->limits.sges < 2) { /* it began its way by an adapter that can */
+	if (in_frame && stream->qp->limits.sges < 2) { /* begun by an adapter that can gather */
 		snprintf(why, sizeof(why), "an adapter gathers nothing");
 		mr = NULL;
 	} else if (!frame->framed) {
@@ -210,7 +210,7 @@ static int post_data(struct ib_stream *stream, uint64_t n, const struct stream_f
 	}
 	if (in_frame)
 		return post_gathered(stream, n, frame, mr, msg->record);
-	if (frame->header.size > cts->size) /* the peer says what is wrong with that */
+	if (frame->header.size > cts->size) /* no WRITE: the peer reports the sizes */
 		return post_small(stream, n, frame);
 	return post_write(stream, n, frame, mr, cts);
 }
@@ -226,7 +226,7 @@ static int post_frame(struct ib_stream *stream, uint64_t n)
 	return post_data(stream, n, &frame);
 }
 
-/* The next frame to post; false = none, or no room for it. */
+/* Makes frame log.next available. False = there is none, or no room for it. */
 static bool next_frame(struct ib_stream *stream)
 {
 	struct tcp_stream *tcp = &stream->tcp;
@@ -265,7 +265,7 @@ int ib_transmit_data(struct anynet_stream *base)
 
 /* --- a receive comm: CTS and control frames --- */
 
-/* CTS of receives that follow one another: one WRITE. */
+/* CTS of consecutive receives, sent in one WRITE. */
 struct cts_run {
 	struct anynet_wire_cts at[IB_INLINE_WANTED / sizeof(struct anynet_wire_cts)];
 	uint32_t count;
@@ -320,7 +320,8 @@ static int post_cts(struct ib_stream *stream)
 	return ret ? ret : write_cts(qp, &run);
 }
 
-/* Before the CTS: from the first one of GPU memory on nothing is to come in frames. */
+/* Updates `frames` in the peer's CTS ring. Called before post_cts: once a receive in GPU memory is posted, no payload
+ * may come in frames. */
 static int tell_frames(struct ib_stream *stream)
 {
 	struct ib_qp *qp = stream->qp;
@@ -333,7 +334,8 @@ static int tell_frames(struct ib_stream *stream)
 			   qp->peer.addr + offsetof(struct anynet_wire_cts_ring, frames));
 }
 
-/* A CTS that answers an RTS tells where to, too. */
+/* Appends struct anynet_wire_cts to a CTS frame; other frames are unchanged. 0, or -ENOMEM: the memory cannot be
+ * registered, and the comm goes on over TCP. */
 static int complete_cts(struct ib_stream *stream, uint8_t *frame, size_t *bytes)
 {
 	struct anynet_wire_frame header;
@@ -359,7 +361,7 @@ static int complete_cts(struct ib_stream *stream, uint8_t *frame, size_t *bytes)
 	return 0;
 }
 
-/* Once for each queue pair. */
+/* Sends ASK_ALL, once for each queue pair. */
 static int tell_to_ask(struct ib_stream *stream)
 {
 	struct anynet_wire_frame frame = { .type = ANYNET_FRAME_ASK_ALL };

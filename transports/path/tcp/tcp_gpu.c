@@ -1,11 +1,13 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * A TCP stream's payload in GPU memory: it goes through bounces (gpu.h), in the order of the stream.
+ * A TCP stream's payload in GPU memory. It passes through bounces (gpu.h), in the order of the stream.
  *
- * Sending, bounces are filled ahead of what the socket has taken, from `ahead` on, and given back when it
- * has taken theirs. Receiving, one is filled from the socket and copied when it is full or the frame has
- * ended; the frame counts as placed when its last copy is done. No bounce waits for the peer while others
- * want one: a receiver copies what it has, a sender forgets what the socket does not take.
+ * Sending: bounces are filled ahead of the socket, up to ahead_frame and ahead_at. A bounce is given back when the
+ * socket has taken its bytes.
+ * Receiving: one bounce is filled from the socket, and copied to the GPU when it is full or the frame ends. The frame
+ * counts as placed when its last copy is done.
+ * No stream keeps bounces that wait for the peer while the pool is short. A receiver copies what it has; a sender gives
+ * up what the socket does not take.
  */
 #include <errno.h>
 #include <stdlib.h>
@@ -14,34 +16,34 @@
 #include "path/tcp/tcp_stream.h"
 #include "wire/crc32c.h"
 
-#define PIECES   16 /* of a stream, copying or full */
+#define PIECES   16 /* max bounces of a stream */
 #define NO_PIECE (-1)
 
 /* A bounce in use. */
 struct piece {
 	int bounce;
-	bool copied;        /* sending: it holds its bytes */
-	uint64_t frame;     /* sending: whose payload it has … */
-	uint32_t at, bytes; /* … this part of it */
-	/* Receiving: the frame that ends with it is this message's; NULL = none does … */
+	bool copied;        /* sending: its copy is done */
+	uint64_t frame;     /* sending: number of the frame */
+	uint32_t at, bytes; /* sending: range of the frame's payload */
+	/* Receiving: message of the frame that ends with this piece; NULL = no frame ends with it */
 	struct recv_msg *msg;
-	uint32_t length; /* … and has so much payload */
+	uint32_t length; /* receiving, with msg: payload bytes of that frame */
 };
 
 struct tcp_gpu {
 	struct gpu *gpu;
-	struct piece pieces[PIECES]; /* [head, tail), in the order of the stream */
+	struct piece pieces[PIECES]; /* ring of [head, tail), in the order of the stream */
 	uint32_t head, tail;
 
-	/* Sending: what is to be copied next. */
+	/* Sending: frame and payload offset to copy next. */
 	uint64_t ahead_frame;
 	uint32_t ahead_at;
 
-	/* Receiving: the bounce that is being filled. */
+	/* Receiving: the bounce that is being filled; NO_PIECE = none. */
 	int open;
 	uint32_t filled;
-	uint8_t *to; /* where its first byte goes */
-	bool polled; /* the GPU looks for flags there */
+	uint8_t *to; /* GPU address of its first byte */
+	bool polled; /* the GPU polls for flags there, see gpu_copy_in */
 };
 
 static struct piece *piece_at(struct tcp_gpu *tg, uint32_t i)
@@ -83,7 +85,8 @@ static void drop_first(struct tcp_gpu *tg)
 	gpu_bounce_give(tg->gpu, piece_at(tg, tg->head++)->bounce);
 }
 
-/* A copy that is not done yet is waited for: its bounce is to be another's, its memory NCCL's. */
+/* Gives all bounces back. Waits for copies in progress: the next owner of the bounce may write it, NCCL may free the
+ * GPU memory. */
 static void forget(struct tcp_gpu *tg)
 {
 	while (tg->head != tg->tail) {
@@ -100,7 +103,7 @@ static void forget(struct tcp_gpu *tg)
 
 /* --- sending --- */
 
-/* Notice what has been copied. */
+/* Marks pieces whose copy is done. 0 or -errno. */
 static int take_copied(struct tcp_stream *stream)
 {
 	struct tcp_gpu *tg = stream->gpu;
@@ -118,7 +121,7 @@ static int take_copied(struct tcp_stream *stream)
 	return 0;
 }
 
-/* Begin the copy of the next bounce of a frame. 1, 0: none is free, or -errno. */
+/* Starts the copy of a frame's next piece. 1, 0: no bounce is free, or -errno. */
 static int copy_piece(struct tcp_stream *stream, const struct stream_frame *frame)
 {
 	struct tcp_gpu *tg = stream->gpu;
@@ -187,7 +190,7 @@ const uint8_t *tcp_gpu_copied(struct tcp_stream *stream, uint64_t frame, uint32_
 	return NULL;
 }
 
-/* Over a frame's payload up to the end of a piece, given that over all before it. */
+/* CRC32C of a frame's payload up to the end of a piece. `before` is that of the payload up to its beginning. */
 static uint32_t checksum_with(const struct tcp_gpu *tg, const struct piece *piece, uint32_t before)
 {
 	return crc32c(piece->at ? before : 0, gpu_bounce_memory(tg->gpu, piece->bounce),
@@ -197,7 +200,7 @@ static uint32_t checksum_with(const struct tcp_gpu *tg, const struct piece *piec
 uint32_t tcp_gpu_checksum(struct tcp_stream *stream, uint64_t frame)
 {
 	struct tcp_gpu *tg = stream->gpu;
-	uint32_t crc = tcp_log_at(stream, frame)->crc; /* over what has been sent */
+	uint32_t crc = tcp_log_at(stream, frame)->crc; /* of the pieces given back */
 
 	for (uint32_t i = tg->head; i != tg->tail; i++)
 		if (piece_at(tg, i)->frame == frame)
@@ -260,7 +263,7 @@ uint8_t *tcp_gpu_room(struct tcp_stream *stream, size_t *bytes)
 	return tg->open == NO_PIECE ? NULL : gpu_bounce_memory(tg->gpu, tg->open) + tg->filled;
 }
 
-/* What the open bounce has goes to its place. */
+/* Starts the copy of the open bounce to the GPU, or gives the bounce back if it is empty. 0 or -errno. */
 static int copy_open(struct tcp_stream *stream)
 {
 	struct tcp_gpu *tg = stream->gpu;
@@ -336,7 +339,7 @@ int tcp_gpu_take_placed(struct tcp_stream *stream)
 			break;
 		finish_first(stream);
 	}
-	/* Others want bounces, and what comes next may come late. */
+	/* If the pool is short, do not hold a half-filled bounce: its next byte may come late. */
 	return gpu_is_short(tg->gpu) ? copy_open(stream) : 0;
 }
 

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * What the kernel knows about a connection. A file of its own because <linux/tcp.h>, which knows the
- * newer fields of tcp_info, and <netinet/tcp.h> cannot be included together.
+ * The kernel's view of a connection (TCP_INFO). This is a separate file because <linux/tcp.h>, which has the newer
+ * fields of tcp_info, cannot be included together with <netinet/tcp.h>.
  */
 #include <linux/tcp.h>
 #include <netinet/in.h>
@@ -10,13 +10,12 @@
 #include "path/tcp/tcp_stream.h"
 
 #define REFRESH_BYTES (128u << 10)
-#define SAMPLE_US     20000 /* busy_time counts in timer ticks: below, it is too coarse */
-#define OLD_SHARE     0.5   /* of the estimate so far in the new one */
+#define SAMPLE_US     20000 /* min sample; tcpi_busy_time advances in timer ticks */
+#define OLD_SHARE     0.5   /* weight of the previous estimate */
 
 /*
- * How fast a stream delivers: bytes acknowledged per time with data in flight, both counted by the
- * kernel. (Its own delivery rate is a burst's: behind a token bucket it was 10 to 100 times the link's
- * rate.)
+ * The rate is bytes acknowledged per time with data in flight, both counted by the kernel. The kernel's own delivery
+ * rate is that of a burst: behind a token bucket it was 10 to 100 times the rate of the link.
  */
 void tcp_rate_refresh(struct tcp_stream *stream)
 {
@@ -53,7 +52,8 @@ uint32_t tcp_round_trip_us(int fd)
 	return info.tcpi_min_rtt;
 }
 
-/* While a receiver's window is shut nothing is in flight but probes, which a living host answers. */
+/* Counts window probes like retransmissions: while the receiver's window is zero, only probes are in flight, and a live
+ * host answers them. */
 bool tcp_signs(struct anynet_stream *base, struct stream_signs *signs)
 {
 	struct tcp_info info = { 0 };
@@ -69,5 +69,6 @@ bool tcp_signs(struct anynet_stream *base, struct stream_signs *signs)
 	signs->resent = info.tcpi_total_retrans;
 	signs->rate = info.tcpi_delivery_rate;
 	signs->acked = info.tcpi_bytes_acked;
+	signs->busy_us = info.tcpi_busy_time;
 	return true;
 }

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * The log of a sending stream: its frames from the first one that the receiver may still ask for, those
- * that wait to be sent included. As a stream's frames are consumed in their order, the newest one whose
- * message has been acknowledged says that all before it are over, too.
+ * The log of a sending stream: all frames that may have to be retransmitted, and those queued to be sent. The receiver
+ * consumes a stream's frames in order. So if the message of a frame has been acknowledged, that frame and all before it
+ * have been consumed, and the log can drop them.
  */
 #include <errno.h>
 #include <stdlib.h>
@@ -22,7 +22,7 @@ static bool is_over(struct tcp_stream *stream, const struct frame_id *id)
 	       send_frame_over((struct send_comm *)stream->base.comm, id);
 }
 
-/* Forget what is over. Returns how many that were. */
+/* Drops the consumed frames. Returns their number. */
 static uint64_t trim(struct tcp_stream *stream)
 {
 	for (uint64_t n = stream->log.next; n != stream->log.first; n--) {
@@ -53,8 +53,8 @@ static void grow(struct tcp_stream *stream)
 	stream->log.room = room;
 }
 
-/* Looking for what is over goes through the log: with a quarter of it free afterwards that is a few
- * steps for each frame, else more room is better. Without memory sending waits for acknowledgements. */
+/* trim() scans the log. If it frees a quarter of it, that costs a few steps per frame; else the log grows. If it cannot
+ * grow, sending waits for acknowledgements. */
 bool tcp_log_has_room(struct tcp_stream *stream)
 {
 	if (anynet_likely(stream->log.end - stream->log.first < stream->log.room))
@@ -64,7 +64,7 @@ bool tcp_log_has_room(struct tcp_stream *stream)
 	return stream->log.end - stream->log.first < stream->log.room;
 }
 
-/* Can frame `n` be the one to go on with, `part` being the message offset to start from? */
+/* Can the stream resume at frame `n`, from offset `part` of its message (0 = the beginning of the frame)? */
 static bool can_start(struct tcp_stream *stream, uint64_t n, uint32_t part)
 {
 	const struct tcp_log_frame *entry;
@@ -84,12 +84,12 @@ static bool can_start(struct tcp_stream *stream, uint64_t n, uint32_t part)
 	if (frame.framed || part % ANYNET_PART_ALIGN ||
 	    part >= frame.header.offset + frame.header.length)
 		return false;
-	/* Of a frame that is not out entirely: has so much been sent? */
+	/* If the frame has been sent in part only: does that part reach offset `part`? */
 	return n != stream->log.next || part <= frame.header.offset ||
 	       part - frame.header.offset + sizeof(frame.header) <= stream->log.gone;
 }
 
-/* The receiver consumes a frame without its tail byte, which the socket may not have taken yet. */
+/* Has frame log.next been sent except for its tail byte? The receiver may consume it: it does not need that byte. */
 static bool lacks_tail_only(struct tcp_stream *stream)
 {
 	struct stream_frame frame;
@@ -104,7 +104,6 @@ static bool lacks_tail_only(struct tcp_stream *stream)
 	return frame.framed && stream->log.gone == total;
 }
 
-/* Go back to the receiver's position. -EPROTO: nobody can have received that. */
 int tcp_log_rewind(struct tcp_stream *stream, struct stream_position to)
 {
 	const uint64_t frames = to.frames;
@@ -121,7 +120,7 @@ int tcp_log_rewind(struct tcp_stream *stream, struct stream_position to)
 		return -EPROTO;
 	for (uint64_t n = frames; n != stream->log.next; n++)
 		if (is_over(stream, &tcp_log_at(stream, n)->id))
-			return -EPROTO; /* its memory is not ours any more */
+			return -EPROTO; /* acknowledged: NCCL may have reused its memory */
 	for (uint64_t n = frames; n != stream->log.next; n++)
 		send_rewound(comm, &tcp_log_at(stream, n)->id);
 	stream->log.first = stream->log.next = frames;

@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * The receiving side of a TCP stream. Bytes come in two ways: small things through the staging buffer,
- * many frames in one call; the payload of large messages straight into its place, with the next
- * header behind it in the same call. After a call that returned less than asked for, or that completed
- * a request, the socket is not asked again: a call that finds nothing costs as much as one that works.
+ * The receiving side of a TCP stream. Small frames are read through the staging buffer, many in one call. The payload
+ * of large messages is read straight into place; the same call reads the next header into the staging buffer. After a
+ * short read, or one that completed a request, the socket is not read again: an empty read costs as much as a useful
+ * one.
  */
 #include <errno.h>
 #include <string.h>
@@ -23,7 +23,6 @@ static uint32_t staged(const struct tcp_stream *stream)
 	return stream->rx.tail - stream->rx.head;
 }
 
-/* Make room behind what is staged. */
 static void compact(struct tcp_stream *stream)
 {
 	uint32_t bytes = staged(stream);
@@ -37,20 +36,20 @@ static void compact(struct tcp_stream *stream)
 }
 
 /*
- * How much to read behind the payload that is read straight into place.
+ * Bytes to read into the staging buffer, behind the payload that is read into place.
  *
- * A frame expected alone is read up to but not including its tail. A read that empties the socket of
- * a one-way connection makes the kernel send an ACK at once, from inside the call, before we see the
- * data (tcp_cleanup_rbuf); with the tail left behind, that happens at the next call, while we wait
- * anyway. Measured: 1.5 us of a 6.4 us half round trip.
+ * If a single frame is expected, it is read without its tail byte. A read that empties the socket of a one-way
+ * connection makes the kernel send an ACK from inside the call, before the caller sees the data (tcp_cleanup_rbuf).
+ * With the tail byte left in the socket, the kernel sends the ACK in the next call, while we wait anyway. Measured:
+ * 1.5 us of a 6.4 us half round trip.
  */
 static size_t read_ahead(const struct tcp_stream *stream, size_t direct, size_t room)
 {
 	size_t expect = HEADER_BYTES - staged(stream) % HEADER_BYTES;
 
-	if (stream->base.comm->is_send) /* acks, which nothing large follows */
+	if (stream->base.comm->is_send) /* control frames are small: read all */
 		return room;
-	if (stream->rx.last >= TCP_LARGE_BYTES) /* the next will be large, too: only its header */
+	if (stream->rx.last >= TCP_LARGE_BYTES) /* expect another large frame: only its header */
 		return anynet_min(room, (direct ? 0 : stream->rx.left) + stream->rx.crc +
 						stream->rx.skip + expect);
 	if (stream->rx.quiet && !stream->rx.left && !staged(stream))
@@ -59,7 +58,7 @@ static size_t read_ahead(const struct tcp_stream *stream, size_t direct, size_t 
 	return room;
 }
 
-/* Payload for GPU memory, and no host memory to take it through for now? */
+/* Is payload for GPU memory missing, and no bounce free for it? */
 static bool starved(struct tcp_stream *stream)
 {
 	size_t room;
@@ -68,7 +67,7 @@ static bool starved(struct tcp_stream *stream)
 	       (staged(stream) || !tcp_gpu_room(stream, &room));
 }
 
-/* Where payload is read to straight from the socket, and how much of it. */
+/* Destination of the payload that is read straight from the socket: its place, or a bounce. */
 static struct iovec direct_piece(struct tcp_stream *stream)
 {
 	size_t room;
@@ -80,7 +79,7 @@ static struct iovec direct_piece(struct tcp_stream *stream)
 	return (struct iovec){ to, anynet_min(room, stream->rx.left) };
 }
 
-/* It has been read there. 0 or -errno. */
+/* `bytes` of payload have been written there. 0 or -errno. */
 static int took_direct(struct tcp_stream *stream, size_t bytes)
 {
 	int ret = anynet_unlikely(stream->rx.on_gpu) ? tcp_gpu_filled(stream, bytes) : 0;
@@ -90,7 +89,7 @@ static int took_direct(struct tcp_stream *stream, size_t bytes)
 	return ret;
 }
 
-/* One read. *drained: the socket had less than there was room for. 0, -EAGAIN or -errno. */
+/* One read. *drained: it was short, so the socket is empty. 0, -EAGAIN or -errno. */
 static int read_some(struct tcp_stream *stream, bool *drained)
 {
 	struct iovec iov[2];
@@ -225,7 +224,7 @@ static ANYNET_COLD bool is_corrupt(const struct tcp_stream *stream)
 	return sum != crc;
 }
 
-/* All of a frame is there. 0 or -errno. */
+/* The frame is complete, except for its tail byte. 0 or -errno. */
 static int finish_frame(struct tcp_stream *stream)
 {
 	const struct anynet_wire_frame *frame = &stream->rx.frame;
@@ -244,7 +243,7 @@ static int finish_frame(struct tcp_stream *stream)
 	return 0;
 }
 
-/* Consume what is staged. 0: need more bytes; -EAGAIN: parked; else -errno. */
+/* Consumes the staged bytes. 0: more bytes are needed; -EAGAIN: no receive is posted for the frame; or -errno. */
 static int consume(struct tcp_stream *stream)
 {
 	int ret;
@@ -296,7 +295,8 @@ void tcp_receive_severed(struct tcp_stream *stream)
 	stream->rx.left = 0;
 }
 
-/* An event will tell of more; not of what bounces are needed for. */
+/* The socket is empty, so the stream waits for an epoll event. It stays readable without an epoll set, while it holds
+ * bounces (they have no event), and after the peer's end is shut. */
 static void wait_readable(struct tcp_stream *stream)
 {
 	struct anynet_stream *base = &stream->base;
@@ -315,7 +315,7 @@ static int receive_data(struct anynet_stream *base)
 	int ret;
 
 	if (anynet_unlikely(stream->shut))
-		return 0; /* closed: tcp_drain reads, and forgets */
+		return 0; /* closing: tcp_drain discards what comes */
 	ret = anynet_unlikely(stream->gpu) ? tcp_gpu_take_placed(stream) : 0;
 	if (!ret)
 		ret = consume(stream);
@@ -339,7 +339,7 @@ static int receive_data(struct anynet_stream *base)
 	}
 	if (ret == -EAGAIN) {
 		base->parked = !tcp_gpu_is_busy(stream);
-		base->readable = true; /* of what is staged no event tells */
+		base->readable = true; /* there is no event for staged bytes */
 		ret = 0;
 	}
 	return ret;
@@ -349,7 +349,7 @@ int tcp_receive_data(struct anynet_stream *base)
 {
 	int ret = receive_data(base);
 
-	/* At the end of the stream all that came counts. */
+	/* The connection has ended or broken: what arrived before counts, so wait for its copies. */
 	if (anynet_unlikely(ret))
 		tcp_gpu_place_all(to_tcp(base));
 	return ret;
@@ -357,7 +357,7 @@ int tcp_receive_data(struct anynet_stream *base)
 
 /* --- send comm: acks and CTS --- */
 
-/* One control frame, if it is there entirely. 0, -EAGAIN or -errno. */
+/* Takes one control frame. 0, -EAGAIN: it is incomplete, or -errno. */
 static int take_control(struct tcp_stream *stream)
 {
 	struct anynet_comm *comm = stream->base.comm;

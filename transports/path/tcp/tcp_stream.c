@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* A TCP stream's life: create, backlog, drain, close, and its table. */
+/* A TCP stream's life: create, sever, resume, drain, close; progress; the tables of stream operations. */
 #include <errno.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -19,7 +19,7 @@ static size_t tcp_backlog(struct anynet_stream *base)
 	return unsent < 0 ? 0 : (size_t)unsent;
 }
 
-/* Read and forget what has come, the end of the stream included. 0, or -errno if it has broken. */
+/* Discards unread data. 0 at its end or at the end of the connection, or -errno if the connection has broken. */
 static int read_away(int fd)
 {
 	uint8_t scratch[4096];
@@ -31,9 +31,8 @@ static int read_away(int fd)
 	return !n || errno == EAGAIN ? 0 : -errno;
 }
 
-/* Acks that were never read would make close() send a reset, and a reset throws away what the
- * kernel has not delivered yet. So: read them, say that no more data comes, and wait until the
- * peer's kernel has everything. */
+/* close() with unread data sends a reset, which discards what the kernel has not delivered yet. So this shuts down
+ * sending, reads (ACKs, for a send comm), and waits until the peer's kernel has acknowledged everything. */
 static int tcp_drain(struct anynet_stream *base)
 {
 	struct tcp_stream *stream = to_tcp(base);
@@ -50,7 +49,8 @@ static int tcp_drain(struct anynet_stream *base)
 	return socket_unsent(base->fd) ? -EAGAIN : 0;
 }
 
-/* What the kernel still has to send goes nowhere: it may be in NCCL's buffers, which are over for us. */
+/* Makes close() reset the connection: unsent data is dropped. With MSG_ZEROCOPY the kernel would go on reading NCCL's
+ * buffers, which NCCL may free or reuse. */
 static void discard_unsent(int fd)
 {
 	struct linger now = { .l_onoff = 1, .l_linger = 0 };
@@ -58,8 +58,8 @@ static void discard_unsent(int fd)
 	setsockopt(fd, SOL_SOCKET, SO_LINGER, &now, sizeof(now));
 }
 
-/* After an orderly end all is delivered, and large messages have been. With requests that fail the kernel may
- * have some of NCCL's memory to send, by MSG_ZEROCOPY. */
+/* Could the kernel still send from memory that NCCL may free? Only after MSG_ZEROCOPY, and only if requests fail: large
+ * messages that completed have been acknowledged. */
 static bool may_send_freed(const struct tcp_stream *stream)
 {
 	const struct anynet_comm *comm = stream->base.comm;
@@ -72,8 +72,7 @@ static void tcp_close(struct anynet_stream *base)
 {
 	struct tcp_stream *stream = to_tcp(base);
 
-	/* The tail of the last frame may be unread: it must not turn the end into a reset, which
-	 * could overtake our last ack. */
+	/* The last tail byte may be unread. close() would then send a reset, which could overtake the last ACK. */
 	if (base->fd >= 0 && !base->comm->is_send && !comm_error(base->comm))
 		read_away(base->fd);
 	if (base->fd >= 0 && may_send_freed(stream))
@@ -85,7 +84,7 @@ static void tcp_close(struct anynet_stream *base)
 	free(stream);
 }
 
-/* The connection must end for the peer, too, also when a forked child holds the descriptor. */
+/* fd_hang_up: the peer must see the end even if a forked child holds a copy of the descriptor. */
 static void tcp_sever(struct anynet_stream *base)
 {
 	struct tcp_stream *stream = to_tcp(base);
@@ -113,7 +112,7 @@ uint64_t tcp_frames(const struct anynet_stream *base)
 	return base->comm->is_send ? stream->log.next : stream->rx.frames;
 }
 
-/* A receiver may be slow to take what has arrived, its kernel is not. */
+/* Judges by what the peer's kernel has acknowledged: the receiver itself may be slow to read it. */
 static enum stream_moved sent(struct anynet_stream *base)
 {
 	const struct tcp_stream *stream = to_tcp(base);
@@ -127,7 +126,7 @@ static enum stream_moved sent(struct anynet_stream *base)
 	return carried >= STREAM_PROGRESS_BYTES ? STREAM_MOVED : STREAM_STUCK;
 }
 
-/* What is parked, or kept of a frame that has begun, is no reason for concern. */
+/* A parked frame does not make a stream stuck. Neither does a begun frame of which some payload would be kept. */
 static enum stream_moved received(const struct tcp_stream *stream)
 {
 	const struct anynet_stream *base = &stream->base;
@@ -175,7 +174,7 @@ static int tcp_resume(struct anynet_stream *base, struct stream_position from)
 	return 0;
 }
 
-/* With the queue empty there is room for a whole frame. */
+/* Sends only if the socket's send queue is empty: then it takes the whole frame. */
 static void tcp_ping(struct anynet_stream *base)
 {
 	struct tcp_stream *stream = to_tcp(base);

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * The sending side of a TCP stream: frames pulled from the comm leave many at a time, header and payload
- * in one sendmsg. Payload is read where it lies; a frame stays queued until its last byte is out.
+ * The sending side of a TCP stream. Frames are pulled from the comm; one sendmsg sends several, headers and payload.
+ * Payload is sent from where it lies. A frame stays queued until the socket has taken its last byte.
  */
 #include <errno.h>
 #include <string.h>
@@ -12,7 +12,7 @@
 #include "wire/crc32c.h"
 
 #define HEADER_BYTES   sizeof(struct anynet_wire_frame)
-#define ZEROCOPY_BYTES (64u << 10) /* below, pinning pages costs more than the copy */
+#define ZEROCOPY_BYTES (64u << 10) /* for less, pinning pages costs more than the copy */
 
 static void add_checksum(const struct send_comm *comm, struct tcp_log_frame *entry)
 {
@@ -20,11 +20,11 @@ static void add_checksum(const struct send_comm *comm, struct tcp_log_frame *ent
 
 	send_frame(comm, &entry->id, &frame);
 	if (frame.on_gpu)
-		return; /* it is known when that has been copied */
+		return; /* computed from the bounces, see tcp_gpu_checksum */
 	entry->crc = crc32c(0, frame.payload, frame.payload ? frame.header.length : 0);
 }
 
-/* Take frames from the comm until there are enough for a call. */
+/* Pulls frames from the comm until enough for one call are queued. */
 static void pull(struct tcp_stream *stream)
 {
 	struct send_comm *comm = (struct send_comm *)stream->base.comm;
@@ -48,7 +48,7 @@ static void pull(struct tcp_stream *stream)
 			add_checksum(comm, frame);
 		queued += frame->id.length;
 		stream->log.end++;
-		/* With several streams each takes one chunk at a time: whoever is free takes the next. */
+		/* With several streams, pull one chunk at a time: the stream that is free first takes the next. */
 		if (stream->base.comm->stream_count > 1)
 			return;
 	}
@@ -67,14 +67,14 @@ static unsigned add_piece(struct iovec *iov, unsigned n, const void *data, size_
 	return n + 1;
 }
 
-/* What one call sends. Three pieces for each frame: header, payload, checksum. */
+/* One call of sendmsg. A frame has up to three pieces: header, payload, checksum. */
 struct tx_call {
 	struct iovec iov[3 * TCP_TX_FRAMES];
 	unsigned pieces, frames;
 	size_t bytes;
-	int flags; /* MSG_ZEROCOPY: payload by reference; MSG_MORE: its payload follows */
+	int flags; /* MSG_ZEROCOPY: this is the payload; MSG_MORE: the next call sends the payload */
 	struct anynet_wire_frame headers[TCP_TX_FRAMES];
-	size_t totals[TCP_TX_FRAMES]; /* of the frames that begin with log.next */
+	size_t totals[TCP_TX_FRAMES]; /* size of each frame on the wire, from frame log.next on */
 	uint32_t checksums[TCP_TX_FRAMES];
 };
 
@@ -83,7 +83,7 @@ static bool by_reference(const struct tcp_stream *stream, const struct stream_fr
 	return stream->zerocopy.works && !frame->framed && frame->header.length >= ZEROCOPY_BYTES;
 }
 
-/* Add what of a piece is not out yet; *skip counts down. */
+/* Adds the part of a piece that has not been sent yet. *skip is the number of sent bytes from the piece on. */
 static void call_add(struct tx_call *call, const void *data, size_t bytes, size_t *skip)
 {
 	size_t gone = anynet_min(bytes, *skip);
@@ -94,7 +94,7 @@ static void call_add(struct tx_call *call, const void *data, size_t bytes, size_
 	call->bytes += bytes - gone;
 }
 
-/* Bytes of a frame behind its payload. */
+/* Bytes that follow the payload: checksum and tail byte. */
 static size_t trailer_bytes(const struct stream_frame *frame)
 {
 	return (frame->header.flags & ANYNET_FLAG_CRC && frame->header.type == ANYNET_FRAME_DATA
@@ -103,7 +103,7 @@ static size_t trailer_bytes(const struct stream_frame *frame)
 	       (frame->framed ? (size_t)ANYNET_TAIL_BYTES : 0);
 }
 
-/* A frame whose payload lies in GPU memory: as much as has been copied. False: the call ends here. */
+/* Adds a frame in GPU memory, as far as its payload has been copied. False: the call takes nothing more. */
 static bool call_gpu_frame(struct tcp_stream *stream, struct tx_call *call, uint64_t n,
 			   const struct stream_frame *frame, size_t *skip)
 {
@@ -130,7 +130,7 @@ static bool call_gpu_frame(struct tcp_stream *stream, struct tx_call *call, uint
 	return true;
 }
 
-/* False: the call ends here. */
+/* Adds frame `n`. False: the call takes nothing more. */
 static bool call_frame(struct tcp_stream *stream, struct tx_call *call, uint64_t n, size_t *skip)
 {
 	struct tcp_log_frame *entry = tcp_log_at(stream, n);
@@ -151,8 +151,8 @@ static bool call_frame(struct tcp_stream *stream, struct tx_call *call, uint64_t
 	call->headers[call->frames] = frame.header;
 	call_add(call, &call->headers[call->frames++], HEADER_BYTES, skip);
 	if (by_reference(stream, &frame)) {
-		/* Such a payload has a call of its own: the kernel still reads what the call names
-		 * when the frame is long over, and the header is another's by then. */
+		/* MSG_ZEROCOPY takes the payload alone: the kernel may read its memory long after this call, when
+		 * call->headers holds something else. */
 		if (call->bytes) {
 			call->flags = MSG_MORE;
 			return false;
@@ -169,7 +169,7 @@ static bool call_frame(struct tcp_stream *stream, struct tx_call *call, uint64_t
 	return true;
 }
 
-/* As much of what is queued as goes into one call, without the first log.gone bytes. */
+/* Fills one call from the queued frames, without the first log.gone bytes. */
 static void gather(struct tcp_stream *stream, struct tx_call *call)
 {
 	size_t skip = stream->log.gone;
@@ -183,7 +183,7 @@ static void gather(struct tcp_stream *stream, struct tx_call *call)
 			return;
 }
 
-/* `bytes` more have been taken by the socket. */
+/* The socket has taken `bytes` of the call. */
 static void advance(struct tcp_stream *stream, const struct tx_call *call, size_t bytes)
 {
 	bytes += stream->log.gone;
@@ -216,7 +216,7 @@ static ssize_t send_call(struct tcp_stream *stream, struct tx_call *call)
 			return sent;
 		}
 		if (errno == ENOBUFS && call->flags == MSG_ZEROCOPY) {
-			call->flags = 0; /* optmem or memlock limit */
+			call->flags = 0; /* optmem_max or RLIMIT_MEMLOCK is exhausted */
 			stream->zerocopy.works = false;
 		} else if (errno != EINTR) {
 			return -errno;
@@ -244,7 +244,7 @@ int tcp_transmit_data(struct anynet_stream *base)
 		}
 		gather(stream, &call);
 		if (anynet_unlikely(!call.bytes))
-			return 0; /* it is being copied */
+			return 0; /* the copy from the GPU is in progress */
 		sent = send_call(stream, &call);
 		if (sent < 0 && sent != -EAGAIN)
 			return (int)sent;
@@ -263,8 +263,8 @@ int tcp_transmit_data(struct anynet_stream *base)
 	return 0;
 }
 
-/* Acks and CTS of a receive comm. A sender that is gone cannot be told anything, but what it sent
- * before may still be read: only receiving ends the stream. */
+/* Sends ACKs, CTS and other control frames of a receive comm. An error does not end the stream, because data that
+ * arrived before may still be unread: only receiving reports the end of the connection. Always 0. */
 int tcp_transmit_control(struct anynet_stream *base)
 {
 	struct tcp_stream *stream = to_tcp(base);

@@ -1,9 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * MSG_ZEROCOPY: used where the kernel really avoids the copy. It says so itself: each notification
- * tells whether the data was copied after all (loopback, veth, NICs without scatter-gather); the first
- * that does turns it off for the stream. NCCL's buffer may be reused when the receiver has acknowledged
- * the message, so notifications are only bookkeeping.
+ * MSG_ZEROCOPY, used where the kernel really avoids the copy. Each notification says whether the data was copied after
+ * all (loopback, veth, NICs without scatter-gather). The first copy turns MSG_ZEROCOPY off for the connection, unless
+ * the setting forces it. Sends complete by the receiver's ACK, so notifications are only counted.
  */
 #include <netinet/in.h>
 #include <string.h>
@@ -36,7 +35,8 @@ static void take_notification(struct tcp_stream *stream, struct msghdr *msg)
 		memcpy(&err, CMSG_DATA(c), sizeof(err));
 		if (err.ee_errno || err.ee_origin != SO_EE_ORIGIN_ZEROCOPY)
 			continue;
-		stream->zerocopy.done = err.ee_data + 1;
+		/* Of a range of calls; ranges may be out of order. */
+		stream->zerocopy.done += err.ee_data - err.ee_info + 1;
 		if (err.ee_code & SO_EE_CODE_ZEROCOPY_COPIED &&
 		    anynet_net.cfg->zerocopy != ANYNET_SWITCH_ON)
 			stream->zerocopy.works = false;

@@ -388,6 +388,28 @@ static void test_a_heartbeat_needs_a_slot_of_the_peers(void **state)
 	assert_int_equal(ib_posted_count, IB_SLOTS - 1); /* one took the proof */
 }
 
+/* Control frames that the sending end has consumed free its own slots, and none of the peer's. */
+static void test_control_frames_free_no_slot_of_the_peers(void **state)
+{
+	const struct anynet_wire_frame stale = { .type = ANYNET_FRAME_CTS };
+	struct anynet_stream *stream;
+
+	(void)state;
+	ib_open_send(&pair, 1, 1);
+	stream = pair.send->streams[0];
+	ib_note_posted();
+	for (int i = 0; i < IB_SLOTS; i++) {
+		stream->ops->ping(stream);
+		ib_complete(ib_qp_of(pair.send, 0));
+	}
+	for (int i = 0; i < 8; i++) {
+		ib_bring(ib_qp_of(pair.send, 0), &stale, NULL, 0);
+		assert_int_equal(stream->ops->receive(stream), 0);
+	}
+	stream->ops->ping(stream);
+	assert_int_equal(ib_posted_count, IB_SLOTS - 1);
+}
+
 static void check_asking(uint32_t number)
 {
 	const struct anynet_wire_frame ask_all = { .type = ANYNET_FRAME_ASK_ALL };
@@ -506,6 +528,7 @@ int main(void)
 		T(test_what_was_acknowledged_is_not_confirmed_again),
 		T(test_a_message_waits_for_another_streams_queue_pair),
 		T(test_a_heartbeat_needs_a_slot_of_the_peers),
+		T(test_control_frames_free_no_slot_of_the_peers),
 		T(test_a_message_without_a_place_asks_for_one_once),
 		T(test_a_cts_for_a_slot_that_cannot_be_is_refused),
 		T(test_a_closed_comm_waits_until_its_bye_is_through),

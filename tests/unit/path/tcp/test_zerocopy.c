@@ -86,13 +86,14 @@ ssize_t recvmsg(int fd, struct msghdr *msg, int flags)
 	return 0;
 }
 
-/* The calls up to that one are over. */
-static void notify(uint32_t last, uint8_t code)
+/* The kernel no longer needs the memory of that call. */
+static void notify(uint32_t call, uint8_t code)
 {
 	test.notices[test.notice_count++] = (struct sock_extended_err){
 		.ee_origin = SO_EE_ORIGIN_ZEROCOPY,
 		.ee_code = code,
-		.ee_data = last,
+		.ee_info = call,
+		.ee_data = call,
 	};
 }
 
@@ -186,6 +187,24 @@ static void test_the_queue_is_read_while_calls_are_not_over(void **state)
 	assert_int_equal(test.notice_count, 1);
 }
 
+/* After retransmissions they come in any order. */
+static void test_notices_may_be_out_of_order(void **state)
+{
+	(void)state;
+	open_pair(ANYNET_SWITCH_AUTO, false);
+	assert_true(by_reference(BYTES));
+	assert_true(by_reference(BYTES));
+	assert_int_equal(test.calls, 2);
+	notify(1, 0);
+	assert_false(by_reference(BYTES_MIN - 1));
+	notify(0, 0);
+	assert_false(by_reference(BYTES_MIN - 1));
+	assert_int_equal(test.notice_count, 0);
+	notify(0, 0);
+	assert_false(by_reference(BYTES_MIN - 1));
+	assert_int_equal(test.notice_count, 1);
+}
+
 static void test_where_it_is_known_not_to_help_it_is_not_asked_for(void **state)
 {
 	(void)state;
@@ -221,6 +240,7 @@ int main(void)
 		ZEROCOPY(test_what_is_not_copied_goes_on),
 		ZEROCOPY(test_only_its_own_notices_count),
 		ZEROCOPY(test_the_queue_is_read_while_calls_are_not_over),
+		ZEROCOPY(test_notices_may_be_out_of_order),
 		ZEROCOPY(test_where_it_is_known_not_to_help_it_is_not_asked_for),
 		ZEROCOPY(test_on_means_on),
 	};
