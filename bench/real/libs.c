@@ -98,37 +98,49 @@ static void *open_place(const char *place)
 	return lib;
 }
 
-static void *open_one(const char *what, const char *name, const char *const *places, size_t count,
-		      char *err, size_t err_bytes)
+static const struct library {
+	const char *name;
+	const char *const *places;
+	size_t place_count;
+	const struct symbol *symbols;
+	size_t symbol_count;
+} nccl_library = { "libnccl.so.2", nccl_places, ARRAY_SIZE(nccl_places), nccl_symbols,
+		   ARRAY_SIZE(nccl_symbols) },
+  cuda_library = { "libcudart.so", cuda_places, ARRAY_SIZE(cuda_places), cuda_symbols,
+		   ARRAY_SIZE(cuda_symbols) };
+
+/* `file`: that one and no other; NULL = wherever it is found. */
+static void *open_one(const struct library *library, const char *file, char *err, size_t err_bytes)
 {
 	void *lib = NULL;
 
-	if (name) {
-		lib = dlopen(name, RTLD_NOW | RTLD_LOCAL);
+	if (file) {
+		lib = dlopen(file, RTLD_NOW | RTLD_LOCAL);
 		if (!lib)
-			snprintf(err, err_bytes, "%s: %s", what, dlerror());
+			snprintf(err, err_bytes, "%s: %s", library->name, dlerror());
 		return lib;
 	}
-	for (size_t i = 0; !lib && i < count; i++)
-		lib = open_place(places[i]);
+	for (size_t i = 0; !lib && i < library->place_count; i++)
+		lib = open_place(library->places[i]);
 	if (!lib)
 		snprintf(err, err_bytes,
 			 "no %s is found on the loader's path, in CUDA's places or in Python's",
-			 what);
+			 library->name);
 	return lib;
 }
 
-static int resolve(struct libs *libs, void *lib, const char *what, const struct symbol *symbols,
-		   size_t count, char *err, size_t err_bytes)
+static int resolve(struct libs *libs, void *lib, const struct library *library, const char *path,
+		   char *err, size_t err_bytes)
 {
-	for (size_t i = 0; i < count; i++) {
-		void *found = dlsym(lib, symbols[i].name);
+	for (size_t i = 0; i < library->symbol_count; i++) {
+		const struct symbol *symbol = &library->symbols[i];
+		void *found = dlsym(lib, symbol->name);
 
-		if (!found && !symbols[i].optional) {
-			snprintf(err, err_bytes, "%s has no %s", what, symbols[i].name);
+		if (!found && !symbol->optional) {
+			snprintf(err, err_bytes, "%s has no %s", path, symbol->name);
 			return -1;
 		}
-		memcpy((char *)libs + symbols[i].offset, &found, sizeof(found));
+		memcpy((char *)libs + symbol->offset, &found, sizeof(found));
 	}
 	return 0;
 }
@@ -146,20 +158,17 @@ int libs_open(struct libs *libs, const char *nccl, const char *cuda, char *err, 
 	void *lib;
 
 	*libs = (struct libs){ 0 };
-	lib = open_one("libcudart.so", cuda, cuda_places, ARRAY_SIZE(cuda_places), err, err_bytes);
+	lib = open_one(&cuda_library, cuda, err, err_bytes);
 	if (!lib)
 		return -1;
 	say_path(lib, libs->cuda_path, sizeof(libs->cuda_path));
-	if (resolve(libs, lib, libs->cuda_path, cuda_symbols, ARRAY_SIZE(cuda_symbols), err,
-		    err_bytes))
+	if (resolve(libs, lib, &cuda_library, libs->cuda_path, err, err_bytes))
 		return -1;
 	if (!nccl)
 		nccl = getenv("ANYNET_LIBNCCL");
-	lib = open_one("libnccl.so.2", nccl && *nccl ? nccl : NULL, nccl_places,
-		       ARRAY_SIZE(nccl_places), err, err_bytes);
+	lib = open_one(&nccl_library, nccl && *nccl ? nccl : NULL, err, err_bytes);
 	if (!lib)
 		return -1;
 	say_path(lib, libs->nccl_path, sizeof(libs->nccl_path));
-	return resolve(libs, lib, libs->nccl_path, nccl_symbols, ARRAY_SIZE(nccl_symbols), err,
-		       err_bytes);
+	return resolve(libs, lib, &nccl_library, libs->nccl_path, err, err_bytes);
 }

@@ -39,7 +39,7 @@ static void exchange(struct test_net *net, struct link *link, uint64_t seed)
 	for (size_t i = 0; i < BYTES; i++)
 		from[i] = (char)(seed + i + (i >> 8));
 	memset(to, 0, BYTES);
-	check_int(flow_exchange(net, link->send, link->recv, from, BYTES, to, BYTES), BYTES);
+	check_int(link_exchange(net, link, from, BYTES, to, BYTES), BYTES);
 	check(!memcmp(from, to, BYTES));
 	free(from);
 	free(to);

@@ -19,7 +19,8 @@ static void check_link(struct test_net *net, void *scomm, void *rcomm, uint64_t 
 	unsigned char from[100], to[100];
 
 	pattern_fill(from, sizeof(from), seed);
-	check_int(flow_exchange(net, scomm, rcomm, from, sizeof(from), to, sizeof(to)),
+	check_int(link_exchange(net, &(struct link){ .send = scomm, .recv = rcomm }, from,
+				sizeof(from), to, sizeof(to)),
 		  sizeof(from));
 	pattern_check(to, sizeof(to), seed);
 }

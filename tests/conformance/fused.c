@@ -55,8 +55,7 @@ static void exchange(struct test_net *net, struct link *link, size_t bytes)
 
 	pattern_fill(from.data, bytes, ++seed);
 	memset(to.data, 0, bytes);
-	check_int(flow_exchange(net, link->send, link->recv, from.data, bytes, to.data, bytes),
-		  bytes);
+	check_int(link_exchange(net, link, from.data, bytes, to.data, bytes), bytes);
 	pattern_check(to.data, bytes, seed);
 }
 

@@ -105,13 +105,11 @@ static void host_and_gpu_memory_mix(struct test_net *net)
 
 		buffer_blank(&gpu);
 		pattern_fill(host, bytes, i);
-		check_int(flow_exchange(net, link.send, link.recv, host, bytes, gpu.data, BYTES),
-			  bytes);
+		check_int(link_exchange(net, &link, host, bytes, gpu.data, BYTES), bytes);
 		pattern_check(gpu.data, bytes, i);
 		blank_check(gpu.data + bytes, BYTES - bytes);
 		memset(host, 0, sizeof(host));
-		check_int(flow_exchange(net, link.send, link.recv, gpu.data, bytes, host, BYTES),
-			  bytes);
+		check_int(link_exchange(net, &link, gpu.data, bytes, host, BYTES), bytes);
 		pattern_check(host, bytes, i);
 	}
 	buffer_free(&gpu);
@@ -130,9 +128,7 @@ static void two_gpus_talk(struct test_net *net)
 	memory_choose_gpu(1);
 	buffer_alloc(&buffers[1], BYTES);
 	pattern_fill(buffers[0].data, BYTES, 7);
-	check_int(flow_exchange(net, link.send, link.recv, buffers[0].data, BYTES, buffers[1].data,
-				BYTES),
-		  BYTES);
+	check_int(link_exchange(net, &link, buffers[0].data, BYTES, buffers[1].data, BYTES), BYTES);
 	pattern_check(buffers[1].data, BYTES, 7);
 	link_close(net, &link);
 	buffer_free(&buffers[0]);

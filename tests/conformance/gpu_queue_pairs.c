@@ -179,8 +179,7 @@ void adapters_that_gather_nothing_are_used(struct test_net *net)
 	sends = fake_counts().sends;
 	for (uint64_t i = 0; i < 10; i++) {
 		pattern_fill(gpu.data, sizeof(host), i);
-		check_int(flow_exchange(net, link.send, link.recv, gpu.data, sizeof(host), host,
-					sizeof(host)),
+		check_int(link_exchange(net, &link, gpu.data, sizeof(host), host, sizeof(host)),
 			  sizeof(host));
 		pattern_check(host, sizeof(host), i);
 	}
@@ -205,8 +204,7 @@ void small_messages_are_not_copied_either(struct test_net *net)
 	do {
 		copies = memory_counts().copies;
 		pattern_fill(host, sizeof(host), copies);
-		check_int(flow_exchange(net, link.send, link.recv, host, sizeof(host), gpu.data,
-					BYTES),
+		check_int(link_exchange(net, &link, host, sizeof(host), gpu.data, BYTES),
 			  sizeof(host));
 		pattern_check(gpu.data, sizeof(host), copies);
 		deadline_turn(&deadline);

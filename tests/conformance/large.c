@@ -30,8 +30,7 @@ static void a_message_of_1_gib_arrives(struct test_net *net)
 	buffer_alloc(&from, BYTES);
 	buffer_alloc(&to, BYTES);
 	pattern_fill(from.data, BYTES, 30);
-	check_int(flow_exchange(net, link.send, link.recv, from.data, BYTES, to.data, BYTES),
-		  BYTES);
+	check_int(link_exchange(net, &link, from.data, BYTES, to.data, BYTES), BYTES);
 	check(!memcmp(from.view, to.view, BYTES));
 	buffer_free(&from);
 	buffer_free(&to);

@@ -26,8 +26,7 @@ static void exchange_once(struct test_net *net, uint64_t seed)
 
 	link_open(net, &link);
 	pattern_fill(from, sizeof(from), seed);
-	check_int(flow_exchange(net, link.send, link.recv, from, sizeof(from), to, sizeof(to)),
-		  sizeof(from));
+	check_int(link_exchange(net, &link, from, sizeof(from), to, sizeof(to)), sizeof(from));
 	pattern_check(to, sizeof(to), seed);
 	link_close(net, &link);
 }
@@ -64,7 +63,7 @@ static void contexts_end_in_any_order(struct test_net *net)
 	check_ok(driver_init(net->driver, &other.ctx, 99, 3, capture_logger, NULL));
 	link_open(&other, &link);
 	check_ok(driver_finalize(net->driver, net->ctx));
-	check_int(flow_exchange(&other, link.send, link.recv, from, 100, to, 100), 100);
+	check_int(link_exchange(&other, &link, from, 100, to, 100), 100);
 	exchange_once(&other, 4);
 	check_ok(driver_init(net->driver, &net->ctx, 100, -1, capture_logger, NULL));
 	link_close(&other, &link);
@@ -335,8 +334,7 @@ static void a_forked_child_does_no_harm(struct test_net *net)
 	check_int(in_child(call_everything, net, &link), 0);
 	for (uint64_t i = 0; i < 5; i++) {
 		pattern_fill(from, sizeof(from), i);
-		check_int(flow_exchange(net, link.send, link.recv, from, sizeof(from), to,
-					sizeof(to)),
+		check_int(link_exchange(net, &link, from, sizeof(from), to, sizeof(to)),
 			  sizeof(from));
 		pattern_check(to, sizeof(to), i);
 	}

@@ -154,8 +154,8 @@ static void watch_end(struct watch *watch)
 	check_that(!watch->fault[0], "%s", watch->fault);
 }
 
-static void exchange_watched(struct test_net *net, struct link *link, struct watch *watch,
-			     struct buffer *from, struct buffer *to, size_t bytes, bool send_first)
+static void exchange(struct test_net *net, struct link *link, struct buffer *from,
+		     struct buffer *to, size_t bytes, bool send_first)
 {
 	struct transfer sends[SLOTS], recvs[SLOTS];
 
@@ -170,7 +170,6 @@ static void exchange_watched(struct test_net *net, struct link *link, struct wat
 	for (int turn = 0; send_first && turn < 3; turn++)
 		flow_step(net, &flows[1]);
 	flows_run(net, flows, 2);
-	watch_end(watch);
 }
 
 static void run_watched(struct test_net *net, size_t bytes)
@@ -200,7 +199,8 @@ static void run_watched(struct test_net *net, size_t bytes)
 			buffer_blank(&to[i]);
 		}
 		watch_begin(&watch);
-		exchange_watched(net, &link, &watch, from, to, bytes, round % 2);
+		exchange(net, &link, from, to, bytes, round % 2);
+		watch_end(&watch);
 		for (size_t i = 0; i < SLOTS; i++)
 			check(!memcmp(to[i].data, expected[i].data, room));
 	}

@@ -65,7 +65,7 @@ static void messages_are_not_logged(struct test_net *net)
 	link_open(net, &link);
 	capture_forget();
 	for (size_t i = 0; i < 100; i++)
-		flow_exchange(net, link.send, link.recv, from, i * 200, to, i * 200);
+		link_exchange(net, &link, from, i * 200, to, i * 200);
 	check_int(capture_count(0, NULL), 0);
 	link_close(net, &link);
 }

@@ -76,9 +76,7 @@ static void what_is_no_such_memory_is_refused(struct test_net *net)
 		check(!mhandle);
 	}
 	/* Nothing of that harms the connection. */
-	check_int(flow_exchange(net, link.send, link.recv, buffer.data, 100, buffer.data + 2000,
-				100),
-		  100);
+	check_int(link_exchange(net, &link, buffer.data, 100, buffer.data + 2000, 100), 100);
 	buffer_free(&buffer);
 	link_close(net, &link);
 }
@@ -166,9 +164,7 @@ static void other_buffers_come_and_go_beside_messages(struct test_net *net)
 	for (size_t i = 0; i < 200; i++) {
 		size_t bytes = i * 1499;
 		pattern_fill(from.data, bytes, i);
-		check_int(flow_exchange(net, link.send, link.recv, from.data, bytes, to.data,
-					bytes),
-			  bytes);
+		check_int(link_exchange(net, &link, from.data, bytes, to.data, bytes), bytes);
 		pattern_check(to.data, bytes, i);
 	}
 	atomic_store(&churn.over, true);

@@ -28,8 +28,7 @@ static void exchange(struct test_net *net)
 	struct link link;
 
 	link_open(net, &link);
-	check_int(flow_exchange(net, link.send, link.recv, from, sizeof(from), to, sizeof(to)),
-		  sizeof(from));
+	check_int(link_exchange(net, &link, from, sizeof(from), to, sizeof(to)), sizeof(from));
 	check(!memcmp(from, to, sizeof(from)));
 	link_close(net, &link);
 }

@@ -25,8 +25,7 @@ static void exchange(struct test_net *net, struct link *link, size_t bytes, size
 	buffer_alloc(&from, bytes);
 	buffer_alloc(&to, room);
 	pattern_fill(from.data, bytes, bytes);
-	check_int(flow_exchange(net, link->send, link->recv, from.data, bytes, to.data, room),
-		  bytes);
+	check_int(link_exchange(net, link, from.data, bytes, to.data, room), bytes);
 	pattern_check(to.data, bytes, bytes);
 	blank_check(to.data + bytes, room - bytes);
 	buffer_free(&from);

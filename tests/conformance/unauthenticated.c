@@ -143,8 +143,7 @@ static void check_peer(struct test_net *net, struct link *link)
 
 	for (size_t i = 0; i < 4; i++) {
 		pattern_fill(from, sizes[i], i);
-		check_int(flow_exchange(net, link->send, link->recv, from, sizes[i], to, sizes[i]),
-			  sizes[i]);
+		check_int(link_exchange(net, link, from, sizes[i], to, sizes[i]), sizes[i]);
 		pattern_check(to, sizes[i], i);
 	}
 }

@@ -151,8 +151,7 @@ static void works(struct pair *pair)
 
 	link_open(&pair->net, &link);
 	pattern_fill(from, sizeof(from), 9);
-	check_int(flow_exchange(&pair->net, link.send, link.recv, from, sizeof(from), to,
-				sizeof(to)),
+	check_int(link_exchange(&pair->net, &link, from, sizeof(from), to, sizeof(to)),
 		  sizeof(from));
 	pattern_check(to, sizeof(to), 9);
 	link_close(&pair->net, &link);

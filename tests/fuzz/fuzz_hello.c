@@ -63,7 +63,8 @@ static void use_plan(const struct anynet_wire_hello *hello)
 	memcpy((uint8_t *)own + sizeof(hello->nonce), hello->reason,
 	       sizeof(own) - sizeof(hello->nonce));
 	memset(plan, 0xee, sizeof(plan));
-	streams = stream_plan(hello->addrs, count, own, own_count, hello->streams, plan,
+	streams = stream_plan((struct nic_addrs){ hello->addrs, count },
+			      (struct nic_addrs){ own, own_count }, hello->streams, plan,
 			      ANYNET_STREAMS_MAX);
 	must(streams >= 0 && streams <= ANYNET_STREAMS_MAX);
 	must(streams >= 1 || !hello->streams);

@@ -81,7 +81,7 @@ void ib_bring(unsigned stream, const void *bytes, size_t count)
 	struct ib_qp *qp = ib_qp_of(stream);
 
 	if (qp)
-		stub_send(qp->ibv, bytes, (uint32_t)anynet_min(count, qp->slot_bytes), NULL);
+		stub_send(qp->ibv, bytes, (uint32_t)anynet_min(count, qp->memory.slot_bytes), NULL);
 }
 
 void ib_bring_frame(unsigned stream, const struct anynet_wire_frame *header, const void *payload,

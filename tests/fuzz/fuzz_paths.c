@@ -111,9 +111,9 @@ static void check_paths(void)
 	for (unsigned i = 0; i < PATHS; i++) {
 		const struct tcp_stream *stream = (const struct tcp_stream *)run.comm->streams[i];
 
-		must(!stream || !stream->rx_open || comm_error(run.comm) ||
-		     (stream->rx_msg->state != RECV_UNSEEN &&
-		      stream->rx_msg->seq == stream->rx_frame.seq));
+		must(!stream || !stream->rx.open || comm_error(run.comm) ||
+		     (stream->rx.msg->state != RECV_UNSEEN &&
+		      stream->rx.msg->seq == stream->rx.frame.seq));
 	}
 }
 

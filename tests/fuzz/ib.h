@@ -74,7 +74,7 @@ void ib_sender_close(void);
 static inline const struct ib_qp *stub_qp_of(const struct ibv_qp *qp)
 {
 	return (const struct ib_qp *)((const char *)qp->qp_context -
-				      offsetof(struct ib_qp, failed));
+				      offsetof(struct ib_qp, fault.failed));
 }
 
 #endif

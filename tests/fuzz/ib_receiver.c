@@ -89,8 +89,9 @@ struct anynet_comm *ib_receiver_open(void)
 	if (ib.order & IB_LATE_SEQ) {
 		struct recv_comm *recv = (struct recv_comm *)comm;
 
-		run.next_seq = recv->announced = recv->posted = recv->clearable = LATE_SEQ;
-		recv->completions = LATE_SEQ;
+		run.next_seq = recv->seen.all = recv->posted.all = recv->posted.clearable =
+			LATE_SEQ;
+		recv->posted.completions = LATE_SEQ;
 	}
 	for (unsigned i = 0; i < ib.streams; i++) {
 		struct ib_qp *qp = make_qp();

@@ -40,7 +40,7 @@ static void check_write(const struct ib_qp *qp, const struct ibv_send_wr *wr)
 	bool allowed = false;
 
 	for (unsigned i = 0; i < ANYNET_CTS_RING_ENTRIES; i++)
-		allowed |= allows(&qp->cts_ring->cts[i], wr);
+		allowed |= allows(&qp->memory.cts_ring->cts[i], wr);
 	for (unsigned i = 0; i < ib.streams; i++) {
 		const struct ib_stream *stream = to_ib(ib.comm->streams[i]);
 
@@ -89,7 +89,7 @@ static struct ib_qp *make_qp(void)
 	do {
 		stub_complete(qp->ibv, 1, IBV_WC_SUCCESS);
 	} while (ib_qp_prove(qp) == -EAGAIN);
-	must(qp->state == IB_QP_UP || qp->err);
+	must(qp->state == IB_QP_UP || qp->fault.err);
 	return qp;
 }
 
@@ -140,8 +140,9 @@ static void resume(unsigned index)
 	peer_pair(fds);
 	peer_close(&ib.peers[index]);
 	ib.peers[index] = fds[1];
-	stream->next_qp = choice & 1 ? NULL : make_qp();
-	comm_stream_back(ib.comm, stream, fds[0], ++ib.epochs[index], stream->home, frames, part);
+	stream->qp.next = choice & 1 ? NULL : make_qp();
+	comm_stream_back(ib.comm, stream, fds[0], ++ib.epochs[index], stream->home,
+			 (struct stream_position){ frames, part });
 }
 
 /* --- what NCCL does --- */
@@ -197,7 +198,7 @@ static void write_cts_ring(unsigned stream, uint64_t at, const void *bytes, size
 	struct ib_qp *qp = ib_qp_of(stream);
 
 	if (qp)
-		stub_write(qp->ibv, (uintptr_t)qp->cts_ring + at, qp->mr->rkey, bytes,
+		stub_write(qp->ibv, (uintptr_t)qp->memory.cts_ring + at, qp->memory.mr->rkey, bytes,
 			   (uint32_t)count);
 }
 
@@ -244,7 +245,7 @@ static void say_consumed(unsigned stream)
 	if (!qp)
 		return;
 	consumed = choice & 0x80 ? (uint32_t)input_u16(ib.in) << (choice & 16)
-				 : qp->frames_posted - (choice & 0x1f);
+				 : qp->credits.posted - (choice & 0x1f);
 	write_cts_ring(stream, offsetof(struct anynet_wire_cts_ring, consumed), &consumed,
 		       sizeof(consumed));
 	if (choice & 0x40)

@@ -109,7 +109,8 @@ static void resume(unsigned index, bool true_position)
 		comm_sever(run.comm, stream, 0);
 	peer_pair(fds);
 	peer->fd = fds[1];
-	comm_stream_back(run.comm, stream, fds[0], ++run.epochs[index], stream->home, frames, part);
+	comm_stream_back(run.comm, stream, fds[0], ++run.epochs[index], stream->home,
+			 (struct stream_position){ frames, part });
 	check_error();
 	if (!comm_error(run.comm))
 		receiver_go_on(&run.receiver, index, frames, part);

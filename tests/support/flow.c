@@ -241,23 +241,6 @@ int flows_run_until_error(struct test_net *net, struct flow *flows, size_t count
 	return flow->error;
 }
 
-size_t flow_exchange(struct test_net *net, void *scomm, void *rcomm, void *from, size_t from_bytes,
-		     void *to, size_t to_bytes)
-{
-	struct transfer send =
-		transfer_of(from, from_bytes, 1, flow_reg(net, scomm, from, from_bytes));
-	struct transfer recv = transfer_of(to, to_bytes, 1, flow_reg(net, rcomm, to, to_bytes));
-	struct flow flows[] = {
-		{ .comm = rcomm, .transfers = &recv, .count = 1 },
-		{ .comm = scomm, .is_send = true, .transfers = &send, .count = 1 },
-	};
-
-	flows_run(net, flows, 2);
-	check_ok(driver_dereg_mr(net->driver, scomm, send.mhandles[0]));
-	check_ok(driver_dereg_mr(net->driver, rcomm, recv.mhandles[0]));
-	return (size_t)recv.sizes[0];
-}
-
 void *flow_reg(struct test_net *net, void *comm, void *data, size_t bytes)
 {
 	void *mhandle = NULL;

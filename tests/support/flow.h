@@ -75,10 +75,6 @@ void flows_run_until_posted(struct test_net *net, struct flow *flows, size_t cou
 int flows_run_until_error(struct test_net *net, struct flow *flows, size_t count,
 			  const struct flow *flow);
 
-/* One message from `scomm` to `rcomm`, both on this thread; the size received. */
-size_t flow_exchange(struct test_net *net, void *scomm, void *rcomm, void *from, size_t from_bytes,
-		     void *to, size_t to_bytes);
-
 void *flow_reg(struct test_net *net, void *comm, void *data, size_t bytes); /* memory_reg */
 
 #endif

@@ -122,13 +122,31 @@ void link_open_recvs(struct test_net *net, struct link *links, size_t count, int
 	poll_links(net, links, count, link_accept_step);
 }
 
+size_t link_exchange(struct test_net *net, struct link *link, void *from, size_t from_bytes,
+		     void *to, size_t to_bytes)
+{
+	struct transfer send =
+		transfer_of(from, from_bytes, 1, flow_reg(net, link->send, from, from_bytes));
+	struct transfer recv =
+		transfer_of(to, to_bytes, 1, flow_reg(net, link->recv, to, to_bytes));
+	struct flow flows[] = {
+		{ .comm = link->recv, .transfers = &recv, .count = 1 },
+		{ .comm = link->send, .is_send = true, .transfers = &send, .count = 1 },
+	};
+
+	flows_run(net, flows, 2);
+	check_ok(driver_dereg_mr(net->driver, link->send, send.mhandles[0]));
+	check_ok(driver_dereg_mr(net->driver, link->recv, recv.mhandles[0]));
+	return (size_t)recv.sizes[0];
+}
+
 void link_check(struct test_net *net, struct link *link, size_t bytes)
 {
 	unsigned char *from = memory_alloc(bytes), *to = memory_alloc(bytes);
 
 	memset(memory_view(to, bytes), 0, bytes);
 	pattern_fill(from, bytes, bytes);
-	check_int(flow_exchange(net, link->send, link->recv, from, bytes, to, bytes), bytes);
+	check_int(link_exchange(net, link, from, bytes, to, bytes), bytes);
 	pattern_check(to, bytes, bytes);
 	memory_free(from);
 	memory_free(to);
@@ -140,7 +158,7 @@ void link_check_host(struct test_net *net, struct link *link, size_t bytes)
 
 	check(from && to);
 	pattern_fill(from, bytes, bytes);
-	check_int(flow_exchange(net, link->send, link->recv, from, bytes, to, bytes), bytes);
+	check_int(link_exchange(net, link, from, bytes, to, bytes), bytes);
 	pattern_check(to, bytes, bytes);
 	free(from);
 	free(to);

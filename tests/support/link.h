@@ -36,6 +36,10 @@ void link_finish(struct test_net *net, struct link *link);
 void link_open_sends(struct test_net *net, struct link *links, size_t count, int fd);
 void link_open_recvs(struct test_net *net, struct link *links, size_t count, int fd);
 
+/* One message, both ends on this thread; the size received. */
+size_t link_exchange(struct test_net *net, struct link *link, void *from, size_t from_bytes,
+		     void *to, size_t to_bytes);
+
 /* A message of `bytes` bytes crosses it unharmed, both ends on this thread. */
 void link_check(struct test_net *net, struct link *link, size_t bytes);
 

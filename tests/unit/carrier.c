@@ -210,7 +210,8 @@ static int give_connection(struct anynet_comm *send, unsigned index, uint64_t fr
 	make_socket_pair(fds);
 	if (stream->fd >= 0)
 		comm_sever(send, stream, 0);
-	comm_stream_back(send, stream, fds[0], stream->epoch + 1, stream->home, frames, part);
+	comm_stream_back(send, stream, fds[0], stream->epoch + 1, stream->home,
+			 (struct stream_position){ frames, part });
 	return fds[1];
 }
 

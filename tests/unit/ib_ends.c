@@ -58,8 +58,8 @@ void ib_takes_frames(struct ib_qp *qp, bool takes)
 {
 	const uint32_t frames = takes;
 
-	assert_true(stub_write(qp->ibv, (uintptr_t)&qp->cts_ring->frames, qp->mr->rkey, &frames,
-			       sizeof(frames)));
+	assert_true(stub_write(qp->ibv, (uintptr_t)&qp->memory.cts_ring->frames,
+			       qp->memory.mr->rkey, &frames, sizeof(frames)));
 }
 
 struct ib_qp *ib_connector(bool up)

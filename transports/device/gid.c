@@ -99,7 +99,7 @@ static int by_index(const void *a, const void *b)
 }
 
 /* One call for the whole device. -EOPNOTSUPP: the library has none, or the kernel does not answer. */
-static int read_at_once(const struct gid_port *port, struct gid_table *table)
+static int read_at_once(const struct verbs_port *port, struct gid_table *table)
 {
 	struct ibv_gid_entry *entries;
 	ssize_t count = -1;
@@ -129,7 +129,7 @@ static int read_at_once(const struct gid_port *port, struct gid_table *table)
 }
 
 /* The line in …/gid_attrs/<what>/<index>; "" = there is none. */
-static void read_attr(const struct gid_port *port, const char *sysfs, const char *what, int index,
+static void read_attr(const struct verbs_port *port, const char *sysfs, const char *what, int index,
 		      char *line, int bytes)
 {
 	char path[PATH_MAX];
@@ -150,12 +150,10 @@ static void read_attr(const struct gid_port *port, const char *sysfs, const char
 }
 
 /* An older kernel knows version 1 only, and says nothing. */
-static void read_attrs(const struct gid_port *port, const char *sysfs, struct gid *gid)
+static void read_attrs(const struct verbs_port *port, const char *sysfs, struct gid *gid)
 {
 	char type[32], ndev[IF_NAMESIZE + 1];
 
-	if (port->link_layer == IBV_LINK_LAYER_INFINIBAND)
-		return;
 	read_attr(port, sysfs, "types", gid->index, type, sizeof(type));
 	gid->type = strcmp(type, "RoCE v2") ? IBV_GID_TYPE_ROCE_V1 : IBV_GID_TYPE_ROCE_V2;
 	read_attr(port, sysfs, "ndevs", gid->index, ndev, sizeof(ndev));
@@ -163,11 +161,12 @@ static void read_attrs(const struct gid_port *port, const char *sysfs, struct gi
 		gid->ifindex = if_nametoindex(ndev);
 }
 
-static int read_one_by_one(const struct gid_port *port, const char *sysfs, struct gid_table *table)
+static int read_one_by_one(const struct verbs_port *port, const struct ibv_port_attr *attr,
+			   const char *sysfs, struct gid_table *table)
 {
 	int failed = 0;
 
-	for (int i = 0; i < port->entries && i < ENTRIES_MAX; i++) {
+	for (int i = 0; i < attr->gid_tbl_len && i < ENTRIES_MAX; i++) {
 		union ibv_gid raw;
 		struct gid *gid;
 
@@ -182,16 +181,18 @@ static int read_one_by_one(const struct gid_port *port, const char *sysfs, struc
 		gid = add(table, &raw, i);
 		if (!gid)
 			break;
-		read_attrs(port, sysfs, gid);
+		if (attr->link_layer != IBV_LINK_LAYER_INFINIBAND)
+			read_attrs(port, sysfs, gid);
 	}
 	return table->count ? 0 : failed;
 }
 
-int gid_table_read(const struct gid_port *port, const char *sysfs, struct gid_table *table)
+int gid_table_read(const struct verbs_port *port, const struct ibv_port_attr *attr,
+		   const char *sysfs, struct gid_table *table)
 {
 	table->count = 0;
 	if (!read_at_once(port, table))
 		return 0;
 	table->count = 0;
-	return read_one_by_one(port, sysfs, table);
+	return read_one_by_one(port, attr, sysfs, table);
 }

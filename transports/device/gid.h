@@ -32,18 +32,10 @@ struct gid_table {
 	struct gid gids[GIDS_MAX]; /* those that are set, by index */
 };
 
-/* The port whose table is read. */
-struct gid_port {
-	const struct verbs *verbs;
-	struct ibv_context *context;
-	uint8_t number;
-	uint8_t link_layer; /* IBV_LINK_LAYER_… */
-	int entries;        /* of its table: ibv_port_attr.gid_tbl_len */
-};
-
-/* Read a port's table. `sysfs` is where sysfs is mounted, for a libibverbs that does not tell types.
- * 0, or -errno with an empty table. An empty table is no error. */
-int gid_table_read(const struct gid_port *port, const char *sysfs, struct gid_table *table);
+/* Read the table of a port with these attributes. `sysfs` is where sysfs is mounted, for a libibverbs that does not
+ * tell types. 0, or -errno with an empty table. An empty table is no error. */
+int gid_table_read(const struct verbs_port *port, const struct ibv_port_attr *attr,
+		   const char *sysfs, struct gid_table *table);
 
 /* The IP address in a RoCE GID, port 0; a link-local one has the interface as its scope. */
 void gid_addr(const struct gid *gid, struct sockaddr_storage *addr);
@@ -77,15 +69,20 @@ struct gid_wish {
 	gid_route_check *routes; /* NULL = every peer has one */
 };
 
+/* What was chosen: own[pair.own], to reach peers[pair.peer]; -1 = none. */
+struct gid_pair {
+	int own, peer;
+};
+
 /*
- * Choose own[i], and with peers given peers[j] to go with it: of the same type and family, in this
+ * Choose one of our own GIDs, and with peers given one of those to go with it: of the same type and family, in this
  * order by an address that is not link-local, the wanted RoCE version, a route, the wanted family, the number of leading bits in
  * common, the lower indices. On InfiniBand the first GID, or the one that can be routed.
  *
- * *peer is -1 without peers. 0; -EADDRNOTAVAIL: no GID can be used; -EHOSTUNREACH: none goes with one
+ * 0; -EADDRNOTAVAIL: no GID can be used; -EHOSTUNREACH: none goes with one
  * of the peer's. `why` then tells, in `why_bytes`.
  */
-int gid_choose(const struct gid_wish *wish, const struct gid *own, int own_count, int *chosen,
-	       int *peer, char *why, size_t why_bytes);
+int gid_choose(const struct gid_wish *wish, const struct gid *own, int own_count,
+	       struct gid_pair *pair, char *why, size_t why_bytes);
 
 #endif

@@ -132,21 +132,21 @@ static int find_index(const struct gid *gids, int count, int index)
 
 /* An InfiniBand port has one GID that packets within a subnet use, and maybe one for routers. */
 static int choose_infiniband(const struct gid_wish *wish, const struct gid *own, int own_count,
-			     int *chosen, int *peer, char *why, size_t why_bytes)
+			     struct gid_pair *pair, char *why, size_t why_bytes)
 {
 	int flid = find_index(own, own_count, wish->cfg->ib_flid_gid_index);
 
-	*chosen = flid >= 0 && gid_flid(&own[flid].raw) ? flid : find_index(own, own_count, 0);
-	if (*chosen < 0) {
+	pair->own = flid >= 0 && gid_flid(&own[flid].raw) ? flid : find_index(own, own_count, 0);
+	if (pair->own < 0) {
 		snprintf(why, why_bytes, "its GID table is empty");
 		return -EADDRNOTAVAIL;
 	}
 	if (!wish->peer_count)
 		return 0;
-	for (int i = 0; i < wish->peer_count && *peer < 0; i++)
+	for (int i = 0; i < wish->peer_count && pair->peer < 0; i++)
 		if (wish->peers[i].type == IBV_GID_TYPE_IB)
-			*peer = i;
-	if (*peer >= 0)
+			pair->peer = i;
+	if (pair->peer >= 0)
 		return 0;
 	snprintf(why, why_bytes, "it is an InfiniBand port, the peer's a RoCE port");
 	return -EHOSTUNREACH;
@@ -167,7 +167,7 @@ static int no_candidate(const struct anynet_config *cfg, int own_count, char *wh
 
 /* The best pair with own[i], if it beats *best. */
 static void try_pairs(const struct gid_wish *wish, const struct gid *own, int i, struct score *best,
-		      int *chosen, int *peer)
+		      struct gid_pair *pair)
 {
 	for (int j = 0; j < wish->peer_count; j++) {
 		struct score score;
@@ -175,22 +175,21 @@ static void try_pairs(const struct gid_wish *wish, const struct gid *own, int i,
 		if (!go_together(&own[i], &wish->peers[j]))
 			continue;
 		score = score_of(wish, &own[i], &wish->peers[j]);
-		if (*chosen >= 0 && compare(&score, best) <= 0)
+		if (pair->own >= 0 && compare(&score, best) <= 0)
 			continue;
 		*best = score;
-		*chosen = i;
-		*peer = j;
+		*pair = (struct gid_pair){ i, j };
 	}
 }
 
 static void try_alone(const struct gid_wish *wish, const struct gid *own, int i, struct score *best,
-		      int *chosen)
+		      struct gid_pair *pair)
 {
 	struct score score = score_of(wish, &own[i], NULL);
 
-	if (*chosen < 0 || compare(&score, best) > 0) {
+	if (pair->own < 0 || compare(&score, best) > 0) {
 		*best = score;
-		*chosen = i;
+		pair->own = i;
 	}
 }
 
@@ -204,26 +203,26 @@ static int no_pair(const struct gid_wish *wish, const struct gid *own, char *why
 	return -EHOSTUNREACH;
 }
 
-int gid_choose(const struct gid_wish *wish, const struct gid *own, int own_count, int *chosen,
-	       int *peer, char *why, size_t why_bytes)
+int gid_choose(const struct gid_wish *wish, const struct gid *own, int own_count,
+	       struct gid_pair *pair, char *why, size_t why_bytes)
 {
 	struct score best = { .version = false };
 	const struct gid *any = NULL;
 
-	*chosen = *peer = -1;
+	*pair = (struct gid_pair){ -1, -1 };
 	if (wish->link_layer == IBV_LINK_LAYER_INFINIBAND)
-		return choose_infiniband(wish, own, own_count, chosen, peer, why, why_bytes);
+		return choose_infiniband(wish, own, own_count, pair, why, why_bytes);
 	for (int i = 0; i < own_count; i++) {
 		if (!is_candidate(wish->cfg, &own[i]))
 			continue;
 		if (!any)
 			any = &own[i];
 		if (wish->peer_count)
-			try_pairs(wish, own, i, &best, chosen, peer);
+			try_pairs(wish, own, i, &best, pair);
 		else
-			try_alone(wish, own, i, &best, chosen);
+			try_alone(wish, own, i, &best, pair);
 	}
-	if (*chosen >= 0)
+	if (pair->own >= 0)
 		return 0;
 	return any ? no_pair(wish, any, why, why_bytes)
 		   : no_candidate(wish->cfg, own_count, why, why_bytes);

@@ -365,23 +365,29 @@ static int try(struct loopback *loop, const struct ib_loop_port *port)
 	return ret;
 }
 
-int ib_loopback(const struct anynet_config *cfg, const struct verbs *verbs,
-		struct ibv_context *context, uint8_t port, const struct ibv_port_attr *attr,
-		const struct gid *gid, bool *takes_inline, char *why, size_t why_bytes)
+int ib_loopback(const struct anynet_config *cfg, const struct verbs_port *port,
+		struct ib_port *state, char *why, size_t why_bytes)
 {
-	const struct ib_loop_port itself = { cfg,	  verbs,   port, attr, gid,
-					     ACK_TIMEOUT, RETRIES, 1 };
-	struct loopback loop = { .verbs = verbs,
-				 .context = context,
+	const struct ib_loop_port itself = { .cfg = cfg,
+					     .verbs = port->verbs,
+					     .number = port->number,
+					     .attr = &state->attr,
+					     .gid = &state->gid,
+					     .timeout = ACK_TIMEOUT,
+					     .retries = RETRIES,
+					     .reads = 1 };
+	struct loopback loop = { .verbs = port->verbs,
+				 .context = port->context,
 				 .why = why,
 				 .why_bytes = why_bytes,
 				 .inlined = true,
-				 .packet_bytes = (uint32_t)ib_port_mtu(attr) };
+				 .packet_bytes = (uint32_t)ib_port_mtu(&state->attr) };
 	int ret = try(&loop, &itself);
 
-	*takes_inline = loop.inlined;
-	if (!loop.inline_bad)
-		return ret;
-	*takes_inline = loop.inlined = loop.inline_bad = false;
-	return try(&loop, &itself);
+	if (loop.inline_bad) {
+		loop.inlined = loop.inline_bad = false;
+		ret = try(&loop, &itself);
+	}
+	state->takes_inline = loop.inlined;
+	return ret;
 }

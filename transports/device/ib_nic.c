@@ -108,8 +108,14 @@ static struct ibv_context *open_verbs_device(const char *name, char *why, size_t
 	return context;
 }
 
+static struct verbs_port port_of(const struct ib_nic *nic)
+{
+	return (struct verbs_port){ nic->verbs, nic->context, nic->port };
+}
+
 static int set_up(struct ib_nic *nic, char *why, size_t why_bytes)
 {
+	const struct verbs_port port = port_of(nic);
 	int ret = nic->verbs->query_device(nic->context, &nic->limits);
 
 	if (ret) {
@@ -123,8 +129,7 @@ static int set_up(struct ib_nic *nic, char *why, size_t why_bytes)
 		snprintf(why, why_bytes, "cannot allocate a protection domain: %s", error_text(errno));
 		return -ENOMEM;
 	}
-	return ib_port_read(nic->cfg, nic->verbs, nic->context, nic->port, ANYNET_SYSFS,
-			    &nic->state, why, why_bytes);
+	return ib_port_read(nic->cfg, &port, ANYNET_SYSFS, &nic->state, why, why_bytes);
 }
 
 static void tear_down(struct ib_nic *nic)
@@ -199,10 +204,10 @@ struct ib_nic *ib_nic_opened(int i)
 
 int ib_nic_refresh(struct ib_nic *nic)
 {
+	const struct verbs_port port = port_of(nic);
 	struct ib_port state;
 	char why[ANYNET_REASON_BYTES];
-	int ret = ib_port_read(nic->cfg, nic->verbs, nic->context, nic->port, ANYNET_SYSFS, &state,
-			       why, sizeof(why));
+	int ret = ib_port_read(nic->cfg, &port, ANYNET_SYSFS, &state, why, sizeof(why));
 
 	if (ret == -EIO)
 		return ret;
@@ -222,20 +227,20 @@ struct ibv_port_attr ib_nic_attr(struct ib_nic *nic)
 	return attr;
 }
 
-int ib_nic_choose_gid(struct ib_nic *nic, const struct gid *peers, int peer_count, struct gid *own,
-		      int *peer, char *why, size_t why_bytes)
+int ib_nic_choose_gid(struct ib_nic *nic, const struct gid *peer, struct gid *own, char *why,
+		      size_t why_bytes)
 {
 	struct gid_wish wish = {
-		.cfg = nic->cfg, .peers = peers, .peer_count = peer_count, .routes = gid_has_route
+		.cfg = nic->cfg, .peers = peer, .peer_count = peer != NULL, .routes = gid_has_route
 	};
-	int chosen, ret;
+	struct gid_pair pair;
+	int ret;
 
 	pthread_mutex_lock(&nic->lock);
 	wish.link_layer = nic->state.attr.link_layer;
-	ret = gid_choose(&wish, nic->state.gids.gids, nic->state.gids.count, &chosen, peer, why,
-			 why_bytes);
+	ret = gid_choose(&wish, nic->state.gids.gids, nic->state.gids.count, &pair, why, why_bytes);
 	if (!ret)
-		*own = nic->state.gids.gids[chosen];
+		*own = nic->state.gids.gids[pair.own];
 	pthread_mutex_unlock(&nic->lock);
 	return ret;
 }

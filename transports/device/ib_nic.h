@@ -61,9 +61,10 @@ int ib_nic_refresh(struct ib_nic *nic);
 /* A copy of the port's attributes as last read. Any thread. */
 struct ibv_port_attr ib_nic_attr(struct ib_nic *nic);
 
-/* gid_choose by what was last read and the kernel's routes; *own is a copy. Any thread. */
-int ib_nic_choose_gid(struct ib_nic *nic, const struct gid *peers, int peer_count, struct gid *own,
-		      int *peer, char *why, size_t why_bytes);
+/* gid_choose by what was last read and the kernel's routes, for the peer's GID; NULL = it is not known yet. *own is a
+ * copy. Any thread. */
+int ib_nic_choose_gid(struct ib_nic *nic, const struct gid *peer, struct gid *own, char *why,
+		      size_t why_bytes);
 
 /* --- for the probe, under the core's init lock --- */
 

@@ -45,16 +45,18 @@ static int speed_of_lanes(const struct ibv_port_attr *attr)
 	       lanes[lowest_bit(attr->active_width, ARRAY_SIZE(lanes) - 1)];
 }
 
-int ib_port_speed(const struct verbs *verbs, struct ibv_context *context, uint8_t number,
-		  const char *sysfs, const struct ibv_port_attr *attr)
+int ib_port_speed(const struct verbs_port *port, const char *sysfs,
+		  const struct ibv_port_attr *attr)
 {
+	const struct verbs *verbs = port->verbs;
 	int lanes = speed_of_lanes(attr), rate;
 	uint64_t speed;
 
-	if (verbs->query_port_speed && !verbs->query_port_speed(context, number, &speed) && speed &&
+	if (verbs->query_port_speed &&
+	    !verbs->query_port_speed(port->context, port->number, &speed) && speed &&
 	    speed <= INT_MAX / 100)
 		return (int)speed * 100;
-	rate = sysfs_ib_rate(sysfs, verbs->get_device_name(context->device), number);
+	rate = sysfs_ib_rate(sysfs, verbs->get_device_name(port->context->device), port->number);
 	return rate > lanes ? rate : lanes;
 }
 
@@ -91,51 +93,44 @@ static int judge(const struct ibv_port_attr *attr, char *why, size_t why_bytes)
 	return 0;
 }
 
-static int read_gids(const struct anynet_config *cfg, const struct verbs *verbs,
-		     struct ibv_context *context, uint8_t number, const char *sysfs,
-		     struct ib_port *port, char *why, size_t why_bytes)
+static int read_gids(const struct anynet_config *cfg, const struct verbs_port *port,
+		     const char *sysfs, struct ib_port *state, char *why, size_t why_bytes)
 {
-	const struct gid_port gid_port = { .verbs = verbs,
-					   .context = context,
-					   .number = number,
-					   .link_layer = port->attr.link_layer,
-					   .entries = port->attr.gid_tbl_len };
-	const struct gid_wish wish = { .cfg = cfg, .link_layer = port->attr.link_layer };
-	int ret = gid_table_read(&gid_port, sysfs, &port->gids), chosen, peer;
+	const struct gid_wish wish = { .cfg = cfg, .link_layer = state->attr.link_layer };
+	int ret = gid_table_read(port, &state->attr, sysfs, &state->gids);
+	struct gid_pair pair;
 	char reason[160];
 
 	if (ret) {
 		snprintf(why, why_bytes, "its GIDs cannot be read: %s", error_text(-ret));
 		return -EADDRNOTAVAIL;
 	}
-	ret = gid_choose(&wish, port->gids.gids, port->gids.count, &chosen, &peer, reason,
-			 sizeof(reason));
+	ret = gid_choose(&wish, state->gids.gids, state->gids.count, &pair, reason, sizeof(reason));
 	if (ret) {
 		snprintf(why, why_bytes, "port is ACTIVE but %s", reason);
 		return ret;
 	}
-	port->gid = port->gids.gids[chosen];
+	state->gid = state->gids.gids[pair.own];
 	return 0;
 }
 
-int ib_port_read(const struct anynet_config *cfg, const struct verbs *verbs,
-		 struct ibv_context *context, uint8_t number, const char *sysfs,
-		 struct ib_port *port, char *why, size_t why_bytes)
+int ib_port_read(const struct anynet_config *cfg, const struct verbs_port *port, const char *sysfs,
+		 struct ib_port *state, char *why, size_t why_bytes)
 {
 	struct ibv_port_attr attr;
 	int ret;
 
 	memset(&attr, 0, sizeof(attr));
-	ret = verbs->query_port(context, number, &attr);
+	ret = port->verbs->query_port(port->context, port->number, &attr);
 	if (ret) {
 		snprintf(why, why_bytes, "cannot be queried: %s", error_text(ret > 0 ? ret : errno));
 		return -EIO;
 	}
-	memset(port, 0, sizeof(*port));
-	port->attr = attr;
-	port->speed_mbps = ib_port_speed(verbs, context, number, sysfs, &attr);
+	memset(state, 0, sizeof(*state));
+	state->attr = attr;
+	state->speed_mbps = ib_port_speed(port, sysfs, &attr);
 	ret = judge(&attr, why, why_bytes);
-	return ret ? ret : read_gids(cfg, verbs, context, number, sysfs, port, why, why_bytes);
+	return ret ? ret : read_gids(cfg, port, sysfs, state, why, why_bytes);
 }
 
 const char *ib_memlock_text(char *buf, size_t bytes)

@@ -21,20 +21,19 @@ struct ib_port {
 /*
  * Read the port's state, LID, MTU and GIDs. `sysfs` as for gid_table_read. 0: it can carry data.
  * -ENETDOWN: it is not ACTIVE; -EPROTONOSUPPORT: its link layer is not for us; -EADDRNOTAVAIL: it has
- * no LID or no GID; what was read is in *port then. -EIO: it could not be read, and *port is as it was.
+ * no LID or no GID; what was read is in *state then. -EIO: it could not be read, and *state is as it was.
  * `why` tells, in `why_bytes`.
  */
-int ib_port_read(const struct anynet_config *cfg, const struct verbs *verbs,
-		 struct ibv_context *context, uint8_t number, const char *sysfs,
-		 struct ib_port *port, char *why, size_t why_bytes);
+int ib_port_read(const struct anynet_config *cfg, const struct verbs_port *port, const char *sysfs,
+		 struct ib_port *state, char *why, size_t why_bytes);
 
 /*
  * In Mb/s: what libibverbs says if it can; else the kernel's rate of the port (`sysfs` as for gid_table_read); else
  * lane speed times width of *attr, which has no lanes faster than NDR's 100 Gb/s: its 8 bits hold none, and
  * Linux tells the fastest that they hold (drivers/infiniband/core/uverbs_std_types_device.c, copy_port_attr_to_resp).
  */
-int ib_port_speed(const struct verbs *verbs, struct ibv_context *context, uint8_t number,
-		  const char *sysfs, const struct ibv_port_attr *attr);
+int ib_port_speed(const struct verbs_port *port, const char *sysfs,
+		  const struct ibv_port_attr *attr);
 
 /* The active MTU in bytes. */
 int ib_port_mtu(const struct ibv_port_attr *attr);

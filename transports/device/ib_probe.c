@@ -55,37 +55,37 @@ static void describe_port(const struct ib_probe *probe, const struct ib_port *po
 }
 
 /* NULL: the list is full. */
-static struct ib_found *take_port(struct ib_probe *probe, struct ibv_context *context,
-				  const struct ibv_device_attr *device, uint8_t number,
-				  const struct ib_port *port, const char *text)
+static struct ib_found *take_port(struct ib_probe *probe, const struct verbs_port *port,
+				  const struct ibv_device_attr *device, const struct ib_port *state,
+				  const char *text)
 {
 	struct ib_found *found = &probe->found[probe->found_count];
-	const char *verbs_name = probe->verbs.get_device_name(context->device);
+	const char *verbs_name = probe->verbs.get_device_name(port->context->device);
 
 	if (probe->found_count == PORTS_MAX)
 		return NULL;
 	probe->found_count++;
 	memset(found, 0, sizeof(*found));
 	snprintf(found->verbs_name, sizeof(found->verbs_name), "%s", verbs_name);
-	found->port = number;
+	found->port = port->number;
 	found->port_count = device->phys_port_cnt;
 	sysfs_pci_path(ANYNET_SYSFS, "infiniband", verbs_name, found->pci_path);
 	found->guid = device->sys_image_guid ? device->sys_image_guid : device->node_guid;
-	found->speed_mbps = port->speed_mbps;
+	found->speed_mbps = state->speed_mbps;
 	found->max_qp = device->max_qp;
-	found->is_roce = port->attr.link_layer == IBV_LINK_LAYER_ETHERNET;
-	found->takes_inline = port->takes_inline;
-	found->gpu_support = gpu_ptr_support(probe->cfg, &probe->verbs, context, ANYNET_SYSFS,
+	found->is_roce = state->attr.link_layer == IBV_LINK_LAYER_ETHERNET;
+	found->takes_inline = state->takes_inline;
+	found->gpu_support = gpu_ptr_support(probe->cfg, port->verbs, port->context, ANYNET_SYSFS,
 					     found->gpu_memory, sizeof(found->gpu_memory));
-	found->gid = port->gid;
+	found->gid = state->gid;
 	snprintf(found->verdict, sizeof(found->verdict), "%s", text);
 	return found;
 }
 
 /* Its Data Direct engine is a device of its own, as in NCCL's IB: instead of the plain one, or beside that. */
-static void take_data_direct(struct ib_probe *probe, struct ibv_context *context,
-			     const struct ibv_device_attr *device, uint8_t number,
-			     const struct ib_port *port, const char *text)
+static void take_data_direct(struct ib_probe *probe, const struct verbs_port *port,
+			     const struct ibv_device_attr *device, const struct ib_port *state,
+			     const char *text)
 {
 	const struct verbs direct = verbs_by_data_direct(&probe->verbs);
 	char path[PATH_MAX], gpu_memory[ANYNET_REASON_BYTES];
@@ -93,14 +93,14 @@ static void take_data_direct(struct ib_probe *probe, struct ibv_context *context
 	int support;
 
 	if (!probe->cfg->ib_data_direct ||
-	    !verbs_data_direct(&probe->verbs, context, path, sizeof(path)))
+	    !verbs_data_direct(&probe->verbs, port->context, path, sizeof(path)))
 		return;
-	support = gpu_ptr_support(probe->cfg, &direct, context, ANYNET_SYSFS, gpu_memory,
+	support = gpu_ptr_support(probe->cfg, &direct, port->context, ANYNET_SYSFS, gpu_memory,
 				  sizeof(gpu_memory));
 	if (!(support & ANYNET_PTR_DMABUF))
 		return;
 	probe->found_count -= probe->cfg->ib_data_direct == 1;
-	found = take_port(probe, context, device, number, port, text);
+	found = take_port(probe, port, device, state, text);
 	if (!found)
 		return;
 	found->data_direct = true;
@@ -117,49 +117,45 @@ static void survive_forks(const struct ib_probe *probe)
 		probe->verbs.fork_init();
 }
 
-static int prove(const struct ib_probe *probe, struct ibv_context *context, uint8_t number,
-		 struct ib_port *port, char *why, size_t why_bytes)
+static int prove(const struct ib_probe *probe, const struct verbs_port *port, struct ib_port *state,
+		 char *why, size_t why_bytes)
 {
 	survive_forks(probe);
-	port->takes_inline = true;
-	if (!probe->cfg->ib_loopback)
-		return 0;
-	return ib_loopback(probe->cfg, &probe->verbs, context, number, &port->attr, &port->gid,
-			   &port->takes_inline, why, why_bytes);
+	state->takes_inline = true;
+	return probe->cfg->ib_loopback ? ib_loopback(probe->cfg, port, state, why, why_bytes) : 0;
 }
 
-static void accept_port(struct ib_probe *probe, struct ibv_context *context,
-			const struct ibv_device_attr *device, uint8_t number, const char *name,
-			struct ib_port *port)
+static void accept_port(struct ib_probe *probe, const struct verbs_port *port,
+			const struct ibv_device_attr *device, const char *name,
+			struct ib_port *state)
 {
 	char text[180], why[ANYNET_REASON_BYTES];
 
-	if (!probe->found || prove(probe, context, number, port, why, sizeof(why))) {
+	if (!probe->found || prove(probe, port, state, why, sizeof(why))) {
 		refuse(probe, name, "%s", probe->found ? why : "out of memory");
 		return;
 	}
-	describe_port(probe, port, text, sizeof(text));
-	if (take_port(probe, context, device, number, port, text))
-		take_data_direct(probe, context, device, number, port, text);
+	describe_port(probe, state, text, sizeof(text));
+	if (take_port(probe, port, device, state, text))
+		take_data_direct(probe, port, device, state, text);
 	else
 		anynet_probe_verdict(probe->out, ANYNET_LINK_IB, name, true, "%s", text);
 }
 
-static void probe_port(struct ib_probe *probe, struct ibv_context *context,
-		       const struct ibv_device_attr *device, uint8_t number)
+static void probe_port(struct ib_probe *probe, const struct verbs_port *port,
+		       const struct ibv_device_attr *device)
 {
-	const char *verbs_name = probe->verbs.get_device_name(context->device);
+	const char *verbs_name = probe->verbs.get_device_name(port->context->device);
 	char name[sizeof(probe->out->candidates[0].name)], why[ANYNET_REASON_BYTES];
-	struct ib_port port;
+	struct ib_port state;
 
-	snprintf(name, sizeof(name), "%.50s:%u", verbs_name, number);
-	if (!name_filter_pass(probe->cfg->ib_hca, verbs_name, number))
+	snprintf(name, sizeof(name), "%.50s:%u", verbs_name, port->number);
+	if (!name_filter_pass(probe->cfg->ib_hca, verbs_name, port->number))
 		refuse(probe, name, "filtered by NCCL_IB_HCA=%s", probe->cfg->ib_hca);
-	else if (ib_port_read(probe->cfg, &probe->verbs, context, number, ANYNET_SYSFS, &port, why,
-			      sizeof(why)))
+	else if (ib_port_read(probe->cfg, port, ANYNET_SYSFS, &state, why, sizeof(why)))
 		refuse(probe, name, "%s", why);
 	else
-		accept_port(probe, context, device, number, name, &port);
+		accept_port(probe, port, device, name, &state);
 }
 
 static void probe_open_device(struct ib_probe *probe, struct ibv_context *context, const char *name)
@@ -175,8 +171,11 @@ static void probe_open_device(struct ib_probe *probe, struct ibv_context *contex
 	}
 	if (!attr.phys_port_cnt)
 		refuse(probe, name, "has no ports");
-	for (int port = 1; port <= attr.phys_port_cnt; port++)
-		probe_port(probe, context, &attr, (uint8_t)port);
+	for (int i = 1; i <= attr.phys_port_cnt; i++) {
+		const struct verbs_port port = { &probe->verbs, context, (uint8_t)i };
+
+		probe_port(probe, &port, &attr);
+	}
 }
 
 static const char *open_hint(int error)

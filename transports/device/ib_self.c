@@ -49,7 +49,7 @@ int ib_self_make(struct ib_nic *nic, void *landing, struct ib_self *self, char *
 		.retries = (uint8_t)nic->cfg->ib_retry_cnt,
 		.reads = (uint8_t)anynet_max(1, anynet_min(READS_MAX, reads)),
 	};
-	int match, ret;
+	int ret;
 
 	*self = (struct ib_self){ .qp = NULL };
 	errno = 0;
@@ -57,7 +57,7 @@ int ib_self_make(struct ib_nic *nic, void *landing, struct ib_self *self, char *
 	if (ret)
 		snprintf(why, why_bytes, "%s", errno ? error_text(errno) : "no reason given");
 	else
-		ret = ib_nic_choose_gid(nic, NULL, 0, &gid, &match, why, why_bytes);
+		ret = ib_nic_choose_gid(nic, NULL, &gid, why, why_bytes);
 	if (!ret)
 		ret = ib_loop_connect(&itself, self->qp, why, why_bytes);
 	if (ret)

@@ -53,6 +53,13 @@ struct verbs {
 				uint64_t *speed); /* 1.16; in 100 Mb/s; EOPNOTSUPP: ask otherwise */
 };
 
+/* A port of a device that is open. */
+struct verbs_port {
+	const struct verbs *verbs;
+	struct ibv_context *context;
+	uint8_t number; /* from 1 */
+};
+
 /*
  * Open `file` and fill the table, asking for the symbol versions that go with the types above.
  * 0, -ENOENT when the file cannot be opened, -ENOSYS when a function is missing that data transfer

@@ -31,6 +31,13 @@ struct memory_id {
 	uint64_t first, last;
 };
 
+/* Some of it. */
+struct memory_range {
+	void *addr;
+	size_t bytes;
+	struct memory_id id;
+};
+
 /* The id of no other memory. Any thread. */
 struct memory_id memory_id_unique(void);
 

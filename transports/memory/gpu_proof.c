@@ -25,10 +25,7 @@ enum verdict {
 	NOT_REACHED
 };
 
-static struct {
-	pthread_mutex_t lock; /* one proof at a time */
-	uint8_t verdicts[ANYNET_MR_NICS][GPUS_MAX];
-} proofs = { .lock = PTHREAD_MUTEX_INITIALIZER };
+static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER; /* one proof at a time */
 
 struct proof {
 	struct ib_nic *nic;
@@ -125,7 +122,9 @@ static int unproven(const struct proof *proof, const char *why)
 static int prove(struct proof *proof, struct ib_mr_cache *cache, const struct anynet_mr *mr,
 		 gpu_register *how)
 {
-	struct anynet_mr probe = { .type = mr->type, .gpu = mr->gpu, .way = mr->way, .fd = -1 };
+	struct anynet_mr probe = {
+		.type = mr->type, .gpu = mr->gpu, .way = mr->way, .dmabuf.fd = -1
+	};
 	struct ib_mr *made;
 	char why[200];
 	int ret;
@@ -136,9 +135,9 @@ static int prove(struct proof *proof, struct ib_mr_cache *cache, const struct an
 		pinned_free(proof->page, 2 * PROOF_BYTES);
 		return unproven(proof, "out of memory for the test");
 	}
-	probe.addr = (void *)(uintptr_t)proof->memory;
-	probe.bytes = GPU_SCRATCH_BYTES;
-	probe.id = gpu_memory_id(probe.addr, probe.bytes);
+	probe.range.addr = (void *)(uintptr_t)proof->memory;
+	probe.range.bytes = GPU_SCRATCH_BYTES;
+	probe.range.id = gpu_memory_id(probe.range.addr, probe.range.bytes);
 	ret = how(cache, &probe, &made, why, sizeof(why));
 	if (!ret) {
 		proof->rkey = made->rkey;
@@ -158,21 +157,23 @@ static int prove(struct proof *proof, struct ib_mr_cache *cache, const struct an
 	return ret;
 }
 
-int gpu_prove(struct ib_nic *nic, unsigned number, struct ib_mr_cache *cache,
-	      const struct anynet_mr *mr, gpu_register *how, char *why, size_t why_bytes)
+int gpu_prove(struct nic_memory *memory, const struct anynet_mr *mr, gpu_register *how, char *why,
+	      size_t why_bytes)
 {
-	struct proof proof = { .nic = nic, .gpu = mr->gpu, .why = why, .why_bytes = why_bytes };
-	uint8_t *verdict = &proofs.verdicts[number][gpu_ordinal(mr->gpu)];
+	struct proof proof = {
+		.nic = memory->nic, .gpu = mr->gpu, .why = why, .why_bytes = why_bytes
+	};
+	uint8_t *verdict = &memory->proofs[gpu_ordinal(mr->gpu)];
 	int ret = 0;
 
-	pthread_mutex_lock(&proofs.lock);
+	pthread_mutex_lock(&lock);
 	if (*verdict == NOT_TRIED) {
-		ret = prove(&proof, cache, mr, how);
+		ret = prove(&proof, memory->cache, mr, how);
 		*verdict = ret ? NOT_REACHED : REACHED;
 	} else if (*verdict == NOT_REACHED) {
 		not_reached(&proof, "as logged before");
 		ret = -EALREADY;
 	}
-	pthread_mutex_unlock(&proofs.lock);
+	pthread_mutex_unlock(&lock);
 	return ret;
 }

@@ -11,14 +11,11 @@
 #include "memory/gpu_proof.h"
 #include "memory/ib_flush.h"
 
-/* Caches by nic, found again by their number. Only ever added to. */
+/* Nics, found again by their number. Only ever added to. */
 static struct {
 	pthread_mutex_t lock;
 	_Atomic unsigned count;
-	struct {
-		struct ib_nic *nic;
-		struct ib_mr_cache *cache;
-	} entries[ANYNET_MR_NICS];
+	struct nic_memory entries[ANYNET_MR_NICS];
 } table = { .lock = PTHREAD_MUTEX_INITIALIZER };
 
 static int find(const struct ib_nic *nic)
@@ -69,25 +66,24 @@ struct ib_mr_cache *ib_memory_cache(struct ib_nic *nic)
 static int get_dmabuf(struct ib_mr_cache *cache, const struct anynet_mr *mr, struct ib_mr **made,
 		      char *why, size_t why_bytes)
 {
-	uintptr_t page = (uintptr_t)sysconf(_SC_PAGESIZE), addr = (uintptr_t)mr->addr;
+	uintptr_t page = (uintptr_t)sysconf(_SC_PAGESIZE), addr = (uintptr_t)mr->range.addr;
 	uintptr_t first = addr & ~(page - 1);
-	size_t bytes = (addr + mr->bytes - first + page - 1) & ~(page - 1);
+	size_t bytes = (addr + mr->range.bytes - first + page - 1) & ~(page - 1);
+	struct anynet_dmabuf own = { .offset = addr - first };
 	char cuda_why[160];
-	int fd, ret;
+	int ret;
 
-	if (mr->fd >= 0)
-		return ib_mr_get_dmabuf(cache, mr->addr, mr->bytes, mr->id, mr->offset, mr->fd, 0,
-					made, why, why_bytes);
-	fd = gpu_dmabuf_fd(mr->gpu, (void *)first, bytes);
-	if (fd < 0) {
+	if (mr->dmabuf.fd >= 0)
+		return ib_mr_get_dmabuf(cache, &mr->range, &mr->dmabuf, made, why, why_bytes);
+	own.fd = gpu_dmabuf_fd(mr->gpu, (void *)first, bytes);
+	if (own.fd < 0) {
 		snprintf(why, why_bytes, "cannot get a dma-buf of GPU memory: %s",
-			 fd == -EIO ? gpu_why(mr->gpu, cuda_why, sizeof(cuda_why))
-				    : "the CUDA driver is older than 11.7");
-		return fd;
+			 own.fd == -EIO ? gpu_why(mr->gpu, cuda_why, sizeof(cuda_why))
+					: "the CUDA driver is older than 11.7");
+		return own.fd;
 	}
-	ret = ib_mr_get_dmabuf(cache, mr->addr, mr->bytes, mr->id, addr - first, fd, 0, made, why,
-			       why_bytes);
-	close(fd);
+	ret = ib_mr_get_dmabuf(cache, &mr->range, &own, made, why, why_bytes);
+	close(own.fd);
 	return ret;
 }
 
@@ -96,7 +92,7 @@ static int get(struct ib_mr_cache *cache, const struct anynet_mr *mr, struct ib_
 {
 	switch (mr->way) {
 	case MR_BY_ADDRESS:
-		return ib_mr_get(cache, mr->addr, mr->bytes, mr->id, 0, made, why, why_bytes);
+		return ib_mr_get(cache, &mr->range, 0, made, why, why_bytes);
 	case MR_BY_DMABUF:
 		return get_dmabuf(cache, mr, made, why, why_bytes);
 	case MR_COPIED:
@@ -134,12 +130,11 @@ static int register_on(struct anynet_mr *mr, const struct anynet_device *port, b
 
 	if (!nic)
 		return -ENODEV;
-	if (mr->gpu && mr->bytes && mr->way != MR_COPIED) {
+	if (mr->gpu && mr->range.bytes && mr->way != MR_COPIED) {
 		int number = number_of(nic), ret = 0;
 
 		if (number >= 0)
-			ret = gpu_prove(nic, (unsigned)number, table.entries[number].cache, mr,
-					get, why, why_bytes);
+			ret = gpu_prove(&table.entries[number], mr, get, why, why_bytes);
 		if (ret)
 			return ret;
 	}

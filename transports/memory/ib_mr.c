@@ -308,15 +308,15 @@ err_memory:
 	return -ENOMEM;
 }
 
-/* Whole pages around [addr, addr + bytes), or the page of our own. */
-static int set_range(const struct ib_mr_cache *cache, struct request *req, uintptr_t addr,
-		     size_t bytes, char *why, size_t why_bytes)
+/* The whole pages around it, or the page of our own. */
+static int set_range(const struct ib_mr_cache *cache, struct request *req,
+		     const struct memory_range *range, char *why, size_t why_bytes)
 {
-	if (!bytes) {
-		req->key.memory = (struct memory_id){ 0 };
-		addr = (uintptr_t)cache->nothing;
-		bytes = 1;
-	}
+	uintptr_t addr = (uintptr_t)(range->bytes ? range->addr : cache->nothing);
+	size_t bytes = range->bytes ? range->bytes : 1;
+
+	if (range->bytes)
+		req->key.memory = range->id;
 	req->first = addr & ~cache->in_page;
 	req->last = (addr + bytes - 1) | cache->in_page;
 	/* All of the address space is a size that size_t does not hold. */
@@ -327,59 +327,59 @@ static int set_range(const struct ib_mr_cache *cache, struct request *req, uintp
 	return -EINVAL;
 }
 
-int ib_mr_get(struct ib_mr_cache *cache, void *addr, size_t bytes, struct memory_id memory,
-	      unsigned flags, struct ib_mr **mr, char *why, size_t why_bytes)
+int ib_mr_get(struct ib_mr_cache *cache, const struct memory_range *range, unsigned flags,
+	      struct ib_mr **mr, char *why, size_t why_bytes)
 {
-	struct request req = { .key = { .flags = flags, .memory = memory } };
+	struct request req = { .key.flags = flags };
 	int ret;
 
 	assert(!(flags & ~IB_MR_LOCAL));
 	*mr = NULL;
-	ret = set_range(cache, &req, (uintptr_t)addr, bytes, why, why_bytes);
+	ret = set_range(cache, &req, range, why, why_bytes);
 	return ret ? ret : get(cache, &req, mr, why, why_bytes);
 }
 
 /* Where in which dmabuf the request's first page is. */
-static int set_dmabuf(const struct ib_mr_cache *cache, struct request *req, uintptr_t addr,
-		      uint64_t offset, int fd, char *why, size_t why_bytes)
+static int set_dmabuf(const struct ib_mr_cache *cache, struct request *req, const void *addr,
+		      const struct anynet_dmabuf *dmabuf, char *why, size_t why_bytes)
 {
-	uint64_t in_page = offset & cache->in_page;
+	uint64_t in_page = dmabuf->offset & cache->in_page;
 
-	if (in_page && in_page != (addr & cache->in_page)) {
+	if (in_page && in_page != ((uintptr_t)addr & cache->in_page)) {
 		snprintf(why, why_bytes,
 			 "offset %llu of a dma-buf and address %#lx differ within their pages",
-			 (unsigned long long)offset, (unsigned long)addr);
+			 (unsigned long long)dmabuf->offset, (unsigned long)(uintptr_t)addr);
 		return -EINVAL;
 	}
-	if (fcntl(fd, F_GETFD) < 0) {
+	if (fcntl(dmabuf->fd, F_GETFD) < 0) {
 		int error = errno;
 
-		snprintf(why, why_bytes, "fd %d is not a dma-buf: %s", fd, error_text(error));
+		snprintf(why, why_bytes, "fd %d is not a dma-buf: %s", dmabuf->fd,
+			 error_text(error));
 		return -error;
 	}
-	req->fd = fd;
-	req->offset = offset - in_page;
+	req->fd = dmabuf->fd;
+	req->offset = dmabuf->offset - in_page;
 	req->key.is_dmabuf = true;
 	return 0;
 }
 
-int ib_mr_get_dmabuf(struct ib_mr_cache *cache, void *addr, size_t bytes, struct memory_id memory,
-		     uint64_t offset, int fd, unsigned flags, struct ib_mr **mr, char *why,
+int ib_mr_get_dmabuf(struct ib_mr_cache *cache, const struct memory_range *range,
+		     const struct anynet_dmabuf *dmabuf, struct ib_mr **mr, char *why,
 		     size_t why_bytes)
 {
-	struct request req = { .key = { .flags = flags, .memory = memory } };
+	struct request req = { .key.flags = 0 };
 	int ret;
 
-	assert(!(flags & ~IB_MR_LOCAL));
 	*mr = NULL;
 	if (!cache->verbs->reg_dmabuf_mr) {
 		snprintf(why, why_bytes,
 			 "libibverbs is older than rdma-core 34 and does not support dma-buf");
 		return -EOPNOTSUPP;
 	}
-	ret = set_range(cache, &req, (uintptr_t)addr, bytes, why, why_bytes);
-	if (!ret && bytes)
-		ret = set_dmabuf(cache, &req, (uintptr_t)addr, offset, fd, why, why_bytes);
+	ret = set_range(cache, &req, range, why, why_bytes);
+	if (!ret && range->bytes)
+		ret = set_dmabuf(cache, &req, range->addr, dmabuf, why, why_bytes);
 	return ret ? ret : get(cache, &req, mr, why, why_bytes);
 }
 

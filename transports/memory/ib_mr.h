@@ -11,6 +11,8 @@
 #include <stddef.h>
 #include <stdint.h>
 
+#include <nccl_net/comm.h>
+
 #include "device/verbs.h"
 #include "memory/gpu.h"
 
@@ -48,7 +50,7 @@ struct ib_mr_cache *ib_mr_cache_create(const struct verbs *verbs, struct ibv_pd 
 void ib_mr_cache_destroy(struct ib_mr_cache *cache);
 
 /*
- * A registration that covers [addr, addr + bytes), for local writes and, unless flags forbid that, remote reads and
+ * A registration that covers this memory, for local writes and, unless flags forbid that, remote reads and
  * writes: one
  * that is there for the same memory with the same flags, or a new one. The range may end with the address
  * space. An empty range may be anywhere, mapped or not: its keys are good for empty messages only.
@@ -56,17 +58,17 @@ void ib_mr_cache_destroy(struct ib_mr_cache *cache);
  * 0 or -errno, never -EAGAIN; *mr is then NULL and `why`, of `why_bytes`, says what was tried, why
  * it failed, and what may help.
  */
-int ib_mr_get(struct ib_mr_cache *cache, void *addr, size_t bytes, struct memory_id memory,
-	      unsigned flags, struct ib_mr **mr, char *why, size_t why_bytes);
+int ib_mr_get(struct ib_mr_cache *cache, const struct memory_range *range, unsigned flags,
+	      struct ib_mr **mr, char *why, size_t why_bytes);
 
 /*
- * The same for memory behind the dmabuf `fd`, which may be closed as soon as this returns. `offset`
- * is that of addr's byte in the dmabuf; one at the start of a page may also mean the page that addr
+ * The same, without flags, for memory behind a dmabuf, which may be closed as soon as this returns. The offset
+ * is that of the first byte in it; one at the start of a page may also mean the page that the byte
  * is in, as NCCL has it. Shared with requests for the same memory by whatever dmabuf.
  * -EOPNOTSUPP: libibverbs is too old, or the device takes no dmabufs.
  */
-int ib_mr_get_dmabuf(struct ib_mr_cache *cache, void *addr, size_t bytes, struct memory_id memory,
-		     uint64_t offset, int fd, unsigned flags, struct ib_mr **mr, char *why,
+int ib_mr_get_dmabuf(struct ib_mr_cache *cache, const struct memory_range *range,
+		     const struct anynet_dmabuf *dmabuf, struct ib_mr **mr, char *why,
 		     size_t why_bytes);
 
 /* Once for each get. The last one deregisters at once: the memory may be unmapped afterwards, so the

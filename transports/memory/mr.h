@@ -6,11 +6,11 @@
 #include <stdatomic.h>
 #include <sys/queue.h>
 
+#include <nccl_net/comm.h>
 #include <nccl_net/util.h>
 
 #include "memory/gpu.h"
 
-struct anynet_comm;
 struct ib_mr;
 
 #define ANYNET_MR_NICS 32 /* verbs devices of a process that memory is registered on */
@@ -23,14 +23,12 @@ enum mr_way {
 
 /* Registered memory. TCP needs none; it is what deregMr's promise hangs on. */
 struct anynet_mr {
-	void *addr;
-	size_t bytes;
+	struct memory_range range;
 	int type;        /* ANYNET_PTR_HOST or ANYNET_PTR_CUDA */
 	struct gpu *gpu; /* that it is on; NULL = host memory */
-	struct memory_id id;
 	enum mr_way way; /* in which verbs devices register it */
-	int fd;          /* its dmabuf while it is being registered; -1: one is to be made … */
-	uint64_t offset; /* … and of `addr` in that */
+	/* Of its first byte while it is being registered; fd -1: one is to be made. */
+	struct anynet_dmabuf dmabuf;
 	/* The comm that it was made on, which may be closed by now: only compared. */
 	const struct anynet_comm *home;
 	/* Requests of that comm in flight that use it. Written by its data thread only (its one caller,

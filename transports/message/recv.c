@@ -22,11 +22,11 @@ struct anynet_comm *recv_create(const struct anynet_device *dev, uint32_t replay
 	comm->msgs = tables->msgs;
 	comm->reqs = tables->reqs;
 	comm->plain = true;
-	comm->unexpected_end = &comm->unexpected;
-	comm->replay_bytes = replay_bytes;
-	comm->announced = comm->completed = comm->posted = comm->clearable = comm->oldest =
-		anynet_net.cfg->first_number;
-	comm->completions = comm->held_until = anynet_net.cfg->first_number;
+	comm->unexpected.end = &comm->unexpected.first;
+	comm->owed.replay_bytes = replay_bytes;
+	comm->seen.all = comm->seen.completed = comm->posted.all = comm->posted.clearable =
+		comm->posted.oldest = anynet_net.cfg->first_number;
+	comm->posted.completions = comm->owed.held_until = anynet_net.cfg->first_number;
 	comm->base.dev = dev;
 	return &comm->base;
 }
@@ -43,7 +43,7 @@ unsigned recv_pending(const struct anynet_comm *base)
 {
 	const struct recv_comm *comm = (const struct recv_comm *)base;
 
-	return comm->posted - comm->completions;
+	return comm->posted.all - comm->posted.completions;
 }
 
 bool recv_uses(const struct anynet_comm *base, const struct anynet_mr *mr)
@@ -59,25 +59,25 @@ bool recv_uses(const struct anynet_comm *base, const struct anynet_mr *mr)
 
 uint32_t recv_requests(const struct anynet_comm *base)
 {
-	return ((const struct recv_comm *)base)->posted;
+	return ((const struct recv_comm *)base)->posted.all;
 }
 
 uint64_t recv_bytes(const struct anynet_comm *base)
 {
-	return ((const struct recv_comm *)base)->bytes;
+	return ((const struct recv_comm *)base)->placed.bytes;
 }
 
 uint64_t recv_progress(const struct anynet_comm *base)
 {
-	return ((const struct recv_comm *)base)->moved;
+	return ((const struct recv_comm *)base)->placed.chunks;
 }
 
 void recv_describe(const struct anynet_comm *base, char *text, size_t bytes)
 {
 	const struct recv_comm *comm = (const struct recv_comm *)base;
-	const struct recv_req *req = &comm->reqs[comm->completions & RECV_REQ_MASK];
+	const struct recv_req *req = &comm->reqs[comm->posted.completions & RECV_REQ_MASK];
 
-	for (uint32_t i = comm->oldest; i != comm->posted; i++) {
+	for (uint32_t i = comm->posted.oldest; i != comm->posted.all; i++) {
 		req = &comm->reqs[i & RECV_REQ_MASK];
 		if (!atomic_load(&req->req.done))
 			break;
@@ -98,7 +98,7 @@ uint64_t recv_streams_standing(const struct anynet_comm *base)
 
 unsigned recv_completions(const struct recv_comm *comm)
 {
-	return comm->completions;
+	return comm->posted.completions;
 }
 
 int recv_control(struct recv_comm *comm, struct anynet_stream *stream,
@@ -119,7 +119,7 @@ int recv_control(struct recv_comm *comm, struct anynet_stream *stream,
 		comm->streams_standing = header->offset;
 		return 0;
 	case ANYNET_FRAME_BYE:
-		stream->bye = true;
+		stream->bye.came = true;
 		return 0;
 	case ANYNET_FRAME_PING:
 		return 0;
@@ -161,17 +161,17 @@ static void post_sub(struct recv_comm *comm, struct recv_req *req, const struct 
 	comm->unfilled++;
 	comm_note_gpu(&comm->base, mr);
 	mr_hold(&comm->base, mr);
-	if (comm->unmatched_tail)
-		comm->unmatched_tail->next = sub;
+	if (comm->unmatched.tail)
+		comm->unmatched.tail->next = sub;
 	else
-		comm->unmatched_head = sub;
-	comm->unmatched_tail = sub;
+		comm->unmatched.head = sub;
+	comm->unmatched.tail = sub;
 }
 
 int recv_post(struct anynet_comm *base, const struct anynet_recv *recv, struct anynet_request **out)
 {
 	struct recv_comm *comm = to_recv(base);
-	struct recv_req *req = &comm->reqs[comm->posted & RECV_REQ_MASK];
+	struct recv_req *req = &comm->reqs[comm->posted.all & RECV_REQ_MASK];
 	int ret = 0;
 
 	if (anynet_unlikely(req->busy))
@@ -179,7 +179,7 @@ int recv_post(struct anynet_comm *base, const struct anynet_recv *recv, struct a
 	for (int i = 0; i < recv->n && comm_is_ib(base); i++)
 		if (anynet_unlikely(!(recv->mrs && recv->mrs[i]) && recv->bytes[i]))
 			return -EADDRNOTAVAIL;
-	if (!comm->posted)
+	if (!comm->posted.all)
 		comm->tag = (uint32_t)recv->tags[0];
 	if (recv->n > 1 || (uint32_t)recv->tags[0] != comm->tag)
 		comm->plain = false;
@@ -189,14 +189,14 @@ int recv_post(struct anynet_comm *base, const struct anynet_recv *recv, struct a
 	atomic_store_explicit(&req->req.done, false, memory_order_relaxed);
 	for (int i = 0; i < recv->n; i++)
 		post_sub(comm, req, recv, i);
-	comm->posted++;
-	comm->outstanding++;
+	comm->posted.all++;
+	comm->posted.outstanding++;
 	if (comm->plain)
-		comm->clearable = comm->posted;
+		comm->posted.clearable = comm->posted.all;
 	comm_unpark(base);
 	if (anynet_unlikely(!comm->plain))
 		ret = recv_match_unexpected(comm);
-	comm->untold |= comm_is_ib(base);
+	comm->owed.untold |= comm_is_ib(base);
 	if (anynet_likely(!ret))
 		*out = &req->req;
 	return ret;
@@ -213,8 +213,9 @@ bool recv_report(struct anynet_request *base, int *sizes)
 			sizes[i] = (int)req->subs[i].size;
 	}
 	req->busy = false;
-	comm->outstanding--;
-	while (comm->oldest != comm->posted && !comm->reqs[comm->oldest & RECV_REQ_MASK].busy)
-		comm->oldest++;
-	return !comm->outstanding && (comm->ack_prompt || comm->cts);
+	comm->posted.outstanding--;
+	while (comm->posted.oldest != comm->posted.all &&
+	       !comm->reqs[comm->posted.oldest & RECV_REQ_MASK].busy)
+		comm->posted.oldest++;
+	return !comm->posted.outstanding && (comm->owed.ack_prompt || comm->owed.cts);
 }

@@ -77,42 +77,71 @@ enum recv_memory {
 	RECV_GPU,  /* GPU memory, if only once */
 };
 
-struct recv_comm {
-	struct anynet_comm base; /* first */
-	uint32_t announced;      /* all messages before have been seen */
-	uint64_t early;          /* bit i: message announced + 1 + i has been seen, too */
-	uint32_t completed;      /* no message from this one on is complete */
-	uint32_t posted;         /* receives posted in all … */
-	uint32_t clearable;      /* … and of these while plain: number k is for message k */
-	uint32_t outstanding;    /* requests not reported done */
-	uint32_t oldest;         /* all before this one are; tests come in any order */
-	uint32_t completions;    /* requests completed in all */
-	uint32_t tag;            /* the one tag, while plain */
-	bool plain;              /* one tag, single receives */
-	enum recv_memory memory;
-	uint64_t streams_standing; /* as the sender's READY says */
-	bool ready;              /* READY has come */
-	bool ack_prompt;         /* the sender waits for an ack */
+/* Which messages have been seen: all before `all`, and of those behind … */
+struct recv_seen {
+	uint32_t all;
+	uint64_t early;     /* … bit i: message all + 1 + i */
+	uint32_t completed; /* no message from this one on is complete */
+};
+
+/* Receives posted in all, as numbers. */
+struct recv_posted {
+	uint32_t all;
+	uint32_t clearable;   /* of these while plain: number k is for message k */
+	uint32_t oldest;      /* all before this one are reported done; tests come in any order */
+	uint32_t completions; /* requests completed in all */
+	uint32_t outstanding; /* requests not reported done */
+};
+
+/* What the sender is still to be told (recv_tell.c), and what decides when. */
+struct recv_owed {
+	bool ack_prompt; /* the sender waits for an ack */
 	/* Receives have been posted that streams may have to tell: at the next test, not in irecv. What NCCL
 	 * sends between the two leaves first. */
 	bool untold;
-	bool held;             /* … CTS wait for the sender's use of earlier ones … */
-	uint32_t held_until;   /* … until all messages before this one have been seen */
+	bool held;           /* … CTS wait for the sender's use of earlier ones … */
+	bool again_due;      /* there are bits in `again` */
+	bool closing;        /* BYE is due, also on a stream that is resumed */
+	uint32_t held_until; /* … until all messages before this one have been seen */
+	uint32_t cts;
+	uint64_t suspects;     /* streams whose path is suspect */
 	uint32_t replay_bytes; /* the sender's ring: told before it is full */
 	uint32_t lazy_bytes;   /* received since the first message that is to be acked */
 	uint32_t complete;     /* messages completed since the last ack … */
 	uint64_t ack_bits[ANYNET_WIRE_SLOTS / 64]; /* … and their slots */
-	uint64_t again[ANYNET_WIRE_SLOTS / 64]; /* slots whose ack or CTS is to be told again … */
-	bool closing;                           /* BYE is due, also on a stream that is resumed */
-	bool again_due;                         /* … if there are any */
-	uint64_t suspects;                      /* streams whose path is suspect, to be told */
-	uint64_t moved;                         /* chunks placed in all … */
-	uint64_t bytes;                         /* … and payload */
-	uint32_t cts;                           /* to be told */
+	uint64_t again[ANYNET_WIRE_SLOTS / 64];    /* slots whose ack or CTS is to be told again */
+};
+
+/* In all. */
+struct recv_placed {
+	uint64_t chunks, bytes; /* of payload */
+};
+
+/* Messages without a buffer, oldest first. */
+struct recv_unexpected {
+	struct unexpected *first, **end;
+	size_t bytes;
+};
+
+/* Posted buffers without a message, in the order of posting. */
+struct recv_unmatched {
+	struct recv_sub *head, *tail;
+};
+
+struct recv_comm {
+	struct anynet_comm base; /* first */
+	struct recv_seen seen;
+	struct recv_posted posted;
+	uint32_t tag; /* the one tag, while plain */
+	bool plain;   /* one tag, single receives */
+	bool ready;   /* READY has come … */
+	enum recv_memory memory;
+	uint64_t streams_standing; /* … which says so */
+	struct recv_owed owed;
+	struct recv_placed placed;
 	uint32_t unfilled; /* posted buffers that wait for a message or its rest */
-	size_t aside;      /* bytes of unexpected messages */
-	struct unexpected *unexpected, **unexpected_end; /* without a buffer, oldest first */
-	struct recv_sub *unmatched_head, *unmatched_tail;
+	struct recv_unexpected unexpected;
+	struct recv_unmatched unmatched;
 	uint32_t wrote; /* bits of NICs that have written to GPU memory since the last flush */
 	struct recv_flush *flushes; /* ANYNET_REQUESTS; NULL = none so far */
 	struct recv_req *reqs;      /* both in struct recv_tables */

@@ -30,7 +30,7 @@ static size_t aside_cost(size_t bytes)
 static void unexpected_free(struct recv_comm *comm, struct unexpected *unexpected)
 {
 	if (unexpected->data)
-		comm->aside -= aside_cost(unexpected->size);
+		comm->unexpected.bytes -= aside_cost(unexpected->size);
 	free(unexpected->data);
 	free(unexpected);
 }
@@ -38,15 +38,15 @@ static void unexpected_free(struct recv_comm *comm, struct unexpected *unexpecte
 void recv_free_unexpected(struct recv_comm *comm)
 {
 	/* Those in the list, and those matched while their bytes were still coming. */
-	while (comm->unexpected) {
-		struct unexpected *next = comm->unexpected->next;
+	while (comm->unexpected.first) {
+		struct unexpected *next = comm->unexpected.first->next;
 
-		if (comm->unexpected->msg)
-			comm->unexpected->msg->unexpected = NULL;
-		unexpected_free(comm, comm->unexpected);
-		comm->unexpected = next;
+		if (comm->unexpected.first->msg)
+			comm->unexpected.first->msg->unexpected = NULL;
+		unexpected_free(comm, comm->unexpected.first);
+		comm->unexpected.first = next;
 	}
-	for (int i = 0; comm->aside && i < ANYNET_SENDS; i++)
+	for (int i = 0; comm->unexpected.bytes && i < ANYNET_SENDS; i++)
 		if (comm->msgs[i].unexpected)
 			unexpected_free(comm, comm->msgs[i].unexpected);
 }
@@ -63,7 +63,7 @@ static void fill_sub(struct recv_comm *comm, struct recv_sub *sub, size_t size)
 	comm->unfilled--;
 	if (--req->pending)
 		return;
-	comm->completions++;
+	comm->posted.completions++;
 	atomic_store_explicit(&req->req.done, true, memory_order_release);
 }
 
@@ -101,21 +101,21 @@ static void complete_message(struct recv_comm *comm, struct recv_msg *msg)
 	msg->state = RECV_UNSEEN;
 	/* Of its CTS: the ack is to be told now. */
 	msg->told_on = TOLD_NOTHING;
-	comm->again[slot / 64] &= ~(1ull << slot % 64);
-	late = (int32_t)(msg->seq - comm->completed) < 0;
+	comm->owed.again[slot / 64] &= ~(1ull << slot % 64);
+	late = (int32_t)(msg->seq - comm->seen.completed) < 0;
 	if (anynet_likely(!late))
-		comm->completed = msg->seq + 1;
+		comm->seen.completed = msg->seq + 1;
 	if (msg->unsure) {
-		comm->ack_bits[slot / 64] |= 1ull << slot % 64;
-		comm->complete++;
+		comm->owed.ack_bits[slot / 64] |= 1ull << slot % 64;
+		comm->owed.complete++;
 		/* The sender's ring may be full of messages behind a late one, all acked already. */
-		comm->ack_prompt |= msg->wants_ack || late;
-	} else if (anynet_likely(!comm->complete)) {
+		comm->owed.ack_prompt |= msg->wants_ack || late;
+	} else if (anynet_likely(!comm->owed.complete)) {
 		return;
 	}
 	/* Also of one that needs no ack: in the sender's ring it lies behind those that do. */
-	comm->lazy_bytes += (uint32_t)(sizeof(struct anynet_wire_frame) +
-				       anynet_min(msg->size, comm->replay_bytes));
+	comm->owed.lazy_bytes += (uint32_t)(sizeof(struct anynet_wire_frame) +
+					    anynet_min(msg->size, comm->owed.replay_bytes));
 }
 
 /* --- matching --- */
@@ -137,9 +137,9 @@ static void unmatched_remove(struct recv_comm *comm, struct recv_sub *prev, stru
 	if (prev)
 		prev->next = sub->next;
 	else
-		comm->unmatched_head = sub->next;
-	if (comm->unmatched_tail == sub)
-		comm->unmatched_tail = prev;
+		comm->unmatched.head = sub->next;
+	if (comm->unmatched.tail == sub)
+		comm->unmatched.tail = prev;
 	sub->next = NULL;
 }
 
@@ -151,7 +151,7 @@ static int bind_buffer(struct recv_comm *comm, struct recv_msg *msg, struct recv
 		return ret;
 	msg->sub = sub;
 	msg->state = RECV_MATCHED;
-	comm->cts += msg->asked + (uint32_t)__builtin_popcountll(msg->asked_by);
+	comm->owed.cts += msg->asked + (uint32_t)__builtin_popcountll(msg->asked_by);
 	return 0;
 }
 
@@ -160,7 +160,7 @@ static struct recv_sub *unmatched_take(struct recv_comm *comm, uint32_t tag)
 {
 	struct recv_sub *prev = NULL;
 
-	for (struct recv_sub *sub = comm->unmatched_head; sub; prev = sub, sub = sub->next) {
+	for (struct recv_sub *sub = comm->unmatched.head; sub; prev = sub, sub = sub->next) {
 		if (sub->tag != tag)
 			continue;
 		unmatched_remove(comm, prev, sub);
@@ -174,9 +174,9 @@ static int match_plain(struct recv_comm *comm, struct recv_msg *msg, uint32_t se
 {
 	struct recv_sub *sub = &comm->reqs[seq & RECV_REQ_MASK].subs[0], *prev = NULL;
 
-	if ((int32_t)(seq - comm->posted) >= 0)
+	if ((int32_t)(seq - comm->posted.all) >= 0)
 		return -EAGAIN;
-	for (struct recv_sub *at = comm->unmatched_head; at != sub; at = at->next) {
+	for (struct recv_sub *at = comm->unmatched.head; at != sub; at = at->next) {
 		if (!at) {
 			comm_note_fault(&comm->base, NULL, -EPROTO, "duplicate message %u", seq);
 			return -EPROTO;
@@ -189,15 +189,15 @@ static int match_plain(struct recv_comm *comm, struct recv_msg *msg, uint32_t se
 
 static void note_seen(struct recv_comm *comm, uint32_t seq)
 {
-	if (seq != comm->announced) {
-		comm->early |= 1ull << (seq - comm->announced - 1);
+	if (seq != comm->seen.all) {
+		comm->seen.early |= 1ull << (seq - comm->seen.all - 1);
 		return;
 	}
 	do {
-		bool next_seen = comm->early & 1;
+		bool next_seen = comm->seen.early & 1;
 
-		comm->announced++;
-		comm->early >>= 1;
+		comm->seen.all++;
+		comm->seen.early >>= 1;
 		if (!next_seen)
 			break;
 	} while (true);
@@ -212,7 +212,8 @@ static int set_aside(struct recv_comm *comm, struct recv_msg *msg)
 	size_t bytes = msg->asked ? 0 : msg->size, cost = msg->asked ? 0 : aside_cost(bytes);
 	struct unexpected *unexpected;
 
-	if (!msg->asked && (!comm->unfilled || (comm->aside && comm->aside + cost > ASIDE_MAX)))
+	if (!msg->asked && (!comm->unfilled ||
+			    (comm->unexpected.bytes && comm->unexpected.bytes + cost > ASIDE_MAX)))
 		return -EAGAIN;
 	unexpected = calloc(1, sizeof(*unexpected));
 	/* A peer may count bytes as sent that it has not: they are zeros, and not what we had there before. */
@@ -229,9 +230,9 @@ static int set_aside(struct recv_comm *comm, struct recv_msg *msg)
 	unexpected->msg = msg;
 	unexpected->size = msg->size;
 	unexpected->tag = msg->tag;
-	comm->aside += cost;
-	*comm->unexpected_end = unexpected;
-	comm->unexpected_end = &unexpected->next;
+	comm->unexpected.bytes += cost;
+	*comm->unexpected.end = unexpected;
+	comm->unexpected.end = &unexpected->next;
 	msg->unexpected = unexpected;
 	msg->state = RECV_WAITING;
 	return 0;
@@ -242,7 +243,7 @@ static int match_in_order(struct recv_comm *comm, struct recv_msg *msg)
 	struct recv_sub *sub;
 
 	comm->plain = false;
-	if (msg->seq != comm->announced)
+	if (msg->seq != comm->seen.all)
 		return -EAGAIN;
 	sub = unmatched_take(comm, msg->tag);
 	return sub ? bind_buffer(comm, msg, sub) : set_aside(comm, msg);
@@ -253,7 +254,7 @@ static int announce(struct recv_comm *comm, struct recv_msg *msg,
 		    const struct anynet_wire_frame *header)
 {
 	bool plain = comm->plain && !(header->flags & ANYNET_FLAG_MULTI) &&
-		     (!comm->posted || header->tag == comm->tag);
+		     (!comm->posted.all || header->tag == comm->tag);
 	int ret;
 
 	if (msg->told_on != TOLD_NOTHING) {
@@ -261,7 +262,7 @@ static int announce(struct recv_comm *comm, struct recv_msg *msg,
 		unsigned slot = (unsigned)(msg - comm->msgs);
 
 		msg->told_on = TOLD_NOTHING;
-		comm->again[slot / 64] &= ~(1ull << slot % 64);
+		comm->owed.again[slot / 64] &= ~(1ull << slot % 64);
 	}
 	msg->seq = header->seq;
 	msg->tag = header->tag;
@@ -281,16 +282,16 @@ static int announce(struct recv_comm *comm, struct recv_msg *msg,
 static ANYNET_COLD int bad_frame(struct recv_comm *comm, const struct anynet_wire_frame *header)
 {
 	comm_note_fault(&comm->base, NULL, -EPROTO,
-		  "bad frame: type %u slot %u message %u (seen up to %u) offset %" PRIu64
-		  " length %u size %" PRIu64,
-		  header->type, header->slot, header->seq, comm->announced, header->offset,
-		  header->length, header->size);
+			"bad frame: type %u slot %u message %u (seen up to %u) offset %" PRIu64
+			" length %u size %" PRIu64,
+			header->type, header->slot, header->seq, comm->seen.all, header->offset,
+			header->length, header->size);
 	return -EPROTO;
 }
 
 static bool seen_early(const struct recv_comm *comm, uint32_t ahead)
 {
-	return ahead && ahead <= EARLY_MAX && comm->early >> (ahead - 1) & 1;
+	return ahead && ahead <= EARLY_MAX && comm->seen.early >> (ahead - 1) & 1;
 }
 
 /* Where the bytes of a message that has been seen go: a buffer of ours, or the one it was matched with. */
@@ -321,7 +322,7 @@ static bool goes_on(const struct recv_msg *msg, const struct anynet_wire_frame *
 static struct recv_msg *find_slot(struct recv_comm *comm, const struct anynet_wire_frame *header)
 {
 	struct recv_msg *msg = &comm->msgs[header->slot % ANYNET_SENDS];
-	uint32_t ahead = header->seq - comm->announced;
+	uint32_t ahead = header->seq - comm->seen.all;
 	bool fits = msg->state == RECV_UNSEEN ? (int32_t)ahead >= 0 && !seen_early(comm, ahead)
 					      : goes_on(msg, header);
 
@@ -377,8 +378,8 @@ void recv_placed(struct recv_comm *comm, struct recv_msg *msg, size_t bytes)
 
 void recv_arrived(struct recv_comm *comm, struct recv_msg *msg, size_t bytes)
 {
-	comm->bytes += bytes;
-	comm->moved++;
+	comm->placed.bytes += bytes;
+	comm->placed.chunks++;
 	msg->received += bytes;
 	if (msg->received == msg->size)
 		complete_message(comm, msg);
@@ -389,7 +390,7 @@ void recv_unplace(struct recv_comm *comm, struct recv_msg *msg, size_t length, s
 	msg->begun -= length - part;
 	msg->begun_empty = false;
 	msg->received += part;
-	comm->bytes += part;
+	comm->placed.bytes += part;
 	msg->unsure |= part;
 }
 
@@ -406,8 +407,8 @@ int recv_announced(struct recv_comm *comm, const struct anynet_wire_frame *heade
 
 int recv_looked(struct recv_comm *comm, const struct anynet_wire_frame *header)
 {
-	bool posted = (int32_t)(header->seq - comm->oldest) >= 0 &&
-		      (int32_t)(header->seq - comm->posted) < 0;
+	bool posted = (int32_t)(header->seq - comm->posted.oldest) >= 0 &&
+		      (int32_t)(header->seq - comm->posted.all) < 0;
 
 	/* Of another tag it is not for that receive: the sender will hear that it has to ask. */
 	if (!comm->plain || header->tag != comm->tag || !posted)
@@ -434,7 +435,7 @@ int recv_asked(struct recv_comm *comm, const struct anynet_stream *stream,
 	}
 	if (msg->seq != header->seq)
 		return bad_frame(comm, header);
-	comm->cts += !(msg->asked_by & bit) && msg->state == RECV_MATCHED;
+	comm->owed.cts += !(msg->asked_by & bit) && msg->state == RECV_MATCHED;
 	msg->asked_by |= bit;
 	return 0;
 }
@@ -477,9 +478,9 @@ static int match_unexpected(struct recv_comm *comm, struct unexpected *unexpecte
 /* Messages that came before their buffer was posted, oldest first. */
 int recv_match_unexpected(struct recv_comm *comm)
 {
-	struct unexpected **link = &comm->unexpected;
+	struct unexpected **link = &comm->unexpected.first;
 
-	while (*link && comm->unmatched_head) {
+	while (*link && comm->unmatched.head) {
 		struct unexpected *unexpected = *link;
 		struct recv_sub *sub = unmatched_take(comm, unexpected->tag);
 		int ret;
@@ -490,7 +491,7 @@ int recv_match_unexpected(struct recv_comm *comm)
 		}
 		*link = unexpected->next;
 		if (!*link)
-			comm->unexpected_end = link;
+			comm->unexpected.end = link;
 		unexpected->next = NULL;
 		ret = match_unexpected(comm, unexpected, sub);
 		if (ret)

@@ -14,20 +14,22 @@ static_assert(sizeof(struct anynet_wire_frame) + ANYNET_ACK_BYTES <= STREAM_CONT
 	      "ack frame");
 
 /* A quarter of the slots or of the ring may fill up before the sender is told unasked. */
-static bool ack_lazy_due(const struct recv_comm *comm)
+static bool ack_lazy_due(const struct recv_owed *owed)
 {
-	return comm->complete >= ANYNET_SENDS / 4 || comm->lazy_bytes >= comm->replay_bytes / 4;
+	return owed->complete >= ANYNET_SENDS / 4 || owed->lazy_bytes >= owed->replay_bytes / 4;
 }
 
 static bool held_due(const struct recv_comm *comm)
 {
-	return comm->held && (int32_t)(comm->announced - comm->held_until) >= 0;
+	return comm->owed.held && (int32_t)(comm->seen.all - comm->owed.held_until) >= 0;
 }
 
 static bool control_due(const struct recv_comm *comm)
 {
-	return comm->untold || held_due(comm) || comm->ack_prompt || comm->cts || comm->again_due ||
-	       comm->suspects || ack_lazy_due(comm);
+	const struct recv_owed *owed = &comm->owed;
+
+	return owed->untold || held_due(comm) || owed->ack_prompt || owed->cts || owed->again_due ||
+	       owed->suspects || ack_lazy_due(owed);
 }
 
 bool recv_has_to_tell(struct anynet_comm *base)
@@ -36,7 +38,7 @@ bool recv_has_to_tell(struct anynet_comm *base)
 
 	if (!control_due(comm))
 		return false;
-	comm->untold = comm->held = false;
+	comm->owed.untold = comm->owed.held = false;
 	return true;
 }
 
@@ -85,28 +87,29 @@ static size_t make_cts(struct recv_comm *comm, unsigned stream, uint8_t *frame)
 		}
 		msg->asked = false;
 		msg->asked_by &= ~bit;
-		comm->cts -= due;
+		comm->owed.cts -= due;
 		return put_cts(comm, msg, stream, frame);
 	}
-	comm->cts = left;
+	comm->owed.cts = left;
 	return 0;
 }
 
 static size_t make_ack(struct recv_comm *comm, unsigned stream, uint8_t *frame)
 {
+	struct recv_owed *owed = &comm->owed;
 	struct anynet_wire_frame header = { .type = ANYNET_FRAME_ACK,
-					    .seq = comm->announced,
+					    .seq = comm->seen.all,
 					    .length = ANYNET_ACK_BYTES };
 
 	for (unsigned word = 0; word < ANYNET_WIRE_SLOTS / 64; word++)
-		for (uint64_t bits = comm->ack_bits[word]; bits; bits &= bits - 1)
+		for (uint64_t bits = owed->ack_bits[word]; bits; bits &= bits - 1)
 			comm->msgs[64 * word + (unsigned)__builtin_ctzll(bits)].told_on =
 				TOLD_ON(stream);
-	memcpy(frame + sizeof(header), comm->ack_bits, ANYNET_ACK_BYTES);
-	memset(comm->ack_bits, 0, sizeof(comm->ack_bits));
-	comm->complete = 0;
-	comm->ack_prompt = false;
-	comm->lazy_bytes = 0;
+	memcpy(frame + sizeof(header), owed->ack_bits, ANYNET_ACK_BYTES);
+	memset(owed->ack_bits, 0, sizeof(owed->ack_bits));
+	owed->complete = 0;
+	owed->ack_prompt = false;
+	owed->lazy_bytes = 0;
 	return put_control(comm, frame, &header);
 }
 
@@ -116,12 +119,12 @@ void recv_tell_again(struct anynet_comm *base, unsigned index)
 {
 	struct recv_comm *comm = to_recv(base);
 
-	base->streams[index]->bye_due = comm->closing;
+	base->streams[index]->bye.due = comm->owed.closing;
 	for (unsigned slot = 0; slot < ANYNET_SENDS; slot++) {
 		if (comm->msgs[slot].told_on != TOLD_ON(index))
 			continue;
-		comm->again[slot / 64] |= 1ull << slot % 64;
-		comm->again_due = true;
+		comm->owed.again[slot / 64] |= 1ull << slot % 64;
+		comm->owed.again_due = true;
 	}
 }
 
@@ -157,13 +160,13 @@ static size_t make_again(struct recv_comm *comm, unsigned stream, uint8_t *frame
 		struct recv_msg *msg = &comm->msgs[slot];
 		uint64_t bit = 1ull << slot % 64;
 
-		if (!(comm->again[slot / 64] & bit))
+		if (!(comm->owed.again[slot / 64] & bit))
 			continue;
 		left |= msg->told_on != TOLD_NOTHING;
 		if ((msg->told_on != TOLD_ON(stream) && msg->told_on != TOLD_NOTHING) ||
 		    still_aside(msg))
 			continue;
-		comm->again[slot / 64] &= ~bit;
+		comm->owed.again[slot / 64] &= ~bit;
 		if (msg->told_on == TOLD_NOTHING)
 			continue;
 		if (msg->state == RECV_UNSEEN)
@@ -171,7 +174,7 @@ static size_t make_again(struct recv_comm *comm, unsigned stream, uint8_t *frame
 		if (msg->state == RECV_MATCHED && (!msg->begun || comm_is_ib(&comm->base)))
 			return put_cts(comm, msg, stream, frame);
 	}
-	comm->again_due = left;
+	comm->owed.again_due = left;
 	return 0;
 }
 
@@ -179,13 +182,13 @@ static size_t make_bye(struct recv_comm *comm, struct anynet_stream *stream, uin
 {
 	struct anynet_wire_frame header = { .type = ANYNET_FRAME_BYE };
 
-	stream->bye_due = false;
+	stream->bye.due = false;
 	return put_control(comm, frame, &header);
 }
 
 static size_t make_suspect(struct recv_comm *comm, uint8_t *frame)
 {
-	unsigned index = (unsigned)__builtin_ctzll(comm->suspects);
+	unsigned index = (unsigned)__builtin_ctzll(comm->owed.suspects);
 	const struct anynet_stream *stream = comm->base.streams[index];
 	struct anynet_wire_frame header = {
 		.type = ANYNET_FRAME_SUSPECT,
@@ -193,7 +196,7 @@ static size_t make_suspect(struct recv_comm *comm, uint8_t *frame)
 		.seq = stream ? stream->epoch : 0,
 	};
 
-	comm->suspects &= comm->suspects - 1;
+	comm->owed.suspects &= comm->owed.suspects - 1;
 	return put_control(comm, frame, &header);
 }
 
@@ -201,17 +204,17 @@ void recv_suspect(struct anynet_comm *base, unsigned index, bool suspect)
 {
 	uint64_t bit = 1ull << index;
 
-	to_recv(base)->suspects =
-		suspect ? to_recv(base)->suspects | bit : to_recv(base)->suspects & ~bit;
+	to_recv(base)->owed.suspects =
+		suspect ? to_recv(base)->owed.suspects | bit : to_recv(base)->owed.suspects & ~bit;
 }
 
 void recv_bye(struct anynet_comm *base)
 {
-	to_recv(base)->closing = true;
-	to_recv(base)->ack_prompt |= to_recv(base)->complete > 0;
+	to_recv(base)->owed.closing = true;
+	to_recv(base)->owed.ack_prompt |= to_recv(base)->owed.complete > 0;
 	for (unsigned i = 0; i < base->stream_count; i++)
 		if (base->streams[i])
-			base->streams[i]->bye_due = true;
+			base->streams[i]->bye.due = true;
 }
 
 /* What is told over a suspect path may be lost with it. */
@@ -230,16 +233,16 @@ size_t recv_next_control(struct recv_comm *comm, struct anynet_stream *stream,
 {
 	size_t bytes = 0;
 
-	if (anynet_unlikely(comm->suspects) && stream->state != STREAM_SUSPECT)
+	if (anynet_unlikely(comm->owed.suspects) && stream->state != STREAM_SUSPECT)
 		return make_suspect(comm, frame);
-	if (anynet_unlikely(comm->again_due))
+	if (anynet_unlikely(comm->owed.again_due))
 		bytes = make_again(comm, stream->index, frame);
-	if (!bytes && comm->cts && !leave_to_others(&comm->base, stream))
+	if (!bytes && comm->owed.cts && !leave_to_others(&comm->base, stream))
 		bytes = make_cts(comm, stream->index, frame);
-	if (!bytes && (comm->ack_prompt || ack_lazy_due(comm)) &&
+	if (!bytes && (comm->owed.ack_prompt || ack_lazy_due(&comm->owed)) &&
 	    !leave_to_others(&comm->base, stream))
 		bytes = make_ack(comm, stream->index, frame);
-	if (!bytes && anynet_unlikely(stream->bye_due))
+	if (!bytes && anynet_unlikely(stream->bye.due))
 		bytes = make_bye(comm, stream, frame);
 	return bytes;
 }
@@ -262,41 +265,42 @@ static struct anynet_mr *fill_cts(const struct recv_sub *sub, uint32_t seq,
 /* The oldest receive that the sender may still have to be told of. */
 static uint32_t oldest_clearable(const struct recv_comm *comm)
 {
-	return (int32_t)(comm->clearable - comm->oldest) < 0 ? comm->clearable : comm->oldest;
+	return (int32_t)(comm->posted.clearable - comm->posted.oldest) < 0 ? comm->posted.clearable
+									   : comm->posted.oldest;
 }
 
 void recv_cts_again(const struct recv_comm *comm, struct anynet_stream *stream)
 {
-	stream->cleared = oldest_clearable(comm);
+	stream->qp.cleared = oldest_clearable(comm);
 }
 
 /* How many receives like the next one that is to be told. */
 static uint32_t receives_ahead(const struct recv_comm *comm, const struct anynet_stream *stream)
 {
 	size_t bytes = (size_t)comm->base.dev->speed_mbps * AHEAD_US / 8;
-	size_t each = comm->reqs[stream->cleared & RECV_REQ_MASK].subs[0].capacity;
+	size_t each = comm->reqs[stream->qp.cleared & RECV_REQ_MASK].subs[0].capacity;
 
 	return each * CTS_AHEAD >= bytes ? CTS_AHEAD : (uint32_t)(bytes / (each | 1)) + 1;
 }
 
 bool recv_holds_cts(struct recv_comm *comm, const struct anynet_stream *stream)
 {
-	uint32_t until = stream->cleared - (CTS_AHEAD - 1);
+	uint32_t until = stream->qp.cleared - (CTS_AHEAD - 1);
 
-	if (!comm->plain || stream->cleared == comm->clearable ||
-	    (int32_t)(comm->announced - until) >= 0)
+	if (!comm->plain || stream->qp.cleared == comm->posted.clearable ||
+	    (int32_t)(comm->seen.all - until) >= 0)
 		return false;
-	until = stream->cleared - (receives_ahead(comm, stream) - 1);
-	if ((int32_t)(comm->announced - until) >= 0)
+	until = stream->qp.cleared - (receives_ahead(comm, stream) - 1);
+	if ((int32_t)(comm->seen.all - until) >= 0)
 		return false;
-	comm->held = true;
-	comm->held_until = until;
+	comm->owed.held = true;
+	comm->owed.held_until = until;
 	return true;
 }
 
 bool recv_must_be_asked(const struct recv_comm *comm, const struct anynet_stream *stream)
 {
-	return !comm->plain && stream->cleared == comm->clearable;
+	return !comm->plain && stream->qp.cleared == comm->posted.clearable;
 }
 
 bool recv_takes_frames(const struct recv_comm *comm)
@@ -311,10 +315,10 @@ bool recv_next_cts(struct recv_comm *comm, struct anynet_stream *stream, size_t 
 {
 	uint32_t oldest = oldest_clearable(comm);
 
-	if ((int32_t)(stream->cleared - oldest) < 0) /* other streams were faster */
-		stream->cleared = oldest;
-	while (stream->cleared != comm->clearable) {
-		uint32_t seq = stream->cleared++;
+	if ((int32_t)(stream->qp.cleared - oldest) < 0) /* other streams were faster */
+		stream->qp.cleared = oldest;
+	while (stream->qp.cleared != comm->posted.clearable) {
+		uint32_t seq = stream->qp.cleared++;
 		const struct recv_sub *sub = &comm->reqs[seq & RECV_REQ_MASK].subs[0];
 
 		if ((sub->capacity <= eager && recv_takes_frames(comm)) || !sub->mr)

@@ -32,14 +32,14 @@ struct anynet_comm *send_create(const struct anynet_device *dev)
 		send_free(&comm->base);
 		return NULL;
 	}
-	comm->frame_bytes = ib ? IB_FRAME_BYTES : SIZE_MAX;
-	comm->eager_bytes =
+	comm->limits.frame = ib ? IB_FRAME_BYTES : SIZE_MAX;
+	comm->limits.eager =
 		anynet_min(ib ? IB_EAGER_BYTES : cfg->eager_bytes,
 			   comm->ring.bytes / 2 - 2 * HEADER_BYTES - REPLAY_RECORD_BYTES);
-	comm->chunk_bytes =
+	comm->limits.chunk =
 		anynet_max(cfg->chunk_bytes & ~(size_t)(ANYNET_PART_ALIGN - 1), ANYNET_PART_ALIGN);
 	comm->next_seq = cfg->first_number;
-	comm->ready_head = comm->ready_tail = SLOT_NONE;
+	comm->queue.head = comm->queue.tail = SLOT_NONE;
 	comm->free_head = SLOT_NONE;
 	comm->base.is_send = true;
 	comm->base.dev = dev;
@@ -74,7 +74,7 @@ bool send_uses(const struct anynet_comm *base, const struct anynet_mr *mr)
 
 bool send_comm_ready(const struct anynet_comm *base)
 {
-	enum send_ready ready = ((const struct send_comm *)base)->ready;
+	enum send_ready ready = ((const struct send_comm *)base)->notices.ready;
 
 	return ready == READY_UNUSED || ready == READY_HEARD;
 }
@@ -89,7 +89,7 @@ bool send_owes(const struct anynet_comm *base)
 	const struct send_comm *comm = (const struct send_comm *)base;
 
 	for (int i = 0; i < comm->fresh; i++)
-		if (comm->msgs[i].state == SEND_GIVEN && comm->msgs[i].chunks &&
+		if (comm->msgs[i].state == SEND_GIVEN && comm->msgs[i].chunks.unwritten &&
 		    atomic_load_explicit(&comm->msgs[i].req.done, memory_order_relaxed))
 			return true;
 	return false;
@@ -105,7 +105,7 @@ uint64_t send_bytes(const struct anynet_comm *base)
 	uint64_t bytes = 0;
 
 	for (unsigned i = 0; i < base->stream_count; i++)
-		bytes += base->streams[i] ? base->streams[i]->bytes_sent : 0;
+		bytes += base->streams[i] ? base->streams[i]->sent.bytes : 0;
 	return bytes;
 }
 
@@ -141,18 +141,18 @@ void send_ready(struct anynet_comm *base)
 {
 	struct send_comm *comm = to_send(base);
 
-	comm->ready = READY_DUE;
+	comm->notices.ready = READY_DUE;
 	for (unsigned i = 0; i < base->stream_count; i++)
 		if (base->streams[i])
-			comm->streams_standing |= UINT64_C(1) << i;
+			comm->notices.standing |= UINT64_C(1) << i;
 }
 
 void send_bye(struct anynet_comm *base)
 {
-	to_send(base)->closing = true;
+	to_send(base)->notices.bye = true;
 	for (unsigned i = 0; i < base->stream_count; i++)
 		if (base->streams[i])
-			base->streams[i]->bye_due = true;
+			base->streams[i]->bye.due = true;
 }
 
 /* --- posting and reporting --- */
@@ -189,11 +189,11 @@ static bool copy_in(struct send_comm *comm, struct send_msg *msg, const void *da
 
 static void learn_tag(struct send_comm *comm, uint32_t tag)
 {
-	if (!comm->tag_known) {
-		comm->tag_known = true;
-		comm->tag = tag;
-	} else if (tag != comm->tag) {
-		comm->multi = true;
+	if (!comm->tags.known) {
+		comm->tags.known = true;
+		comm->tags.first = tag;
+	} else if (tag != comm->tags.first) {
+		comm->tags.multi = true;
 		send_ask_for_waiting(comm); /* what comes from now on is matched behind them */
 	}
 }
@@ -202,18 +202,18 @@ static void learn_tag(struct send_comm *comm, uint32_t tag)
  * overtakes another that waits: the receiver may match them in their order. */
 static bool must_wait(const struct send_comm *comm, const struct send_msg *msg)
 {
-	if (!comm_is_ib(&comm->base) || comm->multi)
+	if (!comm_is_ib(&comm->base) || comm->tags.multi)
 		return false;
-	if (anynet_likely(comm->waiting_head == comm->waiting_tail && msg->record &&
+	if (anynet_likely(comm->waiting.head == comm->waiting.tail && msg->record &&
 			  stream_takes_frames(comm->base.streams[0])))
 		return false;
-	return comm->waiting_head != comm->waiting_tail || !send_cleared(comm, msg);
+	return comm->waiting.head != comm->waiting.tail || !send_cleared(comm, msg);
 }
 
 /* With several: a small message only where a receiver takes it unasked. */
 static bool must_ask(const struct send_comm *comm, const struct send_msg *msg)
 {
-	if (!comm->multi)
+	if (!comm->tags.multi)
 		return false;
 	return !msg->record || (comm_is_ib(&comm->base) && !send_cleared(comm, msg));
 }
@@ -227,7 +227,7 @@ static void refer_to(struct send_comm *comm, struct send_msg *msg, const void *d
 	msg->data = data;
 	msg->mr = mr;
 	msg->flags |= ANYNET_FLAG_ACK;
-	if (msg->on_gpu && comm_is_ib(&comm->base) && msg->bytes <= comm->eager_bytes)
+	if (msg->on_gpu && comm_is_ib(&comm->base) && msg->bytes <= comm->limits.eager)
 		msg->record = replay_take(&comm->ring, HEADER_BYTES);
 	mr_hold(&comm->base, mr);
 }
@@ -235,18 +235,18 @@ static void refer_to(struct send_comm *comm, struct send_msg *msg, const void *d
 static void start_message(struct send_comm *comm, struct send_msg *msg, const void *data,
 			  size_t bytes, uint32_t tag, struct anynet_mr *mr)
 {
-	if (anynet_unlikely(!comm->multi && (!comm->tag_known || tag != comm->tag)))
+	if (anynet_unlikely(!comm->tags.multi && (!comm->tags.known || tag != comm->tags.first)))
 		learn_tag(comm, tag);
 	msg->bytes = bytes;
 	msg->given = 0;
 	msg->seq = comm->next_seq;
 	msg->tag = tag;
-	msg->chunks = msg->unsure = 0;
-	msg->flags = comm->multi ? ANYNET_FLAG_MULTI : 0;
+	msg->chunks.unwritten = msg->chunks.unsure = 0;
+	msg->flags = comm->tags.multi ? ANYNET_FLAG_MULTI : 0;
 	msg->acked = msg->tested = msg->acked_early = false;
 	msg->record = msg->kept = NULL;
 	msg->on_gpu = false;
-	msg->copied = bytes <= comm->eager_bytes;
+	msg->copied = bytes <= comm->limits.eager;
 	if (anynet_unlikely(mr && mr->gpu && bytes)) {
 		comm_note_gpu(&comm->base, mr);
 		msg->on_gpu = true;
@@ -286,7 +286,7 @@ static ANYNET_COLD int fetch_small(struct send_comm *comm, const void **data, si
 static bool can_gather(const struct send_comm *comm)
 {
 	for (unsigned i = 0; i < comm->base.stream_count; i++)
-		if (comm->base.streams[i] && !comm->base.streams[i]->gathers)
+		if (comm->base.streams[i] && !comm->base.streams[i]->qp.gathers)
 			return false;
 	return true;
 }
@@ -294,7 +294,7 @@ static bool can_gather(const struct send_comm *comm)
 /* By queue pairs small messages go from the ring only, others from registered memory. */
 static int check_for_qp(const struct send_comm *comm, size_t bytes, const struct anynet_mr *mr)
 {
-	if (bytes > comm->eager_bytes)
+	if (bytes > comm->limits.eager)
 		return mr ? 0 : -EADDRNOTAVAIL;
 	return replay_has_room(&comm->ring, HEADER_BYTES + bytes + ANYNET_TAIL_BYTES) ? 0 : -EAGAIN;
 }
@@ -329,7 +329,7 @@ int send_post(struct anynet_comm *base, const struct anynet_send *send, struct a
 		ret = check_for_qp(comm, bytes, mr);
 		if (anynet_unlikely(ret))
 			return ret;
-		if (anynet_unlikely(mr && mr->gpu && bytes && bytes <= comm->eager_bytes) &&
+		if (anynet_unlikely(mr && mr->gpu && bytes && bytes <= comm->limits.eager) &&
 		    !can_gather(comm) && (ret = fetch_small(comm, &data, bytes, &mr)))
 			return ret;
 	}

@@ -25,6 +25,12 @@ enum send_ready {
 	READY_HEARD, /* the receiver has it: it has told something of messages, or a queue pair says so */
 };
 
+/* Chunks of a message, handed to streams. */
+struct send_chunks {
+	uint16_t unwritten; /* not all written */
+	uint16_t unsure;    /* not known to have arrived but by an ACK */
+};
+
 struct send_msg {
 	struct anynet_request req; /* first */
 	const uint8_t *data;       /* NCCL's buffer, or the payload in the replay ring */
@@ -36,13 +42,40 @@ struct send_msg {
 	struct replay_record *record; /* of its frame in the ring; NULL: it has none there */
 	struct replay_record *kept;   /* done before its ACK: of its payload; NULL: it is not */
 	uint16_t next;                /* in the ready queue or the free list */
-	uint16_t chunks;              /* handed to streams, not all written */
-	uint16_t unsure; /* handed to streams, not known to have arrived but by an ACK */
+	struct send_chunks chunks;
 	uint8_t state;                /* enum send_state */
 	uint8_t flags;                /* ANYNET_FLAG_* of its frames */
 	bool copied, acked, tested, rts_due;
 	bool on_gpu;      /* `data` is GPU memory */
 	bool acked_early; /* before its last byte was written */
+};
+
+/* Slots of messages with bytes (or an RTS) to hand to streams: the ends of their list. */
+struct send_queue {
+	uint16_t head, tail;
+};
+
+/* What is to be said besides messages: READY, first of all; BYE on every stream, last. */
+struct send_notices {
+	enum send_ready ready;
+	bool bye; /* is to be sent on every stream */
+	uint64_t standing; /* in READY: bit i = stream i */
+};
+
+struct send_tags {
+	uint32_t first;
+	bool known, multi; /* one has been used; more than one */
+};
+
+/* Slots of messages that wait for a CTS unasked, in order. */
+struct send_waiting {
+	uint16_t slots[ANYNET_SENDS];
+	uint32_t head, tail;
+};
+
+/* Bytes at most: of a message that is copied, of a chunk, of the payload of a frame. */
+struct send_limits {
+	size_t eager, chunk, frame;
 };
 
 struct send_comm {
@@ -55,18 +88,12 @@ struct send_comm {
 	uint32_t undone;         /* of these, not done yet */
 	uint32_t unconfirmed;    /* messages not acknowledged */
 	uint64_t moved;          /* messages acknowledged */
-	uint16_t ready_head, ready_tail;
-	enum send_ready ready;
-	bool closing;          /* BYE is to be sent on every stream */
-	bool tag_known, multi; /* more than one tag has been used */
-	bool ask_all;          /* receives without a CTS so far get one only if asked for */
-	/* Slots of messages that wait for a CTS unasked, in order */
-	uint16_t waiting[ANYNET_SENDS];
-	uint32_t waiting_head, waiting_tail;
-	uint32_t tag;
-	uint64_t streams_standing; /* in READY: bit i = stream i */
-	size_t eager_bytes, chunk_bytes;
-	size_t frame_bytes; /* of payload, at most */
+	struct send_queue queue;
+	struct send_notices notices;
+	bool ask_all; /* receives without a CTS so far get one only if asked for */
+	struct send_tags tags;
+	struct send_limits limits;
+	struct send_waiting waiting;
 	struct replay_ring ring;
 	struct replay_ring kept; /* send_keep.c; no memory: none are */
 	/* IB_EAGER_BYTES: of a small message out of GPU memory; NULL = none so far */

@@ -18,21 +18,21 @@ void send_queue(struct send_comm *comm, struct send_msg *msg)
 
 	msg->state = SEND_QUEUED;
 	msg->next = SLOT_NONE;
-	if (comm->ready_tail == SLOT_NONE)
-		comm->ready_head = slot;
+	if (comm->queue.tail == SLOT_NONE)
+		comm->queue.head = slot;
 	else
-		comm->msgs[comm->ready_tail].next = slot;
-	comm->ready_tail = slot;
+		comm->msgs[comm->queue.tail].next = slot;
+	comm->queue.tail = slot;
 }
 
 static void ready_pop(struct send_comm *comm, enum send_state state)
 {
-	struct send_msg *msg = &comm->msgs[comm->ready_head];
+	struct send_msg *msg = &comm->msgs[comm->queue.head];
 
 	msg->state = (uint8_t)state;
-	comm->ready_head = msg->next;
-	if (comm->ready_head == SLOT_NONE)
-		comm->ready_tail = SLOT_NONE;
+	comm->queue.head = msg->next;
+	if (comm->queue.head == SLOT_NONE)
+		comm->queue.tail = SLOT_NONE;
 }
 
 /* --- messages that wait for a CTS without having asked --- */
@@ -61,25 +61,26 @@ static void ask_for(struct send_comm *comm, struct send_msg *msg)
 void send_wait_for_cts(struct send_comm *comm, struct send_msg *msg)
 {
 	msg->state = SEND_ASKED;
-	comm->waiting[comm->waiting_tail++ % ANYNET_SENDS] = (uint16_t)(msg - comm->msgs);
+	comm->waiting.slots[comm->waiting.tail++ % ANYNET_SENDS] = (uint16_t)(msg - comm->msgs);
 }
 
 void send_ask_for_waiting(struct send_comm *comm)
 {
-	while (comm->waiting_head != comm->waiting_tail)
-		ask_for(comm, &comm->msgs[comm->waiting[comm->waiting_head++ % ANYNET_SENDS]]);
+	while (comm->waiting.head != comm->waiting.tail)
+		ask_for(comm,
+			&comm->msgs[comm->waiting.slots[comm->waiting.head++ % ANYNET_SENDS]]);
 }
 
 void send_look_for_cts(struct send_comm *comm, struct anynet_stream *stream)
 {
-	while (comm->waiting_head != comm->waiting_tail) {
+	while (comm->waiting.head != comm->waiting.tail) {
 		struct send_msg *msg =
-			&comm->msgs[comm->waiting[comm->waiting_head % ANYNET_SENDS]];
+			&comm->msgs[comm->waiting.slots[comm->waiting.head % ANYNET_SENDS]];
 		bool goes = stream->ops->cleared(stream, msg);
 
 		if (!goes && !comm->ask_all)
 			return;
-		comm->waiting_head++;
+		comm->waiting.head++;
 		if (goes)
 			send_queue(comm, msg);
 		else
@@ -89,7 +90,7 @@ void send_look_for_cts(struct send_comm *comm, struct anynet_stream *stream)
 
 bool send_may_ask(const struct send_comm *comm)
 {
-	return comm->multi || comm->ask_all;
+	return comm->tags.multi || comm->ask_all;
 }
 
 void send_ask_all(struct send_comm *comm)
@@ -111,14 +112,14 @@ void send_free_if_over(struct send_comm *comm, struct send_msg *msg)
 static int acknowledge(struct send_comm *comm, struct send_msg *msg)
 {
 	/* The receiver needs no tail byte, the socket may still have to take it. It may never do so: the receiver may close. */
-	if (anynet_unlikely(msg->copied && msg->chunks && msg->state == SEND_GIVEN &&
+	if (anynet_unlikely(msg->copied && msg->chunks.unwritten && msg->state == SEND_GIVEN &&
 			    !msg->acked)) {
 		msg->acked_early = true;
 		if (!atomic_load_explicit(&msg->req.done, memory_order_relaxed))
 			send_complete(comm, msg);
 		return 0;
 	}
-	if (msg->state != SEND_GIVEN || msg->chunks || msg->acked) {
+	if (msg->state != SEND_GIVEN || msg->chunks.unwritten || msg->acked) {
 		comm_note_fault(&comm->base, NULL, -EPROTO,
 				"acknowledgement of slot %d, which has no unacknowledged message",
 				(int)(msg - comm->msgs));
@@ -178,7 +179,7 @@ static int on_suspect(struct send_comm *comm, unsigned index, uint32_t epoch)
 		index < comm->base.stream_count ? comm->base.streams[index] : NULL;
 
 	if (stream_stands(stream) && stream->epoch == epoch)
-		comm->base.noted = stream->suspected = true;
+		comm->base.noted = stream->health.suspected = true;
 	return 0;
 }
 
@@ -191,7 +192,7 @@ int send_control(struct send_comm *comm, struct anynet_stream *stream,
 		return -EPROTO;
 	}
 	if (header->type == ANYNET_FRAME_ACK || header->type == ANYNET_FRAME_CTS)
-		comm->ready = READY_HEARD; /* accept has returned */
+		comm->notices.ready = READY_HEARD; /* accept has returned */
 	if (header->type == ANYNET_FRAME_ACK && header->length == ANYNET_ACK_BYTES)
 		return on_ack(comm, payload);
 	if (header->type == ANYNET_FRAME_ACK && !header->length)
@@ -203,7 +204,7 @@ int send_control(struct send_comm *comm, struct anynet_stream *stream,
 	if (header->type == ANYNET_FRAME_PING && !header->length)
 		return 0;
 	if (header->type == ANYNET_FRAME_BYE && !header->length) {
-		stream->bye = true;
+		stream->bye.came = true;
 		return 0;
 	}
 	comm_note_fault(&comm->base, stream, -EPROTO, "frame of type %u with %u bytes",
@@ -216,13 +217,13 @@ int send_control(struct send_comm *comm, struct anynet_stream *stream,
 /* READY goes first, on stream 0; BYE last, on every stream. */
 static bool next_notice(struct send_comm *comm, struct anynet_stream *stream, struct frame_id *id)
 {
-	if (comm->ready == READY_DUE && !stream->index) {
-		comm->ready = READY_SENT;
+	if (comm->notices.ready == READY_DUE && !stream->index) {
+		comm->notices.ready = READY_SENT;
 		*id = (struct frame_id){ .type = ANYNET_FRAME_READY };
 		return true;
 	}
-	if (stream->bye_due && comm->ready_head == SLOT_NONE) {
-		stream->bye_due = false;
+	if (stream->bye.due && comm->queue.head == SLOT_NONE) {
+		stream->bye.due = false;
 		*id = (struct frame_id){ .type = ANYNET_FRAME_BYE };
 		return true;
 	}
@@ -235,16 +236,16 @@ static bool too_slow(const struct send_comm *comm, struct anynet_stream *stream,
 {
 	double own, best = 0;
 
-	if (stream->rate <= 0)
+	if (stream->sent.rate <= 0)
 		return stream->ops->backlog(stream) > UNKNOWN_BYTES;
-	own = (double)(stream->ops->backlog(stream) + bytes) / stream->rate;
+	own = (double)(stream->ops->backlog(stream) + bytes) / stream->sent.rate;
 	for (unsigned i = 0; i < comm->base.stream_count; i++) {
 		struct anynet_stream *other = comm->base.streams[i];
 		double time;
 
-		if (other == stream || !stream_works(other) || other->rate <= 0)
+		if (other == stream || !stream_works(other) || other->sent.rate <= 0)
 			continue;
-		time = (double)(other->ops->backlog(other) + bytes) / other->rate;
+		time = (double)(other->ops->backlog(other) + bytes) / other->sent.rate;
 		if (best <= 0 || time < best)
 			best = time;
 	}
@@ -261,11 +262,11 @@ static bool may_have_qps(const struct send_comm *comm)
 static bool is_freer(struct anynet_stream *stream, struct anynet_stream *other)
 {
 	size_t own = stream->ops->backlog(stream), others = other->ops->backlog(other);
-	bool by_qp = stream->by_qp;
+	bool by_qp = stream->qp.carries;
 
-	if (by_qp != other->by_qp)
+	if (by_qp != other->qp.carries)
 		return by_qp ? own != SIZE_MAX : others == SIZE_MAX;
-	return own < others || (own == others && stream->bytes_sent < other->bytes_sent);
+	return own < others || (own == others && stream->sent.bytes < other->sent.bytes);
 }
 
 /* With queue pairs: a message goes by a stream that has its CTS; if none has it any more, one may ask. Of
@@ -289,15 +290,15 @@ static bool better_by_another(const struct send_comm *comm, struct anynet_stream
 static size_t chunk_size(const struct send_comm *comm, const struct anynet_stream *stream,
 			 const struct send_msg *msg)
 {
-	size_t left = anynet_min(msg->bytes - msg->given, comm->frame_bytes);
+	size_t left = anynet_min(msg->bytes - msg->given, comm->limits.frame);
 	bool whole = comm->base.stream_count == 1
 			     ? !comm->base.checksum
-			     : comm_is_ib(&comm->base) && stream->by_qp &&
+			     : comm_is_ib(&comm->base) && stream->qp.carries &&
 				       !anynet_net.cfg->ib_split && !comm->base.spread;
 
-	if (msg->copied || left <= comm->chunk_bytes || whole)
+	if (msg->copied || left <= comm->limits.chunk || whole)
 		return anynet_min(left, UINT32_MAX & ~(size_t)(ANYNET_PART_ALIGN - 1));
-	return comm->chunk_bytes;
+	return comm->limits.chunk;
 }
 
 bool send_next(struct send_comm *comm, struct anynet_stream *stream, struct frame_id *id)
@@ -305,15 +306,15 @@ bool send_next(struct send_comm *comm, struct anynet_stream *stream, struct fram
 	struct send_msg *msg;
 	size_t bytes;
 
-	if (anynet_unlikely(comm->ready == READY_DUE || comm->closing) &&
+	if (anynet_unlikely(comm->notices.ready == READY_DUE || comm->notices.bye) &&
 	    next_notice(comm, stream, id))
 		return true;
-	if (comm->ready_head == SLOT_NONE)
+	if (comm->queue.head == SLOT_NONE)
 		return false;
 	if (comm->base.stream_count > 1 && anynet_unlikely(stream->state == STREAM_SUSPECT))
 		return false;
-	msg = &comm->msgs[comm->ready_head];
-	id->slot = comm->ready_head;
+	msg = &comm->msgs[comm->queue.head];
+	id->slot = comm->queue.head;
 	id->seq = msg->seq;
 	id->at = id->length = 0;
 	if (anynet_unlikely(msg->rts_due)) {
@@ -331,8 +332,8 @@ bool send_next(struct send_comm *comm, struct anynet_stream *stream, struct fram
 	id->length = (uint32_t)bytes;
 	id->at = (uint32_t)(msg->given / ANYNET_PART_ALIGN);
 	msg->given += bytes;
-	msg->chunks++;
-	msg->unsure++;
+	msg->chunks.unwritten++;
+	msg->chunks.unsure++;
 	if (msg->given == msg->bytes)
 		ready_pop(comm, SEND_GIVEN);
 	return true;
@@ -358,8 +359,8 @@ void send_frame(const struct send_comm *comm, const struct frame_id *id, struct 
 	} else {
 		frame->header = (struct anynet_wire_frame){ .type = id->type };
 		if (id->type == ANYNET_FRAME_READY) {
-			frame->header.size = (unsigned)__builtin_popcountll(comm->streams_standing);
-			frame->header.offset = comm->streams_standing;
+			frame->header.size = (unsigned)__builtin_popcountll(comm->notices.standing);
+			frame->header.offset = comm->notices.standing;
 		} else {
 			frame->header.seq = comm->next_seq;
 		}
@@ -377,8 +378,8 @@ void send_written(struct send_comm *comm, const struct frame_id *id)
 
 	if (id->type != ANYNET_FRAME_DATA)
 		return;
-	msg->chunks--;
-	if (msg->chunks || msg->state != SEND_GIVEN)
+	msg->chunks.unwritten--;
+	if (msg->chunks.unwritten || msg->state != SEND_GIVEN)
 		return;
 	if (!msg->copied) {
 		if (anynet_unlikely(comm->kept.memory))
@@ -396,23 +397,23 @@ void send_arrived(struct send_comm *comm, const struct frame_id *id)
 	struct send_msg *msg = &comm->msgs[id->slot];
 
 	if (id->type == ANYNET_FRAME_READY)
-		comm->ready = READY_HEARD;
+		comm->notices.ready = READY_HEARD;
 	if (id->type != ANYNET_FRAME_DATA || msg->seq != id->seq || msg->acked)
 		return;
-	if (!--msg->unsure && msg->state == SEND_GIVEN && !msg->chunks)
+	if (!--msg->chunks.unsure && msg->state == SEND_GIVEN && !msg->chunks.unwritten)
 		acknowledge(comm, msg);
 }
 
 void send_begun(struct send_comm *comm, const struct frame_id *id)
 {
-	comm->msgs[id->slot].unsure++;
+	comm->msgs[id->slot].chunks.unsure++;
 }
 
 void send_rewound(struct send_comm *comm, const struct frame_id *id)
 {
 	comm->base.rewound++;
 	if (id->type == ANYNET_FRAME_DATA)
-		comm->msgs[id->slot].chunks++;
+		comm->msgs[id->slot].chunks.unwritten++;
 }
 
 bool send_frame_over(const struct send_comm *comm, const struct frame_id *id)

@@ -29,6 +29,13 @@ enum stream_moved {
 	STREAM_STUCK, /* there was something to carry, and none of it has arrived as it should */
 };
 
+/* How far a receiver has come in a stream: frames consumed in all, and how far the payload of the next one is in
+ * place, as an offset in its message; 0 = nothing is. */
+struct stream_position {
+	uint64_t frames;
+	uint32_t part;
+};
+
 /*
  * All calls come with the comm to themselves (its one caller, or under its lock when I/O threads
  * serve it) and wait for nobody: with a queue pair for at most 30 ms for what its queue pair is to flush, and
@@ -61,13 +68,12 @@ struct anynet_stream_ops {
 	 * stream needs to go on over another one stays. */
 	void (*sever)(struct anynet_stream *stream);
 
-	/* A severed stream of a receive comm: frames consumed in all, payload bytes of the next one
-	 * that are in place. */
-	void (*position)(struct anynet_stream *stream, uint64_t *frames, uint32_t *part);
+	/* Of a severed stream of a receive comm. */
+	struct stream_position (*position)(struct anynet_stream *stream);
 
 	/* Go on over stream->fd from the receiver's position (which a receive comm's stream knows).
 	 * -EPROTO: that cannot be its position. */
-	int (*resume)(struct anynet_stream *stream, uint64_t frames, uint32_t part);
+	int (*resume)(struct anynet_stream *stream, struct stream_position from);
 
 	/* The comm is about to be closed on purpose: let what was sent arrive. 0: it has, close now;
 	 * -EAGAIN: not yet, ask again; else the stream has broken. */
@@ -100,8 +106,7 @@ struct stream_signs {
 
 /* Of a stream, over its connections: progress.c. */
 struct stream_progress {
-	uint64_t frames; /* the receiver's position when the connection began … */
-	uint32_t part;
+	struct stream_position from; /* when the connection began … */
 	uint64_t acked; /* … and what was acknowledged of it by then */
 	uint64_t began_ms;
 	unsigned same;       /* connections in a row that began at the position of the one before */
@@ -120,6 +125,55 @@ enum stream_state {
 	STREAM_SUSPECT /* it stands, and its path gives no sign: nothing new is given to it */
 };
 
+/* Of an IB device's stream: what is known of its queue pairs. */
+struct stream_qp {
+	bool carries; /* frames go by one … */
+	/* … whose peer says here whether small messages may come in them; NULL = none */
+	const uint32_t *frames;
+	bool gathers;     /* … if so, also those whose payload does not lie behind its header */
+	uint32_t cleared; /* receive comm: all before are told on it, or over */
+	int err;          /* the -errno that ended the last one; 0 = none … */
+	uint64_t brought; /* … after so many frames had arrived by it */
+	/* That resume takes over; of a receive comm also one that is being proven. NULL = none */
+	struct ib_qp *next;
+	uint32_t epoch; /* receive comm: of the last one that was to be proven */
+};
+
+/* Payload, for balancing and statistics. */
+struct stream_sent {
+	uint64_t bytes;
+	double rate; /* bytes per ms as last estimated; 0 = not known */
+};
+
+struct stream_bye {
+	bool due;  /* it is to be sent once all else is out */
+	bool came; /* the peer's has, the end of the stream is no error */
+};
+
+/* The NIC that its connection goes through; NULL = not known. */
+struct stream_nic {
+	const struct anynet_device *dev;
+	unsigned losses; /* its carrier_losses() when the connection was made */
+};
+
+/* Its path's signs of life. */
+struct stream_health {
+	/* Since when what was sent is not acknowledged, as far as known; 0 = all is */
+	uint64_t silent_ms;
+	uint8_t alarms; /* how often it gave none for too long of late, and when last */
+	uint64_t alarmed_ms;
+	uint64_t suspected_ms;    /* when the peer last said that it is suspect; 0 = never */
+	bool suspected;           /* … and that is still to be looked at */
+	struct stream_signs seen; /* when it was last looked at */
+};
+
+/* Connections that broke. */
+struct stream_breaks {
+	int err;     /* without connection: the -errno that ended the last one … */
+	uint64_t ms; /* … and when */
+	uint32_t count;
+};
+
 /* It outlives connections: a new one goes on where the receiver says that the last one ended (docs/wire.md). */
 struct anynet_stream {
 	const struct anynet_stream_ops *ops;
@@ -127,42 +181,20 @@ struct anynet_stream {
 	enum stream_state state; /* changed by comm_stream_change (session/comm.h) only */
 	int fd;                  /* -1 = no connection */
 	uint16_t index;
+	bool readable, writable; /* by the last events; set when that is not known */
+	bool ended;              /* the peer's end is shut: read until that is seen */
+	bool parked;             /* the frame at its head waits for a posted receive */
+	struct stream_bye bye;
+	struct stream_qp qp;
+	struct stream_sent sent;
 	uint32_t epoch;
-	/* NIC that the connection goes through; NULL = not known */
-	const struct anynet_device *dev;
-	unsigned losses;              /* that NIC's carrier_losses() when the connection was made */
 	struct anynet_wire_pair home; /* the NICs it was planned for */
 	struct anynet_wire_pair pair; /* those it joins now */
-	bool readable, writable;      /* by the last events; set when that is not known */
-	bool ended;                   /* the peer's end is shut: read until that is seen */
-	bool parked;                  /* the frame at its head waits for a posted receive */
-	/* Since when what was sent is not acknowledged, as far as known; 0 = all is */
-	uint64_t silent_ms;
-	uint8_t alarms; /* how often it gave none for too long of late, and when last */
-	uint64_t alarmed_ms;
-	uint64_t suspected_ms; /* when the peer last said that its path is suspect; 0 = never */
-	bool suspected;        /* … and that is still to be looked at */
-	bool by_qp;            /* frames go by a queue pair … */
-	/* … whose peer says here whether small messages may come in them; NULL = none */
-	const uint32_t *frames;
-	bool gathers; /* … if so, also those whose payload does not lie behind its header */
-	int qp_err;   /* of an IB device: the -errno that ended its last queue pair; 0 = none … */
-	uint64_t qp_frames;  /* … after so many frames had arrived by it */
-	bool bye_due;        /* BYE is to be sent once all else is out */
-	bool bye;            /* the peer's BYE has come, the end of the stream is no error */
-	int broke_by;        /* without connection: the -errno that ended the last one … */
-	uint64_t broke_ms;   /* … and when */
-	uint64_t bytes_sent; /* payload, for balancing and statistics */
-	double rate;         /* bytes per ms as last estimated; 0 = not known */
-	uint32_t cleared;    /* receive comm: all before are told on it, or over */
-	/* That resume takes over; of a receive comm also one that is being proven. NULL = none */
-	struct ib_qp *next_qp;
-	uint32_t qp_epoch; /* receive comm: of the last queue pair that was to be proven */
-	char path[112];    /* "10.0.0.1:4711 -> 10.0.0.2:9000" for messages */
-
+	struct stream_nic nic;
+	struct stream_health health;
+	struct stream_breaks breaks;
 	struct stream_progress progress;
-	uint32_t breaks;          /* connections that broke */
-	struct stream_signs seen; /* when it was last looked at */
+	char path[112]; /* "10.0.0.1:4711 -> 10.0.0.2:9000" for messages */
 };
 
 /* Names a frame of a stream, so that it can be made again. */
@@ -319,13 +351,13 @@ static inline bool stream_works(const struct anynet_stream *stream)
 /* Was it found to give no sign, and has not given one since? A lost carrier alone is no such thing. */
 static inline bool stream_is_silent(const struct anynet_stream *stream)
 {
-	return stream->silent_ms && stream->alarmed_ms >= stream->silent_ms;
+	return stream->health.silent_ms && stream->health.alarmed_ms >= stream->health.silent_ms;
 }
 
 /* By a queue pair: may a small message go in a frame, without a CTS? */
 static inline bool stream_takes_frames(const struct anynet_stream *stream)
 {
-	return stream && stream->frames && __atomic_load_n(stream->frames, __ATOMIC_ACQUIRE);
+	return stream && stream->qp.frames && __atomic_load_n(stream->qp.frames, __ATOMIC_ACQUIRE);
 }
 
 /* Lines about what happens again and again: the first, the second, the fourth … time. */

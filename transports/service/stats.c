@@ -79,20 +79,20 @@ static void tell_stream(const struct anynet_comm *comm, const struct anynet_stre
 					  [STREAM_UP] = ANYNET_STATS_UP,
 					  [STREAM_SUSPECT] = ANYNET_STATS_SUSPECT };
 
-	out->bytes = stream->bytes_sent;
+	out->bytes = stream->sent.bytes;
 	out->frames = stream->ops->frames(stream);
-	out->rate = comm->is_send ? stream->seen.rate : 0;
-	out->resent = stream->seen.resent;
-	out->acked = stream->seen.acked;
-	out->busy_us = stream->seen.busy_us;
-	out->rtt_us = stream->seen.rtt_us;
-	out->breaks = stream->breaks;
-	out->down_ms = !stream_stands(stream) ? by_clock(round, stream->broke_ms) : 0;
+	out->rate = comm->is_send ? stream->health.seen.rate : 0;
+	out->resent = stream->health.seen.resent;
+	out->acked = stream->health.seen.acked;
+	out->busy_us = stream->health.seen.busy_us;
+	out->rtt_us = stream->health.seen.rtt_us;
+	out->breaks = stream->breaks.count;
+	out->down_ms = !stream_stands(stream) ? by_clock(round, stream->breaks.ms) : 0;
 	out->index = stream->index;
 	out->epoch = stream->epoch;
-	out->kind = comm_is_ib(comm) && stream->by_qp ? ANYNET_STATS_QP : ANYNET_STATS_TCP;
+	out->kind = comm_is_ib(comm) && stream->qp.carries ? ANYNET_STATS_QP : ANYNET_STATS_TCP;
 	out->state = states[stream->state];
-	PUT_TEXT(out->device, stream->dev ? stream->dev->name : "");
+	PUT_TEXT(out->device, stream->nic.dev ? stream->nic.dev->name : "");
 	PUT_TEXT(out->path, stream->path);
 }
 

@@ -25,7 +25,7 @@ void comm_tell_tcp_only(struct anynet_comm *comm, int level)
 /* The peer has said that it closes. No error until something is asked of it again. */
 static void stream_ended(struct anynet_comm *comm, struct anynet_stream *stream)
 {
-	bool said_bye = stream->bye;
+	bool said_bye = stream->bye.came;
 
 	comm_end_stream(comm, stream);
 	if (said_bye && comm_has_streams(comm))
@@ -41,13 +41,13 @@ static void stream_ended(struct anynet_comm *comm, struct anynet_stream *stream)
 int comm_stream_broke(struct anynet_comm *comm, struct anynet_stream *stream, int err)
 {
 	/* Its last words may still be there to be read. */
-	if (!comm_state(comm) && comm->is_send && !stream->bye)
+	if (!comm_state(comm) && comm->is_send && !stream->bye.came)
 		stream->ops->receive(stream);
 	if (comm_state(comm)) {
 		comm_close_streams(comm);
 		return comm_error(comm);
 	}
-	if (stream->bye || (!recovery_wanted() && !comm_pending(comm))) {
+	if (stream->bye.came || (!recovery_wanted() && !comm_pending(comm))) {
 		stream_ended(comm, stream);
 	} else if (recovery_wanted()) {
 		comm_sever(comm, stream, err);
@@ -76,7 +76,7 @@ void comm_take_rest(struct anynet_comm *comm)
 		comm->session->unread |= ib_stream_take_rest(stream);
 		if (comm->noted && comm_settle(comm))
 			comm_close_streams(comm);
-		else if (stream->bye)
+		else if (stream->bye.came)
 			comm_stream_broke(comm, stream, -ECONNRESET);
 		if (comm_error(comm) || comm->peer_closed)
 			return;
@@ -86,12 +86,12 @@ void comm_take_rest(struct anynet_comm *comm)
 /* The receiver sees what its path does not, and says so. */
 static void take_suspect(struct anynet_comm *comm, struct anynet_stream *stream)
 {
-	stream->suspected = false;
+	stream->health.suspected = false;
 	if (!stream_stands(stream) || !recovery_wanted())
 		return;
 	if (stream_works(stream))
 		comm_stream_change(comm, stream, STREAM_SUSPECT, "reported by the peer");
-	stream->suspected_ms = os_now_ms();
+	stream->health.suspected_ms = os_now_ms();
 	recovery_stream(comm, stream, true);
 }
 
@@ -101,7 +101,7 @@ int comm_settle(struct anynet_comm *comm)
 	if (*comm->fault.tcp_only_why && !comm->session->tcp_only_told)
 		comm_tell_tcp_only(comm, ANYNET_LOG_WARN);
 	for (unsigned i = 0; i < comm->stream_count; i++)
-		if (comm->streams[i] && comm->streams[i]->suspected)
+		if (comm->streams[i] && comm->streams[i]->health.suspected)
 			take_suspect(comm, comm->streams[i]);
 	if (comm->fault.err)
 		comm_fail(comm, comm->fault.stream, comm->fault.err, "%s", comm->fault.text);

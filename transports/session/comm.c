@@ -141,7 +141,7 @@ int comm_add_stream(struct anynet_comm *comm, int fd, uint16_t index, uint32_t e
 	if (!stream)
 		return -ENOMEM;
 	stream->epoch = epoch;
-	stream->cleared = anynet_net.cfg->first_number;
+	stream->qp.cleared = anynet_net.cfg->first_number;
 	stream->home = stream->pair = pair;
 	stream->progress.narrow = PAIRS_NONE;
 	comm->streams[index] = stream;
@@ -174,7 +174,7 @@ void comm_enter(struct anynet_comm *comm)
 static bool any_link(const struct anynet_comm *comm)
 {
 	for (unsigned i = 0; comm_is_ib(comm) && i < comm->stream_count; i++)
-		if (comm->streams[i] && comm->streams[i]->by_qp)
+		if (comm->streams[i] && comm->streams[i]->qp.carries)
 			return true;
 	return false;
 }
@@ -205,9 +205,9 @@ int comm_open(struct anynet_comm *comm)
 		ret = watch_stream(comm, stream);
 		if (ret)
 			return ret;
-		progress_begin(stream, stream->ops->frames(stream), 0);
-		if (stream->seen.rtt_us > comm->session->rtt_us)
-			comm->session->rtt_us = stream->seen.rtt_us;
+		progress_begin(stream, (struct stream_position){ stream->ops->frames(stream), 0 });
+		if (stream->health.seen.rtt_us > comm->session->rtt_us)
+			comm->session->rtt_us = stream->health.seen.rtt_us;
 	}
 	recorder_note(comm, comm->streams[0], ANYNET_EVENT_OPENED, 0, streams_standing(comm),
 		      comm_first_path(comm));
@@ -271,33 +271,33 @@ void comm_sever(struct anynet_comm *comm, struct anynet_stream *stream, int err)
 	if (err)
 		recorder_note(comm, stream, ANYNET_EVENT_BROKE, err, 0, NULL);
 	progress_end(stream, now);
-	stream->broke_by = err;
+	stream->breaks.err = err;
 	stream->ops->sever(stream);
 	progress_qp_end(stream);
 	stream->readable = stream->writable = stream->parked = stream->ended = false;
-	stream->silent_ms = stream->suspected_ms = 0;
+	stream->health.silent_ms = stream->health.suspected_ms = 0;
 	comm_stream_change(comm, stream, STREAM_DOWN, NULL);
 	if (!comm->is_send)
 		recv_suspect(comm, stream->index, false);
 	if (err) {
-		stream->broke_ms = now;
-		stream->breaks++;
+		stream->breaks.ms = now;
+		stream->breaks.count++;
 		comm->session->tally.breaks++;
-		if (stream_is_news(stream->breaks))
+		if (stream_is_news(stream->breaks.count))
 			anynet_info("%s peer %s pid %u dev %s path %u of %u (%s) broke: %s; "
 				    "reconnecting (break %u)",
 				    comm->is_send ? "send to" : "receive from", comm->peer.host,
 				    comm->peer.pid, comm->dev->name, stream->index,
 				    comm->stream_count, stream->path, error_text(-err),
-				    stream->breaks);
+				    stream->breaks.count);
 	}
 }
 
 static void note_return(struct anynet_comm *comm, const struct anynet_stream *stream,
 			uint32_t again)
 {
-	if (stream->broke_by)
-		recorder_note(comm, stream, ANYNET_EVENT_BACK, 0, os_now_ms() - stream->broke_ms,
+	if (stream->breaks.err)
+		recorder_note(comm, stream, ANYNET_EVENT_BACK, 0, os_now_ms() - stream->breaks.ms,
 			      stream->path);
 	else
 		recorder_note(comm, stream, ANYNET_EVENT_MOVED, 0, 0, stream->path);
@@ -306,7 +306,7 @@ static void note_return(struct anynet_comm *comm, const struct anynet_stream *st
 }
 
 void comm_stream_back(struct anynet_comm *comm, struct anynet_stream *stream, int fd,
-		      uint32_t epoch, struct anynet_wire_pair pair, uint64_t frames, uint32_t part)
+		      uint32_t epoch, struct anynet_wire_pair pair, struct stream_position from)
 {
 	char seconds[SECONDS_TEXT_BYTES];
 	uint32_t again = comm->rewound;
@@ -316,11 +316,11 @@ void comm_stream_back(struct anynet_comm *comm, struct anynet_stream *stream, in
 	stream->epoch = epoch;
 	stream->pair = pair;
 	comm_stream_change(comm, stream, STREAM_UP, NULL);
-	ret = stream->ops->resume(stream, frames, part);
+	ret = stream->ops->resume(stream, from);
 	if (ret) {
 		comm_fail(comm, stream, ret,
 			  "the peer's position in the stream (frame %llu, offset %u) is impossible",
-			  (unsigned long long)frames, part);
+			  (unsigned long long)from.frames, from.part);
 		comm_close_streams(comm);
 		return;
 	}
@@ -329,20 +329,21 @@ void comm_stream_back(struct anynet_comm *comm, struct anynet_stream *stream, in
 		comm_sever(comm, stream, ret);
 		return;
 	}
-	progress_begin(stream, frames, part);
+	progress_begin(stream, from);
 	stream->readable = stream->writable = true;
 	if (!comm->is_send) {
 		recv_suspect(comm, stream->index, false);
 		recv_tell_again(comm, stream->index);
 	}
-	comm->session->tally.recoveries += stream->broke_by != 0;
+	comm->session->tally.recoveries += stream->breaks.err != 0;
 	note_return(comm, stream, comm->rewound - again);
-	if (stream->broke_by && stream_is_news(stream->breaks))
+	if (stream->breaks.err && stream_is_news(stream->breaks.count))
 		anynet_info("%s peer %s pid %u dev %s path %u of %u recovered after %s s: %s",
 			    comm->is_send ? "send to" : "receive from", comm->peer.host,
 			    comm->peer.pid, comm->dev->name, stream->index, comm->stream_count,
-			    seconds_text(os_now_ms() - stream->broke_ms, 3, seconds), stream->path);
-	stream->broke_by = 0;
+			    seconds_text(os_now_ms() - stream->breaks.ms, 3, seconds),
+			    stream->path);
+	stream->breaks.err = 0;
 }
 
 bool comm_has_streams(const struct anynet_comm *comm)

@@ -130,7 +130,7 @@ void comm_take_rest(struct anynet_comm *comm);
 /* A severed stream goes on over `fd`, which it owns from now on, from the receiver's position. If that is
  * impossible the comm fails. */
 void comm_stream_back(struct anynet_comm *comm, struct anynet_stream *stream, int fd,
-		      uint32_t epoch, struct anynet_wire_pair pair, uint64_t frames, uint32_t part);
+		      uint32_t epoch, struct anynet_wire_pair pair, struct stream_position from);
 
 /* All streams that will come are there: arrange polling. */
 int comm_open(struct anynet_comm *comm);

@@ -192,8 +192,9 @@ static int plan_streams(const struct anynet_device *dev, const struct anynet_wir
 
 	if (ib && hello->transports & 1u << ANYNET_LINK_IB)
 		return stream_plan_ports(anynet_members(dev), wanted, plan, ANYNET_STREAMS_MAX);
-	return stream_plan(hello->addrs, hello_addr_count(hello), addrs,
-			   ib ? 1 : nic_spread(dev, addr_count), wanted, plan, ANYNET_STREAMS_MAX);
+	return stream_plan((struct nic_addrs){ hello->addrs, hello_addr_count(hello) },
+			   (struct nic_addrs){ addrs, ib ? 1 : nic_spread(dev, addr_count) },
+			   wanted, plan, ANYNET_STREAMS_MAX);
 }
 
 /* The first connection of a comm: make the comm, this is its stream 0. */

@@ -35,7 +35,7 @@ static void leave_qps(struct anynet_comm *comm)
 	for (unsigned i = 0; i < comm->stream_count && !comm_error(comm); i++) {
 		struct anynet_stream *stream = comm->streams[i];
 
-		if (stream_stands(stream) && stream->by_qp)
+		if (stream_stands(stream) && stream->qp.carries)
 			comm_stream_broke(comm, stream, -ENOMEM);
 	}
 }
@@ -54,7 +54,7 @@ static int register_on_nic(struct anynet_comm *comm, struct anynet_mr *mr, bool 
 	ret = ib_memory_register(mr, comm->dev, !comm->is_send && !anynet_net.cfg->flush_disable,
 				 why, sizeof(why));
 	if (!ret || ret == -ENODEV) { /* gone for now: registered when it is used again */
-		if (mr->gpu && mr->bytes && !ret)
+		if (mr->gpu && mr->range.bytes && !ret)
 			comm->session->gpu_direct = true;
 		return 0;
 	}
@@ -83,10 +83,10 @@ static struct anynet_mr *make(const struct anynet_comm *comm, void *addr, size_t
 	if (!mr)
 		return NULL;
 	mr->home = comm;
-	mr->addr = addr;
-	mr->bytes = bytes;
+	mr->range.addr = addr;
+	mr->range.bytes = bytes;
 	mr->type = type;
-	mr->fd = -1;
+	mr->dmabuf.fd = -1;
 	return mr;
 }
 
@@ -98,13 +98,13 @@ static int find_gpu(struct anynet_comm *comm, struct anynet_mr *mr)
 
 	if (mr->type == ANYNET_PTR_HOST)
 		return 0;
-	ret = gpu_of(mr->addr, &mr->gpu, why, sizeof(why));
+	ret = gpu_of(mr->range.addr, &mr->gpu, why, sizeof(why));
 	if (ret)
 		anynet_warn("%s peer %s dev %s: cannot register GPU memory: %s; NCCL gets an error",
 			    comm->is_send ? "send to" : "receive from", comm->peer.host,
 			    comm->dev->name, why);
 	else
-		mr->id = gpu_memory_id(mr->addr, mr->bytes);
+		mr->range.id = gpu_memory_id(mr->range.addr, mr->range.bytes);
 	return ret;
 }
 
@@ -148,7 +148,7 @@ int comm_borrow_mr(struct anynet_comm *comm, const void *addr, size_t bytes, str
 	if (!*mr)
 		return -ENOMEM;
 	/* It ends with the request, or with the comm, when the memory may be other memory already. */
-	(*mr)->id = memory_id_unique();
+	(*mr)->range.id = memory_id_unique();
 	(*mr)->borrowed = true;
 	register_on_nic(comm, *mr, true); /* host memory: no error */
 	LIST_INSERT_HEAD(&comm->session->borrowed, *mr, among);
@@ -167,12 +167,11 @@ int anynet_reg_mr_dmabuf(struct anynet_comm *comm, void *addr, size_t bytes, int
 	mr = make(comm, addr, bytes, type);
 	if (mr) {
 		mr->way = MR_BY_DMABUF;
-		mr->fd = dmabuf->fd;
-		mr->offset = dmabuf->offset;
+		mr->dmabuf = *dmabuf;
 	}
 	ret = register_made(comm, mr, out);
 	if (!ret)
-		mr->fd = -1; /* NCCL closes it */
+		mr->dmabuf.fd = -1; /* NCCL closes it */
 	return ret;
 }
 

@@ -64,7 +64,7 @@ bool pairs_want_qp(const struct anynet_comm *comm, const struct anynet_stream *s
 bool pairs_away(const struct anynet_comm *comm, const struct anynet_stream *stream)
 {
 	return !pairs_equal(stream->pair, stream->home) ||
-	       (pairs_want_qp(comm, stream) && !stream->by_qp);
+	       (pairs_want_qp(comm, stream) && !stream->qp.carries);
 }
 
 /* May a queue pair come of a dial through this NIC? */
@@ -83,7 +83,7 @@ static void add_home(struct list *list, const struct anynet_comm *comm,
 
 	if (ib ? may_use_qp(list, stream->home.from) : !is_lost(list, stream->home.from))
 		add(list, stream->home);
-	for (uint8_t i = 0; ib && !stream->by_qp && i < list->paths->own_count; i++)
+	for (uint8_t i = 0; ib && !stream->qp.carries && i < list->paths->own_count; i++)
 		if (may_use_qp(list, i))
 			add(list, (struct anynet_wire_pair){ i, i });
 }

@@ -16,7 +16,7 @@
 #define LINK_PAUSE_MS     1000
 #define LINK_PAUSE_SHIFTS 9 /* doublings, up to 8.5 minutes */
 
-void progress_begin(struct anynet_stream *stream, uint64_t frames, uint32_t part)
+void progress_begin(struct anynet_stream *stream, struct stream_position from)
 {
 	struct stream_progress *progress = &stream->progress;
 	struct stream_signs signs = { 0 };
@@ -24,14 +24,14 @@ void progress_begin(struct anynet_stream *stream, uint64_t frames, uint32_t part
 	progress->began_ms = os_now_ms();
 	progress->same++;
 	/* What the receiver has by now moved, whatever its kernel said at the time. */
-	if (frames != progress->frames || part != progress->part || !progress->since_ms) {
+	if (from.frames != progress->from.frames || from.part != progress->from.part ||
+	    !progress->since_ms) {
 		progress->vain = progress->same = 0;
 		progress->since_ms = progress->began_ms;
 	}
-	progress->frames = frames;
-	progress->part = part;
+	progress->from = from;
 	progress->acked = stream->ops->signs(stream, &signs) ? signs.acked : 0;
-	stream->seen = signs;
+	stream->health.seen = signs;
 }
 
 /* After one that moved something: silence may have come before its end. */
@@ -63,7 +63,7 @@ void progress_end(struct anynet_stream *stream, uint64_t now)
 		stuck(stream, now);
 		break;
 	case STREAM_MOVED:
-		begin_row(progress, stream->silent_ms ? stream->silent_ms : now);
+		begin_row(progress, stream->health.silent_ms ? stream->health.silent_ms : now);
 		if (pairs_equal(progress->narrow, stream->pair))
 			progress->narrow =
 				PAIRS_NONE; /* the next one is to show whether it still is */
@@ -94,11 +94,11 @@ void progress_qp_end(struct anynet_stream *stream)
 {
 	struct stream_progress *progress = &stream->progress;
 
-	if (stream->qp_err == -EREMOTEIO || (stream->qp_err && stream->qp_frames < LINK_FRAMES))
+	if (stream->qp.err == -EREMOTEIO || (stream->qp.err && stream->qp.brought < LINK_FRAMES))
 		progress->qps_vain++;
-	else if (stream->qp_err)
+	else if (stream->qp.err)
 		progress->qps_vain = 0;
-	stream->qp_err = 0;
+	stream->qp.err = 0;
 }
 
 uint64_t progress_qp_pause_ms(const struct anynet_stream *stream)
@@ -130,7 +130,7 @@ void progress_describe(const struct anynet_stream *stream, char *text, size_t by
 		snprintf(text, bytes,
 			 "%u connections in a row broke within the same frame, for %s s: %s",
 			 progress->vain, seconds,
-			 stream->broke_by == -EBADMSG
+			 stream->breaks.err == -EBADMSG
 				 ? "its checksum is always wrong: the sender's memory or a NIC "
 				   "corrupts data"
 				 : "a device between the hosts closes them");

@@ -16,7 +16,7 @@
 #define PROGRESS_NARROW_BYTES ((int)sizeof(struct anynet_wire_hello))
 
 /* A connection begins, from this position of the receiver. */
-void progress_begin(struct anynet_stream *stream, uint64_t frames, uint32_t part);
+void progress_begin(struct anynet_stream *stream, struct stream_position from);
 
 /* It ends. Before ops->sever. */
 void progress_end(struct anynet_stream *stream, uint64_t now_ms);
@@ -28,7 +28,7 @@ bool progress_is_over(struct anynet_stream *stream, uint64_t now_ms);
  * at once. */
 uint64_t progress_pause_ms(const struct anynet_stream *stream);
 
-/* A queue pair that was used has broken (qp_err), if there was one. A fabric may carry all but what matters: the next queue pair
+/* A queue pair that was used has broken (qp.err), if there was one. A fabric may carry all but what matters: the next queue pair
  * is put off for so long then, ever longer. */
 void progress_qp_end(struct anynet_stream *stream);
 uint64_t progress_qp_pause_ms(const struct anynet_stream *stream);

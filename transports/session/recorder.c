@@ -31,7 +31,7 @@ static uint64_t clock_of(clockid_t clock)
 
 static uint8_t carrier_of(const struct anynet_comm *comm, const struct anynet_stream *stream)
 {
-	return comm_is_ib(comm) && stream->by_qp ? ANYNET_STATS_QP : ANYNET_STATS_TCP;
+	return comm_is_ib(comm) && stream->qp.carries ? ANYNET_STATS_QP : ANYNET_STATS_TCP;
 }
 
 void recorder_note(struct anynet_comm *comm, const struct anynet_stream *stream,

@@ -229,7 +229,7 @@ static void give_up_if_stuck(struct anynet_comm *comm, uint64_t now)
 		if (!stream || !progress_is_over(stream, now))
 			continue;
 		progress_describe(stream, why, sizeof(why));
-		give_up(comm, stream->broke_by == -EBADMSG ? -EBADMSG : -ETIMEDOUT, why, now);
+		give_up(comm, stream->breaks.err == -EBADMSG ? -EBADMSG : -ETIMEDOUT, why, now);
 		return;
 	}
 }
@@ -252,11 +252,11 @@ static void came_back(struct anynet_comm *comm, struct anynet_stream *stream, st
 			    comm->peer.host, comm->peer.pid, comm->dev->name, stream->index,
 			    comm->stream_count, stream->path, PROGRESS_NARROW_BYTES);
 	if (!comm->tcp_only) { /* else the dial ends it */
-		stream->next_qp = redial->dial.qp;
+		stream->qp.next = redial->dial.qp;
 		redial->dial.qp = NULL;
 	}
-	comm_stream_back(comm, stream, fd, redial->epoch, redial->pair, welcome->frames,
-			 welcome->part);
+	comm_stream_back(comm, stream, fd, redial->epoch, redial->pair,
+			 (struct stream_position){ welcome->frames, welcome->part });
 	dial_close(&redial->dial);
 	/* Who went home in vain does so ever less often. */
 	redial->pause_ms =

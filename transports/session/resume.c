@@ -88,7 +88,7 @@ static bool send_answer(struct stream_mail *mail, struct anynet_wire_hello *answ
 static bool is_newest(const struct anynet_stream *stream, const struct anynet_wire_hello *hello)
 {
 	return (int32_t)(hello->epoch - stream->epoch) > 0 &&
-	       (hello->kind != ANYNET_KIND_LINK || (int32_t)(hello->epoch - stream->qp_epoch) > 0);
+	       (hello->kind != ANYNET_KIND_LINK || (int32_t)(hello->epoch - stream->qp.epoch) > 0);
 }
 
 /* The stream that a hello may take over; NULL: answer->status says why not. */
@@ -127,14 +127,14 @@ static void offer_qp(struct anynet_comm *comm, struct stream_mail *mail)
 	begin_answer(comm, mail, &answer);
 	stream = find_stream(comm, &mail->hello, &answer);
 	if (stream) {
-		ib_qp_retire(stream->next_qp);
-		stream->next_qp = NULL;
-		stream->qp_epoch = mail->hello.epoch;
+		ib_qp_retire(stream->qp.next);
+		stream->qp.next = NULL;
+		stream->qp.epoch = mail->hello.epoch;
 		if (comm->tcp_only)
 			snprintf(answer.reason, sizeof(answer.reason),
 				 "memory cannot be registered on %s", anynet_net.host);
 		else
-			stream->next_qp =
+			stream->qp.next =
 				ib_qp_accept(comm_device_at(comm, mail->fd), &mail->hello, &answer);
 	}
 	send_answer(mail, &answer);
@@ -143,9 +143,9 @@ static void offer_qp(struct anynet_comm *comm, struct stream_mail *mail)
 /* The queue pair that has been proven, if the sender means it. */
 static struct ib_qp *take_qp(struct anynet_stream *stream, const struct anynet_wire_hello *hello)
 {
-	struct ib_qp *qp = stream->next_qp;
+	struct ib_qp *qp = stream->qp.next;
 
-	stream->next_qp = NULL;
+	stream->qp.next = NULL;
 	if (!qp || (hello->qp.kind && ib_qp_is_with(qp, &hello->qp)))
 		return qp;
 	ib_qp_retire(qp);
@@ -157,6 +157,7 @@ static void resume(struct anynet_comm *comm, struct stream_mail *mail)
 {
 	struct anynet_wire_hello answer;
 	struct anynet_stream *stream;
+	struct stream_position position;
 	struct ib_qp *qp;
 
 	begin_answer(comm, mail, &answer);
@@ -168,7 +169,9 @@ static void resume(struct anynet_comm *comm, struct stream_mail *mail)
 	if (stream_stands(stream))
 		comm_sever(comm, stream, 0);
 	stream->epoch = mail->hello.epoch;
-	stream->ops->position(stream, &answer.frames, &answer.part);
+	position = stream->ops->position(stream);
+	answer.frames = position.frames;
+	answer.part = position.part;
 	qp = take_qp(stream, &mail->hello);
 	if (qp)
 		ib_qp_describe(qp, &answer);
@@ -179,9 +182,8 @@ static void resume(struct anynet_comm *comm, struct stream_mail *mail)
 		ib_qp_retire(qp);
 		return; /* the sender tries again */
 	}
-	stream->next_qp = qp;
-	comm_stream_back(comm, stream, mail->fd, mail->hello.epoch, stream->home, answer.frames,
-			 answer.part);
+	stream->qp.next = qp;
+	comm_stream_back(comm, stream, mail->fd, mail->hello.epoch, stream->home, position);
 	mail->fd = -1;
 }
 

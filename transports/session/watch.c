@@ -34,35 +34,35 @@ static uint64_t peer_timeout(void)
 }
 
 /* For how long has the peer's host not acknowledged what it was sent, or given another sign? In ms. */
-static uint64_t silence_of(struct anynet_stream *stream, const struct stream_signs *signs,
+static uint64_t silence_of(struct stream_health *health, const struct stream_signs *signs,
 			   uint64_t now)
 {
 	uint64_t heard_ms = now - anynet_min(now, signs->quiet_ms);
 
 	if (!signs->waiting) {
-		stream->silent_ms = 0;
+		health->silent_ms = 0;
 		return 0;
 	}
-	if (signs->acked != stream->seen.acked || !stream->silent_ms)
-		stream->silent_ms = now;
-	stream->silent_ms = anynet_max(stream->silent_ms, heard_ms);
-	return now - stream->silent_ms;
+	if (signs->acked != health->seen.acked || !health->silent_ms)
+		health->silent_ms = now;
+	health->silent_ms = anynet_max(health->silent_ms, heard_ms);
+	return now - health->silent_ms;
 }
 
-static unsigned alarms(const struct anynet_stream *stream, uint64_t now)
+static unsigned alarms(const struct stream_health *health, uint64_t now)
 {
-	uint64_t forgotten = (now - stream->alarmed_ms) / ALARM_COUNT_MS;
+	uint64_t forgotten = (now - health->alarmed_ms) / ALARM_COUNT_MS;
 
-	return stream->alarms - (unsigned)anynet_min(stream->alarms, forgotten);
+	return health->alarms - (unsigned)anynet_min(health->alarms, forgotten);
 }
 
 /* As RFC 9002, 6.2.1, has it for QUIC. */
-static uint64_t patience_ms(const struct anynet_stream *stream, const struct stream_signs *signs,
+static uint64_t patience_ms(const struct stream_health *health, const struct stream_signs *signs,
 			    uint64_t now)
 {
 	uint64_t us = signs->rtt_us + 4 * (uint64_t)signs->rtt_var_us + SLACK_US + ACK_DELAY_US;
 
-	return (us / 1000 + 1) << alarms(stream, now);
+	return (us / 1000 + 1) << alarms(health, now);
 }
 
 static bool has_alternative(const struct anynet_comm *comm)
@@ -82,8 +82,8 @@ static void suspect(struct anynet_comm *comm, struct anynet_stream *stream, cons
 
 static void raise_alarm(struct anynet_comm *comm, struct anynet_stream *stream, uint64_t now)
 {
-	stream->alarms = (uint8_t)anynet_min(alarms(stream, now) + 1, ALARMS_MAX);
-	stream->alarmed_ms = now;
+	stream->health.alarms = (uint8_t)anynet_min(alarms(&stream->health, now) + 1, ALARMS_MAX);
+	stream->health.alarmed_ms = now;
 	suspect(comm, stream, "no answer from the peer");
 }
 
@@ -99,24 +99,25 @@ static void trust(struct anynet_comm *comm, struct anynet_stream *stream)
  * with the address: what was connected without the link does without it. */
 static bool has_lost_carrier(const struct anynet_stream *stream)
 {
-	return stream->dev && carrier_is_down(stream->dev) &&
-	       carrier_losses(stream->dev) != stream->losses;
+	return stream->nic.dev && carrier_is_down(stream->nic.dev) &&
+	       carrier_losses(stream->nic.dev) != stream->nic.losses;
 }
 
 static void watch_stream(struct anynet_comm *comm, struct anynet_stream *stream, uint64_t now)
 {
+	struct stream_health *health = &stream->health;
 	struct stream_signs signs = { 0 };
 	bool told = stream->ops->signs(stream, &signs);
-	uint64_t silence = told ? silence_of(stream, &signs, now) : 0;
-	bool silent = silence && silence >= patience_ms(stream, &signs, now) &&
+	uint64_t silence = told ? silence_of(health, &signs, now) : 0;
+	bool silent = silence && silence >= patience_ms(health, &signs, now) &&
 		      (has_alternative(comm) || signs.tries >= SINGLE_TRIES);
 	bool lost = signs.lost || has_lost_carrier(stream) ||
-		    (stream->suspected_ms && now - stream->suspected_ms < SUSPECT_MS);
+		    (health->suspected_ms && now - health->suspected_ms < SUSPECT_MS);
 
-	if (told && signs.acked >= stream->seen.acked + STREAM_PROGRESS_BYTES)
-		comm->session->watch.acked += signs.acked - stream->seen.acked;
+	if (told && signs.acked >= health->seen.acked + STREAM_PROGRESS_BYTES)
+		comm->session->watch.acked += signs.acked - health->seen.acked;
 	if (told)
-		stream->seen = signs;
+		health->seen = signs;
 	if (silence >= peer_timeout() && (comm->is_send || !recovery_wanted())) {
 		comm_stream_broke(comm, stream, -ETIMEDOUT);
 	} else if (recovery_wanted() && (lost || silent)) {
@@ -183,10 +184,10 @@ static bool glance_at_streams(struct anynet_comm *comm, uint64_t now)
 	for (unsigned i = 0; i < comm->stream_count && !comm_error(comm); i++) {
 		struct anynet_stream *stream = comm->streams[i];
 
-		if (!stream_stands(stream) || stream->by_qp)
+		if (!stream_stands(stream) || stream->qp.carries)
 			continue;
 		watch_stream(comm, stream, now);
-		out |= stream_stands(stream) && stream->silent_ms;
+		out |= stream_stands(stream) && stream->health.silent_ms;
 	}
 	return out;
 }
@@ -242,7 +243,7 @@ void watch_comm(struct anynet_comm *comm, uint64_t now)
 			continue;
 		recovery_stream(comm, comm->streams[i], false);
 		/* The sender may not know: a reset can come to one side only. */
-		if (!comm->is_send && now - comm->streams[i]->broke_ms >= WATCH_MS)
+		if (!comm->is_send && now - comm->streams[i]->breaks.ms >= WATCH_MS)
 			recv_suspect(comm, i, true);
 	}
 }

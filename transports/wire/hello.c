@@ -273,13 +273,13 @@ static int common_bits(const struct anynet_wire_addr *a, const struct anynet_wir
 }
 
 /* The unused acceptor NIC that shares the longest address prefix with `from`; -1 = none is on its network. */
-static int nearest(const struct anynet_wire_addr *from, const struct anynet_wire_addr *to,
-		   int to_count, uint32_t used)
+static int nearest(const struct anynet_wire_addr *from, struct nic_addrs to, uint32_t used)
 {
 	int best = -1, best_bits = from->family == 4 ? PAIR_BITS_V4 - 1 : PAIR_BITS_V6 - 1;
 
-	for (int i = 0; i < to_count; i++) {
-		int bits = used & 1u << i || !to[i].port ? 0 : common_bits(from, &to[i]);
+	for (int i = 0; i < to.count; i++) {
+		bool is_out = used & 1u << i || !to.addrs[i].port;
+		int bits = is_out ? 0 : common_bits(from, &to.addrs[i]);
 
 		if (bits > best_bits) {
 			best = i;
@@ -289,16 +289,15 @@ static int nearest(const struct anynet_wire_addr *from, const struct anynet_wire
 	return best;
 }
 
-int stream_plan(const struct anynet_wire_addr *from, int from_count,
-		const struct anynet_wire_addr *to, int to_count, int per_nic,
+int stream_plan(struct nic_addrs from, struct nic_addrs to, int per_nic,
 		struct anynet_wire_pair *plan, int max)
 {
 	struct anynet_wire_pair pairs[ANYNET_HELLO_ADDRS] = { { 0, 0 } };
 	uint32_t used = 1;
 	int pair_count = 1, count = 0;
 
-	for (int i = 1; i < from_count && i < ANYNET_HELLO_ADDRS; i++) {
-		int peer = nearest(&from[i], to, to_count, used);
+	for (int i = 1; i < from.count && i < ANYNET_HELLO_ADDRS; i++) {
+		int peer = nearest(&from.addrs[i], to, used);
 
 		if (peer < 0)
 			continue;

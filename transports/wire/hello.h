@@ -94,13 +94,18 @@ void hello_warn_nccl(const struct anynet_peer *peer);
 /* Compares in constant time. */
 bool token_equal(const uint8_t a[ANYNET_TOKEN_BYTES], const uint8_t b[ANYNET_TOKEN_BYTES]);
 
+/* Where the NICs of one end are. */
+struct nic_addrs {
+	const struct anynet_wire_addr *addrs;
+	int count;
+};
+
 /*
  * Plan which pairs of NICs carry the streams of a comm. Pair 0 is the comm's own devices. Every further NIC of the
  * connector is paired with the unused NIC of the acceptor that shares the longest address prefix with it. Each pair
  * gets `per_nic` streams; the plan lists the pairs in turn. Writes at most `max` entries and returns their number.
  */
-int stream_plan(const struct anynet_wire_addr *from, int from_count,
-		const struct anynet_wire_addr *to, int to_count, int per_nic,
+int stream_plan(struct nic_addrs from, struct nic_addrs to, int per_nic,
 		struct anynet_wire_pair *plan, int max);
 
 /*

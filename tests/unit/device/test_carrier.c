@@ -251,8 +251,8 @@ static void test_a_receiver_tells_the_sender_over_another_nic(void **state)
 	(void)state;
 	pair_open_recv(&pair, 2);
 	comm = pair.recv;
-	comm->streams[0]->dev = &devices[A0];
-	comm->streams[1]->dev = &devices[B0];
+	comm->streams[0]->nic.dev = &devices[A0];
+	comm->streams[1]->nic.dev = &devices[B0];
 	pair_irecv(&pair, in, sizeof(in), 0);
 	look(comm);
 	assert_int_not_equal(comm->streams[0]->state, STREAM_SUSPECT);
@@ -283,8 +283,8 @@ static void test_a_sender_uses_its_other_nic(void **state)
 
 	(void)state;
 	pair_open_send(&pair, 2);
-	pair.send->streams[0]->dev = &devices[A0];
-	pair.send->streams[1]->dev = &devices[B0];
+	pair.send->streams[0]->nic.dev = &devices[A0];
+	pair.send->streams[1]->nic.dev = &devices[B0];
 	pair_isend(&pair, "first", 5, 0);
 	assert_true(frame_get(pair.fds[0], &frame, in, sizeof(in)));
 	ip("link set a0 down");
@@ -313,8 +313,8 @@ static void test_a_connection_made_without_the_link_is_left_alone(void **state)
 	wait_down(A0, true);
 	pair_open_recv(&pair, 1);
 	stream = pair.recv->streams[0];
-	stream->dev = &devices[A0];
-	stream->losses = carrier_losses(stream->dev);
+	stream->nic.dev = &devices[A0];
+	stream->nic.losses = carrier_losses(stream->nic.dev);
 	pair_irecv(&pair, in, sizeof(in), 0);
 	look(pair.recv);
 	assert_int_not_equal(stream->state, STREAM_SUSPECT);

@@ -61,11 +61,9 @@ static const struct verbs new_verbs = { .query_gid = query_gid,
 					.query_gid_table = query_gid_table };
 static const struct verbs old_verbs = { .query_gid = query_gid };
 
-static struct gid_port port = { .verbs = &new_verbs,
-				.context = &context,
-				.number = 1,
-				.link_layer = IBV_LINK_LAYER_ETHERNET,
-				.entries = ENTRIES };
+static struct verbs_port port = { .verbs = &new_verbs, .context = &context, .number = 1 };
+static struct ibv_port_attr attr = { .link_layer = IBV_LINK_LAYER_ETHERNET,
+				     .gid_tbl_len = ENTRIES };
 
 static void make_entry(uint32_t number, uint32_t index, const char *addr, uint32_t type,
 		       uint32_t ifindex)
@@ -93,7 +91,7 @@ static int setup(void **state)
 	entry_count = query_error = table_error = queries = 0;
 	memset(&table, 0xff, sizeof(table));
 	port.verbs = &new_verbs;
-	port.link_layer = IBV_LINK_LAYER_ETHERNET;
+	attr.link_layer = IBV_LINK_LAYER_ETHERNET;
 	return tree_create(state);
 }
 
@@ -115,7 +113,7 @@ static void test_a_new_library_tells_all_in_one_call(void **state)
 	make_entry(1, 5, "::ffff:10.0.0.1", IBV_GID_TYPE_ROCE_V2, 4);
 	make_entry(1, 2, "fe80::1", IBV_GID_TYPE_ROCE_V1, 3);
 	make_entry(1, 3, "::", IBV_GID_TYPE_ROCE_V1, 3);
-	assert_int_equal(gid_table_read(&port, "/nowhere", &table), 0);
+	assert_int_equal(gid_table_read(&port, &attr, "/nowhere", &table), 0);
 	assert_int_equal(table.count, 2);
 	expect_gid(0, 2, "fe80::1", IBV_GID_TYPE_ROCE_V1, 3);
 	expect_gid(1, 5, "10.0.0.1", IBV_GID_TYPE_ROCE_V2, 4);
@@ -135,7 +133,7 @@ static void test_an_old_library_is_helped_by_sysfs(void **state)
 	make_attr("types", 3, "RoCE v2\n");
 	make_attr("ndevs", 1, "no-such-netdev\n");
 	make_attr("ndevs", 3, "lo\n");
-	assert_int_equal(gid_table_read(&port, tree_root(), &table), 0);
+	assert_int_equal(gid_table_read(&port, &attr, tree_root(), &table), 0);
 	assert_int_equal(table.count, 3);
 	expect_gid(0, 0, "fe80::1", IBV_GID_TYPE_ROCE_V1, 0);
 	expect_gid(1, 1, "fe80::1", IBV_GID_TYPE_ROCE_V2, 0);
@@ -148,7 +146,7 @@ static void test_a_kernel_that_does_not_answer_is_asked_entry_by_entry(void **st
 	(void)state;
 	make_entry(1, 7, "::ffff:10.0.0.1", IBV_GID_TYPE_ROCE_V2, 4);
 	table_error = EOPNOTSUPP;
-	assert_int_equal(gid_table_read(&port, tree_root(), &table), 0);
+	assert_int_equal(gid_table_read(&port, &attr, tree_root(), &table), 0);
 	assert_int_equal(table.count, 1);
 	expect_gid(0, 7, "10.0.0.1", IBV_GID_TYPE_ROCE_V1, 0); /* it says nothing of version 2 */
 }
@@ -157,23 +155,23 @@ static void test_infiniband_has_gids_of_its_own_type(void **state)
 {
 	(void)state;
 	port.verbs = &old_verbs;
-	port.link_layer = IBV_LINK_LAYER_INFINIBAND;
+	attr.link_layer = IBV_LINK_LAYER_INFINIBAND;
 	make_entry(1, 0, "fe80::17", 0, 0);
 	make_attr("types", 0, "IB/RoCE v1\n");
-	assert_int_equal(gid_table_read(&port, tree_root(), &table), 0);
+	assert_int_equal(gid_table_read(&port, &attr, tree_root(), &table), 0);
 	expect_gid(0, 0, "fe80::17", IBV_GID_TYPE_IB, 0);
 }
 
 static void test_an_empty_table_is_no_error_and_an_error_is_one(void **state)
 {
 	(void)state;
-	assert_int_equal(gid_table_read(&port, tree_root(), &table), 0);
+	assert_int_equal(gid_table_read(&port, &attr, tree_root(), &table), 0);
 	assert_int_equal(table.count, 0);
 	port.verbs = &old_verbs;
-	assert_int_equal(gid_table_read(&port, tree_root(), &table), 0);
+	assert_int_equal(gid_table_read(&port, &attr, tree_root(), &table), 0);
 	assert_int_equal(table.count, 0);
 	query_error = EPERM;
-	assert_int_equal(gid_table_read(&port, tree_root(), &table), -EPERM);
+	assert_int_equal(gid_table_read(&port, &attr, tree_root(), &table), -EPERM);
 	assert_int_equal(table.count, 0);
 }
 

@@ -19,7 +19,8 @@
 static struct anynet_config cfg;
 static struct gid_wish wish;
 static struct gid own[MAX], peers[MAX];
-static int own_count, chosen, peer;
+static struct gid_pair pair;
+static int own_count;
 static char why[160];
 
 static int setup(void **state)
@@ -67,22 +68,22 @@ static void add_usual(const char *mapped)
 static int choose(void)
 {
 	*why = 0;
-	return gid_choose(&wish, own, own_count, &chosen, &peer, why, sizeof(why));
+	return gid_choose(&wish, own, own_count, &pair, why, sizeof(why));
 }
 
 static void expect(int index, int peer_index)
 {
 	if (choose())
 		fail_msg("%s", why);
-	assert_int_equal(own[chosen].index, index);
-	assert_int_equal(peer < 0 ? -1 : peers[peer].index, peer_index);
+	assert_int_equal(own[pair.own].index, index);
+	assert_int_equal(pair.peer < 0 ? -1 : peers[pair.peer].index, peer_index);
 }
 
 static void expect_error(int ret, const char *part)
 {
 	assert_int_equal(choose(), ret);
-	assert_int_equal(chosen, -1);
-	assert_int_equal(peer, -1);
+	assert_int_equal(pair.own, -1);
+	assert_int_equal(pair.peer, -1);
 	if (!strstr(why, part))
 		fail_msg("'%s' is not in '%s'", part, why);
 }
@@ -254,7 +255,7 @@ static void test_a_route_counts_more_than_family_and_network(void **state)
 static void test_both_sides_choose_the_same_pair(void **state)
 {
 	struct gid theirs[MAX];
-	int mine_own, mine_peer;
+	struct gid_pair mine;
 
 	(void)state;
 	add_usual("::ffff:10.0.0.1");
@@ -264,16 +265,15 @@ static void test_both_sides_choose_the_same_pair(void **state)
 	add_peer(4, "::ffff:10.0.0.9", IBV_GID_TYPE_ROCE_V1);
 	add_peer(5, "fd00::9", IBV_GID_TYPE_ROCE_V2);
 	expect(5, 3);
-	mine_own = chosen;
-	mine_peer = peer;
+	mine = pair;
 	memcpy(theirs, peers, sizeof(theirs));
 	memcpy(peers, own, sizeof(peers));
 	memcpy(own, theirs, sizeof(own));
 	wish.peer_count = own_count;
 	own_count = 3;
 	assert_int_equal(choose(), 0);
-	assert_int_equal(chosen, mine_peer);
-	assert_int_equal(peer, mine_own);
+	assert_int_equal(pair.own, mine.peer);
+	assert_int_equal(pair.peer, mine.own);
 }
 
 static void test_infiniband_takes_the_first_or_a_routable_one(void **state)
@@ -318,7 +318,7 @@ static void test_the_best_of_those_that_are_left(void **state)
 	add_own(4, "fd00::1", IBV_GID_TYPE_ROCE_V2);
 	for (int i = 0; i < 5; i++) {
 		expect(best_first[i], -1);
-		own[chosen] = own[--own_count];
+		own[pair.own] = own[--own_count];
 	}
 }
 

@@ -175,27 +175,24 @@ static void test_refreshing_tells_what_became_of_the_port(void **state)
 {
 	struct ib_nic *nic;
 	struct gid own;
-	int peer;
 
 	(void)state;
 	offer("device h" ETH_UP);
 	nic = ib_events_open(&probe.devices[0], why, sizeof(why));
 	assert_int_equal(ib_nic_refresh(nic), 0);
-	assert_int_equal(ib_nic_choose_gid(nic, NULL, 0, &own, &peer, why, sizeof(why)), 0);
+	assert_int_equal(ib_nic_choose_gid(nic, NULL, &own, why, sizeof(why)), 0);
 	assert_int_equal(own.index, 3);
 	order("set h:1 state=down");
 	assert_int_equal(ib_nic_refresh(nic), -ENETDOWN);
 	assert_int_equal(ib_nic_attr(nic).state, IBV_PORT_DOWN);
 	order("set h:1 state=active gid=3,none");
 	assert_int_equal(ib_nic_refresh(nic), -EADDRNOTAVAIL);
-	assert_int_equal(ib_nic_choose_gid(nic, NULL, 0, &own, &peer, why, sizeof(why)),
-			 -EADDRNOTAVAIL);
+	assert_int_equal(ib_nic_choose_gid(nic, NULL, &own, why, sizeof(why)), -EADDRNOTAVAIL);
 	/* after a flap the GID may have another place */
 	order("set h:1 gid=9,127.0.0.1,v2,lo");
 	assert_int_equal(ib_nic_refresh(nic), 0);
-	assert_int_equal(ib_nic_choose_gid(nic, NULL, 0, &own, &peer, why, sizeof(why)), 0);
+	assert_int_equal(ib_nic_choose_gid(nic, NULL, &own, why, sizeof(why)), 0);
 	assert_int_equal(own.index, 9);
-	assert_int_equal(peer, -1);
 	order("set h:1 query=5");
 	assert_int_equal(ib_nic_refresh(nic), -EIO);
 	assert_int_equal(ib_nic_attr(nic).state, IBV_PORT_ACTIVE); /* as last known */
@@ -203,22 +200,18 @@ static void test_refreshing_tells_what_became_of_the_port(void **state)
 
 static void test_a_gid_is_chosen_for_a_peer(void **state)
 {
-	struct gid peers[2] = { { .index = 5, .type = IBV_GID_TYPE_ROCE_V2 },
-				{ .index = 6, .type = IBV_GID_TYPE_ROCE_V2 } };
+	struct gid peer = { .index = 6, .type = IBV_GID_TYPE_ROCE_V2 };
 	struct ib_nic *nic;
 	struct gid own;
-	int peer;
 
 	(void)state;
-	inet_pton(AF_INET6, "fd00::9", peers[0].raw.raw);
-	inet_pton(AF_INET6, "::ffff:127.0.0.9", peers[1].raw.raw);
+	inet_pton(AF_INET6, "::ffff:127.0.0.9", peer.raw.raw);
 	offer("device i" ETH_UP);
 	nic = ib_events_open(&probe.devices[0], why, sizeof(why));
-	assert_int_equal(ib_nic_choose_gid(nic, peers, 2, &own, &peer, why, sizeof(why)), 0);
+	assert_int_equal(ib_nic_choose_gid(nic, &peer, &own, why, sizeof(why)), 0);
 	assert_int_equal(own.index, 3);
-	assert_int_equal(peer, 1);
-	assert_int_equal(ib_nic_choose_gid(nic, peers, 1, &own, &peer, why, sizeof(why)),
-			 -EHOSTUNREACH);
+	inet_pton(AF_INET6, "fd00::9", peer.raw.raw);
+	assert_int_equal(ib_nic_choose_gid(nic, &peer, &own, why, sizeof(why)), -EHOSTUNREACH);
 	assert_non_null(strstr(why, "does not match the peer's fd00::9"));
 }
 

@@ -34,8 +34,9 @@ static int speed_by(int (*query)(struct ibv_context *context, uint32_t port, uin
 	struct ibv_port_attr attr = { .active_speed = lane, .active_width = width };
 	struct ibv_device device = { .name = "mlx5_0" };
 	struct ibv_context context = { .device = &device };
+	const struct verbs_port port = { &verbs, &context, 2 };
 
-	return ib_port_speed(&verbs, &context, 2, tree_root(), &attr);
+	return ib_port_speed(&port, tree_root(), &attr);
 }
 
 static int speed(uint8_t lane, uint8_t width)

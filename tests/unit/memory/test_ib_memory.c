@@ -96,7 +96,7 @@ static void register_on(const struct anynet_device *first, const struct anynet_d
 			int expected, unsigned registrations)
 {
 	const struct anynet_device fused = { .member_count = 2, .members = { first, second } };
-	struct anynet_mr mr = { .addr = data, .bytes = sizeof(data), .fd = -1 };
+	struct anynet_mr mr = { .range = { .addr = data, .bytes = sizeof(data) }, .dmabuf.fd = -1 };
 	unsigned before = stub_objects();
 
 	assert_int_equal(ib_memory_register(&mr, &fused, false, why, sizeof(why)), expected);
@@ -121,7 +121,7 @@ static void test_a_port_that_is_gone_keeps_the_others_from_nothing(void **state)
 
 static void test_of_two_threads_that_register_the_same_neither_leaks(void **state)
 {
-	struct anynet_mr mr = { .addr = data, .bytes = sizeof(data), .fd = -1 };
+	struct anynet_mr mr = { .range = { .addr = data, .bytes = sizeof(data) }, .dmabuf.fd = -1 };
 	unsigned before = stub_objects();
 
 	(void)state;
@@ -152,7 +152,7 @@ static void complete(const struct ibv_qp *qp, enum ibv_wc_status status)
 
 static void test_a_flush_is_done_when_its_own_read_is(void **state)
 {
-	struct anynet_mr mr = { .addr = data, .bytes = sizeof(data), .fd = -1 };
+	struct anynet_mr mr = { .range = { .addr = data, .bytes = sizeof(data) }, .dmabuf.fd = -1 };
 	uint64_t tickets[2];
 
 	(void)state;
@@ -171,7 +171,7 @@ static void test_a_flush_is_done_when_its_own_read_is(void **state)
 /* CUDA does it then; also when the next queue pair is there already, which has not been asked. */
 static void test_a_flush_ends_with_its_queue_pair(void **state)
 {
-	struct anynet_mr mr = { .addr = data, .bytes = sizeof(data), .fd = -1 };
+	struct anynet_mr mr = { .range = { .addr = data, .bytes = sizeof(data) }, .dmabuf.fd = -1 };
 	uint64_t old[2], fresh;
 
 	(void)state;
@@ -193,7 +193,8 @@ static void test_a_flush_ends_with_its_queue_pair(void **state)
 
 static void test_every_nic_that_has_written_is_asked(void **state)
 {
-	struct anynet_mr mr = { .addr = data, .bytes = sizeof(data), .fd = -1 }, *mrs[] = { &mr };
+	struct anynet_mr mr = { .range = { .addr = data, .bytes = sizeof(data) }, .dmabuf.fd = -1 },
+			 *mrs[] = { &mr };
 	void *buffers[] = { data };
 	struct anynet_request *req;
 	struct recv_comm *comm;

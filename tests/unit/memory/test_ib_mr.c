@@ -64,12 +64,19 @@ static int teardown(void **state)
 	return left || fake_live() ? -1 : 0;
 }
 
+static int try_get(uintptr_t addr, size_t bytes, unsigned flags, struct ib_mr **mr)
+{
+	const struct memory_range range = { (void *)addr, bytes, host };
+
+	return ib_mr_get(cache, &range, flags, mr, why, sizeof(why));
+}
+
 static struct ib_mr *get_at(uintptr_t addr, size_t bytes, unsigned flags)
 {
 	struct ib_mr *mr = NULL;
 
 	*why = 0;
-	if (ib_mr_get(cache, (void *)addr, bytes, host, flags, &mr, why, sizeof(why)))
+	if (try_get(addr, bytes, flags, &mr))
 		fail_msg("%s", why);
 	assert_non_null(mr);
 	assert_string_equal(why, "");
@@ -91,8 +98,7 @@ static void expect_refused(uintptr_t addr, size_t bytes, int ret, const char *pa
 {
 	struct ib_mr *mr = (void *)1;
 
-	if (ib_mr_get(cache, (void *)addr, bytes, host, 0, &mr, why, sizeof(why)) != ret ||
-	    !strstr(why, part))
+	if (try_get(addr, bytes, 0, &mr) != ret || !strstr(why, part))
 		fail_msg("%s lacks '%s'", why, part);
 	assert_null(mr);
 }
@@ -198,19 +204,18 @@ static void test_other_flags_are_another_registration(void **state)
 static void test_other_memory_at_an_address_is_another_registration(void **state)
 {
 	const struct memory_id ids[] = { { 0, 0 }, { 7, 7 }, { 7, 8 }, { 8, 7 }, { 8, 8 } };
+	struct memory_range range = { (void *)BASE, page, host };
 	struct ib_mr *mrs[ARRAY_SIZE(ids)], *again;
 
 	(void)state;
 	for (size_t i = 0; i < ARRAY_SIZE(ids); i++) {
-		assert_int_equal(ib_mr_get(cache, (void *)BASE, page, ids[i], 0, &mrs[i], why,
-					   sizeof(why)),
-				 0);
+		range.id = ids[i];
+		assert_int_equal(ib_mr_get(cache, &range, 0, &mrs[i], why, sizeof(why)), 0);
 		assert_int_equal(fake.regs, i + 1);
 	}
 	for (size_t i = 0; i < ARRAY_SIZE(ids); i++) {
-		assert_int_equal(ib_mr_get(cache, (void *)BASE, page, ids[i], 0, &again, why,
-					   sizeof(why)),
-				 0);
+		range.id = ids[i];
+		assert_int_equal(ib_mr_get(cache, &range, 0, &again, why, sizeof(why)), 0);
 		assert_ptr_equal(again, mrs[i]);
 		put(again);
 		put(mrs[i]);
@@ -315,8 +320,8 @@ static void test_an_empty_range_may_be_anywhere(void **state)
 	}
 	mr = get_at(UINTPTR_MAX, 0, 0);
 	assert_ptr_equal(mr, nothing);
-	assert_int_equal(ib_mr_get_dmabuf(cache, NULL, 0, (struct memory_id){ 9, 9 }, 1, -1, 0, &mr,
-					  why, sizeof(why)),
+	assert_int_equal(ib_mr_get_dmabuf(cache, &(struct memory_range){ .id = { 9, 9 } },
+					  &(struct anynet_dmabuf){ -1, 1 }, &mr, why, sizeof(why)),
 			 0);
 	assert_ptr_equal(mr, nothing);
 	assert_int_equal(fake.regs, 1);
@@ -393,17 +398,18 @@ static void test_no_memory_names_the_limit(void **state)
 
 static void test_why_may_be_short(void **state)
 {
+	const struct memory_range range = { (void *)BASE, 1, host };
 	struct ib_mr *mr;
 	char text[8] = "1234567";
 
 	(void)state;
 	fake.error = ENOMEM;
-	assert_int_equal(ib_mr_get(cache, (void *)BASE, 1, host, 0, &mr, text, 4), -ENOMEM);
+	assert_int_equal(ib_mr_get(cache, &range, 0, &mr, text, 4), -ENOMEM);
 	assert_memory_equal(text,
 			    "can\0"
 			    "567",
 			    8);
-	assert_int_equal(ib_mr_get(cache, (void *)BASE, 1, host, 0, &mr, NULL, 0), -ENOMEM);
+	assert_int_equal(ib_mr_get(cache, &range, 0, &mr, NULL, 0), -ENOMEM);
 }
 
 static void test_a_table_that_cannot_grow_gives_back(void **state)
@@ -419,8 +425,7 @@ static void test_a_table_that_cannot_grow_gives_back(void **state)
 	no_memory = false;
 	held[count++] = get_pages(0, 1);
 	no_memory = true;
-	while (count < ARRAY_SIZE(held) &&
-	       !ib_mr_get(cache, (void *)(BASE + count * page), 1, host, 0, &held[count], why, 0))
+	while (count < ARRAY_SIZE(held) && !try_get(BASE + count * page, 1, 0, &held[count]))
 		count++;
 	assert_in_range(count, 1, ARRAY_SIZE(held) - 1);
 	assert_null(held[count]);

@@ -53,9 +53,11 @@ static int new_dmabuf(void)
 static struct ib_mr *get_of(struct memory_id id, uintptr_t addr, size_t bytes, uint64_t offset,
 			    int fd)
 {
+	const struct memory_range range = { (void *)addr, bytes, id };
+	const struct anynet_dmabuf dmabuf = { fd, offset };
 	struct ib_mr *mr = NULL;
 
-	if (ib_mr_get_dmabuf(cache, (void *)addr, bytes, id, offset, fd, 0, &mr, why, sizeof(why)))
+	if (ib_mr_get_dmabuf(cache, &range, &dmabuf, &mr, why, sizeof(why)))
 		fail_msg("%s", why);
 	assert_non_null(mr);
 	return mr;
@@ -68,18 +70,20 @@ static struct ib_mr *get(uintptr_t addr, size_t bytes, uint64_t offset, int fd)
 
 static struct ib_mr *get_host(uintptr_t addr, size_t bytes)
 {
+	const struct memory_range range = { (void *)addr, bytes, gpu };
 	struct ib_mr *mr = NULL;
 
-	assert_int_equal(ib_mr_get(cache, (void *)addr, bytes, gpu, 0, &mr, why, sizeof(why)), 0);
+	assert_int_equal(ib_mr_get(cache, &range, 0, &mr, why, sizeof(why)), 0);
 	return mr;
 }
 
 static void expect_refused(uintptr_t addr, uint64_t offset, int fd, int ret, const char *part)
 {
+	const struct memory_range range = { (void *)addr, 1, gpu };
+	const struct anynet_dmabuf dmabuf = { fd, offset };
 	struct ib_mr *mr = (void *)1;
 
-	if (ib_mr_get_dmabuf(cache, (void *)addr, 1, gpu, offset, fd, 0, &mr, why, sizeof(why)) !=
-		    ret ||
+	if (ib_mr_get_dmabuf(cache, &range, &dmabuf, &mr, why, sizeof(why)) != ret ||
 	    !strstr(why, part))
 		fail_msg("%s lacks '%s'", why, part);
 	assert_null(mr);
@@ -172,19 +176,14 @@ static void test_whatever_dmabuf_it_is_the_memory_is_registered_once(void **stat
 static void test_other_memory_is_not_shared(void **state)
 {
 	int fd = new_dmabuf();
-	struct ib_mr *mr = get(BASE, 4 * page, 0, fd), *other, *local;
+	struct ib_mr *mr = get(BASE, 4 * page, 0, fd), *other;
 
 	(void)state;
 	other = get_of((struct memory_id){ 6, 6 }, BASE, page, 0, fd);
 	assert_ptr_not_equal(other, mr);
-	assert_int_equal(ib_mr_get_dmabuf(cache, (void *)BASE, page, gpu, 0, fd, IB_MR_LOCAL,
-					  &local, why, sizeof(why)),
-			 0);
-	assert_ptr_not_equal(local, mr);
-	assert_int_equal(fake.regs, 3);
+	assert_int_equal(fake.regs, 2);
 	ib_mr_put(cache, mr);
 	ib_mr_put(cache, other);
-	ib_mr_put(cache, local);
 	close(fd);
 }
 

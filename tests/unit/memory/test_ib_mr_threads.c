@@ -61,9 +61,9 @@ struct getter {
 static void *run_getter(void *arg)
 {
 	struct getter *getter = arg;
+	const struct memory_range range = { (void *)BASE, getter->pages * page, host };
 
-	getter->ret = ib_mr_get(cache, (void *)BASE, getter->pages * page, host, 0, &getter->mr,
-				getter->why, sizeof(getter->why));
+	getter->ret = ib_mr_get(cache, &range, 0, &getter->mr, getter->why, sizeof(getter->why));
 	return NULL;
 }
 
@@ -75,11 +75,11 @@ static void start(struct getter *getter, size_t pages)
 
 static struct ib_mr *get_pages(size_t first, size_t count)
 {
+	const struct memory_range range = { (void *)(BASE + first * page), count * page, host };
 	struct ib_mr *mr = NULL;
 	char why[ANYNET_REASON_BYTES];
 
-	if (ib_mr_get(cache, (void *)(BASE + first * page), count * page, host, 0, &mr, why,
-		      sizeof(why)))
+	if (ib_mr_get(cache, &range, 0, &mr, why, sizeof(why)))
 		fail_msg("%s", why);
 	return mr;
 }
@@ -212,9 +212,10 @@ static const char *get_and_check(unsigned *seed, struct ib_mr **mr)
 	uintptr_t first = BASE + (size_t)rand_r(seed) % 12 * page;
 	size_t bytes = (1 + (size_t)rand_r(seed) % 4) * page;
 	unsigned flags = rand_r(seed) % 2 ? IB_MR_LOCAL : 0;
+	const struct memory_range range = { (void *)first, bytes, host };
 	char why[ANYNET_REASON_BYTES];
 
-	if (ib_mr_get(cache, (void *)first, bytes, host, flags, mr, why, sizeof(why)))
+	if (ib_mr_get(cache, &range, flags, mr, why, sizeof(why)))
 		return "a get fails";
 	if ((*mr)->first > first || (*mr)->last < first + bytes - 1)
 		return "a registration does not cover what it is for";

@@ -86,7 +86,8 @@ void test_empty_messages_set_aside_have_a_bound(void **state)
 
 	(void)state;
 	pair_open(&pair, 1);
-	((struct recv_comm *)pair.recv)->aside = (64u << 20) - 1000 * 128; /* the rest is taken */
+	((struct recv_comm *)pair.recv)->unexpected.bytes =
+		(64u << 20) - 1000 * 128; /* the rest is taken */
 	waits = pair_irecv(&pair, in, sizeof(in), 9);
 	while (tries < 1000 && taken <= most) {
 		if (!send)

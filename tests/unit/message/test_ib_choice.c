@@ -44,7 +44,7 @@ static int transmit(struct anynet_stream *stream)
 		taker->last = id;
 		taker->frames++;
 		taker->backlog += id.length;
-		stream->bytes_sent += id.length;
+		stream->sent.bytes += id.length;
 	}
 	return 0;
 }
@@ -93,7 +93,7 @@ static int setup(void **state)
 		stream->index = i;
 		stream->readable = stream->writable = true;
 		takers[i].stream.qp = (struct ib_qp *)takers; /* there is one */
-		stream->by_qp = true;
+		stream->qp.carries = true;
 		takers[i].may_write = true;
 		stream->state = STREAM_UP;
 		comm->streams[i] = stream;
@@ -161,7 +161,7 @@ static void test_links_are_preferred(void **state)
 {
 	(void)state;
 	takers[0].stream.qp = NULL;
-	takers[0].stream.tcp.base.by_qp = false;
+	takers[0].stream.tcp.base.qp.carries = false;
 	takers[0].may_write = false;
 	send_messages(4, SMALL);
 	expect_frames(0, 2, 2);

@@ -49,7 +49,7 @@ static void open_streams(unsigned streams)
 
 static void set_stream(unsigned stream, double rate, size_t backlog)
 {
-	share.pair.send->streams[stream]->rate = rate;
+	share.pair.send->streams[stream]->sent.rate = rate;
 	share.backlog[stream] = backlog;
 }
 

@@ -56,7 +56,7 @@ static int setup(void **state)
 /* One from this position, which ends `ms` later. */
 static void connection(uint64_t frames, uint32_t part, enum stream_moved what, uint64_t ms)
 {
-	progress_begin(&stream, frames, part);
+	progress_begin(&stream, (struct stream_position){ frames, part });
 	began = stream.progress.began_ms;
 	moved = what;
 	progress_end(&stream, began + ms);
@@ -79,7 +79,7 @@ static void test_it_is_over_when_nothing_has_moved_for_long(void **state)
 static void test_what_waited_counts(void **state)
 {
 	(void)state;
-	progress_begin(&stream, 5, 0);
+	progress_begin(&stream, (struct stream_position){ 5, 0 });
 	began = stream.progress.began_ms;
 	session.watch.since_ms = began + 100;
 	moved = STREAM_STUCK;
@@ -92,7 +92,7 @@ static void test_what_moves_now_is_not_over(void **state)
 {
 	(void)state;
 	connection(5, 0, STREAM_STUCK, 0);
-	progress_begin(&stream, 5, 0);
+	progress_begin(&stream, (struct stream_position){ 5, 0 });
 	stream.state = STREAM_UP;
 	moved = STREAM_MOVED;
 	assert_false(progress_is_over(&stream, began + 10 * RECOVERY_MS));
@@ -148,15 +148,15 @@ static void test_links_made_in_vain_follow_each_other_ever_more_slowly(void **st
 	(void)state;
 	assert_int_equal(progress_qp_pause_ms(&stream), 0);
 	for (size_t i = 0; i < sizeof(seconds) / sizeof(seconds[0]); i++) {
-		stream.qp_err = i % 2 ? -ETIMEDOUT : -EREMOTEIO;
-		stream.qp_frames = i % 2 ? 15 : 1000;
+		stream.qp.err = i % 2 ? -ETIMEDOUT : -EREMOTEIO;
+		stream.qp.brought = i % 2 ? 15 : 1000;
 		progress_qp_end(&stream);
 		assert_int_equal(progress_qp_pause_ms(&stream), seconds[i] * 1000);
 	}
 	progress_qp_end(&stream); /* without a queue pair nothing is known */
 	assert_int_equal(progress_qp_pause_ms(&stream), 512 * 1000);
-	stream.qp_err = -ETIMEDOUT;
-	stream.qp_frames = 16;
+	stream.qp.err = -ETIMEDOUT;
+	stream.qp.brought = 16;
 	progress_qp_end(&stream);
 	assert_int_equal(progress_qp_pause_ms(&stream), 0);
 }
@@ -171,7 +171,7 @@ static void test_silence_makes_a_pair_narrow(void **state)
 	stream.state = STREAM_SUSPECT;
 	connection(5, 0, STREAM_STUCK, 0);
 	assert_false(progress_is_narrow(&stream, stream.pair)); /* its NIC had lost its carrier */
-	stream.silent_ms = stream.alarmed_ms = 1;
+	stream.health.silent_ms = stream.health.alarmed_ms = 1;
 	connection(5, 0, STREAM_STUCK, 0);
 	assert_true(progress_is_narrow(&stream, stream.pair));
 	assert_false(progress_is_narrow(&stream, other));
@@ -186,9 +186,9 @@ static void test_silence_makes_a_pair_narrow(void **state)
 static void test_what_was_acknowledged_before_is_noted(void **state)
 {
 	(void)state;
-	progress_begin(&stream, 5, 0);
+	progress_begin(&stream, (struct stream_position){ 5, 0 });
 	assert_int_equal(stream.progress.acked, 77);
-	assert_int_equal(stream.seen.acked, 77);
+	assert_int_equal(stream.health.seen.acked, 77);
 }
 
 static void test_a_thousand_breaks_are_ten_lines(void **state)

@@ -96,7 +96,7 @@ static void test_breaks_returns_and_replays_are_noted(void **state)
 	assert_int_equal(socketpair(AF_UNIX, SOCK_STREAM | SOCK_NONBLOCK | SOCK_CLOEXEC, 0, fds),
 			 0);
 	comm_stream_back(pair.send, pair.send->streams[0], fds[0], 3,
-			 (struct anynet_wire_pair){ 0, 0 }, 0, 0);
+			 (struct anynet_wire_pair){ 0, 0 }, (struct stream_position){ 0, 0 });
 	close(fds[1]);
 	newest(pair.send, ANYNET_EVENT_REPLAY, "path 0: 1 frame to retransmit");
 	assert_int_equal(event(pair.send, 2)->kind, ANYNET_EVENT_BACK);
@@ -114,7 +114,7 @@ static void test_a_connection_that_was_replaced_in_time_has_moved(void **state)
 	assert_int_equal(socketpair(AF_UNIX, SOCK_STREAM | SOCK_NONBLOCK | SOCK_CLOEXEC, 0, fds),
 			 0);
 	comm_stream_back(pair.send, pair.send->streams[0], fds[0], 1,
-			 (struct anynet_wire_pair){ 0, 0 }, 0, 0);
+			 (struct anynet_wire_pair){ 0, 0 }, (struct stream_position){ 0, 0 });
 	close(fds[1]);
 	newest(pair.send, ANYNET_EVENT_MOVED,
 	       "path 0 (TCP, epoch 1) has moved to 0.0.0.0:0 -> 0.0.0.0:0");

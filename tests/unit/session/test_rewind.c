@@ -210,7 +210,7 @@ static void test_what_is_acknowledged_cannot_be_asked_for(void **state)
 		send_three_large();
 		expect_data(0, 0);
 		put_ack(expect_data(1, 0).slot);
-		assert_int_equal(to_tcp(pair.send->streams[0])->log_first, 0);
+		assert_int_equal(to_tcp(pair.send->streams[0])->log.first, 0);
 		resume_send(&pair, 0, from, 0);
 		expect_refused();
 		pair_close(&pair);
@@ -349,8 +349,8 @@ static void test_the_log_forgets_what_is_acknowledged(void **state)
 			put_ack(slots[i]);
 	}
 	stream = to_tcp(pair.send->streams[0]);
-	assert_int_equal(stream->log_room, TCP_LOG_FRAMES);
-	assert_int_equal(stream->log_end, ROUNDS * EACH);
+	assert_int_equal(stream->log.room, TCP_LOG_FRAMES);
+	assert_int_equal(stream->log.end, ROUNDS * EACH);
 	resume_send(&pair, 0, ROUNDS * EACH, 0);
 	expect_nothing();
 	resume_send(&pair, 0, 0, 0);

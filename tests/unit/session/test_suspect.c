@@ -122,7 +122,7 @@ static void test_a_receiver_tells_of_a_stream_that_stays_broken(void **state)
 	pair_hang_up(&signs.pair, 1);
 	comm_turn(signs.pair.recv);
 	assert_int_equal(signs.pair.recv->streams[1]->fd, -1);
-	signs.now = signs.pair.recv->streams[1]->broke_ms;
+	signs.now = signs.pair.recv->streams[1]->breaks.ms;
 	signs_look_after(50);
 	assert_false(suspect_came(0, 1)); /* the sender finds out by itself, as a rule */
 	for (int i = 0; i < 2; i++) {
@@ -193,7 +193,7 @@ static void test_a_sender_believes_a_suspicion_for_a_while(void **state)
 	put_suspect(1, 0);
 	assert_true(signs_suspect(0));
 	assert_false(signs_suspect(1));
-	signs.now = signs.pair.send->streams[0]->suspected_ms;
+	signs.now = signs.pair.send->streams[0]->health.suspected_ms;
 	signs_look_after(0);
 	assert_true(signs_suspect(0));
 	signs_look_after(500);
@@ -208,7 +208,7 @@ static void test_a_suspected_path_that_is_silent_stays_suspect(void **state)
 	(void)state;
 	signs_open_send(2);
 	put_suspect(1, 0);
-	signs.now = signs.pair.send->streams[0]->suspected_ms;
+	signs.now = signs.pair.send->streams[0]->health.suspected_ms;
 	signs_look_after(900);
 	assert_true(signs_suspect(0));
 	signs.streams[0] = signs_dead;

@@ -326,7 +326,7 @@ static void test_after_the_peer_timeout_a_sender_gives_a_silent_stream_up(void *
 	assert_true(signs.pair.send->streams[1]->fd >= 0);
 	signs_look_after(1);
 	assert_int_equal(signs.pair.send->streams[1]->fd, -1);
-	assert_int_equal(signs.pair.send->streams[1]->broke_by, -ETIMEDOUT);
+	assert_int_equal(signs.pair.send->streams[1]->breaks.err, -ETIMEDOUT);
 	assert_true(signs.pair.send->streams[0]->fd >= 0);
 	assert_int_equal(comm_error(signs.pair.send), 0);
 	/* What is suspect has to answer: a new beginning of the same tries is no answer. */

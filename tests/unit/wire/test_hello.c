@@ -292,7 +292,8 @@ static const char *plan_of(const char *from, const char *to, int per_nic, int ma
 		while ((word = strsep(&rest, " ")))
 			addrs[side][counts[side]++] = addr_of(word);
 	}
-	streams = stream_plan(addrs[0], counts[0], addrs[1], counts[1], per_nic, plan, max);
+	streams = stream_plan((struct nic_addrs){ addrs[0], counts[0] },
+			      (struct nic_addrs){ addrs[1], counts[1] }, per_nic, plan, max);
 	text[0] = '\0';
 	for (int i = 0; i < streams; i++)
 		snprintf(text + strlen(text), sizeof(text) - strlen(text), "%s%d>%d", i ? " " : "",

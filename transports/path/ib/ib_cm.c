@@ -141,10 +141,10 @@ static struct ib_cm *end_new(struct ib_qp *qp)
 /* The IP address by which the RDMA CM finds the queue pair's port. */
 static void own_addr(const struct ib_qp *qp, struct sockaddr_storage *addr)
 {
-	if (qp->attr.link_layer == IBV_LINK_LAYER_INFINIBAND)
+	if (qp->port.attr.link_layer == IBV_LINK_LAYER_INFINIBAND)
 		*addr = qp->nic->dev->addr;
 	else
-		gid_addr(&qp->gid, addr);
+		gid_addr(&qp->port.gid, addr);
 }
 
 /* Does the id's address belong to the device and port of the queue pair? */
@@ -188,7 +188,7 @@ static int read_path(struct rdma_cm_id *id, const struct ib_qp *qp, struct ib_pa
 		.recv_psn = rtr.rq_psn,
 		.pkey_index = init.pkey_index,
 	};
-	if (qp->service.sl || qp->attr.link_layer != IBV_LINK_LAYER_INFINIBAND)
+	if (qp->service.sl || qp->port.attr.link_layer != IBV_LINK_LAYER_INFINIBAND)
 		path->ah.sl = qp->service.sl;
 	path->ah.grh.traffic_class = qp->service.tc;
 	return path->qpn == qp->peer.qpn ? 0 : -EPROTO;
@@ -306,7 +306,7 @@ int ib_cm_connect(struct ib_qp *qp, const struct anynet_wire_cm *wire)
 	memcpy(end->nonce, wire->nonce, sizeof(end->nonce));
 	own_addr(qp, &end->from);
 	pthread_mutex_lock(&end->lock);
-	if (socket_from_wire(&wire->addr, qp->gid.ifindex, &end->to))
+	if (socket_from_wire(&wire->addr, qp->port.gid.ifindex, &end->to))
 		ret = begin(end);
 	if (ret)
 		fail(end, "cannot start: %s", error_text(-ret));
@@ -401,7 +401,7 @@ static bool take_of_qp(struct ib_cm *end, const struct rdma_cm_event *event)
 		atomic_store(&end->state, IB_CM_ANSWERED);
 		return false;
 	case RDMA_CM_EVENT_DEVICE_REMOVAL:
-		atomic_store(&end->qp->failed, true);
+		atomic_store(&end->qp->fault.failed, true);
 		return true;
 	case RDMA_CM_EVENT_ESTABLISHED:
 	case RDMA_CM_EVENT_DISCONNECTED: /* the peer's RESUME, or the end of TCP, is decisive */

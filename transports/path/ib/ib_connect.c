@@ -31,34 +31,34 @@ enum {
 
 static uint8_t kind_of(const struct ib_qp *qp)
 {
-	if (qp->attr.link_layer == IBV_LINK_LAYER_INFINIBAND)
+	if (qp->port.attr.link_layer == IBV_LINK_LAYER_INFINIBAND)
 		return KIND_IB;
-	return qp->gid.type == IBV_GID_TYPE_ROCE_V1 ? KIND_ROCE_V1 : KIND_ROCE_V2;
+	return qp->port.gid.type == IBV_GID_TYPE_ROCE_V1 ? KIND_ROCE_V1 : KIND_ROCE_V2;
 }
 
 /* Allocates and registers qp->memory. 0 or -errno. */
 static int make_memory(struct ib_qp *qp)
 {
 	size_t ring = qp->is_send ? sizeof(struct anynet_wire_cts_ring) : 0,
-	       slots = (size_t)qp->slot_count * qp->slot_bytes,
+	       slots = (size_t)qp->memory.slot_count * qp->memory.slot_bytes,
 	       proof = qp->is_send ? IB_PROOF_BYTES : 0,
-	       copies = qp->inline_bytes ? 0 : (size_t)IB_SQ_WRS * IB_COPY_BYTES;
+	       copies = qp->limits.inline_bytes ? 0 : (size_t)IB_SQ_WRS * IB_COPY_BYTES;
 
-	qp->memory_bytes = pinned_round(ring + slots + proof + copies);
-	qp->memory = pinned_alloc(qp->memory_bytes);
-	if (!qp->memory)
+	qp->memory.bytes = pinned_round(ring + slots + proof + copies);
+	qp->memory.start = pinned_alloc(qp->memory.bytes);
+	if (!qp->memory.start)
 		return -ENOMEM;
 	if (qp->is_send)
-		qp->cts_ring = (struct anynet_wire_cts_ring *)(void *)qp->memory;
-	qp->slots = qp->memory + ring;
-	qp->proof = qp->slots + slots;
-	qp->copies = qp->proof + proof;
+		qp->memory.cts_ring = (struct anynet_wire_cts_ring *)(void *)qp->memory.start;
+	qp->memory.slots = qp->memory.start + ring;
+	qp->memory.proof = qp->memory.slots + slots;
+	qp->memory.copies = qp->memory.proof + proof;
 	errno = 0;
 	/* The acceptor writes to the CTS ring; the connector's proof writes to and reads from the acceptor's slots. */
-	qp->mr = qp->nic->verbs->reg_mr(qp->nic->pd, qp->memory, qp->memory_bytes,
-					IBV_ACCESS_LOCAL_WRITE | IBV_ACCESS_REMOTE_WRITE |
-						(qp->is_send ? 0 : IBV_ACCESS_REMOTE_READ));
-	return qp->mr ? 0 : errno ? -errno : -EIO;
+	qp->memory.mr = qp->nic->verbs->reg_mr(qp->nic->pd, qp->memory.start, qp->memory.bytes,
+					       IBV_ACCESS_LOCAL_WRITE | IBV_ACCESS_REMOTE_WRITE |
+						       (qp->is_send ? 0 : IBV_ACCESS_REMOTE_READ));
+	return qp->memory.mr ? 0 : errno ? -errno : -EIO;
 }
 
 /* Tries capabilities from the best to the least: some adapters refuse inline data or a second SGE, others give less
@@ -77,13 +77,13 @@ static int make_qp(struct ib_qp *qp)
 
 	for (size_t i = qp->nic->takes_inline ? 0 : 3; i < ARRAY_SIZE(wanted) && !qp->ibv; i++) {
 		struct ibv_qp_init_attr attr = {
-			.qp_context = &qp->failed,
+			.qp_context = &qp->fault.failed,
 			.send_cq = qp->cq,
 			.recv_cq = qp->cq,
 			.qp_type = IBV_QPT_RC,
 			.cap = {
 				.max_send_wr = IB_SQ_WRS,
-				.max_recv_wr = qp->slot_count,
+				.max_recv_wr = qp->memory.slot_count,
 				.max_send_sge = wanted[i].sges,
 				.max_recv_sge = 1,
 				.max_inline_data = wanted[i].inline_bytes,
@@ -92,12 +92,12 @@ static int make_qp(struct ib_qp *qp)
 
 		errno = 0;
 		qp->ibv = qp->nic->verbs->create_qp(qp->nic->pd, &attr);
-		qp->inline_bytes =
+		qp->limits.inline_bytes =
 			(uint32_t)anynet_min(attr.cap.max_inline_data, wanted[i].inline_bytes);
-		qp->sges = (uint32_t)anynet_min(wanted[i].sges, attr.cap.max_send_sge);
+		qp->limits.sges = (uint32_t)anynet_min(wanted[i].sges, attr.cap.max_send_sge);
 	}
-	if (qp->inline_bytes < IB_COPY_BYTES)
-		qp->inline_bytes = 0;
+	if (qp->limits.inline_bytes < IB_COPY_BYTES)
+		qp->limits.inline_bytes = 0;
 	return qp->ibv ? 0 : errno ? -errno : -EIO;
 }
 
@@ -126,7 +126,7 @@ static uint16_t dlid_of(const struct ib_qp *qp)
 
 	memcpy(gid.raw, qp->peer.gid, sizeof(gid.raw));
 	flid = gid_flid(&gid);
-	return flid && memcmp(&gid.raw[6], &qp->gid.raw.raw[6], 2) ? flid : qp->peer.lid;
+	return flid && memcmp(&gid.raw[6], &qp->port.gid.raw.raw[6], 2) ? flid : qp->peer.lid;
 }
 
 /* The path that hello and WELCOME describe. */
@@ -134,7 +134,7 @@ static struct ib_path path_by_hello(const struct ib_qp *qp)
 {
 	const struct anynet_wire_qp *peer = &qp->peer;
 	struct ib_path path = {
-		.mtu = (enum ibv_mtu)anynet_min(peer->mtu, qp->attr.active_mtu),
+		.mtu = (enum ibv_mtu)anynet_min(peer->mtu, qp->port.attr.active_mtu),
 		.qpn = peer->qpn,
 		.send_psn = qp->psn,
 		.recv_psn = peer->psn & PSN_MASK,
@@ -147,11 +147,11 @@ static struct ib_path path_by_hello(const struct ib_qp *qp)
 
 	if (peer->kind == KIND_IB)
 		path.ah.dlid = dlid_of(qp);
-	if (peer->kind != KIND_IB || qp->attr.flags & IBV_QPF_GRH_REQUIRED ||
-	    memcmp(peer->gid, qp->gid.raw.raw, 8)) {
+	if (peer->kind != KIND_IB || qp->port.attr.flags & IBV_QPF_GRH_REQUIRED ||
+	    memcmp(peer->gid, qp->port.gid.raw.raw, 8)) {
 		path.ah.is_global = 1;
 		memcpy(path.ah.grh.dgid.raw, peer->gid, sizeof(peer->gid));
-		path.ah.grh.sgid_index = (uint8_t)qp->gid.index;
+		path.ah.grh.sgid_index = (uint8_t)qp->port.gid.index;
 		path.ah.grh.hop_limit = HOP_LIMIT;
 		path.ah.grh.traffic_class = qp->service.tc;
 	}
@@ -163,7 +163,8 @@ static int make(struct ib_qp *qp)
 	int ret;
 
 	errno = 0;
-	qp->cq = qp->nic->verbs->create_cq(qp->nic->context, CQ_ENTRIES, &qp->failed, NULL, 0);
+	qp->cq =
+		qp->nic->verbs->create_cq(qp->nic->context, CQ_ENTRIES, &qp->fault.failed, NULL, 0);
 	if (!qp->cq)
 		return errno ? -errno : -EIO;
 	ret = make_qp(qp);
@@ -178,7 +179,6 @@ static int choose_gid(struct ib_qp *qp, const struct anynet_wire_qp *peer, char 
 		      size_t why_bytes)
 {
 	struct gid theirs = { .type = IBV_GID_TYPE_IB };
-	int match;
 
 	if (peer && peer->kind == KIND_ROCE_V1)
 		theirs.type = IBV_GID_TYPE_ROCE_V1;
@@ -186,10 +186,9 @@ static int choose_gid(struct ib_qp *qp, const struct anynet_wire_qp *peer, char 
 		theirs.type = IBV_GID_TYPE_ROCE_V2;
 	if (peer)
 		memcpy(theirs.raw.raw, peer->gid, sizeof(peer->gid));
-	qp->attr = ib_nic_attr(qp->nic);
-	qp->losses = carrier_losses(qp->nic->dev);
-	return ib_nic_choose_gid(qp->nic, peer ? &theirs : NULL, peer ? 1 : 0, &qp->gid, &match,
-				 why, why_bytes);
+	qp->port.attr = ib_nic_attr(qp->nic);
+	qp->port.losses = carrier_losses(qp->nic->dev);
+	return ib_nic_choose_gid(qp->nic, peer ? &theirs : NULL, &qp->port.gid, why, why_bytes);
 }
 
 /* Creates an end on this device, in INIT with all receives posted. `peer`: the other end, NULL = not known yet. */
@@ -209,8 +208,8 @@ static struct ib_qp *create(const struct anynet_device *dev, bool is_send,
 	}
 	qp->nic = nic;
 	qp->is_send = is_send;
-	qp->slot_count = is_send ? IB_CONTROL_SLOTS : IB_SLOTS;
-	qp->slot_bytes = is_send ? IB_CONTROL_BYTES : IB_SLOT_BYTES;
+	qp->memory.slot_count = is_send ? IB_CONTROL_SLOTS : IB_SLOTS;
+	qp->memory.slot_bytes = is_send ? IB_CONTROL_BYTES : IB_SLOT_BYTES;
 	if (choose_gid(qp, peer, why, why_bytes)) {
 		ib_qp_free(qp);
 		return NULL;
@@ -239,16 +238,16 @@ void ib_qp_describe(const struct ib_qp *qp, struct anynet_wire_hello *hello)
 	hello->service = qp->service;
 	hello->qp = (struct anynet_wire_qp){
 		.kind = kind_of(qp),
-		.mtu = (uint8_t)qp->attr.active_mtu,
-		.lid = qp->attr.lid,
+		.mtu = (uint8_t)qp->port.attr.active_mtu,
+		.lid = qp->port.attr.lid,
 		.qpn = qp->ibv->qp_num,
 		.psn = qp->psn,
-		.rkey = qp->mr->rkey,
-		.addr = (uintptr_t)(qp->is_send ? (void *)qp->cts_ring : qp->slots),
-		.slots = qp->slot_count,
-		.slot_bytes = qp->slot_bytes,
+		.rkey = qp->memory.mr->rkey,
+		.addr = (uintptr_t)(qp->is_send ? (void *)qp->memory.cts_ring : qp->memory.slots),
+		.slots = qp->memory.slot_count,
+		.slot_bytes = qp->memory.slot_bytes,
 	};
-	memcpy(hello->qp.gid, qp->gid.raw.raw, sizeof(hello->qp.gid));
+	memcpy(hello->qp.gid, qp->port.gid.raw.raw, sizeof(hello->qp.gid));
 }
 
 struct ib_qp *ib_qp_offer(const struct anynet_device *dev, int traffic_class,
@@ -317,7 +316,7 @@ int ib_qp_rejoin(struct ib_qp *qp)
 
 	ib_cm_quit(qp);
 	ret = -qp->nic->verbs->modify_qp(qp->ibv, &attr, IBV_QP_STATE);
-	qp->recvs = 0;
+	qp->rq.posted = 0;
 	if (!ret)
 		ret = to_init(qp);
 	if (!ret)

@@ -23,9 +23,9 @@ static int post(struct ib_qp *qp, enum ibv_wr_opcode opcode)
 {
 	const struct anynet_wire_qp *peer = &qp->peer;
 	struct ibv_sge sge = {
-		.addr = (uintptr_t)qp->proof,
-		.length = qp->packet_bytes,
-		.lkey = qp->mr->lkey,
+		.addr = (uintptr_t)qp->memory.proof,
+		.length = qp->limits.packet_bytes,
+		.lkey = qp->memory.mr->lkey,
 	};
 	struct ibv_send_wr wr = {
 		.sg_list = &sge,
@@ -34,7 +34,7 @@ static int post(struct ib_qp *qp, enum ibv_wr_opcode opcode)
 		.send_flags = IBV_SEND_SIGNALED,
 		/* The end of the slots: the PING arrives in one of the first. */
 		.wr.rdma = { .remote_addr = peer->addr + (uint64_t)peer->slots * peer->slot_bytes -
-					    qp->packet_bytes,
+					    qp->limits.packet_bytes,
 			     .rkey = peer->rkey },
 	};
 
@@ -50,16 +50,16 @@ int ib_qp_ping(struct ib_qp *qp)
 
 int ib_qp_begin_proof(struct ib_qp *qp)
 {
-	for (uint32_t i = 0; i < qp->packet_bytes; i++)
-		qp->proof[i] = pattern_at(qp, i);
+	for (uint32_t i = 0; i < qp->limits.packet_bytes; i++)
+		qp->memory.proof[i] = pattern_at(qp, i);
 	qp->proving = IB_PROOF_WRITE;
 	return post(qp, IBV_WR_RDMA_WRITE);
 }
 
 static bool is_as_written(const struct ib_qp *qp)
 {
-	for (uint32_t i = 0; i < qp->packet_bytes; i++)
-		if (qp->proof[i] != pattern_at(qp, i))
+	for (uint32_t i = 0; i < qp->limits.packet_bytes; i++)
+		if (qp->memory.proof[i] != pattern_at(qp, i))
 			return false;
 	return true;
 }
@@ -69,7 +69,7 @@ static int go_on(struct ib_qp *qp)
 {
 	switch (qp->proving) {
 	case IB_PROOF_WRITE:
-		memset(qp->proof, 0, qp->packet_bytes);
+		memset(qp->memory.proof, 0, qp->limits.packet_bytes);
 		qp->proving = IB_PROOF_READ;
 		return post(qp, IBV_WR_RDMA_READ);
 	case IB_PROOF_READ:
@@ -86,7 +86,7 @@ static int go_on(struct ib_qp *qp)
 static uint32_t step_bytes(const struct ib_qp *qp)
 {
 	return qp->proving == IB_PROOF_SEND ? (uint32_t)sizeof(struct anynet_wire_frame)
-					    : qp->packet_bytes;
+					    : qp->limits.packet_bytes;
 }
 
 static const char *step_text(const struct ib_qp *qp)
@@ -100,9 +100,9 @@ void ib_qp_unproven(const struct ib_qp *qp, int err, char *why, size_t why_bytes
 {
 	char completion[64] = "";
 
-	if (qp->status)
-		snprintf(completion, sizeof(completion), " (status %u, vendor %#x)", qp->status,
-			 qp->vendor);
+	if (qp->fault.status)
+		snprintf(completion, sizeof(completion), " (status %u, vendor %#x)",
+			 qp->fault.status, qp->fault.vendor);
 	if (err == -EBADMSG)
 		snprintf(why, why_bytes, "a READ returns other data than was written");
 	else if (err == -EAGAIN || err == -ETIMEDOUT)
@@ -118,7 +118,7 @@ int ib_qp_prove(struct ib_qp *qp)
 {
 	int ret = ib_qp_poll(qp, NULL);
 
-	while (!ret && qp->state == IB_QP_JOINED && qp->wrs_done == qp->wrs_posted) {
+	while (!ret && qp->state == IB_QP_JOINED && qp->sq.done == qp->sq.posted) {
 		ret = go_on(qp);
 		if (!ret)
 			ret = ib_qp_poll(qp, NULL);

@@ -25,7 +25,7 @@ static void broke(struct ib_qp *qp, int err)
 	if (qp->state == IB_QP_BROKEN)
 		return;
 	qp->state = IB_QP_BROKEN;
-	qp->err = err;
+	qp->fault.err = err;
 }
 
 /* --- posting --- */
@@ -41,28 +41,28 @@ int ib_qp_post(struct ib_qp *qp, struct ibv_send_wr *first, struct ibv_send_wr *
 	struct ibv_send_wr *bad;
 	int ret;
 
-	qp->frames_posted += qp->is_send && takes_slot(last->opcode);
-	qp->unsignalled += wrs;
+	qp->credits.posted += qp->is_send && takes_slot(last->opcode);
+	qp->sq.unsignalled += wrs;
 	if (!(last->send_flags & IBV_SEND_SIGNALED) &&
-	    (qp->signal_all || qp->unsignalled >= SIGNAL_EVERY))
+	    (qp->sq.signal_all || qp->sq.unsignalled >= SIGNAL_EVERY))
 		last->send_flags |= IBV_SEND_SIGNALED;
-	qp->wrs_posted += wrs;
+	qp->sq.posted += wrs;
 	if (last->send_flags & IBV_SEND_SIGNALED) {
-		qp->unsignalled = 0;
-		qp->signals[qp->signal_tail++ % IB_SQ_WRS] =
-			(struct ib_signal){ frame, qp->wrs_posted };
+		qp->sq.unsignalled = 0;
+		qp->sq.signals[qp->sq.tail++ % IB_SQ_WRS] =
+			(struct ib_signal){ frame, qp->sq.posted };
 	}
 	ret = ibv_post_send(qp->ibv, first, &bad);
 	if (anynet_unlikely(ret)) {
 		broke(qp, ret > 0 ? -ret : -EIO);
-		return qp->err;
+		return qp->fault.err;
 	}
 	return 0;
 }
 
 uint32_t ib_qp_copy_max(const struct ib_qp *qp)
 {
-	return qp->inline_bytes ? qp->inline_bytes : IB_COPY_BYTES;
+	return qp->limits.inline_bytes ? qp->limits.inline_bytes : IB_COPY_BYTES;
 }
 
 void ib_qp_copy(struct ib_qp *qp, struct ibv_send_wr *wr, const void *data, uint32_t bytes)
@@ -70,15 +70,15 @@ void ib_qp_copy(struct ib_qp *qp, struct ibv_send_wr *wr, const void *data, uint
 	uint8_t *copy;
 
 	*wr->sg_list = (struct ibv_sge){ .addr = (uintptr_t)data, .length = bytes };
-	if (anynet_likely(qp->inline_bytes)) {
+	if (anynet_likely(qp->limits.inline_bytes)) {
 		wr->send_flags |= IBV_SEND_INLINE;
 		return;
 	}
 	/* This entry is free: at most IB_SQ_WRS requests are in flight. */
-	copy = qp->copies + (size_t)(qp->wrs_posted % IB_SQ_WRS) * IB_COPY_BYTES;
+	copy = qp->memory.copies + (size_t)(qp->sq.posted % IB_SQ_WRS) * IB_COPY_BYTES;
 	memcpy(copy, data, bytes);
 	wr->sg_list->addr = (uintptr_t)copy;
-	wr->sg_list->lkey = qp->mr->lkey;
+	wr->sg_list->lkey = qp->memory.mr->lkey;
 }
 
 static int say(struct ib_qp *qp, enum ibv_wr_opcode opcode, const void *data, uint32_t bytes,
@@ -110,15 +110,15 @@ int ib_qp_write(struct ib_qp *qp, const void *data, uint32_t bytes, uint64_t add
 static int post_slot(struct ib_qp *qp, uint16_t slot)
 {
 	struct ibv_sge sge = {
-		.addr = (uintptr_t)(qp->slots + (size_t)slot * qp->slot_bytes),
-		.length = qp->slot_bytes,
-		.lkey = qp->mr->lkey,
+		.addr = (uintptr_t)(qp->memory.slots + (size_t)slot * qp->memory.slot_bytes),
+		.length = qp->memory.slot_bytes,
+		.lkey = qp->memory.mr->lkey,
 	};
 	struct ibv_recv_wr wr = { .wr_id = RECV_WR | slot, .sg_list = &sge, .num_sge = 1 };
 	struct ibv_recv_wr *bad;
 	int ret = ibv_post_recv(qp->ibv, &wr, &bad);
 
-	qp->recvs += !ret;
+	qp->rq.posted += !ret;
 	return ret > 0 ? -ret : ret;
 }
 
@@ -126,30 +126,30 @@ int ib_qp_post_slots(struct ib_qp *qp)
 {
 	int ret = 0;
 
-	for (uint16_t i = 0; i < qp->slot_count && !ret; i++)
+	for (uint16_t i = 0; i < qp->memory.slot_count && !ret; i++)
 		ret = post_slot(qp, i);
 	return ret;
 }
 
 int ib_qp_consumed(struct ib_qp *qp)
 {
-	int ret = post_slot(qp, qp->inbound[qp->inbound_head++ % IB_INBOUND].slot);
+	int ret = post_slot(qp, qp->rq.inbound[qp->rq.head++ % IB_INBOUND].slot);
 
 	if (ret) {
 		broke(qp, ret);
 		return ret;
 	}
-	qp->consumed++;
+	qp->credits.consumed++;
 	return ib_qp_tell(qp);
 }
 
 int ib_qp_tell(struct ib_qp *qp)
 {
-	if (qp->is_send || qp->consumed - qp->consumed_told < qp->slot_count / 2 ||
+	if (qp->is_send || qp->credits.consumed - qp->credits.told < qp->memory.slot_count / 2 ||
 	    !ib_qp_has_room(qp, 1))
 		return 0;
-	qp->consumed_told = qp->consumed;
-	return ib_qp_write(qp, &qp->consumed, sizeof(qp->consumed),
+	qp->credits.told = qp->credits.consumed;
+	return ib_qp_write(qp, &qp->credits.consumed, sizeof(qp->credits.consumed),
 			   qp->peer.addr + offsetof(struct anynet_wire_cts_ring, consumed));
 }
 
@@ -178,8 +178,8 @@ static void take_error(struct ib_qp *qp, const struct ibv_wc *wc)
 	bool flushed = wc->status == IBV_WC_WR_FLUSH_ERR;
 
 	if (!flushed && qp->state != IB_QP_BROKEN) {
-		qp->status = wc->status;
-		qp->vendor = wc->vendor_err;
+		qp->fault.status = wc->status;
+		qp->fault.vendor = wc->vendor_err;
 	}
 	/* Before IB_QP_UP the caller of the proof logs the failure, unless it repeats. */
 	if (!flushed && qp->state == IB_QP_UP)
@@ -190,11 +190,11 @@ static void take_error(struct ib_qp *qp, const struct ibv_wc *wc)
 
 static void take(struct ib_qp *qp, const struct ibv_wc *wc, uint64_t *arrived)
 {
-	qp->recvs -= (wc->wr_id & RECV_WR) != 0;
+	qp->rq.posted -= (wc->wr_id & RECV_WR) != 0;
 	if (anynet_unlikely(wc->status != IBV_WC_SUCCESS)) {
 		take_error(qp, wc);
 	} else if (wc->wr_id & RECV_WR) {
-		qp->inbound[qp->inbound_tail++ % IB_INBOUND] = (struct ib_inbound){
+		qp->rq.inbound[qp->rq.tail++ % IB_INBOUND] = (struct ib_inbound){
 			.slot = (uint16_t)wc->wr_id,
 			.written = wc->opcode == IBV_WC_RECV_RDMA_WITH_IMM,
 			.imm = wc->wc_flags & IBV_WC_WITH_IMM ? be32toh(wc->imm_data) : 0,
@@ -203,10 +203,10 @@ static void take(struct ib_qp *qp, const struct ibv_wc *wc, uint64_t *arrived)
 		/* At the receiving end, the first frame is the proof. */
 		if (qp->state == IB_QP_JOINED && !qp->is_send)
 			qp->state = IB_QP_UP;
-	} else if (qp->signal_head != qp->signal_tail) {
-		const struct ib_signal *signal = &qp->signals[qp->signal_head++ % IB_SQ_WRS];
+	} else if (qp->sq.head != qp->sq.tail) {
+		const struct ib_signal *signal = &qp->sq.signals[qp->sq.head++ % IB_SQ_WRS];
 
-		qp->wrs_done = signal->wrs;
+		qp->sq.done = signal->wrs;
 		if (arrived && signal->frame)
 			*arrived = signal->frame;
 	}
@@ -221,11 +221,12 @@ int ib_qp_poll(struct ib_qp *qp, uint64_t *arrived)
 		n = ibv_poll_cq(qp->cq, POLL_BATCH, wcs);
 		for (int i = 0; i < n; i++)
 			take(qp, &wcs[i], arrived);
-	} while (n == POLL_BATCH && qp->inbound_tail - qp->inbound_head < IB_INBOUND / 2);
-	if (anynet_unlikely(n < 0 || atomic_load_explicit(&qp->failed, memory_order_relaxed) ||
+	} while (n == POLL_BATCH && qp->rq.tail - qp->rq.head < IB_INBOUND / 2);
+	if (anynet_unlikely(n < 0 ||
+			    atomic_load_explicit(&qp->fault.failed, memory_order_relaxed) ||
 			    atomic_load_explicit(&qp->nic->failed, memory_order_relaxed)))
 		broke(qp, -EIO);
-	return qp->state == IB_QP_BROKEN ? qp->err : 0;
+	return qp->state == IB_QP_BROKEN ? qp->fault.err : 0;
 }
 
 /* Polls for flushed receives. They complete after all frames that have arrived. True: no receive is outstanding. */
@@ -233,10 +234,10 @@ static bool all_flushed(struct ib_qp *qp, uint64_t *arrived)
 {
 	struct ibv_wc wc;
 
-	for (unsigned i = 0; qp->recvs && i < FENCE_POLLS; i++)
+	for (unsigned i = 0; qp->rq.posted && i < FENCE_POLLS; i++)
 		if (ibv_poll_cq(qp->cq, 1, &wc) > 0)
 			take(qp, &wc, arrived);
-	return !qp->recvs;
+	return !qp->rq.posted;
 }
 
 void ib_qp_destroy_qp(struct ib_qp *qp)
@@ -257,11 +258,11 @@ void ib_qp_fence(struct ib_qp *qp, uint64_t *arrived)
 	qp->nic->verbs->modify_qp(qp->ibv, &attr, IBV_QP_STATE);
 	broke(qp, -ECONNABORTED);
 	do { /* until none comes: the last may hold frames that the sender counts as arrived */
-		left = qp->recvs;
+		left = qp->rq.posted;
 		until = os_now_ms() + FENCE_MS;
-		while (!all_flushed(qp, arrived) && qp->recvs == left && os_now_ms() < until)
+		while (!all_flushed(qp, arrived) && qp->rq.posted == left && os_now_ms() < until)
 			;
-	} while (qp->recvs && qp->recvs != left);
-	if (qp->recvs) /* it does not flush; only destroying it guarantees that nothing is written */
+	} while (qp->rq.posted && qp->rq.posted != left);
+	if (qp->rq.posted) /* it does not flush; only destroying it guarantees that nothing is written */
 		ib_qp_destroy_qp(qp);
 }

@@ -41,7 +41,7 @@ struct ib_inbound {
 /* A signalled work request in flight. */
 struct ib_signal {
 	uint64_t frame; /* completion: all frames before this one have arrived; 0 = none */
-	uint32_t wrs;   /* value of wrs_posted including it */
+	uint32_t wrs;   /* value of sq.posted including it */
 };
 
 /* Path to the peer's queue pair. */
@@ -62,55 +62,88 @@ enum ib_proof {
 	IB_PROOF_SEND,
 };
 
-struct ib_qp {
-	struct ib_qp *next; /* in the stream's list `rest`, or in the list of retired queue pairs */
-	struct ib_nic *nic;
-	struct ibv_cq *cq;
-	struct ibv_qp *ibv;
+/* Registered as `mr`: cts_ring (sending end), slots, proof (sending end), copies, in this order. */
+struct ib_qp_memory {
 	struct ibv_mr *mr;
-	/* Registered as `mr`: cts_ring (sending end), slots, proof (sending end), copies, in this order */
-	uint8_t *memory;
-	size_t memory_bytes;
+	uint8_t *start;
+	size_t bytes;
 	struct anynet_wire_cts_ring *cts_ring;
 	uint8_t *slots;
 	uint8_t *proof;  /* sending end: IB_PROOF_BYTES */
 	uint8_t *copies; /* IB_COPY_BYTES for each entry of the send queue, if inline_bytes is 0 */
 	uint32_t slot_count, slot_bytes;
-	uint32_t psn;          /* PSN of the first packet sent, if the hello connects it */
+};
+
+/* Limits of a send request. */
+struct ib_qp_limits {
 	uint32_t inline_bytes; /* max inline data: IB_COPY_BYTES or more; 0 = none */
 	uint32_t packet_bytes; /* path MTU in bytes */
-	enum ib_proof proving;
-	uint32_t sges; /* max scatter/gather entries of a send request: 1 or 2 */
+	uint32_t sges;         /* max scatter/gather entries: 1 or 2 */
+	uint32_t whole_max;    /* largest message, in bytes, that is sent as one WRITE WITH IMM */
+};
+
+/* The port, as it was when the queue pair was made. */
+struct ib_qp_port {
 	struct gid gid;
-	struct ibv_port_attr attr; /* port attributes when the queue pair was made */
-	unsigned losses;           /* carrier_losses() of the port when the queue pair was made */
-	enum ib_qp_state state;
-	bool is_send;
-	bool signal_all; /* several streams share the replay ring: an unconfirmed frame delays the others */
-	int err;         /* -errno, with IB_QP_BROKEN */
+	struct ibv_port_attr attr;
+	unsigned losses; /* carrier_losses() */
+};
+
+struct ib_qp_fault {
+	int err;                 /* -errno, with IB_QP_BROKEN */
 	uint32_t status, vendor; /* of the first failed completion that was not flushed */
 	_Atomic bool failed;     /* an async event reported a failure; set by another thread */
-	/* Send comm: registration of its replay ring, from ring_cache; put when the stream drops the queue pair */
-	struct ib_mr *ring;
-	struct ib_mr_cache *ring_cache;
-	struct anynet_wire_qp peer; /* set by ib_qp_join, ib_qp_accept */
-	struct anynet_wire_service service;
-	bool wants_cm;      /* connector: the hello asks for the RDMA CM */
-	struct ib_cm *cm;   /* state of the RDMA CM; NULL = it is not used */
-	uint32_t whole_max; /* largest message, in bytes, that is sent as one WRITE WITH IMM */
+};
 
+struct ib_send_queue {
 	/* Work requests posted, known to be done, and posted since the last signalled one. */
-	uint32_t wrs_posted, wrs_done, unsignalled;
+	uint32_t posted, done, unsignalled;
+	bool signal_all; /* several streams share the replay ring: an unconfirmed frame delays the others */
 	struct ib_signal signals[IB_SQ_WRS];
-	uint32_t signal_head, signal_tail;
+	uint32_t head, tail; /* of `signals` */
+};
 
-	uint32_t frames_posted; /* sending end: posted requests that take one of the peer's slots */
-	uint32_t recvs;         /* posted receives without a completion */
+/* Counts of frames. */
+struct ib_credits {
+	uint32_t posted;        /* sending end: posted requests that take one of the peer's slots */
 	uint32_t peer_consumed; /* sending end: frames that the peer has consumed, by the CTS ring */
 	uint32_t consumed;      /* frames consumed here */
-	uint32_t consumed_told; /* receiving end: latest count written to the peer's CTS ring */
+	uint32_t told;          /* receiving end: latest count written to the peer's CTS ring */
+};
+
+struct ib_receive_queue {
+	uint32_t posted; /* receives without a completion */
 	struct ib_inbound inbound[IB_INBOUND];
-	uint32_t inbound_head, inbound_tail;
+	uint32_t head, tail; /* of `inbound` */
+};
+
+/* Send comm: registration of its replay ring, from `cache`; put when the stream drops the queue pair. */
+struct ib_qp_ring {
+	struct ib_mr *mr;
+	struct ib_mr_cache *cache;
+};
+
+struct ib_qp {
+	struct ib_qp *next; /* in the stream's list `rest`, or in the list of retired queue pairs */
+	struct ib_nic *nic;
+	struct ibv_cq *cq;
+	struct ibv_qp *ibv;
+	enum ib_qp_state state;
+	bool is_send;
+	enum ib_proof proving;
+	uint32_t psn; /* PSN of the first packet sent, if the hello connects it */
+	struct ib_qp_limits limits;
+	struct ib_qp_memory memory;
+	struct ib_send_queue sq;
+	struct ib_credits credits;
+	struct ib_receive_queue rq;
+	struct ib_qp_fault fault;
+	struct ib_qp_ring ring;
+	struct anynet_wire_qp peer; /* set by ib_qp_join, ib_qp_accept */
+	struct anynet_wire_service service;
+	bool wants_cm;    /* connector: the hello asks for the RDMA CM */
+	struct ib_cm *cm; /* state of the RDMA CM; NULL = it is not used */
+	struct ib_qp_port port;
 };
 
 /* The value of cts->check. A CTS that is only partly visible has a different one: a NIC, or the kernel (software RoCE),
@@ -128,29 +161,29 @@ static inline uint32_t ib_cts_check(const struct anynet_wire_cts *cts)
 /* Has the send queue room for `wrs` more work requests? */
 static inline bool ib_qp_has_room(const struct ib_qp *qp, uint32_t wrs)
 {
-	return qp->wrs_posted - qp->wrs_done + wrs <= IB_SQ_WRS;
+	return qp->sq.posted - qp->sq.done + wrs <= IB_SQ_WRS;
 }
 
 /* Sending end: known number of free slots of the peer. Reads the CTS ring only if it would be 0. With adaptive routing
- * the peer's writes may arrive out of order: a count below the known one, or above frames_posted, is ignored. */
+ * the peer's writes may arrive out of order: a count below the known one, or above credits.posted, is ignored. */
 static inline uint32_t ib_qp_credits(struct ib_qp *qp)
 {
-	uint32_t taken = qp->frames_posted - qp->peer_consumed, told;
+	uint32_t taken = qp->credits.posted - qp->credits.peer_consumed, told;
 
 	if (anynet_likely(taken < qp->peer.slots))
 		return qp->peer.slots - taken;
-	told = __atomic_load_n(&qp->cts_ring->consumed, __ATOMIC_ACQUIRE);
-	if (told - qp->peer_consumed > taken)
+	told = __atomic_load_n(&qp->memory.cts_ring->consumed, __ATOMIC_ACQUIRE);
+	if (told - qp->credits.peer_consumed > taken)
 		return 0;
-	taken = qp->frames_posted - told;
-	qp->peer_consumed = told;
+	taken = qp->credits.posted - told;
+	qp->credits.peer_consumed = told;
 	return taken < qp->peer.slots ? qp->peer.slots - taken : 0;
 }
 
 /* Sending end: may small messages travel in frames? Else every message with payload waits for its CTS. */
 static inline bool ib_qp_takes_frames(const struct ib_qp *qp)
 {
-	return __atomic_load_n(&qp->cts_ring->frames, __ATOMIC_ACQUIRE);
+	return __atomic_load_n(&qp->memory.cts_ring->frames, __ATOMIC_ACQUIRE);
 }
 
 /* Posts the chain of `wrs` requests from `first` to `last`; the caller has checked for room. `frame`: frames of the
@@ -175,8 +208,7 @@ int ib_qp_poll(struct ib_qp *qp, uint64_t *arrived);
 /* The oldest inbound frame; NULL = none. */
 static inline struct ib_inbound *ib_qp_inbound(struct ib_qp *qp)
 {
-	return qp->inbound_head == qp->inbound_tail ? NULL
-						    : &qp->inbound[qp->inbound_head % IB_INBOUND];
+	return qp->rq.head == qp->rq.tail ? NULL : &qp->rq.inbound[qp->rq.head % IB_INBOUND];
 }
 
 /* The oldest inbound frame is consumed: posts its slot again. 0 or qp->err. */

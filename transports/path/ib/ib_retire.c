@@ -20,9 +20,9 @@ void ib_qp_free(struct ib_qp *qp)
 	ib_qp_destroy_qp(qp);
 	if (qp->cq)
 		qp->nic->verbs->destroy_cq(qp->cq);
-	if (qp->mr)
-		qp->nic->verbs->dereg_mr(qp->mr);
-	pinned_free(qp->memory, qp->memory_bytes);
+	if (qp->memory.mr)
+		qp->nic->verbs->dereg_mr(qp->memory.mr);
+	pinned_free(qp->memory.start, qp->memory.bytes);
 	free(qp);
 }
 

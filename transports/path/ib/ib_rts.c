@@ -48,6 +48,6 @@ int ib_qp_to_rts(struct ib_qp *qp, const struct ib_path *path)
 {
 	int ret = to_rtr(qp, path);
 
-	qp->packet_bytes = 128u << path->mtu;
+	qp->limits.packet_bytes = 128u << path->mtu;
 	return ret ? ret : to_rts(qp, path);
 }

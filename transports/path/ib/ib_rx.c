@@ -32,7 +32,7 @@ static void header_of_written(const struct recv_comm *comm, const struct ib_inbo
 		.type = ANYNET_FRAME_DATA,
 		.slot = (uint16_t)(inbound->imm >> 24),
 		.tag = asked ? msg->tag : comm->tag,
-		.seq = asked ? msg->seq : comm->announced,
+		.seq = asked ? msg->seq : comm->seen.all,
 		.length = inbound->imm & 0xffffff,
 		.size = inbound->imm & 0xffffff,
 	};
@@ -61,7 +61,7 @@ static int take_data(struct ib_stream *stream, const struct ib_qp *qp,
 
 static const uint8_t *slot_of(const struct ib_qp *qp, const struct ib_inbound *inbound)
 {
-	return qp->slots + (size_t)inbound->slot * qp->slot_bytes;
+	return qp->memory.slots + (size_t)inbound->slot * qp->memory.slot_bytes;
 }
 
 /* Is a frame of this type numbered in the stream? */
@@ -103,8 +103,8 @@ static int take_frame(struct ib_stream *stream, const struct ib_qp *qp,
 	if (ret)
 		return ret;
 	if (inbound->written || is_counted(header.type)) {
-		stream->tcp.rx_frames++;
-		stream->tcp.rx_part = 0;
+		stream->tcp.rx.frames++;
+		stream->tcp.rx.part = 0;
 	}
 	return 0;
 }
@@ -120,7 +120,7 @@ static int consume(struct ib_stream *stream, struct ib_qp *qp)
 		if (ret)
 			return ret;
 		if (qp->state == IB_QP_BROKEN)
-			qp->inbound_head++;
+			qp->rq.head++;
 		else
 			ret = ib_qp_consumed(qp);
 	}
@@ -172,8 +172,8 @@ uint64_t ib_rest_frames(const struct ib_stream *stream)
 	uint64_t frames = 0;
 
 	for (const struct ib_qp *qp = stream->rest; qp; qp = qp->next)
-		for (uint32_t i = qp->inbound_head; i != qp->inbound_tail; i++) {
-			const struct ib_inbound *inbound = &qp->inbound[i % IB_INBOUND];
+		for (uint32_t i = qp->rq.head; i != qp->rq.tail; i++) {
+			const struct ib_inbound *inbound = &qp->rq.inbound[i % IB_INBOUND];
 
 			frames += inbound->written || is_counted(*slot_of(qp, inbound));
 		}
@@ -315,7 +315,7 @@ int ib_receive_control(struct anynet_stream *base)
 	while (!ret && (inbound = ib_qp_inbound(stream->qp))) {
 		ret = take_control(stream, inbound);
 		if (!ret)
-			ret = broken ? (stream->qp->inbound_head++, 0) : ib_qp_consumed(stream->qp);
+			ret = broken ? (stream->qp->rq.head++, 0) : ib_qp_consumed(stream->qp);
 	}
 	if (!ret && broken)
 		ret = broken;

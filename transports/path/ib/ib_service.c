@@ -11,7 +11,7 @@ static bool wants_adaptive(const struct ib_qp *qp)
 {
 	int wish = anynet_net.cfg->ib_adaptive;
 
-	return wish == ANYNET_AUTO ? qp->attr.link_layer == IBV_LINK_LAYER_INFINIBAND : wish;
+	return wish == ANYNET_AUTO ? qp->port.attr.link_layer == IBV_LINK_LAYER_INFINIBAND : wish;
 }
 
 static bool has_ece(const struct ib_qp *qp)
@@ -60,9 +60,9 @@ void ib_service_join(struct ib_qp *qp, const struct anynet_wire_service *peer)
 		.has_ece = peer->has_ece && has_ece(qp) && !qp->nic->verbs->set_ece(qp->ibv, &ece),
 	};
 	/* Adapters do not route a WRITE WITH IMM adaptively, so large messages do not use it. */
-	qp->whole_max = IB_IMM_SIZE_MAX;
+	qp->limits.whole_max = IB_IMM_SIZE_MAX;
 	if (qp->service.adaptive && anynet_net.cfg->ib_ar_threshold < IB_IMM_SIZE_MAX)
-		qp->whole_max = (uint32_t)anynet_net.cfg->ib_ar_threshold;
+		qp->limits.whole_max = (uint32_t)anynet_net.cfg->ib_ar_threshold;
 }
 
 void ib_service_answer(struct ib_qp *qp)

@@ -24,8 +24,8 @@ void ib_stream_drop_qp(struct ib_stream *stream)
 	free(stream->cts);
 	stream->cts = NULL;
 	/* Not when the queue pair is freed: that is later, and the comm may free the ring's memory before. */
-	ib_mr_put(qp->ring_cache, qp->ring);
-	qp->ring = NULL;
+	ib_mr_put(qp->ring.cache, qp->ring.mr);
+	qp->ring.mr = NULL;
 	ib_qp_retire(qp);
 }
 
@@ -38,8 +38,8 @@ static void leave_qp(struct ib_stream *stream)
 
 	ib_qp_end(stream->qp, &arrived);
 	ib_confirm(stream, arrived);
-	base->qp_err = err ? err : base->broke_by;
-	base->qp_frames = stream->arrived - base->progress.frames;
+	base->qp.err = err ? err : base->breaks.err;
+	base->qp.brought = stream->arrived - base->progress.from.frames;
 	ib_stream_drop_qp(stream);
 }
 
@@ -58,14 +58,14 @@ static void ib_sever(struct anynet_stream *base)
 static void register_ring(struct ib_stream *stream)
 {
 	struct send_comm *comm = (struct send_comm *)stream->tcp.base.comm;
+	const struct memory_range ring = { .addr = comm->ring.memory, .bytes = comm->ring.bytes };
 	struct ib_qp *qp = stream->qp;
 	char why[160];
 
-	qp->ring_cache = ib_memory_cache(qp->nic);
-	if (!qp->ring_cache ||
-	    ib_mr_get(qp->ring_cache, comm->ring.memory, comm->ring.bytes, (struct memory_id){ 0 },
-		      IB_MR_LOCAL, &qp->ring, why, sizeof(why)))
-		qp->ring = NULL;
+	qp->ring.cache = ib_memory_cache(qp->nic);
+	if (!qp->ring.cache ||
+	    ib_mr_get(qp->ring.cache, &ring, IB_MR_LOCAL, &qp->ring.mr, why, sizeof(why)))
+		qp->ring.mr = NULL;
 }
 
 /* Sends a PING over TCP if TCP carries the frames: the receiver uses the path on which the first frame comes. */
@@ -91,10 +91,10 @@ static void take_qp(struct ib_stream *stream, struct ib_qp *qp)
 	stream->asked = 0;
 	stream->bytes_out = 0;
 	if (qp) {
-		qp->signal_all = base->comm->stream_count > 1;
+		qp->sq.signal_all = base->comm->stream_count > 1;
 		register_ring(stream);
 	}
-	if (qp && !qp->ring) {
+	if (qp && !qp->ring.mr) {
 		comm_use_tcp(base->comm, "cannot register the ring for small messages");
 		ib_stream_drop_qp(stream);
 	}
@@ -102,22 +102,22 @@ static void take_qp(struct ib_stream *stream, struct ib_qp *qp)
 	announce(stream);
 }
 
-static int ib_resume(struct anynet_stream *base, uint64_t frames, uint32_t part)
+static int ib_resume(struct anynet_stream *base, struct stream_position from)
 {
 	struct ib_stream *stream = to_ib(base);
-	struct ib_qp *qp = base->next_qp;
+	struct ib_qp *qp = base->qp.next;
 	int ret;
 
-	base->next_qp = NULL;
+	base->qp.next = NULL;
 	if (base->comm->is_send && stream->by_qp)
-		ib_confirm(stream, frames);
-	ret = stream->over_tcp->resume(base, frames, part);
+		ib_confirm(stream, from.frames);
+	ret = stream->over_tcp->resume(base, from);
 	if (ret) {
 		ib_qp_free(qp);
 		return ret;
 	}
 	if (base->comm->is_send)
-		stream->arrived = frames;
+		stream->arrived = from.frames;
 	take_qp(stream, qp);
 	return 0;
 }
@@ -126,7 +126,8 @@ static int ib_resume(struct anynet_stream *base, uint64_t frames, uint32_t part)
  * still work, if it only reaches itself. */
 static bool has_lost_port(const struct ib_qp *qp)
 {
-	return carrier_port_is_down(qp->nic->dev) && carrier_losses(qp->nic->dev) != qp->losses;
+	return carrier_port_is_down(qp->nic->dev) &&
+	       carrier_losses(qp->nic->dev) != qp->port.losses;
 }
 
 static bool ib_signs(struct anynet_stream *base, struct stream_signs *signs)
@@ -159,9 +160,9 @@ static enum stream_moved ib_moved(struct anynet_stream *base)
 
 	if (!stream->qp)
 		return stream->over_tcp->moved(base);
-	if ((is_send ? stream->arrived : stream->tcp.rx_frames) != base->progress.frames)
+	if ((is_send ? stream->arrived : stream->tcp.rx.frames) != base->progress.from.frames)
 		return STREAM_MOVED;
-	return is_send && stream->tcp.tx_next != stream->arrived ? STREAM_STUCK : STREAM_IDLE;
+	return is_send && stream->tcp.log.next != stream->arrived ? STREAM_STUCK : STREAM_IDLE;
 }
 
 static void ib_ping(struct anynet_stream *base)
@@ -183,7 +184,7 @@ static bool others_by_qp(const struct anynet_stream *base)
 	for (unsigned i = 0; i < comm->stream_count; i++) {
 		const struct anynet_stream *other = comm->streams[i];
 
-		if (other != base && stream_works(other) && other->by_qp)
+		if (other != base && stream_works(other) && other->qp.carries)
 			return true;
 	}
 	return false;
@@ -210,10 +211,10 @@ static int ib_drain(struct anynet_stream *base)
 	ret = base->ops->receive(base);
 	if (ret && ret != -EAGAIN)
 		return ret;
-	if (base->bye_due || stream->tcp.tx_next != stream->tcp.log_end)
+	if (base->bye.due || stream->tcp.log.next != stream->tcp.log.end)
 		return -EAGAIN;
 	/* BYE is signalled: wait for its completion. */
-	return stream->qp->signal_head != stream->qp->signal_tail ? -EAGAIN : 0;
+	return stream->qp->sq.head != stream->qp->sq.tail ? -EAGAIN : 0;
 }
 
 static void ib_close(struct anynet_stream *base)
@@ -227,7 +228,7 @@ static void ib_close(struct anynet_stream *base)
 		ib_stream_drop_qp(stream);
 	}
 	ib_free_rest(stream);
-	ib_qp_free(base->next_qp);
+	ib_qp_free(base->qp.next);
 	stream->over_tcp->close(base);
 }
 
@@ -240,10 +241,12 @@ static size_t ib_backlog(struct anynet_stream *base)
 	return ib_stream_has_room(stream) ? stream->bytes_out : SIZE_MAX;
 }
 
-static void ib_position(struct anynet_stream *base, uint64_t *frames, uint32_t *part)
+static struct stream_position ib_position(struct anynet_stream *base)
 {
-	to_ib(base)->over_tcp->position(base, frames, part);
-	*frames += ib_rest_frames(to_ib(base));
+	struct stream_position position = to_ib(base)->over_tcp->position(base);
+
+	position.frames += ib_rest_frames(to_ib(base));
+	return position;
 }
 
 static const struct anynet_stream_ops ib_send_stream_ops = {

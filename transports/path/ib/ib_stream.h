@@ -48,9 +48,9 @@ int ib_peek(struct ib_stream *stream);
 static inline void ib_stream_set_qp(struct ib_stream *stream, struct ib_qp *qp)
 {
 	stream->qp = qp;
-	stream->tcp.base.by_qp = qp;
-	stream->tcp.base.frames = qp && qp->is_send ? &qp->cts_ring->frames : NULL;
-	stream->tcp.base.gathers = !qp || qp->sges > 1;
+	stream->tcp.base.qp.carries = qp;
+	stream->tcp.base.qp.frames = qp && qp->is_send ? &qp->memory.cts_ring->frames : NULL;
+	stream->tcp.base.qp.gathers = !qp || qp->limits.sges > 1;
 }
 
 /* Gives up the queue pair, which the caller has fenced or never used: frees what belongs to it and retires it. */

@@ -25,9 +25,9 @@ void ib_confirm(struct ib_stream *stream, uint64_t end)
 {
 	struct send_comm *comm = (struct send_comm *)stream->tcp.base.comm;
 
-	if (stream->arrived < stream->tcp.log_first)
-		stream->arrived = stream->tcp.log_first;
-	for (; stream->arrived < end && stream->arrived < stream->tcp.tx_next; stream->arrived++) {
+	if (stream->arrived < stream->tcp.log.first)
+		stream->arrived = stream->tcp.log.first;
+	for (; stream->arrived < end && stream->arrived < stream->tcp.log.next; stream->arrived++) {
 		const struct frame_id *id = &tcp_log_at(&stream->tcp, stream->arrived)->id;
 
 		stream->bytes_out -= bytes_of(id);
@@ -38,7 +38,8 @@ void ib_confirm(struct ib_stream *stream, uint64_t end)
 /* The message's CTS in the CTS ring; NULL = it has not come, or not all of it is visible. */
 static const struct anynet_wire_cts *ring_cts(const struct ib_qp *qp, const struct send_msg *msg)
 {
-	const struct anynet_wire_cts *cts = &qp->cts_ring->cts[msg->seq % ANYNET_CTS_RING_ENTRIES];
+	const struct anynet_wire_cts *cts =
+		&qp->memory.cts_ring->cts[msg->seq % ANYNET_CTS_RING_ENTRIES];
 	struct anynet_wire_cts now;
 
 	if (__atomic_load_n(&cts->mark, __ATOMIC_ACQUIRE) != msg->seq + 1)
@@ -82,8 +83,9 @@ static int post_small(struct ib_stream *stream, uint64_t n, const struct stream_
 	if (!frame->framed)
 		ib_qp_copy(qp, &wr, &frame->header, HEADER_BYTES);
 	else
-		wr = wr_of(IBV_WR_SEND, &sge, frame->payload - HEADER_BYTES, bytes, qp->ring->lkey);
-	if (frame->framed && bytes <= qp->inline_bytes)
+		wr = wr_of(IBV_WR_SEND, &sge, frame->payload - HEADER_BYTES, bytes,
+			   qp->ring.mr->lkey);
+	if (frame->framed && bytes <= qp->limits.inline_bytes)
 		wr.send_flags = IBV_SEND_INLINE;
 	if (frame->header.type == ANYNET_FRAME_BYE)
 		wr.send_flags |= IBV_SEND_SIGNALED;
@@ -97,7 +99,7 @@ static int post_gathered(struct ib_stream *stream, uint64_t n, const struct stre
 	uint8_t *header = (uint8_t *)(uintptr_t)record + REPLAY_RECORD_BYTES;
 	struct ibv_sge sges[2];
 	struct ibv_send_wr wr =
-		wr_of(IBV_WR_SEND, &sges[0], header, HEADER_BYTES, stream->qp->ring->lkey);
+		wr_of(IBV_WR_SEND, &sges[0], header, HEADER_BYTES, stream->qp->ring.mr->lkey);
 
 	memcpy(header, &frame->header, HEADER_BYTES);
 	sges[1] = (struct ibv_sge){ .addr = (uintptr_t)frame->payload,
@@ -120,7 +122,7 @@ static int post_whole(struct ib_stream *stream, uint64_t n, const struct stream_
 	wr.wr.rdma.rkey = cts->rkey;
 	wr.imm_data = htobe32((uint32_t)frame->header.slot << 24 | frame->header.length);
 	wr.send_flags = IBV_SEND_SIGNALED;
-	if (frame->framed && frame->header.length <= stream->qp->inline_bytes)
+	if (frame->framed && frame->header.length <= stream->qp->limits.inline_bytes)
 		wr.send_flags |= IBV_SEND_INLINE;
 	return ib_qp_post(stream->qp, &wr, &wr, 1, n + 1);
 }
@@ -162,10 +164,11 @@ void ib_show_oldest(struct ib_stream *stream)
 	struct send_comm *comm = (struct send_comm *)stream->tcp.base.comm;
 	struct anynet_wire_frame header;
 
-	if (comm->waiting_head == comm->waiting_tail || stream->qp->state != IB_QP_UP ||
+	if (comm->waiting.head == comm->waiting.tail || stream->qp->state != IB_QP_UP ||
 	    !ib_stream_has_room(stream))
 		return;
-	header = send_header(comm, &comm->msgs[comm->waiting[comm->waiting_head % ANYNET_SENDS]]);
+	header = send_header(comm,
+			     &comm->msgs[comm->waiting.slots[comm->waiting.head % ANYNET_SENDS]]);
 	header.type = ANYNET_FRAME_LOOK;
 	/* An error breaks the queue pair: the next poll returns it. */
 	ib_qp_say(stream->qp, &header, sizeof(header), false);
@@ -177,7 +180,7 @@ static int post_write(struct ib_stream *stream, uint64_t n, const struct stream_
 {
 	if (stream->tcp.base.comm->stream_count == 1 &&
 	    frame->header.length == frame->header.size &&
-	    frame->header.length <= stream->qp->whole_max)
+	    frame->header.length <= stream->qp->limits.whole_max)
 		return post_whole(stream, n, frame, mr, cts);
 	return post_part(stream, n, frame, mr, cts);
 }
@@ -188,14 +191,14 @@ static int post_data(struct ib_stream *stream, uint64_t n, const struct stream_f
 	struct send_msg *msg = &comm->msgs[frame->header.slot];
 	bool in_frame = ib_goes_in_frame(stream->qp, msg);
 	const struct anynet_wire_cts *cts = in_frame ? NULL : ib_find_cts(stream, msg);
-	const struct ib_mr *mr = stream->qp->ring;
+	const struct ib_mr *mr = stream->qp->ring.mr;
 	char why[200];
 
 	if (in_frame && frame->framed)
 		return post_small(stream, n, frame);
 	if (!in_frame && !cts)
 		return ask(stream, n, frame);
-	if (in_frame && stream->qp->sges < 2) { /* begun by an adapter that can gather */
+	if (in_frame && stream->qp->limits.sges < 2) { /* begun by an adapter that can gather */
 		snprintf(why, sizeof(why), "the adapter has one scatter/gather entry");
 		mr = NULL;
 	} else if (!frame->framed) {
@@ -223,19 +226,19 @@ static int post_frame(struct ib_stream *stream, uint64_t n)
 	return post_data(stream, n, &frame);
 }
 
-/* Makes frame tx_next available. False = there is none, or no room for it. */
+/* Makes frame log.next available. False = there is none, or no room for it. */
 static bool next_frame(struct ib_stream *stream)
 {
 	struct tcp_stream *tcp = &stream->tcp;
 
 	if (!ib_stream_has_room(stream))
 		return false;
-	if (tcp->tx_next != tcp->log_end)
+	if (tcp->log.next != tcp->log.end)
 		return true;
 	if (!tcp_log_has_room(tcp) || !send_next((struct send_comm *)tcp->base.comm, &tcp->base,
-						 &tcp_log_at(tcp, tcp->log_end)->id))
+						 &tcp_log_at(tcp, tcp->log.end)->id))
 		return false;
-	tcp->log_end++;
+	tcp->log.end++;
 	return true;
 }
 
@@ -247,14 +250,14 @@ int ib_transmit_data(struct anynet_stream *base)
 	if (!stream->qp)
 		return stream->over_tcp->transmit(base);
 	while (next_frame(stream)) {
-		const struct frame_id *id = &tcp_log_at(tcp, tcp->tx_next)->id;
-		int ret = post_frame(stream, tcp->tx_next);
+		const struct frame_id *id = &tcp_log_at(tcp, tcp->log.next)->id;
+		int ret = post_frame(stream, tcp->log.next);
 
 		if (ret)
 			return ret == -EAGAIN ? 0 : ret;
-		base->bytes_sent += id->length;
+		base->sent.bytes += id->length;
 		stream->bytes_out += bytes_of(id);
-		tcp->tx_next++;
+		tcp->log.next++;
 		send_written((struct send_comm *)base->comm, id);
 	}
 	return 0;

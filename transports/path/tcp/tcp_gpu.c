@@ -70,7 +70,7 @@ int tcp_gpu_begin(struct tcp_stream *stream)
 	}
 	tg->gpu = stream->base.comm->gpu;
 	tg->open = NO_PIECE;
-	tg->ahead_frame = stream->tx_next;
+	tg->ahead_frame = stream->log.next;
 	return 0;
 }
 
@@ -152,11 +152,11 @@ int tcp_gpu_copy_ahead(struct tcp_stream *stream)
 	if (ret)
 		return ret;
 	tg = stream->gpu;
-	if (tg->ahead_frame < stream->tx_next) {
-		tg->ahead_frame = stream->tx_next;
+	if (tg->ahead_frame < stream->log.next) {
+		tg->ahead_frame = stream->log.next;
 		tg->ahead_at = 0;
 	}
-	while (tg->ahead_frame != stream->log_end) {
+	while (tg->ahead_frame != stream->log.end) {
 		struct stream_frame frame;
 
 		send_frame((struct send_comm *)stream->base.comm,
@@ -215,10 +215,10 @@ void tcp_gpu_sent(struct tcp_stream *stream, uint32_t payload_gone)
 	while (tg->head != tg->tail) {
 		const struct piece *piece = piece_at(tg, tg->head);
 
-		if (piece->frame > stream->tx_next ||
-		    (piece->frame == stream->tx_next && piece->at + piece->bytes > payload_gone))
+		if (piece->frame > stream->log.next ||
+		    (piece->frame == stream->log.next && piece->at + piece->bytes > payload_gone))
 			return;
-		if (stream->base.comm->checksum && piece->frame == stream->tx_next) {
+		if (stream->base.comm->checksum && piece->frame == stream->log.next) {
 			struct tcp_log_frame *entry = tcp_log_at(stream, piece->frame);
 
 			entry->crc = checksum_with(tg, piece, entry->crc);
@@ -243,7 +243,7 @@ void tcp_gpu_rewind(struct tcp_stream *stream)
 	if (!stream->gpu)
 		return;
 	forget(stream->gpu);
-	stream->gpu->ahead_frame = stream->tx_next;
+	stream->gpu->ahead_frame = stream->log.next;
 	stream->gpu->ahead_at = 0;
 }
 
@@ -256,8 +256,8 @@ uint8_t *tcp_gpu_room(struct tcp_stream *stream, size_t *bytes)
 	if (tg->open == NO_PIECE) {
 		tg->open = tg->tail - tg->head < PIECES ? gpu_bounce_take(tg->gpu) : NO_PIECE;
 		tg->filled = 0;
-		tg->to = stream->rx_dst;
-		tg->polled = recv_is_polled(stream->rx_msg);
+		tg->to = stream->rx.dst;
+		tg->polled = recv_is_polled(stream->rx.msg);
 	}
 	*bytes = tg->open == NO_PIECE ? 0 : GPU_BOUNCE_BYTES - tg->filled;
 	return tg->open == NO_PIECE ? NULL : gpu_bounce_memory(tg->gpu, tg->open) + tg->filled;
@@ -284,8 +284,8 @@ int tcp_gpu_filled(struct tcp_stream *stream, size_t bytes)
 {
 	struct tcp_gpu *tg = stream->gpu;
 
-	if (stream->rx_crc)
-		stream->rx_sum = crc32c(stream->rx_sum,
+	if (stream->rx.crc)
+		stream->rx.sum = crc32c(stream->rx.sum,
 					gpu_bounce_memory(tg->gpu, tg->open) + tg->filled, bytes);
 	tg->filled += (uint32_t)bytes;
 	return tg->filled == GPU_BOUNCE_BYTES ? copy_open(stream) : 0;

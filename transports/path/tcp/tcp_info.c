@@ -24,22 +24,22 @@ void tcp_rate_refresh(struct tcp_stream *stream)
 	uint64_t busy_us, acked;
 	double rate;
 
-	if (stream->base.bytes_sent < stream->rate_at)
+	if (stream->base.sent.bytes < stream->rate.at)
 		return;
-	stream->rate_at = stream->base.bytes_sent + REFRESH_BYTES;
+	stream->rate.at = stream->base.sent.bytes + REFRESH_BYTES;
 	if (getsockopt(stream->base.fd, IPPROTO_TCP, TCP_INFO, &info, &len) ||
 	    len < offsetof(struct tcp_info, tcpi_busy_time) + sizeof(info.tcpi_busy_time))
 		return;
-	busy_us = info.tcpi_busy_time - stream->rate_busy_us;
-	acked = info.tcpi_bytes_acked - stream->rate_acked;
+	busy_us = info.tcpi_busy_time - stream->rate.busy_us;
+	acked = info.tcpi_bytes_acked - stream->rate.acked;
 	if (busy_us < SAMPLE_US)
 		return;
 	rate = (double)acked * 1000 / (double)busy_us;
-	stream->base.rate = stream->base.rate > 0
-				    ? OLD_SHARE * stream->base.rate + (1 - OLD_SHARE) * rate
-				    : rate;
-	stream->rate_busy_us = info.tcpi_busy_time;
-	stream->rate_acked = info.tcpi_bytes_acked;
+	stream->base.sent.rate = stream->base.sent.rate > 0 ? OLD_SHARE * stream->base.sent.rate +
+								      (1 - OLD_SHARE) * rate
+							    : rate;
+	stream->rate.busy_us = info.tcpi_busy_time;
+	stream->rate.acked = info.tcpi_bytes_acked;
 }
 
 uint32_t tcp_round_trip_us(int fd)

@@ -11,9 +11,9 @@
 
 int tcp_log_init(struct tcp_stream *stream)
 {
-	stream->log = malloc(TCP_LOG_FRAMES * sizeof(*stream->log));
-	stream->log_room = TCP_LOG_FRAMES;
-	return stream->log ? 0 : -ENOMEM;
+	stream->log.frames = malloc(TCP_LOG_FRAMES * sizeof(*stream->log.frames));
+	stream->log.room = TCP_LOG_FRAMES;
+	return stream->log.frames ? 0 : -ENOMEM;
 }
 
 static bool is_over(struct tcp_stream *stream, const struct frame_id *id)
@@ -25,11 +25,11 @@ static bool is_over(struct tcp_stream *stream, const struct frame_id *id)
 /* Drops the consumed frames. Returns their number. */
 static uint64_t trim(struct tcp_stream *stream)
 {
-	for (uint64_t n = stream->tx_next; n != stream->log_first; n--) {
+	for (uint64_t n = stream->log.next; n != stream->log.first; n--) {
 		if (is_over(stream, &tcp_log_at(stream, n - 1)->id)) {
-			uint64_t count = n - stream->log_first;
+			uint64_t count = n - stream->log.first;
 
-			stream->log_first = n;
+			stream->log.first = n;
 			return count;
 		}
 	}
@@ -38,7 +38,7 @@ static uint64_t trim(struct tcp_stream *stream)
 
 static void grow(struct tcp_stream *stream)
 {
-	uint32_t room = stream->log_room * 2;
+	uint32_t room = stream->log.room * 2;
 	struct tcp_log_frame *grown;
 
 	if (room > TCP_LOG_MAX)
@@ -46,22 +46,22 @@ static void grow(struct tcp_stream *stream)
 	grown = malloc(room * sizeof(*grown));
 	if (!grown)
 		return;
-	for (uint64_t n = stream->log_first; n != stream->log_end; n++)
+	for (uint64_t n = stream->log.first; n != stream->log.end; n++)
 		grown[n & (room - 1)] = *tcp_log_at(stream, n);
-	free(stream->log);
-	stream->log = grown;
-	stream->log_room = room;
+	free(stream->log.frames);
+	stream->log.frames = grown;
+	stream->log.room = room;
 }
 
 /* trim() scans the log. If it frees a quarter of it, that costs a few steps per frame; else the log grows. If it cannot
  * grow, sending waits for acknowledgements. */
 bool tcp_log_has_room(struct tcp_stream *stream)
 {
-	if (anynet_likely(stream->log_end - stream->log_first < stream->log_room))
+	if (anynet_likely(stream->log.end - stream->log.first < stream->log.room))
 		return true;
-	if (trim(stream) < stream->log_room / 4)
+	if (trim(stream) < stream->log.room / 4)
 		grow(stream);
-	return stream->log_end - stream->log_first < stream->log_room;
+	return stream->log.end - stream->log.first < stream->log.room;
 }
 
 /* Can the stream resume at frame `n`, from offset `part` of its message (0 = the beginning of the frame)? */
@@ -70,9 +70,9 @@ static bool can_start(struct tcp_stream *stream, uint64_t n, uint32_t part)
 	const struct tcp_log_frame *entry;
 	struct stream_frame frame;
 
-	if (n < stream->log_first || n > stream->tx_next)
+	if (n < stream->log.first || n > stream->log.next)
 		return false;
-	if (n == stream->log_end)
+	if (n == stream->log.end)
 		return !part;
 	if (!part)
 		return true;
@@ -85,44 +85,46 @@ static bool can_start(struct tcp_stream *stream, uint64_t n, uint32_t part)
 	    part >= frame.header.offset + frame.header.length)
 		return false;
 	/* If the frame has been sent in part only: does that part reach offset `part`? */
-	return n != stream->tx_next || part <= frame.header.offset ||
-	       part - frame.header.offset + sizeof(frame.header) <= stream->tx_gone;
+	return n != stream->log.next || part <= frame.header.offset ||
+	       part - frame.header.offset + sizeof(frame.header) <= stream->log.gone;
 }
 
-/* Has frame tx_next been sent except for its tail byte? The receiver may consume it: it does not need that byte. */
+/* Has frame log.next been sent except for its tail byte? The receiver may consume it: it does not need that byte. */
 static bool lacks_tail_only(struct tcp_stream *stream)
 {
 	struct stream_frame frame;
 	size_t total;
 
-	if (stream->tx_next == stream->log_end)
+	if (stream->log.next == stream->log.end)
 		return false;
-	send_frame((struct send_comm *)stream->base.comm, &tcp_log_at(stream, stream->tx_next)->id,
+	send_frame((struct send_comm *)stream->base.comm, &tcp_log_at(stream, stream->log.next)->id,
 		   &frame);
 	total = sizeof(frame.header) + frame.header.length +
 		(frame.header.flags & ANYNET_FLAG_CRC ? ANYNET_CRC_BYTES : 0);
-	return frame.framed && stream->tx_gone == total;
+	return frame.framed && stream->log.gone == total;
 }
 
-int tcp_log_rewind(struct tcp_stream *stream, uint64_t frames, uint32_t part)
+int tcp_log_rewind(struct tcp_stream *stream, struct stream_position to)
 {
+	const uint64_t frames = to.frames;
+	const uint32_t part = to.part;
 	struct send_comm *comm = (struct send_comm *)stream->base.comm;
 	struct tcp_log_frame *first;
 
-	if (frames == stream->tx_next + 1 && lacks_tail_only(stream)) {
-		send_written(comm, &tcp_log_at(stream, stream->tx_next)->id);
-		stream->tx_next++;
-		stream->tx_gone = 0;
+	if (frames == stream->log.next + 1 && lacks_tail_only(stream)) {
+		send_written(comm, &tcp_log_at(stream, stream->log.next)->id);
+		stream->log.next++;
+		stream->log.gone = 0;
 	}
 	if (!can_start(stream, frames, part))
 		return -EPROTO;
-	for (uint64_t n = frames; n != stream->tx_next; n++)
+	for (uint64_t n = frames; n != stream->log.next; n++)
 		if (is_over(stream, &tcp_log_at(stream, n)->id))
 			return -EPROTO; /* acknowledged: NCCL may have reused its memory */
-	for (uint64_t n = frames; n != stream->tx_next; n++)
+	for (uint64_t n = frames; n != stream->log.next; n++)
 		send_rewound(comm, &tcp_log_at(stream, n)->id);
-	stream->log_first = stream->tx_next = frames;
-	stream->tx_gone = 0;
+	stream->log.first = stream->log.next = frames;
+	stream->log.gone = 0;
 	first = tcp_log_at(stream, frames);
 	if (part && part / ANYNET_PART_ALIGN > first->id.at) {
 		first->id.length -= part - first->id.at * ANYNET_PART_ALIGN;

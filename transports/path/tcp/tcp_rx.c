@@ -20,19 +20,19 @@
 
 static uint32_t staged(const struct tcp_stream *stream)
 {
-	return stream->rx_tail - stream->rx_head;
+	return stream->rx.tail - stream->rx.head;
 }
 
 static void compact(struct tcp_stream *stream)
 {
 	uint32_t bytes = staged(stream);
 
-	if (!stream->rx_head)
+	if (!stream->rx.head)
 		return;
 	if (bytes)
-		memmove(stream->rx_buf, stream->rx_buf + stream->rx_head, bytes);
-	stream->rx_head = 0;
-	stream->rx_tail = bytes;
+		memmove(stream->rx.buf, stream->rx.buf + stream->rx.head, bytes);
+	stream->rx.head = 0;
+	stream->rx.tail = bytes;
 }
 
 /*
@@ -49,12 +49,12 @@ static size_t read_ahead(const struct tcp_stream *stream, size_t direct, size_t 
 
 	if (stream->base.comm->is_send) /* control frames are small: read all */
 		return room;
-	if (stream->rx_last >= TCP_LARGE_BYTES) /* expect another large frame: only its header */
-		return anynet_min(room, (direct ? 0 : stream->rx_left) + stream->rx_crc +
-						stream->rx_skip + expect);
-	if (stream->rx_quiet && !stream->rx_left && !staged(stream))
-		return anynet_min(room, stream->rx_skip + HEADER_BYTES + stream->rx_last +
-						stream->rx_crc);
+	if (stream->rx.last >= TCP_LARGE_BYTES) /* expect another large frame: only its header */
+		return anynet_min(room, (direct ? 0 : stream->rx.left) + stream->rx.crc +
+						stream->rx.skip + expect);
+	if (stream->rx.quiet && !stream->rx.left && !staged(stream))
+		return anynet_min(room, stream->rx.skip + HEADER_BYTES + stream->rx.last +
+						stream->rx.crc);
 	return room;
 }
 
@@ -63,7 +63,7 @@ static bool starved(struct tcp_stream *stream)
 {
 	size_t room;
 
-	return stream->rx_open && stream->rx_on_gpu && stream->rx_left &&
+	return stream->rx.open && stream->rx.on_gpu && stream->rx.left &&
 	       (staged(stream) || !tcp_gpu_room(stream, &room));
 }
 
@@ -73,19 +73,19 @@ static struct iovec direct_piece(struct tcp_stream *stream)
 	size_t room;
 	uint8_t *to;
 
-	if (anynet_likely(!stream->rx_on_gpu))
-		return (struct iovec){ stream->rx_dst, stream->rx_left };
+	if (anynet_likely(!stream->rx.on_gpu))
+		return (struct iovec){ stream->rx.dst, stream->rx.left };
 	to = tcp_gpu_room(stream, &room);
-	return (struct iovec){ to, anynet_min(room, stream->rx_left) };
+	return (struct iovec){ to, anynet_min(room, stream->rx.left) };
 }
 
 /* `bytes` of payload have been written there. 0 or -errno. */
 static int took_direct(struct tcp_stream *stream, size_t bytes)
 {
-	int ret = anynet_unlikely(stream->rx_on_gpu) ? tcp_gpu_filled(stream, bytes) : 0;
+	int ret = anynet_unlikely(stream->rx.on_gpu) ? tcp_gpu_filled(stream, bytes) : 0;
 
-	stream->rx_dst += bytes;
-	stream->rx_left -= (uint32_t)bytes;
+	stream->rx.dst += bytes;
+	stream->rx.left -= (uint32_t)bytes;
 	return ret;
 }
 
@@ -98,20 +98,20 @@ static int read_some(struct tcp_stream *stream, bool *drained)
 	ssize_t n;
 
 	compact(stream);
-	if (stream->rx_left >= TCP_DIRECT_BYTES) {
+	if (stream->rx.left >= TCP_DIRECT_BYTES) {
 		iov[msg.msg_iovlen++] = direct_piece(stream);
 		direct = iov[0].iov_len;
 	}
-	if (!direct || direct == stream->rx_left) {
-		room = read_ahead(stream, direct, stream->rx_bytes - stream->rx_tail);
-		iov[msg.msg_iovlen++] = (struct iovec){ stream->rx_buf + stream->rx_tail, room };
+	if (!direct || direct == stream->rx.left) {
+		room = read_ahead(stream, direct, stream->rx.bytes - stream->rx.tail);
+		iov[msg.msg_iovlen++] = (struct iovec){ stream->rx.buf + stream->rx.tail, room };
 	}
 	do
 		n = msg.msg_iovlen == 1
 			    ? recv(stream->base.fd, iov[0].iov_base, iov[0].iov_len, MSG_DONTWAIT)
 			    : recvmsg(stream->base.fd, &msg, MSG_DONTWAIT);
 	while (n < 0 && errno == EINTR);
-	stream->rx_quiet = n < 0 || (stream->rx_quiet && n == ANYNET_TAIL_BYTES && stream->rx_skip);
+	stream->rx.quiet = n < 0 || (stream->rx.quiet && n == ANYNET_TAIL_BYTES && stream->rx.skip);
 	if (n < 0)
 		return -errno;
 	if (!n)
@@ -125,7 +125,7 @@ static int read_some(struct tcp_stream *stream, bool *drained)
 			return ret;
 		n -= (ssize_t)taken;
 	}
-	stream->rx_tail += (uint32_t)n;
+	stream->rx.tail += (uint32_t)n;
 	return 0;
 }
 
@@ -133,48 +133,49 @@ static int read_some(struct tcp_stream *stream, bool *drained)
 
 static ANYNET_COLD int corrupt(struct tcp_stream *stream, const char *what)
 {
-	if (stream_is_news(stream->base.breaks + 1))
+	if (stream_is_news(stream->base.breaks.count + 1))
 		anynet_warn("receive from peer %s dev %s path %u (%s): wrong checksum of a %s; "
 			    "the connection is replaced and the data retransmitted (break %u)",
 			    stream->base.comm->peer.host, stream->base.comm->dev->name,
-			    stream->base.index, stream->base.path, what, stream->base.breaks + 1);
+			    stream->base.index, stream->base.path, what,
+			    stream->base.breaks.count + 1);
 	return -EBADMSG;
 }
 
 static int take_frame(struct tcp_stream *stream)
 {
 	struct recv_comm *comm = (struct recv_comm *)stream->base.comm;
-	struct anynet_wire_frame *frame = &stream->rx_frame;
+	struct anynet_wire_frame *frame = &stream->rx.frame;
 	int ret;
 
-	memcpy(frame, stream->rx_buf + stream->rx_head, HEADER_BYTES);
+	memcpy(frame, stream->rx.buf + stream->rx.head, HEADER_BYTES);
 	if (anynet_unlikely(stream->base.comm->checksum) && !checksum_check(frame, NULL))
 		return corrupt(stream, "header");
 	if (anynet_unlikely(frame->type != ANYNET_FRAME_DATA)) {
 		ret = recv_control(comm, &stream->base, frame);
 		if (ret)
 			return ret;
-		stream->rx_head += HEADER_BYTES;
+		stream->rx.head += HEADER_BYTES;
 		if (frame->type != ANYNET_FRAME_PING) {
-			stream->rx_frames++;
-			stream->rx_part = 0;
+			stream->rx.frames++;
+			stream->rx.part = 0;
 		}
 		return 0;
 	}
-	ret = recv_place(comm, frame, &stream->rx_msg, &stream->rx_dst);
+	ret = recv_place(comm, frame, &stream->rx.msg, &stream->rx.dst);
 	if (ret)
 		return ret;
-	stream->rx_open = true;
-	stream->rx_part = 0;
-	stream->rx_head += HEADER_BYTES;
-	stream->rx_left = stream->rx_last = frame->length;
-	stream->rx_crc = frame->flags & ANYNET_FLAG_CRC ? ANYNET_CRC_BYTES : 0;
-	stream->rx_on_gpu = false;
+	stream->rx.open = true;
+	stream->rx.part = 0;
+	stream->rx.head += HEADER_BYTES;
+	stream->rx.left = stream->rx.last = frame->length;
+	stream->rx.crc = frame->flags & ANYNET_FLAG_CRC ? ANYNET_CRC_BYTES : 0;
+	stream->rx.on_gpu = false;
 	if (anynet_likely(!stream->base.comm->gpu || !frame->length ||
-			  !recv_is_on_gpu(stream->rx_msg)))
+			  !recv_is_on_gpu(stream->rx.msg)))
 		return 0;
-	stream->rx_on_gpu = true;
-	stream->rx_sum = 0;
+	stream->rx.on_gpu = true;
+	stream->rx.sum = 0;
 	return tcp_gpu_begin(stream);
 }
 
@@ -182,15 +183,15 @@ static ANYNET_COLD int take_payload_to_gpu(struct tcp_stream *stream)
 {
 	int ret = 0;
 
-	while (!ret && staged(stream) && stream->rx_left) {
-		size_t room, bytes = anynet_min(staged(stream), stream->rx_left);
+	while (!ret && staged(stream) && stream->rx.left) {
+		size_t room, bytes = anynet_min(staged(stream), stream->rx.left);
 		uint8_t *to = tcp_gpu_room(stream, &room);
 
 		if (!to)
 			return 0;
 		bytes = anynet_min(bytes, room);
-		memcpy(to, stream->rx_buf + stream->rx_head, bytes);
-		stream->rx_head += (uint32_t)bytes;
+		memcpy(to, stream->rx.buf + stream->rx.head, bytes);
+		stream->rx.head += (uint32_t)bytes;
 		ret = took_direct(stream, bytes);
 	}
 	return ret;
@@ -198,47 +199,47 @@ static ANYNET_COLD int take_payload_to_gpu(struct tcp_stream *stream)
 
 static int take_payload(struct tcp_stream *stream)
 {
-	uint32_t bytes = staged(stream) < stream->rx_left ? staged(stream) : stream->rx_left;
+	uint32_t bytes = staged(stream) < stream->rx.left ? staged(stream) : stream->rx.left;
 
-	if (anynet_unlikely(stream->rx_on_gpu))
+	if (anynet_unlikely(stream->rx.on_gpu))
 		return take_payload_to_gpu(stream);
 	if (bytes) {
-		copy_ascending(stream->rx_dst, stream->rx_buf + stream->rx_head, bytes);
-		stream->rx_head += bytes;
-		stream->rx_dst += bytes;
-		stream->rx_left -= bytes;
+		copy_ascending(stream->rx.dst, stream->rx.buf + stream->rx.head, bytes);
+		stream->rx.head += bytes;
+		stream->rx.dst += bytes;
+		stream->rx.left -= bytes;
 	}
 	return 0;
 }
 
 static ANYNET_COLD bool is_corrupt(const struct tcp_stream *stream)
 {
-	uint32_t length = stream->rx_frame.length, sum = 0, crc;
+	uint32_t length = stream->rx.frame.length, sum = 0, crc;
 
-	memcpy(&crc, stream->rx_buf + stream->rx_head, sizeof(crc));
-	if (stream->rx_on_gpu)
-		sum = stream->rx_sum;
+	memcpy(&crc, stream->rx.buf + stream->rx.head, sizeof(crc));
+	if (stream->rx.on_gpu)
+		sum = stream->rx.sum;
 	else if (length)
-		sum = crc32c(0, stream->rx_dst - length, length);
+		sum = crc32c(0, stream->rx.dst - length, length);
 	return sum != crc;
 }
 
 /* The frame is complete, except for its tail byte. 0 or -errno. */
 static int finish_frame(struct tcp_stream *stream)
 {
-	const struct anynet_wire_frame *frame = &stream->rx_frame;
+	const struct anynet_wire_frame *frame = &stream->rx.frame;
 
-	if (anynet_unlikely(stream->rx_crc)) {
+	if (anynet_unlikely(stream->rx.crc)) {
 		if (is_corrupt(stream))
 			return corrupt(stream, "chunk");
-		stream->rx_head += ANYNET_CRC_BYTES;
+		stream->rx.head += ANYNET_CRC_BYTES;
 	}
-	stream->rx_open = false;
-	stream->rx_frames++;
-	stream->rx_skip = frame->flags & ANYNET_FLAG_TAIL ? ANYNET_TAIL_BYTES : 0;
-	if (anynet_unlikely(stream->rx_on_gpu))
-		return tcp_gpu_end_frame(stream, stream->rx_msg, frame->length);
-	recv_placed((struct recv_comm *)stream->base.comm, stream->rx_msg, frame->length);
+	stream->rx.open = false;
+	stream->rx.frames++;
+	stream->rx.skip = frame->flags & ANYNET_FLAG_TAIL ? ANYNET_TAIL_BYTES : 0;
+	if (anynet_unlikely(stream->rx.on_gpu))
+		return tcp_gpu_end_frame(stream, stream->rx.msg, frame->length);
+	recv_placed((struct recv_comm *)stream->base.comm, stream->rx.msg, frame->length);
 	return 0;
 }
 
@@ -248,14 +249,14 @@ static int consume(struct tcp_stream *stream)
 	int ret;
 
 	for (;;) {
-		if (stream->rx_open) {
+		if (stream->rx.open) {
 			ret = take_payload(stream);
-			if (ret || stream->rx_left || staged(stream) < stream->rx_crc)
+			if (ret || stream->rx.left || staged(stream) < stream->rx.crc)
 				return ret;
 			ret = finish_frame(stream);
-		} else if (stream->rx_skip && staged(stream)) {
-			stream->rx_head += stream->rx_skip;
-			stream->rx_skip = 0;
+		} else if (stream->rx.skip && staged(stream)) {
+			stream->rx.head += stream->rx.skip;
+			stream->rx.skip = 0;
 			ret = 0;
 		} else if (staged(stream) < HEADER_BYTES) {
 			return 0;
@@ -269,29 +270,29 @@ static int consume(struct tcp_stream *stream)
 
 uint32_t tcp_kept_bytes(const struct tcp_stream *stream)
 {
-	const struct anynet_wire_frame *frame = &stream->rx_frame;
-	uint32_t placed = frame->length - stream->rx_left;
+	const struct anynet_wire_frame *frame = &stream->rx.frame;
+	uint32_t placed = frame->length - stream->rx.left;
 
-	if (!stream->rx_open || frame->flags & (ANYNET_FLAG_TAIL | ANYNET_FLAG_CRC))
+	if (!stream->rx.open || frame->flags & (ANYNET_FLAG_TAIL | ANYNET_FLAG_CRC))
 		return 0;
 	return placed - placed % ANYNET_PART_ALIGN;
 }
 
 void tcp_receive_severed(struct tcp_stream *stream)
 {
-	const struct anynet_wire_frame *frame = &stream->rx_frame;
+	const struct anynet_wire_frame *frame = &stream->rx.frame;
 	uint32_t keep = tcp_kept_bytes(stream);
 
-	stream->rx_head = stream->rx_tail = stream->rx_skip = 0;
-	stream->rx_last = 0;
-	stream->rx_quiet = false;
-	if (stream->rx_open) {
-		stream->rx_open = false;
-		recv_unplace((struct recv_comm *)stream->base.comm, stream->rx_msg, frame->length,
+	stream->rx.head = stream->rx.tail = stream->rx.skip = 0;
+	stream->rx.last = 0;
+	stream->rx.quiet = false;
+	if (stream->rx.open) {
+		stream->rx.open = false;
+		recv_unplace((struct recv_comm *)stream->base.comm, stream->rx.msg, frame->length,
 			     keep);
-		stream->rx_part = keep ? (uint32_t)frame->offset + keep : 0;
+		stream->rx.part = keep ? (uint32_t)frame->offset + keep : 0;
 	}
-	stream->rx_left = 0;
+	stream->rx.left = 0;
 }
 
 /* The socket is empty, so the stream waits for an epoll event. It stays readable without an epoll set, while it holds
@@ -319,7 +320,7 @@ static int receive_data(struct anynet_stream *base)
 	if (!ret)
 		ret = consume(stream);
 	while (!ret && budget && recv_completions(comm) == before && !starved(stream)) {
-		uint32_t left = stream->rx_left, tail = staged(stream);
+		uint32_t left = stream->rx.left, tail = staged(stream);
 		bool drained;
 
 		ret = read_some(stream, &drained);
@@ -329,7 +330,7 @@ static int receive_data(struct anynet_stream *base)
 		}
 		if (ret)
 			return ret;
-		budget -= anynet_min(budget, left - stream->rx_left + staged(stream) - tail);
+		budget -= anynet_min(budget, left - stream->rx.left + staged(stream) - tail);
 		ret = consume(stream);
 		if (drained) {
 			wait_readable(stream);
@@ -366,8 +367,8 @@ static int take_control(struct tcp_stream *stream)
 
 	if (staged(stream) < HEADER_BYTES)
 		return -EAGAIN;
-	memcpy(&header, stream->rx_buf + stream->rx_head, HEADER_BYTES);
-	payload = stream->rx_buf + stream->rx_head + HEADER_BYTES;
+	memcpy(&header, stream->rx.buf + stream->rx.head, HEADER_BYTES);
+	payload = stream->rx.buf + stream->rx.head + HEADER_BYTES;
 	if (header.length > ANYNET_ACK_BYTES) {
 		if (comm->checksum)
 			return corrupt(stream, "control frame");
@@ -381,7 +382,7 @@ static int take_control(struct tcp_stream *stream)
 		return corrupt(stream, "control frame");
 	ret = send_control((struct send_comm *)comm, &stream->base, &header, payload);
 	if (!ret)
-		stream->rx_head += (uint32_t)HEADER_BYTES + header.length;
+		stream->rx.head += (uint32_t)HEADER_BYTES + header.length;
 	return ret;
 }
 
@@ -391,7 +392,7 @@ int tcp_receive_control(struct anynet_stream *base)
 	bool drained = false;
 	int ret = 0;
 
-	if (stream->zc_sent != stream->zc_done)
+	if (stream->zerocopy.sent != stream->zerocopy.done)
 		tcp_zerocopy_reap(stream);
 	while (!drained) {
 		ret = read_some(stream, &drained);

@@ -38,8 +38,8 @@ static int tcp_drain(struct anynet_stream *base)
 	struct tcp_stream *stream = to_tcp(base);
 	int ret;
 
-	if (stream->tx_next != stream->log_end || stream->control_bytes != stream->control_gone)
-		return stream->control_broken ? -EPIPE : -EAGAIN; /* the comm's turns send it */
+	if (stream->log.next != stream->log.end || stream->control.bytes != stream->control.gone)
+		return stream->control.broken ? -EPIPE : -EAGAIN; /* the comm's turns send it */
 	if (!stream->shut && shutdown(base->fd, SHUT_WR))
 		return -errno;
 	stream->shut = true;
@@ -64,7 +64,8 @@ static bool may_send_freed(const struct tcp_stream *stream)
 {
 	const struct anynet_comm *comm = stream->base.comm;
 
-	return stream->zc_sent != stream->zc_done && (comm_error(comm) || send_pending(comm));
+	return stream->zerocopy.sent != stream->zerocopy.done &&
+	       (comm_error(comm) || send_pending(comm));
 }
 
 static void tcp_close(struct anynet_stream *base)
@@ -78,8 +79,8 @@ static void tcp_close(struct anynet_stream *base)
 		discard_unsent(base->fd);
 	fd_hang_up(&base->fd, -1);
 	tcp_gpu_end(stream);
-	free(stream->rx_buf);
-	free(stream->log);
+	free(stream->rx.buf);
+	free(stream->log.frames);
 	free(stream);
 }
 
@@ -95,21 +96,20 @@ static void tcp_sever(struct anynet_stream *base)
 	else
 		tcp_gpu_place_all(stream);
 	tcp_receive_severed(stream);
-	stream->control_bytes = stream->control_gone = 0;
-	stream->control_broken = stream->shut = false;
+	stream->control.bytes = stream->control.gone = 0;
+	stream->control.broken = stream->shut = false;
 }
 
-static void tcp_position(struct anynet_stream *base, uint64_t *frames, uint32_t *part)
+static struct stream_position tcp_position(struct anynet_stream *base)
 {
-	*frames = to_tcp(base)->rx_frames;
-	*part = to_tcp(base)->rx_part;
+	return (struct stream_position){ to_tcp(base)->rx.frames, to_tcp(base)->rx.part };
 }
 
 uint64_t tcp_frames(const struct anynet_stream *base)
 {
 	const struct tcp_stream *stream = (const struct tcp_stream *)base;
 
-	return base->comm->is_send ? stream->tx_next : stream->rx_frames;
+	return base->comm->is_send ? stream->log.next : stream->rx.frames;
 }
 
 /* Judges by what the peer's kernel has acknowledged: the receiver itself may be slow to read it. */
@@ -121,7 +121,7 @@ static enum stream_moved sent(struct anynet_stream *base)
 
 	tcp_signs(base, &signs);
 	carried = signs.acked - anynet_min(signs.acked, base->progress.acked);
-	if (stream->tx_next == stream->log_end && socket_unsent(base->fd) <= 0)
+	if (stream->log.next == stream->log.end && socket_unsent(base->fd) <= 0)
 		return carried ? STREAM_MOVED : STREAM_IDLE;
 	return carried >= STREAM_PROGRESS_BYTES ? STREAM_MOVED : STREAM_STUCK;
 }
@@ -130,9 +130,9 @@ static enum stream_moved sent(struct anynet_stream *base)
 static enum stream_moved received(const struct tcp_stream *stream)
 {
 	const struct anynet_stream *base = &stream->base;
-	bool begun = stream->rx_open || stream->rx_head != stream->rx_tail;
+	bool begun = stream->rx.open || stream->rx.head != stream->rx.tail;
 
-	if (stream->rx_frames != base->progress.frames || tcp_kept_bytes(stream))
+	if (stream->rx.frames != base->progress.from.frames || tcp_kept_bytes(stream))
 		return STREAM_MOVED;
 	return begun && !base->parked ? STREAM_STUCK : STREAM_IDLE;
 }
@@ -149,26 +149,26 @@ static void look_at_path(struct anynet_stream *base)
 	char from[SOCKET_TEXT_BYTES], to[SOCKET_TEXT_BYTES];
 
 	getsockname(base->fd, (struct sockaddr *)&local, &len);
-	base->dev = nic_with_addr(&local);
-	base->losses = base->dev ? carrier_losses(base->dev) : 0;
+	base->nic.dev = nic_with_addr(&local);
+	base->nic.losses = base->nic.dev ? carrier_losses(base->nic.dev) : 0;
 	getpeername(base->fd, (struct sockaddr *)&peer, &peer_len);
 	snprintf(base->path, sizeof(base->path), "%s -> %s",
 		 socket_text(&local, from, sizeof(from)), socket_text(&peer, to, sizeof(to)));
 }
 
-static int tcp_resume(struct anynet_stream *base, uint64_t frames, uint32_t part)
+static int tcp_resume(struct anynet_stream *base, struct stream_position from)
 {
 	struct tcp_stream *stream = to_tcp(base);
-	int ret = base->comm->is_send ? tcp_log_rewind(stream, frames, part) : 0;
+	int ret = base->comm->is_send ? tcp_log_rewind(stream, from) : 0;
 
 	if (ret)
 		return ret;
 	tcp_gpu_rewind(stream);
 	look_at_path(base);
-	base->rate = 0;
-	stream->rate_at = base->bytes_sent;
-	stream->rate_busy_us = stream->rate_acked = 0;
-	stream->zc_sent = stream->zc_done = 0;
+	base->sent.rate = 0;
+	stream->rate.at = base->sent.bytes;
+	stream->rate.busy_us = stream->rate.acked = 0;
+	stream->zerocopy.sent = stream->zerocopy.done = 0;
 	if (base->comm->is_send)
 		tcp_zerocopy_init(stream);
 	return 0;
@@ -181,8 +181,8 @@ static void tcp_ping(struct anynet_stream *base)
 	struct anynet_wire_frame frame = { .type = ANYNET_FRAME_PING };
 
 	if (socket_unsent(base->fd) || stream->shut ||
-	    stream->control_bytes != stream->control_gone ||
-	    (base->comm->is_send && stream->tx_next != stream->log_end))
+	    stream->control.bytes != stream->control.gone ||
+	    (base->comm->is_send && stream->log.next != stream->log.end))
 		return;
 	if (base->comm->checksum)
 		checksum_header(&frame, NULL);
@@ -221,10 +221,10 @@ static const struct anynet_stream_ops tcp_recv_stream_ops = {
 
 int tcp_stream_init(struct tcp_stream *stream, struct anynet_comm *comm, int fd, uint16_t index)
 {
-	stream->rx_bytes = comm->is_send ? TCP_CONTROL_BYTES : TCP_STAGING_BYTES;
-	stream->rx_buf = malloc(stream->rx_bytes);
-	if (!stream->rx_buf || (comm->is_send && tcp_log_init(stream))) {
-		free(stream->rx_buf);
+	stream->rx.bytes = comm->is_send ? TCP_CONTROL_BYTES : TCP_STAGING_BYTES;
+	stream->rx.buf = malloc(stream->rx.bytes);
+	if (!stream->rx.buf || (comm->is_send && tcp_log_init(stream))) {
+		free(stream->rx.buf);
 		return -ENOMEM;
 	}
 	stream->base.ops = comm->is_send ? &tcp_send_stream_ops : &tcp_recv_stream_ops;

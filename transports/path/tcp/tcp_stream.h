@@ -24,45 +24,61 @@ struct tcp_log_frame {
 	uint32_t crc; /* CRC32C of its payload, if frames carry checksums */
 };
 
+/* Receiving. Bytes [head, tail) of `buf` have been read and not consumed. */
+struct tcp_rx {
+	uint8_t *buf;
+	uint32_t bytes, head, tail;
+	struct anynet_wire_frame frame; /* the DATA frame being received */
+	struct recv_msg *msg;
+	uint8_t *dst;    /* destination of its next payload byte */
+	uint32_t left;   /* missing payload bytes */
+	uint32_t crc;    /* bytes of checksum behind the payload; 0 = none */
+	uint32_t sum;    /* CRC32C of the payload so far; only with on_gpu and crc */
+	uint32_t skip;   /* unread tail bytes of the previous frame */
+	uint32_t last;   /* payload bytes of the latest DATA frame */
+	bool open;       /* `frame` has begun and is not consumed */
+	bool on_gpu;     /* its payload goes to GPU memory */
+	bool quiet;      /* the last read found the socket empty */
+	uint64_t frames; /* frames consumed, over all connections */
+	/* Offset in its message up to which the next frame is already in place; 0 = nothing is */
+	uint32_t part;
+};
+
+/* Sending. Frames are numbered over all connections. Frames [first, next) have been sent and may have to be
+ * retransmitted. Frames [next, end) are queued; `gone` bytes of frame `next` have been sent. */
+struct tcp_log {
+	struct tcp_log_frame *frames;
+	uint32_t room; /* entries, a power of two; frame n has entry n & (room - 1) */
+	uint32_t gone;
+	uint64_t first, next, end;
+};
+
+struct tcp_rate {
+	uint64_t at;             /* sent.bytes at which the rate is sampled next */
+	uint64_t busy_us, acked; /* the kernel's counters at the last sample */
+};
+
+struct tcp_zerocopy {
+	bool works;          /* large payload uses MSG_ZEROCOPY */
+	uint32_t sent, done; /* MSG_ZEROCOPY calls made, notifications read */
+};
+
+/* Receive comm: control frames to send, of which `gone` bytes have been sent. */
+struct tcp_control {
+	uint8_t data[TCP_CONTROL_BYTES];
+	uint32_t bytes, gone;
+	bool broken; /* sending to the peer has failed; data is still received */
+};
+
 struct tcp_stream {
 	struct anynet_stream base; /* first */
-
-	/* Receiving. Bytes [rx_head, rx_tail) of rx_buf have been read and not consumed. */
-	uint8_t *rx_buf;
-	uint32_t rx_bytes, rx_head, rx_tail;
-	struct anynet_wire_frame rx_frame; /* the DATA frame being received */
-	struct recv_msg *rx_msg;
-	uint8_t *rx_dst;    /* destination of its next payload byte */
-	uint32_t rx_left;   /* missing payload bytes */
-	uint32_t rx_crc;    /* bytes of checksum behind the payload; 0 = none */
-	uint32_t rx_sum;    /* CRC32C of the payload so far; only with rx_on_gpu and rx_crc */
-	uint32_t rx_skip;   /* unread tail bytes of the previous frame */
-	uint32_t rx_last;   /* payload bytes of the latest DATA frame */
-	bool rx_open;       /* rx_frame has begun and is not consumed */
-	bool rx_on_gpu;     /* its payload goes to GPU memory */
-	bool rx_quiet;      /* the last read found the socket empty */
-	uint64_t rx_frames; /* frames consumed, over all connections */
-	/* Offset in its message up to which the next frame is already in place; 0 = nothing is */
-	uint32_t rx_part;
-
-	/* Sending. Frames are numbered over all connections. Frames [log_first, tx_next) have been sent and may have to
-	 * be retransmitted. Frames [tx_next, log_end) are queued; tx_gone bytes of frame tx_next have been sent. */
-	struct tcp_log_frame *log;
-	uint32_t log_room; /* entries, a power of two; frame n has entry n & (log_room - 1) */
-	uint32_t tx_gone;
-	uint64_t log_first, tx_next, log_end;
-	bool shut;                         /* shutdown(SHUT_WR) has been called */
-	uint64_t rate_at;                  /* bytes_sent at which the rate is sampled next */
-	uint64_t rate_busy_us, rate_acked; /* the kernel's counters at the last sample */
-	bool zerocopy;                     /* large payload uses MSG_ZEROCOPY */
-	uint32_t zc_sent, zc_done;         /* MSG_ZEROCOPY calls made, notifications read */
-
+	struct tcp_rx rx;
+	struct tcp_log log;
+	bool shut; /* shutdown(SHUT_WR) has been called */
+	struct tcp_rate rate;
+	struct tcp_zerocopy zerocopy;
 	struct tcp_gpu *gpu; /* tcp_gpu.c; NULL = no payload in GPU memory so far */
-
-	/* Receive comm: control frames to send, of which control_gone bytes have been sent. */
-	uint8_t control[TCP_CONTROL_BYTES];
-	uint32_t control_bytes, control_gone;
-	bool control_broken; /* sending to the peer has failed; data is still received */
+	struct tcp_control control;
 };
 
 static inline struct tcp_stream *to_tcp(struct anynet_stream *stream)
@@ -77,7 +93,7 @@ int tcp_receive_data(struct anynet_stream *stream);    /* receive comm */
 int tcp_receive_control(struct anynet_stream *stream); /* send comm */
 void tcp_receive_severed(struct tcp_stream *stream);   /* both: the connection has ended */
 uint32_t tcp_kept_bytes(
-	const struct tcp_stream *stream);            /* of rx_frame, if the connection ended now */
+	const struct tcp_stream *stream);            /* of rx.frame, if the connection ended now */
 int tcp_transmit_data(struct anynet_stream *stream); /* send comm */
 int tcp_transmit_control(struct anynet_stream *stream); /* receive comm */
 
@@ -85,13 +101,12 @@ int tcp_transmit_control(struct anynet_stream *stream); /* receive comm */
 int tcp_log_init(struct tcp_stream *stream);      /* 0 or -ENOMEM */
 bool tcp_log_has_room(struct tcp_stream *stream); /* for one frame; makes room if it can */
 
-/* Goes back to frame `frames`, whose message is in place up to offset `part` (0 = the whole frame is missing). 0, or
- * -EPROTO: the receiver cannot be at this position. */
-int tcp_log_rewind(struct tcp_stream *stream, uint64_t frames, uint32_t part);
+/* Goes back to the receiver's position. 0, or -EPROTO: it cannot be there. */
+int tcp_log_rewind(struct tcp_stream *stream, struct stream_position to);
 
 static inline struct tcp_log_frame *tcp_log_at(struct tcp_stream *stream, uint64_t number)
 {
-	return &stream->log[number & (stream->log_room - 1)];
+	return &stream->log.frames[number & (stream->log.room - 1)];
 }
 
 /* tcp_info.c: the kernel's view of a connection. */
@@ -128,17 +143,17 @@ const uint8_t *tcp_gpu_copied(struct tcp_stream *stream, uint64_t frame, uint32_
 /* Sending: CRC32C of the payload of `frame`, which must have been copied to its end. */
 uint32_t tcp_gpu_checksum(struct tcp_stream *stream, uint64_t frame);
 
-/* Sending: frees the bounces of all frames before tx_next and of the first payload_gone bytes of frame tx_next, which
+/* Sending: frees the bounces of all frames before log.next and of the first payload_gone bytes of frame log.next, which
  * the socket has taken. */
 void tcp_gpu_sent(struct tcp_stream *stream, uint32_t payload_gone);
 
 /* Sending: the socket is full. Gives all bounces back if the pool is short; their payload is copied again later. */
 void tcp_gpu_yield(struct tcp_stream *stream);
 
-/* Gives all bounces back; copying restarts at frame tx_next. NCCL's memory is not read after this returns. */
+/* Gives all bounces back; copying restarts at frame log.next. NCCL's memory is not read after this returns. */
 void tcp_gpu_rewind(struct tcp_stream *stream);
 
-/* Receiving: free room in a bounce for the next payload bytes of rx_frame, *bytes long; NULL = no bounce is free. */
+/* Receiving: free room in a bounce for the next payload bytes of rx.frame, *bytes long; NULL = no bounce is free. */
 uint8_t *tcp_gpu_room(struct tcp_stream *stream, size_t *bytes);
 
 /* Receiving: `bytes` have been written to that room. 0 or -errno. */

@@ -30,24 +30,24 @@ static void pull(struct tcp_stream *stream)
 	struct send_comm *comm = (struct send_comm *)stream->base.comm;
 	size_t queued = 0;
 
-	for (uint64_t n = stream->tx_next; n != stream->log_end; n++) {
-		if (n - stream->tx_next == TCP_TX_FRAMES)
+	for (uint64_t n = stream->log.next; n != stream->log.end; n++) {
+		if (n - stream->log.next == TCP_TX_FRAMES)
 			return;
 		queued += tcp_log_at(stream, n)->id.length;
 	}
-	while (stream->log_end - stream->tx_next < TCP_TX_FRAMES && queued < TCP_TX_TURN) {
+	while (stream->log.end - stream->log.next < TCP_TX_FRAMES && queued < TCP_TX_TURN) {
 		struct tcp_log_frame *frame;
 
 		if (!tcp_log_has_room(stream))
 			return;
-		frame = tcp_log_at(stream, stream->log_end);
+		frame = tcp_log_at(stream, stream->log.end);
 		if (!send_next(comm, &stream->base, &frame->id))
 			return;
 		frame->crc = 0;
 		if (anynet_unlikely(stream->base.comm->checksum))
 			add_checksum(comm, frame);
 		queued += frame->id.length;
-		stream->log_end++;
+		stream->log.end++;
 		/* With several streams, pull one chunk at a time: the stream that is free first takes the next. */
 		if (stream->base.comm->stream_count > 1)
 			return;
@@ -74,13 +74,13 @@ struct tx_call {
 	size_t bytes;
 	int flags; /* MSG_ZEROCOPY: this is the payload; MSG_MORE: the next call sends the payload */
 	struct anynet_wire_frame headers[TCP_TX_FRAMES];
-	size_t totals[TCP_TX_FRAMES]; /* size of each frame on the wire, from frame tx_next on */
+	size_t totals[TCP_TX_FRAMES]; /* size of each frame on the wire, from frame log.next on */
 	uint32_t checksums[TCP_TX_FRAMES];
 };
 
 static bool by_reference(const struct tcp_stream *stream, const struct stream_frame *frame)
 {
-	return stream->zerocopy && !frame->framed && frame->header.length >= ZEROCOPY_BYTES;
+	return stream->zerocopy.works && !frame->framed && frame->header.length >= ZEROCOPY_BYTES;
 }
 
 /* Adds the part of a piece that has not been sent yet. *skip is the number of sent bytes from the piece on. */
@@ -169,15 +169,15 @@ static bool call_frame(struct tcp_stream *stream, struct tx_call *call, uint64_t
 	return true;
 }
 
-/* Fills one call from the queued frames, without the first tx_gone bytes. */
+/* Fills one call from the queued frames, without the first log.gone bytes. */
 static void gather(struct tcp_stream *stream, struct tx_call *call)
 {
-	size_t skip = stream->tx_gone;
+	size_t skip = stream->log.gone;
 
 	call->pieces = call->frames = 0;
 	call->bytes = 0;
 	call->flags = 0;
-	for (uint64_t n = stream->tx_next; n != stream->log_end && call->frames < TCP_TX_FRAMES;
+	for (uint64_t n = stream->log.next; n != stream->log.end && call->frames < TCP_TX_FRAMES;
 	     n++)
 		if (!call_frame(stream, call, n, &skip) || call->bytes >= TCP_TX_TURN)
 			return;
@@ -186,16 +186,16 @@ static void gather(struct tcp_stream *stream, struct tx_call *call)
 /* The socket has taken `bytes` of the call. */
 static void advance(struct tcp_stream *stream, const struct tx_call *call, size_t bytes)
 {
-	bytes += stream->tx_gone;
+	bytes += stream->log.gone;
 	for (unsigned i = 0; i < call->frames && bytes >= call->totals[i]; i++) {
-		const struct frame_id *id = &tcp_log_at(stream, stream->tx_next)->id;
+		const struct frame_id *id = &tcp_log_at(stream, stream->log.next)->id;
 
 		bytes -= call->totals[i];
-		stream->base.bytes_sent += id->length;
-		stream->tx_next++;
+		stream->base.sent.bytes += id->length;
+		stream->log.next++;
 		send_written((struct send_comm *)stream->base.comm, id);
 	}
-	stream->tx_gone = (uint32_t)bytes;
+	stream->log.gone = (uint32_t)bytes;
 	if (anynet_unlikely(stream->gpu))
 		tcp_gpu_sent(stream, bytes > HEADER_BYTES ? (uint32_t)(bytes - HEADER_BYTES) : 0);
 }
@@ -212,12 +212,12 @@ static ssize_t send_call(struct tcp_stream *stream, struct tx_call *call)
 						call->iov[0].iov_len, flags)
 					 : sendmsg(stream->base.fd, &msg, flags);
 		if (sent >= 0) {
-			stream->zc_sent += call->flags == MSG_ZEROCOPY;
+			stream->zerocopy.sent += call->flags == MSG_ZEROCOPY;
 			return sent;
 		}
 		if (errno == ENOBUFS && call->flags == MSG_ZEROCOPY) {
 			call->flags = 0; /* optmem_max or RLIMIT_MEMLOCK is exhausted */
-			stream->zerocopy = false;
+			stream->zerocopy.works = false;
 		} else if (errno != EINTR) {
 			return -errno;
 		}
@@ -234,7 +234,7 @@ int tcp_transmit_data(struct anynet_stream *base)
 		ssize_t sent;
 
 		pull(stream);
-		if (stream->tx_next == stream->log_end)
+		if (stream->log.next == stream->log.end)
 			return 0;
 		if (anynet_unlikely(base->comm->gpu)) {
 			int ret = tcp_gpu_copy_ahead(stream);
@@ -270,29 +270,29 @@ int tcp_transmit_control(struct anynet_stream *base)
 	struct tcp_stream *stream = to_tcp(base);
 	struct recv_comm *comm = (struct recv_comm *)base->comm;
 
-	while (!stream->control_broken) {
+	while (!stream->control.broken) {
 		size_t bytes = 1;
 		ssize_t sent;
 
-		if (stream->control_gone == stream->control_bytes)
-			stream->control_gone = stream->control_bytes = 0;
-		while (bytes && stream->control_bytes + STREAM_CONTROL_BYTES <= TCP_CONTROL_BYTES) {
+		if (stream->control.gone == stream->control.bytes)
+			stream->control.gone = stream->control.bytes = 0;
+		while (bytes && stream->control.bytes + STREAM_CONTROL_BYTES <= TCP_CONTROL_BYTES) {
 			bytes = recv_next_control(comm, base,
-						  stream->control + stream->control_bytes);
-			stream->control_bytes += (uint32_t)bytes;
+						  stream->control.data + stream->control.bytes);
+			stream->control.bytes += (uint32_t)bytes;
 		}
-		if (stream->control_gone == stream->control_bytes)
+		if (stream->control.gone == stream->control.bytes)
 			return 0;
-		sent = send(base->fd, stream->control + stream->control_gone,
-			    stream->control_bytes - stream->control_gone,
+		sent = send(base->fd, stream->control.data + stream->control.gone,
+			    stream->control.bytes - stream->control.gone,
 			    MSG_DONTWAIT | MSG_NOSIGNAL);
 		if (sent < 0 && errno == EINTR)
 			continue;
 		if (sent < 0) {
-			stream->control_broken = errno != EAGAIN;
+			stream->control.broken = errno != EAGAIN;
 			return 0;
 		}
-		stream->control_gone += (uint32_t)sent;
+		stream->control.gone += (uint32_t)sent;
 	}
 	return 0;
 }

@@ -21,7 +21,8 @@ void tcp_zerocopy_init(struct tcp_stream *stream)
 		return;
 	if (choice == ANYNET_SWITCH_AUTO && stream->base.comm->dev->copies_in_kernel)
 		return;
-	stream->zerocopy = !setsockopt(stream->base.fd, SOL_SOCKET, SO_ZEROCOPY, &one, sizeof(one));
+	stream->zerocopy.works =
+		!setsockopt(stream->base.fd, SOL_SOCKET, SO_ZEROCOPY, &one, sizeof(one));
 }
 
 static void take_notification(struct tcp_stream *stream, struct msghdr *msg)
@@ -34,10 +35,11 @@ static void take_notification(struct tcp_stream *stream, struct msghdr *msg)
 		memcpy(&err, CMSG_DATA(c), sizeof(err));
 		if (err.ee_errno || err.ee_origin != SO_EE_ORIGIN_ZEROCOPY)
 			continue;
-		stream->zc_done += err.ee_data - err.ee_info + 1; /* of a range of calls; ranges may be out of order */
+		/* Of a range of calls; ranges may be out of order. */
+		stream->zerocopy.done += err.ee_data - err.ee_info + 1;
 		if (err.ee_code & SO_EE_CODE_ZEROCOPY_COPIED &&
 		    anynet_net.cfg->zerocopy != ANYNET_SWITCH_ON)
-			stream->zerocopy = false;
+			stream->zerocopy.works = false;
 	}
 }
 

@@ -153,8 +153,8 @@ static void test_over_ethernet_all_routes_are_global(void **state)
 
 	(void)state;
 	offer(-1, &hello);
-	qp->attr.link_layer = IBV_LINK_LAYER_ETHERNET;
-	qp->gid.type = IBV_GID_TYPE_ROCE_V2;
+	qp->port.attr.link_layer = IBV_LINK_LAYER_ETHERNET;
+	qp->port.gid.type = IBV_GID_TYPE_ROCE_V2;
 	welcome.qp.kind = ROCE_V2;
 	welcome.service.tc = 106;
 	assert_int_equal(ib_qp_join(qp, &welcome), 0);
@@ -198,11 +198,11 @@ static void test_a_queue_pair_that_begins_anew_has_its_receives_once(void **stat
 {
 	(void)state;
 	qp = ib_acceptor();
-	assert_int_equal(qp->recvs, IB_SLOTS);
+	assert_int_equal(qp->rq.posted, IB_SLOTS);
 	assert_int_equal(ib_qp_rejoin(qp), 0);
-	assert_int_equal(qp->recvs, IB_SLOTS);
+	assert_int_equal(qp->rq.posted, IB_SLOTS);
 	ib_qp_fence(qp, NULL);
-	assert_int_equal(qp->recvs, 0);
+	assert_int_equal(qp->rq.posted, 0);
 	assert_non_null(qp->ibv); /* it has flushed */
 }
 
@@ -219,8 +219,8 @@ static void test_what_came_before_a_link_was_left_is_there(void **state)
 	assert_null(ib_qp_inbound(qp));
 	ib_qp_fence(qp, NULL);
 	assert_int_equal(qp->ibv->state, IBV_QPS_ERR);
-	assert_int_equal(qp->recvs, 0);
-	assert_int_equal(qp->inbound_tail - qp->inbound_head, 3);
+	assert_int_equal(qp->rq.posted, 0);
+	assert_int_equal(qp->rq.tail - qp->rq.head, 3);
 }
 
 /* A clock that tells another millisecond each time, and a queue pair that takes some of them for each receive. */
@@ -259,8 +259,8 @@ static void test_a_link_is_left_when_its_receives_are_back_however_slowly(void *
 	ticking = false;
 	qp->cq->context->ops.poll_cq = poll_at_once;
 	assert_non_null(qp->ibv);
-	assert_int_equal(qp->recvs, 0);
-	assert_int_equal(qp->inbound_tail - qp->inbound_head, 3);
+	assert_int_equal(qp->rq.posted, 0);
+	assert_int_equal(qp->rq.tail - qp->rq.head, 3);
 }
 
 /* --- service --- */
@@ -286,11 +286,11 @@ static void test_where_packets_overtake_each_other_only_small_messages_are_one_r
 
 	(void)state;
 	assert_int_equal(ib_qp_join(offer(-1, &hello), &welcome), 0);
-	assert_int_equal(qp->whole_max, IB_IMM_SIZE_MAX);
+	assert_int_equal(qp->limits.whole_max, IB_IMM_SIZE_MAX);
 	ib_qp_free(qp);
 	welcome.service.adaptive = 1;
 	assert_int_equal(ib_qp_join(offer(-1, &hello), &welcome), 0);
-	assert_int_equal(qp->whole_max, local_cfg.ib_ar_threshold);
+	assert_int_equal(qp->limits.whole_max, local_cfg.ib_ar_threshold);
 }
 
 /* --- what may be posted --- */
@@ -308,8 +308,8 @@ static void test_a_sender_posts_no_more_than_the_peer_has_slots(void **state)
 		posted++;
 	}
 	assert_int_equal(posted, IB_SLOTS);
-	assert_true(stub_write(qp->ibv, (uintptr_t)&qp->cts_ring->consumed, qp->mr->rkey, &taken,
-			       sizeof(taken)));
+	assert_true(stub_write(qp->ibv, (uintptr_t)&qp->memory.cts_ring->consumed,
+			       qp->memory.mr->rkey, &taken, sizeof(taken)));
 	assert_int_equal(ib_qp_credits(qp), taken);
 }
 
@@ -328,8 +328,9 @@ static void test_slots_that_were_free_are_not_taken_back(void **state)
 			assert_int_equal(ib_qp_say(qp, frame, sizeof(frame), true), 0);
 			ib_complete(qp);
 		}
-		assert_true(stub_write(qp->ibv, (uintptr_t)&qp->cts_ring->consumed, qp->mr->rkey,
-				       &words[i].taken, sizeof(words[i].taken)));
+		assert_true(stub_write(qp->ibv, (uintptr_t)&qp->memory.cts_ring->consumed,
+				       qp->memory.mr->rkey, &words[i].taken,
+				       sizeof(words[i].taken)));
 		assert_int_equal(ib_qp_credits(qp), words[i].credits);
 	}
 }
@@ -415,7 +416,7 @@ static void test_a_link_that_brings_other_bytes_back_is_none(void **state)
 	assert_int_equal(ib_qp_begin_proof(qp), 0);
 	ib_complete(qp);
 	assert_int_equal(ib_qp_prove(qp), -EAGAIN);
-	qp->proof[4095] ^= 1;
+	qp->memory.proof[4095] ^= 1;
 	ib_complete(qp);
 	assert_int_equal(ib_qp_prove(qp), -EBADMSG);
 	ib_qp_unproven(qp, -EBADMSG, why, sizeof(why));
@@ -471,7 +472,7 @@ static void test_without_inline_data_copies_are_posted(void **state)
 	nic->takes_inline = false;
 	qp = ib_connector(true);
 	nic->takes_inline = true;
-	assert_int_equal(qp->inline_bytes, 0);
+	assert_int_equal(qp->limits.inline_bytes, 0);
 	assert_int_equal(ib_qp_copy_max(qp), IB_COPY_BYTES);
 	ib_note_posted();
 	for (int i = 0; i < 2; i++)

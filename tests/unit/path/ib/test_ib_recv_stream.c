@@ -117,7 +117,7 @@ static void test_a_receive_is_cleared_again_though_later_ones_are_over(void **st
 	comm_enter(pair.recv);
 	recv_cts_again((struct recv_comm *)pair.recv, pair.recv->streams[0]);
 	comm_leave(pair.recv);
-	assert_int_equal(pair.recv->streams[0]->cleared, 0);
+	assert_int_equal(pair.recv->streams[0]->qp.cleared, 0);
 }
 
 /* The sender is gone: nobody will prove the queue pair. */
@@ -137,11 +137,8 @@ static void test_the_tcp_connection_counts_until_the_queue_pair_is_proven(void *
 static void position(uint64_t expected)
 {
 	struct anynet_stream *stream = pair.recv->streams[0];
-	uint64_t frames = UINT64_MAX;
-	uint32_t part;
 
-	stream->ops->position(stream, &frames, &part);
-	assert_int_equal(frames, expected);
+	assert_int_equal(stream->ops->position(stream).frames, expected);
 }
 
 static void test_what_a_queue_pair_had_brought_when_it_broke_counts(void **state)
@@ -206,8 +203,9 @@ static void test_what_was_told_by_a_queue_pair_that_is_given_up_is_told_again(vo
 	assert_int_equal(socketpair(AF_UNIX, SOCK_STREAM, 0, fds), 0);
 	comm_enter(pair.recv);
 	comm_sever(pair.recv, stream, 0);
-	stream->next_qp = ib_acceptor();
-	comm_stream_back(pair.recv, stream, fds[0], 1, stream->home, 1, 0);
+	stream->qp.next = ib_acceptor();
+	comm_stream_back(pair.recv, stream, fds[0], 1, stream->home,
+			 (struct stream_position){ 1, 0 });
 	comm_leave(pair.recv);
 	close(pair.fds[0]);
 	pair.fds[0] = fds[1];
@@ -221,7 +219,7 @@ static void test_what_was_told_by_a_queue_pair_that_is_given_up_is_told_again(vo
 	pair_irecv(&pair, pair_in, 100, 0);
 	atomic_store(&pair.recv->attention, true);
 	ib_turn(pair.recv);
-	assert_false(stream->by_qp);
+	assert_false(stream->qp.carries);
 	ib_turn(pair.recv);
 	assert_true(frame_get(fds[1], &word, acks, sizeof(acks)));
 	assert_int_equal(word.type, ANYNET_FRAME_ACK);
@@ -290,12 +288,12 @@ static void test_a_link_waits_for_the_resume_that_names_it(void **state)
 	assert_int_equal(fd, -1);
 	assert_int_equal(answer.qp.kind, 1);
 	assert_int_equal(stream->epoch, 0); /* the stream goes on as it did */
-	assert_false(stream->by_qp);
+	assert_false(stream->qp.carries);
 	/* The same hello once more, recorded by somebody: it changes nothing. */
 	assert_int_equal(hear(ANYNET_KIND_LINK, 1, 5, &again, &fd), ANYNET_STATUS_STALE);
 	resumes(2, 5, &again);
 	assert_int_equal(again.qp.qpn, answer.qp.qpn);
-	assert_true(stream->by_qp);
+	assert_true(stream->qp.carries);
 }
 
 static void test_a_resume_that_names_another_link_goes_by_tcp(void **state)
@@ -312,7 +310,7 @@ static void test_a_resume_that_names_another_link_goes_by_tcp(void **state)
 				 ANYNET_STATUS_OK);
 		resumes(++epoch, others[i], &answer);
 		assert_int_equal(answer.qp.kind, 0);
-		assert_false(pair.recv->streams[0]->by_qp);
+		assert_false(pair.recv->streams[0]->qp.carries);
 		resumes(++epoch, 5, &answer); /* it has been given up */
 		assert_int_equal(answer.qp.kind, 0);
 	}
@@ -333,7 +331,7 @@ static void test_a_newer_link_takes_the_place_of_an_older_one(void **state)
 		ib_chores_finish();
 	}
 	resumes(100, 104, &answer);
-	assert_true(pair.recv->streams[0]->by_qp);
+	assert_true(pair.recv->streams[0]->qp.carries);
 }
 
 /* Receives are announced in the sender's CTS ring, neighbours together, none beyond its end. */

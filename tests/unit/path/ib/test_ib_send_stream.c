@@ -62,8 +62,8 @@ static void put_cts(unsigned stream, uint32_t seq, const struct anynet_wire_cts 
 	struct ib_qp *qp = ib_qp_of(pair.send, stream);
 
 	assert_true(stub_write(qp->ibv,
-			       (uintptr_t)&qp->cts_ring->cts[seq % ANYNET_CTS_RING_ENTRIES],
-			       qp->mr->rkey, place, sizeof(*place)));
+			       (uintptr_t)&qp->memory.cts_ring->cts[seq % ANYNET_CTS_RING_ENTRIES],
+			       qp->memory.mr->rkey, place, sizeof(*place)));
 }
 
 static void cts(unsigned stream, uint32_t seq, uint64_t bytes)
@@ -291,9 +291,9 @@ static void test_a_peer_does_not_write_into_the_ring(void **state)
 	ib_open_send(&pair, 1, 1);
 	comm = (const struct send_comm *)pair.send;
 	qp = ib_qp_of(pair.send, 0);
-	assert_true(
-		stub_write(qp->ibv, (uintptr_t)&qp->cts_ring->consumed, qp->mr->rkey, bytes, 0));
-	assert_false(stub_write(qp->ibv, (uintptr_t)comm->ring.memory, qp->ring->rkey, bytes,
+	assert_true(stub_write(qp->ibv, (uintptr_t)&qp->memory.cts_ring->consumed,
+			       qp->memory.mr->rkey, bytes, 0));
+	assert_false(stub_write(qp->ibv, (uintptr_t)comm->ring.memory, qp->ring.mr->rkey, bytes,
 				sizeof(bytes)));
 	assert_int_equal(qp->ibv->state, IBV_QPS_ERR);
 }
@@ -331,11 +331,11 @@ static void test_what_was_acknowledged_is_not_confirmed_again(void **state)
 	ib_open_send(&pair, 1, 1);
 	qp = ib_qp_of(pair.send, 0);
 	for (unsigned i = 0; i < TCP_LOG_FRAMES - 1; i++) {
-		uint32_t consumed = qp->frames_posted;
+		uint32_t consumed = qp->credits.posted;
 
 		pair_send(&pair, pair_out, 8);
-		assert_true(stub_write(qp->ibv, (uintptr_t)&qp->cts_ring->consumed, qp->mr->rkey,
-				       &consumed, sizeof(consumed)));
+		assert_true(stub_write(qp->ibv, (uintptr_t)&qp->memory.cts_ring->consumed,
+				       qp->memory.mr->rkey, &consumed, sizeof(consumed)));
 		bits[i / 8] |= (uint8_t)(1u << i % 8);
 	}
 	ib_bring(qp, &ack, bits, sizeof(bits));
@@ -343,7 +343,7 @@ static void test_what_was_acknowledged_is_not_confirmed_again(void **state)
 	assert_true(send_confirmed(pair.send));
 	for (int i = 0; i < 2; i++)
 		pair_send(&pair, pair_out, 8); /* the second in the place of the first frame */
-	assert_int_equal(ib_stream_of(pair.send, 0)->tcp.log_room, TCP_LOG_FRAMES);
+	assert_int_equal(ib_stream_of(pair.send, 0)->tcp.log.room, TCP_LOG_FRAMES);
 	stub_complete(qp->ibv, TCP_LOG_FRAMES - 1, IBV_WC_SUCCESS);
 	ib_turn(pair.send);
 	assert_int_equal(to_send(pair.send)->unconfirmed, 2);
@@ -498,7 +498,8 @@ static void test_what_the_receiver_has_is_done(void **state)
 	comm_enter(pair.send);
 	comm_sever(pair.send, stream, 0);
 	assert_int_equal(socketpair(AF_UNIX, SOCK_STREAM | SOCK_NONBLOCK, 0, fds), 0);
-	comm_stream_back(pair.send, stream, fds[0], 1, stream->home, 1, 0);
+	comm_stream_back(pair.send, stream, fds[0], 1, stream->home,
+			 (struct stream_position){ 1, 0 });
 	comm_leave(pair.send);
 	pair_hang_up(&pair, 0);
 	pair.fds[0] = fds[1];

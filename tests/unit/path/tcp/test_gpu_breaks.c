@@ -57,7 +57,7 @@ static void start(const struct shape *shape)
 
 	local_cfg.checksum = shape->checksum;
 	fake_gpu_start(shape->bounces, shape->polls);
-	from = to = (struct anynet_mr){ .gpu = fake_gpu(), .fd = -1 };
+	from = to = (struct anynet_mr){ .gpu = fake_gpu(), .dmabuf.fd = -1 };
 	memset(in, 0xee, sizeof(in));
 	carrier_open(&carrier, shape->streams);
 	for (unsigned i = 0; i < shape->streams; i++)
