@@ -52,10 +52,8 @@ static void order(struct node *node, const struct order *o)
 /* Returns the answer to the last order, or NULL if there is none until `end`; then the worker is given up. */
 static json_t *answer(struct node *node, uint64_t end)
 {
-	uint64_t now = pair_now_ms();
 	json_t *reply = NULL;
-	int ret = node->fd < 0 ? -ECONNRESET
-			       : pair_recv(node->fd, &reply, now < end ? (int)(end - now) : 1);
+	int ret = node->fd < 0 ? -ECONNRESET : pair_recv(node->fd, &reply, pair_ms_until(end));
 
 	if (ret)
 		lose(node, ret);
@@ -322,10 +320,15 @@ json_t *conduct(struct node *nodes, size_t count, const struct conduct_options *
 	doc = describe(&b);
 	play_unclear(&b, doc);
 	json_decref(doc);
-	order_all(&b, &(struct order){ .op = ORDER_BYE });
 	if (options->terminal)
 		tell(&b, "");
 	doc = describe(&b);
+	for (size_t i = 0; i < count; i++) {
+		/* A worker that has ended by now has measured everything. */
+		if (nodes[i].fd >= 0)
+			pair_send_new(nodes[i].fd, order_new(&(struct order){ .op = ORDER_BYE }),
+				      SEND_MS);
+	}
 	for (size_t i = 0; i < count; i++) {
 		node_end(&nodes[i]);
 		json_decref(nodes[i].facts);

@@ -33,6 +33,17 @@
 #define AGAIN_MS  200   /* between two attempts to connect */
 #define DEAD_MS   60000 /* a host that acknowledges no packet for so long is gone */
 
+/* Makes the kernel close the connection when the other host has vanished. */
+static void watch_peer(int fd)
+{
+	int one = 1, dead = DEAD_MS, look = DEAD_MS / 6000;
+
+	setsockopt(fd, SOL_SOCKET, SO_KEEPALIVE, &one, sizeof(one));
+	setsockopt(fd, IPPROTO_TCP, TCP_KEEPIDLE, &look, sizeof(look));
+	setsockopt(fd, IPPROTO_TCP, TCP_KEEPINTVL, &look, sizeof(look));
+	setsockopt(fd, IPPROTO_TCP, TCP_USER_TIMEOUT, &dead, sizeof(dead));
+}
+
 /* --- who conducts --- */
 
 /* Whether the address is one of this host, that is, whether it can be bound. */
@@ -108,7 +119,6 @@ static void let_in(struct porch *p, int listener)
 	struct sockaddr_storage peer = { 0 };
 	socklen_t len = sizeof(peer);
 	int fd = accept4(listener, (struct sockaddr *)&peer, &len, SOCK_CLOEXEC), one = 1;
-	int dead = DEAD_MS, look = DEAD_MS / 6000;
 	struct door *place = &p->doors[0];
 
 	if (fd < 0)
@@ -126,10 +136,7 @@ static void let_in(struct porch *p, int listener)
 	if (place->fd >= 0)
 		shut(place);
 	setsockopt(fd, IPPROTO_TCP, TCP_NODELAY, &one, sizeof(one));
-	setsockopt(fd, SOL_SOCKET, SO_KEEPALIVE, &one, sizeof(one));
-	setsockopt(fd, IPPROTO_TCP, TCP_KEEPIDLE, &look, sizeof(look));
-	setsockopt(fd, IPPROTO_TCP, TCP_KEEPINTVL, &look, sizeof(look));
-	setsockopt(fd, IPPROTO_TCP, TCP_USER_TIMEOUT, &dead, sizeof(dead));
+	watch_peer(fd);
 	want(fd, PAIR_GREETING);
 	*place = (struct door){ .fd = fd, .end = pair_now_ms() + DOOR_MS };
 }
@@ -210,7 +217,7 @@ static void attend(struct porch *p, int listener, uint64_t end)
 		pfds[i] = (struct pollfd){ .fd = d->fd, .events = POLLIN | POLLRDHUP };
 	}
 	pfds[DOORS_MAX] = (struct pollfd){ .fd = listener, .events = POLLIN };
-	if (poll(pfds, DOORS_MAX + 1, (int)(end - now)) <= 0)
+	if (poll(pfds, DOORS_MAX + 1, pair_ms_until(end)) <= 0)
 		return;
 	for (size_t i = 0; i < DOORS_MAX; i++) {
 		if (pfds[i].revents)
@@ -333,6 +340,7 @@ int meeting_go(const struct meeting *meeting, const struct worker_options *own)
 		}
 		nanosleep(&pause, NULL);
 	}
+	watch_peer(fd);
 	status = worker_run(fd, own);
 	close(fd);
 	if (!status)

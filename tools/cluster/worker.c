@@ -31,7 +31,8 @@
 #include "transports/wire/allow.h"
 
 #define GREET_MS 30000
-#define IDLE_MS  600000 /* limit between two orders; longer than a round */
+#define IDLE_MS \
+	86400000 /* limit between two orders; 256 pairs are repeated one by one, with 160 s each */
 #define REPLY_MS 10000
 #define PUMPED   65536
 
@@ -129,19 +130,19 @@ static json_t *measure(void *arg)
 /* Returns the answer, or NULL if the conductor has left. */
 static json_t *do_pair(const struct worker *w, const struct order *order)
 {
-	uint64_t end = pair_now_ms() + ORDER_PAIR_MS, now;
+	uint64_t end = pair_now_ms() + ORDER_PAIR_MS;
 	struct errand errand = { w, order };
 	struct task task;
 	json_t *result;
-	int ret = task_start(&task, measure, &errand);
+	int left, ret = task_start(&task, measure, &errand);
 
 	if (ret)
 		return json_pack("{s:s}", "error", strerror(-ret));
-	while ((now = pair_now_ms()) < end) {
+	while ((left = pair_ms_until(end))) {
 		struct pollfd pfds[] = { { .fd = task.out, .events = POLLIN },
 					 { .fd = w->control, .events = POLLIN } };
 
-		if (poll(pfds, 2, (int)(end - now)) <= 0)
+		if (poll(pfds, 2, left) <= 0)
 			continue;
 		if (pfds[1].revents) {
 			json_decref(task_end(&task));

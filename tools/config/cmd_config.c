@@ -77,7 +77,7 @@ static void print_text(const struct anynet_config *cfg, const enum anynet_config
 	}
 }
 
-static int print_json(const struct anynet_config *cfg, const enum anynet_config_source *sources)
+static void print_json(const struct anynet_config *cfg, const enum anynet_config_source *sources)
 {
 	json_t *list = json_array();
 	char value[VALUE_BYTES];
@@ -92,7 +92,7 @@ static int print_json(const struct anynet_config *cfg, const enum anynet_config_
 						      row->initial, "alias", row->alias, "accepts",
 						      row->accepts, "doc", row->doc));
 	}
-	return document_print("config", json_pack("{s:o}", "settings", list), stdout);
+	document_print("config", json_pack("{s:o}", "settings", list), stdout);
 }
 
 int cmd_config(int argc, char **argv)
@@ -142,10 +142,9 @@ int cmd_version(int argc, char **argv)
 		       ANYNET_WIRE_VERSION, ABI_FIRST, ABI_LAST);
 		return 0;
 	}
-	return document_print("version",
-			      json_pack("{s:i, s:[i, i]}", "wire", ANYNET_WIRE_VERSION, "net_api",
-					ABI_FIRST, ABI_LAST),
-			      stdout)
-		       ? CONFIG_FAILED
-		       : 0;
+	document_print("version",
+		       json_pack("{s:i, s:[i, i]}", "wire", ANYNET_WIRE_VERSION, "net_api",
+				 ABI_FIRST, ABI_LAST),
+		       stdout);
+	return 0;
 }

@@ -327,6 +327,11 @@ usage)
 	rm "$out/before.json"
 	"$tool" cluster --hosts a,b --ssh "no-such-command-$$" >"$out/said" 2>"$out/told"
 	said "error: a: no worker started: 'no-such-command-$$: No such file or directory'"
+	# As many words as are wanted.
+	printf '#!/bin/sh\necho "$#" >&2\n' >"$out/count"
+	chmod +x "$out/count"
+	"$tool" cluster --hosts a,b --ssh "$out/count $(seq -s ' ' 100)" >"$out/said" 2>"$out/told"
+	said "error: a: no worker started: '102'"
 	"$tool" cluster --hosts a,b --ssh yes >"$out/said" 2>"$out/told"
 	[ $? = 2 ] || fail "endless noise"
 	"$tool" cluster --hosts a,b --ssh false --html /none/page >"$out/said" 2>"$out/told"
