@@ -14,17 +14,17 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-#include <sys/prctl.h>
 #include <sys/socket.h>
 #include <time.h>
 #include <unistd.h>
 
 #include <nccl_net/config.h>
 
-#include "tools/shared/address.h"
 #include "tools/pair/control.h"
 #include "tools/pair/server.h"
 #include "tools/pair/wire.h"
+#include "tools/shared/address.h"
+#include "tools/shared/child.h"
 #include "transports/wire/allow.h"
 
 #define DOORS_MAX 64
@@ -231,14 +231,14 @@ static void attend(struct porch *p, int listener, uint64_t end)
 static pid_t start_own(struct porch *p, int listener, const struct worker_options *own)
 {
 	int ends[2];
-	pid_t pid;
+	pid_t parent = getpid(), pid;
 
 	if (socketpair(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0, ends))
 		return -1;
 	fflush(NULL);
 	pid = fork();
 	if (!pid) {
-		prctl(PR_SET_PDEATHSIG, SIGKILL);
+		child_ends_with(parent);
 		close(listener);
 		close(ends[0]);
 		_exit(worker_run(ends[1], own));

@@ -13,7 +13,6 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-#include <sys/prctl.h>
 #include <sys/socket.h>
 #include <sys/utsname.h>
 #include <sys/wait.h>
@@ -28,6 +27,7 @@
 #include "tools/pair/task.h"
 #include "tools/pair/wire.h"
 #include "tools/shared/address.h"
+#include "tools/shared/child.h"
 #include "transports/wire/allow.h"
 
 #define GREET_MS 30000
@@ -75,12 +75,13 @@ static void end_server(struct worker *w)
 static json_t *do_serve(struct worker *w)
 {
 	const struct server_options o = { .plugin = w->o->plugin };
+	pid_t parent = getpid();
 
 	w->server = fork();
 	if (w->server < 0)
 		return json_pack("{s:s}", "error", strerror(errno));
 	if (!w->server) {
-		prctl(PR_SET_PDEATHSIG, SIGKILL);
+		child_ends_with(parent);
 		close(w->control);
 		server_loop(w->listener, &o);
 		_exit(0);
@@ -255,14 +256,14 @@ static int pump(int from, int to)
 int worker_run_stdio(const struct worker_options *options)
 {
 	int ends[2], status = 1;
-	pid_t pid;
+	pid_t parent = getpid(), pid;
 
 	if (socketpair(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0, ends))
 		return 1;
 	signal(SIGPIPE, SIG_IGN);
 	pid = fork();
 	if (!pid) {
-		prctl(PR_SET_PDEATHSIG, SIGKILL);
+		child_ends_with(parent);
 		close(ends[0]);
 		close(STDIN_FILENO);
 		open("/dev/null", O_RDONLY);

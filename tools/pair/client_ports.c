@@ -17,7 +17,8 @@
 #define PORTS_MAX     16 /* maximum tested of the other end's offer */
 #define HEADERS_4     40 /* IPv4 and TCP headers without options */
 #define HEADERS_6     60
-#define DIAL_REPLY_MS (DIAL_MS_MAX + 4 * DIAL_WAIT_MS)
+#define DIAL_REPLY_MS \
+	(5 * DIAL_WAIT_MS + DIAL_MS_MAX + 2000) /* longer than dial_run with one stream */
 
 /* How to reach a data port: from this host, or from the server. */
 struct route {

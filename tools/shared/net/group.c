@@ -10,10 +10,11 @@
 #include <stdlib.h>
 #include <string.h>
 #include <sys/mman.h>
-#include <sys/prctl.h>
 #include <sys/wait.h>
 #include <time.h>
 #include <unistd.h>
+
+#include "tools/shared/child.h"
 
 #define LOOK_EVERY  1024 /* idle passes between two checks */
 #define LOOK_YIELDS 16   /* the same with yields, of which one may take 50 ms on a busy host */
@@ -164,9 +165,7 @@ static int member_main(struct group *g, int rank, pid_t parent,
 
 	sigemptyset(&none);
 	sigprocmask(SIG_SETMASK, &none, NULL);
-	prctl(PR_SET_PDEATHSIG, SIGKILL);
-	if (getppid() != parent)
-		return GROUP_ERROR;
+	child_ends_with(parent);
 	g->rank = rank;
 	return body(g, arg);
 }
@@ -240,22 +239,19 @@ static bool is_frozen(struct group *g, struct member *members)
 
 static int reap(struct group *g, struct member *members, int *alive)
 {
-	int result = GROUP_OK, status;
-	pid_t pid;
+	int result = GROUP_OK;
 
-	while ((pid = waitpid(-1, &status, WNOHANG)) > 0) {
-		for (int i = 0; i < g->size; i++) {
-			int code;
+	for (int i = 0; i < g->size; i++) {
+		int code, status;
 
-			if (members[i].pid != pid)
-				continue;
-			members[i].pid = 0;
-			(*alive)--;
-			code = judge(g, &members[i], i, status);
-			if (code == GROUP_ERROR)
-				cancel(g);
-			result = worse(result, code);
-		}
+		if (!members[i].pid || waitpid(members[i].pid, &status, WNOHANG) <= 0)
+			continue;
+		members[i].pid = 0;
+		(*alive)--;
+		code = judge(g, &members[i], i, status);
+		if (code == GROUP_ERROR)
+			cancel(g);
+		result = worse(result, code);
 	}
 	return result;
 }
