@@ -13,6 +13,8 @@
 
 #include <nccl_net/util.h>
 
+#include "tools/shared/net/driver.h"
+
 struct symbol {
 	const char *name;
 	size_t offset; /* offset of the function pointer in struct libs */
@@ -64,14 +66,6 @@ static const struct symbol cuda_symbols[] = {
 };
 
 /* Tried in this order; the first that opens is used. */
-static const char *const nccl_places[] = {
-	"libnccl.so.2",
-	"/usr/local/cuda*/lib64/libnccl.so.2",
-	"/usr/local/cuda*/lib/libnccl.so.2",
-	"/usr/local/nccl*/lib/libnccl.so.2",
-	"/usr/local/lib/python3*/*-packages/nvidia/nccl/lib/libnccl.so.2",
-	"/usr/lib/python3*/*-packages/nvidia/nccl/lib/libnccl.so.2",
-};
 static const char *const cuda_places[] = {
 	"libcudart.so",
 	"libcudart.so.13",
@@ -98,9 +92,16 @@ static void *open_place(const char *place)
 	return lib;
 }
 
-static void *open_one(const char *what, const char *name, const char *const *places, size_t count,
-		      char *err, size_t err_bytes)
+static int open_nccl(const char *file, void *lib)
 {
+	*(void **)lib = dlopen(file, RTLD_NOW | RTLD_LOCAL);
+	return *(void **)lib ? 0 : -1;
+}
+
+/* Opens the file `name`, or libnccl or libcudart where they usually are. */
+static void *open_one(bool is_nccl, const char *name, char *err, size_t err_bytes)
+{
+	const char *what = is_nccl ? "libnccl.so.2" : "libcudart.so";
 	void *lib = NULL;
 
 	if (name) {
@@ -109,12 +110,15 @@ static void *open_one(const char *what, const char *name, const char *const *pla
 			snprintf(err, err_bytes, "%s: %s", what, dlerror());
 		return lib;
 	}
-	for (size_t i = 0; !lib && i < count; i++)
-		lib = open_place(places[i]);
+	if (is_nccl)
+		driver_each_libnccl(open_nccl, &lib);
+	for (size_t i = 0; !is_nccl && !lib && i < ARRAY_SIZE(cuda_places); i++)
+		lib = open_place(cuda_places[i]);
 	if (!lib)
-		snprintf(err, err_bytes,
-			 "no %s is found on the loader's path, in CUDA's places or in Python's",
-			 what);
+		snprintf(
+			err, err_bytes,
+			"%s not found on the library search path, nor where CUDA and Python install it",
+			what);
 	return lib;
 }
 
@@ -146,7 +150,7 @@ int libs_open(struct libs *libs, const char *nccl, const char *cuda, char *err, 
 	void *lib;
 
 	*libs = (struct libs){ 0 };
-	lib = open_one("libcudart.so", cuda, cuda_places, ARRAY_SIZE(cuda_places), err, err_bytes);
+	lib = open_one(false, cuda, err, err_bytes);
 	if (!lib)
 		return -1;
 	say_path(lib, libs->cuda_path, sizeof(libs->cuda_path));
@@ -155,8 +159,7 @@ int libs_open(struct libs *libs, const char *nccl, const char *cuda, char *err, 
 		return -1;
 	if (!nccl)
 		nccl = getenv("ANYNET_LIBNCCL");
-	lib = open_one("libnccl.so.2", nccl && *nccl ? nccl : NULL, nccl_places,
-		       ARRAY_SIZE(nccl_places), err, err_bytes);
+	lib = open_one(true, nccl && *nccl ? nccl : NULL, err, err_bytes);
 	if (!lib)
 		return -1;
 	say_path(lib, libs->nccl_path, sizeof(libs->nccl_path));

@@ -27,6 +27,7 @@
 #include "tools/shared/judge/finding.h"
 #include "tools/shared/output_args.h"
 #include "tools/shared/self.h"
+#include "tools/shared/shell.h"
 #include "tools/shared/terminal.h"
 #include "worker.h"
 
@@ -249,44 +250,22 @@ static error_t parse(int key, char *arg, struct argp_state *state)
 
 /* --- remote command --- */
 
-/* Appends a word in single quotes for a shell. Appends nothing if there is no room. */
-static void append_quoted(char *text, size_t room, const char *word)
+/* Returns the command line for the remote shell, or NULL if out of memory. The caller frees it. */
+static char *make_command(const struct cluster_arguments *a)
 {
-	size_t at = strlen(text);
+	char *self = shell_quoted(*self_path() ? self_path() : "anynet"), *command, port[16] = "";
+	char *net = shell_quoted(a->net ? a->net : "");
 
-	if (at + 4 * strlen(word) + 4 > room)
-		return;
-	text[at++] = '\'';
-	for (; *word; word++) {
-		if (*word == '\'') {
-			memcpy(text + at, "'\\''", 4);
-			at += 4;
-		} else {
-			text[at++] = *word;
-		}
-	}
-	strcpy(text + at, "'");
-}
-
-static void make_command(const struct cluster_arguments *a, char *text, size_t room)
-{
-	const char *self = self_path();
-
-	*text = '\0';
-	if (a->remote.command)
-		snprintf(text, room, "%s", a->remote.command);
-	else
-		append_quoted(text, room, *self ? self : "anynet");
-	strncat(text, " cluster --worker", room - strlen(text) - 1);
-	if (a->worker.port) {
-		size_t at = strlen(text);
-
-		snprintf(text + at, room - at, " --port %d", a->worker.port);
-	}
-	if (a->net) {
-		strncat(text, " --net ", room - strlen(text) - 1);
-		append_quoted(text, room, a->net);
-	}
+	if (a->worker.port)
+		snprintf(port, sizeof(port), " --port %d", a->worker.port);
+	if (!self || !net ||
+	    asprintf(&command, "%s cluster --worker%s%s%s",
+		     a->remote.command ? a->remote.command : self, port, a->net ? " --net " : "",
+		     a->net ? net : "") < 0)
+		command = NULL;
+	free(self);
+	free(net);
+	return command;
 }
 
 /* --- output --- */
@@ -339,11 +318,15 @@ static int run_all(struct cluster_arguments *a)
 
 static int run_by_ssh(struct cluster_arguments *a)
 {
-	static char command[4 * PATH_MAX + 4096];
+	char *command = make_command(a);
 
-	make_command(a, command, sizeof(command));
+	if (!command) {
+		fprintf(stderr, "anynet cluster: out of memory\n");
+		return 2;
+	}
 	a->remote.command = command;
 	nodes_login(a->nodes, a->count, &a->remote, a->meeting.wait_ms);
+	free(command);
 	return run_all(a);
 }
 

@@ -27,7 +27,8 @@ struct rows {
 	struct row *row[SUBJECTS];
 	size_t count[SUBJECTS];
 	size_t left_out; /* processes, connections and streams that are not exported */
-	size_t users, share[SUBJECTS]; /* number of users; maximum number of rows of one user */
+	size_t users,
+		share[SUBJECTS]; /* number of users; maximum number of rows of one user, not of processes */
 	struct user {
 		uid_t uid;
 		size_t count[SUBJECTS]; /* rows so far */
@@ -157,8 +158,9 @@ static size_t count_streams(const struct anynet_stats_comm *comm)
 /* Divides the limits between the users, by the numbers of connections and streams that they have. */
 static int share_out(struct rows *rows, const struct page_list *pages)
 {
-	const size_t room[SUBJECTS] = { pages->count, METRICS_CONNECTIONS_MAX,
-					METRICS_STREAMS_MAX };
+	const size_t room[SUBJECTS] = {
+		[OF_CONNECTION] = METRICS_CONNECTIONS_MAX, [OF_STREAM] = METRICS_STREAMS_MAX
+	};
 	size_t *wants;
 
 	for (size_t i = 0; i < pages->count; i++) {
@@ -174,7 +176,7 @@ static int share_out(struct rows *rows, const struct page_list *pages)
 	wants = calloc(rows->users + 1, sizeof(*wants));
 	if (!wants)
 		return -ENOMEM;
-	for (int of = 0; of < SUBJECTS; of++) {
+	for (int of = OF_CONNECTION; of < SUBJECTS; of++) {
 		for (size_t i = 0; i < rows->users; i++) {
 			wants[i] = rows->user[i].count[of];
 			rows->user[i].count[of] = 0;

@@ -175,9 +175,8 @@ static void cancel(struct group *g)
 	atomic_store(&g->shared->cancelled, 1);
 }
 
-static int worse(int a, int b)
+int group_worse(int a, int b)
 {
-	/* GROUP_ERROR outranks GROUP_WRONG: after an error the run has proved nothing. */
 	if (a == GROUP_ERROR || b == GROUP_ERROR)
 		return GROUP_ERROR;
 	return a > b ? a : b;
@@ -251,7 +250,7 @@ static int reap(struct group *g, struct member *members, int *alive)
 		code = judge(g, &members[i], i, status);
 		if (code == GROUP_ERROR)
 			cancel(g);
-		result = worse(result, code);
+		result = group_worse(result, code);
 	}
 	return result;
 }
@@ -263,7 +262,7 @@ static int watch(struct group *g, struct member *members, int alive, const sigse
 	int result = GROUP_OK;
 
 	for (;;) {
-		result = worse(result, reap(g, members, &alive));
+		result = group_worse(result, reap(g, members, &alive));
 		if (!alive)
 			return result;
 		if (!cancelled_ns && is_frozen(g, members))
@@ -301,7 +300,7 @@ int group_run(struct group *g, int (*body)(struct group *g, void *arg), void *ar
 		alive++;
 	}
 	result = alive == g->size ? GROUP_OK : GROUP_ERROR;
-	result = worse(result, watch(g, members, alive, &chld));
+	result = group_worse(result, watch(g, members, alive, &chld));
 	sigprocmask(SIG_SETMASK, &before, NULL);
 	return result;
 }
