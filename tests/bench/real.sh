@@ -31,7 +31,7 @@ measure)
 	said '^# NET/Socket carried all 4 channel ends of 2 ranks'
 	said '^ +all_reduce +1024 \| .* time +[0-9.]+ busbw +[0-9.]+$'
 	# A size that one net has no memory for.
-	expect 0 "all results are right" bench -N "$plugin" -N "FAKE_CUDA_FREE=40000000 $plugin" -b 8M -e 16M -n 1 -t broadcast
+	expect 0 "all results are right" bench -N "$plugin" -N "FAKE_CUDA_FREE=40000000 $plugin" -b 8M -e 16M -f 2 -n 1 -t broadcast
 	said '^ +broadcast +8388608 \| .* time +[0-9.]+ busbw +[0-9.]+$'
 	said '^ +broadcast +16777216 \| +[0-9.]+ +[0-9.]+ \| +- +-$'
 	# 2 nets, 3 rounds, 2 sizes, 2 metrics
