@@ -55,7 +55,7 @@ static void say_when(char *text, size_t room)
 }
 
 /* The ids and hosts of the findings. They are printed again only when these change. */
-static json_t *gist(const json_t *findings)
+static json_t *summary_of(const json_t *findings)
 {
 	json_t *all = json_array();
 	const json_t *finding;
@@ -70,7 +70,7 @@ static json_t *gist(const json_t *findings)
 static void show(const json_t *findings, json_t **last)
 {
 	struct terminal terminal = terminal_of(stdout);
-	json_t *now = gist(findings);
+	json_t *now = summary_of(findings);
 	char when[40];
 
 	if (!*last || !json_equal(*last, now)) {

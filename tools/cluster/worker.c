@@ -105,14 +105,14 @@ static json_t *do_facts(const struct worker *w)
 		     : json_pack("{s:s}", "error", "the process that examines this host died");
 }
 
-struct errand {
+struct measurement {
 	const struct worker *w;
 	const struct order *order;
 };
 
 static json_t *measure(void *arg)
 {
-	const struct errand *e = arg;
+	const struct measurement *e = arg;
 	const struct client_options o = {
 		.host = e->order->host,
 		.port = e->order->port,
@@ -132,10 +132,10 @@ static json_t *measure(void *arg)
 static json_t *do_pair(const struct worker *w, const struct order *order)
 {
 	uint64_t end = pair_now_ms() + ORDER_PAIR_MS;
-	struct errand errand = { w, order };
+	struct measurement measurement = { w, order };
 	struct task task;
 	json_t *result;
-	int left, ret = task_start(&task, measure, &errand);
+	int left, ret = task_start(&task, measure, &measurement);
 
 	if (ret)
 		return json_pack("{s:s}", "error", strerror(-ret));
@@ -167,7 +167,7 @@ static json_t *do_stats(void)
 }
 
 /* Carries out one order. Returns 0 to continue, 1 after bye, -1 if the conductor has left or sends an invalid order. */
-static int obey(struct worker *w)
+static int handle_order(struct worker *w)
 {
 	struct order order;
 	json_t *message, *reply = NULL;
@@ -192,7 +192,7 @@ static int obey(struct worker *w)
 }
 
 /* Silences the server and plugins: stdout may be the control connection, stderr the conductor's terminal. */
-static void be_quiet(void)
+static void silence_output(void)
 {
 	int null = open("/dev/null", O_RDWR | O_CLOEXEC);
 
@@ -220,10 +220,10 @@ int worker_run(int control, const struct worker_options *options)
 		return 1;
 	}
 	uname(&host);
-	be_quiet();
+	silence_output();
 	ret = pair_send_new(control, join_new(host.nodename, w.port), REPLY_MS);
 	while (!ret)
-		ret = obey(&w);
+		ret = handle_order(&w);
 	end_server(&w);
 	close(w.listener);
 	return ret > 0 ? 0 : 1;

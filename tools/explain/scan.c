@@ -125,7 +125,7 @@ static void matched(struct scan *s, const struct rule *rule, const struct window
 }
 
 /*
- * Reports the line to the first rule that matches, and to all matching rules for which rule_is_aside. Clears the
+ * Reports the line to the first rule that matches, and to all matching rules for which rule_is_additional. Clears the
  * hits. Returns whether a rule of the first sort matched.
  */
 static bool judge(struct scan *s, const struct window *w)
@@ -137,16 +137,16 @@ static bool judge(struct scan *s, const struct window *w)
 		while (s->hits[word]) {
 			size_t i = word * 64 + (size_t)__builtin_ctzll(s->hits[word]);
 			const struct rule_line *line = &s->rules->lines[i];
-			bool beside = rule_is_aside(line->rule);
+			bool additional = rule_is_additional(line->rule);
 
 			s->hits[word] &= s->hits[word] - 1;
-			if (found && !beside)
+			if (found && !additional)
 				continue;
 			if (!pattern_match(line->pattern, w->begin, (size_t)(w->end - w->begin),
 					   &match))
 				continue;
 			matched(s, line->rule, w, &match);
-			found |= !beside;
+			found |= !additional;
 		}
 	}
 	return found;

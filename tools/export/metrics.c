@@ -115,7 +115,7 @@ static bool same_process(const struct page *a, const struct page *b)
 }
 
 /* Whether an earlier page has the same labels: processes of different containers may have the same pid. */
-static bool told_before(const struct page_list *pages, size_t i)
+static bool is_duplicate(const struct page_list *pages, size_t i)
 {
 	for (size_t k = 0; k < i; k++)
 		if (same_process(&pages->pages[k], &pages->pages[i]))
@@ -259,7 +259,7 @@ static int collect(struct rows *rows, const struct page_list *pages)
 			return -ENOMEM;
 	}
 	for (size_t i = 0; i < pages->count && !ret; i++) {
-		if (told_before(pages, i)) {
+		if (is_duplicate(pages, i)) {
 			leave_out_process(rows, &pages->pages[i]);
 			continue;
 		}

@@ -264,7 +264,7 @@ json_t *dial_run(const struct dial *dial)
 		account_add(&account, run.streams[i].fd);
 		close(run.streams[i].fd);
 	}
-	if (account.streams)
+	if (account.connections)
 		account_tell(object, &account);
 	return object;
 }

@@ -143,7 +143,7 @@ static json_t *do_facts(struct session *s, const json_t *message)
 }
 
 /* Returns 0, or -1 if the session has ended. */
-static int obey(struct session *s, const json_t *message, int64_t seen)
+static int handle_request(struct session *s, const json_t *message, int64_t seen)
 {
 	struct request request;
 	json_t *reply = NULL;
@@ -206,7 +206,7 @@ const char *server_session(int fd, struct pair_host *host)
 						    : "vanished";
 			break;
 		}
-		obey(&s, message, clock_now_ns());
+		handle_request(&s, message, clock_now_ns());
 		json_decref(message);
 	}
 	responder_stop(s.responder);
