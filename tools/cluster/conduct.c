@@ -323,12 +323,8 @@ json_t *conduct(struct node *nodes, size_t count, const struct conduct_options *
 	if (options->terminal)
 		print_progress(&run, "");
 	doc = describe(&run);
-	for (size_t i = 0; i < count; i++) {
-		/* A worker that has ended by now has measured everything. */
-		if (nodes[i].fd >= 0)
-			pair_send_new(nodes[i].fd, order_new(&(struct order){ .op = ORDER_BYE }),
-				      SEND_MS);
-	}
+	/* After the description: a worker that has ended by now has measured everything. */
+	send_order_all(&run, &(struct order){ .op = ORDER_BYE });
 	for (size_t i = 0; i < count; i++) {
 		node_end(&nodes[i]);
 		json_decref(nodes[i].facts);
