@@ -26,6 +26,7 @@
 #define PACKET_BYTES 65600 /* including the virtio-net header */
 #define SLOTS	     1024  /* packets in flight each way; more wait in the interface */
 #define BURST	     32	   /* packets read before due ones are sent */
+#define RETRY_NS     100000 /* when the interface takes no packet */
 
 struct link {
 	uint64_t delay_ns, rate; /* rate: bytes per second; 0 = unlimited */
@@ -112,8 +113,12 @@ static uint64_t hand_over(struct way *way)
 
 		if (slot->due > now_ns())
 			return slot->due;
-		if (write(way->out, slot->data, slot->bytes) < 0 && errno == EAGAIN)
-			return slot->due;
+		if (write(way->out, slot->data, slot->bytes) < 0) {
+			if (errno == EAGAIN)
+				return now_ns() + RETRY_NS;
+			if (errno != EIO) /* the interface is down */
+				fail("write");
+		}
 		way->tail++;
 	}
 	return UINT64_MAX;

@@ -7,6 +7,8 @@
 
 #include <stdlib.h>
 
+#include "tools/shared/doubles.h"
+
 #define WARMUP 10 /* measured iterations per warm-up iteration */
 
 static const long sizes[] = { 1,    8,     128,   129,   512,    1024,   4096,
@@ -145,7 +147,7 @@ static int lat_measure(struct bench_end *end, struct link *links, size_t bytes, 
 			ret = drain(end->group, send);
 	}
 	if (!ret && end->group->rank == 0) {
-		qsort(half_us, count, sizeof(*half_us), compare_doubles);
+		doubles_sort(half_us, count);
 		values[0] = half_us[count / 2];
 		values[1] = half_us[count * 99 / 100];
 	}

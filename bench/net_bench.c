@@ -26,7 +26,7 @@ struct arguments {
 
 static const char doc[] =
 	"Measures nets side by side: FIGURE is lat, bw, rate, connect or unauthenticated.\v"
-	"SPEC is a plugin file, nccl:Socket or nccl:IB (of the libnccl.so.2 that is found; "
+	"SPEC is a plugin file, nccl:Socket or nccl:IB (of the first usable libnccl.so.2; "
 	"nccl:Socket:PATH names one), with environment settings in front of it: "
 	"\"ANYNET_IO_THREADS=1 build/release/libnccl-net.so\". Ratios are first net / other net, the median over the rounds. "
 	"LISTs are separated by commas, sizes may end in K or M.";
@@ -83,7 +83,7 @@ static void parse_figure(struct argp_state *state, struct arguments *args, char 
 			args->wanted[i] |= match;
 		}
 		if (!known)
-			argp_error(state, "no figure is called '%s'", word);
+			argp_error(state, "'%s' is not a figure", word);
 	}
 }
 
@@ -102,7 +102,7 @@ static void parse_cpus(struct argp_state *state, struct bench_options *opts, cha
 	char *second = strchr(text, ',');
 
 	if (!second)
-		argp_error(state, "--cpus '%s': two cores, as in 0,1, are wanted", text);
+		argp_error(state, "--cpus '%s': expected two cores, as in 0,1", text);
 	*second++ = '\0';
 	opts->cpus[0] = (int)args_number(state, "--cpus", text, -1, CPU_SETSIZE - 1);
 	opts->cpus[1] = (int)args_number(state, "--cpus", second, -1, CPU_SETSIZE - 1);
@@ -123,7 +123,7 @@ static void parse_netns(struct argp_state *state, struct bench_options *opts, ch
 	char *second = strchr(text, ',');
 
 	if (!second)
-		argp_error(state, "--netns '%s': two names, as in a,b, are wanted", text);
+		argp_error(state, "--netns '%s': expected two names, as in a,b", text);
 	*second++ = '\0';
 	opts->netns[0] = text;
 	opts->netns[1] = second;
@@ -179,7 +179,7 @@ static error_t parse(int key, char *arg, struct argp_state *state)
 		break;
 	case ARGP_KEY_END:
 		if (!state->arg_num || !opts->net_count)
-			argp_error(state, "at least one figure and one --net are wanted");
+			argp_error(state, "give at least one figure and one --net");
 		break;
 	default:
 		return ARGP_ERR_UNKNOWN;

@@ -6,6 +6,8 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "tools/shared/doubles.h"
+
 const char *net_spec(const char *text)
 {
 	const char *space = strrchr(text, ' ');
@@ -42,15 +44,8 @@ FILE *csv_open(struct argp_state *state, const char *path)
 	return csv;
 }
 
-int compare_doubles(const void *a, const void *b)
-{
-	double x = *(const double *)a, y = *(const double *)b;
-
-	return x < y ? -1 : x > y;
-}
-
 double median_of(double *values, int count)
 {
-	qsort(values, (size_t)count, sizeof(double), compare_doubles);
+	doubles_sort(values, (size_t)count);
 	return count % 2 ? values[count / 2] : (values[count / 2 - 1] + values[count / 2]) / 2;
 }

@@ -14,7 +14,6 @@ void net_set_environment(const char *text);
 /* Opens the file that every round's numbers are appended to. Exits if it cannot be opened. */
 FILE *csv_open(struct argp_state *state, const char *path);
 
-int compare_doubles(const void *a, const void *b);
 /* Returns the median. Sorts the values. */
 double median_of(double *values, int count);
 

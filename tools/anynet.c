@@ -10,6 +10,7 @@
 
 #include "plugin/config_names.h"
 #include "tools/shared/args.h"
+#include "tools/shared/document.h"
 
 static int cmd_help(int argc, char **argv);
 
@@ -62,10 +63,15 @@ static int find(const char *name)
 static int run(int command, int argc, char **argv)
 {
 	static char who[64];
+	int status;
 
 	snprintf(who, sizeof(who), "anynet %s", commands[command].name);
 	argv[0] = who;
-	return commands[command].run(argc, argv);
+	status = commands[command].run(argc, argv);
+	if (!fflush(stdout) && !ferror(stdout))
+		return status;
+	fprintf(stderr, "%s: the output cannot be written\n", who);
+	return status > DOCUMENT_FAILED ? status : DOCUMENT_FAILED;
 }
 
 /* Returns the command at the smallest edit distance: at most 2, or 1 for names of up to 3 letters. NULL = none. */

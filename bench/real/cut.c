@@ -29,13 +29,14 @@ static struct {
 void cut_port_range(char *text, size_t bytes)
 {
 	FILE *file = fopen("/proc/sys/net/ipv4/ip_local_port_range", "re");
-	unsigned low = 32768, high = 60999;
+	unsigned low, high;
+	bool known = file && fscanf(file, "%u %u", &low, &high) == 2;
 
-	if (file && fscanf(file, "%u %u", &low, &high) != 2)
-		low = 0;
 	if (file)
 		fclose(file);
 	text[0] = '\0';
+	if (!known)
+		return;
 	if (low > 1024 + PORTS)
 		snprintf(text, bytes, "%u-%u", low - PORTS, low - 1);
 	else if (high + PORTS < 65536)

@@ -13,6 +13,8 @@
 
 #include <nccl_net/util.h>
 
+#include "tools/shared/net/driver.h"
+
 struct symbol {
 	const char *name;
 	size_t offset; /* offset of the function pointer in struct libs */
@@ -64,14 +66,6 @@ static const struct symbol cuda_symbols[] = {
 };
 
 /* Tried in this order; the first that opens is used. */
-static const char *const nccl_places[] = {
-	"libnccl.so.2",
-	"/usr/local/cuda*/lib64/libnccl.so.2",
-	"/usr/local/cuda*/lib/libnccl.so.2",
-	"/usr/local/nccl*/lib/libnccl.so.2",
-	"/usr/local/lib/python3*/*-packages/nvidia/nccl/lib/libnccl.so.2",
-	"/usr/lib/python3*/*-packages/nvidia/nccl/lib/libnccl.so.2",
-};
 static const char *const cuda_places[] = {
 	"libcudart.so",
 	"libcudart.so.13",
@@ -98,33 +92,47 @@ static void *open_place(const char *place)
 	return lib;
 }
 
-static const struct library {
-	const char *name;
-	const char *const *places;
-	size_t place_count;
-	const struct symbol *symbols;
-	size_t symbol_count;
-} nccl_library = { "libnccl.so.2", nccl_places, ARRAY_SIZE(nccl_places), nccl_symbols,
-		   ARRAY_SIZE(nccl_symbols) },
-  cuda_library = { "libcudart.so", cuda_places, ARRAY_SIZE(cuda_places), cuda_symbols,
-		   ARRAY_SIZE(cuda_symbols) };
+static int open_nccl(const char *file, void *lib)
+{
+	*(void **)lib = dlopen(file, RTLD_NOW | RTLD_LOCAL);
+	return *(void **)lib ? 0 : -1;
+}
 
-/* `file`: that one and no other; NULL = wherever it is found. */
-static void *open_one(const struct library *library, const char *file, char *err, size_t err_bytes)
+static void *find_nccl(void)
 {
 	void *lib = NULL;
 
-	if (file) {
-		lib = dlopen(file, RTLD_NOW | RTLD_LOCAL);
-		if (!lib)
-			snprintf(err, err_bytes, "%s: %s", library->name, dlerror());
-		return lib;
-	}
-	for (size_t i = 0; !lib && i < library->place_count; i++)
-		lib = open_place(library->places[i]);
-	if (!lib)
+	driver_each_libnccl(open_nccl, &lib);
+	return lib;
+}
+
+static void *find_cuda(void)
+{
+	void *lib = NULL;
+
+	for (size_t i = 0; !lib && i < ARRAY_SIZE(cuda_places); i++)
+		lib = open_place(cuda_places[i]);
+	return lib;
+}
+
+static const struct library {
+	const char *name;
+	void *(*find)(void);
+	const struct symbol *symbols;
+	size_t symbol_count;
+} nccl_library = { "libnccl.so.2", find_nccl, nccl_symbols, ARRAY_SIZE(nccl_symbols) },
+  cuda_library = { "libcudart.so", find_cuda, cuda_symbols, ARRAY_SIZE(cuda_symbols) };
+
+/* `file`: that one and no other; NULL = wherever it is usually installed. */
+static void *open_one(const struct library *library, const char *file, char *err, size_t err_bytes)
+{
+	void *lib = file ? dlopen(file, RTLD_NOW | RTLD_LOCAL) : library->find();
+
+	if (!lib && file)
+		snprintf(err, err_bytes, "%s: %s", library->name, dlerror());
+	else if (!lib)
 		snprintf(err, err_bytes,
-			 "no %s is found on the loader's path, in CUDA's places or in Python's",
+			 "%s not found on the library search path, nor where CUDA and Python install it",
 			 library->name);
 	return lib;
 }

@@ -13,7 +13,7 @@
 /* One row in all rounds. */
 struct series {
 	struct real_row row;
-	double seconds[REAL_NETS_MAX][REAL_ROUNDS_MAX];
+	double seconds[REAL_NETS_MAX][REAL_ROUNDS_MAX]; /* 0 = not measured */
 };
 
 struct results {
@@ -118,23 +118,31 @@ void print_rows(const struct real_area *area, int ranks)
 	fflush(stdout);
 }
 
+/* Returns 0 if the row was measured in no round. */
 static double time_median(const struct series *s, int net, int rounds)
 {
 	double values[REAL_ROUNDS_MAX];
+	int count = 0;
 
-	memcpy(values, s->seconds[net], (size_t)rounds * sizeof(double));
-	return median_of(values, rounds);
+	for (int i = 0; i < rounds; i++) {
+		if (s->seconds[net][i] > 0)
+			values[count++] = s->seconds[net][i];
+	}
+	return count ? median_of(values, count) : 0;
 }
 
 /* Time of the first net / this net: the median of the ratios of each round, whose measurements are
- * close in time. */
+ * close in time. Returns 0 if no round has both. */
 static double time_ratio(const struct series *s, int net, int rounds)
 {
 	double ratios[REAL_ROUNDS_MAX];
+	int count = 0;
 
-	for (int i = 0; i < rounds; i++)
-		ratios[i] = s->seconds[0][i] / s->seconds[net][i];
-	return median_of(ratios, rounds);
+	for (int i = 0; i < rounds; i++) {
+		if (s->seconds[0][i] > 0 && s->seconds[net][i] > 0)
+			ratios[count++] = s->seconds[0][i] / s->seconds[net][i];
+	}
+	return count ? median_of(ratios, count) : 0;
 }
 
 static void print_series(const struct results *r, const struct series *s)
@@ -143,13 +151,15 @@ static void print_series(const struct results *r, const struct series *s)
 
 	printf("%15s %12zu", real_tests[s->row.test].name, s->row.bytes);
 	for (int net = 0; net < r->opts->net_count; net++) {
-		double seconds = time_median(s, net, rounds);
+		double seconds = time_median(s, net, rounds), ratio = time_ratio(s, net, rounds);
 
-		printf(" | %10.1f %7.2f", seconds * 1e6,
-		       bus_bandwidth(&s->row, seconds, r->opts->ranks));
-		if (net)
-			printf("  time %5.2f busbw %5.2f", time_ratio(s, net, rounds),
-			       1 / time_ratio(s, net, rounds));
+		if (seconds > 0)
+			printf(" | %10.1f %7.2f", seconds * 1e6,
+			       bus_bandwidth(&s->row, seconds, r->opts->ranks));
+		else
+			printf(" | %10s %7s", "-", "-");
+		if (net && ratio > 0)
+			printf("  time %5.2f busbw %5.2f", ratio, 1 / ratio);
 	}
 	printf("\n");
 }

@@ -114,7 +114,7 @@ static int judge(const char *path, const struct account *a, bool builtin, int ra
 
 	if (builtin && a->api)
 		return refuse(path,
-			      "NCCL's own net is asked for, and the plugin is loaded: ", a->file);
+			      "NCCL's own net was requested, but the plugin is loaded: ", a->file);
 	if (!builtin && !a->api)
 		return refuse(path, "no line of the plugin's: NCCL has not loaded it", "");
 	if (!builtin && a->api != expected) {

@@ -63,7 +63,7 @@ static void parse_tests(struct argp_state *state, struct real_options *opts, cha
 		while (i < real_test_count && strcmp(word, real_tests[i].name))
 			i++;
 		if (i == real_test_count)
-			argp_error(state, "no test is called '%s'", word);
+			argp_error(state, "'%s' is not a test", word);
 		opts->tests |= 1u << i;
 	}
 }
@@ -84,7 +84,7 @@ static void finish(struct argp_state *state, const struct real_options *opts)
 	struct stat info;
 
 	if (!opts->net_count)
-		argp_error(state, "at least one --net is wanted");
+		argp_error(state, "give at least one --net");
 	if (opts->bytes_max < opts->bytes_min)
 		argp_error(state, "the largest size is below the smallest");
 	if (stat(opts->logs, &info) || !S_ISDIR(info.st_mode))
@@ -161,14 +161,6 @@ static error_t parse(int key, char *arg, struct argp_state *state)
 	return 0;
 }
 
-/* GROUP_ERROR outranks GROUP_WRONG: after an error the run has proved nothing. */
-static int worse(int a, int b)
-{
-	if (a == GROUP_ERROR || b == GROUP_ERROR)
-		return GROUP_ERROR;
-	return a > b ? a : b;
-}
-
 static bool was_skipped(const struct real_area *area)
 {
 	for (int i = 0; i < real_test_count; i++) {
@@ -219,7 +211,7 @@ static int run_net(const struct real_options *opts, struct results *results, int
 	for (int i = 0; i < real_test_count; i++) {
 		unsigned one = opts->tests & 1u << i & ~together;
 
-		result = worse(result, run_session(opts, results, net, round, one));
+		result = group_worse(result, run_session(opts, results, net, round, one));
 	}
 	return result;
 }
@@ -250,7 +242,7 @@ int main(int argc, char **argv)
 	print_head(&opts);
 	for (int round = 0; round < opts.rounds; round++) {
 		for (int net = 0; net < opts.net_count; net++)
-			worst = worse(worst, run_net(&opts, results, net, round));
+			worst = group_worse(worst, run_net(&opts, results, net, round));
 	}
 	if (worst == GROUP_OK)
 		results_print(results);

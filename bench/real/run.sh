@@ -63,12 +63,12 @@ out=$(cd "$out" && pwd)
 for part in ${parts//,/ }; do
 	case ",$known," in
 	*",$part,"*) ;;
-	*) echo "run.sh: no part is called '$part'" >&2; usage ;;
+	*) echo "run.sh: '$part' is not a part" >&2; usage ;;
 	esac
 done
 for count in ${ranks//,/ }; do
 	if ! [[ $count =~ ^([2-9]|1[0-6])$ ]]; then
-		echo "run.sh: --ranks '$count': 2 to 16 are wanted" >&2
+		echo "run.sh: --ranks '$count': expected 2 to 16" >&2
 		usage
 	fi
 done

@@ -146,7 +146,7 @@ int session_open(struct session *s, bool again)
 	}
 	ret = cuda_check(s, "cudaGetDeviceCount", s->libs.cuda.get_device_count(&devices));
 	if (!ret && s->opts->device >= devices) {
-		group_say_once(s->group, "GPU %d is asked for, and there are %d", s->opts->device,
+		group_say_once(s->group, "GPU %d was requested, but there are %d", s->opts->device,
 			       devices);
 		return -GROUP_ERROR;
 	}

@@ -30,6 +30,10 @@ measure)
 		-t all_reduce --csv "$out/csv"
 	said '^# NET/Socket carried all 4 channel ends of 2 ranks'
 	said '^ +all_reduce +1024 \| .* time +[0-9.]+ busbw +[0-9.]+$'
+	# A size that one net has no memory for.
+	expect 0 "all results are right" bench -N "$plugin" -N "FAKE_CUDA_FREE=40000000 $plugin" -b 8M -e 16M -f 2 -n 1 -t broadcast
+	said '^ +broadcast +8388608 \| .* time +[0-9.]+ busbw +[0-9.]+$'
+	said '^ +broadcast +16777216 \| +[0-9.]+ +[0-9.]+ \| +- +-$'
 	# 2 nets, 3 rounds, 2 sizes, 2 metrics
 	[ "$(grep -c '^all_reduce,[12],' "$out/csv")" = 24 ] || fail "$(cat "$out/csv")"
 	;;
@@ -88,7 +92,7 @@ proof)
 errors)
 	expect 1 "/nowhere.so" bench -N "$plugin" --nccl /nowhere.so
 	expect 1 "has no ncclGetVersion" bench -N "$plugin" --nccl "$plugin"
-	FAKE_CUDA_DEVICES=0 expect 1 "GPU 0 is asked for, and there are 0" bench -N "$plugin"
+	FAKE_CUDA_DEVICES=0 expect 1 "GPU 0 was requested, but there are 0" bench -N "$plugin"
 	FAKE_CUDA_FREE=40000000 expect 0 "sizes end at 8388608 bytes" bench -N "$plugin" -b 8M -e 32M -n 1 -t broadcast
 	said '^ +8388608 '
 	FAKE_CUDA_FREE=1000000 expect 1 "out of memory" bench -N "$plugin" -b 8M -e 32M
@@ -98,8 +102,8 @@ errors)
 	few=(-N "$plugin" -e 64 -b 64 -t all_reduce --logs "$out")
 	LD_LIBRARY_PATH=$out expect 0 "from $out/lib" "$build/bench/real/real_bench" "${few[@]}"
 	ANYNET_LIBNCCL=$fake expect 0 "from $fake" "$build/bench/real/real_bench" --cudart "$fake" "${few[@]}"
-	expect 1 "at least one --net" bench
-	expect 1 "no test is called 'x'" bench -N "$plugin" -t x
+	expect 1 "give at least one --net" bench
+	expect 1 "'x' is not a test" bench -N "$plugin" -t x
 	expect 1 "a number from 4" bench -N "$plugin" -e 99999999999G
 	expect 1 "a number from 1" bench -N "$plugin" -r -1
 	expect 1 "below the smallest" bench -N "$plugin" -b 8K -e 4K
@@ -119,8 +123,8 @@ dry)
 	expect 0 "# that is the plan" "$run" --dry-run --no-build --only nccl-tests --nccl-tests /there --out "$out/results" "$build"
 	said "^'make' '-C' '/there/src' .*'BUILDDIR=$out/results/nccl-tests' 'MPI=1'"
 	said "^mpirun -np 4: $out/results/nccl-tests/sendrecv_perf over anynet, 8 B to 256M"
-	expect 2 "no part is called 'x'" "$run" --dry-run --only x --out "$out/results" "$build"
-	expect 2 "2 to 16 are wanted" "$run" --dry-run --ranks 17 --out "$out/results" "$build"
+	expect 2 "'x' is not a part" "$run" --dry-run --only x --out "$out/results" "$build"
+	expect 2 "expected 2 to 16" "$run" --dry-run --ranks 17 --out "$out/results" "$build"
 	expect 2 "Usage" "$run"
 	expect 2 "is no build directory" "$run" --dry-run --out "$out/results" "$out"
 	if ! nvidia-smi -L 2>/dev/null | grep '^GPU' >/dev/null; then

@@ -173,7 +173,7 @@ leads() {
 	[ "$found" = "$1" ] || fail "libnccl-net.so leads to '$found' instead of '$1'"
 }
 
-# A checked all-reduce over what the loader finds by that name.
+# A checked all-reduce over what the library search path has by that name.
 works() {
 	quietly inside anynet perf -b 64 -e 64K -f 1024 -n 2 -w 1 ${1:+--net "$1"}
 	grep -qF 'Out of bounds values : 0 OK' "$work/log" || fail "anynet perf: not verified"

@@ -23,7 +23,7 @@ awk '
 	function bound(what, is, most) {
 		if (is + 0 > 0 && is <= most)
 			return
-		printf "%s: %s, at most %s are wanted\n", what, is, most
+		printf "%s: %s exceeds the limit of %s\n", what, is, most
 		bad = 1
 	}
 	END {

@@ -114,6 +114,13 @@ print)
 	expect 3 "unrecognized option" "$tool" config --nosuch
 	expect 0 "wire protocol" "$tool" version
 	expect 0 '"net_api": [' "$tool" version --json
+	for command in config "config --json" "devices --json" "version --json" "explain --json" "top --json"; do
+		# Words are meant here.
+		# shellcheck disable=SC2086
+		"$tool" $command </dev/null >/dev/full 2>"$out/said"
+		[ $? = 2 ] || fail "nothing is written, and the status of $command is another"
+		said "the output cannot be written"
+	done
 	expect 0 "size_bytes,count" "$tool" perf --net "$plugin" -e 64 -n 1 --csv
 	expect 0 '"mean_busbw_gbps"' "$tool" perf --net "$plugin" -e 64 -n 1 --json
 	;;

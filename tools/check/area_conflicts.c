@@ -46,7 +46,7 @@ static void check_prefixes(struct check *check, const char *name, const char *fi
 				    "names are prefixes; traffic is spread over all "
 				    "that match");
 			finding_fix(&check->report, "export %s==%s for this interface alone", name,
-				    filter);
+				    link);
 			free(names);
 		}
 		text_list_free(&matched);
@@ -128,7 +128,7 @@ static void check_gloo(struct check *check, const char *name)
 	free(filter);
 }
 
-static void check_streams(struct check *check)
+static void check_sockets(struct check *check)
 {
 	const char *threads = host_env("NCCL_SOCKET_NTHREADS");
 	const char *sockets = host_env("NCCL_NSOCKS_PERTHREAD");
@@ -254,7 +254,7 @@ void check_conflicts(struct check *check)
 	check_ifname(check, "ANYNET_SOCKET_IFNAME");
 	check_gloo(check, "GLOO_SOCKET_IFNAME");
 	check_gloo(check, "TP_SOCKET_IFNAME");
-	check_streams(check);
+	check_sockets(check);
 	check_ib_disabled(check);
 	check_limits(check);
 	check_hca(check);

@@ -24,16 +24,30 @@ struct direct {
 	bool acs_unknown;   /* this user cannot read some of the bridges between near pairs */
 };
 
-/* Returns NCCL_NET_GDR_LEVEL: a name, or a number as in older releases. Default: PXB. */
+/* Returns NCCL_NET_GDR_LEVEL: a name, or a number as in older releases. Default, also for other values: PXB. */
 static int direct_reach(void)
 {
 	static const struct {
 		const char *text;
 		int reach;
 	} levels[] = {
-		{ "PIX", PCI_PIX }, { "PXB", PCI_PXB }, { "PXN", PCI_PXB }, { "P2C", PCI_PXB },
-		{ "PHB", PCI_PHB }, { "SYS", PCI_SYS }, { "1", PCI_PIX },   { "2", PCI_PXB },
-		{ "3", PCI_PHB },   { "4", PCI_SYS },   { "5", PCI_SYS },
+		{ "PIX", PCI_PIX },
+		{ "PXB", PCI_PXB },
+		{ "PXN", PCI_PXB },
+		{ "P2C", PCI_PXB },
+		{ "PHB", PCI_PHB },
+		{ "SYS", PCI_SYS },
+		{ "1", PCI_PIX },
+		{ "2", PCI_PXB },
+		{ "3", PCI_PHB },
+		{ "4", PCI_SYS },
+		{ "5", PCI_SYS },
+		/* No path to a NIC is that short. */
+		{ "LOC", NO_DISTANCE },
+		{ "NVL", NO_DISTANCE },
+		{ "NVB", NO_DISTANCE },
+		{ "C2C", NO_DISTANCE },
+		{ "0", NO_DISTANCE },
 	};
 	const char *level = host_env("NCCL_NET_GDR_LEVEL");
 
@@ -41,7 +55,7 @@ static int direct_reach(void)
 		if (!strcasecmp(level, levels[i].text))
 			return levels[i].reach;
 	}
-	return level ? NO_DISTANCE : PCI_PXB;
+	return PCI_PXB;
 }
 
 static bool kernel_has_dmabuf(const struct host *host)

@@ -5,7 +5,7 @@
 #include <string.h>
 
 #define AREA    "network"
-#define SAMPLES 17 /* ports of a range that are tested */
+#define SAMPLES 17 /* maximum number of ports of a range that are tested */
 
 /* Returns the first interface that anynet uses, on which other hosts connect. -1 = none. */
 static int interface_of_job(const struct check *check)
@@ -19,7 +19,6 @@ static int interface_of_job(const struct check *check)
 
 struct tally {
 	int tried, dropped, rejected, perhaps;
-	int port; /* the first port that is not accepted */
 	char chain[FIREWALL_CHAIN_BYTES];
 };
 
@@ -28,13 +27,14 @@ static void try_ports(const struct check *check, int interface, int low, int hig
 {
 	const struct netif_verdict *verdict = &check->interfaces.verdicts[interface];
 	char chain[FIREWALL_CHAIN_BYTES];
+	int samples = high - low < SAMPLES ? high - low + 1 : SAMPLES;
 
 	*tally = (struct tally){ 0 };
-	for (int i = 0; i < SAMPLES; i++) {
+	for (int i = 0; i < samples; i++) {
 		struct firewall_packet packet = {
 			.interface = check->interfaces.table.links[interface].name,
 			.ipv6 = verdict->addr && verdict->addr->addr.ss_family == AF_INET6,
-			.port = low + (high - low) * i / (SAMPLES - 1),
+			.port = i ? low + (high - low) * i / (samples - 1) : low,
 		};
 		enum firewall_verdict got = firewall_judge(check->firewall, &packet, chain);
 
@@ -42,10 +42,8 @@ static void try_ports(const struct check *check, int interface, int low, int hig
 		tally->dropped += got == FIREWALL_DROPS;
 		tally->rejected += got == FIREWALL_REJECTS;
 		tally->perhaps += got == FIREWALL_PERHAPS;
-		if (got != FIREWALL_PASSES && !*tally->chain) {
+		if (got != FIREWALL_PASSES && !*tally->chain)
 			memcpy(tally->chain, chain, sizeof(chain));
-			tally->port = packet.port;
-		}
 	}
 }
 

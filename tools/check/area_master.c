@@ -2,6 +2,7 @@
 /* MASTER_ADDR and MASTER_PORT, where all ranks meet. Part of the launcher area. */
 #include "check.h"
 #include "resolver.h"
+#include "tools/shared/address.h"
 
 #include <errno.h>
 #include <netdb.h>
@@ -21,21 +22,12 @@ static const void *ip_of(const struct sockaddr_storage *addr, size_t *bytes)
 		       : &((const struct sockaddr_in6 *)(const void *)addr)->sin6_addr;
 }
 
-static bool is_loopback(const struct sockaddr_storage *addr)
-{
-	const struct sockaddr_in *v4 = (const void *)addr;
-	const struct sockaddr_in6 *v6 = (const void *)addr;
-
-	return addr->ss_family == AF_INET ? ntohl(v4->sin_addr.s_addr) >> 24 == 127
-					  : IN6_IS_ADDR_LOOPBACK(&v6->sin6_addr);
-}
-
 static bool is_here(const struct interfaces *interfaces, const struct sockaddr_storage *addr)
 {
 	size_t bytes, own_bytes;
 	const void *ip = ip_of(addr, &bytes);
 
-	if (is_loopback(addr))
+	if (address_is_loopback(addr))
 		return true;
 	for (size_t i = 0; i < interfaces->table.addr_count; i++) {
 		const struct sockaddr_storage *own = &interfaces->table.addrs[i].addr;
@@ -182,7 +174,7 @@ static void check_place(struct check *check, const struct layout *layout, const 
 	char text[INET6_ADDRSTRLEN];
 
 	netif_addr_text(addr, text);
-	if (is_loopback(addr) && has_several_hosts(layout)) {
+	if (address_is_loopback(addr) && has_several_hosts(layout)) {
 		finding_add(&check->report, CHECK_ERROR, AREA, "master-loopback",
 			    "MASTER_ADDR=%s is %s, and the job has several hosts", name, text);
 		finding_why(&check->report,
@@ -241,7 +233,7 @@ static void check_own_name(struct check *check)
 
 	if (*check->host.root || /* the name of that host is unknown */
 	    gethostname(name, sizeof(name) - 1) || !*name || resolver_ask(name, &addr) ||
-	    !is_loopback(&addr))
+	    !address_is_loopback(&addr))
 		return;
 	finding_add(&check->report, CHECK_WARN, AREA, "hostname-loopback",
 		    "this host's name, %s, resolves to an address of the loopback interface", name);

@@ -226,7 +226,7 @@ int cmd_check(int argc, char **argv)
 	struct options opt = { .root = "" };
 	const struct passwd *user = getpwuid(getuid());
 	struct check check = { .host = { .home = "" } };
-	struct print_style style;
+	struct terminal style;
 	char *root, *home;
 	int status = trust_begin(argv + 1);
 
@@ -245,7 +245,7 @@ int cmd_check(int argc, char **argv)
 	run(&check, &opt);
 	if (output_is_quiet())
 		findings_keep(&check.report, CHECK_WARN);
-	style = print_style_of(stdout);
+	style = findings_terminal(stdout);
 	status = write_report(&check, &opt);
 	if (status || (opt.report && !strcmp(opt.report, "-")))
 		; /* nothing else to print */

@@ -13,6 +13,8 @@
 
 #include <nccl_net/util.h>
 
+#include "tools/shared/terminal.h"
+
 enum check_verdict {
 	CHECK_OK,    /* checked, no problem */
 	CHECK_NOTE,  /* information; no action needed */
@@ -57,16 +59,11 @@ void findings_free(struct check_report *report);
 const char *verdict_name(enum check_verdict verdict);
 
 /* Properties of the output. */
-struct print_style {
-	unsigned width; /* columns; 0 = do not wrap lines */
-	int colour;
-};
-
-/* Returns the width and colours of `out` if it is a terminal (no colours if NO_COLOR is set). */
-struct print_style print_style_of(FILE *out);
+/* As terminal_of, with a width that is easy to read; 0 = do not wrap lines. */
+struct terminal findings_terminal(FILE *out);
 
 /* Prints problems first, each with reason and fix, then the other findings by area, then a summary. */
-void findings_print_text(const struct check_report *report, const struct print_style *style,
+void findings_print_text(const struct check_report *report, const struct terminal *style,
 			 FILE *out);
 void findings_print_json(const struct check_report *report, FILE *out);
 

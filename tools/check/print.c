@@ -8,7 +8,6 @@
 #include <string.h>
 
 #include "tools/shared/document.h"
-#include "tools/shared/terminal.h"
 
 #define WIDTH_MOST 120 /* longer lines are hard to read */
 #define INDENT     8   /* width of the verdict column */
@@ -20,15 +19,14 @@ static const char *const colours[] = {
 	[CHECK_ERROR] = "\033[1;31m",
 };
 
-struct print_style print_style_of(FILE *out)
+struct terminal findings_terminal(FILE *out)
 {
-	const struct terminal terminal = terminal_of(out);
-	int width = terminal_width(&terminal, 0);
+	struct terminal terminal = terminal_of(out);
 
-	return (struct print_style){
-		.colour = terminal.colour,
-		.width = (unsigned)(width > WIDTH_MOST ? WIDTH_MOST : width),
-	};
+	terminal.width = terminal_width(&terminal, 0);
+	if (terminal.width > WIDTH_MOST)
+		terminal.width = WIDTH_MOST;
+	return terminal;
 }
 
 /* Columns of the first `bytes` bytes: the number of UTF-8 characters that begin in them. */
@@ -42,7 +40,7 @@ static unsigned columns(const char *text, size_t bytes)
 }
 
 /* Prints text from column `at` on, wrapped at blanks; continuation lines are indented. */
-static void print_wrapped(const char *text, unsigned at, unsigned indent, unsigned width, FILE *out)
+static void print_wrapped(const char *text, unsigned at, unsigned indent, int width, FILE *out)
 {
 	bool first = true;
 
@@ -50,7 +48,7 @@ static void print_wrapped(const char *text, unsigned at, unsigned indent, unsign
 		size_t blanks = strspn(text, " "), word = strcspn(text + blanks, " ");
 		unsigned wide = columns(text, blanks + word);
 
-		if (width && !first && at + wide > width) {
+		if (width && !first && at + wide > (unsigned)width) {
 			fprintf(out, "\n%*s", (int)indent, "");
 			text += blanks;
 			at = indent;
@@ -65,14 +63,14 @@ static void print_wrapped(const char *text, unsigned at, unsigned indent, unsign
 	fputc('\n', out);
 }
 
-static void print_verdict(enum check_verdict verdict, const struct print_style *style, FILE *out)
+static void print_verdict(enum check_verdict verdict, const struct terminal *style, FILE *out)
 {
 	fprintf(out, "%s%-*s%s", style->colour ? colours[verdict] : "", INDENT - 1,
 		verdict_name(verdict), style->colour ? "\033[0m" : "");
 	fputc(' ', out);
 }
 
-static void print_labelled(const char *label, const char *text, const struct print_style *style,
+static void print_labelled(const char *label, const char *text, const struct terminal *style,
 			   FILE *out)
 {
 	if (!text)
@@ -81,7 +79,7 @@ static void print_labelled(const char *label, const char *text, const struct pri
 	print_wrapped(text, INDENT + (unsigned)strlen(label) + 2, INDENT + 5, style->width, out);
 }
 
-static void print_problem(const struct check_finding *finding, const struct print_style *style,
+static void print_problem(const struct check_finding *finding, const struct terminal *style,
 			  FILE *out)
 {
 	print_verdict(finding->verdict, style, out);
@@ -92,7 +90,7 @@ static void print_problem(const struct check_finding *finding, const struct prin
 	print_labelled("fix", finding->fix, style, out);
 }
 
-static void print_problems(const struct check_report *report, const struct print_style *style,
+static void print_problems(const struct check_report *report, const struct terminal *style,
 			   FILE *out)
 {
 	for (int verdict = CHECK_ERROR; verdict >= CHECK_WARN; verdict--) {
@@ -105,8 +103,7 @@ static void print_problems(const struct check_report *report, const struct print
 		fputc('\n', out);
 }
 
-static void print_others(const struct check_report *report, const struct print_style *style,
-			 FILE *out)
+static void print_others(const struct check_report *report, const struct terminal *style, FILE *out)
 {
 	const char *area = NULL;
 
@@ -127,8 +124,7 @@ static void print_others(const struct check_report *report, const struct print_s
 		fputc('\n', out);
 }
 
-void findings_print_text(const struct check_report *report, const struct print_style *style,
-			 FILE *out)
+void findings_print_text(const struct check_report *report, const struct terminal *style, FILE *out)
 {
 	size_t errors = findings_count(report, CHECK_ERROR),
 	       warns = findings_count(report, CHECK_WARN);

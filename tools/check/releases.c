@@ -107,7 +107,7 @@ static bool is_static(const struct release_range *range, const char *item)
 	static const char word[] = "STATIC_PLUGIN";
 	size_t bytes = strlen(item);
 
-	return range->to >= 22200 && bytes && bytes < sizeof(word) &&
+	return range->from >= 22200 && bytes && bytes < sizeof(word) &&
 	       !strncasecmp(item, word, bytes);
 }
 

@@ -13,8 +13,6 @@
 
 #define REPORT_VERSION 1
 
-extern char **environ;
-
 static json_t *verdicts(const struct anynet_probe *probe)
 {
 	json_t *list = json_array();

@@ -21,8 +21,6 @@
 #define TOKEN_BYTES  64
 #define HOSTS_BYTES  (256 << 10) /* maximum read from /etc/hosts */
 
-extern char **environ;
-
 static bool is_secret(const char *name)
 {
 	static const char *const words[] = { "SECRET", "TOKEN", "PASS",  "KEY",

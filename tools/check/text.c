@@ -2,10 +2,11 @@
 /* Strings; see text.h. */
 #include "text.h"
 
-#include <stdint.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+
+#include "tools/shared/clean.h"
 
 static void *must(void *memory)
 {
@@ -46,58 +47,26 @@ char *text_format(const char *fmt, ...)
 	return text;
 }
 
-/* Returns the bytes of the UTF-8 character at `text`; 0 = invalid, or a control character. */
-static size_t character_bytes(const unsigned char *text)
-{
-	uint32_t code = text[0];
-	size_t bytes;
-
-	if (code < 0x80)
-		return code >= ' ' && code != 0x7f;
-	if (code >= 0xc2 && code <= 0xdf)
-		bytes = 2;
-	else if (code >= 0xe0 && code <= 0xef)
-		bytes = 3;
-	else if (code >= 0xf0 && code <= 0xf4)
-		bytes = 4;
-	else
-		return 0;
-	code &= 0xffu >> (bytes + 1);
-	for (size_t i = 1; i < bytes; i++) {
-		if ((text[i] & 0xc0) != 0x80)
-			return 0;
-		code = code << 6 | (text[i] & 0x3fu);
-	}
-	/* C1 controls, overlong forms, surrogates, and bidirectional formatting characters. */
-	if (code < 0xa0 || (bytes == 3 && code < 0x800) || (bytes == 4 && code < 0x10000) ||
-	    code > 0x10ffff || (code >= 0xd800 && code <= 0xdfff) ||
-	    (code >= 0x202a && code <= 0x202e) || (code >= 0x2066 && code <= 0x2069))
-		return 0;
-	return bytes;
-}
-
 char *text_printable(const char *text)
 {
 	static const char digits[] = "0123456789abcdef";
-	const unsigned char *in = (const void *)text;
-	char *clean = text_grow(NULL, 4 * strlen(text) + 1), *out = clean;
+	size_t left = strlen(text), bytes;
+	char *printable = text_grow(NULL, 4 * left + 1), *out = printable;
 
-	while (*in) {
-		size_t bytes = character_bytes(in);
-
+	for (; left; text += bytes, left -= bytes) {
+		bytes = clean_character(text, left);
 		if (bytes) {
-			memcpy(out, in, bytes);
-			out += bytes;
-			in += bytes;
-		} else {
-			*out++ = '\\';
-			*out++ = 'x';
-			*out++ = digits[*in >> 4];
-			*out++ = digits[*in++ & 15];
+			out = mempcpy(out, text, bytes);
+			continue;
 		}
+		*out++ = '\\';
+		*out++ = 'x';
+		*out++ = digits[(unsigned char)*text >> 4];
+		*out++ = digits[*text & 15];
+		bytes = 1;
 	}
 	*out = 0;
-	return clean;
+	return printable;
 }
 
 void text_list_add(struct text_list *list, char *item)

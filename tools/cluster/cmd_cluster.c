@@ -27,6 +27,7 @@
 #include "tools/shared/judge/finding.h"
 #include "tools/shared/output_args.h"
 #include "tools/shared/self.h"
+#include "tools/shared/shell.h"
 #include "tools/shared/terminal.h"
 #include "worker.h"
 
@@ -53,8 +54,8 @@ struct cluster_arguments {
 	struct conduct_options conduct;
 	struct worker_options worker;
 	struct remote remote;
-	struct meeting meeting;
-	char meeting_host[ARGS_HOST];
+	struct rendezvous rendezvous;
+	char rendezvous_host[ARGS_HOST];
 	struct node *nodes; /* HOSTS_MAX entries */
 	size_t count;
 	bool json, is_worker, is_live;
@@ -76,8 +77,8 @@ static const struct argp_option options[] = {
 	  "(the path of this tool)",
 	  1 },
 	{ NULL, 0, NULL, 0, "Hosts started by a launcher, this command on each:", 2 },
-	{ "rendezvous", KEY_RENDEZVOUS, "HOST:PORT", 0, "meeting point; HOST coordinates the run",
-	  2 },
+	{ "rendezvous", KEY_RENDEZVOUS, "HOST:PORT", 0,
+	  "rendezvous address; HOST coordinates the run", 2 },
 	{ "nodes", KEY_NODES, "N", 0, "number of hosts (default: from torchrun or Slurm)", 2 },
 	{ NULL, 0, NULL, 0, "What is measured:", 3 },
 	{ "seconds", KEY_SECONDS, "S", 0,
@@ -160,7 +161,7 @@ static error_t parse_measure(int key, char *arg, struct argp_state *state,
 		a->worker.port = (int)args_number(state, "--port", arg, 1024, 65535);
 		return 0;
 	case KEY_WAIT:
-		a->meeting.wait_ms = 1000 * (int)args_number(state, "--wait", arg, 1, 3600);
+		a->rendezvous.wait_ms = 1000 * (int)args_number(state, "--wait", arg, 1, 3600);
 		return 0;
 	default:
 		return measure_parse(key, arg, state, &a->conduct.measure);
@@ -171,11 +172,11 @@ static void check(struct argp_state *state, const struct cluster_arguments *a)
 {
 	if (a->is_worker)
 		return;
-	if (!a->count == !a->meeting.host)
+	if (!a->count == !a->rendezvous.host)
 		argp_error(state, "give --hosts or --rendezvous");
 	if (a->count == 1)
 		argp_error(state, "give at least two hosts");
-	if (a->meeting.host && a->meeting.nodes < 2)
+	if (a->rendezvous.host && a->rendezvous.nodes < 2)
 		argp_error(state,
 			   "--nodes: give the number of hosts, 2 to %d, that come to "
 			   "--rendezvous",
@@ -202,14 +203,14 @@ static error_t parse(int key, char *arg, struct argp_state *state)
 		a->remote.command = arg;
 		return 0;
 	case KEY_RENDEZVOUS:
-		a->meeting.port = 0;
-		args_host(state, arg, a->meeting_host, 1, &a->meeting.port);
-		if (!a->meeting.port)
+		a->rendezvous.port = 0;
+		args_host(state, arg, a->rendezvous_host, 1, &a->rendezvous.port);
+		if (!a->rendezvous.port)
 			argp_error(state, "--rendezvous '%s': expected HOST:PORT", arg);
-		a->meeting.host = a->meeting_host;
+		a->rendezvous.host = a->rendezvous_host;
 		return 0;
 	case KEY_NODES:
-		a->meeting.nodes = (size_t)args_number(state, "--nodes", arg, 2, HOSTS_MAX);
+		a->rendezvous.nodes = (size_t)args_number(state, "--nodes", arg, 2, HOSTS_MAX);
 		return 0;
 	case 'j':
 		a->json = true;
@@ -249,44 +250,22 @@ static error_t parse(int key, char *arg, struct argp_state *state)
 
 /* --- remote command --- */
 
-/* Appends a word in single quotes for a shell. Appends nothing if there is no room. */
-static void append_quoted(char *text, size_t room, const char *word)
+/* Returns the command line for the remote shell, or NULL if out of memory. The caller frees it. */
+static char *make_command(const struct cluster_arguments *a)
 {
-	size_t at = strlen(text);
+	char *self = shell_quoted(*self_path() ? self_path() : "anynet"), *command, port[16] = "";
+	char *net = shell_quoted(a->net ? a->net : "");
 
-	if (at + 4 * strlen(word) + 4 > room)
-		return;
-	text[at++] = '\'';
-	for (; *word; word++) {
-		if (*word == '\'') {
-			memcpy(text + at, "'\\''", 4);
-			at += 4;
-		} else {
-			text[at++] = *word;
-		}
-	}
-	strcpy(text + at, "'");
-}
-
-static void make_command(const struct cluster_arguments *a, char *text, size_t room)
-{
-	const char *self = self_path();
-
-	*text = '\0';
-	if (a->remote.command)
-		snprintf(text, room, "%s", a->remote.command);
-	else
-		append_quoted(text, room, *self ? self : "anynet");
-	strncat(text, " cluster --worker", room - strlen(text) - 1);
-	if (a->worker.port) {
-		size_t at = strlen(text);
-
-		snprintf(text + at, room - at, " --port %d", a->worker.port);
-	}
-	if (a->net) {
-		strncat(text, " --net ", room - strlen(text) - 1);
-		append_quoted(text, room, a->net);
-	}
+	if (a->worker.port)
+		snprintf(port, sizeof(port), " --port %d", a->worker.port);
+	if (!self || !net ||
+	    asprintf(&command, "%s cluster --worker%s%s%s",
+		     a->remote.command ? a->remote.command : self, port, a->net ? " --net " : "",
+		     a->net ? net : "") < 0)
+		command = NULL;
+	free(self);
+	free(net);
+	return command;
 }
 
 /* --- output --- */
@@ -339,11 +318,15 @@ static int run_all(struct cluster_arguments *a)
 
 static int run_by_ssh(struct cluster_arguments *a)
 {
-	static char command[4 * PATH_MAX + 4096];
+	char *command = make_command(a);
 
-	make_command(a, command, sizeof(command));
+	if (!command) {
+		fprintf(stderr, "anynet cluster: out of memory\n");
+		return 2;
+	}
 	a->remote.command = command;
-	nodes_login(a->nodes, a->count, &a->remote, a->meeting.wait_ms);
+	nodes_login(a->nodes, a->count, &a->remote, a->rendezvous.wait_ms);
+	free(command);
 	return run_all(a);
 }
 
@@ -355,15 +338,15 @@ static int run_by_launcher(struct cluster_arguments *a)
 	/* Only one process of each host takes part. */
 	if (launcher_local_rank() > 0)
 		return 0;
-	listener = meeting_open(&a->meeting, why);
+	listener = rendezvous_open(&a->rendezvous, why);
 	if (listener == -2) {
 		fprintf(stderr, "anynet cluster: %s\n", why);
 		return 2;
 	}
 	if (listener < 0)
-		return meeting_go(&a->meeting, &a->worker);
-	a->count = a->meeting.nodes;
-	meeting_wait(listener, &a->meeting, &a->worker, a->nodes);
+		return rendezvous_join(&a->rendezvous, &a->worker);
+	a->count = a->rendezvous.nodes;
+	rendezvous_wait(listener, &a->rendezvous, &a->worker, a->nodes);
 	close(listener);
 	return run_all(a);
 }
@@ -387,7 +370,7 @@ int cmd_cluster(int argc, char **argv)
 			.terminal = isatty(STDERR_FILENO),
 		},
 		.remote = { .ssh = "ssh -o BatchMode=yes" },
-		.meeting = { .wait_ms = 60000, .nodes = (size_t)launcher_hosts() },
+		.rendezvous = { .wait_ms = 60000, .nodes = (size_t)launcher_hosts() },
 		.nodes = nodes,
 		.live = { .every = 1 },
 	};

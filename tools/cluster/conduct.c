@@ -19,53 +19,51 @@
 #define SLACK_MS 10000 /* added to a worker's own time limit */
 #define SERVE_MS 10000
 
-#define AGAIN_FEW 6 /* this many pairs are always repeated; more only up to the number of hosts */
+#define REPEATS_MIN 6 /* this many pairs are always repeated; more only up to the number of hosts */
 
-struct band { /* all workers and their results */
+struct run { /* all workers and their results */
 	struct node *nodes;
 	size_t count;
 	const struct conduct_options *o;
 	json_t *links;
 };
 
-static void tell(const struct band *b, const char *what)
+static void print_progress(const struct run *run, const char *what)
 {
 	if (!output_is_quiet())
-		fprintf(stderr, b->o->terminal ? "\r\033[K%s" : "%s\n", what);
+		fprintf(stderr, run->o->terminal ? "\r\033[K%s" : "%s\n", what);
 }
 
-static void lose(struct node *node, int ret)
+static void worker_failed(struct node *node, int ret)
 {
 	node_fail(node, ret == -ETIMEDOUT ? "its worker does not answer"
 			: ret == -EPROTO  ? "its worker sent an invalid message"
 					  : "its worker has ended");
 }
 
-static void order(struct node *node, const struct order *o)
+static void send_order(struct node *node, const struct order *o)
 {
 	int ret = node->fd >= 0 ? pair_send_new(node->fd, order_new(o), SEND_MS) : 0;
 
 	if (ret)
-		lose(node, ret);
+		worker_failed(node, ret);
 }
 
 /* Returns the answer to the last order, or NULL if there is none until `end`; then the worker is given up. */
-static json_t *answer(struct node *node, uint64_t end)
+static json_t *receive_reply(struct node *node, uint64_t end)
 {
-	uint64_t now = pair_now_ms();
 	json_t *reply = NULL;
-	int ret = node->fd < 0 ? -ECONNRESET
-			       : pair_recv(node->fd, &reply, now < end ? (int)(end - now) : 1);
+	int ret = node->fd < 0 ? -ECONNRESET : pair_recv(node->fd, &reply, pair_ms_until(end));
 
 	if (ret)
-		lose(node, ret);
+		worker_failed(node, ret);
 	return reply;
 }
 
-static void order_all(struct band *b, const struct order *o)
+static void send_order_all(struct run *run, const struct order *o)
 {
-	for (size_t i = 0; i < b->count; i++)
-		order(&b->nodes[i], o);
+	for (size_t i = 0; i < run->count; i++)
+		send_order(&run->nodes[i], o);
 }
 
 /* --- facts --- */
@@ -88,22 +86,22 @@ static void choose_address(struct node *node)
 	}
 }
 
-static void disbelieve(struct node *node)
+static void reject_facts(struct node *node)
 {
 	node_fail(node, "its worker reports impossible facts about the host");
 	json_decref(node->facts);
 	node->facts = NULL;
 }
 
-static void ask_facts(struct band *b)
+static void ask_facts(struct run *run)
 {
 	uint64_t end = pair_now_ms() + ORDER_FACTS_MS + SLACK_MS;
 
-	tell(b, "versions, settings, devices");
-	order_all(b, &(struct order){ .op = ORDER_FACTS });
-	for (size_t i = 0; i < b->count; i++) {
-		struct node *node = &b->nodes[i];
-		json_t *reply = answer(node, end);
+	print_progress(run, "versions, settings, devices");
+	send_order_all(run, &(struct order){ .op = ORDER_FACTS });
+	for (size_t i = 0; i < run->count; i++) {
+		struct node *node = &run->nodes[i];
+		json_t *reply = receive_reply(node, end);
 
 		node->facts = json_incref(json_object_get(reply, "facts"));
 		node->launcher = json_incref(json_object_get(reply, "launcher"));
@@ -112,7 +110,7 @@ static void ask_facts(struct band *b)
 				  member_text(reply, "error"));
 		else if (reply &&
 			 (!facts_within_bounds(node->facts) || !facts_are_short(node->launcher)))
-			disbelieve(node);
+			reject_facts(node);
 		json_decref(reply);
 		choose_address(node);
 	}
@@ -120,26 +118,26 @@ static void ask_facts(struct band *b)
 
 /* --- pairs --- */
 
-struct match { /* a pair to measure */
+struct pair { /* a pair to measure */
 	struct node *client, *server;
 	json_t *again; /* the link of an earlier measurement, to be improved; or NULL */
 };
 
-static bool is_on(const struct match *m)
+static bool is_connected(const struct pair *pair)
 {
-	return m->client->fd >= 0 && m->server->fd >= 0;
+	return pair->client->fd >= 0 && pair->server->fd >= 0;
 }
 
-static void start_servers(const struct match *matches, size_t count)
+static void start_servers(const struct pair *pairs, size_t count)
 {
 	uint64_t end;
 
 	for (size_t i = 0; i < count; i++)
-		order(matches[i].server, &(struct order){ .op = ORDER_SERVE });
+		send_order(pairs[i].server, &(struct order){ .op = ORDER_SERVE });
 	end = pair_now_ms() + SERVE_MS;
 	for (size_t i = 0; i < count; i++) {
-		struct node *server = matches[i].server;
-		json_t *reply = server->fd >= 0 ? answer(server, end) : NULL;
+		struct node *server = pairs[i].server;
+		json_t *reply = server->fd >= 0 ? receive_reply(server, end) : NULL;
 
 		if (*member_text(reply, "error"))
 			node_fail(server, "its worker cannot serve: %.100s",
@@ -148,21 +146,21 @@ static void start_servers(const struct match *matches, size_t count)
 	}
 }
 
-static void start_client(const struct band *b, struct node *client, const struct node *server)
+static void start_client(const struct run *run, struct node *client, const struct node *server)
 {
 	struct order o = {
 		.op = ORDER_PAIR,
 		.port = server->port,
-		.measure = b->o->measure,
+		.measure = run->o->measure,
 	};
 
 	strcpy(o.host, server->address);
-	order(client, &o);
+	send_order(client, &o);
 }
 
-static void take_result(struct band *b, const struct match *m, uint64_t end)
+static void take_result(struct run *run, const struct pair *pair, uint64_t end)
 {
-	json_t *reply = answer(m->client, end), *link;
+	json_t *reply = receive_reply(pair->client, end), *link;
 	json_t *result = json_incref(json_object_get(reply, "result"));
 
 	if (!reply)
@@ -173,122 +171,122 @@ static void take_result(struct band *b, const struct match *m, uint64_t end)
 				   "reason", member_text(reply, "error"));
 	}
 	json_decref(reply);
-	link = link_new(m->client->name, m->server->name, result);
-	if (m->again)
-		link_improve(m->again, link);
+	link = link_new(pair->client->name, pair->server->name, result);
+	if (pair->again)
+		link_improve(pair->again, link);
 	else
-		json_array_append_new(b->links, link);
+		json_array_append_new(run->links, link);
 }
 
 /* Measures pairs at the same time. No host may be in two of them. */
-static void play(struct band *b, const struct match *matches, size_t count, const char *text)
+static void measure_pairs(struct run *run, const struct pair *pairs, size_t count, const char *text)
 {
 	uint64_t end;
 
-	start_servers(matches, count);
+	start_servers(pairs, count);
 	for (size_t i = 0; i < count; i++) {
-		if (is_on(&matches[i]))
-			start_client(b, matches[i].client, matches[i].server);
+		if (is_connected(&pairs[i]))
+			start_client(run, pairs[i].client, pairs[i].server);
 	}
-	tell(b, text);
+	print_progress(run, text);
 	end = pair_now_ms() + ORDER_PAIR_MS + SLACK_MS;
 	for (size_t i = 0; i < count; i++) {
-		if (is_on(&matches[i]))
-			take_result(b, &matches[i], end);
+		if (is_connected(&pairs[i]))
+			take_result(run, &pairs[i], end);
 	}
 }
 
-static void play_round(struct band *b, size_t round)
+static void measure_round(struct run *run, size_t round)
 {
-	struct match matches[HOSTS_MAX / 2];
+	struct pair pairs[HOSTS_MAX / 2];
 	size_t client, server, count = 0;
 	char text[100];
 
-	for (size_t p = 0; p < rounds_pairs(b->count); p++) {
-		struct match *m = &matches[count];
+	for (size_t p = 0; p < rounds_pairs(run->count); p++) {
+		struct pair *pair = &pairs[count];
 
-		if (!rounds_pair(b->count, round, p, &client, &server))
+		if (!rounds_pair(run->count, round, p, &client, &server))
 			continue;
-		*m = (struct match){ &b->nodes[client], &b->nodes[server], NULL };
-		count += is_on(m);
+		*pair = (struct pair){ &run->nodes[client], &run->nodes[server], NULL };
+		count += is_connected(pair);
 	}
 	snprintf(text, sizeof(text), "round %zu of %zu: %zu pair%s", round + 1,
-		 rounds_count(b->count), count, count == 1 ? "" : "s");
-	play(b, matches, count, text);
+		 rounds_count(run->count), count, count == 1 ? "" : "s");
+	measure_pairs(run, pairs, count, text);
 }
 
-static size_t link_index(const struct band *b, const json_t *link)
+static size_t link_index(const struct run *run, const json_t *link)
 {
 	size_t i = 0;
 
-	while (json_array_get(b->links, i) != link)
+	while (json_array_get(run->links, i) != link)
 		i++;
 	return i;
 }
 
-static struct node *node_of(const struct band *b, const char *name)
+static struct node *node_of(const struct run *run, const char *name)
 {
 	size_t i = 0;
 
-	while (strcmp(b->nodes[i].name, name) != 0)
+	while (strcmp(run->nodes[i].name, name) != 0)
 		i++;
-	return &b->nodes[i];
+	return &run->nodes[i];
 }
 
 /* Repeats slow and lossy pairs one at a time, so that a momentary load is not reported. */
-static void play_unclear(struct band *b, const json_t *doc)
+static void repeat_unclear(struct run *run, const json_t *doc)
 {
-	json_t *pairs = judge_unclear(doc, b->o->before), *pair;
-	size_t count = json_array_size(pairs), i;
+	json_t *unclear = judge_unclear(doc, run->o->before), *hosts;
+	size_t count = json_array_size(unclear), i;
 	struct matrix m;
 	const char *why;
 	char text[100];
 
-	if (count > AGAIN_FEW && count > b->count)
+	if (count > REPEATS_MIN && count > run->count)
 		count = 0; /* too many for a momentary load of one host */
 	if (matrix_read(doc, &m, &why))
 		count = 0;
-	json_array_foreach(pairs, i, pair)
+	json_array_foreach(unclear, i, hosts)
 	{
 		const struct cell *cell;
-		struct match match;
+		struct pair pair;
 
 		if (i == count)
 			break;
-		cell = matrix_at(&m, (size_t)json_integer_value(json_array_get(pair, 0)),
-				 (size_t)json_integer_value(json_array_get(pair, 1)));
-		match.again = json_array_get(b->links, link_index(b, cell->link));
-		match.client = node_of(b, member_text(cell->link, "a"));
-		match.server = node_of(b, member_text(cell->link, "b"));
+		cell = matrix_at(&m, (size_t)json_integer_value(json_array_get(hosts, 0)),
+				 (size_t)json_integer_value(json_array_get(hosts, 1)));
+		pair.again = json_array_get(run->links, link_index(run, cell->link));
+		pair.client = node_of(run, member_text(cell->link, "a"));
+		pair.server = node_of(run, member_text(cell->link, "b"));
 		snprintf(text, sizeof(text), "repeat %zu of %zu", i + 1, count);
-		if (is_on(&match))
-			play(b, &match, 1, text);
+		if (is_connected(&pair))
+			measure_pairs(run, &pair, 1, text);
 	}
 	matrix_free(&m);
-	json_decref(pairs);
+	json_decref(unclear);
 }
 
-static void announce(const struct band *b)
+static void announce(const struct run *run)
 {
 	size_t there = 0, pairs;
 
 	if (output_is_quiet())
 		return;
-	for (size_t i = 0; i < b->count; i++)
-		there += b->nodes[i].fd >= 0;
+	for (size_t i = 0; i < run->count; i++)
+		there += run->nodes[i].fd >= 0;
 	pairs = there * (there - !!there) / 2;
 	fprintf(stderr, "%s%zu host%s, %zu pair%s in %zu rounds, up to %zu at once\n",
-		b->o->terminal ? "\r\033[K" : "", there, there == 1 ? "" : "s", pairs,
-		pairs == 1 ? "" : "s", rounds_count(b->count), there / 2);
-	if (b->o->measure.ms)
+		run->o->terminal ? "\r\033[K" : "", there, there == 1 ? "" : "s", pairs,
+		pairs == 1 ? "" : "s", rounds_count(run->count), there / 2);
+	if (run->o->measure.ms)
 		fprintf(stderr,
 			"bandwidth test: %d runs per pair, twice as many with verbs, each "
 			"limited to %.1f s and %.0f MB\n",
-			b->o->measure.streams > 1 ? 6 : 4, b->o->measure.ms / 1e3,
-			(double)b->o->measure.bytes / 1e6);
+			run->o->measure.streams > 1 ? 6 : 4, run->o->measure.ms / 1e3,
+			(double)run->o->measure.bytes / 1e6);
 }
 
-static json_t *describe(const struct band *b)
+static json_t *describe(const struct run *run)
 {
 	json_t *hosts = json_array();
 	time_t now = time(NULL);
@@ -297,8 +295,8 @@ static json_t *describe(const struct band *b)
 
 	if (gmtime_r(&now, &utc))
 		strftime(when, sizeof(when), "%Y-%m-%dT%H:%M:%SZ", &utc);
-	for (size_t i = 0; i < b->count; i++) {
-		const struct node *n = &b->nodes[i];
+	for (size_t i = 0; i < run->count; i++) {
+		const struct node *n = &run->nodes[i];
 
 		json_array_append_new(hosts,
 				      json_pack("{s:s, s:s, s:s, s:O?, s:O?}", "name", n->name,
@@ -306,31 +304,32 @@ static json_t *describe(const struct band *b)
 						n->facts, "launcher", n->launcher));
 	}
 	return json_pack("{s:s, s:i, s:s, s:f, s:o, s:O}", "anynet", ANYNET_VERSION, "format",
-			 MATRIX_FORMAT, "when", when, "seconds", b->o->measure.ms / 1e3, "hosts",
-			 hosts, "links", b->links);
+			 MATRIX_FORMAT, "when", when, "seconds", run->o->measure.ms / 1e3, "hosts",
+			 hosts, "links", run->links);
 }
 
 json_t *conduct(struct node *nodes, size_t count, const struct conduct_options *options)
 {
-	struct band b = { nodes, count, options, json_array() };
+	struct run run = { nodes, count, options, json_array() };
 	json_t *doc;
 
-	ask_facts(&b);
-	announce(&b);
+	ask_facts(&run);
+	announce(&run);
 	for (size_t round = 0; round < rounds_count(count); round++)
-		play_round(&b, round);
-	doc = describe(&b);
-	play_unclear(&b, doc);
+		measure_round(&run, round);
+	doc = describe(&run);
+	repeat_unclear(&run, doc);
 	json_decref(doc);
-	order_all(&b, &(struct order){ .op = ORDER_BYE });
 	if (options->terminal)
-		tell(&b, "");
-	doc = describe(&b);
+		print_progress(&run, "");
+	doc = describe(&run);
+	/* After the description: a worker that has ended by now has measured everything. */
+	send_order_all(&run, &(struct order){ .op = ORDER_BYE });
 	for (size_t i = 0; i < count; i++) {
 		node_end(&nodes[i]);
 		json_decref(nodes[i].facts);
 		json_decref(nodes[i].launcher);
 	}
-	json_decref(b.links);
+	json_decref(run.links);
 	return doc;
 }

@@ -16,18 +16,15 @@ char *files_read(const char *path, size_t *bytes)
 	size_t room = 0;
 
 	*bytes = 0;
-	while (file && *bytes == room && room < FILE_MAX) {
-		char *more = realloc(text, room += 1 << 20);
+	while (file && !feof(file) && !ferror(file) && room < FILE_MAX) {
+		char *more = realloc(text, (room += 1 << 20) + 1);
 
 		if (!more)
 			break;
 		text = more;
-		*bytes += fread(text + *bytes, 1, room - 1 - *bytes, file);
-		if (*bytes < room - 1)
-			break;
-		room--; /* the byte reserved for the NUL */
+		*bytes += fread(text + *bytes, 1, room - *bytes, file);
 	}
-	if (!file || ferror(file) || *bytes >= FILE_MAX - 1 || !text) {
+	if (!file || !feof(file)) {
 		free(text);
 		text = NULL;
 	} else {

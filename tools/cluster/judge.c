@@ -99,7 +99,7 @@ static void take_finding(struct gathered *k, size_t a, size_t b, const json_t *f
 		   text);
 }
 
-static void take_qp(struct gathered *k, size_t a, size_t b)
+static void take_pair(struct gathered *k, size_t a, size_t b)
 {
 	const json_t *link = matrix_at(k->m, a, b)->link, *finding;
 	json_t *list = verdict_link(json_object_get(link, "measured"));
@@ -202,7 +202,7 @@ static void gather(struct gathered *k, const struct matrix *m, const struct matr
 		for (size_t b = a + 1; b < m->hosts; b++) {
 			if (!matrix_at(m, a, b)->link)
 				continue;
-			take_qp(k, a, b);
+			take_pair(k, a, b);
 			take_figures(k, a, b);
 		}
 	}

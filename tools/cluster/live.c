@@ -29,16 +29,14 @@ static void send_all(struct node *nodes, size_t count, enum order_op op)
 /* Returns a list of objects with "name" and "facts"; "facts" is null if the host does not answer. */
 static json_t *look(struct node *nodes, size_t count)
 {
-	uint64_t end = pair_now_ms() + REPLY_MS, now;
+	uint64_t end = pair_now_ms() + REPLY_MS;
 	json_t *hosts = json_array();
 
 	send_all(nodes, count, ORDER_STATS);
 	for (size_t i = 0; i < count; i++) {
 		json_t *reply = NULL;
 
-		now = pair_now_ms();
-		if (nodes[i].fd >= 0 &&
-		    pair_recv(nodes[i].fd, &reply, now < end ? (int)(end - now) : 1))
+		if (nodes[i].fd >= 0 && pair_recv(nodes[i].fd, &reply, pair_ms_until(end)))
 			node_fail(&nodes[i], "its worker does not answer any more");
 		json_array_append_new(hosts, json_pack("{s:s, s:O?}", "name", nodes[i].name,
 						       "facts", json_object_get(reply, "stats")));
@@ -57,7 +55,7 @@ static void say_when(char *text, size_t room)
 }
 
 /* The ids and hosts of the findings. They are printed again only when these change. */
-static json_t *gist(const json_t *findings)
+static json_t *summary_of(const json_t *findings)
 {
 	json_t *all = json_array();
 	const json_t *finding;
@@ -72,7 +70,7 @@ static json_t *gist(const json_t *findings)
 static void show(const json_t *findings, json_t **last)
 {
 	struct terminal terminal = terminal_of(stdout);
-	json_t *now = gist(findings);
+	json_t *now = summary_of(findings);
 	char when[40];
 
 	if (!*last || !json_equal(*last, now)) {
@@ -102,18 +100,16 @@ static void show_json(const json_t *findings)
 
 static void pause_until(uint64_t end_ms)
 {
-	uint64_t now = pair_now_ms();
-	struct timespec left = { .tv_sec = (time_t)((end_ms - now) / 1000),
-				 .tv_nsec = (long)((end_ms - now) % 1000) * 1000000 };
+	int ms = pair_ms_until(end_ms);
+	struct timespec left = { .tv_sec = ms / 1000, .tv_nsec = ms % 1000 * 1000000L };
 
-	if (now < end_ms)
-		nanosleep(&left, NULL);
+	nanosleep(&left, NULL);
 }
 
 int live_run(struct node *nodes, size_t count, const struct live_options *o)
 {
 	struct live *live = live_new();
-	uint64_t begin = pair_now_ms(), next = begin;
+	uint64_t begin = pair_now_ms(), next = begin, every_ms = (uint64_t)(o->every * 1000);
 	json_t *last = NULL;
 	int status = 2;
 
@@ -127,7 +123,9 @@ int live_run(struct node *nodes, size_t count, const struct live_options *o)
 			show(findings, &last);
 		json_decref(findings);
 		json_decref(hosts);
-		next += (uint64_t)(o->every * 1000);
+		next += every_ms;
+		if (!pair_ms_until(next)) /* the look took longer: omit those that are overdue */
+			next = pair_now_ms() + every_ms;
 		if (o->during > 0 && next > begin + (uint64_t)(o->during * 1000))
 			break;
 		pause_until(next);

@@ -207,8 +207,8 @@ static size_t gather_paths(struct path *paths, const struct view *view,
 		for (size_t k = 0; k < process->count; k++) {
 			const struct anynet_stats_comm *comm = process->connections[k].comm;
 
-			for (int r = 0; r < ANYNET_STATS_STREAMS && comm->streams[r].kind; r++)
-				take_stream(paths, &count, process, comm, before, r);
+			for (int s = 0; s < ANYNET_STATS_STREAMS && comm->streams[s].kind; s++)
+				take_stream(paths, &count, process, comm, before, s);
 		}
 	}
 	return count;

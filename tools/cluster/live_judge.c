@@ -104,7 +104,7 @@ static unsigned count_odd(const struct live *live, const struct end *like, enum 
 	return odd;
 }
 
-static bool has_told(const json_t *list, const char *id, const char *a, const char *b)
+static bool is_reported(const json_t *list, const char *id, const char *a, const char *b)
 {
 	const json_t *finding;
 	size_t i;
@@ -131,7 +131,7 @@ static void add_device(const struct live *live, json_t *list, const struct end *
 {
 	unsigned all, odd = count_odd(live, e, fault, &all);
 
-	if (odd < 2 || 3 * odd < 2 * all || has_told(list, faults[fault].id, e->host, e->host))
+	if (odd < 2 || 3 * odd < 2 * all || is_reported(list, faults[fault].id, e->host, e->host))
 		return;
 	judge_add(list, &faults[fault], "%s, %s: %s with %u of %u hosts", e->host, e->device,
 		  fault_names[fault], odd, all);
@@ -142,7 +142,7 @@ static void add_path(json_t *list, const struct end *e, enum fault fault)
 {
 	char figures[100] = "";
 
-	if (has_told(list, faults[fault].id, e->host, e->other))
+	if (is_reported(list, faults[fault].id, e->host, e->other))
 		return;
 	if (fault == PATH_LOSES)
 		snprintf(figures, sizeof(figures), ": %u of %u retransmitted", e->resent,
@@ -158,7 +158,7 @@ static void add_path(json_t *list, const struct end *e, enum fault fault)
 static bool is_worse(const json_t *list, const struct end *e, enum fault fault)
 {
 	for (int f = 0; f < (int)fault; f++) {
-		if (has_told(list, faults[f].id, e->host, e->other))
+		if (is_reported(list, faults[f].id, e->host, e->other))
 			return true;
 	}
 	return false;
@@ -174,7 +174,7 @@ static bool may_be_starved(const struct live *live, const char *host)
 	return false;
 }
 
-static bool is_suspect(const struct live *live, const struct end *e, enum fault fault)
+static bool is_inconclusive(const struct live *live, const struct end *e, enum fault fault)
 {
 	return fault == PATH_SLOW &&
 	       (may_be_starved(live, e->host) || may_be_starved(live, e->other));
@@ -188,7 +188,7 @@ static void add_paths(const struct live *live, json_t *list)
 				const struct end *e = &live->ends[i];
 
 				if (!is_odd(e, (enum fault)f) ||
-				    is_suspect(live, e, (enum fault)f) ||
+				    is_inconclusive(live, e, (enum fault)f) ||
 				    is_blamed(list, e->host) || is_blamed(list, e->other) ||
 				    is_worse(list, e, (enum fault)f))
 					continue;

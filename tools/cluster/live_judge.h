@@ -6,8 +6,6 @@
 #include <jansson.h>
 #include <stddef.h>
 
-#define LIVE_LOOKS 3
-
 struct live;
 
 /* Returns NULL if out of memory. */

@@ -7,6 +7,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "tools/shared/doubles.h"
 #include "tools/shared/member.h"
 
 /*
@@ -206,18 +207,11 @@ static void forget(struct live *live)
 
 /* --- evidence --- */
 
-static int by_value(const void *a, const void *b)
-{
-	double x = *(const double *)a, y = *(const double *)b;
-
-	return (x > y) - (x < y);
-}
-
 static double median(double *values, size_t count)
 {
 	if (!count)
 		return 0;
-	qsort(values, count, sizeof(*values), by_value);
+	doubles_sort(values, count);
 	return values[count / 2];
 }
 

@@ -13,18 +13,21 @@
 
 #include "tools/pair/wire.h"
 
-#define WORDS_MAX 64
-
 static void run_ssh(const char *host, const struct remote *remote, int io, int errors)
 {
-	char *words[WORDS_MAX + 3], *text = strdup(remote->ssh), *next = text;
+	char *text = strdup(remote->ssh), *next = text;
+	char **words = calloc(strlen(remote->ssh) / 2 + 4, sizeof(*words)); /* NULL-terminated */
 	size_t count = 0;
 
 	dup2(io, STDIN_FILENO);
 	dup2(io, STDOUT_FILENO);
 	dup2(errors, STDERR_FILENO);
 	signal(SIGPIPE, SIG_DFL);
-	while (next && count < WORDS_MAX) {
+	if (!text || !words) {
+		fprintf(stderr, "%s\n", strerror(ENOMEM));
+		_exit(127);
+	}
+	while (next) {
 		char *word = strsep(&next, " \t");
 
 		if (*word)
@@ -32,7 +35,6 @@ static void run_ssh(const char *host, const struct remote *remote, int io, int e
 	}
 	words[count++] = (char *)(uintptr_t)host;
 	words[count++] = (char *)(uintptr_t)remote->command;
-	words[count] = NULL;
 	execvp(words[0], words);
 	fprintf(stderr, "%s: %s\n", words[0], strerror(errno));
 	_exit(127);
@@ -86,7 +88,7 @@ static void welcome(struct node *node, int ms)
 
 void nodes_login(struct node *nodes, size_t count, const struct remote *remote, int wait_ms)
 {
-	uint64_t end = pair_now_ms() + (uint64_t)wait_ms, now;
+	uint64_t end = pair_now_ms() + (uint64_t)wait_ms;
 
 	for (size_t i = 0; i < count; i++) {
 		const char *at = strrchr(nodes[i].name, '@');
@@ -96,8 +98,7 @@ void nodes_login(struct node *nodes, size_t count, const struct remote *remote, 
 		login(&nodes[i], remote);
 	}
 	for (size_t i = 0; i < count; i++) {
-		now = pair_now_ms();
 		if (nodes[i].fd >= 0)
-			welcome(&nodes[i], now < end ? (int)(end - now) : 1);
+			welcome(&nodes[i], pair_ms_until(end));
 	}
 }

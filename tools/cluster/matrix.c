@@ -6,6 +6,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "tools/shared/doubles.h"
 #include "tools/shared/member.h"
 
 bool host_name_is_good(const char *name)
@@ -32,7 +33,7 @@ static int read_names(const json_t *hosts, struct matrix *m, const char **why)
 	size_t count = json_array_size(hosts);
 
 	if (!count || count > HOSTS_MAX) {
-		*why = "it has no list of hosts, or more than 256";
+		*why = "it has no list of hosts, or too many";
 		return -1;
 	}
 	m->names = calloc(count, sizeof(*m->names));
@@ -126,13 +127,6 @@ double cell_figure(const struct cell *cell, enum figure figure)
 	}
 }
 
-static int by_value(const void *a, const void *b)
-{
-	double x = *(const double *)a, y = *(const double *)b;
-
-	return (x > y) - (x < y);
-}
-
 struct spread matrix_spread(const struct matrix *m, enum figure figure)
 {
 	double *values = calloc(m->hosts * m->hosts, sizeof(*values));
@@ -145,7 +139,7 @@ struct spread matrix_spread(const struct matrix *m, enum figure figure)
 			values[s.count++] = value;
 	}
 	if (s.count) {
-		qsort(values, s.count, sizeof(*values), by_value);
+		doubles_sort(values, s.count);
 		s.least = values[0];
 		s.median = values[s.count / 2];
 		s.most = values[s.count - 1];

@@ -23,34 +23,34 @@ static void keep_printable(char *text)
 }
 
 /* Stores the last non-empty line of stderr, which contains ssh's error message. */
-static void last_words(int fd, char *line, size_t room)
+static void last_stderr_line(int fd, char *line, size_t room)
 {
-	char said[SAID_MAX + 1];
+	char text[SAID_MAX + 1];
 	size_t kept = 0;
 	ssize_t n;
 	char *end, *begin;
 
 	*line = '\0';
-	while (fd >= 0 && (n = read(fd, said + kept, SAID_MAX - kept)) > 0) {
+	while (fd >= 0 && (n = read(fd, text + kept, SAID_MAX - kept)) > 0) {
 		kept += (size_t)n;
 		if (kept < SAID_MAX)
 			continue;
 		kept = SAID_MAX / 2;
-		memmove(said, said + SAID_MAX - kept, kept);
+		memmove(text, text + SAID_MAX - kept, kept);
 	}
-	while (kept && !isgraph((unsigned char)said[kept - 1]))
+	while (kept && !isgraph((unsigned char)text[kept - 1]))
 		kept--;
-	said[kept] = '\0';
-	end = said + strlen(said);
+	text[kept] = '\0';
+	end = text + strlen(text);
 	begin = end;
-	while (begin > said && begin[-1] != '\n')
+	while (begin > text && begin[-1] != '\n')
 		begin--;
 	snprintf(line, room, "%.*s", (int)room - 1, begin);
 }
 
 void node_fail(struct node *node, const char *fmt, ...)
 {
-	char reason[NODE_ERROR / 2 - 4], words[NODE_ERROR / 2 - 4];
+	char reason[NODE_ERROR / 2 - 4], last[NODE_ERROR / 2 - 4];
 	va_list ap;
 
 	if (*node->error)
@@ -58,9 +58,9 @@ void node_fail(struct node *node, const char *fmt, ...)
 	va_start(ap, fmt);
 	vsnprintf(reason, sizeof(reason), fmt, ap);
 	va_end(ap);
-	last_words(node->errors, words, sizeof(words));
-	snprintf(node->error, sizeof(node->error), "%s%s%s%s", reason, *words ? ": '" : "", words,
-		 *words ? "'" : "");
+	last_stderr_line(node->errors, last, sizeof(last));
+	snprintf(node->error, sizeof(node->error), "%s%s%s%s", reason, *last ? ": '" : "", last,
+		 *last ? "'" : "");
 	keep_printable(node->error);
 	node_end(node);
 }

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* The conductor's side of a worker. Workers are started by ssh (login.c) or by a launcher (meeting.c). */
+/* The conductor's side of a worker. Workers are started by ssh (login.c) or by a launcher (rendezvous.c). */
 #ifndef CLUSTER_NODE_H
 #define CLUSTER_NODE_H
 
@@ -38,7 +38,7 @@ struct remote {
 /* Starts a worker on each node, whose names are set, and waits until all have joined or failed (node->error). */
 void nodes_login(struct node *nodes, size_t count, const struct remote *remote, int wait_ms);
 
-struct meeting {
+struct rendezvous {
 	const char *host; /* name or address of the conductor */
 	int port;
 	size_t nodes;
@@ -49,16 +49,16 @@ struct meeting {
  * Returns a listening socket if this process is the conductor: the address belongs to this host, and the port is
  * free. Otherwise returns -1, or -2 with the reason in `why` (CONTROL_TEXT bytes) if the name has no address.
  */
-int meeting_open(const struct meeting *meeting, char *why);
+int rendezvous_open(const struct rendezvous *rendezvous, char *why);
 
 /*
  * The conductor waits for all workers, including the one of its own host, which it starts as a child process. Makes
  * the names unique and sorts the nodes by name.
  */
-void meeting_wait(int listener, const struct meeting *meeting, const struct worker_options *own,
-		  struct node *nodes);
+void rendezvous_wait(int listener, const struct rendezvous *rendezvous,
+		     const struct worker_options *own, struct node *nodes);
 
 /* Any other process connects to the conductor and runs as a worker. Returns the exit status. */
-int meeting_go(const struct meeting *meeting, const struct worker_options *own);
+int rendezvous_join(const struct rendezvous *rendezvous, const struct worker_options *own);
 
 #endif

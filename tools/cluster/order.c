@@ -70,7 +70,7 @@ int join_parse(const json_t *message, char name[HOST_NAME], int *port)
 	*port = (int)member_int(message, "port", PORT_MIN, 65535, -1);
 	if (strcmp(member_text(message, "op"), "join") != 0 || *port < 0 || !*said)
 		return -1;
-	/* Leave room for the suffix that makes names unique (name_apart). */
+	/* Leave room for the suffix that makes names unique (make_names_unique). */
 	for (i = 0; said[i] && i < HOST_NAME - 8; i++)
 		name[i] = (char)(isascii(said[i]) && (isalnum(said[i]) || strchr("._", said[i]) ||
 						      (i && said[i] == '-'))

@@ -13,7 +13,6 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-#include <sys/prctl.h>
 #include <sys/socket.h>
 #include <sys/utsname.h>
 #include <sys/wait.h>
@@ -28,10 +27,12 @@
 #include "tools/pair/task.h"
 #include "tools/pair/wire.h"
 #include "tools/shared/address.h"
+#include "tools/shared/child.h"
 #include "transports/wire/allow.h"
 
 #define GREET_MS 30000
-#define IDLE_MS  600000 /* limit between two orders; longer than a round */
+#define IDLE_MS \
+	86400000 /* limit between two orders; 256 pairs are repeated one by one, with 160 s each */
 #define REPLY_MS 10000
 #define PUMPED   65536
 
@@ -74,12 +75,13 @@ static void end_server(struct worker *w)
 static json_t *do_serve(struct worker *w)
 {
 	const struct server_options o = { .plugin = w->o->plugin };
+	pid_t parent = getpid();
 
 	w->server = fork();
 	if (w->server < 0)
 		return json_pack("{s:s}", "error", strerror(errno));
 	if (!w->server) {
-		prctl(PR_SET_PDEATHSIG, SIGKILL);
+		child_ends_with(parent);
 		close(w->control);
 		server_loop(w->listener, &o);
 		_exit(0);
@@ -103,14 +105,14 @@ static json_t *do_facts(const struct worker *w)
 		     : json_pack("{s:s}", "error", "the process that examines this host died");
 }
 
-struct errand {
+struct measurement {
 	const struct worker *w;
 	const struct order *order;
 };
 
 static json_t *measure(void *arg)
 {
-	const struct errand *e = arg;
+	const struct measurement *e = arg;
 	const struct client_options o = {
 		.host = e->order->host,
 		.port = e->order->port,
@@ -129,19 +131,19 @@ static json_t *measure(void *arg)
 /* Returns the answer, or NULL if the conductor has left. */
 static json_t *do_pair(const struct worker *w, const struct order *order)
 {
-	uint64_t end = pair_now_ms() + ORDER_PAIR_MS, now;
-	struct errand errand = { w, order };
+	uint64_t end = pair_now_ms() + ORDER_PAIR_MS;
+	struct measurement measurement = { w, order };
 	struct task task;
 	json_t *result;
-	int ret = task_start(&task, measure, &errand);
+	int left, ret = task_start(&task, measure, &measurement);
 
 	if (ret)
 		return json_pack("{s:s}", "error", strerror(-ret));
-	while ((now = pair_now_ms()) < end) {
+	while ((left = pair_ms_until(end))) {
 		struct pollfd pfds[] = { { .fd = task.out, .events = POLLIN },
 					 { .fd = w->control, .events = POLLIN } };
 
-		if (poll(pfds, 2, (int)(end - now)) <= 0)
+		if (poll(pfds, 2, left) <= 0)
 			continue;
 		if (pfds[1].revents) {
 			json_decref(task_end(&task));
@@ -165,7 +167,7 @@ static json_t *do_stats(void)
 }
 
 /* Carries out one order. Returns 0 to continue, 1 after bye, -1 if the conductor has left or sends an invalid order. */
-static int obey(struct worker *w)
+static int handle_order(struct worker *w)
 {
 	struct order order;
 	json_t *message, *reply = NULL;
@@ -190,7 +192,7 @@ static int obey(struct worker *w)
 }
 
 /* Silences the server and plugins: stdout may be the control connection, stderr the conductor's terminal. */
-static void be_quiet(void)
+static void silence_output(void)
 {
 	int null = open("/dev/null", O_RDWR | O_CLOEXEC);
 
@@ -218,10 +220,10 @@ int worker_run(int control, const struct worker_options *options)
 		return 1;
 	}
 	uname(&host);
-	be_quiet();
+	silence_output();
 	ret = pair_send_new(control, join_new(host.nodename, w.port), REPLY_MS);
 	while (!ret)
-		ret = obey(&w);
+		ret = handle_order(&w);
 	end_server(&w);
 	close(w.listener);
 	return ret > 0 ? 0 : 1;
@@ -254,14 +256,14 @@ static int pump(int from, int to)
 int worker_run_stdio(const struct worker_options *options)
 {
 	int ends[2], status = 1;
-	pid_t pid;
+	pid_t parent = getpid(), pid;
 
 	if (socketpair(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0, ends))
 		return 1;
 	signal(SIGPIPE, SIG_IGN);
 	pid = fork();
 	if (!pid) {
-		prctl(PR_SET_PDEATHSIG, SIGKILL);
+		child_ends_with(parent);
 		close(ends[0]);
 		close(STDIN_FILENO);
 		open("/dev/null", O_RDONLY);

@@ -58,15 +58,16 @@ static int show(const struct options *o, const struct page_list *pages)
 	struct view view;
 	int ret = view_make(&view, &(struct page_list){ 0 }, pages);
 
-	if (!ret && o->json)
-		ret = print_view_json(&view, "dump", stdout);
-	else if (!ret)
+	if (ret) {
+		fprintf(stderr, "anynet dump: out of memory\n");
+		return DUMP_FAILED;
+	}
+	if (o->json)
+		print_view_json(&view, "dump", stdout);
+	else
 		print_dump(&view, &terminal, stdout);
 	view_free(&view);
-	if (!ret && !fflush(stdout))
-		return DUMP_FINE;
-	fprintf(stderr, "anynet dump: %s\n", ret ? "out of memory" : "cannot write");
-	return DUMP_FAILED;
+	return DUMP_FINE;
 }
 
 int cmd_dump(int argc, char **argv)

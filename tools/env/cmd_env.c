@@ -15,6 +15,7 @@
 
 #include "tools/shared/args.h"
 #include "tools/shared/self.h"
+#include "tools/shared/shell.h"
 
 #define PLUGIN_NAME   "anynet" /* value of NCCL_NET_PLUGIN for libnccl-net-anynet.so */
 #define NOT_FOUND     127      /* exit status as of a shell: no such command */
@@ -37,18 +38,6 @@ static const char *plugin_dir(void)
 	return access(alias, R_OK) ? "" : dir;
 }
 
-/* Prints a word in single quotes for a shell. */
-static void print_quoted(const char *text)
-{
-	putchar('\'');
-	for (; *text; text++)
-		if (*text == '\'')
-			fputs("'\\''", stdout);
-		else
-			putchar(*text);
-	putchar('\'');
-}
-
 static error_t take_nothing(int key, char *arg, struct argp_state *state)
 {
 	(void)key;
@@ -64,14 +53,14 @@ int cmd_env(int argc, char **argv)
 		.doc = "Prints the commands that make NCCL load this plugin: eval \"$(anynet env)\"",
 	};
 	const char *dir = plugin_dir();
+	char *quoted = shell_quoted(dir);
 
 	argp_err_exit_status = ARGS_WRONG;
 	argp_parse(&argp, argc, argv, 0, NULL, NULL);
-	if (*dir) {
-		printf("export " PATH_VARIABLE "=");
-		print_quoted(dir);
-		printf("${" PATH_VARIABLE ":+:$" PATH_VARIABLE "}\n");
-	}
+	if (*dir && quoted)
+		printf("export " PATH_VARIABLE "=%s${" PATH_VARIABLE ":+:$" PATH_VARIABLE "}\n",
+		       quoted);
+	free(quoted);
 	printf("export NCCL_NET_PLUGIN=" PLUGIN_NAME "\n");
 	return 0;
 }

@@ -6,6 +6,8 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include <nccl_net/util.h>
+
 #include "memory.h"
 
 #define GROUP_BYTES 64
@@ -19,7 +21,7 @@ void behind_add(struct finding *f, const char *group, size_t group_bytes, int ra
 	char name[GROUP_BYTES];
 	struct rank_progress *p;
 
-	snprintf(name, sizeof(name), "%.*s", (int)(group_bytes < 60 ? group_bytes : 60), group);
+	snprintf(name, sizeof(name), "%.*s", (int)anynet_min(group_bytes, sizeof(name) - 1), group);
 	for (size_t i = f->progress_count; i-- > 0;) {
 		p = &f->progress[i];
 		if (p->rank != rank || strcmp(p->group, name) != 0)

@@ -34,15 +34,20 @@ int main(int argc, char **argv)
 	static char text[BYTES_MAX];
 	struct rules *rules = rules_new();
 	char why[1024] = "out of memory";
-	FILE *in = argc == 3 ? fopen(argv[1], "re") : NULL;
+	FILE *in;
 	size_t bytes;
 	int ret;
 
-	if (!in || !rules)
+	if (argc != 3)
 		return fail("usage: embed_rules RULES SOURCE");
+	in = fopen(argv[1], "re");
+	if (!in)
+		return fail(strerror(errno));
 	bytes = fread(text, 1, sizeof(text), in);
 	fclose(in);
-	if (bytes == sizeof(text) || rules_add(rules, text, bytes, argv[1], why, sizeof(why)) ||
+	if (bytes == sizeof(text))
+		return fail("more than 1 MiB of rules");
+	if (!rules || rules_add(rules, text, bytes, argv[1], why, sizeof(why)) ||
 	    rules_finish(rules, why, sizeof(why)) ||
 	    rules_check(rules, rules->count, why, sizeof(why)))
 		ret = fail(why);

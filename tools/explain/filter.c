@@ -25,7 +25,8 @@ struct entry {
 	uint16_t user;
 };
 
-/* Hashes four[1] to four[3], on a little-endian host. */
+/* Hashes four[1] to four[3]. */
+_Static_assert(__BYTE_ORDER__ == __ORDER_LITTLE_ENDIAN__, "the shift drops four[0]");
 static inline uint32_t hash(const char *four)
 {
 	uint32_t v;

@@ -9,8 +9,8 @@
 #include <nccl_net/util.h>
 
 #define HEAD         512     /* bytes parsed */
-#define STRANGE_MOST 8       /* parsing stops after this many unknown words */
-#define STRANGE_RANK 4       /* after this many, a rank in brackets is not the writer's */
+#define UNKNOWN_MAX  8       /* parsing stops after this many unknown words */
+#define UNKNOWN_RANK 4       /* after this many, a rank in brackets is not the writer's */
 #define RANK_MOST    9999999 /* larger numbers are not ranks */
 
 struct head {
@@ -268,10 +268,10 @@ static bool is_filler(char c)
 void origin_parse(struct origin *origin, const char *line, size_t bytes)
 {
 	struct head h = { line, line + anynet_min(bytes, HEAD), origin, true };
-	int strange = 0;
+	int unknown = 0;
 
 	*origin = (struct origin){ .device = -1, .rank = -1, .time_us = ORIGIN_NO_TIME };
-	while (h.p < h.end && strange < STRANGE_MOST) {
+	while (h.p < h.end && unknown < UNKNOWN_MAX) {
 		const char *before = h.p;
 
 		if (take_iso_time(&h) || take_glog_time(&h))
@@ -280,7 +280,7 @@ void origin_parse(struct origin *origin, const char *line, size_t bytes)
 			origin->message = (size_t)(h.p - line);
 			break;
 		}
-		if ((strange < STRANGE_RANK && take_bracket(&h)) || take_ray(&h) ||
+		if ((unknown < UNKNOWN_RANK && take_bracket(&h)) || take_ray(&h) ||
 		    take_label(&h)) {
 			h.first = false;
 		} else if (is_filler(*h.p)) {
@@ -291,7 +291,7 @@ void origin_parse(struct origin *origin, const char *line, size_t bytes)
 			while (h.p < h.end && *h.p != ' ' && *h.p != '[')
 				h.p++;
 			h.first = false;
-			strange++;
+			unknown++;
 			continue;
 		}
 		if (h.p == before)

@@ -255,8 +255,6 @@ bool pattern_match(struct pattern *p, const char *line, size_t bytes, struct mat
 	if (pcre2_match(p->code, (PCRE2_SPTR)line, bytes, 0, 0, p->data, p->context) < 1)
 		return false;
 	ends = pcre2_get_ovector_pointer(p->data);
-	match->begin = ends[0];
-	match->end = ends[1] > ends[0] ? ends[1] : ends[0];
 	match->field_count = 0;
 	for (int i = 0; i < p->field_count; i++) {
 		int n = pcre2_substring_number_from_name(p->code, (PCRE2_SPTR)p->names[i]);

@@ -24,7 +24,6 @@ struct field {
 };
 
 struct match {
-	size_t begin, end; /* offsets of the match in the line */
 	struct field fields[PATTERN_FIELDS];
 	int field_count;
 };

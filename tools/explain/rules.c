@@ -45,7 +45,7 @@ const char *rule_kind_text(enum rule_kind kind)
 	return names[kind];
 }
 
-bool rule_is_aside(const struct rule *rule)
+bool rule_is_additional(const struct rule *rule)
 {
 	return rule->kind == RULE_DIFFER || rule->kind == RULE_WHO || rule->kind == RULE_BEHIND ||
 	       rule->kind == RULE_SETTING;
@@ -198,7 +198,7 @@ struct rule *rules_find(struct rules *rules, const char *line, size_t bytes, str
 	for (size_t i = 0; i < rules->count; i++) {
 		struct rule *rule = rules->rules[i];
 
-		if (!rule_is_aside(rule) && matches(rule, line, bytes, match))
+		if (!rule_is_additional(rule) && matches(rule, line, bytes, match))
 			return rule;
 	}
 	return NULL;
@@ -210,7 +210,7 @@ static int check_sample(struct rules *rules, const struct rule *rule, const char
 	const struct rule *found;
 	struct match match;
 
-	if (rule_is_aside(rule))
+	if (rule_is_additional(rule))
 		found = matches(rule, sample, strlen(sample), &match) ? rule : NULL;
 	else
 		found = rules_find(rules, sample, strlen(sample), &match);

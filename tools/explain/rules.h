@@ -90,9 +90,9 @@ int rules_finish(struct rules *rules, char *why, size_t why_bytes);
 int rules_check(struct rules *rules, size_t count, char *why, size_t why_bytes);
 
 /* Whether a line that matches this rule can also match another one. */
-bool rule_is_aside(const struct rule *rule);
+bool rule_is_additional(const struct rule *rule);
 
-/* Returns the first rule that matches, without a filter and without the rules for which rule_is_aside, or NULL. */
+/* Returns the first rule that matches, without a filter and without the rules for which rule_is_additional, or NULL. */
 struct rule *rules_find(struct rules *rules, const char *line, size_t bytes, struct match *match);
 
 /*

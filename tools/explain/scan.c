@@ -65,14 +65,15 @@ struct window {
 	struct place place;
 };
 
-static int number_of(const struct field *field)
+/* Returns the number of at most `digits` digits, or -1. */
+static long long number_of(const struct field *field, size_t digits)
 {
-	int value = 0;
+	long long value = 0;
 
-	if (!field || !field->bytes)
+	if (!field || !field->bytes || field->bytes > digits)
 		return -1;
 	for (size_t i = 0; i < field->bytes; i++) {
-		if (field->data[i] < '0' || field->data[i] > '9' || value > 99999999)
+		if (field->data[i] < '0' || field->data[i] > '9')
 			return -1;
 		value = value * 10 + (field->data[i] - '0');
 	}
@@ -83,7 +84,7 @@ static void note_progress(struct scan *s, const struct rule *rule, const struct 
 			  const struct match *match, int rank)
 {
 	const struct field *group = match_field(match, "group");
-	int value = number_of(match_field(match, "value"));
+	long long value = number_of(match_field(match, "value"), 18);
 
 	if (rank < 0)
 		rank = w->origin.rank;
@@ -96,7 +97,7 @@ static void matched(struct scan *s, const struct rule *rule, const struct window
 		    const struct match *match)
 {
 	unsigned source;
-	int rank = number_of(match_field(match, "rank"));
+	int rank = (int)number_of(match_field(match, "rank"), 9);
 
 	if (rule->kind == RULE_NEXT) {
 		s->awaited = rule;
@@ -108,7 +109,7 @@ static void matched(struct scan *s, const struct rule *rule, const struct window
 		source = sources_find(&s->report->sources, &w->origin);
 		if (rank >= 0)
 			sources_set_rank(&s->report->sources, source, rank,
-					 number_of(match_field(match, "nranks")));
+					 (int)number_of(match_field(match, "nranks"), 9));
 		return;
 	}
 	if (rank >= 0) {
@@ -124,7 +125,7 @@ static void matched(struct scan *s, const struct rule *rule, const struct window
 }
 
 /*
- * Reports the line to the first rule that matches, and to all matching rules for which rule_is_aside. Clears the
+ * Reports the line to the first rule that matches, and to all matching rules for which rule_is_additional. Clears the
  * hits. Returns whether a rule of the first sort matched.
  */
 static bool judge(struct scan *s, const struct window *w)
@@ -136,16 +137,16 @@ static bool judge(struct scan *s, const struct window *w)
 		while (s->hits[word]) {
 			size_t i = word * 64 + (size_t)__builtin_ctzll(s->hits[word]);
 			const struct rule_line *line = &s->rules->lines[i];
-			bool beside = rule_is_aside(line->rule);
+			bool additional = rule_is_additional(line->rule);
 
 			s->hits[word] &= s->hits[word] - 1;
-			if (found && !beside)
+			if (found && !additional)
 				continue;
 			if (!pattern_match(line->pattern, w->begin, (size_t)(w->end - w->begin),
 					   &match))
 				continue;
 			matched(s, line->rule, w, &match);
-			found |= !beside;
+			found |= !additional;
 		}
 	}
 	return found;

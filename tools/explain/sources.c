@@ -104,6 +104,8 @@ void sources_set_rank(struct sources *s, unsigned number, int rank, int of)
 {
 	struct source *source = &s->list[number];
 
+	if (of < 0)
+		of = 0;
 	/* Without a pid the rank is part of the key. */
 	if (!number || !source->pid || of < source->rank_of)
 		return;

@@ -14,7 +14,7 @@ struct source {
 	int device;             /* -1 = not known */
 	int rank;               /* -1 = not known */
 	unsigned hash;          /* of the identity that sources_find compares */
-	int rank_of; /* size of the communicator in which it has this rank; 0 = the rank is from a line's prefix */
+	int rank_of; /* size of the communicator in which it has this rank; 0 = not known */
 };
 
 struct sources {
@@ -31,7 +31,7 @@ void sources_free(struct sources *sources);
 /* Returns the number of the source, which is added if it is new; 0 if the line does not identify it. */
 unsigned sources_find(struct sources *sources, const struct origin *origin);
 
-/* Source `number` has `rank` in a communicator of size `of`. The rank in the largest communicator is kept. */
+/* Source `number` has `rank` in a communicator of size `of` (-1 = not known). The rank in the largest communicator is kept. */
 void sources_set_rank(struct sources *sources, unsigned number, int rank, int of);
 
 #endif

@@ -16,7 +16,7 @@
 #include "http_request.h"
 
 #define BODIES     8    /* maximum number of versions of the page in memory */
-#define DEAF_MS    100  /* pause after a failed accept */
+#define ACCEPT_PAUSE_MS 100  /* pause after a failed accept */
 #define DRAIN_MS   1000 /* limit for the client to close; closing with unread data sends a reset */
 #define HEAD_BYTES 320
 #define WRITE_MOST (1 << 18) /* bytes sent in one turn, for fairness */
@@ -31,9 +31,9 @@ struct body {
 
 enum state {
 	CLIENT_NONE,
-	CLIENT_SPEAKS,  /* receiving its request */
-	CLIENT_LISTENS, /* sending the response */
-	CLIENT_LEAVES   /* response sent; waiting for the client to close */
+	CLIENT_READING, /* receiving its request */
+	CLIENT_WRITING, /* sending the response */
+	CLIENT_CLOSING  /* response sent; waiting for the client to close */
 };
 
 struct client {
@@ -51,7 +51,7 @@ struct loop {
 	struct client clients[HTTP_CLIENTS];
 	struct body *body; /* the newest version; NULL = none yet */
 	unsigned bodies;   /* versions in memory */
-	uint64_t deaf_ms;  /* do not accept before this time */
+	uint64_t accept_from_ms; /* do not accept before this time */
 	uint64_t accepted; /* clients so far */
 };
 
@@ -154,7 +154,7 @@ static void answer(struct loop *loop, struct client *client, const struct http_r
 		body_drop(loop, body);
 	else
 		client->body = body;
-	enter(client, CLIENT_LISTENS, loop->server->write_ms);
+	enter(client, CLIENT_WRITING, loop->server->write_ms);
 }
 
 static void client_read(struct loop *loop, struct client *client)
@@ -193,7 +193,7 @@ static void client_write(struct loop *loop, struct client *client)
 	if (client->sent < client->head_bytes + body_bytes)
 		return;
 	shutdown(client->fd, SHUT_WR);
-	enter(client, CLIENT_LEAVES, DRAIN_MS);
+	enter(client, CLIENT_CLOSING, DRAIN_MS);
 }
 
 static void client_drain(struct loop *loop, struct client *client)
@@ -210,9 +210,9 @@ static void client_turn(struct loop *loop, struct client *client, short events)
 		client_end(loop, client);
 	else if (!events)
 		return;
-	else if (client->state == CLIENT_SPEAKS)
+	else if (client->state == CLIENT_READING)
 		client_read(loop, client);
-	else if (client->state == CLIENT_LISTENS)
+	else if (client->state == CLIENT_WRITING)
 		client_write(loop, client);
 	else
 		client_drain(loop, client);
@@ -234,7 +234,7 @@ static void take_client(struct loop *loop)
 	struct client *client;
 
 	if (fd < 0) { /* possibly out of file descriptors: do not spin */
-		loop->deaf_ms = now_ms() + DEAF_MS;
+		loop->accept_from_ms = now_ms() + ACCEPT_PAUSE_MS;
 		return;
 	}
 	if (!find_place(loop))
@@ -242,7 +242,7 @@ static void take_client(struct loop *loop)
 	client = find_place(loop);
 	client->fd = fd;
 	client->came = ++loop->accepted;
-	enter(client, CLIENT_SPEAKS, loop->server->read_ms);
+	enter(client, CLIENT_READING, loop->server->read_ms);
 }
 
 /* Fills `polls`. Returns the timeout in milliseconds, or -1 for none. */
@@ -251,18 +251,18 @@ static int prepare(const struct loop *loop, struct pollfd *polls)
 	uint64_t now = now_ms(), soonest = UINT64_MAX;
 
 	polls[HTTP_CLIENTS] = (struct pollfd){
-		.fd = now < loop->deaf_ms ? -1 : loop->server->fd,
+		.fd = now < loop->accept_from_ms ? -1 : loop->server->fd,
 		.events = POLLIN,
 	};
-	if (now < loop->deaf_ms)
-		soonest = loop->deaf_ms;
+	if (now < loop->accept_from_ms)
+		soonest = loop->accept_from_ms;
 	for (int i = 0; i < HTTP_CLIENTS; i++) {
 		const struct client *client = &loop->clients[i];
 		bool used = client->state != CLIENT_NONE;
 
 		polls[i] = (struct pollfd){
 			.fd = used ? client->fd : -1,
-			.events = client->state == CLIENT_LISTENS ? POLLOUT : POLLIN,
+			.events = client->state == CLIENT_WRITING ? POLLOUT : POLLIN,
 		};
 		if (used && client->limit_ms < soonest)
 			soonest = client->limit_ms;

@@ -27,7 +27,8 @@ struct rows {
 	struct row *row[SUBJECTS];
 	size_t count[SUBJECTS];
 	size_t left_out; /* processes, connections and streams that are not exported */
-	size_t users, share[SUBJECTS]; /* number of users; maximum number of rows of one user */
+	size_t users,
+		share[SUBJECTS]; /* number of users; maximum number of rows of one user, not of processes */
 	struct user {
 		uid_t uid;
 		size_t count[SUBJECTS]; /* rows so far */
@@ -114,7 +115,7 @@ static bool same_process(const struct page *a, const struct page *b)
 }
 
 /* Whether an earlier page has the same labels: processes of different containers may have the same pid. */
-static bool told_before(const struct page_list *pages, size_t i)
+static bool is_duplicate(const struct page_list *pages, size_t i)
 {
 	for (size_t k = 0; k < i; k++)
 		if (same_process(&pages->pages[k], &pages->pages[i]))
@@ -145,11 +146,21 @@ static struct user *user_of(struct rows *rows, uid_t uid)
 	return &rows->user[rows->users++];
 }
 
+static size_t count_streams(const struct anynet_stats_comm *comm)
+{
+	size_t count = 0;
+
+	for (int i = 0; i < ANYNET_STATS_STREAMS; i++)
+		count += comm->streams[i].kind != 0;
+	return count;
+}
+
 /* Divides the limits between the users, by the numbers of connections and streams that they have. */
 static int share_out(struct rows *rows, const struct page_list *pages)
 {
-	const size_t room[SUBJECTS] = { pages->count, METRICS_CONNECTIONS_MAX,
-					METRICS_STREAMS_MAX };
+	const size_t room[SUBJECTS] = {
+		[OF_CONNECTION] = METRICS_CONNECTIONS_MAX, [OF_STREAM] = METRICS_STREAMS_MAX
+	};
 	size_t *wants;
 
 	for (size_t i = 0; i < pages->count; i++) {
@@ -159,15 +170,13 @@ static int share_out(struct rows *rows, const struct page_list *pages)
 		if (!user)
 			return -ENOMEM;
 		user->count[OF_CONNECTION] += page->count;
-		for (size_t k = 0; k < page->count * ANYNET_STATS_STREAMS; k++)
-			user->count[OF_STREAM] += page->comms[k / ANYNET_STATS_STREAMS]
-							  .streams[k % ANYNET_STATS_STREAMS]
-							  .kind != 0;
+		for (size_t k = 0; k < page->count; k++)
+			user->count[OF_STREAM] += count_streams(&page->comms[k]);
 	}
 	wants = calloc(rows->users + 1, sizeof(*wants));
 	if (!wants)
 		return -ENOMEM;
-	for (int of = 0; of < SUBJECTS; of++) {
+	for (int of = OF_CONNECTION; of < SUBJECTS; of++) {
 		for (size_t i = 0; i < rows->users; i++) {
 			wants[i] = rows->user[i].count[of];
 			rows->user[i].count[of] = 0;
@@ -220,7 +229,7 @@ static int add_connections(struct rows *rows, const struct page *page)
 
 		if ((i && sorted[i]->id == sorted[i - 1]->id) ||
 		    !has_room(rows, OF_CONNECTION, page)) {
-			rows->left_out++;
+			rows->left_out += 1 + count_streams(sorted[i]);
 			continue;
 		}
 		rows->row[OF_CONNECTION][rows->count[OF_CONNECTION]++] = row;
@@ -228,6 +237,13 @@ static int add_connections(struct rows *rows, const struct page *page)
 	}
 	free(sorted);
 	return 0;
+}
+
+static void leave_out_process(struct rows *rows, const struct page *page)
+{
+	rows->left_out += 1 + page->count;
+	for (size_t i = 0; i < page->count; i++)
+		rows->left_out += count_streams(&page->comms[i]);
 }
 
 static int collect(struct rows *rows, const struct page_list *pages)
@@ -243,8 +259,8 @@ static int collect(struct rows *rows, const struct page_list *pages)
 			return -ENOMEM;
 	}
 	for (size_t i = 0; i < pages->count && !ret; i++) {
-		if (told_before(pages, i)) {
-			rows->left_out++;
+		if (is_duplicate(pages, i)) {
+			leave_out_process(rows, &pages->pages[i]);
 			continue;
 		}
 		rows->row[OF_PROCESS][rows->count[OF_PROCESS]++].page = &pages->pages[i];
@@ -286,11 +302,14 @@ static void put_labels(FILE *out, const struct row *row)
 		fprintf(out, ",path=\"%u\"", row->stream->index);
 }
 
+_Static_assert(__BYTE_ORDER__ == __ORDER_LITTLE_ENDIAN__,
+	       "field_of copies short fields to its value");
+
 static uint64_t field_of(const struct metric *metric, const struct row *row)
 {
 	const void *const records[SUBJECTS] = { &row->page->process, row->comm, row->stream };
 	const uint8_t *from = (const uint8_t *)records[metric->of] + metric->at;
-	uint64_t value = 0; /* copying a shorter field into it requires a little-endian host */
+	uint64_t value = 0;
 
 	memcpy(&value, from, metric->bytes);
 	return value;

@@ -24,14 +24,14 @@ static bool ask(int fd, struct tcp_info *info)
 
 static void add(struct account *sum, const struct account *a)
 {
-	sum->streams += a->streams;
+	sum->connections += a->connections;
 	sum->segments += a->segments;
 	sum->retransmits += a->retransmits;
 	sum->busy_us += a->busy_us;
 	sum->rwnd_limited_us += a->rwnd_limited_us;
 	sum->sndbuf_limited_us += a->sndbuf_limited_us;
 	sum->window_bytes += a->window_bytes;
-	if (sum->streams > 1)
+	if (sum->connections > 1)
 		return;
 	sum->rtt_us = a->rtt_us;
 	sum->mss = a->mss;
@@ -41,7 +41,7 @@ static void add(struct account *sum, const struct account *a)
 static struct account read_info(const struct tcp_info *info)
 {
 	return (struct account){
-		.streams = 1,
+		.connections = 1,
 		.segments = info->tcpi_segs_out,
 		.retransmits = info->tcpi_total_retrans,
 		.busy_us = info->tcpi_busy_time,
@@ -72,7 +72,7 @@ static void tell(json_t *object, const char *key, uint64_t value)
 
 void account_tell(json_t *object, const struct account *account)
 {
-	if (account->streams == 1) {
+	if (account->connections == 1) {
 		tell(object, "mss", account->mss);
 		tell(object, "pmtu", account->pmtu);
 	}

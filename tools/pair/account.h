@@ -14,7 +14,7 @@
 #define ACCOUNT_SOCKETS 512
 
 struct account {
-	uint64_t streams; /* number of connections */
+	uint64_t connections;
 	uint64_t segments, retransmits;
 	uint64_t busy_us, rwnd_limited_us, sndbuf_limited_us;
 	uint64_t window_bytes;      /* windows that the receivers advertise at the end */

@@ -17,7 +17,8 @@
 #define PORTS_MAX     16 /* maximum tested of the other end's offer */
 #define HEADERS_4     40 /* IPv4 and TCP headers without options */
 #define HEADERS_6     60
-#define DIAL_REPLY_MS (DIAL_MS_MAX + 4 * DIAL_WAIT_MS)
+#define DIAL_REPLY_MS \
+	(5 * DIAL_WAIT_MS + DIAL_MS_MAX + 2000) /* longer than dial_run with one stream */
 
 /* How to reach a data port: from this host, or from the server. */
 struct route {
@@ -26,13 +27,11 @@ struct route {
 	const char *token;
 };
 
-static json_t *dial_from_here(const struct client *c, const struct route *r,
-			      const struct request *parsed)
+static json_t *dial_from_here(const struct client *c, const struct request *parsed)
 {
 	struct dial d = parsed->dial;
 	socklen_t len = sizeof(d.to);
 
-	(void)r;
 	if (!d.to.ss_family) {
 		getpeername(c->fd, (struct sockaddr *)&d.to, &len);
 		len = sizeof(d.from);
@@ -48,14 +47,13 @@ static json_t *dial_from_here(const struct client *c, const struct route *r,
 
 /* Connects to one data port. request_parse checks the server's values as the server checks a
  * client's. NULL: the session has failed. */
-static json_t *dial(struct client *c, const struct route *r, int streams, long long bytes, int ms,
-		    int mss)
+static json_t *dial(struct client *c, const struct route *r, long long bytes, int ms, int mss)
 {
 	json_t *message =
 		json_pack("{s:s, s:s, s:I, s:s, s:i, s:I, s:i, s:i}", "op", "dial", "address",
 			  member_text(r->port, "address"), "port",
 			  (json_int_t)member_int(r->port, "port", 0, 65535, 0), "token", r->token,
-			  "streams", streams, "bytes", (json_int_t)bytes, "ms", ms, "mss", mss);
+			  "streams", 1, "bytes", (json_int_t)bytes, "ms", ms, "mss", mss);
 	struct request parsed;
 	json_t *answer;
 
@@ -66,7 +64,7 @@ static json_t *dial(struct client *c, const struct route *r, int streams, long l
 	}
 	if (!r->to_server)
 		return client_ask(c, "connecting from the server", message, DIAL_REPLY_MS);
-	answer = dial_from_here(c, r, &parsed);
+	answer = dial_from_here(c, &parsed);
 	json_decref(message);
 	return answer;
 }
@@ -84,11 +82,10 @@ static int find_passing(struct client *c, const struct route *r)
 		bool passes;
 		json_t *answer;
 
-		/* The MSS includes TCP options, so that they do not enlarge the packet. 500 is
-		 * MSS_MIN of request.c. */
-		if (packets[i] >= mtu || packets[i] - headers < 500)
+		if (packets[i] >= mtu)
 			continue;
-		answer = dial(c, r, 1, DIAL_PROBE_BYTES, 1, packets[i] - headers);
+		/* The MSS includes TCP options, so that they do not enlarge the packet. */
+		answer = dial(c, r, DIAL_PROBE_BYTES, 1, packets[i] - headers);
 		passes = answer && !strcmp(member_text(answer, "state"), "ok");
 		json_decref(answer);
 		if (passes)
@@ -109,7 +106,7 @@ static int try_port(struct client *c, const struct route *r)
 		answer = json_pack("{s:s, s:s}", "state", "busy", "error",
 				   member_text(r->port, "error"));
 	else
-		answer = dial(c, r, 1, DIAL_PROBE_BYTES, 1, 0);
+		answer = dial(c, r, DIAL_PROBE_BYTES, 1, 0);
 	if (!answer)
 		return -1;
 	json_object_set_new(answer, "to", json_string(r->to_server ? "server" : "client"));
@@ -150,9 +147,9 @@ static int try_stream(struct client *c, const struct route *r)
 	json_t *answer;
 
 	client_tell(c, r->to_server ? "bandwidth of TCP, outbound" : "bandwidth of TCP, inbound");
-	answer = dial(c, r, 1, c->o->measure.bytes, c->o->measure.ms, 0);
+	answer = dial(c, r, c->o->measure.bytes, c->o->measure.ms, 0);
 	for (int i = 1; c->o->repeat && answer && verdict_loses(answer) && i < RATES_ENOUGH; i++)
-		answer = less_lost(answer, dial(c, r, 1, c->o->measure.bytes, c->o->measure.ms, 0));
+		answer = less_lost(answer, dial(c, r, c->o->measure.bytes, c->o->measure.ms, 0));
 	if (!answer)
 		return -1;
 	json_object_set_new(answer, "to", json_string(r->to_server ? "server" : "client"));

@@ -113,17 +113,17 @@ static int meet(struct run *run, struct stream *s)
 
 static int finish_connect(struct run *run, struct stream *s)
 {
-	uint64_t end = pair_now_ms() + DIAL_WAIT_MS, now;
+	uint64_t end = pair_now_ms() + DIAL_WAIT_MS;
 	socklen_t len = sizeof(run->error);
 	int error = 0;
 
 	for (;;) {
 		struct pollfd pfd = { .fd = s->fd, .events = POLLOUT };
+		int left = pair_ms_until(end);
 
-		now = pair_now_ms();
-		if (now >= end)
+		if (!left)
 			return fail(run, "no answer", ETIMEDOUT);
-		if (poll(&pfd, 1, (int)(end - now)) > 0)
+		if (poll(&pfd, 1, left) > 0)
 			break;
 	}
 	if (getsockopt(s->fd, SOL_SOCKET, SO_ERROR, &error, &len))
@@ -264,7 +264,7 @@ json_t *dial_run(const struct dial *dial)
 		account_add(&account, run.streams[i].fd);
 		close(run.streams[i].fd);
 	}
-	if (account.streams)
+	if (account.connections)
 		account_tell(object, &account);
 	return object;
 }

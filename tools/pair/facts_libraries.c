@@ -67,9 +67,9 @@ static void ask_nvml(int out)
  * Returns the second line. */
 static const char *ask(void (*what)(int out), char *text, size_t bytes)
 {
-	uint64_t end = pair_now_ms() + ASK_MS, now;
+	uint64_t end = pair_now_ms() + ASK_MS;
 	size_t got = 0;
-	int fds[2];
+	int fds[2], left;
 	char *second;
 	pid_t pid;
 
@@ -84,11 +84,11 @@ static const char *ask(void (*what)(int out), char *text, size_t bytes)
 		_exit(0);
 	}
 	close(fds[1]);
-	while (pid > 0 && (now = pair_now_ms()) < end && got < bytes - 1) {
+	while (pid > 0 && (left = pair_ms_until(end)) && got < bytes - 1) {
 		struct pollfd pfd = { .fd = fds[0], .events = POLLIN };
 		ssize_t n;
 
-		if (poll(&pfd, 1, (int)(end - now)) <= 0)
+		if (poll(&pfd, 1, left) <= 0)
 			continue;
 		n = read(fds[0], text + got, bytes - 1 - got);
 		if (n <= 0)

@@ -27,6 +27,7 @@ struct connection {
 		opening[PROOF_NONCE + DIAL_TOKEN_BYTES]; /* nonce and token from the peer */
 	size_t greeted;                                  /* bytes of `opening` received */
 	uint64_t count;
+	uint64_t came; /* sequence number */
 };
 
 struct responder {
@@ -34,6 +35,7 @@ struct responder {
 	int listeners[RESPONDER_LISTENERS];
 	int listener_count;
 	struct connection connections[RESPONDER_STREAMS];
+	uint64_t accepted; /* connections so far */
 	int stop; /* eventfd */
 	pthread_t thread;
 	bool started;
@@ -90,20 +92,41 @@ static void drop(struct connection *c)
 	*c = (struct connection){ .fd = -1 };
 }
 
-/* Accepts one connection from this listener; closes it if there is no free slot. */
+static bool greets(const struct connection *c)
+{
+	return c->greeted < sizeof(c->opening);
+}
+
+/* Returns a free slot, or that of the oldest connection that has not presented the token; NULL = none. */
+static struct connection *find_slot(struct responder *r)
+{
+	struct connection *slot = NULL;
+
+	for (int i = 0; i < RESPONDER_STREAMS; i++) {
+		struct connection *c = &r->connections[i];
+
+		if (c->fd < 0)
+			return c;
+		if (greets(c) && (!slot || c->came < slot->came))
+			slot = c;
+	}
+	return slot;
+}
+
+/* Accepts one connection from this listener; closes it if there is no slot. */
 static void take(struct responder *r, int listener)
 {
 	int fd = accept4(listener, NULL, NULL, SOCK_NONBLOCK | SOCK_CLOEXEC);
+	struct connection *slot = fd >= 0 ? find_slot(r) : NULL;
 
-	if (fd < 0)
+	if (!slot) {
+		if (fd >= 0)
+			close(fd);
 		return;
-	for (int i = 0; i < RESPONDER_STREAMS; i++) {
-		if (r->connections[i].fd < 0) {
-			r->connections[i] = (struct connection){ .fd = fd };
-			return;
-		}
 	}
-	close(fd);
+	if (slot->fd >= 0)
+		drop(slot);
+	*slot = (struct connection){ .fd = fd, .came = r->accepted++ };
 }
 
 static void answer(struct connection *c)
@@ -111,8 +134,7 @@ static void answer(struct connection *c)
 	uint64_t count = htobe64(c->count);
 
 	/* The count fits into the socket buffer, since little has been sent before. */
-	if (send(c->fd, &count, sizeof(count), MSG_NOSIGNAL | MSG_DONTWAIT) < 0)
-		c->count = 0;
+	send(c->fd, &count, sizeof(count), MSG_NOSIGNAL | MSG_DONTWAIT);
 	drop(c);
 }
 
@@ -136,13 +158,14 @@ static void greet(struct responder *r, struct connection *c, size_t bytes)
 /* Reads the opening first, then counts the data. */
 static void serve(struct responder *r, struct connection *c)
 {
-	bool greets = c->greeted < sizeof(c->opening);
-	void *to = greets ? c->opening + c->greeted : (unsigned char *)r->block;
-	ssize_t n = recv(c->fd, to, greets ? sizeof(c->opening) - c->greeted : BLOCK, MSG_DONTWAIT);
+	bool is_opening = greets(c);
+	void *to = is_opening ? c->opening + c->greeted : (unsigned char *)r->block;
+	ssize_t n =
+		recv(c->fd, to, is_opening ? sizeof(c->opening) - c->greeted : BLOCK, MSG_DONTWAIT);
 
 	if (n < 0 && (errno == EAGAIN || errno == EINTR))
 		return;
-	if (!n && !greets) {
+	if (!n && !is_opening) {
 		answer(c);
 		return;
 	}
@@ -150,7 +173,7 @@ static void serve(struct responder *r, struct connection *c)
 		drop(c);
 		return;
 	}
-	if (!greets) {
+	if (!is_opening) {
 		c->count += (uint64_t)n;
 		return;
 	}

@@ -13,22 +13,22 @@
 #include <stdlib.h>
 #include <string.h>
 #include <sys/mman.h>
-#include <sys/prctl.h>
 #include <sys/socket.h>
 #include <sys/wait.h>
 #include <time.h>
 #include <unistd.h>
 
-#include "tools/shared/address.h"
 #include "clock.h"
 #include "facts.h"
 #include "ports.h"
 #include "print.h"
 #include "request.h"
+#include "tools/shared/address.h"
+#include "tools/shared/child.h"
 #include "tools/shared/clean.h"
+#include "tools/shared/member.h"
 #include "transports/wire/allow.h"
 #include "wire.h"
-#include "tools/shared/member.h"
 
 #define REPLY_MS  5000
 #define SAID_MAX  1024
@@ -143,7 +143,7 @@ static json_t *do_facts(struct session *s, const json_t *message)
 }
 
 /* Returns 0, or -1 if the session has ended. */
-static int obey(struct session *s, const json_t *message, int64_t seen)
+static int handle_request(struct session *s, const json_t *message, int64_t seen)
 {
 	struct request request;
 	json_t *reply = NULL;
@@ -206,7 +206,7 @@ const char *server_session(int fd, struct pair_host *host)
 						    : "vanished";
 			break;
 		}
-		obey(&s, message, clock_now_ns());
+		handle_request(&s, message, clock_now_ns());
 		json_decref(message);
 	}
 	responder_stop(s.responder);
@@ -304,7 +304,8 @@ static struct member *find_place(struct crowd *crowd, const char *address)
 	return same < SERVER_SHARE ? place : NULL;
 }
 
-static void take_client(int listener, const struct server_options *o, struct crowd *crowd)
+/* Returns whether a process has been started for the connection. */
+static bool take_client(int listener, const struct server_options *o, struct crowd *crowd)
 {
 	struct sockaddr_storage peer = { 0 };
 	socklen_t len = sizeof(peer);
@@ -312,10 +313,10 @@ static void take_client(int listener, const struct server_options *o, struct cro
 	char address[ADDRESS_TEXT];
 	struct member *place;
 	sigset_t none;
-	pid_t pid;
+	pid_t parent = getpid(), pid;
 
 	if (fd < 0)
-		return;
+		return false;
 	address_print(&peer, address);
 	reap(crowd, false);
 	place = find_place(crowd, address);
@@ -324,13 +325,13 @@ static void take_client(int listener, const struct server_options *o, struct cro
 			  : "%s: too many clients are waiting: closed",
 		    address);
 		close(fd);
-		return;
+		return false;
 	}
 	setsockopt(fd, IPPROTO_TCP, TCP_NODELAY, &one, sizeof(one));
 	fflush(NULL);
 	pid = fork();
 	if (!pid) {
-		prctl(PR_SET_PDEATHSIG, SIGKILL);
+		child_ends_with(parent);
 		sigemptyset(&none);
 		sigprocmask(SIG_SETMASK, &none, NULL);
 		close(listener);
@@ -340,10 +341,11 @@ static void take_client(int listener, const struct server_options *o, struct cro
 	close(fd);
 	if (pid < 0) {
 		say("cannot start a process for a client: %s", strerror(errno));
-		return;
+		return false;
 	}
 	place->pid = pid;
 	strcpy(place->address, address);
+	return true;
 }
 
 /* --- the listener --- */
@@ -404,10 +406,8 @@ void server_loop(int listener, const struct server_options *o)
 	sigprocmask(SIG_BLOCK, &chld, &open);
 	sigdelset(&open, SIGCHLD);
 	for (int served = 0; !o->clients || served < o->clients;) {
-		if (ppoll(&next, 1, NULL, &open) > 0) {
-			take_client(listener, o, &crowd);
-			served++;
-		}
+		if (ppoll(&next, 1, NULL, &open) > 0)
+			served += take_client(listener, o, &crowd);
 		reap(&crowd, false);
 	}
 	reap(&crowd, true);

@@ -22,7 +22,7 @@ struct server_options {
 	const char *bind; /* numeric address; NULL = all */
 	int port;         /* 0 = any */
 	const char *plugin;
-	int clients; /* exit after this many accepted connections; 0 = never */
+	int clients; /* exit after this many connections, without those refused at once; 0 = never */
 	bool json;   /* print JSON lines */
 };
 

@@ -8,21 +8,21 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-#include <sys/prctl.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
+#include "tools/shared/child.h"
 #include "wire.h"
 
 #define RESULT_MAX (4 * PAIR_FRAME_MAX)
 #define PIECE      65536
 
-static void child(int out, json_t *(*run)(void *arg), void *arg)
+static void child(int out, pid_t parent, json_t *(*run)(void *arg), void *arg)
 {
 	json_t *result;
 	char *text;
 
-	prctl(PR_SET_PDEATHSIG, SIGKILL);
+	child_ends_with(parent);
 	signal(SIGINT, SIG_DFL);
 	result = run(arg);
 	text = json_dumps(result, JSON_COMPACT);
@@ -38,6 +38,7 @@ static void child(int out, json_t *(*run)(void *arg), void *arg)
 
 int task_start(struct task *task, json_t *(*run)(void *arg), void *arg)
 {
+	pid_t parent = getpid();
 	int fds[2], error;
 
 	*task = (struct task){ .out = -1 };
@@ -47,7 +48,7 @@ int task_start(struct task *task, json_t *(*run)(void *arg), void *arg)
 	task->pid = fork();
 	if (!task->pid) {
 		close(fds[0]);
-		child(fds[1], run, arg);
+		child(fds[1], parent, run, arg);
 	}
 	error = errno;
 	close(fds[1]);
@@ -96,15 +97,16 @@ json_t *task_end(struct task *task)
 
 json_t *task_run(json_t *(*run)(void *arg), void *arg, int ms)
 {
-	uint64_t end = pair_now_ms() + (uint64_t)ms, now;
+	uint64_t end = pair_now_ms() + (uint64_t)ms;
+	int left;
 	struct task task;
 
 	if (task_start(&task, run, arg))
 		return NULL;
-	while ((now = pair_now_ms()) < end) {
+	while ((left = pair_ms_until(end))) {
 		struct pollfd pfd = { .fd = task.out, .events = POLLIN };
 
-		if (poll(&pfd, 1, (int)(end - now)) > 0 && task_read(&task))
+		if (poll(&pfd, 1, left) > 0 && task_read(&task))
 			break;
 	}
 	return task_end(&task);

@@ -73,7 +73,7 @@ static void copy_account(json_t *run, const json_t *theirs)
 
 static json_t *account_new(const struct account *account)
 {
-	json_t *object = json_pack("{s:I}", "streams", (json_int_t)account->streams);
+	json_t *object = json_pack("{s:I}", "streams", (json_int_t)account->connections);
 
 	account_tell(object, account);
 	return object;

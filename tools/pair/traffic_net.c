@@ -38,6 +38,7 @@ static void log_line(int level, unsigned long flags, const char *file, int line,
 		*c = (char)(*c & 0x80 ? '?' : *c);
 }
 
+/* Reports the last warning since traffic_net_open or traffic_net_connect returned, if there is one. */
 static int fail(struct traffic_net *n, const char *call, int result)
 {
 	if (*last_warning)
@@ -53,8 +54,12 @@ static int open_device(struct traffic_net *n)
 	int result, count = 0;
 
 	result = driver_init(n->net, &n->ctx, 0, TRAFFIC_UNSET, log_line, NULL);
-	if (result)
-		return fail(n, "init", result);
+	if (result) { /* without finalize */
+		fail(n, "init", result);
+		driver_close(n->net);
+		n->net = NULL;
+		return -1;
+	}
 	result = driver_devices(n->net, &count);
 	if (result)
 		return fail(n, "devices", result);
@@ -64,7 +69,10 @@ static int open_device(struct traffic_net *n)
 		return -1;
 	}
 	result = driver_properties(n->net, n->dev, &n->props);
-	return result ? fail(n, "getProperties", result) : 0;
+	if (result)
+		return fail(n, "getProperties", result);
+	*last_warning = '\0';
+	return 0;
 }
 
 static int get_memory(struct traffic_net *n)
@@ -143,6 +151,7 @@ int traffic_net_connect(struct traffic_net *n, int ms)
 		}
 		sched_yield();
 	} while (missing);
+	*last_warning = '\0';
 	return 0;
 }
 

@@ -10,6 +10,7 @@
 
 #include <nccl_net/util.h>
 
+#include "tools/shared/doubles.h"
 #include "wire.h"
 
 #define PING_BYTES 8
@@ -91,13 +92,6 @@ int side_echo(struct side *s)
 	return 0;
 }
 
-static int by_value(const void *a, const void *b)
-{
-	double x = *(const double *)a, y = *(const double *)b;
-
-	return (x > y) - (x < y);
-}
-
 static json_t *distribution(double *us, size_t count)
 {
 	static const struct {
@@ -109,7 +103,7 @@ static json_t *distribution(double *us, size_t count)
 	};
 	json_t *latency = json_pack("{s:I}", "count", (json_int_t)count);
 
-	qsort(us, count, sizeof(us[0]), by_value);
+	doubles_sort(us, count);
 	for (size_t i = 0; i < ARRAY_SIZE(points); i++)
 		json_object_set_new(latency, points[i].name,
 				    json_real(us[(count - 1) * points[i].permille / 1000]));

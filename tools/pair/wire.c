@@ -5,6 +5,7 @@
 #include <arpa/inet.h>
 #include <ctype.h>
 #include <errno.h>
+#include <limits.h>
 #include <poll.h>
 #include <stdlib.h>
 #include <string.h>
@@ -22,17 +23,23 @@ uint64_t pair_now_ms(void)
 	return (uint64_t)now.tv_sec * 1000 + (uint64_t)now.tv_nsec / 1000000;
 }
 
+int pair_ms_until(uint64_t end)
+{
+	uint64_t now = pair_now_ms();
+
+	return end <= now ? 0 : end - now > INT_MAX ? INT_MAX : (int)(end - now);
+}
+
 /* Waits until the socket is ready; -ETIMEDOUT if `end` has passed. */
 static int wait_for(int fd, short events, uint64_t end)
 {
 	for (;;) {
 		struct pollfd pfd = { .fd = fd, .events = events };
-		uint64_t now = pair_now_ms();
-		int ret;
+		int left = pair_ms_until(end), ret;
 
-		if (now >= end)
+		if (!left)
 			return -ETIMEDOUT;
-		ret = poll(&pfd, 1, (int)(end - now));
+		ret = poll(&pfd, 1, left);
 		if (ret > 0)
 			return 0;
 		if (ret < 0 && errno != EINTR)
@@ -177,7 +184,7 @@ int pair_greet(int fd, bool speaks_first, uint32_t *version, char *opening, int 
 
 int pair_greet_after_noise(int fd, uint32_t *version, int ms)
 {
-	uint64_t end = pair_now_ms() + (uint64_t)ms, now;
+	uint64_t end = pair_now_ms() + (uint64_t)ms;
 	size_t matched = 0;
 	uint32_t number;
 	char c;
@@ -192,8 +199,7 @@ int pair_greet_after_noise(int fd, uint32_t *version, int ms)
 		 * backtracking. */
 		matched = c == magic[matched] ? matched + 1 : c == magic[0];
 	}
-	now = pair_now_ms();
-	if (pair_read(fd, &number, sizeof(number), now < end ? (int)(end - now) : 0))
+	if (pair_read(fd, &number, sizeof(number), pair_ms_until(end)))
 		return -EPROTO;
 	*version = ntohl(number);
 	if (say_magic(fd, ms))
@@ -236,7 +242,7 @@ int pair_send_new(int fd, json_t *message, int ms)
 
 int pair_recv(int fd, json_t **message, int ms)
 {
-	uint64_t end = pair_now_ms() + (uint64_t)ms, now;
+	uint64_t end = pair_now_ms() + (uint64_t)ms;
 	uint32_t length;
 	char *text;
 	int ret = pair_read(fd, &length, sizeof(length), ms);
@@ -250,8 +256,7 @@ int pair_recv(int fd, json_t **message, int ms)
 	text = malloc(length);
 	if (!text)
 		return -ENOMEM;
-	now = pair_now_ms();
-	ret = pair_read(fd, text, length, now < end ? (int)(end - now) : 0);
+	ret = pair_read(fd, text, length, pair_ms_until(end));
 	if (!ret)
 		*message = json_loadb(text, length, JSON_REJECT_DUPLICATES, NULL);
 	free(text);

@@ -24,6 +24,9 @@
 
 uint64_t pair_now_ms(void);
 
+/* Milliseconds until `end`, for poll; 0 if it has passed. */
+int pair_ms_until(uint64_t end);
+
 int pair_write(int fd, const void *data, size_t bytes, int ms);
 int pair_read(int fd, void *data, size_t bytes, int ms);
 

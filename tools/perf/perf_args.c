@@ -1,7 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* anynet perf: the command line. Short options are those of nccl-tests. */
 #include "perf_args.h"
-#include "tools/shared/args.h"
 
 #include <argp.h>
 #include <string.h>
@@ -42,7 +41,7 @@ static const struct argp_option options[] = {
 	{ "datatype", 'd', "TYPE", 0, "float or int32 (float)", 3 },
 	{ "net", KEY_NET, "SPEC", 0,
 	  "plugin file, or nccl:Socket or nccl:IB for NCCL's own, nccl:Socket:PATH with the "
-	  "libnccl.so.2 of your choice (libnccl-net.so beside this tool, or where the loader finds it)",
+	  "libnccl.so.2 of your choice (libnccl-net.so beside this tool, or on the library search path)",
 	  4 },
 	{ "abi", KEY_ABI, "N", 0, "net API version of the plugin, 5 to 12 (the newest)", 4 },
 	{ "dev", KEY_DEV, "N", 0, "device of the net (0)", 4 },

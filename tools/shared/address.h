@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* IP addresses as text, and the local interfaces that own them. */
-#ifndef PAIR_ADDRESS_H
-#define PAIR_ADDRESS_H
+#ifndef TOOLS_ADDRESS_H
+#define TOOLS_ADDRESS_H
 
 #include <stdbool.h>
 #include <stddef.h>

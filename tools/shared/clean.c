@@ -34,6 +34,14 @@ static bool is_harmful(uint32_t point)
 	       (point >= 0x2066 && point <= 0x2069) || point == 0xfeff || point >= 0xe0000;
 }
 
+size_t clean_character(const char *text, size_t bytes)
+{
+	uint32_t point;
+	size_t taken = bytes ? decode((const unsigned char *)text, bytes, &point) : 0;
+
+	return taken && !is_harmful(point) ? taken : 0;
+}
+
 size_t clean(char *out, size_t out_bytes, const char *in, size_t in_bytes)
 {
 	static const char more[] = "…";

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* Makes text from untrusted bytes safe for terminals and JSON. */
-#ifndef EXPLAIN_CLEAN_H
-#define EXPLAIN_CLEAN_H
+#ifndef TOOLS_CLEAN_H
+#define TOOLS_CLEAN_H
 
 #include <stddef.h>
 
@@ -11,6 +11,9 @@
  * least 4 bytes), it ends in "…". Returns strlen(out).
  */
 size_t clean(char *out, size_t out_bytes, const char *in, size_t in_bytes);
+
+/* Returns the bytes of the character at `text` if clean would copy it, else 0. */
+size_t clean_character(const char *text, size_t bytes);
 
 /*
  * Removes terminal escape sequences (colours, cursor movements, titles) in place. Returns the

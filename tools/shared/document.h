@@ -10,8 +10,12 @@
 #include <stdio.h>
 
 #define DOCUMENT_SCHEMA 1
+#define DOCUMENT_FAILED 2 /* exit status: out of memory, or the output cannot be written */
 
-/* Prints `members` as the output of `command` and releases them. Returns 0, -ENOMEM or -EIO. */
-int document_print(const char *command, json_t *members, FILE *out);
+/*
+ * Prints `members` as the output of `command` and releases them. If out of memory, the process prints an error and
+ * exits with DOCUMENT_FAILED. main checks that the output was written.
+ */
+void document_print(const char *command, json_t *members, FILE *out);
 
 #endif

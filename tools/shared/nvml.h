@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* GPU state from NVIDIA's management library, which is opened at run time if present. */
-#ifndef CHECK_NVML_H
-#define CHECK_NVML_H
+#ifndef TOOLS_NVML_H
+#define TOOLS_NVML_H
 
 #include <stdbool.h>
 

@@ -37,7 +37,7 @@ static error_t parse_color(int key, char *arg, struct argp_state *state)
 		terminal_set_colour((enum colour)i);
 		return 0;
 	}
-	argp_error(state, "--color '%s': always, auto or never is wanted", arg);
+	argp_error(state, "--color '%s': expected always, auto or never", arg);
 	return 0;
 }
 

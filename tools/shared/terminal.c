@@ -24,8 +24,9 @@ struct terminal terminal_of(FILE *out)
 
 	if (!isatty(fileno(out)))
 		return terminal;
+	terminal.cursor = term && strcmp(term, "dumb") != 0;
 	if (wanted == COLOUR_AUTO)
-		terminal.colour = (!no_colour || !*no_colour) && term && strcmp(term, "dumb") != 0;
+		terminal.colour = terminal.cursor && (!no_colour || !*no_colour);
 	if (ioctl(fileno(out), TIOCGWINSZ, &size))
 		return terminal;
 	terminal.width = size.ws_col;

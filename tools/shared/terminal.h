@@ -10,6 +10,7 @@ struct terminal {
 	int width;   /* columns; 0 = not a terminal, or unknown */
 	int lines;   /* 0 = not a terminal, or unknown */
 	bool colour; /* use ANSI colours */
+	bool cursor; /* understands ANSI cursor movements */
 };
 
 struct terminal terminal_of(FILE *out);

@@ -85,22 +85,16 @@ static void read_pages(struct page_list *list, const char *dir)
 	exit(TOP_FAILED);
 }
 
-static struct print_style style_of(const struct options *o)
+static int show(const struct options *o, const struct page_list *before,
+		const struct page_list *now)
 {
 	const struct terminal terminal = terminal_of(stdout);
-
-	return (struct print_style){
+	const struct print_style style = {
 		.width = terminal_width(&terminal, WIDTH),
 		.lines = o->once || !terminal.lines ? 0 : terminal.lines - 1,
 		.colour = terminal.colour,
 		.streams = o->streams,
 	};
-}
-
-static int show(const struct options *o, const struct page_list *before,
-		const struct page_list *now)
-{
-	struct print_style style = style_of(o);
 	struct view view;
 	int status;
 
@@ -108,7 +102,7 @@ static int show(const struct options *o, const struct page_list *before,
 		fprintf(stderr, "anynet top: out of memory\n");
 		exit(TOP_FAILED);
 	}
-	if (!o->once && style.colour)
+	if (!o->once && terminal.cursor)
 		printf("\033[H\033[J");
 	if (o->json)
 		print_view_json(&view, "top", stdout);
@@ -118,8 +112,7 @@ static int show(const struct options *o, const struct page_list *before,
 		 : view.trouble != TROUBLE_NONE ? TOP_WARNING
 						: TOP_FINE;
 	view_free(&view);
-	if (fflush(stdout))
-		exit(TOP_FAILED);
+	fflush(stdout);
 	return status;
 }
 
@@ -149,7 +142,7 @@ int cmd_top(int argc, char **argv)
 		status = show(&o, &before, &now);
 		page_free_all(&before);
 		before = now;
-		if (o.once)
+		if (o.once || ferror(stdout))
 			break;
 		pause_for(o.delay);
 	}

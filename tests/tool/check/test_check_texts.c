@@ -129,13 +129,15 @@ static void test_texts_are_made_printable(void **state)
 	assert_printable("\xed\xa0\x80", "\\xed\\xa0\\x80"); /* a surrogate */
 	assert_printable("\xc2\x9b", "\\xc2\\x9b");          /* CSI in one byte */
 	assert_printable("\xe2\x80\xae", "\\xe2\\x80\\xae"); /* turns the direction round */
+	assert_printable("\xe2\x80\x8e", "\\xe2\\x80\\x8e"); /* a mark of direction */
+	assert_printable("\xe2\x80\xa8", "\\xe2\\x80\\xa8"); /* a separator of lines */
 	assert_printable("\xf4\x90\x80\x80", "\\xf4\\x90\\x80\\x80"); /* beyond Unicode */
 }
 
 /* What is printed in this style. The caller's. */
-static char *printed(const struct check_report *report, unsigned width, int colour)
+static char *printed(const struct check_report *report, int width, bool colour)
 {
-	struct print_style style = { .width = width, .colour = colour };
+	struct terminal style = { .width = width, .colour = colour };
 	char *text = NULL;
 	size_t bytes = 0;
 	FILE *out = open_memstream(&text, &bytes);

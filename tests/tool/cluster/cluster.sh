@@ -211,7 +211,7 @@ settings)
 	done < <(jq -r '.findings[] | "\(.level) \(.finding)"' "$out/run.json" | sed "s/'/\&#39;/g; s/\"/\&quot;/g")
 	nobody_left
 	;;
-meeting)
+rendezvous)
 	# By a launcher: an unauthenticated connection, one that joins and is no worker, one process of two.
 	make_hosts 3
 	plug 1000 0
@@ -255,7 +255,7 @@ meeting)
 	ip netns exec "${hosts[2]}" "$tool" cluster "${meet[@]}" --nodes 2 >"$out/out" 2>&1
 	[ $? = 2 ] || fail "one that is not allowed took part"
 	ip netns exec "${hosts[1]}" "$tool" cluster "${meet[@]}" --nodes 2 || fail "the one that is allowed"
-	wait "$conductor" || fail "a meeting of two"
+	wait "$conductor" || fail "a rendezvous of two"
 	unset ANYNET_ALLOW
 	[ "$(jq -r '[.hosts[].name | sub(".*@"; "")] | join(" ")' "$out/run.json")" = '10.79.0.1 10.79.0.2' ] || fail "names"
 	;;
@@ -327,6 +327,11 @@ usage)
 	rm "$out/before.json"
 	"$tool" cluster --hosts a,b --ssh "no-such-command-$$" >"$out/said" 2>"$out/told"
 	said "error: a: no worker started: 'no-such-command-$$: No such file or directory'"
+	# As many words as are wanted.
+	printf '#!/bin/sh\necho "$#" >&2\n' >"$out/count"
+	chmod +x "$out/count"
+	"$tool" cluster --hosts a,b --ssh "$out/count $(seq -s ' ' 100)" >"$out/said" 2>"$out/told"
+	said "error: a: no worker started: '102'"
 	"$tool" cluster --hosts a,b --ssh yes >"$out/said" 2>"$out/told"
 	[ $? = 2 ] || fail "endless noise"
 	"$tool" cluster --hosts a,b --ssh false --html /none/page >"$out/said" 2>"$out/told"

@@ -75,7 +75,7 @@ static void test_narrow(void **state)
 	json_object_set_new(run, "findings", judge(json_incref(run), NULL));
 	json_decref(run);
 	text = next = print_on(run, &(struct terminal){ .width = 60 });
-	assert_non_null(strstr(text, "warning: the NCCL that the loader finds: "));
+	assert_non_null(strstr(text, "warning: the NCCL on the library search path: "));
 	while ((line = strsep(&next, "\n"))) {
 		if (strlen(line) > 60)
 			fail_msg("%zu columns: %s", strlen(line), line);

@@ -61,6 +61,15 @@ rules)
 	expect 2 "why    /data/x was unmounted." "$tool" explain --rules "$out/mine" "$out/log"
 	[ "$(grep -m1 '^ERROR' "$out/said")" = "ERROR  the storage is gone  [my-storage]" ] ||
 		fail "its own rule is not the first cause"
+	# A rule for ranks, without the number of them.
+	cat >>"$out/mine" <<-'END'
+		[my-rank]
+		kind     who
+		line     this process has number {rank:\d+}
+		sample   this process has number 3
+	END
+	printf 'node1:10:11 [0] this process has number 5\nnode1:10:11 [0] stale file handle on /data\n' >"$out/log"
+	expect 2 "rank 5" "$tool" explain --rules "$out/mine" "$out/log"
 	sed -i 's/^sample.*/sample   something else/' "$out/mine"
 	expect 3 "no sample for" "$tool" explain --rules "$out/mine" "$out/log"
 	expect 3 "No such file" "$tool" explain --rules "$out/none" "$out/log"

@@ -165,6 +165,9 @@ static void behind(void **state)
 	check_first(WAITS(0, 12) WAITS(1, 17) WAITS(2, 15), "watchdog-timeout",
 		    CONFIDENCE_CONSEQUENCE);
 	check_first(WAITS(0, 12) WAITS(1, 11) WAITS(2, 12), "rank-behind", CONFIDENCE_LIKELY);
+	/* More than 32 bits. */
+	check_first(WAITS(0, 9876543212) WAITS(1, 9876543211) WAITS(2, 9876543212), "rank-behind",
+		    CONFIDENCE_LIKELY);
 }
 
 /* Runs of blanks are one. */

@@ -24,9 +24,9 @@ static const struct rule *find_rule(const char *id)
 }
 
 /* One line is not enough for a finding. */
-static bool is_aside(const struct rule *rule)
+static bool is_additional(const struct rule *rule)
 {
-	return rule_is_aside(rule) || rule->kind == RULE_NEXT;
+	return rule_is_additional(rule) || rule->kind == RULE_NEXT;
 }
 
 static void check_sample(const struct rule *rule, const char *sample)
@@ -37,7 +37,7 @@ static void check_sample(const struct rule *rule, const char *sample)
 	for (size_t i = 0; i < report->rule_count; i++) {
 		const struct finding *f = &report->findings[i];
 
-		if (!f->count || is_aside(f->rule))
+		if (!f->count || is_additional(f->rule))
 			continue;
 		if (f->rule != rule)
 			fail_msg("the sample of %s leads to %s: %s", rule->id, f->rule->id, sample);
@@ -71,7 +71,7 @@ static void samples(void **state)
 		const struct rule *rule = rules->rules[i];
 
 		assert_true(rule->sample_count > 0);
-		for (int j = 0; j < rule->sample_count && !is_aside(rule); j++)
+		for (int j = 0; j < rule->sample_count && !is_additional(rule); j++)
 			check_sample(rule, rule->samples[j]);
 	}
 }

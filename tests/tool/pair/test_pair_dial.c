@@ -127,6 +127,27 @@ static void test_who_knows_the_token_is_sent_all(void **state)
 	responder_stop(r);
 }
 
+/* Connections that say nothing keep out no other one. */
+static void test_silent_connections(void **state)
+{
+	struct responder *r = responder_new();
+	struct sockaddr_storage at;
+	int silent[RESPONDER_STREAMS];
+
+	(void)state;
+	assert_true(address_parse("127.0.0.1", 0, &at));
+	address_set_port(&at, responder_listen(r, &at, 0));
+	assert_int_equal(responder_start(r), 0);
+	for (size_t i = 0; i < RESPONDER_STREAMS; i++) {
+		silent[i] = socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0);
+		assert_int_equal(connect(silent[i], (struct sockaddr *)&at, address_bytes(&at)), 0);
+	}
+	expect(dial(&at, responder_token(r)), "ok");
+	for (size_t i = 0; i < RESPONDER_STREAMS; i++)
+		close(silent[i]);
+	responder_stop(r);
+}
+
 /* The last line of the vectors of the paper's reference with 16 bytes of text. */
 static void test_the_proof_is_siphash(void **state)
 {
@@ -173,6 +194,7 @@ int main(void)
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test(test_unauthenticated_peers_are_sent_nothing),
 		cmocka_unit_test(test_who_knows_the_token_is_sent_all),
+		cmocka_unit_test(test_silent_connections),
 		cmocka_unit_test(test_the_proof_is_siphash),
 		cmocka_unit_test(test_what_may_be_dialled),
 	};

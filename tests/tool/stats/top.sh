@@ -69,6 +69,16 @@ live)
 	until_top "path 0 TCP lo up.*rtt" --paths
 	count_of "path 0 TCP lo up" 8
 	LC_ALL=C grep -q $'\033' "$out/said" && fail "colours in a file"
+	# On a terminal each look replaces the one before, without colours too.
+	if command -v script >/dev/null; then
+		TERM=xterm NO_COLOR=1 timeout -s INT 10 script -qfc "$tool top -d 0.1" "$out/screen" </dev/null >/dev/null 2>&1 &
+		screen=$!
+		until [ "$(LC_ALL=C grep -ao $'\033\[H\033\[J' "$out/screen" 2>/dev/null | wc -l)" -gt 1 ]; do
+			kill -0 "$screen" 2>/dev/null || fail "a screen is not cleared"
+		done
+		kill "$screen"
+		wait "$screen"
+	fi
 	[ "$(stat -c %a "$pages"/*"$first".*)" = 600 ] || fail "others may read a page"
 	;;
 json)

@@ -8,6 +8,7 @@
 #include <nccl_net/util.h>
 
 #include "compare.h"
+#include "tools/shared/address.h"
 #include "tools/shared/member.h"
 
 #define DEVICES_MAX 200 /* bytes of a host's device list that are printed */
@@ -23,7 +24,7 @@ static const struct {
 	  { "version", "warning", "One job would use two versions of the plugin.",
 	    "Install the same version on all hosts." } },
 	{ "nccl",
-	  "the NCCL that the loader finds",
+	  "the NCCL on the library search path",
 	  { "version", "warning",
 	    "Two versions of NCCL do not work together in one job. The copies inside PyTorch or "
 	    "CuPy may still be the same.",
@@ -124,7 +125,9 @@ static void compare_settings(json_t *findings, const json_t *hosts)
 
 static bool is_loopback(const char *address)
 {
-	return !strncmp(address, "127.", 4) || !strcmp(address, "::1");
+	struct sockaddr_storage addr;
+
+	return address_parse(address, 0, &addr) && address_is_loopback(&addr);
 }
 
 bool host_is_cut_off(const json_t *facts, const json_t *way)

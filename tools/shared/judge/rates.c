@@ -8,16 +8,10 @@
 
 #include <nccl_net/util.h>
 
+#include "tools/shared/doubles.h"
 #include "tools/shared/member.h"
 
 #define LOPSIDED 3.0 /* minimum ratio between the two directions for a finding */
-
-static int by_value(const void *a, const void *b)
-{
-	double x = *(const double *)a, y = *(const double *)b;
-
-	return (x > y) - (x < y);
-}
 
 double rates_best(const json_t *runs, const char *to)
 {
@@ -51,7 +45,7 @@ void rates_read(struct rates *rates, const json_t *plugin, const char *to)
 	}
 	if (!rates->count && only > 0)
 		rates->of[rates->count++] = only;
-	qsort(rates->of, rates->count, sizeof(rates->of[0]), by_value);
+	doubles_sort(rates->of, rates->count);
 }
 
 double rates_median(const struct rates *rates)

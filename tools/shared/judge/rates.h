@@ -3,8 +3,8 @@
  * Rates that were measured several times. One measurement on a busy host proves nothing, so a
  * finding about rates requires that all measurements agree.
  */
-#ifndef PAIR_RATES_H
-#define PAIR_RATES_H
+#ifndef JUDGE_RATES_H
+#define JUDGE_RATES_H
 
 #include <jansson.h>
 #include <stdbool.h>

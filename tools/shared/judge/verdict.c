@@ -14,7 +14,7 @@
 #include "rates.h"
 #include "tools/shared/member.h"
 
-#define STREAMS_MAX     512  /* maximum number of connections of a measurement */
+#define CONNECTIONS_MAX 512 /* maximum number of connections of a measurement */
 #define CLOCK_NOTE_S    1.0  /* above this, the logs of the two hosts cannot be ordered */
 #define CLOCK_WARN_S    60.0 /* above this, certificates, tokens and rendezvous stores fail */
 #define RETRANSMIT_WARN 0.01 /* share of all segments; a queue that overflows briefly stays below */
@@ -148,7 +148,8 @@ static bool fills_window(const json_t *s)
 
 const char *verdict_limit(const json_t *s)
 {
-	double whole = member_real(s, "us") * (double)member_int(s, "streams", 1, STREAMS_MAX, 1);
+	double whole =
+		member_real(s, "us") * (double)member_int(s, "streams", 1, CONNECTIONS_MAX, 1);
 	double busy = member_real(s, "busy_us");
 
 	if (busy <= 0 || busy < IDLE * whole)

@@ -5,8 +5,8 @@
  * lists, and "failure" with "step" and "reason" if it ended early. Half of it comes from the other
  * host, which is not trusted: members may be missing or of any type.
  */
-#ifndef PAIR_VERDICT_H
-#define PAIR_VERDICT_H
+#ifndef JUDGE_VERDICT_H
+#define JUDGE_VERDICT_H
 
 #include <jansson.h>
 #include <stdbool.h>

@@ -14,7 +14,7 @@
 #define SHIM_MESSAGE_MAX ((size_t)1 << 30)
 
 /* Maximum n of a grouped receive (net-api.md §1.5). */
-#define GROUP_MAX 64
+#define RECEIVES_MAX 64
 
 struct driver_net {
 	struct driver_found found;
@@ -246,9 +246,9 @@ int driver_isend(struct driver_net *net, void *scomm, const struct driver_send *
 static int irecv_v5(const struct driver_calls *calls, void *rcomm, const struct driver_recv *r,
 		    void **req)
 {
-	int narrow[GROUP_MAX];
+	int narrow[RECEIVES_MAX];
 
-	if (r->n > GROUP_MAX)
+	if (r->n > RECEIVES_MAX)
 		return ANYNET_NCCL_INTERNAL_ERROR;
 	for (int i = 0; i < r->n; i++) {
 		if (r->bytes[i] > SHIM_MESSAGE_MAX)

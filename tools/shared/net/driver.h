@@ -17,6 +17,8 @@
 #include <stdint.h>
 
 #define DRIVER_HANDLE_BYTES 128
+#define DRIVER_ABI_FIRST    5
+#define DRIVER_ABI_LAST     12
 #define DRIVER_ABI_NEWEST   0
 
 struct driver_net; /* one opened net; several may be open at once, also of the same file */
@@ -75,6 +77,10 @@ typedef void (*driver_logger)(int level, unsigned long flags, const char *file, 
  */
 struct driver_net *driver_open(const char *spec, int abi, char *err, size_t err_bytes);
 void driver_close(struct driver_net *net); /* calls dlclose */
+
+/* Calls try() for libnccl.so.2 on the library search path, then in the usual places, until it returns 0. Returns 0,
+ * or the last result. */
+int driver_each_libnccl(int (*try)(const char *file, void *arg), void *arg);
 
 int driver_abi(const struct driver_net *net);
 const char *driver_name(const struct driver_net *net); /* reads the name from the function table at

@@ -232,25 +232,41 @@ static bool expand(const char *place, char *pattern, size_t bytes)
 	return true;
 }
 
-/* Tries all files that match `place`. If none works, err holds the reason for the last one. */
-static int try_place(const char *name, const char *place, struct driver_found *found, char *err,
-		     size_t err_bytes)
+int driver_each_libnccl(int (*try)(const char *file, void *arg), void *arg)
 {
-	char pattern[PATH_MAX];
-	glob_t files;
-	int ret = -1;
+	int ret = try("libnccl.so.2", arg);
 
-	if (!expand(place, pattern, sizeof(pattern)) || glob(pattern, 0, NULL, &files))
-		return -1;
-	for (size_t i = 0; ret && i < files.gl_pathc; i++)
-		ret = try_file(name, files.gl_pathv[i], found, err, err_bytes);
-	globfree(&files);
+	for (size_t i = 0; ret && i < sizeof(places) / sizeof(places[0]); i++) {
+		char pattern[PATH_MAX];
+		glob_t files;
+
+		if (!expand(places[i], pattern, sizeof(pattern)) || glob(pattern, 0, NULL, &files))
+			continue;
+		for (size_t k = 0; ret && k < files.gl_pathc; k++)
+			ret = try(files.gl_pathv[k], arg);
+		globfree(&files);
+	}
 	return ret;
+}
+
+struct search {
+	const char *name;
+	struct driver_found *found;
+	char why[512]; /* reason for the last file */
+};
+
+static int try_next(const char *file, void *arg)
+{
+	struct search *s = arg;
+
+	return try_file(s->name, file, s->found, s->why, sizeof(s->why));
 }
 
 int driver_builtin_find(const char *name, const char *path, struct driver_found *found, char *err,
 			size_t err_bytes)
 {
+	struct search search = { .name = name, .found = found };
+
 	if (strcmp(name, "Socket") && strcmp(name, "IB")) {
 		snprintf(err, err_bytes, "nccl:%s: NCCL's built-in nets are Socket and IB", name);
 		return -1;
@@ -259,14 +275,9 @@ int driver_builtin_find(const char *name, const char *path, struct driver_found 
 		path = getenv("ANYNET_LIBNCCL");
 	if (path && *path)
 		return try_file(name, path, found, err, err_bytes);
-
-	char why[512] = "";
-	if (!try_file(name, "libnccl.so.2", found, why, sizeof(why)))
+	if (!driver_each_libnccl(try_next, &search))
 		return 0;
-	for (size_t i = 0; i < sizeof(places) / sizeof(places[0]); i++)
-		if (!try_place(name, places[i], found, why, sizeof(why)))
-			return 0;
 	snprintf(err, err_bytes, "no usable libnccl.so.2 found (name one in ANYNET_LIBNCCL): %s",
-		 why);
+		 search.why);
 	return -1;
 }

@@ -16,9 +16,6 @@
 #include <nccl_net/abi/net_v9.h>
 #include <stddef.h>
 
-#define DRIVER_ABI_FIRST 5
-#define DRIVER_ABI_LAST  12
-
 /* Fill byte of the structure passed to getProperties: reveals fields that the plugin leaves unset. */
 #define DRIVER_PROPS_POISON 0xa5
 

@@ -10,10 +10,11 @@
 #include <stdlib.h>
 #include <string.h>
 #include <sys/mman.h>
-#include <sys/prctl.h>
 #include <sys/wait.h>
 #include <time.h>
 #include <unistd.h>
+
+#include "tools/shared/child.h"
 
 #define LOOK_EVERY  1024 /* idle passes between two checks */
 #define LOOK_YIELDS 16   /* the same with yields, of which one may take 50 ms on a busy host */
@@ -164,9 +165,7 @@ static int member_main(struct group *g, int rank, pid_t parent,
 
 	sigemptyset(&none);
 	sigprocmask(SIG_SETMASK, &none, NULL);
-	prctl(PR_SET_PDEATHSIG, SIGKILL);
-	if (getppid() != parent)
-		return GROUP_ERROR;
+	child_ends_with(parent);
 	g->rank = rank;
 	return body(g, arg);
 }
@@ -176,9 +175,8 @@ static void cancel(struct group *g)
 	atomic_store(&g->shared->cancelled, 1);
 }
 
-static int worse(int a, int b)
+int group_worse(int a, int b)
 {
-	/* GROUP_ERROR outranks GROUP_WRONG: after an error the run has proved nothing. */
 	if (a == GROUP_ERROR || b == GROUP_ERROR)
 		return GROUP_ERROR;
 	return a > b ? a : b;
@@ -240,22 +238,19 @@ static bool is_frozen(struct group *g, struct member *members)
 
 static int reap(struct group *g, struct member *members, int *alive)
 {
-	int result = GROUP_OK, status;
-	pid_t pid;
+	int result = GROUP_OK;
 
-	while ((pid = waitpid(-1, &status, WNOHANG)) > 0) {
-		for (int i = 0; i < g->size; i++) {
-			int code;
+	for (int i = 0; i < g->size; i++) {
+		int code, status;
 
-			if (members[i].pid != pid)
-				continue;
-			members[i].pid = 0;
-			(*alive)--;
-			code = judge(g, &members[i], i, status);
-			if (code == GROUP_ERROR)
-				cancel(g);
-			result = worse(result, code);
-		}
+		if (!members[i].pid || waitpid(members[i].pid, &status, WNOHANG) <= 0)
+			continue;
+		members[i].pid = 0;
+		(*alive)--;
+		code = judge(g, &members[i], i, status);
+		if (code == GROUP_ERROR)
+			cancel(g);
+		result = group_worse(result, code);
 	}
 	return result;
 }
@@ -267,7 +262,7 @@ static int watch(struct group *g, struct member *members, int alive, const sigse
 	int result = GROUP_OK;
 
 	for (;;) {
-		result = worse(result, reap(g, members, &alive));
+		result = group_worse(result, reap(g, members, &alive));
 		if (!alive)
 			return result;
 		if (!cancelled_ns && is_frozen(g, members))
@@ -305,7 +300,7 @@ int group_run(struct group *g, int (*body)(struct group *g, void *arg), void *ar
 		alive++;
 	}
 	result = alive == g->size ? GROUP_OK : GROUP_ERROR;
-	result = worse(result, watch(g, members, alive, &chld));
+	result = group_worse(result, watch(g, members, alive, &chld));
 	sigprocmask(SIG_SETMASK, &before, NULL);
 	return result;
 }

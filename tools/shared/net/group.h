@@ -47,6 +47,9 @@ void group_destroy(struct group *g);
 /* Forks the members. Each calls body(g, arg) and exits with its result. Returns the worst exit code. */
 int group_run(struct group *g, int (*body)(struct group *g, void *arg), void *arg);
 
+/* Returns the worse of two exit codes. GROUP_ERROR outranks GROUP_WRONG: after an error the run has proved nothing. */
+int group_worse(int a, int b);
+
 /* Waits until all members have called it. Returns 0, or the error of group_idle. */
 int group_barrier(struct group *g);
 

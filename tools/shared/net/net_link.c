@@ -91,8 +91,12 @@ static int endpoint_init(struct endpoint *ep)
 	int result, count = 0;
 
 	result = driver_init(ep->net, &ep->ctx, 0, TRAFFIC_UNSET, log_line, NULL);
-	if (result)
-		return fail(ep, "init", result);
+	if (result) { /* without finalize */
+		fail(ep, "init", result);
+		driver_close(ep->net);
+		ep->net = NULL;
+		return -GROUP_ERROR;
+	}
 	result = driver_devices(ep->net, &count);
 	if (result)
 		return fail(ep, "devices", result);

@@ -236,7 +236,7 @@ bool page_read(struct page *page, int dir, const char *name, struct page_bounds 
 					    O_RDONLY | O_NOFOLLOW | O_NONBLOCK | O_CLOEXEC),
 			       .pauses = &bounds->pauses };
 	bool held, good;
-	struct stat st;
+	struct stat st = { 0 };
 
 	if (from.fd < 0)
 		return false;

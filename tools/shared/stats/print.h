@@ -23,7 +23,7 @@ void print_view(const struct view *view, const struct print_style *style, FILE *
 /* Prints everything in the pages, with events. */
 void print_dump(const struct view *view, const struct terminal *terminal, FILE *out);
 
-/* Prints one JSON object, with events if the pages have them. Returns 0, -ENOMEM or -EIO. */
-int print_view_json(const struct view *view, const char *command, FILE *out);
+/* Prints one JSON object, with events if the pages have them. */
+void print_view_json(const struct view *view, const char *command, FILE *out);
 
 #endif

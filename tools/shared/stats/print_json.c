@@ -138,7 +138,7 @@ static json_t *json_wait(const struct wait *wait)
 			 "for_waits_too", wait->peer_waits);
 }
 
-int print_view_json(const struct view *view, const char *command, FILE *out)
+void print_view_json(const struct view *view, const char *command, FILE *out)
 {
 	json_t *processes = json_array(), *waits = json_array(), *all;
 
@@ -148,5 +148,5 @@ int print_view_json(const struct view *view, const char *command, FILE *out)
 		json_array_append_new(waits, json_wait(&view->waits[i]));
 	all = json_pack("{s:s, s:o, s:o}", "trouble", view_trouble_name(view->trouble), "processes",
 			processes, "waits", waits);
-	return document_print(command, all, out);
+	document_print(command, all, out);
 }

@@ -209,6 +209,8 @@ case_gpu() {
 	finds_not direct-none
 	check NCCL_NET_GDR_LEVEL=sys
 	finds way ok "mlx5_1: SYS, GPUDirect RDMA by dma-buf"
+	check NCCL_NET_GDR_LEVEL=unknown
+	finds way ok "mlx5_0: PIX, GPUDirect RDMA by dma-buf"
 	check NCCL_NET_GDR_LEVEL=LOC
 	finds way ok "mlx5_0: PIX" "not used at this distance (NCCL_NET_GDR_LEVEL=LOC)"
 	check NCCL_NET_GDR_LEVEL=1

@@ -15,6 +15,8 @@ case_interfaces() {
 	finds ifname-none warn "ignores it"
 	in_namespace "$two" NCCL_SOCKET_IFNAME=eth1
 	finds ifname-prefix warn "eth1, eth10" "NCCL_SOCKET_IFNAME==eth1"
+	in_namespace "$two" NCCL_SOCKET_IFNAME=eth1,lo
+	finds ifname-prefix warn "eth1, eth10" "NCCL_SOCKET_IFNAME==eth1 for"
 	in_namespace "$two" NCCL_SOCKET_IFNAME==eth1
 	finds_not ifname-prefix
 	status_is 0

@@ -46,7 +46,7 @@ case_plugin() {
 	finds plugin-off warn "2.27 – 2.32" "empty is not unset"
 	finds plugin-anynet ok "2.12 – 2.26"
 	check LD_LIBRARY_PATH=/opt/lib NCCL_NET_PLUGIN=static
-	finds plugin-static warn "program itself"
+	finds plugin-static warn "2.22 – 2.32" "program itself"
 
 	# Another plugin in the way, or one that cannot be loaded.
 	plant "$fakes/libfake_plugin.so" /opt/other/libnccl-net.so

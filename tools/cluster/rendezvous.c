@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Workers that a launcher has started meet at an address. A connection has a door until its greeting and its join
- * have arrived. They are read only when they are complete, so that no connection delays another.
+ * The rendezvous of workers that a launcher has started. A connection is pending until its greeting and its join have
+ * arrived. They are read only when they are complete, so that no connection delays another.
  */
 #include "node.h"
 
@@ -14,60 +14,71 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-#include <sys/prctl.h>
 #include <sys/socket.h>
 #include <time.h>
 #include <unistd.h>
 
 #include <nccl_net/config.h>
 
-#include "tools/shared/address.h"
 #include "tools/pair/control.h"
 #include "tools/pair/server.h"
 #include "tools/pair/wire.h"
+#include "tools/shared/address.h"
+#include "tools/shared/child.h"
 #include "transports/wire/allow.h"
 
-#define DOORS_MAX 64
-#define DOOR_MS   10000 /* limit for greeting and join */
-#define REPLY_MS  2000
-#define AGAIN_MS  200   /* between two attempts to connect */
-#define DEAD_MS   60000 /* a host that acknowledges no packet for so long is gone */
+#define PENDING_MAX 64
+#define JOIN_MS     10000 /* limit for greeting and join */
+#define REPLY_MS    2000
+#define RETRY_MS    200   /* between two attempts to connect */
+#define DEAD_MS     60000 /* a host that acknowledges no packet for so long is gone */
+
+/* Makes the kernel close the connection when the other host has vanished. */
+static void watch_peer(int fd)
+{
+	int one = 1, dead = DEAD_MS, look = DEAD_MS / 6000;
+
+	setsockopt(fd, SOL_SOCKET, SO_KEEPALIVE, &one, sizeof(one));
+	setsockopt(fd, IPPROTO_TCP, TCP_KEEPIDLE, &look, sizeof(look));
+	setsockopt(fd, IPPROTO_TCP, TCP_KEEPINTVL, &look, sizeof(look));
+	setsockopt(fd, IPPROTO_TCP, TCP_USER_TIMEOUT, &dead, sizeof(dead));
+}
 
 /* --- who conducts --- */
 
 /* Whether the address is one of this host, that is, whether it can be bound. */
-static bool is_ours(const struct addrinfo *a)
+static bool is_local(const struct addrinfo *a)
 {
 	struct sockaddr_storage at = { 0 };
 	int fd = socket(a->ai_family, SOCK_STREAM | SOCK_CLOEXEC, 0);
-	bool ours;
+	bool local;
 
 	memcpy(&at, a->ai_addr, a->ai_addrlen);
 	address_set_port(&at, 0);
-	ours = fd >= 0 && !bind(fd, (const struct sockaddr *)&at, a->ai_addrlen);
+	local = fd >= 0 && !bind(fd, (const struct sockaddr *)&at, a->ai_addrlen);
 	if (fd >= 0)
 		close(fd);
-	return ours;
+	return local;
 }
 
-int meeting_open(const struct meeting *meeting, char *why)
+int rendezvous_open(const struct rendezvous *rendezvous, char *why)
 {
 	static struct anynet_config cfg;
 	const struct addrinfo hints = { .ai_socktype = SOCK_STREAM };
-	const struct server_options at = { .port = meeting->port };
+	const struct server_options at = { .port = rendezvous->port };
 	struct sockaddr_storage where;
 	struct addrinfo *found;
-	bool ours = false;
-	int ret = getaddrinfo(meeting->host, NULL, &hints, &found);
+	bool local = false;
+	int ret = getaddrinfo(rendezvous->host, NULL, &hints, &found);
 
 	if (ret) {
-		snprintf(why, CONTROL_TEXT, "'%.255s': %s", meeting->host, gai_strerror(ret));
+		snprintf(why, CONTROL_TEXT, "'%.255s': %s", rendezvous->host, gai_strerror(ret));
 		return -2;
 	}
-	for (const struct addrinfo *a = found; a && !ours; a = a->ai_next)
-		ours = is_ours(a);
+	for (const struct addrinfo *a = found; a && !local; a = a->ai_next)
+		local = is_local(a);
 	freeaddrinfo(found);
-	if (!ours)
+	if (!local)
 		return -1;
 	anynet_config_load(&cfg, NULL);
 	allow_start(cfg.allow);
@@ -77,39 +88,38 @@ int meeting_open(const struct meeting *meeting, char *why)
 
 /* --- connections that have not joined --- */
 
-struct door {
-	int fd;       /* -1 = free */
+struct pending {
+	int fd;       /* -1 = free slot */
 	bool greeted; /* the greeting is done */
 	uint64_t end; /* deadline, pair_now_ms */
 };
 
-struct porch {
-	struct door doors[DOORS_MAX];
+struct joining {
+	struct pending pending[PENDING_MAX];
 	struct node *nodes;
 	size_t count, joined;
 };
 
-static void shut(struct door *d)
+static void drop(struct pending *d)
 {
 	close(d->fd);
-	*d = (struct door){ .fd = -1 };
+	*d = (struct pending){ .fd = -1 };
 }
 
 /* Makes poll report the socket only when `bytes` bytes have arrived. */
-static void want(int fd, size_t bytes)
+static void set_low_water(int fd, size_t bytes)
 {
 	int low = (int)bytes;
 
 	setsockopt(fd, SOL_SOCKET, SO_RCVLOWAT, &low, sizeof(low));
 }
 
-static void let_in(struct porch *p, int listener)
+static void accept_pending(struct joining *p, int listener)
 {
 	struct sockaddr_storage peer = { 0 };
 	socklen_t len = sizeof(peer);
 	int fd = accept4(listener, (struct sockaddr *)&peer, &len, SOCK_CLOEXEC), one = 1;
-	int dead = DEAD_MS, look = DEAD_MS / 6000;
-	struct door *place = &p->doors[0];
+	struct pending *place = &p->pending[0];
 
 	if (fd < 0)
 		return;
@@ -117,24 +127,21 @@ static void let_in(struct porch *p, int listener)
 		close(fd);
 		return;
 	}
-	for (size_t i = 0; i < DOORS_MAX; i++) { /* a free door, or the oldest connection's */
-		struct door *d = &p->doors[i];
+	for (size_t i = 0; i < PENDING_MAX; i++) { /* a free slot, or the oldest connection's */
+		struct pending *d = &p->pending[i];
 
 		if (d->fd < 0 || (place->fd >= 0 && d->end < place->end))
 			place = d;
 	}
 	if (place->fd >= 0)
-		shut(place);
+		drop(place);
 	setsockopt(fd, IPPROTO_TCP, TCP_NODELAY, &one, sizeof(one));
-	setsockopt(fd, SOL_SOCKET, SO_KEEPALIVE, &one, sizeof(one));
-	setsockopt(fd, IPPROTO_TCP, TCP_KEEPIDLE, &look, sizeof(look));
-	setsockopt(fd, IPPROTO_TCP, TCP_KEEPINTVL, &look, sizeof(look));
-	setsockopt(fd, IPPROTO_TCP, TCP_USER_TIMEOUT, &dead, sizeof(dead));
-	want(fd, PAIR_GREETING);
-	*place = (struct door){ .fd = fd, .end = pair_now_ms() + DOOR_MS };
+	watch_peer(fd);
+	set_low_water(fd, PAIR_GREETING);
+	*place = (struct pending){ .fd = fd, .end = pair_now_ms() + JOIN_MS };
 }
 
-static void join(struct porch *p, struct door *d, const json_t *message)
+static void join(struct joining *p, struct pending *d, const json_t *message)
 {
 	struct node *node = &p->nodes[p->joined];
 	struct sockaddr_storage peer = { 0 };
@@ -142,21 +149,21 @@ static void join(struct porch *p, struct door *d, const json_t *message)
 	char name[HOST_NAME], address[ADDRESS_TEXT];
 
 	if (p->joined == p->count || join_parse(message, name, &node->port)) {
-		shut(d);
+		drop(d);
 		return;
 	}
 	snprintf(node->name, sizeof(node->name), "%s", name);
 	getpeername(d->fd, (struct sockaddr *)&peer, &len);
 	if (peer.ss_family == AF_INET || peer.ss_family == AF_INET6)
 		snprintf(node->address, sizeof(node->address), "%s", address_print(&peer, address));
-	want(d->fd, 1);
+	set_low_water(d->fd, 1);
 	node->fd = d->fd;
-	*d = (struct door){ .fd = -1 };
+	*d = (struct pending){ .fd = -1 };
 	p->joined++;
 }
 
 /* Takes the greeting or the join if it has arrived completely. Does not block. `gone`: the peer has closed. */
-static void listen_to(struct porch *p, struct door *d, bool gone)
+static void read_pending(struct joining *p, struct pending *d, bool gone)
 {
 	char seen[4 + JOIN_MAX];
 	ssize_t n = recv(d->fd, seen, sizeof(seen), MSG_PEEK | MSG_DONTWAIT);
@@ -170,75 +177,75 @@ static void listen_to(struct porch *p, struct door *d, bool gone)
 		uint32_t version;
 
 		if (n < PAIR_GREETING || pair_greet(d->fd, false, &version, NULL, REPLY_MS)) {
-			shut(d);
+			drop(d);
 			return;
 		}
 		d->greeted = true;
-		want(d->fd, sizeof(length));
+		set_low_water(d->fd, sizeof(length));
 		return;
 	}
 	if (n < (ssize_t)sizeof(length)) {
-		shut(d);
+		drop(d);
 		return;
 	}
 	memcpy(&length, seen, sizeof(length));
 	whole = sizeof(length) + ntohl(length);
 	if (whole > sizeof(seen) || (gone && (size_t)n < whole)) {
-		shut(d);
+		drop(d);
 	} else if ((size_t)n < whole) {
-		want(d->fd, whole);
+		set_low_water(d->fd, whole);
 	} else if (pair_recv(d->fd, &message, REPLY_MS)) {
-		shut(d);
+		drop(d);
 	} else {
 		join(p, d, message);
 		json_decref(message);
 	}
 }
 
-static void attend(struct porch *p, int listener, uint64_t end)
+static void poll_pending(struct joining *p, int listener, uint64_t end)
 {
-	struct pollfd pfds[DOORS_MAX + 1];
+	struct pollfd pfds[PENDING_MAX + 1];
 	uint64_t now = pair_now_ms();
 
-	for (size_t i = 0; i < DOORS_MAX; i++) {
-		struct door *d = &p->doors[i];
+	for (size_t i = 0; i < PENDING_MAX; i++) {
+		struct pending *d = &p->pending[i];
 
 		if (d->fd >= 0 && d->end <= now)
-			shut(d);
+			drop(d);
 		if (d->fd >= 0 && d->end < end)
 			end = d->end;
 		pfds[i] = (struct pollfd){ .fd = d->fd, .events = POLLIN | POLLRDHUP };
 	}
-	pfds[DOORS_MAX] = (struct pollfd){ .fd = listener, .events = POLLIN };
-	if (poll(pfds, DOORS_MAX + 1, (int)(end - now)) <= 0)
+	pfds[PENDING_MAX] = (struct pollfd){ .fd = listener, .events = POLLIN };
+	if (poll(pfds, PENDING_MAX + 1, pair_ms_until(end)) <= 0)
 		return;
-	for (size_t i = 0; i < DOORS_MAX; i++) {
+	for (size_t i = 0; i < PENDING_MAX; i++) {
 		if (pfds[i].revents)
-			listen_to(p, &p->doors[i], pfds[i].revents & (POLLRDHUP | POLLHUP));
+			read_pending(p, &p->pending[i], pfds[i].revents & (POLLRDHUP | POLLHUP));
 	}
-	if (pfds[DOORS_MAX].revents)
-		let_in(p, listener);
+	if (pfds[PENDING_MAX].revents)
+		accept_pending(p, listener);
 }
 
-/* Starts the worker of this host as a child process. Its door has no deadline. */
-static pid_t start_own(struct porch *p, int listener, const struct worker_options *own)
+/* Starts the worker of this host as a child process. Its connection has no deadline. */
+static pid_t start_own_worker(struct joining *p, int listener, const struct worker_options *own)
 {
 	int ends[2];
-	pid_t pid;
+	pid_t parent = getpid(), pid;
 
 	if (socketpair(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0, ends))
 		return -1;
 	fflush(NULL);
 	pid = fork();
 	if (!pid) {
-		prctl(PR_SET_PDEATHSIG, SIGKILL);
+		child_ends_with(parent);
 		close(listener);
 		close(ends[0]);
 		_exit(worker_run(ends[1], own));
 	}
 	close(ends[1]);
-	want(ends[0], PAIR_GREETING);
-	p->doors[0] = (struct door){ .fd = ends[0], .end = UINT64_MAX };
+	set_low_water(ends[0], PAIR_GREETING);
+	p->pending[0] = (struct pending){ .fd = ends[0], .end = UINT64_MAX };
 	return pid;
 }
 
@@ -252,7 +259,7 @@ static size_t count_name(const struct node *nodes, size_t count, const char *nam
 }
 
 /* Appends the address to names that occur more than once, as with containers: the next run has the same names. */
-static void name_apart(struct node *nodes, size_t count)
+static void make_names_unique(struct node *nodes, size_t count)
 {
 	bool alike[HOSTS_MAX];
 
@@ -282,57 +289,58 @@ static int by_name(const void *a, const void *b)
 	return strverscmp(((const struct node *)a)->name, ((const struct node *)b)->name);
 }
 
-static void name_missing(struct node *nodes, size_t joined, const struct meeting *meeting)
+static void name_missing(struct node *nodes, size_t joined, const struct rendezvous *rendezvous)
 {
-	for (size_t i = joined; i < meeting->nodes; i++) {
+	for (size_t i = joined; i < rendezvous->nodes; i++) {
 		snprintf(nodes[i].name, sizeof(nodes[i].name), "missing-%zu", i - joined + 1);
 		node_fail(&nodes[i], "only %zu of %zu hosts arrived at %.100s port %d within %d s",
-			  joined, meeting->nodes, meeting->host, meeting->port,
-			  meeting->wait_ms / 1000);
+			  joined, rendezvous->nodes, rendezvous->host, rendezvous->port,
+			  rendezvous->wait_ms / 1000);
 	}
 }
 
-void meeting_wait(int listener, const struct meeting *meeting, const struct worker_options *own,
-		  struct node *nodes)
+void rendezvous_wait(int listener, const struct rendezvous *rendezvous,
+		     const struct worker_options *own, struct node *nodes)
 {
-	uint64_t end = pair_now_ms() + (uint64_t)meeting->wait_ms;
-	struct porch p = { .nodes = nodes, .count = meeting->nodes };
+	uint64_t end = pair_now_ms() + (uint64_t)rendezvous->wait_ms;
+	struct joining p = { .nodes = nodes, .count = rendezvous->nodes };
 	pid_t pid;
 
-	for (size_t i = 0; i < DOORS_MAX; i++)
-		p.doors[i].fd = -1;
-	pid = start_own(&p, listener, own);
+	for (size_t i = 0; i < PENDING_MAX; i++)
+		p.pending[i].fd = -1;
+	pid = start_own_worker(&p, listener, own);
 	while (p.joined < p.count && pair_now_ms() < end)
-		attend(&p, listener, end);
-	for (size_t i = 0; i < DOORS_MAX; i++) {
-		if (p.doors[i].fd >= 0)
-			shut(&p.doors[i]);
+		poll_pending(&p, listener, end);
+	for (size_t i = 0; i < PENDING_MAX; i++) {
+		if (p.pending[i].fd >= 0)
+			drop(&p.pending[i]);
 	}
 	for (size_t i = 0; i < p.joined; i++) {
 		if (*nodes[i].address)
 			continue;
 		nodes[i].pid = pid;
-		snprintf(nodes[i].address, sizeof(nodes[i].address), "%s", meeting->host);
+		snprintf(nodes[i].address, sizeof(nodes[i].address), "%s", rendezvous->host);
 	}
-	name_apart(nodes, p.joined);
+	make_names_unique(nodes, p.joined);
 	qsort(nodes, p.joined, sizeof(*nodes), by_name);
-	name_missing(nodes, p.joined, meeting);
+	name_missing(nodes, p.joined, rendezvous);
 }
 
-int meeting_go(const struct meeting *meeting, const struct worker_options *own)
+int rendezvous_join(const struct rendezvous *rendezvous, const struct worker_options *own)
 {
-	const struct timespec pause = { .tv_nsec = AGAIN_MS * 1000000L };
-	uint64_t end = pair_now_ms() + (uint64_t)meeting->wait_ms;
+	const struct timespec pause = { .tv_nsec = RETRY_MS * 1000000L };
+	uint64_t end = pair_now_ms() + (uint64_t)rendezvous->wait_ms;
 	char why[CONTROL_TEXT];
 	int fd, status;
 
-	while ((fd = control_open(meeting->host, meeting->port, why)) < 0) {
+	while ((fd = control_open(rendezvous->host, rendezvous->port, why)) < 0) {
 		if (pair_now_ms() >= end) {
 			fprintf(stderr, "anynet cluster: %s\n", why);
 			return 2;
 		}
 		nanosleep(&pause, NULL);
 	}
+	watch_peer(fd);
 	status = worker_run(fd, own);
 	close(fd);
 	if (!status)

@@ -1,0 +1,110 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* A run with workers that are threads of this test. */
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdint.h>
+
+#include <cmocka.h>
+
+#include <pthread.h>
+#include <stdio.h>
+#include <string.h>
+#include <sys/socket.h>
+#include <unistd.h>
+
+#include "tools/cluster/conduct.h"
+#include "tools/pair/wire.h"
+#include "tools/shared/member.h"
+
+#define LONG_MS 60000
+
+struct peer {
+	int fd;
+	enum order_op last; /* it leaves when it has answered this */
+	pthread_t thread;
+};
+
+static json_t *answer(enum order_op op)
+{
+	if (op == ORDER_FACTS)
+		return json_pack("{s:{}, s:{}}", "facts", "launcher");
+	return op == ORDER_PAIR ? json_pack("{s:{}}", "result") : json_object();
+}
+
+static void *work(void *arg)
+{
+	struct peer *peer = arg;
+	struct order order = { .op = ORDER_STATS };
+	json_t *message;
+
+	while (order.op != peer->last && !pair_recv(peer->fd, &message, LONG_MS)) {
+		order_parse(message, &order);
+		json_decref(message);
+		pair_send_new(peer->fd, answer(order.op), LONG_MS);
+	}
+	close(peer->fd);
+	return NULL;
+}
+
+/* Two workers, which leave after these orders. Returns the document. */
+static json_t *run(enum order_op client, enum order_op server)
+{
+	static const struct conduct_options options = { .measure = { .streams = 1, .bytes = 1 } };
+	struct peer peers[2] = { { .last = client }, { .last = server } };
+	struct node nodes[2] = { 0 };
+	json_t *doc;
+
+	for (int i = 0; i < 2; i++) {
+		int ends[2];
+
+		assert_int_equal(socketpair(AF_UNIX, SOCK_STREAM, 0, ends), 0);
+		nodes[i] = (struct node){ .fd = ends[0], .errors = -1, .port = 4747 };
+		snprintf(nodes[i].name, sizeof(nodes[i].name), "h%d", i);
+		strcpy(nodes[i].address, "10.0.0.1");
+		peers[i].fd = ends[1];
+		assert_int_equal(pthread_create(&peers[i].thread, NULL, work, &peers[i]), 0);
+	}
+	doc = conduct(nodes, 2, &options);
+	for (int i = 0; i < 2; i++)
+		pthread_join(peers[i].thread, NULL);
+	return doc;
+}
+
+static const char *error_of(const json_t *doc, size_t host)
+{
+	return member_text(json_array_get(json_object_get(doc, "hosts"), host), "error");
+}
+
+/* A worker that leaves when its last measurement is done is no error. */
+static void test_end(void **state)
+{
+	json_t *doc = run(ORDER_PAIR, ORDER_SERVE);
+
+	(void)state;
+	assert_int_equal(json_array_size(json_object_get(doc, "links")), 1);
+	assert_string_equal(error_of(doc, 0), "");
+	assert_string_equal(error_of(doc, 1), "");
+	json_decref(doc);
+}
+
+static void test_early_end(void **state)
+{
+	json_t *doc = run(ORDER_FACTS, ORDER_BYE);
+
+	(void)state;
+	assert_int_equal(json_array_size(json_object_get(doc, "links")), 0);
+	assert_string_equal(error_of(doc, 0), "its worker has ended");
+	assert_string_equal(error_of(doc, 1), "");
+	json_decref(doc);
+}
+
+int main(void)
+{
+	const struct CMUnitTest tests[] = {
+		cmocka_unit_test(test_end),
+		cmocka_unit_test(test_early_end),
+	};
+
+	return cmocka_run_group_tests(tests, NULL, NULL);
+}
