@@ -2,6 +2,7 @@
 /* Reads the settings from the environment and prints them. */
 #include <nccl_net/config.h>
 
+#include <errno.h>
 #include <limits.h>
 #include <stdint.h>
 #include <stdlib.h>
@@ -14,31 +15,38 @@
 #include <nccl_net/log.h>
 #include <nccl_net/wire.h>
 
-int anynet_config_parse(const struct anynet_config_row *row, const char *value,
-			struct anynet_config *cfg)
+/* The value without white space around it. False: it is too long. */
+static bool trim(const char *value, char text[ANYNET_LIST_BYTES])
 {
-	char text[ANYNET_LIST_BYTES];
 	size_t bytes;
 
 	value += strspn(value, " \t\r\n");
 	bytes = strlen(value);
 	while (bytes && strchr(" \t\r\n", value[bytes - 1]))
 		bytes--;
-	if (bytes >= sizeof(text))
-		return -1;
+	if (bytes >= ANYNET_LIST_BYTES)
+		return false;
 	memcpy(text, value, bytes);
 	text[bytes] = 0;
-	return row->parse(row, text, cfg);
+	return true;
+}
+
+int anynet_config_parse(const struct anynet_config_row *row, const char *value,
+			struct anynet_config *cfg)
+{
+	char text[ANYNET_LIST_BYTES];
+
+	return trim(value, text) ? row->parse(row, text, cfg) : -EINVAL;
 }
 
 /* NCCL lowers counts above its limit, and users' scripts rely on that. Do the same for NCCL's variables. */
 static bool row_lower_count(const struct anynet_config_row *row, const char *value,
 			    struct anynet_config *cfg)
 {
-	char most[32];
+	char text[ANYNET_LIST_BYTES], most[32];
 	long number;
 
-	if (row->parse != anynet_parse_auto_int || anynet_parse_number(value, &number) ||
+	if (row->parse != anynet_parse_auto_int || !trim(value, text) || anynet_parse_number(text, &number) ||
 	    number <= row->max)
 		return false;
 	snprintf(most, sizeof(most), "%ld", row->max);

@@ -10,6 +10,7 @@
 #include <stdlib.h>
 #include <string.h>
 #include <sys/queue.h>
+#include <time.h>
 #include <unistd.h>
 
 #include <nccl_net/log.h>
@@ -19,6 +20,7 @@
 #include "selector.h"
 
 #define ABI_WITH_CONTEXTS 11
+#define CORE_LOCK_YIELDS  100 /* then a waiting thread sleeps between its tries */
 
 struct anynet_context {
 	TAILQ_ENTRY(anynet_context) link;
@@ -44,20 +46,24 @@ static struct {
 } core = { .contexts = TAILQ_HEAD_INITIALIZER(core.contexts) };
 
 /* A mutex that another thread held at the time of a fork stays locked in the child. This lock stores its holder's
- * process, so the child takes it over. It spins, because it is taken rarely, and is held for more than a moment only
- * while the first init probes the host. */
+ * process, so the child takes it over. It is taken rarely, and is held for more than a moment only while the first init
+ * probes the host and reads the secret. */
 static void core_lock(void)
 {
+	const struct timespec pause = { .tv_nsec = 1000000 };
 	pid_t self = getpid();
 
-	for (;;) {
+	for (unsigned tries = 0;; tries++) {
 		pid_t holder = 0;
 
 		if (atomic_compare_exchange_strong(&core.lock, &holder, self))
 			return;
 		if (holder != self && atomic_compare_exchange_strong(&core.lock, &holder, self))
 			return;
-		sched_yield();
+		if (tries < CORE_LOCK_YIELDS)
+			sched_yield();
+		else
+			nanosleep(&pause, NULL);
 	}
 }
 

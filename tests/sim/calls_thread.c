@@ -74,12 +74,12 @@ int pthread_join(pthread_t id, void **result)
 	return join(thread_of(id), result, SIM_NEVER);
 }
 
-int pthread_timedjoin_np(pthread_t id, void **result, const struct timespec *until)
+int pthread_tryjoin_np(pthread_t id, void **result)
 {
-	REAL(pthread_timedjoin_np, int, pthread_t, void **, const struct timespec *);
+	REAL(pthread_tryjoin_np, int, pthread_t, void **);
 	if (!inside())
-		return real(id, result, until);
-	return join(thread_of(id), result, ns_of(until));
+		return real(id, result);
+	return join(thread_of(id), result, 0) ? EBUSY : 0;
 }
 
 int pthread_setname_np(pthread_t id, const char *name)
@@ -163,14 +163,6 @@ int pthread_mutex_lock(pthread_mutex_t *mutex)
 		return real(mutex);
 	sched_may_preempt();
 	return lock_until(mutex, SIM_NEVER);
-}
-
-int pthread_mutex_timedlock(pthread_mutex_t *mutex, const struct timespec *until)
-{
-	REAL(pthread_mutex_timedlock, int, pthread_mutex_t *, const struct timespec *);
-	if (!inside())
-		return real(mutex, until);
-	return lock_until(mutex, ns_of(until));
 }
 
 int pthread_mutex_trylock(pthread_mutex_t *mutex)

@@ -69,10 +69,11 @@ static int open_file(void)
 static void write_piece(struct piece *piece)
 {
 	int fd = open_file();
+	ssize_t written = fd < 0 ? (ssize_t)piece->bytes : write(fd, piece->text, piece->bytes);
 
-	if (fd >= 0 && write(fd, piece->text, piece->bytes) != (ssize_t)piece->bytes)
+	if (written != (ssize_t)piece->bytes)
 		anynet_info("cannot write the events of the connection: %s; they are in this log only",
-			    error_text(errno));
+			    error_text(written < 0 ? errno : ENOSPC));
 	if (fd >= 0)
 		close(fd);
 	free(piece->text);

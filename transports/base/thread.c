@@ -5,9 +5,15 @@
 #include <errno.h>
 #include <sched.h>
 #include <signal.h>
+#include <time.h>
 #include <unistd.h>
 
+#include "base/os.h"
+
 #define STACK_BYTES (512u << 10) /* 8 KiB are used; libibverbs' drivers use more, sanitizers much more */
+
+/* Between looks at what may never come. The waits with a time-out of glibc 2.28 follow the wall clock, which jumps. */
+static const struct timespec moment = { .tv_nsec = 1000000 };
 
 static void mask_signals(sigset_t *old)
 {
@@ -54,14 +60,20 @@ struct timespec thread_after(clockid_t clock, uint64_t ms)
 
 bool thread_join_within(pthread_t thread, uint64_t ms)
 {
-	struct timespec until = thread_after(CLOCK_REALTIME, ms);
+	uint64_t until = os_now_ms() + ms;
+	int ret;
 
-	return !pthread_timedjoin_np(thread, NULL, &until);
+	while ((ret = pthread_tryjoin_np(thread, NULL)) == EBUSY && os_now_ms() < until)
+		nanosleep(&moment, NULL);
+	return !ret;
 }
 
 bool thread_lock_within(pthread_mutex_t *lock, uint64_t ms)
 {
-	struct timespec until = thread_after(CLOCK_REALTIME, ms);
+	uint64_t until = os_now_ms() + ms;
+	int ret;
 
-	return !pthread_mutex_timedlock(lock, &until);
+	while ((ret = pthread_mutex_trylock(lock)) == EBUSY && os_now_ms() < until)
+		nanosleep(&moment, NULL);
+	return !ret;
 }

@@ -59,6 +59,9 @@ uint64_t recv_progress(const struct anynet_comm *comm);
 void send_describe(const struct anynet_comm *comm, char *text, size_t bytes);
 void recv_describe(const struct anynet_comm *comm, char *text, size_t bytes);
 
+/* Send comm, ten times a second: assume a somewhat higher rate of streams that send nothing while others do. */
+void send_age_rates(struct anynet_comm *comm);
+
 /* Send comm: is it certain that the peer has READY, or was it never to be sent? */
 bool send_comm_ready(const struct anynet_comm *comm);
 

@@ -8,6 +8,7 @@
 
 /* A stream of unknown rate gets no more than this to start with */
 #define UNKNOWN_BYTES (256u << 10)
+#define AGED          1.01 /* of its rate, for a tenth of a second without a chunk */
 #define SLOWER_BY     1.5 /* a stream that would be this much later leaves a chunk to the others */
 
 /* --- the ready queue: messages with bytes (or an RTS) to hand to streams, oldest first --- */
@@ -250,6 +251,35 @@ static bool too_slow(const struct send_comm *comm, struct anynet_stream *stream,
 			best = time;
 	}
 	return best > 0 && own > SLOWER_BY * best;
+}
+
+/*
+ * Nothing measures the rate of a stream that is too slow for a chunk. It is assumed to rise, until the stream gets one,
+ * which measures it again: every 20 s if its rate is a tenth of the others'. So a path that has recovered is used again.
+ */
+void send_age_rates(struct anynet_comm *base)
+{
+	double best = 0;
+	bool any = false;
+
+	for (unsigned i = 0; i < base->stream_count; i++) {
+		const struct anynet_stream *stream = base->streams[i];
+
+		if (!stream_works(stream))
+			continue;
+		best = stream->sent.rate > best ? stream->sent.rate : best;
+		any |= stream->sent.bytes != stream->sent.aged_at;
+	}
+	for (unsigned i = 0; i < base->stream_count && any; i++) {
+		struct stream_sent *sent = base->streams[i] ? &base->streams[i]->sent : NULL;
+
+		if (sent && sent->bytes == sent->aged_at && sent->rate < best) {
+			sent->rate = sent->rate * AGED < best ? sent->rate * AGED : best;
+			sent->raised = true;
+		}
+		if (sent)
+			sent->aged_at = sent->bytes;
+	}
 }
 
 static bool may_have_qps(const struct send_comm *comm)

@@ -142,7 +142,9 @@ struct stream_qp {
 /* Payload, for balancing and statistics. */
 struct stream_sent {
 	uint64_t bytes;
-	double rate; /* bytes per ms as last estimated; 0 = not known */
+	uint64_t aged_at; /* `bytes` when send_age_rates ran last */
+	double rate;      /* estimated bytes per ms; 0 = not known */
+	bool raised;      /* the estimate was raised since it was measured */
 };
 
 struct stream_bye {

@@ -82,14 +82,6 @@ static void drain_alone(struct anynet_comm *comm)
 	}
 }
 
-/* Remove the comm from all of the plugin's threads, then destroy it. */
-static void release(struct anynet_comm *comm)
-{
-	io_threads_remove(comm);
-	registry_remove(comm);
-	listen_destroy_comm(comm);
-}
-
 void anynet_close(struct anynet_comm *comm)
 {
 	bool drains, left;
@@ -114,7 +106,8 @@ void anynet_close(struct anynet_comm *comm)
 	} else {
 		if (drains)
 			drain_alone(comm);
-		release(comm);
+		registry_remove(comm);
+		listen_destroy_comm(comm);
 	}
 	connect_trim(NULL);
 	listen_trim();

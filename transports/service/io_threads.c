@@ -12,6 +12,7 @@
 #include <nccl_net/log.h>
 
 #include "base/fd.h"
+#include "base/libc_text.h"
 #include "base/thread.h"
 #include "session/registry.h"
 
@@ -26,6 +27,7 @@ static struct {
 	int thread_count;
 	_Atomic bool stop;
 	uint32_t used; /* comms that the threads serve */
+	bool warned;   /* that they cannot be started */
 } pool = { .lock = PTHREAD_MUTEX_INITIALIZER, .epfd = -1, .wakefd = -1 };
 
 static void serve(uint64_t token)
@@ -64,15 +66,16 @@ static void close_descriptors(void)
 static int pool_start(int threads)
 {
 	struct epoll_event event = { .events = EPOLLIN, .data.u64 = WAKE_TOKEN };
+	int ret;
 
 	pool.epfd = fd_note(epoll_create1(EPOLL_CLOEXEC));
 	pool.wakefd = fd_note(eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK));
-	if (pool.epfd < 0 || pool.wakefd < 0 ||
-	    epoll_ctl(pool.epfd, EPOLL_CTL_ADD, pool.wakefd, &event)) {
-		int err = -errno;
-
+	ret = pool.epfd < 0 ? pool.epfd : pool.wakefd < 0 ? pool.wakefd : 0;
+	if (!ret && epoll_ctl(pool.epfd, EPOLL_CTL_ADD, pool.wakefd, &event))
+		ret = -errno;
+	if (ret) {
 		close_descriptors();
-		return err;
+		return ret;
 	}
 	atomic_store(&pool.stop, false);
 	while (pool.thread_count < threads && pool.thread_count < THREADS_MAX) {
@@ -107,10 +110,17 @@ static void pool_stop(void)
 
 void io_threads_add(struct anynet_comm *comm)
 {
+	int ret = 0;
+
 	if (!anynet_net.io_threads)
 		return;
 	pthread_mutex_lock(&pool.lock);
-	if (pool.thread_count || !pool_start(anynet_net.io_threads)) {
+	if (!pool.thread_count)
+		ret = pool_start(anynet_net.io_threads);
+	if (ret && !pool.warned)
+		anynet_warn("cannot start the I/O threads: %s; NCCL's threads do their work", error_text(-ret));
+	pool.warned |= ret;
+	if (!ret) {
 		pool.used++;
 		comm->session->io_token = registry_token(comm);
 		comm_enter(comm); /* the background thread may already work on it */

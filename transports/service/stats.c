@@ -253,14 +253,13 @@ static int tell_process(const struct round *round)
 /* Clear the records of comms that are gone. */
 static int forget(const struct round *round)
 {
-	static struct anynet_stats_comm nothing;
+	static struct anynet_stats_comm nothing; /* id 0 = no comm */
 	int ret = 0;
 
 	for (unsigned slot = 0; slot < stats.slots && !ret; slot++) {
 		if (round->seen[slot] || !stats.sums[slot])
 			continue;
 		stats.sums[slot] = 0;
-		memset(&nothing, 0, sizeof(nothing)); /* id 0 = no comm */
 		ret = stats_page_put(&stats.page, anynet_stats_comm_at(slot), &nothing,
 				     sizeof(nothing));
 	}

@@ -16,10 +16,8 @@ static struct {
 } writer = { .lock = PTHREAD_MUTEX_INITIALIZER };
 
 /* With writer.lock. False: it timed out. */
-static bool wait_for_change(uint64_t ms)
+static bool wait_for_change(struct timespec until)
 {
-	struct timespec until = thread_after(CLOCK_MONOTONIC, ms);
-
 	return !pthread_cond_timedwait(&writer.changed, &writer.lock, &until);
 }
 
@@ -34,7 +32,7 @@ static void *write_stats(void *arg)
 			stats_look();
 			pthread_mutex_lock(&writer.lock);
 			if (writer.wanted)
-				wait_for_change(ANYNET_STATS_LOOK_MS);
+				wait_for_change(thread_after(CLOCK_MONOTONIC, ANYNET_STATS_LOOK_MS));
 		} while (writer.wanted);
 		pthread_mutex_unlock(&writer.lock);
 		stats_end();
@@ -79,12 +77,13 @@ void stats_want(bool wanted)
 
 bool stats_leave(uint64_t ms)
 {
+	struct timespec until = thread_after(CLOCK_MONOTONIC, ms);
 	bool in_time = true, over;
 
 	stats_want(false);
 	pthread_mutex_lock(&writer.lock);
 	while (writer.runs && writer.forks == fd_forks() && in_time)
-		in_time = wait_for_change(ms);
+		in_time = wait_for_change(until);
 	over = !writer.runs;
 	pthread_mutex_unlock(&writer.lock);
 	return over;

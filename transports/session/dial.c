@@ -29,7 +29,7 @@ bool dial_pair(struct dial *dial, const struct comm_paths *paths, struct anynet_
 void dial_close(struct dial *dial)
 {
 	fd_hang_up(&dial->fd, -1);
-	ib_qp_free(dial->qp);
+	ib_qp_retire(dial->qp);
 	dial->qp = NULL;
 	free(dial->hello);
 	dial->hello = NULL;
@@ -79,7 +79,7 @@ static void drop_qp(struct dial *dial, const char *why)
 		hello_say_no_qp(dial->hello, why);
 	if (why != dial->hello->reason)
 		snprintf(dial->hello->reason, sizeof(dial->hello->reason), "%s", why);
-	ib_qp_free(dial->qp);
+	ib_qp_retire(dial->qp);
 	dial->qp = NULL;
 	dial->state = DIAL_DONE;
 }

@@ -227,7 +227,7 @@ static int admit_comm(struct endpoint *endpoint, const struct anynet_wire_hello 
 	else if (answer->reason[0])
 		hello_say_no_cm(hello, answer->reason);
 	if (comm_add_stream(comm, fd, 0, hello->epoch, answer->plan[0], qp)) {
-		ib_qp_free(qp);
+		ib_qp_retire(qp);
 		recv_comm_destroy(comm);
 		return refuse(answer, ANYNET_STATUS_BUSY, -ENOMEM, "out of memory");
 	}
@@ -269,7 +269,7 @@ static int admit_stream(struct endpoint *endpoint, const struct anynet_wire_hell
 		qp = ib_qp_accept(comm_device_at(comm, fd), hello, answer);
 	if (comm_add_stream(comm, fd, hello->stream, hello->epoch,
 			    (struct anynet_wire_pair){ UINT8_MAX, UINT8_MAX }, qp)) {
-		ib_qp_free(qp);
+		ib_qp_retire(qp);
 		return refuse(answer, ANYNET_STATUS_BUSY, -ENOMEM, "out of memory");
 	}
 	return 0;

@@ -215,6 +215,8 @@ void watch_comm(struct anynet_comm *comm, uint64_t now)
 	bool waits = is_waiting(comm);
 
 	watch->looked_ms = now;
+	if (comm->is_send && comm->stream_count > 1)
+		send_age_rates(comm);
 	if (atomic_exchange(&comm->session->carrier_event, false)) {
 		recorder_note_carriers(comm);
 		recovery_hurry(comm);

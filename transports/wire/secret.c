@@ -4,6 +4,7 @@
 
 #include <errno.h>
 #include <fcntl.h>
+#include <stdatomic.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -26,6 +27,7 @@ static struct {
 /* The file being read. */
 struct reading {
 	const char *file;
+	_Atomic bool finished; /* the reader, or the thread that waited for it */
 	size_t bytes; /* of the secret; 0 = not usable, for the reason in `why` */
 	char why[sizeof(secret.problem) - 300];
 	/* A secret, its newline, and one byte more to detect a longer file. */
@@ -108,15 +110,36 @@ static void *read_secret(void *arg)
 	return arg;
 }
 
-/* Read in a separate thread. False: it is still blocked, possibly for ever, and `reading` must not be freed. */
+static void forget(struct reading *reading)
+{
+	explicit_bzero(reading, sizeof(*reading));
+	free(reading);
+}
+
+/* The thread that finishes second, reader or waiting thread, frees `reading`. */
+static void *read_aside(void *arg)
+{
+	struct reading *reading = arg;
+
+	read_secret(reading);
+	if (atomic_exchange(&reading->finished, true))
+		forget(reading);
+	return NULL;
+}
+
+/* Read in a separate thread. False: it is still blocked, possibly for ever, and `reading` belongs to it. */
 static bool read_within(struct reading *reading, uint64_t ms)
 {
 	pthread_t thread;
 
-	if (!thread_start(&thread, "anynet-secret", read_secret, reading))
-		return thread_join_within(thread, ms);
-	read_secret(reading);
-	return true;
+	if (thread_start(&thread, "anynet-secret", read_aside, reading)) {
+		read_secret(reading);
+		return true;
+	}
+	if (thread_join_within(thread, ms))
+		return true;
+	pthread_detach(thread);
+	return atomic_exchange(&reading->finished, true);
 }
 
 static void take(const struct reading *reading, char *why, size_t why_bytes)
@@ -143,8 +166,7 @@ void secret_start(const char *file)
 		reading->file = file;
 		if (read_within(reading, READ_MS)) {
 			take(reading, why, sizeof(why));
-			explicit_bzero(reading, sizeof(*reading));
-			free(reading);
+			forget(reading);
 		} else {
 			snprintf(why, sizeof(why), "not read within %d s: its file system does not answer",
 				 READ_MS / 1000);

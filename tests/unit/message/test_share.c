@@ -89,6 +89,39 @@ static void test_a_chunk_is_left_to_one_that_is_done_with_it_earlier(void **stat
 	assert_true(takes(0));
 }
 
+/* Nothing else would measure it again. */
+static void test_a_slow_stream_is_tried_again_some_time(void **state)
+{
+	struct stream_sent *slow, *fast;
+	unsigned looks = 0;
+
+	(void)state;
+	open_streams(2);
+	slow = &share.pair.send->streams[0]->sent;
+	fast = &share.pair.send->streams[1]->sent;
+	set_stream(0, 100, 0);
+	set_stream(1, 1000, 0);
+	for (int i = 0; i < 1000; i++)
+		send_age_rates(share.pair.send); /* nothing is sent at all: nothing is known to be old */
+	assert_true(slow->rate <= 100 && !slow->raised);
+	for (; !takes(0); looks++) {
+		fast->bytes += CHUNK;
+		send_age_rates(share.pair.send);
+	}
+	assert_in_range(looks, 150, 250);
+	assert_true(slow->raised);
+	for (int i = 0; i < 100; i++) {
+		slow->bytes += CHUNK;
+		send_age_rates(share.pair.send);
+	}
+	assert_true(slow->rate < 1000); /* it sends, so it is measured */
+	for (int i = 0; i < 1000; i++) {
+		fast->bytes += CHUNK;
+		send_age_rates(share.pair.send);
+	}
+	assert_true(slow->rate <= 1000);
+}
+
 static void test_the_fastest_of_the_others_counts(void **state)
 {
 	(void)state;
@@ -238,6 +271,7 @@ int main(void)
 {
 	const struct CMUnitTest tests[] = {
 		SHARE(test_a_chunk_is_left_to_one_that_is_done_with_it_earlier),
+		SHARE(test_a_slow_stream_is_tried_again_some_time),
 		SHARE(test_the_fastest_of_the_others_counts),
 		SHARE(test_what_is_not_known_is_no_reason_to_wait),
 		SHARE(test_nothing_is_left_to_one_that_is_broken),

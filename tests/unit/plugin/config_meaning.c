@@ -52,6 +52,8 @@ void test_too_many_streams_are_lowered_with_one_warning(void **state)
 	load_with("NCCL_NSOCKS_PERTHREAD=100", NULL);
 	assert_int_equal(capture_count(0, NULL), 1);
 	assert_int_equal(cfg.streams_per_nic, 64);
+	load_with("NCCL_NSOCKS_PERTHREAD=100 ", NULL);
+	assert_int_equal(cfg.streams_per_nic, 64);
 	/* ours is not lowered but refused */
 	load_with("ANYNET_TCP_CONNECTIONS=100", NULL);
 	assert_int_equal(capture_count(0, NULL), 1);

@@ -23,8 +23,7 @@
 
 /* Values of anynet_wire_qp.kind. Only ends of the same kind connect. */
 enum {
-	LINK_NONE,
-	KIND_IB,
+	KIND_IB = 1,
 	KIND_ROCE_V1,
 	KIND_ROCE_V2,
 };

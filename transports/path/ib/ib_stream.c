@@ -113,7 +113,7 @@ static int ib_resume(struct anynet_stream *base, struct stream_position from)
 		ib_confirm(stream, from.frames);
 	ret = stream->over_tcp->resume(base, from);
 	if (ret) {
-		ib_qp_free(qp);
+		ib_qp_retire(qp);
 		return ret;
 	}
 	if (base->comm->is_send)
@@ -222,13 +222,11 @@ static void ib_close(struct anynet_stream *base)
 	struct ib_stream *stream = to_ib(base);
 
 	if (stream->qp) {
-		uint64_t arrived;
-
-		ib_qp_end(stream->qp, &arrived);
+		ib_qp_end(stream->qp, NULL);
 		ib_stream_drop_qp(stream);
 	}
 	ib_free_rest(stream);
-	ib_qp_free(base->qp.next);
+	ib_qp_retire(base->qp.next);
 	stream->over_tcp->close(base);
 }
 

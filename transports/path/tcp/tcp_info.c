@@ -22,11 +22,12 @@ void tcp_rate_refresh(struct tcp_stream *stream)
 	struct tcp_info info = { 0 };
 	socklen_t len = sizeof(info);
 	uint64_t busy_us, acked;
+	struct stream_sent *sent = &stream->base.sent;
 	double rate;
 
-	if (stream->base.sent.bytes < stream->rate.at)
+	if (sent->bytes < stream->rate.at)
 		return;
-	stream->rate.at = stream->base.sent.bytes + REFRESH_BYTES;
+	stream->rate.at = sent->bytes + REFRESH_BYTES;
 	if (getsockopt(stream->base.fd, IPPROTO_TCP, TCP_INFO, &info, &len) ||
 	    len < offsetof(struct tcp_info, tcpi_busy_time) + sizeof(info.tcpi_busy_time))
 		return;
@@ -35,9 +36,10 @@ void tcp_rate_refresh(struct tcp_stream *stream)
 	if (busy_us < SAMPLE_US)
 		return;
 	rate = (double)acked * 1000 / (double)busy_us;
-	stream->base.sent.rate = stream->base.sent.rate > 0 ? OLD_SHARE * stream->base.sent.rate +
-								      (1 - OLD_SHARE) * rate
-							    : rate;
+	if (sent->rate > 0 && !sent->raised)
+		rate = OLD_SHARE * sent->rate + (1 - OLD_SHARE) * rate;
+	sent->rate = rate;
+	sent->raised = false;
 	stream->rate.busy_us = info.tcpi_busy_time;
 	stream->rate.acked = info.tcpi_bytes_acked;
 }
