@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* What becomes of a stream whose connection has ended, and of a comm that something is wrong with. */
+/* Decides what happens to a stream whose connection has ended, and to a comm with a noted fault. */
 #include <errno.h>
 
 #include <nccl_net/log.h>
@@ -22,7 +22,8 @@ void comm_tell_tcp_only(struct anynet_comm *comm, int level)
 			    comm->fault.tcp_only_why);
 }
 
-/* The peer has said that it closes. No error until something is asked of it again. */
+/* The peer has closed the stream, or its connection ended while the comm was idle and recovery is off. This is an error
+ * only if requests are pending, or when NCCL uses the comm again. */
 static void stream_ended(struct anynet_comm *comm, struct anynet_stream *stream)
 {
 	bool said_bye = stream->bye.came;
@@ -40,7 +41,7 @@ static void stream_ended(struct anynet_comm *comm, struct anynet_stream *stream)
 
 int comm_stream_broke(struct anynet_comm *comm, struct anynet_stream *stream, int err)
 {
-	/* Its last words may still be there to be read. */
+	/* The peer's last frames may be unread: errors, ACKs, BYE. */
 	if (!comm_state(comm) && comm->is_send && !stream->bye.came)
 		stream->ops->receive(stream);
 	if (comm_state(comm)) {
@@ -83,7 +84,7 @@ void comm_take_rest(struct anynet_comm *comm)
 	}
 }
 
-/* The receiver sees what its path does not, and says so. */
+/* The receiver has sent SUSPECT: it may see a fault that this side cannot. */
 static void take_suspect(struct anynet_comm *comm, struct anynet_stream *stream)
 {
 	stream->health.suspected = false;

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* What both kinds of comm share: streams, turns, errors, memory registration, test and close. */
+/* Send and receive comms: creation, the states of their streams, failure. */
 #include <assert.h>
 #include <errno.h>
 #include <sched.h>
@@ -26,7 +26,7 @@
 #define EVENTS_PER_TURN 16
 #define ENTER_YIELDS    20
 
-/* NULL: no memory, and `comm` is the caller's to free. */
+/* NULL = no memory; the caller still owns `comm`. */
 static struct anynet_comm *init(struct anynet_comm *comm, unsigned stream_count)
 {
 	struct session *session = comm ? calloc(1, sizeof(*session)) : NULL;
@@ -72,7 +72,8 @@ struct anynet_comm *recv_comm_create(const struct anynet_device *dev, unsigned s
 	return comm;
 }
 
-/* A connection that is closed leaves the set by itself: only we hold it. */
+/* Needs no counterpart when the connection is closed: that removes it from the set, and a stale event carries a token,
+ * not a pointer. */
 void comm_watch_by_threads(struct anynet_comm *comm, const struct anynet_stream *stream)
 {
 	struct epoll_event event = { .events = EPOLLIN | EPOLLOUT | EPOLLET,
@@ -100,7 +101,8 @@ static void unwatch_stream(struct anynet_comm *comm, struct anynet_stream *strea
 		epoll_ctl(comm->epfd, EPOLL_CTL_DEL, stream->fd, NULL);
 }
 
-/* For good. Out of the set first: who else holds the socket would keep it, and the freed stream, in there. */
+/* The stream leaves the epoll set before its socket is closed: if another process has a copy of the socket, the set
+ * would keep it, with a pointer to the freed stream. */
 static void close_stream(struct anynet_comm *comm, struct anynet_stream *stream)
 {
 	comm->streams[stream->index] = NULL;
@@ -118,8 +120,8 @@ void comm_close_streams(struct anynet_comm *comm)
 	}
 }
 
-/* The connector may give up a stream before the answer to its hello arrives. That stream exists at the acceptor only: it is
- * never resumed, and what the acceptor sends on it is lost. */
+/* The connector may give up a stream before the answer to its hello arrives. That stream exists at the acceptor only:
+ * it is never resumed, and what the acceptor sends on it is lost. */
 void comm_keep_streams(struct anynet_comm *comm, uint64_t standing)
 {
 	for (unsigned i = 1; standing && i < comm->stream_count; i++)
@@ -170,7 +172,8 @@ void comm_enter(struct anynet_comm *comm)
 			nanosleep(&moment, NULL);
 }
 
-/* Links are looked at, without system calls, and the connections beside them with them. */
+/* Does a queue pair carry one of the streams? The comm then needs no epoll set: each turn polls the queue pairs,
+ * without system calls, and their TCP connections along with them. */
 static bool any_link(const struct anynet_comm *comm)
 {
 	for (unsigned i = 0; comm_is_ib(comm) && i < comm->stream_count; i++)
@@ -235,9 +238,9 @@ void comm_fail(struct anynet_comm *comm, const struct anynet_stream *stream, int
 		    comm->is_send ? "send to" : "receive from", peer->host, peer->pid, peer->addr,
 		    comm->dev->name, path, text, error_text(-err), pending);
 	recorder_note(comm, stream, ANYNET_EVENT_FAILED, err, pending, text);
-	/* Whoever sees the error finds its reason in the log. */
+	/* After the log line: a thread that sees the error must find its cause in the log. */
 	atomic_compare_exchange_strong(&comm->error, &none, err);
-	recorder_tell(comm); /* to a file, which may be on a disk that does not answer */
+	recorder_tell(comm);
 }
 
 /* --- streams that end --- */
@@ -325,7 +328,7 @@ void comm_stream_back(struct anynet_comm *comm, struct anynet_stream *stream, in
 		return;
 	}
 	ret = watch_stream(comm, stream);
-	if (ret) { /* no memory: another connection is made when the comm is looked at */
+	if (ret) { /* no memory: watch_comm asks for another connection */
 		comm_sever(comm, stream, ret);
 		return;
 	}

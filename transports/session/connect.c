@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Connecting, as steps that never block: dial, hello, welcome for stream 0; then the same for the other
- * streams, side by side; then READY. NCCL calls again with the same handle buffer (net-api.md §3.3); the
- * handle's local area holds a number into the table of connects in progress, never a pointer, so that
- * a damaged handle does no harm. Waiting is by timestamp, within one deadline.
+ * NCCL's connect, in steps that never block: dial, hello and WELCOME for stream 0, then for the other streams in
+ * parallel, then READY. NCCL calls again with the same handle buffer (net-api.md §3.3). The handle's field `local` has
+ * a slot and generation of the table of connects in progress, never a pointer, so a damaged handle does no harm. Pauses
+ * are timestamps, within one deadline.
  */
 #include <errno.h>
 #include <stdio.h>
@@ -22,8 +22,8 @@
 
 #define PAUSE_MIN_MS   10
 #define PAUSE_MAX_MS   1000
-#define SILENT_MS       3000 /* without a sign of the peer's host */
-#define EXTRA_STREAM_MS 5000 /* a further stream that does not stand by then is done without */
+#define SILENT_MS       3000 /* without a sign of life from the peer's host: next address */
+#define EXTRA_STREAM_MS 5000 /* further streams not established by then are left out */
 
 static void op_free(struct connect_op *op, bool handed_over)
 {
@@ -118,8 +118,8 @@ static ANYNET_COLD int timed_out(struct connect_op *op)
 	return err == -EINPROGRESS ? -ETIMEDOUT : err == -ENODATA ? -ECONNRESET : err;
 }
 
-/* The peer's kernel has accepted: its process is late, and NCCL would wait for it for ever. Told after
- * ANYNET_STALL_WARN, then ever less often. */
+/* The peer's kernel has accepted the connection, but its process does not answer. This has no deadline, because NCCL
+ * would wait forever, too. Warns after ANYNET_STALL_WARN, then at growing intervals. */
 static void wait_for_answer(struct connect_op *op, uint64_t now)
 {
 	uint64_t patience = (uint64_t)anynet_net.cfg->stall_warn_ms;
@@ -137,7 +137,7 @@ static void wait_for_answer(struct connect_op *op, uint64_t now)
 		seconds_text(now - op->stood_ms, 0, seconds));
 }
 
-/* Only the time without a connection counts. */
+/* The time spent waiting for an answer does not count towards ANYNET_CONNECT_TIMEOUT. */
 static void wait_is_over(struct connect_op *op, uint64_t now)
 {
 	if (op->stood_ms)
@@ -145,8 +145,9 @@ static void wait_is_over(struct connect_op *op, uint64_t now)
 	op->stood_ms = 0;
 }
 
-/* The peer's kernel acknowledges a hello even if its process is late. A host that does not is given up for the next
- * address, or another try: the kernel by itself would try ever less often, and no other address. */
+/* The peer's kernel acknowledges a hello even if its process is late. A host that acknowledges nothing for SILENT_MS is
+ * given up for the next address or another try: the kernel would retransmit at growing intervals, and to this address
+ * only. */
 static int dial_first(struct connect_op *op, uint64_t now)
 {
 	enum dial_state before = op->first.state;
@@ -210,7 +211,7 @@ static ANYNET_COLD int not_made(const struct connect_op *op, int err)
 	return err;
 }
 
-/* Between IB devices the plan leaves our ports to us. */
+/* Between IB devices the acceptor's plan leaves the choice of the connector's ports to the connector. */
 static void complete_plan(struct connect_op *op)
 {
 	struct anynet_wire_hello *welcome = &op->welcome;
@@ -236,7 +237,7 @@ static int make_comm(struct connect_op *op)
 	op->paths.peer_count = (uint8_t)hello_addr_count(welcome);
 	memcpy(op->paths.peer, welcome->addrs, sizeof(op->paths.peer));
 	op->comm->session->paths = op->paths;
-	if (pair.from >= op->paths.own_count) /* its word for our own NICs */
+	if (pair.from >= op->paths.own_count) /* the index is the peer's, so check it */
 		pair.from = 0;
 	op->comm->checksum |= welcome->features & ANYNET_FEATURE_CHECKSUM;
 	op->comm->tcp_only = !hello_may_use_qps(welcome);
@@ -349,7 +350,7 @@ static int op_step(struct connect_op *op)
 		return ret;
 	log_connection(op->comm);
 	return comm_transmit(
-		op->comm); /* READY, which accept waits for: this is the comm that NCCL has */
+		op->comm); /* sends READY, which tells accept that NCCL gets this comm */
 }
 
 static int op_create(const struct anynet_device *dev, const struct anynet_connect_options *opts,
@@ -381,7 +382,7 @@ static int op_create(const struct anynet_device *dev, const struct anynet_connec
 		free(op);
 		return ret;
 	}
-	/* Our NICs: for the plan of streams, and where the peer can ask whether we still live. */
+	/* The acceptor plans streams over these NICs and sends its PROBEs to them. */
 	paths->own_count = (uint8_t)nic_stripe(dev, paths->own, ANYNET_HELLO_ADDRS);
 	listen_hold(paths->own, paths->own_count, paths->own_addrs);
 	ret = connect_table_add(op);
@@ -432,9 +433,9 @@ int connect_step(const struct anynet_device *dev, const struct anynet_connect_op
 	memcpy(buffer, &handle, sizeof(handle));
 	if (!ret) {
 		*out = op->comm;
-		(*out)->session->listening = true; /* our hold on the listening sockets is its now */
+		(*out)->session->listening = true; /* the comm takes over the op's listen_hold */
 		op->comm = NULL;
-		/* Before the connect leaves its table: a PROBE finds the one or the other. */
+		/* Register the comm before the op leaves the table: a PROBE must find one of the two. */
 		registry_add(*out);
 	}
 	connect_table_remove(op);

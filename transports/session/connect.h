@@ -1,19 +1,21 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Connecting, in steps that wait for nobody: dial, hello, welcome, then all further streams side by side, then READY. */
+/* NCCL's connect, in steps that never block: dial, hello, WELCOME, then all further streams in parallel, then READY. */
 #ifndef ANYNET_CONNECT_H
 #define ANYNET_CONNECT_H
 
 #include <nccl_net/comm.h>
 #include <nccl_net/wire.h>
 
-/* A step of anynet_connect. *comm: it is open, has told the acceptor so, and is in the registry if there was memory for that. */
+/* One step of anynet_connect. When it returns a comm, the comm is open, its READY is sent or queued, and it is in the
+ * registry if there was memory for that. */
 int connect_step(const struct anynet_device *dev, const struct anynet_connect_options *opts, void *handle,
 		 struct anynet_comm **comm);
 
-/* Is the send comm of this name still being connected? */
+/* Is a send comm with this comm_id and token being connected? */
 bool connect_knows(uint64_t comm_id, const uint8_t token[ANYNET_TOKEN_BYTES]);
 
-/* Free connects that NCCL abandoned and no call works on: those past their deadline, and all of this owner (NULL = nobody). */
+/* Free abandoned connects: those that NCCL has not called for ANYNET_CONNECT_TIMEOUT, and all of `owner` (NULL = none).
+ * Those with a step in progress are left alone. */
 void connect_trim(const void *owner);
 
 #endif

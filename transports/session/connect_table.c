@@ -11,7 +11,7 @@
 
 #define CONNECTS_LIMIT (1 << 20)
 
-/* Connects in progress. The lock guards the table; an op is used by one NCCL thread at a time. */
+/* `lock` guards the table. An op is used by one NCCL thread at a time. */
 static struct {
 	pthread_mutex_t lock;
 	struct connect_op **ops;
@@ -88,8 +88,9 @@ void connect_table_remove(struct connect_op *op)
 	pthread_mutex_unlock(&table.lock);
 }
 
-/* A connect whose handle NCCL has thrown away without ever calling again (net-api.md §3.3): its communicator has
- * ended, or NCCL has not called for as long as it may take. Past its deadline alone it still has an error to report. */
+/* NCCL may discard a handle and never call again (net-api.md §3.3). A connect is abandoned if its communicator has
+ * ended, or if NCCL has not called for ANYNET_CONNECT_TIMEOUT. One that is only past its deadline still has an error to
+ * report at NCCL's next call. */
 struct connect_op *connect_table_take_abandoned(const void *owner, uint64_t now)
 {
 	uint64_t patience = (uint64_t)anynet_net.cfg->connect_timeout_ms;

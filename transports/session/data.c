@@ -5,7 +5,7 @@
 #include "session/comm.h"
 #include "session/listen.h"
 
-/* May something be asked of it? 0 or the comm's error. */
+/* May NCCL post a request? 0 or the comm's error. */
 static int check(struct anynet_comm *comm)
 {
 	int ret = comm_state(comm);
@@ -15,7 +15,7 @@ static int check(struct anynet_comm *comm)
 	return ret;
 }
 
-/* What a call below has returned, when what it may have noted is settled. */
+/* Settles what a call below may have noted. Returns the comm's error, or else `ret`, the result of that call. */
 static int settled(struct anynet_comm *comm, int ret)
 {
 	int err = comm_state(comm);
@@ -23,7 +23,7 @@ static int settled(struct anynet_comm *comm, int ret)
 	return err ? err : ret;
 }
 
-/* Acknowledgements that wait free slots. */
+/* Receives acknowledgements, which free slots. */
 static ANYNET_COLD int make_room(struct anynet_comm *comm)
 {
 	int ret = comm_turn(comm);
@@ -31,7 +31,7 @@ static ANYNET_COLD int make_room(struct anynet_comm *comm)
 	return ret ? ret : check(comm);
 }
 
-/* A buffer that a NIC may read is registered, by whomever. */
+/* Registers a send buffer that NCCL has not registered, for a NIC to read. */
 static ANYNET_COLD int borrow(struct anynet_comm *comm, struct anynet_send *send)
 {
 	int ret = comm_borrow_mr(comm, send->data, send->bytes, &send->mr);
@@ -82,7 +82,7 @@ int anynet_isend(struct anynet_comm *comm, const struct anynet_send *send, struc
 	return ret;
 }
 
-/* The same for buffers that a NIC may write to. */
+/* The same for receive buffers, for a NIC to write. On error nothing that it has registered is left. */
 static ANYNET_COLD int borrow_missing(struct anynet_comm *comm, const struct anynet_recv *recv,
 				      struct anynet_mr **mrs)
 {
@@ -188,7 +188,7 @@ static int test_receive(struct anynet_comm *comm, struct anynet_request *req, in
 			return ret;
 	}
 	*done = 1;
-	/* With nothing posted NCCL may not call again for long: what the sender waits for goes now. */
+	/* Nothing is posted any more, so NCCL may not call again soon: send what the sender waits for. */
 	if (recv_report(req, sizes))
 		comm_transmit(comm);
 	return 0;
@@ -222,7 +222,7 @@ int anynet_test(struct anynet_request *req, int *done, int *sizes)
 		ret = test_receive(comm, req, done, sizes);
 	answer = !comm->is_send && comm->down;
 	comm_leave(comm);
-	/* The sender dials: answer without waiting for the background thread to get a core. */
+	/* The sender redials: answer it now, the background thread may have to wait for a core. */
 	if (anynet_unlikely(answer))
 		listen_turn();
 	return ret;

@@ -16,7 +16,7 @@
 #include "session/progress.h"
 #include "wire/secret.h"
 
-#define PROOF_MS 3000 /* the kernel may have to find the peer's Ethernet address first */
+#define PROOF_MS 3000 /* the kernel may have to resolve the peer's Ethernet address first */
 
 bool dial_pair(struct dial *dial, const struct comm_paths *paths, struct anynet_wire_pair pair)
 {
@@ -84,7 +84,7 @@ static void drop_qp(struct dial *dial, const char *why)
 	dial->state = DIAL_DONE;
 }
 
-/* The queue pair is connected: see whether it works. */
+/* The queue pair is connected: test it. */
 static void begin_proof(struct dial *dial)
 {
 	int ret = ib_qp_begin_proof(dial->qp);
@@ -97,14 +97,14 @@ static void begin_proof(struct dial *dial)
 	dial->state = DIAL_PROOF;
 }
 
-/* For the RDMA connection manager. Where all start at once a subnet's may be slow to tell the paths; the
- * further streams have to stand before long (connect.c). */
+/* Time for the RDMA CM. When a whole job starts, the subnet manager may be slow to resolve paths. Streams other than
+ * stream 0 have EXTRA_STREAM_MS in all (connect.c). */
 static unsigned join_ms(enum anynet_hello_kind kind)
 {
 	return kind == ANYNET_KIND_COMM ? 5000 : 2000;
 }
 
-/* Answered: join what the peer made for us. */
+/* The WELCOME has come: connect to the peer's end of the queue pair. */
 static void begin_join(struct dial *dial)
 {
 	const struct anynet_wire_hello *welcome = dial->hello;
@@ -118,7 +118,7 @@ static void begin_join(struct dial *dial)
 		return;
 	}
 	if (dial->kind == ANYNET_KIND_RESUME)
-		return; /* it has been proven, and the peer has it still */
+		return; /* proven before, and the peer still has its end */
 	ret = ib_qp_join(dial->qp, welcome);
 	if (ret == -EINPROGRESS) {
 		dial->proof_ms = os_now_ms() + join_ms(dial->kind);
@@ -132,12 +132,13 @@ static void begin_join(struct dial *dial)
 	}
 }
 
-/* Without the manager after all: the peer is told over TCP, and says so when its end is ready. */
+/* The RDMA CM has failed. A PING over TCP asks the peer to connect without it, and the peer answers with the same PING
+ * when its end is ready. */
 static int begin_agreeing(struct dial *dial)
 {
 	dial->frame =
 		(struct anynet_wire_frame){ .type = ANYNET_FRAME_PING, .seq = ANYNET_PING_JOIN };
-	/* The first bytes of a connection: there is room for them. */
+	/* Nothing else is queued in the new socket, so the frame fits. */
 	if (send(dial->fd, &dial->frame, sizeof(dial->frame), MSG_DONTWAIT | MSG_NOSIGNAL) !=
 	    sizeof(dial->frame))
 		return -ECONNABORTED;
@@ -178,8 +179,8 @@ static int join(struct dial *dial)
 		dial->without_cm = true;
 		if (dial->kind != ANYNET_KIND_LINK)
 			return begin_agreeing(dial);
-		drop_qp(dial,
-			why); /* nobody reads this connection any more: another one, without */
+		/* After a LINK the peer does not read this connection any more: the next dial does without the CM. */
+		drop_qp(dial, why);
 		return 0;
 	}
 	begin_proof(dial);
@@ -233,7 +234,7 @@ int dial_start(struct dial *dial, const struct comm_paths *paths, const struct a
 	return 0;
 }
 
-/* Send the message in dial->hello; `next` comes behind it. */
+/* Sends the message in dial->hello, then enters state `next`. */
 static int say(struct dial *dial, enum dial_state next)
 {
 	int ret = socket_send_some(dial->fd, dial->hello, sizeof(*dial->hello), &dial->done);
@@ -259,11 +260,11 @@ static int hear(struct dial *dial)
 {
 	int ret = socket_recv_some(dial->fd, dial->hello, sizeof(*dial->hello), &dial->done);
 
-	/* another version's may be shorter: the peer closed behind it */
+	/* a hello of another version may be shorter; the peer closes after it */
 	return ret && hello_is_foreign(dial->hello, dial->done) ? 0 : ret;
 }
 
-/* The peer may be anybody: its answer is not passed on. */
+/* Anybody may have sent the answer: replace it by a refusal, and keep only the host name. */
 static void refuse_unproven(struct dial *dial)
 {
 	struct anynet_wire_hello refusal = { .status = ANYNET_STATUS_AUTH };
@@ -275,7 +276,7 @@ static void refuse_unproven(struct dial *dial)
 	dial->state = DIAL_DONE;
 }
 
-/* If there is a secret only these need no proof: their sender may have none to give. */
+/* With a secret, only these two answers need no proof: their sender may have no secret. */
 static bool needs_proof(const struct anynet_wire_hello *welcome)
 {
 	return secret_known() && welcome->status != ANYNET_STATUS_VERSION &&
@@ -313,7 +314,7 @@ static int take_challenge(struct dial *dial)
 	if (ret)
 		return ret;
 	if (dial->hello->type == ANYNET_WELCOME)
-		return judge_welcome(dial); /* refused, or one who spares himself the proof */
+		return judge_welcome(dial); /* refused, or without a challenge: judge_welcome checks */
 	ret = hello_check_answer(dial->hello, ANYNET_CHALLENGE, &dial->question);
 	if (ret)
 		return ret;

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * After close: sends reported done may still be in our or the kernel's buffers, because the receiver
- * is slow or a stream is broken; a receiver's last acknowledgements, too. Such a comm stays, without
- * NCCL, until the peer's kernel has everything or the peer timeout is over. The background thread turns it.
+ * Draining after close. Sends reported done may still be in the plugin's or the kernel's buffers, because the receiver
+ * is slow or a stream is broken; so may a receiver's last acknowledgements. The comm stays, without NCCL, until the
+ * peer's kernel has everything, for at most ANYNET_PEER_TIMEOUT. The background thread turns it.
  */
 #include <errno.h>
 #include <stdlib.h>
@@ -10,7 +10,7 @@
 #include "base/fd.h"
 #include "session/recovery.h"
 
-/* May a stream that has no connection owe the peer something? */
+/* A stream without a connection: may something sent on it still be missing at the peer? */
 static bool owes(const struct anynet_comm *comm, const struct anynet_stream *stream)
 {
 	return comm->is_send ? !send_confirmed(comm) : recv_told_on(comm, stream->index);
@@ -28,7 +28,7 @@ static bool must_drain(struct anynet_comm *comm)
 		if (ret && ret != -EAGAIN)
 			comm_stream_broke(comm, stream, ret);
 		stream = comm->streams[i];
-		/* A receiver that has heard of a new connection gives up the old one, unread. */
+		/* A receiver that gets a RESUME closes the old connection, and does not read what is left in it. */
 		wait |= ret == -EAGAIN ||
 			(stream && !stream_stands(stream) && owes(comm, stream)) ||
 			(stream && recovery_announced(comm, stream));

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* The endpoints that handles point to, and which connection is given to which; see listen_internal.h. */
+/* Endpoints, which handles name, and which connections they admit; see listen_internal.h. */
 #include <errno.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -16,12 +16,12 @@
 
 #define ENDPOINTS_MAX (1 << 20)
 
-/* An entry's number is in the handle. */
+/* The index of an entry is in the handle. */
 struct endpoint {
 	bool used;
 	uint8_t token[ANYNET_TOKEN_BYTES];
-	struct anynet_listener *listener; /* while it waits */
-	struct anynet_comm *comm;         /* from the hello on */
+	struct anynet_listener *listener; /* NULL once its comm is accepted */
+	struct anynet_comm *comm;         /* NULL until a COMM hello is admitted */
 	uint64_t comm_id;
 	int next_free;
 };
@@ -105,7 +105,6 @@ static struct endpoint *find(uint32_t number, const uint8_t token[ANYNET_TOKEN_B
 	return endpoint->used && token_equal(endpoint->token, token) ? endpoint : NULL;
 }
 
-/* The peer went away or stalled before the comm stood: be ready for its next try. */
 void endpoint_drop_half_built(struct anynet_listener *listener)
 {
 	struct endpoint *endpoint = &table.entries[listener->endpoint];
@@ -150,7 +149,7 @@ void endpoint_close_listener(struct anynet_listener *listener)
 {
 	if (listener->comm)
 		endpoint_drop_half_built(listener);
-	/* After a comm has come out of it the endpoint is the comm's. */
+	/* Once its comm is accepted, the endpoint belongs to the comm. */
 	if (table.entries[listener->endpoint].listener == listener)
 		endpoint_release(listener->endpoint);
 }
@@ -182,7 +181,8 @@ static ANYNET_COLD int refuse_without_qp(const struct anynet_wire_hello *hello,
 	return refuse(answer, ANYNET_STATUS_TRANSPORT, -EPROTONOSUPPORT, why);
 }
 
-/* Of an IB device only its own ports, the other devices stand by; for a peer without one the first. */
+/* With an IB device at both ends the plan has its own ports only, because the other devices are standbys. With a peer
+ * that has no IB device, it has the first port only. */
 static int plan_streams(const struct anynet_device *dev, const struct anynet_wire_hello *hello,
 			const struct anynet_wire_addr *addrs, int addr_count,
 			struct anynet_wire_pair plan[ANYNET_STREAMS_MAX])
@@ -197,7 +197,7 @@ static int plan_streams(const struct anynet_device *dev, const struct anynet_wir
 			   wanted, plan, ANYNET_STREAMS_MAX);
 }
 
-/* The first connection of a comm: make the comm, this is its stream 0. */
+/* COMM hello: creates the comm, with this connection as its stream 0. */
 static int admit_comm(struct endpoint *endpoint, const struct anynet_wire_hello *hello, int fd,
 		      struct anynet_wire_hello *answer)
 {
@@ -298,12 +298,13 @@ static void match_send_comm(struct anynet_comm *comm, void *arg)
 	    !token_equal(comm->session->paths.token, wanted->hello->token))
 		return;
 	wanted->found = true;
-	/* The peer sees none of its streams, and this side may not know it yet. */
+	/* No stream works at the receiver, and this side may not know that yet. */
 	atomic_store(&comm->session->probed, true);
 	atomic_store(&comm->attention, true);
 }
 
-/* The sender must know that its receiver has closed, to give up. Anybody may ask: the answer tells nothing else. */
+/* A sender whose receiver has closed must learn that, to give up. The peer need not know a token: the answer reveals
+ * nothing else. */
 static int answer_gone(const struct anynet_wire_hello *hello, struct anynet_wire_hello *answer)
 {
 	*answer = (struct anynet_wire_hello){
@@ -312,14 +313,14 @@ static int answer_gone(const struct anynet_wire_hello *hello, struct anynet_wire
 		.status = ANYNET_STATUS_GONE,
 	};
 	hello_answer(answer, hello);
-	return -EALREADY; /* answered; the connection is not needed any more */
+	return -EALREADY; /* send the answer, then close */
 }
 
-/* A receiver without streams asks whether its sender still exists. */
+/* PROBE: a receiver without a working stream asks whether its sender still exists. */
 static int answer_probe(const struct anynet_wire_hello *hello, struct anynet_wire_hello *answer)
 {
 	struct wanted wanted = { .hello = hello };
-	/* First this: a connect that is no longer in its table is in the registry. */
+	/* The table of connects first: a comm is registered before its connect leaves that table. */
 	bool connects = connect_knows(hello->comm_id, hello->token);
 
 	registry_each(match_send_comm, &wanted);
@@ -329,13 +330,13 @@ static int answer_probe(const struct anynet_wire_hello *hello, struct anynet_wir
 	return -EALREADY;
 }
 
-/* A sender that tries again has given up what it had begun; another one has no place while the first
- * is connected. */
+/* May this COMM hello replace the half-built comm? A later try of the same sender may, because it has given up the
+ * earlier one. Another sender may only if stream 0 of the first is broken. */
 static bool begins_anew(const struct endpoint *endpoint, const struct anynet_wire_hello *hello)
 {
 	const struct anynet_stream *stream = endpoint->comm->streams[0];
 
-	if (!stream) /* closed before it stood */
+	if (!stream) /* stream 0 has ended */
 		return true;
 	return endpoint->comm_id == hello->comm_id ? (int32_t)(hello->epoch - stream->epoch) > 0
 						   : !stream_stands(stream);
@@ -368,7 +369,7 @@ int endpoint_admit(const struct anynet_wire_hello *hello, int fd, const struct a
 		   endpoint->comm_id == hello->comm_id) {
 		ret = admit_stream(endpoint, hello, fd, answer);
 	} else {
-		ret = -ENOENT; /* a hello replayed */
+		ret = -ENOENT; /* replayed hello */
 	}
 	if (ret != -ENOENT)
 		hello_answer(answer, hello);

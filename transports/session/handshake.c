@@ -1,9 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Handshakes of the accept engine: each accepted connection has a slot until it has said a hello that
- * belongs to an endpoint and, if there is a secret, proved that it knows it; or until its deadline.
- * Most connections bring their hello with them and are done in one step. Everything here runs under
- * the engine's lock.
+ * Handshakes of the accept engine. Each accepted connection holds a slot until its hello is complete, names an endpoint
+ * and, with a secret, has been proved; or until its deadline. Most hellos arrive together with their connection, and
+ * one step is enough. Everything here needs the engine's lock.
  */
 #include <errno.h>
 #include <fcntl.h>
@@ -24,44 +23,45 @@
 #include "wire/allow.h"
 #include "wire/auth.h"
 
-#define HANDSHAKES_MAX   1024 /* of each crowd; beyond, one has to go. And no more than … */
-#define FDS_SHARE        8    /* … this part of the descriptors that the process may have */
+#define HANDSHAKES_MAX   1024 /* max in each crowd: beyond, one of them is closed */
+#define FDS_SHARE        8    /* max in each crowd, as a part of RLIMIT_NOFILE: 1/8 */
 #define EVENTS_PER_TURN  64
 #define ACCEPTS_PER_TURN 256
-#define REST_MS          20    /* before the next accept, when there is nothing to accept with */
-#define REST_WARN_MS     60000 /* between two lines about that */
+#define REST_MS          20    /* pause of accepting after a failure, such as no free descriptor */
+#define REST_WARN_MS     60000 /* between two warnings of that */
 
 struct handshake {
 	TAILQ_ENTRY(handshake) link;
-	struct crowd *crowd; /* that it is in */
+	struct crowd *crowd; /* the one that it is in */
 	int fd;
 	struct sockaddr_storage from;
 	uint64_t deadline_ms;
 	size_t got;
-	int64_t endpoint; /* that its hello is for; -1: none that is known, or no hello yet */
+	int64_t endpoint; /* named by its hello; -1 = unknown, or no hello yet */
 	struct auth auth;
-	struct anynet_wire_hello *response; /* NULL until there was a challenge */
+	struct anynet_wire_hello *response; /* NULL until the CHALLENGE is sent */
 	struct anynet_wire_hello hello;
 };
 
-/* Oldest first; so are the deadlines. */
+/* Handshakes, oldest first. That is the order of their deadlines, too. */
 struct crowd {
 	TAILQ_HEAD(handshakes, handshake) list;
 	unsigned count;
 };
 
-/* Connections that have been challenged seem to know the secret: unauthenticated ones do not displace them. */
+/* A challenged connection has sent a hello with a valid proof, though maybe a replayed one. Unauthenticated connections
+ * do not displace it. */
 static struct crowd unauthenticated = { .list = TAILQ_HEAD_INITIALIZER(unauthenticated.list) };
 static struct crowd challenged = { .list = TAILQ_HEAD_INITIALIZER(challenged.list) };
 
 static struct log_limit told_barred, told_refused;
 
-/* What there is for a shortage of descriptors or memory. */
+/* Accepting pauses while it fails, for example without free descriptors or memory. */
 static struct {
-	int reserve_fd;    /* given up for a connection that cannot have another; -1 = not open */
-	uint64_t until_ms; /* no accepts before; 0 = not resting */
+	int reserve_fd;    /* closed to accept one connection without a free descriptor; -1 = not open */
+	uint64_t until_ms; /* end of the pause; 0 = none */
 	uint64_t warned_ms;
-	int err; /* why it rests */
+	int err; /* -errno that started the pause; 0 = none */
 } rest = { .reserve_fd = -1 };
 
 /* --- crowds --- */
@@ -90,7 +90,7 @@ static void end_all(struct crowd *crowd)
 		handshake_end(TAILQ_FIRST(&crowd->list), false);
 }
 
-/* The descriptors are the program's first of all. */
+/* Leaves most file descriptors to the program. */
 static unsigned handshakes_max(void)
 {
 	struct rlimit limit;
@@ -100,8 +100,8 @@ static unsigned handshakes_max(void)
 	return (unsigned)anynet_min(limit.rlim_cur / FDS_SHARE, HANDSHAKES_MAX);
 }
 
-/* Who goes for the newest: the oldest for the same endpoint, so that a hello that is said again drives out none but
- * its like; if there is none, the oldest of all. */
+/* The handshake to close in favour of the newest: the oldest one for the same endpoint, so that a replayed hello
+ * displaces only handshakes of its endpoint; if there is none, the oldest of all. */
 static struct handshake *victim(struct crowd *crowd)
 {
 	struct handshake *newest = TAILQ_LAST(&crowd->list, handshakes), *hs;
@@ -112,7 +112,7 @@ static struct handshake *victim(struct crowd *crowd)
 	return TAILQ_FIRST(&crowd->list);
 }
 
-/* Those that are too many, or late. Not while events of handshakes are looked at. */
+/* Ends handshakes that are late or too many. It frees them, so not while their epoll events are being handled. */
 static void trim(struct crowd *crowd, uint64_t now_ms)
 {
 	while (crowd->count && TAILQ_FIRST(&crowd->list)->deadline_ms <= now_ms)
@@ -131,8 +131,7 @@ void handshake_abort_all(void)
 
 /* --- one handshake --- */
 
-/* A fresh socket's buffer has room for the answer; a peer that sees less of it sees the connection
- * closed and tries again. */
+/* A new socket has room for the whole answer. If it does not fit, the connection is closed and the peer tries again. */
 static int answer(struct handshake *hs, const struct anynet_wire_hello *message)
 {
 	size_t done = 0;
@@ -205,7 +204,7 @@ static int challenge(struct handshake *hs, uint64_t now_ms)
 	return -EAGAIN;
 }
 
-/* The hello is complete. -EAGAIN: the response is to come. */
+/* The hello is complete. -EAGAIN: the CHALLENGE is sent, the RESPONSE is to come. */
 static int greet(struct handshake *hs, uint64_t now_ms)
 {
 	char why[sizeof(hs->hello.reason)];
@@ -218,7 +217,8 @@ static int greet(struct handshake *hs, uint64_t now_ms)
 		return ret;
 	known = endpoint_expects(&hs->hello);
 	hs->endpoint = known ? (int64_t)hs->hello.endpoint : -1;
-	/* Those who ask for a comm that is closed are told so: one bit about a random number. */
+	/* A RESUME, LINK or PROBE of a closed comm is answered, even without a known token: this reveals one bit about
+	 * a random number. */
 	if (!known && hs->hello.kind < ANYNET_KIND_RESUME)
 		return -ENOENT;
 	switch (auth_judge(&hs->auth, &hs->hello, why, sizeof(why))) {
@@ -227,14 +227,15 @@ static int greet(struct handshake *hs, uint64_t now_ms)
 	case AUTH_CHALLENGE:
 		return challenge(hs, now_ms);
 	default:
-		/* Anybody can ask; a peer had the right secret when its comm was made. */
+		/* No answer for an unknown endpoint: anybody can name one, and a true peer had the right secret at
+		 * set-up. */
 		if (known)
 			refuse(hs, ANYNET_STATUS_AUTH, why);
 		return -EACCES;
 	}
 }
 
-/* The response is complete. */
+/* The RESPONSE is complete. */
 static int judge_response(struct handshake *hs)
 {
 	int ret = hello_check(hs->response, ANYNET_RESPONSE);
@@ -249,7 +250,7 @@ static int judge_response(struct handshake *hs)
 	return ret;
 }
 
-/* Take in what there is of the hello. An unauthenticated peer is disconnected at the first wrong byte. */
+/* Receives more of the hello. The first wrong byte of the magic ends the handshake. */
 static int read_hello(struct handshake *hs)
 {
 	int ret = socket_recv_some(hs->fd, &hs->hello, sizeof(hs->hello), &hs->got);
@@ -260,7 +261,7 @@ static int read_hello(struct handshake *hs)
 	return hello_is_foreign(&hs->hello, hs->got) ? 0 : ret;
 }
 
-/* Go on as far as it goes. True: there is more to come; else the handshake is over, and gone. */
+/* Continues as far as possible. True: more data must arrive. False: the handshake is over and freed. */
 static bool handshake_step(struct handshake *hs, uint64_t now_ms)
 {
 	int ret;
@@ -284,7 +285,7 @@ static void go_on(int epfd, struct handshake *hs, uint64_t now_ms)
 {
 	struct epoll_event event = { .events = EPOLLIN, .data.ptr = hs };
 
-	/* Out of the set before the stream that it may become can be closed. */
+	/* Leave the set first: the socket may pass to a stream, which may be closed, and `hs` may be freed. */
 	epoll_ctl(epfd, EPOLL_CTL_DEL, hs->fd, NULL);
 	if (handshake_step(hs, now_ms) && epoll_ctl(epfd, EPOLL_CTL_ADD, hs->fd, &event))
 		handshake_end(hs, false);
@@ -305,7 +306,7 @@ static void start_handshake(int epfd, int fd, const struct sockaddr_storage *fro
 	hs->from = *from;
 	hs->endpoint = -1;
 	join(hs, &unauthenticated, now_ms);
-	/* Most bring their hello with them and never enter the set. */
+	/* Most hellos have arrived already, and the socket never enters the set. */
 	if (handshake_step(hs, now_ms) && epoll_ctl(epfd, EPOLL_CTL_ADD, fd, &event))
 		handshake_end(hs, false);
 }
@@ -327,7 +328,7 @@ static bool is_shortage(int err)
 	return err == -EMFILE || err == -ENFILE || err == -ENOBUFS || err == -ENOMEM;
 }
 
-/* The one that waited has gone again; Linux tells here what became of it. */
+/* Did accept fail because of that one connection? Linux reports its pending network error here (accept(2)). */
 static bool is_lost(int err)
 {
 	return err == -ECONNABORTED || err == -EINTR || err == -EPROTO || err == -EPERM ||
@@ -335,7 +336,8 @@ static bool is_lost(int err)
 	       err == -EHOSTUNREACH || err == -ENOPROTOOPT || err == -EOPNOTSUPP || err == -ENONET;
 }
 
-/* Out of descriptors or memory: the oldest unauthenticated connection is closed for the one that waits. */
+/* Out of descriptors or memory: closes the oldest unauthenticated connection, or else the reserve descriptor, to accept
+ * the one that waits. False: there is neither. */
 static bool make_room(void)
 {
 	if (!TAILQ_EMPTY(&unauthenticated.list)) {
@@ -358,7 +360,7 @@ static void listen_for(int epfd, uint32_t events)
 	}
 }
 
-/* Who waits goes on waiting in the kernel, and we do not spin meanwhile. */
+/* Pauses accepting. Connections wait in the kernel, and their events do not keep the engine busy. */
 static void begin_rest(int epfd, int err, uint64_t now_ms)
 {
 	rest.until_ms = now_ms + REST_MS;
@@ -404,7 +406,8 @@ static void accept_waiting(int epfd, int listen_fd, uint64_t now_ms)
 			break;
 		}
 	}
-	/* All were lost? Then it is no connection's own trouble: a filter that refuses the call, say. */
+	/* Also if accept failed to the end with errors of single connections: then its own call may be refused, for
+	 * example by a seccomp filter. */
 	if (fd < 0)
 		begin_rest(epfd, fd, now_ms);
 }
@@ -427,7 +430,7 @@ void handshake_turn(int epfd, uint64_t now_ms)
 	n = epoll_wait(epfd, events, EVENTS_PER_TURN, 0);
 	if (n < 0 && errno != EINTR)
 		begin_rest(epfd, -errno, now_ms);
-	/* Handshakes first: accepting may end one that has an event here. */
+	/* Handshakes first: accepting may free one that has an event here. */
 	for (int i = 0; i < n; i++) {
 		if (events[i].data.u64 & 1)
 			accepting[events[i].data.u64 >> 1] = true;

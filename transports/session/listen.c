@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Listening sockets, and NCCL's listen, accept and closeListen; see listen.h. */
+/* Turns of the accept engine, and NCCL's listen, accept and closeListen; see listen.h. */
 #include "session/listen.h"
 
 #include <errno.h>
@@ -17,10 +17,10 @@
 #include "session/sockets.h"
 #include "wire/secret.h"
 
-/* Guarded by `lock`, with sockets.c, endpoint.c and handshake.c. */
+/* `lock` guards this and the state of sockets.c, endpoint.c and handshake.c. */
 static struct {
 	pthread_mutex_t lock;
-	int listeners; /* with or without an endpoint of their own */
+	int listeners; /* open ones, also if a comm has taken over the endpoint */
 	int holders;   /* send comms, and connects in progress */
 } engine = { .lock = PTHREAD_MUTEX_INITIALIZER };
 
@@ -41,8 +41,9 @@ void listen_drop(void)
 
 /* --- turns --- */
 
-/* Has the sender's connect returned this comm, with all streams that are going to stand? It says so on stream 0. Of several
- * connects in progress for one of NCCL's connections only one does. */
+/* Has READY arrived on stream 0? Then the sender's connect has returned this comm, and its streams are complete. If
+ * several connects are in progress for one NCCL connection, only one of them sends READY. 0; -EAGAIN: not yet;
+ * -ECONNRESET: the comm has failed or is closed. */
 static int sender_ready(struct anynet_listener *listener)
 {
 	struct anynet_comm *comm = listener->comm;
@@ -58,7 +59,7 @@ static int sender_ready(struct anynet_listener *listener)
 	return comm_error(comm) || comm->peer_closed ? -ECONNRESET : -EAGAIN;
 }
 
-/* Nobody may call accept any more: what is over makes room. */
+/* NCCL may never call accept again, so this frees a half-built comm that is over. */
 static void drop_if_over(struct anynet_listener *listener)
 {
 	if (sender_ready(listener) == -ECONNRESET)
@@ -124,7 +125,7 @@ void listen_trim(void)
 
 /* --- listen, accept, close --- */
 
-/* Sockets have said themselves why they cannot be had. */
+/* sockets.c logs its own errors. */
 static ANYNET_COLD int not_opened(const struct anynet_device *dev, int err)
 {
 	if (err == -ENOMEM)
@@ -153,7 +154,7 @@ int listen_start(const struct anynet_device *dev, const void *owner, void *handl
 	listener->dev = dev;
 	listener->owner = owner;
 	pthread_mutex_lock(&engine.lock);
-	/* To find each other by: the first NIC's addresses do, and there is no room for many. */
+	/* The handle has room for few addresses. Those of the first member suffice to connect stream 0. */
 	count = nic_stripe(anynet_member(dev, 0), set, ANYNET_HANDLE_ADDRS);
 	ret = sockets_listen(set, count, addrs);
 	if (!ret)
@@ -169,7 +170,7 @@ int listen_start(const struct anynet_device *dev, const void *owner, void *handl
 	return 0;
 }
 
-/* Of something: descriptors, memory. There is time for that to change. */
+/* A shortage of descriptors or memory may pass, so it is an error only after ANYNET_CONNECT_TIMEOUT. True: not yet. */
 static bool is_short(struct anynet_listener *listener, uint64_t now)
 {
 	if (!listener->deadline_ms)
@@ -177,7 +178,8 @@ static bool is_short(struct anynet_listener *listener, uint64_t now)
 	return now < listener->deadline_ms;
 }
 
-/* No hello has come: that may be this process's fault. What a filter refuses it will not have later either. */
+/* No hello has come, maybe because this process cannot accept. A call that a seccomp filter refuses will fail later,
+ * too: no need to wait. */
 static int trouble(struct anynet_listener *listener, uint64_t now)
 {
 	int err = handshake_trouble();
@@ -199,7 +201,7 @@ static int accept_locked(struct anynet_listener *listener, struct anynet_comm **
 		return trouble(listener, now);
 	ret = sender_ready(listener);
 	if (ret == -EAGAIN)
-		return 0; /* it is late, and its connection stands */
+		return 0; /* READY has not arrived */
 	if (!ret) {
 		comm_keep_streams(listener->comm, recv_streams_standing(listener->comm));
 		ret = comm_open(listener->comm);

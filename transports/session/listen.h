@@ -1,49 +1,52 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * The accept engine: one listening socket per NIC and process, and any number of handshakes side by
- * side, each with its own buffer and deadline. It runs in the background thread and
- * inside anynet_accept (any caller's turn serves all), under one lock; an unauthenticated
- * connection costs a slot until its deadline and nothing else.
+ * The accept engine: one listening socket for each NIC of the process, and handshakes in parallel, each with its own
+ * buffer and deadline. Its turns run, under one lock, in the background thread, in anynet_accept, and in anynet_test of
+ * a receive comm with a broken stream; each turn serves all listeners. An unauthenticated connection costs one slot
+ * until its deadline, and nothing else.
  *
- * An endpoint is what a handle points to: first a listener that waits for its comm, then that receive
- * comm, which may get further streams by the same token.
+ * A handle names an endpoint. It belongs to a listener until a comm is accepted, then to that receive comm, whose
+ * streams are resumed by the same token.
  */
 #ifndef ANYNET_LISTEN_H
 #define ANYNET_LISTEN_H
 
 #include "session/comm.h"
 
-/* What anynet_listen, anynet_accept and anynet_close_listener do. A comm that is accepted is in the registry if there was
+/* Implement anynet_listen, anynet_accept and anynet_close_listener. An accepted comm is in the registry if there was
  * memory for that. */
 int listen_start(const struct anynet_device *dev, const void *owner, void *handle,
 		 struct anynet_listener **listener);
 int listen_accept(struct anynet_listener *listener, struct anynet_comm **comm);
 void listen_stop(struct anynet_listener *listener);
 
-/* Destroy a comm that was connected or accepted: its peer finds it no more. Not if it is in the registry. */
+/* Destroy a comm that was connected or accepted, and release its endpoint or its hold on the listening sockets: the
+ * peer cannot resume it any more. Not while it is in the registry. */
 void listen_destroy_comm(struct anynet_comm *comm);
 
-/* A send comm listens, too: its peer may ask whether it still lives. Fills one address for each device
- * of the stripe, port 0 where no socket can be opened. The sockets stay open until listen_drop. */
+/* Keep listening sockets open for a send comm, whose peer may send a PROBE, until listen_drop. Fills one address for
+ * each device of `set`; port 0: no socket could be opened there. */
 void listen_hold(const struct anynet_device *const *set, int count, struct anynet_wire_addr *addrs);
 void listen_drop(void);
 
-/* Are sockets open, which somebody may connect to at any time? */
+/* Are listening sockets open? Then connections may arrive at any time. */
 bool listen_in_use(void);
 
-/* One turn of the accept engine, if nobody else is at it. */
+/* Run one turn of the accept engine, unless another thread holds its lock. */
 void listen_turn(void);
 
-/* Ten times a second: comms that wait for accept, and whose connector has gone, make room. */
+/* Drop half-built comms whose connector has gone, so that their listeners can take the next one. The background thread
+ * calls this ten times a second. */
 void listen_look(void);
 
-/* Let `epfd` tell, with `data`, when the next turn is due, once; *generation (0 at first) is what was added last. */
+/* Arm `epfd` to report once, with `data`, that a turn is due. *generation is the caller's, 0 at first: it identifies
+ * the engine's epoll set that is in `epfd`. */
 void listen_watch(int epfd, uint32_t data, unsigned *generation);
 
-/* NCCL has ended the communicator of this context: drop what its listeners have half accepted. */
+/* NCCL has destroyed the communicator `owner`: drop the half-built comms of its listeners. */
 void listen_drop_half_built(const void *owner);
 
-/* Close the listening sockets if no endpoint is left. */
+/* Close the listening sockets if no endpoint, no listener and no listen_hold is left. */
 void listen_trim(void);
 
 #endif

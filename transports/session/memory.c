@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Registered memory, as NCCL sees it. TCP needs no registration, NICs do; what cannot be registered goes
- * over TCP. */
+/* NCCL's regMr and deregMr. NICs need registered memory, TCP does not. A comm whose memory cannot be registered uses
+ * TCP. */
 #include <errno.h>
 #include <stdlib.h>
 
@@ -9,8 +9,8 @@
 #include "session/recovery.h"
 #include "session/registry.h"
 
-/* NCCL takes a NIC for capable of GPUDirect if a topology file or another net (GIN) says so, whatever this
- * device reports. One line for the process: it is so for every comm. */
+/* NCCL uses GPUDirect if a topology file or another net (GIN) says so, whatever this device reports. Logged once per
+ * process, because it is the same for every comm. */
 static ANYNET_COLD void note_copied(const struct anynet_comm *comm)
 {
 	static atomic_flag noted = ATOMIC_FLAG_INIT;
@@ -29,7 +29,7 @@ static ANYNET_COLD void note_copied(const struct anynet_comm *comm)
 			comm->dev->name);
 }
 
-/* Its queue pairs have no use any more. */
+/* Breaks the streams that use queue pairs: they continue over TCP. */
 static void leave_qps(struct anynet_comm *comm)
 {
 	for (unsigned i = 0; i < comm->stream_count && !comm_error(comm); i++) {
@@ -40,8 +40,9 @@ static void leave_qps(struct anynet_comm *comm)
 	}
 }
 
-/* On the comm's own NICs; on others when they are first used. `entered`: with the comm's lock. 0, or
- * -ENOMEM: it is GPU memory that NCCL does without. */
+/* Registers on the comm's own NICs; other NICs follow when they are first used. `entered`: the caller has the comm's
+ * lock. 0, even if the comm has become tcp_only; or -ENOMEM: the NIC cannot register this GPU memory, and NCCL does
+ * without. */
 static int register_on_nic(struct anynet_comm *comm, struct anynet_mr *mr, bool entered)
 {
 	char why[ANYNET_REASON_BYTES];
@@ -53,20 +54,20 @@ static int register_on_nic(struct anynet_comm *comm, struct anynet_mr *mr, bool 
 		return 0;
 	ret = ib_memory_register(mr, comm->dev, !comm->is_send && !anynet_net.cfg->flush_disable,
 				 why, sizeof(why));
-	if (!ret || ret == -ENODEV) { /* gone for now: registered when it is used again */
+	if (!ret || ret == -ENODEV) { /* no port now: registered at the next use */
 		if (mr->gpu && mr->range.bytes && !ret)
 			comm->session->gpu_direct = true;
 		return 0;
 	}
-	/* NCCL's own buffers are registered first. What follows is the user's, and if that cannot be
-	 * (it may be larger than what the NIC reaches of the GPU) NCCL copies it to its own. */
+	/* NCCL registers its own buffers first. Later ones are the user's, and may be larger than what the NIC can
+	 * reach of the GPU. After this error NCCL copies them to its own. */
 	if (mr->gpu && comm->session->gpu_direct) {
 		anynet_info("dev %s: %s", comm->dev->name, why);
 		return -ENOMEM;
 	}
 	if (!entered)
 		comm_enter(comm);
-	if (comm_use_tcp(comm, why)) /* what concerns all comms the first one has warned of */
+	if (comm_use_tcp(comm, why)) /* no second warning for what concerns all comms */
 		comm_tell_tcp_only(comm, mr->way == MR_COPIED ? ANYNET_LOG_NONE
 					 : ret == -EALREADY   ? ANYNET_LOG_INFO
 							      : ANYNET_LOG_WARN);
@@ -90,7 +91,7 @@ static struct anynet_mr *make(const struct anynet_comm *comm, void *addr, size_t
 	return mr;
 }
 
-/* GPU memory that a NIC reaches may still have to go over TCP one day. */
+/* Finds the memory's GPU. Needed even if the NIC can reach it: the comm may have to use TCP later. */
 static int find_gpu(struct anynet_comm *comm, struct anynet_mr *mr)
 {
 	char why[ANYNET_REASON_BYTES];
@@ -115,7 +116,7 @@ static int register_made(struct anynet_comm *comm, struct anynet_mr *mr, struct 
 	if (!ret)
 		ret = register_on_nic(comm, mr, false);
 	if (ret && mr)
-		mr_return(mr); /* some ports may have it */
+		mr_return(mr); /* some ports may have registered it */
 	else if (!ret)
 		*out = mr;
 	return ret;
@@ -147,10 +148,11 @@ int comm_borrow_mr(struct anynet_comm *comm, const void *addr, size_t bytes, str
 	*mr = make(comm, (void *)(uintptr_t)addr, bytes, ANYNET_PTR_HOST);
 	if (!*mr)
 		return -ENOMEM;
-	/* It ends with the request, or with the comm, when the memory may be other memory already. */
+	/* A unique id, so that no port's cache shares the registration: it may outlive the memory, until the request or
+	 * the comm ends. */
 	(*mr)->range.id = memory_id_unique();
 	(*mr)->borrowed = true;
-	register_on_nic(comm, *mr, true); /* host memory: no error */
+	register_on_nic(comm, *mr, true); /* no error for host memory */
 	LIST_INSERT_HEAD(&comm->session->borrowed, *mr, among);
 	return comm_error(comm);
 }
@@ -198,9 +200,9 @@ static void let_go(struct anynet_comm *comm, void *arg)
 	}
 }
 
-/* With requests in flight NCCL is aborting: the comms that have them end, so that nothing touches the memory
- * any more. It may be in use on other comms than this one, by other threads, and the one that it was made on
- * may be gone. */
+/* With requests in flight NCCL is aborting: their comms are cancelled, so that nothing accesses the memory any more.
+ * Other comms than this one may use the memory, in other threads, and the comm that it was registered on may be
+ * gone. */
 void anynet_dereg_mr(struct anynet_comm *comm, struct anynet_mr *mr)
 {
 	bool shared, used;

@@ -42,8 +42,8 @@ static void add_but(struct list *list, struct anynet_wire_pair pair, struct anyn
 		add(list, pair);
 }
 
-/* All but `avoid`, of NICs that have lost their carrier or that have not: first those which stand in both
- * lists at the same place. */
+/* Adds all pairs except `avoid` from NICs that have lost their carrier (`lost`) or that have it. Pairs with the same
+ * index on both sides come first. */
 static void add_all(struct list *list, bool lost, struct anynet_wire_pair avoid)
 {
 	const struct comm_paths *paths = list->paths;
@@ -67,7 +67,7 @@ bool pairs_away(const struct anynet_comm *comm, const struct anynet_stream *stre
 	       (pairs_want_qp(comm, stream) && !stream->qp.carries);
 }
 
-/* May a queue pair come of a dial through this NIC? */
+/* Can a dial from this NIC lead to a queue pair? */
 static bool may_use_qp(const struct list *list, unsigned from)
 {
 	const struct anynet_device *dev = list->paths->own[from];
@@ -75,7 +75,8 @@ static bool may_use_qp(const struct list *list, unsigned from)
 	return dev->link == ANYNET_LINK_IB && !carrier_is_down(dev) && ib_qp_is_possible(dev);
 }
 
-/* Of an IB device a stream over TCP is better off on any port; one with a queue pair only on its own. */
+/* A stream that should have a queue pair but uses TCP is better off on any port; one that has a queue pair, only on its
+ * own. */
 static void add_home(struct list *list, const struct anynet_comm *comm,
 		     const struct anynet_stream *stream)
 {

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Over which pairs of addresses a stream may be dialled again, and in which order. With the comm's lock. */
+/* Lists the pairs of addresses over which a stream can be redialled, in order. With the comm's lock. */
 #ifndef ANYNET_PAIRS_H
 #define ANYNET_PAIRS_H
 
@@ -10,11 +10,11 @@
 
 enum pairs_order {
 	PAIRS_OWN_FIRST, /* the pair that the stream was planned for, then all others */
-	PAIRS_ELSEWHERE, /* the same, but the pair that it joins now last */
-	PAIRS_HOME, /* the stream works: only where it would be better off, if that is worth a try now */
+	PAIRS_ELSEWHERE, /* the same, but its present pair behind all others that have a carrier */
+	PAIRS_HOME, /* the stream works: only pairs that are better for it and may be usable now */
 };
 
-/* Fill `pairs`, best first. `stream`: NULL, any pair will do. Returns the count. */
+/* Fill `pairs`, best first. `stream` NULL: for a PROBE, which prefers none. Returns the count. */
 unsigned pairs_list(const struct anynet_comm *comm, const struct anynet_stream *stream,
 		    enum pairs_order order, struct anynet_wire_pair pairs[PAIRS_MAX]);
 
@@ -23,10 +23,11 @@ static inline bool pairs_equal(struct anynet_wire_pair a, struct anynet_wire_pai
 	return a.from == b.from && a.to == b.to;
 }
 
-/* Is a stream that works not where it belongs: on another pair than its own, or without a queue pair? */
+/* Is the stream away from its best path: on a pair other than its own, or without the queue pair that it should
+ * have? */
 bool pairs_away(const struct anynet_comm *comm, const struct anynet_stream *stream);
 
-/* Is it one that a queue pair is to be made for? One that never had any is not. */
+/* Should the stream have a queue pair? Only one that has had a queue pair should. */
 bool pairs_want_qp(const struct anynet_comm *comm, const struct anynet_stream *stream);
 
 #endif

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* What connections have moved; see progress.h. */
+/* Progress over connections; see progress.h. */
 #include "session/progress.h"
 
 #include <errno.h>
@@ -10,11 +10,11 @@
 
 #define PAUSE_MIN_MS 10
 #define PAUSE_MAX_MS 250
-#define PAUSE_SHIFTS 5 /* doublings up to the longest */
+#define PAUSE_SHIFTS 5 /* max doublings */
 
-#define LINK_FRAMES       16 /* one that brought fewer brought nothing */
+#define LINK_FRAMES       16 /* a queue pair that brought fewer counts as useless */
 #define LINK_PAUSE_MS     1000
-#define LINK_PAUSE_SHIFTS 9 /* doublings, up to 8.5 minutes */
+#define LINK_PAUSE_SHIFTS 9 /* max doublings: 8.5 minutes */
 
 void progress_begin(struct anynet_stream *stream, struct stream_position from)
 {
@@ -23,7 +23,7 @@ void progress_begin(struct anynet_stream *stream, struct stream_position from)
 
 	progress->began_ms = os_now_ms();
 	progress->same++;
-	/* What the receiver has by now moved, whatever its kernel said at the time. */
+	/* A new position is progress, whatever the kernel reported when the last connection ended. */
 	if (from.frames != progress->from.frames || from.part != progress->from.part ||
 	    !progress->since_ms) {
 		progress->vain = progress->same = 0;
@@ -34,7 +34,7 @@ void progress_begin(struct anynet_stream *stream, struct stream_position from)
 	stream->health.seen = signs;
 }
 
-/* After one that moved something: silence may have come before its end. */
+/* A connection has moved something: start to count again. since_ms: when it became silent, or else its end. */
 static void begin_row(struct stream_progress *progress, uint64_t since_ms)
 {
 	progress->vain = 0;
@@ -47,7 +47,7 @@ static void stuck(struct anynet_stream *stream, uint64_t now)
 	uint64_t waits_ms =
 		stream->comm->session->watch.since_ms ? stream->comm->session->watch.since_ms : now;
 
-	/* It may have stood for hours before there was something to carry. */
+	/* The connection may have been idle for hours: count from when requests began to wait. */
 	if (!progress->vain++)
 		progress->since_ms = anynet_max(progress->since_ms, waits_ms);
 	if (stream_is_silent(stream))
@@ -65,11 +65,10 @@ void progress_end(struct anynet_stream *stream, uint64_t now)
 	case STREAM_MOVED:
 		begin_row(progress, stream->health.silent_ms ? stream->health.silent_ms : now);
 		if (pairs_equal(progress->narrow, stream->pair))
-			progress->narrow =
-				PAIRS_NONE; /* the next one is to show whether it still is */
+			progress->narrow = PAIRS_NONE; /* try full-size packets again */
 		break;
 	case STREAM_IDLE:
-		progress->since_ms += now - progress->began_ms; /* says nothing */
+		progress->since_ms += now - progress->began_ms; /* nothing to move: not counted */
 	}
 }
 
@@ -77,7 +76,7 @@ bool progress_is_over(struct anynet_stream *stream, uint64_t now)
 {
 	const struct stream_progress *progress = &stream->progress;
 
-	/* It may have begun after `now` was read. */
+	/* No subtraction: since_ms may be later than `now`. */
 	return progress->vain &&
 	       (!stream_stands(stream) || stream->ops->moved(stream) == STREAM_STUCK) &&
 	       now >= progress->since_ms + (uint64_t)anynet_net.cfg->recovery_timeout_ms;

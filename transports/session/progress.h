@@ -1,42 +1,42 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Does a stream make progress over its connections? A connection that stands proves little: the
- * network may let a handshake through and lose every larger packet, a middlebox may reset it after the
- * same byte each time, the bytes of a chunk may never match their checksum. Only the peer's position
- * does, or its kernel's acknowledgements where the peer's process is slow. Connections that moved nothing
- * although there was something to move are counted, and the time they took; after ANYNET_RECOVERY_TIMEOUT
- * of it the comm fails. All calls with the comm's lock.
+ * Does a stream make progress over its connections? An established connection proves little: the network may pass the
+ * handshake and lose every larger packet, a middlebox may reset it after the same byte each time, or a checksum may
+ * never match. Progress is a new position of the receiver or, if the peer's process is slow, bytes acknowledged by its
+ * kernel. Connections that had something to move and moved nothing are counted, and so is their time. After
+ * ANYNET_RECOVERY_TIMEOUT of it the comm fails. All calls with the comm's lock.
  */
 #ifndef ANYNET_PROGRESS_H
 #define ANYNET_PROGRESS_H
 
 #include "session/comm.h"
 
-/* What gets through at least, where the handshake does: TCP's segments, with their options. */
+/* Segment size, TCP options included, of a narrow connection: packets as large as the hello's get through. */
 #define PROGRESS_NARROW_BYTES ((int)sizeof(struct anynet_wire_hello))
 
-/* A connection begins, from this position of the receiver. */
+/* The stream has a new connection, which continues from this position of the receiver. */
 void progress_begin(struct anynet_stream *stream, struct stream_position from);
 
-/* It ends. Before ops->sever. */
+/* Its connection ends. Call this before ops->sever. */
 void progress_end(struct anynet_stream *stream, uint64_t now_ms);
 
-/* Has nothing moved for so long that it will not? */
+/* Has nothing moved for ANYNET_RECOVERY_TIMEOUT, so that the comm must fail? */
 bool progress_is_over(struct anynet_stream *stream, uint64_t now_ms);
 
-/* For how long a new connection is put off: those that begin where the last one did shall not follow each other
- * at once. */
+/* Delay before the next connection, in ms. It grows with the number of connections in a row that began at the same
+ * position. */
 uint64_t progress_pause_ms(const struct anynet_stream *stream);
 
-/* A queue pair that was used has broken (qp.err), if there was one. A fabric may carry all but what matters: the next queue pair
- * is put off for so long then, ever longer. */
+/* progress_qp_end: count the queue pair that the stream has lost, if it has broken (qp.err). progress_qp_pause_ms:
+ * delay before the next one is made, in ms. It doubles with each one in a row that moved nearly nothing: a fabric may
+ * pass the proof of a queue pair and lose the data. */
 void progress_qp_end(struct anynet_stream *stream);
 uint64_t progress_qp_pause_ms(const struct anynet_stream *stream);
 
-/* Are packets of full size lost between these two NICs, by all that is known? */
+/* Do the stream's connections so far show that full-size packets are lost between these two NICs? */
 bool progress_is_narrow(const struct anynet_stream *stream, struct anynet_wire_pair pair);
 
-/* Why the comm fails, for a message. */
+/* Fill `text` with the reason, if progress_is_over. */
 void progress_describe(const struct anynet_stream *stream, char *text, size_t bytes);
 
 #endif

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* What happened to a comm; see recorder.h. */
+/* The flight recorder; see recorder.h. */
 #include "session/recorder.h"
 
 #include <stdio.h>
@@ -87,7 +87,7 @@ void recorder_tell(const struct anynet_comm *comm)
 {
 	const struct anynet_stats_events *page = &comm->session->recorder->page;
 	uint64_t offset_ms = clock_of(CLOCK_REALTIME) - clock_of(CLOCK_MONOTONIC);
-	/* Not on the stack: the caller's may be small. */
+	/* Not on the stack: the calling thread's may be small. */
 	size_t room = ANYNET_STATS_EVENTS * LINE_BYTES + 1, used = 0;
 	char *text = *anynet_net.cfg->dump_dir ? malloc(room) : NULL;
 
@@ -96,7 +96,7 @@ void recorder_tell(const struct anynet_comm *comm)
 		char line[LINE_BYTES];
 
 		put_line(comm, event, offset_ms, line);
-		/* That it was opened and has failed is in the log anyway. */
+		/* These two are in the log anyway. */
 		if (event->kind != ANYNET_EVENT_OPENED && event->kind != ANYNET_EVENT_FAILED)
 			anynet_info("before that: %s", line);
 		if (text)

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * The flight recorder: what happened to a comm, the last events, with their times. They go onto the stats
- * page, and when the comm fails into the log, and into a file if ANYNET_DUMP_DIR names a directory.
- * Nothing on the data path comes here. With the comm's lock, or before anybody else knows it.
+ * The flight recorder: a comm's latest events with their times. They are in the shared-memory statistics file. When the
+ * comm fails they are logged and, with ANYNET_DUMP_DIR, appended to a file. The data path records nothing. With the
+ * comm's lock, or before other threads know the comm.
  */
 #ifndef ANYNET_RECORDER_H
 #define ANYNET_RECORDER_H
@@ -15,22 +15,22 @@ struct anynet_comm;
 struct anynet_stream;
 
 struct recorder {
-	uint64_t links_down; /* of the comm's NICs, as last noted */
+	uint64_t links_down; /* bit i: the link of NIC i of the comm's paths was down when last noted */
 	struct anynet_stats_events page;
 };
 
 /* NULL = no memory. */
 struct recorder *recorder_create(void);
 
-/* Something has happened to the comm, or to its stream (NULL = to all of it). `err`: 0 or -errno; `number` and
- * `text` (NULL = none) as enum anynet_stats_event_kind says. Nothing without a recorder. */
+/* Record an event of the comm, or of `stream` (NULL = the whole comm). `err`: 0 or -errno. `number` and `text` (NULL =
+ * none): see enum anynet_stats_event_kind. */
 void recorder_note(struct anynet_comm *comm, const struct anynet_stream *stream,
 		   enum anynet_stats_event_kind kind, int err, uint64_t number, const char *text);
 
-/* Links of NICs may have gone or come back. */
+/* Record links of the comm's NICs that went down or came up since the last call. */
 void recorder_note_carriers(struct anynet_comm *comm);
 
-/* It has failed: say what came before. */
+/* The comm has failed: log its events and append them to the dump file. */
 void recorder_tell(const struct anynet_comm *comm);
 
 #endif

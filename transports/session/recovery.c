@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Recovery, the dialling part; see recovery.h. The receiver's answers are in resume.c. */
+/* Recovery: the sender's dials, the receiver's PROBEs, giving up; see recovery.h. resume.c answers RESUME and LINK. */
 #include "session/recovery.h"
 
 #include <errno.h>
@@ -15,9 +15,9 @@
 #include "session/redial.h"
 
 #define PROBE_PAUSE_MS 1000
-#define GONE_MS        500 /* nobody there at any address for so long: the peer is gone */
+#define GONE_MS        500 /* dials refused for so long: the peer's process is gone */
 #define GONE_REFUSALS  2
-#define EPOCH_STEP     16 /* on from an epoch that was too old */
+#define EPOCH_STEP     16 /* added to an epoch that was STALE */
 
 static struct recovery *recovery_get(struct anynet_comm *comm)
 {
@@ -55,12 +55,13 @@ void recovery_stream(struct anynet_comm *comm, struct anynet_stream *stream, boo
 
 	atomic_store(&comm->attention, true);
 	if (!recovery || !comm->is_send)
-		return; /* without memory the background thread's next look comes here again */
+		return; /* no memory: watch_comm calls this again */
 	redial = &recovery->redials[stream->index];
 	if (redial_is_urgent(redial))
 		return;
-	/* A homeward RESUME that is out may be what ended the old connection: its answer is on the way. What has only fallen
-	 * silent it has not ended, or its own path has died since. */
+	/* A RESUME to the stream's own path that has been sent may have made the receiver close the old connection:
+	 * keep it, the answer is on its way. If the stream still stands, that is not so, or the path of the RESUME has
+	 * failed since. */
 	if (stream_stands(stream) || redial->dial.state <= DIAL_HELLO ||
 	    redial->dial.kind == ANYNET_KIND_LINK)
 		dial_close(&redial->dial);
@@ -102,7 +103,7 @@ void recovery_hurry(struct anynet_comm *comm)
 	}
 }
 
-/* No word comes back from there: what has been refused elsewhere a firewall may have said. */
+/* Did the latest dial of this pair get no answer at all? Then a refusal on another pair may be a firewall's. */
 static bool is_silent(const struct recovery *recovery, struct anynet_wire_pair pair)
 {
 	for (unsigned i = 0; i < recovery->attempt_count; i++)
@@ -112,7 +113,8 @@ static bool is_silent(const struct recovery *recovery, struct anynet_wire_pair p
 	return false;
 }
 
-/* By all paths that have carried a stream and that can tell. */
+/* Is the peer's process gone? Dials must have been refused for GONE_MS, and no stream's own pair may be silent: it
+ * would refuse, too. */
 static bool peer_is_gone(const struct anynet_comm *comm, uint64_t now)
 {
 	const struct recovery *recovery = comm->session->recovery;
@@ -153,8 +155,8 @@ static uint64_t progress_of(const struct anynet_comm *comm)
 	return comm->is_send ? send_progress(comm) : recv_progress(comm);
 }
 
-/* What the peer said last may lie unread in connections that still stand. False: it changes something, or waits for
- * receives that NCCL has not posted yet. */
+/* Receives the peer's last frames, which may be unread in connections that stand. False: do not give up, because they
+ * brought progress or an error, or wait for receives that NCCL has not posted yet. */
 static bool read_last_words(struct anynet_comm *comm)
 {
 	uint64_t progress = progress_of(comm);
@@ -166,7 +168,7 @@ static bool read_last_words(struct anynet_comm *comm)
 		if (!stream_stands(stream))
 			continue;
 		if (!stream->parked)
-			stream->ops->receive(stream); /* an error comes again in the next turn */
+			stream->ops->receive(stream); /* the next turn gets an error again */
 		parked |= stream->parked;
 	}
 	return !comm_error(comm) && progress_of(comm) == progress && (!parked || comm_pending(comm));
@@ -200,13 +202,14 @@ static void give_up(struct anynet_comm *comm, int err, const char *why, uint64_t
 	comm_close_streams(comm);
 }
 
-/* READY may not have arrived: accept has not returned, and NCCL may ask for nothing before it has. */
+/* READY may not have arrived. Until it has, accept does not return, and NCCL may post nothing. */
 static bool is_half_built(const struct anynet_comm *comm)
 {
 	return comm->is_send ? !send_comm_ready(comm) : !recv_comm_ready(comm);
 }
 
-/* It goes on as long as its peer may exist: connect has returned, accept waits, and neither would learn of the end. */
+/* A half-built comm without requests does not time out: connect has returned and accept waits, so neither side would
+ * learn of its end. It ends only if the peer is known to be gone. */
 static bool ends_unnoticed(const struct anynet_comm *comm)
 {
 	return is_half_built(comm) && !comm_pending(comm);
@@ -219,7 +222,7 @@ static bool has_run_out(const struct anynet_comm *comm, uint64_t now)
 	       !ends_unnoticed(comm);
 }
 
-/* Connections stand, and nothing gets through them. */
+/* Gives up if connections are established and nothing gets through them. */
 static void give_up_if_stuck(struct anynet_comm *comm, uint64_t now)
 {
 	for (unsigned i = 0; i < comm->stream_count && !ends_unnoticed(comm); i++) {
@@ -251,14 +254,14 @@ static void came_back(struct anynet_comm *comm, struct anynet_stream *stream, st
 			    "packets of %d bytes; check the path MTU",
 			    comm->peer.host, comm->peer.pid, comm->dev->name, stream->index,
 			    comm->stream_count, stream->path, PROGRESS_NARROW_BYTES);
-	if (!comm->tcp_only) { /* else the dial ends it */
+	if (!comm->tcp_only) { /* else dial_close frees it */
 		stream->qp.next = redial->dial.qp;
 		redial->dial.qp = NULL;
 	}
 	comm_stream_back(comm, stream, fd, redial->epoch, redial->pair,
 			 (struct stream_position){ welcome->frames, welcome->part });
 	dial_close(&redial->dial);
-	/* Who went home in vain does so ever less often. */
+	/* The pause grows with each return to the own path, in case the path breaks again each time. */
 	redial->pause_ms =
 		redial->aim == REDIAL_HOME ? anynet_min(redial->pause_ms * 2, HOME_MAX_MS) : HOME_MIN_MS;
 	redial->next_ms = os_now_ms() + (pairs_want_qp(comm, stream) ? progress_qp_pause_ms(stream)
@@ -271,7 +274,7 @@ static void came_back(struct anynet_comm *comm, struct anynet_stream *stream, st
 	comm->session->recovery->refusals = 0;
 }
 
-/* The peer has answered about a queue pair. If that has proven itself it takes the stream over, by a connection of its own. */
+/* A LINK is answered. If the queue pair is proven, a RESUME on a new connection makes the stream use it. */
 static void qp_answered(struct anynet_stream *stream, struct redial *redial, uint64_t now)
 {
 	struct ib_qp *qp = redial->dial.qp;
@@ -288,8 +291,8 @@ static void qp_answered(struct anynet_stream *stream, struct redial *redial, uin
 	redial->next_ms = now;
 }
 
-/* The receiver has closed the comm, or it has failed there. Its other streams may still bring its last
- * words: this one is over, and with the last one the comm. */
+/* The receiver has closed or failed the comm. Its last frames may still arrive on other streams, so only this stream
+ * ends, and the comm with its last one. */
 static void peer_has_ended(struct anynet_comm *comm, struct anynet_stream *stream,
 			   struct redial *redial, uint64_t now)
 {
@@ -366,7 +369,8 @@ static void step_probe(struct anynet_comm *comm, uint64_t now)
 
 /* --- steps --- */
 
-/* What a connection that has ended left to be read may wait for what only another one can bring. */
+/* May this stream bring something? Not if its connection has ended and the frame at its head waits for what another
+ * stream has to bring. */
 static bool may_bring(const struct anynet_stream *stream)
 {
 	return stream_works(stream) && !(stream->ended && stream->parked);
@@ -380,7 +384,7 @@ static bool any_stream_works(const struct anynet_comm *comm)
 	return false;
 }
 
-/* Is anything to be done before the background thread's next look? */
+/* Is a step due before the background thread's next visit? */
 static bool is_busy(const struct recovery *recovery, uint64_t now)
 {
 	for (unsigned i = 0; i < recovery->streams; i++)
@@ -398,7 +402,7 @@ static bool is_over(const struct anynet_comm *comm)
 	return !comm->down && any_stream_works(comm);
 }
 
-/* An idle receiver waits for nothing, once the sender knows. */
+/* Does the comm wait for its peer? An idle receiver does not, once a PROBE has been answered. */
 static bool waits(const struct anynet_comm *comm)
 {
 	return comm->is_send || comm_pending(comm) || is_half_built(comm) ||

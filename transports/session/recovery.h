@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Recovery: new connections for streams that broke or give no sign (docs/wire.md, "Resume"). The sender
- * dials, over every pair of addresses that both sides know; the receiver, while none of its streams
- * works and it waits for something, asks whether the sender still lives. A comm that finds nothing
- * within ANYNET_RECOVERY_TIMEOUT, or whose peer is gone, fails. All calls with the comm's lock.
+ * Recovery: new connections for streams that are broken or suspect (docs/wire.md, "Resume"). The sender dials, over
+ * every pair of addresses that both sides know. A receiver that waits for something and has no working stream sends
+ * PROBEs to learn whether the sender still exists. The comm fails if the peer is gone, or if nothing is found within
+ * ANYNET_RECOVERY_TIMEOUT. All calls with the comm's lock, unless stated otherwise.
  */
 #ifndef ANYNET_RECOVERY_H
 #define ANYNET_RECOVERY_H
@@ -16,31 +16,32 @@ static inline bool recovery_wanted(void)
 	return anynet_net.cfg->recovery_timeout_ms > 0;
 }
 
-/* A stream has broken, or its path is suspect. `elsewhere`: begin with other paths than its present one. */
+/* Start to reconnect a stream that is broken or suspect. `elsewhere`: try its present pair last. A receive comm does
+ * not dial: only its PROBEs start. */
 void recovery_stream(struct anynet_comm *comm, struct anynet_stream *stream, bool elsewhere);
 
-/* The path of a stream is well again by itself. */
+/* The stream's path works again by itself: stop dialling, unless a RESUME has been sent. */
 void recovery_cancel(struct anynet_comm *comm, struct anynet_stream *stream);
 
-/* Has the peer been told of a new connection for this stream, which does not stand yet? */
+/* Send comm: has a RESUME been sent for this stream whose connection does not carry it yet? */
 bool recovery_announced(const struct anynet_comm *comm, const struct anynet_stream *stream);
 
-/* Something has changed (a link came back): try at once what was put off. */
+/* A link has changed: end all pauses between tries. */
 void recovery_hurry(struct anynet_comm *comm);
 
-/* One step of what is in progress. */
+/* One step of recovery; comm->session->recovery must not be NULL. May free it, end streams and fail the comm. */
 void recovery_step(struct anynet_comm *comm, uint64_t now_ms);
 
 void recovery_free(struct anynet_comm *comm);
 
 /* --- the receiver's side --- */
 
-/* A connection that is to resume a stream, handed over by the accept engine (any thread, without the
- * lock). It owns `fd`. -ENOMEM: it does not. `auth` as for endpoint_admit. */
+/* Hand over a connection whose hello is RESUME or LINK. Called by the accept engine, in any thread, without the comm's
+ * lock. 0: the comm owns `fd`; -ENOMEM: it does not. `auth`: as for endpoint_admit. */
 int recovery_post(struct anynet_comm *comm, int fd, const struct anynet_wire_hello *hello,
 	      const struct auth *auth);
 
-/* Answer those that were handed over. */
+/* recovery_take_posted: answer the connections handed over. recovery_drop_posted: close them. */
 void recovery_take_posted(struct anynet_comm *comm);
 void recovery_drop_posted(struct anynet_comm *comm);
 

@@ -1,19 +1,20 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* One stream is dialled anew; see redial.h. What the answers mean is in recovery.c. */
+/* Redials one stream; see redial.h. recovery.c handles the answers. */
 #include "session/redial.h"
 
 #include <errno.h>
 
 #include "session/progress.h"
 
-/* What a pair is given for the connection to stand, and then for the WELCOME: so long and some round trips in the first
- * round over all pairs, twice as long in each further one: a dead path costs little, a slow peer is heard at last. */
+/* Limits for the connection to be established, then for the WELCOME. A limit is the minimum plus LIMIT_RTTS round trips
+ * in the first round over all pairs, and the minimum doubles with each round: a dead path costs little time, and a slow
+ * peer is reached in the end. */
 #define CONNECT_MIN_MS 60
 #define CONNECT_MAX_MS 500
 #define ANSWER_MIN_MS  250
 #define ANSWER_MAX_MS  5000
 #define LIMIT_RTTS     4
-#define ROUNDS_MAX     5 /* after which nothing grows any more */
+#define ROUNDS_MAX     5 /* max doublings */
 
 static void note(struct recovery *recovery, struct anynet_wire_pair pair, int err)
 {
@@ -28,7 +29,7 @@ static void note(struct recovery *recovery, struct anynet_wire_pair pair, int er
 	recovery->attempts[i] = (struct attempt){ pair, err };
 }
 
-/* Nobody listens there: the sockets of a process that lives are open as long as our comm. */
+/* Nothing listens there. A process that lives keeps its listening sockets open for as long as it has the comm. */
 static void note_refusal(struct recovery *recovery, uint64_t now)
 {
 	recovery->refusals++;
@@ -55,7 +56,7 @@ void redial_failed(struct anynet_comm *comm, struct redial *redial, int err, uin
 	else if (err == -ECONNREFUSED)
 		note_refusal(comm->session->recovery, now);
 	else if (redial->dial.state > DIAL_HELLO)
-		comm->session->recovery->refused_ms = comm->session->recovery->refusals = 0; /* somebody is there */
+		comm->session->recovery->refused_ms = comm->session->recovery->refusals = 0; /* the process exists */
 	redial_next(redial, now);
 }
 
@@ -67,14 +68,14 @@ static uint64_t grown(const struct anynet_comm *comm, const struct redial *redia
 	       LIMIT_RTTS * (uint64_t)comm->session->rtt_us / 1000;
 }
 
-/* Of a queue pair the peer's answer is followed by steps with time-outs of their own. */
+/* A LINK's answer is followed by steps of the queue pair, which have timeouts of their own. */
 static uint64_t answer_limit(const struct anynet_comm *comm, const struct redial *redial)
 {
 	return redial->dial.kind == ANYNET_KIND_LINK ? ANSWER_MAX_MS
 						     : grown(comm, redial, ANSWER_MIN_MS, ANSWER_MAX_MS);
 }
 
-/* Packets of full size were lost there, or are being lost now. */
+/* Have full-size packets been lost on this pair, or are they being lost now? */
 static bool is_narrow(struct anynet_stream *stream, struct anynet_wire_pair pair)
 {
 	return progress_is_narrow(stream, pair) ||
@@ -83,8 +84,9 @@ static bool is_narrow(struct anynet_stream *stream, struct anynet_wire_pair pair
 }
 
 /*
- * A stream goes on by TCP at once, whatever it was carried by: that costs a round trip. A queue pair is made beside it, and
- * takes the stream over once it has proven itself. So a fabric that is dead, or refuses what matters, holds up nobody.
+ * A stream continues over TCP at once (RESUME), even if a queue pair carried it: that costs one round trip. A new queue
+ * pair is made beside it (LINK) and takes over when it is proven. So a fabric that is down, or loses the data, delays
+ * nothing.
  */
 static enum anynet_hello_kind kind_of(const struct anynet_comm *comm,
 				      const struct anynet_stream *stream,
@@ -97,7 +99,7 @@ static enum anynet_hello_kind kind_of(const struct anynet_comm *comm,
 		       : ANYNET_KIND_RESUME;
 }
 
-/* The next pair; false = there is none. Where a queue pair has been proven it is that one again. */
+/* Chooses the next pair; false = there is none. A proven queue pair stays on its pair. */
 static bool choose_pair(struct anynet_comm *comm, struct anynet_stream *stream,
 			struct redial *redial)
 {
@@ -115,7 +117,7 @@ static bool choose_pair(struct anynet_comm *comm, struct anynet_stream *stream,
 	return redial->pairs;
 }
 
-/* Begin a dial over the next pair: 0, -EAGAIN = there is none now, or -errno of this one. */
+/* Starts a dial over the next pair. 0; -EAGAIN = not due, or no pair; other -errno = the dial has failed. */
 static int start_dial(struct anynet_comm *comm, struct anynet_stream *stream, struct redial *redial,
 		      uint64_t now)
 {
@@ -126,7 +128,7 @@ static int start_dial(struct anynet_comm *comm, struct anynet_stream *stream, st
 	if (now < redial->next_ms)
 		return -EAGAIN;
 	if (comm->tcp_only)
-		dial_close(&redial->dial); /* with a queue pair that has been proven meanwhile */
+		dial_close(&redial->dial); /* frees a queue pair that was proven in the meantime */
 	kind = kind_of(comm, stream, redial);
 	if (!choose_pair(comm, stream, redial)) {
 		redial_next(redial, now);
@@ -141,7 +143,7 @@ static int start_dial(struct anynet_comm *comm, struct anynet_stream *stream, st
 	ret = dial_start(&redial->dial, paths,
 			 kind == ANYNET_KIND_LINK ? paths->own[redial->pair.from] : NULL, kind,
 			 stream ? stream->index : 0, ++redial->epoch);
-	return ret == -EAGAIN ? -EBUSY : ret; /* no port of ours is free */
+	return ret == -EAGAIN ? -EBUSY : ret; /* no local port is free */
 }
 
 int redial_step(struct anynet_comm *comm, struct anynet_stream *stream, struct redial *redial,

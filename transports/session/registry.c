@@ -11,12 +11,13 @@ struct slot {
 	uint32_t generation;
 };
 
-/* Held shared by whoever works on a comm, alone to change the table. Who waits to change it goes first: several I/O
- * threads at work hold it without a gap. So nobody takes it twice, or waits with it for somebody who needs it. */
+/* Held shared by threads that work on comms, and exclusively to change the table. Writers go first, because several
+ * I/O threads would hold it without a gap. So no thread may take it twice, or wait, holding it, for a thread that
+ * needs it. */
 static pthread_rwlock_t lock = PTHREAD_RWLOCK_WRITER_NONRECURSIVE_INITIALIZER_NP;
 static struct slot *slots;
 static uint32_t slot_count;
-static _Atomic uint32_t comms; /* in it */
+static _Atomic uint32_t comms; /* number in the table */
 
 static int grow(void)
 {
@@ -112,7 +113,8 @@ void registry_each(void (*visit)(struct anynet_comm *comm, void *arg), void *arg
 	pthread_rwlock_unlock(&lock);
 }
 
-/* False: there is no such slot. *busy: somebody else is at work on the comm in it. */
+/* Visits the comm in a slot. False: there is no such slot. *busy: not visited, because another thread has the comm's
+ * lock. */
 static bool visit_slot(uint32_t slot, void (*visit)(struct anynet_comm *comm, void *arg), void *arg,
 		       bool *busy)
 {
@@ -131,7 +133,7 @@ static bool visit_slot(uint32_t slot, void (*visit)(struct anynet_comm *comm, vo
 	return exists;
 }
 
-/* Waits without the lock: who is at work on a comm may wait for somebody who needs that. */
+/* Waits without the registry's lock: the thread that has the comm's lock may wait for one that needs the registry's. */
 void registry_each_entered(void (*visit)(struct anynet_comm *comm, void *arg), void *arg)
 {
 	struct timespec moment = { .tv_nsec = 20000 };

@@ -1,9 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * The receiver's side of resuming a stream: connections that said RESUME, or LINK, are handed over by the accept
- * engine and answered by whoever works on the comm next. Answering fences the stream: its old connection
- * is closed first, so that nothing can be placed through it any more, and only then the sender is told
- * what it has brought.
+ * The receiver's side of resuming a stream. The accept engine hands over connections with RESUME or LINK, and the next
+ * thread that works on the comm answers them. Answering RESUME fences the stream: its old connection is closed before
+ * the sender gets the position, so nothing can be placed through it afterwards.
  */
 #include <errno.h>
 #include <stdio.h>
@@ -21,7 +20,7 @@
 struct stream_mail {
 	struct stream_mail *next;
 	int fd;
-	bool proven; /* auth is to be continued in the answer */
+	bool proven; /* there is a secret: `auth` adds the proof to the answer */
 	struct auth auth;
 	struct anynet_wire_hello hello;
 };
@@ -44,7 +43,7 @@ int recovery_post(struct anynet_comm *comm, int fd, const struct anynet_wire_hel
 	return 0;
 }
 
-/* All that wait, oldest first. */
+/* Takes all that wait, oldest first. */
 static struct stream_mail *take_all(struct anynet_comm *comm)
 {
 	struct stream_mail *newest = atomic_exchange(&comm->session->mail, NULL), *oldest = NULL;
@@ -84,7 +83,7 @@ static bool send_answer(struct stream_mail *mail, struct anynet_wire_hello *answ
 	return !socket_send_some(mail->fd, answer, sizeof(*answer), &done);
 }
 
-/* Epochs count tries: is this hello the newest? */
+/* Is this hello the newest of its stream? Each try has a larger epoch, modulo 2^32. */
 static bool is_newest(const struct anynet_stream *stream, const struct anynet_wire_hello *hello)
 {
 	return (int32_t)(hello->epoch - stream->epoch) > 0 &&
@@ -117,8 +116,8 @@ static void begin_answer(const struct anynet_comm *comm, const struct stream_mai
 	hello_answer(answer, &mail->hello);
 }
 
-/* Make the end of a queue pair that is to be proven while the stream goes on as it does. It is kept for the RESUME
- * that may follow; the connection is of no further use. */
+/* LINK: creates this end of a queue pair, which the sender then proves while the stream continues on its path. The
+ * RESUME that may follow takes it. The connection is closed after the answer. */
 static void offer_qp(struct anynet_comm *comm, struct stream_mail *mail)
 {
 	struct anynet_wire_hello answer;
@@ -140,7 +139,7 @@ static void offer_qp(struct anynet_comm *comm, struct stream_mail *mail)
 	send_answer(mail, &answer);
 }
 
-/* The queue pair that has been proven, if the sender means it. */
+/* Takes the queue pair that was made for a LINK, if this RESUME names it; else retires it. NULL = none. */
 static struct ib_qp *take_qp(struct anynet_stream *stream, const struct anynet_wire_hello *hello)
 {
 	struct ib_qp *qp = stream->qp.next;
@@ -152,7 +151,7 @@ static struct ib_qp *take_qp(struct anynet_stream *stream, const struct anynet_w
 	return NULL;
 }
 
-/* Takes mail->fd if it becomes the stream's connection. */
+/* RESUME: sets mail->fd to -1 if the stream takes it over. */
 static void resume(struct anynet_comm *comm, struct stream_mail *mail)
 {
 	struct anynet_wire_hello answer;

@@ -13,12 +13,12 @@
 #include "base/socket.h"
 
 static struct {
-	int epfd; /* they, and the handshakes; `sockets` means nothing while it is not open */
+	int epfd; /* sockets and handshakes; -1 = not open, `sockets` is not valid then */
 	struct {
 		int fd;
 		uint16_t port;
 	} sockets[ANYNET_DEVICES_MAX];
-	unsigned generation; /* of epfd */
+	unsigned generation; /* counts the epoll sets opened */
 } listening = { .epfd = -1 };
 
 int sockets_fd(unsigned index)

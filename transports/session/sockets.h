@@ -1,22 +1,22 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* The listening sockets, one per NIC and process, and the epoll set that they and the handshakes are in. All calls under
- * the accept engine's lock. */
+/* The listening sockets, one for each NIC of the process, and the epoll set of them and of the handshakes. All calls
+ * with the accept engine's lock. */
 #ifndef ANYNET_SOCKETS_H
 #define ANYNET_SOCKETS_H
 
 #include <nccl_net/device.h>
 #include <nccl_net/wire.h>
 
-/* The listening address of each device of a stripe, aligned with `set`; opens the sockets. Port 0 where
- * that fails. 0, or -errno if it does for the first one. */
+/* Open a listening socket on each device of `set` that has none, and fill their addresses, in the order of `set`; port
+ * 0: it failed. 0, or -errno if the first one failed. */
 int sockets_listen(const struct anynet_device *const *set, int count, struct anynet_wire_addr *addrs);
 
-/* epoll data of listening sockets: their index; of handshakes: a pointer. */
+/* epoll data: for listening sockets their index, made odd; for handshakes a pointer, which is even. */
 #define LISTEN_EVENT_SOCKET(index) ((uint64_t)(index) << 1 | 1)
-int sockets_fd(unsigned index); /* -1 = not open. While the set is open */
+int sockets_fd(unsigned index); /* -1 = not open; only while the epoll set is open */
 int sockets_epoll_fd(void);     /* -1 = not open */
 
-/* As listen_watch. */
+/* See listen_watch. */
 void sockets_watch(int epfd, uint32_t data, unsigned *generation);
 void sockets_close(void);
 

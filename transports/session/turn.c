@@ -1,12 +1,12 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* A comm's turns: what streams bring is taken in, what is queued goes out, and what waits for attention gets it. */
+/* Turns of a comm: receive, transmit, and the work that comm->attention announces. */
 #include <sys/epoll.h>
 
 #include "session/recovery.h"
 #include "session/watch.h"
 
 #define EVENTS_PER_TURN 16
-#define GLANCE_TURNS    16 /* with none in between to look at the clock */
+#define GLANCE_TURNS    16 /* turns between two calls of watch_glance, which needs the time */
 
 static void poll_streams(struct anynet_comm *comm)
 {
@@ -18,7 +18,7 @@ static void poll_streams(struct anynet_comm *comm)
 
 		if (events[i].events & (EPOLLIN | EPOLLHUP | EPOLLERR | EPOLLRDHUP))
 			stream->readable = true;
-		/* No further event tells of the end if it came with the last bytes. */
+		/* The set is edge-triggered: if the end came with the last bytes, no further event reports it. */
 		if (events[i].events & (EPOLLHUP | EPOLLERR | EPOLLRDHUP))
 			stream->ended = true;
 		if (events[i].events & (EPOLLOUT | EPOLLHUP | EPOLLERR))
@@ -40,7 +40,7 @@ void comm_attend(struct anynet_comm *comm)
 	    atomic_load(&comm->session->carrier_event) || atomic_load(&comm->session->probed))
 		watch_comm(comm, now);
 	if (!comm->is_send && !comm_error(comm))
-		comm_transmit(comm); /* what there is to be told about it */
+		comm_transmit(comm); /* control frames such as SUSPECT */
 	if (!comm->is_send && comm->down)
 		comm_take_rest(comm);
 	if (comm->session->recovery && !comm_error(comm) && !comm->peer_closed)
@@ -53,7 +53,7 @@ void comm_poke(struct anynet_comm *comm)
 {
 	atomic_store(&comm->attention, true);
 	if (!comm_try_enter(comm))
-		return; /* who is at work on it will see; the background thread comes by, too */
+		return; /* the thread that has the lock sees `attention`, or else the background thread */
 	comm_attend(comm);
 	comm_leave(comm);
 }

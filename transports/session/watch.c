@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Looks at how a comm is doing; see watch.h. A peer that is stopped or slow has a kernel that acknowledges what
- * arrives. What is not acknowledged for longer than the path has ever taken is lost, or the path is.
+ * Checks a comm's health; see watch.h. If the peer's process is stopped or slow, its kernel still acknowledges what
+ * arrives. Data that is not acknowledged for longer than the path's round trips explain is lost, or the path is.
  */
 #include "session/watch.h"
 
@@ -15,16 +15,16 @@
 #include "session/progress.h"
 #include "session/recovery.h"
 
-/* How long what was sent may be without an acknowledgement, beyond what round trips have taken so far: */
-#define SLACK_US     20000 /* for kernels that are busy */
-#define ACK_DELAY_US 40000 /* for an acknowledgement that is delayed, as it may be while the peer does not read (Linux: TCP_ATO_MIN) */
-#define SINGLE_TRIES 2     /* without another path: the kernel has sent it again so often, and heard nothing */
+/* Time allowed for an acknowledgement, in addition to measured round trips: */
+#define SLACK_US     20000 /* for busy kernels */
+#define ACK_DELAY_US 40000 /* for a delayed ACK: the peer may not be reading (Linux: TCP_ATO_MIN) */
+#define SINGLE_TRIES 2     /* without another path: also so many retransmissions without an answer */
 
-#define GLANCE_MS  5    /* between two glances at a comm that gets no further: at first, and while something is out */
-#define SUSPECT_MS 1000 /* that the peer's word about a path counts */
-#define PING_SHARE 6    /* heartbeats in ANYNET_PEER_TIMEOUT */
+#define GLANCE_MS  5    /* shortest time between two glances */
+#define SUSPECT_MS 1000 /* for which a SUSPECT frame counts */
+#define PING_SHARE 6    /* heartbeats per ANYNET_PEER_TIMEOUT */
 
-/* An alarm doubles what the path is given until the next one, and is forgotten after a while. */
+/* Each alarm doubles patience_ms of its path. One alarm is forgotten every ALARM_COUNT_MS. */
 #define ALARMS_MAX     4
 #define ALARM_COUNT_MS 1000
 
@@ -33,7 +33,8 @@ static uint64_t peer_timeout(void)
 	return (uint64_t)anynet_net.cfg->user_timeout_ms;
 }
 
-/* For how long has the peer's host not acknowledged what it was sent, or given another sign? In ms. */
+/* How long data has been in flight without an acknowledgement or another sign of life from the peer's host, in ms; 0 =
+ * nothing is in flight. */
 static uint64_t silence_of(struct stream_health *health, const struct stream_signs *signs,
 			   uint64_t now)
 {
@@ -56,7 +57,7 @@ static unsigned alarms(const struct stream_health *health, uint64_t now)
 	return health->alarms - (unsigned)anynet_min(health->alarms, forgotten);
 }
 
-/* As RFC 9002, 6.2.1, has it for QUIC. */
+/* The silence after which a path is suspect, like QUIC's probe timeout (RFC 9002, 6.2.1). */
 static uint64_t patience_ms(const struct stream_health *health, const struct stream_signs *signs,
 			    uint64_t now)
 {
@@ -95,8 +96,8 @@ static void trust(struct anynet_comm *comm, struct anynet_stream *stream)
 		recv_suspect(comm, stream->index, false);
 }
 
-/* Between addresses of one host packets need no link, and the kernel may send by another NIC than the one
- * with the address: what was connected without the link does without it. */
+/* Has the NIC lost its carrier since the connection was made? A connection made without a carrier does not need it: it
+ * is within one host, or the kernel sends through another NIC. */
 static bool has_lost_carrier(const struct anynet_stream *stream)
 {
 	return stream->nic.dev && carrier_is_down(stream->nic.dev) &&
@@ -170,13 +171,13 @@ static void warn_of_stall(struct anynet_comm *comm, uint64_t now)
 		    comm->peer.addr, comm->dev->name, seconds_text(stall, 0, seconds), asked, why);
 }
 
-/* Are requests, or sends that were reported done, on their way? */
+/* Are there requests that are not done, or sends reported done and not acknowledged? */
 static bool is_waiting(const struct anynet_comm *comm)
 {
 	return comm_pending(comm) || (comm->is_send && !send_confirmed(comm));
 }
 
-/* Returns whether something is out that is not acknowledged. Links have a time-out of their own. */
+/* True: something is not acknowledged. Skips queue pairs, which have a timeout of their own. */
 static bool glance_at_streams(struct anynet_comm *comm, uint64_t now)
 {
 	bool out = false;
@@ -221,7 +222,7 @@ void watch_comm(struct anynet_comm *comm, uint64_t now)
 		recorder_note_carriers(comm);
 		recovery_hurry(comm);
 	}
-	/* A stream that stands only here is answered with a reset. */
+	/* If a connection exists on this side only, the peer's host answers the PING with a reset. */
 	if (atomic_exchange(&comm->session->probed, false))
 		ping(comm, now);
 	if (!comm_pending(comm) || progress != watch->progress || !watch->since_ms) {
@@ -244,7 +245,7 @@ void watch_comm(struct anynet_comm *comm, uint64_t now)
 		if (!comm->streams[i] || stream_stands(comm->streams[i]))
 			continue;
 		recovery_stream(comm, comm->streams[i], false);
-		/* The sender may not know: a reset can come to one side only. */
+		/* The sender may not know that the connection broke: a reset may reach one side only. */
 		if (!comm->is_send && now - comm->streams[i]->breaks.ms >= WATCH_MS)
 			recv_suspect(comm, i, true);
 	}

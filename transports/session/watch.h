@@ -1,16 +1,17 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* How a comm is doing: paths that give no sign, links that are lost, requests that wait for long. */
+/* Checks a comm's health: paths that give no sign of life, lost links, requests that stall. */
 #ifndef ANYNET_WATCH_H
 #define ANYNET_WATCH_H
 
 #include "session/comm.h"
 
-#define WATCH_MS 100 /* between two looks */
+#define WATCH_MS 100 /* between two checks by watch_comm */
 
-/* With the comm's lock. May sever streams or fail the comm. */
+/* Check the comm. With its lock. May sever or end streams, fail the comm, and log a stall. */
 void watch_comm(struct anynet_comm *comm, uint64_t now_ms);
 
-/* The same for its paths only, where there are several: now and then during turns, by whoever waits. */
+/* Check only the streams over TCP, if the comm has more than one pair of addresses and requests do not progress. Called
+ * during turns; does nothing until the next check is due. As watch_comm otherwise. */
 void watch_glance(struct anynet_comm *comm, uint64_t now_ms);
 
 #endif
