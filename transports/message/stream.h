@@ -167,6 +167,7 @@ struct stream_health {
 	uint64_t suspected_ms;    /* when the peer last said that it is suspect; 0 = never */
 	bool suspected;           /* … and that is still to be looked at */
 	struct stream_signs seen; /* when it was last looked at */
+	uint64_t counted;         /* bytes acknowledged, as far as they have counted as progress */
 };
 
 /* Connections that broke. */

@@ -23,7 +23,6 @@
 #include "session/recovery.h"
 #include "session/watch.h"
 
-#define EVENTS_PER_TURN 16
 #define ENTER_YIELDS    20
 
 /* NULL = no memory; the caller still owns `comm`. */

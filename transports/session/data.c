@@ -15,11 +15,14 @@ static int check(struct anynet_comm *comm)
 	return ret;
 }
 
-/* Settles what a call below may have noted. Returns the comm's error, or else `ret`, the result of that call. */
+/* Settles what a call below may have noted. Returns the comm's error, or else `ret`, the result of that call. A comm that
+ * has failed closes its streams, so that the peer learns of it. */
 static int settled(struct anynet_comm *comm, int ret)
 {
 	int err = comm_state(comm);
 
+	if (anynet_unlikely(comm_error(comm)))
+		comm_close_streams(comm);
 	return err ? err : ret;
 }
 

@@ -127,6 +127,7 @@ void handshake_abort_all(void)
 	end_all(&challenged);
 	fd_close(&rest.reserve_fd);
 	rest.until_ms = 0;
+	rest.err = 0;
 }
 
 /* --- one handshake --- */

@@ -32,6 +32,7 @@ void progress_begin(struct anynet_stream *stream, struct stream_position from)
 	progress->from = from;
 	progress->acked = stream->ops->signs(stream, &signs) ? signs.acked : 0;
 	stream->health.seen = signs;
+	stream->health.counted = signs.acked;
 }
 
 /* A connection has moved something: start to count again. since_ms: when it became silent, or else its end. */

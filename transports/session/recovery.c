@@ -171,7 +171,7 @@ static bool read_last_words(struct anynet_comm *comm)
 			stream->ops->receive(stream); /* the next turn gets an error again */
 		parked |= stream->parked;
 	}
-	return !comm_error(comm) && progress_of(comm) == progress && (!parked || comm_pending(comm));
+	return !comm->noted && !comm_error(comm) && progress_of(comm) == progress && (!parked || comm_pending(comm));
 }
 
 static void give_up(struct anynet_comm *comm, int err, const char *why, uint64_t now)
@@ -261,13 +261,14 @@ static void came_back(struct anynet_comm *comm, struct anynet_stream *stream, st
 	comm_stream_back(comm, stream, fd, redial->epoch, redial->pair,
 			 (struct stream_position){ welcome->frames, welcome->part });
 	dial_close(&redial->dial);
+	if (comm->streams[index] != stream)
+		return; /* the peer's position was impossible: the comm has failed, and its streams are gone */
 	/* The pause grows with each return to the own path, in case the path breaks again each time. */
 	redial->pause_ms =
 		redial->aim == REDIAL_HOME ? anynet_min(redial->pause_ms * 2, HOME_MAX_MS) : HOME_MIN_MS;
 	redial->next_ms = os_now_ms() + (pairs_want_qp(comm, stream) ? progress_qp_pause_ms(stream)
 								     : redial->pause_ms);
-	redial->aim = comm->streams[index] == stream && pairs_away(comm, stream) ? REDIAL_HOME
-										 : REDIAL_NOTHING;
+	redial->aim = pairs_away(comm, stream) ? REDIAL_HOME : REDIAL_NOTHING;
 	redial->said = false;
 	redial->tries = 0;
 	comm->session->recovery->refused_ms = 0;

@@ -115,8 +115,10 @@ static void watch_stream(struct anynet_comm *comm, struct anynet_stream *stream,
 	bool lost = signs.lost || has_lost_carrier(stream) ||
 		    (health->suspected_ms && now - health->suspected_ms < SUSPECT_MS);
 
-	if (told && signs.acked >= health->seen.acked + STREAM_PROGRESS_BYTES)
-		comm->session->watch.acked += signs.acked - health->seen.acked;
+	if (told && signs.acked >= health->counted + STREAM_PROGRESS_BYTES) {
+		comm->session->watch.acked += signs.acked - health->counted;
+		health->counted = signs.acked;
+	}
 	if (told)
 		health->seen = signs;
 	if (silence >= peer_timeout() && (comm->is_send || !recovery_wanted())) {
@@ -135,9 +137,14 @@ static void watch_stream(struct anynet_comm *comm, struct anynet_stream *stream,
 static void ping(struct anynet_comm *comm, uint64_t now)
 {
 	comm->session->watch.pinged_ms = now;
-	for (unsigned i = 0; i < comm->stream_count; i++)
-		if (stream_stands(comm->streams[i]))
-			comm->streams[i]->ops->ping(comm->streams[i]);
+	for (unsigned i = 0; i < comm->stream_count; i++) {
+		struct anynet_stream *stream = comm->streams[i];
+
+		if (!stream_stands(stream))
+			continue;
+		stream->ops->ping(stream);
+		stream->health.counted = stream->health.seen.acked; /* heartbeats do not add up to progress */
+	}
 }
 
 static void heartbeat(struct anynet_comm *comm, uint64_t now)
@@ -187,8 +194,8 @@ static bool glance_at_streams(struct anynet_comm *comm, uint64_t now)
 
 		if (!stream_stands(stream) || stream->qp.carries)
 			continue;
-		watch_stream(comm, stream, now);
-		out |= stream_stands(stream) && stream->health.silent_ms;
+		watch_stream(comm, stream, now); /* may free it */
+		out |= stream_stands(comm->streams[i]) && comm->streams[i]->health.silent_ms;
 	}
 	return out;
 }

@@ -105,6 +105,18 @@ static void test_acknowledged_heartbeats_are_no_progress(void **state)
 	warned(1, "may be stopped");
 }
 
+static void test_what_is_acknowledged_little_by_little_is_progress(void **state)
+{
+	(void)state;
+	signs_open_send(1);
+	signs_look_after(0);
+	for (int i = 0; i < 100; i++) {
+		signs.streams[0].acked += 1000;
+		signs_look_after(SIGNS_STALL_MS / 8);
+	}
+	warned(0, NULL);
+}
+
 static void test_a_stall_is_told_once_with_who_and_what_and_how_long(void **state)
 {
 	struct anynet_wire_frame frame = frame_data(0, 7, 0, 5);
@@ -233,6 +245,7 @@ int main(void)
 		TEST(test_no_heartbeat_while_there_is_progress),
 		TEST(test_a_sender_that_waits_sends_heartbeats_on_what_stands),
 		TEST(test_acknowledged_heartbeats_are_no_progress),
+		TEST(test_what_is_acknowledged_little_by_little_is_progress),
 		TEST(test_a_stall_is_told_once_with_who_and_what_and_how_long),
 		TEST(test_a_sender_says_what_its_sends_wait_for),
 		TEST(test_a_stall_of_broken_connections_says_so),

@@ -137,6 +137,24 @@ static void test_the_only_path_is_suspect_once_the_kernel_has_tried_twice(void *
 	assert_true(signs_suspect(0));
 }
 
+/* The peer has closed it, and the stream is freed. */
+static void test_a_glance_may_end_a_stream(void **state)
+{
+	struct anynet_comm *comm;
+
+	(void)state;
+	capture_allow_warn();
+	open_with_alternative(true);
+	comm = signs_comm();
+	signs.streams[0] = signs_dead;
+	signs_look_after(0);
+	watch_glance(comm, signs.now);
+	comm->streams[0]->bye.came = true;
+	watch_glance(comm, signs.now + SIGNS_PEER_TIMEOUT_MS);
+	assert_null(comm->streams[0]);
+	assert_int_equal(comm_error(comm), -ECONNRESET); /* before it had everything */
+}
+
 /* Of many packets the peer's host has had some, or says that it waits for one. */
 static void test_a_path_with_losses_is_not_suspect(void **state)
 {
@@ -413,6 +431,7 @@ int main(void)
 		TEST(test_what_was_copied_is_watched_until_it_is_acknowledged),
 		TEST(test_a_path_is_suspect_after_what_its_round_trips_have_shown),
 		TEST(test_the_only_path_is_suspect_once_the_kernel_has_tried_twice),
+		TEST(test_a_glance_may_end_a_stream),
 		TEST(test_a_path_with_losses_is_not_suspect),
 		TEST(test_alarms_in_a_row_come_ever_later),
 		TEST(test_who_waits_glances_at_paths_that_do_not_get_on),
