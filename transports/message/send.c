@@ -192,7 +192,7 @@ static void learn_tag(struct send_comm *comm, uint32_t tag)
 		comm->tags.first = tag;
 	} else if (tag != comm->tags.first) {
 		comm->tags.multi = true;
-		send_ask_for_waiting(comm); /* what comes from now on is matched behind them */
+		send_ask_for_waiting(comm); /* later messages are matched behind them */
 	}
 }
 
@@ -216,8 +216,8 @@ static bool must_ask(const struct send_comm *comm, const struct send_msg *msg)
 	return !msg->record || (comm_is_ib(&comm->base) && !send_cleared(comm, msg));
 }
 
-/* Sends the message from NCCL's buffer. A small one in GPU memory gets room for its header in the ring: a NIC may gather
- * its frame from both. */
+/* Sends the message from NCCL's buffer. A small one in GPU memory gets room for its header in the ring: a NIC may
+ * gather its frame from both. */
 static void refer_to(struct send_comm *comm, struct send_msg *msg, const void *data,
 		     struct anynet_mr *mr)
 {

@@ -8,7 +8,7 @@
 
 /* Max backlog of a stream whose rate is not known yet */
 #define UNKNOWN_BYTES (256u << 10)
-#define SLOWER_BY     1.5 /* a stream that would be this much later leaves a chunk to the others */
+#define SLOWER_BY     1.5 /* a stream that would finish this much later leaves the chunk to others */
 
 /* --- the ready queue: messages with bytes (or an RTS) to hand to streams, oldest first --- */
 
