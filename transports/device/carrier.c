@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Link events; see carrier.h. */
+/* Link state by the kernel's events; see carrier.h. */
 #include "device/carrier.h"
 
 #include <errno.h>
@@ -77,7 +77,7 @@ bool carrier_events_read(void)
 	ssize_t n;
 
 	while ((n = recv(carrier_fd, buf, sizeof(buf), 0)) > 0 || (n < 0 && errno == ENOBUFS)) {
-		/* Events were lost: forget what may be wrong, silence will tell. */
+		/* Events were lost. Assumes that all links are up; a dead path is found by its silence. */
 		for (int i = 0; n < 0 && i < ANYNET_DEVICES_MAX; i++)
 			changed |= atomic_exchange(&down[i], false);
 		changed |= n > 0 && take_messages(buf, (size_t)n);

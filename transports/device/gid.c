@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Reading a port's GIDs, and what one says; see gid.h. */
+/* Reading a port's GIDs and decoding them; see gid.h. */
 #include "device/gid.h"
 
 #include <arpa/inet.h>
@@ -12,10 +12,10 @@
 
 #include "device/sysfs.h"
 
-#define ENTRIES_MAX 1024 /* of a port's table that are looked at */
+#define ENTRIES_MAX 1024 /* max entries of a port's table that are read */
 
-/* For those that are set, of all ports of a device. The kernel is told in 16 bits how many bytes there are:
- * libibverbs (rdma-core 44) fails with EINVAL if there are more, without asking it. */
+/* Max entries of all ports of a device. libibverbs passes their size in bytes to the kernel in 16 bits and fails with
+ * EINVAL if it is larger (rdma-core 44). */
 #define ENTRIES_ROOM (UINT16_MAX / sizeof(struct ibv_gid_entry))
 
 static const uint8_t mapped_prefix[12] = { [10] = 0xff, [11] = 0xff };
@@ -39,7 +39,7 @@ bool gid_is_zero(const union ibv_gid *raw)
 
 uint16_t gid_flid(const union ibv_gid *raw)
 {
-	/* 10 bits fixed, 22 bits 0, 16 bits FLID, 16 bits subnet, 64 bits port */
+	/* bits: 10 prefix, 22 zero, 16 FLID, 16 subnet, 64 port */
 	return (uint16_t)(raw->raw[4] << 8 | raw->raw[5]);
 }
 
@@ -83,7 +83,7 @@ const char *gid_type_text(enum ibv_gid_type type)
 	return "of an unknown type";
 }
 
-/* Room for an entry that is set; NULL when the table is full. */
+/* Appends an entry; NULL = the table is full. */
 static struct gid *add(struct gid_table *table, const union ibv_gid *raw, int index)
 {
 	struct gid *gid = table->count < GIDS_MAX ? &table->gids[table->count++] : NULL;
@@ -98,7 +98,7 @@ static int by_index(const void *a, const void *b)
 	return ((const struct gid *)a)->index - ((const struct gid *)b)->index;
 }
 
-/* One call for the whole device. -EOPNOTSUPP: the library has none, or the kernel does not answer. */
+/* Reads all ports of the device in one call. 0; -EOPNOTSUPP: the library has no such call, or it failed; -ENOMEM. */
 static int read_at_once(const struct verbs_port *port, struct gid_table *table)
 {
 	struct ibv_gid_entry *entries;
@@ -128,7 +128,7 @@ static int read_at_once(const struct verbs_port *port, struct gid_table *table)
 	return count < 0 ? -EOPNOTSUPP : 0;
 }
 
-/* The line in …/gid_attrs/<what>/<index>; "" = there is none. */
+/* Reads the line in gid_attrs/<what>/<index> of the port; "" = none. */
 static void read_attr(const struct verbs_port *port, const char *sysfs, const char *what, int index,
 		      char *line, int bytes)
 {
@@ -149,7 +149,7 @@ static void read_attr(const struct verbs_port *port, const char *sysfs, const ch
 	fclose(file);
 }
 
-/* An older kernel knows version 1 only, and says nothing. */
+/* An older kernel has no types, and supports RoCE v1 only. */
 static void read_attrs(const struct verbs_port *port, const char *sysfs, struct gid *gid)
 {
 	char type[32], ndev[IF_NAMESIZE + 1];

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Which GID to use, and for which of the peer's; see gid.h. */
+/* The choice of a GID, and of one of the peer's; see gid.h. */
 #include "device/gid.h"
 
 #include <errno.h>
@@ -20,7 +20,7 @@ bool gid_has_route(const struct gid *own, const struct gid *peer)
 	gid_addr(peer, &to);
 	if (gid_is_link_local(&peer->raw))
 		((struct sockaddr_in6 *)&to)->sin6_scope_id = own->ifindex;
-	((struct sockaddr_in *)&to)->sin_port = htons(4791); /* RoCE v2's; any but 0 would do */
+	((struct sockaddr_in *)&to)->sin_port = htons(4791); /* of RoCE v2; any but 0 works */
 	fd = socket(from.ss_family, SOCK_DGRAM | SOCK_CLOEXEC, 0);
 	if (fd < 0)
 		return true;
@@ -30,14 +30,14 @@ bool gid_has_route(const struct gid *own, const struct gid *peer)
 	return found;
 }
 
-/* How good a pair is: each counts more than all behind it. */
+/* Score of a pair, most important criterion first. */
 struct score {
-	bool global;           /* no link-local address, which leads no further than the wire */
-	bool version;          /* is the wanted one */
-	bool route;            /* leads to the peer */
-	bool family;           /* is the wanted one */
-	int common_bits;       /* leading ones, of the peer's address */
-	int later, later_peer; /* minus the indices */
+	bool global;           /* not link-local, so not limited to one link */
+	bool version;          /* has the wanted RoCE version */
+	bool route;            /* has a route to the peer */
+	bool family;           /* has the wanted family */
+	int common_bits;       /* leading bits in common with the peer's address */
+	int later, later_peer; /* negative indices: lower ones win */
 };
 
 static int compare(const struct score *a, const struct score *b)
@@ -73,7 +73,7 @@ static enum ibv_gid_type wanted_type(const struct anynet_config *cfg)
 	return cfg->ib_roce_version == 1 ? IBV_GID_TYPE_ROCE_V1 : IBV_GID_TYPE_ROCE_V2;
 }
 
-/* `peer` may be NULL. */
+/* `peer`: NULL = not known. */
 static struct score score_of(const struct gid_wish *wish, const struct gid *own,
 			     const struct gid *peer)
 {
@@ -90,7 +90,7 @@ static struct score score_of(const struct gid_wish *wish, const struct gid *own,
 	};
 }
 
-/* Packets of one RoCE version, and within it of one family, mean nothing to the other. */
+/* Can packets go between the two? They need the same RoCE version, and with v2 the same family. */
 static bool go_together(const struct gid *own, const struct gid *peer)
 {
 	if (own->type != peer->type)
@@ -113,8 +113,8 @@ static bool in_range(const char *range, const struct gid *gid)
 	return subnet_holds(&subnet, subnet.prefix, &addr);
 }
 
-/* May it be chosen? A link-local one as well, if there is nothing else: nothing tells on which wire the peer is, but
- * the queue pair has to prove itself. */
+/* May it be chosen? Includes link-local GIDs, as a last resort: it is not known whether the peer is on the same link,
+ * but each queue pair is proven. */
 static bool is_candidate(const struct anynet_config *cfg, const struct gid *gid)
 {
 	if (cfg->ib_gid_index >= 0)
@@ -130,7 +130,7 @@ static int find_index(const struct gid *gids, int count, int index)
 	return -1;
 }
 
-/* An InfiniBand port has one GID that packets within a subnet use, and maybe one for routers. */
+/* An InfiniBand port has a GID for packets within its subnet, and may have another one for routers. */
 static int choose_infiniband(const struct gid_wish *wish, const struct gid *own, int own_count,
 			     struct gid_pair *pair, char *why, size_t why_bytes)
 {
@@ -165,7 +165,7 @@ static int no_candidate(const struct anynet_config *cfg, int own_count, char *wh
 	return -EADDRNOTAVAIL;
 }
 
-/* The best pair with own[i], if it beats *best. */
+/* Replaces *pair and *best if a pair with own[i] is better. */
 static void try_pairs(const struct gid_wish *wish, const struct gid *own, int i, struct score *best,
 		      struct gid_pair *pair)
 {

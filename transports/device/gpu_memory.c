@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Whether this host lets verbs reach GPU memory; see gpu_memory.h. */
+/* Whether verbs devices can reach GPU memory; see gpu_memory.h. */
 #include "device/gpu_memory.h"
 
 #include <errno.h>
@@ -13,7 +13,7 @@
 
 #include "base/libc_text.h"
 
-/* Modules, and the names under which they register with the RDMA stack. */
+/* The modules in sysfs, and the names under which they register with the RDMA stack. */
 static const char *const peers[] = {
 	"module/nvidia_peermem",
 	"module/nvidia_peermem_nc",
@@ -25,7 +25,7 @@ static const char *const peers[] = {
 	"kernel/mm/memory_peers/nvidia-peermem_nc",
 };
 
-/* The module is loaded; its version is "" if that cannot be read. */
+/* Is the module loaded? Its version is "" if it cannot be read. */
 static bool read_version(const char *root, const char *peer, char *version, int bytes)
 {
 	char path[PATH_MAX];
@@ -84,8 +84,8 @@ bool gpu_dmabuf(const struct verbs *verbs, struct ibv_pd *pd, char *why, size_t 
 		snprintf(why, why_bytes, "the device supports dma-buf");
 		return true;
 	}
-	/* NCCL takes other errors for a yes. Wrongly so would fail the communicator at its first
-	 * buffer; wrongly not costs a copy. */
+	/* NCCL takes other errors for support. If that is wrong, the communicator fails at its first buffer. A wrong
+	 * "no" only costs a copy. */
 	if (error == EOPNOTSUPP)
 		snprintf(why, why_bytes, "the device's driver does not support dma-buf (%s)",
 			 error_text(error));

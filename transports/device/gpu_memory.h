@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * The two ways in which a verbs device may reach GPU memory, and whether this host has them. They
- * know nothing of the GPU itself: NCCL asks CUDA about that (net-api.md §3.8).
+ * Whether a verbs device on this host can reach GPU memory, by a peer-memory module or by dma-buf. What the GPU itself
+ * supports is not checked here: NCCL asks CUDA (net-api.md §3.8).
  */
 #ifndef ANYNET_GPU_MEMORY_H
 #define ANYNET_GPU_MEMORY_H
@@ -13,16 +13,15 @@
 
 #include "device/verbs.h"
 
-/* Is a kernel module loaded by which plain reg_mr takes GPU addresses? `root` is where sysfs is
- * mounted (sysfs.h). `why`, of `why_bytes`, is always written: which module, or what is missing. */
+/* Is a kernel module loaded that lets ibv_reg_mr register GPU addresses? `root` is where sysfs is mounted (sysfs.h).
+ * `why`, of `why_bytes`, is always written: the module, or what is missing. */
 bool gpu_peer_memory(const char *root, char *why, size_t why_bytes);
 
-/* Does the device of `pd` take dmabufs? It is asked for one that does not exist, so nothing is
- * registered. `why` as above. */
+/* Can the device of `pd` register dma-bufs? Tries one that does not exist: nothing is registered. `why` as above. */
 bool gpu_dmabuf(const struct verbs *verbs, struct ibv_pd *pd, char *why, size_t why_bytes);
 
-/* ANYNET_PTR_* of GPU memory that the device of `context` reaches: CUDA by a peer-memory module, or as the
- * settings say; DMABUF. `text` tells of both ways, in `text_bytes`. For the probe. */
+/* For the probe: how the device of `context` reaches GPU memory. ANYNET_PTR_CUDA: by a peer-memory module, or because
+ * the settings say so; ANYNET_PTR_DMABUF; or both. `text`, of `text_bytes`, describes both. */
 int gpu_ptr_support(const struct anynet_config *cfg, const struct verbs *verbs,
 		    struct ibv_context *context, const char *root, char *text, size_t text_bytes);
 

@@ -30,8 +30,8 @@ void ib_devices_sort(const struct anynet_config *cfg, struct ib_found *found, in
 		qsort(found, (size_t)count, sizeof(*found), by_pci_address);
 }
 
-/* The path of the card: NCCL takes dddd:bb:dd.f for dddd:bb:dd.0, or with virtual functions merged for
- * dddd:bb:00.0. Returns `path`, PATH_MAX bytes. */
+/* The path of the card. As NCCL does, it replaces dddd:bb:dd.f by dddd:bb:dd.0, or by dddd:bb:00.0 if virtual functions
+ * are merged. Returns `path`, PATH_MAX bytes. */
 static const char *card_path(const struct anynet_config *cfg, const struct ib_found *found,
 			     char *path)
 {
@@ -47,13 +47,13 @@ static const char *card_path(const struct anynet_config *cfg, const struct ib_fo
 	return path;
 }
 
-/* As NCCL's own IB, a device is there once more for its Data Direct engine. */
+/* A device's Data Direct engine counts as another device, as in NCCL's own IB. */
 static bool is_same_device(const struct ib_found *a, const struct ib_found *b)
 {
 	return a->data_direct == b->data_direct && !strcmp(a->verbs_name, b->verbs_name);
 }
 
-/* Ports of the card's functions that come before found[i]'s. */
+/* Number of ports of the card's functions that come before the one of found[i]. */
 static int ports_before(const struct anynet_config *cfg, const struct ib_found *found, int i)
 {
 	char card[PATH_MAX], other[PATH_MAX];
@@ -106,5 +106,5 @@ void ib_devices_describe(const struct anynet_config *cfg, const struct ib_found 
 	dev->ptr_support = ANYNET_PTR_HOST | port->gpu_support;
 	memcpy(dev->gpu_memory, port->gpu_memory, sizeof(dev->gpu_memory));
 	dev->reg_is_global = true;
-	dev->force_flush = port->data_direct; /* completions come by another way than data */
+	dev->force_flush = port->data_direct; /* completions take another way than data */
 }

@@ -17,7 +17,7 @@
 
 static struct {
 	pthread_once_t once;
-	int epfd; /* of the nics' descriptors */
+	int epfd; /* epoll set of the nics' async_fd and the CM's descriptor; negative = none */
 	bool (*read_cm)(bool wait);
 } events = { .once = PTHREAD_ONCE_INIT, .epfd = -1 };
 
@@ -63,7 +63,7 @@ int ib_events_watch_cm(int fd, bool (*read)(bool wait))
 	return epoll_ctl(ib_events_fd(), EPOLL_CTL_ADD, fd, &event) ? -errno : 0;
 }
 
-/* What fails with it: its queue pairs, for good. A device that comes back is opened again. */
+/* All queue pairs of the nic have failed for good. If the device comes back, it is opened again as another nic. */
 static bool device_failed(struct ib_nic *nic, const char *what)
 {
 	epoll_ctl(events.epfd, EPOLL_CTL_DEL, nic->context->async_fd, NULL);
@@ -74,7 +74,7 @@ static bool device_failed(struct ib_nic *nic, const char *what)
 	return true;
 }
 
-/* NULL: a queue pair for flushes, whose next completion tells. */
+/* `failed` NULL: the queue pair of flushes (ib_flush.c), which notices by its next completion. */
 static bool qp_failed(struct ib_nic *nic, _Atomic bool *failed, const char *what)
 {
 	if (!failed)
@@ -92,7 +92,7 @@ static void set_port(struct ib_nic *nic, bool lost)
 	carrier_set_port(nic->dev, lost);
 }
 
-/* To ask the kernel may take it seconds, with a network interface on its way up or down: later. */
+/* Only marks the port for ib_events_settle: the query may take seconds while its network interface goes up or down. */
 static bool port_changed(struct ib_nic *nic, const struct ibv_async_event *event)
 {
 	bool lost = event->event_type == IBV_EVENT_PORT_ERR;
@@ -130,7 +130,7 @@ bool ib_events_settle(void)
 	return changed;
 }
 
-/* True: comms are to look at it. */
+/* True = comms should look at the nic. */
 static bool take(struct ib_nic *nic, const struct ibv_async_event *event)
 {
 	switch (event->event_type) {
@@ -166,7 +166,7 @@ static bool take_all(struct ib_nic *nic)
 	errno = 0;
 	while (!atomic_load(&nic->failed) && !nic->verbs->get_async_event(nic->context, &event)) {
 		changed |= take(nic, &event);
-		/* What it is about may be freed from here on. */
+		/* After this, the queue pair or completion queue of the event may be freed. */
 		nic->verbs->ack_async_event(&event);
 		errno = 0;
 	}

@@ -1,30 +1,33 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Async events of open ports: a port or a device that fails is known at once, and not when a queue pair
- * has tried in vain for long. One descriptor for all of them, read by the background thread.
+ * Async events of open ports. They report a failed port or device at once; queue pairs fail only after all their
+ * retries. All ports share one descriptor, which the background thread reads.
  *
- * The context of a queue pair and of its completion queue is an _Atomic bool that is set when an event says that it
- * has failed, or NULL.
+ * The qp_context of a queue pair and the cq_context of its completion queue point to an _Atomic bool, which is set when
+ * an event reports a failure; or they are NULL.
  */
 #ifndef ANYNET_IB_EVENTS_H
 #define ANYNET_IB_EVENTS_H
 
 #include "device/ib_nic.h"
 
-/* As ib_nic_open; its events are read from then on, and how its port is is known. Any thread. */
+/* As ib_nic_open. Also sets the port's state (carrier.h) and has its events read from then on. Any thread. */
 struct ib_nic *ib_events_open(const struct anynet_device *dev, char *why, size_t why_bytes);
 
-/* A descriptor to poll, for the life of the process, -1 = none; read what there is, one thread at a time. True: comms
- * should look at their ports. */
+/* A descriptor to poll, valid for the life of the process. Negative = none. Any thread. */
 int ib_events_fd(void);
+
+/* Reads the events that have come. One thread at a time. True = comms should look at their ports. */
 bool ib_events_read(void);
 
-/* The RDMA connection manager's events as well, which `read` reads, even if another
- * thread is doing it. 0 or -errno, also in errno. */
+/* Adds the descriptor of the RDMA connection manager. ib_events_read calls read(true) when it is readable; `read` must
+ * allow for other threads that read the same events. 0 or -errno, also in errno. */
 int ib_events_watch_cm(int fd, bool (*read)(bool wait));
 
-/* Ports that are to be asked how they are: are there any; ask them, which may take long. True: some were. */
+/* Is the state of any port out of date? */
 bool ib_events_stale(void);
+
+/* Reads the state of such ports again, which may take seconds. True = there were some. */
 bool ib_events_settle(void);
 
 #endif

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* A queue pair that writes to itself; see ib_loopback.h. */
+/* The loopback test of a port; see ib_loopback.h. */
 #include "device/ib_loopback.h"
 
 #include <errno.h>
@@ -17,21 +17,21 @@
 #include "device/ib_nic.h"
 #include "device/ib_port.h"
 
-#define BUFFER_BYTES ((size_t)4 << 20) /* as NCCL's own, of which it registers at least one */
+#define BUFFER_BYTES ((size_t)4 << 20) /* like NCCL's buffers */
 #define DEADLINE_MS  3000
 #define POLL_MS      1
-#define BUSY_POLLS   1000 /* before it sleeps between them */
+#define BUSY_POLLS   1000 /* polls before it sleeps between them */
 #define ACK_TIMEOUT  14   /* 67 ms */
-#define RETRIES      3    /* 7 would be for ever on soft-RoCE */
+#define RETRIES      3    /* 7 means without end on soft-RoCE */
 #define RNR_TIMER    12   /* 0.64 ms */
 #define HOP_LIMIT    255
 #define PSN_MASK     0xffffff
 #define IMMEDIATE    0x616e796eu
-#define COMPLETIONS  4 /* of a WRITE and a SEND, and of their arrival */
+#define COMPLETIONS  4 /* WRITE and SEND, each at the sending and the receiving side */
 
 /* --- a queue pair to itself --- */
 
-/* One being connected. */
+/* A queue pair that is being connected to itself. */
 struct loop_qp {
 	const struct ib_loop_port *port;
 	struct ibv_qp *qp;
@@ -64,7 +64,7 @@ static int to_init(const struct loop_qp *loop)
 		      IBV_QP_STATE | IBV_QP_PKEY_INDEX | IBV_QP_PORT | IBV_QP_ACCESS_FLAGS, "INIT");
 }
 
-/* The way to ourselves. */
+/* The port's own address. */
 static struct ibv_ah_attr own_address(const struct ib_loop_port *port)
 {
 	bool roce = port->attr->link_layer == IBV_LINK_LAYER_ETHERNET;
@@ -133,10 +133,10 @@ struct loopback {
 	char *why;
 	size_t why_bytes;
 
-	bool inlined;    /* the SEND is … */
-	bool inline_bad; /* … and fails */
+	bool inlined;    /* the SEND is inline */
+	bool inline_bad; /* the inline SEND has failed */
 	uint32_t packet_bytes;
-	uint8_t *memory; /* BUFFER_BYTES: what is written, where to, and what was sent */
+	uint8_t *memory; /* BUFFER_BYTES: source of the WRITE, its target, then the slot of the SEND */
 	struct ibv_pd *pd;
 	struct ibv_mr *mr;
 	struct ibv_cq *cq;
@@ -161,12 +161,12 @@ static int fail(struct loopback *loop, int ret, const char *fmt, ...)
 	return ret;
 }
 
-/* A step failed for want of something: mostly pinned memory, for which a limit says how much. */
+/* Reports a failed allocation. The usual cause is RLIMIT_MEMLOCK. */
 static int fail_making(struct loopback *loop, const char *what, int error)
 {
 	char memlock[32];
 
-	/* EPERM is how the kernel says that nothing at all may be pinned */
+	/* EPERM: the limit is 0 */
 	if (error != ENOMEM && error != EPERM)
 		return fail(loop, -EIO, "cannot allocate %s: %s", what,
 			    error ? error_text(error) : "no reason given");
@@ -231,7 +231,7 @@ static void unmake(struct loopback *loop)
 	loop->pd = NULL;
 }
 
-/* For the WRITE's immediate value, and for the SEND. */
+/* Posts one receive for the WRITE's immediate and one for the SEND. */
 static int post_receives(const struct loopback *loop)
 {
 	struct ibv_sge sge = { .addr = (uintptr_t)(loop->memory + 2 * (size_t)loop->packet_bytes),
@@ -243,8 +243,8 @@ static int post_receives(const struct loopback *loop)
 	return ibv_post_recv(loop->qp, &first, &bad);
 }
 
-/* What data needs, and what control frames need: a packet of full size, and one that is copied when it is
- * posted. There are drivers that take the flag for that and do not copy. */
+/* Posts a WRITE of a full packet, as for data, and an inline SEND, as for control frames. Overwrites the source of the
+ * SEND afterwards, because some drivers accept IBV_SEND_INLINE and do not copy. */
 static int post(struct loopback *loop)
 {
 	uint8_t copied[IB_COPY_BYTES];

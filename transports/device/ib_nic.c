@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Verbs ports that are open, and those that could be; see ib_nic.h. */
+/* Open verbs ports, and those on offer; see ib_nic.h. */
 #include "device/ib_nic.h"
 
 #include <errno.h>
@@ -10,10 +10,10 @@
 #include "base/libc_text.h"
 #include "device/sysfs.h"
 
-/* Set by the probe; the lock is for `opened`, and held while a device is being opened. */
+/* The probe sets the offers. The lock protects `opened` and is held while a device is being opened. */
 static struct {
 	const struct anynet_config *cfg;
-	struct verbs verbs, direct; /* direct: of Data Direct engines */
+	struct verbs verbs, direct; /* direct: for Data Direct engines */
 	struct offer {
 		char name[sizeof(((struct anynet_device *)NULL)->name)];
 		char verbs_name[IBV_SYSFS_NAME_MAX];
@@ -104,7 +104,7 @@ static struct ibv_context *open_verbs_device(const char *name, char *why, size_t
 		if (!context)
 			snprintf(why, why_bytes, "cannot open %s: %s", name, error_text(errno));
 	}
-	nics.verbs.free_device_list(list); /* an open device stays */
+	nics.verbs.free_device_list(list); /* an open device stays valid */
 	return context;
 }
 

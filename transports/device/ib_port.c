@@ -36,7 +36,7 @@ static int lowest_bit(unsigned value, int most)
 
 static int speed_of_lanes(const struct ibv_port_attr *attr)
 {
-	/* both are given as bits (net-api.md §5.4) */
+	/* by the lowest bit of active_speed and active_width (net-api.md §5.4) */
 	static const int lane_mbps[] = { 2500,  5000,  10000,  10000, 14000,
 					 25000, 50000, 100000, 200000 };
 	static const int lanes[] = { 1, 4, 8, 12, 2 };
@@ -74,7 +74,7 @@ const char *ib_port_kind(const struct ibv_port_attr *attr)
 	return attr->link_layer == IBV_LINK_LAYER_INFINIBAND ? "InfiniBand" : "RoCE";
 }
 
-/* Whether a port with these attributes can carry data, GIDs apart. */
+/* Can a port with these attributes carry data, apart from its GIDs? 0 or -errno as ib_port_read. */
 static int judge(const struct ibv_port_attr *attr, char *why, size_t why_bytes)
 {
 	if (attr->state != IBV_PORT_ACTIVE) {

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * IB's probe: what stands between this host and verbs, one verdict for each thing looked at. Each usable
- * port has to prove itself, and becomes a device.
+ * IB's probe: a verdict for the library, each device and each port that it looks at. A usable port that passes the
+ * loopback becomes a device.
  */
 #include <errno.h>
 #include <fcntl.h>
@@ -26,13 +26,13 @@
 #include "device/sysfs.h"
 #include "device/verbs.h"
 
-#define PORTS_MAX (ANYNET_DEVICES_MAX - IB_STANDBY_MAX) /* that are offered */
+#define PORTS_MAX (ANYNET_DEVICES_MAX - IB_STANDBY_MAX) /* max ports offered */
 
 struct ib_probe {
 	const struct anynet_config *cfg;
 	struct anynet_probe *out;
 	struct verbs verbs;
-	struct ib_found *found; /* PORTS_MAX, to be offered */
+	struct ib_found *found; /* the ports to offer, PORTS_MAX entries; NULL = no memory */
 	int found_count;
 };
 
@@ -54,7 +54,7 @@ static void describe_port(const struct ib_probe *probe, const struct ib_port *po
 		 probe->cfg->ib_loopback ? "" : ", not tested (ANYNET_IB_LOOPBACK=0)");
 }
 
-/* NULL: the list is full. */
+/* Appends the port to probe->found. NULL = the list is full. */
 static struct ib_found *take_port(struct ib_probe *probe, const struct verbs_port *port,
 				  const struct ibv_device_attr *device, const struct ib_port *state,
 				  const char *text)
@@ -82,7 +82,8 @@ static struct ib_found *take_port(struct ib_probe *probe, const struct verbs_por
 	return found;
 }
 
-/* Its Data Direct engine is a device of its own, as in NCCL's IB: instead of the plain one, or beside that. */
+/* Makes the Data Direct engine of the device, if it has one, a device as in NCCL's own IB: instead of the plain one or
+ * beside it. */
 static void take_data_direct(struct ib_probe *probe, const struct verbs_port *port,
 			     const struct ibv_device_attr *device, const struct ib_port *state,
 			     const char *text)
@@ -109,8 +110,8 @@ static void take_data_direct(struct ib_probe *probe, const struct verbs_port *po
 	memcpy(found->gpu_memory, gpu_memory, sizeof(gpu_memory));
 }
 
-/* Before anything is registered: on kernels before 5.12 a fork would part the process from its registered
- * pages. Where that is no danger it does nothing. */
+/* Called before any registration. Before Linux 5.12 a fork could separate the process from its registered pages.
+ * ibv_fork_init does nothing where the kernel needs none of it. */
 static void survive_forks(const struct ib_probe *probe)
 {
 	if (probe->verbs.fork_init)
@@ -188,7 +189,7 @@ static const char *open_hint(int error)
 	return "";
 }
 
-/* Why a device cannot be opened: libibverbs says ENOENT of a node that it may not open, too. */
+/* The errno that explains why a device cannot be opened: libibverbs reports ENOENT for EACCES, too. */
 static int open_error(const struct ibv_device *device, int error)
 {
 	char path[sizeof("/dev/infiniband/") + IBV_SYSFS_NAME_MAX];
@@ -212,13 +213,13 @@ static void probe_device(struct ib_probe *probe, struct ibv_device *device)
 		refuse(probe, "libibverbs", "lists a device without a name");
 		return;
 	}
-	/* What to exclude may depend on the port, so those are opened first. */
+	/* An exclusion may depend on the port, which is checked in probe_port. */
 	if (!name_filter_excludes(filter) && !name_filter_pass(filter, name, -1)) {
 		refuse(probe, name, "filtered by NCCL_IB_HCA=%s", filter);
 		return;
 	}
 	if (device->transport_type == IBV_TRANSPORT_IWARP) {
-		/* Not because WRITE WITH IMM is missing: Chelsio's and Alibaba's (eRDMA) have it. */
+		/* WRITE WITH IMM is not the obstacle: Chelsio's devices and Alibaba's eRDMA have it. */
 		refuse(probe, name,
 		       "is an iWARP device (for example Alibaba eRDMA), which needs the iWARP "
 		       "connection manager");
@@ -256,7 +257,7 @@ static void probe_devices(struct ib_probe *probe)
 	probe->verbs.free_device_list(list);
 }
 
-/* Append found[i] to NCCL's devices, if it has somewhere to bind its control connections. */
+/* Appends found[i] to NCCL's devices, if there is an address for its control connections. */
 static void offer_port(struct ib_probe *probe, const struct netif_table *table, int i)
 {
 	const struct ib_found *found = &probe->found[i];
@@ -276,7 +277,7 @@ static void offer_port(struct ib_probe *probe, const struct netif_table *table, 
 			     found->verdict, dev->ifname, netif_addr_text(&dev->addr, addr));
 }
 
-/* What was found becomes NCCL's, with TCP standing by; the library stays open then. */
+/* Offers the ports found to NCCL, and finds the standby devices. The library then stays open. */
 static void offer_found(struct ib_probe *probe)
 {
 	struct netif_table table;
@@ -296,8 +297,8 @@ static void offer_found(struct ib_probe *probe)
 	netif_free(&table);
 }
 
-/* Open the user's library, or the first of the usual ones. A verdict for each that is there but
- * does not do, and one if none is there. */
+/* Opens the user's library, or else the first usual one that works. Adds a verdict for each that is unusable, and one
+ * if there is none. 0 or -errno. */
 static int open_library(struct ib_probe *probe)
 {
 	const char *files[] = { probe->cfg->ibverbs_lib, "libibverbs.so.1", "libibverbs.so" };

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* A nic's queue pairs to itself; see ib_self.h. */
+/* A nic's queue pair to itself; see ib_self.h. */
 #include "device/ib_self.h"
 
 #include <errno.h>
@@ -12,7 +12,7 @@
 #include "base/pinned.h"
 #include "device/ib_loopback.h"
 
-#define READS_MAX 16 /* on their way at once, if the device can */
+#define READS_MAX 16 /* max RDMA READs in flight, if the device supports as many */
 
 static int make_queues(struct ib_nic *nic, void *landing, struct ib_self *self)
 {

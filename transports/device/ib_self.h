@@ -1,27 +1,28 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* A queue pair of an open nic to itself, which reads and writes what is registered there: for flushes, and for the
- * proof that GPU memory is reached. */
+/* A queue pair of an open nic that is connected to itself. It reads and writes memory registered there, for flushes and
+ * for the proof that the nic reaches GPU memory. */
 #ifndef ANYNET_IB_SELF_H
 #define ANYNET_IB_SELF_H
 
 #include "device/ib_nic.h"
 
-#define IB_SELF_DEPTH 256 /* requests in flight at once */
+#define IB_SELF_DEPTH 256 /* max requests in flight */
 
 struct ib_self {
 	struct ibv_cq *cq;
 	struct ibv_qp *qp;
-	struct ibv_mr *mr; /* of a page of the caller's */
+	struct ibv_mr *mr; /* registration of the caller's page */
 };
 
-/* With the page at `landing` registered for it. Blocks for as long as the driver takes. 0, or -errno and `why`. */
+/* Creates the queue pair and registers the page at `landing`. Takes as long as the driver takes. 0, or -errno: `why`
+ * has the reason. */
 int ib_self_make(struct ib_nic *nic, void *landing, struct ib_self *self, char *why,
 		 size_t why_bytes);
 
-/* Nothing reads or writes by it when this returns. What is not there is fine. */
+/* Destroys what there is. Nothing reads or writes through it afterwards. */
 void ib_self_unmake(struct ib_nic *nic, struct ib_self *self);
 
-/* Post a WRITE or READ of `bytes` between `local`, in the page, and `remote`, registered with `rkey`. 0 or an
+/* Posts a WRITE or READ of `bytes` between `local`, in the page, and `remote`, registered with `rkey`. 0 or a positive
  * errno. */
 int ib_self_post(struct ib_self *self, enum ibv_wr_opcode opcode, void *local, uint32_t bytes,
 		 uint64_t remote, uint32_t rkey);

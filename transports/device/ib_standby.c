@@ -34,7 +34,7 @@ void ib_standby_number(int first)
 		standby.devices[i].index = first + i;
 }
 
-/* What the probe of TCP said, where "usable" would mean that NCCL gets it. */
+/* Copies the verdicts of TCP's probe, none as usable: that would mean that NCCL gets the device. */
 static void report(const struct anynet_probe *tcp, struct anynet_probe *probe)
 {
 	for (int i = 0; i < tcp->candidate_count; i++) {
@@ -52,7 +52,7 @@ int ib_standby_find(const struct anynet_config *cfg, struct anynet_probe *probe)
 	standby.count = 0;
 	if (!tcp)
 		return -ENOMEM;
-	tcp->stands_by = true; /* when InfiniBand fails, so does IP over it */
+	tcp->stands_by = true; /* do not prefer IPoIB: it fails together with InfiniBand */
 	anynet_tcp_transport.probe(cfg, tcp);
 	for (int i = 0; i < tcp->device_count && i < IB_STANDBY_MAX; i++) {
 		standby.devices[i] = tcp->devices[i];
@@ -78,7 +78,7 @@ static bool is_link_local(const struct sockaddr_storage *addr)
 	       IN6_IS_ADDR_LINKLOCAL(&((const struct sockaddr_in6 *)addr)->sin6_addr);
 }
 
-/* An address of the interface: the wished one if it has that, else its first lasting one. */
+/* An address of the interface: `wished` if it has that, else its first one that is not fading, else its first. */
 static const struct netif_addr *find_addr(const struct anynet_config *cfg,
 					  const struct netif_table *table, unsigned ifindex,
 					  const struct sockaddr_storage *wished)

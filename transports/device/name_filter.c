@@ -27,7 +27,7 @@ static struct list open_list(const char *filter)
 struct item {
 	const char *name; /* not terminated */
 	size_t name_bytes;
-	int fields[3]; /* port, rail, plane; -1 = any; -2 = not a number, so none */
+	int fields[3]; /* port, rail, plane; -1 = any; -2 = not a number: matches none */
 };
 
 enum {
@@ -37,9 +37,9 @@ enum {
 };
 
 #define RAIL_MAX  INT16_MAX
-#define PLANE_MAX 0x3fff /* NCCL marks those of fused devices by the next bit */
+#define PLANE_MAX 0x3fff /* NCCL marks planes of fused devices with the next bit */
 
-/* The number at *text, which moves behind it and a colon. */
+/* Parses the field at *text and moves *text behind it and its colon. Values as in struct item. */
 static int parse_field(const char **text, const char *end)
 {
 	int number = 0, digits = 0;
@@ -54,7 +54,7 @@ static int parse_field(const char **text, const char *end)
 	return digits ? number : -1;
 }
 
-/* The item at *rest, which moves behind it. False at the end of the list. */
+/* Parses the item at *rest and moves *rest behind it. False = end of the list. */
 static bool next_item(const char **rest, struct item *item)
 {
 	while (**rest == ',')
@@ -90,7 +90,7 @@ bool name_filter_pass(const char *filter, const char *name, int port)
 		empty = false;
 		matched |= item_matches(&item, list.exact, name, port);
 	}
-	/* In NCCL a list without names matches every name, so "^" alone excludes all of them. */
+	/* As in NCCL, a list without names matches every name, so "^" alone excludes all. */
 	return (matched || empty) != list.exclude;
 }
 

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Which network interfaces to use; see netif.h. docs/settings.md tells the rules to users. */
+/* The choice of network interfaces; see netif.h. docs/settings.md has the rules for users. */
 #include "device/netif.h"
 
 #include <arpa/inet.h>
@@ -16,15 +16,15 @@
 #include "base/subnet.h"
 #include "device/name_filter.h"
 
-#define STACK_MAX  8  /* a VLAN on a VLAN …; a loop must end */
-#define SLOW_RATIO 10 /* a NIC this many times slower than another is for management */
+#define STACK_MAX  8  /* max depth of stacked interfaces (a VLAN on a VLAN); ends loops */
+#define SLOW_RATIO 10 /* a NIC this many times slower than the fastest is for management */
 
-/* What the kernel's link kinds are worth. Kinds that are not here count as tunnels. */
+/* Classes of the kernel's link kinds. Other kinds count as tunnels. */
 static const struct kind {
 	const char *name;
 	enum netif_class class;
-	bool copies;  /* hands packets to a local receiver, or makes new ones */
-	bool stacked; /* shares the wire of the link below */
+	bool copies;  /* the kernel copies the payload: for a local receiver, or into new packets */
+	bool stacked; /* shares the physical link of the link below */
 } kinds[] = {
 	{ .name = "bond", .class = NETIF_REAL },
 	{ .name = "team", .class = NETIF_REAL },
@@ -50,7 +50,7 @@ static const struct kind {
 static const struct kind unknown_kind = { .name = "", .class = NETIF_TUNNEL, .copies = true };
 static const struct kind nic_kind = { .name = "", .class = NETIF_REAL };
 
-/* Virtual interfaces whose drivers do not tell the kernel their kind, by the names they get. */
+/* Usual names of virtual interfaces whose drivers report no kind. */
 static const char *const virtual_names[] = {
 	"docker", "virbr", "br-", "veth", "cni", "flannel", "cali", "vmnet", "vboxnet", "lxcbr",
 };
@@ -96,7 +96,7 @@ static enum netif_class link_class(const struct netif_table *table, const struct
 		return NETIF_LOOPBACK;
 	if (!strcmp(kind->name, "bridge") && has_nic_as_port(table, link))
 		return NETIF_REAL;
-	/* A tap carries Ethernet frames for somebody, as in a sandboxed container; a tun is a VPN. */
+	/* A tap carries Ethernet frames, as for a sandboxed container. A tun is a VPN. */
 	if (!strcmp(link->kind, "tun") && link->type == ARPHRD_ETHER)
 		return NETIF_CONTAINER;
 	if (!*link->kind && has_virtual_name(link->name))
@@ -125,7 +125,7 @@ const char *netif_addr_text(const struct sockaddr_storage *addr, char *buf)
 	return buf;
 }
 
-/* The less, the better an address is for connections between hosts. */
+/* Ranks of addresses for connections between hosts, best first. */
 enum addr_rank {
 	ADDR_GOOD,
 	ADDR_FADING,
@@ -144,21 +144,20 @@ static enum addr_rank addr_rank(const struct netif_addr *addr)
 
 		if (ip == INADDR_ANY || IN_MULTICAST(ip))
 			return ADDR_NEVER;
-		if (ip >> 16 == 0xa9fe) /* 169.254: nobody gave it an address */
+		if (ip >> 16 == 0xa9fe) /* 169.254: no address was configured */
 			return ADDR_AUTOIP;
 		return addr->fading ? ADDR_FADING : ADDR_GOOD;
 	}
 	if (IN6_IS_ADDR_UNSPECIFIED(&v6->sin6_addr) || IN6_IS_ADDR_MULTICAST(&v6->sin6_addr) ||
 	    IN6_IS_ADDR_V4MAPPED(&v6->sin6_addr))
 		return ADDR_NEVER;
-	/* A link-local address says nothing without the number of an interface, which is another on
-	 * the peer's host. */
+	/* A link-local address needs an interface number, which differs on the peer's host. */
 	if (IN6_IS_ADDR_LINKLOCAL(&v6->sin6_addr) || IN6_IS_ADDR_LOOPBACK(&v6->sin6_addr))
 		return ADDR_LAST_RESORT;
 	return addr->fading ? ADDR_FADING : ADDR_GOOD;
 }
 
-/* The address of `link` to use; IPv4 before IPv6, then the kernel's order. */
+/* The best address of `link` with a rank of at most `worst`: by rank, IPv4 before IPv6, the kernel's order. */
 static const struct netif_addr *best_addr(const struct netif_table *table,
 					  const struct netif_link *link, int family,
 					  enum addr_rank worst)
@@ -181,12 +180,12 @@ static const struct netif_addr *best_addr(const struct netif_table *table,
 	return best;
 }
 
-/* One try at honouring the settings. */
+/* A choice in progress, with the settings that it follows. */
 struct choosing {
 	const struct netif_table *table;
 	struct netif_verdict *verdicts;
-	const char *ifname; /* filter, or "" */
-	int family;
+	const char *ifname; /* name filter; "" = none */
+	int family; /* AF_UNSPEC = any */
 };
 
 static void refuse(struct netif_verdict *verdict, const char *fmt, ...) ANYNET_PRINTF(2, 3);
@@ -201,7 +200,7 @@ static void refuse(struct netif_verdict *verdict, const char *fmt, ...)
 	va_end(args);
 }
 
-/* Whether the user has named the interfaces, which then are taken as they are. */
+/* Has the user named the interfaces? Then class, speed and physical link do not matter. */
 static bool names_are_given(const struct choosing *choosing)
 {
 	return *choosing->ifname && !name_filter_excludes(choosing->ifname);
@@ -238,7 +237,7 @@ static void judge_link(const struct choosing *choosing, const struct netif_link 
 		refuse(verdict, "has no %s address", family_text(choosing->family));
 }
 
-/* Returns the best class among those that passed; > NETIF_LOOPBACK = none did. */
+/* Judges all links. Returns the best class of those chosen; > NETIF_LOOPBACK = none was chosen. */
 static int judge(const struct choosing *choosing)
 {
 	int best = NETIF_LOOPBACK + 1;
@@ -253,7 +252,7 @@ static int judge(const struct choosing *choosing)
 	return best;
 }
 
-/* Without a prefix the subnet is an address in an interface's network. */
+/* A subnet without a prefix is any address in the interface's network. */
 static bool in_subnet(const struct subnet *subnet, const struct netif_addr *addr)
 {
 	int prefix = subnet->prefix >= 0 ? subnet->prefix : addr->prefix;
@@ -274,7 +273,7 @@ static const struct netif_addr *addr_in_subnet(const struct netif_table *table, 
 	return NULL;
 }
 
-/* Keep those in the network, if there are any; their address in it is the one to use. */
+/* Keeps only links with an address in this network, and uses that address. Changes nothing if there are none. */
 static void keep_subnet(const struct choosing *choosing, const char *text,
 			struct netif_notes *notes)
 {
@@ -335,7 +334,7 @@ static void keep_best_class(const struct choosing *choosing)
 	}
 }
 
-/* Beside a 100 Gb/s NIC, the 1 Gb/s port on the board is for management. */
+/* Drops slow links: next to a 100 Gb/s NIC, an onboard 1 Gb/s port is for management. */
 static void drop_slow(const struct choosing *choosing)
 {
 	const struct netif_table *table = choosing->table;
@@ -366,7 +365,7 @@ static const struct netif_link *link_below(const struct netif_table *table,
 	return NULL;
 }
 
-/* The link at the bottom of a stack, and how deep it lies. */
+/* The link at the bottom of a stack, and the number of links above it up to `link`. */
 static const struct netif_link *wire_of(const struct netif_table *table,
 					const struct netif_link *link, int *depth)
 {
@@ -379,7 +378,7 @@ static const struct netif_link *wire_of(const struct netif_table *table,
 	return link;
 }
 
-/* NCCL would count the bandwidth of two interfaces on one wire twice: keep the lower one. */
+/* Keeps one link for each physical link, the lowest: NCCL would count the bandwidth of two twice. */
 static void keep_one_per_wire(const struct choosing *choosing)
 {
 	const struct netif_table *table = choosing->table;
@@ -400,8 +399,8 @@ static void keep_one_per_wire(const struct choosing *choosing)
 }
 
 /*
- * Settings that leave nothing but loopback are given up, the family first: an address of the other
- * family still reaches other hosts. Returns false if there is no interface at all.
+ * Judges all links, and ignores settings that leave only loopback. It ignores the family first, because an address of
+ * the other family still reaches other hosts. False = there is no usable interface.
  */
 static bool judge_with_fallbacks(struct choosing *choosing, const struct anynet_config *cfg)
 {

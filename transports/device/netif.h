@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * The host's network interfaces, and which of them to use. Reading the kernel (netif_read.c) and
- * choosing (netif.c) are apart, so that a test can choose from a table of its own.
+ * The host's network interfaces, and the choice of those to use. Reading them from the kernel (netif_read.c) and
+ * choosing (netif.c) are separate, so that tests can use tables of their own.
  */
 #ifndef ANYNET_NETIF_H
 #define ANYNET_NETIF_H
@@ -15,53 +15,53 @@
 
 struct netif_link {
 	char name[16];
-	char kind[16];       /* IFLA_INFO_KIND: "bridge", "veth", …; "" = a NIC's own driver */
+	char kind[16];       /* IFLA_INFO_KIND, for example "bridge"; "" = a NIC's own driver */
 	unsigned index;      /* ifindex */
 	unsigned flags;      /* IFF_* */
 	unsigned short type; /* ARPHRD_* */
 	unsigned master;     /* ifindex of the bridge or bond it belongs to; 0 = none */
-	unsigned lower;      /* ifindex of what a VLAN or the like is stacked on; 0 = none */
+	unsigned lower;      /* ifindex of the interface below, as for a VLAN; 0 = none */
 	int speed_mbps;      /* 0 = not known */
 };
 
 struct netif_addr {
 	unsigned ifindex;
 	int prefix;                   /* bits */
-	bool fading;                  /* deprecated, or a temporary privacy address */
+	bool fading;                  /* deprecated, or a temporary (privacy) address */
 	struct sockaddr_storage addr; /* port 0 */
 };
 
 struct netif_table {
-	struct netif_link *links; /* in the order of their names, eth2 before eth10 */
+	struct netif_link *links; /* sorted by name, eth2 before eth10 */
 	size_t link_count;
 	struct netif_addr *addrs; /* in the kernel's order */
 	size_t addr_count;
 };
 
-/* Ask the kernel. 0 or -errno; *table is to be freed in either case. */
+/* Reads the table from the kernel. 0 or -errno. The caller frees *table in either case. */
 int netif_read(struct netif_table *table);
 
-/* NULL pointers inside are fine; leaves an empty table. */
+/* Frees the contents and leaves an empty table. An empty table is allowed. */
 void netif_free(struct netif_table *table);
 
-/* How good a network an interface leads to; the best class that is there is chosen. */
+/* Classes of interfaces, best first. Only interfaces of the best class found are chosen. */
 enum netif_class {
 	NETIF_REAL,      /* a NIC, or a bond, VLAN or bridge on one */
-	NETIF_CONTAINER, /* veth, macvlan …: all that a container may have */
-	NETIF_TUNNEL,    /* overlay, VPN, and kinds that we do not know */
-	NETIF_LOCAL,     /* leads nowhere: a bridge without a NIC, dummy; or has 169.254/16 only */
+	NETIF_CONTAINER, /* kinds that a container may have only, such as veth and macvlan */
+	NETIF_TUNNEL,    /* overlay, VPN, and unknown kinds */
+	NETIF_LOCAL,     /* reaches no other host: a bridge without a NIC, dummy, only a 169.254/16 address */
 	NETIF_LOOPBACK,
 };
 
-/* What became of one link. */
+/* The verdict on one link. */
 struct netif_verdict {
 	bool chosen;
 	enum netif_class class;
-	const struct netif_addr *addr;    /* to use; NULL = it has none, or none that fits */
-	char reason[ANYNET_REASON_BYTES]; /* when not chosen */
+	const struct netif_addr *addr;    /* the address to use; NULL = none, or none that fits */
+	char reason[ANYNET_REASON_BYTES]; /* if not chosen */
 };
 
-/* Settings that could not be honoured, because nothing would have been left; "" = honoured. */
+/* Settings that were ignored because they would have left no interface: the reasons. "" = not ignored. */
 struct netif_notes {
 	char ifname[ANYNET_REASON_BYTES];
 	char family[ANYNET_REASON_BYTES];
@@ -69,19 +69,19 @@ struct netif_notes {
 };
 
 /*
- * Choose by cfg->socket_ifname, socket_family and socket_subnet, and by class. `verdicts` has one
- * entry per link of the table and points into it. Chooses nothing only when no link is up with an
- * address. The choice depends on the table alone, so it is the same in all processes of a host.
+ * Chooses by cfg->socket_ifname, socket_family and socket_subnet, and by class. `verdicts` has an entry for each link
+ * of the table, and points into the table. Nothing is chosen only if no link is up with an address. The choice depends
+ * on table and settings alone, so it is the same in all processes of a host.
  */
 void netif_choose(const struct netif_table *table, const struct anynet_config *cfg,
 		  struct netif_verdict *verdicts, struct netif_notes *notes);
 
-/* Of what netif_choose has chosen by itself, leave IP over InfiniBand only, if it has: NCCL's Socket net does so by the
- * names ib* (src/misc/socket.cc:206@v2.30.7). Not for a list of names, or a subnet. */
+/* If netif_choose has chosen IP over InfiniBand, drops all other interfaces, unless the settings name interfaces or a
+ * subnet. NCCL's Socket net does so by the names ib* (src/misc/socket.cc:206@v2.30.7). */
 void netif_prefer_ipoib(const struct netif_table *table, const struct anynet_config *cfg,
 			struct netif_verdict *verdicts);
 
-/* Whether what is sent through the link is copied by the kernel even with MSG_ZEROCOPY. */
+/* Does the kernel copy what is sent through the link even with MSG_ZEROCOPY? */
 bool netif_copies(const struct netif_table *table, const struct netif_link *link);
 
 /* An address as text, without port. Returns buf (INET6_ADDRSTRLEN bytes). */

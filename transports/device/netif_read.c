@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Reads the table of interfaces from the kernel over rtnetlink; see netif.h. */
+/* Reading the table of interfaces over rtnetlink; see netif.h. */
 #include "device/netif.h"
 
 #include <errno.h>
@@ -19,11 +19,11 @@
 
 #include "device/sysfs.h"
 
-#define DUMP_BYTES   (64 * 1024) /* the kernel fills at most 32 KiB at a time */
-#define DUMP_TRIES   5           /* a dump is repeated when the table changed meanwhile */
+#define DUMP_BYTES   (64 * 1024) /* the kernel sends at most 32 KiB in a datagram */
+#define DUMP_TRIES   5           /* a dump is repeated if the table changes meanwhile */
 #define DUMP_TIMEOUT 5           /* seconds; the kernel answers at once */
 
-/* Attributes of one message by type; those after `max` are not looked at. */
+/* Fills attrs[type] for types up to `max`. */
 static void parse_attributes(const struct rtattr **attrs, unsigned short max,
 			     const struct rtattr *attr, size_t bytes)
 {
@@ -71,7 +71,7 @@ static void attribute_text(const struct rtattr *attr, char *text, size_t bytes)
 	text[length] = 0;
 }
 
-/* One more entry at the end of an array. NULL: no memory. */
+/* Appends a zeroed entry to an array. NULL = no memory. */
 static void *append(void **array, size_t *count, size_t entry_bytes)
 {
 	char *more = reallocarray(*array, *count + 1, entry_bytes);
@@ -102,10 +102,10 @@ static int take_qp(struct netif_table *table, const struct nlmsghdr *header)
 	link->flags = info->ifi_flags;
 	link->type = info->ifi_type;
 	link->master = attribute_u32(attrs[IFLA_MASTER]);
-	if (!attrs[IFLA_LINK_NETNSID]) /* else it is a number in another namespace */
+	if (!attrs[IFLA_LINK_NETNSID]) /* else it is an ifindex in another namespace */
 		link->lower = attribute_u32(attrs[IFLA_LINK]);
 	if (link->lower == link->index)
-		link->lower = 0; /* how tunnels without a device below are reported */
+		link->lower = 0; /* tunnels without a device below are reported so */
 	attribute_text(attrs[IFLA_IFNAME], link->name, sizeof(link->name));
 	if (attrs[IFLA_LINKINFO])
 		parse_attributes(info_attrs, IFLA_INFO_KIND, attribute_data(attrs[IFLA_LINKINFO]),
@@ -150,7 +150,7 @@ static int take_addr(struct netif_table *table, const struct nlmsghdr *header)
 	if (!bytes || !address || attribute_bytes(address) < bytes)
 		return 0;
 	flags = attrs[IFA_FLAGS] ? attribute_u32(attrs[IFA_FLAGS]) : info->ifa_flags;
-	/* Another host has it, or the kernel is still asking: no socket can be bound to it. */
+	/* Duplicate address detection has failed or is in progress: no socket can be bound to it. */
 	if (flags & IFA_F_DADFAILED || (flags & IFA_F_TENTATIVE && !(flags & IFA_F_OPTIMISTIC)))
 		return 0;
 	entry = append(&addrs, &table->addr_count, sizeof(*entry));
@@ -159,7 +159,7 @@ static int take_addr(struct netif_table *table, const struct nlmsghdr *header)
 	table->addrs = addrs;
 	entry->ifindex = info->ifa_index;
 	entry->prefix = info->ifa_prefixlen;
-	/* IFA_F_TEMPORARY has the value of IFA_F_SECONDARY, which IPv4 uses for something else. */
+	/* IFA_F_TEMPORARY equals IFA_F_SECONDARY, which IPv4 uses. */
 	entry->fading = flags & IFA_F_DEPRECATED ||
 			(info->ifa_family == AF_INET6 && flags & IFA_F_TEMPORARY);
 	set_addr(entry, info->ifa_family, address);
@@ -196,7 +196,8 @@ static int take_error(const struct nlmsghdr *header)
 	return error->error;
 }
 
-/* The messages of one datagram. 1 = that was the end; 0 = there is more; -EINTR = try again. */
+/* Takes the messages of one datagram. 1: the dump is complete; 0: more follow; -EINTR: the table has changed, repeat
+ * the dump; or another -errno. */
 static int take_messages(struct netif_table *table, const char *data, size_t bytes, uint32_t seq)
 {
 	bool interrupted = false;
@@ -243,7 +244,7 @@ static int dump(int fd, unsigned short type, uint32_t seq, char *buf, struct net
 	return ret < 0 ? ret : 0;
 }
 
-/* One consistent picture, or -EINTR. */
+/* Reads links and addresses. 0, -EINTR: the table has changed meanwhile, or another -errno. */
 static int read_once(char *buf, struct netif_table *table)
 {
 	struct timeval timeout = { .tv_sec = DUMP_TIMEOUT };

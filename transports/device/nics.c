@@ -10,14 +10,14 @@
 #include "base/socket.h"
 #include "device/ib_standby.h"
 
-/* Automatic choices. One stream carries 10-20 Gb/s on a server core; several also get past per-flow caps. */
+/* Automatic number of streams. One stream carries 10-20 Gb/s on a server core; several also avoid per-flow limits. */
 #define STREAMS_2_FROM_MBPS 25000
 #define STREAMS_4_FROM_MBPS 100000
 
-/* Connections of a comm over all its NICs, if nothing is set: more streams than that only cost descriptors. */
+/* Max automatic number of streams of a comm over all its NICs: more of them only cost descriptors. */
 #define STREAMS_MAX_AUTO 8
 
-#define STANDBY_MIN 2 /* of an IB comm's paths, for TCP */
+#define STANDBY_MIN 2 /* places kept for standby devices in the list of an IB comm */
 
 const struct anynet_device *nic_at(int index)
 {
@@ -58,7 +58,7 @@ static bool has_addr(const struct anynet_device *const *set, int count,
 	return false;
 }
 
-/* Behind the ports of an IB device: others of its kind, each with a link of its own to be had, and TCP. */
+/* Appends the alternatives of an IB device: the other IB devices, then the standby devices. */
 static int add_ways_round(const struct anynet_device **set, int count, int max)
 {
 	const struct anynet_device *other;
@@ -75,7 +75,7 @@ static int add_ways_round(const struct anynet_device **set, int count, int max)
 	return count;
 }
 
-/* May a comm of one TCP device spread over the other? */
+/* May a comm of TCP device `dev` spread over `other`? */
 static bool is_equal(const struct anynet_device *dev, const struct anynet_device *other)
 {
 	return other->link == dev->link && other->speed_mbps == anynet_member(dev, 0)->speed_mbps &&
@@ -103,7 +103,7 @@ int nic_stripe(const struct anynet_device *dev, const struct anynet_device **set
 	return count;
 }
 
-/* NCCL gives the channels of a host with a NIC for each GPU to all of them. */
+/* Has the host a NIC for each GPU? Then NCCL itself spreads its channels over the NICs. */
 static bool has_nic_for_each_gpu(const struct anynet_device *dev)
 {
 	int nics = 0;

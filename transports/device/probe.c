@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* What every transport's probe does with its findings. */
+/* Results of a transport's probe; see probe.h. */
 #include "device/probe.h"
 
 #include <stdarg.h>

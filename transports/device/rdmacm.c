@@ -14,7 +14,7 @@
 		"rdma_" #function, offsetof(struct rdmacm, function), version, \
 	}
 
-/* All are needed. Those of 1.2 (2018) are for queue pairs that librdmacm has not made. */
+/* All are required. Those of 1.2 (2018) are for queue pairs that librdmacm has not created. */
 static const struct symbol {
 	const char *name;
 	size_t offset; /* in struct rdmacm */

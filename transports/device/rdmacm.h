@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * librdmacm, opened at run time: few hosts have it and fewer need it. Types come from rdma-core's
- * header, functions only from this table; all of them set errno.
+ * librdmacm, opened at run time, because few hosts have it or need it. Types come from rdma-core's header, functions
+ * only from this table. All functions set errno.
  */
 #ifndef ANYNET_RDMACM_H
 #define ANYNET_RDMACM_H
@@ -20,7 +20,7 @@ struct rdmacm {
 
 	int (*create_id)(struct rdma_event_channel *channel, struct rdma_cm_id **id, void *context,
 			 enum rdma_port_space space);
-	/* Waits until no event of the id is in anybody's hands. */
+	/* Waits until all events of the id have been acknowledged. */
 	int (*destroy_id)(struct rdma_cm_id *id);
 	int (*set_option)(struct rdma_cm_id *id, int level, int option, void *value, size_t bytes);
 
@@ -36,15 +36,15 @@ struct rdmacm {
 	int (*connect)(struct rdma_cm_id *id, struct rdma_conn_param *param);
 	int (*establish)(struct rdma_cm_id *id);
 
-	/* For attr->qp_state, of a queue pair that the id does not know. */
+	/* For a queue pair that librdmacm has not created: fills *attr and *mask for the state attr->qp_state. */
 	int (*init_qp_attr)(struct rdma_cm_id *id, struct ibv_qp_attr *attr, int *mask);
 };
 
-/* Open `file` and fill the table. 0, -ENOENT when the file cannot be opened, -ENOSYS when a function is
- * missing; `why` then tells, in `why_bytes`. */
+/* Opens `file` and fills the table. 0; -ENOENT: the file cannot be opened; -ENOSYS: a function is missing. On an error
+ * `why`, of `why_bytes`, gets the reason. */
 int rdmacm_open(const char *file, struct rdmacm *rdmacm, char *why, size_t why_bytes);
 
-/* A table that is not open is fine. */
+/* A table that is not open is allowed. */
 void rdmacm_close(struct rdmacm *rdmacm);
 
 #endif

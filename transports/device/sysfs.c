@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* What sysfs tells of a network card; see sysfs.h. */
+/* Facts about network cards from sysfs; see sysfs.h. */
 #include "device/sysfs.h"
 
 #include <ctype.h>
@@ -11,13 +11,13 @@
 #include <string.h>
 #include <unistd.h>
 
-/* VLAN on a bond on a team …: deeper stacks than this do not exist, loops must end. */
+/* Max depth of stacked interfaces (VLAN on a bond on a team); ends loops. */
 #define STACK_MAX 8
 
 #define VENDOR_NVIDIA 0x10de
 #define CLASS_DISPLAY 0x03 /* also 3D controllers, which have no display */
 
-/* Is it dddd:bb:dd.f? A domain may have more than four digits (Hyper-V, VMD). */
+/* Has the text the form dddd:bb:dd.f? A domain may have up to eight digits (Hyper-V, VMD). */
 static bool is_pci_address(const char *text)
 {
 	static const char shape[] = ":hh:hh.o";
@@ -52,7 +52,7 @@ static bool has_pci_subsystem(const char *dir)
 	return !strcmp(last ? last + 1 : target, "pci");
 }
 
-/* Cut `path` back to the nearest PCI function on it. */
+/* Shortens `path` to the nearest PCI function on it. False = there is none. */
 static bool climb_to_pci(char *path)
 {
 	for (;;) {
@@ -66,7 +66,7 @@ static bool climb_to_pci(char *path)
 	}
 }
 
-/* The first, in the order of names, of the interfaces that `dir` is stacked on. */
+/* The first by name of the interfaces that the one of `dir` is stacked on. False = none. */
 static bool lower_interface(const char *dir, char *lower, size_t bytes)
 {
 	static const char prefix[] = "lower_";
@@ -164,7 +164,7 @@ int sysfs_net_speed(const char *root, const char *ifname)
 	if (!file)
 		return 0;
 	if (fscanf(file, "%d", &speed) != 1 || speed < 0)
-		speed = 0; /* -1, and an error when reading, mean: not known */
+		speed = 0; /* -1 or a read error: not known */
 	fclose(file);
 	return speed;
 }

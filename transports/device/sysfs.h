@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * What sysfs tells of a network card. `root` is where sysfs is mounted: ANYNET_SYSFS, or a directory
- * that a test has made. Nothing here fails: what cannot be read is not known.
+ * Facts about network cards from sysfs. `root` is where sysfs is mounted: ANYNET_SYSFS, or a directory of a test. What
+ * cannot be read counts as not known.
  */
 #ifndef ANYNET_SYSFS_H
 #define ANYNET_SYSFS_H
@@ -12,14 +12,14 @@
 #define SYSFS_SPEED_DEFAULT 10000 /* Mb/s; NCCL's own assumption (net-api.md §2.8) */
 
 /*
- * The directory of the PCI function behind a class device ("net", "eth0"; "infiniband", "mlx5_0"),
- * as NCCL wants it (net-api.md §2.8): a real path whose last component is the PCI address. A device
- * on a bus of its own behind a PCI function (virtio, USB) gives that function; a device on top of
- * others (VLAN, bond) gives that of the first below. "" = none. Returns `path`, PATH_MAX bytes.
+ * The directory of the PCI function of a class device ("net", "eth0"; "infiniband", "mlx5_0"), as NCCL wants it
+ * (net-api.md §2.8): a real path that ends with the PCI address. For a device on another bus behind a PCI function
+ * (virtio, USB) it is that function. For a device on top of others (VLAN, bond) it is that of the first one below.
+ * "" = none. Returns `path`, PATH_MAX bytes.
  */
 const char *sysfs_pci_path(const char *root, const char *class_name, const char *name, char *path);
 
-/* NVIDIA's GPUs on the PCI bus, whoever uses them; 0 = none, or not known. */
+/* Number of NVIDIA GPUs on the PCI bus, used by this process or not. 0 = none, or not known. */
 int sysfs_gpus(const char *root);
 
 /* Speed of a network interface in Mb/s; 0 = not known (virtual, or no carrier). */

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* TCP's probe: every chosen interface is a device, every other one gets a verdict. */
+/* TCP's probe: each chosen interface becomes a device; the others get a verdict. */
 #include "device/tcp_probe.h"
 
 #include <net/if.h>
@@ -12,7 +12,7 @@
 #include "device/probe.h"
 #include "device/sysfs.h"
 
-#define TCP_COMMS_MAX 65536 /* NCCL's own value; sockets end long before */
+#define TCP_COMMS_MAX 65536 /* as in NCCL's Socket net; descriptors run out long before */
 
 static void add_device(const struct anynet_config *cfg, const struct netif_table *table,
 		       const struct netif_link *link, const struct netif_verdict *verdict,
@@ -28,7 +28,7 @@ static void add_device(const struct anynet_config *cfg, const struct netif_table
 	if (!dev)
 		return;
 	sysfs_pci_path(sysfs, "net", link->name, dev->pci_path);
-	dev->guid = (uint64_t)dev->index; /* one port each, so the index is as good as a chip's */
+	dev->guid = (uint64_t)dev->index; /* one port each, so the index identifies it */
 	dev->speed_mbps = speed;
 	dev->max_comms = TCP_COMMS_MAX;
 	dev->max_recvs = cfg->max_recvs;
@@ -39,13 +39,13 @@ static void add_device(const struct anynet_config *cfg, const struct netif_table
 	dev->copies_in_kernel = netif_copies(table, link);
 }
 
-/* A NIC is worth a line in any state. */
+/* Does it get a verdict of its own? A NIC does in any state. */
 static bool is_news(const struct netif_verdict *verdict)
 {
 	return verdict->addr || verdict->class == NETIF_REAL;
 }
 
-/* A host of containers has hundreds of interfaces without an address: one line for all of them. */
+/* One verdict for all virtual interfaces without an address: a container host has hundreds. */
 static void summarize_others(const struct netif_table *table, const struct netif_verdict *verdicts,
 			     struct anynet_probe *probe)
 {
@@ -72,7 +72,7 @@ static void note(struct anynet_probe *probe, const char *name, const char *text)
 		anynet_probe_verdict(probe, ANYNET_LINK_TCP, name, false, "%s", text);
 }
 
-/* Settings first, then what is used: the list of verdicts is cut at its end. */
+/* Chosen interfaces first, because verdicts beyond ANYNET_CANDIDATES_MAX are dropped. */
 static void report(const struct anynet_config *cfg, const struct netif_table *table,
 		   const struct netif_verdict *verdicts, const char *sysfs,
 		   struct anynet_probe *probe)

@@ -16,8 +16,8 @@
 	}
 
 /*
- * What a usable libibverbs has, and what a newer one may have. Every function of 1.1 also exists as
- * @IBVERBS_1.0 with other types, so the version is part of the name (net-api.md §6 trap 6).
+ * Functions of libibverbs, required ones and those of newer releases. Each function of 1.1 also exists as @IBVERBS_1.0
+ * with other types, so they are looked up with their version (net-api.md §6 trap 6).
  */
 static const struct symbol {
 	const char *name;
@@ -56,12 +56,11 @@ static const struct symbol {
 
 static void keep(struct verbs *verbs, size_t offset, void *address)
 {
-	/* ISO C knows no conversion from a data pointer to a function pointer; POSIX has the bytes
-	 * be the same. */
+	/* ISO C has no conversion from a data pointer to a function pointer. With POSIX their bytes are the same. */
 	memcpy((char *)verbs + offset, &address, sizeof(address));
 }
 
-/* Count of missing functions; `why` names them as far as it goes. */
+/* Returns the number of missing functions; `why` names as many as fit. */
 static size_t fill(struct verbs *verbs, char *why, size_t why_bytes)
 {
 	size_t missing = 0, used = 0;
@@ -110,7 +109,7 @@ void verbs_close(struct verbs *verbs)
 
 #define REG_DATA_DIRECT 1 /* MLX5DV_REG_DMABUF_ACCESS_DATA_DIRECT */
 
-/* As <infiniband/mlx5dv.h> of rdma-core 56 declares them. */
+/* Declared as in <infiniband/mlx5dv.h> of rdma-core 56. */
 static struct {
 	int (*data_direct_path)(struct ibv_context *context, char *path, size_t bytes);
 	struct ibv_mr *(*reg_dmabuf_mr)(struct ibv_pd *pd, uint64_t offset, size_t bytes,
@@ -124,7 +123,8 @@ static void find_mlx5(const char *name, void *function, void *library)
 	memcpy(function, &address, sizeof(address));
 }
 
-/* libibverbs loads it for mlx5 devices; it stays. In tests libibverbs has its functions itself. */
+/* Finds the functions in libmlx5, which libibverbs loads for mlx5 devices and never unloads. In tests libibverbs has
+ * them itself. */
 static bool open_mlx5(const struct verbs *verbs)
 {
 	void *library = verbs->library;

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * libibverbs, opened at run time: the plugin must load on hosts that have none. Types come from
- * rdma-core's header, functions only from this table. Post, poll and the like need no entry, they
- * go through the context's own table.
+ * libibverbs, opened at run time, because the plugin must load on hosts without it. Types come from rdma-core's header,
+ * functions only from this table. Inline functions such as ibv_post_send and ibv_poll_cq need no entry: they call
+ * through the context.
  */
 #ifndef ANYNET_VERBS_H
 #define ANYNET_VERBS_H
@@ -20,7 +20,7 @@ struct verbs {
 	struct ibv_context *(*open_device)(struct ibv_device *device);
 	int (*close_device)(struct ibv_context *context);
 	int (*query_device)(struct ibv_context *context, struct ibv_device_attr *attr);
-	/* Writes a shorter, older struct: clear *attr before. */
+	/* Fills an older, shorter struct: clear *attr before the call. */
 	int (*query_port)(struct ibv_context *context, uint8_t port, struct ibv_port_attr *attr);
 	int (*query_gid)(struct ibv_context *context, uint8_t port, int index, union ibv_gid *gid);
 
@@ -39,7 +39,7 @@ struct verbs {
 	int (*get_async_event)(struct ibv_context *context, struct ibv_async_event *event);
 	void (*ack_async_event)(struct ibv_async_event *event);
 
-	/* NULL where the library is older. */
+	/* NULL = the library is older. The number is the symbol version. */
 	int (*fork_init)(void);
 	struct ibv_mr *(*reg_mr_iova2)(struct ibv_pd *pd, void *addr, size_t bytes, uint64_t iova,
 				       unsigned access);          /* 1.8 */
@@ -50,10 +50,10 @@ struct verbs {
 	struct ibv_mr *(*reg_dmabuf_mr)(struct ibv_pd *pd, uint64_t offset, size_t bytes,
 					uint64_t iova, int fd, int access); /* 1.12 */
 	int (*query_port_speed)(struct ibv_context *context, uint32_t port,
-				uint64_t *speed); /* 1.16; in 100 Mb/s; EOPNOTSUPP: ask otherwise */
+				uint64_t *speed); /* 1.16; in 100 Mb/s; EOPNOTSUPP = not known */
 };
 
-/* A port of a device that is open. */
+/* A port of an open device. */
 struct verbs_port {
 	const struct verbs *verbs;
 	struct ibv_context *context;
@@ -61,24 +61,24 @@ struct verbs_port {
 };
 
 /*
- * Open `file` and fill the table, asking for the symbol versions that go with the types above.
- * 0, -ENOENT when the file cannot be opened, -ENOSYS when a function is missing that data transfer
- * needs; `why` then tells, in `why_bytes`.
+ * Opens `file` and fills the table with the symbol versions that match these types. 0; -ENOENT: the file cannot be
+ * opened; -ENOSYS: a required function is missing. On an error `why`, of `why_bytes`, gets the reason.
  */
 int verbs_open(const char *file, struct verbs *verbs, char *why, size_t why_bytes);
 
-/* A table that is not open is fine. */
+/* A table that is not open is allowed. */
 void verbs_close(struct verbs *verbs);
 
 /*
- * ConnectX-8 and newer: has the device a Data Direct engine, which reaches GPU memory by a PCI function of its own,
- * next to the GPU? If so its directory in sysfs goes to `path`. Asks libmlx5 if libibverbs has loaded that
- * (mlx5dv_get_data_direct_sysfs_path, rdma-core 56).
+ * Has the device a Data Direct engine (ConnectX-8 and newer), which reaches GPU memory by a PCI function of its own
+ * next to the GPU? If so `path` gets its directory in sysfs. Uses libmlx5 if libibverbs has loaded it
+ * (mlx5dv_get_data_direct_sysfs_path, rdma-core 56). Under the core's init lock.
  */
 bool verbs_data_direct(const struct verbs *verbs, struct ibv_context *context, char *path,
 		       size_t path_bytes);
 
-/* The same library, whose reg_dmabuf_mr registers for Data Direct engines. After verbs_data_direct has said yes. */
+/* The same library, but its reg_dmabuf_mr registers for Data Direct engines. It may be called only for devices for
+ * which verbs_data_direct has returned true. */
 struct verbs verbs_by_data_direct(const struct verbs *verbs);
 
 #endif

@@ -1,10 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Copying into NCCL's receive buffers. With the LL protocols the GPU watches the buffer itself while it
- * is being written (net-api.md §3.5): addresses must be written in ascending order, and 8-byte words
- * in one piece. The C library's memcpy promises neither (it writes the first bytes of a piece last).
- * LL128 takes 128-byte lines whose last word says that all of it is there: nothing before that word may be
- * seen after it.
+ * Copying into NCCL's receive buffers. With the LL protocols the GPU polls the buffer while it is being written
+ * (net-api.md §3.5). So addresses must be written in ascending order, and each aligned 8-byte word by one store. The C
+ * library's memcpy guarantees neither. LL128 has lines of 128 bytes, whose last word is the flag: it must become
+ * visible after the rest of its line.
  */
 #ifndef ANYNET_COPY_H
 #define ANYNET_COPY_H
@@ -13,9 +12,9 @@
 #include <stdint.h>
 
 #define COPY_LINE_BYTES 128
-#define COPY_LAST_WORD  (COPY_LINE_BYTES - 8) /* its offset in a line */
+#define COPY_LAST_WORD  (COPY_LINE_BYTES - 8) /* offset of the flag in a line */
 
-/* Between stores, as devices see them. Where stores are seen in their order there is none. (A test has its own.) */
+/* Orders stores as devices see them. Not defined where devices see stores in program order. A test defines its own. */
 #if !defined(COPY_BARRIER) && defined(__aarch64__)
 #define COPY_BARRIER() __asm__ __volatile__("dmb oshst" ::: "memory")
 #elif !defined(COPY_BARRIER) && !defined(__x86_64__)
@@ -24,7 +23,7 @@
 
 typedef uint64_t copy_piece __attribute__((vector_size(16), aligned(1), may_alias));
 
-/* One piece of `bytes`, then on: the barrier keeps the compiler from joining or reordering them. */
+/* Copies `bytes` by one store and advances. The barrier keeps the compiler from joining or reordering the stores. */
 #define COPY_STEP(type, bytes)                                           \
 	do {                                                             \
 		*(type *)(void *)to = *(const type *)(const void *)from; \
@@ -38,7 +37,7 @@ static inline void copy_pieces(uint8_t *to, const uint8_t *from, size_t left)
 {
 	typedef uint64_t word __attribute__((aligned(1), may_alias));
 
-	/* Up to an 8-byte boundary, so that no aligned word is written in two pieces. */
+	/* Up to an 8-byte boundary, so that no aligned word is written by two stores. */
 	while (left && ((uintptr_t)to & 7))
 		COPY_STEP(uint8_t, 1);
 	while (left >= sizeof(copy_piece))

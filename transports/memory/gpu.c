@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* GPUs, their contexts and their pools of pinned memory; see gpu.h. */
+/* GPUs, their contexts and their pools of bounces; see gpu.h. */
 #include <errno.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -14,9 +14,9 @@
 
 /* --- finding a GPU and making its pool --- */
 
-/* Of the highest priority: streams of default priority share the device's queues, of which there may be but one
- * (CUDA_DEVICE_MAX_CONNECTIONS), and there ours could stand behind a copy of the application's that waits for a
- * kernel of NCCL's, which waits for us. */
+/* The streams have the highest priority. Streams of default priority share the device's queues, of which there may be
+ * only one (CUDA_DEVICE_MAX_CONNECTIONS). There a copy could queue behind one of the application that waits for a
+ * kernel of NCCL, which waits for this plugin. */
 static int make_streams(struct gpu *gpu)
 {
 	int least, greatest, error = gpus.cuda.ctx_priority_range(&least, &greatest);
@@ -42,7 +42,7 @@ static int pin_memory(struct gpu *gpu)
 	return error;
 }
 
-/* What is there from an earlier try that failed half-way stays. */
+/* Makes what is missing; an earlier attempt may have failed half-way. 0 or CUDA's error. */
 static int make_pool(struct gpu *gpu)
 {
 	int error = 0;
@@ -61,13 +61,13 @@ static int make_pool(struct gpu *gpu)
 	return error;
 }
 
-/* In the context that is current. */
+/* The context of the pool is current. */
 static void unmake_pool(struct gpu *gpu)
 {
 	if (gpu->pinned)
 		gpus.cuda.mem_host_unregister(gpu->memory);
 	gpu->pinned = 0;
-	gpu->in = gpu->out = NULL; /* they end with their context */
+	gpu->in = gpu->out = NULL; /* destroyed with their context */
 	memset(gpu->events, 0, sizeof(gpu->events));
 }
 
@@ -84,7 +84,7 @@ static bool wants_context(void)
 	return true;
 }
 
-/* A context of our own shares no lock and no queue with the application's calls. */
+/* Prefers a context of the plugin's own, which shares no lock and no queue with the application's calls. */
 static void choose_context(struct gpu *gpu, int device)
 {
 	char text[160];
@@ -106,7 +106,8 @@ static void choose_context(struct gpu *gpu, int device)
 		    gpu->ordinal, gpu_error_text(error, text, sizeof(text)));
 }
 
-/* Does our own context reach memory of the application's? A byte is copied. If not, back to the application's. */
+/* Does the plugin's own context reach the application's memory? Copies a byte. 0 = yes. 1: no, so the primary context
+ * is used from now on, and the pool is to be made in it. */
 static int prove_context(struct gpu *gpu, const void *addr)
 {
 	struct gpu_call call;
@@ -125,7 +126,7 @@ static int prove_context(struct gpu *gpu, const void *addr)
 	if (!gpu_enter_context(gpu->context, 0, &call))
 		unmake_pool(gpu);
 	gpu_leave(gpu, &call, 0);
-	if (atomic_load(&gpu->error) != CUDA_NOT_READY) /* else it may still be in progress */
+	if (atomic_load(&gpu->error) != CUDA_NOT_READY) /* else the copy may still be in progress */
 		gpus.cuda.ctx_destroy(gpu->context);
 	gpu->context = gpu->primary;
 	atomic_store(&gpu->unsure, 0);
@@ -187,7 +188,7 @@ static int open_driver(char *why, size_t why_bytes)
 	if (!error)
 		return 0;
 	snprintf(why, why_bytes, "cuInit: %s", gpu_error_text(error, text, sizeof(text)));
-	gpus.cuda.library = NULL; /* stays loaded; tried again with the next memory */
+	gpus.cuda.library = NULL; /* stays loaded; the next gpu_of tries again */
 	return -ENODEV;
 }
 
@@ -263,7 +264,7 @@ int gpu_ordinal(const struct gpu *gpu)
 	return gpu->ordinal;
 }
 
-/* In the primary context, as the application's is, with room to begin it on a page. */
+/* Allocated in the primary context, like the application's memory, with room to align it to a page. */
 void *gpu_scratch(struct gpu *gpu)
 {
 	size_t page = pinned_round(1);
@@ -280,8 +281,8 @@ void *gpu_scratch(struct gpu *gpu)
 		     : (void *)(uintptr_t)((gpu->scratch + page - 1) & ~(uint64_t)(page - 1));
 }
 
-/* By PCIe where the driver knows that, which is what NCCL asks for where GPU and NIC are behind one switch
- * (NCCL src/graph/paths.cc:540@v2.30.7), and tries first for GIN (src/gin/gin_host_proxy.cc:98). */
+/* Mapped by PCIe if the driver supports the flag. NCCL requests the same if GPU and NIC are behind one switch (NCCL
+ * src/graph/paths.cc:540@v2.30.7), and tries it first for GIN (src/gin/gin_host_proxy.cc:98). */
 int gpu_dmabuf_fd(struct gpu *gpu, const void *addr, size_t bytes)
 {
 	struct gpu_call call;
@@ -299,7 +300,7 @@ int gpu_dmabuf_fd(struct gpu *gpu, const void *addr, size_t bytes)
 struct memory_id memory_id_unique(void)
 {
 	static _Atomic uint64_t serial;
-	uint64_t id = 1ull << 63 | atomic_fetch_add(&serial, 1); /* CUDA counts from 1 */
+	uint64_t id = 1ull << 63 | atomic_fetch_add(&serial, 1); /* CUDA's ids count from 1 */
 
 	return (struct memory_id){ id, id };
 }

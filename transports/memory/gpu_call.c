@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Calls to CUDA for a GPU; see gpu_internal.h. */
+/* Calls to CUDA; see gpu_internal.h. */
 #include <errno.h>
 #include <stdio.h>
 

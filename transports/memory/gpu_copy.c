@@ -9,8 +9,8 @@
 #include "base/os.h"
 #include "memory/gpu_internal.h"
 
-#define WAIT_MS 10000 /* a GPU that copies nothing for so long is lost */
-#define SETTLES 3     /* tries to find out whether copies are in progress */
+#define WAIT_MS 10000 /* a copy that takes longer has failed */
+#define SETTLES 3     /* max attempts to see both streams complete */
 
 /* --- bounces --- */
 
@@ -53,10 +53,10 @@ bool gpu_is_short(const struct gpu *gpu)
 
 /* --- copies --- */
 
-#define LINE_BYTES (uint64_t)128 /* of LL128, whose flag … */
-#define LINE_FLAG  120           /* … begins here */
+#define LINE_BYTES (uint64_t)128 /* a line of LL128 */
+#define LINE_FLAG  120           /* offset of the flag in a line */
 
-/* A call that has to do with a copy of the bounce has ended. */
+/* gpu_leave after a call for a copy of this bounce. After an error the copy may be in progress all the same. */
 static int leave_copy(struct gpu *gpu, struct gpu_call *call, int error, int bounce)
 {
 	if (anynet_unlikely(error))
@@ -77,8 +77,8 @@ int gpu_copy_out(struct gpu *gpu, int bounce, const void *from, size_t bytes)
 	return leave_copy(gpu, &call, error, bounce);
 }
 
-/* [from, end) of every line of LINE_BYTES within `bytes` at `to`: whole lines in one copy, what there is of the first
- * and of the last each in one. */
+/* Copies the bytes [from, end) of every line within `bytes` at `to`. All whole lines go in one copy, a partial line at
+ * either end in another. */
 static int copy_of_lines(struct gpu *gpu, uint64_t to, const uint8_t *host, size_t bytes,
 			 size_t from, size_t end)
 {
@@ -164,7 +164,7 @@ int gpu_copy_wait(struct gpu *gpu, int bounce)
 	return done < 0 ? done : 0;
 }
 
-/* Is all done that was asked of the stream? */
+/* Records the bounce's event on the stream and waits for it. True = everything on the stream is done. */
 static bool is_through(struct gpu *gpu, int bounce, void *stream)
 {
 	struct gpu_call call;
@@ -175,7 +175,7 @@ static bool is_through(struct gpu *gpu, int bounce, void *stream)
 	return !gpu_leave(gpu, &call, error) && !gpu_copy_wait(gpu, bounce);
 }
 
-/* The bounce is to be another's: nothing may be written into it, or read from it, any more. */
+/* Before the bounce is reused: makes sure that no copy reads or writes it. If that cannot be known, the GPU is lost. */
 static void settle(struct gpu *gpu, int bounce)
 {
 	enum gpu_state made = GPU_MADE;
@@ -212,7 +212,7 @@ static int take_waited(struct gpu *gpu)
 	int bounce;
 
 	while ((bounce = take_bit(&gpu->waited)) < 0)
-		sched_yield(); /* its holder waits for the copy engine only */
+		sched_yield(); /* a holder waits only for the copy engine */
 	return bounce;
 }
 

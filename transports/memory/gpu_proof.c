@@ -31,13 +31,14 @@ struct proof {
 	struct ib_nic *nic;
 	struct gpu *gpu;
 	struct ib_self self;
-	uint8_t *page;   /* PROOF_BYTES that are written, and as many that are read */
-	uint64_t memory; /* the GPU's … */
-	uint32_t rkey;   /* … registered with this */
+	uint8_t *page;   /* PROOF_BYTES to write, then room for PROOF_BYTES read back */
+	uint64_t memory; /* address of the GPU memory */
+	uint32_t rkey;   /* its registration */
 	char *why;
 	size_t why_bytes;
 };
 
+/* Writes the reason. -ENOMEM. */
 static int not_reached(const struct proof *proof, const char *what)
 {
 	snprintf(proof->why, proof->why_bytes,
@@ -46,7 +47,7 @@ static int not_reached(const struct proof *proof, const char *what)
 	return -ENOMEM;
 }
 
-/* The status of the one request that is posted; -1: it has no completion. */
+/* Waits for the posted request. Its completion's status; -1 = it has none. */
 static int await(const struct proof *proof)
 {
 	const struct timespec pause = { .tv_nsec = POLL_NS };
@@ -59,7 +60,7 @@ static int await(const struct proof *proof)
 	return n > 0 ? (int)wc.status : -1;
 }
 
-/* PROOF_BYTES between the page and memory that is registered with this key. */
+/* Moves PROOF_BYTES between the page and registered memory. The completion's status, or -1. */
 static int move(struct proof *proof, enum ibv_wr_opcode opcode, uint8_t *local, uint64_t remote,
 		uint32_t rkey)
 {
@@ -80,7 +81,7 @@ static int move_gpu(struct proof *proof, enum ibv_wr_opcode opcode, uint8_t *loc
 	return not_reached(proof, what);
 }
 
-/* Bytes go there by WRITE, and come back by READ, and by CUDA. */
+/* Writes random bytes by RDMA, and compares what an RDMA READ and CUDA return. */
 static int try(struct proof *proof)
 {
 	uint8_t *out = proof->page, *in = proof->page + PROOF_BYTES;
@@ -104,14 +105,14 @@ static int try(struct proof *proof)
 	return 0;
 }
 
-/* Does the queue pair work at all? The port may be down by now. */
+/* Does the queue pair work, within host memory? The port may be down. */
 static bool works(struct proof *proof)
 {
 	return !move(proof, IBV_WR_RDMA_READ, proof->page + PROOF_BYTES, (uintptr_t)proof->page,
 		     proof->self.mr->rkey);
 }
 
-/* It cannot be found out: then it is taken for granted, as ever. */
+/* The proof could not be run. Then GPUDirect RDMA is used untested. */
 static int unproven(const struct proof *proof, const char *why)
 {
 	anynet_info("dev %s: GPU %d: GPUDirect RDMA is used untested: %s",

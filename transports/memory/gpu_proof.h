@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Whether a NIC reaches a GPU's memory: some of it is registered, written by the NIC, read back by it, and read by
- * CUDA. Where PCI bridges redirect or drop what goes from one device to another (ACS, an IOMMU) registering works
- * all the same, WRITEs may be lost without an error, and READs fail.
+ * The proof that a NIC reaches a GPU's memory: the NIC writes to a piece of it and reads it back, and CUDA reads it. If
+ * PCI bridges redirect or drop traffic between devices (ACS, an IOMMU), registration works all the same, WRITEs may be
+ * lost without an error, and READs fail.
  */
 #ifndef ANYNET_GPU_PROOF_H
 #define ANYNET_GPU_PROOF_H
@@ -11,22 +11,22 @@
 #include "memory/ib_mr.h"
 #include "memory/mr.h"
 
-/* How memory like *mr is registered on this nic: by address or as a dmabuf. 0 or -errno, and `why`. */
+/* Registers *mr on a nic, by address or as a dma-buf. 0, or -errno: `why` has the reason. */
 typedef int gpu_register(struct ib_mr_cache *cache, const struct anynet_mr *mr, struct ib_mr **made,
 			 char *why, size_t why_bytes);
 
-/* A nic that memory is registered on, and its registrations. */
+/* A nic and its registrations. */
 struct nic_memory {
 	struct ib_nic *nic;
 	struct ib_mr_cache *cache;
-	uint8_t proofs[GPUS_MAX]; /* gpu_proof.c: what has come of each GPU's */
+	uint8_t proofs[GPUS_MAX]; /* result of the proof for each GPU (gpu_proof.c) */
 };
 
 /*
- * Prove it for the GPU that has *mr, once for each nic and GPU of the process; what has come of that
- * is kept. Blocks: milliseconds, or as long as CUDA and the driver take. Any thread. 0: it is reached, or that
- * cannot be found out, which an INFO line tells; -ENOMEM: it is not, and `why`; -EALREADY: the same, and it has been
- * told before.
+ * Does the nic reach the GPU that has *mr? Runs the proof once for each nic and GPU of the process and keeps the
+ * result. Takes milliseconds, or as long as CUDA and the driver take. Any thread. 0: it does, or the proof could not be
+ * run, which one INFO line reports; -ENOMEM: it does not, `why` has the reason; -EALREADY: as -ENOMEM, and an earlier
+ * call has returned -ENOMEM.
  */
 int gpu_prove(struct nic_memory *memory, const struct anynet_mr *mr, gpu_register *how, char *why,
 	      size_t why_bytes);

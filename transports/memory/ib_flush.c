@@ -15,28 +15,29 @@
 #include "base/pinned.h"
 #include "device/ib_self.h"
 
-#define TICKET_BITS 48 /* of a ticket that count; above is which queue pair gave it */
+#define TICKET_BITS 48 /* of a ticket: number of the READ; the bits above are the generation */
 #define POLL_BATCH  16
-#define RETRY_MS    1000  /* between tries to make it again */
-#define DRAIN_MS    10000 /* a READ that is not over by then never will be */
+#define RETRY_MS    1000  /* between attempts to replace a broken queue pair */
+#define DRAIN_MS    10000 /* max wait for posted READs */
 
 enum flush_state {
-	FLUSH_NONE, /* not made yet */
+	FLUSH_NONE, /* no queue pair yet */
 	FLUSH_READY,
-	FLUSH_BROKEN, /* what there is of it is of no use; ib_flush_mend makes another */
+	FLUSH_BROKEN, /* ib_flush_mend replaces the queue pair */
 };
 
 struct ib_flush {
-	_Atomic bool busy; /* the lock of what follows */
+	_Atomic bool busy; /* spin lock; protects the fields below */
 	_Atomic enum flush_state state;
 	struct ib_self self;
-	uint64_t generation; /* of that */
-	uint64_t posted, done;
-	_Atomic uint64_t retry_ms; /* FLUSH_BROKEN: when to try again */
-	uint8_t *landing; /* the byte that is read goes here; a page, there as long as this is */
+	uint64_t generation;       /* number of the queue pair in `self` */
+	uint64_t posted, done;     /* READs of this generation */
+	_Atomic uint64_t retry_ms; /* FLUSH_BROKEN: time of the next attempt to replace it */
+	uint8_t *landing;          /* a page, the target of the READs; never freed */
 };
 
-/* Who makes or unmakes queue pairs, of any nic. Taken before the lock of a flush, which is not held meanwhile. */
+/* Held while a queue pair of any nic is made or destroyed. Taken before the lock of a flush, which is not held during
+ * the driver's calls. */
 static pthread_mutex_t making = PTHREAD_MUTEX_INITIALIZER;
 
 static bool try_enter(struct ib_flush *flush)
@@ -44,7 +45,7 @@ static bool try_enter(struct ib_flush *flush)
 	return !atomic_exchange_explicit(&flush->busy, true, memory_order_acquire);
 }
 
-/* Others hold it for well under a millisecond. */
+/* Spins: the lock is held for well under a millisecond. */
 static void enter(struct ib_flush *flush)
 {
 	while (!try_enter(flush))
@@ -58,7 +59,7 @@ static void leave(struct ib_flush *flush)
 
 /* --- making --- */
 
-/* With `making`: a new queue pair in place of what there is. Flushes go on elsewhere meanwhile. */
+/* Replaces the queue pair, with `making` held. The state is not FLUSH_READY, so flushes fail meanwhile (-EIO). */
 static int renew(struct ib_nic *nic, struct ib_flush *flush, char *why, size_t why_bytes)
 {
 	struct ib_self self;
@@ -166,6 +167,7 @@ static ANYNET_COLD void broke(const struct ib_nic *nic, struct ib_flush *flush, 
 	atomic_store(&flush->state, FLUSH_BROKEN);
 }
 
+/* Counts completed READs. A failed one breaks the queue pair. */
 static void take_completions(const struct ib_nic *nic, struct ib_flush *flush)
 {
 	struct ibv_wc wcs[POLL_BATCH];
@@ -212,7 +214,7 @@ int ib_flush_post(struct ib_nic *nic, const void *addr, uint32_t rkey, uint64_t 
 	return ret;
 }
 
-/* With the lock: is all before the ticket over? */
+/* ib_flush_done, with the lock held. */
 static int look(const struct ib_nic *nic, struct ib_flush *flush, uint64_t ticket)
 {
 	uint64_t number = ticket & (((uint64_t)1 << TICKET_BITS) - 1);

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Registered memory on verbs devices; see ib_memory.h. */
+/* Registrations of NCCL's memory on verbs devices; see ib_memory.h. */
 #include "memory/ib_memory.h"
 
 #include <errno.h>
@@ -11,7 +11,7 @@
 #include "memory/gpu_proof.h"
 #include "memory/ib_flush.h"
 
-/* Nics, found again by their number. Only ever added to. */
+/* The nics, by number. Entries are only added; the lock is for adding. */
 static struct {
 	pthread_mutex_t lock;
 	_Atomic unsigned count;
@@ -62,7 +62,7 @@ struct ib_mr_cache *ib_memory_cache(struct ib_nic *nic)
 	return number < 0 ? NULL : table.entries[number].cache;
 }
 
-/* Of GPU memory whose dmabuf the caller did not give us, or has closed, CUDA makes another. */
+/* Registers by the caller's dma-buf. Without one, or after regMr, CUDA exports another for this call. */
 static int get_dmabuf(struct ib_mr_cache *cache, const struct anynet_mr *mr, struct ib_mr **made,
 		      char *why, size_t why_bytes)
 {
@@ -143,7 +143,7 @@ static int register_on(struct anynet_mr *mr, const struct anynet_device *port, b
 	return ib_memory_on(mr, nic, why, why_bytes) ? 0 : -ENOMEM;
 }
 
-/* A port that is gone for now keeps the others of a fused device from nothing. */
+/* The other ports of a fused device are used even if one is gone for now. */
 int ib_memory_register(struct anynet_mr *mr, const struct anynet_device *dev, bool is_flushed,
 		       char *why, size_t why_bytes)
 {
@@ -181,7 +181,7 @@ int ib_memory_flushed(unsigned number, uint64_t ticket)
 	return ib_flush_done(table.entries[number].nic, ticket);
 }
 
-/* READs for flushes are on queue pairs of all comms: they end before the memory does. */
+/* Waits for the READs of flushes first, whose queue pairs all comms share. */
 void ib_memory_release(struct anynet_mr *mr)
 {
 	uint32_t read_by = atomic_load(&mr->read_by);

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* NCCL's registered memory on verbs devices: registered when NCCL asks for it, and on a further device
- * when a stream goes over to that. */
+/* Registrations of NCCL's memory on verbs devices: made in NCCL's regMr, and on a further device when a stream moves
+ * there. */
 #ifndef ANYNET_IB_MEMORY_H
 #define ANYNET_IB_MEMORY_H
 
@@ -8,29 +8,29 @@
 #include "memory/ib_mr.h"
 #include "memory/mr.h"
 
-/* Register *mr (its addr and bytes) on the ports of an IB device; `is_flushed`: what is written to it there
- * will be, if it is a GPU's. 0, -ENODEV: none is there now, or -ENOMEM and `why`; -EALREADY: the same, and the
- * user has been told so. */
+/* Registers mr->range on all ports of an IB device. `is_flushed`: GPU memory that is received into and flushed. 0 = on
+ * one port at least; -ENODEV: no port is there now; -ENOMEM: it cannot be registered; -EALREADY: the same, for a reason
+ * that has been reported before. On an error `why` has the reason. */
 int ib_memory_register(struct anynet_mr *mr, const struct anynet_device *dev, bool is_flushed,
 		       char *why, size_t why_bytes);
 
-/* Begin to flush what the NIC of this number wrote to GPU memory; `data` is some of it, registered with
- * `mr`. As ib_flush_post and ib_flush_done. */
+/* Flush what the NIC of this number has written to GPU memory, by a READ of `data`, which `mr` covers. As ib_flush_post
+ * and ib_flush_done. */
 int ib_memory_flush(unsigned number, struct anynet_mr *mr, const void *data, uint64_t *ticket);
 int ib_memory_flushed(unsigned number, uint64_t ticket);
 
-/* Give back all registrations of *mr. */
+/* Puts all registrations of *mr. */
 void ib_memory_release(struct anynet_mr *mr);
 
-/* The registration of *mr for this nic, made if it is not there. Any thread that has a request with
- * `mr` or has not given it away yet. NULL: `why` tells. */
+/* The registration of *mr on this nic; registers it if needed. Any thread, while a request uses `mr` or before regMr
+ * has returned it. NULL: `why` has the reason. */
 const struct ib_mr *ib_memory_on(struct anynet_mr *mr, struct ib_nic *nic, char *why,
 				 size_t why_bytes);
 
-/* Number of a nic that memory is registered on, and its bit. */
+/* The bit 1 << number of a nic; 0 = no memory has been registered on it. */
 uint32_t ib_memory_bit(const struct ib_nic *nic);
 
-/* The cache of a nic; NULL = no memory. */
+/* The cache of a nic; NULL = no memory, or more than ANYNET_MR_NICS nics. */
 struct ib_mr_cache *ib_memory_cache(struct ib_nic *nic);
 
 #endif

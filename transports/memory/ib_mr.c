@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * The cache of memory registrations; see ib_mr.h. Registrations stand in an array, sorted by key
- * and by address. They may overlap, so each slot also tells how far the slots up to it reach: the
- * first one that reaches far enough is the one to use.
+ * The cache of memory registrations; see ib_mr.h. An array has the registrations, sorted by key and address. They may
+ * overlap, so each slot also has the highest address that the slots up to it cover. The first slot that reaches far
+ * enough covers a request.
  */
 #include "memory/ib_mr.h"
 
@@ -26,7 +26,7 @@
 
 struct slot {
 	struct ib_mr *mr;
-	uintptr_t reach; /* the largest `last` from the first slot of this key up to here */
+	uintptr_t reach; /* max `last` of the slots of this key up to this one */
 	size_t refs;     /* > 0 */
 };
 
@@ -35,19 +35,19 @@ struct ib_mr_cache {
 	struct ibv_pd *pd;
 	bool relaxed_ordering;
 	uintptr_t in_page; /* page size - 1 */
-	void *nothing;     /* a page of our own, registered for empty ranges */
-	atomic_flag told;  /* that a registration could not be given back */
+	void *nothing;     /* a page of the plugin's, registered for empty ranges */
+	atomic_flag told;  /* a failed deregistration has been logged */
 
-	pthread_mutex_t lock; /* of what follows */
-	struct slot *slots;   /* by key, `first`, `last`; no two have all of them equal */
+	pthread_mutex_t lock; /* protects the fields below */
+	struct slot *slots;   /* sorted by key, `first`, `last`; no two slots have all three equal */
 	size_t count, capacity;
 };
 
-/* What is asked for, in whole pages. */
+/* A request, in whole pages. */
 struct request {
 	struct ib_mr_key key;
 	uintptr_t first, last;
-	uint64_t offset; /* of `first` in the dmabuf */
+	uint64_t offset; /* of `first` in the dma-buf `fd` */
 	int fd;
 };
 
@@ -74,7 +74,7 @@ static int compare_keys(const struct ib_mr_key *a, const struct ib_mr_key *b)
 	return order;
 }
 
-/* Count of slots up to this place in the order, a slot at the place itself included. */
+/* Number of slots that are not behind this place in the order. */
 static size_t slots_up_to(const struct ib_mr_cache *cache, const struct ib_mr_key *key,
 			  uintptr_t first, uintptr_t last)
 {
@@ -97,10 +97,10 @@ static size_t slots_up_to(const struct ib_mr_cache *cache, const struct ib_mr_ke
 	return low;
 }
 
-/* The slot that covers a request, or NULL. */
+/* A slot that covers the request; NULL = none. */
 static struct slot *find(const struct ib_mr_cache *cache, const struct request *req)
 {
-	/* A registration is never the byte 0 alone, so nothing is lost in front. */
+	/* No registration is the byte 0 alone, so this skips no slot of the key. */
 	size_t low = slots_up_to(cache, &req->key, 0, 0);
 	size_t end = slots_up_to(cache, &req->key, req->first, UINTPTR_MAX);
 	size_t high = end;
@@ -116,7 +116,7 @@ static struct slot *find(const struct ib_mr_cache *cache, const struct request *
 	return low < end ? &cache->slots[low] : NULL;
 }
 
-/* Slot `start` is another than before: tell anew how far it and those behind it reach. */
+/* Slot `start` has changed: updates its reach and that of the slots of the key behind it. */
 static void update_reach(struct ib_mr_cache *cache, size_t start)
 {
 	for (size_t i = start; i < cache->count; i++) {
@@ -159,7 +159,7 @@ static void remove_at(struct ib_mr_cache *cache, size_t at)
 	update_reach(cache, at);
 }
 
-/* NULL with errno set. */
+/* NULL = failed, with errno. */
 static struct ibv_mr *try_register(const struct ib_mr_cache *cache, const struct request *req,
 				   bool relaxed)
 {
@@ -177,7 +177,7 @@ static struct ibv_mr *try_register(const struct ib_mr_cache *cache, const struct
 	return cache->verbs->reg_mr(cache->pd, addr, bytes, (int)access);
 }
 
-/* May the access flags be what is wrong? */
+/* Can the access flags be the cause of this error? */
 static bool refuses_access(int error)
 {
 	return error == EINVAL || error == EOPNOTSUPP || error == EPROTONOSUPPORT ||
@@ -194,7 +194,7 @@ static int register_pages(const struct ib_mr_cache *cache, const struct request 
 		relaxed = false;
 		verbs_mr = try_register(cache, req, relaxed);
 	}
-	if (!verbs_mr) /* EAGAIN would mean "not now" further up */
+	if (!verbs_mr) /* not -EAGAIN: callers would try again */
 		return errno == EAGAIN ? -ENOMEM : errno ? -errno : -EIO;
 	*mr = (struct ib_mr){
 		.lkey = verbs_mr->lkey,
@@ -212,7 +212,7 @@ static void deregister(struct ib_mr_cache *cache, struct ib_mr *mr)
 {
 	int error = cache->verbs->dereg_mr(mr->verbs_mr);
 
-	/* A device that is gone refuses all of them. */
+	/* Logged once: a removed device refuses every deregistration. */
 	if (error && !atomic_flag_test_and_set(&cache->told))
 		anynet_warn("dev %s: cannot deregister %zu bytes at %#lx, which stay registered: "
 			    "%s; they are pinned until the process ends",
@@ -253,8 +253,8 @@ static struct ib_mr *take_existing(struct ib_mr_cache *cache, const struct reque
 	return mr;
 }
 
-/* Put *mr, which is new, into the cache; or take what another thread has put there meanwhile, and
- * give *mr back as on an error. */
+/* Inserts the new *mr into the cache. If another thread has inserted one for the same request, uses that and
+ * deregisters *mr. On an error *mr is deregistered as well. */
 static int publish(struct ib_mr_cache *cache, const struct request *req, struct ib_mr **mr)
 {
 	struct ib_mr *mine = *mr;
@@ -290,7 +290,7 @@ static int get(struct ib_mr_cache *cache, const struct request *req, struct ib_m
 	ret = register_pages(cache, req, mr);
 	if (ret) {
 		free(mr);
-		/* What has used up the limit may be the same range, by another thread. */
+		/* Another thread's registration of the same range may have used up the limit. */
 		*out = take_existing(cache, req);
 		if (*out)
 			return 0;
@@ -308,7 +308,7 @@ err_memory:
 	return -ENOMEM;
 }
 
-/* The whole pages around it, or the page of our own. */
+/* Sets the request's range: the whole pages around *range, or for an empty one cache->nothing. 0 or -EINVAL. */
 static int set_range(const struct ib_mr_cache *cache, struct request *req,
 		     const struct memory_range *range, char *why, size_t why_bytes)
 {
@@ -319,7 +319,7 @@ static int set_range(const struct ib_mr_cache *cache, struct request *req,
 		req->key.memory = range->id;
 	req->first = addr & ~cache->in_page;
 	req->last = (addr + bytes - 1) | cache->in_page;
-	/* All of the address space is a size that size_t does not hold. */
+	/* The size of the whole address space does not fit in size_t. */
 	if (bytes - 1 <= UINTPTR_MAX - addr && req->last - req->first < UINTPTR_MAX)
 		return 0;
 	snprintf(why, why_bytes, "%zu bytes at %#lx exceed the address space", bytes,
@@ -339,7 +339,7 @@ int ib_mr_get(struct ib_mr_cache *cache, const struct memory_range *range, unsig
 	return ret ? ret : get(cache, &req, mr, why, why_bytes);
 }
 
-/* Where in which dmabuf the request's first page is. */
+/* Sets the request's dma-buf and the offset of its first page. 0 or -errno. */
 static int set_dmabuf(const struct ib_mr_cache *cache, struct request *req, const void *addr,
 		      const struct anynet_dmabuf *dmabuf, char *why, size_t why_bytes)
 {

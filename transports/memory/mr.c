@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* See mr.h. */
+/* The end of a registration; see mr.h. */
 #include "memory/mr.h"
 
 #include <stdlib.h>

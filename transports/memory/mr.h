@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Registered memory as NCCL has it, and who uses it. */
+/* Memory that NCCL has registered, and the requests that use it. */
 #ifndef ANYNET_MR_H
 #define ANYNET_MR_H
 
@@ -13,39 +13,38 @@
 
 struct ib_mr;
 
-#define ANYNET_MR_NICS 32 /* verbs devices of a process that memory is registered on */
+#define ANYNET_MR_NICS 32 /* max nics of a process on which memory is registered */
 
 enum mr_way {
 	MR_BY_ADDRESS,
 	MR_BY_DMABUF,
-	MR_COPIED, /* GPU memory of a device that offers neither: it goes over TCP */
+	MR_COPIED, /* GPU memory that the device cannot register: it is copied and goes over TCP */
 };
 
-/* Registered memory. TCP needs none; it is what deregMr's promise hangs on. */
+/* A registration of NCCL's. TCP registers nothing, but deregMr needs to know which requests use the memory. */
 struct anynet_mr {
 	struct memory_range range;
 	int type;        /* ANYNET_PTR_HOST or ANYNET_PTR_CUDA */
-	struct gpu *gpu; /* that it is on; NULL = host memory */
-	enum mr_way way; /* in which verbs devices register it */
-	/* Of its first byte while it is being registered; fd -1: one is to be made. */
+	struct gpu *gpu; /* the GPU of the memory; NULL = host memory */
+	enum mr_way way; /* how verbs devices register it */
+	/* Valid during regMr; its offset is that of the first byte. fd -1: gpu_dmabuf_fd makes one when needed. */
 	struct anynet_dmabuf dmabuf;
-	/* The comm that it was made on, which may be closed by now: only compared. */
+	/* The comm on which it was registered. It may be closed: only compare the pointer. */
 	const struct anynet_comm *home;
-	/* Requests of that comm in flight that use it. Written by its data thread only (its one caller,
-	 * or whoever holds the lock), read by deregMr in another. */
+	/* Requests of `home` in flight that use it. Written with that comm's lock, read by deregMr without it. */
 	_Atomic unsigned in_flight;
-	_Atomic bool shared; /* other comms have used it: deregMr asks all of them */
-	struct ib_mr *_Atomic ib[ANYNET_MR_NICS]; /* its registrations on verbs devices */
-	_Atomic uint32_t read_by; /* bits of those whose flushes have read it */
-	/* Made for one request whose caller had none, and over with it: among its comm's. */
+	_Atomic bool shared;                      /* other comms have used it: deregMr checks all comms */
+	struct ib_mr *_Atomic ib[ANYNET_MR_NICS]; /* by number of the nic (ib_memory.c); NULL = not registered there */
+	_Atomic uint32_t read_by;                 /* bits of the nics whose flushes have read it */
+	/* Registered by the plugin for one request, with which it ends. Then `among` links it to the comm's others. */
 	bool borrowed;
 	LIST_ENTRY(anynet_mr) among;
 };
 
-/* Give back its registrations, and free it. */
+/* Puts its registrations on verbs devices and frees it. */
 void mr_return(struct anynet_mr *mr) ANYNET_COLD;
 
-/* A request of the comm uses it from now on; no more. With the comm's lock. */
+/* Counts a request of the comm that begins or ends to use `mr`, which may be NULL. The caller has the comm's lock. */
 static inline void mr_hold(const struct anynet_comm *comm, struct anynet_mr *mr)
 {
 	if (!mr)
@@ -65,7 +64,7 @@ static inline void mr_drop(const struct anynet_comm *comm, struct anynet_mr *mr)
 
 	if (!mr || anynet_unlikely(mr->home != comm))
 		return;
-	borrowed = mr->borrowed; /* after the store deregMr may free it */
+	borrowed = mr->borrowed; /* read now: after the store deregMr may free *mr */
 	atomic_store_explicit(&mr->in_flight,
 			      atomic_load_explicit(&mr->in_flight, memory_order_relaxed) - 1,
 			      memory_order_release);

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* See comm.h. */
+/* Faults of a comm, noted for the session; see comm.h. */
 #include "message/comm.h"
 
 #include <errno.h>

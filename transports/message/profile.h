@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Network events for NCCL's profiler (net-api.md §4.3): one per request, from isend/irecv to done. */
+/* Network events for NCCL's profiler (net-api.md §4.3): one for each buffer, from isend or irecv to `test`. */
 #ifndef ANYNET_PROFILE_H
 #define ANYNET_PROFILE_H
 
@@ -23,7 +23,7 @@ static_assert(sizeof(struct profile_socket_event) == 24 &&
 ANYNET_COLD void *profile_start_event(struct anynet_comm *comm, void *phandle, size_t bytes);
 ANYNET_COLD void profile_stop_event(void *event);
 
-/* The event to stop later, or NULL: no profiler, or it does not want network events. */
+/* Starts an event; the caller stops it. NULL = no profiler, or it does not want network events. */
 static inline void *profile_start(struct anynet_comm *comm, void *phandle, size_t bytes)
 {
 	if (anynet_likely(!anynet_net.profiler || !phandle))

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* A receive comm, its requests posted and reported. */
+/* A receive comm: posting and reporting of its requests. */
 #include <assert.h>
 #include <errno.h>
 #include <stdio.h>
@@ -132,7 +132,7 @@ int recv_control(struct recv_comm *comm, struct anynet_stream *stream,
 
 /* --- posting and reporting --- */
 
-/* From the first GPU memory on nothing comes in frames, so that what was too small for a CTS needs one. */
+/* Once a receive is in GPU memory no payload comes in frames, so small receives without a CTS now need one. */
 static ANYNET_COLD void note_memory(struct recv_comm *comm, enum recv_memory memory)
 {
 	comm->memory = memory;

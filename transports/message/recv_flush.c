@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * iflush: what NICs have written to GPU memory is to be seen by the GPU (net-api.md §3.6). What came by a
- * copy of ours is already. Each NIC that has written since the last flush is asked in turn; where one
- * cannot be, CUDA does it.
+ * iflush: makes data that NICs have written to GPU memory visible to the GPU (net-api.md §3.6). Data that the plugin
+ * has copied there is visible already. Each NIC that has written since the last flush is flushed in turn; CUDA flushes
+ * if a NIC cannot.
  */
 #include <errno.h>
 #include <stdlib.h>
@@ -12,14 +12,15 @@
 struct recv_flush {
 	struct anynet_request req; /* first */
 	bool busy;                 /* between iflush and the test that reported it done */
-	bool posted;               /* of the first NIC in `due` */
-	uint32_t due;              /* bits of the NICs */
+	bool posted;               /* the flush of the first NIC in `due` is in flight, as `ticket` */
+	uint32_t due;              /* bits of the NICs that have not been flushed */
 	uint64_t ticket;
-	uint64_t since_ms; /* when it began to wait for a NIC that cannot, nor CUDA; 0 = it does not */
-	const void *data; /* of the receive, registered with … */
+	uint64_t since_ms; /* since when neither the NIC nor CUDA can flush; 0 = one can */
+	const void *data;  /* in the buffer, registered as mr */
 	struct anynet_mr *mr;
 };
 
+/* A free flush; NULL = none, or no memory. */
 static struct recv_flush *take(struct recv_comm *comm)
 {
 	if (!comm->flushes) {
@@ -35,7 +36,8 @@ static struct recv_flush *take(struct recv_comm *comm)
 	return NULL;
 }
 
-/* Without a NIC that can, or a request to wait with. -EAGAIN: CUDA cannot, and the NIC will again. */
+/* Flushes by CUDA because the NIC cannot, or because no request is free (`flush` NULL). 0; -EAGAIN: CUDA cannot either,
+ * but the NIC may within ANYNET_RECOVERY_TIMEOUT; or the noted -errno. */
 static int flush_by_cuda(struct recv_comm *comm, struct recv_flush *flush)
 {
 	int ret = gpu_flush(comm->base.gpu);
@@ -51,7 +53,7 @@ static int flush_by_cuda(struct recv_comm *comm, struct recv_flush *flush)
 	return comm_note_gpu_fault(&comm->base, NULL);
 }
 
-/* 1: all is there; 0: not yet; or -errno. */
+/* 1: all NICs are flushed; 0: not yet; or -errno. */
 static int step(struct recv_comm *comm, struct recv_flush *flush)
 {
 	while (flush->due) {
@@ -81,7 +83,7 @@ static int step(struct recv_comm *comm, struct recv_flush *flush)
 	return 1;
 }
 
-/* The first of the buffers that a NIC may have written to. */
+/* Index of the first buffer in GPU memory; -1 = none. */
 static int choose(int n, struct anynet_mr *const *mrs)
 {
 	for (int i = 0; i < n; i++)
@@ -90,7 +92,7 @@ static int choose(int n, struct anynet_mr *const *mrs)
 	return -1;
 }
 
-/* Of flushes that are not over: what they are to make seen may be this flush's as well. */
+/* NICs of flushes that are not done. They may have written this flush's data, too. */
 static uint32_t under_way(const struct recv_comm *comm)
 {
 	uint32_t due = 0;
@@ -119,7 +121,7 @@ int recv_flush(struct anynet_comm *base, int n, void *const *data, struct anynet
 		return flush_by_cuda(comm, NULL);
 	}
 	flush->due = due;
-	comm->wrote = 0; /* what is written from now on is the next flush's */
+	comm->wrote = 0; /* later writes belong to the next flush */
 	flush->posted = false;
 	flush->since_ms = 0;
 	flush->data = data[which];

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* A receive comm from the inside: recv.c has its requests, recv_tell.c what it tells the sender, recv_match.c
- * brings messages and posted buffers together. */
+/* The state of a receive comm. recv.c has its requests, recv_tell.c its control frames, recv_match.c the matching of
+ * messages and posted buffers, recv_flush.c iflush. */
 #ifndef ANYNET_RECV_INTERNAL_H
 #define ANYNET_RECV_INTERNAL_H
 
@@ -18,109 +18,109 @@ struct recv_req;
 struct recv_sub {
 	uint8_t *data;
 	size_t capacity;
-	size_t size; /* of the message that filled it */
+	size_t size; /* bytes of the message that filled it */
 	struct anynet_mr *mr;
-	void *event;           /* profiler's */
-	struct recv_sub *next; /* in the list of unmatched buffers, posting order */
+	void *event;           /* the profiler's; NULL = none */
+	struct recv_sub *next; /* in the list of unmatched buffers, in posting order */
 	struct recv_req *owner;
 	uint32_t tag;
-	bool on_gpu; /* `data` is GPU memory … */
-	bool polled; /* … in which the GPU looks for flags meanwhile */
+	bool on_gpu; /* `data` is GPU memory */
+	bool polled; /* the GPU polls the buffer for flags while it is filled */
 };
 
 struct recv_req {
 	struct anynet_request req; /* first */
 	bool busy;                 /* between irecv and the test that reported it done */
-	uint8_t n, pending;        /* buffers in the group, those not filled yet */
+	uint8_t n, pending;        /* buffers in the group, and how many are not filled */
 	struct recv_sub subs[ANYNET_RECVS_MAX];
 };
 
-/* A message seen before a buffer was posted for it, in the order of numbers. */
+/* An unexpected message: seen before a buffer was posted for it. */
 struct unexpected {
-	struct unexpected *next;
-	struct recv_msg *msg; /* its slot; NULL once it is complete */
-	uint8_t *data;        /* its bytes; NULL if it came as RTS and has none yet */
+	struct unexpected *next; /* in the order of message numbers */
+	struct recv_msg *msg;    /* its slot; NULL once it is complete */
+	uint8_t *data;           /* its bytes; NULL = only its RTS has come */
 	size_t size;
 	uint32_t tag;
 };
 
 enum recv_state {
 	RECV_UNSEEN,
-	RECV_WAITING, /* seen; nothing posted for it yet */
+	RECV_WAITING, /* seen; it waits for a posted buffer */
 	RECV_MATCHED,
 };
 
 #define TOLD_NOTHING  0
 #define TOLD_ON(stream) ((uint8_t)((stream) + 1))
 
-/* What is in a slot of the sender: from the first frame until the last byte is there. */
+/* The message in a slot of the sender, from its first frame until all its bytes are in place. */
 struct recv_msg {
-	struct recv_sub *sub;         /* NULL: none yet */
-	struct unexpected *unexpected; /* its bytes go there; NULL: straight into the buffer */
-	size_t size, begun, received; /* begun: in frames whose payload has a place */
-	uint64_t asked_by;            /* streams on which the sender wants the CTS as well */
+	struct recv_sub *sub;          /* its buffer; NULL = not matched */
+	struct unexpected *unexpected; /* its bytes go to unexpected->data; NULL = straight into the buffer */
+	size_t size, begun, received;  /* bytes; begun: of frames that have been given a place */
+	uint64_t asked_by;             /* bit i: an ASK for its CTS has come on stream i and is not answered */
 	uint32_t seq, tag;
-	uint8_t state;   /* enum recv_state */
-	uint8_t told_on; /* TOLD_ON the stream that its ack or CTS was told on; or TOLD_NOTHING */
-	bool asked;      /* came as RTS: gets its CTS once matched, on any stream */
-	bool wants_ack;
+	uint8_t state;    /* enum recv_state */
+	uint8_t told_on;  /* stream on which its last ACK or CTS was sent, as TOLD_ON; or TOLD_NOTHING */
+	bool asked;       /* an RTS has come: once matched it gets a CTS, on any stream */
+	bool wants_ack;   /* ANYNET_FLAG_ACK: the sender waits for its ACK */
 	bool begun_empty; /* it has no bytes, and its only frame is begun */
-	bool unsure;      /* some of it has come by a path that does not tell the sender: ack it */
+	bool unsure;      /* needs an ACK: bytes have come by a path that reports no arrival to the sender */
 };
 
 struct recv_flush; /* recv_flush.c */
 
-/* What its receives have been so far. */
+/* Kinds of memory that the receives so far have used. */
 enum recv_memory {
-	RECV_NOTHING,
-	RECV_HOST, /* host memory only */
-	RECV_GPU,  /* GPU memory, if only once */
+	RECV_NOTHING, /* no receive with bytes yet */
+	RECV_HOST,    /* host memory only */
+	RECV_GPU,     /* GPU memory, at least once */
 };
 
-/* Which messages have been seen: all before `all`, and of those behind … */
+/* The messages that have been seen. */
 struct recv_seen {
-	uint32_t all;
-	uint64_t early;     /* … bit i: message all + 1 + i */
-	uint32_t completed; /* no message from this one on is complete */
+	uint32_t all;       /* all before this number */
+	uint64_t early;     /* bit i: message all + 1 + i */
+	uint32_t completed; /* number after the highest one that is complete */
 };
 
-/* Receives posted in all, as numbers. */
+/* Numbers of receives; all counts are modulo 2^32 and begin at cfg->first_number. */
 struct recv_posted {
-	uint32_t all;
-	uint32_t clearable;   /* of these while plain: number k is for message k */
-	uint32_t oldest;      /* all before this one are reported done; tests come in any order */
-	uint32_t completions; /* requests completed in all */
-	uint32_t outstanding; /* requests not reported done */
+	uint32_t all;         /* posted so far */
+	uint32_t clearable;   /* posted while the comm was plain: receive k is for message k */
+	uint32_t oldest;      /* all before this number have been reported done, which happens in any order */
+	uint32_t completions; /* requests completed */
+	uint32_t outstanding; /* requests not reported done; begins at 0 */
 };
 
-/* What the sender is still to be told (recv_tell.c), and what decides when. */
+/* Control frames that are due (recv_tell.c), and what decides when. */
 struct recv_owed {
-	bool ack_prompt; /* the sender waits for an ack */
-	/* Receives have been posted that streams may have to tell: at the next test, not in irecv. What NCCL
-	 * sends between the two leaves first. */
+	bool ack_prompt; /* the sender waits for an ACK */
+	/* Receives have been posted that may need a CTS. They are sent at the next `test` and not in irecv, so that
+	 * what NCCL sends between the two leaves first. */
 	bool untold;
-	bool held;           /* … CTS wait for the sender's use of earlier ones … */
-	bool again_due;      /* there are bits in `again` */
-	bool closing;        /* BYE is due, also on a stream that is resumed */
-	uint32_t held_until; /* … until all messages before this one have been seen */
-	uint32_t cts;
-	uint64_t suspects;     /* streams whose path is suspect */
-	uint32_t replay_bytes; /* the sender's ring: told before it is full */
-	uint32_t lazy_bytes;   /* received since the first message that is to be acked */
-	uint32_t complete;     /* messages completed since the last ack … */
-	uint64_t ack_bits[ANYNET_WIRE_SLOTS / 64]; /* … and their slots */
-	uint64_t again[ANYNET_WIRE_SLOTS / 64];    /* slots whose ack or CTS is to be told again */
+	bool held;             /* CTS are held back until the sender has used earlier ones */
+	bool again_due;        /* `again` has bits */
+	bool closing;          /* the comm is being closed: a resumed stream sends BYE again */
+	uint32_t held_until;   /* with `held`: until all messages before this number have been seen */
+	uint32_t cts;          /* RTS and ASK of matched messages that are not answered */
+	uint64_t suspects;     /* bit i: SUSPECT is due for stream i */
+	uint32_t replay_bytes; /* size of the sender's replay ring, which ACKs must free before it is full */
+	uint32_t lazy_bytes;   /* received since the first unacknowledged message, headers included */
+	uint32_t complete;     /* messages that the next ACK names */
+	uint64_t ack_bits[ANYNET_WIRE_SLOTS / 64]; /* their slots */
+	uint64_t again[ANYNET_WIRE_SLOTS / 64];    /* slots whose last ACK or CTS is to be repeated */
 };
 
-/* In all. */
+/* Totals of payload in place. */
 struct recv_placed {
-	uint64_t chunks, bytes; /* of payload */
+	uint64_t chunks, bytes;
 };
 
-/* Messages without a buffer, oldest first. */
+/* Unexpected messages, oldest first. */
 struct recv_unexpected {
 	struct unexpected *first, **end;
-	size_t bytes;
+	size_t bytes; /* memory that they take, up to ASIDE_MAX */
 };
 
 /* Posted buffers without a message, in the order of posting. */
@@ -132,23 +132,23 @@ struct recv_comm {
 	struct anynet_comm base; /* first */
 	struct recv_seen seen;
 	struct recv_posted posted;
-	uint32_t tag; /* the one tag, while plain */
-	bool plain;   /* one tag, single receives */
-	bool ready;   /* READY has come … */
+	uint32_t tag; /* while plain: the only tag */
+	bool plain;   /* only single receives and one tag so far: message k fills receive k */
+	bool ready;   /* READY has come */
 	enum recv_memory memory;
-	uint64_t streams_standing; /* … which says so */
+	uint64_t streams_standing; /* the connected streams by READY: bit i = stream i */
 	struct recv_owed owed;
 	struct recv_placed placed;
-	uint32_t unfilled; /* posted buffers that wait for a message or its rest */
+	uint32_t unfilled; /* posted buffers that are not filled */
 	struct recv_unexpected unexpected;
 	struct recv_unmatched unmatched;
-	uint32_t wrote; /* bits of NICs that have written to GPU memory since the last flush */
-	struct recv_flush *flushes; /* ANYNET_REQUESTS; NULL = none so far */
-	struct recv_req *reqs;      /* both in struct recv_tables */
-	struct recv_msg *msgs;
+	uint32_t wrote; /* bits of the NICs (ib_memory_bit) that have written to GPU memory since the last flush */
+	struct recv_flush *flushes; /* ANYNET_REQUESTS entries; NULL = no flush so far */
+	struct recv_req *reqs;      /* in struct recv_tables */
+	struct recv_msg *msgs;      /* in struct recv_tables, which begins with them */
 };
 
-/* In pages of their own: what is never used is never there. */
+/* Whole pages: a page that is never used takes no memory. */
 struct recv_tables {
 	struct recv_msg msgs[ANYNET_SENDS];
 	struct recv_req reqs[ANYNET_REQUESTS];
@@ -162,18 +162,18 @@ static inline struct recv_comm *to_recv(struct anynet_comm *comm)
 
 /* --- recv_flush.c --- */
 
-/* Does one of them use this memory? */
+/* Does a flush in flight use this memory? */
 bool recv_flush_uses(const struct recv_comm *comm, const struct anynet_mr *mr);
 
 /* --- recv_match.c --- */
 
-/* The sender has said that a message waits for its CTS. 0, -EAGAIN or -errno as for recv_place. */
+/* Handles an RTS: a message waits for its CTS. 0, -EAGAIN or -errno as for recv_place. */
 int recv_announced(struct recv_comm *comm, const struct anynet_wire_frame *header);
 
-/* Buffers have been posted: give them to the messages that came before, oldest first. */
+/* Gives newly posted buffers to unexpected messages, oldest first. 0 or -errno. */
 int recv_match_unexpected(struct recv_comm *comm);
 
-/* What has come of a matched message before its buffer goes there: the rest will, too. */
+/* Moves what has come of a matched unexpected message to its buffer, where the rest is then placed directly. */
 void recv_settle(struct recv_comm *comm, struct recv_msg *msg);
 
 void recv_free_unexpected(struct recv_comm *comm);

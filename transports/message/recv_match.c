@@ -1,12 +1,11 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Messages meet posted buffers: the k-th message of a tag fills the k-th posted buffer of that tag.
+ * Matching of messages and posted buffers: the k-th message of a tag fills the k-th posted buffer of that tag.
  *
- * As long as a comm has used one tag and single receives only ("plain"), that is message number k into
- * receive number k, in whatever order chunks arrive. Otherwise messages are matched strictly in the
- * order of their numbers: a stream whose head is a later one is parked until the earlier ones have been
- * seen. A message that nothing is posted for stays in its stream while no posted receive waits; when
- * one does, it is kept as unexpected, so that nothing blocks what is behind it.
+ * While a comm is plain (only one tag and single receives so far), message k belongs to receive k, in whatever order
+ * chunks arrive. Otherwise messages are matched strictly in the order of their numbers: a stream whose head is a later
+ * message is parked until the earlier ones have been seen. A message without a posted buffer stays in its stream,
+ * unless a posted receive is unfilled: what that waits for may be behind the message, which is then kept as unexpected.
  */
 #include <errno.h>
 #include <inttypes.h>
@@ -16,12 +15,12 @@
 #include "memory/copy.h"
 #include "message/recv_internal.h"
 
-#define EARLY_MAX 64 /* messages seen before an earlier one: fewer than posted receives */
-/* Memory for unexpected messages of one comm. Beyond, messages stay in their streams: by then a sender has sent
- * this much, in messages of ANYNET_TCP_EAGER at most, to a tag that nobody receives. */
+#define EARLY_MAX 64 /* bits of seen.early; messages are seen less than ANYNET_REQUESTS ahead of an unseen one */
+/* Max memory for unexpected messages of one comm; further ones stay in their streams. By then a sender has sent this
+ * much, in messages of up to ANYNET_TCP_EAGER, with a tag for which nothing is posted. */
 #define ASIDE_MAX ((size_t)64 << 20)
 
-/* What it takes of that: its bytes, and about what the heap takes for itself and for them. */
+/* Memory of an unexpected message: its bytes, and about what the heap and its struct add. */
 static size_t aside_cost(size_t bytes)
 {
 	return bytes + 128;
@@ -37,7 +36,7 @@ static void unexpected_free(struct recv_comm *comm, struct unexpected *unexpecte
 
 void recv_free_unexpected(struct recv_comm *comm)
 {
-	/* Those in the list, and those matched while their bytes were still coming. */
+	/* First those in the list, then those that were matched before all their bytes had come. */
 	while (comm->unexpected.first) {
 		struct unexpected *next = comm->unexpected.first->next;
 
@@ -67,7 +66,8 @@ static void fill_sub(struct recv_comm *comm, struct recv_sub *sub, size_t size)
 	atomic_store_explicit(&req->req.done, true, memory_order_release);
 }
 
-/* From memory of ours into a buffer's, or with NULL into ours. If that cannot be, a fault is noted. */
+/* Copies from the plugin's memory to `to`: in the buffer, or in the plugin's memory if `sub` is NULL. A failed copy to
+ * GPU memory is noted as a fault. */
 static inline void copy_to(struct recv_comm *comm, const struct recv_sub *sub, uint8_t *to,
 			   const uint8_t *from, size_t bytes)
 {
@@ -77,7 +77,7 @@ static inline void copy_to(struct recv_comm *comm, const struct recv_sub *sub, u
 		comm_note_gpu_fault(&comm->base, NULL);
 }
 
-/* An unexpected message goes where it belongs. */
+/* Copies an unexpected message to its buffer, which is then filled, and frees it. */
 static void deliver(struct recv_comm *comm, struct unexpected *unexpected, struct recv_sub *sub)
 {
 	copy_to(comm, sub, sub->data, unexpected->data, unexpected->size);
@@ -99,7 +99,7 @@ static void complete_message(struct recv_comm *comm, struct recv_msg *msg)
 	msg->sub = NULL;
 	msg->unexpected = NULL;
 	msg->state = RECV_UNSEEN;
-	/* Of its CTS: the ack is to be told now. */
+	/* It named the stream of the CTS. Now the ACK is due. */
 	msg->told_on = TOLD_NOTHING;
 	comm->owed.again[slot / 64] &= ~(1ull << slot % 64);
 	late = (int32_t)(msg->seq - comm->seen.completed) < 0;
@@ -108,12 +108,12 @@ static void complete_message(struct recv_comm *comm, struct recv_msg *msg)
 	if (msg->unsure) {
 		comm->owed.ack_bits[slot / 64] |= 1ull << slot % 64;
 		comm->owed.complete++;
-		/* The sender's ring may be full of messages behind a late one, all acked already. */
+		/* The sender's ring may be full of acknowledged messages that only this late one holds up. */
 		comm->owed.ack_prompt |= msg->wants_ack || late;
 	} else if (anynet_likely(!comm->owed.complete)) {
 		return;
 	}
-	/* Also of one that needs no ack: in the sender's ring it lies behind those that do. */
+	/* Includes a message that needs no ACK: in the sender's ring it lies behind those that do. */
 	comm->owed.lazy_bytes += (uint32_t)(sizeof(struct anynet_wire_frame) +
 					    anynet_min(msg->size, comm->owed.replay_bytes));
 }
@@ -155,7 +155,7 @@ static int bind_buffer(struct recv_comm *comm, struct recv_msg *msg, struct recv
 	return 0;
 }
 
-/* Take the first posted buffer of this tag that has no message yet; NULL = none. */
+/* Takes the first unmatched buffer of this tag; NULL = none. */
 static struct recv_sub *unmatched_take(struct recv_comm *comm, uint32_t tag)
 {
 	struct recv_sub *prev = NULL;
@@ -169,7 +169,7 @@ static struct recv_sub *unmatched_take(struct recv_comm *comm, uint32_t tag)
 	return NULL;
 }
 
-/* The buffer of receive number seq, in a plain comm. -EAGAIN: not posted yet. */
+/* Plain comm: matches the message with receive number `seq`. -EAGAIN: it is not posted yet. */
 static int match_plain(struct recv_comm *comm, struct recv_msg *msg, uint32_t seq)
 {
 	struct recv_sub *sub = &comm->reqs[seq & RECV_REQ_MASK].subs[0], *prev = NULL;
@@ -205,8 +205,8 @@ static void note_seen(struct recv_comm *comm, uint32_t seq)
 		comm_unpark(&comm->base);
 }
 
-/* Nothing is posted for a message at the head of a stream. It stays there while nobody waits for what
- * may be behind it, or when too much lies aside already; else it is taken out of the way. */
+/* Makes a message without a posted buffer, at the head of a stream, an unexpected one: 0. -EAGAIN: it stays in the
+ * stream, because no posted buffer is unfilled or ASIDE_MAX is reached. An RTS never stays. */
 static int set_aside(struct recv_comm *comm, struct recv_msg *msg)
 {
 	size_t bytes = msg->asked ? 0 : msg->size, cost = msg->asked ? 0 : aside_cost(bytes);
@@ -216,7 +216,7 @@ static int set_aside(struct recv_comm *comm, struct recv_msg *msg)
 			    (comm->unexpected.bytes && comm->unexpected.bytes + cost > ASIDE_MAX)))
 		return -EAGAIN;
 	unexpected = calloc(1, sizeof(*unexpected));
-	/* A peer may count bytes as sent that it has not: they are zeros, and not what we had there before. */
+	/* Zeroed: a peer may report bytes as sent that it has not, and must not get old heap contents delivered. */
 	if (unexpected && !msg->asked)
 		unexpected->data = calloc(1, anynet_max(bytes, 1));
 	if (!unexpected || (!msg->asked && !unexpected->data)) {
@@ -249,7 +249,8 @@ static int match_in_order(struct recv_comm *comm, struct recv_msg *msg)
 	return sub ? bind_buffer(comm, msg, sub) : set_aside(comm, msg);
 }
 
-/* First sight of a message. -EAGAIN: it has to wait in its stream. */
+/* Handles the first frame of a message: fills *msg and matches it. 0, -EAGAIN: the frame waits in its stream, or
+ * -errno. */
 static int announce(struct recv_comm *comm, struct recv_msg *msg,
 		    const struct anynet_wire_frame *header)
 {
@@ -258,7 +259,7 @@ static int announce(struct recv_comm *comm, struct recv_msg *msg,
 	int ret;
 
 	if (msg->told_on != TOLD_NOTHING) {
-		/* The sender uses the slot again: it knows what was told. */
+		/* The sender reuses the slot, so it has received the last ACK. */
 		unsigned slot = (unsigned)(msg - comm->msgs);
 
 		msg->told_on = TOLD_NOTHING;
@@ -294,13 +295,13 @@ static bool seen_early(const struct recv_comm *comm, uint32_t ahead)
 	return ahead && ahead <= EARLY_MAX && comm->seen.early >> (ahead - 1) & 1;
 }
 
-/* Where the bytes of a message that has been seen go: a buffer of ours, or the one it was matched with. */
+/* Has a message that has been seen a place for its bytes: an unexpected one's memory, or its buffer? */
 static bool has_place(const struct recv_msg *msg)
 {
 	return (msg->unexpected && msg->unexpected->data) || msg->sub;
 }
 
-/* By itself: DATA without payload is an empty message; checksums are there only if agreed on. */
+/* Are the fields valid by themselves? DATA without payload is an empty message; checksums are there if agreed on. */
 static bool makes_sense(const struct recv_comm *comm, const struct anynet_wire_frame *header)
 {
 	return header->slot < ANYNET_SENDS && header->size <= ANYNET_MESSAGE_MAX &&
@@ -309,8 +310,8 @@ static bool makes_sense(const struct recv_comm *comm, const struct anynet_wire_f
 	       (comm->base.checksum || !(header->flags & ANYNET_FLAG_CRC));
 }
 
-/* To what has been seen of its message: no byte comes twice, and the frame of an empty one neither, else the
- * message would be complete twice. */
+/* Does the frame continue its message? No byte may come twice, nor the frame of an empty message: it would be complete
+ * twice. */
 static bool goes_on(const struct recv_msg *msg, const struct anynet_wire_frame *header)
 {
 	return msg->seq == header->seq && msg->size == header->size && msg->tag == header->tag &&
@@ -318,7 +319,7 @@ static bool goes_on(const struct recv_msg *msg, const struct anynet_wire_frame *
 	       (header->length ? header->length <= msg->size - msg->begun : !msg->begun_empty);
 }
 
-/* The slot of a DATA or RTS frame, after a look at every field. NULL = the fault is noted. */
+/* Checks every field of a DATA or RTS frame, and returns its slot. NULL = invalid, the fault is noted. */
 static struct recv_msg *find_slot(struct recv_comm *comm, const struct anynet_wire_frame *header)
 {
 	struct recv_msg *msg = &comm->msgs[header->slot % ANYNET_SENDS];
@@ -410,7 +411,7 @@ int recv_looked(struct recv_comm *comm, const struct anynet_wire_frame *header)
 	bool posted = (int32_t)(header->seq - comm->posted.oldest) >= 0 &&
 		      (int32_t)(header->seq - comm->posted.all) < 0;
 
-	/* Of another tag it is not for that receive: the sender will hear that it has to ask. */
+	/* A message of another tag is not for that receive. The sender learns by ASK_ALL that it has to ask. */
 	if (!comm->plain || header->tag != comm->tag || !posted)
 		return 0;
 	return check_fits(comm, header->size, &comm->reqs[header->seq & RECV_REQ_MASK].subs[0]);
@@ -425,7 +426,7 @@ int recv_asked(struct recv_comm *comm, const struct anynet_stream *stream,
 	int ret;
 
 	if (msg->state == RECV_UNSEEN && comm->plain)
-		return recv_looked(comm, header); /* its CTS comes without being asked for */
+		return recv_looked(comm, header); /* its CTS goes to the CTS ring, unasked */
 	if (msg->state == RECV_UNSEEN) {
 		rts.type = ANYNET_FRAME_RTS;
 		msg = find_slot(comm, &rts);
@@ -451,7 +452,7 @@ void recv_settle(struct recv_comm *comm, struct recv_msg *msg)
 	unexpected_free(comm, unexpected);
 }
 
-/* Give an unexpected message its buffer. */
+/* Gives an unexpected message, which is out of the list, its buffer. 0 or -errno. */
 static int match_unexpected(struct recv_comm *comm, struct unexpected *unexpected,
 			    struct recv_sub *sub)
 {
@@ -475,7 +476,6 @@ static int match_unexpected(struct recv_comm *comm, struct unexpected *unexpecte
 	return bind_buffer(comm, msg, sub);
 }
 
-/* Messages that came before their buffer was posted, oldest first. */
 int recv_match_unexpected(struct recv_comm *comm)
 {
 	struct unexpected **link = &comm->unexpected.first;

@@ -1,19 +1,19 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* What a receive comm tells the sender: acknowledgements, CTS, suspect paths, BYE. */
+/* Control frames of a receive comm: ACK, CTS, SUSPECT, BYE. */
 #include <assert.h>
 
 #include "message/recv_internal.h"
 #include "wire/checksum.h"
 
-/* What a sender is left with while other CTS wait to be sent together: so many, and bandwidth x delay of its
- * NIC. */
+/* CTS are held back, to go together, while the sender has this many unused ones and these cover this time at the NIC's
+ * speed. */
 #define CTS_AHEAD    8
 #define AHEAD_US     10
 
 static_assert(sizeof(struct anynet_wire_frame) + ANYNET_ACK_BYTES <= STREAM_CONTROL_BYTES,
 	      "ack frame");
 
-/* A quarter of the slots or of the ring may fill up before the sender is told unasked. */
+/* Messages whose sender waits for no ACK are acknowledged when they fill a quarter of the slots or of its ring. */
 static bool ack_lazy_due(const struct recv_owed *owed)
 {
 	return owed->complete >= ANYNET_SENDS / 4 || owed->lazy_bytes >= owed->replay_bytes / 4;
@@ -42,7 +42,7 @@ bool recv_has_to_tell(struct anynet_comm *base)
 	return true;
 }
 
-/* A control frame into `frame`, with `payload` bytes that lie behind it already. */
+/* Writes the header to `frame`; a payload of header->length bytes lies behind it already. The bytes of both. */
 static size_t put_control(struct recv_comm *comm, uint8_t *frame, struct anynet_wire_frame *header)
 {
 	if (anynet_unlikely(comm->base.checksum))
@@ -64,7 +64,7 @@ static size_t put_cts(struct recv_comm *comm, struct recv_msg *msg, unsigned str
 	return put_control(comm, frame, &header);
 }
 
-/* Part of it was unexpected, and a frame of another stream is still coming in there. */
+/* Part of it was unexpected, and another stream is still receiving a frame into that memory. */
 static bool still_aside(const struct recv_msg *msg)
 {
 	return msg->unexpected && msg->unexpected->data && msg->begun != msg->received;
@@ -113,8 +113,8 @@ static size_t make_ack(struct recv_comm *comm, unsigned stream, uint8_t *frame)
 	return put_control(comm, frame, &header);
 }
 
-/* What was told on a stream may be lost with its connection: once more, by number, as it may also be
- * known. A slot with a newer message in it needs nothing: the sender has used it again. */
+/* ACKs and CTS may have been lost with the connection. They are repeated with the message's number, because the sender
+ * may have them already. A slot with a newer message has none to repeat: the sender has reused it. */
 void recv_tell_again(struct anynet_comm *base, unsigned index)
 {
 	struct recv_comm *comm = to_recv(base);
@@ -151,7 +151,7 @@ static size_t make_ack_again(struct recv_comm *comm, struct recv_msg *msg, unsig
 	return put_control(comm, frame, &header);
 }
 
-/* On the stream where it was told before: what the sender still reads there comes first. */
+/* Repeats one ACK or CTS, only on the stream where it was last sent: there it cannot overtake the original. */
 static size_t make_again(struct recv_comm *comm, unsigned stream, uint8_t *frame)
 {
 	uint64_t left = 0;
@@ -217,7 +217,7 @@ void recv_bye(struct anynet_comm *base)
 			base->streams[i]->bye.due = true;
 }
 
-/* What is told over a suspect path may be lost with it. */
+/* Is the stream suspect, and does another one work? Frames on a suspect path may be lost. */
 static bool leave_to_others(const struct anynet_comm *comm, const struct anynet_stream *stream)
 {
 	if (anynet_likely(stream->state != STREAM_SUSPECT))
@@ -262,7 +262,7 @@ static struct anynet_mr *fill_cts(const struct recv_sub *sub, uint32_t seq,
 	return sub->mr;
 }
 
-/* The oldest receive that the sender may still have to be told of. */
+/* The oldest receive that may need a CTS. */
 static uint32_t oldest_clearable(const struct recv_comm *comm)
 {
 	return (int32_t)(comm->posted.clearable - comm->posted.oldest) < 0 ? comm->posted.clearable
@@ -274,7 +274,7 @@ void recv_cts_again(const struct recv_comm *comm, struct anynet_stream *stream)
 	stream->qp.cleared = oldest_clearable(comm);
 }
 
-/* How many receives like the next one that is to be told. */
+/* How many receives like the next one the sender needs to be busy for AHEAD_US; CTS_AHEAD at least. */
 static uint32_t receives_ahead(const struct recv_comm *comm, const struct anynet_stream *stream)
 {
 	size_t bytes = (size_t)comm->base.dev->speed_mbps * AHEAD_US / 8;
@@ -315,7 +315,7 @@ bool recv_next_cts(struct recv_comm *comm, struct anynet_stream *stream, size_t 
 {
 	uint32_t oldest = oldest_clearable(comm);
 
-	if ((int32_t)(stream->qp.cleared - oldest) < 0) /* other streams were faster */
+	if ((int32_t)(stream->qp.cleared - oldest) < 0) /* done by other streams */
 		stream->qp.cleared = oldest;
 	while (stream->qp.cleared != comm->posted.clearable) {
 		uint32_t seq = stream->qp.cleared++;

@@ -21,13 +21,13 @@ void replay_fini(struct replay_ring *ring)
 	pinned_free(ring->memory, ring->bytes);
 }
 
-/* Bytes that a frame takes, its record included. */
+/* Bytes of ring that a frame takes, including its record. */
 static uint32_t size_of(size_t bytes)
 {
 	return (uint32_t)(REPLAY_RECORD_BYTES + bytes + REPLAY_ALIGN - 1) & ~(REPLAY_ALIGN - 1);
 }
 
-/* Where it would begin. A frame never wraps: the rest of the ring is skipped. UINT32_MAX: nowhere. */
+/* The offset of room for `need` bytes; UINT32_MAX = none. A frame never wraps: the end of the ring is skipped. */
 static uint32_t find_room(const struct replay_ring *ring, uint32_t need)
 {
 	if (ring->head < ring->tail)

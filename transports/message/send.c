@@ -1,10 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Sends, posted and reported. A message takes a slot from isend until it is
- * both acknowledged and tested, whatever becomes of those before it: one that nobody receives holds
- * its own slot and no other. Small ones are copied, header first, into the replay ring and are done
- * when a stream has taken them; large ones are read from NCCL's buffer and are done when the receiver
- * has acknowledged them.
+ * A send comm: posting and reporting of sends. A message holds a slot from isend until it is both acknowledged and
+ * tested. A message that nobody receives holds its own slot only. A small message is copied, header first, into the
+ * replay ring and is done when a stream has taken it. A large one is read from NCCL's buffer and is done when the
+ * receiver has acknowledged it.
  */
 #include <errno.h>
 #include <stdio.h>
@@ -114,7 +113,6 @@ uint64_t send_progress(const struct anynet_comm *base)
 	return ((const struct send_comm *)base)->moved;
 }
 
-/* The oldest of those not done tells most. */
 void send_describe(const struct anynet_comm *base, char *text, size_t bytes)
 {
 	const struct send_comm *comm = (const struct send_comm *)base;
@@ -157,7 +155,7 @@ void send_bye(struct anynet_comm *base)
 
 /* --- posting and reporting --- */
 
-/* Copy a small message, header first, into the replay ring. */
+/* Copies a small message, header first, into the replay ring. False = no room. */
 static bool copy_in(struct send_comm *comm, struct send_msg *msg, const void *data)
 {
 	size_t crc_bytes = comm->base.checksum ? ANYNET_CRC_BYTES : 0;
@@ -194,12 +192,12 @@ static void learn_tag(struct send_comm *comm, uint32_t tag)
 		comm->tags.first = tag;
 	} else if (tag != comm->tags.first) {
 		comm->tags.multi = true;
-		send_ask_for_waiting(comm); /* what comes from now on is matched behind them */
+		send_ask_for_waiting(comm); /* later messages are matched behind them */
 	}
 }
 
-/* With one tag: do streams write to where the receiver says, and has it not said so yet on any of them? None
- * overtakes another that waits: the receiver may match them in their order. */
+/* One tag, IB device: must the message wait for its CTS in the CTS ring? It also waits if an earlier message does: the
+ * receiver may match them in order. */
 static bool must_wait(const struct send_comm *comm, const struct send_msg *msg)
 {
 	if (!comm_is_ib(&comm->base) || comm->tags.multi)
@@ -210,7 +208,7 @@ static bool must_wait(const struct send_comm *comm, const struct send_msg *msg)
 	return comm->waiting.head != comm->waiting.tail || !send_cleared(comm, msg);
 }
 
-/* With several: a small message only where a receiver takes it unasked. */
+/* Several tags: must the message be announced by an RTS? A small one only if a queue pair would need a CTS for it. */
 static bool must_ask(const struct send_comm *comm, const struct send_msg *msg)
 {
 	if (!comm->tags.multi)
@@ -218,8 +216,8 @@ static bool must_ask(const struct send_comm *comm, const struct send_msg *msg)
 	return !msg->record || (comm_is_ib(&comm->base) && !send_cleared(comm, msg));
 }
 
-/* In place, its bytes being NCCL's until it is acknowledged. A small one of an IB device, in GPU memory, has
- * its header in the ring: a NIC may gather its frame. */
+/* Sends the message from NCCL's buffer. A small one in GPU memory gets room for its header in the ring: a NIC may
+ * gather its frame from both. */
 static void refer_to(struct send_comm *comm, struct send_msg *msg, const void *data,
 		     struct anynet_mr *mr)
 {
@@ -267,7 +265,8 @@ static void start_message(struct send_comm *comm, struct send_msg *msg, const vo
 		send_queue(comm, msg);
 }
 
-/* Small GPU memory that a NIC cannot gather goes like host memory. */
+/* Copies a small message from GPU memory because an adapter cannot gather it. It is then sent like host memory. 0 or
+ * -errno. */
 static ANYNET_COLD int fetch_small(struct send_comm *comm, const void **data, size_t bytes,
 				   struct anynet_mr **mr)
 {
@@ -291,7 +290,8 @@ static bool can_gather(const struct send_comm *comm)
 	return true;
 }
 
-/* By queue pairs small messages go from the ring only, others from registered memory. */
+/* Queue pairs send small messages from the ring only, and others from registered memory. 0, or -errno as for
+ * send_post. */
 static int check_for_qp(const struct send_comm *comm, size_t bytes, const struct anynet_mr *mr)
 {
 	if (bytes > comm->limits.eager)
@@ -299,7 +299,7 @@ static int check_for_qp(const struct send_comm *comm, size_t bytes, const struct
 	return replay_has_room(&comm->ring, HEADER_BYTES + bytes + ANYNET_TAIL_BYTES) ? 0 : -EAGAIN;
 }
 
-/* One is free. */
+/* The caller has checked that one is free. */
 static struct send_msg *take_slot(struct send_comm *comm)
 {
 	struct send_msg *msg;

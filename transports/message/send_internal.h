@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* A send comm from the inside: send.c has isend and test, send_streams.c what streams ask for and bring. */
+/* The state of a send comm. send.c has isend and test, send_streams.c what streams pull and report, send_keep.c the
+ * copies for long round trips. */
 #ifndef ANYNET_SEND_INTERNAL_H
 #define ANYNET_SEND_INTERNAL_H
 
@@ -11,24 +12,24 @@
 static_assert(ANYNET_SENDS == ANYNET_WIRE_SLOTS, "a slot for every request");
 
 enum send_state {
-	SEND_FREE,   /* in the free list, or fresh */
-	SEND_QUEUED, /* in the ready queue: bytes are left to hand to streams */
-	SEND_ASKED,  /* RTS is out (or queued); waits for the CTS */
+	SEND_FREE,   /* in the free list, or never used */
+	SEND_QUEUED, /* in the ready queue: bytes or an RTS are left to hand to streams */
+	SEND_ASKED,  /* waits for its CTS: after an RTS, or in send_comm.waiting without one */
 	SEND_GIVEN,  /* all bytes handed to streams */
 };
 
-/* The comm's first frame. */
+/* State of READY, the comm's first frame. */
 enum send_ready {
-	READY_UNUSED, /* not asked for yet */
-	READY_DUE,    /* is to be sent */
+	READY_UNUSED, /* send_ready has not been called */
+	READY_DUE,    /* to be sent */
 	READY_SENT,
-	READY_HEARD, /* the receiver has it: it has told something of messages, or a queue pair says so */
+	READY_HEARD, /* it has arrived: an ACK or CTS has come, or a completion has reported it */
 };
 
-/* Chunks of a message, handed to streams. */
+/* Chunks of a message that have been handed to streams. */
 struct send_chunks {
-	uint16_t unwritten; /* not all written */
-	uint16_t unsure;    /* not known to have arrived but by an ACK */
+	uint16_t unwritten; /* not completely taken by a path */
+	uint16_t unsure;    /* arrival not reported by a path */
 };
 
 struct send_msg {
@@ -37,43 +38,43 @@ struct send_msg {
 	size_t bytes;
 	size_t given; /* bytes handed to streams so far */
 	struct anynet_mr *mr;
-	void *event; /* profiler's */
+	void *event; /* the profiler's; NULL = none */
 	uint32_t seq, tag;
-	struct replay_record *record; /* of its frame in the ring; NULL: it has none there */
-	struct replay_record *kept;   /* done before its ACK: of its payload; NULL: it is not */
+	struct replay_record *record; /* its frame (GPU memory: its header) in `ring`; NULL = none */
+	struct replay_record *kept;   /* the copy of its payload in send_comm.kept; NULL = none */
 	uint16_t next;                /* in the ready queue or the free list */
 	struct send_chunks chunks;
-	uint8_t state;                /* enum send_state */
-	uint8_t flags;                /* ANYNET_FLAG_* of its frames */
-	bool copied, acked, tested, rts_due;
-	bool on_gpu;      /* `data` is GPU memory */
-	bool acked_early; /* before its last byte was written */
+	uint8_t state;                       /* enum send_state */
+	uint8_t flags;                       /* ANYNET_FLAG_* of its frames */
+	bool copied, acked, tested, rts_due; /* copied: at isend, into `ring` */
+	bool on_gpu;                         /* `data` is GPU memory */
+	bool acked_early;                    /* the ACK came before the path had taken the last byte */
 };
 
-/* Slots of messages with bytes (or an RTS) to hand to streams: the ends of their list. */
+/* The ready queue: slots of messages with bytes or an RTS to hand to streams. SLOT_NONE = empty. */
 struct send_queue {
 	uint16_t head, tail;
 };
 
-/* What is to be said besides messages: READY, first of all; BYE on every stream, last. */
+/* Frames besides messages: READY first, BYE last on every stream. */
 struct send_notices {
 	enum send_ready ready;
-	bool bye; /* is to be sent on every stream */
-	uint64_t standing; /* in READY: bit i = stream i */
+	bool bye;          /* send_bye has been called */
+	uint64_t standing; /* connected streams, for READY: bit i = stream i */
 };
 
 struct send_tags {
 	uint32_t first;
-	bool known, multi; /* one has been used; more than one */
+	bool known, multi; /* at least one tag has been used; more than one */
 };
 
-/* Slots of messages that wait for a CTS unasked, in order. */
+/* FIFO of slots: messages that wait for a CTS in the CTS ring, for which they send no RTS. */
 struct send_waiting {
 	uint16_t slots[ANYNET_SENDS];
 	uint32_t head, tail;
 };
 
-/* Bytes at most: of a message that is copied, of a chunk, of the payload of a frame. */
+/* Max bytes of a message that is copied, of a chunk, and of the payload of a frame. */
 struct send_limits {
 	size_t eager, chunk, frame;
 };
@@ -82,23 +83,23 @@ struct send_comm {
 	struct anynet_comm base; /* first */
 	uint32_t next_seq;       /* number of the next message */
 	uint16_t
-		free_head; /* slots that were used and are free, the last used first; and those … */
-	uint16_t fresh;    /* … from this one on never were: their memory is not there yet */
-	uint32_t outstanding;    /* requests not yet reported done */
-	uint32_t undone;         /* of these, not done yet */
-	uint32_t unconfirmed;    /* messages not acknowledged */
-	uint64_t moved;          /* messages acknowledged */
+		free_head;    /* free list of used slots, last used first */
+	uint16_t fresh;       /* slots from this one on were never used and take no memory yet */
+	uint32_t outstanding; /* requests not reported done */
+	uint32_t undone;      /* requests not done */
+	uint32_t unconfirmed; /* messages not acknowledged */
+	uint64_t moved;       /* messages acknowledged, in all */
 	struct send_queue queue;
 	struct send_notices notices;
-	bool ask_all; /* receives without a CTS so far get one only if asked for */
+	bool ask_all; /* ASK_ALL has come: the receiver gives further CTS only on request */
 	struct send_tags tags;
 	struct send_limits limits;
 	struct send_waiting waiting;
 	struct replay_ring ring;
-	struct replay_ring kept; /* send_keep.c; no memory: none are */
-	/* IB_EAGER_BYTES: of a small message out of GPU memory; NULL = none so far */
+	struct replay_ring kept; /* copies of large messages (send_keep.c); no memory = they are not copied */
+	/* IB_EAGER_BYTES: a small message copied from GPU memory; NULL = not needed so far */
 	uint8_t *fetched;
-	struct send_msg *msgs; /* ANYNET_SENDS, in pages of their own */
+	struct send_msg *msgs; /* ANYNET_SENDS entries, in whole pages (pinned.h) */
 };
 
 static inline struct send_comm *to_send(struct anynet_comm *comm)
@@ -119,7 +120,7 @@ static inline struct anynet_wire_frame send_header(const struct send_comm *comm,
 	};
 }
 
-/* Its send is done: NCCL may have its buffer back. */
+/* The send is done: NCCL may reuse its buffer. */
 static inline void send_complete(struct send_comm *comm, struct send_msg *msg)
 {
 	comm->undone--;
@@ -130,24 +131,24 @@ static inline void send_complete(struct send_comm *comm, struct send_msg *msg)
 
 /* --- send_keep.c --- */
 
-/* All of a message that is not copied is out: it is, if there is room, and its send is done. */
+/* Called when a path has taken all of a large message: copies it if there is room, and its send is done. */
 void send_keep(struct send_comm *comm, struct send_msg *msg);
 
 /* --- send_streams.c --- */
 
-/* To the end of the ready queue: the messages with bytes (or an RTS) to hand to streams, oldest first. */
+/* Appends the message to the ready queue. */
 void send_queue(struct send_comm *comm, struct send_msg *msg);
 
-/* It waits until the receiver has said where it may be written. */
+/* Lets the message wait for its CTS. */
 void send_wait_for_cts(struct send_comm *comm, struct send_msg *msg);
 
-/* Of an IB device: may any of its streams carry the message now? */
+/* IB device: may any stream carry the message now? */
 bool send_cleared(const struct send_comm *comm, const struct send_msg *msg);
 
-/* Those that wait have to ask now. */
+/* Queues the waiting messages, with an RTS where they need a CTS: they get none unasked any more. */
 void send_ask_for_waiting(struct send_comm *comm);
 
-/* If the message is both acknowledged and tested, its slot is free. */
+/* Frees the slot if the message is both acknowledged and tested. */
 void send_free_if_over(struct send_comm *comm, struct send_msg *msg);
 
 #endif

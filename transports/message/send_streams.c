@@ -1,15 +1,15 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* What streams pull from a send comm, and the acknowledgements and CTS they bring to it. */
+/* What streams pull from a send comm, and the ACKs and CTS that they bring. */
 #include <errno.h>
 #include <string.h>
 
 #include "message/send_internal.h"
 #include "wire/checksum.h"
 
-/* A stream of unknown rate gets no more than this to start with */
+/* Max backlog of a stream whose rate is not known yet */
 #define UNKNOWN_BYTES (256u << 10)
 #define AGED          1.01 /* of its rate, for a tenth of a second without a chunk */
-#define SLOWER_BY     1.5 /* a stream that would be this much later leaves a chunk to the others */
+#define SLOWER_BY     1.5 /* a stream that would finish this much later leaves the chunk to others */
 
 /* --- the ready queue: messages with bytes (or an RTS) to hand to streams, oldest first --- */
 
@@ -49,7 +49,7 @@ bool send_cleared(const struct send_comm *comm, const struct send_msg *msg)
 	return false;
 }
 
-/* The comm has used one tag, but the receiver has not. */
+/* Queues a message that has waited for an unasked CTS, with an RTS if it still needs one. */
 static void ask_for(struct send_comm *comm, struct send_msg *msg)
 {
 	if (!msg->record || !send_cleared(comm, msg)) {
@@ -112,7 +112,8 @@ void send_free_if_over(struct send_comm *comm, struct send_msg *msg)
 
 static int acknowledge(struct send_comm *comm, struct send_msg *msg)
 {
-	/* The receiver needs no tail byte, the socket may still have to take it. It may never do so: the receiver may close. */
+	/* The ACK does not wait for the tail byte, which the socket may not have taken yet, and never takes if the
+	 * receiver closes. So the send is done now; send_written acknowledges the message when the byte is out. */
 	if (anynet_unlikely(msg->copied && msg->chunks.unwritten && msg->state == SEND_GIVEN &&
 			    !msg->acked)) {
 		msg->acked_early = true;
@@ -154,7 +155,7 @@ static int on_ack(struct send_comm *comm, const uint8_t bitmap[ANYNET_ACK_BYTES]
 	return ret;
 }
 
-/* Told again on a resumed stream: it may have been known already. */
+/* An ACK repeated on a resumed stream. It may have come before. */
 static int on_ack_again(struct send_comm *comm, const struct anynet_wire_frame *header)
 {
 	struct send_msg *msg = &comm->msgs[header->slot];
@@ -168,7 +169,7 @@ static int on_cts(struct send_comm *comm, const struct anynet_wire_frame *header
 {
 	struct send_msg *msg = &comm->msgs[header->slot];
 
-	/* Else it is told again, on a stream that was resumed. */
+	/* Otherwise the CTS is a repetition on a resumed stream. */
 	if (msg->seq == header->seq && msg->state == SEND_ASKED && msg->flags & ANYNET_FLAG_MULTI)
 		send_queue(comm, msg);
 	return 0;
@@ -193,7 +194,7 @@ int send_control(struct send_comm *comm, struct anynet_stream *stream,
 		return -EPROTO;
 	}
 	if (header->type == ANYNET_FRAME_ACK || header->type == ANYNET_FRAME_CTS)
-		comm->notices.ready = READY_HEARD; /* accept has returned */
+		comm->notices.ready = READY_HEARD; /* receives were posted, so accept has returned */
 	if (header->type == ANYNET_FRAME_ACK && header->length == ANYNET_ACK_BYTES)
 		return on_ack(comm, payload);
 	if (header->type == ANYNET_FRAME_ACK && !header->length)
@@ -231,8 +232,7 @@ static bool next_notice(struct send_comm *comm, struct anynet_stream *stream, st
 	return false;
 }
 
-/* With several streams: would this one finish a chunk later than the best of the others would finish
- * it after all they have? Then leave it to them. */
+/* Several streams over TCP: would another one finish the chunk much sooner, each behind its backlog? */
 static bool too_slow(const struct send_comm *comm, struct anynet_stream *stream, size_t bytes)
 {
 	double own, best = 0;
@@ -287,8 +287,8 @@ static bool may_have_qps(const struct send_comm *comm)
 	return comm_is_ib(&comm->base) && !comm->base.tcp_only;
 }
 
-/* Has it a queue pair that has room, and the other none? Else: has it less to do than the other, or, if it is the
- * same, had it so far? */
+/* Is `stream` the better choice? Prefers a queue pair with room to TCP, then the smaller backlog, then fewer bytes sent
+ * so far. */
 static bool is_freer(struct anynet_stream *stream, struct anynet_stream *other)
 {
 	size_t own = stream->ops->backlog(stream), others = other->ops->backlog(other);
@@ -299,8 +299,8 @@ static bool is_freer(struct anynet_stream *stream, struct anynet_stream *other)
 	return own < others || (own == others && stream->sent.bytes < other->sent.bytes);
 }
 
-/* With queue pairs: a message goes by a stream that has its CTS; if none has it any more, one may ask. Of
- * those that may carry it, by the freest one. */
+/* Several streams with queue pairs: is another one to carry the message? Of the streams that have its CTS, the freest
+ * one does. If none has it any more, any stream takes the message and asks for the CTS. */
 static bool better_by_another(const struct send_comm *comm, struct anynet_stream *stream,
 			      const struct send_msg *msg)
 {
@@ -397,7 +397,7 @@ void send_frame(const struct send_comm *comm, const struct frame_id *id, struct 
 	}
 	if (anynet_unlikely(comm->base.checksum)) {
 		frame->header.flags |= ANYNET_FLAG_CRC;
-		if (!frame->framed) /* else it is in the copy */
+		if (!frame->framed) /* else the copy has its checksum */
 			checksum_header(&frame->header, NULL);
 	}
 }

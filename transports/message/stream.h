@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * A stream: an ordered sequence of frames of a comm, and the path that carries it now. The message layer knows what has
- * to move; a path knows how. This header is the contract between them, both ways.
+ * A stream: an ordered sequence of frames of a comm, and the path that carries it now. The message layer decides what
+ * is sent and where received bytes go; a path moves them. This header is the contract between the two, both ways.
+ * Unless stated otherwise, the caller has exclusive access to the comm.
  */
 #ifndef ANYNET_STREAM_H
 #define ANYNET_STREAM_H
@@ -25,121 +26,118 @@ struct stream_signs;
 
 enum stream_moved {
 	STREAM_IDLE,  /* there was nothing to carry */
-	STREAM_MOVED, /* something has arrived, or the peer's host has taken it in */
-	STREAM_STUCK, /* there was something to carry, and none of it has arrived as it should */
+	STREAM_MOVED, /* data has arrived, or the peer's host has acknowledged it */
+	STREAM_STUCK, /* there was data to carry, and it has not got through */
 };
 
-/* How far a receiver has come in a stream: frames consumed in all, and how far the payload of the next one is in
- * place, as an offset in its message; 0 = nothing is. */
+/* How far a receiver has come in a stream. */
 struct stream_position {
-	uint64_t frames;
-	uint32_t part;
+	uint64_t frames; /* frames consumed in all */
+	uint32_t part;   /* message offset up to which the payload of the next frame is in place; 0 = none of it */
 };
 
 /*
- * All calls come with the comm to themselves (its one caller, or under its lock when I/O threads
- * serve it) and wait for nobody: with a queue pair for at most 30 ms for what its queue pair is to flush, and
- * as long as calls of libibverbs take.
+ * Operations of a path. They do not wait for the network. Two things may take longer: ending a queue pair, which polls
+ * for its flushed completions for up to 30 ms, and calls of libibverbs.
  */
 struct anynet_stream_ops {
-	/* Take in what has arrived and give it to the comm; returns when nothing is left, when a
-	 * request completed, or after a bounded amount. 0, or -errno if the stream broke. */
+	/* Take in what has arrived and give it to the comm. Returns when nothing is left, when a request has
+	 * completed, or after a bounded amount. 0, or -errno: the stream has broken. */
 	int (*receive)(struct anynet_stream *stream);
 
-	/* Pull frames from the comm and send what there is room for. 0, or -errno. */
+	/* Pull frames from the comm and send what there is room for. 0 or -errno. */
 	int (*transmit)(struct anynet_stream *stream);
 
-	/* Bytes handed to the path that the peer's kernel has not acknowledged. */
+	/* Bytes handed to the path that the peer's host has not acknowledged. SIZE_MAX: a queue pair without room. */
 	size_t (*backlog)(struct anynet_stream *stream);
 
-	/* What the path tells about itself; false = nothing. */
+	/* State of the path. False = not known. */
 	bool (*signs)(struct anynet_stream *stream, struct stream_signs *signs);
 
-	/* Frames of its stream that have been sent or consumed. */
+	/* Number of frames of the stream that have been sent (send comm) or consumed (receive comm). */
 	uint64_t (*frames)(const struct anynet_stream *stream);
 
-	/* What has become of the stream over this connection so far (progress.h). */
+	/* Has this connection moved the stream forward (progress.h)? */
 	enum stream_moved (*moved)(struct anynet_stream *stream);
 
-	/* If nothing is in flight, send a heartbeat, so that signs will tell. */
+	/* Send a heartbeat if nothing is in flight, so that a later `signs` shows whether the peer's host lives. */
 	void (*ping)(struct anynet_stream *stream);
 
-	/* End the connection; nothing reads or writes user memory through it afterwards. What the
-	 * stream needs to go on over another one stays. */
+	/* End the connection. Nothing reads or writes user memory through it afterwards. The stream keeps what it
+	 * needs to resume over another connection. */
 	void (*sever)(struct anynet_stream *stream);
 
-	/* Of a severed stream of a receive comm. */
+	/* Receive comm, severed stream: the position from which the sender is to resume. */
 	struct stream_position (*position)(struct anynet_stream *stream);
 
-	/* Go on over stream->fd from the receiver's position (which a receive comm's stream knows).
-	 * -EPROTO: that cannot be its position. */
+	/* Continue over stream->fd. `from`: the receiver's position, which only a send comm's stream uses. 0, -EPROTO:
+	 * the receiver cannot be at this position, or another -errno. */
 	int (*resume)(struct anynet_stream *stream, struct stream_position from);
 
-	/* The comm is about to be closed on purpose: let what was sent arrive. 0: it has, close now;
-	 * -EAGAIN: not yet, ask again; else the stream has broken. */
+	/* The comm is being closed: see that what was sent arrives. 0: it has; -EAGAIN: not yet, call again; another
+	 * -errno: the stream has broken. */
 	int (*drain)(struct anynet_stream *stream);
 
-	/* Send comm: may the bytes of this message go without asking first? NULL: always. */
+	/* Send comm of an IB device: may the payload of this message be sent now, without another CTS? NULL: always. */
 	bool (*cleared)(struct anynet_stream *stream, const struct send_msg *msg);
 
 	/* End the path and free the stream. Nothing reads or writes user memory afterwards. */
 	void (*close)(struct anynet_stream *stream);
 };
 
-/* So much at least has to be acknowledged, unless all is, to count as progress: more than heartbeats, and a packet or
- * two. */
+/* Min bytes acknowledged that count as progress while more is to be sent: above heartbeats and a packet or two. */
 #define STREAM_PROGRESS_BYTES 4096
 
-/* How a path is doing. */
+/* State of a path. TCP fills all but `lost`, from TCP_INFO; a queue pair fills only `lost`. */
 struct stream_signs {
-	bool waiting;      /* something was sent that the peer's host has not acknowledged */
-	unsigned tries;    /* retransmitted in a row without an answer */
-	unsigned quiet_ms; /* since anything was last heard from the peer's host */
+	bool waiting;      /* the peer's host has not acknowledged everything that was sent */
+	unsigned tries;    /* retransmissions or window probes in a row without an answer */
+	unsigned quiet_ms; /* since the last packet from the peer's host */
 	unsigned rtt_us, rtt_var_us;
-	bool lost;      /* its NIC has said so */
+	bool lost;      /* the port has gone down since the queue pair was made */
 	uint64_t acked; /* bytes of this connection that the peer's host has acknowledged */
-	/* Of its connection, for the stats page; 0 = not known. */
-	unsigned resent; /* packets retransmitted by the kernel */
-	uint64_t rate;   /* the kernel's delivery rate, bytes per s */
-	uint64_t busy_us; /* with data in flight or to send */
+	/* For statistics; 0 = not known. */
+	unsigned resent;  /* packets retransmitted by the kernel */
+	uint64_t rate;    /* the kernel's delivery rate, bytes per s */
+	uint64_t busy_us; /* time with data in flight or to send */
 };
 
-/* Of a stream, over its connections: progress.c. */
+/* Progress of a stream over its connections (progress.c). */
 struct stream_progress {
-	struct stream_position from; /* when the connection began … */
-	uint64_t acked; /* … and what was acknowledged of it by then */
-	uint64_t began_ms;
-	unsigned same;       /* connections in a row that began at the position of the one before */
-	unsigned vain;       /* … that stood and moved nothing … */
-	uint64_t since_ms;   /* … since when nothing has moved, as far as is known */
-	unsigned narrowed;   /* connections made with small packets */
-	unsigned qps_vain;   /* queue pairs in a row that were used and brought nearly nothing */
-	unsigned qps_failed; /* … that did not come to that */
-	/* The pair of the last of them; none = its `from` is UINT8_MAX */
+	struct stream_position from; /* position at which the present connection began */
+	uint64_t acked;              /* signs.acked at that time */
+	uint64_t began_ms;           /* when the connection began */
+	unsigned same;               /* connections in a row that began at the position of the one before */
+	unsigned vain;               /* connections in a row that moved nothing although there was data */
+	uint64_t since_ms;           /* nothing is known to have moved since then; idle time is left out */
+	unsigned narrowed;           /* connections made with small packets, in all */
+	unsigned qps_vain;           /* queue pairs in a row that broke after very few frames */
+	unsigned qps_failed;         /* attempts in a row that gave no proven queue pair */
+	/* The NICs between which full-size packets seem to be lost; none = its `from` is UINT8_MAX */
 	struct anynet_wire_pair narrow;
 };
 
 enum stream_state {
-	STREAM_DOWN, /* without a connection */
+	STREAM_DOWN, /* no connection */
 	STREAM_UP,
-	STREAM_SUSPECT /* it stands, and its path gives no sign: nothing new is given to it */
+	STREAM_SUSPECT /* connected, but the path shows no sign of life: it gets no new frames */
 };
 
-/* Of an IB device's stream: what is known of its queue pairs. */
+/* Stream of an IB device: state of its queue pairs. */
 struct stream_qp {
-	bool carries; /* frames go by one … */
-	/* … whose peer says here whether small messages may come in them; NULL = none */
+	bool carries; /* a queue pair carries the frames */
+	/* Send comm, with a queue pair: the peer writes here whether small messages may come in frames; else NULL */
 	const uint32_t *frames;
-	bool gathers;     /* … if so, also those whose payload does not lie behind its header */
-	uint32_t cleared; /* receive comm: all before are told on it, or over */
-	int err;          /* the -errno that ended the last one; 0 = none … */
-	uint64_t brought; /* … after so many frames had arrived by it */
-	/* That resume takes over; of a receive comm also one that is being proven. NULL = none */
+	bool gathers;     /* a frame's payload need not lie behind its header */
+	uint32_t cleared; /* receive comm: receives before this number need no further CTS on this stream */
+	int err;          /* the -errno that ended the last queue pair; 0 = none, or progress_qp_end has seen it */
+	uint64_t brought; /* frames that had arrived by that queue pair */
+	/* The queue pair that `resume` uses. Receive comm: may still be unproven. NULL = none */
 	struct ib_qp *next;
-	uint32_t epoch; /* receive comm: of the last one that was to be proven */
+	uint32_t epoch; /* receive comm: epoch of the last LINK hello */
 };
 
-/* Payload, for balancing and statistics. */
+/* Payload sent, for balancing and statistics. */
 struct stream_sent {
 	uint64_t bytes;
 	uint64_t aged_at; /* `bytes` when send_age_rates ran last */
@@ -148,73 +146,73 @@ struct stream_sent {
 };
 
 struct stream_bye {
-	bool due;  /* it is to be sent once all else is out */
-	bool came; /* the peer's has, the end of the stream is no error */
+	bool due;  /* BYE is to be sent behind everything else */
+	bool came; /* the peer has sent BYE: the end of the stream is no error */
 };
 
-/* The NIC that its connection goes through; NULL = not known. */
+/* The NIC that the connection uses. */
 struct stream_nic {
-	const struct anynet_device *dev;
-	unsigned losses; /* its carrier_losses() when the connection was made */
+	const struct anynet_device *dev; /* NULL = not known */
+	unsigned losses;                 /* carrier_losses() when the connection was made */
 };
 
-/* Its path's signs of life. */
+/* Signs of life of the path, as watch.c has found them. */
 struct stream_health {
-	/* Since when what was sent is not acknowledged, as far as known; 0 = all is */
+	/* When the path fell silent: something sent is unacknowledged since then. 0 = it is not silent */
 	uint64_t silent_ms;
-	uint8_t alarms; /* how often it gave none for too long of late, and when last */
-	uint64_t alarmed_ms;
-	uint64_t suspected_ms;    /* when the peer last said that it is suspect; 0 = never */
-	bool suspected;           /* … and that is still to be looked at */
-	struct stream_signs seen; /* when it was last looked at */
-	uint64_t counted;         /* bytes acknowledged, as far as they have counted as progress */
+	uint8_t alarms;           /* recent alarms: each doubles the silence that raises the next one */
+	uint64_t alarmed_ms;      /* time of the last alarm */
+	uint64_t suspected_ms;    /* when the peer last reported the path as suspect; 0 = not on this connection */
+	bool suspected;           /* the peer's report is not handled yet */
+	struct stream_signs seen; /* as last read */
+	uint64_t counted;         /* bytes acknowledged that have counted as progress */
 };
 
 /* Connections that broke. */
 struct stream_breaks {
-	int err;     /* without connection: the -errno that ended the last one … */
-	uint64_t ms; /* … and when */
+	int err;     /* the -errno that ended the last connection; 0 = resumed, or it was replaced unbroken */
+	uint64_t ms; /* time of the last break */
 	uint32_t count;
 };
 
-/* It outlives connections: a new one goes on where the receiver says that the last one ended (docs/wire.md). */
+/* A stream outlives its connections: the next one resumes at the receiver's position (docs/wire.md). */
 struct anynet_stream {
 	const struct anynet_stream_ops *ops;
 	struct anynet_comm *comm;
 	enum stream_state state; /* changed by comm_stream_change (session/comm.h) only */
 	int fd;                  /* -1 = no connection */
 	uint16_t index;
-	bool readable, writable; /* by the last events; set when that is not known */
-	bool ended;              /* the peer's end is shut: read until that is seen */
+	bool readable, writable; /* by the last epoll events; true if not known */
+	bool ended;              /* the connection has ended or broken: read on until recv() shows it */
 	bool parked;             /* the frame at its head waits for a posted receive */
 	struct stream_bye bye;
 	struct stream_qp qp;
 	struct stream_sent sent;
 	uint32_t epoch;
-	struct anynet_wire_pair home; /* the NICs it was planned for */
-	struct anynet_wire_pair pair; /* those it joins now */
+	struct anynet_wire_pair home; /* the NICs of the plan */
+	struct anynet_wire_pair pair; /* the NICs of the present connection */
 	struct stream_nic nic;
 	struct stream_health health;
 	struct stream_breaks breaks;
 	struct stream_progress progress;
-	char path[112]; /* "10.0.0.1:4711 -> 10.0.0.2:9000" for messages */
+	char path[112]; /* "10.0.0.1:4711 -> 10.0.0.2:9000", for log lines */
 };
 
-/* Names a frame of a stream, so that it can be made again. */
+/* What is needed to make a frame again for retransmission. */
 struct frame_id {
-	uint32_t seq;    /* DATA, RTS: of the message */
-	uint32_t length; /* DATA: of the payload … */
-	uint32_t at;     /* … and its offset in the message, in units of ANYNET_PART_ALIGN */
+	uint32_t seq;    /* DATA, RTS: number of the message */
+	uint32_t length; /* DATA: payload bytes */
+	uint32_t at;     /* DATA: offset of the payload in the message, in units of ANYNET_PART_ALIGN */
 	uint16_t slot;
 	uint8_t type; /* enum anynet_frame_type */
 };
 
-/* A frame to send, made by the comm. */
+/* A frame to send. */
 struct stream_frame {
 	struct anynet_wire_frame header;
 	const uint8_t *payload; /* header.length bytes */
-	bool framed; /* the same header lies before and the tail behind them: one piece */
-	bool on_gpu; /* the payload lies in GPU memory */
+	bool framed;            /* memory holds the whole frame: the header before the payload, the tail behind it */
+	bool on_gpu;            /* the payload is in GPU memory */
 };
 
 /* --- what a stream asks of a send comm (send.c) --- */
@@ -222,39 +220,44 @@ struct stream_frame {
 /* The next frame for this stream; false = nothing to send now. */
 bool send_next(struct send_comm *comm, struct anynet_stream *stream, struct frame_id *id);
 
-/* Header and payload of a frame. Valid until its message is acknowledged. */
+/* Fills *frame. Its payload stays valid until the message is acknowledged. */
 void send_frame(const struct send_comm *comm, const struct frame_id *id,
 		struct stream_frame *frame);
 
-/* The last byte of a chunk has been handed to the path. */
+/* Reports that the last byte of the frame has been handed to the path. */
 void send_written(struct send_comm *comm, const struct frame_id *id);
 
-/* Of a new comm, whose first connection has had this round trip (0 = not known): are its sends to be done before
- * they are acknowledged? Then nothing may be sent by reference. */
+/* Decides for a new comm whether its large sends are copied and then done before their ACK (send_keep.c). `rtt_us`:
+ * round trip of its first connection; 0 = not known. */
 void send_keep_start(struct send_comm *comm, uint32_t rtt_us);
+/* The decision. True: the path must not use MSG_ZEROCOPY, because the kernel would read NCCL's buffer after the send
+ * is done. */
 bool send_keeps(const struct send_comm *comm);
 
-/* For streams with `cleared`: messages whose CTS has come go on. */
+/* Streams with `cleared`: queues the messages whose CTS has come. */
 void send_look_for_cts(struct send_comm *comm, struct anynet_stream *stream);
 
-/* The receiver tells places that it has not told yet only when it is asked; and is that so, or does the
- * sender use several tags? */
+/* ASK_ALL has come: the receiver gives further CTS only on request. */
 void send_ask_all(struct send_comm *comm);
+/* May the sender request a CTS? True after ASK_ALL, or if it uses several tags. */
 bool send_may_ask(const struct send_comm *comm);
 
-/* The path itself says that the frame has arrived: no ACK will. Each frame at most once. */
+/* Reports that the frame has arrived, from a path that knows this itself and therefore gets no ACK. At most once for
+ * each frame. */
 void send_arrived(struct send_comm *comm, const struct frame_id *id);
 
-/* Of a frame that a path without such knowledge had begun, only the rest comes by one with it. */
+/* Reports a frame of which one part is in place already and only the rest is sent again. Such a message counts one
+ * unsure chunk more, so that send_arrived alone cannot complete it: the receiver sends an ACK for it. */
 void send_begun(struct send_comm *comm, const struct frame_id *id);
 
-/* It will be sent once more, whole or in part. */
+/* Reports that the frame will be retransmitted, whole or in part. */
 void send_rewound(struct send_comm *comm, const struct frame_id *id);
 
 /* Has the message of this DATA or RTS frame been acknowledged? */
 bool send_frame_over(const struct send_comm *comm, const struct frame_id *id);
 
-/* An ACK, CTS … came in on this stream. `payload` holds header->length bytes. 0 or -EPROTO. */
+/* Handles a control frame (ACK, CTS, SUSPECT, PING, BYE) from this stream. `payload` has header->length bytes. 0 or
+ * -EPROTO. */
 int send_control(struct send_comm *comm, struct anynet_stream *stream,
 		 const struct anynet_wire_frame *header, const uint8_t *payload);
 
@@ -262,85 +265,86 @@ int send_control(struct send_comm *comm, struct anynet_stream *stream,
 
 #define STREAM_CONTROL_BYTES 96 /* largest control frame of a receive comm: header and a CTS */
 
-/* The next control frame for this stream, header and payload in one; 0 = none now. */
+/* Writes the next control frame for this stream, header and payload. Its bytes; 0 = none now. */
 size_t recv_next_control(struct recv_comm *comm, struct anynet_stream *stream,
 			 uint8_t frame[STREAM_CONTROL_BYTES]);
 
 /*
- * A DATA frame is at the head of the stream: where do its bytes go? *dst is NULL when there is nothing
- * to place. -EAGAIN: no receive is posted for it yet, leave it there; else -errno ends the comm.
+ * Finds the place for the payload of the DATA frame at the head of the stream. *dst is NULL if it has none. 0, -EAGAIN:
+ * no receive is posted for it yet, so the frame stays at the head; any other -errno ends the comm.
  */
 int recv_place(struct recv_comm *comm, const struct anynet_wire_frame *header,
 	       struct recv_msg **msg, uint8_t **dst);
 
-/* Do the bytes of a message go to GPU memory? Until its last frame is placed. */
+/* Does the payload of the message go to GPU memory? Valid until its last frame is placed. */
 bool recv_is_on_gpu(const struct recv_msg *msg);
 
-/* Does the GPU look for flags there meanwhile? */
+/* Does the GPU poll the buffer for flags while it is filled? */
 bool recv_is_polled(const struct recv_msg *msg);
 
-/* Copy payload to its place, from memory of ours. */
+/* Copies payload from the plugin's memory to its place. */
 void recv_put(struct recv_comm *comm, const struct recv_msg *msg, uint8_t *to, const uint8_t *from,
 	      size_t bytes);
 
-/* The frame's payload is in place. recv_arrived: by a path that tells the sender itself. */
+/* Reports that the frame's payload is in place. recv_arrived: the path tells the sender itself, no ACK is needed. */
 void recv_placed(struct recv_comm *comm, struct recv_msg *msg, size_t bytes);
 void recv_arrived(struct recv_comm *comm, struct recv_msg *msg, size_t bytes);
 
-/* May small messages come in frames, so far? Not into GPU memory, where only NICs write without CUDA. */
+/* May small messages come in frames? Not if a receive is in GPU memory, where placing them would need CUDA, and not
+ * before the first receive if the device supports GPU memory. */
 bool recv_takes_frames(const struct recv_comm *comm);
 
-/* The next posted receive that the sender has not been told of on this stream: everything but rkey is filled.
- * False = none. Those of no more than `eager` bytes are left out where such messages come in frames. */
+/* Takes the next posted receive that needs a CTS on this stream and fills all of *cts but rkey and check. False = none.
+ * Receives of up to `eager` bytes are skipped if such messages come in frames. */
 bool recv_next_cts(struct recv_comm *comm, struct anynet_stream *stream, size_t eager,
 		   struct anynet_wire_cts *cts, struct anynet_mr **mr);
 
-/* Can CTS wait, as the sender has several places for what it sends next? Then they go together, with
- * fewer requests, when it has used some. */
+/* Can the next CTS wait because the sender has enough unused ones? Then several go in one WRITE later, which
+ * recv_has_to_tell reports as due. */
 bool recv_holds_cts(struct recv_comm *comm, const struct anynet_stream *stream);
 
-/* Are there receives that are not cleared unasked, and has the sender been told of all others? */
+/* Does the comm give further CTS only on request (ASK_ALL), and are all others sent on this stream? */
 bool recv_must_be_asked(const struct recv_comm *comm, const struct anynet_stream *stream);
 
-/* The path is new: it has been told of none. */
+/* Makes recv_next_cts start again at the oldest receive, for a new queue pair. */
 void recv_cts_again(const struct recv_comm *comm, struct anynet_stream *stream);
 
-/* The same for the message in a slot that is to be cleared; NULL = it has no registered buffer. */
+/* As recv_next_cts, for the matched message in this slot. NULL = its buffer is not registered. */
 struct anynet_mr *recv_cts_of(struct recv_comm *comm, unsigned slot, struct anynet_wire_cts *cts);
 
-/* Of a frame that was begun only `part` of `length` bytes stay in place; the rest comes again. */
+/* Takes back a frame of `length` bytes that recv_place has begun, except its first `part` bytes, which are in place.
+ * The rest is retransmitted. */
 void recv_unplace(struct recv_comm *comm, struct recv_msg *msg, size_t length, size_t part);
 
-/* ASK: the sender wants the CTS of a message that it may have begun, on the stream that asks; LOOK: a
- * message waits for one that comes unasked. Likewise. */
+/* ASK: the sender requests the CTS of a message, which it may have begun, on this stream. LOOK: a message waits for its
+ * CTS in the CTS ring; this checks the size of its receive. 0, -EAGAIN or -errno as for recv_place. */
 int recv_asked(struct recv_comm *comm, const struct anynet_stream *stream,
 	       const struct anynet_wire_frame *header);
 int recv_looked(struct recv_comm *comm, const struct anynet_wire_frame *header);
 
-/* RTS, READY, BYE or PING. 0, -EAGAIN or -errno as for recv_place. */
+/* Handles RTS, READY, BYE or PING. 0, -EAGAIN or -errno as for recv_place. */
 int recv_control(struct recv_comm *comm, struct anynet_stream *stream,
 		 const struct anynet_wire_frame *header);
 
-/* Counts completed requests: a stream that sees it change during receive may stop for now. */
+/* Number of completed requests, modulo 2^32. A stream may stop receiving when it changes. */
 unsigned recv_completions(const struct recv_comm *comm);
 
 /* --- streams that exist --- */
 
-/* A TCP stream over a connected socket, which it owns from then on. NULL = no memory. */
+/* A TCP stream over a connected socket, which the stream owns afterwards. NULL = no memory. */
 struct anynet_stream *tcp_stream_create(struct anynet_comm *comm, int fd, uint16_t index);
 
-/* The same for an IB device's comm, with a queue pair that is joined, which it owns as well; NULL: by TCP
- * alone. */
+/* The same for a comm of an IB device. `qp`: a joined queue pair, which the stream owns as well; NULL = TCP only. */
 struct anynet_stream *ib_stream_create(struct anynet_comm *comm, int fd, uint16_t index,
 				       struct ib_qp *qp);
-/* Of an IB device's comm: did it ever have a queue pair? */
+/* Comm of an IB device: has the stream ever had a queue pair? */
 bool ib_stream_had_qp(const struct anynet_stream *stream);
 
-/* Of a receive comm: take in what the queue pairs that it has left had brought, as far as something is posted for it. False:
- * nothing is left of that. */
+/* Receive comm of an IB device: consumes the frames of fenced queue pairs for which receives are posted. False = none
+ * are left. */
 bool ib_stream_take_rest(struct anynet_stream *stream);
 
-/* Has it a connection; and one that gives signs of life? NULL: it has not. */
+/* Has the stream a connection? And one that is not suspect? NULL is allowed: false. */
 static inline bool stream_stands(const struct anynet_stream *stream)
 {
 	return stream && stream->state != STREAM_DOWN;
@@ -351,19 +355,19 @@ static inline bool stream_works(const struct anynet_stream *stream)
 	return stream && stream->state == STREAM_UP;
 }
 
-/* Was it found to give no sign, and has not given one since? A lost carrier alone is no such thing. */
+/* Has an alarm been raised for lack of acknowledgements, and has nothing come since? A lost carrier does not count. */
 static inline bool stream_is_silent(const struct anynet_stream *stream)
 {
 	return stream->health.silent_ms && stream->health.alarmed_ms >= stream->health.silent_ms;
 }
 
-/* By a queue pair: may a small message go in a frame, without a CTS? */
+/* Send comm: may a small message go in a frame of the queue pair, without a CTS? False without a queue pair. */
 static inline bool stream_takes_frames(const struct anynet_stream *stream)
 {
 	return stream && stream->qp.frames && __atomic_load_n(stream->qp.frames, __ATOMIC_ACQUIRE);
 }
 
-/* Lines about what happens again and again: the first, the second, the fourth … time. */
+/* Is event number `times` (from 1) worth a log line? True for powers of two: 1, 2, 4, 8 and so on. */
 static inline bool stream_is_news(uint32_t times)
 {
 	return !(times & (times - 1));
