@@ -122,11 +122,11 @@ enum anynet_stats_event_kind {
 	ANYNET_EVENT_REPLAY,      /* number: frames to retransmit on the new connection */
 	ANYNET_EVENT_SUSPECT,     /* text: why the stream is suspect */
 	ANYNET_EVENT_TRUSTED,     /* the stream is no longer suspect */
-	ANYNET_EVENT_LINK_DOWN,   /* text: NIC that lost its carrier */
-	ANYNET_EVENT_LINK_UP,     /* text: NIC that has its carrier again */
+	ANYNET_EVENT_CARRIER_DOWN,   /* text: NIC that lost its carrier */
+	ANYNET_EVENT_CARRIER_UP,     /* text: NIC that has its carrier again */
 	ANYNET_EVENT_STALLED,     /* for ANYNET_STALL_WARN. number: ms; text: what waits */
 	ANYNET_EVENT_MOVING,      /* progress after a stall. number: its duration in ms */
-	ANYNET_EVENT_UNLINKED,    /* the comm uses TCP only from now on. text: why */
+	ANYNET_EVENT_TCP_ONLY,    /* the comm uses TCP only from now on. text: why */
 	ANYNET_EVENT_PEER_CLOSED, /* the peer closed the comm */
 	ANYNET_EVENT_LOST,        /* recovery gave up while no request was pending. text: why */
 	ANYNET_EVENT_CANCELLED,   /* NCCL deregistered memory in use */

@@ -63,7 +63,7 @@ enum anynet_hello_kind {
 	/* A new connection for a stream; `epoch` is larger than any before */
 	ANYNET_KIND_RESUME = 3,
 	ANYNET_KIND_PROBE = 4,	/* acceptor → connector: does the send comm comm_id still exist? */
-	ANYNET_KIND_LINK = 5, /* a queue pair for a stream, which is tested while the stream's path stays
+	ANYNET_KIND_QP = 5, /* a queue pair for a stream, which is tested while the stream's path stays
 				 * in use; a RESUME with the same `qp` then moves the stream to it */
 };
 

@@ -111,7 +111,7 @@ static void link_beside(struct anynet_wire_hello hello, unsigned stream)
 {
 	int fds[2];
 
-	hello.kind = ANYNET_KIND_LINK;
+	hello.kind = ANYNET_KIND_QP;
 	hello.stream = (uint16_t)stream;
 	hello.epoch = ++ib.epochs[stream];
 	peer_pair(fds);

@@ -54,9 +54,9 @@ static int comm_text(const struct anynet_stats_event *event, char *text, size_t 
 		return snprintf(text, bytes, "opened with %u path%s, first %s %s",
 				event->number, plural(event->number), carrier_name(event),
 				event->text);
-	case ANYNET_EVENT_LINK_DOWN:
+	case ANYNET_EVENT_CARRIER_DOWN:
 		return snprintf(text, bytes, "dev %s: link down", event->text);
-	case ANYNET_EVENT_LINK_UP:
+	case ANYNET_EVENT_CARRIER_UP:
 		return snprintf(text, bytes, "dev %s: link up", event->text);
 	case ANYNET_EVENT_STALLED:
 		return snprintf(text, bytes, "stalled: no progress for %s s: %s",
@@ -64,7 +64,7 @@ static int comm_text(const struct anynet_stats_event *event, char *text, size_t 
 	case ANYNET_EVENT_MOVING:
 		return snprintf(text, bytes, "progress again after %s s",
 				seconds_text(event->number, 1, seconds));
-	case ANYNET_EVENT_UNLINKED:
+	case ANYNET_EVENT_TCP_ONLY:
 		return snprintf(text, bytes, "TCP only from now on: %s", event->text);
 	case ANYNET_EVENT_PEER_CLOSED:
 		return snprintf(text, bytes, "closed by the peer");

@@ -39,7 +39,7 @@ void carrier_events_close(void)
 		atomic_store(&down[i], false);
 }
 
-static bool take_qp(const struct ifinfomsg *info, bool removed)
+static bool take_link(const struct ifinfomsg *info, bool removed)
 {
 	bool now = removed || !(info->ifi_flags & IFF_UP) || !(info->ifi_flags & IFF_RUNNING),
 	     changed = false;
@@ -65,7 +65,7 @@ static bool take_messages(char *buf, size_t bytes)
 			break;
 		if ((msg->nlmsg_type == RTM_NEWLINK || msg->nlmsg_type == RTM_DELLINK) &&
 		    msg->nlmsg_len >= NLMSG_LENGTH(sizeof(struct ifinfomsg)))
-			changed |= take_qp(NLMSG_DATA(msg), msg->nlmsg_type == RTM_DELLINK);
+			changed |= take_link(NLMSG_DATA(msg), msg->nlmsg_type == RTM_DELLINK);
 	}
 	return changed;
 }

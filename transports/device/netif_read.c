@@ -82,7 +82,7 @@ static void *append(void **array, size_t *count, size_t entry_bytes)
 	return memset(more + (*count)++ * entry_bytes, 0, entry_bytes);
 }
 
-static int take_qp(struct netif_table *table, const struct nlmsghdr *header)
+static int take_link(struct netif_table *table, const struct nlmsghdr *header)
 {
 	const struct ifinfomsg *info = (const void *)((const char *)header + NLMSG_HDRLEN);
 	const struct rtattr *attrs[IFLA_LINK_NETNSID + 1];
@@ -215,7 +215,7 @@ static int take_messages(struct netif_table *table, const char *data, size_t byt
 			continue;
 		interrupted |= (header->nlmsg_flags & NLM_F_DUMP_INTR) != 0;
 		if (header->nlmsg_type == RTM_NEWLINK)
-			ret = take_qp(table, header);
+			ret = take_link(table, header);
 		else if (header->nlmsg_type == RTM_NEWADDR)
 			ret = take_addr(table, header);
 		else if (header->nlmsg_type == NLMSG_DONE)

@@ -93,7 +93,7 @@ static int choose(int n, struct anynet_mr *const *mrs)
 }
 
 /* NICs of flushes that are not done. They may have written this flush's data, too. */
-static uint32_t under_way(const struct recv_comm *comm)
+static uint32_t in_flight(const struct recv_comm *comm)
 {
 	uint32_t due = 0;
 
@@ -112,7 +112,7 @@ int recv_flush(struct anynet_comm *base, int n, void *const *data, struct anynet
 
 	if (which < 0)
 		return 0;
-	due = comm->wrote | under_way(comm);
+	due = comm->wrote | in_flight(comm);
 	if (!due)
 		return 0;
 	flush = take(comm);

@@ -120,7 +120,7 @@ struct recv_placed {
 /* Unexpected messages, oldest first. */
 struct recv_unexpected {
 	struct unexpected *first, **end;
-	size_t bytes; /* memory that they take, up to ASIDE_MAX */
+	size_t bytes; /* memory that they take, up to UNEXPECTED_MAX */
 };
 
 /* Posted buffers without a message, in the order of posting. */

@@ -18,10 +18,10 @@
 #define EARLY_MAX 64 /* bits of seen.early; messages are seen less than ANYNET_REQUESTS ahead of an unseen one */
 /* Max memory for unexpected messages of one comm; further ones stay in their streams. By then a sender has sent this
  * much, in messages of up to ANYNET_TCP_EAGER, with a tag for which nothing is posted. */
-#define ASIDE_MAX ((size_t)64 << 20)
+#define UNEXPECTED_MAX ((size_t)64 << 20)
 
 /* Memory of an unexpected message: its bytes, and about what the heap and its struct add. */
-static size_t aside_cost(size_t bytes)
+static size_t unexpected_cost(size_t bytes)
 {
 	return bytes + 128;
 }
@@ -29,7 +29,7 @@ static size_t aside_cost(size_t bytes)
 static void unexpected_free(struct recv_comm *comm, struct unexpected *unexpected)
 {
 	if (unexpected->data)
-		comm->unexpected.bytes -= aside_cost(unexpected->size);
+		comm->unexpected.bytes -= unexpected_cost(unexpected->size);
 	free(unexpected->data);
 	free(unexpected);
 }
@@ -206,14 +206,14 @@ static void note_seen(struct recv_comm *comm, uint32_t seq)
 }
 
 /* Makes a message without a posted buffer, at the head of a stream, an unexpected one: 0. -EAGAIN: it stays in the
- * stream, because no posted buffer is unfilled or ASIDE_MAX is reached. An RTS never stays. */
-static int set_aside(struct recv_comm *comm, struct recv_msg *msg)
+ * stream, because no posted buffer is unfilled or UNEXPECTED_MAX is reached. An RTS never stays. */
+static int keep_unexpected(struct recv_comm *comm, struct recv_msg *msg)
 {
-	size_t bytes = msg->asked ? 0 : msg->size, cost = msg->asked ? 0 : aside_cost(bytes);
+	size_t bytes = msg->asked ? 0 : msg->size, cost = msg->asked ? 0 : unexpected_cost(bytes);
 	struct unexpected *unexpected;
 
 	if (!msg->asked && (!comm->unfilled ||
-			    (comm->unexpected.bytes && comm->unexpected.bytes + cost > ASIDE_MAX)))
+			    (comm->unexpected.bytes && comm->unexpected.bytes + cost > UNEXPECTED_MAX)))
 		return -EAGAIN;
 	unexpected = calloc(1, sizeof(*unexpected));
 	/* Zeroed: a peer may report bytes as sent that it has not, and must not get old heap contents delivered. */
@@ -246,7 +246,7 @@ static int match_in_order(struct recv_comm *comm, struct recv_msg *msg)
 	if (msg->seq != comm->seen.all)
 		return -EAGAIN;
 	sub = unmatched_take(comm, msg->tag);
-	return sub ? bind_buffer(comm, msg, sub) : set_aside(comm, msg);
+	return sub ? bind_buffer(comm, msg, sub) : keep_unexpected(comm, msg);
 }
 
 /* Handles the first frame of a message: fills *msg and matches it. 0, -EAGAIN: the frame waits in its stream, or

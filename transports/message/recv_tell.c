@@ -65,7 +65,7 @@ static size_t put_cts(struct recv_comm *comm, struct recv_msg *msg, unsigned str
 }
 
 /* Part of it was unexpected, and another stream is still receiving a frame into that memory. */
-static bool still_aside(const struct recv_msg *msg)
+static bool still_unexpected(const struct recv_msg *msg)
 {
 	return msg->unexpected && msg->unexpected->data && msg->begun != msg->received;
 }
@@ -81,7 +81,7 @@ static size_t make_cts(struct recv_comm *comm, unsigned stream, uint8_t *frame)
 
 		if (msg->state != RECV_MATCHED)
 			continue;
-		if (!due || still_aside(msg)) {
+		if (!due || still_unexpected(msg)) {
 			left += msg->asked + (uint32_t)__builtin_popcountll(msg->asked_by);
 			continue;
 		}
@@ -164,7 +164,7 @@ static size_t make_again(struct recv_comm *comm, unsigned stream, uint8_t *frame
 			continue;
 		left |= msg->told_on != TOLD_NOTHING;
 		if ((msg->told_on != TOLD_ON(stream) && msg->told_on != TOLD_NOTHING) ||
-		    still_aside(msg))
+		    still_unexpected(msg))
 			continue;
 		comm->owed.again[slot / 64] &= ~bit;
 		if (msg->told_on == TOLD_NOTHING)

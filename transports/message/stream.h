@@ -134,7 +134,7 @@ struct stream_qp {
 	uint64_t brought; /* frames that had arrived by that queue pair */
 	/* The queue pair that `resume` uses. Receive comm: may still be unproven. NULL = none */
 	struct ib_qp *next;
-	uint32_t epoch; /* receive comm: epoch of the last LINK hello */
+	uint32_t epoch; /* receive comm: epoch of the last QP hello */
 };
 
 /* Payload sent, for balancing and statistics. */

@@ -31,7 +31,7 @@
 
 enum {
 	EVENT_WAKE,
-	EVENT_LINKS,
+	EVENT_CARRIER,
 	EVENT_PORTS,
 	EVENT_ENGINE
 };
@@ -140,7 +140,7 @@ static bool take_event(const struct epoll_event *event)
 		return false;
 	if (engine)
 		listen_turn();
-	else if ((event->data.u32 == EVENT_LINKS && carrier_events_read()) ||
+	else if ((event->data.u32 == EVENT_CARRIER && carrier_events_read()) ||
 		 (event->data.u32 == EVENT_PORTS && ib_events_read()))
 		registry_each(poke_all, NULL);
 	return engine;
@@ -264,7 +264,7 @@ static int open_descriptors(void)
 	}
 	/* Errors are ignored: without events, a lost carrier is noticed because the peer becomes silent. */
 	if (carrier_fd >= 0)
-		watch(carrier_fd, EVENT_LINKS);
+		watch(carrier_fd, EVENT_CARRIER);
 	if (ports_fd >= 0)
 		watch(ports_fd, EVENT_PORTS);
 	return 0;

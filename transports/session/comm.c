@@ -173,7 +173,7 @@ void comm_enter(struct anynet_comm *comm)
 
 /* Does a queue pair carry one of the streams? The comm then needs no epoll set: each turn polls the queue pairs,
  * without system calls, and their TCP connections along with them. */
-static bool any_link(const struct anynet_comm *comm)
+static bool any_qp(const struct anynet_comm *comm)
 {
 	for (unsigned i = 0; comm_is_ib(comm) && i < comm->stream_count; i++)
 		if (comm->streams[i] && comm->streams[i]->qp.carries)
@@ -194,7 +194,7 @@ int comm_open(struct anynet_comm *comm)
 {
 	int ret;
 
-	if (comm->stream_count > 1 && comm->epfd < 0 && !any_link(comm)) {
+	if (comm->stream_count > 1 && comm->epfd < 0 && !any_qp(comm)) {
 		comm->epfd = fd_note(epoll_create1(EPOLL_CLOEXEC));
 		if (comm->epfd < 0)
 			return comm->epfd;

@@ -58,7 +58,7 @@ struct session {
 	int io_epfd;             /* epoll set of the I/O threads that serve it; -1 = none do */
 	uint64_t io_token;       /* its registry_token, as the epoll data */
 	unsigned rtt_us;         /* largest round trip of its streams when it was opened */
-	_Atomic(struct stream_mail *) mail; /* connections with RESUME or LINK, newest first */
+	_Atomic(struct stream_mail *) mail; /* connections with RESUME or QP, newest first */
 	struct comm_paths paths;
 	uint64_t drain_until_ms;
 	LIST_HEAD(, anynet_mr) borrowed;
@@ -153,7 +153,7 @@ int comm_refuse(struct anynet_comm *comm) ANYNET_COLD;
 /* Close and free all streams; the peer sees their connections end. Not from a stream's code. */
 void comm_close_streams(struct anynet_comm *comm);
 
-/* Do the work that comm->attention announces: answer connections with RESUME or LINK, check the comm's health if that
+/* Do the work that comm->attention announces: answer connections with RESUME or QP, check the comm's health if that
  * is due, take a step of recovery. With the comm's lock. May free streams and fail the comm. */
 void comm_attend(struct anynet_comm *comm);
 

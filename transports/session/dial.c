@@ -177,9 +177,9 @@ static int join(struct dial *dial)
 	if (ret) {
 		hello_say_no_cm(dial->hello, why);
 		dial->without_cm = true;
-		if (dial->kind != ANYNET_KIND_LINK)
+		if (dial->kind != ANYNET_KIND_QP)
 			return begin_agreeing(dial);
-		/* After a LINK the peer does not read this connection any more: the next dial does without the CM. */
+		/* After a QP hello the peer does not read this connection any more: the next dial does without the CM. */
 		drop_qp(dial, why);
 		return 0;
 	}

@@ -351,7 +351,7 @@ int endpoint_admit(const struct anynet_wire_hello *hello, int fd, const struct a
 	if (hello->kind == ANYNET_KIND_PROBE)
 		return answer_probe(hello, answer);
 	endpoint = find(hello->endpoint, hello->token);
-	if (hello->kind == ANYNET_KIND_RESUME || hello->kind == ANYNET_KIND_LINK) {
+	if (hello->kind == ANYNET_KIND_RESUME || hello->kind == ANYNET_KIND_QP) {
 		if (!endpoint || !endpoint->comm || endpoint->comm_id != hello->comm_id)
 			return answer_gone(hello, answer);
 		if (recovery_post(endpoint->comm, fd, hello, auth))

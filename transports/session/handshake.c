@@ -218,7 +218,7 @@ static int greet(struct handshake *hs, uint64_t now_ms)
 		return ret;
 	known = endpoint_expects(&hs->hello);
 	hs->endpoint = known ? (int64_t)hs->hello.endpoint : -1;
-	/* A RESUME, LINK or PROBE of a closed comm is answered, even without a known token: this reveals one bit about
+	/* A RESUME, QP or PROBE of a closed comm is answered, even without a known token: this reveals one bit about
 	 * a random number. */
 	if (!known && hs->hello.kind < ANYNET_KIND_RESUME)
 		return -ENOENT;

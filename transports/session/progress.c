@@ -12,9 +12,9 @@
 #define PAUSE_MAX_MS 250
 #define PAUSE_SHIFTS 5 /* max doublings */
 
-#define LINK_FRAMES       16 /* a queue pair that brought fewer counts as useless */
-#define LINK_PAUSE_MS     1000
-#define LINK_PAUSE_SHIFTS 9 /* max doublings: 8.5 minutes */
+#define QP_FRAMES       16 /* a queue pair that brought fewer counts as useless */
+#define QP_PAUSE_MS     1000
+#define QP_PAUSE_SHIFTS 9 /* max doublings: 8.5 minutes */
 
 void progress_begin(struct anynet_stream *stream, struct stream_position from)
 {
@@ -94,7 +94,7 @@ void progress_qp_end(struct anynet_stream *stream)
 {
 	struct stream_progress *progress = &stream->progress;
 
-	if (stream->qp.err == -EREMOTEIO || (stream->qp.err && stream->qp.brought < LINK_FRAMES))
+	if (stream->qp.err == -EREMOTEIO || (stream->qp.err && stream->qp.brought < QP_FRAMES))
 		progress->qps_vain++;
 	else if (stream->qp.err)
 		progress->qps_vain = 0;
@@ -105,7 +105,7 @@ uint64_t progress_qp_pause_ms(const struct anynet_stream *stream)
 {
 	unsigned vain = stream->progress.qps_vain;
 
-	return vain ? (uint64_t)LINK_PAUSE_MS << anynet_min(vain - 1, LINK_PAUSE_SHIFTS) : 0;
+	return vain ? (uint64_t)QP_PAUSE_MS << anynet_min(vain - 1, QP_PAUSE_SHIFTS) : 0;
 }
 
 bool progress_is_narrow(const struct anynet_stream *stream, struct anynet_wire_pair pair)

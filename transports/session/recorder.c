@@ -64,7 +64,7 @@ void recorder_note_carriers(struct anynet_comm *comm)
 		if (!(comm->session->recorder->links_down & bit) == !down)
 			continue;
 		comm->session->recorder->links_down ^= bit;
-		recorder_note(comm, NULL, down ? ANYNET_EVENT_LINK_DOWN : ANYNET_EVENT_LINK_UP, 0,
+		recorder_note(comm, NULL, down ? ANYNET_EVENT_CARRIER_DOWN : ANYNET_EVENT_CARRIER_UP, 0,
 			      0, dev->name);
 	}
 }

@@ -63,7 +63,7 @@ void recovery_stream(struct anynet_comm *comm, struct anynet_stream *stream, boo
 	 * keep it, the answer is on its way. If the stream still stands, that is not so, or the path of the RESUME has
 	 * failed since. */
 	if (stream_stands(stream) || redial->dial.state <= DIAL_HELLO ||
-	    redial->dial.kind == ANYNET_KIND_LINK)
+	    redial->dial.kind == ANYNET_KIND_QP)
 		dial_close(&redial->dial);
 	redial->aim = elsewhere || stream->progress.vain > 1 ? REDIAL_ELSEWHERE : REDIAL_AGAIN;
 	redial->tries = 0;
@@ -275,7 +275,7 @@ static void came_back(struct anynet_comm *comm, struct anynet_stream *stream, st
 	comm->session->recovery->refusals = 0;
 }
 
-/* A LINK is answered. If the queue pair is proven, a RESUME on a new connection makes the stream use it. */
+/* A QP hello is answered. If the queue pair is proven, a RESUME on a new connection makes the stream use it. */
 static void qp_answered(struct anynet_stream *stream, struct redial *redial, uint64_t now)
 {
 	struct ib_qp *qp = redial->dial.qp;
@@ -320,7 +320,7 @@ static void step_stream(struct anynet_comm *comm, struct anynet_stream *stream,
 		return;
 	switch (redial->dial.hello->status) {
 	case ANYNET_STATUS_OK:
-		if (redial->dial.kind == ANYNET_KIND_LINK)
+		if (redial->dial.kind == ANYNET_KIND_QP)
 			qp_answered(stream, redial, now);
 		else
 			came_back(comm, stream, redial);

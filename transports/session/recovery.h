@@ -36,7 +36,7 @@ void recovery_free(struct anynet_comm *comm);
 
 /* --- the receiver's side --- */
 
-/* Hand over a connection whose hello is RESUME or LINK. Called by the accept engine, in any thread, without the comm's
+/* Hand over a connection whose hello is RESUME or QP. Called by the accept engine, in any thread, without the comm's
  * lock. 0: the comm owns `fd`; -ENOMEM: it does not. `auth`: as for endpoint_admit. */
 int recovery_post(struct anynet_comm *comm, int fd, const struct anynet_wire_hello *hello,
 	      const struct auth *auth);

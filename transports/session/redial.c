@@ -68,10 +68,10 @@ static uint64_t grown(const struct anynet_comm *comm, const struct redial *redia
 	       LIMIT_RTTS * (uint64_t)comm->session->rtt_us / 1000;
 }
 
-/* A LINK's answer is followed by steps of the queue pair, which have timeouts of their own. */
+/* The answer to a QP hello is followed by steps of the queue pair, which have timeouts of their own. */
 static uint64_t answer_limit(const struct anynet_comm *comm, const struct redial *redial)
 {
-	return redial->dial.kind == ANYNET_KIND_LINK ? ANSWER_MAX_MS
+	return redial->dial.kind == ANYNET_KIND_QP ? ANSWER_MAX_MS
 						     : grown(comm, redial, ANSWER_MIN_MS, ANSWER_MAX_MS);
 }
 
@@ -85,7 +85,7 @@ static bool is_narrow(struct anynet_stream *stream, struct anynet_wire_pair pair
 
 /*
  * A stream continues over TCP at once (RESUME), even if a queue pair carried it: that costs one round trip. A new queue
- * pair is made beside it (LINK) and takes over when it is proven. So a fabric that is down, or loses the data, delays
+ * pair is made beside it (QP hello) and takes over when it is proven. So a fabric that is down, or loses the data, delays
  * nothing.
  */
 static enum anynet_hello_kind kind_of(const struct anynet_comm *comm,
@@ -95,7 +95,7 @@ static enum anynet_hello_kind kind_of(const struct anynet_comm *comm,
 	if (!stream)
 		return ANYNET_KIND_PROBE;
 	return redial->aim == REDIAL_HOME && !redial->dial.qp && pairs_want_qp(comm, stream)
-		       ? ANYNET_KIND_LINK
+		       ? ANYNET_KIND_QP
 		       : ANYNET_KIND_RESUME;
 }
 
@@ -139,9 +139,9 @@ static int start_dial(struct anynet_comm *comm, struct anynet_stream *stream, st
 		return -EADDRNOTAVAIL;
 	redial->dial.narrow = stream && is_narrow(stream, redial->pair);
 	redial->dial.quiet =
-		kind == ANYNET_KIND_LINK && !stream_is_news(stream->progress.qps_failed + 1);
+		kind == ANYNET_KIND_QP && !stream_is_news(stream->progress.qps_failed + 1);
 	ret = dial_start(&redial->dial, paths,
-			 kind == ANYNET_KIND_LINK ? paths->own[redial->pair.from] : NULL, kind,
+			 kind == ANYNET_KIND_QP ? paths->own[redial->pair.from] : NULL, kind,
 			 stream ? stream->index : 0, ++redial->epoch);
 	return ret == -EAGAIN ? -EBUSY : ret; /* no local port is free */
 }
@@ -159,7 +159,7 @@ int redial_step(struct anynet_comm *comm, struct anynet_stream *stream, struct r
 	}
 	if (!ret)
 		ret = dial_step(dial);
-	redial->said |= dial->state > DIAL_HELLO && dial->kind != ANYNET_KIND_LINK;
+	redial->said |= dial->state > DIAL_HELLO && dial->kind != ANYNET_KIND_QP;
 	if (ret == -EAGAIN && now < redial->limit_ms + (dial->state == DIAL_HELLO ? 0 : answer_limit(comm, redial)))
 		return -EAGAIN;
 	if (ret)

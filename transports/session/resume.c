@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * The receiver's side of resuming a stream. The accept engine hands over connections with RESUME or LINK, and the next
+ * The receiver's side of resuming a stream. The accept engine hands over connections with RESUME or QP, and the next
  * thread that works on the comm answers them. Answering RESUME fences the stream: its old connection is closed before
  * the sender gets the position, so nothing can be placed through it afterwards.
  */
@@ -87,7 +87,7 @@ static bool send_answer(struct stream_mail *mail, struct anynet_wire_hello *answ
 static bool is_newest(const struct anynet_stream *stream, const struct anynet_wire_hello *hello)
 {
 	return (int32_t)(hello->epoch - stream->epoch) > 0 &&
-	       (hello->kind != ANYNET_KIND_LINK || (int32_t)(hello->epoch - stream->qp.epoch) > 0);
+	       (hello->kind != ANYNET_KIND_QP || (int32_t)(hello->epoch - stream->qp.epoch) > 0);
 }
 
 /* The stream that a hello may take over; NULL: answer->status says why not. */
@@ -116,7 +116,7 @@ static void begin_answer(const struct anynet_comm *comm, const struct stream_mai
 	hello_answer(answer, &mail->hello);
 }
 
-/* LINK: creates this end of a queue pair, which the sender then proves while the stream continues on its path. The
+/* QP hello: creates this end of a queue pair, which the sender then proves while the stream continues on its path. The
  * RESUME that may follow takes it. The connection is closed after the answer. */
 static void offer_qp(struct anynet_comm *comm, struct stream_mail *mail)
 {
@@ -139,7 +139,7 @@ static void offer_qp(struct anynet_comm *comm, struct stream_mail *mail)
 	send_answer(mail, &answer);
 }
 
-/* Takes the queue pair that was made for a LINK, if this RESUME names it; else retires it. NULL = none. */
+/* Takes the queue pair that was made for a QP hello, if this RESUME names it; else retires it. NULL = none. */
 static struct ib_qp *take_qp(struct anynet_stream *stream, const struct anynet_wire_hello *hello)
 {
 	struct ib_qp *qp = stream->qp.next;
@@ -188,7 +188,7 @@ static void resume(struct anynet_comm *comm, struct stream_mail *mail)
 
 static void answer(struct anynet_comm *comm, struct stream_mail *mail)
 {
-	if (mail->hello.kind == ANYNET_KIND_LINK)
+	if (mail->hello.kind == ANYNET_KIND_QP)
 		offer_qp(comm, mail);
 	else
 		resume(comm, mail);

@@ -141,7 +141,7 @@ int hello_check(struct anynet_wire_hello *hello, enum anynet_hello_type type)
 	    hello->stream >= ANYNET_STREAMS_MAX || hello->streams > ANYNET_STREAMS_MAX)
 		return -EPROTO;
 	if (type == ANYNET_HELLO &&
-	    (hello->kind < ANYNET_KIND_COMM || hello->kind > ANYNET_KIND_LINK || !hello->streams ||
+	    (hello->kind < ANYNET_KIND_COMM || hello->kind > ANYNET_KIND_QP || !hello->streams ||
 	     hello->replay_bytes < 1024))
 		return -EPROTO;
 	if (type == ANYNET_WELCOME && hello->status == ANYNET_STATUS_OK &&

@@ -159,13 +159,13 @@ static void test_links_of_its_nics_are_noted_when_they_change(void **state)
 		carrier_set_port(&local_dev, true);
 		atomic_store(&pair.send->session->carrier_event, true);
 		watch_comm(pair.send, os_now_ms());
-		newest(pair.send, ANYNET_EVENT_LINK_DOWN, "dev lo: link down");
+		newest(pair.send, ANYNET_EVENT_CARRIER_DOWN, "dev lo: link down");
 		assert_int_equal(pair.send->session->recorder->page.count, 2);
 	}
 	carrier_set_port(&local_dev, false);
 	atomic_store(&pair.send->session->carrier_event, true);
 	watch_comm(pair.send, os_now_ms());
-	newest(pair.send, ANYNET_EVENT_LINK_UP, "dev lo: link up");
+	newest(pair.send, ANYNET_EVENT_CARRIER_UP, "dev lo: link up");
 }
 
 static void test_the_peers_suspicions_are_noted_once(void **state)
@@ -194,7 +194,7 @@ static void test_the_end_is_noted(void **state)
 	pair_open(&pair, 1);
 	comm_use_tcp(pair.send, "for a test");
 	assert_int_equal(comm_settle(pair.send), 0);
-	newest(pair.send, ANYNET_EVENT_UNLINKED, "TCP only from now on: for a test");
+	newest(pair.send, ANYNET_EVENT_TCP_ONLY, "TCP only from now on: for a test");
 	assert_int_equal(anynet_reg_mr(pair.recv, pair_in, 100, ANYNET_PTR_HOST, &mr), 0);
 	assert_int_equal(anynet_irecv(pair.recv, &(struct anynet_recv){ .n = 1, .data = &data, .bytes = &size, .tags = &tag, .mrs = &mr }, &req), 0);
 	anynet_dereg_mr(pair.recv, mr);

@@ -179,7 +179,7 @@ static void test_fields_out_of_range_are_refused(void **state)
 	REFUSED(ANYNET_HELLO, type, ANYNET_WELCOME);
 	REFUSED(ANYNET_HELLO, bytes, sizeof(struct anynet_wire_hello) + 1);
 	REFUSED(ANYNET_HELLO, kind, 0);
-	REFUSED(ANYNET_HELLO, kind, ANYNET_KIND_LINK + 1);
+	REFUSED(ANYNET_HELLO, kind, ANYNET_KIND_QP + 1);
 	REFUSED(ANYNET_HELLO, streams, 0);
 	REFUSED(ANYNET_HELLO, streams, ANYNET_STREAMS_MAX + 1);
 	REFUSED(ANYNET_HELLO, stream, ANYNET_STREAMS_MAX);

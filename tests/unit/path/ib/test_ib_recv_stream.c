@@ -284,13 +284,13 @@ static void test_a_link_waits_for_the_resume_that_names_it(void **state)
 	(void)state;
 	ib_open_recv(&pair, 1, 0);
 	stream = pair.recv->streams[0];
-	assert_int_equal(hear(ANYNET_KIND_LINK, 1, 5, &answer, &fd), ANYNET_STATUS_OK);
+	assert_int_equal(hear(ANYNET_KIND_QP, 1, 5, &answer, &fd), ANYNET_STATUS_OK);
 	assert_int_equal(fd, -1);
 	assert_int_equal(answer.qp.kind, 1);
 	assert_int_equal(stream->epoch, 0); /* the stream goes on as it did */
 	assert_false(stream->qp.carries);
 	/* The same hello once more, recorded by somebody: it changes nothing. */
-	assert_int_equal(hear(ANYNET_KIND_LINK, 1, 5, &again, &fd), ANYNET_STATUS_STALE);
+	assert_int_equal(hear(ANYNET_KIND_QP, 1, 5, &again, &fd), ANYNET_STATUS_STALE);
 	resumes(2, 5, &again);
 	assert_int_equal(again.qp.qpn, answer.qp.qpn);
 	assert_true(stream->qp.carries);
@@ -306,7 +306,7 @@ static void test_a_resume_that_names_another_link_goes_by_tcp(void **state)
 	(void)state;
 	ib_open_recv(&pair, 1, 0);
 	for (size_t i = 0; i < 2; i++) {
-		assert_int_equal(hear(ANYNET_KIND_LINK, ++epoch, 5, &answer, &fd),
+		assert_int_equal(hear(ANYNET_KIND_QP, ++epoch, 5, &answer, &fd),
 				 ANYNET_STATUS_OK);
 		resumes(++epoch, others[i], &answer);
 		assert_int_equal(answer.qp.kind, 0);
@@ -325,7 +325,7 @@ static void test_a_newer_link_takes_the_place_of_an_older_one(void **state)
 	(void)state;
 	ib_open_recv(&pair, 1, 0);
 	for (uint32_t epoch = 1; epoch < 100; epoch++) {
-		assert_int_equal(hear(ANYNET_KIND_LINK, epoch, epoch + 5, &answer, &fd),
+		assert_int_equal(hear(ANYNET_KIND_QP, epoch, epoch + 5, &answer, &fd),
 				 ANYNET_STATUS_OK);
 		assert_int_equal(answer.qp.kind, 1);
 		ib_chores_finish();
