@@ -170,7 +170,7 @@ static int be_called(int path)
 	return fd;
 }
 
-static void answer(int fd, enum anynet_hello_status status)
+static void answer_from(int fd, enum anynet_hello_status status, uint64_t frames)
 {
 	struct anynet_wire_hello welcome;
 	size_t sent = 0;
@@ -178,7 +178,13 @@ static void answer(int fd, enum anynet_hello_status status)
 	hello_fill(&welcome, &local_dev, NULL, 0);
 	hello_answer(&welcome, &said);
 	welcome.status = status;
+	welcome.frames = frames;
 	assert_int_equal(socket_send_some(fd, &welcome, sizeof(welcome), &sent), 0);
+}
+
+static void answer(int fd, enum anynet_hello_status status)
+{
+	answer_from(fd, status, 0);
 }
 
 static void test_each_try_has_a_newer_epoch(void **state)
@@ -277,6 +283,27 @@ static void test_who_has_said_resume_waits_for_the_answer(void **state)
 	close(fd);
 }
 
+/* The comm fails, and its streams are freed: recovery asks for no more of them. */
+static void test_an_impossible_position_ends_the_comm(void **state)
+{
+	struct deadline deadline = deadline_in(TEST_PATIENCE_MS, "the end");
+	struct anynet_comm *comm = signs.pair.send;
+	int fd;
+
+	(void)state;
+	capture_allow_warn();
+	break_stream();
+	fd = be_called(OWN);
+	answer_from(fd, ANYNET_STATUS_OK, 99);
+	while (!comm_error(comm)) {
+		step();
+		deadline_turn(&deadline);
+	}
+	assert_int_equal(comm_error(comm), -EPROTO);
+	assert_null(comm->streams[0]);
+	close(fd);
+}
+
 /* What waits for an answer on the way home holds nobody up once the stream is silent: its path may be what died. */
 static void test_a_silent_stream_does_not_wait_for_its_way_home(void **state)
 {
@@ -307,6 +334,7 @@ int main(void)
 		TEST(test_a_receiver_that_has_closed_ends_it_at_once),
 		TEST(test_a_path_that_answers_again_needs_no_other),
 		TEST(test_who_has_said_resume_waits_for_the_answer),
+		TEST(test_an_impossible_position_ends_the_comm),
 		TEST(test_a_silent_stream_does_not_wait_for_its_way_home),
 	};
 

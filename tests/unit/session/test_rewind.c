@@ -122,15 +122,6 @@ static void test_a_position_beyond_what_was_sent_is_impossible(void **state)
 	impossible(without_tail, 2, 0);
 }
 
-/* Of an IB device's comm recovery asks for more of a stream that has come back. */
-static void test_an_impossible_position_ends_the_comm_of_an_ib_device(void **state)
-{
-	(void)state;
-	local_dev.link = ANYNET_LINK_IB;
-	impossible((struct stream){ 0 }, 3, 0);
-	local_dev.link = ANYNET_LINK_TCP;
-}
-
 static void test_a_part_of_what_has_no_parts_is_impossible(void **state)
 {
 	(void)state;
@@ -372,7 +363,6 @@ int main(void)
 #define TEST(name) \
 	cmocka_unit_test_prestate_setup_teardown(name, pair_setup_recovery, teardown, &pair)
 		TEST(test_a_position_beyond_what_was_sent_is_impossible),
-		TEST(test_an_impossible_position_ends_the_comm_of_an_ib_device),
 		TEST(test_a_part_of_what_has_no_parts_is_impossible),
 		TEST(test_a_part_that_was_not_sent_is_impossible),
 		TEST(test_parts_are_counted_from_the_beginning_of_the_message),
