@@ -51,8 +51,11 @@ static void remove_wire(void)
 
 int main(int argc, char **argv)
 {
+	const struct selfcheck *const lists[] = { queries_checks,  data_checks,    states_checks,
+						  errors_checks,   streams_checks, links_checks,
+						  processes_checks };
 	const struct traits *kind = NULL;
-	int failed;
+	int failed = 0;
 
 	if (argc < 5 || argc > 6) {
 		fprintf(stderr, "usage: %s LIBRARY KIND DEVICE DEVICE [LIBCUDA]\n", argv[0]);
@@ -69,15 +72,17 @@ int main(int argc, char **argv)
 		perror(wire);
 		return 1;
 	}
-	rig_open(argv[1], kind);
+	rig.library = argv[1];
+	rig.traits = kind;
 	rig.devices[0] = argv[3];
 	rig.devices[1] = argv[4];
 	rig.cuda = argv[5];
-	failed = check_queries() + check_data() + check_states() + check_errors() +
-		 check_streams() + check_links() + check_processes();
+	for (size_t i = 0; i < sizeof(lists) / sizeof(*lists); i++)
+		failed += selfcheck_run(lists[i], rig_run);
 	if (kind->fake) {
-		failed += check_faults() + check_scripts();
-		failed += rig.cuda ? check_gpu() : 0;
+		failed += selfcheck_run(faults_checks, rig_run);
+		failed += selfcheck_run(scripts_checks, rig_run);
+		failed += rig.cuda ? selfcheck_run(gpu_checks, rig_run) : 0;
 		remove_wire();
 	}
 	return failed ? 1 : 0;
