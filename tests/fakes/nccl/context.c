@@ -35,12 +35,6 @@ CUresult cuDevicePrimaryCtxRetain(CUcontext *context, CUdevice device)
 	return CUDA_SUCCESS;
 }
 
-/* The runtime has it too, so it stays. */
-CUresult cuDevicePrimaryCtxRelease(CUdevice device)
-{
-	return device ? CUDA_ERROR_INVALID_DEVICE : CUDA_SUCCESS;
-}
-
 CUresult cuCtxPushCurrent(CUcontext context)
 {
 	if (!context || pushed_count == CURRENT_MAX)

@@ -280,23 +280,3 @@ void ibv_ack_cq_events(struct ibv_cq *ibv_cq, unsigned int nevents)
 	fake_acked();
 	fake_unlock();
 }
-
-const char *ibv_wc_status_str(enum ibv_wc_status status)
-{
-	static const char *const names[] = {
-		[IBV_WC_SUCCESS] = "success",
-		[IBV_WC_LOC_LEN_ERR] = "local length error",
-		[IBV_WC_LOC_QP_OP_ERR] = "local QP operation error",
-		[IBV_WC_LOC_PROT_ERR] = "local protection error",
-		[IBV_WC_WR_FLUSH_ERR] = "Work Request Flushed Error",
-		[IBV_WC_REM_INV_REQ_ERR] = "remote invalid request error",
-		[IBV_WC_REM_ACCESS_ERR] = "remote access error",
-		[IBV_WC_REM_OP_ERR] = "remote operation error",
-		[IBV_WC_RETRY_EXC_ERR] = "transport retry counter exceeded",
-		[IBV_WC_RNR_RETRY_EXC_ERR] = "RNR retry counter exceeded",
-	};
-
-	if ((unsigned)status >= sizeof(names) / sizeof(*names) || !names[status])
-		return "unknown";
-	return names[status];
-}

@@ -296,6 +296,8 @@ int fault_add(char *words);
 int vanish_set(char *words);
 void faults_forget(void);
 int fault_call(const char *function, const struct ibv_device *device); /* errno or 0 */
+int call_begin(const char *function,
+	       const struct ibv_device *device); /* the same, and takes the lock */
 void fault_sleep(void); /* what fault_call has ordered; without the lock */
 void fault_on_send(struct fake_qp *qp, struct fake_wqe *wqe, uint64_t *hold_ns);
 enum ibv_wc_status fault_on_recv(struct fake_qp *qp, uint64_t length);

@@ -143,6 +143,12 @@ int fault_call(const char *function, const struct ibv_device *device)
 	return ret;
 }
 
+int call_begin(const char *function, const struct ibv_device *device)
+{
+	fake_lock();
+	return fault_call(function, device);
+}
+
 void fault_sleep(void)
 {
 	struct timespec time = { .tv_sec = sleep_ms / 1000,

@@ -31,7 +31,6 @@ static const struct {
 	  offsetof(struct verbs_besides, destroy_comp_channel) },
 	{ "ibv_get_cq_event", "IBVERBS_1.1", offsetof(struct verbs_besides, get_cq_event) },
 	{ "ibv_ack_cq_events", "IBVERBS_1.1", offsetof(struct verbs_besides, ack_cq_events) },
-	{ "ibv_event_type_str", "IBVERBS_1.1", offsetof(struct verbs_besides, event_type_str) },
 };
 
 static const struct {
@@ -430,7 +429,7 @@ void end_wait_event(struct end *end, enum ibv_event_type type)
 
 	do {
 		check_that(poll(&fd, 1, TEST_PATIENCE_MS * TEST_TIME_SCALE) == 1,
-			   "no event, where '%s' was expected", rig.besides.event_type_str(type));
+			   "no event, where %d was expected", (int)type);
 		check_ok(rig.verbs.get_async_event(end->context, &event));
 		rig.verbs.ack_async_event(&event);
 	} while (event.event_type != type);

@@ -30,7 +30,6 @@ struct verbs_besides {
 	int (*destroy_comp_channel)(struct ibv_comp_channel *channel);
 	int (*get_cq_event)(struct ibv_comp_channel *channel, struct ibv_cq **cq, void **context);
 	void (*ack_cq_events)(struct ibv_cq *cq, unsigned count);
-	const char *(*event_type_str)(enum ibv_event_type type);
 };
 
 /* Where adapters differ from one another, and each is right. */
