@@ -22,11 +22,6 @@ CUcontext context_current(void)
 	return pushed_count ? pushed[pushed_count - 1] : NULL;
 }
 
-CUcontext context_primary(void)
-{
-	return &primary;
-}
-
 CUresult cuDevicePrimaryCtxRetain(CUcontext *context, CUdevice device)
 {
 	if (!context || device)

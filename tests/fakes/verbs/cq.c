@@ -256,13 +256,9 @@ int ibv_get_cq_event(struct ibv_comp_channel *ibv_channel, struct ibv_cq **out, 
 	struct fake_channel *channel = channel_of(ibv_channel);
 	struct fake_cq *cq;
 
-	fake_lock();
-	while (!(cq = STAILQ_FIRST(&channel->ready))) {
-		fake_unlock();
-		if (notice_wait(&channel->notice))
-			return -1;
-		fake_lock();
-	}
+	if (notice_await(&channel->notice))
+		return -1;
+	cq = STAILQ_FIRST(&channel->ready);
 	if (!--cq->notified)
 		STAILQ_REMOVE_HEAD(&channel->ready, ready);
 	notice_set(&channel->notice, !STAILQ_EMPTY(&channel->ready));

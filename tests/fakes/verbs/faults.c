@@ -181,12 +181,6 @@ static bool meant(struct fault *fault, const struct fake_qp *qp, uint64_t bytes)
 	return bytes >= fault->min && bytes <= fault->max && counts(fault, &qp->device->device);
 }
 
-/* A doorbell of the process that is about to die has been rung: what it has sent so far arrives. */
-static void die(void)
-{
-	kill(getpid(), SIGKILL);
-}
-
 static void strike(const struct fault *fault, struct fake_qp *qp, struct fake_wqe *wqe,
 		   uint64_t *hold_ns)
 {
@@ -231,8 +225,8 @@ static void strike(const struct fault *fault, struct fake_qp *qp, struct fake_wq
 	case DEVICE_DIES:
 		device_die(qp->device);
 		break;
-	case KILL:
-		die();
+	case KILL: /* its doorbell has been rung: what it has sent so far arrives */
+		kill(getpid(), SIGKILL);
 		break;
 	case SLOW:
 		wqe->answer_ns = now_ns() + fault->ms * NS_PER_MS;

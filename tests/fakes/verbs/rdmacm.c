@@ -110,13 +110,9 @@ int rdma_get_cm_event(struct rdma_event_channel *rdma_channel, struct rdma_cm_ev
 	struct fake_cm_channel *channel = channel_of(rdma_channel);
 	struct fake_cm_event *event;
 
-	fake_lock();
-	while (!(event = STAILQ_FIRST(&channel->events))) {
-		fake_unlock();
-		if (notice_wait(&channel->notice))
-			return -1;
-		fake_lock();
-	}
+	if (notice_await(&channel->notice))
+		return -1;
+	event = STAILQ_FIRST(&channel->events);
 	STAILQ_REMOVE_HEAD(&channel->events, next);
 	notice_set(&channel->notice, !STAILQ_EMPTY(&channel->events));
 	event->told->fetched++;

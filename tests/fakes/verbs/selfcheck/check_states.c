@@ -4,54 +4,21 @@
 
 #include <errno.h>
 
-static const int init_mask = IBV_QP_STATE | IBV_QP_PKEY_INDEX | IBV_QP_PORT | IBV_QP_ACCESS_FLAGS;
-static const int rtr_mask = IBV_QP_STATE | IBV_QP_AV | IBV_QP_PATH_MTU | IBV_QP_DEST_QPN |
-			    IBV_QP_RQ_PSN | IBV_QP_MAX_DEST_RD_ATOMIC | IBV_QP_MIN_RNR_TIMER;
-static const int rts_mask = IBV_QP_STATE | IBV_QP_TIMEOUT | IBV_QP_RETRY_CNT | IBV_QP_RNR_RETRY |
-			    IBV_QP_SQ_PSN | IBV_QP_MAX_QP_RD_ATOMIC;
-
-static struct ibv_qp *new_qp(struct end *end)
+/* Of the first end, to become the second one's peer, whether that has a queue pair or not. */
+static struct ibv_qp_attr good(enum ibv_qp_state state)
 {
-	struct ibv_qp_init_attr attr = {
-		.send_cq = end->cq,
-		.recv_cq = end->cq,
-		.cap = { .max_send_wr = 8, .max_recv_wr = 8, .max_send_sge = 1, .max_recv_sge = 1 },
-		.qp_type = IBV_QPT_RC
-	};
+	const struct address_card peer = { .gid = rig.b.gid,
+					   .qpn = rig.b.qp ? rig.b.qp->qp_num : 17 };
+	struct ibv_qp_attr attr = qp_attr(&rig.a, &peer, &usual);
 
-	end->qp = rig.verbs.create_qp(end->pd, &attr);
-	check(end->qp);
-	check_int(end->qp->state, IBV_QPS_RESET);
-	return end->qp;
-}
-
-static struct ibv_qp_attr good(const struct end *end, const struct end *peer,
-			       enum ibv_qp_state state)
-{
-	return (struct ibv_qp_attr){
-		.qp_state = state,
-		.port_num = 1,
-		.qp_access_flags = IBV_ACCESS_REMOTE_WRITE,
-		.path_mtu = end->port.active_mtu,
-		.dest_qp_num = peer->qp ? peer->qp->qp_num : 17,
-		.max_dest_rd_atomic = 1,
-		.min_rnr_timer = 12,
-		.timeout = 14,
-		.retry_cnt = 3,
-		.rnr_retry = 7,
-		.max_rd_atomic = 1,
-		.ah_attr = { .is_global = 1,
-			     .port_num = 1,
-			     .grh = { .dgid = peer->gid,
-				      .sgid_index = (uint8_t)end->gid_index,
-				      .hop_limit = 64 } },
-	};
+	attr.qp_state = state;
+	return attr;
 }
 
 /* Nothing that the step needs may be missing, and nothing else be there. */
 static void needs_all_of(enum ibv_qp_state to, int mask)
 {
-	struct ibv_qp_attr attr = good(&rig.a, &rig.b, to);
+	struct ibv_qp_attr attr = good(to);
 	enum ibv_qp_state before = qp_state(&rig.a);
 
 	for (int bit = IBV_QP_CUR_STATE; bit <= IBV_QP_DEST_QPN; bit <<= 1)
@@ -66,8 +33,8 @@ static void needs_all_of(enum ibv_qp_state to, int mask)
 
 static void each_step_needs_its_attributes(void)
 {
-	new_qp(&rig.a);
-	new_qp(&rig.b);
+	end_new_qp(&rig.a, &usual);
+	end_new_qp(&rig.b, &usual);
 	needs_all_of(IBV_QPS_INIT, init_mask);
 	needs_all_of(IBV_QPS_RTR, rtr_mask);
 	needs_all_of(IBV_QPS_RTS, rts_mask);
@@ -75,18 +42,18 @@ static void each_step_needs_its_attributes(void)
 
 static void no_step_is_left_out(void)
 {
-	struct ibv_qp_attr attr = good(&rig.a, &rig.b, IBV_QPS_RTR);
-	struct ibv_qp *qp = new_qp(&rig.a);
+	struct ibv_qp_attr attr = good(IBV_QPS_RTR);
 
-	check_int(rig.verbs.modify_qp(qp, &attr, rtr_mask), EINVAL);
-	check_ok(qp_to_init(qp, 0));
+	end_new_qp(&rig.a, &usual);
+	check_int(rig.verbs.modify_qp(rig.a.qp, &attr, rtr_mask), EINVAL);
+	check_ok(qp_to_init(rig.a.qp, 0));
 	attr.qp_state = IBV_QPS_RTS;
-	check_int(rig.verbs.modify_qp(qp, &attr, rts_mask), EINVAL);
+	check_int(rig.verbs.modify_qp(rig.a.qp, &attr, rts_mask), EINVAL);
 	attr.qp_state = IBV_QPS_INIT; /* again is no step */
-	check_ok(rig.verbs.modify_qp(qp, &attr, init_mask));
-	check_ok(qp_to_err(qp));
+	check_ok(rig.verbs.modify_qp(rig.a.qp, &attr, init_mask));
+	check_ok(qp_to_err(rig.a.qp));
 	attr.qp_state = IBV_QPS_RTR;
-	check_int(rig.verbs.modify_qp(qp, &attr, rtr_mask), EINVAL);
+	check_int(rig.verbs.modify_qp(rig.a.qp, &attr, rtr_mask), EINVAL);
 }
 
 static void refused_to_rtr(const struct end *end, struct ibv_qp_attr attr)
@@ -97,9 +64,9 @@ static void refused_to_rtr(const struct end *end, struct ibv_qp_attr attr)
 
 static void values_are_checked(void)
 {
-	struct ibv_qp_attr attr = good(&rig.a, &rig.b, IBV_QPS_INIT), wrong;
+	struct ibv_qp_attr attr = good(IBV_QPS_INIT), wrong;
 
-	new_qp(&rig.a);
+	end_new_qp(&rig.a, &usual);
 	attr.port_num = 9;
 	check(rig.verbs.modify_qp(rig.a.qp, &attr, init_mask));
 	attr.port_num = 1;
@@ -107,7 +74,7 @@ static void values_are_checked(void)
 	if (rig.traits->checks_pkey)
 		check(rig.verbs.modify_qp(rig.a.qp, &attr, init_mask));
 	check_ok(qp_to_init(rig.a.qp, 0));
-	attr = good(&rig.a, &rig.b, IBV_QPS_RTR);
+	attr = good(IBV_QPS_RTR);
 	wrong = attr;
 	wrong.ah_attr.grh.sgid_index = 15; /* empty */
 	refused_to_rtr(&rig.a, wrong);
@@ -118,7 +85,7 @@ static void values_are_checked(void)
 	wrong.path_mtu = (enum ibv_mtu)(IBV_MTU_4096 + 1);
 	refused_to_rtr(&rig.a, wrong);
 	check_ok(rig.verbs.modify_qp(rig.a.qp, &attr, rtr_mask));
-	attr = good(&rig.a, &rig.b, IBV_QPS_RTS);
+	attr = good(IBV_QPS_RTS);
 	attr.timeout = 77;
 	check(rig.verbs.modify_qp(rig.a.qp, &attr, rts_mask));
 }
@@ -146,7 +113,7 @@ static void what_may_be_posted_when(void)
 	struct op write = op_write(&rig.b, 0, 0, 64);
 	struct address_card card;
 
-	new_qp(&rig.a);
+	end_new_qp(&rig.a, &usual);
 	check(end_recv(&rig.a, 0, 64)); /* in RESET */
 	end_make_qp(&rig.b, &usual);
 	card = end_card(&rig.b);

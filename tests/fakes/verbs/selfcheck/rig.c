@@ -19,52 +19,43 @@ struct rig rig;
 
 const struct terms usual;
 
-/* What is not in every libibverbs that the plugin takes, but in these. */
-static const struct {
-	const char *name, *version;
-	size_t offset; /* in struct verbs_besides */
-} symbols[] = {
-	{ "_ibv_query_gid_ex", "IBVERBS_1.11", offsetof(struct verbs_besides, query_gid_ex) },
-	{ "ibv_create_comp_channel", "IBVERBS_1.0",
-	  offsetof(struct verbs_besides, create_comp_channel) },
-	{ "ibv_destroy_comp_channel", "IBVERBS_1.0",
-	  offsetof(struct verbs_besides, destroy_comp_channel) },
-	{ "ibv_get_cq_event", "IBVERBS_1.1", offsetof(struct verbs_besides, get_cq_event) },
-	{ "ibv_ack_cq_events", "IBVERBS_1.1", offsetof(struct verbs_besides, ack_cq_events) },
-};
+const int init_mask = IBV_QP_STATE | IBV_QP_PKEY_INDEX | IBV_QP_PORT | IBV_QP_ACCESS_FLAGS;
+const int rtr_mask = IBV_QP_STATE | IBV_QP_AV | IBV_QP_PATH_MTU | IBV_QP_DEST_QPN | IBV_QP_RQ_PSN |
+		     IBV_QP_MAX_DEST_RD_ATOMIC | IBV_QP_MIN_RNR_TIMER;
+const int rts_mask = IBV_QP_STATE | IBV_QP_TIMEOUT | IBV_QP_RETRY_CNT | IBV_QP_RNR_RETRY |
+		     IBV_QP_SQ_PSN | IBV_QP_MAX_QP_RD_ATOMIC;
 
-static const struct {
-	const char *name;
-	size_t offset;
-} controls[] = {
-	{ "fake_verbs_script", offsetof(struct control, script) },
-	{ "fake_verbs_reset", offsetof(struct control, reset) },
-	{ "fake_verbs_counts", offsetof(struct control, counts) },
-	{ "fake_verbs_tell", offsetof(struct control, tell) },
-	{ "fake_verbs_ask", offsetof(struct control, ask) },
-};
-
-static void keep(void *table, size_t offset, void *address, const char *name)
+static void find(const char *name, const char *version, void *function)
 {
-	check_that(address, "%s lacks %s", rig.library, name);
-	memcpy((char *)table + offset, &address, sizeof(address));
+	void *library = rig.verbs.library;
+	void *symbol = version ? dlvsym(library, name, version) : dlsym(library, name);
+
+	check_that(symbol, "%s lacks %s", rig.library, name);
+	memcpy(function, &symbol, sizeof(symbol));
 }
 
 static void open_library(void)
 {
 	const struct verbs *verbs = &rig.verbs;
+	struct verbs_besides *besides = &rig.besides;
 	char why[256];
 
 	check_that(!verbs_open(rig.library, &rig.verbs, why, sizeof(why)), "%s", why);
 	check(verbs->fork_init && verbs->reg_mr_iova2 && verbs->query_ece && verbs->set_ece &&
 	      verbs->query_gid_table && verbs->reg_dmabuf_mr);
-	for (size_t i = 0; i < sizeof(symbols) / sizeof(*symbols); i++)
-		keep(&rig.besides, symbols[i].offset,
-		     dlvsym(verbs->library, symbols[i].name, symbols[i].version), symbols[i].name);
-	for (size_t i = 0; rig.traits->fake && i < sizeof(controls) / sizeof(*controls); i++)
-		keep(&rig.control, controls[i].offset, dlsym(verbs->library, controls[i].name),
-		     controls[i].name);
 	check_ok(verbs->fork_init());
+	find("_ibv_query_gid_ex", "IBVERBS_1.11", &besides->query_gid_ex);
+	find("ibv_create_comp_channel", "IBVERBS_1.0", &besides->create_comp_channel);
+	find("ibv_destroy_comp_channel", "IBVERBS_1.0", &besides->destroy_comp_channel);
+	find("ibv_get_cq_event", "IBVERBS_1.1", &besides->get_cq_event);
+	find("ibv_ack_cq_events", "IBVERBS_1.1", &besides->ack_cq_events);
+	if (!rig.traits->fake)
+		return;
+	find("fake_verbs_script", NULL, &rig.control.script);
+	find("fake_verbs_reset", NULL, &rig.control.reset);
+	find("fake_verbs_counts", NULL, &rig.control.counts);
+	find("fake_verbs_tell", NULL, &rig.control.tell);
+	find("fake_verbs_ask", NULL, &rig.control.ask);
 }
 
 void rig_run(const struct selfcheck *check)
@@ -171,20 +162,25 @@ int qp_to_init(struct ibv_qp *qp, unsigned access)
 				    .port_num = 1,
 				    .qp_access_flags = access };
 
-	return rig.verbs.modify_qp(qp, &attr,
-				   IBV_QP_STATE | IBV_QP_PKEY_INDEX | IBV_QP_PORT |
-					   IBV_QP_ACCESS_FLAGS);
+	return rig.verbs.modify_qp(qp, &attr, init_mask);
 }
 
-int qp_to_rtr(const struct end *end, const struct address_card *peer, const struct terms *terms)
+struct ibv_qp_attr qp_attr(const struct end *end, const struct address_card *peer,
+			   const struct terms *terms)
 {
-	struct ibv_qp_attr attr = {
-		.qp_state = IBV_QPS_RTR,
+	return (struct ibv_qp_attr){
+		.port_num = 1,
+		.qp_access_flags = terms->access ? terms->access : END_ACCESS,
 		.path_mtu = end->port.active_mtu,
 		.dest_qp_num = peer->qpn,
 		.rq_psn = terms->psn_expected,
+		.sq_psn = terms->psn_there,
 		.max_dest_rd_atomic = (uint8_t)(terms->reads ? terms->reads : 1),
+		.max_rd_atomic = (uint8_t)(terms->reads ? terms->reads : 1),
 		.min_rnr_timer = 12,
+		.timeout = (uint8_t)(terms->timeout ? terms->timeout : TIMEOUT),
+		.retry_cnt = (uint8_t)(terms->retries ? terms->retries : RETRIES),
+		.rnr_retry = (uint8_t)(terms->rnr_retries ? terms->rnr_retries - 1 : RNR),
 		.ah_attr = { .is_global = end->port.link_layer == IBV_LINK_LAYER_ETHERNET ||
 					  peer->other_subnet,
 			     .dlid = (uint16_t)peer->lid,
@@ -193,28 +189,14 @@ int qp_to_rtr(const struct end *end, const struct address_card *peer, const stru
 				      .sgid_index = (uint8_t)end->gid_index,
 				      .hop_limit = 64 } },
 	};
-
-	return rig.verbs.modify_qp(end->qp, &attr,
-				   IBV_QP_STATE | IBV_QP_AV | IBV_QP_PATH_MTU | IBV_QP_DEST_QPN |
-					   IBV_QP_RQ_PSN | IBV_QP_MAX_DEST_RD_ATOMIC |
-					   IBV_QP_MIN_RNR_TIMER);
 }
 
-int qp_to_rts(const struct end *end, const struct terms *terms)
+int qp_to_rtr(const struct end *end, const struct address_card *peer, const struct terms *terms)
 {
-	struct ibv_qp_attr attr = {
-		.qp_state = IBV_QPS_RTS,
-		.timeout = (uint8_t)(terms->timeout ? terms->timeout : TIMEOUT),
-		.retry_cnt = (uint8_t)(terms->retries ? terms->retries : RETRIES),
-		.rnr_retry = (uint8_t)(terms->rnr_retries ? terms->rnr_retries - 1 : RNR),
-		.sq_psn = terms->psn_there,
-		.max_rd_atomic = (uint8_t)(terms->reads ? terms->reads : 1),
-	};
+	struct ibv_qp_attr attr = qp_attr(end, peer, terms);
 
-	return rig.verbs.modify_qp(end->qp, &attr,
-				   IBV_QP_STATE | IBV_QP_TIMEOUT | IBV_QP_RETRY_CNT |
-					   IBV_QP_RNR_RETRY | IBV_QP_SQ_PSN |
-					   IBV_QP_MAX_QP_RD_ATOMIC);
+	attr.qp_state = IBV_QPS_RTR;
+	return rig.verbs.modify_qp(end->qp, &attr, rtr_mask);
 }
 
 int qp_to_err(struct ibv_qp *qp)
@@ -233,7 +215,7 @@ enum ibv_qp_state qp_state(const struct end *end)
 	return attr.qp_state;
 }
 
-void end_make_qp(struct end *end, const struct terms *terms)
+void end_new_qp(struct end *end, const struct terms *terms)
 {
 	uint32_t sends = terms->sends ? terms->sends : WR_MAX;
 	struct ibv_qp_init_attr attr = {
@@ -251,6 +233,12 @@ void end_make_qp(struct end *end, const struct terms *terms)
 	check_that(end->qp, "no queue pair: %s", strerror(errno));
 	check(attr.cap.max_send_wr >= sends);
 	check(attr.cap.max_inline_data >= terms->inline_bytes);
+	check_int(end->qp->state, IBV_QPS_RESET);
+}
+
+void end_make_qp(struct end *end, const struct terms *terms)
+{
+	end_new_qp(end, terms);
 	check_ok(qp_to_init(end->qp, terms->access ? terms->access : END_ACCESS));
 }
 
@@ -276,8 +264,11 @@ struct address_card end_card(const struct end *end)
 
 void end_connect(const struct end *end, struct address_card peer, const struct terms *terms)
 {
+	struct ibv_qp_attr attr = qp_attr(end, &peer, terms);
+
 	check_ok(qp_to_rtr(end, &peer, terms));
-	check_ok(qp_to_rts(end, terms));
+	attr.qp_state = IBV_QPS_RTS;
+	check_ok(rig.verbs.modify_qp(end->qp, &attr, rts_mask));
 }
 
 void ends_connect(const struct terms *terms)

@@ -115,14 +115,20 @@ void end_close(struct end *end);
 void ends_open(void);
 void ends_close(void);
 
+/* What each step needs. */
+extern const int init_mask, rtr_mask, rts_mask;
+
 int qp_to_init(struct ibv_qp *qp, unsigned access);
+/* For all steps. */
+struct ibv_qp_attr qp_attr(const struct end *end, const struct address_card *peer,
+			   const struct terms *terms);
 int qp_to_rtr(const struct end *end, const struct address_card *peer, const struct terms *terms);
-int qp_to_rts(const struct end *end, const struct terms *terms);
 int qp_to_err(struct ibv_qp *qp);
 enum ibv_qp_state qp_state(const struct end *end);
 /* A device may report the error first, and change the state a moment later. */
 void qp_await(const struct end *end, enum ibv_qp_state state);
 
+void end_new_qp(struct end *end, const struct terms *terms);  /* in RESET */
 void end_make_qp(struct end *end, const struct terms *terms); /* in INIT */
 void end_drop_qp(struct end *end);
 struct address_card end_card(const struct end *end);
