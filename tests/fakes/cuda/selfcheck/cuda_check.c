@@ -110,7 +110,7 @@ uint64_t event_poll(CUevent event)
 	return count;
 }
 
-void rig_run(const struct selfcheck *check)
+static void run(const struct selfcheck *check)
 {
 	check_ok(unsetenv("FAKE_CUDA"));
 	if (check->description)
@@ -137,6 +137,6 @@ int main(int argc, char **argv)
 	}
 	library = argv[1];
 	for (size_t i = 0; i < sizeof(lists) / sizeof(*lists); i++)
-		failed += selfcheck_run(lists[i], rig_run);
+		failed += selfcheck_run(lists[i], run);
 	return failed ? 1 : 0;
 }

@@ -10,17 +10,14 @@
 #include <support/check.h>
 
 extern struct opened_cuda rig;
-extern struct cuda_calls cuda;  /* its calls */
-extern CUcontext rig_context; /* of device 0 */
+extern struct cuda_calls cuda; /* its calls */
+extern CUcontext rig_context;  /* of device 0 */
 
-/* How a check begins. */
+/* How a check begins; its description is FAKE_CUDA. */
 enum setting {
 	BEGUN,
 	BARE, /* before cuInit */
 };
-
-/* The library is opened; the description is FAKE_CUDA. */
-void rig_run(const struct selfcheck *check);
 
 /* cuInit, and device 0's primary context is retained and current. */
 void rig_begin(void);

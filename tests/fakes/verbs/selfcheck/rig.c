@@ -3,7 +3,6 @@
 #include "rig.h"
 
 #include <arpa/inet.h>
-#include <dlfcn.h>
 #include <errno.h>
 #include <poll.h>
 #include <sys/mman.h>
@@ -24,61 +23,6 @@ const int rtr_mask = IBV_QP_STATE | IBV_QP_AV | IBV_QP_PATH_MTU | IBV_QP_DEST_QP
 		     IBV_QP_MAX_DEST_RD_ATOMIC | IBV_QP_MIN_RNR_TIMER;
 const int rts_mask = IBV_QP_STATE | IBV_QP_TIMEOUT | IBV_QP_RETRY_CNT | IBV_QP_RNR_RETRY |
 		     IBV_QP_SQ_PSN | IBV_QP_MAX_QP_RD_ATOMIC;
-
-static void find(const char *name, const char *version, void *function)
-{
-	void *library = rig.verbs.library;
-	void *symbol = version ? dlvsym(library, name, version) : dlsym(library, name);
-
-	check_that(symbol, "%s lacks %s", rig.library, name);
-	memcpy(function, &symbol, sizeof(symbol));
-}
-
-static void open_library(void)
-{
-	const struct verbs *verbs = &rig.verbs;
-	struct verbs_besides *besides = &rig.besides;
-	char why[256];
-
-	check_that(!verbs_open(rig.library, &rig.verbs, why, sizeof(why)), "%s", why);
-	check(verbs->fork_init && verbs->reg_mr_iova2 && verbs->query_ece && verbs->set_ece &&
-	      verbs->query_gid_table && verbs->reg_dmabuf_mr);
-	check_ok(verbs->fork_init());
-	find("_ibv_query_gid_ex", "IBVERBS_1.11", &besides->query_gid_ex);
-	find("ibv_create_comp_channel", "IBVERBS_1.0", &besides->create_comp_channel);
-	find("ibv_destroy_comp_channel", "IBVERBS_1.0", &besides->destroy_comp_channel);
-	find("ibv_get_cq_event", "IBVERBS_1.1", &besides->get_cq_event);
-	find("ibv_ack_cq_events", "IBVERBS_1.1", &besides->ack_cq_events);
-	if (!rig.traits->fake)
-		return;
-	find("fake_verbs_script", NULL, &rig.control.script);
-	find("fake_verbs_reset", NULL, &rig.control.reset);
-	find("fake_verbs_counts", NULL, &rig.control.counts);
-	find("fake_verbs_tell", NULL, &rig.control.tell);
-	find("fake_verbs_ask", NULL, &rig.control.ask);
-}
-
-void rig_run(const struct selfcheck *check)
-{
-	if (check->description) {
-		check_ok(setenv("FAKE_VERBS", check->description, 1));
-		rig.devices[0] = "x";
-		rig.devices[1] = "y";
-	}
-	open_library();
-	if (check->setting != CLOSED)
-		ends_open();
-	if (check->setting == CONNECTED || check->setting == GPU)
-		ends_connect(&usual);
-	if (check->setting == GPU)
-		gpu_begin();
-	check->run();
-	if (check->setting == GPU)
-		gpu_end();
-	if (check->setting != CLOSED)
-		ends_close();
-	expect_nothing_open();
-}
 
 struct ibv_context *device_open(const char *name)
 {

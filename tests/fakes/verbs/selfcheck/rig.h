@@ -106,9 +106,6 @@ enum setting {
 	GPU, /* connected, and there is memory of a GPU (check_gpu.c) */
 };
 
-/* The description of a check is one of the devices x and y, which the ends are on then. */
-void rig_run(const struct selfcheck *check);
-
 struct ibv_context *device_open(const char *name);
 void end_open(struct end *end, const char *device);
 void end_close(struct end *end);
