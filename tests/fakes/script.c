@@ -3,7 +3,14 @@
 
 #include <errno.h>
 #include <stdio.h>
+#include <stdlib.h>
 #include <string.h>
+
+static int set_flag(bool *flag, const char *words)
+{
+	*flag = !strcmp(words, "on");
+	return *flag || !strcmp(words, "off") ? 0 : -EINVAL;
+}
 
 static int obey_line(const struct script *script, char *line, bool devices_fixed)
 {
@@ -20,7 +27,7 @@ static int obey_line(const struct script *script, char *line, bool devices_fixed
 	words = line + length + strspn(line + length, " \t");
 	for (const struct script_command *at = script->commands; at < script->commands + script->count; at++)
 		if (strlen(at->name) == length && !strncmp(at->name, line, length) && !(at->describes && devices_fixed))
-			return at->run(words);
+			return at->flag ? set_flag(at->flag, words) : at->run(words);
 	return -EINVAL;
 }
 
@@ -41,13 +48,21 @@ int script_obey(const struct script *script, const char *text, bool devices_fixe
 	return 0;
 }
 
-int script_read(const char *file, char text[SCRIPT_BYTES])
+int script_of(const char *variable, const char *otherwise, char text[SCRIPT_BYTES])
 {
-	FILE *stream = fopen(file, "re");
+	const char *value = getenv(variable);
+	FILE *stream;
 	size_t got;
 
-	if (!stream)
+	if (!value || *value != '/') {
+		snprintf(text, SCRIPT_BYTES, "%s", value ? value : otherwise);
+		return 0;
+	}
+	stream = fopen(value, "re");
+	if (!stream) {
+		fprintf(stderr, "%s: %s: %s\n", variable, value, strerror(errno));
 		return errno;
+	}
 	got = fread(text, 1, SCRIPT_BYTES - 1, stream);
 	text[got] = '\0';
 	fclose(stream);

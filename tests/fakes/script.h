@@ -13,6 +13,7 @@ struct script_command {
 	const char *name;
 	int (*run)(char *words);
 	bool describes; /* refused where devices are fixed */
+	bool *flag;     /* which "on" and "off" are for; there is no `run` then */
 };
 
 struct script {
@@ -24,7 +25,8 @@ struct script {
 /* Stops at the first line that is not understood, and prints it. 0 or -EINVAL. */
 int script_obey(const struct script *script, const char *text, bool devices_fixed);
 
-/* The file, up to SCRIPT_BYTES - 1 bytes of it. 0 or errno. */
-int script_read(const char *file, char text[SCRIPT_BYTES]);
+/* What the environment variable says, or the file that it names by a path that starts with "/"; `otherwise` where it
+ * is not set. 0 or errno. */
+int script_of(const char *variable, const char *otherwise, char text[SCRIPT_BYTES]);
 
 #endif

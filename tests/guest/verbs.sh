@@ -18,4 +18,4 @@ fi
 build=${1:?usage: tests/guest/verbs.sh BUILD_DIR}
 rxe_make
 VERBS_LINK="tests/guest/verbs.sh link" \
-	"$build/tests/fakes/verbs/verbs_check" "$rxe_library" rxe rxe0 rxe1
+	"$build/tests/fakes/verbs/selfcheck/verbs_check" "$rxe_library" rxe rxe0 rxe1

@@ -2,7 +2,6 @@
 #include "memory.h"
 #include "capture.h"
 
-#include <dlfcn.h>
 #include <nccl_net/device.h>
 #include <pthread.h>
 #include <stdlib.h>
@@ -30,14 +29,11 @@ struct allocation {
 	size_t bytes;
 };
 
+static struct opened_cuda fake;
+
 static struct {
 	pthread_mutex_t lock;
 	bool open;
-	struct cuda_calls calls;
-	int (*script)(const char *text);
-	void (*counts)(struct fake_cuda_counts *counts);
-	void (*own)(int own);
-	void *(*view)(const void *device, size_t bytes);
 	CUcontext context;
 	LIST_HEAD(, allocation) allocations;
 	LIST_HEAD(, registration) registrations;
@@ -55,30 +51,15 @@ bool memory_is_cuda(void)
 	return wanted && *wanted;
 }
 
-static void find(void *lib, const char *name, void *function)
-{
-	void *symbol = dlsym(lib, name);
-
-	check_that(symbol, "%s", dlerror());
-	memcpy(function, &symbol, sizeof(symbol));
-}
-
 /* With the lock. */
 static void open_cuda(void)
 {
 	const char *file = getenv("ANYNET_CUDA_LIB");
-	void *lib = dlopen(file ? file : "", RTLD_NOW | RTLD_LOCAL);
 
-	check_that(file && lib, "ANYNET_CUDA_LIB: %s", file ? dlerror() : "is not set");
-#define CUDA_FIND(name, arguments) find(lib, #name, &cuda.calls.name);
-	CUDA_CALLS(CUDA_FIND)
-#undef CUDA_FIND
-	find(lib, "fake_cuda_script", &cuda.script);
-	find(lib, "fake_cuda_counts", &cuda.counts);
-	find(lib, "fake_cuda_view", &cuda.view);
-	find(lib, "fake_cuda_own", &cuda.own);
-	check_ok(cuda.calls.cuInit(0));
-	check_ok(cuda.calls.cuDevicePrimaryCtxRetain(&cuda.context, 0));
+	check_that(file, "ANYNET_CUDA_LIB is not set");
+	cuda_open(file, &fake);
+	check_ok(fake.calls.cuInit(0));
+	check_ok(fake.calls.cuDevicePrimaryCtxRetain(&cuda.context, 0));
 	cuda.gpus = 1;
 	cuda.open = true;
 }
@@ -94,7 +75,7 @@ static void need_cuda(void)
 void memory_choose_gpu(int ordinal)
 {
 	need_cuda();
-	check_ok(cuda.calls.cuDevicePrimaryCtxRetain(&cuda.context, ordinal));
+	check_ok(fake.calls.cuDevicePrimaryCtxRetain(&cuda.context, ordinal));
 	cuda.gpus++;
 }
 
@@ -104,9 +85,9 @@ static int enter(void)
 	int mode = CU_STREAM_CAPTURE_MODE_RELAXED;
 
 	need_cuda();
-	cuda.own(true);
-	check_ok(cuda.calls.cuThreadExchangeStreamCaptureMode(&mode));
-	check_ok(cuda.calls.cuCtxPushCurrent_v2(cuda.context));
+	fake.own(true);
+	check_ok(fake.calls.cuThreadExchangeStreamCaptureMode(&mode));
+	check_ok(fake.calls.cuCtxPushCurrent_v2(cuda.context));
 	return mode;
 }
 
@@ -114,16 +95,16 @@ static void leave(int mode)
 {
 	CUcontext context;
 
-	check_ok(cuda.calls.cuCtxPopCurrent_v2(&context));
-	check_ok(cuda.calls.cuThreadExchangeStreamCaptureMode(&mode));
-	cuda.own(false);
+	check_ok(fake.calls.cuCtxPopCurrent_v2(&context));
+	check_ok(fake.calls.cuThreadExchangeStreamCaptureMode(&mode));
+	fake.own(false);
 }
 
 void memory_as_application(void (*run)(const struct cuda_calls *calls, void *arg), void *arg)
 {
 	int mode = enter();
 
-	run(&cuda.calls, arg);
+	run(&fake.calls, arg);
 	leave(mode);
 }
 
@@ -134,11 +115,11 @@ void memory_check_thread(void)
 
 	if (!cuda.open)
 		return;
-	cuda.own(true);
-	check_ok(cuda.calls.cuCtxGetCurrent(&context));
+	fake.own(true);
+	check_ok(fake.calls.cuCtxGetCurrent(&context));
 	check_that(!context, "the net leaves a CUDA context in the thread");
-	check_ok(cuda.calls.cuThreadExchangeStreamCaptureMode(&mode));
-	cuda.own(false);
+	check_ok(fake.calls.cuThreadExchangeStreamCaptureMode(&mode));
+	fake.own(false);
 	check_that(mode == CU_STREAM_CAPTURE_MODE_GLOBAL, "the net leaves capture mode %d", mode);
 }
 
@@ -156,7 +137,7 @@ void *memory_alloc(size_t bytes)
 	}
 	bytes += !bytes;
 	mode = enter();
-	check_ok(cuda.calls.cuMemAlloc_v2(&memory, bytes));
+	check_ok(fake.calls.cuMemAlloc_v2(&memory, bytes));
 	leave(mode);
 	made = calloc(1, sizeof(*made));
 	check(made);
@@ -196,7 +177,7 @@ void *memory_view(const void *memory, size_t bytes)
 
 	if (!memory_is_device(memory))
 		return (void *)(uintptr_t)memory;
-	view = cuda.view(memory, bytes);
+	view = fake.view(memory, bytes);
 	check_that(view, "%zu bytes are more than were allocated", bytes);
 	return view;
 }
@@ -253,7 +234,7 @@ void memory_free(void *memory)
 		return;
 	}
 	mode = enter();
-	check_ok(cuda.calls.cuMemFree_v2((CUdeviceptr)memory));
+	check_ok(fake.calls.cuMemFree_v2((CUdeviceptr)memory));
 	leave(mode);
 }
 
@@ -265,7 +246,7 @@ static int reg_dmabuf(struct test_net *net, void *comm, void *data, size_t bytes
 	size_t whole = (offset + bytes + PAGE_BYTES - 1) / PAGE_BYTES * PAGE_BYTES;
 	int fd = -1, mode = enter(), ret;
 
-	check_ok(cuda.calls.cuMemGetHandleForAddressRange(&fd, first, whole,
+	check_ok(fake.calls.cuMemGetHandleForAddressRange(&fd, first, whole,
 							  CU_MEM_RANGE_HANDLE_TYPE_DMA_BUF_FD, 0));
 	leave(mode);
 	ret = driver_reg_mr_dmabuf(net->driver, comm,
@@ -372,7 +353,7 @@ void memory_allow_misuse(void)
 void memory_command(const char *script)
 {
 	need_cuda();
-	check_int(cuda.script(script), 0);
+	check_int(fake.script(script), 0);
 }
 
 struct fake_cuda_counts memory_counts(void)
@@ -380,6 +361,6 @@ struct fake_cuda_counts memory_counts(void)
 	struct fake_cuda_counts counts;
 
 	need_cuda();
-	cuda.counts(&counts);
+	fake.counts(&counts);
 	return counts;
 }

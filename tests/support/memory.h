@@ -13,8 +13,7 @@
 
 #include "harness.h"
 
-#include <fakes/cuda/cuda_api.h>
-#include <fakes/cuda/fake_cuda.h>
+#include <fakes/cuda/opened.h>
 
 bool memory_is_cuda(void);
 void memory_choose_gpu(int ordinal);

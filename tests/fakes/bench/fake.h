@@ -91,8 +91,6 @@ struct fake_transfer {
 	size_t bytes;
 };
 
-#define FAKE_EXPORT __attribute__((visibility("default")))
-
 /* A number of the environment. */
 long fake_setting(const char *name, long fallback);
 /* A line of NCCL's log. */

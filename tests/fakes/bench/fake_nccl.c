@@ -18,30 +18,6 @@
 static _Thread_local struct fake_batch *group;
 static _Thread_local int group_depth;
 
-int ncclGetVersion(int *version) FAKE_EXPORT;
-const char *ncclGetErrorString(int result) FAKE_EXPORT;
-int ncclGetUniqueId(struct fake_id *id) FAKE_EXPORT;
-int ncclCommInitRank(void **out, int size, struct fake_id id, int rank) FAKE_EXPORT;
-int ncclCommDestroy(void *handle) FAKE_EXPORT;
-int ncclCommAbort(void *handle) FAKE_EXPORT;
-int ncclCommGetAsyncError(void *handle, int *result) FAKE_EXPORT;
-int ncclCommSplit(void *handle, int color, int key, void **part, void *config) FAKE_EXPORT;
-int ncclCommRegister(void *handle, void *data, size_t bytes, void **registered) FAKE_EXPORT;
-int ncclCommDeregister(void *handle, void *registered) FAKE_EXPORT;
-int ncclGroupStart(void) FAKE_EXPORT;
-int ncclGroupEnd(void) FAKE_EXPORT;
-int ncclAllReduce(const void *send, void *recv, size_t count, int type, int op, void *comm,
-		  void *stream) FAKE_EXPORT;
-int ncclAllGather(const void *send, void *recv, size_t count, int type, void *comm,
-		  void *stream) FAKE_EXPORT;
-int ncclReduceScatter(const void *send, void *recv, size_t count, int type, int op, void *comm,
-		      void *stream) FAKE_EXPORT;
-int ncclBroadcast(const void *send, void *recv, size_t count, int type, int root, void *comm,
-		  void *stream) FAKE_EXPORT;
-int ncclSend(const void *data, size_t count, int type, int peer, void *comm,
-	     void *stream) FAKE_EXPORT;
-int ncclRecv(void *data, size_t count, int type, int peer, void *comm, void *stream) FAKE_EXPORT;
-
 long fake_setting(const char *name, long fallback)
 {
 	const char *value = getenv(name);
@@ -174,6 +150,21 @@ static void push(struct fake_batch *batch)
 	stream_push(batch->stream, run, batch);
 }
 
+int ncclGroupStart(void)
+{
+	group_depth++;
+	return FAKE_SUCCESS;
+}
+
+int ncclGroupEnd(void)
+{
+	if (--group_depth == 0 && group) {
+		push(group);
+		group = NULL;
+	}
+	return FAKE_SUCCESS;
+}
+
 static int add(void *comm, void *stream, int type, struct fake_op op)
 {
 	bool is_passed_on = op.kind == FAKE_SEND || op.kind == FAKE_RECV;
@@ -197,21 +188,6 @@ static int add(void *comm, void *stream, int type, struct fake_op op)
 	}
 	group->ops[group->count++] = op;
 	return ncclGroupEnd();
-}
-
-int ncclGroupStart(void)
-{
-	group_depth++;
-	return FAKE_SUCCESS;
-}
-
-int ncclGroupEnd(void)
-{
-	if (--group_depth == 0 && group) {
-		push(group);
-		group = NULL;
-	}
-	return FAKE_SUCCESS;
 }
 
 int ncclAllReduce(const void *send, void *recv, size_t count, int type, int op, void *comm,

@@ -23,18 +23,6 @@ struct stream {
 	bool busy, over;
 };
 
-int cudaGetDeviceCount(int *count) FAKE_EXPORT;
-int cudaSetDevice(int device) FAKE_EXPORT;
-int cudaMemGetInfo(size_t *free_bytes, size_t *total) FAKE_EXPORT;
-int cudaMalloc(void **data, size_t bytes) FAKE_EXPORT;
-int cudaFree(void *data) FAKE_EXPORT;
-int cudaMemcpy(void *to, const void *from, size_t bytes, int kind) FAKE_EXPORT;
-int cudaMemset(void *data, int value, size_t bytes) FAKE_EXPORT;
-int cudaStreamCreateWithFlags(void **out, unsigned flags) FAKE_EXPORT;
-int cudaStreamDestroy(void *handle) FAKE_EXPORT;
-int cudaStreamQuery(void *handle) FAKE_EXPORT;
-const char *cudaGetErrorString(int result) FAKE_EXPORT;
-
 const char *cudaGetErrorString(int result)
 {
 	return result == CUDA_OUT_OF_MEMORY ? "out of memory" : "fake error";

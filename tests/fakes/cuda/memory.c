@@ -35,12 +35,10 @@ char *allocation_view(const struct allocation *allocation, uintptr_t at)
 
 static struct allocation *allocation_add(size_t bytes, bool device)
 {
-	static uint64_t ids;
 	struct allocation *made = calloc(1, sizeof(*made));
 
 	if (!made)
 		return NULL;
-	made->id = ++ids;
 	made->context = context_current();
 	made->bytes = bytes;
 	made->device = device;
@@ -169,81 +167,61 @@ CUresult cuMemFree_v2(CUdeviceptr memory)
 	return call_end(ret);
 }
 
-CUresult cuMemHostAlloc(void **memory, size_t bytes, unsigned flags)
+static CUresult host_add(const char *name, void **memory, size_t bytes, unsigned flags,
+			 bool registered)
 {
-	CUresult ret = call_begin("cuMemHostAlloc", CONTEXT | UNSAFE);
-	size_t whole = (bytes + PAGE_BYTES - 1) & ~(size_t)(PAGE_BYTES - 1);
+	CUresult ret = call_begin(name, CONTEXT | UNSAFE);
 	struct allocation *made;
 
 	if (!ret && (!bytes || flags > 7))
 		ret = CUDA_ERROR_INVALID_VALUE;
 	if (ret)
 		return call_end(ret);
-	made = allocation_add(bytes, false);
-	if (made) {
-		*memory = aligned_alloc(PAGE_BYTES, whole);
-		made->at = (uintptr_t)*memory;
-		if (!*memory) {
-			allocation_forget(made);
-			made = NULL;
-		}
-	}
-	if (made) {
-		memset(*memory, POISON, whole);
-		fake.counts.pinned++;
-		fake.counts.pinned_bytes += bytes;
-	}
-	return call_end(made ? CUDA_SUCCESS : CUDA_ERROR_OUT_OF_MEMORY);
+	if (!registered)
+		*memory = aligned_alloc(PAGE_BYTES,
+					(bytes + PAGE_BYTES - 1) & ~(size_t)(PAGE_BYTES - 1));
+	made = *memory ? allocation_add(bytes, false) : NULL;
+	if (!made)
+		return call_end(CUDA_ERROR_OUT_OF_MEMORY);
+	made->at = (uintptr_t)*memory;
+	made->registered = registered;
+	memset(*memory, POISON, bytes);
+	fake.counts.pinned++;
+	fake.counts.pinned_bytes += bytes;
+	return call_end(CUDA_SUCCESS);
 }
 
-CUresult cuMemFreeHost(void *memory)
+CUresult cuMemHostAlloc(void **memory, size_t bytes, unsigned flags)
 {
-	CUresult ret = call_begin("cuMemFreeHost", CONTEXT | UNSAFE);
-	struct allocation *found;
-
-	if (!ret) {
-		found = allocation_at((uintptr_t)memory, 0, false);
-		if (found && found->at == (uintptr_t)memory)
-			free_host(found);
-		else
-			ret = misuse(CUDA_ERROR_INVALID_VALUE, "%p is not allocated", memory);
-	}
-	return call_end(ret);
+	return host_add("cuMemHostAlloc", memory, bytes, flags, false);
 }
 
 /* The memory stays the caller's. It is a process's own, which CUDA knows until then, or until its context ends. */
 CUresult cuMemHostRegister_v2(void *memory, size_t bytes, unsigned flags)
 {
-	CUresult ret = call_begin("cuMemHostRegister", CONTEXT | UNSAFE);
-	struct allocation *made = NULL;
+	return host_add("cuMemHostRegister", &memory, bytes, flags, true);
+}
 
-	if (!ret && (!bytes || flags > 7))
-		ret = CUDA_ERROR_INVALID_VALUE;
-	if (!ret && !(made = allocation_add(bytes, false)))
-		ret = CUDA_ERROR_OUT_OF_MEMORY;
-	if (!ret) {
-		made->at = (uintptr_t)memory;
-		made->registered = true;
-		memset(memory, POISON, bytes);
-		fake.counts.pinned++;
-		fake.counts.pinned_bytes += bytes;
-	}
+static CUresult host_free(const char *name, void *memory, bool registered)
+{
+	CUresult ret = call_begin(name, CONTEXT | UNSAFE);
+	struct allocation *found = allocation_at((uintptr_t)memory, 0, false);
+
+	if (!ret && found && found->at == (uintptr_t)memory && found->registered == registered)
+		free_host(found);
+	else if (!ret)
+		ret = misuse(CUDA_ERROR_INVALID_VALUE, "%p is not such memory", memory);
 	return call_end(ret);
+}
+
+CUresult cuMemFreeHost(void *memory)
+{
+	return host_free("cuMemFreeHost", memory, false);
 }
 
 CUresult cuMemHostUnregister(void *memory)
 {
-	CUresult ret = call_begin("cuMemHostUnregister", CONTEXT | UNSAFE);
-	struct allocation *found;
-
-	if (!ret) {
-		found = allocation_at((uintptr_t)memory, 0, false);
-		if (found && found->at == (uintptr_t)memory && found->registered)
-			free_host(found);
-		else
-			ret = misuse(CUDA_ERROR_INVALID_VALUE, "%p is not registered", memory);
-	}
-	return call_end(ret);
+	return host_free("cuMemHostUnregister", memory, true);
 }
 
 /* What has been left in a context goes with it. */
@@ -280,8 +258,6 @@ CUresult cuPointerGetAttribute(void *data, int attribute, CUdeviceptr pointer)
 		*(uint64_t *)data = found->id;
 	else if (attribute == CU_POINTER_ATTRIBUTE_DEVICE_ORDINAL)
 		*(int *)data = found->context->device;
-	else if (attribute == CU_POINTER_ATTRIBUTE_BUFFER_ID)
-		*(uint64_t *)data = found->id;
 	else
 		ret = misuse(CUDA_ERROR_INVALID_VALUE, "attribute %d is not in the fake",
 			     attribute);

@@ -145,38 +145,6 @@ static int set_hold(char *words)
 	return 0;
 }
 
-static int set_switch(const char *words, bool *value)
-{
-	*value = !strcmp(words, "on");
-	return *value || !strcmp(words, "off") ? 0 : -1;
-}
-
-static int set_capture(char *words)
-{
-	return set_switch(words, &fake.capturing);
-}
-
-static int set_busy(char *words)
-{
-	int ret = set_switch(words, &fake.busy);
-
-	fake_idle();
-	return ret;
-}
-
-static int set_locks(char *words)
-{
-	int ret = set_switch(words, &fake.locks);
-
-	fake_idle();
-	return ret;
-}
-
-static int set_sectors(char *words)
-{
-	return set_switch(words, &fake.sectors);
-}
-
 static int set_queues(char *words)
 {
 	fake.one_queue = !strcmp(words, "one");
@@ -188,15 +156,20 @@ static int no_faults(char *words)
 	failures_forget();
 	fake.hold = 0;
 	fake.capturing = fake.busy = fake.locks = fake.one_queue = fake.sectors = false;
-	fake_idle();
 	return *words ? -1 : 0;
 }
 
 static const struct script_command commands[] = {
-	{ "device", add_device, false }, { "version", set_version, false }, { "hold", set_hold, false },
-	{ "fail", fail, false },         { "capture", set_capture, false }, { "busy", set_busy, false },
-	{ "locks", set_locks, false },   { "queues", set_queues, false },   { "sectors", set_sectors, false },
-	{ "no-faults", no_faults, false },
+	{ "device", add_device, false, NULL },
+	{ "version", set_version, false, NULL },
+	{ "hold", set_hold, false, NULL },
+	{ "fail", fail, false, NULL },
+	{ "queues", set_queues, false, NULL },
+	{ "no-faults", no_faults, false, NULL },
+	{ .name = "capture", .flag = &fake.capturing },
+	{ .name = "busy", .flag = &fake.busy },
+	{ .name = "locks", .flag = &fake.locks },
+	{ .name = "sectors", .flag = &fake.sectors },
 };
 static const struct script script = { "cuda", commands, sizeof(commands) / sizeof(*commands) };
 
@@ -205,24 +178,15 @@ int obey(const char *text)
 	if (script_obey(&script, text, false))
 		return -1;
 	engine_wake();
+	fake_idle();
 	return 0;
 }
 
 int describe(void)
 {
-	const char *text = getenv("FAKE_CUDA");
-	char read[SCRIPT_BYTES];
-	int ret;
+	char text[SCRIPT_BYTES];
 
-	if (text && *text == '/') {
-		ret = script_read(text, read);
-		if (ret) {
-			fprintf(stderr, "fake cuda: %s: %s\n", text, strerror(ret));
-			return -1;
-		}
-		text = read;
-	}
-	if (text && obey(text))
+	if (script_of("FAKE_CUDA", "", text) || obey(text))
 		return -1;
 	return fake.device_count ? 0 : obey("device");
 }

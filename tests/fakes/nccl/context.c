@@ -22,23 +22,12 @@ CUcontext context_current(void)
 	return pushed_count ? pushed[pushed_count - 1] : NULL;
 }
 
-CUcontext context_primary(void)
-{
-	return &primary;
-}
-
 CUresult cuDevicePrimaryCtxRetain(CUcontext *context, CUdevice device)
 {
 	if (!context || device)
 		return context ? CUDA_ERROR_INVALID_DEVICE : CUDA_ERROR_INVALID_VALUE;
 	*context = &primary;
 	return CUDA_SUCCESS;
-}
-
-/* The runtime has it too, so it stays. */
-CUresult cuDevicePrimaryCtxRelease(CUdevice device)
-{
-	return device ? CUDA_ERROR_INVALID_DEVICE : CUDA_SUCCESS;
 }
 
 CUresult cuCtxPushCurrent(CUcontext context)

@@ -23,22 +23,24 @@ static cudaError_t context_error(void)
 	return context_current() ? cudaSuccess : cudaErrorDeviceUninitialized;
 }
 
-static CUresult leave(cudaError_t last, cudaError_t error)
+static _Thread_local cudaError_t before; /* the runtime's last error when the call began */
+
+/* Whether a context is current, which some calls do without. */
+static cudaError_t enter(void)
 {
-	last_error_set(last);
+	before = cudaPeekAtLastError();
+	return context_error();
+}
+
+static CUresult leave(cudaError_t error)
+{
+	last_error_set(before);
 	return driver_error(error);
 }
 
 CUresult cuInit(unsigned flags)
 {
 	return flags ? CUDA_ERROR_INVALID_VALUE : CUDA_SUCCESS;
-}
-
-CUresult cuDriverGetVersion(int *version)
-{
-	cudaError_t last = cudaPeekAtLastError();
-
-	return leave(last, cudaDriverGetVersion(version));
 }
 
 CUresult cuGetErrorString(CUresult error, const char **text)
@@ -55,13 +57,6 @@ CUresult cuGetErrorName(CUresult error, const char **name)
 		return CUDA_ERROR_INVALID_VALUE;
 	*name = error_driver_name((int)error);
 	return *name ? CUDA_SUCCESS : CUDA_ERROR_INVALID_VALUE;
-}
-
-CUresult cuDeviceGetCount(int *count)
-{
-	cudaError_t last = cudaPeekAtLastError();
-
-	return leave(last, cudaGetDeviceCount(count));
 }
 
 CUresult cuDeviceGet(CUdevice *device, int ordinal)
@@ -99,40 +94,18 @@ CUresult cuPointerGetAttribute(void *data, CUpointer_attribute attribute, CUdevi
 	if (!data || place == PLACE_PAGEABLE)
 		return CUDA_ERROR_INVALID_VALUE;
 	switch (attribute) {
-	case CU_POINTER_ATTRIBUTE_CONTEXT:
-		*(CUcontext *)data = context_primary();
-		return CUDA_SUCCESS;
 	case CU_POINTER_ATTRIBUTE_MEMORY_TYPE:
 		*(unsigned *)data =
 			place == PLACE_DEVICE ? CU_MEMORYTYPE_DEVICE : CU_MEMORYTYPE_HOST;
 		return CUDA_SUCCESS;
-	case CU_POINTER_ATTRIBUTE_HOST_POINTER:
-		if (place == PLACE_DEVICE)
-			return CUDA_ERROR_INVALID_VALUE;
-		/* fall through */
-	case CU_POINTER_ATTRIBUTE_DEVICE_POINTER:
-		*(CUdeviceptr *)data = pointer;
-		return CUDA_SUCCESS;
 	case CU_POINTER_ATTRIBUTE_BUFFER_ID:
 		*(unsigned long long *)data = range.id;
-		return CUDA_SUCCESS;
-	case CU_POINTER_ATTRIBUTE_RANGE_START_ADDR:
-		*(void **)data = range.start;
-		return CUDA_SUCCESS;
-	case CU_POINTER_ATTRIBUTE_RANGE_SIZE:
-		*(size_t *)data = range.bytes;
 		return CUDA_SUCCESS;
 	case CU_POINTER_ATTRIBUTE_DEVICE_ORDINAL:
 		*(int *)data = 0;
 		return CUDA_SUCCESS;
-	case CU_POINTER_ATTRIBUTE_SYNC_MEMOPS:
-	case CU_POINTER_ATTRIBUTE_IS_MANAGED:
 	case CU_POINTER_ATTRIBUTE_IS_LEGACY_CUDA_IPC_CAPABLE:
-	case CU_POINTER_ATTRIBUTE_IS_GPU_DIRECT_RDMA_CAPABLE:
 		*(bool *)data = false;
-		return CUDA_SUCCESS;
-	case CU_POINTER_ATTRIBUTE_MAPPED:
-		*(bool *)data = true;
 		return CUDA_SUCCESS;
 	case CU_POINTER_ATTRIBUTE_ALLOWED_HANDLE_TYPES:
 		*(unsigned long long *)data = 0;
@@ -163,14 +136,13 @@ CUresult cuFlushGPUDirectRDMAWrites(CUflushGPUDirectRDMAWritesTarget target,
 
 CUresult cuThreadExchangeStreamCaptureMode(CUstreamCaptureMode *mode)
 {
-	cudaError_t last = cudaPeekAtLastError();
-
-	return leave(last, cudaThreadExchangeStreamCaptureMode((enum cudaStreamCaptureMode *)mode));
+	enter();
+	return leave(cudaThreadExchangeStreamCaptureMode((enum cudaStreamCaptureMode *)mode));
 }
 
 CUresult cuMemAlloc(CUdeviceptr *start, size_t bytes)
 {
-	cudaError_t last = cudaPeekAtLastError(), error = context_error();
+	cudaError_t error = enter();
 	void *memory = NULL;
 
 	if (!start || !bytes)
@@ -178,92 +150,58 @@ CUresult cuMemAlloc(CUdeviceptr *start, size_t bytes)
 	if (!error)
 		error = cudaMalloc(&memory, bytes);
 	*start = (CUdeviceptr)memory;
-	return leave(last, error);
-}
-
-CUresult cuMemFree(CUdeviceptr start)
-{
-	cudaError_t last = cudaPeekAtLastError();
-
-	return leave(last, cudaFree((void *)start));
+	return leave(error);
 }
 
 CUresult cuMemHostAlloc(void **memory, size_t bytes, unsigned flags)
 {
-	cudaError_t last = cudaPeekAtLastError(), error = context_error();
+	cudaError_t error = enter();
 
-	if (!error)
-		error = cudaHostAlloc(memory, bytes, flags);
-	return leave(last, error);
+	return leave(error ? error : cudaHostAlloc(memory, bytes, flags));
 }
 
 CUresult cuMemHostRegister(void *memory, size_t bytes, unsigned flags)
 {
-	cudaError_t last = cudaPeekAtLastError(), error = context_error();
+	cudaError_t error = enter();
 
-	if (!error)
-		error = cudaHostRegister(memory, bytes, flags);
-	return leave(last, error);
+	return leave(error ? error : cudaHostRegister(memory, bytes, flags));
 }
 
 CUresult cuMemHostUnregister(void *memory)
 {
-	cudaError_t last = cudaPeekAtLastError();
-
-	return leave(last, cudaHostUnregister(memory));
+	enter();
+	return leave(cudaHostUnregister(memory));
 }
 
 CUresult cuMemFreeHost(void *memory)
 {
-	cudaError_t last = cudaPeekAtLastError();
-
-	return leave(last, cudaFreeHost(memory));
+	enter();
+	return leave(cudaFreeHost(memory));
 }
 
-CUresult cuMemcpyHtoD(CUdeviceptr to, const void *from, size_t bytes)
+static CUresult copy(void *to, const void *from, size_t bytes, enum cudaMemcpyKind kind,
+		     CUstream stream)
 {
-	cudaError_t last = cudaPeekAtLastError(), error = context_error();
+	cudaError_t error = enter();
 
-	if (!error)
-		error = cudaMemcpy((void *)to, from, bytes, cudaMemcpyHostToDevice);
-	return leave(last, error);
-}
-
-CUresult cuMemcpyDtoH(void *to, CUdeviceptr from, size_t bytes)
-{
-	cudaError_t last = cudaPeekAtLastError(), error = context_error();
-
-	if (!error)
-		error = cudaMemcpy(to, (const void *)from, bytes, cudaMemcpyDeviceToHost);
-	return leave(last, error);
+	return leave(error ? error : cudaMemcpyAsync(to, from, bytes, kind, stream));
 }
 
 CUresult cuMemcpyHtoDAsync(CUdeviceptr to, const void *from, size_t bytes, CUstream stream)
 {
-	cudaError_t last = cudaPeekAtLastError(), error = context_error();
-
-	if (!error)
-		error = cudaMemcpyAsync((void *)to, from, bytes, cudaMemcpyHostToDevice, stream);
-	return leave(last, error);
+	return copy((void *)to, from, bytes, cudaMemcpyHostToDevice, stream);
 }
 
 CUresult cuMemcpyDtoHAsync(void *to, CUdeviceptr from, size_t bytes, CUstream stream)
 {
-	cudaError_t last = cudaPeekAtLastError(), error = context_error();
-
-	if (!error)
-		error = cudaMemcpyAsync(to, (const void *)from, bytes, cudaMemcpyDeviceToHost,
-					stream);
-	return leave(last, error);
+	return copy(to, (const void *)from, bytes, cudaMemcpyDeviceToHost, stream);
 }
 
 CUresult cuStreamCreate(CUstream *stream, unsigned flags)
 {
-	cudaError_t last = cudaPeekAtLastError(), error = context_error();
+	cudaError_t error = enter();
 
-	if (!error)
-		error = cudaStreamCreateWithFlags(stream, flags);
-	return leave(last, error);
+	return leave(error ? error : cudaStreamCreateWithFlags(stream, flags));
 }
 
 /* There is one priority. */
@@ -283,7 +221,7 @@ CUresult cuStreamCreateWithPriority(CUstream *stream, unsigned flags, int priori
 CUresult cuMemcpy2DAsync(const CUDA_MEMCPY2D *copy, CUstream stream)
 {
 	bool in = copy->dstMemoryType == CU_MEMORYTYPE_DEVICE;
-	cudaError_t last = cudaPeekAtLastError(), error = context_error();
+	cudaError_t error = enter();
 	const char *from = in ? copy->srcHost : (const char *)copy->srcDevice;
 	char *to = in ? (char *)copy->dstDevice : copy->dstHost;
 
@@ -292,67 +230,39 @@ CUresult cuMemcpy2DAsync(const CUDA_MEMCPY2D *copy, CUstream stream)
 					copy->WidthInBytes,
 					in ? cudaMemcpyHostToDevice : cudaMemcpyDeviceToHost,
 					stream);
-	return leave(last, error);
-}
-
-CUresult cuStreamDestroy(CUstream stream)
-{
-	cudaError_t last = cudaPeekAtLastError();
-
-	return leave(last, cudaStreamDestroy(stream));
-}
-
-CUresult cuStreamQuery(CUstream stream)
-{
-	cudaError_t last = cudaPeekAtLastError();
-
-	return leave(last, cudaStreamQuery(stream));
+	return leave(error);
 }
 
 CUresult cuStreamSynchronize(CUstream stream)
 {
-	cudaError_t last = cudaPeekAtLastError();
-
-	return leave(last, cudaStreamSynchronize(stream));
+	enter();
+	return leave(cudaStreamSynchronize(stream));
 }
 
 CUresult cuEventCreate(CUevent *event, unsigned flags)
 {
-	cudaError_t last = cudaPeekAtLastError(), error = context_error();
+	cudaError_t error = enter();
 
-	if (!error)
-		error = cudaEventCreateWithFlags(event, flags);
-	return leave(last, error);
-}
-
-CUresult cuEventDestroy(CUevent event)
-{
-	cudaError_t last = cudaPeekAtLastError();
-
-	return leave(last, cudaEventDestroy(event));
+	return leave(error ? error : cudaEventCreateWithFlags(event, flags));
 }
 
 CUresult cuEventRecord(CUevent event, CUstream stream)
 {
-	cudaError_t last = cudaPeekAtLastError(), error = context_error();
+	cudaError_t error = enter();
 
-	if (!error)
-		error = cudaEventRecord(event, stream);
-	return leave(last, error);
+	return leave(error ? error : cudaEventRecord(event, stream));
 }
 
 CUresult cuEventQuery(CUevent event)
 {
-	cudaError_t last = cudaPeekAtLastError();
-
-	return leave(last, cudaEventQuery(event));
+	enter();
+	return leave(cudaEventQuery(event));
 }
 
 CUresult cuEventSynchronize(CUevent event)
 {
-	cudaError_t last = cudaPeekAtLastError();
-
-	return leave(last, cudaEventSynchronize(event));
+	enter();
+	return leave(cudaEventSynchronize(event));
 }
 
 CUresult cuLaunchKernel(CUfunction kernel, unsigned grid_x, unsigned grid_y, unsigned grid_z,

@@ -3,14 +3,14 @@
 #include "runtime.h"
 
 /* The codes are the same in both APIs. */
-static const struct {
+static const struct error {
 	cudaError_t code;
-	const char *name, *driver, *text;
+	const char *driver, *text;
 } errors[] = {
-	{ cudaSuccess, "cudaSuccess", "CUDA_SUCCESS", "no error (cudaSuccess)" },
-#define ERROR(runtime, driver, text)                               \
-	{                                                          \
-		runtime, #runtime, #driver, text " (" #runtime ")" \
+	{ cudaSuccess, "CUDA_SUCCESS", "no error (cudaSuccess)" },
+#define ERROR(runtime, driver, text)                     \
+	{                                                \
+		runtime, #driver, text " (" #runtime ")" \
 	}
 	ERROR(cudaErrorInvalidValue, CUDA_ERROR_INVALID_VALUE, "invalid argument"),
 	ERROR(cudaErrorMemoryAllocation, CUDA_ERROR_OUT_OF_MEMORY, "out of memory"),
@@ -38,38 +38,28 @@ static const struct {
 #undef ERROR
 };
 
-#define ERRORS (sizeof(errors) / sizeof(*errors))
-
 static _Thread_local cudaError_t last = cudaSuccess;
 
-static size_t error_find(int error)
+static const struct error *error_find(int code)
 {
-	size_t i = 0;
-
-	while (i < ERRORS && (int)errors[i].code != error)
-		i++;
-	return i;
+	for (size_t i = 0; i < sizeof(errors) / sizeof(*errors); i++)
+		if ((int)errors[i].code == code)
+			return &errors[i];
+	return NULL;
 }
 
-const char *error_name(int error)
+const char *error_driver_name(int code)
 {
-	size_t i = error_find(error);
+	const struct error *error = error_find(code);
 
-	return i < ERRORS ? errors[i].name : NULL;
+	return error ? error->driver : NULL;
 }
 
-const char *error_driver_name(int error)
+const char *error_text(int code)
 {
-	size_t i = error_find(error);
+	const struct error *error = error_find(code);
 
-	return i < ERRORS ? errors[i].driver : NULL;
-}
-
-const char *error_text(int error)
-{
-	size_t i = error_find(error);
-
-	return i < ERRORS ? errors[i].text : NULL;
+	return error ? error->text : NULL;
 }
 
 cudaError_t report(cudaError_t error)
@@ -95,13 +85,6 @@ cudaError_t cudaGetLastError(void)
 cudaError_t cudaPeekAtLastError(void)
 {
 	return last;
-}
-
-const char *cudaGetErrorName(cudaError_t error)
-{
-	const char *name = error_name((int)error);
-
-	return name ? name : "unrecognized error code";
 }
 
 const char *cudaGetErrorString(cudaError_t error)

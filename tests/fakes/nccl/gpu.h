@@ -20,14 +20,8 @@
 #define GPU_MEMORY_BYTES       (16ULL << 30)
 #define GPU_SHARED_BYTES       (48 << 10)
 #define GPU_SHARED_OPTIN_BYTES (163 << 10)
-#define GPU_SHARED_SM_BYTES    (164 << 10)
-#define GPU_CONSTANT_BYTES     (64 << 10)
 #define GPU_BLOCK_THREADS_MAX  1024
-#define GPU_MULTIPROCESSORS    108
 #define GPU_REGISTERS          65536
-#define GPU_L2_BYTES           (40 << 20)
-#define GPU_WARP_THREADS       32
-#define GPU_GRID_MAX           0x7fffffff
 
 /* Whether the text is the GPU's PCI bus id, with a domain of any width or without. */
 static inline int gpu_is_at(const char *bus_id)

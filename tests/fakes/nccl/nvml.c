@@ -39,29 +39,6 @@ struct nvmlDevice_st {
 
 static struct nvmlDevice_st gpu;
 
-nvmlReturn_t nvmlInit_v2(void);
-nvmlReturn_t nvmlInit(void);
-nvmlReturn_t nvmlShutdown(void);
-nvmlReturn_t nvmlDeviceGetCount_v2(unsigned *count);
-nvmlReturn_t nvmlDeviceGetCount(unsigned *count);
-nvmlReturn_t nvmlDeviceGetHandleByIndex(unsigned index, nvmlDevice_t *device);
-nvmlReturn_t nvmlDeviceGetHandleByPciBusId(const char *bus_id, nvmlDevice_t *device);
-nvmlReturn_t nvmlDeviceGetIndex(nvmlDevice_t device, unsigned *index);
-const char *nvmlErrorString(nvmlReturn_t error);
-nvmlReturn_t nvmlDeviceGetCudaComputeCapability(nvmlDevice_t device, int *major, int *minor);
-nvmlReturn_t nvmlDeviceGetP2PStatus(nvmlDevice_t a, nvmlDevice_t b, int capability, int *status);
-nvmlReturn_t nvmlDeviceGetNvLinkState(nvmlDevice_t device, unsigned link, int *state);
-nvmlReturn_t nvmlDeviceGetNvLinkRemotePciInfo(nvmlDevice_t device, unsigned link, void *info);
-nvmlReturn_t nvmlDeviceGetNvLinkCapability(nvmlDevice_t device, unsigned link, int capability,
-					   unsigned *value);
-nvmlReturn_t nvmlDeviceGetFieldValues(nvmlDevice_t device, int count, nvmlFieldValue_t *values);
-nvmlReturn_t nvmlDeviceGetHandleByIndex_v2(unsigned index, nvmlDevice_t *device);
-nvmlReturn_t nvmlSystemGetDriverVersion(char *text, unsigned bytes);
-nvmlReturn_t nvmlSystemGetCudaDriverVersion(int *version);
-nvmlReturn_t nvmlDeviceGetName(nvmlDevice_t device, char *text, unsigned bytes);
-nvmlReturn_t nvmlDeviceGetMemoryInfo(nvmlDevice_t device, unsigned long long *total_free_used);
-nvmlReturn_t nvmlDeviceGetTotalEccErrors(nvmlDevice_t device, int type, int counter, unsigned long long *count);
-
 static int told(int which)
 {
 	const char *text = getenv("FAKE_NVML");

@@ -110,7 +110,6 @@ enum place range_find(const void *start, size_t bytes, struct range *found);
 
 /* Contexts, devices and kernels */
 
-CUcontext context_primary(void);
 CUcontext context_current(void); /* the thread's, or NULL */
 
 /* What drivers of that time call cuCtxCreate. */
@@ -124,8 +123,7 @@ cudaError_t device_attribute(int *value, int attribute, int device);
 cudaError_t launch(const void *kernel, dim3 grid, dim3 block, size_t shared_bytes, void **extra,
 		   cudaStream_t stream);
 
-/* The names of an error; NULL = no such error. */
-const char *error_name(int error);
+/* An error's name and what it says; NULL = no such error. */
 const char *error_driver_name(int error);
 const char *error_text(int error);
 

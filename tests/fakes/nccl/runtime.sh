@@ -12,9 +12,17 @@ compile=("${CC:-gcc}" -std=c11 -D_GNU_SOURCE -O2 -g -Wall -Wextra -Wshadow -Wstr
 library=("${compile[@]}" -shared -fPIC "-Wl,-z,nodelete")
 [[ ${flags[*]} == *-fsanitize=* ]] || library+=("-Wl,--no-undefined") # the program brings a sanitizer's functions
 
+# Whatever is passed to them, and by however many arguments (refused.c).
+refused=()
+for name in IpcGetMemHandle IpcOpenMemHandle IpcCloseMemHandle StreamUpdateCaptureDependencies StreamBeginCapture \
+	StreamEndCapture GraphAddDependencies GraphAddEventRecordNode GraphRetainUserObject GraphInstantiate GraphLaunch \
+	GraphExecDestroy GraphDestroy UserObjectCreate; do
+	refused+=("-Wl,--defsym=cuda$name=cuda_refuse")
+done
+
 mkdir -p "$out"
 cd "$here"
-"${library[@]}" -Wl,-soname,libcudart.so.13 -Wl,--version-script=cudart.map -o "$out/libcudart.so.13" \
+"${library[@]}" -Wl,-soname,libcudart.so.13 -Wl,--version-script=cudart.map "${refused[@]}" -o "$out/libcudart.so.13" \
 	context.c copy.c device.c driver.c entry.c error.c event.c launch.c memory.c refused.c stream.c
 ln -sf libcudart.so.13 "$out/libcudart.so"
 # A name for the driver, which shares its state with the runtime: dlsym(3) goes on to what a library needs.
@@ -25,5 +33,5 @@ ln -sf libnvidia-ml.so.1 "$out/libnvidia-ml.so"
 
 [ "$check" = check ] || exit 0
 "${compile[@]}" -I../.. -o "$out/runtime_check" \
-	selfcheck/*.c ../../support/check.c -L"$out" -lcudart -ldl
+	selfcheck/*.c ../selfcheck.c ../../support/check.c -L"$out" -lcudart -ldl
 LD_LIBRARY_PATH=$out${LD_LIBRARY_PATH:+:$LD_LIBRARY_PATH} "$out/runtime_check"

@@ -247,11 +247,6 @@ cudaError_t cudaStreamCreateWithFlags(cudaStream_t *handle, unsigned flags)
 	return report(*handle ? cudaSuccess : cudaErrorMemoryAllocation);
 }
 
-cudaError_t cudaStreamCreate(cudaStream_t *handle)
-{
-	return cudaStreamCreateWithFlags(handle, cudaStreamDefault);
-}
-
 /* Its thread ends when nothing is left in the queue. */
 cudaError_t cudaStreamDestroy(cudaStream_t handle)
 {

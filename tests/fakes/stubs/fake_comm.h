@@ -17,7 +17,7 @@ struct fake_comm {
 	bool nothing_yet; /* succeed, and leave the output NULL */
 
 	atomic_int calls; /* of every function below */
-	atomic_int probes, starts, trims, listens, closes, listener_closes, deregs;
+	atomic_int probes, starts, trims, closes, listener_closes, deregs;
 	/* Verbs ports that are found: "iirv" = InfiniBand twice, RoCE, virtual; NULL = none. */
 	const char *ports;
 	const char *rails, *planes; /* of these, digits or '-'; NULL = none have any */

@@ -256,13 +256,9 @@ int ibv_get_cq_event(struct ibv_comp_channel *ibv_channel, struct ibv_cq **out, 
 	struct fake_channel *channel = channel_of(ibv_channel);
 	struct fake_cq *cq;
 
-	fake_lock();
-	while (!(cq = STAILQ_FIRST(&channel->ready))) {
-		fake_unlock();
-		if (notice_wait(&channel->notice))
-			return -1;
-		fake_lock();
-	}
+	if (notice_await(&channel->notice))
+		return -1;
+	cq = STAILQ_FIRST(&channel->ready);
 	if (!--cq->notified)
 		STAILQ_REMOVE_HEAD(&channel->ready, ready);
 	notice_set(&channel->notice, !STAILQ_EMPTY(&channel->ready));
@@ -279,24 +275,4 @@ void ibv_ack_cq_events(struct ibv_cq *ibv_cq, unsigned int nevents)
 	cq_of(ibv_cq)->comp_events -= nevents;
 	fake_acked();
 	fake_unlock();
-}
-
-const char *ibv_wc_status_str(enum ibv_wc_status status)
-{
-	static const char *const names[] = {
-		[IBV_WC_SUCCESS] = "success",
-		[IBV_WC_LOC_LEN_ERR] = "local length error",
-		[IBV_WC_LOC_QP_OP_ERR] = "local QP operation error",
-		[IBV_WC_LOC_PROT_ERR] = "local protection error",
-		[IBV_WC_WR_FLUSH_ERR] = "Work Request Flushed Error",
-		[IBV_WC_REM_INV_REQ_ERR] = "remote invalid request error",
-		[IBV_WC_REM_ACCESS_ERR] = "remote access error",
-		[IBV_WC_REM_OP_ERR] = "remote operation error",
-		[IBV_WC_RETRY_EXC_ERR] = "transport retry counter exceeded",
-		[IBV_WC_RNR_RETRY_EXC_ERR] = "RNR retry counter exceeded",
-	};
-
-	if ((unsigned)status >= sizeof(names) / sizeof(*names) || !names[status])
-		return "unknown";
-	return names[status];
 }

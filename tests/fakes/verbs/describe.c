@@ -432,13 +432,13 @@ static int no_faults(char *words)
 }
 
 static const struct script_command commands[] = {
-	{ "device", add_device, true },    { "port", add_port, true },
-	{ "list", set_list, true },        { "wire", set_wire, true },
-	{ "memlock", set_memlock, false }, { "gpu", gpu_set, false },
-	{ "hurry", set_hurry, false },     { "progress", set_progress, false },
-	{ "set", set_port, false },        { "event", raise_event, false },
-	{ "fatal", fatal, false },         { "vanish", vanish_set, false },
-	{ "fault", fault_add, false },     { "no-faults", no_faults, false },
+	{ "device", add_device, true, NULL },    { "port", add_port, true, NULL },
+	{ "list", set_list, true, NULL },        { "wire", set_wire, true, NULL },
+	{ "memlock", set_memlock, false, NULL }, { "gpu", gpu_set, false, NULL },
+	{ "hurry", set_hurry, false, NULL },     { "progress", set_progress, false, NULL },
+	{ "set", set_port, false, NULL },        { "event", raise_event, false, NULL },
+	{ "fatal", fatal, false, NULL },         { "vanish", vanish_set, false, NULL },
+	{ "fault", fault_add, false, NULL },     { "no-faults", no_faults, false, NULL },
 };
 static const struct script script = { "verbs", commands, sizeof(commands) / sizeof(*commands) };
 
@@ -451,14 +451,10 @@ int obey(const char *text)
 int describe(void)
 {
 	static char described[SCRIPT_BYTES];
-	const char *variable = getenv("FAKE_VERBS"), *wire = getenv("FAKE_VERBS_WIRE");
+	const char *wire = getenv("FAKE_VERBS_WIRE");
 	char text[SCRIPT_BYTES], no_words[] = "";
-	int ret = 0;
+	int ret = script_of("FAKE_VERBS", default_text, text);
 
-	if (variable && *variable == '/')
-		ret = script_read(variable, text);
-	else
-		snprintf(text, sizeof(text), "%s", variable ? variable : default_text);
 	if (ret || fake.counts.contexts || (fake.described && !strcmp(text, described)))
 		return ret;
 	memset(fake.devices, 0, sizeof(fake.devices));

@@ -22,15 +22,22 @@ void notice_set(struct notice *notice, bool raised)
 	(void)done;
 }
 
-int notice_wait(const struct notice *notice)
+int notice_await(const struct notice *notice)
 {
 	struct pollfd fd = { .fd = notice->fd, .events = POLLIN };
 
-	if (fcntl(notice->fd, F_GETFL) & O_NONBLOCK) {
-		errno = EAGAIN;
-		return -1;
+	fake_lock();
+	while (!notice->raised) {
+		fake_unlock();
+		if (fcntl(notice->fd, F_GETFL) & O_NONBLOCK) {
+			errno = EAGAIN;
+			return -1;
+		}
+		if (poll(&fd, 1, -1) < 0)
+			return -1;
+		fake_lock();
 	}
-	return poll(&fd, 1, -1) < 0 ? -1 : 0;
+	return 0;
 }
 
 static bool about_qp(enum ibv_event_type type)
@@ -106,13 +113,9 @@ int ibv_get_async_event(struct ibv_context *ibv_context, struct ibv_async_event 
 	struct fake_context *context = context_of(ibv_context);
 	struct fake_event *event;
 
-	fake_lock();
-	while (!(event = STAILQ_FIRST(&context->events))) {
-		fake_unlock();
-		if (notice_wait(&context->notice))
-			return -1;
-		fake_lock();
-	}
+	if (notice_await(&context->notice))
+		return -1;
+	event = STAILQ_FIRST(&context->events);
 	STAILQ_REMOVE_HEAD(&context->events, next);
 	notice_set(&context->notice, !STAILQ_EMPTY(&context->events));
 	*out = event->event;
@@ -131,28 +134,4 @@ void ibv_ack_async_event(struct ibv_async_event *event)
 		fake_acked();
 	}
 	fake_unlock();
-}
-
-const char *ibv_event_type_str(enum ibv_event_type event)
-{
-	static const char *const names[] = {
-		[IBV_EVENT_CQ_ERR] = "CQ error",
-		[IBV_EVENT_QP_FATAL] = "local work queue catastrophic error",
-		[IBV_EVENT_QP_REQ_ERR] = "invalid request local work queue error",
-		[IBV_EVENT_QP_ACCESS_ERR] = "local access violation work queue error",
-		[IBV_EVENT_COMM_EST] = "communication established",
-		[IBV_EVENT_SQ_DRAINED] = "send queue drained",
-		[IBV_EVENT_DEVICE_FATAL] = "local catastrophic error",
-		[IBV_EVENT_PORT_ACTIVE] = "port active",
-		[IBV_EVENT_PORT_ERR] = "port error",
-		[IBV_EVENT_LID_CHANGE] = "LID change",
-		[IBV_EVENT_PKEY_CHANGE] = "P_Key change",
-		[IBV_EVENT_SM_CHANGE] = "SM change",
-		[IBV_EVENT_CLIENT_REREGISTER] = "client reregistration",
-		[IBV_EVENT_GID_CHANGE] = "GID table change",
-	};
-
-	if ((unsigned)event >= sizeof(names) / sizeof(*names) || !names[event])
-		return "unknown";
-	return names[event];
 }

@@ -296,6 +296,8 @@ int fault_add(char *words);
 int vanish_set(char *words);
 void faults_forget(void);
 int fault_call(const char *function, const struct ibv_device *device); /* errno or 0 */
+int call_begin(const char *function,
+	       const struct ibv_device *device); /* the same, and takes the lock */
 void fault_sleep(void); /* what fault_call has ordered; without the lock */
 void fault_on_send(struct fake_qp *qp, struct fake_wqe *wqe, uint64_t *hold_ns);
 enum ibv_wc_status fault_on_recv(struct fake_qp *qp, uint64_t length);
@@ -307,7 +309,7 @@ bool gid_is_set(const union ibv_gid *gid);
 struct fake_device *device_of(const struct ibv_context *context);
 struct fake_context *context_of(struct ibv_context *context);
 void notice_set(struct notice *notice, bool raised);
-int notice_wait(const struct notice *notice); /* without the lock; 0 or -1 with errno */
+int notice_await(const struct notice *notice); /* 0 with the lock, or -1 without it, and errno */
 void event_raise(struct ibv_context *context, struct ibv_async_event event);
 void event_port(const struct fake_device *device, enum ibv_event_type type, int port);
 void event_qp(struct fake_qp *qp, enum ibv_event_type type);

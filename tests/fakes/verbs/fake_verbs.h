@@ -17,7 +17,7 @@ struct fake_verbs_counts {
 	uint64_t lists, contexts, pds, mrs, channels, cqs, qps, cm_ids;
 	uint64_t bytes_pinned;
 	/* since the start, or fake_verbs_reset */
-	uint64_t send_calls, recv_calls; /* doorbells */
+	uint64_t send_calls;             /* doorbells */
 	uint64_t sends, recvs;           /* work requests accepted */
 	uint64_t polls, empty_polls, completions, failed_completions;
 	uint64_t transmissions, retransmissions, lost, rnr;

@@ -143,6 +143,12 @@ int fault_call(const char *function, const struct ibv_device *device)
 	return ret;
 }
 
+int call_begin(const char *function, const struct ibv_device *device)
+{
+	fake_lock();
+	return fault_call(function, device);
+}
+
 void fault_sleep(void)
 {
 	struct timespec time = { .tv_sec = sleep_ms / 1000,
@@ -173,12 +179,6 @@ static bool is_kind(const char *kind, enum ibv_wr_opcode opcode)
 static bool meant(struct fault *fault, const struct fake_qp *qp, uint64_t bytes)
 {
 	return bytes >= fault->min && bytes <= fault->max && counts(fault, &qp->device->device);
-}
-
-/* A doorbell of the process that is about to die has been rung: what it has sent so far arrives. */
-static void die(void)
-{
-	kill(getpid(), SIGKILL);
 }
 
 static void strike(const struct fault *fault, struct fake_qp *qp, struct fake_wqe *wqe,
@@ -225,8 +225,8 @@ static void strike(const struct fault *fault, struct fake_qp *qp, struct fake_wq
 	case DEVICE_DIES:
 		device_die(qp->device);
 		break;
-	case KILL:
-		die();
+	case KILL: /* its doorbell has been rung: what it has sent so far arrives */
+		kill(getpid(), SIGKILL);
 		break;
 	case SLOW:
 		wqe->answer_ns = now_ns() + fault->ms * NS_PER_MS;

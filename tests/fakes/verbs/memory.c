@@ -41,10 +41,8 @@ struct ibv_pd *ibv_alloc_pd(struct ibv_context *context)
 int ibv_dealloc_pd(struct ibv_pd *ibv_pd)
 {
 	struct fake_pd *pd = (struct fake_pd *)(void *)ibv_pd;
-	int ret;
+	int ret = call_begin("dealloc_pd", ibv_pd->context->device);
 
-	fake_lock();
-	ret = fault_call("dealloc_pd", ibv_pd->context->device);
 	if (!ret && pd->users)
 		ret = EBUSY;
 	if (!ret) {
@@ -273,10 +271,8 @@ int mlx5dv_get_data_direct_sysfs_path(struct ibv_context *context, char *path, s
 int ibv_dereg_mr(struct ibv_mr *ibv_mr)
 {
 	struct fake_mr *mr = fake_mr_of(ibv_mr);
-	int ret;
+	int ret = call_begin("dereg_mr", ibv_mr->context->device);
 
-	fake_lock();
-	ret = fault_call("dereg_mr", ibv_mr->context->device);
 	if (!ret) {
 		if (mr->kind != MEMORY_HOST)
 			gpu_show(); /* while there is a place for it */

@@ -128,10 +128,8 @@ static void qp_purge(struct fake_qp *qp)
 int ibv_destroy_qp(struct ibv_qp *ibv_qp)
 {
 	struct fake_qp *qp = qp_of(ibv_qp);
-	int ret;
+	int ret = call_begin("destroy_qp", ibv_qp->context->device);
 
-	fake_lock();
-	ret = fault_call("destroy_qp", ibv_qp->context->device);
 	if (ret) {
 		fake_unlock();
 		return ret;
@@ -292,10 +290,8 @@ int ibv_modify_qp(struct ibv_qp *ibv_qp, struct ibv_qp_attr *attr, int mask)
 {
 	struct fake_qp *qp = qp_of(ibv_qp);
 	enum ibv_qp_state to;
-	int ret;
+	int ret = call_begin("modify_qp", ibv_qp->context->device);
 
-	fake_lock();
-	ret = fault_call("modify_qp", ibv_qp->context->device);
 	to = mask & IBV_QP_STATE ? attr->qp_state : qp->state;
 	if (!ret && qp->device->dead && to != IBV_QPS_ERR && to != IBV_QPS_RESET)
 		ret = EIO;
@@ -316,11 +312,9 @@ int ibv_query_qp(struct ibv_qp *ibv_qp, struct ibv_qp_attr *attr, int mask,
 		 struct ibv_qp_init_attr *init)
 {
 	struct fake_qp *qp = qp_of(ibv_qp);
-	int ret;
+	int ret = call_begin("query_qp", ibv_qp->context->device);
 
 	(void)mask;
-	fake_lock();
-	ret = fault_call("query_qp", ibv_qp->context->device);
 	if (!ret) {
 		*attr = qp->attr;
 		attr->qp_state = attr->cur_qp_state = qp->state;

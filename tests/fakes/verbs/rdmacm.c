@@ -58,8 +58,9 @@ static struct fake_id *id_of(struct rdma_cm_id *id)
 	return (struct fake_id *)(void *)id;
 }
 
-static int result(int err)
+static int call_end(int err)
 {
+	fake_unlock();
 	if (!err)
 		return 0;
 	errno = err;
@@ -109,13 +110,9 @@ int rdma_get_cm_event(struct rdma_event_channel *rdma_channel, struct rdma_cm_ev
 	struct fake_cm_channel *channel = channel_of(rdma_channel);
 	struct fake_cm_event *event;
 
-	fake_lock();
-	while (!(event = STAILQ_FIRST(&channel->events))) {
-		fake_unlock();
-		if (notice_wait(&channel->notice))
-			return -1;
-		fake_lock();
-	}
+	if (notice_await(&channel->notice))
+		return -1;
+	event = STAILQ_FIRST(&channel->events);
 	STAILQ_REMOVE_HEAD(&channel->events, next);
 	notice_set(&channel->notice, !STAILQ_EMPTY(&channel->events));
 	event->told->fetched++;
@@ -161,19 +158,16 @@ int rdma_create_id(struct rdma_event_channel *channel, struct rdma_cm_id **out, 
 		   enum rdma_port_space space)
 {
 	struct fake_id *id = NULL;
-	int err;
+	int err = call_begin("rdma_create_id", NULL);
 
 	(void)space;
-	fake_lock();
-	err = fault_call("rdma_create_id", NULL);
 	if (!err) {
 		id = id_new(channel, context);
 		err = id ? 0 : ENOMEM;
 	}
-	fake_unlock();
 	if (id)
 		*out = &id->id;
-	return result(err);
+	return call_end(err);
 }
 
 static void destroy(struct fake_id *id);
@@ -279,26 +273,20 @@ static int bind_id(struct fake_id *id, const struct sockaddr *addr)
 
 int rdma_bind_addr(struct rdma_cm_id *id, struct sockaddr *addr)
 {
-	int err;
+	int err = call_begin("rdma_bind_addr", NULL);
 
-	fake_lock();
-	err = fault_call("rdma_bind_addr", NULL);
 	if (!err)
 		err = bind_id(id_of(id), addr);
-	fake_unlock();
-	return result(err);
+	return call_end(err);
 }
 
 int rdma_listen(struct rdma_cm_id *id, int backlog)
 {
-	int err;
+	int err = call_begin("rdma_listen", NULL);
 
 	(void)backlog;
-	fake_lock();
-	err = fault_call("rdma_listen", NULL);
 	id_of(id)->listens = !err;
-	fake_unlock();
-	return result(err);
+	return call_end(err);
 }
 
 __be16 rdma_get_src_port(struct rdma_cm_id *id)
@@ -309,11 +297,9 @@ __be16 rdma_get_src_port(struct rdma_cm_id *id)
 int rdma_resolve_addr(struct rdma_cm_id *id, struct sockaddr *from, struct sockaddr *to,
 		      int timeout_ms)
 {
-	int err;
+	int err = call_begin("rdma_resolve_addr", NULL);
 
 	(void)timeout_ms;
-	fake_lock();
-	err = fault_call("rdma_resolve_addr", NULL);
 	if (!err) {
 		keep(&id->route.addr.dst_storage, to);
 		tell(id_of(id),
@@ -321,21 +307,17 @@ int rdma_resolve_addr(struct rdma_cm_id *id, struct sockaddr *from, struct socka
 					      : RDMA_CM_EVENT_ADDR_RESOLVED,
 		     0);
 	}
-	fake_unlock();
-	return result(err);
+	return call_end(err);
 }
 
 int rdma_resolve_route(struct rdma_cm_id *id, int timeout_ms)
 {
-	int err;
+	int err = call_begin("rdma_resolve_route", NULL);
 
 	(void)timeout_ms;
-	fake_lock();
-	err = fault_call("rdma_resolve_route", NULL);
 	if (!err)
 		tell(id_of(id), RDMA_CM_EVENT_ROUTE_RESOLVED, 0);
-	fake_unlock();
-	return result(err);
+	return call_end(err);
 }
 
 /* --- connections --- */
@@ -402,8 +384,7 @@ int rdma_connect(struct rdma_cm_id *rdma_id, struct rdma_conn_param *param)
 		else
 			tell(id, RDMA_CM_EVENT_REJECTED, REJECT_NOBODY);
 	}
-	fake_unlock();
-	return result(err);
+	return call_end(err);
 }
 
 int rdma_accept(struct rdma_cm_id *rdma_id, struct rdma_conn_param *param)
@@ -418,8 +399,7 @@ int rdma_accept(struct rdma_cm_id *rdma_id, struct rdma_conn_param *param)
 		id->connected = id->peer->connected = true;
 		tell(id->peer, RDMA_CM_EVENT_CONNECT_RESPONSE, 0);
 	}
-	fake_unlock();
-	return result(err);
+	return call_end(err);
 }
 
 int rdma_establish(struct rdma_cm_id *rdma_id)
@@ -433,8 +413,7 @@ int rdma_establish(struct rdma_cm_id *rdma_id)
 		tell(id->peer, RDMA_CM_EVENT_ESTABLISHED, 0);
 		fake.counts.cm_connections++;
 	}
-	fake_unlock();
-	return result(err);
+	return call_end(err);
 }
 
 int rdma_reject(struct rdma_cm_id *rdma_id, const void *data, uint8_t bytes)
@@ -475,13 +454,10 @@ static int fill(const struct fake_id *id, struct ibv_qp_attr *attr)
 
 int rdma_init_qp_attr(struct rdma_cm_id *id, struct ibv_qp_attr *attr, int *mask)
 {
-	int err;
+	int err = call_begin("rdma_init_qp_attr", NULL);
 
-	fake_lock();
-	err = fault_call("rdma_init_qp_attr", NULL);
 	if (!err)
 		err = fill(id_of(id), attr);
 	*mask = IBV_QP_STATE;
-	fake_unlock();
-	return result(err);
+	return call_end(err);
 }

@@ -172,6 +172,17 @@ static struct request request_of(const struct fake_qp *qp, const struct fake_wqe
 	};
 }
 
+/* To the queue pair it is for, be it another process's, whose answer comes later. */
+static void carry(const struct request *request, const struct span *payload, struct reply *reply)
+{
+	uint32_t slot = request->to_qpn >> SLOT_SHIFT;
+
+	if (slot == fake.slot)
+		responder_serve(request, payload, reply);
+	else if (wire_send(slot, request, payload))
+		reply->outcome = OUT_PENDING;
+}
+
 static void deliver(struct fake_qp *qp, struct fake_wqe *wqe)
 {
 	struct request request = request_of(qp, wqe);
@@ -190,10 +201,7 @@ static void deliver(struct fake_qp *qp, struct fake_wqe *wqe)
 	if (wqe->lost || wqe->drops) {
 		wqe->drops -= wqe->drops > 0;
 	} else if (can_leave(qp, &request.to)) {
-		if (request.to_qpn >> SLOT_SHIFT == fake.slot)
-			responder_serve(&request, payload, &reply);
-		else if (wire_send(request.to_qpn >> SLOT_SHIFT, &request, payload))
-			reply.outcome = OUT_PENDING;
+		carry(&request, payload, &reply);
 	}
 	requester_reply(qp, &reply);
 }
@@ -291,10 +299,7 @@ static void transmit_end(const struct fake_qp *qp, const struct fake_wqe *wqe)
 	request.torn = true;
 	if (wqe_spans(qp, wqe, payload) < 0 || !can_leave(qp, &request.to))
 		return;
-	if (request.to_qpn >> SLOT_SHIFT == fake.slot)
-		responder_serve(&request, payload, &unused);
-	else
-		wire_send(request.to_qpn >> SLOT_SHIFT, &request, payload);
+	carry(&request, payload, &unused);
 }
 
 static bool is_write(const struct fake_wqe *wqe)
@@ -326,10 +331,7 @@ static void let_overtake(struct fake_qp *qp, struct fake_wqe *wqe)
 	    !can_leave(qp, &request.to))
 		return;
 	next->begun = next->placed = true;
-	if (request.to_qpn >> SLOT_SHIFT == fake.slot)
-		responder_serve(&request, payload, &unused);
-	else
-		wire_send(request.to_qpn >> SLOT_SHIFT, &request, payload);
+	carry(&request, payload, &unused);
 }
 
 /* Before the first transmission: what the faults say to it. False = not now. */

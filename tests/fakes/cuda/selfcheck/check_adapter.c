@@ -13,92 +13,76 @@ static void a_dmabuf_is_the_memory(void)
 	int fd = -1;
 	char *view;
 
-	rig_begin();
 	memory = device_alloc(3 * PAGE);
 	second_page = (memory / PAGE + 1) * PAGE;
-	check_ok(rig.cuda.cuMemGetHandleForAddressRange(&fd, second_page, PAGE,
-							CU_MEM_RANGE_HANDLE_TYPE_DMA_BUF_FD, 0));
+	check_ok(cuda.cuMemGetHandleForAddressRange(&fd, second_page, PAGE,
+						    CU_MEM_RANGE_HANDLE_TYPE_DMA_BUF_FD, 0));
 	check(rig.pin_dmabuf(fd, 100, PAGE - 100) == view_of(second_page + 100, 1));
 	check(!rig.pin_dmabuf(fd, 100, PAGE - 99));
 	check(!rig.pin_dmabuf(0, 0, 1));
 	close(fd);
 	view = view_of(second_page + 100, 1);
 	strcpy(view, "hello");
-	check_ok(rig.cuda.cuMemFree_v2(memory));
+	check_ok(cuda.cuMemFree_v2(memory));
 	check(!strcmp(view, "hello")); /* as long as somebody has it registered */
 	rig.unpin(view);
 	check_int(counts_now().dmabufs, 1);
-	rig_end(1); /* it was freed before */
 }
 
 static int dmabuf(CUdeviceptr memory, size_t bytes)
 {
 	int fd;
 
-	return rig.cuda.cuMemGetHandleForAddressRange(&fd, memory, bytes, 1, 0);
+	return cuda.cuMemGetHandleForAddressRange(&fd, memory, bytes, 1, 0);
 }
 
 static void a_dmabuf_is_of_whole_pages(void)
 {
-	CUdeviceptr memory;
+	CUdeviceptr memory = device_alloc((size_t)2 << 20);
 
-	rig_begin();
-	memory = device_alloc((size_t)2 << 20);
 	check_int(dmabuf(memory, 100), CUDA_ERROR_INVALID_VALUE);
 	check_int(dmabuf(memory + 512, PAGE), CUDA_ERROR_INVALID_VALUE);
 	check_int(dmabuf(memory, ((size_t)2 << 20) + PAGE), CUDA_ERROR_INVALID_VALUE);
-	check_ok(rig.cuda.cuMemFree_v2(memory));
+	check_ok(cuda.cuMemFree_v2(memory));
 	check_int(dmabuf(memory, PAGE), CUDA_ERROR_INVALID_VALUE);
-	rig_end(4);
 }
 
 static void a_dmabuf_by_pcie(void)
 {
-	CUdeviceptr memory;
 	int fd;
+	CUdeviceptr memory = device_alloc((size_t)2 << 20);
 
-	rig_begin();
-	memory = device_alloc((size_t)2 << 20);
-	check_ok(rig.cuda.cuMemGetHandleForAddressRange(&fd, memory, PAGE, 1, 1));
+	check_ok(cuda.cuMemGetHandleForAddressRange(&fd, memory, PAGE, 1, 1));
 	close(fd);
-	check_int(rig.cuda.cuMemGetHandleForAddressRange(&fd, memory, PAGE, 1, 2),
+	check_int(cuda.cuMemGetHandleForAddressRange(&fd, memory, PAGE, 1, 2),
 		  CUDA_ERROR_INVALID_VALUE);
 	check_int(counts_now().dmabufs_by_pcie, 1);
-	check_ok(rig.cuda.cuMemFree_v2(memory));
-	rig_end(0);
+	check_ok(cuda.cuMemFree_v2(memory));
 }
 
 static void an_old_driver_knows_no_flags(void)
 {
-	CUdeviceptr memory;
 	int fd;
+	CUdeviceptr memory = device_alloc((size_t)2 << 20);
 
-	rig_begin();
-	memory = device_alloc((size_t)2 << 20);
-	check_int(rig.cuda.cuMemGetHandleForAddressRange(&fd, memory, PAGE, 1, 1),
+	check_int(cuda.cuMemGetHandleForAddressRange(&fd, memory, PAGE, 1, 1),
 		  CUDA_ERROR_INVALID_VALUE);
-	check_ok(rig.cuda.cuMemFree_v2(memory));
-	rig_end(0);
+	check_ok(cuda.cuMemFree_v2(memory));
 }
 
 static void a_device_without_dmabufs(void)
 {
-	CUdeviceptr memory;
+	CUdeviceptr memory = device_alloc((size_t)2 << 20);
 
-	rig_begin();
-	memory = device_alloc((size_t)2 << 20);
 	check_int(dmabuf(memory, PAGE), CUDA_ERROR_NOT_SUPPORTED);
-	check_ok(rig.cuda.cuMemFree_v2(memory));
-	rig_end(0);
+	check_ok(cuda.cuMemFree_v2(memory));
 }
 
 static void what_an_adapter_has_stays_readable(void)
 {
-	CUdeviceptr memory;
 	char *view;
+	CUdeviceptr memory = device_alloc(64);
 
-	rig_begin();
-	memory = device_alloc(64);
 	check(!rig.pin((void *)memory, 2 * PAGE));
 	check(rig.pin((void *)(memory / PAGE * PAGE), PAGE)); /* whole pages */
 	rig.unpin(view_of(memory, 64));
@@ -108,11 +92,10 @@ static void what_an_adapter_has_stays_readable(void)
 	check_int(counts_now().registrations, 2);
 	rig.unpin(view + 8);
 	strcpy(view, "hello");
-	check_ok(rig.cuda.cuMemFree_v2(memory));
+	check_ok(cuda.cuMemFree_v2(memory));
 	check(!strcmp(view, "hello"));
 	check(!rig.view((void *)memory, 1));
 	rig.unpin(view);
-	rig_end(1); /* it was freed too early */
 }
 
 static int flushed;
@@ -125,25 +108,23 @@ static void count_a_flush(void)
 
 static void flushes_are_passed_on(void)
 {
-	rig_begin();
-	check_ok(rig.cuda.cuFlushGPUDirectRDMAWrites(0, 200));
+	check_ok(cuda.cuFlushGPUDirectRDMAWrites(0, 200));
 	rig.on_flush(count_a_flush);
-	check_ok(rig.cuda.cuFlushGPUDirectRDMAWrites(0, 100));
-	check_int(rig.cuda.cuFlushGPUDirectRDMAWrites(0, 7), CUDA_ERROR_INVALID_VALUE);
+	check_ok(cuda.cuFlushGPUDirectRDMAWrites(0, 100));
+	check_int(cuda.cuFlushGPUDirectRDMAWrites(0, 7), CUDA_ERROR_INVALID_VALUE);
 	order("fail cuFlushGPUDirectRDMAWrites code=801");
-	check_int(rig.cuda.cuFlushGPUDirectRDMAWrites(0, 200), CUDA_ERROR_NOT_SUPPORTED);
+	check_int(cuda.cuFlushGPUDirectRDMAWrites(0, 200), CUDA_ERROR_NOT_SUPPORTED);
 	check_int(flushed, 1);
 	check_int(counts_now().flushes, 2);
-	rig_end(0);
 }
 
-const struct check adapter_checks[] = {
-	{ "a dma-buf is the memory", a_dmabuf_is_the_memory, NULL },
-	{ "a dma-buf is of whole pages", a_dmabuf_is_of_whole_pages, NULL },
-	{ "a dma-buf by PCIe", a_dmabuf_by_pcie, "version 12080" },
-	{ "an old driver knows no flags", an_old_driver_knows_no_flags, "version 12070" },
-	{ "a device without dma-bufs", a_device_without_dmabufs, "device dmabuf=0" },
-	{ "what an adapter has stays readable", what_an_adapter_has_stays_readable, NULL },
-	{ "flushes are passed on", flushes_are_passed_on, NULL },
-	{ NULL, NULL, NULL },
+const struct selfcheck adapter_checks[] = {
+	{ CHECK(a_dmabuf_is_the_memory), .misuses = 1 }, /* it is freed too early */
+	{ CHECK(a_dmabuf_is_of_whole_pages), .misuses = 4 },
+	{ CHECK(a_dmabuf_by_pcie), .description = "version 12080" },
+	{ CHECK(an_old_driver_knows_no_flags), .description = "version 12070" },
+	{ CHECK(a_device_without_dmabufs), .description = "device dmabuf=0" },
+	{ CHECK(what_an_adapter_has_stays_readable), .misuses = 1 }, /* the same */
+	{ CHECK(flushes_are_passed_on) },
+	{ 0 },
 };

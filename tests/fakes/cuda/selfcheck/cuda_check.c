@@ -7,59 +7,19 @@
 #include "rig.h"
 
 #include <dlfcn.h>
-#include <setjmp.h>
-#include <stdarg.h>
 #include <stdio.h>
 #include <stdlib.h>
-#include <string.h>
-#include <sys/wait.h>
-#include <unistd.h>
 
-#include <cmocka.h>
-#undef check /* cmocka's, of a parameter */
-#define check(condition) check_that(condition, "%s", #condition)
-
-#define CHECKS_MAX 64
-
-struct rig rig;
+struct opened_cuda rig;
+struct cuda_calls cuda;
+CUcontext rig_context;
 static const char *library;
 
-static void find(void *lib, const char *name, void *function)
+void rig_begin(void)
 {
-	void *symbol = dlsym(lib, name);
-
-	check_that(symbol, "%s: %s", name, dlerror());
-	memcpy(function, &symbol, sizeof(symbol));
-}
-
-static void rig_open(void)
-{
-	void *lib = dlopen(library, RTLD_NOW | RTLD_LOCAL);
-
-	check_that(lib, "%s", dlerror());
-#define CUDA_FIND(name, arguments) find(lib, #name, &rig.cuda.name);
-	CUDA_CALLS(CUDA_FIND)
-#undef CUDA_FIND
-	find(lib, "fake_cuda_script", &rig.script);
-	find(lib, "fake_cuda_reset", &rig.reset);
-	find(lib, "fake_cuda_counts", &rig.counts);
-	find(lib, "fake_cuda_view", &rig.view);
-	find(lib, "fake_cuda_pin", &rig.pin);
-	find(lib, "fake_cuda_unpin", &rig.unpin);
-	find(lib, "fake_cuda_pin_dmabuf", &rig.pin_dmabuf);
-	find(lib, "fake_cuda_on_flush", &rig.on_flush);
-	dlclose(lib);
-	check(dlopen("libcuda.so.1", RTLD_NOW | RTLD_NOLOAD)); /* it is known by that name now */
-}
-
-CUcontext rig_begin(void)
-{
-	CUcontext context;
-
-	check_ok(rig.cuda.cuInit(0));
-	check_ok(rig.cuda.cuDevicePrimaryCtxRetain(&context, 0));
-	check_ok(rig.cuda.cuCtxPushCurrent_v2(context));
-	return context;
+	check_ok(cuda.cuInit(0));
+	check_ok(cuda.cuDevicePrimaryCtxRetain(&rig_context, 0));
+	check_ok(cuda.cuCtxPushCurrent_v2(rig_context));
 }
 
 void rig_end(uint64_t misuses)
@@ -67,7 +27,7 @@ void rig_end(uint64_t misuses)
 	struct fake_cuda_counts counts;
 	CUcontext context;
 
-	check_ok(rig.cuda.cuCtxPopCurrent_v2(&context));
+	check_ok(cuda.cuCtxPopCurrent_v2(&context));
 	counts = counts_now();
 	check_int(counts.allocations, 0);
 	check_int(counts.device_bytes, 0);
@@ -77,7 +37,7 @@ void rig_end(uint64_t misuses)
 	check_int(counts.events, 0);
 	check_int(counts.registrations, 0);
 	check_int(counts.waiting, 0);
-	check_ok(rig.cuda.cuDevicePrimaryCtxRelease_v2(0));
+	check_ok(cuda.cuDevicePrimaryCtxRelease_v2(0));
 	counts = counts_now();
 	check_int(counts.contexts, 0);
 	check_int(counts.misuses, misuses);
@@ -100,7 +60,7 @@ CUdeviceptr device_alloc(size_t bytes)
 {
 	CUdeviceptr memory;
 
-	check_ok(rig.cuda.cuMemAlloc_v2(&memory, bytes));
+	check_ok(cuda.cuMemAlloc_v2(&memory, bytes));
 	return memory;
 }
 
@@ -108,7 +68,7 @@ char *pinned_alloc(size_t bytes)
 {
 	void *memory;
 
-	check_ok(rig.cuda.cuMemHostAlloc(&memory, bytes, 0));
+	check_ok(cuda.cuMemHostAlloc(&memory, bytes, 0));
 	return memory;
 }
 
@@ -124,7 +84,7 @@ CUstream stream_new(void)
 {
 	CUstream stream;
 
-	check_ok(rig.cuda.cuStreamCreate(&stream, CU_STREAM_NON_BLOCKING));
+	check_ok(cuda.cuStreamCreate(&stream, CU_STREAM_NON_BLOCKING));
 	return stream;
 }
 
@@ -132,7 +92,7 @@ CUevent event_new(void)
 {
 	CUevent event;
 
-	check_ok(rig.cuda.cuEventCreate(&event, 2));
+	check_ok(cuda.cuEventCreate(&event, 2));
 	return event;
 }
 
@@ -142,7 +102,7 @@ uint64_t event_poll(CUevent event)
 	uint64_t count = 0;
 	int ret;
 
-	while ((ret = rig.cuda.cuEventQuery(event)) == CUDA_ERROR_NOT_READY) {
+	while ((ret = cuda.cuEventQuery(event)) == CUDA_ERROR_NOT_READY) {
 		count++;
 		deadline_turn(&deadline);
 	}
@@ -150,32 +110,26 @@ uint64_t event_poll(CUevent event)
 	return count;
 }
 
-static void run_check(void **state)
+static void run(const struct selfcheck *check)
 {
-	const struct check *check = *state;
-	int status;
-	pid_t pid;
-
-	fflush(NULL);
-	pid = fork();
-	if (!pid) {
-		unsetenv("FAKE_CUDA");
-		if (check->description)
-			setenv("FAKE_CUDA", check->description, 1);
-		rig_open();
-		check->run();
-		exit(0);
-	}
-	assert_int_equal(waitpid(pid, &status, 0), pid);
-	assert_int_equal(status, 0);
+	check_ok(unsetenv("FAKE_CUDA"));
+	if (check->description)
+		check_ok(setenv("FAKE_CUDA", check->description, 1));
+	cuda_open(library, &rig);
+	cuda = rig.calls;
+	check(dlopen("libcuda.so.1", RTLD_NOW | RTLD_NOLOAD)); /* it is known by that name now */
+	if (check->setting == BEGUN)
+		rig_begin();
+	check->run();
+	if (check->setting == BEGUN)
+		rig_end(check->misuses);
 }
 
 int main(int argc, char **argv)
 {
-	const struct check *lists[] = { adapter_checks, context_checks, memory_checks,
-					script_checks, stream_checks };
-	struct CMUnitTest tests[CHECKS_MAX];
-	size_t count = 0;
+	const struct selfcheck *lists[] = { adapter_checks, context_checks, memory_checks,
+					    script_checks, stream_checks };
+	int failed = 0;
 
 	if (argc != 2) {
 		fprintf(stderr, "usage: %s LIBRARY\n", argv[0]);
@@ -183,9 +137,6 @@ int main(int argc, char **argv)
 	}
 	library = argv[1];
 	for (size_t i = 0; i < sizeof(lists) / sizeof(*lists); i++)
-		for (const struct check *check = lists[i]; check->name; check++)
-			tests[count++] = (struct CMUnitTest){ check->name, run_check, NULL, NULL,
-							      (void *)(uintptr_t)check };
-	cmocka_set_test_filter(getenv("TEST_FILTER"));
-	return _cmocka_run_group_tests(argv[0], tests, count, NULL, NULL);
+		failed += selfcheck_run(lists[i], run);
+	return failed ? 1 : 0;
 }

@@ -4,33 +4,23 @@
 #ifndef TESTS_CUDA_RIG_H
 #define TESTS_CUDA_RIG_H
 
-#include "fakes/cuda/cuda_api.h"
-#include "fakes/cuda/fake_cuda.h"
+#include "fakes/cuda/opened.h"
+#include "fakes/selfcheck.h"
 
 #include <support/check.h>
 
-struct rig {
-	struct cuda_calls cuda;
-	int (*script)(const char *text);
-	void (*reset)(void);
-	void (*counts)(struct fake_cuda_counts *counts);
-	void *(*view)(const void *device, size_t bytes);
-	void *(*pin)(const void *device, size_t bytes);
-	void (*unpin)(const void *view);
-	void *(*pin_dmabuf)(int fd, uint64_t offset, size_t bytes);
-	void (*on_flush)(void (*flush)(void));
-};
+extern struct opened_cuda rig;
+extern struct cuda_calls cuda; /* its calls */
+extern CUcontext rig_context;  /* of device 0 */
 
-extern struct rig rig;
-
-struct check {
-	const char *name;
-	void (*run)(void);
-	const char *description; /* FAKE_CUDA; NULL = unset */
+/* How a check begins; its description is FAKE_CUDA. */
+enum setting {
+	BEGUN,
+	BARE, /* before cuInit */
 };
 
 /* cuInit, and device 0's primary context is retained and current. */
-CUcontext rig_begin(void);
+void rig_begin(void);
 
 /* Releases it. Nothing is alive, and nothing was wrong but `misuses` calls. */
 void rig_end(uint64_t misuses);
@@ -47,7 +37,7 @@ CUevent event_new(void);
 uint64_t event_poll(CUevent event);
 
 /* The checks, by subject; each list ends with a NULL. */
-extern const struct check adapter_checks[], context_checks[], memory_checks[], script_checks[],
+extern const struct selfcheck adapter_checks[], context_checks[], memory_checks[], script_checks[],
 	stream_checks[];
 
 #endif

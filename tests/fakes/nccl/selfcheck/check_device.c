@@ -76,64 +76,33 @@ static void nvml_has_the_same_device(void)
 }
 
 /* What a net plugin calls, found as it finds them. */
-static struct {
-	CUresult (*init)(unsigned flags);
-	CUresult (*context_retain)(CUcontext *context, CUdevice device);
-	CUresult (*context_push)(CUcontext context);
-	CUresult (*context_pop)(CUcontext *context);
-	CUresult (*context_get)(CUcontext *context);
-	CUresult (*context_set)(CUcontext context);
-	CUresult (*pointer_get)(void *data, CUpointer_attribute attribute, CUdeviceptr pointer);
-	CUresult (*host_alloc)(void **memory, size_t bytes, unsigned flags);
-	CUresult (*host_free)(void *memory);
-	CUresult (*copy_in)(CUdeviceptr to, const void *from, size_t bytes, CUstream stream);
-	CUresult (*copy_out)(void *to, CUdeviceptr from, size_t bytes, CUstream stream);
-	CUresult (*stream_create)(CUstream *stream, unsigned flags);
-	CUresult (*stream_sync)(CUstream stream);
-	CUresult (*event_create)(CUevent *event, unsigned flags);
-	CUresult (*event_record)(CUevent event, CUstream stream);
-	CUresult (*event_query)(CUevent event);
-	CUresult (*event_sync)(CUevent event);
-	CUresult (*flush)(int target, int scope);
-	CUresult (*handle_get)(void *handle, CUdeviceptr start, size_t bytes, int type,
-			       unsigned long long flags);
-} driver;
-
 static void driver_open(void)
 {
-	static const struct {
-		const char *name;
-		void *member;
-	} symbols[] = {
-		{ "cuInit", &driver.init },
-		{ "cuDevicePrimaryCtxRetain", &driver.context_retain },
-		{ "cuCtxPushCurrent_v2", &driver.context_push },
-		{ "cuCtxPopCurrent_v2", &driver.context_pop },
-		{ "cuCtxGetCurrent", &driver.context_get },
-		{ "cuCtxSetCurrent", &driver.context_set },
-		{ "cuPointerGetAttribute", &driver.pointer_get },
-		{ "cuMemHostAlloc", &driver.host_alloc },
-		{ "cuMemFreeHost", &driver.host_free },
-		{ "cuMemcpyHtoDAsync_v2", &driver.copy_in },
-		{ "cuMemcpyDtoHAsync_v2", &driver.copy_out },
-		{ "cuStreamCreate", &driver.stream_create },
-		{ "cuStreamSynchronize", &driver.stream_sync },
-		{ "cuEventCreate", &driver.event_create },
-		{ "cuEventRecord", &driver.event_record },
-		{ "cuEventQuery", &driver.event_query },
-		{ "cuEventSynchronize", &driver.event_sync },
-		{ "cuFlushGPUDirectRDMAWrites", &driver.flush },
-		{ "cuMemGetHandleForAddressRange", &driver.handle_get },
-	};
-	void *library = dlopen("libcuda.so.1", RTLD_NOW | RTLD_LOCAL), *symbol;
+	static const char *const names[] = { "cuInit",
+					     "cuDevicePrimaryCtxRetain",
+					     "cuCtxPushCurrent_v2",
+					     "cuCtxPopCurrent_v2",
+					     "cuCtxGetCurrent",
+					     "cuCtxSetCurrent",
+					     "cuPointerGetAttribute",
+					     "cuMemHostAlloc",
+					     "cuMemFreeHost",
+					     "cuMemcpyHtoDAsync_v2",
+					     "cuMemcpyDtoHAsync_v2",
+					     "cuStreamCreate",
+					     "cuStreamSynchronize",
+					     "cuEventCreate",
+					     "cuEventRecord",
+					     "cuEventQuery",
+					     "cuEventSynchronize",
+					     "cuFlushGPUDirectRDMAWrites",
+					     "cuMemGetHandleForAddressRange" };
+	void *library = dlopen("libcuda.so.1", RTLD_NOW | RTLD_LOCAL);
 
 	check_that(library, "%s", dlerror());
-	for (size_t i = 0; i < sizeof(symbols) / sizeof(*symbols); i++) {
-		symbol = dlsym(library, symbols[i].name);
-		check_that(symbol, "no %s", symbols[i].name);
-		memcpy(symbols[i].member, &symbol, sizeof(symbol));
-	}
-	check_ok(driver.init(0));
+	for (size_t i = 0; i < sizeof(names) / sizeof(*names); i++)
+		check_that(dlsym(library, names[i]), "no %s", names[i]);
+	check_ok(cuInit(0));
 }
 
 static void driver_copies_the_runtimes_memory(void)
@@ -146,37 +115,38 @@ static void driver_copies_the_runtimes_memory(void)
 	unsigned type;
 
 	driver_open();
-	check_ok(driver.pointer_get(&type, CU_POINTER_ATTRIBUTE_MEMORY_TYPE, (CUdeviceptr)x));
+	check_ok(cuPointerGetAttribute(&type, CU_POINTER_ATTRIBUTE_MEMORY_TYPE, (CUdeviceptr)x));
 	check_int(type, CU_MEMORYTYPE_DEVICE);
-	check_ok(driver.host_alloc((void **)&bounce, INTS * sizeof(int), CU_MEMHOSTALLOC_PORTABLE));
-	check_ok(driver.pointer_get(&type, CU_POINTER_ATTRIBUTE_MEMORY_TYPE, (CUdeviceptr)bounce));
+	check_ok(cuMemHostAlloc((void **)&bounce, INTS * sizeof(int), CU_MEMHOSTALLOC_PORTABLE));
+	check_ok(cuPointerGetAttribute(&type, CU_POINTER_ATTRIBUTE_MEMORY_TYPE,
+				       (CUdeviceptr)bounce));
 	check_int(type, CU_MEMORYTYPE_HOST);
-	check_ok(driver.stream_create(&out, CU_STREAM_NON_BLOCKING));
-	check_ok(driver.stream_create(&in, CU_STREAM_NON_BLOCKING));
-	check_ok(driver.event_create(&event, CU_EVENT_DISABLE_TIMING));
+	check_ok(cuStreamCreate(&out, CU_STREAM_NON_BLOCKING));
+	check_ok(cuStreamCreate(&in, CU_STREAM_NON_BLOCKING));
+	check_ok(cuEventCreate(&event, CU_EVENT_DISABLE_TIMING));
 
 	/* Beside them runs a kernel that waits for the copies. */
 	check_ok(launch(kernels, kernel_gate, 1, &(struct work){ .gate = &gate }));
 	check_ok(launch(out, kernel_add, 1, &(struct work){ .from = x, .to = x }));
-	check_ok(driver.copy_out(bounce, (CUdeviceptr)x, INTS * sizeof(int), out));
-	check_ok(driver.event_record(event, out));
-	check_ok(driver.event_sync(event));
-	check_ok(driver.event_query(event));
+	check_ok(cuMemcpyDtoHAsync(bounce, (CUdeviceptr)x, INTS * sizeof(int), out));
+	check_ok(cuEventRecord(event, out));
+	check_ok(cuEventSynchronize(event));
+	check_ok(cuEventQuery(event));
 	for (int i = 0; i < INTS; i++) {
 		check_int(bounce[i], 1);
 		bounce[i] = 5;
 	}
-	check_ok(driver.copy_in((CUdeviceptr)y, bounce, INTS * sizeof(int), in));
-	check_ok(driver.event_record(event, in));
-	while (driver.event_query(event) == CUDA_ERROR_NOT_READY)
+	check_ok(cuMemcpyHtoDAsync((CUdeviceptr)y, bounce, INTS * sizeof(int), in));
+	check_ok(cuEventRecord(event, in));
+	while (cuEventQuery(event) == CUDA_ERROR_NOT_READY)
 		sched_yield();
 	check_int(y[INTS - 1], 5);
 	check_ok(launch(kernels, kernel_add, 1, &(struct work){ .from = y, .to = y }));
 	atomic_store(&gate, 1);
 	check_ok(cudaStreamSynchronize(kernels));
 	ints_check(y, 6);
-	check_ok(driver.host_free(bounce));
-	check(driver.pointer_get(&type, CU_POINTER_ATTRIBUTE_MEMORY_TYPE, (CUdeviceptr)bounce));
+	check_ok(cuMemFreeHost(bounce));
+	check(cuPointerGetAttribute(&type, CU_POINTER_ATTRIBUTE_MEMORY_TYPE, (CUdeviceptr)bounce));
 }
 
 static void driver_has_its_contexts_and_errors(void)
@@ -189,38 +159,38 @@ static void driver_has_its_contexts_and_errors(void)
 	CUevent event;
 
 	driver_open();
-	check_ok(driver.context_retain(&primary, 0));
-	check_ok(driver.context_set(NULL));
-	check_ok(driver.context_get(&context));
+	check_ok(cuDevicePrimaryCtxRetain(&primary, 0));
+	check_ok(cuCtxSetCurrent(NULL));
+	check_ok(cuCtxGetCurrent(&context));
 	check(!context);
-	check_int(driver.stream_create(&stream, 0), CUDA_ERROR_INVALID_CONTEXT);
-	check_int(driver.context_pop(&context), CUDA_ERROR_INVALID_CONTEXT);
-	check_ok(driver.context_push(primary));
-	check_ok(driver.stream_create(&stream, CU_STREAM_NON_BLOCKING));
-	check_ok(driver.event_create(&event, CU_EVENT_DISABLE_TIMING));
-	check_ok(driver.flush(CU_FLUSH_GPU_DIRECT_RDMA_WRITES_TARGET_CURRENT_CTX,
-			      CU_FLUSH_GPU_DIRECT_RDMA_WRITES_TO_ALL_DEVICES));
-	check_int(driver.handle_get(&fd, (CUdeviceptr)x, 4096, CU_MEM_RANGE_HANDLE_TYPE_DMA_BUF_FD,
-				    0),
+	check_int(cuStreamCreate(&stream, 0), CUDA_ERROR_INVALID_CONTEXT);
+	check_int(cuCtxPopCurrent(&context), CUDA_ERROR_INVALID_CONTEXT);
+	check_ok(cuCtxPushCurrent(primary));
+	check_ok(cuStreamCreate(&stream, CU_STREAM_NON_BLOCKING));
+	check_ok(cuEventCreate(&event, CU_EVENT_DISABLE_TIMING));
+	check_ok(cuFlushGPUDirectRDMAWrites(CU_FLUSH_GPU_DIRECT_RDMA_WRITES_TARGET_CURRENT_CTX,
+					    CU_FLUSH_GPU_DIRECT_RDMA_WRITES_TO_ALL_DEVICES));
+	check_int(cuMemGetHandleForAddressRange(&fd, (CUdeviceptr)x, 4096,
+						CU_MEM_RANGE_HANDLE_TYPE_DMA_BUF_FD, 0),
 		  CUDA_ERROR_NOT_SUPPORTED);
-	check_ok(driver.pointer_get(&id, CU_POINTER_ATTRIBUTE_BUFFER_ID, (CUdeviceptr)(x + 1)));
-	check_ok(driver.pointer_get(&other, CU_POINTER_ATTRIBUTE_BUFFER_ID, (CUdeviceptr)y));
+	check_ok(cuPointerGetAttribute(&id, CU_POINTER_ATTRIBUTE_BUFFER_ID, (CUdeviceptr)(x + 1)));
+	check_ok(cuPointerGetAttribute(&other, CU_POINTER_ATTRIBUTE_BUFFER_ID, (CUdeviceptr)y));
 	check(id != other);
 
 	/* The runtime's callers see none of the driver's errors. */
 	check_ok(launch(stream, kernel_gate, 1, &(struct work){ .gate = &gate }));
-	check_ok(driver.event_record(event, stream));
-	check_int(driver.event_query(event), CUDA_ERROR_NOT_READY);
+	check_ok(cuEventRecord(event, stream));
+	check_int(cuEventQuery(event), CUDA_ERROR_NOT_READY);
 	last_error_is(cudaSuccess);
 	check_int(cudaFree(x + 1), cudaErrorInvalidValue);
-	check_int(driver.event_record((CUevent)x, stream), CUDA_ERROR_INVALID_HANDLE);
+	check_int(cuEventRecord((CUevent)x, stream), CUDA_ERROR_INVALID_HANDLE);
 	last_error_is(cudaErrorInvalidValue);
 	atomic_store(&gate, 1);
-	check_ok(driver.stream_sync(stream));
-	check_ok(driver.event_query(event));
-	check_ok(driver.context_pop(&context));
+	check_ok(cuStreamSynchronize(stream));
+	check_ok(cuEventQuery(event));
+	check_ok(cuCtxPopCurrent(&context));
 	check(context == primary);
-	check_int(driver.copy_in((CUdeviceptr)x, y, 4, stream), CUDA_ERROR_INVALID_CONTEXT);
+	check_int(cuMemcpyHtoDAsync((CUdeviceptr)x, y, 4, stream), CUDA_ERROR_INVALID_CONTEXT);
 }
 
 static void wrong_calls_are_errors(void)
@@ -262,11 +232,11 @@ static void wrong_calls_are_errors(void)
 	check_ok(cudaStreamSynchronize(stream));
 }
 
-const struct runtime_check device_checks[] = {
-	{ "device_is_one_without_dmabufs", device_is_one_without_dmabufs },
-	{ "nvml_has_the_same_device", nvml_has_the_same_device },
-	{ "driver_copies_the_runtimes_memory", driver_copies_the_runtimes_memory },
-	{ "driver_has_its_contexts_and_errors", driver_has_its_contexts_and_errors },
-	{ "wrong_calls_are_errors", wrong_calls_are_errors },
+const struct selfcheck device_checks[] = {
+	{ CHECK(device_is_one_without_dmabufs) },
+	{ CHECK(nvml_has_the_same_device) },
+	{ CHECK(driver_copies_the_runtimes_memory) },
+	{ CHECK(driver_has_its_contexts_and_errors) },
+	{ CHECK(wrong_calls_are_errors) },
 	{ 0 },
 };

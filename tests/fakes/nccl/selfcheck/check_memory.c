@@ -104,9 +104,9 @@ static void pools_free_in_the_streams_order(void)
 	check_ok(cudaMemPoolDestroy(pool));
 }
 
-const struct runtime_check memory_checks[] = {
-	{ "pageable_memory_is_the_callers_again", pageable_memory_is_the_callers_again },
-	{ "memory_is_known_by_address", memory_is_known_by_address },
-	{ "pools_free_in_the_streams_order", pools_free_in_the_streams_order },
+const struct selfcheck memory_checks[] = {
+	{ CHECK(pageable_memory_is_the_callers_again) },
+	{ CHECK(memory_is_known_by_address) },
+	{ CHECK(pools_free_in_the_streams_order) },
 	{ 0 },
 };

@@ -205,14 +205,13 @@ static void process_ends_with_work_under_way(void)
 	check_int(cudaStreamQuery(NULL), cudaErrorNotReady);
 }
 
-const struct runtime_check stream_checks[] = {
-	{ "streams_keep_their_order_and_wait_for_events",
-	  streams_keep_their_order_and_wait_for_events },
-	{ "blocks_run_at_the_same_time", blocks_run_at_the_same_time },
-	{ "events_stand_for_their_last_record", events_stand_for_their_last_record },
-	{ "events_tell_the_time_between_them", events_tell_the_time_between_them },
-	{ "null_stream_is_ordered_with_blocking_ones", null_stream_is_ordered_with_blocking_ones },
-	{ "destroyed_stream_finishes_its_work", destroyed_stream_finishes_its_work },
-	{ "process_ends_with_work_under_way", process_ends_with_work_under_way },
+const struct selfcheck stream_checks[] = {
+	{ CHECK(streams_keep_their_order_and_wait_for_events) },
+	{ CHECK(blocks_run_at_the_same_time) },
+	{ CHECK(events_stand_for_their_last_record) },
+	{ CHECK(events_tell_the_time_between_them) },
+	{ CHECK(null_stream_is_ordered_with_blocking_ones) },
+	{ CHECK(destroyed_stream_finishes_its_work) },
+	{ CHECK(process_ends_with_work_under_way) },
 	{ 0 },
 };

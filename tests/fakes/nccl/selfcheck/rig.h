@@ -4,6 +4,7 @@
 #define TESTS_NCCL_RIG_H
 
 #include "fakes/nccl/softgpu.h"
+#include "fakes/selfcheck.h"
 
 #include <support/check.h>
 
@@ -20,11 +21,6 @@ struct work {
 	atomic_int *count;
 	int *from, *to;
 	int wanted;
-};
-
-struct runtime_check {
-	const char *name;
-	void (*run)(void);
 };
 
 extern PFN_cuLaunchKernel_v4000 launch_kernel;
@@ -47,6 +43,6 @@ void ints_check(const int *device, int wanted);
 void last_error_is(cudaError_t wanted); /* and forgets it */
 
 /* By subject; each list ends with a NULL. */
-extern const struct runtime_check stream_checks[], memory_checks[], device_checks[];
+extern const struct selfcheck stream_checks[], memory_checks[], device_checks[];
 
 #endif

@@ -7,11 +7,7 @@
 #include "rig.h"
 
 #include <sched.h>
-#include <stdio.h>
-#include <stdlib.h>
 #include <string.h>
-#include <sys/wait.h>
-#include <unistd.h>
 
 PFN_cuLaunchKernel_v4000 launch_kernel;
 
@@ -108,31 +104,16 @@ void last_error_is(cudaError_t wanted)
 	check_int(cudaGetLastError(), cudaSuccess);
 }
 
-static int run_all(const struct runtime_check *check)
+static void run(const struct selfcheck *check)
 {
-	int failed = 0, status;
-	pid_t pid;
-
-	for (; check->name; check++) {
-		fflush(NULL);
-		pid = fork();
-		check_that(pid >= 0, "fork");
-		if (!pid) {
-			alarm(TEST_PATIENCE_MS * TEST_TIME_SCALE / 1000);
-			entry_get("cuLaunchKernel", 4000, &launch_kernel);
-			check->run();
-			exit(0);
-		}
-		check_that(waitpid(pid, &status, 0) == pid, "waitpid");
-		printf("%s: %s\n", status ? "FAIL" : "ok", check->name);
-		failed += status != 0;
-	}
-	return failed;
+	entry_get("cuLaunchKernel", 4000, &launch_kernel);
+	check->run();
 }
 
 int main(void)
 {
-	int failed = run_all(stream_checks) + run_all(memory_checks) + run_all(device_checks);
+	int failed = selfcheck_run(stream_checks, run) + selfcheck_run(memory_checks, run) +
+		     selfcheck_run(device_checks, run);
 
 	return failed ? TEST_FAILED : 0;
 }

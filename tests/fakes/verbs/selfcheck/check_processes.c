@@ -3,12 +3,8 @@
  * The other one has the second device and does as it is told over a socket, and nothing else. */
 #include "rig.h"
 
-#include <errno.h>
-#include <signal.h>
 #include <stdio.h>
-#include <sys/socket.h>
-#include <sys/wait.h>
-#include <unistd.h>
+#include <support/peer.h>
 
 #define BIG   (1u << 20)
 #define POSTS 8
@@ -21,276 +17,205 @@ enum order_kind {
 	LEAVE,
 };
 
-struct log_limit {
+struct letter {
 	enum order_kind kind;
 	char bytes[64];
 };
 
-struct other {
-	pid_t pid;
-	int fd;
-	struct address_card card;
-};
+static struct peer other;
+static struct address_card other_card;
 
-static void say(int fd, const void *what, size_t bytes)
-{
-	if (send(fd, what, bytes, MSG_NOSIGNAL) != (ssize_t)bytes)
-		fail_msg("the other process cannot be told: %s", strerror(errno));
-}
-
-static void hear(int fd, void *what, size_t bytes)
-{
-	if (recv(fd, what, bytes, MSG_WAITALL) != (ssize_t)bytes)
-		fail_msg("the other process says nothing: %s", strerror(errno));
-}
-
-static void obey_one(struct end *end, const struct address_card *card, struct log_limit *told)
+static void obey_one(const struct address_card *card, struct letter *told)
 {
 	struct op write = {
 		.opcode = IBV_WR_RDMA_WRITE, .bytes = 64, .rkey = card->rkey, .remote = card->addr
 	};
 
 	if (told->kind == SHOW)
-		memcpy(told->bytes, end->memory, sizeof(told->bytes));
+		memcpy(told->bytes, rig.b.memory, sizeof(told->bytes));
 	else if (told->kind == FILL)
-		memcpy(end->memory, told->bytes, sizeof(told->bytes));
+		memcpy(rig.b.memory, told->bytes, sizeof(told->bytes));
 	else if (told->kind == RECEIVE)
-		assert_int_equal(end_recv(end, 0, 4096), 0);
-	if (told->kind == WRITE) {
-		assert_int_equal(end_post(end, &write), 0);
-		end_wait_opcode(end, IBV_WC_RDMA_WRITE);
-	}
+		check_ok(end_recv(&rig.b, 0, 4096));
+	else if (told->kind == WRITE)
+		end_do(&rig.b, &write);
 }
 
-static void end_at_once(int sig)
+static void meet(int fd, struct end *end, const char *device, struct address_card *card)
 {
-	(void)sig;
-	_exit(1);
+	struct address_card ours;
+
+	end_open(end, device);
+	end_make_qp(end, &usual);
+	ours = end_card(end);
+	peer_send(fd, &ours, sizeof(ours));
+	peer_recv(fd, card, sizeof(*card));
+	end_connect(end, *card, &usual);
 }
 
-/* A failed assert would go on with the parent's tests, in this process: it is to abort. */
-static void asserts_end_the_process(void)
+static void be_the_other(int fd, void *unused)
 {
-	setenv("CMOCKA_TEST_ABORT", "1", 1);
-	signal(SIGABRT, end_at_once);
-}
-
-static _Noreturn void be_the_other(int fd)
-{
-	struct terms terms = { .timeout = 0 };
+	struct letter told = { .kind = SHOW };
 	struct address_card card;
-	struct log_limit told = { .kind = SHOW };
-	struct end end;
 
-	asserts_end_the_process();
-	end_open(&end, rig.devices[1]);
-	end_make_qp(&end, &terms);
-	card = end_card(&end);
-	say(fd, &card, sizeof(card));
-	hear(fd, &card, sizeof(card));
-	end_connect(&end, &card, &terms);
+	(void)unused;
+	meet(fd, &rig.b, rig.devices[1], &card);
 	do {
-		say(fd, &told, sizeof(told));
-		hear(fd, &told, sizeof(told));
-		obey_one(&end, &card, &told);
+		peer_send(fd, &told, sizeof(told));
+		peer_recv(fd, &told, sizeof(told));
+		obey_one(&card, &told);
 	} while (told.kind != LEAVE);
-	end_close(&end);
+	end_close(&rig.b);
 	expect_nothing_open();
-	_exit(0);
 }
 
-/* The end here is connected to it afterwards. */
-static struct other start_other(struct end *end)
+static void start_other(void)
 {
-	struct terms terms = { .timeout = 0 };
-	struct address_card card;
-	struct other other;
-	struct log_limit told;
-	int fds[2];
+	struct letter told;
 
-	fflush(stdout);
-	assert_int_equal(socketpair(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0, fds), 0);
-	other.pid = fork();
-	assert_true(other.pid >= 0);
-	if (!other.pid) {
-		close(fds[0]);
-		be_the_other(fds[1]);
-	}
-	close(fds[1]);
-	other.fd = fds[0];
-	hear(other.fd, &other.card, sizeof(other.card));
-	end_open(end, rig.devices[0]);
-	end_make_qp(end, &terms);
-	card = end_card(end);
-	say(other.fd, &card, sizeof(card));
-	end_connect(end, &other.card, &terms);
-	hear(other.fd, &told, sizeof(told));
-	return other;
+	peer_start(&other, be_the_other, NULL);
+	meet(other.fd, &rig.a, rig.devices[0], &other_card);
+	peer_recv(other.fd, &told, sizeof(told));
 }
 
-static struct log_limit tell(const struct other *other, enum order_kind kind, char byte)
+static struct letter tell(enum order_kind kind, char byte)
 {
-	struct log_limit told = { .kind = kind };
+	struct letter told = { .kind = kind };
 
 	memset(told.bytes, byte, sizeof(told.bytes));
-	say(other->fd, &told, sizeof(told));
-	hear(other->fd, &told, sizeof(told));
+	peer_send(other.fd, &told, sizeof(told));
+	peer_recv(other.fd, &told, sizeof(told));
 	return told;
 }
 
-static void leave(const struct other *other, struct end *end)
+static void leave(void)
 {
-	struct log_limit told = { .kind = LEAVE };
-	int status;
+	struct letter told = { .kind = LEAVE };
 
-	say(other->fd, &told, sizeof(told));
-	assert_int_equal(waitpid(other->pid, &status, 0), other->pid);
-	assert_int_equal(status, 0);
-	close(other->fd);
-	end_close(end);
-	expect_nothing_open();
+	peer_send(other.fd, &told, sizeof(told));
+	peer_wait_ok(&other);
+	end_close(&rig.a);
 }
 
-static struct op op_to(const struct other *other, enum ibv_wr_opcode opcode, uint32_t bytes)
+static struct op op_to(enum ibv_wr_opcode opcode, uint32_t bytes)
 {
-	return (struct op){ .opcode = opcode,
-			    .bytes = bytes,
-			    .rkey = other->card.rkey,
-			    .remote = other->card.addr };
+	return (struct op){
+		.opcode = opcode, .bytes = bytes, .rkey = other_card.rkey, .remote = other_card.addr
+	};
 }
 
-static void test_writes_land_by_themselves(void **state)
+static void writes_land_by_themselves(void)
 {
-	struct end end;
-	struct other other = start_other(&end);
-	struct op write = op_to(&other, IBV_WR_RDMA_WRITE, BIG);
-	struct log_limit told;
+	struct op write;
+	struct letter told;
 
-	(void)state;
-	fill(end.memory, BIG, 1);
-	for (int i = 0; i < POSTS; i++)
-		assert_int_equal(end_post(&end, &write), 0);
-	for (int i = 0; i < POSTS; i++)
-		end_wait_opcode(&end, IBV_WC_RDMA_WRITE);
-	told = tell(&other, SHOW, 0);
-	assert_memory_equal(told.bytes, end.memory, sizeof(told.bytes));
+	start_other();
+	write = op_to(IBV_WR_RDMA_WRITE, BIG);
+	fill(rig.a.memory, BIG, 1);
+	end_posts(&rig.a, &write, POSTS);
+	end_waits(&rig.a, IBV_WC_RDMA_WRITE, POSTS);
+	told = tell(SHOW, 0);
+	check(!memcmp(told.bytes, rig.a.memory, sizeof(told.bytes)));
 	/* all of it, by way of a READ */
 	write.opcode = IBV_WR_RDMA_READ;
 	write.offset = BIG;
-	assert_int_equal(end_post(&end, &write), 0);
-	end_wait_opcode(&end, IBV_WC_RDMA_READ);
-	assert_memory_equal(end.memory, end.memory + BIG, BIG);
-	leave(&other, &end);
+	end_do(&rig.a, &write);
+	check(!memcmp(rig.a.memory, rig.a.memory + BIG, BIG));
+	leave();
 }
 
-static void test_the_end_may_land_first(void **state)
+static void the_end_may_land_first(void)
 {
-	double until = seconds() + PATIENCE;
-	struct log_limit told = { .bytes = "" };
+	struct deadline deadline = deadline_in(TEST_PATIENCE_MS, "a torn WRITE");
+	struct letter told = { .bytes = "" };
 	struct op write;
-	struct other other;
-	struct end end;
 
-	(void)state;
 	if (!rig.control.script) {
-		printf("SKIP a device that takes no orders writes in which order it likes\n");
-		skip();
+		puts("SKIP a device that takes no orders writes in which order it likes");
+		exit(TEST_SKIPPED);
 	}
-	other = start_other(&end);
-	write = op_to(&other, IBV_WR_RDMA_WRITE, sizeof(told.bytes));
+	start_other();
+	write = op_to(IBV_WR_RDMA_WRITE, sizeof(told.bytes));
 	order("fault tear write count=1000000");
-	memset(end.memory, 1, sizeof(told.bytes));
+	memset(rig.a.memory, 1, sizeof(told.bytes));
 	while (told.bytes[0] || !told.bytes[63]) { /* again: nobody may have looked in time */
-		assert_true(seconds() < until);
-		tell(&other, FILL, 0);
-		assert_int_equal(end_post(&end, &write), 0);
-		told = tell(&other, SHOW, 0);
-		end_wait_opcode(&end, IBV_WC_RDMA_WRITE);
+		deadline_turn(&deadline);
+		tell(FILL, 0);
+		check_ok(end_post(&rig.a, &write));
+		told = tell(SHOW, 0);
+		end_wait_opcode(&rig.a, IBV_WC_RDMA_WRITE);
 	}
-	told = tell(&other, SHOW, 0);
-	assert_memory_equal(told.bytes, end.memory, sizeof(told.bytes));
+	told = tell(SHOW, 0);
+	check(!memcmp(told.bytes, rig.a.memory, sizeof(told.bytes)));
 	order("no-faults");
-	leave(&other, &end);
+	leave();
 }
 
-static void test_both_ways(void **state)
+static void both_ways(void)
 {
-	struct end end;
-	struct other other = start_other(&end);
-	struct op send = op_to(&other, IBV_WR_SEND, 64);
-	struct log_limit told;
+	struct op send;
+	struct letter told;
 
-	(void)state;
-	tell(&other, FILL, 'f');
-	tell(&other, WRITE, 0);
+	start_other();
+	send = op_to(IBV_WR_SEND, 64);
+	tell(FILL, 'f');
+	tell(WRITE, 0);
 	for (int i = 0; i < 64; i++)
-		assert_int_equal(end.memory[i], 'f');
-	memset(end.memory, 'g', 64);
-	assert_int_equal(end_post(&end, &send), 0); /* before there is a receive */
-	assert_true(end_is_quiet(&end, 20));
-	tell(&other, RECEIVE, 0);
-	end_wait_opcode(&end, IBV_WC_SEND);
-	told = tell(&other, SHOW, 0);
-	assert_int_equal(told.bytes[63], 'g');
-	leave(&other, &end);
+		check_int(rig.a.memory[i], 'f');
+	memset(rig.a.memory, 'g', 64);
+	check_ok(end_post(&rig.a, &send)); /* before there is a receive */
+	check(end_is_quiet(&rig.a, 20));
+	tell(RECEIVE, 0);
+	end_wait_opcode(&rig.a, IBV_WC_SEND);
+	told = tell(SHOW, 0);
+	check_int(told.bytes[63], 'g');
+	leave();
 }
 
-static void test_errors_come_back(void **state)
+static void errors_come_back(void)
 {
-	struct end end;
-	struct other other = start_other(&end);
-	struct op write = op_to(&other, IBV_WR_RDMA_WRITE, 64);
+	struct op write;
 
-	(void)state;
+	start_other();
+	write = op_to(IBV_WR_RDMA_WRITE, 64);
 	write.rkey ^= 0x5500;
-	assert_int_equal(end_post(&end, &write), 0);
+	check_ok(end_post(&rig.a, &write));
 	write.rkey ^= 0x5500;
-	assert_int_equal(end_post(&end, &write), 0);
-	end_wait(&end, IBV_WC_REM_ACCESS_ERR);
-	end_wait(&end, IBV_WC_WR_FLUSH_ERR);
-	leave(&other, &end);
+	end_fails(&rig.a, &write, IBV_WC_REM_ACCESS_ERR);
+	end_wait(&rig.a, IBV_WC_WR_FLUSH_ERR);
+	leave();
 }
 
-static void test_the_other_one_dies(void **state)
+static void the_other_one_dies(void)
 {
-	struct end end;
-	struct other other = start_other(&end);
-	struct op write = op_to(&other, IBV_WR_RDMA_WRITE, BIG);
+	struct op write;
 	struct ibv_wc wc = { .status = IBV_WC_SUCCESS };
-	double until = seconds() + PATIENCE;
+	struct deadline deadline = deadline_in(TEST_PATIENCE_MS, "the WRITEs to fail");
 	int done = 0;
 
-	(void)state;
-	assert_int_equal(end_post(&end, &write), 0);
-	end_wait_opcode(&end, IBV_WC_RDMA_WRITE);
-	for (int i = 0; i < POSTS; i++)
-		assert_int_equal(end_post(&end, &write), 0);
-	kill(other.pid, SIGKILL);
-	assert_int_equal(waitpid(other.pid, NULL, 0), other.pid);
+	start_other();
+	write = op_to(IBV_WR_RDMA_WRITE, BIG);
+	end_do(&rig.a, &write);
+	end_posts(&rig.a, &write, POSTS);
+	peer_kill(&other);
 	while (!wc.status) {
-		assert_true(seconds() < until);
-		if (!ibv_poll_cq(end.cq, 1, &wc))
+		deadline_turn(&deadline);
+		if (!ibv_poll_cq(rig.a.cq, 1, &wc))
 			continue;
 		if (!wc.status && ++done == POSTS)
-			assert_int_equal(end_post(&end, &write), 0);
+			check_ok(end_post(&rig.a, &write));
 	}
-	assert_int_equal(wc.status, IBV_WC_RETRY_EXC_ERR);
+	check_int(wc.status, IBV_WC_RETRY_EXC_ERR);
 	for (done++; done < POSTS; done++)
-		end_wait(&end, IBV_WC_WR_FLUSH_ERR);
-	close(other.fd);
-	end_close(&end);
-	expect_nothing_open();
+		end_wait(&rig.a, IBV_WC_WR_FLUSH_ERR);
+	end_close(&rig.a);
 }
 
-int check_processes(void)
-{
-	const struct CMUnitTest processes[] = {
-		cmocka_unit_test(test_writes_land_by_themselves),
-		cmocka_unit_test(test_the_end_may_land_first),
-		cmocka_unit_test(test_both_ways),
-		cmocka_unit_test(test_errors_come_back),
-		cmocka_unit_test(test_the_other_one_dies),
-	};
-
-	return cmocka_run_group_tests(processes, NULL, NULL);
-}
+const struct selfcheck processes_checks[] = {
+	{ CHECK(writes_land_by_themselves), .setting = CLOSED },
+	{ CHECK(the_end_may_land_first), .setting = CLOSED },
+	{ CHECK(both_ways), .setting = CLOSED },
+	{ CHECK(errors_come_back), .setting = CLOSED },
+	{ CHECK(the_other_one_dies), .setting = CLOSED },
+	{ 0 },
+};

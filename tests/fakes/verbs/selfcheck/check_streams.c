@@ -28,11 +28,11 @@ static void *echo(void *arg)
 {
 	struct side *side = arg;
 	struct op write = op_write(side->peer, 0, 0, FLAG + sizeof(uint64_t));
-	double until = seconds() + PATIENCE;
+	struct deadline deadline = deadline_in(TEST_PATIENCE_MS, "a number");
 
 	for (uint64_t i = 1; i <= ROUNDS && !side->failed; i++) {
 		while (__atomic_load_n(number_at(side->end), __ATOMIC_ACQUIRE) != i) {
-			if (seconds() > until) {
+			if (deadline_passed(&deadline)) {
 				side->failed = "a number does not arrive";
 				return NULL;
 			}
@@ -47,35 +47,31 @@ static void *echo(void *arg)
 	return NULL;
 }
 
-static void test_memory_can_be_polled(void **state)
+static void memory_can_be_polled(void)
 {
-	struct ends *ends = *state;
-	struct side there = { .end = &ends->b, .peer = &ends->a };
-	struct op write = op_write(&ends->b, 4096, 0, FLAG + sizeof(uint64_t));
-	double until = seconds() + PATIENCE;
+	struct side there = { .end = &rig.b, .peer = &rig.a };
+	struct op write = op_write(&rig.b, 4096, 0, FLAG + sizeof(uint64_t));
+	struct deadline deadline = deadline_in(TEST_PATIENCE_MS, "a number");
 	pthread_t thread;
 
-	pair_connect(&ends->a, &ends->b, NULL);
-	assert_int_equal(pthread_create(&thread, NULL, echo, &there), 0);
+	check_ok(pthread_create(&thread, NULL, echo, &there));
 	for (uint64_t i = 1; i <= ROUNDS; i++) {
-		memset(ends->a.memory + 4096, (char)i, FLAG);
-		memcpy(ends->a.memory + 4096 + FLAG, &i, sizeof(i));
-		assert_int_equal(end_post(&ends->a, &write), 0);
-		end_wait_opcode(&ends->a, IBV_WC_RDMA_WRITE);
-		while (__atomic_load_n(number_at(&ends->a), __ATOMIC_ACQUIRE) != i) {
-			assert_true(seconds() < until);
+		memset(rig.a.memory + 4096, (char)i, FLAG);
+		memcpy(rig.a.memory + 4096 + FLAG, &i, sizeof(i));
+		end_do(&rig.a, &write);
+		while (__atomic_load_n(number_at(&rig.a), __ATOMIC_ACQUIRE) != i) {
+			deadline_turn(&deadline);
 			sched_yield();
 		}
 	}
 	pthread_join(thread, NULL);
-	if (there.failed)
-		fail_msg("%s", there.failed);
+	check_that(!there.failed, "%s", there.failed);
 }
 
 static void streams_connect(struct side *a, struct side *b)
 {
 	for (int i = 0; i < STREAMS; i++) {
-		pair_connect(a->end, b->end, NULL);
+		ends_connect(&usual);
 		a->qps[i] = a->end->qp;
 		b->qps[i] = b->end->qp;
 		a->end->qp = b->end->qp = NULL;
@@ -113,10 +109,10 @@ static void *traffic(void *arg)
 {
 	struct side *side = arg;
 	int posted[STREAMS] = { 0 }, done = 0, got = 0;
-	double until = seconds() + PATIENCE;
+	struct deadline deadline = deadline_in(TEST_PATIENCE_MS, "all messages");
 	struct ibv_wc wc;
 
-	while (done + got < 2 * STREAMS * MESSAGES && seconds() < until) {
+	while (done + got < 2 * STREAMS * MESSAGES && !deadline_passed(&deadline)) {
 		for (int i = 0; i < STREAMS; i++)
 			if (posted[i] < MESSAGES && posted[i] * STREAMS < done + 16 &&
 			    ++posted[i] && post_on(side, i))
@@ -145,77 +141,70 @@ static void *traffic(void *arg)
 static void streams_drop(struct side *side)
 {
 	for (int i = 0; i < STREAMS; i++)
-		assert_int_equal(rig.verbs.destroy_qp(side->qps[i]), 0);
+		check_ok(rig.verbs.destroy_qp(side->qps[i]));
 }
 
-static void test_several_streams_and_threads(void **state)
+static void several_streams_and_threads(void)
 {
-	struct ends *ends = *state;
-	struct side a = { .end = &ends->a, .peer = &ends->b };
-	struct side b = { .end = &ends->b, .peer = &ends->a };
+	struct side a = { .end = &rig.a, .peer = &rig.b };
+	struct side b = { .end = &rig.b, .peer = &rig.a };
 	pthread_t thread;
 
 	streams_connect(&a, &b);
 	for (int i = 0; i < STREAMS * 8; i++)
-		assert_int_equal(receive_on(&a, i % STREAMS) + receive_on(&b, i % STREAMS), 0);
-	fill(ends->a.memory, BYTES, 1);
-	fill(ends->b.memory, BYTES, 2);
-	assert_int_equal(pthread_create(&thread, NULL, traffic, &b), 0);
+		check_ok(receive_on(&a, i % STREAMS) + receive_on(&b, i % STREAMS));
+	fill(rig.a.memory, BYTES, 1);
+	fill(rig.b.memory, BYTES, 2);
+	check_ok(pthread_create(&thread, NULL, traffic, &b));
 	traffic(&a);
 	pthread_join(thread, NULL);
-	if (a.failed || b.failed)
-		fail_msg("%s", a.failed ? a.failed : b.failed);
+	check_that(!a.failed, "%s", a.failed);
+	check_that(!b.failed, "%s", b.failed);
 	for (size_t i = 0; i < STREAMS; i++) {
-		assert_memory_equal(ends->a.memory + (1 << 20) + i * BYTES, ends->b.memory, BYTES);
-		assert_memory_equal(ends->b.memory + (1 << 20) + i * BYTES, ends->a.memory, BYTES);
+		check(!memcmp(rig.a.memory + (1 << 20) + i * BYTES, rig.b.memory, BYTES));
+		check(!memcmp(rig.b.memory + (1 << 20) + i * BYTES, rig.a.memory, BYTES));
 	}
 	streams_drop(&a);
 	streams_drop(&b);
 }
 
 /* One stream falls: the others do not notice, and what it was about to write is never written. */
-static void test_a_stream_is_fenced(void **state)
+static void a_stream_is_fenced(void)
 {
-	struct ends *ends = *state;
-	struct side a = { .end = &ends->a, .peer = &ends->b };
-	struct side b = { .end = &ends->b, .peer = &ends->a };
-	double until = seconds() + PATIENCE;
+	struct side a = { .end = &rig.a, .peer = &rig.b };
+	struct side b = { .end = &rig.b, .peer = &rig.a };
+	struct deadline deadline = deadline_in(TEST_PATIENCE_MS, "all completions");
 	struct ibv_wc wc;
 
 	streams_connect(&a, &b);
 	for (int i = 0; i < STREAMS; i++)
-		assert_int_equal(receive_on(&b, i), 0);
-	assert_int_equal(qp_to_err(b.qps[1]), 0);
-	wc = end_wait(&ends->b, IBV_WC_WR_FLUSH_ERR);
-	assert_int_equal(wc.qp_num, b.qps[1]->qp_num);
-	memset(ends->b.memory, 0, END_BYTES);
-	memset(ends->a.memory, 1, BYTES);
+		check_ok(receive_on(&b, i));
+	check_ok(qp_to_err(b.qps[1]));
+	wc = end_wait(&rig.b, IBV_WC_WR_FLUSH_ERR);
+	check_int(wc.qp_num, b.qps[1]->qp_num);
+	memset(rig.b.memory, 0, END_BYTES);
+	memset(rig.a.memory, 1, BYTES);
 	for (int i = 0; i < STREAMS; i++)
-		assert_int_equal(post_on(&a, i), 0);
+		check_ok(post_on(&a, i));
 	for (int i = 0; i < STREAMS - 1; i++)
-		assert_int_equal(end_wait(&ends->b, IBV_WC_SUCCESS).opcode,
-				 IBV_WC_RECV_RDMA_WITH_IMM);
+		check_int(end_wait(&rig.b, IBV_WC_SUCCESS).opcode, IBV_WC_RECV_RDMA_WITH_IMM);
 	for (int i = 0; i < STREAMS;) {
-		assert_true(seconds() < until);
-		if (ibv_poll_cq(ends->a.cq, 1, &wc) != 1)
+		deadline_turn(&deadline);
+		if (ibv_poll_cq(rig.a.cq, 1, &wc) != 1)
 			continue;
-		assert_int_equal(wc.status, wc.qp_num == a.qps[1]->qp_num ? IBV_WC_RETRY_EXC_ERR
-									  : IBV_WC_SUCCESS);
+		check_int(wc.status,
+			  wc.qp_num == a.qps[1]->qp_num ? IBV_WC_RETRY_EXC_ERR : IBV_WC_SUCCESS);
 		i++;
 	}
 	for (size_t i = 0; i < STREAMS; i++)
-		assert_int_equal(ends->b.memory[(1 << 20) + i * BYTES], i != 1);
+		check_int(rig.b.memory[(1 << 20) + i * BYTES], i != 1);
 	streams_drop(&a);
 	streams_drop(&b);
 }
 
-int check_streams(void)
-{
-	const struct CMUnitTest streams[] = {
-		CHECK(test_memory_can_be_polled),
-		CHECK(test_several_streams_and_threads),
-		CHECK(test_a_stream_is_fenced),
-	};
-
-	return cmocka_run_group_tests(streams, NULL, NULL);
-}
+const struct selfcheck streams_checks[] = {
+	{ CHECK(memory_can_be_polled) },
+	{ CHECK(several_streams_and_threads), .setting = OPEN },
+	{ CHECK(a_stream_is_fenced), .setting = OPEN },
+	{ 0 },
+};

@@ -3,12 +3,11 @@
 #include "rig.h"
 
 #include <arpa/inet.h>
-#include <dlfcn.h>
 #include <errno.h>
 #include <poll.h>
-#include <stdio.h>
 #include <sys/mman.h>
 #include <time.h>
+#include <unistd.h>
 
 #define END_ACCESS (IBV_ACCESS_LOCAL_WRITE | IBV_ACCESS_REMOTE_WRITE | IBV_ACCESS_REMOTE_READ)
 #define TIMEOUT    14 /* 67 ms, four of them: errors come in 0.3 s where times are real */
@@ -17,92 +16,13 @@
 
 struct rig rig;
 
-struct symbol {
-	const char *name, *version;
-	size_t offset;
-};
+const struct terms usual;
 
-#define SYMBOL(name, version)                                             \
-	{                                                                 \
-		"ibv_" #name, version, offsetof(struct verbs_table, name) \
-	}
-
-static const struct symbol symbols[] = {
-	SYMBOL(get_device_list, "IBVERBS_1.1"),
-	SYMBOL(free_device_list, "IBVERBS_1.1"),
-	SYMBOL(get_device_name, "IBVERBS_1.1"),
-	SYMBOL(open_device, "IBVERBS_1.1"),
-	SYMBOL(close_device, "IBVERBS_1.1"),
-	SYMBOL(query_device, "IBVERBS_1.1"),
-	SYMBOL(query_port, "IBVERBS_1.1"),
-	SYMBOL(query_gid, "IBVERBS_1.1"),
-	SYMBOL(alloc_pd, "IBVERBS_1.1"),
-	SYMBOL(dealloc_pd, "IBVERBS_1.1"),
-	SYMBOL(reg_mr, "IBVERBS_1.1"),
-	SYMBOL(dereg_mr, "IBVERBS_1.1"),
-	SYMBOL(create_comp_channel, "IBVERBS_1.0"),
-	SYMBOL(destroy_comp_channel, "IBVERBS_1.0"),
-	SYMBOL(create_cq, "IBVERBS_1.1"),
-	SYMBOL(destroy_cq, "IBVERBS_1.1"),
-	SYMBOL(get_cq_event, "IBVERBS_1.1"),
-	SYMBOL(ack_cq_events, "IBVERBS_1.1"),
-	SYMBOL(create_qp, "IBVERBS_1.1"),
-	SYMBOL(modify_qp, "IBVERBS_1.1"),
-	SYMBOL(query_qp, "IBVERBS_1.1"),
-	SYMBOL(destroy_qp, "IBVERBS_1.1"),
-	SYMBOL(get_async_event, "IBVERBS_1.1"),
-	SYMBOL(ack_async_event, "IBVERBS_1.1"),
-	SYMBOL(event_type_str, "IBVERBS_1.1"),
-	SYMBOL(fork_init, "IBVERBS_1.1"),
-	SYMBOL(reg_mr_iova2, "IBVERBS_1.8"),
-	SYMBOL(query_ece, "IBVERBS_1.10"),
-	SYMBOL(set_ece, "IBVERBS_1.10"),
-	{ "_ibv_query_gid_ex", "IBVERBS_1.11", offsetof(struct verbs_table, query_gid_ex) },
-	{ "_ibv_query_gid_table", "IBVERBS_1.11", offsetof(struct verbs_table, query_gid_table) },
-	SYMBOL(reg_dmabuf_mr, "IBVERBS_1.12"),
-};
-
-static const struct {
-	const char *name;
-	size_t offset;
-} controls[] = {
-	{ "fake_verbs_script", offsetof(struct control, script) },
-	{ "fake_verbs_reset", offsetof(struct control, reset) },
-	{ "fake_verbs_counts", offsetof(struct control, counts) },
-	{ "fake_verbs_tell", offsetof(struct control, tell) },
-	{ "fake_verbs_ask", offsetof(struct control, ask) },
-};
-
-static void keep(void *table, size_t offset, void *address, const char *name)
-{
-	if (!address) {
-		fprintf(stderr, "%s lacks %s\n", rig.library, name);
-		exit(1);
-	}
-	memcpy((char *)table + offset, &address, sizeof(address));
-}
-
-void rig_open(const char *library, const struct traits *traits)
-{
-	void *handle = dlopen(library, RTLD_NOW | RTLD_LOCAL);
-
-	rig.library = library;
-	rig.traits = traits;
-	if (!handle) {
-		fprintf(stderr, "%s\n", dlerror());
-		exit(1);
-	}
-	for (size_t i = 0; i < sizeof(symbols) / sizeof(*symbols); i++)
-		keep(&rig.verbs, symbols[i].offset,
-		     dlvsym(handle, symbols[i].name, symbols[i].version), symbols[i].name);
-	for (size_t i = 0; traits->fake && i < sizeof(controls) / sizeof(*controls); i++)
-		keep(&rig.control, controls[i].offset, dlsym(handle, controls[i].name),
-		     controls[i].name);
-	if (rig.verbs.fork_init()) {
-		fprintf(stderr, "%s: fork_init fails\n", library);
-		exit(1);
-	}
-}
+const int init_mask = IBV_QP_STATE | IBV_QP_PKEY_INDEX | IBV_QP_PORT | IBV_QP_ACCESS_FLAGS;
+const int rtr_mask = IBV_QP_STATE | IBV_QP_AV | IBV_QP_PATH_MTU | IBV_QP_DEST_QPN | IBV_QP_RQ_PSN |
+		     IBV_QP_MAX_DEST_RD_ATOMIC | IBV_QP_MIN_RNR_TIMER;
+const int rts_mask = IBV_QP_STATE | IBV_QP_TIMEOUT | IBV_QP_RETRY_CNT | IBV_QP_RNR_RETRY |
+		     IBV_QP_SQ_PSN | IBV_QP_MAX_QP_RD_ATOMIC;
 
 struct ibv_context *device_open(const char *name)
 {
@@ -111,7 +31,7 @@ struct ibv_context *device_open(const char *name)
 	int count = 0;
 
 	list = rig.verbs.get_device_list(&count);
-	assert_non_null(list);
+	check(list);
 	for (int i = 0; i < count; i++)
 		if (!strcmp(rig.verbs.get_device_name(list[i]), name))
 			context = rig.verbs.open_device(list[i]);
@@ -126,8 +46,8 @@ static void find_gid(struct end *end)
 	struct ibv_gid_entry entry;
 
 	for (int i = 0; i < end->port.gid_tbl_len && i < 64; i++) {
-		if (rig.verbs.query_gid_ex(end->context, 1, (uint32_t)i, &entry, 0,
-					   sizeof(entry)) ||
+		if (rig.besides.query_gid_ex(end->context, 1, (uint32_t)i, &entry, 0,
+					     sizeof(entry)) ||
 		    entry.gid_type != IBV_GID_TYPE_ROCE_V2 ||
 		    memcmp(entry.gid.raw, mapped, sizeof(mapped)))
 			continue;
@@ -135,61 +55,49 @@ static void find_gid(struct end *end)
 		end->gid_index = i;
 		return;
 	}
-	fail_msg("there is no GID for RoCE v2 with an IPv4 address");
+	check_that(false, "there is no GID for RoCE v2 with an IPv4 address");
 }
 
 void end_open(struct end *end, const char *device)
 {
 	*end = (struct end){ .context = device_open(device) };
-	if (!end->context)
-		fail_msg("%s cannot be opened: %s", device, strerror(errno));
-	assert_int_equal(rig.verbs.query_port(end->context, 1, &end->port), 0);
+	check_that(end->context, "%s cannot be opened: %s", device, strerror(errno));
+	check_ok(rig.verbs.query_port(end->context, 1, &end->port));
 	find_gid(end);
 	end->pd = rig.verbs.alloc_pd(end->context);
-	assert_non_null(end->pd);
-	end->channel = rig.verbs.create_comp_channel(end->context);
-	assert_non_null(end->channel);
+	check(end->pd);
+	end->channel = rig.besides.create_comp_channel(end->context);
+	check(end->channel);
 	end->cq = rig.verbs.create_cq(end->context, CQ_SIZE, end, end->channel, 0);
-	assert_non_null(end->cq);
+	check(end->cq);
 	end->memory =
 		mmap(NULL, END_BYTES, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
-	assert_ptr_not_equal(end->memory, MAP_FAILED);
+	check(end->memory != MAP_FAILED);
 	end->mr = rig.verbs.reg_mr(end->pd, end->memory, END_BYTES, END_ACCESS);
-	if (!end->mr)
-		fail_msg("memory cannot be registered: %s", strerror(errno));
+	check_that(end->mr, "memory cannot be registered: %s", strerror(errno));
 }
 
 void end_close(struct end *end)
 {
 	end_drop_qp(end);
-	assert_int_equal(rig.verbs.dereg_mr(end->mr), 0);
+	check_ok(rig.verbs.dereg_mr(end->mr));
 	munmap(end->memory, END_BYTES);
-	assert_int_equal(rig.verbs.destroy_cq(end->cq), 0);
-	assert_int_equal(rig.verbs.destroy_comp_channel(end->channel), 0);
-	assert_int_equal(rig.verbs.dealloc_pd(end->pd), 0);
-	assert_int_equal(rig.verbs.close_device(end->context), 0);
+	check_ok(rig.verbs.destroy_cq(end->cq));
+	check_ok(rig.besides.destroy_comp_channel(end->channel));
+	check_ok(rig.verbs.dealloc_pd(end->pd));
+	check_ok(rig.verbs.close_device(end->context));
 }
 
-int ends_setup(void **state)
+void ends_open(void)
 {
-	struct ends *ends = calloc(1, sizeof(*ends));
-
-	assert_non_null(ends);
-	end_open(&ends->a, rig.devices[0]);
-	end_open(&ends->b, rig.devices[1]);
-	*state = ends;
-	return 0;
+	end_open(&rig.a, rig.devices[0]);
+	end_open(&rig.b, rig.devices[1]);
 }
 
-int ends_teardown(void **state)
+void ends_close(void)
 {
-	struct ends *ends = *state;
-
-	end_close(&ends->a);
-	end_close(&ends->b);
-	free(ends);
-	expect_nothing_open();
-	return 0;
+	end_close(&rig.a);
+	end_close(&rig.b);
 }
 
 int qp_to_init(struct ibv_qp *qp, unsigned access)
@@ -198,20 +106,25 @@ int qp_to_init(struct ibv_qp *qp, unsigned access)
 				    .port_num = 1,
 				    .qp_access_flags = access };
 
-	return rig.verbs.modify_qp(qp, &attr,
-				   IBV_QP_STATE | IBV_QP_PKEY_INDEX | IBV_QP_PORT |
-					   IBV_QP_ACCESS_FLAGS);
+	return rig.verbs.modify_qp(qp, &attr, init_mask);
 }
 
-int qp_to_rtr(const struct end *end, const struct address_card *peer, const struct terms *terms)
+struct ibv_qp_attr qp_attr(const struct end *end, const struct address_card *peer,
+			   const struct terms *terms)
 {
-	struct ibv_qp_attr attr = {
-		.qp_state = IBV_QPS_RTR,
+	return (struct ibv_qp_attr){
+		.port_num = 1,
+		.qp_access_flags = terms->access ? terms->access : END_ACCESS,
 		.path_mtu = end->port.active_mtu,
 		.dest_qp_num = peer->qpn,
 		.rq_psn = terms->psn_expected,
+		.sq_psn = terms->psn_there,
 		.max_dest_rd_atomic = (uint8_t)(terms->reads ? terms->reads : 1),
+		.max_rd_atomic = (uint8_t)(terms->reads ? terms->reads : 1),
 		.min_rnr_timer = 12,
+		.timeout = (uint8_t)(terms->timeout ? terms->timeout : TIMEOUT),
+		.retry_cnt = (uint8_t)(terms->retries ? terms->retries : RETRIES),
+		.rnr_retry = (uint8_t)(terms->rnr_retries ? terms->rnr_retries - 1 : RNR),
 		.ah_attr = { .is_global = end->port.link_layer == IBV_LINK_LAYER_ETHERNET ||
 					  peer->other_subnet,
 			     .dlid = (uint16_t)peer->lid,
@@ -220,28 +133,14 @@ int qp_to_rtr(const struct end *end, const struct address_card *peer, const stru
 				      .sgid_index = (uint8_t)end->gid_index,
 				      .hop_limit = 64 } },
 	};
-
-	return rig.verbs.modify_qp(end->qp, &attr,
-				   IBV_QP_STATE | IBV_QP_AV | IBV_QP_PATH_MTU | IBV_QP_DEST_QPN |
-					   IBV_QP_RQ_PSN | IBV_QP_MAX_DEST_RD_ATOMIC |
-					   IBV_QP_MIN_RNR_TIMER);
 }
 
-int qp_to_rts(const struct end *end, const struct terms *terms)
+int qp_to_rtr(const struct end *end, const struct address_card *peer, const struct terms *terms)
 {
-	struct ibv_qp_attr attr = {
-		.qp_state = IBV_QPS_RTS,
-		.timeout = (uint8_t)(terms->timeout ? terms->timeout : TIMEOUT),
-		.retry_cnt = (uint8_t)(terms->retries ? terms->retries : RETRIES),
-		.rnr_retry = (uint8_t)(terms->rnr_retries ? terms->rnr_retries - 1 : RNR),
-		.sq_psn = terms->psn_there,
-		.max_rd_atomic = (uint8_t)(terms->reads ? terms->reads : 1),
-	};
+	struct ibv_qp_attr attr = qp_attr(end, peer, terms);
 
-	return rig.verbs.modify_qp(end->qp, &attr,
-				   IBV_QP_STATE | IBV_QP_TIMEOUT | IBV_QP_RETRY_CNT |
-					   IBV_QP_RNR_RETRY | IBV_QP_SQ_PSN |
-					   IBV_QP_MAX_QP_RD_ATOMIC);
+	attr.qp_state = IBV_QPS_RTR;
+	return rig.verbs.modify_qp(end->qp, &attr, rtr_mask);
 }
 
 int qp_to_err(struct ibv_qp *qp)
@@ -256,11 +155,11 @@ enum ibv_qp_state qp_state(const struct end *end)
 	struct ibv_qp_init_attr init;
 	struct ibv_qp_attr attr;
 
-	assert_int_equal(rig.verbs.query_qp(end->qp, &attr, IBV_QP_STATE, &init), 0);
+	check_ok(rig.verbs.query_qp(end->qp, &attr, IBV_QP_STATE, &init));
 	return attr.qp_state;
 }
 
-void end_make_qp(struct end *end, const struct terms *terms)
+void end_new_qp(struct end *end, const struct terms *terms)
 {
 	uint32_t sends = terms->sends ? terms->sends : WR_MAX;
 	struct ibv_qp_init_attr attr = {
@@ -275,11 +174,16 @@ void end_make_qp(struct end *end, const struct terms *terms)
 	};
 
 	end->qp = rig.verbs.create_qp(end->pd, &attr);
-	if (!end->qp)
-		fail_msg("no queue pair: %s", strerror(errno));
-	assert_true(attr.cap.max_send_wr >= sends);
-	assert_true(attr.cap.max_inline_data >= terms->inline_bytes);
-	assert_int_equal(qp_to_init(end->qp, terms->access ? terms->access : END_ACCESS), 0);
+	check_that(end->qp, "no queue pair: %s", strerror(errno));
+	check(attr.cap.max_send_wr >= sends);
+	check(attr.cap.max_inline_data >= terms->inline_bytes);
+	check_int(end->qp->state, IBV_QPS_RESET);
+}
+
+void end_make_qp(struct end *end, const struct terms *terms)
+{
+	end_new_qp(end, terms);
+	check_ok(qp_to_init(end->qp, terms->access ? terms->access : END_ACCESS));
 }
 
 void end_drop_qp(struct end *end)
@@ -287,7 +191,7 @@ void end_drop_qp(struct end *end)
 	struct ibv_wc wc;
 
 	if (end->qp)
-		assert_int_equal(rig.verbs.destroy_qp(end->qp), 0);
+		check_ok(rig.verbs.destroy_qp(end->qp));
 	end->qp = NULL;
 	while (ibv_poll_cq(end->cq, 1, &wc) > 0)
 		;
@@ -302,36 +206,27 @@ struct address_card end_card(const struct end *end)
 				      .addr = (uintptr_t)end->memory };
 }
 
-void end_connect(struct end *end, const struct address_card *peer, const struct terms *terms)
+void end_connect(const struct end *end, struct address_card peer, const struct terms *terms)
 {
-	int ret = qp_to_rtr(end, peer, terms);
+	struct ibv_qp_attr attr = qp_attr(end, &peer, terms);
 
-	if (ret)
-		fail_msg("to RTR: %s", strerror(ret));
-	ret = qp_to_rts(end, terms);
-	if (ret)
-		fail_msg("to RTS: %s", strerror(ret));
+	check_ok(qp_to_rtr(end, &peer, terms));
+	attr.qp_state = IBV_QPS_RTS;
+	check_ok(rig.verbs.modify_qp(end->qp, &attr, rts_mask));
 }
 
-void pair_connect(struct end *a, struct end *b, const struct terms *terms)
+void ends_connect(const struct terms *terms)
 {
-	static const struct terms usual;
-	struct address_card card;
-
-	if (!terms)
-		terms = &usual;
-	end_make_qp(a, terms);
-	end_make_qp(b, terms);
-	card = end_card(b);
-	end_connect(a, &card, terms);
-	card = end_card(a);
-	end_connect(b, &card, terms);
+	end_make_qp(&rig.a, terms);
+	end_make_qp(&rig.b, terms);
+	end_connect(&rig.a, end_card(&rig.b), terms);
+	end_connect(&rig.b, end_card(&rig.a), terms);
 }
 
-void pair_drop(struct end *a, struct end *b)
+void ends_drop(void)
 {
-	end_drop_qp(a);
-	end_drop_qp(b);
+	end_drop_qp(&rig.a);
+	end_drop_qp(&rig.b);
 }
 
 int end_post(const struct end *end, const struct op *op)
@@ -364,6 +259,18 @@ int end_recv(const struct end *end, size_t offset, uint32_t bytes)
 	return ibv_post_recv(end->qp, &wr, &bad);
 }
 
+void end_posts(const struct end *end, const struct op *op, int count)
+{
+	while (count--)
+		check_ok(end_post(end, op));
+}
+
+void end_recvs(const struct end *end, uint32_t bytes, int count)
+{
+	while (count--)
+		check_ok(end_recv(end, 0, bytes));
+}
+
 struct op op_write(const struct end *to, size_t offset, size_t to_offset, uint32_t bytes)
 {
 	return (struct op){ .opcode = IBV_WR_RDMA_WRITE,
@@ -381,55 +288,72 @@ double seconds(void)
 	return (double)now.tv_sec + (double)now.tv_nsec * 1e-9;
 }
 
-static void pause_ms(long ms)
+static void turn(const struct deadline *deadline)
 {
-	struct timespec time = { .tv_nsec = ms * 1000000 };
-
-	nanosleep(&time, NULL);
+	deadline_turn(deadline);
+	usleep(1000);
 }
 
 void qp_await(const struct end *end, enum ibv_qp_state state)
 {
-	double until = seconds() + PATIENCE;
+	struct deadline deadline = deadline_in(TEST_PATIENCE_MS, "a queue pair's state");
 
-	while (qp_state(end) != state) {
-		if (seconds() > until)
-			fail_msg("state %d, where %d was expected", (int)qp_state(end), (int)state);
-		pause_ms(1);
-	}
+	while (qp_state(end) != state)
+		turn(&deadline);
 }
 
 struct ibv_wc end_wait(struct end *end, enum ibv_wc_status status)
 {
-	double until = seconds() + PATIENCE;
+	struct deadline deadline = deadline_in(TEST_PATIENCE_MS, "a completion");
 	struct ibv_wc wc;
 	int count;
 
-	while (!(count = ibv_poll_cq(end->cq, 1, &wc))) {
-		if (seconds() > until)
-			fail_msg("no completion, where status %d was expected", (int)status);
-		pause_ms(1);
-	}
-	assert_int_equal(count, 1);
-	assert_int_equal(wc.status, status);
+	while (!(count = ibv_poll_cq(end->cq, 1, &wc)))
+		turn(&deadline);
+	check_int(count, 1);
+	check_int(wc.status, status);
 	return wc;
 }
 
 void end_wait_opcode(struct end *end, enum ibv_wc_opcode opcode)
 {
-	assert_int_equal(end_wait(end, IBV_WC_SUCCESS).opcode, opcode);
+	check_int(end_wait(end, IBV_WC_SUCCESS).opcode, opcode);
+}
+
+void end_waits(struct end *end, enum ibv_wc_opcode opcode, int count)
+{
+	while (count--)
+		end_wait_opcode(end, opcode);
+}
+
+void end_do(struct end *end, const struct op *op)
+{
+	enum ibv_wc_opcode done = IBV_WC_RDMA_WRITE;
+
+	if (op->opcode == IBV_WR_SEND || op->opcode == IBV_WR_SEND_WITH_IMM)
+		done = IBV_WC_SEND;
+	else if (op->opcode == IBV_WR_RDMA_READ)
+		done = IBV_WC_RDMA_READ;
+	check_ok(end_post(end, op));
+	end_wait_opcode(end, done);
+}
+
+void end_fails(struct end *end, const struct op *op, enum ibv_wc_status status)
+{
+	check_ok(end_post(end, op));
+	end_wait(end, status);
 }
 
 bool end_is_quiet(struct end *end, int ms)
 {
-	double until = seconds() + ms * 1e-3;
+	struct deadline deadline = deadline_in(ms, "nothing");
 	struct ibv_wc wc;
 
 	do {
 		if (ibv_poll_cq(end->cq, 1, &wc))
 			return false;
-		pause_ms(1);
-	} while (seconds() < until);
+		usleep(1000);
+	} while (!deadline_passed(&deadline));
 	return true;
 }
 
@@ -439,10 +363,9 @@ void end_wait_event(struct end *end, enum ibv_event_type type)
 	struct ibv_async_event event;
 
 	do {
-		if (poll(&fd, 1, PATIENCE * 1000) != 1)
-			fail_msg("no event, where '%s' was expected",
-				 rig.verbs.event_type_str(type));
-		assert_int_equal(rig.verbs.get_async_event(end->context, &event), 0);
+		check_that(poll(&fd, 1, TEST_PATIENCE_MS * TEST_TIME_SCALE) == 1,
+			   "no event, where %d was expected", (int)type);
+		check_ok(rig.verbs.get_async_event(end->context, &event));
 		rig.verbs.ack_async_event(&event);
 	} while (event.event_type != type);
 }
@@ -462,7 +385,15 @@ void fill(char *at, size_t bytes, unsigned seed)
 
 void order(const char *script)
 {
-	assert_int_equal(rig.control.script(script), 0);
+	check_ok(rig.control.script(script));
+}
+
+struct fake_verbs_counts counts_now(void)
+{
+	struct fake_verbs_counts counts;
+
+	rig.control.counts(&counts);
+	return counts;
 }
 
 void expect_nothing_open(void)
@@ -471,9 +402,9 @@ void expect_nothing_open(void)
 
 	if (!rig.traits->fake)
 		return;
-	rig.control.counts(&counts);
-	assert_int_equal(counts.lists + counts.contexts + counts.pds + counts.mrs +
-				 counts.channels + counts.cqs + counts.qps + counts.cm_ids,
-			 0);
-	assert_int_equal(counts.bytes_pinned, 0);
+	counts = counts_now();
+	check_int(counts.lists + counts.contexts + counts.pds + counts.mrs + counts.channels +
+			  counts.cqs + counts.qps + counts.cm_ids,
+		  0);
+	check_int(counts.bytes_pinned, 0);
 }

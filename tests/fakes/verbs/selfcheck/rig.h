@@ -1,68 +1,35 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
  * What the checks need: a libibverbs opened at run time, as the plugin does it, and two ends with a
- * queue pair each. A check says by cmocka's asserts what does not hold.
+ * queue pair each.
  */
 #ifndef TESTS_VERBS_RIG_H
 #define TESTS_VERBS_RIG_H
 
 #include "fakes/verbs/fake_verbs.h"
 
-#include <infiniband/verbs.h>
-#include <setjmp.h>
-#include <stdarg.h>
 #include <stdbool.h>
 #include <stddef.h>
 #include <stdint.h>
 #include <stdlib.h>
 #include <string.h>
 
-#include <cmocka.h>
+#include "fakes/selfcheck.h"
+#include "transports/device/verbs.h"
+#include <support/check.h>
 
 #define END_BYTES ((size_t)4 << 20)
 #define CQ_SIZE   256
 #define WR_MAX    64
-#define PATIENCE  60 /* seconds, for what is going to happen */
 
-struct verbs_table {
-	struct ibv_device **(*get_device_list)(int *count);
-	void (*free_device_list)(struct ibv_device **list);
-	const char *(*get_device_name)(struct ibv_device *device);
-	struct ibv_context *(*open_device)(struct ibv_device *device);
-	int (*close_device)(struct ibv_context *context);
-	int (*query_device)(struct ibv_context *context, struct ibv_device_attr *attr);
-	int (*query_port)(struct ibv_context *context, uint8_t port, struct ibv_port_attr *attr);
-	int (*query_gid)(struct ibv_context *context, uint8_t port, int index, union ibv_gid *gid);
+/* What libibverbs has besides, and the plugin does not call. */
+struct verbs_besides {
 	int (*query_gid_ex)(struct ibv_context *context, uint32_t port, uint32_t index,
 			    struct ibv_gid_entry *entry, uint32_t flags, size_t entry_bytes);
-	ssize_t (*query_gid_table)(struct ibv_context *context, struct ibv_gid_entry *entries,
-				   size_t max, uint32_t flags, size_t entry_bytes);
-	struct ibv_pd *(*alloc_pd)(struct ibv_context *context);
-	int (*dealloc_pd)(struct ibv_pd *pd);
-	struct ibv_mr *(*reg_mr)(struct ibv_pd *pd, void *addr, size_t bytes, int access);
-	struct ibv_mr *(*reg_mr_iova2)(struct ibv_pd *pd, void *addr, size_t bytes, uint64_t iova,
-				       unsigned access);
-	struct ibv_mr *(*reg_dmabuf_mr)(struct ibv_pd *pd, uint64_t offset, size_t bytes,
-					uint64_t iova, int fd, int access);
-	int (*dereg_mr)(struct ibv_mr *mr);
 	struct ibv_comp_channel *(*create_comp_channel)(struct ibv_context *context);
 	int (*destroy_comp_channel)(struct ibv_comp_channel *channel);
-	struct ibv_cq *(*create_cq)(struct ibv_context *context, int cqe, void *cq_context,
-				    struct ibv_comp_channel *channel, int vector);
-	int (*destroy_cq)(struct ibv_cq *cq);
 	int (*get_cq_event)(struct ibv_comp_channel *channel, struct ibv_cq **cq, void **context);
 	void (*ack_cq_events)(struct ibv_cq *cq, unsigned count);
-	struct ibv_qp *(*create_qp)(struct ibv_pd *pd, struct ibv_qp_init_attr *attr);
-	int (*modify_qp)(struct ibv_qp *qp, struct ibv_qp_attr *attr, int mask);
-	int (*query_qp)(struct ibv_qp *qp, struct ibv_qp_attr *attr, int mask,
-			struct ibv_qp_init_attr *init);
-	int (*destroy_qp)(struct ibv_qp *qp);
-	int (*query_ece)(struct ibv_qp *qp, struct ibv_ece *ece);
-	int (*set_ece)(struct ibv_qp *qp, struct ibv_ece *ece);
-	int (*get_async_event)(struct ibv_context *context, struct ibv_async_event *event);
-	void (*ack_async_event)(struct ibv_async_event *event);
-	const char *(*event_type_str)(enum ibv_event_type type);
-	int (*fork_init)(void);
 };
 
 /* Where adapters differ from one another, and each is right. */
@@ -88,16 +55,6 @@ struct control {
 	int (*ask)(const char *directory, int pid, struct fake_verbs_counts *counts);
 };
 
-struct rig {
-	const struct traits *traits;
-	const char *library, *devices[2];
-	const char *cuda; /* file of the fake libcuda.so.1; NULL = none */
-	struct verbs_table verbs;
-	struct control control;
-};
-
-extern struct rig rig;
-
 /* What one end tells the other. */
 struct address_card {
 	union ibv_gid gid;
@@ -119,6 +76,18 @@ struct end {
 	char *memory;
 };
 
+struct rig {
+	const struct traits *traits;
+	const char *library, *devices[2];
+	const char *cuda; /* file of the fake libcuda.so.1; NULL = none */
+	struct verbs verbs;
+	struct verbs_besides besides;
+	struct control control;
+	struct end a, b; /* on the one device, and on the other */
+};
+
+extern struct rig rig;
+
 /* How a connection is set up; a field that is 0 has the default. */
 struct terms {
 	unsigned timeout, retries, rnr_retries; /* rnr_retries: N + 1 */
@@ -127,34 +96,42 @@ struct terms {
 	uint32_t psn_there, psn_expected; /* differ: nothing is accepted */
 };
 
-void rig_open(const char *library, const struct traits *traits);
+extern const struct terms usual;
+
+/* How a check finds the ends. */
+enum setting {
+	CONNECTED,
+	OPEN,
+	CLOSED,
+	GPU, /* connected, and there is memory of a GPU (check_gpu.c) */
+};
 
 struct ibv_context *device_open(const char *name);
 void end_open(struct end *end, const char *device);
 void end_close(struct end *end);
+void ends_open(void);
+void ends_close(void);
 
-/* For cmocka: every check has two open ends as its state, not connected yet. */
-struct ends {
-	struct end a, b;
-};
-int ends_setup(void **state);
-int ends_teardown(void **state);
-#define CHECK(function) cmocka_unit_test_setup_teardown(function, ends_setup, ends_teardown)
+/* What each step needs. */
+extern const int init_mask, rtr_mask, rts_mask;
 
 int qp_to_init(struct ibv_qp *qp, unsigned access);
+/* For all steps. */
+struct ibv_qp_attr qp_attr(const struct end *end, const struct address_card *peer,
+			   const struct terms *terms);
 int qp_to_rtr(const struct end *end, const struct address_card *peer, const struct terms *terms);
-int qp_to_rts(const struct end *end, const struct terms *terms);
 int qp_to_err(struct ibv_qp *qp);
 enum ibv_qp_state qp_state(const struct end *end);
 /* A device may report the error first, and change the state a moment later. */
 void qp_await(const struct end *end, enum ibv_qp_state state);
 
+void end_new_qp(struct end *end, const struct terms *terms);  /* in RESET */
 void end_make_qp(struct end *end, const struct terms *terms); /* in INIT */
 void end_drop_qp(struct end *end);
 struct address_card end_card(const struct end *end);
-void end_connect(struct end *end, const struct address_card *peer, const struct terms *terms);
-void pair_connect(struct end *a, struct end *b, const struct terms *terms);
-void pair_drop(struct end *a, struct end *b);
+void end_connect(const struct end *end, struct address_card peer, const struct terms *terms);
+void ends_connect(const struct terms *terms);
+void ends_drop(void);
 
 /* Posting. `offset` is in the end's memory. Returns what the library does. */
 struct op {
@@ -167,12 +144,19 @@ struct op {
 };
 int end_post(const struct end *end, const struct op *op);
 int end_recv(const struct end *end, size_t offset, uint32_t bytes);
+/* So many, which are taken. */
+void end_posts(const struct end *end, const struct op *op, int count);
+void end_recvs(const struct end *end, uint32_t bytes, int count);
 struct op op_write(const struct end *to, size_t offset, size_t to_offset, uint32_t bytes);
 
 /* Completions. The wr_id of everything posted is its opcode, 1000 for receives. */
 #define RECV_ID 1000
 struct ibv_wc end_wait(struct end *end, enum ibv_wc_status status);
 void end_wait_opcode(struct end *end, enum ibv_wc_opcode opcode);
+void end_waits(struct end *end, enum ibv_wc_opcode opcode, int count);
+/* Posts it, and waits for it to be done, or to fail. */
+void end_do(struct end *end, const struct op *op);
+void end_fails(struct end *end, const struct op *op, enum ibv_wc_status status);
 bool end_is_quiet(struct end *end, int ms);
 
 /* Waits for the event; others, of any kind, are taken off before it. */
@@ -182,18 +166,16 @@ bool end_has_event(struct end *end);
 void fill(char *at, size_t bytes, unsigned seed);
 double seconds(void);
 void order(const char *script); /* the fake obeys, or the check fails */
+struct fake_verbs_counts counts_now(void);
 void expect_nothing_open(void);
 
+/* check_gpu.c */
+void gpu_begin(void);
+void gpu_end(void);
+
 /* The checks, by subject. */
-int check_queries(void);
-int check_data(void);
-int check_states(void);
-int check_errors(void);
-int check_streams(void);
-int check_links(void);
-int check_processes(void);
-int check_faults(void);
-int check_scripts(void);
-int check_gpu(void);
+extern const struct selfcheck queries_checks[], data_checks[], states_checks[], errors_checks[],
+	streams_checks[], links_checks[], processes_checks[], faults_checks[], scripts_checks[],
+	gpu_checks[];
 
 #endif

@@ -1,0 +1,46 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "selfcheck.h"
+
+#include <fnmatch.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include <support/check.h>
+
+#define LONGEST_S (4 * TEST_PATIENCE_MS * TEST_TIME_SCALE / 1000) /* for hangs */
+
+static int fails(const struct selfcheck *check, void (*run)(const struct selfcheck *check))
+{
+	const char *verdict = "ok";
+	int status;
+	pid_t pid;
+
+	fflush(NULL);
+	pid = fork();
+	check_that(pid >= 0, "fork");
+	if (!pid) {
+		alarm(LONGEST_S);
+		run(check);
+		exit(0);
+	}
+	check_that(waitpid(pid, &status, 0) == pid, "waitpid");
+	if (WIFEXITED(status) && WEXITSTATUS(status) == TEST_SKIPPED)
+		verdict = "skipped";
+	else if (status)
+		verdict = "FAIL";
+	printf("%s: %s\n", verdict, check->name);
+	return *verdict == 'F';
+}
+
+int selfcheck_run(const struct selfcheck *list, void (*run)(const struct selfcheck *check))
+{
+	const char *pattern = getenv("TEST_FILTER");
+	int failed = 0;
+
+	for (; list->name; list++)
+		if (!pattern || !fnmatch(pattern, list->name, 0))
+			failed += fails(list, run);
+	return failed;
+}
