@@ -67,10 +67,10 @@ struct deadline {
 
 uint64_t clock_ns(void);
 
-/* `ms` is scaled for sanitizers. */
+/* `ms` is scaled for sanitizers. A second without a call counts as one, and so does a minute. */
 struct deadline deadline_in(int ms, const char *what);
 bool deadline_passed(const struct deadline *deadline);
-int deadline_left_ms(const struct deadline *deadline); /* for poll; at least 0 */
+int deadline_left_ms(const struct deadline *deadline); /* for poll, in a loop: 0 to 500 */
 
 /* Lets others run now and then. (Not at each call: on a machine with more to do than processors a yield
  * lasts until everybody had a turn.) */
