@@ -446,7 +446,9 @@ void recv_settle(struct recv_comm *comm, struct recv_msg *msg)
 
 	if (!unexpected || !unexpected->data)
 		return;
-	copy_to(comm, msg->sub, msg->sub->data, unexpected->data, msg->begun);
+	/* Not only the first msg->begun bytes: another stream may have brought chunks from behind. What has not come is
+	 * zeros until it does. */
+	copy_to(comm, msg->sub, msg->sub->data, unexpected->data, unexpected->size);
 	msg->unexpected = NULL;
 	unexpected_free(comm, unexpected);
 }

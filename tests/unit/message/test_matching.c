@@ -261,6 +261,34 @@ static void test_no_cts_while_a_frame_comes_in_aside(void **state)
 	assert_memory_equal(in, pair_out, sizeof(in));
 }
 
+/* The chunk behind has come first, aside: it goes to the buffer as well, and the first one straight there. */
+static void test_what_came_aside_is_kept_wherever_it_lies(void **state)
+{
+	enum {
+		CHUNK = 3000
+	};
+	struct anynet_wire_frame frame = frame_data(0, 2, ANYNET_FLAG_MULTI, CHUNK);
+	struct anynet_request *other, *req;
+	struct anynet_wire_cts cts;
+	uint8_t in[2 * CHUNK];
+	char none[4];
+
+	(void)state;
+	pair_open_recv(&pair, 2);
+	other = pair_irecv(&pair, none, sizeof(none), 1);
+	frame.size = sizeof(in);
+	frame.offset = CHUNK;
+	frame_put(pair.fds[0], &frame, pair_out + CHUNK);
+	pair_idle(other);
+	memset(in, 0xee, sizeof(in));
+	req = pair_irecv(&pair, in, sizeof(in), 2);
+	recv_cts_of((struct recv_comm *)pair.recv, 0, &cts);
+	frame.offset = 0;
+	frame_put(pair.fds[1], &frame, pair_out);
+	pair_finish(&req, 1, NULL);
+	assert_memory_equal(in, pair_out, sizeof(in));
+}
+
 /* The peer counts the same bytes twice: what it has not sent must not be what was in our memory before, which
  * AddressSanitizer fills. */
 static void test_bytes_that_were_never_sent_are_zeros(void **state)
@@ -315,6 +343,7 @@ int main(void)
 		TEST(test_frames_arrive_in_any_pieces),
 		TEST(test_no_more_receives_are_taken_than_there_are_requests),
 		TEST(test_no_cts_while_a_frame_comes_in_aside),
+		TEST(test_what_came_aside_is_kept_wherever_it_lies),
 		TEST(test_bytes_that_were_never_sent_are_zeros),
 	};
 
