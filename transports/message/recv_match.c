@@ -77,12 +77,13 @@ static inline void copy_to(struct recv_comm *comm, const struct recv_sub *sub, u
 		comm_note_gpu_fault(&comm->base, NULL);
 }
 
-/* An unexpected message goes where it belongs. */
+/* An unexpected message goes where it belongs. Streams may wait for its room. */
 static void deliver(struct recv_comm *comm, struct unexpected *unexpected, struct recv_sub *sub)
 {
 	copy_to(comm, sub, sub->data, unexpected->data, unexpected->size);
 	fill_sub(comm, sub, unexpected->size);
 	unexpected_free(comm, unexpected);
+	comm_unpark(&comm->base);
 }
 
 static void complete_message(struct recv_comm *comm, struct recv_msg *msg)
@@ -451,6 +452,7 @@ void recv_settle(struct recv_comm *comm, struct recv_msg *msg)
 	copy_to(comm, msg->sub, msg->sub->data, unexpected->data, unexpected->size);
 	msg->unexpected = NULL;
 	unexpected_free(comm, unexpected);
+	comm_unpark(&comm->base);
 }
 
 /* Give an unexpected message its buffer. */

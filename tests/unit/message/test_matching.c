@@ -289,6 +289,37 @@ static void test_what_came_aside_is_kept_wherever_it_lies(void **state)
 	assert_memory_equal(in, pair_out, sizeof(in));
 }
 
+/* There is no room aside for message 1, so that it stays in its stream: until message 0, whose receive was posted
+ * meanwhile, has come in full. Else nothing behind it would ever come. */
+static void test_a_message_goes_aside_when_another_has_left(void **state)
+{
+	enum {
+		HALF = 100
+	};
+	struct anynet_wire_frame first = frame_data(0, 2, ANYNET_FLAG_MULTI, 2 * HALF),
+				 second = frame_data(1, 3, ANYNET_FLAG_MULTI, HALF),
+				 third = frame_data(2, 1, ANYNET_FLAG_MULTI, 4);
+	struct anynet_request *other, *req;
+	char in[2 * HALF], word[4];
+
+	(void)state;
+	pair_open_recv(&pair, 2);
+	other = pair_irecv(&pair, word, sizeof(word), 1);
+	frame_put(pair.fds[0], &first, NULL);
+	assert_int_equal(send(pair.fds[0], pair_out, HALF, 0), HALF);
+	pair_idle(other);
+	second.size = 64u << 20; /* all that may lie aside, unless it lies there alone */
+	frame_put(pair.fds[1], &second, pair_out);
+	pair_idle(other);
+	req = pair_irecv(&pair, in, sizeof(in), 2);
+	pair_idle(other);
+	assert_int_equal(send(pair.fds[0], pair_out + HALF, HALF, 0), HALF);
+	frame_put(pair.fds[0], &third, "word");
+	pair_finish((struct anynet_request *[]){ req, other }, 2, NULL);
+	assert_memory_equal(in, pair_out, sizeof(in));
+	assert_memory_equal(word, "word", sizeof(word));
+}
+
 /* The peer counts the same bytes twice: what it has not sent must not be what was in our memory before, which
  * AddressSanitizer fills. */
 static void test_bytes_that_were_never_sent_are_zeros(void **state)
@@ -344,6 +375,7 @@ int main(void)
 		TEST(test_no_more_receives_are_taken_than_there_are_requests),
 		TEST(test_no_cts_while_a_frame_comes_in_aside),
 		TEST(test_what_came_aside_is_kept_wherever_it_lies),
+		TEST(test_a_message_goes_aside_when_another_has_left),
 		TEST(test_bytes_that_were_never_sent_are_zeros),
 	};
 
