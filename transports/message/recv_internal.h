@@ -87,7 +87,8 @@ struct recv_seen {
 /* Receives posted in all, as numbers. */
 struct recv_posted {
 	uint32_t all;
-	uint32_t clearable;   /* of these while plain: number k is for message k */
+	/* All before this one were posted while plain, or are reported done; while plain number k is for message k */
+	uint32_t clearable;
 	uint32_t oldest;      /* all before this one are reported done; tests come in any order */
 	uint32_t completions; /* requests completed in all */
 	uint32_t outstanding; /* requests not reported done */

@@ -320,6 +320,30 @@ static void test_a_message_goes_aside_when_another_has_left(void **state)
 	assert_memory_equal(word, "word", sizeof(word));
 }
 
+/* Receives are numbered modulo 2^32: the first that is not cleared unasked stays near those in use, however many
+ * groups follow it. */
+static void test_numbers_of_receives_stay_together(void **state)
+{
+	const struct recv_comm *comm;
+	static const int tags[] = { 1, 2 };
+	char in[3][2][16];
+
+	(void)state;
+	pair_open(&pair, 1);
+	comm = (const struct recv_comm *)pair.recv;
+	pair_finish((struct anynet_request *[]){ pair_irecv(&pair, in[0][0], 16, 1),
+						 pair_isend(&pair, "x", 1, 1) },
+		    2, NULL);
+	for (int i = 0; i < 3; i++)
+		pair_finish((struct anynet_request *[]){ irecv_group(2, in[i], tags),
+							 pair_isend(&pair, "x", 1, 1),
+							 pair_isend(&pair, "y", 1, 2) },
+			    3, (int[4]){ 0 });
+	assert_int_equal(comm->posted.all, 4);
+	assert_int_equal(comm->posted.oldest, 4);
+	assert_int_equal(comm->posted.clearable, 4);
+}
+
 /* The peer counts the same bytes twice: what it has not sent must not be what was in our memory before, which
  * AddressSanitizer fills. */
 static void test_bytes_that_were_never_sent_are_zeros(void **state)
@@ -376,6 +400,7 @@ int main(void)
 		TEST(test_no_cts_while_a_frame_comes_in_aside),
 		TEST(test_what_came_aside_is_kept_wherever_it_lies),
 		TEST(test_a_message_goes_aside_when_another_has_left),
+		TEST(test_numbers_of_receives_stay_together),
 		TEST(test_bytes_that_were_never_sent_are_zeros),
 	};
 
