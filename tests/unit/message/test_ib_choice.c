@@ -234,6 +234,26 @@ static void test_who_is_suspect_holds_up_nobody(void **state)
 	expect_frames(0, 1, 1);
 }
 
+/* A checksum may be what the ring has no room for: a small message is copied in full, or waits. */
+static void test_a_small_message_that_does_not_fit_waits(void **state)
+{
+	const size_t fits = 11, does_not = 12; /* in one unit of the ring, with the checksum */
+	struct anynet_request *req;
+
+	(void)state;
+	comm->checksum = true;
+	send_messages(1, fits);
+	for (uint32_t used = 2 * REPLAY_ALIGN; used < to_send(comm)->ring.bytes;
+	     used += 2 * REPLAY_ALIGN)
+		send_messages(1, does_not);
+	assert_int_equal(to_send(comm)->ring.bytes - to_send(comm)->ring.head, REPLAY_ALIGN);
+	assert_int_equal(anynet_isend(comm, &(struct anynet_send){ data, does_not, 0, NULL, NULL },
+				      &req),
+			 0);
+	assert_null(req);
+	send_messages(1, fits);
+}
+
 /* A message that has been handed to a path in full, and its frame there. */
 static struct anynet_request *send_one(struct frame_id *id)
 {
@@ -297,6 +317,8 @@ int main(void)
 		cmocka_unit_test_setup_teardown(test_nothing_goes_as_long_as_nobody_knows, setup,
 						teardown),
 		cmocka_unit_test_setup_teardown(test_who_has_no_room_holds_up_nobody, setup,
+						teardown),
+		cmocka_unit_test_setup_teardown(test_a_small_message_that_does_not_fit_waits, setup,
 						teardown),
 		cmocka_unit_test_setup_teardown(test_who_is_suspect_holds_up_nobody, setup,
 						teardown),
