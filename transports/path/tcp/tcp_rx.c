@@ -17,6 +17,7 @@
 #include "wire/checksum.h"
 
 #define HEADER_BYTES sizeof(struct anynet_wire_frame)
+#define CONTROL_READS  \
 	(TCP_RX_TURN / \
 	 TCP_CONTROL_BYTES) /* in a turn: more than an honest peer ever has under way */
 
@@ -403,7 +404,9 @@ int tcp_receive_control(struct anynet_stream *base)
 
 	if (stream->zerocopy.sent != stream->zerocopy.done)
 		tcp_zerocopy_reap(stream);
-	while (!drained) {
+	for (unsigned reads = 0; !drained; reads++) {
+		if (reads == CONTROL_READS)
+			return 0;
 		ret = read_some(stream, &drained);
 		if (ret)
 			break;
